@@ -1,9 +1,9 @@
-// o = softmax(scale * q * k^T) * v for each head, whose scores are never stored. An item owns m rows of queries of a
-// head and goes through the keys, kv at a time, from the last on; it carries for each row the largest score so far, the
-// sum of exponentials and the sums of o, all relative to that largest score. A step multiplies its own keys, and the
-// values of the step before by that step's weights, which are registers: so the exponentials of a step run beside the
-// products of the one before. One head of 4096 rows and keys of 128: 8.6 GFLOP, 4.2 MB. (FlashAttention-2 and -3, Dao
-// 2023 and Shah et al. 2024, tell the algorithm.)
+// Computes o = softmax(scale * q * k^T) * v for each head without storing the scores. A work item owns m query rows of
+// one head and loops over its keys, kv per step, from the last keys to the first. It keeps for each row the running
+// maximum of the scores and, relative to it, the sum of exponentials and the unnormalised o. A step multiplies q by its
+// own keys, and the previous step's weights, which are in registers, by that step's values: its exponentials overlap
+// those products. A head with 4096 rows, 4096 keys and width 128 takes 8.6 GFLOP and moves 4.2 MB. Algorithm:
+// FlashAttention-2 and -3 (Dao 2023; Shah et al. 2024).
 #pragma once
 
 #include "ridge/ops/attention/config.h"
@@ -18,8 +18,8 @@
 
 namespace ridge::ops {
 
-struct Differing {               // sequences
-  const int* lengths = nullptr;  // of each; null: they are alike
+struct Differing {               // Extra kernel arguments for sequences of different lengths
+  const int* lengths = nullptr;  // Length of each sequence; null if all have the same length
   Moves moves = {};
 };
 struct Alike {};
@@ -38,12 +38,12 @@ template <AttentionConfig C, class T> struct Attention {
     Input<K> k;
     Input<V> v;
     Output<T, C.d> o;
-    Output<float, 1> lse;  // ln of the sum of exponentials of a row; data null: not wanted
+    Output<float, 1> lse;  // Natural logarithm of each row's sum of exponentials; not stored if data is null
     Band band;
-    float scale_log2 = 0;  // what scores are multiplied by, times log2(e)
-    float cap = 0;         // not 0: a score is first cap * tanh(it * within_cap)
+    float scale_log2 = 0;  // Factor of the scores times log2(e)
+    float cap = 0;         // If not 0, a score s is first replaced by cap * tanh(s * scale_over_cap)
     float within_cap = 0;
-    int heads_of_keys = 1;  // matrices of q that share one of k and v
+    int heads_of_keys = 1;  // Number of query heads that share one key and value head
   };
   struct Held {
     Q q;
@@ -57,10 +57,10 @@ template <AttentionConfig C, class T> struct Attention {
   struct State {
     Sums<C.d> o;
     PerRow most = tile::lowest, sum = tile::nought;
-    tile::Operands<C.m, C.kv, C.consumers, T> weights;  // of the step's keys, for the next step
+    tile::Operands<C.m, C.kv, C.consumers, T> weights;  // Weights of this step's keys, which the next step multiplies
   };
 
-  // Of the item's sequence, looked up once.
+  // Returns the number of keys of the item's sequence. The target calls it once per item.
   TILE_FN static int length(auto& at, const Globals& g) requires(C.ragged) {
     const int sequence = at.matrix() / static_cast<int>(g.q.inner);
     if (g.k.starts != nullptr) return g.k.starts[sequence + 1] - g.k.starts[sequence];
@@ -72,7 +72,7 @@ template <AttentionConfig C, class T> struct Attention {
     else
       return (g.band);
   }
-  // The row of q that a line of its tile is of.
+  // Returns the row of q to which a line of its tile belongs.
   TILE_FN static int row_of(auto& at, const Globals& g, int line) {
     if constexpr (C.ragged)
       return at.row() + (line - at.row()) / g.q.group;
@@ -92,7 +92,7 @@ template <AttentionConfig C, class T> struct Attention {
     const int first = seen.first(at.row()) / C.kv, end = seen.end(last_row(at, g));
     return {end > first * C.kv ? (end + C.kv - 1) / C.kv - first : 1};
   }
-  // The first key of a step.
+  // Returns the first key of a step.
   TILE_FN static int key(auto& at, const Globals& g, int step) {
     return (band(at, g).first(at.row()) / C.kv + at.steps() - 1 - step) * C.kv;
   }
@@ -103,7 +103,7 @@ template <AttentionConfig C, class T> struct Attention {
     else
       at.load(h.q, g.q, at.matrix(), at.row());
   }
-  // Keys and values behind a sequence's end are not there: whatever lies there, NaN too, reads as zeros.
+  // Keys and values after the end of a sequence are loaded as zeros, even if the memory holds NaN.
   TILE_FN static void load(auto& at, Stage& s, const Globals& g) {
     const int head = at.matrix() / g.heads_of_keys, keys = band(at, g).keys;
     if (!at.is_last()) at.load(s.k, g.k, head, key(at, g, at.step()), keys);
@@ -134,8 +134,8 @@ template <AttentionConfig C, class T> struct Attention {
     return 1 - 2 * tile::inverse_of(1 + tile::exp2_of(x * twice_log2_e));
   }
 
-  // Scores become weights, 2^(scale * (score - most)); what sums so far must be multiplied by. `most` follows the
-  // largest score only where that has left it behind by a factor of 2^8, which is rare after the first keys.
+  // Replaces scores by weights 2^(scale * (score - row_max)) and returns the factor for earlier sums. Lazy rescaling:
+  // `row_max` is updated only if a weight would exceed 2^8, which is rare after the first keys.
   TILE_FN static PerRow weigh(auto& at, State& x, auto& p, const Globals& g) {
     constexpr float behind = 8;
     const float scale = g.scale_log2;
@@ -162,7 +162,7 @@ template <AttentionConfig C, class T> struct Attention {
     return shrink;
   }
 
-  // What of a state other keys may be added to: columns by columns, so that of few rows many threads have a share.
+  // The kernel for a quarter of the columns. States are merged in such slices, so that few rows occupy many threads.
   static constexpr AttentionConfig sliced(AttentionConfig c) {
     c.d /= slices;
     return c;
@@ -174,7 +174,7 @@ template <AttentionConfig C, class T> struct Attention {
     at.carry(x.most);
     at.carry(x.sum);
   }
-  // x becomes what it were if it had gone through the other's keys, too.
+  // Merges `other`, the state for different keys of the same rows, into x.
   TILE_FN static void merge(auto& at, State& x, State& other, const auto& g) {
     PerRow now = x.most, mine = x.most, theirs = other.most;
     at.map(
@@ -203,7 +203,7 @@ template <AttentionConfig C, class T> struct Attention {
   }
 };
 
-// What of Globals does not say where operands lie, from a problem.
+// Sets the members of Globals that are not operand views.
 void set_numbers(auto& g, const AttentionProblem& p) {
   constexpr double log2_e = 1.4426950408889634;
   g.band = {static_cast<int>(p.low), static_cast<int>(p.high), static_cast<int>(p.keys), p.walks ? 1 : 0};
@@ -212,7 +212,7 @@ void set_numbers(auto& g, const AttentionProblem& p) {
   g.within_cap = p.cap > 0 ? static_cast<float>(p.scale / p.cap) : 0;
   g.heads_of_keys = static_cast<int>(p.heads / p.key_heads);
 }
-// Of a text whose sequences may differ.
+// Sets the extra arguments of a kernel for ragged sequences.
 void set_lengths(auto& g, const AttentionProblem& p, const int* lengths) {
   if (!p.lengths) return;
   g.lengths = lengths;

@@ -1,13 +1,13 @@
-// The gradients of attention (attention.h) with respect to q, k and v. An item owns m keys of a head and goes through
-// the rows of queries that see them, q at a time, head by head of those that share the keys: dK and dV stay in
-// registers, and no two items meet in them. Scores are transposed, [keys, rows], so the weights P and the slopes dS are
-// left operands as they stand:
+// Computes the gradients of attention (attention.h) with respect to q, k and v. A work item owns m keys of a head and
+// loops over the query rows that see them, q rows per step, for each head that shares the keys. dK and dV stay in
+// registers, and no two items add to the same ones. Scores are transposed, [keys, rows], so that the weights P and the
+// score gradients dS are left operands without a transposition:
 //
 //   P = 2^(scale * K Q^T - lse)      dV += P dO      dS = P * (V dO^T - delta)      dK += dS Q      dQ = dS^T K
 //
-// with delta the sum of dO * O along a row. dQ is added to sums of f32 in memory, each thread's where its registers
-// lie, and rounded by a later pass; it leaves while the product of dK is under way. 10 * d FLOP a pair of a row and a
-// key. (FlashAttention-2 and -3, Dao 2023 and Shah et al. 2024, tell the algorithm.)
+// where delta is the sum of dO * O along a row. dQ is accumulated in f32 in memory, in the register layout of the
+// threads, and rounded by a later pass; the adds overlap the product for dK. Each pair of a row and a key takes 10 * d
+// FLOP. Algorithm: FlashAttention-2 and -3 (Dao 2023; Shah et al. 2024).
 #pragma once
 
 #include "ridge/ops/attention/config.h"
@@ -30,10 +30,10 @@ template <AttentionBackwardConfig C, class T> struct AttentionBackward {
   using Q = tile::InRing<0, tile::SharedTile<T, C.q, C.d>, 2>;
   using DOut = tile::InRing<1, tile::SharedTile<T, C.q, C.d>, 2>;
   using Numbers = tile::InRing<2, tile::SharedTile<typename tile::SumOf<T>::type, 1, 2 * C.q>,
-                               0>;  // log2 of the row's sum, then delta
-  // Groups have 64 keys each; or, where a head's registers are too many, the same 64 keys and half of the columns each.
+                               0>;  // For each row log2 of its sum of exponentials, then each row's delta
+  // Each warpgroup has its own 64 keys; if that takes too many registers, all share 64 keys and split the columns.
   static constexpr bool by_columns = C.m < 64 * C.consumers;
-  // dQ is multiplied along rows, or across where these are not 64 for each group.
+  // dQ is computed as [rows, columns] if each warpgroup has 64 rows, and transposed otherwise.
   static constexpr bool along_rows = by_columns || C.q == 64 * C.consumers;
   template <int M, int N> using Sums = tile::Accumulator<M, N, C.consumers, typename tile::SumOf<T>::type>;
   using DQ = std::conditional_t<along_rows, Sums<C.q, C.d>, Sums<C.d, C.q>>;
@@ -41,20 +41,20 @@ template <AttentionBackwardConfig C, class T> struct AttentionBackward {
     tile::MatricesView<Keys> k, v;
     tile::MatricesView<Q> q;
     tile::MatricesView<DOut> dout;
-    tile::MatricesView<Numbers> numbers;  // of a head, [tiles of rows, 2 * q]
+    tile::MatricesView<Numbers> numbers;  // Per head [row tiles, 2 * q]
     tile::MatricesOut<T, C.m, C.d> dk, dv;
     tile::SumsInMemory dq;
     Band band;
-    int rows = 0;          // of a head of q
-    float scale_log2 = 0;  // what scores are multiplied by, times log2(e)
+    int rows = 0;          // Number of query rows of a head
+    float scale_log2 = 0;  // Factor of the scores times log2(e)
     float scale = 0;
-    int heads_of_keys = 1;  // heads of q that share one of k and v
+    int heads_of_keys = 1;  // Number of query heads that share one key and value head
   };
   struct None {};
   using Shared = std::conditional_t<by_columns, tile::HeldTile<T, C.m, C.q>, tile::HeldTile<T, C.q, C.m>>;
   struct Held {
     Keys k, v;
-    Shared slopes[2];  // of this step and, while others may still read them, the one before
+    Shared slopes[2];  // Double buffer: other warpgroups may still read the previous step's
     std::conditional_t<by_columns, Shared, None> weights[2];
   };
   struct Stage {
@@ -66,7 +66,7 @@ template <AttentionBackwardConfig C, class T> struct AttentionBackward {
     Sums<C.m, C.d> dk, dv;
   };
 
-  // Tiles of rows that see some of the item's keys; items have keys that some row sees.
+  // Returns the range of row tiles that see some of the item's keys. At least one row sees them.
   TILE_FN static tile::Span tiles(auto& at, const Globals& g) {
     return {g.band.first_row(at.row()) / C.q, (g.band.end_row(at.row() + C.m - 1, g.rows) + C.q - 1) / C.q};
   }
@@ -74,8 +74,8 @@ template <AttentionBackwardConfig C, class T> struct AttentionBackward {
     const tile::Span rows = tiles(at, g);
     return {(rows.end - rows.begin) * g.heads_of_keys, rows.end - rows.begin};
   }
-  // Head by head; from the last tile on, so that items of a head go through the same rows at a time, which the L2 then
-  // holds. In order it is from the first that an item sees on: under a causal mask nobody waits then.
+  // Return the query head and the row tile of the current step. Steps start at the last tile, so that concurrent items
+  // read the same rows from the L2. Ordered adds start at the first visible tile: no item waits under a causal mask.
   TILE_FN static int head(auto& at, const Globals& g) { return at.matrix() * g.heads_of_keys + at.round(); }
   TILE_FN static int tile(auto& at, const Globals& g) {
     const tile::Span rows = tiles(at, g);
@@ -147,7 +147,8 @@ template <AttentionBackwardConfig C, class T> struct AttentionBackward {
     }
   }
 
-  // Items of later keys that add to the step's tile. These come first: under a causal mask they are there first.
+  // Returns the number of items with later keys that add to the row tile. Their adds precede this item's, because they
+  // start earlier under a causal mask.
   TILE_FN static int keys_behind(auto& at, const Globals& g) {
     const int behind = (tile(at, g) + 1) * C.q, last_row = (behind < g.rows ? behind : g.rows) - 1;
     return (g.band.end(last_row) - 1) / C.m - at.row() / C.m;

@@ -1,4 +1,4 @@
-// The gradients of attention on a CPU, compiled once for each instruction set.
+// Computes the gradients of attention on a CPU. Compiled once for each instruction set.
 #include "ridge/ops/attention/backward.h"
 #include "ridge/ops/attention/backward_run.h"
 #include "ridge/ops/attention/model.h"
@@ -35,7 +35,7 @@ Kernel::Globals globals_of(const AttentionBackwardRun& run) {
   return g;
 }
 
-// Of keys that no row sees.
+// Stores zero gradients for the item's keys, which no row sees.
 void store_zeros(const tile::StepItem& item, const Kernel::Globals& g) {
   Kernel::State state{};
   state.dk.width = state.dv.width = static_cast<int>(g.k.cols);
@@ -44,9 +44,9 @@ void store_zeros(const tile::StepItem& item, const Kernel::Globals& g) {
 }
 
 struct TilePlace {
-  std::int64_t head;       // of all
-  std::int64_t outer, in;  // outer * heads + in
-  int row, rows;           // the first, and how many there are
+  std::int64_t head;       // Index among all heads: outer * heads + `head_in_group`
+  std::int64_t outer, in;  // Index of the group of heads; index of the head in it
+  int row, rows;           // First row; number of rows
 };
 TilePlace place_of(const AttentionBackwardRun& run, std::int64_t tile) {
   const AttentionProblem& p = run.problem.forward;
@@ -58,7 +58,7 @@ std::int64_t row_of(const HeadsLayout& x, const TilePlace& at, int r) {
   return at.outer * x.outer + at.in * x.head + (at.row + r) * x.row;
 }
 
-// The sum of products along two rows, in lanes, so that a compiler may take them at once.
+// Returns the dot product of two rows. Sixteen partial sums let the compiler vectorize the loop.
 float product_of(const float* a, const float* b, int width) {
   constexpr int lanes = 16;
   float parts[lanes] = {}, sum = 0;
@@ -70,7 +70,7 @@ float product_of(const float* a, const float* b, int width) {
   return sum;
 }
 
-// A tile's sums of dq, panels of rows side by side, as rows.
+// Stores the dq of a tile, whose sums are in column-major panels of rows, row by row.
 void store_rows(const AttentionBackwardRun& run, const TilePlace& at, const float* sums) {
   using Sums = Kernel::DQ;
   const AttentionProblem& p = run.problem.forward;
@@ -85,7 +85,7 @@ void store_rows(const AttentionBackwardRun& run, const TilePlace& at, const floa
 
 }  // namespace
 
-// Numbers of rows that see no key, and of those behind the last, weigh nothing.
+// Rows that see no key and rows after the last one get a log-sum of infinity, so that their weights are 0.
 void prepare_attention_backward(const AttentionBackwardRun& run, std::int64_t begin, std::int64_t end) {
   constexpr float log2_e = 1.4426950408889634F;
   const AttentionProblem& p = run.problem.forward;

@@ -31,7 +31,7 @@ void attention_backward(const AttentionBackwardProblem& problem, const Attention
   const std::int64_t each = (p.rows + cpu_backward_rows - 1) / cpu_backward_rows, tiles = p.outer * p.heads * each;
   const std::size_t numbers = in_lines(tiles * 2 * cpu_backward_rows), turns = in_lines(tiles),
                     sums = in_lines(tiles * cpu_backward_rows * p.width);
-  // Of the calling thread, for all: what it does itself is in another of its arenas.
+  // The workspace of all threads is in this arena of the caller; its own work uses another arena.
   auto* const room = static_cast<std::byte*>(cpu::arenas().sums.need(numbers + turns + sums));
   std::atomic<int> next{0};
   AttentionBackwardRun of_all{problem,

@@ -18,7 +18,7 @@ void perform(AttentionBackwardCase& x, int threads) {
                       x.dk.data(), x.dv.data()},
                      threads);
 }
-double worst_of(const AttentionBackwardCase& x) {  // weights and slopes are not rounded to the inputs' format
+double worst_of(const AttentionBackwardCase& x) {  // Weights and ds stay in f32
   const DType dtype = x.problem.forward.dtype;
   if (dtype == DType::f32) return judge(x, {2e-6, 1e-6});
   return judge(x, {2e-6, dtype == DType::bf16 ? 0x1p-8 : 0x1p-11});
@@ -39,7 +39,7 @@ AttentionBackwardProblem plain_problem(DType dtype, std::int64_t rows, std::int6
 
 class AttentionBackwardOnCpu : public cpu::OnIsa {};
 
-// RIDGE_ATTENTION_CASES=10000 runs so many.
+// RIDGE_ATTENTION_CASES=10000 runs that many cases.
 TEST_P(AttentionBackwardOnCpu, EqualsFp64OnRandomCases) {
   const char* asked = std::getenv("RIDGE_ATTENTION_CASES");
   const unsigned cases = asked != nullptr ? static_cast<unsigned>(std::atoi(asked)) : 24;
@@ -51,7 +51,7 @@ TEST_P(AttentionBackwardOnCpu, EqualsFp64OnRandomCases) {
   }
 }
 
-// Rows that see no key, and keys that no row sees, in tiles of their own and within one.
+// Tests rows that see no key and keys that no row sees, as full tiles and within a tile.
 TEST_P(AttentionBackwardOnCpu, GivesZerosWhereNobodyIsSeen) {
   const std::pair<std::int64_t, std::int64_t> bands[] = {{150, 160}, {-5, -2}, {-400, -300}, {300, 400}, {-200, -140}};
   for (const auto& [low, high] : bands) {
@@ -100,7 +100,7 @@ TEST(AttentionBackwardOnCpu, RefusesInSentences) {
   p.forward.cap = 0;
   p.forward.walks = false;
   EXPECT_EQ(refuse(p),
-            "expected rows that each see keys of their own in attention's gradients, found one band for all");
+            "expected a mask that moves with the rows in attention's gradients, found one band for all");
   p.forward.walks = true;
   p.forward.dtype = DType::int8;
   EXPECT_EQ(refuse(p), "expected f32, bf16 or f16, found int8");
@@ -110,7 +110,7 @@ TEST(AttentionBackwardOnCpu, RefusesInSentences) {
   p.dk.row = 8;
   p.forward.heads = 2;
   p.dq.head = 0;
-  EXPECT_EQ(refuse(p), "dq's heads lie in one place: expected strides above 0, found 32 and 0 for 1 x 2 heads");
+  EXPECT_EQ(refuse(p), "dq's heads overlap: expected strides above 0, found 32 and 0 for 1 x 2 heads");
   AttentionBackwardProblem differs = plain_problem(DType::f32, 4, 4, 8);
   differs.forward.lengths.emplace();
   EXPECT_EQ(
@@ -119,7 +119,7 @@ TEST(AttentionBackwardOnCpu, RefusesInSentences) {
   differs.forward.lengths.reset();
   differs.forward.pages.emplace();
   EXPECT_EQ(cuda::refuse(differs),
-            "expected keys and values that lie side by side in attention's gradients, found pages of them");
+            "expected contiguous keys and values in attention's gradients, found pages");
 }
 
 }  // namespace

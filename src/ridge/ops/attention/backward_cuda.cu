@@ -35,7 +35,7 @@ std::optional<std::string> launch(const AttentionBackwardCall& call, const Atten
   if (!encoded(maps.q, d.q, p.q, true, c.q) || !encoded(maps.dout, d.dout, all.dout, true, c.q) ||
       !encoded(maps.k, d.k, p.k, false, c.m) || !encoded(maps.v, d.v, p.v, false, c.m) ||
       !encoded(maps.dk, d.dk, all.dk, false, 64) || !encoded(maps.dv, d.dv, all.dv, false, 64))
-    return "describing the operands of attention backward to the copy engine";
+    return "attention backward: the driver rejected a tensor map of an operand";
   char* const sums = static_cast<char*>(workspace.data) + counter_bytes;
   char* const numbers = sums + plan.sums_bytes;
   int* const turns = all.ordered ? reinterpret_cast<int*>(numbers + plan.numbers_bytes) : nullptr;

@@ -10,14 +10,14 @@ std::optional<std::string> refuse(const AttentionBackwardProblem& problem) {
   if (auto why = refuse_what_differs(p)) return why;
   p.o = problem.dq;  // o is only read
   if (p.cap > 0) return fmt::format("expected scores without a cap in attention's gradients, found {}", p.cap);
-  if (!p.walks) return "expected rows that each see keys of their own in attention's gradients, found one band for all";
+  if (!p.walks) return "expected a mask that moves with the rows in attention's gradients, found one band for all";
   if (auto why = refused_layout("dq", problem.dq, p, p.heads, p.rows)) return why;
   if (auto why = refuse(p)) return why;
   if (auto why = refused_layout("dk", problem.dk, p, p.key_heads, p.keys)) return why;
   return refused_layout("dv", problem.dv, p, p.key_heads, p.keys);
 }
 
-// dq's sums are written and read beside the operands.
+// Memory traffic also includes the partial sums of dq, which are written and read.
 CpuForecast cpu_forecast(const AttentionBackwardProblem& p, int) {
   return {.kernel = "attention_backward", .vector_flops = flops(p)};
 }

@@ -1,7 +1,7 @@
-// The two passes around attention's backward kernel (backward.h): before it, what a row is weighed by, from o, dO and
-// the forward pass's log-sum-exp, and sums of dQ that are zero; behind it, dQ rounded. A block each for a tile of rows
-// of a head. Both go through memory once: for a head of 4096 rows of 128 bf16 the first reads 2.1 MB and writes 2.1 MB
-// of zeros, the second reads these and writes 1.0 MB.
+// The two passes around attention's backward kernel (backward.h). The first computes the two numbers per row that the
+// kernel needs from o, dO and the forward log-sum-exp, and clears the sums of dQ. The second rounds dQ. Each block
+// handles one row tile of a head. Both are memory-bound: for a head of 4096 rows of 128 bf16 elements the first reads
+// 2.1 MB and writes 2.1 MB of zeros, the second reads 2.1 MB and writes 1.0 MB.
 #pragma once
 
 #include "ridge/ops/attention/backward.h"
@@ -27,7 +27,7 @@ struct Two {
 
 constexpr int backward_pass_threads = 256;
 
-// Grid [tiles, heads, outer]. Numbers of rows that see no key, and of those behind the last, weigh nothing.
+// Grid [tiles, heads, outer]. Rows that see no key and rows after the last one get weights of 0.
 template <class Kernel> __global__ void __launch_bounds__(backward_pass_threads)
     prepare_backward(BackwardRows x, HeadsPointer o, HeadsPointer dout, const float* lse, float* numbers, float* dq,
                      int* turns) {
@@ -64,11 +64,11 @@ template <class Kernel> __global__ void __launch_bounds__(backward_pass_threads)
   }
 }
 
-// Keys before `first`, and from `end` to the last: no item has them, so their gradients are written here.
+// Keys before `first` and from `end` on. No item covers them, so `clear_masked_keys` stores their gradients.
 struct UnseenKeys {
   int first = 0, end = 0, keys = 0, width = 0;
 };
-// Grid [any, heads of keys, outer].
+// Grid [any number, key heads, outer].
 template <class T> __global__ void __launch_bounds__(backward_pass_threads)
     clear_unseen(UnseenKeys x, HeadsPointer dk, HeadsPointer dv) {
   const int units = x.width / 8;
@@ -82,7 +82,7 @@ template <class T> __global__ void __launch_bounds__(backward_pass_threads)
   }
 }
 
-// Grid as above; a thread holds the sums that the kernel's thread added.
+// Grid [tiles, heads, outer]. A thread reads the sums that the same thread of the kernel added.
 template <class Kernel> __global__ void __launch_bounds__(backward_pass_threads)
     finish_backward(BackwardRows x, const float* sums, HeadsPointer dq, float scale) {
   using T = typename Kernel::Q::type;
@@ -109,7 +109,7 @@ template <class Kernel> __global__ void __launch_bounds__(backward_pass_threads)
     tile::sm90::copy_transposed<q>(tile::sm90::address(staged) + group * q * 128, v);
   }
   __syncthreads();
-  constexpr int units = d / 8;  // 16 bytes of a row
+  constexpr int units = d / 8;  // Number of 16-byte units in a row
   for (int i = static_cast<int>(threadIdx.x); i < q * units; i += backward_pass_threads) {
     const int r = i / units, unit = i % units, row = tile * q + r;
     if (row >= x.rows || unit * 8 >= x.width) continue;

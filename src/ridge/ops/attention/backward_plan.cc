@@ -14,13 +14,13 @@ namespace {
 std::int64_t up(std::int64_t x, std::int64_t by) { return (x + by - 1) / by; }
 std::size_t in_lines(std::int64_t bytes) { return static_cast<std::size_t>(up(bytes, 256) * 256); }
 
-// Of the item whose keys begin at `key`, as the kernel's text counts them (backward.h).
+// Returns the number of steps of the item whose keys begin at `key`; must agree with the kernel (backward.h).
 std::int64_t steps_of(const AttentionProblem& p, const AttentionBackwardConfig& c, std::int64_t key) {
   const std::int64_t first = std::max<std::int64_t>(0, key - p.high), end = std::min(p.rows, key + c.m - 1 - p.low + 1);
   return (up(end, c.q) - first / c.q) * (p.heads / p.key_heads);
 }
 
-struct Work {  // in steps, of a head of keys
+struct Work {  // Numbers of steps, and of items, of one key head
   std::int64_t all = 0, longest = 0, shortest = 0, items = 0;
 };
 Work work_of(const AttentionProblem& p, const AttentionBackwardConfig& c) {
@@ -35,17 +35,17 @@ Work work_of(const AttentionProblem& p, const AttentionBackwardConfig& c) {
   return out;
 }
 
-// Where all items take equally long, one head after the other: the L2 holds its rows. Else as many as fill the
-// multiprocessors, so that the longest items of several begin first, and more where the L2 has room for their rows.
+// Returns the number of heads that run concurrently. If all items take equally long, it is one, whose rows stay in the
+// L2. Otherwise the longest items of several heads start first: enough heads to fill the device, more if the L2 fits.
 int heads_at_a_time(const AttentionProblem& p, const Work& work, const DeviceNumbers& device) {
   constexpr double share_of_l2 = 0.35;
   if (work.longest == work.shortest) return 1;
-  const double bytes = 8.0 * static_cast<double>(p.rows * p.width * (p.heads / p.key_heads));  // of q, dout and sums
+  const double bytes = 8.0 * static_cast<double>(p.rows * p.width * (p.heads / p.key_heads));  // q, dout, f32 sums
   const double room = share_of_l2 * static_cast<double>(device.l2_bytes) / bytes;
   const std::int64_t filling = up(device.multiprocessors, work.items);
   const std::int64_t heads = p.outer * p.key_heads,
                      most = std::clamp<std::int64_t>(std::max(static_cast<std::int64_t>(room), filling), 1, heads);
-  // Of half of that and more, what leaves the fewest for the last round.
+  // From half of that number on, the one that leaves the fewest free places in the last round.
   const auto missing = [&](std::int64_t width) { return up(heads, width) * width - heads; };
   std::int64_t best = most;
   for (std::int64_t width = most; 2 * width > most; --width)
@@ -56,7 +56,7 @@ int heads_at_a_time(const AttentionProblem& p, const Work& work, const DeviceNum
 std::optional<std::string> refused_layout(const char* name, const HeadsLayout& x, const AttentionProblem& p) {
   AttentionProblem as_q = p;
   as_q.q = as_q.o = x;
-  if (auto why = cuda::refuse(as_q)) return fmt::format("{}, where q stands for {}", *why, name);
+  if (auto why = cuda::refuse(as_q)) return fmt::format("{}, where q means {}", *why, name);
   return std::nullopt;
 }
 
@@ -71,7 +71,7 @@ std::optional<std::string> refuse_what_differs(const AttentionProblem& p) {
   if (p.lengths || p.packed)
     return "expected sequences of one length in attention's gradients, found a length for each: mask the scores "
            "instead";
-  if (p.pages) return "expected keys and values that lie side by side in attention's gradients, found pages of them";
+  if (p.pages) return "expected contiguous keys and values in attention's gradients, found pages";
   return std::nullopt;
 }
 
@@ -82,11 +82,11 @@ std::optional<std::string> refuse(const AttentionBackwardProblem& x) {
   if (auto why = refuse_what_differs(p)) return why;
   if (auto why = cuda::refuse(p)) return why;
   if (p.cap != 0) return fmt::format("expected scores that are not capped, found a cap of {}", p.cap);
-  constexpr std::int64_t most = 65535;  // blocks along a grid's second and third axis
+  constexpr std::int64_t most = 65535;  // CUDA's limit for the second and third dimension of a grid
   if (p.heads > most || p.outer > most)
-    return fmt::format("expected at most {} heads in each of at most as many groups, found {} in each of {}", most,
+    return fmt::format("expected heads per group and groups of at most {}, found {} heads in {} groups", most,
                        p.heads, p.outer);
-  if (!p.walks) return "expected a mask that moves with the rows, found the same keys for all";
+  if (!p.walks) return "expected a mask that moves with the rows, found the same keys for all rows";
   for (const auto& [name, layout] : {std::pair{"the gradient of o", x.dout}, std::pair{"dq", x.dq}})
     if (auto why = refused_layout(name, layout, p)) return why;
   AttentionProblem of_keys = p;
@@ -132,7 +132,7 @@ AttentionBackwardPlan choose(const AttentionBackwardProblem& x, const DeviceNumb
   const double longest = item + static_cast<double>(work.longest) * step;
   const double all = static_cast<double>(out.items) * item + static_cast<double>(out.steps) * step;
   const double cycles = out.items <= device.multiprocessors ? longest : all / device.multiprocessors + longest / 2;
-  // Before and behind it all rows' o and dO are read, sums written and read, dq written.
+  // The passes around the kernel read o and dO, write and read the sums, and write dq.
   const double row_bytes = static_cast<double>(p.outer * p.heads * p.rows * p.width);
   const double passes = 2 * device.launch_s + row_bytes * (3.0 * bits(p.dtype) / 8 + 8) / device.memory_bytes_per_s;
   out.predicted_s =

@@ -1,4 +1,4 @@
-// Which kernel attention's backward pass takes on Hopper, what it needs beside its operands, and how long it takes.
+// Chooses the kernel of attention's backward pass on Hopper and predicts its workspace and time.
 #pragma once
 
 #include <optional>
@@ -11,41 +11,41 @@
 
 namespace ridge::ops {
 
-// Keys first … end - 1 are all that some row sees; none where end <= first.
+// The keys that at least one row sees: first … end - 1, or none if end <= first.
 struct SeenKeys {
   std::int64_t first = 0, end = 0;
 };
 SeenKeys seen_keys(const AttentionProblem& problem);
-// Gradients do not know sequences that differ, on any target: what stands in the way; none: they are alike.
+// Returns why the sequences are unsupported, or nullopt if they are uniform. No target has gradients of ragged ones.
 std::optional<std::string> refuse_what_differs(const AttentionProblem& forward);
 
 namespace cuda {
 
 struct AttentionBackwardPlan {
-  int config = 0;          // of attention_backward_menu
-  int width = 1;           // heads of keys that are gone through side by side
-  std::int64_t tiles = 0;  // of rows of queries, of a head
+  int config = 0;          // Index in `attention_backward_kernel_configs`
+  int width = 1;           // Number of key heads that run concurrently
+  std::int64_t tiles = 0;  // Number of row tiles of a query head
   std::int64_t items = 0, steps = 0;
-  std::size_t sums_bytes = 0, numbers_bytes = 0, turns_bytes = 0;  // one behind the other in the workspace
+  std::size_t sums_bytes = 0, numbers_bytes = 0, turns_bytes = 0;  // Consecutive in the workspace
   double predicted_s = 0;
-  std::size_t workspace_bytes = 0;  // beside its counters
+  std::size_t workspace_bytes = 0;  // Excluding the counters
   bool operator==(const AttentionBackwardPlan&) const = default;
 };
-// What stands in the way, as a sentence; none: a kernel does it. Looks at no device.
+// Returns why no kernel supports the problem, or nullopt if one does. Needs no device.
 std::optional<std::string> refuse(const AttentionBackwardProblem& problem);
 AttentionBackwardPlan choose(const AttentionBackwardProblem& problem, const DeviceNumbers& device);
-// "sm90_attention_backward_128x64x128": keys of an item, rows of a step, head size.
+// Returns a name such as "sm90_attention_backward_128x64x128": keys per item, rows per step, head size.
 std::string backward_name_of(int config);
 std::optional<int> backward_config_named(std::string_view name);
 int attention_backward_configs();
 std::int64_t rows_of_a_step(int config);
-// One block's items on the trace target, each of so many steps.
+// Returns the timeline of one block that runs `items` items of `steps` steps each, from the trace target.
 Timeline attention_backward_timeline(int config, int items, int steps, const BlockPace& pace, double clock_hz);
 
 }  // namespace cuda
 
-double flops(const AttentionBackwardProblem& problem);    // 10 * width of each pair of a row and a key that it sees
-double traffic(const AttentionBackwardProblem& problem);  // bytes of its five inputs and three results, once each
+double flops(const AttentionBackwardProblem& problem);    // 10 * width per visible pair of a row and a key
+double traffic(const AttentionBackwardProblem& problem);  // Bytes of the five inputs and three results, each moved once
 Result<Forecast> forecast(const AttentionBackwardProblem& problem, const DeviceNumbers& device);
 
 }  // namespace ridge::ops

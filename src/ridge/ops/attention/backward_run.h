@@ -1,5 +1,5 @@
-// The gradients of attention on this CPU as one thread runs them: backward_body.cc, compiled once for each instruction
-// set. Internal to ops/attention.
+// Attention's backward pass as one CPU thread runs it: backward_body.cc, compiled once per instruction set. Internal to
+// ops/attention.
 #pragma once
 
 #include <atomic>
@@ -9,21 +9,22 @@
 
 namespace ridge::ops {
 
-inline constexpr int cpu_backward_keys = 64;  // of an item
-inline constexpr int cpu_backward_rows = 64;  // of a step, and of a tile of dq
+inline constexpr int cpu_backward_keys = 64;  // Keys per item
+inline constexpr int cpu_backward_rows = 64;  // Query rows per step and per tile of dq
 
 struct AttentionBackwardRun {
   const AttentionBackwardProblem& problem;
   const AttentionBackwardData& data;
-  std::int64_t tiles;      // of a head's rows
-  float* numbers;          // of each tile: what its rows are weighed by (backward.h)
-  float* sums;             // of dq, of each tile
-  int* turns;              // of each tile: items that have added to it
-  std::atomic<int>* next;  // item that nobody has taken
-  void* memory;            // attention_backward_memory() bytes of this thread, at a multiple of 64
+  std::int64_t tiles;      // Row tiles per head
+  float* numbers;          // Log-sum and delta of each row (backward.h), tile by tile
+  float* sums;             // Partial sums of dq, tile by tile
+  int* turns;              // Number of items that have added to each tile
+  std::atomic<int>* next;  // Next item that no thread has taken
+  void* memory;            // attention_backward_memory() bytes of this thread, 64-byte aligned
 };
 
-// Before it, numbers, and sums and turns that are zero, of tiles begin … end - 1 of all heads; behind it, dq.
+// For tiles begin … end - 1 of all heads, `prepare` computes the numbers and clears sums and counts; `finish` stores
+// dq.
 namespace plain {
 void prepare_attention_backward(const AttentionBackwardRun& run, std::int64_t begin, std::int64_t end);
 void run_attention_backward(const AttentionBackwardRun& run);

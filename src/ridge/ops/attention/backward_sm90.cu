@@ -1,4 +1,4 @@
-// Compiles the menu's kernels of attention's backward pass for one input type, RIDGE_TYPE: Bf16 or F16.
+// Compiles all configs of attention's backward kernel for one input type, RIDGE_TYPE: Bf16 or F16.
 #include "ridge/ops/attention/backward_sm90.h"
 
 #include <algorithm>
@@ -63,7 +63,7 @@ template <class Kernel> cudaError_t launch_items(const AttentionBackwardLaunch& 
   return cudaLaunchKernelEx(&config, run_steps<Kernel>, globals_of<Kernel>(x), StepProblem{order, x.counters, nullptr});
 }
 
-// Items write whole tiles of m keys.
+// Returns the keys that no item covers; items store full tiles of m keys.
 UnseenKeys unseen_of(const AttentionProblem& p, const AttentionBackwardPlan& plan, int m) {
   UnseenKeys out{0, 0, static_cast<int>(p.keys), static_cast<int>(p.width)};
   if (plan.items == 0) return out;

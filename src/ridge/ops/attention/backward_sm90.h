@@ -1,4 +1,4 @@
-// Launches one of the backward menu's kernels with the passes around it. Internal to ops/attention.
+// Launches attention's backward kernel with the passes before and after it. Internal to ops/attention.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -25,7 +25,7 @@ struct AttentionBackwardLaunch {
 };
 using LaunchAttentionBackward = cudaError_t (*)(const AttentionBackwardLaunch&);
 
-// Of each config of the menu, for inputs of type T; in order where `ordered`.
+// Returns the launch functions of all configs for inputs of type T, with adds in a fixed order if `ordered`.
 template <class T>
 const std::array<LaunchAttentionBackward, attention_backward_menu.size()>& attention_backward_kernels(bool ordered);
 

@@ -1,5 +1,5 @@
-// The protocol of attention's backward pass on Hopper, of every kernel of the menu, in order and not: right under a
-// thousand orders of events; and what must be caught if a wait is forgotten.
+// Checks the synchronisation of every backward kernel on Hopper, with ordered adds and without, under a thousand event
+// orders, and that a removed wait is detected.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -19,7 +19,7 @@ constexpr AttentionBackwardConfig with_order(AttentionBackwardConfig config, boo
   return config;
 }
 
-// Two heads of q on one of keys, three tiles of keys, causal.
+// Records two query heads on one key head, with three key tiles and a causal mask.
 template <class Kernel> Program recorded(int blocks) {
   constexpr auto c = Kernel::config;
   typename Kernel::Globals g{};
@@ -50,7 +50,7 @@ using Menu = std::make_index_sequence<attention_backward_menu.size()>;
 TEST(AttentionBackwardTrace, IsRightUnderAThousandOrders) { check_menu<false>(Menu{}); }
 TEST(AttentionBackwardTrace, InOrderIsRightUnderAThousandOrders) { check_menu<true>(Menu{}); }
 
-// Five products a step.
+// Each step has five products.
 TEST(AttentionBackwardTrace, CountsItsProducts) {
   constexpr AttentionBackwardConfig c = attention_backward_menu[1];
   const Program program = recorded<AttentionBackward<c, Noted<Bf16>>>(2);
@@ -58,27 +58,27 @@ TEST(AttentionBackwardTrace, CountsItsProducts) {
   for (const auto& thread : program.threads)
     for (const Step& step : thread.steps)
       if (step.what == Do::multiply && thread.leads) flops += step.amount;
-  const std::int64_t steps = 2 * (6 + 4 + 2);  // of two heads: tiles of 64 rows that see some of 128 keys
+  const std::int64_t steps = 2 * (6 + 4 + 2);  // Two heads: tiles of 64 rows that see some of 128 keys
   EXPECT_EQ(flops, steps * 10 * c.m * c.q * c.d);
 }
 
-// What a program says without the steps that `drop` picks.
+// Returns the first error of a program without the steps that `drop` selects.
 std::string without(Program p, const std::function<bool(const Program&, const Step&)>& drop) {
   const Program whole = p;
   std::size_t dropped = 0;
   for (auto& thread : p.threads) dropped += std::erase_if(thread.steps, [&](const Step& s) { return drop(whole, s); });
-  EXPECT_GT(dropped, 0U) << "no fault was made";
+  EXPECT_GT(dropped, 0U) << "no step was removed";
   const auto result = check_schedules(p, 200);
   EXPECT_GT(result.faulty, 50) << result.first;
   return result.first;
 }
 
-// (Numbers are given back before rows of q are, so that a load of these waits for both.)
+// The slot of the row numbers is released before that of q, so a load of q waits for both.
 TEST(AttentionBackwardTrace, CatchesEachForgottenWait) {
   const Program clean = recorded<AttentionBackward<attention_backward_menu[1], Noted<Bf16>>>(1);
   ASSERT_EQ(check_schedules(clean, 200).first, "");
   for (const char* const barrier : {"ring 0 slot 0 full", "ring 1 slot 1 full", "ring 2 slot 0 full",
-                                    "ring 0 slot 1 empty", "held 0 full", "held 0 empty"}) {
+                                    "ring 0 slot 1 empty", "resident 0 full", "resident 0 empty"}) {
     const auto of = [&](const Program& p, const Step& s) {
       return s.what == Do::wait &&
              p.barriers[static_cast<std::size_t>(s.object)].name.find(barrier) != std::string::npos;
@@ -90,11 +90,11 @@ TEST(AttentionBackwardTrace, CatchesEachForgottenWait) {
         << static_cast<int>(what);
 }
 
-// Adds in order: who does not wait for its turn, and a turn that is passed on too early.
+// Ordered adds: detects an add that does not wait for its turn and a turn that is passed on too early.
 TEST(AttentionBackwardTrace, CatchesAddsOutOfOrder) {
   using Kernel = AttentionBackward<with_order(attention_backward_menu[1], true), Noted<Bf16>>;
   const Program clean = recorded<Kernel>(3);
-  for (const char* const barrier : {"turn come", "turn taken"}) {
+  for (const char* const barrier : {"turn granted", "turn finished"}) {
     const auto of = [&](const Program& p, const Step& s) {
       return s.what == Do::wait &&
              p.barriers[static_cast<std::size_t>(s.object)].name.find(barrier) != std::string::npos;

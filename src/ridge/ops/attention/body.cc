@@ -1,4 +1,4 @@
-// Attention on a CPU, compiled once for each instruction set.
+// Computes attention on a CPU. Compiled once for each instruction set.
 #include "ridge/ops/attention/on_cpu.h"
 
 namespace ridge::ops::RIDGE_BODY_ISA {

@@ -1,6 +1,6 @@
-// What attention kernels on Hopper are compiled as: rows of queries of an item, keys of a step, and the size of a head.
-// A head of another size takes the next larger kernel, whose further columns the copy engine reads as zeros and does
-// not write.
+// Compile-time configurations of the attention kernels on Hopper: query rows per item, keys per step and head size. A
+// head of another size uses the next larger kernel; the copy engine reads the extra columns as zeros and does not write
+// them.
 #pragma once
 
 #include <array>
@@ -8,17 +8,17 @@
 namespace ridge::ops {
 
 struct AttentionConfig {
-  int m = 128, kv = 128, d = 128;  // rows of an item, keys of a step, head size
-  int consumers = 2, stages = 2;   // groups of 64 rows; tiles of keys, and of values, that may be on their way
-  bool turns = true;               // groups issue the products of a step in turn
-  int helds = 1;                   // items whose queries have room
-  bool ragged = false;             // sequences may differ in length, and a row may be one line of each head of a group
+  int m = 128, kv = 128, d = 128;  // Rows per item, keys per step, head size
+  int consumers = 2, stages = 2;   // Consumer warpgroups of 64 rows; ring stages, of keys and of values each
+  bool turns = true;               // Warpgroups issue the products of a step in turn
+  int helds = 1;                   // Number of items whose queries fit in shared memory, 1 or 2
+  bool ragged = false;             // Sequences may differ in length; a tile may hold a row of several heads as lines
   bool operator==(const AttentionConfig&) const = default;
 };
 
-// The last four are for few rows (decoding). Each fits the registers of its threads: at 192 keys and a head of 64, or
-// 96 and 256, ptxas would make products wait for each other. Longer steps of a head of 128 (160 and 176 keys) and
-// shorter ones of 256 (64) are no faster on an H100, under a mask or without.
+// The last four are for few rows (decoding). Each fits in registers: with 192 keys and head size 64, or 96 keys and
+// 256, ptxas serializes the products. On an H100 longer steps for head size 128 (160 and 176 keys) and shorter ones for
+// 256 (64) are not faster, with or without a mask.
 inline constexpr std::array attention_menu = {
     AttentionConfig{.m = 192, .kv = 128, .d = 64, .consumers = 3, .stages = 3, .helds = 2},
     AttentionConfig{.m = 128, .kv = 128, .d = 128, .helds = 2},
@@ -35,18 +35,18 @@ constexpr AttentionConfig ragged(AttentionConfig c) {
   return c;
 }
 
-// Of the backward pass: keys of an item, rows of queries of a step. Groups have 64 keys each; or the same 64 and a part
-// of the columns each, where a head's sums are too many for the registers.
+// Backward pass: m keys per item, q query rows per step, head size d. Each warpgroup has its own 64 keys, or, if the
+// sums need too many registers, all share 64 keys and split the columns.
 struct AttentionBackwardConfig {
   int m = 128, q = 64, d = 128;
-  bool ordered = false;  // items add to dq in the order of their keys
+  bool ordered = false;  // Items add to dq in a fixed order of their keys
   int consumers = 2, stages = 2;
   bool turns = false;
   int helds = 1;
   bool operator==(const AttentionBackwardConfig&) const = default;
 };
 
-// Each also in order. At 80 rows of 128 elements ptxas keeps too little in registers.
+// Each is also compiled with `ordered`. With 80 rows of 128 elements ptxas spills registers.
 inline constexpr std::array attention_backward_menu = {
     AttentionBackwardConfig{.m = 128, .q = 128, .d = 64},
     AttentionBackwardConfig{.m = 128, .q = 64, .d = 128},

@@ -25,7 +25,7 @@ void attention(const AttentionProblem& p, const AttentionData& data, int threads
             : tile::cpu::body_for_isa(plain::attention_memory, avx2::attention_memory, avx512::attention_memory);
   const std::int64_t matrices = p.outer * p.heads;
   const auto items = [&](std::int64_t rows) { return matrices * ((p.rows + rows - 1) / rows); };
-  // Items of few rows where tall ones would be mostly empty, or would leave threads without work.
+  // Short items are used where tall ones would be mostly empty or would leave threads idle.
   const bool tall = p.rows > short_rows * 2 && (items(tall_rows) >= threads || items(short_rows) < 2 * threads);
   const std::int64_t count = items(tall ? tall_rows : short_rows);
   std::atomic<int> next{0};

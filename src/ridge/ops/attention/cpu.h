@@ -1,6 +1,6 @@
-// Attention on this CPU in one piece: scores stay in a core's caches. Data pointers are to the first element, at any
-// address; inputs must not overlap o. Formats: f32, bf16, f16, all computed with in f32; where goes_in_pairs() says so,
-// weights are rounded to bf16 before they are multiplied by v, as kernels of devices round them.
+// Fused attention on this CPU: scores stay in a core's caches. Pointers address the first element and need no
+// alignment; inputs must not overlap o. Formats are f32, bf16 and f16; computation is f32. If `multiplies_bf16_pairs`
+// is true, weights are rounded to bf16 before they are multiplied by v, as on devices.
 #pragma once
 
 #include "ridge/ops/attention/backward_problem.h"
@@ -11,19 +11,20 @@ namespace ridge::ops {
 struct AttentionData {
   const void *q = nullptr, *k = nullptr, *v = nullptr;
   void* o = nullptr;
-  float* lse = nullptr;          // [outer, heads, rows]: ln of the sum of a row's exponentials; null: not wanted
-  const int* lengths = nullptr;  // [outer], of a problem that has lengths; packed without pages it has key_starts
-  const int *row_starts = nullptr, *key_starts = nullptr;  // [outer + 1], of one that is packed; keys: without pages
-  const int* pages = nullptr;                              // [outer, keys / rows of a page], of one that has pages
+  float* lse = nullptr;          // [outer, heads, rows]: log of each row's sum of exponentials; null if not needed
+  const int* lengths = nullptr;  // [outer], if the problem has lengths, unless it has key_starts
+  const int *row_starts = nullptr, *key_starts = nullptr;  // [outer + 1], if packed; key_starts only without pages
+  const int* pages = nullptr;                              // [outer, keys / rows per page], if it has pages
 };
 
-bool goes_in_pairs(DType dtype);  // on this CPU as its kernels run now
+// True if the CPU kernel for this type multiplies bf16 in pairs, with the instruction set now in use.
+bool goes_in_pairs(DType dtype);
 
-// The problem must not be refused (model.h). Threads: 0 means every core that the process may use, else so many.
+// The problem must be supported (model.h). `threads` is the number of threads; 0 means all cores of the process.
 void attention(const AttentionProblem& problem, const AttentionData& data, int threads = 0);
 
-// Its gradients. dq's sums are added in an order of the keys however many threads there are, so any two runs agree bit
-// by bit. Beside inputs and outputs it takes f32 sums of dq, one row of two numbers a row of q, and keeps them.
+// Computes the gradients. dq is summed in a fixed order of the keys for any number of threads, so results agree bit by
+// bit. Keeps a workspace for the f32 sums of dq and two numbers per row of q.
 void attention_backward(const AttentionBackwardProblem& problem, const AttentionBackwardData& data, int threads = 0);
 
 }  // namespace ridge::ops

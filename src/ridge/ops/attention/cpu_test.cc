@@ -24,7 +24,7 @@ double worst_of(AttentionCase& x, int threads) {
 
 class AttentionOnCpu : public cpu::OnIsa {};
 
-// RIDGE_ATTENTION_CASES=20000 runs so many.
+// RIDGE_ATTENTION_CASES=20000 runs that many cases.
 TEST_P(AttentionOnCpu, EqualsFp64OnRandomCases) {
   const char* asked = std::getenv("RIDGE_ATTENTION_CASES");
   const unsigned cases = asked != nullptr ? static_cast<unsigned>(std::atoi(asked)) : 60;
@@ -35,8 +35,8 @@ TEST_P(AttentionOnCpu, EqualsFp64OnRandomCases) {
   }
 }
 
-// A length of half a billion under a window that moves with it: the first key that a row may see lies far behind all
-// that there are, and so it sees none.
+// With a length of half a billion and a window that moves with it, the first key that a row may see is far after the
+// last key, so the row sees none.
 TEST_P(AttentionOnCpu, SeesNoKeyWhereAWindowHasLeftThemAll) {
   AttentionCase x = AttentionCases(204, {DType::f32, DType::bf16, DType::f16}).next(1);
   ASSERT_TRUE(x.problem.lengths && x.problem.lengths->low) << text(x.problem);
@@ -77,7 +77,7 @@ TEST(AttentionOnCpu, RefusesInSentences) {
   EXPECT_EQ(refuse(p), "expected heads of 1 … 256 elements, found 300");
   p.width = 8;
   p.cap = -1;
-  EXPECT_EQ(refuse(p), "expected scores capped at a number above 0, or at none, found -1");
+  EXPECT_EQ(refuse(p), "expected a score cap above 0, or 0 for none, found -1");
   p.cap = 0;
   p.o.row = 7;
   EXPECT_EQ(refuse(p), "o's rows overlap: expected a row stride of at least 8, found 7");

@@ -11,7 +11,7 @@ template <> const std::array<LaunchAttention, attention_menu.size()>& attention_
 
 namespace {
 
-// As sequences that are alike lie.
+// Encodes the tensor maps of uniform sequences; returns false if the driver rejects one.
 bool describe(AttentionMaps& maps, const AttentionCall& call, const AttentionProblem& p, const AttentionConfig& c) {
   const auto encoded = [&](CUtensorMap& map, const void* data, const HeadsLayout& x, std::int64_t rows,
                            std::int64_t heads, int box) {
@@ -23,10 +23,11 @@ bool describe(AttentionMaps& maps, const AttentionCall& call, const AttentionPro
          encoded(maps.v, call.v, p.v, p.keys, p.key_heads, c.kv) && encoded(maps.o, call.o, p.o, p.rows, p.heads, 64);
 }
 
-// Rows whose matrix ends where a load says: row r of n lies at room - n + r along one axis, which ends there, and at
-// where the matrix begins + n along the next. Both go from row to row, and begin `room` rows before the first.
+// A tensor map whose loads stop at the end of a matrix of any length n: row r has coordinate max_rows - n + r on one
+// axis, which ends at max_rows, and the matrix's first row + n on the next axis. Both axes have the stride of one row
+// and begin `max_rows` rows before the first row.
 struct Ending {
-  std::int64_t room, all, outer;  // rows that a matrix may have, all that there are, and matrices side by side
+  std::int64_t room, all, outer;  // Maximum rows of a matrix, total rows, number of matrices
   std::int64_t heads;
   int box;
 };
@@ -41,7 +42,7 @@ bool encode_ending(CUtensorMap& map, const void* data, const HeadsLayout& x, con
   return encode(map, axes, p.dtype);
 }
 
-// With heads of a group as lines of a row, and keys that end.
+// Encodes the tensor maps of ragged sequences, with the heads of a group as lines of a row.
 bool describe_ragged(AttentionMaps& maps, const AttentionCall& call, const AttentionProblem& p,
                      const AttentionConfig& c, int group) {
   const auto of_rows = [&](CUtensorMap& map, const void* data, const HeadsLayout& x, int box) {
@@ -75,10 +76,10 @@ std::optional<std::string> launch(const AttentionCall& call, const AttentionPlan
            " bytes, found " + std::to_string(workspace.bytes);
   if ((p.lengths && (!p.packed || p.pages) && call.lengths == nullptr) || (p.pages && call.pages == nullptr) ||
       (p.packed && (call.row_starts == nullptr || (!p.pages && call.key_starts == nullptr))))
-    return "attention: expected lengths, starts and pages of sequences that differ, found one of them missing";
+    return "attention: expected lengths, starts and pages of ragged sequences, found one of them missing";
   AttentionMaps maps{};
   if (!(plan.is_ragged ? describe_ragged(maps, call, p, c, plan.group) : describe(maps, call, p, c)))
-    return "describing the operands of attention to the copy engine";
+    return "attention: the driver rejected a tensor map of an operand";
   auto* const states = reinterpret_cast<float*>(static_cast<char*>(workspace.data) + counter_bytes);
   const AttentionLaunch launch{
       maps, p, call.o, call.lse, plan, c, call, static_cast<int*>(workspace.data), states, multiprocessors(), stream};

@@ -1,6 +1,6 @@
-// Attention on a CUDA device in one kernel, queued on the caller's stream: only o is written. Its backward pass is a
-// kernel with a pass before and one behind it; only dq, dk and dv are written. Data pointers are device memory at
-// multiples of 16 bytes.
+// Fused attention on a CUDA device, queued on the caller's stream: one kernel, which stores only o and lse. The
+// backward pass is a kernel with one pass before and one after it, which store dq, dk and dv. Pointers are device
+// memory, 16-byte aligned.
 #pragma once
 
 #include <optional>
@@ -18,14 +18,14 @@ struct AttentionCall {
   AttentionProblem problem;
   const void *q = nullptr, *k = nullptr, *v = nullptr;
   void* o = nullptr;
-  float* lse = nullptr;          // [outer, heads, rows]: ln of the sum of a row's exponentials; null: not wanted
-  const int* lengths = nullptr;  // [outer], of a problem that has lengths; packed without pages it has key_starts
-  const int *row_starts = nullptr, *key_starts = nullptr;  // [outer + 1], of one that is packed; keys: without pages
-  const int* pages = nullptr;                              // [outer, keys / rows of a page], of one that has pages
+  float* lse = nullptr;          // [outer, heads, rows]: log of each row's sum of exponentials; null if not needed
+  const int* lengths = nullptr;  // [outer], if the problem has lengths, unless it has key_starts
+  const int *row_starts = nullptr, *key_starts = nullptr;  // [outer + 1], if packed; key_starts only without pages
+  const int* pages = nullptr;                              // [outer, keys / rows per page], if it has pages
 };
 
-// A sentence if the driver refuses the launch. The problem must not be refused; the workspace has counter_bytes and
-// the plan's workspace_bytes.
+// Returns an error message if the launch fails. The problem must be supported; the workspace must have counter_bytes
+// plus the plan's workspace_bytes.
 std::optional<std::string> launch(const AttentionCall& call, const AttentionPlan& plan, const Workspace& workspace,
                                   CUstream_st* stream);
 

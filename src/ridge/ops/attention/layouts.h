@@ -1,4 +1,4 @@
-// What is wrong with where a result of attention lies, as a sentence. Internal to ops/attention.
+// Checks the layout of a result of attention. Internal to ops/attention.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,11 +10,11 @@
 
 namespace ridge::ops {
 
-// Of `heads` heads of `rows` rows in each of the problem's groups: two elements in one place.
+// Returns why elements overlap if each of the problem's groups has `heads` heads of `rows` rows, or nullopt.
 inline std::optional<std::string> refused_layout(const char* name, const HeadsLayout& x, const AttentionProblem& p,
                                                  std::int64_t heads, std::int64_t rows) {
   if ((p.outer > 1 && x.outer == 0) || (heads > 1 && x.head == 0))
-    return fmt::format("{}'s heads lie in one place: expected strides above 0, found {} and {} for {} x {} heads", name,
+    return fmt::format("{}'s heads overlap: expected strides above 0, found {} and {} for {} x {} heads", name,
                        x.outer, x.head, p.outer, heads);
   if (x.row < p.width && rows > 1)
     return fmt::format("{}'s rows overlap: expected a row stride of at least {}, found {}", name, p.width, x.row);

@@ -23,7 +23,7 @@ constexpr std::int64_t most_items = std::int64_t{1} << 30, aligned_elements = 8;
 
 std::int64_t up(std::int64_t x, std::int64_t by) { return (x + by - 1) / by; }
 
-// Keys first … end - 1 are all that rows from `row` on may see.
+// Rows from `row` on see no key before `first_key`; rows up to `last_row` see no key from `end_key` on.
 std::int64_t first_key(const AttentionProblem& p, std::int64_t row) {
   return std::max<std::int64_t>(0, (p.walks ? row : 0) + p.low);
 }
@@ -31,7 +31,7 @@ std::int64_t end_key(const AttentionProblem& p, std::int64_t last_row) {
   return std::min(p.keys, (p.walks ? last_row : 0) + p.high + 1);
 }
 
-// Of the item that begins at `row`, as the kernel's text counts them (attention.h).
+// Returns the number of steps of the item that begins at `row`; must agree with the kernel (attention.h).
 std::int64_t steps_of(const AttentionProblem& p, const AttentionConfig& c, std::int64_t row, std::int64_t rows) {
   const std::int64_t first = first_key(p, row) / c.kv, end = end_key(p, row + rows - 1);
   return end > first * c.kv ? up(end, c.kv) - first : 1;
@@ -40,11 +40,11 @@ std::int64_t steps_of(const AttentionProblem& p, const AttentionConfig& c, std::
 double step_cycles(const AttentionConfig& c) {
   const KernelNumbers& n = kernel_numbers();
   const double products = 2.0 * c.m * c.kv * c.d / n.multiplies;
-  const double shown = c.consumers == 1 ? 1 : n.attention_exponentials;  // nothing runs beside a single group's
+  const double shown = c.consumers == 1 ? 1 : n.attention_exponentials;  // a single warpgroup overlaps none
   return products / n.attention_multiplies + shown * c.m * c.kv / exponentials_a_cycle;
 }
 
-struct Work {  // in steps
+struct Work {  // Numbers of steps: of all items, and of the longest item
   std::int64_t all = 0, longest = 0;
 };
 Work work_of(const AttentionProblem& p, const AttentionConfig& c, int group) {
@@ -62,9 +62,9 @@ std::int64_t tiles_of(const AttentionProblem& p, const AttentionConfig& c, int g
   return p.outer * p.heads / group * up(p.rows, c.m / group);
 }
 
-// Heads that go through their keys side by side. Where all items take equally long, one: blocks that work on a head at
-// a time read its keys from memory once. Else the longest items of many heads come first, as many as the L2 has room
-// for, and of half of that and more what leaves the fewest for the last round, whose longest items begin last.
+// Returns the number of heads that run concurrently. If all items take equally long, it is one: the blocks then read
+// the keys of a head from memory once. Otherwise the longest items of several heads start first: at most as many heads
+// as the L2 holds and at least half of that, whichever number leaves the fewest free places in the last round.
 int heads_at_a_time(const AttentionProblem& p, int group, bool are_even, const DeviceNumbers& device) {
   constexpr double share_of_l2 = 0.35;
   if (are_even) return 1;
@@ -72,23 +72,23 @@ int heads_at_a_time(const AttentionProblem& p, int group, bool are_even, const D
   const double room = share_of_l2 * static_cast<double>(device.l2_bytes) / keys;
   const auto heads = p.outer * p.heads / group;
   const auto most = static_cast<std::int64_t>(std::clamp(room, 1.0, static_cast<double>(heads)));
-  const auto missing = [&](std::int64_t width) { return up(heads, width) * width - heads; };  // in the last round
+  const auto missing = [&](std::int64_t width) { return up(heads, width) * width - heads; };  // In the last round
   std::int64_t best = most;
   for (std::int64_t width = most; 2 * width > most; --width)
     if (missing(width) * best < missing(best) * width) best = width;
   return static_cast<int>(best);
 }
 
-// Floats of an item's state (attention.h).
+// Returns the number of floats of an item's state (attention.h).
 std::int64_t state_floats(const AttentionConfig& c) { return std::int64_t{c.m} * c.d + 4 * 128; }
 
-// Parts of a tile's keys, where there are fewer tiles than multiprocessors: as many as give each of these one item.
-// With two the second begins where the first ends, and its loads with it.
+// Returns the number of splits of the keys if there are fewer tiles than multiprocessors, so that each multiprocessor
+// gets one item. A second item per multiprocessor would start only, loads included, when the first ends.
 std::int64_t filling_parts(const AttentionProblem& p, const AttentionConfig& c, int group,
                            const DeviceNumbers& device) {
   const std::int64_t tiles = tiles_of(p, c, group), longest = work_of(p, c, group).longest;
   const std::int64_t counters = (tiles + 1) * static_cast<std::int64_t>(sizeof(int));
-  if (c.consumers > 1 || counters > std::int64_t{cuda::counter_bytes}) return 1;  // tile/sm90/steps.h: has_parts
+  if (c.consumers > 1 || counters > std::int64_t{cuda::counter_bytes}) return 1;  // See tile/step_ring.h
   const std::int64_t parts = std::min(device.multiprocessors / tiles, longest);
   const bool has_room = tiles * parts * state_floats(c) * 4 <= static_cast<std::int64_t>(plan_workspace_bytes / 4);
   return parts > 1 && has_room ? parts : 1;
@@ -97,8 +97,8 @@ std::int64_t filling_parts(const AttentionProblem& p, const AttentionConfig& c, 
 std::optional<std::string> refused_alignment(const char* name, const HeadsLayout& x) {
   for (const std::int64_t stride : {x.outer, x.head, x.row})
     if (stride < 0 || stride % aligned_elements != 0)
-      return fmt::format("{} does not lie in whole 16 bytes: expected strides x{} elements, found {}, {} and {}", name,
-                         aligned_elements, x.outer, x.head, x.row);
+      return fmt::format("{} is not 16-byte aligned: expected strides in multiples of {} elements, found {}, {} and {}",
+                         name, aligned_elements, x.outer, x.head, x.row);
   return std::nullopt;
 }
 
@@ -114,28 +114,26 @@ std::optional<std::string> refused_lengths(const AttentionProblem& p, const Atte
 
 std::optional<std::string> refused_places(const AttentionProblem& p) {
   if (p.packed && (!p.lengths || p.lengths->limit > 0))
-    return fmt::format(
-        "sequences that lie one behind the other see keys of their own alone: expected lengths whose limit is at most "
-        "0, "
-        "found {}",
-        p.lengths ? std::to_string(p.lengths->limit) : "no lengths");
+    return fmt::format("packed sequences see only their own keys: expected lengths whose limit is at most 0, found {}",
+                       p.lengths ? std::to_string(p.lengths->limit) : "no lengths");
   if (p.packed && (p.packed->rows < p.rows || (!p.pages && p.packed->keys < p.keys)))
-    return fmt::format("the longest sequence has {} rows and {} keys; expected at least that of all, found {} and {}",
+    return fmt::format("the longest sequence has {} rows and {} keys: expected at least these totals, found {} and {}",
                        p.rows, p.keys, p.packed->rows, p.packed->keys);
   if (p.pages && (p.pages->rows < 1 || p.pages->count < 1 || p.keys % p.pages->rows != 0))
-    return fmt::format("expected keys in whole pages, found {} keys in {} pages of {}", p.keys, p.pages->count,
-                       p.pages->rows);
+    return fmt::format("expected keys in a multiple of the page size, found {} keys in {} pages of {}", p.keys,
+                       p.pages->count, p.pages->rows);
   return std::nullopt;
 }
 
 std::optional<std::string> refused_sizes(const AttentionProblem& p) {
   if (p.outer < 1 || p.heads < 1 || p.key_heads < 1 || p.rows < 1 || p.keys < 1 || p.heads % p.key_heads != 0)
-    return fmt::format("expected sizes of at least 1 and heads x{}, found {} x {} heads, {} rows and {} keys",
-                       p.key_heads, p.outer, p.heads, p.rows, p.keys);
+    return fmt::format(
+        "expected sizes of at least 1 and heads in multiples of {}, found {} x {} heads, {} rows and {} keys",
+        p.key_heads, p.outer, p.heads, p.rows, p.keys);
   if (!(p.scale > 0) || !std::isfinite(p.scale))
-    return fmt::format("expected scores times a number above 0, found {}", p.scale);
+    return fmt::format("expected a scale above 0, found {}", p.scale);
   if (!(p.cap >= 0) || !std::isfinite(p.cap))
-    return fmt::format("expected scores capped at a number above 0, or at none, found {}", p.cap);
+    return fmt::format("expected a score cap above 0, or 0 for none, found {}", p.cap);
   if (p.rows >= AttentionProblem::far / 2 || p.keys >= AttentionProblem::far / 2 ||
       p.outer * p.heads > most_items / up(p.rows, 16))
     return fmt::format("expected fewer than 2^29 rows and keys and 2^30 tiles, found {} and {} of {} heads", p.rows,
@@ -148,7 +146,7 @@ std::optional<std::string> refused_sizes(const AttentionProblem& p) {
   return refused_places(p);
 }
 
-// Where each operand's heads lie, for what `outer` of them there are.
+// Checks an operand's layout: pages and packed sequences replace the groups of heads.
 std::optional<std::string> refused_operand(const char* name, const HeadsLayout& x, const AttentionProblem& p,
                                            bool of_rows) {
   AttentionProblem lies = p;
@@ -176,7 +174,7 @@ std::optional<std::string> refuse(const AttentionProblem& p) {
     return fmt::format("expected heads of 8 … {} elements, a multiple of {}, found {}", widest, aligned_elements,
                        p.width);
   if (p.pages && p.pages->rows % aligned_elements != 0)
-    return fmt::format("expected pages of x{} rows, found {}", aligned_elements, p.pages->rows);
+    return fmt::format("expected pages whose rows are a multiple of {}, found {}", aligned_elements, p.pages->rows);
   const struct {
     const char* name;
     const HeadsLayout& layout;
@@ -225,7 +223,7 @@ AttentionPlan planned(const AttentionProblem& problem, AttentionCut cut, const D
   if (parts > 1) out.workspace_bytes = static_cast<std::size_t>(out.items * state_floats(c)) * sizeof(float);
   out.width = heads_at_a_time(p, cut.group, work.longest * tiles == work.all, device);
   const KernelNumbers& n = kernel_numbers();
-  // Parts begin and end together, and nothing is read while they do.
+  // Splits start and end at the same time; their start-up overlaps no loads.
   const double item = parts > 1 ? 0 : n.attention_item;
   const double parted =
       parts > 1 ? n.attention_item + n.attention_merge + static_cast<double>(parts) * n.attention_part : 0;
@@ -233,8 +231,8 @@ AttentionPlan planned(const AttentionProblem& problem, AttentionCut cut, const D
   const double all = static_cast<double>(out.items) * item + static_cast<double>(out.steps) * step_cycles(c);
   const double cycles =
       out.items <= device.multiprocessors ? longest_cycles : all / device.multiprocessors + longest_cycles / 2;
-  // A block has no more on its way than its ring holds: few blocks do not fill the memory's lines, nor the L2's, by
-  // which each step reads its keys and values.
+  // A block has at most one ring of loads in flight, so few blocks saturate neither memory nor the L2, from which each
+  // step reads its keys and values.
   const double busy = std::min(1.0, static_cast<double>(out.items) / device.multiprocessors);
   const double read = 2.0 * static_cast<double>(out.steps * c.kv * c.d * bits(p.dtype) / 8);
   out.predicted_s = device.launch_s + parted / device.busy_clock_hz +
@@ -243,7 +241,7 @@ AttentionPlan planned(const AttentionProblem& problem, AttentionCut cut, const D
   return out;
 }
 
-// Heads that share keys as lines of each row of a tile, where their rows are few.
+// Returns how many heads that share keys also share a tile, as lines of each row; 1 if a tile cannot hold their rows.
 static int shared_lines(const AttentionProblem& p, const AttentionConfig& c) {
   const std::int64_t shared = p.heads / p.key_heads;
   return c.consumers == 1 && shared > 1 && !p.packed && p.rows * shared <= c.m ? static_cast<int>(shared) : 1;
@@ -319,7 +317,7 @@ Result<Forecast> forecast(const AttentionProblem& p, const DeviceNumbers& device
   out.plan.waves = up(plan.items, device.multiprocessors);
   if (plan.parts > 1) {
     out.plan.split = plan.parts;
-    out.plan.split_text = {"split_keys", "the keys are gone through in parts, which are merged in order"};
+    out.plan.split_text = {"split_keys", "the keys are split, and the splits are merged in a fixed order"};
   }
   out.seconds = plan.predicted_s;
   out.spread = spread_on(device, "attention");

@@ -47,7 +47,7 @@ TEST(AttentionModel, TakesAKernelOfTheSmallestSufficientWidth) {
   EXPECT_EQ(plan.steps, plan.items * ((4096 + kv - 1) / kv));
 }
 
-// Two of the times of results/h100_attention.json, which the model's numbers are fitted to.
+// Two of the measured times to which the model is fitted (results/h100_attention.json).
 TEST(AttentionModel, KeepsTheTimesThatItsNumbersWereFoundOn) {
   DeviceNumbers h100 = device;
   h100.busy_clock_hz = 1.693e9;
@@ -67,15 +67,15 @@ TEST(AttentionModel, RefusesInSentences) {
   };
   EXPECT_EQ(why([](auto& x) { x.dtype = DType::f32; }), "expected bf16 or f16, found f32");
   EXPECT_EQ(why([](auto& x) { x.width = 60; }), "expected heads of 8 … 256 elements, a multiple of 8, found 60");
-  EXPECT_EQ(why([](auto& x) { x.scale = -1; }), "expected scores times a number above 0, found -1");
+  EXPECT_EQ(why([](auto& x) { x.scale = -1; }), "expected a scale above 0, found -1");
   EXPECT_EQ(why([](auto& x) { x.keys = 0; }),
-            "expected sizes of at least 1 and heads x3, found 2 x 3 heads, 10 rows and 0 keys");
+            "expected sizes of at least 1 and heads in multiples of 3, found 2 x 3 heads, 10 rows and 0 keys");
   EXPECT_EQ(why([](auto& x) { x.heads = 4; }),
-            "expected sizes of at least 1 and heads x3, found 2 x 4 heads, 10 rows and 10 keys");
+            "expected sizes of at least 1 and heads in multiples of 3, found 2 x 4 heads, 10 rows and 10 keys");
   EXPECT_EQ(why([](auto& x) { x.v.head = 0; }),
-            "v's heads lie in one place: expected strides above 0, found 1920 and 0 for 2 x 3 heads");
+            "v's heads overlap: expected strides above 0, found 1920 and 0 for 2 x 3 heads");
   EXPECT_EQ(why([](auto& x) { x.k.row = 196; }),
-            "k does not lie in whole 16 bytes: expected strides x8 elements, found 1920, 64 and 196");
+            "k is not 16-byte aligned: expected strides in multiples of 8 elements, found 1920, 64 and 196");
   EXPECT_EQ(why([](auto& x) { x.o.row = 32; }), "o's rows overlap: expected a row stride of at least 64, found 32");
 }
 
@@ -115,11 +115,11 @@ TEST(AttentionModel, GoesThroughTheKeysOfFewRowsInParts) {
   EXPECT_EQ(plan.parts, 16);  // 8 tiles on 132 multiprocessors
   EXPECT_EQ(plan.items, 8 * 16);
   EXPECT_EQ(plan.workspace_bytes, 8 * 16 * (64 * 128 + 4 * 128) * sizeof(float));
-  p.high = 100;  // one step of keys cannot be cut
+  p.high = 100;  // One step of keys cannot be split
   EXPECT_EQ(cuda::choose(p, device).parts, 1);
 }
 
-// Two to eight rows of heads that share keys: as many heads as lines of a row, so that keys come once for all.
+// With two to eight rows, heads that share keys are the lines of each row of a tile, so that keys are loaded once.
 TEST(AttentionModel, TakesHeadsThatShareKeysAsLinesOfATile) {
   AttentionProblem p{.outer = 4, .heads = 32, .key_heads = 8, .rows = 5, .keys = 8192, .width = 128};
   p.q = p.o = {5 * 32 * 128, 128, 32 * 128};
@@ -134,7 +134,7 @@ TEST(AttentionModel, TakesHeadsThatShareKeysAsLinesOfATile) {
   EXPECT_EQ(cuda::choose(p, device).group, 1);
   p.rows = 1;
   plan = cuda::choose(p, device);
-  EXPECT_FALSE(plan.is_ragged) << "sequences that are alike, of one row, need no kernel of their own";
+  EXPECT_FALSE(plan.is_ragged) << "uniform sequences of one row need no ragged kernel";
   p.lengths.emplace();
   plan = cuda::choose(p, device);
   EXPECT_EQ(plan.group, 4);
@@ -172,7 +172,7 @@ TEST(AttentionModel, RefusesABandThatIsTooFarFromALength) {
             "expected a band within 2^29 of a sequence's length, found -1073741824 … 1073741823 and 0");
 }
 
-// Every config that a block of two groups runs leaves tiles whole (tile/sm90/steps.h, has_parts).
+// Plans with two consumer warpgroups never split the keys of a tile (tile/step_ring.h).
 TEST(AttentionModel, CutsNoTileOfTwoGroups) {
   for (const std::int64_t rows : {1, 3, 17, 64, 65, 200, 1000})
     for (const std::int64_t keys : {64, 1000, 5000, 100000}) {

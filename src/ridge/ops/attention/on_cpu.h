@@ -1,4 +1,4 @@
-// Attention on a CPU as one thread runs it, of tiles of T's elements; included by files for one instruction set.
+// Attention as one CPU thread runs it, with tiles of type T. Included by files compiled for one instruction set.
 #pragma once
 
 #include <atomic>
@@ -13,14 +13,14 @@ namespace {
 template <class T, int m> using OnCpu =
     Attention<AttentionConfig{.m = m, .kv = cpu_attention_keys, .d = cpu_attention_width, .consumers = 1}, T>;
 
-// Rows `first` … `first + rows - 1` of what a view lies in.
+// Restricts a view of packed sequences to rows `first` … `first + rows - 1`.
 template <class View> void take(View& view, DType dtype, std::int64_t first, std::int64_t rows) {
   if (view.data != nullptr) view.data = static_cast<const char*>(view.data) + first * view.row_stride * bits(dtype) / 8;
   view.rows = rows;
   view.outer_stride = 0;
 }
 
-// What items of one sequence see.
+// Restricts the views and the band to one sequence.
 void set_sequence(auto& g, const AttentionProblem& p, const AttentionData& data, int sequence) {
   int length = p.lengths && data.lengths != nullptr ? within_reach(data.lengths[sequence]) : 0;
   if (p.packed) {

@@ -1,4 +1,4 @@
-// Attention of bf16 on a CPU that multiplies it in pairs.
+// Attention for bf16 on CPUs with AVX512-BF16, which multiply pairs of bf16.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // g++ 12 warns about its own _mm512_undefined_*
 #include "ridge/ops/attention/run.h"
 #if defined(__AVX512BF16__)

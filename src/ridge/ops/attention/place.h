@@ -1,5 +1,5 @@
-// Where what a text of attention reads or writes lies in a CPU's memory. Internal to ops/attention; included by files
-// that are compiled for one instruction set.
+// Sets views of attention kernels to CPU memory. Internal to ops/attention; included by files that are compiled for one
+// instruction set.
 #pragma once
 
 #include "ridge/ops/attention/problem.h"
@@ -7,7 +7,7 @@
 namespace ridge::ops {
 namespace {
 
-// A view of `heads` heads of `rows` rows of `width` elements in each of the problem's groups; strides in elements.
+// Makes `view` show `heads` heads of `rows` rows of `width` elements per group; strides are in elements.
 template <class View> void place(View& view, DType dtype, const void* data, std::int64_t rows, std::int64_t width,
                                  std::int64_t heads, const HeadsLayout& at) {
   view.data = data;

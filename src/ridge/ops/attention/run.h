@@ -1,5 +1,5 @@
-// Attention on this CPU as one thread runs it: body.cc, compiled once for each instruction set, and
-// pairs_avx512bf16.cc. Internal to ops/attention.
+// Attention as one CPU thread runs it: body.cc, compiled once per instruction set, and pairs_avx512bf16.cc. Internal to
+// ops/attention.
 #pragma once
 
 #include <atomic>
@@ -10,15 +10,15 @@
 
 namespace ridge::ops {
 
-inline constexpr int cpu_attention_keys = 96;           // of a step
-inline constexpr int tall_rows = 128, short_rows = 16;  // of an item
+inline constexpr int cpu_attention_keys = 96;           // Keys per step
+inline constexpr int tall_rows = 128, short_rows = 16;  // Rows per item
 
 struct AttentionRun {
   const AttentionProblem& problem;
   const AttentionData& data;
-  bool tall;               // items of tall_rows, else of short_rows
-  std::atomic<int>* next;  // item that nobody has taken
-  void* memory;            // attention_memory() bytes of this thread, at a multiple of 64
+  bool tall;               // Items have tall_rows rows, else short_rows
+  std::atomic<int>* next;  // Next item that no thread has taken
+  void* memory;            // attention_memory() bytes of this thread, 64-byte aligned
 };
 
 namespace plain {
@@ -33,7 +33,7 @@ namespace avx512 {
 void run_attention(const AttentionRun& run);
 std::size_t attention_memory(bool tall);
 }  // namespace avx512
-namespace avx512_bf16 {  // of bf16 alone
+namespace avx512_bf16 {  // Only for bf16
 void run_attention(const AttentionRun& run);
 std::size_t attention_memory(bool tall);
 }  // namespace avx512_bf16

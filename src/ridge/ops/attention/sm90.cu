@@ -1,4 +1,4 @@
-// Compiles the menu's attention kernels for one input type, RIDGE_TYPE: Bf16 or F16.
+// Compiles all configs of the attention kernel for one input type, RIDGE_TYPE: Bf16 or F16.
 #include "ridge/ops/attention/sm90.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ void place_packed(auto& view, const AttentionLaunch& x) {
   view.outer_stride = 0;
 }
 
-// Of a kernel whose sequences may differ, where heads of a group may be lines of a row.
+// Sets the views of a kernel for ragged sequences, where the heads of a group may be lines of a row.
 template <class Kernel> void place_ragged(typename Kernel::Globals& g, const AttentionLaunch& x) {
   const AttentionProblem& p = x.problem;
   const int group = x.plan.group;

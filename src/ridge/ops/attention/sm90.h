@@ -1,4 +1,4 @@
-// Attention kernels of the menu as the sm90 target runs them. Internal to ops/attention.
+// Launches attention kernels on the sm90 target. Internal to ops/attention.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -22,19 +22,19 @@ struct AttentionLaunch {
   float* lse;
   const AttentionPlan& plan;
   const AttentionConfig& config;
-  const AttentionCall& call;  // lengths and where sequences lie
+  const AttentionCall& call;  // Holds the lengths, starts and pages of sequences
   int* counters;
-  float* states;  // of the parts
+  float* states;  // States of the splits
   int multiprocessors;
   cudaStream_t stream;
 };
-// Keys in one of the boxes that a tile of them is loaded in: none lies in two pages.
+// Returns the keys per TMA box. Several boxes load a tile, so that no box spans two pages.
 inline int rows_of_box(const AttentionProblem& p, const AttentionConfig& c) {
   return p.pages ? std::gcd(static_cast<int>(p.pages->rows), c.kv) : c.kv;
 }
 using LaunchAttention = cudaError_t (*)(const AttentionLaunch&);
 
-// Of each config of the menu, for inputs of type T; or of those whose sequences may differ in length.
+// Returns the launch functions of all configs for inputs of type T, of the ragged kernels if `is_ragged`.
 template <class T> const std::array<LaunchAttention, attention_menu.size()>& attention_kernels(bool is_ragged);
 
 }  // namespace ridge::ops::cuda

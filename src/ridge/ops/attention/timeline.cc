@@ -36,7 +36,7 @@ template <std::size_t index> Timeline forward(int items, int steps, const tile::
   return timeline_of<Kernel>({items, c.m, c.m, 1, 1}, g, rates);
 }
 
-// Keys of which each sees all rows.
+// Records the backward pass without a mask.
 template <std::size_t index> Timeline backward(int items, int steps, const tile::trace::Rates& rates) {
   using Kernel = AttentionBackward<attention_backward_menu[index], tile::trace::Noted<Bf16>>;
   constexpr AttentionBackwardConfig c = attention_backward_menu[index];

@@ -1,5 +1,5 @@
-// The protocol of attention on Hopper, of every kernel of the menu: right under a thousand orders of events; and what
-// must be caught if a wait is forgotten.
+// Checks the synchronisation of every attention kernel on Hopper under a thousand event orders, and that a removed wait
+// is detected.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -47,7 +47,7 @@ template <std::size_t... i> void check_menu(std::index_sequence<i...>) { (check_
 
 TEST(AttentionTrace, IsRightUnderAThousandOrders) { check_menu(std::make_index_sequence<attention_menu.size()>{}); }
 
-// Sequences of one key, of some in the first step, of two steps and of all that there is room for.
+// Sequences of one key, of a part of the first step, of two steps and of the maximum length.
 template <std::size_t i> void check_ragged() {
   constexpr AttentionConfig c = ragged(attention_menu[i]);
   AttentionProblem p = causal(c);
@@ -68,7 +68,7 @@ TEST(AttentionTrace, IsRightWhereSequencesDiffer) {
   check_all_ragged(std::make_index_sequence<attention_menu.size()>{});
 }
 
-// Steps behind a sequence's end are left out, not only masked.
+// Steps after the end of a sequence are skipped, not only masked.
 TEST(AttentionTrace, GoesNoFurtherThanASequence) {
   constexpr AttentionConfig c = ragged(attention_menu[1]);
   AttentionProblem p{.outer = 3, .rows = c.m, .keys = 5 * c.kv, .width = c.d};
@@ -81,7 +81,7 @@ TEST(AttentionTrace, GoesNoFurtherThanASequence) {
   EXPECT_EQ(loaded, 2 * p.width * (p.outer * p.rows + 2 * (1 + 2 + 3) * c.kv));
 }
 
-// Every product of every item is written down once: 4 * m * kv * d FLOP a step, by all groups together.
+// Each product of each item is recorded once: 4 * m * kv * d FLOP per step over all warpgroups.
 TEST(AttentionTrace, CountsItsProducts) {
   constexpr AttentionConfig c = attention_menu[1];
   AttentionProblem p{.outer = 1, .heads = 3, .key_heads = 3, .rows = 2 * c.m, .keys = 5 * c.kv, .width = c.d};
@@ -122,12 +122,12 @@ TEST(AttentionTrace, CatchesRegistersThatAreOverwrittenTooEarly) {
   EXPECT_NE(result.first.find("operands"), std::string::npos) << result.first;
 }
 
-// What a program says without the steps that `drop` picks.
+// Returns the first error of a program without the steps that `drop` selects.
 std::string without(Program p, const std::function<bool(const Program&, const Step&)>& drop) {
   const Program whole = p;
   std::size_t dropped = 0;
   for (auto& thread : p.threads) dropped += std::erase_if(thread.steps, [&](const Step& s) { return drop(whole, s); });
-  EXPECT_GT(dropped, 0U) << "no fault was made";
+  EXPECT_GT(dropped, 0U) << "no step was removed";
   const auto result = check_schedules(p, 200);
   EXPECT_GT(result.faulty, 100) << result.first;
   return result.first;
@@ -141,7 +141,7 @@ TEST(AttentionTrace, CatchesEachForgottenWait) {
   const Program clean = recorded<Attention<c, Noted<Bf16>>>(causal(c), 1);
   ASSERT_EQ(check_schedules(clean, 200).first, "");
   for (const char* const barrier : {"ring 0 slot 0 full", "ring 1 slot 1 full", "ring 0 slot 1 empty",
-                                    "ring 1 slot 0 empty", "held 0 full", "held 1 empty", "item 0 full"})
+                                    "ring 1 slot 0 empty", "resident 0 full", "resident 1 empty", "item 0 full"})
     EXPECT_NE(without(clean, [&](const Program& p, const Step& s) { return of_barrier(p, s, Do::wait, barrier); }), "")
         << barrier;
   for (const Do what : {Do::fence_sums, Do::wait_multiply, Do::wait_read, Do::fence_proxy, Do::join, Do::arrive})
@@ -149,8 +149,8 @@ TEST(AttentionTrace, CatchesEachForgottenWait) {
         << static_cast<int>(what);
 }
 
-// Where items take one step each, the thread that loads is two items ahead before any group has taken one. (From the
-// third item on, room for what is held tells it to wait as well.)
+// With one step per item, the producer is two items ahead before a warpgroup takes one. (From the third item on, the
+// buffers for queries also make it wait.)
 TEST(AttentionTrace, CatchesAnItemThatIsOverwritten) {
   constexpr AttentionConfig c = attention_menu[1];
   const AttentionProblem p{.rows = 6 * c.m, .keys = c.kv, .width = c.d};

@@ -14,7 +14,7 @@
 namespace ridge::ops {
 namespace {
 
-// A text knows an element by its size; the engine knows the format.
+// The element type that a kernel definition uses for elements of this size; the engine knows the format.
 template <int bytes> struct Sized;
 template <> struct Sized<1> { using type = std::int8_t; };
 template <> struct Sized<2> { using type = Bf16; };
@@ -75,7 +75,7 @@ TileChain::TileChain(const FusedMatmul& problem, std::span<void* const> data) : 
     const bool written = std::any_of(chain.steps.begin(), chain.steps.end(), [&](const ChainStep& step) {
       return step.op == ChainOp::store && static_cast<std::size_t>(step.slot) == t;
     });
-    // Only its strides are looked at: the address says no more than that it is there.
+    // Only the strides are used; the address only has to be non-null.
     (written ? tensors.writes : tensors.reads).push_back({this, stored(chain.tensors[t].dtype), s[1], s[2], s[0]});
   }
   tensors_ = std::make_shared<const Tensors>(std::move(tensors));
@@ -92,7 +92,7 @@ ChainCode TileChain::code(const tile::Finishing& x) const {
   return lower(part);
 }
 
-// Tiles of one call have few sizes: what a chain becomes is kept while they stay the same.
+// Tiles of a call have few sizes, so the lowered chain is cached while the size stays the same.
 void TileChain::tile(const tile::Finishing& x) const {
   struct Kept {
     std::uint64_t call = 0;
@@ -111,7 +111,7 @@ void TileChain::tile(const tile::Finishing& x) const {
   const auto products = static_cast<std::size_t>(problem_->products());
   kept.data.clear();
   for (std::size_t t = 0; t < problem_->chain.tensors.size(); ++t) {
-    if (t < products) {  // read only
+    if (t < products) {  // Only read
       const float* const sums = static_cast<const float*>(x.sums) + static_cast<std::int64_t>(t) * x.col.size;
       kept.data.push_back(const_cast<float*>(sums));
       continue;
@@ -125,7 +125,7 @@ void TileChain::tile(const tile::Finishing& x) const {
 }
 
 std::optional<std::string> refuse(const FusedMatmul& x) {
-  MatmulProblem p = x.product;  // of which sums are made in f32, and nothing else
+  MatmulProblem p = x.product;  // Sums are f32
   p.d = {DType::f32, p.n, 1, p.m * p.n};
   for (const auto& b : {std::optional(p.b), x.second}) {
     if (!b) continue;
@@ -136,7 +136,7 @@ std::optional<std::string> refuse(const FusedMatmul& x) {
     return "expected two weights of one dtype, found " + std::string(name(x.product.b.dtype)) + " and " +
            std::string(name(x.second->dtype));
   if (p.a.dtype == DType::int8 && p.b.dtype == DType::int8)
-    return "expected sums in f32 for what is fused behind a product, found int8 * int8";
+    return "expected sums in f32 for a product with a fused chain, found int8 * int8";
   if (auto refusal = refuse_sums(x)) return refusal;
   return refuse(x.chain);
 }

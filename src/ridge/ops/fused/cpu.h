@@ -1,5 +1,5 @@
-// Fused products on this CPU. Data pointers are to the first element; inputs may be unaligned, must not overlap the
-// output. Threads: 0 means every core that the process may use (base/cores.h), else exactly so many.
+// Fused products on this CPU. Pointers address the first element. Inputs may be unaligned and must not overlap the
+// output. `threads` is the number of threads; 0 means all cores of the process (base/cores.h).
 #pragma once
 
 #include <optional>
@@ -10,11 +10,11 @@
 
 namespace ridge::ops {
 
-// What stands in the way of running this problem, as a sentence; none: it runs.
+// Returns why the problem cannot run, or nullopt if it can.
 std::optional<std::string> refuse(const FusedMatmul& problem);
 
-// `second`: the second product's right operand, else null. `chain`: the data of the chain's tensors behind the sums.
-// What the chain stores must not overlap an input.
+// `second` is the second product's right operand or null. `chain` has the data of the chain's tensors after the sums.
+// The chain's results must not overlap an input.
 void matmul(const FusedMatmul& problem, const void* a, const void* b, const void* second, std::span<void* const> chain,
             int threads = 0);
 

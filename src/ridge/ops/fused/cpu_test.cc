@@ -1,5 +1,5 @@
-// Fused products against the same products and the same chain one after the other: the sums are the same sums, so every
-// bit must be, NaN and infinities among them. And what the text moves, on the trace target.
+// Compares fused products with the unfused products and chain: the sums are equal, so every bit must be, including NaN
+// and infinities. Also checks the traffic of the kernel definition on the trace target.
 #include "ridge/ops/fused/matmul.h"
 
 #include <gtest/gtest.h>
@@ -42,12 +42,12 @@ float get(DType dtype, const void* data, Index i) {
 struct Layer {  // y = (x*up + bu) * gate(x*gate + bg), weights [F, D], or one of them alone
   Index n = 0, f = 0, d = 0;
   DType dtype = DType::f32;
-  ChainOp activation = ChainOp::gelu;  // load: none
+  ChainOp activation = ChainOp::gelu;  // `load` means none
   bool pair = true, biases = true, one_matrix = false, keeps_sums = false;
   Index batch = 1;
 };
 
-struct Made {  // the data of a layer, inputs between pages without rights
+struct Made {  // Data of a layer, with inputs between inaccessible pages
   Layer of;
   Guarded x, up, gate, bu, bg;
   explicit Made(const Layer& l)
@@ -100,7 +100,7 @@ FusedMatmul problem_of(const Layer& l) {
   return p;
 }
 
-// What the chain's tensors behind the sums are given.
+// Returns the data of the chain's tensors after the sums.
 std::vector<void*> chain_data(const Made& m, Guarded& kept, Guarded& y) {
   std::vector<void*> data;
   if (m.of.biases) data.push_back(m.bu.data());
@@ -197,7 +197,7 @@ TEST_P(FusedOnEveryIsa, NotANumberAndInfinitiesGoWhereTheyShould) {
     }
 }
 
-// The layer by name: one matrix or two, with biases or without, against the same chain built by hand.
+// Compares gated_layer(), with one or two weight matrices, with and without biases, with the chain built by hand.
 TEST_P(FusedOnEveryIsa, TheGatedLayerIsThatKernel) {
   for (const bool one_matrix : {true, false})
     for (const bool biases : {true, false}) {
@@ -242,10 +242,10 @@ TEST(FusedMatmul, IsRefusedWithASentence) {
   EXPECT_EQ(refuse(other), "chain: expected sums that are only loaded");
   other = p;
   other.product.a.dtype = other.product.b.dtype = other.second->dtype = DType::int8;
-  EXPECT_EQ(refuse(other), "expected sums in f32 for what is fused behind a product, found int8 * int8");
+  EXPECT_EQ(refuse(other), "expected sums in f32 for a product with a fused chain, found int8 * int8");
 }
 
-// Each tensor once, and nothing of the sums.
+// Each tensor is moved once, and the sums are not moved.
 TEST(FusedTrace, MovesWhatComesInAndGoesOutAndNothingElse) {
   for (const DType dtype : {DType::f32, DType::bf16})
     for (const auto& [n, f, d] : {std::array<Index, 3>{200, 517, 401}, {300, 600, 1300}, {500, 1000, 100}})

@@ -12,28 +12,28 @@
 namespace ridge::ops::cuda {
 namespace {
 
-// What a register holds while a chain is read. Operands are the chain's tensors; -1: none.
-struct Sums {  // activation(alpha * scale * sums of `product` + bias) * gate + beta * addend
+// Expressions that a chain's registers hold. Operands are indices of the chain's tensors, or -1.
+struct Sums {  // activation(alpha * scale * sums of `product` + bias) * gate + beta * residual
   int product = 0;
   float alpha = 1, beta = 1;
   Activation activation = Activation::none;
   int scale = -1, bias = -1, gate = -1, addend = -1;
 };
-struct Pair {  // up * gate, neither more than a bias and the gate's activation
+struct Pair {  // up * gate, each with at most a bias, the gate with an activation
   Sums up, gate;
 };
-struct Scaled {  // by * tensor
+struct Scaled {  // factor * tensor
   int tensor = 0;
   float by = 1;
 };
-struct Other {  // none of these, and why
+struct Other {  // Any other expression, with the reason
   std::string why;
 };
 using Value = std::variant<Other, float, Scaled, Sums, Pair>;
 
 Value other(const char* why) { return Other{why}; }
 
-// Multiplying by it only moves the exponent, so it may be done to the sums and to what is added to them alike.
+// Multiplication by a power of two is exact, so it distributes over the sums and the terms added to them.
 bool is_power_of_two(float x) {
   int exponent = 0;
   return std::isnormal(x) && std::fabs(std::frexp(x, &exponent)) == 0.5F;
@@ -49,9 +49,9 @@ Value times(Sums s, float by) {
     s.alpha = by;
     return s;
   }
-  if (s.activation != Activation::none) return other("a constant behind an activation");
-  if (!is_power_of_two(by)) return other("a constant behind other operands");
-  if (s.bias >= 0 && (s.gate >= 0 || s.addend >= 0)) return other("a constant behind a bias and more");
+  if (s.activation != Activation::none) return other("a constant after an activation");
+  if (!is_power_of_two(by)) return other("a constant after other operands");
+  if (s.bias >= 0 && (s.gate >= 0 || s.addend >= 0)) return other("a constant after a bias and another operand");
   s.alpha *= by;
   if (s.bias >= 0) {
     s.addend = std::exchange(s.bias, -1);
@@ -59,7 +59,7 @@ Value times(Sums s, float by) {
   } else if (s.addend >= 0)
     s.beta *= by;
   const bool exact = std::isnormal(s.alpha) && std::isnormal(s.beta);
-  return exact ? Value(s) : other("constants that together leave f32's range");
+  return exact ? Value(s) : other("constants whose product exceeds f32's range");
 }
 Value times(Scaled t, float by) {
   const bool exact = (is_power_of_two(t.by) || is_power_of_two(by)) && std::isnormal(t.by * by);
@@ -71,7 +71,7 @@ Value times(const Sums& sums, const Scaled& t) {
   const Value value = t.by == 1 || is_power_of_two(t.by) ? times(sums, t.by) : other("a gate with a factor");
   if (!std::holds_alternative<Sums>(value)) return value;
   Sums s = std::get<Sums>(value);
-  if (s.addend >= 0) return other("a gate behind a residual");
+  if (s.addend >= 0) return other("a gate after a residual");
   if (only_sums(s))
     s.scale = t.tensor;
   else if (s.gate < 0)
@@ -98,28 +98,28 @@ Value plus(Sums s, const Scaled& t) {
     s.addend = t.tensor;
     s.beta = t.by;
   } else
-    return other("a term too many");
+    return other("more than two terms");
   return s;
 }
 Value plus(float a, float b) { return a + b; }
 
 Value activated(ChainOp op, const Value& x) {
   if (std::holds_alternative<Other>(x)) return x;
-  if (!std::holds_alternative<Sums>(x)) return other("a function of what is not a product's sums alone");
+  if (!std::holds_alternative<Sums>(x)) return other("a function of something other than a product's sums");
   Sums s = std::get<Sums>(x);
   if (s.activation != Activation::none) return other("a second activation");
-  if (s.gate >= 0 || s.addend >= 0) return other("an activation behind a gate or what is no bias");
+  if (s.gate >= 0 || s.addend >= 0) return other("an activation after a gate or a residual");
   static constexpr std::pair<Function, Activation> endings[] = {{Function::relu, Activation::relu},
                                                                 {Function::gelu, Activation::gelu},
                                                                 {Function::gelu_tanh, Activation::gelu_tanh},
                                                                 {Function::silu, Activation::silu}};
   for (const auto& [function, activation] : endings)
     if (function == op) s.activation = activation;
-  if (s.activation == Activation::none) return other("an operation that is none of these");
+  if (s.activation == Activation::none) return other("an unsupported operation");
   return s;
 }
 
-// Where an operand is none of the forms already, its reason is the answer.
+// Calls `apply`, or returns the reason of an operand that is already unsupported.
 template <class Work> Value binary(const Value& a, const Value& b, const Work& work) {
   for (const Value* x : {&a, &b})
     if (std::holds_alternative<Other>(*x)) return *x;
@@ -135,7 +135,7 @@ Value multiplied(const Value& x, const Value& y) {
           else if constexpr (requires { times(right, left); })
             return times(right, left);
           else
-            return other("a product of other things");
+            return other("a product of unsupported expressions");
         },
         a, b);
   });
@@ -149,25 +149,25 @@ Value added(const Value& x, const Value& y) {
           else if constexpr (requires { plus(right, left); })
             return plus(right, left);
           else
-            return other("a sum of other things");
+            return other("a sum of unsupported expressions");
         },
         a, b);
   });
 }
 Value divided(const Value& a, const Value& b) {
-  if (!std::holds_alternative<float>(b)) return other("a quotient");
+  if (!std::holds_alternative<float>(b)) return other("a division");
   const float by = std::get<float>(b);
   if (std::holds_alternative<float>(a)) return std::get<float>(a) / by;
-  return is_power_of_two(by) ? multiplied(a, 1 / by) : other("a quotient by what is no power of two");
+  return is_power_of_two(by) ? multiplied(a, 1 / by) : other("a division by no power of two");
 }
 Value largest(const Value& a, const Value& b) {
   const auto zero = [](const Value& x) { return std::holds_alternative<float>(x) && std::get<float>(x) == 0; };
   if (zero(a) || zero(b)) return activated(ChainOp::relu, zero(a) ? b : a);
-  return other("an operation that is none of these");
+  return other("an unsupported operation");
 }
 
 struct ChainEpilogue {
-  Value value;  // Sums or Pair, or why it is neither
+  Value value;  // Sums, Pair or the reason why it is neither
   int stored = -1;
 };
 
@@ -179,16 +179,16 @@ Value applied(const ChainStep& step, const std::vector<Value>& registers) {
   if (step.op == Function::divide) return divided(a, b);
   if (step.op == Function::negate) return step.repeat == 1 ? multiplied(a, -1.0F) : other("a repeated function");
   if (step.op == Function::max) return largest(a, b);
-  if (operands(step.op) != 1) return other("an operation that is none of these");
+  if (operands(step.op) != 1) return other("an unsupported operation");
   return step.repeat == 1 ? activated(step.op, a) : other("a repeated function");
 }
 
 ChainEpilogue read(const FusedMatmul& problem) {
-  ChainEpilogue out{other("it stores nothing")};
+  ChainEpilogue out{other("no stored result")};
   std::vector<Value> registers(static_cast<std::size_t>(problem.chain.registers), other("an empty register"));
   for (const ChainStep& step : problem.chain.steps) {
     if (step.op == ChainOp::store) {
-      if (out.stored >= 0) return {other("it stores more than one result")};
+      if (out.stored >= 0) return {other("more than one stored result")};
       out = {registers[static_cast<std::size_t>(step.a)], step.slot};
       continue;
     }
@@ -200,9 +200,9 @@ ChainEpilogue read(const FusedMatmul& problem) {
     registers[static_cast<std::size_t>(step.result)] = std::move(value);
   }
   if (std::holds_alternative<Sums>(out.value) && problem.second)
-    out.value = other("one product alone is in the result");
+    out.value = other("a result that uses only one product");
   if (std::holds_alternative<float>(out.value) || std::holds_alternative<Scaled>(out.value))
-    out.value = other("no product is in the result");
+    out.value = other("a result that uses no product");
   return out;
 }
 
@@ -253,18 +253,18 @@ class Caller {
     return out;
   }
 
-  // Why a pair is not as the gated kernel takes it.
+  // Returns why the gated kernel does not support a pair, or nullopt if it does.
   std::optional<std::string> fault(const Pair& pair, int stored) const {
     const MatmulProblem& p = problem_.product;
     const ChainTensor& y = tensor(stored);
-    if (p.a.dtype == DType::f32) return "its gated layer is fast for bf16 and f16 alone, and this one multiplies f32";
-    if (p.batch != 1) return fmt::format("its gated layer takes one product of each kind, and this is {}", p.batch);
-    if (p.k > 1 && p.a.col_stride != 1) return "its gated layer reads x along what is summed, and here that is no run";
+    if (p.a.dtype == DType::f32) return "its gated layer supports only bf16 and f16, and this one multiplies f32";
+    if (p.batch != 1) return fmt::format("its gated layer takes a batch of 1, found {}", p.batch);
+    if (p.k > 1 && p.a.col_stride != 1) return "its gated layer needs x contiguous along the summed dimension";
     for (const MatrixLayout* weights : {&p.b, &*problem_.second})
       if ((major() == tile::Major::k ? p.k > 1 && weights->row_stride != 1 : weights->col_stride != 1) ||
           line(*weights) != line(p.b))
-        return "its gated layer takes weights that lie alike";
-    if (p.n > 1 && y.strides[2] != 1) return "its gated layer writes whole rows, and here columns are stored";
+        return "its gated layer needs two weights of the same layout";
+    if (p.n > 1 && y.strides[2] != 1) return "its gated layer needs a result with contiguous rows";
     std::optional<DType> bias;
     for (const int b : {pair.up.bias, pair.gate.bias}) {
       if (b < 0) continue;
@@ -299,7 +299,7 @@ class Caller {
   std::span<void* const> data_;
 };
 
-// An address for each operand of a call that is only asked about. Never read or written.
+// Returns a placeholder address for each operand of a call that is only checked and never launched.
 std::vector<void*> nowhere(const FusedMatmul& x) {
   alignas(256) static std::byte place[256];
   return std::vector<void*>(x.chain.tensors.size() + 3, place);
@@ -315,7 +315,7 @@ std::optional<std::string> refuse(const FusedMatmul& x) {
   if (const auto fault = find_fault(x.chain)) return fault;
   const ChainEpilogue end = read(x);
   if (const auto* why = std::get_if<Other>(&end.value))
-    return "the device's kernels end a product in scale, bias, activation, gate and residual; this is another chain: " +
+    return "the device's epilogue is scale, bias, activation, gate and residual; this chain has " +
            why->why;
   const std::vector<void*> data = nowhere(x);
   if (const auto* pair = std::get_if<Pair>(&end.value))

@@ -1,5 +1,5 @@
-// What chains become on a device, held against the chains themselves: each is evaluated step by step in fp64, and so is
-// the form that it was read as, with operands found by the pointers of the call.
+// Compares the device calls made of chains with the chains: both are evaluated in fp64, the chain step by step, the
+// call with the operands at its pointers.
 #include "ridge/ops/fused/cuda.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 using Index = std::int64_t;
 
-// p and q are products of x; `result` is of these and of b[N], d[N], c[M], r[M, N], s[M, N] and the scalar-like e[1].
+// p and q are products of x; `result` is an expression of these and of the inputs b, d, f, c, r and s.
 constexpr const char* inputs =
     "x: bf16[M, K]  w: bf16[N, K]  v: bf16[N, K]  b: bf16[N]  d: bf16[N]  f: f32[N]  c: f32[M]  r: bf16[M, N]\n"
     "s: f16[M, N]\n";
@@ -56,7 +56,7 @@ double activation(Activation function, double x) {
   return NAN;
 }
 
-// Sums and operands as fp64 matrices; what the call says of formats is not looked at.
+// Sums and operands as fp64 matrices; the formats of the call are ignored.
 class Numbers {
  public:
   Numbers(const FusedMatmul& problem, std::uint32_t seed) : problem_(problem) {
@@ -69,7 +69,7 @@ class Numbers {
     }
     for (std::vector<double>& t : tensors_) data_.push_back(t.data());
   }
-  // A, B, C, then the chain's tensors behind the sums; the sums lie behind all of them.
+  // Returns A, B, C and the chain's tensors after the sums. The sums themselves are stored last.
   std::vector<void*> data() const { return {data_.begin(), data_.end() - problem_.products()}; }
   double sum(int product, Index m, Index n) const {
     return tensors_[tensors_.size() - static_cast<std::size_t>(1 + product)]
@@ -125,7 +125,7 @@ class Numbers {
   std::vector<void*> data_;
 };
 
-// Read as something, it is what the chain says.
+// Returns false if the chain is unsupported; otherwise expects the call to give the chain's results.
 bool expect_same(const FusedMatmul& problem, const std::string& what) {
   const auto refusal = refuse(problem);
   if (refusal) return false;
@@ -206,7 +206,7 @@ TEST(FusedCuda, SaysOfAGatedLayerWhereEverythingLies) {
             (std::vector<Index>{5, 4, 3, 3, 3, 4}));
 }
 
-// [K, N] in place of [N, K].
+// Weights [K, N] instead of [N, K].
 TEST(FusedCuda, ReadsWeightsEitherWay) {
   const FusedMatmul problem = fused(
       "x: bf16[M, K]  w: bf16[K, N]  v: bf16[K, N]\np[M, N] = x * w\nq[M, N] = x * v\ny: bf16[M, N] = p * silu(q)", 5,
@@ -220,30 +220,30 @@ TEST(FusedCuda, ReadsWeightsEitherWay) {
 
 TEST(FusedCuda, RefusesOtherChains) {
   const std::string start =
-      "the device's kernels end a product in scale, bias, activation, gate and residual; this is another chain: ";
+      "the device's epilogue is scale, bias, activation, gate and residual; this chain has ";
   for (const auto& [result, why] : std::initializer_list<std::pair<const char*, const char*>>{
-           {"cos(p)", "an operation that is none of these"},
-           {"p + 1", "a sum of other things"},
-           {"p / 3", "a quotient by what is no power of two"},
-           {"p / b", "a quotient"},
-           {"p * silu(r)", "a function of what is not a product's sums alone"},
+           {"cos(p)", "an unsupported operation"},
+           {"p + 1", "a sum of unsupported expressions"},
+           {"p / 3", "a division by no power of two"},
+           {"p / b", "a division"},
+           {"p * silu(r)", "a function of something other than a product's sums"},
            {"relu(gelu(p))", "a second activation"},
-           {"relu(p - b)", "an activation behind a gate or what is no bias"},
-           {"gelu(p) * 2", "a constant behind an activation"},
-           {"(p + b) * 0.3", "a constant behind other operands"},
-           {"(p + b + r) * 2", "a constant behind a bias and more"},
-           {"p + b + r + c", "a term too many"},
-           {"p + (b + r)", "a sum of other things"},
-           {"(gelu(p) + b) * r", "a gate behind a residual"},
+           {"relu(p - b)", "an activation after a gate or a residual"},
+           {"gelu(p) * 2", "a constant after an activation"},
+           {"(p + b) * 0.3", "a constant after other operands"},
+           {"(p + b + r) * 2", "a constant after a bias and another operand"},
+           {"p + b + r + c", "more than two terms"},
+           {"p + (b + r)", "a sum of unsupported expressions"},
+           {"(gelu(p) + b) * r", "a gate after a residual"},
            {"gelu(p) * b * c", "a second gate"},
            {"p * (0.3 * b)", "a gate with a factor"},
            {"p * p", "the sums times themselves"},
            {"gelu(p) * gelu(q)", "activations of both products"},
            {"(p * 2) * q", "two products with more than a bias each and an activation"},
-           {"p + q", "a sum of other things"},
-           {"p * q + r", "a sum of other things"},
-           {"min(p, b)", "an operation that is none of these"},
-           {"where(p < 0, b, p)", "an operation that is none of these"}})
+           {"p + q", "a sum of unsupported expressions"},
+           {"p * q + r", "a sum of unsupported expressions"},
+           {"min(p, b)", "an unsupported operation"},
+           {"where(p < 0, b, p)", "an unsupported operation"}})
     EXPECT_EQ(refuse(fused(result)), start + why) << result;
 }
 
@@ -254,12 +254,12 @@ TEST(FusedCuda, RefusesWhatTheGatedKernelCannotReadOrWrite) {
         .value_or("none");
   };
   EXPECT_EQ(why("x: f32[M, K]  w: f32[N, K]  v: f32[N, K]"),
-            start + "is fast for bf16 and f16 alone, and this one multiplies f32");
+            start + "supports only bf16 and f16, and this one multiplies f32");
   EXPECT_EQ(why("x: bf16[M, K]  w: bf16[K, N]  v: bf16[K, N]"), "none");
-  EXPECT_EQ(why("x: bf16[M, K]  w: bf16[N, K]  v: bf16[K, N]"), start + "takes weights that lie alike");
-  EXPECT_EQ(why("x: bf16[M, K]  w: bf16[K, N]  v: bf16[N, K]"), start + "takes weights that lie alike");
+  EXPECT_EQ(why("x: bf16[M, K]  w: bf16[N, K]  v: bf16[K, N]"), start + "needs two weights of the same layout");
+  EXPECT_EQ(why("x: bf16[M, K]  w: bf16[K, N]  v: bf16[N, K]"), start + "needs two weights of the same layout");
   EXPECT_EQ(why("x: bf16[K, M]  w: bf16[N, K]  v: bf16[N, K]"),
-            start + "reads x along what is summed, and here that is no run");
+            start + "needs x contiguous along the summed dimension");
   EXPECT_EQ(why("x: bf16[M, K]  w: bf16[N, K]  v: bf16[N, K]  b: f32[N]  d: bf16[N]", "(p + b) * (q + d)"),
             start + "takes biases of one dtype");
   EXPECT_EQ(why("x: bf16[M, K]  w: bf16[N, K]  v: bf16[N, K]  c: f32[M]", "(p + c) * q"),
@@ -268,7 +268,7 @@ TEST(FusedCuda, RefusesWhatTheGatedKernelCannotReadOrWrite) {
       refuse(fused("x: bf16[B, M, K]  w: bf16[B, N, K]  v: bf16[B, N, K]\np[B, M, N] = x * w\nq[B, M, N] = x * v\n"
                    "y: bf16[B, M, N] = p * q",
                    6, 4)),
-      start + "takes one product of each kind, and this is 2");
+      start + "takes a batch of 1, found 2");
 }
 
 TEST(FusedCuda, RefusesTwoResultsAndSumsThatNobodyReads) {
@@ -277,14 +277,14 @@ TEST(FusedCuda, RefusesTwoResultsAndSumsThatNobodyReads) {
   problem.chain.tensors.push_back(last);
   problem.chain.steps.push_back(
       {.op = ChainOp::store, .a = 0, .slot = static_cast<int>(problem.chain.tensors.size()) - 1});
-  EXPECT_NE(refuse(problem)->find("it stores more than one result"), std::string::npos);
+  EXPECT_NE(refuse(problem)->find("more than one stored result"), std::string::npos);
   problem = fused("p * q");
   for (ChainStep& step : problem.chain.steps)
     if (step.op == ChainOp::multiply) step = {.op = ChainOp::relu, .result = step.result, .a = step.a};
-  EXPECT_NE(refuse(problem)->find("one product alone is in the result"), std::string::npos);
+  EXPECT_NE(refuse(problem)->find("a result that uses only one product"), std::string::npos);
 }
 
-// Expressions drawn at random: most are refused, and what is not is right.
+// Random expressions: most are unsupported, and the others give the right results.
 TEST(FusedCuda, IsNeverWrongAboutWhatItTakes) {
   std::mt19937 random(3);
   const auto pick = [&](const std::vector<std::string>& of) {

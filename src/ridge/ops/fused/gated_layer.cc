@@ -63,7 +63,7 @@ std::optional<std::string> refuse(const GatedLayer& l) {
 void gated_layer(const GatedLayer& l, int threads) {
   std::vector<void*> data;
   for (const void* bias : {l.bu, l.bg})
-    if (bias != nullptr) data.push_back(const_cast<void*>(bias));  // only read
+    if (bias != nullptr) data.push_back(const_cast<void*>(bias));  // Only read
   data.push_back(l.y);
   matmul(problem(l), l.x, l.up, l.gate, data, threads);
 }

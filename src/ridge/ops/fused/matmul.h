@@ -1,5 +1,5 @@
-// The texts of fused products: one whose sums are mapped, and gated_matmul.h's pair whose sums are folded, both by a
-// chain that takes a tile of sums while it is in the cache. Internal to the kernels.
+// Kernel definitions of fused products. A chain maps the sums of one product, or folds the sums of two
+// (ops/gated/matmul.h), on each tile while it is in the cache. Internal to the kernels.
 #pragma once
 
 #include <memory>
@@ -12,13 +12,13 @@
 
 namespace ridge::ops {
 
-// A chain on tiles of sums. `data` of the chain's tensors behind the sums; null where nothing runs.
+// Runs a chain on tiles of sums. `data` has the chain's tensors after the sums; null if nothing runs.
 class TileChain {
  public:
   TileChain() = default;
   TileChain(const FusedMatmul& problem, std::span<void* const> data);
-  void tile(const tile::Finishing& x) const;  // on a CPU
-  // What it reads and stores for each tile, in the order of the chain's tensors behind the sums.
+  void tile(const tile::Finishing& x) const;  // CPU only
+  // Return the tensors that each tile reads and stores, in the order of the chain's tensors after the sums.
   const std::vector<tile::Operand>& operands() const { return tensors_->reads; }
   const std::vector<tile::Operand>& results() const { return tensors_->writes; }
 
@@ -26,11 +26,11 @@ class TileChain {
   ChainCode code(const tile::Finishing& x) const;
   const FusedMatmul* problem_ = nullptr;
   std::span<void* const> data_;
-  std::uint64_t call_ = 0;  // tells one call's chain from another's
+  std::uint64_t call_ = 0;  // Number of the call, as a cache key
   struct Tensors {
     std::vector<tile::Operand> reads, writes;
   };
-  std::shared_ptr<const Tensors> tensors_;  // one for all copies: the trace knows them by where they lie
+  std::shared_ptr<const Tensors> tensors_;  // Shared by all copies: the trace identifies tensors by address
 };
 
 template <MatmulConfig C, class Left, class Right> struct MappedMatmul {

@@ -1,5 +1,5 @@
-// What a product takes whose sums go through a chain before they are stored, and whether a device's kernel that does so
-// is worth its while: what two kernels do in less time stays two.
+// Predicts the time of a product whose sums go through a chain before they are stored, and whether one fused kernel of
+// the device is faster than two.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace ridge::ops {
 
-// Why no kernel of the device does this, as a sentence; none: one does.
+// Returns why no kernel of the device supports the problem, or nullopt if one does.
 namespace cuda {
 std::optional<std::string> refuse(const FusedMatmul& problem);
 }
@@ -18,7 +18,7 @@ std::optional<std::string> refuse(const FusedMatmul& problem);
 Result<Forecast> forecast(const FusedMatmul& fused, const DeviceNumbers& device);
 CpuForecast cpu_forecast(const FusedMatmul& fused, int threads);
 
-// Why it takes longer as one kernel, as a sentence; none: it does not. The device must not refuse it.
+// Returns why one fused kernel is slower than two, or nullopt if it is not. The device must support the problem.
 std::optional<std::string> slow_epilogue(const FusedMatmul& fused);
 
 }  // namespace ridge::ops

@@ -1,4 +1,4 @@
-// Products with what becomes of their sums, as a plain struct: plan/ lowers groups of statements to it.
+// Describes a product with a fused chain. plan/ lowers groups of statements to it.
 #pragma once
 
 #include <optional>
@@ -8,13 +8,13 @@
 
 namespace ridge::ops {
 
-// Products in one kernel with what becomes of them: the sums of A * B, or of A * B and A * C side by side, go through a
-// chain where they are made and never to memory. y = (x*up + bu) * gelu(x*gate + bg) is one such kernel.
+// One or two products with a chain in one kernel: the sums of A * B, or of A * B and A * C, go through the chain and
+// never to memory. y = (x*up + bu) * gelu(x*gate + bg) is an example.
 struct FusedMatmul {
-  MatmulProblem product;               // A * B; its D is not looked at
+  MatmulProblem product;               // A * B; its D is ignored
   std::optional<MatrixLayout> second;  // C, of B's size and dtype
-  // Over {batch, m, n}. Tensors 0 and, where there is a second product, 1 are the sums: f32, only loaded, their strides
-  // not looked at.
+  // Chain over {batch, m, n}. Tensor 0 and, with a second product, tensor 1 are the sums: f32, only loaded, strides
+  // ignored.
   ChainProgram chain;
   int products() const { return second ? 2 : 1; }
 };

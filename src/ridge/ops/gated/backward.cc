@@ -1,5 +1,5 @@
-// The steps of a gated layer's backward, and their launch. They all follow each other on one stream, so they share the
-// workspace's scratch.
+// Builds and launches the steps of a gated layer's backward pass. They run in order on one stream, so they share the
+// scratch part of the workspace.
 #include "ridge/ops/gated/backward.h"
 
 #include <algorithm>
@@ -9,14 +9,14 @@
 namespace ridge::ops::cuda {
 namespace {
 
-template <class T> T* behind(T* data, std::int64_t elements) {  // of 16 bits
+template <class T> T* behind(T* data, std::int64_t elements) {  // 16-bit elements
   using Bytes = std::conditional_t<std::is_const_v<T>, const char, char>;
   return data == nullptr ? nullptr : static_cast<Bytes*>(data) + elements * 2;
 }
 
-struct Halves {  // of h_c
+struct Halves {  // The two halves [u, g] of a chunk of h or dh
   void* data;
-  std::int64_t gate, line;  // in elements: from u to g, from row to row
+  std::int64_t gate, line;  // Offset of g from u; stride from row to row; in elements
 };
 
 MatmulCall product(const GatedBackward& b) {
@@ -25,7 +25,7 @@ MatmulCall product(const GatedBackward& b) {
   return c;
 }
 
-// dw = dh^T * x for one half.
+// Returns the product dw = dh^T * x of one half.
 MatmulCall weight_gradient(const GatedBackward& b, const void* dh, std::int64_t line, std::int64_t columns, void* dw) {
   MatmulCall c = product(b);
   c.problem.m = columns;
@@ -54,7 +54,7 @@ std::vector<MatmulCall> weight_gradients(const GatedBackward& b, std::int64_t fi
   MatmulProblem& both = out[0].problem;
   out.pop_back();
   if (dh.gate == columns && bytes / 2 == columns * b.weight_grad_line) {
-    both.m = 2 * columns;  // one matrix
+    both.m = 2 * columns;  // Both halves are one matrix
   } else {
     both.batch = 2;
     both.a.batch_stride = dh.gate;
@@ -63,7 +63,7 @@ std::vector<MatmulCall> weight_gradients(const GatedBackward& b, std::int64_t fi
   return out;
 }
 
-// dx (+)= dh * w for one half; what a product adds to is its own result.
+// Returns the product dx = dh * w of one half, or dx += dh * w if `add`; dx is then read as well as stored.
 MatmulCall input_product(const GatedBackward& b, const void* dh, std::int64_t line, std::int64_t columns,
                          const void* weights, bool add) {
   MatmulCall c = product(b);

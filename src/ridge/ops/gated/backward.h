@@ -1,19 +1,18 @@
-// Backward of a gated layer y = (x*up^T + bu) * act(x*gate^T + bg) on a CUDA device: from dy the gradients of x, of
-// both weights and of both biases. Memory, streams and workspace are as in matmul_cuda.h. There are two modes:
+// Backward pass of a gated layer y = (x*up^T + bu) * act(x*gate^T + bg) on a CUDA device: computes from dy the
+// gradients of x, of both weights and of both biases. Memory, streams and workspace are as in ops/product/cuda.h. There
+// are two modes:
 //
-//   keeping h       forward kept the pre-activations h = [u, g] (gated_cuda.h): dh takes their place, or one of its own
-//                   where h is read again, in one pass that adds up the biases' gradient, and dx = dh*w and dw = dh^T*x
-//                   follow. 4*m*n bytes beside inputs and outputs, 3 * 4*m*n*k FLOPs with forward.
-//   keeping only x  h is computed again, some hidden columns at a time: for each chunk of c, h_c by the layer's own
-//                   kernel, dh_c in its place, dw_c = dh_c^T*x, which is finished then, and dx += dh_c*w_c. 4*m*c
-//                   bytes, a third more FLOPs. (Chunks of rows would have to add to all of dw, which is larger than
-//                   dx.)
+//   keeping h       The forward pass kept the pre-activations h = [u, g] (ops/gated/cuda.h). One pass computes dh, in
+//                   place or to its own memory if h is read again, and the biases' gradients; then dx = dh*w and
+//                   dw = dh^T*x. Needs 4*m*n bytes besides inputs and outputs, 3 * 4*m*n*k FLOP including forward.
+//   keeping only x  h is recomputed, c hidden columns per chunk: h_c by the layer's own kernel, dh_c in place,
+//                   dw_c = dh_c^T*x, which is then complete, and dx += dh_c*w_c. Needs 4*m*c bytes and a third more
+//                   FLOP. (Chunks of rows would have to add to all of dw, which is larger than dx.)
 //
-// Rounding: dh is rounded to the dtype, sums are f32, and dx is added up in its own dtype by the copy engine. With q
-// chunks that leaves the error of 1 + (q + 1) / 2 - 1 / q independent roundings of dx (q = 4: 3.3, 8: 5.4) beside that
-// of dh's and h's own, some two, which whoever computes in bf16 has, against one with h kept: at 8 chunks, the most
-// that are made, 1.6 times the error of the other mode. f32 sums would cost 4*m*k bytes more and be read and written q
-// times.
+// Rounding: dh is rounded to the dtype, sums are f32, and the copy engine accumulates dx in its own dtype. With q
+// chunks the error is that of 1 + (q + 1) / 2 - 1 / q independent roundings of dx (q = 4: 3.3, q = 8: 5.4), against one
+// if h is kept, plus about two roundings of dh and h, which any bf16 computation has. At 8 chunks, the maximum, the
+// error is 1.6 times that of the other mode. f32 sums of dx would need 4*m*k more bytes, read and written q times.
 #pragma once
 
 #include "ridge/base/result.h"
@@ -25,57 +24,57 @@ namespace ridge::ops::cuda {
 
 struct GatedBackward {
   static constexpr int most_chunks = 8;
-  std::int64_t m = 0, n = 0, k = 0;  // rows, hidden columns, width
-  DType dtype = DType::bf16;         // of all: bf16 or f16
+  std::int64_t m = 0, n = 0, k = 0;  // Rows, hidden columns, width
+  DType dtype = DType::bf16;         // Type of all matrices: bf16 or f16
   Activation activation = Activation::gelu;
   const void* x = nullptr;                    // [m, k]
   const void *up = nullptr, *gate = nullptr;  // [n, k] each
-  const void *bu = nullptr, *bg = nullptr;    // [n] each; null: none. Read only where h is computed again
+  const void *bu = nullptr, *bg = nullptr;    // [n] each, or null; read only if h is recomputed
   const void* dy = nullptr;                   // [m, n]
-  void* h = nullptr;                          // [m, 2*n]: u beside g; null: computed again
-  void* dh = nullptr;                         // where h was kept, [m, 2*n] with its lines; null: dh takes its place
-  void* dx = nullptr;                         // [m, k]; null: not wanted
-  void *dup = nullptr, *dgate = nullptr;      // [n, k] each; null: not wanted
-  void *dbu = nullptr, *dbg = nullptr;        // [n] each; null: not wanted
-  std::int64_t x_line = 0, weight_line = 0;   // from row to row, in elements
-  std::int64_t dy_line = 0, h_line = 0;       // …
-  std::int64_t dx_line = 0, weight_grad_line = 0;  // …
+  void* h = nullptr;                          // [m, 2*n]: columns of u, then of g; null: recomputed
+  void* dh = nullptr;                         // If h was kept: [m, 2*n] with its stride; null: in place of h
+  void* dx = nullptr;                         // [m, k]; null if not needed
+  void *dup = nullptr, *dgate = nullptr;      // [n, k] each; null if not needed
+  void *dbu = nullptr, *dbg = nullptr;        // [n] each; null if not needed
+  std::int64_t x_line = 0, weight_line = 0;   // Row strides in elements
+  std::int64_t dy_line = 0, h_line = 0;
+  std::int64_t dx_line = 0, weight_grad_line = 0;
 };
-// As ops/gated/layer.h has it (its y is not looked at), rows one behind the other; gradients of weights that are
-// one matrix lie as those, and so do the biases'.
+// Returns the backward call of a layer (its y is ignored) with contiguous rows. dw has both weight gradients as one
+// matrix, db both bias gradients as one vector.
 GatedBackward gated_backward(const GatedLayer& layer, const void* dy, void* dx, void* dw, void* db);
 
 struct GatedBackwardPlan {
-  struct Steps {  // of a chunk
+  struct Steps {  // Plans for one chunk
     std::int64_t columns = 0;
     GatedPlan again;
-    std::optional<InputGradientPlan> dx;  // none: two products
+    std::optional<InputGradientPlan> dx;  // If absent, two products compute dx
     std::vector<MatmulPlan> dx_products, dw_products;
     bool operator==(const Steps&) const = default;
   };
-  std::int64_t chunk = 0;  // hidden columns at once, the last ones apart
-  Steps each, last;        // last.columns may be as many
+  std::int64_t chunk = 0;  // Hidden columns per chunk; the last chunk may have fewer
+  Steps each, last;
   std::size_t scratch_bytes = 0, workspace_bytes = 0;
   double predicted_s = 0;
   bool operator==(const GatedBackwardPlan&) const = default;
 };
 
 std::optional<std::string> refuse(const GatedBackward& call);
-// In chunks of so many hidden columns (n where h was kept): none if that takes a larger workspace.
+// Plans with chunks of `chunk` hidden columns (n if h was kept). Returns nullopt if that needs a larger workspace.
 std::optional<GatedBackwardPlan> planned(const GatedBackward& call, std::size_t workspace_bytes,
                                          const DeviceNumbers& device, std::int64_t chunk);
-// The fastest, and of those within 1 % the one with the smallest workspace. Where no chunk fits: the smallest, which
-// launch() then refuses with the bytes that it needs. The call must not be refused.
+// Returns the fastest plan; among plans within 1 % of it, the one with the smallest workspace. If no plan fits, returns
+// the smallest one; launch() then fails with the bytes it needs. The call must be supported.
 GatedBackwardPlan choose(const GatedBackward& call, std::size_t workspace_bytes, const DeviceNumbers& device);
 std::optional<std::string> launch(const GatedBackward& call, const GatedBackwardPlan& plan, const Workspace& workspace,
                                   CUstream_st* stream);
 
-// How a layer goes forward and backward where so many bytes are free beside its inputs and outputs (x, weights, biases,
-// dy; y, dx, dw, db), all aligned and of one dtype: keeping h where there is room, for that is always faster.
+// Plan for forward and backward of a layer if `free_bytes` are available besides inputs and outputs (x, weights,
+// biases, dy; y, dx, dw, db), which are aligned and of one dtype. h is kept if it fits, because that is always faster.
 struct GatedTraining {
   bool keeps_h = false;
-  std::int64_t chunk = 0;       // of hidden columns in backward
-  std::size_t extra_bytes = 0;  // h where it is kept, and the workspace: at most what was free
+  std::int64_t chunk = 0;       // Hidden columns per chunk of backward
+  std::size_t extra_bytes = 0;  // Bytes of h, if kept, and of the workspace; at most free_bytes
   double forward_s = 0, backward_s = 0;
 };
 Result<GatedTraining> plan_training(const GatedCall& sizes, std::size_t free_bytes, const DeviceNumbers& device);

@@ -1,6 +1,5 @@
-// Chooses how a gated layer goes backward: the plans of its products, in how many chunks, and, for a whole layer,
-// whether forward keeps what backward needs. Times are the products' models (matmul_model.h), and a rate for the pass
-// over h.
+// Plans the backward pass of a gated layer: the plans of its products, the number of chunks, and for training whether
+// forward keeps h. Times come from the products' models (ops/product/model.h) and a bandwidth for the pass over h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,19 +14,19 @@
 namespace ridge::ops::cuda {
 namespace {
 
-// What products may use beside operands; more only where they could not run well without (operands that are copied).
+// Workspace of a product; more is used only if it would otherwise take the plain path (operands that are copied).
 constexpr std::size_t thrifty_bytes = std::size_t{16} << 20;
 
 std::int64_t up(std::int64_t x, std::int64_t by) { return (x + by - 1) / by; }
 double product(std::int64_t x, std::int64_t y) { return static_cast<double>(x) * static_cast<double>(y); }
-void* at(std::uintptr_t address) { return reinterpret_cast<void*>(address); }  // plans read nothing there
+void* at(std::uintptr_t address) { return reinterpret_cast<void*>(address); }  // Plans never dereference it
 
 template <class Call> auto chosen(const Call& call, std::size_t room, const DeviceNumbers& device) {
   const auto plan = choose(call, std::min(room, thrifty_bytes), device);
   return plan.path == decltype(plan)::Path::plain ? choose(call, room, device) : plan;
 }
 
-struct Needs {  // of all steps of a chunk
+struct Needs {  // Scratch bytes and time of all steps of a chunk
   std::size_t scratch = 0;
   double seconds = 0;
   template <class Plan> void step(const Plan& plan) {
@@ -42,7 +41,7 @@ std::vector<MatmulPlan> products(const std::vector<MatmulCall>& calls, std::size
   for (const MatmulCall& call : calls) {
     out.push_back(chosen(call, room, device));
     needs.step(out.back());
-    if (call.epilogue.addend.data)  // read once more
+    if (call.epilogue.addend.data)  // dx is also read
       needs.seconds +=
           product(call.problem.m, call.problem.n) * bits(call.epilogue.addend.dtype) / 8 / device.memory_bytes_per_s;
   }
@@ -65,7 +64,7 @@ std::optional<GatedBackwardPlan::Steps> plan_steps(const GatedBackward& b, std::
   Needs apart = needs;
   out.dx_products = products(s.dx_products, room, device, apart);
   out.dx = choose(s.dx, device);
-  if (out.dx && needs.seconds + out.dx->predicted_s <= 1.01 * apart.seconds) {  // it rounds dx once
+  if (out.dx && needs.seconds + out.dx->predicted_s <= 1.01 * apart.seconds) {  // One kernel rounds dx once
     needs.seconds += out.dx->predicted_s;
     out.dx_products.clear();
   } else {
@@ -75,7 +74,7 @@ std::optional<GatedBackwardPlan::Steps> plan_steps(const GatedBackward& b, std::
   return out;
 }
 
-// Chunks of whole stages of 64, as even as they come.
+// Returns the columns per chunk: n divided evenly, rounded up to a multiple of 64 columns.
 std::int64_t chunk_of(std::int64_t n, int chunks) { return std::min(n, up(up(n, chunks), 64) * 64); }
 
 std::optional<std::string> refuse_matrices(const GatedBackward& b) {
@@ -159,7 +158,7 @@ std::optional<GatedBackwardPlan> planned(const GatedBackward& b, std::size_t wor
   if (!each) return std::nullopt;
   GatedBackwardPlan plan{chunk, *each, *each};
   plan.predicted_s = of_each.seconds;
-  // The first one stores, the others add: their products are alike where one kernel does it, not where it takes two.
+  // The first chunk stores dx and the others add to it, so their plans differ if two products compute dx.
   for (const auto& [columns, many] : {std::pair{chunk, whole - 1}, {rest, std::int64_t{rest > 0}}}) {
     if (many <= 0) continue;
     Needs more;
@@ -231,9 +230,9 @@ Result<GatedTraining> plan_training(const GatedCall& sizes, std::size_t free_byt
       return GatedTraining{keeps, plan.chunk, kept + std::max(plan.workspace_bytes, ahead.workspace_bytes),
                            ahead.predicted_s, plan.predicted_s};
   }
-  return input_error(fmt::format("expected {} bytes free beside inputs and outputs, found {}", least, free_bytes),
-                     fmt::format("they are h and its gradient for an {}th of the {} hidden columns: give the layer "
-                                 "fewer rows than {}",
+  return input_error(fmt::format("expected {} free bytes besides inputs and outputs, found {}", least, free_bytes),
+                     fmt::format("backward needs h and its gradient for 1/{} of the {} hidden columns: use fewer "
+                                 "than {} rows",
                                  GatedBackward::most_chunks, sizes.n, sizes.m));
 }
 

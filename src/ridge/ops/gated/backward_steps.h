@@ -1,4 +1,4 @@
-// What one chunk of hidden columns asks of the kernels. Internal to the CUDA product.
+// The kernel calls for one chunk of hidden columns. Internal to ops/gated.
 #pragma once
 
 #include "ridge/ops/gated/backward.h"
@@ -6,14 +6,14 @@
 namespace ridge::ops::cuda {
 
 struct BackwardSteps {
-  GatedCall again;     // where h was not kept
-  GatedGradient gate;  // dh and the biases' gradient
+  GatedCall again;     // Recomputes h if it was not kept
+  GatedGradient gate;  // Computes dh and the biases' gradients
   InputGradient dx;
-  std::vector<MatmulCall> dx_products;  // the same by two products
-  std::vector<MatmulCall> dw_products;  // both weights' at once where they lie so
+  std::vector<MatmulCall> dx_products;  // Alternative to `dx`: two products
+  std::vector<MatmulCall> dw_products;  // One product for both weights if their layout allows
 };
 
-// Hidden columns first … first + columns - 1; `place`: of h_c where h was not kept.
+// Returns the calls for hidden columns first … first + columns - 1; h is recomputed to `h_storage` if it was not kept.
 BackwardSteps backward_steps(const GatedBackward& call, std::int64_t first, std::int64_t columns, void* place);
 
 }  // namespace ridge::ops::cuda

@@ -10,10 +10,10 @@ namespace {
 
 constexpr std::size_t mega = 1000000;
 
-// Plans look at addresses and read nothing.
+// Plans use addresses but never dereference them.
 char* at(std::uintptr_t address) { return reinterpret_cast<char*>(address); }
 
-// One matrix of weights, as PyTorch has them.
+// Returns a call with both weights in one matrix, as in PyTorch.
 GatedBackward call(std::int64_t n, std::int64_t f, std::int64_t d) {
   GatedLayer layer{.n = n, .f = f, .d = d, .x = at(1 << 20)};
   layer.up = at(std::uintptr_t{1} << 32);
@@ -33,7 +33,7 @@ TEST(GatedBackward, KeepingHTakesOneProductForTheWeightsAndOneKernelForTheInput)
   EXPECT_EQ(plan.chunk, 16384);
   EXPECT_TRUE(plan.each.dx.has_value());
   EXPECT_EQ(plan.each.dw_products.size(), 1u);
-  EXPECT_EQ(plan.workspace_bytes, counter_bytes + 4096 / 128 * 2 * 16384 * 4);  // the columns' sums
+  EXPECT_EQ(plan.workspace_bytes, counter_bytes + 4096 / 128 * 2 * 16384 * 4);  // The column sums
   const BackwardSteps steps = backward_steps(c, 0, c.n, nullptr);
   ASSERT_EQ(steps.dw_products.size(), 1u);
   EXPECT_EQ(steps.dw_products[0].problem.m, 2 * 16384);
@@ -95,7 +95,7 @@ TEST(GatedBackward, ChunksStoreTheFirstTimeAndAddAfterwards) {
   EXPECT_EQ(last.gate.dy, static_cast<const char*>(c.dy) + 512 * 2);
   EXPECT_EQ(last.gate.dbg, static_cast<char*>(c.dbg) + 512 * 2);
   EXPECT_EQ(last.gate.dh, last.again.h);
-  ASSERT_EQ(last.dw_products.size(), 1u);  // both halves at once
+  ASSERT_EQ(last.dw_products.size(), 1u);  // One product for both halves
   EXPECT_EQ(last.dw_products[0].problem.batch, 2);
   EXPECT_EQ(last.dw_products[0].problem.a.batch_stride, 488);
   EXPECT_EQ(last.dw_products[0].problem.d.batch_stride, 1000 * 64);
@@ -191,14 +191,14 @@ TEST(GatedTraining, HIsKeptWhereThereIsRoomAndElseComputedAgain) {
 TEST(GatedTraining, TooLittleMemorySaysHowMuchItTakes) {
   const auto none = plan_training({.m = 4096, .n = 16384, .k = 4096}, 30 * mega, an_h200());
   ASSERT_FALSE(none.ok());
-  EXPECT_EQ(none.error().message, "expected 34144256 bytes free beside inputs and outputs, found 30000000");
+  EXPECT_EQ(none.error().message, "expected 34144256 free bytes besides inputs and outputs, found 30000000");
   EXPECT_EQ(none.error().hint,
-            "they are h and its gradient for an 8th of the 16384 hidden columns: give the layer fewer rows than 4096");
+            "backward needs h and its gradient for 1/8 of the 16384 hidden columns: use fewer than 4096 rows");
   EXPECT_EQ(plan_training({.m = 8, .n = 8, .k = 8, .dtype = DType::f32}, mega, an_h200()).error().message,
             "expected bf16 or f16, found f32");
 }
 
-// Of a busy H200 (results/h200_geglu_torch.json), keeping h and keeping only x.
+// Measured on a busy H200 (results/h200_geglu_torch.json), keeping h and keeping only x.
 TEST(GatedTraining, PredictionsAreWithinATenthOfWhatWasMeasured) {
   struct Seen {
     std::int64_t n, d;

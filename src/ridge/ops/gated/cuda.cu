@@ -1,4 +1,4 @@
-// Queues a planned gated layer: the copies it needs, then one kernel.
+// Launches a planned gated layer: the operand copies that it needs, then one kernel.
 #include <cuda_runtime.h>
 
 #include <array>
@@ -14,8 +14,8 @@ namespace ridge::ops::cuda {
 extern template void list_gated_configs<Bf16>(GatedConfigKernel*);
 extern template void list_gated_configs<F16>(GatedConfigKernel*);
 
-// z = x * p(x*x) is log2 of the odds of Phi(x), minimax over |x| <= 5.5 with weight 1 / (1 + x*x/2); of the other two
-// it is exact, and they need no limit but one that keeps p finite.
+// For gelu z = x * p(x*x) approximates log2 of the odds of Phi(x), minimax over |x| <= 5.5 with weight 1 / (1 + x*x/2).
+// For silu and gelu_tanh it is exact, and the limit only keeps p finite.
 SigmoidForm sigmoid_form(Activation activation) {
   constexpr float log2e = 1.44269504F;
   if (activation == Activation::silu) return {{log2e}, 1};
@@ -53,7 +53,7 @@ bool encode_load(tile::InputOnTarget& to, const TileOperand& x, DType dtype, int
                 {64, x.major == tile::Major::k ? rows : depth}, true);
 }
 
-// A matrix of `cols` columns that the copy engine can write: whole 16 bytes, and to lines that it can address.
+// True if the copy engine can write a matrix of `cols` columns: rows of a multiple of 16 bytes, with an aligned stride.
 bool bulk_stores(const void* data, std::int64_t cols, std::int64_t lines, std::int64_t line) {
   return cols % 8 == 0 && copy_engine_reads(GatedOperands::of(data, lines, cols, line), 1);
 }
@@ -72,7 +72,7 @@ bool encode_results(GatedLaunch& x, const GatedCall& call, int columns) {
   const auto lines = [&](void* data, std::int64_t line) {
     return Lines{data, call.n, call.m, 1, GatedOperands::of(data, call.m, call.n, line).line, 0};
   };
-  const Lines first = call.y ? lines(call.y, call.y_line) : lines(call.h, call.h_line);  // all kernels fetch its map
+  const Lines first = call.y ? lines(call.y, call.y_line) : lines(call.h, call.h_line);  // All kernels fetch its map
   if (!encode_store(x.output.map, x.output.tail, first, call.dtype, columns)) return false;
   if (!call.h) return true;
   void* const gates = static_cast<char*>(call.h) + call.n * 2;
@@ -108,7 +108,7 @@ std::optional<std::string> launch_tiles(const GatedCall& call, const GatedPlan& 
   if (copied != cudaSuccess) return failure("copying an operand", copied);
   if (!encode_load(x.a, o.x, call.dtype, c.m, c.k) || !encode_load(x.b, o.up, call.dtype, c.n / 2, c.k) ||
       !encode_load(x.c, o.gate, call.dtype, c.n / 2, c.k) || !encode_results(x, call, c.n / 2))
-    return "the driver refused a tensor map";
+    return "the driver rejected a tensor map";
   x.d = call.y;
   x.h = call.h;
   x.rows = call.m;
@@ -127,11 +127,11 @@ std::optional<std::string> launch_tiles(const GatedCall& call, const GatedPlan& 
   return std::nullopt;
 }
 
-// Anything, slowly: an element a thread.
+// Arguments of the slow kernel for any layout and type, one element per thread.
 struct PlainGated {
   tile::Stored in, out;
   Activation activation;
-  std::int64_t m, n, k, x_line, weight_n, weight_k, y_line, h_line;  // steps of the weights along n and k
+  std::int64_t m, n, k, x_line, weight_n, weight_k, y_line, h_line;
   const void *x, *up, *gate;
   tile::Operand bu, bg;
   void *y, *h;

@@ -1,6 +1,7 @@
-// One pass over dy and h: a thread has eight neighbouring columns (16 bytes) of every eighth row of its block's, so the
-// column sums stay in registers; blocks leave theirs in the workspace, and a second kernel adds them in order. Bytes
-// bound it: 10 an element, of which a multiprocessor sees some 18 a cycle, so 60 instructions an element would be free.
+// One pass over dy and h. A thread handles eight adjacent columns (16 bytes) in every eighth row of its block, so
+// column
+// sums stay in registers. Blocks write their sums to the workspace, and a second kernel adds them in a fixed order. The
+// pass is memory-bound: 10 bytes per element at about 18 bytes per cycle and multiprocessor hide 60 instructions.
 #include "ridge/ops/gated/gradient.h"
 
 #include <string>
@@ -18,7 +19,7 @@ std::int64_t up(std::int64_t x, std::int64_t by) { return (x + by - 1) / by; }
 struct Both {
   float value, slope;
 };
-// act(g) and act'(g).
+// Returns act(g) and act'(g).
 template <Activation activation> __device__ Both gate_of(const SigmoidForm& f, float g) {
   if constexpr (activation == Activation::none) return {g, 1};
   if constexpr (activation == Activation::relu) return {g < 0 ? 0 : g, g > 0 ? 1.0F : 0.0F};
@@ -34,7 +35,7 @@ template <Activation activation> __device__ Both gate_of(const SigmoidForm& f, f
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(bell) : "f"(-0.72134752F * (g * g)));
     return {g * r, fmaf(0.39894228F * g, bell, r)};
   }
-  const float rise = fmaf(3 * f.p[1], s, f.p[0]) * 0.69314718F;  // of z, in nats
+  const float rise = fmaf(3 * f.p[1], s, f.p[0]) * 0.69314718F;  // dz / dg in nats
   return {g * r, r * fmaf(g * (1 - r), rise, 1.0F)};
 }
 
@@ -52,11 +53,11 @@ struct Pass {
   std::int64_t m, n, dy_line, h_line, dh_line;
   const std::uint16_t *dy, *h;
   std::uint16_t* dh;
-  float* sums;  // [blocks of rows, 2*n]; null: not wanted
+  float* sums;  // [row blocks, 2*n]; null if not needed
   SigmoidForm form;
 };
 
-// Eight 16-bit elements at once, or the first `count` one by one.
+// Reads or writes eight 16-bit elements with one instruction, or the first `count` one by one.
 template <bool whole> __device__ void read(std::uint16_t (&to)[vector], const std::uint16_t* from, int count) {
   if constexpr (whole) {
     *reinterpret_cast<uint4*>(to) = __ldcs(reinterpret_cast<const uint4*>(from));
@@ -80,7 +81,7 @@ template <class T, Activation activation, bool whole> __global__ void __launch_b
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const std::int64_t col = blockIdx.x * static_cast<std::int64_t>(block_columns) + lane * vector;
   const std::int64_t first = blockIdx.y * rows_of_block, last = min(first + rows_of_block, p.m);
-  const int count = static_cast<int>(min(static_cast<std::int64_t>(vector), p.n - col));  // of columns that exist
+  const int count = static_cast<int>(min(static_cast<std::int64_t>(vector), p.n - col));  // Existing columns
   float sum_u[vector] = {}, sum_g[vector] = {};
   if (count > 0) {
 #pragma unroll 2

@@ -1,6 +1,6 @@
-// What backward of a gated layer needs beside products: from dy and the pre-activations h = [u, g] that the forward
-// kernel kept, in one pass, dh = [dy * act(g), dy * u * act'(g)] and the biases' gradient, its column sums. The other
-// two are products: dx = dh * w, dw = dh^T * x. Memory, streams and workspace as in matmul_cuda.h.
+// Backward pass of the gate: from dy and the pre-activations h = [u, g] computes dh = [dy * act(g), dy * u * act'(g)]
+// and its column sums, which are the biases' gradients, in one pass. The other gradients are products: dx = dh * w and
+// dw = dh^T * x. Memory, streams and workspace are as in ops/product/cuda.h.
 #pragma once
 
 #include "ridge/ops/product/cuda.h"
@@ -8,15 +8,15 @@
 namespace ridge::ops::cuda {
 
 struct GatedGradient {
-  static constexpr std::int64_t rows_of_block = 128;  // whose column sums are added at once
+  static constexpr std::int64_t rows_of_block = 128;  // Rows per block
   std::int64_t m = 0, n = 0;
-  DType dtype = DType::bf16;  // of all: bf16 or f16; sums are f32
+  DType dtype = DType::bf16;  // Type of all matrices: bf16 or f16; sums are f32
   Activation activation = Activation::gelu;
   const void* dy = nullptr;                           // [m, n]
   const void* h = nullptr;                            // [m, 2*n]
   void* dh = nullptr;                                 // [m, 2*n], may be h
-  void *dbu = nullptr, *dbg = nullptr;                // [n] each; null: not wanted
-  std::int64_t dy_line = 0, h_line = 0, dh_line = 0;  // from row to row, in elements
+  void *dbu = nullptr, *dbg = nullptr;                // [n] each; null if not needed
+  std::int64_t dy_line = 0, h_line = 0, dh_line = 0;  // Row strides in elements
 };
 
 std::optional<std::string> refuse(const GatedGradient& call);

@@ -1,4 +1,4 @@
-// The configs of input_gradient.h and their launch: joined_matmul.h's text, whose tiles are stored or added.
+// Compiles and launches the configs of input_gradient.h: joined_matmul.h's kernel, which stores tiles or adds them.
 #include "ridge/ops/gated/input_gradient.h"
 
 #include "ridge/device/tensor_maps.h"
@@ -8,7 +8,7 @@
 namespace ridge::ops::cuda {
 namespace {
 
-constexpr int depth(std::int64_t k) { return static_cast<int>((k + 63) / 64 * 64); }  // of one pair, in whole stages
+constexpr int depth(std::int64_t k) { return static_cast<int>((k + 63) / 64 * 64); }  // In whole stages
 
 template <int index, class T> struct InputGradientKernel : JoinedMatmul<input_gradient_menu[index], T> {
   using Text = JoinedMatmul<input_gradient_menu[index], T>;
@@ -40,7 +40,7 @@ std::optional<std::string> launch_config(const InputGradient& x, int blocks, cud
       !encode_a(g.second_a.on_target, x, x.dg, Kernel::config.m) || !encode_b(g.b.on_target, x, x.up) ||
       !encode_b(g.second_b.on_target, x, x.gate) ||
       !encode(g.d.on_target.map, {x.dx, x.n, x.m, 1, x.dx_line, 0}, x.dtype, {64, 64}, true))
-    return "the driver refused a tensor map";
+    return "the driver rejected a tensor map";
   g.seam = depth(x.k);
   g.d.on_target.adds = x.add;
   tile::sm90::Problem problem{};
@@ -64,7 +64,7 @@ std::optional<std::string> launch_config(const InputGradient& x, int blocks, cud
 
 template <class T>
 std::optional<std::string> launch_as(const InputGradient& x, const InputGradientPlan& plan, cudaStream_t stream) {
-  static_assert(input_gradient_menu.size() == 3, "one case for each row");
+  static_assert(input_gradient_menu.size() == 3, "one case for each config");
   switch (plan.config) {
     case 0: return launch_config<0, T>(x, plan.blocks, stream);
     case 1: return launch_config<1, T>(x, plan.blocks, stream);

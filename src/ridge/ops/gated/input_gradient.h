@@ -1,8 +1,7 @@
-// dx = du*up + dg*gate, or as much added to dx: two products that share their sums, in one kernel whose k runs along
-// the first pair of operands and then along the second. What it adds to, the kernel never reads: the copy engine adds
-// each rounded tile in the L2, one block a tile, so the bits are the same every time. Internal to the CUDA product: a
-// gated layer's backward (gated_backward.h) is who asks, and has plain products for operands that this kernel does not
-// take.
+// Computes dx = du*up + dg*gate, or adds that to dx: two products that share their sums in one kernel, whose k loop
+// runs over the first pair of operands and then over the second. The kernel does not read dx to add to it: the copy
+// engine adds each rounded tile in the L2. One block owns a tile, so results agree bit by bit. Internal to ops/gated:
+// the backward pass uses it and falls back to plain products for operands that this kernel does not support.
 #pragma once
 
 #include "ridge/ops/product/config.h"
@@ -19,23 +18,23 @@ inline constexpr std::array input_gradient_menu = {
 namespace cuda {
 
 struct InputGradient {
-  std::int64_t m = 0, n = 0, k = 0;                        // rows and columns of dx, hidden columns
-  DType dtype = DType::bf16;                               // of all: bf16 or f16; sums are f32
+  std::int64_t m = 0, n = 0, k = 0;                        // Rows and columns of dx, hidden columns
+  DType dtype = DType::bf16;                               // Type of all matrices: bf16 or f16; sums are f32
   const void *du = nullptr, *dg = nullptr;                 // [m, k] each
   const void *up = nullptr, *gate = nullptr;               // [k, n] each
   void* dx = nullptr;                                      // [m, n]
-  std::int64_t dh_line = 0, weight_line = 0, dx_line = 0;  // from row to row, in elements
-  bool add = false;                                        // to what dx holds
+  std::int64_t dh_line = 0, weight_line = 0, dx_line = 0;  // Row strides in elements
+  bool add = false;                                        // Adds to dx instead of overwriting it
 };
 
 struct InputGradientPlan {
-  int config = -1;  // of input_gradient_menu
+  int config = -1;  // Index in `input_gradient_kernel_configs`
   int blocks = 0;
   double predicted_s = 0;
   bool operator==(const InputGradientPlan&) const = default;
 };
 
-// None: nothing to do, or operands that the copy engine cannot read or write where they lie.
+// Returns nullopt if a size is 0, too large, or if the copy engine cannot read or write an operand's layout.
 std::optional<InputGradientPlan> choose(const InputGradient& call, const DeviceNumbers& device);
 std::optional<std::string> launch(const InputGradient& call, const InputGradientPlan& plan, CUstream_st* stream);
 

@@ -1,5 +1,6 @@
-// D = A * B + A' * B': two products that share their sums, so that neither goes to memory. k runs along the first pair
-// and from `seam` on, a whole number of stages, along the second; beyond a matrix's own end its elements are zero.
+// Computes D = A * B + A' * B': two products that share their sums, so that neither goes to memory. The k loop runs
+// over the first pair and, from `second_begin` on, a multiple of the stage size, over the second. Elements after the
+// end of a matrix read as zero.
 #pragma once
 
 #include "ridge/ops/product/matmul.h"

@@ -17,7 +17,8 @@ using tile::Index;
 
 template <std::size_t index> using Row = JoinedMatmul<input_gradient_menu[index], Bf16>;
 
-// Each pair's bytes, with an end inside a stage; the second pair is read as often as the first, and no further.
+// Counts the bytes of each pair, with k ending inside a stage: both pairs are read equally often and not past their
+// end.
 TEST(JoinedMatmul, BothPairsAreLoadedOnceForEachTileAndNothingElseIs) {
   using Kernel = Row<1>;
   static_assert(Kernel::config.m == 128 && Kernel::config.n == 128 && Kernel::config.k == 64);
@@ -43,7 +44,7 @@ TEST(JoinedMatmul, BothPairsAreLoadedOnceForEachTileAndNothingElseIs) {
 
 template <std::size_t index> void expect_clean() {
   constexpr MatmulConfig c = input_gradient_menu[index];
-  const tile::trace::RecordOptions two_tiles{.kernel = "input gradient, row " + std::to_string(index),
+  const tile::trace::RecordOptions two_tiles{.kernel = "input gradient, config " + std::to_string(index),
                                              .sizes = {.m = 2 * c.m, .n = c.n, .k = c.k * (c.stages + 1)}};
   EXPECT_EQ(check_schedules(tile::trace::record<Row<index>>(two_tiles), 300).first, "");
 }

@@ -1,8 +1,8 @@
-// Linear and GEGLU on this CPU, in one kernel: y = (x*up^T + bu) * activation(x*gate^T + bg), with nothing but y
-// written. As a program: examples/geglu.ridge.
+// Fused gated layer (GEGLU) on this CPU: y = (x*up^T + bu) * activation(x*gate^T + bg), in one kernel that stores only
+// y. The same as a program: examples/geglu.ridge.
 //
 //   GatedLayer layer{.n = 2048, .f = 4096, .d = 1024, .x = x, .y = y};
-//   gated_layer(with_one_matrix(layer, w, b));       // w[2*f, d] and b[2*f] as PyTorch's linear and chunk have them
+//   gated_layer(with_one_matrix(layer, w, b));       // w[2*f, d], b[2*f] as in PyTorch's linear and chunk
 #pragma once
 
 #include <optional>
@@ -15,17 +15,17 @@ namespace ridge::ops {
 
 struct GatedLayer {
   std::int64_t n = 0, f = 0, d = 0;
-  DType dtype = DType::bf16;  // of everything: f32, bf16 or f16; sums, biases' addition and the gate are f32
+  DType dtype = DType::bf16;  // Type of all tensors: f32, bf16 or f16; computation is f32
   tile::Activation activation = tile::Activation::gelu;
   const void* x = nullptr;                    // [n, d]
   const void *up = nullptr, *gate = nullptr;  // [f, d] each
-  const void *bu = nullptr, *bg = nullptr;    // [f] each; null: none
+  const void *bu = nullptr, *bg = nullptr;    // [f] each, or null
   void* y = nullptr;                          // [n, f], must not overlap the others
 };
-// Weights as one matrix [2*f, d], value half first, and biases as one vector [2*f] or null.
+// Returns the layer with its weights in one matrix [2*f, d], value half first, and biases in one vector [2*f] or null.
 GatedLayer with_one_matrix(GatedLayer layer, const void* weights, const void* biases);
 
 std::optional<std::string> refuse(const GatedLayer& layer);
-void gated_layer(const GatedLayer& layer, int threads = 0);  // must not be refused
+void gated_layer(const GatedLayer& layer, int threads = 0);  // Must be supported
 
 }  // namespace ridge::ops

@@ -1,6 +1,6 @@
-// D = f(A * B, A * C): a gated layer in one pass over A. Each work item owns h columns of D; the same h columns of B
-// and of C are two halves of one tile, multiplied at once, so their sums lie side by side and D's elements are made of
-// pairs (Dauphin et al. 2017; Shazeer 2020, "GLU variants"). Neither product goes to memory.
+// Computes D = f(A * B, A * C), a gated layer, in one pass over A. The same columns of B and C are the two halves of
+// one shared-memory tile and are multiplied together, so each thread has both sums of its elements of D (Dauphin et al.
+// 2017; Shazeer 2020, "GLU variants"). Neither product goes to memory.
 #pragma once
 
 #include "ridge/ops/product/matmul.h"
@@ -9,7 +9,7 @@ namespace ridge::ops {
 
 using tile::rows;
 
-// Combine: D's element of the two sums and their place, combine(u, v, row, col). Weights: their type.
+// `Combine` computes an element of D: combine(u, v, row, col) of the two sums. `Weights` is the type of B and C.
 template <MatmulConfig Config, class T, class Out, class Combine, class Weights = T> struct GatedMatmul {
   static constexpr MatmulConfig config = Config;
   static constexpr int columns = config.n / 2;

@@ -1,4 +1,5 @@
-// The second kernel text: parts of a tile, fold and map, on the cpu against a loop nest, and on the trace target.
+// Tests the gated kernel definition (halves of a tile, fold and map) on the CPU against a loop nest and on the trace
+// target.
 #include "ridge/ops/gated/matmul.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +44,7 @@ struct Gated {
     for (std::vector<float>* each : {&x, &u, &v, &u_bias, &v_bias})
       for (float& e : *each) e = static_cast<float>((seed = seed * 1664525 + 1013904223) >> 16 & 7) - 3;
   }
-  // `turned`: v lies with its columns contiguous, unlike u.
+  // If `is_transposed`, the columns of v are contiguous, while those of u are not.
   Cpu::Globals globals(bool turned = false) {
     Cpu::Globals g;
     static_cast<tile::Matrix&>(g.a) = {x.data(), m, k, k};
@@ -61,7 +62,7 @@ struct Gated {
     return g;
   }
   float sum(const std::vector<float>& w, Index i, Index j) const {
-    float s = 0;  // of small integers: exact
+    float s = 0;  // Exact: sums of small integers
     for (Index t = 0; t < k; ++t) s += x[static_cast<std::size_t>(i * k + t)] * w[static_cast<std::size_t>(j * k + t)];
     return s;
   }
@@ -95,7 +96,7 @@ TEST_P(GatedOnEveryIsa, PairsOfProductsComeOutBitForBit) {
                                 {5, 9, 0}}) {
     Gated x(m, f, k);
     for (const int threads : {1, 2, 3, -2}) {
-      const bool turned = threads < 0;  // the two weights lie differently
+      const bool turned = threads < 0;  // The two weights have different layouts
       std::fill(x.d.begin(), x.d.end(), -77.0F);
       run<Cpu>(x.globals(turned), x, std::abs(threads));
       for (Index i = 0; i < m; ++i)
@@ -106,13 +107,13 @@ TEST_P(GatedOnEveryIsa, PairsOfProductsComeOutBitForBit) {
   }
 }
 
-struct Plus : Cpu {  // maps what it folds: words compose
+struct Plus : Cpu {  // Maps the folded sums: operations compose
   TILE_FN static void store(auto& at, const Globals& g, const State& acc) {
     const auto halved = [](float y, Index row, Index col) { return y / 2 + static_cast<float>(row * 1000 + col); };
     at.store(g.d, at.map(at.fold(acc, g.combine), halved), at.row(), at.col());
   }
 };
-struct Doubled : Cpu {  // works on its sums between two products: all that came before counts twice
+struct Doubled : Cpu {  // Doubles the sums after each product
   TILE_FN static void compute(auto& at, State& acc, const Stage& s) {
     at.mma(acc, s.a, transposed(s.pair));
     at.settle(acc);
@@ -136,7 +137,7 @@ TEST_P(GatedOnEveryIsa, MapsComposeWithFoldsAndWithEpilogues) {
 }
 
 TEST_P(GatedOnEveryIsa, ComputeMayWorkOnItsSums) {
-  Gated x(9, 40, 20);  // one stage
+  Gated x(9, 40, 20);  // One stage
   std::fill(x.u_bias.begin(), x.u_bias.end(), 0.0F);
   std::fill(x.v_bias.begin(), x.v_bias.end(), 0.0F);
   run<Doubled>(x.globals(), x, 1);

@@ -36,7 +36,7 @@ TilePlan described(const GatedPlan& plan, int multiprocessors) {
           plan.splits > 1 ? split_text(tile::SplitMode::split_k) : SplitText{}};
 }
 
-// The best of each config but the winner's; of configs that differ in their stages alone, one.
+// Returns the best plan of each other config; configs that differ only in stages count as one.
 std::vector<Candidate> next_best(const GatedCall& call, const GatedPlan& best, const DeviceNumbers& device) {
   const int sms = device.multiprocessors;
   const double sums = 2.0 * static_cast<double>(call.m) * static_cast<double>(call.n);
@@ -61,7 +61,7 @@ std::vector<Candidate> next_best(const GatedCall& call, const GatedPlan& best, c
   return out;
 }
 
-// The two halves are one product that is twice as wide, of which half is stored.
+// Models both halves as one product of twice the width, of whose results half are stored.
 MovedBytes moved(const GatedCall& call, const GatedPlan& plan, const DeviceNumbers& device) {
   const MatmulProblem wide{.batch = 1,
                            .m = call.m,

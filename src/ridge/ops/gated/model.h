@@ -1,5 +1,5 @@
-// What a gated layer moves and takes on a Hopper device, and the names of its kernels:
-// "sm90_gated_128x192x64_pingpong", both halves of a pair wide.
+// Predicts traffic and time of a gated layer on Hopper and names its kernels: "sm90_gated_128x192x64_pingpong", where
+// 192 counts the columns of both halves.
 #pragma once
 
 #include "ridge/ops/gated/cuda.h"
@@ -8,6 +8,6 @@
 namespace ridge::ops::cuda {
 
 Forecast forecast(const GatedCall& call,
-                  const DeviceNumbers& device);  // must not be refused
+                  const DeviceNumbers& device);  // Must be supported
 
 }  // namespace ridge::ops::cuda

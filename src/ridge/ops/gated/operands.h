@@ -1,4 +1,4 @@
-// How a gated layer's matrices look to the tile kernels. Internal to the CUDA product.
+// Converts a gated layer's matrices to operands of tile kernels. Internal to ops/gated.
 #pragma once
 
 #include "ridge/ops/gated/cuda.h"

@@ -1,5 +1,5 @@
-// Chooses the tile of a gated layer on Hopper by the model of its product: the two halves are one product that is twice
-// as wide.
+// Chooses the config of a gated layer on Hopper with the model of a product: both halves are one product of twice the
+// width.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ GatedCall gated_call(const GatedLayer& l) {
 TileOperand GatedOperands::of(const void* data, std::int64_t extent, std::int64_t k, std::int64_t line,
                               tile::Major major) {
   TileOperand x{data, major, extent, k, line, 0};
-  if (x.lines() <= 1) x.line = copied_line(x);  // never used, but the copy engine looks at it
+  if (x.lines() <= 1) x.line = copied_line(x);  // Unused, but the copy engine checks it
   return x;
 }
 

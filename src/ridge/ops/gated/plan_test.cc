@@ -10,7 +10,7 @@ namespace {
 
 using Path = GatedPlan::Path;
 
-// Plans look at addresses and read nothing.
+// Plans use addresses but never dereference them.
 void* at(std::uintptr_t address) { return reinterpret_cast<void*>(address); }
 
 GatedCall call(std::int64_t n, std::int64_t f, std::int64_t d) {

@@ -1,4 +1,4 @@
-// Compiles the configs of the gated menu for one input type, RIDGE_TYPE (Bf16, F16).
+// Compiles all configs of the gated layer for one input type, RIDGE_TYPE: Bf16 or F16.
 #include "ridge/ops/gated/sm90.h"
 
 #include <utility>

@@ -1,5 +1,5 @@
-// One config of the gated menu as a kernel of the sm90 target: gated_matmul.h's text, and the arithmetic of its pairs.
-// Internal to the CUDA product.
+// The gated layer's kernel (ops/gated/matmul.h) for the sm90 target, with the arithmetic of its pairs of sums. Internal
+// to ops/gated.
 #pragma once
 
 #include "ridge/ops/gated/config.h"
@@ -9,8 +9,8 @@
 
 namespace ridge::ops::cuda {
 
-// x / (1 + 2^-z), z = x * p(min(x*x, most)): silu and gelu_tanh are of this form, and gelu within what gated_cuda.h
-// says. 12 instructions, two of them on the special function unit.
+// Coefficients of x / (1 + 2^-z), z = x * p(min(x*x, max_square)). silu and gelu_tanh have this form, gelu
+// approximately (ops/gated/cuda.h). It takes 12 instructions, two of them on the special function unit.
 struct SigmoidForm {
   float p[6], most;
 };
@@ -19,8 +19,8 @@ SigmoidForm sigmoid_form(Activation activation);
 template <class T> struct Gate {
   Activation activation;
   SigmoidForm sigmoid;
-  tile::Operand bu, bg;  // along columns
-  bool keep;             // h is written
+  tile::Operand bu, bg;  // Biases, one per column
+  bool keep;             // Stores h
   tile::sm90::PairOfMaps kept_u, kept_g;
   T* h;
   std::int64_t h_line;
@@ -33,7 +33,7 @@ template <class T> struct Gate {
   }
   template <GateForm form> TILE_FN float operator()(std::integral_constant<GateForm, form>, float u, float g) const {
     if constexpr (form == GateForm::none) return u * g;
-    if constexpr (form == GateForm::relu) return u * (g < 0 ? 0 : g);  // NaN stays
+    if constexpr (form == GateForm::relu) return u * (g < 0 ? 0 : g);  // Keeps NaN
     const float s = fminf(g * g, sigmoid.most);
     float z = sigmoid.p[5];
 #pragma unroll
@@ -46,7 +46,7 @@ template <class T> struct Gate {
   TILE_FN tile::sm90::Beside beside(int col, int cols) const {
     return {two(bu.data, col, cols), two(bg.data, col, cols)};
   }
-  // Volatile: else all of a tile's are loaded before the first is used, and spilled.
+  // The load is volatile; otherwise the compiler hoists all loads of a tile and spills.
   TILE_FN static std::uint32_t two(const void* data, int col, int cols) {
     std::uint32_t x = 0;
     if (data != nullptr && col < cols) {
@@ -92,7 +92,7 @@ struct GatedLaunch {
   tile::InputOnTarget a, b, c;
   tile::OutputOnTarget output;
   void *d, *h;
-  std::int64_t rows, cols, line, h_line;  // of D; of h
+  std::int64_t rows, cols, line, h_line;  // Rows, columns and row stride of D; row stride of h
   Activation activation;
   tile::Operand bu, bg;
   tile::sm90::PairOfMaps kept_u, kept_g;

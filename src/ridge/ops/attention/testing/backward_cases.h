@@ -1,7 +1,6 @@
-// The gradients of attention against fp64: the random heads, lengths, widths, masks and strides of cases.h, without
-// caps. o and the log-sum-exp are what a forward pass leaves, NaN and -inf where a row sees no key. Every element of
-// dq, dk and dv is compared; memory between and behind their rows must stay as it was. For tests of the CPU's kernel
-// and of a device's.
+// Compares the gradients of attention with fp64 for the random heads, lengths, widths, masks and strides of cases.h,
+// without caps. o and the log-sum-exp are those of a forward pass: NaN and -inf if a row sees no key. Every element of
+// dq, dk and dv is compared; memory between and after their rows must not change. For CPU and device kernels.
 #pragma once
 
 #include "ridge/ops/attention/backward_problem.h"
@@ -16,7 +15,7 @@ struct AttentionBackwardCase {
   std::vector<float> lse;
 };
 
-// Rows of all heads one behind the other.
+// Contiguous rows of all heads.
 class Dense {
  public:
   Dense(std::int64_t heads, std::int64_t rows, std::int64_t width)
@@ -39,13 +38,13 @@ class Dense {
   std::vector<double> all_;
 };
 
-// A gradient in fp64; the sums of what was added without its signs; and these without the weights.
+// A gradient in fp64, the sum of the absolute values of its terms, and that sum without the weights.
 struct ExactGradient {
   Dense value, size, reach;
   ExactGradient(std::int64_t heads, std::int64_t rows, std::int64_t width)
       : value(heads, rows, width), size(heads, rows, width), reach(heads, rows, width) {}
   struct By {
-    double value, weight, reach;  // the size is weight * reach
+    double value, weight, reach;  // The absolute value is weight * unweighted_size
   };
   void add(std::int64_t head, std::int64_t r, By by, const double* x, std::int64_t width) {
     double *const to = value.row(head, r), *const to_size = size.row(head, r), *const to_reach = reach.row(head, r);
@@ -60,7 +59,7 @@ struct ExactGradient {
 class ExactBackward {
  public:
   ExactGradient dq, dk, dv;
-  double largest = 0;  // score that a row sees, without its sign
+  double largest = 0;  // Largest absolute score that a row sees
 
   explicit ExactBackward(const AttentionBackwardCase& x) : ExactBackward(x.problem.forward, x.problem, x) {}
 
@@ -123,7 +122,7 @@ class AttentionBackwardCases : AttentionCases {
     AttentionBackwardProblem all{.forward = problem(grain)};
     AttentionProblem& p = all.forward;
     p.cap = 0;
-    p.lengths.reset();  // which gradients do not know
+    p.lengths.reset();  // Not supported by gradients
     p.packed.reset();
     p.pages.reset();
     const auto of_rows = [&] { return layout(p.heads, p.rows, p.width, grain); };
@@ -134,7 +133,7 @@ class AttentionBackwardCases : AttentionCases {
     all.dv = of_keys();
     return made(all);
   }
-  // Of this problem.
+  // Returns a case with this problem and random inputs.
   AttentionBackwardCase made(const AttentionBackwardProblem& all) {
     const AttentionProblem& p = all.forward;
     const auto rows = [&](const HeadsLayout& at, bool poisoned) {
@@ -171,12 +170,12 @@ class AttentionBackwardCases : AttentionCases {
 };
 
 struct JudgedBy {
-  double unit;      // what is added is known so well, of its size
-  double rounding;  // of the result
-  double step = 0;  // of a weight, however small it is
+  double unit;      // Relative error of each term
+  double rounding;  // Relative rounding error of the result
+  double step = 0;  // Absolute error of a weight
 };
 
-// The worst error of one gradient over what is allowed; 2e30 where it is NaN, 3e30 where memory beside it has changed.
+// Returns the largest ratio of error to allowed error of a gradient; 2e30 if it is NaN, 3e30 if other memory changed.
 inline double judge(const Elements& got, const Elements& before, const HeadsLayout& at, const ExactGradient& exact,
                     const AttentionProblem& p, bool of_rows, JudgedBy by) {
   const std::int64_t heads = of_rows ? p.heads : p.key_heads, rows = of_rows ? p.rows : p.keys;
@@ -198,7 +197,7 @@ inline double judge(const Elements& got, const Elements& before, const HeadsLayo
   return worst;
 }
 
-// Of all three. `by.unit`: what weights and slopes are known by beside what their scores, which are f32, leave of them.
+// Returns the largest ratio of all three. `bounds.unit` excludes the error of the f32 scores, which is added here.
 inline double judge(const AttentionBackwardCase& x, JudgedBy by) {
   const ExactBackward exact(x);
   by.unit += 3e-7 * exact.largest;

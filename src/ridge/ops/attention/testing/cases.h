@@ -1,7 +1,6 @@
-// Attention against fp64: random heads, lengths, widths, masks, caps and strides, inputs that are small whole numbers
-// over eight, so that they are exact in every format. Every element of o is compared; memory between and behind its
-// rows must stay as it was; keys and values behind a sequence's end are NaN. For tests of the CPU's kernel and of a
-// device's.
+// Compares attention with fp64 for random heads, lengths, widths, masks, caps and strides. Inputs are small integers
+// divided by eight, which are exact in every format. Every element of o is compared; memory between and after its rows
+// must not change; keys and values after the end of a sequence are NaN. For CPU and device kernels.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +17,7 @@
 
 namespace ridge::ops::testing {
 
-// Elements of a problem's format, as they lie in memory.
+// Elements in memory in a problem's format.
 class Elements {
  public:
   Elements(DType dtype, std::size_t count)
@@ -59,20 +58,20 @@ class Elements {
 struct AttentionCase {
   AttentionProblem problem;
   Elements q, k, v, o, before;
-  std::vector<float> lse;                             // `behind` more than there are rows, which nobody may write
-  std::vector<int> lengths = {};                      // of sequences that differ
-  std::vector<int> row_starts = {}, key_starts = {};  // of those that lie one behind the other
+  std::vector<float> lse;                             // With `guard_elements` extra elements at the end
+  std::vector<int> lengths = {};                      // Lengths of ragged sequences
+  std::vector<int> row_starts = {}, key_starts = {};  // Starts of packed sequences
   std::vector<int> pages = {};
   static constexpr std::size_t behind = 4096;
   static constexpr float untouched = -12345;
 
-  // Of sequence b.
+  // Return the rows and the problem of sequence b.
   std::int64_t rows_of(std::int64_t b) const { return problem.packed ? between(row_starts, b) : problem.rows; }
   AttentionProblem problem_of(std::int64_t b) const {
     if (problem.packed && !problem.pages) return of_length(problem, between(key_starts, b));
     return of_length(problem, lengths.empty() ? 0 : lengths[static_cast<std::size_t>(b)]);
   }
-  // Where row r of a head of q or o begins, key t of k or v, and a number of lse lies.
+  // Return the offset of row r of a head of q or o, of key t of k or v, and of an element of lse.
   std::size_t row_place(const HeadsLayout& l, std::int64_t b, std::int64_t h, std::int64_t r) const {
     return problem.packed ? at(l, 0, h, row_starts[static_cast<std::size_t>(b)] + r) : at(l, b, h, r);
   }
@@ -101,7 +100,7 @@ class AttentionCases {
  public:
   AttentionCases(unsigned seed, std::vector<DType> dtypes) : random_(seed), dtypes_(std::move(dtypes)) {}
 
-  // grain: widths and gaps are multiples of it
+  // Widths and gaps are multiples of `alignment`.
   AttentionCase next(int grain) {
     AttentionProblem p = problem(grain);
     std::vector<int> lengths, row_starts, key_starts, pages;
@@ -144,7 +143,7 @@ class AttentionCases {
  protected:
   int below(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
 
-  // Rows that lie one behind the other or heads that do, with a gap here and there.
+  // Returns a layout with contiguous rows or interleaved heads and random gaps.
   HeadsLayout layout(std::int64_t heads, std::int64_t rows, std::int64_t width, int grain) {
     const std::int64_t gap = below(4) == 0 ? grain * (1 + below(3)) : 0;
     if (below(2) == 0) {
@@ -187,7 +186,7 @@ class AttentionCases {
     p.o = layout(p.heads, p.rows, p.width, grain);
     return p;
   }
-  // What a row sees ends with its sequence, and of the band a side or both, or none, go with the length.
+  // Visible keys end with the sequence. Either, both or neither limit of the band depends on its length.
   void set_lengths(AttentionProblem& p) {
     const auto far = AttentionProblem::far;
     p.lengths.emplace();
@@ -209,7 +208,7 @@ class AttentionCases {
     }
     return out;
   }
-  // Where each of some sequences begins, of which one has `most` places.
+  // Returns the starts of `count` sequences, of which one has `max_length` rows.
   std::vector<int> starts_of(std::int64_t count, std::int64_t most) {
     std::vector<int> out{0};
     const int longest = below(static_cast<int>(count));
@@ -217,7 +216,7 @@ class AttentionCases {
       out.push_back(out.back() + (b == longest ? static_cast<int>(most) : below(static_cast<int>(most) + 1)));
     return out;
   }
-  // Keys in pages in any order, of which some are nobody's.
+  // Puts the keys in pages in random order; some pages stay unused.
   std::vector<int> put_in_pages(AttentionProblem& p, int grain) {
     constexpr int sizes[] = {16, 8, 24, 64, 128, 256, 40};
     p.pages->rows = sizes[below(7)] + (grain == 1 ? below(3) : 0);
@@ -232,7 +231,7 @@ class AttentionCases {
     out.resize(static_cast<std::size_t>(p.outer * each));
     return out;
   }
-  // NaN behind the end of each sequence, and no page there.
+  // Writes NaN after the end of each sequence and invalid page numbers.
   static void spoil(AttentionCase& x) {
     const AttentionProblem& p = x.problem;
     for (std::int64_t b = 0; b < p.outer; ++b) {
@@ -285,11 +284,11 @@ inline std::string text(const AttentionProblem& p) {
   return out;
 }
 
-// A row of a head in fp64.
+// One row of a head in fp64.
 class ExactRow {
  public:
-  std::vector<double> row, size;          // size: the sum of what was added, without its signs
-  double lse = 0, most = 0, largest = 0;  // largest: score that the row sees, without its sign
+  std::vector<double> row, size;          // `magnitude` has the sums of the absolute values of the terms
+  double lse = 0, most = 0, largest = 0;  // Largest visible score; largest absolute one
 
   ExactRow(const AttentionCase& x, std::int64_t b, std::int64_t h, std::int64_t r)
       : row(static_cast<std::size_t>(x.problem.width)), size(row) {
@@ -321,10 +320,9 @@ class ExactRow {
   }
 };
 
-// The worst error over what is allowed; 1e30 where the sum of exponentials is wrong, 2e30 where NaN
-// stands in the wrong place, 3e30 where memory beside o or lse has changed. `unit`: what weights and the result are
-// rounded by, once each; sums of weights are not of the rounded ones. Scores are f32, and what a tanh leaves
-// of them is known within 1.3e-6 of the cap.
+// Returns the largest ratio of error to allowed error; 1e30 if a log-sum-exp is wrong, 2e30 if a NaN is wrong, 3e30 if
+// other memory changed. `unit` is the relative rounding error of a weight; sums of weights use unrounded ones. Scores
+// are f32; the error of tanh is at most 1.3e-6 of the cap.
 inline double judge(const AttentionCase& x, double unit, double rounding) {
   const AttentionProblem& p = x.problem;
   double worst = 0;
