@@ -1,6 +1,5 @@
-// What runs on CUDA devices, where the build has no CUDA: it says so, in the words of device/device.cc. Compiled in
-// place of the .cu files (CMakeLists.txt); a function that is missing here is missing at link time. Plans can still be
-// made and read.
+// Stubs of all CUDA functions for builds without CUDA. Each returns the error of device/device.cc that says so. They
+// are compiled in place of the .cu files (CMakeLists.txt); a missing stub is a link error. Planning still works.
 #include "ridge/device/device.h"
 #include "ridge/device/peak.h"
 #include "ridge/device/peers.h"

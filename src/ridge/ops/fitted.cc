@@ -41,7 +41,7 @@ const KernelNumbers* tried = nullptr;
 using Costs = std::map<std::string, FunctionCost, std::less<>>;
 using Spreads = std::map<std::string, Spread, std::less<>>;
 
-// A file of lines name,number,…: the numbers behind each name.
+// Returns the cells [first, first + count) of each line as numbers, by the name in the first cell.
 Result<std::map<std::string, std::vector<double>, std::less<>>> table(const FittedFile& file, std::size_t first,
                                                                       std::size_t count) {
   std::map<std::string, std::vector<double>, std::less<>> out;
@@ -59,7 +59,7 @@ Result<std::map<std::string, std::vector<double>, std::less<>>> table(const Fitt
   return out;
 }
 
-// Every number once, by its name.
+// Reads one number for each field in `names`. Errors: a name that is missing, repeated or unknown.
 template <class Numbers, std::size_t count> Result<Numbers> parse_numbers(const NamedNumber<Numbers> (&names)[count],
                                                                           std::string_view csv,
                                                                           const std::string& source) {
@@ -74,7 +74,7 @@ template <class Numbers, std::size_t count> Result<Numbers> parse_numbers(const 
     out.*(each.place) = row->second[0];
     rows->erase(row);
   }
-  if (!rows->empty()) return input_error(fmt::format("'{}': nothing reads {}", source, rows->begin()->first));
+  if (!rows->empty()) return input_error(fmt::format("'{}': unknown name {}", source, rows->begin()->first));
   return out;
 }
 

@@ -1,7 +1,6 @@
-// Numbers that were found by looking at timings lie in data/models as CSV, which the build puts into the binary: each
-// with its unit and its meaning, and above them who made the file, of which timings, on which device and day. This
-// reads such files, and keeps the numbers of kernels that have no file of their own. All of them are cycles, bytes and
-// shares, the same on every Hopper; what differs from one machine to the next is DeviceNumbers (model.h).
+// Reads the CSV files of data/models, which the build embeds. They hold numbers fitted to timings, each with its unit
+// and meaning. Their header lines name the tool, timings, device and day. The numbers are cycles, bytes and fractions,
+// the same on every Hopper; `DeviceNumbers` (model.h) holds what differs between machines.
 #pragma once
 
 #include <functional>
@@ -18,16 +17,16 @@
 namespace ridge::ops {
 
 struct FittedFile {
-  std::string source;                                          // for messages: "data/models/kernels.csv"
-  std::map<std::string, std::string, std::less<>> facts = {};  // of lines "# device: NVIDIA H200"
-  std::vector<CsvLine> lines = {};                             // below the columns
+  std::string source;                                          // Name for messages: "data/models/kernels.csv"
+  std::map<std::string, std::string, std::less<>> facts = {};  // Header lines such as "# device: NVIDIA H200"
+  std::vector<CsvLine> lines = {};                             // Lines after the line of column names
 };
-// The text must outlive what is returned. Errors: other columns than these, a line with fewer cells.
+// The text must outlive the result. Errors: column names other than `columns`, a line with fewer cells.
 Result<FittedFile> read_fitted(std::string_view text, const std::string& source, std::string_view columns);
-// A cell as a number, blanks around it left out.
+// Returns a cell as a number.
 Result<double> number_in(const FittedFile& file, const CsvLine& line, std::size_t cell);
 
-// data/models/kernels.csv, whose lines have these names.
+// Values of data/models/kernels.csv; the fields have the names of its lines.
 struct KernelNumbers {
   double gemv_line, gemv_word;
   double backward_pass, backward_bandwidth;
@@ -44,7 +43,7 @@ template <class Numbers> struct NamedNumber {
 };
 std::span<const NamedNumber<KernelNumbers>> named_kernel_numbers();
 
-// For what fits them: kernel_numbers() are these until it goes. One at a time, and nothing else may plan meanwhile.
+// For fitting: kernel_numbers() returns `numbers` while this object exists. Not thread-safe; do not nest.
 class TriedNumbers {
  public:
   explicit TriedNumbers(const KernelNumbers& numbers);
@@ -53,7 +52,7 @@ class TriedNumbers {
   TriedNumbers& operator=(const TriedNumbers&) = delete;
 };
 
-// data/models/devices.csv: what the timed devices have in common, which is assumed of others.
+// Values of data/models/devices.csv: measured rates as fractions of peak rates, assumed for untimed devices, too.
 struct DeviceShares {
   double clock, busy_clock, memory, l2, launch;
   double clusters_1, clusters_2, clusters_3, clusters_4, clusters_5, clusters_6, clusters_7, clusters_8;
@@ -61,22 +60,21 @@ struct DeviceShares {
 const DeviceShares& device_shares();
 Result<DeviceShares> parse_device_shares(std::string_view csv, const std::string& source);
 
-// data/models/functions.csv: instructions of a lane for one application, for each further one of a chain of them, and
-// for one whose result is stored in 16 bits.
+// Values of data/models/functions.csv: instructions per lane for one call, for each further call in a chain of calls,
+// and for a call whose result is stored in 16 bits.
 struct FunctionCost {
   double first = 1, again = 1, rough = 1;
 };
 FunctionCost cost_of(std::string_view function);
 
-// data/models/product_spread.csv: "product"; advice.csv: "advice_order", …; device_advice.csv:
-// "device_advice_order", …; spreads.csv: "streamed", "attention",
-// "untimed", "library_elsewhere".
+// Returns the spread of a kind, which must exist. Kinds by file in data/models: product_spread.csv: "product";
+// advice.csv: "advice_order", …; device_advice.csv: "device_advice_order", …; spreads.csv: "streamed", "untimed", ….
 const Spread& spread_of(std::string_view kind);
 
 }  // namespace ridge::ops
 
 namespace ridge {
-// The files' texts at build time.
+// Contents of the files at build time.
 std::string_view kernels_csv();
 std::string_view devices_csv();
 std::string_view functions_csv();

@@ -1,4 +1,4 @@
-// How kernels say a stored type.
+// Conversion from `DType` to the stored types of kernels.
 #pragma once
 
 #include "ridge/base/dtype.h"
@@ -6,7 +6,7 @@
 
 namespace ridge::ops {
 
-// Of bf16, f16, f32 and int8; any other is f32's.
+// Returns `Stored::f32` for all types but bf16, f16 and int8.
 inline tile::Stored stored(DType dtype) {
   switch (dtype) {
     case DType::bf16: return tile::Stored::bf16;

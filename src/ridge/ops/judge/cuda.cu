@@ -4,7 +4,7 @@
 
 #include "ridge/ops/stored.h"
 #include "ridge/tile/tile.h"
-// After tile.h, which says what TILE_FN is.
+// tile.h must come first: it defines TILE_FN.
 #include "ridge/tile/sm90/finish.h"
 
 namespace ridge::ops::cuda {
@@ -13,7 +13,7 @@ namespace {
 using tile::Stored;
 
 constexpr int threads = 128;
-constexpr double chance = 0.5e-3;  // of a sum of k products of normal numbers in f32, over sqrt(k)
+constexpr double chance = 0.5e-3;  // Error of an f32 sum of k products of normal numbers, over sqrt(k)
 
 struct Judged {
   std::int64_t m, n, k;
@@ -37,7 +37,7 @@ __device__ std::uint32_t mixed(std::uint32_t h) {
   return h;
 }
 
-// One block an element, picked by a hash. The bound: 2k u |A||B| for the sum, and a rounding of the result.
+// Each block checks one element, chosen by a hash. The error bound is 2k u |A||B| for the sum plus rounding to `out`.
 __global__ void judge_samples_kernel(Judged p, const void* d, Comparison* verdict) {
   const std::int64_t r = mixed(blockIdx.x * 2654435761u + 5) % p.m, c = mixed(blockIdx.x * 2246822519u + 11) % p.n;
   double sum = 0, magnitude = 0;

@@ -1,5 +1,6 @@
-// Whether a product on the device is right, without carrying it to the host: 4096 elements against a sum in f64, and
-// all elements against another library's. Queued on the caller's stream; a sentence if the driver refuses.
+// Checks a product in device memory without copying it to the host: 4096 elements against sums in f64, and all elements
+// against the result of another library. Kernels are queued on the caller's stream. Both functions return the error of
+// the driver, or nullopt.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +13,18 @@ struct CUstream_st;
 
 namespace ridge::ops::cuda {
 
-struct JudgedProduct {  // D[m, n], packed; A is [m, k] or [k, m], B is [k, n] or [n, k]
+struct JudgedProduct {  // D[m, n]; A is [m, k] or [k, m], B is [k, n] or [n, k]; all are packed
   std::int64_t m = 0, n = 0, k = 0;
   bool a_transposed = false, b_transposed = false;
-  DType dtype = DType::bf16, out = DType::bf16;  // bf16, f16; out: f32 as well
+  DType dtype = DType::bf16, out = DType::bf16;  // bf16 or f16; `out` may also be f32
   const void *a = nullptr, *b = nullptr;
 };
 
-// In device memory, zero at first. loose: within the bound, yet further off than sums in f32 come by chance.
+// Counters in device memory, initially zero. `above_typical_error` counts elements whose error exceeds that of random
+// rounding in f32, whether or not it exceeds the bound.
 struct Comparison {
   unsigned sampled_wrong = 0, loose = 0, differing = 0;
-  float worst = 0;  // of the bound
+  float worst = 0;  // Largest error of a sample over its bound
 };
 inline constexpr int judged_samples = 4096;
 

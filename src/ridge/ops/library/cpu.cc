@@ -8,16 +8,16 @@ constexpr std::string_view columns[] = {"multiply_s", "vector_s", "memory_s", "b
 constexpr std::size_t site[] = {3, 5, 6};
 enum Number { launch, compute, rows, columns_, depth, vector, memory, cache, held, overlap };
 constexpr LibraryNumber numbers[] = {
-    {"cpu_launch_s", "s", 4e-6},  // of any kernel: threads begin and meet
-    {"cpu_compute", "1", 0.9},    // of the rate at which products multiply
-    {"cpu_rows", "1", 2},         // of a product: so many reach half of that rate
-    {"cpu_columns", "1", 8},      // likewise
-    {"cpu_depth", "1", 16},       // likewise, of k
-    {"cpu_vector", "1", 0.8},     // of the rate of all else
-    {"cpu_memory", "1", 0.9},     // of the memory's rate
-    {"cpu_cache", "1", 3},        // the same of what the last cache holds
-    {"cpu_held", "1", 0.6},       // of that cache: so many bytes are half from memory
-    {"cpu_overlap", "1", 2},      // of computing and bytes
+    {"cpu_launch_s", "s", 4e-6},  // Launch overhead: threads start and synchronize
+    {"cpu_compute", "1", 0.9},    // Fraction of the multiply rate of products
+    {"cpu_rows", "1", 2},         // Rows of a product that reach half of that rate
+    {"cpu_columns", "1", 8},      // Columns of a product that reach half of that rate
+    {"cpu_depth", "1", 16},       // Depth (k) of a product that reaches half of that rate
+    {"cpu_vector", "1", 0.8},     // Fraction of the rate of all other computation
+    {"cpu_memory", "1", 0.9},     // Fraction of the memory bandwidth
+    {"cpu_cache", "1", 3},        // The same for data in the last-level cache
+    {"cpu_held", "1", 0.6},       // Fraction of that cache at which half of the bytes miss
+    {"cpu_overlap", "1", 2},      // Overlap exponent of computing and bytes (overlap.h)
 };
 
 double seconds(std::span<const double> x, const LibraryChip& chip, std::span<const double> n) {

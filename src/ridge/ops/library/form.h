@@ -1,5 +1,5 @@
-// How long a library's kernels take whose plans nobody knows: forms of at most ten numbers, which `ridge calibrate`
-// fits to timings of a library on a machine.
+// Time models of library kernels whose implementation is unknown. A model is a formula with at most ten numbers, which
+// `ridge calibrate` fits to timings of the library on a machine.
 #pragma once
 
 #include <cstddef>
@@ -10,38 +10,38 @@
 
 namespace ridge::ops {
 
-struct LibraryChip {  // by its datasheet
+struct LibraryChip {  // Values of the datasheet
   LibraryMachine rates;
-  double cache_bytes = 0;    // of the last level; 0: not on record
-  double element_bytes = 2;  // of an operand
+  double cache_bytes = 0;    // Size of the last-level cache; 0 if unknown
+  double element_bytes = 2;  // Size of an element of the operands
 };
 struct LibraryNumber {
-  std::string_view key, unit;  // of a machine file: "library_prefill_launch_s"
-  double start = 0;            // where a fit begins: a physical guess
+  std::string_view key, unit;  // Key in a machine file ("library_prefill_launch_s") and its unit
+  double start = 0;            // Start of the fit: a physical estimate
 };
 struct LibraryForm {
   std::string_view name;                      // "prefill"
-  std::span<const std::string_view> columns;  // of a CSV of timings: a kernel's sizes, in this order
-  std::size_t needed;                         // so many of these; the others are 1 where they are left out
-  std::span<const std::size_t> site;          // the columns that are fitted or kept apart together
+  std::span<const std::string_view> columns;  // Columns of a CSV of timings: the sizes of a kernel
+  std::size_t needed;                         // Number of leading columns that are required; the others default to 1
+  std::span<const std::size_t> site;          // Kernels that agree in these columns are all fitted or all held out
   std::span<const LibraryNumber> numbers;
   double (*seconds)(std::span<const double> sizes, const LibraryChip& chip, std::span<const double> numbers);
   double (*roof)(std::span<const double> sizes, const LibraryChip& chip);
 };
 
-// product: D = A * B, `batch` of them (ops/product/library.h).
+// "product": D = A * B, `batch` products (ops/product/library.h).
 const LibraryForm& product_form();
-// prefill: causal attention of `rows` queries and as many keys, batch times heads of them; a head of keys serves
-// heads / key_heads of queries; 16-bit numbers. Tiles of 64 to 192 rows, heads that share keys in one tile or not: the
-// best of these, as a library's heuristic finds it.
+// "prefill": causal attention of `rows` queries and `rows` keys for batch * heads heads in 16 bits; each key head
+// serves heads / key_heads query heads. Returns the fastest of tiles of 64 to 192 rows, with and without heads that
+// share keys in one tile, because a library's heuristic would choose it.
 const LibraryForm& prefill_form();
-// decode: one query a head against `keys` keys, whose blocks are shared out in up to 32 parts.
+// "decode": one query per head against `keys` keys, whose blocks are distributed over up to 32 splits.
 const LibraryForm& decode_form();
-// streamed: rows of which each moves `row_bytes`, once.
+// "streamed": a kernel that moves `rows` rows of `row_bytes` bytes once.
 const LibraryForm& streamed_form();
 
-// cpu: a kernel of this project's on a CPU. What its multiplies, all else that it computes and its bytes take at the
-// rates that the machine sustains; its bytes; of a product, its sizes (1 where there is none).
+// "cpu": a kernel of this project on a CPU. Columns: the seconds of its multiplies, its other computation and its bytes
+// at the machine's sustained rates; its bytes; m, n and k of a product (1 for other kernels).
 const LibraryForm& cpu_form();
 
 std::span<const LibraryForm* const> library_forms();

@@ -33,7 +33,7 @@ TEST(LibraryForms, ALongPrefillTakesItsMultipliesAndExponentials) {
   EXPECT_NEAR(seconds(prefill_form(), {8, 64, 64, 32768, 128}) / seconds(prefill_form(), sizes), 4, 0.15);
 }
 
-// One query a head: eight heads that share keys fill a tile, where each by itself fills an eighth of one.
+// One query per head: eight heads that share keys fill one tile; otherwise each fills an eighth of its own tile.
 TEST(LibraryForms, HeadsThatShareKeysShareATile) {
   const double shared = seconds(prefill_form(), {256, 64, 8, 1, 128}),
                apart = seconds(prefill_form(), {256, 64, 64, 1, 128});
@@ -60,7 +60,7 @@ TEST(LibraryForms, ACpusKernelTakesItsRates) {
   EXPECT_NEAR(seconds(cpu_form(), {1, 1e-12, 1e-3, 1e9, 1e6, 1e6, 1e6}), 1 / 0.9, 1e-3);
   EXPECT_NEAR(seconds(cpu_form(), {1e-12, 1e-12, 1, 1e12, 1, 1, 1}), 1 / 0.9, 1e-3);
   const double one_row = seconds(cpu_form(), {1, 1e-12, 1e-3, 1e9, 1, 1e6, 1e6});
-  EXPECT_NEAR(one_row, 3 / 0.9, 1e-2);  // of a row where two more reach half of the rate
+  EXPECT_NEAR(one_row, 3 / 0.9, 1e-2);  // One row reaches a third of the rate if two rows reach half of it
 }
 
 TEST(LibraryForms, AProductsBatchIsOfTilesOfItsOwn) {

@@ -1,4 +1,4 @@
-// What forms of a library's times have in common.
+// Overlap of two costs, used by the time models of libraries.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace ridge::ops {
 
-// Two that overlap: 1 one after the other, 8 the longer alone.
+// Returns the p-norm of two times that overlap: their sum for power 1, nearly the longer one for power 8.
 inline double overlapped(double x, double y, double power) {
   const double longer = std::max(x, y), shorter = std::min(x, y), p = std::clamp(power, 1.0, 8.0);
   if (shorter < 0.001 * longer) return p == 1 ? longer + shorter : longer;

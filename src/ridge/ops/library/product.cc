@@ -9,7 +9,7 @@ namespace {
 constexpr std::string_view columns[] = {"m", "n", "k", "batch"};
 constexpr std::size_t site[] = {1, 2};
 
-// Sums of narrower operands are written in 16 bits.
+// Results of 8-bit operands are stored in 16 bits.
 LibraryProduct named(std::span<const double> x, const LibraryChip& chip) {
   return {.batch = x[3],
           .m = x[0],
@@ -31,7 +31,7 @@ double roof(std::span<const double> sizes, const LibraryChip& chip) {
                   least_bytes(p) / chip.rates.memory_bytes_per_s);
 }
 
-// Where a fit of products begins is another machine's numbers (plan/library.h).
+// The initial values are not used: a fit of products starts from another machine's numbers (plan/library_model.h).
 std::vector<LibraryNumber> named_numbers() {
   std::vector<LibraryNumber> out;
   for (const NamedLibraryNumber& x : library_numbers) out.push_back({x.key, x.unit, 1});

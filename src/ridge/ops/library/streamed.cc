@@ -8,12 +8,12 @@ constexpr std::string_view columns[] = {"rows", "row_bytes"};
 constexpr std::size_t site[] = {1};
 enum Number { launch, memory, cache, held, row, overlap };
 constexpr LibraryNumber numbers[] = {
-    {"library_streamed_launch_s", "s", 2.5e-6},  // of any
-    {"library_streamed_memory", "1", 0.85},      // of the memory's peak
-    {"library_streamed_cache", "1", 1.3},        // the same of what the last-level cache holds
-    {"library_streamed_held", "1", 0.7},         // of that cache: so many bytes are half from memory
-    {"library_streamed_row_s", "s", 1e-9},       // of a row, of a core
-    {"library_streamed_overlap", "1", 2},        // of rows and bytes
+    {"library_streamed_launch_s", "s", 2.5e-6},  // Launch overhead
+    {"library_streamed_memory", "1", 0.85},      // Fraction of the peak memory bandwidth
+    {"library_streamed_cache", "1", 1.3},        // The same for data in the last-level cache
+    {"library_streamed_held", "1", 0.7},         // Fraction of that cache at which half of the bytes miss
+    {"library_streamed_row_s", "s", 1e-9},       // Time per row on one core
+    {"library_streamed_overlap", "1", 2},        // Overlap exponent of rows and bytes (overlap.h)
 };
 
 double seconds(std::span<const double> sizes, const LibraryChip& chip, std::span<const double> n) {

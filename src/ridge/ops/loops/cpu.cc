@@ -8,7 +8,7 @@
 namespace ridge::ops {
 namespace {
 
-// Three window dimensions, those that a convolution lacks with one place.
+// Returns three window dimensions; missing leading ones have size 1.
 std::array<ConvWindow, 3> three(const ConvLoops& conv) {
   std::array<ConvWindow, 3> out;
   std::copy(conv.along.begin(), conv.along.end(), out.end() - static_cast<std::ptrdiff_t>(conv.along.size()));
@@ -25,7 +25,7 @@ struct Convolution {
   std::int64_t out_size() const { return w[0].out * w[1].out * w[2].out; }
   std::int64_t kernel_size() const { return w[0].kernel * w[1].kernel * w[2].kernel; }
 
-  // Where a place of the window lies in x; -1: outside.
+  // Returns the index in x of element k of the window in dimension d, or -1 in the padding.
   std::int64_t place(std::size_t d, std::int64_t position, std::int64_t k) const {
     const std::int64_t at = position * conv.stride + k * conv.dilation - padding[d];
     return at >= 0 && at < w[d].in ? at : -1;
@@ -48,7 +48,7 @@ struct Convolution {
     return sum;
   }
 
-  void channel(std::int64_t image) const {  // of a batch: n * made + k
+  void channel(std::int64_t image) const {  // `image` is n * out_channels + k
     const std::int64_t n = image / conv.made, k = image % conv.made, each = conv.channels / conv.groups;
     const std::int64_t first = k / (conv.made / conv.groups) * each;
     for (std::int64_t at = 0; at < out_size(); ++at) {
@@ -80,7 +80,7 @@ void loops(const IndexLoops& l, std::span<void* const> data, int threads) {
   }
   float* const sums = static_cast<float*>(l.result == DType::f32 ? data[2] : data[3]);
   std::fill_n(sums, l.elements, 0.0f);
-  for (std::int64_t point = 0; point < points(l.axes); ++point) {  // in order: two indices may be alike
+  for (std::int64_t point = 0; point < points(l.axes); ++point) {  // Sequential, because indices may repeat
     const LoopAxis at = offsets(l.axes, point);
     const std::int64_t row = load_index(l.indices, data[1], at.indices);
     sums[at.result + row * l.along_stride] += static_cast<float>(load(l.values, data[0], at.values));

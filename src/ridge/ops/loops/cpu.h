@@ -1,4 +1,4 @@
-// The loops of problem.h on this CPU, over the pool's threads. Sums are f64 where one thread makes all of an element.
+// Runs the loops of problem.h on the pool's threads. Sums are f64, except those of scatters.
 #pragma once
 
 #include <span>
@@ -9,13 +9,13 @@ namespace ridge::ops {
 
 // `data`: x, w and y.
 void loops(const ConvLoops& conv, std::span<void* const> data, int threads);
-// `data`: values, indices, result, and of a scatter whose result is not f32 the sums. Every index is in range.
+// `data`: values, indices, result, and f32 scratch for a scatter whose result is not f32. All indices must be in range.
 void loops(const IndexLoops& indexed, std::span<void* const> data, int threads);
 // `data`: values and result.
 void loops(const RunningLoops& running, std::span<void* const> data, int threads);
 // `data`: values and result.
 void loops(const TopLoops& top, std::span<void* const> data, int threads);
-// `data`: values, weights, indices and result. Every index is in range.
+// `data`: values, weights, indices and result. All indices must be in range.
 void loops(const RoutedLoops& routed, std::span<void* const> data, int threads);
 // `data`: values and result.
 void loops(const QuantizeLoops& quantize, std::span<void* const> data, int threads);

@@ -1,4 +1,4 @@
-// What loops read and write an element at a time, and how they share themselves out over threads.
+// Loads and stores of single elements, and distribution of loops over threads.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,7 @@ inline std::int64_t load_index(DType dtype, const void* data, std::int64_t i) {
   return dtype == DType::int8 ? static_cast<const std::int8_t*>(data)[i] : static_cast<const std::int32_t*>(data)[i];
 }
 
-// work(i) for 0 … count-1, in slices.
+// Calls work(i) for i = 0 … count - 1; each thread gets a contiguous range.
 template <class Work> void share_out(std::int64_t count, int threads, const Work& work) {
   const int parts = static_cast<int>(std::min<std::int64_t>(std::max(threads, 1), std::max<std::int64_t>(count, 1)));
   tile::cpu::run(parts, [&](int part) {

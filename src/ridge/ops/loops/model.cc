@@ -3,7 +3,7 @@
 namespace ridge::ops {
 namespace {
 
-Error nowhere() { return input_error("plain loops run on a CPU and nowhere else yet", "--on cpu"); }
+Error nowhere() { return input_error("plain loops run only on a CPU", "--on cpu"); }
 
 }  // namespace
 

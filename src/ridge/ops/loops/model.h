@@ -1,5 +1,4 @@
-// What loops are planned to be: nobody has timed them, so a plan says their name and what they move, and no device has
-// them.
+// Predictions for loops: no timings exist, so a plan has only their name and bytes. No CUDA device supports them.
 #pragma once
 
 #include "ridge/ops/loops/problem.h"

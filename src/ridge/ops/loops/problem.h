@@ -1,5 +1,4 @@
-// Convolutions, gathers, scatters and running sums as plain structs: loops on a CPU do them, slowly and obviously. No
-// plan of a device holds one.
+// Convolutions, gathers, scatters, running sums and other operations that only plain CPU loops compute, as structs.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +12,7 @@
 namespace ridge::ops {
 
 // y[n, k, o…] = sum of x[n, c, o*stride + i*dilation - padding…] * w[k, c, i…] over c and i, where x is 0 outside.
-// Tensors lie densely in this order. Of `groups` groups of channels each sees its own part of x: w has channels/groups
-// of them.
+// Tensors are dense in this order. Each of `groups` groups of output channels reads channels / groups channels of x.
 struct ConvWindow {
   std::int64_t in = 1, out = 1, kernel = 1;
   bool operator==(const ConvWindow&) const = default;
@@ -22,29 +20,29 @@ struct ConvWindow {
 struct ConvLoops {
   DType x = DType::f32, w = DType::f32, y = DType::f32;
   std::int64_t batch = 1, channels = 1, made = 1, groups = 1;
-  std::vector<ConvWindow> along;  // one to three
+  std::vector<ConvWindow> along;  // One to three
   std::int64_t stride = 1, padding = 0, dilation = 1;
   bool operator==(const ConvLoops&) const = default;
 };
 
-// Of one loop the strides in three tensors, in elements.
+// Extent of one loop and its strides in three tensors, in elements.
 struct LoopAxis {
   std::int64_t extent = 1, values = 0, indices = 0, result = 0;
   bool operator==(const LoopAxis&) const = default;
 };
 
-// Walks `axes`; the index that it finds says where along `along` of the values (gather) or of the result (scatter) it
-// reads or adds. A scatter adds in f32: in the result where that is f32, else in a buffer of its size.
+// At each point of `axes`, the index selects the element of the values to read (gather) or of the result to add to
+// (scatter). A scatter adds in f32: in the result if that is f32, otherwise in a buffer of the same size.
 struct IndexLoops {
   bool scatters = false;
   DType values = DType::f32, indices = DType::int32, result = DType::f32;
   std::vector<LoopAxis> axes;
-  std::int64_t along = 1, along_stride = 0;  // how far an index may point, and how far one step is
-  std::int64_t elements = 0;                 // of the result
+  std::int64_t along = 1, along_stride = 0;  // Number of valid indices, and the stride between them
+  std::int64_t elements = 0;
   bool operator==(const IndexLoops&) const = default;
 };
 
-// result[t] = values[0] + … + values[t] along `along`, at each point of `axes`.
+// result[t] = values[0] + … + values[t] along `axis`, at each point of `axes`.
 struct RunningLoops {
   DType values = DType::f32, result = DType::f32;
   std::vector<LoopAxis> axes;
@@ -52,18 +50,18 @@ struct RunningLoops {
   bool operator==(const RunningLoops&) const = default;
 };
 
-// The `chosen` largest of `along` at each point, largest first, of equals the first; a NaN is less than everything.
+// Indices of the `count` largest values along `axis` at each point, largest first; ties keep their order; NaNs come
+// last.
 struct TopLoops {
   DType values = DType::f32, result = DType::int32;
   std::vector<LoopAxis> axes;
-  LoopAxis along;                              // of the values
-  std::int64_t chosen = 1, chosen_stride = 0;  // of the result
+  LoopAxis along;
+  std::int64_t chosen = 1, chosen_stride = 0;
   bool operator==(const TopLoops&) const = default;
 };
 
-// result = the sum over `summed` of values * weights of the expert that the index at this point names. The strides of
-// the weights stand beside those of the loops. Of each expert only the first `capacity` indices count (0: all), in the
-// order in which they lie; the result of the others is 0.
+// result = the sum over `summed` of values * weights of the expert that the index selects. `weight_strides` belong to
+// `axes`. Only the first `capacity` indices of each expert count (0 counts all); the result of the others is 0.
 struct RoutedLoops {
   DType values = DType::f32, weights = DType::f32, indices = DType::int32, result = DType::f32;
   std::vector<LoopAxis> axes = {}, summed = {};
@@ -72,31 +70,30 @@ struct RoutedLoops {
   bool operator==(const RoutedLoops&) const = default;
 };
 
-// A body of functions of each element, one step along `along` after the other. Nodes in the order of their arguments;
-// the last one is the step's result.
+// Sequential loop along the last axis whose body is an expression: nodes after their arguments; the last is the result.
 struct ScanNode {
   enum class Kind { load, number, index, previous, call } kind = Kind::number;
   Function function = {};
   std::vector<int> arguments = {};
   int repeat = 1;
   double number = 0;
-  int operand = 0;       // load: of `operands`
-  std::size_t axis = 0;  // index: of the axes, `along` behind them
+  int operand = 0;       // Operand that a `load` reads
+  std::size_t axis = 0;  // Axis whose index an `index` returns
   bool operator==(const ScanNode&) const = default;
 };
 struct ScanOperand {
   DType dtype = DType::f32;
-  std::vector<std::int64_t> strides;  // along each axis, `along` behind them
+  std::vector<std::int64_t> strides;  // Stride along each axis; the scanned axis is last
   bool operator==(const ScanOperand&) const = default;
 };
 struct ScanLoops {
-  std::vector<std::int64_t> extents;  // of the axes, `along` behind them
-  std::vector<ScanOperand> operands;  // the last one is the result
+  std::vector<std::int64_t> extents;  // Extent of each axis; the scanned axis is last
+  std::vector<ScanOperand> operands;  // The last one is the result
   std::vector<ScanNode> nodes;
   bool operator==(const ScanLoops&) const = default;
 };
 
-// Each point of `axes` is a row of values; a block of `along` is quantized at a time.
+// Quantizes values along `axis` in blocks that share a scale, at each point of `axes`.
 struct QuantizeLoops {
   DType values = DType::f32, result = DType::mxfp8;
   std::vector<LoopAxis> axes;
@@ -104,8 +101,8 @@ struct QuantizeLoops {
   bool operator==(const QuantizeLoops&) const = default;
 };
 
-// result = the sum over `summed` of left * right, of which one is block-scaled at least; the strides of right are those
-// of indices.
+// result = the sum over `summed` of left * right; at least one is block-scaled. Strides of right are in
+// `LoopAxis::indices`.
 struct ProductLoops {
   DType left = DType::f32, right = DType::f32, result = DType::f32;
   std::vector<LoopAxis> axes, summed;

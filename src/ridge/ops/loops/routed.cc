@@ -14,7 +14,7 @@ void store_index(DType dtype, void* data, std::int64_t i, std::int64_t index) {
     static_cast<std::int32_t*>(data)[i] = static_cast<std::int32_t>(index);
 }
 
-// Which indices count: of each expert the first `capacity`.
+// Returns for each index whether it is one of the first `capacity` of its expert.
 std::vector<bool> within_capacity(const RoutedLoops& l, const void* indices) {
   std::vector<bool> out(static_cast<std::size_t>(l.index_count), true);
   if (l.capacity == 0) return out;

@@ -1,4 +1,4 @@
-// Block scales: values to blocks of them, and products of blocks.
+// Quantization to blocks with a common scale, and products of such blocks.
 #include "ridge/ops/loops/cpu.h"
 #include "ridge/ops/loops/element.h"
 

@@ -4,7 +4,7 @@
 namespace ridge::ops {
 namespace {
 
-// One line along the scan, from its first step to its last.
+// Evaluates one line along the scanned axis, from the first step to the last.
 class Line {
  public:
   Line(const ScanLoops& l, std::span<void* const> data) : l_(l), data_(data), values_(l.nodes.size()) {}

@@ -1,7 +1,7 @@
-// A product with its data and what becomes of its sums: what every target's matmul is called with.
+// The arguments of a product on every target: problem, data and epilogue.
 //
-// On a CPU: f32, bf16 or f16, both operands alike or one of them int8 -> f32, bf16 or f16, sums in f32; int8*int8 ->
-// int32, exact, for k up to 131071, from which int8 (rounded to even, held within -128 … 127), f32, bf16 or f16. On
+// CPU: f32, bf16 or f16, both operands of one type or one of them int8 -> f32, bf16 or f16, sums in f32; int8*int8 ->
+// int32, exact for k up to 131071, or from these sums int8 (rounded to even, clamped to -128 … 127), f32, bf16 or f16.
 // Hopper: bf16*bf16 or f16*f16 -> bf16, f16 or f32, sums in f32.
 #pragma once
 
@@ -11,10 +11,10 @@
 
 namespace ridge::ops {
 
-// y = activation(alpha * scale * sum + bias) * gate + beta * addend, in f32. An operand without data is left out. Its
-// element (r, c) of product i lies at data + i*batch_stride + r*row_stride + c*col_stride, in elements; a stride of 0
-// broadcasts, so a bias along the columns has strides 0, 1, and so has the scale of weights that were divided column by
-// column to fit int8. bf16, f16 or f32. The addend may be D itself, element for element.
+// y = activation(alpha * scale * sum + bias) * gate + beta * addend, in f32. An operand without data is omitted.
+// Element (r, c) of product i is at data + i*batch_stride + r*row_stride + c*col_stride, in elements; a stride of 0
+// broadcasts: a bias per column, or the scale of int8 weights that were quantized per column, has strides 0, 1.
+// Operands are bf16, f16 or f32. The addend may be D itself.
 using tile::Activation, tile::RowWalk, tile::GatheredRows, tile::ScatteredRows;
 struct EpilogueOperand {
   const void* data = nullptr;
@@ -25,17 +25,16 @@ struct MatmulEpilogue {
   float alpha = 1, beta = 1;
   Activation activation = Activation::none;
   EpilogueOperand scale{}, bias{}, gate{}, addend{};
-  bool may_round_sum = false;  // to D's format, before the addend comes to it: where that is faster
+  bool may_round_sum = false;  // Allows rounding the sum to D's format before adding the addend, which may be faster
 };
 
-// A product with its data: D = A * B, then the epilogue. Inputs must not overlap D (but for the addend). constant_b:
-// no kernel that still runs writes B (weights), so a device may read it early. gathered, scattered: rows of A or of D
-// that other ranks share (tile/shared_rows.h), one of both, where a device's plan was chosen for them, in no batch.
-// starts: where the problem is grouped, `batch` + 1 numbers that never fall, each in 0 … m, in memory that the
-// product's target reads: group i has rows starts[i] … starts[i + 1] - 1. Rows of D that are in no group are left as
-// they are. An operand of the epilogue has a row for each of D's, and a matrix for each group (batch_stride; a bias of
-// each expert). On a device nobody has looked at these numbers before: what does not lie in 0 … m counts as the nearest
-// that does. Numbers that fall make no kernel read or write elsewhere, and what D then holds is not said.
+// D = A * B, then the epilogue. Inputs other than the addend must not overlap D. `constant_b` promises that no running
+// kernel writes B (weights), so that a device may read it early. `gathered` or `scattered` describes rows of A or D
+// that ranks share (tile/shared_rows.h); it requires a plan chosen for it and batch 1. `starts` of a grouped problem
+// holds `batch` + 1 nondecreasing numbers in 0 … m, in memory of the target: group i has rows starts[i] … starts[i + 1]
+// - 1. Rows of D in no group are unchanged. An epilogue operand has a row for each row of D and a matrix for each group
+// (batch_stride; a bias per expert). A device does not validate `starts`: it clamps them to 0 … m; if they decrease, D
+// is unspecified, but no kernel accesses memory outside the operands.
 struct MatmulCall {
   MatmulProblem problem;
   const void *a = nullptr, *b = nullptr;

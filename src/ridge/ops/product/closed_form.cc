@@ -1,9 +1,9 @@
-// The time of a plan, counted in cycles and bytes. A 128 x 128 tile of bf16 takes 512 cycles for 64 of k on the tensor
-// cores (2048 multiply-adds a cycle) and as long on the way from the L2; what decides for busy products is how many
-// waves of tiles there are times how wide they are, for the others the bytes, what a launch costs and how pieces of k
-// meet.
+// Predicts the time of a plan from cycles and bytes. A 128 x 128 tile of bf16 takes 512 cycles per 64 of k on the
+// tensor cores (2048 multiply-adds per cycle), and its loads from the L2 take as long. The time of compute-bound
+// products depends on the number and width of waves of tiles; that of others on bytes, launch overhead and the
+// reduction of splits.
 //
-// The form is physics; its constants are fitted, once for each of what may bound a product (fitted.h).
+// The formula follows the hardware; its constants are fitted for each `Bound` (fitted.h).
 #include "ridge/ops/product/closed_form.h"
 
 #include <algorithm>
@@ -18,14 +18,14 @@ namespace {
 using tile::SplitMode, tile::Major, tile::Roles;
 
 double up(double x, double by) { return std::ceil(x / by); }
-// What two things take that overlap; the higher the power, the better they do.
+// Returns the time of two overlapping activities: their p-norm. A higher power means a better overlap.
 double both(double x, double y, double power) {
   const double longer = std::max(x, y), shorter = std::min(x, y);
   if (shorter <= 0) return longer;
   return longer * portable::pow(1 + portable::pow(shorter / longer, power), 1 / power);
 }
 
-struct Cycles {  // of one block
+struct Cycles {  // Cycles of one block: per stage, and at the end of a tile
   double multiply, load, stage, end;
 };
 
@@ -36,7 +36,7 @@ double line_factor(const Constants& f, int granule, Major major) {
   return across * (granule == 32 ? f.line32 : f.line16);
 }
 
-// How many clusters ask for the same lines of A, and of B, at once: tiles are walked in bands of 8 rows
+// Number of clusters that read the same lines of A, and of B, concurrently, as tiles are walked in bands of 8 rows
 // (tile_scheduler.h).
 struct Askers {
   double a = 1, b = 1;
@@ -62,9 +62,9 @@ Cycles cycles(const Constants& f, const MatmulConfig& c, const TileWork& w, cons
   return {multiply, load, stage + (c.cluster() > 1 ? f.cluster_stage : 0), f.tile_end + boxes * f.box};
 }
 
-// What it takes to add the pieces of a tile.
+// Returns the cycles to add the splits of a tile.
 double meeting(const Constants& f, const MatmulConfig& c, const SplitK& split) {
-  const double sums = static_cast<double>(c.m) * c.n / 128 / c.sharers(), splits = split.splits;  // of a thread
+  const double sums = static_cast<double>(c.m) * c.n / 128 / c.sharers(), splits = split.splits;  // `sums` per thread
   if (split.split_mode == SplitMode::cluster_split_k) return f.share + f.share_step * std::ceil(sums / 4 / splits);
   if (split.split_mode == SplitMode::cooperative_split_k)
     return f.gather + f.gather_sums * sums / 64 + f.gather_turn * up(c.turns(), splits) * up(splits, 8);
@@ -74,13 +74,13 @@ double meeting(const Constants& f, const MatmulConfig& c, const SplitK& split) {
 }
 
 struct Waves {
-  double stages, items, at_once, bytes;  // stages of an item
+  double stages, items, at_once, bytes;  // `stages` per item
 };
-// What a kernel gets of a machine where something bounds it.
+// Rates that a kernel with a given bound achieves on a device.
 struct Pace {
   const Constants& f;
   double cycles_per_us;
-  double memory, memory_of_block, l2_again, l2_all;  // bytes a us
+  double memory, memory_of_block, l2_again, l2_all;  // Bytes per us
 };
 Pace pace_of(const Constants& f, const DeviceNumbers& device, Bound bound) {
   const double cycles_per_us = 1e-6 * (bound == Bound::multiplies ? device.busy_clock_hz : device.clock_hz);
@@ -102,7 +102,7 @@ double waves_us(const Pace& pace, const MatmulConfig& c, const SplitK& split, co
     us += both(item, w.bytes / w.items * rest / std::min(pace.memory, rest * pace.memory_of_block), f.overlap);
   return us;
 }
-// An operand is read and written; what reads it next finds it in the L2, or pays within the share that is fitted.
+// A copy reads and writes the operand. The fitted bandwidth includes the cost of reading the copy, mostly from the L2.
 double copying_us(const Pace& pace, const TileWork& w, const DeviceNumbers& device) {
   return w.copies * pace.f.copy / pace.cycles_per_us +
          2 * w.copied_bytes / (pace.f.copied * 1e-6 * device.memory_bytes_per_s);
@@ -118,7 +118,7 @@ Bound bound_of(const TileWork& w, const DeviceNumbers& device) {
   return w.result_bytes > w.minimum_bytes / 2 ? Bound::results : Bound::bytes;
 }
 
-// A cluster's blocks lie in one of the chip's groups of multiprocessors, which they do not always fill.
+// A cluster must fit in one group of multiprocessors (GPC), and clusters do not always fill a group.
 int clusters_at_once(int blocks, int multiprocessors) {
   const DeviceShares& n = device_shares();
   const double shares[] = {n.clusters_1, n.clusters_2, n.clusters_3, n.clusters_4,
@@ -144,7 +144,7 @@ double predicted_seconds(const MatmulConfig& c, const TileWork& w, const SplitK&
   const double each = static_cast<double>(c.m) / c.cluster_n + static_cast<double>(c.n) / c.cluster_m;
   const double asked = tiles * stages * each * c.k * 2;
   const double once = w.minimum_bytes + std::max(asked - w.minimum_bytes, 0.0) * pace.memory / pace.l2_again;
-  const double bytes = both(once, asked * pace.memory / pace.l2_all, f.l2_power);  // as many as would take as long
+  const double bytes = both(once, asked * pace.memory / pace.l2_all, f.l2_power);  // Equivalent memory bytes
   double us = 0;
   if (streamed) {
     const double run = up(tiles * stages, sms) * x.stage + 2 * meeting(f, c, split);

@@ -1,4 +1,4 @@
-// How long a planned product takes on a Hopper device, in closed form. Internal to the CUDA product.
+// Closed-form time model of planned products on Hopper. Internal to the CUDA product.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@
 
 namespace ridge::ops::cuda {
 
-struct TileWork {  // a product as the tile sees it
+struct TileWork {  // A product in the orientation of the tile
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
-  double minimum_bytes = 0;                 // between memory and chip: each operand read, D written once
-  double result_bytes = 0;                  // D's among them
-  int granule_a = 128, granule_b = 128;     // bytes: every line starts at a multiple, up to 128
-  bool narrow_a = false, narrow_b = false;  // contiguous along the output, for fewer elements than a box has
-  bool element_stores = false;              // D's rows start anywhere
-  int copies = 0;                           // of operands, made first
+  double minimum_bytes = 0;                 // Each operand read once and D written once
+  double result_bytes = 0;                  // The part of D in `minimum_bytes`
+  int granule_a = 128, granule_b = 128;     // Alignment of all lines in bytes, up to 128
+  bool narrow_a = false, narrow_b = false;  // True if lines along the output are shorter than a TMA box
+  bool element_stores = false;              // True if unaligned rows of D require stores of single elements
+  int copies = 0;                           // Operands that are copied before the product
   double copied_bytes = 0;
   bool prefetch_constants =
-      false;  // the first loads of one operand run before earlier kernels have ended, a copy among them
+      false;  // True if loads of one operand start before earlier kernels, including a copy, have ended
 };
 
 Bound bound_of(const TileWork& work, const DeviceNumbers& device);
@@ -28,14 +28,14 @@ inline bool is_busy(const TileWork& work, const DeviceNumbers& device) {
   return bound_of(work, device) == Bound::multiplies;
 }
 
-// How many clusters of so many blocks (1 to 8) run at once.
+// Returns the number of clusters of `blocks` blocks (1 to 8) that run concurrently.
 int clusters_at_once(int blocks, int multiprocessors);
 
-// Seconds from the end of the kernel before to the end of this one, as launches follow each other in a graph.
+// Returns the seconds from the end of the previous kernel of a graph to the end of this one.
 double predicted_seconds(const MatmulConfig& config, const TileWork& work, const SplitK& split,
                          const DeviceNumbers& device, const ProductModel& model = product_model());
 
-// `planned` by the closed form alone, and what that was asked about.
+// A plan with the time of the closed form alone, and the work that it was predicted for.
 struct PlannedWork {
   MatmulPlan plan;
   TileWork work;
@@ -44,15 +44,16 @@ std::optional<PlannedWork> planned_work(const MatmulCall& call, std::size_t work
                                         const DeviceNumbers& device, const PlanChoice& choice,
                                         const ProductModel& model = product_model());
 
-// The time of the kernel for a few rows of D, whose operands' lines start at multiples of so many bytes.
+// Work of the kernel for a few rows of D; `alignment` is that of the operands' lines, in bytes.
 struct GemvWork {
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
   int granule = 128;
 };
 double gemv_seconds(const GemvWork& work, const DeviceNumbers& device);
-std::optional<GemvWork> gemv_work(const MatmulCall& call);  // where that kernel is the only one that copies nothing
+// Returns nullopt if that kernel does not support the call or tile kernels need no copy.
+std::optional<GemvWork> gemv_work(const MatmulCall& call);
 
-// What one block's ports do, in cycles: the fitted constants of the model, for whoever draws a block.
+// Returns the throughput of one block from the fitted constants, for timelines.
 BlockPace block_pace(const MatmulConfig& config);
 
 }  // namespace ridge::ops::cuda

@@ -1,6 +1,5 @@
-// What a matmul kernel is compiled as: the shape of its tile. How much of it a shape really uses, who shares what and
-// in which order work items come is the schedule's, chosen at run time. Planner, launcher and targets read the same
-// menu.
+// Compile-time configurations of matmul kernels: the shape of the tile and the roles of warpgroups. The schedule,
+// chosen at run time, sets sizes, splits and the order of work items. Planner, launcher and targets use the same list.
 #pragma once
 
 #include <array>
@@ -10,55 +9,56 @@
 namespace ridge::ops {
 
 struct MatmulConfig {
-  int m = 0, n = 0, k = 0;  // output tile, and depth of one stage
-  int stages = 2;           // tiles that may be on their way at once
-  int consumers = 1;        // groups of threads that multiply
+  int m = 0, n = 0, k = 0;  // Output tile, and depth of one stage
+  int stages = 2;           // Stages in the ring
+  int consumers = 1;        // Warpgroups that multiply
   tile::Roles roles = tile::Roles::cooperative;
-  tile::Major a = tile::Major::k, b = tile::Major::k;  // as the tile sees the operands, after an exchange
-  bool swap = false;                                   // the tile is one of D transposed: few rows of D lie along n
-  int staging = 2;                                     // 64-column buffers for the output, per consumer
-  int cluster_m = 1, cluster_n = 1;                    // blocks that share what they load, along m and n
-  bool grouped = false;                                // D's rows lie in groups (problem.h)
+  tile::Major a = tile::Major::k, b = tile::Major::k;  // Contiguous axes of the operands after a swap
+  bool swap = false;                                   // Computes a tile of D transposed: few rows of D are along n
+  int staging = 2;                                     // Output buffers of 64 columns per consumer
+  int cluster_m = 1, cluster_n = 1;                    // Blocks that share loads by multicast, along m and n
+  bool grouped = false;                                // D's rows are grouped (problem.h)
   constexpr int sharers() const { return roles == tile::Roles::pingpong ? 1 : consumers; }
   constexpr int cluster() const { return cluster_m * cluster_n; }
-  // Blocks of a cluster are numbered along m first. A tile of A is loaded by those along n that want it, one of B by
-  // those along m: whether block `r` loads for block `s`, and how many load for one.
+  // True if block `r` of a cluster loads for block `s`. Ranks run along m first. Blocks with the same m load parts of a
+  // tile of A for each other, those with the same n parts of a tile of B.
   constexpr bool share_loads(int r, int s) const {
-    if (cluster_m == 1 || cluster_n == 1) return true;  // said so that no kernel keeps its rank for it
+    if (cluster_m == 1 || cluster_n == 1) return true;  // Keeps the rank out of the kernel's registers
     return r % cluster_m == s % cluster_m || r / cluster_m == s / cluster_m;
   }
   constexpr int loaders() const { return cluster_m + cluster_n - 1; }
-  constexpr bool can_split() const {  // k may be cut in pieces; larger sums cost too much
+  constexpr bool can_split() const {  // False for large tiles, whose partial sums cost too much
     return !grouped && m * n <= (sharers() > 1 ? 128 * 160 : 128 * 128);
   }
-  // … of which a cluster's blocks have one each (SplitMode::cluster_split_k): no two tiles may be under way in one
-  // block.
+  // True if the blocks of a cluster can be the splits of k (`SplitMode::cluster_split_k`). A block then computes one
+  // tile at a time, so pingpong is excluded.
   constexpr bool shares() const {
     return !grouped && m * n <= 128 * 128 && roles == tile::Roles::cooperative && cluster() == 1;
   }
-  // Whether a kernel can share rows with other ranks (tile/shared_rows.h): those of D, where one group waits until its
-  // sums have come to memory while another one multiplies, and a cluster's wide tiles leave no registers for it; those
-  // of A, which large products gather.
+  // True if a kernel can scatter rows of D to other ranks (tile/shared_rows.h). Requires pingpong, because one
+  // warpgroup waits for its stores while the other multiplies; wide tiles in clusters have too few registers.
   constexpr bool scatters_rows() const {
     return !grouped && roles == tile::Roles::pingpong && !swap && n % 64 == 0 && (cluster() == 1 || n <= 128);
   }
+  // True if a kernel can gather rows of A from other ranks; restricted to the tiles of large products.
   constexpr bool gathers_rows() const {
     return !grouped && m == 128 && n >= 128 && !swap && consumers == 2 && a == tile::Major::k;
   }
-  // 16 columns of 64 rows each, that the end of a consumer's part takes: what its pieces divide
-  // (SplitMode::cooperative_split_k).
+  // Epilogue steps per consumer (64 rows x 16 columns each); `SplitMode::cooperative_split_k` divides them among
+  // splits.
   constexpr int turns() const { return (n + 15) / 16 * (m / sharers() / 64); }
   bool operator==(const MatmulConfig&) const = default;
 };
 
-// On a CPU a tile is an upper limit: the target cuts it down to what its caches hold.
+// Tile sizes on a CPU are upper limits: the target reduces them to the size of the caches.
 inline constexpr std::array cpu_menu = {
     MatmulConfig{.m = 112, .n = 4096, .k = 4096},
 };
 
-// Hopper. Ping-pong up to 128 x 192, for its stores run under the other's products; wider tiles need both consumers'
-// registers. Widths in steps of 16, for what wins at large sizes is a whole number of waves: 8192 x 8192 in tiles of
-// 128 x 192 is 20.8 waves of 132, in tiles of 128 x 128 it is 31.03. Swapped tiles put few rows of D along n.
+// Hopper. Pingpong for tiles up to 128 x 192: the stores of one consumer overlap the other's multiplies. Wider tiles
+// need the registers of both consumers. Widths come in steps of 16, because large products need nearly full waves: 8192
+// x 8192 in 128 x 192 tiles takes 20.8 waves of 132 tiles, in 128 x 128 tiles 31.03. Swapped tiles have few rows of D
+// along n.
 namespace sm90_configs {
 using tile::Major, tile::Roles;
 constexpr MatmulConfig ping(int n, int stages, int staging = 2) {
@@ -67,7 +67,7 @@ constexpr MatmulConfig ping(int n, int stages, int staging = 2) {
 constexpr MatmulConfig both(int m, int n, int stages) {
   return {.m = m, .n = n, .k = 64, .stages = stages, .consumers = 2};
 }
-constexpr MatmulConfig three(int n, int stages) {  // 64 rows each
+constexpr MatmulConfig three(int n, int stages) {  // 64 rows per consumer
   return {.m = 192, .n = n, .k = 64, .stages = stages, .consumers = 3, .staging = 1};
 }
 constexpr MatmulConfig one(int n, int stages) { return {.m = 64, .n = n, .k = 64, .stages = stages, .consumers = 1}; }
@@ -120,7 +120,7 @@ inline constexpr std::array sm90_menu = {
     sm90_configs::swapped(64, 16, 128, 10),
     sm90_configs::swapped(64, 32, 128, 8),
     sm90_configs::swapped(64, 64, 128, 6),
-    // B contiguous along n (a layer's input gradient)
+    // B contiguous along n (input gradient of a layer)
     sm90_configs::with(sm90_configs::ping(64, 8), sm90_configs::k, sm90_configs::mn),
     sm90_configs::with(sm90_configs::ping(192, 5, 1), sm90_configs::k, sm90_configs::mn),
     sm90_configs::with(sm90_configs::both(128, 256, 4), sm90_configs::k, sm90_configs::mn),
@@ -131,14 +131,14 @@ inline constexpr std::array sm90_menu = {
     sm90_configs::with(sm90_configs::swapped(128, 16, 128, 5), sm90_configs::mn, sm90_configs::k),
     sm90_configs::with(sm90_configs::swapped(64, 16, 128, 10), sm90_configs::mn, sm90_configs::k),
     sm90_configs::with(sm90_configs::swapped(64, 64, 128, 6), sm90_configs::mn, sm90_configs::k),
-    // both (a layer's weight gradient)
+    // A contiguous along m and B along n (weight gradient of a layer)
     sm90_configs::with(sm90_configs::ping(128, 6), sm90_configs::mn, sm90_configs::mn),
     sm90_configs::with(sm90_configs::both(128, 128, 6), sm90_configs::mn, sm90_configs::mn),
     sm90_configs::with(sm90_configs::both(128, 256, 4), sm90_configs::mn, sm90_configs::mn),
     sm90_configs::with(sm90_configs::one(64, 8), sm90_configs::mn, sm90_configs::mn),
     sm90_configs::with(sm90_configs::one(128, 8), sm90_configs::mn, sm90_configs::mn),
     sm90_configs::with(sm90_configs::swapped(64, 64, 128, 6), sm90_configs::mn, sm90_configs::mn),
-    // Blocks that share what they load: the L2 is asked for less, above all for what all blocks read, a few tokens
+    // Clusters, whose multicast loads reduce L2 traffic, mostly for few tokens, which all blocks read
     sm90_configs::clustered(sm90_configs::both(128, 128, 6), 2, 1),
     sm90_configs::clustered(sm90_configs::both(128, 256, 4), 2, 1),
     sm90_configs::clustered(sm90_configs::ping(192, 5, 1), 2, 1),
@@ -194,7 +194,7 @@ inline constexpr std::array sm90_menu = {
     sm90_configs::with(sm90_configs::clustered(sm90_configs::one(64, 12), 1, 4), sm90_configs::mn, sm90_configs::mn),
     sm90_configs::with(sm90_configs::clustered(sm90_configs::one(64, 12), 4, 2), sm90_configs::mn, sm90_configs::mn),
     sm90_configs::with(sm90_configs::clustered(sm90_configs::one(192, 6), 4, 1), sm90_configs::mn, sm90_configs::mn),
-    // One wave: no other tile's products hide a tile's end, so both consumers hurry to it
+    // One wave: no other tile hides the epilogue, so both consumers share it
     sm90_configs::both(128, 96, 6),
     sm90_configs::both(128, 112, 6),
     sm90_configs::both(128, 144, 5),
@@ -203,8 +203,7 @@ inline constexpr std::array sm90_menu = {
     sm90_configs::clustered(sm90_configs::swapped(128, 80, 64, 7), 2, 4),
     sm90_configs::clustered(sm90_configs::swapped(128, 112, 64, 6, 1), 2, 4),
     sm90_configs::with(sm90_configs::one(192, 5), sm90_configs::k, sm90_configs::mn),
-    // One wave in clusters: narrow tiles on nearly all multiprocessors, and the L2 is asked for a quarter of what they
-    // read
+    // One wave in clusters: narrow tiles on nearly all multiprocessors, at a quarter of the L2 traffic
     sm90_configs::clustered(sm90_configs::tall(64, 8), 2, 4),
     sm90_configs::clustered(sm90_configs::tall(80, 8), 2, 4),
     sm90_configs::clustered(sm90_configs::tall(96, 7), 2, 4),
@@ -226,14 +225,14 @@ inline constexpr std::array sm90_menu = {
     sm90_configs::with(sm90_configs::clustered(sm90_configs::tall(64, 8), 2, 4), sm90_configs::mn, sm90_configs::mn),
     sm90_configs::with(sm90_configs::clustered(sm90_configs::both(128, 128, 6), 2, 4), sm90_configs::mn,
                        sm90_configs::mn),
-    // Three consumers: more multiplies for the bytes of a stage, and other numbers of waves
+    // Three consumers: more multiplies per byte of a stage, and other numbers of waves
     sm90_configs::three(128, 5),
     sm90_configs::three(176, 4),
     sm90_configs::clustered(sm90_configs::three(192, 4), 1, 2),
     sm90_configs::with(sm90_configs::three(192, 4), sm90_configs::k, sm90_configs::mn),
     sm90_configs::with(sm90_configs::three(128, 5), sm90_configs::mn, sm90_configs::mn),
     sm90_configs::with(sm90_configs::clustered(sm90_configs::three(192, 4), 2, 1), sm90_configs::mn, sm90_configs::mn),
-    // Rows in groups: tall tiles for long groups, swapped ones for a few rows each; B contiguous along k, then along n
+    // Grouped rows: tall tiles for long groups, swapped tiles for short ones; B contiguous along k, then along n
     sm90_configs::grouped(sm90_configs::ping(128, 6)),
     sm90_configs::grouped(sm90_configs::ping(192, 5, 1)),
     sm90_configs::grouped(sm90_configs::both(128, 256, 4)),
@@ -247,8 +246,8 @@ inline constexpr std::array sm90_menu = {
     sm90_configs::grouped(sm90_configs::with(sm90_configs::swapped(64, 64, 128, 6), sm90_configs::mn, sm90_configs::k)),
 };
 
-// A sample of the menu, one config of each kind: the first whose roles and layouts no earlier one has, or whose roles
-// and ways to share loads. A build with RIDGE_MENU=SAMPLE, for tests without a device, compiles these alone.
+// True for a sample with one config of each kind: the first with its roles and layouts, or with its roles and cluster
+// axes. A build with RIDGE_MENU=SAMPLE, for tests without a device, compiles only the sample.
 constexpr bool in_sample(std::size_t index) {
   bool new_layout = true, new_cluster = true;
   for (std::size_t i = 0; i < index; ++i) {

@@ -1,4 +1,4 @@
-// How trees are read, and that the ones that were grown can be.
+// Tests the evaluation of trees and the validity of the fitted trees.
 #include "ridge/ops/product/time/correction.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ TEST(MatmulCorrection, ABinCountsTheEdgesBelow) {
     return static_cast<int>(bins_of(f, edges)[2]);
   };
   EXPECT_EQ(bin(0), 0);
-  EXPECT_EQ(bin(1), 0) << "an edge lies left of itself";
+  EXPECT_EQ(bin(1), 0) << "a value equal to an edge goes left";
   EXPECT_EQ(bin(1.5), 1);
   EXPECT_EQ(bin(4), 1);
   EXPECT_EQ(bin(1e9F), 2);
@@ -52,7 +52,7 @@ TEST(MatmulCorrection, ATreeGoesRightAboveItsEdge) {
   EXPECT_DOUBLE_EQ(sum_of(tree, bins), 0.03);
 }
 
-// Each node and each leaf is led to once (the loader holds that links lead down only).
+// Each node and each leaf has one parent (the loader ensures that links point to later nodes).
 TEST(MatmulCorrection, EveryGrownTreeIsATree) {
   ASSERT_FALSE(product_model().trees.empty());
   for (const Tree& tree : product_model().trees) {
@@ -78,9 +78,9 @@ TEST(MatmulCorrection, FeaturesAreThoseOfThePlan) {
   const TileWork w{.batch = 1, .m = 4096, .n = 1000, .k = 640, .minimum_bytes = 1 << 20};
   const Features f = features_of(c, w, {2, tile::SplitMode::split_k}, an_h200(), std::exp(1.0));
   EXPECT_FLOAT_EQ(f[0], 1);
-  EXPECT_FLOAT_EQ(f[1], 16 * 4 * 2 * 2 / 132.0F) << "waves: 16 x 4 pairs in two pieces";
-  EXPECT_FLOAT_EQ(f[4], std::log(5.0F)) << "stages of a piece";
-  EXPECT_FLOAT_EQ(f[24], 1.024F) << "computed for asked";
+  EXPECT_FLOAT_EQ(f[1], 16 * 4 * 2 * 2 / 132.0F) << "waves: 16 x 4 pairs in two splits";
+  EXPECT_FLOAT_EQ(f[4], std::log(5.0F)) << "stages of a split";
+  EXPECT_FLOAT_EQ(f[24], 1.024F) << "computed over requested results";
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The matmul kernels on the cpu target: binds a problem's layouts to the text's views and runs it. A D whose columns
-// are contiguous is the transpose of one whose rows are, so it is computed as B transposed times A transposed.
+// Runs matmul kernels on the cpu target: binds layouts to the views of the kernel definition. A D with contiguous
+// columns is computed as D transposed = B transposed times A transposed.
 #include "ridge/ops/product/matmul.h"
 
 #include <fmt/format.h>
@@ -36,7 +36,7 @@ std::optional<std::string> refuse_layout(const char* name, const MatrixLayout& g
   return std::nullopt;
 }
 
-// A text knows an element by its size; the engine knows the format.
+// Kernel definitions depend only on the size of elements; the engine depends on their format.
 template <int bytes> struct Sized;
 template <> struct Sized<1> { using type = std::int8_t; };
 template <> struct Sized<2> { using type = Bf16; };
@@ -60,7 +60,7 @@ void run_matmul(const MatmulCall& call, const void* packed_b, int threads) {
       g, sizes, *tile::cpu::engine(p.a.dtype, p.b.dtype, tile::cpu::this_cpu(), packed_b != nullptr), threads);
 }
 
-// Long groups one after the other, each cut among the threads; of short ones a thread takes whole groups.
+// Calls each(i, threads) for all groups. All threads share a long group; each short group runs on one thread.
 template <class Each> void each_group(const MatmulProblem& p, int threads, const Each& each) {
   MatmulProblem mean = p;
   mean.batch = 1;
@@ -93,7 +93,7 @@ void dispatch(const MatmulCall& call, const void* packed_b, int threads) {
   }
 }
 
-constexpr std::int64_t most_int8_products = (std::int64_t{1} << 17) - 1;  // of 128 * 128, in an int32
+constexpr std::int64_t most_int8_products = (std::int64_t{1} << 17) - 1;  // Products whose sum fits in int32
 
 bool is_float(DType x) { return x == DType::f32 || x == DType::bf16 || x == DType::f16; }
 
@@ -103,7 +103,7 @@ std::optional<std::string> refuse_dtypes(const MatmulProblem& p) {
   const bool floats = (a == b && is_float(a)) || (is_float(a) && b == DType::int8) || (a == DType::int8 && is_float(b));
   if (!(integers && (is_float(d) || d == DType::int8 || d == DType::int32)) && !(floats && is_float(d)))
     return fmt::format(
-        "expected f32, bf16 or f16, both alike or one of them int8 -> f32, bf16 or f16; or int8 * int8 -> int32, int8, "
+        "expected f32, bf16 or f16, both equal or one of them int8 -> f32, bf16 or f16; or int8 * int8 -> int32, int8, "
         "f32, bf16 or f16; found {} * {} -> {}",
         name(a), name(b), name(d));
   if (integers && p.k > most_int8_products)
@@ -129,7 +129,7 @@ std::optional<std::string> refuse(const MatmulProblem& p) {
   const std::int64_t lines = d.col_stride == 1 ? p.m : p.n;
   if (lines > 1 && stride < line)
     return fmt::format("d: expected a stride of at least {}, found {}: its rows would overlap", line, stride);
-  // Of the strides, from the least on, each steps over all that those before it reach.
+  // True if each stride, in ascending order, exceeds the extent that smaller strides cover.
   const bool apart = d.batch_stride >= (lines - 1) * stride + line ||
                      (d.batch_stride >= line && (lines == 1 || stride >= (p.batch - 1) * d.batch_stride + line));
   if (p.batch > 1 && p.m > 0 && p.n > 0 && !apart && !p.grouped)
@@ -143,7 +143,7 @@ std::optional<std::string> refuse(const MatmulCall& call) {
   if (auto refusal = refuse_starts(call)) return refusal;
   if (auto refusal = refuse_epilogue(call.epilogue)) return refusal;
   if (call.problem.d.dtype == DType::int32 && !is_plain(call.epilogue))
-    return "d: expected f32, bf16, f16 or int8 behind an epilogue, found int32";
+    return "d: expected f32, bf16, f16 or int8 after an epilogue, found int32";
   return std::nullopt;
 }
 

@@ -1,5 +1,5 @@
-// Products on this CPU. Data pointers are to the first element; inputs may be unaligned, must not overlap the
-// output. Threads: 0 means every core that the process may use (base/cores.h), else exactly so many.
+// Products on this CPU. Data pointers are to the first element. Inputs may be unaligned and must not overlap the
+// output. `threads` is the number of threads; 0 means every core that the process may use (base/cores.h).
 #pragma once
 
 #include <cstdint>
@@ -11,25 +11,24 @@
 
 namespace ridge::ops {
 
-// What stands in the way of running this problem, as a sentence; none: it runs.
+// Returns why this CPU cannot run the problem, or nullopt.
 std::optional<std::string> refuse(const MatmulProblem& problem);
 std::optional<std::string> refuse(const MatmulCall& call);
 
-// D = A * B, and with a call its epilogue. Must not be refused. The same call gives the same bits, whatever the
-// threads.
+// Computes D = A * B and the epilogue of a call. Requires a supported problem. Results do not depend on `threads`.
 void matmul(const MatmulCall& call, int threads = 0);
 void matmul(const MatmulProblem& problem, const void* a, const void* b, void* d, int threads = 0);
 
-// B in the order that this CPU's kernels read it, made once and used by any number of products with the same k, n and
-// dtypes, from any thread. Worth its bytes where B is a layer's weights: those of the format that B is multiplied in
-// (f32, bf16 or int8, where the CPU has no instructions for it a wider one), rounded up to 32 columns.
+// B packed in the order in which this CPU's kernels read it, for any number of products with the same k, n and dtypes,
+// from any thread. Meant for the weights of a layer. Takes the bytes of B in the type of the multiplies (f32, bf16 or
+// int8; a wider one if the CPU lacks instructions for it), rounded up to 32 columns.
 class PackedWeights {
  public:
-  // The problem's B, which serves all batches (batch_stride 0 or batch 1); D's columns must lie side by side.
+  // Packs B. Requires one B for all batches (batch_stride 0 or batch 1) and a D with contiguous rows.
   PackedWeights(const MatmulProblem& problem, const void* b);
   std::int64_t n() const { return n_; }
   std::int64_t k() const { return k_; }
-  DType left() const { return left_; }  // what A must be, and what B was
+  DType left() const { return left_; }  // Required type of A; `right_dtype` was that of B
   DType right() const { return right_; }
   const void* data() const { return data_.get(); }
 
@@ -39,7 +38,7 @@ class PackedWeights {
   std::shared_ptr<void> data_;
 };
 std::optional<std::string> refuse(const MatmulProblem& problem, const PackedWeights& b);
-void matmul(const MatmulCall& call, const PackedWeights& b, int threads = 0);  // call.b is not looked at
+void matmul(const MatmulCall& call, const PackedWeights& b, int threads = 0);  // Ignores call.b
 void matmul(const MatmulProblem& problem, const void* a, const PackedWeights& b, void* d, int threads = 0);
 
 }  // namespace ridge::ops

@@ -1,6 +1,6 @@
-// The fourth oracle: every engine that this CPU has against the f64 loop nest, small integers bit for
-// bit, odd shapes, the four layouts, strides, batches, dtypes, epilogues, poisoned outputs between guard pages, NaN in
-// one row only, any number of threads (testing/matmul_case.h). RIDGE_MATMUL_CASES=20000 runs so many random cases.
+// Compares every engine of this CPU with the reference implementation in f64: exact results for small integers, odd
+// shapes, layouts, strides, batches, dtypes, epilogues, poisoned outputs between guard pages, NaN in one row only, any
+// number of threads (testing/matmul_case.h). RIDGE_MATMUL_CASES=20000 runs 20000 random cases.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -63,7 +63,7 @@ TEST_P(EveryIsa, LargerShapesCrossEveryCut) {
 
 TEST_P(EveryIsa, FewRowsCrossEveryStretch) {
   for (Index m = 1; m <= 9; ++m)
-    for (const Index n : {4, 13, 263})  // beside six, sixteen and 128 columns
+    for (const Index n : {4, 13, 263})  // Narrow and wide enough for blocks of 6, 16 and 128 columns
       for (const Index k : {Index{127}, Index{261}, n > 13 ? 520 : 32768 / m + 129})
         for (const int b_transposed : {0, 2}) {
           ASSERT_EQ(check(simple(m, n, k, DType::f32, DType::f32, b_transposed)), "");
@@ -73,7 +73,7 @@ TEST_P(EveryIsa, FewRowsCrossEveryStretch) {
           ASSERT_EQ(check(c), "");
         }
   const Index far =
-      std::max<Index>(811, tile::cpu::caches().l2 * 2 / (4 * 793) + 3);  // so that B is too much for the L2
+      std::max<Index>(811, tile::cpu::caches().l2 * 2 / (4 * 793) + 3);  // B exceeds the L2
   for (Index m = 10; m <= 16; ++m) ASSERT_EQ(check(simple(m, 793, far, DType::f32, DType::f32, 0)), "");
 }
 
@@ -102,7 +102,7 @@ TEST_P(EveryIsa, EveryPairOfDtypesInEveryLayout) {
 
 TEST_P(EveryIsa, Int8SumsAreExactToTheLargest) {
   constexpr Index most = 131071;
-  // 127 * 127 * k is odd and beyond 2^24, which f32 does not hold.
+  // 127 * 127 * k is odd and above 2^24, so f32 cannot represent it.
   for (const auto& [left, right] : {std::array<std::int8_t, 2>{-128, -128}, {-128, 127}, {127, -128}, {127, 127}})
     for (const auto& [m, n, k] : {std::array<Index, 3>{1, 1, most}, {5, 33, 3001}, {40, 70, 1801}})
       for (int layouts = 0; layouts < 4; ++layouts) {
@@ -140,7 +140,7 @@ TEST_P(EveryIsa, Int8ResultsRoundToEvenAndStayInRange) {
   EXPECT_EQ(std::vector<int>(d, d + 6), (std::vector<int>{0, 2, 2, 127, -128, 0}));
 }
 
-// One NaN in A and one in B, in every layout of both.
+// Checks that one NaN in A and one in B affect only their row and column, in every layout.
 template <class T> void nan_stays(DType in, T one, T nan) {
   constexpr Index n = 70, k = 90;
   for (const Index m : {1, 3, 6, 8, 12, 40})
@@ -203,7 +203,7 @@ TEST_P(EveryIsa, DataMayBeMisaligned) {
 
 TEST_P(EveryIsa, PackedWeightsGiveTheSameProducts) {
   std::vector<std::array<Index, 3>> sizes{{1, 70, 900}, {8, 300, 33}, {40, 129, 1500}, {3, 5, 0}};
-  for (Index m = 1; m <= 9; ++m) sizes.insert(sizes.end(), {{m, 65, 7}, {m, 150, 203}});  // beside four panels
+  for (Index m = 1; m <= 9; ++m) sizes.insert(sizes.end(), {{m, 65, 7}, {m, 150, 203}});  // Around four panels
   for (const DType in : {DType::f32, DType::bf16, DType::int8})
     for (const auto& [m, n, k] : sizes) {
       MatmulCase c = simple(m, n, k, in, DType::f32, static_cast<int>(m % 4));
@@ -225,7 +225,7 @@ TEST_P(EveryIsa, PackedWeightsGiveTheSameProducts) {
     }
 }
 
-// Every case is its seed: whoever finds one broken runs it alone with RIDGE_MATMUL_FIRST=seed RIDGE_MATMUL_CASES=1.
+// A failing case can be run alone with RIDGE_MATMUL_FIRST=seed RIDGE_MATMUL_CASES=1.
 TEST(MatmulOracle, RandomCases) {
   const auto number = [](const char* name, int otherwise) {
     const char* const text = std::getenv(name);
@@ -247,7 +247,7 @@ TEST(MatmulOracle, RandomCases) {
               isas.size(), wrong);
 }
 
-// What Intel's cores do of themselves; packed weights stay pairs, and so do up to four rows.
+// Disables bf16 pairs, as on Intel; packed weights and up to four rows still use pairs.
 TEST(MatmulTest, Bf16ThatIsWidenedGivesTheSameProducts) {
   const tile::cpu::Isa before = tile::cpu::isa();
   if (!tile::cpu::use_isa(tile::cpu::Isa::avx512_bf16)) GTEST_SKIP() << "this CPU has no AVX512_BF16";
@@ -281,7 +281,7 @@ TEST(MatmulTest, PackedWeightsOfAnotherShapeAreRefused) {
             "d: expected contiguous rows where the weights are packed, found contiguous columns");
 }
 
-// Formats whose engines have a store of their own that passes by the caches.
+// Formats whose engines use non-temporal stores.
 TEST_P(EveryIsa, LargeOutputsThatAreStreamedAreWhole) {
   constexpr Index m = 2900, n = 3008, k = 3;
   for (const DType in : {DType::f32, DType::bf16, DType::int8}) {
@@ -321,7 +321,7 @@ TEST(MatmulTest, RefusalsSayWhatWasExpectedAndFound) {
   p = good;
   p.b.dtype = DType::bf16;
   EXPECT_EQ(refuse(p),
-            "expected f32, bf16 or f16, both alike or one of them int8 -> f32, bf16 or f16; or int8 * int8 -> int32, "
+            "expected f32, bf16 or f16, both equal or one of them int8 -> f32, bf16 or f16; or int8 * int8 -> int32, "
             "int8, f32, bf16 or f16; found f32 * bf16 -> f32");
   p = good;
   p.a.col_stride = 2;
@@ -337,7 +337,7 @@ TEST(MatmulTest, RefusalsSayWhatWasExpectedAndFound) {
   p.d.batch_stride = 1;
   EXPECT_EQ(refuse(p), "d: expected a batch stride that steps over the other products, found 1: they would overlap");
   p.d.row_stride = 8 * p.n;
-  p.d.batch_stride = p.n;  // row by row
+  p.d.batch_stride = p.n;  // Products alternate row by row
   EXPECT_EQ(refuse(p), std::nullopt);
   p.d.row_stride = 8 * p.n - 1;
   EXPECT_EQ(refuse(p), "d: expected a batch stride that steps over the other products, found 5: they would overlap");
@@ -347,7 +347,7 @@ TEST(MatmulTest, RefusalsSayWhatWasExpectedAndFound) {
   MatmulCall call{simple(4, 5, 6, DType::int8, DType::int32).call.problem};
   EXPECT_EQ(refuse(call), std::nullopt);
   call.epilogue.alpha = 2;
-  EXPECT_EQ(refuse(call), "d: expected f32, bf16, f16 or int8 behind an epilogue, found int32");
+  EXPECT_EQ(refuse(call), "d: expected f32, bf16, f16 or int8 after an epilogue, found int32");
   call = {good};
   call.epilogue.bias = {&call, DType::int8};
   EXPECT_EQ(refuse(call), "bias: expected bf16, f16 or f32, found int8");

@@ -1,5 +1,5 @@
-// Queues a planned product: the copies it needs, its counters, then one kernel. Tensor maps are made for each call from
-// the operands' addresses and travel as kernel parameters, so a graph that captured the call needs nothing else.
+// Queues a planned product: copies of operands, clearing of counters, then one kernel. Each call encodes tensor maps
+// from the operands' addresses and passes them as kernel parameters, so that a captured graph is self-contained.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -54,8 +54,8 @@ const ConfigKernel& kernel(int config, DType in) {
 struct SharedBox {
   int rows, depth, sharers;
 };
-// A tile that `sharers` blocks load together: rows each, or if those are not whole groups of 64 that are contiguous
-// along the output, some k each (ops.h).
+// Encodes the tensor map of a tile that `loading_blocks` blocks load together: each loads a part of the rows or, if
+// that is not a multiple of 64, a part of k (tile/sm90/tile_operations.h).
 bool encode_input(tile::InputOnTarget& to, const TileOperand& x, std::int64_t batch, DType dtype, SharedBox tile) {
   to.batched = batch > 1 && x.batch_stride != 0;
   const Lines lines{const_cast<void*>(x.data), x.contiguous(), x.lines(),
@@ -77,8 +77,8 @@ tile::OutputOnTarget finishing(const MatmulCall& call, const TileProblem& t) {
   return o;
 }
 
-// The copy engine stores where sums are only rounded, to lines it can address. It reads to the element but writes whole
-// 16 bytes: a row of 22 elements would have two of its neighbour's overwritten.
+// The copy engine stores D if the epilogue only rounds and rows are aligned. It reads single elements but writes
+// multiples of 16 bytes: after a row of 22 elements it would overwrite two elements of the next row.
 bool encode_output(tile::OutputOnTarget& o, const MatmulCall& call, const TileProblem& t, const MatmulConfig& c) {
   const DType dtype = call.problem.d.dtype;
   o.adds = adds_rounded(call);
@@ -119,7 +119,7 @@ std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan
   const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.config)];
   if (call.walk().rows > 0 && !(call.gathered.rows > 0 ? c.gathers_rows() : c.scatters_rows()))
     return "config " + std::to_string(plan.config) +
-           " of the menu shares no such rows: expected a plan of choose_in_chunks()";
+           " cannot gather or scatter rows: expected a plan of choose_chunked_plan()";
   char* free = static_cast<char*>(workspace.data) + counter_bytes;
   TilesLaunch x{};
   if (const std::int64_t partial = partial_tiles(plan); partial > 0) {
@@ -149,9 +149,9 @@ std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan
   if (!encode_input(x.a, a, t.batch, in, {c.m, c.k, c.cluster_n}) ||
       !encode_input(x.b, b, t.batch, in, {c.n, c.k, c.cluster_m}) || !encode_output(x.output, call, t, c) ||
       !encode_rows(x.shared_rows, call, t, c))
-    return "the driver refused a tensor map";
-  // What no other tile or product of a batch asks for again makes room for what others do (1 to 3 % of a product that
-  // reads weights once).
+    return "the driver rejected a tensor map";
+  // Operands that are read once are evicted from the L2 first, to keep those that are reused (saves 1 to 3 % of a
+  // product that reads weights once).
   const auto read_once = [&](const tile::InputOnTarget& in) { return t.batch == 1 || in.batched; };
   if (b.extent <= c.n * c.cluster_n && read_once(x.a)) x.a.kept = tile::drops_first;
   if (a.extent <= c.m * c.cluster_m && read_once(x.b)) x.b.kept = tile::drops_first;
@@ -177,7 +177,7 @@ std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan
   const ConfigKernel& compiled = kernel(plan.config, in);
   if (!compiled.launch)
     return "config " + std::to_string(plan.config) +
-           " of the menu is not in this build: expected one with RIDGE_MENU=WHOLE, found SAMPLE";
+           " is not in this build: expected a build with RIDGE_MENU=WHOLE, found SAMPLE";
   if (const cudaError_t e = compiled.launch(x); e != cudaSuccess) return failure("launching the product", e);
   return std::nullopt;
 }

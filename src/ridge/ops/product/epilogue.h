@@ -1,4 +1,4 @@
-// A call's epilogue as the targets know it. Internal to the products.
+// Conversion of a call's epilogue to that of the targets. Internal to the products.
 #pragma once
 
 #include <optional>
@@ -13,23 +13,24 @@ struct Finishing;  // tile.h, on a CPU
 
 namespace ridge::ops {
 
-// Sums are only rounded to D's format.
+// True if sums are only rounded to D's format.
 bool is_plain(const MatmulEpilogue& epilogue);
-// The sum is but added to what D holds, and may be rounded before.
+// True if the epilogue only adds the sum to D, and the sum may be rounded before.
 bool adds_rounded(const MatmulCall& call);
 
+// Returns why an operand has an unsupported type, or nullopt.
 std::optional<std::string> refuse_epilogue(const MatmulEpilogue& epilogue);
 
-// Of D transposed, which is B transposed times A transposed.
+// Return the epilogue or the call that computes D transposed, which is B transposed times A transposed.
 MatmulEpilogue exchanged(MatmulEpilogue epilogue);
 MatmulCall exchanged(const MatmulCall& call);
 
 tile::Finish finish_of(const MatmulEpilogue& epilogue, DType d);
 
-// From sums to elements on this CPU, in the instruction set that the kernels use.
+// Applies the epilogue to a tile of sums on this CPU, in the instruction set of the kernels.
 void finish(const tile::Finishing& tile);
 
-// epilogue_body.cc, compiled once for each instruction set.
+// Variants of epilogue_body.cc, which is compiled once per instruction set.
 namespace plain {
 void finish(const tile::Finishing& tile);
 }

@@ -1,5 +1,5 @@
-// Turns a tile of sums into elements of the output, a vector at a time: what epilogue.h says, once for each instruction
-// set. A product with k = 4096 spends 4096 multiply-adds on an element and some ten instructions here.
+// Applies the epilogue to a tile of sums and stores it, one vector at a time; compiled once per instruction set. For
+// k = 4096 an element takes 4096 multiply-adds and about ten instructions here.
 #pragma once
 
 #include <cstring>
@@ -26,7 +26,7 @@ template <class V> struct LaneMath {
   }
 };
 
-// Elements from[0], from[stride], … : n of them.
+// Loads n elements from[0], from[stride], …
 template <class V, class T> V load_strided(const T* from, std::int64_t stride, int n) {
   if (stride == 1) return load_some<V>(from, n);
   T part[V::lanes] = {};
@@ -57,7 +57,7 @@ template <class V, class T> void write_some(V y, void* out, std::int64_t at, int
   store_some(y, to, n, stride);
 }
 
-// Beyond its range an int8 stays at the end of it; of a NaN comes 0.
+// Stores n elements, clamped to the range of int8 and rounded to even. NaN becomes 0.
 template <class V> void write_int8(V y, void* out, std::int64_t at, int n, std::int64_t stride) {
   const V held = smaller(V::all(127), larger(V::all(-128), select(is_nan(y), V::all(0), y)));
   float part[V::lanes];

@@ -81,12 +81,12 @@ Status made_for_this_menu(const FittedFile& file) {
   const auto menu = file.facts.find("menu");
   const std::string now = fmt::format("{:016x}", menu_fingerprint());
   if (menu != file.facts.end() && menu->second == now) return Done{};
-  return input_error(fmt::format("'{}' was made for menu {}, this is {}", file.source,
+  return input_error(fmt::format("'{}' was fitted for kernel configurations {}, this build has {}", file.source,
                                  menu == file.facts.end() ? "" : menu->second, now),
-                     "time the menu's new rows and make the file again: docs/fit.md");
+                     "time the new configurations and fit again: docs/fit.md");
 }
 
-// Of each bound its own column, or of all the one where a fit begins.
+// Selects the initial constants (`initial`) or those of each bound (`fitted`).
 enum class Column : std::uint8_t { start, fitted };
 Status read_constants(std::string_view csv, ProductModel& model, Column column = Column::fitted) {
   const auto file = read_fitted(csv, constants_source, "constant,unit,start,bytes,results,multiplies,meaning");
@@ -107,7 +107,7 @@ Status read_constants(std::string_view csv, ProductModel& model, Column column =
   return Done{};
 }
 
-// Numbers with one character between them.
+// Reads a number and skips the separator after it. Returns false if there is no number.
 template <class Number> bool take(std::string_view& text, Number& number) {
   const auto end = std::from_chars(text.data(), text.data() + text.size(), number);
   if (end.ec != std::errc{}) return false;
@@ -124,7 +124,7 @@ bool read_edges(std::string_view text, Edges& edges) {
   return std::is_sorted(edges.begin(), edges.end());
 }
 
-// Links lead down only, so every walk ends.
+// Links must point to later nodes, so that every walk ends.
 bool read_tree(std::string_view nodes, std::string_view leaves, Tree& tree) {
   for (int i = 0; i < tree_leaves - 1; ++i) {
     const auto at = static_cast<std::size_t>(i);
@@ -188,7 +188,7 @@ const ProductModel& product_model() {
 std::uint64_t menu_fingerprint() {
   std::string text;
   for (const MatmulConfig& c : sm90_menu) {
-    if (c.grouped) continue;  // of which no timings are kept: the closed form alone predicts them
+    if (c.grouped) continue;  // Only the closed form predicts these; they have no timings
     text += fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}\n", c.m, c.n, c.k, c.stages, c.consumers,
                         static_cast<int>(c.roles), static_cast<int>(c.a), static_cast<int>(c.b), c.swap, c.staging,
                         c.cluster_m, c.cluster_n);

@@ -1,7 +1,6 @@
-// What was fitted to timings of products: the closed form's constants and the trees of correction.h. They lie in
-// data/models (ops/fitted.h tells how such files look) and are read once. Files that were made for another menu are
-// refused: a row that joins the menu wants timings first (docs/fit.md).
-// Internal to the CUDA product.
+// Model of products that was fitted to timings: constants of the closed form and regression trees (correction.h). Read
+// once from data/models (ops/fitted.h describes the format). Files that were fitted for other kernel configurations are
+// an error: a new configuration needs timings first (docs/fit.md). Internal to the CUDA product.
 #pragma once
 
 #include <array>
@@ -14,14 +13,14 @@
 
 namespace ridge::ops::cuda {
 
-// What bounds a product: the tensor cores, where there are more multiplies than the bytes can hold up; else bytes, most
-// of which may be D's.
+// Resource that bounds a product: tensor cores (multiplies), or memory, with D as most of the bytes (results) or not
+// (bytes).
 enum class Bound : std::uint8_t { bytes, results, multiplies };
 inline constexpr std::size_t bounds = 3;
 template <class T> using EachBound = std::array<T, bounds>;
 template <class T> const T& of(const EachBound<T>& each, Bound bound) { return each[static_cast<std::size_t>(bound)]; }
 
-// The closed form's, in the units of data/models/product_constants.csv, which says what each means.
+// Constants of the closed form, documented with units in data/models/product_constants.csv.
 struct Constants {
   double slowdown;
   double memory, memory_per_block;
@@ -42,17 +41,17 @@ struct NamedConstant {
   std::string_view name;
   double Constants::*place;
 };
-extern const std::array<NamedConstant, 44> named_constants;  // in the order of the file
+extern const std::array<NamedConstant, 44> named_constants;  // In the order of the file
 
-// What a tree asks about, in the order of features_of (correction.h).
+// Inputs of a tree, in the order of `make_features` (correction.h).
 inline constexpr int plan_features = 33;
 extern const std::array<std::string_view, plan_features> feature_names;
 
-// Below node i come `left` and, where the feature lies above the edge, `right`: another node, or the leaf -1 - x. A
-// leaf is what is added to the logarithm of the time, in units of 0.0001. Trees ask for the number of an edge, so that
-// a plan's features are looked up among them once.
+// Node i continues at `right` if the feature exceeds the edge, otherwise at `left`; a value x >= 0 is a node, x < 0 is
+// leaf -1 - x. A leaf is added to the logarithm of the time, in units of 0.0001. Nodes store the index of an edge, so
+// that each feature of a plan is binned only once.
 inline constexpr int tree_leaves = 32, feature_edges = 62;
-using Edges = std::array<float, feature_edges>;  // ascending; behind the last one the largest float
+using Edges = std::array<float, feature_edges>;  // Ascending, padded with the largest float
 struct Tree {
   std::array<std::uint8_t, tree_leaves - 1> feature, edge;
   std::array<std::int8_t, tree_leaves - 1> left, right;
@@ -67,19 +66,19 @@ struct ProductModel {
 struct ProductFiles {
   std::string_view constants, trees;
 };
-// Errors point at the line, and say where a file was made for another menu.
+// Errors name the line, or state that the file was fitted for other kernel configurations.
 Result<ProductModel> parse_product_model(const ProductFiles& files);
-// The constants that a fit begins with, the same for each of what may bound a product (the file's column `start`).
+// Returns the initial constants of a fit, the same for every bound (column `start` of the file).
 Result<ProductModel> parse_first_constants(std::string_view constants);
 const ProductModel& product_model();
 
-// Of the menu as compiled into this build.
+// Returns a hash of the kernel configurations of this build.
 std::uint64_t menu_fingerprint();
 
 }  // namespace ridge::ops::cuda
 
 namespace ridge {
-// The files' texts at build time.
+// Contents of the files at build time.
 std::string_view product_constants_csv();
 std::string_view product_trees_csv();
 }  // namespace ridge

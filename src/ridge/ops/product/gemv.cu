@@ -11,12 +11,12 @@ namespace {
 
 using tile::Index, tile::Major, tile::Stored;
 
-struct Source {  // element x of line r of matrix i: data[i * batch_stride + r * line + x]
+struct Source {  // Element x of line r of matrix i is data[i * batch_stride + r * line + x]
   const std::uint16_t* data;
   Index length, lines, matrices, line, batch_stride;
 };
 
-// Eight elements of a line, from x on, in words that every line's start is aligned to; 0 behind the line's end.
+// Loads eight elements of a line starting at x, with zeros after its end. The start of a line is aligned to `Word`.
 template <class Word> __device__ uint4 eight(const std::uint16_t* line, Index x, Index length) {
   alignas(16) std::uint16_t out[8];
   if (x + 8 <= length) {
@@ -30,8 +30,8 @@ template <class Word> __device__ uint4 eight(const std::uint16_t* line, Index x,
   return *reinterpret_cast<const uint4*>(out);
 }
 
-// A copy lets the product that follows start when all that came before has ended, so what the product reads before it
-// waits for the copy may be of anyone but the copy.
+// Waits for earlier kernels before letting the product start. So the product may prefetch results of any earlier kernel
+// except this copy.
 TILE_FN void begin_copy() {
   tile::sm90::wait_for_earlier_kernels();
   tile::sm90::let_next_kernel_start();
@@ -49,8 +49,8 @@ __global__ void copy_lines_kernel(Source from, std::uint16_t* to, Count chunks, 
   }
 }
 
-// Lines of fewer than 64 elements become columns: a block turns 64 lines by way of shared memory, so that both what it
-// reads and what it writes is contiguous.
+// Transposes lines of fewer than 64 elements. A block transposes 64 lines in shared memory, so that it reads and writes
+// contiguously.
 constexpr int turned_lines = 64;
 template <class Word> __global__ void turn_kernel(Source from, std::uint16_t* to, Index to_line) {
   begin_copy();
@@ -81,7 +81,7 @@ template <class Word> __global__ void turn_kernel(Source from, std::uint16_t* to
   }
 }
 
-struct Lines {  // element (i, k) of product b: data[b * batch_stride + i * step + k * k_step]
+struct Lines {  // Element (i, k) of product b is data[b * batch_stride + i * step + k * k_step]
   const void* data;
   Index step, k_step, batch_stride;
 };
@@ -92,9 +92,9 @@ struct Output {
 };
 
 using OneElement = tile::sm90::Spot<1, tile::sm90::Run::row>;
-constexpr int side = 32;  // of the square of D that a block of 32 x 8 threads computes
+constexpr int side = 32;  // A block of 32 x 8 threads computes 32 x 32 elements of D
 
-// groups: where `starts` is not null, of D's rows, one for each product.
+// With `groups.starts`, product i computes the rows of group i.
 __global__ void multiply_kernel(Lines a, Lines b, const __grid_constant__ Output d, Index batch, Index k, Stored in,
                                 tile::Groups groups) {
   __shared__ float from_a[side][side + 1], from_b[side][side + 1];
@@ -123,7 +123,7 @@ __global__ void multiply_kernel(Lines a, Lines b, const __grid_constant__ Output
       }
       __syncthreads();
       const int deep = k - q < side ? static_cast<int>(k - q) : side;
-      float part[4] = {};  // added up apart, for the error grows with the root of how many are added in a row
+      float part[4] = {};  // Separate partial sums: the error grows with the square root of the terms of a sum
       for (int t = 0; t < deep; ++t)
         for (int r = 0; r < 4; ++r) part[r] += from_a[threadIdx.y + 8 * r][t] * from_b[threadIdx.x][t];
       for (int r = 0; r < 4; ++r) sum[r] += part[r];
@@ -137,9 +137,8 @@ __global__ void multiply_kernel(Lines a, Lines b, const __grid_constant__ Output
   }
 }
 
-// A few rows of D whose operands' lines start anywhere: some warps of a block multiply the few lines of A with two of
-// B. Every line's start is aligned to a Word; a lane asks for several words of each line before it multiplies the
-// first.
+// Computes a few rows of D from unaligned operands: `warps_per_group` warps multiply the lines of A with two lines of
+// B. Lines are aligned to `Word`; a lane issues several loads per line before it multiplies.
 constexpr int dot_warps = 8, dot_columns = 2, dot_words = 4;
 template <class T, class Word> __device__ void add_dot(float& sum, const Word& a, const Word& b) {
   const auto* const x = reinterpret_cast<const std::uint16_t*>(&a);
@@ -149,8 +148,7 @@ template <class T, class Word> __device__ void add_dot(float& sum, const Word& a
     sum += tile::sm90::unpack<T>(x[q]).x * tile::sm90::unpack<T>(y[q]).x;
 }
 
-// *from where `inside`, else zeros. Volatile: so that a compiler does not put off asking until the words are
-// multiplied.
+// Loads *from, or zeros unless `inside`. `volatile` keeps the compiler from delaying the loads until their use.
 __device__ void ask(uint2& to, const std::uint16_t* from, bool inside) {
   asm volatile(
       "{ .reg .pred p; setp.ne.b32 p, %3, 0; mov.b32 %0, 0; mov.b32 %1, 0; @p ld.global.v2.b32 {%0, %1}, [%2]; }"
@@ -208,7 +206,7 @@ template <class T, class Word, int rows> __global__ void __launch_bounds__(dot_w
       }
 #pragma unroll
       for (int u = 0; u < dot_words; ++u)
-        if (at - lane * wide + u * step < whole) multiply(x[u], y[u]);  // for the whole warp
+        if (at - lane * wide + u * step < whole) multiply(x[u], y[u]);  // Uniform in the warp
     }
     if (warp == first && whole + lane < k) {
       std::uint16_t x[rows], y[dot_columns];
@@ -245,9 +243,8 @@ Lines lines(const TileOperand& x) {
 
 namespace {
 
-// Dependent, as the products are: launched while the kernel before still runs. The products want all of a
-// multiprocessor's shared memory; one that runs a kernel with another split between shared memory and cache would first
-// have to fall idle.
+// Launches with programmatic dependence, as products do, and with the largest shared memory carveout: a multiprocessor
+// must be idle to change the carveout, and products need all shared memory.
 template <class Kernel, class... Arguments>
 cudaError_t start(Kernel* kernel, dim3 blocks, int threads, cudaStream_t stream, const Arguments&... arguments) {
   cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
@@ -279,12 +276,12 @@ template <class Word> cudaError_t start_turn(const Source& from, std::uint16_t* 
   return start(turn_kernel<Word>, blocks, copy_threads, stream, from, to, line);
 }
 
-// The lowest bits of where lines start, in bytes.
+// Returns the bitwise or of the address and the byte strides of lines, whose low bits give the alignment.
 std::uintptr_t starts(const void* data, Index line, Index matrices, Index batch_stride) {
   return reinterpret_cast<std::uintptr_t>(data) | static_cast<std::uintptr_t>(line) * 2 |
          (matrices > 1 ? static_cast<std::uintptr_t>(batch_stride) * 2 : 0);
 }
-// Bytes that every line's start is a multiple of.
+// Returns the alignment of all lines in bytes.
 int alignment(const Source& x) {
   const std::uintptr_t bits = starts(x.data, x.line, x.matrices, x.batch_stride);
   if (bits % 16 == 0) return 16;
@@ -292,7 +289,7 @@ int alignment(const Source& x) {
 }
 
 template <class T, class Word> cudaError_t start_gemv(const TileProblem& t, const Output& d, cudaStream_t stream) {
-  int sharers = 1;  // warps of two columns: as many as have something to ask for at once
+  int sharers = 1;  // Warps per two columns; doubled while each has a full iteration of loads
   while (sharers < dot_warps && t.k * 2 > static_cast<Index>(sizeof(Word)) * sharers * 32 * dot_words) sharers *= 2;
   const Index columns = dot_columns * (dot_warps / sharers);
   const dim3 blocks(static_cast<unsigned>((t.n + columns - 1) / columns),

@@ -1,5 +1,5 @@
-// Kernels beside the tiles: one that copies an operand to lines of 128-byte multiples, one for a few rows of D, and one
-// that multiplies anything, slowly. Internal to the CUDA product.
+// Kernels without tiles: copies of operands to lines aligned to 128 bytes, products with a few rows of D, and a slow
+// product of any operands. Internal to the CUDA product.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,14 +9,14 @@
 
 namespace ridge::ops::cuda {
 
-// As `from`, or as `turned(from)`, with lines of copied_line elements.
+// Copies `from`, transposed if `transpose`, to lines of `copied_line_elements`.
 cudaError_t copy_lines(const TileOperand& from, bool turn, void* to, std::int64_t batch, cudaStream_t stream);
 
-// Up to most_gemv_rows rows of D from operands that are contiguous along k and start anywhere, with nothing copied.
+// Computes up to `max_gemv_rows` rows of D from unaligned operands that are contiguous along k, without copies.
 cudaError_t multiply_gemv(const TileProblem& t, tile::Stored in, const tile::OutputOnTarget& output,
                           cudaStream_t stream);
 
-// D by its rows; finishing as `output` says (its maps are not used).
+// Computes any product with the epilogue of `output`, whose tensor maps are not used.
 cudaError_t multiply_plainly(const TileProblem& t, tile::Stored in, const tile::OutputOnTarget& output,
                              cudaStream_t stream);
 

@@ -19,13 +19,13 @@ std::optional<std::string> refuse_groups(const MatmulProblem& p) {
   if (!p.grouped) return std::nullopt;
   const bool is_a = p.a.batch_stride != 0;
   if (is_a || p.d.batch_stride != 0)
-    return fmt::format("{}: expected a batch stride of 0 where rows lie in groups, which are of one matrix, found {}",
+    return fmt::format("{}: expected a batch stride of 0 for grouped rows of one matrix, found {}",
                        is_a ? "a" : "d", (is_a ? p.a : p.d).batch_stride);
   if (settled(p.d, p.m, p.n).col_stride != 1)
-    return "d: expected contiguous rows where they lie in groups, found contiguous columns";
+    return "d: expected contiguous rows for grouped rows, found contiguous columns";
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
   if (p.m > most || p.batch >= most)
-    return fmt::format("expected at most {} rows in groups, and as many groups, found {} and {}", most, p.m, p.batch);
+    return fmt::format("expected at most {} grouped rows and fewer groups, found {} and {}", most, p.m, p.batch);
   return std::nullopt;
 }
 
@@ -33,7 +33,7 @@ std::optional<std::string> refuse_starts(const MatmulCall& call) {
   const MatmulProblem& p = call.problem;
   if (!p.grouped || p.batch == 0 || p.m == 0) return std::nullopt;
   if (call.starts == nullptr)
-    return "starts: expected a number for each group and one behind them, found a null pointer";
+    return "starts: expected a number for each group and one more, found a null pointer";
   for (std::int64_t i = 0; i <= p.batch; ++i) {
     const std::int64_t least = i == 0 ? 0 : call.starts[i - 1];
     if (call.starts[i] < least || call.starts[i] > p.m)

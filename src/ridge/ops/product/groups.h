@@ -1,4 +1,4 @@
-// What a grouped problem (problem.h) must be like, on any target, and a product's groups one by one.
+// Validation of grouped problems (problem.h) on any target, and extraction of single groups.
 #pragma once
 
 #include <optional>
@@ -8,12 +8,12 @@
 
 namespace ridge::ops {
 
-// What stands in the way, as a sentence; none: there is nothing, or the problem is not grouped.
+// Returns why the grouped problem is invalid; nullopt if it is valid or not grouped.
 std::optional<std::string> refuse_groups(const MatmulProblem& problem);
-// The same of where groups begin, which is read.
+// Returns why `call.starts`, which must be readable here, is invalid; nullopt if valid or not grouped.
 std::optional<std::string> refuse_starts(const MatmulCall& call);
 
-// Group `i` of a call that is not refused, as a product of its own.
+// Returns group `i` of a valid call as a separate product.
 MatmulCall group_of(const MatmulCall& call, std::int64_t i);
 
 }  // namespace ridge::ops

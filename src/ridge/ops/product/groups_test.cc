@@ -1,4 +1,4 @@
-// What of groups is refused, on any target; how a device plans them; and what their tiles move.
+// Tests validation of groups on all targets, plans on a device, and the traffic of tiles.
 #include "ridge/ops/product/groups.h"
 
 #include <gtest/gtest.h>
@@ -25,21 +25,21 @@ TEST(Groups, WhatIsRefusedIsSaid) {
   MatmulProblem p = grouped(3, 10, 4, 8);
   EXPECT_EQ(refuse_groups(p), std::nullopt);
   p.a.batch_stride = 80;
-  EXPECT_EQ(refuse(p), "a: expected a batch stride of 0 where rows lie in groups, which are of one matrix, found 80");
+  EXPECT_EQ(refuse(p), "a: expected a batch stride of 0 for grouped rows of one matrix, found 80");
   EXPECT_EQ(cuda::refuse(p), refuse(p));
   p = grouped(3, 10, 4, 8);
   p.d.batch_stride = 40;
-  EXPECT_EQ(refuse(p), "d: expected a batch stride of 0 where rows lie in groups, which are of one matrix, found 40");
+  EXPECT_EQ(refuse(p), "d: expected a batch stride of 0 for grouped rows of one matrix, found 40");
   p.d = {DType::bf16, 1, 10};
-  EXPECT_EQ(cuda::refuse(p), "d: expected contiguous rows where they lie in groups, found contiguous columns");
+  EXPECT_EQ(cuda::refuse(p), "d: expected contiguous rows for grouped rows, found contiguous columns");
   EXPECT_EQ(refuse(p), cuda::refuse(p));
   p = grouped(3, std::int64_t{1} << 31, 4, 8);
-  EXPECT_EQ(cuda::refuse(p), "expected at most 2147483647 rows in groups, and as many groups, found 2147483648 and 3");
+  EXPECT_EQ(cuda::refuse(p), "expected at most 2147483647 grouped rows and fewer groups, found 2147483648 and 3");
 }
 
 TEST(Groups, StartsAreLookedAtWhereTheyCanBeRead) {
   MatmulCall call{.problem = grouped(3, 10, 4, 8)};
-  EXPECT_EQ(refuse_starts(call), "starts: expected a number for each group and one behind them, found a null pointer");
+  EXPECT_EQ(refuse_starts(call), "starts: expected a number for each group and one more, found a null pointer");
   const auto said = [&](std::vector<std::int32_t> starts) {
     call.starts = starts.data();
     return refuse_starts(call).value_or("");
@@ -64,7 +64,7 @@ TEST(Groups, OneGroupIsAProductOfItsOwn) {
   EXPECT_FALSE(second.problem.grouped);
   EXPECT_EQ(second.a, data.data() + 3 * 8);
   EXPECT_EQ(second.b, data.data() + 4 * 8);
-  EXPECT_EQ(second.epilogue.bias.data, data.data() + 2);  // four of two bytes
+  EXPECT_EQ(second.epilogue.bias.data, data.data() + 2);  // Four elements of two bytes
   EXPECT_EQ(second.epilogue.scale.data, nullptr);
 }
 
@@ -77,8 +77,8 @@ TEST(Groups, StartsOfAProductThatIsNotGroupedAreNotLookedAt) {
   EXPECT_EQ(refuse_starts(call), std::nullopt);
 }
 
-// Short groups on the side where tiles may be narrow, long ones where they are tall; no more blocks than there can be
-// tiles, and nothing is read before the kernel that may say where groups begin has ended.
+// Short groups use swapped, narrow tiles and long groups tall tiles. There are at most as many blocks as possible
+// tiles, and no prefetch, because an earlier kernel may write the starts of groups.
 TEST(Groups, AreServedByRowsOfTheMenuOfTheirOwn) {
   for (const auto [groups, m] : {std::pair<int, int>{64, 64}, {8, 8192}, {256, 100}, {1, 1}})
     for (const bool along_n : {false, true}) {
@@ -101,14 +101,14 @@ TEST(Groups, AreServedByRowsOfTheMenuOfTheirOwn) {
       EXPECT_FALSE(cuda::planned(alone, std::size_t{64} << 20, an_h200(), {config}));
 }
 
-// Groups of 200, 0 and 130 rows have 2, 0 and 2 rows of tiles of 128; D is written once, B of the empty group not read.
+// Groups of 200, 0 and 130 rows have 2, 0 and 2 rows of tiles. D is written once; B of the empty group is not read.
 TEST(Groups, TilesMoveWhatTheirGroupsHave) {
   const std::vector<std::int32_t> starts{0, 200, 200, 330};
   const MatmulTraffic t = trace_tiles(grouped(3, 330, 300, 100), {.blocks = 3, .starts = starts.data()});
   EXPECT_EQ(t.items, 4 * 3);
   EXPECT_EQ(t.d.global_bytes, 330 * 300 * 2);
   EXPECT_EQ(t.b.global_bytes, 4 * 300 * 100 * 2);
-  // Boxes of 128 rows begin where their group does and end at the matrix's edge: 0, 128 (of 330), 200 and 328.
+  // Boxes of 128 rows start with their group and end at the edge of the matrix: at rows 0, 128, 200 and 328 of 330.
   EXPECT_EQ(t.a.global_bytes, 3 * (128 + 128 + 128 + 2) * 100 * 2);
 }
 

@@ -1,4 +1,4 @@
-// How a problem's layouts look to the texts on a CPU. Internal to the kernels.
+// Conversion of a problem's layouts to the views of the CPU kernels. Internal to the kernels.
 #pragma once
 
 #include <utility>
@@ -9,7 +9,7 @@
 
 namespace ridge::ops {
 
-// An extent of at most 1 has no stride; say that it is contiguous, so that only the strides that exist decide.
+// Sets the strides of extents of at most 1, which are never used, so that such an axis counts as contiguous.
 inline MatrixLayout settled(MatrixLayout layout, std::int64_t rows, std::int64_t cols) {
   if (cols <= 1) layout.col_stride = 1;
   if (rows <= 1 && layout.col_stride != 1) layout.row_stride = 1;
@@ -26,15 +26,15 @@ inline MatmulProblem transposed(const MatmulProblem& p) {
   return {p.batch, p.n, p.m, p.k, transposed(p.b), transposed(p.a), transposed(p.d)};
 }
 
-// The matrix as the text sees it: its first coordinate runs along an axis of the output, its second along k.
+// Returns the view that the kernel definition expects: rows along an axis of the output, columns along k.
 inline tile::Matrix seen(const MatrixLayout& layout, const void* data, std::int64_t rows, std::int64_t k) {
   const MatrixLayout x = settled(layout, rows, k);
   return {data, rows, k, x.row_stride, x.col_stride, x.batch_stride};
 }
 
-// How many threads a product gets of those that were asked for (0: all cores). Waking another one costs some 5 us: what
-// one thread computes (100 GFLOP/s) in twice that time or reads (30 GB/s) in that time is not worth sharing. Thread
-// counts change no bit of the result.
+// Returns the number of threads for a product: `threads`, all cores for 0, or 1 for a small product. Waking a thread
+// costs about 5 us, so a product is small if one thread computes it in 10 us (at 100 GFLOP/s) or reads it in 5 us (at
+// 30 GB/s). The number of threads does not change the result.
 inline int threads_for(const MatmulProblem& p, int threads) {
   const auto real = [](std::int64_t x) { return static_cast<double>(x); };
   const double flops = 2 * real(p.batch) * real(p.m) * real(p.n) * real(p.k);

@@ -11,18 +11,18 @@ namespace {
 struct Tile {
   double m, n;
 };
-// Of libraries' kernels: 64 to 256 rows, 8 to 256 columns; each also with rows and columns exchanged.
+// Tile shapes of library kernels; each is also tried with rows and columns exchanged.
 constexpr Tile tiles[] = {{64, 8},    {64, 16},  {64, 32},   {64, 64},   {64, 96},   {64, 128},  {64, 192},
                           {64, 256},  {128, 32}, {128, 64},  {128, 96},  {128, 128}, {128, 160}, {128, 192},
                           {128, 256}, {256, 64}, {256, 128}, {192, 128}, {256, 96}};
 constexpr double pieces[] = {1, 2, 3, 4, 6, 8, 12, 16};
-constexpr double depth = 64;         // of a step
-constexpr double small_tile = 4096;  // results, up to which a step waits less
+constexpr double depth = 64;         // k per step
+constexpr double small_tile = 4096;  // Tiles of up to this many results have shorter steps
 constexpr double small_share = 0.8;
 
 double both(double x, double y, double power) {
   const double longer = std::max(x, y), shorter = std::min(x, y);
-  // Where the shorter one hardly shows there is nothing to compute.
+  // Saves two powers where the shorter time hardly counts.
   if (shorter < 0.02 * longer) return longer;
   return longer * portable::pow(1 + portable::pow(shorter / longer, power), 1 / power);
 }
@@ -31,7 +31,7 @@ struct Asked {
   const LibraryProduct& p;
   const LibraryMachine& machine;
   const LibraryNumbers& n;
-  double memory_s, results_s;  // of all bytes; of the results', stored as f32
+  double memory_s, results_s;  // Time to move all bytes; time to move the results in f32
 };
 
 double step_seconds(const Asked& x, const Tile& tile) {

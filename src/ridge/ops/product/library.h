@@ -1,7 +1,7 @@
-// How long a product takes in a library whose kernels are not known: tiles over cores in waves, pieces of k, and the
-// best of them, as a library's heuristic finds it. Ten numbers a machine and dtype, fitted by `ridge calibrate`; what a
-// machine's file does not hold is another machine's, as shares of its peaks. Waves of 18 sizes of tiles and both
-// orientations, with k in up to 16 pieces, are tried: which tile a library takes is inferred, not known.
+// Time model of products in a library whose kernels are unknown. It takes the fastest of 19 tile shapes in both
+// orientations with up to 16 splits of k, in waves over the cores, because a library's heuristic would choose it.
+// `ridge calibrate` fits ten numbers per machine and dtype. A machine file without them uses another machine's, scaled
+// by the peaks.
 #pragma once
 
 #include <array>
@@ -11,19 +11,19 @@
 namespace ridge::ops {
 
 struct LibraryNumbers {
-  double launch_s = 0;        // of any product
-  double compute = 0;         // of the matrix unit's peak
-  double memory = 0;          // of the memory's peak
-  double step_s = 0;          // of 64 of k at least: the latency of a step
-  double tile_s = 0;          // of 128 x 128 results: what a tile takes beside its steps
-  double split_s = 0;         // of adding pieces of k
-  double overlap = 0;         // how well bytes and cycles overlap: 1 one after the other, 8 the longer
-  double slowdown = 0;        // share that the power limit adds to a long busy product
-  double l2_bytes_per_s = 0;  // that the cores get together
-  double reach = 0;           // of the cores' number, whose loads fill the memory's lines: 1 / share
+  double launch_s = 0;        // Launch overhead
+  double compute = 0;         // Fraction of the peak FLOP/s of the matrix unit
+  double memory = 0;          // Fraction of the peak memory bandwidth
+  double step_s = 0;          // Minimum time of a step of 64 of k
+  double tile_s = 0;          // Fixed time of a tile of 128 x 128 results
+  double split_s = 0;         // Time to add the splits of k
+  double overlap = 0;         // Overlap exponent of bytes and cycles: 1 adds them, 8 takes nearly the longer
+  double slowdown = 0;        // Slowdown of long compute-bound products by the power limit
+  double l2_bytes_per_s = 0;  // L2 bandwidth of all cores together
+  double reach = 0;           // Total cores / cores that saturate the memory bandwidth
 };
 struct NamedLibraryNumber {
-  std::string_view key, unit;  // of a machine file: "library_launch_s"
+  std::string_view key, unit;  // Key in a machine file ("library_launch_s") and its unit
   double LibraryNumbers::*place;
 };
 inline constexpr std::array<NamedLibraryNumber, 10> library_numbers{{
@@ -39,15 +39,15 @@ inline constexpr std::array<NamedLibraryNumber, 10> library_numbers{{
     {"library_reach", "1", &LibraryNumbers::reach},
 }};
 
-struct LibraryMachine {  // by its datasheet
+struct LibraryMachine {  // Peak rates of the datasheet
   double flops_per_s = 0, memory_bytes_per_s = 0, cores = 0;
 };
 struct LibraryProduct {
   double batch = 1, m = 0, n = 0, k = 0;
-  double operand_bytes = 2, result_bytes = 2;  // of an element
+  double operand_bytes = 2, result_bytes = 2;  // Bytes per element
 };
 
-double least_bytes(const LibraryProduct& product);  // each operand read, the result written, once
+double least_bytes(const LibraryProduct& product);  // Each operand read once, the result written once
 double library_seconds(const LibraryProduct& product, const LibraryMachine& machine, const LibraryNumbers& numbers);
 
 }  // namespace ridge::ops

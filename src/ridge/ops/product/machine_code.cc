@@ -19,9 +19,8 @@ namespace ridge::ops::cuda {
 namespace {
 
 constexpr std::string_view cure =
-    "`pip install nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm`, or install the CUDA toolkit, and name the folder of "
-    "both "
-    "in PATH";
+    "`pip install nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm`, or install the CUDA toolkit, and add the folder of both "
+    "to PATH";
 constexpr std::size_t most_bytes = std::size_t{512} << 20;
 
 std::vector<std::string> pieces(std::string_view text, char between) {
@@ -34,7 +33,7 @@ std::vector<std::string> pieces(std::string_view text, char between) {
   return all;
 }
 
-// A file without a name: what a program writes there can be read when it has ended, however much it is.
+// An anonymous file that receives the output of a program. Unlike a pipe it cannot block the program.
 class Capture {
  public:
   Capture() : descriptor_(::memfd_create("ridge", MFD_CLOEXEC)) {}
@@ -54,11 +53,11 @@ class Capture {
 };
 
 struct Ended {
-  int code = 0;  // of the program; 128 and more: a signal
+  int code = 0;  // Exit code; 128 + the number of a signal
   std::string out, complaint;
 };
 
-// Without a shell. nvdisasm is found beside cuobjdump, wherever that was.
+// Runs a program without a shell. `folder` becomes the first of PATH, because cuobjdump calls nvdisasm.
 Result<Ended> call(const std::string& folder, const std::vector<std::string>& arguments) {
   const Capture out, complaint;
   std::vector<std::string> environment{"PATH=" + folder + ":" + (std::getenv("PATH") ? std::getenv("PATH") : "")};
@@ -91,14 +90,14 @@ std::optional<std::string> holding(const std::vector<std::string>& folders, cons
   return std::nullopt;
 }
 
-// cuobjdump warns of every part of the binary that does not have the function; what is wrong it says as "fatal".
+// cuobjdump warns about every part of the binary without the function. Returns its "fatal" line or the first line.
 std::string reason(const std::string& complaint) {
   for (const std::string& line : pieces(complaint, '\n'))
     if (line.find("fatal") != std::string::npos) return line;
   return complaint.substr(0, complaint.find('\n'));
 }
 
-// Calls `part` with each stretch of the listing that begins at a line which starts like this.
+// Calls `part` with each section of the listing that begins with `start`.
 template <class Part> void for_parts(std::string_view listing, std::string_view start, const Part& part) {
   for (std::size_t at = listing.find(start); at != std::string_view::npos;) {
     const std::size_t next = listing.find(start, at + start.size());
@@ -111,11 +110,11 @@ template <class Part> void for_parts(std::string_view listing, std::string_view 
 
 std::string_view name(CodeText what) { return what == CodeText::sass ? "SASS" : "PTX"; }
 
-// As nvcc mangles tile::sm90::run<MenuKernel<config, in>>.
+// Must match the mangled name of tile::sm90::run<MatmulKernel<config, in>>.
 std::string kernel_symbol(int config, DType in) {
   const char* const type = in == DType::bf16 ? "4Bf16" : "3F16";
   return fmt::format(
-      "_ZN5ridge4tile4sm903runINS_3ops4cuda10MenuKernelILi{}ENS_{}EEEEEvNT_7GlobalsENS1_7ProblemENS1_6RowsOfIS8_EE",
+      "_ZN5ridge4tile4sm903runINS_3ops4cuda12MatmulKernelILi{}ENS_{}EEEEEvNT_7GlobalsENS1_7ProblemENS1_6RowsOfIS8_EE",
       config, type);
 }
 
@@ -148,7 +147,7 @@ std::optional<std::string> ptx_of(std::string_view listing, std::string_view sym
     text = text.substr(1, text.find("\nFatbin ", 1));
     if (text.find(entry) == std::string_view::npos) return;
     std::string entry_text;
-    while (!text.empty()) {  // what stands before the first entry, then entry by entry
+    while (!text.empty()) {  // The header, then one entry per iteration
       const std::size_t next = std::min(text.find("\n.visible .entry ", 1), text.size());
       if (!text.starts_with("\n.visible .entry ") || text.substr(1).starts_with(entry))
         entry_text += text.substr(0, next);
@@ -178,7 +177,7 @@ Result<std::string> code_text(int config, DType in, CodeText what, const std::ve
   auto text = what == CodeText::sass ? sass_of(ended->out, symbol) : ptx_of(ended->out, symbol);
   if (text) return *std::move(text);
   return absent_error(fmt::format("{}/cuobjdump finds no {} of {} in this binary", *folder, name(what), symbol),
-                      "take the cuobjdump of the toolkit that ridge was built with, or a later one");
+                      "use the cuobjdump of the toolkit that built ridge, or a later one");
 }
 
 }  // namespace ridge::ops::cuda

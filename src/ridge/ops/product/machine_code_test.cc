@@ -1,4 +1,5 @@
-// What `ridge kernels NAME --sass` and `--ptx` print: found in the binary, cut out of the toolkit's listing.
+// Tests of `ridge kernels NAME --sass` and `--ptx`: kernels are found in the binary and extracted from cuobjdump's
+// listing.
 #include "ridge/ops/product/machine_code.h"
 
 #include <fmt/format.h>
@@ -18,12 +19,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A static library gives a program only what it names: this names the kernels, so that this binary holds them.
+// References the kernels, so that the linker takes them from the static library.
 auto* const volatile kernels_are_linked = &config_facts;
 
 bool has_cuda() { return refusal(ask_device()).value_or(Error{}).message != refusal({})->message; }
 
-// A folder with a cuobjdump of the test's own.
+// Provides a folder with a fake cuobjdump.
 class MachineCodeTest : public testing::Test {
  protected:
   void write_tool(const std::string& script) const {
@@ -69,7 +70,7 @@ TEST(MachineCode, CutsAnEntryOutOfAText) {
 
 constexpr bool is_compiled(std::size_t config) { return RIDGE_WHOLE_MENU || in_sample(config); }
 
-// The names are written by hand; a kernel that is registered has its name in the binary's text.
+// `kernel_symbol` spells mangled names by hand; the binary contains the names of registered kernels.
 TEST(MachineCode, NamesKernelsThatTheBinaryHolds) {
   if (!has_cuda()) GTEST_SKIP() << "this build has no CUDA kernels";
   const std::string binary = read_file("/proc/self/exe", std::size_t{1} << 30).value();
@@ -91,14 +92,14 @@ TEST_F(MachineCodeTest, SaysWhatIsMissing) {
   EXPECT_EQ(
       found.error().text(),
       "expected cuobjdump, which lists PTX, in PATH, in $CUDA_HOME/bin or in /usr/local/cuda/bin, found none\n"
-      "  hint: `pip install nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm`, or install the CUDA toolkit, and name the "
-      "folder of both in PATH\n");
+      "  hint: `pip install nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm`, or install the CUDA toolkit, and add the "
+      "folder of both to PATH\n");
 }
 
 TEST_F(MachineCodeTest, AsksTheToolAndSaysItsReasons) {
   if (!has_cuda()) GTEST_SKIP() << "this build has no CUDA kernels";
   const std::string symbol = kernel_symbol(1, DType::f16);
-  // Found by PATH, which begins with its own folder: nvdisasm lies there as well.
+  // PATH must begin with the folder of cuobjdump, where nvdisasm is, too.
   write_tool(
       "echo 'cuobjdump warning : not here' >&2\nprintf '\\t\\tFunction : %s\\n%s %s ' $3 $1 $2\n"
       "[ -r $4 ] && printf '%s\\n\\t\\t.....\\n' ${PATH%%:*}\n");
@@ -118,7 +119,7 @@ TEST_F(MachineCodeTest, AsksTheToolAndSaysItsReasons) {
             fmt::format("{}/cuobjdump ended with exit code 137: ", folder_));
 }
 
-// The toolkit's own, where it is: every compiled config has both texts, in both dtypes' kernels.
+// Uses the toolkit's cuobjdump, if there is one, for SASS of the first config and PTX of the last.
 TEST(MachineCode, ReadsThisBinary) {
   if (!has_cuda()) GTEST_SKIP() << "this build has no CUDA kernels";
   const auto folders = toolkit_folders();

@@ -1,5 +1,5 @@
-// D[m, n] = A[m, k] * B[n, k] transposed. Each work item owns one tile of D; the loop over k is the pipeline. With
-// tiles of 128 x 128 a work item reads 256 elements and does 2 * 128 * 128 FLOPs for each k: 64 FLOPs a bf16 byte.
+// Kernel definition of D[m, n] = A[m, k] * B[n, k] transposed. Each work item computes one tile of D and pipelines the
+// loop over k. A 128 x 128 tile reads 256 elements and does 2 * 128 * 128 FLOPs for each k: 64 FLOPs per bf16 byte.
 #pragma once
 
 #include "ridge/ops/product/config.h"

@@ -19,7 +19,7 @@ std::string roles_name(const MatmulConfig& c) {
   return c.consumers > 1 ? "cooperative" : "single";
 }
 
-// As D = A * B has them, before a swap.
+// Returns the layouts of D = A * B, before a swap.
 std::string layouts_name(const MatmulConfig& c) {
   const tile::Major a = c.swap ? c.b : c.a, b = c.swap ? c.a : c.b;
   return std::string(a == tile::Major::k ? "k" : "m") + (b == tile::Major::k ? "k" : "n");
@@ -35,13 +35,13 @@ std::string menu_name(int config) {
 namespace cuda {
 namespace {
 
-constexpr int plain_tile = 32;  // the plain kernel's squares
+constexpr int plain_tile = 32;  // Tile of the plain kernel
 
-// What counts against a candidate, as shares; the one that grew most over the winner's is named.
+// Disadvantages of a candidate, as fractions. The one with the largest increase over the best plan is reported.
 struct Costs {
-  double idle;    // of the multiprocessors in the last wave
-  double beyond;  // of what is computed, outside D
-  double loads;   // bytes into shared memory for each that is multiplied
+  double idle;    // Idle multiprocessors in the last wave
+  double beyond;  // Computation outside D
+  double loads;   // Bytes loaded into shared memory per multiply-add
 };
 Costs costs(const Tiled& x, int multiprocessors) {
   const MatmulConfig& c = x.config;
@@ -58,8 +58,8 @@ TilePlan described(const MatmulPlan& plan) {
 }
 
 std::string why(const MatmulProblem& p, const MatmulPlan& best, const MatmulPlan& candidate, int multiprocessors) {
-  if (best.path != MatmulPlan::Path::tiles) return "the winner needs no tiles";
-  if (candidate.path != MatmulPlan::Path::tiles) return "reads the few rows again for every two columns";
+  if (best.path != MatmulPlan::Path::tiles) return "the chosen plan needs no tiles";
+  if (candidate.path != MatmulPlan::Path::tiles) return "rereads the rows of A for every two columns";
   if (candidate.config == best.config && candidate.splits == best.splits && candidate.split_mode != best.split_mode)
     return std::string(split_text(candidate.split_mode).meaning);
   if (candidate.config == best.config && candidate.splits == best.splits)
@@ -73,7 +73,7 @@ std::string why(const MatmulProblem& p, const MatmulPlan& best, const MatmulPlan
   return why_slower(tiled(best), tiled(candidate), multiprocessors);
 }
 
-// The best of each config, and of the winner's config the second.
+// Returns the best plan of each other config and the second best of the chosen config.
 std::vector<Candidate> next_best(const MatmulCall& call, const MatmulPlan& best, double epilogue_s,
                                  const DeviceNumbers& device) {
   std::vector<Candidate> out;
@@ -85,7 +85,7 @@ std::vector<Candidate> next_best(const MatmulCall& call, const MatmulPlan& best,
   return out;
 }
 
-// Of what a product's sums end in, each element once.
+// Returns the bytes of all epilogue operands, each element once.
 double epilogue_bytes(const MatmulCall& call) {
   const MatmulProblem& p = call.problem;
   const auto along = [](std::int64_t stride, std::int64_t extent) {
@@ -100,7 +100,7 @@ double epilogue_bytes(const MatmulCall& call) {
   return bytes;
 }
 
-// What is copied to lines that the copy engine reads, before the product: each element read and written.
+// Returns the bytes moved by copies of operands before the product: each element is read and written.
 std::int64_t copied_bytes(const MatmulProblem& p, const MatmulPlan& plan) {
   const auto moved = [&](const MatrixLayout& x, std::int64_t extent) {
     return 2 * (x.batch_stride == 0 ? 1 : p.batch) * extent * p.k * bits(x.dtype) / 8;
@@ -126,7 +126,7 @@ MovedBytes moved(const MatmulCall& given, const MatmulPlan& plan, const DeviceNu
   if (plan.path == MatmulPlan::Path::nothing) return {};
   MatmulCall call = plan.exchanged ? exchanged(given) : given;
   TileOrder order = order_of(plan, device);
-  const std::int64_t copied = copied_bytes(call.problem, plan);  // of all groups, whether they have rows or not
+  const std::int64_t copied = copied_bytes(call.problem, plan);  // Includes groups without rows
   call.problem = alike(call.problem);
   order.cache_bytes = device.l2_bytes;
   const MatmulTraffic all = trace_tiles(call.problem, order, call.epilogue);
@@ -143,7 +143,8 @@ double seconds_without_epilogue(const MatmulProblem& problem, const MatmulPlan& 
   return device.launch_s + std::max(flop / flop_per_s, product_bytes(problem) / device.memory_bytes_per_s);
 }
 
-// The same product where every line starts at a multiple of 16 bytes, if this one's do not.
+// Returns the product padded to lines aligned to 16 bytes, if copies or stores of single elements suffer from
+// alignment.
 std::optional<PlanFacts::Padded> padded(const PlanFacts& known, const MatmulProblem& problem,
                                         const DeviceNumbers& device) {
   const bool copies =
@@ -166,10 +167,10 @@ std::string plan_name(const MatmulPlan& plan) {
 
 SplitText split_text(tile::SplitMode split_mode) {
   switch (split_mode) {
-    case tile::SplitMode::split_k: return {"split_k", "the last piece of k adds all"};
-    case tile::SplitMode::cluster_split_k: return {"cluster_split_k", "the pieces of k are a cluster's blocks"};
-    case tile::SplitMode::stream_k: return {"stream_k", "every block has an equal run of all stages"};
-    case tile::SplitMode::cooperative_split_k: return {"cooperative_split_k", "the pieces of k wait for each other"};
+    case tile::SplitMode::split_k: return {"split_k", "the last split of k adds all partial sums"};
+    case tile::SplitMode::cluster_split_k: return {"cluster_split_k", "the splits of k are the blocks of a cluster"};
+    case tile::SplitMode::stream_k: return {"stream_k", "every block computes an equal run of all stages"};
+    case tile::SplitMode::cooperative_split_k: return {"cooperative_split_k", "the splits of k wait for each other"};
   }
   return {};
 }
@@ -182,21 +183,21 @@ SplitText split_text(const MatmulPlan& plan) {
 std::string why_slower(const Tiled& best, const Tiled& candidate, int multiprocessors) {
   const Costs a = costs(best, multiprocessors), b = costs(candidate, multiprocessors);
   if (candidate.splits > best.splits)
-    return fmt::format("adds {} pieces of the sum where {} do", candidate.splits, best.splits);
+    return fmt::format("adds {} splits of k; the chosen plan adds {}", candidate.splits, best.splits);
   const double idle = b.idle - a.idle, beyond = b.beyond - a.beyond, loads = b.loads / a.loads - 1;
   if (beyond > std::max(idle, loads) && beyond > 0.01)
-    return fmt::format("{:.0f} % of what it computes lies beyond the edges, where the winner's is {:.0f} %",
+    return fmt::format("{:.0f} % of its work is outside the result, {:.0f} % in the chosen plan",
                        100 * b.beyond, 100 * a.beyond);
   if (idle > loads && idle > 0.01)
-    return fmt::format("{} wave{} with {:.0f} % idle, where the winner idles {:.0f} %", candidate.waves,
+    return fmt::format("{} wave{} with {:.0f} % idle, {:.0f} % in the chosen plan", candidate.waves,
                        candidate.waves == 1 ? "" : "s", 100 * b.idle, 100 * a.idle);
   if (loads > 0.01) return fmt::format("loads {:.0f} % more for each product", 100 * loads);
   if (candidate.splits < best.splits)
-    return fmt::format("one block walks {} times as much of k", best.splits / std::max(candidate.splits, 1));
-  return "nearly the same: fixed costs decide";
+    return fmt::format("each block processes {} times as much of k", best.splits / std::max(candidate.splits, 1));
+  return "nearly equal: fixed costs decide";
 }
 
-// What the sums end in comes on top: at worst nothing hides it.
+// Adds the full time of the epilogue operands: in the worst case nothing hides it.
 Forecast forecast(const MatmulCall& given, const DeviceNumbers& device) {
   const MatmulPlan plan = choose(given, plan_workspace_bytes, device);
   MatmulCall call = given;

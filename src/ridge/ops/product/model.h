@@ -1,4 +1,4 @@
-// What a product moves and takes, alone. On a Hopper device from the menu and the planner's closed form.
+// Predictions for a single product: on Hopper from the planner's time model, on a CPU from traced traffic.
 #pragma once
 
 #include "ridge/base/timeline.h"
@@ -10,13 +10,13 @@ namespace ridge::ops {
 Result<Forecast> forecast(const MatmulProblem& problem, const DeviceNumbers& device);
 CpuForecast cpu_forecast(const MatmulProblem& problem, int threads);
 
-// One block of a Hopper kernel as a pipeline: its real text, written down by the trace target and paced with the fitted
-// times. A block of 128 x 256 x 64 with 4 stages loads 48 KiB a stage in 650 cycles, and the first arrives 1400 later;
-// the tensor cores take 1024 for it, so from the second stage on they wait for nothing. `config` of sm90_menu, with
-// both operands contiguous along k (others: an empty timeline); 1 to 64 output tiles, each of 1 to 4096 stages; bf16.
-// Lanes: copies, multiplier, stores, then what each role's first thread does or waits for.
+// Returns the timeline of one block of a Hopper kernel in bf16: the trace target records the kernel definition, and the
+// fitted throughput sets the times. Example: a 128 x 256 x 64 block with 4 stages loads 48 KiB per stage in 650 cycles
+// with 1400 cycles of latency; the tensor cores take 1024 cycles per stage, so they never wait after the first.
+// `config` is an index of `sm90_kernel_configs`; the timeline is empty unless both operands are contiguous along k. Has
+// 1 to 64 tiles of 1 to 4096 stages. Lanes: copies, multiplier, stores, then the first thread of each role.
 Timeline matmul_timeline(int config, int tiles, int stages, double clock_hz);
-// The ports of a block that runs this row of sm90_menu.
+// Returns the throughput of a block of this config.
 BlockPace matmul_pace(int config);
 
 }  // namespace ridge::ops

@@ -1,5 +1,5 @@
-// Chooses the tile, how k is cut and what is copied for a product on Hopper: of all that can serve it, what the model
-// (closed_form.h) says is fastest. Nothing is measured.
+// Chooses tile, splits of k and copies for a product on Hopper: the supported plan with the shortest time in the model
+// (closed_form.h). Nothing is measured.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ TileOperand operand(const void* data, const MatrixLayout& given, std::int64_t ex
   const MatrixLayout x = settled(given, extent, k);
   TileOperand o{data, x.col_stride == 1 ? Major::k : Major::mn, extent, k, 0, x.batch_stride};
   o.line = o.major == Major::k ? x.row_stride : x.col_stride;
-  if (o.lines() <= 1) o.line = copied_line(o);  // never used, but the copy engine looks at it
+  if (o.lines() <= 1) o.line = copied_line(o);  // Unused, but the copy engine validates it
   return o;
 }
 
@@ -150,7 +150,7 @@ std::optional<std::string> refuse(const MatmulCall& call) {
   if (any && p.k > 0 && (!call.a || !call.b))
     return fmt::format("{}: expected device memory, found a null pointer", call.a ? "b" : "a");
   if (any && p.grouped && !call.starts)
-    return "starts: expected device memory that says where groups begin, found a null pointer";
+    return "starts: expected device memory with the starts of groups, found a null pointer";
   const MatmulEpilogue& e = call.epilogue;
   if (auto refusal = refuse_epilogue(e)) return refusal;
   const auto alignment = [](DType x) { return static_cast<std::uintptr_t>(bits(x) / 8); };
@@ -169,8 +169,8 @@ std::optional<std::string> refuse(const MatmulCall& call) {
 
 namespace {
 
-// An operand of few columns that are contiguous along the output is fetched in lines of a few bytes, one whose lines
-// start at odd multiples of 16 bytes in two sectors for one.
+// Narrow operands, contiguous along a short output axis, are loaded in lines of a few bytes. Lines that start at odd
+// multiples of 16 bytes take two sectors for one.
 bool is_narrow(const TileOperand& x) { return x.major == Major::mn && x.extent < 64; }
 bool straddles(const TileOperand& x) { return x.line % 16 != 0; }
 int granule(const TileOperand& x) { return static_cast<int>(std::gcd<std::int64_t>(x.line * 2, 128)); }
@@ -179,7 +179,7 @@ double product(std::int64_t x, std::int64_t y) { return static_cast<double>(x) *
 double result_bytes(const TileProblem& t, DType out) {
   return static_cast<double>(t.results()) * product(t.m, t.n) * bits(out) / 8;
 }
-// Groups that may have rows; the others' matrices are not read.
+// Returns how many groups can have rows; matrices of empty groups are not read.
 std::int64_t products(const TileProblem& t) { return t.grouped ? std::min(t.batch, t.m) : t.batch; }
 double minimum_bytes(const TileProblem& t, DType out) {
   const double matrices_a = static_cast<double>(t.a.batch_stride ? t.batch : 1);
@@ -187,8 +187,8 @@ double minimum_bytes(const TileProblem& t, DType out) {
   return result_bytes(t, out) + 2 * (matrices_a * product(t.m, t.k) + matrices_b * product(t.n, t.k));
 }
 
-// How many times as many tiles groups have of which each is half as long as the one before it, eight in turn, as those
-// that are all of the mean length.
+// Returns the tiles of uneven groups over the tiles of groups of the mean length. Uneven groups have eight lengths,
+// each half of the previous one.
 double tiles_of_uneven(std::int64_t mean, int tile) {
   double parts = 0, tiles = 0;
   for (int j = 0; j < 8; ++j) parts += std::exp2(-j);
@@ -196,7 +196,7 @@ double tiles_of_uneven(std::int64_t mean, int tile) {
     tiles += std::ceil(std::round(8 * static_cast<double>(mean) * std::exp2(-j) / parts) / tile);
   return tiles / (8 * std::ceil(static_cast<double>(mean) / tile));
 }
-// How long groups are nobody knows before: the mean of what it takes where they are alike, and where they are uneven.
+// The lengths of groups are unknown when planning: returns the mean of the times for uniform and for uneven groups.
 double grouped_seconds(const MatmulConfig& c, const TileWork& alike, const DeviceNumbers& device,
                        const ProductModel& model) {
   TileWork uneven = alike;
@@ -205,7 +205,7 @@ double grouped_seconds(const MatmulConfig& c, const TileWork& alike, const Devic
   return (predicted_seconds(c, alike, {}, device, model) + predicted_seconds(c, uneven, {}, device, model)) / 2;
 }
 
-// However the rows lie in their groups.
+// Returns the maximum number of tiles over all lengths of groups.
 std::int64_t most_grouped_tiles(const MatmulConfig& c, const TileProblem& t) {
   const int along = c.swap ? c.n : c.m, across = c.swap ? c.m : c.n;
   return up(t.n, across) * (t.m / along + products(t));
@@ -239,18 +239,18 @@ std::optional<PlannedWork> planned_work(const MatmulCall& call, std::size_t work
   const TileOperand &a = c.swap ? t.b : t.a, &b = c.swap ? t.a : t.b;
   if (a.major != c.a || b.major != c.b) return std::nullopt;
   TileWork w{products(t), a.extent, b.extent, t.k};
-  // How long groups are is not known here: all alike, as far as rows go.
+  // The lengths of groups are unknown: assumes uniform groups.
   if (t.grouped) (c.swap ? w.n : w.m) = up(t.m, w.batch);
   constexpr std::int64_t most = (std::int64_t{1} << 31) - 1024;
   const std::int64_t stages = up(w.k, c.k);
   if (t.m > most || w.m > most || w.n > most || w.k > most || w.batch > most || stages * splits > most)
     return std::nullopt;
-  const std::int64_t tiles_m = up(w.m, c.m * c.cluster_m), tiles_n = up(w.n, c.n * c.cluster_n);  // a cluster's
+  const std::int64_t tiles_m = up(w.m, c.m * c.cluster_m), tiles_n = up(w.n, c.n * c.cluster_n);  // In clusters
   if (tiles_m > most / tiles_n / c.cluster()) return std::nullopt;
   plan.tiles = tiles_m * tiles_n * c.cluster();
   if (plan.tiles > most / w.batch / splits) return std::nullopt;
   plan.tiles *= w.batch;
-  // Of short groups, tiles that want the same weights go together, so that these come from memory once.
+  // For short groups, tiles that read the same weights are adjacent, so that these are read from memory once.
   if (t.grouped && c.swap) plan.raster_rows = 1;
   plan.splits = splits;
   plan.split_mode = split.split_mode;
@@ -259,7 +259,7 @@ std::optional<PlannedWork> planned_work(const MatmulCall& call, std::size_t work
   if (split.split_mode == SplitMode::cooperative_split_k && (c.turns() < 2 || splits > tile::most_cooperative_splits))
     return std::nullopt;
   if (split.split_mode == SplitMode::stream_k) {
-    // What gains: weights that are streamed once, by blocks whose runs are long and whose sums are few.
+    // Restricted to the cases that gain: weights that are read once, long runs of stages and few partial sums.
     if (!c.swap || c.n > 32 || c.a != Major::k || c.cluster() > 1 || stages < 16 || plan.tiles > most / stages ||
         plan.tiles % sms == 0 || plan.tiles * stages < 4 * sms)
       return std::nullopt;
@@ -281,9 +281,9 @@ std::optional<PlannedWork> planned_work(const MatmulCall& call, std::size_t work
   w.minimum_bytes = minimum_bytes(t, call.problem.d.dtype);
   w.result_bytes = result_bytes(t, call.problem.d.dtype);
   const bool saves_bytes = split.split_mode == SplitMode::cluster_split_k || split.split_mode == SplitMode::stream_k;
-  if (saves_bytes && is_busy(w, device)) return std::nullopt;  // of which it has few
-  // What a text calls constant is B, after the exchange of D alone. A copy of A starts when all earlier kernels have
-  // ended, so B may be loaded under it whoever wrote it.
+  if (saves_bytes && is_busy(w, device)) return std::nullopt;  // Compute-bound
+  // The kernel prefetches its constant operand, which is B unless D is transposed. A copy of A starts after all earlier
+  // kernels, so B may be loaded during the copy even if an earlier kernel wrote it.
   plan.prefetch_constants = !t.grouped && !plan.copy_b && (plan.copy_a || (t.constant_b && !is_busy(w, device)));
   w.granule_a = plan.copy_a ? 128 : granule(t.a);
   w.granule_b = plan.copy_b ? 128 : granule(t.b);
@@ -303,7 +303,7 @@ MatmulPlan corrected(const PlannedWork& x, const DeviceNumbers& device) {
   const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(x.plan.config)];
   const SplitK split{x.plan.splits, x.plan.split_mode};
   MatmulPlan plan = x.plan;
-  if (c.grouped) return plan;  // the corrections were made without
+  if (c.grouped) return plan;  // The corrections were fitted without grouped configs
   plan.predicted_s *= correction(features_of(c, x.work, split, device, plan.predicted_s));
   return plan;
 }
@@ -350,7 +350,7 @@ std::optional<MatmulPlan> planned_gemv(const MatmulCall& call, const DeviceNumbe
   return plan;
 }
 
-// Every plan of tiles, a config's side by side, with the closed form's time.
+// Returns every plan of tiles with the time of the closed form; plans of one config are adjacent.
 std::vector<PlannedWork> planned_works(const MatmulCall& call, std::size_t workspace_bytes,
                                        const DeviceNumbers& device) {
   const std::vector<SplitK> all = split_options(call, device);
@@ -365,7 +365,6 @@ std::vector<PlannedWork> planned_works(const MatmulCall& call, std::size_t works
 
 }  // namespace
 
-// A few rows of D from operands that the tiles would have to copy first.
 std::optional<GemvWork> gemv_work(const MatmulCall& call) {
   const TileProblem t = tile_problem(call);
   if (!is_short_float(call.problem.a.dtype) || t.grouped || t.batch == 0 || t.m == 0 || t.n == 0 || t.k == 0 ||
@@ -381,7 +380,7 @@ std::vector<MatmulPlan> candidates(const MatmulCall& call, std::size_t workspace
   const std::vector<PlannedWork> found = planned_works(call, workspace_bytes, device);
   double soonest = std::numeric_limits<double>::infinity();
   for (const PlannedWork& x : found) soonest = std::min(soonest, x.plan.predicted_s);
-  // What is slower by more than two corrections can make up for stays as the closed form has it.
+  // Plans that are too slow for corrections to change the order keep the time of the closed form.
   const double latest = soonest * most_correction / least_correction;
   std::vector<MatmulPlan> out;
   if (const auto plan = planned_gemv(call, device)) out.push_back(*plan);
@@ -411,7 +410,7 @@ MatmulPlan choose(const MatmulCall& call, std::size_t workspace_bytes, const Dev
                    [](const PlannedWork& x, const PlannedWork& y) { return x.plan.predicted_s < y.plan.predicted_s; });
   std::optional<MatmulPlan> best = planned_gemv(call, device);
   for (const PlannedWork& x : found) {
-    if (best && x.plan.predicted_s * least_correction > best->predicted_s) break;  // no correction would do
+    if (best && x.plan.predicted_s * least_correction > best->predicted_s) break;  // Too slow for any correction
     const MatmulPlan plan = corrected(x, device);
     if (!best || std::pair(plan.predicted_s, plan.config) < std::pair(best->predicted_s, best->config)) best = plan;
   }
@@ -420,8 +419,8 @@ MatmulPlan choose(const MatmulCall& call, std::size_t workspace_bytes, const Dev
 
 namespace {
 
-// How a config's tiles go through chunks: a tile lies in one group of rows, which walks the columns together, and a
-// group in one chunk's rows, or a tile would wait for what waits for it. None: they do not.
+// Adapts a plan to shared rows, or returns nullopt. Each band of tile rows must lie in the rows of one chunk: otherwise
+// a tile could wait for a chunk that waits for it.
 std::optional<MatmulPlan> in_chunks(MatmulPlan plan, const MatmulCall& call) {
   if (plan.path != MatmulPlan::Path::tiles || plan.splits > 1 || plan.split_mode != SplitMode::split_k)
     return std::nullopt;
@@ -432,7 +431,7 @@ std::optional<MatmulPlan> in_chunks(MatmulPlan plan, const MatmulCall& call) {
   if (walk.rows % high != 0 || (!gathers && walk.rows > most_group_rows)) return std::nullopt;
   if (gathers ? !c.gathers_rows() || plan.copy_a || walk.cols % c.k != 0 : !c.scatters_rows() || walk.cols < c.n)
     return std::nullopt;
-  // What is gathered is walked as the plan has it, within a piece; what is scattered chunk by chunk.
+  // Gathered rows keep the plan's bands, limited to a chunk of rows; scattered rows are walked chunk by chunk.
   const int tall = walk.rows / high;
   if (!gathers || plan.raster_rows > tall) plan.raster_rows = tall;
   while (tall % plan.raster_rows != 0) --plan.raster_rows;
@@ -452,7 +451,7 @@ bool stores_in_bulk(const MatmulCall& call) {
 std::optional<MatmulPlan> choose_in_chunks(const MatmulCall& call, std::size_t workspace_bytes,
                                            const DeviceNumbers& device) {
   const RowWalk& walk = call.walk();
-  const double most = 2147483647.0;  // a word may count a piece's elements
+  const double most = 2147483647.0;  // Elements of a rank's chunk are counted in 32 bits
   if (call.problem.batch != 1 || call.problem.m != walk.all || tile_problem(call).exchanged) return std::nullopt;
   const bool scatters = call.scattered.rows > 0;
   if (scatters &&

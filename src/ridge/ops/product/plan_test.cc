@@ -1,4 +1,4 @@
-// What the planner promises beside speed: nothing is read before it may be, and clusters are whole.
+// Tests guarantees of the planner other than speed: safe prefetching and full clusters.
 #include <gtest/gtest.h>
 
 #include "ridge/ops/product/config.h"
@@ -12,7 +12,7 @@ namespace {
 using tile::SplitMode;
 
 constexpr std::size_t workspace = std::size_t{64} << 20;
-void* at(std::uintptr_t address) { return reinterpret_cast<void*>(address); }  // plans look at addresses only
+void* at(std::uintptr_t address) { return reinterpret_cast<void*>(address); }  // Plans depend on addresses only
 
 MatrixLayout rows(std::int64_t line) { return {DType::bf16, line, 1, 0}; }
 MatrixLayout columns(std::int64_t line) { return {DType::bf16, 1, line, 0}; }
@@ -31,7 +31,7 @@ TEST(MatmulPlan, OnlyConstantWeightsAreReadEarly) {
   EXPECT_FALSE(choose(c, workspace, an_h200()).prefetch_constants);
   c.constant_b = true;
   EXPECT_TRUE(choose(c, workspace, an_h200()).prefetch_constants);
-  c.b = at((2 << 20) + 2);  // then a copy is read
+  c.b = at((2 << 20) + 2);  // The kernel reads a copy
   EXPECT_TRUE(choose(c, workspace, an_h200()).copy_b);
   EXPECT_FALSE(choose(c, workspace, an_h200()).prefetch_constants);
 }
@@ -50,7 +50,7 @@ TEST(MatmulPlan, AFewRowsOfOperandsThatStartAnywhereAreNotCopied) {
   EXPECT_TRUE(candidates(call(1, 0, 132, rows(132), columns(132), rows(8)), workspace, an_h200(), 1).empty());
 }
 
-// Choosing corrects the times of those plans only that may turn out soonest.
+// choose_plan() applies the correction only to plans that may become the fastest.
 TEST(MatmulPlan, TheChosenOneIsTheFirstOfAllCandidates) {
   for (const auto [m, n, k] : {std::array{1, 57344, 8192},
                                {8, 240, 1216},
@@ -69,7 +69,7 @@ TEST(MatmulPlan, TheChosenOneIsTheFirstOfAllCandidates) {
   }
 }
 
-// What a kernel reads and writes 16 bytes at a time, at offsets of 32 bits, must lie so.
+// Kernels that access 16 bytes at 32-bit offsets require that alignment and range.
 TEST(MatmulPlan, HasAVectorEpilogueWhereEverythingLiesAsTheResultDoes) {
   const MatmulCall plain = call(64, 256, 128, rows(128), columns(128), rows(256));
   const auto vector_epilogue = [&](const EpilogueOperand& bias, void* d = at(3 << 20)) {
@@ -96,7 +96,7 @@ TEST(MatmulPlan, HasAVectorEpilogueWhereEverythingLiesAsTheResultDoes) {
   EXPECT_FALSE(has_vector_epilogue(narrow));
 }
 
-// What is added to D by the copy engine: nothing else may become of the sums, element for element, with leave to round.
+// The copy engine can add to D only if nothing else is applied to the sums and rounding them is allowed.
 TEST(MatmulPlan, AddsRoundedSumsToDWhereNothingElseIsWanted) {
   MatmulCall c = call(64, 256, 128, rows(128), columns(128), rows(256));
   const MatrixLayout d = c.problem.d;
@@ -121,7 +121,7 @@ TEST(MatmulPlan, AddsRoundedSumsToDWhereNothingElseIsWanted) {
   })) << "the first product to all";
 }
 
-// D by columns is computed transposed: what is read early then would be the activations.
+// A D with contiguous columns is computed transposed, so the prefetched operand would be the activations.
 TEST(MatmulPlan, AnExchangeOfOperandsReadsNothingEarly) {
   MatmulCall c = call(4096, 8, 4096, rows(4096), columns(4096), columns(4096));
   c.constant_b = true;
@@ -129,7 +129,7 @@ TEST(MatmulPlan, AnExchangeOfOperandsReadsNothingEarly) {
   EXPECT_FALSE(choose(c, workspace, an_h200()).prefetch_constants);
 }
 
-// The copy starts when all that came before has ended, so B may be anyone's.
+// The copy starts after all earlier kernels, so any of them may have written B.
 TEST(MatmulPlan, TheOtherOperandIsReadUnderACopy) {
   const MatmulCall a = call(9, 4096, 4096, columns(9), rows(4096), rows(4096));
   const MatmulPlan under = choose(a, workspace, an_h200());

@@ -13,7 +13,7 @@ std::int64_t offset(const MatrixLayout& x, std::int64_t batch, std::int64_t row,
   return batch * x.batch_stride + row * x.row_stride + col * x.col_stride;
 }
 
-template <class T> T at(const void* data, std::int64_t index) {  // data may be unaligned
+template <class T> T at(const void* data, std::int64_t index) {  // `data` may be unaligned
   T x;
   std::memcpy(&x, static_cast<const char*>(data) + index * static_cast<std::int64_t>(sizeof(T)), sizeof x);
   return x;

@@ -1,5 +1,5 @@
-// Plans of products that share rows with other ranks (tile/shared_rows.h): which shapes have one, that ranks that wait
-// for each other come to an end, and that what is gathered is multiplied in the order in which it comes.
+// Tests plans of products that share rows with other ranks (tile/shared_rows.h): which shapes have a plan, no deadlock
+// between ranks, and gathered rows multiplied in the order of arrival.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,11 +16,11 @@ constexpr std::size_t workspace = std::size_t{64} << 20;
 
 struct Shape {
   std::int64_t m, n, k;
-  int rows, cols;  // of a chunk
+  int rows, cols;  // Size of a chunk
 };
 
 MatmulCall shared(const Shape& s, int ranks) {
-  const auto at = [](std::uintptr_t address) { return reinterpret_cast<void*>(address); };  // nobody looks there
+  const auto at = [](std::uintptr_t address) { return reinterpret_cast<void*>(address); };  // Never accessed
   MatmulCall c;
   c.problem = {1, s.m, s.n, s.k, {DType::bf16, s.k, 1, 0}, {DType::bf16, s.n, 1, 0}, {DType::bf16, s.n, 1, 0}};
   c.a = at(1 << 20);
@@ -35,8 +35,8 @@ MatmulCall shared(const Shape& s, int ranks) {
   return c;
 }
 
-// Ranks in a ring, each block with its tiles one behind the other: a tile behind the first piece is stored when the
-// rank after this one has stored all of the chunk that it is added to.
+// Simulates ranks in a ring whose blocks process their tiles in sequence. A tile after the first chunk of rows is
+// stored when the next rank has stored the whole chunk that it is added to.
 class Ring {
  public:
   Ring(const MatmulCall& call, const MatmulPlan& plan, int ranks) : n_(static_cast<int>(call.problem.n)) {
@@ -72,11 +72,11 @@ class Ring {
  private:
   struct Rank {
     tile::ScatteredRows chunks;
-    std::vector<std::vector<tile::Item>> left = {};  // of each block, the next one last
-    std::vector<std::int64_t> stored = {};           // elements of each chunk
+    std::vector<std::vector<tile::Item>> left = {};  // Remaining tiles of each block; the next one is last
+    std::vector<std::int64_t> stored = {};           // Stored elements of each chunk
   };
 
-  bool step() {  // whether any block got on
+  bool step() {  // True if any block stored a tile
     bool any = false;
     for (std::size_t r = 0; r < ranks_.size(); ++r)
       for (auto& block : ranks_[r].left)
@@ -115,7 +115,7 @@ TEST(SharedRows, RanksThatWaitForEachOtherComeToAnEnd) {
                              {384, 640, 64, 384, 192},
                              {256, 1000, 512, 128, 320}}) {
       Shape shape = one;
-      shape.m *= ranks;  // a piece of so many rows for each
+      shape.m *= ranks;  // The rows of all ranks
       const MatmulCall call = shared(shape, ranks);
       const auto plan = choose_in_chunks(call, workspace, an_h200());
       ASSERT_TRUE(plan) << shape.m << " x " << shape.n;
@@ -124,7 +124,7 @@ TEST(SharedRows, RanksThatWaitForEachOtherComeToAnEnd) {
     }
 }
 
-// The check above can fail: groups of rows that lie in two pieces wait for themselves.
+// Shows that the simulation detects deadlocks: a band of rows in the chunks of two ranks waits for itself.
 TEST(SharedRows, AGroupOfRowsInTwoPiecesWouldWaitForItself) {
   const MatmulCall call = shared({768, 4096, 4096, 384, 4096}, 2);
   auto plan = choose_in_chunks(call, workspace, an_h200());
@@ -143,12 +143,12 @@ TEST(SharedRows, HasNoPlanWhereNoKernelGoesThroughIt) {
     return choose_in_chunks(call, workspace, an_h200()).has_value();
   };
   EXPECT_TRUE(planned([](MatmulCall&) {}));
-  EXPECT_FALSE(planned([](MatmulCall& c) { c.scattered.rows = 100; })) << "a tile in two groups of rows";
-  EXPECT_FALSE(planned([](MatmulCall& c) { c.scattered.cols = 32; })) << "strips narrower than a tile";
-  EXPECT_FALSE(planned([](MatmulCall& c) { c.problem.m = 4000; })) << "pieces that are not the result's";
-  EXPECT_FALSE(planned([](MatmulCall& c) { c.problem.d.dtype = DType::f32; })) << "the copy engine does not add these";
+  EXPECT_FALSE(planned([](MatmulCall& c) { c.scattered.rows = 100; })) << "a tile in two bands of rows";
+  EXPECT_FALSE(planned([](MatmulCall& c) { c.scattered.cols = 32; })) << "chunks narrower than a tile";
+  EXPECT_FALSE(planned([](MatmulCall& c) { c.problem.m = 4000; })) << "rows of ranks that do not add up to the result";
+  EXPECT_FALSE(planned([](MatmulCall& c) { c.problem.d.dtype = DType::f32; })) << "the copy engine cannot add f32";
   EXPECT_FALSE(planned([](MatmulCall& c) { c.epilogue.activation = Activation::relu; }))
-      << "of a sum, not of an addend";
+      << "an activation of a partial sum";
   EXPECT_FALSE(planned([](MatmulCall& c) { c.problem.d = {DType::bf16, 1, 4096, 0}; })) << "rows that are columns";
   EXPECT_FALSE(planned([](MatmulCall& c) { c.problem.batch = 2; }));
 }
@@ -177,16 +177,16 @@ TEST(SharedRows, WhatIsGatheredIsMultipliedInTheOrderInWhichItComes) {
       const tile::Cut cut{.m = c.m, .n = c.n, .k = c.k, .cluster_m = c.cluster_m, .cluster_n = c.cluster_n};
       const tile::Sizes sizes{
           .m = ranks * piece, .n = 2048, .k = 4096, .raster_rows = plan->raster_rows, .first_row = plan->first_row};
-      tile::TileScheduler scheduler(cut, sizes, c.cluster(), 0, 0);  // all tiles, one behind the other
+      tile::TileScheduler scheduler(cut, sizes, c.cluster(), 0, 0);  // All tiles in sequence
       int at = 0;
       for (tile::Item x; scheduler.next(x);) {
         const int next = call.gathered.place(x.m0).piece;
-        EXPECT_EQ(call.gathered.place(x.m0 + c.m - 1).piece, next) << "a tile in two pieces";
+        EXPECT_EQ(call.gathered.place(x.m0 + c.m - 1).piece, next) << "a tile in the rows of two ranks";
         EXPECT_TRUE(next == at || next == at + 1) << "at " << x.m0 << ", " << x.n0;
         at = next;
       }
       EXPECT_EQ(at, ranks - 1);
-      EXPECT_EQ(call.gathered.number(place * piece, 2048), 1) << "its own piece comes first";
+      EXPECT_EQ(call.gathered.number(place * piece, 2048), 1) << "a rank's own rows are first";
     }
 }
 
@@ -194,15 +194,15 @@ TEST(SharedRows, AreNotGatheredWhereAIsCopiedFirst) {
   const MatmulCall good = gathering(8192, 4, 0, 2048);
   EXPECT_TRUE(choose_in_chunks(good, workspace, an_h200()));
   MatmulCall odd = good;
-  odd.problem.a.row_stride = 4100;  // 8200 bytes, which the copy engine does not read
+  odd.problem.a.row_stride = 4100;  // 8200 bytes, not a multiple of 16
   EXPECT_FALSE(choose_in_chunks(odd, workspace, an_h200()));
   MatmulCall turned = good;
   turned.problem.a = {DType::bf16, 1, 8192, 0};
   EXPECT_FALSE(choose_in_chunks(turned, workspace, an_h200())) << "rows that are columns";
   MatmulCall narrow = good;
   narrow.gathered.cols = 32;
-  EXPECT_FALSE(choose_in_chunks(narrow, workspace, an_h200())) << "a stage in two strips";
-  EXPECT_FALSE(choose_in_chunks(gathering(800, 4, 0, 2048), workspace, an_h200())) << "a tile in two pieces";
+  EXPECT_FALSE(choose_in_chunks(narrow, workspace, an_h200())) << "a stage in two chunks";
+  EXPECT_FALSE(choose_in_chunks(gathering(800, 4, 0, 2048), workspace, an_h200())) << "a tile in the rows of two ranks";
 }
 
 }  // namespace

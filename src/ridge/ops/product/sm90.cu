@@ -1,6 +1,5 @@
-// Compiles every config_parts-th config of the menu for one input type. The build compiles this file once for each
-// RIDGE_TYPE (Bf16, F16) and RIDGE_PART, so that no compilation takes a minute. Where
-// RIDGE_WHOLE_MENU is 0, only the sample's are there.
+// Compiles every config_parts-th kernel config for one input type. The build compiles this file for each RIDGE_TYPE
+// (Bf16, F16) and RIDGE_PART, to keep compilations below a minute. RIDGE_WHOLE_MENU=0 restricts it to the sample.
 #include "ridge/ops/product/sm90.h"
 
 #include <utility>

@@ -1,5 +1,5 @@
-// One config of the menu as a kernel of the sm90 target: binds maps and schedule to the text's views and launches it.
-// Internal to the CUDA product.
+// Instantiates a kernel config for the sm90 target: binds tensor maps and schedule to the views of the kernel
+// definition and launches it. Internal to the CUDA product.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,7 +15,7 @@ struct TilesLaunch {
   tile::InputOnTarget a, b;
   tile::OutputOnTarget output;
   void* d;
-  std::int64_t rows, cols, line, batch_stride;  // of D
+  std::int64_t rows, cols, line, batch_stride;  // Sizes and strides of D
   tile::sm90::Problem problem;
   tile::RowsOnTarget shared_rows;
   int blocks, cluster;
@@ -73,8 +73,8 @@ template <class Kernel> cudaError_t facts_of_config(ConfigFacts& facts) {
   return e;
 }
 
-// The configs r of the menu with r % config_parts == part, written to kernels[r]. Each part is a translation unit of
-// its own.
+// Writes the entry points of each config r with r % config_parts == part to kernels[r]. Each part is a separate
+// translation unit.
 inline constexpr int config_parts = 7;
 template <class T, int part> void list_configs(ConfigKernel* kernels);
 

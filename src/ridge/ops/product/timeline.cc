@@ -29,7 +29,7 @@ template <std::size_t index> void draw(const Asked& asked, Timeline& out) {
                                    .store_latency = static_cast<std::int64_t>(pace.store_latency)};
     tile::trace::RecordOptions options{
         .kernel = "matmul", .sizes = {.m = asked.tiles * config.m, .n = config.n, .k = asked.stages * config.k}};
-    if constexpr (config.grouped)  // all rows in one group
+    if constexpr (config.grouped)  // One group has all rows
       options.starts = {0, config.swap ? options.sizes.n : options.sizes.m};
     out = tile::trace::pace(tile::trace::record<Matmul<config, Bf16, Bf16, Bf16>>(options), rates);
   }

@@ -13,7 +13,7 @@
 namespace ridge::ops {
 namespace {
 
-// Limits only: a tile that exists nowhere has no need of an exact size. The schedule hands out the real extents.
+// Tile sizes are only upper limits here, because no memory is allocated; the schedule sets the real extents.
 inline constexpr MatmulConfig any_tile{.m = 1 << 30, .n = 1 << 30, .k = 1 << 30};
 
 OperandTraffic traffic(const tile::trace::Moved& x) {
@@ -25,8 +25,8 @@ struct Traced {
   const MatmulEpilogue& epilogue;
 };
 
-// Runs the text with its operands as they stand under any schedule of the trace target. Of the types only the sizes
-// matter.
+// Traces the kernel definition under a schedule of the trace target, without exchanging operands. Only the sizes of the
+// types matter.
 template <class Left, class Right, class Out, class Sum, class Schedule>
 MatmulTraffic counted(const Traced& x, const Schedule& schedule) {
   using Kernel = Matmul<any_tile, Left, Right, Out, Sum>;
@@ -77,7 +77,7 @@ template <class Schedule> MatmulTraffic counted(const Traced& x, const Schedule&
   }
 }
 
-// The chain's tensors behind the sums, in their order.
+// Returns the traffic of the chain's tensors that follow the sums, in their order.
 std::vector<OperandTraffic> of_chain(const FusedMatmul& x, const TileChain& chain, const tile::trace::Counts& c) {
   std::vector<OperandTraffic> out;
   auto read = chain.operands().begin(), written = chain.results().begin();
@@ -130,7 +130,7 @@ MatmulTraffic named_back(MatmulTraffic t) {
   return t;
 }
 
-// As the cpu target's own run would cut one product, or two of one left operand.
+// Returns the schedule of the cpu target for one product, or for two products with the same left operand.
 tile::trace::CutSchedule cut_schedule(const MatmulProblem& p, const std::optional<MatrixLayout>& second, int threads,
                                       const tile::cpu::Cpu& cpu) {
   const tile::Matrix a = seen(p.a, nullptr, p.m, p.k), b = seen(transposed(p.b), nullptr, p.n, p.k);
@@ -175,7 +175,7 @@ MatmulTraffic trace_tiles(const MatmulProblem& p, const TileOrder& order, const 
 MatmulTraffic trace_cpu(const MatmulProblem& p, int threads, const MatmulEpilogue& epilogue,
                         const tile::cpu::Cpu& cpu) {
   if (p.batch == 0 || p.m == 0 || p.n == 0) return {};
-  if (p.d.col_stride != 1 && p.n > 1) {  // as matmul() does: D's columns are contiguous
+  if (p.d.col_stride != 1 && p.n > 1) {  // Contiguous columns of D are transposed, as in matmul()
     return named_back(trace_cpu(transposed(p), threads, exchanged(epilogue), cpu));
   }
   return counted(Traced{p, epilogue}, cut_schedule(p, std::nullopt, threads, cpu));

@@ -1,6 +1,6 @@
-// What the matmul kernel moves, found by running its text under a schedule without hardware and without data. 4096^3
-// bf16 in tiles of 128 x 128 requests 2 * 4096^2 * 32 elements (2.1 GB) for inputs of 67 MB; its sums add 2 * 4096^3
-// FLOPs. Under the cpu's schedule, which remembers what it has packed, the same text requests A once.
+// Counts the bytes that the matmul kernel moves by running its definition under a schedule without hardware or data.
+// 4096^3 bf16 in tiles of 128 x 128 requests 2 * 4096^2 * 32 elements (2.1 GB) for inputs of 67 MB, and 2 * 4096^3
+// FLOPs. Under the schedule of the cpu target, which caches packed panels, the same definition requests A once.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,21 @@
 
 namespace ridge::ops {
 
-// One operand, in bytes, level by level; tile/trace/counts.h says what each level is.
+// Bytes of one operand per memory level (defined in tile/trace/traffic_counts.h).
 struct OperandTraffic {
-  std::int64_t asked_bytes = 0;     // by the text, inside the matrix
-  std::int64_t global_bytes = 0;    // after sharing between blocks and remembering
-  std::int64_t memory_bytes = 0;    // of these, what the cache did not hold
-  std::int64_t shared_bytes = 0;    // tiles filled, whole (D: 0)
-  std::int64_t register_bytes = 0;  // tiles read by multiplies, whole (D: 0)
+  std::int64_t asked_bytes = 0;     // Requested by the kernel, inside the matrix
+  std::int64_t global_bytes = 0;    // After multicast and reuse of packed panels
+  std::int64_t memory_bytes = 0;    // The part of `global_bytes` that misses the cache
+  std::int64_t shared_bytes = 0;    // Full tiles written to shared memory (0 for D)
+  std::int64_t register_bytes = 0;  // Full tiles read by multiplies (0 for D)
   bool operator==(const OperandTraffic&) const = default;
 };
 
 struct MatmulTraffic {
   OperandTraffic a, b, d;
-  OperandTraffic scale, bias, gate, addend;  // of the epilogue, a broadcast element once for each tile
-  std::int64_t flops = 0, issued_flops = 0;  // inside the matrices; of whole tiles
-  std::int64_t partial_bytes = 0;            // sums of pieces of k, written and read again
+  OperandTraffic scale, bias, gate, addend;  // Broadcast elements count once per tile
+  std::int64_t flops = 0, issued_flops = 0;  // Inside the matrices; of full tiles
+  std::int64_t partial_bytes = 0;            // Partial sums of splits of k, written and read
   std::int64_t items = 0, stages = 0;
   std::int64_t global_bytes() const {
     std::int64_t bytes = partial_bytes;
@@ -37,31 +37,31 @@ struct MatmulTraffic {
   bool operator==(const MatmulTraffic&) const = default;
 };
 
-// A schedule of whole tiles on persistent blocks, as on Hopper.
+// A schedule of tiles on persistent blocks, as on Hopper.
 struct TileOrder {
-  int m = 128, n = 128, k = 64;      // tile, and depth of a stage
-  int cluster_m = 1, cluster_n = 1;  // blocks that share what they load; each divides the tile's other extent
-  bool swap = false;                 // the tile is one of D transposed
-  int splits = 1;                    // of k, at most as many as there are stages
+  int m = 128, n = 128, k = 64;      // Tile, and depth of a stage
+  int cluster_m = 1, cluster_n = 1;  // Blocks that share loads; each divides the tile's other extent
+  bool swap = false;                 // The tile is one of D transposed
+  int splits = 1;                    // Splits of k, at most the number of stages
   tile::SplitMode split_mode = tile::SplitMode::split_k;
-  int raster_rows = 8;                   // tile rows that walk the columns together
-  int blocks = 128;                      // a multiple of cluster_m * cluster_n
-  std::int64_t cache_bytes = 0;          // between blocks and memory, least recently used leaves first; 0: none
-  const std::int32_t* starts = nullptr;  // of a grouped problem; no clusters then, no exchange and no pieces of k
+  int raster_rows = 8;                   // Tile rows per band of the walk
+  int blocks = 128;                      // A multiple of cluster_m * cluster_n
+  std::int64_t cache_bytes = 0;          // LRU cache between blocks and memory; 0 disables it
+  const std::int32_t* starts = nullptr;  // For grouped problems; excludes clusters, swap and splits
 };
 
-// D = A * B under `order`. Sizes below 2^31, any of them may be 0. Time and no memory in proportion to the number of
-// tiles loaded (8192^3: 0.5 million, milliseconds). The dtypes must be among f32, bf16, f16, int8 (int32 sums).
-// Nothing is read: an operand of the epilogue is there if its data is not null.
+// Returns the traffic of D = A * B under `order`. Sizes are 0 to 2^31 - 1; dtypes are f32, bf16, f16 or int8 (with
+// int32 sums). Takes time in proportion to the number of loaded tiles (0.5 million for 8192^3, milliseconds). Reads no
+// data: an epilogue operand counts if its pointer is not null.
 MatmulTraffic trace_tiles(const MatmulProblem& problem, const TileOrder& order, const MatmulEpilogue& epilogue = {});
 
-// The same text under the schedule that matmul() of ops/product/cpu.h follows on a CPU, this one or any other, given so
-// many threads (of which a small product takes one). Not refused there.
+// Returns the traffic under the schedule of matmul() (ops/product/cpu.h) on any CPU with `threads` threads; a small
+// product uses one thread. Requires a problem that matmul() supports.
 MatmulTraffic trace_cpu(const MatmulProblem& problem, int threads, const MatmulEpilogue& epilogue = {},
                         const tile::cpu::Cpu& cpu = tile::cpu::this_cpu());
 
-// Of a fused product on a CPU, under the schedule of its kernel. `chain`: what its chain's tensors behind the sums
-// move, in their order; what is read once a column of tiles counts once. Not refused there.
+// Traffic of a fused product on a CPU. `chain` has the tensors of its chain that follow the sums, in their order; a
+// tensor that is read once per column of tiles counts once. Requires a problem that the CPU supports.
 struct FusedTraffic {
   OperandTraffic a, b, second;
   std::vector<OperandTraffic> chain;

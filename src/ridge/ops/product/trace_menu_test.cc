@@ -1,6 +1,6 @@
-// The configs of the Hopper menu, as they ship (all where RIDGE_WHOLE_MENU is 1, else the sample), under a thousand
-// shuffled schedules: two tiles that end elsewhere in the ring, and where a config may split k, two pieces in two
-// blocks, two blocks that share a tile, and runs of stages. Splits that wait for each other give up in any order.
+// Checks the Hopper configs (all if RIDGE_WHOLE_MENU is 1, otherwise the sample) under 1000 shuffled schedules: two
+// tiles that end at different ring slots and, if k can be split, two splits in two blocks, two blocks that share a
+// tile, and runs of stages. Cooperative splits time out in any order.
 #include <gtest/gtest.h>
 
 #include <utility>
@@ -15,12 +15,12 @@ namespace {
 
 template <std::size_t index> struct ConfigKernel : Matmul<sm90_menu[index], Bf16, Bf16, Bf16> {};
 
-// Two groups and an empty one between them: tiles that end in their group, and others that do not.
+// Checks two groups with an empty one between them: some tiles end at the end of their group, some before.
 template <std::size_t index> void expect_groups_clean() {
   constexpr MatmulConfig c = sm90_menu[index];
   const int along = c.swap ? c.n : c.m;
   const tile::trace::RecordOptions groups{
-      .kernel = "config " + std::to_string(index) + " in groups",
+      .kernel = "config " + std::to_string(index) + " grouped",
       .sizes = {.m = c.swap ? c.m : 3 * c.m, .n = c.swap ? 3 * c.n : c.n, .k = c.k * (c.stages + 1), .batch = 3},
       .starts = {0, along + 5, along + 5, 3 * along}};
   EXPECT_EQ(check_schedules(tile::trace::record<ConfigKernel<index>>(groups)).first, "");
@@ -38,7 +38,7 @@ template <std::size_t index> void expect_clean() {
   EXPECT_EQ(check_schedules(tile::trace::record<ConfigKernel<index>>(whole)).first, "");
   if (!c.can_split()) return;
   const tile::trace::RecordOptions splits{
-      .kernel = name + " in pieces",
+      .kernel = name + " split",
       .sizes = {.m = c.m * c.cluster_m, .n = c.n * c.cluster_n, .k = c.k * 4, .splits = 2},
       .blocks = 2 * c.cluster()};
   EXPECT_EQ(check_schedules(tile::trace::record<ConfigKernel<index>>(splits)).first, "");
@@ -52,7 +52,8 @@ template <std::size_t index> void expect_clean() {
     }
     const tile::trace::CheckResult v = check_schedules(tile::trace::record<ConfigKernel<index>>(cooperative));
     EXPECT_EQ(v.first, "");
-    EXPECT_GE(v.left.size(), c.cluster() < 8 ? 7U : 3U) << name;  // who left: nobody, or any but who came last
+    // Sets of splits that timed out: none, or any set without the last to arrive
+    EXPECT_GE(v.left.size(), c.cluster() < 8 ? 7U : 3U) << name;
   }
   if (c.cluster() > 1) return;
   const tile::trace::RecordOptions stream_k{

@@ -1,5 +1,5 @@
-// Third oracle, first half: the bytes and FLOPs of the real kernel text, run under a schedule, equal the
-// closed forms exactly: ragged shapes, clusters, pieces of k, the cpu's order.
+// Checks that the traced bytes and FLOPs of the kernel definition equal closed forms exactly, for ragged shapes,
+// clusters, splits of k and the schedule of the cpu target.
 #include "ridge/ops/product/trace.h"
 
 #include <gtest/gtest.h>
@@ -115,7 +115,7 @@ TEST(TraceTiles, AnEpilogueReadsItsOperandsOnceForEachTile) {
 }
 
 TEST(TraceCpu, Int8WeightsMoveAByteAnElement) {
-  MatmulProblem p = product(90, 600, 700, DType::bf16, DType::bf16);  // one block of rows on every instruction set
+  MatmulProblem p = product(90, 600, 700, DType::bf16, DType::bf16);  // One block of rows on every instruction set
   p.b.dtype = DType::int8;
   MatmulEpilogue e;
   e.scale = {&e, DType::f32, 0, 1};
@@ -158,7 +158,7 @@ TEST(TraceTiles, ABandOfTileRowsNeedsLessOfMemoryThanOneRow) {
   EXPECT_LT(raster_rows.a.memory_bytes + raster_rows.b.memory_bytes, row.a.memory_bytes + row.b.memory_bytes);
 }
 
-// Every CPU that packs A reads it once.
+// CPUs that pack A read it once.
 TEST(TraceCpu, APanelOfAIsReadOnceAndAStageOfBOnceForEachGroup) {
   const auto check = [](DType in, Index m, Index n, Index k, const tile::cpu::Cpu& cpu) {
     const Index size = bits(in) / 8;
@@ -177,7 +177,7 @@ TEST(TraceCpu, APanelOfAIsReadOnceAndAStageOfBOnceForEachGroup) {
           for (const Index k : {70, 1500}) check(in, m, n, k, cpu);
 }
 
-// 48 x 48 x 48 on two threads would be cut into rows, for each half of which B is read; it runs on one.
+// 48 x 48 x 48 on two threads would read B once per half of the rows; it runs on one thread.
 TEST(TraceCpu, WhatIsNotWorthSharingIsCountedOnOneThread) {
   const MatmulProblem small = product(48, 48, 48, DType::f32, DType::f32);
   const MatmulProblem large = product(100, 20, 2000, DType::f32, DType::f32);

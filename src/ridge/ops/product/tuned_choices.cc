@@ -31,9 +31,9 @@ std::string text_of(std::string_view name, const EpilogueOperand& x) {
                      past_16(x.data));
 }
 
-// An entry's words. A plan is named by what tells it from the planner's others; the rest of it is made anew.
+// Content of an entry. The plan is stored as the values that identify it among the planner's; the rest is rebuilt.
 struct Entry {
-  std::string by;  // version of ridge
+  std::string by;
   int driver = 0;
   std::uint64_t menu = 0;
   int config = -1, splits = 0, split_mode = 0;
@@ -93,12 +93,12 @@ Entry entry_of(const TunedChoice& choice, int driver) {
           choice.candidates};
 }
 
-// What has changed since; empty: nothing.
+// Returns why the entry is outdated, or an empty string.
 std::string outdated(const Entry& e, int driver) {
   if (e.by != version()) return fmt::format("it was measured by ridge {}, this is {}", e.by, version());
   if (e.driver != driver)
     return fmt::format("it was measured with driver {}, this is {}", version_text(e.driver), version_text(driver));
-  if (e.menu != menu_fingerprint()) return "it was measured on another menu of kernels than this build has";
+  if (e.menu != menu_fingerprint()) return "it was measured with other kernel configurations than this build has";
   return "";
 }
 
@@ -134,9 +134,9 @@ TunedChoices::Found TunedChoices::find(const MatmulCall& call, std::size_t works
   };
   const bool there = store_.holds_file(name);
   const auto text = store_.find(name);
-  if (!text) return there ? ignored("it is damaged, or no entry of this store") : Found{};
+  if (!text) return there ? ignored("it is corrupt or not an entry of this store") : Found{};
   const auto entry = entry_from(*text);
-  if (!entry) return ignored("its words are not those of this version");
+  if (!entry) return ignored("its format is not that of this version");
   if (const std::string why = outdated(*entry, place_.driver); !why.empty()) return ignored(why);
   const auto offered = candidates(call, workspace_bytes, place_.numbers, all_of_a_row);
   const auto same = std::find_if(offered.begin(), offered.end(), [&](const MatmulPlan& p) {
@@ -146,8 +146,7 @@ TunedChoices::Found TunedChoices::find(const MatmulCall& call, std::size_t works
   });
   if (same == offered.end())
     return ignored(
-        fmt::format("the plan it names, config {} of the menu with k in {}, is none for this call within {} bytes "
-                    "of workspace",
+        fmt::format("its plan (config {}, {} splits of k) does not fit this call within {} bytes of workspace",
                     entry->config, entry->splits, workspace_bytes));
   return {TunedChoice{*same, entry->seconds, entry->model_seconds, entry->candidates}, ""};
 }

@@ -1,8 +1,7 @@
-// Choices of a plan that were measured (measure/tune.h), kept for later runs in the one kind of store that there is
-// (kernel_store.h): an entry a device and call, named by everything that a plan depends on: sizes, strides, dtypes,
-// alignment, what the sums end in. The entry says by which driver, version and menu it was measured. Whatever does not
-// hold any more (another driver, version or menu, a plan that the planner would not offer today, damage) is ignored
-// with a sentence, and the model's choice stands: a stored choice may be slow, but it is never another product.
+// Store of plans that measurement chose (measure/tune.h), for later runs. Each entry is keyed by the device and by all
+// that a plan depends on: sizes, strides, dtypes, alignment, epilogue. It records driver, version and kernel
+// configurations. An entry with other values of these, a plan that the planner does not offer, or a corrupt entry is
+// ignored with a message, and the model's choice is used: a stored choice may be slow, but never wrong.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +16,8 @@ namespace ridge::ops::cuda {
 
 struct TunedChoice {
   MatmulPlan plan;
-  double seconds = 0, model_seconds = 0;  // of the plan and of the model's choice, measured in turns
-  int candidates = 0;                     // how many plans were asked for
+  double seconds = 0, model_seconds = 0;  // Measured times of this plan and of the model's choice, interleaved
+  int candidates = 0;                     // Number of plans measured
 };
 
 struct TuningPlace {
@@ -27,7 +26,7 @@ struct TuningPlace {
   DeviceNumbers numbers = {};
 };
 
-// Everything that a choice may depend on, but for the place, as a line of text.
+// Returns all that a choice depends on, except the environment, as a line of text.
 std::string tuning_key(const MatmulCall& call);
 class TunedChoices {
  public:
@@ -36,12 +35,11 @@ class TunedChoices {
 
   struct Found {
     std::optional<TunedChoice> choice;
-    std::string ignored = {};  // why an entry that lies there is no choice: a sentence without the folder, which
-                               // names the user; empty: none lies there, or it is one
+    std::string ignored = {};  // Why an entry is ignored, without the folder, which may contain a user name
   };
-  // The call must not be refused. The plan is made anew, for this call and workspace.
+  // Returns the stored choice with a plan rebuilt for this call and workspace. Requires a supported call.
   Found find(const MatmulCall& call, std::size_t workspace_bytes) const;
-  bool keep(const MatmulCall& call, const TunedChoice& choice) const;  // whether it did
+  bool keep(const MatmulCall& call, const TunedChoice& choice) const;  // True if saved
   const TuningPlace& place() const { return place_; }
   std::string path(const MatmulCall& call) const { return store_.path(key(call)); }
 

@@ -1,4 +1,4 @@
-// The store of measured choices: what it keeps comes back as a plan of today, and nothing else does.
+// Tests that the store of measured choices returns saved plans as the planner offers them today, and nothing else.
 #include "ridge/ops/product/tuned_choices.h"
 
 #include <fmt/format.h>
@@ -39,7 +39,7 @@ class TunedChoicesTest : public testing::Test {
   TunedChoices choices(int driver = 13000, const std::string& device = "NVIDIA H200") const {
     return TunedChoices(KernelStore(folder_), {device, driver, an_h200()});
   }
-  // Another than the model's, by what is stored of it.
+  // Returns a choice with another config than the model's.
   TunedChoice other() const {
     const auto all = candidates(call, workspace, an_h200(), 3);
     for (const MatmulPlan& plan : all)
@@ -79,11 +79,11 @@ TEST_F(TunedChoicesTest, KeepsAPlan) {
                   static_cast<int>(choice.plan.split_mode)));
 }
 
-// Each of the planner's plans comes back as itself: what is stored tells them apart.
+// The stored values identify each plan of the planner.
 TEST_F(TunedChoicesTest, TellsEveryPlanFromTheOthers) {
   call.problem.n = 24;
   call.problem.b = {DType::bf16, 24, 1};
-  call.problem.d.row_stride = 24;  // B is worth a copy
+  call.problem.d.row_stride = 24;  // A copy of B may pay off
   std::set<bool> copied;
   const auto all = candidates(call, workspace, an_h200(), 1000);
   for (std::size_t i = 0; i < all.size(); i += 11) {
@@ -138,15 +138,15 @@ TEST_F(TunedChoicesTest, SaysWhatIsOutOfDate) {
     return found.ignored;
   };
   const std::string menu = fmt::format("menu {}", menu_fingerprint());
-  EXPECT_EQ(with(menu, "menu 12345"), ignored("it was measured on another menu of kernels than this build has"));
+  EXPECT_EQ(with(menu, "menu 12345"), ignored("it was measured with other kernel configurations than this build has"));
   EXPECT_EQ(with(fmt::format("ridge {}", version()), "ridge 0.0.9"),
             ignored(fmt::format("it was measured by ridge 0.0.9, this is {}", version())));
-  EXPECT_EQ(with("of 8", "of 8 9"), ignored("its words are not those of this version"));
-  EXPECT_EQ(with("seconds", "s"), ignored("its words are not those of this version"));
-  EXPECT_EQ(with(" of 8\n", ""), ignored("its words are not those of this version"));
+  EXPECT_EQ(with("of 8", "of 8 9"), ignored("its format is not that of this version"));
+  EXPECT_EQ(with("seconds", "s"), ignored("its format is not that of this version"));
+  EXPECT_EQ(with(" of 8\n", ""), ignored("its format is not that of this version"));
 }
 
-// Entries that pass every checksum may still name what the menu does not have, or what does not fit.
+// Entries with a valid checksum may still have a config that does not exist or a plan that does not fit.
 TEST_F(TunedChoicesTest, OffersOnlyWhatThePlannerWould) {
   const TunedChoice choice = other();
   ASSERT_TRUE(choices().keep(call, choice));
@@ -161,15 +161,14 @@ TEST_F(TunedChoicesTest, OffersOnlyWhatThePlannerWould) {
     put(text);
     const auto found = choices().find(call, workspace);
     EXPECT_FALSE(found.choice) << text;
-    EXPECT_NE(found.ignored.find("is none for this call within 67108864 bytes of workspace"), std::string::npos)
+    EXPECT_NE(found.ignored.find("does not fit this call within 67108864 bytes of workspace"), std::string::npos)
         << text;
   }
   ASSERT_TRUE(choices().keep(call, choice));
   ASSERT_GT(choice.plan.workspace_bytes, 0U);
   EXPECT_EQ(
       choices().find(call, 0).ignored,
-      ignored(fmt::format("the plan it names, config {} of the menu with k in {}, is none for this call within 0 bytes "
-                          "of workspace",
+      ignored(fmt::format("its plan (config {}, {} splits of k) does not fit this call within 0 bytes of workspace",
                           choice.plan.config, choice.plan.splits)));
 }
 
@@ -177,7 +176,7 @@ TEST_F(TunedChoicesTest, IgnoresDamage) {
   ASSERT_TRUE(choices().keep(call, other()));
   const std::string path = choices().path(call), good = read_file(path).value();
   const auto write = [&](const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; };
-  const std::string damaged = ignored("it is damaged, or no entry of this store");
+  const std::string damaged = ignored("it is corrupt or not an entry of this store");
   for (std::size_t size = 0; size < good.size(); size += 7) {
     write(good.substr(0, size));
     ASSERT_EQ(choices().find(call, workspace).ignored, damaged) << size << " bytes";

@@ -16,7 +16,7 @@ std::int64_t index_at(const RoutedRows& r, const void* indices, std::int64_t i) 
                                   : static_cast<const std::int32_t*>(indices)[i];
 }
 
-// Counts first, then each index in its order has the next row of its group.
+// Writes the row map: counts the rows of each group, then gives each index, in order, the next row of its group.
 void find_places(const RoutedRows& r, const void* indices, std::int32_t* places) {
   std::int32_t* const starts = places;
   std::int32_t* const rows = places + r.groups + 1;
@@ -43,7 +43,7 @@ void find_places(const RoutedRows& r, const void* indices, std::int32_t* places)
 std::optional<std::string> refuse(const RoutedRows& r) {
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
   if (r.count > most || r.groups >= most)
-    return fmt::format("expected at most {} indices, and as many groups, found {} and {}", most, r.count, r.groups);
+    return fmt::format("expected at most {} indices and fewer groups, found {} and {}", most, r.count, r.groups);
   return std::nullopt;
 }
 

@@ -1,4 +1,4 @@
-// Rows to their groups and back on this CPU.
+// Routes rows to their groups and back on this CPU.
 #pragma once
 
 #include <span>
@@ -7,7 +7,7 @@
 
 namespace ridge::ops {
 
-// Must not be refused; data as problem.h says.
+// Moves the rows. Requires a problem without `unsupported_reason`; problem.h lists the tensors of `data`.
 void routed_rows(const RoutedRows& rows, std::span<void* const> data, int threads);
 
 }  // namespace ridge::ops

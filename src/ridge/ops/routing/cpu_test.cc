@@ -62,7 +62,7 @@ TEST(RoutedRows, AreTheSameOnSeveralThreads) {
 
 TEST(RoutedRows, NumbersOfRowsAreInt32) {
   EXPECT_EQ(refuse(RoutedRows{.count = std::int64_t{1} << 31, .groups = 8}),
-            "expected at most 2147483647 indices, and as many groups, found 2147483648 and 8");
+            "expected at most 2147483647 indices and fewer groups, found 2147483648 and 8");
 }
 
 }  // namespace

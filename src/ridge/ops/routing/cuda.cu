@@ -1,5 +1,5 @@
-// Three kernels: how many rows each group keeps; which row each index has, a block for each group, so that rows lie in
-// the order of their indices without anybody waiting; and the rows themselves, 16 bytes a thread where they lie so.
+// Three kernels: one counts the rows that each group keeps; one assigns a row to each index, with one block per group,
+// so that rows keep the order of their indices without atomics; one moves the rows, 16 bytes per thread if aligned.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace ridge::ops::cuda {
 namespace {
 
-constexpr int threads = 1024, warps = threads / 32, at_once = 16;  // indices that a thread looks at in a row
+constexpr int threads = 1024, warps = threads / 32, at_once = 16;  // Indices per thread and iteration
 
 struct Indices {
   const void* data;
@@ -24,7 +24,7 @@ struct Indices {
 __device__ int sum_of_block(int mine) {
   __shared__ int of_warp[warps];
   mine = __reduce_add_sync(~0u, mine);
-  __syncthreads();  // the sums before have been read
+  __syncthreads();  // All threads have read the previous sums
   if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine;
   __syncthreads();
   int sum = 0;
@@ -32,7 +32,7 @@ __device__ int sum_of_block(int mine) {
   return sum;
 }
 
-// kept[g]: of group g, a block each.
+// Writes the number of rows that group g keeps to kept[g]; one block per group.
 __global__ void __launch_bounds__(threads) count_kernel(Indices indices, int groups, int capacity, int* kept) {
   for (int g = static_cast<int>(blockIdx.x); g < groups; g += static_cast<int>(gridDim.x)) {
     int mine = 0;
@@ -43,13 +43,14 @@ __global__ void __launch_bounds__(threads) count_kernel(Indices indices, int gro
   }
 }
 
-// How many of `mine`, the same in all lanes of a warp, the warps before this one have, and all have together.
+// Returns the sum of `mine` over the earlier warps of the block, and over all. `mine` is the same in all lanes of a
+// warp.
 struct Before {
   int mine, all;
 };
 __device__ Before count_before(int mine) {
   __shared__ int of_warp[warps];
-  __syncthreads();  // the numbers before have been read
+  __syncthreads();  // All threads have read the previous counts
   if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine;
   __syncthreads();
   Before out{0, 0};
@@ -60,7 +61,7 @@ __device__ Before count_before(int mine) {
   return out;
 }
 
-// Where group g begins, and the row of each index that names it; the first block also marks those that name no group.
+// Writes the start of group g and the row of each index of g; the first block also marks indices without a group as -1.
 __global__ void __launch_bounds__(threads)
     place_kernel(Indices indices, int groups, int* starts, int* rows, const int* kept) {
   for (int g = static_cast<int>(blockIdx.x); g < groups; g += static_cast<int>(gridDim.x)) {
@@ -71,14 +72,14 @@ __global__ void __launch_bounds__(threads)
       starts[g] = begin;
       if (g + 1 == groups) starts[groups] = end;
     }
-    int next = begin;  // the same in all threads
+    int next = begin;  // Next free row, the same in all threads
     for (std::int64_t first = 0; first < indices.count; first += threads * at_once) {
       const unsigned lane = threadIdx.x % 32;
-      const std::int64_t from = first + threadIdx.x / 32 * (32 * at_once) + lane;  // a warp's lie side by side
-      int index[at_once];  // all are asked for before the first is looked at
+      const std::int64_t from = first + threadIdx.x / 32 * (32 * at_once) + lane;  // A warp reads consecutive indices
+      int index[at_once];  // All loads are issued before the first value is used
 #pragma unroll
       for (int j = 0; j < at_once; ++j) index[j] = from + j * 32 < indices.count ? indices(from + j * 32) : 0;
-      unsigned named[at_once];  // of 32 indices those that are the group's, a bit each
+      unsigned named[at_once];  // A bit for each of 32 indices that equal g
       int found = 0;
 #pragma unroll
       for (int j = 0; j < at_once; ++j) {
@@ -101,7 +102,8 @@ __global__ void __launch_bounds__(threads)
 }
 
 constexpr int moving_threads = 256, moving_warps = moving_threads / 32;
-// A warp a row. forth: row i / each to its place; back: from its place to row i, or zeros.
+// One warp per row. Copies row i / each to its routed row, or with `is_return` the routed row to row i, or zeros if it
+// has none.
 template <class Word, bool back> __global__ void __launch_bounds__(moving_threads)
     move_kernel(const Word* from, Word* to, const int* rows, std::int64_t count, std::int64_t each,
                 std::int64_t words) {

@@ -1,4 +1,4 @@
-// Rows to their groups and back on a CUDA device, queued on the caller's stream. No CUDA header is needed here.
+// Routes rows to their groups and back on a CUDA device, on the caller's stream. Needs no CUDA header.
 #pragma once
 
 #include <span>
@@ -11,7 +11,8 @@ namespace ridge::ops::cuda {
 
 inline std::optional<std::string> refuse(const RoutedRows& rows) { return ops::refuse(rows); }
 
-// Data in device memory, as problem.h says. The same places every time. A sentence if the driver refuses a launch.
+// Queues the kernels; problem.h lists the tensors of `data`, which are in device memory. The row map is deterministic.
+// Returns the error if the driver rejects a launch.
 std::optional<std::string> routed_rows(const RoutedRows& rows, std::span<void* const> data, CUstream_st* stream);
 
 }  // namespace ridge::ops::cuda

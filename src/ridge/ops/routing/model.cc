@@ -4,8 +4,8 @@
 
 namespace ridge::ops {
 
-// There and back each row is read and written; on the way there every group's block goes by all indices, twice, and
-// three kernels are launched.
+// Each row is read and written once in either direction. Routing to the groups also launches three kernels, two of
+// which read all indices once per group.
 Result<Forecast> forecast(const RoutedRows& r, const DeviceNumbers& device) {
   const auto real = [](std::int64_t x) { return static_cast<double>(x); };
   const double rows = 2 * real(r.count) * real(r.width) * bits(r.values) / 8, places = real(r.places()) * 4;

@@ -1,4 +1,4 @@
-// What bringing rows to their groups takes: their bytes, once each way.
+// Time model of routing rows: each row is read once and written once.
 #pragma once
 
 #include "ridge/ops/model.h"

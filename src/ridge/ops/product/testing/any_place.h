@@ -1,11 +1,11 @@
-// An address for calls that are only asked about: whether a kernel would run them, and how. Never read or written.
+// Placeholder pointer for calls that are only validated or planned. Never accessed.
 #pragma once
 
 #include <cstddef>
 
 namespace ridge::ops {
 
-inline std::byte* any_place() {  // at a multiple of 256
+inline std::byte* any_place() {  // Aligned to 256 bytes
   static std::byte place alignas(256)[256];
   return place;
 }

@@ -1,5 +1,5 @@
-// Memory for tests whose neighbours are pages without rights, so that one byte too far is a crash; and whose own edges,
-// up to those pages, hold bytes that must not change.
+// Test memory between inaccessible pages, so that an access beyond it crashes. The bytes between the data and those
+// pages must not change.
 #pragma once
 
 #include <sys/mman.h>
@@ -13,8 +13,8 @@ namespace ridge::ops::oracle {
 
 class Guarded {
  public:
-  enum Side { before, after };  // which page without rights is near
-  // `shift` bytes lie between the data and that page: with 0 … 63, every alignment.
+  enum Side { before, after };  // Position of the adjacent inaccessible page
+  // `shift` is the distance in bytes between the data and that page; 0 … 63 gives every alignment.
   explicit Guarded(std::size_t bytes, Side side = after, std::size_t shift = 0) : bytes_(bytes) {
     const std::size_t page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     inside_ = (bytes + shift + page) / page * page;

@@ -16,7 +16,7 @@
 namespace ridge::ops::oracle {
 namespace {
 
-constexpr unsigned char poison = 0xfb;  // as f32, bf16 and f16 a large finite number
+constexpr unsigned char poison = 0xfb;  // A large finite number in f32, bf16 and f16
 
 Index elements(const MatrixLayout& x, Index batch, Index rows, Index cols) {
   if (batch == 0 || rows == 0 || cols == 0) return 0;
@@ -27,7 +27,7 @@ std::size_t bytes(const MatrixLayout& x, Index batch, Index rows, Index cols) {
   return static_cast<std::size_t>(elements(x, batch, rows, cols) * bits(x.dtype) / 8);
 }
 
-struct Extra {  // an operand of the epilogue, as a matrix of D's shape
+struct Extra {  // An operand of the epilogue
   EpilogueOperand MatmulEpilogue::*member;
   const char* name;
 };
@@ -38,7 +38,7 @@ constexpr Extra extras[] = {{&MatmulEpilogue::scale, "scale"},
 
 MatrixLayout as_matrix(const EpilogueOperand& x) { return {x.dtype, x.row_stride, x.col_stride, x.batch_stride}; }
 
-// As memory holds it.
+// Returns x rounded to `dtype`.
 double stored(DType dtype, double x) {
   char memory[8] = {};
   if (dtype == DType::int8) return std::clamp(std::nearbyint(x), -128.0, 127.0);
@@ -67,7 +67,7 @@ double activated(Activation activation, double y) {
 }
 
 struct Wanted {
-  double value = 0, slack = 0;  // how far from it a correct kernel may be
+  double value = 0, slack = 0;  // Error bound of a correct kernel
 };
 
 class Check {
@@ -88,7 +88,7 @@ class Check {
       if (!std::equal(first.begin(), first.end(), d_->data()))
         return text(c_) + fmt::format(": run {} with {} threads gave other bits", i + 1, 1 + i % 3);
     }
-    if (!d_->edges_are_whole()) return text(c_) + ": bytes beside D were overwritten";
+    if (!d_->edges_are_whole()) return text(c_) + ": bytes outside D were overwritten";
     for (Index i = 0; i < p_.batch; ++i)
       if (std::string wrong = compare(i); !wrong.empty()) return text(c_) + wrong;
     return gaps();
@@ -136,7 +136,7 @@ class Check {
     matmul(call_, packed, threads);
   }
 
-  // Rows of A and columns of B side by side, in f64.
+  // Returns rows of A or columns of B contiguously, in f64.
   static std::vector<double> lines(const MatrixLayout& x, const void* data, Index batch, Index count, Index k,
                                    bool rows) {
     std::vector<double> out(static_cast<std::size_t>(count * k));

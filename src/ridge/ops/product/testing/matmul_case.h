@@ -1,5 +1,5 @@
-// One product as the fourth oracle tries it: a problem with strides, an epilogue, data, threads, and where its buffers
-// lie. Inputs lie in NaN up to pages without rights and cannot be written; between D's rows nothing may change.
+// One test case of a product: problem with strides, epilogue, data, threads and positions of buffers. Inputs are
+// read-only and surrounded by NaN up to inaccessible pages. Bytes between the rows of D must not change.
 #pragma once
 
 #include <string>
@@ -13,23 +13,23 @@ namespace ridge::ops::oracle {
 using Index = std::int64_t;
 
 enum class Values {
-  integers,  // small: every sum and every sum's epilogue is exact in f32
+  integers,  // Small, so that sums and epilogues are exact in f32
   normals,
-  nan_row,  // normals, and one row of A is NaN
-  extremes  // int8: -128 … 127; else as normals
+  nan_row,  // Normals, with a NaN in one row of A
+  extremes  // -128 … 127 for int8; otherwise normals
 };
 
 struct MatmulCase {
-  MatmulCall call;  // pointers are set by check(); in the epilogue anything but null asks for the operand
+  MatmulCall call;  // `check_case` sets pointers; non-null pointers in the epilogue request an operand
   Values values = Values::integers;
   unsigned seed = 1;
   int threads = 1;
-  int runs = 1;           // that must give the same bits, with 1, 2, 3, … threads
-  bool packed = false;    // B as PackedWeights
-  bool in_place = false;  // the addend is D
+  int runs = 1;           // Runs with 1, 2, 3, … threads that must give the same bits
+  bool packed = false;    // Pass B as PackedWeights
+  bool in_place = false;  // The addend is D
   Guarded::Side side = Guarded::after;
-  std::vector<std::int32_t> starts{};  // of a grouped problem
-  unsigned shifts[3] = {0, 0, 0};      // bytes between a, b, d and the near page
+  std::vector<std::int32_t> starts{};  // Starts of groups
+  unsigned shifts[3] = {0, 0, 0};      // Bytes between a, b, d and the adjacent page
 };
 
 MatrixLayout layout(DType dtype, Index rows, Index cols, bool transposed, Index extra = 0);
@@ -37,7 +37,7 @@ MatmulCase simple(Index m, Index n, Index k, DType in = DType::f32, DType out = 
 MatmulCase random_case(unsigned seed);
 
 std::string text(const MatmulCase& c);
-std::string check(const MatmulCase& c);  // "" or what is wrong, with the case
+std::string check(const MatmulCase& c);  // Returns "" or the error with the case
 
 void fill_matrix(const MatrixLayout& x, void* data, Index batch, Index rows, Index cols, Values values, unsigned seed);
 

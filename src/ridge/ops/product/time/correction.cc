@@ -47,7 +47,7 @@ Features features_of(const MatmulConfig& c, const TileWork& w, const SplitK& s, 
       number(w.narrow_a) + 2 * number(w.narrow_b),
       number(w.copies),
       number(w.prefetch_constants),
-      tiles * c.m * c.n / (batch * m * n),  // computed for asked
+      tiles * c.m * c.n / (batch * m * n),  // Computed over requested results
       portable::log(m),
       portable::log(n),
       portable::log(k),

@@ -52,16 +52,16 @@ PlanFacts cpu_facts(const MatmulProblem& problem, int threads) {
 namespace cuda {
 namespace {
 
-constexpr int whole_line = 128, least_line = 16;  // bytes
+constexpr int whole_line = 128, least_line = 16;
 
-// How many blocks of this plan run at once.
+// Returns the number of blocks of the plan that run concurrently.
 std::int64_t at_once(const MatmulConfig& c, const MatmulPlan& plan, int multiprocessors) {
   if (plan.split_mode == tile::SplitMode::stream_k) return multiprocessors;
   const int together = plan.split_mode == tile::SplitMode::cluster_split_k ? plan.splits : c.cluster();
   return together * clusters_at_once(together, multiprocessors);
 }
 
-// At which multiples of bytes an operand's lines start, up to 128.
+// Returns the alignment of an operand's lines in bytes, up to 128.
 std::int64_t line_start(const TileOperand& x) { return std::gcd<std::int64_t>(x.line * 2, whole_line); }
 
 }  // namespace

@@ -58,7 +58,7 @@ class Taking {
   }
   void take(std::string_view cause) { add(cause, seconds()); }
 
-  // As many of them at once as there are multiprocessors fill every wave.
+  // A batch with one copy of the product per multiprocessor has only full waves.
   void take_last_wave() {
     TileWork many = work_;
     const int count = device_.multiprocessors;

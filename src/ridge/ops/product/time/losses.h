@@ -1,5 +1,5 @@
-// What of a product's predicted time would go away with one cause: found by taking the causes out of the closed form
-// one after the other, so that they add up.
+// Breakdown of a product's predicted time by cause of overhead. Causes are removed from the closed form one after the
+// other, so that their times add up.
 #pragma once
 
 #include <string_view>
@@ -15,8 +15,8 @@ struct Loss {
   double seconds = 0;
 };
 
-// In the order: launch, unaligned lines, fill and drain, split fix-up, clock under power, last wave, tile edges;
-// without those that take nothing. Of a plan without tiles: the launch.
+// Returns the causes in the order launch, unaligned lines, fill and drain, split fix-up, clock under power, last wave,
+// tile edges, without those that take no time. Returns only the launch for a plan without tiles.
 std::vector<Loss> losses(const MatmulProblem& problem, const DeviceNumbers& device);
 
 }  // namespace ridge::ops
