@@ -1,4 +1,4 @@
-// What a call of CUDA's runtime answered, as a Status. For .cu files.
+// Converts results of the CUDA runtime to Status. For .cu files.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@
 
 namespace ridge::ops::cuda {
 
-// "the CUDA device failed at a copy: …", of kind absent; the error is not left for the next call to find.
+// Returns "the CUDA device failed at a copy: ..." with kind `absent`, and clears the runtime's last error.
 inline Status done(cudaError_t e, const char* what, const char* hint = "`nvidia-smi` shows the device's state") {
   if (e == cudaSuccess) return Done{};
   cudaGetLastError();

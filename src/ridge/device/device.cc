@@ -7,10 +7,10 @@ std::optional<Error> refusal(const DeviceAnswers& x) {
   if (!x.built)
     return absent_error(
         "this build has no CUDA kernels: RIDGE_CUDA was OFF or nvcc not found when ridge was built",
-        "install nvcc 12.4 or later and build again with -DRIDGE_CUDA=ON; everything else works without");
+        "install nvcc 12.4 or later and build again with -DRIDGE_CUDA=ON; everything else works without it");
   if (x.driver == 0)
     return absent_error("no CUDA driver was found",
-                        "install NVIDIA's driver; without one, --on cpu runs here and --on h200 explains");
+                        "install NVIDIA's driver; without a driver, --on cpu runs here and --on h200 explains");
   if (x.driver < 12000)
     return absent_error("expected a CUDA driver of version 12.0 or later, found " + version(x.driver),
                         "update NVIDIA's driver to 525 or later");

@@ -24,7 +24,7 @@ __device__ std::uint32_t hashed(std::uint64_t i, std::uint32_t seed) {
   return h;
 }
 
-// Box and Muller's transform of two hashes.
+// Box-Muller transform of two hashes of the index.
 __global__ void fill_normal_kernel(tile::Stored stored, void* data, std::uint64_t n, std::uint32_t seed) {
   for (std::uint64_t i = blockIdx.x * std::uint64_t{blockDim.x} + threadIdx.x; i < n;
        i += std::uint64_t{gridDim.x} * blockDim.x) {
@@ -49,7 +49,7 @@ Result<Handle<CUevent_st>> made_event() {
 DeviceAnswers ask_device() {
   DeviceAnswers x{.built = true};
   if (cudaDriverGetVersion(&x.driver) != cudaSuccess) x.driver = 0;
-  if (x.driver < 12000) return x;  // an older driver can do nothing for us
+  if (x.driver < 12000) return x;  // The runtime's calls below need a driver of version 12.
   if (const cudaError_t e = cudaGetDeviceCount(&x.devices); e != cudaSuccess) {
     cudaGetLastError();
     x.devices = 0;
@@ -143,7 +143,7 @@ Result<DeviceFacts> device_facts() {
     if (const Status s = done(cudaDeviceGetAttribute(value, attribute, device), "describing itself"); !s)
       return s.error();
   facts.clock_hz = 1e3 * clock_khz;
-  facts.memory_bytes_per_s = 2 * 1e3 * memory_clock_khz * bus_bits / 8.0;  // both edges of the clock
+  facts.memory_bytes_per_s = 2 * 1e3 * memory_clock_khz * bus_bits / 8.0;  // two transfers a clock cycle
   return facts;
 }
 

@@ -1,6 +1,6 @@
-// A CUDA device as this project uses it: whether one is there, its memory, a queue of work on it, and work recorded
-// once and replayed. No CUDA header is needed here, and without CUDA in the build everything says so in a sentence.
-// Every error has kind `absent` (exit code 4): no device, a device that refuses, no memory left on it.
+// A CUDA device: its availability, properties, memory, streams and CUDA graphs. This header needs no CUDA header. In a
+// build without CUDA every function returns an error that says so. Every error has kind `absent` (exit code 4): there
+// is no device, the device fails, or its memory is exhausted.
 #pragma once
 
 #include <cstddef>
@@ -20,33 +20,33 @@ struct CUgraphExec_st;
 
 namespace ridge::ops::cuda {
 
-// What the driver answers about itself; what follows from it is decided without it (device.cc), so that every case is
-// tested where there is no device.
+// Results of driver queries. `device_error` (device.cc) evaluates them without a driver, so tests cover every case on
+// machines without a device.
 struct DeviceAnswers {
-  bool built = false;  // this build has CUDA kernels
-  int driver = 0;      // 13000 is 13.0; 0: none
+  bool built = false;  // True if this build has CUDA kernels.
+  int driver = 0;      // Version: 13000 is 13.0, 0 is no driver.
   int devices = 0;
-  std::string trouble = {};  // why there are no devices, as CUDA says it
-  int major = 0, minor = 0;  // compute capability
-  bool tensor_maps = false;  // the driver has cuTensorMapEncodeTiled
+  std::string trouble = {};  // CUDA's message if there are no devices.
+  int major = 0, minor = 0;  // Compute capability.
+  bool tensor_maps = false;  // True if the driver has cuTensorMapEncodeTiled.
 };
 DeviceAnswers ask_device();
-// What stands in the way, with the cure; none: kernels run there.
+// Returns why kernels cannot run on the device, with a hint, or nullopt if they can.
 std::optional<Error> refusal(const DeviceAnswers& answers);
 Status require_device();
 
-// Whether the current device can run this: a sentence (no CUDA in this build, no driver, no device, wrong
-// architecture), or none.
+// Returns why the current device cannot run kernels (no CUDA in this build, no driver, no device, wrong architecture),
+// or nullopt if it can.
 std::optional<std::string> unavailable();
-int current_device();           // its number; -1 where there is none
-Status use_device(int number);  // from now on in this thread; the rest of this header speaks of that one
-int multiprocessors();          // of the current device; 0 where there is none
+int current_device();           // Returns -1 if there is none.
+Status use_device(int number);  // Makes `number` this thread's current device.
+int multiprocessors();          // Returns 0 if there is no current device.
 
-// What the blocks of the current device share out; zeros where there is none.
+// Resources of the current device's multiprocessors (SMs); zeros if there is no device.
 struct Multiprocessors {
-  int count = 0, registers = 0;   // registers of one, of 32 bits
-  std::int64_t shared_bytes = 0;  // shared memory of one
-  int shared_bytes_of_block = 0;  // that the system takes of it for each block
+  int count = 0, registers = 0;   // 32-bit registers per SM.
+  std::int64_t shared_bytes = 0;  // Shared memory per SM.
+  int shared_bytes_of_block = 0;  // Shared memory that CUDA reserves for each block.
 };
 Multiprocessors multiprocessors_in_full();
 
@@ -54,20 +54,20 @@ struct DeviceFacts {
   std::string name;  // "NVIDIA H200"
   int driver = 0, multiprocessors = 0;
   std::int64_t memory_bytes = 0, free_bytes = 0, l2_bytes = 0;
-  double clock_hz = 0, memory_bytes_per_s = 0;  // at most, as the driver says them
+  double clock_hz = 0, memory_bytes_per_s = 0;  // Maxima that the driver reports.
 };
 Result<DeviceFacts> device_facts();
-// How many clusters of so many blocks (1 to 8) run at once, where a block fills a multiprocessor; 0: no device.
+// Returns how many clusters of 1 to 8 blocks run concurrently if a block fills an SM; 0 if there is no device.
 int clusters_at_once_of_device(int blocks);
 
-// What make() made, with the function that ends it: moves and ends need no CUDA.
+// Owns a CUDA object together with the function that destroys it, so that users need no CUDA header.
 template <class T> using Handle = std::unique_ptr<T, void (*)(T*)>;
 
 class Memory {
  public:
-  enum class Location { device, host };  // host: pinned, so that the device's copy engine reaches it
+  enum class Location { device, host };  // `host` is pinned memory, which the copy engine can access.
   static Result<Memory> make(std::int64_t bytes, Location location = Location::device);
-  std::byte* data() const { return data_.get(); }  // at a multiple of 256
+  std::byte* data() const { return data_.get(); }  // Aligned to 256 bytes.
   std::int64_t bytes() const { return bytes_; }
 
  private:
@@ -76,7 +76,7 @@ class Memory {
   std::int64_t bytes_;
 };
 
-class Recording {  // a CUDA graph
+class Recording {  // Owns a CUDA graph.
  public:
   explicit Recording(Handle<CUgraphExec_st> graph) : graph_(std::move(graph)) {}
   CUgraphExec_st* graph() const { return graph_.get(); }
@@ -85,30 +85,30 @@ class Recording {  // a CUDA graph
   Handle<CUgraphExec_st> graph_;
 };
 
-// A stream. Everything but wait() and elapsed() returns at once.
+// Owns a CUDA stream. All methods except `synchronize` and `measure_seconds` return without waiting.
 class Queue {
  public:
-  // Of two kernels that could begin, the one on the queue of Turn::first does.
+  // If two kernels are ready, the one on the queue of higher priority starts first.
   enum class Turn { usual, first };
   static Result<Queue> make(Turn turn = Turn::usual);
   CUstream_st* stream() const { return stream_.get(); }
-  Status copy(void* to, const void* from, std::int64_t bytes) const;  // in any direction
-  // Rows of `width` bytes, whose beginnings lie `apart` bytes from each other.
+  Status copy(void* to, const void* from, std::int64_t bytes) const;  // Any direction.
+  // Rows whose first bytes have a distance of `pitch_bytes`.
   struct Rows {
     std::byte* data = nullptr;
     std::int64_t apart = 0;
   };
   Status copy_rows(const Rows& to, const Rows& from, std::int64_t width, std::int64_t rows) const;
   Status set(void* to, int byte, std::int64_t bytes) const;
-  // Standard normal numbers in bf16, f16 or f32, a function of seed and index.
+  // Writes standard normal numbers in bf16, f16 or f32; each depends only on `seed` and its index.
   Status fill_normal(void* to, DType dtype, std::int64_t elements, std::uint32_t seed) const;
   Status wait() const;
-  // What is queued here from now on waits for what is queued there by now. While one of them records, so does the
-  // other, which must then be followed in turn before the recording ends.
+  // Makes later work on this queue wait for the work that is already on `other`. If one of the queues is being
+  // captured, the other joins the capture and must be waited for in turn before the capture ends.
   Status follow(const Queue& other) const;
-  Result<Recording> record(const std::function<Status()>& work) const;  // what `work` queues here runs only on replay
+  Result<Recording> record(const std::function<Status()>& work) const;  // Captures `work` without running it.
   Status replay(const Recording& recording) const;
-  // Seconds on the device from before what `work` queues here to its end, which is waited for.
+  // Queues `work`, waits for its end and returns its device time in seconds.
   Result<double> elapsed(const std::function<Status()>& work) const;
 
  private:

@@ -1,4 +1,4 @@
-// What a machine without a device is told, and what the device's kernels refuse before they are asked to run.
+// Errors on machines without a device, and problems that the device's kernels reject before launch.
 #include "ridge/device/device.h"
 
 #include <gtest/gtest.h>
@@ -38,10 +38,11 @@ TEST(Device, RunsOnHopperAlone) {
 TEST(Device, SaysWhatIsMissingAndTheCure) {
   EXPECT_EQ(said({}),
             "this build has no CUDA kernels: RIDGE_CUDA was OFF or nvcc not found when ridge was built\n"
-            "  hint: install nvcc 12.4 or later and build again with -DRIDGE_CUDA=ON; everything else works without\n");
+            "  hint: install nvcc 12.4 or later and build again with -DRIDGE_CUDA=ON; everything else works "
+            "without it\n");
   EXPECT_EQ(said({.built = true}),
             "no CUDA driver was found\n"
-            "  hint: install NVIDIA's driver; without one, --on cpu runs here and --on h200 explains\n");
+            "  hint: install NVIDIA's driver; without a driver, --on cpu runs here and --on h200 explains\n");
   EXPECT_EQ(said({.built = true, .driver = 11040}),
             "expected a CUDA driver of version 12.0 or later, found 11.4\n"
             "  hint: update NVIDIA's driver to 525 or later\n");

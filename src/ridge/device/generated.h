@@ -1,6 +1,6 @@
-// A kernel made for one problem: its text and how it is launched. What the compiler should know (steps, formats, vector
-// widths, which axes are walked) is in the text; sizes, strides and places are arguments, so that one compilation
-// serves many sizes. Plain C++: made, read and compiled where there is no device.
+// A kernel generated for one problem: its CUDA source and launch parameters. Steps, formats, vector widths and axes are
+// constants of the source; sizes, strides and addresses are arguments, so that one compilation serves many sizes. This
+// is plain C++: kernels are generated and compiled without a device.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace ridge {
 
-// What generated texts include, by the names by which they do.
+// Header that generated sources include, and its include path.
 struct DeviceHeader {
   std::string_view name, text;
 };
@@ -19,18 +19,18 @@ const std::vector<DeviceHeader>& device_headers();
 namespace ops {
 
 struct Generated {
-  std::string text;                      // defines the kernel `ridge_kernel`; includes device_headers() by name
-  std::vector<std::uint64_t> arguments;  // one struct of so many words
-  std::int64_t blocks = 0;               // 0: nothing to do
+  std::string text;                      // Defines the kernel `ridge_kernel`; includes `device_headers` by name.
+  std::vector<std::uint64_t> arguments;  // Words of the kernel's only argument, a struct.
+  std::int64_t blocks = 0;               // 0 if there is no work.
   int threads = 256, cluster = 1;
-  int shared_bytes = 0;   // of a block, beside what the text declares itself
-  int beside = 0;         // blocks that a multiprocessor must have registers for; 0: as it comes
-  bool resident = false;  // its blocks go on until nothing is left: no more of them than run at once are launched
+  int shared_bytes = 0;   // Dynamic shared memory per block.
+  int beside = 0;         // For __launch_bounds__; 0 sets no minimum.
+  bool resident = false;  // Blocks loop over the work; only as many as run concurrently are launched.
 };
 
 namespace generated {
 
-// The whole text around the body of a kernel in the words of a header.
+// Returns the full source: the kernel's declaration around `body`, which uses the operations of `header`.
 std::string kernel_text(const Generated& kernel, std::string_view header, bool wide, std::string_view body);
 inline constexpr std::string_view plain_words = "ridge/tile/cuda/words.h";
 

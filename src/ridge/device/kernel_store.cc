@@ -18,9 +18,9 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view magic = "ridge.kernel/1\n";
 constexpr std::size_t most_bytes = std::size_t{64} << 20;
-constexpr auto forgotten = std::chrono::hours(1);  // after which an unfinished file's writer is taken for dead
+constexpr auto forgotten = std::chrono::hours(1);  // The writer of an older unfinished file is assumed dead.
 
-// FNV-1a. Names and checksums: what it guards against is chance, and a found key is compared in full.
+// FNV-1a, for file names and checksums. It guards only against accidents; `find` compares the full key.
 std::uint64_t hash(std::string_view text, std::uint64_t seed = 0xcbf29ce484222325u) {
   for (const char c : text) seed = (seed ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return seed;
@@ -37,14 +37,14 @@ struct Entry {
   fs::path path;
 };
 
-// Nothing else in the folder is ever removed.
+// True if the file is an entry; other files of the folder are never removed.
 bool is_entry(const fs::path& path) {
   const std::string name = path.filename().string();
   return name.size() == 32 && name.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
-// Removes what a writer left when it was killed, and of the entries those that were used longest ago, until the others
-// take `most` bytes. Another process may remove the same ones: what is gone is gone.
+// Removes unfinished files of dead writers, then the least recently used entries until the rest takes at most
+// `max_bytes`. Another process may remove the same files concurrently, so failures are ignored.
 void tidy(const std::string& folder, std::uint64_t most) {
   std::error_code trouble;
   const auto now = fs::file_time_type::clock::now();
@@ -102,7 +102,7 @@ std::optional<std::string> KernelStore::find(std::string_view key) const {
     return std::nullopt;
   const std::string_view content = rest.substr(key.size());
   if (header.checksum != checksum(key, content)) return std::nullopt;
-  std::error_code untouched;  // a folder that is only read: then entries leave it in the order in which they came
+  std::error_code untouched;  // In a read-only folder the order of use is not updated.
   fs::last_write_time(path(key), fs::file_time_type::clock::now(), untouched);
   return std::string(content);
 }

@@ -1,9 +1,8 @@
-// Compiled kernels on disk, so that a text is compiled once a user and not once a process, and likewise choices that
-// were measured (tuned_choices.h): one file an entry, whose name is a hash of the key. It holds the whole key and a
-// checksum of itself, and what does not match (another key of the same hash, another version, a cut or a flipped byte)
-// counts as absent and is written anew. Files appear whole (base/file.h). A folder that cannot be written, or a full
-// disk, means that nothing is kept and nothing else. The folder holds 256 MiB at most, several thousand kernels: what
-// was used longest ago makes room for what is new.
+// Disk cache of compiled kernels, shared by a user's processes; a second one holds measured choices (tuned_choices.h).
+// Each entry is a file named by a hash of its key, with the full key and a checksum. A file that does not match (hash
+// collision, other version, truncated or corrupt) counts as absent and is rewritten. Files are written atomically
+// (base/file.h). If the folder is read-only or the disk is full, entries are not saved and no error is reported. The
+// folder holds at most 256 MiB, several thousand kernels; the least recently used entries are removed first.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +16,16 @@ class KernelStore {
  public:
   static constexpr std::uint64_t usual_bytes = std::uint64_t{256} << 20;
 
-  // "" keeps nothing. `most_bytes`: of all entries; processes that write at once may pass it by what they write.
+  // An empty folder disables the store. `max_bytes` limits all entries; concurrent writers may exceed it by their own.
   explicit KernelStore(std::string folder, std::uint64_t most_bytes = usual_bytes)
       : folder_(std::move(folder)), most_bytes_(most_bytes) {}
-  // $XDG_CACHE_HOME/ridge/kernels, or ~/.cache/ridge/kernels; or beside it.
+  // Uses $XDG_CACHE_HOME/ridge/NAME, or ~/.cache/ridge/NAME.
   static KernelStore of_user(std::string_view name = "kernels");
 
   std::optional<std::string> find(std::string_view key) const;
-  bool keep(std::string_view key, std::string_view content) const;  // whether it did
+  bool keep(std::string_view key, std::string_view content) const;  // True if the entry was written.
   std::string path(std::string_view key) const;
-  bool holds_file(std::string_view key) const;  // a file lies there, which find() may not take
+  bool holds_file(std::string_view key) const;  // True if the file exists, even if `find` rejects it.
   const std::string& folder() const { return folder_; }
 
  private:
@@ -34,7 +33,7 @@ class KernelStore {
   std::uint64_t most_bytes_;
 };
 
-// What tells texts apart, against chance alone.
+// Returns a 64-bit hash (FNV-1a); not safe against deliberate collisions.
 std::uint64_t fingerprint(std::string_view text);
 
 }  // namespace ridge::ops

@@ -1,4 +1,4 @@
-// The store of compiled kernels under everything that disks and other processes do to it.
+// Tests the store of compiled kernels with corrupt files, full disks and concurrent or killed processes.
 #include "ridge/device/kernel_store.h"
 
 #include <gtest/gtest.h>
@@ -29,10 +29,10 @@ class KernelStoreTest : public testing::Test {
   std::string folder_ = temporary_.path();
 };
 
-// As a disk would: without base/file.h's care, which takes milliseconds.
+// Writes directly, without base/file.h's atomic rename and sync, which take milliseconds.
 void put(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
 
-// In a process of its own; its exit code.
+// Runs `work` in a child process and returns its exit code.
 template <class Work> int in_child(Work work) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(work());
@@ -54,7 +54,7 @@ TEST_F(KernelStoreTest, KeepsWhatItIsGiven) {
 
 TEST_F(KernelStoreTest, TakesNoOtherEntryForItsOwn) {
   ASSERT_TRUE(store().keep(key, content));
-  fs::copy_file(store().path(key), store().path("another"));  // as if both had one hash
+  fs::copy_file(store().path(key), store().path("another"));  // Simulates a hash collision.
   EXPECT_FALSE(store().find("another"));
   EXPECT_TRUE(store().keep("another", "code"));
   EXPECT_EQ(store().find("another"), "code");
@@ -133,7 +133,7 @@ TEST_F(KernelStoreTest, ServesSixteenProcesses) {
   for (int i = 0; i < 7; ++i) EXPECT_EQ(store().find(key + std::to_string(i)), content + key + std::to_string(i));
 }
 
-// RIDGE_KILLS says how often; CI has time for 60.
+// RIDGE_KILLS sets the number of kills; the default of 60 suits CI.
 TEST_F(KernelStoreTest, SurvivesWritersKilledAtAnyMoment) {
   const char* asked = std::getenv("RIDGE_KILLS");
   const int kills = asked ? std::atoi(asked) : 60;
@@ -167,26 +167,26 @@ TEST_F(KernelStoreTest, TidiesWhatTheKilledLeft) {
 
 TEST_F(KernelStoreTest, MakesRoomByWhatWasUsedLongestAgo) {
   const std::string place = folder_ + "/kernels", hundred(100'000, 'x');
-  const KernelStore small(place, 350'000);  // three entries
+  const KernelStore small(place, 350'000);  // Room for three entries.
   const auto hours_ago = [&](const char* name, int hours) {
     fs::last_write_time(small.path(name), fs::file_time_type::clock::now() - std::chrono::hours(hours));
   };
   for (const char* name : {"a", "b", "c"}) ASSERT_TRUE(small.keep(name, hundred));
-  ASSERT_TRUE(write_file(place + "/README", std::string(400'000, 'x')).ok());  // none of ours: counts nothing
+  ASSERT_TRUE(write_file(place + "/README", std::string(400'000, 'x')).ok());  // Not an entry, so it is not counted.
   hours_ago("a", 3);
   hours_ago("b", 2);
   hours_ago("c", 1);
-  EXPECT_TRUE(small.find("a"));  // a use
+  EXPECT_TRUE(small.find("a"));  // Counts as a use.
   ASSERT_TRUE(small.keep("d", hundred));
   EXPECT_FALSE(small.find("b"));
   for (const char* name : {"a", "c", "d"}) EXPECT_EQ(small.find(name), hundred) << name;
   EXPECT_TRUE(fs::exists(place + "/README"));
-  EXPECT_FALSE(small.keep("e", std::string(350'000, 'x')));  // more than all of them may take
+  EXPECT_FALSE(small.keep("e", std::string(350'000, 'x')));  // Exceeds the limit of the store.
   for (const char* name : {"a", "c", "d"}) EXPECT_TRUE(small.find(name)) << name;
 }
 
 TEST_F(KernelStoreTest, TakesAnEntryWrittenAnewForNew) {
-  const KernelStore small(folder_ + "/kernels", 250'000);  // two entries
+  const KernelStore small(folder_ + "/kernels", 250'000);  // Room for two entries.
   for (const char* name : {"a", "b"}) ASSERT_TRUE(small.keep(name, std::string(100'000, 'x')));
   for (const char* name : {"a", "b"})
     fs::last_write_time(small.path(name), fs::file_time_type::clock::now() - std::chrono::hours(*name == 'a' ? 2 : 1));

@@ -33,8 +33,8 @@ struct Loaded {
   Result<Nvrtc> found = Nvrtc{};
 };
 
-// The library asks the loader for this one by its bare name, which only finds it in a folder of its own once it is
-// there.
+// NVRTC opens its builtins library by bare name. The loader finds it only if it is already loaded, unless it is in a
+// standard folder.
 void load_builtins(const std::string& path) {
   std::error_code trouble;
   const fs::path folder = fs::path(path).parent_path();
@@ -63,7 +63,7 @@ bool load(const std::string& path, Loaded& to) {
   return is_whole;
 }
 
-// Folders that may hold the library: CUDA's own, and those of Python's wheels in every Python that shows.
+// Returns folders that may hold the library: CUDA's, and those of wheels in every Python installation found.
 std::vector<std::string> folders() {
   std::vector<std::string> out, pythons{"/usr/local/lib", "/usr/lib"};
   for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
@@ -92,7 +92,7 @@ Loaded look() {
       out.found = absent_error("NVRTC is turned off by RIDGE_NVRTC=off", "unset it");
     } else if (!load(path, out)) {
       out.found = absent_error(fmt::format("RIDGE_NVRTC names '{}', which is no NVRTC of version 12 or later", path),
-                               "unset it, and the usual places are looked through");
+                               "unset it to search the default folders");
     }
     return out;
   }
@@ -106,7 +106,7 @@ Loaded look() {
     }
   out.found =
       absent_error("NVRTC was not found",
-                   "`pip install nvidia-cuda-nvrtc`, or the CUDA toolkit's by RIDGE_NVRTC=/path/libnvrtc.so.13");
+                   "`pip install nvidia-cuda-nvrtc`, or set RIDGE_NVRTC=/path/libnvrtc.so.13 to the CUDA toolkit's");
   return out;
 }
 
@@ -115,7 +115,7 @@ const Loaded& loaded() {
   return all;
 }
 
-// The compiler at run time has no standard library; this much of it is what texts say.
+// NVRTC has no standard library; these are the parts of it that kernel sources use.
 const std::vector<DeviceHeader>& headers() {
   static const std::vector<DeviceHeader> all = [] {
     std::vector<DeviceHeader> out = device_headers();
@@ -144,7 +144,7 @@ Result<std::string> compile(const std::string& text) {
   if (!all.found) return all.found.error();
   const Functions& call = all.call;
   std::vector<const char*> names, texts, options;
-  for (const DeviceHeader& header : headers()) {  // of literals, which end in 0
+  for (const DeviceHeader& header : headers()) {  // Views of literals, which end in 0.
     names.push_back(header.name.data());
     texts.push_back(header.text.data());
   }

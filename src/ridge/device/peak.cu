@@ -5,9 +5,9 @@
 namespace ridge::ops::cuda {
 namespace {
 
-constexpr int threads = 512, together = 4;  // 16-byte loads that a thread has on their way at once
+constexpr int threads = 512, together = 4;  // 16-byte loads that a thread keeps in flight.
 
-// f(i, j) for every 16-byte unit i, as the j-th of `together`.
+// Calls f(i, j) for every 16-byte unit i; j counts the loads in flight.
 template <class F> __device__ void every_unit(std::int64_t units, F f) {
   const std::int64_t stride = std::int64_t{gridDim.x} * threads;
   std::int64_t i = blockIdx.x * std::int64_t{threads} + threadIdx.x;
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(threads) read_kernel(int* to, const int4* from
       sums[j] ^= x.x ^ x.y ^ x.z ^ x.w;
     });
   const int all = sums[0] ^ sums[1] ^ sums[2] ^ sums[3];
-  if (all == 0x5eed1234) *to = all;  // hardly ever, but the compiler cannot know
+  if (all == 0x5eed1234) *to = all;  // Practically never true; keeps the compiler from removing the loads.
 }
 __global__ void __launch_bounds__(threads) write_kernel(int4* to, std::int64_t units) {
   every_unit(units, [&](std::int64_t i, int) { __stcs(to + i, make_int4(1, 2, 3, 4)); });
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(threads) copy_kernel(int4* to, const int4* fro
   for (; i < units; i += stride) to[i] = from[i];
 }
 
-// Sixteen sums a thread hide the latency of one.
+// Sixteen independent accumulators per thread hide the latency of an FMA.
 __global__ void __launch_bounds__(threads) multiply_add_kernel(int rounds, float factor, float* never) {
   float x[16];
   for (int i = 0; i < 16; ++i) x[i] = static_cast<float>(threadIdx.x + i);

@@ -12,7 +12,7 @@
 namespace ridge::ops::cuda {
 namespace {
 
-constexpr const char* cure = "`nvidia-smi topo -p2p r` shows which devices reach each other's memory";
+constexpr const char* cure = "`nvidia-smi topo -p2p r` shows which devices have peer access";
 
 decltype(&cuStreamBatchMemOp) memory_operations() {
   static const auto operations = [] {
@@ -43,11 +43,11 @@ CUstreamBatchMemOpParams awaited(Bell* bell, Bell value) {
 
 Status queued(const Queue& queue, std::vector<CUstreamBatchMemOpParams>& all) {
   if (memory_operations() == nullptr)
-    return absent_error("the CUDA driver has no cuStreamBatchMemOp, by which devices wait for each other",
+    return absent_error("the CUDA driver has no cuStreamBatchMemOp, which devices need to wait for each other",
                         "a driver of CUDA 12 or later has it");
   const CUresult r = memory_operations()(queue.stream(), static_cast<unsigned>(all.size()), all.data(), 0);
   if (r == CUDA_SUCCESS) return Done{};
-  return absent_error("the CUDA device failed at a bell: the driver's error " + std::to_string(static_cast<int>(r)),
+  return absent_error("the CUDA device failed at a flag operation: driver error " + std::to_string(static_cast<int>(r)),
                       cure);
 }
 
@@ -56,7 +56,8 @@ Status queued(const Queue& queue, std::vector<CUstreamBatchMemOpParams>& all) {
 Result<MemoryName> name_of(const Memory& memory) {
   cudaIpcMemHandle_t handle{};
   static_assert(sizeof handle == sizeof(MemoryName));
-  if (const Status s = done(cudaIpcGetMemHandle(&handle, memory.data()), "naming memory", cure); !s) return s.error();
+  if (const Status s = done(cudaIpcGetMemHandle(&handle, memory.data()), "exporting memory", cure); !s)
+    return s.error();
   MemoryName out;
   std::memcpy(out.bytes.data(), &handle, sizeof handle);
   return out;

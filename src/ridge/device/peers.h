@@ -1,9 +1,8 @@
-// Memory of another process's device on this machine, and bells that devices ring for each other. A bell is a word in
-// the memory of whoever hears it. Ringing writes 1 to it, behind all that was queued before, so that what it announces
-// can be read; hearing waits for that and writes 0. Both are done by what reads the queue, so that no multiprocessor
-// need be free, and nothing is counted, so that a recording can be replayed as often as one likes: a bell may ring
-// again only after it was heard, which is for the callers to see to. Nothing here knows who the others are: names of
-// memory travel as bytes.
+// Device memory of another process on this machine, and flags by which devices signal each other. A flag is a 32-bit
+// word in the receiver's memory. The sender sets it to 1 after its queued work, so the data is then readable; the
+// receiver waits for 1 and resets it to 0. Stream memory operations do both, so no SM is needed. Flags are binary, so a
+// captured graph can be replayed any number of times. The caller must not set a flag again before it was reset. Callers
+// exchange memory handles between processes as bytes.
 #pragma once
 
 #include <array>
@@ -13,14 +12,14 @@
 
 namespace ridge::ops::cuda {
 
-struct MemoryName {  // CUDA's handle of an allocation for other processes
+struct MemoryName {  // CUDA IPC handle of an allocation.
   std::array<std::byte, 64> bytes{};
 };
 Result<MemoryName> name_of(const Memory& memory);
 
 class PeerMemory {
  public:
-  // Errors: a name of this process's own memory, devices that do not reach each other.
+  // Errors: the handle is of this process's own memory; the devices have no peer access.
   static Result<PeerMemory> open(const MemoryName& name);
   std::byte* data() const { return data_.get(); }
 
@@ -31,15 +30,15 @@ class PeerMemory {
 
 using Bell = std::uint32_t;
 Status ring(const Queue& queue, std::span<Bell* const> theirs);
-// What is queued behind waits until all of these were rung.
+// Makes later work on the queue wait until all of these flags are set, and resets them.
 Status hear(const Queue& queue, std::span<Bell* const> here);
-// A bell, which may be rung again when it was heard; or a word that kernels count up to a value, which stays there.
+// A flag that is reset after the wait, or a counter that kernels raise to `value` and that keeps its value.
 struct Heard {
   Bell* word = nullptr;
   Bell value = 1;
   bool stays = false;
 };
-// Both, in the time of one.
+// Sets and waits in one batch, which takes as long as one of them.
 Status ring_then_hear(const Queue& queue, std::span<Bell* const> theirs, std::span<const Heard> here);
 
 }  // namespace ridge::ops::cuda

@@ -19,9 +19,9 @@ std::string said(cudaError_t e, const char* what) {
   return std::string(what) + " a generated kernel: " + cudaGetErrorString(e);
 }
 
-struct Code {  // or why there is none
+struct Code {  // A loaded kernel, or the error.
   cudaKernel_t kernel = nullptr;
-  int at_once = 0;  // clusters of a resident kernel that run at the same time
+  int at_once = 0;  // Clusters of a persistent kernel that run concurrently.
   std::string trouble;
 };
 
@@ -38,7 +38,7 @@ std::string machine_code(const std::string& text, std::string& trouble) {
   return *std::move(made);
 }
 
-// How it is launched; the attribute must live as long.
+// Returns the launch configuration, which points to `cluster`.
 cudaLaunchConfig_t how_to_launch(const Generated& kernel, cudaLaunchAttribute& cluster) {
   cudaLaunchConfig_t how{};
   how.gridDim = dim3(static_cast<unsigned>(kernel.blocks));
@@ -65,7 +65,7 @@ Code load(const Generated& kernel) {
   cudaError_t e = cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
   if (e == cudaSuccess) e = cudaLibraryGetKernel(&out.kernel, library, "ridge_kernel");
   const void* const function = reinterpret_cast<const void*>(out.kernel);
-  cudaFuncAttributes about{};  // asking makes it loaded now, and not in the middle of what comes
+  cudaFuncAttributes about{};  // The query forces loading now, not at the first launch.
   if (e == cudaSuccess) e = cudaFuncGetAttributes(&about, function);
   if (e == cudaSuccess && kernel.shared_bytes > 0)
     e = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, kernel.shared_bytes);
@@ -79,11 +79,12 @@ Code load(const Generated& kernel) {
   return out;
 }
 
-// Kernels stay loaded to the end of the process, on each device by themselves: what a kernel may take there is set
-// there.
+// Returns the loaded kernel of the current device. Kernels stay loaded for the process's lifetime; each device has its
+// own, since attributes such as the shared memory limit are set per device.
 Code code_of(const Generated& kernel) {
   static std::mutex mutex;
-  static auto& of_devices = *new std::map<int, std::map<std::string, Code>>;  // never torn down: the driver may be gone
+  // Never destroyed: the driver may be unloaded first.
+  static auto& of_devices = *new std::map<int, std::map<std::string, Code>>;
   const std::lock_guard lock(mutex);
   auto& all = of_devices[current_device()];
   const auto known = all.find(kernel.text);
@@ -115,7 +116,7 @@ std::optional<std::string> interpreted() {
 
 std::optional<std::string> cannot_generate() {
   if (!nvrtc()) return nvrtc().error().message + "; " + nvrtc().error().hint;
-  static const std::optional<std::string> trouble = [] {  // the smallest kernel tells whether driver and compiler agree
+  static const std::optional<std::string> trouble = [] {  // tests the driver with an empty kernel
     Generated least;
     least.arguments = {0};
     least.blocks = 1;

@@ -1,5 +1,5 @@
-// Generated kernels on the device: each text is looked for among what this process has loaded, then on disk, else
-// compiled. A launch after the first costs the making of the text and a look into a map, some ten microseconds.
+// Launches generated kernels. A kernel's code is searched in this process, then in the disk cache, and compiled if both
+// miss. Later launches cost the generation of the source and a map lookup, about 10 us.
 #pragma once
 
 #include <optional>
@@ -11,15 +11,15 @@ struct CUstream_st;
 
 namespace ridge::ops::cuda {
 
-// Why kernels are not generated here; nothing: they are. Says so once and for all: no compiler, or code that the driver
-// does not take.
+// Returns why kernels cannot be generated (no compiler, or the driver rejects its code), or nullopt if they can. The
+// result never changes within a process.
 std::optional<std::string> cannot_generate();
 
-// "interpreted, which is slower: NVRTC is turned off by RIDGE_NVRTC=off; unset it", with the cure last, of chains (and
-// row functions, which then run a block a row). Nothing: these kernels are generated.
+// Returns a note for reports such as "interpreted, which is slower: NVRTC is turned off by RIDGE_NVRTC=off; unset it",
+// or nullopt if kernels are generated. Else chains are interpreted and row functions use a block per row.
 std::optional<std::string> interpreted();
 
-// A sentence if the compiler or the driver refuses. May be captured in a graph.
+// Returns an error message if compilation or launch fails. May be captured in a graph.
 std::optional<std::string> run(const Generated& kernel, CUstream_st* stream);
 
 }  // namespace ridge::ops::cuda

@@ -1,5 +1,5 @@
-// Once a device: a kernel may use more than 48 KiB of shared memory only when told so. Internal to what launches CUDA
-// kernels.
+// A kernel that uses more than 48 KiB of shared memory must request it, once per device. Internal to code that launches
+// CUDA kernels.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@
 
 namespace ridge::ops::cuda {
 
-// For the current device. Errors: as CUDA says them.
+// Allows `kernel` `bytes` of dynamic shared memory on the current device. Returns CUDA's error.
 template <auto kernel> cudaError_t allow_shared_memory(int bytes) {
   static std::atomic<std::uint64_t> done{0};
   int device = 0;

@@ -18,7 +18,7 @@ constexpr std::int64_t vector_bytes = sizeof(uint4);
 struct Call {
   SmallRoom room;
   SmallMessage message;
-  std::int64_t vectors = 0, each = 0;  // of 16 bytes: in all, and of a block
+  std::int64_t vectors = 0, each = 0;  // 16-byte vectors, in total and per block.
 };
 
 __device__ Count* counts_of(const Call& call, int rank) {
@@ -58,8 +58,8 @@ template <class T> __device__ uint4 sum_of(const Call& call, const uint4* own, s
   return out;
 }
 
-// Every count is raised by every call, whatever its blocks are, so that which half of the rooms is written depends on
-// the call alone: whoever has heard of a rank's call knows that the rank is done with the one before.
+// Every call raises all counts, whatever its number of blocks, so the half of the buffers that it writes depends only
+// on the number of the call. A rank whose count has arrived has finished its previous call.
 template <class T, bool sums> __global__ void __launch_bounds__(threads) exchange(Call call) {
   __shared__ Count number;
   const unsigned counted = blockIdx.x + threadIdx.x * gridDim.x;
@@ -111,7 +111,7 @@ Status send_small(const Queue& queue, const SmallRoom& room, const SmallMessage&
   call.vectors = (message.bytes + vector_bytes - 1) / vector_bytes;
   if (call.vectors == 0) return Done{};
   if (call.vectors * vector_bytes > room.capacity || room.ranks > most_small_ranks)
-    return input_error("a message is longer than the room for it, or goes to more ranks than there are rooms");
+    return input_error("a message exceeds its buffer's capacity, or the number of ranks exceeds the maximum");
   const std::int64_t wanted = (call.vectors + threads - 1) / threads;
   const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(wanted, small_blocks));
   call.each = (call.vectors + blocks - 1) / blocks;

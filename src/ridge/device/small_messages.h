@@ -1,6 +1,6 @@
-// Collectives of few bytes between devices that reach each other's memory, each one kernel: every rank writes what the
-// others need into their rooms, tells them, waits for what they write into its own, and takes it from there. Sums are
-// taken in the order of the ranks, in f32 (of whole numbers exactly), and rounded once: every rank has the same bits.
+// Collectives of small messages between devices with peer access, each one kernel. Every rank writes its data into the
+// other ranks' buffers, raises counts there, waits for its own counts and reads its own buffer. Sums are added in rank
+// order in f32 (integers exactly) and rounded once, so all ranks get the same bits.
 #pragma once
 
 #include <array>
@@ -13,29 +13,29 @@ namespace ridge::ops::cuda {
 inline constexpr int most_small_ranks = 8;
 inline constexpr int small_blocks = 64;
 
-// A rank's room for what comes: twice, since one may write already what the next call needs while another one still
-// reads; and how often each block of each rank has written.
+// Receive buffer of a rank. It has two halves, since a rank may write the next call's data while another rank still
+// reads this call's. Counts after the data hold how often each block of each rank has written.
 struct SmallRoom {
-  std::int64_t capacity = 0;  // bytes from one rank, a multiple of 16
+  std::int64_t capacity = 0;  // Bytes per rank and half, a multiple of 16.
   int ranks = 1;
   constexpr std::int64_t data_bytes() const { return 2 * capacity * ranks; }
-  std::int64_t bytes() const;  // with the counts, which are 0 at first
+  std::int64_t bytes() const;  // Includes the counts, which the caller sets to 0.
 };
 
 using Count = std::uint32_t;
 struct SmallMessage {
   int rank = 0;
-  std::array<std::byte*, most_small_ranks> rooms = {};  // of every rank, as seen from this device
-  Count* calls = nullptr;                               // small_blocks of this rank's own, 0 at first
-  // To rank r go `bytes` from `from` + r * apart; what comes from r goes to `to` + r * bytes, or is added up there.
+  std::array<std::byte*, most_small_ranks> rooms = {};  // Addresses on this device.
+  Count* calls = nullptr;                               // `max_small_blocks` counts, 0 at first.
+  // Rank r receives `bytes` from `from` + r * `stride_bytes`. Its data goes to `to` + r * bytes, or is summed at `to`.
   const std::byte* from = nullptr;
   std::byte* to = nullptr;
   std::int64_t bytes = 0, apart = 0;
   bool sums = false;
   DType dtype = DType::f32;
 };
-// `from`, `to` and `apart` at multiples of 16; where `bytes` is none, memory up to the next one is read and written as
-// well. All ranks call it with the same `bytes`. Error: more bytes than the room has, more ranks than most_small_ranks.
+// `from`, `to` and `stride_bytes` are multiples of 16. Memory is read and written up to the next multiple of 16 bytes.
+// All ranks pass the same `bytes`. Errors: `bytes` exceeds the capacity; there are more than `max_small_ranks` ranks.
 Status send_small(const Queue& queue, const SmallRoom& room, const SmallMessage& message);
 
 }  // namespace ridge::ops::cuda

@@ -1,5 +1,5 @@
-// What is queued on a stream of the caller's, beside kernels. Nothing here allocates or waits, and all of it may be
-// captured in a graph. No CUDA header is needed here.
+// Copies and memory initialization on the caller's stream. Nothing here allocates or waits, and everything may be
+// captured in a graph. This header needs no CUDA header.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@ struct CUstream_st;
 
 namespace ridge::ops::cuda {
 
-Status copy_on(CUstream_st* stream, void* to, const void* from, std::int64_t bytes);  // within a device's memory
+Status copy_on(CUstream_st* stream, void* to, const void* from, std::int64_t bytes);  // Within device memory.
 Status clear_on(CUstream_st* stream, void* to, std::int64_t bytes);
 
-// While one lives, what this thread allocates, loads and waits for is no work of a graph that a stream captures.
+// RAII guard: allocations, module loads and waits of this thread do not invalidate a stream capture in progress.
 class OutsideCapture {
  public:
   OutsideCapture();
@@ -22,7 +22,7 @@ class OutsideCapture {
   ~OutsideCapture();
 
  private:
-  int mode_ = 0;  // the thread's, before
+  int mode_ = 0;  // The thread's previous mode.
 };
 
 }  // namespace ridge::ops::cuda

@@ -1,4 +1,4 @@
-// What the copy engine knows a matrix by. Internal to the CUDA products.
+// TMA descriptors (tensor maps) of matrices. Internal to the CUDA products.
 #pragma once
 
 #include <cuda.h>
@@ -12,28 +12,28 @@ namespace ridge::ops::cuda {
 struct Box {
   int x, y;
 };
-// `lines` lines of `length` elements in each of `matrices`; strides in elements of 16 bits.
+// Matrices of `lines` lines of `length` 16-bit elements. Strides are in elements.
 struct Lines {
   void* data;
   std::int64_t length, lines, matrices, line, matrix;
 };
 
-// `lines` lines in each of inner * outer matrices; strides likewise.
+// inner * outer matrices of `lines` lines of `length` 16-bit elements. Strides are in elements.
 struct Stacked {
   void* data;
   std::int64_t length, lines, inner, outer, line, inner_stride, outer_stride;
 };
 
-// False: the driver refuses. The box's rows of 128, 64 or 32 bytes lie swizzled, or as they are.
+// Returns false if the driver fails. If `swizzled`, the box's rows of 128 or 64 bytes are swizzled in shared memory.
 bool encode(CUtensorMap& map, const Lines& x, DType dtype, Box box, bool swizzled);
-bool encode(CUtensorMap& map, const Stacked& x, DType dtype, Box box);  // swizzled
+bool encode(CUtensorMap& map, const Stacked& x, DType dtype, Box box);  // Swizzled.
 
-// Any five axes, of which the first is contiguous and boxes have no more than one place along the last two.
+// Five axes with any strides; the first is contiguous, and boxes have size 1 along the last two.
 struct FiveAxes {
   void* data;
   std::int64_t sizes[5], strides[4];
   int box[3];
 };
-bool encode(CUtensorMap& map, const FiveAxes& x, DType dtype);  // swizzled
+bool encode(CUtensorMap& map, const FiveAxes& x, DType dtype);  // Swizzled.
 
 }  // namespace ridge::ops::cuda

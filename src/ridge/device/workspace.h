@@ -1,4 +1,4 @@
-// Memory of a device that the caller owns and a call may use beside its operands.
+// Device memory that the caller owns and that a call uses as scratch.
 #pragma once
 
 #include <cstddef>
@@ -6,9 +6,9 @@
 namespace ridge::ops::cuda {
 
 struct Workspace {
-  void* data = nullptr;  // at a multiple of 256 bytes
+  void* data = nullptr;  // Aligned to 256 bytes.
   std::size_t bytes = 0;
-  bool prepared = false;  // its first counter_bytes were zero before its first use; every call leaves them zero
+  bool prepared = false;  // The first `counter_bytes` are zero; every call leaves them zero.
 };
 inline constexpr std::size_t counter_bytes = 64 * 1024;
 

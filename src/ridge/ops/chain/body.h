@@ -1,7 +1,7 @@
-// Runs a lowered chain group by group: 64 or 128 elements go through all moves before the next are read, so that memory
-// is read and written as a copy does it and nothing between lies further away than the first lines of the L1. (A pass
-// over 512 elements for each step left memory idle meanwhile: 0.65 of a stream's speed on Skylake where this has 0.95.)
-// Included by one file for each instruction set.
+// Runs a lowered chain group by group: 64 or 128 elements pass through all moves before the next group is read. So
+// memory is accessed as in a copy, and intermediate values stay in registers or a few lines of the L1. (Processing 512
+// elements per step left memory idle in between: 0.65 of stream bandwidth on Skylake instead of 0.95.) Included by one
+// file for each instruction set.
 #pragma once
 
 #include <algorithm>
@@ -37,11 +37,11 @@ template <class V> class ChainRunner {
   }
 
  private:
-  // Place the block lies in a tensor, and the strides of its rows and columns.
+  // Address of the block in a tensor, and its strides.
   struct Window {
     char* data = nullptr;
     std::int64_t down = 0, across = 0;
-    float* copy = nullptr;  // a whole block where the tensor is held, else a group at an edge
+    float* copy = nullptr;  // The block if the tensor is gathered, else an edge group.
   };
   Window window(std::size_t tensor) const {
     const ChainAccess& access = code_.tensors[tensor];
@@ -55,7 +55,7 @@ template <class V> class ChainRunner {
   template <class Index> const ChainAccess& access(Index tensor) const {
     return code_.tensors[static_cast<std::size_t>(tensor)];
   }
-  bool uniform(std::size_t tensor) const {  // one number for the whole block
+  bool uniform(std::size_t tensor) const {  // The tensor has one value in the block.
     const ChainAccess& t = access(tensor);
     return !t.held && !t.stored && t.strides[static_cast<std::size_t>(code_.axes - 1)] == 0;
   }
@@ -79,8 +79,8 @@ template <class V> class ChainRunner {
     here_.rows = std::min(code_.rows, code_.extents[last - 1] - here_.at[last - 1]);
   }
 
-  // The moves over whole groups, which read and write direct tensors where they lie; or over a part of one, which does
-  // so in copies.
+  // Returns the steps of the moves: for full groups, which access direct tensors in place, or for partial groups at an
+  // edge, which access copies.
   std::vector<Step<V>> bound(bool edge) const {
     const bool halves = !edge && in_halves();
     std::vector<Step<V>> steps;
@@ -113,7 +113,7 @@ template <class V> class ChainRunner {
     if (dtype == DType::f16) x.form = Form::f16;
     return x;
   }
-  // Whether every vector may have its elements by even and odd place: all are read and written as bf16.
+  // True if all tensors are bf16, so vectors can hold the even and the odd elements separately.
   bool in_halves() const {
     if (!V::has_halves) return false;
     for (std::size_t t = 0; t < lie_.size(); ++t)
@@ -150,7 +150,7 @@ template <class V> class ChainRunner {
       if (access(t).stored && access(t).held) scatter_block(t);
   }
 
-  // Elements before the first whole line of an output.
+  // Returns the number of elements before the first full cache line of an output.
   std::int64_t before_line(std::size_t tensor) const {
     const auto bytes = static_cast<std::uintptr_t>(bytes_of(access(tensor).dtype));
     const std::uintptr_t past = reinterpret_cast<std::uintptr_t>(lie_[tensor].data) % 64;
@@ -167,7 +167,7 @@ template <class V> class ChainRunner {
     }
   }
 
-  // Less than a group, from element `first` of the block on: direct tensors are copied in and out.
+  // Runs n elements, less than a group, from element `first` of the block; direct tensors are copied in and out.
   void edge(std::int64_t first, std::int64_t n) {
     if (edge_.empty()) edge_ = bound(true);
     for (std::size_t t = 0; t < lie_.size(); ++t) {

@@ -12,7 +12,7 @@ namespace {
 
 bool commutes(ChainOp op) { return op == ChainOp::add || op == ChainOp::multiply; }
 
-struct Space {  // the index space while axes are merged and ordered: strides[axis][tensor]
+struct Space {  // Index space with merged and ordered axes: strides[axis][tensor].
   std::vector<std::int64_t> extents;
   std::vector<std::vector<std::int64_t>> strides;
 };
@@ -55,7 +55,7 @@ Space merged(const ChainProgram& program) {
 
 std::string at_step(std::size_t i) { return "step " + std::to_string(i) + " of the chain "; }
 
-// No product of extents, and no offset of an element, may leave 63 bits.
+// Returns the error if the number of elements or an element's offset exceeds 63 bits, or if a layout is invalid.
 std::optional<std::string> sizes_fault(const ChainProgram& p) {
   const auto most = static_cast<double>(std::numeric_limits<std::int64_t>::max() / 16);
   double elements = 1;
@@ -114,7 +114,7 @@ std::optional<std::string> steps_fault(const ChainProgram& p) {
   return std::nullopt;
 }
 
-// Sorted by size, each stride must step over all that the smaller ones reach.
+// True if elements share memory: sorted by size, each stride must exceed the span of all smaller ones.
 bool overlaps_itself(const ChainProgram& p, std::size_t tensor) {
   std::vector<std::pair<std::int64_t, std::int64_t>> axes;  // |stride|, extent
   for (std::size_t i = 0; i < p.extents.size(); ++i)
@@ -128,9 +128,9 @@ bool overlaps_itself(const ChainProgram& p, std::size_t tensor) {
   return false;
 }
 
-// Turns steps over registers into moves of one group. A value is a step's result; its home is where it can be read
-// again: a tensor or a constant from the start, a kept group from the moment when it would be lost or is needed beside
-// the group at work.
+// Compiles steps over registers into moves of one group. A value is a step's result. Its location is where it can be
+// read again: a tensor or constant from the start; a kept group once it would be overwritten or is needed as second
+// operand.
 class Lowering {
  public:
   Lowering(const ChainProgram& program, ChainCode& code) : program_(program), code_(code) {}
@@ -143,10 +143,10 @@ class Lowering {
  private:
   struct Value {
     ChainSource home;
-    int uses = 0;  // still to come
+    int uses = 0;  // Remaining uses.
   };
   struct Operands {
-    int a = -1, b = -1, c = -1, result = -1;  // values
+    int a = -1, b = -1, c = -1, result = -1;  // Value numbers.
   };
 
   void read_values() {
@@ -191,7 +191,7 @@ class Lowering {
       bring(o.a);
       for (const int v : {o.a, o.b, o.c})
         if (v >= 0) --value(v).uses;
-      if (value(o.a).uses > 0) home(o.a);  // the group is about to be overwritten
+      if (value(o.a).uses > 0) home(o.a);  // The group is about to be overwritten.
       if (s.op != ChainOp::negate || s.repeat % 2 != 0) code_.moves.push_back(apply);
       for (const int v : {o.a, o.b, o.c})
         if (v >= 0) release(v);
@@ -201,7 +201,7 @@ class Lowering {
 
   ChainSource home(int v) {
     ChainSource& at = value(v).home;
-    if (at.kind != ChainSource::nowhere) return at;  // else it is the group at work
+    if (at.kind != ChainSource::nowhere) return at;  // Otherwise it is the current group.
     if (free_.empty()) free_.push_back(code_.kept++);
     at = {ChainSource::kept, free_.back()};
     free_.pop_back();
@@ -231,17 +231,17 @@ class Lowering {
   std::vector<Value> values_;
   std::vector<Operands> operands_;
   std::vector<int> free_;
-  int here_ = -1;  // the value of the group at work
+  int here_ = -1;  // Value in the current group, or -1.
 };
 
-// Tensors that steps cannot walk where they lie, and blocks so short that what is copied of those stays in the L1.
+// Chooses which tensors are gathered, since steps cannot access them in place, and blocks whose copies fit in the L1.
 void choose_blocks(ChainCode& code) {
   const auto last = static_cast<std::size_t>(code.axes - 1);
   const std::int64_t width = code.extents[last];
   for (const ChainMove& m : code.moves)
     if (m.kind == ChainMove::put) code.tensors[static_cast<std::size_t>(m.a.index)].stored = true;
   std::int64_t held = 0;
-  const bool packed = width < chain_group;  // several rows make a block, and none is a run
+  const bool packed = width < chain_group;  // A block has several rows, so no tensor is one run.
   for (ChainAccess& t : code.tensors) {
     const bool uniform = t.strides[last] == 0 && !t.stored;
     t.held = packed || (t.strides[last] != 1 && !uniform);
@@ -276,7 +276,7 @@ std::optional<std::string> find_fault(const ChainProgram& program) {
 
 ChainCode lower(const ChainProgram& program) {
   Space space = merged(program);
-  while (space.extents.size() < 2) {  // an axis of one element in front, so that every block has rows and columns
+  while (space.extents.size() < 2) {  // Adds leading axes, so blocks have rows and columns.
     space.extents.insert(space.extents.begin(), 1);
     space.strides.insert(space.strides.begin(), std::vector<std::int64_t>(program.tensors.size(), 0));
   }
@@ -323,7 +323,7 @@ ChainBlock block_at(const ChainCode& code, std::int64_t index) {
   return block;
 }
 
-// A kept group each; a tensor a block and a group, since the last group may reach beyond.
+// Kept groups, and for each tensor a block plus a group, since the last group may exceed the block.
 std::int64_t chain_scratch_floats(const ChainCode& code) {
   std::int64_t floats = code.kept * chain_group;
   for (const ChainAccess& t : code.tensors) floats += chain_group + (t.held ? code.rows * code.columns : 0);

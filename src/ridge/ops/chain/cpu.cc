@@ -1,4 +1,4 @@
-// Chains: lowered when a thread first runs them, their blocks shared out over the pool.
+// Chains: lowered when a thread first runs them; the thread pool's workers share the blocks.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -17,9 +17,9 @@ namespace {
 
 namespace cpu = tile::cpu;
 
-constexpr std::int64_t elements_worth_a_thread = 1 << 14;  // some microseconds; waking a worker costs about one
+constexpr std::int64_t elements_worth_a_thread = 1 << 14;  // Some microseconds; waking a worker costs one.
 
-// Bytes that the chain touches: each tensor's own elements once.
+// Returns the bytes of all tensors, each element counted once.
 double footprint(const ChainCode& code) {
   double bytes = 0;
   for (const ChainAccess& t : code.tensors) {
@@ -35,7 +35,7 @@ void run_blocks(const ChainRun& run) {
   tile::cpu::body_for_isa(plain::run_chain, avx2::run_chain, avx512::run_chain)(run);
 }
 
-float* scratch_of(std::int64_t floats) {  // this thread's, kept from call to call
+float* scratch_of(std::int64_t floats) {  // This thread's, reused between calls.
   thread_local std::vector<float> memory;
   memory.resize(std::max(memory.size(), static_cast<std::size_t>(floats) + 16));
   const auto past = reinterpret_cast<std::uintptr_t>(memory.data()) / sizeof(float) % 16;
@@ -44,15 +44,16 @@ float* scratch_of(std::int64_t floats) {  // this thread's, kept from call to ca
 
 bool same(const ChainTensor& a, const ChainTensor& b) { return a.dtype == b.dtype && a.strides == b.strides; }
 bool same(const ChainProgram& a, const ChainProgram& b) {
-  static_assert(sizeof(ChainStep) == 8 * sizeof(int), "steps are compared as bytes: 0 is not -0, and NaN is itself");
+  static_assert(sizeof(ChainStep) == 8 * sizeof(int), "steps are compared as bytes: 0 is not -0, and NaN equals NaN");
   return a.registers == b.registers && a.extents == b.extents && a.steps.size() == b.steps.size() &&
          (a.steps.empty() || std::memcmp(a.steps.data(), b.steps.data(), a.steps.size() * sizeof(ChainStep)) == 0) &&
          std::equal(a.tensors.begin(), a.tensors.end(), b.tensors.begin(), b.tensors.end(),
                     [](const ChainTensor& x, const ChainTensor& y) { return same(x, y); });
 }
 
-// The chain's code, of those that this thread ran last where it is among them. Lowering takes as long as some thousand
-// elements of an affine chain, finding a tenth of that. It lives until eight other programs have run in this thread.
+// Returns the chain's code from this thread's cache of its last eight programs, or lowers it. Lowering takes as long as
+// some thousand elements of an affine chain; a lookup takes a tenth of that. The reference stays valid until eight
+// other programs have run in this thread.
 const ChainCode& lowered(const ChainProgram& program) {
   struct Kept {
     ChainProgram program;

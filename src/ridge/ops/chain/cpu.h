@@ -1,5 +1,5 @@
-// Chains on this CPU. Data pointers are to the first element; inputs may be unaligned, must not overlap the
-// output. Threads: 0 means every core that the process may use (base/cores.h), else exactly so many.
+// Chains on this CPU. Data pointers point to the first element; inputs may be unaligned and must not overlap the
+// output. `threads` 0 means every core that the process may use (base/cores.h).
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace ridge::ops {
 
-// What stands in the way of running this problem, as a sentence; none: it runs.
+// Returns why this program cannot run, or nullopt if it can.
 std::optional<std::string> refuse(const ChainProgram& program);
 
 // tensors[i] is the data of program.tensors[i].

@@ -1,5 +1,5 @@
-// Chains against the same steps taken one element at a time, on every instruction set of this CPU. The operations of
-// the random programs round once, so that f64 rounded to f32 after each step is the exact answer.
+// Tests chains against an element-by-element reference, on every instruction set of this CPU. The operations of the
+// random programs round once, so f64 rounded to f32 after each step is exact.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -24,7 +24,7 @@ using testing::reference;
 using testing::same;
 using testing::write;
 
-// `bytes` of memory that end right before a page which may not be touched, or begin right after one; poisoned.
+// `bytes` of poisoned memory that end directly before a protected page, or begin directly after one.
 class Guarded {
  public:
   enum Side { before, after };
@@ -126,8 +126,8 @@ TEST_F(Chain, whole_groups_of_one_type_hold_their_order) {
       }
 }
 
-// Programs are kept as they were lowered: those that differ in the sign of a zero are two, and more than are kept come
-// in turns.
+// Lowered programs are cached: programs that differ in the sign of a zero are distinct, and more programs than the
+// cache holds run in turn.
 TEST_F(Chain, programs_in_turns_are_not_taken_for_each_other) {
   const auto program = [](std::int64_t n, float c) {
     ChainProgram p;
@@ -281,7 +281,7 @@ TEST_F(Chain, a_repeated_function_equals_the_function_applied_that_often) {
   }
 }
 
-// However many steps follow each other, they need no stack.
+// Steps need no stack, whatever their number.
 TEST_F(Chain, a_hundred_thousand_steps_run) {
   const std::int64_t n = 100;
   ChainProgram p = sample(n);

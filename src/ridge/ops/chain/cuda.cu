@@ -1,8 +1,7 @@
-// A chain on the device: its generated kernel (chain_source.cc), or, where no compiler is found, an interpreter. A
-// thread takes eight neighbours along the last axis through all steps, so that a step's dispatch, the same for a whole
-// warp, is paid once for 256 elements; the last step's value stays in registers and older ones in shared memory, where
-// each thread has its own 16-byte places. y = silu(g)*u moves 6 bytes an element and executes about 30 instructions for
-// eight: memory stays the limit.
+// Chains on the device: generated kernels (source.cc) or, without a compiler, an interpreter. A thread takes eight
+// adjacent elements of the last axis through all steps, so a step's dispatch, uniform in the warp, is paid once per 256
+// elements. The last step's value stays in registers; older ones stay in shared memory, in each thread's own 16-byte
+// slots. y = silu(g)*u moves 6 bytes per element and executes about 30 instructions per eight: memory is the limit.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -15,7 +14,7 @@
 #include "ridge/ops/function/device_math.h"
 #include "ridge/ops/stored.h"
 #include "ridge/tile/tile.h"
-// After tile.h, which says what TILE_FN is.
+// Must follow tile.h, which defines TILE_FN.
 #include "ridge/tile/sm90/finish.h"
 
 namespace ridge::ops::cuda {
@@ -24,11 +23,11 @@ namespace {
 using tile::Index, tile::Stored;
 
 constexpr int threads = 128, width = 8, most_steps = 96, most_tensors = 20;
-constexpr int slot_bytes = threads * width * 4, most_slots = 24;  // 96 KiB of shared memory
+constexpr int slot_bytes = threads * width * 4, most_slots = 24;  // 96 KiB of shared memory.
 
 struct DeviceStep {
-  std::uint8_t op, tensor, a, b, c, result;  // places: slots, or last_value
-  bool keep;                                 // some later step but the next reads the result
+  std::uint8_t op, tensor, a, b, c, result;  // a, b, c, result: slots, or last_value.
+  bool keep;                                 // A step after the next one reads the result.
   int repeat;
   float constant;
 };
@@ -42,7 +41,7 @@ struct DeviceTensor {
 
 struct DeviceChain {
   int axes, steps;
-  Index extents[most_axes], chunks, items;  // chunks: of eight, along the last axis; items: chunks in all
+  Index extents[most_axes], chunks, items;  // Chunks of eight along the last axis; chunks in total.
   DeviceTensor tensors[most_tensors];
   DeviceStep step[most_steps];
 };
@@ -52,13 +51,13 @@ struct Eight {
   float v[width];
 };
 
-// A division of 32 bits is several times as fast, and nearly always enough.
+// 32-bit division is several times faster and nearly always sufficient.
 __device__ __forceinline__ Index divided(Index x, Index by) {
   if ((x | by) >> 32 == 0) return static_cast<std::uint32_t>(x) / static_cast<std::uint32_t>(by);
   return x / by;
 }
 
-struct Item {  // `count` neighbours along the last axis, in line `row` of the axes before it
+struct Item {  // `count` adjacent elements along the last axis; `row` numbers the lines of the other axes.
   Index row, column;
   int count;
 };
@@ -78,8 +77,8 @@ __device__ __forceinline__ Index offset_of(const DeviceChain& c, const DeviceTen
   return offset;
 }
 
-// Two neighbours of 16 bits as they lie in a word. Arrays in memory that are read as another type would leave the
-// registers; words and shifts do not.
+// Unpacks one of two 16-bit values in a word. Arrays read as another type would go to local memory; words and shifts
+// stay in registers.
 __device__ __forceinline__ float half_of(Stored stored, std::uint32_t word, bool upper) {
   if (stored == Stored::bf16) return __uint_as_float(upper ? word & 0xffff0000u : word << 16);
   float x;
@@ -144,7 +143,7 @@ template <class F> __device__ __forceinline__ void pairs(Eight& x, const Eight& 
   for (int i = 0; i < width; ++i) x.v[i] = f(x.v[i], y.v[i]);
 }
 
-// x = op(x, y, z), of these as many as it takes.
+// x = op(x, y, z), using the operands that `op` takes.
 __device__ __forceinline__ void compute(ChainOp op, Eight& x, const Eight& y, const Eight& z, int repeat) {
   with_function(op, [&]<Function f>(Of<f>) {
     constexpr int arity = is_elementwise(row(f)) ? row(f).arity : 0;
@@ -191,7 +190,7 @@ __global__ void __launch_bounds__(threads) chain_kernel(const __grid_constant__ 
   }
 }
 
-struct ValueStep {  // a step over values that are written once; -1: none
+struct ValueStep {  // A step over values, which are written once; -1 is none.
   int result, a, b, c;
 };
 std::vector<ValueStep> over_values(const ChainProgram& program, int& values) {
@@ -207,8 +206,8 @@ std::vector<ValueStep> over_values(const ChainProgram& program, int& values) {
   return out;
 }
 
-// Values that only the next step reads need no slot of the shared memory; a slot is free again for the step that reads
-// it last, for a step reads before it writes. How many slots there are.
+// Assigns shared memory slots to values that not only the next step reads, and returns the number of slots. The step
+// that reads a slot last may reuse it for its result, since steps read before they write.
 int place(const ChainProgram& program, DeviceChain& c) {
   int values = 0;
   const std::vector<ValueStep> steps = over_values(program, values);
@@ -272,7 +271,7 @@ std::optional<std::string> refuse(const ChainProgram& program) {
   if (auto more = too_much("steps", program.steps.size(), most_steps)) return more;
   if (auto more = too_much("tensors", program.tensors.size(), most_tensors)) return more;
   DeviceChain c{};
-  return too_much("values alive at once", static_cast<std::size_t>(place(program, c)), most_slots);
+  return too_much("live values", static_cast<std::size_t>(place(program, c)), most_slots);
 }
 
 std::optional<std::string> chain(const ChainProgram& program, std::span<void* const> tensors, CUstream_st* stream) {

@@ -1,6 +1,6 @@
-// Chains on a CUDA device, queued on the caller's stream: a kernel that is generated for the call and compiled once
-// (device/run_generated.h), or, where no compiler is found, one that interprets a chain's steps. It neither allocates
-// nor waits. Data pointers are device memory at whole elements.
+// Chains on a CUDA device, queued on the caller's stream. The kernel is generated and compiled once
+// (device/run_generated.h); without a compiler, a kernel interprets the steps. Nothing here allocates or waits. Data
+// pointers are device memory aligned to their elements.
 #pragma once
 
 #include <optional>
@@ -13,10 +13,10 @@ struct CUstream_st;
 
 namespace ridge::ops::cuda {
 
-// What stands in the way, as a sentence; none: it runs. Looks at no device.
+// Returns why the program cannot run, or nullopt if it can. Needs no device.
 std::optional<std::string> refuse(const ChainProgram& program);
 
-// A sentence if the driver refuses the launch. The program must not be refused. tensors[i]: the data of
+// Returns an error message if the launch fails. The program must be supported. tensors[i] is the data of
 // program.tensors[i].
 std::optional<std::string> chain(const ChainProgram& program, std::span<void* const> tensors, CUstream_st* stream);
 

@@ -1,5 +1,5 @@
-// A thread keeps the code of the chains that it ran last. Here it is asked for a chain and then for others that differ
-// from it in one thing only, in turn: each must give what its own steps give, not what another's code does.
+// Tests the per-thread cache of lowered chains. Programs that differ from another one in a single property run in turn;
+// each must produce its own steps' result.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace ridge::ops {
 namespace {
 
 constexpr DType dtypes[] = {DType::f32, DType::bf16, DType::f16};
-constexpr std::size_t room = 1024;  // bytes of a tensor: enough for every neighbour, so that a mix-up is no crash
+constexpr std::size_t room = 1024;  // Bytes of a tensor; a mix-up must not crash.
 
 std::string text(const ChainProgram& p) {
   std::string out = fmt::format("extents {}", fmt::join(p.extents, " "));
@@ -68,7 +68,7 @@ class KeptCode : public ::testing::Test {
     return p;
   }
 
-  // Empty where the chain gives what its steps give, else the first element that differs.
+  // Returns the first element that differs from the reference, or an empty string.
   std::string fault(const ChainProgram& p) {
     std::vector<std::vector<char>> got(3, std::vector<char>(room, '\x7b'));
     for (std::size_t t = 0; t < 2; ++t)

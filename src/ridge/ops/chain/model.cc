@@ -8,8 +8,8 @@
 namespace ridge::ops {
 namespace {
 
-// What an operation takes in FLOPs of a CPU's vector peak, as measured in cache with ops/function/vector_math.h on
-// AVX2: the cosine that counts as 1 FLOP takes as long as 54. An instruction is two.
+// Returns the cost of an operation in FLOPs at a CPU's vector peak, measured in cache with ops/function/vector_math.h
+// on AVX2: a cosine costs 54. An instruction counts as two FLOPs (one FMA).
 int cpu_flops(const ChainStep& step) { return row(step.op).cpu_flops * step.repeat; }
 
 }  // namespace

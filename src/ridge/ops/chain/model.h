@@ -1,4 +1,4 @@
-// What a pointwise chain moves and takes: each tensor once, and the instructions of its functions.
+// Traffic (each tensor once), instructions and predicted times of pointwise chains.
 #pragma once
 
 #include "ridge/ops/chain/problem.h"
@@ -8,14 +8,14 @@ namespace ridge::ops {
 
 double elements_of(const std::vector<std::int64_t>& extents);
 double bytes_of(const std::vector<ChainTensor>& tensors,
-                const std::vector<std::int64_t>& extents);  // each once
+                const std::vector<std::int64_t>& extents);  // Each tensor once.
 
-// Whether nothing that the step stores is wider than 16 bits: where no step's is, functions have cheaper forms.
+// True unless the step stores more than 16 bits. If it holds for all steps, functions use cheaper approximations.
 bool is_rough(const std::vector<ChainTensor>& tensors, const ChainStep& step);
-// An element's, as a generated CUDA kernel takes them (ops/function/device_math.h).
+// Per element, as in generated CUDA kernels (ops/function/device_math.h).
 double instructions(const ChainStep& step, bool rough);
-double instructions(const ChainProgram& chain);  // of all elements
-double traffic(const ChainProgram& chain);       // bytes
+double instructions(const ChainProgram& chain);  // Counts all elements.
+double traffic(const ChainProgram& chain);       // Bytes.
 
 Result<Forecast> forecast(const ChainProgram& chain, const DeviceNumbers& device);
 CpuForecast cpu_forecast(const ChainProgram& chain, int threads);

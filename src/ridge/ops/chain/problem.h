@@ -1,4 +1,4 @@
-// A pointwise program as a plain struct that says nothing of how it is computed: plan/ lowers statements to it.
+// A pointwise program as a plain struct, independent of its implementation. plan/ lowers statements to it.
 #pragma once
 
 #include <cstdint>
@@ -9,21 +9,21 @@
 
 namespace ridge::ops {
 
-// A pointwise program over an index space of extents[0] x … x extents[last] (row-major, last contiguous).
-// It runs in blocks that stay in the L1; no intermediate goes to memory.
-using ChainOp = Function;  // of each element by itself; load, store: `slot` indexes ChainProgram::tensors
+// A pointwise program over an index space of extents[0] x ... x extents[last] (row-major). It runs in blocks that stay
+// in the L1; no intermediate goes to memory.
+using ChainOp = Function;  // Elementwise; load and store use `slot`, an index of ChainProgram::tensors.
 
 struct ChainTensor {
   DType dtype = DType::f32;
-  std::vector<std::int64_t> strides;  // one an axis of the index space, in elements; 0: broadcast along it
+  std::vector<std::int64_t> strides;  // One per axis of the index space, in elements; 0 broadcasts.
 };
 
-struct ChainStep {  // register[result] = op(register[a], register[b], register[c]), f32
+struct ChainStep {  // register[result] = op(register[a], register[b], register[c]) in f32.
   ChainOp op;
   int result = 0, a = 0, b = 0, c = 0;
-  int slot = 0;        // load, store
-  float constant = 0;  // constant
-  int repeat = 1;      // unary operations: how often
+  int slot = 0;        // For load and store.
+  float constant = 0;  // For op `constant`.
+  int repeat = 1;      // Number of applications, for unary operations.
 };
 
 struct ChainProgram {

@@ -1,7 +1,6 @@
-// The text of a chain's kernel. A thread takes `together` items of `width` neighbours along the last axis: all their
-// loads are on their way before the first is needed, then the steps run in registers, element by element, and the
-// results are stored. For y = gelu(1.3*x + 0.2) in f32 that is four 16-byte loads a thread, the arithmetic, four
-// 16-byte stores.
+// Generates a chain's kernel. A thread processes `items_` groups of `width_` adjacent elements along the last axis: it
+// issues all loads before the first value is needed, computes in registers and stores the results. y = gelu(1.3*x +
+// 0.2) in f32 takes four 16-byte loads per thread, the arithmetic and four 16-byte stores.
 #include <algorithm>
 #include <cstdlib>
 
@@ -14,11 +13,12 @@ namespace {
 using namespace generated;
 
 constexpr int threads = 256;
-constexpr std::int64_t flying_bytes = 64;  // of loads that a thread has on their way
-constexpr std::int64_t busy_items = 2048;  // of a multiprocessor; where it has fewer, a thread takes one
+constexpr std::int64_t flying_bytes = 64;  // Loads in flight per thread.
+constexpr std::int64_t busy_items = 2048;  // Per SM; with fewer, a thread takes one item.
 constexpr std::int64_t most_narrow = std::int64_t{1} << 30;
 
-// Steps whose value only passes where a relative error stays what it is, and ends in 16 bits: those may be rough.
+// Returns the steps that may be approximate: their value only flows through operations that keep the relative error,
+// and is stored in 16 bits.
 std::vector<bool> rough_steps(const ChainProgram& program) {
   std::vector<bool> rough(program.steps.size(), true);
   std::vector<std::size_t> maker(static_cast<std::size_t>(program.registers));
@@ -61,7 +61,7 @@ class ChainText {
   }
 
  private:
-  enum class Way { along, uniform, strided };  // how neighbours of the last axis lie
+  enum class Way { along, uniform, strided };  // Adjacent elements of the last axis.
   struct Tensor {
     Way way = Way::along;
     int together = 1;
@@ -114,7 +114,7 @@ class ChainText {
     return step == 0 ? Way::uniform : Way::strided;
   }
 
-  // As wide as the widest of what lies along the last axis.
+  // Chooses the width of the widest vector access along the last axis.
   void choose_width() {
     for (std::size_t t = 0; t < tensors_.size(); ++t) {
       if (!used(t)) continue;
@@ -147,7 +147,7 @@ class ChainText {
         add("(Offset)column * " + words_.add_signed(code_.tensors[t].strides[last()]));
       if (at.empty()) at = "0";
     }
-    // Where an item lies: its column, and its place along each axis before.
+    // Indices of an item: its column, and its index along each other axis.
     const std::int64_t chunks = (columns() + width_ - 1) / width_;
     std::string rest = "item";
     place_ = "    const Index item = first + u * " + std::to_string(threads) + ";\n    if (item >= items) continue;\n";
@@ -212,7 +212,7 @@ class ChainText {
     }
     return out;
   }
-  std::string step(std::size_t t) const {  // the stride, as it stands in the offset
+  std::string step(std::size_t t) const {  // The stride's expression within the offset.
     return tensors_[t].offset.substr(tensors_[t].offset.rfind("(Offset)a.word"));
   }
 
@@ -262,7 +262,7 @@ class ChainText {
   Words words_;
   std::vector<Tensor> tensors_;
   std::string place_;
-  std::int64_t count_ = 0;  // items
+  std::int64_t count_ = 0;  // Items.
   int width_ = 1, items_ = 1;
   bool ragged_ = false, wide_ = false;
 };

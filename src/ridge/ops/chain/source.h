@@ -1,4 +1,4 @@
-// The text of a chain's kernel for a CUDA device, and what kernels of rows share with it.
+// Generates CUDA kernels of chains, and helpers that row kernels share.
 #pragma once
 
 #include <cstdint>
@@ -12,31 +12,31 @@
 
 namespace ridge::ops {
 
-// The program must have no fault (code.h). Pointers are device memory, of which only the alignment is looked at.
+// Returns the kernel of a valid program (lower.h). Pointers are device memory; only their alignment matters.
 Generated generate(const ChainProgram& program, std::span<void* const> tensors, int multiprocessors);
 
-// What kernels of every kind are written with.
+// Helpers for writing kernel sources.
 namespace generated {
 
 constexpr int vector_bytes = 16;
-constexpr std::int64_t streamed_bytes = std::int64_t{96} << 20;  // what moves more than two L2 caches is not kept there
+constexpr std::int64_t streamed_bytes = std::int64_t{96} << 20;  // About two L2 caches; larger traffic bypasses them.
 
 std::string_view form(DType dtype);  // "Form::bf16"
-std::string number(float x);         // exact, also infinities and NaN
-// `rough`: only 16 bits of the value are wanted, for which device_math.h has cheaper functions.
+std::string number(float x);         // Exact, also for infinities and NaN.
+// Operand expressions. `approximate` allows the cheaper functions of device_math.h, accurate to 16-bit formats.
 struct StepText {
   std::string a, b, c;
   bool rough = false;
 };
 std::string expression(const ChainStep& step, const StepText& with);
 
-// The largest power of two of elements, up to `most`, at multiples of which all of these places lie.
+// Returns the vector width: the largest power of two up to `max_width` that divides all addresses, in elements.
 int together(const void* data, DType dtype, std::span<const std::int64_t> strides, int most);
 
-// What device::divided takes: d <= 2^31 as a factor and a shift, or, where indices are wide, d.
+// Encodes a divisor for device::divided: a factor and a shift for d <= 2^31, or d itself with wide indices.
 std::uint64_t divisor(std::int64_t d, bool wide);
 
-// Words of the kernel's argument, by the name under which the text reads them.
+// Collects the words of the kernel's argument; returns the expressions that read them.
 class Words {
  public:
   explicit Words(std::vector<std::uint64_t>& to) : to_(to) {}
@@ -51,7 +51,7 @@ class Words {
   std::vector<std::uint64_t>& to_;
 };
 
-// Lines that take `place`, counted with the last axis fastest, apart into i0, i1, … along the axes longer than 1.
+// Returns code that splits the row-major `index` into i0, i1, ... of the axes longer than 1.
 std::string axes_text(Words& words, std::span<const std::int64_t> extents, std::string place, bool wide);
 
 }  // namespace generated

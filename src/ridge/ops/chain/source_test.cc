@@ -1,4 +1,4 @@
-// Generated texts are compiled here too, where NVRTC is: no device is needed for that.
+// Tests generated kernels. If NVRTC is found, they are compiled, which needs no device.
 #include "ridge/ops/chain/source.h"
 #include "ridge/ops/rows/source.h"
 
@@ -9,7 +9,7 @@
 namespace ridge::ops {
 namespace {
 
-// y = silu(x)*u over n elements; places are only looked at for their alignment.
+// y = silu(x)*u over n elements; only the alignment of addresses matters.
 Generated gate(std::int64_t n, DType dtype, std::uintptr_t place = 4096) {
   const ChainTensor flat{dtype, {1}};
   const std::vector<ChainStep> steps{{.op = ChainOp::load, .result = 0, .slot = 0},
@@ -41,7 +41,7 @@ Generated softmax(std::int64_t columns, DType dtype = DType::bf16) {
 TEST(GeneratedTest, OneTextServesManySizes) {
   EXPECT_EQ(gate(1 << 20, DType::f32).text, gate((1 << 20) + 4096, DType::f32).text);
   EXPECT_NE(gate(1 << 20, DType::f32).text, gate(1 << 20, DType::bf16).text);
-  EXPECT_NE(gate(1 << 20, DType::f32).text, gate(1 << 20, DType::f32, 4100).text);  // no vectors there
+  EXPECT_NE(gate(1 << 20, DType::f32).text, gate(1 << 20, DType::f32, 4100).text);  // no vector loads
 }
 
 TEST(GeneratedTest, NothingIsLaunchedForNothing) { EXPECT_EQ(gate(0, DType::f32).blocks, 0); }
@@ -86,7 +86,7 @@ TEST(GeneratedTest, ClustersFetchTheNextRowWhereVectorsAreWholeAndRegistersAreLe
 }
 
 TEST(GeneratedTest, RowsThatBeginAnywhereAndSomeTextsComeByWayOfSharedMemory) {
-  const auto ahead = [](const Generated& kernel) {  // rows on their way
+  const auto ahead = [](const Generated& kernel) {  // Rows in flight.
     const std::size_t at = kernel.text.find("wait_for_all_but<");
     return at == std::string::npos ? 0 : kernel.text[at + 17] - '0';
   };
@@ -103,7 +103,7 @@ TEST(GeneratedTest, RowsThatBeginAnywhereAndSomeTextsComeByWayOfSharedMemory) {
   }
 }
 
-// Where there is no room for a row, or none that differs, rows that begin anywhere are loaded when they are worked on.
+// Unaligned rows are loaded when needed if shared memory cannot hold one, or if all rows are the same.
 TEST(GeneratedTest, RowsThatBeginAnywhereAreNeverHeldAheadInRegisters) {
   const auto softmax_of = [](std::int64_t rows, std::int64_t columns, std::vector<DType> dtypes, int steps,
                              unsigned at) {
@@ -137,13 +137,13 @@ TEST(GeneratedTest, FunctionsOfRowsAreTheirTexts) {
 TEST(GeneratedTest, ProgramsWithNothingAlongTheirRowsAreRefused) {
   RowBuilder b({7}, 10);
   b.store(b.load(b.tensor({DType::f32, {10, 1}})), b.tensor({DType::f32, {10, 1}}));
-  EXPECT_EQ(find_fault(b.take()), "no step is along its rows; such a program is a chain");
+  EXPECT_EQ(find_fault(b.take()), "no step reduces its rows; such a program is a chain");
 }
 
 TEST(GeneratedTest, RowsOfStridedColumnsAreRefused) {
   RowBuilder b({7}, 10);
   b.store(b.whole(RowFunction::softmax, b.load(b.tensor({DType::f32, {1, 7}}))), b.tensor({DType::f32, {10, 1}}));
-  EXPECT_EQ(find_fault(b.take()), "expected columns that lie side by side, found a stride of 7");
+  EXPECT_EQ(find_fault(b.take()), "expected contiguous columns, found a stride of 7");
 }
 
 TEST(GeneratedTest, TextsCompile) {

@@ -43,7 +43,7 @@ int together(const void* data, DType dtype, std::span<const std::int64_t> stride
 
 std::uint64_t divisor(std::int64_t d, bool wide) {
   if (wide) return static_cast<std::uint64_t>(d);
-  unsigned log = 0;  // rounded up
+  unsigned log = 0;  // log2(d), rounded up.
   while ((std::int64_t{1} << log) < d) ++log;
   const auto by = static_cast<std::uint64_t>(d);
   const std::uint64_t power = std::uint64_t{1} << (31 + log), factor = (power + by - 1) / by;

@@ -1,7 +1,7 @@
-// What a chain's moves become before they run: steps, each a function that works on one group of vectors and then jumps
-// to the next step's. The group is handed on in eight vector registers and never lies in memory, and the jump is one
-// that the processor foretells (Zen 3, affine chain of f32 in the L1: 1.3 ns a vector of 8 where finding the move by
-// comparisons took 1.8). Included by one file for each instruction set.
+// Threaded code for a chain's moves: each step is a function that processes one group of vectors and tail-calls the
+// next step. The group is passed in eight vector registers and never stored, and the jumps are well predicted (Zen 3,
+// affine chain of f32 in the L1: 1.3 ns per vector of 8; dispatch by comparisons took 1.8). Included by one file for
+// each instruction set.
 #pragma once
 
 #include <type_traits>
@@ -14,29 +14,29 @@
 namespace ridge::ops {
 namespace {
 
-// How an operand is read or written; halves: bf16, those of even and those of odd place apart, which all of a chain's
-// operands must be then.
+// Format of an operand. `halves` is bf16 with even and odd elements in separate vectors; all of a chain's tensors must
+// then have this format.
 enum class Form { number, f32, bf16, f16, halves };
-struct Operand {  // of a group's elements: at data + i*across for the group that begins at element i of the block
+struct Operand {  // The group at element i of the block is at data + i * column_stride (bytes).
   Form form = Form::f32;
-  // Lines of later groups are asked for between the loads: all of a group's at once, before its first step, cost a
-  // sixth of the time (Emerald Rapids, of the lower roof: gelu of f32 0.79 -> 0.87, cosines 0.81 -> 1.0, affine of bf16
-  // 0.88 -> 0.92).
+  // Prefetches of later groups are interleaved with the loads. Issuing all of a group's prefetches before its first
+  // step cost a sixth of the time (Emerald Rapids, fraction of the lower roof with interleaving: gelu of f32 0.79 ->
+  // 0.87, cosines 0.81 -> 1.0, affine of bf16 0.88 -> 0.92).
   bool from_memory = false;
   float number = 0;
-  int tensor = -1;  // data and across are set for each block; else they stay
+  int tensor = -1;  // If >= 0, `data` and `column_stride` are set per block.
   std::int64_t across = 0;
   char* data = nullptr;
 };
 
-template <class V> constexpr int parts = 8;  // vectors of a group: as many as every machine can hold
+template <class V> constexpr int parts = 8;  // Fits in the registers of every instruction set.
 template <class V> constexpr std::int64_t group_size = parts<V>* V::lanes;
 template <class V, std::size_t> using Part = V;
 
 template <class Do> constexpr bool ends = requires { Do::last; };
 
-// Whether the compiler makes a jump of a call that ends a function: else each step would keep its caller's stack. No
-// compiler says so; CMakeLists.txt knows how it optimises.
+// True if the compiler turns a call at the end of a function into a jump; else each step would keep its caller's stack
+// frame. Compilers define no macro for it, so CMakeLists.txt defines RIDGE_CALLS_JUMP if it optimizes.
 #ifdef RIDGE_CALLS_JUMP
 constexpr bool calls_jump = true;
 #else
@@ -45,14 +45,14 @@ constexpr bool calls_jump = false;
 
 template <class V, class = std::make_index_sequence<parts<V>>> struct Step;
 template <class V, std::size_t... k> struct Step<V, std::index_sequence<k...>> {
-  // What has halves is a machine's own vector; plain arrays stay where they are, and a loop calls one step after the
-  // other, each of which says whether more follow.
+  // Native vectors (`has_halves`) are passed in registers. Plain arrays stay in memory: a loop calls the steps, each of
+  // which returns true if another follows.
   static constexpr bool jumps = V::has_halves && calls_jump;
   using Run = std::conditional_t<jumps, void (*)(const Step*, std::int64_t, Part<V, k>...),
                                  bool (*)(const Step*, std::int64_t, V*)>;
   Run run = &Step::end;
-  Operand a = {}, b = {};  // take: from a; put: to a; join: with a; where: a or b
-  int repeat = 1;          // function
+  Operand a = {}, b = {};  // Second and third operand; load and store use a.
+  int repeat = 1;          // Applications of a unary function.
 
   template <class Do> static Run of() { return &Step::step<Do>; }
   static void start(const Step* first, std::int64_t i) {
@@ -78,7 +78,7 @@ template <class V, std::size_t... k> struct Step<V, std::index_sequence<k...>> {
   static bool end(const Step*, std::int64_t, V*) { return false; }
 };
 
-// Two neighbouring vectors of an operand, `at` elements into the group.
+// Reads two adjacent vectors of an operand, `at` elements into the group.
 struct Number {
   template <class V>
   [[gnu::always_inline]] static void read(const Operand& from, std::int64_t, std::int64_t, V& a, V& b) {
@@ -124,7 +124,7 @@ template <class V, class From> [[gnu::always_inline]] inline void fill(const Ope
 template <class V, class From> struct Take {
   [[gnu::always_inline]] static void on(const Step<V>& step, std::int64_t i, V* group) {
     fill<V, From>(step.a, i, group);
-    if constexpr (V::has_halves)  // gcc 12 would put what was only read on the stack as well
+    if constexpr (V::has_halves)  // gcc 12 would also spill vectors that were only loaded.
       for (int k = 0; k < parts<V>; ++k) asm("" : "+v"(group[k].v));
   }
 };
@@ -136,7 +136,7 @@ template <class V, class To, bool past_caches> struct Put {
     });
   }
 };
-// Where nothing comes after it, registers need not outlive it: rounding to bf16 takes those.
+// The last step need not preserve the group, so rounding to bf16 can reuse its registers.
 template <class V, class To, bool past_caches> struct PutLast : Put<V, To, past_caches> {
   static constexpr bool last = true;
 };
@@ -165,9 +165,9 @@ template <class V, class F> struct Once {
     for (int k = 0; k < parts<V>; ++k) group[k] = F{}(group[k]);
   }
 };
-template <class V, class F> struct Often {  // of many instructions
+template <class V, class F> struct Often {  // For functions of many instructions.
   [[gnu::always_inline]] static void on(const Step<V>& step, std::int64_t, V* group) {
-    constexpr int together = 4;  // independent vectors hide the latency of one application
+    constexpr int together = 4;  // Independent vectors hide the latency of one.
 #pragma GCC unroll 1
     for (int k = 0; k < parts<V>; k += together) {
       V x[together];
@@ -206,7 +206,7 @@ template <class V> typename Step<V>::Run apply(ChainOp op, const Operand& second
       return Step<V>::template of<Three<V, Body<V, f>>>();
     else if constexpr (r.arity == 2)
       return join_with<V>(second, Body<V, f>{});
-    else if constexpr (r.again_is_same || f == Function::negate)  // an even number of signs is left out (code.cc)
+    else if constexpr (r.again_is_same || f == Function::negate)  // lower.cc drops an even number of negations
       return once<V>(Body<V, f>{});
     else
       return often<V>(Body<V, f>{});

@@ -1,5 +1,5 @@
-// Rows that are joined column by column: cut in pieces, and columns in strips where no row leaves a number first, for
-// the threads to share. The cuts hang on the sizes alone, so results do not depend on how many threads there are.
+// Column reductions: threads share blocks of rows and, unless a row's own reduction needs all its columns, ranges of
+// columns. The partition depends only on the sizes, so results do not depend on the number of threads.
 #include <algorithm>
 #include <memory>
 

@@ -1,5 +1,5 @@
-// Sums across rows: of elements against plain loops, and texts of gradients of norms' weights against the norms' own;
-// what CPUs make of those is held against them by tests/rows.
+// Tests sums across rows against plain loops, and gradients of norms' weights against the norms in f64. tests/rows
+// compares the CPU kernels with these kernels in f64.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ TEST(Across, TextsJoinEachColumn) {
   EXPECT_EQ(by_text<tile::Least>(x, 3, 2), (std::vector<double>{1, -6}));
 }
 
-// A row's part in the gradient is dy times what its norm leaves of x.
+// A row contributes dy times its normalized x to the gradient.
 TEST(Across, TextsOfGradientsAreWhatTheNormsSay) {
   std::mt19937 random(3);
   for (const std::size_t columns : {1u, 2u, 7u, 32u}) {
@@ -63,7 +63,7 @@ struct Case {
 
 class AcrossRows : public cpu::OnIsa {};
 
-// What `function` makes of rows of f32, behind which nothing is written.
+// Returns the result of `function` on f32 rows and checks that nothing is written after it.
 std::vector<float> made(RowFunction function, const Case& c, const std::vector<float>& x,
                         const std::vector<float>& dy) {
   RowProblem p;
@@ -136,7 +136,7 @@ TEST_P(AcrossRows, ReductionsOfIntegersAreExact) {
       }
 }
 
-// Between other kept axes, and where a column's sum leaves f32 on its way or holds a NaN.
+// The reduced axis is between kept axes; sums of some columns overflow f32 or contain a NaN.
 TEST_P(AcrossRows, ReductionsGoAcrossTheMiddleOfThree) {
   std::vector<float> x(3 * 20 * 40), y(3 * 40);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 19);

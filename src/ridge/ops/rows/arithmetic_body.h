@@ -1,5 +1,4 @@
-// The texts of arithmetic.h, with the functions of the kernels themselves. Included by one file for each instruction
-// set.
+// The loops of arithmetic.h, built from the kernels' own functions. Included by one file for each instruction set.
 #pragma once
 
 #include "ridge/ops/rows/arithmetic.h"
@@ -15,7 +14,7 @@ struct Affine {
 struct Bent {
   template <class V> V operator()(V x, V r) const { return gelu(lit<V>(1.3f) * x + lit<V>(0.2f)) * r; }
 };
-// y = F of x and r.
+// y = F(x, r)
 template <class T, class F> struct Chain {
   static constexpr int passes = 1;
   static constexpr bool computes = false;
@@ -45,7 +44,7 @@ template <class V> void run_chain(const CompiledChain& run) {
   });
 }
 
-// Four pairs of vectors at one place: independent, so that they hide each other's latency.
+// Four pairs of vectors at fixed addresses; they are independent, so they hide each other's latency.
 template <class V, class T> class Spot {
  public:
   static constexpr int pairs = 4;
@@ -84,7 +83,7 @@ template <class V, class T> class Spot {
           part[2 * k + 1] = fma(x.b, x.b, part[2 * k + 1]);
         });
     const bool shared =
-        tile::cpu::rows_together(columns) > 1;  // a turn's sums are of two rows, and a weight serves both
+        tile::cpu::rows_together(columns) > 1;  // An iteration processes two rows, which share a load of the weight.
     const int of_a_row = shared ? 2 : 4;
     for (std::int64_t row = 0; row < n / columns; ++row) {
       const V all = joined(part + (shared ? row % 2 * 4 : 0), of_a_row, [](V a, V b) { return a + b; });
@@ -138,14 +137,14 @@ template <class V, class T> class Spot {
   }
 
  private:
-  struct Lines {  // of one pair of vectors
+  struct Lines {  // Addresses of one pair of vectors.
     const T *x, *r;
     T* y;
     float* between;
     Lines at(std::int64_t i) const { return {x + i, r + i, y + i, between + i}; }
   };
-  // Where the lines lie is hidden from the compiler anew for each group, so it cannot take what is there for known.
-  // (Told that all memory changes, it also kept the sums in memory: rmsnorm's roof came out at 0.7 of what it is.)
+  // The asm statement hides the addresses from the compiler for each group, so it cannot reuse loaded values. (A memory
+  // clobber also forced the sums to memory: rmsnorm's roof came out at 0.7 of its value.)
   template <class F> [[gnu::always_inline]] void again(std::int64_t n, F part) {
     Lines lines{x_, r_, y_, between_};
     for (std::int64_t i = 0; i < n; i += group) {

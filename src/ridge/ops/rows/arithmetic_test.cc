@@ -1,5 +1,5 @@
-// The roof that `ridge bench stream` holds a kernel against in cache has the kernel's own instructions: both texts run
-// with vectors that count what is done to them.
+// Tests that the roof of `ridge bench stream` has the kernel's own instructions: both run with vectors that count their
+// operations.
 #include "ridge/ops/rows/arithmetic.h"
 
 #include <gtest/gtest.h>
@@ -177,7 +177,7 @@ template <class T> Counts of_rows(RowFunction function, std::int64_t rows, std::
 template <class T> Counts roof(ArithmeticText text, std::int64_t n, std::int64_t columns = 0) {
   return counted([&] { run_arithmetic<Counted, T>({text, dtype_of<T>, n, columns}); });
 }
-// Spot fills its lines first: pairs * 2 vectors of each of three arrays.
+// `CachedVectors` first fills pairs * 2 vectors of each of three arrays.
 template <class T> Counts filling() {
   return counted([] { Spot<Counted, T> spot; });
 }
@@ -222,7 +222,7 @@ TEST(Arithmetic, has_the_compiled_chains_instructions) {
     EXPECT_EQ(of_text(text), less(roof<float>(text, many), filling<float>()));
 }
 
-// Sizes around vectors, places off a line, and what goes past the caches.
+// Sizes around vector multiples, addresses off a cache line, and non-temporal stores.
 template <class T> void expect_chain(DType dtype, std::int64_t n, std::size_t shift) {
   const auto size = static_cast<std::size_t>(n);
   const auto stored = [](float value) {

@@ -1,4 +1,4 @@
-// One worker's rows of a RowProblem by its text, for vectors V. Included by one file for each instruction set.
+// Runs one worker's rows of a RowProblem with vectors V. Included by one file for each instruction set.
 #pragma once
 
 #include "ridge/ops/rows/part.h"
@@ -24,7 +24,7 @@ void run_norm(const RowRun& run, const X* x, const W* weight, Y* y) {
   tile::cpu::run_rows<V, Kernel>(norm_of<Kernel>(run, x, weight, y), run.part);
 }
 
-// A row of weights as floats, or of ones in x's format: what the kernel multiplies with is one of the two.
+// Row kernels take weights as floats or in x's format. A missing weight becomes ones; other formats are widened.
 template <class V, class X> const X* ones(std::int64_t n, float* room) {
   X one[V::lanes];
   lit<V>(1).store(one);

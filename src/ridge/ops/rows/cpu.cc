@@ -1,4 +1,4 @@
-// Row-wise functions: the rows are shared out over the pool, in whole rows.
+// Row functions: the thread pool's workers share the rows.
 #include "ridge/ops/rows/part.h"
 
 #include <algorithm>
@@ -35,8 +35,9 @@ std::uintptr_t place_of(const RowProblem& p, const void* x, std::int64_t row) {
          static_cast<std::uintptr_t>(row * p.x.row_stride * (bits(p.x.dtype) / 8));
 }
 
-// This thread's, kept from call to call; at a line's start, half a page from where x lies in its own. A load waits for
-// an earlier store to the same place of another page: a line ahead of x, powers that went by took 1.5 times as long.
+// Returns this thread's scratch memory, reused between calls. It is aligned to a cache line, and its offset in the page
+// differs from x's by half a page: a load waits for an earlier store with the same page offset (4K aliasing). Softmax's
+// exponentials took 1.5 times as long with scratch one line before x.
 float* scratch_for(std::int64_t floats, std::uintptr_t x) {
   constexpr std::uintptr_t line = 64, page = 4096;
   thread_local std::vector<float> memory;
@@ -65,7 +66,7 @@ std::vector<double> widened(DType dtype, const void* from, std::int64_t begin, s
   return out;
 }
 
-// What a row of a gradient's text does where f32 is in doubt. `weight` null: ones.
+// Evaluates a row of a gradient in f64, for rows that f32 cannot represent. A null `weight` means ones.
 std::vector<double> row_in_doubles(const RowProblem& p, const RowData& data, Index row) {
   return in_doubles(p, {widened(p.x.dtype, data.x, row * p.x.row_stride, p.columns),
                         widened(p.dy.dtype, data.dy, row * p.dy.row_stride, p.columns),

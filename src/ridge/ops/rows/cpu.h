@@ -1,5 +1,5 @@
-// Row functions and reductions on this CPU. Data pointers are to the first element; inputs may be unaligned, must not
-// overlap the output. Threads: 0 means every core that the process may use (base/cores.h), else exactly so many.
+// Row functions and reductions on this CPU. Data pointers point to the first element; inputs may be unaligned and must
+// not overlap the output. `threads` 0 means every core that the process may use (base/cores.h).
 #pragma once
 
 #include <optional>
@@ -10,15 +10,15 @@
 
 namespace ridge::ops {
 
-// What stands in the way of running this problem, as a sentence; none: it runs.
+// Returns why this problem cannot run, or nullopt if it can.
 std::optional<std::string> refuse(const ReduceProblem& problem);
 
-// Axes outermost first in x, and one where two follow on each other everywhere; none of extent 1.
+// Returns the axes sorted by x's strides, outermost first, without extents of 1; adjacent axes are merged if possible.
 std::vector<ReduceAxis> merged(std::vector<ReduceAxis> axes);
 
-double joined(ReduceFunction function, double so_far, double value);  // of a mean, the sum
+double joined(ReduceFunction function, double so_far, double value);  // A mean's sum.
 
-// y = function of each row of x, or of all rows.
+// Writes y = function of each row of x, or of all rows.
 void rows(const RowProblem& problem, const RowData& data, int threads = 0);
 
 void reduce(const ReduceProblem& problem, const void* x, void* y, int threads = 0);

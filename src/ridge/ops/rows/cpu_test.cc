@@ -37,7 +37,7 @@ void write(char* data, DType dtype, std::int64_t i, float x) {
   if (dtype == DType::f16) std::memcpy(at, &half, 2);
 }
 
-// Memory that ends right before a page which may not be touched.
+// Memory that ends directly before a protected page.
 class Guarded {
  public:
   explicit Guarded(std::size_t bytes) : inner_((bytes + page) / page * page) {
@@ -81,7 +81,7 @@ std::vector<double> reference(const RowProblem& p, const char* x, const char* we
   return v;
 }
 
-// All rows by their text, as the target that has no schedule runs it.
+// Evaluates all rows with the reference implementation in f64.
 std::vector<double> by_text(const RowProblem& p, const char* x, const char* weight, const char* dy = nullptr) {
   std::vector<double> y;
   for (std::int64_t r = 0; r < p.rows; ++r) {
@@ -153,7 +153,7 @@ TEST_P(Rows, log_sum_exp_is_a_number_a_row) {
       std::vector<char> x(static_cast<std::size_t>(3 * n * 4));
       std::vector<float> y(7, -7);
       for (std::int64_t i = 0; i < 3 * n; ++i) write(x.data(), dtype, i, static_cast<float>(i * 37 % 101) * 0.5f - 20);
-      if (dtype == DType::f32) write(x.data(), dtype, 2 * n, 1e4f);  // e to it is no float
+      if (dtype == DType::f32) write(x.data(), dtype, 2 * n, 1e4f);  // exp overflows f32
       const RowProblem p{RowFunction::log_sum_exp, 3, n, {dtype, n}, {DType::f32, 3}};
       ASSERT_EQ(refuse(p), std::nullopt);
       rows(p, {x.data(), nullptr, y.data()}, 1);
@@ -242,7 +242,7 @@ TEST_P(Rows, streamed_rows_and_any_number_of_threads_give_the_same_bits) {
   struct Case {
     DType dtype;
     std::int64_t columns;
-    std::size_t past;  // elements by which y lies past a line
+    std::size_t past;  // Offset of y from a cache line, in elements.
   };
   for (const Case& c : {Case{DType::f32, 1003, 1}, Case{DType::bf16, 1056, 0}, Case{DType::bf16, 1003, 1}}) {
     const std::int64_t bytes = bits(c.dtype) / 8, many = cpu::caches().l3 / (2 * bytes) / c.columns + 1;
@@ -258,7 +258,7 @@ TEST_P(Rows, streamed_rows_and_any_number_of_threads_give_the_same_bits) {
         const RowLayout layout{c.dtype, c.columns};
         rows({function, many, c.columns, layout, layout}, {x.data(), nullptr, streamed}, threads);
         EXPECT_TRUE(std::all_of(memory.data(), streamed, [](char each) { return each == 0x7b; }));
-        for (std::int64_t r = 0; r < many; r += 97) {  // alone: not streamed
+        for (std::int64_t r = 0; r < many; r += 97) {  // A single row is not streamed.
           rows({function, 1, c.columns, layout, layout}, {x.data() + r * c.columns * bytes, nullptr, y.data()}, 1);
           ASSERT_EQ(std::memcmp(y.data(), streamed + r * c.columns * bytes, y.size()), 0) << r;
         }
@@ -266,8 +266,8 @@ TEST_P(Rows, streamed_rows_and_any_number_of_threads_give_the_same_bits) {
   }
 }
 
-// Of 16 bits, more than 4096 columns and beyond the L2, rmsnorm takes two rows at once where the machine has vectors
-// of 16.
+// With 16-bit formats, more than 4096 columns and data beyond the L2, rmsnorm processes two rows together if vectors
+// have 16 lanes.
 TEST_P(Rows, rows_taken_by_two_are_those_taken_alone) {
   for (const DType dtype : {DType::bf16, DType::f16})
     for (const std::int64_t columns : {4160, 5003})
@@ -277,7 +277,7 @@ TEST_P(Rows, rows_taken_by_two_are_those_taken_alone) {
         const Guarded x(static_cast<std::size_t>((many - 1) * stride * 2) + row), w(row),
             y(static_cast<std::size_t>((many - 1) * stride * 2) + row), alone(row);
         for (std::int64_t r = 0; r < many; ++r)
-          for (std::int64_t c = 0; c < columns; ++c)  // rows whose squares vanish or overflow f32 are scaled first
+          for (std::int64_t c = 0; c < columns; ++c)  // Squares underflow or overflow f32.
             write(x.data(), dtype, r * stride + c,
                   static_cast<float>((r * 31 + c) % 257 - 128) * (dtype == DType::f16 || r % 5 != 2 ? 0.01f : 1e25f));
         for (std::int64_t c = 0; c < columns; ++c) write(w.data(), dtype, c, static_cast<float>(c % 13) - 6);

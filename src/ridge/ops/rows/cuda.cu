@@ -1,5 +1,5 @@
-// Row functions on the device: generated kernels (source.cc), or, where no compiler is found or a row has more
-// columns than registers hold, a block a row that reads it again where it is needed again, from the L1 or L2.
+// Row functions on the device: generated kernels (source.cc). If there is no compiler, or a row exceeds the registers,
+// a block processes a row and reads it again in each pass, from the L1 or L2.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 #include "ridge/ops/rows/texts.h"
 #include "ridge/ops/stored.h"
 #include "ridge/tile/tile.h"
-// After tile.h, which says what TILE_FN is.
+// Must follow tile.h, which defines TILE_FN.
 #include "ridge/tile/sm90/finish.h"
 
 namespace ridge::ops::cuda {
@@ -30,7 +30,7 @@ struct DeviceRows {
   float epsilon;
 };
 
-// A row that no lanes hold: a block reads it again in each pass, from the L1 or L2.
+// A thread's view of a row that is not kept in registers: each pass reads it again.
 struct Lane {
   static constexpr int at_once = 4;
   const DeviceRows& p;
@@ -52,7 +52,7 @@ struct Lane {
   }
   template <class F, int> __device__ float over(float x) const {
     __shared__ float warps[threads / 32];
-    __syncthreads();  // the last call's values have been read
+    __syncthreads();  // All threads have read the last call's values.
     return device::of_block<F, threads / 32>(x, warps);
   }
   template <int> TILE_FN float first() const { return at(0); }
@@ -100,10 +100,10 @@ std::size_t workspace_bytes(const RowProblem& p) {
 
 std::optional<std::string> rows(const RowProblem& p, const RowData& data, const Workspace& workspace,
                                 CUstream_st* stream) {
-  if (p.rows == 0 && is_across(p.function)) {  // sums of nothing
+  if (p.rows == 0 && is_across(p.function)) {  // Sums over no rows are zero.
     const cudaError_t e = cudaMemsetAsync(data.y, 0, static_cast<std::size_t>(p.columns * bits(p.y.dtype) / 8), stream);
     return e == cudaSuccess ? std::nullopt
-                            : std::optional(std::string("clearing sums of no rows: ") + cudaGetErrorString(e));
+                            : std::optional(std::string("clearing empty sums: ") + cudaGetErrorString(e));
   }
   if (p.rows == 0 || p.columns == 0) return std::nullopt;
   const void* const weight = is_weighted(p.function) ? data.weight : nullptr;

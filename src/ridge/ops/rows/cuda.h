@@ -1,6 +1,6 @@
-// Row functions and reductions on a CUDA device, queued on the caller's stream: kernels that are generated for the call
-// and compiled once (device/run_generated.h), or, where no compiler is found, one with a block a row. None of them
-// allocates or waits. Data pointers are device memory at whole elements.
+// Row functions and reductions on a CUDA device, queued on the caller's stream. Kernels are generated and compiled once
+// (device/run_generated.h); without a compiler, a kernel with a block per row is used. Nothing here allocates or waits.
+// Data pointers are device memory aligned to their elements.
 #pragma once
 
 #include <cstddef>
@@ -15,25 +15,25 @@ struct CUstream_st;
 
 namespace ridge::ops::cuda {
 
-// What stands in the way, as a sentence; none: it runs. Looks at no device.
+// Returns why the problem cannot run, or nullopt if it can. Needs no device.
 std::optional<std::string> refuse(const RowProblem& problem);
 std::optional<std::string> refuse(const RowProgram& program);
 std::optional<std::string> refuse(const ReduceProblem& problem);
 
-// A sentence if the driver refuses the launch. The problem must not be refused. `workspace` has at least
-// workspace_bytes(problem) bytes and keeps its counters; only what goes across rows needs any.
+// Returns an error message if the launch fails. The problem must be supported. `workspace` has at least
+// workspace_bytes(problem) bytes, and its counters stay zero; only sums across rows need one.
 std::size_t workspace_bytes(const RowProblem& problem);
 std::optional<std::string> rows(const RowProblem& problem, const RowData& data, const Workspace& workspace,
                                 CUstream_st* stream);
-// Only where kernels are generated. tensors[i]: the data of program.tensors[i].
+// Requires generated kernels. tensors[i] is the data of program.tensors[i].
 std::optional<std::string> rows(const RowProgram& program, std::span<void* const> tensors, CUstream_st* stream);
 
-// Sums in f64, in the same order every time. The workspace is as above; of a problem whose points alone fill the device
-// it needs none.
+// Reductions sum in f64 and always in the same order. `workspace` is as above; problems with enough results to fill the
+// device need none.
 std::size_t workspace_bytes(const ReduceProblem& problem);
 std::optional<std::string> reduce(const ReduceProblem& problem, const void* x, void* y, const Workspace& workspace,
                                   CUstream_st* stream);
-// What a reduction of so many values has left in pieces: f32, side by side in the order of the kept axes.
+// Combines the partial results of a reduction of `values` elements: f32, contiguous in the order of the kept axes.
 std::optional<std::string> join_pieces(ReduceProblem problem, std::int64_t pieces, std::int64_t values,
                                        const void* from, void* y, CUstream_st* stream);
 

@@ -1,12 +1,12 @@
-// Gradients of functions of rows (texts.h) as texts, from dy, that of their result: with respect to x, and to the
-// weight, which is a sum across rows.
+// Row kernels of gradients of the row functions (row_kernels.h), given dy, the gradient of the result. Gradients are
+// with respect to x, or to the weight, which sums across rows.
 #pragma once
 
 #include "ridge/ops/rows/texts.h"
 
 namespace ridge::ops {
 
-// x is what the softmax left: dx = x * (dy - sum of x * dy)
+// x is the softmax's result: dx = x * (dy - sum of x * dy)
 template <class X, class Y> struct SoftmaxGradient {
   static constexpr int passes = 2;
   static constexpr bool computes = false;
@@ -31,7 +31,7 @@ template <class X, class Y> struct SoftmaxGradient {
   }
 };
 
-// What the norms' have in common. A row in doubt goes through its text on doubles where a target can.
+// Common part of the norms' gradients. Targets that can recompute a row `in_doubt` do so in f64.
 template <class X, class W, class Y> struct NormGradient {
   static constexpr bool computes = false;
   using Stored = tile::Formats<X, W, Y>;
@@ -40,7 +40,7 @@ template <class X, class W, class Y> struct NormGradient {
     tile::RowsView<X, 1> dy;
     tile::ColumnsView<W> weight;
     tile::RowsOut<Y> y;
-    typename tile::NumberOf<X>::type share = 1;  // over the columns
+    typename tile::NumberOf<X>::type share = 1;  // 1 / columns
     float epsilon = 0;
   };
   TILE_FN static auto weighted(auto& at, const Globals& g) {
@@ -77,8 +77,8 @@ template <class X, class W, class Y> struct RmsnormGradient : NormGradient<X, W,
   }
 };
 
-// What a layernorm's have in common: the mean, what rounding has left of it in x - mean, and the scale. So a mean may
-// be as far from its elements' distances as f32 holds them.
+// Common passes of layernorm's gradients: the mean, the mean of the rounding error in x - mean, and the scale. The
+// second mean keeps precision if the mean is much larger than the deviations from it.
 struct Centred {
   TILE_FN static auto pass(auto& at, const auto& g) { return at.reduce(at.load(g.x), tile::Add{}, Mean{}); }
   TILE_FN static auto pass(auto& at, const auto& g, auto mean) {
@@ -95,10 +95,11 @@ struct Centred {
   }
 };
 
-// The same of x - mean, with the mean of dy * weight taken from it as well.
+// Like `RmsnormGradient`, for x - mean; it also subtracts the mean of dy * weight.
 template <class X, class W, class Y> struct LayernormGradient : NormGradient<X, W, Y>, Centred {
   static constexpr int passes = 6;
-  // The mean of dy * weight needs nothing; that along x - mean the mean alone, for with the first one it says the rest.
+  // Number of earlier results that a pass needs. The mean of dy * weight needs none; the one of dy * weight * (x -
+  // mean) needs only the first mean, since the last pass corrects the rest.
   TILE_FN static constexpr int needs(int pass) {
     if (pass == 3) return 0;
     return pass == 4 ? 1 : pass;
@@ -121,7 +122,7 @@ template <class X, class W, class Y> struct LayernormGradient : NormGradient<X, 
     at.map(
         e,
         [](auto each, auto x, auto middle, auto less, auto s, auto level, auto slope) {
-          const auto by = (slope - less * level) * s * s * s;  // as what stands beside it the same for all elements
+          const auto by = (slope - less * level) * s * s * s;  // The same for all elements, as the last term below.
           return s * each - (x - middle) * by + (less * by - s * level);
         },
         at.load(g.x), mean, rest, scale, all, along);
@@ -132,7 +133,7 @@ template <class X, class W, class Y> struct LayernormGradient : NormGradient<X, 
   }
 };
 
-// Gradients with respect to a weight: the sum across rows of dy times what the weight multiplies.
+// Gradients with respect to a weight: the sum across rows of dy times the factor of the weight.
 template <class X, class Y> struct WeightGradient {
   static constexpr bool computes = false;
   using Stored = tile::Formats<X>;
@@ -140,13 +141,13 @@ template <class X, class Y> struct WeightGradient {
     tile::RowsView<X> x;
     tile::RowsView<X, 1> dy;
     tile::ColumnsOut<Y> y;
-    typename tile::NumberOf<X>::type share = 1;  // over the columns
+    typename tile::NumberOf<X>::type share = 1;  // 1 / columns
     float epsilon = 0;
   };
   TILE_FN static bool in_doubt(float scale) { return !(scale > 0 && scale < 1e15F); }
 };
 
-// That of x itself.
+// The factor of the weight is x.
 template <class X, class Y> struct ProductAcross : WeightGradient<X, Y> {
   static constexpr int passes = 1;
   using Globals = typename WeightGradient<X, Y>::Globals;
@@ -159,7 +160,7 @@ template <class X, class Y> struct ProductAcross : WeightGradient<X, Y> {
   }
 };
 
-// Of an rmsnorm's: x / sqrt(mean of squares + epsilon).
+// The factor of the weight is x / sqrt(mean of squares + epsilon).
 template <class X, class Y> struct RmsnormWeightGradient : WeightGradient<X, Y> {
   static constexpr int passes = 2;
   using Globals = typename WeightGradient<X, Y>::Globals;
@@ -173,7 +174,7 @@ template <class X, class Y> struct RmsnormWeightGradient : WeightGradient<X, Y> 
   }
 };
 
-// Of a layernorm's: the same of x - mean.
+// Like `RmsnormWeightGradient`, for x - mean.
 template <class X, class Y> struct LayernormWeightGradient : WeightGradient<X, Y>, Centred {
   static constexpr int passes = 4;
   using Base = WeightGradient<X, Y>;

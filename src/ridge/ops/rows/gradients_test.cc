@@ -1,5 +1,5 @@
-// Gradients of functions of rows: their texts on doubles against differences of the functions' own texts. What CPUs
-// make of them is held against those by tests/rows.
+// Tests gradients of row functions in f64 against finite differences of the functions. tests/rows compares the CPU
+// kernels with these kernels in f64.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -44,7 +44,7 @@ TEST(Gradients, AreWhatDifferencesSay) {
       RowValues row;
       for (Row* each : {&row.x, &row.dy, &row.weight})
         for (std::size_t i = 0; i < columns; ++i) each->push_back(normal(random));
-      RowValues of = row;  // the softmax's gradient is told what it left, and the norms' text weighs its result itself
+      RowValues of = row;  // x of softmax's gradient is softmax's result.
       if (gradient == RowFunction::softmax_gradient) of.x = in_doubles(problem_of(RowFunction::softmax), row);
       const Row dx = in_doubles(problem_of(gradient), of);
       for (std::size_t i = 0; i < columns; ++i) {

@@ -1,4 +1,4 @@
-// Tells which function of rows a program is by what it computes.
+// Recognizes the row function that a program computes, by evaluating it on random rows.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -14,10 +14,10 @@ namespace {
 
 using Row = std::vector<double>;
 
-constexpr std::size_t tried_columns[] = {4, 8};  // 1 / columns is exact
+constexpr std::size_t tried_columns[] = {4, 8};  // Powers of two, so 1 / columns is exact.
 constexpr double same_to = 1e-11, least_seen = 1e-8;
 
-// Without corners. Roots of elements may have one (sqrt(x * x) is |x|), those of a row's numbers are of squares' sums.
+// True if the operation is smooth. Roots of elements may not be (sqrt(x * x) is |x|); roots of row sums of squares are.
 bool is_smooth(ChainOp op, bool of_elements) {
   switch (op) {
     case ChainOp::add:
@@ -52,7 +52,7 @@ double joined(ReduceFunction function, const Row& x) {
   return function == ReduceFunction::mean ? sum / static_cast<double>(x.size()) : sum;
 }
 
-// A program over one row of other columns. Constants that are its columns, or one over them, follow.
+// Evaluates a program on one row of another length. Constants equal to its columns, or to 1 / columns, are rescaled.
 class Trial {
  public:
   Trial(const RowProgram& program, const std::vector<Row>& tensors, std::size_t columns)
@@ -95,7 +95,7 @@ class Trial {
   std::vector<Row> values_;
 };
 
-// Rows whose elements lie side by side, one stride from each to the next.
+// Returns the stride between rows if it is uniform, else nullopt.
 std::optional<std::int64_t> row_stride(const RowProgram& program, const ChainTensor& tensor) {
   std::optional<std::int64_t> inner;
   std::int64_t extent = 1;
@@ -124,9 +124,9 @@ class Finding {
   ChainTensor tensor(int t) const { return program_.tensors[static_cast<std::size_t>(t)]; }
   bool leaves_number() const { return program_.columns > 1 && tensor(y_).strides.back() == 0; }
 
-  // At most three operands and one result that lie in rows, and no corners.
+  // True if there are at most three operands and one result, stored by rows, and all operations are smooth.
   bool sort_tensors() {
-    std::set<int> elements, twos;  // registers
+    std::set<int> elements, twos;  // Registers: of values that vary by element; of the constant 2.
     for (const RowStep& step : program_.steps) {
       const ChainStep& s = step.step;
       if (step.kind == RowStep::Kind::whole) elements.insert(s.result);
@@ -156,7 +156,7 @@ class Finding {
     return row_stride(program_, tensor(slot)) && program_.columns > 1 && tensor(slot).strides.back() == 1;
   }
 
-  // Whichever of the operands is x, dy and a weight; one row may be each of them.
+  // Tries every assignment of the operands to x, dy and weight. If there is one row, layouts do not exclude any.
   std::optional<KnownRows> as(RowFunction function, float epsilon) const {
     if (is_across(function) != across_ || is_number(function) != leaves_number() || !(epsilon >= 0) ||
         (!is_norm(function) && epsilon != 0))
@@ -205,7 +205,7 @@ class Finding {
       }
     return known.problem.function != RowFunction::log_sum_exp || agrees_at_infinity(known);
   }
-  // log(sum(exp(x))) of masked rows is -inf, less the largest element of each row it is not a number.
+  // log(sum(exp(x))) of a fully masked row is -inf; if the maximum is subtracted first, it is NaN.
   bool agrees_at_infinity(const KnownRows& known) const {
     constexpr double inf = std::numeric_limits<double>::infinity();
     for (const Row& row : {Row{-inf, -inf, -inf, -inf}, {1, -inf, 2, 0}, {1, inf, 2, 0}}) {
@@ -233,10 +233,10 @@ class Finding {
 
   const RowProgram& program_;
   const bool across_;
-  std::set<int> operands_;  // tensors that are loaded
+  std::set<int> operands_;  // Tensors that are loaded.
   int y_ = -1;
   std::set<float> epsilons_{0};
-  std::set<float> tiny_;  // constants that no number drawn would show: each has to be the epsilon
+  std::set<float> tiny_;  // Too small to affect random samples: each must equal epsilon.
 };
 
 }  // namespace

@@ -24,8 +24,8 @@ double points(const std::vector<ReduceAxis>& axes) {
   return n;
 }
 
-// Counted, an element: softmax takes a maximum, a difference, an exponential, a sum and a product; rmsnorm two products
-// and a multiply-add, layernorm a sum and two differences more.
+// Instructions per element: softmax takes a maximum, a difference, an exponential, a sum and a product; rmsnorm two
+// products and a multiply-add; layernorm also a sum and two differences.
 double each_of(RowFunction function) {
   switch (function) {
     case RowFunction::softmax: return 4 + cost_of("exp").first;

@@ -1,4 +1,4 @@
-// What functions along rows, reductions and strips of both move and take.
+// Traffic, instructions and predicted times of row functions, reductions and row-block programs.
 #pragma once
 
 #include "ridge/ops/model.h"
@@ -6,10 +6,10 @@
 
 namespace ridge::ops {
 
-double traffic(const RowProgram& rows);  // bytes
+double traffic(const RowProgram& rows);  // Bytes.
 double traffic(const RowProblem& rows);
 double traffic(const ReduceProblem& reduction);
-double instructions(const RowProgram& rows);  // of all elements
+double instructions(const RowProgram& rows);  // Counts all elements.
 double instructions(const RowProblem& rows);
 double instructions(const ReduceProblem& reduction);
 
@@ -17,7 +17,7 @@ Result<Forecast> forecast(const RowProgram& rows, const DeviceNumbers& device);
 Result<Forecast> forecast(const RowProblem& rows, const DeviceNumbers& device);
 Result<Forecast> forecast(const ReduceProblem& reduction, const DeviceNumbers& device);
 Result<Forecast> forecast(const Strips& strips,
-                          const DeviceNumbers& device);  // no kernel there does this
+                          const DeviceNumbers& device);  // Always an error: there is no CUDA kernel.
 
 CpuForecast cpu_forecast(const RowProgram& rows, int threads);
 CpuForecast cpu_forecast(const RowProblem& rows, int threads);

@@ -1,5 +1,5 @@
-// One worker's rows of a RowProblem, and one row of a ReduceProblem. Internal to the kernels: functions in each
-// instruction set's file.
+// Functions that are compiled once for each instruction set: one worker's rows of a RowProblem, one row of a
+// ReduceProblem. Internal to the kernels.
 #pragma once
 
 #include <functional>
@@ -13,17 +13,17 @@ struct RowRun {
   const RowProblem& problem;
   const RowData& data;
   tile::cpu::RowsPart part;
-  float* weights;  // as part.scratch, a row of floats for weights in another format
+  float* weights;  // Scratch row for weights that are missing or of another format.
 };
 
 struct ReduceRun {
   ReduceFunction function;
   DType dtype;
-  const void* x;  // elements side by side
+  const void* x;  // Contiguous elements.
   std::int64_t columns;
 };
 
-// Some rows of what goes across them: of a RowProblem, or, without one, elements joined by `function`.
+// One worker's rows of a reduction across rows: of a RowProblem, or of elements by `function` if `problem` is null.
 struct AcrossRun {
   const RowProblem* problem;
   ReduceFunction function;
@@ -32,7 +32,7 @@ struct AcrossRun {
   tile::cpu::AcrossPart part;
 };
 
-// body.cc and gradient_body.cc, compiled once for each instruction set.
+// Defined in body.cc and gradient_body.cc, which are compiled once for each instruction set.
 namespace plain {
 void run_rows(const RowRun& run);
 void run_gradient(const RowRun& run);
@@ -53,11 +53,11 @@ float reduced(const ReduceRun& run);
 }  // namespace avx512
 
 bool storable(DType dtype);
-void put(DType dtype, void* y, std::int64_t at, double value);  // rounded, as element `at`
+void put(DType dtype, void* y, std::int64_t at, double value);  // Rounds and stores element `at`.
 
-// What all rows come to in columns begin … end - 1: sums[begin] and on.
+// Receives the results of columns begin ... end - 1 in sums[begin] ... sums[end - 1].
 using LeaveColumns = std::function<void(std::int64_t begin, std::int64_t end, const double* sums)>;
-// Joins the rows of a run, whose part says nothing of them yet. Calls `leave` from several threads, once a column.
+// Reduces across rows; fills in the run's part for each worker. Several threads call `store_columns`, once per column.
 void across(const AcrossRun& run, std::int64_t rows, std::int64_t columns, int threads, const LeaveColumns& leave);
 
 }  // namespace ridge::ops

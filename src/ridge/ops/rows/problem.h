@@ -1,5 +1,4 @@
-// Functions along rows and reductions as plain structs that say nothing of how they are computed: plan/ lowers
-// statements to them.
+// Row functions and reductions as plain structs, independent of their implementation. plan/ lowers statements to them.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +10,14 @@
 
 namespace ridge::ops {
 
-// A function of each row of a matrix, sums in f32. softmax: e^(x - max) / sum; rmsnorm: x / sqrt(mean(x^2) + epsilon),
-// times weight[column]; layernorm: the same of x - mean(x); log_sum_exp: a number a row, log(sum of e^x). The gradients
-// are with respect to x, of dy, that of the result; that of a softmax has what it left as x. Stored as f32, bf16 or
-// f16, of a gradient x, dy and y alike. Sizes may be 0. Rows do not see each other: a NaN stays in its row.
-//   Gradients with respect to a weight are a number a column, the sum over all rows of dy times what the weight
-// multiplies: x itself (product_across), or x as its norm leaves it. x and dy are of one format, y of any; it has no
-// row stride.
+// A function of each row of a matrix, with sums in f32. softmax: e^(x - max) / sum; rmsnorm: x / sqrt(mean(x^2) +
+// epsilon) * weight[column]; layernorm: the same of x - mean(x); log_sum_exp: log(sum of e^x), one number per row.
+// Gradients are with respect to x, given dy, the gradient of the result; softmax's gradient takes softmax's result as
+// x. Tensors are f32, bf16 or f16; a gradient's x, dy and y have one format. Sizes may be 0. Rows are independent: a
+// NaN stays in its row.
+//   Gradients with respect to a weight are one number per column: the sum over all rows of dy times the factor of the
+// weight, which is x (`product_sum_across_rows`) or the normalized x. x and dy have one format, y any; y has no row
+// stride.
 enum class RowFunction {
   softmax,
   rmsnorm,
@@ -40,9 +40,9 @@ inline constexpr RowFunction row_functions[] = {RowFunction::softmax,
                                                 RowFunction::product_across,
                                                 RowFunction::rmsnorm_weight_gradient,
                                                 RowFunction::layernorm_weight_gradient};
-constexpr bool is_gradient(RowFunction function) { return function >= RowFunction::softmax_gradient; }  // has dy
+constexpr bool is_gradient(RowFunction function) { return function >= RowFunction::softmax_gradient; }  // Takes dy.
 constexpr bool is_across(RowFunction function) { return function >= RowFunction::product_across; }
-constexpr bool is_number(RowFunction function) { return function == RowFunction::log_sum_exp; }  // a row
+constexpr bool is_number(RowFunction function) { return function == RowFunction::log_sum_exp; }  // One number per row.
 constexpr bool is_weighted(RowFunction function) {
   return function == RowFunction::rmsnorm || function == RowFunction::layernorm ||
          function == RowFunction::rmsnorm_gradient || function == RowFunction::layernorm_gradient;
@@ -51,7 +51,7 @@ constexpr bool is_norm(RowFunction function) { return is_weighted(function) || f
 
 struct RowLayout {
   DType dtype = DType::f32;
-  std::int64_t row_stride = 0;  // in elements; a row's elements lie side by side
+  std::int64_t row_stride = 0;  // In elements; a row is contiguous.
   bool operator==(const RowLayout&) const = default;
 };
 
@@ -59,25 +59,25 @@ struct RowProblem {
   RowFunction function = RowFunction::softmax;
   std::int64_t rows = 0, columns = 0;
   RowLayout x, y;
-  DType weight = DType::f32;  // of what is weighted
-  float epsilon = 1e-5f;      // of a norm
-  RowLayout dy = {};          // of a gradient
+  DType weight = DType::f32;  // If the function has a weight.
+  float epsilon = 1e-5f;      // For norms only.
+  RowLayout dy = {};          // For gradients only.
   bool operator==(const RowProblem&) const = default;
 };
 
-// Data of one, at its first elements: inputs must not overlap y.
+// Addresses of the first elements of a RowProblem's tensors; inputs must not overlap y.
 struct RowData {
-  const void *x, *weight;  // weight: problem.columns elements (of what is weighted; null: all ones)
+  const void *x, *weight;  // weight: one element per column; null means ones.
   void* y;
   const void* dy = nullptr;
 };
 
-// y at each point of the kept axes is the sum (mean, largest, least) of x along the reduced ones. A NaN among them is
-// the answer. Strides in elements.
+// y at each point of the kept axes is the sum, mean, maximum or minimum of x over the reduced axes. A NaN in x gives
+// NaN. Strides are in elements.
 enum class ReduceFunction { sum, mean, max, min };
 
 struct ReduceAxis {
-  std::int64_t extent = 1, x_stride = 0, y_stride = 0;  // y_stride: kept axes only
+  std::int64_t extent = 1, x_stride = 0, y_stride = 0;  // `y_stride` is used by kept axes only.
   bool operator==(const ReduceAxis&) const = default;
 };
 
@@ -88,10 +88,10 @@ struct ReduceProblem {
   bool operator==(const ReduceProblem&) const = default;
 };
 
-// A program over rows and columns with functions along the columns in between (program.h writes them).
-// register[step.result] is of each element, or `function` along the row of register[step.a], or all of that row's
-// `whole`, whose epsilon is step.constant and, of a gradient, dy register[step.b]. across: register[step.a], added over
-// the rows that one piece of them has, is stored in tensor step.slot, whose first row is a piece's.
+// A program over rows and columns (program.h builds them). A step writes register[step.result]: an elementwise value, a
+// `function` reduction of the row of register[step.a], or its row function `row_function` with epsilon step.constant
+// and, for gradients, dy in register[step.b]. `sum_across_rows` stores partial sums of register[step.a] in tensor
+// step.slot, one row for each split of the rows.
 struct RowStep {
   enum class Kind { element, along, whole, across } kind = Kind::element;
   ReduceFunction function = ReduceFunction::sum;
@@ -100,32 +100,32 @@ struct RowStep {
 };
 
 struct RowProgram {
-  std::vector<std::int64_t> rows;  // extents of any number of axes
+  std::vector<std::int64_t> rows;  // Extents of any number of axes.
   std::int64_t columns = 1;
-  std::vector<ChainTensor> tensors;  // strides: one an axis of the rows, and along the columns: 1, or 0
+  std::vector<ChainTensor> tensors;  // Strides: one for each row axis, then 1 or 0 for the columns.
   std::vector<RowStep> steps;
   int registers = 0;
 };
 
-// Steps that follow one another some rows at a time, so that what one leaves the next finds near the core, and what
-// lies between them has no place in memory: mean, difference, square, sum and quotient of a row in one pass over it.
+// Steps that run one after another on a block of rows, so that intermediate results stay in cache and need no memory:
+// mean, difference, square, sum and quotient of a row in one pass over it.
 struct StripOperand {
   DType dtype = DType::f32;
-  std::vector<std::int64_t> strides;  // along each dimension that is cut, in elements; of scratch: none
-  std::int64_t scratch = 0;           // above 0: elements that a strip needs, of which each thread has its own
+  std::vector<std::int64_t> strides;  // Per split dimension, in elements; empty for scratch.
+  std::int64_t scratch = 0;  // Elements of each thread's scratch; 0 for tensors.
 };
 
 struct StripStep {
   std::variant<ChainProgram, RowProblem, ReduceProblem> kernel;
-  // Indices into Strips::operands: the tensors of a chain; x, weight (-1: none) and y of rows; x and y of a reduction.
+  // Indices into `operands` of the program: a chain's tensors; x, weight (or -1) and y of rows; x and y of a reduction.
   std::vector<int> operands;
 };
 
 struct Strips {
-  std::vector<std::int64_t> extents;  // of the dimensions that are cut, outermost first
-  std::vector<std::int64_t> parts;    // how much of each a strip has; only one of them may leave a rest
+  std::vector<std::int64_t> extents;  // Extents of the split dimensions, outermost first.
+  std::vector<std::int64_t> parts;    // Extents of a block; only one may leave a remainder.
   std::vector<StripOperand> operands;
-  std::vector<StripStep> whole, rest;  // for strips of `parts`, and for those that are shorter in that one dimension
+  std::vector<StripStep> whole, rest;  // For full blocks; for blocks shorter in that dimension.
 };
 
 }  // namespace ridge::ops

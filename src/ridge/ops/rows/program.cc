@@ -8,7 +8,7 @@
 namespace ridge::ops {
 namespace {
 
-// Blocks, or clusters, each of which adds up the rows that it has and leaves its sums, 8 MB at most of all.
+// Each block or cluster sums its split of the rows; all partial sums take at most 8 MB, or 33 splits.
 constexpr std::int64_t most_pieces = 1056, few_pieces = 33, least_piece = 4, sums = 1 << 21;
 
 }  // namespace
@@ -58,7 +58,7 @@ std::int64_t pieces_of(const RowProgram& program) {
   return std::clamp<std::int64_t>(rows / least_piece, 1, most);
 }
 
-std::optional<std::string> refuse(const RowProgram&) { return "programs over whole rows are for CUDA devices"; }
+std::optional<std::string> refuse(const RowProgram&) { return "row programs run only on CUDA devices"; }
 
 namespace {
 
@@ -71,7 +71,7 @@ std::vector<int> inputs(const RowStep& s) {
 
 }  // namespace
 
-// A lane holds x as of late as it can.
+// Loads x last, so that it occupies registers as briefly as possible.
 RowProgram row_program(const RowProblem& p, bool weighted) {
   RowBuilder b({p.rows}, p.columns);
   const int x = b.tensor({p.x.dtype, {p.x.row_stride, 1}});
@@ -92,13 +92,13 @@ RowProgram row_program(const RowProblem& p, bool weighted) {
   return b.take();
 }
 
-// A thread has 128 registers (source.cc). What only the next step's function reads is made as it is added up.
+// A thread has 128 registers (source.cc). A value that only the next step's reduction reads needs none.
 std::int64_t lane_elements(const RowProgram& program) {
   std::vector<bool> wide(static_cast<std::size_t>(program.registers));
   std::vector<std::size_t> last(wide.size(), 0);
   for (std::size_t i = 0; i < program.steps.size(); ++i)
     for (const int in : inputs(program.steps[i])) last[static_cast<std::size_t>(in)] = i;
-  int alive = pieces_of(program) > 0 ? 1 : 0, most = 0;  // sums across rows are held all along
+  int alive = pieces_of(program) > 0 ? 1 : 0, most = 0;  // Sums across rows stay in registers.
   for (std::size_t i = 0; i < program.steps.size(); ++i) {
     const RowStep& s = program.steps[i];
     bool is_wide = s.kind == RowStep::Kind::element && s.step.op == ChainOp::load &&
@@ -125,15 +125,14 @@ std::int64_t lane_elements(const RowProgram& program) {
 std::optional<std::string> find_fault(const RowProgram& program) {
   if (std::all_of(program.steps.begin(), program.steps.end(),
                   [](const RowStep& s) { return s.kind == RowStep::Kind::element; }))
-    return "no step is along its rows; such a program is a chain";
-  // Where nothing is aligned a lane holds 32 at most (source.cc).
-  // The threads of a block, the blocks of a cluster.
+    return "no step reduces its rows; such a program is a chain";
+  // At most 512 threads in a block and 8 blocks in a cluster. Without alignment a lane holds at most 32 elements.
   const std::int64_t most = std::min<std::int64_t>(lane_elements(program), 32) * 512 * 8;
   if (program.columns > most)
     return "a row has " + std::to_string(program.columns) + " columns; expected at most " + std::to_string(most);
   for (const ChainTensor& tensor : program.tensors)
     if (program.columns > 1 && tensor.strides.back() != 0 && tensor.strides.back() != 1)
-      return "expected columns that lie side by side, found a stride of " + std::to_string(tensor.strides.back());
+      return "expected contiguous columns, found a stride of " + std::to_string(tensor.strides.back());
   return std::nullopt;
 }
 

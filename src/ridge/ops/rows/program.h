@@ -1,8 +1,8 @@
-// A program over rows and columns with functions along the columns in between, each row whole in registers: softmax is
-// a load, a text (texts.h) and a store. Kernels of it are generated for CUDA devices.
+// A program over rows and columns whose kernels keep full rows in registers; softmax is a load, a row function
+// (row_kernels.h) and a store. Kernels are generated for CUDA devices.
 //   RowBuilder b({rows}, columns);
-//   const int x = b.tensor({DType::bf16, {columns, 1}}), y = b.tensor({DType::bf16, {columns, 1}});
-//   b.store(b.whole(RowFunction::softmax, b.load(x)), y);
+//   const int x = b.add_tensor({DType::bf16, {columns, 1}}), y = b.add_tensor({DType::bf16, {columns, 1}});
+//   b.store(b.apply_row_function(RowFunction::softmax, b.load(x)), y);
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@
 
 namespace ridge::ops {
 
-// Writes one step by step. A value is the register that holds it, and is written once.
+// Builds a row program. Values are register numbers; each register is written once.
 class RowBuilder {
  public:
   RowBuilder(std::vector<std::int64_t> rows, std::int64_t columns) {
@@ -21,15 +21,15 @@ class RowBuilder {
     out_.columns = columns;
   }
 
-  int tensor(ChainTensor tensor);  // its index, for load and store
+  int tensor(ChainTensor tensor);  // Returns its index.
   int load(int tensor);
   int constant(float value);
   int apply(ChainOp op, int a, int b = 0, int c = 0, int repeat = 1);
-  int along(ReduceFunction function, int a);  // of the whole row
+  int along(ReduceFunction function, int a);  // Over the row.
   void store(int value, int tensor);
-  void across(int value, int tensor);  // the last step: of f32, a row for each piece (pieces_of)
+  void across(int value, int tensor);  // Last step; f32, a row per split.
 
-  int whole(RowFunction function, int a, float epsilon = 0, int dy = 0);  // without a weight
+  int whole(RowFunction function, int a, float epsilon = 0, int dy = 0);  // Without weight.
 
   RowProgram take() { return std::move(out_); }
 
@@ -38,33 +38,33 @@ class RowBuilder {
   RowProgram out_;
 };
 
-// What stands against a kernel of it, as a sentence: more columns than a cluster's registers hold, or such as do not
-// lie side by side.
+// Returns why no kernel can be generated (more columns than a cluster's registers hold, or columns that are not
+// contiguous), or nullopt.
 std::optional<std::string> find_fault(const RowProgram& program);
-std::optional<std::string> refuse(const RowProgram& program);  // on a CPU: always
+std::optional<std::string> refuse(const RowProgram& program);  // For CPUs: always unsupported.
 std::optional<std::string> refuse(const RowProblem& problem);
-// How many pieces of rows a program that ends in a sum across them leaves at most, each a row of f32; 0: it does not.
+// Returns the maximum number of splits, each with a row of f32 partial sums, or 0 if there is no sum across rows.
 std::int64_t pieces_of(const RowProgram& program);
-// Elements of each value that a lane holds.
+// Returns how many elements of each value a lane keeps in registers.
 std::int64_t lane_elements(const RowProgram& program);
 
-// A row by its text as it reads (tile/value): y, of log_sum_exp one number. Strides and formats say nothing here.
+// Evaluates a row with the reference implementation (tile/value) in f64. Returns y; strides and formats are ignored.
 struct RowValues {
-  std::vector<double> x, dy, weight;  // dy: of a gradient; weight: of a norm
+  std::vector<double> x, dy, weight;  // dy: gradients only; weight: norms only.
 };
 std::vector<double> in_doubles(const RowProblem& problem, const RowValues& row);
 
-// The function of rows that a program is, whatever it is written as. Program and texts are run on doubles, rows of
-// numbers drawn at random: what
-// is made of +, *, /, exp, log and roots of a row's numbers and agrees there agrees wherever it is defined.
+// The row function that a program computes, however it is written. Program and row functions are evaluated in f64 on
+// random rows: compositions of +, *, /, exp, log and roots of row sums that agree there agree wherever both are
+// defined.
 struct KnownRows {
   RowProblem problem;
-  int x = 0, weight = -1, y = 0, dy = -1;  // of RowProgram::tensors; -1: none
+  int x = 0, weight = -1, y = 0, dy = -1;  // Tensor indices, or -1.
 };
-// `across`: what it stores is summed across its rows.
+// Returns nullopt if none matches. `across` means that the stored values are summed across rows.
 std::optional<KnownRows> known_rows(const RowProgram& program, bool across = false);
 
-// tensors: x, dy of a gradient, weight if weighted, y; of what goes across rows, its pieces for y
+// Tensors of the result: x, dy of a gradient, weight if weighted, y. Sums across rows have partial sums as y.
 RowProgram row_program(const RowProblem& problem, bool weighted);
 
 }  // namespace ridge::ops

@@ -1,5 +1,5 @@
-// Reductions: along elements that lie side by side by a text (texts.h), point after point; else in a plain loop, in
-// which a block of kept points, that lie next to each other, is carried through all reduced ones in f64.
+// Reductions: contiguous rows and columns use the row kernels (row_kernels.h). Other layouts use a plain loop, which
+// takes a block of adjacent kept points through all reduced points in f64.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -20,8 +20,8 @@ namespace {
 namespace cpu = tile::cpu;
 
 constexpr std::int64_t block = 32;
-constexpr std::int64_t least_row = 24;          // of fewer elements the loop has added up a row while its text begins
-constexpr std::int64_t least_across = 1 << 12;  // likewise, elements of all columns
+constexpr std::int64_t least_row = 24;          // Shorter rows are faster in the loop.
+constexpr std::int64_t least_across = 1 << 12;  // Elements of all columns; fewer are faster in the loop.
 constexpr std::int64_t elements_worth_a_thread = 1 << 14;
 
 std::int64_t points(const std::vector<ReduceAxis>& axes) {
@@ -57,17 +57,17 @@ template <class T> double as_double(T value) {
     return to_float(value);
 }
 
-// Whether all that a point is made of lies side by side, and is enough for a text. Axes are merged.
+// True if the elements of a result are contiguous and enough for a row kernel. Axes must be merged.
 bool is_row(const ReduceProblem& p) {
   return p.reduced.size() == 1 && p.reduced[0].x_stride == 1 && p.reduced[0].extent >= least_row;
 }
-// Whether enough points lie side by side, and what they are made of one stride apart.
+// True if enough results are contiguous and each one's elements have one stride.
 bool goes_across(const ReduceProblem& p) {
   return p.reduced.size() == 1 && !p.kept.empty() && p.kept.back().x_stride == 1 && p.kept.back().extent >= block &&
          p.kept.back().extent * p.reduced[0].extent >= least_across;
 }
 
-// Kept points begin … end - 1.
+// Reduces kept points begin ... end - 1 with the loop.
 template <class T> void part(const ReduceProblem& p, const T* x, void* y, std::int64_t begin, std::int64_t end) {
   const std::int64_t reduced = points(p.reduced);
   for (std::int64_t first = begin; first < end; first += block) {
@@ -87,7 +87,7 @@ template <class T> void part(const ReduceProblem& p, const T* x, void* y, std::i
       put(p.y, y, at[i].y, p.function == ReduceFunction::mean ? value[i] / static_cast<double>(reduced) : value[i]);
   }
 }
-// The same, each point's elements by a text, which adds some of them in f32: where that overflows, by the loop.
+// Reduces each point with a row kernel, which adds partly in f32; results that overflow are recomputed by the loop.
 template <class T> void part_of_rows(const ReduceProblem& p, const T* x, void* y, cpu::Slice points_of) {
   const auto reduced = cpu::body_for_isa(plain::reduced, avx2::reduced, avx512::reduced);
   for (std::int64_t i = points_of.begin; i < points_of.end; ++i) {
@@ -99,7 +99,7 @@ template <class T> void part_of_rows(const ReduceProblem& p, const T* x, void* y
       part(p, x, y, i, i + 1);
   }
 }
-// The same of points side by side, in f32 a few rows at a time.
+// Reduces contiguous points together; a few rows at a time are added in f32.
 template <class T> void part_of_columns(const ReduceProblem& p, const T* x, void* y, cpu::Slice outer, int threads) {
   const ReduceAxis columns = p.kept.back(), rows = p.reduced[0];
   const double divisor = p.function == ReduceFunction::mean ? static_cast<double>(rows.extent) : 1;

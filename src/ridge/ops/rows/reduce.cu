@@ -1,7 +1,7 @@
-// Reductions on the device: several values at a time in f32, their sums in f64. Where a kept axis is contiguous in x,
-// neighbouring threads take neighbouring points and walk down the reduced ones; else the lanes of a part of a warp
-// share a point and walk along it. Where there are too few points to fill the device, the reduced ones are cut in
-// pieces, whose results, f32 in the workspace, are reduced by a second kernel of the same text.
+// Reductions on the device: batches of values are combined in f32, batches in f64. If a kept axis is contiguous in x,
+// adjacent threads take adjacent points and loop over the reduced ones; else the lanes of a warp, or of a part of it,
+// share a point. If the points do not fill the device, the reduced points are split, and a second kernel of the same
+// source reduces the splits' f32 results in the workspace.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 #include "ridge/ops/function/device_math.h"
 #include "ridge/ops/rows/cpu.h"
 #include "ridge/ops/rows/cuda.h"
-// After device_math.h, which says what RIDGE_FN is.
+// Must follow device_math.h, which defines RIDGE_FN.
 #include "ridge/tile/cuda/words.h"
 #include "ridge/tile/rows.h"
 
@@ -22,8 +22,8 @@ using tile::joined;
 using Index = long long;
 
 constexpr int threads = 256, most_axes = 8;
-constexpr int down_batch = 8, along_batch = 4;    // reads of a thread on their way at once
-constexpr Index filling = 1024, most_pieces = 8;  // of a multiprocessor: threads that fill it; pieces
+constexpr int down_batch = 8, along_batch = 4;    // Loads in flight per thread.
+constexpr Index filling = 1024, most_pieces = 8;  // Per SM: threads that fill it; maximum splits.
 
 struct DeviceAxes {
   int count;
@@ -32,7 +32,7 @@ struct DeviceAxes {
 struct DeviceReduction {
   DType y_dtype;
   DeviceAxes kept, reduced;
-  Index chunk, pieces, piece_stride;  // reduced points of a piece; elements of y from one piece's results to the next's
+  Index chunk, pieces, piece_stride;  // Reduced points per split; distance of splits' results in y.
   int lanes;
   double divisor;
   const char* x;
@@ -74,7 +74,7 @@ __device__ void put(const DeviceReduction& p, Index at, double value) {
     device::write_one<device::Form::f16>(p.y, at, x);
 }
 
-// W neighbours at each of the reduced points begin, begin + step, …, several of which are asked for at once.
+// Reduces W adjacent values at the reduced points begin, begin + step, ..., with `batch` loads in flight.
 template <device::Form form, int W, int batch, class F>
 __device__ void fold(const DeviceReduction& p, Index base, Index begin, Index end, Index step, double (&value)[W]) {
   for (double& v : value) v = nothing<F>;
@@ -98,7 +98,7 @@ __device__ Index end_of(const DeviceReduction& p, Index piece) {
   return end < p.reduced.points ? end : p.reduced.points;
 }
 
-// `lanes` threads have W neighbouring points each; the block's other rows of threads take other reduced points.
+// Each of `lanes` threads has W adjacent points; the block's other rows of threads take other reduced points.
 template <device::Form form, int W, class F> __global__ void __launch_bounds__(threads) down(const DeviceReduction p) {
   __shared__ double others[W][threads / 32][32];
   const int lane = threadIdx.x % p.lanes, row = threadIdx.x / p.lanes, rows = threads / p.lanes;
@@ -109,7 +109,7 @@ template <device::Form form, int W, class F> __global__ void __launch_bounds__(t
     double value[W];
     fold<form, W, down_batch, F>(p, offset_of(p.kept, live ? point : 0).x, piece * p.chunk + row,
                                  live ? end_of(p, piece) : 0, rows, value);
-    __syncthreads();  // what the last item left has been read
+    __syncthreads();  // All threads have read the last item's values.
 #pragma unroll
     for (int i = 0; i < W; ++i) {
       for (int other = 16; other >= p.lanes; other /= 2)
@@ -125,7 +125,7 @@ template <device::Form form, int W, class F> __global__ void __launch_bounds__(t
   }
 }
 
-// `lanes` threads, or all of a block, share a point and walk along it.
+// `lanes` threads (up to a block) share a point and loop over its reduced points.
 template <device::Form form, int W, class F> __global__ void __launch_bounds__(threads) along(const DeviceReduction p) {
   __shared__ double others[threads / 32];
   const int lane = threadIdx.x % p.lanes, teams = threads / p.lanes;
@@ -152,7 +152,7 @@ template <device::Form form, int W, class F> __global__ void __launch_bounds__(t
   }
 }
 
-// How many neighbours the strides let a thread read at once, where x lies at 16 bytes.
+// Returns the width of vector loads that the strides allow if x is aligned to 16 bytes.
 int neighbours_of(const std::vector<ReduceAxis>& fast, const std::vector<ReduceAxis>& slow, DType dtype) {
   const int wide = 128 / bits(dtype);
   if (fast.empty() || fast.back().x_stride != 1 || fast.back().extent % wide != 0) return 1;
@@ -164,8 +164,8 @@ int neighbours_of(const std::vector<ReduceAxis>& fast, const std::vector<ReduceA
 
 struct Shapes {
   std::vector<ReduceAxis> kept, reduced;
-  Index points = 1, values = 1;  // kept and reduced ones
-  bool is_down = false;          // neighbours in x are kept
+  Index points = 1, values = 1;  // Kept points; reduced points.
+  bool is_down = false;          // True if adjacent elements of x belong to different results.
   int lanes = 1, neighbours = 1;
   Index pieces = 1, chunk = 1;
 };
@@ -180,7 +180,7 @@ Shapes shapes_of(const ReduceProblem& p) {
   while (s.lanes < 32 && s.lanes * neighbours < (s.is_down ? s.points : s.values)) s.lanes *= 2;
   if (!s.is_down && s.values >= threads * neighbours * along_batch) s.lanes = threads;
   const Index busy = s.is_down ? s.points / neighbours * threads / s.lanes : s.points * s.lanes;
-  // A piece has work for all lanes, several times; the second kernel has no more to do for a point than the first.
+  // A split has several batches for all lanes; the second kernel must not have more work per point than the first.
   const Index least = s.is_down ? threads / s.lanes * down_batch : s.lanes * neighbours * along_batch;
   const Index sms = multiprocessors();
   const Index most = std::min<Index>(
@@ -236,7 +236,7 @@ cudaError_t launch(const ReduceProblem& problem, const Shapes& s, const void* x,
   if (problem.function == ReduceFunction::mean && !partial) p.divisor = static_cast<double>(s.values);
   p.x = static_cast<const char*>(x);
   p.y = static_cast<char*>(y);
-  if (partial) {  // side by side
+  if (partial) {  // Contiguous results.
     p.y_dtype = DType::f32;
     p.piece_stride = s.points;
     Index stride = 1;
@@ -262,7 +262,7 @@ std::optional<std::string> refuse(const ReduceProblem& p) {
   for (const auto* axes : {&p.kept, &p.reduced})
     if (const std::size_t count = merged(*axes).size(); count > most_axes)
       return "the reduction has " + std::to_string(count) +
-             " axes that do not follow on each other; expected at most " + std::to_string(most_axes);
+             " axes that cannot be merged; expected at most " + std::to_string(most_axes);
   return std::nullopt;
 }
 
@@ -279,7 +279,7 @@ std::optional<std::string> join_pieces(ReduceProblem p, std::int64_t pieces, std
   s.pieces = 1;
   s.chunk = pieces;
   s.values = values;
-  s.lanes = std::min(s.lanes, 8);  // few points: more rows of threads for each
+  s.lanes = std::min(s.lanes, 8);  // There are few points, so each gets more rows of threads.
   return said(launch(p, s, from, y, false, stream));
 }
 

@@ -1,5 +1,5 @@
-// Reductions against sums in f64, over every small mix of kept and reduced axes, and where a NaN or nothing is among
-// what is reduced.
+// Tests reductions against sums in f64, for all small combinations of kept and reduced axes, with NaNs and with empty
+// reductions.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -41,7 +41,7 @@ TEST(Reduce, SumsWhatIntegersSayToTheLastBit) {
         }
 }
 
-// Rows of every length around vectors and around what is added in f32 at once, none of which sees its neighbours.
+// Row lengths around vector multiples and around the block that is added in f32; rows are independent.
 TEST(Reduce, AddsLongRowsAsIfInF64) {
   for (const DType dtype : {DType::f32, DType::bf16})
     for (const std::int64_t n : {1, 7, 23, 24, 25, 63, 64, 65, 1000, 2047, 2048, 2049, 100003}) {
@@ -76,7 +76,7 @@ TEST(Reduce, FindsExtremesWhereverTheyLie) {
       }
 }
 
-// A row is all that is reduced where its axes follow on each other; kept points may lie anywhere.
+// Reduced axes that merge into one contiguous axis form a row; kept points may have any layout.
 TEST(Reduce, GoesAlongAxesThatFollowOnEachOther) {
   std::vector<float> x(2 * 3 * 60), y(6);
   std::iota(x.begin(), x.end(), 0.0f);

@@ -1,6 +1,6 @@
-// The text of a kernel that works on whole rows, which lie in registers (tile/cuda/rows.h says how): at most 64
-// elements a lane, fewer where many values are alive at once. Clusters that stay read ahead, to registers or to shared
-// memory; but no elements one by one: so many places and predicates take the registers of a second block.
+// Generates kernels of row programs, which keep full rows in registers (tile/cuda/rows.h): at most 64 elements per
+// lane, fewer if many values are live. Persistent clusters prefetch the next rows to registers or shared memory, but
+// only by vector loads: the addresses and predicates of scalar loads would take the registers of a second block.
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
@@ -18,9 +18,9 @@ using namespace generated;
 
 constexpr std::int64_t most_cluster = 8;
 constexpr std::int64_t most_narrow = std::int64_t{1} << 30;
-constexpr std::int64_t least_shifted = 256;  // columns: of fewer, the vectors at the ends are too many
+constexpr std::int64_t least_shifted = 256;  // Columns; in shorter rows the partial vectors at the ends cost too much.
 constexpr std::int64_t most_rows_ahead = 4;
-constexpr int most_registers = 128;  // of a lane
+constexpr int most_registers = 128;  // Per lane.
 
 std::int64_t product(const std::vector<std::int64_t>& extents) {
   std::int64_t n = 1;
@@ -53,7 +53,7 @@ class RowText {
  private:
   struct Value {
     std::string name;
-    bool wide = false;  // one an element; else one a row
+    bool wide = false;  // One value per element, else one per row.
   };
 
   std::size_t last() const { return program_.rows.size(); }
@@ -64,7 +64,7 @@ class RowText {
     together_.assign(program_.tensors.size(), 1);
     double bytes = 0, reach = 0;
     int narrowest = vector_bytes;
-    bool in_vectors = true;  // all that differs from row to row
+    bool in_vectors = true;  // All tensors that vary by row are loaded in vectors.
     for (std::size_t t = 0; t < program_.tensors.size(); ++t) {
       const ChainTensor& x = program_.tensors[t];
       std::vector<std::int64_t> strides;
@@ -82,7 +82,7 @@ class RowText {
       in_vectors &= repeated(t) || together_[t] * size(t) == vector_bytes;
       whole_ &= together_[t] * size(t) == vector_bytes;
     }
-    // Lanes side by side read what lies side by side, or a load brings more than it is asked for.
+    // Adjacent lanes read adjacent elements; wider lanes of scalar loads would waste memory sectors.
     if (!in_vectors && !shift()) width_ = narrowest;
     while (width_ > program_.columns) width_ /= 2;
     for (int& one : together_) one = std::min(one, width_);
@@ -92,9 +92,9 @@ class RowText {
     wide_ = reach >= static_cast<double>(most_narrow) || rows_ >= most_narrow / 32;
   }
 
-  // Rows that begin anywhere go in whole vectors all the same, if all that differs from row to row begins as far behind
-  // a place where vectors do: what lies before a row's first element in its first vector is left out. Words of four
-  // bytes are read as fast one by one, unless a weight is read beside them.
+  // Unaligned rows use full vectors, too, if all tensors that vary by row have the same misalignment: elements of the
+  // first vector before the row are masked. Scalar loads of 4-byte elements are as fast, unless a weight is also read.
+  // Returns false if this does not apply.
   bool shift() {
     if (pieces_ > 0 || program_.columns < least_shifted) return false;
     int narrowest = vector_bytes;
@@ -109,7 +109,7 @@ class RowText {
     }
     if (!first || (narrowest == 4 && !is_weighted)) return false;
     const int width = vector_bytes / narrowest;
-    const auto behind = [&](std::size_t t) {  // a vector's beginning, as the address is
+    const auto behind = [&](std::size_t t) {  // Elements after a vector boundary, or -1.
       const auto address = reinterpret_cast<std::uintptr_t>(data_[t]);
       return address % static_cast<unsigned>(size(t)) == 0
                  ? static_cast<std::int64_t>(address / static_cast<unsigned>(size(t)) % static_cast<unsigned>(width))
@@ -134,12 +134,12 @@ class RowText {
     const std::int64_t shifted = begin_.empty() ? 0 : width_ - 1;
     const std::int64_t vectors = (program_.columns + shifted + width_ - 1) / width_;
     const std::int64_t most = std::min<std::int64_t>(lane_elements(program_) / width_, 32);
-    // More lanes hide more; beyond what a block of them holds, fewer blocks a row are worth more.
+    // More lanes hide more latency. Rows longer than a block holds use more elements per lane and fewer blocks.
     const std::int64_t few = std::min<std::int64_t>(most, 32 / width_), held = vectors > few * 256 ? most : few;
     lanes_ = 1;
     while (lanes_ < 32 && lanes_ < vectors) lanes_ *= 2;
     std::int64_t threads = 256, blocks = 1;
-    if (vectors > 32 * held) {  // a block a row, or several
+    if (vectors > 32 * held) {  // A row takes one or more blocks.
       while (vectors > held * 256 * blocks && blocks < most_cluster) blocks *= 2;
       threads = (vectors + held * blocks - 1) / (held * blocks);
       threads = (threads + 31) / 32 * 32;
@@ -153,17 +153,17 @@ class RowText {
     out_.resident = blocks > 1 && (whole_ || (shifted > 0 && goes_by_shared())) && pieces_ == 0;
     if (held > few || stays()) out_.beside = static_cast<int>(512 / threads);
     if (pieces_ == 0) return;
-    // As many as run at once: one more would run alone at the end. Few elements a lane leave registers for more.
+    // Launch as many blocks as run concurrently; another wave would be nearly empty. Short lanes allow more blocks.
     if (width_ * 2 == vector_bytes) out_.beside = static_cast<int>(768 / threads);
     if (lanes_ <= 32) out_.beside = static_cast<int>(1024 / threads);
     out_.blocks = std::clamp<std::int64_t>(out_.beside * device_.count / blocks, 1, pieces_) * blocks;
   }
 
-  // Of rows that blocks go on to, as many are on their way to shared memory as it has room for; what all rows have in
-  // common stays there.
+  // Persistent blocks prefetch as many of their next rows to shared memory as fit. Tensors that all rows share stay
+  // there.
   void choose_prefetch() {
     if (!stays() || lanes_ <= 32 || !goes_by_shared()) return;
-    std::int64_t told = 0;  // numbers of a row, by way of shared memory
+    std::int64_t told = 0;  // Row results exchanged through shared memory.
     for (const RowStep& step : program_.steps) {
       if (step.kind == RowStep::Kind::whole) told += 8;
       if (step.kind == RowStep::Kind::along) ++told;
@@ -191,9 +191,9 @@ class RowText {
     prefetched_ = kept_ = {};
     out_.resident &= whole_;
   }
-  // Rows that begin anywhere do, unless they leave numbers alone; of others, texts that were faster so (decision 29).
-  // The rest holds the next row in registers, if there are enough: elements go to shared memory and come from there by
-  // the ways on which lanes tell each other numbers.
+  // True if rows are prefetched to shared memory: unaligned rows that store elements, and row functions that were
+  // faster so (decision 29). Others prefetch to registers if there are enough, since shared memory traffic of the
+  // prefetch competes with the lanes' exchange of row results.
   bool goes_by_shared() const {
     bool stores = false, is_faster = false, is_slower = false;
     for (const RowStep& each : program_.steps) {
@@ -206,23 +206,23 @@ class RowText {
     }
     return pieces_ == 0 && stores && (!begin_.empty() || (is_faster && !is_slower));
   }
-  std::int64_t room_of(std::size_t t) const {  // of a row's part that is a block's
+  std::int64_t room_of(std::size_t t) const {  // Shared memory of a block's part of a row.
     const bool is_in_order = in_order(t) && !in_pieces(t);
     const std::int64_t lanes = out_.threads + (is_in_order ? 1 : 0), bytes = each_ * width_ * size(t) * lanes;
     return is_in_order ? (bytes / vector_bytes + 2) * vector_bytes : bytes;
   }
-  // Beside rows that begin anywhere.
+  // True if an aligned tensor is copied to shared memory in memory order and read with the row's shift.
   bool in_order(std::size_t t) const {
     return !begin_.empty() && reinterpret_cast<std::uintptr_t>(data_[t]) % vector_bytes == 0 && width_ * size(t) >= 4;
   }
   bool in_pieces(std::size_t t) const { return along(t) && together_[t] * size(t) == vector_bytes; }
-  bool differs(std::size_t t) const {  // from row to row
+  bool differs(std::size_t t) const {
     for (std::size_t axis = 0; axis < last(); ++axis)
       if (program_.rows[axis] > 1 && program_.tensors[t].strides[axis] != 0) return true;
     return false;
   }
 
-  bool stays() const { return out_.resident || pieces_ > 0; }  // blocks go on to further rows
+  bool stays() const { return out_.resident || pieces_ > 0; }  // Blocks loop over rows.
 
   std::string head() {
     std::string extent = "whole";
@@ -256,7 +256,7 @@ class RowText {
     }
     return out;
   }
-  // What is copied before the first row, and at the beginning of each.
+  // Writes the copies to shared memory before the first row and at the start of each row.
   std::string prefetching() {
     if (rows_ahead_ == 0) return {};
     const std::string count = std::to_string(rows_ahead_), shift = begin_.empty() ? "" : ", shift";
@@ -291,7 +291,7 @@ class RowText {
     return out + "  for (u32 i = 0; i < " + count + "; ++i) prefetch(at.next(at.first<Index>(), (Index)i), i);\n";
   }
 
-  bool repeated(std::size_t t) const {  // several rows read the same elements
+  bool repeated(std::size_t t) const {  // Several rows read the same elements.
     for (std::size_t axis = 0; axis < last(); ++axis)
       if (program_.rows[axis] > 1 && program_.tensors[t].strides[axis] == 0) return true;
     return false;
@@ -340,7 +340,7 @@ class RowText {
   const Value& held(int reg) const { return held_[static_cast<std::size_t>(reg)]; }
   std::string wide(int reg) const { return held(reg).wide ? held(reg).name : "at.all(" + held(reg).name + ")"; }
 
-  // Where blocks go on to further rows, the next one's elements are on their way while one is worked on.
+  // Persistent blocks load the next row while they process the current one.
   std::string load(std::size_t t, const std::string& name, std::string& after) {
     const std::string number = std::to_string(t);
     const auto is_in = [&](const std::vector<std::size_t>& all) { return std::count(all.begin(), all.end(), t) > 0; };
@@ -399,14 +399,14 @@ class RowText {
   Words words_;
   std::int64_t rows_, pieces_;
   std::vector<int> together_;
-  std::string slots_;                           // places that numbers are told by
-  std::string begins_, begin_;                  // of a row that is shifted
-  std::string ahead_, taken_, steps_, behind_;  // before the first row; of each, first; of each; behind the last
-  std::vector<std::size_t> prefetched_, kept_;  // in shared memory: of rows ahead; of all rows
-  std::vector<Value> held_;                     // in each register
+  std::string slots_;                           // Expression: shared memory slots in use.
+  std::string begins_, begin_;                  // For shifted rows.
+  std::string ahead_, taken_, steps_, behind_;  // Before the loop; start of each row; each row; after the loop.
+  std::vector<std::size_t> prefetched_, kept_;  // Tensors in shared memory: of next rows; shared by all rows.
+  std::vector<Value> held_;                     // By register.
   int width_ = 1, lanes_ = 1, each_ = 1, words_ahead_ = 0;
   std::int64_t rows_ahead_ = 0;
-  bool ragged_ = false, wide_ = false, streamed_ = false, whole_ = true;  // whole: all vectors are 16 bytes
+  bool ragged_ = false, wide_ = false, streamed_ = false, whole_ = true;  // full_vectors_: all are 16 bytes.
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The text of a kernel that works on whole rows, for a CUDA device.
+// Generates CUDA kernels of row programs.
 #pragma once
 
 #include <span>
@@ -9,8 +9,8 @@
 
 namespace ridge::ops {
 
-// The program must have no fault (find_fault). Pointers are device memory, of which only the alignment is looked at.
-// What goes across rows leaves a piece a block or cluster, pieces_of(program) at most.
+// Returns the kernel of a valid program (`invalid_reason`). Pointers are device memory; only their alignment matters.
+// Sums across rows have one split per block or cluster, at most max_row_splits(program).
 Generated generate(const RowProgram& program, std::span<void* const> tensors, const cuda::Multiprocessors& device);
 
 }  // namespace ridge::ops

@@ -20,14 +20,14 @@ std::int64_t count(const Strips& s) {
   return n;
 }
 
-// A thread's place: where its scratch lies, and the data of the strip at work.
+// A thread's state: its scratch, and the operands' addresses in the current block.
 class Walker {
  public:
   Walker(const Strips& strips, std::span<void* const> data) : strips_(strips), data_(data.begin(), data.end()) {
     std::int64_t bytes = 0;
     for (const StripOperand& x : strips.operands)
       bytes += (x.scratch * (bits(x.dtype) / 8) + line - 1) / line * line + line;
-    thread_local std::vector<char> memory;  // kept from call to call
+    thread_local std::vector<char> memory;  // Reused between calls.
     memory.resize(std::max(memory.size(), static_cast<std::size_t>(bytes)));
     char* free = memory.data() + (line - reinterpret_cast<std::uintptr_t>(memory.data()) % line) % line;
     for (std::size_t i = 0; i < strips.operands.size(); ++i) {
@@ -75,14 +75,15 @@ class Walker {
 }  // namespace
 
 std::optional<std::string> refuse(const Strips& s) {
-  if (s.parts.size() != s.extents.size()) return "strips: expected a part of each dimension that is cut";
+  if (s.parts.size() != s.extents.size()) return "strips: expected a block size for each split dimension";
   int rests = 0;
   for (std::size_t i = 0; i < s.parts.size(); ++i) {
     if (s.parts[i] < 1 || s.extents[i] < s.parts[i])
-      return "strips: expected parts of 1 to " + std::to_string(s.extents[i]) + ", found " + std::to_string(s.parts[i]);
+      return "strips: expected block sizes of 1 to " + std::to_string(s.extents[i]) + ", found " +
+             std::to_string(s.parts[i]);
     rests += s.extents[i] % s.parts[i] != 0;
   }
-  if (rests > (s.rest.empty() ? 0 : 1)) return "strips: expected at most one dimension that leaves a rest";
+  if (rests > (s.rest.empty() ? 0 : 1)) return "strips: expected at most one dimension with a remainder";
   for (const auto* steps : {&s.whole, &s.rest})
     for (const StripStep& step : *steps)
       if (auto why = std::visit([](const auto& kernel) { return ops::refuse(kernel); }, step.kernel)) return why;

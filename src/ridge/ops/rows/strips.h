@@ -1,4 +1,4 @@
-// Runs strips on this CPU.
+// Runs row-block programs on this CPU.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 namespace ridge::ops {
 
 std::optional<std::string> refuse(const Strips& strips);
-// data[i] is that of operands[i], null for scratch. Must not be refused.
+// data[i] is the data of operands[i], or null for scratch. The program must be supported.
 void strips(const Strips& strips, std::span<void* const> data, int threads = 0);
 
 }  // namespace ridge::ops

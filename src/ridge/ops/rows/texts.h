@@ -1,4 +1,4 @@
-// Functions of rows as texts (tile/rows.h). X, W and Y: the formats in which x, a weight of each column and y lie.
+// Kernels of row functions (tile/rows.h). X, W and Y are the formats of x, the weight of each column, and y.
 #pragma once
 
 #include <cmath>
@@ -13,10 +13,10 @@
 
 namespace ridge::ops {
 
-// y = e^(x - most) / sum of those. A NaN makes the row NaN, and so do +inf and a row of -inf: 0/0.
+// y = e^(x - maximum) / sum. A NaN, +inf, or a row of only -inf (0/0) makes the row NaN.
 template <class X, class Y> struct Softmax {
   static constexpr int passes = 3;
-  static constexpr bool computes = true;  // much beside its loads
+  static constexpr bool computes = true;  // much computation per load
   using Stored = tile::Formats<X, Y>;
   struct Globals {
     tile::RowsView<X> x;
@@ -39,7 +39,7 @@ template <class X, class Y> struct Softmax {
   }
 };
 
-// log(sum of e^x), a number a row. A row of -inf and one with +inf are NaN.
+// log(sum of e^x), one number per row. Rows of only -inf, or with +inf, give NaN.
 template <class X, class Y> struct LogSumExp {
   static constexpr int passes = 3;
   static constexpr bool computes = true;
@@ -61,7 +61,7 @@ template <class X, class Y> struct LogSumExp {
   }
 };
 
-// A number a row: its elements joined, times `share`, which makes a sum a mean.
+// Reduces each row to one number, times `sum_scale`, which turns a sum into a mean.
 template <class X, class Y, class Kind> struct Joined {
   static constexpr int passes = 2;
   static constexpr bool computes = false;
@@ -78,7 +78,7 @@ template <class X, class Y, class Kind> struct Joined {
   TILE_FN static void pass(auto& at, const Globals& g, auto all) { at.store(g.y, all); }
 };
 
-// A number a column: the elements of all rows joined.
+// Reduces each column over all rows.
 template <class X, class Y, class Kind> struct JoinedAcross {
   static constexpr int passes = 1;
   static constexpr bool computes = false;
@@ -91,7 +91,7 @@ template <class X, class Y, class Kind> struct JoinedAcross {
   TILE_FN static auto pass(auto& at, const Globals& g) { return at.across(at.load(g.x), Kind{}); }
 };
 
-// What sums of a row are to a norm: `g` has share, one over its columns, and epsilon.
+// Norms derive the mean and the scale from sums of a row. `g` has `sum_scale` = 1 / columns, and epsilon.
 struct Mean {
   TILE_FN auto operator()(auto sum, const auto& g) const { return sum * g.share; }
 };
@@ -99,8 +99,9 @@ struct Scale {
   TILE_FN auto operator()(auto squares, const auto& g) const { return 1 / std::sqrt(squares * g.share + g.epsilon); }
 };
 
-// What norms have in common. Squares of 1e20 overflow f32 and those of 1e-25 vanish: such a row is normed in units of
-// its largest element; and so is one whose mean is so large beside its elements' distances that rounding shows.
+// Common part of norms. Squares of 1e20 overflow f32 and squares of 1e-25 underflow. Rows `in_doubt` for this reason,
+// or because the mean is so much larger than the deviations that rounding matters, are divided by their largest
+// element.
 template <class X, class W, class Y> struct Norm {
   static constexpr bool computes = false;
   using Stored = tile::Formats<X, W, Y>;
@@ -108,7 +109,7 @@ template <class X, class W, class Y> struct Norm {
     tile::RowsView<X> x;
     tile::ColumnsView<W> weight;
     tile::RowsOut<Y> y;
-    typename tile::NumberOf<X>::type share = 1;  // over the columns
+    typename tile::NumberOf<X>::type share = 1;  // 1 / columns
     float epsilon = 0;
   };
   TILE_FN static bool in_doubt(float scale) { return !(scale > 0 && scale < 1e15F); }
@@ -134,7 +135,7 @@ template <class X, class W, class Y> struct Rmsnorm : Norm<X, W, Y> {
   }
 };
 
-// The same of x - mean.
+// y = (x - mean) / sqrt(variance + epsilon) * weight
 template <class X, class W, class Y> struct Layernorm : Norm<X, W, Y> {
   static constexpr int passes = 3;
   static constexpr bool is_centred = true;

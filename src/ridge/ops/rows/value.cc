@@ -1,4 +1,4 @@
-// Rows by their texts on doubles.
+// Evaluates row kernels in f64 (reference implementation).
 #include "ridge/ops/rows/gradients.h"
 #include "ridge/ops/rows/program.h"
 

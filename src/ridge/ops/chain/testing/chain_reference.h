@@ -1,5 +1,5 @@
-// Chains taken one element after another, one step after another, and layouts at random. The operations here round
-// once, so that f32 after each step is the exact answer.
+// Element-by-element reference implementation of chains, and random layouts. The operations here round once, so f32
+// after each step is exact.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -56,7 +56,6 @@ inline float apply(ChainOp op, float a, float b, float c) {
   }
 }
 
-// One element after another, one step after another.
 inline void reference(const ChainProgram& p, std::span<void* const> tensors) {
   std::int64_t elements = 1;
   for (const std::int64_t e : p.extents) elements *= e;
@@ -90,10 +89,10 @@ inline bool same(float a, float b) { return std::isnan(a) ? std::isnan(b) : a ==
 
 struct Layout {
   ChainTensor tensor;
-  std::int64_t first = 0, span = 1;  // where element 0 lies, and how many elements the memory has
+  std::int64_t first = 0, span = 1;  // Offset of element 0; elements of the memory.
 };
 
-// A random walk through layouts: axes permuted, some broadcast (inputs only), some reversed, some padded.
+// Returns a random layout: axes are permuted; some are broadcast (inputs only), reversed or padded.
 inline Layout random_layout(std::mt19937& random, const std::vector<std::int64_t>& extents, DType dtype, bool output) {
   std::vector<std::size_t> order(extents.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
