@@ -1,8 +1,8 @@
-// Recognises sums across rows of what a norm leaves, however they are spelled: the gradient of a norm's weight,
+// Recognises sums across rows of normalised values. The gradient of a norm's weight is one:
 //
 //   r[N] = rsqrt(mean(x * x over D) + 1e-5)     h[N, D] = x * r     dw[D] = dy * h
 //
-// is one kernel that reads x and dy, whoever else wants r and h. A product of two tensors is one as well.
+// becomes one kernel that reads x and dy, even if other statements read r and h. A sum of x * dy is recognised, too.
 #include <algorithm>
 #include <set>
 
@@ -14,7 +14,7 @@
 namespace ridge {
 namespace {
 
-constexpr std::size_t most_makers = 8;  // statements between x and the sum
+constexpr std::size_t most_makers = 8;  // limit on the statements between x and the sum
 
 class Finding {
  public:
@@ -23,8 +23,8 @@ class Finding {
 
   std::optional<FoundAcross> find() {
     if (!is_sum()) return std::nullopt;
-    // What one operand is made of, the nearest first, as far as the rest are x and dy: u = x - mean(x over D) is the x
-    // of an rmsnorm, and with one statement more x that of a layernorm.
+    // Adds the statements that compute one operand, latest first, and keeps the largest set whose inputs match x and
+    // dy: u = x - mean(x over D) is the x of an rmsnorm; with that statement in the set, x is that of a layernorm.
     std::optional<FoundAcross> best = as_one({sum_});
     for (const int operand : operands(statement(sum_))) {
       std::vector<int> set{sum_};
@@ -48,20 +48,20 @@ class Finding {
   const Statement& statement(int s) const { return program_.statements[at(s)]; }
   const Shape& shape_of(int tensor) const { return shapes_[at(tensor)]; }
 
-  // A statement that may be part of a row's kernel; none: -1.
+  // Returns the statement before the sum that writes the tensor, or -1 if there is none or it cannot join.
   int maker(int tensor) const {
     for (int s = 0; s < sum_; ++s)
       if (statement(s).result() == tensor && !routine_of(statement(s)))
         return is_plain(std::get_if<Contraction>(&statement(s).op)) ? s : -1;
     return -1;
   }
-  // Of a product: it sums what lies alike.
+  // True if the statement is elementwise, or a product whose two operands have the same dimensions.
   static bool is_plain(const Contraction* c) {
     return c == nullptr || (!c->grouped && c->literal_contracted == 1 &&
                             (!sums(*c) || (c->left_free.empty() && c->right_free.empty())));
   }
 
-  // Along all dimensions but those of the result, of which there are some.
+  // True if the statement sums over every dimension that the result lacks; sets `rows_` and `columns_`.
   bool is_sum() {
     if (routine_of(statement(sum_))) return false;
     const auto* c = std::get_if<Contraction>(&statement(sum_).op);
@@ -81,7 +81,7 @@ class Finding {
     return std::find(dims.begin(), dims.end(), dim) != dims.end();
   }
 
-  // What is summed, as if it were stored whole.
+  // Returns the packed shape of the operand of the sum, which is never stored.
   Shape whole() const {
     Shape out;
     for (const auto* dims : {&rows_, &columns_})
@@ -106,7 +106,7 @@ class Finding {
     if (!known || ops::refuse(known->problem)) return std::nullopt;
     if (target_ == Target::cuda && ops::find_fault(ops::row_program(known->problem, false))) return std::nullopt;
     const int x = rows.buffers[at(known->x)], dy = rows.buffers[at(known->dy)];
-    if (x < 0 || dy < 0) return std::nullopt;  // a counted axis
+    if (x < 0 || dy < 0) return std::nullopt;  // an index buffer, not a tensor
     return FoundAcross{set, known->problem, x, dy, result};
   }
 

@@ -14,7 +14,7 @@ namespace {
 
 bool has_planner(const Machine& machine) { return machine.name == "cpu" || device_numbers(machine); }
 
-// By the planner, or between perfect overlap and none.
+// Returns the planner's prediction, or, without a planner, the bounds with perfect overlap and without overlap.
 std::optional<Interval> time_of(const Program& program, const Explanation& explanation, const PlanRequest& request) {
   if (has_planner(explanation.machine)) {
     const auto planned = predict(program, explanation, request);
@@ -25,7 +25,7 @@ std::optional<Interval> time_of(const Program& program, const Explanation& expla
   return Interval{*total.time_lower_s, *total.time_lower_s, *total.time_upper_s};
 }
 
-// The ratio of two times is surer than either: its spread is what measured ratios were over predicted ones.
+// Returns the spread of measured over predicted ratios of two times; a ratio is more certain than either time.
 ops::Spread spread_of(const Machine& machine, const std::string& kind) {
   const auto device = device_numbers(machine);
   return ops::spread_of((device ? "device_advice_" : "advice_") + kind);
@@ -52,8 +52,8 @@ void add_variants(const Program& program, const Explanation& explanation, const 
   }
 }
 
-// What no program on one device shows: chips between which words move, and weights that no kernel takes. By the bounds,
-// whose gain lies between those with and without overlap.
+// Adds advice that no program on one device can confirm: several chips that communicate, and weight dtypes without a
+// kernel. The gain comes from the bounds, with and without overlap.
 void add_bounds(const Program& program, const Explanation& explanation, Advices& out) {
   const Prediction& total = explanation.total;
   if (!total.time_lower_s || *total.time_lower_s <= 0) return;
@@ -76,14 +76,14 @@ void add_bounds(const Program& program, const Explanation& explanation, Advices&
   }
 }
 
-// One kernel a statement was asked for: sharing is the first advice.
+// If the request runs each statement as its own kernel, adds fusion as advice.
 Status add_sharing(const Program& program, const Explanation& explanation, const PlanRequest& request, Advices& out) {
   if (request.fuse || !has_planner(explanation.machine)) return Done{};
   const auto shared = predict(program, explanation, {.library = request.library, .bytes = false});
   if (!shared) return shared.error();
   out.advice.push_back(
       {.kind = "sharing",
-       .what = "let statements share kernels",
+       .what = "fuse statements into shared kernels",
        .gain_s = gain_of(out.predicted_s, shared->predicted_s.expected, 1, spread_of(explanation.machine, "sharing")),
        .variant = {},
        .work = 1,
@@ -98,13 +98,13 @@ Result<Advices> advise(const Program& program, const Explanation& explanation, c
   request.bytes = false;
   for (const std::string& dim : program.dim_names())
     if (!explanation.dims.contains(dim))
-      return usage_error(fmt::format("expected a value of each dimension, found none of {}", dim),
+      return usage_error(fmt::format("expected a value for each dimension, found none for {}", dim),
                          fmt::format("-d {}=16", dim));
   if (has_planner(explanation.machine))
     if (const auto planned = predict(program, explanation, request); !planned) return planned.error();
   const auto now = time_of(program, explanation, request);
   if (!now)
-    return input_error(fmt::format("no time of the program is known: {} lacks {}", explanation.machine.name,
+    return input_error(fmt::format("cannot predict the time of the program: {} has no {}", explanation.machine.name,
                                    explanation.total.missing));
   Advices out{.predicted_s = *now,
               .program = print(with_sizes(program, explanation.dims)),

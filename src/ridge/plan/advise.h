@@ -1,7 +1,7 @@
-// What would make a program faster on a machine, and by how much: variants of it, each with its time by the planner
-// where the machine has one, else by its bounds. A variant is a program of its own, so that running both in turn
-// confirms what is said (`ridge run A --against B`); what no program on one device shows (chips, another dtype of
-// weights that no kernel takes) says so. Nothing is said that gains less than least_gain, or may lose.
+// Suggests changes that would make a program faster on a machine, with predicted gains. Times come from the planner
+// where the machine has one, else from the bounds. Each variant is a complete program, so `ridge run A --against B` can
+// confirm it; advice that one device cannot confirm (more chips, weight dtypes without a kernel) is marked as such.
+// Advice that gains less than `min_gain_fraction`, or that may lose time, is left out.
 #pragma once
 
 #include <string>
@@ -12,24 +12,24 @@
 namespace ridge {
 
 struct Advice {
-  std::string kind;      // a Variant's; "sharing" of kernels; "bound": by the bounds alone
-  std::string what;      // "multiply b * c first"; "store x, y in bf16 in place of f32"
-  Interval gain_s = {};  // of one run of the program as it is; of a larger batch: of that share of it
-  std::string variant;   // the program that is faster, all its sizes in it; empty: only `options` show it
-  double work = 1;       // the variant does so many times as much: 16 for a batch of 16 in place of 1
-  std::string options;   // behind `ridge explain PROGRAM`
+  std::string kind;      // ProgramVariant::kind, "sharing" (fused kernels), or "bound" (from bounds only)
+  std::string what;      // such as "multiply b * c first, then a"
+  Interval gain_s = {};  // seconds saved per run of the given program (of a batch: per item)
+  std::string variant;   // source of the faster program with its sizes; empty if only `explain_options` apply
+  double work = 1;       // work of the variant over that of the program: 16 for a batch of 16 instead of 1
+  std::string options;   // arguments to add to `ridge explain PROGRAM`
 };
 
 struct Advices {
-  Interval predicted_s = {};        // of the program as it is
-  std::string program;              // with all its sizes in it
-  double bound_s = 0;               // no plan takes less
+  Interval predicted_s = {};        // seconds that the given program takes
+  std::string program;              // source of the given program with its sizes
+  double bound_s = 0;               // lower bound of any plan, seconds
   std::vector<Advice> advice = {};  // largest gain first
 };
 
-inline constexpr double least_gain = 0.02;  // of the time
+inline constexpr double least_gain = 0.02;  // smallest gain to report, as a fraction of the time
 
-// `explanation` is of the same program. Errors: predict()'s, a dimension without a value.
+// `explanation` must belong to `program`. Errors: those of `predict_program`; a dimension without a value.
 Result<Advices> advise(const Program& program, const Explanation& explanation, const PlanRequest& request = {});
 
 }  // namespace ridge

@@ -39,7 +39,7 @@ TEST(Advise, OrdersAProductOfThreeByItsTime) {
   const auto ordered = advised(found->variant, {}, "h200");
   ASSERT_TRUE(ordered) << ordered.error().text();
   EXPECT_EQ(kind(*ordered, "order"), nullptr);
-  const double then = all->predicted_s.expected - found->gain_s.expected;  // as such advice came out, in the middle
+  const double then = all->predicted_s.expected - found->gain_s.expected;  // median of measured gains of such advice
   EXPECT_NEAR(then, ops::spread_of("device_advice_order").middle * ordered->predicted_s.expected, 0.01 * then);
 }
 
@@ -64,7 +64,7 @@ TEST(Advise, CountsALargerBatchByItsShare) {
   ASSERT_TRUE(all) << all.error().text();
   const Advice* const found = kind(*all, "batch");
   ASSERT_NE(found, nullptr);
-  EXPECT_EQ(found->what, "B = 16 at once in place of 1");
+  EXPECT_EQ(found->what, "B = 16 instead of 1");
   EXPECT_EQ(found->work, 16);
   EXPECT_GT(found->gain_s.expected, 0.8 * all->predicted_s.expected);
   EXPECT_EQ(kind(*advised(layer, {{"B", 1024}, {"D", 8192}, {"F", 8192}}, "h200"), "batch"), nullptr);
@@ -87,7 +87,7 @@ TEST(Advise, SharesKernelsWhereNoneWasAllowed) {
 TEST(Advise, WantsAllSizes) {
   const auto all = advised(three, {{"M", 512}}, "h200");
   ASSERT_FALSE(all);
-  EXPECT_EQ(all.error().text(), "expected a value of each dimension, found none of K\n  hint: -d K=16\n");
+  EXPECT_EQ(all.error().text(), "expected a value for each dimension, found none for K\n  hint: -d K=16\n");
 }
 
 }  // namespace

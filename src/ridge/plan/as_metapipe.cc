@@ -14,7 +14,7 @@
 namespace ridge {
 namespace {
 
-constexpr std::size_t most_statements = 2048;  // twice what the largest chip has units for
+constexpr std::size_t most_statements = 2048;  // twice the number of units of the largest chip
 
 class Mapper {
  public:
@@ -62,11 +62,11 @@ class Mapper {
     if (program_.statements.size() > most_statements)
       return input_error(fmt::format("expected at most {} statements to place on a chip, found {}", most_statements,
                                      program_.statements.size()),
-                         "simulate one layer and say --layers");
+                         "simulate one layer and pass --layers");
     return Done{};
   }
 
-  // "NAME=NUMBER" texts for one option; each name must be among `names`.
+  // Parses the "NAME=NUMBER" arguments of one option; each name must be in `names`.
   static Result<Bindings> read(const std::vector<std::string>& texts, const std::string& option,
                                const std::vector<std::string>& names, const std::string& what) {
     auto read = parse_assignments(texts);
@@ -113,7 +113,7 @@ class Mapper {
     return Done{};
   }
 
-  // Tiles are computed whole, also beyond a mask.
+  // Counts operations and bytes of each statement. Masked elements count, since tiles are computed in full.
   Status count_work(const Bindings& dims) {
     for (const Work& work : count(program_)) {
       const auto flops = every_flop(work).evaluate(dims);
@@ -126,7 +126,7 @@ class Mapper {
     return Done{};
   }
 
-  // Bytes that statement s reads of tensors without the rows along which it streams.
+  // Returns the bytes that statement s reads from tensors without the streamed dimension `rows`.
   double weights_of(int s, const std::string& rows, const Bindings& dims) const {
     std::vector<int> read = operands(program_.statements[static_cast<std::size_t>(s)]);
     std::sort(read.begin(), read.end());
@@ -143,8 +143,8 @@ class Mapper {
     return bytes;
   }
 
-  // Adds one pass of one layer to the three ways. A call reads the weights that stay before its first tile; kernel by
-  // kernel every statement is such a call.
+  // Adds one pass of one layer to the totals of the three launch modes. Each call loads its resident weights before the
+  // first tile; in kernel-by-kernel mode every statement is a call.
   void call(const Pass& pass, const MappedPass& mapped, const Bindings& dims) {
     const double peak = static_cast<double>(fabric_.pcus) * fabric_.pcu_flops_per_second;
     const double memory = fabric_.memory_bytes_per_second;
@@ -154,7 +154,7 @@ class Mapper {
       const bool stay = weight_bytes_of_op <= static_cast<double>(fabric_.pmus * fabric_.pmu_bytes);
       const double bytes = op_bytes_[static_cast<std::size_t>(s)] +
                            (stay ? 0 : weight_bytes_of_op * static_cast<double>(mapped.tiles - 1));
-      const bool first = stay && mapped.tiles > 1;  // all of them before the first tile
+      const bool first = stay && mapped.tiles > 1;  // the weights are loaded before the first tile
       kernels_bytes_ += bytes;
       kernels_ += first ? weight_bytes_of_op / memory + std::max(compute, (bytes - weight_bytes_of_op) / memory)
                         : std::max(compute, bytes / memory);
@@ -162,8 +162,8 @@ class Mapper {
     fused_bytes_ += mapped.bytes();
     const double pipe = static_cast<double>(mapped.run.cycles) / 1e9;
     fused_ += mapped.load_seconds + pipe;
-    // While a layer computes, as much of the next one's weights loads as there is room for. What is used once and as it
-    // comes needs no room: then memory or the units are busy all the time.
+    // While a layer computes, the next layer's weights load into the free memory units. Weights that are streamed need
+    // none, so then either memory or the compute units are always busy.
     const double room = static_cast<double>(std::max<std::int64_t>(
         0, fabric_.pmus - mapped.placement.pmus - (mapped.weights_stay ? mapped.weight_pmus : 0)));
     const double hidden =
@@ -181,7 +181,7 @@ class Mapper {
     const double layers = static_cast<double>(options_.layers);
     const auto passes = static_cast<std::int64_t>(mapped_.passes.size());
     const std::int64_t kernels = options_.layers * static_cast<std::int64_t>(flops_.size());
-    const bool loops = passes == 1;  // several passes: each is set up again for every layer
+    const bool loops = passes == 1;  // with several passes, each is launched again for every layer
     const bool fits = std::all_of(mapped_.passes.begin(), mapped_.passes.end(),
                                   [](const MappedPass& pass) { return pass.placement.fits; });
     const double looped = loops ? fused_ + (layers - 1) * turn_ : layers * fused_;

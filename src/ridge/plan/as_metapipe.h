@@ -1,17 +1,15 @@
-// Maps a program onto a reconfigurable dataflow chip: every statement becomes a stage, the rows of the result stream
-// through in tiles, what a statement hands to a later one is an N-buffer, and tensors without rows (weights) stay in
-// the memory units or, where they do not fit, are read again for every tile. simulate/placement.h then gives the units
-// out. A program that cannot stream as one becomes several passes, one after the other (passes.h); what they hand on
-// goes through memory.
+// Maps a program onto a reconfigurable dataflow chip. Every statement becomes a stage, the rows of the result stream
+// through in tiles, and N-buffers connect the stages. Tensors without rows (weights) stay in the memory units, or are
+// read again for every tile if they do not fit. simulate/placement.h then assigns the units. A program that cannot
+// stream as one pipe becomes several passes that run in sequence (streaming_passes.h) and communicate through memory.
 //   g[B, F] = x * gate; u[B, F] = x * up; h[B, F] = silu(g) * u; y[B, D] = h * down
-//   rows B = 256 in tiles of 16: load, g, u, h, y, store; g waits for u one stage longer, so it has three tiles
+//   rows B = 256 in tiles of 16: load, g, u, h, y, store; g is buffered one stage longer than u, so it has three tiles
 //
-// With an inner dimension the statements that have it become a pipe within the pipe: its tiles of weights are loaded
-// within, again for every tile of rows. C[M, N] = A * B with rows M and inner N is a tiled matmul; attention
-// with rows S and inner T is FlashAttention: the softmax over T goes on line, and what sums over T is scaled again for
-// every tile.
+// With an inner dimension, the statements that have it become a nested pipe, which loads its tiles of weights again for
+// every tile of rows. C[M, N] = A * B with rows M and inner N is a tiled matmul. Attention with rows S and inner T is
+// FlashAttention: the softmax over T is computed online, and sums over T are rescaled for every tile.
 //
-// A PCU does element-wise operations at its matrix rate here, which flatters them; no other rate is published.
+// Elementwise operations are assumed to run at a PCU's matrix rate, which is optimistic; no other rate is published.
 #pragma once
 
 #include <cstdint>
@@ -27,40 +25,40 @@
 namespace ridge {
 
 struct MappingOptions {
-  std::int64_t tile = 0;   // rows of a tile; 0: the largest power of two of which no tensor's tile exceeds a PMU
-  std::string inner = "";  // "N=64": a pipe within the pipe, in tiles of 64 along N
-  std::vector<std::string> par = {};       // "c=4": as many PCUs for the stage that makes c (row_par)
-  std::vector<std::string> buffer = {};    // "c=3": as many tiles in the buffer that it writes
-  std::string schedule = "pipelined";      // of every loop
-  std::int64_t layers = 1;                 // the program this often, one after the other, with other weights
-  std::vector<double> sync_seconds = {0};  // a call; unpublished, so it is the caller's: a report for each
+  std::int64_t tile = 0;   // rows per tile; 0 selects the largest power of two whose tiles fit in a PMU
+  std::string inner = "";  // "N=64" adds a nested pipe in tiles of 64 along N
+  std::vector<std::string> par = {};       // "c=4" gives the stage that computes c 4 PCUs (row_par)
+  std::vector<std::string> buffer = {};    // "c=3" gives its output buffer 3 tiles
+  std::string schedule = "pipelined";      // schedule of every loop
+  std::int64_t layers = 1;                 // number of layers: sequential copies of the program with their own weights
+  std::vector<double> sync_seconds = {0};  // cost of a call; unpublished, so the caller sets it; one report each
 };
 
 struct MappedPass {
-  std::string rows;  // the dimension that streams; empty: everything is one tile
+  std::string rows;  // dimension that streams; empty if everything is one tile
   std::int64_t extent = 1, tile = 1, tiles = 1;
-  std::string inner;  // empty: no pipe within
+  std::string inner;  // dimension of the nested pipe; empty if there is none
   std::int64_t inner_tile = 0, inner_tiles = 0;
   std::int64_t weight_bytes = 0, weight_pmus = 0;
-  bool weights_stay = true;         // in the memory units, for all tiles
-  std::int64_t streamed_bytes = 0;  // what enters and leaves with the rows, and sums that leave at the end
-  std::int64_t inner_bytes = 0;     // read by the inner pipe, over all tiles of rows
+  bool weights_stay = true;         // true if the weights stay in the memory units for all tiles
+  std::int64_t streamed_bytes = 0;  // bytes of streamed inputs and outputs, and of sums stored at the end
+  std::int64_t inner_bytes = 0;     // bytes that the nested pipe reads, over all tiles of rows
   Placement placement;
-  MetapipeRun run;              // one layer, on the clock; nanoseconds
-  std::int64_t sequential = 0;  // nanoseconds, with every stage in its turn
-  double load_seconds = 0;      // of the weights that stay, before the first tile
-  double bytes() const;         // off chip, of one layer
+  MetapipeRun run;              // simulated run of one layer, in nanoseconds
+  std::int64_t sequential = 0;  // nanoseconds if the stages of each tile run one at a time
+  double load_seconds = 0;      // time to load the resident weights before the first tile
+  double bytes() const;         // off-chip traffic of one layer
 };
 
 struct MappedProgram {
   std::string program, fabric, schedule;
   std::int64_t layers = 1;
   std::vector<MappedPass> passes;
-  std::vector<CallingReport> calling;  // one for each of sync_seconds
+  std::vector<CallingReport> calling;  // one report for each of `sync_seconds`
 };
 
-// Errors: a dimension without a value, counts below 1, a stage or dimension that the program lacks, more tiles than the
-// clock takes, a sharded program.
+// Returns the simulated passes. Errors: a dimension without a value, counts below 1, a stage or dimension that the
+// program lacks, more tiles than the simulator takes, a sharded program.
 Result<MappedProgram> as_metapipe(const Program& program, const Bindings& given, const Fabric& fabric,
                                   const MappingOptions& options = {});
 

@@ -34,11 +34,11 @@ TEST(AsMetapipe, KeepsWeightsAndMovesOnlyWhatEntersAndLeaves) {
   EXPECT_EQ(m.weight_bytes, 3LL * 2 * 4096 * 14336);
   const double streamed = 2.0 * 2 * 256 * 4096;  // x and y
   EXPECT_EQ(mapping.calling[0].of(Calling::fused).bytes, static_cast<double>(m.weight_bytes) + streamed);
-  // Kernel by kernel g and u are written and read, h too, and x is read twice.
+  // Kernel by kernel, g, u and h are written and read, and x is read twice.
   EXPECT_EQ(mapping.calling[0].of(Calling::kernel_by_kernel).bytes,
             static_cast<double>(m.weight_bytes) + 2.0 * 256 * (3 * 4096 + 6 * 14336));
   EXPECT_EQ(mapping.calling[0].of(Calling::kernel_by_kernel).calls, 4);
-  // 16 tiles through 4 stages: the pipe's filling costs what the bytes saved gain, until there are more tiles.
+  // With 16 tiles and 4 stages the pipeline fill costs as much as the saved bytes gain; more tiles would change that.
   EXPECT_LT(mapping.calling[0].speedup(Calling::kernel_by_kernel, Calling::fused), 1);
   EXPECT_GT(mapped(mlp, {{"B", 4096}})->calling[0].speedup(Calling::kernel_by_kernel, Calling::fused), 1);
 }
@@ -93,7 +93,7 @@ TEST(AsMetapipe, ASumIsKeptUntilTheLastTileIsThrough) {
   ASSERT_EQ(gda.passes.size(), 1U);
   EXPECT_EQ(gda.passes[0].rows, "R");
   EXPECT_EQ(gda.passes[0].placement.stages.size(), 5U);  // load, d, e, sigma, store
-  // x, z and the labels come in, two means each stay, and sigma leaves once.
+  // x, z and the labels are read, two means each stay resident, and sigma is stored once.
   EXPECT_EQ(gda.calling[0].of(Calling::fused).bytes, 4.0 * (65536 * (96 + 96 + 1) + 4 * 96 + 96 * 96));
   const MappedProgram dot = *mapped("x * y: bf16[N], bf16[N] -> f32[1]", {{"N", 1 << 16}});
   EXPECT_EQ(dot.passes.at(0).rows, "N");
@@ -111,13 +111,13 @@ TEST(AsMetapipe, WhatCannotStreamWithTheRestRunsBefore) {
   EXPECT_EQ(one_head.passes[1].rows, "S");
   EXPECT_EQ(one_head.calling[0].of(Calling::fused).calls, 2);
   EXPECT_EQ(one_head.calling[0].of(Calling::looped).calls, 2);
-  // The columns stream where the sum over the rows is read; a softmax of everything is one tile.
+  // Columns stream where the sum over rows is read; a softmax over all dimensions is one tile.
   EXPECT_EQ(mapped("x: f32[N, D]\nm[D] = mean(x over N)\ny: f32[N, D] = x - m", {{"N", 64}, {"D", 8}})->passes[0].rows,
             "D");
   EXPECT_EQ(mapped("x: f32[N]\ny: f32[N] = softmax(x over N)", {{"N", 64}})->passes[0].rows, "");
 }
 
-// Each pass as its dimension and the results of its statements.
+// Returns each pass as its dimension and the results of its statements.
 std::string passes(const std::string& text) {
   const Program program = *parse(text);
   std::string out;
@@ -139,7 +139,7 @@ TEST(Passes, GoAlongTheDimensionThatLeavesFewestBehind) {
 }
 
 TEST(Passes, WhatAnEarlierPassReadsIsMadeBefore) {
-  // c could stream along S with y, but b, which needs its columns whole, reads it.
+  // c could stream along S with y, but b reads it and needs full columns.
   EXPECT_EQ(passes("x: f32[S, T]\nc[S, T] = cos(x)\nb[S, T] = softmax(c over S)\ny: f32[S, T] = softmax(b over T) + c"),
             "T: c b; S: y");
 }
@@ -165,14 +165,14 @@ TEST(AsMetapipe, StoresWhatAnotherPassReads) {
   EXPECT_EQ(m.passes[1].weight_bytes, 2 * (48 * 32 + 48 * 32)) << "k and v stay";
 }
 
-// Whatever is handed on, what a pass moves is what its statements read and others made, and what others read of it:
-// counted from the statements alone.
+// The bytes that a pass moves must equal those of inputs from outside the pass and of results read outside it, counted
+// from the statements alone.
 TEST(AsMetapipe, EveryPassMovesWhatItSharesWithTheRest) {
   std::mt19937 random(3);
   const auto below = [&](std::size_t n) { return random() % n; };
   int several = 0;
   for (int i = 0; i < 300; ++i) {
-    // Square tensors of one size, so that bytes count tensors; some statements need the rows of others whole.
+    // Square tensors of one size, so that bytes count tensors; some statements need full rows of others.
     std::string text = "x: f32[S, T]\nt0[S, T] = cos(x)\n";
     const std::size_t statements = 2 + below(5);
     for (std::size_t s = 1; s < statements; ++s) {
@@ -264,7 +264,7 @@ TEST(AsMetapipe, FlashAttentionTakesItsSoftmaxOnline) {
   EXPECT_EQ(inner.iterations, 8);
   ASSERT_EQ(inner.stages.size(), 4U);  // load k and v, s, p, o
   EXPECT_EQ(inner.stages[0].memory_bytes, 2 * 2 * 128 * 2 * 64);
-  // The scores are never whole: buffers hold 64 rows of 128, q's and o's tiles and k's and v's parts.
+  // The full scores are never stored: buffers hold 64 rows of 128, tiles of q and o, and inner tiles of k and v.
   EXPECT_LT(m.passes[0].placement.buffer_bytes,
             mapped(example("flash_attention"), dims, {.tile = 64})->passes[0].placement.buffer_bytes);
 }

@@ -1,5 +1,5 @@
-// A contraction as one batched matmul, D[b] = A[b]*B[b], with copies where memory order or dtype stand in the way; and
-// one or two of them with the pointwise statements on their sums, as one kernel.
+// Lowers a contraction to one batched matmul, D[b] = A[b]*B[b], with copies where memory order or dtype require them;
+// and one or two products with a pointwise epilogue to one kernel.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ Dims merged(const Dims& a, const Dims& b, const Dims& c) {
   return out;
 }
 
-// The result orders batch, M and N; the larger operand orders K, since it is the dearer one to copy.
+// Assigns dimensions to batch, M, N and K. The larger operand sets the order of K, since copying it costs more.
 Groups grouped(const Shape& left, const Shape& right, const Shape& result) {
   Groups groups;
   for (const SizedAxis& axis : result) {
@@ -45,28 +45,28 @@ Groups grouped(const Shape& left, const Shape& right, const Shape& result) {
   return groups;
 }
 
-// The layout of a matrix whose rows and columns are these groups; nothing where strides cannot say it.
+// Returns the layout of a matrix with these row and column dimensions, or nullopt if strides cannot express it.
 std::optional<ops::MatrixLayout> layout(const View& view, const Dims& batch, const Dims& rows, const Dims& cols) {
   const auto batch_stride = merged_stride(view.shape, batch);
   const auto row_stride = merged_stride(view.shape, rows), col_stride = merged_stride(view.shape, cols);
   if (!batch_stride || !row_stride || !col_stride) return std::nullopt;
   ops::MatrixLayout out{view.dtype, *row_stride, *col_stride, *batch_stride};
   const std::int64_t r = extent(view.shape, rows), c = extent(view.shape, cols);
-  // Along an extent of 1 nothing moves: the stride that a packed matrix would have serves every kernel.
+  // An extent of 1 needs no stride; the stride of a packed matrix satisfies the checks of every kernel.
   if (c == 1) out.col_stride = 1;
   if (r == 1) out.row_stride = out.col_stride == 1 ? c : 1;
   if (out.row_stride != 1 && out.col_stride != 1) return std::nullopt;
   return out;
 }
 
-// Operands of products over the same dimensions, in order and in the dtype in which they are multiplied.
+// Prepares operands of products over the same dimensions, with copies to the required order and dtype.
 class Operands {
  public:
   Operands(Lowering& to, int group, Groups groups) : to_(to), group_(group), groups_(std::move(groups)) {}
   const Groups& groups() const { return groups_; }
 
-  // Two alike multiply as they are, and int8 (weights) with anything; else both become f32, which holds each bf16 and
-  // f16 exactly.
+  // Returns the dtype in which an operand is multiplied. Equal dtypes need no conversion, nor does int8 (weights) with
+  // any other; else both become f32, which is exact for bf16 and f16.
   DType math(int one, int other) const {
     const DType a = to_.dtype_of(one), b = to_.dtype_of(other);
     return a == b || a == DType::int8 || b == DType::int8 ? a : DType::f32;
@@ -88,7 +88,7 @@ class Operands {
     return fmt::format("{}{} to {} order{}", to_.tensor_name(tensor), text(from.shape), text(to.shape), dtypes);
   }
 
-  // Without layouts.
+  // Returns the sizes of the product, with empty layouts.
   ops::MatmulProblem sizes(int left, int right, int result) const {
     const Shape &l = to_.shape_of(left), &r = to_.shape_of(right), &d = to_.shape_of(result);
     return {.batch = extent(d, groups_.batch),
@@ -134,7 +134,7 @@ class Matmul {
     problem.a = a.layout;
     problem.b = b.layout;
     problem.d = d.layout;
-    // A result that lies with its columns contiguous is the transposed product: D^T = B^T * A^T.
+    // A column-major result is computed as the transposed product: D^T = B^T * A^T.
     if (problem.d.col_stride != 1) {
       std::swap(problem.m, problem.n);
       std::swap(problem.a, problem.b);
@@ -151,7 +151,7 @@ class Matmul {
   Operands operands_;
 };
 
-struct Product {  // with the shared operand first
+struct Product {  // tensors; the shared operand is `left`
   int result, left, right;
 };
 
@@ -175,7 +175,7 @@ bool same(Dims a, Dims b) {
   return a == b;
 }
 
-// Products with the chain on their sums.
+// Lowers one or two products with their pointwise epilogue.
 class FusedProducts {
  public:
   FusedProducts(Lowering& to, int group, const std::vector<int>& products)
@@ -203,7 +203,7 @@ class FusedProducts {
   }
 
  private:
-  // Columns are what lies side by side in the result: one product's operands may change places for that.
+  // Makes the contiguous dimension of the result a column dimension; a single product may swap its operands for that.
   Groups oriented() {
     Product& p = products_[0];
     const Shape& result = to_.shape_of(p.result);
@@ -223,7 +223,7 @@ class FusedProducts {
 
   View in_product(const View& view, const ops::MatmulProblem& p) const {
     const auto found = regrouped(view.shape, operands_.groups());
-    RIDGE_CHECK(found.has_value(), "what lies otherwise shares no kernel with a product: " + text(view.shape));
+    RIDGE_CHECK(found.has_value(), "expected single strides along the dimensions of the product: " + text(view.shape));
     const std::array<std::int64_t, 3>& strides = *found;
     const auto axis = [&](const char* key, std::int64_t extent, std::int64_t stride) {
       return SizedAxis{key, stride == 0 ? 1 : extent, stride};
@@ -310,11 +310,11 @@ std::optional<std::array<std::int64_t, 3>> regrouped(const Shape& shape, const G
 
 void lower(Lowering& to, int group, const Contraction& c) { Matmul(to, group, c).lower(); }
 
-// An operand that has G = H/8 in the place of H, with each of its elements 8 times, and then the product over H.
+// Lowers a grouped product: copies the operand with G = H/8, each element 8 times, and then multiplies over H.
 static void lower_grouped(Lowering& to, int group, const Contraction& c) {
   const Contraction::Grouped& grouped = *c.grouped;
   const View before = to.view(grouped.tensor);
-  const std::string part = "1/" + grouped.group;  // which of the 8
+  const std::string part = "1/" + grouped.group;  // index among the 8
   Shape whole;
   std::vector<std::string> order;
   for (const SizedAxis& axis : before.shape) {
@@ -334,7 +334,7 @@ static void lower_grouped(Lowering& to, int group, const Contraction& c) {
   }
   const View copy{to.add_buffer(before.dtype, elements(copied)), before.dtype, copied};
   to.plan.steps.push_back(copy_step(group, before, copy,
-                                    fmt::format("{}{}, each {} {} times", to.tensor_name(grouped.tensor),
+                                    fmt::format("{}{}, each {} repeated {} times", to.tensor_name(grouped.tensor),
                                                 text(before.shape), grouped.group, grouped.each)));
   to.tensors[static_cast<std::size_t>(grouped.tensor)] = {copy.buffer, before.dtype, whole};
   lower(to, group, c);

@@ -1,6 +1,6 @@
-// A token of Llama-3.1-8B on some chips of a catalog machine, kernel by kernel, fused and looped, for each time that a
-// call may cost; simulate/looping.h is the model. The chips share weights and cache evenly; what passes between them is
-// not counted.
+// Predicts the decoding of one token of Llama-3.1-8B on several chips of a catalog machine, in each launch mode
+// (kernel by kernel, fused, looped) and for each cost of a call, by the model of simulate/looping.h. Weights and cache
+// are divided evenly among the chips; communication is not counted.
 #pragma once
 
 #include <string>
@@ -19,13 +19,13 @@ struct DecodeOptions {
 struct DecodeReport {
   std::string machine;
   std::int64_t chips = 1, context = 0;
-  double bytes = 0, flops = 0;  // of a token, looped
+  double bytes = 0, flops = 0;  // per token, in looped mode
   LayeredMachine rates;
-  std::vector<CallingReport> calling;  // one for each of sync_seconds
+  std::vector<CallingReport> calling;  // one report for each of `sync_seconds`
   std::vector<ImpliedSync> implied;
 };
 
-// Errors: counts below 1, a machine without a bf16 matrix peak or a bandwidth.
+// Returns the time per token in each mode. Errors: counts below 1, a machine without a bf16 matrix peak or a bandwidth.
 Result<DecodeReport> decode_llama_8b(const Machine& machine, const DecodeOptions& options);
 
 }  // namespace ridge

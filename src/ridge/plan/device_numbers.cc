@@ -23,14 +23,14 @@ const MemoryLevel* l2_of(const Machine& machine) {
 
 Error missing(const Machine& machine, const char* what) {
   return input_error(fmt::format("cannot plan for {}: no {} on record", machine.name, what),
-                     "its machine file wants numbers.cores, numbers.clock_hz and memory.l2.capacity");
+                     "its machine file needs numbers.cores, numbers.clock_hz and memory.l2.capacity");
 }
 
 }  // namespace
 
 Result<ops::DeviceNumbers> device_numbers(const Machine& machine) {
   if (machine.kernels != "sm90")
-    return usage_error(fmt::format("plans are made for Hopper's kernels and this CPU's; expected --on h100, h200, cuda "
+    return usage_error(fmt::format("plans need a Hopper GPU or this CPU; expected --on h100, h200, cuda "
                                    "or cpu, found '{}'",
                                    machine.name),
                        "ridge explain PROGRAM --on h200 --plan");
@@ -56,7 +56,7 @@ Result<ops::DeviceNumbers> device_numbers(const Machine& machine) {
 std::string remark(const Machine& machine, const ops::DeviceNumbers& device) {
   if (device.timed) return "";
   return fmt::format(
-      "nobody timed plans on {}: its clocks and bandwidths are taken as shares of its peaks, so the interval is wider",
+      "no plans were timed on {}: its clocks and bandwidths are estimated from its peaks, so the interval is wider",
       machine.name);
 }
 

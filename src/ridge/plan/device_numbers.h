@@ -1,6 +1,5 @@
-// What plans need to know of a Hopper, from its machine file: the numbers that were fitted to timings of plans there
-// ([plan]), or, where nobody timed any, the shares of peaks in data/models/devices.csv. Then
-// predictions say so and are less certain.
+// The parameters of a Hopper that predictions need, from its machine file: fitted to measured plans ([plan]), or
+// estimated as fractions of its peaks (data/models/devices.csv), which gives wider intervals and a remark.
 #pragma once
 
 #include <string>
@@ -11,10 +10,10 @@
 
 namespace ridge {
 
-// Errors: a machine on which no kernel of Ridge runs, one that lacks its cores, clock, memory or L2.
+// Returns the parameters. Errors: Ridge has no kernels for the machine, or its file lacks cores, clock or L2 size.
 Result<ops::DeviceNumbers> device_numbers(const Machine& machine);
 
-// What a plan's reader must know of them; empty: nothing.
+// Returns a remark for the report if the parameters are estimated, else an empty string.
 std::string remark(const Machine& machine, const ops::DeviceNumbers& device);
 
 }  // namespace ridge

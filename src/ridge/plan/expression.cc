@@ -1,5 +1,5 @@
-// A statement that runs along dimensions: rows or reductions, with what stands inside them before and what stands
-// around them after; y = rmsnorm(x over D) * w and p = softmax(s over T) are one kernel each.
+// Lowers a statement with functions along dimensions to row or reduction kernels. A chain before each computes its
+// argument, and a chain after it the surrounding operations.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -10,8 +10,8 @@
 namespace ridge {
 namespace {
 
-// An expression, from its inner spaces outwards: what a function runs along is computed into a buffer of its own,
-// unless it is a tensor, then the function, then what stands around it as one chain.
+// Lowers an expression from its innermost index spaces outwards: first the argument of a function along dimensions,
+// into a new buffer unless it is a tensor; then the function; then the surrounding operations as one chain.
 class Lowerer {
  public:
   Lowerer(Lowering& to, int group, const Expression& e)
@@ -49,7 +49,7 @@ class Lowerer {
     return {to_.add_buffer(DType::f32, elements(shape)), DType::f32, shape};
   }
 
-  // A space's value, where it lies or in a new buffer.
+  // Returns a view of a space's value, computed into a new buffer unless it is a tensor.
   View value(int space) {
     const std::vector<std::size_t>& members = members_[static_cast<std::size_t>(space)];
     if (members.size() == 1) return *leaf(members[0]);
@@ -78,7 +78,7 @@ class Lowerer {
 
   int below(std::size_t i) const { return spaces_.of[static_cast<std::size_t>(nodes_[i].arguments[0])]; }
 
-  // A function along dimensions, into `out` or a new buffer.
+  // Adds a function along dimensions that writes `out` or a new buffer.
   View along(std::size_t i, const std::optional<View>& out) {
     const Node& node = nodes_[i];
     const View x = value(below(i));
@@ -112,7 +112,7 @@ class Lowerer {
     return y;
   }
 
-  struct Matrix {  // rows along `kept`, each of them along `over`
+  struct Matrix {  // row dimensions `kept` and column dimensions `over`
     std::vector<std::string> kept, over;
   };
   static std::optional<std::int64_t> row_stride(const View& view, const Matrix& m) {
@@ -120,7 +120,7 @@ class Lowerer {
     return across && *across <= 1 && *across >= 0 ? down : std::nullopt;
   }
 
-  // Rows must lie so that one stride leads from each to the next; what does not is copied first.
+  // Adds a row function. Rows need contiguous columns and one stride between rows; other operands are copied first.
   View rows(ops::RowFunction function, View x, const std::vector<std::string>& over, const std::optional<View>& out) {
     Matrix m;
     ops::RowProblem problem{.function = function, .rows = 1, .columns = 1, .x = {}, .y = {}};
@@ -135,7 +135,7 @@ class Lowerer {
     if (!row_stride(x, m)) {
       const View copy = buffer(packed(x.shape, order));
       to_.plan.steps.push_back(copy_step(
-          group_, x, copy, fmt::format("what runs along {} to {} order", fmt::join(m.over, ", "), text(copy.shape))));
+          group_, x, copy, fmt::format("argument along {} to {} order", fmt::join(m.over, ", "), text(copy.shape))));
       x = copy;
     }
     const View y = out && row_stride(*out, m) ? *out : buffer(packed(x.shape, order));

@@ -9,9 +9,9 @@
 namespace ridge {
 namespace {
 
-constexpr double least_s = 1e-12;  // of what takes nothing: a form's sizes are above 0
+constexpr double least_s = 1e-12;  // lower limit on inputs, seconds; a form needs positive ones
 
-// By the rate that the machine sustains, where it was measured.
+// Returns the compute time at the sustained rate, or at the peak where that was not measured.
 double sustained_s(const Prediction& p) {
   const double slower = p.peak && p.peak->sustained ? p.peak->rate.value / p.peak->sustained->value : 1;
   return p.time_math_s.value_or(0) * slower;
@@ -24,7 +24,7 @@ Product named(const ops::MatmulProblem& p) {
   return {static_cast<double>(p.batch * p.m), static_cast<double>(p.n), static_cast<double>(p.k)};
 }
 
-// The largest of the group's products.
+// Returns the largest product of the group.
 Product product_in(const Plan& plan, int group) {
   Product out;
   for (const Step& step : plan.steps) {

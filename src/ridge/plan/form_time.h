@@ -1,5 +1,5 @@
-// How long kernels take whose plans nobody knows, by the forms of ops/library and the numbers that `ridge calibrate`
-// fitted for a machine.
+// Estimates the time of kernels whose plans are unknown, with the formulas of ops/library and the parameters that
+// `ridge calibrate` fitted for a machine.
 #pragma once
 
 #include <optional>
@@ -15,27 +15,27 @@
 
 namespace ridge {
 
-// Of ops::cpu_form()'s columns. `whole`: the group as one operation; `functions_s`: what its functions take, where that
-// is known. All above 0, as the form asks for.
+// Returns the inputs of ops::cpu_form(), all above 0 as it requires. `group_prediction` is that of the group as one
+// operation; `functions_s` is the time of its functions, 0 if unknown.
 std::vector<double> cpu_sizes(const Explanation& explanation, const Plan& plan, int group, const Prediction& whole,
                               double functions_s);
 
-// The machine as a form wants it.
+// Returns the machine's properties that a form needs.
 ops::LibraryChip chip_of(const Machine& machine, const ops::LibraryMachine& rates);
 
-// "library_low", "library_prefill_low", "cpu_low": of a machine's file.
+// Returns a key of the machine's file, such as "library_low", "library_prefill_low" or "cpu_low".
 std::string spread_key(const ops::LibraryForm& form, std::string_view what);
 
 bool is_fitted(const Machine& machine, const ops::LibraryForm& form);
 
-// Measured over predicted, of the machine's file: 1 where that does not say. Eight of ten lay between low and high.
+// Returns measured over predicted time from the machine's file, 1 if absent. 80 % of measurements were low to high.
 ops::Spread spread_of(const Machine& machine, const ops::LibraryForm& form);
 
 struct FormTime {
-  double seconds = 0;  // of one launch
+  double seconds = 0;  // time of one launch
   ops::Spread spread;
 };
-// Of a kernel of these sizes. Nothing: nobody fitted the form's numbers for this machine.
+// Returns the estimate for a kernel of these sizes, or nullopt if the form is not calibrated for this machine.
 std::optional<FormTime> form_time(const Machine& machine, const ops::LibraryForm& form,
                                   const std::vector<double>& sizes, const ops::LibraryMachine& rates = {});
 

@@ -19,11 +19,11 @@
 namespace ridge {
 namespace {
 
-constexpr std::size_t most_statements = 64;       // of a kernel
-constexpr std::int64_t most_row_bytes = 1 << 20;  // of all that a row of a kernel touches: an L2
-constexpr int most_siblings = 4;                  // that are asked
+constexpr std::size_t most_statements = 64;       // limit on the statements of a fused kernel
+constexpr std::int64_t most_row_bytes = 1 << 20;  // limit on the bytes that a row of a CPU kernel touches; about one L2
+constexpr int most_siblings = 4;                  // limit on the readers of the same tensor that are tried
 
-std::int64_t plus(std::int64_t a, std::int64_t b) {  // what no memory holds stays at the most
+std::int64_t plus(std::int64_t a, std::int64_t b) {
   std::int64_t sum = 0;
   return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
 }
@@ -79,12 +79,12 @@ class Fuser {
            std::find(options_.stored.begin(), options_.stored.end(), tensor) != options_.stored.end();
   }
 
-  // What stands against these statements as one kernel; nothing: they are one.
+  // Returns why the statements cannot be one kernel, or nullopt if they can.
   std::optional<std::string> fault(const std::vector<int>& set) const {
     std::vector<int> products, along;
     for (const int s : set) {
       if (across_.contains(s) && set.size() > 1 && set != members_[at(group_of_[at(s)])])
-        return fmt::format("{} is a sum across rows: a kernel of its own", name_of(result(s)));
+        return fmt::format("{} is a sum across rows, which is a separate kernel", name_of(result(s)));
       if (form(s) == Form::alone && set.size() > 1) return alone_fault(s);
       if (form(s) == Form::product) (is_row_sum(s, set) ? along : products).push_back(s);
       if (form(s) == Form::along) along.push_back(s);
@@ -105,7 +105,7 @@ class Fuser {
     const auto* c = std::get_if<Contraction>(&statement(s).op);
     return c && takes_scaled(program_, *c);
   }
-  // sum(p * dp over T), a product that sums what lies alike, beside statements over all of p's dimensions.
+  // True if s sums a product of two equal shapes, as sum(p * dp over T), and the set has statements over that shape.
   bool is_row_sum(int s, const std::vector<int>& set) const {
     if (form(s) != Form::product) return false;
     const auto& c = std::get<Contraction>(statement(s).op);
@@ -116,9 +116,9 @@ class Fuser {
   }
   std::string alone_fault(int s) const {
     const std::string made = name_of(result(s));
-    if (is_grouped(s)) return fmt::format("{} is a product of groups, of which an operand is copied", made);
-    if (is_scaled_product(s)) return fmt::format("{} is a product of block-scaled operands: loops of its own", made);
-    return fmt::format("{} is {}: kernels of its own", made, name(routine_of(statement(s))->word));
+    if (is_grouped(s)) return fmt::format("{} is a grouped product, which needs a copy of one operand", made);
+    if (is_scaled_product(s)) return fmt::format("{} is a block-scaled product, which has a separate kernel", made);
+    return fmt::format("{} is computed by {}, which has separate kernels", made, name(routine_of(statement(s))->word));
   }
   enum class Form { product, pointwise, along, alone };
   Form form(int s) const {
@@ -130,12 +130,12 @@ class Fuser {
   }
   const std::set<std::string>& space(int tensor) const { return spaces_[at(tensor)]; }
 
-  // Every statement over the same index space.
+  // Returns a reason if the statements have different index spaces.
   std::optional<std::string> space_fault(const std::vector<int>& set) const {
     const int last = result(set.back());
     for (const int s : set) {
       if (space(result(s)) == space(last)) continue;
-      return fmt::format("{}{} and {}{} are made over different dimensions: one would be computed again and again",
+      return fmt::format("{}{} and {}{} have different dimensions: one would be recomputed many times",
                          name_of(result(s)), text(shapes_[at(result(s))]), name_of(last), text(shapes_[at(last)]));
     }
     return std::nullopt;
@@ -146,54 +146,54 @@ class Fuser {
     std::vector<int> results;
     for (const int s : set) results.push_back(result(s));
     if (fits_device(joined(program_, set, results))) return std::nullopt;
-    return "together they take more steps, tensors or registers than a kernel of the device has";
+    return "together they need more steps, tensors or registers than a device kernel has";
   }
 
-  // A product of what the same kernel makes.
+  // Returns a reason if the same kernel computes an operand of a product.
   std::optional<std::string> chained_fault(const std::vector<int>& set, const std::vector<int>& products) const {
     for (const int p : products)
       for (const int t : distinct_operands(p))
         if (writer_[at(t)] >= 0 && contains(set, writer_[at(t)]))
-          return fmt::format("the product reads {} once for every tile of {}: it would be computed again for each",
+          return fmt::format("the product reads {} for every tile of {}: it would be recomputed for each tile",
                              name_of(t), name_of(result(p)));
     return std::nullopt;
   }
 
   std::optional<std::string> products_fault(const std::vector<int>& set, const std::vector<int>& products) const {
     if (set.size() == 1) return std::nullopt;
-    if (!options_.epilogues) return "the library's products end in no chain";
+    if (!options_.epilogues) return "the library's products have no fused epilogue";
     if (products.size() > 2) return "a kernel has at most two products";
     for (const int p : products) {
       if (products.size() > 1 && std::find(options_.apart.begin(), options_.apart.end(), p) != options_.apart.end())
-        return "the two products are predicted to be faster in a kernel each";
+        return "the two products are predicted to be faster in separate kernels";
       const auto& c = std::get<Contraction>(statement(p).op);
       if (dtype(c.left) == DType::int8 && dtype(c.right) == DType::int8)
-        return fmt::format("{} is a sum of int8 * int8, which is exact in int32 and no f32", name_of(c.result));
+        return fmt::format("{} sums int8 * int8, which is exact in int32 but not in f32", name_of(c.result));
     }
     const auto groups = product_groups(program_, shapes_, products);
     if (!groups)
-      return fmt::format("{} and {} are products of different operands", name_of(result(products[0])),
+      return fmt::format("{} and {} are products without a shared operand", name_of(result(products[0])),
                          name_of(result(products[1])));
     for (const int s : set)
       if (form(s) == Form::pointwise)
         for (int t : tensors_of(s))
           if (!regrouped(shapes_[at(t)], *groups))
-            return fmt::format("{}{} does not lie as the rows and columns of the product do", name_of(t),
+            return fmt::format("{}{} has no single stride along the product's rows and columns", name_of(t),
                                text(shapes_[at(t)]));
     for (const int s : set)
       if (const auto* e = std::get_if<Expression>(&statement(s).op))
         for (const Node& node : e->nodes)
           if (is_place(node) && !regrouped({{node.over[0].dim, longest(shapes_, node.over[0].dim), 1}}, *groups))
-            return fmt::format("index({}) does not lie as the rows and columns of the product do", node.over[0].dim);
+            return fmt::format("index({}) has no single stride along the product's rows and columns", node.over[0].dim);
     return options_.target == Target::cuda ? epilogue_fault(set) : std::nullopt;
   }
 
-  // What stands against these statements as one of the device's kernels that end products.
+  // Returns why the device has no such product with a fused epilogue, or why that would be slower.
   std::optional<std::string> epilogue_fault(const std::vector<int>& set) const {
     for (const int s : set)
       if (const auto* e = std::get_if<Expression>(&statement(s).op))
         for (const Node& node : e->nodes)
-          if (is_place(node)) return "no product of the device ends in index(…)";
+          if (is_place(node)) return "no fused epilogue of the device takes index(…)";
     const ops::FusedMatmul fused = fused_product(program_, shapes_, group(set));
     const std::optional<std::string> refusal = ops::cuda::refuse(fused);
     return refusal ? refusal : ops::slow_epilogue(fused);
@@ -203,24 +203,24 @@ class Fuser {
                                         const std::vector<int>& along) const {
     if (set.size() == 1) return std::nullopt;
     const std::string& first = name_of(result(along.front()));
-    if (!products.empty()) return fmt::format("{} needs whole rows, and a product makes a tile at a time", first);
+    if (!products.empty()) return fmt::format("{} needs full rows, and a product computes one tile at a time", first);
     if (options_.target == Target::cuda) return whole_rows_fault(set, first);
     const std::vector<std::string> cut = cut_dimensions(program_, set);
     std::int64_t rows = 1, row_bytes = 0;
     for (const std::string& dim : cut) rows *= ridge::along(shapes_[at(result(set.back()))], dim).extent;
     if (rows == 1)
-      return fmt::format("{} runs along dimensions, and no other dimension is in all that would share its kernel",
+      return fmt::format("{} reduces along a dimension, and the statements share no other dimension",
                          first);
     for (const int s : set)
       for (const int t : tensors_of(s)) row_bytes = plus(row_bytes, elements(shapes_[at(t)]) / rows * 4);
     if (row_bytes <= most_row_bytes) return std::nullopt;
-    return fmt::format("a row of {} and its neighbours takes {}, more than stays near a core", first,
+    return fmt::format("a row of {} and the adjacent statements takes {}, which exceeds a core's L2", first,
                        engineering(static_cast<double>(row_bytes), "B"));
   }
 
   std::optional<std::string> whole_rows_fault(const std::vector<int>& set, const std::string& first) const {
     if (!options_.generate)
-      return fmt::format("{} runs along dimensions, and no compiler (NVRTC) makes a kernel of it", first);
+      return fmt::format("{} reduces along a dimension, and there is no compiler (NVRTC) to generate a kernel", first);
     std::vector<int> stored;
     for (const int s : set)
       if (!inner(s, set)) stored.push_back(result(s));
@@ -230,11 +230,11 @@ class Fuser {
     for (const Pointwise::Stored& one : all.results) results.push_back({one.node, view(one.tensor)});
     const LoweredRows rows = lower_whole_rows(all.nodes, results, {leaves.views, leaves.sizes});
     if (rows.fault.empty()) return std::nullopt;
-    return fmt::format("{} runs along dimensions: {}", first, rows.fault);
+    return fmt::format("{} reduces along a dimension: {}", first, rows.fault);
   }
   View view(int tensor) const { return {tensor, dtype(tensor), shapes_[at(tensor)]}; }
 
-  // Nobody outside wants what the statement makes, but for those whose kernels make it again. `set`: a kernel's own.
+  // True if the result is read only inside the kernel `set`, or by kernels that recompute it.
   bool inner(int s, const std::vector<int>& set) const {
     const std::vector<int>& readers = readers_[at(result(s))];
     const bool again =
@@ -243,7 +243,7 @@ class Fuser {
       return contains(set, reader) || (again && makes(reader, s));
     });
   }
-  // The kernel of a statement makes what another statement does.
+  // True if the kernel of statement s also computes the other statement.
   bool makes(int s, int other) const {
     return contains(members_[at(group_of_[at(s)])], other) || contains(made_again(group_of_[at(s)]), other);
   }
@@ -260,7 +260,7 @@ class Fuser {
   }
   static bool contains(const std::vector<int>& set, int s) { return std::binary_search(set.begin(), set.end(), s); }
 
-  // Whether a statement outside hangs on the set and the set on it.
+  // True if a statement outside the set depends on the set and the set depends on it.
   bool circular(const std::vector<int>& set) const {
     std::set<int> seen;
     std::vector<int> next;
@@ -281,8 +281,8 @@ class Fuser {
     return false;
   }
 
-  // Nearest producers first: what was made last is most likely read by nobody else. Where nothing can be joined, a
-  // pointwise statement joins another that reads the same tensor.
+  // Tries the latest producers first, since their results are the most likely to have no other reader. If none can be
+  // merged, a pointwise statement joins another that reads the same tensor.
   void join_producers(int s) {
     std::vector<int> producers;
     for (const int t : distinct_operands(s))
@@ -300,7 +300,7 @@ class Fuser {
     }
   }
 
-  // Two products only make sense together: either alone would leave the other one stored.
+  // Merges a statement with all its producers together: with one of two products, the other would still be stored.
   void join_pair(int s, const std::vector<int>& producers) {
     if (options_.target == Target::cuda && join_gate(s)) return;
     std::vector<int> set = members_[at(group_of_[at(s)])];
@@ -312,7 +312,7 @@ class Fuser {
     if (set.size() > 1 && !fault(set) && !circular(set)) merge(set);
   }
 
-  // On a device the steps from two products to their gate may be faster apart, each by itself, and yet fastest as one.
+  // Merges a gate with both products. On a device one merge alone may be slower than none, and both together fastest.
   bool join_gate(int s) {
     if (form(s) != Form::pointwise) return false;
     std::vector<int> set{s};
@@ -335,7 +335,7 @@ class Fuser {
     return true;
   }
 
-  // The gradients of attention: what makes the softmax belongs to them alone, or is made again.
+  // Merges the gradients of attention. Their kernel recomputes the softmax statements if anything else reads them.
   void join_attention_backward(int s) {
     if (!options_.epilogues || form(s) != Form::product || members_[at(group_of_[at(s)])].size() > 1) return;
     auto found = find_attention_backward(program_, shapes_, s, options_.target);
@@ -343,7 +343,7 @@ class Fuser {
     for (const int each : found->statements)
       if (const int made = result(each);
           found->fault.empty() && made != found->dq && made != found->dk && made != found->dv && stored_anyway(made))
-        found->fault = wanted_by_others(made, "attention's gradients store");
+        found->fault = wanted_by_others(made, "the fused attention backward kernel");
     std::vector<int> all = found->statements;
     all.insert(all.end(), found->softmax.begin(), found->softmax.end());
     settle(all);
@@ -359,17 +359,17 @@ class Fuser {
     if (!own) made_again_[group_of_[at(s)]] = found->softmax;
   }
   std::string wanted_by_others(int tensor, std::string_view who) const {
-    return fmt::format("{} is wanted by others, and {} none of what lies between", name_of(tensor), who);
+    return fmt::format("'{}' is also needed elsewhere, and {} does not store it", name_of(tensor), who);
   }
 
-  // A sum across rows of what a norm leaves: what only the sum wants belongs to it alone, all else is made again.
+  // Merges a sum across rows with the statements that only it reads; its kernel recomputes the others.
   void join_across(int s) {
     if (members_[at(group_of_[at(s)])].size() > 1 || (options_.target == Target::cuda && !options_.generate)) return;
     const auto found = find_across(program_, shapes_, s, options_.target);
     if (!found) return;
     std::vector<int> own{s}, again;
     for (auto each = found->statements.rbegin() + 1; each != found->statements.rend(); ++each) {
-      std::vector<int> with{*each};  // and what is the sum's alone
+      std::vector<int> with{*each};
       with.insert(with.end(), own.begin(), own.end());
       if (members_[at(group_of_[at(*each)])].size() == 1 && !across_.contains(*each) && inner(*each, with))
         own = with;
@@ -382,7 +382,7 @@ class Fuser {
     if (!again.empty()) made_again_[group_of_[at(s)]] = again;
   }
 
-  // A product of weights that are made of another product's sums, with all that nobody else wants.
+  // Merges an attention: a product whose weights are computed from another product, with the statements in between.
   void join_attention(int s) {
     if (!(options_.epilogues || options_.attention) || form(s) != Form::product ||
         gradients_.contains(group_of_[at(s)]))
@@ -420,7 +420,7 @@ class Fuser {
   }
   std::string stored_fault(const std::vector<int>& set) const {
     for (const int s : set)
-      if (s != set.back() && !inner(s, set)) return wanted_by_others(result(s), "attention stores");
+      if (s != set.back() && !inner(s, set)) return wanted_by_others(result(s), "the fused attention kernel");
     return {};
   }
 
@@ -447,7 +447,7 @@ class Fuser {
     members_[at(g)] = set;
   }
 
-  // Groups so that each comes behind those whose results it reads; else as the last of their statements stand.
+  // Returns the groups so that each follows those whose results it reads; ties by the position of the last statement.
   std::vector<int> order() const {
     std::vector<std::set<int>> after(members_.size());
     std::vector<int> waits(members_.size());
@@ -484,7 +484,7 @@ class Fuser {
         const bool outer = writer_[at(t)] < 0 || !contains(set, writer_[at(t)]);
         if (outer && read.insert(t).second) add(out.bytes_after, t);
       }
-      // Gradients read what the forward pass has made.
+      // Gradients read the result of the forward pass.
       const int forward = is_own ? -1 : members_[at(group_of_[at(s)])].back();
       if (attentions_.contains(forward) && read.insert(result(forward)).second) add(out.bytes_after, result(forward));
     }
@@ -503,7 +503,7 @@ class Fuser {
     return out;
   }
 
-  // Of each moment when a group of `lists` runs.
+  // Returns the bytes of live tensors while each of `lists` runs.
   std::vector<std::int64_t> alive(const std::vector<std::vector<int>>& lists, const std::set<int>& inside) const {
     std::vector<std::size_t> when(at(count()));
     for (std::size_t i = lists.size(); i-- > 0;)
@@ -534,7 +534,7 @@ class Fuser {
     out.alive_after = *std::max_element(now.begin(), now.end());
   }
 
-  // Asked again at the end, of whole groups.
+  // Records why two statements do not share a kernel; the reasons are found again from the final groups.
   void add_seams(Fusion& out) const {
     if (!options_.fuse) return;
     for (int s = 0; s < count(); ++s)
@@ -559,17 +559,17 @@ class Fuser {
   const Program& program_;
   const std::vector<Shape>& shapes_;
   const FuseOptions& options_;
-  std::vector<std::set<std::string>> spaces_;    // of each tensor: its dimensions longer than 1
-  std::vector<std::vector<int>> readers_;        // of each tensor: statements
-  std::vector<int> writer_;                      // of each tensor; -1: an input
-  std::vector<int> group_of_;                    // of each statement: the last of its group
-  std::vector<std::vector<int>> members_;        // of each group, sorted; empty: it has become part of another
-  std::map<int, std::string> pair_faults_;       // of statements: why they gate no two products in one kernel
-  std::set<int> attentions_;                     // statements: products of weights that end an attention
-  std::map<int, std::string> attention_faults_;  // … that look like one: why they do not
-  std::set<int> gradients_;                      // groups: attention's gradients
-  std::set<int> across_;                         // statements: sums across rows that their kernels end in
-  std::map<int, std::vector<int>> made_again_;   // by these: statements of others, sorted
+  std::vector<std::set<std::string>> spaces_;    // dimensions longer than 1, by tensor
+  std::vector<std::vector<int>> readers_;        // statements that read a tensor
+  std::vector<int> writer_;                      // statement that writes a tensor; -1 for an input
+  std::vector<int> group_of_;                    // group of a statement, named by the group's last statement
+  std::vector<std::vector<int>> members_;        // sorted statements of a group; cleared when it is merged into another
+  std::map<int, std::string> pair_faults_;       // reason why a statement and its two products are not one kernel
+  std::set<int> attentions_;                     // statements that are the last product of a fused attention
+  std::map<int, std::string> attention_faults_;  // reason why a product like attention is not fused
+  std::set<int> gradients_;                      // groups that are gradients of attention
+  std::set<int> across_;                         // statements that are sums across rows, each last in its kernel
+  std::map<int, std::vector<int>> made_again_;   // sorted statements of others that a group recomputes
 };
 
 }  // namespace

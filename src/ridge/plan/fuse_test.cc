@@ -62,8 +62,8 @@ TEST(Fuse, PutsTwoProductsOfOneOperandAndTheirGateIntoOneKernel) {
   EXPECT_TRUE(x.fusion.seams.empty());
 }
 
-// docs/geglu.md: what lives at once is 13*N*d elements and the parameters one by one, 5*N*d and the parameters as one
-// kernel; the saving is 8*N*d, and its ratio to the parameters 8*d*d + 8*d is N/(d + 1).
+// docs/geglu.md: the peak of live elements is 13*N*d plus the parameters unfused, and 5*N*d plus the parameters fused;
+// the saving is 8*N*d, and its ratio to the parameters 8*d*d + 8*d is N/(d + 1).
 TEST(Fuse, CountsWhatAGegluLayerKeepsAlive) {
   for (const auto& [n, d] : {std::pair<std::int64_t, std::int64_t>{6, 8}, {32768, 8192}, {1, 4096}}) {
     const Fused x = fused(geglu, {}, {{"N", n}, {"D", d}});
@@ -97,13 +97,13 @@ TEST(Fuse, SaysWhyNeighboursStayApart) {
                   {}, dims)
                 .seams(),
             std::vector<std::string>{
-                "k | y: the product reads k once for every tile of y: it would be computed again for each"});
+                "k | y: the product reads k for every tile of y: it would be recomputed for each tile"});
   EXPECT_EQ(fused("x: f32[B, D]  g: f32[D, F]\nh[B, F] = x * g\ny: f32[B, F] = softmax(h over F)", {}, dims).seams(),
-            std::vector<std::string>{"h | y: y needs whole rows, and a product makes a tile at a time"});
+            std::vector<std::string>{"h | y: y needs full rows, and a product computes one tile at a time"});
   EXPECT_EQ(
       fused("x: f32[D]  z: f32[B, D]\na[D] = exp(x)\ny: f32[B, D] = a * cos(z)", {}, {{"B", 8}, {"D", 4}}).seams(),
       std::vector<std::string>{
-          "a | y: a[D] and y[B, D] are made over different dimensions: one would be computed again and again"});
+          "a | y: a[D] and y[B, D] have different dimensions: one would be recomputed many times"});
   EXPECT_EQ(fused("x: f32[B, D]  z: f32[B, D]  g: f32[D, F]\nu[B, F] = x * g\nv[B, F] = z * g\ny: f32[B, F] = u * v",
                   {}, dims)
                 .groups(),
@@ -113,10 +113,10 @@ TEST(Fuse, SaysWhyNeighboursStayApart) {
                   "y: f32[B, F] = u * v",
                   {}, dims)
                 .seams(),
-            std::vector<std::string>{"u | y: u and v are products of different operands"});
+            std::vector<std::string>{"u | y: u and v are products without a shared operand"});
 }
 
-// Rows of a product may be several dimensions: what has one of them alone has no stride along the rows.
+// The rows of a product may be several dimensions; a tensor with only one of them has no single stride along the rows.
 TEST(Fuse, LeavesApartWhatHasOneOfTwoRowDimensions) {
   const auto seams = [](const std::string& axes) {
     return fused("x: f32[A, B, D]  w: f32[D, F]  b: f32[" + axes + "]\nu[A, B, F] = x * w\ny: f32[A, B, F] = u + b", {},
@@ -125,7 +125,7 @@ TEST(Fuse, LeavesApartWhatHasOneOfTwoRowDimensions) {
   };
   for (const std::string axes : {"A", "B", "A, F", "B, F", "F, A"})
     EXPECT_EQ(seams(axes), std::vector<std::string>{"u | y: b[" + axes +
-                                                    "] does not lie as the rows and columns of the product do"});
+                                                    "] has no single stride along the product's rows and columns"});
   // Multi-query attention: heads and queries are the rows, and the mask counts queries alone.
   const auto masked = [](const std::string& mask) {
     return fused("q: f32[H, S, E]  k: f32[T, E]\ns[H, S, T] = q * k\nm: f32[H, S, T] = where(" + mask + ", s, -inf)",
@@ -133,13 +133,13 @@ TEST(Fuse, LeavesApartWhatHasOneOfTwoRowDimensions) {
         .seams();
   };
   EXPECT_EQ(masked("index(T) <= index(S)"),
-            std::vector<std::string>{"s | m: index(S) does not lie as the rows and columns of the product do"});
+            std::vector<std::string>{"s | m: index(S) has no single stride along the product's rows and columns"});
   EXPECT_TRUE(masked("index(T) <= 3").empty());
   EXPECT_EQ(seams("B, A").size(), 1u) << "the rows of a transposed tensor have no stride either";
   for (const std::string axes : {"F", "A, B", "A, B, F", "F, A, B", "1"}) EXPECT_TRUE(seams(axes).empty()) << axes;
 }
 
-// Of a GEGLU layer (docs/geglu.md) and of its kin, on a device whose kernels are two forms.
+// Fusion of a GEGLU layer (docs/geglu.md) and similar layers on a device, which has two kinds of fused kernels.
 TEST(Fuse, AsksTheDeviceHowItsProductsEnd) {
   const FuseOptions cuda{.target = Target::cuda};
   const std::string dims = "dims N = 6, D = 8, F = 32\nx: bf16[N, D]   up: bf16[F, D]   gate: bf16[F, D]  r: bf16[F]\n";
@@ -160,15 +160,15 @@ TEST(Fuse, AsksTheDeviceHowItsProductsEnd) {
             "g a | c | u y")
       << "two results: each product ends in what it alone makes";
   EXPECT_EQ(fused(dims + "u[N, F] = x * up\ny: bf16[N, F] = gelu(u * 0.5 + 1)", cuda).seams(),
-            std::vector<std::string>{"u | y: the device's kernels end a product in scale, bias, activation, gate and "
-                                     "residual; this is another chain: a sum of other things"});
+            std::vector<std::string>{"u | y: the device's epilogue is scale, bias, activation, gate and residual; this "
+                                     "chain has a sum of unsupported expressions"});
   EXPECT_EQ(fused(dims + "u[N, F] = x * up\ny: bf16[N, F] = relu(u)\nz: bf16[N, F] = u + r * y", cuda).groups(),
             "u | y z")
       << "u is read twice";
 }
 
-// Where the pair cannot be one kernel one product may still end in the gate and read the other one's result; only
-// where that is faster than a kernel behind them.
+// If the pair cannot be one kernel, the gate may still be the epilogue of one product that reads the other's result,
+// where that is faster than a separate kernel.
 TEST(Fuse, EndsOneProductWhereADeviceHasNoKernelForTwo) {
   const auto layer = [](const char* dtype) {
     return fmt::format(
@@ -188,7 +188,7 @@ TEST(Fuse, EndsOneProductWhereADeviceHasNoKernelForTwo) {
                   cuda)
                 .seams(),
             std::vector<std::string>{
-                "u | h: the device has no kernel for this: its gated layer takes weights that lie alike"});
+                "u | h: the device has no kernel for this: its gated layer needs two weights of the same layout"});
 }
 
 TEST(Fuse, LeavesApartWhatIsFasterThatWay) {
@@ -198,7 +198,7 @@ TEST(Fuse, LeavesApartWhatIsFasterThatWay) {
   };
   const std::string product = "x: bf16[N, D]  w: bf16[F, D]  b: f32[F]\nu[N, F] = x * w\n";
   EXPECT_EQ(seam(product + "y: bf16[N, F] = gelu(u + b)", {.target = Target::cuda, .epilogues = false}),
-            "u | y: the library's products end in no chain");
+            "u | y: the library's products have no fused epilogue");
   const auto ended = [&](const char* operand, std::int64_t n, std::int64_t d, std::int64_t f) {
     const Fused x = fused(
         std::string("x: bf16[N, D]  w: bf16[F, D]  ") + operand + "\nu[N, F] = x * w\ny: bf16[N, F] = gelu(u + b)",
@@ -210,21 +210,22 @@ TEST(Fuse, LeavesApartWhatIsFasterThatWay) {
   EXPECT_EQ(ended("b: bf16[N, F]", 2048, 4096, 2048), "u y");
   EXPECT_EQ(
       ended("b: bf16[F]", 4096, 1024, 4096),
-      "u | y: the device ends so many results, each a sum of 1024, faster in a kernel of its own: a tile's end is "
-      "not hidden");
+      "u | y: a separate kernel is faster on the device for this many results with K = 1024: products do not hide the "
+      "epilogue");
   const std::string otherwise =
-      "u | y: the device ends a product of 16-bit numbers in what is of another dtype, or lies otherwise, faster in a "
-      "kernel of its own";
+      "u | y: a separate kernel is faster on the device for epilogue operands whose dtype or layout differs from a "
+      "16-bit result's";
   for (const char* operand : {"b: f32[F]", "b: f16[F]", "b: bf16[N]", "b: bf16[F, N]"})
     EXPECT_EQ(ended(operand, 512, 512, 512), otherwise) << operand;
   EXPECT_EQ(ended("b: f32[F]", 512, 512, 511), "u y") << "rows that start anywhere cost a kernel behind as much";
   const std::string pair = "x: bf16[N, D]  w: bf16[F, D]  v: bf16[F, D]  b: f32[F]\nu[N, F] = x * w\ng[N, F] = x * v\n";
   for (const char* gate : {"y: bf16[N, F] = u * gelu(g + b)", "y: f32[N, F] = u * gelu(g)"})
     EXPECT_EQ(seam(pair + gate, {.target = Target::cuda}),
-              "u | y: the device gates results and biases of another dtype than x's faster in a kernel of its own");
+              "u | y: a separate kernel is faster on the device for a gate whose result or biases have another "
+              "dtype than x");
 }
 
-// On a device a kernel holds whole rows.
+// On a device a kernel holds full rows.
 TEST(Fuse, HoldsRowsWholeOnADevice) {
   const auto on_device = [](const std::string& text, const Bindings& dims) {
     return fused(text, {.target = Target::cuda}, dims);
@@ -238,24 +239,26 @@ TEST(Fuse, HoldsRowsWholeOnADevice) {
   EXPECT_EQ(fused(softmax, {.target = Target::cuda, .generate = false}, {{"N", 100}, {"D", 1000}}).groups(),
             "m | e | s | y");
   EXPECT_EQ(on_device(softmax, {{"N", 1}, {"D", 300000}}).seams().at(0),
-            "m | e: m runs along dimensions: 1 row of 300000 would leave most multiprocessors idle");
+            "m | e: m reduces along a dimension: 1 row of 300000 would leave most multiprocessors idle");
   EXPECT_EQ(on_device(softmax, {{"N", 100}, {"D", 300000}}).seams().at(0),
-            "m | e: m runs along dimensions: a row has 300000 columns; expected at most 131072");
+            "m | e: m reduces along a dimension: a row has 300000 columns; expected at most 131072");
   EXPECT_EQ(on_device("x: f32[N, D]\nm[D] = max(x over N)\ny: f32[N, D] = x - m", {{"N", 8}, {"D", 9}}).seams(),
-            std::vector<std::string>{"m | y: m runs along dimensions: [N, D] does not lie with N side by side"});
+            std::vector<std::string>{"m | y: m reduces along a dimension: [N, D] is not contiguous along N"});
   EXPECT_EQ(
       on_device("x: f32[N, D]  w: f32[D]\nq[N, D] = x * w\ny: f32[N, D] = q / sum(w * w over D)", {{"N", 8}, {"D", 9}})
           .seams(),
-      std::vector<std::string>{"q | y: y runs along dimensions: what runs along D would be computed again for each N"});
+      std::vector<std::string>{
+          "q | y: y reduces along a dimension: the reduction along D would be recomputed for each N"});
   EXPECT_EQ(
       on_device("x: f32[N, D]  z: f32[N, F]\ns[N] = sum(x over D)\ny: f32[N, F] = z * s",
                 {{"N", 8}, {"D", 9}, {"F", 4}})
           .seams(),
-      std::vector<std::string>{"s | y: s runs along dimensions: what runs along D would be computed again for each F"});
+      std::vector<std::string>{
+          "s | y: s reduces along a dimension: the reduction along D would be recomputed for each F"});
   EXPECT_EQ(
       on_device("x: f32[N, D, E]\na[N, D] = sum(x over E)\ny: f32[N] = sum(a over D)", {{"N", 8}, {"D", 9}, {"E", 4}})
           .seams(),
-      std::vector<std::string>{"a | y: a runs along dimensions: it runs along E and along D"});
+      std::vector<std::string>{"a | y: a reduces along a dimension: it reduces along E and along D"});
 }
 
 TEST(Fuse, JoinsPointwiseStatementsAndTheirSiblings) {
@@ -269,7 +272,7 @@ TEST(Fuse, JoinsPointwiseStatementsAndTheirSiblings) {
   EXPECT_EQ(fused("x: f32[N]\na[N] = exp(x)\nb: f32[N] = a + 1", {.target = Target::cuda}, dims).groups(), "a b");
 }
 
-// s needs z and z needs a: a and s cannot be one kernel, for z would have to run in its middle.
+// s needs z and z needs a, so a and s cannot be one kernel: z would have to run between them.
 TEST(Fuse, NeverMakesAKernelThatWaitsForItself) {
   const Fused x = fused(
       "x: f32[N, N']  w: f32[N', M]\na[N, N'] = exp(x)\nz[N, M] = a * w\nm[N] = sum(z over M)\n"
@@ -277,8 +280,8 @@ TEST(Fuse, NeverMakesAKernelThatWaitsForItself) {
       {}, {{"N", 4}, {"N'", 4}, {"M", 3}});
   EXPECT_EQ(x.groups(), "a | z | m y");
   EXPECT_EQ(x.seams(), (std::vector<std::string>{
-                           "a | z: the product reads a once for every tile of z: it would be computed again for each",
-                           "z | m: m needs whole rows, and a product makes a tile at a time",
+                           "a | z: the product reads a for every tile of z: it would be recomputed for each tile",
+                           "z | m: m needs full rows, and a product computes one tile at a time",
                            "a | y: another kernel would have to run between the two"}));
 }
 
@@ -293,14 +296,14 @@ TEST(Fuse, RunsAlongRowsAStripAtATime) {
   EXPECT_EQ(x.fusion.groups[0].bytes_after, 2 * 4 * 100 * 1000);
   EXPECT_EQ(x.fusion.groups[0].bytes_before, 4 * (100 * 1000 * 6 + 100 * 4));
   EXPECT_EQ(fused(softmax, {}, {{"N", 100}, {"D", 100000}}).seams().at(0),
-            "m | e: a row of m and its neighbours takes 1.200 MB, more than stays near a core");
+            "m | e: a row of m and the adjacent statements takes 1.200 MB, which exceeds a core's L2");
   EXPECT_EQ(
       fused("x: f32[N, D]\nm[N] = mean(x over D)\ny: f32[D] = sum(x - m over N)", {}, {{"N", 9}, {"D", 8}}).seams(),
       std::vector<std::string>{
-          "m | y: m runs along dimensions, and no other dimension is in all that would share its kernel"});
+          "m | y: m reduces along a dimension, and the statements share no other dimension"});
 }
 
-// What is no function of rows by any spelling: known_rows_test.cc has those.
+// Statements that are no known row function; recognize_rows_test.cc tests those that are.
 TEST(Fuse, LowersRowsToStripsOfScratch) {
   const Program program = parse(std::string(softmax) + " + x").value();
   const Plan p = plan(program, {{"N", 1000}, {"D", 1000}}).value();
@@ -323,7 +326,7 @@ TEST(Fuse, LowersToOneStepThatMovesWhatTheGroupCounts) {
     const auto& step = std::get<ops::FusedMatmul>(p.steps[0].kernel);
     EXPECT_EQ(p.steps[0].buffers, (std::vector<int>{0, 1, 2, 3, 4, 7}));
     for (const tile::cpu::Cpu& cpu : tile::cpu::every_cpu()) {
-      // Tiles take short rows of x as they lie, and then each of two threads reads all of x for its own columns.
+      // Tiles read short rows of x in place, and then each of two threads reads all of x for its own columns.
       const bool in_place = cpu.isa == tile::cpu::Isa::amx && step.product.k % 32 == 0;
       const std::int64_t again = in_place ? p.buffers[0].bytes() : 0;
       EXPECT_EQ(ops::trace_cpu(step, 1, cpu).global_bytes(), p.fusion.groups[0].bytes_after) << described(cpu);

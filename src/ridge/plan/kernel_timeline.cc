@@ -16,7 +16,7 @@ namespace {
 
 using Spans = std::vector<std::pair<std::int64_t, std::int64_t>>;
 
-// A lane's work, joined where it touches.
+// Returns the intervals of the selected lanes and phases, merged where they overlap or touch.
 Spans spans_of(const Timeline& t, const std::vector<std::pair<std::int32_t, Phase>>& wanted) {
   Spans all, out;
   for (const Event& e : t.events)
@@ -51,7 +51,7 @@ std::int64_t common(const Spans& a, const Spans& b) {
 constexpr std::int64_t most_stages = 4096;
 
 struct Drawing {
-  std::int64_t k = 0;  // that a stage goes along
+  std::int64_t k = 0;  // extent of a stage along k, or along the keys
   std::function<Timeline(int tiles, int stages, double clock_hz)> timeline;
 };
 
@@ -60,7 +60,7 @@ Result<Drawing> drawing_of(const KernelTimelineOptions& options) {
   const auto named = [&](const std::string& name) {
     return std::find_if(menu.begin(), menu.end(), [&](const MenuEntry& e) { return e.name == name; });
   };
-  // Attention's ports are those of a product's block.
+  // Attention kernels use the throughput model of a product's block.
   const ops::BlockPace pace = ops::matmul_pace(named(KernelTimelineOptions{}.kernel)->config);
   if (const auto backward = ops::cuda::backward_config_named(options.kernel))
     return Drawing{ops::cuda::rows_of_a_step(*backward), [=](int tiles, int stages, double clock_hz) {
@@ -82,8 +82,8 @@ Result<Drawing> drawing_of(const KernelTimelineOptions& options) {
                        near.empty() ? "ridge kernels lists them" : fmt::format("did you mean {}?", near));
   }
   if (found->layouts != "kk")
-    return input_error(fmt::format("'{}' reads an operand that does not lie along k, which is not drawn", found->name),
-                       "the same tile without the ending is");
+    return input_error(fmt::format("'{}' reads an operand that is not contiguous along k: no timeline", found->name),
+                       "choose the kernel of the same tile without the suffix");
   return Drawing{found->k, [config = found->config](int tiles, int stages, double clock_hz) {
                    return ops::matmul_timeline(config, tiles, stages, clock_hz);
                  }};

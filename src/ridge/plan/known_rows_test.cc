@@ -1,4 +1,4 @@
-// Functions of rows and their gradients are one kernel however a program spells them, and near misses are not.
+// Row functions and their gradients become one kernel in any equivalent form, and similar programs do not.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -12,7 +12,7 @@ using ops::RowFunction, ops::RowProblem;
 
 const std::string head = "dims N = 6, D = 80\nx: bf16[N, D]   w: bf16[D]   dy: bf16[N, D]\n";
 
-// The function of rows that is all of a program; nothing: there are other steps.
+// Returns the row function that the whole program computes, or nullopt if there are other steps.
 std::optional<RowProblem> whole(const std::string& text, Target target = Target::cpu) {
   const Program program = parse(head + text).value();
   const Plan made = plan(program, program.bind({}).value(), {.target = target}).value();
@@ -98,7 +98,7 @@ TEST(KnownRows, GradientsOfWeightsHoweverTheyAreSpelled) {
                  "h[N, D] = layernorm(x over D)\n" + to_weight + "dy * h"});
 }
 
-// What the gradient of x wants as well is made twice, and stored by neither.
+// Intermediates that the gradient of x also needs are computed twice and stored by neither kernel.
 TEST(KnownRows, BothGradientsOfANormAreAKernelEach) {
   const std::string norm = scale + "h[N, D] = x * r\n", weight = to_weight + "dy * h\n",
                     rest = "g[N, D] = dy * w\nc[N] = mean(g * h over D)\n" + result + "r * (g - h * c)\n";
@@ -112,7 +112,7 @@ TEST(KnownRows, BothGradientsOfANormAreAKernelEach) {
     }
 }
 
-// The forward pass wants h as well, and nobody but h wants r.
+// The forward pass also reads h, and only h reads r.
 TEST(KnownRows, ANormAndItsWeightsGradientAreAKernelEach) {
   for (const Target target : {Target::cpu, Target::cuda}) {
     const std::vector<Step> steps =
@@ -123,7 +123,7 @@ TEST(KnownRows, ANormAndItsWeightsGradientAreAKernelEach) {
   }
 }
 
-// dy that another statement makes is no part of the sum's kernel; x of several dimensions is.
+// A computed dy is not part of the sum's kernel; an x of several dimensions is.
 TEST(KnownRows, GradientsOfWeightsBehindOtherStatements) {
   const std::vector<Step> steps = steps_of("z: bf16[N, D] = dy * 2\n" + scale + "h[N, D] = x * r\ndw: bf16[D] = z * h");
   ASSERT_EQ(steps.size(), 2u);
@@ -143,7 +143,7 @@ TEST(KnownRows, NothingElseSharesTheKernelOfASumAcrossRows) {
       parse(head + "h[N, D] = rmsnorm(x over D)\n" + to_weight + "dy * h\nz: f32[D] = dw * 2").value();
   const Plan made = plan(program, program.bind({}).value()).value();
   ASSERT_EQ(made.fusion.seams.size(), 1u);
-  EXPECT_EQ(made.fusion.seams[0].why, "dw is a sum across rows: a kernel of its own");
+  EXPECT_EQ(made.fusion.seams[0].why, "dw is a sum across rows, which is a separate kernel");
 }
 
 TEST(KnownRows, NearMissesOfGradientsOfWeightsAreNone) {
@@ -165,7 +165,7 @@ TEST(KnownRows, FunctionsThatAreSpelledOut) {
   expect(RowFunction::layernorm, {"u[N, D] = x - mean(x over D)\ny: bf16[N, D] = u / sqrt(mean(u * u over D) + 1e-5)"});
 }
 
-// Where a generated kernel would leave a device idle, or its rows are too long for one, the compiled ones go on.
+// Where a generated kernel would leave a device idle or rows are too long for it, the precompiled kernels are used.
 TEST(KnownRows, FewLongRowsOfANormAreOneKernelOnADevice) {
   for (const char* const sizes : {"N = 63, D = 16384", "N = 4096, D = 140000"}) {
     const std::string inputs = std::string("dims ") + sizes + "\nx: bf16[N, D]   w: bf16[D]   dy: bf16[N, D]\n";
@@ -192,16 +192,16 @@ TEST(KnownRows, NearMissesAreNone) {
       scale + result + "r * (dy * w + x * r * r * mean(dy * w * x over D))",        // a sign
       scale + result + "r * (dy * w - x * r * r * mean(dy * x over D))",            // no weight in the mean
       scale + result + "r * (dy * w - x * r * r * sum(dy * w * x over D))",         // no mean
-      scale + result + "r * (dy * w - abs(x) * r * r * mean(dy * w * x over D))",   // a corner
+      scale + result + "r * (dy * w - abs(x) * r * r * mean(dy * w * x over D))",   // abs is not smooth
       scale + result + "r * (dy * w - x * r * r * mean(dy * w * x over D)) * 0.5",  // half
       "r[N] = rsqrt(mean(x * x over D) + 1e-5)\nq[N] = rsqrt(mean(x * x over D) + 1e-6)\n" + result +
           "r * (dy * w - x * q * q * mean(dy * w * x over D))",                      // two epsilons
       scale + "dx: f32[N, D] = r * (dy * w - x * r * r * mean(dy * w * x over D))",  // another format
-      "y: bf16[N, D] = sqrt(x * x) * rsqrt(mean(x * x over D) + 1e-5)",              // a corner in a root
+      "y: bf16[N, D] = sqrt(x * x) * rsqrt(mean(x * x over D) + 1e-5)",              // sqrt(x * x) is not smooth
       "m[N] = max(x over D)\ne[N, D] = exp(x - m)\ny: bf16[N, D] = e / (1 + sum(e over D))",
       "m[N] = min(x over D)\ne[N, D] = exp(x - m)\ny: bf16[N, D] = e / sum(e over D)",
-      scale + "y: bf16[N, D] = x * r\nz: bf16[N, D] = dy + y",  // somebody wants more
-      // Constants too small for any number drawn to show.
+      scale + "y: bf16[N, D] = x * r\nz: bf16[N, D] = dy + y",  // y is also read elsewhere
+      // Constants too small to change any of the random test values.
       "e[N, D] = exp(x)\ny: bf16[N, D] = e / (sum(e over D) + 1e-12)", "y: f32[N] = log(sum(exp(x) over D) + 1e-12)",
       "u[N, D] = x - mean(x over D)\ny: bf16[N, D] = u * rsqrt(mean(u * u over D) + 1e-18) + 1e-30",
       "y: f32[N] = log(sum(exp(x) over D))",  // -inf of a row of -inf, which the text is not
@@ -209,7 +209,7 @@ TEST(KnownRows, NearMissesAreNone) {
   for (const std::string& text : all) EXPECT_FALSE(whole(text)) << text;
 }
 
-// Rows of several dimensions, and such as one stride does not lead through.
+// Rows of several dimensions, with and without a single stride between them.
 TEST(KnownRows, GoesThroughRowsOfSeveralDimensions) {
   const std::string text =
       "r[A, B] = rsqrt(mean(x * x over D) + 1e-5)\ndx: bf16[A, B, D] = r * (dy - x * r * r * mean(dy * x over D))";

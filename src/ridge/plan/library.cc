@@ -31,7 +31,7 @@ std::optional<LibraryKernel> attention_kernel(const ops::AttentionProblem& p) {
                        p.dtype};
 }
 
-// Of all axes but the last.
+// Returns the product of all extents but the last.
 double lines(const std::vector<std::int64_t>& extents) {
   double out = 1;
   for (std::size_t i = 0; i + 1 < extents.size(); ++i) out *= static_cast<double>(extents[i]);
@@ -44,8 +44,8 @@ Result<ops::LibraryMachine> library_machine(const Machine& machine, DType dtype)
   const Peak* const peak = machine.peak(dtype == DType::f32 ? Unit::vector : Unit::matrix, dtype);
   const auto cores = machine.numbers.find("cores");
   const auto missing = [&](const char* what) {
-    return input_error(fmt::format("cannot predict a library's products on {}: no {} on record", machine.name, what),
-                       "its machine file wants matrix peaks, a memory's bandwidth and numbers.cores");
+    return input_error(fmt::format("cannot predict library products on {}: no {} on record", machine.name, what),
+                       "its machine file needs matrix peaks, a memory bandwidth and numbers.cores");
   };
   if (peak == nullptr) return missing("matrix peak of this dtype");
   if (cores == machine.numbers.end()) return missing("cores");

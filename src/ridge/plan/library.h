@@ -1,4 +1,5 @@
-// The vendor's library on a machine: the numbers that `ridge calibrate` fitted for it, or another machine's.
+// The performance model of the vendor's library on a machine, with parameters that `ridge calibrate` fitted for that
+// machine or scaled from another one.
 #pragma once
 
 #include <optional>
@@ -17,23 +18,23 @@ namespace ridge {
 struct LibraryOn {
   ops::LibraryMachine machine;
   ops::LibraryNumbers numbers;
-  ops::Spread spread;        // measured over predicted: eight of ten lay between low and high
-  bool is_measured = false;  // of this machine; else an H200's, as shares of its peaks
+  ops::Spread spread;        // measured over predicted time; 80 % between low and high
+  bool is_measured = false;  // false if the parameters are scaled from those of an H200
 };
-// The machine by its datasheet. Errors: its file lacks a peak of this dtype, its memory's rate or its cores.
+// Returns the datasheet rates. Errors: the machine file lacks a peak of this dtype, the memory bandwidth or the cores.
 Result<ops::LibraryMachine> library_machine(const Machine& machine, DType dtype);
-// Errors: library_machine()'s.
+// Errors: those of `library_machine`.
 Result<LibraryOn> library_on(const Machine& machine, DType dtype);
 
 ops::LibraryProduct library_product(const ops::MatmulProblem& problem);
 
-// A step that moves so many bytes as a kernel of ops/library's forms, but for products: attention of 16 bits, causal
-// with as many queries as keys, or of one query a head that sees every key; chains and functions of rows, which stream.
 struct LibraryKernel {
   const ops::LibraryForm* form = nullptr;
   std::vector<double> sizes = {};
   DType dtype = DType::bf16;
 };
+// Returns the form for a step that moves `bytes`: causal 16-bit attention with equal numbers of queries and keys, or
+// with one query per head that sees every key; chains and row functions. Returns nullopt for any other step.
 std::optional<LibraryKernel> library_kernel(const Step& step, std::int64_t bytes);
 
 }  // namespace ridge

@@ -1,5 +1,5 @@
-// Statements that are a word (program/routine.h) as loops of ops/loops, sizes and strides by dimension; or, of what is
-// routed, as a grouped product.
+// Lowers routine statements (program/routine.h) to loops (ops/loops) with sizes and strides by dimension, or a routed
+// product to a grouped product.
 #include <algorithm>
 #include <optional>
 
@@ -115,7 +115,7 @@ ops::RoutedLoops routed(Lowering& to, const Expression& e) {
   return out;
 }
 
-// The axes of the result in order, the one of the scan behind them.
+// The axes of the result in order, with the scanned axis last.
 struct ScanAxes {
   std::vector<SizedAxis> all;
   std::vector<std::int64_t> strides(const View& view) const {
@@ -183,10 +183,10 @@ ops::ProductLoops product(Lowering& to, const Contraction& c) {
   return out;
 }
 
-// u[N, 2, F] = routed(x, w, i over E) as kernels: rows of x in the order of the experts that i names, one grouped
-// product, and its rows back to where their indices lie. All that is asked is that tensors lie so: i's dimensions lead
-// u's, x has all of them or all but the last, the rest of each is one stretch of memory, and w has a matrix for each
-// expert that is contiguous one way.
+// u[N, 2, F] = routed(x, w, i over E) as kernels: gather the rows of x in the order of the experts in i, multiply them
+// with one grouped product, and scatter its rows to the positions of their indices. The layouts must satisfy: i's
+// dimensions come first in u, and all of them or all but the last first in x; the remaining dimensions are contiguous;
+// and w has one matrix for each expert that is contiguous along its rows or columns.
 using Dims = std::vector<std::string>;
 
 Dims dims_of(const Shape& shape) {
@@ -200,7 +200,7 @@ std::int64_t extent_of(const Shape& shape, const Dims& dims) {
   for (const std::string& dim : dims) out *= along(shape, dim).extent;
   return out;
 }
-// Whether these are the shape's dimensions, in this order, without gaps.
+// True if the shape has exactly these dimensions in this order, contiguous.
 bool lies_as(const Shape& shape, const Dims& dims) {
   if (dims_of(shape) != dims) return false;
   std::int64_t stride = 1;
@@ -226,13 +226,13 @@ std::optional<Routed> in_groups(const Lowering& to, const Expression& e) {
   const View &x = to.view(in[0]), &w = to.view(in[1]), &ids = to.view(in[2]), &result = to.view(e.result);
   const std::string over = shape_key(e.routine->over.front());
   const Dims indices = dims_of(ids.shape);
-  Dims leading = indices, n, k;  // leading: of x
+  Dims leading = indices, n, k;  // leading: the first dimensions of x
   if (!leading.empty() && !has(x.shape, leading.back())) leading.pop_back();
   for (const std::string& dim : dims_of(result.shape))
     if (!has(ids.shape, dim)) n.push_back(dim);
   for (const std::string& dim : dims_of(x.shape))
     if (!has(result.shape, dim)) k.push_back(dim);
-  for (const std::string& dim : dims_of(w.shape))  // one matrix for each expert, and nothing more
+  for (const std::string& dim : dims_of(w.shape))  // w must have only the dimensions of E, n and k
     if (dim != over && std::count(n.begin(), n.end(), dim) + std::count(k.begin(), k.end(), dim) == 0)
       return std::nullopt;
   const auto w_n = merged_stride(w.shape, n), w_k = merged_stride(w.shape, k);
@@ -267,7 +267,7 @@ std::optional<Routed> in_groups(const Lowering& to, const Expression& e) {
   return out;
 }
 
-// A routed product as a grouped one. False: its tensors do not lie so that one can, and nothing was added.
+// Lowers a routed product to a grouped product. Returns false and adds nothing if the layouts do not allow it.
 bool lower_in_groups(Lowering& to, int group, const Expression& e) {
   const auto found = in_groups(to, e);
   if (!found) return false;

@@ -1,4 +1,4 @@
-// The lowerings, and the plan that they add to. Internal to plan/.
+// The lowering functions, which append steps to a plan. Internal to plan/.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace ridge {
 
-// One end of a copy or of a chain: a buffer, walked by `shape`.
+// A buffer with the shape and strides by which a step reads or writes it.
 struct View {
   int buffer = 0;
   DType dtype = DType::f32;
@@ -19,11 +19,11 @@ struct View {
 
 struct Lowering {
   const Program& program;
-  const Bindings& dims;       // the extents that are walked: all of a dimension, or a strip of it
-  const Bindings& sizes;      // what size(T) is
-  std::vector<View> tensors;  // of Program::tensors
+  const Bindings& dims;       // extents to compute: the full dimension, or one row block of it
+  const Bindings& sizes;      // values of size(T)
+  std::vector<View> tensors;  // one view for each of Program::tensors
   Plan plan;
-  std::map<int, Axis> counted = {};  // buffers that hold 0, 1, 2, … along an axis
+  std::map<int, Axis> counted = {};  // buffers that hold 0, 1, 2, … along an axis, or sequence numbers
 
   int add_buffer(DType dtype, std::int64_t elements);
   const std::string& tensor_name(int tensor) const { return program.tensors[static_cast<std::size_t>(tensor)].name; }
@@ -35,30 +35,32 @@ struct Lowering {
 
 void lower(Lowering& to, int group, const Contraction& contraction);
 void lower(Lowering& to, int group, const Expression& expression);
-void lower_pointwise(Lowering& to, int group);           // of Fusion::groups, of that kind
-void lower_products(Lowering& to, int group);            // likewise
-void lower_rows(Lowering& to, int group);                // likewise
-void lower_attention(Lowering& to, int group);           // likewise
-void lower_attention_backward(Lowering& to, int group);  // likewise
-void lower_loops(Lowering& to, int group);               // likewise
+// Each lowers one entry of FusionPlan::groups, which must be of the named kind.
+void lower_pointwise(Lowering& to, int group);
+void lower_products(Lowering& to, int group);
+void lower_rows(Lowering& to, int group);
+void lower_attention(Lowering& to, int group);
+void lower_attention_backward(Lowering& to, int group);
+void lower_loops(Lowering& to, int group);
 
-// Dimensions along which all of these statements can be cut into strips, outermost first: each has a part of every
-// tensor that they make, and nothing runs along it.
+// Returns the dimensions, outermost first, along which the statements can be split into row blocks: every result has
+// the dimension, and no function runs along it.
 std::vector<std::string> cut_dimensions(const Program& program, const std::vector<int>& statements);
 
-// A step that writes `to` from `from`, element by element: reorders, converts.
+// Returns a step that copies `from` to `to` element by element, with a change of order or dtype.
 Step copy_step(int group, const View& from, const View& to, std::string what);
 
-// 0, 1, 2, … along an axis, or the sequence of each place, in a buffer of its own. `place`: of kind index or sequence.
+// Returns a view of a new or existing buffer with 0, 1, 2, … along the axis of an index node, or with the sequence
+// number of each element for a sequence node.
 View counting(Lowering& to, const Node& place);
 
-// Where tensors and indices among nodes lie.
+// Returns the view of each node that is a tensor, an index or a sequence; nullopt for the others.
 std::vector<std::optional<View>> leaves(Lowering& to, const std::vector<Node>& nodes);
 
-// A chain's tensor over an index space.
+// Returns the strides of a view along the axes of an index space, 0 where the view lacks an axis.
 ops::ChainTensor chain_tensor(const View& view, const Shape& space);
 
-// Pointwise statements as the nodes of one: what one of them makes and another reads is a node, no tensor.
+// Several statements as one list of nodes: a result of one statement that another reads is a node instead of a tensor.
 struct Pointwise {
   std::vector<Node> nodes;
   struct Stored {
@@ -67,20 +69,19 @@ struct Pointwise {
   };
   std::vector<Stored> results;
 };
-// `stored`: tensors that are wanted in memory; a product's sums, too, are a tensor to the others and may be, or, with
-// `sums_along`, are nodes as any sum.
+// `stored` lists the tensors to write to memory. A product's result is a tensor node for the other statements; with
+// `sums_along` the product itself becomes nodes, like any other sum.
 Pointwise joined(const Program& program, const std::vector<int>& statements, const std::vector<int>& stored,
                  bool sums_along = false);
 
-// A node that is neither a leaf nor along dimensions, on the registers of its arguments.
+// Returns the chain step of a constant or call node; `register_of` maps argument nodes to registers.
 ops::ChainStep chain_step(const Node& node, const Bindings& sizes, const std::function<int(int)>& register_of);
 
-bool fits_device(const Pointwise& chain);  // within what the chains of a CUDA device hold
+bool fits_device(const Pointwise& chain);  // true if the chain is within the limits of CUDA chain kernels
 
-// Nodes `members` as a chain over `space`.
 struct ChainLeaves {
-  const std::vector<std::optional<View>>& views;  // where each node lies; nothing: it is computed
-  const std::vector<View>& first;                 // the chain's first tensors, whatever reads them
+  const std::vector<std::optional<View>>& views;  // view of each node; nullopt if the chain computes it
+  const std::vector<View>& first;                 // tensors that come first in the chain's list, in this order
   const Shape& space;
   const Bindings& dims;
 };
@@ -90,19 +91,19 @@ struct ChainResult {
 };
 struct LoweredChain {
   ops::ChainProgram program;
-  std::vector<int> buffers;  // of its tensors
+  std::vector<int> buffers;  // buffer of each of the chain's tensors
 };
+// Returns the nodes `members` as a chain over the index space of `inputs`.
 LoweredChain lower_chain(const std::vector<Node>& nodes, const std::vector<std::size_t>& members,
                          const std::vector<ChainResult>& results, const ChainLeaves& leaves);
 
-// Nodes with functions along one set of dimensions as a program over whole rows. Where there is none `fault` says why.
 struct RowLeaves {
-  const std::vector<std::optional<View>>& views;  // where each node lies; nothing: it is computed
+  const std::vector<std::optional<View>>& views;  // view of each node; nullopt if the kernel computes it
   const Bindings& sizes;
-  Target target = Target::cuda;           // whose limits count
-  std::vector<std::string> columns = {};  // where no function says them
+  Target target = Target::cuda;           // target whose limits apply
+  std::vector<std::string> columns = {};  // column dimensions, for nodes without a function along dimensions
 };
-// As if each tensor were a buffer of its own; its views and sizes are RowLeaves'.
+// Views and sizes for a trial lowering before buffers exist: each tensor counts as a buffer of its own.
 struct TriedLeaves {
   std::vector<std::optional<View>> views;
   Bindings sizes;
@@ -110,36 +111,37 @@ struct TriedLeaves {
 TriedLeaves tried_leaves(const Program& program, const std::vector<Shape>& shapes, const std::vector<Node>& nodes);
 struct LoweredRows {
   ops::RowProgram program;
-  std::vector<int> buffers;  // of its tensors
-  std::string fault;
+  std::vector<int> buffers;  // buffer of each of the program's tensors
+  std::string fault;         // reason why there is no such program; empty if there is one
 };
+// Lowers nodes whose functions all run along one set of dimensions to a kernel that holds full rows.
 LoweredRows lower_whole_rows(const std::vector<Node>& nodes, const std::vector<ChainResult>& results,
                              const RowLeaves& leaves);
-LoweredRows whole_rows(Lowering& to, int group);  // of Fusion::groups
+LoweredRows whole_rows(Lowering& to, int group);
+// Returns the largest extent that any of the shapes has along a dimension.
 std::int64_t longest(const std::vector<Shape>& shapes, const std::string& dim);
 
-// A sum across rows of what a norm leaves, however it is spelled (across.cc).
+// A sum across rows of normalised values (sum_across_rows.cc).
 struct FoundAcross {
-  std::vector<int> statements;  // sorted; the last one is the sum
+  std::vector<int> statements;  // sorted; the last statement is the sum
   ops::RowProblem problem;
-  int x = -1, dy = -1, y = -1;  // of Program::tensors
+  int x = -1, dy = -1, y = -1;  // indices into Program::tensors
 };
-// `statement`: a sum. Nothing: it is none of these, or the target has no kernel for it.
+// Returns nullopt if `statement` is not such a sum or the target has no kernel for it.
 std::optional<FoundAcross> find_across(const Program& program, const std::vector<Shape>& shapes, int statement,
                                        Target target);
 
-// The dimensions of a product.
+// Dimensions of a product by role.
 struct Groups {
   std::vector<std::string> batch, m, n, k;
 };
-// Of one product, or of two that share their left operand once both are turned so; nothing: they share none, or their
-// dimensions or dtypes differ. `statements`: contractions.
+// Returns the dimensions of one or two contractions; nullopt if two share no operand or differ in dimensions or dtypes.
 std::optional<Groups> product_groups(const Program& program, const std::vector<Shape>& shapes,
                                      const std::vector<int>& statements);
-// The one kernel that a group of one or two products becomes, with its layouts; the copies of operands that it may need
-// are left out. All must be as fuse.cc asks of a group. Every size(…) must be of a dimension of `shapes`.
+// Returns the fused kernel of a group of one or two products, without the copies of operands that it may need. The
+// group must satisfy the conditions of fuse.cc, and `shapes` must have every dimension of a size(…).
 ops::FusedMatmul fused_product(const Program& program, const std::vector<Shape>& shapes, const Group& group);
-// Strides along batch, m and n; nothing where one stride cannot say it.
+// Returns the strides along batch, m and n, or nullopt if one of them needs more than one stride.
 std::optional<std::array<std::int64_t, 3>> regrouped(const Shape& shape, const Groups& groups);
 
 }  // namespace ridge

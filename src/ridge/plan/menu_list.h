@@ -1,4 +1,4 @@
-// The CUDA product's menu as a list to look at: each config's name, tile and roles, and what nvcc made of it.
+// Lists the CUDA product kernels: name, tile, roles, registers and shared memory of each config.
 #pragma once
 
 #include <optional>
@@ -9,16 +9,16 @@
 namespace ridge {
 
 struct MenuEntry {
-  std::string name;                                             // "sm90_128x192x64_pingpong"; "_mk": A lies along m
-  int config = 0, m = 0, n = 0, k = 0, stages = 0, groups = 0;  // groups of 128 threads that multiply
+  std::string name;                                             // "sm90_128x192x64_pingpong"; "_mk" if A is m-major
+  int config = 0, m = 0, n = 0, k = 0, stages = 0, groups = 0;  // groups: consumer warpgroups
   std::string roles;                                            // "pingpong", "cooperative", "single", "swapped"
-  std::string layouts;                                          // "kk": A and B lie along k; "kn", "mk", "mn"
-  std::optional<int> registers, shared_bytes;                   // a thread at launch; a block; bf16, by the golden file
+  std::string layouts;                                          // majorness of A and B: "kk", "kn", "mk" or "mn"
+  std::optional<int> registers, shared_bytes;                   // per thread; per block; bf16, data/cubins_sm90.csv
 };
 
 enum class Listing { sass, ptx };
 
-// A config's kernel as text.
+// The disassembly or PTX of a kernel.
 struct KernelCode {
   MenuEntry entry;
   std::string dtype, kind;  // "bf16"; "sass", "ptx"
@@ -27,7 +27,7 @@ struct KernelCode {
 
 std::vector<MenuEntry> menu_list();
 
-// The text of data/cubins_sm90.csv at build time, which CI holds against what nvcc compiles.
+// Returns data/cubins_sm90.csv, embedded at build time. CI compares it with the output of nvcc.
 std::string_view compiled_menu();
 
 }  // namespace ridge

@@ -18,15 +18,14 @@ std::int64_t ticks(double seconds) {
   return static_cast<std::int64_t>(std::ceil(std::min(seconds / nanosecond, 1e15)));
 }
 
-// What the mapping needs of a tensor that the pass reads or writes. Stage 0 loads, stage i + 1 is the pass's statement
-// i, the last one stores.
+// The use of a tensor by the pass. Stage 0 loads, stage i + 1 computes statement i of the pass, the last stage stores.
 struct Held {
   std::int64_t bytes = 0;
-  bool rows = false, inner = false;  // has that dimension
+  bool rows = false, inner = false;  // true if the tensor has that dimension
   bool entering = false, leaving = false;
   bool used = false;
-  std::int64_t from = 0;   // the stage that makes it
-  std::int64_t first = 0;  // that reads it first and last; 0: nobody does
+  std::int64_t from = 0;   // stage that computes it; 0 for an input
+  std::int64_t first = 0;  // first and last stage that read it; 0 if none does
   std::int64_t last = 0;
   bool weight() const { return entering && !rows; }
 };
@@ -94,7 +93,7 @@ class PassMapper {
     return Done{};
   }
 
-  // What the program hands out, or another pass reads.
+  // Marks results that are outputs of the program or that another pass reads.
   void find_leaving() {
     std::vector<bool> here(set_.program.statements.size(), false);
     for (const int s : pass_.statements) here[static_cast<std::size_t>(s)] = true;
@@ -107,7 +106,7 @@ class PassMapper {
   }
 
   Status choose_tile() {
-    std::int64_t largest = 1;  // bytes of a row
+    std::int64_t largest = 1;  // largest bytes of a row of any tensor
     for (const Held& h : held_)
       if (h.used && h.rows) largest = std::max(largest, ceiling(h.bytes, out_.extent));
     while (2 * out_.tile * largest <= set_.fabric.pmu_bytes && 2 * out_.tile <= out_.extent) out_.tile *= 2;
@@ -120,10 +119,9 @@ class PassMapper {
     return Done{};
   }
 
-  // Which stages stand in an inner loop: runs of statements with the inner dimension, broken where one reads what
-  // another has summed over it.
+  // An inner loop: consecutive statements with the inner dimension, none of which reads another's sum over it.
   struct Loop {
-    std::int64_t first = 0, last = 0;  // stages
+    std::int64_t first = 0, last = 0;  // first and last stage
     std::int64_t size() const { return last - first + 1; }
   };
 
@@ -146,7 +144,7 @@ class PassMapper {
   bool goes_inside(std::int64_t stage) {
     return streams(set_.program, statement(stage), set_.inner) != Streams::no || is_online(stage);
   }
-  // A softmax over the inner dimension, read only by products that sum over it.
+  // True for a softmax over the inner dimension that is read only by products that sum over it.
   bool is_online(std::int64_t stage) {
     const auto* e = std::get_if<Expression>(&statement(stage).op);
     if (e == nullptr || e->nodes.back().kind != Node::Kind::along || e->nodes.back().function != Function::softmax)
@@ -180,8 +178,8 @@ class PassMapper {
 
   std::int64_t tile_bytes(const Held& h) const { return h.rows ? ceiling(h.bytes, out_.tiles) : h.bytes; }
 
-  // Stages and buffers; placed with the weights in the memory units, then, if that does not fit, without. Of one tile
-  // they are read when their stage wants them.
+  // Places stages and buffers with the weights in the memory units, or without if they do not fit. With one tile, a
+  // stage reads its weights when it runs.
   Status lay_out() {
     for (const Held& h : held_) {
       if (!h.used) continue;
@@ -219,7 +217,7 @@ class PassMapper {
     return stages;
   }
 
-  // A sum over an online softmax is multiplied by a new factor for every inner tile.
+  // Returns the operations that rescale a sum over an online softmax, once per inner tile.
   double rescaling(std::int64_t stage) {
     if (loop_of(stage) == nullptr) return 0;
     for (const int operand : operands(statement(stage)))
@@ -261,15 +259,15 @@ class PassMapper {
     }
     out_.placement = *std::move(placement);
     works_ = std::move(stages);
-    // A sum leaves when the last tile is through.
+    // Sums are stored after the last tile.
     for (const Held& h : held_)
       if (h.leaving && !h.rows)
         out_.placement.pipe.overhead += ticks(static_cast<double>(h.bytes) / set_.fabric.memory_bytes_per_second);
     return Done{};
   }
 
-  // The units that balance leaves over go to where they shorten the filling most, as long as one gains a thousandth of
-  // all the time: a pipe of few tiles is mostly filling. Then `stages` say how many each takes.
+  // Assigns the units that balancing left unused where they shorten the pipeline fill most, as long as one saves a
+  // thousandth of the total time: with few tiles the fill dominates. Sets the units of `stages`; returns true if any.
   bool shorten(const Placement& placed, std::vector<StageWork>& stages) const {
     constexpr double worth = 1e-3;
     const double rate = set_.fabric.pcu_flops_per_second;
@@ -300,13 +298,13 @@ class PassMapper {
     return any;
   }
 
-  // The same stages with loops within. Of an inner stage the tile's time is divided among the inner tiles.
+  // Returns the pipe with nested loops. The time of an inner stage is divided among the inner tiles.
   Metapipe nested() {
     Metapipe pipe;
     pipe.name = out_.placement.fabric;
     pipe.iterations = out_.tiles;
     pipe.overhead = out_.placement.pipe.overhead;
-    std::vector<std::int64_t> at(static_cast<std::size_t>(count()) + 2, 0);  // a stage's place in the outer loop
+    std::vector<std::int64_t> at(static_cast<std::size_t>(count()) + 2, 0);  // index in the outer loop
     for (std::int64_t s = 0; s <= last_stage(); ++s) {
       const Loop* loop = loop_of(s);
       if (loop != nullptr && s > loop->first) {
@@ -320,7 +318,7 @@ class PassMapper {
     for (const Held& h : held_) {
       if (!h.used) continue;
       if (stored_inside(h)) inner_stored += static_cast<double>(tile_bytes(h));
-      // What does not stay and has no inner dimension comes with the rows.
+      // Weights that are neither resident nor of the inner dimension are loaded with the rows.
       if (h.weight() && !read_inside(h) && !out_.weights_stay && loop_of(h.first) != nullptr)
         pipe.stages.front().memory_bytes += h.bytes;
       const std::int64_t to = h.leaving && !stored_inside(h) ? last_stage() : h.last;
@@ -329,7 +327,7 @@ class PassMapper {
                               asked_tiles(h)};
       if (buffer.producer < buffer.consumer) pipe.buffers.push_back(buffer);
     }
-    for (std::size_t s = 1; s < pipe.stages.size(); ++s)  // in the order of the text, whatever is handed on
+    for (std::size_t s = 1; s < pipe.stages.size(); ++s)  // keep program order even without data
       pipe.buffers.push_back({static_cast<std::int64_t>(s) - 1, static_cast<std::int64_t>(s), 0, 0});
     pipe.stages.back().memory_bytes -= std::llround(inner_stored);
     pipe.stages.back().memory_bytes = std::max<std::int64_t>(0, pipe.stages.back().memory_bytes);
@@ -391,7 +389,7 @@ class PassMapper {
 
   const PassSetting& set_;
   const Pass& pass_;
-  std::vector<Held> held_;  // of Program::tensors
+  std::vector<Held> held_;  // one for each of Program::tensors
   std::vector<Loop> loops_;
   std::vector<StageWork> works_;
   bool inner_used_ = false;

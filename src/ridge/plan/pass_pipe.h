@@ -1,5 +1,5 @@
-// One pass of a program as a pipe on a chip: which tensors stream, stay or are read again, how many rows a tile has, in
-// which loop each statement is, and what the clock says. Internal to as_metapipe.h.
+// Maps one pass of a program to a pipe on a chip: selects the tile size, the tensors that stream, stay or are read
+// again, and the loop of each statement, and simulates the result. Internal to metapipe_mapping.h.
 #pragma once
 
 #include <map>
@@ -10,14 +10,14 @@ namespace ridge {
 
 struct PassSetting {
   const Program& program;
-  const Bindings& dims;  // every dimension's value
+  const Bindings& dims;  // value of every dimension
   const Fabric& fabric;
   std::int64_t tile = 0;
   std::string inner;
   std::int64_t inner_tile = 0;
-  std::map<std::string, std::int64_t> par, buffer;  // by the result's name
+  std::map<std::string, std::int64_t> par, buffer;  // by name of the result
   Schedule schedule = Schedule::pipelined;
-  std::vector<double> flops;  // of each statement
+  std::vector<double> flops;  // operations of each statement
 };
 
 Result<MappedPass> pass_pipe(const PassSetting& setting, const Pass& pass);

@@ -9,7 +9,7 @@ bool has(const std::vector<Axis>& axes, const std::string& dim) {
   return std::any_of(axes.begin(), axes.end(), [&](const Axis& a) { return a.dim == dim; });
 }
 
-// The dimensions of a statement's index space, the result's first.
+// Returns the dimensions of a statement's index space, those of the result first.
 std::vector<std::string> dims_of(const Program& program, const Statement& statement) {
   std::vector<std::string> dims;
   const auto add = [&](const std::string& dim) {
@@ -21,10 +21,10 @@ std::vector<std::string> dims_of(const Program& program, const Statement& statem
   return dims;
 }
 
-// Of the statements `left`, those that cannot be in a pass along `dim` that ends with the last of them.
+// Returns which of the statements `left` cannot be in a pass along `dim` that ends with the last of them.
 std::vector<bool> earlier(const Program& program, const std::vector<int>& left, const std::string& dim) {
   std::vector<bool> early(left.size(), false), read(program.tensors.size(), false), needed = read;
-  for (std::size_t i = left.size(); i-- > 0;) {  // readers stand behind what they read
+  for (std::size_t i = left.size(); i-- > 0;) {  // readers follow what they read
     const Statement& statement = program.statements[static_cast<std::size_t>(left[i])];
     const auto result = static_cast<std::size_t>(statement.result());
     const Streams how = streams(program, statement, dim);
@@ -37,8 +37,8 @@ std::vector<bool> earlier(const Program& program, const std::vector<int>& left, 
   return early;
 }
 
-// How well a pass streams along a dimension: the fewer statements it leaves to passes before it the better, then the
-// more results have the dimension, then the longer it is.
+// Score of a dimension for a pass. Better, in this order: fewer statements left to earlier passes, more results with
+// the dimension, a larger size.
 struct Fit {
   std::ptrdiff_t leaves = 0, rows = 0;
   std::int64_t size = 1;
@@ -53,10 +53,10 @@ std::int64_t size_of(const std::string& dim, const Bindings& sizes) {
   return size == sizes.end() ? 1 : size->second;
 }
 
-// The pass that the last of `left` belongs to; takes its statements out.
+// Returns the pass of the last statement of `left` and removes its statements.
 Pass last_pass(const Program& program, const Bindings& sizes, std::vector<int>& left) {
   Pass pass;
-  std::vector<bool> best(left.size(), true);  // on its own, if nothing streams
+  std::vector<bool> best(left.size(), true);  // a single statement if nothing streams
   best.back() = false;
   bool found = false;
   Fit best_fit;

@@ -1,8 +1,8 @@
-// Cuts a program into passes: runs of statements that can share one pipe because one dimension runs through all of
-// them, so that tiles of it stream. A statement belongs if its result has that dimension, and needs no more of it than
-// the tile at hand; or if it sums the dimension and nothing in the pass reads the sum, which is whole only at the end.
+// Splits a program into passes: sets of statements that share one pipe because tiles of a common dimension stream
+// through all of them. A statement belongs if its result has that dimension and it needs only the current tile; or if
+// it sums over the dimension and nothing in the pass reads the sum, which is complete only at the end.
 //   s[S, T] = q * k; p[S, T] = softmax(s over T); o[S, E] = p * v      one pass along S
-//   with k[T, E] = c * wk in front                                     a pass along T, then one along S
+//   preceded by k[T, E] = c * wk                                       a pass along T, then one along S
 //   sigma[C, E] = d * e, d[R, C] and e[R, E]                           one pass along R: sigma is its sum
 #pragma once
 
@@ -14,16 +14,16 @@
 namespace ridge {
 
 struct Pass {
-  std::string rows;             // the dimension that streams; empty: none does, it is one tile
-  std::vector<int> statements;  // of the program, in order
+  std::string rows;             // dimension that streams; empty if everything is one tile
+  std::vector<int> statements;  // indices into Program::statements, in order
 };
 
-// Whether a statement goes through a pipe along `dim`, and how.
+// A statement streams along a dimension not at all, tile by tile, or as a sum over all tiles.
 enum class Streams { no, rows, sum };
 Streams streams(const Program& program, const Statement& statement, const std::string& dim);
 
-// In the order in which they run. Of a pass's possible dimensions the one that leaves fewest statements to passes
-// before it; among equals that which most results have, then the longest of `sizes`, then the result's own first.
+// Returns the passes in execution order. Each pass takes the dimension that leaves the fewest statements to earlier
+// passes; ties go to the dimension that most results have, then the longest in `sizes`, then the first of the result.
 std::vector<Pass> passes_of(const Program& program, const Bindings& sizes = {});
 
 }  // namespace ridge

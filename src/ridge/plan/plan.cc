@@ -20,7 +20,7 @@ Error refused(const Tensor& tensor, std::string_view expected) {
                      "`ridge explain` takes every dtype; to run, declare another one or pass --dtype");
 }
 
-// Of a product one of whose operands is block-scaled, which loops multiply.
+// Checks a product with a block-scaled operand, which CPU loops compute.
 std::optional<Error> unable_scaled(const Program& program, const Contraction& c, Target target) {
   for (const int i : {c.left, c.right, c.result}) {
     const Tensor& tensor = program.tensors[static_cast<std::size_t>(i)];
@@ -30,11 +30,11 @@ std::optional<Error> unable_scaled(const Program& program, const Contraction& c,
   return std::nullopt;
 }
 
-// On a CPU a contraction also takes int8 and gives it, or int32; all else is floats.
+// Checks the dtypes of a product: floats, and on a CPU also int8 with a float, int8 or int32 result.
 std::optional<Error> unable(const Program& program, const Contraction& c, Target target) {
   if (c.grouped && program.tensors[static_cast<std::size_t>(c.grouped->tensor)].dtype == DType::int8)
     return refused(program.tensors[static_cast<std::size_t>(c.grouped->tensor)],
-                   "f32, bf16 or f16 of an operand in groups");
+                   "f32, bf16 or f16 for a grouped operand");
   if (takes_scaled(program, c)) return unable_scaled(program, c, target);
   for (const int i : {c.left, c.right, c.result}) {
     const Tensor& tensor = program.tensors[static_cast<std::size_t>(i)];
@@ -46,7 +46,7 @@ std::optional<Error> unable(const Program& program, const Contraction& c, Target
   }
   return std::nullopt;
 }
-// Whether a tensor holds indices along this dimension that a topk chose.
+// True if the tensor is the result of a topk along this dimension.
 bool chosen_along(const Program& program, int tensor, const Axis& along) {
   return std::any_of(program.statements.begin(), program.statements.end(), [&](const Statement& statement) {
     const Routine* const routine = routine_of(statement);
@@ -54,7 +54,7 @@ bool chosen_along(const Program& program, int tensor, const Axis& along) {
   });
 }
 
-// The indices of a gather or a scatter are whole numbers, all else is floats.
+// Checks the dtypes of a routine: integers for indices, floats for all else.
 std::optional<Error> unable_routine(const Program& program, const Expression& p) {
   const Word word = p.routine->word;
   const bool indexed = word == Word::gather || word == Word::scatter || word == Word::routed;
@@ -65,7 +65,7 @@ std::optional<Error> unable_routine(const Program& program, const Expression& p)
     if (index && tensor.dtype != DType::int32 && tensor.dtype != DType::int8) return refused(tensor, "int32 or int8");
     if (index && tensor.role != Role::input && !chosen_along(program, in[i], p.routine->over.front()))
       return input_error(
-          fmt::format("cannot run with '{}' as indices: expected an input, found what the program writes", tensor.name),
+          fmt::format("cannot run with '{}' as indices: expected an input, found a computed tensor", tensor.name),
           "`ridge explain` counts it; to run, give the indices as an input");
     if (!index && !is_float(tensor.dtype)) return refused(tensor, "f32, bf16 or f16");
   }
@@ -84,7 +84,7 @@ bool is_index(const Program& program, int tensor) {
     return routine_of(statement) && std::find(in.begin(), in.end(), tensor) != in.end();
   });
 }
-// An input of whole numbers that expressions read as numbers, such as the lengths of sequences.
+// True for an int32 input that expressions read as values, such as the lengths of sequences.
 bool is_counted(const Program& program, int tensor) {
   const Tensor& x = program.tensors[static_cast<std::size_t>(tensor)];
   return x.dtype == DType::int32 && x.role == Role::input && !is_index(program, tensor);
@@ -103,7 +103,7 @@ std::optional<Error> unable(const Program& program, const Expression& p, Target)
   return check(p.result);
 }
 
-// The first dimension of the program that has no value.
+// Returns an error for the first dimension without a value.
 std::optional<Error> unbound(const Program& program, const Bindings& dims) {
   for (const Dimension& dim : program.dims) {
     if (dims.contains(dim.name)) continue;
@@ -113,7 +113,7 @@ std::optional<Error> unbound(const Program& program, const Bindings& dims) {
   return std::nullopt;
 }
 
-// f32 counts to 2^24 without a gap.
+// Returns an error if index(T) is not exact in f32, whose integers are contiguous up to 2^24.
 std::optional<Error> uncountable(const Program& program, const Bindings& dims) {
   for (const Statement& statement : program.statements)
     if (const auto* expression = std::get_if<Expression>(&statement.op))
@@ -125,7 +125,7 @@ std::optional<Error> uncountable(const Program& program, const Bindings& dims) {
   return std::nullopt;
 }
 
-// All words that stand alone are part of a kernel of attention.
+// True if every routine statement is part of an attention kernel.
 bool gathers_in_attention(const Program& program, const Fusion& fusion) {
   return std::all_of(fusion.groups.begin(), fusion.groups.end(), [&](const Group& group) {
     return group.kind == Group::Kind::attention ||
@@ -134,8 +134,7 @@ bool gathers_in_attention(const Program& program, const Fusion& fusion) {
   });
 }
 
-// Kernels of expressions take floats: whole numbers are converted before the first that reads them. Attention takes
-// them as they are.
+// Adds a conversion to f32 before the first expression kernel that reads an integer input. Attention reads integers.
 void convert_counted(Lowering& to, int index) {
   const Group& group = to.plan.fusion.groups[static_cast<std::size_t>(index)];
   if (group.kind == Group::Kind::attention) return;
@@ -146,7 +145,7 @@ void convert_counted(Lowering& to, int index) {
       const std::int64_t count = elements(view.shape);
       Step step;
       step.group = index;
-      step.kernel = ops::RunningLoops{DType::int32, DType::f32, {{count, 1, 0, 1}}, {}};  // sums of one number each
+      step.kernel = ops::RunningLoops{DType::int32, DType::f32, {{count, 1, 0, 1}}, {}};  // sums of one element each
       step.copy = fmt::format("{} to f32", to.tensor_name(t));
       const int converted = to.add_buffer(DType::f32, count);
       step.buffers = {view.buffer, converted};
@@ -156,16 +155,16 @@ void convert_counted(Lowering& to, int index) {
     }
 }
 
-// A device runs what is routed as a grouped product or not at all.
+// Returns an error for a routed product that could not become a grouped product: a device has no other kernel for it.
 std::optional<Error> refuse_routed_loops(const Program& program, const Plan& plan) {
   for (const Step& step : plan.steps) {
     if (!std::holds_alternative<ops::RoutedLoops>(step.kernel)) continue;
     const int statement = plan.fusion.groups[static_cast<std::size_t>(step.group)].statements.front();
     return input_error(
         fmt::format(
-            "cannot run '{}' on a device: expected the dimensions of its indices first in the result and, all or "
-            "all but the last, in what is routed; and weights of its dtype, a matrix for each expert that is "
-            "contiguous along what is summed or along the result",
+            "cannot run '{}' on a device: expected the dimensions of the indices first in the result and (all, or all "
+            "but the last) first in the routed tensor; and weights of the same dtype, with a matrix for each expert "
+            "that is contiguous along the summed dimensions or along those of the result",
             program.statements[static_cast<std::size_t>(statement)].text),
         "write u[N, 2, F] = routed(x, w, i over E) with x[N, D], w[E, F, D] and i[N, 2]; `ridge run --on cpu` takes "
         "any "
@@ -196,7 +195,7 @@ int Lowering::add_buffer(DType dtype, std::int64_t elements) {
 
 std::vector<float> counts_of(const Buffer& buffer) {
   std::vector<float> out(static_cast<std::size_t>(buffer.elements));
-  if (buffer.dtype == DType::int32) {  // as the bits of what takes as much room
+  if (buffer.dtype == DType::int32) {  // returned as the bits of floats
     std::int32_t start = 0;
     for (std::size_t i = 0; i < out.size(); ++i) {
       std::memcpy(&out[i], &start, sizeof start);

@@ -1,5 +1,5 @@
-// The planner takes whatever the model says is soonest: over the groups of data/planner_groups.txt every way to share
-// kernels is enumerated here, without the planner's own search, and none may be predicted to be faster.
+// The planner chooses the plan with the shortest predicted time: for the groups of data/planner_groups.txt this test
+// enumerates every way to share kernels, without the planner's search, and none may be predicted to be faster.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace ridge {
 namespace {
 
-// Programs that are parted by empty lines.
+// Returns the programs of a text, which empty lines separate.
 std::vector<std::string> groups() {
   const std::string text = *read_file(std::string(RIDGE_SOURCE_DIR) + "/data/planner_groups.txt") + "\n";
   std::vector<std::string> out;
@@ -33,7 +33,7 @@ std::vector<int> products_of(const Program& program) {
   return out;
 }
 
-// Every subset of products apart; products that end in nothing; a kernel for each statement.
+// Options for every subset of products unfused; for products without epilogues; and for one kernel per statement.
 std::vector<FuseOptions> all_ways(const Program& program) {
   std::vector<FuseOptions> out{{.target = Target::cuda, .fuse = false}, {.target = Target::cuda, .epilogues = false}};
   const std::vector<int> products = products_of(program);
@@ -71,10 +71,10 @@ TEST(PlannerGroups, TheSoonestOfAllWaysIsTaken) {
     apart += chosen->kernels.size() > 1;
     if (chosen->kernels.size() != 1) continue;
     const OpPlan& op = chosen->kernels.front();
-    for (const Candidate& other : op.candidates)  // of tiles and pieces of k
+    for (const Candidate& other : op.candidates)  // other tiles and K splits
       EXPECT_LE(op.predicted_s.expected, other.predicted_s * (1 + 1e-9)) << text;
   }
-  // Both are chosen, so that a planner which always does the same is seen.
+  // Both outcomes must occur, so that a planner that always chooses the same fails.
   EXPECT_GT(apart, 5);
   EXPECT_LT(apart, 55);
 }

@@ -1,6 +1,5 @@
-// Pointwise statements as one chain: each tensor loaded once a use, every value in a register until its last use.
-// y = (u + bu) * gelu(g + bg) needs three registers. A product without a sum multiplies element by element, and is one
-// of them.
+// Lowers pointwise statements to one chain that loads each tensor once per use and keeps every value in a register
+// until its last use: y = (u + bu) * gelu(g + bg) needs three registers. A product without a sum is pointwise, too.
 #include <algorithm>
 #include <map>
 
@@ -14,17 +13,17 @@ using ops::ChainOp;
 using ops::ChainProgram;
 using ops::ChainStep;
 
-// What chains of a CUDA device hold (ops/chain/cuda.cu).
+// Limits of CUDA chain kernels (ops/chain/cuda.cu).
 constexpr std::size_t most_steps = 96, most_tensors = 20;
 constexpr int most_registers = 24;
 
-// Chains know two comparisons of order; the others are these with their operands exchanged.
+// Chains have only `less` and `less_equal`; the other two comparisons swap the operands.
 ChainOp chain_op(Function function) {
   if (function == Function::greater) return ChainOp::less;
   return function == Function::greater_equal ? ChainOp::less_equal : function;
 }
 
-// Hands out registers; one is free again after the last node that reads it.
+// Allocates registers; a register is free again after the last node that reads it.
 class Registers {
  public:
   Registers(const std::vector<Node>& nodes, const std::vector<std::size_t>& members)
@@ -47,7 +46,7 @@ class Registers {
     for (const int argument : node.arguments)
       if (last_use_[static_cast<std::size_t>(argument)] == at) busy_[static_cast<std::size_t>(of(argument))] = false;
   }
-  void release_unread(std::size_t node) {  // a result that no other node reads
+  void release_unread(std::size_t node) {  // frees a stored result that no node reads
     if (last_use_[node] == last_use_.size()) busy_[static_cast<std::size_t>(of(static_cast<int>(node)))] = false;
   }
   int count() const { return count_; }
@@ -111,7 +110,7 @@ class ChainLowering {
   LoweredChain out_;
 };
 
-// Node after node of one statement behind those of the others.
+// Appends the nodes of statements to one list.
 class Joiner {
  public:
   explicit Joiner(const std::vector<int>& stored) : stored_(stored) {}
@@ -120,7 +119,7 @@ class Joiner {
     if (is_stored(tensor)) keep(leaf({.kind = Node::Kind::tensor, .tensor = tensor}), tensor);
   }
   void add(const Expression& e) {
-    std::vector<int> place;  // of its nodes among all
+    std::vector<int> place;  // index of each of its nodes in the full list
     for (Node node : e.nodes) {
       const auto made = node.kind == Node::Kind::tensor ? made_.find(node.tensor) : made_.end();
       if (made != made_.end()) {
@@ -144,7 +143,7 @@ class Joiner {
   void keep(int node, int tensor) { out_.results.push_back({static_cast<std::size_t>(node), tensor}); }
 
   const std::vector<int>& stored_;
-  std::map<int, int> made_;  // tensor -> node
+  std::map<int, int> made_;  // node that computes each tensor
   Pointwise out_;
 };
 
@@ -187,7 +186,7 @@ bool fits_device(const Pointwise& chain) {
   for (const Node& node : chain.nodes) {
     views.emplace_back();
     if (node.kind == Node::Kind::tensor) views.back() = View{node.tensor};
-    if (is_place(node)) views.back() = View{-static_cast<int>(views.size())};  // a buffer of its own
+    if (is_place(node)) views.back() = View{-static_cast<int>(views.size())};  // a distinct buffer
   }
   std::vector<ChainResult> results;
   for (const Pointwise::Stored& stored : chain.results) results.push_back({stored.node, {stored.tensor}});

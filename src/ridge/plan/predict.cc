@@ -47,7 +47,7 @@ void add_kernel(OpPlan& op, ops::Forecast kernel) {
   }
 }
 
-// What the first buffers of a step hold: a tensor, or a copy of one.
+// Returns the names of the tensors in a step's first two buffers, or "a copy".
 std::vector<std::string> operand_names(const Program& program, const Step& step) {
   std::vector<std::string> out;
   for (std::size_t i = 0; i < std::min<std::size_t>(2, step.buffers.size()); ++i) {
@@ -70,7 +70,7 @@ std::string text_of(const Lowered& x, int group) {
   return out;
 }
 
-// Each buffer of a step once.
+// Returns the bytes of all buffers of a step.
 std::int64_t buffer_bytes(const Plan& plan, const Step& step) {
   std::int64_t bytes = 0;
   for (const int buffer : step.buffers)
@@ -78,7 +78,7 @@ std::int64_t buffer_bytes(const Plan& plan, const Step& step) {
   return bytes;
 }
 
-// By a form that was fitted to a library on this machine: whether there is one.
+// Adds a step by a form that was fitted to a library on this machine. Returns false if there is none.
 Result<bool> add_fitted(OpPlan& op, const Lowered& x, const Step& step) {
   const std::int64_t bytes = buffer_bytes(x.plan, step);
   const auto kernel = library_kernel(step, bytes);
@@ -94,7 +94,7 @@ Result<bool> add_fitted(OpPlan& op, const Lowered& x, const Step& step) {
   return true;
 }
 
-// Whose tile is not known, so that what it moves is what it has to. False: the library has no such kernel here.
+// Adds a library kernel. Its tile is unknown, so the bytes are the minimum. Returns false if there is no such kernel.
 Result<bool> add_of_library(OpPlan& op, const Lowered& x, const Step& step, std::string& remark) {
   const auto* const product = std::get_if<ops::MatmulProblem>(&step.kernel);
   if (product == nullptr) return add_fitted(op, x, step);
@@ -108,7 +108,7 @@ Result<bool> add_of_library(OpPlan& op, const Lowered& x, const Step& step, std:
   op.plan = {.kernel = "cublaslt"};
   if (!library->is_measured)
     remark = fmt::format(
-        "nobody calibrated the library on {}: its numbers are an H200's, as shares of the peaks, so the "
+        "the library is not calibrated on {}: its parameters are an H200's, scaled by the peaks, so the "
         "interval is wider",
         machine.name);
   return true;
@@ -118,7 +118,7 @@ Status add_on_device(PlannedProgram& out, const Lowered& x, const PlanRequest& r
   const auto device = device_numbers(x.explanation.machine);
   if (!device) return device.error();
   out.remark = remark(x.explanation.machine, *device);
-  std::vector<double> led_s(out.kernels.size());  // what the kernel with candidates takes of each operation
+  std::vector<double> led_s(out.kernels.size());  // time of each operation's main kernel, which has candidates
   for (const Step& step : x.plan.steps) {
     OpPlan& op = out.kernels[static_cast<std::size_t>(step.group)];
     if (!step.copy.empty()) op.copies.push_back(step.copy);
@@ -135,13 +135,13 @@ Status add_on_device(PlannedProgram& out, const Lowered& x, const PlanRequest& r
     if (kernel->leads) led_s[static_cast<std::size_t>(step.group)] = kernel->spread.middle * kernel->seconds;
     add_kernel(op, *std::move(kernel));
   }
-  for (std::size_t i = 0; i < out.kernels.size(); ++i)  // the other steps stand beside each candidate, too
+  for (std::size_t i = 0; i < out.kernels.size(); ++i)  // candidates include the other steps
     for (ops::Candidate& candidate : out.kernels[i].candidates)
       candidate.predicted_s += out.kernels[i].predicted_s.expected - led_s[i];
   return Done{};
 }
 
-// What a kernel computes takes so long on its own.
+// Returns the compute time of a kernel in seconds.
 double computing_s(const ops::CpuForecast& kernel, const Machine& machine) {
   const Peak* peak = kernel.pairs ? machine.peak(Unit::matrix, DType::bf16) : nullptr;
   if (peak == nullptr) peak = machine.peak(Unit::vector, DType::f32);
@@ -158,7 +158,7 @@ void add_cpu_kernel(OpPlan& op, const ops::CpuForecast& kernel, const Plan& plan
   op.plan.kernel += step.copy.empty() ? kernel.kernel : "copy";
 }
 
-// By the rates that the machine sustains, where they were measured.
+// Returns the time at sustained rates where these were measured, else at the peaks.
 double sustained_s(const Lowered& x, const Group& group, const Prediction& whole) {
   double math = 0;
   for (const int s : all_statements(group)) {
@@ -171,7 +171,7 @@ double sustained_s(const Lowered& x, const Group& group, const Prediction& whole
   return std::max(math, whole.time_memory_s.value_or(0) * slower);
 }
 
-// By a run on this machine, where there was one.
+// Replaces the prediction by the calibrated one if the machine was calibrated.
 void add_calibrated(OpPlan& op, const Machine& machine) {
   const auto known = form_time(machine, ops::cpu_form(), op.cpu_sizes);
   if (!known) return;
@@ -221,7 +221,7 @@ void lose(OpPlan& op, std::string_view cause, double seconds) {
     op.lost.push_back({std::string(cause), seconds});
 }
 
-// What each step of a device's kernels loses by itself.
+// Adds the overheads that each step has on a device.
 void lose_steps(PlannedProgram& out, const Lowered& x, Library library) {
   const auto device = device_numbers(x.explanation.machine);
   if (!device) return;
@@ -235,7 +235,7 @@ void lose_steps(PlannedProgram& out, const Lowered& x, Library library) {
   }
 }
 
-// The roof of each kernel; what memory gives less than its peak, where it binds; what remains is unknown.
+// Sets each kernel's roofline bound and overheads: memory below its peak where memory limits, the rest unknown.
 Status add_losses(PlannedProgram& out, const Lowered& x, Library library) {
   std::vector<std::vector<int>> groups;
   for (const Group& group : x.plan.fusion.groups) groups.push_back(all_statements(group));

@@ -1,6 +1,6 @@
-// What would run, how long it would take, and what it was chosen over. On a Hopper device by what each kernel answers
-// (ops/*/model.h), without a device. On this CPU from the roofs, between them overlapping perfectly and not at all, and
-// a pointwise chain from what its functions take as well.
+// Predicts which kernels run a program, their times, and the candidates that were not chosen. For a Hopper GPU each
+// kernel's model answers (ops/*/model.h); no GPU is needed. For this CPU the roofline gives bounds with perfect overlap
+// and without overlap; for pointwise chains the cost of the functions counts, too.
 #pragma once
 
 #include <optional>
@@ -18,49 +18,48 @@ enum class Library { ridge, cublaslt };
 std::string_view name(Library library);
 
 struct Interval {
-  double low = 0, expected = 0, high = 0;  // s; on a device nine of ten measured times lay between low and high
+  double low = 0, expected = 0, high = 0;  // seconds; on a device 90 % of measurements were within
 };
 
 using ops::Candidate, ops::PlanFacts, ops::TilePlan;
 
 struct Lost {
-  std::string cause;   // "last wave"; the last one is "unknown"
-  double seconds = 0;  // below 0: faster than the others say
+  std::string cause;   // such as "last wave"; the last cause is "unknown"
+  double seconds = 0;  // negative if the kernel is faster than the known causes predict
 };
 
-struct OpPlan {  // of a kernel, or of the few that a statement takes
+// Prediction for one fused group: one kernel, or the few that a statement needs.
+struct OpPlan {
   Interval predicted_s = {};
   TilePlan plan = {};
-  // Bytes that the plan's kernels ask of the L2, or of memory where there is no reuse; and what remains for memory
-  // behind the L2, or behind a CPU's caches.
+  // Bytes that the kernels request from the L2 (without reuse: memory), and bytes that miss the L2 or a CPU's caches.
   std::int64_t traffic_bytes = 0, memory_bytes = 0;
-  std::vector<Candidate> candidates = {};  // the next best, best first
-  std::vector<std::string> copies = {};    // operands reordered or converted first, included in the time
-  std::optional<PlanFacts> facts = {};     // of a product: why it takes what it takes
-  std::vector<std::string> operands = {};  // what PlanFacts calls 0 and 1
-  std::vector<double> cpu_sizes = {};      // on this CPU: by what its time is predicted (ops::cpu_form())
-  // Where it was asked for: the least that the roofs allow, and what is lost to each cause; together they are what is
-  // predicted.
+  std::vector<Candidate> candidates = {};  // alternatives, best first
+  std::vector<std::string> copies = {};    // operands that are reordered or converted first; the time includes it
+  std::optional<PlanFacts> facts = {};     // properties of a product that explain its time
+  std::vector<std::string> operands = {};  // names of operands 0 and 1 of `properties`
+  std::vector<double> cpu_sizes = {};      // inputs of ops::cpu_form(), on this CPU
+  // If requested: the roofline bound and the overhead of each cause, which add up to the predicted time.
   double roof_s = 0;
   std::vector<Lost> lost = {};
 };
 
 struct PlanRequest {
   Library library = Library::ridge;
-  bool fuse = true;   // false: one kernel a statement
-  bool why = false;   // with OpPlan::lost
-  bool bytes = true;  // false: without those of a device's kernels, which take longer to count than all the rest
+  bool fuse = true;   // false gives each statement its own kernel
+  bool why = false;   // true to fill OpPlan::overheads
+  bool bytes = true;  // false to skip the bytes of device kernels, whose counting dominates the time of a prediction
 };
 struct PlannedProgram {
   Fusion fusion;
-  std::vector<OpPlan> kernels;  // of Fusion::groups
-  std::vector<int> results;     // of each statement: the tensor that it makes
-  Interval predicted_s;         // the sum over them
-  std::string remark;           // what a reader must know of the machine's numbers; empty: nothing
+  std::vector<OpPlan> kernels;  // one for each of FusionPlan::groups
+  std::vector<int> results;     // result tensor of each statement
+  Interval predicted_s;         // sum over the kernels
+  std::string remark;           // caveat about the machine's parameters, or empty
 };
 
-// `explanation` is of the same program. Errors: a machine that is neither a Hopper nor this CPU, a dimension without a
-// value, a dtype that no kernel takes.
+// Returns the prediction. `explanation` must belong to `program`. Errors: a machine that is neither a Hopper nor this
+// CPU, a dimension without a value, a dtype that no kernel takes.
 Result<PlannedProgram> predict(const Program& program, const Explanation& explanation, const PlanRequest& request = {});
 
 }  // namespace ridge

@@ -54,8 +54,8 @@ TEST(Predict, NoCandidateIsSoonerAndOneOfTheWinnersConfigSaysWhatDiffers) {
       if (candidate.plan.kernel != op.plan.kernel || candidate.plan.split != op.plan.split) continue;
       ++alike;
       EXPECT_TRUE(candidate.why == "copies an operand first" || candidate.why == "copies no operand" ||
-                  candidate.why == "the pieces of k wait for each other" ||
-                  candidate.why == "the last piece of k adds all")
+                  candidate.why == "the splits of k wait for each other" ||
+                  candidate.why == "the last split of k adds all partial sums")
           << candidate.why;
     }
   }
@@ -65,11 +65,12 @@ TEST(Predict, NoCandidateIsSoonerAndOneOfTheWinnersConfigSaysWhatDiffers) {
 TEST(Predict, SaysHowTheWinnerCutsK) {
   const OpPlan op = plans(product, {{"B", 512}, {"D", 17840}, {"F", 224}})->at(0);
   ASSERT_GT(*op.plan.split, 1);
-  EXPECT_TRUE((op.plan.split_text.word == "split_k" && op.plan.split_text.meaning == "the last piece of k adds all") ||
+  EXPECT_TRUE((op.plan.split_text.word == "split_k" &&
+               op.plan.split_text.meaning == "the last split of k adds all partial sums") ||
               (op.plan.split_text.word == "cooperative_split_k" &&
-               op.plan.split_text.meaning == "the pieces of k wait for each other") ||
+               op.plan.split_text.meaning == "the splits of k wait for each other") ||
               (op.plan.split_text.word == "cluster_split_k" &&
-               op.plan.split_text.meaning == "the pieces of k are a cluster's blocks"))
+               op.plan.split_text.meaning == "the splits of k are the blocks of a cluster"))
       << op.plan.split_text.word;
 }
 
@@ -85,7 +86,7 @@ TEST(Predict, MovesAtLeastTheMinimumAndWhatTheTilesAsk) {
   const std::int64_t least = 3 * 4096 * 4096 * 2;
   EXPECT_GE(op.memory_bytes, least);
   const std::int64_t m = *op.plan.tile_m, n = *op.plan.tile_n, rows = (4096 + m - 1) / m, cols = (4096 + n - 1) / n;
-  // Each tile row reads all of B, each tile column all of A; the edges only what there is.
+  // Each row of tiles reads all of B, each column of tiles all of A; edge tiles read only valid elements.
   EXPECT_EQ(op.traffic_bytes, std::int64_t{2} * 4096 * 4096 * (rows + cols + 1));
 }
 
@@ -105,7 +106,7 @@ TEST(Predict, PlansChainsCopiesAndPlainProducts) {
   EXPECT_EQ(found->at(1).traffic_bytes, 2 * 64 * 64 * 4);
 }
 
-// What the sums end in is read on top of what the product alone moves; a broadcast row once for each tile.
+// Operands of the epilogue are read in addition to the product's own traffic, a broadcast row once for each tile.
 TEST(Predict, PlansAProductWithItsEpilogue) {
   const std::string inputs = "x: f32[B, D]  w: f32[F, D]  b: f32[F]  r: f32[B, F]\n";
   const Bindings dims{{"B", 4096}, {"D", 1024}, {"F", 2048}};
@@ -121,7 +122,7 @@ TEST(Predict, PlansAProductWithItsEpilogue) {
   EXPECT_EQ(plans(inputs + "h[B, F] = x * w\ny: f32[B, F] = gelu(h + b) + r", dims, Library::cublaslt)->size(), 2u);
 }
 
-// Attention and what streams, by the forms whose numbers the machine's file holds.
+// Attention and streaming kernels, by the forms whose parameters are in the machine's file.
 TEST(Predict, TakesAFittedLibraryWhereThereIsOne) {
   const std::string text =
       "q: bf16[B, H, S, D]  k: bf16[B, H, T, D]  v: bf16[B, H, T, D]\ns[B, H, S, T] = q * k\n"
@@ -179,7 +180,7 @@ TEST(Predict, PlansAGatedLayerAsOneKernel) {
   EXPECT_EQ(op.plan.kernel.substr(0, 11), "sm90_gated_");
   const std::int64_t rows = (n + *op.plan.tile_m - 1) / *op.plan.tile_m;
   const std::int64_t cols = (2 * f + *op.plan.tile_n - 1) / *op.plan.tile_n;
-  // Each tile column reads x, each tile row both weights and biases; half of what the products make is stored.
+  // Each column of tiles reads x, each row of tiles both weights and biases; half of the products' results is stored.
   EXPECT_EQ(op.traffic_bytes, 2 * (n * d * cols + 2 * f * d * rows + n * f + 2 * f * rows));
   EXPECT_GE(op.memory_bytes, 2 * (n * d + 2 * f * d + n * f + 2 * f));
   EXPECT_LT(op.memory_bytes, op.traffic_bytes);
@@ -195,13 +196,13 @@ TEST(Predict, PlansAGatedLayerAsOneKernel) {
 TEST(Predict, RefusesOtherMachinesAndOpenDimensions) {
   EXPECT_EQ(
       plans(product, large, Library::ridge, "tpu_v5e").error().text(),
-      "plans are made for Hopper's kernels and this CPU's; expected --on h100, h200, cuda or cpu, found 'tpu_v5e'\n"
+      "plans need a Hopper GPU or this CPU; expected --on h100, h200, cuda or cpu, found 'tpu_v5e'\n"
       "  hint: ridge explain PROGRAM --on h200 --plan\n");
   EXPECT_EQ(plans(product, {{"B", 2}}).error().text(),
             "dimension 'D' has no value; expected one to run the program\n  hint: -d D=64\n");
 }
 
-// A Hopper that the catalog lacks, and that nobody timed.
+// A Hopper that is not in the catalog and has no measured plans.
 constexpr const char* an_h20 = R"(
 name = "h20"
 kernels = "sm90"
@@ -227,7 +228,7 @@ Result<PlannedProgram> plans_on(const Machine& machine, const Bindings& dims) {
 }
 
 TEST(Predict, PlansEachHopperAsItself) {
-  // 4 waves of 132 in tiles of 128 x 256, 4.6 of 114: what fits one device does not fit the other.
+  // 4 waves of 132 in tiles of 128 x 256, 4.6 of 114: the best tile of one device is not that of the other.
   const Bindings dims{{"B", 8448}, {"D", 4096}, {"F", 2048}};
   std::map<std::string, PlannedProgram> planned;
   for (const char* name : {"h200", "h100", "h100_pcie"}) {
@@ -245,7 +246,7 @@ TEST(Predict, PlansEachHopperAsItself) {
   EXPECT_GT(pcie.predicted_s.expected, h200.predicted_s.expected);
   EXPECT_NE(h100.predicted_s.expected, h200.predicted_s.expected);
   EXPECT_TRUE(h200.remark.empty()) << h200.remark;
-  // A product that memory bounds takes as much longer as its memory is slower.
+  // A memory-bound product takes longer by the ratio of the bandwidths.
   const Bindings thin{{"B", 16}, {"D", 16384}, {"F", 16384}};
   const auto of = [&](const char* name) { return plans_on(*find_machine(name), thin)->predicted_s.expected; };
   EXPECT_NEAR(of("h100") / of("h200"), 4.8 / 3.35, 0.2);
@@ -259,7 +260,7 @@ TEST(Predict, SaysWhereNobodyTimedPlansAndIsLessCertain) {
   const auto there = plans_on(*machine, dims), timed = plans_on(*find_machine("h200"), dims);
   ASSERT_TRUE(there) << there.error().text();
   EXPECT_EQ(there->remark,
-            "nobody timed plans on h20: its clocks and bandwidths are taken as shares of its peaks, so the interval is "
+            "no plans were timed on h20: its clocks and bandwidths are estimated from its peaks, so the interval is "
             "wider");
   EXPECT_LE(there->kernels[0].plan.waves, 2);
   const auto width = [](const PlannedProgram& p) { return p.predicted_s.high / p.predicted_s.low; };
@@ -273,7 +274,7 @@ TEST(Predict, NamesWhatAMachineFileLacks) {
   ASSERT_TRUE(machine) << machine.error().text();
   EXPECT_EQ(plans_on(*machine, large).error().text(),
             "cannot plan for h20: no clock on record\n"
-            "  hint: its machine file wants numbers.cores, numbers.clock_hz and memory.l2.capacity\n");
+            "  hint: its machine file needs numbers.cores, numbers.clock_hz and memory.l2.capacity\n");
 }
 
 TEST(MenuList, HasEveryRowWithANameOfItsOwnAndWhatItWasCompiledTo) {

@@ -1,6 +1,6 @@
-// Statements that run along dimensions, with their neighbours: all of them over a strip of rows, then over the next.
-// What they leave for each other is scratch of a strip's size, in f32. One strip is lowered like a whole program whose
-// dimensions are shorter and whose tensors lie as they lie.
+// Lowers statements that run along dimensions, with adjacent ones, block by block: all statements over one row block,
+// then over the next. Intermediates are f32 scratch of the size of a block. A block is lowered like a program with
+// shorter dimensions and the strides of the full tensors.
 #include <algorithm>
 
 #include "ridge/ops/rows/program.h"
@@ -10,8 +10,8 @@
 namespace ridge {
 namespace {
 
-constexpr std::int64_t strip_bytes = 384 << 10;  // of all that a strip touches: half of an L2
-constexpr std::int64_t least_strips = 16;        // for the threads to share
+constexpr std::int64_t strip_bytes = 384 << 10;  // limit on the bytes that a row block touches; half of an L2
+constexpr std::int64_t least_strips = 16;        // smallest number of row blocks, so that all threads have work
 
 bool names(const std::vector<Axis>& axes, const std::string& dim) {
   return std::any_of(axes.begin(), axes.end(), [&](const Axis& axis) { return axis.dim == dim; });
@@ -37,7 +37,7 @@ class Strip {
     }
   }
 
-  // Nothing: one step does it all, whole.
+  // Returns nullopt if a single step computes all statements.
   std::optional<Step> lower(int group) {
     const Lowering one = lowered(out_.parts);
     if (one.plan.steps.size() == 1) return std::nullopt;
@@ -68,7 +68,7 @@ class Strip {
           axis.extent = parts[static_cast<std::size_t>(dim - cut_.begin())];
       const bool inside =
           std::find(group_.inside.begin(), group_.inside.end(), static_cast<int>(t)) != group_.inside.end();
-      if (inside) {  // scratch
+      if (inside) {  // an intermediate in scratch memory
         std::vector<std::string> order;
         for (const SizedAxis& axis : view.shape)
           if (!axis.dim.empty()) order.push_back(axis.dim);
@@ -85,7 +85,7 @@ class Strip {
     return part;
   }
 
-  // From the innermost dimension outwards, as much as fits.
+  // Chooses the extents of a block, from the innermost dimension outwards.
   void choose_parts(const Lowering& one) {
     std::vector<bool> used(one.plan.buffers.size());
     for (const Step& step : one.plan.steps)
@@ -102,7 +102,7 @@ class Strip {
     }
   }
 
-  // Each buffer of the strip's own lowering: a tensor's, scratch, or a counted axis, which lies in memory whole.
+  // Adds an operand for each buffer of the block's lowering: a tensor, scratch, or an index buffer of the full axis.
   void add_operands(const Lowering& part) {
     for (std::size_t b = 0; b < part.plan.buffers.size(); ++b) {
       const Buffer& buffer = part.plan.buffers[b];
@@ -128,7 +128,7 @@ class Strip {
     drop_unused(part);
   }
 
-  // The program's other tensors.
+  // Removes the tensors that no step of the block uses.
   void drop_unused(const Lowering& part) {
     std::vector<bool> used(out_.operands.size());
     for (const Step& step : part.plan.steps)
@@ -182,7 +182,7 @@ std::vector<std::string> cut_dimensions(const Program& program, const std::vecto
 
 namespace {
 
-// What a program over rows comes to, if that is a function of rows or the gradient of one.
+// Returns the row program as one known row function or its gradient, or nullopt if it is none.
 std::optional<Step> known_step(const LoweredRows& rows, int group, const Fusion& fusion) {
   const auto known = ops::known_rows(rows.program);
   if (!known || ops::refuse(known->problem)) return std::nullopt;
@@ -196,19 +196,19 @@ std::optional<Step> known_step(const LoweredRows& rows, int group, const Fusion&
   return step;
 }
 
-// What ends in a sum across rows.
+// Returns a step for statements that end in a sum across rows, or nullopt.
 std::optional<Step> across_step(const Lowering& to, int group, int statement) {
   std::vector<Shape> shapes;
   for (const View& view : to.tensors) shapes.push_back(view.shape);
   const auto found = find_across(to.program, shapes, statement, to.plan.fusion.target);
   if (!found || !to.plan.fusion.whole) return std::nullopt;
   const auto buffer = [&](int tensor) { return to.view(tensor).buffer; };
-  for (const int t : {found->x, found->dy})  // what nobody stores
+  for (const int t : {found->x, found->dy})  // both must be stored
     if (to.plan.buffers[static_cast<std::size_t>(buffer(t))].elements == 0) return std::nullopt;
   return Step{group, found->problem, {buffer(found->x), -1, buffer(found->y), buffer(found->dy)}, ""};
 }
 
-// As one step, if there is one.
+// Returns one step that computes all statements, or nullopt.
 std::optional<Step> whole_step(Lowering& to, int group, const std::vector<int>& statements) {
   if (auto step = across_step(to, group, statements.back())) return step;
   LoweredRows rows = whole_rows(to, group);

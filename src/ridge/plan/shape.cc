@@ -18,7 +18,7 @@ Result<Shape> shape(const Tensor& tensor, const Bindings& dims) {
     out.push_back({shape_key(axis), *extent, 0});
     size = size * axis.extent();
   }
-  // 64 bits an element is the widest: bytes fit if this does.
+  // Checks for overflow with the widest element, 64 bits.
   auto bytes = (size * Polynomial(8)).evaluate(dims);
   if (!bytes) return bytes.error();
   std::int64_t stride = 1;
@@ -59,7 +59,7 @@ Shape packed(const Shape& shape, const std::vector<std::string>& order) {
 }
 
 std::optional<std::int64_t> merged_stride(const Shape& shape, const std::vector<std::string>& group) {
-  std::int64_t innermost = 0, next = 0;  // next: what the stride of the axis outside of this one has to be
+  std::int64_t innermost = 0, next = 0;  // next: the stride that the next outer axis must have
   for (auto dim = group.rbegin(); dim != group.rend(); ++dim) {
     const SizedAxis axis = along(shape, *dim);
     if (axis.extent == 1) continue;

@@ -1,5 +1,5 @@
-// A tensor's axes with their extents and strides, keyed by dimension. Literal axes of extent 1 have no key: they do not
-// move the pointer.
+// A tensor's axes with extents and strides, keyed by dimension. Literal axes of extent 1 have no key, since they do not
+// affect addresses.
 #pragma once
 
 #include <optional>
@@ -11,28 +11,28 @@
 namespace ridge {
 
 struct SizedAxis {
-  std::string dim;                      // a literal extent n > 1 is "n"
-  std::int64_t extent = 1, stride = 0;  // stride in elements
+  std::string dim;                      // dimension; "n" for a literal extent n > 1
+  std::int64_t extent = 1, stride = 0;  // in elements
 };
 
-using Shape = std::vector<SizedAxis>;  // as the tensor's axes, outermost first
+using Shape = std::vector<SizedAxis>;  // in the order of the tensor's axes, outermost first
 
-// What an axis is called in a Shape: its dimension, a literal size, or empty where it has one element.
+// Returns the name of an axis in a Shape: its dimension, a literal size, or empty for a literal 1.
 std::string shape_key(const Axis& axis);
 
-// Row-major. Errors: a dimension without a value; more than 2^63 - 1 bytes.
+// Returns the row-major shape of a tensor. Errors: a dimension without a value; more than 2^63 - 1 bytes.
 Result<Shape> shape(const Tensor& tensor, const Bindings& dims);
 std::int64_t elements(const Shape& shape);
 
-// The extent and stride along `dim`: 1 and 0 where the tensor lacks it.
+// Returns the axis of `dim`, or one with extent 1 and stride 0 if the tensor lacks it.
 SizedAxis along(const Shape& shape, const std::string& dim);
 bool has(const Shape& shape, const std::string& dim);
 
-// The same dimensions in another order, contiguous.
+// Returns the dimensions in another order, with the strides of contiguous memory.
 Shape packed(const Shape& shape, const std::vector<std::string>& order);
 
-// One stride for a group of dimensions walked with the last one fastest: the stride of the innermost axis, 0 where all
-// extents are 1; nothing where the memory does not allow it.
+// Returns the one stride that addresses a group of dimensions with the last one fastest: the stride of the innermost
+// axis, or 0 if all extents are 1. Returns nullopt if there is no such stride.
 std::optional<std::int64_t> merged_stride(const Shape& shape, const std::vector<std::string>& group);
 
 std::string text(const Shape& shape);  // "[F, D]"

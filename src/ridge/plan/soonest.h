@@ -1,5 +1,5 @@
-// On a device two products of one operand can share a kernel with the gate that reads both. Whether that is faster than
-// a kernel each is no rule's to say: both are planned, and the one whose predicted time is less is taken.
+// Chooses on a device whether two products of one operand share a kernel with the gate that reads both. No rule decides
+// whether that is faster: both plans are made, and the one with the shorter predicted time is used.
 #pragma once
 
 #include <optional>
@@ -9,10 +9,10 @@
 
 namespace ridge {
 
-// What a plan's kernels take one behind the other on a device; none: it has a step that no kernel of the device does.
+// Returns the predicted time of the plan's kernels in sequence, or nullopt if the device has no kernel for a step.
 std::optional<double> forecast_s(const Plan& plan, const ops::DeviceNumbers& device);
 
-// plan(), with the products apart wherever that is predicted to be faster. Errors: plan()'s.
+// Like `make_plan`, with the products in separate kernels wherever that is predicted to be faster.
 Result<Plan> soonest_plan(const Program& program, const Bindings& dims, const FuseOptions& options,
                           const ops::DeviceNumbers& device);
 

@@ -48,7 +48,7 @@ TEST(Soonest, SaysWhyTheyAreApart) {
   EXPECT_GT(one->fusion.groups.size(), 2u);
   bool is_said = false;
   for (const Seam& seam : one->fusion.seams)
-    is_said = is_said || seam.why == "the two products are predicted to be faster in a kernel each";
+    is_said = is_said || seam.why == "the two products are predicted to be faster in separate kernels";
   EXPECT_TRUE(is_said);
 }
 

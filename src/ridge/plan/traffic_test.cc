@@ -1,6 +1,6 @@
-// Third oracle: what a plan says that it moves is what the real kernel text moves, to the byte. On Hopper
-// each plan's traffic is held against the compiled menu row, run under the trace target's schedule of whole tiles, and
-// against the closed form; on the CPU the trace is held against what the same text really asked for while it ran.
+// Compares the traffic that a plan predicts with that of the real kernel, to the byte. On Hopper it is compared with
+// the compiled kernel config under the trace target's schedule of full tiles, and with the closed form; on the CPU the
+// trace is compared with the requests that the same kernel made while it ran.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ using tile::Index, tile::Range;
 
 constexpr Index up(Index a, Index b) { return (a + b - 1) / b; }
 
-// What row `row` of the menu asks for, run on four blocks: how many there are moves no byte, unless they stream.
+// Returns the bytes that config `row` requests on four blocks; the number of blocks matters only for stream-K.
 template <std::size_t index, class Out>
 Index asked_by_config(const MatmulProblem& p, const ops::cuda::MatmulPlan& plan) {
   constexpr MatmulConfig c = sm90_menu[index];
@@ -65,11 +65,11 @@ constexpr auto short_out = by_row<Bf16>(rows), long_out = by_row<float>(rows);
 
 Index matrices(const ops::MatrixLayout& x, const MatmulProblem& p) { return x.batch_stride == 0 ? 1 : p.batch; }
 
-// Tiles of sums that meet in memory.
+// Returns the number of tiles whose partial sums are combined in memory.
 Index partial_tiles(const ops::cuda::MatmulPlan& plan, Index tiles, Index stages) {
   if (plan.split_mode == tile::SplitMode::cluster_split_k) return 0;
   if (plan.split_mode != tile::SplitMode::stream_k) return plan.splits == 1 ? 0 : plan.splits * tiles;
-  std::vector<Index> runs(static_cast<std::size_t>(tiles));  // that meet a tile
+  std::vector<Index> runs(static_cast<std::size_t>(tiles));  // runs that contribute to a tile
   const Index each = tiles * stages / plan.blocks, more = tiles * stages % plan.blocks;
   for (Index block = 0, at = 0; block < plan.blocks; ++block) {
     const Index end = at + each + (block < more ? 1 : 0);
@@ -81,7 +81,7 @@ Index partial_tiles(const ops::cuda::MatmulPlan& plan, Index tiles, Index stages
   return all;
 }
 
-// Operands that a plan copies are read and written once more; the plain kernel walks squares of 32.
+// Operands that a plan copies are read and written once more; the plain kernel uses tiles of 32 x 32.
 Index expected(const MatmulProblem& p, const OpPlan& op) {
   ops::MatmulCall call;
   call.problem = p;
@@ -94,7 +94,7 @@ Index expected(const MatmulProblem& p, const OpPlan& op) {
     return p.batch * (in * p.k * (plan.exchanged ? p.n * up(p.m, 2) + p.m : p.m * up(p.n, 2) + p.n) + out * p.m * p.n);
   EXPECT_EQ(ops::menu_name(plan.config), op.plan.kernel);
   const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.config)];
-  // A cluster's tiles lie side by side and are loaded as one.
+  // A cluster's tiles are adjacent and are loaded as one.
   const Index high = c.m * c.cluster_m, wide = c.n * c.cluster_n, down = up(p.m, c.swap ? wide : high),
               across = up(p.n, c.swap ? high : wide);
   const Index partial = 2 * 4 * c.m * c.n * partial_tiles(plan, p.batch * down * across * c.cluster(), up(p.k, c.k));
@@ -117,7 +117,7 @@ struct Extents {
 constexpr Extents extents[] = {{1, 64, 1},      {1, 1000, 4096}, {2, 33, 70},       {7, 512, 600},  {16, 4096, 1024},
                                {127, 500, 129}, {200, 40, 2000}, {300, 2048, 1000}, {1025, 96, 513}};
 
-// `check` of each product that each program becomes, with the operation it belongs to.
+// Calls `check` for each product of each program, with its operation.
 template <class Check> int each_product(Target target, const Check& check) {
   int products = 0;
   for (const char* text : programs)
@@ -141,7 +141,7 @@ TEST(Traffic, OfAHopperPlanIsWhatTheMenusKernelAsksFor) {
   int cut = 0, swapped = 0;
   const auto check = [&](const Program& program, const Bindings& dims, const Plan& lowered, const MatmulProblem& p) {
     const OpPlan op = predict(program, *explain(program, *find_machine("h200"), dims))->kernels.at(0);
-    Index copies = 0;  // steps of the plan's own, to another order or dtype
+    Index copies = 0;  // steps that only reorder or convert
     for (const Step& step : lowered.steps)
       if (!step.copy.empty())
         for (const int buffer : step.buffers) copies += lowered.buffers[static_cast<std::size_t>(buffer)].bytes();
@@ -154,7 +154,7 @@ TEST(Traffic, OfAHopperPlanIsWhatTheMenusKernelAsksFor) {
   EXPECT_GT(swapped, 0) << "no plan exchanged the operands";
 }
 
-// The text, overheard while it runs: what it asks for, multiplies and stores.
+// The kernel definition, instrumented to count the bytes that it requests and stores, and its operations.
 std::atomic<Index> heard_a, heard_b, heard_d, heard_flops;
 template <class In, class Out> struct Overheard : ops::Matmul<ops::cpu_menu[0], In, In, Out> {
   using Base = ops::Matmul<ops::cpu_menu[0], In, In, Out>;
@@ -197,7 +197,7 @@ template <class In, class Out> void run_overheard(const MatmulProblem& p, int th
   tile::cpu::run_kernel<Kernel>(g, {p.batch, p.m, p.n, p.k}, *tile::cpu::engine(p.a.dtype, p.b.dtype), threads);
 }
 
-// On any CPU: each operand at least once, at most as often as the text asks for it.
+// On any CPU: each operand is read at least once, and at most as often as the kernel requests it.
 void expect_sound(const MatmulProblem& p, int threads) {
   const Index in = bits(p.a.dtype) / 8, out = bits(p.d.dtype) / 8;
   for (const tile::cpu::Cpu& cpu : tile::cpu::every_cpu()) {

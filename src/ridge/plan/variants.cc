@@ -27,7 +27,7 @@ std::optional<Program> parsed(const Lines& lines) {
   return program ? std::optional(*std::move(program)) : std::nullopt;
 }
 
-// The line that declares or makes a tensor.
+// Returns the index of the line that declares or computes a tensor, or the number of lines.
 std::size_t line_of(const Lines& lines, const std::string& tensor) {
   for (std::size_t i = 0; i < lines.size(); ++i)
     if (lines[i].starts_with(tensor + "[") || lines[i].starts_with(tensor + ":")) return i;
@@ -68,7 +68,7 @@ int readers(const Program& program, int tensor) {
   return count;
 }
 
-// y = (kept * moved) * c becomes y = kept * (moved * c).
+// Adds y = kept * (moved * c) for y = (kept * moved) * c.
 void add_order(const Asked& asked, const Contraction& inner, const Contraction& outer, int kept, int moved) {
   const int c = outer.left == inner.result ? outer.right : outer.left;
   const Tensor &a = asked.tensor(kept), &b = asked.tensor(moved), &last = asked.tensor(c),
@@ -78,7 +78,7 @@ void add_order(const Asked& asked, const Contraction& inner, const Contraction& 
     for (const Axis& axis : *from)
       if ((has(a.axes, axis) || has(y.axes, axis)) && !has(axes, axis)) axes.push_back(axis);
   if (axes.empty() || kept == c || moved == c || kept == moved) return;
-  // Without a dimension in common the two would make everything of everything.
+  // Without a common dimension, moved * c would be an outer product.
   if (std::none_of(b.axes.begin(), b.axes.end(), [&](const Axis& axis) { return has(last.axes, axis); })) return;
   Lines lines = lines_of(asked.program);
   lines.erase(lines.begin() + static_cast<std::ptrdiff_t>(line_of(lines, made.name)));
@@ -105,7 +105,7 @@ void add_orders(const Asked& asked) {
     }
 }
 
-// "w[F, D] to [D, F]": an input of two axes that is copied in front of the kernel.
+// Adds the transposed layout of each two-axis input that a kernel copies first ("w[F, D] to [D, F]").
 void add_layouts(const Asked& asked, const PlannedProgram& planned) {
   for (const OpPlan& kernel : planned.kernels)
     for (const std::string& copy : kernel.copies)
@@ -120,7 +120,7 @@ void add_layouts(const Asked& asked, const PlannedProgram& planned) {
       }
 }
 
-// On a CPU a sum of numbers that are widened first goes at the pace of the widening.
+// True if the program reduces on a CPU, where the conversion from bf16 to f32 would limit the speed.
 bool reduces_on_cpu(const Asked& asked) {
   if (asked.machine != "cpu") return false;
   for (const Statement& statement : asked.program.statements)
@@ -140,7 +140,7 @@ void add_dtypes(const Asked& asked) {
     lines[at] = tensor.name + ": bf16[" + lines[at].substr(head.size());
     wide = true;
   }
-  if (wide && !reduces_on_cpu(asked)) asked.add("dtype", "store all that is f32 in bf16", lines);
+  if (wide && !reduces_on_cpu(asked)) asked.add("dtype", "store all f32 tensors in bf16", lines);
   const std::vector<int> kept = weights(asked.program);
   if (std::none_of(kept.begin(), kept.end(), [&](int i) { return bits(asked.tensor(i).dtype) > bits(DType::int8); }))
     return;
@@ -148,7 +148,7 @@ void add_dtypes(const Asked& asked) {
     asked.out.push_back({"weights", "store the weights in int8", *std::move(other), asked.dims});
 }
 
-// Sizes of products in whole multiples of 64.
+// Adds sizes that are padded to multiples of 64.
 void add_padding(const Asked& asked) {
   constexpr std::int64_t whole = 64;
   for (const Dimension& dim : asked.program.dims) {
@@ -161,7 +161,7 @@ void add_padding(const Asked& asked) {
   }
 }
 
-// More rows at once, of a dimension that no weight has and that is not summed: a batch.
+// Adds a larger batch: more rows along a dimension that no weight has and that is not summed.
 void add_batches(const Asked& asked) {
   constexpr std::int64_t times = 16, most = 1024;
   const std::vector<int> kept = weights(asked.program);
@@ -179,12 +179,12 @@ void add_batches(const Asked& asked) {
     Bindings larger = asked.dims;
     larger[dim.name] = size->second * times;
     asked.out.push_back({"batch",
-                         fmt::format("{} = {} at once in place of {}", dim.name, larger[dim.name], size->second),
+                         fmt::format("{} = {} instead of {}", dim.name, larger[dim.name], size->second),
                          asked.program, larger, static_cast<double>(times)});
   }
 }
 
-// One chip's part, where a dimension is shared out and nothing moves: what each of them takes, one device shows.
+// Adds one chip's shard of a split without communication, which a single device can time.
 void add_chips(const Asked& asked, const Machine& machine) {
   if (machine.links.empty() || !asked.program.mesh.empty()) return;
   std::optional<double> least;

@@ -1,4 +1,4 @@
-// Programs that compute the same, or nearly, in another way: what advice is about. Each is made as text and read again.
+// Variants of a program that compute (nearly) the same in another way, for advice. Each is made by editing the text.
 #pragma once
 
 #include <string>
@@ -16,11 +16,11 @@ struct Variant {
   double work = 1;
 };
 
-// Its sizes in its dims line, so that its text says all.
+// Returns the program with its sizes in the dims line, so that the text is complete.
 Program with_sizes(Program program, const Bindings& dims);
 
-// Products of three in another order; what the planner copies, stored in the order in which it is read; f32 in
-// bf16; weights in int8; sizes in whole tiles; more rows at once; one chip's part of eight between which nothing moves.
+// Returns all variants: products of three in another order; inputs stored in the order that the planner copies them to;
+// f32 as bf16; weights as int8; padded sizes; larger batches; one chip's shard of eight without communication.
 std::vector<Variant> variants(const Program& program, const Explanation& explanation, const PlannedProgram* planned);
 
 }  // namespace ridge

@@ -1,6 +1,6 @@
-// Statements with functions along dimensions as one kernel of a device, which holds a row whole in registers: what
-// stands before, between and behind the functions costs no trip to memory. y = rmsnorm(x + r over D) * w reads x, r and
-// w and writes y.
+// Lowers statements with functions along dimensions to one device kernel that holds a full row in registers, so that
+// pointwise operations before, between and after the functions cause no memory traffic: y = rmsnorm(x + r over D) * w
+// reads x, r and w and writes y.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 using ops::ReduceFunction;
 
-// Rows as long as this want a multiprocessor or more each.
+// Rows of at least this length occupy a multiprocessor each, so fewer than `min_long_rows` leave most of them idle.
 constexpr std::int64_t long_row = 16384, least_long_rows = 64;
 
 std::vector<std::string> long_dims(const Shape& shape) {
@@ -57,7 +57,7 @@ class WholeRows {
  private:
   using Why = std::optional<std::string>;
 
-  // What keeps a generated kernel from it; those of softmax and the norms that were compiled before take any rows.
+  // Returns why a generated kernel cannot be used. The precompiled softmax and norm kernels take any rows.
   std::string fault_on_device(const ops::RowProgram& program) const {
     const Why why = idle_ ? idle_ : ops::find_fault(program);
     if (!why) return "";
@@ -67,7 +67,7 @@ class WholeRows {
     return is_compiled ? "" : *why;
   }
 
-  // All functions run along the same dimensions, in the order in which they lie in memory.
+  // Sets `columns_`, along which all functions run, in memory order; returns a reason if the functions differ.
   Why find_columns() {
     std::vector<std::string> first = leaves_.columns;
     std::sort(first.begin(), first.end());
@@ -78,7 +78,7 @@ class WholeRows {
       std::sort(over.begin(), over.end());
       if (first.empty()) first = over;
       if (over != first)
-        return fmt::format("it runs along {} and along {}", fmt::join(first, ", "), fmt::join(over, ", "));
+        return fmt::format("it reduces along {} and along {}", fmt::join(first, ", "), fmt::join(over, ", "));
     }
     for (const View* view : views()) {
       std::vector<std::string> mine;
@@ -104,7 +104,7 @@ class WholeRows {
     for (const ChainResult& result : results_)
       for (const std::string& dim : rows_)
         if (!has(result.to.shape, dim))
-          return fmt::format("{} and {} are made over different dimensions", text(result.to.shape),
+          return fmt::format("{} and {} have different dimensions", text(result.to.shape),
                              text(results_[widest_].to.shape));
     if (columns_extent_ >= long_row && rows < least_long_rows)
       idle_ = fmt::format("{} row{} of {} would leave most multiprocessors idle", rows, rows == 1 ? "" : "s",
@@ -118,15 +118,15 @@ class WholeRows {
       for (const std::string& dim : long_dims(view->shape)) {
         any |= contains(columns_, dim);
         if (!contains(columns_, dim) && !contains(rows_, dim))
-          return fmt::format("{} is reduced before the others' rows begin", text(view->shape));
+          return fmt::format("{} has a dimension that is neither of the rows nor of the columns", text(view->shape));
       }
       if (any && merged_stride(view->shape, columns_) != 1)
-        return fmt::format("{} does not lie with {} side by side", text(view->shape), fmt::join(columns_, ", "));
+        return fmt::format("{} is not contiguous along {}", text(view->shape), fmt::join(columns_, ", "));
     }
     return std::nullopt;
   }
 
-  // What a function runs along has all dimensions of the rows, or it would be computed again along those it lacks.
+  // Returns a reason if the argument of a function lacks a row dimension, along which it would be recomputed.
   Why check_functions() const {
     std::vector<std::set<std::string>> seen(nodes_.size());
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
@@ -136,7 +136,7 @@ class WholeRows {
       if (nodes_[i].kind != Node::Kind::along) continue;
       for (const std::string& dim : rows_)
         if (!seen[i].contains(dim))
-          return fmt::format("what runs along {} would be computed again for each {}", fmt::join(columns_, ", "), dim);
+          return fmt::format("the reduction along {} would be recomputed for each {}", fmt::join(columns_, ", "), dim);
     }
     return std::nullopt;
   }
@@ -196,10 +196,10 @@ class WholeRows {
   const RowLeaves& leaves_;
   std::vector<std::string> columns_, rows_;
   std::int64_t columns_extent_ = 1;
-  Why idle_ = {};           // a device, with so few rows
-  std::size_t widest_ = 0;  // of the results
+  Why idle_ = {};           // reason if the rows are too few for a device
+  std::size_t widest_ = 0;  // index of the result with the most dimensions
   ops::RowBuilder builder_{{}, 1};
-  std::vector<int> values_, buffers_, loads_;  // of nodes, tensors, tensors
+  std::vector<int> values_, buffers_, loads_;  // value of each node; buffer and load of each tensor
 };
 
 }  // namespace

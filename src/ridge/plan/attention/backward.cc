@@ -43,7 +43,7 @@ class FindingBackward {
   const Shape& shape_of(int tensor) const { return shapes_[at(tensor)]; }
   const std::string& name_of(int tensor) const { return program_.tensors[at(tensor)].name; }
   DType dtype(int tensor) const { return program_.tensors[at(tensor)].dtype; }
-  // A plain product, which sums.
+  // Returns the statement as a plain product with a sum, or nullptr.
   const Contraction* product(int s) const {
     const auto* c = std::get_if<Contraction>(&program_.statements[at(s)].op);
     return c != nullptr && sums(*c) && !c->grouped && !takes_scaled(program_, *c) ? c : nullptr;
@@ -61,7 +61,7 @@ class FindingBackward {
     return (c.left == a && c.right == b) || (c.left == b && c.right == a);
   }
 
-  // What makes a tensor, down to products and to what lies as do and o do.
+  // Collects the statements that compute a tensor, down to products and to tensors with the dimensions of do and o.
   void add_makers(int tensor, std::set<int>& makers, std::set<int>& products) const {
     const int s = writer_[at(tensor)];
     if (s < 0 || is_like_upstream(tensor)) return;
@@ -72,7 +72,7 @@ class FindingBackward {
     }
   }
 
-  // do itself, and what lies along the values and is not made of it.
+  // True for do itself, and for tensors with value dimensions, without keys, that are not computed from it.
   bool is_like_upstream(int tensor) const {
     if (out_.dout == tensor) return true;
     const Dims dims = dims_of(shape_of(tensor));
@@ -83,7 +83,8 @@ class FindingBackward {
     return along_values && std::find(from.begin(), from.end(), out_.dout) == from.end();
   }
 
-  // Two products of what is made of the product of their other operands, along dimensions.
+  // True if `ds` is an operand of two products and is computed, with functions along dimensions, from the product of
+  // the two other operands (q and k).
   bool resembles(int s, int slopes) {
     const int from = writer_[at(slopes)];
     if (from < 0 || product(from)) return false;
@@ -121,7 +122,7 @@ class FindingBackward {
     return std::nullopt;
   }
 
-  // The nodes of all that makes the slopes, and of each tensor among it.
+  // Returns the statements that compute ds as nodes, with every tensor among them stored.
   Pointwise between() const {
     const std::vector<int> all(makers_.begin(), makers_.end());
     std::vector<int> made;
@@ -129,7 +130,7 @@ class FindingBackward {
     return joined(program_, all, made);
   }
 
-  // The keys are what a softmax, or a largest score, runs along; its tensors are those that only scores make.
+  // Finds the key dimension, along which a softmax or a maximum runs, and the tensors that are softmaxes of the scores.
   Fault read_softmax() {
     const Pointwise all = between();
     for (const Node& node : all.nodes) {
@@ -150,11 +151,11 @@ class FindingBackward {
   }
   std::string no_softmax() const {
     return fmt::format(
-        "{} is made of no tensor that is the softmax of {} times a number, masked by a comparison of two indices",
+        "{} is not computed from the softmax of {} times a number, masked by a comparison of two indices",
         name_of(slopes_), name_of(result(scores_)));
   }
 
-  // Which operand is q and which is k.
+  // Decides which operand is q and which is k.
   Fault split() {
     const Contraction& c = *product(scores_);
     out_.k = has(shape_of(c.left), parts_.keys) ? c.left : c.right;
@@ -166,20 +167,20 @@ class FindingBackward {
     return std::nullopt;
   }
 
-  // dp is the product among the makers that has keys and is not of the softmax; do is its operand without keys.
+  // Finds dp, the product with keys that does not read the softmax, and do, its operand without keys.
   Fault find_upstream() {
     for (const int s : products_) {
       const Contraction& c = *product(s);
       if (s == scores_ || softmaxes_.contains(c.left) || softmaxes_.contains(c.right)) continue;
       if (!has(shape_of(c.result), parts_.keys)) continue;
       if (gradient_ >= 0)
-        return fmt::format("{} is made of more than two products over {}", name_of(slopes_), parts_.keys);
+        return fmt::format("{} is computed from more than two products over {}", name_of(slopes_), parts_.keys);
       gradient_ = s;
       out_.v = has(shape_of(c.left), parts_.keys) ? c.left : c.right;
       out_.dout = other(c, out_.v);
     }
     if (gradient_ < 0)
-      return fmt::format("{} is made of no product over {} beside {}", name_of(slopes_), parts_.keys,
+      return fmt::format("{} is computed from no product over {} other than {}", name_of(slopes_), parts_.keys,
                          name_of(result(scores_)));
     for (const std::string& dim : dims_of(shape_of(out_.v)))
       if (dim != parts_.keys && !has_dim(parts_.batch, dim)) parts_.out.push_back(dim);
@@ -189,7 +190,7 @@ class FindingBackward {
     return std::nullopt;
   }
 
-  // Of do times another along the values, or of a softmax times dp along the keys.
+  // Returns delta if the product is do times another tensor summed over values, or softmax times dp summed over keys.
   std::optional<AttentionValue> mean_of(const Contraction& c) const {
     if (!contains_same(dims_of(shape_of(c.result)), {&parts_.batch, &parts_.rows})) return std::nullopt;
     for (const auto& [a, b] : {std::pair(c.left, c.right), {c.right, c.left}}) {
@@ -218,13 +219,13 @@ class FindingBackward {
       if (one.tensor == slopes_) {
         const AttentionValue& x = values[one.node];
         if (x.kind != Kind::slopes)
-          return fmt::format("{} is not the softmax times what its gradient {} has beyond its mean by the softmax",
+          return fmt::format("{} is not the softmax times (its gradient {} less the mean of that by the softmax)",
                              name_of(slopes_), name_of(result(gradient_)));
         out_.o = x.of;
         factor_ = x.factor;
         softmax_ = x;
       }
-    std::erase_if(softmaxes_, [&](const auto& each) {  // another one
+    std::erase_if(softmaxes_, [&](const auto& each) {  // a different softmax
       const AttentionValue& x = each.second;
       return x.number != softmax_.number || x.within != softmax_.within || x.band != softmax_.band;
     });
@@ -237,7 +238,7 @@ class FindingBackward {
     return std::nullopt;
   }
 
-  // Where a number times a product's sums is all that these are read for, that.
+  // A product's result, or that result times a number if nothing else reads it.
   struct Scaled {
     int tensor;
     double factor;
@@ -265,7 +266,7 @@ class FindingBackward {
       ends_.insert(x.statements.begin(), x.statements.end());
       const double factor = factor_ * x.factor, scale = out_.problem.forward.scale;
       if (!(std::fabs(factor - scale) <= 1e-6 * scale))
-        return fmt::format("{} is the gradient times {}, and {}'s scores are scaled by {}", name_of(x.tensor),
+        return fmt::format("{} is the gradient times {}, but the scores {} are scaled by {}", name_of(x.tensor),
                            factor / scale, name_of(result(scores_)), scale);
     }
     for (const auto& [p, value] : softmaxes_)
@@ -275,8 +276,8 @@ class FindingBackward {
           ends_.insert(s);
           return std::nullopt;
         }
-    return fmt::format("nothing is the product of {} and {}, the gradient of {}", name_of(softmaxes_.begin()->first),
-                       name_of(out_.dout), name_of(out_.v));
+    return fmt::format("no statement computes the product of {} and {}, the gradient of {}",
+                       name_of(softmaxes_.begin()->first), name_of(out_.dout), name_of(out_.v));
   }
 
   Fault check_dims() {
@@ -302,7 +303,7 @@ class FindingBackward {
     return std::nullopt;
   }
   std::string unlike(int tensor) const {
-    return fmt::format("{}{} has other dimensions than the gradients of attention want", name_of(tensor),
+    return fmt::format("{}{} does not have the dimensions of an attention gradient", name_of(tensor),
                        text(shape_of(tensor)));
   }
   std::vector<int> all_tensors() const {
@@ -313,7 +314,7 @@ class FindingBackward {
 
   Fault place() {
     if (!masked_.empty() && !has_dim(parts_.rows, masked_))
-      return fmt::format("the mask compares with {}, which is no dimension of rows", masked_);
+      return fmt::format("the mask compares with {}, which is not a row dimension", masked_);
     ops::AttentionBackwardProblem& all = out_.problem;
     ops::AttentionProblem& p = all.forward;
     p.dtype = dtype(out_.q);
@@ -323,13 +324,13 @@ class FindingBackward {
                               {&shape_of(out_.dv), false, true, &all.dv}};
     if (out_.o >= 0) laid.push_back({&shape_of(out_.o), true, true, &p.o});
     if (!lay_out(p, parts_, masked_, shape_of(out_.q), shape_of(out_.k), laid))
-      return fmt::format("{}, {}, {} and their gradients do not lie as heads of whole rows", name_of(out_.q),
+      return fmt::format("{}, {}, {} and their gradients are not laid out as heads of contiguous rows", name_of(out_.q),
                          name_of(out_.k), name_of(out_.v));
-    if (out_.o < 0) p.o = {p.heads * p.rows * p.width, p.rows * p.width, p.width};  // scratch
+    if (out_.o < 0) p.o = {p.heads * p.rows * p.width, p.rows * p.width, p.width};  // o goes to scratch memory
     return std::nullopt;
   }
 
-  // Statements of the softmax and the others; nobody else wants what these make in between.
+  // Lists the softmax statements and the others; returns a reason if an intermediate of the others is read elsewhere.
   Fault list() {
     std::set<int> softmax{scores_}, all = ends_, products;
     for (const auto& [p, value] : softmaxes_) add_makers(p, softmax, products);
@@ -342,7 +343,7 @@ class FindingBackward {
       const std::vector<int> by = readers(made);
       const bool wanted = std::any_of(by.begin(), by.end(), [&](int r) { return !all.contains(r); });
       if (wanted || program_.tensors[at(made)].role != Role::intermediate)
-        return fmt::format("{} is wanted by others, and attention's gradients store none of what lies between",
+        return fmt::format("'{}' is also needed elsewhere, and the fused attention backward kernel does not store it",
                            name_of(made));
     }
     out_.statements.assign(all.begin(), all.end());
@@ -353,12 +354,12 @@ class FindingBackward {
   const Program& program_;
   const std::vector<Shape>& shapes_;
   Target target_;
-  std::vector<int> writer_;                      // of each tensor; -1: an input
-  int slopes_ = 0, scores_ = 0, gradient_ = -1;  // ds; the statements of s and dp
-  std::pair<int, int> pair_;                     // the statements of dq and dk, in either order
-  std::set<int> makers_, products_, ends_;       // statements: between the products; these; of means and results
-  std::map<int, AttentionValue> softmaxes_;      // tensors
-  AttentionValue softmax_;                       // that the slopes are made of
+  std::vector<int> writer_;                      // statement that writes each tensor; -1 for an input
+  int slopes_ = 0, scores_ = 0, gradient_ = -1;  // tensor ds; statements of s and dp
+  std::pair<int, int> pair_;                     // statements of dq and dk, in either order
+  std::set<int> makers_, products_, ends_;       // statements before ds, products before ds; those of delta and results
+  std::map<int, AttentionValue> softmaxes_;      // softmaxes of the scores, by tensor
+  AttentionValue softmax_;                       // the softmax from which ds is computed
   AttentionParts parts_ = {};
   std::string masked_;
   double factor_ = 1;

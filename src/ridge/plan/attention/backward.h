@@ -1,10 +1,10 @@
-// Recognises the gradients of attention, which are eight statements however each is spelled:
+// Recognises the gradients of attention: eight statements in any equivalent form,
 //
 //   s = q * k    p = softmax of s    dv = p * do    dp = do * v    delta = sum of p * dp along the keys
 //   ds = p * (dp - delta)            dq = ds * k    dk = ds * q
 //
-// with the scale in ds or behind dq and dk; delta may be the sum of do * o along the values. Scores and softmax are as
-// forward.h says. The kernel makes the softmax again, so these statements may be another kernel's as well.
+// with the scale applied to ds or to dq and dk; delta may be the sum of do * o along the values. recognize_forward.h
+// describes scores and softmax. The kernel recomputes the softmax, whose statements may belong to another kernel, too.
 #pragma once
 
 #include <optional>
@@ -18,14 +18,14 @@
 namespace ridge {
 
 struct FoundAttentionBackward {
-  std::string fault;  // why the statements are none, or the device has no kernel for it; empty: it has
-  std::vector<int> statements, softmax;  // sorted: without those that make the softmax, and these
+  std::string fault;                     // reason why there is no kernel; empty if there is one
+  std::vector<int> statements, softmax;  // sorted; those that compute the softmax are in `softmax` only
   ops::AttentionBackwardProblem problem = {};
-  int q = -1, k = -1, v = -1, dout = -1, dq = -1, dk = -1, dv = -1;  // of Program::tensors
-  int o = -1;                                                        // that delta is made of; -1: of the softmax
+  int q = -1, k = -1, v = -1, dout = -1, dq = -1, dk = -1, dv = -1;  // indices into Program::tensors
+  int o = -1;                                                        // read by delta; -1 if it reads the softmax
 };
 
-// `statement`: a product. Nothing: it is neither dq nor dk of anything like it.
+// Returns nullopt if `statement`, a product, computes neither dq nor dk of anything that resembles attention.
 std::optional<FoundAttentionBackward> find_attention_backward(const Program& program, const std::vector<Shape>& shapes,
                                                               int statement, Target target);
 

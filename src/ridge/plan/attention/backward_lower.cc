@@ -1,4 +1,4 @@
-// The gradients of attention as a step, behind the forward pass that gives o and its log-sum-exp.
+// Lowers the gradients of attention to a step that follows the forward pass, which provides o and the log-sum-exp.
 #include <algorithm>
 
 #include "ridge/base/check.h"
@@ -13,7 +13,7 @@ bool same_forward(const ops::AttentionProblem& a, ops::AttentionProblem b) {
   return a == b;
 }
 
-// The forward pass whose o and log-sum-exp the kernel takes: the program's own, or one more into scratch.
+// Buffers of the forward pass that the backward kernel reads: those of the program's step, or of an extra one.
 struct Forward {
   ops::HeadsLayout layout;
   int o, lse;
@@ -50,7 +50,7 @@ void lower_attention_backward(Lowering& to, int group) {
   std::optional<FoundAttentionBackward> found;
   for (const int s : to.plan.fusion.groups[static_cast<std::size_t>(group)].statements)
     if (!found) found = find_attention_backward(to.program, shapes, s, to.plan.fusion.target);
-  RIDGE_CHECK(found && found->fault.empty(), found ? found->fault : "no attention's gradients");
+  RIDGE_CHECK(found && found->fault.empty(), found ? found->fault : "expected the gradients of attention");
   const Forward forward = forward_of(to, group, *found);
   Step step;
   step.group = group;

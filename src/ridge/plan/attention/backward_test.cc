@@ -102,7 +102,7 @@ TEST(AttentionBackward, IsOneKernelHoweverItIsSpelled) {
   }
 }
 
-// What the forward pass stores is read, not made again.
+// The backward kernel reads what the forward pass stores instead of recomputing it.
 TEST(AttentionBackward, TakesTheForwardPassesResults) {
   const Spelling of_o{.mean = forward + "d[B, S, H] = sum(do * o over E)\n"};
   for (const std::string& text : {Spelling{}.text() + forward, of_o.text()}) {
@@ -118,7 +118,7 @@ TEST(AttentionBackward, TakesTheForwardPassesResults) {
   }
 }
 
-// do hangs on o, as in any training step: the two kernels have another between them.
+// do depends on o, as in any training step, so another kernel runs between the two.
 TEST(AttentionBackward, FollowsWhatIsMadeOfTheForwardPass) {
   const Spelling x{.inputs = "w: bf16[B, S, H, E]\n"};
   std::string text = x.text();
@@ -160,15 +160,15 @@ struct NearMiss {
 };
 
 TEST(AttentionBackward, SaysWhyNearMissesAreNone) {
-  const std::string no_slopes = "ds is not the softmax times what its gradient dp has beyond its mean by the softmax";
+  const std::string no_slopes = "ds is not the softmax times (its gradient dp less the mean of that by the softmax)";
   const std::string no_softmax =
-      "ds is made of no tensor that is the softmax of s times a number, masked by a comparison of two indices";
-  const std::string stored = " is wanted by others, and attention's gradients store none of what lies between";
+      "ds is not computed from the softmax of s times a number, masked by a comparison of two indices";
+  const std::string stored = " is also needed elsewhere, and the fused attention backward kernel does not store it";
   const NearMiss all[] = {
       {Spelling{.slopes = "ds[B, S, H, T] = p * (dp - d)\n"}.text(),
-       "dq is the gradient times 8, and s's scores are scaled by 0.125"},
+       "dq is the gradient times 8, but the scores s are scaled by 0.125"},
       {Spelling{.slopes = "ds[B, S, H, T] = p * (dp - d) * -0.125\n"}.text(),
-       "dq is the gradient times -1, and s's scores are scaled by 0.125"},
+       "dq is the gradient times -1, but the scores s are scaled by 0.125"},
       {Spelling{.slopes = "ds[B, S, H, T] = p * dp * 0.125\n"}.text() + "z: bf16[B, S, H] = d * 1\n", no_slopes},
       {Spelling{.mean = "d[B, S, H] = mean(p * dp over T)\n"}.text(), no_slopes},
       {Spelling{.slopes = "ds[B, S, H, T] = p * (dp + d) * 0.125\n"}.text(), no_slopes},
@@ -177,7 +177,7 @@ TEST(AttentionBackward, SaysWhyNearMissesAreNone) {
       {Spelling{.weights = "p[B, S, H, T] = softmax(s * 0.125 over T)\np2[B, S, H, T] = softmax(s * 0.25 over T)\n",
                 .values = "dv: bf16[B, T, H, E] = p2 * do\n"}
            .text(),
-       "nothing is the product of p and do, the gradient of v"},
+       "no statement computes the product of p and do, the gradient of v"},
       {Spelling{.weights = "p[B, S, H, T] = rmsnorm(s over T)\n"}.text(), no_softmax},
       {Spelling{.weights = "p[B, S, H, T] = softmax(s * 0.125 over S)\n"}.text(), no_slopes},
       {Spelling{.weights = "p[B, S, H, T] = softmax(where(index(T) < 50, s * 0.125, -inf) over T)\n"}.text(),
@@ -191,9 +191,9 @@ TEST(AttentionBackward, SaysWhyNearMissesAreNone) {
        "dk: f32[T, E] = ds * q",
        no_softmax},
       {Spelling{.values = "dv: bf16[B, T, H, E] = s * do\n"}.text(),
-       "nothing is the product of p and do, the gradient of v"},
-      {Spelling{}.text() + "z: bf16[B, S, H, T] = ds + 1\n", "ds" + stored},
-      {Spelling{}.text() + "z: bf16[B, S, H] = d + 1\n", "d" + stored},
+       "no statement computes the product of p and do, the gradient of v"},
+      {Spelling{}.text() + "z: bf16[B, S, H, T] = ds + 1\n", "'ds'" + stored},
+      {Spelling{}.text() + "z: bf16[B, S, H] = d + 1\n", "'d'" + stored},
       {Spelling{.weights = "p[B, S, H, T] = softmax(30 * tanh(s / 240) over T)\n"}.text(),
        "attention's gradients: expected scores without a cap in attention's gradients, found 30"},
       {Spelling{.values = "dv: f32[B, T, H, E] = p * do\n"}.text(), "q is bf16, dv is f32"},
@@ -215,7 +215,7 @@ TEST(AttentionBackward, IsAKernelOfADeviceToo) {
   EXPECT_EQ(planned(Spelling{}.text() + forward, {.target = Target::cuda}).groups(), "attention attention_backward");
 }
 
-// What somebody wants of the softmax is stored by another kernel; the gradients make it again all the same.
+// If another statement reads the softmax, another kernel stores it, and the backward kernel still recomputes it.
 TEST(AttentionBackward, LeavesTheSoftmaxToWhoWantsIt) {
   EXPECT_EQ(planned(Spelling{}.text() + "z: bf16[B, S, H, T] = p + 1\n").groups(), "product rows attention_backward");
   const Planned kept = planned(Spelling{}.text(), {.stored = {5}});

@@ -47,7 +47,7 @@ class Finding {
   const Shape& shape_of(int tensor) const { return shapes_[static_cast<std::size_t>(tensor)]; }
   const std::string& name_of(int tensor) const { return program_.tensors[static_cast<std::size_t>(tensor)].name; }
   DType dtype(int tensor) const { return program_.tensors[static_cast<std::size_t>(tensor)].dtype; }
-  // Which operand is q, k and v, and which dimension is what.
+  // Assigns the operands to q, k and v, and the dimensions to their roles.
   std::optional<std::string> split(const Contraction& first, const Contraction& last) {
     weights_ = written(last.left) ? last.left : last.right;
     out_.v = weights_ == last.left ? last.right : last.left;
@@ -58,14 +58,14 @@ class Finding {
     for (const std::string& dim : weights)
       if (has_dim(values, dim) && !has_dim(result, dim)) summed.push_back(dim);
     if (summed.empty() || summed.size() > 2)
-      return fmt::format("{} is summed over one dimension of keys alone", name_of(out_.o));
+      return fmt::format("{} is not summed over a single key dimension", name_of(out_.o));
     parts_.keys = summed[0];
     if (summed.size() == 2)
       if (auto why = read_pages(first, summed)) return why;
     out_.k = has(shape_of(first.left), parts_.keys) ? first.left : first.right;
     out_.q = out_.k == first.left ? first.right : first.left;
     const Dims q = dims_of(shape_of(out_.q)), k = dims_of(shape_of(out_.k)), s = dims_of(shape_of(first.result));
-    if (has_dim(q, parts_.keys)) return fmt::format("{} has no dimension {}", name_of(out_.q), parts_.keys);
+    if (has_dim(q, parts_.keys)) return fmt::format("{} has the key dimension {}", name_of(out_.q), parts_.keys);
     parts_ = attention_parts(shape_of(out_.q), shape_of(out_.k), shape_of(first.result), parts_.keys);
     for (const std::string& dim : values)
       if (!has_dim(summed, dim) && !has_dim(parts_.batch, dim)) parts_.out.push_back(dim);
@@ -76,7 +76,7 @@ class Finding {
         !contains_same(weights, {&parts_.batch, &parts_.rows, &keys}) ||
         !contains_same(values, {&parts_.batch, &keys, &parts_.out}) ||
         !contains_same(result, {&parts_.batch, &parts_.rows, &parts_.out}))
-      return fmt::format("{} and {} are no products of the same heads", name_of(first.result), name_of(out_.o));
+      return fmt::format("{} and {} are not products over the same heads", name_of(first.result), name_of(out_.o));
     for (const int tensor : {out_.q, out_.k, out_.v, out_.o})
       if (dtype(tensor) != dtype(out_.q))
         return fmt::format("{} is {}, {} is {}", name_of(out_.q), name(dtype(out_.q)), name_of(tensor),
@@ -89,7 +89,7 @@ class Finding {
                        [&](int s) { return !routine_of(statement(s)) && statement(s).result() == tensor; });
   }
 
-  // The gather that makes a tensor: its table, its indices and what they point along.
+  // A gather: its table, its indices and the indexed dimension.
   struct Gather {
     int table, indices;
     std::string along;
@@ -102,11 +102,11 @@ class Finding {
       }
     return std::nullopt;
   }
-  // Keys and values lie in pages, of which one list says which: of two dimensions that are summed one is the list's.
+  // Matches keys and values that one list gathers in pages: one of two summed dimensions is that of the list.
   std::optional<std::string> read_pages(const Contraction& first, const Dims& summed) {
     const auto left = gather_of(first.left), k = left ? left : gather_of(first.right), v = gather_of(out_.v);
     if (!k || !v || k->indices != v->indices || k->along != v->along || k->along.empty())
-      return fmt::format("{} is summed over one dimension of keys alone", name_of(out_.o));
+      return fmt::format("{} is not summed over a single key dimension", name_of(out_.o));
     const Shape& list = shape_of(k->indices);
     const bool first_is_page = has(list, summed[0]);
     if (first_is_page == has(list, summed[1]) || dtype(k->table) != dtype(left ? first.left : first.right) ||
@@ -119,13 +119,13 @@ class Finding {
     out_.pages = k->indices;
     return std::nullopt;
   }
-  // A table without the dimension of its pages.
+  // Returns the shape of the table without its page dimension.
   Shape page_of(const Gather& from) const {
     Shape out = shape_of(from.table);
     std::erase_if(out, [&](const SizedAxis& axis) { return axis.dim == from.along; });
     return out;
   }
-  // A list of pages for each of the first dimensions of the batch, for which there are lengths, too, if there are any.
+  // Makes the dimensions of the page list, which are also those of the lengths, the first of the batch.
   std::optional<std::string> place_list() {
     const Shape& list = shape_of(out_.pages);
     Dims first;
@@ -133,13 +133,13 @@ class Finding {
       if (dim != pages_) first.push_back(dim);
     const std::int64_t each = along(list, pages_).extent;
     if (list.back().dim != pages_ || (!first.empty() && merged_stride(list, first) != each))
-      return fmt::format("{} is no list of pages for each sequence", name_of(out_.pages));
+      return fmt::format("{} is not a page list for each sequence", name_of(out_.pages));
     for (const std::string& dim : first)
       if (!has_dim(parts_.batch, dim))
-        return fmt::format("{} differs along {}, which is no dimension of both {} and {}", name_of(out_.pages), dim,
+        return fmt::format("{} differs along {}, which is not a dimension of both {} and {}", name_of(out_.pages), dim,
                            name_of(out_.q), name_of(out_.k));
     if (out_.lengths >= 0 && dims_of(shape_of(out_.lengths)) != first)
-      return fmt::format("{} and {} are not of the same sequences", name_of(out_.lengths), name_of(out_.pages));
+      return fmt::format("{} and {} do not describe the same sequences", name_of(out_.lengths), name_of(out_.pages));
     parts_.outer = first.size();
     for (const std::string& dim : parts_.batch)
       if (!has_dim(first, dim)) first.push_back(dim);
@@ -160,7 +160,7 @@ class Finding {
     std::vector<int> between(statements_.begin(), statements_.end() - 1);
     std::erase_if(between, [&](int s) { return routine_of(statement(s)) != nullptr; });
     const Pointwise all = joined(program_, between, {weights_});
-    if (all.results.size() != 1) return fmt::format("{} is no softmax", name_of(weights_));
+    if (all.results.size() != 1) return fmt::format("{} is not a softmax", name_of(weights_));
     std::vector<Node> nodes(all.nodes.begin(),
                             all.nodes.begin() + static_cast<std::ptrdiff_t>(all.results[0].node) + 1);
     AttentionLeaves leaves{.scores = scores, .lengths = whole_numbers()};
@@ -176,7 +176,7 @@ class Finding {
     out_.problem.scale = value.within == 0 ? value.number : value.within * value.number;
     out_.problem.cap = value.within == 0 ? 0 : value.number;
     if (reading.stands() && !reading.rows().empty())
-      return fmt::format("a side of the mask goes with {}, and another is the same for all of it", reading.rows());
+      return fmt::format("one limit of the mask depends on {}, and the other does not", reading.rows());
     const AttentionBand& band = value.band;
     out_.problem.low = band.low;
     out_.problem.high = band.high;
@@ -188,23 +188,23 @@ class Finding {
     out_.lengths = band.lengths;
     return place_lengths();
   }
-  // A band counts rows and keys from where their sequence begins.
+  // Matches a mask that compares sequences; rows and keys then count from the start of their sequence.
   std::optional<std::string> read_sequences(const AttentionBand& band) {
     out_.row_lengths = lengths_along(program_, masked_);
     out_.key_lengths = lengths_along(program_, parts_.keys);
     constexpr std::int64_t far = AttentionBand::far;
     if (band.lengths >= 0 || out_.problem.walks == false)
-      return fmt::format("the mask compares sequences of {} and {}, and lengths beside them", masked_, parts_.keys);
+      return fmt::format("the mask compares sequences of {} and {} and also lengths", masked_, parts_.keys);
     if (out_.row_lengths.size() != out_.key_lengths.size())
       return fmt::format("{} has {} sequences, {} has {}", masked_, out_.row_lengths.size(), parts_.keys,
                          out_.key_lengths.size());
     if ((band.low != -far || band.high != far) && out_.row_lengths != out_.key_lengths)
-      return fmt::format("the mask compares {} with {}, whose sequences do not begin in the same places", parts_.keys,
+      return fmt::format("the mask compares {} with {}, whose sequences start at different positions", parts_.keys,
                          masked_);
     parts_.outer = 0;
     return std::nullopt;
   }
-  // What lies for one long sequence is said for those that it is made of.
+  // Replaces the sizes of one long sequence by those of the packed sequences in it.
   void take_apart() {
     ops::AttentionProblem& p = out_.problem;
     const auto longest = [](const std::vector<std::int64_t>& all) { return *std::max_element(all.begin(), all.end()); };
@@ -221,14 +221,14 @@ class Finding {
         out.insert(static_cast<int>(t));
     return out;
   }
-  // A length for each of the first dimensions of the batch.
+  // Makes the dimensions of the lengths the first of the batch.
   std::optional<std::string> place_lengths() {
     const Shape& shape = shape_of(out_.lengths);
     Dims first = dims_of(shape);
     for (const std::string& dim : first)
       if (!has_dim(parts_.batch, dim))
-        return fmt::format("{} differs along {}, which is no dimension of both {} and {}", name_of(out_.lengths), dim,
-                           name_of(out_.q), name_of(out_.k));
+        return fmt::format("{} differs along {}, which is not a dimension of both {} and {}", name_of(out_.lengths),
+                           dim, name_of(out_.q), name_of(out_.k));
     parts_.outer = first.size();
     for (const std::string& dim : parts_.batch)
       if (!has_dim(dims_of(shape), dim)) first.push_back(dim);
@@ -238,7 +238,7 @@ class Finding {
 
   std::optional<std::string> place() {
     if (!masked_.empty() && !has_dim(parts_.rows, masked_))
-      return fmt::format("the mask compares with {}, which is no dimension of rows", masked_);
+      return fmt::format("the mask compares with {}, which is not a row dimension", masked_);
     ops::AttentionProblem& p = out_.problem;
     p.dtype = dtype(out_.q);
     if (!pages_.empty())
@@ -254,8 +254,8 @@ class Finding {
       if (!pages_.empty()) set_pages();
       return std::nullopt;
     }
-    return fmt::format("{}, {}, {} and {} do not lie as heads of whole rows", name_of(out_.q), name_of(out_.k),
-                       name_of(out_.v), name_of(out_.o));
+    return fmt::format("{}, {}, {} and {} are not laid out as heads of contiguous rows", name_of(out_.q),
+                       name_of(out_.k), name_of(out_.v), name_of(out_.o));
   }
 
   const Program& program_;
@@ -264,13 +264,13 @@ class Finding {
   Target target_;
   AttentionParts parts_ = {};
   int weights_ = 0;
-  std::string pages_;  // the dimension of pages; empty: keys do not lie in any
+  std::string pages_;  // page dimension; empty if keys are not paged
   std::optional<Gather> of_keys_, of_values_;
   std::string masked_;
   FoundAttention out_ = {};
 };
 
-// Where sequences begin, in a buffer of its own.
+// Adds a buffer with the start of each sequence and returns its index.
 int starts_of(Lowering& to, const std::vector<std::int64_t>& lengths) {
   const int out = to.add_buffer(DType::int32, static_cast<std::int64_t>(lengths.size()) + 1);
   Buffer& buffer = to.plan.buffers[static_cast<std::size_t>(out)];

@@ -1,8 +1,8 @@
-// Recognises attention: o = p * v, where p is the softmax of scaled, perhaps masked scores s = q * k, however that is
-// spelled. Scores may be multiplied and divided by numbers and sizes; a mask compares the index of a key with that of a
-// row, by where(…, s, -inf) or by adding where(…, 0, -inf); the softmax may stand as e^(s - max s) over its sum. It may
-// also compare with a length, a whole number of each sequence: index(T) < n, or index(T) <= index(S) + n - size(S); or
-// sequences that lie one behind the other: sequence(S) == sequence(T).
+// Recognises attention in any equivalent form: o = p * v, where p is the softmax of scaled, optionally masked scores
+// s = q * k. Scores may be multiplied and divided by numbers and sizes. The softmax may be written as e^(s - max s)
+// over its sum. A mask, where(…, s, -inf) or an added where(…, 0, -inf), compares the index of a key with that of a
+// row; or with a length of each sequence: index(T) < n, or index(T) <= index(S) + n - size(S); or it compares packed
+// sequences: sequence(S) == sequence(T).
 #pragma once
 
 #include <string>
@@ -15,20 +15,20 @@
 namespace ridge {
 
 struct FoundAttention {
-  std::string fault;  // why the statements are none, or the device has no kernel for it; empty: it has
+  std::string fault;  // reason why there is no kernel for the statements; empty if there is one
   ops::AttentionProblem problem = {};
-  int q = 0, k = 0, v = 0, o = 0;  // of Program::tensors
-  int lengths = -1;                // likewise; -1: sequences are alike
-  int pages = -1;                  // likewise, of keys and values that are gathered in pages
-  // Of sequences that lie one behind the other; empty: they do not.
+  int q = 0, k = 0, v = 0, o = 0;  // indices into Program::tensors
+  int lengths = -1;                // tensor of sequence lengths; -1 if all have the same
+  int pages = -1;                  // tensor of page lists; -1 if keys and values are not paged
+  // Lengths of packed sequences; empty if sequences are not packed.
   std::vector<std::int64_t> row_lengths = {}, key_lengths = {};
 };
 
-// These statements and what gathers an operand of a product among them, in the program's order.
+// Returns the statements and the gathers of their products' operands, in program order.
 std::vector<int> with_gathers(const Program& program, std::vector<int> statements);
 
-// `statements`, in the program's order: two contractions, one of them last, with what makes the last one's weights, and
-// perhaps what gathers keys and values in pages.
+// `statements`, in program order: two contractions, one of them last; the statements that compute the weights of the
+// last one; and optionally the gathers of paged keys and values.
 FoundAttention find_attention(const Program& program, const std::vector<Shape>& shapes,
                               const std::vector<int>& statements, Target target);
 

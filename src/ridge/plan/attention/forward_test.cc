@@ -151,7 +151,7 @@ TEST(Attention, MasksARowByItsSequenceAlone) {
   EXPECT_EQ(x.outer * x.heads * x.rows, 2 * 4 * 5);
 }
 
-// New rows of sequences with a cache: of one row, whose index is 0, four heads become the rows of a tile.
+// New rows of sequences with a cache. With a single row, whose index is 0, four heads become the rows of a tile.
 TEST(Attention, DecodesOneRowOrSeveral) {
   const auto decoded = [](int rows) {
     return planned("dims B = 3, S = " + std::to_string(rows) +
@@ -202,7 +202,7 @@ TEST(Attention, KnowsSequencesThatLieOneBehindTheOther) {
   EXPECT_EQ(cross.attention().keys, 150);
   EXPECT_EQ(cross.plan.steps[0].buffers, (std::vector<int>{0, 1, 2, 5, -1, -1, 6, 7}));
   EXPECT_EQ(packed("(5, 150, 40)", "(sequence(S) == sequence(T)) * (index(T) <= index(S))").why(),
-            "the mask compares T with S, whose sequences do not begin in the same places");
+            "the mask compares T with S, whose sequences start at different positions");
   EXPECT_EQ(packed("(5, 190)", "sequence(S) == sequence(T)").why(), "S has 3 sequences, T has 2");
 }
 
@@ -258,8 +258,8 @@ TEST(Attention, SaysWhichLengthsItDoesNotKnow) {
   EXPECT_EQ(why("n: int32[B]", "(index(T) <= index(S)) * (index(T) <= index(S) + n - size(S))"), no_softmax);
   EXPECT_EQ(why("n: int32[B]", "index(T) < 2 * n"), no_softmax);
   EXPECT_EQ(why("n: int32[B]", "(index(T) <= index(S)) * (index(T) >= n - 16)"),
-            "a side of the mask goes with S, and another is the same for all of it");
-  EXPECT_EQ(why("n: int32[S]", "index(T) < n"), "n differs along S, which is no dimension of both q and k");
+            "one limit of the mask depends on S, and the other does not");
+  EXPECT_EQ(why("n: int32[S]", "index(T) < n"), "n differs along S, which is not a dimension of both q and k");
 }
 
 TEST(Attention, HasItsOperandsAsTheyLie) {
@@ -320,9 +320,9 @@ TEST(Attention, SaysWhyNearMissesAreNone) {
        no_softmax},
       {around("p[B, S, H, T] = softmax(s over T) * 2"), no_softmax},
       {inputs + "s: f32[B, S, H, T] = q * k\np[B, S, H, T] = softmax(s * 0.125 over T)\n" + result,
-       "s is wanted by others, and attention stores none of what lies between"},
+       "'s' is also needed elsewhere, and the fused attention kernel does not store it"},
       {around("p: bf16[B, S, H, T] = softmax(s over T)") + "y: bf16[B, S, H, T] = p + 1\n",
-       "p is wanted by others, and attention stores none of what lies between"},
+       "'p' is also needed elsewhere, and the fused attention kernel does not store it"},
       {"dims S = 48, T = 80, E = 64\nq: f32[S, E]   k: f32[T, E]   v: f32[T, E]\ns[S, T] = q * k\n"
        "p[S, T] = softmax(s over T)\no: f32[S, E] = p * v",
        "attention: expected bf16 or f16, found f32"},
@@ -331,7 +331,7 @@ TEST(Attention, SaysWhyNearMissesAreNone) {
        "attention: expected heads of 8 … 256 elements, a multiple of 8, found 320"},
       {"dims S = 48, T = 80, E = 64, F = 32\nq: bf16[S, E]   k: bf16[T, E]   v: bf16[T, F]\ns[S, T] = q * k\n"
        "p[S, T] = softmax(s over T)\no: bf16[S, F] = p * v",
-       "q, k, v and o do not lie as heads of whole rows"},
+       "q, k, v and o are not laid out as heads of contiguous rows"},
   };
   for (const NearMiss& one : all) {
     const Planned x = planned(one.text);

@@ -20,7 +20,7 @@ std::optional<ops::HeadsLayout> layout(const Shape& shape, const Dims& outer, co
   return ops::HeadsLayout{*outer_stride, *head, rows.empty() ? 0 : along(shape, rows).stride};
 }
 
-struct Falling {  // of the batch and the rows
+struct Falling {  // assignment of batch and row dimensions
   Dims outer, heads, all_heads;
   std::string rows;
 };

@@ -1,4 +1,4 @@
-// The dimensions of attention's products by their parts, and where that says its operands lie. Internal to plan/.
+// Assigns the dimensions of attention's products to roles and derives the layouts of its operands. Internal to plan/.
 #pragma once
 
 #include <optional>
@@ -11,26 +11,26 @@
 namespace ridge {
 
 struct AttentionParts {
-  Dims batch, rows, width, out;  // rows: of q and not of k, the one that is walked and those that are further heads
+  Dims batch, rows, width, out;  // rows: dimensions of q but not of k; one becomes the row, the others further heads
   std::string keys;
-  std::optional<std::size_t> outer = {};  // how many of the batch are a problem's outer; none: as many as lie so
+  std::optional<std::size_t> outer = {};  // number of batch dimensions before the heads; nullopt selects by layout
 };
 
-Dims dims_of(const Shape& shape);  // longer than 1
+Dims dims_of(const Shape& shape);  // returns the dimensions longer than 1
 bool has_dim(const Dims& dims, const std::string& dim);
 bool contains_same(const Dims& dims, std::initializer_list<const Dims*> groups);
 
-// From what q, k and the scores have; what v has beside.
+// Assigns dimensions by their presence in q, k and the scores. The caller adds those of v.
 AttentionParts attention_parts(const Shape& q, const Shape& k, const Shape& scores, const std::string& keys);
 
-// An operand or a result: along rows or keys, of q's and k's width or of v's.
+// An operand or a result, with rows or keys and with the width of q and k or that of v.
 struct LaidOut {
   const Shape* shape;
   bool of_rows, of_values;
   ops::HeadsLayout* to;
 };
-// The dimension of rows and how the batch falls into outer and heads, so that strides can say where all lies: sizes and
-// layouts of the problem. `masked`: what masks compare with, or empty. False: they cannot.
+// Chooses the row dimension and divides the batch into outer and heads so that strides can address all operands; sets
+// the problem's sizes and layouts. Masks compare with `masked_dim`, if not empty. Returns false if no choice works.
 bool lay_out(ops::AttentionProblem& problem, const AttentionParts& parts, const std::string& masked, const Shape& q,
              const Shape& k, const std::vector<LaidOut>& all);
 

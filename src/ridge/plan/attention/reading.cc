@@ -17,7 +17,7 @@ using Band = Value::Band;
 constexpr std::int64_t far = ops::AttentionProblem::far;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// Both hold. None: two sides of which one goes with the length and one does not, or two lengths.
+// Returns the intersection of two bands; nullopt if their lengths differ or if a limit depends on one in only one band.
 std::optional<Band> both(const Band& a, const Band& b) {
   if (a.lengths >= 0 && b.lengths >= 0 && a.lengths != b.lengths) return std::nullopt;
   const auto agree = [](std::int64_t x, bool x_moves, std::int64_t y, bool y_moves, std::int64_t none) {
@@ -29,7 +29,7 @@ std::optional<Band> both(const Band& a, const Band& b) {
               a.low_moves || b.low_moves,    a.high_moves || b.high_moves, std::max(a.lengths, b.lengths),
               a.in_sequence || b.in_sequence};
 }
-// x within b as well.
+// Returns x with the intersection of both bands.
 Value within(Value x, const Band& a, const Band& b) {
   const std::optional<Band> band = both(a, b);
   if (!band) return {};
@@ -37,7 +37,7 @@ Value within(Value x, const Band& a, const Band& b) {
   return x;
 }
 
-// a + sign * b of places and numbers; none: one of them is neither, or their rows or lengths are not the same.
+// Returns a + sign * b of indices and numbers, or nullopt if one is neither or their rows or lengths differ.
 std::optional<Value> added(const Value& a, const Value& b, int sign) {
   const auto is_place = [](const Value& x) { return x.kind == Kind::index || x.kind == Kind::constant; };
   if (!is_place(a) || !is_place(b)) return std::nullopt;
@@ -54,7 +54,7 @@ bool same_scores(const Value& a, const Value& b) {
   return a.number == b.number && a.within == b.within && a.band == b.band;
 }
 
-// What has a factor.
+// True for kinds with a factor.
 bool scales(Kind kind) {
   return kind == Kind::softmax || kind == Kind::gradient || kind == Kind::weighted || kind == Kind::mean ||
          kind == Kind::centred || kind == Kind::shares || kind == Kind::slopes;
@@ -73,7 +73,7 @@ Value unary(Function f, Value x) {
   return {};
 }
 
-// The softmax p times what is made of its gradient.
+// Returns the softmax p times a term that is computed from its gradient.
 Value of_softmax(const Value& p, const Value& x) {
   if (x.weighed && !same_scores(p, x)) return {};
   Value out = p;
@@ -92,7 +92,7 @@ Value product(const Value& a, const Value& b) {
   Value out = a;
   if (a.kind == Kind::scores && b.kind == Kind::constant) {
     out.number *= b.number;
-    return b.number > 0 ? out : Value{};  // times a number below 0 the mask would be +inf
+    return b.number > 0 ? out : Value{};  // a negative number would make the mask +inf
   }
   if (a.kind == Kind::index && b.kind == Kind::constant && b.number == std::floor(b.number) &&
       std::abs(b.number) < 1 << 24) {
@@ -268,11 +268,11 @@ Value AttentionReading::binary(Function f, const Value& a, const Value& b) {
     case Function::greater: return compared(b, a, 1);
     case Function::greater_equal: return compared(b, a, 0);
     case Function::equal: return same_sequence(a, b);
-    default: return {};  // every other function makes no attention of these
+    default: return {};  // no other function is part of attention
   }
 }
 
-// Of a key and a row.
+// Returns the condition that a key and a row are in the same sequence.
 Value AttentionReading::same_sequence(const Value& a, const Value& b) {
   if (a.kind != Kind::sequence || b.kind != Kind::sequence || (a.dim == keys_) == (b.dim == keys_)) return {};
   const std::string& other = a.dim == keys_ ? b.dim : a.dim;
@@ -283,9 +283,9 @@ Value AttentionReading::same_sequence(const Value& a, const Value& b) {
   return out;
 }
 
-// a + less <= b of places: keys below a length, or a key and a row, or a number, perhaps with a length.
+// Returns the condition a + strict <= b of indices: a key against a length, or against a row or a number (+ a length).
 Value AttentionReading::compared(const Value& a, const Value& b, int less) {
-  const std::optional<Value> apart = added(b, a, -1);  // at least `less`
+  const std::optional<Value> apart = added(b, a, -1);  // the condition is difference >= strict
   if (!apart) return {};
   const AttentionPlace& place = apart->place;
   if (place.pages != place.keys * leaves_.page_rows) return {};

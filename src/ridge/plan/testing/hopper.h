@@ -1,4 +1,4 @@
-// Hopper devices of the catalog, for tests that plan.
+// Parameters of the catalog's Hopper devices, for tests.
 #pragma once
 
 #include "ridge/machine/machine.h"
