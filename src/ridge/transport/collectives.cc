@@ -13,7 +13,7 @@
 namespace ridge::transport {
 namespace {
 
-constexpr std::int64_t strip = 1024;  // elements whose sums stay in the nearest cache
+constexpr std::int64_t strip = 1024;  // elements; their accumulators fit into the L1 cache
 
 float widened(float x) { return x; }
 float widened(Bf16 x) { return to_float(x); }
@@ -24,7 +24,7 @@ void narrow(float x, Bf16& to) { to = to_bf16(x); }
 void narrow(float x, F16& to) { to = to_f16(x); }
 void narrow(std::int64_t x, std::int32_t& to) { to = static_cast<std::int32_t>(x); }
 
-// A NaN among them stays one.
+// A NaN operand gives NaN, for max and min as well.
 template <class T> T combined(Reduction how, T a, T b) {
   if (how == Reduction::sum) return a + b;
   if (a != a || b != b) return a + b;
@@ -60,7 +60,7 @@ Stretch stretch(std::int64_t elements, std::size_t parts, std::size_t part) {
   return {std::min(elements, i * each), std::min(elements, (i + 1) * each)};
 }
 
-// An error as ranks tell it each other.
+// Error in the form in which ranks send it.
 struct Told {
   int failed = 0, kind = 0;
   std::array<char, 1024> message{};
@@ -88,7 +88,7 @@ void add_up(const Addends& addends, std::int64_t elements, std::byte* out) {
     case DType::int32: return add_all<std::int32_t>(addends, elements, out);
     default: break;
   }
-  RIDGE_CHECK(false, "whoever calls it asks adds() first");
+  RIDGE_CHECK(false, "the caller checks can_reduce() first");
 }
 
 Status all_reduce(Ranks& ranks, std::span<const int> group, const AllReduce& what, std::span<std::byte> data) {
@@ -122,7 +122,7 @@ Status all_reduce(Ranks& ranks, std::span<const int> group, const AllReduce& wha
   return ranks.exchange(sent, received);
 }
 
-// At step s a rank has heard of the 2^s ranks before it.
+// Dissemination barrier (Hensgen, Finkel, Manber, 1988): each step doubles the number of ranks known to have arrived.
 Status barrier(Ranks& ranks) {
   const int n = ranks.size();
   std::byte here{}, there{};
@@ -177,7 +177,7 @@ Status agree(Ranks& ranks, const Status& mine) {
   }
   const auto all = gather(ranks, std::as_bytes(std::span(&told_here, 1)));
   if (!all) return all.error();
-  if (ranks.rank() == 0) told_here.failed = 0;  // its own is among them
+  if (ranks.rank() == 0) told_here.failed = 0;  // `all` contains rank 0's status, too
   for (std::size_t r = 0; r < all->size() && told_here.failed == 0; ++r) {
     std::memcpy(&told_here, (*all)[r].data(), sizeof told_here);
     if (told_here.failed != 0) tell(fmt::format("rank {}: {}", r, told(told_here.message)), told_here.message);
@@ -192,7 +192,7 @@ Status agree(Ranks& ranks, const Status& mine) {
   return all_agree;
 }
 
-// Texts are compared by a hash of 64 bits (FNV-1a): ranks differ by mistake, not by malice.
+// Compares 64-bit FNV-1a hashes: ranks differ by mistake, not by malice.
 Status agree_same(Ranks& ranks, std::span<const Same> all) {
   std::vector<std::uint64_t> mine;
   for (const Same& one : all) {
@@ -205,7 +205,7 @@ Status agree_same(Ranks& ranks, std::span<const Same> all) {
   Status same = Done{};
   for (std::size_t i = 0; i < all.size() && same.ok(); ++i)
     if (mine[i] != first[i])
-      same = input_error(fmt::format("it has another {} than rank 0", all[i].what),
+      same = input_error(fmt::format("its {} differs from that of rank 0", all[i].what),
                          "start every rank with the same command, files and build");
   return agree(ranks, same);
 }

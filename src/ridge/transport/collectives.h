@@ -1,5 +1,5 @@
-// What ranks do together, written once above Ranks::exchange. Sums are taken in the order of the ranks, in f32 (of
-// whole numbers exactly), and rounded once: the bits depend neither on the carrier nor on who comes first.
+// Collectives on top of `exchange_messages`. Partial sums are added in rank order, in f32 (integers exactly), and
+// rounded once: the bits depend neither on the transport nor on the order of arrival.
 #pragma once
 
 #include <vector>
@@ -11,10 +11,10 @@ namespace ridge::transport {
 
 enum class Reduction { sum, max, min };
 
-// Whether elements of this dtype are added up: f32, bf16, f16 and int32.
+// True if elements of this dtype can be reduced: f32, bf16, f16 and int32.
 bool adds(DType dtype);
 
-// out[i] = addends[0][i] + addends[1][i] + …; `out` may be one of the addends.
+// Writes out[i] = inputs[0][i] + inputs[1][i] + …, or the maximum or minimum; `out` may be one of the inputs.
 struct Addends {
   DType dtype = DType::f32;
   Reduction how = Reduction::sum;
@@ -22,26 +22,26 @@ struct Addends {
 };
 void add_up(const Addends& addends, std::int64_t elements, std::byte* out);
 
-// The same of what lies in `data` at each rank of `group`, which holds this one: rank i of the group adds up the i-th
-// stretch, of equal length but for the last ones, and sends it to the others.
+// All-reduces `data` in place over the ranks of `group`, which includes this rank. Rank i of the group reduces the i-th
+// slice and sends the result to the others. Slices have equal length, except that the last ones may be shorter.
 struct AllReduce {
   DType dtype = DType::f32;
   Reduction how = Reduction::sum;
 };
 Status all_reduce(Ranks& ranks, std::span<const int> group, const AllReduce& what, std::span<std::byte> data);
 
-// Every rank has come here.
+// Returns when every rank has called it.
 Status barrier(Ranks& ranks);
-// Rank 0's, at every rank.
+// Copies rank 0's data to every rank.
 Status broadcast(Ranks& ranks, std::span<std::byte> data);
-// Every rank's, all of one length, at rank 0 in order; elsewhere empty.
+// Returns every rank's data (all of equal length) in rank order at rank 0; empty buffers elsewhere.
 Result<std::vector<std::vector<std::byte>>> gather(Ranks& ranks, std::span<const std::byte> mine);
-// The most that any rank has, at every rank.
+// Sets `number` to the maximum over all ranks.
 Status largest(Ranks& ranks, std::int64_t& number);
-// The first rank's error, at every rank alike and with its number, where any has one.
+// Returns the same status on every rank: the error of the lowest rank that has one, with its rank number.
 Status agree(Ranks& ranks, const Status& mine);
 
-// Whether these texts, each with what it is called, are everyone's. Error: the first rank whose "program" is another.
+// Checks that all ranks pass the same texts. Error: the lowest rank that differs, with the text's name ("program").
 struct Same {
   std::string_view what;
   std::string text;

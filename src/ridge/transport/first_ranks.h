@@ -1,4 +1,4 @@
-// The first of several ranks, where a grid leaves some of them idle: 6 of 7.
+// Communicator of the first ranks of another one, for a grid that leaves some ranks idle (6 of 7).
 #pragma once
 
 #include "ridge/transport/ranks.h"

@@ -20,13 +20,13 @@ namespace ridge::transport {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr int look_ms = 50;  // between two looks at what ranks say of themselves
-constexpr int by_signal = 128;
-constexpr double grace_s = 2.0;  // for the others to end by themselves once the run has ended
+constexpr int look_ms = 50;  // interval at which the run's state is checked
+constexpr int by_signal = 128;  // shells report death by signal s as 128 + s
+constexpr double grace_s = 2.0;  // time for the other ranks to exit before they are killed
 
 struct Child {
   pid_t process = 0;
-  int line = -1;  // a pipe whose other end closes when the process ends
+  int line = -1;  // read end of a pipe that closes when the process ends
   int status = 0;
   bool running = true;
 };
@@ -39,7 +39,7 @@ int guarded(Ranks& ranks, const std::function<int(Ranks&)>& work) {
   try {
     return work(ranks);
   } catch (const std::bad_alloc&) {
-    ranks.abandon(failed("the system gave no more memory"));
+    ranks.abandon(failed("out of memory"));
   } catch (const std::exception& error) {
     ranks.abandon(failed(fmt::format("unexpected: {}", error.what())));
   }
@@ -50,7 +50,7 @@ class Family {
  public:
   Family(const Segment& segment, double patience_s) : segment_(segment), patience_s_(patience_s) {}
 
-  // False: the system gives no more processes.
+  // Returns false if the system cannot create another process.
   bool start(int rank, const std::function<int(Ranks&)>& work) {
     int ends[2];
     if (::pipe(ends) != 0) return false;
@@ -111,16 +111,16 @@ class Family {
     if (ended == 0 || (ended < 0 && errno == EINTR)) return;
     child.running = false;
     ::close(child.line);
-    // The command line's handlers end with 128 and the signal.
+    // The signal handlers of the command line exit with 128 + signal.
     const int code = WIFEXITED(child.status) ? WEXITSTATUS(child.status) : 0;
     const int signal = WIFSIGNALED(child.status) ? WTERMSIG(child.status) : code - by_signal;
     if (signal > 0) {
       segment_.end(rank, {.kind = ErrorKind::finding,
                           .message = fmt::format("killed by signal {} ({})", signal, ::strsignal(signal)),
-                          .hint = signal == SIGKILL ? "the system kills where memory is short: give smaller dimensions"
-                                                    : "if nobody sent it, please report the command"});
+                          .hint = signal == SIGKILL ? "the system may have run out of memory: give smaller dimensions"
+                                                    : "if you did not send it, please report the command"});
     } else if (code != 0) {
-      ending_ = Clock::now();  // it has said why, as the others have: they end as well
+      ending_ = Clock::now();  // it has printed its error, and the other ranks will end, too
     }
   }
 
@@ -142,7 +142,8 @@ Result<Launched> launch(int ranks, double patience_s, const std::function<int(Ra
     family.kill_all();
     segment->end(-1, {});
     family.wait_for_all();
-    return input_error(fmt::format("the system gave {} of {} processes: {}", rank, ranks, reason), "give fewer ranks");
+    return input_error(fmt::format("the system started {} of {} processes: {}", rank, ranks, reason),
+                       "give fewer ranks");
   }
   family.wait_for_all();
   return family.launched();

@@ -1,6 +1,5 @@
-// Starts ranks on this machine, as processes that are copies of this one, and sees to it that all of them end: when one
-// dies the others are told, and those that do not end by themselves within seconds are killed; when this process dies
-// they die with it.
+// Starts ranks on this machine by forking this process and makes sure that all of them end. When a rank dies, the
+// others are notified, and those that do not exit within two seconds are killed. The ranks die with this process.
 #pragma once
 
 #include <functional>
@@ -11,12 +10,12 @@
 namespace ridge::transport {
 
 struct Launched {
-  int code = 0;                     // rank 0's, or that of the cause
-  std::optional<Error> cause = {};  // why the run ended early, with the rank
+  int code = 0;                     // exit code of rank 0, or that of `cause`
+  std::optional<Error> cause = {};  // why the run ended early, with the rank number
 };
 
-// Calls `work` in each rank; what it returns is the rank's exit code. Returns in the process that calls it, when all
-// ranks have ended. To be called where no other thread runs. Errors: Segment::make()'s, no more processes.
+// Calls `work` in each rank; its result is the rank's exit code. Returns in the calling process when all ranks have
+// ended. No other thread may be running (fork). Errors: those of `SharedSegment::make`; fork fails.
 Result<Launched> launch(int ranks, double patience_s, const std::function<int(Ranks&)>& work);
 
 }  // namespace ridge::transport

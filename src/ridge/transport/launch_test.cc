@@ -1,4 +1,4 @@
-// Ranks as processes of this machine: what they exchange, and what becomes of the others when one of them fails.
+// Tests ranks as processes of this machine: their messages, and what happens to the others when one fails.
 #include "ridge/transport/launch.h"
 
 #include <dirent.h>
@@ -24,7 +24,7 @@ constexpr double patience_s = 30;
 
 int kind_of(const Error& error) { return static_cast<int>(error.kind); }
 
-// What every rank of a test does when something fails: the run ends with its words.
+// Ends the run with the error of `status`, if it is one. Returns the rank's exit code.
 int ended(Ranks& ranks, const Status& status) {
   if (status) return 0;
   ranks.abandon(status.error());
@@ -42,7 +42,7 @@ std::byte byte_of(int from, int to, std::size_t piece, std::size_t at) {
   return static_cast<std::byte>((static_cast<std::size_t>(from * 31 + to * 7) + piece * 13 + at) & 0xFF);
 }
 
-// Every rank sends every other one pieces of random lengths, none and some longer than a ring among them.
+// Every rank sends every other one 0 to 3 messages of random lengths, some of them longer than a ring.
 Status random_exchange(Ranks& ranks, unsigned seed) {
   std::mt19937 random(seed);
   std::vector<std::vector<std::byte>> out, in;
@@ -67,7 +67,7 @@ Status random_exchange(Ranks& ranks, unsigned seed) {
   for (std::size_t k = 0; k < in.size(); ++k)
     for (std::size_t i = 0; i < in[k].size(); ++i)
       if (in[k][i] != byte_of(of_received[k][0], of_received[k][1], static_cast<std::size_t>(of_received[k][2]), i))
-        return wrong("another byte came than was sent");
+        return wrong("a received byte differs from the sent one");
   return Done{};
 }
 
@@ -83,7 +83,7 @@ TEST(Launch, ranks_exchange_random_pieces) {
   }
 }
 
-// As one process adds them up, one after the other in f32.
+// Compares with the sums of one process that adds in rank order, in f32.
 Status sums_in_order(Ranks& ranks) {
   const auto value = [](int rank, std::size_t i) {
     return static_cast<float>((rank + 1) * 1000.1 / (1.0 + static_cast<double>(i % 977)));
@@ -111,7 +111,7 @@ Status sums_in_order(Ranks& ranks) {
         sum += value(r, i);
         sum16 += to_float(to_bf16(value(r, i)));
       }
-      if (sum != floats[i] || to_float(to_bf16(sum16)) != to_float(halves[i])) return wrong("another sum");
+      if (sum != floats[i] || to_float(to_bf16(sum16)) != to_float(halves[i])) return wrong("a sum differs");
     }
   }
   return Done{};
@@ -168,7 +168,7 @@ TEST(Launch, a_rank_that_throws_ends_all) {
     if (ranks.rank() == 1) throw std::bad_alloc();
     return ended(ranks, barrier(ranks));
   });
-  EXPECT_EQ(cause_of(launched), "rank 1: the system gave no more memory");
+  EXPECT_EQ(cause_of(launched), "rank 1: out of memory");
 }
 
 TEST(Launch, a_rank_that_hangs_is_ended_when_patience_is) {
@@ -176,8 +176,8 @@ TEST(Launch, a_rank_that_hangs_is_ended_when_patience_is) {
     if (ranks.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(60));
     return ended(ranks, barrier(ranks));
   });
-  EXPECT_EQ(cause_of(launched), "rank 0: waited 0.3 s for rank 1 in vain");
-  EXPECT_EQ(launched->cause->hint, "if it computes so long, give --patience a longer time");
+  EXPECT_EQ(cause_of(launched), "rank 0: timed out after 0.3 s of waiting for rank 1");
+  EXPECT_EQ(launched->cause->hint, "if that rank computes for longer, raise --patience");
 }
 
 TEST(Launch, a_piece_of_another_length_is_refused) {
@@ -198,7 +198,7 @@ TEST(Launch, refuses_numbers_of_ranks) {
             "expected 1 to 256 ranks on one machine, found 257");
 }
 
-// Processes whose parent is this one.
+// Returns the number of child processes of this process.
 int children() {
   int out = 0;
   DIR* const folder = ::opendir("/proc");
@@ -214,8 +214,8 @@ int children() {
   return out;
 }
 
-// A rank is killed at a random moment of a run that exchanges all the time: the others end within seconds, it is named,
-// and no process is left.
+// A rank is killed at a random moment of a run that exchanges messages continuously. The others must end within
+// seconds, the error must name the killed rank, and no process may remain.
 TEST(Launch, a_rank_killed_at_any_moment_ends_all) {
   auto* const pids =
       static_cast<std::atomic<int>*>(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
@@ -227,7 +227,7 @@ TEST(Launch, a_rank_killed_at_any_moment_ends_all) {
     const auto start = std::chrono::steady_clock::now();
     const auto launched = launch(4, patience_s, [&](Ranks& ranks) {
       pids[ranks.rank()] = ::getpid();
-      if (ranks.rank() == (victim + 1) % 4) {  // it does the killing
+      if (ranks.rank() == (victim + 1) % 4) {  // this rank kills the victim
         while (pids[victim] == 0) std::this_thread::yield();
         std::this_thread::sleep_for(delay);
         ::kill(pids[victim], signal);

@@ -7,7 +7,7 @@
 namespace ridge::transport {
 namespace {
 
-// Each launcher's variables. Of srun those of a step: a batch script has those of the job, and is no rank.
+// Environment variables of each launcher. For srun these are the step's: a batch script has the job's but is no rank.
 struct Known {
   const char *name, *rank, *size, *neighbours, *local_rank;
 };
@@ -19,7 +19,7 @@ constexpr std::array known{
     Known{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_RANK"},
 };
 
-// The whole number that a text begins with: srun writes "4(x2)", four on each of two nodes.
+// Parses the integer at the start of a text: srun writes "4(x2)" for four ranks on each of two nodes.
 std::optional<int> number(const char* text) {
   if (text == nullptr) return std::nullopt;
   const std::string all(text);

@@ -1,5 +1,5 @@
-// Who started this process as one of several ranks, by the variables that launchers set: mpirun of Open MPI, mpiexec of
-// MPICH, srun, torchrun.
+// Detects from environment variables which launcher started this process as one of several ranks: Open MPI's mpirun,
+// MPICH's mpiexec, srun or torchrun.
 #pragma once
 
 #include <functional>
@@ -9,14 +9,14 @@
 namespace ridge::transport {
 
 struct Launcher {
-  std::string name;        // "mpirun"
-  int rank = 0, size = 1;  // of all
-  int neighbours = 1;      // ranks on this machine
-  int local_rank = 0;      // among these
+  std::string name;        // for example "mpirun"
+  int rank = 0, size = 1;  // global rank and number of ranks
+  int neighbours = 1;      // number of ranks on this machine
+  int local_rank = 0;      // index among the ranks of this machine
 };
 
-// `variable`: the value of an environment variable; null: it is not set. None: nobody did, or started one alone, or
-// says what cannot be.
+// `get_variable` returns the value of an environment variable, or null if it is not set. Returns nullopt if no launcher
+// is found, if it started only one rank, or if its values are inconsistent.
 std::optional<Launcher> launcher_of(const std::function<const char*(const char*)>& variable);
 
 }  // namespace ridge::transport

@@ -47,7 +47,7 @@ TEST(Launcher, that_says_what_cannot_be_is_none) {
 
 constexpr const char* cure =
     "install Open MPI (on Debian: apt install openmpi-bin), or name its library in RIDGE_MPI; on one machine --ranks "
-    "needs none";
+    "needs no MPI";
 
 TEST(Launcher, of_another_MPI_is_refused_by_its_name) {
   const auto found = mpi_ranks({"mpirun", 0, 2, 2}, {.library = RIDGE_NOT_OPEN_MPI});

@@ -17,12 +17,12 @@ namespace ridge::transport {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::size_t longest_message = std::size_t{1} << 30;  // MPI counts in int
+constexpr std::size_t longest_message = std::size_t{1} << 30;  // bytes; MPI counts are int
 constexpr int tag = 0;
-constexpr int eager_looks = 1000;  // before a waiting rank leaves its core to others
+constexpr int eager_looks = 1000;  // polls without progress before a waiting rank starts to sleep
 constexpr auto nap = std::chrono::microseconds(50);
 
-// As large as any version's, which is 24 bytes.
+// Storage for MPI_Status, which has 24 bytes in every Open MPI version.
 struct alignas(8) StatusBytes {
   std::array<std::byte, 64> bytes{};
 };
@@ -49,7 +49,7 @@ template <class F> bool find(void* library, const char* name, F& function) {
 
 constexpr const char* cure =
     "install Open MPI (on Debian: apt install openmpi-bin), or name its library in RIDGE_MPI; on one machine --ranks "
-    "needs none";
+    "needs no MPI";
 
 bool find_all(void* file, Library& out) {
   bool all = find(file, "MPI_Init_thread", out.init_thread) && find(file, "MPI_Comm_rank", out.comm_rank);
@@ -62,7 +62,7 @@ bool find_all(void* file, Library& out) {
 }
 
 std::string version_of(const Library& library) {
-  std::array<char, 8192> text{};  // MPI_MAX_LIBRARY_VERSION_STRING of every MPI
+  std::array<char, 8192> text{};  // at least MPI_MAX_LIBRARY_VERSION_STRING of any MPI
   int length = 0;
   library.get_library_version(text.data(), &length);
   std::string all(text.data());
@@ -76,7 +76,7 @@ Result<Library> opened(const std::string& named) {
                     : std::vector<std::string>{named};
   Library out;
   for (const std::string& name : names) {
-    void* const file = dlopen(name.c_str(), RTLD_NOW | RTLD_GLOBAL);  // its plug-ins look for its symbols
+    void* const file = dlopen(name.c_str(), RTLD_NOW | RTLD_GLOBAL);  // Open MPI's plug-ins need its symbols
     if (file == nullptr) continue;
     if (!find(file, "MPI_Get_library_version", out.get_library_version))
       return absent_error(fmt::format("{} is no MPI library", name), cure);
@@ -108,7 +108,7 @@ class MpiRanks final : public Ranks {
     return finish(std::move(messages));
   }
 
-  // MPI ends every rank; where all have agreed on the error each ends by itself.
+  // Calls MPI_Abort, which ends every rank, unless all ranks agreed on the error and so end by themselves.
   void abandon(const Error& why) noexcept override {
     if (is_agreed(why)) return;
     Error told = why;
@@ -125,7 +125,7 @@ class MpiRanks final : public Ranks {
     int length = 0;
   };
 
-  // Calls use(begin, count) for stretches that MPI can count.
+  // Calls use(begin, count) for each part of a message, at most `max_message_bytes` long.
   template <class Use> static Status stretches(std::size_t size, const Use& use) {
     std::size_t begin = 0;
     do {
@@ -143,7 +143,7 @@ class MpiRanks final : public Ranks {
   }
 
   Status post_receive(const Received& one, std::vector<Message>& messages) const {
-    RIDGE_CHECK(one.from != rank() && one.from >= 0 && one.from < size(), "a piece comes from another rank");
+    RIDGE_CHECK(one.from != rank() && one.from >= 0 && one.from < size(), "a rank does not receive from itself");
     return stretches(one.piece.size(), [&](std::size_t begin, int length) -> Status {
       messages.push_back({nullptr, one.from, true, length});
       const int code =
@@ -153,7 +153,7 @@ class MpiRanks final : public Ranks {
   }
 
   Status post_send(const Sent& one, std::vector<Message>& messages) const {
-    RIDGE_CHECK(one.to != rank() && one.to >= 0 && one.to < size(), "a piece goes to another rank");
+    RIDGE_CHECK(one.to != rank() && one.to >= 0 && one.to < size(), "a rank does not send to itself");
     return stretches(one.piece.size(), [&](std::size_t begin, int length) -> Status {
       messages.push_back({nullptr, one.to, false, length});
       const int code =
@@ -162,7 +162,7 @@ class MpiRanks final : public Ranks {
     });
   }
 
-  // Whether it is over; a piece of another length is an error.
+  // True if the message is complete. Error: a message of unexpected length.
   Result<bool> over(Message& m) const {
     StatusBytes status;
     int done = 0, came = 0;
@@ -195,9 +195,9 @@ class MpiRanks final : public Ranks {
         std::this_thread::sleep_for(nap);
         if (std::chrono::duration<double>(Clock::now() - last).count() > options_.patience_s)
           return Error{.kind = ErrorKind::finding,
-                       .message = fmt::format("waited {:.3g} s for rank {} in vain", options_.patience_s,
+                       .message = fmt::format("timed out after {:.3g} s of waiting for rank {}", options_.patience_s,
                                               messages.front().other),
-                       .hint = "if it computes so long, give --patience a longer time"};
+                       .hint = "if that rank computes for longer, raise --patience"};
       } else {
         ::sched_yield();
       }

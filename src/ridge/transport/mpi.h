@@ -1,6 +1,6 @@
-// Ranks that MPI starts and joins, on one machine or many. Nothing of MPI is linked: Open MPI's library is opened at
-// run time and called by its ABI, in which handles are pointers to symbols of the library; MPICH's differs and is
-// refused. Source: mpi.h of Open MPI 4.1 and 5.0.
+// Communicator on top of MPI, on one machine or many. MPI is not linked: Open MPI's library is loaded at run time and
+// called through its ABI, in which handles are pointers to symbols of the library. MPICH's ABI differs; it is rejected.
+// Source: mpi.h of Open MPI 4.1 and 5.0.
 #pragma once
 
 #include <functional>
@@ -13,13 +13,13 @@ namespace ridge::transport {
 
 struct MpiOptions {
   double patience_s = 120;
-  // Called before MPI ends all ranks because of this one, with what is to be told; nobody could tell it later.
+  // Called with the error before MPI_Abort, which ends this process, too, so that nothing can be printed afterwards.
   std::function<void(const Error&)> last_words = {};
-  std::string library = {};  // its file; empty: the system's Open MPI
+  std::string library = {};  // path of the library; empty: the system's Open MPI
 };
 
-// To be called once. Errors, of kind absent: no library of Open MPI, MPICH's, one that sees other ranks than the
-// launcher says.
+// Initializes MPI; may be called once per process. Errors (kind `absent`): Open MPI is not found, the library is not
+// Open MPI, or its rank or size differs from the launcher's.
 Result<std::unique_ptr<Ranks>> mpi_ranks(const Launcher& launcher, const MpiOptions& options);
 
 }  // namespace ridge::transport

@@ -10,8 +10,8 @@
 
 namespace ridge::transport {
 
-// As nccl.h declares them: a result of 0 is success, a communicator a pointer, a unique id 128 bytes that every rank
-// must have from one of them.
+// Declarations as in NCCL's header: a result of 0 is success, a communicator is a pointer. A unique id has 128 bytes;
+// one rank creates it and sends it to the others.
 struct NcclId {
   std::array<char, 128> bytes{};
 };
@@ -47,7 +47,7 @@ int number_of(DType dtype) {
     case DType::bf16: return 9;
     default: break;
   }
-  RIDGE_CHECK(false, "whoever calls it asks adds() first");
+  RIDGE_CHECK(false, "the caller checks can_reduce() first");
 }
 
 int number_of(Reduction how) {
@@ -83,14 +83,14 @@ Result<std::shared_ptr<const NcclLibrary>> opened(const std::string& named) {
     return absent_error(fmt::format("NCCL was not found: {}", why != nullptr ? why : name), cure);
   }
   auto out = std::make_shared<NcclLibrary>();
-  if (!find_all(file, *out)) return absent_error(fmt::format("{} is no NCCL, or one before 2.18", name), cure);
+  if (!find_all(file, *out)) return absent_error(fmt::format("{} is not NCCL, or is older than 2.18", name), cure);
   return std::shared_ptr<const NcclLibrary>(std::move(out));
 }
 
 Status checked(const NcclLibrary& library, int code, const char* what) {
   if (code == 0 || code == in_progress) return Done{};
   return absent_error(fmt::format("NCCL failed at {}: {}", what, library.get_error_string(code)),
-                      "NCCL_DEBUG=INFO says more");
+                      "set NCCL_DEBUG=INFO for details");
 }
 
 }  // namespace
@@ -100,11 +100,11 @@ Result<std::unique_ptr<Nccl>> Nccl::join(Ranks& ranks, const std::string& librar
   if (const Status there = agree(ranks, file ? Status(Done{}) : file.error()); !there) return there.error();
   NcclId id;
   const int named = ranks.rank() == 0 ? (*file)->get_unique_id(&id) : 0;
-  if (const Status made = agree(ranks, checked(**file, named, "naming a run")); !made) return made.error();
+  if (const Status made = agree(ranks, checked(**file, named, "creating a unique id")); !made) return made.error();
   if (const Status told = broadcast(ranks, std::as_writable_bytes(std::span(id.bytes))); !told) return told.error();
   void* communicator = nullptr;
   const int code = (*file)->init_rank(&communicator, ranks.size(), id, ranks.rank());
-  const Status joined = agree(ranks, checked(**file, code, "joining the ranks' devices"));
+  const Status joined = agree(ranks, checked(**file, code, "connecting the ranks' devices"));
   if (!joined) return joined.error();
   return std::unique_ptr<Nccl>(new Nccl(*std::move(file), communicator, ranks.size()));
 }
@@ -112,7 +112,7 @@ Result<std::unique_ptr<Nccl>> Nccl::join(Ranks& ranks, const std::string& librar
 Result<std::unique_ptr<Nccl>> Nccl::among(const Some& some) const {
   void* they = nullptr;
   const int code = library_->split(communicator_, some.color, some.key, &they, nullptr);
-  if (const Status split = done(code, "joining some of the ranks"); !split) return split.error();
+  if (const Status split = done(code, "connecting some of the ranks"); !split) return split.error();
   return std::unique_ptr<Nccl>(new Nccl(library_, they, some.size));
 }
 
@@ -160,7 +160,7 @@ Status Nccl::exchange(std::span<const Sent> sent, std::span<const Received> rece
 
 Status Nccl::healthy() const {
   int trouble = 0;
-  const Status asked = done(library_->get_async_error(communicator_, &trouble), "asking after its health");
+  const Status asked = done(library_->get_async_error(communicator_, &trouble), "checking for errors");
   return asked ? done(trouble, "a collective") : asked;
 }
 

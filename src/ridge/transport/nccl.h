@@ -1,7 +1,7 @@
-// Collectives between the devices of ranks, each rank one device, by NCCL: a library that is opened at run time, since
-// nothing of it is linked. Memory is the device's, and every call is queued on a CUDA stream and returns at once. Sums
-// are NCCL's: bit-equal between runs with one version of it and one number of ranks. Source: nccl.h of NCCL 2.18 to
-// 2.30, whose functions have the same form in all of them.
+// Collectives by NCCL between the devices of ranks, one device for each rank. NCCL is not linked but loaded at run
+// time. Pointers are device memory. Every call is queued on a CUDA stream and returns immediately. NCCL adds the sums:
+// their bits are reproducible for a given NCCL version and number of ranks. Source: nccl.h of NCCL 2.18 to 2.30, in all
+// of which the functions have the same signatures.
 #pragma once
 
 #include <memory>
@@ -19,11 +19,11 @@ struct NcclLibrary;
 
 class Nccl {
  public:
-  // To be called by all ranks at once, each of which has chosen its device. `library`: its file; empty: the system's,
-  // libnccl.so.2. Errors, of kind absent and the same at every rank: no such library, devices that it does not join
-  // (two ranks on one device).
+  // Collective call: all ranks call it, each after selecting its device. `library` is NCCL's path; empty: the system's
+  // libnccl.so.2. Errors (kind `absent`, the same at every rank): NCCL is not found or cannot connect the devices, for
+  // example because two ranks use the same one.
   static Result<std::unique_ptr<Nccl>> join(Ranks& ranks, const std::string& library);
-  // The ranks that give the same `color`, numbered by `key`, so many in all; every rank calls it at once.
+  // Collective call: ranks with the same `color` form a subgroup of `size` ranks, ordered by `key`.
   struct Some {
     int color = 0, key = 0, size = 1;
   };
@@ -31,17 +31,17 @@ class Nccl {
   ~Nccl();
 
   int size() const { return size_; }
-  std::string version() const;  // "2.28.9"
+  std::string version() const;  // for example "2.28.9"
 
-  // `bytes` of every rank, one behind the other in `to`.
+  // Gathers `bytes` bytes of every rank, contiguous in `to`.
   Status all_gather(const std::byte* from, std::byte* to, std::size_t bytes, CUstream_st* stream) const;
   Status all_reduce(const AllReduce& what, const std::byte* from, std::byte* to, std::size_t elements,
                     CUstream_st* stream) const;
-  // Of size() times so many elements each rank's own.
+  // Input: size() * `elements` elements; output: the `elements` elements that belong to this rank.
   Status reduce_scatter(const AllReduce& what, const std::byte* from, std::byte* to, std::size_t elements,
                         CUstream_st* stream) const;
   Status exchange(std::span<const Sent> sent, std::span<const Received> received, CUstream_st* stream) const;
-  // What went wrong since, on a device or on the way; to be asked where a stream has been waited for.
+  // Returns an asynchronous error of earlier calls, if any. To be called after waiting for the stream.
   Status healthy() const;
 
  private:

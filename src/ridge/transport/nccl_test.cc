@@ -1,5 +1,5 @@
-// NCCL where it is not: every rank learns the same sentence. What it moves is held against fp64 on devices
-// (tests/gpu/ranks.cc).
+// Tests the error of a missing NCCL, which must be the same on every rank. tests/gpu/ranks.cc compares NCCL's results
+// with fp64 on devices.
 #include "ridge/transport/nccl.h"
 
 #include <gtest/gtest.h>
@@ -12,12 +12,12 @@ namespace {
 constexpr const char* cure =
     "install NCCL (on Debian-like systems libnccl2; PyTorch brings one), or name its library in RIDGE_NCCL";
 
-// What every rank is told; rank 0 writes it where the test reads it.
+// Returns the error that all ranks agree on.
 std::string told(const std::string& library) {
   const auto launched = launch(2, 30, [&](Ranks& ranks) {
     const auto joined = Nccl::join(ranks, library);
     if (joined) return 0;
-    ranks.note_agreed({});  // of what all have been told nobody is to blame
+    ranks.note_agreed({});  // so that the error names no rank
     ranks.abandon(joined.error());
     return static_cast<int>(joined.error().kind);
   });
@@ -32,7 +32,7 @@ TEST(Nccl, that_is_absent_is_said_with_its_cure) {
                       std::string(cure)),
             std::string::npos)
       << told("/nowhere/libnccl.so.2");
-  EXPECT_NE(told("libm.so.6").find("rank 0: libm.so.6 is no NCCL, or one before 2.18\n" + std::string(cure)),
+  EXPECT_NE(told("libm.so.6").find("rank 0: libm.so.6 is not NCCL, or is older than 2.18\n" + std::string(cure)),
             std::string::npos)
       << told("libm.so.6");
 }

@@ -1,6 +1,6 @@
-// Processes that take part in one run, numbered from 0, and exchange pieces of memory: on one machine through shared
-// memory (shared.h), across machines through MPI (mpi.h). A carrier moves pieces and nothing else: what is made of
-// them, sums included, is written once above it (collectives.h), so that every carrier gives the same bits.
+// Communicator: the processes of one run, numbered from 0, which exchange messages. On one machine they use shared
+// memory, across machines MPI (mpi.h). A transport only moves bytes. Collectives and their sums are
+// implemented once on top of it (collectives.h), so that every transport gives the same bits.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct Sent {
 };
 struct Received {
   int from = 0;
-  std::span<std::byte> piece;  // as long as what comes
+  std::span<std::byte> piece;  // must have the length of the message
 };
 
 class Ranks {
@@ -32,28 +32,27 @@ class Ranks {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  // Of them those that share this one's processors and memory.
+  // Number of ranks on this machine, this one included.
   virtual int neighbours() const { return size_; }
-  virtual int local_rank() const { return rank_; }  // among these
-  virtual std::string_view carrier() const = 0;     // "shared memory", "Open MPI"
+  virtual int local_rank() const { return rank_; }  // index among the ranks of this machine
+  virtual std::string_view carrier() const = 0;     // for example "shared memory" or "Open MPI"
 
-  // Sends and receives at once. Between two ranks pieces arrive in the order of both lists; none goes to the rank
-  // itself. Returns when what is received is there and what is sent may be written again. Errors: a rank that ended,
-  // one that let this one wait too long, a piece of another length; the ranks are of no use afterwards, but for
-  // abandon().
+  // Sends and receives concurrently. Messages between two ranks arrive in the order of both lists; a rank never sends
+  // to itself. Returns when all messages have arrived and the sent memory may be overwritten. Errors: a rank ended, a
+  // timeout, a message of unexpected length. After an error only `abort_all` may be called.
   virtual Status exchange(std::span<const Sent> sent, std::span<const Received> received) = 0;
 
-  // Ends the others as well; the first who calls it says why, with its rank; of an error that all have agreed on
-  // (collectives.h) all end by themselves.
+  // Ends all other ranks. The first caller's error is reported, with its rank. After an error that all ranks agreed on
+  // (`agree_on_status`) every rank ends by itself.
   virtual void abandon(const Error& why) noexcept = 0;
   void note_agreed(const Error& why) { agreed_ = why; }
 
   std::int64_t bytes_sent() const { return bytes_sent_; }
 
-  // Memory to receive into, kept from one call to the next, for fresh pages cost more than what comes into them.
+  // Returns a receive buffer that is kept between calls: page faults of a new one cost more than the transfer.
   std::span<std::byte> scratch(std::size_t bytes) {
     if (bytes > scratch_bytes_) {
-      scratch_.reset(new std::byte[bytes]);  // not cleared
+      scratch_.reset(new std::byte[bytes]);  // uninitialized on purpose
       scratch_bytes_ = bytes;
     }
     return {scratch_.get(), bytes};

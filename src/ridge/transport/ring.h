@@ -1,6 +1,6 @@
-// A ring of bytes between two processes, one that writes and one that reads, in memory that both see. The other side is
-// read like a file: what it says of itself is checked before anything is copied, so that a spoilt ring is an error and
-// never a read or write beyond it.
+// Single-producer, single-consumer byte ring between two processes, in shared memory. The other process's counter is
+// treated as untrusted input and checked before anything is copied: a corrupt ring gives an error, never an access out
+// of bounds.
 #pragma once
 
 #include <algorithm>
@@ -13,19 +13,19 @@
 
 namespace ridge::transport {
 
-struct alignas(64) RingCount {  // a line each, for each is written by one side alone
+struct alignas(64) RingCount {  // one cache line each: each counter has one writer
   std::atomic<std::uint64_t> bytes{0};
 };
 
 struct RingHead {
-  RingCount written, read;  // bytes since the beginning
+  RingCount written, read;  // total bytes written and read so far
 };
 
 class Ring {
  public:
   Ring(RingHead* head, std::byte* data, std::uint64_t size) : head_(head), data_(data), size_(size) {}
 
-  // As many of these bytes as there is room for; none: the ring is spoilt.
+  // Writes as many bytes as fit and returns their number, or nullopt if the ring is corrupt.
   std::optional<std::size_t> write(std::span<const std::byte> bytes) {
     const std::uint64_t written = head_->written.bytes.load(std::memory_order_relaxed);
     const std::uint64_t full = written - head_->read.bytes.load(std::memory_order_acquire);
@@ -39,7 +39,7 @@ class Ring {
     return count;
   }
 
-  // As many as are there and wanted; none: the ring is spoilt.
+  // Reads as many bytes as are available, up to bytes.size(). Returns their number, or nullopt if the ring is corrupt.
   std::optional<std::size_t> read(std::span<std::byte> bytes) {
     const std::uint64_t read = head_->read.bytes.load(std::memory_order_relaxed);
     const std::uint64_t full = head_->written.bytes.load(std::memory_order_acquire) - read;

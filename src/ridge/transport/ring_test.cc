@@ -44,7 +44,7 @@ TEST(Ring, holds_no_more_than_its_length) {
   EXPECT_EQ(memory.ring().write(bytes), 10u);
 }
 
-// Ten million heads that another process may have spoilt: nothing is touched beyond the ring.
+// Ten million random headers, as another process may have corrupted them: no byte outside the ring may change.
 TEST(Ring, of_any_head_stays_inside_its_memory) {
   Memory memory;
   std::mt19937_64 random(7);

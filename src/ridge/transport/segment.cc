@@ -17,7 +17,7 @@
 namespace ridge::transport {
 namespace {
 
-constexpr std::uint64_t all_rings = std::uint64_t{64} << 20;  // bytes, where that leaves each a useful length
+constexpr std::uint64_t all_rings = std::uint64_t{64} << 20;  // target for the bytes of all rings
 constexpr std::uint64_t least_ring = 4096, longest_ring = std::uint64_t{512} << 10;
 constexpr std::size_t line = 64;
 

@@ -1,6 +1,5 @@
-// The memory that ranks on one machine share: a head, a bell for each rank, and a ring from each rank to each other
-// one. It has no name in the file system, so that nothing is left behind whoever dies: the ranks inherit it from the
-// process that starts them.
+// Shared memory of the ranks on one machine: a header, a wake counter for each rank, and a byte ring for each ordered
+// pair of ranks. It is an anonymous mapping that forked ranks inherit, so that no file remains when a process dies.
 #pragma once
 
 #include <atomic>
@@ -16,7 +15,7 @@ inline constexpr int most_shared_ranks = 256;
 
 class Segment {
  public:
-  // Errors: of kind usage, ranks outside 1 to most_shared_ranks; the system has no memory for it.
+  // Errors: `ranks` is not in 1 to `max_shared_ranks` (kind usage); not enough memory.
   static Result<Segment> make(int ranks);
   Segment(Segment&& other) noexcept;
   Segment& operator=(Segment&&) = delete;
@@ -25,18 +24,18 @@ class Segment {
   int ranks() const { return ranks_; }
   Ring ring(int from, int to) const;
 
-  // What happened to a rank is counted; it sleeps until the count changes, at most so long.
+  // Counts calls of `wake_rank`. `sleep_until_woken` returns if the count is not `seen`, or after `seconds`.
   std::uint32_t bell(int rank) const;
   void ring_bell(int rank) const;
   void sleep(int rank, std::uint32_t seen, double seconds) const;
 
-  // Says, once and for all, why the run ends, and wakes everyone. `rank` -1: nobody's fault. The first one counts.
+  // Records why the run ends and wakes all ranks. Only the first call counts. `rank` is -1 if no single rank caused it.
   void end(int rank, const Error& why) const noexcept;
   struct Ended {
     int rank = -1;
     Error why;
   };
-  std::optional<Ended> ended() const;  // none: it goes on
+  std::optional<Ended> ended() const;  // nullopt while the run goes on
 
  private:
   struct Head;

@@ -11,22 +11,22 @@ namespace ridge::transport {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr double nap_s = 0.05;  // between two looks at whether the run has ended
-constexpr int looks = 200;      // before the first nap: what is on its way takes about a microsecond
+constexpr double nap_s = 0.05;  // interval at which a sleeping rank checks whether the run has ended
+constexpr int looks = 200;      // polls before the first sleep: a message in flight takes about 1 us
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 Error spoilt(int from, int to) {
   return {.kind = ErrorKind::finding,
-          .message = fmt::format("the memory that ranks {} and {} share is spoilt", from, to),
+          .message = fmt::format("the shared memory of ranks {} and {} is corrupt", from, to),
           .hint = "run it again; if it happens twice, this is a bug of ridge or of the machine"};
 }
 
-// Pieces on their way to one rank, or from one: before each goes its length.
+// Messages to or from one rank; each is preceded by its length (8 bytes).
 struct Lane {
   int other = 0;
   std::deque<std::pair<std::byte*, std::size_t>> pieces = {};
-  std::uint64_t length = 0;  // of the first piece, as it is sent
+  std::uint64_t length = 0;  // length of the first message, as transferred
   std::size_t length_done = 0, done = 0;
 };
 
@@ -43,7 +43,7 @@ class Exchange {
 
   bool done() const { return out_.empty() && in_.empty(); }
 
-  // Whether anything moved.
+  // Transfers what is possible without waiting. Returns true if any byte moved.
   Result<bool> advance() {
     bool moved = false;
     for (auto* lanes : {&out_, &in_})
@@ -61,7 +61,7 @@ class Exchange {
     return moved;
   }
 
-  // One that this rank waits for: first one that has to send.
+  // Returns a rank that this one waits for, preferably a sender.
   int awaited() const { return (in_.empty() ? out_ : in_).front().other; }
 
  private:
@@ -99,7 +99,7 @@ class Exchange {
                  .hint = "give every rank the same program, sizes and version"};
   }
 
-  // Bytes that went over, of lengths and pieces, until the ring has no more room or nothing more to give.
+  // Transfers lengths and messages until the ring is full (sending) or empty (receiving). Returns the number of bytes.
   template <class Move, class Check, class Begin> static Result<std::size_t> walk(Lane& lane, int from, int to,
                                                                                   const Move& move, const Check& check,
                                                                                   const Begin& begin) {
@@ -137,11 +137,11 @@ class Exchange {
 Status SharedRanks::exchange(std::span<const Sent> sent, std::span<const Received> received) {
   Exchange all(segment_, rank());
   for (const Sent& one : sent) {
-    RIDGE_CHECK(one.to != rank() && one.to >= 0 && one.to < size(), "a piece goes to another rank");
+    RIDGE_CHECK(one.to != rank() && one.to >= 0 && one.to < size(), "a rank does not send to itself");
     all.add(one);
   }
   for (const Received& one : received) {
-    RIDGE_CHECK(one.from != rank() && one.from >= 0 && one.from < size(), "a piece comes from another rank");
+    RIDGE_CHECK(one.from != rank() && one.from >= 0 && one.from < size(), "a rank does not receive from itself");
     all.add(one);
   }
   count(sent);
@@ -158,8 +158,9 @@ Status SharedRanks::exchange(std::span<const Sent> sent, std::span<const Receive
     if (const auto ended = segment_.ended()) return ended->why;
     if (seconds_since(last) > patience_s_)
       return Error{.kind = ErrorKind::finding,
-                   .message = fmt::format("waited {:.3g} s for rank {} in vain", patience_s_, all.awaited()),
-                   .hint = "if it computes so long, give --patience a longer time"};
+                   .message =
+                       fmt::format("timed out after {:.3g} s of waiting for rank {}", patience_s_, all.awaited()),
+                   .hint = "if that rank computes for longer, raise --patience"};
     segment_.sleep(rank(), seen, std::min(nap_s, patience_s_));
   }
   return Done{};

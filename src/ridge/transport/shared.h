@@ -1,5 +1,5 @@
-// Ranks on one machine that exchange pieces through memory which they share. A rank that waits sleeps until another one
-// rings its bell, so that more ranks than cores do not spin against each other.
+// Communicator of ranks on one machine that exchange messages through shared memory. A waiting rank sleeps until
+// another rank wakes it, so that more ranks than cores do not compete by spinning.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@ namespace ridge::transport {
 
 class SharedRanks final : public Ranks {
  public:
-  // `patience_s`: how long this rank waits for another one before it ends the run.
+  // `timeout_s`: the time that this rank waits for another one before it ends the run.
   SharedRanks(const Segment& segment, int rank, double patience_s)
       : Ranks(rank, segment.ranks()), segment_(segment), patience_s_(patience_s) {}
 

@@ -1,5 +1,5 @@
-// Bounds. Addends that are stored in a dtype of unit roundoff v are rounded there once each, and their sum in f32 (u)
-// once an addend: (v + n*u) times the sum of their magnitudes, for each time that sums are stored on the way.
+// Error bounds: each of n partial sums is rounded once when it is stored (unit roundoff v), and each addition rounds
+// once in f32 (u). The bound grows by (v + n*u) times the sum of their magnitudes, for each time that sums are stored.
 #include "ridge/measure/ranks/check.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ class Judge {
   }
 
  private:
-  // What a kernel keeps inside is nowhere.
+  // Intermediates inside a kernel are not in memory and are skipped.
   Status gather(int slot) {
     if (wholes_.contains(slot) || !what_.stored[static_cast<std::size_t>(slot)]) return Done{};
     auto whole = whole_of(part_, slot, ranks_);
@@ -94,7 +94,7 @@ class Judge {
     return {};
   }
 
-  // Where a move has exchanged the tensor's axes, the largest magnitude stands for each.
+  // If the redistribution reorders the tensor's axes, the bound uses the largest magnitude for every element.
   void widen(int s, const std::vector<std::int64_t>& extents, const std::vector<std::int64_t>& indices,
              std::vector<Expected>& expected) const {
     const int slot = part_.acts().addends[static_cast<std::size_t>(s)];

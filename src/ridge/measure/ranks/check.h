@@ -1,5 +1,5 @@
-// Whether what ranks computed is right: operands and results of each operation are gathered at rank 0 and judged there
-// by the reference executor, which knows nothing of meshes.
+// Verifies the results of ranks: operands and results of each operation are gathered at rank 0 and compared there with
+// the reference implementation, which ignores the mesh.
 #pragma once
 
 #include "ridge/measure/ranks/part.h"
@@ -10,11 +10,11 @@ namespace ridge::ranks {
 struct Checked {
   const Program& program;
   const Bindings& sizes;
-  const std::vector<std::vector<int>>& operations;  // the statements of each
-  const std::vector<bool>& stored;                  // of each slot, whether it lies in memory; every rank's the same
+  const std::vector<std::vector<int>>& operations;  // statements of each operation
+  const std::vector<bool>& stored;                  // for each slot, true if it is in memory; equal on all ranks
 };
 
-// To be called by all ranks at once; rank 0 notes errors, how much was checked and a mismatch in `out`.
+// Collective call. Rank 0 writes errors, the number of verified elements and the first mismatch to `out`.
 Status check(const Checked& what, const Part& part, transport::Ranks& ranks, const RunOptions& options,
              Measurement& out);
 

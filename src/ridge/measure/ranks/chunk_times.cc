@@ -17,13 +17,13 @@
 namespace ridge::ranks {
 namespace {
 
-constexpr double few = 0.99;  // more chunks are to gain more than a hundredth, if each is a launch
-// Launches one behind the other take longer than is foreseen of each alone: one kernel may be predicted to take so much
-// longer, if a piece fills the device. Less of it waits on multiprocessors that it holds.
+constexpr double few = 0.99;  // with a launch per chunk, more chunks must gain at least 1 %
+// Consecutive launches take longer than the sum of their predictions. A single kernel is therefore chosen up to 7 %
+// above their prediction, if a shard fills at least 0.9 waves; with less, its waiting tiles occupy multiprocessors.
 constexpr double as_one = 1.07, a_wave = 0.9;
 
-// How much of a product does not go on while its kernel stores over links: of 8192 x 8192 sums over four H200, 4096 and
-// 8192 deep, and of 4096 x 8192 of 8192, it took 0.5 of it (2026-11-27).
+// Fraction of a chunk's product time that is added to its remote stores, because both compete. Measured 0.5 on four
+// H200 for M x N x K = 8192 x 8192 x 4096, 8192 x 8192 x 8192 and 4096 x 8192 x 8192 (2026-11-27).
 constexpr double while_storing = 0.5;
 
 class Times {
@@ -65,7 +65,7 @@ class Times {
   }
 
  private:
-  using Seconds = Result<std::optional<double>>;  // none: a step that nobody predicts
+  using Seconds = Result<std::optional<double>>;  // nullopt: a step has no prediction
   struct Way {
     double seconds = 0, waves = 1;
     std::int64_t chunks = 0;
@@ -100,8 +100,8 @@ class Times {
     return std::optional(beside(chunked_s(q_.pair.kind, ranks, count, seconds)));
   }
 
-  // What comes before a product whose sums are scattered is done with before any is sent; what comes behind one whose
-  // rows are gathered begins when all have come.
+  // Steps before a scattered product end before its first chunk is sent; steps after a gathered product start when all
+  // rows have arrived. Neither is overlapped.
   void by_one_kernel(Way& best, const OneKernel& one, const Plan& planned, double alone) const {
     Plan product = planned;
     product.steps = {q_.pair.gathers() ? planned.steps.front() : planned.steps.back()};
@@ -124,8 +124,7 @@ class Times {
     }
   }
 
-  // All whose lengths are powers of two, up to a whole piece, of a kernel whose chunks the copy engine sends unless it
-  // stores them.
+  // Returns all combinations of run lengths that are powers of two up to a full shard, for copies by the copy engine.
   std::vector<Runs> runs_of(bool stores, std::int64_t ranks, std::int64_t chunks) const {
     const bool sends = !q_.pair.gathers() && !stores, gives = q_.pair.kind == Collective::all_reduce;
     std::vector<Runs> all{Runs{}};
@@ -148,10 +147,10 @@ class Times {
     return bytes / (q_.pair.gathers() ? q_.links.read_bytes_per_s : q_.links.bytes_per_s);
   }
   double sending(double bytes) const { return on_the_way(bytes) + (q_.pair.gathers() ? 0 : q_.links.copy_s); }
-  // Once a pass a rank waits for a bell that all of them ring: before it writes to others, or until they have read.
+  // Adds one barrier per pass: before a rank writes to others (scatter), or until they have read (gather).
   double beside(double seconds) const { return seconds + q_.links.bell_s; }
 
-  // The library's time, or that of the devices' links where no library was timed.
+  // Returns the measured time, else NCCL's, else an estimate from the link bandwidth.
   double moving() const {
     if (q_.moving_s) return *q_.moving_s;
     const auto library = library_time(q_.machine, q_.part, q_.pair.shift);
@@ -167,7 +166,8 @@ class Times {
   std::int64_t row_bytes_;
 };
 
-// The product that one kernel would do, with no data; none: it is no product, or others read what is gathered.
+// Returns the product for a single kernel, without data, or nullopt if the step is not a product or if other steps read
+// the gathered operand.
 std::optional<ops::MatmulCall> shared_product(const ChunkQuestion& question, const Plan& planned) {
   const auto call_of = [](const Step& step) -> std::optional<ops::MatmulCall> {
     if (const auto* plain = std::get_if<ops::MatmulProblem>(&step.kernel)) return ops::MatmulCall{*plain};
@@ -212,18 +212,18 @@ std::optional<OneKernel> one_kernel(const ChunkQuestion& question, const Plan& p
   if (product->problem.m % rows != 0) return std::nullopt;
   std::size_t place = 0;
   while (pieces[place].rank != question.rank) ++place;
-  ops::MatmulCall call = *product;  // whose operands begin at multiples of 256 bytes
+  ops::MatmulCall call = *product;  // assumes operands that are aligned to 256 bytes
   const bool gathers = question.pair.gathers();
   const ops::MatrixLayout& a = call.problem.a;
   if (gathers && (a.row_stride != call.problem.k || a.col_stride != 1)) return std::nullopt;
   const WalkShape shape{gathers, gathers ? call.problem.k : call.problem.n, call.problem.m / rows};
   const ops::RowWalk out = walk(pieces, place, shape, chunks);
   if (out.rows == 0) return std::nullopt;
-  // In one chunk, a piece's first tiles would wait for all of the piece before.
+  // With one chunk per shard the first tiles of a shard would wait for all of the previous shard.
   if (!gathers && out.of_piece == 1 && walk(pieces, place, shape, 2).of_piece > 1) return std::nullopt;
   (gathers ? static_cast<ops::RowWalk&>(call.gathered) : call.scattered) = out;
   const auto plan = ops::cuda::choose_in_chunks(call, ops::plan_workspace_bytes, *device);
-  const auto usual = ops::forecast(call.problem, *device);  // of which it is one of the kernels
+  const auto usual = ops::forecast(call.problem, *device);  // prediction without chunks
   if (!plan || !usual) return std::nullopt;
   const ops::MatmulConfig& c = ops::sm90_menu[static_cast<std::size_t>(plan->config)];
   const std::int64_t wide = c.n * c.cluster_n, high = c.m * c.cluster_m;
@@ -245,11 +245,11 @@ std::string text(const Acts& acts, const ChunkedPair& pair, const ChunkTimes& ti
   const Statement& last = compute.program.statements.back();
   std::string result = compute.program.tensors[static_cast<std::size_t>(last.result())].name;
   result = result.substr(0, result.find('#'));
-  const std::string both = fmt::format("{} beside {} over {}", result, name(pair.kind), shift.move.over);
+  const std::string both = fmt::format("{} and {} over {}", result, name(pair.kind), shift.move.over);
   const std::string turn = engineering(times.in_turn, "s");
   if (times.chunks == 0) return fmt::format("{}: {} predicted in turn", both, turn);
-  std::string of = (pair.gathers() ? "the last piece along " : "each piece along ") + pair.dim;
-  if (times.one_kernel) of = pair.gathers() ? "each piece, one kernel" : of + ", one kernel";
+  std::string of = (pair.gathers() ? "the last shard along " : "each shard along ") + pair.dim;
+  if (times.one_kernel) of = pair.gathers() ? "each shard, one kernel" : of + ", one kernel";
   return fmt::format("{}: {} predicted in {} chunk{} of {}, {} in turn", both, engineering(times.in_chunks, "s"),
                      times.chunks, times.chunks == 1 ? "" : "s", of, turn);
 }

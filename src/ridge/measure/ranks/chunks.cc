@@ -13,7 +13,7 @@ namespace ridge::ranks {
 namespace {
 
 constexpr std::int64_t tile_rows = 128, strip_columns = 128;
-// Of a strip: narrower ones are copied slowly. Several that are scattered go in one copy.
+// Minimum width of a column block: narrower ones are copied slowly. Several scattered ones are sent in one copy.
 constexpr std::int64_t least_gathered = 2048, least_scattered = 1024;
 
 const Slot& slot_of(const Acts& acts, int slot) { return acts.slots[static_cast<std::size_t>(slot)]; }
@@ -26,7 +26,7 @@ bool has(const std::vector<std::string>& dims, const std::string& dim) {
   return std::find(dims.begin(), dims.end(), dim) != dims.end();
 }
 
-// The dimension is a tensor's first axis, or none of it; of elements of whole bytes.
+// True if the dimension is the tensor's first axis (and elements have full bytes), or does not occur in the tensor.
 bool is_rows(const Tensor& tensor, const std::string& dim) {
   if (!has(tensor, dim)) return true;
   const auto count = std::count_if(tensor.axes.begin(), tensor.axes.end(), [&](const Axis& a) { return a.dim == dim; });
@@ -51,7 +51,7 @@ bool keeps_rows_apart(const Program& program, const std::string& dim) {
                      [&](const Statement& s) { return keeps_rows_apart(program, s, dim); });
 }
 
-// Whether the move changes the first axis alone, or addends into whole sums.
+// True if the move only changes how the first axis is split, and possibly reduces partial sums.
 bool moves_rows(const Move& move) {
   Layout now = move.before, then = move.after;
   if (now.cut.empty()) return false;
@@ -82,7 +82,7 @@ bool is_read_elsewhere(const Acts& acts, int slot, const ChunkedPair& pair, cons
   return false;
 }
 
-int tensor_of(const Compute& compute, int slot) {  // of the act's program; -1: none
+int tensor_of(const Compute& compute, int slot) {  // index in the step's program, or -1
   const auto at = std::find(compute.slots.begin(), compute.slots.end(), slot);
   return at == compute.slots.end() ? -1 : static_cast<int>(at - compute.slots.begin());
 }
@@ -184,7 +184,7 @@ namespace {
 
 int wave_of(std::size_t step, double waves) { return static_cast<int>((static_cast<double>(step) + 0.5) * waves); }
 
-// The pieces of a wave go through their strips together, each strip as soon as all of them have it.
+// The shards of a wave process their column blocks together, each block when it has arrived for all of them.
 double gathered_s(std::size_t ranks, std::size_t strips, const KernelSeconds& s) {
   std::vector<double> come(ranks * strips, 0);
   double sent = s.wait;
@@ -203,10 +203,11 @@ double gathered_s(std::size_t ranks, std::size_t strips, const KernelSeconds& s)
   return computed;
 }
 
-// Tiles are multiplied in waves, of which two are under way at once: one is stored, or waits until it can be, while the
-// next is multiplied. A chunk has come when the last wave that it has a part of is stored, and a wave waits for what
-// the last chunk that it has half its tiles of is added to: the others go on. Pieces wait for each other, so that there
-// are as many waves at least, of which several are multiplied at once.
+// Simulates the single kernel of scattered sums, whose tiles run in waves. Two waves are in flight: one is stored, or
+// waits for its partial sums, while the next is multiplied. A chunk is complete when its last wave is stored. A wave
+// waits for the partial sums of the last chunk that covers at least half of its tiles; its other tiles do not wait.
+// Shards depend on each other, so there are at least as many waves as ranks; several of them may be multiplied
+// concurrently.
 class ScatteredTimes {
  public:
   ScatteredTimes(std::int64_t ranks, std::int64_t chunks, const Runs& runs, const KernelSeconds& seconds)
@@ -220,7 +221,7 @@ class ScatteredTimes {
   }
 
   double of(Collective kind) {
-    const double each = static_cast<double>(all_) / static_cast<double>(waves_);  // chunks a wave
+    const double each = static_cast<double>(all_) / static_cast<double>(waves_);  // chunks per wave
     double multiplied = 0, last_stored = 0;
     for (std::int64_t wave = 0; wave < waves_; ++wave) {
       if (wave > 1) multiplied = std::max(multiplied, stored_[static_cast<std::size_t>(wave - 2)]);
@@ -250,12 +251,12 @@ class ScatteredTimes {
     return s_.each * static_cast<double>(all_) / static_cast<double>(multiplied_at_once_) *
            static_cast<double>(done(wave + 1) - done(wave));
   }
-  // When the chunks up to `end` are stored; `under_way`: those of the wave that is multiplied.
+  // Returns when all chunks before `end` are stored; `current_s` is the time for the wave that is being multiplied.
   double there(std::int64_t end, double under_way) const {
     const std::int64_t wave = up(static_cast<double>(end * waves_) / static_cast<double>(all_)) - 1;
     return wave < static_cast<std::int64_t>(stored_.size()) ? stored_[static_cast<std::size_t>(wave)] : under_way;
   }
-  // When the sums of a chunk have come from the rank behind, which does the same.
+  // Returns when the partial sums of a chunk arrive from the next rank, which runs the same schedule.
   double come(std::int64_t chunk, double under_way) {
     if (s_.storing > 0) return there(chunk + 1, under_way) + s_.wait;
     for (; next_ < runs_.size() && runs_[next_].begin <= chunk; ++next_)
@@ -266,9 +267,9 @@ class ScatteredTimes {
   std::int64_t chunks_, others_, all_, multiplied_at_once_ = 1, waves_ = 1;
   KernelSeconds s_;
   std::vector<Piece> runs_ = {};
-  std::size_t next_ = 0;             // of the runs, to be copied
-  double copied_ = 0;                // the one before it
-  std::vector<double> stored_ = {};  // of each wave
+  std::size_t next_ = 0;             // the next run to be copied
+  double copied_ = 0;                // when the last copy ends
+  std::vector<double> stored_ = {};  // when each wave is stored
 };
 
 }  // namespace

@@ -1,12 +1,13 @@
-// A product and the collective that brings its rows or takes them away, in chunks of rows: while one chunk is on its
-// way another is multiplied. Each rank begins with what it need not wait for. Of n ranks, pieces in k chunks:
-//   gathered, then multiplied     its own piece; then, as they come, the next rank's piece, the one after that, …; by
-//                                 launches, the last one in chunks, since nothing is left to be multiplied while it
-//                                 comes; by one kernel, each in strips of its columns
-//   multiplied, then scattered    the chunks of the next rank's piece, which go on to the rank before it; then those
-//                                 of the piece after that one, each added to what came of it; its own last
-//   multiplied, then all added    the same, and each chunk of its own goes to all others when it is whole
-// What is here knows of rows and seconds alone; chunks on devices: in_chunks.h.
+// Overlaps a product with the collective before or after it, in chunks of rows: one chunk is multiplied while another
+// is in flight. A shard is the rows of one rank. Each rank processes the shards in this order:
+//   all-gather, product        its own shard, then those of the following ranks as they arrive. With a launch per chunk
+//                              only the last shard is split into chunks, because no work is left to hide its transfer.
+//                              With a single kernel every shard is split into column blocks.
+//   product, reduce-scatter    the chunks of the next rank's shard, sent on to the previous rank, which adds to them;
+//                              then those of the following shards, each added to the partial sum that arrived; its own
+//                              shard last
+//   product, all-reduce        the same; then each finished chunk of its own shard is sent to all other ranks
+// This file only deals with rows and predicted seconds; chunked_executor.h runs the chunks on devices.
 #pragma once
 
 #include <optional>
@@ -18,90 +19,90 @@
 
 namespace ridge::ranks {
 
-inline constexpr std::int64_t most_chunks = ops::ScatteredRows::most_chunks;  // of a piece
+inline constexpr std::int64_t most_chunks = ops::ScatteredRows::most_chunks;  // per shard
 struct Chunks {
   enum class When { never, where_faster, always };
   When when = When::where_faster;
-  std::int64_t count = 0;  // of each piece; gathered by launches: of the last; 0: as are predicted to be fastest
+  // Chunks per shard (all-gather with launches: of the last shard); 0: the number that is predicted to be fastest.
+  std::int64_t count = 0;
 };
 
-// Two acts, one behind the other, whose rows do not look at each other.
+// Two consecutive steps, a product and a redistribution, that handle each row independently of the others.
 struct ChunkedPair {
-  std::size_t compute = 0, shift = 0;  // of Acts::acts
+  std::size_t compute = 0, shift = 0;  // indices of RankSchedule::steps
   Collective kind = Collective::all_gather;
-  std::string dim;  // the first axis of all that has rows
+  std::string dim;  // dimension of the rows: the first axis of every tensor that has it
   bool gathers() const { return kind == Collective::all_gather; }
 };
-// The pair that begins with this act; none: they do not go in chunks. `stored`: tensors that are wanted whoever reads
-// them.
+// Returns the pair that begins with this step, or nullopt if the steps cannot be split into chunks. `stored_tensors`
+// must be complete in memory afterwards.
 std::optional<ChunkedPair> chunked_pair(const Acts& acts, std::size_t act, const Device& device,
                                         const std::vector<int>& stored);
 
-// What is moved, among the tensors of the compute act's program.
+// Returns the index of the redistributed tensor in the compute step's program.
 int tensor_between(const Acts& acts, const ChunkedPair& pair);
 
-// The pieces of the pair's rows by the ranks that share them, in the order of their places.
+// Returns the row shards of the ranks that take part, ordered by position.
 struct RowPiece {
   int rank = 0;
   Piece rows;
 };
 std::vector<RowPiece> row_pieces(const Acts& acts, const ChunkedPair& pair, const Device& device);
 
-// What is computed of so many rows.
+// Returns the compute step's program for `rows` rows.
 Program chunk_program(const Acts& acts, const ChunkedPair& pair, std::int64_t rows);
 
-// At most so many chunks of a piece: all but the last of one length, a multiple of 128 rows, which is the height of a
-// product's tile.
+// Splits rows into at most `chunks` chunks. All but the last have the same length, a multiple of 128 (a tile's height).
 std::vector<Piece> cut_rows(const Piece& rows, std::int64_t chunks);
 
-// How one kernel goes through a product whose rows are gathered, or whose sums are scattered. Without rows: it does
-// not.
+// Returns the order in which a single kernel processes gathered or scattered rows; its `rows` is 0 if none can.
 struct WalkShape {
   bool gathers = false;
-  std::int64_t columns = 0;  // of the product's result; gathered: of what is gathered
-  std::int64_t scale = 1;    // rows of either to one row of the pieces
+  std::int64_t columns = 0;  // columns of the product's result; for a gather, of the gathered operand
+  std::int64_t scale = 1;    // matrix rows per row of a shard
 };
 ops::RowWalk walk(const std::vector<RowPiece>& pieces, std::size_t place, const WalkShape& shape, std::int64_t chunks);
 
-// How many chunks of scattered sums, of a piece, the copy engine takes at once: each copy takes a while beside its
-// bytes, but what is far from a run's end waits for that, and all that is behind it. In the walk's first piece runs
-// grow up to their length, for nothing is under way before the first.
+// Consecutive chunks of scattered sums that the copy engine sends in one copy. Longer runs amortize the fixed cost of a
+// copy, but their first chunks wait until the last one is computed. In the first shard run lengths double from 1 up to
+// their maximum, because the links are idle until the first copy.
 struct Run {
-  std::size_t step = 0;  // of the walk's pieces
-  Piece chunks;          // of that piece
+  std::size_t step = 0;  // position of the shard in processing order
+  Piece chunks;          // chunks of that shard
 };
 struct Runs {
-  std::int64_t first = 1, middle = 1, last = 1;                        // of the pieces that go on
-  std::int64_t given = 1;                                              // of the sums that all want
-  std::vector<Run> all(std::size_t ranks, std::int64_t chunks) const;  // in the order of the walk
+  // Maximum chunks per run: in the first, middle and last shard that is sent on; of the final sums of an all-reduce.
+  std::int64_t first = 1, middle = 1, last = 1;
+  std::int64_t given = 1;
+  std::vector<Run> all(std::size_t ranks, std::int64_t chunks) const;  // in processing order
 };
-// The word of each chunk is that of its run: their numbers.
+// Assigns each chunk the flag of its run: flags are numbered like runs.
 void set_words(ops::ScatteredRows& rows, const std::vector<Run>& runs);
 
-// In which order each rank sends the strips of its piece to those that gather them, as they need them: one kernel's
-// tiles are multiplied in waves, so many for a piece, and all tiles of a wave begin with the first strip.
+// Order in which a rank sends the column blocks of its shard in an all-gather: the order in which the single kernel
+// needs them. Its tiles run in waves, `waves` per shard, and all tiles of a wave start with the first column block.
 struct Sending {
-  std::size_t step = 1, strip = 0;  // to the rank so many places before this one
+  std::size_t step = 1, strip = 0;  // the receiver is `step` positions before this rank
 };
 std::vector<Sending> sending_order(std::size_t ranks, std::size_t strips, double waves);
 
 struct ChunkSeconds {
-  double own = 0;      // a whole piece multiplied, where it was gathered; else a chunk that is added to what came
-  double other = 0;    // a chunk of the last piece; else a chunk to which nothing has come
-  double sending = 0;  // of a chunk, while no other is sent
-  double wait = 0;     // of a message: before the first copy of what is gathered; behind each copy of sums
+  double own = 0;      // all-gather: product of a full shard; else: product of a chunk that is added to an arrived sum
+  double other = 0;    // all-gather: product of a chunk of the last shard; else: product of a chunk of the first shard
+  double sending = 0;  // transfer of a chunk on otherwise idle links
+  double wait = 0;     // message latency: before the first copy of an all-gather; after each copy of sums
 };
-// Of ranks that do the same at once, with a launch for each chunk.
+// Estimates the seconds of a pair with one launch per chunk, if all ranks run in lockstep.
 double chunked_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const ChunkSeconds& seconds);
 
-// The same with one kernel for all chunks of all pieces.
+// Times for a single kernel that processes all chunks of all shards.
 struct KernelSeconds {
-  double each = 0;     // a chunk multiplied
-  double storing = 0;  // of sums over the links, of a chunk, where the kernel stores it there, and nobody else wants it
-  double carrying = 0;  // else, or gathered: of a chunk's bytes by the copy engine
-  double copy = 0;      // of any copy beside its bytes
-  double wait = 0;      // of a message
-  double waves = 1;     // in which a piece is multiplied, by all multiprocessors at once
+  double each = 0;     // product of a chunk
+  double storing = 0;  // store of a chunk over the links, if the kernel stores it to the peer; else 0
+  double carrying = 0;  // transfer of a chunk's bytes by the copy engine
+  double copy = 0;      // fixed cost of a copy
+  double wait = 0;      // message latency
+  double waves = 1;     // number of waves of tiles per shard; a wave fills all multiprocessors
 };
 double one_kernel_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const Runs& runs,
                     const KernelSeconds& seconds);

@@ -1,4 +1,4 @@
-// Products in chunks beside what moves: which pairs of acts go so, how rows are cut, and what a schedule takes.
+// Tests products in chunks that overlap their collectives: the pairs found, the split of rows, and the predicted times.
 #include "ridge/measure/ranks/chunks.h"
 
 #include <fmt/format.h>
@@ -41,7 +41,7 @@ TEST(Chunks, are_found_where_rows_do_not_look_at_each_other) {
   const Found reduce = found("x: bf16[B, D_X]  w: bf16[D_X, F]\ny: bf16[B, F] = x * w", sizes);
   ASSERT_EQ(reduce.pairs.size(), 1u);
   EXPECT_EQ(reduce.pairs[0].kind, Collective::all_reduce);
-  // A layer before the product goes along with it.
+  // Statements before the product are part of the same pair.
   const Found layer = found(
       "x: bf16[B, D]  u: bf16[D, F_X]  v: bf16[F_X, D]\nh[B, F_X] = x * u\ng[B, F_X] = gelu(h)\ny: bf16[B, D] = g * v",
       sizes);
@@ -52,9 +52,9 @@ TEST(Chunks, are_not_found_elsewhere) {
   for (const char* const text : {
            "x: bf16[B, D_X]  w: bf16[D, F]\ng[B, D] = x\ny: bf16[B, F] = g * w",  // columns are gathered
            "x: bf16[B_X, D]  w: bf16[B, F]\ng[B, D] = x\ny: bf16[D, F] = g * w",  // rows are summed
-           "x: bf16[B_X, D]\ng[B, D] = x\ny: bf16[B, D] = softmax(g over B)",     // rows look at each other
+           "x: bf16[B_X, D]\ng[B, D] = x\ny: bf16[B, D] = softmax(g over B)",     // rows depend on each other
            "x: bf16[B, D_X]  w: bf16[D_X, F]\ny: bf16[B, F_X] = x * w",           // columns are scattered
-           "x: bf16[B_X, D]  w: bf16[D, F]\ng[B, D] = x\ny: bf16[B, F] = g * w\nz: bf16[D] = sum(g over B)",  // so here
+           "x: bf16[B_X, D]  w: bf16[D, F]\ng[B, D] = x\ny: bf16[B, F] = g * w\nz: bf16[D] = sum(g over B)",  // as well
        })
     EXPECT_EQ(found(text, sizes).pairs.size(), 0u) << text;
   EXPECT_EQ(found(gathered, sizes, 0, {2}).pairs.size(), 0u) << "the gathered tensor is written to a file";
@@ -70,7 +70,7 @@ TEST(Chunks, have_the_rows_of_each_rank_and_every_row_once) {
       given["X"] = x;
       given["B"] = b;
       const Found all = found(gathered, given, x - 1);
-      if (all.pairs.empty()) continue;  // a rank without rows has nothing to compute
+      if (all.pairs.empty()) continue;  // a rank without rows has no pair
       std::int64_t next = 0;
       for (const RowPiece& piece : row_pieces(all.acts, all.pairs[0], all.device)) {
         EXPECT_EQ(piece.rows.begin, next);
@@ -91,14 +91,14 @@ TEST(Chunks, have_the_rows_of_each_rank_and_every_row_once) {
     }
 }
 
-// Of the one kernel's walk: every element lies in one chunk, and chunks follow each other in the order of the walk.
+// Single kernel: every element belongs to one chunk, and chunks are numbered in processing order.
 TEST(Chunks, are_strips_of_groups_of_rows) {
   const std::vector<RowPiece> halves{{0, {0, 4096}}, {1, {4096, 8192}}};
   const ops::RowWalk second = walk(halves, 1, {.columns = 8192}, 8);
   EXPECT_EQ(second.rows, 2048);
   EXPECT_EQ(second.cols, 2048);
   EXPECT_EQ(second.of_piece, 8);
-  EXPECT_EQ(second.first, 0) << "behind the last rank comes the first";
+  EXPECT_EQ(second.first, 0) << "after the last rank follows the first";
   EXPECT_EQ(walk(halves, 0, {.columns = 8192}, 8).first, 4096);
   EXPECT_EQ(second.number(0, 0), 0);
   EXPECT_EQ(second.number(2047, 2048), 1);
@@ -108,16 +108,16 @@ TEST(Chunks, are_strips_of_groups_of_rows) {
   EXPECT_EQ(second.place(4100).piece, 1);
   EXPECT_EQ(second.place(4100).row, 4);
   EXPECT_EQ(second.width(3, 8192), 2048);
-  EXPECT_EQ(second.width(3, 8000), 1856) << "the last strip has what is left";
-  // What is gathered begins with this rank's own rows, and a piece comes in strips of its columns.
+  EXPECT_EQ(second.width(3, 8000), 1856) << "the last column block has the remainder";
+  // A gather starts with this rank's own rows, and a shard arrives in column blocks.
   const ops::RowWalk gathered = walk(halves, 1, {.gathers = true, .columns = 8192}, 4);
   EXPECT_EQ(gathered.first, 4096);
   EXPECT_EQ(gathered.rows, 4096);
   EXPECT_EQ(gathered.cols, 2048);
   EXPECT_EQ(gathered.of_piece, 4);
-  EXPECT_EQ(gathered.number(0, 2048), 5) << "behind its own piece";
-  EXPECT_EQ(walk(halves, 1, {.gathers = true, .columns = 8192}, 8).of_piece, 4) << "strips of 2048 at least";
-  // Of three ranks, two rows of the result to each of theirs.
+  EXPECT_EQ(gathered.number(0, 2048), 5) << "after its own shard";
+  EXPECT_EQ(walk(halves, 1, {.gathers = true, .columns = 8192}, 8).of_piece, 4) << "at least 2048 columns";
+  // Three ranks, with two rows of the result for each row of a shard.
   const std::vector<RowPiece> thirds{{0, {0, 384}}, {1, {384, 768}}, {2, {768, 1152}}};
   const ops::RowWalk two = walk(thirds, 0, {.columns = 4000, .scale = 2}, 3);
   EXPECT_EQ(two.piece, 768);
@@ -125,32 +125,32 @@ TEST(Chunks, are_strips_of_groups_of_rows) {
   EXPECT_EQ(two.cols, 1408);
   EXPECT_EQ(two.strips, 3);
   const ops::RowWalk most = walk(thirds, 0, {.columns = 4000, .scale = 2}, 8);
-  EXPECT_EQ(most.cols, 1024) << "strips of 1024 columns at least, where sums are scattered";
+  EXPECT_EQ(most.cols, 1024) << "at least 1024 columns when sums are scattered";
   EXPECT_EQ(most.strips, 4);
-  EXPECT_EQ(walk(thirds, 0, {.gathers = true, .columns = 4000}, 3).cols, 2048) << "and of 2048 where rows are gathered";
-  EXPECT_EQ(walk({{0, {0, 4096}}, {1, {4096, 8064}}}, 0, {.columns = 64}, 1).rows, 0) << "pieces of two lengths";
-  EXPECT_EQ(walk({{0, {0, 100}}, {1, {100, 200}}}, 0, {.columns = 64}, 1).rows, 0) << "a tile in two pieces";
+  EXPECT_EQ(walk(thirds, 0, {.gathers = true, .columns = 4000}, 3).cols, 2048) << "2048 when rows are gathered";
+  EXPECT_EQ(walk({{0, {0, 4096}}, {1, {4096, 8064}}}, 0, {.columns = 64}, 1).rows, 0) << "shards of two lengths";
+  EXPECT_EQ(walk({{0, {0, 100}}, {1, {100, 200}}}, 0, {.columns = 64}, 1).rows, 0) << "a tile in two shards";
 }
 
-// Counted by hand, with a message's wait of 1.
+// Computed by hand, with a message latency of 1.
 TEST(Chunks, take_as_long_as_their_schedule) {
-  // 10 alone, while 1 + 4 arrive; 10 more.
+  // Its own shard takes 10, while the other arrives at 1 + 4; then 10 more.
   EXPECT_DOUBLE_EQ(chunked_s(Collective::all_gather, 2, 1, {.own = 10, .other = 10, .sending = 4, .wait = 1}), 20);
   // Two chunks of 15 arrive at 16 and 31; each is multiplied in 5.
   EXPECT_DOUBLE_EQ(chunked_s(Collective::all_gather, 2, 2, {.own = 10, .other = 5, .sending = 15, .wait = 1}), 36);
-  // Of three ranks: its own 10; a whole piece has come at 9 and is done at 20; two chunks at 13 and 17: 25, 30.
+  // Three ranks: its own shard until 10; a full shard arrives at 9 and is done at 20; two chunks at 13 and 17: 25, 30.
   EXPECT_DOUBLE_EQ(chunked_s(Collective::all_gather, 3, 2, {.own = 10, .other = 5, .sending = 4, .wait = 1}), 30);
-  // 10 for the other, 4 on the way, 1 until that is known; 12 with what came.
+  // 10 for the other rank's shard, 4 for the transfer, 1 for the latency; 12 for its own shard with addition.
   const ChunkSeconds whole{.own = 12, .other = 10, .sending = 4, .wait = 1};
   EXPECT_DOUBLE_EQ(chunked_s(Collective::reduce_scatter, 2, 1, whole), 27);
-  // 5 and 10 for the other; the first has come at 10, the second at 15; its own end at 16 and 22.
+  // The other rank's chunks end at 5 and 10 and arrive at 10 and 15; its own chunks end at 16 and 22.
   const ChunkSeconds half{.own = 6, .other = 5, .sending = 4, .wait = 1};
   EXPECT_DOUBLE_EQ(chunked_s(Collective::reduce_scatter, 2, 2, half), 22);
-  // The last sum is sent behind that, at 22 for 4, and known 1 later.
+  // The last sum is sent at 22, takes 4, and has a latency of 1.
   EXPECT_DOUBLE_EQ(chunked_s(Collective::all_reduce, 2, 2, half), 27);
-  // Of three ranks each piece is on its way twice: 10, 15, 27, 32, 44.
+  // With three ranks each shard is sent twice: 10, 15, 27, 32, 44.
   EXPECT_DOUBLE_EQ(chunked_s(Collective::reduce_scatter, 3, 1, whole), 44);
-  // Sent one behind the other at 6, 11, 16, known 3 later each; added at 10, 15, 20.
+  // Sent sequentially until 6, 11, 16, with a latency of 3 each; added at 10, 15, 20.
   const ChunkSeconds thirds{.own = 1, .other = 1, .sending = 5, .wait = 3};
   EXPECT_DOUBLE_EQ(chunked_s(Collective::reduce_scatter, 2, 3, thirds), 20);
 }
@@ -162,9 +162,9 @@ TEST(Chunks, are_sent_in_the_order_in_which_they_are_needed) {
     return out;
   };
   EXPECT_EQ(order(1), "1.0 1.1 2.0 2.1 3.0 3.1 ");
-  EXPECT_EQ(order(0.97), "1.0 1.1 2.0 2.1 3.0 3.1 ") << "a few tiles of the next piece begin early";
+  EXPECT_EQ(order(0.97), "1.0 1.1 2.0 2.1 3.0 3.1 ") << "a few tiles of the next shard start early";
   EXPECT_EQ(order(2.6), "1.0 1.1 2.0 2.1 3.0 3.1 ");
-  EXPECT_EQ(order(0.5), "1.0 1.1 2.0 3.0 2.1 3.1 ") << "the last two go through their strips together";
+  EXPECT_EQ(order(0.5), "1.0 1.1 2.0 3.0 2.1 3.1 ") << "the last two process their column blocks together";
   EXPECT_EQ(order(0.1), "1.0 2.0 3.0 1.1 2.1 3.1 ");
 }
 
@@ -181,7 +181,7 @@ TEST(Chunks, are_sent_in_runs_that_grow_in_the_first_piece) {
   EXPECT_EQ(lengths({}, 3, 2), "1 1 | 1 1 | 1 1 ");
   EXPECT_EQ(lengths({.first = 4, .middle = 8, .last = 2, .given = 4}, 4, 8), "1 2 4 1 | 8 | 2 2 2 2 | 4 4 ");
   EXPECT_EQ(lengths({.first = 2, .middle = 8, .last = 8, .given = 4}, 2, 7), "1 2 2 2 | 4 3 ")
-      << "of two ranks the first piece is the last to be sent";
+      << "with two ranks the first shard is the last to be sent";
 }
 
 TEST(Chunks, have_the_words_of_their_runs) {
@@ -195,41 +195,41 @@ TEST(Chunks, have_the_words_of_their_runs) {
   for (int chunk = 0; chunk < 12; ++chunk) EXPECT_EQ(rows.word(chunk), chunk);
 }
 
-// Counted by hand, of one kernel.
+// Computed by hand, for a single kernel.
 TEST(Chunks, take_as_long_as_the_kernel_that_goes_through_them) {
   const auto gathered = [](const KernelSeconds& seconds) {
     return one_kernel_s(Collective::all_gather, 2, 2, {}, seconds);
   };
-  // Its own two in 20; those of the other have come at 5 and 9. If they take 15 each: 16 and 31, so 26 and 41.
+  // Its own two chunks until 20; the other's arrive at 5 and 9. With transfers of 15: at 16 and 31, done at 26 and 41.
   EXPECT_DOUBLE_EQ(gathered({.each = 10, .carrying = 3, .copy = 1, .wait = 1}), 40);
   EXPECT_DOUBLE_EQ(gathered({.each = 10, .carrying = 15, .wait = 1}), 41);
-  // Two pieces a wave: its own waits for the other's at 13 and 25, 20 for each strip of both.
+  // Two shards per wave: its own waits for the other's at 13 and 25; each column block of both takes 20.
   EXPECT_DOUBLE_EQ(gathered({.each = 10, .carrying = 12, .wait = 1, .waves = 0.5}), 53);
-  // Two waves a piece: the second one finds all strips there. Its own 20; 5 from 31 on, 5 from 61 on, 10 more.
+  // Two waves per shard: the second one need not wait. Its own shard until 20; 5 from 31 on, 5 from 61 on, 10 more.
   EXPECT_DOUBLE_EQ(gathered({.each = 10, .carrying = 30, .wait = 1, .waves = 2}), 76);
 
-  // Of three ranks two pieces of two chunks go away, a wave each, as fast as the links take them; its own two stay.
+  // Three ranks: two shards of two chunks are sent, one wave each, at the speed of the links; its own two stay.
   const auto scattered = [](const KernelSeconds& seconds, const Runs& runs = {}) {
     return one_kernel_s(Collective::reduce_scatter, 3, 2, runs, seconds);
   };
   EXPECT_DOUBLE_EQ(scattered({.each = 10, .storing = 4}), 60);
   EXPECT_DOUBLE_EQ(scattered({.each = 10, .storing = 12}), 60) << "24 and 48, while the last is multiplied";
   EXPECT_DOUBLE_EQ(scattered({.each = 10, .storing = 30}), 120);
-  EXPECT_DOUBLE_EQ(scattered({.each = 10, .storing = 30, .wait = 5}), 130) << "65 and 125 before the next one goes on";
-  // Sent one behind the other instead. Stored at 20; the first copy ends at 34, before what is added to it at 40; the
-  // others at 48, 62 and 76, and what is added to that one is stored at 77.
+  EXPECT_DOUBLE_EQ(scattered({.each = 10, .storing = 30, .wait = 5}), 130) << "65 and 125 before the next one starts";
+  // Sent by sequential copies instead. Stored at 20; the first copy ends at 34, before its successor is multiplied at
+  // 40; the others end at 48, 62 and 76, and the sum with the last one is stored at 77.
   KernelSeconds sent{.each = 10, .carrying = 13, .copy = 1, .wait = 1};
   EXPECT_DOUBLE_EQ(scattered(sent), 77);
-  // Both of the second piece in one copy, from 48 on: at 48 + 1 + 26.
+  // Both chunks of the second shard in one copy, from 48 on: until 48 + 1 + 26.
   EXPECT_DOUBLE_EQ(scattered(sent, {.last = 2}), 76);
-  // A wave a chunk, stored at 10, 20, 30, 40: copies end at 24, 38, 52, 66; the last two are stored at 53 and 67.
+  // One wave per chunk, stored at 10, 20, 30, 40: copies end at 24, 38, 52, 66; the last two are stored at 53 and 67.
   sent.waves = 2;
   EXPECT_DOUBLE_EQ(scattered(sent), 67);
-  // All tiles at once, at 60; each piece waits for the one before: copies end at 74, 88, 102 and 116.
+  // All tiles run concurrently, until 60; each shard waits for the previous one: copies end at 74, 88, 102 and 116.
   sent.waves = 0.3;
   EXPECT_DOUBLE_EQ(scattered(sent), 117);
 
-  // The same, and sums that are whole at 77 go to two others in 14 each: at 105 and 133. In one copy to each: at 131.
+  // All-reduce: the final sums at 77 are sent to two others in 14 each: until 105 and 133. In one copy to each: 131.
   const auto added = [](const KernelSeconds& seconds, const Runs& runs) {
     return one_kernel_s(Collective::all_reduce, 3, 2, runs, seconds);
   };

@@ -16,7 +16,7 @@ namespace {
 
 namespace cuda = ops::cuda;
 
-constexpr double replayed_s = 2e-3;  // at least, of a sample
+constexpr double replayed_s = 2e-3;  // minimum seconds of a timed sample
 constexpr double most_replays = 64;
 
 std::int64_t bytes_of(const Array& array) { return stored_bytes(array.dtype, array.elements); }
@@ -42,7 +42,7 @@ Status DevicePart::make_acts(transport::Ranks& ranks, const OnDevice& how) {
     if (!reach) return reach.error();
     reach_ = *std::move(reach);
   }
-  if (joined_.all() == nullptr) network_s_.reset();  // by way of the host
+  if (joined_.all() == nullptr) network_s_.reset();  // no prediction for transfers through the host
   if (reach_ != nullptr && how.chunks.when != Chunks::When::never)
     if (const Status paired = make_pairs(ranks, how); !paired) return paired;
   for (std::size_t i = 0; i < acts_.size(); ++i)
@@ -50,7 +50,7 @@ Status DevicePart::make_acts(transport::Ranks& ranks, const OnDevice& how) {
   return Done{};
 }
 
-// The second act of a pair stays nothing, and so does an act without elements: its result is put there at once.
+// The second step of a pair stays `EmptyStep`, like a step without elements, whose result is written in advance.
 Status DevicePart::make_pairs(transport::Ranks& ranks, const OnDevice& how) {
   const Acts& acts = part_->acts();
   std::vector<ChunkedPair> pairs;
@@ -60,7 +60,7 @@ Status DevicePart::make_pairs(transport::Ranks& ranks, const OnDevice& how) {
     pairs.push_back(*pair);
     ++i;
   }
-  std::int64_t count = static_cast<std::int64_t>(pairs.size());  // every rank's, or none: one may have less to compute
+  std::int64_t count = static_cast<std::int64_t>(pairs.size());  // 0 if not equal on all ranks
   auto all = transport::gather(ranks, std::as_bytes(std::span(&count, 1)));
   if (!all) return all.error();
   for (const auto& one : *all)
@@ -85,7 +85,7 @@ Status DevicePart::make_pairs(transport::Ranks& ranks, const OnDevice& how) {
   return Done{};
 }
 
-// What a small move takes in turn, which stays made until its pair goes in chunks; none: it is not small.
+// Returns the seconds of a small redistribution without overlap, or nullopt if it is not small. Keeps its step.
 Result<std::optional<double>> DevicePart::time_move(std::size_t act, transport::Ranks& ranks) {
   const Route route = route_of(act);
   const auto small = DeviceMover::is_small(route, ranks);
@@ -178,7 +178,7 @@ Status DevicePart::queue_acts() {
   return Done{};
 }
 
-// --- what is timed
+// --- timing
 
 Status DevicePart::time_compute(std::size_t act, PassTimes& times) {
   const auto& compute = std::get<Compute>(part_->acts().acts[act]);
@@ -194,7 +194,7 @@ Status DevicePart::time_compute(std::size_t act, PassTimes& times) {
   return Done{};
 }
 
-// What a pair takes beyond its computing is what is seen of its move.
+// The time of a pair beyond its computing counts as network time.
 Status DevicePart::time_chunks(const InChunks& chunks, PassTimes& times) {
   const auto all = queue_.elapsed([&] { return chunks.queue(queue_); });
   if (!all) return all.error();
@@ -246,7 +246,7 @@ Result<PassTimes> DevicePart::pass(transport::Ranks& ranks) {
   return out;
 }
 
-// All ranks replay as often as rank 0 says.
+// All ranks use rank 0's number of replays.
 Result<double> DevicePart::seconds_of_pass(transport::Ranks& ranks) {
   if (!records()) {
     if (const Status here = transport::barrier(ranks); !here) return here.error();
@@ -276,12 +276,12 @@ Result<double> DevicePart::seconds_of_pass(transport::Ranks& ranks) {
 
 std::string DevicePart::carrier() const {
   if (joined_.all() != nullptr) return "NCCL " + joined_.all()->version();
-  return fmt::format("{}, by way of the host", joined_.ranks().carrier());
+  return fmt::format("{} through host memory", joined_.ranks().carrier());
 }
 
 std::vector<std::string> DevicePart::notes() const {
   std::vector<std::string> out = notes_;
-  if (!joined_.why().empty()) out.push_back("moves go by way of the host: " + joined_.why());
+  if (!joined_.why().empty()) out.push_back("redistributions go through host memory: " + joined_.why());
   return out;
 }
 

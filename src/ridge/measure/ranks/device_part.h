@@ -1,6 +1,5 @@
-// A part whose acts are done on the rank's CUDA device: its slots lie there, the host's memory holds what goes up and
-// comes down. Acts are queued one behind the other; a product and the move beside it go in chunks where that is
-// predicted to be faster.
+// A rank program that runs on the rank's CUDA device. Slots are in device memory; host memory is only copied to and
+// from it. Steps run sequentially; a product and its redistribution run in chunks if that is predicted to be faster.
 #pragma once
 
 #include <variant>
@@ -14,31 +13,31 @@ namespace ridge::ranks {
 struct OnDevice {
   const Machine& machine;
   const RunOptions& options;
-  const std::vector<int>& stored;                      // tensors that are wanted whoever reads them
-  std::string nccl = {};                               // the library's file; empty: the system's
-  std::shared_ptr<const transport::Nccl> joined = {};  // Task's
+  const std::vector<int>& stored;                      // tensors that must be in memory at the end
+  std::string nccl = {};                               // path of the NCCL library; empty: the system's
+  std::shared_ptr<const transport::Nccl> joined = {};  // see RankRunRequest
   Chunks chunks = {};
 };
 
 class DevicePart {
  public:
-  // To be called by all ranks at once, each with its device chosen. The part stays where it is. Errors: a step that
-  // CUDA kernels do not run, not enough memory on the device.
+  // Collective call, after each rank has selected its device. The rank program must outlive the result and not move.
+  // Errors: a step without a CUDA kernel; not enough memory on the device.
   static Result<std::unique_ptr<DevicePart>> make(const Part& part, transport::Ranks& ranks, const OnDevice& how);
 
   Status upload() const;
-  Status download() const;  // with what checks want to see, whoever reads it
-  // Each act alone, then the whole pass as it is recorded: its wall time is that of one of several replays.
+  Status download() const;  // including tensors that only verification reads
+  // Times each step alone, then the recorded pass; `wall_s` is the mean over several replays.
   Result<PassTimes> pass(transport::Ranks& ranks);
 
-  std::string carrier() const;             // "NCCL 2.28.9"
-  std::vector<std::string> notes() const;  // a line for each pair of acts that may go in chunks
-  // What is predicted to be seen of all moves; none: of one of them nothing is known.
+  std::string carrier() const;             // for example "NCCL 2.28.9"
+  std::vector<std::string> notes() const;  // a line for each pair that can run in chunks
+  // Predicted network time that is not hidden; nullopt if a redistribution has no prediction.
   std::optional<double> network_s() const { return network_s_; }
-  std::optional<double> computing_s() const { return computing_s_; }  // of all kernels; none: of one of them
+  std::optional<double> computing_s() const { return computing_s_; }  // predicted time of all kernels, or nullopt
 
  private:
-  struct Nothing {  // an act that another one does as well, or that leaves what stands there
+  struct Nothing {  // a step that is part of a chunked pair, or empty
   };
   using Act = std::variant<Nothing, DeviceSteps, DeviceMover, std::unique_ptr<InChunks>>;
   DevicePart(const Part& part, ops::cuda::Queue queue, Joined joined, SlotMemory slots)
@@ -63,7 +62,7 @@ class DevicePart {
   SlotMemory slots_;
   std::unique_ptr<Reach> reach_;
   std::vector<Act> acts_;
-  std::vector<DeviceMover> passed_over_;  // whose rooms the others still have open
+  std::vector<DeviceMover> passed_over_;  // kept because other ranks have mapped their buffers
   std::vector<std::string> notes_;
   std::optional<double> network_s_ = 0, computing_s_ = 0;
   std::optional<ops::cuda::Recording> recording_;

@@ -14,13 +14,13 @@ namespace {
 
 namespace cuda = ops::cuda;
 
-constexpr std::size_t staged_line = 16;  // bytes: what kernels that move read at once
+constexpr std::size_t staged_line = 16;  // bytes of one vector load of the copy kernels
 constexpr int calls_timed = 20, turns_timed = 7;
 
 Status pack(const cuda::Queue& queue, const std::byte* from, const Block& block, const Parcel& parcel,
             std::int64_t width, std::byte* to) {
   for (const BoxRows& some : rows_of(block, parcel.box, width)) {
-    auto* const there = const_cast<std::byte*>(from) + some.in_block;  // of which is only read
+    auto* const there = const_cast<std::byte*>(from) + some.in_block;  // the copy only reads it
     const Status copied = queue.copy_rows({to + some.in_box, some.bytes}, {there, some.apart}, some.bytes, some.rows);
     if (!copied) return copied;
   }
@@ -39,7 +39,7 @@ Status unpack(const cuda::Queue& queue, std::byte* from, const Parcel& parcel, c
 
 bool scatters(const Route& r) { return r.adds() && r.group().empty(); }
 
-// The longest box of a reduce-scatter, in whole lines of bytes: of every device, for one may have no part of its own.
+// Returns the bytes of the largest box of a reduce-scatter over all devices (some have none), rounded up to 16.
 std::size_t longest_addend(const Route& r) {
   std::size_t out = 0;
   for (std::int64_t d = 0; d < r.mesh().devices(); ++d) {
@@ -50,8 +50,8 @@ std::size_t longest_addend(const Route& r) {
   return (out + staged_line - 1) / staged_line * staged_line;
 }
 
-// Whether what an all-gather brings lies one part behind the other, all of one length, in the order of the places. All
-// who share the move see the same.
+// True if an all-gather receives shards of equal length contiguously in the order of the ranks, so that no unpacking is
+// needed. All ranks of the group get the same answer.
 bool gathers_in_order(const Route& r) {
   if (r.move().kind != Collective::all_gather || r.own().size() != 1) return false;
   const std::size_t each = r.bytes_of(r.before());
@@ -67,7 +67,7 @@ bool gathers_in_order(const Route& r) {
   return true;
 }
 
-// Whether the addends of a reduce-scatter lie one behind the other already, in the order of the places.
+// True if the boxes of a reduce-scatter are contiguous in the order of the ranks, so that no packing is needed.
 bool scatters_in_order(const Route& r) {
   if (!scatters(r) || r.own().size() != 1) return false;
   const std::size_t each = longest_addend(r);
@@ -82,7 +82,7 @@ bool scatters_in_order(const Route& r) {
   return each == r.bytes_of(r.after()) && each * (r.out().size() + 1) == r.bytes_of(r.before());
 }
 
-// The bytes that each of the others gets, where the collective may go as a small one.
+// Returns the bytes sent to each rank, or 0 if the small-collective kernel cannot do it.
 std::int64_t small_bytes(const Route& r) {
   if (r.adds() && r.tensor().how != transport::Reduction::sum) return 0;
   if (scatters(r)) return static_cast<std::int64_t>(longest_addend(r));
@@ -123,13 +123,13 @@ Result<const transport::Nccl*> Joined::over(const std::string& letters) {
 }
 
 Result<DeviceMover> DeviceMover::make(Route route, Joined& joined, Reach* reach) {
-  std::int64_t disorder = route.adds() || gathers_in_order(route) ? 0 : 1;  // of any rank: all do the same
+  std::int64_t disorder = route.adds() || gathers_in_order(route) ? 0 : 1;  // 1 if any rank needs it
   if (const Status known = transport::largest(joined.ranks(), disorder); !known) return known.error();
   const bool collective = joined.all() != nullptr && disorder == 0;
   auto some = collective ? joined.over(route.move().over) : Result<const transport::Nccl*>(nullptr);
   if (!some) return some.error();
   std::size_t bytes = joined.all() != nullptr ? route.staging_bytes() : 0;
-  // Of a reduce-scatter: what goes to each, all as long as the longest, and what has come.
+  // A packed reduce-scatter needs one slice for each rank, all as long as the longest, and one for the result.
   if (collective && scatters_in_order(route))
     bytes = 0;
   else if (collective && scatters(route))
@@ -150,15 +150,15 @@ Result<bool> DeviceMover::is_small(const Route& route, transport::Ranks& ranks) 
   return most > 0 && most <= SmallMover::most_bytes;
 }
 
-// As it was timed between these devices, in recordings of twenty on memory of its own; rank 0 decides.
+// Times NCCL and the kernel between these devices, 20 calls per graph, on separate buffers. Rank 0's times decide.
 Status DeviceMover::try_small(Reach& reach) {
-  std::int64_t most = small_bytes(route());  // of any group
+  std::int64_t most = small_bytes(route());  // maximum over all groups
   if (const Status known = transport::largest(*ranks_, most); !known) return known;
   if (most == 0) return Done{};
   auto small = SmallMover::make(reach, sharers(route().mesh(), route().move().over, route().device()), most);
   if (!small) return small.error();
   if (*small == nullptr) return Done{};
-  small_ = *std::move(small);  // and stays: the others have its room open
+  small_ = *std::move(small);  // kept even if unused: other ranks have mapped its buffer
   const auto from = cuda::Memory::make(static_cast<std::int64_t>(route().bytes_of(route().before())) + staged_line);
   const auto to = cuda::Memory::make(static_cast<std::int64_t>(route().bytes_of(route().after())) + staged_line);
   const auto queue = cuda::Queue::make();
@@ -228,7 +228,7 @@ Status DeviceMover::all_reduce(const cuda::Queue& queue, const std::byte* from, 
   return some_->all_reduce({route().tensor().dtype, route().tensor().how}, from, to, elements, queue.stream());
 }
 
-// Which box is whose is by the place along the mesh axes, which is the number in `some_`.
+// A rank's position along the mesh axes is its number in `group_` and selects its slice.
 Status DeviceMover::reduce_scatter(const cuda::Queue& queue, const std::byte* from, std::byte* to) const {
   const Route& r = route();
   const std::size_t each = longest_addend(r);

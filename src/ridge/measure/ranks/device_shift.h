@@ -1,6 +1,5 @@
-// A move between the devices of ranks, by NCCL: the collective of the same name where the parts lie as it wants them,
-// with packing around it where they do not, else pieces sent and received. Where NCCL does not join the devices,
-// through the memory of the host.
+// Redistribution of a tensor between the devices of ranks, by NCCL: one collective if the shards have the layout that
+// it needs, possibly after packing; otherwise point-to-point messages. Without NCCL the data goes through host memory.
 #pragma once
 
 #include <map>
@@ -16,17 +15,17 @@
 
 namespace ridge::ranks {
 
-// The ranks' devices, and those of them that share all coordinates but some mesh axes'.
+// NCCL communicators of all ranks, and of the groups of ranks along some mesh axes.
 class Joined {
  public:
-  // To be called by all ranks at once. Without NCCL, or with devices that it does not join: why, and all goes through
-  // the host. `before`: as they were joined for another run; null: they are joined now, by this library.
+  // Collective call. If NCCL is missing or cannot connect the devices, `unavailable_reason` says why, and data goes
+  // through host memory. `existing` is the communicator of an earlier run; if it is null, `library` creates one.
   static Result<Joined> make(transport::Ranks& ranks, const Mesh& mesh, const std::string& library,
                              std::shared_ptr<const transport::Nccl> before);
-  const transport::Nccl* all() const { return all_.get(); }  // null: through the host
-  const std::string& why() const { return why_; }            // it is null
+  const transport::Nccl* all() const { return all_.get(); }  // is null without NCCL
+  const std::string& why() const { return why_; }            // why `world` is null
   transport::Ranks& ranks() const { return *ranks_; }
-  // Over these mesh axes; all ranks ask for the same ones in the same order.
+  // Returns the communicator along these mesh axes. Collective call: all ranks make the same calls in the same order.
   Result<const transport::Nccl*> over(const std::string& letters);
 
  private:
@@ -40,17 +39,17 @@ class Joined {
 
 class DeviceMover {
  public:
-  // To be called by all ranks at once. `reach`: null where devices do not reach each other's memory; else a collective
-  // of few bytes goes through it, if that is faster here. Errors: no memory on the device.
+  // Collective call. With `peer_memory` (null without peer access) a small collective is timed as one kernel and by
+  // NCCL, and the faster one is used. Error: not enough memory on the device.
   static Result<DeviceMover> make(Route route, Joined& joined, Reach* reach);
-  // "all-gather over X: 4.1 us as one kernel, 8.3 us by NCCL": as they were timed; empty: only NCCL will do.
+  // Returns the timings, "all-gather over X: 4.1 us as one kernel, 8.3 us by NCCL", or "" if only NCCL can do it.
   const std::string& note() const { return note_; }
-  // As it was timed; none: it has too many bytes to be timed before it is used.
+  // Returns the measured seconds, or nullopt for large redistributions, which are not timed in advance.
   std::optional<double> seconds() const { return collective_s_; }
-  // Whether it is timed, where devices reach each other. To be called by all ranks at once.
+  // True if the redistribution is small enough to be timed in advance. Collective call.
   static Result<bool> is_small(const Route& route, transport::Ranks& ranks);
 
-  // `from` and `to` lie on the device. Returns at once where NCCL moves; else when the move is done.
+  // `from` and `to` are device memory. Returns without waiting if NCCL is used; otherwise when the data has arrived.
   Status queue(const ops::cuda::Queue& queue, const std::byte* from, std::byte* to);
 
  private:
@@ -67,12 +66,12 @@ class DeviceMover {
   Mover host_;
   ops::cuda::Memory staging_;
   transport::Ranks* ranks_;
-  const transport::Nccl* all_;             // null: through the host
-  const transport::Nccl* some_ = nullptr;  // over the move's mesh axes, for the collectives
+  const transport::Nccl* all_;             // may be null: data then goes through host memory
+  const transport::Nccl* some_ = nullptr;  // along the mesh axes of the redistribution; null for messages
   std::string note_;
   std::optional<double> collective_s_ = {};
   std::unique_ptr<SmallMover> small_ = nullptr;
-  const SmallMover* way_ = nullptr;  // the collective goes through it
+  const SmallMover* way_ = nullptr;  // `small_` if it is faster than NCCL, else null
 };
 
 }  // namespace ridge::ranks

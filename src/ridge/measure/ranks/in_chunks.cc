@@ -43,7 +43,7 @@ Status has_kernel(const ChunkQuestion& question, const ChunkTimes& times) {
   const auto planned = plan_part(compute.program, question.options);
   if (!planned) return planned.error();
   if (one_kernel(question, *planned, times.chunks)) return Done{};
-  return input_error("no kernel goes through all chunks of this product");
+  return input_error("no kernel can process all chunks of this product");
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ Result<InChunks::Made> InChunks::make(const ChunkedPair& pair, const Where& wher
   if (const Status told = transport::broadcast(where.ranks, std::as_writable_bytes(std::span(&*times, 1))); !told)
     return told.error();
   if (times->chunks == 0) return Made{*times, nullptr};
-  // Shares may differ by a row or a column: if any rank has no such kernel, none goes by one.
+  // Shards may differ by a row or column: a single kernel is used only if every rank has one.
   if (times->one_kernel)
     times->one_kernel = static_cast<bool>(transport::agree(where.ranks, has_kernel(question, *times)));
   const Maker maker = times->one_kernel ? by_one_kernel : in_launches;
@@ -102,7 +102,7 @@ Status InChunks::meet(const cuda::Queue& queue, std::size_t bell) const {
   return rung ? reach_->hear(queue, bell, others_) : rung;
 }
 
-// By join() all were heard, and others ring again only behind this rank's next word that it is ready.
+// All flags are consumed before `join_queues`, and others set them again only after this rank's next ready flag.
 Status InChunks::hear_sums(const RowPiece& piece, std::size_t chunks) const {
   for (std::size_t number = 0; number < chunks; ++number)
     if (const Status whole = reach_->hear(queues_.copies, summed(number), {piece.rank}); !whole) return whole;

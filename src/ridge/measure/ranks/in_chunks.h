@@ -1,11 +1,9 @@
-// A pair of acts in chunks (chunks.h) on devices that reach each other's memory. Where one kernel can do the pair's
-// product it goes through all chunks (one_kernel.cc): its tiles wait for the rows that they need, which whoever has
-// them copies here, or for the sums that they add to; the copy engine sends sums on, or the kernel stores them where
-// their ranks want them. Else there is a launch for each chunk (in_launches.cc): what is gathered is copied by the copy
-// engine while the chunk before it is multiplied; addends go from rank to rank, each adds its own to what came, and the
-// copy engine takes the sums on while the next chunk is multiplied. Bells say between devices what the order of a queue
-// says on one: a rank waits for others only where it needs what they made, or where they still read what it is about to
-// write.
+// Runs a pair of steps in chunks (chunk_schedule.h) on devices with peer access. If possible, a single kernel processes
+// all chunks (single_kernel.cc): its tiles wait for the rows that their owners copy here, or for the partial sums that
+// they add to; the copy engine sends sums to the next rank, or the kernel stores them there. Otherwise each chunk is a
+// launch (launch_per_chunk.cc): the copy engine gathers a chunk while the previous one is multiplied, or sends partial
+// sums to the next rank, which adds its own, while the next chunk is multiplied. Flags order work between devices. A
+// rank waits for another one only if it needs its data, or before it overwrites memory that the other still reads.
 #pragma once
 
 #include <functional>
@@ -34,32 +32,32 @@ class InChunks {
     Chunks how;
     transport::Ranks& ranks;
     Reach& reach;
-    std::size_t bell;                // the first of bells()
-    std::optional<double> moving_s;  // the move alone, where it was timed
+    std::size_t bell;                // first of the pair's flags
+    std::optional<double> moving_s;  // redistribution alone, if it was measured
   };
-  static std::size_t bells(std::size_t ranks);  // that a pair needs
+  static std::size_t bells(std::size_t ranks);  // number of flags that a pair needs
   struct Made {
     ChunkTimes times;
-    std::unique_ptr<InChunks> chunks;  // null: in turn is predicted to be as fast
+    std::unique_ptr<InChunks> chunks;  // is null if running in turn is predicted to be as fast
   };
-  // To be called by all ranks at once; rank 0 decides.
+  // Collective call; rank 0's prediction decides for all ranks.
   static Result<Made> make(const ChunkedPair& pair, const Where& where);
   virtual ~InChunks() = default;
 
   const ChunkedPair& pair() const { return pair_; }
   virtual Status queue(const ops::cuda::Queue& queue) const = 0;
-  virtual Status queue_computing(const ops::cuda::Queue& queue) const = 0;  // alone, whatever its operands hold
-  // What no act reads but a check wants to see: the whole gathered operand, the addends of its own piece.
+  // Queues the products without transfers, on arbitrary data, for timing.
+  virtual Status queue_computing(const ops::cuda::Queue& queue) const = 0;
+  // Completes tensors that only verification reads: the gathered operand, or the partial sums before the reduction.
   Status complete(const ops::cuda::Queue& queue) const;
 
  protected:
-  // On what a pair is queued: what is computed, by turns where there are several launches, and what is copied.
+  // Queues of a pair: two for computing, between which launches alternate, and two for copies.
   struct Queues {
     ops::cuda::Queue first, second, copies, more_copies;
     static Result<Queues> make();
   };
-  // Copies one behind the other, with bells behind them: which ring when the queue waits for the next chunk, or before
-  // the next copy.
+  // Sequential copies, each followed by a flag, which is set together with the next wait or before the next copy.
   class Copies {
    public:
     explicit Copies(const ops::cuda::Queue& queue) : queue_(&queue) {}
@@ -77,24 +75,24 @@ class InChunks {
   InChunks(const ChunkedPair& pair, const Where& where, const ChunkTimes& times, Queues queues);
   InChunks(const InChunks&) = delete;
   InChunks& operator=(const InChunks&) = delete;
-  // All ranks at once; then each for itself.
+  // Collective call that exchanges addresses; `build_kernels` is local.
   virtual Status share() = 0;
   virtual Status build(const ChunkQuestion& question) = 0;
-  virtual std::int64_t chunks() const = 0;  // of a piece, as they were made
+  virtual std::int64_t chunks() const = 0;  // actual number of chunks per shard
 
   Result<DeviceSteps> whole_steps(const DeviceSteps::How& how) const;
-  // Bells: that a rank may be read or written to; that sums of a step have come; that a chunk's sum is whole.
+  // Flags: a rank's memory may be read or written; partial sums of a step, or the final sum of a chunk, have arrived.
   std::size_t ready() const { return first_bell_; }
   std::size_t told(std::size_t step, std::size_t number) const {
     return first_bell_ + 1 + (step - 1) * most_chunks + number;
   }
   std::size_t summed(std::size_t number) const { return told(pieces_.size(), number); }
-  // What is queued on any of the others comes behind this one's; and the other way round.
+  // Fork: the pair's queues wait for `queue`. Join: `queue` waits for the pair's queues.
   Status fork(const ops::cuda::Queue& queue) const;
   Status join(const ops::cuda::Queue& queue) const;
-  // All say by this bell that they have come so far, and wait until all others have.
+  // Queues a barrier of all ranks that uses this flag.
   Status meet(const ops::cuda::Queue& queue, std::size_t bell) const;
-  // Of an all-reduce: until the whole sums of another one's piece have come, in so many chunks.
+  // All-reduce: waits until the final sums of another rank's shard have arrived, in `chunks` chunks.
   Status hear_sums(const RowPiece& piece, std::size_t chunks) const;
 
   const Compute& compute() const { return std::get<Compute>(part_->acts().acts[pair_.compute]); }
@@ -118,7 +116,7 @@ class InChunks {
   std::vector<RowPiece> pieces_ = {};
   std::size_t place_ = 0;
   std::vector<int> others_ = {};
-  std::optional<DeviceSteps> whole_ = {};  // the act's, with nothing shared
+  std::optional<DeviceSteps> whole_ = {};  // the compute step without chunks
 
  private:
   using Maker = std::unique_ptr<InChunks> (*)(const ChunkedPair&, const Where&, const ChunkTimes&, Queues);

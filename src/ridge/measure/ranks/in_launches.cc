@@ -1,4 +1,4 @@
-// A pair in chunks with a launch for each (in_chunks.h).
+// Runs a pair with one launch per chunk (chunked_executor.h).
 #include "ridge/measure/ranks/in_chunks.h"
 
 namespace ridge::ranks {
@@ -16,9 +16,9 @@ class InLaunches final : public InChunks {
  private:
   struct Chunk {
     RowPiece piece;
-    Piece rows;              // of the piece
-    std::size_t step = 0;    // how many ranks have added to its sums before this one; gathered: how far it came
-    std::size_t number = 0;  // of the piece's
+    Piece rows;
+    std::size_t step = 0;    // position of the shard in processing order: ranks that have added to its sums
+    std::size_t number = 0;  // index among the chunks of the shard
     std::optional<DeviceSteps> steps = {};
   };
   Status share() override;
@@ -27,18 +27,18 @@ class InLaunches final : public InChunks {
   std::vector<Chunk> cut(const RowPiece& piece, std::size_t step) const;
   Status add_steps(Chunk& chunk) const;
   std::vector<std::byte*> lent_to(const Program& program, const Chunk& chunk) const;
-  // Where the sums of a chunk's rows lie that this rank, or the one before it, adds to.
+  // Return the address of the chunk's partial sums on this rank, and on the previous rank, which adds to them next.
   std::byte* sums_of(const Chunk& chunk) const;
   std::byte* sums_before(const Chunk& chunk) const;
-  // Chunks are multiplied on two queues by turns, so that the next one begins on multiprocessors that the last one
-  // leaves, and their sums copied by turns.
+  // Launches alternate between two queues, so that a chunk can start on multiprocessors that the previous one has left.
+  // Copies of their sums alternate, too.
   const cuda::Queue& computing(std::size_t turn) const { return turn % 2 == 0 ? queues_.first : queues_.second; }
   Status gather(const cuda::Queue& queue) const;
   Status scatter(const cuda::Queue& queue) const;
   Status scatter_chunk(const Chunk& chunk, const cuda::Queue& on, Copies& copies) const;
 
-  std::vector<Chunk> chunks_ = {};  // in the order in which they are multiplied
-  // By rank, as seen from this device: where pieces are copied from, or sums pass; and where whole sums lie.
+  std::vector<Chunk> chunks_ = {};  // in processing order
+  // Addresses on each rank, as mapped on this device: source of a gather or buffer of partial sums; final sums.
   std::vector<std::byte*> there_ = {}, results_there_ = {};
 };
 
@@ -53,7 +53,7 @@ Status InLaunches::share() {
   return Done{};
 }
 
-// Sums on their way lie where the addends would: each rank makes those of every row once.
+// Partial sums in flight use the memory of the unreduced result: each rank computes every row of it once.
 std::byte* InLaunches::sums_of(const Chunk& chunk) const {
   if (chunk.step + 1 < pieces_.size()) return slots_->at(shift().from) + chunk.rows.begin * row_bytes();
   const bool whole = pair_.kind == Collective::all_reduce;
@@ -67,7 +67,7 @@ std::byte* InLaunches::sums_before(const Chunk& chunk) const {
   return results_there_[next] + (pair_.kind == Collective::all_reduce ? chunk.rows.begin : within) * row_bytes();
 }
 
-// Where the tensors of a chunk's program lie: those with rows begin where the chunk does.
+// Returns the addresses of the tensors of a chunk's program: tensors with rows start at the chunk's first row.
 std::vector<std::byte*> InLaunches::lent_to(const Program& program, const Chunk& chunk) const {
   std::vector<std::byte*> out;
   const auto offset = [&](const Tensor& tensor, std::int64_t begin) -> std::int64_t {
@@ -108,7 +108,7 @@ Status InLaunches::add_steps(Chunk& chunk) const {
   return Done{};
 }
 
-// The chunks of a piece; of what is gathered, the last one alone is cut.
+// Returns the chunks of a shard. In a gather only the last shard is split.
 std::vector<InLaunches::Chunk> InLaunches::cut(const RowPiece& piece, std::size_t step) const {
   std::vector<Chunk> out;
   const bool is_whole = pair_.gathers() && step + 1 < pieces_.size();
@@ -151,12 +151,12 @@ Status InLaunches::gather(const cuda::Queue& queue) const {
     }
     if (const Status queued = chunk.steps->queue_on(on); !queued) return queued;
   }
-  // Nobody begins to write again what another one still reads: by now that is over.
+  // No rank overwrites its shard in the next pass while another one still reads it.
   if (const Status over = meet(queues_.copies, ready()); !over) return over;
   return join(queue);
 }
 
-// Nobody writes to another rank before that one says that it has begun: by then its last sums were read.
+// The barrier ensures that a rank has read the sums of the previous pass before others write to it again.
 Status InLaunches::scatter(const cuda::Queue& queue) const {
   if (const Status forked = fork(queue); !forked) return forked;
   if (const Status begun = meet(queues_.copies, ready()); !begun) return begun;
@@ -171,8 +171,7 @@ Status InLaunches::scatter(const cuda::Queue& queue) const {
   return join(queue);
 }
 
-// What goes on behind a chunk that is stored: sums to the rank before this one, whole ones of an all-reduce to all
-// others.
+// Multiplies a chunk, then sends partial sums to the previous rank, or the final sums of an all-reduce to all ranks.
 Status InLaunches::scatter_chunk(const Chunk& chunk, const cuda::Queue& on, Copies& copies) const {
   const bool is_last = chunk.step + 1 == pieces_.size();
   if (chunk.step > 0)
@@ -185,7 +184,7 @@ Status InLaunches::scatter_chunk(const Chunk& chunk, const cuda::Queue& on, Copi
     return copies.copy([&](const cuda::Queue& by) { return by.copy(to, sums_of(chunk), bytes); },
                        reach_->word_of(other, bell));
   };
-  if (!is_last) {  // nothing that waits for this bell may be queued before it
+  if (!is_last) {  // set the flag before any work that waits for it is queued
     const Status sent = copied(sums_before(chunk), told(chunk.step + 1, chunk.number), before(1).rank);
     return sent ? copies.ring() : sent;
   }

@@ -40,14 +40,14 @@ class Lowering {
   Slot& slot(int i) { return out_.slots[static_cast<std::size_t>(i)]; }
 
   int fresh(Slot slot) {
-    slot.name += fmt::format("#{}", out_.slots.size());  // no name of the notation
+    slot.name += fmt::format("#{}", out_.slots.size());  // '#' cannot occur in a name of the notation
     out_.slots.push_back(std::move(slot));
     return static_cast<int>(out_.slots.size()) - 1;
   }
 
-  // --- what a device's part is called
+  // --- tensors of a step's program
 
-  // The slot's tensor in a program of the device's own: no mesh, and the part's sizes.
+  // Adds the slot to the step as a tensor without mesh axes and with the shard's sizes; returns the tensor's index.
   int part(Compute& to, int slot_index, const std::vector<Axis>& axes) {
     for (std::size_t i = 0; i < to.slots.size(); ++i)
       if (to.slots[i] == slot_index) return static_cast<int>(i);
@@ -112,7 +112,7 @@ class Lowering {
     shift(to, result, transport::Reduction::sum);
   }
 
-  // Where a result that is made so goes: to its own slot, or to one from which it moves there.
+  // Returns the slot that a result computed with this layout is stored to: its own, or a new one if it must move first.
   int move_after(const Layout& made, int result) {
     int out = result;
     if (made != slot(result).layout) {
@@ -124,7 +124,7 @@ class Lowering {
     return out;
   }
 
-  // The steps from one slot to another of the same tensor.
+  // Adds the redistributions from one slot to another of the same tensor.
   void shift(int from, int to, transport::Reduction how) {
     if (from == to) return;
     const std::vector<Move> steps = moves(slot(from).layout, slot(to).layout);
@@ -142,12 +142,12 @@ class Lowering {
     }
   }
 
-  // --- y[B, F] = x, which may lie otherwise, be stored otherwise and have its axes in another order
+  // --- copies, y[B, F] = x, which may change the layout, the dtype and the order of the axes
 
   void relay(const Statement& statement, const Expression& e) {
     const int from = e.nodes[0].tensor, result = statement.result();
     const std::vector<Axis>&has = tensor(from).axes, &wanted = tensor(result).axes;
-    Slot then = slot(from);  // as the result lies, in the order of the operand's axes
+    Slot then = slot(from);  // the result's layout, with the axes in the operand's order
     then.layout.addends = slot(result).layout.addends;
     for (std::size_t i = 0; i < has.size(); ++i) {
       const auto there = std::find(wanted.begin(), wanted.end(), has[i]);
@@ -186,7 +186,7 @@ class Lowering {
     return out;
   }
 
-  // Slots are what the nodes name: those behind the program's tensors are partial sums, whose axes are kept beside.
+  // Nodes refer to slots. Slots after the program's tensors are partial sums, with their axes in `partial_axes_`.
   const std::vector<Axis>& axes_of(int slot_index) const {
     const auto made = made_axes_.find(slot_index);
     return made == made_axes_.end() ? tensor(slot_index).axes : made->second;
@@ -199,7 +199,7 @@ class Lowering {
     out.result = part(compute, whole.result, axes_of(whole.result));
     for (const Node& node : out.nodes)
       for (const Axis& axis : node.over)
-        if (axis.named()) size_dim(compute, axis.dim, sizes_.at(axis.dim));  // of an index that nothing else has
+        if (axis.named()) size_dim(compute, axis.dim, sizes_.at(axis.dim));  // if it occurs only as an index
     add(std::move(compute), std::move(out));
   }
 
@@ -235,7 +235,7 @@ class Lowering {
   Acts out_;
 };
 
-// --- neighbours that share a program
+// --- merging of consecutive compute steps
 
 class Joining {
  public:
@@ -261,8 +261,9 @@ class Joining {
   }
 
  private:
-  // A statement that takes several acts stays by itself. Every rank must say the same, so that sizes of this one's part
-  // are not looked at: a dimension is cut alike in both, and what some rank has nothing of, of neither.
+  // True if the steps can share a program. A statement of several steps is not merged. All ranks must agree, so
+  // shard sizes are not used: common dimensions must be split over the same mesh axes, and a dimension that is empty on
+  // some rank must occur in both steps or in neither.
   bool fit(const Compute& a, const Compute& b) const {
     if (acts_of_.at(a.statements.back()) != 1 || acts_of_.at(b.statements.front()) != 1) return false;
     const Cut x = cut(a), y = cut(b);
@@ -324,7 +325,7 @@ class Joining {
       if (node.kind == Node::Kind::tensor) there(node.tensor);
   }
 
-  // What a program makes, and what nobody else reads and the whole program does not give.
+  // Marks results as intermediates that no other step reads and that are neither outputs nor stored.
   void mark_what_stays_inside(Compute& compute, std::size_t place) const {
     for (const Statement& statement : compute.program.statements) {
       const auto result = static_cast<std::size_t>(statement.result());
@@ -355,7 +356,7 @@ class Joining {
   std::vector<std::variant<Compute, Shift>> out_;
 };
 
-// Along a mesh axis of one device nothing is split, and nothing moves.
+// Removes mesh axes of one device, which split nothing.
 Program without_axes_of_one(Program program, const Mesh& mesh) {
   const auto drop = [&](std::string& letters) {
     std::erase_if(letters, [&](char letter) { return mesh.size(letter) == 1; });
@@ -380,7 +381,7 @@ Result<Mesh> mesh_of(const Program& program, const Bindings& sizes) {
   for (const MeshAxis& axis : program.mesh) {
     const auto size = sizes.find(axis.name);
     if (size == sizes.end())
-      return usage_error(fmt::format("mesh axis {} has no size, and it says how many ranks there are", axis.name),
+      return usage_error(fmt::format("mesh axis {} has no size, which determines the number of ranks", axis.name),
                          fmt::format("--mesh {}=2", axis.name));
     out.axes.emplace_back(axis.name[0], size->second);
   }

@@ -1,11 +1,11 @@
-// A sharded program as what one of its devices does, in order: programs over its own parts, which know nothing of a
-// mesh, and shifts, which change how a tensor lies and are the only acts that look at other devices.
-//   z: bf16[B, F] = x[B, D_X] * w[D_X, F]      z_made[B, F]{U_X} = x * w of its parts, then an all-reduce of z_made
-//   p[B, T_X] = softmax(s over T)              the largest of its part, all-reduced; the sum of its powers,
-//   all-reduced;
-//                                              the quotients
-// Neighbouring statements over the same parts share a program, so that they may share kernels. An index along a split
-// dimension begins where the device's part does, and a size is that of the whole.
+// Lowers a sharded program to the schedule of one device: compute steps, which are programs over the device's own
+// shards without a mesh, and redistributions, which change the layout of a tensor and are the only steps that
+// communicate.
+//   z: bf16[B, F] = x[B, D_X] * w[D_X, F]      z#n[B, F]{U_X} = x * w over the shards, then an all-reduce of z#n
+//   p[B, T_X] = softmax(s over T)              the local maximum, all-reduced; the local sum of exponentials,
+//                                              all-reduced; the quotients
+// Consecutive statements over the same shards share a program, so that their kernels can be fused. index(T) of a split
+// dimension starts at the first index of the shard; size(T) is that of the full dimension.
 #pragma once
 
 #include <string>
@@ -18,33 +18,34 @@
 
 namespace ridge::ranks {
 
-// A tensor of the program, or one between two acts.
+// A tensor of the program, or an intermediate between two steps.
 struct Slot {
   std::string name;
   DType dtype = DType::f32;
-  std::vector<std::int64_t> extents;  // of the whole
+  std::vector<std::int64_t> extents;  // global extents
   Layout layout;
 };
 
 struct Compute {
-  Program program;              // every dimension has its value
-  std::vector<int> slots;       // of each of program.tensors
-  std::vector<int> statements;  // of the whole program, for each of this one's; one that needs several acts: in each
-  bool empty = false;           // the part has no elements: results are what a sum of nothing is
-  transport::Reduction how = transport::Reduction::sum;  // which sum that is
+  Program program;              // with a value for every dimension
+  std::vector<int> slots;       // slot of each tensor of `program`
+  // For each statement of `program` its index in the sharded program; a statement may need several steps.
+  std::vector<int> statements;
+  bool empty = false;  // true if a shard has no elements: results are then the identity of `reduce_op`
+  transport::Reduction how = transport::Reduction::sum;
 };
 
 struct Shift {
   int statement = 0;
   Move move;
-  int from = 0, to = 0;  // slots
+  int from = 0, to = 0;  // slots of the tensor before and after
   transport::Reduction how = transport::Reduction::sum;
 };
 
 struct Acts {
-  std::vector<Slot> slots;  // first one for each of Program::tensors
+  std::vector<Slot> slots;  // the first ones are Program::tensors, in the same order
   std::vector<std::variant<Compute, Shift>> acts;
-  // Of each statement the slot with its addends before any of them were added up; -1: it has none.
+  // For each statement the slot that holds its partial sums before any reduction, or -1.
   std::vector<int> addends;
 };
 
@@ -53,12 +54,12 @@ struct Device {
   std::int64_t number = 0;
 };
 
-// `sizes`: of every dimension and mesh axis; `stored`: tensors that are wanted whoever reads them. Errors: what does
-// not run on several devices, with a cure.
+// `sizes` has a value for every dimension and mesh axis. `stored_tensors` are kept in memory even if nothing reads
+// them. Errors: programs that cannot run on several devices, with a hint.
 Result<Acts> acts_of(const Program& program, const Bindings& sizes, const Device& device,
                      const std::vector<int>& stored = {});
 
-// The mesh of a sharded program, its axes in order of appearance. Error: an axis without a size.
+// Returns the mesh of a sharded program, its axes in order of appearance. Error: an axis without a size.
 Result<Mesh> mesh_of(const Program& program, const Bindings& sizes);
 
 }  // namespace ridge::ranks

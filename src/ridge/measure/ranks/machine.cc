@@ -15,10 +15,10 @@
 namespace ridge::ranks {
 namespace {
 
-constexpr std::size_t many = 1 << 20;  // numbers of the large one
+constexpr std::size_t many = 1 << 20;  // elements of the large all-reduce
 constexpr int turns = 9;
 
-// The median of some all-reduces, s.
+// Returns the median time of an all-reduce, in seconds.
 Result<double> seconds(transport::Ranks& ranks, std::size_t numbers) {
   std::vector<float> data(numbers, 1.0F);
   std::vector<int> all(static_cast<std::size_t>(ranks.size()));
@@ -38,7 +38,7 @@ Result<double> seconds(transport::Ranks& ranks, std::size_t numbers) {
 
 Machine seen_by_a_rank(Machine machine, int ranks, int threads) {
   if (ranks == 1) return machine;
-  std::vector<double> memory;  // of all cores
+  std::vector<double> memory;  // bandwidth of all cores together
   for (const MemoryLevel& level : machine.memory) memory.push_back(level.bandwidth ? level.bandwidth->value : 0);
   machine = seen_with_threads(std::move(machine), threads);
   const double wanted = static_cast<double>(ranks) * threads, cores = usable_cores();
@@ -72,7 +72,7 @@ Result<Link> measured_link(transport::Ranks& ranks) {
                    .origin = Origin::measured};
   };
   Link out{.name = std::string(ranks.carrier()), .bandwidth = sourced(bytes / std::max(1e-9, numbers[1] - numbers[0]))};
-  out.latency = sourced(numbers[0] / 2);  // a reduce-scatter and an all-gather
+  out.latency = sourced(numbers[0] / 2);  // an all-reduce has two phases: reduce-scatter and all-gather
   out.topology = Topology::switched;
   return out;
 }

@@ -1,5 +1,4 @@
-// The machine as one of several ranks on it sees it, and what joins them: a link whose numbers are measured before the
-// run, since no data sheet has them.
+// The machine model for one of several ranks on a machine, and their link, which no data sheet describes.
 #pragma once
 
 #include "ridge/machine/machine.h"
@@ -7,13 +6,14 @@
 
 namespace ridge::ranks {
 
-// `ranks` on one machine with so many threads each: more threads than cores share the peaks, and all share the memory.
+// Returns the machine seen by one of `ranks` ranks with `threads` threads each. Threads in excess of the cores share
+// the peaks, and all ranks share the memory bandwidth.
 Machine seen_by_a_rank(Machine machine, int ranks, int threads);
 
-// Ranks on one machine take its CUDA devices in turn: this one's is its thread's from now on.
+// Makes the CUDA device of this rank current in this thread: local rank modulo the number of devices.
 Status take_device(const transport::Ranks& ranks);
 
-// By an all-reduce of f32 between all ranks, of one number and of some megabytes; every rank gets rank 0's numbers.
+// Measures the link by f32 all-reduces of one number and of 4 MiB between all ranks. All ranks get rank 0's result.
 Result<Link> measured_link(transport::Ranks& ranks);
 
 }  // namespace ridge::ranks

@@ -1,4 +1,4 @@
-// A pair in chunks of which one kernel makes all (in_chunks.h, tile/shared_rows.h).
+// Runs a pair with a single kernel for all chunks (chunked_executor.h, tile/shared_rows.h).
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -18,25 +18,25 @@ class ByOneKernel final : public InChunks {
   Status queue_computing(const cuda::Queue& queue) const override;
 
  private:
-  struct Chunk {         // of a piece, of A or of the product's result
-    Piece lines, bytes;  // of a line
+  struct Chunk {         // rows and a byte range of each row, in a shard of A or of the product's result
+    Piece lines, bytes;
   };
   Status share() override;
   Status build(const ChunkQuestion& question) override;
   std::int64_t chunks() const override { return walk_.of_piece; }
-  // In shared memory: that others may be written to; what has come of each chunk behind the first piece, or of each run
-  // of them; how much this rank has stored of each.
+  // Flags in memory that other ranks can write: `begun_flag`; one arrival flag for each chunk after the first shard
+  // (for scatters: each run); `stored_counts`, the elements of each run that this rank has stored.
   std::size_t others_chunks() const { return (pieces_.size() - 1) * static_cast<std::size_t>(walk_.of_piece); }
   cuda::Bell* words(int rank) const {
     return reinterpret_cast<cuda::Bell*>(words_there_[static_cast<std::size_t>(rank)]);
   }
-  std::int64_t bytes_of_words() const {  // that others write
+  std::int64_t bytes_of_words() const {  // flags that others write, without the counts
     return static_cast<std::int64_t>((1 + others_chunks()) * sizeof(cuda::Bell));
   }
   cuda::Bell* begun() const { return words(ranks_->rank()); }
   cuda::Bell* come(int rank) const { return words(rank) + 1; }
   cuda::Bell* count(std::size_t number) const { return come(ranks_->rank()) + others_chunks() + number; }
-  // Where a rank wants the sums of its piece, or this one's part of what is gathered.
+  // Returns the address on `rank` of the final sums of a shard, or of this rank's shard in the gathered operand.
   std::byte* place(int rank, const RowPiece& piece) const;
   ops::GatheredRows gathered() const;
   ops::ScatteredRows scattered() const;
@@ -52,14 +52,14 @@ class ByOneKernel final : public InChunks {
   }
   Status send_rows() const;
   Status send_sums() const;
-  // Until the chunks of a run are stored here.
+  // Waits until the chunks of a run are stored on this rank.
   Status await_run(Copies& copies, std::size_t word) const;
 
   ops::RowWalk walk_ = {};
   std::vector<Run> runs_ = {};
   double waves_ = 1;
   std::optional<cuda::Memory> memory_ = {};
-  // By rank, as seen from this device: words; where rows are written to; and sums on their way.
+  // Addresses on each rank, as mapped on this device: flags; results or gathered rows; partial sums in flight.
   std::vector<std::byte*> words_there_ = {}, there_ = {}, on_way_there_ = {};
   std::optional<DeviceSteps> kernel_ = {};
 };
@@ -88,7 +88,7 @@ std::byte* ByOneKernel::place(int rank, const RowPiece& piece) const {
 
 ops::GatheredRows ByOneKernel::gathered() const { return {walk_, slots_->at(shift().from), come(ranks_->rank())}; }
 
-// The rank before this one is the next to add to whatever piece.
+// Partial sums travel backwards: rank r sends to rank r - 1.
 ops::ScatteredRows ByOneKernel::scattered() const {
   ops::ScatteredRows out{walk_};
   out.added = walk_.piece;
@@ -108,7 +108,7 @@ Status ByOneKernel::build(const ChunkQuestion& question) {
   const auto planned = plan_part(compute().program, *options_);
   if (!planned) return planned.error();
   const auto one = one_kernel(question, *planned, times_.chunks);
-  if (!one) return input_error("no kernel goes through this product in chunks, but on rank 0 one does");
+  if (!one) return input_error("no kernel can process this product in chunks, although rank 0 has one");
   walk_ = one->walk;
   waves_ = one->waves;
   if (!pair_.gathers()) runs_ = times_.runs.all(pieces_.size(), chunks());
@@ -140,7 +140,7 @@ std::vector<ByOneKernel::Chunk> ByOneKernel::cut() const {
   return out;
 }
 
-// Strips beside each other in one copy, and so whole groups of rows below each other.
+// Merges adjacent column blocks into one copy, and adjacent groups of full rows as well.
 Status ByOneKernel::copy(const cuda::Queue& queue, const Piece& run, std::byte* to, const std::byte* from) const {
   const std::vector<Chunk> all = cut();
   const std::int64_t line = line_bytes();
@@ -159,7 +159,7 @@ Status ByOneKernel::copy(const cuda::Queue& queue, const Piece& run, std::byte* 
   }
   for (const Chunk& box : boxes) {
     const std::int64_t offset = box.lines.begin * line + box.bytes.begin;
-    auto* const there = const_cast<std::byte*>(from) + offset;  // of which is only read
+    auto* const there = const_cast<std::byte*>(from) + offset;  // the copy only reads it
     const Status copied = box.bytes.size() == line
                               ? queue.copy(to + offset, there, box.lines.size() * line)
                               : queue.copy_rows({to + offset, line}, {there, line}, box.bytes.size(), box.lines.size());
@@ -176,7 +176,7 @@ Status ByOneKernel::await_run(Copies& copies, std::size_t word) const {
   return copies.await({.word = count(word), .value = stored, .stays = true});
 }
 
-// Of a gather: as if all had come.
+// For a gather all arrival flags are set, so that the kernel does not wait.
 Status ByOneKernel::queue_computing(const cuda::Queue& queue) const {
   if (whole_) return whole_->queue_on(queue);
   for (const Status& queued : {queue.set(words(ranks_->rank()), 1, bytes_of_words()), kernel_->queue_on(queue),
@@ -185,7 +185,7 @@ Status ByOneKernel::queue_computing(const cuda::Queue& queue) const {
   return Done{};
 }
 
-// Nobody writes to another rank before that one says that it has begun: by then it has read what came last.
+// The barrier ensures that a rank has read the data of the previous pass before others write to it again.
 Status ByOneKernel::queue(const cuda::Queue& queue) const {
   if (const Status forked = fork(queue); !forked) return forked;
   for (const Status& queued :
@@ -210,8 +210,8 @@ Status ByOneKernel::send_rows() const {
   return copies.ring();
 }
 
-// Those that the kernel does not store there itself: to the rank before this one, which adds next, or is the last to.
-// Whole ones of an all-reduce go on to all others.
+// Sends partial sums that the kernel does not store remotely to the previous rank, which adds to them. Final sums of an
+// all-reduce are sent to all other ranks.
 Status ByOneKernel::send_sums() const {
   if (const Status told = cuda::ring(queues_.copies, std::array{begun()}); !told) return told;
   Copies copies(queues_.copies);
@@ -238,7 +238,7 @@ Status ByOneKernel::send_sums() const {
     ++given;
   }
   if (const Status rung = copies.ring(); !rung) return rung;
-  if (times_.stores && !reduces()) return Done{};  // nothing was counted here
+  if (times_.stores && !reduces()) return Done{};  // then the kernel has counted nothing on this rank
   if (const Status cleared = queues_.copies.set(count(0), 0, runs_.size() * sizeof(cuda::Bell)); !cleared)
     return cleared;
   for (std::size_t other = 1; reduces() && other < ranks; ++other)

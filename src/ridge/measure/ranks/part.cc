@@ -24,7 +24,7 @@ Bindings sizes_of(const Program& program) {
   return out;
 }
 
-// What the largest, the smallest or the sum of nothing is.
+// Fills the array with the identity of the reduction: 0, -inf or inf.
 void fill_with_nothing(const Array& array, transport::Reduction how) {
   if (how == transport::Reduction::sum) {
     std::memset(array.data, 0, static_cast<std::size_t>(stored_bytes(array.dtype, array.elements)));
@@ -178,8 +178,8 @@ Status Part::allocate() {
   return Done{};
 }
 
-// What an act without elements makes is the same in every pass: all its statements have the dimension that is empty, so
-// that each result has no elements or sums none.
+// The results of an empty step are the same in every pass, so they are written once: all its statements have the empty
+// dimension, so that each result has no elements or is a reduction over none.
 void Part::put_nothing(const Compute& compute) {
   for (const Statement& statement : compute.program.statements)
     fill_with_nothing(array(compute.slots[static_cast<std::size_t>(statement.result())]), compute.how);
@@ -229,7 +229,7 @@ void Part::compute(std::size_t act, PassTimes& times) {
   }
 }
 
-// Who computes longer lets the others wait, which is no time of the network.
+// The barrier separates waiting for slower ranks from network time.
 Status Part::move(std::size_t act, transport::Ranks& ranks, const Timer& since, PassTimes& times) {
   const auto& shift = std::get<Shift>(acts_.acts[act]);
   PassTimes::Span& span = times.acts[act];

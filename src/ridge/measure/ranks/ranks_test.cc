@@ -1,5 +1,5 @@
-// Sharded programs run on ranks: right against fp64 whatever is split and however unevenly, and what moves is what
-// distributed/ says.
+// Runs sharded programs on ranks: results must agree with fp64 for every split, even or uneven, and the words sent must
+// equal the number derived by distributed/.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr double patience_s = 60;
 
-// Whose numbers do not matter: it has every peak, and a link.
+// Any machine with all peaks and a link; its numbers do not matter.
 Machine toy() { return find_machine("h200").value(); }
 
 Bindings with(Bindings a, const Bindings& b) {
@@ -38,7 +38,7 @@ std::int64_t words_derived(const Program& program, const Bindings& sizes, const 
 
 using Look = std::function<Status(const RankRun&)>;
 
-// What one rank of a test does.
+// Runs one rank of a test.
 Status run_one(const Program& program, const Bindings& given, transport::Ranks& ranks, const Look& look) {
   const auto explanation = explain(program, toy(), given, {}, Thresholds::left_out);
   if (!explanation) return explanation.error();
@@ -51,11 +51,11 @@ Status run_one(const Program& program, const Bindings& given, transport::Ranks& 
   if (done->measurement.mismatch) return *done->measurement.mismatch;
   const auto mesh = mesh_of(program, explanation->dims);
   const std::int64_t expected = words_derived(program, explanation->dims, *mesh), sent = done->measurement.ranks->words;
-  if (sent != expected) return wrong(fmt::format("sends {} words where {} must move", sent, expected));
+  if (sent != expected) return wrong(fmt::format("sends {} words, expected {}", sent, expected));
   return look ? look(*done) : Status(Done{});
 }
 
-// Empty: it was right.
+// Returns the error, or "" if the run was correct.
 std::string run_text(const std::string& text, const Bindings& given, const Look& look = {}) {
   const auto program = parse(text, {.dtype = DType::f32});
   if (!program) return program.error().text();
@@ -119,7 +119,7 @@ y: bf16[S, D] = a * o
   EXPECT_EQ(run_text(text, {{"S", 6}, {"T", 10}, {"D", 16}, {"H", 8}, {"E", 4}, {"X", 4}}), "");
 }
 
-// Several statements that share a part's program, where some ranks have no heads.
+// Several statements share a compute step, and some ranks have no heads.
 TEST(Ranks, run_a_layer_of_fewer_heads_than_ranks) {
   const std::string text =
       "x: bf16[S, D]   q: bf16[D, H_X, E]   k: bf16[T, H_X, E]   v: bf16[T, H_X, E]   o: bf16[H_X, E, D]\n"
@@ -141,7 +141,7 @@ TEST(Ranks, move_nothing_along_an_axis_of_one) {
   EXPECT_EQ(run_text(text, with(sizes, {{"Y", 2}})), "");
 }
 
-// --- random shardings of programs, at sizes that the mesh does not divide
+// --- random shardings of programs, with sizes that the mesh does not divide
 
 constexpr std::array programs{
     "x: bf16[B, D]  u: bf16[D, F]  v: bf16[F, E]\nh[B, F] = x * u\ng[B, F] = gelu(h)\ny: bf16[B, E] = g * v",
@@ -190,7 +190,7 @@ TEST(Ranks, run_twice_to_the_same_bits) {
 TEST(Ranks, refuse_what_they_cannot_do) {
   EXPECT_EQ(
       run_text("x: int8[B, D_X]  w: int8[D_X, F]\ny: int8[B, F] = x * w", {{"B", 8}, {"D", 8}, {"F", 8}, {"X", 2}}),
-      "rank 0: cannot run 'y: int8[B, F] = x * w' on several ranks: its addends in int8 would be cut off");
+      "rank 0: cannot run 'y: int8[B, F] = x * w' on several ranks: its partial sums in int8 would be truncated");
   EXPECT_EQ(
       run_text("x: mxfp8[B_X, D]  w: f32[D, F]\ny: f32[B_X, F] = x * w", {{"B", 8}, {"D", 64}, {"F", 8}, {"X", 2}}),
       "rank 0: cannot run 'x' on several ranks: it is split, and its mxfp8 elements share scales");
@@ -198,7 +198,7 @@ TEST(Ranks, refuse_what_they_cannot_do) {
             "rank 0: cannot run 'x' on several ranks: it is split along S, which has sequences of several lengths");
   EXPECT_EQ(
       run_text("dims G = H/2\nx: f32[H_X, D]  k: f32[G_X, D]\ns: f32[H_X] = x * k", {{"H", 6}, {"D", 8}, {"X", 2}}),
-      "rank 0: cannot run on several ranks: 'x' has H in 2 parts and 'k' has G in 2, and each G stands for 2 of H");
+      "rank 0: cannot run on several ranks: 'x' splits H into 2 parts, 'k' splits G into 2, and each G covers 2 of H");
 }
 
 }  // namespace

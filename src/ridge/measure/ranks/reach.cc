@@ -11,11 +11,11 @@ namespace {
 
 namespace cuda = ops::cuda;
 
-constexpr std::int64_t many = std::int64_t{64} << 20;  // bytes of the long copy that is timed
-constexpr std::int64_t copies_timed = 8;               // that it is cut into
+constexpr std::int64_t many = std::int64_t{64} << 20;  // bytes of the timed long copy
+constexpr std::int64_t copies_timed = 8;               // number of copies into which it is split
 constexpr std::size_t spare_bells = 2 + copies_timed;
 constexpr int turns = 9;
-constexpr std::int64_t allocation_bytes = std::int64_t{2} << 20;  // that small ones share
+constexpr std::int64_t allocation_bytes = std::int64_t{2} << 20;  // CUDA puts small buffers into one
 
 }  // namespace
 
@@ -88,7 +88,7 @@ Status Reach::hear(const cuda::Queue& queue, std::size_t bell, const std::vector
   return cuda::hear(queue, bells);
 }
 
-// Each copies to the next one, behind the last bells, which are nobody else's.
+// Every rank copies to the next one. The last flags are reserved for this.
 Status Reach::measure() {
   const auto queue = cuda::Queue::make();
   if (!queue) return queue.error();
@@ -121,8 +121,8 @@ Status Reach::measure() {
     }
     return Done{};
   };
-  // Of a bell alone; behind it, of a few bytes, of many, of as many read, of as many in several copies, of as
-  // many that are awaited.
+  // Timings, in order: flag only; flag and 256 B written; and a long write; and a long read; and the long write in
+  // several copies; and the same with a wait after each copy.
   std::array<double, 6> seconds{};
   for (std::size_t kind = 0; kind < seconds.size(); ++kind) {
     std::vector<double> samples;
@@ -141,7 +141,7 @@ Status Reach::measure() {
   links_.read_bytes_per_s = static_cast<double>(many) / std::max(1e-9, seconds[3] - seconds[1]);
   links_.copy_s = std::max(0.0, seconds[4] - seconds[2]) / static_cast<double>(copies_timed);
   links_.awaited_copy_s = std::max(0.0, seconds[5] - seconds[2]) / static_cast<double>(copies_timed);
-  open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(opened), open_.end());  // before anyone frees it
+  open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(opened), open_.end());  // before a rank frees the memory
   return transport::barrier(*ranks_);
 }
 

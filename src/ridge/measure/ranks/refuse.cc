@@ -20,7 +20,7 @@ std::optional<Error> refuse_tensors(const Program& program) {
         return input_error(
             fmt::format("cannot run '{}' on several ranks: it is split, and its {} elements share scales", tensor.name,
                         name(tensor.dtype)),
-            "leave it whole, or give it another dtype");
+            "do not split it, or give it another dtype");
       if (!lengths_along(program, axis.dim).empty())
         return input_error(fmt::format("cannot run '{}' on several ranks: it is split along {}, which has sequences of "
                                        "several lengths",
@@ -44,23 +44,23 @@ std::optional<Error> refuse_groups(const Program& program, const Contraction& pr
   const std::int64_t parts = mesh.size(whole);
   if (whole == group && (parts == 1 || sizes.at(g.group) % parts == 0)) return std::nullopt;
   return input_error(
-      fmt::format("cannot run on several ranks: '{}' has {} in {} parts and '{}' has {} in {}, and each {} "
-                  "stands for {} of {}",
+      fmt::format("cannot run on several ranks: '{}' splits {} into {} parts, '{}' splits {} into {}, and each {} "
+                  "covers {} of {}",
                   at(program, other).name, g.dim, parts, at(program, g.tensor).name, g.group, mesh.size(group), g.group,
                   g.each, g.dim),
-      fmt::format("split both over the same mesh axes, of which {} is a multiple", g.group));
+      fmt::format("split both over the same mesh axes, with a size that divides {}", g.group));
 }
 
 std::optional<Error> refuse_move(const Statement& statement, const Move& move, DType dtype) {
   const bool adds = move.kind == Collective::all_reduce || move.kind == Collective::reduce_scatter;
   if (adds && !transport::adds(dtype))
-    return input_error(fmt::format("cannot run '{}' on several ranks: its addends in {} would be cut off",
+    return input_error(fmt::format("cannot run '{}' on several ranks: its partial sums in {} would be truncated",
                                    statement.text, name(dtype)),
                        "declare the result as int32 or f32");
   if (is_scaled(dtype))
     return input_error(
         fmt::format("cannot run '{}' on several ranks: elements in {} share scales", statement.text, name(dtype)),
-        "leave it whole, or give it another dtype");
+        "do not split it, or give it another dtype");
   return std::nullopt;
 }
 

@@ -1,4 +1,4 @@
-// What does not run on several devices, said with a cure.
+// Errors for programs that cannot run on several devices, with hints; nullopt if there is none.
 #pragma once
 
 #include <optional>
@@ -8,12 +8,12 @@
 
 namespace ridge::ranks {
 
-// A tensor in blocks that share a scale, or one along sequences of several lengths, that is split.
+// Rejects split tensors whose elements share block scales, or split dimensions of sequences of several lengths.
 std::optional<Error> refuse_tensors(const Program& program);
-// Parts of H and of G that do not lie together, where each element of G stands for several along H.
+// For grouped heads, where each element of G covers several of H: rejects shards of H and G on different devices.
 std::optional<Error> refuse_groups(const Program& program, const Contraction& product, const Bindings& sizes,
                                    const Mesh& mesh);
-// Addends of a dtype in which they would be cut off.
+// Rejects partial sums in a dtype that cannot hold them, and elements that share block scales.
 std::optional<Error> refuse_move(const Statement& statement, const Move& move, DType dtype);
 
 }  // namespace ridge::ranks

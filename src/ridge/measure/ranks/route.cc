@@ -5,7 +5,7 @@
 namespace ridge::ranks {
 namespace {
 
-// Whether a box is one run of the block's memory: behind its first axis of several elements it has all of the block's.
+// True if the box is contiguous in the block's memory: it spans all axes after its first axis of more than one element.
 bool is_dense(const Block& block, const Block& box) {
   bool several = false;
   for (std::size_t i = 0; i < box.size(); ++i) {
@@ -31,7 +31,7 @@ std::int64_t place_of(const Block& block, const Block& box) {
   return out;
 }
 
-// The last axes that the box has whole are one run with the one before them; the axis before that counts rows.
+// The trailing axes that the box spans form one row with the axis before them; the axis before that one counts rows.
 std::vector<BoxRows> rows_of(const Block& block, const Block& box, std::int64_t width) {
   if (words_in(box) == 0) return {};
   std::size_t outer = box.size();
@@ -48,7 +48,7 @@ std::vector<BoxRows> rows_of(const Block& block, const Block& box, std::int64_t 
     one.apart = width;
     for (std::size_t i = outer + 1; i < block.size(); ++i) one.apart *= block[i].size();
   }
-  Block at = box;  // of which the outer axes hold one element
+  Block at = box;  // one element along each outer axis
   for (std::size_t i = 0; i < outer; ++i) at[i].end = at[i].begin + 1;
   std::vector<BoxRows> out;
   for (;;) {
@@ -100,7 +100,7 @@ Route::Route(const Move& move, Tensorial tensor, const Mesh& mesh, std::int64_t 
     list();
 }
 
-// Those whose addends are added up in place.
+// Sets the ranks of an all-reduce and the words that this rank sends.
 void Route::meet() {
   group_.resize(static_cast<std::size_t>(mesh_.size(move_.over)));
   for (std::int64_t other = 0; other < mesh_.devices(); ++other)
@@ -109,10 +109,10 @@ void Route::meet() {
   const auto n = static_cast<std::int64_t>(group_.size());
   const std::int64_t words = words_in(after_), each = (words + n - 1) / n, place = mesh_.place(device_, move_.over);
   const std::int64_t mine = std::min(words, (place + 1) * each) - std::min(words, place * each);
-  words_sent_ = words - mine + (n - 1) * mine;  // addends of the others' stretches, then sums of its own
+  words_sent_ = words - mine + (n - 1) * mine;  // its partial sums of the other slices, then the sums of its own slice
 }
 
-// Whether `owner` differs from `reader` in nothing but the mesh axes along which words come from elsewhere.
+// True if `owner` sends to `reader`: their coordinates differ only along mesh axes over which data is exchanged.
 bool Route::owns(std::int64_t owner, std::int64_t reader) const {
   const std::string cut = move_.kind == Collective::all_reduce ? "" : letters_of(move_.before);
   for (const char letter : letters_in(mesh_)) {

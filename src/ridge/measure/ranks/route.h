@@ -1,6 +1,6 @@
-// A move as one device sees it: which boxes of its part go to whom, which come from whom and where they lie. What a
-// device needs afterwards and has not comes from the one that differs from it in nothing but the mesh axes that cut the
-// tensor (or hold its addends), so that copies are asked evenly; the words are those that distributed/moves.h counts.
+// The messages of one device in a redistribution: the boxes that it sends and receives, with peers and addresses. If
+// several devices hold copies of a box, the source is the one whose coordinates differ only along mesh axes that split
+// the tensor (or hold its partial sums), which spreads the load. The number of words is the one in distributed/moves.h.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace ridge::ranks {
 
-struct Tensorial {  // what is moved
+struct Tensorial {  // the tensor that is redistributed
   std::vector<std::int64_t> extents;
   DType dtype = DType::f32;
   transport::Reduction how = transport::Reduction::sum;
@@ -18,10 +18,10 @@ struct Tensorial {  // what is moved
 
 struct Parcel {
   std::int64_t peer = 0;
-  std::int64_t addend = 0;  // which one it is
-  Block box = {};           // of the whole tensor
-  std::size_t staged = 0;   // where it lies in staging memory, in bytes
-  bool dense = false;       // it is one run in the device's part, and needs no staging
+  std::int64_t addend = 0;  // position of the sender among the partial sums; they are added in this order
+  Block box = {};           // in global indices
+  std::size_t staged = 0;   // offset in staging memory, in bytes
+  bool dense = false;       // true if the box is contiguous in the shard and needs no staging
 };
 
 class Route {
@@ -32,17 +32,17 @@ class Route {
   const Tensorial& tensor() const { return tensor_; }
   const Mesh& mesh() const { return mesh_; }
   std::int64_t device() const { return device_; }
-  std::int64_t width() const { return width_; }    // bytes of an element
-  bool adds() const { return adds_; }              // what comes are addends
-  const Block& before() const { return before_; }  // of the device's part
+  std::int64_t width() const { return width_; }    // bytes of one element
+  bool adds() const { return adds_; }              // true if received boxes are added up
+  const Block& before() const { return before_; }  // global indices of the device's shard
   const Block& after() const { return after_; }
-  // Those whose addends are added up in place: of an all-reduce, which has no parcels; else empty.
+  // The ranks of an all-reduce, which runs in place without message buffers; empty for other redistributions.
   const std::vector<int>& group() const { return group_; }
   const std::vector<Parcel>& out() const { return out_; }
   const std::vector<Parcel>& in() const { return in_; }
-  const std::vector<Parcel>& own() const { return own_; }  // from before to after
+  const std::vector<Parcel>& own() const { return own_; }  // boxes that stay on this device
   std::size_t staging_bytes() const { return staging_bytes_; }
-  std::int64_t words_sent() const { return words_sent_; }  // of this device; of an all-reduce as well
+  std::int64_t words_sent() const { return words_sent_; }  // words that this device sends, also in an all-reduce
   std::size_t bytes_of(const Block& box) const { return static_cast<std::size_t>(words_in(box) * width_); }
 
  private:
@@ -64,17 +64,16 @@ class Route {
   std::int64_t words_sent_ = 0;
 };
 
-// The devices that lie elsewhere than this one along these mesh axes alone, itself among them, by their places there.
+// Returns the devices that differ from this one only along the mesh axes `over`, itself included, ordered by position.
 std::vector<int> sharers(const Mesh& mesh, const std::string& over, std::int64_t device);
 
-// A box in the memory of a block, as rows: calls step(offset in the block, offset in the box, bytes of a row, rows,
-// bytes between rows in the block); in the box they lie one behind the other.
+// Equidistant rows of a box in the memory of a block, in bytes; in the packed box the rows are contiguous.
 struct BoxRows {
   std::int64_t in_block = 0, in_box = 0, bytes = 0, rows = 1, apart = 0;
 };
 std::vector<BoxRows> rows_of(const Block& block, const Block& box, std::int64_t width);
-// Where the box's first element lies in the block, in elements.
+// Returns the offset of the box's first element in the block, in elements.
 std::int64_t place_of(const Block& block, const Block& box);
-Block both(const Block& a, const Block& b);  // where they meet; empty pieces where they do not
+Block both(const Block& a, const Block& b);  // ranges without overlap are empty
 
 }  // namespace ridge::ranks

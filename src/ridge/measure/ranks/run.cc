@@ -22,13 +22,13 @@
 namespace ridge::ranks {
 namespace {
 
-// What a rank tells of its kernels: of each statement which one, and of each slot whether it lies in memory.
+// A rank's kernels: for each statement the first statement of its kernel, then for each slot 1 if it is stored.
 using Said = std::vector<std::int64_t>;
 
-constexpr double tick_s = 1e-9;  // of the drawn time line
+constexpr double tick_s = 1e-9;  // resolution of the timeline
 
-// In order: of each statement its seconds, then what PassTimes sums up.
-constexpr std::size_t sums = 4;
+// Columns of a pass: the seconds of each statement, then the totals of PassTimes.
+constexpr std::size_t sums = 4;  // number of totals
 std::vector<double> row_of(const PassTimes& t) {
   std::vector<double> out = t.statements;
   for (const double seconds : {t.compute_s, t.network_s, t.wait_s, t.wall_s}) out.push_back(seconds);
@@ -74,7 +74,7 @@ class Runner {
     if (const Status named = check_files(program(), options_.in, options_.out); !named) return named;
     for (const Stack& stack : program().stacks)
       if (options_.in.contains(stack.name))
-        return input_error(fmt::format("'{}' in --in holds several inputs, which ranks do not take apart", stack.name),
+        return input_error(fmt::format("'{}' in --in holds several inputs, which cannot be split on ranks", stack.name),
                            "declare its parts as inputs of their own");
     return make_part();
   }
@@ -94,7 +94,7 @@ class Runner {
     return out;
   }
 
-  // Ranks whose parts differ in size might fuse differently: then nobody fuses. A rank without work has no kernels.
+  // Ranks with shards of different sizes may fuse differently: fusion is then off. Ranks without work do not count.
   Status agree_on_kernels() {
     for (const bool again : {true, false}) {
       const Said mine = said();
@@ -138,7 +138,7 @@ class Runner {
     const std::int64_t needed = part_->memory_bytes();
     if (available && needed > *available / ranks_.neighbours())
       return input_error(
-          fmt::format("a rank's parts take {}; expected at most the {} that are available to each of {}",
+          fmt::format("the shards of a rank take {}; expected at most the {} available to each of {} ranks",
                       engineering(static_cast<double>(needed), "B"),
                       engineering(static_cast<double>(*available) / ranks_.neighbours(), "B"), ranks_.neighbours()),
           "give smaller dimensions with -d");
@@ -174,7 +174,7 @@ class Runner {
 
   Result<PassTimes> pass() { return on_device_ ? on_device_->pass(ranks_) : part_->pass(ranks_); }
 
-  // Rank 0 says whether there is another pass.
+  // Returns rank 0's decision on every rank.
   Result<bool> another(const Passes& passes) {
     std::byte more{passes.more()};
     if (const Status told = transport::broadcast(ranks_, {&more, 1}); !told) return told.error();
@@ -203,7 +203,7 @@ class Runner {
     return on_device_ ? transport::agree(ranks_, on_device_->download()) : Status(Done{});
   }
 
-  // Every rank's rows, at rank 0.
+  // Gathers the rows of every rank at rank 0.
   Status sum_up() {
     std::vector<double> mine;
     for (const auto& row : rows_) mine.insert(mine.end(), row.begin(), row.end());
@@ -233,7 +233,7 @@ class Runner {
     return out;
   }
 
-  // The largest of all ranks', of one pass.
+  // Returns the maximum of a column over all ranks, for one pass.
   double slowest(const std::vector<std::vector<double>>& numbers, std::size_t pass, std::size_t column) const {
     const std::size_t width = program().statements.size() + sums;
     double out = 0;
@@ -280,7 +280,7 @@ class Runner {
     if (!m.ops.empty()) m.ops.front().copies = copies;
   }
 
-  // Of three numbers an act: a wait, if there is one, and then computing or moving.
+  // `spans` has three times for each step: start of the wait, start and end of the step.
   void draw(int rank, const double* spans) {
     Timeline& timeline = out_.measurement.ranks->timeline;
     timeline.ticks_per_second = 1 / tick_s;
@@ -324,7 +324,7 @@ class Runner {
     return check(what, *part_, ranks_, options_, out_.measurement);
   }
 
-  // Rank 0 writes; whether a result was wrong it knows alone, so that all take part in gathering.
+  // Rank 0 writes the files. Only rank 0 knows about mismatches, so the others always take part in gathering.
   Status write() {
     for (const auto& [name, path] : options_.out) {
       const int slot = *tensor_named(program(), name);
@@ -343,12 +343,12 @@ class Runner {
   RunOptions options_;
   Device device_;
   std::optional<Part> part_;
-  std::unique_ptr<DevicePart> on_device_;  // null: the acts are done by this CPU
-  std::vector<int> wanted_;                // tensors that are written to files
+  std::unique_ptr<DevicePart> on_device_;  // is null if the CPU runs the steps
+  std::vector<int> wanted_;                // tensors to be written to files
   std::vector<std::vector<int>> operations_;
   std::vector<bool> stored_;
-  std::vector<std::vector<double>> rows_;  // of each pass
-  std::vector<PassTimes::Span> last_;      // of the last one
+  std::vector<std::vector<double>> rows_;  // one row for each pass
+  std::vector<PassTimes::Span> last_;      // step times of the last pass
   RankRun out_;
 };
 

@@ -1,6 +1,6 @@
-// Runs a sharded program on ranks, each one device of the mesh: the protocol and the check of measure/run.h, with every
-// rank in step. Inputs are those of one device with the same seed, cut; a rank's share of time is what it computes,
-// what moves take, and how long it waits for others before them. Rank 0 gathers what is checked and written.
+// Runs a sharded program on ranks, one for each device of the mesh, with the timing protocol and the verification of
+// measure/run.h; all ranks make the same passes. Inputs are the shards of a single device's inputs with the same seed.
+// For each rank compute, network and waiting times are reported. Rank 0 gathers what is verified and written to files.
 #pragma once
 
 #include "ridge/measure/ranks/chunks.h"
@@ -11,25 +11,25 @@
 namespace ridge::ranks {
 
 struct Task {
-  const Program& program;          // sharded; one that is not is run by one rank
-  const Explanation& explanation;  // of one device of the mesh
-  double words_bound = 0;          // RanksNotes'
-  std::string nccl = {};           // on devices: its library's file; empty: the system's
-  // On devices: which products go in chunks beside what moves, of those that can.
+  const Program& program;          // sharded, or unsharded for one rank
+  const Explanation& explanation;  // roofline of one device of the mesh
+  double words_bound = 0;          // for RanksNotes::words_bound
+  std::string nccl = {};           // path of the NCCL library for devices; empty: the system's
+  // On devices: selects the products that are overlapped with their collectives in chunks.
   Chunks chunks = {};
-  bool checked = true;  // false: results are not looked at
-  // On devices: those of these ranks as another run joined them; null: run() joins them.
+  bool checked = true;  // true if results are verified
+  // On devices: NCCL communicator of an earlier run on these ranks; null: `run_on_ranks` connects them.
   std::shared_ptr<const transport::Nccl> joined = {};
 };
 
-// Of rank 0; elsewhere without content.
+// Filled at rank 0 only.
 struct RankRun {
-  Explanation explanation;  // an operation for each kernel
+  Explanation explanation;  // one operation for each kernel
   Measurement measurement;
 };
 
-// Errors: as many ranks as the mesh has devices are wanted; acts_of()'s, run()'s, Ranks::exchange()'s. They are those
-// of one rank: whoever has one abandons the others.
+// Errors: the number of ranks differs from the number of devices; those of `build_rank_schedule`, `run` and
+// `exchange_messages`. An error may occur on one rank only: the caller then calls `abort_all`.
 Result<RankRun> run(const Task& task, transport::Ranks& ranks, const RunOptions& options);
 
 }  // namespace ridge::ranks

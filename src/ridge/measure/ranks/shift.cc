@@ -55,7 +55,7 @@ void Mover::unpack(std::byte* to) {
       if (!p.dense) ranks::unpack(staging_.data() + p.staged, p.box, route_.after(), route_.width(), to);
 }
 
-// The addends of a box, one of each place along the mesh axes, in the order of the places.
+// Adds up the partial sums of each box, in the order of the ranks along the mesh axes.
 void Mover::add_up(std::byte* to) {
   std::vector<const Parcel*> all;
   for (const auto* parcels : {&route_.in(), &route_.own()})

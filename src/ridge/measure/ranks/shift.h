@@ -1,4 +1,4 @@
-// A move of memory of this process, through its ranks.
+// Redistribution of a tensor in host memory, by messages between ranks.
 #pragma once
 
 #include <vector>
@@ -12,7 +12,7 @@ class Mover {
   explicit Mover(Route route) : route_(std::move(route)) {}
   const Route& route() const { return route_; }
 
-  // `from` and `to` hold the device's parts, before and after.
+  // Collective call. `from` and `to` are the rank's shards before and after the redistribution.
   Status perform(transport::Ranks& ranks, const std::byte* from, std::byte* to);
 
  private:
@@ -20,10 +20,10 @@ class Mover {
   void add_up(std::byte* to);
 
   Route route_;
-  std::vector<std::byte> staging_;  // from the first time on
+  std::vector<std::byte> staging_;  // allocated by the first call
 };
 
-// Copies a box out of the memory of `block`, densely, and back.
+// Copies a box from the memory of `block` to contiguous memory, and back.
 void pack(const std::byte* from, const Block& block, const Block& box, std::int64_t width, std::byte* to);
 void unpack(const std::byte* from, const Block& box, const Block& block, std::int64_t width, std::byte* to);
 

@@ -1,4 +1,4 @@
-// Where a part lies on its device.
+// Device memory of a rank's slots.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace ridge::ranks {
 
-// The memory of a part's slots on its device; null where a slot is not stored.
+// One allocation for each stored slot; `address_of` returns null for the others.
 class SlotMemory {
  public:
   static Result<SlotMemory> make(const Part& part);

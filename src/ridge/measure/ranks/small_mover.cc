@@ -23,7 +23,7 @@ Result<std::unique_ptr<SmallMover>> SmallMover::make(Reach& reach, const std::ve
   if (!queue) return queue.error();
   for (const Status& done : {queue->set(out->room_.data(), 0, out->room_.bytes()), queue->wait()})
     if (!done) return done.error();
-  const auto rooms = reach.share(out->room_);  // whoever has it knows that it is clean
+  const auto rooms = reach.share(out->room_);  // ranks receive the address only after the memory is zero
   if (!rooms) return rooms.error();
   out->shape_ = shape;
   for (std::size_t p = 0; p < group.size(); ++p) {

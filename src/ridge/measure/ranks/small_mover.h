@@ -1,4 +1,4 @@
-// A collective of few bytes between devices that reach each other's memory, as one kernel (device/small_messages.h).
+// Small collectives between devices with peer access, each as one kernel (device/small_messages.h).
 #pragma once
 
 #include <memory>
@@ -9,7 +9,8 @@
 
 namespace ridge::ranks {
 
-// What is said to each: `bytes` from `from` + place * apart; added up in `to`, or laid there one behind the other.
+// Position p of the group gets `bytes` bytes from `from` + p * `stride`. Received data is added up in `to`, or stored
+// there contiguously.
 struct SmallWords {
   const std::byte* from = nullptr;
   std::byte* to = nullptr;
@@ -20,16 +21,16 @@ struct SmallWords {
 
 class SmallMover {
  public:
-  // The most that is tried: a room is 2 * ranks times as large.
+  // Upper limit on the bytes of a message; the receive buffer is 2 * ranks times as large.
   static constexpr std::int64_t most_bytes = std::int64_t{4} << 20;
-  // Between `group`, this rank among them, up to so many bytes. To be called by all ranks at once, whatever their
-  // group. Null: more bytes, or more ranks, than rooms are made for.
+  // Prepares collectives of up to `bytes` bytes in `group`, which includes this rank. Collective call of all ranks, of
+  // every group. Returns null if `bytes` or the group exceeds the limits.
   static Result<std::unique_ptr<SmallMover>> make(Reach& reach, const std::vector<int>& group, std::int64_t bytes);
   Status queue(const ops::cuda::Queue& queue, const SmallWords& words) const;
 
  private:
   explicit SmallMover(ops::cuda::Memory room) : room_(std::move(room)) {}
-  ops::cuda::Memory room_;  // behind it the calls of this rank
+  ops::cuda::Memory room_;  // receive buffer, followed by this rank's call counts
   ops::cuda::SmallRoom shape_;
   ops::cuda::SmallMessage message_;
 };

@@ -13,7 +13,7 @@ using Tree = std::vector<Node>;
 Tree leaf(int tensor) { return {{.kind = Node::Kind::tensor, .tensor = tensor}}; }
 Tree number(double value) { return {{.kind = Node::Kind::number, .number = value}}; }
 
-// A node above these trees, one behind the other.
+// Returns the concatenated argument trees followed by `node`, which refers to their roots.
 Tree above(Node node, const std::vector<Tree>& arguments) {
   Tree out;
   node.arguments.clear();

@@ -1,7 +1,8 @@
-// An expression whose functions along dimensions run over split ones, as several that run over a device's own part
-// alone. What a device's part comes to is a tensor of its own, brought together over the mesh axes that split it:
-//   sum, mean      t = sum(x over D), added up                             t, t / size(D)
-//   max, min       t = max(x over D), the largest of all                   t
+// Rewrites an expression with functions along split dimensions so that every function runs over the device's own shard.
+// The result of a shard is a tensor of its own, which is reduced over the mesh axes that split the dimension:
+//                  shard result, reduced over the mesh                     rewritten expression
+//   sum, mean      t = sum(x over D), summed                               t, t / size(D)
+//   max, min       t = max(x over D), maximum of all                       t
 //   softmax        m = max(x over D); t = sum(exp(x - m) over D)           exp(x - m) / t
 //   rmsnorm        t = sum(x * x over D)                                   x * rsqrt(t / size(D) + 1e-5)
 //   layernorm      m = sum(x over D) / size(D), then the rmsnorm of x - m
@@ -16,21 +17,21 @@
 
 namespace ridge::ranks {
 
-// `value` over the axes that it has, reduced along `over` by `function` (sum, max or min).
+// Reduction of `value` along `over` by `function` (sum, max or min).
 struct Partial {
   std::vector<Node> value;
   std::vector<Axis> over, kept;
   Function function = Function::sum;
-  std::string letters;  // the mesh axes that split what it runs over
+  std::string letters;  // mesh axes that split `over`
   transport::Reduction how = transport::Reduction::sum;
 };
 
 class AlongParts {
  public:
-  // `bring_together` makes a Partial and gives the tensor of the program that then holds it.
+  // `reduce_partial` computes a partial reduction, reduces it over the mesh and returns the slot of the result.
   AlongParts(const Program& program, const Bindings& sizes, std::function<int(const Partial&)> bring_together);
 
-  // The expression's value, without such functions. `begins`: where the device's part of a split dimension begins.
+  // Returns the rewritten nodes. `begins` has the first index of the device's shard along each split dimension.
   std::vector<Node> value(const Expression& expression, const Bindings& begins);
 
  private:

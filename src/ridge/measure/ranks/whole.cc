@@ -9,7 +9,7 @@
 namespace ridge::ranks {
 namespace {
 
-// Whether a device is the one of its copies whose part is taken.
+// True if this device's shard is used, for shards of which several devices hold copies.
 bool gives(const Mesh& mesh, const Layout& layout, std::int64_t device) {
   const std::string counts = letters_of(layout) + layout.addends;
   for (const auto& [letter, size] : mesh.axes)
@@ -50,7 +50,7 @@ class Gathering {
       const Block block = block_of(of_.extents, of_.layout, mesh, d);
       auto memory = ArrayStorage::make(of_.dtype, words_in(block));
       if (!memory)
-        return input_error(fmt::format("the system refused {} of memory to check '{}' in",
+        return input_error(fmt::format("the system refused {} of memory to check '{}'",
                                        engineering(static_cast<double>(bytes_at(d)), "B"), of_.name),
                            "give smaller dimensions with -d");
       if (d == 0)
@@ -66,12 +66,12 @@ class Gathering {
     const bool addends = !of_.layout.addends.empty();
     Whole out{.values = ArrayStorage::make(addends ? DType::f32 : of_.dtype, words_in(all_))};
     if (!out.values)
-      return input_error(fmt::format("the system refused the memory to check '{}' in", of_.name),
+      return input_error(fmt::format("the system refused the memory to check '{}'", of_.name),
                          "give smaller dimensions with -d");
     if (addends) return add_up(std::move(out));
     for (const auto& [device, memory] : parts_) {
       const Block block = block_of(of_.extents, of_.layout, part_.device().mesh, device);
-      if (words_in(block) == words_in(all_))  // elements that share scales are never split
+      if (words_in(block) == words_in(all_))  // covers tensors with block scales, which are never split
         std::copy_n(memory.array().data, bytes_at(device), out.values->array().data);
       else
         unpack(memory.array().data, block, all_, bits(of_.dtype) / 8, out.values->array().data);
@@ -85,7 +85,7 @@ class Gathering {
     out.magnitudes.resize(words);
     for (const auto& [device, memory] : parts_) {
       const Block block = block_of(of_.extents, of_.layout, part_.device().mesh, device);
-      // Elements of the block by their place in the whole: indices travel as the elements do.
+      // The shard's elements at their positions in the full tensor, 0 elsewhere.
       std::vector<double> spread(words), values(static_cast<std::size_t>(words_in(block)));
       for (std::size_t i = 0; i < values.size(); ++i) values[i] = read(memory.array(), static_cast<std::int64_t>(i));
       unpack(reinterpret_cast<const std::byte*>(values.data()), block, all_, sizeof(double),

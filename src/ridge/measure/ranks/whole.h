@@ -1,4 +1,4 @@
-// A tensor that lies in parts, whole again at rank 0.
+// Gathers the shards of a tensor at rank 0.
 #pragma once
 
 #include <optional>
@@ -9,13 +9,12 @@
 namespace ridge::ranks {
 
 struct Whole {
-  std::optional<ArrayStorage> values;  // of a tensor of addends their sums, in f32; none: this is not rank 0
-  // Of a tensor of addends, where it is asked for: the sums of their magnitudes, for a bound on what rounding them
-  // does.
+  std::optional<ArrayStorage> values;  // partial sums are added up, in f32; nullopt if this is not rank 0
+  // Sums of the magnitudes of partial sums, for error bounds; empty if the tensor has no partial sums.
   std::vector<double> magnitudes = {};
 };
 
-// To be called by all ranks at once. Error: no memory for it.
+// Collective call. Error: not enough memory.
 Result<Whole> whole_of(const Part& part, int slot, transport::Ranks& ranks);
 
 }  // namespace ridge::ranks

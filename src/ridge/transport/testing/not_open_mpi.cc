@@ -1,4 +1,4 @@
-// A library that says, as MPICH's does, that it is not Open MPI.
+// Stub library that reports MPICH's version text, to test that other MPI libraries are rejected.
 #include <cstring>
 
 extern "C" [[gnu::visibility("default")]] int MPI_Get_library_version(char* text, int* length) {

@@ -1,4 +1,4 @@
-// Shardings of programs drawn by lot, for tests of ranks on CPUs and on devices.
+// Random shardings of programs, for tests of ranks on CPUs and on devices.
 #pragma once
 
 #include <random>
@@ -14,11 +14,11 @@ struct Random {
   std::size_t below(std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(engine); }
 };
 
-// The program in the notation, every statement cut and every tensor kept in some way that the search knows.
+// Returns the program in the notation with a random choice of the search's shardings for every statement and tensor.
 inline std::string random_sharding(const Program& program, const Mesh& mesh, Random& random) {
-  Bindings sizes;  // which every mesh divides
+  Bindings sizes;  // divisible by the sizes of every mesh of the tests
   for (const std::string& dim : program.dim_names()) sizes[dim] = 840;
-  const Machine machine = find_machine("h200").value();  // its numbers do not matter: it has every peak, and a link
+  const Machine machine = find_machine("h200").value();  // any machine with all peaks and a link
   const auto costs = Costs::of(program, machine, *network_of(machine), mesh, sizes);
   Sharding sharding;
   for (std::size_t s = 0; s < program.statements.size(); ++s) {
