@@ -1,5 +1,4 @@
-// The gradients of attention as `ridge run` runs them, each checked against the reference executor in fp64, which takes
-// the eight statements one by one.
+// Attention's gradients as `ridge run` runs them, against the fp64 reference, which evaluates single statements.
 #include <gtest/gtest.h>
 
 #include "ridge/measure/run.h"
@@ -8,7 +7,7 @@
 namespace ridge {
 namespace {
 
-// The kernels as their results' names.
+// Runs the program and returns the names of each kernel's results.
 std::vector<std::vector<std::string>> ran(const std::string& text, const Bindings& dims = {}) {
   const Program program = parse(text).value();
   const auto explanation = explain(program, *find_machine("h100"), dims).value();

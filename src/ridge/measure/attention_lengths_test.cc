@@ -1,6 +1,5 @@
-// Attention of sequences that differ in length, as `ridge run` runs it, against
-// the reference executor in fp64, which takes the statements one by one; in one
-// kernel, and in single ones where a program asks for more.
+// Attention of sequences of different lengths, as `ridge run` runs it, against the fp64 reference, which evaluates the
+// statements one by one: in one kernel, and in separate ones if a program needs more.
 #include <gtest/gtest.h>
 
 #include "ridge/measure/run.h"
@@ -9,7 +8,7 @@
 namespace ridge {
 namespace {
 
-// How many kernels ran.
+// Runs the program and returns the number of kernels.
 std::size_t ran(const std::string& text) {
   const Program program = parse(text).value();
   const auto explanation = explain(program, *find_machine("h100"), {}).value();
@@ -44,8 +43,7 @@ TEST(AttentionOfLengths, EqualsItsStatements) {
       EXPECT_EQ(ran(program_of(dtype, mask)), 1u) << dtype << " " << mask;
 }
 
-// Sequences that lie one behind the other, of several rows and of one; as many
-// of keys as of rows, and others.
+// Contiguous sequences of one or several rows, with equal and with different numbers of keys.
 TEST(AttentionOfLengths, KnowsSequencesOneBehindTheOther) {
   const auto text = [](const std::string& dims, const std::string& mask) {
     return "dims " + dims +
@@ -59,11 +57,10 @@ TEST(AttentionOfLengths, KnowsSequencesOneBehindTheOther) {
   EXPECT_EQ(ran(text(same, "(index(T) <= index(S)) * (index(T) > index(S) - 9) * (sequence(T) == sequence(S))")), 1u);
   EXPECT_EQ(ran(text(cross, "sequence(S) == sequence(T)")), 1u);
   EXPECT_EQ(ran(text(cross, "(sequence(S) == sequence(T)) * (index(T) >= index(S) - 99)")), 3u)
-      << "a band counts from where sequences begin, which is not in the same places";
+      << "a band is relative to the sequences' starts, which differ here";
 }
 
-// Keys and values that are gathered from pages are read where they lie;
-// gathered otherwise, they are stored first.
+// Keys and values in pages are read in place; other gathers are stored first.
 std::string paged(const std::string& dtype, const std::string& mask, const std::string& more = "") {
   const Declared tensor{dtype};
   return "dims B = 3, S = 5, P = 17, M = 4, R = 16, K = 2, G = 2, E = 12\n" + tensor("q", "B, S, K, G, E") + " " +
@@ -79,7 +76,7 @@ TEST(AttentionOfLengths, ReadsKeysInPages) {
     EXPECT_EQ(ran(paged(dtype, "where(16 * index(M) + index(R) <= index(S) + n - 1, s * 0.2, -inf)")), 1u);
   }
   EXPECT_EQ(ran(paged("f32", "where(index(M) * 15 + index(R) < n, s * 0.2, -inf)")), 5u);
-  EXPECT_EQ(ran(paged("f32", "s * 0.2", "c: f32[B, M, R, K, E] = a + 1\n")), 6u) << "a is wanted by others";
+  EXPECT_EQ(ran(paged("f32", "s * 0.2", "c: f32[B, M, R, K, E] = a + 1\n")), 6u) << "a is also read elsewhere";
 }
 
 // Whole numbers are converted for the kernels of expressions.

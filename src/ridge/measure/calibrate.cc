@@ -19,12 +19,12 @@ namespace ridge {
 namespace {
 
 constexpr std::size_t least_kernels = 10, least_apart = 3, most_fitted = 2500;
-// How firmly a number is held to where it began: few timings then move only what they speak of.
+// Weight of the penalty for leaving the start values, so that few timings change only the numbers that matter for them.
 constexpr double spring = 0.1;
 
 struct Columns {
   const ops::LibraryForm* form = nullptr;
-  std::vector<int> sizes;  // of the form's columns; -1: left out
+  std::vector<int> sizes;  // columns of the form's sizes; -1 if absent
   int dtype = -1, time = -1;
   bool in_seconds = false;
 };
@@ -40,7 +40,7 @@ int place(const CsvLine& head, std::string_view name) {
   return -1;
 }
 
-// The first form whose columns are all there.
+// Finds the first form whose required columns are all present.
 void find_form(Columns& out, const CsvLine& head) {
   for (const ops::LibraryForm* form : ops::library_forms()) {
     out.sizes.clear();
@@ -77,7 +77,7 @@ Result<Columns> columns_of(const CsvLine& head, const std::string& source, const
           fmt::format("expected {}, found {}",
                       has_time ? "the columns of a kernel: " + forms_text() : "a column of times " + times, head.text),
           has_time ? "`ridge bench matmul --against cublaslt --csv` writes such a file"
-                   : "--column NAME says which one holds the times"),
+                   : "--column NAME selects the column of times"),
       source, head, head.cells[0]);
 }
 
@@ -106,7 +106,7 @@ Result<TimedKernel> read_line(const std::string& source, const CsvLine& line, co
   return out;
 }
 
-// Half of the sites, by a hash that depends on nothing else.
+// Selects half of the sites by a hash of their sizes alone.
 bool is_fitted_site(const ops::LibraryForm& form, const TimedKernel& kernel) {
   constexpr std::uint64_t factors[] = {0x9e3779b97f4a7c15ULL, 0xc2b2ae3d27d4eb4fULL, 0x165667b19e3779f9ULL};
   std::uint64_t x = 0;
@@ -141,7 +141,7 @@ LibraryErrors errors_of(const Timings& timings, const Predictor& predicted, cons
   return out;
 }
 
-// Every so many, so that no more take part than a fit has time for.
+// Takes every n-th timing so that at most `max_fitted` remain, which bounds the time of a fit.
 Timings thinned(const Timings& all) {
   const std::size_t step = (all.size() + most_fitted - 1) / most_fitted;
   Timings out;
@@ -166,11 +166,11 @@ std::vector<double> fitted(const Timings& timings, const ops::LibraryForm& form,
     for (const TimedKernel& x : timings) sum += std::abs(portable::log(form.seconds(x.sizes, chip, tried) / x.seconds));
     return sum;
   };
-  // A simplex that has shrunk beside the least is spread out once more.
+  // The second call restarts the simplex, which may have shrunk before it reached the minimum.
   return exponentials(least_by_simplex(least_by_simplex(begin, 0.2, 400, off), 0.2, 400, off));
 }
 
-// What the machine's file holds, or where a fit begins.
+// Numbers of the machine's file, or the form's start values.
 struct Known {
   ops::LibraryChip chip;
   std::vector<double> numbers;
@@ -198,7 +198,7 @@ Result<Known> known_on(const Machine& machine, DType dtype, const ops::LibraryFo
   return out;
 }
 
-// "n and k"
+// Returns the site's columns: "n and k".
 std::string sites_text(const ops::LibraryForm& form) {
   std::string out;
   for (const std::size_t i : form.site) out += (out.empty() ? "" : " and ") + std::string(form.columns[i]);
@@ -243,7 +243,7 @@ Result<LibraryTimings> read_library_timings(std::string_view csv, const std::str
     };
     if (cell(at->time).empty()) continue;
     const std::string typed = at->dtype < 0 ? "" : cell(at->dtype);
-    const bool is_short = dtype == DType::bf16 && typed == "f16";  // the same kernels
+    const bool is_short = dtype == DType::bf16 && typed == "f16";  // f16 kernels take the same time as bf16
     if (!typed.empty() && typed != name(dtype) && !is_short) continue;
     auto read = read_line(source, line, *at);
     if (!read) return read.error();
@@ -262,7 +262,7 @@ Result<Calibration> calibrate(const Machine& machine, DType dtype, const Library
   Timings near, apart;
   for (const TimedKernel& x : timings.kernels) (is_fitted_site(form, x) ? near : apart).push_back(x);
   if (near.size() < least_apart || apart.size() < least_apart)
-    return input_error(fmt::format("{} kernels have too few different {} to keep half of these apart",
+    return input_error(fmt::format("{} kernels have too few different {} to hold out half of these",
                                    timings.kernels.size(), sites_text(form)),
                        fmt::format("time kernels of at least {} different {}", 2 * least_apart, sites_text(form)));
   Calibration out;

@@ -8,7 +8,7 @@
 namespace ridge {
 namespace {
 
-// Timings of a library whose numbers are known: an H200's with a slower launch and memory.
+// Numbers of the library that the timings simulate: an H200's with a slower launch and memory.
 ops::LibraryNumbers known() {
   ops::LibraryNumbers out = library_on(*find_machine("h200"), DType::bf16)->numbers;
   out.launch_s *= 1.5;
@@ -57,7 +57,7 @@ TEST(Calibrate, StoresTheNumbersInAMachineThatReadsThemBack) {
   EXPECT_NEAR(library->spread.high, found->spread.high, 1e-3);
 }
 
-// Each form's numbers are found again where the timings are made by them, and a number that is another one is seen.
+// Fitting timings that a form computes recovers its numbers, including one that differs from its start value.
 TEST(Calibrate, FindsTheNumbersOfEveryFormAgain) {
   const Machine h200 = *find_machine("h200");
   const ops::LibraryChip chip{.rates = *library_machine(h200, DType::bf16), .cache_bytes = 52428800};
@@ -99,7 +99,7 @@ TEST(Calibrate, SaysWhatAFileLacks) {
       "  m,n,us\n  ^\n  hint: `ridge bench matmul --against cublaslt --csv` writes such a file\n");
   EXPECT_EQ(said("m,n,k\n1,2,3\n"),
             "t.csv:1:1: expected a column of times such as us or time_s, found m,n,k\n  m,n,k\n  ^\n"
-            "  hint: --column NAME says which one holds the times\n");
+            "  hint: --column NAME selects the column of times\n");
   EXPECT_EQ(said("us,m,n,k\n4,1,2\n").substr(0, 47), "t.csv:2:1: expected 4 cells or more, found 3\n  ");
   EXPECT_EQ(said("m,n,k,us\n1,x,3,4\n").substr(0, 48), "t.csv:2:3: expected a number above 0, found 'x'\n");
   EXPECT_EQ(said("m,n,k,us\n1,2,3,4\n"),
@@ -114,8 +114,8 @@ TEST(Calibrate, PredictsWhereNobodyCalibratedByAnH200sShares) {
   const auto lacks = library_on(*find_machine("cpu"), DType::e4m3);
   ASSERT_FALSE(lacks);
   EXPECT_EQ(lacks.error().text(),
-            "cannot predict a library's products on cpu: no matrix peak of this dtype on record\n"
-            "  hint: its machine file wants matrix peaks, a memory's bandwidth and numbers.cores\n");
+            "cannot predict library products on cpu: no matrix peak of this dtype on record\n"
+            "  hint: its machine file needs matrix peaks, a memory bandwidth and numbers.cores\n");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The clocks as the system tells them. A guest often sees only a nominal frequency, or nothing: then nothing is said.
+// Reads the clocks from the system. A guest often sees only a nominal frequency or none; then the result is nullopt.
 #include <cstdlib>
 #include <string>
 #include <string_view>

@@ -1,4 +1,4 @@
-// How fast the cores run, in Hz, as far as the system says.
+// Core clocks in Hz, as far as the system reports them.
 #pragma once
 
 #include <optional>
@@ -6,8 +6,8 @@
 
 namespace ridge {
 
-std::optional<double> base_hz();     // the guaranteed clock: cpufreq's base_frequency
-std::optional<double> running_hz();  // now, the mean over the cores: /proc/cpuinfo's "cpu MHz"
+std::optional<double> base_hz();     // guaranteed clock: cpufreq's base_frequency
+std::optional<double> running_hz();  // current clock, mean over the cores: /proc/cpuinfo's "cpu MHz"
 std::optional<double> parse_mean_hz(std::string_view cpuinfo);
 
 }  // namespace ridge

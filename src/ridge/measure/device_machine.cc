@@ -17,7 +17,7 @@ namespace {
 
 using ops::cuda::DeviceFacts;
 
-// A model of the catalog by the words of a device's name; what has other words beside, as NVL and MIG, is another.
+// A model of the catalog: a device's name must have all of the required words and none of the excluded ones (NVL, MIG).
 struct Model {
   const char* machine;
   std::vector<std::string> words, others;
@@ -30,7 +30,7 @@ const std::vector<Model>& models() {
 }
 
 Machine told_by_driver(const DeviceFacts& facts) {
-  // Of a Hopper multiprocessor: FLOP a cycle of its tensor cores in bf16, and of its 128 lanes in f32.
+  // Per Hopper multiprocessor and cycle: FLOP of its tensor cores in bf16, and of its 128 f32 lanes.
   constexpr double matrix_flops = 4096, vector_flops = 256;
   const auto guessed = [](double value) {
     return Sourced{.value = value, .source = "the CUDA driver", .read_on = today(), .origin = Origin::guessed};
@@ -92,7 +92,7 @@ Result<Machine> find_device_machine() {
   }
   auto machine = find_machine("cuda");
   if (!machine) return machine;
-  // What a probe does not measure is the catalog's.
+  // The catalog supplies the numbers that a probe does not measure.
   machine->kernels = "sm90";
   const auto entry = catalog_machine_of(machine->title);
   if (!entry) return machine;

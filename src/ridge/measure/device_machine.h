@@ -1,5 +1,5 @@
-// What `--on cuda` means: the machine file that `ridge probe --on cuda` wrote, else the catalog's machine of the same
-// model or what the driver says of it, its numbers marked as guessed, since nobody measured this one.
+// The machine of `--on cuda`: the machine file that `ridge probe --on cuda` wrote, else the catalog's machine of the
+// same model or the driver's values, whose numbers are marked as guessed because they were not measured here.
 #pragma once
 
 #include <optional>
@@ -11,17 +11,16 @@
 
 namespace ridge {
 
-// Errors: a spoilt file; without a file: no device.
+// Errors: a corrupt file; without a file, no device.
 Result<Machine> find_device_machine();
 
-// "NVIDIA H200" is h200; none of a model that the catalog lacks.
+// Returns "h200" for "NVIDIA H200", or nullopt for a model that the catalog lacks.
 std::optional<std::string> catalog_machine_of(const std::string& device_name);
 
-// The catalog's machine of this model ("NVIDIA H200": h200); of a model that the catalog lacks, or a part of a device
-// (MIG), what the driver says of it.
+// Returns the catalog's machine of this model; for an unknown model, or a part of a device (MIG), the driver's values.
 Result<Machine> guess_device(const ops::cuda::DeviceFacts& facts);
 
-// What plans for the current device rest on. Looked up once for each device of the process.
+// Returns the numbers that plans for the current device need. The result is cached per device.
 Result<ops::DeviceNumbers> device_numbers_here();
 
 }  // namespace ridge

@@ -15,14 +15,14 @@ constexpr double replay_seconds = 2e-3, warm_seconds = 0.02;
 
 std::int64_t padded(std::int64_t bytes) { return (bytes + line - 1) / line * line; }
 
-// The buffers that the steps use, in order.
+// Returns the buffers that the steps use, in ascending order.
 std::vector<int> used(const Plan& plan, std::optional<int> group) {
   std::set<int> all;
   for (const Step& step : plan.steps)
     if (!group || step.group == *group) all.insert(step.buffers.begin(), step.buffers.end());
   if (!group)
     for (std::size_t i = 0; i < plan.buffers.size(); ++i) all.insert(static_cast<int>(i));
-  all.erase(-1);  // an operand that is left out
+  all.erase(-1);  // marks an operand that is absent
   return {all.begin(), all.end()};
 }
 
@@ -88,8 +88,9 @@ Status DeviceSteps::count_up() const {
 Status DeviceSteps::fill_normal() {
   for (std::size_t i = 0; i < plan().buffers.size(); ++i) {
     const Buffer& buffer = plan().buffers[i];
-    if (buffer.counts || memory_[i].bytes() < buffer.bytes()) continue;  // another kernel's
-    const bool is_whole = buffer.dtype == DType::int32;  // lengths: 2^24 and more, which is all that there is room for
+    if (buffer.counts || memory_[i].bytes() < buffer.bytes()) continue;  // not allocated: another kernel's
+    // Integers are lengths: 1 in every byte gives at least 2^24, which means the full length.
+    const bool is_whole = buffer.dtype == DType::int32;
     const Status done =
         is_whole ? queue_.set(places_[i], 1, buffer.bytes())
                  : queue_.fill_normal(places_[i], buffer.dtype, buffer.elements, static_cast<std::uint32_t>(i));
@@ -109,7 +110,7 @@ Status DeviceSteps::queue_on(const cuda::Queue& queue, std::optional<int> group)
   return queue_steps(queue.stream(), group, places_);
 }
 
-// Copies of the buffers that the steps use, as many as it takes to touch cold_bytes, or as fit.
+// Returns copies of the buffers that the steps use: as many as touch `cold_bytes`, or as fit.
 Result<std::vector<DeviceSteps::Places>> DeviceSteps::rotated(std::optional<int> group,
                                                               std::vector<cuda::Memory>& pool) const {
   std::vector<Places> sets{places_};
@@ -158,7 +159,7 @@ Result<std::vector<double>> DeviceSteps::time(std::optional<int> group, Passes p
   const auto few = launches(static_cast<std::int64_t>(sets->size()));
   if (!few) return few.error();
   double once = 0;
-  for (int i = 0; i < 2; ++i) {  // the first loads the kernels
+  for (int i = 0; i < 2; ++i) {  // the first replay loads the kernels
     const auto seconds = replay(*few);
     if (!seconds) return seconds.error();
     once = *seconds / static_cast<double>(sets->size());

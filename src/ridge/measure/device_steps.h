@@ -1,6 +1,6 @@
-// A plan's steps on a CUDA device, and the one way in which they are timed: operands rotate through copies so that
-// consecutive launches touch at least 256 MiB and find the L2 cold, launches sit in one graph of about two
-// milliseconds, events time a replay, and a sample is a replay's time over its launches.
+// Runs and times a plan's steps on a CUDA device. Operands rotate through copies so that consecutive launches touch at
+// least 256 MiB and find the L2 cold. Launches are recorded in one graph of about two milliseconds, events time a
+// replay, and a sample is the replay's time divided by its launches.
 #pragma once
 
 #include <optional>
@@ -14,15 +14,15 @@
 
 namespace ridge {
 
-// ops/fused/cuda.h says how exact a gelu behind a device's product is, ops/gated/cuda.h how the gated layer's.
+// Returns how far a kernel's gelu may be off, as ops/fused/cuda.h and ops/gated/cuda.h state.
 GeluSlack gelu_slack(const Plan& plan, int group);
 
 class DeviceSteps {
  public:
-  // Device memory for the buffers of all steps, or of one kernel's, and a plan for each product. Errors: no device, a
-  // step that CUDA kernels do not run, not enough memory.
+  // Allocates device memory for the buffers of all steps, or of one kernel's, and chooses a plan for each product.
+  // Errors: no device, a step without a CUDA kernel, not enough memory.
   static Result<DeviceSteps> make(Plan plan, const TuneOptions& tune, std::optional<int> group = std::nullopt);
-  // Where `lent` has memory for one of the plan's buffers, that one is used.
+  // Uses the memory of `external_buffers` for the plan's buffers where it is not null.
   using How = DeviceLaunches::How;
   static Result<DeviceSteps> make_in(const std::vector<std::byte*>& lent, Plan plan, const How& how);
 
@@ -30,11 +30,11 @@ class DeviceSteps {
   std::byte* data(int buffer) const { return memory_[static_cast<std::size_t>(buffer)].data(); }
   const Plan& plan() const { return launches_.plan(); }
   const std::vector<std::pair<int, Tuned>>& tuned() const { return launches_.tuned(); }
-  Status fill_normal();      // every buffer: sizes alone matter then
-  Status queue_all() const;  // all steps once, in order
-  // Those of one kernel, or all, on a queue of the caller's.
+  Status fill_normal();      // fills every buffer with random normals, for timings where only sizes matter
+  Status queue_all() const;  // queues all steps once, in order
+  // Queues all steps, or those of one kernel, on the caller's queue.
   Status queue_on(const ops::cuda::Queue& queue, std::optional<int> group = std::nullopt) const;
-  // Seconds of the steps of one kernel, or of all of them, once each; `samples` of them at least.
+  // Returns samples of the seconds that all steps, or those of one kernel, take once.
   Result<std::vector<double>> time(std::optional<int> group, Passes passes);
 
  private:
@@ -45,8 +45,8 @@ class DeviceSteps {
         memory_(std::move(memory)),
         places_(std::move(places)) {}
   static Result<DeviceSteps> made(Plan plan, const How& how, const std::vector<std::byte*>& lent);
-  Status prepare();         // workspace and what counts
-  Status count_up() const;  // index(T)
+  Status prepare();         // allocates the workspace, zeroes its counters and writes index buffers
+  Status count_up() const;  // fills buffers that hold index(T)
   Status queue_steps(CUstream_st* stream, std::optional<int> group, const Places& places) const;
   Result<std::vector<Places>> rotated(std::optional<int> group, std::vector<ops::cuda::Memory>& pool) const;
 
@@ -54,7 +54,7 @@ class DeviceSteps {
   ops::cuda::Queue queue_;
   std::vector<ops::cuda::Memory> memory_;
   Places places_;
-  std::vector<ops::cuda::Memory> workspace_ = {};  // one
+  std::vector<ops::cuda::Memory> workspace_ = {};  // one entry
 };
 
 }  // namespace ridge

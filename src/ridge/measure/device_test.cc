@@ -1,4 +1,4 @@
-// What can be said of a device's measurements without one.
+// Functions of device measurements that need no device.
 #include <gtest/gtest.h>
 
 #include "ridge/measure/contest/device_contest.h"
@@ -33,7 +33,7 @@ TEST(RunOnDevice, KnowsWhatAnInterpreterWouldRun) {
   const Bindings dims{{"M", 64}, {"N", 64}, {"K", 64}};
   const auto planned = plan(*program, dims, {.target = Target::cuda, .fuse = false, .generate = false});
   ASSERT_TRUE(planned.ok()) << planned.error().text();
-  EXPECT_EQ(generated_groups(*planned), (std::vector<int>{1, 3}));  // no product, no sum
+  EXPECT_EQ(generated_groups(*planned), (std::vector<int>{1, 3}));  // neither the product nor the sum
 }
 
 TEST(Regime, NeverHasMoreOrLessThanItsTime) {
@@ -133,7 +133,7 @@ TEST(DeviceContest, SumsUpByClass) {
   EXPECT_EQ(classes[0].worst, 0.5);
   EXPECT_EQ(classes[1].name, "n or k not a multiple of 8");
   EXPECT_EQ(classes[1].wrong, 1u);
-  EXPECT_DOUBLE_EQ(classes[0].per_cycle, 2.0 * 64 * 64 * 64 / 1e8);  // half and twice of it
+  EXPECT_DOUBLE_EQ(classes[0].per_cycle, 2.0 * 64 * 64 * 64 / 1e8);  // geometric mean of a half and twice
   EXPECT_EQ(classes[1].per_cycle, 0);
   EXPECT_DOUBLE_EQ(classes[2].per_cycle, classes[0].per_cycle);
   EXPECT_EQ(classes[2].rows, 3u);

@@ -17,13 +17,13 @@ constexpr int quantiles = 1 << 16;
 
 double below(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 
-// Quantile i is where the distribution function is (i + 1/2) / 65536; the lower half mirrors the upper.
+// Quantile i is where the distribution function equals (i + 1/2) / 65536. The lower half mirrors the upper.
 std::vector<float> make_quantiles() {
   std::vector<float> out(quantiles);
   double x = 0;
   for (int i = quantiles / 2; i < quantiles; ++i) {
     const double target = (i + 0.5) / quantiles;
-    for (int step = 0; step < 50; ++step) {  // Newton, from the neighbour's value
+    for (int step = 0; step < 50; ++step) {  // Newton's method, started at the previous quantile
       const double slope = std::exp(-x * x / 2) / std::sqrt(2 * 3.14159265358979323846);
       const double move = (target - below(x)) / slope;
       x += move;
@@ -40,7 +40,7 @@ const std::vector<float>& normal_quantiles() {
   return table;
 }
 
-// Small enough that a sum of 2^13 products fits into int8 more often than not.
+// Values are small, so that a sum of 2^13 products usually fits into int8.
 std::int8_t to_int8(float x) { return static_cast<std::int8_t>(std::lrint(x)); }
 
 std::uint64_t mixed(std::uint64_t x) {
@@ -65,7 +65,7 @@ template <class T, class Round> void fill(const Array& array, std::uint64_t key,
 
 }  // namespace
 
-// A block at a time, from the same quantiles.
+// Fills a block-scaled array block by block from the same quantiles.
 static void fill_blocks(const Array& array, std::uint64_t key, int threads, double deviation) {
   const std::vector<float>& table = normal_quantiles();
   const std::int64_t block = info(array.dtype).block;
@@ -92,7 +92,7 @@ void fill_normal(const Array& array, std::uint64_t seed, int tensor, int threads
     case DType::int8: return fill<std::int8_t>(array, key, threads, [](float x) { return to_int8(x); });
     default: break;
   }
-  RIDGE_CHECK(is_scaled(array.dtype), "plan() lets no other dtype in");
+  RIDGE_CHECK(is_scaled(array.dtype), "plan() rejects other dtypes");
   fill_blocks(array, key, threads, deviation);
 }
 
@@ -125,7 +125,7 @@ double read(const Array& array, std::int64_t index) {
     case DType::int32: return reinterpret_cast<const std::int32_t*>(array.data)[index];
     default: break;
   }
-  RIDGE_CHECK(is_scaled(array.dtype), "plan() lets no other dtype through");
+  RIDGE_CHECK(is_scaled(array.dtype), "plan() rejects other dtypes");
   return load_scaled(array.dtype, array.data, index);
 }
 

@@ -1,5 +1,4 @@
-// The backward of a GEGLU layer against finite differences of its forward, both in fp64 by the reference executor; and
-// against the kernels that run it.
+// A GEGLU layer's gradients against finite differences of its forward, both by the fp64 reference, and against kernels.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +30,7 @@ class Evaluated {
       std::copy(all.begin(), all.end(), values_[static_cast<std::size_t>(statement.result())].begin());
     }
   }
-  // The last result from the inputs alone, never rounded.
+  // Returns the last result from the inputs, without rounding.
   std::vector<double> last() {
     inside_.clear();
     for (std::size_t s = 0; s < program_.statements.size(); ++s) inside_.push_back(static_cast<int>(s));

@@ -21,7 +21,7 @@ void count_up(const Buffer& buffer, const Array& array) {
   std::copy(counts.begin(), counts.end(), reinterpret_cast<float*>(array.data));
 }
 
-// The shortest dimension along which an input's numbers point, with its size; none: they are no indices.
+// The shortest dimension that an input's values index, and its size.
 struct Pointed {
   Axis axis;
   std::int64_t size = 0;
@@ -93,8 +93,8 @@ class Filler {
   }
 
  private:
-  // The longest dimension whose index stands in an expression that reads an input: whole numbers there are lengths of
-  // it, 1 to all of it. 0: there is none.
+  // Returns the longest dimension with an index in an expression that reads the input: integers there are lengths from
+  // 1 to its size. Returns 0 if no expression reads the input.
   std::int64_t longest_beside(int input) const {
     std::int64_t out = 0;
     for (const Statement& statement : of_.program.statements) {
@@ -112,9 +112,9 @@ class Filler {
     return extents(shape(of_.program.tensors[static_cast<std::size_t>(tensor)], of_.dims).value());
   }
 
-  // Of an input's random numbers: 1, but factors that are kept get 1 / sqrt(K), as models are initialised, so that a
-  // layer's results are about as large as its inputs. With 1 they grow by sqrt(K) a layer, and what an activation turns
-  // into subnormal numbers costs the CPU a hundred cycles each.
+  // Returns the standard deviation of an input's random numbers: 1, but 1 / sqrt(K) for constant weights, as models are
+  // initialised, so that a layer's results have the size of its inputs. With 1, results grow by sqrt(K) per layer, and
+  // activations then produce subnormal numbers, which cost the CPU a hundred cycles each.
   double deviation(int input) const {
     for (const Statement& statement : of_.program.statements) {
       const auto* product = std::get_if<Contraction>(&statement.op);
@@ -126,7 +126,7 @@ class Filler {
     return 1;
   }
 
-  // A stack's file holds its parts one behind the other.
+  // A stack's file holds its parts contiguously.
   Status read_parts(const Stack& whole, const std::string& path) const {
     std::vector<std::int64_t> all_extents = extents_of(whole.parts.front());
     all_extents.front() = 0;
@@ -136,7 +136,7 @@ class Filler {
       elements += array(part).elements;
     }
     const auto all = ArrayStorage::make(whole.dtype, elements);
-    if (!all) return input_error(fmt::format("the system refused the memory to read '{}' into", whole.name));
+    if (!all) return input_error(fmt::format("not enough memory to read '{}'", whole.name));
     if (const Status read = read_npy(path, all->array(), all_extents); !read) return read;
     const std::byte* from = all->array().data;
     for (const int part : whole.parts) {
@@ -182,10 +182,10 @@ Status check_indices(const Program& program, const Bindings& dims, int input, co
   for (std::int64_t i = 0; i < array.elements; ++i) {
     const double index = read(array, i);
     if (index >= 0 && index < static_cast<double>(pointed->size)) continue;
-    return input_error(fmt::format("index {} of '{}' is {}; expected 0 to {}, for it points along {}", i,
+    return input_error(fmt::format("index {} of '{}' is {}; expected 0 to {}, because it indexes {}", i,
                                    program.tensors[static_cast<std::size_t>(input)].name, index, pointed->size - 1,
                                    pointed->axis.named() ? pointed->axis.dim : std::to_string(pointed->axis.literal)),
-                       "mend the file, or give the dimension another size with -d");
+                       "correct the file, or change the dimension's size with -d");
   }
   return Done{};
 }
@@ -207,7 +207,7 @@ Status check_files(const Program& program, const Files& in, const Files& out) {
     const auto found = tensor_named(program, name);
     if (const Stack* const whole = found ? stack_of(program, *found) : nullptr)
       return input_error(fmt::format("'{}' in --in is a part of '{}'", name, whole->name),
-                         fmt::format("give all of it: --in {}=FILE.npy", whole->name));
+                         fmt::format("pass the whole tensor: --in {}=FILE.npy", whole->name));
     if (!found || role(*found) != Role::input) return unknown(program, name, "--in", true);
   }
   for (const auto& [name, path] : out) {

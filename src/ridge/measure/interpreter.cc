@@ -1,6 +1,6 @@
-// Error bounds: f moves by what f does at the ends of its argument's interval, and each operation adds 8 u of its own
-// value (the kernels' functions stay within 4 ulp); a sum of k terms adds growth(k). Functions along dimensions are
-// composed of these: softmax of a maximum, differences, powers, a sum and a quotient.
+// Error bounds: f changes by its values at the ends of its argument's interval, and each operation adds 8 u of its
+// value (kernels' functions are accurate to 4 ulp). A sum of k terms adds `sum_error_growth(k)`. Functions along
+// dimensions are composed of these: softmax of a maximum, differences, exponentials, a sum and a quotient.
 #include "ridge/measure/interpreter.h"
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace ridge {
 namespace {
 
 constexpr double u = 0x1p-24;
-constexpr double smallest = 0x1p-126;  // below it f32 and bf16 may lose digits, or a kernel may flush to 0
-constexpr double remembering = 16;     // nodes in whose time one value is looked up and kept
+constexpr double smallest = 0x1p-126;  // below it, f32 and bf16 lose digits or a kernel may flush to 0
+constexpr double remembering = 16;     // cost of looking up and storing one value, in nodes
 
 double apply(Function function, double x) { return row(function).value(x, 0, 0); }
 
@@ -23,12 +23,12 @@ bool held_by_f32(double value) {
   return std::fabs(value) >= smallest && static_cast<double>(static_cast<float>(value)) == value;
 }
 
-// What f32 holds has no error: index(T) < 5 is certain at 5.
+// A constant that f32 represents has no error: index(T) < 5 is certain at 5.
 Uncertain constant(double value) { return {value, held_by_f32(value) ? 0 : u * std::fabs(value)}; }
 
 Uncertain rounded(double value, double error) { return {value, error + 8 * u * std::fabs(value) + smallest}; }
 
-// A sum or a product, which every machine rounds correctly: where f32 holds it, it is exact.
+// Sums and products are rounded correctly on every machine, so they are exact if f32 represents them.
 Uncertain correctly_rounded(double value, double error) {
   return error == 0 && held_by_f32(value) ? Uncertain{value, 0} : rounded(value, error);
 }
@@ -37,15 +37,15 @@ Uncertain unary(Function function, Uncertain x) {
   const double value = apply(function, x.value);
   const double above = std::fabs(apply(function, x.value + x.error) - value);
   const double below = std::fabs(apply(function, x.value - x.error) - value);
-  // A step over the edge of a domain (sqrt below 0) says nothing: then the other side counts twice.
+  // NaN on one side (sqrt below 0) means that the interval leaves the domain; the other side then counts twice.
   double moved = std::max(above, below);
   if (std::isnan(below)) moved = 2 * above;
   if (std::isnan(above)) moved = 2 * below;
   return rounded(value, std::isnan(moved) ? 0 : moved);
 }
 
-// A condition that may be 0 and may be something else chooses either. That of a comparison too close to call is 0 or 1
-// with an error of 1; x / 3 * 3 - x is 0 in f64 and may be 2^-24 in f32.
+// Either branch is allowed if the condition may be 0 and may be nonzero. A comparison that is too close to decide is 0
+// or 1 with an error of 1; x / 3 * 3 - x is 0 in f64 and may be 2^-24 in f32.
 Uncertain select(Uncertain condition, Uncertain yes, Uncertain no) {
   const bool either = condition.error > 0 && std::fabs(condition.value) <= condition.error;
   const Uncertain &taken = condition.value != 0 ? yes : no, &other = condition.value != 0 ? no : yes;
@@ -54,12 +54,12 @@ Uncertain select(Uncertain condition, Uncertain yes, Uncertain no) {
   return {taken.value, std::max(taken.error, other.error + apart)};
 }
 
-// Where the two may lie on either side of one another, either answer is right.
+// Either answer is allowed if the intervals of the operands overlap.
 Uncertain compared(bool answer, const Uncertain& a, const Uncertain& b) {
   return {answer ? 1.0 : 0.0, std::fabs(a.value - b.value) < a.error + b.error ? 1.0 : 0.0};
 }
 
-// Of several arguments: what each one's error moves, added up.
+// For several arguments, the changes that each argument's error causes are added.
 Uncertain several(Function function, const Uncertain& a, const Uncertain& b, const Uncertain& c) {
   const auto of = row(function).value;
   const double value = of(a.value, b.value, c.value);
@@ -104,7 +104,7 @@ Uncertain extreme(Function function, const std::vector<Uncertain>& row) {
   return out;
 }
 
-Uncertain power(const Uncertain& x, const Uncertain& largest) {  // of a softmax
+Uncertain power(const Uncertain& x, const Uncertain& largest) {  // a softmax's numerator
   return unary(Function::exp, call(Function::subtract, x, largest, {}));
 }
 
@@ -128,11 +128,11 @@ double growth(double k, bool random_data) {
   return (random_data ? std::min(worst, random) : worst) * u;
 }
 
-// Tensors that statements inside the kernel make, each once however many read it.
+// Tensors that statements of the kernel compute, each shared by all its readers.
 struct Interpreter::Inside {
   std::map<int, std::unique_ptr<Interpreter>> expressions;
   std::map<int, std::unique_ptr<SummedProduct>> products;
-  std::map<int, double> loose;  // by how many times their errors some may be further off
+  std::map<int, double> loose;  // factor by which the errors of some tensors may be larger
 };
 
 Interpreter::~Interpreter() = default;
@@ -172,7 +172,7 @@ void Interpreter::prepare(const std::vector<Shape>& shapes, int result) {
 
 namespace {
 
-// A product of what its kernel makes.
+// True if an operand of the product is computed inside the kernel.
 bool of_inside(const Oracle& oracle, const Contraction& c) {
   return std::any_of(oracle.inside.begin(), oracle.inside.end(), [&](int s) {
     const int made = oracle.program.statements[static_cast<std::size_t>(s)].result();
@@ -192,7 +192,7 @@ Expression as_expression(const Contraction& c) {
 
 namespace {
 
-// The last node sums the products of what the kernel makes.
+// True if the last node sums products that are computed inside the kernel.
 bool sums_products(const Oracle& oracle, const Expression& e) {
   const auto multiplies = [](const Node& node) {
     return node.kind == Node::Kind::call && node.function == Function::multiply;
@@ -204,8 +204,8 @@ bool sums_products(const Oracle& oracle, const Expression& e) {
   return multiplies(of) || (made && multiplies(made->nodes.back()));
 }
 
-// A kernel may sum in another order: attention's gradients take the sum of p * (do * v) along the keys as that of
-// do * o, and o = p * v was rounded as it is stored. An error of do * v holds the size of what it sums.
+// A kernel may sum in another order: attention's gradients compute the sum of p * (do * v) along the keys as that of do
+// * o, where o = p * v is rounded to its stored dtype. An error of do * v is proportional to the size of its terms.
 double looseness(const std::map<int, std::unique_ptr<SummedProduct>>& products) {
   double out = 0;
   for (const auto& [tensor, product] : products) out = std::max(out, product->rounded_error());
@@ -305,8 +305,7 @@ Uncertain Interpreter::value(std::int64_t index, Memo& memo) const {
   return evaluate(0, at, memo);
 }
 
-// `points`: how many of them a row has so far. What is made inside is remembered, so that a row's extents do not
-// multiply with those of the rows below it.
+// `points`: length of the enclosing row. Tensors of the kernel are cached, so extents of nested rows do not multiply.
 double Interpreter::cost(int space, double points) const {
   double all = 0;
   for (const std::size_t i : members_[static_cast<std::size_t>(space)]) {
@@ -324,7 +323,7 @@ double Interpreter::cost(int space, double points) const {
   return all;
 }
 
-// No recursion along a chain of operators, whose length nothing limits; only from space to space.
+// Recurses only from space to space, not along a chain of operators, whose length is unlimited.
 Uncertain Interpreter::evaluate(int space, const Point& at, Memo& memo) const {
   std::vector<Uncertain> values;
   for (const std::size_t i : members_[static_cast<std::size_t>(space)]) values.push_back(node(i, values, at, memo));
@@ -342,7 +341,7 @@ Uncertain Interpreter::tensor(std::size_t i, const Point& at, Memo& memo) const 
   if (const auto known = memo.elements.find({tensor, offset}); known != memo.elements.end()) return known->second;
   Uncertain made =
       inner == inside_.expressions.end() ? product->second->value(offset) : inner->second->value(offset, memo);
-  // What the kernel stores as well it may read back, rounded.
+  // A kernel that also stores the tensor may read it back rounded.
   const Array& stored = oracle_.tensors[static_cast<std::size_t>(tensor)];
   if (const auto loose = inside_.loose.find(tensor); loose != inside_.loose.end()) made.error *= 1 + loose->second;
   if (stored.elements > 0) made.error += roundoff(stored.dtype) * (std::fabs(made.value) + made.error);
@@ -350,7 +349,7 @@ Uncertain Interpreter::tensor(std::size_t i, const Point& at, Memo& memo) const 
   return made;
 }
 
-// The number of lengths that end at a place or before it.
+// Returns the number of sequences that end at or before a position.
 double Interpreter::sequence_at(const std::string& dim, std::int64_t place) const {
   double number = 0;
   for (const std::int64_t length : lengths_along(oracle_.program, dim)) {
@@ -371,7 +370,7 @@ Uncertain Interpreter::node(std::size_t i, const std::vector<Uncertain>& values,
     case Node::Kind::along: return along(i, at, memo);
     case Node::Kind::sequence: return constant(sequence_at(n.over[0].dim, at[walks_[i][0].dim]));
     case Node::Kind::previous:
-    case Node::Kind::routine: RIDGE_CHECK(false, "measure/routines evaluates words that stand alone");
+    case Node::Kind::routine: RIDGE_CHECK(false, "measure/routines evaluates routines");
     case Node::Kind::call: break;
   }
   Uncertain in[3];
@@ -380,12 +379,13 @@ Uncertain Interpreter::node(std::size_t i, const std::vector<Uncertain>& values,
   Uncertain out = call(n.function, in[0], in[1], in[2]);
   out.error += slack(oracle_.gelu, n.function, in[0], out.value);
   const bool at_limit = ridge::row(n.function).ends_product && in[0].value == -INFINITY && std::signbit(out.value);
-  if (!oracle_.gelu.limits && at_limit) out.value = NAN;  // -0 it would be, and a product's end has the formula
+  // Product epilogues compute the formula, which gives NaN instead of -0.
+  if (!oracle_.gelu.limits && at_limit) out.value = NAN;
   for (int r = 1; r < n.repeat; ++r) out = call(n.function, out, {}, {});
   return out;
 }
 
-// The argument at every point of the dimensions that node i runs along.
+// Evaluates the argument at every point of the dimensions that node i runs along.
 const Interpreter::Row& Interpreter::row(std::size_t i, Point at, Memo& memo) const {
   std::int64_t points = 1;
   for (const Step& step : walks_[i]) {
@@ -451,7 +451,7 @@ Uncertain Interpreter::softmax(const Row& row, const Uncertain& mine) const {
   return call(Function::divide, power(mine, row.largest), row.total, {});
 }
 
-// rmsnorm
+// Divides by the root mean square, as rmsnorm does.
 Uncertain Interpreter::normalized(const std::vector<Uncertain>& row, const Uncertain& mine) const {
   std::vector<Uncertain> squares;
   for (const Uncertain& x : row) squares.push_back(call(Function::multiply, x, x, {}));

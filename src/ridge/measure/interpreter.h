@@ -1,5 +1,5 @@
-// The value of an expression at one point, node by node, with the largest error that an honest f32 computation
-// may make. Along dimensions it loops over them and evaluates the argument at each of their points: slow and obvious.
+// Evaluates an expression at one point, node by node, with the largest error that a correct f32 computation may have. A
+// function along dimensions evaluates its argument at each point of them, which is slow but simple.
 #pragma once
 
 #include <cstdint>
@@ -18,22 +18,23 @@ struct Uncertain {
   double value = 0, error = 0;
 };
 
-// The relative error of a sum of k terms.
+// Returns the relative error of a sum of k terms.
 double growth(double k, bool random_data);
-// A product as what it multiplies and, where it sums, a sum of that.
+// Returns a product as an expression: a multiplication and, if it contracts, a sum along the contracted dimensions.
 Expression as_expression(const Contraction& c);
 
-// Elements of a contraction's result, in fp64.
+// Evaluates elements of a contraction in fp64.
 class SummedProduct {
  public:
   SummedProduct(const Oracle& oracle, const std::vector<Shape>& shapes, const Contraction& contraction);
   Uncertain value(std::int64_t index) const;
-  double cost() const;           // products summed for one value
-  double rounded_error() const;  // over a value's error: that of operands rounded to the dtype in which they are stored
+  double cost() const;           // number of products summed for one element
+  double rounded_error() const;  // the error of operands rounded to their stored dtype, relative to an element's error
 
  private:
   struct Axis {
-    std::int64_t extent, left, right, stride;  // strides in the operands; in the result, of what is not summed
+    // Strides in the operands and, for kept axes, in the result.
+    std::int64_t extent, left, right, stride;
   };
   const Array &left_, &right_;
   std::vector<Axis> kept_, summed_;
@@ -42,24 +43,24 @@ class SummedProduct {
 
 class Interpreter {
  public:
-  // `shapes`: of Program::tensors.
+  // `shapes` has the shapes of Program::tensors.
   Interpreter(const Oracle& oracle, const std::vector<Shape>& shapes, const Expression& expression);
   ~Interpreter();
 
-  using Point = std::vector<std::int64_t>;  // where along each dimension
-  // What has been evaluated so far: of statements inside the kernel by tensor and element, for each is needed many
-  // times along a row; and of functions along dimensions what their row comes to, for each of its elements.
+  using Point = std::vector<std::int64_t>;  // index along each dimension
+  // Values evaluated so far: elements of tensors computed inside the kernel, each of which a row needs many times, and
+  // the rows of functions along dimensions.
   struct Row {
     std::vector<Uncertain> all;
-    Uncertain largest, total;  // of a softmax: of the row, and of its powers
+    Uncertain largest, total;  // softmax: maximum of the row, sum of its exponentials
   };
   struct Memo {
     std::map<std::pair<int, std::int64_t>, Uncertain> elements;
     std::map<std::pair<std::pair<const Interpreter*, std::size_t>, Point>, Row> rows;
   };
-  Uncertain value(std::int64_t index) const;  // of the result's element
+  Uncertain value(std::int64_t index) const;  // index of the result's element
   Uncertain value(std::int64_t index, Memo& memo) const;
-  double cost() const { return cost_; }  // nodes evaluated for one value
+  double cost() const { return cost_; }  // nodes evaluated for one element
 
  private:
   struct Inside;
@@ -90,12 +91,12 @@ class Interpreter {
   const Oracle& oracle_;
   std::vector<Node> nodes_;
   Spaces spaces_;
-  std::vector<std::vector<std::size_t>> members_;  // of each space: its nodes in order; the last one is its value
-  std::vector<std::size_t> place_;                 // of each node among these
+  std::vector<std::vector<std::size_t>> members_;  // nodes of each space in order; the last one is the space's value
+  std::vector<std::size_t> place_;                 // index of each node in its space
   std::vector<std::string> dims_;
-  std::vector<Walk> walks_;  // of each node: a tensor's axes, or the dimensions that it names
+  std::vector<Walk> walks_;  // per node: axes of the tensor, or dimensions that it names
   Walk result_;
-  std::unique_ptr<Inside> own_;  // of the outermost one
+  std::unique_ptr<Inside> own_;  // set in the outermost evaluator only
   Inside& inside_;
   double cost_ = 0;
 };

@@ -21,7 +21,7 @@ std::optional<std::int64_t> number(std::string_view text) {
   return value;
 }
 
-// The value behind `key` where it begins a line.
+// Returns the number after `key` at the start of a line.
 std::optional<std::int64_t> keyed(std::string_view text, std::string_view key) {
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());

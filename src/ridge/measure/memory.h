@@ -1,5 +1,5 @@
-// How much memory a run may take: what the system calls available, or less where a control group limits the process. A
-// container with 4 GiB on a machine with 512 GiB gets 4 GiB less what it uses already.
+// Memory that a run may take: what the system reports as available, or less if a control group limits the process.
+// A container with 4 GiB on a machine with 512 GiB gets 4 GiB less its current use.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 
 namespace ridge {
 
-std::optional<std::int64_t> available_bytes();  // nothing: the system does not say
+std::optional<std::int64_t> available_bytes();  // nullopt if the system does not report it
 
-// From the text of /proc/meminfo.
+// Parses the text of /proc/meminfo.
 std::optional<std::int64_t> parse_available(std::string_view meminfo);
 
-// Storage for one array, aligned to 64 bytes (2 MiB and in huge pages where it is that large).
+// Storage of one array, aligned to 64 bytes; from 2 MiB on, aligned to 2 MiB and in huge pages.
 class ArrayStorage {
  public:
   static std::optional<ArrayStorage> make(DType dtype, std::int64_t elements);

@@ -26,7 +26,7 @@ constexpr std::array<Spelling, 6> spellings{{{"<f4", DType::f32},
                                              {"|i1", DType::int8},
                                              {"<i4", DType::int32}}};
 
-// The header's dict, read word by word. Every step is bounded by the text's end.
+// Parser of the header's dict. No step reads beyond the end of the text.
 class Dict {
  public:
   explicit Dict(std::string_view text) : text_(text) {}
@@ -216,7 +216,7 @@ Status read_npy(const std::string& path, const Array& array, const std::vector<s
   const std::size_t wanted = static_cast<std::size_t>(product(shape) * (bits(array.dtype) / 8));
   std::size_t got = std::min(wanted, start.size() - header->data_offset);
   std::memcpy(array.data, start.data() + header->data_offset, got);
-  // What did not come with the header; a byte more shows a file that is too long.
+  // Reads the data that did not fit into the first read. One byte more shows that the file is too long.
   if (got < wanted) got += std::fread(array.data + got, 1, wanted - got, file.get());
   const bool longer = start.size() - header->data_offset > wanted || std::fgetc(file.get()) != EOF;
   if (got < wanted || longer)

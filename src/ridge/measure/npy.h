@@ -1,7 +1,7 @@
-// NumPy's .npy, versions 1 and 2: a magic word, the length of a header, the header (a Python dict of three keys), then
-// the elements. Read strictly: little-endian '<f4' (f32), '<f2' (f16) and '<V2' (bf16: what ml_dtypes' bfloat16 is
-// written as), C order; anything else is refused with a cure, and so is a file that is shorter or longer than its shape
-// says. Format: numpy.lib.format.
+// Reads and writes NumPy's .npy files, versions 1 and 2 (numpy.lib.format): magic bytes, the header's length, the
+// header (a Python dict of three keys), then the elements. Accepts little-endian '<f4' (f32), '<f2' (f16) and '<V2'
+// (bf16, as ml_dtypes writes it) in C order. Anything else is an error with a hint, and so is a file that is shorter or
+// longer than its shape requires.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,13 @@ struct NpyHeader {
   bool operator==(const NpyHeader&) const = default;
 };
 
-// From the first bytes of a file (all of it, or at least the header). The error names what was found.
+// Parses the header from a file's first bytes, which must hold the whole header. The error names what was found.
 Result<NpyHeader> parse_npy_header(std::string_view bytes);
-std::string npy_header(DType dtype, const std::vector<std::int64_t>& shape);  // ends on a multiple of 64 bytes
+std::string npy_header(DType dtype, const std::vector<std::int64_t>& shape);  // padded to a multiple of 64 bytes
 
-// Reads the file into `array`, whose dtype and shape it must have.
+// Reads the file into `array`. Returns an error unless the file has the dtype and shape given.
 Status read_npy(const std::string& path, const Array& array, const std::vector<std::int64_t>& shape);
-// The whole file or none.
+// Writes the whole file, or no file.
 Status write_npy(const std::string& path, const Array& array, const std::vector<std::int64_t>& shape);
 
 std::string shape_text(const std::vector<std::int64_t>& shape);  // "(2, 3)", "(5,)", "()"

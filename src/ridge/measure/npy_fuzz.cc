@@ -1,5 +1,5 @@
-// Headers of .npy files under libFuzzer: any bytes are a header whose own writing reads back as itself, or an error
-// with words. Built with -DRIDGE_FUZZ=ON and clang; its seeds are replayed in every build (tests/fuzz).
+// libFuzzer target for .npy headers: any bytes are a header that survives writing and reading, or an error with a
+// message. Built with -DRIDGE_FUZZ=ON and clang; every build replays the seeds (tests/fuzz).
 #include <cstdint>
 
 #include "ridge/base/check.h"
@@ -8,10 +8,10 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto header = ridge::parse_npy_header({reinterpret_cast<const char*>(data), size});
   if (!header) {
-    RIDGE_CHECK(!header.error().text().empty(), "an error without words");
+    RIDGE_CHECK(!header.error().text().empty(), "an error without a message");
     return 0;
   }
-  RIDGE_CHECK(header->data_offset <= size, "data behind the end");
+  RIDGE_CHECK(header->data_offset <= size, "data beyond the end");
   const auto again = ridge::parse_npy_header(ridge::npy_header(header->dtype, header->shape));
   RIDGE_CHECK(again.ok() && again->shape == header->shape && again->dtype == header->dtype, "a header that changes");
   return 0;

@@ -1,5 +1,5 @@
-// How often a program is run: until there are five passes and 0.2 s of them (on a device, whose passes are replays of a
-// graph, 0.02 s), a thousand at most; or as the user says, on a CPU and on a device alike.
+// Decides how many passes of a program are timed: at least five passes and 0.2 s (on a device, whose passes are graph
+// replays, 0.02 s), at most 1000; or as many as the user requests.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ class Passes {
       most_ = 1'000'000;
     }
   }
-  // A device times its kernels one by one and then all of them; together they take as long as was asked for.
+  // A device times its kernels one by one and then together; the requested time is divided among them.
   static Passes on_device(const RunOptions& options, std::size_t timed) {
     RunOptions each;
     each.passes = options.passes;
@@ -38,7 +38,7 @@ class Passes {
     ++done_;
     spent_ += seconds;
   }
-  // Of the run's progress, passes are from 0.2 to 0.7.
+  // Passes cover 0.2 to 0.7 of the run's progress.
   double progress() const {
     return 0.2 + 0.5 * static_cast<double>(done_) / (done_ + 1 + (exactly_ > 0 ? exactly_ : least));
   }

@@ -20,7 +20,7 @@ TEST(Passes, AreFiveAtLeastAndAsManyAsTheTimeHolds) {
   EXPECT_EQ(passes_of(Passes({.seconds = 4}), 1e-9), 1'000'000);
 }
 
-// A device's kernels and all of them together share the time.
+// The requested time is divided among a device's kernels and the whole program.
 TEST(Passes, OfADeviceAreTheUsersToo) {
   EXPECT_EQ(passes_of(Passes::on_device({}, 4), 0.002), 10);
   EXPECT_EQ(passes_of(Passes::on_device({.passes = 7}, 4), 1), 7);

@@ -53,7 +53,7 @@ Result<std::vector<double>> PlanTimer::measure(const std::vector<cuda::MatmulPla
     }
   for (std::size_t round = 0; round < static_cast<std::size_t>(rounds); ++round)
     for (std::size_t i = 0; i < plans.size(); ++i) {
-      const std::size_t at = (i + round) % plans.size();  // each is first in turn
+      const std::size_t at = (i + round) % plans.size();  // every plan is first in some rounds
       const auto seconds = once(recordings[at]);
       if (!seconds) return seconds.error();
       taken[at].push_back(*seconds / static_cast<double>(launches_));
@@ -63,7 +63,7 @@ Result<std::vector<double>> PlanTimer::measure(const std::vector<cuda::MatmulPla
   return medians;
 }
 
-// An operand that is given twice (x * x; the addend that is D) lies in one place here as well.
+// An operand that the call contains twice (x * x, or a partial sum that is D) gets one copy as well.
 void PlanTimer::add(const void* given, const ops::MatrixLayout& x, std::int64_t rows, std::int64_t cols) {
   const std::int64_t elements = reach(call_.problem.batch, x.batch_stride) + reach(rows, x.row_stride) +
                                 reach(cols, x.col_stride) + (rows > 0 && cols > 0 ? 1 : 0);

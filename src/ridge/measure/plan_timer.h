@@ -1,6 +1,6 @@
-// Times plans of one product in turns, on memory of its own: operands of normal random numbers that rotate, so that the
-// L2 is cold wherever 256 sets of them are more than it holds, launches in a CUDA graph, one graph a plan. For an
-// error: no device, no memory for the operands on it.
+// Times plans of one product in turns, on separate memory: operands of random normals that rotate, so that the L2 is
+// cold if 256 sets of them exceed it; one CUDA graph of launches per plan. Errors: no device, no device memory for the
+// operands.
 #pragma once
 
 #include <cstddef>
@@ -15,24 +15,24 @@
 namespace ridge {
 
 struct PlanTiming {
-  double replay_seconds = 2e-3;  // that one replay of a graph takes at least, unless 256 launches take less
-  double warm_seconds = 0.1;     // of replays before the first that counts; each plan has one
+  double replay_seconds = 2e-3;  // minimum time of one replay of a graph, if 256 launches take as long
+  double warm_seconds = 0.1;     // time of replays before the first sample, at least one per plan
 };
 
 class PlanTimer {
  public:
-  // The call must not be refused.
+  // The call must be supported (`refuse` returns nullopt).
   explicit PlanTimer(const ops::cuda::MatmulCall& call, const PlanTiming& options = {});
 
-  // Median seconds of a launch, in the order of the plans; what they need is allocated at the first call.
+  // Returns the median seconds of a launch per plan, in order. The first call allocates memory.
   Result<std::vector<double>> measure(const std::vector<ops::cuda::MatmulPlan>& plans, int rounds);
 
  private:
-  struct Operand {  // of the call, and where its copy lies in a set
+  struct Operand {  // an operand of the call, and its copy's offset in a set
     const void* given;
     DType dtype;
     std::int64_t elements;
-    std::int64_t offset = 0;  // past 16 bytes as far as the given one
+    std::int64_t offset = 0;  // keeps the original's alignment modulo 16 bytes
   };
 
   void add(const void* given, const ops::MatrixLayout& x, std::int64_t rows, std::int64_t cols);
@@ -46,7 +46,7 @@ class PlanTimer {
   const ops::cuda::MatmulCall& call_;
   PlanTiming options_;
   std::vector<Operand> operands_ = {};
-  std::int64_t bytes_ = 0, sets_ = 1, launches_ = 1;  // bytes of a set
+  std::int64_t bytes_ = 0, sets_ = 1, launches_ = 1;  // set_bytes_: bytes of one set of operands
   std::optional<ops::cuda::Queue> queue_ = {};
   std::vector<ops::cuda::Memory> memory_ = {};
   ops::cuda::Workspace workspace_ = {};

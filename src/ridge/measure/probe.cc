@@ -22,8 +22,7 @@ namespace {
 
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 
-// Anonymous memory on 2 MiB pages where the system grants them, so that the probe measures memory and not the page
-// tables.
+// Anonymous memory on 2 MiB pages where the system grants them, so that TLB misses do not lower the measured bandwidth.
 class Buffer {
  public:
   explicit Buffer(std::size_t bytes) : bytes_(bytes) {
@@ -45,7 +44,7 @@ class Buffer {
   std::size_t bytes_;
 };
 
-// Worker w's part of `bytes`, in whole KiB so that the loops' 256-byte steps fit.
+// Worker's part of a buffer, in whole KiB because the loops step by 256 bytes.
 struct Part {
   std::size_t begin, bytes;
 };
@@ -57,16 +56,16 @@ Part part(std::size_t bytes, int cores, int worker) {
 struct Measured {
   std::string name, unit;
   int cores;
-  std::function<double(int worker)> step;  // does some work (a millisecond or more) and says how much
+  std::function<double(int worker)> step;  // does about a millisecond of work or more and returns the amount of work
 };
 
 struct Run {
-  double rate;   // work a second
-  double share;  // of the cores' time that the system gave to the probe; 1: the cores were ours alone
+  double rate;   // units of work per second
+  double share;  // fraction of the cores' time that the system gave to the probe, at most 1
 };
 
-// Every thread repeats its step until the time is over, and the work of all is divided by the wall time of the whole,
-// so that a thread which came late or was held up counts as it would for a program.
+// Every thread repeats its step until the time is over. The total work is divided by the total wall time, so that a
+// thread that starts late or is interrupted lowers the rate as it would for a program.
 Run run_once(const Measured& quantity, double seconds) {
   std::atomic<double> work{0}, given{0};
   const Timer timer;
@@ -93,8 +92,8 @@ std::function<double(int)> arithmetic(void (*loop)(std::int64_t), std::int64_t f
 
 std::string cache_name(const CacheFacts& cache) { return fmt::format("l{} read", cache.level); }
 
-// What each of the cores reads again and again to be served by a cache: half of its share. 0: the cache below holds as
-// much, so that this one cannot be told from it.
+// Returns how many bytes each core reads repeatedly so that one cache serves the reads: half of its share. Returns 0 if
+// the next smaller cache holds as much, because the two levels cannot be distinguished then.
 std::size_t cached_bytes(const std::vector<CacheFacts>& caches, std::size_t level, int cores) {
   const double share = caches[level].bytes / std::min(caches[level].sharers, cores) / 2;
   const bool hidden = level > 0 && share <= caches[level - 1].bytes;
@@ -140,15 +139,15 @@ std::vector<Measured> quantities(const ops::PeakLoops& loops, const Buffer& buff
 
 std::string core_words(int cores) { return cores == 1 ? "one core" : fmt::format("{} cores", cores); }
 
-// A probe beside other programs finds lower roofs than there are; it cannot help that, but it can say so.
+// Returns a note if other programs took part of the time, because the measured roofs are then too low.
 std::string busy(double share) {
   if (share > 0.95) return "";
   return fmt::format("the system gave the probe {:.0f} % of the time: close other programs and probe again",
                      100 * share);
 }
 
-// In rounds over all quantities, so that a disturbance of some seconds falls on one run of each rather than on all runs
-// of one. The first round of each is preceded by a short one that wakes clocks and threads.
+// Runs all quantities in rounds, so that a disturbance of some seconds affects one run of each quantity and not all
+// runs of one. A short run before the first round raises clocks and wakes threads.
 Result<std::vector<ProbeLine>> measure(const std::vector<Measured>& list, const ProbeOptions& options) {
   std::vector<std::vector<double>> rates(list.size()), shares(list.size());
   ProbeProgress progress{.done = 0, .of = options.runs * static_cast<int>(list.size()), .what = {}};
@@ -180,11 +179,11 @@ const ProbeLine* find(const std::vector<ProbeLine>& lines, std::string_view name
   return nullptr;
 }
 
-// Four digits: the spread leaves no more.
+// Keeps four digits, because the spread of the runs is larger than the fifth.
 double rounded(double rate) { return std::strtod(fmt::format("{:.4g}", rate).c_str(), nullptr); }
 
 Peak peak_of(const std::vector<ProbeLine>& lines, Unit unit, DType dtype, int all, const std::string& source) {
-  // Without an instruction for a narrow dtype its numbers are widened and multiplied as f32.
+  // Without an instruction for a narrow dtype, its values are widened and multiplied as f32.
   const std::string_view measured_as = find(lines, name(dtype), 1) != nullptr ? name(dtype) : "f32";
   const std::string said =
       measured_as == name(dtype) ? source : fmt::format("{}; {} is widened to f32", source, name(dtype));
@@ -192,8 +191,8 @@ Peak peak_of(const std::vector<ProbeLine>& lines, Unit unit, DType dtype, int al
           as_measured(*find(lines, measured_as, 1), said)};
 }
 
-// No loop measures int8: AVX512_VNNI multiplies four where f32 has one; elsewhere two instructions multiply and add
-// two. A tile of int8 takes the cycles of one of bf16 and holds twice as many.
+// No loop measures int8, so its rate is derived. AVX512_VNNI multiplies four int8 values where f32 has one; without it,
+// two instructions multiply and add two. An int8 AMX tile takes the cycles of a bf16 tile and holds twice the values.
 Peak int8_peak(const std::vector<ProbeLine>& lines, int all, const std::string& source, Isa isa) {
   const bool tiles = isa >= Isa::amx, native = isa >= Isa::avx512_bf16;
   double times = 1;
@@ -216,10 +215,10 @@ Sourced memory_of(const std::vector<ProbeLine>& lines, int cores) {
   const ProbeLine &read = *find(lines, "read", cores), &copy = *find(lines, "copy", cores);
   return read.rate.median >= copy.rate.median
              ? as_measured(read, "ridge probe, reading")
-             : as_measured(copy, "ridge probe, copying past the caches, read and written");
+             : as_measured(copy, "ridge probe, copying with non-temporal stores, read and written");
 }
 
-// In place of the one cache that was guessed.
+// Replaces the single guessed cache level by the measured levels.
 void add_cache_levels(Machine& machine, const std::vector<ProbeLine>& lines, const SystemFacts& facts) {
   for (const CacheFacts& cache : facts.caches) {
     const ProbeLine *one = find(lines, cache_name(cache), 1), *all = find(lines, cache_name(cache), facts.cores);
@@ -238,7 +237,7 @@ void add_cache_levels(Machine& machine, const std::vector<ProbeLine>& lines, con
 }
 
 Machine machine_of(const std::vector<ProbeLine>& lines, const SystemFacts& facts, Isa isa) {
-  Machine machine = guess_cpu(facts, today());  // for the title and for what the system knows better than a stopwatch
+  Machine machine = guess_cpu(facts, today());  // supplies the title and the values that the system reports
   const std::string source = fmt::format("ridge probe, {} registers", name(isa));
   machine.peaks = {peak_of(lines, Unit::matrix, DType::bf16, facts.cores, source),
                    peak_of(lines, Unit::matrix, DType::f16, facts.cores, source),
@@ -247,7 +246,7 @@ Machine machine_of(const std::vector<ProbeLine>& lines, const SystemFacts& facts
   machine.memory[0].bandwidth = memory_of(lines, facts.cores);
   machine.memory[0].one_core_bandwidth = memory_of(lines, 1);
   add_cache_levels(machine, lines, facts);
-  machine.numbers.erase("clock_hz");  // what the system calls the clock is seldom what the core runs at
+  machine.numbers.erase("clock_hz");  // the reported clock often differs from the actual one
   const auto mark_measured = [](Sourced& number) {
     number.origin = Origin::measured;
     number.note.clear();
@@ -285,7 +284,7 @@ Result<std::string> probe_path(const std::string& device) {
 
 Status write_machine(const ProbeReport& report) {
   return write_file(report.path,
-                    "# Written by `ridge probe`; the next one writes it anew.\n" + print_machine(report.machine));
+                    "# Written by `ridge probe`, which overwrites this file.\n" + print_machine(report.machine));
 }
 
 std::size_t probe_buffer_bytes(const ProbeOptions& options, const SystemFacts& facts,
@@ -298,7 +297,7 @@ std::size_t probe_buffer_bytes(const ProbeOptions& options, const SystemFacts& f
 }
 
 Result<ProbeReport> probe(const ProbeOptions& options) {
-  RIDGE_CHECK(options.runs > 0, "a probe needs a run");
+  RIDGE_CHECK(options.runs > 0, "a probe needs at least one run");
   ProbeReport report;
   if (options.write) {
     Result<std::string> path = probe_path("cpu");
@@ -310,9 +309,9 @@ Result<ProbeReport> probe(const ProbeOptions& options) {
   const Buffer buffer(probe_buffer_bytes(options, facts, available_bytes()));
   if (buffer.data() == nullptr)
     return absent_error(
-        fmt::format("the probe needs {} MB of memory, and the system has none to give", buffer.bytes() / 1'000'000),
+        fmt::format("the probe needs {} MB of memory, which is not available", buffer.bytes() / 1'000'000),
         "close other programs and probe again");
-  // Written once by the threads that read it later: memory that was never written is one page of zeros.
+  // The threads that read the buffer later write it first: pages that were never written all map to one page of zeros.
   ops::run_together(facts.cores, [&](int worker) {
     const Part mine = part(buffer.bytes(), facts.cores, worker);
     std::memset(buffer.data() + mine.begin, worker + 1, mine.bytes);

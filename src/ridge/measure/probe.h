@@ -1,11 +1,11 @@
-// Measures the two roofs of this CPU, so that predictions for it rest on what it does and not on what is printed on it:
-// FLOP/s in f32 and bf16 from registers alone, and bytes a second from memory and from every cache that the system
-// names, each for one core and for all. A cache is read by every core in its share of it, half of it at a time.
+// Measures the roofs of this CPU, so that predictions rest on measured rates and not on data sheets: FLOP/s in f32 and
+// bf16 from registers alone, and B/s from memory and from each cache that the system reports, each for one core and for
+// all cores. For a cache, every core reads half of its share of it.
 //
-// `bandwidth` is the greater of reading and of copying with non-temporal stores, both counted in bytes that cross the
-// memory bus: a roof is what no program goes over, and a pointwise kernel that writes past the caches is as fast as the
-// copy. One Zen 4 core in a guest: f32 117 GFLOP/s and bf16 234 (32 and 64 a cycle at 3.66 GHz), read 31 GB/s, copy 47
-// (an ordinary memcpy 25: a store into the cache first reads the line that it overwrites).
+// `bandwidth` is the larger of the read and the copy rate (non-temporal stores), both in bytes that cross the memory
+// bus, because no program may exceed a roof and a pointwise kernel with non-temporal stores reaches the copy rate. One
+// Zen 4 core in a guest: f32 117 GFLOP/s and bf16 234 (32 and 64 per cycle at 3.66 GHz), read 31 GB/s, copy 47 GB/s
+// (plain memcpy 25, because a cached store first reads the line that it overwrites).
 #pragma once
 
 #include <functional>
@@ -21,55 +21,56 @@
 namespace ridge {
 
 struct ProbeProgress {
-  int done = 0, of = 0;   // measurements
-  std::string_view what;  // the one that starts now: "f32, one core"; empty when all are done
+  int done = 0, of = 0;   // number of measurements
+  std::string_view what;  // quantity whose measurement starts now ("f32, one core"); empty at the end
 };
 
 struct ProbeOptions {
-  int runs = 3;                  // of each quantity
-  double seconds = 1.0;          // one run of one quantity, at least; all of them together stay under 60 s
-  std::size_t buffer_bytes = 0;  // read and copied; 0: eight times the last-level cache, between 128 MiB and an
-                                 // eighth of the memory; either way at most half of what is available
-  bool write = true;             // the machine file
-  std::function<bool(const ProbeProgress&)> progress = {};  // returns false to stop: nothing is written then
+  int runs = 3;                  // runs of each quantity
+  double seconds = 1.0;          // minimum seconds of one run; all runs together stay below 60 s
+  // Bytes that are read and copied. 0 selects eight times the last-level cache, at least 128 MiB and at most an eighth
+  // of the memory. Either way it is at most half of the available memory.
+  std::size_t buffer_bytes = 0;
+  bool write = true;             // write the machine file
+  std::function<bool(const ProbeProgress&)> progress = {};  // returns false to stop the probe; then no file is written
 };
 
 struct ProbeLine {
   std::string name;  // "f32", "bf16", "read", "copy", "l1 read"
   std::string unit;  // "FLOP/s", "B/s", "s"
-  int cores = 1;     // of a device: its multiprocessors
+  int cores = 1;     // on a device: number of multiprocessors
   Statistics rate;
-  std::string note;  // what makes the number doubtful ("the system gave the probe 62 % of the time: …"); else empty
+  std::string note;  // reason for doubt ("the system gave the probe 62 % of the time: …"); may be empty
 };
 
 struct ProbeReport {
-  Machine machine;  // origin measured, the medians
+  Machine machine;  // origin `measured`, values are medians
   std::vector<ProbeLine> lines;
-  std::string path;  // where the machine file was written; empty: it was not
+  std::string path;  // path of the machine file; empty if none was written
 };
 
-// Where the machine file of "cpu" or "cuda" goes, found out before anything is measured: the folder is made.
+// Returns the path of the machine file of "cpu" or "cuda" and creates its folder. Called before the measurement starts,
+// so that an unwritable folder is reported early.
 Result<std::string> probe_path(const std::string& device);
-// The line as a number of a machine file.
+// Returns the line's median as a number of a machine file.
 Sourced as_measured(const ProbeLine& line, std::string source);
-// Of every report with a path.
+// Writes the machine file. The report must have a path.
 Status write_machine(const ProbeReport& report);
 
-// Bytes of the probe's buffer, in whole 2 MiB pages: several times what the caches hold, so that little of it is found
-// there, and never so much that others are pushed out or a control group's limit ends the process.
+// Returns the bytes of the probe's buffer in whole 2 MiB pages: several times the size of the caches, so that few reads
+// hit them, but small enough that no other program is swapped out and no control group's limit ends the process.
 std::size_t probe_buffer_bytes(const ProbeOptions& options, const SystemFacts& facts,
                                std::optional<std::int64_t> available);
 
-// The same of a CUDA device: copying, reading and writing its memory, reading the L2, a launch eager and in a graph,
-// products of 8192^3 in bf16 and f16 before and after the clock falls to the power limit, f32 multiply-adds, and the
-// way from and to the host.
+// Probes a CUDA device: copy, read and write rates of its memory, L2 reads, a launch (eager and in a graph), bf16 and
+// f16 products of 8192^3 before and after the clock drops to the power limit, f32 multiply-adds, host transfers.
 Result<ProbeReport> probe_cuda(const ProbeOptions& options = {});
 
-// The machine file's content, from the lines that probe_cuda measures.
+// Makes the machine file's content from the lines that `probe_cuda` measures.
 Machine device_machine_of(const std::vector<ProbeLine>& lines, const std::string& title, std::int64_t memory_bytes,
                           std::int64_t l2_bytes);
 
-// Errors: no folder to write to (found before anything is measured), a full disk, memory for the buffers, stopped.
+// Errors: no folder to write to (reported before the measurement), a full disk, no memory for the buffers, stopped.
 Result<ProbeReport> probe(const ProbeOptions& options = {});
 
 }  // namespace ridge

@@ -1,5 +1,4 @@
-// What a CUDA device can do, measured: each quantity by events around a graph, or, where the host is part of it, by the
-// wall clock.
+// Measures the rates of a CUDA device: with events around a graph, or with the wall clock where the host takes part.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -51,8 +50,7 @@ class DeviceProbe {
     lines_.push_back({std::move(name), std::move(unit), facts_.multiprocessors, statistics(values), std::move(note)});
   }
 
-  // Rates of `work` units done by what `queue_once` queues, `times` of them in a graph; the first replay is not
-  // counted.
+  // Returns rates in `work` per second. A graph has `times` calls of `queue_once`; the first replay is not counted.
   Result<std::vector<double>> rates(double work, int times, const std::function<Status()>& queue_once) {
     const auto recording = queue_.record([&]() -> Status {
       for (int i = 0; i < times; ++i)
@@ -116,7 +114,7 @@ class DeviceProbe {
     return rate_line("write", work, 4, [&] { return said(cuda::write_all(x, blocks_, queue_.stream())); });
   }
 
-  // A quarter of the L2, read again and again.
+  // Reads a quarter of the L2 repeatedly.
   Status cached() {
     const std::int64_t bytes = std::max<std::int64_t>(facts_.l2_bytes / 4, 1 << 20) / 4096 * 4096;
     const auto memory = cuda::Memory::make(bytes), sink = cuda::Memory::make(256);
@@ -159,8 +157,8 @@ class DeviceProbe {
     return Done{};
   }
 
-  // First a product at a time with a rest between, so that the clock is up; then two seconds without a rest, the last
-  // of which count.
+  // First times one product at a time with pauses, so that the clock stays high; then runs for two seconds without a
+  // pause and keeps the last samples.
   Status multiplying(DType dtype) {
     if (const Status go = begin(name(dtype)); !go) return go;
     std::vector<cuda::Memory> matrices;
@@ -198,7 +196,7 @@ class DeviceProbe {
       warm = *found;
       if (const auto clocks = device_clocks())
         held = fmt::format("{:.0f} MHz of {:.0f}, {:.0f} W{}", clocks->sm_hz / 1e6, clocks->most_sm_hz / 1e6,
-                           clocks->power_w, clocks->slowed_by.empty() ? "" : ", held by its " + clocks->slowed_by[0]);
+                           clocks->power_w, clocks->slowed_by.empty() ? "" : ", limited by its " + clocks->slowed_by[0]);
     }
     add(fmt::format("{} cold", name(dtype)), "FLOP/s", cold, "8192 x 8192 x 8192, one at a time");
     add(fmt::format("{} warm", name(dtype)), "FLOP/s", warm, held);
@@ -218,7 +216,8 @@ const ProbeLine& line(const std::vector<ProbeLine>& lines, std::string_view name
 
 }  // namespace
 
-// A roof is what no program goes over: the rate before the power limit bites, and the best way to use the memory.
+// A roof must not be exceeded, so peaks are taken before the power limit lowers the clock, and the bandwidth is the
+// best of read, copy and write.
 Machine device_machine_of(const std::vector<ProbeLine>& lines, const std::string& title, std::int64_t memory_bytes,
                           std::int64_t l2_bytes) {
   const auto number = [&](std::string_view name, std::string source) {
@@ -235,7 +234,7 @@ Machine device_machine_of(const std::vector<ProbeLine>& lines, const std::string
     const std::string_view spelled = name(dtype);
     Sourced rate = number(fmt::format("{} cold", spelled), "ridge probe --on cuda, 8192 cubed, one at a time");
     const ProbeLine& warm = line(lines, fmt::format("{} warm", spelled));
-    rate.note += fmt::format("; {:.4g} without a rest", warm.rate.median);
+    rate.note += fmt::format("; {:.4g} without pauses", warm.rate.median);
     machine.peaks.push_back({Unit::matrix, dtype, rate});
   }
   machine.peaks.push_back({Unit::vector, DType::f32, number("f32", "ridge probe --on cuda, fused multiply-adds")});
@@ -244,7 +243,7 @@ Machine device_machine_of(const std::vector<ProbeLine>& lines, const std::string
     if (line(lines, other).rate.median > line(lines, best).rate.median) best = other;
   machine.memory = {
       {"hbm", number(best, fmt::format("ridge probe --on cuda, {}", best)), as_told_by_driver(memory_bytes)},
-      {"l2", number("L2 read", "ridge probe --on cuda, a quarter of it read again and again"),
+      {"l2", number("L2 read", "ridge probe --on cuda, a quarter of it read repeatedly"),
        as_told_by_driver(l2_bytes)},
       {"host", number("host to device", "ridge probe --on cuda, from pinned memory"), std::nullopt}};
   machine.numbers["cores"] = as_told_by_driver(lines.front().cores);

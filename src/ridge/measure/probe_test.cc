@@ -24,7 +24,7 @@ class Probe : public testing::Test {
     unsetenv("XDG_DATA_HOME");
   }
   std::string folder;
-  ProbeOptions quick;  // not accurate, and not asserted to be
+  ProbeOptions quick;  // not accurate; accuracy is not asserted
 };
 
 TEST_F(Probe, WritesAMachineThatIsFoundAsThisCpu) {
@@ -47,7 +47,7 @@ TEST_F(Probe, WritesAMachineThatIsFoundAsThisCpu) {
     const std::string name = "l" + std::to_string(cache.level);
     const auto& levels = report->machine.memory;
     const auto level = std::find_if(levels.begin(), levels.end(), [&](const auto& each) { return each.name == name; });
-    if (level == levels.end()) continue;  // as large as the one below for this many cores
+    if (level == levels.end()) continue;  // indistinguishable from the smaller cache
     EXPECT_EQ(level->bandwidth->origin, Origin::measured);
     EXPECT_TRUE(level->one_core_bandwidth && level->capacity) << name;
   }
@@ -70,7 +70,7 @@ TEST_F(Probe, TakesAsBandwidthTheGreaterOfReadingAndCopying) {
     EXPECT_GT(line.rate.min, 0);
     if ((line.name == "read" || line.name == "copy") && line.cores == cores) best = std::max(best, line.rate.median);
   }
-  EXPECT_NEAR(report.machine.bandwidth()->value, best, 1e-3 * best);  // four digits
+  EXPECT_NEAR(report.machine.bandwidth()->value, best, 1e-3 * best);  // four digits are kept
 }
 
 TEST_F(Probe, TellsItsProgressAndStopsWhenAsked) {

@@ -1,6 +1,6 @@
-// Random programs on this CPU, fused and one kernel a statement, on one thread and on several, against a literal
-// evaluation of what the program says. All values are small whole numbers, so that every sum is exact in any order and
-// a result is right bit for bit or wrong; the evaluation knows neither of shapes nor strides nor groups.
+// Random programs on this CPU, fused and with one kernel per statement, on one thread and on several, against a literal
+// evaluation of the program. All values are small integers, so that every sum is exact in any order and results must be
+// bit-identical. The evaluation uses no shapes, strides or groups.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -20,11 +20,11 @@
 namespace ridge {
 namespace {
 
-using Point = std::array<std::int64_t, 5>;  // along A to E
+using Point = std::array<std::int64_t, 5>;  // indices along A to E
 
 std::size_t letter(const std::string& dim) { return static_cast<std::size_t>(dim[0] - 'A'); }
 
-// Every element of every tensor, in f64, by name of dimension.
+// Evaluates every element of every tensor in f64, by dimension names.
 class Literal {
  public:
   Literal(const Program& program, const Bindings& dims) : program_(program) {
@@ -126,14 +126,14 @@ class Literal {
   std::array<std::int64_t, 5> sizes_{};
 };
 
-// Statements over up to five dimensions, each of what came before. `bound` is the largest number that a tensor may
-// hold: what would leave 2^22 is cut to 2 before it goes on, what would leave its dtype is stored in f32.
+// Random statements over up to five dimensions that read earlier results. `bound` is a tensor's largest magnitude:
+// larger operands are clamped to 2 so that it stays below 2^22, and results beyond a dtype's range are stored in f32.
 class Statements {
  public:
   explicit Statements(unsigned seed) : random_(seed) {
     constexpr std::int64_t sizes[] = {1, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33};
     for (const char* dim : {"A", "B", "C", "D", "E"}) dims[dim] = sizes[random_.below(12)];
-    if (random_.below(2)) dims["B"] = dims["A"];  // what lies otherwise may have the same extents
+    if (random_.below(2)) dims["B"] = dims["A"];  // different layouts may have the same extents
     for (int i = 0, n = 2 + random_.below(3); i < n; ++i) input();
     if (random_.below(3) == 0) parts();
     const std::size_t inputs = made_.size();
@@ -212,7 +212,7 @@ class Statements {
           fmt::format("{} * {}", a.name, b.name));
   }
 
-  // What is read, made small enough to go on with.
+  // Returns an operand, clamped if it is large.
   std::string operand(std::set<std::string>& axes, double& bound) {
     const Made& m = any();
     axes.insert(m.axes.begin(), m.axes.end());
@@ -326,7 +326,7 @@ Ran ran(const Program& program, const Bindings& dims, const Literal& given, bool
   return out;
 }
 
-// Empty where every tensor that is stored is right, else the first element that is not.
+// Describes the first wrong element of a stored tensor; empty if all are right.
 std::string fault(const Program& program, const Ran& ran, const Literal& expected) {
   for (std::size_t t = 0; t < program.tensors.size(); ++t) {
     const Array& array = ran.storage[t].array();
@@ -363,7 +363,7 @@ TEST(RandomPrograms, GiveTheSameFusedAndApart) {
     ASSERT_TRUE(tile::cpu::use_isa(isas[seed % isas.size()]));
     const Ran apart = ran(*program, dims, literal, false, 1), fused = ran(*program, dims, literal, true, 1 + seed % 3);
     const std::string about = fmt::format("seed {} on {}, {}\n{}", seed, name(tile::cpu::isa()), dims, s.text);
-    ASSERT_EQ(fault(*program, apart, literal), "") << "apart, " << about;
+    ASSERT_EQ(fault(*program, apart, literal), "") << "unfused, " << about;
     ASSERT_EQ(fault(*program, fused, literal), "") << "fused, " << about;
     fused_more += fused.groups < apart.groups;
   }

@@ -1,9 +1,8 @@
 // Error bounds. u = 2^-24 is f32's unit roundoff, v that of the dtype in which the result is stored.
 //   contraction over K:  c*u*(|A||B|) + v*|C|, c = K + 2; for random data min(K + 2, 16*sqrt(K) + 16), since rounding
 //                        errors of random sign grow like a random walk (Higham and Mary, SIAM J. Sci. Comput. 41, 2019)
-//                        int8 * int8 is exact in int32; what becomes a float is rounded once more, what becomes int8
-//                        stays within -128 and 127
-//   expressions:         carried through the tree, interpreter.h
+//                        int8 * int8 is exact in int32; a float result is rounded once more, an int8 result saturates
+//   expressions:         propagated through the expression, see `ExpressionEvaluator`
 #include "ridge/measure/reference.h"
 
 #include <fmt/format.h>
@@ -24,23 +23,23 @@ namespace ridge {
 namespace {
 
 constexpr double u = 0x1p-24;
-constexpr double smallest = 0x1p-126;  // below it f32 and bf16 may lose digits, or a kernel may flush to 0
+constexpr double smallest = 0x1p-126;  // below it, f32 and bf16 lose digits or a kernel may flush to 0
 
-constexpr double nodes_affordable = 2e7;  // about a second's work
+constexpr double nodes_affordable = 2e7;  // about a second of work
 
 double subnormal_error(DType dtype) {
   if (info(dtype).integer) return 0;
   if (dtype == DType::f16) return 0x1p-25;
   return smallest;
 }
-// From this size on a value rounds to infinity: the largest number and half a step.
+// Values of at least this size round to infinity: the largest number plus half a step.
 double overflow(DType dtype) {
   if (dtype == DType::f16) return 65520.0;
   if (dtype == DType::bf16) return 0x1.FFp127;
   return 0x1.FFFFFFp127;
 }
 
-// Offsets of one operand: where a result's element begins, and how far each step of the sum moves.
+// Returns the operand's offset at a result's element, with all summed indices 0.
 std::int64_t offset(const Shape& operand, const Shape& result, std::int64_t index) {
   std::int64_t out = 0;
   for (const SizedAxis& axis : result) {
@@ -85,8 +84,8 @@ class Evaluation {
     out_.resize(indices.size());
   }
 
-  // A product whose operand is made inside its kernel: each of its elements in turn, and the operand's as they are
-  // needed. The kernel may round such an operand to the dtype of the other before it multiplies.
+  // Evaluates a product of which one operand is computed inside the kernel. The kernel may round that operand to the
+  // dtype of the other before it multiplies.
   std::vector<Expected> of_inside(const Contraction& c, const Expression& made, bool is_left) {
     const Interpreter interpreter(oracle_, shapes_, made);
     const Array& other = array(is_left ? c.right : c.left);
@@ -114,7 +113,7 @@ class Evaluation {
     return std::move(out_);
   }
 
-  // H as G and the place in its group, where an operand has G alone.
+  // Splits an axis H into (G, index in its group) where an operand has only G.
   void split_groups(const Contraction::Grouped& grouped) {
     for (Shape& shape : shapes_)
       for (std::size_t i = 0; i < shape.size(); ++i) {
@@ -146,7 +145,7 @@ class Evaluation {
         left_at.push_back(offset(shape_of(c.left), result, indices_[i]));
         right_at.push_back(offset(shape_of(c.right), result, indices_[i]));
       }
-      // The sum's index runs outside, so that neighbouring samples share what is in the cache.
+      // The sum's index is the outer loop, so that samples of the same rows reuse cached operands.
       walk(axes, [&](std::int64_t l, std::int64_t r) {
         for (std::size_t i = begin; i < end; ++i) {
           const double product = read(left, left_at[i - begin] + l) * read(right, right_at[i - begin] + r);
@@ -166,7 +165,7 @@ class Evaluation {
   std::vector<Expected> of(const Expression& p) {
     if (p.routine) {
       out_ = evaluate_routine(oracle_, p, indices_);
-      if (p.routine->word == Word::topk) return std::move(out_);  // whole numbers
+      if (p.routine->word == Word::topk) return std::move(out_);  // integers need no rounding error
       for (Expected& e : out_) e.bound += stored(p.result, std::fabs(e.value) + e.bound);
       return std::move(out_);
     }
@@ -186,8 +185,8 @@ class Evaluation {
     const DType dtype = array(tensor).dtype;
     return roundoff(dtype) * std::fabs(value) + subnormal_error(dtype);
   }
-  // Functions may be cheap where only 16 bits of them are wanted (device_math.h): right to 2^-18, they round to the
-  // other side within this part of the way to the middle between two numbers.
+  // 16-bit results may come from approximate functions (device_math.h) that are accurate to 2^-18. Such a value may
+  // round the other way if it is within this fraction of half a step from the midpoint.
   static double halfway(DType dtype) { return dtype == DType::f32 ? 0 : 1.0 / 64; }
   const Array& array(int tensor) const { return oracle_.tensors[static_cast<std::size_t>(tensor)]; }
   const Shape& shape_of(int tensor) const { return shapes_[static_cast<std::size_t>(tensor)]; }
@@ -210,13 +209,12 @@ std::uint64_t mixed(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// |got - expected|; 0 where both are the same, infinite where one of them is no finite number and the other differs. A
-// finite value that the dtype cannot hold is expected as an infinity; near that edge, within the bound, either is
-// right.
+// Returns |got - expected|: 0 if both are the same, infinite if exactly one is finite. An expected value beyond the
+// dtype's range must be an infinity; within the bound of that limit, both are correct.
 double difference(double got, const Expected& expected, DType dtype) {
   if (got == expected.value || (std::isnan(got) && std::isnan(expected.value))) return 0;
   if (!std::isfinite(expected.value)) return INFINITY;
-  // f32 sums that overflow on the way are infinite or NaN whatever the exact sum.
+  // An f32 sum that overflows midway is infinite or NaN, whatever the exact sum is.
   if (!std::isfinite(got) && expected.scale >= overflow(DType::f32)) return 0;
   const double size = std::fabs(expected.value), edge = overflow(dtype);
   if (std::isinf(got) && std::signbit(got) == std::signbit(expected.value) && size + expected.bound >= edge) return 0;
@@ -224,7 +222,7 @@ double difference(double got, const Expected& expected, DType dtype) {
   return std::fabs(got - expected.value);
 }
 
-// Of the values that the dtype holds.
+// Values that overflow the dtype do not count.
 double root_mean_square(const std::vector<Expected>& expected, DType dtype) {
   double squares = 0, count = 0;
   for (const Expected& e : expected)
@@ -238,7 +236,7 @@ double root_mean_square(const std::vector<Expected>& expected, DType dtype) {
 }  // namespace
 
 double roundoff(DType dtype) {
-  if (info(dtype).integer) return 0;  // what they store are integers already
+  if (info(dtype).integer) return 0;  // integers are stored exactly
   if (dtype == DType::bf16) return 0x1p-8;
   if (dtype == DType::f16) return 0x1p-11;
   return u;
@@ -263,7 +261,7 @@ std::optional<Expression> Oracle::made_inside(int tensor) const {
 
 namespace {
 
-// How many rows one value of a product sums whose operand's functions run along others of its dimensions.
+// Returns how many rows one element of a product sums, if functions along other dimensions compute its operand.
 double rows_summed(const Oracle& oracle, const std::vector<Shape>& shapes, const Contraction& c) {
   std::set<std::string> along;
   for (const int s : oracle.inside)
@@ -293,7 +291,7 @@ std::int64_t Oracle::affordable(const Statement& statement, std::int64_t wanted)
   } else {
     const auto& c = std::get<Contraction>(statement.op);
     for (const int operand : {c.left, c.right})
-      if (const auto made = made_inside(operand))  // a row of it, whose functions along dimensions run once
+      if (const auto made = made_inside(operand))  // functions along dimensions run once for the operand's row
         each = 2 * Interpreter(*this, shapes, *made).cost();
     if (each == 0) return wanted;
     const double rows = rows_summed(*this, shapes, c);

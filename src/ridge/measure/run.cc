@@ -58,7 +58,7 @@ class Runner {
     return checked();
   }
 
-  // Kernels, names and memory are in order, and the inputs stand there.
+  // Checks names and kernels, allocates the buffers and fills the inputs.
   Status prepare() {
     if (const Status named = check_files(program_, options_.in, options_.out); !named) return named;
     for (const auto& step : {&Runner::check_kernels, &Runner::allocate, &Runner::fill})
@@ -74,7 +74,7 @@ class Runner {
     samples_.resize(plan_.fusion.groups.size());
   }
 
-  // Seconds of a pass over the whole program, which is kept.
+  // Times a pass over the whole program, records it and returns its seconds.
   double timed_pass() {
     const Timer timer;
     const std::vector<double> seconds = pass();
@@ -121,7 +121,7 @@ class Runner {
                                      engineering(static_cast<double>(*available), "B")),
                          "give smaller dimensions with -d");
     for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
-      if (options_.cuda && i == program_.tensors.size()) break;  // the copies of operands live on the device alone
+      if (options_.cuda && i == program_.tensors.size()) break;  // copies of operands exist only on the device
       const Buffer& buffer = plan_.buffers[i];
       auto storage = ArrayStorage::make(buffer.dtype, buffer.elements);
       if (!storage)
@@ -153,7 +153,7 @@ class Runner {
     ridge::perform(step, data, out_.threads);
   }
 
-  // Seconds of each group; the sum of its steps.
+  // Runs a pass and returns the seconds of each group's steps.
   std::vector<double> pass() const {
     std::vector<double> seconds(plan_.fusion.groups.size());
     for (const Step& step : plan_.steps) {
@@ -204,7 +204,7 @@ class Runner {
       say(0.7 + 0.3 * static_cast<double>(i) / static_cast<double>(plan_.fusion.groups.size()),
           "checking " + tensor(group.results.back()).name);
       oracle.inside = all_statements(group);
-      std::vector<ArrayStorage> gathered;  // which the kernel never stores
+      std::vector<ArrayStorage> gathered;  // tensors that the kernel does not store
       std::erase_if(oracle.inside, [&](int s) {
         auto made = gather(oracle, statement(s));
         if (!made) return false;
@@ -221,7 +221,7 @@ class Runner {
       out_.total.elements += out_.ops[i].elements;
     }
   }
-  // What a gather that is part of another kernel makes; nothing: it is none.
+  // Returns the result of a gather that another kernel contains, or nullopt for other statements.
   std::optional<ArrayStorage> gather(const Oracle& oracle, const Statement& of) const {
     const Routine* const routine = routine_of(of);
     const auto result = static_cast<std::size_t>(of.result());
@@ -283,8 +283,8 @@ class Runner {
   const Plan& plan_;
   std::vector<Shape> shapes_;
   std::vector<ArrayStorage> storage_;
-  std::vector<std::vector<double>> samples_;  // seconds of each group, a pass each
-  std::vector<double> walls_;                 // of each pass
+  std::vector<std::vector<double>> samples_;  // seconds of each group, per pass
+  std::vector<double> walls_;                 // seconds of each pass
   Measurement out_;
 };
 
@@ -325,7 +325,7 @@ Result<Together> run_together(const RunTask& first, const RunTask& second, const
   b.warm_up();
   std::vector<double> ratios;
   Passes passes(options);
-  while (passes.more()) {  // which one goes first changes with every turn
+  while (passes.more()) {  // the program that goes first alternates
     const bool swapped = ratios.size() % 2 == 1;
     const double early = (swapped ? b : a).timed_pass(), late = (swapped ? a : b).timed_pass();
     ratios.push_back(swapped ? early / late : late / early);

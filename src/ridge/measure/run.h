@@ -1,7 +1,7 @@
-// Runs a program on this CPU or a CUDA device, times it, and checks it. The protocol: inputs filled with seeded random
-// normals (or read from .npy files), outputs poisoned with NaN, one warm-up pass, then passes over the whole program,
-// each operation timed alone, until there are five and 0.2 s of them; the median counts. On a device: device_steps.h.
-// Checking is reference.h's.
+// Runs a program on this CPU or on a CUDA device, times it and checks it. Inputs are seeded random normals (or .npy
+// files) and outputs start as NaN. After one warm-up pass, passes over the whole program run until there are five and
+// 0.2 s of them, with each operation timed separately; the medians are reported. device_steps.h describes the timing on
+// a device, reference.h the check.
 #pragma once
 
 #include <cstdint>
@@ -20,127 +20,133 @@
 namespace ridge {
 
 struct RunOptions {
-  std::map<std::string, std::string> in = {};   // tensor -> .npy file; the others are random
+  std::map<std::string, std::string> in = {};   // tensor -> .npy file; other inputs are random
   std::map<std::string, std::string> out = {};  // tensor -> .npy file to write
   std::uint64_t seed = 0;
-  int threads = 0;  // 0: every core that the process may use
+  int threads = 0;  // 0 selects every core that the process may use
   bool cuda = false;
-  bool fuse = true;    // false: one kernel a statement
-  int passes = 0;      // exactly so many; 0: as many as passes.h says
-  double seconds = 0;  // at least so long, 0: likewise
-  // On a device: choices of plans that were measured and kept go before the model's; asked for candidates, measures.
+  bool fuse = true;    // false runs one kernel per statement
+  int passes = 0;      // exact number of passes; 0 leaves the choice to `PassCounter`
+  double seconds = 0;  // minimum seconds of timing; 0 leaves the choice to `PassCounter`
+  // On a device: stored choices of plans have priority over the model's; with candidates, plans are measured.
   TuneOptions tune = {.stored = true};
-  // Called now and then with what is done (0..1) and what is being done.
+  // Called occasionally with the fraction done (0..1) and the current activity.
   std::function<void(double done, const std::string& doing)> progress = {};
 };
 
-// How the time moves with the size of the work: at half, once and double of one dimension.
+// Dependence of the time on the work: times at half, actual and double size of one dimension.
 struct Regime {
   std::string dim;
   double half_s = 0, once_s = 0, double_s = 0;
-  double fixed_s = 0;                   // what does not move
-  std::optional<Limiter> limiter = {};  // overhead where that is more than half; else the roofline's
+  double fixed_s = 0;                   // part of the time that does not depend on the size
+  std::optional<Limiter> limiter = {};  // overhead if the fixed part exceeds half; else the roofline's limiter
 };
 
 struct OpMeasurement {
-  Statistics time;                         // s
-  std::optional<double> fraction_of_roof;  // time_lower / median; null where no bound is known
-  // "l3": the cache that the program's tensors fit into, so that memory's rate is no bound and the roof is that of the
-  // cache, or there is none. Empty: they are in memory.
+  Statistics time;                         // seconds
+  std::optional<double> fraction_of_roof;  // time_lower / median; nullopt if no bound is known
+  // Name of the cache that holds all tensors ("l3"); the roof is then the cache's, or absent if its rate was not
+  // measured. Empty if the tensors are in memory.
   std::string cache = {};
-  double share = 0;  // of the program's wall time; on a device, of the operations'
+  double share = 0;  // fraction of the program's wall time; on a device, of the operations' total
+  // Largest |got - expected| / scale (reference.h); infinite for an unexpected NaN or infinity.
   double max_rel_error =
-      0;  // largest |got - expected| / scale (reference.h); infinite: NaN or infinity where none is due
-  std::int64_t checked = 0, elements = 0;  // of the result
-  std::vector<std::string> copies;         // "w[F, D] to [D, F] order": copies that the lowering had to add
-  std::optional<Regime> regime = {};       // measured on a device
+      0;
+  std::int64_t checked = 0, elements = 0;  // checked and all elements of the result
+  std::vector<std::string> copies;         // copies that the lowering added: "w[F, D] to [D, F] order"
+  std::optional<Regime> regime = {};       // measured on a device only
   std::string note = {};                   // "interpreted, which is slower: NVRTC was not found; …"
-  std::vector<Tuned> tuned = {};           // on a device: its products' plans, where they are not simply the model's
+  std::vector<Tuned> tuned = {};           // on a device: products' plans that are not simply the model's choice
 };
 
 struct Clocks {
-  std::optional<double> base_hz;              // what /proc/cpuinfo's model name or cpufreq says
-  std::optional<double> before_hz, after_hz;  // the running clock, mean over cores, as the system reports it
-  // Of a device: the clock's limit, the power drawn at the end, and what held the clock down.
+  std::optional<double> base_hz;              // base clock by /proc/cpuinfo's model name or cpufreq
+  std::optional<double> before_hz, after_hz;  // running clock as reported by the system, mean over the cores
+  // On a device: the clock's limit, the power at the end, and what lowered the clock.
   std::optional<double> most_hz = {}, power_w = {};
   std::vector<std::string> slowed_by = {};
 };
 
 struct DeviceNotes {
   std::string name;                                // "NVIDIA H200"
-  int driver = 0;                                  // 13000: 13.0
-  double eager_s = 0;                              // a pass launched kernel by kernel; measured_s is a graph's
-  double host_to_device = 0, device_to_host = 0;   // B/s, through pinned memory
-  std::int64_t input_bytes = 0, output_bytes = 0;  // of the program
+  int driver = 0;                                  // 13000 is version 13.0
+  // Seconds of a pass launched kernel by kernel; `total` times a replayed graph.
+  double eager_s = 0;
+  double host_to_device = 0, device_to_host = 0;   // B/s from and to pinned memory
+  std::int64_t input_bytes = 0, output_bytes = 0;  // bytes of the program's inputs and outputs
 };
 
-// Of one of several ranks, a pass.
+// One rank's part of a pass.
 struct RankShare {
   int rank = 0;
-  std::int64_t words = 0;                           // sent
-  double compute_s = 0, network_s = 0, wait_s = 0;  // medians; it waits for those that compute longer
+  std::int64_t words = 0;                           // elements that the rank sends
+  double compute_s = 0, network_s = 0, wait_s = 0;  // medians; a rank waits for ranks that compute longer
 };
 
 struct RanksNotes {
   std::string carrier;                      // "shared memory", "Open MPI", "NCCL 2.28.9"
-  std::string device = {};                  // of a rank: "NVIDIA H200"; empty: a CPU
-  std::vector<std::string> in_chunks = {};  // on devices: of each product beside a move, what was predicted and chosen
+  // Device name of a rank ("NVIDIA H200"); empty on a CPU.
+  std::string device = {};
+  // On devices: for each product that overlaps communication, the prediction and the choice.
+  std::vector<std::string> in_chunks = {};
   std::vector<RankShare> ranks;
-  std::int64_t words = 0;                  // that all of them send a pass
-  double words_bound = 0;                  // that products must move where each tensor lies once, evenly spread
-  std::optional<double> predicted_s = {};  // a pass on the network
-  double measured_s = 0;                   // of the rank that takes longest
-  std::optional<double> computing_s = {};  // on devices: rank 0's kernels in a pass, as their plans predict
-  std::string written = {};                // how the program was split; empty: it says so itself
-  std::string grid = {};                   // of a product that was spread: which, and how far from the bound
-  Timeline timeline = {};                  // of the last pass, in ns: a lane for each rank
+  std::int64_t words = 0;                  // elements that all ranks send in a pass
+  // Lower bound on the elements sent if each tensor is spread evenly and stored once.
+  double words_bound = 0;
+  std::optional<double> predicted_s = {};  // predicted seconds of a pass on the network
+  double measured_s = 0;                   // seconds of the slowest rank
+  std::optional<double> computing_s = {};  // on devices: predicted seconds of rank 0's kernels in a pass
+  std::string written = {};                // chosen sharding; empty if the program specifies it
+  std::string grid = {};                   // grid of a distributed product and its distance from the bound
+  Timeline timeline = {};                  // last pass in ns, one row per rank
 };
 
 struct Measurement {
-  std::vector<OpMeasurement> ops;                    // as the explanation's: of each kernel of `fusion`
-  std::vector<std::vector<std::string>> names = {};  // of each operation: the results of its statements
-  OpMeasurement total;                               // wall time of a pass; the errors' maximum; `checked` summed
-  double overhead_s = 0;                             // of a pass: wall time less the operations'
+  // One entry per kernel of the plan's `fusion`, as in the explanation.
+  std::vector<OpMeasurement> ops;
+  std::vector<std::vector<std::string>> names = {};  // names of the results of each operation's statements
+  OpMeasurement total;                               // wall time of a pass, the largest error, the sum of `checked`
+  double overhead_s = 0;                             // wall time of a pass less the operations' time
   int threads = 0;
   std::string isa;
   std::uint64_t seed = 0;
-  std::int64_t memory_bytes = 0;  // of all buffers
+  std::int64_t memory_bytes = 0;  // bytes of all buffers
   Clocks clocks;
-  std::optional<DeviceNotes> device = {};  // none: it ran on the CPU
-  std::optional<RanksNotes> ranks = {};    // none: it ran in one process
-  std::optional<Error> mismatch;           // the first element beyond its error bound: kind mismatch
+  std::optional<DeviceNotes> device = {};  // nullopt for a run on the CPU
+  std::optional<RanksNotes> ranks = {};    // nullopt for a run in one process
+  std::optional<Error> mismatch;           // first element beyond its error bound, of kind `mismatch`
 };
 
-// The plan's kernels, and the explanation with one operation for each of them.
+// A plan and the explanation regrouped to one operation per kernel.
 struct RunPlan {
   Plan plan;
   Explanation explanation;
 };
 Result<RunPlan> plan_run(const Program& program, const Explanation& explanation, const RunOptions& options);
 
-// `explanation` is of the same program, with the machine to compare to. Errors: a dimension without a value, a dtype
-// that does not run, no device, not enough memory, an .npy that does not fit. A mismatch is a result, not an error: the
-// report shows it.
+// `explanation` must be of the same program, with the machine to compare to. Errors: a dimension without a value, an
+// unsupported dtype, no device, not enough memory, an .npy file that does not fit. A mismatch is not an error: it is
+// part of the result, and the report shows it.
 Result<Measurement> run(const Program& program, const RunPlan& planned, const RunOptions& options);
-// The same, planned first.
+// Plans the program, then runs it.
 Result<Measurement> run(const Program& program, const Explanation& explanation, const RunOptions& options);
 
-// The median of several numbers with the order statistics between which it lies in 95 of 100 cases, whatever their
-// distribution: of n, those 0.98 * sqrt(n) places off the middle. Of fewer than six they are the ends.
+// Median of samples with a distribution-free 95 % confidence interval: the order statistics 0.98 * sqrt(n) places from
+// the middle, or the extremes for fewer than six samples.
 struct MedianInterval {
   double median = 0, low = 0, high = 0;
   int samples = 0;
 };
 MedianInterval interval_of_median(std::vector<double> samples);
 
-// Two programs on this CPU in one run, a pass of each in turn: what the system does to one it does to the other.
+// Two programs on this CPU that alternate pass by pass, so that disturbances by the system affect both.
 struct RunTask {
   const Program& program;
   const RunPlan& planned;
 };
 struct Together {
   Measurement first, second;
-  MedianInterval ratio;  // the second one's seconds over the first one's, turn by turn
+  MedianInterval ratio;  // the second program's seconds over the first one's, per turn
 };
 Result<Together> run_together(const RunTask& first, const RunTask& second, const RunOptions& options);
 

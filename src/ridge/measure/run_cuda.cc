@@ -17,7 +17,7 @@ constexpr std::int64_t staged_bytes = std::int64_t{64} << 20;
 
 std::int64_t size(const Array& array) { return array.elements * (bits(array.dtype) / 8); }
 
-// Through pinned memory, which alone the copy engine reaches.
+// Copies through pinned memory, because the copy engine cannot access other host memory.
 class Carrier {
  public:
   static Result<Carrier> make(const cuda::Queue& queue) {
@@ -39,7 +39,7 @@ class Carrier {
       return Done{};
     });
   }
-  // B/s of host to device, and back.
+  // Measures B/s from host to device and back.
   Status rates(DeviceNotes& notes) const {
     auto there = cuda::Memory::make(staged_bytes);
     if (!there) return there.error();
@@ -79,7 +79,7 @@ class DeviceRun {
   Result<DeviceSamples> perform(const std::vector<Array>& arrays) {
     if (const Status done = main_part(plan_, arrays); !done) return done.error();
     for (std::size_t i = 0; i < count(); ++i) {
-      say(0.4 + 0.3 * static_cast<double>(i) / static_cast<double>(count()), "half and double");
+      say(0.4 + 0.3 * static_cast<double>(i) / static_cast<double>(count()), "timing half and double size");
       out_.regimes.push_back(regime(i));
     }
     return std::move(out_);
@@ -103,7 +103,7 @@ class DeviceRun {
     out_.notes.name = facts->name;
     out_.notes.driver = facts->driver;
     if (const Status measured = carrier->rates(out_.notes); !measured) return measured;
-    say(0.1, "carrying the inputs to the device");
+    say(0.1, "copying the inputs to the device");
     for (std::size_t i = 0; i < arrays.size(); ++i) {
       if (const Status up = carrier->up(arrays[i], steps->data(static_cast<int>(i))); !up) return up;
       (program_.tensors[i].role == Role::input ? out_.notes.input_bytes : out_.notes.output_bytes) += size(arrays[i]);
@@ -111,7 +111,7 @@ class DeviceRun {
     for (const Status& done : {steps->queue_all(), steps->queue().wait()})
       if (!done) return done;
     if (const Status timed = measure(*steps); !timed) return timed;
-    say(0.38, "carrying the results back");
+    say(0.38, "copying the results back");
     for (std::size_t i = 0; i < arrays.size(); ++i)
       if (program_.tensors[i].role != Role::input)
         if (const Status down = carrier->down(steps->data(static_cast<int>(i)), arrays[i]); !down) return down;
@@ -133,7 +133,7 @@ class DeviceRun {
     return launch_one_by_one(steps);
   }
 
-  // What a caller without graphs pays: the host's time for a pass, launched kernel by kernel.
+  // Times a pass launched kernel by kernel, which is what a caller without graphs waits for.
   Status launch_one_by_one(const DeviceSteps& steps) {
     std::vector<double> seconds;
     for (int i = 0; i < 2 * least_samples; ++i) {
@@ -158,7 +158,7 @@ class DeviceRun {
         out_.clocks.slowed_by.push_back(why);
   }
 
-  // The kernels of a plan for other sizes are the same, or there is no regime.
+  // Returns nullopt if the plan at other sizes has a different number of kernels.
   std::optional<RunPlan> planned_at(const Bindings& dims) const {
     const auto at = explain(program_, explanation_.machine, dims);
     if (!at) return std::nullopt;
@@ -171,7 +171,7 @@ class DeviceRun {
     return planned ? planned->explanation.ops[kernel].time_lower_s : std::nullopt;
   }
 
-  // The dimension whose double adds most to the bound.
+  // Returns the dimension whose doubling increases the bound most.
   std::optional<std::string> longest(std::size_t kernel, double now) const {
     std::optional<std::string> best;
     double most = now * 1.0001;
@@ -187,7 +187,7 @@ class DeviceRun {
     return best;
   }
 
-  // None where the machine has no bound for it, or double does not fit.
+  // Returns nullopt if the machine has no bound for the kernel, or if double the size does not fit.
   std::optional<Regime> regime(std::size_t kernel) const {
     const auto now = bound(kernel, explanation_.dims);
     const auto dim = now ? longest(kernel, *now) : std::nullopt;

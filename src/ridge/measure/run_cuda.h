@@ -1,5 +1,5 @@
-// A program on a CUDA device: inputs carried there, everything run and timed (device_steps.h), results carried back.
-// Internal to run().
+// Runs a program on a CUDA device: copies inputs to it, runs and times everything (device_steps.h), copies results
+// back. Used only by `run_program`.
 #pragma once
 
 #include "ridge/measure/fill.h"
@@ -9,31 +9,30 @@
 namespace ridge {
 
 struct DeviceSamples {
-  std::vector<std::vector<double>> ops;  // s, of each kernel
-  std::vector<double> passes;            // s, of the whole program
+  std::vector<std::vector<double>> ops;  // seconds of each kernel
+  std::vector<double> passes;            // seconds of the whole program
   DeviceNotes notes;
   Clocks clocks;
-  std::vector<std::optional<Regime>> regimes;  // of each kernel
-  std::vector<std::pair<int, Tuned>> tuned;    // by kernel
+  std::vector<std::optional<Regime>> regimes;  // one entry per kernel
+  std::vector<std::pair<int, Tuned>> tuned;    // index of the kernel, result
 };
 
-// The plan's operations, one for each of its kernels.
+// The explanation must have one operation per kernel of the plan.
 struct DeviceWork {
   const Program& program;
   const Explanation& explanation;
   const Plan& plan;
 };
-// `arrays`: of Program::tensors, on the host: the inputs are read, everything else is written. Errors: no device, not
-// enough memory there.
+// `arrays` has the host memory of Program::tensors: inputs are read, others written. Errors: no device, no memory.
 Result<DeviceSamples> run_on_device(const DeviceWork& work, const std::vector<Array>& arrays,
                                     const RunOptions& options);
 
-// The groups with steps that are generated where that is possible, and elsewhere interpreted; in order.
+// Returns, in order, the groups whose steps need a generated kernel and are interpreted without NVRTC.
 std::vector<int> generated_groups(const Plan& plan);
 
-// Seconds at half, once and double of a dimension, and the bound's at the same sizes. What would be left of the time if
-// the bound were nothing, by the line through half and double, does not depend on the size of the work: from half of
-// the time on it is what binds.
+// Takes (bound, measured) seconds at half, actual and double size of a dimension. The line through half and double,
+// extrapolated to a bound of zero, gives the time that does not depend on the size. If that is half of the time or
+// more, overhead is the limiter.
 Regime regime_of(const std::string& dim, const std::vector<std::pair<double, double>>& bound_and_measured,
                  std::optional<Limiter> limiter);
 

@@ -1,5 +1,5 @@
-// The oracle against numbers done by hand, then kernels against the oracle on odd shapes, and the oracle's bound
-// against results spoilt on purpose.
+// The reference against numbers computed by hand, kernels against the reference on odd shapes, and the reference's
+// bound against results that are corrupted on purpose.
 #include "ridge/measure/run.h"
 
 #include <fmt/format.h>
@@ -40,7 +40,7 @@ TEST(Oracle, AgreesWithNumbersDoneByHand) {
   EXPECT_EQ(expected[3].scale, 53);
 }
 
-// A device's gelu may be cheap; nothing else is given room for it.
+// A device's gelu may be approximate; only gelu has that tolerance.
 TEST(Oracle, GivesAKernelsGeluTheRoomItSaysItNeeds) {
   std::vector<float> x{-3, 0.5F, 3}, y(3);
   const auto bounds = [&](const char* function, GeluSlack slack) {
@@ -59,7 +59,7 @@ TEST(Oracle, GivesAKernelsGeluTheRoomItSaysItNeeds) {
   }
 }
 
-// The CPU's kernels and generated ones give -inf its limit, a device's product with its epilogue a NaN.
+// At -inf, CPU kernels and generated kernels return the limit, a product's epilogue on a device NaN.
 TEST(Oracle, GivesMinusInfinityWhatTheKernelSays) {
   std::vector<float> x{-INFINITY, INFINITY}, y(2);
   for (const char* function : {"gelu", "gelu_tanh", "silu"}) {
@@ -106,7 +106,7 @@ TEST(Oracle, EvaluatesPointwiseByName) {
   EXPECT_LT(expected[0].bound, 1e-4);
 }
 
-// What is too close to call in f32 may be answered either way, by a comparison and by a difference from 0.
+// A condition that is too close to decide in f32 allows both branches.
 TEST(Oracle, TakesEitherBranchOfAnUncertainCondition) {
   std::vector<float> x{1, 5, 0, 7}, y(4);
   const auto bounds = [&](const std::string& condition) {
@@ -152,7 +152,7 @@ TEST(Oracle, EvaluatesAlongDimensions) {
   EXPECT_EQ(soft[4].value, 3);
   EXPECT_LT(soft[3].bound, 1e-5);
   const auto peak = oracle.evaluate(program.statements[1], {0, 1});
-  EXPECT_NEAR(peak[0].value, -1.5 * 14, 1e-12);  // differences to the means 2.5, 3.5, 6: -1.5, -1.5, -3
+  EXPECT_NEAR(peak[0].value, -1.5 * 14, 1e-12);  // differences from the means 2.5, 3.5, 6: -1.5, -1.5, -3
   EXPECT_NEAR(peak[1].value, 3.0 * 122, 1e-12);
   const double rms = std::sqrt((1 + 4 + 9 + 16 + 25 + 81) / 6.0 + 1e-5);
   const double low = 1 / std::sqrt(2.0 / 3 + 1e-5), high = 1 / std::sqrt(14.0 / 3 + 1e-5);
@@ -186,7 +186,7 @@ TEST(Oracle, FindsAnElementThatMissesOneTermOfItsSum) {
   EXPECT_EQ(compare(array_of(z), {0}, expected).first_wrong, 0);
 }
 
-// What compare() says of one f32 (or f16) element.
+// Compares one f32 or f16 element.
 Comparison judged(float got, Expected expected, DType dtype = DType::f32) {
   F16 half = to_f16(got);
   std::byte* data = dtype == DType::f16 ? reinterpret_cast<std::byte*>(&half) : reinterpret_cast<std::byte*>(&got);
@@ -211,7 +211,7 @@ TEST(Compare, WhatIsNotFiniteIsRightOnlyWhereItIsEqual) {
                                           {1.0f, nan, false},
                                           {nan, 1.0f, false},
                                           {inf, 1.0f, false}}) {
-    const double bound = std::isfinite(value) ? 1e-6 : INFINITY;  // as the oracle gives it
+    const double bound = std::isfinite(value) ? 1e-6 : INFINITY;  // as the reference returns it
     for (const double scale : {0.0, static_cast<double>(std::fabs(value))}) {
       const Comparison c = judged(got, {value, scale, bound});
       EXPECT_EQ(c.first_wrong, right ? -1 : 0) << got << " for " << value << ", scale " << scale;
@@ -228,7 +228,7 @@ TEST(Compare, WhatRoundsBeyondTheDtypeCountsAsInfinite) {
   EXPECT_EQ(judged(INFINITY, {65519, 0, 0.5}, DType::f16).first_wrong, 0);
   EXPECT_EQ(judged(INFINITY, {65519, 0, 2}, DType::f16).first_wrong, -1);  // within the bound it may round either way
   EXPECT_EQ(judged(65504, {65521, 0, 34}, DType::f16).first_wrong, -1);
-  EXPECT_EQ(judged(NAN, {1, 1e39, 1e33}).first_wrong, -1);  // the sum overflowed on its way
+  EXPECT_EQ(judged(NAN, {1, 1e39, 1e33}).first_wrong, -1);  // the sum overflowed midway
 }
 
 TEST(Compare, ValuesBeyondTheDtypeHideNoError) {
@@ -243,7 +243,7 @@ TEST(Share, DoesAllTheWorkWhereTheSystemGivesNoThreads) {
     std::ifstream about("/proc/self/statm");
     rlim_t pages = 0;
     about >> pages;
-    const rlimit most{pages * 4096 + (16 << 20), pages * 4096 + (16 << 20)};  // no room for a thread's stack or two
+    const rlimit most{pages * 4096 + (16 << 20), pages * 4096 + (16 << 20)};  // no memory for a thread's stack
     ::setrlimit(RLIMIT_AS, &most);
     std::atomic<int> done{0};
     share(256, 1, 64, [&](std::int64_t begin, std::int64_t end) { done += static_cast<int>(end - begin); });
@@ -377,7 +377,7 @@ TEST(Run, ResultsOfLayersAreAsLargeAsTheirInputs) {
   EXPECT_NEAR(squares / static_cast<double>(y.size()), 1, 0.2);
 }
 
-// On a guessed machine what lies in a cache has none, because no cache's rate was measured.
+// On a guessed machine, tensors in a cache have no roof, because no cache's rate was measured.
 TEST(Run, HasARoofOnTheDefaultMachineForEveryDTypeThatRuns) {
   const std::string folder = testing::TempDir() + "ridge_never_probed";
   setenv("XDG_DATA_HOME", folder.c_str(), 1);
@@ -424,7 +424,7 @@ TEST(Run, IsRightAlongDimensions) {
     }
 }
 
-// The fused kernel's result is checked against fp64 from the layer's inputs: what it never stored is computed again.
+// The reference computes a fused kernel's result in fp64 from the layer's inputs.
 TEST(Run, IsRightWhereStatementsShareAKernel) {
   const std::string inputs =
       "x: {0}[N, D]  up: {0}[F, D]  gate: {0}[F, D]  bu: {0}[F]  bg: {0}[F]  r: {0}[N, F]\nu[N, F] = x * up\n"
@@ -443,7 +443,7 @@ TEST(Run, IsRightWhereStatementsShareAKernel) {
       }
 }
 
-// Both operands of what is summed are made inside.
+// The kernel computes both operands of a sum of products.
 TEST(Run, IsRightWhereAKernelMakesBothOperandsOfASum) {
   const std::string text =
       "x: bf16[B, D]  y: bf16[B, D]\na[B, D] = x\nb[B, D] = exp(y)\nz[B] = a * b\nw: bf16[B, D] = b * exp(z)";
@@ -480,7 +480,7 @@ TEST(Run, IsRightInStrips) {
   EXPECT_EQ(measured(fmt::format(fmt::runtime(text), "f32"), {{"N", 37}, {"M", 5}, {"D", 301}}).names.size(), 2u);
 }
 
-// Each statement reads the one before it twice: without a memory the oracle would take 2^40 steps.
+// Each statement reads the one before it twice: without a cache the reference would take 2^40 steps.
 TEST(Run, ALongChainIsCheckedInTime) {
   std::string text = "x: f32[N]\na0[N] = cos(x)\n";
   for (int i = 1; i <= 40; ++i) text += fmt::format("a{}[N] = cos(a{} + a{}) * 0.5\n", i, i - 1, i > 1 ? i - 2 : 0);
@@ -517,7 +517,7 @@ TEST(Run, IsRightForEveryFunction) {
   EXPECT_GE(m.ops[0].checked, 10'000);
 }
 
-// A row's kernel that stores what it goes on with may go on with either.
+// A row kernel that stores an intermediate may continue with the rounded or the unrounded value.
 TEST(Run, TakesWhatAKernelStoresAsItIsStored) {
   const Measurement m = measured(
       "x: bf16[B, D]  o: bf16[B, D]  g: bf16[D]  w: bf16[D, F]\n"

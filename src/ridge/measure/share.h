@@ -1,6 +1,6 @@
-// Splits 0 … count into blocks and hands them to threads. Fills and checks only: the kernels have their own pool. Where
-// the system gives fewer threads than asked for (a limit on processes, no memory for a stack), those that it gave, and
-// at the least the caller, do all of the work.
+// Splits the range 0 … count into blocks that threads process. It serves fills and checks only; kernels have their own
+// thread pool. If the system grants fewer threads than requested (process limit, no memory for a stack), those that
+// started, and at least the caller, do all of the work.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace ridge {
 
-// work(begin, end) for blocks of at most `block`; no order is promised.
+// Calls work(begin, end) for blocks of at most `block` elements, in no guaranteed order.
 template <class Work> void share(std::int64_t count, std::int64_t block, int threads, const Work& work) {
   std::atomic<std::int64_t> next{0};
   const auto take = [&] {
@@ -26,7 +26,7 @@ template <class Work> void share(std::int64_t count, std::int64_t block, int thr
   std::vector<std::jthread> others;
   try {
     for (int i = 1; i < std::min<std::int64_t>(threads, blocks); ++i) others.emplace_back(take);
-  } catch (const std::system_error&) {  // the library's way to say "no more threads"
+  } catch (const std::system_error&) {  // thrown when the system has no more threads
   }
   take();
 }

@@ -1,4 +1,4 @@
-// One matrix of weights for two products, [2F, D], against the same layer with two: the same plan, counts and numbers.
+// A layer with one stacked weight matrix [2F, D] has the same plan, counts and numbers as one with two matrices.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -65,7 +65,7 @@ TEST_F(StackRun, ReadsItsPartsFromOneFile) {
 TEST_F(StackRun, SaysWhichFileItWants) {
   ASSERT_TRUE(put("up", 0, {56, 24}).ok());
   EXPECT_EQ(run_with(one, {.in = {{"up", path("up")}}}).error().text(),
-            "'up' in --in is a part of 'w'\n  hint: give all of it: --in w=FILE.npy\n");
+            "'up' in --in is a part of 'w'\n  hint: pass the whole tensor: --in w=FILE.npy\n");
   EXPECT_EQ(run_with(one, {.in = {{"up2", path("up")}}}).error().text(),
             "unknown tensor 'up2' in --in; expected an input, one of x, w, b\n");
   EXPECT_EQ(run_with(one, {.out = {{"w", path("up")}}}).error().text(),

@@ -1,4 +1,4 @@
-// One step of a plan on this CPU.
+// Runs one step of a plan on this CPU.
 #pragma once
 
 #include <optional>
@@ -9,10 +9,10 @@
 
 namespace ridge {
 
-// `data`: where each of step.buffers lies; null for one of -1. The step is of a plan for Target::cpu.
+// Runs a step of a plan for Target::cpu. `data` has the addresses of step.buffers, null for a buffer of -1.
 void perform(const Step& step, std::span<void* const> data, int threads);
 
-// Why the kernels of this CPU do not take it, in words; nothing: they do.
+// Returns why this CPU's kernels cannot run the step, or nullopt if they can.
 std::optional<std::string> refuse(const Step& step);
 
 }  // namespace ridge

@@ -7,8 +7,8 @@
 namespace ridge {
 namespace {
 
-// The smallest cache that holds every tensor, so that a pass finds there what the one before it left. Null: none does,
-// or the passes run on cold caches.
+// Returns the smallest cache that holds every tensor, where a pass finds the data of the pass before it. Returns
+// nullptr if no cache does, or if the passes run on cold caches.
 const MemoryLevel* cache_of(const Explanation& e, Between between) {
   if (between == Between::medians || !e.memory) return nullptr;
   double bytes = 0;
@@ -22,7 +22,7 @@ const MemoryLevel* cache_of(const Explanation& e, Between between) {
   return smallest;
 }
 
-// Of the roof of memory, or of the cache's measured rate; none: that is not known.
+// Returns the fraction of memory's roof or, with `cache`, of the cache's measured roof; nullopt if it is unknown.
 std::optional<double> fraction(const Prediction& prediction, double seconds, const MemoryLevel* cache) {
   if (!prediction.time_lower_s || !(seconds > 0)) return std::nullopt;
   if (!cache) return *prediction.time_lower_s / seconds;
@@ -39,7 +39,7 @@ MedianInterval interval_of_median(std::vector<double> samples) {
   if (samples.empty()) return {};
   std::sort(samples.begin(), samples.end());
   const auto n = static_cast<double>(samples.size());
-  const double off = 0.98 * std::sqrt(n);  // half of 1.96 standard deviations of a binomial of one half
+  const double off = 0.98 * std::sqrt(n);  // half of 1.96 standard deviations of a binomial distribution with p = 0.5
   const auto at = [&](double place) { return samples[static_cast<std::size_t>(std::clamp(place, 0.0, n - 1))]; };
   return {.median = median_of_sorted(samples),
           .low = at(std::floor(n / 2 - off) - 1),
@@ -54,7 +54,7 @@ void summarize(const Explanation& explanation, const std::vector<std::vector<dou
   out.total.share = 1;
   out.total.fraction_of_roof = fraction(explanation.total, out.total.time.median, cache);
   if (cache) out.total.cache = cache->name;
-  double busy = 0;  // of all passes, or of a typical one
+  double busy = 0;  // operations' seconds in all passes, or in a median pass
   for (std::size_t i = 0; i < samples.size(); ++i) {
     OpMeasurement op;
     op.time = statistics(samples[i]);

@@ -1,6 +1,6 @@
-// What a run's samples come to: of each operation the median, its share and its fraction of the roof; of the program
-// the wall time of a pass and what lies between the operations. Two passes of 10 and 12 ms, in which two operations
-// take 4 and 5, then 4 and 7 ms: shares 8/22 and 12/22, and 1 ms of overhead a pass.
+// Computes from a run's samples the median time, the share of the total and the fraction of the roof of each operation,
+// and for the program the wall time of a pass and the overhead between operations. Example: two passes of 10 and 12 ms
+// whose operations take 4 and 5, then 4 and 7 ms give shares 8/22 and 12/22 and 1 ms of overhead per pass.
 #pragma once
 
 #include <vector>
@@ -9,13 +9,13 @@
 
 namespace ridge {
 
-// How the time between operations is found. On a CPU each pass times its operations, so that the sums of all passes can
-// be subtracted, where medians would belong to different passes. On a device operations are timed apart from the
-// passes: medians are all that there is, and the shares are of the operations' time.
+// Selects how the time between operations is computed. On a CPU each pass times its operations, so sums over all passes
+// can be subtracted; medians may come from different passes. On a device operations are timed separately from the
+// passes, so only medians are available and shares are fractions of the operations' total time.
 enum class Between { sums, medians };
 
-// `samples`: seconds of each of explanation.ops; `walls`: of each pass. Fills ops, total's time and overhead_s of
-// `out`.
+// `samples` has the seconds of each of `explanation.ops`, `wall_seconds` those of each pass. Fills `ops`, the time of
+// `total` and `overhead_s` of `out`.
 void summarize(const Explanation& explanation, const std::vector<std::vector<double>>& samples,
                const std::vector<double>& walls, Between between, Measurement& out);
 

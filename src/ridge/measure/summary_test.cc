@@ -1,4 +1,4 @@
-// Every figure of a summary from samples that are given, and from random ones by another way.
+// Every value of a summary, from given samples and from random samples with a second method.
 #include "ridge/measure/summary.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ TEST(Summary, OfACpuComparesSumsOverAllPasses) {
   EXPECT_NEAR(m.overhead_s, 1e-3, 1e-15) << "3 ms of three passes";
 }
 
-// Tensors of 1 kB, a cache of 4 kB at 1 MB/s: moving them takes at least 1 ms there, whatever the memory's rate.
+// Tensors of 1 kB in a cache of 4 kB at 1 MB/s: they take at least 1 ms, whatever the memory's rate.
 TEST(Summary, OfWhatLiesInACacheComparesWithTheCachesMeasuredRate) {
   Explanation e = two_operations();
   e.memory = Memory{.tensors = {{.name = "x", .device_bytes = 1000}}};
@@ -84,7 +84,7 @@ TEST(Summary, OfTimesThatDoNotAddUpHasNoOverhead) {
   EXPECT_EQ(nothing.overhead_s, 0);
 }
 
-// Passes that are put together from their parts: the parts come out again.
+// Passes composed of random parts: the summary recovers the parts.
 TEST(Summary, FindsWhatPassesWereMadeOf) {
   std::mt19937 random(9);
   const auto some = [&] { return 1e-6 * static_cast<double>(1 + random() % 1000); };
@@ -124,7 +124,7 @@ TEST(MedianInterval, LiesBetweenOrderStatistics) {
   for (int i = 1; i <= 100; ++i) samples.push_back(i);
   const MedianInterval all = interval_of_median(samples);
   EXPECT_DOUBLE_EQ(all.median, 50.5);
-  EXPECT_DOUBLE_EQ(all.low, 40);  // the 40th and the 61st: what a table of the sign test gives for 100
+  EXPECT_DOUBLE_EQ(all.low, 40);  // the 40th and the 61st, as a table of the sign test gives for 100
   EXPECT_DOUBLE_EQ(all.high, 61);
   const MedianInterval few = interval_of_median({3, 1, 2});
   EXPECT_DOUBLE_EQ(few.low, 1);
@@ -132,7 +132,7 @@ TEST(MedianInterval, LiesBetweenOrderStatistics) {
   EXPECT_EQ(interval_of_median({}).samples, 0);
 }
 
-// Of 1,000 sets of 41 random numbers the interval holds the true median about 950 times.
+// The interval contains the true median for about 950 of 1,000 sets of 41 random numbers.
 TEST(MedianInterval, HoldsTheMedianAsOftenAsItSays) {
   std::mt19937 random(1);
   std::lognormal_distribution<double> skewed(0, 1);  // its median is 1

@@ -1,9 +1,8 @@
-// The clocks and the one statistic of the project. `run` and `probe` report wall seconds of the steady clock, which is
-// what a user waits for. The contests (`bench`) compare what works in the calling thread alone by that thread's own
-// processor time: a neighbour that takes the core for 5 of 15 ms lengthens the wall time by half and this one not at
-// all. Time that several threads take together is wall time, or that of the slowest. What is reported of several runs
-// is the median with the least and the greatest, since a mean of timings follows the one run that the system disturbed:
-// of 10, 11 and 30 ms the median is 11, the mean 17.
+// Clocks and run statistics. `run` and `probe` report wall seconds, which is what a user waits for. The benchmarks
+// (`bench`) compare single-threaded work by the thread's own CPU time: another process that takes the core for 5 of 15
+// ms lengthens wall time by half, but not CPU time. Work of several threads is timed by wall time, or by the CPU time
+// of the slowest thread. Results of several runs are the median with minimum and maximum, because a mean follows the
+// one run that was disturbed: of 10, 11 and 30 ms the median is 11, the mean 17.
 #pragma once
 
 #include <algorithm>
@@ -16,20 +15,19 @@ namespace ridge {
 struct Statistics {
   double median = 0, min = 0, max = 0;
   int runs = 0;
-  int outliers = 0;  // far beyond the others: see is_outlier()
+  int outliers = 0;  // far from the other samples: see `is_outlier`
   bool operator==(const Statistics&) const = default;
 };
 
-// Beyond 14.8 robust standard deviations (1.4826 times the median distance from the median), as hyperfine counts them;
-// what differs from the median by less than a hundredth is none, however alike the others are.
+// True beyond 14.8 robust standard deviations (1.4826 times the median distance from the median), the limit of
+// hyperfine. A sample within 1 % of the median is never an outlier.
 inline bool is_outlier(double sample, double median, double median_distance) {
   constexpr double deviations = 14.826, robust = 1.4826, least = 0.01;
   const double distance = sample > median ? sample - median : median - sample;
   return distance > deviations * robust * median_distance && distance > least * median;
 }
 
-// Of fewer than five samples none is called an outlier. Of an even number of runs the median is the mean of the two in
-// the middle; of none, everything is 0.
+// Returns the median; for an even count it is the mean of the two middle samples.
 inline double median_of_sorted(const std::vector<double>& sorted) {
   const std::size_t n = sorted.size();
   return n % 2 == 1 ? sorted[n / 2] : 0.5 * (sorted[n / 2 - 1] + sorted[n / 2]);
@@ -53,14 +51,14 @@ inline Statistics statistics(std::vector<double> samples) {
           .outliers = samples.size() < enough ? 0 : static_cast<int>(outliers)};
 }
 
-// Seconds for which the system let the calling thread run.
+// CPU time of the calling thread, in seconds.
 inline double thread_seconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-enum class Clock { wall, thread };  // steady; the calling thread's processor time
+enum class Clock { wall, thread };  // steady clock; CPU time of the calling thread
 
 class Timer {
  public:

@@ -33,8 +33,8 @@ TEST(Timer, DoesNotCountAThreadsSleepWhereItsOwnTimeIsAskedFor) {
 TEST(Statistics, NamesWhatLiesFarBeyondTheOthers) {
   EXPECT_EQ(statistics({1.00, 1.01, 0.99, 1.02, 0.98, 1.01, 30}).outliers, 1);
   EXPECT_EQ(statistics({1.00, 1.01, 0.99, 1.02, 0.98, 1.01, 1.05}).outliers, 0);
-  EXPECT_EQ(statistics({1, 1, 1, 1, 1, 1.005}).outliers, 0) << "a hundredth is none, however alike the others are";
-  EXPECT_EQ(statistics({1, 1, 1, 30}).outliers, 0) << "too few to tell";
+  EXPECT_EQ(statistics({1, 1, 1, 1, 1, 1.005}).outliers, 0) << "a difference below 1 % is never an outlier";
+  EXPECT_EQ(statistics({1, 1, 1, 30}).outliers, 0) << "too few samples";
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace {
 
 namespace cuda = ops::cuda;
 
-// Below this a gain is noise: where power binds, one plan's time moves by several per cent between two runs.
+// Smaller gains are noise: at the power limit, a plan's time varies by several per cent between runs.
 constexpr double least_gain = 0.02;
 constexpr int first_rounds = 5, last_rounds = 9;
 constexpr std::size_t finalists = 3;
@@ -53,8 +53,8 @@ Result<ChosenPlan> choose_plan(const cuda::MatmulCall& call, std::size_t workspa
   const ops::DeviceNumbers& device = kept.place().numbers;
   const cuda::MatmulPlan model = cuda::choose(call, workspace_bytes, device);
   using Path = cuda::MatmulPlan::Path;
-  if (model.path != Path::tiles && model.path != Path::gemv) return ChosenPlan{model};  // there is no choice
-  if (call.problem.grouped) return ChosenPlan{model};  // what is fastest depends on where groups begin
+  if (model.path != Path::tiles && model.path != Path::gemv) return ChosenPlan{model};  // this path has no candidates
+  if (call.problem.grouped) return ChosenPlan{model};  // the fastest plan depends on the groups' sizes
   const auto found = options.stored ? kept.find(call, workspace_bytes) : cuda::TunedChoices::Found{};
   if (found.choice && found.choice->candidates >= options.candidates)
     return ChosenPlan{found.choice->plan, tuned_of(*found.choice, model, false)};
@@ -72,7 +72,7 @@ Result<ChosenPlan> choose_plan(const cuda::MatmulCall& call, std::size_t workspa
   out.tuned->remark = found.ignored;
   if (!kept.keep(call, *choice))
     out.tuned->remark =
-        "the tuned choice could not be kept: $XDG_CACHE_HOME/ridge/tuned, else ~/.cache/ridge/tuned, cannot be written";
+        "the tuned choice was not stored: cannot write $XDG_CACHE_HOME/ridge/tuned (default ~/.cache/ridge/tuned)";
   return out;
 }
 

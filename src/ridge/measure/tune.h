@@ -1,8 +1,8 @@
-// Which of the menu's plans a product runs with on this device: the model's choice, one that was measured earlier, or
-// one that is measured now. Measuring takes the model's best plans in turns on memory of its own, in the way of
-// device_steps.h: operands of normal random numbers that rotate so that the L2 is cold, launches in a graph. Five
-// rounds of all of them leave three, which meet the model's choice in nine more; the one with the
-// least median runs if it gains 2 % on the model's choice.
+// Chooses which of the candidate plans a product runs with on this device: the model's choice, a stored choice of an
+// earlier measurement, or the result of a new measurement. A measurement takes turns between the model's best plans on
+// separate memory, as device_steps.h does: rotating operands of random normals so that the L2 is cold, launches in a
+// graph. After five rounds of all plans, the best three and the model's choice run nine more rounds. The plan with the
+// lowest median wins if it is at least 2 % faster than the model's choice.
 #pragma once
 
 #include <functional>
@@ -19,11 +19,11 @@ struct ChosenPlan {
   std::optional<Tuned> tuned = {};
 };
 
-// The call must not be refused. Errors: no device, no memory for the operands on it.
+// The call must be supported (`refuse` returns nullopt). Errors: no device, no device memory for the operands.
 Result<ChosenPlan> choose_plan(const ops::cuda::MatmulCall& call, std::size_t workspace_bytes,
                                const TuneOptions& options);
 
-// The same with the parts that need a device handed in.
+// The same functions with the device's part passed in, for tests.
 using MeasurePlans = std::function<Result<std::vector<double>>(const std::vector<ops::cuda::MatmulPlan>&, int rounds)>;
 Result<ops::cuda::TunedChoice> tuned_choice(std::vector<ops::cuda::MatmulPlan> plans, int candidates,
                                             const MeasurePlans& measure);

@@ -1,4 +1,4 @@
-// Which plan a product runs with on a device: what is asked for, and what came of it (tune.h).
+// Options that select a product's plan on a device, and the result of that selection (tune.h).
 #pragma once
 
 #include <string>
@@ -6,19 +6,20 @@
 namespace ridge {
 
 struct TuneOptions {
-  bool stored = false;  // a choice that is kept (ops/product/tuned_choices.h) goes before the model's
-  int candidates = 0;   // more than 0: where none is kept that so many plans took part in, measures and keeps it
+  bool stored = false;  // a stored choice (ops/product/tuned_choices.h) has priority over the model's
+  // If above 0: measure the best plans and store the result, unless a stored choice had as many candidates.
+  int candidates = 0;
 };
 
-// How a product's plan was found, where it is not simply the model's.
+// Result of a product's plan selection, if it is not simply the model's choice.
 struct Tuned {
-  std::string kernel;                     // of the menu: "sm90_128x192x64_pingpong"
-  int splits = 1;                         // of k
-  double seconds = 0, model_seconds = 0;  // of the plan that runs, and of the model's choice; 0: nothing is known
-  int candidates = 0;                     // that took part
-  bool now = false;                       // measured in this run; else earlier
-  bool is_model = false;                  // none gained 2 % on the model's choice
-  std::string remark;                     // an entry that was ignored, one that could not be written: a sentence
+  std::string kernel;                     // kernel config's name: "sm90_128x192x64_pingpong"
+  int splits = 1;                         // number of splits of k
+  double seconds = 0, model_seconds = 0;  // seconds of the plan that runs and of the model's choice; 0 if unknown
+  int candidates = 0;                     // number of plans that were measured
+  bool now = false;                       // measured in this run, not in an earlier one
+  bool is_model = false;                  // no plan was 2 % faster than the model's choice
+  std::string remark;                     // a sentence about a stored entry that was ignored or could not be written
 };
 
 }  // namespace ridge

@@ -1,4 +1,4 @@
-// How a plan is chosen by measuring, with times of the test's own.
+// Chooses a plan by measurement, with times that the test supplies.
 #include "ridge/measure/tune.h"
 
 #include <gtest/gtest.h>
@@ -66,7 +66,7 @@ TEST_F(TuneTest, MeasuresOnceAndKeepsTheFastest) {
   EXPECT_FALSE(first->tuned->is_model);
   EXPECT_EQ(first->tuned->remark, "");
   asked.clear();
-  for (const int again : {8, 3, 0}) {  // not asked for, it goes before the model's as well
+  for (const int again : {8, 3, 0}) {  // 0 requests no measurement; the stored choice still has priority
     const auto later = choose({.stored = true, .candidates = again});
     EXPECT_EQ(later->plan, plans[5]);
     EXPECT_FALSE(later->tuned->now);
@@ -75,7 +75,7 @@ TEST_F(TuneTest, MeasuresOnceAndKeepsTheFastest) {
   EXPECT_TRUE(asked.empty());
   EXPECT_EQ(choose({})->plan, plans[0]);
   EXPECT_FALSE(choose({})->tuned);
-  EXPECT_TRUE(choose({.stored = true, .candidates = 9})->tuned->now);  // more than took part
+  EXPECT_TRUE(choose({.stored = true, .candidates = 9})->tuned->now);  // more candidates than were measured
 }
 
 TEST_F(TuneTest, StandsByTheModelWhereItIsRight) {
@@ -108,7 +108,7 @@ TEST_F(TuneTest, SaysThatAnEntryIsIgnoredAndMeasuresAnew) {
   const auto stood = choose({.stored = true});
   EXPECT_EQ(stood->plan, plans[0]);
   EXPECT_EQ(stood->tuned->candidates, 0);
-  EXPECT_NE(stood->tuned->remark.find("is ignored: it is damaged, or no entry of this store"), std::string::npos);
+  EXPECT_NE(stood->tuned->remark.find("is ignored: it is corrupt or not an entry of this store"), std::string::npos);
   const auto anew = choose({.stored = true, .candidates = 8});
   EXPECT_EQ(anew->plan, plans[5]);
   EXPECT_TRUE(anew->tuned->now);
@@ -122,7 +122,7 @@ TEST_F(TuneTest, SaysThatItCannotKeep) {
   const auto chosen = choose({.stored = true, .candidates = 2});
   EXPECT_EQ(
       chosen->tuned->remark,
-      "the tuned choice could not be kept: $XDG_CACHE_HOME/ridge/tuned, else ~/.cache/ridge/tuned, cannot be written");
+      "the tuned choice was not stored: cannot write $XDG_CACHE_HOME/ridge/tuned (default ~/.cache/ridge/tuned)");
   EXPECT_EQ(asked, (std::vector<std::pair<std::size_t, int>>{{2, 5}, {2, 9}}));
 }
 

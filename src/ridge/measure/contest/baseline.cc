@@ -51,7 +51,7 @@ class OpenBlas : public MatmulLibrary {
     const int lda = static_cast<int>(ta ? p.a.col_stride : p.a.row_stride),
               ldb = static_cast<int>(tb ? p.b.col_stride : p.b.row_stride);
     const int ldd = static_cast<int>(p.d.row_stride);
-    if (m == 1)  // the fair call for one row: y = op(B)^T x
+    if (m == 1)  // gemv is the faster call for one row: y = op(B)^T x
       return [=, this] {
         gemv_(row_major, tb ? no_trans : trans, tb ? n : k, tb ? k : n, 1.0F, w, ldb, x, 1, 0.0F, y, 1);
       };
@@ -62,7 +62,7 @@ class OpenBlas : public MatmulLibrary {
   std::string describe() const override { return about_; }
 
  private:
-  static constexpr int row_major = 101, no_trans = 111, trans = 112;  // the CBLAS standard's values
+  static constexpr int row_major = 101, no_trans = 111, trans = 112;  // constants of the CBLAS standard
   using Gemm = void (*)(int, int, int, int, int, int, float, const float*, int, const float*, int, float, float*, int);
   using Gemv = void (*)(int, int, int, int, float, const float*, int, const float*, int, float, float*, int);
   Gemm gemm_ = nullptr;

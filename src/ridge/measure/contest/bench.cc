@@ -7,7 +7,7 @@ namespace ridge {
 Result<Contest> bench(const std::string& shapes, const ContestOptions& options) {
   const auto read = shapes.empty() ? parse_shapes(default_shapes(), "data/cpu_shapes.csv") : read_shapes(shapes);
   if (!read) return read.error();
-  auto machine = find_machine("cpu");  // before an hour of timing, not after
+  auto machine = find_machine("cpu");  // fails before the timing starts
   if (!machine) return machine.error();
   return contest(*read, seen_with_threads(*std::move(machine), options.threads), options);
 }

@@ -1,4 +1,4 @@
-// What `ridge bench matmul` runs.
+// Entry points of `ridge bench matmul`.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace ridge {
 
-// Times the products of a CSV file (measure/contest/contest_shape.h) beside other libraries on this CPU (`shapes`
-// empty: data/cpu_shapes.csv), or beside cuBLASLt on a device.
+// Benchmarks the products of a CSV file (benchmark_shape.h) against other libraries on this CPU (an empty `shapes`
+// selects data/cpu_shapes.csv), or against cuBLASLt on a device.
 Result<Contest> bench(const std::string& shapes, const ContestOptions& options);
 Result<DeviceContest> bench_device(const std::string& shapes, const DeviceContestOptions& options);
 

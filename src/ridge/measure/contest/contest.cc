@@ -15,11 +15,12 @@
 namespace ridge {
 namespace {
 
-constexpr double round_s = 0.02;  // how long one library computes in one turn, at least one call
+constexpr double round_s = 0.02;  // time that one library computes per turn, at least one call
 constexpr auto settle =
-    std::chrono::milliseconds(40);  // OpenBLAS' idle threads spin for 2^26 cycles, libgomp's for a few ms
+    // OpenBLAS' idle threads spin for 2^26 cycles, libgomp's for a few ms.
+    std::chrono::milliseconds(40);
 
-// Sums of k terms in f32, then one rounding to the output's format; those of integers are exact.
+// Bound for sums of k terms in f32 plus one rounding to the output's format; integer sums are exact.
 double allowed_error(const ContestShape& s) {
   if (s.out == DType::int32) return 0;
   double rounding = 0x1p-24;
@@ -39,7 +40,7 @@ Status check(Contestant& who, const ContestShape& shape, ContestTime& time) {
   return Done{};
 }
 
-// The fastest of the others against ridge: medians, and the spread over the rounds.
+// Compares ridge with the fastest other library: ratio of the medians, and its range over the rounds.
 void compare(ContestRow& row, const std::vector<std::vector<double>>& rounds) {
   std::size_t best = 0;
   for (std::size_t i = 1; i < row.times.size(); ++i)
@@ -57,7 +58,7 @@ void compare(ContestRow& row, const std::vector<std::vector<double>>& rounds) {
 Result<ContestRow> play(std::vector<Contestant>& all, const ContestShape& shape, const ContestOptions& options) {
   ContestRow row{.shape = shape};
   std::vector<std::vector<double>> rounds(all.size());
-  std::vector<int> calls;  // each library's, in a turn
+  std::vector<int> calls;  // calls of each library per turn
   for (Contestant& who : all) {
     row.times.emplace_back().library = who.library();
     auto answer = who.prepare(shape);
@@ -69,7 +70,7 @@ Result<ContestRow> play(std::vector<Contestant>& all, const ContestShape& shape,
   }
   for (int r = 0; r < options.rounds; ++r)
     for (std::size_t i = 0; i < all.size(); ++i) {
-      const std::size_t who = (i + static_cast<std::size_t>(r)) % all.size();  // nobody always goes first
+      const std::size_t who = (i + static_cast<std::size_t>(r)) % all.size();  // a different library starts each round
       if (!row.times[who].took_part) continue;
       if (options.threads > 1) std::this_thread::sleep_for(settle);
       auto answer = all[who].run(calls[who]);

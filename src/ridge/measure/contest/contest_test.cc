@@ -15,8 +15,8 @@ namespace {
 
 Machine toy() {
   Machine machine;
-  machine.name = "toy";
-  machine.title = "A toy";
+  machine.name = "test";
+  machine.title = "A test machine";
   Sourced peak;
   peak.value = 1e12;
   machine.peaks.push_back({Unit::vector, DType::f32, peak});
@@ -38,8 +38,8 @@ TEST(Contest, ChecksOursWithoutAnybodyToCompareWith) {
     EXPECT_EQ(row.best, "");
   }
   EXPECT_NEAR(*result->rows[0].fraction_of_peak, result->rows[0].times[0].flop_per_s / 1e12, 1e-12);
-  EXPECT_EQ(result->rows[1].fraction_of_peak, std::nullopt);  // the toy has no bf16
-  EXPECT_EQ(result->machine_title, "A toy");
+  EXPECT_EQ(result->rows[1].fraction_of_peak, std::nullopt);  // the test machine has no bf16 peak
+  EXPECT_EQ(result->machine_title, "A test machine");
   EXPECT_TRUE(result->classes().empty());
 }
 
@@ -91,7 +91,7 @@ TEST(Contestant, RefusesWhatTheSystemHasNoMemoryFor) {
   EXPECT_EQ(answer.error().text(),
             "ridge: the system refused 4.000 EB of memory\n  hint: leave the largest shapes out\n");
   EXPECT_EQ(answer.error().kind, ErrorKind::input);
-  EXPECT_TRUE(ours->prepare({"nn", DType::f32, DType::f32, 5, 6, 7}).ok());  // the process lives on
+  EXPECT_TRUE(ours->prepare({"nn", DType::f32, DType::f32, 5, 6, 7}).ok());  // the process continues
 }
 
 TEST(Contestant, ThatDiesIsAbsentAndNotWrong) {
@@ -118,7 +118,7 @@ TEST(Contest, SummarisesByDtypeAndRows) {
   EXPECT_EQ(classes[1].worst, 1.0);
   EXPECT_EQ(classes[2].rows, 1u);
   EXPECT_EQ(classes[0].name, "f32 all");
-  c.rows[0].shape.dtype = DType::bf16;  // met first
+  c.rows[0].shape.dtype = DType::bf16;  // occurs first
   std::vector<std::string> names;
   for (const ContestClass& each : c.classes()) names.push_back(each.name);
   EXPECT_EQ(names, (std::vector<std::string>{"bf16 all", "bf16 M <= 8", "f32 all", "f32 M > 8"}));

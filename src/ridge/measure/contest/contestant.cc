@@ -39,9 +39,9 @@ namespace {
 constexpr std::uint64_t seed = 1;
 constexpr int checked_elements = 200;
 
-// Puts this process's threads on cores of their own and leaves them free to move again. Linux may wake a library's
-// thread on the core of whoever woke it although another idles; where the waker then spins, as libgomp's does, each
-// call takes two ticks of the scheduler (8 ms) until chance parts them, and that is not what the library can do.
+// Spreads this process's threads over the cores, then lets them migrate again. Linux may wake a library's thread on the
+// core of its waker although another core is idle. If the waker spins, as libgomp's does, each call takes two scheduler
+// ticks (8 ms) until the threads are separated by chance, which would misrepresent the library.
 void spread_threads() {
   const std::vector<int> cpus = affinity();
   cpu_set_t all;
@@ -63,7 +63,7 @@ template <std::size_t size> void copy_text(char (&to)[size], std::string_view te
   to[length] = '\0';
 }
 
-// The product in hand.
+// The current product: operands, result and bound call.
 class Trial {
  public:
   static Result<std::unique_ptr<Trial>> make(const ContestShape& shape, int threads) {
@@ -85,7 +85,7 @@ class Trial {
     }
     fill_normal(trial->a_->array(), seed, 0, threads);
     fill_normal(trial->b_->array(), seed, 1, threads);
-    poison(trial->d_->array(), threads);  // an element that nobody writes is found
+    poison(trial->d_->array(), threads);  // NaN marks elements that were never written
     return trial;
   }
 
@@ -93,8 +93,8 @@ class Trial {
     call_ = library.bind(p_, a_->array().data, b_->array().data, d_->array().data);
     return static_cast<bool>(call_);
   }
-  // The first calls bring the clock, the caches and the threads back after the others' turns: a thread that slept may
-  // take a millisecond until it works at full speed.
+  // Calls before the timing restore clock, caches and threads after the other libraries' turns; a thread that slept may
+  // need a millisecond to reach full speed.
   double seconds(int calls, int threads) const {
     constexpr double warm = 2e-3;
     if (threads > 1) {
@@ -107,8 +107,8 @@ class Trial {
     return timer.seconds();
   }
 
-  // Of one call. The first ones of a small product wait for threads to wake and for memory to come: taken for the time
-  // of each, they would leave a turn with a dozen calls, most of them as untypical.
+  // Estimates the seconds of one call. The first calls of a small product wait for threads and memory; counted as
+  // typical, they would leave a turn with a dozen calls.
   double typical_seconds(int threads) const {
     constexpr double small = 5e-3;
     constexpr int calls = 16;
@@ -163,7 +163,7 @@ void Contestant::serve(const std::string& name, int threads, int socket) {
     } else if (request.verb == Request::Verb::describe) {
       copy_text(answer.text, (*library)->describe());
     } else if (request.verb == Request::Verb::prepare) {
-      trial.reset();  // its memory first
+      trial.reset();  // frees its memory before the next allocation
       auto made = Trial::make(
           {request.op, request.dtype, request.out, request.m, request.n, request.k, request.weights}, threads);
       if (made) trial = std::move(made).value();
@@ -207,7 +207,7 @@ Contestant::Contestant(Contestant&& other) noexcept
       product_(std::move(other.product_)) {}
 
 Contestant::~Contestant() {
-  // The child's read ends, and with it the child. Closing alone would not do: later children hold copies of this end.
+  // Shutdown ends the child's read and thereby the child; closing does not, as later children hold copies of it.
   if (socket_ >= 0) {
     shutdown(socket_, SHUT_RDWR);
     close(socket_);

@@ -1,4 +1,4 @@
-// One library in a process of its own, driven over a socket: prepare a product, run it so many times, check its result.
+// Runs one library in its own process, which receives commands over a socket: prepare a product, run it, check it.
 #pragma once
 
 #include <sys/types.h>
@@ -11,11 +11,11 @@
 namespace ridge {
 
 struct Answer {
-  bool took_part = true;  // false: the library cannot do this product
-  double seconds = 0;     // of one call (prepare), of all calls (run)
-  double max_error = 0;   // check: largest |got - ref| / (|A||B|)
-  char text[512] = {};    // describe
-  // What went wrong, where `failed`: an Error's kind, message and hint.
+  bool took_part = true;  // false if the library cannot compute this product
+  double seconds = 0;     // seconds of one call (prepare), or of all calls (run)
+  double max_error = 0;   // result of check: largest |got - ref| / (|A||B|)
+  char text[512] = {};    // result of describe
+  // If `failed`: kind, message and hint of the error.
   bool failed = false;
   ErrorKind kind = ErrorKind::input;
   char message[384] = {}, hint[128] = {};
@@ -23,7 +23,7 @@ struct Answer {
 
 class Contestant {
  public:
-  // Forks. The caller must not have started threads.
+  // Forks the process. The caller must not have started threads.
   static Result<Contestant> start(const std::string& library, int threads);
   Contestant(Contestant&& other) noexcept;
   Contestant& operator=(Contestant&&) = delete;
@@ -31,8 +31,8 @@ class Contestant {
 
   const std::string& library() const { return library_; }
   pid_t process() const { return child_; }
-  // Fills operands, binds, calls once, times one call. Errors of all four: the library is not installed, the system
-  // refuses memory, the process ended.
+  // Fills the operands, binds them, calls once and times one call. Errors of all four functions: the library is not
+  // installed, the system refuses memory, the process ended.
   Result<Answer> prepare(const ContestShape& shape);
   Result<Answer> run(int calls);
   Result<Answer> check();
@@ -49,7 +49,7 @@ class Contestant {
   std::string library_;
   pid_t child_ = -1;
   int socket_ = -1;
-  std::string product_ = {};  // the one in hand, for messages
+  std::string product_ = {};  // for error messages
 };
 
 }  // namespace ridge

@@ -5,8 +5,8 @@
 
 namespace ridge {
 
-// Column-major, so D[m, n] row-major is computed as its transpose, B's side first. Constants and signatures: cuBLAS 13
-// reference, "Using the cuBLASLt API".
+// The library is column-major, so a row-major D[m, n] is computed as its transpose, with B as the first operand.
+// Constants and signatures: cuBLAS 13 reference, "Using the cuBLASLt API".
 struct CublasLt::Library {
   struct Algorithm {  // cublasLtMatmulHeuristicResult_t
     std::uint64_t choice[8];
@@ -41,7 +41,7 @@ struct CublasLt::Library {
     if (f == nullptr && missing.empty()) missing = name;
   }
 
-  std::string find_all() {  // the first that is missing
+  std::string find_all() {  // returns the first missing function's name
     std::string missing;
     find(create, "cublasLtCreate", missing);
     find(version, "cublasLtGetVersion", missing);
@@ -120,7 +120,7 @@ Result<int> CublasLt::prepare(const Product& p, std::size_t workspace_bytes) {
   if (status != 0) return absent_error(fmt::format("cuBLASLt refused to describe a product: status {}", status));
   status = lt.heuristic(lt.handle, lt.product, lt.first, lt.second, lt.result, lt.result, lt.preference, most,
                         lt.algorithms.data(), &found);
-  return status == 0 ? found : 0;  // "not supported" is an answer
+  return status == 0 ? found : 0;  // an unsupported product has no heuristic
 }
 
 bool CublasLt::run(int i, const void* a, const void* b, void* d, void* workspace, CUstream_st* stream) const {

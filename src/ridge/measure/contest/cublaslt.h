@@ -1,5 +1,5 @@
-// cuBLASLt, the baseline, loaded when `bench` asks for it and by nothing else: the few entry points and constants that
-// a product needs, so that neither its header nor its library is needed to build or to run anything but that verb.
+// cuBLASLt as the device's comparison library. `bench` loads it at run time and declares the few functions and
+// constants that it needs, so that no other verb, and no build, needs the library or its header.
 #pragma once
 
 #include <array>
@@ -19,19 +19,19 @@ class CublasLt {
   struct Product {
     std::int64_t m = 0, n = 0, k = 0;
     bool a_transposed = false, b_transposed = false;  // A[k, m], B[n, k]
-    DType dtype = DType::bf16, out = DType::bf16;     // bf16 or f16; out: f32 as well
+    DType dtype = DType::bf16, out = DType::bf16;     // out may also be f32
   };
   static constexpr int most = 8;
 
-  // Errors: the library is not where the loader looks, or lacks an entry point.
+  // Errors: the loader does not find the library, or a function is missing.
   static Result<CublasLt> load();
   CublasLt(CublasLt&&) noexcept;
   ~CublasLt();
 
-  std::size_t version() const;  // 130100: 13.1.0
-  // Asks for the first eight heuristics; how many it has.
+  std::size_t version() const;  // 130100 is version 13.1.0
+  // Requests the first eight heuristics and returns how many exist.
   Result<int> prepare(const Product& product, std::size_t workspace_bytes);
-  // Queues heuristic i of the prepared product; false: the library refuses.
+  // Queues heuristic i of the prepared product. Returns false if the library refuses it.
   bool run(int i, const void* a, const void* b, void* d, void* workspace, CUstream_st* stream) const;
 
  private:

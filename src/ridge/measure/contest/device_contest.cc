@@ -24,7 +24,7 @@ Status said(const std::optional<std::string>& trouble) {
   return Done{};
 }
 
-constexpr int ours = -1, tuned = -2;  // in place of a heuristic of cuBLASLt's
+constexpr int ours = -1, tuned = -2;  // used in place of the index of a cuBLASLt heuristic
 
 struct Runner {
   cuda::Recording recording;
@@ -34,7 +34,7 @@ struct Runner {
 };
 
 double median(const std::vector<double>& x) { return statistics(x).median; }
-// Of two who took turns.
+// Returns the median ratio of two runners that take turns.
 double ratio(const std::vector<double>& theirs, const std::vector<double>& mine) {
   std::vector<double> ratios;
   for (std::size_t i = 0; i < mine.size(); ++i) ratios.push_back(theirs[i] / mine[i]);
@@ -124,7 +124,7 @@ class Session {
     call_.a = pool();
     call_.b = pool() + a_;
     call_.d = outputs();
-    call_.constant_b = s.op != "tn";  // weights, unless both are activations (a layer's weight gradient)
+    call_.constant_b = s.op != "tn";  // weights, unless both operands are activations (a layer's weight gradient)
     if (const auto refusal = cuda::refuse(call_)) return input_error(s.text() + ": " + *refusal);
     plan_ = cuda::choose(call_, static_cast<std::size_t>(workspace_bytes), device_);
     product_ = {s.m, s.n, s.k, s.op == "tn" || s.op == "tt", s.op != "nn" && s.op != "tn", s.dtype, s.out};
@@ -148,7 +148,7 @@ class Session {
     return said(cuda::launch(call, heuristic == tuned ? tuned_ : plan_, w, queue_.stream()));
   }
 
-  // How many elements are wrong.
+  // Returns the number of wrong elements.
   Result<unsigned> judged() {
     std::byte* const theirs = outputs() + d_;
     auto* const verdicts = reinterpret_cast<cuda::Comparison*>(small());
@@ -170,7 +170,7 @@ class Session {
     };
     if (const Status done = steps(); !done) return done.error();
     worst_ = std::max(worst_, static_cast<double>(found[0].worst));
-    // Where theirs is loose it is the less exact: it adds pieces of k in D's format.
+    // If cuBLASLt exceeds the bound, differences from it do not count: it adds splits of k in D's format.
     return found[0].sampled_wrong + found[0].loose + (found[1].loose > 0 ? 0 : found[0].differing);
   }
 
@@ -192,12 +192,12 @@ class Session {
   }
   Result<Runner> recorded(int heuristic) const { return recorded(heuristic, launches_); }
 
-  // cuBLASLt's first heuristic, and the best of its first eight, by three replays each, if that is another.
+  // Records cuBLASLt's first heuristic and, if it is another one, the best of the first eight by three replays each.
   Result<std::vector<Runner>> baselines() const {
     std::vector<Runner> all;
     for (int i = 0; i < found_; ++i) {
       auto runner = recorded(i);
-      if (!runner) continue;  // a heuristic that it then refuses
+      if (!runner) continue;  // the library may refuse its own heuristic
       for (int turn = 0; turn < 4; ++turn) {
         const auto seconds = once(*runner);
         if (!seconds) return seconds.error();
@@ -217,7 +217,7 @@ class Session {
     return kept;
   }
 
-  // Times the model's best plans by three replays each; the fastest is left in tuned_.
+  // Times the model's best plans by three replays each and leaves the fastest in `tuned_plan_`.
   Status tune(DeviceContestRow& row) {
     auto plans = cuda::candidates(call_, static_cast<std::size_t>(workspace_bytes), device_, 2);
     plans.resize(std::min(plans.size(), static_cast<std::size_t>(tune_)));
@@ -240,7 +240,7 @@ class Session {
   }
 
   Status take_turns(std::vector<Runner>& all) const {
-    for (double warmed = 0; warmed < warm_seconds;)  // to the clock that the power limit leaves
+    for (double warmed = 0; warmed < warm_seconds;)  // until the clock settles at the power limit
       for (Runner& r : all) {
         const auto seconds = once(r);
         if (!seconds) return seconds.error();
@@ -248,7 +248,7 @@ class Session {
       }
     for (Runner& r : all) r.seconds.resize(static_cast<std::size_t>(rounds_));
     for (std::size_t round = 0; round < static_cast<std::size_t>(rounds_); ++round)
-      for (std::size_t i = 0; i < all.size(); ++i) {  // each is first in turn
+      for (std::size_t i = 0; i < all.size(); ++i) {  // each is first in some rounds
         Runner& r = all[(i + round) % all.size()];
         const auto seconds = once(r);
         if (!seconds) return seconds.error();
@@ -279,7 +279,7 @@ class Session {
   int rounds_, tune_;
   std::vector<cuda::Memory> memory_ = {};
   std::optional<DType> filled_ = {};
-  std::int64_t a_ = 0, b_ = 0, d_ = 0, sets_ = 1, launches_ = 1;  // bytes of one set's matrices; how many
+  std::int64_t a_ = 0, b_ = 0, d_ = 0, sets_ = 1, launches_ = 1;  // bytes per matrix; number of sets and launches
   int found_ = 0;
   double worst_ = 0;
   cuda::MatmulCall call_ = {};

@@ -1,8 +1,8 @@
-// Ours against cuBLASLt on the same products of a CUDA device, in one run. Operands are slices of a pool of normal
-// random numbers, rotated so that consecutive launches touch 256 MB or more (cold L2); R launches sit in one CUDA
-// graph; ours, cuBLASLt's first heuristic and the best of its first eight take turns, so that a clock that falls under
-// load falls for all. Times are medians over rounds, the ratio is the median of the rounds' ratios: above 1 Ridge was
-// faster. Right before and after: 4096 elements against f64, all against cuBLASLt.
+// Compares Ridge with cuBLASLt on the same products of a CUDA device in one run. Operands are slices of a pool of
+// random normals that rotate so that consecutive launches touch 256 MB or more (cold L2); the launches are recorded in
+// a CUDA graph. Ridge, cuBLASLt's first heuristic and the best of its first eight take turns, so that a drop of the
+// clock affects all of them. Times are medians over rounds; the ratio is the median of the rounds' ratios and exceeds 1
+// if Ridge is faster. Before and after the timing, 4096 elements are compared with f64 and all with cuBLASLt.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@ namespace ridge {
 
 struct DeviceContestOptions {
   int rounds = 9;
-  int tune = 0;  // how many of the model's best plans are timed as well; the fastest joins the turns
+  int tune = 0;  // number of the model's best plans that are timed as well; the fastest takes turns, too
   std::function<void(std::size_t done, std::size_t of)> progress = {};
 };
 
@@ -32,27 +32,27 @@ struct TunedPlan {
 
 struct DeviceContestRow {
   ContestShape shape;
-  Statistics ours = {}, first = {}, best = {};  // s a product; `first`, `best`: no runs where cuBLASLt cannot
+  Statistics ours = {}, first = {}, best = {};  // seconds per product; first, best: no runs if unsupported by cuBLASLt
   int best_heuristic = 0;
-  double ratio = 0, ratio_first = 0;  // 0: cuBLASLt cannot
+  double ratio = 0, ratio_first = 0;  // 0 if cuBLASLt does not support the product
   ops::cuda::MatmulPlan plan = {};
-  std::vector<TunedPlan> tuned = {};  // what was timed, fastest first
-  double tuned_ratio = 0;             // as `ratio`, of the fastest; 0: not asked for
-  // What NVML reads when the last turn has ended, in the middle of none: all took turns of some ms under that clock,
-  // so it is the row's and not one's own. 0: no NVML.
+  std::vector<TunedPlan> tuned = {};  // timed plans, fastest first
+  double tuned_ratio = 0;             // `ratio` of the fastest candidate; 0 without candidates
+  // Clock by NVML after the last turn. All runners take turns of a few ms under that clock, so it belongs to the row
+  // and not to one of them. 0 without NVML.
   double sm_hz = 0;
-  double flops_per_cycle = 0;  // of the device's matrix units in this dtype; 0: a device that the catalog lacks
-  double per_cycle() const;    // ours: the share of flops_per_cycle in each cycle of sm_hz; 0: one of them is unknown
+  double flops_per_cycle = 0;  // peak of the device's matrix units in this dtype; 0 if unknown
+  double per_cycle() const;    // ridge's FLOP per cycle of sm_hz over flops_per_cycle; 0 if unknown
   bool right = false;
-  double worst_error = 0;  // of the bound
+  double worst_error = 0;  // largest error over its bound
 };
 
 struct DeviceContestClass {
   std::string name;
   std::size_t rows = 0, wrong = 0;
   double geometric_mean = 0, geometric_mean_first = 0, worst = 0, percentile_5 = 0, prediction_error = 0;
-  double tuned = 0;      // geometric mean of tuned_ratio; 0: not asked for
-  double per_cycle = 0;  // … of per_cycle, of the rows that know it; 0: none does
+  double tuned = 0;      // geometric mean of tuned_ratio; 0 without candidates
+  double per_cycle = 0;  // geometric mean over the rows where it is known
 };
 
 struct DeviceContest {
@@ -61,16 +61,16 @@ struct DeviceContest {
   std::size_t baseline_version = 0;
   int rounds = 0;
   std::vector<DeviceContestRow> rows = {};
-  std::vector<ContestShape> passed_over = {};  // dtypes that ours does not multiply, sizes beyond the pool
+  std::vector<ContestShape> passed_over = {};  // dtypes that Ridge does not multiply, sizes beyond the pool
   std::optional<DeviceClocks> before = {}, after = {};
   std::vector<DeviceContestClass> classes() const;
 };
 
-// What the matrix units of one core do at most in a cycle: peak / (cores * the clock behind the peaks). 4097 on an
-// H200 in bf16. None: the machine lacks one of them.
+// Returns the peak FLOP per cycle of one multiprocessor's matrix units: peak / (cores * the clock of the peaks), 4097
+// on an H200 in bf16. Returns nullopt if the machine lacks one of these numbers.
 std::optional<double> matrix_flops_per_cycle(const Machine& machine, DType dtype);
 
-// Errors: no device, no cuBLASLt, no memory for the pools (10 GB). A wrong result is a row that says so.
+// Errors: no device, no cuBLASLt, no memory for the pools (10 GB). A wrong result is reported in its row.
 Result<DeviceContest> device_contest(const std::vector<ContestShape>& shapes, const DeviceContestOptions& options);
 
 }  // namespace ridge

@@ -102,7 +102,7 @@ class Trial {
                             std::span(data, static_cast<std::size_t>(what_.reads() + 1)), queue_.stream()));
   }
 
-  // Stretches of the result, from the start, the middle and the end.
+  // Checks intervals at the start, the middle and the end of the result.
   Status check(DeviceStreamRow& row) const {
     const std::int64_t run = std::max(what_.columns, samples);
     for (const std::int64_t from : {std::int64_t{0}, elements_ / 2 / run * run, elements_ - run}) {
@@ -124,7 +124,7 @@ class Trial {
   std::int64_t array_bytes() const { return elements_ * bits(what_.dtype) / 8; }
   std::byte* at(int array) const { return arrays_[static_cast<std::size_t>(array)].data(); }
 
-  // As many bytes as the kernel reads and writes, half of them read.
+  // Copies half as many bytes as the kernel reads and writes, so that the copy's total traffic is equal.
   Status copy_once() const {
     const std::int64_t whole = array_bytes() * (what_.reads() + 1) / 2;
     for (std::int64_t done = 0; done < whole; done += array_bytes()) {
@@ -159,7 +159,7 @@ class Trial {
   Status check_chain(const std::vector<std::vector<double>>& v, std::int64_t from, DeviceStreamRow& row) const {
     for (std::size_t i = 0; i < v[0].size(); ++i) {
       const double want = exact(what_.kernel, v[0][i], v.size() > 2 ? v[1][i] : 0);
-      // A sum that cancels is held against its terms.
+      // A sum with cancellation is compared relative to its terms.
       const double scale = what_.kernel == "affine" ? std::max(std::abs(want), 0.2) : want;
       if (const Status ok = compare(v.back()[i], want, scale, from + static_cast<std::int64_t>(i), row); !ok) return ok;
     }
@@ -205,7 +205,7 @@ Result<DeviceStreamRow> play(const DeviceStreamCase& what, const DeviceStreamOpt
   if (!mine) return mine.error();
   if (!theirs) return theirs.error();
   std::vector<double> ours, copy, ratios;
-  for (int round = -1; round < options.rounds; ++round) {  // the first warms up
+  for (int round = -1; round < options.rounds; ++round) {  // round -1 warms up
     double seconds[2] = {};
     for (const int turn : {0, 1}) {
       const bool is_ours = (turn == 0) == (round % 2 == 0);

@@ -1,6 +1,6 @@
-// How near the device's chains and row kernels come to what its memory copies: each takes turns with a plain copy that
-// moves as many bytes, both as graphs of a few launches over arrays that are many times its caches. ratio 0.97: the
-// kernel moves its bytes at 0.97 of the copy's rate.
+// Compares the device's chain and row kernels with the copy rate of its memory. Each kernel takes turns with a plain
+// copy of as many bytes, both as graphs of a few launches over arrays many times larger than the caches. A ratio of
+// 0.97 means that the kernel moves its bytes at 0.97 of the copy's rate.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@
 namespace ridge {
 
 struct DeviceStreamCase {
-  std::string kernel;        // affine, gelu, silu_gate, cos_16 (so often), softmax, rmsnorm
-  DType dtype = DType::f32;  // of every array
-  std::int64_t columns = 0;  // of rows; 0: a chain
-  int reads() const { return kernel == "silu_gate" ? 2 : 1; }  // arrays; each writes one
-  // Of the copy's rate, that a change may not fall below; none where arithmetic takes longer.
+  std::string kernel;        // affine, gelu, silu_gate, cos_16 (16 cosines), softmax, rmsnorm
+  DType dtype = DType::f32;  // dtype of every array
+  std::int64_t columns = 0;  // length of the rows; 0 for a chain
+  int reads() const { return kernel == "silu_gate" ? 2 : 1; }  // arrays read; one is written
+  // Fraction of the copy's rate that no change may fall below; nullopt if arithmetic takes longer.
   std::optional<double> bar() const;
 };
 std::vector<DeviceStreamCase> device_stream_cases();
@@ -29,29 +29,29 @@ std::vector<DeviceStreamCase> device_stream_cases();
 struct DeviceStreamOptions {
   std::int64_t elements = std::int64_t{1} << 28;
   int rounds = 9;
-  std::string only = {};  // cases whose kernel has this name; empty: all
+  std::string only = {};  // only cases with this kernel name; empty selects all
   std::function<void(std::size_t done, std::size_t of)> progress = {};
 };
 
 struct DeviceStreamRow {
   DeviceStreamCase what;
   double bytes = 0;                     // read and written by one call
-  Statistics ours, copy;                // s, of so many bytes
-  double ratio = 0, low = 0, high = 0;  // copy over ours: median and extremes of the rounds
-  double error = 0, allowed = 0;        // largest relative error found, and what rounding explains
+  Statistics ours, copy;                // seconds for these bytes
+  double ratio = 0, low = 0, high = 0;  // copy over ours: median, minimum and maximum of the rounds
+  double error = 0, allowed = 0;        // largest relative error found, and the error that rounding explains
 };
 
 struct DeviceStream {
   std::string device, day;
   int driver = 0;
-  std::string note = {};  // why kernels are interpreted, if they are
+  std::string note = {};  // reason why kernels are interpreted, if they are
   std::int64_t elements = 0;
   int rounds = 0;
-  std::optional<DeviceClocks> clocks = {};  // at the end
+  std::optional<DeviceClocks> clocks = {};  // after the last case
   std::vector<DeviceStreamRow> rows = {};
 };
 
-// Errors: no device, no memory, a wrong result (the element and both values), no case of that name.
+// Errors: no device, no memory, a wrong result (the element and both values), no case with that name.
 Result<DeviceStream> device_stream(const DeviceStreamOptions& options);
 
 }  // namespace ridge

@@ -12,7 +12,7 @@ namespace ridge {
 #if defined(DNNL_VERSION_MAJOR) && DNNL_VERSION_MAJOR == 2
 namespace {
 
-// The functions used, resolved at run time so that Ridge itself links no vendor library.
+// Functions of oneDNN, resolved at run time so that Ridge links no vendor library.
 struct Functions {
   decltype(&dnnl_version) version;
   decltype(&dnnl_engine_create) engine_create;
@@ -64,7 +64,7 @@ std::optional<dnnl_data_type_t> data_type(DType dtype) {
   }
 }
 
-// One product: its primitive and its three memories, freed with the last copy of the callable.
+// A product's primitive and three memory objects, freed with the last copy of the callable.
 struct Product {
   const Functions& f;
   dnnl_stream_t stream;

@@ -1,4 +1,4 @@
-// oneDNN as a baseline (its C interface, by dlopen). Built in only where its headers were present.
+// oneDNN as a library to compare with, through its C interface by dlopen; built only if its headers are present.
 #pragma once
 
 #include "ridge/measure/contest/baseline.h"

@@ -19,8 +19,8 @@ namespace {
 using tile::SplitMode;
 
 constexpr std::string_view about =
-    "# Timings of plans of products, operands cold in memory, by `ridge bench plans`; src/ridge/measure/contest/\n"
-    "# plan_timings.h tells what a line says. Times are microseconds.\n";
+    "# Timings of plans of products with cold operands, by `ridge bench plans`. Times are in microseconds.\n"
+    "# src/ridge/measure/benchmark/plan_timings.h describes the lines.\n";
 constexpr std::string_view columns = "op,dtype,m,n,k,plans";
 
 constexpr std::pair<char, SplitMode> split_letters[] = {{'k', SplitMode::split_k},
@@ -39,7 +39,7 @@ std::string plan_text(const TimedPlan& x) {
   return out + fmt::format("={:.4g}", 1e6 * x.seconds);
 }
 
-// Takes a number off the front; what is left stands in `text`.
+// Parses a number at the front of `text` and removes it.
 template <class Number> bool take_number(std::string_view& text, Number& number) {
   const auto end = std::from_chars(text.data(), text.data() + text.size(), number);
   if (end.ec != std::errc{}) return false;
@@ -52,7 +52,7 @@ bool take(std::string_view& text, std::string_view word) {
   return true;
 }
 
-// With the number of its config in the file.
+// Parses a plan; its config is the number in the file.
 std::optional<TimedPlan> plan_from(std::string_view text) {
   TimedPlan x;
   if (!take(text, "gemv") && (!take_number(text, x.config) || x.config < 0)) return std::nullopt;
@@ -105,7 +105,7 @@ class Reader {
     return error;
   }
 
-  // Remarks that are no fact are passed over.
+  // Returns false if a number is malformed; ignores unknown remarks.
   bool read_fact(std::string_view text) {
     TimedDevice& d = out.device;
     if (take(text, "device: ")) {
@@ -161,7 +161,7 @@ class Reader {
   const std::string& source_;
   int number_ = 1;
   std::map<std::string, int> menu_;
-  std::map<int, std::optional<int>> configs_;  // none: not in the menu
+  std::map<int, std::optional<int>> configs_;  // nullopt for a config that no longer exists
 };
 
 }  // namespace
@@ -175,7 +175,7 @@ ops::cuda::MatmulCall timed_call(const ContestShape& shape) {
   ops::cuda::MatmulCall call{};
   call.problem = shape.problem();
   call.constant_b = shape.op != "tn";                // weights, unless both are activations
-  std::uintptr_t address = std::uintptr_t{1} << 32;  // plans look at addresses only
+  std::uintptr_t address = std::uintptr_t{1} << 32;  // plans only read the addresses
   for (const void** x : {&call.a, &call.b}) *x = reinterpret_cast<const void*>(address += std::uintptr_t{1} << 32);
   call.d = reinterpret_cast<void*>(address + (std::uintptr_t{1} << 32));
   return call;

@@ -1,15 +1,15 @@
-// Timings of many plans of many products on one device: what the planner's numbers are fitted to (tools/fit_models.cc).
-// As text a line a product, which is a tenth of a line a timing:
+// Timings of many plans of many products on one device, to which the planner's numbers are fitted (tools/fit_models).
+// As text, each product has one line, a tenth of the size of one line per timing:
 //
 //   # device: NVIDIA H200
 //   # config 17: sm90_128x16x128_swapped stages 5 staging 2
 //   op,dtype,m,n,k,plans
 //   linear,bf16,16,4096,4096,17=14.02 17k4=11.87 17c4=11.5 gemv=40.1
 //
-// A plan is the number of its config in this file, then how k is cut: k4 in four pieces whose last adds them
-// (split_k), w4 that wait for each other (cooperative_split_k), c4 of a cluster (cluster_split_k), s (stream_k); then
-// +a, +b or +ab, operands that are copied first; its time is in microseconds. Configs go by their names, so that a file
-// stays good when others join the menu.
+// A plan is the number of its kernel config in this file, then the split of k: k4 for four splits whose last one adds
+// the partial sums (split_k), w4 for splits that wait for each other (cooperative_split_k), c4 for a cluster
+// (cluster_split_k), s (stream_k); then +a, +b or +ab for operands that are copied first. Times are in microseconds.
+// Configs are identified by name, so that a file stays valid when configs are added.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@
 namespace ridge {
 
 struct TimedPlan {
-  int config = -1;  // of the menu; -1: the kernel for few rows (gemv)
+  int config = -1;  // index of the kernel config; -1: the kernel for few rows (gemv)
   ops::cuda::SplitK split = {};
   ops::cuda::Copies copies = {};
   double seconds = 0;
@@ -36,33 +36,34 @@ struct TimedProduct {
   std::vector<TimedPlan> plans;
 };
 
-// The device as it answers, and who timed it.
+// Device properties as the driver reports them, and the date and version of the timing.
 struct TimedDevice {
   std::string device, day, ridge;  // "NVIDIA H200", 2026-11-25, version and commit
   int driver = 0, multiprocessors = 0;
-  double clock_hz = 0, memory_bytes_per_s = 0;  // both at most
+  double clock_hz = 0, memory_bytes_per_s = 0;  // maximum values
   std::int64_t l2_bytes = 0;
-  std::vector<int> clusters_at_once = {};  // of 1 … 8 blocks, each of which fills a multiprocessor
+  std::vector<int> clusters_at_once = {};  // for 1 … 8 blocks, each of which fills a multiprocessor
 };
 
 struct PlanTimings {
   TimedDevice device;
   std::vector<TimedProduct> products;
-  std::vector<std::string> gone;  // configs that are in the file and not in the menu: their timings are left out
+  // Configs of the file that no longer exist; their timings are skipped.
+  std::vector<std::string> gone;
 };
 
-// The product as it was timed: B is weights unless both operands are activations (tn). Its data are addresses alone.
+// Returns the product as it was timed: B is weights unless both operands are activations (tn). Pointers are fake.
 ops::cuda::MatmulCall timed_call(const ContestShape& shape);
 
-// What plans for the device that was timed rest on: its catalog machine's numbers, else what the driver said of it.
+// Returns the numbers for plans on the timed device: its catalog machine's, else the driver's.
 Result<ops::DeviceNumbers> numbers_of(const TimedDevice& device);
 
-// The plan that was timed, as it is planned today; none where it is no longer offered.
+// Plans the timed plan again with the current model. Returns nullopt if it is no longer supported.
 std::optional<ops::cuda::PlannedWork> timed_work(const ops::cuda::MatmulCall& call, const ops::DeviceNumbers& device,
                                                  const TimedPlan& timed,
                                                  const ops::cuda::ProductModel& model = ops::cuda::product_model());
 
-// The lines above the first product.
+// Returns the lines before the first product.
 std::string timings_header(const TimedDevice& device);
 std::string timings_line(const TimedProduct& product);
 
@@ -70,7 +71,7 @@ std::string timings_line(const TimedProduct& product);
 Result<PlanTimings> parse_timings(std::string_view text, const std::string& source);
 Result<PlanTimings> read_timings(const std::string& path);
 
-// "sm90_64x96x64_swapped_cluster4x1 stages 10 staging 1": all that tells a config from others of the menu.
+// Returns a config's unique description: "sm90_64x96x64_swapped_cluster4x1 stages 10 staging 1".
 std::string config_text(int config);
 
 }  // namespace ridge

@@ -45,10 +45,10 @@ TEST(PlanTimings, ReadBackWhatTheyWrite) {
 
 TEST(PlanTimings, GoByTheNamesOfConfigs) {
   const std::string above = "# device: NVIDIA H200\n# config 4: " + config_text(7) +
-                            "\n# config 5: sm90_1x1x1_gone stages 2 staging 1\nop,dtype,m,n,k,plans\n";
+                            "\n# config 5: sm90_1x1x1_old stages 2 staging 1\nop,dtype,m,n,k,plans\n";
   const auto read = parse_timings(above + "linear,bf16,1,8,8,4=2 5=3 gemv=4\n", "t.csv");
   ASSERT_TRUE(read) << read.error().text();
-  EXPECT_THAT(read->gone, testing::ElementsAre("sm90_1x1x1_gone stages 2 staging 1"));
+  EXPECT_THAT(read->gone, testing::ElementsAre("sm90_1x1x1_old stages 2 staging 1"));
   ASSERT_EQ(read->products[0].plans.size(), 2u);
   EXPECT_EQ(read->products[0].plans[0].config, 7);
   EXPECT_EQ(read->products[0].plans[1].config, -1);

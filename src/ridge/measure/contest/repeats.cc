@@ -26,7 +26,7 @@ namespace cuda = ops::cuda;
 
 constexpr double allowed = 4e-6;
 constexpr std::int64_t samples = 1 << 12;
-constexpr int fewest_launches = 4;  // in a graph
+constexpr int fewest_launches = 4;  // launches in a graph
 
 ops::ChainProgram cosines(std::int64_t elements, int times) {
   using ops::ChainOp;
@@ -39,7 +39,8 @@ ops::ChainProgram cosines(std::int64_t elements, int times) {
           1};
 }
 
-// Three arrays: 0 is read alone, and r kernels write 1 and 2 in turn, the last of them 1. One kernel writes 1 too.
+// Uses three arrays: the first kernel reads array 0, then kernels write arrays 1 and 2 alternately so that the last one
+// writes 1. A single kernel writes 1, too.
 struct Move {
   int from, to, times;
 };
@@ -80,7 +81,7 @@ class OnCpu {
       out.arrays_[i] = ArrayStorage::make(DType::f32, elements);
       if (!out.arrays_[i])
         return absent_error(fmt::format("no memory for three arrays of {} elements", elements),
-                            "give fewer with --elements");
+                            "lower --elements");
       if (i == 0)
         fill_normal(out.arrays_[0]->array(), 1, 0, threads);
       else
@@ -208,7 +209,7 @@ template <class Site> Status play(const Site& site, int rounds, RepeatsPoint& po
     for (const int turn : {0, 1}) {
       const bool one = (turn == 0) == (round % 2 == 0);
       RepeatsWay& way = one ? point.fused : point.unfused;
-      const bool ends = round == 0 || round + 1 == rounds;  // the first run warms up, too
+      const bool ends = round == 0 || round + 1 == rounds;  // the first run also warms up
       if (ends)
         if (const Status done = site.forget(); !done) return done;
       if (round == 0)
@@ -269,10 +270,10 @@ Status on_cpu(const RepeatsOptions& options, Repeats& out) {
 
 Result<Repeats> repeats(const RepeatsOptions& options) {
   const int threads = options.threads > 0 ? options.threads : usable_cores();
-  const std::int64_t least = samples * std::max(2, threads);  // from the middle on, too, samples are compared
+  const std::int64_t least = samples * std::max(2, threads);  // samples from the middle must fit as well
   if (options.elements != 0 && options.elements < least)
     return usage_error(fmt::format("expected at least {} elements, found {}", least, options.elements),
-                       "a vector that the caches hold says nothing of the memory");
+                       "a vector that fits into the caches does not measure the memory");
   Repeats out{.day = today(), .rounds = options.rounds, .allowed_error = allowed};
   const Status played = options.cuda ? on_device(options, out) : on_cpu(options, out);
   return played ? Result<Repeats>(std::move(out)) : played.error();

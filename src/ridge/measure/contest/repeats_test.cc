@@ -9,7 +9,7 @@ TEST(Repeats, RunsAsOneKernelAndAsOneARepeat) {
   const auto figure = repeats({.threads = 2, .elements = 50'000, .most = 5, .rounds = 2});
   ASSERT_TRUE(figure.ok()) << figure.error().text();
   ASSERT_EQ(figure->points.size(), 3u);  // 1, 2, 4
-  EXPECT_EQ(figure->elements, 49'152);   // whole blocks for each thread
+  EXPECT_EQ(figure->elements, 49'152);   // whole blocks per thread
   EXPECT_EQ(figure->threads, 2);
   const double n = 49'152;
   for (const RepeatsPoint& p : figure->points) {
@@ -20,7 +20,7 @@ TEST(Repeats, RunsAsOneKernelAndAsOneARepeat) {
       EXPECT_EQ(way->time.runs, 2);
       EXPECT_GT(way->time.min, 0);
       EXPECT_LE(way->error, figure->allowed_error);
-      EXPECT_GT(way->error, 0);  // it was looked at: no f32 is the cosine
+      EXPECT_GT(way->error, 0);  // above 0 because no f32 equals the cosine
     }
     EXPECT_DOUBLE_EQ(p.unfused.predicted.expected, p.repeats * figure->points[0].fused.predicted.expected);
   }
@@ -29,10 +29,10 @@ TEST(Repeats, RunsAsOneKernelAndAsOneARepeat) {
 
 TEST(Repeats, RefusesAVectorThatSaysNothing) {
   EXPECT_EQ(repeats({.threads = 2, .elements = 8191}).error().text(),
-            "expected at least 8192 elements, found 8191\n  hint: a vector that the caches hold says nothing of the "
-            "memory\n");
+            "expected at least 8192 elements, found 8191\n  hint: a vector that fits into the caches does not "
+            "measure the memory\n");
   EXPECT_FALSE(repeats({.threads = 1, .elements = 8191, .most = 1, .rounds = 1}))
-      << "samples from the middle on would end behind the vector";
+      << "samples from the middle would exceed the vector";
   EXPECT_TRUE(repeats({.threads = 1, .elements = 8192, .most = 1, .rounds = 1}));
 }
 

@@ -22,9 +22,9 @@ namespace {
 using ops::ChainOp;
 using ops::ChainStep;
 
-constexpr std::size_t cached_bytes = 96 << 10;  // of each array where they come from the L2
-constexpr std::size_t l1_bytes = 8 << 10;       // … where three lie in an L1 of 32 KiB
-constexpr double cached_s = 2e-3;               // of one round are spent there
+constexpr std::size_t cached_bytes = 96 << 10;  // bytes per array that stay in the L2
+constexpr std::size_t l1_bytes = 8 << 10;       // bytes per array of which three fit into an L1 of 32 KiB
+constexpr double cached_s = 2e-3;               // spent in the caches per measurement and round
 
 bool compiled(StreamKernel kernel) {
   return kernel == StreamKernel::compiled_affine || kernel == StreamKernel::compiled_gelu;
@@ -58,12 +58,12 @@ ops::ArithmeticText arithmetic_of(StreamKernel kernel) {
 
 double exact_chain(StreamKernel kernel, double x, double r) {
   if (kernel == StreamKernel::cosines) return std::cos(std::cos(x));
-  // The chain's own constants and its rounding to f32 before the bend: what cancels there is not the bend's fault.
+  // Rounds to f32 before the activation as the chain does, so that cancellation is not the activation's error.
   const double u = static_cast<double>(static_cast<float>(x) * 1.3f + 0.2f);
   return (has_gelu(kernel) ? 0.5 * u * std::erfc(-u * std::sqrt(0.5)) : std::max(u, 0.0)) * r;
 }
 
-// The arrays of one case and what is done with them.
+// The arrays of one case and the functions that time them.
 class Trial {
  public:
   static Result<Trial> make(const StreamCase& what, const StreamOptions& options, std::size_t bytes) {
@@ -82,7 +82,7 @@ class Trial {
     return trial;
   }
 
-  // Seconds of so many calls of the kernel over `each` elements (of whole rows) for each thread; of the stream.
+  // Returns the seconds of `calls` calls of the kernel over `each` elements (whole rows) per thread.
   double ours(std::int64_t each, int calls = 1) const {
     const bool interpreted = what_.columns == 0 && !compiled(what_.kernel);
     const ops::ChainProgram chain = interpreted ? program(each) : ops::ChainProgram{};
@@ -99,7 +99,7 @@ class Trial {
       ops::arithmetic({arithmetic_of(what_.kernel), what_.dtype, each, what_.columns});
     });
   }
-  // … of what the kernel moves in a cache, with nothing computed: its passes over each row, one after another.
+  // Returns the seconds of the kernel's loads and stores in a cache, without arithmetic: its passes over each row.
   double moves(std::int64_t each, int calls) const {
     const std::int64_t run = what_.columns == 0 ? each : what_.columns;
     return slowest_of(threads_, calls, [&](int worker) {
@@ -123,13 +123,14 @@ class Trial {
     return elements_ / threads_ / grain * grain;
   }
   double bytes() const { return static_cast<double>(each() * threads_ * bits(what_.dtype) / 8 * (what_.reads() + 1)); }
-  std::int64_t elements_of(std::size_t bytes) const {  // of each array, in whole rows
+  // Returns the elements per array, in whole rows.
+  std::int64_t elements_of(std::size_t bytes) const {
     const auto some = static_cast<std::int64_t>(bytes) * 8 / bits(what_.dtype);
     return what_.columns == 0 ? some : std::max<std::int64_t>(some / what_.columns, 1) * what_.columns;
   }
   Status check(StreamRow& row) const {
     const std::int64_t run = std::max<std::int64_t>(what_.columns, 1);
-    const double least = what_.dtype == DType::f16 ? 0x1p-14 : 1e-30;  // f16 below that have fewer bits
+    const double least = what_.dtype == DType::f16 ? 0x1p-14 : 1e-30;  // smaller f16 values have fewer bits
     for (std::int64_t sample = 0; sample < (what_.columns == 0 ? 4096 : 3); ++sample) {
       const std::int64_t runs = each() * threads_ / run, at = sample * 7919 * (runs / 4096 + 1) % runs * run;
       const std::vector<double> exact = what_.columns == 0 ? exact_element(at) : exact_row(at);
@@ -152,11 +153,11 @@ class Trial {
     const auto& loops = ops::peak_loops();
     const std::size_t bytes = static_cast<std::size_t>(elements * bits(what_.dtype) / 8);
     std::byte *const x = at(0, from), *const y = at(2, from);
-    if (what_.columns != 0) loops.read(x, bytes);  // for the sum of squares, or the largest
+    if (what_.columns != 0) loops.read(x, bytes);  // for the sum of squares, or the maximum
     if (what_.kernel == StreamKernel::rmsnorm) return loops.combine_cached(y, x, at(1, 0), bytes);
     if (what_.reads() == 2) return loops.combine_cached(y, x, at(1, from), bytes);
     loops.copy_cached(y, x, bytes);
-    if (what_.kernel == StreamKernel::softmax) loops.copy_cached(y, y, bytes);  // powers of 16 bits lie elsewhere: more
+    if (what_.kernel == StreamKernel::softmax) loops.copy_cached(y, y, bytes);
   }
 
   Trial(const StreamCase& what, int threads, std::int64_t elements)
@@ -205,7 +206,8 @@ class Trial {
   std::array<std::optional<ArrayStorage>, 3> arrays_;
 };
 
-// Seconds for all elements of a call, from calls of `some` that together take cached_s.
+// Returns the seconds for all elements of a call, measured over calls of `some` elements that take
+// `cache_seconds_per_round` together.
 template <class F> double scaled_seconds(const Trial& trial, std::int64_t some, F call) {
   call(some, 1);
   const int calls = static_cast<int>(std::clamp(cached_s / std::max(call(some, 1), 1e-7), 1.0, 1e4));
@@ -297,7 +299,7 @@ std::vector<StreamCase> stream_cases() {
 
 Result<StreamContest> stream_contest(const StreamOptions& options) {
   StreamContest result{.threads = options.threads, .rounds = options.rounds, .array_bytes = options.array_bytes};
-  constexpr std::size_t whole = 4 << 20;  // rows of 65536 elements, however many threads share them
+  constexpr std::size_t whole = 4 << 20;  // whole rows of 65536 elements for any number of threads
   if (result.array_bytes == 0)
     result.array_bytes = static_cast<std::size_t>(std::max(2 * read_system().last_level_bytes, 0x1p26));
   result.array_bytes = std::max(result.array_bytes / whole, std::size_t{1}) * whole;

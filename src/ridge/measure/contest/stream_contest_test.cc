@@ -18,7 +18,7 @@ TEST(StreamContest, TimesAndChecksEveryCaseOnEveryThread) {
       EXPECT_GT(row.l1_s, 0);
       EXPECT_GT(row.arithmetic_s, 0);
       EXPECT_GT(row.moves_s, 0);
-      EXPECT_DOUBLE_EQ(row.in_cache,  // of one round
+      EXPECT_DOUBLE_EQ(row.in_cache,  // values of the single round
                        std::max(row.arithmetic_s, row.moves_s) / std::min(row.cached_s, row.l1_s));
       EXPECT_DOUBLE_EQ(row.ratio, row.stream.median / row.ours.median);
       EXPECT_LE(row.error, row.allowed);

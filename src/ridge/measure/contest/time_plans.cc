@@ -24,7 +24,7 @@ namespace cuda = ops::cuda;
 constexpr std::size_t workspace_bytes = std::size_t{1} << 30;
 constexpr int rounds = 3;
 constexpr double most_product_seconds = 0.5, replay_seconds = 1e-3;
-constexpr double slowest = 2.5;  // of the time of the plan that the model holds for the fastest
+constexpr double slowest = 2.5;  // relative to the time of the model's fastest plan
 
 std::size_t below(std::mt19937& random, std::size_t n) { return random() % n; }
 
@@ -38,7 +38,7 @@ std::vector<std::size_t> drawn_order(std::size_t count) {
 
 class Drawing {
  public:
-  // The best by the model, then others of the configs with the fewest timings.
+  // Returns the model's best plans, then others of the configs with the fewest timings.
   std::vector<cuda::MatmulPlan> plans(const cuda::MatmulCall& call, const ops::DeviceNumbers& device,
                                       std::size_t most) {
     std::vector<cuda::MatmulPlan> out = cuda::candidates(call, workspace_bytes, device, 2);

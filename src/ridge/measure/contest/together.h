@@ -1,5 +1,4 @@
-// How the contests on a CPU time what several threads do at once: the time that the slowest of them was given. A busy
-// neighbour lengthens it less than the time on the wall.
+// Times concurrent threads by the CPU time of the slowest one, which other processes disturb less than wall time.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +9,7 @@
 
 namespace ridge {
 
-// Seconds of `calls` calls of part(worker) by each of so many threads.
+// Returns the seconds of `calls` calls of part(worker) on each of `threads` threads, by the slowest thread.
 template <class Part> double slowest_of(int threads, int calls, const Part& part) {
   std::vector<double> seconds(static_cast<std::size_t>(threads));
   ops::run_together(threads, [&](int worker) {

@@ -11,15 +11,15 @@ namespace {
 
 constexpr auto install = "pip install torch, into the Python whose python3 is first on PATH";
 
-// What the interpreter needs to be this very python3, its virtual environment included: the shared library, the home of
-// its standard library, its search path. A line each.
+// Prints what an embedded interpreter needs to match python3 and its virtual environment, one line each: the shared
+// library, the home of the standard library, the search path.
 constexpr auto ask_python =
     "python3 -c \"import os, sys, sysconfig as s; "
     "print(os.path.join(s.get_config_var('LIBDIR'), s.get_config_var('INSTSONAME'))); "
     "print(sys.base_prefix); print(sys.path)\" 2>/dev/null";
 
-// out= where there is one; int8 weights go the way that PyTorch has for them, where the layout and the dtypes allow it,
-// and are widened first where not. A product that it lacks is None.
+// Products write to `out` where PyTorch allows it. int8 weights use PyTorch's own kernel if layout and dtypes allow it,
+// else they are widened first. An unsupported product is None.
 constexpr auto products = R"python(
 import ctypes, torch
 about = f'PyTorch {torch.__version__} ({torch.backends.cpu.get_cpu_capability()})'
@@ -55,7 +55,7 @@ def bind(*of):
         return None
 )python";
 
-// The functions used of Python's stable interface; every object is opaque.
+// Functions of Python's stable interface; every object is opaque.
 struct Python {
   void (*initialize)(int);
   int (*run)(const char*);

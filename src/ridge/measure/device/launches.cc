@@ -33,7 +33,7 @@ std::optional<std::string> refuse_on_device(const Step& step) {
         if constexpr (requires { cuda::refuse(kernel); })
           return cuda::refuse(kernel);
         else
-          return "no CUDA kernel does this; --on cpu runs it";
+          return "no CUDA kernel supports this; --on cpu runs it";
       },
       step.kernel);
 }
@@ -41,12 +41,12 @@ std::optional<std::string> refuse_on_device(const Step& step) {
 Result<DeviceLaunches> DeviceLaunches::make(Plan plan, const Places& places, const How& how) {
   if ((how.last == Last::added || how.scattered.rows > 0) &&
       (plan.steps.empty() || !std::holds_alternative<ops::MatmulProblem>(plan.steps.back().kernel)))
-    return input_error("what is added to a result is expected to be a product's");
+    return input_error("only a product can accumulate into its result");
   DeviceLaunches out(std::move(plan), how);
   if (how.gathered.rows > 0) {
     const auto first = out.plan_.steps.empty() ? std::nullopt : out.product_of(out.plan_.steps.front(), places);
     if (!first || !std::holds_alternative<cuda::MatmulCall>(*first))
-      return input_error("what is gathered is expected to be read by a product");
+      return input_error("gathered rows must be read by a product");
   }
   for (const Step& step : out.plan_.steps) {
     out.chosen_.emplace_back();
@@ -57,7 +57,7 @@ Result<DeviceLaunches> DeviceLaunches::make(Plan plan, const Places& places, con
   return out;
 }
 
-// A product alone or with what it ends in; nothing: the step is none.
+// Returns the call of a product with its epilogue, or nullopt for any other step.
 std::optional<cuda::FusedCall> DeviceLaunches::product_of(const Step& step, const Places& places) const {
   const std::vector<void*> data = data_of(step, places);
   if (const auto* fused = std::get_if<ops::FusedMatmul>(&step.kernel)) {
@@ -94,7 +94,7 @@ Result<std::size_t> DeviceLaunches::choose_product(const Step& step, const cuda:
     const auto device = device_numbers_here();
     if (!device) return device.error();
     const auto plan = cuda::choose_in_chunks(call, most_workspace, *device);
-    if (!plan) return input_error("no kernel shares the rows of this product");
+    if (!plan) return input_error("no kernel supports shared rows for this product");
     chosen_.back() = *plan;
     return plan->workspace_bytes;
   }
@@ -169,7 +169,7 @@ Status DeviceLaunches::queue_step(CUstream_st* stream, const Step& step, const P
         } else if constexpr (std::is_same_v<Kernel, ops::ReduceProblem>) {
           return said(cuda::reduce(kernel, data[0], data[1], workspace, stream));
         } else {
-          return input_error("no CUDA kernel does this; --on cpu runs it");
+          return input_error("no CUDA kernel supports this; --on cpu runs it");
         }
       },
       step.kernel);

@@ -1,5 +1,5 @@
-// A plan's steps as launches of CUDA kernels, with no memory of their own: how each product and each attention runs is
-// chosen once, and where their buffers lie is said with every pass.
+// A plan's steps as launches of CUDA kernels, without memory of their own: the plan of each product and attention is
+// chosen once, and the buffers' addresses are passed with each call.
 #pragma once
 
 #include <optional>
@@ -17,26 +17,27 @@ namespace ridge {
 
 class DeviceLaunches {
  public:
-  using Places = std::vector<std::byte*>;  // of Plan::buffers; null where not needed
+  using Places = std::vector<std::byte*>;  // addresses of Plan::buffers, null where not needed
 
-  // With Last::added the last step, which is a product, adds what it makes, rounded to the result's format, to what its
-  // result holds; scattered: rows of that result. gathered: rows of the first step's A, a product (shared_rows.h).
+  // `accumulate`: the last step, a product, adds its result, rounded to the result's dtype, to the destination.
   enum class Last { stored, added };
   struct How {
     TuneOptions tune = {};
-    std::optional<int> group = {};  // products of that one alone are tuned; none: all are
+    // Tunes only the products of this kernel; nullopt tunes all.
+    std::optional<int> group = {};
     Last last = Last::stored;
+    // Rows of the first step's A, if that step is a product (shared_rows.h).
     ops::GatheredRows gathered = {};
+    // Rows of the last step's result.
     ops::ScatteredRows scattered = {};
   };
-  // For buffers that are aligned as `places`. Errors: no device, no memory to tune in, no kernel that shares such
-  // rows.
+  // Later calls need addresses of the same alignment. Errors: no device, no memory to tune in, unsupported shared rows.
   static Result<DeviceLaunches> make(Plan plan, const Places& places, const How& how);
 
   const Plan& plan() const { return plan_; }
-  const std::vector<std::pair<int, Tuned>>& tuned() const { return tuned_; }  // products' plans, by kernel
-  std::size_t workspace_bytes() const { return workspace_bytes_; }            // 0: no step needs any
-  // All steps once, in order, or those of one kernel. The workspace is prepared.
+  const std::vector<std::pair<int, Tuned>>& tuned() const { return tuned_; }  // kernel's index and result per product
+  std::size_t workspace_bytes() const { return workspace_bytes_; }            // 0 if no step needs a workspace
+  // Queues all steps once, in order, or those of one kernel. The workspace must be zeroed where it holds counters.
   Status queue(CUstream_st* stream, const Places& places, const ops::cuda::Workspace& workspace,
                std::optional<int> group = std::nullopt) const;
 
@@ -55,12 +56,12 @@ class DeviceLaunches {
   ops::ScatteredRows scattered_;
   std::vector<std::variant<ops::cuda::MatmulPlan, ops::cuda::GatedPlan, ops::cuda::AttentionPlan,
                            ops::cuda::AttentionBackwardPlan>>
-      chosen_ = {};  // of Plan::steps
+      chosen_ = {};  // one per step of Plan::steps
   std::vector<std::pair<int, Tuned>> tuned_ = {};
   std::size_t workspace_bytes_ = 0;
 };
 
-// Why CUDA kernels do not run this step, as a sentence; none: they do. Looks at no device.
+// Returns why no CUDA kernel can run this step, as a sentence, or nullopt. Needs no device.
 std::optional<std::string> refuse_on_device(const Step& step);
 
 }  // namespace ridge

@@ -8,7 +8,7 @@
 namespace ridge {
 namespace {
 
-// NVML API reference, "Device Queries": the constants and signatures below.
+// Constants and signatures are from the NVML API reference, "Device Queries".
 constexpr int clock_sm = 1, clock_memory = 2;
 using Device = void*;
 
@@ -39,7 +39,7 @@ class Nvml {
     const auto by_index =
         reinterpret_cast<int (*)(unsigned, Device*)>(dlsym(library_, "nvmlDeviceGetHandleByIndex_v2"));
     if (start == nullptr || by_index == nullptr || start() != 0) return;
-    // NVML numbers the machine's devices, CUDA those that CUDA_VISIBLE_DEVICES leaves.
+    // NVML counts all devices of the machine, CUDA only those in CUDA_VISIBLE_DEVICES.
     const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
     const unsigned first = visible != nullptr ? static_cast<unsigned>(std::strtoul(visible, nullptr, 10)) : 0;
     if (by_index(first, &device_) != 0) device_ = nullptr;
@@ -54,7 +54,7 @@ std::vector<std::string> slowing_reasons(unsigned long long bits) {
   static constexpr struct {
     unsigned long long bit;
     std::string_view why;
-  } reasons[] = {{0x02, "clocks that were set"}, {0x04, "power limit"},    {0x08, "hardware slowdown"},
+  } reasons[] = {{0x02, "clock setting"}, {0x04, "power limit"},    {0x08, "hardware slowdown"},
                  {0x10, "sync boost"},           {0x20, "heat"},           {0x40, "heat"},
                  {0x80, "power brake"},          {0x100, "display clocks"}};
   std::vector<std::string> out;

@@ -11,7 +11,7 @@ namespace {
 struct Sized {
   int m, n, k;
 };
-// No two products have the same n and k, and no two others as many bytes: each is a site of its own.
+// No two products share n and k, and no two other cases share their bytes, so each case is its own site.
 constexpr Sized products[] = {
     {64, 64, 64},     {256, 256, 255},  {512, 512, 512},  {1024, 1024, 1000}, {33, 1000, 777}, {128, 4096, 512},
     {2048, 256, 999}, {300, 3000, 300}, {16, 2048, 2048}, {8, 1024, 4096},    {96, 96, 6000},  {1500, 48, 1500},
@@ -21,7 +21,7 @@ constexpr Sized products[] = {
 constexpr Sized grids[] = {{16, 500, 0},   {64, 256, 0},    {100, 2000, 0},  {512, 1024, 0}, {1000, 3000, 0},
                            {2048, 999, 0}, {4096, 2048, 0}, {300, 20000, 0}, {8000, 700, 0}, {5000, 5000, 0}};
 constexpr const char* product = "x: f32[M, K]   w: f32[N, K]\ny: f32[M, N] = x * w\n";
-// Each over every second grid.
+// Each program runs on every second grid.
 constexpr const char* streams[] = {"x: f32[M, N]   z: f32[M, N]\ny: f32[M, N] = x * 2 + z\n",
                                    "x: f32[M, N]   b: f32[N]\ny: f32[M, N] = relu(x + b)\n",
                                    "x: f32[M, N]\ny: f32[M, N] = gelu(x)\n",
@@ -41,7 +41,7 @@ std::vector<Timed> all_timed() {
   return out;
 }
 
-// Its one kernel; nothing where the plan has several.
+// Times the plan's kernel. Returns nullopt inside the result if the plan has several kernels.
 Result<std::optional<TimedKernel>> timed(const Timed& asked, const Machine& machine) {
   const auto program = parse(asked.text);
   if (!program) return program.error();

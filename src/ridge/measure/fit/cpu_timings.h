@@ -1,5 +1,5 @@
-// Timings of this project's kernels on this CPU, which `ridge calibrate --on cpu` fits ops::cpu_form() to: products,
-// products of few rows, chains and functions of rows, from what the caches hold to what they do not.
+// Times this project's kernels on this CPU; `ridge calibrate --on cpu` fits ops::cpu_form() to the timings: products,
+// products of few rows, chains and functions of rows, of sizes inside and beyond the caches.
 #pragma once
 
 #include <functional>
@@ -9,8 +9,8 @@
 
 namespace ridge {
 
-// Each is run as `ridge run` does, and its least time counts: what else runs on the machine only adds to one. Takes a
-// minute or two. `progress`: what is done (0..1) and what is being done. Errors: run()'s.
+// Runs each kernel as `ridge run` does and keeps its minimum time, because other processes only add time. Takes one to
+// two minutes. `progress` gets the fraction done (0..1) and the current program. Errors are those of `run_program`.
 Result<LibraryTimings> time_cpu_kernels(const Machine& machine,
                                         const std::function<void(double, const std::string&)>& progress);
 

@@ -10,7 +10,7 @@ struct Corner {
   double value = 0;
 };
 
-// From `far` through `center`, times so much beyond it.
+// Returns center + times * (center - worst).
 std::vector<double> along(const std::vector<double>& center, const std::vector<double>& far, double times) {
   std::vector<double> out(center.size());
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = center[i] + times * (center[i] - far[i]);

@@ -1,4 +1,4 @@
-// Nelder and Mead's method: the least of a function of a few numbers, without slopes.
+// Nelder and Mead's method: minimizes a function of a few numbers without derivatives.
 #pragma once
 
 #include <functional>
@@ -6,8 +6,7 @@
 
 namespace ridge {
 
-// From a simplex around `begin` whose corners lie `size` away, in so many steps. The same on every machine where
-// `value` is.
+// Starts from a simplex around `begin` with edges of length `size` and takes `steps` steps.
 std::vector<double> least_by_simplex(const std::vector<double>& begin, double size, int steps,
                                      const std::function<double(const std::vector<double>&)>& value);
 

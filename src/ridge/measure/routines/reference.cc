@@ -12,7 +12,7 @@
 namespace ridge {
 namespace {
 
-using Place = std::map<std::string, std::int64_t>;  // of an index space, by the name of a dimension
+using Place = std::map<std::string, std::int64_t>;  // index along each named dimension
 
 class Evaluation {
  public:
@@ -62,7 +62,7 @@ class Evaluation {
     return at(tensor, out);
   }
 
-  // Every channel of the group and every place of the window.
+  // Sums over every channel of the group and every point of the window.
   Expected conv(const std::vector<std::int64_t>& y) const {
     const Routine& r = *e_.routine;
     const std::vector<Axis>& w = axes(in_[1]);
@@ -98,7 +98,7 @@ class Evaluation {
     return {at(in_[0], place), 0, 0};
   }
 
-  // Rows are those of the indices' dimensions that the result lacks.
+  // Rows run over the dimensions of the indices that the result lacks.
   Expected scatter(Place place) const {
     const std::int64_t wanted = place.at(key(e_.routine->over.front()));
     std::vector<Axis> rows;
@@ -120,7 +120,7 @@ class Evaluation {
     return out;
   }
 
-  // How many are before it in order says where an index stands.
+  // An index's rank is the number of values ordered before it.
   Expected topk(const Place& place) const {
     const Axis& over = e_.routine->over.front();
     std::int64_t wanted = 0;
@@ -150,7 +150,7 @@ class Evaluation {
     return {-1, 0, 0};
   }
 
-  // Of each expert the first `capacity` indices count.
+  // True if the expert already has `capacity` rows before this one.
   bool dropped(const Place& place) const {
     if (e_.routine->capacity == 0) return false;
     const Array& ids = oracle_.tensors[static_cast<std::size_t>(in_[2])];
@@ -180,7 +180,7 @@ class Evaluation {
     return out;
   }
 
-  // From the first step on. A step is the same arithmetic in f64 as the loops', so that nothing is given away.
+  // Runs from the first step. A step uses the same f64 arithmetic as ops/loops, so the bound is 0.
   Expected scan(Place place) const {
     const std::string over = key(e_.routine->over.front());
     const std::int64_t last = place.at(over);
@@ -219,8 +219,7 @@ class Evaluation {
     return out;
   }
 
-  // The nearest of every value that an element can have, times the block's scale; of two as near the one whose place in
-  // the list is even.
+  // Returns the nearest representable value times the block's scale; ties go to the value with an even index.
   Expected quantize(Place place) const {
     const Axis& last = axes(e_.result).back();
     const DTypeInfo& format = info(e_.routine->format);
@@ -239,7 +238,7 @@ class Evaluation {
     const double value = std::copysign(nearest_of(magnitudes(format.bits), std::fabs(x) / scale), x) * scale;
     return {.value = value, .scale = most, .bound = 0x1p-40 * std::fabs(value)};
   }
-  // Of e2m1: 0 0.5 1 1.5 2 3 4 6; of e4m3: eighths of powers of two from 2^-6 to 448, and 2^-9 apart below.
+  // e2m1: 0 0.5 1 1.5 2 3 4 6; e4m3: eighths of powers of two from 2^-6 to 448, and multiples of 2^-9 below.
   static std::vector<double> magnitudes(int bits) {
     if (bits == 4) return {0, 0.5, 1, 1.5, 2, 3, 4, 6};
     std::vector<double> out;
@@ -291,7 +290,7 @@ double routine_cost(const Oracle& oracle, const Expression& routine) {
     return n;
   };
   const std::vector<int> in = operands_of(routine);
-  constexpr double names = 20;  // looked up for each
+  constexpr double names = 20;  // nodes per lookup of named dimensions
   switch (routine.routine->word) {
     case Word::conv: {
       const Axis& made = oracle.program.tensors[static_cast<std::size_t>(in[1])].axes[0];

@@ -1,10 +1,10 @@
-// The reference executor of the words that stand alone (program/routine.h): each chosen element straight from the
-// word's meaning, by the names and places of dimensions, in fp64. It knows nothing of how ops/loops walks them.
+// Reference implementation of routines (program/routine.h): evaluates selected elements directly from the definition,
+// by dimension names and indices, in fp64. It is independent of how ops/loops computes them.
 //   conv     sum over c and the window of x[n, c, o*stride + k*dilation - padding] * w[k, c, …], 0 outside of x
 //   gather   table at the index that ids holds there
-//   scatter  sum of the x whose index is the element's place along V
-//   cumsum   sum of x up to and with the element's place along T
-// Bounds: conv and cumsum are summed in fp64 and rounded once; a scatter is summed in f32, c additions of c*2^-24 each.
+//   scatter  sum of the x whose index equals the element's index along V
+//   cumsum   sum of x up to and including the element's index along T
+// Bounds: conv and cumsum are summed in fp64 and rounded once; a scatter is summed in f32, c additions of c*2^-24.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@
 
 namespace ridge {
 
-// Of the elements `indices` (flat, row-major) of the result, without what storing it rounds.
+// Evaluates the elements `indices` (flat, row-major) of the result, without the rounding of the stored dtype.
 std::vector<Expected> evaluate_routine(const Oracle& oracle, const Expression& routine,
                                        const std::vector<std::int64_t>& indices);
 
-// Additions that an element takes.
+// Returns the additions per element.
 double routine_cost(const Oracle& oracle, const Expression& routine);
 
 }  // namespace ridge

@@ -1,5 +1,4 @@
-// Words that stand alone on this CPU: random ones against the oracle, the oracle against numbers done by hand, and
-// indices that point nowhere.
+// Routines on this CPU: random ones against the reference, both against hand-computed numbers, and invalid indices.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -61,11 +60,11 @@ TEST(Run, layers_of_words_are_right) {
       "s: f32[B, E] = x * r\np: f32[B, E] = softmax(s over E)\ni[B, 2] = topk(p over E)\n"
       "u[B, 2, F] = routed(x, up, i over E)\nh[B, 2, F] = silu(u)\n"
       "o[B, 2, D] = routed(h, down, i over E, capacity = 3)\nc[B, 2] = gather(p, i over E)\ny: bf16[B, D] = c * o",
-      "dims B = 30, D = 24, F = 40, E = 7\n"  // weights along F, and rows in another order than x's
+      "dims B = 30, D = 24, F = 40, E = 7\n"  // weights contiguous along F, and another row order than x's
       "x: bf16[B, D]   up: bf16[E, D, F]   i: int32[B, 3]   down: f16[E, F, D]   z: bf16[D, B]\n"
       "u: f16[B, 3, F] = routed(x, up, i over E)\no: f32[B, 3, D] = routed(u, down, i over E, capacity = 4)\n"
       "t: f32[F, B, 3] = routed(x, up, i over E)\ns: f32[B, 3, F] = routed(z, up, i over E)",
-      // Weights of each row, of each choice, and contiguous along the experts: no grouped product.
+      // Weights per row, per choice, or contiguous along the experts: no grouped product.
       "dims B = 5, D = 8, F = 16, E = 3\n"
       "x: bf16[B, D]   r: bf16[E, B, F, D]   c: bf16[E, 2, F, D]   e: bf16[D, F, E]   i: int32[B, 2]\n"
       "u: f32[B, 2, F] = routed(x, r, i over E)\nv: f32[B, 2, F] = routed(x, c, i over E)\n"
@@ -97,7 +96,7 @@ template <class T> Array array_of(std::vector<T>& values, DType dtype) {
   return {dtype, static_cast<std::int64_t>(values.size()), reinterpret_cast<std::byte*>(values.data())};
 }
 
-// A step's results by themselves.
+// Runs the program's first step alone and returns its results.
 template <class T> std::vector<float> performed(const std::string& text, const Bindings& dims, std::vector<float> x,
                                                 std::vector<T> other, std::size_t results) {
   const auto program = parse(text).value();
@@ -138,8 +137,8 @@ TEST(Run, refuses_indices_that_point_nowhere) {
   const RunOptions options{.in = {{"i", path}}, .passes = 1};
   const auto wrong = measured(text, {{"V", 50}, {"D", 8}, {"N", 3}}, options);
   EXPECT_EQ(wrong ? "accepted" : wrong.error().text(),
-            "index 2 of 'i' is 50; expected 0 to 49, for it points along V\n"
-            "  hint: mend the file, or give the dimension another size with -d\n");
+            "index 2 of 'i' is 50; expected 0 to 49, because it indexes V\n"
+            "  hint: correct the file, or change the dimension's size with -d\n");
   EXPECT_TRUE(measured(text, {{"V", 51}, {"D", 8}, {"N", 3}}, options).ok());
   std::remove(path.c_str());
 }
@@ -176,9 +175,10 @@ TEST(Run, routes_rows_to_one_grouped_product_on_either_target) {
   EXPECT_EQ(kernels(turned, {.target = Target::cpu}), std::vector<std::string>{"loops"});
   EXPECT_EQ(
       kernels(turned, {.target = Target::cuda}).at(0),
-      "cannot run 'u: bf16[F, N, 2] = routed(x, w, i over E)' on a device: expected the dimensions of its indices "
-      "first in the result and, all or all but the last, in what is routed; and weights of its dtype, a matrix for "
-      "each expert that is contiguous along what is summed or along the result\n"
+      "cannot run 'u: bf16[F, N, 2] = routed(x, w, i over E)' on a device: expected the dimensions of the "
+      "indices first in the result and (all, or all but the last) first in the routed tensor; and weights of the same "
+      "dtype, with a matrix for each expert that is contiguous along the summed dimensions or along those of the "
+      "result\n"
       "  hint: write u[N, 2, F] = routed(x, w, i over E) with x[N, D], w[E, F, D] and i[N, 2]; `ridge run --on "
       "cpu` takes any order\n");
 }

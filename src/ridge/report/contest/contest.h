@@ -1,4 +1,4 @@
-// What `ridge bench` shows: one line a product, then the classes.
+// Report of `ridge bench matmul` on a CPU: one line per product, then the summaries.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 namespace ridge {
 
 std::string contest_text(const Contest& contest);
-// "ridge.contest/1". What a library says of itself may not be UTF-8: such bytes are replaced.
+// Returns JSON of schema "ridge.contest/1". Bytes of a library's description that are not UTF-8 are replaced.
 std::string contest_json(const Contest& contest);
 
 }  // namespace ridge

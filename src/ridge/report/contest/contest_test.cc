@@ -8,7 +8,7 @@ namespace ridge {
 namespace {
 
 Contest one_row() {
-  Contest contest{.threads = 1, .rounds = 3, .machine = "cpu", .machine_title = "A toy, one core"};
+  Contest contest{.threads = 1, .rounds = 3, .machine = "cpu", .machine_title = "A test machine, one core"};
   contest.removed_environment = {"OMP_NUM_THREADS"};
   contest.libraries = {"ridge (plain)", "BLAS \xff"};
   ContestRow row{.shape = {"nn", DType::f32, DType::f32, 10, 10, 10}};
@@ -28,7 +28,7 @@ TEST(ContestReport, PrintsALineAProductThenTheClasses) {
             "nn     f32       10     10     10       2.0       1.0  2.000  1.500-2.500    50.0%\n"
             "\n"
             "GFLOP/s, median of 3 rounds, 1 thread; ratio: the best other library's time over ridge's\n"
-            "of peak: A toy, one core\n"
+            "of peak: A test machine, one core\n"
             "f32 all            1 rows   geometric mean 2.000   worst 2.000\n"
             "f32 M > 8          1 rows   geometric mean 2.000   worst 2.000\n"
             "library: ridge (plain)\n"
@@ -39,7 +39,7 @@ TEST(ContestReport, PrintsALineAProductThenTheClasses) {
 TEST(ContestReport, JsonSurvivesBytesThatAreNoText) {
   const auto json = nlohmann::json::parse(contest_json(one_row()));
   EXPECT_EQ(json["libraries"][1], "BLAS \xEF\xBF\xBD");
-  EXPECT_EQ(json["machine_title"], "A toy, one core");
+  EXPECT_EQ(json["machine_title"], "A test machine, one core");
   EXPECT_EQ(json["removed_environment"], nlohmann::json{"OMP_NUM_THREADS"});
   EXPECT_EQ(json["rows"][0]["fraction_of_peak"], 0.5);
   EXPECT_EQ(json["rows"][0]["times"][0]["median_s"], 1e-6);

@@ -87,8 +87,7 @@ std::string device_contest_text(const DeviceContest& contest) {
       aligned(rows, {false, false, true, true, true, true, true, true, true, true, true, false, true, false});
   out += fmt::format(
       "\nmedians of {} interleaved rounds, cold L2; ratio: cuBLASLt's best of 8 over ridge\nper cycle: ridge's FLOPs "
-      "over "
-      "what the matrix units can do in as many cycles of the clock that NVML reads after the row's last turn\n",
+      "over the matrix units' peak at the clock that NVML reads after the row's last turn\n",
       contest.rounds);
   std::vector<std::vector<std::string>> classes{{"class", "rows", "geometric mean", "tuned", "against first", "5 %",
                                                  "worst", "per cycle", "prediction off by", "wrong"}};
@@ -101,14 +100,14 @@ std::string device_contest_text(const DeviceContest& contest) {
   out += aligned(classes, {false, true, true, true, true, true, true, true, true, true});
   if (!contest.passed_over.empty())
     out +=
-        fmt::format("passed over {} rows: neither bf16 nor f16, or larger than the pool\n", contest.passed_over.size());
+        fmt::format("skipped {} rows: neither bf16 nor f16, or larger than the pool\n", contest.passed_over.size());
   out += fmt::format("{}, driver {}.{}, cuBLASLt {}\n", contest.device, contest.driver / 1000,
                      contest.driver % 1000 / 10, cublas_version(contest.baseline_version));
   if (contest.after)
     out +=
         fmt::format("clock {} of {}, {:.0f} W{}{}\n", engineering(contest.after->sm_hz, "Hz"),
                     engineering(contest.after->most_sm_hz, "Hz"), contest.after->power_w,
-                    contest.after->slowed_by.empty() ? "" : ", held by: ", fmt::join(contest.after->slowed_by, ", "));
+                    contest.after->slowed_by.empty() ? "" : ", limited by: ", fmt::join(contest.after->slowed_by, ", "));
   return out;
 }
 

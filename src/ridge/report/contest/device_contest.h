@@ -1,4 +1,4 @@
-// The contest on a CUDA device, for eyes and as JSON ("ridge.device_contest/2").
+// Report of the matmul benchmark on a CUDA device, as text and as JSON ("ridge.device_contest/2").
 #pragma once
 
 #include <string>

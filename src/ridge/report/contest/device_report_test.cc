@@ -1,4 +1,4 @@
-// What a run on a device and a plan look like, without a device.
+// Reports of a run on a device and of a plan, without a device.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -38,11 +38,11 @@ Report on_device() {
 TEST(DeviceReport, SaysHowItWasTimedAndWhatTheWayThereCosts) {
   const std::string text = render_text(on_device());
   for (const char* line :
-       {"cold L2, launches in a graph; launched one by one 6.000 us a pass; between the operations 0 s\n",
+       {"cold L2, launched as a graph; 6.000 us per pass with separate launches; time between operations 0 s\n",
         "NVIDIA H200, driver 13.0; seed 0; 0 B in memory\n",
-        "clock 1.900 GHz of 1.980 GHz, 312 W, held by: power limit\n",
-        "host to device 50.00 GB/s: the inputs' 100.0 MB take 2.000 ms, 1000 times the program\n",
-        "Z: overhead-bound: 1.900 us at half of D, 2.000 us as it is, 2.200 us at double; 1.800 us of it is fixed\n"})
+        "clock 1.900 GHz of 1.980 GHz, 312 W, limited by: power limit\n",
+        "host to device 50.00 GB/s: copying the inputs, 100.0 MB, takes 2.000 ms, 1000 times the program's time\n",
+        "Z: overhead-bound: 1.900 us at half of D, 2.000 us as given, 2.200 us at double; fixed part 1.800 us\n"})
     EXPECT_NE(text.find(line), std::string::npos) << line << "in\n" << text;
 }
 
@@ -78,13 +78,12 @@ TEST(DeviceReport, SaysWhatTuningGained) {
   const auto line = [&](const Tuned& tuned) {
     report.measured->ops[0].tuned = {tuned};
     const std::string text = render_text(report);
-    return text.substr(text.find("\nZ: ", text.find("is fixed")) + 1);
+    return text.substr(text.find("\nZ: ", text.find("fixed part")) + 1);
   };
   Tuned tuned{"sm90_128x64x64_pingpong", 2, 1.25e-5, 1.5e-5, 8, true, false, ""};
-  EXPECT_EQ(
-      line(tuned).find("Z: tuned now: sm90_128x64x64_pingpong, k in 2 pieces, 12.50 us; the model's choice 15.00 us "
-                       "(fastest of 8)\nchecked"),
-      0U)
+  EXPECT_EQ(line(tuned).find("Z: tuned now: sm90_128x64x64_pingpong, split-K 2, 12.50 us; the model's choice 15.00 us "
+                             "(fastest of 8)\nchecked"),
+            0U)
       << line(tuned);
   const auto json = nlohmann::json::parse(render_json(report))["ops"][0]["tuned"][0];
   EXPECT_EQ(json.dump(), R"({"candidates":8,"is_model":false,"kernel":"sm90_128x64x64_pingpong","measured_now":true,)"
@@ -93,14 +92,13 @@ TEST(DeviceReport, SaysWhatTuningGained) {
   tuned.is_model = true;
   tuned.splits = 1;
   tuned.model_seconds = tuned.seconds;
-  EXPECT_EQ(
-      line(tuned).find(
-          "Z: tuned earlier: none of 8 gains 2 % on the model's choice, sm90_128x64x64_pingpong, 12.50 us\nchecked"),
-      0U)
+  EXPECT_EQ(line(tuned).find("Z: tuned earlier: none of 8 is 2 % faster than the model's choice, "
+                             "sm90_128x64x64_pingpong, 12.50 us\nchecked"),
+            0U)
       << line(tuned);
   tuned.candidates = 0;
   tuned.remark = "the tuned choice 0a is ignored: it is damaged";
-  EXPECT_EQ(line(tuned).find("Z: the tuned choice 0a is ignored: it is damaged; --tune measures anew\nchecked"), 0U)
+  EXPECT_EQ(line(tuned).find("Z: the tuned choice 0a is ignored: it is damaged; --tune measures again\nchecked"), 0U)
       << line(tuned);
   const auto unknown = nlohmann::json::parse(render_json(report))["ops"][0]["tuned"][0];
   EXPECT_EQ(unknown["tuned_s"], nullptr);
@@ -125,7 +123,7 @@ TEST(DeviceStreamReport, PutsEachKernelBesideTheCopy) {
             "kernel      dtype   columns    ridge     copy   ratio     low   high    bar\n"
             "cos_16      f32           -     2000     4000   0.500   0.400  0.625      -\n"
             "softmax     bf16       4096     2000     4000   0.500   0.400  0.625   0.90\n"
-            "\nGB/s read and written, median of 3 rounds, arrays of 1000 elements; copy: as many bytes copied; "
+            "\nGB/s read and written, median of 3 rounds, arrays of 1000 elements; copy: a copy of as many bytes; "
             "ratio: ridge over copy\nNVIDIA H200, driver 13.0\nnote: NVRTC was not found\n");
   const auto json = device_stream_json(contest);
   EXPECT_EQ(json["rows"][0]["bar"], nullptr);
@@ -150,7 +148,7 @@ TEST(PlanReport, ListsWinnersAndCandidates) {
   EXPECT_NE(text.find("Z   sm90_64x64x64_single       8      2      1  2.000 us  1.000 us .. 3.000 us  4.000 kB"),
             std::string::npos)
       << text;
-  EXPECT_NE(text.find("\nZ, split 2: the pieces of k wait for each other\nZ was chosen over\n  "
+  EXPECT_NE(text.find("\nZ, split 2: the splits of k wait for each other\nZ was chosen over\n  "
                       "sm90_128x64x64_pingpong, split 1  2.500 us  loads more\n"),
             std::string::npos)
       << text;
@@ -169,11 +167,12 @@ TEST(PlanReport, ListsWinnersAndCandidates) {
   EXPECT_NE(csv.find(",0,sm90_64x64x64_single,64,64,64,8,2,1,1e-06,2e-06,3e-06,4000,3000\ntotal,"), std::string::npos)
       << csv;
   EXPECT_TRUE(csv.ends_with(",,,,,,,,1e-06,2e-06,3e-06,4000,3000\n")) << csv;
-  EXPECT_NE(markdown.find("\n| op | kernel | stages | split | waves | expected | low .. high | asked | from memory |\n"
-                          "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
-                          "| Z | sm90_64x64x64_single | 8 | 2 | 1 | 2.000 us | 1.000 us .. 3.000 us | 4.000 kB | 3.000 "
-                          "kB |\n\n```\nZ, split 2: the pieces of k wait for each other\nZ was chosen over\n"),
-            std::string::npos)
+  EXPECT_NE(
+      markdown.find("\n| op | kernel | stages | split | waves | expected | low .. high | traffic | from memory |\n"
+                    "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
+                    "| Z | sm90_64x64x64_single | 8 | 2 | 1 | 2.000 us | 1.000 us .. 3.000 us | 4.000 kB | 3.000 "
+                    "kB |\n\n```\nZ, split 2: the splits of k wait for each other\nZ was chosen over\n"),
+      std::string::npos)
       << markdown;
 }
 
@@ -217,8 +216,7 @@ TEST(DeviceContestReport, SaysWhatEachCycleDid) {
       "linear  bf16   4096  4096  4096  210.0 us   210.0 us  200.0 us  1.050       91 %   200.0 us  sm90_plain      1\n"
       "linear  bf16   4096  4096  4096  210.0 us   210.0 us  200.0 us  1.050          -   200.0 us  sm90_plain      1\n"
       "\nmedians of 5 interleaved rounds, cold L2; ratio: cuBLASLt's best of 8 over ridge\n"
-      "per cycle: ridge's FLOPs over what the matrix units can do in as many cycles of the clock that NVML reads after "
-      "the row's last turn\n"
+      "per cycle: ridge's FLOPs over the matrix units' peak at the clock that NVML reads after the row's last turn\n"
       "class      rows  geometric mean  tuned  against first    5 %  worst  per cycle  prediction off by  wrong\n"
       "M >= 2048     2          1.0500      -         1.0500  1.050  1.050       91 %              0.0 %      0\n"
       "M >= 512      2          1.0500      -         1.0500  1.050  1.050       91 %              0.0 %      0\n"

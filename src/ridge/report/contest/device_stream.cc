@@ -18,7 +18,7 @@ std::string device_stream_text(const DeviceStream& contest) {
                        bar ? fmt::format("{:.2f}", *bar) : "-");
   }
   out += fmt::format(
-      "\nGB/s read and written, median of {} rounds, arrays of {} elements; copy: as many bytes copied; "
+      "\nGB/s read and written, median of {} rounds, arrays of {} elements; copy: a copy of as many bytes; "
       "ratio: ridge over copy\n{}, driver {}.{}\n",
       contest.rounds, contest.elements, contest.device, contest.driver / 1000, contest.driver % 1000 / 10);
   if (!contest.note.empty()) out += "note: " + contest.note + "\n";

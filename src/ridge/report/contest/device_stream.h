@@ -1,4 +1,4 @@
-// What `ridge bench stream --on cuda` shows: one line a kernel.
+// Report of `ridge bench stream --on cuda`: one line per kernel.
 #pragma once
 
 #include <nlohmann/json.hpp>

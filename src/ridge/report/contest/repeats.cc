@@ -26,7 +26,7 @@ std::string where(const Repeats& r) {
   return fmt::format("{} thread{}, {}", r.threads, r.threads == 1 ? "" : "s", r.kernels);
 }
 
-// "guessed" where nobody measured the machine whose roofs the prediction took.
+// Returns the origin of the rates behind the prediction: "guessed" if the machine was not measured.
 Origin origin(const Machine& machine) {
   const Peak* const peak = machine.peak(Unit::vector, DType::f32);
   return peak ? peak->rate.origin : Origin::guessed;
@@ -35,7 +35,7 @@ Origin origin(const Machine& machine) {
 }  // namespace
 
 std::string repeats_text(const Repeats& r) {
-  Cells cells{{"repeats", "one kernel", "predicted", "FLOP/s", "B/s", "one a repeat", "predicted", "FLOP/s", "B/s"}};
+  Cells cells{{"repeats", "one kernel", "predicted", "FLOP/s", "B/s", "per repeat", "predicted", "FLOP/s", "B/s"}};
   for (const RepeatsPoint& p : r.points) {
     cells.push_back({std::to_string(p.repeats)});
     for (const RepeatsWay* w : {&p.fused, &p.unfused})
@@ -46,7 +46,7 @@ std::string repeats_text(const Repeats& r) {
   }
   std::string out = text_table(cells, std::vector<bool>(cells[0].size(), true), false);
   out +=
-      fmt::format("\nmedian of {} rounds of a cosine (1 FLOP) of {} f32 elements, as one kernel and as one a repeat\n",
+      fmt::format("\nmedian of {} rounds of a cosine (1 FLOP) of {} f32 elements, as one kernel and one per repeat\n",
                   r.rounds, grouped(r.elements));
   out += fmt::format("{}, {}, {}\n", r.machine.title.empty() ? r.machine.name : r.machine.title, where(r), r.day);
   if (r.driver == 0 && origin(r.machine) == Origin::guessed)

@@ -1,4 +1,4 @@
-// What `ridge bench repeats` shows: a line a number of repeats; and the figure of it.
+// Report of `ridge bench repeats`: one line per number of repeats, and a figure.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,8 +10,8 @@ namespace ridge {
 
 std::string repeats_text(const Repeats& repeats);
 nlohmann::ordered_json repeats_json(const Repeats& repeats);  // "ridge.repeats/1"
-// Time, FLOP/s and bytes/s against repeats, log over log: one kernel and one a repeat, measured as dots on a line, and
-// dashed what was predicted.
+// Draws time, FLOP/s and bytes/s against repeats on log axes, for one kernel and for one kernel per repeat: measured
+// values as dots on a line, predictions dashed.
 std::string repeats_svg(const Repeats& repeats);
 
 }  // namespace ridge

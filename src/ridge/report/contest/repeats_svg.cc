@@ -1,5 +1,5 @@
-// The figure has three panels: time, FLOP/s and bytes/s, each against repeats. What is measured is a line with
-// dots, what was predicted a dashed one of the same colour.
+// Draws three panels: time, FLOP/s and bytes/s against repeats. Measured values are a line with dots, predictions a
+// dashed line of the same colour.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,10 +31,10 @@ struct Series {
   std::size_t colour;
   double seconds(const RepeatsPoint& p) const { return predicted ? (p.*way).predicted.expected : (p.*way).time.median; }
 };
-// Predictions first, so that what was measured lies above them.
-constexpr std::array<Series, 4> all_series{{{"one a repeat, predicted", &RepeatsPoint::unfused, true, 1},
+// Predictions come first, so that measured values are drawn over them.
+constexpr std::array<Series, 4> all_series{{{"one per repeat, predicted", &RepeatsPoint::unfused, true, 1},
                                             {"one kernel, predicted", &RepeatsPoint::fused, true, 0},
-                                            {"one a repeat, measured", &RepeatsPoint::unfused, false, 1},
+                                            {"one per repeat, measured", &RepeatsPoint::unfused, false, 1},
                                             {"one kernel, measured", &RepeatsPoint::fused, false, 0}}};
 
 std::string dashes(const Series& s) { return s.predicted ? " stroke-dasharray=\"6 5\"" : ""; }
@@ -79,13 +79,13 @@ std::string legend(double top) {
 }  // namespace
 
 std::string repeats_svg(const Repeats& r) {
-  const std::string title = fmt::format("A cosine of {} f32 elements, again and again", grouped(r.elements));
+  const std::string title = fmt::format("A repeated cosine of {} f32 elements", grouped(r.elements));
   std::string out = svg_head(width, height);
   out += fmt::format("<title>{}</title>\n", escaped(title)) + curve_styles();
   out += fmt::format("<rect class=\"back\" width=\"{}\" height=\"{}\"/>\n", width, height) +
          text_at("title", {first_left, 28}, title) +
          text_at("soft", {first_left, 48},
-                 fmt::format("{}, {}; as one kernel, and as one for each repeat",
+                 fmt::format("{}, {}; as one kernel, and as one kernel per repeat",
                              r.machine.title.empty() ? r.machine.name : r.machine.title, r.kernels)) +
          legend(74);
   if (r.points.empty()) return out + "</svg>\n";

@@ -1,4 +1,4 @@
-// The figure of repeats from made-up times.
+// Text, JSON and figure of the repeats benchmark from made-up times.
 #include "ridge/report/contest/repeats.h"
 
 #include <gtest/gtest.h>
@@ -27,10 +27,10 @@ Repeats made_up() {
 TEST(RepeatsReport, PutsTimeAndRatesOfBothSideBySide) {
   EXPECT_EQ(
       repeats_text(made_up()),
-      "repeats  one kernel  predicted         FLOP/s         B/s  one a repeat  predicted         FLOP/s         B/s\n"
-      "      1    2.000 us   2.500 us  500.0 GFLOP/s  4.000 TB/s      2.000 us   2.000 us  500.0 GFLOP/s  4.000 TB/s\n"
-      "      4    2.000 us   2.500 us  2.000 TFLOP/s  4.000 TB/s      8.000 us   8.000 us  500.0 GFLOP/s  4.000 TB/s\n"
-      "\nmedian of 3 rounds of a cosine (1 FLOP) of 1 000 000 f32 elements, as one kernel and as one a repeat\n"
+      "repeats  one kernel  predicted         FLOP/s         B/s  per repeat  predicted         FLOP/s         B/s\n"
+      "      1    2.000 us   2.500 us  500.0 GFLOP/s  4.000 TB/s    2.000 us   2.000 us  500.0 GFLOP/s  4.000 TB/s\n"
+      "      4    2.000 us   2.500 us  2.000 TFLOP/s  4.000 TB/s    8.000 us   8.000 us  500.0 GFLOP/s  4.000 TB/s\n"
+      "\nmedian of 3 rounds of a cosine (1 FLOP) of 1 000 000 f32 elements, as one kernel and one per repeat\n"
       "NVIDIA H200 SXM, driver 13.0, sm_90a, 2026-01-02\n");
 }
 

@@ -22,10 +22,10 @@ std::string stream_text(const StreamContest& contest) {
   }
   out += fmt::format(
       "\nGB/s read and written, median of {} rounds, {} thread{}, arrays of {} MiB; stream: the same arrays read and "
-      "written, nothing computed;\ncached: ridge where the arrays lie in the L2; ratio: ridge over stream; of roof: "
-      "ridge over the lower of stream and cached;\nin L1: … where a row or 8 KiB lie in the L1; arith: "
-      "its instructions alone, always at the same lines;\nmoves: its loads and stores alone, in L2 or L1 as the "
-      "higher of cached and in L1; in cache: that over the lower of arith and moves\n",
+      "written without arithmetic;\ncached: ridge with arrays in the L2; ratio: ridge over stream; of roof: "
+      "ridge over the lower of stream and cached;\nin L1: ridge with a row or 8 KiB in the L1; arith: "
+      "its instructions alone, on the same cache lines;\nmoves: its loads and stores alone, in the faster of L2 and "
+      "L1; in cache: the higher of cached and in L1 over the lower of arith and moves\n",
       contest.rounds, contest.threads, contest.threads == 1 ? "" : "s", contest.array_bytes >> 20);
   return out;
 }

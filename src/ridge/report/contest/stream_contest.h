@@ -1,4 +1,4 @@
-// What `ridge bench stream` shows: one line a kernel.
+// Report of `ridge bench stream` on a CPU: one line per kernel.
 #pragma once
 
 #include <nlohmann/json.hpp>
