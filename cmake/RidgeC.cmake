@@ -1,5 +1,5 @@
-# libridge_c: the functions of ridge/c.h and nothing else, for C and for languages that load a shared library. The library's
-# own objects are linked in.
+# libridge_c exports only the functions of ridge/c.h, for C and for languages that load a shared library. It contains the
+# objects of the static library.
 add_library(ridge_c SHARED ${CMAKE_BINARY_DIR}/generated/nothing.cc)
 add_library(ridge::c ALIAS ridge_c)
 file(STRINGS src/ridge/c.h ridge_c_abi REGEX "^#define RIDGE_C_ABI [0-9]+$")

@@ -1,9 +1,9 @@
-# Kernels for CUDA devices, where nvcc is there. RIDGE_CUDA=AUTO uses it if found, ON insists, OFF leaves it alone; the
-# rest of ridge never needs it. The library carries its own CUDA runtime and asks the driver for its entry points, so the
-# binaries start on machines without either.
+# Kernels for CUDA devices. RIDGE_CUDA=AUTO uses nvcc if found, ON requires it, OFF does not use it; the rest of ridge
+# does not need it. The library contains the static CUDA runtime and gets entry points from the driver at run time, so
+# the binaries start on machines without either.
 set(RIDGE_CUDA AUTO CACHE STRING "Kernels for CUDA devices: AUTO, ON or OFF")
 set_property(CACHE RIDGE_CUDA PROPERTY STRINGS AUTO ON OFF)
-set(RIDGE_MENU WHOLE CACHE STRING "Product kernels to compile: the WHOLE menu, or a SAMPLE with one of each kind")
+set(RIDGE_MENU WHOLE CACHE STRING "Product kernels to compile: WHOLE for all configurations, or a SAMPLE with one of each kind")
 set_property(CACHE RIDGE_MENU PROPERTY STRINGS WHOLE SAMPLE)
 if(RIDGE_MENU STREQUAL "WHOLE")
   set(ridge_whole_menu 1)
@@ -12,7 +12,7 @@ else()
 endif()
 set(ridge_has_cuda FALSE)
 if(NOT RIDGE_CUDA STREQUAL "OFF")
-  # The code is for one architecture, named below: CMake need not probe for one (no GPU is needed to build).
+  # The code is for the one architecture below, so CMake need not detect one and the build needs no GPU.
   set(CMAKE_CUDA_ARCHITECTURES OFF)
   include(CheckLanguage)
   check_language(CUDA)
@@ -28,13 +28,13 @@ if(NOT RIDGE_CUDA STREQUAL "OFF")
 endif()
 message(STATUS "CUDA kernels: ${ridge_has_cuda}")
 
-# CMake 3.25 drops CMAKE_CUDA_STANDARD 20 for nvcc, so the flag is said by hand.
+# CMake 3.25 drops CMAKE_CUDA_STANDARD 20 for nvcc, so the flag is set here.
 set(ridge_cuda_flags --expt-relaxed-constexpr -std=c++20 "-gencode=arch=compute_90a,code=sm_90a")
 
-# `ridge kernels NAME --ptx` prints a config's PTX from the binary, which must then hold it. Compressed for size, both
-# kinds of code take a third of what the machine code alone takes otherwise (0.42 MB for 17 rows, not 1.28).
+# `ridge kernels NAME --ptx` prints a config's PTX, so the binary must contain it. Compressed, PTX and machine code
+# together take a third of the uncompressed machine code (0.42 MB for 17 configurations instead of 1.28).
 set(ridge_menu_flags --expt-relaxed-constexpr -std=c++20 "-gencode=arch=compute_90a,code=[sm_90a,compute_90a]")
-if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13.0)  # the oldest that this was tried with
+if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13.0)  # the oldest version tested with this flag
   list(APPEND ridge_menu_flags --compress-mode=size)
 endif()
 
@@ -54,7 +54,7 @@ function(ridge_add_cuda TARGET)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/ridge/*.cu)
   list(FILTER sources EXCLUDE REGEX "sm90\\.cu$")
   target_sources(${TARGET} PRIVATE ${sources})
-  # One file, compiled once for each input type and part of the menu: no compilation takes a minute.
+  # One file, compiled once per input type and part of the configurations, so that no compilation takes a minute.
   file(READ ${CMAKE_SOURCE_DIR}/src/ridge/ops/product/sm90.h text)
   string(REGEX MATCH "int config_parts = ([0-9]+)" parts "${text}")
   math(EXPR last "${CMAKE_MATCH_1} - 1")

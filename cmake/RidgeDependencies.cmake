@@ -1,5 +1,4 @@
-# What the build needs, by find_package; the launcher's package list (./ridge) names the Debian packages that hold it. All that
-# is absent is named at once.
+# Dependencies, by find_package; the launcher (./ridge) lists the Debian packages. One error names all missing packages.
 find_package(Threads REQUIRED)
 set(absent "")
 foreach(need IN ITEMS fmt:libfmt-dev nlohmann_json:nlohmann-json3-dev tomlplusplus:libtomlplusplus-dev CLI11:libcli11-dev)
@@ -16,5 +15,5 @@ if(absent)
   message(FATAL_ERROR "these packages are missing: apt-get install ${absent}")
 endif()
 
-# oneDNN is only ever loaded at run time, by `ridge bench`; its headers say how to talk to it. Without them bench says what to install.
+# `ridge bench` loads oneDNN at run time; the build needs only its headers. Without them bench says what to install.
 find_path(RIDGE_ONEDNN_HEADERS oneapi/dnnl/dnnl.h)

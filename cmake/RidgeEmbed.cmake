@@ -1,8 +1,8 @@
-# Text that travels inside the binary: the machine catalog, the schemas of JSON, the shapes of bench, what the CUDA kernels were compiled to,
-# and the version with its commit.
+# Text embedded in the binary: the machine catalog, the JSON schemas, the shapes of bench, the properties of the compiled
+# CUDA kernels, and the version with its commit.
 
-# Writes a source file that defines ridge::FUNCTION(), which HEADER declares, as a list of TYPE, one for each file that
-# the patterns behind it match; OUT receives its path.
+# Writes a source file that defines ridge::FUNCTION(), declared in HEADER, as a list of TYPE with one element per file that
+# the following patterns match; OUT receives its path.
 function(ridge_embed_files OUT HEADER TYPE FUNCTION)
   file(GLOB files CONFIGURE_DEPENDS ${ARGN})
   set(source ${CMAKE_BINARY_DIR}/generated/${FUNCTION}.cc)
@@ -12,7 +12,7 @@ function(ridge_embed_files OUT HEADER TYPE FUNCTION)
   set(${OUT} ${source} PARENT_SCOPE)
 endfunction()
 
-# Writes a source file that defines ridge::FUNCTION(), which HEADER declares, as the text of FILE; OUT receives its path.
+# Writes a source file that defines ridge::FUNCTION(), declared in HEADER, as the text of FILE; OUT receives its path.
 function(ridge_embed_text OUT FILE HEADER FUNCTION)
   set(source ${CMAKE_BINARY_DIR}/generated/${FUNCTION}.cc)
   add_custom_command(OUTPUT ${source}
@@ -21,7 +21,7 @@ function(ridge_embed_text OUT FILE HEADER FUNCTION)
   set(${OUT} ${source} PARENT_SCOPE)
 endfunction()
 
-# Rewritten when the checkout's HEAD has moved; outside a checkout the commit is "unknown".
+# Writes the version source again when HEAD changes; outside a checkout the commit is "unknown".
 function(ridge_version OUT)
   set(source ${CMAKE_BINARY_DIR}/generated/version.cc)
   execute_process(COMMAND git -C ${CMAKE_SOURCE_DIR} rev-parse --path-format=absolute --git-path logs/HEAD

@@ -1,5 +1,5 @@
-# What `cmake --install` lays down: the program, the library with its public headers, and the package that find_package(ridge)
-# reads. A static library's needs are its users' needs: the package looks for them again.
+# Installs the program, the library with its public headers, and the package for find_package(ridge). Users of a static
+# library need its dependencies, so the package looks for them again.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -7,9 +7,9 @@ set(ridge_package ${CMAKE_INSTALL_LIBDIR}/cmake/ridge)
 install(TARGETS ridge_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS ridge EXPORT ridge_targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT ridge_targets NAMESPACE ridge:: DESTINATION ${ridge_package})
-# The public headers (docs/architecture.md, "What is installed"): they include each other and the standard library alone.
+# The public headers (docs/architecture.md, "What is installed"): they include only each other and the standard library.
 set(ridge_public_headers ridge.h compute.h c.h matmul.h tuning.h base/check.h base/dtype.h base/error.h base/quantity.h base/result.h base/version.h
-    machine/machine.h roofline/answers.h symbol/dimensions.h)
+    machine/machine.h roofline/results.h symbol/dimensions.h)
 foreach(header IN LISTS ridge_public_headers)
   cmake_path(GET header PARENT_PATH room)
   install(FILES src/ridge/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ridge/${room})

@@ -1,8 +1,8 @@
-# Instruction sets of x86-64 CPUs that kernels are compiled for. A source says by its name which one it is for:
-#   x_avx2.cc, x_avx512.cc, x_avx512bf16.cc, x_amx.cc   for that one, with instructions of its own
+# Instruction sets of x86-64 CPUs that kernels are compiled for. The file name says which one:
+#   x_avx2.cc, x_avx512.cc, x_avx512bf16.cc, x_amx.cc   for that instruction set, with its intrinsics
 #   body.cc, x_body.cc                                   once for each of plain, avx2 and avx512, in a namespace of that name
-# Neither is ever called but behind a choice at run time (src/ridge/pool/isa.h).
-set(ridge_isa_flags_plain -O2)  # beside AVX2 and AVX-512 it is for CPUs of before 2013: not worth minutes of compiling
+# All are called only after a choice at run time (src/ridge/pool/isa.h).
+set(ridge_isa_flags_plain -O2)  # only for CPUs from before 2013, so -O3 is not worth minutes of compiling
 set(ridge_isa_flags_avx2 -mavx2 -mfma -mf16c)
 set(ridge_isa_flags_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl ${ridge_isa_flags_avx2} -mprefer-vector-width=512)
 set(ridge_isa_flags_avx512bf16 ${ridge_isa_flags_avx512} -mavx512bf16 -mavx512vnni)
@@ -14,8 +14,8 @@ if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
 endif()
 set(ridge_body_isas plain avx2 avx512)
 
-# Takes the bodies out of the list SOURCES and sets OBJECTS to what they become: the objects of one library for each
-# instruction set, compiled with OPTIONS as well. ridge_isa_bodies(my_sources my_objects PREFIX my OPTIONS -O2)
+# Removes the bodies from the list SOURCES and sets OBJECTS to their objects: one library per instruction set, also
+# compiled with OPTIONS. ridge_isa_bodies(my_sources my_objects PREFIX my OPTIONS -O2)
 function(ridge_isa_bodies SOURCES OBJECTS)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "PREFIX" "OPTIONS")
   set(sources ${${SOURCES}})
@@ -35,7 +35,7 @@ function(ridge_isa_bodies SOURCES OBJECTS)
   set(${OBJECTS} ${objects} PARENT_SCOPE)
 endfunction()
 
-# ridge_isa_sources(FILE…): the flags of every one of these sources that is for one instruction set.
+# ridge_isa_sources(FILE…) sets the flags of the sources that are for one instruction set.
 function(ridge_isa_sources)
   foreach(file IN LISTS ARGN)
     if(file MATCHES "_(avx2|avx512|avx512bf16|amx)\\.cc$")

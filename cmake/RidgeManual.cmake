@@ -1,6 +1,5 @@
-# What is installed beside the program and the library (RidgeInstall.cmake): manual page, completions, the catalog's files and
-# the examples;
-# `cmake --build BUILD --target uninstall` takes away what install_manifest.txt lists.
+# Installs the manual page, shell completions, machine files and examples (RidgeInstall.cmake has the rest).
+# `cmake --build BUILD --target uninstall` removes the files in install_manifest.txt.
 include(GNUInstallDirs)
 
 set(manual ${CMAKE_CURRENT_BINARY_DIR}/manual)

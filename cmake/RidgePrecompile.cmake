@@ -1,13 +1,13 @@
-# Headers that most sources include are parsed once: one precompiled header for all rooms, one with GoogleTest for all
-# tests. Not where a compiler cache serves (RIDGE_PRECOMPILE=OFF, as ./ridge asks for where ccache is found): it keeps no
-# source that used one.
+# Precompiles the headers that most sources include: one precompiled header for all modules, one with GoogleTest for all
+# tests. ./ridge sets RIDGE_PRECOMPILE=OFF if it finds ccache, because ccache does not cache sources that use a
+# precompiled header.
 option(RIDGE_PRECOMPILE "Precompile the headers that most sources include" ON)
 set(ridge_common_headers <algorithm> <array> <cmath> <cstdint> <functional> <map> <memory> <optional> <set> <string>
     <string_view> <utility> <variant> <vector> <fmt/format.h> <fmt/ranges.h>)
 file(WRITE ${CMAKE_BINARY_DIR}/generated/nothing.cc "")
 
-# ridge_precompiled(NAME OPTIONS … LINK … HEADERS …) makes one, ridge_use_precompiled(TARGET NAME) uses it: a target that
-# is compiled with the same options.
+# ridge_precompiled(NAME OPTIONS … LINK … HEADERS …) creates one; ridge_use_precompiled(TARGET NAME) uses it in a target
+# with the same options.
 function(ridge_precompiled NAME)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "OPTIONS;LINK;HEADERS")
   if(NOT RIDGE_PRECOMPILE)

@@ -1,5 +1,5 @@
-# The Python module: `ridge` in build/python, and in the wheel that pyproject.toml makes. RIDGE_PYTHON=AUTO builds it where the
-# interpreter that CMake finds has nanobind, ON insists, OFF leaves it alone.
+# The Python module: `ridge` in build/python and in the wheel of pyproject.toml. RIDGE_PYTHON=AUTO builds it if the
+# interpreter that CMake finds has nanobind, ON requires it, OFF does not build it.
 set(RIDGE_PYTHON AUTO CACHE STRING "The Python module: AUTO, ON or OFF")
 set_property(CACHE RIDGE_PYTHON PROPERTY STRINGS AUTO ON OFF)
 if(RIDGE_PYTHON STREQUAL "OFF")
@@ -36,8 +36,8 @@ endforeach()
 
 install(TARGETS ridge_python LIBRARY DESTINATION ridge COMPONENT python)
 
-# torch.ops.ridge.matmul, built apart and only where it is asked for: the interpreter's PyTorch, 2.9 or later, lends headers and
-# one library whose ABI is stable.
+# torch.ops.ridge.matmul, a separate target that is built only on request. It uses the headers and one ABI-stable library
+# of the interpreter's PyTorch, 2.9 or later.
 option(RIDGE_TORCH "Build the operator library for PyTorch" OFF)
 if(NOT RIDGE_TORCH)
   return()
@@ -53,7 +53,7 @@ add_library(ridge_torch MODULE src/ridge/torch/ops.cc)
 set_target_properties(ridge_torch PROPERTIES PREFIX "" OUTPUT_NAME _ops CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON CXX_VISIBILITY_PRESET hidden
                                              LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/python/ridge/torch)
 target_include_directories(ridge_torch SYSTEM PRIVATE ${torch_folder}/include)
-target_compile_definitions(ridge_torch PRIVATE TORCH_TARGET_VERSION=0x0209000000000000)  # 2.9: nothing newer is asked for
+target_compile_definitions(ridge_torch PRIVATE TORCH_TARGET_VERSION=0x0209000000000000)  # 2.9; nothing newer is used
 target_compile_options(ridge_torch PRIVATE ${ridge_warnings})
 target_link_libraries(ridge_torch PRIVATE ridge)
 target_link_options(ridge_torch PRIVATE -Wl,--exclude-libs,ALL)

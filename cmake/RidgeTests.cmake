@@ -1,9 +1,9 @@
-# Every x_test.cc of src/ridge, in one binary a room (an op and tile/trace are rooms of their own), so that a change
-# rebuilds little. A room of the analysis wing is linked with the wing alone: that it links proves that the wing needs
-# neither tile nor device nor ops. `ctest -L fast` is every room; tests that need a GPU carry the label gpu and say that
-# they were skipped.
+# Builds every x_test.cc of src/ridge, one binary per module (each op and tile/trace are separate modules), so that a
+# change rebuilds little. Modules of the analysis layer link with that layer only, which proves that it does not need tile,
+# device or ops. `ctest -L fast` runs every module. Tests that need a GPU have the label gpu and report that they were
+# skipped.
 find_package(GTest REQUIRED)
-set(test_rooms ${ridge_wing} tile/cpu tile/trace tile pool device plan transport measure/contest measure report/contest report api cli)
+set(test_rooms ${ridge_wing} tile/cpu tile/trace tile pool device plan transport measure/benchmark measure report/benchmark report api cli)
 file(GLOB subjects RELATIVE ${CMAKE_SOURCE_DIR}/src/ridge CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/ridge/ops/*)
 list(FILTER subjects EXCLUDE REGEX "\\.")
 list(APPEND test_rooms ${subjects})
@@ -31,19 +31,19 @@ foreach(room IN LISTS test_rooms)
   elseif(room MATCHES "^ops/(product|fused|gated)$")
     target_link_libraries(${name}_test PRIVATE ridge_testing ridge)
   else()
-    target_link_libraries(${name}_test PRIVATE ridge_room_contest ridge)
+    target_link_libraries(${name}_test PRIVATE ridge_room_benchmark ridge)
   endif()
   target_link_libraries(${name}_test PRIVATE GTest::gtest GTest::gmock GTest::gtest_main Threads::Threads)
   target_compile_options(${name}_test PRIVATE ${ridge_warnings})
   ridge_use_precompiled(${name}_test ridge_common_test)
   target_compile_definitions(${name}_test PRIVATE RIDGE_SOURCE_DIR="${CMAKE_SOURCE_DIR}" RIDGE_BINARY="$<TARGET_FILE:ridge_cli>")
   if(room STREQUAL "ops/product")
-    # The sample of the menu is traced here; all of it by trace_whole_menu, which compiles for minutes and CI runs.
-    set_source_files_properties(${CMAKE_SOURCE_DIR}/src/ridge/ops/product/trace_menu_test.cc PROPERTIES COMPILE_DEFINITIONS
+    # Traces the sample of configurations. trace_whole_menu traces all; it compiles for minutes, and CI runs it.
+    set_source_files_properties(${CMAKE_SOURCE_DIR}/src/ridge/ops/product/trace_configs_test.cc PROPERTIES COMPILE_DEFINITIONS
                                 "$<IF:$<STREQUAL:$<TARGET_PROPERTY:NAME>,trace_whole_menu>,RIDGE_WHOLE_MENU=1,RIDGE_WHOLE_MENU=0>")
     set_source_files_properties(${CMAKE_SOURCE_DIR}/src/ridge/ops/product/machine_code_test.cc PROPERTIES
                                 COMPILE_DEFINITIONS RIDGE_WHOLE_MENU=${ridge_whole_menu})
-    add_executable(trace_whole_menu EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/src/ridge/ops/product/trace_menu_test.cc)
+    add_executable(trace_whole_menu EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/src/ridge/ops/product/trace_configs_test.cc)
     target_link_libraries(trace_whole_menu PRIVATE ridge GTest::gtest GTest::gtest_main Threads::Threads)
     target_compile_options(trace_whole_menu PRIVATE ${ridge_warnings})
   endif()
@@ -59,7 +59,7 @@ foreach(room IN LISTS test_rooms)
   string(APPEND test_names "${name}\n")
   set_tests_properties(${name} PROPERTIES LABELS fast FAIL_REGULAR_EXPRESSION "Running 0 tests")
 endforeach()
-file(WRITE ${CMAKE_BINARY_DIR}/test_rooms "${test_names}")  # `./ridge test -R ROOM` builds ROOM_test and nothing else
+file(WRITE ${CMAKE_BINARY_DIR}/test_rooms "${test_names}")  # `./ridge test -R NAME` builds only NAME_test
 if(all_tests)
   message(FATAL_ERROR "these tests belong to no room: ${all_tests}")
 endif()

@@ -1,5 +1,5 @@
 # cmake -DOUT=… -DFILES=a.toml;b.toml -DHEADER=ridge/x.h -DTYPE=EmbeddedX -DFUNCTION=embedded_xs -P embed_files.cmake
-# A TYPE is a struct of two string_views: a file's name without its ending, or by which a header is included, and its text.
+# TYPE is a struct of two string_views: a file's name without extension, or a header's include path, and its text.
 set(text "// Generated.\n#include \"${HEADER}\"\nnamespace ridge {\nconst std::vector<${TYPE}>& ${FUNCTION}() {\n  static const std::vector<${TYPE}> all = {\n")
 foreach(file IN LISTS FILES)
   get_filename_component(name ${file} NAME_WE)

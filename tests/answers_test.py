@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Questions answered by the command line alone: answers_test.py [--list] RIDGE FOLDER runs every *.answers below the folder.
+"""Questions that one command line answers: answers_test.py [--list] RIDGE FOLDER runs every *.answers below the folder.
 
     case tpus Q5, 17 MB over six hops: 6 and 188 us
     $ ridge explain --on tpu_v5e --send 17e6 --hops 6
-    prints the first byte after 6.000 us
+    prints first byte after 6.000 us
 
-A case is one command of bash, over several lines where they are indented, and phrases of what it prints (blanks count as one;
-of a table, cells of a row with their blanks). `open NAME: why` names a question that no command answers yet. A phrase that is
-not printed fails, and so does a command that does; a folder without cases fails. --list prints the cases as a table."""
+A case is one bash command (continuation lines are indented) and phrases of its output; several blanks count as one.
+`open NAME: why` names a question that no command answers yet. A missing phrase, a failing command and a folder without cases
+are failures. --list prints the cases as a table."""
 import os
 import pathlib
 import re
@@ -17,7 +17,7 @@ import tempfile
 
 
 def cases_of(path):
-    """[name, command, phrases] of each case, and the lines of what is open."""
+    """Returns [name, command, phrases] of each case, and the open questions."""
     cases, still_open = [], []
     for number, line in enumerate(path.read_text().split("\n"), 1):
         if line.startswith("case "):
@@ -38,11 +38,11 @@ def cases_of(path):
 def faults_of(case, binary, scratch):
     name, command, phrases = case
     if not command or not phrases:
-        return [f"{name}: expected a command and what it prints"]
+        return [f"{name}: expected a command and phrases of its output"]
     env = dict(os.environ, XDG_DATA_HOME=scratch, NO_COLOR="1", COLUMNS="120")
     done = subprocess.run(["bash", "-c", f'ridge() {{ "{binary}" "$@"; }}\n{command}'], cwd=scratch, env=env, capture_output=True, text=True)
     printed = re.sub(r"\s+", " ", done.stdout)
-    faults = [f"{name}: does not print '{p}'" for p in phrases if re.sub(r"\s+", " ", p) not in printed]
+    faults = [f"{name}: the output lacks '{p}'" for p in phrases if re.sub(r"\s+", " ", p) not in printed]
     if done.returncode:
         faults.append(f"{name}: exit code {done.returncode}: {done.stderr}")
     return faults + ([done.stdout] if faults else [])

@@ -40,7 +40,7 @@ struct Case {
   std::vector<std::string> numbers;           // FLOPS BYTES DTYPE, in place of a program
   std::vector<std::vector<std::string>> set;  // bandwidth X, peak matrix bf16 X
   Bindings given;
-  std::optional<Split> cut;
+  std::optional<DimensionSplit> cut;
 };
 
 // --- running
@@ -49,17 +49,17 @@ Result<Machine> machine_of(const Case& c) {
   auto machine = find_machine(c.machine);
   if (!machine) return machine;
   for (const auto& words : c.set) {
-    Sourced stated;
+    SourcedValue stated;
     stated.value = number(words.back());
     stated.source = "the case";
     if (words[0] == "link" && words.size() == 2) {
       machine->links = {{.name = "link", .bandwidth = stated}};
     } else if (words[0] == "bandwidth" && words.size() == 2) {
       machine->memory.at(0).bandwidth = stated;
-    } else if (words[0] == "peak" && words.size() == 4 && dtype_from(words[2])) {
-      const Unit unit = words[1] == "vector" ? Unit::vector : Unit::matrix;
-      std::erase_if(machine->peaks, [&](const Peak& p) { return p.unit == unit && p.dtype == dtype_from(words[2]); });
-      machine->peaks.push_back({unit, *dtype_from(words[2]), stated});
+    } else if (words[0] == "peak" && words.size() == 4 && parse_dtype(words[2])) {
+      const ComputeUnit unit = words[1] == "vector" ? ComputeUnit::vector : ComputeUnit::matrix;
+      std::erase_if(machine->peaks, [&](const Peak& p) { return p.unit == unit && p.dtype == parse_dtype(words[2]); });
+      machine->peaks.push_back({unit, *parse_dtype(words[2]), stated});
     } else {
       return input_error("expected `set bandwidth X`, `set link X` or `set peak matrix DTYPE X`");
     }
@@ -68,7 +68,7 @@ Result<Machine> machine_of(const Case& c) {
 }
 
 std::string first_line(const Error& error) {
-  const std::string all = error.text();
+  const std::string all = error.to_string();
   return all.substr(0, all.find('\n'));
 }
 
@@ -77,7 +77,7 @@ Result<Explanation> explained(const Case& c) {
   if (!machine) return machine.error();
   if (c.numbers.size() == 3)
     return explain(Flops{number(c.numbers[0])}, Bytes{number(c.numbers[1])}, *machine,
-                   dtype_from(c.numbers[2]).value_or(DType::bf16));
+                   parse_dtype(c.numbers[2]).value_or(DType::bf16));
   const auto program = parse(c.program);
   if (!program) return program.error();
   return explain(*program, *machine, c.given, c.cut);
@@ -119,25 +119,25 @@ const std::map<std::string, Say>& keys() {
       {"peak_fraction", [](auto& p, auto&) { return text(p.time_math_s.value() / p.time_lower_s.value()); }},
       {"runs_per_s", [](auto& p, auto&) { return text(1 / p.time_lower_s.value()); }},
       {"time_network_s", [](auto& p, auto&) { return text(p.time_network_s); }},
-      {"bytes_in_formula", [](auto& p, auto& order) { return p.work.bytes_in.text(order); }},
+      {"bytes_in_formula", [](auto& p, auto& order) { return p.work.bytes_in.to_string(order); }},
       {"bytes_sent", [](auto& p, auto&) { return text(p.bytes_sent); }},
       {"runner_up", [](auto& p, auto&) { return text(p.runner_up); }},
-      {"sent_formula", [](auto& p, auto& order) { return p.work.bytes_sent.text(order); }},
+      {"sent_formula", [](auto& p, auto& order) { return p.work.bytes_sent.to_string(order); }},
       {"missing", [](auto& p, auto&) { return p.missing; }},
-      {"flops_formula", [](auto& p, auto& order) { return p.work.flops.text(order); }},
-      {"bytes_formula", [](auto& p, auto& order) { return p.work.bytes().text(order); }},
+      {"flops_formula", [](auto& p, auto& order) { return p.work.flops.to_string(order); }},
+      {"bytes_formula", [](auto& p, auto& order) { return p.work.bytes().to_string(order); }},
       {"intensity_formula", [](auto& p, auto&) { return p.intensity_formula; }},
   };
   return all;
 }
 
 // Of the program's memory: of all of it, of a tensor or of a dimension.
-std::string memory_said(const Memory& memory, const std::string& key, const std::string& name) {
+std::string memory_said(const MemoryUse& memory, const std::string& key, const std::string& name) {
   if (key == "held_bytes") return text(memory.peak_bytes);
-  if (key == "held_at") return memory.peak_at;
+  if (key == "held_at") return memory.peak_statement;
   if (key == "parameters") return text(memory.parameter_count);
-  if (key == "chips") return text(memory.chips);
-  for (const Threshold& t : memory.fits)
+  if (key == "chips") return text(memory.min_chips);
+  for (const Threshold& t : memory.capacity_thresholds)
     if (key == "fits" && t.dim == name) return t.value ? text(t.value) : "none";
   for (const TensorMemory& t : memory.tensors) {
     if (t.name != name) continue;
@@ -164,8 +164,8 @@ bool takes_name(const std::string& key) {
 // total or of the fused program.
 std::string said(const Explanation& e, std::string key, const std::string& dim) {
   if (of_memory(key)) return e.memory ? memory_said(*e.memory, key, dim) : "null";
-  if (key == "network") return e.network ? ridge::text(*e.network) : "none";
-  for (const Threshold& t : e.products)
+  if (key == "network") return e.network ? ridge::describe_network(*e.network) : "none";
+  for (const Threshold& t : e.product_thresholds)
     if (key == "product" && t.dim == dim) return threshold_text(t, "threshold");
   const Prediction* op = &e.ops.at(0);
   if (const auto dot = key.find('.'); dot != std::string::npos) {
@@ -193,7 +193,7 @@ std::string said(const Explanation& e, std::string key, const std::string& dim) 
 std::string advice_said(const Case& c, const Explanation& e, const std::string& rank) {
   const auto program = parse(c.program);
   if (!program) return "no program";
-  const auto all = advise(*program, e, {});
+  const auto all = make_advice(*program, e, {});
   if (!all) return first_line(all.error());
   const double at = number(rank) - 1;
   if (!(at >= 0)) return "no such rank";
@@ -216,7 +216,7 @@ class CaseFile {
 
   void run(Tally& tally) {
     const auto content = read_file(path_);
-    if (!content) return complain(tally, content.error().text());
+    if (!content) return complain(tally, content.error().to_string());
     std::istringstream lines(*content);
     for (std::string line; std::getline(lines, line); out_ += line + "\n") {
       ++line_;
@@ -249,7 +249,7 @@ class CaseFile {
       case_.set.push_back(rest);
     } else if (words[0] == "split") {
       const auto cut = parse_split(tail);
-      if (!cut) return complain(tally, cut.error().text());
+      if (!cut) return complain(tally, cut.error().to_string());
       case_.cut = *cut;
     } else if (words[0] == "-d") {
       for (const std::string& binding : rest)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/check_constants.py finds each planted number of one device, and nothing in what only looks like one."""
+"""tools/check_constants.py finds each inserted device constant, and nothing in similar text."""
 import importlib.util
 import pathlib
 import sys

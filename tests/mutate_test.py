@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""tools/mutate.py on a room of one file with one test: a fault that the test must catch is caught, one that it cannot see
-lives and is named with its line, and one that is listed as changing nothing is no finding.
+"""Runs tools/mutate.py on a module of one file with one test. A detectable fault is caught, an undetectable one is reported
+with its line, and a listed equivalent mutant is not reported.
 
     mutate_test.py CXX [FLAG…]
 """
@@ -30,7 +30,7 @@ TEST(Larger, IsTheLargerOne) {
   EXPECT_EQ(same(7), 7);
 }
 '''
-EQUIVALENT = ("src/ridge/room/larger.cc @ if (a < b) return b; @ a < b: < → <= @ of two equal numbers either one\n"
+EQUIVALENT = ("src/ridge/room/larger.cc @ if (a < b) return b; @ a < b: < → <= @ two equal numbers give the same result\n"
               "src/ridge/room/larger.cc @ int same(int a) { return a + 0; } @ a + 0: + → - @ 0 has no sign\n"
               "src/ridge/room/larger.cc @ int same(int a) { return a + 0; } @ a + 0: + → the left term alone @ it is 0\n")
 NINJA = '''rule cxx
@@ -57,10 +57,10 @@ def main():
         found = subprocess.run([sys.executable, TOOL, "--root", root, room / "larger.cc"], capture_output=True, text=True)
         print(found.stdout + found.stderr)
         lived = [line for line in found.stdout.splitlines() if line.startswith("src/") and "lived" in line.split(": ")[1]]
-        wanted = ["src/ridge/room/larger.cc:7: lived, no test comes by: a - b: - → +",
+        expected = ["src/ridge/room/larger.cc:7: lived, no test comes by: a - b: - → +",
                   "src/ridge/room/larger.cc:7: lived, no test comes by: a - b: - → the terms exchanged"]
         end = found.stdout.splitlines()[-1]
-        if [line for line in lived if ":7:" in line] != wanted:
+        if [line for line in lived if ":7:" in line] != expected:
             return f"expected the faults of line 7 to live, found {lived}"
         if any(":4:" in line or ":10:" in line for line in lived):
             return f"expected every fault of lines 4 and 10 to be caught or known, found {lived}"

@@ -1,14 +1,14 @@
-# The CPU target under AddressSanitizer with UndefinedBehaviorSanitizer, and under ThreadSanitizer, in every build: its
-# sources and those of the kernels that run on it are compiled twice more for that, without what only counts (trace).
-# Data may lie at any address, which x86 takes as it is: alignment is not looked at. Row kernels are not instrumented,
-# for their 27 combinations of formats take minutes each: guard pages hold them. AVX-512 has not been through this; of
-# tiles everything but the instructions is, since tiles_test.cc puts plain C++ in their place.
+# Tests the CPU target under AddressSanitizer with UndefinedBehaviorSanitizer, and under ThreadSanitizer, in every build.
+# Its sources and those of its kernels are compiled twice more for that, without the trace target. Alignment is not
+# checked: data may have any address, which x86 permits. Row kernels are not instrumented, because their 27 combinations
+# of formats take minutes each; guard pages check them. AVX-512 is not tested. Of AMX everything but the instructions is
+# tested, because tiles_test.cc replaces them with plain C++.
 if(RIDGE_SANITIZE OR RIDGE_FUZZ)
   return()
 endif()
 set(sanitized_sources ${ridge_sources})
 list(FILTER sanitized_sources INCLUDE REGEX
-     "/base/|/tile/|/pool/(arena|isa|pool)\\.cc|/ops/(chain/(cpu|code|body)|rows/(across|cpu|reduce|strips|value|body|gradient_body)|product/(cpu|epilogue|epilogue_body|groups|reference)|fused/(cpu|gated_layer))\\.cc$")
+     "/base/|/tile/|/pool/(arena|isa|pool)\\.cc|/ops/(chain/(cpu|lower|body)|rows/(across|cpu|reduce|row_blocks|evaluate_in_f64|body|gradient_body)|product/(cpu|epilogue|epilogue_body|groups|reference)|fused/(cpu|gated_layer))\\.cc$")
 list(FILTER sanitized_sources EXCLUDE REGEX "/trace")
 set(sanitized_tests pool/pool pool/isa tile/cpu/schedule tile/cpu/tiles ops/product/cpu ops/chain/cpu ops/rows/across ops/rows/cpu ops/rows/reduce)
 list(TRANSFORM sanitized_tests REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/src/ridge/\\1_test.cc")

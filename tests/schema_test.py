@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Holds what every verb prints with --json, and the committed results of `ridge bench`, against what `ridge VERB --schema` says,
-and the schemas against spoilt output: schema_test.py RIDGE. Reads the part of JSON Schema that they use; a keyword that it does
-not know fails."""
+"""Validates the --json output of every verb and the committed results of `ridge bench` against `ridge VERB --schema`, and checks
+that the schemas reject corrupted output: schema_test.py RIDGE. Supports the used part of JSON Schema; an unknown keyword
+fails."""
 import copy
 import json
 import pathlib
@@ -14,22 +14,22 @@ KNOWN = {"$schema", "title", "description", "$defs", "$ref", "type", "enum", "re
 
 
 def wrong(value, schema, root, at="$"):
-    """The first place where the value leaves the schema; empty: none."""
+    """Returns the first mismatch of the value with the schema, or an empty string."""
     if unknown := set(schema) - KNOWN:
         return f"{at}: the schema uses {unknown}"
     if "$ref" in schema:
         return wrong(value, root["$defs"][schema["$ref"].removeprefix("#/$defs/")], root, at)
     if "anyOf" in schema:
         faults = [wrong(value, each, root, at) for each in schema["anyOf"]]
-        if all(faults):  # the shape that calls itself so is the one that was meant
+        if all(faults):  # prefer the alternative whose schema name and verb match
             meant = [f for f in faults if "$.schema" not in f and "$.verb" not in f]
             return (meant or faults)[0]
     if "enum" in schema and value not in schema["enum"]:
-        return f"{at}: {value!r} is none of {schema['enum']}"
+        return f"{at}: {value!r} is not one of {schema['enum']}"
     if "type" in schema:
         types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
         if not ("boolean" in types if isinstance(value, bool) else any(isinstance(value, TYPES[t]) for t in types)):
-            return f"{at}: {value!r} is no {types}"
+            return f"{at}: {value!r} is not of type {types}"
     if isinstance(value, dict):
         for key in schema.get("required", []):
             if key not in value:
@@ -107,7 +107,7 @@ COMMANDS = [
     ["run", "x: bf16[B, D_X]  w: bf16[D_X, F]\ny: bf16[B, F_X] = x * w", "--mesh", "X=2", "B=4", "D=4", "F=4"],
     ["explain", "x: bf16[B, D_X]   w: bf16[D_X, F]\ny: bf16[B, F] = x * w", "--on", "h100", "X=8", *SIZES],
 ]
-# What takes long or needs a device, as it was committed.
+# Committed output of commands that take long or need a device.
 RECORDED = [("probe", "tests/golden/probe.json"), ("bench", "results/cpu_matmul_emerald_rapids_f32_1.json"),
             ("bench", "results/cpu_stream_emerald_rapids.json"), ("bench", "results/cpu_repeats.json"),
             ("bench", "results/h200_repeats.json"), ("bench", "results/h200_stream.json"),
@@ -116,12 +116,12 @@ RECORDED = [("probe", "tests/golden/probe.json"), ("bench", "results/cpu_matmul_
 
 
 def first(printed, *words):
-    """What the first command that begins with these words printed."""
+    """Returns the output of the first command that begins with these words."""
     return next(p for command, p in zip(COMMANDS, printed) if command[:len(words)] == list(words))
 
 
-def spoils(printed, schemas, contest):
-    """Documents, their schemas and what spoils them."""
+def corruptions(printed, schemas, benchmark):
+    """Returns documents, their schemas and functions that corrupt them."""
     good, planned = printed[1], printed[6]
     report, bench = schemas["explain"], schemas["bench"]
     return [(good, report, lambda d: d.pop("total")), (good, report, lambda d: d["ops"][0].update(limiter="luck")),
@@ -134,8 +134,8 @@ def spoils(printed, schemas, contest):
             (printed[11], report, lambda d: d["machines"][0].pop("dims")),
             (first(printed, "sweep"), schemas["sweep"], lambda d: d.update(schema="ridge.report/2")),
             (first(printed, "simulate", "systolic"), schemas["simulate"], lambda d: d.pop("cycles")),
-            (contest, bench, lambda d: d["rows"][0].update(per_cycle="most")),
-            (contest, bench, lambda d: d["rows"][0].update(clock=1e9)), (contest, bench, lambda d: d["rows"][0].update(right=1))]
+            (benchmark, bench, lambda d: d["rows"][0].update(per_cycle="most")),
+            (benchmark, bench, lambda d: d["rows"][0].update(clock=1e9)), (benchmark, bench, lambda d: d["rows"][0].update(right=1))]
 
 
 def main() -> int:
@@ -158,14 +158,14 @@ def main() -> int:
         if found := wrong(document, schemas[verb], schemas[verb]):
             failed += 1
             print(f"{path}: {found}")
-    spoilt_ones = spoils(printed, schemas, recorded[-2][2])
-    for i, (document, schema, spoil) in enumerate(spoilt_ones):
-        spoilt = copy.deepcopy(document)
-        spoil(spoilt)
-        if not wrong(spoilt, schema, schema):
+    cases = corruptions(printed, schemas, recorded[-2][2])
+    for i, (document, schema, corrupt) in enumerate(cases):
+        corrupted = copy.deepcopy(document)
+        corrupt(corrupted)
+        if not wrong(corrupted, schema, schema):
             failed += 1
-            print(f"spoilt output {i} passed")
-    print(f"{len(COMMANDS) + len(recorded)} documents, {len(spoilt_ones)} spoilt ones, {failed} wrong")
+            print(f"corrupted output {i} passed")
+    print(f"{len(COMMANDS) + len(recorded)} documents, {len(cases)} corrupted ones, {failed} wrong")
     return failed > 0
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/check_style.py finds each planted fault, and nothing in what only looks like one."""
+"""tools/check_style.py finds each inserted fault, and nothing in similar code."""
 import importlib.util
 import pathlib
 import sys
@@ -10,7 +10,7 @@ check_style = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(check_style)
 
 COMMA, BRACKETS, TERNARY = "a comma operator: write two statements", "a comma operator in brackets", "a ternary inside a ternary"
-FAULTS = [  # a body's text, what is found
+FAULTS = [  # body, expected finding
     ("a = 1, b = 2;", COMMA),
     ("f(a), g(b);", COMMA),
     ("if (x) a = 1, b = 2;", COMMA),

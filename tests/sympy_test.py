@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Thresholds against sympy: sympy_test.py [--write] RIDGE. Every program of tests/golden/thresholds.csv is explained on a machine
-file with whole rates; the printed expression must be what sympy.solve finds for T_above = T_below, and the whole number the
-first that satisfies it. The file holds what sympy found, so that without sympy the expressions are still evaluated exactly
-(fractions) and compared; that the symbolic half was left out is said aloud."""
+"""Compares thresholds with sympy: sympy_test.py [--write] RIDGE. Every program of tests/golden/thresholds.csv is explained on a
+machine file with integer rates. The printed expression must equal the solution of T_above = T_below by sympy.solve, and the
+integer must be the first that satisfies it. The file stores sympy's solutions; without sympy the expressions are evaluated
+exactly (fractions) and compared with these, and the test reports that nothing was solved."""
 import csv
 import fractions
 import json
@@ -35,7 +35,7 @@ RATES = {"compute": PEAK, "memory": BANDWIDTH, "network": LINK}
 
 
 def programs() -> list[tuple[str, str]]:
-    """Text and split: the notes' products, then random contractions with every mix of free, batch and summed dimensions."""
+    """Returns texts and splits: products of the notes, then random contractions with free, batch and contracted dimensions."""
     fixed = [("bf16[B, D] * bf16[D, F] -> bf16[B, F]", ""), ("bf16[B, D] * bf16[D, F] -> bf16[B, F]", "D=2"),
              ("bf16[B, D] * int8[D, F] -> bf16[B, F]", ""), ("int8[B, D] * int8[D, F] -> int8[B, F]", "D=4"),
              ("bf16[B, S, D] * bf16[D, F] -> bf16[B, S, F]", ""), ("bf16[B, D] * int4[D, F] -> bf16[B, F]", ""),
@@ -75,7 +75,7 @@ def counts(op: dict) -> dict[str, str]:
 
 
 def boundary_by_sympy(op: dict, t: dict) -> str:
-    """Where both roofs take the same time, solved for the dimension; r stands for the ratio of the rates."""
+    """Returns the size of the dimension at which both roofs take the same time; r is the ratio of the rates."""
     symbols = {name: sympy.Symbol(name, positive=True) for name in set(re.findall(r"[A-Z]", "".join(counts(op).values())))}
     r, over, under = sympy.Symbol("r", positive=True), *(sympy.sympify(counts(op)[roof], locals=symbols) for roof in t["roofs"])
     found = sympy.solve(sympy.Eq(over, r * under), symbols[t["dim"]])
@@ -88,9 +88,9 @@ def same(a: str, b: str) -> bool:
 
 
 def value(text: str, names: dict) -> fractions.Fraction:
-    """A printed expression, exactly: every number in it becomes a fraction."""
+    """Evaluates a printed expression exactly: every number becomes a fraction."""
     exact = re.sub(r"(?<![\w.])(\d+)", r"fraction(\1)", text)
-    return eval(exact, {"__builtins__": {}, "fraction": fractions.Fraction}, names)  # the text is ours: + - * / ( ) and names
+    return eval(exact, {"__builtins__": {}, "fraction": fractions.Fraction}, names)  # ridge printed the text: + - * / ( ) and names
 
 
 def main() -> int:
@@ -114,7 +114,7 @@ def main() -> int:
                     solved += 1
                     if boundary == "none" or not same(boundary, t["exact"]) or (not write and golden.get(key) != boundary):
                         wrong += 1
-                        print(f"{key}: sympy finds {boundary}, the file {golden.get(key)}, ridge {t['exact']}")
+                        print(f"{key}: sympy finds {boundary}, the file has {golden.get(key)}, ridge {t['exact']}")
                 names = {name: fractions.Fraction(draw.randrange(1, 10**6)) for name in re.findall(r"[A-Z]", program)}
                 names["r"] = fractions.Fraction(rate(op, t["roofs"][0]), RATES[t["roofs"][1]])
                 try:
@@ -128,7 +128,7 @@ def main() -> int:
         with GOLDEN.open("w", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows([["program", "split", "dim", "roofs", "boundary"], *rows])
     if not sympy:
-        print("SKIPPED: python3-sympy is not here, so nothing was solved; its committed answers were compared instead")
+        print("SKIPPED: python3-sympy is missing, so nothing was solved; the stored solutions were compared instead")
     print(f"{checked} expressions evaluated exactly, {solved} solved by sympy, {wrong} wrong")
     return wrong > 0 or checked == 0
 

@@ -1,4 +1,4 @@
-# Tests that belong to no room: each goes through what ridge offers to everyone.
+# Tests that belong to no module: they use the program or the public API.
 add_executable(cases_test ${CMAKE_SOURCE_DIR}/tests/cases_test.cc)
 target_link_libraries(cases_test PRIVATE ridge)
 target_compile_options(cases_test PRIVATE ${ridge_warnings})
@@ -7,13 +7,13 @@ add_test(NAME cases_none COMMAND cases_test ${CMAKE_SOURCE_DIR}/cmake)  # a fold
 set_tests_properties(cases PROPERTIES LABELS fast)
 set_tests_properties(cases_none PROPERTIES LABELS fast WILL_FAIL TRUE)
 
-# Random functions of rows against f64; 20000 take minutes.
+# Random row functions against f64; 20000 take minutes.
 add_executable(rows_random ${CMAKE_SOURCE_DIR}/tests/rows/random.cc)
 target_link_libraries(rows_random PRIVATE ridge)
 target_compile_options(rows_random PRIVATE ${ridge_warnings})
 add_test(NAME rows_random COMMAND rows_random 400)
 
-# Questions that one command answers; a folder without them must fail.
+# Questions that one command answers. A folder without them must fail.
 find_package(Python3 COMPONENTS Interpreter REQUIRED)
 set(answers ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/answers_test.py $<TARGET_FILE:ridge_cli>)
 add_test(NAME answers COMMAND ${answers} ${CMAKE_SOURCE_DIR}/tests/cases)
@@ -21,7 +21,7 @@ add_test(NAME answers_none COMMAND ${answers} ${CMAKE_SOURCE_DIR}/cmake)
 set_tests_properties(answers PROPERTIES LABELS fast)
 set_tests_properties(answers_none PROPERTIES LABELS fast WILL_FAIL TRUE)
 
-# What README.md and docs/ show is what the program prints.
+# README.md and docs/ show what the program prints.
 add_test(NAME readme COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/check_readme.py $<TARGET_FILE:ridge_cli>)
 set_tests_properties(readme PROPERTIES LABELS fast)
 
@@ -37,11 +37,11 @@ add_test(NAME grouped_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/to
 add_test(NAME psgemm_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/psgemm_table.py --check)
 set_tests_properties(product_table cpu_product_table geglu_torch_table attention_table attention_backward_table ranks_table tensor_parallel_table psgemm_table cpu_attention_table grouped_table PROPERTIES LABELS fast)
 
-# Grows the trees of data/models from timings; here so that it keeps compiling.
+# Fits data/models to timings; built here so that it keeps compiling.
 file(GLOB fit_models_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tools/fit_models/*.cc)
 add_executable(fit_models ${fit_models_sources})
 target_include_directories(fit_models PRIVATE ${CMAKE_SOURCE_DIR}/tools)
-target_link_libraries(fit_models PRIVATE ridge_room_contest ridge)
+target_link_libraries(fit_models PRIVATE ridge_room_benchmark ridge)
 target_compile_options(fit_models PRIVATE ${ridge_warnings})
 add_test(NAME fit_models_usage COMMAND fit_models)
 file(GLOB timings CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/data/timings/*.csv)
@@ -49,7 +49,7 @@ add_test(NAME fit_models_check COMMAND fit_models --check ${timings})
 set_tests_properties(fit_models_check PROPERTIES LABELS fast)
 set_tests_properties(fit_models_usage PROPERTIES LABELS fast PASS_REGULAR_EXPRESSION "usage: fit_models")
 
-# The language's limits in their words: each file compiles, and with its bad line it does not and says why.
+# Each file compiles; with its bad line it does not, and the error says why.
 file(GLOB compile_fail CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/compile_fail/*.cc)
 foreach(file IN LISTS compile_fail)
   cmake_path(GET file STEM name)
@@ -58,38 +58,38 @@ foreach(file IN LISTS compile_fail)
   set_tests_properties(compile_fail_${name} PROPERTIES LABELS "fast;compile")
 endforeach()
 
-# The walk of docs/architecture.md names functions that are there; a name that is not is found.
+# The walk of docs/architecture.md names existing functions; a missing name is found.
 add_test(NAME walk COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/walk_test.py ${CMAKE_SOURCE_DIR})
 add_test(NAME walk_planted COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/walk_test.py ${CMAKE_SOURCE_DIR} --planted)
 set_tests_properties(walk walk_planted PROPERTIES LABELS fast)
 
-# The launcher, with every tool that it calls replaced by a stub.
+# The launcher, with stubs for every tool that it calls.
 add_test(NAME launcher COMMAND bash ${CMAKE_SOURCE_DIR}/tests/launcher_test.sh ${CMAKE_SOURCE_DIR}/ridge)
 set_tests_properties(launcher PROPERTIES LABELS fast)
 
-# An installed tree, and a project beside it.
+# An installed tree, and a project that uses it.
 add_test(NAME install COMMAND bash ${CMAKE_SOURCE_DIR}/tests/install_test.sh ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
 set_tests_properties(install PROPERTIES LABELS "fast;compile")
 
-# The style checker finds what is planted.
+# The style checker finds inserted faults.
 add_test(NAME style COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/style_test.py)
 set_tests_properties(style PROPERTIES LABELS fast)
 
-# The tool that plants faults catches one that must be caught, and lets one live that must.
+# The mutation tool detects a mutant that must be detected and misses one that must be missed.
 add_test(NAME mutate COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/mutate_test.py ${CMAKE_CXX_COMPILER})
 set_tests_properties(mutate PROPERTIES LABELS "fast;compile")
 
-# So does the checker of constants, and the code has none.
+# The checker of constants finds an inserted one, and the code has none.
 add_test(NAME constants COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/constants_test.py)
 add_test(NAME models COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/models.py --check)
 set_tests_properties(constants models PROPERTIES LABELS fast)
 
-# What --json prints is what docs/report.schema.json says, and thresholds are what sympy finds (or found).
+# The output of --json matches docs/report.schema.json, and thresholds match those of sympy (live or stored).
 add_test(NAME schema COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/schema_test.py $<TARGET_FILE:ridge_cli>)
 add_test(NAME sympy COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/sympy_test.py $<TARGET_FILE:ridge_cli>)
 set_tests_properties(schema sympy PROPERTIES LABELS fast)
 
-# The page in a headless Chromium, with axe-core where build/page has it; skipped, and said so, where there is neither.
+# The page in a headless Chromium, with axe-core if build/page has it; skipped with a message without Chromium.
 add_test(NAME page COMMAND bash ${CMAKE_SOURCE_DIR}/tests/page/page_test.sh $<TARGET_FILE:ridge_cli> ${CMAKE_BINARY_DIR}/page)
 set_tests_properties(page PROPERTIES SKIP_RETURN_CODE 77 LABELS browser)
 
@@ -99,7 +99,7 @@ include(${CMAKE_SOURCE_DIR}/tests/sanitized.cmake)
 # The tutorial of the tile language.
 include(${CMAKE_SOURCE_DIR}/docs/tutorial/tutorial.cmake)
 
-# The C door: from C11, and through ctypes.
+# The C API: from C11, and through ctypes.
 enable_language(C)
 add_executable(c_test ${CMAKE_SOURCE_DIR}/tests/c/c_test.c)
 set_target_properties(c_test PROPERTIES C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF)
@@ -109,7 +109,7 @@ add_test(NAME c COMMAND c_test)
 add_test(NAME ctypes COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/c/ctypes_test.py $<TARGET_FILE:ridge_c>)
 set_tests_properties(c ctypes PROPERTIES LABELS fast)
 
-# The Python module where the build made one, beside the program; skipped, and said so, where it did not.
+# The Python module, if the build made one; otherwise skipped with a message.
 file(GLOB python_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/python/tests/test_*.py)
 foreach(file IN LISTS python_tests)
   cmake_path(GET file STEM name)

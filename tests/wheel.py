@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a wheel does where nothing but itself is installed: explains, and says in a sentence what it lacks."""
+"""Checks a wheel without its optional dependencies: it explains a program and reports an error with its position."""
 import pathlib
 import sys
 
@@ -14,5 +14,5 @@ try:
 except ridge.Error as error:
     assert "^" in str(error), error
 else:
-    raise AssertionError("half a program was explained")
-print(f"the wheel explains: {report.ops[0].limiter} bound, {report.ops[0].flops} FLOP")
+    raise AssertionError("an incomplete program was explained")
+print(f"explained by the wheel: {report.ops[0].limiter} bound, {report.ops[0].flops} FLOP")

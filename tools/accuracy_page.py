@@ -1,11 +1,11 @@
-"""The page of tools/accuracy_table.py: for each set of timings predicted against measured, what that leaves, and the ten worst."""
+"""The page of tools/accuracy_table.py: for each set of timings predicted against measured, residuals and the ten largest errors."""
 import html
 import math
 
-MOST_POINTS = 300  # of a picture; every so many are drawn
+MAX_POINTS = 300  # in a picture; every n-th point is drawn
 WORST = 10
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 340, 250, 52, 34, 10, 24
-MOST_OFF = 2.0  # the highest ratio that a picture of what is left shows
+MAX_RATIO = 2.0  # largest ratio in a picture of residuals
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1d2330; --paper: #fff; --grid: #d8dce4; --dot: #1f6feb; --line: #b3261e; --band: #1f6feb22; }
@@ -72,19 +72,19 @@ def against(name, points, exponents):
     axes = Axes(exponents, lambda s: (min(max(math.log10(s), first), last) - first) / (last - first))
     line = f'<path class="line" d="M{axes.x(10.0 ** first):.0f} {axes.y(10.0 ** first):.0f}L{axes.x(10.0 ** last):.0f} {axes.y(10.0 ** last):.0f}"/>'
     marks = [(10.0 ** e, time_text(10.0 ** e)) for e in exponents]
-    return svg(f"{name}: predicted against measured", axes.frame(marks, "measured; upwards: predicted") + line +
+    return svg(f"{name}: predicted against measured", axes.frame(marks, "x: measured; y: predicted") + line +
                axes.dots([(p["measured_s"], p["predicted_s"]) for p in points]))
 
 
-def left_over(name, points, exponents):
-    most = math.log(MOST_OFF)
+def residuals(name, points, exponents):
+    most = math.log(MAX_RATIO)
     axes = Axes(exponents, lambda r: (min(max(math.log(r), -most), most) + most) / (2 * most))
     low, high = (points[0][k] / points[0]["predicted_s"] for k in ("low_s", "high_s"))
     band = (f'<rect class="band" x="{LEFT}" y="{axes.y(high):.0f}" width="{WIDTH - LEFT - RIGHT}" '
             f'height="{axes.y(low) - axes.y(high):.0f}"/>')
     line = f'<path class="line" d="M{LEFT} {axes.y(1):.0f}H{WIDTH - RIGHT}"/>'
     marks = [(r, f"{r:g}") for r in (0.5, 0.8, 1, 1.25, 2)]
-    return svg(f"{name}: measured over predicted", band + axes.frame(marks, "measured; upwards: measured / predicted") + line +
+    return svg(f"{name}: measured over predicted", band + axes.frame(marks, "x: measured; y: measured / predicted") + line +
                axes.dots([(p["measured_s"], p["measured_s"] / p["predicted_s"]) for p in points]))
 
 
@@ -101,11 +101,11 @@ def section(line, points):
     name = line[0]
     times = [p[k] for p in points for k in ("measured_s", "predicted_s")]
     exponents = list(decades(min(times), max(times)))
-    drawn = points[::max(1, math.ceil(len(points) / MOST_POINTS))]
-    return (f"<h2>{html.escape(name)}</h2><p>{len(points)} kernels kept apart, {len(drawn)} of them drawn: off by {line[5]}, nine of ten "
-            f"by at most {line[6]}; {line[7]} in the interval of eight of ten.</p>"
-            f'<div class="pair">{against(name, drawn, exponents)}{left_over(name, drawn, exponents)}</div>'
-            f"<details><summary>The ten worst</summary>{worst_table(points)}</details>")
+    drawn = points[::max(1, math.ceil(len(points) / MAX_POINTS))]
+    return (f"<h2>{html.escape(name)}</h2><p>{len(points)} held-out kernels, {len(drawn)} of them drawn: mean error {line[5]}, "
+            f"90th percentile {line[6]}; the 80 % interval holds for {line[7]}.</p>"
+            f'<div class="pair">{against(name, drawn, exponents)}{residuals(name, drawn, exponents)}</div>'
+            f"<details><summary>The ten largest errors</summary>{worst_table(points)}</details>")
 
 
 def page(head, shown):
@@ -113,6 +113,6 @@ def page(head, shown):
     table = f"<tr>{cells('th', head)}</tr>" + "".join(f"<tr>{cells('td', line)}</tr>" for line, _ in shown)
     return ('<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
             f"<title>Predicted against measured</title><style>{STYLE}</style></head><body><h1>Predicted against measured</h1>"
-            "<p>Libraries' kernels whose plans are not known, by forms of at most ten numbers that <code>ridge calibrate</code> fitted to "
-            "one half of the sites; here are those of the other half. Made by <code>tools/accuracy_table.py</code>.</p>"
+            "<p>Library kernels with unknown plans, predicted by formulas of at most ten numbers. <code>ridge calibrate</code> fitted the "
+            "numbers to one half of the sites; this page shows the other half. Made by <code>tools/accuracy_table.py</code>.</p>"
             f'<div class="scroll"><table>{table}</table></div>' + "".join(section(*x) for x in shown) + "</body></html>\n")

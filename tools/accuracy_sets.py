@@ -1,4 +1,4 @@
-"""The sets of timings that tools/accuracy_table.py judges predictions by, each rewritten as a CSV that `ridge calibrate` reads."""
+"""The sets of timings of tools/accuracy_table.py, each converted to a CSV that `ridge calibrate` reads."""
 import csv
 import pathlib
 import statistics
@@ -11,27 +11,27 @@ OWN = "data/library/h200_cublaslt.csv"
 OTHERS = "aic_gemm_bf16_h100_a100_l40s_b200.csv"
 QUANTIZED = "aic_h200_quantize_pointwise.csv"
 OPERATORS = "neusight_op_predictions.csv"
-MOST_OF_ROOF = 1.1  # a kernel that is said to be faster than this was timed on bytes in a cache, or wrongly
-WIDEST = 256  # of a head; wider ones are computed by kernels of other kinds
-LEAST_US = 100  # of an operator that was timed from Python, below which the time is that of its launch
+MAX_OF_ROOF = 1.1  # a faster timing is wrong or has cached operands
+MAX_HEAD_DIM = 256  # largest head dimension; other kernels compute wider heads
+MIN_US = 100  # minimum time of an operator timed from Python; below it the launch dominates
 
 
 @dataclass
 class Set:
     what: str
     machine: str
-    file: str  # beside `folder`
+    file: str  # name in `folder`
     dtype: str
     goal: str
-    rows: Callable  # of the file's rows: (head, rows[, kinds])
+    rows: Callable  # maps the file's rows to (head, rows, kinds, remark)
     folder: pathlib.Path
-    writes: bool = False  # whether machines/ takes its numbers
-    pooled: bool = False  # a machine's part of a line over several
+    writes: bool = False  # if true, --write stores its numbers in machines/
+    pooled: bool = False  # one machine of a line over several
     source: str = COLLECTED
     remark: str = field(default="", init=False)
 
     def prepare(self, path):
-        """Writes the timings. By a kernel's sizes its times, kinds and what others predicted. None: the file is not there."""
+        """Writes the timings. Returns times, kinds and predictions by others per kernel size, or None if the file is missing."""
         file = self.folder / self.file
         if not file.is_file():
             return None
@@ -42,7 +42,7 @@ class Set:
 
 
 def column(name):
-    """Products: one column of times."""
+    """Products with one column of times."""
     def rows_of(rows):
         return ["dtype", "m", "n", "k", "us"], [[r.get("dtype", ""), r["m"], r["n"], r["k"], r[name]] for r in rows if r[name]], {}, ""
     return rows_of
@@ -54,19 +54,19 @@ def medians(rows):
 
 
 def attention(name, length, more):
-    """`length`: the column that holds how many keys there are beside `more`."""
+    """The number of keys is column `length` plus `more`."""
     def rows_of(rows):
         out = [[r["batch_size"], r["n_q_heads"], r["n_kv_heads"] if r["n_kv_heads"] != "0" else r["n_q_heads"],
-                int(r[length]) + more, r["head_dim"], r[name]] for r in rows if r[name] and int(r["head_dim"]) <= WIDEST]
+                int(r[length]) + more, r["head_dim"], r[name]] for r in rows if r[name] and int(r["head_dim"]) <= MAX_HEAD_DIM]
         return ["batch", "heads", "key_heads", "keys" if more else "rows", "width", "us"], out, {}, ""
     return rows_of
 
 
 def quantized(framework, op, bytes_per_s):
-    """bf16 read, fp8 written."""
+    """Kernels that read bf16 and write fp8."""
     def rows_of(rows):
         mine = [r for r in rows if r["framework"] == framework and r["op"] == op]
-        kept = [r for r in mine if 3e6 * int(r["m"]) * int(r["k"]) / bytes_per_s < MOST_OF_ROOF * float(r["latency_us"])]
+        kept = [r for r in mine if 3e6 * int(r["m"]) * int(r["k"]) / bytes_per_s < MAX_OF_ROOF * float(r["latency_us"])]
         remark = f" ({len(mine) - len(kept)} of {len(mine)} above the roof left out)" if len(kept) < len(mine) else ""
         return ["rows", "row_bytes", "us"], [[r["m"], 3 * int(r["k"]), r["latency_us"]] for r in kept], {}, remark
     return rows_of
@@ -76,7 +76,7 @@ KINDS = {"Linear": "linear", "BMM": "bmm", "VECln": "norm", "VECsoftmax": "softm
 
 
 def sized(row):
-    """Of an operator: its sizes in the order of the form's columns."""
+    """Returns the sizes of an operator in the order of the form's columns."""
     batch, m, n, k = (int(row[c] or 0) for c in ("batch_or_rows", "m_or_cols", "n", "k"))
     if row["op"] == "BMM":
         return [m, n, k, batch]
@@ -85,11 +85,11 @@ def sized(row):
 
 def operators(gpu, kinds_of):
     def rows_of(rows):
-        mine = [r for r in rows if r["gpu"] == gpu and float(r["meas_us"]) >= LEAST_US and KINDS.get(r["op"], "elementwise") in kinds_of]
+        mine = [r for r in rows if r["gpu"] == gpu and float(r["meas_us"]) >= MIN_US and KINDS.get(r["op"], "elementwise") in kinds_of]
         kinds = {}
         for r in mine:
-            told = float(r["meas_us"]) * 1e-6, KINDS.get(r["op"], "elementwise"), float(r["neusight_us"]) * 1e-6
-            kinds.setdefault(tuple(map(float, sized(r))), []).append(told)
+            timing = float(r["meas_us"]) * 1e-6, KINDS.get(r["op"], "elementwise"), float(r["neusight_us"]) * 1e-6
+            kinds.setdefault(tuple(map(float, sized(r))), []).append(timing)
         head = ["rows", "row_bytes", "us"] if "elementwise" in kinds_of else ["m", "n", "k", "batch", "us"]
         return head, [[*sized(r), r["meas_us"]] for r in mine], kinds, ""
     return rows_of

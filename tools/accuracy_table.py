@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""How far predictions of libraries' kernels are off: fitted by `ridge calibrate` on one half of the sites, tested on the other. One
-line for each set of timings at hand. Sets of others lie beside the repository (../shared/measured/public, or --public) and are
-passed over, loudly, where they are not.
+"""Errors of predictions of library kernels: `ridge calibrate` fits them on one half of the sites, the other half tests them.
+One line per set of timings. Timings by others are outside the repository (--public, default ../shared/measured/public); the
+tool skips missing ones with a message.
 
     accuracy_table.py RIDGE                    prints the table
     accuracy_table.py RIDGE --write            also writes numbers of products into machines/
-    accuracy_table.py RIDGE --page FILE.html   also draws predicted against measured, with the ten worst of each
-    accuracy_table.py RIDGE --only WORD        the lines that hold this word
+    accuracy_table.py RIDGE --page FILE.html   also draws predicted against measured, with the ten largest errors
+    accuracy_table.py RIDGE --only WORD        only lines that contain this word
 """
 import argparse
 import csv
@@ -19,20 +19,20 @@ import tempfile
 from accuracy_page import page
 from accuracy_sets import ROOT, sets
 
-HEAD = ["timings", "kernels", "bare roofline", "numbers before", "fitted", "kept apart", "nine of ten within", "80 % interval holds", "goal"]
+HEAD = ["timings", "kernels", "roofline alone", "numbers before", "fitted", "held out", "90th percentile", "coverage of the 80 % interval", "goal"]
 
 
 def calibrated(ridge, each, path, more):
     words = [ridge, "calibrate", path, "--on", each.machine, "--dtype", each.dtype, "--source", each.source, *more]
     done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
     if done.returncode:
-        print(f"accuracy_table: {each.what} is passed over: {done.stderr.splitlines()[0]}", file=sys.stderr)
+        print(f"accuracy_table: {each.what} is skipped: {done.stderr.splitlines()[0]}", file=sys.stderr)
         return ""
     return done.stdout
 
 
 def write(machine, text):
-    """The numbers of a library in a machine's file."""
+    """Writes the numbers of a library into a machine file."""
     lines = [line for line in text.splitlines() if line.startswith("library_")]
     path = ROOT / f"machines/{machine}.toml"
     kept = [line for line in path.read_text().splitlines() if not line.startswith("library_")]
@@ -43,7 +43,7 @@ def write(machine, text):
 
 
 def errors(points):
-    """Of those kept apart: mean, nine of ten, the share in the interval."""
+    """Returns mean error, 90th percentile and interval coverage."""
     off = sorted(abs(p["predicted_s"] / p["measured_s"] - 1) for p in points)
     inside = sum(p["low_s"] <= p["measured_s"] <= p["high_s"] for p in points)
     return sum(off) / len(off), off[round(0.9 * (len(off) - 1))], inside / len(off)
@@ -72,16 +72,16 @@ def line_of(name, found, points, goal):
 
 
 def pooled_lines(pooled):
-    """Kinds of operators over several machines, each with its own numbers; beside what another model said of the same kernels."""
+    """Lines per kind of operator, pooled over machines with their own numbers, and the error of another model."""
     for kind, points in pooled.items():
         theirs = sum(abs(p["kind"][1] / p["measured_s"] - 1) for p in points) / len(points)
         mean, nine, inside = errors(points)
-        yield [f"NeuSight's {kind}, kept apart", str(len(points)), "–", "–", "–", percent(mean), percent(nine), percent(inside),
+        yield [f"NeuSight's {kind}, held out", str(len(points)), "–", "–", "–", percent(mean), percent(nine), percent(inside),
                f"NeuSight's {percent(theirs)}"]
 
 
-def judged(arguments, folder):
-    """Each set's line, and its points."""
+def evaluated(arguments, folder):
+    """Yields the line and the points of each set."""
     pooled = {}
     for each in sets(arguments.public):
         if arguments.only and arguments.only not in each.what:
@@ -89,7 +89,7 @@ def judged(arguments, folder):
         csv_path, points_path = folder / "timings.csv", folder / "points.csv"
         kinds = each.prepare(csv_path)
         if kinds is None:
-            print(f"accuracy_table: {each.what} is passed over: no {each.file} in {arguments.public}", file=sys.stderr)
+            print(f"accuracy_table: {each.what} is skipped: no {each.file} in {arguments.public}", file=sys.stderr)
             continue
         text = calibrated(arguments.ridge, each, csv_path, ["--json", "--points", points_path])
         if not text:
@@ -102,7 +102,7 @@ def judged(arguments, folder):
         if not each.pooled:
             yield line_of(each.what + each.remark, json.loads(text), points, each.goal), points
     for line in pooled_lines(pooled):
-        yield line, pooled[line[0].removeprefix("NeuSight's ").removesuffix(", kept apart")]
+        yield line, pooled[line[0].removeprefix("NeuSight's ").removesuffix(", held out")]
 
 
 def main():
@@ -116,11 +116,11 @@ def main():
     shown = []
     print("| " + " | ".join(HEAD) + " |\n" + "| --- " * len(HEAD) + "|")
     with tempfile.TemporaryDirectory() as folder:
-        for line, points in judged(arguments, pathlib.Path(folder)):
+        for line, points in evaluated(arguments, pathlib.Path(folder)):
             print("| " + " | ".join(line) + " |", flush=True)
             shown.append((line, points))
     if not shown:
-        sys.exit("accuracy_table: no timings at hand")
+        sys.exit("accuracy_table: no timings found")
     if arguments.page:
         arguments.page.write_text(page(HEAD, shown))
 

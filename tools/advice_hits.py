@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""How often what `ridge advise` says comes true on this CPU, or with --on cuda on a device: over data/advice_programs.txt or
-another file of programs that are parted by empty lines.
+"""Measures how often `ridge advise` is right on this CPU, or with --on cuda on a device, for data/advice_programs.txt or
+another file of programs separated by empty lines.
 
-    advice_hits.py RIDGE [--on cuda] [--programs FILE] [--json OUT.json]   runs `ridge advise --confirm` of each, prints the rates
+    advice_hits.py RIDGE [--on cuda] [--programs FILE] [--json OUT.json]   runs `ridge advise --confirm` on each, prints the rates
     advice_hits.py --fit RESULT.json      writes data/models/advice.csv or device_advice.csv: the spread of the ratios
-    advice_hits.py --within RESULT.json   how many of another run's ratios lie in the spreads of these files
+    advice_hits.py --within RESULT.json   counts the ratios of another run within the spreads of these files
 """
 import argparse
 import json
@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-LEAST_TIMED = 3  # of a kind, below which its line stays a guess
+MIN_TIMED = 3  # per kind; with fewer its line remains a guess
 
 
 def advice_of(ridge, program, on):
@@ -29,7 +29,7 @@ def file_of(on):
 
 
 def spreads(on):
-    """The lines of the file by their kinds."""
+    """Returns the lines of the file by kind."""
     lines = [line.split(",") for line in file_of(on).read_text().splitlines()]
     return {cells[0].removeprefix("device_").removeprefix("advice_"): cells for cells in lines if len(cells) == 5 and "advice_" in cells[0]}
 
@@ -39,7 +39,7 @@ def ratio_off(row):
 
 
 def rows_of(report, middles):
-    """One for each advice that was confirmed: the ratio of the two times by the model alone, and as measured."""
+    """Yields one row per advice; confirmed ones have the predicted and the measured ratio of the two times."""
     now = report["predicted_s"]["expected"]
     for each in report["advice"]:
         row = {"kind": each["kind"], "what": each["what"], "program": report["program"], "confirmable": each["confirmable"]}
@@ -56,7 +56,7 @@ def fit(path):
     text = file.read_text()
     for kind, cells in spreads(result["on"]).items():
         off = sorted(ratio_off(r) for r in result["rows"] if r.get("kind") == kind and "within" in r)
-        if len(off) < LEAST_TIMED:
+        if len(off) < MIN_TIMED:
             continue
         at = [f"{off[round(share * (len(off) - 1))]:.2f}" for share in (0.05, 0.5, 0.95)]
         text = text.replace(",".join(cells), ",".join([cells[0], *at, *cells[4:]]))
@@ -70,7 +70,7 @@ def print_within(path):
     run = [r for r in result["rows"] if "within" in r]
     known = spreads(result["on"])
     inside = sum(float(known[r["kind"]][1]) <= ratio_off(r) <= float(known[r["kind"]][3]) for r in run)
-    print(f"{inside} of {len(run)} ratios ({100 * inside / max(1, len(run)):.0f} %) lie within the spreads of {file_of(result['on']).name}")
+    print(f"{inside} of {len(run)} ratios ({100 * inside / max(1, len(run)):.0f} %) are within the spreads of {file_of(result['on']).name}")
 
 
 def main():
@@ -98,8 +98,8 @@ def main():
             print(f"{row['what']:60} {said}", flush=True)
     run = [r for r in rows if "within" in r]
     true, within = sum(r["came_true"] for r in run), sum(r["within"] for r in run)
-    print(f"{len(programs)} programs, {silent} of them with nothing to do; {len(rows)} advices, {len(run)} confirmable here "
-          f"({100 * len(run) / max(1, len(rows)):.0f} %): {true} came true ({100 * true / max(1, len(run)):.0f} %), {within} within the "
+    print(f"{len(programs)} programs, {silent} of them without advice; {len(rows)} advices, {len(run)} confirmable here "
+          f"({100 * len(run) / max(1, len(rows)):.0f} %): {true} right in direction ({100 * true / max(1, len(run)):.0f} %), {within} within the "
           f"interval ({100 * within / max(1, len(run)):.0f} %)")
     if arguments.json:
         about = json.loads(subprocess.run([arguments.ridge, "machines", arguments.on, "--json"], capture_output=True, text=True).stdout)

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """The table of docs/performance/attention_backward.md, from results/h100_attention_backward.json
-(tests/gpu/attention_backward_times.py measures it). Prints it; `--update` writes it into the page, `--check` fails where
-the page holds another."""
+(tests/gpu/attention_backward_times.py measures it). Prints it; `--update` writes it into the page; `--check` fails if
+the page differs."""
 import json
 import sys
 
 import page_table
 
 RESULTS = page_table.ROOT / "results/h100_attention_backward.json"
-HEAD = ["B, heads on, rows, width", "mask", "ours, us", "predicted", "in order", "FA3", "cuDNN", "PyTorch", "best : ours", "ours : in order", "TFLOP/s", "error : best"]
+HEAD = ["B, heads / key heads, rows, width", "mask", "ours, us", "predicted", "deterministic", "FA3", "cuDNN", "PyTorch", "best / ours", "ours / deterministic", "TFLOP/s", "error / best"]
 
 
 def table() -> str:
@@ -17,7 +17,7 @@ def table() -> str:
         b, h, hk, s, d, causal = row["shape"]
         us = [f"{row['us'][name]:.1f}" if name in row["us"] else "–" for name in ("ordered", "fa3", "cudnn", "torch")]
         off = f"{row['off']['ridge']:.2f}" if row["off"] else "–"
-        lines.append([f"{b}, {h} on {hk}, {s}, {d}", "causal" if causal else "none", f"{row['us']['ridge']:.1f}", f"{row['predicted_us']:.1f}", *us,
+        lines.append([f"{b}, {h} / {hk}, {s}, {d}", "causal" if causal else "none", f"{row['us']['ridge']:.1f}", f"{row['predicted_us']:.1f}", *us,
                       f"{row['best_over_ours']:.3f}", f"{row['ours_over_ordered']:.3f}", f"{row['tflops']['ridge']:.0f}", off])
     return page_table.tables(HEAD, lines, 2, [range(2, 6), range(6, 10), range(10, 12)])
 

@@ -1,45 +1,48 @@
 #!/usr/bin/env python3
-"""Fails on an #include that the room table of docs/architecture.md does not grant, and on a folder of more than 40 files,
-tests not counted. Prints every such line and the cure."""
+"""Fails on an #include that the module table of docs/architecture.md does not grant, and on a folder of more than 40 files,
+not counting tests. Prints each such line and what the table grants."""
 import collections
 import pathlib
 import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-MOST_FILES = 40
+MAX_FILES = 40
 
 
-def granted(table: str) -> dict[str, set[str]]:
-    rows = re.findall(r"^\| `([\w/]+)` \| ([^|]+) \|", table, re.M)
-    return {room: set(grants.split()) - {"–"} for room, grants in rows}
+def read_grants(page: str) -> dict[str, set[str]]:
+    """The grants of each module; several rows of one module add up."""
+    grants: dict[str, set[str]] = {}
+    for module, names in re.findall(r"^\| `([\w/]+)` \| ([^|]+) \|", page, re.M):
+        grants.setdefault(module, set()).update(set(names.split()) - {"–"})
+    return grants
 
 
-def room_of(path: str, rooms) -> str | None:
-    """The innermost room that a path under src/ridge lies in."""
+def module_of(path: str, modules) -> str | None:
+    """The innermost module that contains a path under src/ridge."""
     parts = path.split("/")[:-1]
     for length in range(len(parts), 0, -1):
-        if "/".join(parts[:length]) in rooms:
+        if "/".join(parts[:length]) in modules:
             return "/".join(parts[:length])
     return None
 
 
-def allowed(target: str, room: str, grants: dict[str, set[str]]) -> bool:
-    if target in grants[room]:
+def is_allowed(target: str, module: str, grants: dict[str, set[str]]) -> bool:
+    if target in grants[module]:
         return True
-    home = room_of(target, grants)
-    if home is None:  # the facade, or a room that only its parts' names are known of
-        return any(target.startswith(grant + "/") for grant in grants[room])
-    if home == room or home in grants[room]:
+    owner = module_of(target, grants)
+    if owner is None:  # a header at the top of src/ridge or of ops/
+        return any(target.startswith(grant + "/") for grant in grants[module])
+    if owner == module or owner in grants[module]:
         return True
-    # A grant of a room grants the rooms in it, but for those that have a row because they are no part of it.
-    return any(home.startswith(grant + "/") and grant not in grants for grant in grants[room])
+    # A grant covers submodules, except submodules with a row of their own below a module with a row.
+    return any(owner.startswith(grant + "/") and grant not in grants for grant in grants[module])
 
 
 def main() -> int:
-    grants = granted((ROOT / "docs/architecture.md").read_text())
+    grants = read_grants((ROOT / "docs/architecture.md").read_text())
     if not grants:
-        print("check_arrows: docs/architecture.md holds no room table", file=sys.stderr)
+        print("check_arrows: docs/architecture.md has no module table", file=sys.stderr)
         return 1
     wrong = files = 0
     folders: collections.Counter = collections.Counter()
@@ -48,26 +51,26 @@ def main() -> int:
             continue
         name = path.relative_to(ROOT / "src/ridge").as_posix()
         folders[str(path.parent.relative_to(ROOT))] += 1
-        if "/" not in name or name.count("/") == 1 and name.startswith("ops/"):  # the facade
+        if "/" not in name or name.count("/") == 1 and name.startswith("ops/"):  # belongs to no module
             continue
-        room, files = room_of(name, grants), files + 1
-        if room is None:
-            print(f"src/ridge/{name}: its room is not in the table of docs/architecture.md")
+        module, files = module_of(name, grants), files + 1
+        if module is None:
+            print(f"src/ridge/{name}: its module is not in the table of docs/architecture.md")
             wrong += 1
             continue
         for number, line in enumerate(path.read_text().splitlines(), 1):
             found = re.match(r'\s*#\s*include\s+"ridge/([^"]+)"', line)
-            if not found or allowed(found.group(1), room, grants):
+            if not found or is_allowed(found.group(1), module, grants):
                 continue
-            print(f"src/ridge/{name}:{number}: '{room}' may not include ridge/{found.group(1)}; "
-                  f"the table grants it {' '.join(sorted(grants[room])) or 'nothing'}")
+            print(f"src/ridge/{name}:{number}: '{module}' may not include ridge/{found.group(1)}; "
+                  f"the table grants it {' '.join(sorted(grants[module])) or 'nothing'}")
             wrong += 1
     for folder, count in folders.items():
-        if count > MOST_FILES:
-            print(f"{folder}: {count} files, expected at most {MOST_FILES}: cut it by subject")
+        if count > MAX_FILES:
+            print(f"{folder}: {count} files, expected at most {MAX_FILES}: split it by subject")
             wrong += 1
     if files == 0:
-        print("check_arrows: no source was checked", file=sys.stderr)
+        print("check_arrows: checked no source file", file=sys.stderr)
         return 1
     return 1 if wrong else 0
 

@@ -1,29 +1,29 @@
 #!/usr/bin/env python3
-"""Finds numbers of one device in the code: multiprocessors, clocks, bandwidths, peaks and caches belong into a machine
-file (machines/*.toml) and reach the code as ops::DeviceNumbers; what was fitted belongs into data/models. Comments,
-texts and tests may name them."""
+"""Finds numbers of one device in the code. Multiprocessors, clocks, bandwidths, peaks and caches belong in a machine file
+(machines/*.toml), from which the code gets ops::DeviceNumbers; fitted constants belong in data/models. Comments, string
+literals and tests may contain such numbers."""
 import pathlib
 import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Where kernels are made, planned and timed. What simulates other machines names their numbers in tables of its own.
+# Modules that plan, run and time kernels. Simulators of other machines have tables with their numbers.
 ROOMS = {"api", "device", "measure", "ops", "tile"}
-FAULTS = [  # what stands there, what it is
+FAULTS = [  # pattern, meaning
     (r"\b(?:132|114)\b", "multiprocessors"),
     (r"\b\d[\d.]*e(?:9|1[0-5])\b", "a rate"),
     (r"\b(?:1755|1773|1675|1785|1830|1980)\b", "a clock"),
     (r"\b(?:50|60|48)\s*<<\s*20\b|\b52428800\b|\b62914560\b|\b50e6\b", "bytes of an L2"),
     (r"\b(?:227|228)\s*\*\s*1024\b|\b(?:232448|233472)\b", "bytes of shared memory"),
 ]
-ALLOWED = {  # file: what may stand there, and why
+ALLOWED = {  # file: allowed pattern, reason
     "src/ridge/tile/sm90/wgmma.h": (r"132|114", "numbers of an instruction's operands"),
     "src/ridge/tile/sm90/storage.h": (r"227 \* 1024", "of a block on compute capability 9.0, by which kernels are compiled"),
 }
 
 
 def code_of(text):
-    """The text without comments and strings, line for line."""
+    """Returns the text with comments and strings blanked, with the same lines."""
     blank = lambda m: re.sub(r"[^\n]", " ", m.group())
     return re.sub(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"', blank, text, flags=re.S)
 
@@ -47,8 +47,8 @@ def main():
     files = [path for path in sorted((ROOT / "src").rglob("*.*")) if len(path.relative_to(ROOT / "src").parts) > 2 and is_checked(path)]
     found = [fault for path in files for fault in faults(str(path.relative_to(ROOT)), path.read_text())]
     if not files:
-        found = ["no file was checked"]
-    print("\n".join(found) if found else f"{len(files)} files hold no number of one device")
+        found = ["checked no file"]
+    print("\n".join(found) if found else f"{len(files)} files contain no number of one device")
     return 1 if found else 0
 
 

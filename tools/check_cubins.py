@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Compiles the CUDA product's menu with nvcc (no GPU needed) and holds what came out against a golden file: registers,
-spills (none), shared memory, and how many instructions of each kind that matters; likewise the gated layer's and its
-input gradient's (rows dx0 …), whose file also has each row's bytes of spill stores. `--update` rewrites the files. Where
-nvcc is absent it says "not checked" and ends with 0.
+"""Compiles all CUDA product kernels with nvcc (no GPU needed) and compares them with a golden file: registers, spills
+(none), shared memory, and the counts of important instructions. It does the same for the gated layer and its input
+gradient (rows dx0 …), whose file also has the bytes of spill stores. `--update` rewrites the files. Without nvcc it prints
+"not checked" and exits with 0.
 
-Instruction kinds are read from the machine code itself: 16 bytes an instruction, the low 12 bits say what it does (the
-numbers below were read off cuobjdump's listing)."""
+The kind of an instruction is read from the machine code: 16 bytes per instruction, the low 12 bits are the opcode (the
+numbers below are from cuobjdump's listing)."""
 import argparse
 import concurrent.futures
 import pathlib
@@ -24,7 +24,7 @@ KINDS = {0x9F0: "wgmma", 0x5B4: "tma_load", 0x3B5: "tma_store", 0x844: "stmatrix
          0x387: "local_store"}
 COUNTED = ["wgmma", "tma_load", "tma_store", "stmatrix", "setmaxnreg"]
 HEADER = "type,config,registers,shared_bytes," + ",".join(COUNTED)
-DX = 1000  # the number of the input gradient's first row, so that rows sort
+DX = 1000  # number of the input gradient's first row, so that rows sort
 GATED_HEADER = "type,config,registers,spilled_bytes," + ",".join(COUNTED)
 
 
@@ -56,14 +56,14 @@ def key(mangled: str):
 
 
 def compile_part(compiler: str, folder: str, kind: str, part: int | str) -> dict:
-    """What came out of a part of the product's menu, or of a file beside it, which may spill."""
+    """Compiles a part of the product kernels, or another file, which may spill. Returns its properties."""
     gated = isinstance(part, str)
     out = pathlib.Path(folder) / f"{kind}_{str(part).replace('/', '_')}.cubin"
     source, define = (part, []) if gated else ("product/sm90.cu", [f"-DRIDGE_PART={part}"])
     run = subprocess.run([compiler, *FLAGS, "-Xptxas", "-v", f"-DRIDGE_TYPE={kind}", "-DRIDGE_WHOLE_MENU=1", *define, "-cubin",
                           str(ROOT / "src/ridge/ops" / source), "-o", str(out)], capture_output=True, text=True)
     if run.returncode != 0:
-        sys.exit(f"check_cubins: nvcc refused {kind} part {part}:\n{run.stderr}")
+        sys.exit(f"check_cubins: nvcc failed on {kind} part {part}:\n{run.stderr}")
     if "C75" in run.stderr:
         sys.exit(f"check_cubins: ptxas serialises wgmma or ignores setmaxnreg:\n{run.stderr}")
     rows: dict = {}
@@ -92,13 +92,13 @@ def compile_part(compiler: str, folder: str, kind: str, part: int | str) -> dict
 
 
 def shared_bytes(compiler: str, folder: str) -> list[int]:
-    """By a program that prints them: sizes are constants, nothing of it touches a device."""
+    """Runs a program that prints the sizes, which are constants; it needs no device."""
     source = pathlib.Path(folder) / "shared.cu"
     source.write_text('#include "ridge/ops/product/sm90.h"\n#include <cstdio>\n#include <utility>\n'
                       "using namespace ridge::ops;\n"
                       "template <int... i> void print(std::integer_sequence<int, i...>) {\n"
-                      '  (std::printf("%d\\n", ridge::tile::sm90::shared_bytes<cuda::MenuKernel<i, ridge::Bf16>>), ...);\n}\n'
-                      "int main() { print(std::make_integer_sequence<int, static_cast<int>(sm90_menu.size())>{}); }\n")
+                      '  (std::printf("%d\\n", ridge::tile::sm90::shared_bytes<cuda::MatmulKernel<i, ridge::Bf16>>), ...);\n}\n'
+                      "int main() { print(std::make_integer_sequence<int, static_cast<int>(sm90_kernel_configs.size())>{}); }\n")
     program = source.with_suffix("")
     subprocess.run([compiler, *FLAGS, str(source), "-o", str(program)], check=True)
     return [int(x) for x in subprocess.run([str(program)], check=True, capture_output=True, text=True).stdout.split()]
@@ -132,13 +132,13 @@ def gated_table(compiler: str) -> list[str]:
 def check(golden_file: pathlib.Path, header: str, lines: list[str]) -> int:
     golden = golden_file.read_text().splitlines()
     if golden[0] != lines[0]:
-        print(f"check_cubins: serialised products checked; the counts not: expected {golden[0][2:]}, found {lines[0][2:]}")
+        print(f"check_cubins: checked for serialised products but not the counts: expected {golden[0][2:]}, found {lines[0][2:]}")
         return 0
     wrong = [f"expected {a}\nfound    {b}" for a, b in zip(golden, lines) if a != b]
     if len(golden) != len(lines):
         wrong.append(f"expected {len(golden)} lines, found {len(lines)}")
     if wrong:
-        print("check_cubins: other code than the golden file says (--update rewrites it):\n" + header + "\n" + "\n".join(wrong))
+        print("check_cubins: the code differs from the golden file (--update rewrites it):\n" + header + "\n" + "\n".join(wrong))
         return 1
     print(f"check_cubins: {len(lines) - 2} kernels as expected")
     return 0
@@ -150,7 +150,7 @@ def main() -> int:
     update = arguments.parse_args().update
     compiler = nvcc()
     if not compiler:
-        print("check_cubins: not checked: nvcc is not here")
+        print("check_cubins: not checked: nvcc was not found")
         return 0
     version = re.search(r"release ([\d.]+)", subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout).group(1)
     wrong = 0

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Executes what README.md and docs/*.md show. In a ```console block, lines after "$ " are commands and the lines below them are
-their whole standard output, compared exactly ("..." stands for any lines). A ```sh block is only executed. A block after a line
-with <!-- not executed: reason --> is passed over. "./ridge" is the built binary given as the first argument. Commands run in a
-copy of the examples and documents; a picture that they write there must be the committed one.
-Run with --update to write the real output into the console blocks, and the pictures into place."""
+"""Executes the commands in README.md and docs/*.md. In a ```console block, lines after "$ " are commands and the lines below
+them are their full standard output, compared exactly ("..." matches any lines). A ```sh block is only executed. A block after
+a line with <!-- not executed: reason --> is skipped. "./ridge" is the built binary given as the first argument. Commands run
+in a copy of the examples and documents; a picture that they write there must equal the committed one.
+--update writes the real output into the console blocks, and the pictures into docs/."""
 import os
 import pathlib
 import re
@@ -22,7 +22,7 @@ def run(command: str, binary: str, scratch: str) -> subprocess.CompletedProcess:
 
 
 def changed(scratch: str) -> list[pathlib.Path]:
-    """Files under docs/ that the commands wrote and that differ from the committed ones, relative to the root."""
+    """Returns the files under docs/ that the commands changed, relative to the root."""
     copy = pathlib.Path(scratch)
     files = (p.relative_to(copy) for p in sorted((copy / "docs").rglob("*")) if p.is_file())
     return [p for p in files if not (ROOT / p).exists() or (ROOT / p).read_bytes() != (copy / p).read_bytes()]
@@ -72,7 +72,7 @@ def main() -> int:
                 path.write_text(new)
         for path in [] if update else changed(scratch):
             failed += 1
-            print(f"{path}: not what the commands write; run tools/check_readme.py BINARY --update")
+            print(f"{path}: differs from the output of the commands; run tools/check_readme.py BINARY --update")
         for path in (p for p in changed(scratch) if update and p.suffix == ".svg"):
             shutil.copy(pathlib.Path(scratch) / path, ROOT / path)
     print(f"check_readme: {ran} commands, {failed} failed")

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What the house's style forbids and a tool can see.
+"""Checks the parts of the code style that a tool can check.
 
-C++ and CUDA: a ternary inside a ternary, and a comma operator outside a `for` header. `a = 1, b = 2;` is two statements;
-`int a = 1, b = 2;` declares two numbers and stays, and so do arguments, captures, initializer lists and folds (`(f(x), ...)`).
-Documents: lines of prose of more than 120 characters, tables of more than 6 columns.
+C++ and CUDA: no ternary inside a ternary, and no comma operator outside a `for` header. `a = 1, b = 2;` must be two
+statements; `int a = 1, b = 2;`, arguments, captures, initializer lists and folds (`(f(x), ...)`) are allowed.
+Documents: lines of prose of at most 120 characters, tables of at most 6 columns.
 
-    tools/check_style.py [--all] [FILE…]     without files: what git tracks, except the rooms in TO_DO; with --all those too
+    tools/check_style.py [--all] [FILE…]     without files: all that git tracks, except paths in TO_DO; --all includes those
 """
 import pathlib
 import re
@@ -14,8 +14,8 @@ import sys
 
 TO_DO: list = ["src/ridge/program/", "src/ridge/cli/", "src/ridge/tile/sm90/",
               "src/ridge/tile/ring.h", "src/ridge/tile/tile_scheduler.h", "src/ridge/tile/epilogue.h"]
-# Paths that begin so are not held to the rules yet; this list only shrinks. Of the tile language it names what the machine
-# code of the CUDA menu is made from: a rewritten expression there is proved by tools/check_cubins.py, kernel by kernel.
+# Path prefixes that are not checked yet; this list only shrinks. Its files of the tile language generate the machine code of
+# the CUDA kernels: after each rewritten expression tools/check_cubins.py must show the same code.
 
 WIDTH, COLUMNS = 120, 6
 TOKEN = re.compile(r'''
@@ -48,7 +48,7 @@ def tokens_of(source):
 
 
 def nested(tokens):
-    """Brackets become one token that holds what is inside."""
+    """Groups each bracket and its contents into one token."""
     top = []
     stack = [(None, top)]
     for t in tokens:
@@ -60,7 +60,7 @@ def nested(tokens):
             if len(stack) > 1 and stack[-1][0] == t.text:
                 stack.pop()
         elif t.text == ">" and stack[-1][0] == ">>>" and [x.text for x in stack[-1][1][-2:]] == [">", ">"]:
-            del stack[-1][1][-2:]  # of a launch, kernel<<<blocks, threads>>>(…)
+            del stack[-1][1][-2:]  # end of a launch, kernel<<<blocks, threads>>>(…)
             stack.pop()
         else:
             stack[-1][1].append(t)
@@ -68,7 +68,7 @@ def nested(tokens):
 
 
 def without_templates(tokens):
-    """`a<b, c> d` without `<b, c>`: types, numbers and brackets alone stand between the two."""
+    """Replaces template arguments by one token: `a<b, c> d` becomes `a<> d`."""
     out, i = [], 0
     while i < len(tokens):
         t = tokens[i]
@@ -85,7 +85,7 @@ def without_templates(tokens):
                 elif x in (";", "=", "&&", "||", "+=", "==", "<<") and depth == 1:
                     break
                 elif x in ("?", ">=", "<=") and depth == 1:
-                    doubtful = True  # only f<a ? 1 : 2>(…)
+                    doubtful = True  # possible only in f<a ? 1 : 2>(…)
                 if depth == 0:
                     break
                 j += 1
@@ -99,7 +99,7 @@ def without_templates(tokens):
 
 
 def is_block(before, brace):
-    """Whether a brace holds statements: a body, not an initializer list."""
+    """True if a brace contains statements: a body, not an initializer list."""
     if any(t.text == ";" for t in brace.inside):
         return True
     last = before[-1] if before else None
@@ -129,7 +129,7 @@ class Finder:
 
     # ---- statements
     def statements(self, tokens, in_code):
-        """Of a file, a namespace, a class (not in_code) or a body."""
+        """Checks the statements of a file, a namespace, a class (not in_code) or a body."""
         statement = []
         for t in tokens:
             if t.text == ";":
@@ -165,7 +165,7 @@ class Finder:
 
     @staticmethod
     def ends_control(statement):
-        """`if (…)`, `else`, `for (…) if (…)`: what may stand before a block."""
+        """True for `if (…)`, `else`, `for (…) if (…)`: heads of a block."""
         last = statement[-1]
         if last.text in ("else", "do", "try", ":"):
             return True
@@ -180,7 +180,7 @@ class Finder:
         self.ternaries(statement, False)
 
     def without_control(self, statement):
-        """What is left behind `if (…)`, `else`, `case …:`; the brackets themselves are looked into."""
+        """Returns the statement without `if (…)`, `else`, `case …:`, whose brackets are checked."""
         i = 0
         while i < len(statement):
             x = statement[i].text
@@ -227,7 +227,7 @@ class Finder:
             return True
         if plain[0].text in EXPRESSES or plain[0].kind != "word" and plain[0].text != "::":
             return False
-        i, word = 0, False  # word: the last of the type's name
+        i, word = 0, False  # word: the last token was a word of the type's name
         while i < len(plain):
             t = plain[i]
             if t.text == "::":
@@ -255,10 +255,10 @@ class Finder:
         return True
 
     def several(self, control, statement, semicolon):
-        """Told of each statement that holds several."""
+        """Called for each statement with a comma operator."""
 
     def expressions(self, tokens):
-        """Looks into brackets: lambdas have statements; brackets that only group must have no comma."""
+        """Checks brackets: lambdas contain statements; grouping brackets must not contain a comma."""
         for i, t in enumerate(tokens):
             before = tokens[i - 1] if i else None
             if t.inside is None or before is not None and before.text == "__attribute__":
@@ -279,8 +279,8 @@ class Finder:
 
     # ---- ternaries
     def ternaries(self, tokens, within):
-        """Whether these tokens hold a `?`. within: what is around them is an operand of one."""
-        here = held = False  # here: a `?` in this expression; held: in brackets before one
+        """True if these tokens contain a `?`. within: they are in an operand of a ternary."""
+        here = held = False  # here: this expression has a `?`; held: brackets before it have one
         any_at_all = False
         for i, t in enumerate(tokens):
             if t.text in (",", ";"):
@@ -291,7 +291,7 @@ class Finder:
                 here = any_at_all = True
             elif t.inside is not None:
                 if t.text == "{" and any(x.text == ";" for x in t.inside):
-                    continue  # a body: its own statements were looked at
+                    continue  # a body, whose statements were checked
                 inner = self.ternaries(t.inside, here or within)
                 held = held or inner and not here
                 any_at_all = any_at_all or inner

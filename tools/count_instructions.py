@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Counts what an application of a function takes of a lane of a Hopper, in the machine code of ops/function/device_math.h,
-and writes data/models/functions.csv: count_instructions.py CUOBJDUMP. nvcc is on the PATH.
+"""Counts the instructions of one call of each function per lane of a Hopper, in the machine code of
+ops/function/device_math.h, and writes data/models/functions.csv: count_instructions.py CUOBJDUMP. nvcc must be on the PATH.
 
-Counted is the longest way through the code that neither calls nor computes in double precision, which is what rare
-arguments take. The unit for special functions has 16 lanes and works beside the others' 128: its instructions count 8
-each where that is more than all instructions together."""
+It counts the longest path without calls and without double precision, which only rare arguments use. The special function
+unit has 16 lanes and runs concurrently with the other 128 lanes: its instructions count 8 each if that exceeds the total
+number of instructions."""
 import pathlib
 import re
 import subprocess
@@ -14,12 +14,12 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FUNCTIONS = ["gelu", "cos", "sin", "gelu_tanh", "tanh", "log", "silu", "sigmoid", "exp", "divide", "sqrt", "rsqrt"]
 BINARY = ["divide"]
-AGAIN = {"cos": "cos_of_cos"}  # a further one in a chain, where it has a body of its own
-ROUGH = ["gelu", "gelu_tanh", "silu", "sigmoid"]  # name_16: for results of 16 bits
+AGAIN = {"cos": "cos_of_cos"}  # further calls in a chain that have a separate body
+ROUGH = ["gelu", "gelu_tanh", "silu", "sigmoid"]  # name_16 is the version for 16-bit results
 SPECIAL = re.compile(r"MUFU|FRND|F2I|I2F\b|F2F")
 RARE = re.compile(r"CALL|DMUL|DADD|DFMA")
-HEADER = """# What one application of a function takes of a lane, in instructions, each further one of a chain of them, and one whose
-# result is stored in 16 bits; 1 where none stands here. Derived: counted in machine code, no timing was looked at.
+HEADER = """# Instructions per lane of one call of a function, of each further call in a chain, and of a call with a 16-bit result;
+# other functions count as 1. Derived: counted in machine code, without timings.
 # tool: tools/count_instructions.py
 # device: sm_90a
 # day: {day}
@@ -29,7 +29,7 @@ function,first,again,rough,origin
 
 
 def source():
-    """A kernel for each function and for one that is applied twice: constants are loaded once in a chain."""
+    """Returns kernels that call each function once and twice: a chain loads constants once."""
     out = '#include "ridge/ops/function/device_math.h"\nusing namespace ridge;\n'
     for name in FUNCTIONS + list(AGAIN.values()) + [f"{name}_16" for name in ROUGH]:
         more = ", p[threadIdx.x + 32]" if name in BINARY else ""
@@ -41,7 +41,7 @@ def source():
 
 
 def kernels(cuobjdump):
-    """Each kernel's instructions: address, predicate, text."""
+    """Yields the instructions of each kernel: address, predicate, text."""
     with tempfile.TemporaryDirectory() as folder:
         text, cubin = pathlib.Path(folder) / "k.cu", pathlib.Path(folder) / "k.cubin"
         text.write_text(source())
@@ -53,10 +53,10 @@ def kernels(cuobjdump):
 
 
 def longest(code):
-    """Instructions on the longest way from the first to the end, and the special ones among them."""
+    """Returns the number of instructions on the longest path, and the number of special ones on it."""
     place = {at: i for i, (at, _, _) in enumerate(code)}
     ways = [(0, 0)] * (len(code) + 1)
-    never = (float("-inf"), 0)  # what rare arguments take
+    never = (float("-inf"), 0)  # paths of rare arguments
     for i in reversed(range(len(code))):
         _, predicate, words = code[i]
         jump = re.match(r"BRA.*?(0x[0-9a-f]+)", words)

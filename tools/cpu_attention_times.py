@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Attention on this CPU by turns: `ridge run` and PyTorch's scaled_dot_product_attention, with as many threads, and a product of
-2048 x 2048 x 2048 of ours for comparison. Prints a line a case and writes JSON:
+"""Times attention on this CPU: `ridge run` and PyTorch's scaled_dot_product_attention alternate, with the same number of
+threads. Our product of 2048 x 2048 x 2048 is timed for comparison. Prints a line per case and writes JSON:
 
     cpu_attention_times.py ridge OUT.json      (needs PyTorch)
 
-A figure is the median of CPU_TURNS turns (5), each a median of five passes or more."""
+A figure is the median of CPU_TURNS rounds (5), each a median of at least five passes."""
 import datetime
 import json
 import os

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The tables of docs/performance/cpu.md: Ridge's products on CPUs beside OpenBLAS, oneDNN and PyTorch by class, and its kernels that are
-bound by memory beside a plain stream, from results/cpu_matmul_*.json and results/cpu_stream_*.json (`ridge bench matmul` and
-`ridge bench stream` measure them). Prints them; `--update` writes them into the page, `--check` fails where the page holds others."""
+"""The tables of docs/performance/cpu.md: Ridge's products on CPUs against OpenBLAS, oneDNN and PyTorch by class, and its
+memory-bound kernels against a plain stream, from results/cpu_matmul_*.json and results/cpu_stream_*.json (`ridge bench matmul` and
+`ridge bench stream` measure them). Prints them; `--update` writes them into the page; `--check` fails if the page differs."""
 import json
 import math
 import statistics
@@ -9,8 +9,8 @@ import sys
 
 import page_table
 
-PRODUCTS = ["formats", "class", "rows", "best of the others : ours", "least", "of the probed peak, median"]
-STREAMS = ["kernel", "format", "from memory, of the lower roof", "bar", "in cache, of the lower roof", "bar"]
+PRODUCTS = ["formats", "class", "shapes", "best library / ours", "minimum", "fraction of probed peak, median"]
+STREAMS = ["kernel", "format", "from memory, fraction of roof", "goal", "in cache, fraction of roof", "goal"]
 CLASSES = [("all", lambda m: True), ("M > 8", lambda m: m > 8), ("M ≤ 8", lambda m: m <= 8)]
 
 
@@ -26,8 +26,8 @@ def mean(values: list[float]) -> float:
     return math.exp(sum(map(math.log, values)) / len(values))
 
 
-def of_machines(runs: list[dict], head: list, rows_of) -> str:
-    """A table a machine, under its name."""
+def tables_by_machine(runs: list[dict], head: list, rows_of) -> str:
+    """Returns one table per machine, after its name."""
     out = {}
     for run in runs:
         out.setdefault(run["device"], []).extend(rows_of(run))
@@ -50,12 +50,12 @@ def streams(run: dict) -> list:
     out = []
     for kernel, dtype in dict.fromkeys((row["kernel"], row["dtype"]) for row in run["rows"]):
         rows = [row for row in run["rows"] if (row["kernel"], row["dtype"]) == (kernel, dtype)]
-        far, near = [sorted(row[key] for row in rows) for key in ("of_roof", "in_cache")]
-        span = [f"{x[0]:.2f}" if len(x) == 1 else f"{x[0]:.2f} to {x[-1]:.2f}" for x in (far, near)]
+        memory, cache = [sorted(row[key] for row in rows) for key in ("of_roof", "in_cache")]
+        span = [f"{x[0]:.2f}" if len(x) == 1 else f"{x[0]:.2f} to {x[-1]:.2f}" for x in (memory, cache)]
         out.append([kernel.replace("_", " "), dtype, span[0], f"{rows[0]['bar']:.2f}", span[1], f"{rows[0]['in_cache_bar']:.2f}"])
     return out
 
 
 if __name__ == "__main__":
-    sys.exit(page_table.serve("cpu_product_table", "docs/performance/cpu.md", of_machines(read("matmul"), PRODUCTS, products) + "\n" +
-                              of_machines(read("stream"), STREAMS, streams)))
+    sys.exit(page_table.serve("cpu_product_table", "docs/performance/cpu.md", tables_by_machine(read("matmul"), PRODUCTS, products) + "\n" +
+                              tables_by_machine(read("stream"), STREAMS, streams)))

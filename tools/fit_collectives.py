@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Fits what a collective library takes (src/ridge/distributed/collective.h) to its timings, on half of the sites, and says how far
-it is off on the other half.
+"""Fits the constants of a collective library (src/ridge/distributed/collective.h) to timings, on half of the sites, and
+prints the error on the other half.
 
     tools/fit_collectives.py TIMINGS.csv [--switch N]      columns op_name, num_gpus, message_size, nccl_dtype, latency_us
     tools/fit_collectives.py --issued data/library/h100_nccl.csv --machine machines/h100.toml
 
-The second takes timings of calls that a framework's host issued one after the other: a call then takes as long as the host or as
-the library, whichever is longer. What the host takes is the median of sites below 2 MB whose library time, by the machine's file,
-is less than half of what was timed; every site from 2 MB on is kept apart, and it says how far those are off.
+The second form takes timings of calls that a framework's host issued in sequence: a call takes as long as the host or the
+library, whichever is longer. The host's time is the median of sites below 2 MB whose library time, from the machine file, is
+less than half of the timing. Sites from 2 MB on are held out, and their error is printed.
 
 A site is a collective, a number of devices and a size. message_size counts elements. --switch N: all-reduces of floating-point
-numbers over N devices may be added up in the switch. Prints the lines of [numbers] of a machine's file."""
+numbers over N devices may be reduced in the switch. Prints the lines of [numbers] of a machine file."""
 import csv
 import math
 import random
@@ -57,7 +57,7 @@ def issued(words):
     apart = [r for r in rows if r[2] >= 2e6]
     for kind, called in [*KINDS.items(), ("", "all")]:
         there = [r for r in apart if kind in ("", r[0])]
-        print(f"# {called}: off by {off(there, host):.1f} % on {len(there)} timings from 2 MB on, kept apart; {off(there, 0):.1f} % without it")
+        print(f"# {called}: off by {off(there, host):.1f} % on {len(there)} held-out timings from 2 MB on; {off(there, 0):.1f} % without it")
 
 
 def main():
@@ -85,7 +85,7 @@ def main():
     for kind, called in KINDS.items():
         here, there = [[r for r in some if r[0] == kind] for some in (near, apart)]
         print(f"# {called}: off by {100 * error(here, best, switch):.1f} % on {len(here)} timings, "
-              f"{100 * error(there, best, switch):.1f} % on {len(there)} kept apart")
+              f"{100 * error(there, best, switch):.1f} % on {len(there)} held-out ones")
 
 
 if __name__ == "__main__":

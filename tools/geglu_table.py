@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""The table of docs/performance/geglu.md: what a GEGLU layer keeps in memory and how long it takes, over a range of sizes.
+"""The table of docs/performance/geglu.md: memory and time of a GEGLU layer over a range of sizes.
 
-    tools/geglu_table.py build/ridge            prints the table; memory and bounds, nothing is run
-    tools/geglu_table.py build/ridge --measure  also runs the rows that fit, on this CPU, and writes results/cpu_geglu.json
-    tools/geglu_table.py build/ridge --check    fails where docs/performance/geglu.md holds another table
+    tools/geglu_table.py build/ridge            prints the table of memory and bounds; runs nothing
+    tools/geglu_table.py build/ridge --measure  also runs the small rows on this CPU and writes results/cpu_geglu.json
+    tools/geglu_table.py build/ridge --check    fails if docs/performance/geglu.md differs
     tools/geglu_table.py build/ridge --update   writes it there
 
---only N,d measures one row and keeps the others. With --torch PYTHON the measured rows are also run by that interpreter's PyTorch, in turn with ours: eager, bf16, two threads."""
+--only N,d measures one row and keeps the others. With --torch PYTHON that interpreter's PyTorch also runs the measured
+rows, alternating with ours: eager, bf16, two threads."""
 import json
 import os
 import pathlib
@@ -19,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LAYER = str(ROOT / "examples/geglu.ridge")
 RESULTS, PAGE = ROOT / "results/cpu_geglu.json", ROOT / "docs/performance/geglu.md"
 ROWS = [(n, d) for d in (1024, 4096, 8192) for n in (1, 256, 2048, 4096, 8192, 32768)]
-MOST_FLOP = 1e11  # of what is run: about a second a pass on two cores
+MAX_FLOP = 1e11  # per pass of a measured row: about a second on two cores
 TORCH = """
 import sys, time, torch
 n, d = int(sys.argv[1]), int(sys.argv[2])
@@ -52,11 +53,11 @@ def measure(binary: str, torch: str, only: str) -> dict:
     rows = json.loads(RESULTS.read_text())["rows"] if only else []
     env = {k: v for k, v in os.environ.items() if k not in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")}
     for n, d in ROWS:
-        if 16.0 * n * d * d > MOST_FLOP or only not in ("", f"{n},{d}"):
+        if 16.0 * n * d * d > MAX_FLOP or only not in ("", f"{n},{d}"):
             continue
         rows = [row for row in rows if (row["N"], row["d"]) != (n, d)]
         row = {"N": n, "d": d, "fused_s": [], "apart_s": [], "torch_s": []}
-        for _ in range(3):  # in turn
+        for _ in range(3):
             for key, options in (("fused_s", []), ("apart_s", ["--no-fuse"])):
                 run = ridge(binary, "run", *sizes(n, d), "--threads", "2", *options)
                 row[key].append(run["total"]["measured_s"]["median"])
@@ -83,15 +84,15 @@ def table(binary: str) -> str:
     if RESULTS.exists():
         for row in json.loads(RESULTS.read_text())["rows"]:
             measured[row["N"], row["d"]] = row
-    head = ["N", "d", "parameters", "alive, one by one", "alive, fused", "saved : parameters", "H200 bound, one by one", "H200 bound, fused",
-            "CPU, one by one", "CPU, fused", "PyTorch eager"]
+    head = ["N", "d", "parameters", "peak memory, unfused", "peak memory, fused", "saved / parameters", "H200 bound, unfused", "H200 bound, fused",
+            "CPU, unfused", "CPU, fused", "PyTorch eager"]
     out = []
     for n, d in ROWS:
         plan = ridge(binary, "explain", "--on", "cpu", "--plan", *sizes(n, d))
         bound = ridge(binary, "explain", "--on", "h200", *sizes(n, d))
         parameters, alive = 2 * (8 * d * d + 8 * d), plan["alive_bytes"]
         if alive["before"] != 2 * 13 * n * d + parameters or alive["after"] != 2 * 5 * n * d + parameters:
-            sys.exit(f"N = {n}, d = {d}: expected 13*N*d and 5*N*d elements beside the parameters, found {alive}")
+            sys.exit(f"N = {n}, d = {d}: expected 13*N*d and 5*N*d elements plus the parameters, found {alive}")
         row = measured.get((n, d))
         middle = lambda key: text(sorted(row[key])[len(row[key]) // 2], "s") if row and row[key] else "–"  # noqa: E731
         out.append([n, d, text(parameters, "B"), text(alive["before"], "B"), text(alive["after"], "B"), f"{n / (d + 1):.3g}",
@@ -115,7 +116,7 @@ def main() -> int:
     if "--update" in options:
         PAGE.write_text(page)
     elif page != PAGE.read_text():
-        print("docs/performance/geglu.md holds another table; tools/geglu_table.py build/ridge --update writes it")
+        print("docs/performance/geglu.md: the table is out of date; run tools/geglu_table.py build/ridge --update")
         return 1
     return 0
 

@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""The table of docs/performance/geglu.md that puts the gated layer beside PyTorch's on an H200, from results/h200_geglu_torch.json
-(tests/gpu/geglu_times.py measures it). Prints it; `--update` writes it into the page, `--check` fails where the page
-holds another."""
+"""The table of docs/performance/geglu.md that compares the gated layer with PyTorch's on an H200, from results/h200_geglu_torch.json
+(tests/gpu/geglu_times.py measures it). Prints it; `--update` writes it into the page; `--check` fails if the page
+differs."""
 import json
 import sys
 
 import page_table
 
 RESULTS = page_table.ROOT / "results/h200_geglu_torch.json"
-HEAD = ["device", "N", "d", "linear", "layer (: linear)", "torch.compile (: layer)", "both, keeping h", "both, only x", "both, torch.compile",
+HEAD = ["device", "N", "d", "linear", "layer (/ linear)", "torch.compile (/ layer)", "training, keeping h", "training, only x", "training, torch.compile",
         "memory, keeping h", "memory, only x", "memory, torch.compile"]
 
 
 def table() -> str:
     results, lines = json.loads(RESULTS.read_text()), []
-    for device, rows in (("busy", results["rows"]), ("rested", results["rows_after_idle"])):
+    for device, rows in (("busy", results["rows"]), ("idle", results["rows_after_idle"])):
         for row in rows:
             forward = row["forward"]
             time = {name: f"{forward[name]['us']['median']:.0f}" for name in forward}

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """The table of docs/performance/grouped.md, from results/h100_grouped.json (tests/gpu/grouped_times.py measures it). Prints
-it; `--update` writes it into the page, `--check` fails where the page holds another."""
+it; `--update` writes it into the page; `--check` fails if the page differs."""
 import json
 import sys
 
 import page_table
 
 RESULTS = page_table.ROOT / "results/h100_grouped.json"
-HEAD = ["groups, rows, n, k", "alike, us", "theirs : ours", "uneven, us", "theirs : ours", "best tile : ours", "predicted"]
+HEAD = ["groups, rows, n, k", "equal groups, us", "PyTorch / ours", "uneven, us", "PyTorch / ours", "best tile / ours", "predicted"]
 
 
 def table() -> str:

@@ -1,8 +1,8 @@
-// What tools/mutate.py writes into a copied source: every small fault is there, each behind a switch, so that one build
-// holds them all. RIDGE_MUTANT=17 plants the 17th; without it the program is what it was, and with
-// RIDGE_MUTANTS_REACHED=FILE it notes which switches it comes by. `a <= b` becomes `a <= m17 <= b`: an operator's level
-// stays, so no operand has to be found. In constant expressions nothing is planted. What types do not allow (a minus of
-// strings) notes itself as unfit.
+// Switches for tools/mutate.py: a copied source contains every fault, so that one build serves all. RIDGE_MUTANT=17
+// enables the 17th; without it the program is unchanged. With RIDGE_MUTANTS_REACHED=FILE it records the reached
+// switches. `a <= b` becomes `a <= m17 <= b`: operator precedence is unchanged, so operands need not be parsed.
+// Constant expressions have no faults. Faults that the types do not allow (subtraction of strings) are recorded as
+// unfit.
 #pragma once
 
 #include <fcntl.h>
@@ -21,7 +21,7 @@ namespace ridge_mutate {
 inline constexpr int most = 1 << 14;
 inline const int active = std::getenv("RIDGE_MUTANT") ? std::atoi(std::getenv("RIDGE_MUTANT")) : 0;
 
-// A file of one byte a switch, shared with what the process forks: a death test notes what it comes by, too.
+// A file with one byte per switch, shared with forked processes, so that death tests are recorded, too.
 inline char* notes() {
   const char* path = std::getenv("RIDGE_MUTANTS_REACHED");
   const int file = path ? open(path, O_RDWR | O_CREAT | O_TRUNC, 0600) : -1;
@@ -36,7 +36,7 @@ template <bool fits = true> constexpr bool on(int id) {
   return fits && active == id;
 }
 
-constexpr int one(int id) { return on(id) ? 1 : 0; }  // 3 + one(17): a bound that is one off
+constexpr int one(int id) { return on(id) ? 1 : 0; }  // 3 + one(17) is an off-by-one bound
 
 template <class T> constexpr bool is_number = std::is_arithmetic_v<std::remove_cvref_t<T>>;
 template <class B> constexpr bool is_zero(const B& b) {
@@ -44,7 +44,7 @@ template <class B> constexpr bool is_zero(const B& b) {
   return false;
 }
 
-// `a op b` has alternatives, the first behind `id`, the next behind `id + 1`. At < and + they are named in the comment.
+// `a op b` has alternatives: the first has the number `id`, the second `id + 1`.
 template <char op, int id> struct Op {};
 template <char op, int id, class A> struct Left { const A& a; };
 
@@ -67,7 +67,7 @@ RIDGE_BINARY(greater, >, a >= b, true, a < b, true)
 RIDGE_BINARY(greater_equal, >=, a > b, true, a <= b, true)
 RIDGE_BINARY(equal, ==, a != b, true, a != b, false)
 RIDGE_BINARY(unequal, !=, a == b, true, a == b, false)
-// The left operand alone is a dropped term; the difference the other way round exchanges operands.
+// The left operand alone drops a term; the reversed difference exchanges the operands.
 RIDGE_BINARY(plus, +, a - b, true, a, (std::is_same_v<R, std::decay_t<A>>))
 RIDGE_BINARY(minus, -, a + b, true, b - a, is_number<A>&& is_number<B>)
 RIDGE_BINARY(times, *, is_zero(b) ? R(a) : R(a / b), is_number<A>&& is_number<B>, a, is_number<A>&& is_number<B>)
@@ -116,7 +116,7 @@ template <int id, class B> constexpr decltype(auto) sign(B&& b) {
   }
 }
 
-// f(a, b) becomes f(pick<17>(a, b), pick<17>(b, a)): exchanged where both have one type.
+// f(a, b) becomes f(pick<17>(a, b), pick<17>(b, a)): exchanged if both have the same type.
 template <int id, class A, class B> constexpr A&& pick(A&& a, B&& b) {
   if constexpr (std::is_same_v<A, B>)
     return on(id) ? static_cast<A&&>(b) : static_cast<A&&>(a);
@@ -135,7 +135,7 @@ template <int id, bool least> struct Extreme {
   }
 };
 
-// A condition turned round, or (behind id + 1) never true.
+// A negated condition, or (id + 1) one that is never true.
 template <int id> constexpr bool turned(bool condition) { return on(id) ? !condition : condition; }
 template <int id> constexpr bool never(bool condition) { return !on(id) && condition; }
 

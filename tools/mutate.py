@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Plants small faults in C++ sources and lists those that no test notices.
+"""Mutation testing: inserts small faults in C++ sources and lists those that no test detects.
 
     tools/mutate.py [--build DIR] [--max N] [--seed N] [--list] [--alone] [--neighbours ROOM,…] FILE…
 
-Each FILE of src/ridge is copied with all its faults inside, each behind a switch (tools/mutate.h), compiled once, and
-linked to the tests of its room. Every test runs once to see which switches it comes by; then each fault runs the tests
-that come by it, quick ones first, until one fails. What the room's tests let live is tried with those of the rooms that
-may include it (docs/architecture.md), as far as their tests are built; --neighbours names others, --alone leaves
-them out. A fault is caught by a test that says so; one that only ends in a crash or without end is counted apart.
-tools/mutants_that_live.txt names faults that change nothing, with the reason. Exit code 1: some lived.
+The tool copies each FILE of src/ridge with all faults, each enabled by a switch (tools/mutate.h), compiles it once, and
+links it to the tests of its module. Every test runs once to record the switches that it reaches. Then each fault runs the
+tests that reach it, fast ones first, until one fails. Faults that survive are tried with the tests of modules that may
+include the file (docs/architecture.md), if these are built; --neighbours names others, --alone uses none. A fault is
+caught if a test fails; crashes and timeouts are counted separately. tools/mutants_that_live.txt lists equivalent mutants
+with the reason. Exit code 1: some lived.
 """
 import argparse
 import collections
@@ -25,7 +25,7 @@ import time
 from mutate_source import Source
 
 class Suite:
-    """The tests of one room, with the file's copy linked in."""
+    """The tests of one module, linked with the copy of the file."""
     def __init__(self, room, binary, folder):
         self.room, self.binary, self.folder, self.reached, self.seconds = room, binary, folder, {}, {}
 
@@ -40,7 +40,7 @@ class Suite:
             return "no end", ""
         if done.returncode == 0:
             return "lived", done.stdout
-        said = "[  FAILED  ]" in done.stdout or "a bug in ridge:" in done.stdout  # a test, or RIDGE_CHECK
+        said = "[  FAILED  ]" in done.stdout or "a bug in ridge:" in done.stdout  # a failed test or RIDGE_CHECK
         return ("caught" if said else "crashed"), done.stdout
 
     def look(self, unfit):
@@ -74,7 +74,7 @@ class Suite:
             verdict, _ = self.run(some, mutant, 3 + 5 * sum(self.seconds[t] for t in some))
             if verdict in ("caught", "no end"):
                 return verdict
-            if verdict == "crashed" and len(some) > 1:  # another of them may say what is wrong
+            if verdict == "crashed" and len(some) > 1:  # another test may fail properly
                 for test in some:
                     if self.run([test], mutant, 3 + 5 * self.seconds[test])[0] == "caught":
                         return "caught"
@@ -93,7 +93,7 @@ class Mutation:
             name = "_".join(parts[:n])
             if subprocess.run(["ninja", "-C", str(self.build), "-t", "query", name + "_test"], capture_output=True).returncode == 0:
                 return name
-        sys.exit(f"{file}: no tests of its room in {self.build}")
+        sys.exit(f"{file}: no tests of its module in {self.build}")
 
     def neighbours(self, room):
         if self.options.alone:
@@ -110,7 +110,7 @@ class Mutation:
         return done.stdout.splitlines()
 
     def compiled(self, commands, file, folder):
-        """(object in the build, object with the switches) of the file, or of what includes it in its room."""
+        """Compiles the file, or the sources of its module that include it. Returns (original object, new object) pairs."""
         users = [file]
         if file.suffix == ".h":
             users = self.users(commands, file)
@@ -137,11 +137,11 @@ class Mutation:
                 errors += done.stderr
             pairs.append((made, new))
         if not pairs:
-            sys.exit(f"{file}: nothing that its room's tests are made of compiles it")
+            sys.exit(f"{file}: no source of its module's tests compiles it")
         return pairs, errors
 
     def users(self, commands, file):
-        """The sources of the header's room and of its tests that include it, by way of others too."""
+        """Returns the sources and tests of the header's module that include it, directly or indirectly."""
         out = []
         for command in commands:
             words = shlex.split(command)
@@ -165,7 +165,7 @@ class Mutation:
             sys.exit(f"{binary.name} does not link:\n{done.stderr[-3000:]}")
 
     def known(self, file):
-        """(line of source, fault) → reason; the fault * is every one of that line."""
+        """Returns (source line, fault) → reason; the fault * matches all of that line."""
         page, out = self.root / "tools/mutants_that_live.txt", {}
         for line in page.read_text().splitlines() if page.exists() else []:
             fields = [f.strip() for f in line.split(" @ ")]
@@ -275,16 +275,16 @@ def main():
     parser.add_argument("files", nargs="+", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
     parser.add_argument("--build", type=pathlib.Path, default=None, help="a configured build folder; build/")
-    parser.add_argument("--max", type=int, default=0, help="at most so many faults a file, picked by the seed")
+    parser.add_argument("--max", type=int, default=0, help="maximum number of faults per file, chosen at random")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--list", action="store_true", help="the faults, without running anything")
-    parser.add_argument("--alone", action="store_true", help="the room's own tests only")
-    parser.add_argument("--neighbours", default=None, help="rooms whose tests are run behind the room's own")
+    parser.add_argument("--list", action="store_true", help="list the faults and run nothing")
+    parser.add_argument("--alone", action="store_true", help="use only the tests of the file's module")
+    parser.add_argument("--neighbours", default=None, help="further modules whose tests are run")
     options = parser.parse_args()
     options.root = options.root.resolve()
     options.build = (options.build or options.root / "build").resolve()
     if not options.list and not (options.build / "build.ninja").exists():
-        parser.error(f"{options.build} is no build folder of ninja's: ./ridge test makes one, or --build DIR")
+        parser.error(f"{options.build} is not a ninja build folder: run ./ridge test, or pass --build DIR")
     mutation = Mutation(options)
     return 1 if sum(mutation.run(file) for file in options.files) else 0
 

@@ -1,6 +1,6 @@
-"""The small faults that tools/mutate.py plants: where they are in a C++ source, and the source with all of them inside.
-Sites are found in the tokens alone, with clang-format's spaces (binary operators have them, template arguments do not),
-without a C++ parser: what the compiler then refuses is left out."""
+"""Finds the places in a C++ source where tools/mutate.py can insert faults, and writes the source with all of them.
+It uses only tokens and clang-format's spaces (binary operators have them, template arguments do not), no C++ parser;
+faults that do not compile are left out."""
 import collections
 import re
 
@@ -35,8 +35,8 @@ class Mutant:
 
 
 class Site:
-    """One place with one mutant or two. `edit` gives the edits for the first one's number: (token, where, text), where
-    -1 is before the token, 0 instead of it, 1 behind it; an outer pair of before and behind has a larger `width`."""
+    """One place with one or two mutants. `edit` returns the edits for the first mutant's number: (token, where, text); where
+    is -1 before the token, 0 instead of it, 1 after it. An outer pair of before and after has a larger `width`."""
     def __init__(self, mutants, edit, width=0):
         self.mutants, self.edit, self.width = mutants, edit, width
 
@@ -67,7 +67,7 @@ class Source:
         return self.text[t.start - 1].isspace() and self.text[t.end].isspace()
 
     def statement_end(self, i):
-        """The ; that ends what begins at i, or where its bracket closes."""
+        """Returns the ; that ends the statement at i, or the end of its bracket."""
         while i < len(self.tokens) and self.at(i) != ";":
             if self.at(i) in (")", "]", "}"):
                 return i
@@ -108,7 +108,7 @@ class Source:
                     self.at(i - 1) in (")", "const", "noexcept"):
                 skip.update((i, i + 1))
             if t.text == "[" and i in self.pair and self.pair[i] == i + 2:
-                skip.add(i + 1)  # x[0]: another index is no small fault, or the size of an array
+                skip.add(i + 1)  # in x[0] another index is not a small fault, or it is an array size
         return skip
 
     # ---- sites
@@ -190,7 +190,7 @@ class Source:
         return Site(mutants, edit, close - first + 1)
 
     def chain_edge(self, i, step):
-        """The last token of the operand of && or || that begins beside i."""
+        """Returns the last token of the operand of && or || next to i."""
         j = i + step
         while 0 <= j < len(self.tokens):
             text = self.at(j)
@@ -206,7 +206,7 @@ class Source:
         return j - step
 
     def operand(self, i, t):
-        """Each operand of a chain is dropped: the one on the right of every sign, and the first one."""
+        """Drops each operand of a chain: the one to the right of every operator, and the first one."""
         if t.text not in ("&&", "||") or not self.spaced(i):
             return None
         first, last = i + 1, self.chain_edge(i, 1)
@@ -234,7 +234,7 @@ class Source:
                     lambda id: [(i + 1, -1, f"ridge_mutate::sign<{id}>("), (end - 1, 1, ")")], end - i)
 
     def statement_start(self, i):
-        """Where the assignment or call that ends before i begins, if it is a statement of its own."""
+        """Returns the start of the assignment or call that ends before i, if it is a separate statement."""
         j, word = i, False
         while j >= 0:
             t = self.tokens[j]
@@ -255,7 +255,7 @@ class Source:
         return first
 
     def dropped(self, i, t):
-        """x = y; or f(x); left out."""
+        """Drops x = y; or f(x);."""
         if t.text in ("=", "+=", "-=", "*=", "/=") and t.kind == "sign" and self.spaced(i):
             first, end = self.statement_start(i - 1), self.statement_end(i)
         elif t.text == ";" and self.at(i - 1) == ")":
@@ -270,7 +270,7 @@ class Source:
                     lambda id: [(first, -1, f"{{ if (!ridge_mutate::on({id})) "), (end, 1, " }")], 10000 + end - first)
 
     def arguments(self, i, t):
-        """f(a, b) of two names."""
+        """Exchanges the arguments of f(a, b) if both are names."""
         if t.text != "(" or i == 0 or self.tokens[i - 1].kind != "word" or self.at(i - 1) in NO_CALL:
             return None
         if self.at(i - 1) in ("min", "max", "pick") or i not in self.pair:

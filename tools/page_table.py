@@ -1,4 +1,4 @@
-"""A table in a page that a tool makes: between `<!-- table: tools/NAME.py -->` and `<!-- end of table -->`."""
+"""Generated tables in pages, between `<!-- table: tools/NAME.py -->` and `<!-- end of table -->`."""
 import pathlib
 import sys
 
@@ -7,7 +7,7 @@ END = "<!-- end of table -->\n"
 
 
 def tables(head: list, rows: list, keys: int, groups: list) -> str:
-    """Markdown, a table for each group of columns, each with the first `keys` columns before them: six columns fit a screen."""
+    """Returns one Markdown table per group of columns. Each begins with the first `keys` columns; six columns fit a screen."""
     out = []
     for group in groups:
         picked = [*range(keys), *group]
@@ -18,7 +18,7 @@ def tables(head: list, rows: list, keys: int, groups: list) -> str:
 
 
 def serve(tool: str, page: str, table: str) -> int:
-    """Without an argument prints the table; `--update` writes it into the page, `--check` fails where the page holds another."""
+    """Without an argument prints the table; `--update` writes it into the page; `--check` fails if the page differs."""
     if len(sys.argv) == 1:
         print(table, end="")
         return 0
@@ -26,10 +26,10 @@ def serve(tool: str, page: str, table: str) -> int:
     before, mark, rest = path.read_text().partition(begin)
     if not mark:
         sys.exit(f"{page}: expected a line {begin.strip()}")
-    wanted = before + begin + table + END + rest.partition(END)[2]
+    expected = before + begin + table + END + rest.partition(END)[2]
     if "--update" in sys.argv:
-        path.write_text(wanted)
-    elif wanted != path.read_text():
-        print(f"{page} holds another table; tools/{tool}.py --update writes it")
+        path.write_text(expected)
+    elif expected != path.read_text():
+        print(f"{page}: the table is out of date; run tools/{tool}.py --update")
         return 1
     return 0

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The tables of docs/performance/products_h200.md: Ridge's products beside cuBLASLt's on an H200 by class, from results/h200_matmul_*.json
-(`ridge bench matmul --against cublaslt` measures them). Prints them; `--update` writes them into the page, `--check` fails
-where the page holds others."""
+"""The tables of docs/performance/products_h200.md: Ridge's products against cuBLASLt's on an H200 by class, from results/h200_matmul_*.json
+(`ridge bench matmul --against cublaslt` measures them). Prints them; `--update` writes them into the page; `--check` fails
+if the page differs."""
 import json
 import math
 import sys
@@ -9,10 +9,10 @@ import tomllib
 
 import page_table
 
-HEAD = ["products", "rows", "cuBLASLt's best of 8 : ours", "5th percentile", "least", "its first choice : ours", "of the roof", "per cycle",
-        "prediction off by", "tuning gains"]
+HEAD = ["products", "shapes", "cuBLASLt's best of 8 / ours", "5th percentile", "minimum", "cuBLASLt's first / ours", "fraction of roof",
+        "per cycle", "prediction error", "gain by tuning"]
 MACHINE = tomllib.loads((page_table.ROOT / "machines/h200.toml").read_text())
-PEAK, MEMORY = MACHINE["matrix"]["bf16"]["value"], MACHINE["memory"]["hbm"]["bandwidth"]["value"]  # FLOP/s also of f16; bytes/s
+PEAK, MEMORY = MACHINE["matrix"]["bf16"]["value"], MACHINE["memory"]["hbm"]["bandwidth"]["value"]  # FLOP/s, the same for f16; bytes/s
 FLOPS_PER_CYCLE = PEAK / MACHINE["numbers"]["matrix_clock_hz"]["value"]  # of all multiprocessors
 
 
@@ -39,12 +39,12 @@ CLASSES = {
     "random": [("n and k multiples of 8", aligned)]
     + [(f"… {name}", lambda r, low=low, high=high: aligned(r) and low <= r["m"] < high)
        for name, low, high in (("M ≤ 128", 1, 129), ("128 < M < 2048", 129, 2048), ("M ≥ 2048", 2048, 1 << 62))]
-    + [("n or k no multiple of 8", lambda r: not aligned(r))],
+    + [("n or k not a multiple of 8", lambda r: not aligned(r))],
 }
 
 
 def gain(rows: list[dict]) -> str:
-    """Of the fastest of the plans timed over the model's choice, where the run had `--tune`."""
+    """Returns the gain of the fastest timed plan over the model's choice, or "-" if the run had no `--tune`."""
     if not all("tuned_ratio" in row for row in rows):
         return "-"
     return f"{mean([row['tuned_ratio'] for row in rows]) / mean([row['ratio'] for row in rows]) - 1:.1%}"

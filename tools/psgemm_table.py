@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""The table of docs/distributed.md of products on ranks of a CPU beside ScaLAPACK's psgemm, from results/cpu_psgemm.json
-(tools/psgemm_times.py measures it). Prints it; `--update` writes it into the page, `--check` fails where the page holds
-another."""
+"""The table of docs/distributed.md that compares products on CPU ranks with ScaLAPACK's psgemm, from results/cpu_psgemm.json
+(tools/psgemm_times.py measures it). Prints it; `--update` writes it into the page; `--check` fails if the page
+differs."""
 import json
 import sys
 
 import page_table
 
-HEAD = ["ranks, m, n, k", "grid: words moved", "ours, ms", "psgemm, ms", "its grid, blocks", "ours : psgemm"]
+HEAD = ["ranks, m, n, k", "grid: words moved", "ours, ms", "psgemm, ms", "psgemm grid, blocks", "ours / psgemm"]
 
 
 def table() -> str:

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Products on ranks of one machine, by turns: `ridge run --ranks P --spread` and psgemm of MKL's ScaLAPACK over Open MPI,
-one thread a rank, both with operands and results that lie evenly spread. Prints a line a case and writes JSON:
+"""Times products on ranks of one machine: `ridge run --ranks P --spread` and psgemm of MKL's ScaLAPACK over Open MPI
+alternate, with one thread per rank and evenly distributed operands and results. Prints a line per case and writes JSON:
 
     psgemm_times.py ridge MKL_LIBRARIES OUT.json [RANKS …]
 
-MKL_LIBRARIES is the folder of libmkl_scalapack_lp64.so.2 (of the wheel `mkl`). psgemm takes the fastest of all process grids
-of so many ranks and of blocks of 64 and of 256 (PSGEMM_TURNS turns, 3, of both; each turn's figure is a median of 5
-passes)."""
+MKL_LIBRARIES is the folder of libmkl_scalapack_lp64.so.2 (from the wheel `mkl`). psgemm uses the fastest of all process
+grids of that many ranks and of blocks of 64 and 256. Both run in PSGEMM_TURNS rounds (3), each a median of 5 passes."""
 import ctypes
 import datetime
 import json
@@ -28,7 +27,7 @@ def grids(ranks: int) -> list:
 
 
 class Theirs:
-    """A rank of psgemm: libraries by ctypes, arguments by reference as Fortran wants them."""
+    """A rank of psgemm: libraries through ctypes, arguments by reference as in Fortran."""
 
     def __init__(self, folder: str):
         import numpy

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """The tables of docs/distributed.md of products and their collectives on several GPUs, from results/*_ranks_*.json
-(tests/gpu/ranks_times.py measures them). Prints them; `--update` writes them into the page, `--check` fails where the page
-holds others."""
+(tests/gpu/ranks_times.py measures them). Prints them; `--update` writes them into the page; `--check` fails if the page
+differs."""
 import json
 import sys
 
 import page_table
 
-HEAD = ["what, B, D", "product alone", "collective alone (NCCL)", "in turn", "in chunks", "of the larger", "predicted", "PyTorch in turn",
-        "async tensor parallel", "ours : best of theirs"]
+HEAD = ["collective, B, D", "product alone", "collective alone (NCCL)", "in turn", "in chunks", "of the larger", "predicted", "PyTorch in turn",
+        "async tensor parallel", "ours / best of theirs"]
 
 
 def table(results) -> str:

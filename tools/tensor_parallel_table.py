@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The table of docs/distributed.md of Megatron's decoder layer, from results/*_tensor_parallel*.json
-(tests/gpu/tensor_parallel_times.py measures it), and its picture. Prints the table; `--update` writes both, `--check` fails where the
-page or the picture is another."""
+(tests/gpu/tensor_parallel_times.py measures it), and its picture. Prints the table; `--update` writes both; `--check` fails if the
+page or the picture differs."""
 import json
 import pathlib
 import sys
@@ -10,7 +10,7 @@ import page_table
 
 RESULTS = sorted(page_table.ROOT.glob("results/*_tensor_parallel*.json"))
 PICTURE = page_table.ROOT / "docs/images/tensor_parallel.svg"
-HEAD = ["layer", "GPUs", "pass, us", "predicted", "off by", "moves, us", "predicted moves", "their share", "predicted share"]
+HEAD = ["layer", "GPUs", "pass, us", "predicted", "error", "communication, us", "predicted", "fraction", "predicted fraction"]
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM, RIGHT = 740, 330, 60, 40, 50, 270
 STYLE = """
 text{font-family:system-ui,"Segoe UI","DejaVu Sans",sans-serif;font-size:13px;fill:#1f2328}
@@ -45,14 +45,14 @@ def picture(runs) -> str:
     top = max(0.5, max(max(each.values()) for each in results["share_by_roofs"].values()))
     at = lambda chips, share: (LEFT + {1: 0, 2: 1, 4: 2, 8: 3}[int(chips)] / 3 * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - share / top * (HEIGHT - TOP - BOTTOM))
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img">',
-           "<title>What moves take of a tensor-parallel layer, by the number of GPUs</title>", f"<style>{STYLE}</style>",
-           f'<rect class="back" width="{WIDTH}" height="{HEIGHT}"/>', f'<text class="title" x="{LEFT}" y="22">Moves\' share of a tensor-parallel layer\'s time</text>']
+           "<title>Communication fraction of a tensor-parallel layer, by the number of GPUs</title>", f"<style>{STYLE}</style>",
+           f'<rect class="back" width="{WIDTH}" height="{HEIGHT}"/>', f'<text class="title" x="{LEFT}" y="22">Communication fraction of a tensor-parallel layer\'s time</text>']
     for tenths in range(0, int(top * 10) + 1):
         y = at(1, tenths / 10)[1]
         out.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/><text class="soft" x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{tenths * 10} %</text>')
     for chips in (1, 2, 4, 8):
         out.append(f'<text class="soft" x="{at(chips, 0)[0]:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{chips}</text>')
-    out.append(f'<text class="soft" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 12}" text-anchor="middle">GPUs; lines: by the roofs of an H100; rings: {", ".join(sorted({run["device"] for run in runs}))}, measured</text>')
+    out.append(f'<text class="soft" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 12}" text-anchor="middle">GPUs; lines: rooflines of an H100; rings: {", ".join(sorted({run["device"] for run in runs}))}, measured</text>')
     for i, (name, each) in enumerate(results["share_by_roofs"].items()):
         points = [at(chips, share) for chips, share in each.items()]
         out.append(f'<path class="curve s{i}" d="M' + "L".join(f"{x:.1f} {y:.1f}" for x, y in points) + '"/>')
@@ -70,5 +70,5 @@ if __name__ == "__main__":
     if "--update" in sys.argv:
         PICTURE.write_text(picture(found))
     elif "--check" in sys.argv and PICTURE.read_text() != picture(found):
-        sys.exit(f"{PICTURE.relative_to(page_table.ROOT)} is another picture; tools/tensor_parallel_table.py --update draws it")
+        sys.exit(f"{PICTURE.relative_to(page_table.ROOT)} is out of date; run tools/tensor_parallel_table.py --update")
     sys.exit(page_table.serve("tensor_parallel_table", "docs/distributed.md", "\n".join(map(table, found))))

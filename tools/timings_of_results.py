@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Turns results of `ridge bench matmul` on a device into timings of the plans that were chosen, one a product, for
+"""Converts results of `ridge bench matmul` on a device to timings of the chosen plans, one per product, for
 tools/fit_models: timings_of_results.py HEADER.csv MACHINE.toml RESULTS.json... > timings.csv. HEADER.csv is a file of
-timings of the same menu, whose lines of configs are kept. What results do not tell of the device is its machine
-file's; the clusters that run at once nobody asked it."""
+timings of the same kernel configurations, whose config lines are copied. Missing device properties are from the machine
+file; the number of concurrent clusters is unknown."""
 import json
 import re
 import sys
@@ -11,7 +11,7 @@ import tomllib
 LETTERS = {"split_k": "k", "cooperative_split_k": "w", "cluster_split_k": "c"}
 
 
-def facts_of(machine):
+def device_properties(machine):
     value = lambda table, name: int(table[name]["value"])
     yield "multiprocessors", value(machine["numbers"], "cores")
     yield "clock_hz", value(machine["numbers"], "clock_hz")
@@ -20,7 +20,7 @@ def facts_of(machine):
 
 
 def plan_text(plan, configs):
-    """None where a result does not tell the plan apart from others: which operand was copied."""
+    """Returns None if the result does not identify the plan: it does not say which operand was copied."""
     if plan["kernel"] == "sm90_gemv":
         return "gemv"
     if plan["kernel"] not in configs or plan["copies"]:
@@ -40,7 +40,7 @@ def main():
     print(f"# Timings of the plans that were chosen, from {' '.join(sys.argv[3:])} by tools/timings_of_results.py.")
     print(f"# device: {first['device']}\n# day: {first['day']}\n# ridge: {first['version']} ({first['commit']})")
     print(f"# driver: {first['driver']}")
-    for name, value in facts_of(machine):
+    for name, value in device_properties(machine):
         print(f"# {name}: {value}")
     print("".join(header) + "op,dtype,m,n,k,plans")
     for result in results:

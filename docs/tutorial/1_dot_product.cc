@@ -1,14 +1,14 @@
-// Step 1: the three functions of a kernel, on the smallest product there is. d = x * y sums K products: 2K FLOPs for
-// 2K + 1 elements, a quarter of a FLOP a byte in f32, whatever the machine.
+// Step 1: the three functions of a kernel, for the smallest product. d = x * y sums K products: 2K FLOPs for 2K + 1
+// elements, 0.25 FLOP/B in f32.
 #include "ridge/ops/product/config.h"
-#include "ridge/tile/cpu/run.h"
-#include "ridge/tile/trace/count.h"
+#include "ridge/tile/cpu/run_matmul.h"
+#include "ridge/tile/trace/count_traffic.h"
 #include "tutorial.h"
 
 using namespace ridge::tile;
 
 struct Dot {  // a work item owns one element of d; a stage holds the next 4096 elements of x and y
-  static constexpr auto config = ridge::ops::cpu_menu[0];
+  static constexpr auto config = ridge::ops::cpu_kernel_configs[0];
   using Vector = SharedTile<float, 1, config.k>;
   struct Globals {
     GlobalView<Vector, Row> x;  // its first coordinate runs along d's rows, its second along k
@@ -20,7 +20,7 @@ struct Dot {  // a work item owns one element of d; a stage holds the next 4096 
   };
   using State = Accumulator<1, 1>;
 
-  // There is no loop over k here, and nobody waits: which stages come when is the target's to say.
+  // The target supplies the loop over k, the waits and the order of stages.
   static void load(auto& at, Stage& s, const Globals& g, Range k) {
     at.load(s.a, g.x, at.row(), k);
     at.load(s.b, g.y, at.col(), k);
@@ -40,10 +40,11 @@ Dot::Globals vectors(Index m, Index n, Index k, const float* x, const float* y, 
   return g;
 }
 
-// One block, items of one element, stages of 4096: the bytes that the text asks for.
+// Returns the bytes that the kernel requests: one block, items of one element, stages of 4096.
 Index traced_bytes(const Dot::Globals& g) {
-  const Sizes sizes{static_cast<int>(g.d.rows), static_cast<int>(g.d.cols), static_cast<int>(g.x.cols)};
-  const trace::Counts c = trace::count<Dot>(g, trace::TileSchedule{.cut = {1, 1, Dot::config.k}, .sizes = sizes});
+  const ProductShape sizes{static_cast<int>(g.d.rows), static_cast<int>(g.d.cols), static_cast<int>(g.x.cols)};
+  const trace::TrafficCounts c =
+      trace::count<Dot>(g, trace::TileSchedule{.cut = {1, 1, Dot::config.k}, .sizes = sizes});
   return c.load(&g.x).global_bytes + c.load(&g.y).global_bytes + c.store(&g.d).global_bytes;
 }
 
@@ -58,10 +59,10 @@ int main() {
   std::printf("dot product   %8.1f MFLOP %8.2f MB   %.3f FLOP/B\n", 2e-6 * k, tutorial::mb(bytes),
               per_byte(2 * k, bytes));
 
-  cpu::run_kernel<Dot>(g, {1, 1, 1, k}, *cpu::engine(ridge::DType::f32, ridge::DType::f32), 1);
+  cpu::run_kernel<Dot>(g, {1, 1, 1, k}, *cpu::find_engine(ridge::DType::f32, ridge::DType::f32), 1);
   const bool right = d == tutorial::plain_product(x, y, 1, 1, k)[0] && bytes == 4 * (k + k + 1);
 
-  // The same text, asked for a matrix: every element fetches its row and its column again.
+  // The same kernel for a matrix: every element loads its row and its column again.
   constexpr Index n = 256;
   const Index all = traced_bytes(vectors(n, n, n, nullptr, nullptr, nullptr));
   std::printf("65536 of them %8.1f MFLOP %8.2f MB   %.3f FLOP/B   (the matrices have %.2f MB)\n", 2e-6 * n * n * n,

@@ -1,8 +1,8 @@
-// Step 2: a work item owns a tile of D, and what it has loaded serves all of it. The text of step 1 with m and n where
-// the ones were; with it a stage of k does 2*m*n FLOPs for m + n elements.
+// Step 2: a work item owns a tile of D and uses its loads for the full tile. The kernel of step 1 with m and n instead
+// of the ones; per step of k it does 2*m*n FLOPs for m + n elements.
 #include "ridge/ops/product/config.h"
-#include "ridge/tile/cpu/run.h"
-#include "ridge/tile/trace/count.h"
+#include "ridge/tile/cpu/run_matmul.h"
+#include "ridge/tile/trace/count_traffic.h"
 #include "tutorial.h"
 
 using namespace ridge::tile;
@@ -44,11 +44,11 @@ template <class Kernel> typename Kernel::Globals matrices(const float* a, const 
   return g;
 }
 
-// Each tile column of D reads all of A, each tile row all of B: what trace counts is exactly that.
+// Each tile column of D reads all of A, each tile row all of B. True if the trace counts exactly these bytes.
 template <int m, int n> bool show() {
   using Kernel = Product<MatmulConfig{.m = m, .n = n, .k = 64}>;
   const auto g = matrices<Kernel>(nullptr, nullptr, nullptr);
-  const trace::Counts c = trace::count<Kernel>(g, trace::TileSchedule{.cut = {m, n, 64}, .sizes = {M, N, K}});
+  const trace::TrafficCounts c = trace::count<Kernel>(g, trace::TileSchedule{.cut = {m, n, 64}, .sizes = {M, N, K}});
   const Index a = c.load(&g.a).global_bytes, b = c.load(&g.b).global_bytes, d = c.store(&g.d).global_bytes;
   std::printf("%3d x %-3d %9.2f %9.2f %9.2f %9.2f %9.2f\n", m, n, tutorial::mb(a), tutorial::mb(b), tutorial::mb(d),
               tutorial::mb(a + b + d), static_cast<double>(c.flops) / static_cast<double>(a + b + d));
@@ -60,12 +60,12 @@ int main() {
   std::printf("tile        A, MB     B, MB     D, MB   sum, MB    FLOP/B\n");
   bool right = show<1, 1>() & show<16, 16>() & show<64, 64>() & show<128, 64>() & show<128, 128>() & show<256, 384>();
 
-  // On a CPU the config is an upper limit: the target cuts tiles that its caches hold and remembers what it has packed.
-  using Kernel = Product<ridge::ops::cpu_menu[0]>;
+  // On a CPU the config is an upper limit: the target chooses tiles that fit its caches and keeps packed panels.
+  using Kernel = Product<ridge::ops::cpu_kernel_configs[0]>;
   const std::vector<float> a = tutorial::filled(M * K, 1), b = tutorial::filled(N * K, 2);
   std::vector<float> d(M * N, -1);
   const auto g = matrices<Kernel>(a.data(), b.data(), d.data());
-  cpu::run_kernel<Kernel>(g, {1, M, N, K}, *cpu::engine(ridge::DType::f32, ridge::DType::f32), 2);
+  cpu::run_kernel<Kernel>(g, {1, M, N, K}, *cpu::find_engine(ridge::DType::f32, ridge::DType::f32), 2);
   right &= d == tutorial::plain_product(a, b, M, N, K);
   return tutorial::ends(right);
 }

@@ -1,7 +1,7 @@
-// Step 3: the ring. The text is finished (ops/product/matmul.h is step 2 with dtypes); what changes is how much of it
-// is on its way at once. A stage of 128 x 128 x 64 in bf16 is 32 KiB for 2.1 MFLOP; the ring holds a few of them, one
-// producer fills its slots and two groups of threads multiply. On Hopper the slots are shared memory; here the trace
-// target writes down every wait and arrival, checks them under shuffled orders, and says how long they would take.
+// Step 3: the ring. The kernel is complete (ops/product/matmul.h is step 2 with dtypes); the ring determines how many
+// stages are in flight. A stage of 128 x 128 x 64 in bf16 is 32 KiB for 2.1 MFLOP. One producer fills the slots of the
+// ring, two warpgroups multiply. On Hopper the slots are in shared memory. Here the trace target records every wait and
+// arrival, checks them under shuffled orders, and estimates their time.
 #include <algorithm>
 #include <string>
 
@@ -9,8 +9,8 @@
 #include "ridge/ops/product/matmul.h"
 #include "ridge/ops/product/trace.h"
 #include "ridge/tile/trace/check.h"
-#include "ridge/tile/trace/pace.h"
 #include "ridge/tile/trace/record.h"
+#include "ridge/tile/trace/timing_model.h"
 #include "tutorial.h"
 
 using namespace ridge::tile;
@@ -18,31 +18,31 @@ using ridge::ops::Matmul, ridge::ops::MatmulConfig;
 
 template <int slots> constexpr MatmulConfig ring{.m = 128, .n = 128, .k = 64, .stages = slots, .consumers = 2};
 
-template <int slots> trace::Program recorded() {  // two tiles, each 32 stages deep
+template <int slots> trace::RecordedProgram recorded() {  // two tiles, each 32 stages deep
   return trace::record<Matmul<ring<slots>, ridge::Bf16, ridge::Bf16, ridge::Bf16>>(
       {.kernel = "matmul", .sizes = {.m = 256, .n = 128, .k = 2048}});
 }
 
-// 64 bytes a tick arrive 600 ticks after they were asked for, 8192 FLOPs a tick: the port can be busy all the time if
-// 600 * 64 bytes beyond the stage that is being multiplied have been asked for.
+// Model: 64 bytes per tick, 600 ticks of latency, 8192 FLOPs per tick. The port is always busy if 600 * 64 bytes are in
+// flight in addition to the stage that is being multiplied.
 template <int slots> bool show() {
-  const trace::Program program = recorded<slots>();
-  const ridge::Timeline t = trace::pace(program, {});
+  const trace::RecordedProgram program = recorded<slots>();
+  const ridge::Timeline t = trace::simulate_timeline(program, {});
   Index port = 0;
   for (const ridge::Event& e : t.events)
     if (t.lanes[e.lane] == "copies") port += e.end - e.begin;
   const trace::CheckResult result = trace::check_schedules(program, 100);
   std::printf("%d slots %4d KiB %8lld ticks, port busy %3lld %%, %d of %d orders faulty\n", slots, slots * 32,
-              static_cast<long long>(t.end()), static_cast<long long>(100 * port / t.end()), result.faulty,
+              static_cast<long long>(t.end_tick()), static_cast<long long>(100 * port / t.end_tick()), result.failed,
               result.schedules);
-  return result.faulty == 0;
+  return result.failed == 0;
 }
 
-// What the ring's waits are for: the same program, where the producer does not wait for a slot to be given back.
+// Shows why the waits are needed: the same program, but the producer does not wait for a slot to be released.
 std::string faulty() {
-  trace::Program program = recorded<3>();
-  std::erase_if(program.threads[0].steps, [&](const trace::Step& s) {
-    return s.what == trace::Do::wait && program.barriers[s.object].name.ends_with("empty");
+  trace::RecordedProgram program = recorded<3>();
+  std::erase_if(program.threads[0].steps, [&](const trace::RecordedStep& s) {
+    return s.what == trace::RecordedStepKind::wait && program.barriers[s.object].name.ends_with("empty");
   });
   return trace::check_schedules(program, 100).first;
 }
@@ -51,9 +51,9 @@ int main() {
   bool right = show<2>() & show<3>() & show<4>() & show<6>();
   const std::string fault = faulty();
   std::printf("%s\n", fault.c_str());
-  right &= fault.find("missing: the producer's wait for the slot to be given back") != std::string::npos;
+  right &= fault.find("missing: the producer's wait for the slot to be released") != std::string::npos;
 
-  // A ring hides waiting, it moves no byte less. Two blocks that share what they load do: B's half, in each of them.
+  // A ring hides latency but does not reduce bytes. Two blocks that share loads do: each loads half of B's tile.
   constexpr Index n = 4096;
   using ridge::DType;
   const ridge::ops::MatmulProblem p{1, n, n, n, {DType::bf16, n, 1}, {DType::bf16, 1, n}, {DType::bf16, n, 1}};

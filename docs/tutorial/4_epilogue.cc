@@ -1,6 +1,6 @@
-// Step 4: what happens to the sums before they leave. y = relu(x*w + bias) as a product and then a pass over its result
-// writes D, reads it and writes it again; as an epilogue of the product the sums never see memory. The kernel's text
-// stays as it is: the epilogue belongs to the output that the text stores into.
+// Step 4: operations on the sums before they are stored. y = relu(x*w + bias) as a product and a pass writes D, reads
+// it and writes it again; with an epilogue the sums are not written to memory. The kernel definition does not change:
+// the epilogue belongs to the output view.
 #include <algorithm>
 
 #include "ridge/ops/product/cpu.h"
@@ -20,10 +20,10 @@ int main() {
   call.a = x.data();
   call.b = w.data();
   call.d = y.data();
-  call.epilogue.activation = Activation::relu;
+  call.epilogue.activation = EpilogueActivation::relu;
   call.epilogue.bias = {.data = bias.data(), .row_stride = 0, .col_stride = 1};  // the same for every row
 
-  // Tiles of 128 x 128. The pass of its own reads D and the bias and writes y.
+  // Tiles of 128 x 128. The separate pass reads D and the bias and writes y.
   const MatmulTraffic product = trace_tiles(call.problem, {}), fused = trace_tiles(call.problem, {}, call.epilogue);
   const Index pass = 4 * (m * n + n + m * n);
   std::printf("product, then a pass  %5.2f MB + %4.2f MB, %5.2f FLOP/B\n", tutorial::mb(product.global_bytes()),
@@ -36,7 +36,7 @@ int main() {
   bool right = fused.d == product.d && fused.global_bytes() == product.global_bytes() + fused.bias.global_bytes &&
                fused.bias.global_bytes == 4 * n * (m / 128);
 
-  if (const auto refusal = refuse(call)) {
+  if (const auto refusal = unsupported_reason(call)) {
     std::printf("%s\n", refusal->c_str());
     return 1;
   }

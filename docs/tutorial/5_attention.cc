@@ -1,13 +1,13 @@
 // Step 5: attention, softmax(q * k / sqrt(d)) * v, of one head: 4*T*T*d FLOPs for four matrices of T x d. As a product,
-// a softmax and a product, the scores P[T, T] are written, read, written and read. Two words save a pass each way: the
-// first text takes exponentials on the way out (map), the second divides by their sum (fold), so each score is written
-// once and read once. That nothing is subtracted before the exponential is safe while scores stay below 88.
+// a softmax and a product, the scores P[T, T] are written, read, written and read. Two operations remove the softmax's
+// pass: the first kernel exponentiates before it stores (map), the second divides by the sum (fold), so each score is
+// written once and read once. Without subtraction of the maximum this is safe for scores below 88.
 #include <cmath>
 
 #include "ridge/ops/gated/matmul.h"
 #include "ridge/ops/product/trace.h"
-#include "ridge/tile/cpu/run.h"
-#include "ridge/tile/trace/count.h"
+#include "ridge/tile/cpu/run_matmul.h"
+#include "ridge/tile/trace/count_traffic.h"
 #include "tutorial.h"
 
 using namespace ridge::tile;
@@ -61,12 +61,14 @@ Moved in_two(Index t) {  // tiles of 128 x 128 scores; of 128 rows and all 64 co
   const int n = static_cast<int>(t);
   const auto f = scores<First>(t);
   const auto s = mean<Second>(t);
-  const trace::Counts one = trace::count<First>(f, trace::TileSchedule{.cut = {128, 128, 64}, .sizes = {n, n, d}});
-  const trace::Counts two = trace::count<Second>(s, trace::TileSchedule{.cut = {128, 64, 64}, .sizes = {n, d, n}});
+  const trace::TrafficCounts one =
+      trace::count<First>(f, trace::TileSchedule{.cut = {128, 128, 64}, .sizes = {n, n, d}});
+  const trace::TrafficCounts two =
+      trace::count<Second>(s, trace::TileSchedule{.cut = {128, 64, 64}, .sizes = {n, d, n}});
   Moved sum{0, one.flops + two.flops};
-  for (const trace::Counts& c : {one, two})
+  for (const trace::TrafficCounts& c : {one, two})
     for (const auto& rows : {c.loads, c.stores})
-      for (const trace::Moved& x : rows) sum.bytes += x.global_bytes;
+      for (const trace::ViewTraffic& x : rows) sum.bytes += x.global_bytes;
   return sum;
 }
 Index in_three(Index t) {
@@ -96,9 +98,9 @@ int main() {
   const std::vector<float> q = tutorial::filled(t * d, 1), k = tutorial::filled(t * d, 2),
                            v = tutorial::filled(t * d, 3);
   std::vector<float> p(t * t, -1), out(t * d, -1);
-  using First = Scores<ridge::ops::cpu_menu[0]>;
+  using First = Scores<ridge::ops::cpu_kernel_configs[0]>;
   using Second = Mean<MatmulConfig{.m = 112, .n = 2 * 4096, .k = 4096}>;
-  const cpu::Engine& engine = *cpu::engine(ridge::DType::f32, ridge::DType::f32);
+  const cpu::Engine& engine = *cpu::find_engine(ridge::DType::f32, ridge::DType::f32);
   cpu::run_kernel<First>(scores<First>(t, q.data(), k.data(), p.data()), {1, t, t, d}, engine, 2);
   cpu::run_kernel<Second>(mean<Second>(t, p.data(), v.data(), out.data()), {1, t, d, t}, engine, 2);
   right &= tutorial::worst_of_attention(t, d, 1 / std::sqrt(static_cast<double>(d)), q.data(), k.data(), v.data(),

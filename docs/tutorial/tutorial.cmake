@@ -1,4 +1,4 @@
-# Each step of the tutorial is a program that checks its own result; README.md shows what it prints.
+# Each step of the tutorial is a program that checks its own result; README.md shows its output.
 file(GLOB steps CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cc)
 foreach(file IN LISTS steps)
   cmake_path(GET file STEM name)

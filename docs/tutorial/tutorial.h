@@ -1,4 +1,4 @@
-// What every step needs and no step is about: data, and how a program ends.
+// Shared by all steps: input data, reference loops and the exit code.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace tutorial {
 
 using Index = std::int64_t;
 
-// Integers from -3 to 3: their sums are exact in f32 in whatever order, so results are compared with ==.
+// Returns integers from -3 to 3. Their sums are exact in f32 in any order, so results are compared with ==.
 inline std::vector<float> filled(Index count, std::uint32_t seed) {
   std::vector<float> x(static_cast<std::size_t>(count));
   for (float& each : x) {
@@ -21,7 +21,7 @@ inline std::vector<float> filled(Index count, std::uint32_t seed) {
   return x;
 }
 
-// D[m, n] = A[m, k] * B[n, k] transposed: the plain loop that a step is held against.
+// Returns D[m, n] = A[m, k] * B[n, k] transposed, computed by a plain loop.
 inline std::vector<float> plain_product(const std::vector<float>& a, const std::vector<float>& b, Index m, Index n,
                                         Index k) {
   std::vector<float> d(static_cast<std::size_t>(m * n));
@@ -34,8 +34,8 @@ inline std::vector<float> plain_product(const std::vector<float>& a, const std::
   return d;
 }
 
-// softmax(scale * q * k^T) * v of t rows of d, in double, a row at a time, against out: the largest difference as a
-// share of the largest |v|, which is 3.
+// Computes softmax(scale * q * k^T) * v in double for t rows of d. Returns the largest difference from `out`, divided
+// by the largest |v|, which is 3.
 inline double worst_of_attention(Index t, Index d, double scale, const float* q, const float* k, const float* v,
                                  const float* out) {
   double most = 0;
@@ -56,7 +56,7 @@ inline double worst_of_attention(Index t, Index d, double scale, const float* q,
 
 inline double mb(Index bytes) { return static_cast<double>(bytes) / 1e6; }
 
-// The program's last line and its exit code.
+// Prints the program's last line and returns its exit code.
 inline int ends(bool right) {
   std::puts(right ? "right" : "WRONG");
   return right ? 0 : 1;

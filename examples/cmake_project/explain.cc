@@ -10,7 +10,7 @@ int main() {
   request.dims = {{"D", 8192}, {"F", 8192}};
   const auto summary = ridge::explain(request);
   if (!summary) {
-    std::fputs(summary.error().text().c_str(), stderr);
+    std::fputs(summary.error().to_string().c_str(), stderr);
     return static_cast<int>(summary.error().kind);
   }
   const ridge::Threshold& b = summary->ops[0].thresholds[0];

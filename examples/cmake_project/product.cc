@@ -1,5 +1,5 @@
-// A product on the caller's stream, in the caller's memory. Without a device it says so and ends with 4, as ridge does.
-// With an argument its plan is measured (once: ridge keeps the choice), else it is the model's.
+// A product on the caller's stream, in the caller's memory. Without a device it prints an error and exits with 4, like
+// ridge. With an argument the plan is measured once and stored; otherwise it is the model's.
 #include <ridge/matmul.h>
 
 #include <cstdio>
@@ -10,7 +10,7 @@
 #endif
 
 static int failed(const ridge::Error& error) {
-  std::fputs(error.text().c_str(), stderr);
+  std::fputs(error.to_string().c_str(), stderr);
   return static_cast<int>(error.kind);
 }
 
@@ -31,7 +31,7 @@ int main(int argc, char**) {
   call.b = b;
   call.d = d;
 #else
-  alignas(256) static char somewhere[256];  // to ask with; nothing is read
+  alignas(256) static char somewhere[256];  // a placeholder address; it is not read
   call.a = call.b = call.d = somewhere;
 #endif
   const ridge::Tuning tuning{argc > 1 ? ridge::Tuning::From::measured : ridge::Tuning::From::model};

@@ -1,13 +1,13 @@
-"""Ridge: how fast a tensor program can run on a machine and why, and kernels that run it.
+"""Ridge predicts how fast a tensor program can run on a machine and what limits it, and runs it with its own kernels.
 
     >>> import ridge
     >>> report = ridge.explain("bf16[B, D] * bf16[D, F] -> bf16[B, F]", on="h200", B=64, D=4096, F=14336)
     >>> report.ops[0].limiter, report.ops[0].time.lower      # seconds
     ('memory', 2.4956...e-05)
 
-A program is one statement, several lines, an einsum string such as "bd,df->bf", or a file's path (docs/notation.md).
-Arrays are NumPy's, PyTorch's or anyone's who speaks DLPack, in this computer's memory; none is copied where kernels can
-walk it. What is wrong is raised as ridge.Error. Calls release the GIL and may come from several threads.
+A program is one statement, several lines, an einsum string such as "bd,df->bf", or a file path (docs/notation.md).
+Arrays may come from NumPy, PyTorch, CuPy or any library that supports DLPack; they are not copied if kernels can read
+their layout. Errors are raised as ridge.Error. Calls release the GIL and are thread-safe.
 """
 from ._error import Error
 from ._ridge import Kernel, Measured, Op, Formula, Report, Sweep, Threshold, Time, __version__, machines, matmul

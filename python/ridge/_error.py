@@ -1,12 +1,12 @@
-"""What goes wrong, as an exception."""
+"""The exception type."""
 import os
 
 
 class Error(ValueError):
-    """A program, a machine, an array or a call that ridge cannot take.
+    """An invalid program, machine, array or call.
 
-    ``str(error)`` is what the command line prints: the place with a caret, what was expected and found, the cure.
-    ``kind`` is "usage", "input", "absent" or "mismatch", and ``code`` the exit code that the command line gives it.
+    ``str(error)`` is the message of the command line: the position with a caret, what was expected and found, a hint.
+    ``kind`` is "usage", "input", "absent" or "mismatch"; ``code`` is the exit code of the command line.
     """
 
     KINDS = {1: "finding", 2: "usage", 3: "input", 4: "absent", 5: "mismatch"}
@@ -27,7 +27,7 @@ def usage_error(message):
 
 
 def text_of(what, given, such_as):
-    """A text, or a path as one."""
+    """Returns a string, or a path as string; raises Error for other types."""
     if isinstance(given, os.PathLike):
         return os.fspath(given)
     if not isinstance(given, str):

@@ -1,4 +1,4 @@
-"""Questions about programs."""
+"""Predictions and measurements of programs."""
 import functools
 import operator
 
@@ -9,7 +9,7 @@ _CATALOG = None
 
 
 def _is_catalogued(on):
-    """Whether a machine's numbers cannot change while the process runs."""
+    """True if a machine is in the catalog, so that its numbers cannot change while the process runs."""
     global _CATALOG
     if _CATALOG is None:
         _CATALOG = frozenset(_ridge.catalog())
@@ -17,12 +17,12 @@ def _is_catalogued(on):
 
 
 def _is_text(program):
-    """Whether a program is its own text, not a file's name: it holds one of the notation's signs."""
+    """True if a program is text and not a file name: it contains one of the operators of the notation."""
     return any(sign in program for sign in "*=>[\n")
 
 
 def _sizes(dims, sizes):
-    """By name, as whole numbers."""
+    """Returns the sizes by name, as integers."""
     given = {**(dims or {}), **sizes}
     for dim, value in given.items():
         try:
@@ -33,33 +33,33 @@ def _sizes(dims, sizes):
 
 
 def _explain(program, on, sizes, dtype, split, link, memory, weights, plan, sustained):
-    asked = _ridge.Asked()
-    asked.dtype, asked.link, asked.memory, asked.weights = dtype, link, memory, weights
-    asked.planned, asked.sustained = plan, sustained
+    options = _ridge.ExplainOptions()
+    options.dtype, options.link, options.memory, options.weights = dtype, link, memory, weights
+    options.planned, options.sustained = plan, sustained
     if split is not None:
-        asked.split_dim, asked.chips = split
-    return _ridge.explain(program, on, dict(sizes), asked)
+        options.split_dim, options.chips = split
+    return _ridge.explain(program, on, dict(sizes), options)
 
 
-_kept_explain = functools.lru_cache(maxsize=1024)(_explain)
+_cached_explain = functools.lru_cache(maxsize=1024)(_explain)
 
 
 def explain(program=None, *, on="cpu", dims=None, dtype=None, split=None, link=None, memory=None, weights=None,
             plan=False, sustained=False, flops=None, bytes=None, **sizes):
-    """What binds a program on a machine, how long it takes at least, and from which sizes on that changes.
+    """Returns what limits a program on a machine, its bounds on time, and the sizes at which the limit changes.
 
-    program    text, einsum string or a file's path; or none, with `flops` (FLOP) and `bytes` (B) instead
+    program    text, an einsum string or a file path; or None with `flops` (FLOP) and `bytes` (B)
     on         a machine of ridge.machines(), a .toml file, or "cpu"
-    B=64, ...  sizes of dimensions; one without a value stays a symbol. `dims` takes them as a mapping
-    dtype      of tensors that name none: "bf16" by default
-    split      ("D", 4): that dimension over four chips, and the answer is one chip's part; `link` between them
-    memory     where tensors live: a memory of the machine, the first by default
-    weights    a dtype, as if weights were stored in it
-    plan       also which kernels would run there: report.planned
-    sustained  with the rates that real programs reach, where they are on record
+    B=64, ...  sizes of dimensions; a dimension without a value stays a symbol. `dims` takes them as a mapping
+    dtype      dtype of tensors that declare none (default "bf16")
+    split      ("D", 4) splits dimension D over four chips, connected by `link`; results are those of one chip
+    memory     memory of the tensors (default: the machine's first)
+    weights    storage dtype of the weights
+    plan       if true, also plan kernels: report.planned
+    sustained  if true, use the rates that real programs reach, if known
 
-    Returns a Report; times are in seconds. Raises ridge.Error: of the program, with its place; of the machine; of a
-    size. The same question about a machine of the catalog is answered from memory.
+    Returns a Report; times are in seconds. Raises ridge.Error for an error in the program (with its position), the
+    machine or a size. Results for machines of the catalog are cached.
     """
     on = text_of("one machine", on, "h200")
     if dtype is not None:
@@ -70,22 +70,22 @@ def explain(program=None, *, on="cpu", dims=None, dtype=None, split=None, link=N
         return _ridge.explain_work(float(flops), float(bytes), on, dtype or "bf16")
     program = text_of("a program", program, "bf16[B, D] * bf16[D, F] -> bf16[B, F]")
     given = _sizes(dims, sizes)
-    keep = _is_catalogued(on) and _is_text(program)
+    is_cached = _is_catalogued(on) and _is_text(program)
     if split is not None and (isinstance(split, str) or len(split) != 2):
         raise usage_error(f"split: expected a dimension and how many chips share it, such as ('D', 4), found {split!r}")
     split = tuple(split) if split is not None else None
-    asked = _kept_explain if keep else _explain
-    return asked(program, on, tuple(sorted(given.items())), dtype, split, link, memory, weights, plan, sustained)
+    call = _cached_explain if is_cached else _explain
+    return call(program, on, tuple(sorted(given.items())), dtype, split, link, memory, weights, plan, sustained)
 
 
 def measure(program, *, on="cpu", dims=None, dtype=None, passes=0, seconds=0.0, threads=0, seed=0, **sizes):
-    """Runs a program on random inputs here, times it and checks it against an fp64 reference, as `ridge run` does.
+    """Runs a program on random inputs, times it and checks it against an fp64 reference, as `ridge run` does.
 
-    on       "cpu", or "cuda" where ridge was built for it
-    passes   exactly so many; 0: at least five, and at least `seconds` (0.2 s by default)
+    on       "cpu", or "cuda" if ridge was built with CUDA
+    passes   number of passes; 0 for at least five and at least `seconds` (default 0.2 s)
 
-    Returns a Report whose ops, one a kernel, have `measured`: seconds, fraction of the roof, largest error. Raises
-    ridge.Error.
+    Returns a Report with one op for each kernel; `measured` has the time in seconds, the fraction of the roof and the
+    largest error. Raises ridge.Error.
     """
     program = text_of("a program", program, "bf16[B, D] * bf16[D, F] -> bf16[B, F]")
     return _ridge.measure(program, on, _sizes(dims, sizes), dtype, passes, float(seconds), threads, seed)
@@ -104,12 +104,12 @@ def _list(given):
 
 
 def sweep(program, *, on="cpu", dims=None, dtype=(), **sizes):
-    """The same at many sizes, on several machines, in several dtypes: where the limiter changes.
+    """Explains a program at many sizes, on several machines, in several dtypes: where the limiter changes.
 
         ridge.sweep("bf16[B, D] * bf16[D, F] -> bf16[B, F]", on=["h100", "h200"], B="1..4096:*2", D=4096, F=4096)
 
-    A size is a number, any iterable of numbers, or a range as the command line writes it. Returns a Sweep: str() is
-    what the command line prints, columns() a dict of lists, to_pandas() a data frame (seconds, FLOP, B). Raises
+    A size is a number, an iterable of numbers, or a range in the syntax of the command line. Returns a Sweep: str() is
+    the output of the command line, columns() a dict of lists, to_pandas() a data frame (seconds, FLOP, B). Raises
     ridge.Error.
     """
     program = text_of("a program", program, "bf16[B, D] * bf16[D, F] -> bf16[B, F]")

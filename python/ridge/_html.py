@@ -1,10 +1,10 @@
-"""Answers for notebooks and data frames; imported when one is asked for."""
+"""HTML for notebooks, and data frames; imported on first use."""
 import base64
 import html
 
 
 def _engineering(value, unit):
-    """2.147e9, "FLOP" is "2.147 GFLOP"."""
+    """Formats a number with an SI prefix: 2.147e9, "FLOP" becomes "2.147 GFLOP"."""
     if value is None:
         return "?"
     if value == 0:
@@ -23,7 +23,7 @@ def _number(value):
 
 
 def _picture(svg, what):
-    """As an image of its own: pictures of one page would otherwise share their styles."""
+    """Returns an <img> element, so that pictures on one page do not share styles."""
     data = base64.b64encode(svg.encode()).decode()
     return f"<img alt='{what}' style='max-width: 100%' src='data:image/svg+xml;base64,{data}'/>"
 
@@ -37,7 +37,7 @@ def _row(name, op):
 
 
 def report(of):
-    """The roofline above a table of the operations."""
+    """Returns the roofline plot and a table of the operations."""
     head = "".join(f"<th>{word}</th>" for word in
                    ("op", "work", "bytes", "FLOP/B", "ridge", "limiter", "lower", "no overlap"))
     rows = [_row(op.name, op) for op in of.ops]
@@ -55,13 +55,13 @@ def _cell(value):
     return html.escape("" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value))
 
 
-def sweep(of, most_rows=64):
-    """The curves above a table of the points, the first of them where they are many."""
+def sweep(of, max_rows=64):
+    """Returns the curves and a table of the first `max_rows` points."""
     columns = of.columns()
     head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
     cells = list(zip(*columns.values()))
-    rows = ["<tr>" + "".join(f"<td>{_cell(cell)}</td>" for cell in row) + "</tr>" for row in cells[:most_rows]]
-    more = f"<p>{len(cells) - most_rows} more rows: to_pandas() has them</p>" if len(cells) > most_rows else ""
+    rows = ["<tr>" + "".join(f"<td>{_cell(cell)}</td>" for cell in row) + "</tr>" for row in cells[:max_rows]]
+    more = f"<p>{len(cells) - max_rows} more rows: see to_pandas()</p>" if len(cells) > max_rows else ""
     picture = _picture(of.svg(), "curves of attainable FLOP/s")
     return (f"<div class='ridge'>{picture}<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
             f"{more}</div>")
@@ -76,7 +76,7 @@ def to_pandas(of):
 
 
 def as_bf16(words):
-    """16-bit words of NumPy's as its bfloat16, which is ml_dtypes'."""
+    """Returns 16-bit integers of NumPy as bfloat16 of ml_dtypes."""
     try:
         import ml_dtypes
     except ImportError as error:

@@ -1,13 +1,13 @@
-"""The compiled part. Times are in seconds, counts in FLOP and bytes; None: not known without a size or a number of the machine."""
+"""Compiled module. Times are in seconds, counts in FLOP and bytes; None if a size or a number of the machine is missing."""
 from typing import Any
 
 __version__: str
 
 class Time:
     @property
-    def lower(self) -> float | None: "All of compute, memory and network overlap: the largest of the three."
+    def lower(self) -> float | None: "Lower bound, with perfect overlap: the largest of compute, memory and network time."
     @property
-    def upper(self) -> float | None: "Nothing overlaps: their sum. No upper bound of what a plan takes."
+    def upper(self) -> float | None: "Sum of the three, without overlap. Not an upper bound for a plan."
     @property
     def math(self) -> float | None: ...
     @property
@@ -16,7 +16,7 @@ class Time:
     def network(self) -> float | None: ...
 
 class Formula:
-    """In dimensions: "2*B*D*F"."""
+    """Formulas in the dimensions, such as "2*B*D*F"."""
     @property
     def flops(self) -> str: ...
     @property
@@ -25,19 +25,19 @@ class Formula:
     def intensity(self) -> str: ...
 
 class Threshold:
-    """From which size of a dimension on two roofs change places, the others held."""
+    """Size of one dimension at which the limiting roof changes, with the other dimensions fixed."""
     @property
     def dim(self) -> str: ...
     @property
     def relation(self) -> str: '">=", "<=", "always" or "never"'
     @property
-    def exact(self) -> str: "The closed form, in which r is `ratio`; empty where there is none."
+    def exact(self) -> str: "Closed form with r = `ratio`; empty if there is none."
     @property
-    def value(self) -> int | None: "The first (last) whole number that satisfies it."
+    def value(self) -> int | None: "First (last) integer that satisfies the relation."
     @property
     def value_real(self) -> float | None: ...
     @property
-    def approx(self) -> float | None: "Its limit under `assuming`."
+    def approx(self) -> float | None: "Limit of the closed form under `assuming`."
     @property
     def assuming(self) -> str: ...
     @property
@@ -61,9 +61,9 @@ class Measured:
     @property
     def runs(self) -> int: ...
     @property
-    def fraction_of_roof(self) -> float | None: "The lower bound over the median."
+    def fraction_of_roof(self) -> float | None: "Lower bound divided by the median."
     @property
-    def max_rel_error(self) -> float: "Against a reference in fp64."
+    def max_rel_error(self) -> float: "Largest relative error against an fp64 reference."
     @property
     def note(self) -> str: ...
 
@@ -101,14 +101,14 @@ class Op:
     @property
     def formula(self) -> Formula: ...
     @property
-    def missing(self) -> str: "What the machine lacks, so that times leave it out."
+    def missing(self) -> str: "Number that the machine lacks; the times omit it."
     @property
     def thresholds(self) -> list[Threshold]: ...
     @property
     def measured(self) -> Measured | None: ...
 
 class Report:
-    """What explain() and measure() answer. str() is what the command line prints; a notebook shows roofline and table."""
+    """Result of explain() and measure(). str() is the output of the command line; notebooks show a roofline and a table."""
     @property
     def title(self) -> str: ...
     @property
@@ -116,25 +116,25 @@ class Report:
     @property
     def dims(self) -> dict[str, int]: ...
     @property
-    def ops(self) -> list[Op]: "Of each statement; of measure(): of each kernel."
+    def ops(self) -> list[Op]: "One for each statement; after measure(), one for each kernel."
     @property
-    def total(self) -> Op: "Each operation's result stored."
+    def total(self) -> Op: "Sums if each operation stores its result."
     @property
-    def fused(self) -> Op | None: "No intermediate stored."
+    def fused(self) -> Op | None: "Sums if no intermediate is stored."
     @property
     def planned(self) -> list[Kernel]: ...
     @property
-    def mismatch(self) -> str | None: "Of measure(): the first element beyond its error bound."
-    def json(self) -> str: "As --json, by docs/report.schema.json."
-    def svg(self) -> str: "The roofline."
+    def mismatch(self) -> str | None: "After measure(): the first element beyond its error bound."
+    def json(self) -> str: "Same as --json (docs/report.schema.json)."
+    def svg(self) -> str: "Roofline plot."
     def _repr_html_(self) -> str: ...
 
 class Sweep:
-    """What sweep() answers. str() is what the command line prints."""
+    """Result of sweep(). str() is the output of the command line."""
     @property
     def title(self) -> str: ...
     def columns(self) -> dict[str, list[Any]]: "machine, dtype, each dimension, flops, bytes, limiter, time_lower_s, time_upper_s"
-    def to_pandas(self) -> Any: "A pandas.DataFrame of columns()."
+    def to_pandas(self) -> Any: "Returns columns() as pandas.DataFrame."
     def json(self) -> str: ...
     def csv(self) -> str: ...
     def svg(self) -> str: ...
@@ -142,4 +142,4 @@ class Sweep:
     def _repr_html_(self) -> str: ...
 
 def matmul(a: Any, b: Any, out: Any = None, dtype: str | None = None, threads: int = 0) -> Any: ...
-def machines() -> list[str]: "Names of the catalog, and of what is here."
+def machines() -> list[str]: "Returns the names of the catalog and of this computer's machines."

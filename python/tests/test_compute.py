@@ -121,7 +121,7 @@ class Run(unittest.TestCase):
         places = {"m": np.zeros(3, np.float32)}
         self.assertIs(ridge.run("x[N, D]\ns[N] = sum(x over D)\nm[N] = max(x over D)", x, out=places)["m"], places["m"])
         self.assertTrue((places["m"] == x.max(1)).all())
-        with self.assertRaisesRegex(ridge.Error, "expected out to be a mapping from names, for there are 2 results: s, m"):
+        with self.assertRaisesRegex(ridge.Error, "expected out to be a mapping from names, because there are 2 results: s, m"):
             ridge.run("x[N, D]\ns[N] = sum(x over D)\nm[N] = max(x over D)", x, out=places["m"])
         with self.assertRaisesRegex(ridge.Error, "unknown result 'z' in out; expected one of s, m"):
             ridge.run("x[N, D]\ns[N] = sum(x over D)\nm[N] = max(x over D)", x, out={"z": places["m"]})

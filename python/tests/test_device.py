@@ -61,11 +61,11 @@ class Refused(unittest.TestCase):
 
     def test_devices_and_libraries_that_are_not_known(self):
         error = self.refusal(array_of("jaxlib", CUDA), array_of("jaxlib", CUDA))
-        self.assertEqual(str(error), "'a' lies on a CUDA device; expected an array of PyTorch's or CuPy's there\n"
-                                     "  hint: torch.from_dlpack(x) is the same memory as a tensor")
+        self.assertEqual(str(error), "'a' is on a CUDA device; expected an array of PyTorch or CuPy\n"
+                                     "  hint: torch.from_dlpack(x) is a tensor with the same memory")
         error = self.refusal(array_of("jaxlib", ROCM), array_of("jaxlib", ROCM))
-        self.assertEqual(str(error), "'a' lies on a device (DLPack's type 10); expected a CUDA device or this computer's "
-                                     "memory\n  hint: move it to this computer's memory")
+        self.assertEqual(str(error), "'a' is on a device (DLPack's type 10); expected a CUDA device or host "
+                                     "memory\n  hint: move it to host memory")
 
     def test_arrays_in_several_places(self):
         if "cupy" in sys.modules:
@@ -74,11 +74,11 @@ class Refused(unittest.TestCase):
         try:
             here, there = array_of("cupy", CUDA), memoryview((ctypes.c_float * 2 * 2)())
             error = self.refusal(here, there)
-            self.assertEqual(str(error), "'a' lies on CUDA device 99 and 'b' in this computer's memory; expected all "
-                                         "arrays in one place\n  hint: move 'b' to where 'a' lies")
+            self.assertEqual(str(error), "'a' is on CUDA device 99 and 'b' is in host memory; expected all "
+                                         "arrays on one device\n  hint: move 'b' to the device of 'a'")
             self.assertEqual(here.stream, 1)  # DLPack's number of the default stream
             error = self.refusal(there, here, function=lambda x, y: ridge.run("ab,bc->ac", x, y))
-            self.assertIn("expected all arrays in one place", str(error))
+            self.assertIn("expected all arrays on one device", str(error))
             error = self.refusal(here, here, function=lambda x, y: ridge.run("ab,bc->ac", x, y))
             self.assertEqual(error.kind, "absent")  # this build has no CUDA, or no device has that number
         finally:
@@ -152,7 +152,7 @@ else:
                 self.assertIs(ridge.softmax(x, out=out), out)
                 close(out, x.double().softmax(-1), 1e-6)
                 self.assertIs(ridge.matmul(x, x.t()[:, :1].expand(5, 5), out=out), out)
-            for bad, message in [(torch.empty(5, 3, device="cuda").t(), "to be written row-major"), (torch.empty(3, 5), "in one place"),
+            for bad, message in [(torch.empty(5, 3, device="cuda").t(), "to be written row-major"), (torch.empty(3, 5), "on one device"),
                                  (torch.empty(3, 4, device="cuda"), "for which the program was planned"), (x, "shares memory")]:
                 with self.assertRaisesRegex(ridge.Error, message):
                     ridge.softmax(x, out=bad)
@@ -163,7 +163,7 @@ else:
 
         def test_mistakes_are_sentences(self):
             x = self.randn(4, 4)
-            with self.assertRaisesRegex(ridge.Error, "'a' lies on CUDA device 0 and 'b' in this computer's memory"):
+            with self.assertRaisesRegex(ridge.Error, "'a' is on CUDA device 0 and 'b' is in host memory"):
                 ridge.matmul(x, x.cpu())
             with self.assertRaisesRegex(ridge.Error, "found int8"):
                 ridge.matmul(x.to(torch.int8), x.to(torch.int8))
@@ -172,7 +172,7 @@ else:
             gather = "t[V, D]\ni: int32[N]\ny[N, D] = gather(t, i over V)"
             with self.assertRaisesRegex(ridge.Error, r"^cannot run 'y\[N, D\] = gather\(t, i over V\)': gather is plain loops on a CPU"):
                 ridge.run(gather, t=x, i=torch.zeros(3, dtype=torch.int32, device="cuda"))
-            with self.assertRaisesRegex(Exception, "on one CUDA device|in one place|device"):
+            with self.assertRaisesRegex(Exception, "on one CUDA device|on one device|device"):
                 torch.ops.ridge.matmul(x, x.cpu())
 
         def test_joins_the_current_stream(self):
@@ -257,7 +257,7 @@ else:
                     stream.synchronize()
             found = ridge.softmax(x)
             self.assertLess(float(abs(found.sum(1) - 1).max()), 1e-5)
-            with self.assertRaisesRegex(ridge.Error, "'a' is an array of CuPy's and 'b' of PyTorch's"):
+            with self.assertRaisesRegex(ridge.Error, "'a' is an array of CuPy and 'b' of PyTorch"):
                 ridge.matmul(x, torch.from_dlpack(w))
 
 

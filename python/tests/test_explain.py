@@ -175,8 +175,8 @@ class Package(unittest.TestCase):
         code = ("import array, sys; sys.modules['numpy'] = None\nimport ridge\n"
                 "view = lambda *n: memoryview(array.array('f', n)).cast('B').cast('f', (2, 2))\n"
                 "a, out = view(1, 2, 3, 4), view(0, 0, 0, 0)\nridge.matmul(a, a, out)\nassert out.tolist() == [[7, 10], [15, 22]]\n"
-                "try: ridge.matmul(a, a)\nexcept ridge.Error as error: sys.exit(error.message != \"the result is an array of NumPy's, "
-                "which is not installed\")\nsys.exit(1)")
+                "try: ridge.matmul(a, a)\nexcept ridge.Error as error: sys.exit(error.message != \"the result is a NumPy array, "
+                "but NumPy is not installed\")\nsys.exit(1)")
         self.assertEqual(subprocess.run([sys.executable, "-c", code]).returncode, 0)
 
     def test_everything_public_is_documented(self):

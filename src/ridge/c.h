@@ -1,6 +1,6 @@
-/* Ridge for C and for every language that calls C. What a function returns is the command line's exit code: 0, or
- * RIDGE_USAGE, RIDGE_INPUT, RIDGE_ABSENT with ridge_last_error() saying what was expected, what was found and the cure.
- * Every function may be called from several threads. Texts are UTF-8 and end with a NUL.
+/* Public C API. Functions return the exit code of the command line: 0, RIDGE_USAGE, RIDGE_INPUT or RIDGE_ABSENT; after
+ * an error, ridge_last_error() describes what was expected, what was found and how to fix it. Every function may be
+ * called from several threads. Strings are UTF-8 and NUL-terminated.
  *
  *   char* json = NULL;
  *   const ridge_dim dims[] = {{"B", 64}, {"D", 4096}, {"F", 14336}};
@@ -9,7 +9,7 @@
  *   else
  *     puts(json), ridge_free(json);
  *
- * Link with ridge::c of find_package(ridge), or with what `pkg-config --cflags --libs ridge` prints. */
+ * Link with ridge::c of find_package(ridge), or with the output of `pkg-config --cflags --libs ridge`. */
 #ifndef RIDGE_C_H
 #define RIDGE_C_H
 
@@ -26,15 +26,15 @@ extern "C" {
 #define RIDGE_API
 #endif
 
-/* Grows by one when a function or struct below changes its meaning; new functions alone do not change it. */
+/* Increases by one when a function or struct below changes its meaning, but not when functions are added. */
 #define RIDGE_C_ABI 1
-RIDGE_API int ridge_c_abi(void);           /* of the library that was loaded */
-RIDGE_API const char* ridge_version(void); /* "0.1.0" */
+RIDGE_API int ridge_c_abi(void);           /* RIDGE_C_ABI of the loaded library */
+RIDGE_API const char* ridge_version(void); /* For example "0.1.0" */
 
 enum { RIDGE_OK = 0, RIDGE_USAGE = 2, RIDGE_INPUT = 3, RIDGE_ABSENT = 4 };
 
-/* What the last call of this thread that failed said, several lines with a caret where a program is at fault; "" before
- * one did. Stays until the thread's next call that fails. */
+/* Returns the message of this thread's last failed call, or "" if none failed. It has several lines with a caret for an
+ * error in a program. The string is valid until the thread's next failed call. */
 RIDGE_API const char* ridge_last_error(void);
 
 /* A value of a dimension, at least 1. */
@@ -43,14 +43,14 @@ typedef struct {
   int64_t value;
 } ridge_dim;
 
-/* What `ridge explain --json` prints of a program (docs/report.schema.json): the text itself, an einsum string or a
- * file's path; `on` is a machine of the catalog, a .toml file, or "cpu" (NULL: the same). `*json` is then to be freed
- * with ridge_free(); NULL after an error. */
+/* Writes the output of `ridge explain --json` (docs/report.schema.json) to `*json`, which the caller frees with
+ * ridge_free(); NULL after an error. `program` is program text, an einsum string or a file path; `on` is a machine of
+ * the catalog, a .toml file, or "cpu" (also if NULL). */
 RIDGE_API int ridge_explain_json(const char* program, const char* on, const ridge_dim* dims, size_t count, char** json);
 RIDGE_API void ridge_free(void* text);
 
-/* Element (i, j, ...) lies at data + i*strides[0] + j*strides[1] + ..., in elements; strides NULL: row-major without
- * gaps. dtype is "f32", "bf16", "f16", "int8" or "int32". */
+/* Element (i, j, ...) is at data + i*strides[0] + j*strides[1] + ..., in elements; if strides is NULL, the array is
+ * row-major without gaps. dtype is "f32", "bf16", "f16", "int8" or "int32". */
 typedef struct {
   void* data;
   const char* dtype;
@@ -60,17 +60,17 @@ typedef struct {
 } ridge_array;
 
 typedef struct {
-  const char* name; /* of the program's input or output; NULL: the one at this place */
+  const char* name; /* Input or output of the program; if NULL, the one at this position */
   ridge_array array;
 } ridge_named_array;
 
-/* Runs a program on this CPU: reads every input, writes every output. Dimensions have their values from the arrays;
- * `dims` says those that no array has. Plans of programs that ran before are kept. threads = 0: every core. */
+/* Runs a program on this CPU: reads every input and writes every output. The arrays determine the dimensions; `dims`
+ * has those that no array determines. Plans are cached. threads = 0 uses every core. */
 RIDGE_API int ridge_run(const char* program, const ridge_dim* dims, size_t dim_count, const ridge_named_array* inputs,
                         size_t input_count, const ridge_named_array* outputs, size_t output_count, int threads);
 
-/* d = a * b of matrices [m, k], [k, n], [m, n]: f32, bf16 or f16 with sums in f32, or int8 with sums in int32. Any
- * strides of a and b; d row-major, apart from both. */
+/* Computes d = a * b of matrices [m, k], [k, n], [m, n]: f32, bf16 or f16 with f32 sums, or int8 with int32 sums. a and
+ * b may have any strides; d is row-major and must not overlap them. */
 RIDGE_API int ridge_matmul(const ridge_array* a, const ridge_array* b, const ridge_array* d, int threads);
 
 #ifdef __cplusplus

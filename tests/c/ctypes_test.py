@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""ridge/c.h through ctypes: a shared library alone, no header and no compiler. ctypes_test.py LIBRIDGE_C.SO"""
+"""Uses the C API through ctypes, with only the shared library. ctypes_test.py LIBRIDGE_C.SO"""
 import ctypes
 import json
 import sys

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "ridge/ops/product/config.h"
-#include "ridge/tile/cpu/run.h"
-#include "ridge/tile/trace/count.h"
+#include "ridge/tile/cpu/run_matmul.h"
+#include "ridge/tile/trace/count_traffic.h"
 #include "ridge/tile/trace/record.h"
 
 using namespace ridge::tile;  // used by tests only

@@ -4,7 +4,7 @@
 struct Kernel : Words<> {
   static void store(auto& at, const Globals& g, const State& acc) {
 #ifdef BAD
-    at.settle(acc);
+    at.wait_for_product(acc);
 #endif
     Words<>::store(at, g, acc);
   }

@@ -1,5 +1,5 @@
-// The gradients of attention on a device against fp64 on the host (ops/attention/testing/backward_cases.h), in order
-// and not: what is in order must agree with itself bit by bit.
+// The gradients of attention on a device against fp64 on the host (ops/attention/testing/backward_cases.h), in both
+// modes; two runs of the deterministic mode must agree bit by bit.
 #include "ridge/measure/device_machine.h"
 #include "ridge/ops/attention/cuda.h"
 #include "ridge/ops/attention/testing/backward_cases.h"
@@ -9,8 +9,8 @@ namespace ridge::gpu {
 namespace {
 
 using ops::AttentionBackwardProblem;
-using ops::testing::AttentionBackwardCase, ops::testing::AttentionBackwardCases, ops::testing::Elements;
-using ops::testing::judge, ops::testing::text;
+using ops::testing::AttentionBackwardCase, ops::testing::AttentionBackwardCases, ops::testing::StoredElements;
+using ops::testing::max_error_ratio, ops::testing::describe_problem;
 namespace cuda = ops::cuda;
 
 class OnDevice {
@@ -18,9 +18,9 @@ class OnDevice {
   OnDevice(const void* data, std::size_t bytes) : memory_(bytes) {
     must(cudaMemcpy(memory_.data(), data, bytes, cudaMemcpyHostToDevice), "copying to the device");
   }
-  explicit OnDevice(const Elements& x) : OnDevice(x.data(), x.bytes()) {}
+  explicit OnDevice(const StoredElements& x) : OnDevice(x.data(), x.bytes()) {}
   void* data() const { return memory_.data(); }
-  void copy_to(Elements& x) const {
+  void copy_to(StoredElements& x) const {
     must(cudaMemcpy(x.data(), memory_.data(), x.bytes(), cudaMemcpyDeviceToHost), "copying back");
   }
 
@@ -28,29 +28,29 @@ class OnDevice {
   Memory memory_;
 };
 
-// What stands in the way; empty: the case was run.
+// Runs a case. Returns why it could not run, or an empty string.
 std::string run(AttentionBackwardCase& x, const ops::DeviceNumbers& device) {
   const OnDevice q(x.q), k(x.k), v(x.v), o(x.o), dout(x.dout), dq(x.dq_before), dk(x.dk_before), dv(x.dv_before),
       lse(x.lse.data(), x.lse.size() * 4);
-  const cuda::AttentionBackwardPlan plan = cuda::choose(x.problem, device);
+  const cuda::AttentionBackwardPlan plan = cuda::choose_plan(x.problem, device);
   Memory memory(cuda::counter_bytes + plan.workspace_bytes);
   must(cudaMemset(memory.data(), 0xff, memory.size()), "poisoning the workspace");
   must(cudaMemset(memory.data(), 0, cuda::counter_bytes), "clearing counters");
   const cuda::AttentionBackwardCall call{x.problem,
                                          {q.data(), k.data(), v.data(), o.data(), dout.data(),
                                           static_cast<const float*>(lse.data()), dq.data(), dk.data(), dv.data()}};
-  for (int again = 0; again < 2; ++again)  // counters must be zero behind each
+  for (int again = 0; again < 2; ++again)  // each launch must leave the counters at zero
     if (auto trouble = cuda::launch(call, plan, {memory.data(), memory.size(), true}, nullptr)) return *trouble;
-  must(cudaDeviceSynchronize(), text(x.problem.forward).c_str());
+  must(cudaDeviceSynchronize(), describe_problem(x.problem.forward).c_str());
   dq.copy_to(x.dq);
   dk.copy_to(x.dk);
   dv.copy_to(x.dv);
   return {};
 }
 
-bool same(const Elements& a, const Elements& b) {
+bool same(const StoredElements& a, const StoredElements& b) {
   for (std::size_t i = 0; i < a.size(); ++i)
-    if (!a.same(i, b)) return false;
+    if (!a.has_same_bits(i, b)) return false;
   return true;
 }
 
@@ -58,39 +58,39 @@ bool same(const Elements& a, const Elements& b) {
 
 int check_attention_backward(int argc, char** argv) {
   const int cases = argc > 0 ? std::atoi(argv[0]) : 200;
-  const auto device = device_numbers_here();
+  const auto device = current_device_numbers();
   if (!device) {
-    std::fprintf(stderr, "%s", device.error().text().c_str());
+    std::fprintf(stderr, "%s", device.error().to_string().c_str());
     return 77;
   }
   double worst = 0;
   int wrong = 0, refused = 0;
   const int first = argc > 1 ? std::atoi(argv[1]) : 0;
   for (int i = first; i < first + cases; ++i) {
-    AttentionBackwardCase x = AttentionBackwardCases(static_cast<unsigned>(i), {DType::bf16, DType::f16}).next(8);
+    AttentionBackwardCase x = AttentionBackwardCases(static_cast<unsigned>(i), {DType::bf16, DType::f16}).next_case(8);
     x.problem.ordered = i % 2 == 1;
     const auto& p = x.problem.forward;
-    if (cuda::refuse(x.problem)) {
+    if (cuda::unsupported_reason(x.problem)) {
       ++refused;
       continue;
     }
     if (const std::string trouble = run(x, *device); !trouble.empty()) {
-      std::fprintf(stderr, "%s: %s\n", text(p).c_str(), trouble.c_str());
+      std::fprintf(stderr, "%s: %s\n", describe_problem(p).c_str(), trouble.c_str());
       return 2;
     }
-    // Weights and slopes are rounded once each, and slopes are made of rounded weights; steps of f16 end at 2^-24.
+    // Weights and slopes are rounded once each, and slopes use the rounded weights; f16 has no values below 2^-24.
     const bool is_bf16 = p.dtype == DType::bf16;
     const double unit = is_bf16 ? 0x1p-8 : 0x1p-11;
-    double off = judge(x, {2 * unit, unit, is_bf16 ? 0 : 0x1p-24});
+    double off = max_error_ratio(x, {2 * unit, unit, is_bf16 ? 0 : 0x1p-24});
     if (x.problem.ordered) {
       AttentionBackwardCase again = x;
       if (const std::string trouble = run(again, *device); !trouble.empty()) return 2;
-      if (!same(x.dq, again.dq) || !same(x.dk, again.dk) || !same(x.dv, again.dv)) off = 4e30;  // in another order
+      if (!same(x.dq, again.dq) || !same(x.dk, again.dk) || !same(x.dv, again.dv)) off = 4e30;  // not deterministic
     }
     worst = std::max(worst, off);
     if (off <= 1) continue;
     if (++wrong > 5) continue;
-    std::fprintf(stderr, "case %d, %s, %s: %g of the allowed error\n", i, text(p).c_str(),
+    std::fprintf(stderr, "case %d, %s, %s: %g of the allowed error\n", i, describe_problem(p).c_str(),
                  x.problem.ordered ? "ordered" : "unordered", off);
   }
   std::printf("attention backward: %d cases, %d refused, %d wrong, at most %.2f of the allowed error\n", cases, refused,

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The gradients of attention against FlashAttention-3 (where PYTHONPATH has it), cuDNN and PyTorch's own kernel, in one
-process and in turn, as attention_times.py has it. Prints a line a shape and writes JSON:
+"""Times the gradients of attention against FlashAttention-3 (if PYTHONPATH has it), cuDNN and PyTorch's own kernel,
+alternating in one process like attention_times.py. Prints a line per shape and writes JSON:
 
     attention_backward_times.py libridge_attention.so OUT.json [full|causal|wide|short …]
 
-`ordered` is our kernel with sums in one order, `fa3_ordered` FlashAttention-3's deterministic one. FLOPs are 10 B H S T D,
-halved under a causal mask. `off` is |dq - fp32 reference| over the same of the best peer, of one head."""
+`ordered` is our deterministic mode, `fa3_ordered` that of FlashAttention-3. FLOPs are 10 B H S T D,
+halved under a causal mask. `off` is |dq - fp32 reference| divided by that of the best peer, for one head."""
 import ctypes
 import datetime
 import json
@@ -26,7 +26,7 @@ try:
 except ImportError:
     _flash_attn_backward = None
 
-# B, heads, heads of keys, rows, width, causal
+# B, heads, key heads, rows, width, causal
 SHAPES = {
     "full": [(4, 16, 16, 4096, 128, False), (1, 16, 16, 16384, 128, False), (1, 64, 8, 8192, 128, False)],
     "causal": [(4, 16, 16, 4096, 128, True), (1, 16, 16, 16384, 128, True), (1, 64, 8, 8192, 128, True)],
@@ -53,7 +53,7 @@ class Ridge:
         self.c.ridge_attention_trouble.restype = ctypes.c_char_p
 
     def prepared(self, tensors, lse, causal, ordered):
-        """Of q, k, v, o and the gradient of o, [B, S, H, D]: what is planned, and a call that returns dq, dk, dv."""
+        """Takes q, k, v, o and the gradient of o, [B, S, H, D]. Returns the plan and a call that returns dq, dk, dv."""
         q, k = tensors[0], tensors[1]
         (b, s, h, d), (t, hk) = q.shape, k.shape[1:3]
         grads = [torch.empty_like(x) for x in tensors[:3]]
@@ -79,7 +79,7 @@ class Ridge:
 
 
 def forward(q, k, v, causal):
-    """o and the log-sum-exp [B, H, S]."""
+    """Returns o and the log-sum-exp [B, H, S]."""
     if _flash_attn_backward and q.shape[-1] <= 128:
         out = _flash_attn_forward(q, k, v, softmax_scale=q.shape[-1] ** -0.5, causal=causal)
         return out[0], out[1]
@@ -113,13 +113,13 @@ def peers(tensors, lse, causal):
             out[name] = of(backend)
         except RuntimeError as why:
             print(f"{name}: {str(why).splitlines()[0]}", file=sys.stderr)
-    if _flash_attn_backward and q.shape[-1] <= 128:  # the build at hand has no wider ones
+    if _flash_attn_backward and q.shape[-1] <= 128:  # this build has no wider heads
         out |= {"fa3": fa3(False), "fa3_ordered": fa3(True)}
     return out
 
 
 def reference(tensors, causal):
-    """dq in f32 of the last head of the first batch that shares the first head of keys."""
+    """Returns dq in f32 for the last head of the first batch that uses the first key head."""
     q, k, v, _, dout = tensors
     shared = q.shape[2] // k.shape[2]
     q, k, v, dout = q[0, :, shared - 1].float(), k[0, :, 0].float(), v[0, :, 0].float(), dout[0, :, shared - 1].float()
@@ -163,13 +163,13 @@ def row(ridge, shape, flush):
 
 
 def main():
-    ridge, wanted = Ridge(os.path.abspath(sys.argv[1])), sys.argv[3:] or list(SHAPES)
+    ridge, requested = Ridge(os.path.abspath(sys.argv[1])), sys.argv[3:] or list(SHAPES)
     flush = torch.empty(256 << 20, device="cuda", dtype=torch.uint8)
-    row(ridge, (1, 2, 2, 256, 128, False), flush)  # what a library does once, it has done
-    rows = [row(ridge, shape, flush) for name in wanted for shape in SHAPES[name]]
+    row(ridge, (1, 2, 2, 256, 128, False), flush)  # warms up one-time work of the libraries
+    rows = [row(ridge, shape, flush) for name in requested for shape in SHAPES[name]]
     clock = subprocess.run(["nvidia-smi", "--query-gpu=clocks.sm,clocks.mem,power.limit", "--format=csv,noheader"], capture_output=True, text=True)
     results = {"device": torch.cuda.get_device_name(), "day": str(datetime.date.today()), "torch": torch.__version__,
-               "clocks": clock.stdout.strip(), "command": "attention_backward_times.py " + " ".join(wanted), "rows": rows}
+               "clocks": clock.stdout.strip(), "command": "attention_backward_times.py " + " ".join(requested), "rows": rows}
     with open(sys.argv[2], "w") as out:
         json.dump(results, out, indent=1)
 

@@ -1,5 +1,5 @@
-// Attention for a program that holds its operands elsewhere (attention_times.py holds them in PyTorch's tensors): plain
-// C, device pointers and a stream. What is planned for one set of pointers holds for others.
+// C interface to attention for a caller with its own operands (attention_times.py has PyTorch tensors): device pointers
+// and a stream. A plan for one set of pointers is valid for others.
 #include <algorithm>
 #include <iterator>
 #include <string>
@@ -43,9 +43,9 @@ extern "C" {
 const char* ridge_attention_trouble() { return trouble.c_str(); }
 
 // sizes: outer, heads, key_heads, rows, keys, width, low, high; strides: outer, head and row of q, k, v and o, in
-// elements. plan: the config (below 0: to be chosen for this device, which reads machine files), the width, the parts,
-// the items, the predicted nanoseconds and the bytes of workspace, whose first 64 KiB are zero before the first call.
-// Null: see ridge_attention_trouble.
+// elements. plan: the config (if negative, it is chosen for this device, which reads machine files), the width, the
+// parts, the items, the predicted nanoseconds and the workspace bytes, whose first 64 KiB must be zero before the first
+// call. Returns null on error; see ridge_attention_trouble.
 void* ridge_attention_make(int is_f16, const std::int64_t* sizes, const std::int64_t* strides, double scale, double cap,
                            std::int64_t* plan) {
   ridge::ops::AttentionProblem p = problem_of(is_f16, sizes, scale);
@@ -54,24 +54,24 @@ void* ridge_attention_make(int is_f16, const std::int64_t* sizes, const std::int
     *layout = {strides[0], strides[1], strides[2]};
     strides += 3;
   }
-  if (const auto why = cuda::refuse(p)) {
+  if (const auto why = cuda::unsupported_reason(p)) {
     trouble = *why;
     return nullptr;
   }
   cuda::AttentionPlan known{.config = static_cast<int>(plan[0]),
-                            .width = static_cast<int>(plan[1]),
+                            .concurrent_heads = static_cast<int>(plan[1]),
                             .parts = static_cast<int>(plan[2]),
                             .items = plan[3],
                             .workspace_bytes = static_cast<std::size_t>(plan[5])};
   if (plan[0] < 0) {
-    const auto device = ridge::device_numbers_here();
+    const auto device = ridge::current_device_numbers();
     if (!device) {
       trouble = device.error().message;
       return nullptr;
     }
-    known = cuda::choose(p, *device);
+    known = cuda::choose_plan(p, *device);
     const std::int64_t found[] = {known.config,
-                                  known.width,
+                                  known.concurrent_heads,
                                   known.parts,
                                   known.items,
                                   static_cast<std::int64_t>(known.predicted_s * 1e9),
@@ -91,8 +91,8 @@ int ridge_attention(void* of, const void* q, const void* k, const void* v, void*
   return why ? 1 : 0;
 }
 
-// As above: strides of q, k, v, o, the gradient of o, dq, dk and dv. plan: the config, the width, the tiles, the items,
-// the predicted nanoseconds, and bytes of sums, numbers and turns.
+// As above, with strides of q, k, v, o, the gradient of o, dq, dk and dv. plan: the config, the width, the tiles, the
+// items, the predicted nanoseconds, and the bytes of sums, row numbers and turn counters.
 void* ridge_attention_backward_make(int is_f16, const std::int64_t* sizes, const std::int64_t* strides, double scale,
                                     int ordered, std::int64_t* plan) {
   ridge::ops::AttentionBackwardProblem all{.forward = problem_of(is_f16, sizes, scale), .ordered = ordered != 0};
@@ -101,36 +101,36 @@ void* ridge_attention_backward_make(int is_f16, const std::int64_t* sizes, const
     *layout = {strides[0], strides[1], strides[2]};
     strides += 3;
   }
-  if (const auto why = cuda::refuse(all)) {
+  if (const auto why = cuda::unsupported_reason(all)) {
     trouble = *why;
     return nullptr;
   }
   const auto bytes = [&](int i) { return static_cast<std::size_t>(plan[i]); };
   cuda::AttentionBackwardPlan known;
   if (plan[0] < 0) {
-    const auto device = ridge::device_numbers_here();
+    const auto device = ridge::current_device_numbers();
     if (!device) {
       trouble = device.error().message;
       return nullptr;
     }
-    known = cuda::choose(all, *device);
+    known = cuda::choose_plan(all, *device);
     const std::int64_t found[] = {known.config,
-                                  known.width,
+                                  known.concurrent_heads,
                                   known.tiles,
                                   known.items,
                                   static_cast<std::int64_t>(known.predicted_s * 1e9),
                                   static_cast<std::int64_t>(known.sums_bytes),
-                                  static_cast<std::int64_t>(known.numbers_bytes),
-                                  static_cast<std::int64_t>(known.turns_bytes)};
+                                  static_cast<std::int64_t>(known.row_stats_bytes),
+                                  static_cast<std::int64_t>(known.add_counts_bytes)};
     std::copy(std::begin(found), std::end(found), plan);
   } else {
     known = {.config = static_cast<int>(plan[0]),
-             .width = static_cast<int>(plan[1]),
+             .concurrent_heads = static_cast<int>(plan[1]),
              .tiles = plan[2],
              .items = plan[3],
              .sums_bytes = bytes(5),
-             .numbers_bytes = bytes(6),
-             .turns_bytes = bytes(7),
+             .row_stats_bytes = bytes(6),
+             .add_counts_bytes = bytes(7),
              .workspace_bytes = bytes(5) + bytes(6) + bytes(7)};
   }
   return new AttentionBackward{all, known};

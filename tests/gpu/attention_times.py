@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Attention against FlashAttention-3 (where PYTHONPATH has it), cuDNN and PyTorch's own kernel, in one process and in
-turn. Prints a line a shape and writes JSON:
+"""Times attention against FlashAttention-3 (if PYTHONPATH has it), cuDNN and PyTorch's own kernel, alternating in one
+process. Prints a line per shape and writes JSON:
 
     attention_times.py libridge_attention.so OUT.json [forward|short|decode|parts|causal|wide …]
 
-Every call is captured in a graph, and a graph is replayed once between two events, after 256 MB were written, so that
-the L2 is cold, and a pause of 3 ms; each round has another order. Times are medians, ratios medians of the ratios within
-a round. FLOPs are 4 B H S T D, halved under a causal mask. `off` is |ours - fp32 reference| over the same of the best peer.
+Every call is captured in a graph, which is replayed once between two events. Before it 256 MB are written, so that L2 is
+cold, and 3 ms pass; each round has another order. Times are medians, ratios are medians of the ratios within a round. FLOPs are 4 B H S T D, halved under a causal mask. `off` is |ours - fp32 reference| divided by that of the best peer.
 
 The library: cmake -DRIDGE_CUDA=ON -DCMAKE_POSITION_INDEPENDENT_CODE=ON … && ninja ridge_attention"""
 import ctypes
@@ -29,7 +28,7 @@ except ImportError:
     flash_attn_func = None
 
 BF16, FAR = torch.bfloat16, 1 << 30
-# B, heads, heads of keys, rows, keys, width, causal
+# B, heads, key heads, rows, keys, width, causal
 SHAPES = {
     "forward": [(4, 16, 16, 4096, 4096, 128, False), (1, 16, 16, 16384, 16384, 128, False), (1, 64, 8, 8192, 8192, 128, False)],
     "causal": [(4, 16, 16, 4096, 4096, 128, True), (1, 16, 16, 16384, 16384, 128, True), (1, 64, 8, 8192, 8192, 128, True)],
@@ -39,7 +38,7 @@ SHAPES = {
               (16, 16, 16, 1024, 1024, 128, True), (8, 32, 8, 2048, 2048, 128, False), (8, 32, 8, 2048, 2048, 128, True)],
     "decode": [(1, 32, 8, 1, 8192, 128, False), (16, 32, 8, 1, 8192, 128, False), (1, 64, 8, 1, 32768, 128, False),
                (1, 32, 8, 1, 262144, 128, False)],
-    # A sequence's heads over two and four devices: fewer tiles, and more parts of their keys.
+    # A sequence's heads on two and four devices: fewer tiles and more splits of the keys.
     "parts": [(1, 32, 8, 1, 4096, 128, False), (1, 16, 4, 1, 4096, 128, False), (1, 8, 2, 1, 4096, 128, False),
               (2, 16, 4, 1, 4096, 128, False), (1, 8, 2, 1, 32768, 128, False), (1, 16, 4, 1, 32768, 128, False)],
 }
@@ -58,7 +57,7 @@ print(json.dumps(list(plan)))
 
 
 class Ridge:
-    """Plans in a process of its own: what reads machine files and PyTorch want different C++ runtimes."""
+    """Plans in a separate process: the machine file reader and PyTorch need different C++ runtimes."""
 
     def __init__(self, path):
         self.path, self.c = path, ctypes.CDLL(path)
@@ -66,7 +65,7 @@ class Ridge:
         self.c.ridge_attention_trouble.restype = ctypes.c_char_p
 
     def prepared(self, q, k, v, causal):
-        """Of tensors [B, S, H, D]: what is planned, and a call that returns o."""
+        """Takes tensors [B, S, H, D]. Returns the plan and a call that returns o."""
         (b, s, h, d), (t, hk) = q.shape, k.shape[1:3]
         o, scale = torch.empty_like(q), 1 / math.sqrt(d)
         sizes = [b, h, hk, s, t, d, -FAR, t - s if causal else FAR]
@@ -136,7 +135,7 @@ def in_turn(graphs, rounds, flush):
 
 
 def reference(q, k, v, causal):
-    """In f32, of the first head of the first batch."""
+    """Returns the f32 reference for the first head of the first batch."""
     shared = q.shape[2] // k.shape[2]
     q, k, v = q[0, :, shared - 1].float(), k[0, :, 0].float(), v[0, :, 0].float()
     s = q @ k.T / math.sqrt(q.shape[1])
@@ -174,12 +173,12 @@ def row(ridge, shape, flush):
 
 
 def main():
-    ridge, wanted = Ridge(os.path.abspath(sys.argv[1])), sys.argv[3:] or list(SHAPES)
+    ridge, requested = Ridge(os.path.abspath(sys.argv[1])), sys.argv[3:] or list(SHAPES)
     flush = torch.empty(256 << 20, device="cuda", dtype=torch.uint8)
-    rows = [row(ridge, shape, flush) for name in wanted for shape in SHAPES[name]]
+    rows = [row(ridge, shape, flush) for name in requested for shape in SHAPES[name]]
     clock = subprocess.run(["nvidia-smi", "--query-gpu=clocks.sm,clocks.mem,power.limit", "--format=csv,noheader"], capture_output=True, text=True)
     results = {"device": torch.cuda.get_device_name(), "day": str(datetime.date.today()), "torch": torch.__version__,
-               "clocks": clock.stdout.strip(), "command": "attention_times.py " + " ".join(wanted), "rows": rows}
+               "clocks": clock.stdout.strip(), "command": "attention_times.py " + " ".join(requested), "rows": rows}
     with open(sys.argv[2], "w") as out:
         json.dump(results, out, indent=1)
 

@@ -1,6 +1,6 @@
-// A gated layer's backward on a device, in both modes: dh, which the steps that are checked elsewhere give, must be
-// what the whole call multiplied, and dx and dw its products in f64, within what their roundings may be off. Outputs
-// are poisoned, canaries lie around them and behind the workspace, and a second launch must give the same bits.
+// A gated layer's backward on a device, in both modes. dh must equal that of the separately checked steps; dx and dw
+// must equal its products in f64 within their rounding errors. Outputs are poisoned, canaries surround them and follow
+// the workspace, and a second launch must give the same bits.
 #include "gated.h"
 
 #include "ridge/device/device.h"
@@ -33,12 +33,12 @@ __device__ void hold(const Judged& j, int what, std::int64_t i, double is, doubl
   for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < (count); \
        i += static_cast<std::int64_t>(gridDim.x) * blockDim.x)
 
-// What the chunks multiplied against the same from h as a whole, whose sums may have met in another order.
+// Compares dh of the chunks with dh from the full h, whose sums may have another order.
 __global__ void judge_chunks(const Judged j) {
   const auto& c = j.call;
   RIDGE_EACH(i, c.m * c.n) {
     const std::int64_t r = i / c.n, f = i % c.n;
-    const double dy = get(j.t, c.dy, r * c.dy_line + f), u = get(j.t, j.h, r * 2 * c.n + f);
+    const double dy = get(j.t, c.dy, r * c.dy_row_stride + f), u = get(j.t, j.h, r * 2 * c.n + f);
     for (int half = 0; half < 2; ++half) {
       const std::int64_t at = r * 2 * c.n + half * c.n + f;
       hold(j, 1, i, get(j.t, j.dh_of_chunks, at), get(j.t, j.dh, at),
@@ -58,16 +58,16 @@ __global__ void judge_dx(const Judged j) {
       for (int half = 0; half < 2; ++half) {
         for (std::int64_t f = first; f < min(first + j.chunk, c.n); ++f) {
           const double x = get(j.t, j.dh_of_chunks, r * 2 * c.n + half * c.n + f) *
-                           get(j.t, half ? c.gate : c.up, f * c.weight_line + d);
+                           get(j.t, half ? c.gate : c.up, f * c.weight_line_stride + d);
           part += x;
           terms += fabs(x);
         }
-        off += half_place * fabs(sum + part);  // two products each round what they have
+        off += half_place * fabs(sum + part);  // two products, each rounded
       }
       sum += part;
       off += half_place * fabs(part);
     }
-    hold(j, 2, i, get(j.t, c.dx, r * c.dx_line + d), sum, off + 3e-7 * terms);
+    hold(j, 2, i, get(j.t, c.dx, r * c.dx_row_stride + d), sum, off + 3e-7 * terms);
   }
 }
 
@@ -79,15 +79,15 @@ __global__ void judge_dw(const Judged j) {
     if (dw == nullptr) continue;
     double sum = 0, terms = 0;
     for (std::int64_t r = 0; r < c.m; ++r) {
-      const double x = get(j.t, j.dh_of_chunks, r * 2 * c.n + f) * get(j.t, c.x, r * c.x_line + d);
+      const double x = get(j.t, j.dh_of_chunks, r * 2 * c.n + f) * get(j.t, c.x, r * c.x_row_stride + d);
       sum += x;
       terms += fabs(x);
     }
-    hold(j, 3, i, get(j.t, dw, f % c.n * c.weight_grad_line + d), sum, 3e-7 * terms);
+    hold(j, 3, i, get(j.t, dw, f % c.n * c.weight_grad_row_stride + d), sum, 3e-7 * terms);
   }
 }
 
-__global__ void judge_db(const Judged j) {  // dh's own roundings are not in db
+__global__ void judge_db(const Judged j) {  // db does not include the rounding of dh
   const auto& c = j.call;
   RIDGE_EACH(f, 2 * c.n) {
     void* const db = f < c.n ? c.dbu : c.dbg;
@@ -102,7 +102,7 @@ __global__ void judge_db(const Judged j) {  // dh's own roundings are not in db
   }
 }
 
-// Columns 0 … columns - 1 of both halves of a chunk, to where they lie in the whole.
+// Copies columns 0 … columns - 1 of both halves of a chunk to their position in the full matrix.
 __global__ void place_chunk(const std::uint16_t* from, std::int64_t m, std::int64_t columns, std::uint16_t* to,
                             std::int64_t n) {
   RIDGE_EACH(i, m * 2 * columns) {
@@ -115,7 +115,7 @@ __global__ void place_chunk(const std::uint16_t* from, std::int64_t m, std::int6
 struct Ground {
   Memory x{2 << 20}, up{2 << 20}, gate{2 << 20}, bu{8192}, bg{8192}, dy{2 << 20}, h{2 << 20}, dh{2 << 20},
       dh_of_chunks{2 << 20}, chunk{2 << 20}, scratch{32 << 20}, workspace{32 << 20};
-  Memory h_in_place{2 << 20}, dx{2 << 20}, dw{4 << 20}, db{8192};  // written by what is tested
+  Memory h_in_place{2 << 20}, dx{2 << 20}, dw{4 << 20}, db{8192};  // written by the tested kernels
   Memory first{10 << 20}, verdict{256};
   std::vector<const Memory*> written() const { return {&h_in_place, &dx, &dw, &db}; }
 };
@@ -131,14 +131,15 @@ cuda::GatedBackward draw(Random& r, Ground& g, int number) {
   c.n = size(640);
   c.k = size(500);
   c.dtype = r.one_in(3) ? DType::f16 : DType::bf16;
-  c.activation = r.of({Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu});
+  c.activation = r.of({EpilogueActivation::none, EpilogueActivation::relu, EpilogueActivation::gelu,
+                       EpilogueActivation::gelu_tanh, EpilogueActivation::silu});
   const auto pad = [&] { return even ? 8 * r.below(2) : r.below(3); };
-  c.x_line = c.k + pad();
-  c.weight_line = c.k + pad();
-  c.dy_line = c.n + pad();
-  c.h_line = 2 * c.n + pad();
-  c.dx_line = c.k + pad();
-  c.weight_grad_line = c.k + pad();
+  c.x_row_stride = c.k + pad();
+  c.weight_line_stride = c.k + pad();
+  c.dy_row_stride = c.n + pad();
+  c.h_row_stride = 2 * c.n + pad();
+  c.dx_row_stride = c.k + pad();
+  c.weight_grad_row_stride = c.k + pad();
   const int shift = even ? 0 : 2 * r.below(2);
   c.x = g.x.data() + shift;
   c.up = g.up.data() + shift;
@@ -148,7 +149,7 @@ cuda::GatedBackward draw(Random& r, Ground& g, int number) {
   if (!r.one_in(4)) c.bg = g.bg.data();
   if (r.one_in(3)) c.h = g.h_in_place.data() + 256 + shift;
   if (!r.one_in(8)) c.dx = g.dx.data() + 256 + shift;
-  const std::int64_t matrix = c.n * c.weight_grad_line * 2;
+  const std::int64_t matrix = c.n * c.weight_grad_row_stride * 2;
   const bool gate_first = r.one_in(5);
   std::int64_t gap = 0;
   if (!r.one_in(2)) gap = even ? 4096 : 2 * r.below(9);
@@ -158,19 +159,19 @@ cuda::GatedBackward draw(Random& r, Ground& g, int number) {
   if (!r.one_in(4)) c.dbg = g.db.data() + 2 * c.n;
   const Stored t = stored(c.dtype);
   const float scale = 1.2F / std::sqrt(static_cast<float>(c.k));
-  fill<<<128, 256>>>(t, const_cast<void*>(c.x), c.m * c.x_line, 11u * number + 1, 1);
-  fill<<<128, 256>>>(t, const_cast<void*>(c.up), c.n * c.weight_line, 11u * number + 2, scale);
-  fill<<<128, 256>>>(t, const_cast<void*>(c.gate), c.n * c.weight_line, 11u * number + 3, scale);
+  fill<<<128, 256>>>(t, const_cast<void*>(c.x), c.m * c.x_row_stride, 11u * number + 1, 1);
+  fill<<<128, 256>>>(t, const_cast<void*>(c.up), c.n * c.weight_line_stride, 11u * number + 2, scale);
+  fill<<<128, 256>>>(t, const_cast<void*>(c.gate), c.n * c.weight_line_stride, 11u * number + 3, scale);
   fill<<<8, 256>>>(t, g.bu.data(), 1000, 11u * number + 4, 1);
   fill<<<8, 256>>>(t, g.bg.data(), 1000, 11u * number + 5, 1);
-  fill<<<128, 256>>>(t, g.dy.data(), c.m * c.dy_line, 11u * number + 6, 1);
-  if (r.one_in(10)) poke<<<1, 1>>>(t, const_cast<void*>(c.x), r.below(static_cast<int>(c.m)) * c.x_line, NAN);
+  fill<<<128, 256>>>(t, g.dy.data(), c.m * c.dy_row_stride, 11u * number + 6, 1);
+  if (r.one_in(10)) poke<<<1, 1>>>(t, const_cast<void*>(c.x), r.below(static_cast<int>(c.m)) * c.x_row_stride, NAN);
   return c;
 }
 
 using Sentence = std::optional<std::string>;
 
-// h and dh as a whole, by the kernels that are checked by themselves.
+// Computes the full h and dh with the separately checked kernels.
 Sentence whole_dh(const cuda::GatedBackward& c, Ground& g) {
   cuda::GatedCall h{.m = c.m, .n = c.n, .k = c.k, .dtype = c.dtype, .out = c.dtype, .bias = c.dtype};
   h.x = c.x;
@@ -179,29 +180,29 @@ Sentence whole_dh(const cuda::GatedBackward& c, Ground& g) {
   h.bu = c.bu;
   h.bg = c.bg;
   h.h = g.h.data();
-  h.x_line = c.x_line;
-  h.weight_line = c.weight_line;
-  h.h_line = 2 * c.n;
-  const cuda::Workspace scratch{g.scratch.data(), g.scratch.size(), false};
-  if (Sentence why = cuda::refuse(h)) return why;
-  if (Sentence why = cuda::launch(h, cuda::choose(h, 0, *device_numbers_here()), scratch, nullptr)) return why;
+  h.x_row_stride = c.x_row_stride;
+  h.weight_line_stride = c.weight_line_stride;
+  h.h_row_stride = 2 * c.n;
+  const cuda::DeviceWorkspace scratch{g.scratch.data(), g.scratch.size(), false};
+  if (Sentence why = cuda::unsupported_reason(h)) return why;
+  if (Sentence why = cuda::launch(h, cuda::choose_plan(h, 0, *current_device_numbers()), scratch, nullptr)) return why;
   cuda::GatedGradient dh{.m = c.m, .n = c.n, .dtype = c.dtype, .activation = c.activation};
   dh.dy = c.dy;
   dh.h = g.h.data();
   dh.dh = g.dh.data();
-  dh.dy_line = c.dy_line;
-  dh.h_line = dh.dh_line = 2 * c.n;
+  dh.dy_row_stride = c.dy_row_stride;
+  dh.h_row_stride = dh.dh_row_stride = 2 * c.n;
   return cuda::launch(dh, scratch, nullptr);
 }
 
-// dh as the plan's chunks have it.
+// Computes dh in the plan's chunks.
 Sentence chunked_dh(const cuda::GatedBackward& c, const cuda::GatedBackwardPlan& plan, Ground& g) {
-  const cuda::Workspace scratch{g.scratch.data(), g.scratch.size(), false};
+  const cuda::DeviceWorkspace scratch{g.scratch.data(), g.scratch.size(), false};
   for (std::int64_t first = 0; first < c.n; first += plan.chunk) {
     const std::int64_t columns = std::min(plan.chunk, c.n - first);
-    cuda::BackwardSteps s = cuda::backward_steps(c, first, columns, g.chunk.data());
+    cuda::BackwardSteps s = cuda::make_backward_steps(c, first, columns, g.chunk.data());
     const auto& steps = columns == plan.each.columns ? plan.each : plan.last;
-    if (Sentence why = cuda::launch(s.again, steps.again, scratch, nullptr)) return why;
+    if (Sentence why = cuda::launch(s.recompute, steps.recompute, scratch, nullptr)) return why;
     s.gate.dbu = s.gate.dbg = nullptr;
     if (Sentence why = cuda::launch(s.gate, scratch, nullptr)) return why;
     place_chunk<<<128, 256>>>(reinterpret_cast<const std::uint16_t*>(g.chunk.data()), c.m, columns,
@@ -213,7 +214,8 @@ Sentence chunked_dh(const cuda::GatedBackward& c, const cuda::GatedBackwardPlan&
 void poison(const cuda::GatedBackward& c, Ground& g) {
   for (const Memory* x : g.written()) cudaMemset(x->data(), 0x5a, x->size());
   if (c.h)
-    cudaMemcpy2D(c.h, c.h_line * 2, g.h.data(), c.n * 4, c.n * 4, static_cast<std::size_t>(c.m), cudaMemcpyDefault);
+    cudaMemcpy2D(c.h, c.h_row_stride * 2, g.h.data(), c.n * 4, c.n * 4, static_cast<std::size_t>(c.m),
+                 cudaMemcpyDefault);
 }
 
 void count_all_touched(const cuda::GatedBackward& c, const cuda::GatedBackwardPlan& plan, Ground& g,
@@ -224,13 +226,13 @@ void count_all_touched(const cuda::GatedBackward& c, const cuda::GatedBackwardPl
     count_touched<<<64, 256>>>(reinterpret_cast<const std::uint8_t*>(all.data()), all.size(), at, begin ? lines : 0,
                                line * 2, stride * 2, touched);
   };
-  count(g.dx, c.dx, c.m, c.k, c.dx_line);
-  count(g.h_in_place, c.h, c.m, 2 * c.n, c.h_line);
+  count(g.dx, c.dx, c.m, c.k, c.dx_row_stride);
+  count(g.h_in_place, c.h, c.m, 2 * c.n, c.h_row_stride);
   count(g.workspace, g.workspace.data(), 1, static_cast<std::int64_t>(plan.workspace_bytes / 2),
         static_cast<std::int64_t>(plan.workspace_bytes / 2));
   if (c.dbu && c.dbg) count(g.db, c.dbu, 1, 2 * c.n, 2 * c.n);
   if (!c.dbu != !c.dbg) count(g.db, c.dbu ? c.dbu : c.dbg, 1, c.n, c.n);
-  if (!c.dup || !c.dgate) count(g.dw, c.dup ? c.dup : c.dgate, c.n, c.k, c.weight_grad_line);
+  if (!c.dup || !c.dgate) count(g.dw, c.dup ? c.dup : c.dgate, c.n, c.k, c.weight_grad_row_stride);
 }
 
 Sentence same_again(const std::vector<const Memory*>& written, Ground& g, bool remember) {
@@ -265,11 +267,11 @@ Sentence run_twice(const cuda::GatedBackward& c, const cuda::GatedBackwardPlan& 
 bool one_backward(Random& r, int number) {
   static Ground g;
   const cuda::GatedBackward c = draw(r, g, number);
-  const ops::DeviceNumbers device = *device_numbers_here();
-  Sentence trouble = cuda::refuse(c);
-  cuda::GatedBackwardPlan plan = cuda::choose(c, r.one_in(3) ? 0 : g.workspace.size(), device);
+  const ops::DeviceNumbers device = *current_device_numbers();
+  Sentence trouble = cuda::unsupported_reason(c);
+  cuda::GatedBackwardPlan plan = cuda::choose_plan(c, r.one_in(3) ? 0 : g.workspace.size(), device);
   if (!c.h && r.one_in(2))
-    plan = *cuda::planned(c, g.workspace.size(), device, std::min<std::int64_t>(c.n, 64 * (r.below(4) + 1)));
+    plan = *cuda::make_plan(c, g.workspace.size(), device, std::min<std::int64_t>(c.n, 64 * (r.below(4) + 1)));
   if (!trouble) trouble = whole_dh(c, g);
   if (!trouble && !c.h) trouble = chunked_dh(c, plan, g);
   if (!trouble) trouble = run_twice(c, plan, g);
@@ -296,10 +298,11 @@ bool one_backward(Random& r, int number) {
       "chunk "
       "%ld one kernel %d products %zu %zu: %s wrong %u worst %g first %llu touched %u\n",
       number, long(c.m), long(c.n), long(c.k), int(c.dtype), int(c.activation), c.h != nullptr, c.dx != nullptr,
-      c.dup != nullptr, c.dgate != nullptr, c.dbu != nullptr, c.dbg != nullptr, long(c.x_line), long(c.weight_line),
-      long(c.dy_line), long(c.h_line), long(c.dx_line), long(c.weight_grad_line), long(plan.chunk),
-      plan.each.dx.has_value(), plan.each.dx_products.size(), plan.each.dw_products.size(),
-      trouble.value_or("").c_str(), is.wrong, std::bit_cast<float>(is.worst), is.first, bytes);
+      c.dup != nullptr, c.dgate != nullptr, c.dbu != nullptr, c.dbg != nullptr, long(c.x_row_stride),
+      long(c.weight_line_stride), long(c.dy_row_stride), long(c.h_row_stride), long(c.dx_row_stride),
+      long(c.weight_grad_row_stride), long(plan.chunk), plan.each.dx.has_value(), plan.each.dx_products.size(),
+      plan.each.dw_products.size(), trouble.value_or("").c_str(), is.wrong, std::bit_cast<float>(is.worst), is.first,
+      bytes);
   return false;
 }
 

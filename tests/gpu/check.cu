@@ -1,8 +1,7 @@
-// The fourth oracle on the device: random problems (odd sizes, layouts, strides, batches, broadcasts, alignments,
-// epilogues, every config of the menu and several pieces of k) against a loop in f64. Inputs lie in seas of NaN, so a
-// byte read beside an operand shows; D lies in a poisoned buffer, so a byte written beside it shows; small integers
-// must match bit for bit; every case runs twice, some ten times, and must give the same bits; a row of NaN must stay a
-// row.
+// Random problems on the device (odd sizes, layouts, strides, batches, broadcasts, alignments, epilogues, every kernel
+// configuration and several splits of k) against a loop in f64. NaN surrounds the inputs, so reads outside an operand
+// are detected; D is in a poisoned buffer, so writes outside it are detected. Small integers must match bit for bit.
+// Every case runs twice, some ten times, and must give the same bits. A row of NaN must affect only its row.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -18,7 +17,7 @@ namespace {
 using ops::MatmulProblem, ops::MatrixLayout;
 using namespace ops::cuda;
 
-struct Sides {  // an operand's place
+struct Sides {  // padding around an operand
   std::int64_t batch, rows, cols;
   MatrixLayout layout;
 };
@@ -38,7 +37,7 @@ __global__ void fill_matrix(void* data, Sides s, Stored stored, Values kind, std
   }
 }
 
-// The kernel behind this one may begin at once, and finds numbers that do not say where groups begin unless it waits.
+// The next kernel may start early; unless it waits, it reads invalid group starts.
 __global__ void say_starts_late(const int* from, int* to, int count) {
   asm volatile("griddepcontrol.launch_dependents;");
   for (const long long since = clock64(); clock64() - since < 20000;) {}
@@ -49,12 +48,12 @@ __global__ void say_starts_late(const int* from, int* to, int count) {
 struct Expected {
   MatmulProblem p;
   const void *a, *b, *d;
-  std::int64_t d_bytes;  // of the whole buffer that D lies in
+  std::int64_t d_bytes;  // size of the buffer that contains D
   std::int64_t d_offset;
   const char* d_buffer;
   MatmulEpilogue e;
   const void* addend_before;  // the addend's values before D was written
-  const int* starts;          // of groups of rows, not null
+  const int* starts;          // starts of row groups, not null
   bool exact;
 };
 struct Verdict {
@@ -71,7 +70,7 @@ __device__ double operand(const EpilogueOperand& x, const void* data, std::int64
   return get(s, data, b * x.batch_stride + r * x.row_stride + c * x.col_stride);
 }
 
-// The value, and how far from it a correct kernel may be.
+// Expected value, and the allowed error.
 __device__ void finish(const Expected& x, double sum, double magnitude, std::int64_t b, std::int64_t r, std::int64_t c,
                        double& y, double& slack) {
   const MatmulEpilogue& e = x.e;
@@ -88,13 +87,15 @@ __device__ void finish(const Expected& x, double sum, double magnitude, std::int
   }
   const double before = y;
   switch (e.activation) {
-    case Activation::none: break;
-    case Activation::relu: y = y < 0 ? 0 : y; break;
-    case Activation::gelu: y = 0.5 * y * (1 + erf(y * 0.7071067811865476)); break;
-    case Activation::gelu_tanh: y = 0.5 * y * (1 + tanh(0.7978845608028654 * (y + 0.044715 * y * y * y))); break;
-    case Activation::silu: y = y / (1 + exp(-y)); break;
+    case EpilogueActivation::none: break;
+    case EpilogueActivation::relu: y = y < 0 ? 0 : y; break;
+    case EpilogueActivation::gelu: y = 0.5 * y * (1 + erf(y * 0.7071067811865476)); break;
+    case EpilogueActivation::gelu_tanh:
+      y = 0.5 * y * (1 + tanh(0.7978845608028654 * (y + 0.044715 * y * y * y)));
+      break;
+    case EpilogueActivation::silu: y = y / (1 + exp(-y)); break;
   }
-  if (e.activation != Activation::none)
+  if (e.activation != EpilogueActivation::none)
     slack = 1.2 * slack + 0x1p-20 * (fabs(y) + fabs(before) * (fabs(before) < 12 ? 1 : 0));
   if (e.gate.data) {
     const double v = operand(e.gate, e.gate.data, b, r, c);
@@ -147,11 +148,11 @@ __global__ void judge(Expected x, Verdict* verdict) {
     }
     if (!x.exact && !isnan(want) && !isinf(got)) {
       const float ratio = static_cast<float>(fabs(got - want) / slack);
-      if (ratio > verdict->worst) verdict->worst = ratio;  // races only lose a maximum
+      if (ratio > verdict->worst) verdict->worst = ratio;  // a race can only lose a maximum
     }
   }
 }
-// Every byte of D's buffer that is not D's must still be 0xff.
+// Every byte of the buffer outside D must still be 0xff.
 __global__ void judge_beside(Expected x, std::int64_t bytes_of_element, Verdict* verdict) {
   const bool rows = x.p.d.col_stride == 1;
   const std::int64_t length = rows ? x.p.n : x.p.m, lines = rows ? x.p.m : x.p.n;
@@ -175,15 +176,15 @@ __global__ void differ(const char* p, const char* q, std::int64_t bytes, unsigne
 
 struct Case {
   MatmulProblem p;
-  MatmulEpilogue e;  // data pointers are set to 1 where there is to be one
+  MatmulEpilogue e;  // a data pointer of 1 requests an operand
   bool addend_is_d = false;
   int a_offset = 0, b_offset = 0, d_offset = 0;  // elements
   bool integers = false, nan_row = false, constant_b = false, prepared = true;
-  int config = -1;  // -1: as the planner chooses
+  int config = -1;  // -1 for the planner's choice
   bool gemv = false;
   std::vector<int> starts;  // of a grouped problem
   SplitK split;
-  Copies copies;
+  OperandCopies copies;
   std::size_t workspace = 0;
   int runs = 2;
 };
@@ -195,13 +196,13 @@ std::string text(const Case& c) {
                 "batch %ld m %ld n %ld k %ld %s -> %s; a %ld,%ld,%ld+%d b %ld,%ld,%ld+%d d %ld,%ld,%ld+%d; alpha %g "
                 "beta %g act %d "
                 "bias %d gate %d addend %d%s; %s%s config %d splits %d split_mode %d workspace %zu prefetch %d",
-                p.batch, p.m, p.n, p.k, std::string(name(p.a.dtype)).c_str(), std::string(name(p.d.dtype)).c_str(),
-                p.a.batch_stride, p.a.row_stride, p.a.col_stride, c.a_offset, p.b.batch_stride, p.b.row_stride,
-                p.b.col_stride, c.b_offset, p.d.batch_stride, p.d.row_stride, p.d.col_stride, c.d_offset, c.e.alpha,
-                c.e.beta, static_cast<int>(c.e.activation), c.e.bias.data != nullptr, c.e.gate.data != nullptr,
-                c.e.addend.data != nullptr, c.addend_is_d ? " (d)" : "", c.integers ? "integers" : "normal",
-                c.nan_row ? " nan row" : "", c.config, c.split.splits, static_cast<int>(c.split.split_mode),
-                c.workspace, c.constant_b);
+                p.batch, p.m, p.n, p.k, std::string(dtype_name(p.a.dtype)).c_str(),
+                std::string(dtype_name(p.d.dtype)).c_str(), p.a.batch_stride, p.a.row_stride, p.a.col_stride,
+                c.a_offset, p.b.batch_stride, p.b.row_stride, p.b.col_stride, c.b_offset, p.d.batch_stride,
+                p.d.row_stride, p.d.col_stride, c.d_offset, c.e.alpha, c.e.beta, static_cast<int>(c.e.activation),
+                c.e.bias.data != nullptr, c.e.gate.data != nullptr, c.e.addend.data != nullptr,
+                c.addend_is_d ? " (d)" : "", c.integers ? "integers" : "normal", c.nan_row ? " nan row" : "", c.config,
+                c.split.splits, static_cast<int>(c.split.split_mode), c.workspace, c.constant_b);
   std::string out = s;
   if (p.grouped) out += "; groups begin at";
   for (const int start : c.starts) out += " " + std::to_string(start);
@@ -222,14 +223,14 @@ class Bench {
         starts_(8192) {
     must(cudaStreamCreate(&stream_), "creating a stream");
     must(cudaMemset(workspace_.data(), 0, counter_bytes), "preparing the workspace");
-    device_ = *device_numbers_here();
+    device_ = *current_device_numbers();
   }
   ~Bench() { cudaStreamDestroy(stream_); }
 
   bool run(Case c) {
     MatmulCall call;
     call.problem = c.p;
-    const std::int64_t out = bits(c.p.d.dtype) / 8;
+    const std::int64_t out = dtype_bits(c.p.d.dtype) / 8;
     char* const a = a_.data() + 1024 + c.a_offset * 2;
     char* const b = b_.data() + 1024 + c.b_offset * 2;
     const std::int64_t at = 1024 + c.d_offset * out;
@@ -250,11 +251,11 @@ class Bench {
     place(b_, b, c.p.b, c.p.batch, c.p.k, c.p.n, kind, seed + 1000, -1);
     epilogue(c, call, kind, seed);
     std::optional<MatmulPlan> plan;
-    if (c.config >= 0) plan = planned(call, c.workspace, device_, {c.config, c.split, c.copies});
+    if (c.config >= 0) plan = make_plan(call, c.workspace, device_, {c.config, c.split, c.copies});
     if (c.gemv)
-      for (const MatmulPlan& one : candidates(call, c.workspace, device_, 1))
+      for (const MatmulPlan& one : list_candidates(call, c.workspace, device_, 1))
         if (one.path == MatmulPlan::Path::gemv) plan = one;
-    if (!plan) plan = choose(call, c.workspace, device_);
+    if (!plan) plan = choose_plan(call, c.workspace, device_);
     ++paths_[static_cast<int>(plan->path)];
     if (plan->config >= 0) ++configs_[static_cast<std::size_t>(plan->config)];
     ++split_modes_[static_cast<int>(plan->split_mode)];
@@ -321,7 +322,7 @@ class Bench {
 
  private:
   static bool exact(const Case& c) {
-    return c.e.alpha == 1 && c.e.activation == Activation::none && !c.e.bias.data && !c.e.gate.data &&
+    return c.e.alpha == 1 && c.e.activation == EpilogueActivation::none && !c.e.bias.data && !c.e.gate.data &&
            !c.e.addend.data && !c.nan_row;
   }
   static std::int64_t extent(const MatrixLayout& x, std::int64_t batch, std::int64_t rows, std::int64_t cols) {
@@ -358,9 +359,10 @@ class Bench {
     if (c.addend_is_d) {
       fill_matrix<<<256, 256, 0, stream_>>>(call.d, Sides{c.p.grouped ? 1 : c.p.batch, c.p.m, c.p.n, c.p.d},
                                             stored(c.p.d.dtype), Values::normal, 99, -1);
-      must(cudaMemcpyAsync(addend_.data() + 64, call.d,
-                           static_cast<std::size_t>(extent(c.p.d, c.p.batch, c.p.m, c.p.n) * bits(c.p.d.dtype) / 8),
-                           cudaMemcpyDeviceToDevice, stream_),
+      must(cudaMemcpyAsync(
+               addend_.data() + 64, call.d,
+               static_cast<std::size_t>(extent(c.p.d, c.p.batch, c.p.m, c.p.n) * dtype_bits(c.p.d.dtype) / 8),
+               cudaMemcpyDeviceToDevice, stream_),
            "keeping the addend");
     }
     if (c.p.grouped) {
@@ -368,7 +370,7 @@ class Bench {
       say_starts_late<<<1, 1, 0, stream_>>>(reinterpret_cast<const int*>(starts_.data() + starts_.size() / 2),
                                             reinterpret_cast<int*>(starts_.data()), static_cast<int>(c.starts.size()));
     }
-    Workspace w{workspace_.data(), c.workspace, c.prepared};
+    DeviceWorkspace w{workspace_.data(), c.workspace, c.prepared};
     if (!c.prepared) w.data = workspace_.data() + workspace_.size() / 2;
     if (const auto refusal = launch(call, plan, w, stream_)) {
       std::printf("REFUSED %s: %s\n", text(c).c_str(), refusal->c_str());
@@ -383,7 +385,7 @@ class Bench {
   ops::DeviceNumbers device_ = {};
   int paths_[4] = {}, split_modes_[4] = {}, splits_ = 0, copies_ = 0, grouped_ = 0;
   float worst_ = 0;
-  std::vector<int> configs_ = std::vector<int>(ops::sm90_menu.size());
+  std::vector<int> configs_ = std::vector<int>(ops::sm90_kernel_configs.size());
 };
 
 class Random {
@@ -391,7 +393,7 @@ class Random {
   explicit Random(std::uint32_t seed) : engine_(seed) {}
   int below(int n) { return static_cast<int>(engine_() % static_cast<unsigned>(n)); }
   bool one_in(int n) { return below(n) == 0; }
-  std::int64_t size(std::int64_t most) {  // log-uniform, often beside a multiple of a tile
+  std::int64_t size(std::int64_t most) {  // log-uniform, often close to a multiple of a tile
     const double x =
         std::exp(std::log(static_cast<double>(most)) * std::uniform_real_distribution<double>(0, 1)(engine_));
     std::int64_t n = std::max<std::int64_t>(1, static_cast<std::int64_t>(x));
@@ -435,7 +437,7 @@ EpilogueOperand extra(Random& r, const Case& c, bool vector) {
   return x;
 }
 
-// The case's rows in up to 300 groups, some of them empty, perhaps with rows before the first and behind the last.
+// Divides the case's rows into up to 300 groups, some empty, possibly with rows before the first and after the last.
 void put_in_groups(Random& r, Case& c) {
   MatmulProblem& p = c.p;
   p.grouped = true;
@@ -454,7 +456,7 @@ void put_in_groups(Random& r, Case& c) {
   if (c.e.bias.data && r.one_in(2)) {
     c.e.bias.row_stride = 0;
     c.e.bias.col_stride = 1;
-    c.e.bias.batch_stride = p.n + r.below(3);  // of each group
+    c.e.bias.batch_stride = p.n + r.below(3);  // one bias per group
   }
   if (c.e.addend.data) c.e.addend.batch_stride = 0;
   if (c.e.gate.data) c.e.gate.batch_stride = 0;
@@ -463,7 +465,7 @@ void put_in_groups(Random& r, Case& c) {
   if (r.one_in(2)) c.starts.front() = 0;
   if (r.one_in(2)) c.starts.back() = static_cast<int>(p.m);
   std::sort(c.starts.begin(), c.starts.end());
-  if (r.one_in(4)) c.starts.front() = -r.below(1000);  // as near as there are rows
+  if (r.one_in(4)) c.starts.front() = -r.below(1000);  // a start before row 0
   if (r.one_in(4)) c.starts.back() += r.below(1000);
 }
 
@@ -499,7 +501,7 @@ Case random_case(Random& r, std::int64_t most, std::size_t workspace) {
   if (r.one_in(3)) {
     if (r.one_in(2)) c.e.alpha = 0.5f;
     if (r.one_in(2)) c.e.bias = extra(r, c, true);
-    c.e.activation = static_cast<Activation>(r.below(5));
+    c.e.activation = static_cast<EpilogueActivation>(r.below(5));
     if (r.one_in(3)) c.e.gate = extra(r, c, false);
     if (r.one_in(3)) {
       c.e.addend = extra(r, c, false);
@@ -516,14 +518,14 @@ Case random_case(Random& r, std::int64_t most, std::size_t workspace) {
   c.constant_b = r.one_in(4);
   c.prepared = !r.one_in(5);
   c.workspace = r.one_in(12) ? 0 : workspace;
-  if (!r.one_in(3)) c.config = r.below(static_cast<int>(ops::sm90_menu.size()));
+  if (!r.one_in(3)) c.config = r.below(static_cast<int>(ops::sm90_kernel_configs.size()));
   if (r.one_in(2)) c.split = {1 + r.below(6), tile::SplitMode::split_k};
-  if (r.one_in(4)) c.split = {2 + r.below(tile::most_cooperative_splits - 1), tile::SplitMode::cooperative_split_k};
+  if (r.one_in(4)) c.split = {2 + r.below(tile::max_cooperative_splits - 1), tile::SplitMode::cooperative_split_k};
   if (r.one_in(3)) c.split = {2 + r.below(7), tile::SplitMode::cluster_split_k};
   if (r.one_in(4)) c.split = {1, tile::SplitMode::stream_k};
   c.copies = {r.one_in(4), r.one_in(4)};
-  if (c.config >= 0) {  // layouts that the row can serve
-    const auto& config = ops::sm90_menu[static_cast<std::size_t>(c.config)];
+  if (c.config >= 0) {  // layouts that the configuration supports
+    const auto& config = ops::sm90_kernel_configs[static_cast<std::size_t>(c.config)];
     const bool a_k = (config.swap ? config.b : config.a) == tile::Major::k,
                b_k = (config.swap ? config.a : config.b) == tile::Major::k;
     p.a = layout(r, in, p.batch, p.m, p.k, !a_k, r.one_in(4));
@@ -531,7 +533,7 @@ Case random_case(Random& r, std::int64_t most, std::size_t workspace) {
     p.d = layout(r, out, p.batch, p.m, p.n, false, false);
     if (c.addend_is_d) c.e.addend = {&c, p.d.dtype, p.d.row_stride, p.d.col_stride, p.d.batch_stride};
   }
-  if (r.one_in(10)) {  // a few rows of operands whose lines start anywhere
+  if (r.one_in(10)) {  // few rows with unaligned operands
     c.gemv = true;
     c.config = -1;
     p.m = 1 + r.below(4);
@@ -541,7 +543,7 @@ Case random_case(Random& r, std::int64_t most, std::size_t workspace) {
     if (c.addend_is_d) c.e.addend = {&c, p.d.dtype, p.d.row_stride, p.d.col_stride, p.d.batch_stride};
   }
   c.runs = r.one_in(25) ? 10 : 2;
-  const bool is_grouped = c.config >= 0 && ops::sm90_menu[static_cast<std::size_t>(c.config)].grouped;
+  const bool is_grouped = c.config >= 0 && ops::sm90_kernel_configs[static_cast<std::size_t>(c.config)].grouped;
   if (is_grouped || r.one_in(8)) put_in_groups(r, c);
   return c;
 }

@@ -1,7 +1,7 @@
-// The functions of a chain (ops/function/device_math.h) against f64 over every 13th bit pattern of f32, which are 330
-// million numbers of every size: what each is said to be right to, in units in the last place of the exact value. Below
-// `least` that unit shrinks no more: at 2^-120 because e^-|x| may have few bits there, at 2^-24 because f16 has nothing
-// below. A unit is 2^-24 to 2^-23 of its value, so 2^-18 of a value are 64 at most and 2^-14 of it 1024.
+// Checks the functions of a chain (ops/function/device_math.h) against f64 for every 13th bit pattern of f32, 330
+// million numbers. The allowed errors are in ulp of the exact value. Below `least` the ulp is constant: at 2^-120
+// because e^-|x| may be denormal there, at 2^-24 because f16 has no smaller values. An ulp is 2^-24 to 2^-23 of its
+// value, so 2^-18 of a value is at most 64 ulp and 2^-14 at most 1024.
 #include <cmath>
 #include <cstring>
 
@@ -13,7 +13,7 @@ namespace ridge::gpu {
 namespace {
 
 struct Worst {
-  unsigned long long error;  // the bits of a double: as positive numbers they are in order
+  unsigned long long error;  // bits of a non-negative double, which have the same order as the value
   float at;
 };
 
@@ -111,7 +111,7 @@ int check_functions() {
   for (const Check& c : all) {
     Worst worst{};
     must(cudaMemset(place.data(), 0, sizeof worst), "clearing the verdict");
-    c.judge<<<8 * ops::cuda::multiprocessors(), 256>>>(reinterpret_cast<Worst*>(place.data()), c.least);
+    c.judge<<<8 * ops::cuda::multiprocessor_count(), 256>>>(reinterpret_cast<Worst*>(place.data()), c.least);
     must(cudaMemcpy(&worst, place.data(), sizeof worst, cudaMemcpyDeviceToHost), "reading the verdict");
     double error;
     std::memcpy(&error, &worst.error, sizeof error);

@@ -1,5 +1,5 @@
-// The gated layer on a device: `gated [CASES [SEED]]` holds random calls against f64, every config of the menu among
-// them, the gate's gradient, every fourth case, and the whole backward (backward.cu), every fourth too.
+// The gated layer on a device: `gated [CASES [SEED]]` compares random calls with f64, including every kernel
+// configuration. Every fourth case tests the gate's gradient, every fourth the full backward (backward.cu).
 #include "gated.h"
 
 #include "ridge/device/device.h"
@@ -13,12 +13,12 @@ namespace {
 
 namespace cuda = ops::cuda;
 
-struct Given {  // a call with its numbers' formats, for the reference
-  std::int64_t m, n, k, x_line, weight_n, weight_k, y_line, h_line;  // steps of the weights along n and k
+struct Given {                                                       // a call with its dtypes, for the reference
+  std::int64_t m, n, k, x_line, weight_n, weight_k, y_line, h_line;  // weight_n and weight_k are strides of the weights
   Stored in, out, bias;
-  Activation activation;
+  EpilogueActivation activation;
   const void *x, *up, *gate, *bu, *bg, *y, *h;
-  std::int64_t step;  // every so many elements are looked at
+  std::int64_t step;  // distance of the checked elements
 };
 __global__ void judge(Given c, Found* found) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
@@ -36,7 +36,7 @@ __global__ void judge(Given c, Found* found) {
     }
     if (c.bu) u += get(c.bias, c.bu, f);
     if (c.bg) g += get(c.bias, c.bg, f);
-    const double sums = 3e-7 * size + 1e-7;  // what f32 sums of the tensor cores may be off
+    const double sums = 3e-7 * size + 1e-7;  // error of f32 sums in the tensor cores
     const auto off = [&](double found, double expected, double allowed) {
       if (isnan(expected) || isnan(found)) return isnan(expected) == isnan(found) ? 0.0 : 1e9;
       if (isinf(expected) || isinf(found))
@@ -61,7 +61,7 @@ __global__ void judge(Given c, Found* found) {
   }
 }
 
-// A thread a column; h: as it was, even if dh took its place.
+// One thread per column. `h` is the original, even if dh overwrote it.
 __global__ void judge_gradient(ops::cuda::GatedGradient c, Stored t, const void* h, Found* found) {
   const std::int64_t f = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
   if (f >= c.n) return;
@@ -75,15 +75,15 @@ __global__ void judge_gradient(ops::cuda::GatedGradient c, Stored t, const void*
   };
   double sum_u = 0, sum_g = 0, off_u = 0, off_g = 0;
   for (std::int64_t r = 0; r < c.m; ++r) {
-    const double dy = get(t, c.dy, r * c.dy_line + f), u = get(t, h, r * c.h_line + f),
-                 g = get(t, h, r * c.h_line + c.n + f);
+    const double dy = get(t, c.dy, r * c.dy_row_stride + f), u = get(t, h, r * c.h_row_stride + f),
+                 g = get(t, h, r * c.h_row_stride + c.n + f);
     const double du = dy * activated(c.activation, g), dg = dy * u * slope_of(c.activation, g),
                  fine = 2e-4 * (1 + g * g / 2);
     const double bell = 0.4 * fabs(g) * exp(-g * g / 2);
     const double fine_u = fine * fabs(du) + 2e-6 * fabs(dy),
                  fine_g = fine * (fabs(dg) + fabs(dy * u) * bell) + 2e-6 * fabs(dy * u);
-    hold(get(t, c.dh, r * c.dh_line + f), du, fine_u);
-    hold(get(t, c.dh, r * c.dh_line + c.n + f), dg, fine_g);
+    hold(get(t, c.dh, r * c.dh_row_stride + f), du, fine_u);
+    hold(get(t, c.dh, r * c.dh_row_stride + c.n + f), dg, fine_g);
     sum_u += du;
     sum_g += dg;
     off_u += fine_u + 1e-6 * fabs(du);
@@ -97,11 +97,11 @@ Given given(const cuda::GatedCall& c) {
   return {c.m,
           c.n,
           c.k,
-          c.x_line,
-          c.weights == tile::Major::k ? c.weight_line : 1,
-          c.weights == tile::Major::k ? 1 : c.weight_line,
-          c.y_line,
-          c.h_line,
+          c.x_row_stride,
+          c.weights == tile::Major::k ? c.weight_line_stride : 1,
+          c.weights == tile::Major::k ? 1 : c.weight_line_stride,
+          c.y_row_stride,
+          c.h_row_stride,
           stored(c.dtype),
           stored(c.out),
           stored(c.bias),
@@ -137,7 +137,7 @@ bool one(Random& r, Places& p, int number) {
   c.m = size(700);
   c.n = size(700);
   c.k = r.one_in(20) ? 0 : size(900);
-  const bool even = r.below(3) != 0;  // most calls as the copy engine likes them
+  const bool even = r.below(3) != 0;  // most calls are aligned for TMA
   if (even) {
     c.n = (c.n + 7) / 8 * 8;
     c.k = (c.k + 7) / 8 * 8;
@@ -146,17 +146,17 @@ bool one(Random& r, Places& p, int number) {
   if (!r.one_in(8) && c.dtype == DType::f32) c.dtype = DType::bf16;
   c.out = r.one_in(4) ? r.of({DType::bf16, DType::f16, DType::f32}) : c.dtype;
   c.bias = r.one_in(4) ? r.of({DType::bf16, DType::f16, DType::f32}) : c.dtype;
-  c.activation = r.of({Activation::none, Activation::relu, Activation::gelu, Activation::gelu, Activation::gelu_tanh,
-                       Activation::silu});
+  c.activation = r.of({EpilogueActivation::none, EpilogueActivation::relu, EpilogueActivation::gelu,
+                       EpilogueActivation::gelu, EpilogueActivation::gelu_tanh, EpilogueActivation::silu});
   const int pad = even ? 8 * r.below(3) : r.below(5);
   c.weights = r.of({tile::Major::k, tile::Major::mn});
   const bool along_k = c.weights == tile::Major::k;
   const std::int64_t weights = along_k ? c.n : c.k;
-  c.x_line = c.k + pad;
-  c.weight_line = (along_k ? c.k : c.n) + (even ? 8 * r.below(2) : r.below(3));
-  c.y_line = c.n + pad;
-  c.h_line = 2 * c.n + pad;
-  const std::int64_t in = bits(c.dtype) / 8, out = bits(c.out) / 8, shift = even ? 0 : r.below(3);
+  c.x_row_stride = c.k + pad;
+  c.weight_line_stride = (along_k ? c.k : c.n) + (even ? 8 * r.below(2) : r.below(3));
+  c.y_row_stride = c.n + pad;
+  c.h_row_stride = 2 * c.n + pad;
+  const std::int64_t in = dtype_bits(c.dtype) / 8, out = dtype_bits(c.out) / 8, shift = even ? 0 : r.below(3);
   c.x = p.x.data() + shift * in;
   c.up = p.up.data() + shift * in;
   c.gate = p.gate.data();
@@ -166,18 +166,18 @@ bool one(Random& r, Places& p, int number) {
   if (r.one_in(3)) c.h = p.h.data() + h_begin;
   if (c.h && r.one_in(3)) c.y = nullptr;
   if (!r.one_in(4)) c.bu = p.bu.data();
-  if (!r.one_in(4)) c.bg = p.bg.data() + (even ? 0 : r.below(3)) * (bits(c.bias) / 8);
+  if (!r.one_in(4)) c.bg = p.bg.data() + (even ? 0 : r.below(3)) * (dtype_bits(c.bias) / 8);
   const float scale = 1.5F / std::sqrt(static_cast<float>(std::max<std::int64_t>(c.k, 1)));
-  fill<<<256, 256>>>(stored(c.dtype), const_cast<void*>(c.x), c.m * c.x_line, 7u * number + 1, 1);
-  fill<<<256, 256>>>(stored(c.dtype), const_cast<void*>(c.up), weights * c.weight_line, 7u * number + 2, scale);
-  fill<<<256, 256>>>(stored(c.dtype), const_cast<void*>(c.gate), weights * c.weight_line, 7u * number + 3,
+  fill<<<256, 256>>>(stored(c.dtype), const_cast<void*>(c.x), c.m * c.x_row_stride, 7u * number + 1, 1);
+  fill<<<256, 256>>>(stored(c.dtype), const_cast<void*>(c.up), weights * c.weight_line_stride, 7u * number + 2, scale);
+  fill<<<256, 256>>>(stored(c.dtype), const_cast<void*>(c.gate), weights * c.weight_line_stride, 7u * number + 3,
                      r.one_in(4) ? 4 * scale : scale);
   fill<<<8, 256>>>(stored(c.bias), p.bu.data(), 1000, 7u * number + 4, 1);
   fill<<<8, 256>>>(stored(c.bias), p.bg.data(), 1000, 7u * number + 5, 1);
   const char* odd = "";
   if (c.k > 0 && r.one_in(6)) {
     odd = "nan";
-    poke<<<1, 1>>>(stored(c.dtype), const_cast<void*>(c.x), r.below(static_cast<int>(c.m)) * c.x_line, NAN);
+    poke<<<1, 1>>>(stored(c.dtype), const_cast<void*>(c.x), r.below(static_cast<int>(c.m)) * c.x_row_stride, NAN);
   }
   if (c.bg && r.one_in(8)) {
     odd = "inf";
@@ -186,19 +186,20 @@ bool one(Random& r, Places& p, int number) {
   }
   cudaMemset(p.y.data(), 0x5a, p.y.size());
   cudaMemset(p.h.data(), 0x5a, p.h.size());
-  if (const auto why = cuda::refuse(c)) {
+  if (const auto why = cuda::unsupported_reason(c)) {
     std::printf("refused: %s\n", why->c_str());
     return false;
   }
   const std::size_t room = r.one_in(10) ? 0 : p.workspace.size();
-  cuda::GatedPlan plan = cuda::choose(c, room, *device_numbers_here());
+  cuda::GatedPlan plan = cuda::choose_plan(c, room, *current_device_numbers());
   if (!r.one_in(3)) {
-    const int config = r.below(static_cast<int>(ops::sm90_gated_menu.size()));
-    if (const auto other = cuda::planned(c, room, *device_numbers_here(), config, r.one_in(2) ? 1 : r.below(5) + 1))
+    const int config = r.below(static_cast<int>(ops::sm90_gated_kernel_configs.size()));
+    if (const auto other =
+            cuda::make_plan(c, room, *current_device_numbers(), config, r.one_in(2) ? 1 : r.below(5) + 1))
       plan = *other;
   }
   plan.raster_rows = r.of({1, 4, 8, 16});
-  const cuda::Workspace workspace{p.workspace.data(), room, false};
+  const cuda::DeviceWorkspace workspace{p.workspace.data(), room, false};
   must(cudaDeviceSynchronize(), "filling the operands");
   *p.found = {0, 0, ~0ull};
   *p.touched = 0;
@@ -209,12 +210,12 @@ bool one(Random& r, Places& p, int number) {
   }
   judge<<<512, 256>>>(given(c), p.found);
   count_touched<<<256, 256>>>(reinterpret_cast<const std::uint8_t*>(p.y.data()), p.y.size(), y_begin, c.y ? c.m : 0,
-                              c.n * out, c.y_line * out, p.touched);
+                              c.n * out, c.y_row_stride * out, p.touched);
   if (c.h)
     count_touched<<<256, 256>>>(reinterpret_cast<const std::uint8_t*>(p.h.data()), p.h.size(), h_begin, c.m,
-                                2 * c.n * in, c.h_line * in, p.touched);
+                                2 * c.n * in, c.h_row_stride * in, p.touched);
   if (const cudaError_t e = cudaDeviceSynchronize(); e != cudaSuccess) trouble = cudaGetErrorString(e);
-  std::vector<char> first(static_cast<std::size_t>(c.m * c.y_line * out)), second(first.size());
+  std::vector<char> first(static_cast<std::size_t>(c.m * c.y_row_stride * out)), second(first.size());
   if (trouble.empty()) {
     cudaMemcpy(first.data(), p.again.data() + y_begin, first.size(), cudaMemcpyDeviceToHost);
     cudaMemcpy(second.data(), p.y.data() + y_begin, second.size(), cudaMemcpyDeviceToHost);
@@ -226,9 +227,9 @@ bool one(Random& r, Places& p, int number) {
       "path "
       "%d copies %d%d%d %s: %s wrong %u worst %g first %llu touched %u\n",
       number, long(c.m), long(c.n), long(c.k), int(c.dtype), int(c.out), int(c.bias), int(c.activation), c.h != nullptr,
-      c.bu != nullptr, c.bg != nullptr, long(c.x_line), long(c.weight_line), long(c.y_line), plan.config, plan.splits,
-      int(plan.path), plan.copy_x, plan.copy_up, plan.copy_gate, odd, trouble.c_str(), p.found->wrong,
-      std::bit_cast<float>(p.found->worst), p.found->first, *p.touched);
+      c.bu != nullptr, c.bg != nullptr, long(c.x_row_stride), long(c.weight_line_stride), long(c.y_row_stride),
+      plan.config, plan.splits, int(plan.path), plan.copy_x, plan.copy_up, plan.copy_gate, odd, trouble.c_str(),
+      p.found->wrong, std::bit_cast<float>(p.found->worst), p.found->first, *p.touched);
   return false;
 }
 
@@ -237,12 +238,13 @@ bool one_gradient(Random& r, Places& p, int number) {
   c.m = r.below(700) + 1;
   c.n = r.one_in(2) ? (r.below(80) + 1) * 8 : r.below(640) + 1;
   c.dtype = r.of({DType::bf16, DType::f16});
-  c.activation = r.of({Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu});
+  c.activation = r.of({EpilogueActivation::none, EpilogueActivation::relu, EpilogueActivation::gelu,
+                       EpilogueActivation::gelu_tanh, EpilogueActivation::silu});
   const int pad = r.of({0, 0, 8, 3});
   const bool in_place = r.one_in(3);
-  c.dy_line = c.n + pad;
-  c.h_line = 2 * c.n + pad;
-  c.dh_line = in_place ? c.h_line : 2 * c.n + r.of({0, 8, 1});
+  c.dy_row_stride = c.n + pad;
+  c.h_row_stride = 2 * c.n + pad;
+  c.dh_row_stride = in_place ? c.h_row_stride : 2 * c.n + r.of({0, 8, 1});
   const std::size_t begin = 4096 + (r.one_in(4) ? 2 : 0);
   c.dy = p.x.data();
   c.h = p.up.data() + begin;
@@ -252,21 +254,21 @@ bool one_gradient(Random& r, Places& p, int number) {
   cudaMemset(p.y.data(), 0x5a, p.y.size());
   cudaMemset(p.up.data(), 0x5a, p.up.size());
   cudaMemset(p.h.data(), 0x5a, p.h.size());
-  fill<<<256, 256>>>(stored(c.dtype), p.x.data(), c.m * c.dy_line, 5u * number + 1, 1);
-  fill<<<256, 256>>>(stored(c.dtype), p.up.data() + begin, (c.m - 1) * c.h_line + 2 * c.n, 5u * number + 2,
+  fill<<<256, 256>>>(stored(c.dtype), p.x.data(), c.m * c.dy_row_stride, 5u * number + 1, 1);
+  fill<<<256, 256>>>(stored(c.dtype), p.up.data() + begin, (c.m - 1) * c.h_row_stride + 2 * c.n, 5u * number + 2,
                      r.one_in(3) ? 3 : 1);
   cudaMemcpy(p.gate.data(), p.up.data(), p.up.size(), cudaMemcpyDeviceToDevice);
   must(cudaDeviceSynchronize(), "filling the operands");
   *p.found = {0, 0, ~0ull};
   *p.touched = 0;
   std::string trouble;
-  if (const auto why = cuda::refuse(c)) trouble = *why;
+  if (const auto why = cuda::unsupported_reason(c)) trouble = *why;
   if (trouble.empty())
     if (const auto why = cuda::launch(c, {p.workspace.data(), p.workspace.size(), false}, nullptr)) trouble = *why;
   judge_gradient<<<8, 128>>>(c, stored(c.dtype), p.gate.data() + begin, p.found);
   if (!in_place)
     count_touched<<<256, 256>>>(reinterpret_cast<const std::uint8_t*>(p.y.data()), p.y.size(), begin, c.m, 4 * c.n,
-                                c.dh_line * 2, p.touched);
+                                c.dh_row_stride * 2, p.touched);
   const std::int64_t sums = (c.dbu ? 2 * c.n : 0) + (c.dbg ? 2 * c.n : 0);
   count_touched<<<256, 256>>>(reinterpret_cast<const std::uint8_t*>(p.h.data()), p.h.size(), c.dbu ? 0 : 2 * c.n, 1,
                               sums, std::max<std::int64_t>(sums, 1), p.touched);
@@ -275,8 +277,8 @@ bool one_gradient(Random& r, Places& p, int number) {
   std::printf(
       "case %d, gradient: m %ld n %ld in %d act %d lines %ld %ld %ld in place %d db %d%d: %s wrong %u worst %g first "
       "%llu touched %u\n",
-      number, long(c.m), long(c.n), int(c.dtype), int(c.activation), long(c.dy_line), long(c.h_line), long(c.dh_line),
-      in_place, c.dbu != nullptr, c.dbg != nullptr, trouble.c_str(), p.found->wrong,
+      number, long(c.m), long(c.n), int(c.dtype), int(c.activation), long(c.dy_row_stride), long(c.h_row_stride),
+      long(c.dh_row_stride), in_place, c.dbu != nullptr, c.dbg != nullptr, trouble.c_str(), p.found->wrong,
       std::bit_cast<float>(p.found->worst), p.found->first, *p.touched);
   return false;
 }

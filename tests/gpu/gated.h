@@ -1,4 +1,4 @@
-// What the gated layer's checks share: the reference's arithmetic in f64, operands, canaries and draws.
+// Shared by the gated layer's checks: reference arithmetic in f64, operands, canaries and random choices.
 #pragma once
 
 #include <algorithm>
@@ -10,39 +10,40 @@
 
 namespace ridge::gpu {
 
-using ops::Activation;
+using ops::EpilogueActivation;
 
 struct Found {
-  unsigned wrong, worst;  // worst: a float's bits, whose order is that of unsigned for what is not negative
+  unsigned wrong, worst;  // worst: bits of a non-negative float, which have the same order as the value
   unsigned long long first;
 };
-// One in the last place of a result, relative to it, at most: rounding to nearest is off by half of it.
+// Returns the largest relative ulp of a result; rounding to nearest has half of it as error.
 __host__ __device__ inline double last_place(Stored x) {
   if (x == Stored::bf16) return 1 / 128.0;
   if (x == Stored::f16) return 1 / 1024.0;
   return 1e-6;
 }
 
-__device__ inline double activated(Activation a, double g) {
+__device__ inline double activated(EpilogueActivation a, double g) {
   switch (a) {
-    case Activation::none: return g;
-    case Activation::relu: return g < 0 ? 0 : g;
-    case Activation::gelu: return 0.5 * g * erfc(-g * 0.70710678118654752);
-    case Activation::gelu_tanh: return g / (1 + exp(-2 * 0.79788456080286536 * (g + 0.044715 * g * g * g)));
-    case Activation::silu: return g / (1 + exp(-g));
+    case EpilogueActivation::none: return g;
+    case EpilogueActivation::relu: return g < 0 ? 0 : g;
+    case EpilogueActivation::gelu: return 0.5 * g * erfc(-g * 0.70710678118654752);
+    case EpilogueActivation::gelu_tanh: return g / (1 + exp(-2 * 0.79788456080286536 * (g + 0.044715 * g * g * g)));
+    case EpilogueActivation::silu: return g / (1 + exp(-g));
   }
   return g;
 }
 
-__device__ inline double slope_of(Activation a, double g) {
+__device__ inline double slope_of(EpilogueActivation a, double g) {
   const double c = 0.79788456080286536,
-               s = 1 / (1 + exp(a == Activation::silu ? -g : -2 * c * (g + 0.044715 * g * g * g)));
+               s = 1 / (1 + exp(a == EpilogueActivation::silu ? -g : -2 * c * (g + 0.044715 * g * g * g)));
   switch (a) {
-    case Activation::none: return 1;
-    case Activation::relu: return g > 0;
-    case Activation::gelu: return 0.5 * erfc(-g * 0.70710678118654752) + g * 0.3989422804014327 * exp(-g * g / 2);
-    case Activation::gelu_tanh: return s + g * s * (1 - s) * 2 * c * (1 + 3 * 0.044715 * g * g);
-    case Activation::silu: return s + g * s * (1 - s);
+    case EpilogueActivation::none: return 1;
+    case EpilogueActivation::relu: return g > 0;
+    case EpilogueActivation::gelu:
+      return 0.5 * erfc(-g * 0.70710678118654752) + g * 0.3989422804014327 * exp(-g * g / 2);
+    case EpilogueActivation::gelu_tanh: return s + g * s * (1 - s) * 2 * c * (1 + 3 * 0.044715 * g * g);
+    case EpilogueActivation::silu: return s + g * s * (1 - s);
   }
   return 0;
 }
@@ -53,7 +54,7 @@ static __global__ void fill(Stored stored, void* data, std::int64_t count, std::
     put(stored, data, i, scale * value(Values::normal, static_cast<std::uint64_t>(i), seed));
 }
 static __global__ void poke(Stored stored, void* data, std::int64_t i, float x) { put(stored, data, i, x); }
-// Bytes of lines' gaps and of both ends that no longer hold the canary.
+// Returns the number of bytes between rows and at both ends that no longer contain the canary.
 static __global__ void count_touched(const std::uint8_t* all, std::size_t bytes, std::size_t begin, std::int64_t lines,
                                      std::int64_t line, std::int64_t stride, unsigned* touched) {
   for (std::size_t i = blockIdx.x * static_cast<std::size_t>(blockDim.x) + threadIdx.x; i < bytes;
@@ -76,6 +77,6 @@ struct Random {
   template <class T> T of(std::initializer_list<T> x) { return x.begin()[below(static_cast<int>(x.size()))]; }
 };
 
-bool one_backward(Random& r, int number);  // a random case of the whole backward
+bool one_backward(Random& r, int number);  // a random case of the full backward
 
 }  // namespace ridge::gpu

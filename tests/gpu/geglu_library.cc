@@ -1,7 +1,6 @@
-// The gated layer, forward and backward, for a program that holds its operands elsewhere (geglu_times.py holds them in
-// PyTorch's tensors): plain C, device pointers and a stream. Everything bf16, rows one behind the other, weights
-// [2*f, d] and biases [2*f] with the value half first. What is planned for one set of pointers holds for others that
-// are aligned alike.
+// C interface to the gated layer, forward and backward, for a caller with its own operands (geglu_times.py has PyTorch
+// tensors): device pointers and a stream. All operands are bf16 with contiguous rows; weights [2*f, d] and biases [2*f]
+// have the value half first. A plan for one set of pointers is valid for others with the same alignment.
 #include <memory>
 #include <string>
 
@@ -44,13 +43,14 @@ extern "C" {
 
 const char* ridge_geglu_trouble() { return trouble.c_str(); }
 
-// activation: as tile/epilogue.h numbers them. facts: whether h is kept, the chunk, the bytes beside inputs and outputs
-// (h among them), and the predicted nanoseconds forward and backward. Null: see ridge_geglu_trouble.
+// activation: a number of tile/epilogue.h. facts: whether h is kept, the chunk, the bytes beyond inputs and outputs
+// (including h), and the predicted nanoseconds forward and backward. Returns null on error; see ridge_geglu_trouble.
 void* ridge_geglu_make(std::int64_t n, std::int64_t f, std::int64_t d, int activation, std::int64_t free_bytes,
                        std::int64_t* facts) {
   cuda::GatedCall sizes{.m = n, .n = f, .k = d};
-  sizes.activation = static_cast<cuda::Activation>(activation);
-  const auto training = cuda::plan_training(sizes, static_cast<std::size_t>(free_bytes), *ridge::device_numbers_here());
+  sizes.activation = static_cast<cuda::EpilogueActivation>(activation);
+  const auto training =
+      cuda::plan_training(sizes, static_cast<std::size_t>(free_bytes), *ridge::current_device_numbers());
   if (!training) {
     ended(training.error().message);
     return nullptr;
@@ -64,29 +64,29 @@ void* ridge_geglu_make(std::int64_t n, std::int64_t f, std::int64_t d, int activ
 }
 void ridge_geglu_free(void* layer) { delete static_cast<Layer*>(layer); }
 
-// h: null, or where the pre-activations go.
+// h: receives the pre-activations, or null.
 int ridge_geglu_forward(void* of, const void* x, const void* w, const void* b, void* y, void* h, void* workspace,
                         std::int64_t bytes, CUstream_st* stream) {
   auto& layer = *static_cast<Layer*>(of);
-  cuda::GatedCall call = cuda::gated_call(with(layer.sizes, x, w, b));
+  cuda::GatedCall call = cuda::make_gated_call(with(layer.sizes, x, w, b));
   call.y = y;
   call.h = h;
-  if (const auto why = refuse(call)) return ended(why);
+  if (const auto why = unsupported_reason(call)) return ended(why);
   const auto room = static_cast<std::size_t>(bytes);
-  if (!layer.forward) layer.forward = choose(call, room, *ridge::device_numbers_here());
+  if (!layer.forward) layer.forward = choose_plan(call, room, *ridge::current_device_numbers());
   return ended(launch(call, *layer.forward, {workspace, room}, stream));
 }
 
-// h: null where it was not kept; dh takes its place.
+// h: null if it was not kept; dh overwrites it.
 int ridge_geglu_backward(void* of, const void* x, const void* w, const void* b, const void* dy, void* h, void* dx,
                          void* dw, void* db, void* workspace, std::int64_t bytes, CUstream_st* stream) {
   auto& layer = *static_cast<Layer*>(of);
-  cuda::GatedBackward call = cuda::gated_backward(with(layer.sizes, x, w, b), dy, dx, dw, db);
+  cuda::GatedBackward call = cuda::make_gated_backward_call(with(layer.sizes, x, w, b), dy, dx, dw, db);
   call.h = h;
-  if (const auto why = refuse(call)) return ended(why);
+  if (const auto why = unsupported_reason(call)) return ended(why);
   const auto room = static_cast<std::size_t>(bytes);
-  const ridge::ops::DeviceNumbers device = *ridge::device_numbers_here();
-  if (!layer.backward) layer.backward = planned(call, room, device, layer.training.chunk);
+  const ridge::ops::DeviceNumbers device = *ridge::current_device_numbers();
+  if (!layer.backward) layer.backward = make_plan(call, room, device, layer.training.chunk);
   if (!layer.backward) return ended("the workspace holds less than was planned for");
   return ended(launch(call, *layer.backward, {workspace, room}, stream));
 }

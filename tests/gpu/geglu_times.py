@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
-"""The gated layer against PyTorch's, in one process and in turn: forward and forward with backward, bf16, gelu_tanh, both
-biases, F = 4 d. Prints a line for each figure and writes JSON:
+"""Times the gated layer against PyTorch's, alternating in one process: forward, and forward with backward, bf16, gelu_tanh,
+both biases, F = 4 d. Prints a line per figure and writes JSON:
 
     geglu_times.py libridge_geglu.so OUT.json [ROUNDS [IDLE_MS [N,d …]]]
 
-Times are medians of events around one call, which is queued while the device writes 512 MB, so that the L2 is cold, and
-then waits for IDLE_MS (3): with 0 the device throttles as in a long run, and what the host takes longer to queue than
-the writing lasts is counted (torch.compile's backward at d = 1024). Each round has another order; ratios are medians of
-the ratios within a round. Memory is what the call's peak has above inputs and outputs: y, dx, dw and db, y kept alive
-on both sides. Errors are |is - f64| / |f64|, Frobenius. `keep_x` may use FREE (below) of the memory that torch.compile
-took; the library's planner makes its chunks of that.
+Times are medians of events around one call. The call is queued while the device writes 512 MB, so that L2 is cold, and
+then waits for IDLE_MS (3). With 0 the device throttles as in a long run; host time that exceeds the write is included
+(torch.compile's backward at d = 1024). Each round has another order; ratios are medians of the ratios within a round.
+Memory is the call's peak above inputs and outputs: y, dx, dw and db; both sides keep y alive. Errors are |x - f64| / |f64|,
+Frobenius. `keep_x` may use FREE (below) of torch.compile's memory; the library's planner chooses its chunks.
 
 The library: cmake -DRIDGE_CUDA=ON -DCMAKE_POSITION_INDEPENDENT_CODE=ON … && ninja ridge_geglu"""
 import ctypes
@@ -23,7 +22,7 @@ import torch.nn.functional as F
 
 BF16, GELU_TANH = torch.bfloat16, 3
 SHAPES = [(8192, 1024), (4096, 4096), (4096, 8192), (32768, 8192)]
-FREE = {8192: 0.30}  # of torch.compile's extra memory, by d
+FREE = {8192: 0.30}  # fraction of torch.compile's extra memory, by d
 ELSEWHERE = 0.35
 
 
@@ -33,7 +32,7 @@ def geglu(x, w, b):
 
 
 class Ridge:
-    """One layer in one mode; allocates with torch, so that its memory is counted as torch's is."""
+    """One layer in one mode; allocates with torch, so that its memory is counted like torch's."""
 
     def __init__(self, path, n, d, free_bytes):
         self.c = ctypes.CDLL(path)
@@ -76,7 +75,7 @@ def torch_step(fn):
 
 
 def extra_bytes(fn):
-    """Of a call's peak, above what lay there and what it gives back."""
+    """Returns a call's peak memory beyond its inputs and results."""
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     base = torch.cuda.memory_allocated()
@@ -105,7 +104,7 @@ def in_turn(calls, rounds, idle_ms, flush):
 
 
 def errors(calls, x, w, b, dy):
-    """Of each call's y, dx, dw and db against f64, in columns of the hidden dimension so that f64 fits."""
+    """Returns the errors of each call's y, dx, dw and db against f64, by columns of the hidden dimension so that f64 fits."""
     wide = [t.detach().double() for t in (x, w, b, dy)]
     half, dx = w.shape[0] // 2, torch.zeros_like(wide[0])
     parts = {"y": [], "dw": [], "db": []}

@@ -1,4 +1,4 @@
-# The CUDA product on a device: one program for checks; `ridge bench` times it. It needs no CUDA installation where it runs.
+# One program that checks the CUDA kernels on a device; `ridge bench` times them. It runs without a CUDA installation.
 if(NOT ridge_has_cuda)
   return()
 endif()
@@ -19,8 +19,8 @@ add_test(NAME gated_gpu COMMAND matmul_gpu gated 1500)
 set_tests_properties(matmul_gpu functions_gpu attention_gpu attention_backward_gpu rows_gpu gated_gpu PROPERTIES LABELS gpu SKIP_RETURN_CODE 77)
 add_test(NAME run_gpu COMMAND bash ${CMAKE_SOURCE_DIR}/tests/gpu/run_test.sh $<TARGET_FILE:ridge_cli>)
 set_tests_properties(run_gpu PROPERTIES LABELS gpu SKIP_RETURN_CODE 77)
-# Kernels for geglu_times.py and attention_times.py, which compare them with PyTorch's in one process: for builds that are
-# position-independent.
+# Libraries of kernels for geglu_times.py and attention_times.py, which compare them with PyTorch's in one process; only in
+# position-independent builds.
 if(CMAKE_POSITION_INDEPENDENT_CODE)
   foreach(kernel IN ITEMS geglu attention)
     add_library(ridge_${kernel} SHARED EXCLUDE_FROM_ALL tests/gpu/${kernel}_library.cc)

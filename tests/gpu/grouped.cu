@@ -1,6 +1,6 @@
-// Products of rows in groups, timed: `grouped_times [GROUPS ROWS N K]` prints for each kernel of the menu that takes
-// them what it was predicted to take, and what it takes where all groups are as long, and where each is half as long as
-// the one before it, 8 of them in turn. bf16, weights along k.
+// Times grouped products: `grouped_times [GROUPS ROWS N K]` prints for each kernel that supports them the predicted
+// time, the time for equal groups, and the time for uneven groups: in runs of 8, each is half as long as the one before
+// it. bf16, weights contiguous along k.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -35,7 +35,7 @@ std::vector<std::int32_t> starts_of(const Shape& s, bool alike) {
 
 int time_shape(const Shape& s, const ops::DeviceNumbers& device) {
   using namespace ops;
-  const auto place = [](std::uintptr_t at) { return reinterpret_cast<void*>(at << 20); };  // the timer has its own
+  const auto place = [](std::uintptr_t at) { return reinterpret_cast<void*>(at << 20); };  // placeholder addresses
   MatmulCall call{.problem = {s.groups,
                               s.rows,
                               s.n,
@@ -49,16 +49,16 @@ int time_shape(const Shape& s, const ops::DeviceNumbers& device) {
                   .d = place(3)};
   const Memory starts(static_cast<std::size_t>(s.groups + 1) * 4);
   call.starts = reinterpret_cast<const std::int32_t*>(starts.data());
-  const std::vector<cuda::MatmulPlan> plans = cuda::candidates(call, plan_workspace_bytes, device, 1);
+  const std::vector<cuda::MatmulPlan> plans = cuda::list_candidates(call, plan_workspace_bytes, device, 1);
   std::vector<double> seconds[2];
   for (const bool alike : {true, false}) {
     const std::vector<std::int32_t> begin = starts_of(s, alike);
     must(cudaMemcpy(starts.data(), begin.data(), begin.size() * 4, cudaMemcpyHostToDevice),
          "saying where groups begin");
     PlanTimer timer(call);
-    const auto measured = timer.measure(plans, 9);
+    const auto measured = timer.measure_plans(plans, 9);
     if (!measured) {
-      std::printf("%s", measured.error().text().c_str());
+      std::printf("%s", measured.error().to_string().c_str());
       return 1;
     }
     seconds[alike ? 0 : 1] = *measured;
@@ -74,7 +74,7 @@ int time_shape(const Shape& s, const ops::DeviceNumbers& device) {
 }  // namespace
 
 int time_grouped(int argc, char** argv) {
-  const auto device = device_numbers_here();
+  const auto device = current_device_numbers();
   if (!device) return 1;
   std::vector<Shape> shapes{{4, 32768, 4096, 7168},  {4, 32768, 7168, 2048},  {8, 32768, 4096, 7168},
                             {8, 4096, 4096, 7168},   {64, 16384, 2048, 2048}, {256, 8192, 4096, 7168},

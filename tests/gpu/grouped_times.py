@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Products of rows in groups against PyTorch's grouped_mm, in one run: `grouped_times.py matmul_gpu OUT.json`. Ours are
-`matmul_gpu grouped_times` with the planner's choice and the fastest kernel of the menu; theirs are launches in a CUDA
-graph over operands that rotate, so that the L2 is cold, and the median of nine replays, as ours are. Of each shape the
-groups are as long, or each is half as long as the one before it, eight of them in turn."""
+"""Times grouped products against PyTorch's grouped_mm, in one run: `grouped_times.py matmul_gpu OUT.json`. Ours are
+`matmul_gpu grouped_times` with the planner's choice and the fastest configuration. Both are launches in a CUDA graph over
+rotating operands, so that L2 is cold, and medians of nine replays. Groups of a shape are equal or uneven: in runs of eight,
+each is half as long as the one before it."""
 import csv
 import datetime
 import json
@@ -55,7 +55,7 @@ def main(program, out):
         ours.setdefault(tuple(int(row[x]) for x in ("groups", "rows", "n", "k")), []).append(row)
     rows = []
     for shape, kernels in ours.items():
-        chosen = kernels[0]  # soonest by the model
+        chosen = kernels[0]  # the fastest by the model
         line = dict(zip(("groups", "rows", "n", "k"), shape), kernel=chosen["kernel"], predicted_us=float(chosen["predicted_us"]))
         for way in ("alike", "uneven"):
             line[f"{way}_us"] = float(chosen[f"{way}_us"])

@@ -1,6 +1,7 @@
-// The CUDA product on a device: `check`, `gated`, `attention`, `attention_backward` and `rows` hold it against f64,
-// `functions` what chains are made of, `rows_times` and `grouped_times` time rows and products of groups, `facts`
-// prints what was compiled. Without a device it says so and ends with 77, which the test runner shows as skipped.
+// Checks of the CUDA kernels on a device. `check`, `gated`, `attention`, `attention_backward` and `rows` compare with
+// f64, `functions` checks the functions of chains, `rows_times` and `grouped_times` time rows and grouped products,
+// `facts` prints properties of the compiled kernels. Without a device it exits with 77, which the test runner shows as
+// skipped.
 #include <cstring>
 
 #include "support.h"
@@ -14,7 +15,7 @@ int main(int argc, char** argv) {
         "expected check, gated, attention, attention_backward, rows, rows_times, grouped_times, functions or facts\n");
     return 2;
   }
-  if (const auto why = cuda::unavailable()) {
+  if (const auto why = cuda::unavailable_reason()) {
     std::printf("SKIPPED: %s\n", why->c_str());
     return 77;
   }
@@ -26,9 +27,9 @@ int main(int argc, char** argv) {
   if (std::strcmp(argv[1], "rows_times") == 0) return gpu::time_rows(argc - 2, argv + 2);
   if (std::strcmp(argv[1], "grouped_times") == 0) return gpu::time_grouped(argc - 2, argv + 2);
   if (std::strcmp(argv[1], "functions") == 0) return gpu::check_functions();
-  for (int config = 0; config < static_cast<int>(sm90_menu.size()); ++config) {
-    const auto facts = cuda::config_facts(config, DType::bf16);
-    const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(config)];
+  for (int config = 0; config < static_cast<int>(sm90_kernel_configs.size()); ++config) {
+    const auto facts = cuda::config_properties(config, DType::bf16);
+    const MatmulConfig& c = sm90_kernel_configs[static_cast<std::size_t>(config)];
     if (facts)
       std::printf("config %d: %dx%dx%d stages %d registers %d local %d shared %d\n", config, c.m, c.n, c.k, c.stages,
                   facts->registers, facts->local_bytes, facts->shared_bytes);

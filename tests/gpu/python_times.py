@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What a call from Python costs the host on a CUDA device, beside PyTorch's own: microseconds of calls that are queued and
-not waited for, medians of batches that take turns.
+"""Times the host cost of a call from Python on a CUDA device against PyTorch's: microseconds per queued call without waiting,
+medians of alternating batches.
 
     PYTHONPATH=build-gpu/python tests/gpu/python_times.py [BATCHES]
 """
@@ -18,7 +18,7 @@ CALLS = 200
 
 
 def host_us(functions, batches):
-    """The median of each function, whose batches take turns."""
+    """Returns the median of each function, with alternating batches."""
     for function in functions.values():
         for _ in range(20):
             function()

@@ -1,9 +1,9 @@
-// Sharded programs on the devices of several ranks: random ones are held against fp64, with chunks wherever they can
-// be, and the products of the table in docs/distributed.md are timed in turn and in chunks.
+// Sharded programs on the devices of several ranks. Random programs are compared with fp64, with chunks where possible.
+// The products of the table in docs/distributed.md are timed in sequence and in chunks.
 //   ranks_gpu check RANKS COUNT [FIRST]
-//   ranks_gpu times RANKS KIND B D F [N]  KIND: gather, scatter or reduce; moves: the gathering alone. N: chunks
-//   ranks_gpu small RANKS ROUNDS KIND:B:D:F ...  so many rounds of each: not sharded, in turn, in chunks
-// Without a device it says so and ends with 77.
+//   ranks_gpu times RANKS KIND B D F [N]  KIND: gather, scatter, reduce, or moves (only the all-gather). N: chunks
+//   ranks_gpu small RANKS ROUNDS KIND:B:D:F ...  ROUNDS rounds of each: unsharded, in sequence, in chunks
+// Without a device it exits with 77.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,20 +16,20 @@
 #include <vector>
 
 #include "ridge/measure/device_machine.h"
-#include "ridge/measure/ranks/machine.h"
+#include "ridge/measure/ranks/rank_machine.h"
 #include "ridge/measure/ranks/run.h"
 #include "ridge/measure/ranks/testing/random_sharding.h"
-#include "ridge/plan/soonest.h"
-#include "ridge/transport/launch.h"
+#include "ridge/plan/choose_fusion.h"
+#include "ridge/transport/launch_ranks.h"
 #include "ridge/transport/nccl.h"
 
 namespace ridge {
 namespace {
 
-using When = ranks::Chunks::When;
+using When = ranks::ChunkOptions::ChunkMode;
 
 constexpr double patience_s = 60;
-constexpr ranks::Chunks never{When::never};
+constexpr ranks::ChunkOptions never{When::never};
 
 constexpr std::array programs{
     "x: bf16[B, D]  w: bf16[D, F]\ny: bf16[B, F] = x * w",
@@ -43,24 +43,27 @@ constexpr std::array programs{
 struct Asked {
   std::string text;
   Bindings sizes;
-  ranks::Chunks chunks = {};
+  ranks::ChunkOptions chunks = {};
   int passes = 2;
   bool checked = true;
 };
 
-// A rank of one, beside the others of its process.
-class Alone final : public transport::Ranks {
+// One rank; a process has several.
+class Alone final : public transport::Communicator {
  public:
-  Alone() : Ranks(0, 1) {}
-  std::string_view carrier() const override { return "none"; }
-  Status exchange(std::span<const transport::Sent>, std::span<const transport::Received>) override { return Done{}; }
-  void abandon(const Error&) noexcept override {}
+  Alone() : Communicator(0, 1) {}
+  std::string_view transport_name() const override { return "none"; }
+  Status exchange_messages(std::span<const transport::SendRequest>,
+                           std::span<const transport::ReceiveRequest>) override {
+    return Done{};
+  }
+  void abort_all(const Error&) noexcept override {}
 };
 
-// Ranks with their devices, which are joined once for all cases.
+// Ranks with their devices, connected once for all cases.
 struct Joined {
-  transport::Ranks& ranks;
-  std::shared_ptr<const transport::Nccl> nccl = {};
+  transport::Communicator& ranks;
+  std::shared_ptr<const transport::NcclCommunicator> nccl = {};
 };
 
 std::string library() {
@@ -68,38 +71,38 @@ std::string library() {
   return named != nullptr ? named : "";
 }
 
-Result<Joined> join(transport::Ranks& ranks) {
-  if (const Status taken = ranks::take_device(ranks); !taken) return taken.error();
-  auto nccl = transport::Nccl::join(ranks, library());
+Result<Joined> join(transport::Communicator& ranks) {
+  if (const Status taken = ranks::use_rank_device(ranks); !taken) return taken.error();
+  auto nccl = transport::NcclCommunicator::connect(ranks, library());
   if (nccl) return Joined{ranks, *std::move(nccl)};
   if (nccl.error().kind != ErrorKind::absent) return nccl.error();
   return Joined{ranks};
 }
 
-Result<ranks::RankRun> run_once(const Asked& asked, const Joined& on) {
+Result<ranks::RankRunResult> run_once(const Asked& asked, const Joined& on) {
   const auto program = parse(asked.text, {.dtype = DType::bf16});
   if (!program) return program.error();
   const auto machine = find_device_machine();
   if (!machine) return machine.error();
-  const auto explanation = explain(*program, *machine, asked.sizes, {}, Thresholds::left_out);
+  const auto explanation = explain(*program, *machine, asked.sizes, {}, Thresholds::skipped);
   if (!explanation) return explanation.error();
   RunOptions options;
   options.cuda = true;
   options.passes = asked.passes;
-  ranks::Task task{*program, *explanation, 0, library(), asked.chunks, asked.checked, on.nccl};
-  return ranks::run(task, on.ranks, options);
+  ranks::RankRunRequest task{*program, *explanation, 0, library(), asked.chunks, asked.checked, on.nccl};
+  return ranks::run_on_ranks(task, on.ranks, options);
 }
 
-// Of one rank that computes all: what the model says of its kernels.
+// Returns the predicted time of one rank that computes everything.
 std::string predicted(const Asked& asked) {
   const auto program = parse(asked.text, {.dtype = DType::bf16});
-  const auto device = device_numbers_here();
-  const auto planned = soonest_plan(*program, asked.sizes, {.target = Target::cuda}, *device);
-  const auto seconds = planned ? forecast_s(*planned, *device) : std::nullopt;
+  const auto device = current_device_numbers();
+  const auto planned = plan_fastest_fusion(*program, asked.sizes, {.target = Target::cuda}, *device);
+  const auto seconds = planned ? predict_plan_seconds(*planned, *device) : std::nullopt;
   return seconds ? fmt::format("  | {:.1f} us predicted", *seconds * 1e6) : std::string();
 }
 
-// What is printed of a run that was right; the error else.
+// Returns the output line of a correct run, or the error.
 Result<std::string> tried(const Asked& asked, const Joined& on) {
   const auto done = run_once(asked, on);
   if (!done) return done.error();
@@ -107,10 +110,10 @@ Result<std::string> tried(const Asked& asked, const Joined& on) {
   const Measurement& m = done->measurement;
   if (m.mismatch) return *m.mismatch;
   std::string out = fmt::format("{:.4f} ms  error {:.1e}", m.total.time.median * 1e3, m.total.max_rel_error);
-  for (const RankShare& rank : m.ranks->ranks)
+  for (const RankTimes& rank : m.ranks->ranks)
     out += fmt::format("  (computing {:.4f}, network {:.4f})", rank.compute_s * 1e3, rank.network_s * 1e3);
   if (on.ranks.size() == 1) out += predicted(asked);
-  for (const std::string& line : m.ranks->in_chunks) out += "  | " + line;
+  for (const std::string& line : m.ranks->overlap_notes) out += "  | " + line;
   return out;
 }
 
@@ -123,11 +126,11 @@ std::string text(const Asked& asked) {
 struct Case {
   std::string name;
   Asked asked;
-  bool alone = false;  // rank 0 runs it by itself
+  bool alone = false;  // only rank 0 runs it
 };
 
-// The cases one behind the other, until one is wrong.
-Status try_all(std::span<const Case> cases, transport::Ranks& ranks) {
+// Runs the cases in sequence until one fails.
+Status try_all(std::span<const Case> cases, transport::Communicator& ranks) {
   const auto joined = join(ranks);
   if (!joined) return joined.error();
   Alone one_rank;
@@ -138,7 +141,7 @@ Status try_all(std::span<const Case> cases, transport::Ranks& ranks) {
   for (const Case& next : cases) {
     if (next.alone && ranks.rank() != 0) continue;
     const auto done = tried(next.asked, next.alone ? *one : *joined);
-    if (!done) return input_error(next.name + ": " + done.error().text() + "\n" + text(next.asked));
+    if (!done) return input_error(next.name + ": " + done.error().to_string() + "\n" + text(next.asked));
     if (ranks.rank() != 0) continue;
     std::printf("%s: %s\n", next.name.c_str(), done->c_str());
     std::fflush(stdout);
@@ -146,16 +149,16 @@ Status try_all(std::span<const Case> cases, transport::Ranks& ranks) {
   return Done{};
 }
 
-// In a process a rank: whether none was wrong.
+// One process per rank. True if all cases were correct.
 bool show(int count, std::span<const Case> cases) {
-  const auto launched = transport::launch(count, patience_s, [&](transport::Ranks& ranks) {
+  const auto launched = transport::launch_ranks(count, patience_s, [&](transport::Communicator& ranks) {
     const Status done = try_all(cases, ranks);
-    if (!done) ranks.abandon(done.error());
+    if (!done) ranks.abort_all(done.error());
     return done ? 0 : 1;
   });
   std::string why;
-  if (!launched) why = launched.error().text();
-  if (launched && launched->cause) why = launched->cause->text();
+  if (!launched) why = launched.error().to_string();
+  if (launched && launched->cause) why = launched->cause->to_string();
   if (!why.empty()) std::printf("WRONG: %s\n", why.c_str());
   return why.empty();
 }
@@ -169,15 +172,15 @@ Asked drawn(int seed, int count) {
               .chunks = {seed % 4 == 0 ? When::never : When::always, seed % 5},
               .passes = 1 + seed % 3};
   const std::vector<std::string> dims = program->dim_names();
-  const bool has_f = std::find(dims.begin(), dims.end(), "F") != dims.end();  // a product of matrices
+  const bool has_f = std::find(dims.begin(), dims.end(), "F") != dims.end();  // a matrix product
   for (const std::string& dim : dims) {
     const std::int64_t most = dim == "B" && seed % 2 == 0 ? 1500 : 200;
     std::int64_t size = 1 + static_cast<std::int64_t>(random.below(static_cast<std::size_t>(most)));
     if (random.below(2) == 0) size = (size + 7) / 8 * 8;
     const int pieces = seed % 9 == 0 ? 1 : 4, steps = 1 + seed % 4;
-    if (seed % 3 == 0)  // one kernel for all
+    if (seed % 3 == 0)  // one kernel for all chunks
       size = dim == "B" ? (1 + size % pieces) * 256 * count : (size + 63) / 64 * 64 * steps;
-    if (seed % 9 == 0 && has_f && dim == (seed % 2 == 0 ? "F" : "D")) size += 4096;  // in several strips
+    if (seed % 9 == 0 && has_f && dim == (seed % 2 == 0 ? "F" : "D")) size += 4096;  // several column ranges
     asked.sizes[dim] = size;
   }
   return asked;
@@ -204,7 +207,7 @@ std::string text_of(const std::string& kind) {
   return "x: bf16[B_X, D]  w: bf16[D, F_X]\ng[B, D] = x\ny: bf16[B, F_X] = g * w";
 }
 
-// What each of the three ways takes, by turns, and what the model says of the one that is not sharded.
+// Times the three modes in alternation and predicts the unsharded one.
 int small(int count, int rounds, std::span<char* const> shapes) {
   const std::string whole = "x: bf16[B, D]  w: bf16[D, F]\ny: bf16[B, F] = x * w";
   std::vector<Case> cases;

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Small products on several GPUs: not sharded at all, in turn with the collective, in chunks beside it. Of each shape the
-way is chosen that the model predicts to be fastest, before anything is measured; what it costs over the fastest one is
-said, and how often that is at most 5 %. Shapes whose ways are nearer to each other than their spread do not count.
-Prints a line a shape and writes JSON:
+"""Times small products on several GPUs in three modes: unsharded, in sequence with the collective, and in chunks that overlap
+with it. For each shape the model chooses a mode before any measurement. The script prints its loss against the fastest
+mode, and how often that is at most 5 %. Shapes whose modes differ by less than their spread do not count. Prints a line per
+shape and writes JSON:
 
     ranks_small.py RANKS ranks_gpu OUT.json [SHAPES]
 
-Every figure is the median of SMALL_ROUNDS rounds (5), the ways by turns, each a median of recorded passes that are replayed."""
+Every figure is the median of SMALL_ROUNDS rounds (5) with alternating modes, each a median of replays of a recorded pass."""
 import datetime
 import itertools
 import json

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Products and their collectives on several GPUs: Ridge beside NCCL with PyTorch's product in turn, and beside PyTorch's
-async tensor parallelism (fused_all_gather_matmul, fused_matmul_reduce_scatter), in one run. Prints a line a case and
-writes JSON:
+"""Times products and their collectives on several GPUs in one run: Ridge, PyTorch's product and NCCL in sequence, and PyTorch's
+async tensor parallelism (fused_all_gather_matmul, fused_matmul_reduce_scatter). Prints a line per case and writes JSON:
 
     ranks_times.py RANKS ranks_gpu OUT.json [KIND B D F …]
 
-Each case is timed RANKS_ROUNDS times (3) by each, ours and theirs by turns, five samples or more of enough repetitions to
-last 5 ms; the figures are the medians. Where ours is a recorded pass that is replayed, PyTorch's calls are queued one behind the other,
-so that the device never waits for the host at these sizes. NVLink multicast stays off."""
+Each case is timed RANKS_ROUNDS times (3), ours and theirs alternating, with at least five samples of at least 5 ms; the figures
+are medians. Ours replays a recorded pass; PyTorch's calls are queued back to back, so that the device never waits for the host
+at these sizes. NVLink multicast stays off."""
 import datetime
 import json
 import math
@@ -40,7 +39,7 @@ def ours(binary: str, ranks: int, case) -> dict:
 
 
 class Theirs:
-    """A process a rank, which does what it is told over pipes, so that both take turns on the same devices."""
+    """One process per rank, controlled through pipes, so that both alternate on the same devices."""
 
     def __init__(self, ranks: int):
         env = {**os.environ, **ENVIRONMENT, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29533", "WORLD_SIZE": str(ranks)}
@@ -56,7 +55,7 @@ class Theirs:
 
     def end(self) -> None:
         for process in self.all:
-            process.kill()  # what leaves a group waits for its watchdogs
+            process.kill()  # leaving a process group would wait for its watchdogs
             process.wait()
 
 

@@ -1,5 +1,5 @@
-// Functions of rows and their gradients on a device: `rows` holds random ones against f64 on the host, `rows_times`
-// times them, or those that are named, beside a copy that moves as many bytes.
+// Row functions and their gradients on a device: `rows` compares random ones with f64 on the host; `rows_times` times
+// all or the named ones and a copy of the same number of bytes.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -28,10 +28,10 @@ std::optional<std::string> run_case(const random_rows::Case& c, random_rows::Dat
          "copying there");
   }
   const Memory room(bytes + 1);
-  const ops::cuda::Workspace workspace{room.data(), bytes};
+  const ops::cuda::DeviceWorkspace workspace{room.data(), bytes};
   const ops::RowData data{at[0], c.weighted ? at[2] : nullptr, at[1], at[3]};
   const auto trouble = c.sum ? ops::cuda::reduce(*c.sum, at[0], at[1], workspace, nullptr)
-                             : ops::cuda::rows(c.p, data, workspace, nullptr);
+                             : ops::cuda::launch_rows(c.p, data, workspace, nullptr);
   if (trouble) return trouble;
   must(cudaDeviceSynchronize(), random_rows::text(c).c_str());
   must(cudaMemcpy(d.y.bytes().data(), places[1]->data(), d.y.bytes().size(), cudaMemcpyDeviceToHost), "copying back");
@@ -43,7 +43,7 @@ __global__ void fill(Stored stored, void* data, std::int64_t count) {
     put(stored, data, i, value(Values::normal, static_cast<std::uint64_t>(i), 7));
 }
 
-// Microseconds of what `work` queues once the L2 holds other things.
+// Returns the microseconds of `work` after other data have filled L2.
 class Clock {
  public:
   Clock() : other_(std::size_t{256} << 20) {
@@ -72,12 +72,12 @@ double median(std::vector<double> all) {
 
 constexpr std::int64_t timed_elements = std::int64_t{1} << 26;
 
-// A copy reads and writes half of the bytes that the function moves.
+// The copy reads half of the bytes that the function moves and writes half.
 void time_one(const RowProblem& p, const ops::RowData& data, const Memory& x, const Memory& y, Clock& clock) {
   const Memory room(ops::cuda::workspace_bytes(p) + 1);
-  const auto bytes = static_cast<std::size_t>(ops::traffic(p) / 2);
+  const auto bytes = static_cast<std::size_t>(ops::traffic_bytes(p) / 2);
   const auto run = [&] {
-    if (const auto trouble = ops::cuda::rows(p, data, {room.data(), room.size()}, nullptr)) {
+    if (const auto trouble = ops::cuda::launch_rows(p, data, {room.data(), room.size()}, nullptr)) {
       std::fprintf(stderr, "%s\n", trouble->c_str());
       std::exit(2);
     }
@@ -92,17 +92,18 @@ void time_one(const RowProblem& p, const ops::RowData& data, const Memory& x, co
     copies.push_back(copied);
     ours.push_back(ran);
   }
-  std::printf("%s,%s,%lld,%.1f,%.1f,%.3f\n", names[static_cast<int>(p.function)], std::string(name(p.x.dtype)).c_str(),
-              static_cast<long long>(p.columns), median(ours), median(copies), median(copies) / median(ours));
+  std::printf("%s,%s,%lld,%.1f,%.1f,%.3f\n", names[static_cast<int>(p.function)],
+              std::string(dtype_name(p.x.dtype)).c_str(), static_cast<long long>(p.columns), median(ours),
+              median(copies), median(copies) / median(ours));
 }
 
 }  // namespace
 
 int check_rows(int argc, char** argv) {
   const auto refuse = [](const random_rows::Case& c) {
-    if (c.sum) return ops::cuda::refuse(*c.sum);
-    const auto why = ops::cuda::refuse(c.p);
-    return !why && c.p.function > RowFunction::layernorm ? ops::cuda::cannot_generate() : why;
+    if (c.sum) return ops::cuda::unsupported_reason(*c.sum);
+    const auto why = ops::cuda::unsupported_reason(c.p);
+    return !why && c.p.function > RowFunction::layernorm ? ops::cuda::generation_unavailable_reason() : why;
   };
   return random_rows::check(argc, argv, {false, refuse, run_case});
 }
@@ -122,10 +123,10 @@ int time_rows(int argc, char** argv) {
         continue;
       for (const std::int64_t columns : {1024, 4096, 8192, 16384, 20001, 32768, 65536, 131072}) {
         RowProblem p{function, timed_elements / columns, columns, {dtype, columns}, {dtype, columns}};
-        p.weight = dtype;
+        p.weight_dtype = dtype;
         if (is_gradient(function)) p.dy = p.x;
         if (function == RowFunction::log_sum_exp) p.y = {DType::f32, 1};
-        if (ops::cuda::refuse(p)) continue;
+        if (ops::cuda::unsupported_reason(p)) continue;
         time_one(p, data, x, y, clock);
       }
     }

@@ -1,4 +1,4 @@
-// What the checks need: device memory, and an end with a sentence when CUDA refuses something.
+// Device memory, and an exit with a message if a CUDA call fails.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Megatron's decoder layer (examples/tensor_parallel*.ridge) with the sizes of Llama-3-8B on 1, 2, … GPUs: the time of a pass
-and the share that moves take, as predicted from plans, links and the library's fit before the run, and as measured. Prints a
-line a run and writes JSON:
+"""Times Megatron's decoder layer (examples/tensor_parallel*.ridge) with the sizes of Llama-3-8B on 1, 2, … GPUs: the time of a
+pass and the fraction of communication, measured and as predicted before the run from plans, links and the library's fit.
+Prints a line per run and writes JSON:
 
     tensor_parallel_times.py ridge OUT.json [GPUS …]"""
 import datetime
@@ -26,7 +26,7 @@ def run(ridge: str, gpus: int, file: str, sizes: list[str]) -> dict:
 
 
 def share_by_roofs(ridge: str, chips: int, file: str, sizes: list[str]) -> float:
-    """What the network takes of a chip's time by the closed form, one operation after the other."""
+    """Returns the communication fraction of a chip's time by the closed form, without overlap."""
     command = [ridge, "explain", str(EXAMPLES / file), "--on", "h100", f"X={chips}", "--json", *sizes, *LAYER]
     total = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)["total"]
     return (total.get("time_network_s") or 0) / total["time_upper_s"]

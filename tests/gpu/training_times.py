@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Training steps through torch.ops.ridge and autograd, beside PyTorch's, in one process and in turn, bf16. Prints a line a
-row and writes JSON:
+"""Times training steps through torch.ops.ridge and autograd against PyTorch's, alternating in one process, bf16. Prints a line
+per row and writes JSON:
 
     PYTHONPATH=build-gpu/python tests/gpu/training_times.py OUT.json [ROUNDS [geglu|attention …]]
 
-Gated layers: y = u * gelu(g) of x[n, d] * w[8 d, d]^T + b, and the gradients of x, w and b. `ridge` chooses by the memory
-that is free; `ridge_full` is the same where other tensors leave so little that h is not kept. Extra memory is the step's
-peak above what lay there and y, dx, dw and db.
+Gated layers: y = u * gelu(g) of x[n, d] * w[8 d, d]^T + b, and the gradients of x, w and b. `ridge` chooses by the free
+memory; `ridge_full` is the same with so little free memory that h is not kept. Extra memory is the step's peak above its
+inputs and y, dx, dw and db.
 
-Attention: o and the gradients of q, k and v. `kernels` replays the step's kernels as a CUDA graph, so that nothing of the
-host's or of autograd's is in it; `ridge` is the step itself, called as training calls it.
+Attention: o and the gradients of q, k and v. `kernels` replays the step's kernels as a CUDA graph, without host and
+autograd time; `ridge` is the step as training calls it.
 
-Times are medians of events. `in_a_row`: ten steps one behind the other, as a long run finds the device and its host.
+Times are medians of events. `in_a_row`: ten steps back to back, as in a long run.
 `after_idle`: around one step that is queued while the device writes 512 MB, so that the L2 is cold, and then waits for
 3 ms, so that no host's time counts and the clock recovers. `host_us` is what the host takes to queue a step. Each round has
 another order; ratios are medians of ratios within a round."""
@@ -46,7 +46,7 @@ def step_of(function, inputs, gradient):
 
 
 def in_a_row(steps, rounds, calls=10):
-    """Of each, in turn: so many calls one behind the other, as training makes them."""
+    """Times calls of each back to back, alternating, as in training."""
     order, draw = list(steps), random.Random(1)
     start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     us = {name: [] for name in steps}
@@ -81,7 +81,7 @@ def host_us(step, calls=20):
 
 
 def filled(needed):
-    """A tensor that leaves three times `needed`: a layer that may take a quarter of what is free does not get it."""
+    """Allocates a tensor that leaves three times `needed` free: a layer may use a quarter of the free memory."""
     torch.cuda.empty_cache()
     free = torch.cuda.mem_get_info()[0]
     return torch.empty(max(free - 3 * needed, 0), device="cuda", dtype=torch.uint8)
@@ -139,10 +139,10 @@ def attention(b, h, s, e, causal, rounds, flush):
 
 def main():
     out, rounds = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 15
-    wanted = sys.argv[3:] or ["geglu", "attention"]
+    requested = sys.argv[3:] or ["geglu", "attention"]
     flush = torch.empty(512 << 20, device="cuda", dtype=torch.uint8)
-    measures = [lambda shape=shape: layer(*shape, rounds, flush) for shape in LAYERS if "geglu" in wanted]
-    measures += [lambda shape=shape: attention(*shape, rounds, flush) for shape in ATTENTIONS if "attention" in wanted]
+    measures = [lambda shape=shape: layer(*shape, rounds, flush) for shape in LAYERS if "geglu" in requested]
+    measures += [lambda shape=shape: attention(*shape, rounds, flush) for shape in ATTENTIONS if "attention" in requested]
     driver = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True)
     rows = []
     for measure in measures:

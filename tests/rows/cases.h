@@ -1,6 +1,6 @@
-// Random functions of rows, their gradients and sums along and across rows, held against f64: on a CPU by rows_random,
-// on a device by `matmul_gpu rows`. 1 to 262,144 columns, f32, bf16 and f16, odd strides and places, means of 30,000,
-// elements of 1e-30 to 3e36, a row with a NaN, masked rows; what lies between rows must stay as it was.
+// Compares random row functions, their gradients, and sums along and across rows with f64: on a CPU in rows_random, on
+// a device in `matmul_gpu rows`. Cases have 1 to 262,144 columns, f32, bf16 and f16, odd strides and offsets, means of
+// 30,000, elements of 1e-30 to 3e36, a row with a NaN, and masked rows. Bytes between rows must not change.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,7 @@ constexpr const char* names[] = {"softmax",
 constexpr const char* sum_names[] = {"sum", "mean", "max", "min"};
 constexpr DType dtypes[] = {DType::f32, DType::bf16, DType::f16};
 
-// Elements as they are stored, `off` elements behind a place of 16 bytes.
+// Stored elements that begin `off` elements after a 16-byte boundary.
 class Elements {
  public:
   Elements(DType dtype, std::int64_t count, std::int64_t off)
@@ -63,13 +63,13 @@ class Elements {
   static constexpr char untouched_byte = '\x7b';
   template <class T> T* as() { return reinterpret_cast<T*>(bytes_.data()); }
   template <class T> const T* as() const { return reinterpret_cast<const T*>(bytes_.data()); }
-  std::int64_t size() const { return bits(dtype_) / 8; }
+  std::int64_t size() const { return dtype_bits(dtype_) / 8; }
   DType dtype_;
   std::int64_t off_;
   std::vector<char> bytes_;
 };
 
-// A function of rows, or `sum`: the same rows joined along or across.
+// A row function, or, if `sum` is set, a reduction of the same rows along or across.
 struct Case {
   RowProblem p;
   std::optional<ops::ReduceProblem> sum = {};
@@ -77,44 +77,44 @@ struct Case {
   std::int64_t x_off = 0, y_off = 0, nan_row = -1;
   float mean = 0, size = 1;
 
-  bool is_across() const { return sum ? sums_across : ops::is_across(p.function); }
-  bool is_number() const { return sum ? !is_across() : ops::is_number(p.function); }
+  bool is_across() const { return sum ? sums_across : ops::reduces_across_rows(p.function); }
+  bool is_number() const { return sum ? !is_across() : ops::is_row_scalar(p.function); }
 };
 struct Data {
   Elements x, y, weight, dy;
 };
 
 inline std::string text(const Case& c) {
-  const auto of = [](DType dtype) { return std::string(name(dtype)) + " "; };
+  const auto of = [](DType dtype) { return std::string(dtype_name(dtype)) + " "; };
   const char* const what = c.sum ? sum_names[static_cast<int>(c.sum->function)] : names[static_cast<int>(c.p.function)];
   return what + std::string(c.sum && c.is_across() ? " across" : "") + " of " + std::to_string(c.p.rows) + " x " +
          std::to_string(c.p.columns) + ", " + of(c.p.x.dtype) + of(c.p.y.dtype) +
-         (c.weighted ? "weight " + of(c.p.weight) : "") + "strides " + std::to_string(c.p.x.row_stride) + " " +
+         (c.weighted ? "weight " + of(c.p.weight_dtype) : "") + "strides " + std::to_string(c.p.x.row_stride) + " " +
          std::to_string(c.p.y.row_stride) + " off " + std::to_string(c.x_off) + " " + std::to_string(c.y_off) +
          " mean " + std::to_string(c.mean) + " size " + std::to_string(c.size) + " NaN in " + std::to_string(c.nan_row);
 }
 
-// `any_size`: rows of a norm's gradient whose squares leave f32, too.
+// `any_size` includes rows of a norm's gradient whose squares overflow f32.
 inline Case random_case(std::mt19937& random, bool any_size) {
   const auto below = [&](std::int64_t n) { return static_cast<std::int64_t>(random() % static_cast<unsigned>(n)); };
   Case c;
   RowProblem& p = c.p;
   constexpr std::int64_t of_rows = std::size(ops::row_functions);
-  const std::int64_t family = below(of_rows + 2);  // and sums, along rows and across
+  const std::int64_t family = below(of_rows + 2);  // row functions, and sums along and across rows
   if (family < of_rows) p.function = ops::row_functions[family];
   const bool is_sum = family >= of_rows;
   const bool gradient = !is_sum && is_gradient(p.function);
-  const std::int64_t most = std::int64_t{1} << below(19);  // now and then longer than a cluster's registers hold
+  const std::int64_t most = std::int64_t{1} << below(19);  // some exceed a cluster's registers
   p.columns = below(2) == 0 ? 1 + below(most) : std::max<std::int64_t>(most / 16 * (1 + below(16)), 1);
-  if (gradient) p.columns = std::max<std::int64_t>(p.columns, 8);  // of fewer, all but nothing cancels
+  if (gradient) p.columns = std::max<std::int64_t>(p.columns, 8);  // fewer columns cancel almost completely
   p.rows = 1 + below(std::min<std::int64_t>((std::int64_t{1} << 18) / p.columns + 3, 700));
   const bool plain = below(2) == 0;
   const auto gap = [&] { return plain ? 0 : below(9); };
   p.x = {dtypes[below(3)], p.columns + gap()};
   p.y = {dtypes[below(3)], p.columns + gap()};
-  p.weight = dtypes[below(3)];
+  p.weight_dtype = dtypes[below(3)];
   if (gradient) {
-    if (!ops::is_across(p.function)) p.y.dtype = p.x.dtype;
+    if (!ops::reduces_across_rows(p.function)) p.y.dtype = p.x.dtype;
     p.dy = {p.x.dtype, p.columns + gap()};
   }
   if (is_sum) {
@@ -123,7 +123,7 @@ inline Case random_case(std::mt19937& random, bool any_size) {
     c.sums_across = family == of_rows + 1;
     if (c.sums_across) std::swap(c.sum->kept, c.sum->reduced);
   }
-  c.weighted = !is_sum && is_weighted(p.function) && below(3) != 0;
+  c.weighted = !is_sum && has_weight(p.function) && below(3) != 0;
   c.x_off = plain ? 0 : below(4);
   c.y_off = plain ? 0 : below(4);
   if (below(4) == 0) c.nan_row = below(p.rows);
@@ -145,10 +145,10 @@ inline Data random_data(const Case& c, std::mt19937& random) {
   const RowProblem& p = c.p;
   Data d{{p.x.dtype, p.rows * p.x.row_stride, c.x_off},
          {p.y.dtype, c.is_across() ? p.columns + 1 : p.rows * p.y.row_stride + 1, c.y_off},
-         {p.weight, p.columns, 0},
+         {p.weight_dtype, p.columns, 0},
          {p.dy.dtype, p.rows * p.dy.row_stride, c.x_off}};
   std::normal_distribution<float> normal(0, 1);
-  const bool shares = !c.sum && p.function == RowFunction::softmax_gradient;  // x is what a softmax left
+  const bool shares = !c.sum && p.function == RowFunction::softmax_gradient;  // x is the result of a softmax
   for (std::int64_t i = 0; i < p.rows * p.x.row_stride; ++i)
     d.x.set(i, shares ? std::exp(normal(random)) / static_cast<float>(p.columns) : normal(random) * c.size + c.mean);
   for (std::int64_t i = 0; i < p.columns; ++i) d.weight.set(i, normal(random));
@@ -157,35 +157,35 @@ inline Data random_data(const Case& c, std::mt19937& random) {
   return d;
 }
 
-// What a row comes to, or has a part in; and beside it what that is made of.
+// Expected results of a row, and the magnitude of their terms.
 inline std::vector<double> of_row(const Case& c, const Data& d, std::int64_t row) {
   const RowProblem& p = c.p;
-  ops::RowValues v;
+  ops::RowInputs v;
   for (std::int64_t i = 0; i < p.columns; ++i) {
     v.x.push_back(d.x.get(row * p.x.row_stride + i));
     v.weight.push_back(c.weighted ? d.weight.get(i) : 1);
     if (is_gradient(p.function)) v.dy.push_back(d.dy.get(row * p.dy.row_stride + i));
   }
-  if (!c.sum) return ops::in_doubles(p, v);
+  if (!c.sum) return ops::evaluate_in_f64(p, v);
   if (c.is_across()) return v.x;
   double all = v.x[0];
-  for (std::size_t i = 1; i < v.x.size(); ++i) all = ops::joined(c.sum->function, all, v.x[i]);
+  for (std::size_t i = 1; i < v.x.size(); ++i) all = ops::combine_values(c.sum->function, all, v.x[i]);
   if (c.sum->function == ReduceFunction::mean) all /= static_cast<double>(p.columns);
   return {all};
 }
 
-// Times the allowed error that an element is off.
+// Returns the error of an element divided by the allowed error.
 inline double off(const Case& c, double got, double wanted, double made_of) {
   if (std::isnan(wanted) || std::isnan(got)) return std::isnan(wanted) && std::isnan(got) ? 0 : INFINITY;
   if (std::abs(wanted) > 65504 && c.p.y.dtype == DType::f16) return 0;
   double unit = c.p.y.dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;
-  // A row of 131,072 numbers of a few bits, added in f32, is rounded the same way again and again.
+  // Adding 131,072 numbers of few bits in f32 rounds in the same direction many times.
   if (c.p.y.dtype == DType::f32) unit = 4e-6 * std::max(1.0, static_cast<double>(c.p.columns) / 65536);
   const double least = c.p.y.dtype == DType::f16 ? 0x1p-24 : 1e-30;
   return std::abs(got - wanted) / (1.05 * unit * std::abs(wanted) + 2e-6 * made_of + least);
 }
 
-// Of all columns, each of which has a part of every row.
+// Checks a sum across rows for all columns.
 inline double judge_across(const Case& c, const Data& d) {
   const auto columns = static_cast<std::size_t>(c.p.columns);
   std::vector<double> all, made_of(columns);
@@ -195,7 +195,7 @@ inline double judge_across(const Case& c, const Data& d) {
     for (const double each : row) length += each * each / static_cast<double>(columns);
     for (std::size_t i = 0; i < columns; ++i) {
       if (r == 0) all.push_back(row[i]);
-      if (r > 0) all[i] = ops::joined(c.sum ? c.sum->function : ReduceFunction::sum, all[i], row[i]);
+      if (r > 0) all[i] = ops::combine_values(c.sum ? c.sum->function : ReduceFunction::sum, all[i], row[i]);
       made_of[i] += std::abs(row[i]) + (c.sum ? 0 : std::sqrt(length));
     }
   }
@@ -208,8 +208,8 @@ inline double judge_across(const Case& c, const Data& d) {
   return worst;
 }
 
-// How many times the allowed error the worst element is off; infinite where a NaN left its row or what lies between the
-// rows was written.
+// Returns the largest error divided by the allowed error, or infinity if a NaN affected another row or bytes between
+// rows were written.
 inline double judge(const Case& c, const Data& d, std::string& where) {
   if (c.is_across()) return judge_across(c, d);
   const RowProblem& p = c.p;
@@ -218,7 +218,7 @@ inline double judge(const Case& c, const Data& d, std::string& where) {
   for (std::int64_t i = 0; c.weighted && i < p.columns; ++i) heaviest = std::max(heaviest, std::abs(d.weight.get(i)));
   for (std::int64_t r = 0; r < p.rows; ++r) {
     const std::vector<double> want = of_row(c, d, r);
-    // What cancels in a difference from the mean, or in a sum, is off by what it is made of.
+    // The error of a difference or sum with cancellation is relative to its terms.
     double largest = 0, sum = 0, most = 0;
     for (std::int64_t i = 0; i < p.columns; ++i) {
       const double x = d.x.get(r * p.x.row_stride + i);
@@ -226,7 +226,7 @@ inline double judge(const Case& c, const Data& d, std::string& where) {
       most = std::max(most, std::abs(x));
     }
     if (c.sum) largest = c.sum->function == ReduceFunction::mean ? sum / static_cast<double>(p.columns) : sum;
-    // Up to a mean of 64 distances layernorm adds x itself, in f32; a logarithm near 0 is a difference.
+    // Up to a mean of 64 deviations layernorm adds x itself in f32; a logarithm near 0 is a difference.
     if (p.function == RowFunction::layernorm) largest = std::min(std::abs(c.mean), 64.0F) / 4 * heaviest;
     if (p.function == RowFunction::log_sum_exp) largest = most;
     if (p.function == RowFunction::softmax_gradient) largest = most * sum / 32;
@@ -246,8 +246,8 @@ inline double judge(const Case& c, const Data& d, std::string& where) {
   return worst;
 }
 
-// `arguments`: how many cases, and a seed. `run` leaves a case's y in its data, or says what is in the way; `refuse`:
-// what does not run at all. Returns what a program does.
+// `arguments` are the number of cases and a seed. `run` writes y into a case's data or returns an error; `refuse`
+// returns why a case is unsupported. Returns the exit code.
 struct Runner {
   bool any_size = false;
   std::function<std::optional<std::string>(const Case&)> refuse;

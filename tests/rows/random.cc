@@ -1,5 +1,5 @@
-// rows_random [CASES [SEED]]: functions of rows on this CPU, with one to three threads: each of them at every number of
-// columns up to 150 on every instruction set, then random ones, each on one of these.
+// rows_random [CASES [SEED]]: row functions on this CPU with one to three threads. First every function with 1 to 150
+// columns on every instruction set, then random cases, each on one instruction set.
 #include "cases.h"
 #include "ridge/pool/isa.h"
 
@@ -11,7 +11,7 @@ std::optional<std::string> run_case(const Case& c, Data& d, int threads) {
   if (c.sum)
     ops::reduce(*c.sum, at(d.x), at(d.y), threads);
   else
-    ops::rows(c.p, {at(d.x), c.weighted ? at(d.weight) : nullptr, at(d.y), at(d.dy)}, threads);
+    ops::run_row_function(c.p, {at(d.x), c.weighted ? at(d.weight) : nullptr, at(d.y), at(d.dy)}, threads);
   return std::nullopt;
 }
 
@@ -26,8 +26,8 @@ bool every_width() {
     c.p.columns = i / functions + (is_gradient(c.p.function) ? 8 : 1);
     const DType dtype = dtypes[i % 3];
     c.p.x = c.p.y = c.p.dy = {dtype, c.p.columns + i % 5};
-    c.p.weight = dtypes[i % 7 % 3];
-    c.weighted = is_weighted(c.p.function) && i % 4 != 0;
+    c.p.weight_dtype = dtypes[i % 7 % 3];
+    c.weighted = has_weight(c.p.function) && i % 4 != 0;
     if (c.is_number()) c.p.y.row_stride = 1;
     if (c.is_across()) c.p.y.row_stride = 0;
     Data d = random_data(c, random);
@@ -44,11 +44,13 @@ bool every_width() {
 int main(int argc, char** argv) {
   const std::vector<tile::cpu::Isa> isas = tile::cpu::available_isas();
   for (const tile::cpu::Isa isa : isas)
-    if (!tile::cpu::use_isa(isa) || !every_width()) return 1;
+    if (!tile::cpu::set_active_isa(isa) || !every_width()) return 1;
   int count = 0;
-  const auto refuse = [](const Case& c) { return c.sum ? ops::refuse(*c.sum) : ops::refuse(c.p); };
+  const auto refuse = [](const Case& c) {
+    return c.sum ? ops::unsupported_reason(*c.sum) : ops::unsupported_reason(c.p);
+  };
   const auto run = [&](const Case& c, Data& d) {
-    tile::cpu::use_isa(isas[static_cast<std::size_t>(++count) % isas.size()]);
+    tile::cpu::set_active_isa(isas[static_cast<std::size_t>(++count) % isas.size()]);
     return run_case(c, d, 1 + count / 7 % 3);
   };
   return check(argc, argv, {true, refuse, run});

@@ -24,15 +24,15 @@ struct Sum {
   double gain() const { return weighted * weighted / (weight + ridge_penalty); }
   Sum operator-(const Sum& x) const { return {weighted - x.weighted, weight - x.weight, count - x.count}; }
 };
-using Histogram = std::array<std::array<Sum, feature_edges + 1>, plan_features>;
+using Histogram = std::array<std::array<Sum, feature_edges + 1>, plan_feature_count>;
 
 struct Cut {
   double gain = 0;
   int feature = 0, edge = 0;
 };
-Cut best_cut(const Histogram& h, const std::array<bool, plan_features>& allowed) {
+Cut best_cut(const Histogram& h, const std::array<bool, plan_feature_count>& allowed) {
   Cut best{.gain = 1e-9};
-  for (int f = 0; f < plan_features; ++f) {
+  for (int f = 0; f < plan_feature_count; ++f) {
     if (!allowed[static_cast<std::size_t>(f)]) continue;
     const auto& bins = h[static_cast<std::size_t>(f)];
     Sum whole, left;
@@ -57,17 +57,17 @@ Cut best_cut(const Histogram& h, const std::array<bool, plan_features>& allowed)
 
 struct Leaf {
   std::vector<std::size_t> timings;
-  std::int8_t* from = nullptr;  // the link that leads here
-  Cut cut;                      // the best one of it
+  std::int8_t* from = nullptr;  // the link of the parent node
+  Cut cut;                      // its best split
 };
 
-// The leaf that gains most is cut in two until there are as many as a tree holds.
-Tree grow(const Samples& samples, const std::vector<Learned>& all, const std::vector<double>& rest,
-          std::vector<std::size_t> some, const std::array<bool, plan_features>& allowed) {
+// Splits the leaf with the largest gain until the tree has its maximum number of leaves.
+RegressionTree grow(const Samples& samples, const std::vector<Learned>& all, const std::vector<double>& rest,
+                    std::vector<std::size_t> some, const std::array<bool, plan_feature_count>& allowed) {
   const auto judged = [&](Leaf leaf) {
     auto h = std::make_unique<Histogram>();
     for (const std::size_t i : leaf.timings)
-      for (std::size_t f = 0; f < plan_features; ++f) {
+      for (std::size_t f = 0; f < plan_feature_count; ++f) {
         Sum& x = (*h)[f][all[i].bins[f]];
         x.weighted += samples.all[i].weight * rest[i];
         x.weight += samples.all[i].weight;
@@ -76,7 +76,7 @@ Tree grow(const Samples& samples, const std::vector<Learned>& all, const std::ve
     leaf.cut = best_cut(*h, allowed);
     return leaf;
   };
-  Tree tree{};
+  RegressionTree tree{};
   std::vector<Leaf> leaves;
   leaves.push_back(judged({std::move(some), nullptr, {}}));
   for (std::size_t node = 0; node < tree.feature.size(); ++node) {
@@ -84,7 +84,7 @@ Tree grow(const Samples& samples, const std::vector<Learned>& all, const std::ve
                                        [](const Leaf& x, const Leaf& y) { return x.cut.gain < y.cut.gain; });
     const Leaf cut = std::move(*most);
     leaves.erase(most);
-    // Where nothing gains, both ways lead to leaves of the same value.
+    // Without a gain both children are leaves of the same value.
     tree.feature[node] = static_cast<std::uint8_t>(cut.cut.feature);
     tree.edge[node] = static_cast<std::uint8_t>(cut.cut.edge);
     if (cut.from) *cut.from = static_cast<std::int8_t>(node);
@@ -112,23 +112,23 @@ std::vector<Learned> learned(const Samples& samples, const Form& form) {
   std::vector<Learned> out;
   for (const Sample& x : samples.all) {
     Learned y{.form_s = predicted(x, form)};
-    y.features = features_of(*x.config, x.work, x.split, form.devices[static_cast<std::size_t>(x.device)], y.form_s);
+    y.features = make_features(*x.config, x.work, x.split, form.devices[static_cast<std::size_t>(x.device)], y.form_s);
     out.push_back(y);
   }
   return out;
 }
 
-void sort_into_bins(std::vector<Learned>& all, const std::array<Edges, plan_features>& edges) {
-  for (Learned& x : all) x.bins = bins_of(x.features, edges);
+void sort_into_bins(std::vector<Learned>& all, const std::array<BinEdges, plan_feature_count>& edges) {
+  for (Learned& x : all) x.bins = find_bins(x.features, edges);
 }
 
-std::array<Edges, plan_features> edges_of(const std::vector<Learned>& all) {
-  std::array<Edges, plan_features> edges;
+std::array<BinEdges, plan_feature_count> edges_of(const std::vector<Learned>& all) {
+  std::array<BinEdges, plan_feature_count> edges;
   for (std::size_t f = 0; f < edges.size(); ++f) {
     std::vector<float> values;
     for (const Learned& x : all) values.push_back(x.features[f]);
     std::sort(values.begin(), values.end());
-    std::vector<float> some;  // between neighbours, as many of them each
+    std::vector<float> some;  // between adjacent values, the same number of samples in each bin
     std::vector<float> distinct = values;
     distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
     const bool few = distinct.size() <= feature_edges;
@@ -141,21 +141,21 @@ std::array<Edges, plan_features> edges_of(const std::vector<Learned>& all) {
   return edges;
 }
 
-std::vector<Tree> boosted(const Samples& samples, const std::vector<Learned>& all, int left_out) {
-  std::mt19937 random(1);  // NOLINT: the same trees every time
+std::vector<RegressionTree> boosted(const Samples& samples, const std::vector<Learned>& all, int left_out) {
+  std::mt19937 random(1);  // NOLINT: a fixed seed gives the same trees
   const auto chance = [&](double p) { return static_cast<double>(random()) < p * 4294967296.0; };
   std::vector<double> rest;
   for (std::size_t i = 0; i < all.size(); ++i)
     rest.push_back(samples.all[i].log_measured - portable::log(all[i].form_s));
-  std::vector<Tree> out;
+  std::vector<RegressionTree> out;
   for (int i = 0; i < trees; ++i) {
     std::vector<std::size_t> some;
     for (std::size_t j = 0; j < all.size(); ++j)
       if (samples.all[j].fold != left_out && chance(timings_kept)) some.push_back(j);
-    std::array<bool, plan_features> allowed;
+    std::array<bool, plan_feature_count> allowed;
     for (bool& x : allowed) x = chance(features_kept);
     out.push_back(grow(samples, all, rest, some, allowed));
-    for (std::size_t j = 0; j < all.size(); ++j) rest[j] -= sum_of(out.back(), all[j].bins);
+    for (std::size_t j = 0; j < all.size(); ++j) rest[j] -= evaluate_tree(out.back(), all[j].bins);
   }
   return out;
 }

@@ -1,5 +1,5 @@
-// Grows regression trees for what the closed form leaves out: gradient boosting for squared error of the logarithm of
-// measured over the form's time.
+// Fits regression trees to the residuals of the closed form: gradient boosting for the squared error of the logarithm
+// of measured over predicted time.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace ridge::fit {
 
-// A sample as trees see it.
+// A sample with binned features and its residual.
 struct Learned {
   ops::cuda::Features features{};
   ops::cuda::Bins bins{};
@@ -16,11 +16,12 @@ struct Learned {
 };
 std::vector<Learned> learned(const Samples& samples, const Form& form);
 
-// Between neighbouring values as many samples each; between all values where there are few.
-std::array<ops::cuda::Edges, ops::cuda::plan_features> edges_of(const std::vector<Learned>& all);
-void sort_into_bins(std::vector<Learned>& all, const std::array<ops::cuda::Edges, ops::cuda::plan_features>& edges);
+// Returns bin edges with equal numbers of samples per bin, or between all values if there are few.
+std::array<ops::cuda::BinEdges, ops::cuda::plan_feature_count> edges_of(const std::vector<Learned>& all);
+void sort_into_bins(std::vector<Learned>& all,
+                    const std::array<ops::cuda::BinEdges, ops::cuda::plan_feature_count>& edges);
 
-// From all samples but those of one fold (-1: from all).
-std::vector<ops::cuda::Tree> boosted(const Samples& samples, const std::vector<Learned>& all, int left_out);
+// Fits trees to all samples except those of one fold (-1: all samples).
+std::vector<ops::cuda::RegressionTree> boosted(const Samples& samples, const std::vector<Learned>& all, int left_out);
 
 }  // namespace ridge::fit

@@ -12,27 +12,29 @@ namespace {
 using namespace ops;
 using namespace ops::cuda;
 
-constexpr double step = 0.01;             // of a logarithm, for slopes
-constexpr double quadratic_up_to = 0.02;  // an error of as much counts squared, a larger one linearly
-constexpr double most_moved = 0.4;        // of a logarithm, at once
+constexpr double step = 0.01;             // step of a logarithm for numeric derivatives
+constexpr double quadratic_up_to = 0.02;  // Huber loss: quadratic up to this error, linear above
+constexpr double most_moved = 0.4;        // largest change of a logarithm per step
 constexpr int most_steps = 25;
 constexpr double spring = 3, machine_spring = 30000;
-constexpr double enough = 2e-4;  // of the loss, that a step must gain for another to be tried
+constexpr double enough = 2e-4;  // stops if a step gains less than this part of the loss
 
 constexpr double DeviceNumbers::*machine_numbers[] = {&DeviceNumbers::clock_hz, &DeviceNumbers::busy_clock_hz,
                                                       &DeviceNumbers::memory_bytes_per_s,
                                                       &DeviceNumbers::l2_bytes_per_s};
 constexpr std::size_t of_a_machine = std::size(machine_numbers);
 
-// All numbers of a form in a row: each bound's constants, then each machine's.
-std::size_t count_of(const Form& form) { return bounds * named_constants.size() + form.devices.size() * of_a_machine; }
+// Parameter vector of a form: each bound's constants, then each machine's numbers.
+std::size_t count_of(const Form& form) {
+  return bound_count * named_constants.size() + form.devices.size() * of_a_machine;
+}
 double& number(Form& form, std::size_t i) {
-  const std::size_t constants = bounds * named_constants.size();
+  const std::size_t constants = bound_count * named_constants.size();
   if (i < constants)
-    return form.model.constants[i / named_constants.size()].*named_constants[i % named_constants.size()].place;
+    return form.model.constants[i / named_constants.size()].*named_constants[i % named_constants.size()].member;
   return form.devices[(i - constants) / of_a_machine].*machine_numbers[(i - constants) % of_a_machine];
 }
-double spring_of(std::size_t i) { return i < bounds * named_constants.size() ? spring : machine_spring; }
+double spring_of(std::size_t i) { return i < bound_count * named_constants.size() ? spring : machine_spring; }
 
 std::vector<double> residuals(const std::vector<const Sample*>& some, const Form& form) {
   std::vector<double> out;
@@ -58,8 +60,8 @@ double pull_of(Form form, Form begin) {
   return sum;
 }
 
-// The slopes of all residuals along each number. A sample has one bound and one device, so one pass moves the constants
-// of all bounds at once: slopes are kept by constant, then by machine number.
+// Derivatives of all residuals. A sample has one bound and one device, so one pass changes the constants of all bounds
+// together: derivatives are stored per constant, then per machine number.
 struct Slopes {
   std::vector<std::vector<double>> along;  // [constant or machine number][sample]
 };
@@ -69,7 +71,7 @@ Slopes slopes_of(const std::vector<const Sample*>& some, const Form& form, const
   const auto along = [&](std::size_t kind) {
     Form moved = form;
     if (kind < named_constants.size())
-      for (Constants& c : moved.model.constants) c.*named_constants[kind].place *= portable::exp(step);
+      for (ClosedFormConstants& c : moved.model.constants) c.*named_constants[kind].member *= portable::exp(step);
     else
       for (DeviceNumbers& d : moved.devices) d.*machine_numbers[kind - named_constants.size()] *= portable::exp(step);
     out.along[kind] = residuals(some, moved);
@@ -85,16 +87,16 @@ Slopes slopes_of(const std::vector<const Sample*>& some, const Form& form, const
   return out;
 }
 
-// Where a sample's slope along a kind belongs among all numbers.
+// Returns the index in the parameter vector of a sample's derivative.
 std::size_t place_of(const Sample& x, const Form& form, std::size_t kind) {
   const std::size_t constants = named_constants.size();
   if (kind >= constants)
-    return bounds * constants + static_cast<std::size_t>(x.device) * of_a_machine + kind - constants;
-  const auto bound = bound_of(x.work, form.devices[static_cast<std::size_t>(x.device)]);
+    return bound_count * constants + static_cast<std::size_t>(x.device) * of_a_machine + kind - constants;
+  const auto bound = find_bound(x.work, form.devices[static_cast<std::size_t>(x.device)]);
   return static_cast<std::size_t>(bound) * constants + kind;
 }
 
-struct Normal {  // matrix x = right
+struct Normal {  // the equation matrix * x = right
   std::vector<double> matrix, right;
   std::size_t count;
 };
@@ -121,7 +123,7 @@ Normal normal_of(const std::vector<const Sample*>& some, const Form& form, const
   return out;
 }
 
-// By Cholesky's decomposition, of which the lower triangle is given.
+// Solves by Cholesky decomposition; `matrix` has the lower triangle.
 std::vector<double> solved(Normal x, double damping) {
   const std::size_t n = x.count;
   const auto at = [&](std::size_t i, std::size_t j) -> double& { return x.matrix[i * n + j]; };
@@ -154,7 +156,7 @@ Form moved(Form form, const std::vector<double>& by) {
 }  // namespace
 
 double predicted(const Sample& x, const Form& form) {
-  return predicted_seconds(*x.config, x.work, x.split, form.devices[static_cast<std::size_t>(x.device)], form.model);
+  return predict_seconds(*x.config, x.work, x.split, form.devices[static_cast<std::size_t>(x.device)], form.model);
 }
 
 double error_of(const Samples& samples, const Form& form, int fold) {

@@ -1,5 +1,4 @@
-// Fits the constants of the closed form and what differs from one machine to the next, both at once, to timings of
-// several devices.
+// Fits the constants of the closed form and the numbers of each machine together, to timings of several devices.
 #pragma once
 
 #include "fit_models/samples.h"
@@ -7,18 +6,18 @@
 namespace ridge::fit {
 
 struct Form {
-  ops::cuda::ProductModel model;  // constants alone; its trees are empty
+  ops::cuda::ProductModel model;  // only constants; its trees are empty
   std::vector<ops::DeviceNumbers> devices;
 };
 
-// Least weighted sum of |log(predicted / measured)| over all samples but those of one fold (-1: of all), by
-// Levenberg's method on the logarithms of all numbers, each of which is held to where it began by a weak spring: what
-// timings say nothing about stays there.
+// Minimizes the weighted sum of |log(predicted / measured)| over all samples except those of one fold (-1: all), by
+// Levenberg's method on the logarithms of all numbers. A weak prior pulls each number to its initial value, so that
+// numbers which the timings do not determine stay there.
 Form fit_form(const Samples& samples, const Form& begin, int left_out);
 
 double predicted(const Sample& sample, const Form& form);
 
-// The mean of |log(predicted / measured)|, weighted.
+// Returns the weighted mean of |log(predicted / measured)|.
 double error_of(const Samples& samples, const Form& form, int fold);
 
 }  // namespace ridge::fit

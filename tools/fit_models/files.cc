@@ -37,8 +37,8 @@ Status write_constants(const Made& made, const std::string& root) {
   const std::string path = root + "/data/models/product_constants.csv";
   const auto text = rewritten(path, facts(made.samples), [&](const std::string& line) {
     auto cells = cells_of(line);
-    for (std::size_t bound = 0; bound < bounds; ++bound)
-      cells[3 + bound] = fmt::format("{:.4g}", made.form.model.constants[bound].*named_constants[at].place);
+    for (std::size_t bound = 0; bound < bound_count; ++bound)
+      cells[3 + bound] = fmt::format("{:.4g}", made.form.model.constants[bound].*named_constants[at].member);
     ++at;
     return line_of(cells);
   });
@@ -47,18 +47,17 @@ Status write_constants(const Made& made, const std::string& root) {
 
 Status write_trees(const Made& made, const std::string& root) {
   std::string out =
-      "# Regression trees over what a plan looks like (src/ridge/ops/product/time/correction.h): a factor on the "
-      "closed "
-      "form's time.\n# A tree's nodes are feature:edge:left:right, its leaves what is added to the time's logarithm, "
+      "# Regression trees over properties of a plan (src/ridge/ops/product/time/correction.h): a factor on the closed "
+      "form's time.\n# A tree's nodes are feature:edge:left:right, its leaves are added to the time's logarithm, "
       "in 0.0001.\n";
-  out += facts(made.samples) + fmt::format("# menu: {:016x}\nwhat,nodes,leaves\n", menu_fingerprint());
+  out += facts(made.samples) + fmt::format("# menu: {:016x}\nwhat,nodes,leaves\n", kernel_configs_fingerprint());
   for (std::size_t f = 0; f < made.edges.size(); ++f) {
     std::vector<float> real;
     std::copy_if(made.edges[f].begin(), made.edges[f].end(), std::back_inserter(real),
                  [](float x) { return x < 1e30F; });
     out += fmt::format("edges,{},{:.7g}\n", feature_names[f], fmt::join(real, " "));
   }
-  for (const Tree& t : made.trees) {
+  for (const RegressionTree& t : made.trees) {
     std::vector<std::string> nodes;
     for (std::size_t i = 0; i < t.feature.size(); ++i)
       nodes.push_back(fmt::format("{}:{}:{}:{}", t.feature[i], t.edge[i], t.left[i], t.right[i]));
@@ -67,7 +66,7 @@ Status write_trees(const Made& made, const std::string& root) {
   return write_file(root + "/data/models/product_trees.csv", out);
 }
 
-// The mean over the timed devices of what each reaches of its peaks.
+// Returns the mean fraction of peak over the timed devices.
 double mean(const Made& made, const std::function<double(const TimedDevice&, const DeviceNumbers&)>& share) {
   double sum = 0;
   for (std::size_t i = 0; i < made.form.devices.size(); ++i)
@@ -75,14 +74,14 @@ double mean(const Made& made, const std::function<double(const TimedDevice&, con
   return sum / static_cast<double>(made.form.devices.size());
 }
 
-// Of the multiprocessors that clusters of so many blocks reach at once: the mean over the devices that were asked.
+// Returns the fraction of multiprocessors that clusters of `blocks` blocks can use, averaged over the queried devices.
 double cluster_share(const Made& made, std::size_t blocks) {
   double sum = 0;
   int asked = 0;
   for (const Device& x : made.samples.devices) {
     const TimedDevice& t = x.as_timed;
-    if (t.clusters_at_once.size() < blocks) continue;
-    sum += static_cast<double>(t.clusters_at_once[blocks - 1]) * static_cast<double>(blocks) / t.multiprocessors;
+    if (t.max_active_clusters.size() < blocks) continue;
+    sum += static_cast<double>(t.max_active_clusters[blocks - 1]) * static_cast<double>(blocks) / t.multiprocessors;
     ++asked;
   }
   return asked > 0 ? sum / asked : 1;
@@ -131,9 +130,9 @@ Status write_spread(const Made& made, const std::string& root) {
   return text ? write_file(path, *text) : text.error();
 }
 
-// The lines of [plan] that are fitted; others stay.
+// Replaces the fitted lines of [plan]; other lines stay.
 Status write_machine(const Device& device, const DeviceNumbers& fitted, const std::string& root) {
-  const auto machine = catalog_machine_of(device.as_timed.device);
+  const auto machine = find_catalog_machine(device.as_timed.device);
   if (!machine)
     return input_error(fmt::format("the catalog has no machine file for '{}'", device.as_timed.device),
                        "write one: docs/machine_files.md");
@@ -141,8 +140,7 @@ Status write_machine(const Device& device, const DeviceNumbers& fitted, const st
   const auto text = read_file(path);
   if (!text) return text.error();
   const std::size_t plan = text->find("\n[plan]\n");
-  if (plan == std::string::npos)
-    return input_error(fmt::format("'{}' has no [plan]", path), "write the line [plan] at its end");
+  if (plan == std::string::npos) return input_error(fmt::format("'{}' has no [plan]", path), "append the line [plan]");
   std::string out = text->substr(0, plan) + "\n[plan]\n";
   const std::pair<const char*, double> numbers[] = {{"clock_hz", fitted.clock_hz},
                                                     {"busy_clock_hz", fitted.busy_clock_hz},
@@ -173,8 +171,8 @@ double rounded(double x) {
 }
 
 Form rounded(Form form) {
-  for (Constants& each : form.model.constants)
-    for (const NamedConstant& x : named_constants) each.*x.place = rounded(each.*x.place);
+  for (ClosedFormConstants& each : form.model.constants)
+    for (const NamedConstant& x : named_constants) each.*x.member = rounded(each.*x.member);
   for (DeviceNumbers& x : form.devices)
     for (double* number : {&x.clock_hz, &x.busy_clock_hz, &x.memory_bytes_per_s, &x.l2_bytes_per_s})
       *number = rounded(*number);

@@ -1,4 +1,4 @@
-// The files that a fit makes: data/models/product_constants.csv, product_trees.csv, devices.csv, the line `product` of
+// Writes the results of a fit: data/models/product_constants.csv, product_trees.csv, devices.csv, the line `product` of
 // spreads.csv, and [plan] of the timed machines' files.
 #pragma once
 
@@ -6,20 +6,20 @@
 
 namespace ridge::fit {
 
-// A machine file's and a constant's digits: what follows is fitted to numbers that were rounded so.
+// Rounds to the digits of a machine file or constant, so that later fits use the rounded numbers.
 double rounded(double x);
 Form rounded(Form form);
 
 struct Made {
   const Samples& samples;
   const Form& form;
-  const std::vector<ops::cuda::Tree>& trees;
-  const std::array<ops::cuda::Edges, ops::cuda::plan_features>& edges;
-  std::vector<double> ratios;  // measured over predicted, on products left out
+  const std::vector<ops::cuda::RegressionTree>& trees;
+  const std::array<ops::cuda::BinEdges, ops::cuda::plan_feature_count>& edges;
+  std::vector<double> ratios;  // measured over predicted time of held-out products
 };
 
-// Writes below `root`, in which data/ and machines/ lie. Errors: a file that cannot be read or written, a machine file
-// without a [plan].
+// Writes below `root`, which contains data/ and machines/. Errors: a file that cannot be read or written, a machine
+// file without [plan].
 Status write_files(const Made& made, const std::string& root);
 
 }  // namespace ridge::fit

@@ -10,7 +10,7 @@ namespace ridge::fit {
 using namespace ops::cuda;
 
 void judge(const Samples& samples, int device, int fold, const std::vector<Learned>& all,
-           const std::vector<Tree>& grown, Verdict& verdict) {
+           const std::vector<RegressionTree>& grown, Verdict& verdict) {
   for (std::size_t i = 0, end = 0; i < all.size(); i = end) {
     while (end < all.size() && samples.all[end].product == samples.all[i].product) ++end;
     if (samples.all[i].fold != fold || samples.all[i].device != device) continue;
@@ -19,7 +19,7 @@ void judge(const Samples& samples, int device, int fold, const std::vector<Learn
     for (std::size_t j = i; j < end; ++j) {
       if (samples.all[j].measured_s < samples.all[fastest].measured_s) fastest = j;
       if (all[j].form_s < all[by_form].form_s) by_form = j;
-      const double both = all[j].form_s * factor_of(grown, all[j].bins);
+      const double both = all[j].form_s * correction_factor(grown, all[j].bins);
       if (j > i && both >= soonest) continue;
       soonest = both;
       by_both = j;
@@ -44,8 +44,8 @@ std::string text_of(Verdict verdict) {
   std::sort(verdict.ratios.begin(), verdict.ratios.end());
   const double products = static_cast<double>(n);
   return fmt::format(
-      "{} products: choosing by the form loses {:.2f} %, by form and trees {:.2f} %; the chosen plan's "
-      "time is off by {:.1f} %, at half of them by {:.1f} % at most, at nine of ten by {:.1f} %; measured over "
+      "{} products: loss of the choice {:.2f} % by the form, {:.2f} % by form and trees; error of the chosen "
+      "plan's time: mean {:.1f} %, median {:.1f} %, 90th percentile {:.1f} %; measured over "
       "predicted {:.2f} to {:.2f}",
       n, 100 * verdict.form / products, 100 * verdict.both / products, 100 * sum / products, 100 * off[n / 2],
       100 * off[n * 9 / 10], verdict.ratios[n / 20], verdict.ratios[n * 19 / 20]);

@@ -1,4 +1,4 @@
-// What a fit is worth on products that were left out of it.
+// Error of a fit on held-out products.
 #pragma once
 
 #include <vector>
@@ -7,17 +7,17 @@
 
 namespace ridge::fit {
 
-// What choosing among the timed plans of a product costs, and how far the chosen plan's time is off.
+// Loss by choosing among the timed plans of a product, and the error of the predicted time.
 struct Verdict {
-  double form = 0, both = 0;   // sums of log(chosen / fastest), choosing by the form alone, by form and trees
-  std::vector<double> ratios;  // measured over predicted, of the plan chosen by both
+  double form = 0, both = 0;   // sums of log(chosen / fastest) for the form alone, and for form and trees
+  std::vector<double> ratios;  // measured over predicted time of the plan that form and trees choose
 };
 
-// Adds what the products of a fold on one device say.
+// Adds the products of a fold on one device.
 void judge(const Samples& samples, int device, int fold, const std::vector<Learned>& all,
-           const std::vector<ops::cuda::Tree>& grown, Verdict& verdict);
+           const std::vector<ops::cuda::RegressionTree>& grown, Verdict& verdict);
 
-// "1905 products: choosing by the form loses 3.36 %, …"
+// Returns "1905 products: loss of the choice 3.36 % by the form, …".
 std::string text_of(Verdict verdict);
 
 }  // namespace ridge::fit

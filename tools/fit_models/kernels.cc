@@ -19,8 +19,8 @@ namespace {
 using namespace ops;
 using Place = double KernelNumbers::*;
 
-// One number after the other is moved by a factor that shrinks where neither way gains: few numbers, few timings, and
-// the same steps on every machine.
+// Coordinate descent: changes one number at a time by a factor, which shrinks if neither direction improves. It has the
+// same steps on every machine and suffices for few numbers and timings.
 void descend(KernelNumbers& numbers, const std::vector<Place>& places, const std::function<double()>& error) {
   constexpr double first = 1.5, enough = 1.002;
   double least = error();
@@ -42,8 +42,8 @@ void descend(KernelNumbers& numbers, const std::vector<Place>& places, const std
   }
 }
 
-// Where fits begin, by reason: cycles of a few instructions and of a memory's latency, most of what a peak gives. What
-// is derived stays as the file has it.
+// Initial values of the fit: cycles of a few instructions and of the memory latency, and fractions near a peak. Derived
+// numbers keep the values of the file.
 KernelNumbers first_kernel_numbers() {
   KernelNumbers out = kernel_numbers();
   out.gemv_line = 10;
@@ -63,11 +63,11 @@ KernelNumbers first_kernel_numbers() {
 double off(double predicted, double measured) { return std::abs(portable::log(predicted / measured)); }
 
 void fit_few_rows(const Samples& samples, const Form& form, KernelNumbers& numbers) {
-  const TriedNumbers tried(numbers);
+  const KernelNumbersOverride tried(numbers);
   descend(numbers, {&KernelNumbers::gemv_line, &KernelNumbers::gemv_word}, [&] {
     double sum = 0;
     for (const FewRows& x : samples.few_rows)
-      sum += off(cuda::gemv_seconds(x.work, form.devices[static_cast<std::size_t>(x.device)]), x.measured_s);
+      sum += off(cuda::predict_gemv_seconds(x.work, form.devices[static_cast<std::size_t>(x.device)]), x.measured_s);
     return sum;
   });
 }
@@ -81,7 +81,7 @@ void fit_backward(const std::vector<TimedPass>& passes, const DeviceNumbers& dev
 }
 
 void fit_attention(const std::vector<TimedAttention>& timings, const DeviceNumbers& device, KernelNumbers& numbers) {
-  const TriedNumbers tried(numbers);
+  const KernelNumbersOverride tried(numbers);
   descend(numbers,
           {&KernelNumbers::attention_multiplies, &KernelNumbers::attention_exponentials, &KernelNumbers::attention_l2,
            &KernelNumbers::attention_item, &KernelNumbers::attention_merge, &KernelNumbers::attention_part},
@@ -94,16 +94,16 @@ void fit_attention(const std::vector<TimedAttention>& timings, const DeviceNumbe
 
 void fit_attention_backward(const std::vector<TimedAttentionBackward>& timings, const DeviceNumbers& device,
                             KernelNumbers& numbers) {
-  const TriedNumbers tried(numbers);
+  const KernelNumbersOverride tried(numbers);
   descend(numbers, {&KernelNumbers::attention_backward_multiplies}, [&] {
     double sum = 0;
     for (const TimedAttentionBackward& x : timings)
-      sum += off(cuda::choose(x.problem, device).predicted_s, x.measured_s);
+      sum += off(cuda::choose_plan(x.problem, device).predicted_s, x.measured_s);
     return sum;
   });
 }
 
-// What a file without timings of products is made of.
+// Header lines of the files that are not made from timings of products.
 std::string facts_of(const Results& results) {
   return fmt::format(
       "# tool: tools/fit_models\n# device: {}, {}\n# day: {}\n# timings: data/timings results/h200_geglu.json "
@@ -125,7 +125,7 @@ Result<KernelNumbers> fit_kernels(const Samples& samples, const Form& form, cons
   fit_backward(results->passes, *h200, numbers);
   fit_attention(results->attention, *h100, numbers);
   fit_attention_backward(results->attention_backward, *h100, numbers);
-  for (const NamedNumber<KernelNumbers>& x : named_kernel_numbers()) numbers.*x.place = rounded(numbers.*x.place);
+  for (const NamedNumber<KernelNumbers>& x : named_kernel_numbers()) numbers.*x.member = rounded(numbers.*x.member);
   return numbers;
 }
 
@@ -136,7 +136,7 @@ Status write_kernels(const Samples& samples, const Form& form, const KernelNumbe
   const auto text = rewritten(path, facts_of(*results), [&](const std::string& line) {
     auto cells = cells_of(line);
     for (const NamedNumber<KernelNumbers>& x : named_kernel_numbers())
-      if (x.name == cells[0] && cells[3] == "fitted") cells[2] = fmt::format("{:.4g}", numbers.*x.place);
+      if (x.name == cells[0] && cells[3] == "fitted") cells[2] = fmt::format("{:.4g}", numbers.*x.member);
     return line_of(cells);
   });
   if (!text) return text.error();

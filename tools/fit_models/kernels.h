@@ -1,5 +1,5 @@
-// data/models/kernels.csv and spreads.csv, of the timings and of what is kept in results/: the kernel for a few rows,
-// the pass over h of a gated layer that goes backward, attention; and how far predictions are off.
+// Fits data/models/kernels.csv and spreads.csv to the timings and to results/: the kernel for few rows, the pass over h
+// of a gated layer's backward, attention, and the errors of predictions.
 #pragma once
 
 #include "fit_models/closed_form.h"
@@ -7,10 +7,10 @@
 
 namespace ridge::fit {
 
-// Errors: a result that cannot be read, or lacks what is asked of it.
+// Errors: a result file that cannot be read or lacks a key.
 Result<ops::KernelNumbers> fit_kernels(const Samples& samples, const Form& form, const std::string& root);
 
-// Writes both files. `facts` stands above the timings of products.
+// Writes both files. `facts` is the header of the timings of products.
 Status write_kernels(const Samples& samples, const Form& form, const ops::KernelNumbers& numbers,
                      const std::string& root);
 

@@ -1,10 +1,10 @@
-// Remakes what plans on Hopper rest on, from timings alone: the closed form's constants and machines' numbers at once,
-// then the trees on what they leave, then the numbers of other kernels and the spreads.
+// Fits all constants of predictions on Hopper to timings: first the closed form's constants with the machines' numbers,
+// then regression trees to the residuals, then the constants of other kernels and the spreads.
 //
 //   build/fit_models data/timings/*.csv           writes data/models and [plan] of machine files (files.h), in place
-//   build/fit_models --judge data/timings/*.csv   writes nothing: what it is worth on products left out, all in turn
-//   build/fit_models --check data/timings/*.csv   writes nothing: fails where this build's numbers do not predict these
-//                                                 timings, or a row of the menu was not timed
+//   build/fit_models --judge data/timings/*.csv   writes nothing: prints the cross-validation error
+//   build/fit_models --check data/timings/*.csv   writes nothing: fails if this build's constants do not predict these
+//                                                 timings, or if a kernel configuration was not timed
 //
 // The same timings give the same bytes on every x86-64 (portable_math.h).
 #include <fmt/format.h>
@@ -29,11 +29,11 @@ using namespace ops::cuda;
 struct Fit {
   Form form;
   std::vector<Learned> all;
-  std::array<Edges, plan_features> edges;
-  std::vector<Tree> trees;
+  std::array<BinEdges, plan_feature_count> edges;
+  std::vector<RegressionTree> trees;
 };
 
-// Of all samples but those of one fold (-1: of all).
+// Fits all samples except those of one fold (-1: all).
 Fit fitted(const Samples& samples, const Form& begin, int left_out) {
   Fit out{rounded(fit_form(samples, begin, left_out)), {}, {}, {}};
   out.all = learned(samples, out.form);
@@ -43,8 +43,7 @@ Fit fitted(const Samples& samples, const Form& begin, int left_out) {
   return out;
 }
 
-// Where machines' numbers begin: what a device reaches of its peaks, roughly, and 21 bytes of the L2 a cycle of a
-// multiprocessor.
+// Initial values of machine numbers: typical fractions of the peaks, and 21 bytes of L2 per cycle and multiprocessor.
 Form begun(const Samples& samples, const ProductModel& first) {
   Form out{first, {}};
   for (const Device& x : samples.devices) {
@@ -58,31 +57,31 @@ Form begun(const Samples& samples, const ProductModel& first) {
   return out;
 }
 
-// What the fit without each of the first so many folds says of the products in it; all devices' ratios.
+// Cross-validates over the first folds. Returns the ratios of all devices.
 std::vector<double> judged(const Samples& samples, const Form& begin, int how_many) {
   std::vector<Verdict> verdicts(samples.devices.size());
   for (int fold = 0; fold < how_many; ++fold) {
     const Fit fit = fitted(samples, begin, fold);
-    fmt::print("The form alone is off by {:.2f} %, by {:.2f} % on a fifth of the products that is left out.\n",
+    fmt::print("Error of the form alone: {:.2f} %; {:.2f} % on a held-out fifth of the products.\n",
                100 * error_of(samples, fit.form, -1), 100 * error_of(samples, fit.form, fold));
     for (std::size_t d = 0; d < verdicts.size(); ++d)
       judge(samples, static_cast<int>(d), fold, fit.all, fit.trees, verdicts[d]);
   }
   std::vector<double> ratios;
   for (std::size_t d = 0; d < verdicts.size(); ++d) {
-    fmt::print("{}, left out: {}.\n", samples.devices[d].as_timed.device, text_of(verdicts[d]));
+    fmt::print("{}, held out: {}.\n", samples.devices[d].as_timed.device, text_of(verdicts[d]));
     ratios.insert(ratios.end(), verdicts[d].ratios.begin(), verdicts[d].ratios.end());
   }
   return ratios;
 }
 
-// By the numbers in this build, as plans are made.
+// Returns predictions with the constants of this build, which plans use.
 double error_of_this_build(const Samples& samples) {
   double sum = 0, weight = 0;
   for (const Sample& x : samples.all) {
     const DeviceNumbers& device = samples.devices[static_cast<std::size_t>(x.device)].numbers;
-    const double form = predicted_seconds(*x.config, x.work, x.split, device);
-    const double time = form * correction(features_of(*x.config, x.work, x.split, device, form));
+    const double form = predict_seconds(*x.config, x.work, x.split, device);
+    const double time = form * predict_correction(make_features(*x.config, x.work, x.split, device, form));
     sum += x.weight * std::abs(portable::log(time) - x.log_measured);
     weight += x.weight;
   }
@@ -92,36 +91,36 @@ double error_of_this_build(const Samples& samples) {
 Status check(const Samples& samples) {
   constexpr int least_timings = 3;
   constexpr double most_error = 0.06;
-  std::array<int, sm90_menu.size()> timings{};
-  for (const Sample& x : samples.all) ++timings[static_cast<std::size_t>(x.config - sm90_menu.data())];
-  for (std::size_t config = 0; config < timings.size(); ++config)  // whose predictions are the closed form's alone
-    if (sm90_menu[config].grouped) timings[config] = std::numeric_limits<int>::max();
+  std::array<int, sm90_kernel_configs.size()> timings{};
+  for (const Sample& x : samples.all) ++timings[static_cast<std::size_t>(x.config - sm90_kernel_configs.data())];
+  for (std::size_t config = 0; config < timings.size(); ++config)  // only the closed form applies
+    if (sm90_kernel_configs[config].grouped) timings[config] = std::numeric_limits<int>::max();
   const double error = error_of_this_build(samples);
-  fmt::print("Predictions are off by {:.2f} %; each row of the menu was timed {} times or more.\n", 100 * error,
+  fmt::print("Error of predictions: {:.2f} %; each kernel configuration was timed at least {} times.\n", 100 * error,
              *std::min_element(timings.begin(), timings.end()));
   for (std::size_t config = 0; config < timings.size(); ++config)
     if (timings[config] < least_timings)
       return input_error(fmt::format("{} was timed {} times, expected at least {}",
-                                     config_text(static_cast<int>(config)), timings[config], least_timings),
+                                     format_config(static_cast<int>(config)), timings[config], least_timings),
                          "`ridge bench plans --on cuda` times it: docs/fit.md");
   if (error < most_error) return Done{};
-  return input_error(fmt::format("predictions are off by {:.1f} % of these timings, expected at most {:.0f} %",
+  return input_error(fmt::format("the error of predictions on these timings is {:.1f} %, expected at most {:.0f} %",
                                  100 * error, 100 * most_error),
-                     "make data/models again: docs/fit.md");
+                     "fit data/models again: docs/fit.md");
 }
 
 enum class Task : std::uint8_t { make, judge, check };
 
 Status run(Task task, std::vector<std::string> paths) {
-  std::sort(paths.begin(), paths.end());  // a shell's order depends on its language
-  const auto first = parse_first_constants(product_constants_csv());
+  std::sort(paths.begin(), paths.end());  // a shell's order depends on its locale
+  const auto first = parse_initial_constants(product_constants_csv());
   if (!first) return first.error();
   const auto samples = read_samples(paths, *first);
   if (!samples) return samples.error();
   if (task == Task::check) return check(*samples);
   const Form begin = begun(*samples, *first);
-  fmt::print("{} timings of {} products. The form begins off by {:.0f} %.\n", samples->all.size(), samples->products,
-             100 * error_of(*samples, begin, -1));
+  fmt::print("{} timings of {} products. Error of the form before the fit: {:.0f} %.\n", samples->all.size(),
+             samples->products, 100 * error_of(*samples, begin, -1));
   std::vector<double> ratios = judged(*samples, begin, task == Task::judge ? folds : 1);
   if (task == Task::judge) return Done{};
   const Fit fit = fitted(*samples, begin, -1);
@@ -147,6 +146,6 @@ int main(int count, char** words) {
   }
   const ridge::Status done = ridge::fit::run(task, {words + options, words + count});
   if (done) return 0;
-  std::fputs(done.error().text().c_str(), stderr);
+  std::fputs(done.error().to_string().c_str(), stderr);
   return 3;
 }

@@ -1,4 +1,4 @@
-// Files of data/models keep their lines' names and meanings; a fit replaces the numbers, and who made them of what.
+// Rewrites files of data/models: names and meanings of lines stay; a fit replaces the numbers and the provenance.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace ridge::fit {
 
-// The file with its facts ("# tool: …") replaced and each line below the columns rewritten. Errors: it cannot be read.
+// Returns the file with new header lines ("# tool: …") and each data line rewritten. Errors: it cannot be read.
 Result<std::string> rewritten(const std::string& path, const std::string& facts,
                               const std::function<std::string(const std::string&)>& line_of);
 std::vector<std::string> cells_of(const std::string& line);

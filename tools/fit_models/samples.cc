@@ -11,7 +11,7 @@ namespace {
 using namespace ops;
 using namespace ops::cuda;
 
-// A timing that stands alone is a plan that was chosen, by a contest of many products: as good as a fastest one.
+// A single timing of a product is the chosen plan of a benchmark; its weight is that of a fastest plan.
 double weight_of(double slower, std::size_t plans) {
   if (plans == 1) return 3;
   if (slower < 1.2) return 1;
@@ -19,20 +19,20 @@ double weight_of(double slower, std::size_t plans) {
 }
 
 void add(const TimedProduct& product, int device, const ProductModel& model, Samples& to) {
-  const MatmulCall call = timed_call(product.shape);
+  const MatmulCall call = make_timed_call(product.shape);
   const DeviceNumbers& numbers = to.devices[static_cast<std::size_t>(device)].numbers;
   const std::size_t before = to.all.size();
   double fastest = std::numeric_limits<double>::infinity();
   for (const TimedPlan& t : product.plans) {
-    const auto few = t.config < 0 ? gemv_work(call) : std::nullopt;
+    const auto few = t.config < 0 ? make_gemv_work(call) : std::nullopt;
     if (few) to.few_rows.push_back({device, *few, t.seconds});
-    const auto x = t.config < 0 ? std::nullopt : timed_work(call, numbers, t, model);
+    const auto x = t.config < 0 ? std::nullopt : plan_timed_work(call, numbers, t, model);
     if (!x) continue;
     Sample y;
     y.product = to.products;
     y.device = device;
     y.fold = static_cast<int>(static_cast<std::size_t>(product.shape.n * 7919 + product.shape.k * 104729) / 64 % folds);
-    y.config = &sm90_menu[static_cast<std::size_t>(t.config)];
+    y.config = &sm90_kernel_configs[static_cast<std::size_t>(t.config)];
     y.work = x->work;
     y.split = {x->plan.splits, x->plan.split_mode};
     y.measured_s = t.seconds;
@@ -45,14 +45,14 @@ void add(const TimedProduct& product, int device, const ProductModel& model, Sam
   to.products += to.all.size() > before;
 }
 
-// The place of the device among those that were met before.
+// Returns the index of the device, which is added if it is new.
 Result<int> device_of(const TimedDevice& timed, const std::string& path, Samples& to) {
   for (std::size_t i = 0; i < to.devices.size(); ++i)
     if (to.devices[i].as_timed.device == timed.device) {
       to.devices[i].files += " " + path;
       return static_cast<int>(i);
     }
-  const auto numbers = numbers_of(timed);
+  const auto numbers = timed_device_numbers(timed);
   if (!numbers) return numbers.error();
   to.devices.push_back({timed, *numbers, path});
   return static_cast<int>(to.devices.size()) - 1;

@@ -8,7 +8,7 @@
 #include "fit_models/rewrite.h"
 #include "ridge/base/file.h"
 #include "ridge/machine/machine.h"
-#include "ridge/plan/library.h"
+#include "ridge/plan/library_model.h"
 
 namespace ridge::fit {
 namespace {
@@ -20,7 +20,7 @@ Result<Json> read_json(const std::string& path) {
   const auto text = read_file(path);
   if (!text) return text.error();
   Json out = Json::parse(*text, nullptr, false);
-  if (out.is_discarded()) return input_error(fmt::format("'{}' is no JSON", path));
+  if (out.is_discarded()) return input_error(fmt::format("'{}' is not valid JSON", path));
   return out;
 }
 
@@ -30,7 +30,7 @@ void read_passes(const Json& geglu, Results& to) {
       to.passes.push_back({row["n"].get<double>() * row["f"].get<double>(), 1e-6 * row["dh_db_us"].get<double>()});
 }
 
-// Shapes are outer, heads, heads of keys, rows, keys, width, causal: [outer, rows, heads, width].
+// Shapes are outer, heads, key heads, rows, keys, width, causal; the layout is [outer, rows, heads, width].
 AttentionProblem attention_of(const Json& shape) {
   const auto at = [&](std::size_t i) { return shape[i].get<std::int64_t>(); };
   AttentionProblem p{.outer = at(0), .heads = at(1), .key_heads = at(2), .rows = at(3), .keys = at(4), .width = at(5)};
@@ -41,11 +41,11 @@ AttentionProblem attention_of(const Json& shape) {
 }
 void read_attention(const Json& result, Results& to) {
   for (const Json& row : result["rows"])
-    to.attention.push_back({cuda::folded(attention_of(row["shape"])), row["config"].get<int>(),
+    to.attention.push_back({cuda::fold_heads(attention_of(row["shape"])), row["config"].get<int>(),
                             row["parts"].get<std::int64_t>(), 1e-6 * row["us"]["ridge"].get<double>()});
 }
 
-// Shapes are outer, heads, heads of keys, rows, width, causal.
+// Shapes are outer, heads, key heads, rows, width, causal.
 void read_attention_backward(const Json& result, Results& to) {
   for (const Json& row : result["rows"]) {
     const Json& x = row["shape"];
@@ -57,11 +57,13 @@ void read_attention_backward(const Json& result, Results& to) {
   }
 }
 
-double cosines(int count) { return cost_of("cos").first + cost_of("cos").again * (count - 1); }
+double cosines(int count) { return function_cost("cos").first_call + function_cost("cos").repeated_call * (count - 1); }
 
-// Of an element; rows and chains count what their models do (ops/rows/model.cc, ops/chain/model.cc).
+// Returns instructions per element, counted like the models of rows and chains (ops/rows/model.cc, ops/chain/model.cc).
 double instructions_of(const std::string& kernel, bool rough) {
-  const auto one = [&](const char* name) { return rough ? cost_of(name).rough : cost_of(name).first; };
+  const auto one = [&](const char* name) {
+    return rough ? function_cost(name).approximate_call : function_cost(name).first_call;
+  };
   if (kernel.starts_with("cos_")) return cosines(std::stoi(kernel.substr(4)));
   if (kernel == "softmax") return 4 + one("exp");
   if (kernel == "gelu") return one("gelu");
@@ -78,16 +80,17 @@ void read_streams(const Json& streams, const Json& repeats, Results& to) {
                           row["fused"]["measured_s"]["median"].get<double>()});
 }
 
-// cuBLASLt's best of eight, by an H200's numbers.
+// cuBLASLt's best of eight, predicted with an H200's numbers.
 Status read_library(const Json& result, const std::string& on, Results& to) {
   auto machine = find_machine(on);
   if (!machine) return machine.error();
   for (const NamedLibraryNumber& x : library_numbers) machine->numbers.erase(std::string(x.key));
-  const auto library = library_on(*machine, DType::bf16);
+  const auto library = find_library_model(*machine, DType::bf16);
   if (!library) return library.error();
   for (const Json& row : result["rows"]) {
     const auto size = [&](const char* key) { return row[key].get<double>(); };
-    const double seconds = library_seconds({1, size("m"), size("n"), size("k")}, library->machine, library->numbers);
+    const double seconds =
+        estimate_library_seconds({1, size("m"), size("n"), size("k")}, library->machine, library->numbers);
     if (row["dtype"] != "e4m3") to.library.push_back(row["best_s"]["median"].get<double>() / seconds);
   }
   return Done{};
@@ -104,8 +107,8 @@ Percentiles percentiles(std::vector<double> ratios) {
   return {at(0.05), at(0.5), at(0.95)};
 }
 
-// No device passes its peaks: one that nobody timed is faster than assumed by no more than the timed ones lack to
-// theirs; as much slower is allowed for.
+// No device exceeds its peaks. So an untimed device is at most as much faster than assumed as the timed devices are
+// below their peaks; the interval allows the same factor in the other direction.
 std::vector<double> untimed_ratios(const Samples& samples, const Form& form) {
   double least = 1;
   for (std::size_t d = 0; d < samples.devices.size(); ++d) {
@@ -118,17 +121,17 @@ std::vector<double> untimed_ratios(const Samples& samples, const Form& form) {
 
 std::vector<double> ratios_of(const std::string& kind, const Samples& samples, const Form& form, const Results& results,
                               const KernelNumbers& numbers) {
-  const TriedNumbers tried(numbers);
+  const KernelNumbersOverride tried(numbers);
   const auto h100 = numbers_of(samples, form, results.h100), h200 = numbers_of(samples, form, results.h200);
   std::vector<double> out;
   if (kind == "streamed")
     for (const TimedStream& x : results.streams)
-      out.push_back(x.measured_s / streamed("", x.bytes, x.instructions, *h200).seconds);
+      out.push_back(x.measured_s / forecast_streamed("", x.bytes, x.instructions, *h200).seconds);
   if (kind == "attention")
     for (const TimedAttention& x : results.attention) out.push_back(x.measured_s / attention_seconds(x, *h100));
   if (kind == "attention_backward")
     for (const TimedAttentionBackward& x : results.attention_backward)
-      out.push_back(x.measured_s / cuda::choose(x.problem, *h100).predicted_s);
+      out.push_back(x.measured_s / cuda::choose_plan(x.problem, *h100).predicted_s);
   if (kind == "library_elsewhere") return results.library;
   if (kind == "untimed") return untimed_ratios(samples, form);
   return out;
@@ -155,7 +158,7 @@ Result<Results> read_results(const std::string& root) {
     read_streams(*streams, *repeats, out);
     if (const Status read = read_library(*suite, "h100", out); !read) return read.error();
   } catch (const Json::exception& e) {
-    return input_error(fmt::format("a file of '{}/results' is not as it was kept: {}", root, e.what()));
+    return input_error(fmt::format("a file of '{}/results' has an unexpected format: {}", root, e.what()));
   }
   return out;
 }
@@ -165,14 +168,14 @@ double pass_seconds(const TimedPass& pass, const KernelNumbers& n, const DeviceN
 }
 
 double attention_seconds(const TimedAttention& x, const DeviceNumbers& device) {
-  return cuda::planned(x.problem, {x.config, x.parts}, device).predicted_s;
+  return cuda::make_plan(x.problem, {x.config, x.parts}, device).predicted_s;
 }
 
 Result<DeviceNumbers> numbers_of(const Samples& samples, const Form& form, const std::string& device) {
   for (std::size_t d = 0; d < samples.devices.size(); ++d)
     if (samples.devices[d].as_timed.device == device) return form.devices[d];
-  return input_error(fmt::format("results/ has timings of '{}', of which there are no timings of products", device),
-                     "give all files of data/timings");
+  return input_error(fmt::format("results/ has timings of '{}', but there are no timings of products on it", device),
+                     "pass all files of data/timings");
 }
 
 Status write_spreads(const Samples& samples, const Form& form, const KernelNumbers& numbers, const Results& results,

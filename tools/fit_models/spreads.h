@@ -1,5 +1,5 @@
-// What is kept in results/ and says how long kernels took that bench plans does not time, and data/models/spreads.csv:
-// measured over predicted time of each kind of kernel.
+// Reads from results/ the times of kernels that `bench plans` does not time, and writes data/models/spreads.csv:
+// measured over predicted time per kind of kernel.
 #pragma once
 
 #include "fit_models/closed_form.h"
@@ -8,7 +8,7 @@
 
 namespace ridge::fit {
 
-struct TimedPass {  // over h, of a gated layer that goes backward
+struct TimedPass {  // the pass over h of a gated layer's backward
   double elements = 0, measured_s = 0;
 };
 struct TimedAttention {
@@ -25,19 +25,19 @@ struct TimedStream {
   double bytes = 0, instructions = 0, measured_s = 0;
 };
 struct Results {
-  std::string h100, h200, day;  // the devices' names, the last day
+  std::string h100, h200, day;  // the devices' names and the latest day
   std::vector<TimedPass> passes;
   std::vector<TimedAttention> attention;
   std::vector<TimedAttentionBackward> attention_backward;
   std::vector<TimedStream> streams;
-  std::vector<double> library = {};  // measured over predicted, on another machine than the one that was fitted
+  std::vector<double> library = {};  // measured over predicted on a machine that was not fitted
 };
 Result<Results> read_results(const std::string& root);
 
 double pass_seconds(const TimedPass& pass, const ops::KernelNumbers& numbers, const ops::DeviceNumbers& device);
 double attention_seconds(const TimedAttention& timed, const ops::DeviceNumbers& device);
 
-// A device's numbers as they were fitted. Errors: it was not timed.
+// Returns the fitted numbers of a device. Errors: it was not timed.
 Result<ops::DeviceNumbers> numbers_of(const Samples& samples, const Form& form, const std::string& device);
 
 Status write_spreads(const Samples& samples, const Form& form, const ops::KernelNumbers& numbers,

@@ -1,4 +1,4 @@
-"""torch.ops.ridge.attention and its gradients. Backward makes the scores again."""
+"""torch.ops.ridge.attention and its gradients. The backward pass recomputes the scores."""
 import torch
 
 import ridge
@@ -19,7 +19,8 @@ operator("attention(Tensor q, Tensor k, Tensor v, bool causal=False, float? scal
          _attention,
          lambda q, k, v, causal=False, scale=None, lengths=None: q.new_empty([*q.shape[:-1], v.shape[-1]]))
 
-# One kernel for 16 bits where values are as wide as keys; else each statement by itself, rounded as torch rounds it.
+# A single kernel runs the first program, for 16-bit inputs with values as wide as keys. The second one runs with separate
+# kernels and rounds intermediates as torch does.
 _ATTENTION_BACKWARD = """q: {t}[{l}S, X]   k: {t}[{l}T, X]   v: {t}[{l}T, X]   r: {t}[{l}S, X]{n}
 s[{l}S, T] = q * k
 p[{l}S, T] = softmax({score} over T)
@@ -30,7 +31,7 @@ ds[{l}S, T] = p * (dp - e) * {scale}
 dq: {t}[{l}S, X] = ds * k
 dk: {t}[{l}T, X] = ds * q
 """
-_ATTENTION_BACKWARD_APART = """q: {t}[{l}S, X]   k: {t}[{l}T, X]   v: {t}[{l}T, Y]   r: {t}[{l}S, Y]{n}
+_ATTENTION_BACKWARD_UNFUSED = """q: {t}[{l}S, X]   k: {t}[{l}T, X]   v: {t}[{l}T, Y]   r: {t}[{l}S, Y]{n}
 s: f32[{l}S, T] = q * k
 p: f32[{l}S, T] = softmax({score} over T)
 c: {t}[{l}S, T] = p + 0
@@ -44,7 +45,7 @@ dk: {t}[{l}T, X] = ds * q
 
 
 def _has_kernels(q, k, v):
-    """Whether forward can leave what backward's kernels read: o and lse, the log of the sum of a row's exponentials."""
+    """True if the forward kernel can store what the backward kernels read: o, and lse, the log-sum-exp of each row."""
     return q.is_cuda and q.numel() > 0 and k.numel() > 0 and is_one_kernel(q, v)
 
 
@@ -59,15 +60,15 @@ def _attention_backward(gradient, q, k, v, o=None, lse=None, causal=False, scale
     lead = "".join(f"{letter}, " for letter in "ABCDEFGH"[:q.dim() - 2])
     factor = repr(_scale(q, scale))
     score = f"s * {factor}"
-    sees = score_mask(causal, lengths is not None)
-    if sees:
-        score = f"where({sees}, {score}, -inf)"
+    condition = score_mask(causal, lengths is not None)
+    if condition:
+        score = f"where({condition}, {score}, -inf)"
     given = {"q": q, "k": k, "v": v, "r": gradient}
     declared = ""
     if lengths is not None:
         given["n"] = lengths
         declared = "   " + declared_lengths(lead, lengths)
-    text = _ATTENTION_BACKWARD if lengths is None and is_one_kernel(q, v) else _ATTENTION_BACKWARD_APART
+    text = _ATTENTION_BACKWARD if lengths is None and is_one_kernel(q, v) else _ATTENTION_BACKWARD_UNFUSED
     program = text.format(t=spelling(q), l=lead, score=score, scale=factor, n=declared)
     found = ridge.run(program, wanted=["dq", "dk", "dv"], **given)
     return found["dq"], found["dk"], found["dv"]
@@ -94,8 +95,8 @@ class _Attention(torch.autograd.Function):
     @first_derivative
     def backward(ctx, saved, gradient):
         *operands, lengths = saved
-        made = torch.ops.ridge.attention_backward.default(gradient, *operands, ctx.causal, ctx.scale, lengths)
-        return *made, None, None, None
+        results = torch.ops.ridge.attention_backward.default(gradient, *operands, ctx.causal, ctx.scale, lengths)
+        return *results, None, None, None
 
 
 differentiable("attention", _Attention)
@@ -103,6 +104,6 @@ autocast("attention")
 
 
 def attention(q, k, v, causal=False, scale=None, lengths=None):
-    """softmax(scale * q @ k.T) @ v: q[..., S, E], k[..., T, E], v[..., T, V] -> [..., S, V]. lengths: int32, as
-    ridge.attention has them; gradients of these are made of single kernels, on a CPU alone."""
+    """Returns softmax(scale * q @ k.T) @ v: q[..., S, E], k[..., T, E], v[..., T, V] -> [..., S, V]. lengths: int32, as in
+    ridge.attention; with lengths, gradients run with separate kernels and on CPUs only."""
     return torch.ops.ridge.attention(q, k, v, causal, scale, lengths)

@@ -1,5 +1,5 @@
-"""How an operator of torch.ops.ridge is made: a schema, what computes it, its fake tensors, its derivative, and what
-autocast makes of its operands. torch.library's custom_op does the same and takes some 17 us more of the host's time."""
+"""Defines operators of torch.ops.ridge: schema, implementation, fake tensors, derivative and autocast. torch.library's
+custom_op does the same, but takes about 17 us more host time for each call."""
 import torch
 
 LIBRARY = torch.library.Library("ridge", "FRAGMENT")
@@ -7,7 +7,7 @@ _DEVICES = {"CPU": "cpu", "CUDA": "cuda"}
 
 
 def operator(schema, compute, fake):
-    """Computed where its tensors lie, on a CPU or a CUDA device."""
+    """Defines an operator that runs on the device of its tensors, a CPU or a CUDA device."""
     name = schema[:schema.index("(")]
     LIBRARY.define(schema)
     for key in _DEVICES:
@@ -16,7 +16,7 @@ def operator(schema, compute, fake):
 
 
 def differentiable(name, function):
-    """Calls that want a gradient go through an autograd.Function, whose forward calls what is not recorded: below()."""
+    """Records calls that require a gradient with an autograd.Function, whose forward calls the operator through below()."""
     def record(*inputs):
         if torch.is_grad_enabled() and any(isinstance(each, torch.Tensor) and each.requires_grad for each in inputs):
             return function.apply(*inputs)
@@ -25,8 +25,8 @@ def differentiable(name, function):
     LIBRARY.impl(name, record, "Autograd")
 
 
-class _First(torch.autograd.Function):
-    """Gradients as they are, connected to what they were made of, so that a derivative of them is an error and no zero."""
+class _DifferentiableOnce(torch.autograd.Function):
+    """Passes gradients through, connected to their sources, so that a second derivative raises an error instead of zero."""
 
     @staticmethod
     def forward(ctx, count, *tensors):
@@ -34,34 +34,34 @@ class _First(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *gradients):
-        raise RuntimeError("expected one derivative of an operator of torch.ops.ridge, found a derivative of its gradient: "
-                           "only matmul has second ones")
+        raise RuntimeError("expected a first derivative of an operator of torch.ops.ridge, found a second derivative: "
+                           "only matmul has second derivatives")
 
 
 def first_derivative(backward):
-    """backward(ctx, saved, gradient) as a Function's, with what forward saved, which is read once."""
+    """Converts backward(ctx, saved, gradient) to a Function's backward; `saved` are the tensors that forward saved."""
     @staticmethod
     def run(ctx, gradient):
         saved = ctx.saved_tensors
         with torch.no_grad():
-            made = backward(ctx, saved, gradient)
+            results = backward(ctx, saved, gradient)
         sources = [each for each in (gradient, *saved) if each is not None and each.requires_grad]
         if not torch.is_grad_enabled() or not sources:
-            return made
-        there = [each for each in made if isinstance(each, torch.Tensor)]
-        kept = iter(_First.apply(len(there), *there, *sources))
-        return tuple(next(kept) if isinstance(each, torch.Tensor) else each for each in made)
+            return results
+        tensors = [each for each in results if isinstance(each, torch.Tensor)]
+        connected = iter(_DifferentiableOnce.apply(len(tensors), *tensors, *sources))
+        return tuple(next(connected) if isinstance(each, torch.Tensor) else each for each in results)
     return run
 
 
 def below(operation, *inputs):
-    """The operation with nothing recorded."""
+    """Calls an operation without recording it for autograd."""
     with torch._C._AutoDispatchBelowAutograd():
         return operation(*inputs)
 
 
 def autocast(name, dtype=None):
-    """Under torch.autocast, floats of 16 and 32 bits come in that dtype; none: in the one that autocast was told."""
+    """Under torch.autocast, casts 16-bit and 32-bit floats to `dtype` (default: autocast's dtype)."""
     for key, device in _DEVICES.items():
         excluded = torch._C.DispatchKeySet(torch._C.DispatchKey.__members__[f"Autocast{key}"])
 

@@ -1,12 +1,12 @@
-"""torch.ops.ridge: forward through ridge.run, backward as programs of their own, in which nothing is stored that the
-forward pass would have to keep but its operands."""
+"""torch.ops.ridge: the forward pass uses ridge.run; the backward pass runs separate programs, which recompute
+intermediates, so that the forward pass saves only its operands."""
 import pathlib
 
 import torch
 
 import ridge
 from ridge import _ridge
-from ridge.torch._attention import attention  # noqa: F401  handed on
+from ridge.torch._attention import attention  # noqa: F401  re-exported
 from ridge.torch._define import LIBRARY, autocast, below, differentiable, first_derivative, operator, spelling
 
 _LIBRARY = pathlib.Path(__file__).with_name("_ops.so")
@@ -32,12 +32,12 @@ else:
 
 
 def matmul(a, b):
-    """a[..., m, k] @ b[..., k, n]; leading axes are the same in both, or one has none."""
+    """Returns a[..., m, k] @ b[..., k, n]; leading axes are the same in both, or one has none."""
     return torch.ops.ridge.matmul(a, b)
 
 
 def _summed_to(gradient, like):
-    """The sum over leading axes that an operand did not have."""
+    """Sums the gradient over leading axes that an operand does not have."""
     return gradient if gradient.dim() == like.dim() else gradient.sum(dim=tuple(range(gradient.dim() - like.dim())))
 
 
@@ -67,8 +67,8 @@ differentiable(_RECORDED, _Matmul)
 autocast("matmul")
 
 
-# The gated layer. On a device a layer of 16 bits keeps h = x @ w.T + b where there is room: its backward pass is faster
-# for that. Elsewhere it keeps its operands alone, and backward makes the products again.
+# The gated layer. On a device, a 16-bit layer stores h = x @ w.T + b if enough memory is free, which makes its backward pass
+# faster. Otherwise it saves only its operands, and the backward pass recomputes the products.
 def _geglu(x, w, b=None):
     return ridge.geglu(x, w, b)
 
@@ -83,20 +83,20 @@ operator("geglu_keeping(Tensor x, Tensor w, Tensor? b=None) -> (Tensor, Tensor)"
          lambda x, w, b=None: _ridge.geglu_forward(x, w, b, True),
          lambda x, w, b=None: (_fake_geglu(x, w, b), x.new_empty([x.numel() // x.shape[-1], w.shape[0]])))
 
-_SMALL = 64 << 20  # bytes: so much is kept without asking how much is free, for that takes the host long
+_SMALL = 64 << 20  # Bytes; smaller h are stored without querying the free memory, because the query is slow on the host
 
 
 def _has_kernels(x):
-    """Whether a training step of a gated layer has kernels of its own."""
+    """True if there are training kernels for this gated layer."""
     return x.is_cuda and x.dtype in (torch.bfloat16, torch.float16) and x.numel() > 0
 
 
-_FREE = {}  # by device: what the allocator held when the driver was asked, and what it said
+_FREE = {}  # By device: bytes that the allocator had reserved at the last query, and free bytes returned by the driver
 
 
 def _free_bytes(device):
-    """The driver is asked again when the allocator has taken or given back memory, for it takes long to answer, and not
-    while a graph is captured."""
+    """Returns the free bytes of a device. Queries the driver, which is slow, only after the allocator has reserved or released
+    memory, and never during a graph capture."""
     stats = torch.cuda.memory_stats_as_nested_dict(device)
     reserved, allocated = (stats[f"{kind}_bytes"]["all"]["current"] for kind in ("reserved", "allocated"))
     if _FREE.get(device, (None,))[0] != reserved and not torch.cuda.is_current_stream_capturing():
@@ -105,7 +105,7 @@ def _free_bytes(device):
 
 
 def _keeps_h(x, w):
-    """Whether h and its gradient are at most a quarter of the memory that is free."""
+    """True if h and its gradient fit into a quarter of the free memory."""
     if not _has_kernels(x):
         return False
     needed = 2 * (x.numel() // x.shape[-1]) * w.shape[0] * x.element_size()
@@ -179,7 +179,7 @@ autocast("geglu")
 
 
 def geglu(x, w, b=None):
-    """u * gelu(g), the halves of x @ w.T + b: x[..., D], w[2*F, D], b[2*F] -> [..., F]."""
+    """Returns u * gelu(g), where u and g are the halves of x @ w.T + b: x[..., D], w[2*F, D], b[2*F] -> [..., F]."""
     return torch.ops.ridge.geglu(x, w, b)
 
 
@@ -220,7 +220,7 @@ autocast("softmax", torch.float32)
 
 
 def softmax(x, axis=-1):
-    """exp(x) over its sum along an axis."""
+    """Returns exp(x) divided by its sum along an axis."""
     return torch.ops.ridge.softmax(x, axis)
 
 
@@ -270,5 +270,5 @@ autocast("rmsnorm", torch.float32)
 
 
 def rmsnorm(x, weight=None, eps=1e-5):
-    """x / sqrt(mean(x * x) + eps) along the last axis, times weight."""
+    """Returns x / sqrt(mean(x * x) + eps) along the last axis, times weight."""
     return torch.ops.ridge.rmsnorm(x, weight, eps)

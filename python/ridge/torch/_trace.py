@@ -1,4 +1,4 @@
-"""Every operation of a PyTorch model on the roof of a machine."""
+"""Roofline analysis of every operation of a PyTorch model."""
 import dataclasses
 import html
 import math
@@ -15,28 +15,28 @@ import ridge
 from ridge._html import _engineering
 from ridge.torch._operators import _UNRECORDED
 
-# One FLOP an element of the result, as ridge counts functions of one element.
+# One FLOP per element of the result, as ridge counts pointwise functions.
 _POINTWISE = frozenset("""abs add addcmul addcdiv bitwise_and bitwise_not bitwise_or ceil clamp cos div eq erf exp floor ge gelu
     gelu_backward gt hardswish hardtanh le leaky_relu log logical_and logical_not lt masked_fill maximum minimum mish mul ne neg
     pow reciprocal relu round rsqrt rsub sigmoid sigmoid_backward sign silu silu_backward sin softplus sqrt sub tanh
     tanh_backward threshold_backward tril triu where""".split())
-# One FLOP an element that is read.
+# One FLOP per element read.
 _REDUCTIONS = frozenset("sum mean amax amin max min var std prod any all argmax argmin cumsum norm var_mean".split())
-# What a row of the argument is put through, in the notation.
+# Row functions, with their names in ridge's notation.
 _ROWS = {"_softmax": "softmax", "_log_softmax": "softmax", "_safe_softmax": "softmax", "native_layer_norm": "layernorm",
          "_fused_rms_norm": "rmsnorm", "rms_norm": "rmsnorm", "softmax": "softmax", "rmsnorm": "rmsnorm"}
-# Bytes without arithmetic.
+# Operations that move bytes without arithmetic.
 _MOVES = frozenset("""_to_copy arange bernoulli cat clone constant_pad_nd copy embedding fill flip full full_like gather
     index index_select masked_scatter native_dropout new_ones new_zeros ones ones_like rand randn repeat roll
     scalar_tensor scatter stack zero zeros zeros_like _unsafe_index lift_fresh""".split())
-# Nothing moves: another view of the same memory, new memory that nobody wrote, or a question to the host.
+# Operations that move nothing: views, uninitialized memory, and queries of the host.
 _FREE = frozenset("""_local_scalar_dense alias as_strided chunk detach empty empty_like empty_strided expand is_same_size narrow
     new_empty new_empty_strided permute prim_device select slice split split_with_sizes squeeze sym_numel
     sym_size sym_stride t transpose unbind unfold unsafe_split unsqueeze view _unsafe_view view_as_real
     view_as_complex _reshape_alias""".split())
 
 
-# Ridge's own products and attention, forward; torch.utils.flop_counter counts them, too, then.
+# FLOPs of ridge's own products and attention, forward; also registered for torch.utils.flop_counter.
 @register_flop_formula(list({torch.ops.ridge.matmul, getattr(torch.ops.ridge, _UNRECORDED)}))
 def _matmul_flops(a, b, *_, out_shape=None, **__):
     return 2 * math.prod(out_shape) * a[-1]
@@ -54,15 +54,15 @@ def _attention_flops(q, k, v, *_, **__):
 
 @dataclasses.dataclass(frozen=True)
 class TracedOp:
-    """One operation as it was called."""
-    name: str                       # "aten.addmm"
-    module: str                     # where: "layers.0.mlp", "" outside
-    shapes: tuple                   # of its tensor arguments
-    dtype: str                      # of the first of them
-    flops: Optional[int]            # None: how much the operation computes is not known
-    bytes: int                      # each argument read once, each result written once
-    limiter: Optional[str]          # None likewise
-    time_lower: float               # s; of an unknown operation: of its bytes alone
+    """One call of an operation."""
+    name: str                       # For example "aten.addmm"
+    module: str                     # Module path such as "layers.0.mlp", or ""
+    shapes: tuple                   # Shapes of the tensor arguments
+    dtype: str                      # Dtype of the first tensor argument
+    flops: Optional[int]            # None if ridge does not know the operation
+    bytes: int                      # Each argument read once, each result written once
+    limiter: Optional[str]          # None if ridge does not know the operation
+    time_lower: float               # Seconds; for an unknown operation, time of its bytes
     known: bool
 
 
@@ -83,7 +83,7 @@ def _flops_in_rows(word, x, width):
 
 
 class _Machine:
-    """Times on one machine; the vector unit's peak is f32's, whatever the dtype."""
+    """Computes times on one machine. The peak of the vector unit is that of f32 for every dtype."""
 
     def __init__(self, on):
         self.on = on
@@ -93,7 +93,7 @@ class _Machine:
             return "memory", 0.0
         total = ridge.explain(flops=max(flops or 0, 1), bytes=max(moved, 1), on=self.on,
                               dtype=dtype if on_matrix else "f32").total
-        if total.time.lower is None and on_matrix:  # no such peak is on record
+        if total.time.lower is None and on_matrix:  # The machine has no matrix peak for this dtype
             total = ridge.explain(flops=max(flops, 1), bytes=max(moved, 1), on=self.on, dtype="f32").total
         return total.limiter, total.time.lower
 
@@ -107,7 +107,7 @@ class _Recorder(TorchDispatchMode):
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
         base = func._schema.name.partition("::")[2]
-        if func.namespace == "ridge" and base == _UNRECORDED:  # the same below autograd
+        if func.namespace == "ridge" and base == _UNRECORDED:  # The same operator below autograd
             base = "matmul"
         plain = base.rstrip("_") if not base.startswith("__") else base
         is_free = func.namespace == "prim" or plain in _FREE
@@ -127,17 +127,17 @@ class _Recorder(TorchDispatchMode):
 
     @staticmethod
     def _moved(plain, read, written):
-        if plain in ("embedding", "index_select", "gather", "index") and len(read) > 1:  # rows that are asked for, not all
+        if plain in ("embedding", "index_select", "gather", "index") and len(read) > 1:  # Only the selected rows
             return 2 * _bytes(written) + _bytes(read[1:])
         return _bytes(read) + _bytes(written)
 
     @staticmethod
     def _count(func, plain, args, kwargs, result, read, written):
-        """FLOPs, whether the matrix unit does them, whether the operation is known."""
+        """Returns the FLOPs, whether the matrix unit computes them, and whether the operation is known."""
         packet = func._overloadpacket
         if packet in flop_registry:
             return int(flop_registry[packet](*args, **kwargs, out_val=result)), True, True
-        if plain.startswith("_scaled_dot_product") and not plain.endswith("backward"):  # those that the registry lacks
+        if plain.startswith("_scaled_dot_product") and not plain.endswith("backward"):  # Variants missing in the registry
             return int(sdpa_flop_count(*(tensor.shape for tensor in args[:3]))), True, True
         if plain in _ROWS and read:
             along = args[1] if len(args) > 1 else -1
@@ -157,7 +157,7 @@ class _Recorder(TorchDispatchMode):
 
 
 class TracedReport:
-    """The operations of a model in the order of their calls. str() lists the slowest; a notebook shows a table."""
+    """Operations of a model in call order. str() lists the slowest ones; a notebook shows a table."""
 
     def __init__(self, machine, ops):
         self.machine = machine
@@ -165,12 +165,12 @@ class TracedReport:
 
     @property
     def time_lower(self):
-        """Seconds: each operation's lower bound, one after the other."""
+        """Sum of the lower bounds of all operations, in seconds."""
         return sum(op.time_lower for op in self.ops)
 
     @property
     def flops(self):
-        """Of the operations that are known."""
+        """FLOPs of the known operations."""
         return sum(op.flops or 0 for op in self.ops)
 
     @property
@@ -179,12 +179,12 @@ class TracedReport:
 
     @property
     def unknown(self):
-        """Operations whose arithmetic is not known: their bytes count, their time is that of the bytes."""
+        """Operations with unknown arithmetic; their time is that of their bytes."""
         return tuple(op for op in self.ops if not op.known)
 
     def slowest(self, count=10):
-        """The operations that take longest, by their lower bounds; those that are not known come first, for nobody knows
-        how long they take."""
+        """Returns the operations with the largest lower bounds. Unknown operations come first, because their actual time
+        is unknown."""
         return sorted(self.ops, key=lambda op: (not op.known, op.time_lower), reverse=True)[:count]
 
     def _rows(self, count):
@@ -197,16 +197,16 @@ class TracedReport:
     _HEAD = ("op", "module", "shapes", "dtype", "work", "bytes", "limiter", "lower", "of time")
 
     def _first_line(self):
-        counted = f", {len(self.unknown)} of them by their bytes alone" if self.unknown else ""
-        return (f"{len(self.ops)} operations on {self.machine}{counted}: {_engineering(self.time_lower, 's')} at least, one "
-                f"after the other; {_engineering(self.flops, 'FLOP')}, {_engineering(self.bytes, 'B')}")
+        counted = f", {len(self.unknown)} of them counted by bytes only" if self.unknown else ""
+        return (f"{len(self.ops)} operations on {self.machine}{counted}: at least {_engineering(self.time_lower, 's')} "
+                f"in sequence; {_engineering(self.flops, 'FLOP')}, {_engineering(self.bytes, 'B')}")
 
     def _last_line(self):
         if not self.unknown:
             return ""
         names = ", ".join(sorted({op.name for op in self.unknown}))
         return (f"unknown: {len(self.unknown)} operations with {_engineering(sum(op.bytes for op in self.unknown), 'B')}, "
-                f"bounded by their bytes alone: {names}")
+                f"bounded by their bytes only: {names}")
 
     def __str__(self):
         rows = [self._HEAD, *self._rows(20)]
@@ -225,15 +225,15 @@ class TracedReport:
 
 
 def explain(model, example, kwargs=None, *, on="cpu"):
-    """Calls a model on fake tensors and puts every operation that reaches the dispatcher on a machine's roof.
+    """Calls a model on fake tensors and computes the roofline bound of each operation that reaches the dispatcher.
 
-    model     a torch.nn.Module or any function of tensors; nothing is computed and no weight is changed
-    example   its arguments: a tensor or a tuple
+    model     a torch.nn.Module or a function of tensors; nothing is computed and no weight is changed
+    example   the arguments: a tensor or a tuple
     on        a machine of ridge.machines(), a .toml file, or "cpu"
 
-    Returns a TracedReport. Views are free, as nothing moves. An operation that is not known is listed with its bytes.
-    Times are of the roof alone, without what a launch costs, and nothing is recorded for a backward pass; weights that
-    a function closes over are used as they are, so it must not ask for their gradients.
+    Returns a TracedReport. Views cost nothing. An unknown operation is listed with its bytes. Times are roofline bounds
+    without launch overheads. The backward pass is not traced; a function must not request gradients of weights in its
+    closure.
     """
     example = example if isinstance(example, (tuple, list)) else (example,)
     fake = FakeTensorMode(allow_non_fake_inputs=True)
@@ -247,7 +247,7 @@ def explain(model, example, kwargs=None, *, on="cpu"):
 
     tracker = ModuleTracker()
     recorder = _Recorder(on, tracker)
-    fused = torch.backends.mha.get_fastpath_enabled()  # a whole encoder layer in one operation, which nobody knows
+    fused = torch.backends.mha.get_fastpath_enabled()  # The fast path is one unknown operation for a full encoder layer
     torch.backends.mha.set_fastpath_enabled(False)
     try:
         with torch.no_grad(), fake, tracker, recorder:

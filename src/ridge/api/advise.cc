@@ -1,102 +1,110 @@
-// Advice with the commands that confirm it, and the confirming itself: both programs in turn on this CPU, one after the
-// other on a CUDA device.
+// Advice with the commands that confirm it, and the confirmation runs: on this CPU passes of both programs alternate,
+// on a CUDA device the programs run one after the other.
 #include <fmt/format.h>
 
 #include "ridge/api/command.h"
 #include "ridge/api/facade.h"
-#include "ridge/api/task.h"
+#include "ridge/api/resolve_request.h"
 #include "ridge/plan/advise.h"
 
 namespace ridge::api {
 namespace {
 
-// A device that is asked for as "cuda" was found, or there would be no advice.
-bool runs_here(const Request& request) { return request.on.where() == Where::cpu || request.on.where() == Where::cuda; }
-
-std::string command_of(const Request& request, const Advices& all, const Advice& advice) {
-  if (advice.variant.empty()) {
-    if (advice.options == "--plan") return "ridge run " + shell_word(all.program) + " --on " + request.on.name();
-    return explain_command(request, {}, advice.options);
-  }
-  if (request.on.where() == Where::cpu)
-    return fmt::format("ridge run {} --against {}", shell_word(all.program), shell_word(advice.variant));
-  if (request.on.where() == Where::cuda) return fmt::format("ridge run {} --on cuda", shell_word(advice.variant));
-  return fmt::format("ridge explain {} --on {} --plan", shell_word(advice.variant), shell_word(request.on.name()));
+// True if this computer can run the request. For "cuda", advice exists only if the device was found.
+bool is_local_machine(const Request& request) {
+  return request.on.where() == RunTarget::cpu || request.on.where() == RunTarget::cuda;
 }
 
-Request of_text(const Request& request, const std::string& text) {
+std::string make_confirming_command(const Request& request, const AdviceList& advices, const Advice& advice) {
+  if (advice.variant.empty()) {
+    if (advice.explain_options == "--plan")
+      return "ridge run " + quote_for_shell(advices.program) + " --on " + request.on.name();
+    return explain_command(request, {}, advice.explain_options);
+  }
+  if (request.on.where() == RunTarget::cpu)
+    return fmt::format("ridge run {} --against {}", quote_for_shell(advices.program), quote_for_shell(advice.variant));
+  if (request.on.where() == RunTarget::cuda)
+    return fmt::format("ridge run {} --on cuda", quote_for_shell(advice.variant));
+  return fmt::format("ridge explain {} --on {} --plan", quote_for_shell(advice.variant),
+                     quote_for_shell(request.on.name()));
+}
+
+Request request_of_text(const Request& request, const std::string& text) {
   Request out;
   out.program = text;
   out.on = request.on;
   return out;
 }
 
-Result<MedianInterval> ratio_of(const Request& request, const Advices& all, const Advice& advice,
-                                const RunRequest& how) {
-  Request first = of_text(request, all.program);
+Result<MedianInterval> measure_ratio(const Request& request, const AdviceList& advices, const Advice& advice,
+                                     const RunRequest& run_request) {
+  Request first = request_of_text(request, advices.program);
   first.fuse = request.fuse;
-  if (!advice.variant.empty() && request.fuse && request.on.where() == Where::cpu) {
-    const auto both = run_against(first, advice.variant, how);
+  if (!advice.variant.empty() && request.fuse && request.on.where() == RunTarget::cpu) {
+    const auto both = run_against(first, advice.variant, run_request);
     return both ? Result(both->ratio) : both.error();
   }
-  const auto before = api::run(first, how);
-  const auto after = api::run(of_text(request, advice.variant.empty() ? all.program : advice.variant), how);
+  const auto before = api::run(first, run_request);
+  const auto after =
+      api::run(request_of_text(request, advice.variant.empty() ? advices.program : advice.variant), run_request);
   if (!before) return before.error();
   if (!after) return after.error();
   const Statistics &x = before->measured->total.time, &y = after->measured->total.time;
   return MedianInterval{y.median / x.median, y.min / x.max, y.max / x.min, 1};
 }
 
-Status confirm(const Request& request, const Advices& all, const RunRequest& how, AdviceStep& step) {
-  const auto ratio = ratio_of(request, all, step.advice, how);
+Status confirm_advice(const Request& request, const AdviceList& advices, const RunRequest& run_request,
+                      AdviceStep& advice_step) {
+  const auto ratio = measure_ratio(request, advices, advice_step.advice, run_request);
   if (!ratio) return ratio.error();
-  const Interval& said = step.advice.gain_s;
+  const Interval& predicted_gain_s = advice_step.advice.gain_s;
   Confirmation found{.ratio = *ratio};
-  found.gain_s = all.predicted_s.expected * (1 - ratio->median / step.advice.work);
-  found.came_true = found.gain_s > 0;
-  found.is_within = said.low <= found.gain_s && found.gain_s <= said.high;
-  step.confirmation = found;
+  found.gain_s = advices.predicted_s.expected * (1 - ratio->median / advice_step.advice.work_ratio);
+  found.is_confirmed = found.gain_s > 0;
+  found.is_within_interval = predicted_gain_s.low <= found.gain_s && found.gain_s <= predicted_gain_s.high;
+  advice_step.confirmation = found;
   return Done{};
 }
 
-// What can run: a kernel takes the variant here.
+// True if this computer has a kernel for the advice.
 bool is_confirmable(const Request& request, const Advice& advice) {
-  if (!runs_here(request)) return false;
-  return !advice.variant.empty() || advice.options == "--plan";
+  if (!is_local_machine(request)) return false;
+  return !advice.variant.empty() || advice.explain_options == "--plan";
 }
 
 }  // namespace
 
 Result<AdviceReport> advise(const Request& request, const std::optional<RunRequest>& confirming) {
-  const auto task = understood(request);
-  if (!task) return task.error();
-  const auto report = counted(*task, request.dims, request);
+  const auto resolved = resolve_request(request);
+  if (!resolved) return resolved.error();
+  const auto report = make_basic_report(*resolved, request.dims, request);
   if (!report) return report.error();
-  const auto all = ridge::advise(task->program, report->explanation, {Library::ridge, request.fuse});
-  if (!all) return all.error();
-  AdviceReport out{.title = task->title,
-                   .machine = task->machine.name,
-                   .machine_title = task->machine.title,
-                   .program = all->program,
-                   .predicted_s = all->predicted_s,
-                   .bound_s = all->bound_s};
-  for (const Advice& advice : all->advice) {
-    out.steps.push_back({advice, command_of(request, *all, advice), is_confirmable(request, advice)});
+  const auto advices = ridge::make_advice(resolved->program, report->explanation, {KernelLibrary::ridge, request.fuse});
+  if (!advices) return advices.error();
+  AdviceReport out{.title = resolved->title,
+                   .machine = resolved->machine.name,
+                   .machine_title = resolved->machine.title,
+                   .program = advices->program,
+                   .predicted_s = advices->predicted_s,
+                   .roofline_bound_s = advices->bound_s};
+  for (const Advice& advice : advices->advice) {
+    out.steps.push_back({advice, make_confirming_command(request, *advices, advice), is_confirmable(request, advice)});
     if (!confirming || !out.steps.back().is_confirmable) continue;
-    if (const Status done = confirm(request, *all, *confirming, out.steps.back()); !done) return done.error();
+    if (const Status done = confirm_advice(request, *advices, *confirming, out.steps.back()); !done)
+      return done.error();
   }
   return out;
 }
 
-std::vector<SuggestedStep> suggested(const Request& request, const Advices& all) {
+std::vector<SuggestedStep> to_suggested_steps(const Request& request, const AdviceList& advices) {
   std::vector<SuggestedStep> out;
-  for (const Advice& advice : all.advice)
-    out.push_back({NextStep{.what = advice.what,
+  for (const Advice& advice : advices.advice)
+    out.push_back({NextStep{.description = advice.what,
                             .gain_s = advice.gain_s.expected,
-                            .time_s = all.predicted_s.expected - advice.gain_s.expected,
-                            .options = advice.options,
+                            .time_s = advices.predicted_s.expected - advice.gain_s.expected,
+                            .options = advice.explain_options,
                             .dims = {}},
-                   command_of(request, all, advice)});
+                   make_confirming_command(request, advices, advice)});
   return out;
 }
 

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "ridge/api/kept.h"
+#include "ridge/api/plan_cache.h"
 #include "ridge/ridge.h"
 
 namespace ridge {
@@ -15,54 +15,54 @@ std::string& last_error() {
   return text;
 }
 
-int failed(const Error& error) {
-  last_error() = error.text();
+int set_last_error(const Error& error) {
+  last_error() = error.to_string();
   return static_cast<int>(error.kind);
 }
 
-Error null(const char* what) { return usage_error(fmt::format("expected {}, found NULL", what)); }
+Error null_error(const char* what) { return usage_error(fmt::format("expected {}, found NULL", what)); }
 
-// Nothing may be thrown through C: what is left to throw is std::bad_alloc.
-template <class F> int guarded(F&& call) {
+// Calls `call` without letting an exception, such as std::bad_alloc, reach C.
+template <class F> int call_guarded(F&& call) {
   try {
     const Status done = call();
-    return done ? RIDGE_OK : failed(done.error());
+    return done ? RIDGE_OK : set_last_error(done.error());
   } catch (const std::exception& e) {
-    return failed(input_error(e.what()));
+    return set_last_error(input_error(e.what()));
   }
 }
 
-Result<Bindings> bindings(const ridge_dim* dims, size_t count) {
+Result<Bindings> to_bindings(const ridge_dim* dims, size_t count) {
   Bindings out;
-  if (dims == nullptr && count > 0) return null("dims");
+  if (dims == nullptr && count > 0) return null_error("dims");
   for (size_t i = 0; i < count; ++i) {
-    if (dims[i].name == nullptr) return null("a dimension's name");
+    if (dims[i].name == nullptr) return null_error("a dimension's name");
     out[dims[i].name] = dims[i].value;
   }
   return out;
 }
 
-Result<ArrayView> view(const ridge_array& array) {
-  if (array.dtype == nullptr) return null("an array's dtype");
-  const auto dtype = dtype_from(array.dtype);
-  if (!dtype || bits(*dtype) < 8)
+Result<ArrayView> to_view(const ridge_array& array) {
+  if (array.dtype == nullptr) return null_error("an array's dtype");
+  const auto dtype = parse_dtype(array.dtype);
+  if (!dtype || dtype_bits(*dtype) < 8)
     return usage_error(fmt::format("expected a dtype such as f32, bf16, f16, int8 or int32, found '{}'", array.dtype));
-  if (array.rank < 0 || (array.rank > 0 && array.shape == nullptr)) return null("an array's shape");
+  if (array.rank < 0 || (array.rank > 0 && array.shape == nullptr)) return null_error("an array's shape");
   const auto rank = static_cast<size_t>(array.rank);
   ArrayView out{array.data, *dtype, {array.shape, rank}, {}};
   if (array.strides != nullptr) out.strides = {array.strides, rank};
   return out;
 }
 
-struct Views {
+struct NamedViews {
   std::vector<ArrayView> views;
   std::vector<std::string> names;
 };
-Result<Views> views(const ridge_named_array* arrays, size_t count, const char* what) {
-  Views out;
-  if (arrays == nullptr && count > 0) return null(what);
+Result<NamedViews> to_views(const ridge_named_array* arrays, size_t count, const char* what) {
+  NamedViews out;
+  if (arrays == nullptr && count > 0) return null_error(what);
   for (size_t i = 0; i < count; ++i) {
-    const auto each = view(arrays[i].array);
+    const auto each = to_view(arrays[i].array);
     if (!each) return each.error();
     out.views.push_back(*each);
     out.names.emplace_back(arrays[i].name == nullptr ? "" : arrays[i].name);
@@ -70,8 +70,9 @@ Result<Views> views(const ridge_named_array* arrays, size_t count, const char* w
   return out;
 }
 
-// In the order of `types`; one without a name is the one at its place.
-Result<std::vector<ArrayView>> ordered(const Views& given, const std::vector<ArrayType>& types, const char* what) {
+// Returns the arrays in the order of `types`. An array without a name is matched by its position.
+Result<std::vector<ArrayView>> order_views(const NamedViews& given, const std::vector<ArrayType>& types,
+                                           const char* what) {
   std::vector<ArrayView> out;
   for (size_t i = 0; i < types.size(); ++i) {
     size_t at = 0;
@@ -85,21 +86,21 @@ Result<std::vector<ArrayView>> ordered(const Views& given, const std::vector<Arr
   return out;
 }
 
-Status explain_to(const char* program, const char* on, const Result<Bindings>& dims, char** json) {
-  if (program == nullptr) return null("a program");
+Status write_explanation(const char* program, const char* on, const Result<Bindings>& dims, char** json) {
+  if (program == nullptr) return null_error("a program");
   if (!dims) return dims.error();
   const auto summary = explain(Request{.program = program, .on = on == nullptr ? "cpu" : on, .dims = *dims});
   if (!summary) return summary.error();
   const std::string text = render_json(*summary);
   *json = static_cast<char*>(std::malloc(text.size() + 1));
-  if (*json == nullptr) return input_error("the system refused memory for the text");
+  if (*json == nullptr) return input_error("out of memory for the text");
   std::memcpy(*json, text.c_str(), text.size() + 1);
   return Done{};
 }
 
-Status run_on(const char* program, const Result<Bindings>& dims, const Result<Views>& inputs,
-              const Result<Views>& outputs, int threads) {
-  if (program == nullptr) return null("a program");
+Status run_program(const char* program, const Result<Bindings>& dims, const Result<NamedViews>& inputs,
+                   const Result<NamedViews>& outputs, int threads) {
+  if (program == nullptr) return null_error("a program");
   if (!dims) return dims.error();
   if (!inputs) return inputs.error();
   if (!outputs) return outputs.error();
@@ -108,18 +109,18 @@ Status run_on(const char* program, const Result<Bindings>& dims, const Result<Vi
     const ArrayView& each = inputs->views[i];
     types.push_back({inputs->names[i], each.dtype, {each.shape.begin(), each.shape.end()}});
   }
-  const auto computation = api::kept({.program = program, .dims = *dims}, types);
+  const auto computation = api::prepare_cached({.program = program, .dims = *dims}, types);
   if (!computation) return computation.error();
-  const auto in = ordered(*inputs, computation->inputs(), "input");
-  const auto out = ordered(*outputs, computation->outputs(), "output");
+  const auto in = order_views(*inputs, computation->inputs(), "input");
+  const auto out = order_views(*outputs, computation->outputs(), "output");
   if (!in) return in.error();
   if (!out) return out.error();
   return (*computation)(*in, *out, threads);
 }
 
-Status multiply(const ridge_array* a, const ridge_array* b, const ridge_array* d, int threads) {
-  if (a == nullptr || b == nullptr || d == nullptr) return null("a, b and d");
-  const auto left = view(*a), right = view(*b), result = view(*d);
+Status multiply_arrays(const ridge_array* a, const ridge_array* b, const ridge_array* d, int threads) {
+  if (a == nullptr || b == nullptr || d == nullptr) return null_error("a, b and d");
+  const auto left = to_view(*a), right = to_view(*b), result = to_view(*d);
   if (!left) return left.error();
   if (!right) return right.error();
   if (!result) return result.error();
@@ -140,21 +141,23 @@ const char* ridge_last_error(void) { return ridge::last_error().c_str(); }
 void ridge_free(void* text) { std::free(text); }
 
 int ridge_explain_json(const char* program, const char* on, const ridge_dim* dims, size_t count, char** json) {
-  if (json == nullptr) return ridge::failed(ridge::null("a place for the text"));
+  if (json == nullptr) return ridge::set_last_error(ridge::null_error("an address for the text"));
   *json = nullptr;
-  return ridge::guarded([&] { return ridge::explain_to(program, on, ridge::bindings(dims, count), json); });
+  return ridge::call_guarded(
+      [&] { return ridge::write_explanation(program, on, ridge::to_bindings(dims, count), json); });
 }
 
 int ridge_run(const char* program, const ridge_dim* dims, size_t dim_count, const ridge_named_array* inputs,
               size_t input_count, const ridge_named_array* outputs, size_t output_count, int threads) {
-  return ridge::guarded([&] {
-    return ridge::run_on(program, ridge::bindings(dims, dim_count), ridge::views(inputs, input_count, "inputs"),
-                         ridge::views(outputs, output_count, "outputs"), threads);
+  return ridge::call_guarded([&] {
+    return ridge::run_program(program, ridge::to_bindings(dims, dim_count),
+                              ridge::to_views(inputs, input_count, "inputs"),
+                              ridge::to_views(outputs, output_count, "outputs"), threads);
   });
 }
 
 int ridge_matmul(const ridge_array* a, const ridge_array* b, const ridge_array* d, int threads) {
-  return ridge::guarded([&] { return ridge::multiply(a, b, d, threads); });
+  return ridge::call_guarded([&] { return ridge::multiply_arrays(a, b, d, threads); });
 }
 
 }  // extern "C"

@@ -1,4 +1,4 @@
-// Fits a library's numbers to timings, or this CPU's to a run, and writes them into a machine file.
+// Fits a library's parameters to timings, or this CPU's to a benchmark run, and writes them into a machine file.
 #include <fmt/format.h>
 
 #include "ridge/api/facade.h"
@@ -11,21 +11,21 @@ namespace ridge::api {
 
 namespace {
 
-Result<LibraryTimings> timings_of(const CalibrationRequest& request, const Machine& machine) {
+Result<LibraryTimings> load_timings(const CalibrationRequest& request, const Machine& machine) {
   if (request.path.empty()) {
-    if (request.on.where() == Where::cpu) return time_cpu_kernels(machine, request.progress);
+    if (request.on.where() == RunTarget::cpu) return time_cpu_kernels(machine, request.progress);
     return usage_error(fmt::format("expected a FILE of timings with --on {}, found none", request.on.name()),
-                       "without one `ridge calibrate --on cpu` times this CPU");
+                       "without FILE, `ridge calibrate --on cpu` times this CPU");
   }
   const auto text = read_file(request.path);
   if (!text) return text.error();
   return read_library_timings(*text, request.path, request.dtype, request.column);
 }
 
-// Where the machine with its numbers goes: the file that was asked for; of a run, else, where this CPU's are kept.
-Result<std::string> path_of(const CalibrationRequest& request) {
+// Returns the path of the machine file to write: the requested one, or after a run this CPU's own file. Empty if none.
+Result<std::string> output_path(const CalibrationRequest& request) {
   if (!request.out.empty() || !request.path.empty()) return request.out;
-  return probe_path("cpu");
+  return prepare_machine_path("cpu");
 }
 
 }  // namespace
@@ -33,21 +33,22 @@ Result<std::string> path_of(const CalibrationRequest& request) {
 Result<CalibrationReport> calibrate(const CalibrationRequest& request) {
   auto machine = machine_of(request.on);
   if (!machine) return machine.error();
-  const auto path = path_of(request);
+  const auto path = output_path(request);
   if (!path) return path.error();
-  const auto timings = timings_of(request, *machine);
+  const auto timings = load_timings(request, *machine);
   if (!timings) return timings.error();
   const DType dtype = request.path.empty() ? DType::f32 : request.dtype;
-  auto found = ridge::calibrate(*machine, dtype, *timings);
+  auto found = ridge::calibrate_library(*machine, dtype, *timings);
   if (!found) return found.error();
   const std::string measured = request.path.empty() ? "a run on " + machine->title : request.path;
   const std::string source = request.source.empty() ? measured : request.source;
-  CalibrationReport out{*std::move(found), source, today(), *path, request.points};
+  CalibrationReport out{*std::move(found), source, today_utc(), *path, request.points};
   if (!request.points.empty())
-    if (const Status written = write_file(request.points, judged_lines(out.found)); !written) return written.error();
+    if (const Status written = write_file(request.points, format_held_out_csv(out.calibration)); !written)
+      return written.error();
   if (path->empty()) return out;
   const Status written =
-      write_file(*path, print_machine(with_library(*std::move(machine), out.found, source, out.day)));
+      write_file(*path, print_machine(with_calibration(*std::move(machine), out.calibration, source, out.day)));
   if (!written) return written.error();
   return out;
 }

@@ -1,4 +1,4 @@
-// The command line that asks for a request again, so that a report can say what to type next.
+// Formats requests as command lines, which reports suggest as next steps.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace ridge::api {
 
-// "ridge explain examples/mlp.ridge --on h100 -d B=310": the request with these sizes in place of its own. Words that a
-// shell would read otherwise stand in quotes.
+// Returns the `ridge explain` command of a request, such as "ridge explain examples/mlp.ridge --on h100 -d B=310".
+// `dims` override the request's. Arguments are quoted for the shell.
 std::string explain_command(const Request& request, const Bindings& dims, const std::string& options);
 
-// A word of a command line; where it has several lines, in the quotes that read \n: $'x: f32[N]\ny: f32[N] = cos(x)'.
-std::string shell_word(const std::string& text);
+// Returns an argument quoted for the shell; with several lines as $'x: f32[N]\ny: f32[N] = cos(x)'.
+std::string quote_for_shell(const std::string& text);
 
 }  // namespace ridge::api

@@ -9,26 +9,26 @@
 
 namespace ridge {
 namespace {
-constexpr std::int64_t kept_bytes = std::int64_t{64} << 20;  // of scratch, from one call to the next
+constexpr std::int64_t max_kept_bytes = std::int64_t{64} << 20;  // Largest scratch memory kept for the next call
 }  // namespace
 
-std::optional<ArrayStorage> Computation::Parts::take_scratch() const {
+std::optional<ArrayStorage> Computation::Impl::acquire_scratch() const {
   if (scratch_bytes == 0) return ArrayStorage();
   {
     const std::lock_guard lock(mutex);
-    if (!free.empty()) {
-      ArrayStorage out = std::move(free.back());
-      free.pop_back();
+    if (!free_scratch.empty()) {
+      ArrayStorage out = std::move(free_scratch.back());
+      free_scratch.pop_back();
       return out;
     }
   }
   return ArrayStorage::make(DType::int8, scratch_bytes);
 }
 
-void Computation::Parts::give_back(ArrayStorage scratch) const {
-  if (scratch_bytes == 0 || scratch_bytes > kept_bytes) return;
+void Computation::Impl::release_scratch(ArrayStorage scratch) const {
+  if (scratch_bytes == 0 || scratch_bytes > max_kept_bytes) return;
   const std::lock_guard lock(mutex);
-  free.push_back(std::move(scratch));
+  free_scratch.push_back(std::move(scratch));
 }
 
 }  // namespace ridge
@@ -36,94 +36,96 @@ void Computation::Parts::give_back(ArrayStorage scratch) const {
 namespace ridge::api {
 namespace {
 
-using Parts = Computation::Parts;
+using Impl = Computation::Impl;
 
-std::int64_t rounded(std::int64_t bytes, std::int64_t to) { return (bytes + to - 1) / to * to; }
+std::int64_t round_up(std::int64_t bytes, std::int64_t alignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
 
 Status check_type(const ArrayView& view, const ArrayType& type) {
   const bool same_shape = std::equal(view.shape.begin(), view.shape.end(), type.shape.begin(), type.shape.end());
   if (view.dtype != type.dtype || !same_shape)
     return input_error(fmt::format("'{}' is {}[{}]; expected {}[{}], for which the program was planned", type.name,
-                                   name(view.dtype), fmt::join(view.shape, ", "), name(type.dtype),
+                                   dtype_name(view.dtype), fmt::join(view.shape, ", "), dtype_name(type.dtype),
                                    fmt::join(type.shape, ", ")));
   if (!view.strides.empty() && view.strides.size() != view.shape.size())
     return input_error(
         fmt::format("'{}' has {} strides; expected {}", type.name, view.strides.size(), view.shape.size()));
-  if (view.data == nullptr) return input_error(fmt::format("'{}' has no memory behind it", type.name));
+  if (view.data == nullptr) return input_error(fmt::format("'{}' has no memory", type.name));
   return Done{};
 }
 
-Status check_output(const Parts& parts, std::size_t i, std::span<const ArrayView> inputs,
+Status check_output(const Impl& impl, std::size_t i, std::span<const ArrayView> inputs,
                     std::span<const ArrayView> outputs) {
-  const std::string& name = parts.outputs[i].name;
-  if (const Status type = check_type(outputs[i], parts.outputs[i]); !type) return type;
-  if (!is_plain(outputs[i]))
+  const std::string& name = impl.outputs[i].name;
+  if (const Status type = check_type(outputs[i], impl.outputs[i]); !type) return type;
+  if (!is_row_major(outputs[i]))
     return input_error(fmt::format("expected '{}' to be written row-major, without gaps, at a multiple of {} bytes",
-                                   name, bits(outputs[i].dtype) / 8));
+                                   name, dtype_bits(outputs[i].dtype) / 8));
   for (std::size_t k = 0; k < inputs.size(); ++k)
-    if (overlap(outputs[i], inputs[k]))
-      return input_error(fmt::format("'{}' shares memory with the input '{}'", name, parts.inputs[k].name));
+    if (has_overlap(outputs[i], inputs[k]))
+      return input_error(fmt::format("'{}' shares memory with the input '{}'", name, impl.inputs[k].name));
   for (std::size_t k = 0; k < i; ++k)
-    if (overlap(outputs[i], outputs[k]))
-      return input_error(fmt::format("'{}' shares memory with the output '{}'", name, parts.outputs[k].name));
+    if (has_overlap(outputs[i], outputs[k]))
+      return input_error(fmt::format("'{}' shares memory with the output '{}'", name, impl.outputs[k].name));
   return Done{};
 }
 
 }  // namespace
 
-Status check_operands(const Parts& parts, std::span<const ArrayView> inputs, std::span<const ArrayView> outputs) {
-  if (inputs.size() != parts.inputs.size() || outputs.size() != parts.outputs.size())
-    return input_error(fmt::format("expected {} inputs and {} outputs, found {} and {}", parts.inputs.size(),
-                                   parts.outputs.size(), inputs.size(), outputs.size()));
+Status check_operands(const Impl& impl, std::span<const ArrayView> inputs, std::span<const ArrayView> outputs) {
+  if (inputs.size() != impl.inputs.size() || outputs.size() != impl.outputs.size())
+    return input_error(fmt::format("expected {} inputs and {} outputs, found {} and {}", impl.inputs.size(),
+                                   impl.outputs.size(), inputs.size(), outputs.size()));
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (const Status type = check_type(inputs[i], parts.inputs[i]); !type) return type;
+    if (const Status type = check_type(inputs[i], impl.inputs[i]); !type) return type;
   for (std::size_t i = 0; i < outputs.size(); ++i)
-    if (const Status writes = check_output(parts, i, inputs, outputs); !writes) return writes;
+    if (const Status valid = check_output(impl, i, inputs, outputs); !valid) return valid;
   return Done{};
 }
 
-Status check_kernels(const Parts& parts, std::optional<std::string> (*refuse)(const Step&)) {
-  for (const Step& step : parts.plan.steps) {
-    const auto why = refuse(step);
-    if (!why) continue;
-    const Group& group = parts.plan.fusion.groups[static_cast<std::size_t>(step.group)];
-    const Statement& first = parts.program.statements[static_cast<std::size_t>(group.statements.front())];
-    return input_error(fmt::format("cannot run '{}': {}", first.text, *why));
+Status check_kernels(const Impl& impl, std::optional<std::string> (*unsupported_reason)(const PlanStep&)) {
+  for (const PlanStep& step : impl.plan.steps) {
+    const auto reason = unsupported_reason(step);
+    if (!reason) continue;
+    const FusionGroup& group = impl.plan.fusion.groups[static_cast<std::size_t>(step.group)];
+    const Statement& first = impl.program.statements[static_cast<std::size_t>(group.statements.front())];
+    return input_error(fmt::format("cannot run '{}': {}", first.text, *reason));
   }
   return Done{};
 }
 
-void place(Parts& parts, const Placing& how) {
-  parts.places.resize(parts.plan.buffers.size());
-  const auto scratch = [&](std::int64_t bytes) {
-    const std::int64_t offset = parts.scratch_bytes;
-    parts.scratch_bytes += rounded(bytes, how.alignment);
+void place_buffers(Impl& impl, const BufferPlacementOptions& options) {
+  impl.locations.resize(impl.plan.buffers.size());
+  const auto add_scratch = [&](std::int64_t bytes) {
+    const std::int64_t offset = impl.scratch_bytes;
+    impl.scratch_bytes += round_up(bytes, options.scratch_alignment);
     return offset;
   };
-  for (std::size_t i = 0; i < parts.tensors.size(); ++i) {
+  for (std::size_t i = 0; i < impl.tensors.size(); ++i) {
     std::int64_t offset = 0;
-    for (const int tensor : parts.tensors[i]) {
-      const std::int64_t bytes = parts.plan.buffers[static_cast<std::size_t>(tensor)].bytes();
-      Place& lies = parts.places[static_cast<std::size_t>(tensor)];
-      lies = {Place::In::input, i, offset};
-      if (offset % how.parts != 0) {
-        lies = {Place::In::scratch, 0, scratch(bytes)};
-        parts.moved.push_back({i, offset, lies.offset, bytes});
+    for (const int tensor : impl.tensors[i]) {
+      const std::int64_t bytes = impl.plan.buffers[static_cast<std::size_t>(tensor)].size_bytes();
+      BufferLocation& location = impl.locations[static_cast<std::size_t>(tensor)];
+      location = {BufferLocation::Space::input, i, offset};
+      if (offset % options.input_alignment != 0) {
+        location = {BufferLocation::Space::scratch, 0, add_scratch(bytes)};
+        impl.misaligned.push_back({i, offset, location.offset, bytes});
       }
       offset += bytes;
     }
   }
-  for (std::size_t i = 0; i < parts.results.size(); ++i)
-    parts.places[static_cast<std::size_t>(parts.results[i])] = {Place::In::output, i, 0};
-  for (std::size_t i = 0; i < parts.places.size(); ++i) {
-    const Buffer& buffer = parts.plan.buffers[i];
-    if (parts.places[i].in != Place::In::nowhere || buffer.elements == 0) continue;
-    if (buffer.counts) {
-      parts.places[i] = {Place::In::counts, parts.counts.size(), 0};
-      parts.counts.push_back(counts_of(buffer));
+  for (std::size_t i = 0; i < impl.results.size(); ++i)
+    impl.locations[static_cast<std::size_t>(impl.results[i])] = {BufferLocation::Space::output, i, 0};
+  for (std::size_t i = 0; i < impl.locations.size(); ++i) {
+    const PlanBuffer& buffer = impl.plan.buffers[i];
+    if (impl.locations[i].space != BufferLocation::Space::none || buffer.elements == 0) continue;
+    if (buffer.holds_indices) {
+      impl.locations[i] = {BufferLocation::Space::indices, impl.index_values.size(), 0};
+      impl.index_values.push_back(index_values(buffer));
       continue;
     }
-    parts.places[i] = {Place::In::scratch, 0, scratch(buffer.bytes())};
+    impl.locations[i] = {BufferLocation::Space::scratch, 0, add_scratch(buffer.size_bytes())};
   }
 }
 

@@ -1,4 +1,4 @@
-// What a Computation is made of, on a CPU and on a device, and what both ask of its arrays. Internal to api/.
+// Internals of `Computation`, for CPUs and devices, and checks of its arrays.
 #pragma once
 
 #include <mutex>
@@ -13,69 +13,69 @@
 
 namespace ridge::api {
 
-// Where a buffer of the plan lies: in an array of the caller's, in the scratch, or among the counts.
-struct Place {
-  enum class In { nowhere, input, output, scratch, counts } in = In::nowhere;
-  std::size_t index = 0;    // of the array, or into the counts
-  std::int64_t offset = 0;  // bytes
+// Location of a buffer of the plan: an array of the caller, the scratch memory, or an array of index values.
+struct BufferLocation {
+  enum class Space { none, input, output, scratch, indices } space = Space::none;
+  std::size_t index = 0;    // Index of the array
+  std::int64_t offset = 0;  // Bytes from its start
 };
 
-// A part of an input that a kernel would find off its alignment: copied to the scratch before the first step.
-struct MovedPart {
+// Part of an input that is misaligned for kernels; it is copied to the scratch memory before the first step.
+struct MisalignedTensor {
   std::size_t input = 0;
-  std::int64_t from = 0, to = 0, bytes = 0;
+  std::int64_t source_offset = 0, scratch_offset = 0, bytes = 0;
 };
 
-struct OnDevice {
+struct DeviceComputation {
   int number = 0;
   DeviceLaunches launches;
-  std::int64_t workspace_bytes = 0;     // at the scratch's beginning
-  std::vector<std::byte*> counts = {};  // in the device's memory, to the end of the process
+  std::int64_t workspace_bytes = 0;           // Part of the scratch memory, at its start
+  std::vector<std::byte*> index_values = {};  // Index values in device memory; never freed
 };
 
 }  // namespace ridge::api
 
 namespace ridge {
 
-struct Computation::Parts {
+struct Computation::Impl {
   Program program;
   Bindings dims;
-  Plan plan;  // of a device: its launches' own
+  Plan plan;  // On a device, moved into its launches
   std::vector<ArrayType> inputs, outputs;
-  std::vector<std::vector<int>> tensors;  // of each input: what lies in it, one behind the other
-  std::vector<int> results;               // of each output: its tensor
-  std::vector<api::Place> places;         // of Plan::buffers
-  std::vector<api::MovedPart> moved;
-  std::vector<std::vector<float>> counts;
+  std::vector<std::vector<int>> tensors;       // Tensors of each input, contiguous in its array
+  std::vector<int> results;                    // Tensor of each output
+  std::vector<api::BufferLocation> locations;  // One for each of Plan::buffers
+  std::vector<api::MisalignedTensor> misaligned;
+  std::vector<std::vector<float>> index_values;
   std::int64_t scratch_bytes = 0;
-  std::optional<api::OnDevice> device;
-  // Scratch of calls on a CPU that have returned, for the next one; where it is large, the system has it back.
+  std::optional<api::DeviceComputation> device;
+  // Scratch memory of finished CPU calls, for reuse by the next; large ones are freed instead.
   mutable std::mutex mutex;
-  mutable std::vector<ArrayStorage> free;
+  mutable std::vector<ArrayStorage> free_scratch;
 
-  std::optional<ArrayStorage> take_scratch() const;
-  void give_back(ArrayStorage scratch) const;
+  std::optional<ArrayStorage> acquire_scratch() const;
+  void release_scratch(ArrayStorage scratch) const;
 };
 
 }  // namespace ridge
 
 namespace ridge::api {
 
-// As many arrays as planned for, of those types; outputs that are row-major and share memory with nothing.
-Status check_operands(const Computation::Parts& parts, std::span<const ArrayView> inputs,
+// Checks that the number and types of arrays match the plan, and that outputs are row-major and do not overlap others.
+Status check_operands(const Computation::Impl& impl, std::span<const ArrayView> inputs,
                       std::span<const ArrayView> outputs);
 
-// That kernels run each step of the plan; `refuse` says why one does not.
-Status check_kernels(const Computation::Parts& parts, std::optional<std::string> (*refuse)(const Step&));
+// Checks that kernels support each step of the plan; `unsupported_reason` returns the reason if not.
+Status check_kernels(const Computation::Impl& impl, std::optional<std::string> (*unsupported_reason)(const PlanStep&));
 
-// Where each buffer lies: the caller's arrays first, the rest in one piece of scratch behind what it holds already.
-struct Placing {
-  std::int64_t alignment = 1;  // of what lies in the scratch
-  std::int64_t parts = 1;      // of an input's parts; those that are off it are moved
+// Chooses each buffer's location: the caller's arrays if possible, else scratch memory, which grows at its end.
+struct BufferPlacementOptions {
+  std::int64_t scratch_alignment = 1;  // Bytes, of buffers in the scratch memory
+  std::int64_t input_alignment = 1;    // Bytes, of tensors in an input; misaligned ones are copied
 };
-void place(Computation::Parts& parts, const Placing& how);
+void place_buffers(Computation::Impl& impl, const BufferPlacementOptions& options);
 
-// Plans for a device and chooses how its kernels run. Errors: no device of that number; what its kernels do not do.
-Status plan_on_device(Computation::Parts& parts, const FuseOptions& how, int device);
+// Plans for a device and chooses its kernels' launches. Errors: an unknown device number; an unsupported statement.
+Status plan_on_device(Computation::Impl& impl, const FuseOptions& fuse_options, int device);
 
 }  // namespace ridge::api

@@ -2,56 +2,57 @@
 
 #include <fmt/format.h>
 
+#include "ridge/api/argument_specs.h"
 #include "ridge/api/computation.h"
 #include "ridge/api/dtypes.h"
-#include "ridge/api/signature.h"
 #include "ridge/api/views.h"
 #include "ridge/base/cores.h"
 #include "ridge/measure/inputs.h"
-#include "ridge/measure/steps.h"
+#include "ridge/measure/run_step.h"
 
 namespace ridge {
 namespace {
 
-using Parts = Computation::Parts;
+using Impl = Computation::Impl;
 
-constexpr std::int64_t alignment = 64;
+constexpr std::int64_t scratch_alignment = 64;
 
-// One call: its operands' addresses, and what it holds while it runs.
-class Call {
+// One call on a CPU: the addresses of its operands, and copies and scratch memory that live while it runs.
+class CpuCall {
  public:
-  Call(const Parts& parts, std::span<const ArrayView> inputs, std::span<const ArrayView> outputs)
-      : parts_(parts), inputs_(inputs), outputs_(outputs) {}
+  CpuCall(const Impl& impl, std::span<const ArrayView> inputs, std::span<const ArrayView> outputs)
+      : impl_(impl), inputs_(inputs), outputs_(outputs) {}
 
-  Status prepare() {
-    if (const Status fits = api::check_operands(parts_, inputs_, outputs_); !fits) return fits;
-    for (const auto& step : {&Call::copy, &Call::check_indices})
+  Status prepare_inputs() {
+    if (const Status valid = api::check_operands(impl_, inputs_, outputs_); !valid) return valid;
+    for (const auto& step : {&CpuCall::copy_inputs, &CpuCall::check_indices})
       if (const Status done = (this->*step)(); !done) return done;
     return Done{};
   }
 
-  Status perform(int threads) {
-    auto scratch = parts_.take_scratch();
-    if (!scratch) return api::no_memory(parts_.scratch_bytes);
-    addresses_.reserve(parts_.places.size());
-    for (const api::Place& place : parts_.places) addresses_.push_back(address(place, scratch->array().data));
+  Status run_steps(int threads) {
+    auto scratch = impl_.acquire_scratch();
+    if (!scratch) return api::out_of_memory_error(impl_.scratch_bytes);
+    addresses_.reserve(impl_.locations.size());
+    for (const api::BufferLocation& location : impl_.locations)
+      addresses_.push_back(address_of(location, scratch->array().data));
     std::vector<void*> operands;
-    for (const Step& step : parts_.plan.steps) {
+    for (const PlanStep& step : impl_.plan.steps) {
       operands.clear();
       for (const int buffer : step.buffers)
         operands.push_back(buffer < 0 ? nullptr : addresses_[static_cast<std::size_t>(buffer)]);
-      ridge::perform(step, operands, threads);
+      ridge::run_step(step, operands, threads);
     }
-    parts_.give_back(*std::move(scratch));
+    impl_.release_scratch(*std::move(scratch));
     return Done{};
   }
 
  private:
-  Status copy() {
+  Status copy_inputs() {
     for (const ArrayView& view : inputs_) {
       data_.push_back(static_cast<std::byte*>(view.data));
-      if (api::is_plain(view)) continue;
-      auto copied = api::plain_copy(view);
+      if (api::is_row_major(view)) continue;
+      auto copied = api::copy_row_major(view);
       if (!copied) return copied.error();
       data_.back() = copied->array().data;
       copies_.push_back(*std::move(copied));
@@ -62,77 +63,79 @@ class Call {
   Status check_indices() {
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       std::byte* at = data_[i];
-      for (const int tensor : parts_.tensors[i]) {
-        const Buffer& buffer = parts_.plan.buffers[static_cast<std::size_t>(tensor)];
-        const Status inside =
-            ridge::check_indices(parts_.program, parts_.dims, tensor, {buffer.dtype, buffer.elements, at});
-        if (!inside) {
-          Error error = inside.error();
+      for (const int tensor : impl_.tensors[i]) {
+        const PlanBuffer& buffer = impl_.plan.buffers[static_cast<std::size_t>(tensor)];
+        const Status in_range =
+            ridge::check_indices(impl_.program, impl_.dims, tensor, {buffer.dtype, buffer.elements, at});
+        if (!in_range) {
+          Error error = in_range.error();
           error.hint.clear();
           return error;
         }
-        at += buffer.bytes();
+        at += buffer.size_bytes();
       }
     }
     return Done{};
   }
 
-  void* address(const api::Place& place, std::byte* scratch) const {
-    switch (place.in) {
-      case api::Place::In::nowhere: break;
-      case api::Place::In::input: return data_[place.index] + place.offset;
-      case api::Place::In::output: return static_cast<std::byte*>(outputs_[place.index].data) + place.offset;
-      case api::Place::In::scratch: return scratch + place.offset;
-      case api::Place::In::counts: return const_cast<float*>(parts_.counts[place.index].data());
+  void* address_of(const api::BufferLocation& location, std::byte* scratch) const {
+    switch (location.space) {
+      case api::BufferLocation::Space::none: break;
+      case api::BufferLocation::Space::input: return data_[location.index] + location.offset;
+      case api::BufferLocation::Space::output:
+        return static_cast<std::byte*>(outputs_[location.index].data) + location.offset;
+      case api::BufferLocation::Space::scratch: return scratch + location.offset;
+      case api::BufferLocation::Space::indices: return const_cast<float*>(impl_.index_values[location.index].data());
     }
     return nullptr;
   }
 
-  const Parts& parts_;
+  const Impl& impl_;
   std::span<const ArrayView> inputs_, outputs_;
-  std::vector<std::byte*> data_;  // of each input, after copying
+  std::vector<std::byte*> data_;  // Addresses of the inputs, after copying
   std::vector<ArrayStorage> copies_;
   std::vector<void*> addresses_;
 };
 
-// The program in the arrays' dtype, where it leaves that open and they agree on another than its own.
-Result<LoadedProgram> loaded(const ComputeRequest& request, const std::vector<ArrayType>& given) {
-  auto program = api::load_in(request.program, request.dtype, request.dims);
+// Loads the program with the dtype of the arrays for tensors that declare none.
+Result<LoadedProgram> load_for_arrays(const ComputeRequest& request, const std::vector<ArrayType>& given) {
+  auto program = api::load_with_dtype(request.program, request.dtype, request.dims);
   if (!program || request.dtype) return program;
-  const std::vector<api::Asked> asked = api::inputs_asked(program->program);
-  const auto order = api::matched(asked, given);
-  if (!order) return program;  // said again, with the sizes, by prepare()
-  for (std::size_t i = 0; i < asked.size(); ++i) {
+  const std::vector<api::ArgumentSpec> specs = api::input_specs(program->program);
+  const auto order = api::match_arrays(specs, given);
+  if (!order) return program;  // `prepare` reports the error
+  for (std::size_t i = 0; i < specs.size(); ++i) {
     const DType dtype = given[(*order)[i]].dtype;
-    if (dtype == asked[i].dtype) continue;
-    auto other = api::load_in(request.program, dtype, request.dims);
+    if (dtype == specs[i].dtype) continue;
+    auto other = api::load_with_dtype(request.program, dtype, request.dims);
     return other ? other : program;
   }
   return program;
 }
 
-Status plan_here(Parts& parts, const FuseOptions& how) {
-  auto planned = plan(parts.program, parts.dims, how);
+Status plan_on_cpu(Impl& impl, const FuseOptions& options) {
+  auto planned = make_plan(impl.program, impl.dims, options);
   if (!planned) return planned.error();
-  parts.plan = *std::move(planned);
-  if (const Status able = api::check_kernels(parts, refuse); !able) return able;
-  api::place(parts, {.alignment = alignment});
+  impl.plan = *std::move(planned);
+  if (const Status supported = api::check_kernels(impl, cpu_unsupported_reason); !supported) return supported;
+  api::place_buffers(impl, {.scratch_alignment = scratch_alignment});
   return Done{};
 }
 
-// Blocks lie as no array does.
-Status check_arrays(const Parts& parts) {
-  for (const auto* types : {&parts.inputs, &parts.outputs})
+// Checks that no array has block scales, because arrays cannot represent their layout.
+Status check_no_block_scales(const Impl& impl) {
+  for (const auto* types : {&impl.inputs, &impl.outputs})
     for (const ArrayType& type : *types)
-      if (is_scaled(type.dtype))
-        return input_error(fmt::format("'{}' is {}; expected arrays without block scales", type.name, name(type.dtype)),
-                           "quantize inside of the program, and give back what it makes of that");
+      if (is_block_scaled(type.dtype))
+        return input_error(
+            fmt::format("'{}' is {}; expected arrays without block scales", type.name, dtype_name(type.dtype)),
+            "quantize and dequantize inside the program");
   return Done{};
 }
 
-Result<std::vector<ArrayType>> sized(const std::vector<api::Asked>& asked, const Bindings& dims) {
+Result<std::vector<ArrayType>> evaluate_shapes(const std::vector<api::ArgumentSpec>& specs, const Bindings& dims) {
   std::vector<ArrayType> out;
-  for (const api::Asked& each : asked) {
+  for (const api::ArgumentSpec& each : specs) {
     out.push_back({each.name, each.dtype, {}});
     for (const Polynomial& extent : each.extents) {
       const auto size = extent.evaluate(dims);
@@ -146,48 +149,49 @@ Result<std::vector<ArrayType>> sized(const std::vector<api::Asked>& asked, const
 }  // namespace
 
 Result<Computation> prepare(const ComputeRequest& request, const std::vector<ArrayType>& inputs) {
-  auto program = loaded(request, inputs);
+  auto program = load_for_arrays(request, inputs);
   if (!program) return program.error();
-  auto parts = std::make_shared<Parts>();
-  parts->program = std::move(program->program);
-  const std::vector<api::Asked> asked = api::inputs_asked(parts->program);
-  const auto outputs = api::outputs_asked(parts->program, request.wanted);
+  auto impl = std::make_shared<Impl>();
+  impl->program = std::move(program->program);
+  const std::vector<api::ArgumentSpec> specs = api::input_specs(impl->program);
+  const auto outputs = api::output_specs(impl->program, request.requested_results);
   if (!outputs) return outputs.error();
-  const auto order = api::matched(asked, inputs);
+  const auto order = api::match_arrays(specs, inputs);
   if (!order) return order.error();
-  for (std::size_t i = 0; i < asked.size(); ++i) {
-    parts->inputs.push_back(inputs[(*order)[i]]);
-    parts->inputs.back().name = asked[i].name;
-    parts->tensors.push_back(asked[i].tensors);
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    impl->inputs.push_back(inputs[(*order)[i]]);
+    impl->inputs.back().name = specs[i].name;
+    impl->tensors.push_back(specs[i].tensors);
   }
-  auto dims = api::sizes_of(parts->program, asked, parts->inputs, request.dims);
+  auto dims = api::solve_dimensions(impl->program, specs, impl->inputs, request.dims);
   if (!dims) return dims.error();
-  parts->dims = *std::move(dims);
-  auto results = sized(*outputs, parts->dims);
+  impl->dims = *std::move(dims);
+  auto results = evaluate_shapes(*outputs, impl->dims);
   if (!results) return results.error();
-  parts->outputs = *std::move(results);
-  for (const api::Asked& each : *outputs) parts->results.push_back(each.tensors.front());
-  if (const Status plain = check_arrays(*parts); !plain) return plain.error();
-  FuseOptions how{.target = request.device ? Target::cuda : Target::cpu, .fuse = request.fuse};
-  for (const api::Asked& each : *outputs) how.stored.push_back(each.tensors.front());
-  const Status ready = request.device ? api::plan_on_device(*parts, how, *request.device) : plan_here(*parts, how);
+  impl->outputs = *std::move(results);
+  for (const api::ArgumentSpec& each : *outputs) impl->results.push_back(each.tensors.front());
+  if (const Status plain = check_no_block_scales(*impl); !plain) return plain.error();
+  FuseOptions options{.target = request.device ? Target::cuda : Target::cpu, .fuse = request.fuse};
+  for (const api::ArgumentSpec& each : *outputs) options.stored.push_back(each.tensors.front());
+  const Status ready =
+      request.device ? api::plan_on_device(*impl, options, *request.device) : plan_on_cpu(*impl, options);
   if (!ready) return ready.error();
-  return Computation(std::move(parts));
+  return Computation(std::move(impl));
 }
 
-const std::vector<ArrayType>& Computation::inputs() const { return parts_->inputs; }
-const std::vector<ArrayType>& Computation::outputs() const { return parts_->outputs; }
-std::int64_t Computation::scratch_bytes() const { return parts_->scratch_bytes; }
+const std::vector<ArrayType>& Computation::inputs() const { return impl_->inputs; }
+const std::vector<ArrayType>& Computation::outputs() const { return impl_->outputs; }
+std::int64_t Computation::scratch_bytes() const { return impl_->scratch_bytes; }
 
 Status Computation::operator()(std::span<const ArrayView> inputs, std::span<const ArrayView> outputs,
                                int threads) const {
-  if (parts_->device)
+  if (impl_->device)
     return input_error(
         fmt::format("the program was planned for arrays on CUDA device {}; expected a stream to queue it on",
-                    parts_->device->number));
-  Call call(*parts_, inputs, outputs);
-  if (const Status ready = call.prepare(); !ready) return ready;
-  return call.perform(threads > 0 ? threads : usable_cores());
+                    impl_->device->number));
+  CpuCall call(*impl_, inputs, outputs);
+  if (const Status ready = call.prepare_inputs(); !ready) return ready;
+  return call.run_steps(threads > 0 ? threads : usable_cores());
 }
 
 }  // namespace ridge

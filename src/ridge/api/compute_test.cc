@@ -1,4 +1,4 @@
-// Programs on the caller's arrays, against plain loops.
+// Compares programs on the caller's arrays with plain loops.
 #include "ridge/compute.h"
 
 #include <gtest/gtest.h>
@@ -9,13 +9,13 @@
 #include <thread>
 
 #include "ridge/api/computation.h"
-#include "ridge/api/kept.h"
+#include "ridge/api/plan_cache.h"
 #include "ridge/device/device.h"
 
 namespace ridge {
 namespace {
 
-// f32 in memory, with the view that a call takes.
+// An f32 array and its view.
 struct Floats {
   std::vector<float> data;
   std::vector<std::int64_t> shape, strides = {};
@@ -36,7 +36,7 @@ Floats zeros(std::vector<std::int64_t> shape) {
   return out;
 }
 
-// Small whole numbers: the sums are exact.
+// Small integers, so that sums are exact.
 std::vector<float> product(const Floats& a, const Floats& b, std::int64_t m, std::int64_t n, std::int64_t k) {
   std::vector<float> out;
   for (std::int64_t i = 0; i < m; ++i)
@@ -63,12 +63,12 @@ constexpr const char* matrices = "X[M, K] * Y[K, N] -> Z[M, N]";
 TEST(Compute, WritesWhatThePlainLoopsSay) {
   Floats a = counted({3, 5}), b = counted({5, 4}, 1), d = zeros({3, 4});
   const auto product_of = prepare({.program = matrices}, {f32("", a.shape), f32("", b.shape)});
-  ASSERT_TRUE(product_of.ok()) << product_of.error().text();
+  ASSERT_TRUE(product_of.ok()) << product_of.error().to_string();
   EXPECT_EQ(product_of->outputs()[0].shape, (std::vector<std::int64_t>{3, 4}));
   EXPECT_EQ(product_of->outputs()[0].dtype, DType::f32);
   const ArrayView in[] = {a.view(), b.view()}, out[] = {d.view()};
   const Status done = (*product_of)(in, out);
-  ASSERT_TRUE(done.ok()) << done.error().text();
+  ASSERT_TRUE(done.ok()) << done.error().to_string();
   EXPECT_EQ(d.data, product(a, b, 3, 4, 5));
 }
 
@@ -77,7 +77,7 @@ TEST(Compute, ReadsAStackInParts) {
   const auto sum = prepare({.program = "x[N, D]\nw[2*F, D]\nup[F, D] = w[0:F]\ngate[F, D] = w[F:2*F]\n"
                                        "u[N, F] = x * up\ng[N, F] = x * gate\ny[N, F] = u - g"},
                            {f32("w", w.shape), f32("x", x.shape)});
-  ASSERT_TRUE(sum.ok()) << sum.error().text();
+  ASSERT_TRUE(sum.ok()) << sum.error().to_string();
   ASSERT_EQ(sum->inputs()[1].name, "w");
   const ArrayView in[] = {x.view(), w.view()}, out[] = {y.view()};
   ASSERT_TRUE((*sum)(in, out).ok());
@@ -91,7 +91,7 @@ TEST(Compute, ReadsAStackInParts) {
 
 TEST(Compute, CopiesWhatKernelsDoNotWalk) {
   Floats a = counted({3, 5}), b = counted({5, 4}, 1), d = zeros({3, 4});
-  Floats wide = zeros({3, 10});  // a in every second element, backwards along the first axis
+  Floats wide = zeros({3, 10});  // Holds a in every second element, in reverse along the first axis
   for (std::size_t i = 0; i < 3; ++i)
     for (std::size_t j = 0; j < 5; ++j) wide.data[(2 - i) * 10 + 2 * j] = a.data[i * 5 + j];
   const std::int64_t strides[] = {-10, 2};
@@ -110,16 +110,17 @@ TEST(Compute, CopiesWhatKernelsDoNotWalk) {
 
 TEST(Compute, GivesTheResultsThatAreWanted) {
   Floats x = counted({2, 3}), e = zeros({2, 3});
-  const ComputeRequest request{.program = "x[N, D]\nd: f32[N, D] = x + x\ne: f32[N, D] = d + x", .wanted = {"e"}};
+  const ComputeRequest request{.program = "x[N, D]\nd: f32[N, D] = x + x\ne: f32[N, D] = d + x",
+                               .requested_results = {"e"}};
   const auto sums = prepare(request, {f32("x", x.shape)});
-  ASSERT_TRUE(sums.ok()) << sums.error().text();
+  ASSERT_TRUE(sums.ok()) << sums.error().to_string();
   ASSERT_EQ(sums->outputs().size(), 1u);
   const ArrayView in[] = {x.view()}, out[] = {e.view()};
   ASSERT_TRUE((*sums)(in, out).ok());
   for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(e.data[i], 3 * x.data[i]);
-  EXPECT_EQ(refusal({.program = request.program, .wanted = {"f"}}, {f32("x", x.shape)}),
+  EXPECT_EQ(refusal({.program = request.program, .requested_results = {"f"}}, {f32("x", x.shape)}),
             "unknown result 'f'; expected one of d, e");
-  EXPECT_EQ(refusal({.program = request.program, .wanted = {"e", "e"}}, {f32("x", x.shape)}),
+  EXPECT_EQ(refusal({.program = request.program, .requested_results = {"e", "e"}}, {f32("x", x.shape)}),
             "expected result 'e' once, found it twice");
 }
 
@@ -148,12 +149,12 @@ TEST(Compute, RefusesOutputsThatCannotBeWritten) {
   const auto product_of = prepare({.program = matrices}, {f32("", a.shape), f32("", a.shape)});
   const ArrayView in[] = {a.view(), a.view()}, same[] = {a.view()};
   EXPECT_EQ((*product_of)(in, same).error().message, "'Z' shares memory with the input 'X'");
-  const std::int64_t turned[] = {1, 3};
-  const ArrayView across[] = {{d.data.data(), DType::f32, d.shape, turned}};
+  const std::int64_t transposed[] = {1, 3};
+  const ArrayView across[] = {{d.data.data(), DType::f32, d.shape, transposed}};
   EXPECT_EQ((*product_of)(in, across).error().message,
             "expected 'Z' to be written row-major, without gaps, at a multiple of 4 bytes");
   const ArrayView nowhere[] = {{nullptr, DType::f32, d.shape, {}}};
-  EXPECT_EQ((*product_of)(in, nowhere).error().message, "'Z' has no memory behind it");
+  EXPECT_EQ((*product_of)(in, nowhere).error().message, "'Z' has no memory");
   EXPECT_EQ((*product_of)({}, {}).error().message, "expected 2 inputs and 1 outputs, found 0 and 0");
   const std::int64_t other[] = {3, 4};
   const ArrayView large[] = {{d.data.data(), DType::f32, other, {}}};
@@ -167,9 +168,9 @@ TEST(Compute, RefusesAnIndexBeyondItsTable) {
   const std::int64_t three[] = {3};
   const auto gathered = prepare({.program = "t: f32[V, D]\ni: int32[N]\ny: f32[N, D] = gather(t, i over V)"},
                                 {f32("t", table.shape), {"i", DType::int32, {3}}});
-  ASSERT_TRUE(gathered.ok()) << gathered.error().text();
+  ASSERT_TRUE(gathered.ok()) << gathered.error().to_string();
   const ArrayView in[] = {table.view(), {index.data(), DType::int32, three, {}}}, out[] = {rows.view()};
-  EXPECT_EQ((*gathered)(in, out).error().message, "index 2 of 'i' is 4; expected 0 to 3, for it points along V");
+  EXPECT_EQ((*gathered)(in, out).error().message, "index 2 of 'i' is 4; expected 0 to 3, because it indexes V");
   index[2] = 1;
   ASSERT_TRUE((*gathered)(in, out).ok());
   EXPECT_EQ(rows.data[5], table.data[3]);
@@ -183,7 +184,7 @@ TEST(Compute, IsSafeFromSeveralThreads) {
   for (Floats& result : results)
     threads.emplace_back([&] {
       for (int i = 0; i < 20; ++i) {
-        const auto kept = api::kept(request, {f32("x", x.shape)});
+        const auto kept = api::prepare_cached(request, {f32("x", x.shape)});
         const ArrayView in[] = {x.view()}, out[] = {result.view()};
         ASSERT_TRUE((*kept)(in, out, 2).ok());
       }
@@ -198,13 +199,13 @@ TEST(Matmul, WalksAnyStridesAndBatches) {
     Floats a = counted({m, k}), b = counted({k, n}, 1), d = zeros({m, n});
     ASSERT_TRUE(matmul(a.view(), b.view(), d.view()).ok());
     EXPECT_EQ(d.data, product(a, b, m, n, k));
-    Floats turned = zeros({n, k});
+    Floats transposed = zeros({n, k});
     for (std::int64_t i = 0; i < k; ++i)
       for (std::int64_t j = 0; j < n; ++j)
-        turned.data[static_cast<std::size_t>(j * k + i)] = b.data[static_cast<std::size_t>(i * n + j)];
+        transposed.data[static_cast<std::size_t>(j * k + i)] = b.data[static_cast<std::size_t>(i * n + j)];
     const std::int64_t strides[] = {1, k};
     d = zeros({m, n});
-    ASSERT_TRUE(matmul(a.view(), {turned.data.data(), DType::f32, b.shape, strides}, d.view()).ok());
+    ASSERT_TRUE(matmul(a.view(), {transposed.data.data(), DType::f32, b.shape, strides}, d.view()).ok());
     EXPECT_EQ(d.data, product(a, b, m, n, k));
   }
   Floats a = counted({2, 3, 5}), b = counted({5, 4}, 1), d = zeros({2, 3, 4});
@@ -230,37 +231,37 @@ TEST(Matmul, RefusesWhatDoesNotMultiply) {
 }
 
 TEST(Compute, OnADeviceSaysWhatIsMissing) {
-  const auto missing = ops::cuda::unavailable();
+  const auto missing = ops::cuda::unavailable_reason();
   if (!missing) GTEST_SKIP() << "there is a device";
   ComputeRequest request{.program = matrices};
   const std::vector<ArrayType> types{f32("", {3, 5}), f32("", {5, 4})};
-  ASSERT_TRUE(api::kept(request, types).ok());
+  ASSERT_TRUE(api::prepare_cached(request, types).ok());
   request.device = 0;
-  const auto planned = api::kept(request, types);
+  const auto planned = api::prepare_cached(request, types);
   ASSERT_FALSE(planned.ok()) << "what is kept for this computer's memory is no plan for a device's";
   EXPECT_EQ(planned.error().message, *missing);
   EXPECT_EQ(planned.error().kind, ErrorKind::absent);
 }
 
 TEST(Compute, MovesPartsThatBeginOffAWord) {
-  Computation::Parts parts;
-  parts.plan.buffers = {{DType::bf16, 8}, {DType::bf16, 91}, {DType::bf16, 91},
-                        {DType::f32, 3},  {DType::f32, 5},   {DType::f32, 0}};
-  parts.tensors = {{0, 1, 2}};
-  parts.results = {3};
-  api::place(parts, {.alignment = 256, .parts = 16});
-  using In = api::Place::In;
-  const auto lies = [&](std::size_t i) { return std::pair(parts.places[i].in, parts.places[i].offset); };
-  EXPECT_EQ(lies(0), std::pair(In::input, std::int64_t{0}));
-  EXPECT_EQ(lies(1), std::pair(In::input, std::int64_t{16}));
-  EXPECT_EQ(lies(2), std::pair(In::scratch, std::int64_t{0}));  // 198 bytes behind the input's beginning
-  EXPECT_EQ(lies(3), std::pair(In::output, std::int64_t{0}));
-  EXPECT_EQ(lies(4), std::pair(In::scratch, std::int64_t{256}));
-  EXPECT_EQ(lies(5).first, In::nowhere);
-  ASSERT_EQ(parts.moved.size(), 1u);
-  EXPECT_EQ(parts.moved[0].from, 198);
-  EXPECT_EQ(parts.moved[0].bytes, 182);
-  EXPECT_EQ(parts.scratch_bytes, 512);
+  Computation::Impl impl;
+  impl.plan.buffers = {{DType::bf16, 8}, {DType::bf16, 91}, {DType::bf16, 91},
+                       {DType::f32, 3},  {DType::f32, 5},   {DType::f32, 0}};
+  impl.tensors = {{0, 1, 2}};
+  impl.results = {3};
+  api::place_buffers(impl, {.scratch_alignment = 256, .input_alignment = 16});
+  using Space = api::BufferLocation::Space;
+  const auto location_of = [&](std::size_t i) { return std::pair(impl.locations[i].space, impl.locations[i].offset); };
+  EXPECT_EQ(location_of(0), std::pair(Space::input, std::int64_t{0}));
+  EXPECT_EQ(location_of(1), std::pair(Space::input, std::int64_t{16}));
+  EXPECT_EQ(location_of(2), std::pair(Space::scratch, std::int64_t{0}));  // Offset 198 of the input is misaligned
+  EXPECT_EQ(location_of(3), std::pair(Space::output, std::int64_t{0}));
+  EXPECT_EQ(location_of(4), std::pair(Space::scratch, std::int64_t{256}));
+  EXPECT_EQ(location_of(5).first, Space::none);
+  ASSERT_EQ(impl.misaligned.size(), 1u);
+  EXPECT_EQ(impl.misaligned[0].source_offset, 198);
+  EXPECT_EQ(impl.misaligned[0].bytes, 182);
+  EXPECT_EQ(impl.scratch_bytes, 512);
 }
 
 TEST(Compute, IsQueuedWhereItWasPlannedFor) {
@@ -269,16 +270,16 @@ TEST(Compute, IsQueuedWhereItWasPlannedFor) {
   ASSERT_TRUE(here.ok());
   const ArrayView in[] = {a.view(), b.view()}, out[] = {d.view()};
   EXPECT_EQ(here->queue(nullptr, in, out, nullptr).error().message,
-            "the program was planned for arrays in this computer's memory; expected a device in the request");
+            "the program was planned for arrays in host memory; expected a device in the request");
 }
 
 TEST(Compute, QueuesWholeWords) {
   alignas(16) float data[64] = {};
-  const std::int64_t shape[] = {2, 3}, turned[] = {1, 2}, apart[] = {4, 1};
-  EXPECT_TRUE(Computation::queues({data, DType::f32, shape}));
-  EXPECT_FALSE(Computation::queues({data + 1, DType::f32, shape}));
-  EXPECT_FALSE(Computation::queues({data, DType::f32, shape, turned}));
-  EXPECT_FALSE(Computation::queues({data, DType::f32, shape, apart}));
+  const std::int64_t shape[] = {2, 3}, transposed[] = {1, 2}, padded[] = {4, 1};
+  EXPECT_TRUE(Computation::can_queue({data, DType::f32, shape}));
+  EXPECT_FALSE(Computation::can_queue({data + 1, DType::f32, shape}));
+  EXPECT_FALSE(Computation::can_queue({data, DType::f32, shape, transposed}));
+  EXPECT_FALSE(Computation::can_queue({data, DType::f32, shape, padded}));
 }
 
 TEST(MatmulOnDevice, RefusesBeforeItLooksForADevice) {
@@ -290,10 +291,10 @@ TEST(MatmulOnDevice, RefusesBeforeItLooksForADevice) {
             "-> f32[4, 3]");
   d.shape = {3, 4};
   b.strides = {8, 2};
-  EXPECT_FALSE(MatmulOnDevice::reads(b.view()));
-  EXPECT_EQ(refusal(), "expected a and b with rows or columns that lie side by side in the device's memory");
+  EXPECT_FALSE(MatmulOnDevice::can_read(b.view()));
+  EXPECT_EQ(refusal(), "expected a and b with contiguous rows or columns");
   b.strides = {1, 5};
-  EXPECT_TRUE(MatmulOnDevice::reads(b.view()));
+  EXPECT_TRUE(MatmulOnDevice::can_read(b.view()));
   d.strides = {1, 3};
   EXPECT_EQ(refusal(), "expected d to be row-major, without gaps, at a multiple of its element's size");
   const std::vector<std::int64_t> square{2, 2};
@@ -303,7 +304,7 @@ TEST(MatmulOnDevice, RefusesBeforeItLooksForADevice) {
 }
 
 TEST(MatmulOnDevice, SaysWhatIsMissing) {
-  const auto missing = ops::cuda::unavailable();
+  const auto missing = ops::cuda::unavailable_reason();
   if (!missing) GTEST_SKIP() << "there is a device";
   Floats a = counted({3, 5}), b = counted({5, 4}), d = zeros({3, 4});
   EXPECT_EQ(MatmulOnDevice::make(0, a.view(), b.view(), d.view()).error().message, *missing);

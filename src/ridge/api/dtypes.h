@@ -1,4 +1,4 @@
-// What --dtype means to a program: the dtype of tensors that name none. Internal to api/.
+// Dtypes of tensors that declare none (option --dtype).
 #pragma once
 
 #include <optional>
@@ -10,15 +10,15 @@
 
 namespace ridge::api {
 
-// "bf16 int8": the dtypes of the inputs.
-std::string dtypes_of(const Program& program);
+// Returns the distinct dtypes of the inputs, such as "bf16 int8".
+std::string input_dtypes(const Program& program);
 
-// The program, read with that dtype; none: bf16. Errors: of the program; of kind usage: a dtype was asked for and no
-// tensor takes it, since all of them name their own.
-Result<LoadedProgram> load_in(const std::string& program, const std::optional<DType>& dtype,
-                              const Bindings& sizes = {});
-// The same program in each of several dtypes.
-Result<std::vector<Program>> in_dtypes(const Program& program, const std::vector<DType>& dtypes,
-                                       const Bindings& sizes = {});
+// Loads a program; tensors that declare no dtype get `dtype` (default bf16). Errors: of the program; of kind usage, if
+// a dtype is given and every tensor declares its own.
+Result<LoadedProgram> load_with_dtype(const std::string& program, const std::optional<DType>& dtype,
+                                      const Bindings& sizes = {});
+// Parses the program again with each of these dtypes.
+Result<std::vector<Program>> parse_with_dtypes(const Program& program, const std::vector<DType>& dtypes,
+                                               const Bindings& sizes = {});
 
 }  // namespace ridge::api

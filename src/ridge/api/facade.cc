@@ -7,77 +7,77 @@
 
 #include "ridge/api/command.h"
 #include "ridge/api/dtypes.h"
-#include "ridge/api/task.h"
-#include "ridge/base/text.h"
+#include "ridge/api/resolve_request.h"
+#include "ridge/base/string_util.h"
 #include "ridge/machine/defaults.h"
 #include "ridge/machine/memory_choice.h"
 #include "ridge/machine/system.h"
 #include "ridge/measure/device_machine.h"
 #include "ridge/program/weights.h"
-#include "ridge/roofline/curve.h"
 #include "ridge/roofline/groups.h"
-#include "ridge/roofline/next.h"
+#include "ridge/roofline/next_steps.h"
+#include "ridge/roofline/refine_sweep.h"
 
 namespace ridge {
 
 Result<Machine> machine_of(const MachineChoice& choice) {
   if (choice.machine() != nullptr) return *choice.machine();
-  return choice.where() == Where::cuda ? find_device_machine() : find_machine(choice.name());
+  return choice.where() == RunTarget::cuda ? find_device_machine() : find_machine(choice.name());
 }
 
 namespace api {
 namespace {
 
-Result<Machine> linked(const MachineChoice& on, const std::optional<LinkChoice>& link, bool sustained = false) {
+Result<Machine> load_machine(const MachineChoice& on, const std::optional<LinkChoice>& link, bool sustained = false) {
   const auto found = machine_of(on);
   if (!found) return found.error();
   Machine machine = sustained ? with_sustained_rates(*found) : *found;
   return link ? with_link(std::move(machine), *link) : Result<Machine>(std::move(machine));
 }
 
-// The program with its weights as they are asked for.
-Result<LoadedProgram> loaded(const Request& request) {
+// Loads the program with the requested dtype of weights.
+Result<LoadedProgram> load_request_program(const Request& request) {
   if (request.program.empty())
     return usage_error("expected a PROGRAM, found none", "ridge explain 'bf16[B, D] * bf16[D, F] -> bf16[B, F]'");
-  auto out = load_in(request.program, request.dtype, request.dims);
+  auto out = load_with_dtype(request.program, request.dtype, request.dims);
   if (!out || !request.weights) return out;
-  auto narrowed = with_weights(std::move(out->program), *request.weights);
+  auto narrowed = with_weight_dtype(std::move(out->program), *request.weights);
   if (!narrowed) return narrowed.error();
   out->program = *std::move(narrowed);
   return out;
 }
 
-Result<Task> on_machine(LoadedProgram program, const Request& request) {
-  Task out{std::move(program.program), {}, std::move(program.title)};
-  const Status found = take_machine(request, out);
-  return found ? Result<Task>(std::move(out)) : found.error();
+Result<ResolvedRequest> resolve_on_machine(LoadedProgram program, const Request& request) {
+  ResolvedRequest out{std::move(program.program), {}, std::move(program.title)};
+  const Status found = set_machine(request, out);
+  return found ? Result<ResolvedRequest>(std::move(out)) : found.error();
 }
 
 }  // namespace
 
-Result<Task> read(const Request& request) {
-  auto program = loaded(request);
+Result<ResolvedRequest> load_request(const Request& request) {
+  auto program = load_request_program(request);
   if (!program) return program.error();
-  return Task{std::move(program->program), {}, std::move(program->title)};
+  return ResolvedRequest{std::move(program->program), {}, std::move(program->title)};
 }
 
-Status take_machine(const Request& request, Task& task) {
-  auto machine = linked(request.on, request.link, request.sustained);
+Status set_machine(const Request& request, ResolvedRequest& resolved) {
+  auto machine = load_machine(request.on, request.link, request.sustained);
   if (machine && request.memory) machine = with_memory(*std::move(machine), *request.memory);
   if (!machine) return machine.error();
-  task.machine = *std::move(machine);
+  resolved.machine = *std::move(machine);
   return Done{};
 }
 
-Result<Task> understood(const Request& request) {
-  auto program = loaded(request);
-  return program ? on_machine(*std::move(program), request) : program.error();
+Result<ResolvedRequest> resolve_request(const Request& request) {
+  auto program = load_request_program(request);
+  return program ? resolve_on_machine(*std::move(program), request) : program.error();
 }
 
-Result<Report> counted(const Task& task, const Bindings& dims, const Request& request) {
-  auto explanation = ridge::explain(task.program, task.machine, dims, request.split);
+Result<Report> make_basic_report(const ResolvedRequest& resolved, const Bindings& dims, const Request& request) {
+  auto explanation = ridge::explain(resolved.program, resolved.machine, dims, request.split);
   if (!explanation) return explanation.error();
-  return Report{"explain", task.title, *std::move(explanation), std::nullopt, today()};
+  return Report{"explain", resolved.title, *std::move(explanation), std::nullopt, today_utc()};
 }
 
 namespace {
@@ -85,107 +85,107 @@ namespace {
 Status check_fused(const Request& request) {
   if (request.fused.empty() || !request.planned) return Done{};
   return usage_error("expected --fuse without --plan: a plan chooses which statements share a kernel",
-                     "leave --fuse out, or --plan");
+                     "remove --fuse or --plan");
 }
 
-// The statements that were asked for as one kernel each, in place of the operations.
-Status fuse(const Task& task, const Bindings& dims, const Request& request, Report& report) {
+// Replaces the operations of the report by the requested fused groups.
+Status apply_fusion(const ResolvedRequest& resolved, const Bindings& dims, const Request& request, Report& report) {
   if (request.fused.empty()) return Done{};
-  const auto groups = groups_named(task.program, request.fused);
+  const auto groups = parse_groups(resolved.program, request.fused);
   if (!groups) return groups.error();
   for (const std::vector<int>& group : *groups) {
-    report.statements.emplace_back();
+    report.statement_names.emplace_back();
     for (const int s : group)
-      report.statements.back().push_back(report.explanation.ops[static_cast<std::size_t>(s)].work.name);
+      report.statement_names.back().push_back(report.explanation.ops[static_cast<std::size_t>(s)].work.name);
   }
-  auto fused = grouped(task.program, report.explanation, *groups);
+  auto fused = predict_groups(resolved.program, report.explanation, *groups);
   if (!fused) return fused.error();
-  if (fused->memory) fused->memory = memory_of(task.program, report.explanation, dims, *groups);
+  if (fused->memory) fused->memory = analyze_memory(resolved.program, report.explanation, dims, *groups);
   report.explanation = *std::move(fused);
   return Done{};
 }
 
-void suggest(const Task& task, const Bindings& dims, const Request& request, Report& report) {
-  report.asked = dimensions_asked(task.program, report.explanation, dims);
+void add_next_steps(const ResolvedRequest& resolved, const Bindings& dims, const Request& request, Report& report) {
+  report.threshold_dims = relevant_dimensions(resolved.program, report.explanation, dims);
   if (!request.fused.empty() || request.planned) return;
-  Request asked = request;
-  asked.dims = dims;
-  for (NextStep& step : next_steps(task.program, report.explanation, report.asked)) {
-    std::string command = explain_command(asked, step.dims, step.options);
-    report.next.push_back({std::move(step), std::move(command)});
+  Request request_with_dims = request;
+  request_with_dims.dims = dims;
+  for (NextStep& step : suggest_next_steps(resolved.program, report.explanation, report.threshold_dims)) {
+    std::string command = explain_command(request_with_dims, step.dims, step.options);
+    report.next_steps.push_back({std::move(step), std::move(command)});
   }
 }
 
-Layers layers_of(const Explanation& e, std::int64_t count) {
-  Layers out{.count = count};
+LayeredModel scale_to_layers(const Explanation& e, std::int64_t count) {
+  LayeredModel out{.count = count};
   const double times = static_cast<double>(count);
   if (e.total.time_lower_s) out.time_lower_s = times * *e.total.time_lower_s;
   if (e.total.time_upper_s) out.time_upper_s = times * *e.total.time_upper_s;
   if (!e.memory || !e.memory->peak_bytes) return out;
-  double kept = 0;
+  double weight_bytes = 0;
   bool first = true;
   for (const TensorMemory& tensor : e.memory->tensors) {
-    if (tensor.role != Role::input) continue;
-    if (!first) kept += tensor.device_bytes.value_or(0);
+    if (tensor.role != TensorRole::input) continue;
+    if (!first) weight_bytes += tensor.device_bytes.value_or(0);
     first = false;
   }
-  out.bytes = *e.memory->peak_bytes + (times - 1) * kept;
+  out.bytes = *e.memory->peak_bytes + (times - 1) * weight_bytes;
   if (e.memory->capacity && !e.split && e.mesh_names.empty()) out.chips = std::ceil(*out.bytes / *e.memory->capacity);
   return out;
 }
 
-Result<Report> explained(const Task& task, const Bindings& dims, const Request& request) {
-  if (const Status possible = check_fused(request); !possible) return possible.error();
-  auto report = counted(task, dims, request);
+Result<Report> make_full_report(const ResolvedRequest& resolved, const Bindings& dims, const Request& request) {
+  if (const Status valid = check_fused(request); !valid) return valid.error();
+  auto report = make_basic_report(resolved, dims, request);
   if (!report) return report;
-  if (request.weights) report->weights = name(*request.weights);
-  suggest(task, dims, request, *report);
-  if (const Status fused = fuse(task, dims, request, *report); !fused) return fused.error();
-  if (request.layers > 1) report->layers = layers_of(report->explanation, request.layers);
+  if (request.weights) report->weights_dtype = dtype_name(*request.weights);
+  add_next_steps(resolved, dims, request, *report);
+  if (const Status fused = apply_fusion(resolved, dims, request, *report); !fused) return fused.error();
+  if (request.layers > 1) report->layers = scale_to_layers(report->explanation, request.layers);
   if (!request.planned) return report;
-  report->library = *request.planned == KernelsOf::ridge ? Library::ridge : Library::cublaslt;
-  auto planned = predict(task.program, report->explanation, {report->library, request.fuse, request.why});
+  report->library = *request.planned == KernelChoice::ridge ? KernelLibrary::ridge : KernelLibrary::cublaslt;
+  auto planned = predict_program(resolved.program, report->explanation, {report->library, request.fuse, request.why});
   if (!planned) return planned.error();
   report->planned = *std::move(planned);
-  Request asked = request;
-  asked.dims = dims;
-  if (task.program.statements.size() <= max_next_statements && !request.split)
-    if (const auto all = ridge::advise(task.program, report->explanation, {report->library, request.fuse}))
-      report->next = suggested(asked, *all);
+  Request request_with_dims = request;
+  request_with_dims.dims = dims;
+  if (resolved.program.statements.size() <= max_next_statements && !request.split)
+    if (const auto all = ridge::make_advice(resolved.program, report->explanation, {report->library, request.fuse}))
+      report->next_steps = to_suggested_steps(request_with_dims, *all);
   return report;
 }
 
 }  // namespace
 
 Result<Report> explain(const Request& request) {
-  const auto task = understood(request);
-  if (!task) return task.error();
-  return explained(*task, request.dims, request);
+  const auto resolved = resolve_request(request);
+  if (!resolved) return resolved.error();
+  return make_full_report(*resolved, request.dims, request);
 }
 
 Result<Report> explain(const BareWork& work) {
   const double flops = work.flops.value, bytes = work.bytes.value;
   if (!(flops > 0 && flops < 1e38) || !(bytes > 0 && bytes < 1e38))
     return usage_error("expected --flops and --bytes above 0 and below 1e38");
-  auto machine = linked(work.on, std::nullopt, work.sustained);
+  auto machine = load_machine(work.on, std::nullopt, work.sustained);
   if (machine && work.memory) machine = with_memory(*std::move(machine), *work.memory);
   if (!machine) return machine.error();
   auto explanation = ridge::explain(work.flops, work.bytes, *machine, work.dtype);
   if (!explanation) return explanation.error();
-  const std::string title = fmt::format("{}, {}", engineering(flops, "FLOP"), engineering(bytes, "B"));
-  return Report{"explain", title, *std::move(explanation), std::nullopt, today()};
+  const std::string title = fmt::format("{}, {}", format_with_prefix(flops, "FLOP"), format_with_prefix(bytes, "B"));
+  return Report{"explain", title, *std::move(explanation), std::nullopt, today_utc()};
 }
 
 Result<std::vector<Report>> explain_on(const Request& request, const std::vector<MachineChoice>& machines) {
-  const auto program = loaded(request);
+  const auto program = load_request_program(request);
   if (!program) return program.error();
   std::vector<Report> out;
   for (const MachineChoice& machine : machines) {
-    Request on_it = request;
-    on_it.on = machine;
-    const auto task = on_machine(*program, on_it);
-    if (!task) return task.error();
-    auto report = explained(*task, request.dims, on_it);
+    Request request_on_machine = request;
+    request_on_machine.on = machine;
+    const auto resolved = resolve_on_machine(*program, request_on_machine);
+    if (!resolved) return resolved.error();
+    auto report = make_full_report(*resolved, request.dims, request_on_machine);
     if (!report) return report.error();
     out.push_back(*std::move(report));
   }
@@ -193,77 +193,77 @@ Result<std::vector<Report>> explain_on(const Request& request, const std::vector
 }
 
 Result<std::vector<Report>> explain_each(const Request& request, const std::vector<Bindings>& rows) {
-  const auto task = understood(request);
-  if (!task) return task.error();
+  const auto resolved = resolve_request(request);
+  if (!resolved) return resolved.error();
   std::vector<Report> out;
   for (const Bindings& row : rows) {
     Bindings dims = row;
     dims.insert(request.dims.begin(), request.dims.end());
-    auto report = explained(*task, dims, request);
+    auto report = make_full_report(*resolved, dims, request);
     if (!report) return report.error();
     out.push_back(*std::move(report));
   }
   return out;
 }
 
-Result<std::vector<OperandLines>> lines(const Request& request, const LinesRequest& tiles) {
-  const auto task = understood(request);
-  if (!task) return task.error();
-  return operand_lines(task->program, with_defaults(task->machine), request.dims, tiles);
+Result<std::vector<OperandLines>> count_cache_lines(const Request& request, const LinesRequest& tiles) {
+  const auto resolved = resolve_request(request);
+  if (!resolved) return resolved.error();
+  return count_operand_lines(resolved->program, with_defaults(resolved->machine), request.dims, tiles);
 }
 
-Result<std::vector<TileWaves>> tile_waves(const Request& request, const std::string& tile) {
-  const auto task = understood(request);
-  if (!task) return task.error();
-  return ridge::tile_waves(task->program, task->machine, request.dims, tile);
+Result<std::vector<TileWaves>> count_tile_waves(const Request& request, const std::string& tile) {
+  const auto resolved = resolve_request(request);
+  if (!resolved) return resolved.error();
+  return ridge::count_tile_waves(resolved->program, resolved->machine, request.dims, tile);
 }
 
-Result<Between> between(const Request& request, const std::string& sides) {
-  const auto task = understood(request);
-  if (!task) return task.error();
-  return ridge::between(task->program, task->machine, request.dims, sides);
+Result<StatementComparison> find_crossover(const Request& request, const std::string& statements) {
+  const auto resolved = resolve_request(request);
+  if (!resolved) return resolved.error();
+  return ridge::compare_statements(resolved->program, resolved->machine, request.dims, statements);
 }
 
-Result<Passage> passage(const MachineChoice& on, const std::optional<LinkChoice>& link, double bytes,
-                        std::int64_t hops) {
-  const auto machine = linked(on, link);
+Result<PointToPointTransfer> predict_transfer(const MachineChoice& on, const std::optional<LinkChoice>& link,
+                                              double bytes, std::int64_t hops) {
+  const auto machine = load_machine(on, link);
   if (!machine) return machine.error();
-  return ridge::passage(*machine, bytes, hops);
+  return ridge::time_point_to_point(*machine, bytes, hops);
 }
 
-Result<CollectiveTime> collective(const MachineChoice& on, const std::optional<LinkChoice>& link,
-                                  const CollectiveRequest& request) {
-  const auto machine = linked(on, link);
+Result<CollectiveTime> predict_collective(const MachineChoice& on, const std::optional<LinkChoice>& link,
+                                          const CollectiveRequest& request) {
+  const auto machine = load_machine(on, link);
   if (!machine) return machine.error();
   return collective_time(*machine, request);
 }
 
-Result<std::vector<Chain>> chains(const Request& request, const FunctionCosts& costs) {
-  const auto task = understood(request);
-  if (!task) return task.error();
-  return ridge::chains(task->program, with_defaults(task->machine), request.dims, costs);
+Result<std::vector<PointwiseChain>> compare_chains(const Request& request, const FunctionCosts& costs) {
+  const auto resolved = resolve_request(request);
+  if (!resolved) return resolved.error();
+  return ridge::analyze_chains(resolved->program, with_defaults(resolved->machine), request.dims, costs);
 }
 
 }  // namespace api
 
 namespace {
 
-// The lines of one program: a machine and a split each.
-Status add_lines(const SweepRequest& request, const Program& program, const std::vector<Machine>& machines,
-                 const std::function<void(double)>& done, Sweep& out) {
-  std::vector<std::optional<Split>> split_mode(request.splits.begin(), request.splits.end());
-  if (split_mode.empty()) split_mode.resize(1);
+// Adds a line of one program for each machine and split.
+Status add_sweep_lines(const SweepRequest& request, const Program& program, const std::vector<Machine>& machines,
+                       const std::function<void(double)>& done, Sweep& out) {
+  std::vector<std::optional<DimensionSplit>> splits(request.splits.begin(), request.splits.end());
+  if (splits.empty()) splits.resize(1);
   const double lines =
-      static_cast<double>(machines.size() * std::max<std::size_t>(1, request.dtypes.size()) * split_mode.size());
+      static_cast<double>(machines.size() * std::max<std::size_t>(1, request.dtypes.size()) * splits.size());
   for (const Machine& machine : machines)
-    for (const std::optional<Split>& cut : split_mode) {
+    for (const std::optional<DimensionSplit>& split : splits) {
       const double before = static_cast<double>(out.lines.size());
-      auto line = sweep_line(program, machine, out.ranges, cut, [&](double share) {
+      auto line = sweep_line(program, machine, out.ranges, split, [&](double share) {
         if (done) done((before + share) / lines);
       });
       if (!line) return line.error();
-      line->dtype = api::dtypes_of(program);
-      refine(program, machine, out, request.curves, *line);
+      line->dtype = api::input_dtypes(program);
+      refine_sweep(program, machine, out, request.curves, *line);
       out.lines.push_back(*std::move(line));
     }
   return Done{};
@@ -274,34 +274,37 @@ Status add_lines(const SweepRequest& request, const Program& program, const std:
 Result<Sweep> sweep(const SweepRequest& request, const std::function<void(double)>& done) {
   const std::optional<DType> first =
       request.dtypes.empty() ? std::nullopt : std::optional<DType>(request.dtypes.front());
-  Bindings sizes;  // by which chains of products are ordered
-  for (const Range& range : request.ranges)
+  Bindings sizes;  // Sizes that decide the order of chained products
+  for (const DimensionValues& range : request.ranges)
     if (!range.values.empty()) sizes[range.dim] = range.values.front();
-  const auto loaded = api::load_in(request.program, first, sizes);
-  if (!loaded) return loaded.error();
+  const auto loaded_program = api::load_with_dtype(request.program, first, sizes);
+  if (!loaded_program) return loaded_program.error();
   const auto programs =
-      api::in_dtypes(loaded->program, first ? request.dtypes : std::vector<DType>{DType::bf16}, sizes);
+      api::parse_with_dtypes(loaded_program->program, first ? request.dtypes : std::vector<DType>{DType::bf16}, sizes);
   if (!programs) return programs.error();
-  Sweep out{.program_text = loaded->program.text, .ranges = request.ranges, .lines = {}, .title = loaded->title};
+  Sweep out{.program_text = loaded_program->program.text,
+            .ranges = request.ranges,
+            .lines = {},
+            .title = loaded_program->title};
   std::vector<Machine> machines;
-  for (const MachineChoice& each : request.on) {
-    auto machine = api::linked(each, request.link);
+  for (const MachineChoice& choice : request.on) {
+    auto machine = api::load_machine(choice, request.link);
     if (!machine) return machine.error();
     machines.push_back(*std::move(machine));
   }
   for (const Program& program : *programs)
-    if (const Status added = add_lines(request, program, machines, done, out); !added) return added.error();
+    if (const Status added = add_sweep_lines(request, program, machines, done, out); !added) return added.error();
   return out;
 }
 
 Result<Catalog> machines(const std::vector<MachineChoice>& choices) {
-  std::vector<MachineChoice> wanted = choices;
-  if (wanted.empty()) {
-    for (std::string& name : catalog_names()) wanted.emplace_back(std::move(name));
-    wanted.emplace_back();
+  std::vector<MachineChoice> requested = choices;
+  if (requested.empty()) {
+    for (std::string& name : catalog_names()) requested.emplace_back(std::move(name));
+    requested.emplace_back();
   }
   Catalog out;
-  for (const MachineChoice& choice : wanted) {
+  for (const MachineChoice& choice : requested) {
     auto machine = machine_of(choice);
     if (machine)
       out.machines.push_back(with_defaults(*std::move(machine)));

@@ -1,5 +1,5 @@
-// Gated layers of training steps in a device's memory, as ridge/compute.h has them.
-#include "ridge/api/on_device.h"
+// GegluOnDevice of ridge/compute.h.
+#include "ridge/api/device_guard.h"
 #include "ridge/api/training.h"
 #include "ridge/compute.h"
 #include "ridge/device/stream.h"
@@ -8,7 +8,7 @@
 
 namespace ridge {
 
-struct GegluOnDevice::Parts {
+struct GegluOnDevice::Impl {
   int device = 0;
   Sizes sizes;
   ops::cuda::GatedPlan forward;
@@ -21,101 +21,106 @@ namespace cuda = ops::cuda;
 using Sizes = GegluOnDevice::Sizes;
 using Forward = GegluOnDevice::Forward;
 using Backward = GegluOnDevice::Backward;
-using Parts = GegluOnDevice::Parts;
+using Impl = GegluOnDevice::Impl;
 
-constexpr std::uintptr_t word = 16;                    // bytes that kernels read at once
-constexpr std::int64_t line = 256;                     // bytes: where parts of the scratch begin
-constexpr std::size_t beside = std::size_t{16} << 20;  // bytes that products may use beside what is made again of h
+constexpr std::uintptr_t array_alignment = 16;   // Bytes; kernels access arrays in vectors of this size
+constexpr std::int64_t scratch_alignment = 256;  // Bytes, of buffers in the scratch memory
+constexpr std::size_t product_workspace_bytes = std::size_t{16}
+                                                << 20;  // Workspace of the products, besides the recomputed part of h
 
-std::int64_t bytes_of_h(const Sizes& s) { return s.keeps_h ? (4 * s.rows * s.hidden + line - 1) / line * line : 0; }
+std::int64_t h_bytes(const Sizes& s) {
+  return s.keeps_h ? (4 * s.rows * s.hidden + scratch_alignment - 1) / scratch_alignment * scratch_alignment : 0;
+}
 
-ops::GatedLayer layer_of(const Sizes& s, const void* x, const void* w, const void* b) {
+ops::GatedLayer make_layer(const Sizes& s, const void* x, const void* w, const void* b) {
   const ops::GatedLayer layer{.n = s.rows, .f = s.hidden, .d = s.width, .dtype = s.dtype, .x = x};
   return with_one_matrix(layer, w, b);
 }
 
-cuda::GatedCall call_of(const Sizes& s, const Forward& a) {
-  cuda::GatedCall call = cuda::gated_call(layer_of(s, a.x, a.w, a.b));
+cuda::GatedCall make_call(const Sizes& s, const Forward& a) {
+  cuda::GatedCall call = cuda::make_gated_call(make_layer(s, a.x, a.w, a.b));
   call.y = a.y;
   call.h = s.keeps_h ? a.h : nullptr;
   return call;
 }
 
-cuda::GatedBackward call_of(const Sizes& s, const Backward& a, void* dh) {
-  cuda::GatedBackward call = cuda::gated_backward(layer_of(s, a.x, a.w, a.b), a.dy, a.dx, a.dw, a.db);
+cuda::GatedBackward make_call(const Sizes& s, const Backward& a, void* dh) {
+  cuda::GatedBackward call = cuda::make_gated_backward_call(make_layer(s, a.x, a.w, a.b), a.dy, a.dx, a.dw, a.db);
   if (!s.keeps_h) return call;
-  call.h = const_cast<void*>(a.h);  // only read, for dh has a place of its own
+  call.h = const_cast<void*>(a.h);  // Only read, because dh has its own buffer
   call.dh = dh;
   return call;
 }
 
-Result<std::shared_ptr<const Parts>> chosen(int device, const Sizes& s) {
-  void* const of_b = s.has_bias ? api::stand_in(2) : nullptr;
-  void* const of_db = s.has_bias ? api::stand_in(3) : nullptr;
-  const auto forward =
-      call_of(s, Forward{api::stand_in(0), api::stand_in(1), of_b, api::stand_in(4), api::stand_in(5)});
-  const auto backward = call_of(s,
-                                Backward{api::stand_in(0), api::stand_in(1), of_b, api::stand_in(4), api::stand_in(5),
-                                         api::stand_in(6), api::stand_in(7), of_db},
-                                api::stand_in(8));
-  if (const auto why = refuse(backward)) return input_error(*why);
-  const cuda::OutsideCapture outside;
-  const api::OnThatDevice there(device);
-  if (!there.status()) return there.status().error();
-  const auto numbers = device_numbers_here();
+Result<std::shared_ptr<const Impl>> plan_geglu(int device, const Sizes& s) {
+  void* const bias = s.has_bias ? api::placeholder_address(2) : nullptr;
+  void* const bias_gradient = s.has_bias ? api::placeholder_address(3) : nullptr;
+  const auto forward = make_call(s, Forward{api::placeholder_address(0), api::placeholder_address(1), bias,
+                                            api::placeholder_address(4), api::placeholder_address(5)});
+  const auto backward = make_call(
+      s,
+      Backward{api::placeholder_address(0), api::placeholder_address(1), bias, api::placeholder_address(4),
+               api::placeholder_address(5), api::placeholder_address(6), api::placeholder_address(7), bias_gradient},
+      api::placeholder_address(8));
+  if (const auto reason = unsupported_reason(backward)) return input_error(*reason);
+  const cuda::OutsideCapture capture_guard;
+  const api::DeviceGuard device_guard(device);
+  if (!device_guard.status()) return device_guard.status().error();
+  const auto numbers = current_device_numbers();
   if (!numbers) return numbers.error();
   const std::size_t third_of_h = static_cast<std::size_t>(4 * s.rows * s.hidden / 3);
-  const std::size_t room = s.keeps_h ? ops::plan_workspace_bytes : third_of_h + beside;
-  return std::make_shared<const Parts>(
-      Parts{device, s, choose(forward, ops::plan_workspace_bytes, *numbers), choose(backward, room, *numbers)});
+  const std::size_t backward_workspace_bytes =
+      s.keeps_h ? ops::plan_workspace_bytes : third_of_h + product_workspace_bytes;
+  return std::make_shared<const Impl>(Impl{device, s, choose_plan(forward, ops::plan_workspace_bytes, *numbers),
+                                           choose_plan(backward, backward_workspace_bytes, *numbers)});
 }
 
 template <class Call, class Plan>
-Status launched(const Parts& parts, const Call& call, const Plan& plan, void* workspace, CUstream_st* stream) {
-  const api::OnThatDevice there(parts.device);
-  if (!there.status()) return there.status();
-  return api::launched(launch(call, plan, {workspace, plan.workspace_bytes, false}, stream));
+Status launch_layer(const Impl& impl, const Call& call, const Plan& plan, void* workspace, CUstream_st* stream) {
+  const api::DeviceGuard device_guard(impl.device);
+  if (!device_guard.status()) return device_guard.status();
+  return api::check_launch(launch(call, plan, {workspace, plan.workspace_bytes, false}, stream));
 }
 
 }  // namespace
 
 Result<GegluOnDevice> GegluOnDevice::make(int device, const Sizes& sizes) {
-  static api::KeptPlans<Parts> plans;
-  auto parts = plans.get(device, sizes, chosen);
-  if (!parts) return parts.error();
-  return GegluOnDevice(*std::move(parts));
+  static api::PlanCache<Impl> plans;
+  auto impl = plans.find_or_plan(device, sizes, plan_geglu);
+  if (!impl) return impl.error();
+  return GegluOnDevice(*std::move(impl));
 }
 
 std::int64_t GegluOnDevice::forward_scratch_bytes() const {
-  return static_cast<std::int64_t>(parts_->forward.workspace_bytes);
+  return static_cast<std::int64_t>(impl_->forward.workspace_bytes);
 }
 std::int64_t GegluOnDevice::backward_scratch_bytes() const {
-  return bytes_of_h(parts_->sizes) + static_cast<std::int64_t>(parts_->backward.workspace_bytes);
+  return h_bytes(impl_->sizes) + static_cast<std::int64_t>(impl_->backward.workspace_bytes);
 }
 
 Status GegluOnDevice::queue(CUstream_st* stream, const Forward& a, void* scratch) const {
-  const Sizes& s = parts_->sizes;
-  const Status fits =
+  const Sizes& s = impl_->sizes;
+  const Status valid =
       api::check_addresses({{"x", a.x}, {"w", a.w}, {"b", a.b, s.has_bias}, {"y", a.y}, {"h", a.h, s.keeps_h}}, scratch,
                            forward_scratch_bytes());
-  if (!fits) return fits;
-  return launched(*parts_, call_of(s, a), parts_->forward, scratch, stream);
+  if (!valid) return valid;
+  return launch_layer(*impl_, make_call(s, a), impl_->forward, scratch, stream);
 }
 
 Status GegluOnDevice::queue(CUstream_st* stream, const Backward& a, void* scratch) const {
-  const Sizes& s = parts_->sizes;
-  const Status fits = api::check_addresses({{"x", a.x},
-                                            {"w", a.w},
-                                            {"b", a.b, s.has_bias},
-                                            {"dy", a.dy},
-                                            {"h", a.h, s.keeps_h},
-                                            {"dx", a.dx},
-                                            {"dw", a.dw},
-                                            {"db", a.db, s.has_bias}},
-                                           scratch, backward_scratch_bytes());
-  if (!fits) return fits;
-  return launched(*parts_, call_of(s, a, scratch), parts_->backward, static_cast<char*>(scratch) + bytes_of_h(s),
-                  stream);
+  const Sizes& s = impl_->sizes;
+  const Status valid = api::check_addresses({{"x", a.x},
+                                             {"w", a.w},
+                                             {"b", a.b, s.has_bias},
+                                             {"dy", a.dy},
+                                             {"h", a.h, s.keeps_h},
+                                             {"dx", a.dx},
+                                             {"dw", a.dw},
+                                             {"db", a.db, s.has_bias}},
+                                            scratch, backward_scratch_bytes());
+  if (!valid) return valid;
+  return launch_layer(*impl_, make_call(s, a, scratch), impl_->backward, static_cast<char*>(scratch) + h_bytes(s),
+                      stream);
 }
 
 }  // namespace ridge

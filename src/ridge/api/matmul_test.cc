@@ -1,4 +1,4 @@
-// Products for other programs, where there is no device: what is refused, and in which order.
+// Tests validation of matrix products without a device.
 #include "ridge/matmul.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace ridge {
 namespace {
 
-// Nothing is read: a place to ask with.
+// Address that is never read.
 alignas(256) char somewhere[256];
 
 MatmulCall call_of(DType dtype) {
@@ -23,12 +23,12 @@ TEST(Matmul, RefusesBeforeItLooksForADevice) {
   call.problem.m = -1;
   const auto plan = plan_matmul(call, 0);
   ASSERT_FALSE(plan.ok());
-  EXPECT_EQ(plan.error().text(), "expected sizes of at least 0, found batch 1, m -1, n 64, k 64\n");
+  EXPECT_EQ(plan.error().to_string(), "expected sizes of at least 0, found batch 1, m -1, n 64, k 64\n");
   EXPECT_EQ(plan.error().kind, ErrorKind::input);
 }
 
 TEST(Matmul, SaysWhatIsMissingWithoutADevice) {
-  const auto missing = ops::cuda::unavailable();
+  const auto missing = ops::cuda::unavailable_reason();
   if (!missing) GTEST_SKIP() << "there is a device";
   EXPECT_EQ(plan_matmul(call_of(DType::bf16), 0).error().message, *missing);
   EXPECT_EQ(matmul(nullptr, call_of(DType::bf16), {}).error().kind, ErrorKind::absent);

@@ -1,21 +1,21 @@
-// What a page needs beside its reports: the counts as formulas, and the machines to choose from.
+// Builds HTML pages: reports, counts as formulas for the sliders, and the machines to select.
 #include <algorithm>
 
-#include "ridge/api/task.h"
+#include "ridge/api/resolve_request.h"
 #include "ridge/program/routine.h"
 #include "ridge/report/sweep.h"
 
 namespace ridge::api {
 namespace {
 
-// The statements of each operation, by their results; empty: one each.
-std::vector<std::vector<std::string>> names_of(const Report& report) {
-  return report.measured ? report.measured->names : report.statements;
+// Returns the names of the statements in each operation. An empty list means one statement for each operation.
+std::vector<std::vector<std::string>> operation_statements(const Report& report) {
+  return report.measured ? report.measured->result_names : report.statement_names;
 }
 
-// Kernels as the report has them, in place of one a statement.
-void take_kernels(const Report& report, Formulas& formulas) {
-  const std::vector<std::vector<std::string>> names = names_of(report);
+// Groups the formulas by the report's kernels instead of by statement.
+void set_kernels(const Report& report, Formulas& formulas) {
+  const std::vector<std::vector<std::string>> names = operation_statements(report);
   if (names.size() != report.explanation.ops.size()) return;
   std::vector<KernelFormula> kernels;
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -27,8 +27,8 @@ void take_kernels(const Report& report, Formulas& formulas) {
   formulas.kernels = std::move(kernels);
 }
 
-// Words that stand alone, shared heads and lists of lengths count by numbers that the page's scripts do not know.
-bool plays(const Program& program) {
+// True if the page's scripts can count the program. They do not know routines, grouped products and lists of lengths.
+bool can_recount(const Program& program) {
   const auto is_known = [](const Statement& statement) {
     const auto* c = std::get_if<Contraction>(&statement.op);
     return routine_of(statement) == nullptr && (c == nullptr || !c->grouped);
@@ -38,25 +38,25 @@ bool plays(const Program& program) {
                      [](const Dimension& dim) { return dim.lengths.empty(); });
 }
 
-Result<PageSubject> subject_of(Answered answered) {
+Result<PageSubject> make_subject(AnsweredRequest answered) {
   PageSubject out{std::move(answered.report)};
-  if (answered.request.program.empty() || out.report.explanation.ops.size() > most_page_statements) return out;
-  const auto task = understood(answered.request);
-  if (!task) return task.error();
-  if (!plays(task->program)) return out;
-  auto formulas = formulas_of(task->program, answered.request.dims, answered.request.split);
+  if (answered.request.program.empty() || out.report.explanation.ops.size() > max_page_statements) return out;
+  const auto resolved = resolve_request(answered.request);
+  if (!resolved) return resolved.error();
+  if (!can_recount(resolved->program)) return out;
+  auto formulas = make_formulas(resolved->program, answered.request.dims, answered.request.split);
   if (!formulas) return formulas.error();
-  take_kernels(out.report, *formulas);
+  set_kernels(out.report, *formulas);
   out.formulas = *std::move(formulas);
   return out;
 }
 
 }  // namespace
 
-Result<Page> page_of(std::vector<Answered> answered) {
+Result<Page> make_page(std::vector<AnsweredRequest> answered) {
   Page out;
-  for (Answered& each : answered) {
-    auto subject = subject_of(std::move(each));
+  for (AnsweredRequest& each : answered) {
+    auto subject = make_subject(std::move(each));
     if (!subject) return subject.error();
     out.subjects.push_back(*std::move(subject));
   }
@@ -65,22 +65,22 @@ Result<Page> page_of(std::vector<Answered> answered) {
   return out;
 }
 
-Result<Page> page_of(const SweepRequest& request, const Sweep& sweep) {
-  Request one{.program = request.program, .link = request.link};
-  if (!request.dtypes.empty()) one.dtype = request.dtypes.front();
-  for (const Range& range : request.ranges) one.dims[range.dim] = range.values.front();
-  if (!request.splits.empty()) one.split = request.splits.front();
-  std::vector<Answered> answered;
+Result<Page> make_page(const SweepRequest& request, const Sweep& sweep) {
+  Request request_at_first_sizes{.program = request.program, .link = request.link};
+  if (!request.dtypes.empty()) request_at_first_sizes.dtype = request.dtypes.front();
+  for (const DimensionValues& range : request.ranges) request_at_first_sizes.dims[range.dim] = range.values.front();
+  if (!request.splits.empty()) request_at_first_sizes.split = request.splits.front();
+  std::vector<AnsweredRequest> answered;
   for (const MachineChoice& machine : request.on) {
-    one.on = machine;
-    auto report = api::explain(one);
+    request_at_first_sizes.on = machine;
+    auto report = api::explain(request_at_first_sizes);
     if (!report) return report.error();
-    answered.push_back({one, *std::move(report)});
+    answered.push_back({request_at_first_sizes, *std::move(report)});
   }
-  auto page = page_of(std::move(answered));
+  auto page = make_page(std::move(answered));
   if (!page) return page;
-  page->curves = render_svg(sweep);
-  page->changes = changes_table(sweep);
+  page->sweep_picture = render_svg(sweep);
+  page->sweep_changes = changes_table(sweep);
   return page;
 }
 

@@ -1,4 +1,4 @@
-// Products of the caller's arrays on this CPU, as ridge/compute.h has them.
+// CPU `matmul` of ridge/compute.h.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -15,45 +15,46 @@ namespace {
 using ops::MatmulProblem;
 using ops::MatrixLayout;
 
-std::string text_of(const ArrayView& view) {
-  return fmt::format("{}[{}]", name(view.dtype), fmt::join(view.shape, ", "));
+std::string describe_array(const ArrayView& view) {
+  return fmt::format("{}[{}]", dtype_name(view.dtype), fmt::join(view.shape, ", "));
 }
 
-Error refused(const ArrayView& a, const ArrayView& b, const ArrayView& d) {
+Error shape_error(const ArrayView& a, const ArrayView& b, const ArrayView& d) {
   return input_error(
-      fmt::format("expected a[..., m, k] * b[..., k, n] -> d[..., m, n] of one type, found {} * {} -> {}", text_of(a),
-                  text_of(b), text_of(d)));
+      fmt::format("expected a[..., m, k] * b[..., k, n] -> d[..., m, n] of one type, found {} * {} -> {}",
+                  describe_array(a), describe_array(b), describe_array(d)));
 }
 
-std::span<const std::int64_t> leading(const ArrayView& view) { return view.shape.first(view.shape.size() - 2); }
-std::int64_t extent(const ArrayView& view, std::size_t from_last) {
+std::span<const std::int64_t> leading_axes(const ArrayView& view) { return view.shape.first(view.shape.size() - 2); }
+std::int64_t extent_from_last(const ArrayView& view, std::size_t from_last) {
   return view.shape[view.shape.size() - 1 - from_last];
 }
 
-bool fits_together(const ArrayView& a, const ArrayView& b, const ArrayView& d) {
+bool has_matching_shapes(const ArrayView& a, const ArrayView& b, const ArrayView& d) {
   for (const ArrayView* view : {&a, &b, &d}) {
-    if (bits(view->dtype) < 8 || view->shape.size() < 2 ||
+    if (dtype_bits(view->dtype) < 8 || view->shape.size() < 2 ||
         (!view->strides.empty() && view->strides.size() != view->shape.size()))
       return false;
     if (std::any_of(view->shape.begin(), view->shape.end(), [](std::int64_t extent) { return extent < 0; }))
       return false;
   }
   for (const ArrayView* view : {&a, &b})
-    if (!leading(*view).empty() &&
-        !std::equal(leading(*view).begin(), leading(*view).end(), leading(d).begin(), leading(d).end()))
+    if (!leading_axes(*view).empty() && !std::equal(leading_axes(*view).begin(), leading_axes(*view).end(),
+                                                    leading_axes(d).begin(), leading_axes(d).end()))
       return false;
-  return extent(a, 0) == extent(b, 1) && extent(a, 1) == extent(d, 1) && extent(b, 0) == extent(d, 0);
+  return extent_from_last(a, 0) == extent_from_last(b, 1) && extent_from_last(a, 1) == extent_from_last(d, 1) &&
+         extent_from_last(b, 0) == extent_from_last(d, 0);
 }
 
-// An operand as the kernels walk it: where it lies, or a copy.
-struct Operand {
+// An operand for the kernels: the original array, or a row-major copy.
+struct CpuOperand {
   MatrixLayout layout;
   const void* data = nullptr;
   std::optional<ArrayStorage> copy = {};
 };
 
-// One stride for all axes before the last two; none: they have none in common.
-std::optional<std::int64_t> batch_stride(const ArrayView& view, const std::vector<std::int64_t>& strides) {
+// Returns the single stride of all axes before the last two, or nullopt if they need several.
+std::optional<std::int64_t> find_batch_stride(const ArrayView& view, const std::vector<std::int64_t>& strides) {
   std::optional<std::int64_t> out;
   std::int64_t next = 0;
   for (std::size_t axis = view.shape.size() - 2; axis-- > 0;) {
@@ -65,38 +66,39 @@ std::optional<std::int64_t> batch_stride(const ArrayView& view, const std::vecto
   return out.value_or(0);
 }
 
-Result<Operand> operand(const ArrayView& view) {
-  if (const auto layout = api::walked(view)) return Operand{*layout, view.data, {}};
-  auto copy = api::plain_copy(view);
+Result<CpuOperand> make_operand(const ArrayView& view) {
+  if (const auto layout = api::layout_for_kernels(view)) return CpuOperand{*layout, view.data, {}};
+  auto copy = api::copy_row_major(view);
   if (!copy) return copy.error();
-  Operand out{api::plain_layout(view), copy->array().data, {}};
+  CpuOperand out{api::row_major_layout(view), copy->array().data, {}};
   out.copy = *std::move(copy);
   return out;
 }
 
 Status check_output(const ArrayView& a, const ArrayView& b, const ArrayView& d) {
-  if (!api::is_plain(d))
+  if (!api::is_row_major(d))
     return input_error("expected d to be row-major, without gaps, at a multiple of its element's size");
-  if (api::overlap(a, d) || api::overlap(b, d)) return input_error("d shares memory with a or b");
+  if (api::has_overlap(a, d) || api::has_overlap(b, d)) return input_error("d shares memory with a or b");
   return Done{};
 }
 
 }  // namespace
 
-ops::MatrixLayout api::plain_layout(const ArrayView& view) {
-  const std::int64_t rows = extent(view, 1), columns = extent(view, 0);
-  return {view.dtype, columns, 1, leading(view).empty() ? 0 : rows * columns};
+ops::MatrixLayout api::row_major_layout(const ArrayView& view) {
+  const std::int64_t rows = extent_from_last(view, 1), columns = extent_from_last(view, 0);
+  return {view.dtype, columns, 1, leading_axes(view).empty() ? 0 : rows * columns};
 }
 
-std::optional<ops::MatrixLayout> api::walked(const ArrayView& view) {
+std::optional<ops::MatrixLayout> api::layout_for_kernels(const ArrayView& view) {
   const auto at = reinterpret_cast<std::uintptr_t>(view.data);
-  if (at % static_cast<std::uintptr_t>(bits(view.dtype) / 8) != 0) return std::nullopt;
-  if (view.strides.empty()) return plain_layout(view);
+  if (at % static_cast<std::uintptr_t>(dtype_bits(view.dtype) / 8) != 0) return std::nullopt;
+  if (view.strides.empty()) return row_major_layout(view);
   const std::vector<std::int64_t> strides(view.strides.begin(), view.strides.end());
   const std::int64_t row = strides[strides.size() - 2], column = strides.back();
-  const auto batch = batch_stride(view, strides);
-  const bool walks = (column == 1 && row >= extent(view, 0)) || (row == 1 && column >= extent(view, 1));
-  if (!batch || *batch < 0 || !walks) return std::nullopt;
+  const auto batch = find_batch_stride(view, strides);
+  const bool has_unit_stride =
+      (column == 1 && row >= extent_from_last(view, 0)) || (row == 1 && column >= extent_from_last(view, 1));
+  if (!batch || *batch < 0 || !has_unit_stride) return std::nullopt;
   return MatrixLayout{view.dtype, row, column, *batch};
 }
 
@@ -105,28 +107,34 @@ bool api::is_empty(const ArrayView& array) {
 }
 
 Status api::check_product(const ArrayView& a, const ArrayView& b, const ArrayView& d) {
-  if (!fits_together(a, b, d)) return refused(a, b, d);
+  if (!has_matching_shapes(a, b, d)) return shape_error(a, b, d);
   if (is_empty(d)) return Done{};
-  const bool has_sums = extent(a, 0) > 0;
+  const bool has_sums = extent_from_last(a, 0) > 0;
   if (d.data == nullptr || (has_sums && (a.data == nullptr || b.data == nullptr)))
-    return input_error("expected memory behind a, b and d");
+    return input_error("expected a, b and d to have memory");
   return check_output(a, b, d);
 }
 
-MatmulProblem api::problem_of(const MatrixLayout& a, const MatrixLayout& b, const ArrayView& left, const ArrayView& d) {
-  MatmulProblem out{
-      .batch = 1, .m = extent(d, 1), .n = extent(d, 0), .k = extent(left, 0), .a = a, .b = b, .d = plain_layout(d)};
-  for (const std::int64_t each : leading(d)) out.batch *= each;
+MatmulProblem api::make_problem(const MatrixLayout& a, const MatrixLayout& b, const ArrayView& left,
+                                const ArrayView& d) {
+  MatmulProblem out{.batch = 1,
+                    .m = extent_from_last(d, 1),
+                    .n = extent_from_last(d, 0),
+                    .k = extent_from_last(left, 0),
+                    .a = a,
+                    .b = b,
+                    .d = row_major_layout(d)};
+  for (const std::int64_t each : leading_axes(d)) out.batch *= each;
   return out;
 }
 
 Status matmul(const ArrayView& a, const ArrayView& b, const ArrayView& d, int threads) {
-  if (const Status fits = api::check_product(a, b, d); !fits || api::is_empty(d)) return fits;
-  const auto left = operand(a), right = operand(b);
+  if (const Status valid = api::check_product(a, b, d); !valid || api::is_empty(d)) return valid;
+  const auto left = make_operand(a), right = make_operand(b);
   if (!left) return left.error();
   if (!right) return right.error();
-  const MatmulProblem problem = api::problem_of(left->layout, right->layout, a, d);
-  if (const auto why = ops::refuse(problem)) return input_error(*why);
+  const MatmulProblem problem = api::make_problem(left->layout, right->layout, a, d);
+  if (const auto reason = ops::unsupported_reason(problem)) return input_error(*reason);
   ops::matmul(problem, left->data, right->data, d.data, threads > 0 ? threads : usable_cores());
   return Done{};
 }

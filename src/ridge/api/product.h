@@ -1,4 +1,4 @@
-// What the arrays of a product say, wherever they lie. Internal to api/.
+// Shapes, layouts and checks of the arrays of a matrix product, on a CPU or a device.
 #pragma once
 
 #include <optional>
@@ -8,16 +8,16 @@
 
 namespace ridge::api {
 
-// Sizes and types that belong together; memory behind what is read and written; d row-major and apart from a and b.
+// Checks that shapes and dtypes match, that no address is null, and that d is row-major and does not overlap a and b.
 Status check_product(const ArrayView& a, const ArrayView& b, const ArrayView& d);
 bool is_empty(const ArrayView& array);
 
-// How kernels walk an operand; none: it lies as no kernel walks it.
-std::optional<ops::MatrixLayout> walked(const ArrayView& operand);
-ops::MatrixLayout plain_layout(const ArrayView& operand);
+// Returns the layout of an operand for the kernels, or nullopt if they do not support its strides or alignment.
+std::optional<ops::MatrixLayout> layout_for_kernels(const ArrayView& operand);
+ops::MatrixLayout row_major_layout(const ArrayView& operand);
 
-// The arrays were checked.
-ops::MatmulProblem problem_of(const ops::MatrixLayout& a, const ops::MatrixLayout& b, const ArrayView& left,
-                              const ArrayView& d);
+// Returns the problem for arrays that `check_product` accepted.
+ops::MatmulProblem make_problem(const ops::MatrixLayout& a, const ops::MatrixLayout& b, const ArrayView& left,
+                                const ArrayView& d);
 
 }  // namespace ridge::api

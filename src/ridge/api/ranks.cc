@@ -5,261 +5,274 @@
 #include <cstdlib>
 
 #include "ridge/api/command.h"
-#include "ridge/api/task.h"
+#include "ridge/api/resolve_request.h"
 #include "ridge/api/tune_options.h"
 #include "ridge/base/cores.h"
-#include "ridge/distributed/grid.h"
-#include "ridge/measure/ranks/machine.h"
+#include "ridge/distributed/process_grid.h"
+#include "ridge/measure/ranks/rank_machine.h"
 #include "ridge/measure/ranks/run.h"
-#include "ridge/transport/first_ranks.h"
-#include "ridge/transport/launch.h"
-#include "ridge/transport/launcher.h"
+#include "ridge/transport/detect_launcher.h"
+#include "ridge/transport/launch_ranks.h"
 #include "ridge/transport/mpi.h"
+#include "ridge/transport/subset_communicator.h"
 
 namespace ridge::api {
 namespace {
 
-RunOptions options_of(const Request& request, const RunRequest& how) {
-  return {.in = how.in,
-          .out = how.out,
-          .seed = how.seed,
-          .threads = how.threads,
-          .cuda = request.on.where() == Where::cuda,
+RunOptions make_run_options(const Request& request, const RunRequest& run_request) {
+  return {.in = run_request.in,
+          .out = run_request.out,
+          .seed = run_request.seed,
+          .threads = run_request.threads,
+          .cuda = request.on.where() == RunTarget::cuda,
           .fuse = request.fuse,
-          .passes = how.passes,
-          .seconds = how.seconds,
-          .tune = tune_options(how.tuning),
-          .progress = how.progress};
+          .passes = run_request.passes,
+          .seconds = run_request.seconds,
+          .tune = to_tune_options(run_request.tuning),
+          .progress = run_request.progress};
 }
 
-Status check_place(const Request& request, const RanksRequest& on) {
-  if (on.spread && !on.mesh.empty()) return usage_error("expected --spread without --mesh: it chooses the grid itself");
-  if (request.on.where() == Where::elsewhere)
+Status check_request(const Request& request, const RanksRequest& ranks_request) {
+  if (ranks_request.spread && !ranks_request.mesh.empty())
+    return usage_error("expected --spread without --mesh: --spread chooses the grid");
+  if (request.on.where() == RunTarget::elsewhere)
     return usage_error(
-        fmt::format("ranks run on what is here; expected --on cpu or --on cuda, found '{}'", request.on.name()),
-        fmt::format("ridge explain --on {} says what that machine would do", request.on.name()));
-  if (on.in_turn && request.on.where() != Where::cuda)
-    return usage_error("expected --in-turn with --on cuda: ranks on CPUs always compute and send in turn");
+        fmt::format("ranks run on this computer; expected --on cpu or --on cuda, found '{}'", request.on.name()),
+        fmt::format("`ridge explain --on {}` predicts times on that machine", request.on.name()));
+  if (ranks_request.in_turn && request.on.where() != RunTarget::cuda)
+    return usage_error("expected --in-turn with --on cuda: ranks on CPUs never overlap computing and sending");
   return Done{};
 }
 
-// The program and its sizes, those of the mesh among them, and how many ranks that are.
-struct Planned {
+// A resolved request with all sizes, including those of the mesh, and the number of ranks.
+struct RanksPlan {
   const Request& request;
-  Task task;
+  ResolvedRequest resolved;
   Bindings dims;
   int ranks = 1;
 };
 
-Status take_mesh(const std::string& text, const Program& program, Bindings& dims) {
+Status bind_mesh(const std::string& text, const Program& program, Bindings& dims) {
   if (text.empty()) return Done{};
-  const auto mesh = mesh_named(text);
+  const auto mesh = parse_mesh(text);
   if (!mesh) return mesh.error();
-  if (program.mesh.empty()) return Done{};  // its sharding is searched on this mesh
+  if (program.mesh.empty()) return Done{};  // A sharding on this mesh is searched later
   for (const auto& [letter, size] : mesh->axes) {
     const std::string name(1, letter);
-    const auto is = [&](const MeshAxis& axis) { return axis.name == name; };
-    if (std::none_of(program.mesh.begin(), program.mesh.end(), is))
-      return usage_error(
-          fmt::format("--mesh {} has an axis {}, and nothing in the program is split over it", text, name),
-          "leave it out");
+    const auto has_axis_name = [&](const MeshAxis& axis) { return axis.name == name; };
+    if (std::none_of(program.mesh.begin(), program.mesh.end(), has_axis_name))
+      return usage_error(fmt::format("--mesh {} has an axis {} that the program does not use", text, name),
+                         "remove it");
     dims[name] = size;
   }
   return Done{};
 }
 
-// `started`: how many ranks there are already; 0: none.
-Result<Planned> planned(const Request& request, const RanksRequest& on, int started) {
-  auto task = request.on.where() == Where::cuda ? read(request) : understood(request);  // ranks have devices, not this
-  if (!task) return task.error();
-  Planned out{request, *std::move(task), request.dims, on.ranks != 0 ? on.ranks : started};
-  if (const Status taken = take_mesh(on.mesh, out.task.program, out.dims); !taken) return taken.error();
-  const auto sizes = out.task.program.bind(out.dims);
+// `started` is the number of ranks that a launcher has started, or 0 without a launcher.
+Result<RanksPlan> plan_ranks(const Request& request, const RanksRequest& ranks_request, int launched_count) {
+  auto resolved = request.on.where() == RunTarget::cuda ? load_request(request)
+                                                        : resolve_request(request);  // The ranks open the devices
+  if (!resolved) return resolved.error();
+  RanksPlan out{request, *std::move(resolved), request.dims,
+                ranks_request.ranks != 0 ? ranks_request.ranks : launched_count};
+  if (const Status bound = bind_mesh(ranks_request.mesh, out.resolved.program, out.dims); !bound) return bound.error();
+  const auto sizes = out.resolved.program.bind_sizes(out.dims);
   if (!sizes) return sizes.error();
-  for (const std::string& dim : out.task.program.dim_names())
+  for (const std::string& dim : out.resolved.program.dim_names())
     if (!sizes->contains(dim))
       return input_error(fmt::format("dimension '{}' has no value; expected one to run the program", dim),
                          fmt::format("-d {}=64", dim));
-  const auto mesh = out.task.program.mesh.empty() && !on.mesh.empty() ? mesh_named(on.mesh)
-                                                                      : ranks::mesh_of(out.task.program, *sizes);
+  const auto mesh = out.resolved.program.mesh.empty() && !ranks_request.mesh.empty()
+                        ? parse_mesh(ranks_request.mesh)
+                        : ranks::mesh_of(out.resolved.program, *sizes);
   if (!mesh) return mesh.error();
-  const bool is_open = out.task.program.mesh.empty() && on.mesh.empty();  // any number will do
-  if (out.ranks == 0 || !is_open) out.ranks = static_cast<int>(mesh->devices());
-  if (on.ranks != 0 && on.ranks != out.ranks)
-    return usage_error(fmt::format("the mesh has {} devices ({}), --ranks says {}", out.ranks, text(*mesh), on.ranks),
-                       "leave --ranks out");
+  const bool has_any_rank_count =
+      out.resolved.program.mesh.empty() && ranks_request.mesh.empty();  // Any number of ranks is possible
+  if (out.ranks == 0 || !has_any_rank_count) out.ranks = static_cast<int>(mesh->devices());
+  if (ranks_request.ranks != 0 && ranks_request.ranks != out.ranks)
+    return usage_error(fmt::format("the mesh has {} devices ({}), but --ranks is {}", out.ranks, format_mesh(*mesh),
+                                   ranks_request.ranks),
+                       "remove --ranks");
   return out;
 }
 
-// Rank 0's text, at every rank.
-Result<std::string> told(transport::Ranks& ranks, const Result<std::string>& mine) {
-  if (const Status there = transport::agree(ranks, mine ? Status(Done{}) : mine.error()); !there) return there.error();
-  std::uint64_t length = mine->size();
+// Returns rank 0's text on every rank.
+Result<std::string> broadcast_text(transport::Communicator& ranks, const Result<std::string>& own_text) {
+  if (const Status agreed = transport::agree_on_status(ranks, own_text ? Status(Done{}) : own_text.error()); !agreed)
+    return agreed.error();
+  std::uint64_t length = own_text->size();
   if (const Status done = transport::broadcast(ranks, std::as_writable_bytes(std::span(&length, 1))); !done)
     return done.error();
-  std::string out = ranks.rank() == 0 ? *mine : "";
-  if (length > max_program_bytes) return input_error("rank 0 sends a program that is too long");
+  std::string out = ranks.rank() == 0 ? *own_text : "";
+  if (length > max_program_bytes) return input_error("rank 0's program is too long");
   out.resize(length);
   if (const Status done = transport::broadcast(ranks, std::as_writable_bytes(std::span(out))); !done)
     return done.error();
   return out;
 }
 
-// How a program that does not say it is split: found by rank 0.
-Result<SpreadProduct> split(const Planned& what, const RanksRequest& on, const Machine& machine, int ranks) {
-  if (on.spread) return spread_product(what.task.program, machine, what.dims, ranks);
-  const auto found = shard(what.task.program, machine, what.dims, {.chips = ranks, .mesh = on.mesh, .best = 1});
+// Returns the best sharding of an unsharded program. Rank 0 calls this.
+Result<DistributedProduct> find_sharding(const RanksPlan& plan, const RanksRequest& ranks_request,
+                                         const Machine& machine, int ranks) {
+  if (ranks_request.spread) return distribute_product(plan.resolved.program, machine, plan.dims, ranks);
+  const auto found = search_shardings(plan.resolved.program, machine, plan.dims,
+                                      {.chips = ranks, .mesh = ranks_request.mesh, .max_results = 1});
   if (!found) return found.error();
   if (found->best.empty())
-    return input_error("no sharding fits into the memory of so many ranks", "give more ranks, or smaller dimensions");
-  SpreadProduct out;
-  out.written = found->best.front().written;
+    return input_error("no sharding fits into the memory of the ranks", "use more ranks or smaller dimensions");
+  DistributedProduct out;
+  out.program_text = found->best.front().program_text;
   out.grid.m = ranks;
   return out;
 }
 
-struct Split {
+struct SplitProgram {
   Program program;
   int devices = 1;
-  std::string grid = {};  // of a product that is spread
+  std::string grid = {};  // Grid of a product with --spread
 };
-Result<Split> split_by_first(const Planned& what, const RanksRequest& on, const Machine& machine,
-                             transport::Ranks& ranks) {
-  std::optional<Result<SpreadProduct>> found;
-  if (ranks.rank() == 0) found = split(what, on, machine, ranks.size());
+Result<SplitProgram> split_on_first_rank(const RanksPlan& plan, const RanksRequest& ranks_request,
+                                         const Machine& machine, transport::Communicator& ranks) {
+  std::optional<Result<DistributedProduct>> found;
+  if (ranks.rank() == 0) found = find_sharding(plan, ranks_request, machine, ranks.size());
   Result<std::string> text = std::string();
-  if (found) text = *found ? Result<std::string>((*found)->written) : found->error();
-  const auto all = told(ranks, text);
-  if (!all) return all.error();
-  auto program = parse(*all, {.source = what.task.program.source});
+  if (found) text = *found ? Result<std::string>((*found)->program_text) : found->error();
+  const auto program_text = broadcast_text(ranks, text);
+  if (!program_text) return program_text.error();
+  auto program = parse(*program_text, {.source = plan.resolved.program.source});
   if (!program)
-    return input_error("the first of its shardings splits what ranks do not run split: " + program.error().message,
-                       "write yourself how it is split, as in D_X, and give --mesh");
-  Split out{*std::move(program)};
-  const auto mesh = ranks::mesh_of(out.program, out.program.bind({}).value());
+    return input_error("ranks cannot run the best sharding of the program: " + program.error().message,
+                       "write a sharding into the program, such as D_X, and give --mesh");
+  SplitProgram out{*std::move(program)};
+  const auto mesh = ranks::mesh_of(out.program, out.program.bind_sizes({}).value());
   if (!mesh) return mesh.error();
   out.devices = static_cast<int>(mesh->devices());
-  if (on.spread && found) out.grid = ridge::text(**found);
+  if (ranks_request.spread && found) out.grid = ridge::format_product(**found);
   return out;
 }
 
-// Ranks that were started apart may differ in more than their number.
-Status same_everywhere(const Planned& what, const RanksRequest& on, const RunOptions& o, transport::Ranks& ranks) {
-  std::string sizes = on.mesh + (on.spread ? " spread" : "");
-  for (const auto& [name, value] : what.dims) sizes += fmt::format(" {}={}", name, value);
-  const transport::Same all[] = {
+// Checks that all ranks have the same request; a launcher may have started them with different arguments.
+Status check_same_request(const RanksPlan& plan, const RanksRequest& ranks_request, const RunOptions& o,
+                          transport::Communicator& ranks) {
+  std::string sizes = ranks_request.mesh + (ranks_request.spread ? " spread" : "");
+  for (const auto& [name, value] : plan.dims) sizes += fmt::format(" {}={}", name, value);
+  const transport::ComparedText compared[] = {
       {"version of ridge", fmt::format("{} {}", version(), commit())},
-      {"program", what.task.program.text},
+      {"program", plan.resolved.program.text},
       {"size or mesh", sizes},
       {"option", fmt::format("{} {} {} {} {} {}", o.seed, o.threads, o.fuse, o.passes, o.seconds, o.out.size())}};
-  return transport::agree_same(ranks, all);
+  return transport::check_same_on_all_ranks(ranks, compared);
 }
 
-// Runs the task on these ranks; with what they know of how it was split.
-Result<Report> run_split(const Task& task, const Bindings& dims, const Split& split, const RanksRequest& on,
-                         const RunOptions& options, transport::Ranks& ranks) {
-  auto explanation = explain(split.program, task.machine, dims);
-  if (const Status there = transport::agree(ranks, explanation ? Status(Done{}) : explanation.error()); !there)
-    return there.error();
-  const double bound = least_words(split.program, explanation->dims, ranks.size());
+// Runs the sharded program on these ranks.
+Result<Report> run_split(const ResolvedRequest& resolved, const Bindings& dims, const SplitProgram& split,
+                         const RanksRequest& ranks_request, const RunOptions& options, transport::Communicator& ranks) {
+  auto explanation = explain(split.program, resolved.machine, dims);
+  if (const Status agreed = transport::agree_on_status(ranks, explanation ? Status(Done{}) : explanation.error());
+      !agreed)
+    return agreed.error();
+  const double bound = min_words_moved(split.program, explanation->dims, ranks.size());
   const char* const nccl = std::getenv("RIDGE_NCCL");
-  const ranks::Task sharded{split.program,
-                            *explanation,
-                            bound,
-                            nccl != nullptr ? nccl : "",
-                            {.when = on.in_turn ? ranks::Chunks::When::never : ranks::Chunks::When::where_faster}};
-  auto result = ranks::run(sharded, ranks, options);
+  const ranks::RankRunRequest sharded{split.program,
+                                      *explanation,
+                                      bound,
+                                      nccl != nullptr ? nccl : "",
+                                      {.mode = ranks_request.in_turn ? ranks::ChunkOptions::ChunkMode::never
+                                                                     : ranks::ChunkOptions::ChunkMode::where_faster}};
+  auto result = ranks::run_on_ranks(sharded, ranks, options);
   if (!result) return result.error();
-  if (task.program.mesh.empty() && result->measurement.ranks && ranks.size() > 1) {
-    result->measurement.ranks->written = split.program.text;
-    result->measurement.ranks->grid = split.grid;
+  if (resolved.program.mesh.empty() && result->measurement.ranks && ranks.size() > 1) {
+    result->measurement.ranks->sharding_note = split.program.text;
+    result->measurement.ranks->product_grid = split.grid;
   }
-  return Report{"run", task.title, std::move(result->explanation), std::move(result->measurement), today()};
+  return Report{"run", resolved.title, std::move(result->explanation), std::move(result->measurement), today_utc()};
 }
 
-Result<Report> on_rank(const Planned& what, const RanksRequest& on, const RunOptions& options,
-                       transport::Ranks& ranks) {
-  if (const Status same = same_everywhere(what, on, options, ranks); !same) return same.error();
-  Task task = what.task;
+Result<Report> run_on_rank(const RanksPlan& plan, const RanksRequest& ranks_request, const RunOptions& options,
+                           transport::Communicator& ranks) {
+  if (const Status valid = check_same_request(plan, ranks_request, options, ranks); !valid) return valid.error();
+  ResolvedRequest resolved = plan.resolved;
   if (options.cuda) {
-    Status found = ranks::take_device(ranks);
-    if (found) found = take_machine(what.request, task);
-    if (const Status there = transport::agree(ranks, found); !there) return there.error();
-  } else if (ranks.size() > 1 && task.machine.links.empty()) {
-    auto link = ranks::measured_link(ranks);
+    Status found = ranks::use_rank_device(ranks);
+    if (found) found = set_machine(plan.request, resolved);
+    if (const Status agreed = transport::agree_on_status(ranks, found); !agreed) return agreed.error();
+  } else if (ranks.size() > 1 && resolved.machine.links.empty()) {
+    auto link = ranks::measure_link(ranks);
     if (!link) return link.error();
-    task.machine.links.push_back(*std::move(link));
+    resolved.machine.links.push_back(*std::move(link));
   }
-  const int threads = options.threads > 0 ? options.threads : std::max(1, usable_cores() / ranks.neighbours());
-  if (!options.cuda) task.machine = ranks::seen_by_a_rank(std::move(task.machine), ranks.neighbours(), threads);
-  if (!task.program.mesh.empty() || ranks.size() == 1)
-    return run_split(task, what.dims, {task.program, ranks.size()}, on, options, ranks);
-  const auto split = split_by_first(what, on, task.machine, ranks);
-  if (!split) return split.error();
-  if (split->devices == ranks.size()) return run_split(task, {}, *split, on, options, ranks);
-  if (ranks.rank() >= split->devices) return Report{};  // idle
-  transport::FirstRanks first(ranks, split->devices);
-  auto report = run_split(task, {}, *split, on, options, first);
-  if (!report) first.abandon(report.error());
+  const int threads = options.threads > 0 ? options.threads : std::max(1, usable_cores() / ranks.local_size());
+  if (!options.cuda)
+    resolved.machine = ranks::machine_for_rank(std::move(resolved.machine), ranks.local_size(), threads);
+  if (!resolved.program.mesh.empty() || ranks.size() == 1)
+    return run_split(resolved, plan.dims, {resolved.program, ranks.size()}, ranks_request, options, ranks);
+  const auto sharded = split_on_first_rank(plan, ranks_request, resolved.machine, ranks);
+  if (!sharded) return sharded.error();
+  if (sharded->devices == ranks.size()) return run_split(resolved, {}, *sharded, ranks_request, options, ranks);
+  if (ranks.rank() >= sharded->devices) return Report{};  // This rank has no work
+  transport::SubsetCommunicator first(ranks, sharded->devices);
+  auto report = run_split(resolved, {}, *sharded, ranks_request, options, first);
+  if (!report) first.abort_all(report.error());
   return report;
 }
 
-using Deliver = std::function<int(const Report&)>;
+using ReportHandler = std::function<int(const Report&)>;
 
-int work(const Planned& what, const RanksRequest& on, const RunOptions& options, transport::Ranks& ranks,
-         const Deliver& deliver) {
-  const auto report = on_rank(what, on, options, ranks);
+int run_and_deliver(const RanksPlan& plan, const RanksRequest& ranks_request, const RunOptions& options,
+                    transport::Communicator& ranks, const ReportHandler& deliver) {
+  const auto report = run_on_rank(plan, ranks_request, options, ranks);
   if (report) return ranks.rank() == 0 ? deliver(*report) : 0;
-  ranks.abandon(report.error());
+  ranks.abort_all(report.error());
   return static_cast<int>(report.error().kind);
 }
 
-// As one of the ranks that somebody else started: what all of them know rank 0 says.
-Result<int> as_started(const Planned& what, const RanksRequest& on, const RunOptions& options,
-                       const transport::Launcher& launcher, const Deliver& deliver) {
+// Runs as one of the ranks that a launcher started. Rank 0 reports the result.
+Result<int> run_as_launched_rank(const RanksPlan& plan, const RanksRequest& ranks_request, const RunOptions& options,
+                                 const transport::Launcher& launcher, const ReportHandler& deliver) {
   const char* const library = std::getenv("RIDGE_MPI");
-  auto ranks = transport::mpi_ranks(
-      launcher,
-      {.patience_s = on.patience_s, .last_words = on.last_words, .library = library != nullptr ? library : ""});
+  auto ranks = transport::connect_mpi(launcher, {.timeout_s = ranks_request.timeout_s,
+                                                 .on_abort = ranks_request.on_abort,
+                                                 .library_path = library != nullptr ? library : ""});
   if (!ranks) return ranks.error();
-  const auto report = on_rank(what, on, options, **ranks);
+  const auto report = run_on_rank(plan, ranks_request, options, **ranks);
   if (report) return launcher.rank == 0 ? deliver(*report) : 0;
-  (*ranks)->abandon(report.error());
+  (*ranks)->abort_all(report.error());
   return report.error();
 }
 
-// An error that every rank has: rank 0 tells it and ends with its code. A launcher ends all as soon as one ends with
-// another code than 0, and rank 0 might not have told it then.
-Result<int> once(const std::optional<transport::Launcher>& launcher, const Error& error) {
+// Returns an error that every rank has, on rank 0 only; other ranks exit with 0. A launcher stops all ranks when one
+// exits with another code, possibly before rank 0 has printed the error.
+Result<int> report_once(const std::optional<transport::Launcher>& launcher, const Error& error) {
   return launcher && launcher->rank != 0 ? Result<int>(0) : error;
 }
 
 }  // namespace
 
-int ranks_started() {
-  const auto launcher = transport::launcher_of([](const char* name) { return std::getenv(name); });
+int count_launched_ranks() {
+  const auto launcher = transport::detect_launcher([](const char* name) { return std::getenv(name); });
   return launcher ? launcher->size : 1;
 }
 
-Result<int> run_on_ranks(const Request& request, const RunRequest& how, const RanksRequest& on,
+Result<int> run_on_ranks(const Request& request, const RunRequest& run_request, const RanksRequest& ranks_request,
                          const std::function<int(const Report&)>& deliver) {
-  const auto launcher = transport::launcher_of([](const char* name) { return std::getenv(name); });
-  if (const Status here = check_place(request, on); !here) return once(launcher, here.error());
-  const auto what = planned(request, on, launcher ? launcher->size : 0);
-  if (!what) return once(launcher, what.error());
-  const RunOptions options = options_of(request, how);
+  const auto launcher = transport::detect_launcher([](const char* name) { return std::getenv(name); });
+  if (const Status valid = check_request(request, ranks_request); !valid) return report_once(launcher, valid.error());
+  const auto plan = plan_ranks(request, ranks_request, launcher ? launcher->size : 0);
+  if (!plan) return report_once(launcher, plan.error());
+  const RunOptions options = make_run_options(request, run_request);
   if (launcher) {
-    if (what->ranks != launcher->size)
-      return once(launcher, usage_error(fmt::format("{} started {} ranks; expected {}", launcher->name, launcher->size,
-                                                    what->ranks),
-                                        fmt::format("mpirun -n {} ridge run …", what->ranks)));
-    const auto code = as_started(*what, on, options, *launcher, deliver);
-    return code ? code : once(launcher, code.error());
+    if (plan->ranks != launcher->size)
+      return report_once(launcher, usage_error(fmt::format("{} started {} ranks; expected {}", launcher->name,
+                                                           launcher->size, plan->ranks),
+                                               fmt::format("mpirun -n {} ridge run …", plan->ranks)));
+    const auto code = run_as_launched_rank(*plan, ranks_request, options, *launcher, deliver);
+    return code ? code : report_once(launcher, code.error());
   }
-  const auto launched = transport::launch(
-      what->ranks, on.patience_s, [&](transport::Ranks& ranks) { return work(*what, on, options, ranks, deliver); });
+  const auto launched = transport::launch_ranks(
+      plan->ranks, ranks_request.timeout_s,
+      [&](transport::Communicator& ranks) { return run_and_deliver(*plan, ranks_request, options, ranks, deliver); });
   if (!launched) return launched.error();
-  return launched->cause ? Result<int>(*launched->cause) : launched->code;
+  return launched->cause ? Result<int>(*launched->cause) : launched->exit_code;
 }
 
 }  // namespace ridge::api

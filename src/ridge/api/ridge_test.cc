@@ -1,4 +1,4 @@
-// What other programs get of ridge.h: numbers, thresholds and texts of one program, the same that the command line has.
+// Tests the API of ridge.h: numbers, thresholds and the same output as the command line.
 #include "ridge/ridge.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ constexpr const char* layer = "bf16[B, D] * bf16[D, F] -> bf16[B, F]";
 
 TEST(Explain, SumsUpAnOperation) {
   const auto summary = explain(Request{.program = layer, .on = "h200", .dims = {{"B", 256}, {"D", 8192}, {"F", 8192}}});
-  ASSERT_TRUE(summary.ok()) << summary.error().text();
+  ASSERT_TRUE(summary.ok()) << summary.error().to_string();
   ASSERT_EQ(summary->ops.size(), 1u);
   const OpSummary& op = summary->ops[0];
   EXPECT_EQ(op.flops, 2LL * 256 * 8192 * 8192);
@@ -29,20 +29,20 @@ TEST(Explain, SumsUpAnOperation) {
 }
 
 TEST(Explain, RendersWhatTheCommandLinePrints) {
-  const Request request{.program = layer, .on = "tpu_v5e", .split = Split{"D", 2}, .link = ByteRate{4.5e10}};
+  const Request request{.program = layer, .on = "tpu_v5e", .split = DimensionSplit{"D", 2}, .link = ByteRate{4.5e10}};
   const auto summary = explain(request);
   const auto report = api::explain(request);
   ASSERT_TRUE(summary.ok() && report.ok());
   EXPECT_EQ(render_text(*summary), render_text(*report));
   EXPECT_EQ(render_json(*summary), render_json(*report));
   EXPECT_EQ(render_svg(*summary), render_svg(*report));
-  const Summary copy = *summary;  // shares what the renderers read
+  const Summary copy = *summary;  // Shares the report
   EXPECT_EQ(render_json(copy), render_json(*report));
 }
 
 TEST(Explain, NamesTheKernelsOfAPlan) {
   Request request{.program = layer, .on = "h200", .dims = {{"B", 4096}, {"D", 8192}, {"F", 8192}}};
-  request.planned = KernelsOf::ridge;
+  request.planned = KernelChoice::ridge;
   const auto summary = explain(request);
   ASSERT_TRUE(summary.ok());
   ASSERT_EQ(summary->planned.size(), 1u);
@@ -84,7 +84,7 @@ TEST(Explain, SaysWhatIsWrong) {
 TEST(Run, MeasuresEachKernelOnThisCpu) {
   const Request request{.program = "f32[M, K] * f32[K, N] -> f32[M, N]", .dims = {{"M", 32}, {"K", 16}, {"N", 24}}};
   const auto summary = run(request, {.seed = 1, .threads = 1});
-  ASSERT_TRUE(summary.ok()) << summary.error().text();
+  ASSERT_TRUE(summary.ok()) << summary.error().to_string();
   ASSERT_EQ(summary->ops.size(), 1u);
   ASSERT_TRUE(summary->ops[0].measured && summary->total.measured);
   EXPECT_GT(summary->ops[0].measured->median_s, 0);
@@ -92,7 +92,7 @@ TEST(Run, MeasuresEachKernelOnThisCpu) {
   EXPECT_LT(summary->ops[0].measured->max_rel_error, 1e-5);
   EXPECT_EQ(summary->mismatch, std::nullopt);
   EXPECT_EQ(run(Request{.program = layer, .on = "h200"}).error().message,
-            "run measures what is here; expected --on cpu, --on cuda or this CPU's own file, found 'h200'");
+            "run uses this computer; expected --on cpu, --on cuda or this CPU's machine file, found 'h200'");
 }
 
 TEST(Sweep, GoesThroughMachinesDtypesAndSplits) {
@@ -101,21 +101,21 @@ TEST(Sweep, GoesThroughMachinesDtypesAndSplits) {
                              .dtypes = {DType::bf16, DType::int8},
                              .ranges = {{"D", {8192}}, {"F", {8192}}, {"B", {1, 1024}}}};
   const auto swept = sweep(request);
-  ASSERT_TRUE(swept.ok()) << swept.error().text();
+  ASSERT_TRUE(swept.ok()) << swept.error().to_string();
   ASSERT_EQ(swept->lines.size(), 4u);
   EXPECT_EQ(swept->lines[3].machine, "h200");
   EXPECT_EQ(swept->lines[3].dtype, "int8");
   EXPECT_EQ(swept->lines[0].points[0].limiter, Limiter::memory);
-  EXPECT_TRUE(swept->lines[0].points[1].crossed);
+  EXPECT_TRUE(swept->lines[0].points[1].limiter_changed);
 }
 
 TEST(Machines, AreOneOrAllOfThem) {
   EXPECT_EQ(machines({"h200"})->machines.size(), 1u);
   EXPECT_GE(machines()->machines.size(), catalog_names().size());
   EXPECT_EQ(machine_of("h2000").error().kind, ErrorKind::absent);
-  EXPECT_EQ(MachineChoice().where(), Where::cpu);
-  EXPECT_EQ(MachineChoice("cuda").where(), Where::cuda);
-  EXPECT_EQ(MachineChoice("h200").where(), Where::elsewhere);
+  EXPECT_EQ(MachineChoice().where(), RunTarget::cpu);
+  EXPECT_EQ(MachineChoice("cuda").where(), RunTarget::cuda);
+  EXPECT_EQ(MachineChoice("h200").where(), RunTarget::elsewhere);
 }
 
 }  // namespace

@@ -1,23 +1,23 @@
-// Programs on a mesh, and collectives by themselves.
-#include "ridge/api/task.h"
+// Shardings of programs on a mesh.
+#include "ridge/api/resolve_request.h"
 
 namespace ridge::api {
 
-Result<ShardAnswer> shard(const Request& request, const ShardOptions& options) {
-  const auto task = understood(request);
-  if (!task) return task.error();
-  return ridge::shard(task->program, task->machine, request.dims, options);
+Result<ShardAnswer> find_shardings(const Request& request, const ShardOptions& options) {
+  const auto resolved = resolve_request(request);
+  if (!resolved) return resolved.error();
+  return ridge::search_shardings(resolved->program, resolved->machine, request.dims, options);
 }
 
 Result<bool> is_sharded(const Request& request) {
-  const auto task = read(request);
-  return task ? Result<bool>(!task->program.mesh.empty()) : task.error();
+  const auto resolved = load_request(request);
+  return resolved ? Result<bool>(!resolved->program.mesh.empty()) : resolved.error();
 }
 
-Result<OpenMesh> open_mesh(const Request& request, std::int64_t chips) {
-  const auto task = understood(request);
-  if (!task) return task.error();
-  return ridge::open_mesh(task->program, task->machine, request.dims, chips);
+Result<MeshSizing> analyze_open_mesh(const Request& request, std::int64_t chips) {
+  const auto resolved = resolve_request(request);
+  if (!resolved) return resolved.error();
+  return ridge::solve_mesh_sizes(resolved->program, resolved->machine, request.dims, chips);
 }
 
 }  // namespace ridge::api

@@ -1,4 +1,4 @@
-// Arrays, dataflow chips, a token's calls: requests handed to the rooms that simulate.
+// Simulations of systolic arrays, dataflow chips and decoding.
 #include <fmt/format.h>
 
 #include "ridge/api/dtypes.h"
@@ -9,8 +9,8 @@
 namespace ridge::api {
 namespace {
 
-// A row's values in place of the request's.
-Result<SystolicRequest> with_row(SystolicRequest request, const Bindings& row) {
+// Returns the request with the values of a table row.
+Result<SystolicRequest> apply_row(SystolicRequest request, const Bindings& row) {
   ProductSize size = request.product.value_or(ProductSize{});
   for (const char* needed : {"M", "N", "K"})
     if (!request.product && !row.contains(needed))
@@ -38,7 +38,7 @@ Result<SystolicRequest> with_row(SystolicRequest request, const Bindings& row) {
 
 }  // namespace
 
-Result<std::vector<SystolicRun>> simulate(const SystolicRequest& request, const std::string& csv_path) {
+Result<std::vector<SystolicRun>> simulate_systolic(const SystolicRequest& request, const std::string& csv_path) {
   if (csv_path.empty()) return run_systolic(request);
   if (!request.topology.empty())
     return usage_error("expected either --table or --topology, found both",
@@ -49,7 +49,7 @@ Result<std::vector<SystolicRun>> simulate(const SystolicRequest& request, const 
   if (!rows) return rows.error();
   std::vector<SystolicRun> out;
   for (const Bindings& row : *rows) {
-    const auto one = with_row(request, row);
+    const auto one = apply_row(request, row);
     if (!one) return one.error();
     auto runs = run_systolic(*one);
     if (!runs) return runs.error();
@@ -58,21 +58,21 @@ Result<std::vector<SystolicRun>> simulate(const SystolicRequest& request, const 
   return out;
 }
 
-Result<MappedProgram> simulate(const Request& request, const MappingOptions& options) {
-  const auto loaded = load_in(request.program, request.dtype, request.dims);
+Result<MappedProgram> simulate_mapping(const Request& request, const MappingOptions& options) {
+  const auto loaded = load_with_dtype(request.program, request.dtype, request.dims);
   if (!loaded) return loaded.error();
-  const auto fabric = fabric_named(request.on.name());
+  const auto fabric = find_fabric(request.on.name());
   if (!fabric) return fabric.error();
-  auto mapped = as_metapipe(loaded->program, request.dims, *fabric, options);
+  auto mapped = map_to_metapipe(loaded->program, request.dims, *fabric, options);
   if (!mapped) return mapped.error();
   mapped->program = loaded->title;
   return mapped;
 }
 
-Result<DecodeReport> decode(const MachineChoice& on, const DecodeOptions& options) {
+Result<DecodeReport> predict_decode(const MachineChoice& on, const DecodeOptions& options) {
   const auto machine = machine_of(on);
   if (!machine) return machine.error();
-  return decode_llama_8b(*machine, options);
+  return predict_llama_8b_decode(*machine, options);
 }
 
 }  // namespace ridge::api

@@ -1,23 +1,23 @@
-// A Report's numbers for ridge.h: what an operation is, what binds it, when, and how long it took.
+// Converts reports to the summaries of ridge.h.
 #include "ridge/api/facade.h"
 
 namespace ridge {
 namespace {
 
-std::optional<std::int64_t> narrow(const std::optional<Count>& count) {
+std::optional<std::int64_t> to_int64(const std::optional<Count>& count) {
   if (!count || *count > INT64_MAX) return std::nullopt;
   return static_cast<std::int64_t>(*count);
 }
 
-OpSummary summary_of(const Prediction& p, const std::vector<std::string>& order) {
+OpSummary to_summary(const Prediction& p, const std::vector<std::string>& order) {
   OpSummary out{.name = p.work.name,
                 .text = p.work.text,
-                .flops = narrow(p.flops),
-                .bytes = narrow(p.bytes),
+                .flops = to_int64(p.flops),
+                .bytes = to_int64(p.bytes),
                 .intensity = p.intensity,
                 .ridge = p.ridge,
-                .flops_formula = p.work.flops.text(order),
-                .bytes_formula = p.work.bytes().text(order),
+                .flops_formula = p.work.flops.to_string(order),
+                .bytes_formula = p.work.bytes().to_string(order),
                 .intensity_formula = p.intensity_formula,
                 .limiter = p.limiter};
   out.math_s = p.time_math_s;
@@ -30,7 +30,7 @@ OpSummary summary_of(const Prediction& p, const std::vector<std::string>& order)
   return out;
 }
 
-MeasuredTime summary_of(const OpMeasurement& m) {
+MeasuredTime to_summary(const OpMeasurement& m) {
   return {.median_s = m.time.median,
           .min_s = m.time.min,
           .max_s = m.time.max,
@@ -40,7 +40,7 @@ MeasuredTime summary_of(const OpMeasurement& m) {
           .note = m.note};
 }
 
-std::vector<KernelSummary> summary_of(const PlannedProgram& planned, const Explanation& explanation) {
+std::vector<KernelSummary> to_summary(const PlannedProgram& planned, const Explanation& explanation) {
   std::vector<KernelSummary> out;
   for (std::size_t i = 0; i < planned.kernels.size(); ++i) {
     const OpPlan& kernel = planned.kernels[i];
@@ -57,38 +57,40 @@ std::vector<KernelSummary> summary_of(const PlannedProgram& planned, const Expla
   return out;
 }
 
-Summary summary_of(Report report) {
+Summary to_summary(Report report) {
   const Explanation& e = report.explanation;
   Summary out{.title = report.title, .machine = e.machine, .dims = e.dims, .ops = {}, .total = {}, .report = {}};
-  for (const Prediction& op : e.ops) out.ops.push_back(summary_of(op, e.dim_names));
-  out.total = summary_of(e.total, e.dim_names);
-  if (e.fused) out.fused = summary_of(*e.fused, e.dim_names);
-  if (report.planned) out.planned = summary_of(*report.planned, e);
+  for (const Prediction& op : e.ops) out.ops.push_back(to_summary(op, e.dim_names));
+  out.total = to_summary(e.total, e.dim_names);
+  if (e.fused) out.fused = to_summary(*e.fused, e.dim_names);
+  if (report.planned) out.planned = to_summary(*report.planned, e);
   if (report.measured) {
-    for (std::size_t i = 0; i < out.ops.size(); ++i) out.ops[i].measured = summary_of(report.measured->ops[i]);
-    out.total.measured = summary_of(report.measured->total);
+    for (std::size_t i = 0; i < out.ops.size(); ++i) out.ops[i].measured = to_summary(report.measured->ops[i]);
+    out.total.measured = to_summary(report.measured->total);
     out.mismatch = report.measured->mismatch;
   }
   out.report = std::make_shared<const Report>(std::move(report));
   return out;
 }
 
-Result<Summary> summed(Result<Report> report) {
+Result<Summary> summarize_result(Result<Report> report) {
   if (!report) return report.error();
-  return summary_of(*std::move(report));
+  return to_summary(*std::move(report));
 }
 
 }  // namespace
 
-Result<Summary> explain(const Request& request) { return summed(api::explain(request)); }
-Result<Summary> explain(const BareWork& work) { return summed(api::explain(work)); }
-Result<Summary> run(const Request& request, const RunRequest& how) { return summed(api::run(request, how)); }
+Result<Summary> explain(const Request& request) { return summarize_result(api::explain(request)); }
+Result<Summary> explain(const BareWork& work) { return summarize_result(api::explain(work)); }
+Result<Summary> run(const Request& request, const RunRequest& run_request) {
+  return summarize_result(api::run(request, run_request));
+}
 
 Result<std::vector<Summary>> explain_each(const Request& request, const std::vector<Bindings>& rows) {
   auto reports = api::explain_each(request, rows);
   if (!reports) return reports.error();
   std::vector<Summary> out;
-  for (Report& report : *reports) out.push_back(summary_of(std::move(report)));
+  for (Report& report : *reports) out.push_back(to_summary(std::move(report)));
   return out;
 }
 

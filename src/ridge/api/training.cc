@@ -5,27 +5,27 @@
 namespace ridge::api {
 namespace {
 
-constexpr std::uintptr_t word = 16;   // bytes that kernels read at once
-constexpr std::uintptr_t line = 256;  // bytes: where scratch begins
+constexpr std::uintptr_t array_alignment = 16;     // Bytes; kernels access arrays in vectors of this size
+constexpr std::uintptr_t scratch_alignment = 256;  // Bytes, of the scratch memory
 
-bool begins(const void* data, std::uintptr_t at) {
-  return data != nullptr && reinterpret_cast<std::uintptr_t>(data) % at == 0;
+bool is_aligned(const void* data, std::uintptr_t alignment) {
+  return data != nullptr && reinterpret_cast<std::uintptr_t>(data) % alignment == 0;
 }
 
 }  // namespace
 
 Status check_addresses(std::initializer_list<NamedAddress> arrays, const void* scratch, std::int64_t scratch_bytes) {
   for (const NamedAddress& each : arrays)
-    if (each.wanted && !begins(each.data, word))
+    if (each.is_required && !is_aligned(each.data, array_alignment))
       return input_error(
-          fmt::format("expected '{}' to lie at a multiple of {} bytes of the device's memory", each.name, word));
-  if (scratch_bytes > 0 && !begins(scratch, line))
-    return input_error(fmt::format("expected {} B of scratch at a multiple of {}", scratch_bytes, line));
+          fmt::format("expected '{}' to start at a multiple of {} bytes in device memory", each.name, array_alignment));
+  if (scratch_bytes > 0 && !is_aligned(scratch, scratch_alignment))
+    return input_error(fmt::format("expected {} B of scratch at a multiple of {}", scratch_bytes, scratch_alignment));
   return Done{};
 }
 
-Status launched(const std::optional<std::string>& trouble) {
-  if (trouble) return absent_error("the CUDA device failed at " + *trouble, "`nvidia-smi` shows the device's state");
+Status check_launch(const std::optional<std::string>& error) {
+  if (error) return absent_error("the CUDA device failed at " + *error, "`nvidia-smi` shows the device's state");
   return Done{};
 }
 

@@ -1,5 +1,4 @@
-// What layers of training steps on a device have in common: plans that are kept, and addresses that are looked at.
-// Internal to api/.
+// Shared code of layers of training steps on a device: cached plans and checks of addresses.
 #pragma once
 
 #include <cstdint>
@@ -14,43 +13,43 @@
 
 namespace ridge::api {
 
-// Addresses that are aligned as those of every call: what a choice of kernels asks about them.
-inline void* stand_in(int i) { return reinterpret_cast<void*>(std::uintptr_t{1} << (40 + i)); }
+// Returns distinct placeholder addresses with the alignment of every call; choosing kernels needs only that.
+inline void* placeholder_address(int i) { return reinterpret_cast<void*>(std::uintptr_t{1} << (40 + i)); }
 
-// What was planned for a device and sizes, or is planned now: the last of them are kept. Parts have `device` and
-// `sizes`. From any thread.
-template <class Parts> class KeptPlans {
+// Thread-safe cache of plans by device and sizes. The cached type has the members `device` and `sizes`.
+template <class CachedPlan> class PlanCache {
  public:
-  template <class Make>
-  Result<std::shared_ptr<const Parts>> get(int device, const decltype(Parts::sizes)& sizes, const Make& make) {
-    constexpr std::size_t most_kept = 256;
+  template <class Make> Result<std::shared_ptr<const CachedPlan>> find_or_plan(int device,
+                                                                               const decltype(CachedPlan::sizes)& sizes,
+                                                                               const Make& make) {
+    constexpr std::size_t max_cached = 256;
     {
       const std::lock_guard lock(mutex_);
-      for (const auto& known : all_)
-        if (known->device == device && known->sizes == sizes) return known;
+      for (const auto& cached : plans_)
+        if (cached->device == device && cached->sizes == sizes) return cached;
     }
-    const Result<std::shared_ptr<const Parts>> made = make(device, sizes);
-    if (!made) return made.error();
+    const Result<std::shared_ptr<const CachedPlan>> planned = make(device, sizes);
+    if (!planned) return planned.error();
     const std::lock_guard lock(mutex_);
-    if (all_.size() >= most_kept) all_.clear();
-    all_.push_back(*made);
-    return *made;
+    if (plans_.size() >= max_cached) plans_.clear();
+    plans_.push_back(*planned);
+    return *planned;
   }
 
  private:
   std::mutex mutex_;
-  std::vector<std::shared_ptr<const Parts>> all_;
+  std::vector<std::shared_ptr<const CachedPlan>> plans_;
 };
 
 struct NamedAddress {
   const char* name;
   const void* data;
-  bool wanted = true;
+  bool is_required = true;
 };
-// Errors: an array that is null or off the kernels' words; scratch that is wanted and null or off its lines.
+// Checks addresses. Errors: a required array or scratch memory that is null or misaligned.
 Status check_addresses(std::initializer_list<NamedAddress> arrays, const void* scratch, std::int64_t scratch_bytes);
 
-// What a launch said.
-Status launched(const std::optional<std::string>& trouble);
+// Converts the result of a launch.
+Status check_launch(const std::optional<std::string>& error);
 
 }  // namespace ridge::api

@@ -24,7 +24,7 @@ TEST(AttentionOnDevice, RefusesBeforeItLooksForADevice) {
 }
 
 TEST(LayersOnDevice, SayWhatIsMissing) {
-  const auto missing = ops::cuda::unavailable();
+  const auto missing = ops::cuda::unavailable_reason();
   if (!missing) GTEST_SKIP() << "there is a device";
   EXPECT_EQ(GegluOnDevice::make(0, {4, 8, 8}).error().message, *missing);
   EXPECT_EQ(AttentionOnDevice::make(0, {1, 4, 4, 64}).error().message, *missing);
@@ -37,10 +37,9 @@ TEST(LayersOnDevice, LookAtAddresses) {
     return done ? std::string() : done.error().message;
   };
   EXPECT_EQ(said({{"x", memory}, {"b", nullptr, false}}, nullptr, 0), "");
-  EXPECT_EQ(said({{"x", memory + 8}}, nullptr, 0),
-            "expected 'x' to lie at a multiple of 16 bytes of the device's memory");
+  EXPECT_EQ(said({{"x", memory + 8}}, nullptr, 0), "expected 'x' to start at a multiple of 16 bytes in device memory");
   EXPECT_EQ(said({{"x", memory}, {"w", nullptr}}, nullptr, 0),
-            "expected 'w' to lie at a multiple of 16 bytes of the device's memory");
+            "expected 'w' to start at a multiple of 16 bytes in device memory");
   EXPECT_EQ(said({{"x", memory}}, nullptr, 64), "expected 64 B of scratch at a multiple of 256");
   EXPECT_EQ(said({{"x", memory}}, memory + 16, 64), "expected 64 B of scratch at a multiple of 256");
   EXPECT_EQ(said({{"x", memory}}, memory + 256, 64), "");
@@ -50,18 +49,18 @@ TEST(LayersOnDevice, PlansAreKept) {
   struct Parts {
     int device = 0, sizes = 0;
   };
-  api::KeptPlans<Parts> plans;
+  api::PlanCache<Parts> plans;
   int made = 0;
   const auto make = [&](int device, int sizes) -> Result<std::shared_ptr<const Parts>> {
     ++made;
     if (sizes < 0) return input_error("expected sizes");
     return std::make_shared<const Parts>(Parts{device, sizes});
   };
-  const auto first = plans.get(0, 7, make);
-  EXPECT_EQ(*plans.get(0, 7, make), *first);
-  EXPECT_NE(*plans.get(1, 7, make), *first);
+  const auto first = plans.find_or_plan(0, 7, make);
+  EXPECT_EQ(*plans.find_or_plan(0, 7, make), *first);
+  EXPECT_NE(*plans.find_or_plan(1, 7, make), *first);
   EXPECT_EQ(made, 2);
-  EXPECT_EQ(plans.get(0, -1, make).error().message, "expected sizes");
+  EXPECT_EQ(plans.find_or_plan(0, -1, make).error().message, "expected sizes");
 }
 
 }  // namespace

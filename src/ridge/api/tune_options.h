@@ -1,4 +1,4 @@
-// What a user says of tuning, as measure/tune.h takes it.
+// Converts the public `Tuning` to the options of measure/tune.h.
 #pragma once
 
 #include "ridge/measure/tune_options.h"
@@ -6,13 +6,13 @@
 
 namespace ridge {
 
-inline TuneOptions tune_options(const Tuning& tuning) {
+inline TuneOptions to_tune_options(const Tuning& tuning) {
   switch (tuning.from) {
-    case Tuning::From::model: return {.stored = false, .candidates = 0};
-    case Tuning::From::kept: return {.stored = true, .candidates = 0};
+    case Tuning::From::model: return {.use_stored = false, .candidates = 0};
+    case Tuning::From::cached: return {.use_stored = true, .candidates = 0};
     case Tuning::From::measured: break;
   }
-  return {.stored = true, .candidates = tuning.candidates};
+  return {.use_stored = true, .candidates = tuning.candidates};
 }
 
 }  // namespace ridge

@@ -1,4 +1,4 @@
-// The caller's arrays: how they lie in memory, and copies in the order that kernels take. Internal to api/.
+// Memory layout of the caller's arrays, and row-major copies.
 #pragma once
 
 #include "ridge/compute.h"
@@ -6,13 +6,13 @@
 
 namespace ridge::api {
 
-// Row-major without gaps, at a multiple of its element's size.
-bool is_plain(const ArrayView& view);
-// Whether the bytes that two arrays span, gaps included, have some in common.
-bool overlap(const ArrayView& a, const ArrayView& b);
+// True if the array is row-major without gaps and aligned to its element size.
+bool is_row_major(const ArrayView& view);
+// True if the address ranges of two arrays, including gaps, overlap.
+bool has_overlap(const ArrayView& a, const ArrayView& b);
 
-// The elements in row-major order. Error: no memory.
-Result<ArrayStorage> plain_copy(const ArrayView& view);
-Error no_memory(std::int64_t bytes);
+// Returns a row-major copy. Error: out of memory.
+Result<ArrayStorage> copy_row_major(const ArrayView& view);
+Error out_of_memory_error(std::int64_t bytes);
 
 }  // namespace ridge::api

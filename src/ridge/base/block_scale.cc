@@ -8,30 +8,32 @@
 namespace ridge {
 namespace {
 
-struct Small {                  // a small floating-point format without infinities
-  int mantissa, bias, largest;  // bits; of the exponent; the code of the largest value
+struct SmallFloat {  // a small floating-point format without infinities
+  // Bits of the mantissa, bias of the exponent, code of the largest value.
+  int mantissa_bits, exponent_bias, max_code;
 };
-constexpr Small e4m3{3, 7, 0x7E}, e2m1{1, 1, 7};
-constexpr int e4m3_nan = 0x7F, sign_of_e4m3 = 0x80, sign_of_e2m1 = 8, nan_scale = 0xFF;
-constexpr double largest_e4m3 = 448, largest_e2m1 = 6;
+constexpr SmallFloat e4m3{3, 7, 0x7E}, e2m1{1, 1, 7};
+constexpr int e4m3_nan = 0x7F, e4m3_sign_bit = 0x80, e2m1_sign_bit = 8, nan_scale_code = 0xFF;
+constexpr double max_e4m3 = 448, max_e2m1 = 6;
 
-// Of a magnitude, to nearest, ties to even.
-int encode(double magnitude, Small format) {
-  const int exponent = magnitude == 0 ? 1 - format.bias : std::max(std::ilogb(magnitude), 1 - format.bias);
-  const double steps = std::nearbyint(std::ldexp(magnitude, format.mantissa - exponent));
-  const double code = steps + std::ldexp(exponent + format.bias - 1, format.mantissa);
-  return static_cast<int>(std::min<double>(code, format.largest));
+// Returns the code of a magnitude, rounded to nearest, ties to even.
+int encode_magnitude(double magnitude, SmallFloat format) {
+  const int exponent =
+      magnitude == 0 ? 1 - format.exponent_bias : std::max(std::ilogb(magnitude), 1 - format.exponent_bias);
+  const double steps = std::nearbyint(std::ldexp(magnitude, format.mantissa_bits - exponent));
+  const double code = steps + std::ldexp(exponent + format.exponent_bias - 1, format.mantissa_bits);
+  return static_cast<int>(std::min<double>(code, format.max_code));
 }
 
-double decode(int code, Small format) {
-  const int exponent = code >> format.mantissa, mantissa = code & ((1 << format.mantissa) - 1);
-  if (exponent == 0) return std::ldexp(mantissa, 1 - format.bias - format.mantissa);
-  return std::ldexp(mantissa + (1 << format.mantissa), exponent - format.bias - format.mantissa);
+double decode_magnitude(int code, SmallFloat format) {
+  const int exponent = code >> format.mantissa_bits, mantissa = code & ((1 << format.mantissa_bits) - 1);
+  if (exponent == 0) return std::ldexp(mantissa, 1 - format.exponent_bias - format.mantissa_bits);
+  return std::ldexp(mantissa + (1 << format.mantissa_bits), exponent - format.exponent_bias - format.mantissa_bits);
 }
 
-std::int64_t bytes_of_block(DType dtype) { return stored_bits(dtype).bits / 8; }
+std::int64_t block_bytes(DType dtype) { return stored_bits(dtype).bits / 8; }
 
-double largest(const double* values, int count) {
+double find_max_magnitude(const double* values, int count) {
   double out = 0;
   for (int i = 0; i < count; ++i) {
     if (!std::isfinite(values[i])) return std::numeric_limits<double>::quiet_NaN();
@@ -40,24 +42,24 @@ double largest(const double* values, int count) {
   return out;
 }
 
-// Writes the scale of a block with this largest magnitude and returns it as it is stored.
-double store_scale(DType dtype, std::uint8_t* at, double most) {
+// Writes the scale of a block whose largest magnitude is given; returns the scale after rounding.
+double store_scale(DType dtype, std::uint8_t* at, double magnitude) {
   if (dtype == DType::e4m3_128) {
-    const auto scale = static_cast<float>(most / largest_e4m3);
+    const auto scale = static_cast<float>(magnitude / max_e4m3);
     std::memcpy(at, &scale, sizeof scale);
     return scale;
   }
-  if (std::isnan(most)) {
-    *at = dtype == DType::nvfp4 ? e4m3_nan : nan_scale;
-    return most;
+  if (std::isnan(magnitude)) {
+    *at = dtype == DType::nvfp4 ? e4m3_nan : nan_scale_code;
+    return magnitude;
   }
   if (dtype == DType::nvfp4) {
-    *at = static_cast<std::uint8_t>(encode(most / largest_e2m1, e4m3));
-    return decode(*at, e4m3);
+    *at = static_cast<std::uint8_t>(encode_magnitude(magnitude / max_e2m1, e4m3));
+    return decode_magnitude(*at, e4m3);
   }
   constexpr int bias = 127;
-  const int top = dtype == DType::mxfp8 ? 8 : 2;
-  const int exponent = most == 0 ? -bias : std::clamp(std::ilogb(most) - top, -bias, bias);
+  const int max_exponent = dtype == DType::mxfp8 ? 8 : 2;
+  const int exponent = magnitude == 0 ? -bias : std::clamp(std::ilogb(magnitude) - max_exponent, -bias, bias);
   *at = static_cast<std::uint8_t>(exponent + bias);
   return std::ldexp(1, exponent);
 }
@@ -68,37 +70,37 @@ double load_scale(DType dtype, const std::uint8_t* at) {
     std::memcpy(&scale, at, sizeof scale);
     return scale;
   }
-  if (*at == (dtype == DType::nvfp4 ? e4m3_nan : nan_scale)) return std::numeric_limits<double>::quiet_NaN();
-  return dtype == DType::nvfp4 ? decode(*at, e4m3) : std::ldexp(1, *at - 127);
+  if (*at == (dtype == DType::nvfp4 ? e4m3_nan : nan_scale_code)) return std::numeric_limits<double>::quiet_NaN();
+  return dtype == DType::nvfp4 ? decode_magnitude(*at, e4m3) : std::ldexp(1, *at - 127);
 }
 
 int element_code(double quotient, const DTypeInfo& format) {
-  const bool four = format.bits == 4, minus = std::signbit(quotient);
-  const int sign = four ? sign_of_e2m1 : sign_of_e4m3;
-  return encode(std::fabs(quotient), four ? e2m1 : e4m3) | (minus ? sign : 0);
+  const bool is_4_bit = format.bits == 4, is_negative = std::signbit(quotient);
+  const int sign = is_4_bit ? e2m1_sign_bit : e4m3_sign_bit;
+  return encode_magnitude(std::fabs(quotient), is_4_bit ? e2m1 : e4m3) | (is_negative ? sign : 0);
 }
 
 }  // namespace
 
-double load_scaled(DType dtype, const void* data, std::int64_t element) {
-  const DTypeInfo& format = info(dtype);
-  const auto* block = static_cast<const std::uint8_t*>(data) + element / format.block * bytes_of_block(dtype);
+double load_scaled_element(DType dtype, const void* data, std::int64_t element) {
+  const DTypeInfo& format = dtype_info(dtype);
+  const auto* block = static_cast<const std::uint8_t*>(data) + element / format.block * block_bytes(dtype);
   const std::int64_t at = element % format.block;
   const double scale = load_scale(dtype, block);
   const std::uint8_t* const elements = block + format.scale_bits / 8;
   if (format.bits == 8) {
-    const double magnitude = decode(elements[at] & e4m3_nan, e4m3);
-    return (elements[at] & sign_of_e4m3 ? -magnitude : magnitude) * scale;
+    const double magnitude = decode_magnitude(elements[at] & e4m3_nan, e4m3);
+    return (elements[at] & e4m3_sign_bit ? -magnitude : magnitude) * scale;
   }
   const int code = elements[at / 2] >> (at % 2 * 4) & 0xF;
-  const double magnitude = decode(code & (sign_of_e2m1 - 1), e2m1);
-  return (code & sign_of_e2m1 ? -magnitude : magnitude) * scale;
+  const double magnitude = decode_magnitude(code & (e2m1_sign_bit - 1), e2m1);
+  return (code & e2m1_sign_bit ? -magnitude : magnitude) * scale;
 }
 
-void store_block(DType dtype, void* data, std::int64_t block, const double* values) {
-  const DTypeInfo& format = info(dtype);
-  auto* const at = static_cast<std::uint8_t*>(data) + block * bytes_of_block(dtype);
-  const double scale = store_scale(dtype, at, largest(values, format.block));
+void store_scaled_block(DType dtype, void* data, std::int64_t block, const double* values) {
+  const DTypeInfo& format = dtype_info(dtype);
+  auto* const at = static_cast<std::uint8_t*>(data) + block * block_bytes(dtype);
+  const double scale = store_scale(dtype, at, find_max_magnitude(values, format.block));
   std::uint8_t* const elements = at + format.scale_bits / 8;
   std::memset(elements, 0, static_cast<std::size_t>(format.block * format.bits / 8));
   if (std::isnan(scale)) return;

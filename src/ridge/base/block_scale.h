@@ -1,9 +1,9 @@
-// Block-scaled elements in memory, one block behind the other: its scale, then its elements, of four bits the first in
-// the lower half of a byte. An mxfp4 block is 17 bytes: a power of two 2^(s - 127), then 32 e2m1.
+// Block-scaled elements in memory: contiguous blocks, each a scale followed by its elements. Of two 4-bit elements the
+// first is in the lower half of the byte. An mxfp4 block is 17 bytes: a power of two 2^(s - 127), then 32 e2m1.
 //   mxfp8, mxfp4   2^(floor(log2(largest magnitude)) - 8 or 2), the largest exponent of an e4m3 or e2m1
 //   nvfp4          e4m3 of largest magnitude/6;   e4m3_128   f32 of largest magnitude/448
-// Elements are the quotients, to nearest, ties to even, the largest where they are beyond it. A block that holds a NaN
-// or an infinity has a NaN for its scale. Source: OCP Microscaling Formats (MX) Specification 1.0, section 6.3.
+// Elements are value/scale, rounded to nearest, ties to even, and clamped to the largest finite code. The scale of a
+// block that holds a NaN or an infinity is NaN. Source: OCP Microscaling Formats (MX) Specification 1.0, section 6.3.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace ridge {
 
-double load_scaled(DType dtype, const void* data, std::int64_t element);
-// The block's values in order, info(dtype).block of them.
-void store_block(DType dtype, void* data, std::int64_t block, const double* values);
+double load_scaled_element(DType dtype, const void* data, std::int64_t element);
+// Stores `dtype_info(dtype).block` values as block number `block`.
+void store_scaled_block(DType dtype, void* data, std::int64_t block, const double* values);
 
 }  // namespace ridge

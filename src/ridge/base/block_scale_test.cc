@@ -1,5 +1,4 @@
-// Blocks against values that were worked out by hand from the formats' tables, and against a search over every value
-// that an element can have.
+// Compares blocks with values computed by hand from the formats' tables and with a search over all element codes.
 #include "ridge/base/block_scale.h"
 
 #include <gtest/gtest.h>
@@ -11,60 +10,63 @@
 namespace ridge {
 namespace {
 
-std::vector<double> through(DType dtype, std::vector<double> values) {
-  const int block = info(dtype).block;
+std::vector<double> round_trip_block(DType dtype, std::vector<double> values) {
+  const int block = dtype_info(dtype).block;
   values.resize(static_cast<std::size_t>(block));
   std::vector<std::uint8_t> memory(static_cast<std::size_t>(2 * stored_bits(dtype).bits / 8), 0xAA);
-  store_block(dtype, memory.data(), 1, values.data());
-  for (int i = 0; i < block; ++i) values[static_cast<std::size_t>(i)] = load_scaled(dtype, memory.data(), block + i);
+  store_scaled_block(dtype, memory.data(), 1, values.data());
+  for (int i = 0; i < block; ++i)
+    values[static_cast<std::size_t>(i)] = load_scaled_element(dtype, memory.data(), block + i);
   return values;
 }
 
 TEST(BlockScale, OfAnMxfp4IsAPowerOfTwo) {
-  // The largest, 7, has the exponent 2, so the scale is 1: 7 is cut to 6, and ties go to even codes.
-  const auto got = through(DType::mxfp4, {7, -0.3, 0.25, 0.75, 1.25, 2.5, -3.5, 5});
+  // The largest value, 7, has exponent 2, so the scale is 1: 7 is clamped to 6, and ties round to even codes.
+  const auto got = round_trip_block(DType::mxfp4, {7, -0.3, 0.25, 0.75, 1.25, 2.5, -3.5, 5});
   const std::vector<double> want{6, -0.5, 0, 1, 1, 2, -4, 4};
   for (std::size_t i = 0; i < want.size(); ++i) EXPECT_EQ(got[i], want[i]) << i;
-  EXPECT_EQ(through(DType::mxfp4, {7168, 1024})[1], 1024);  // 2^10 of it
+  EXPECT_EQ(round_trip_block(DType::mxfp4, {7168, 1024})[1], 1024);  // scale 2^10
 }
 
 TEST(BlockScale, OfAnNvfp4IsAnE4m3) {
-  const auto got = through(DType::nvfp4, {12, 3, -1, 0.4});  // scale 2
+  const auto got = round_trip_block(DType::nvfp4, {12, 3, -1, 0.4});  // scale 2
   EXPECT_EQ(got[0], 12);
   EXPECT_EQ(got[1], 3);
   EXPECT_EQ(got[2], -1);
   EXPECT_EQ(got[3], 0);
-  EXPECT_EQ(through(DType::nvfp4, {0, 0})[0], 0);
+  EXPECT_EQ(round_trip_block(DType::nvfp4, {0, 0})[0], 0);
 }
 
 TEST(BlockScale, OfE4m3) {
-  EXPECT_EQ(through(DType::e4m3_128, {448, 17, 1, 0x1p-9, 0x1p-11})[1], 16);  // between 16 and 18, to even
-  EXPECT_EQ(through(DType::e4m3_128, {448, 0, 0, 0x1p-9})[3], 0x1p-9);        // subnormal
-  EXPECT_EQ(through(DType::e4m3_128, {896, 2})[1], 2);                        // scale 2
-  EXPECT_EQ(through(DType::mxfp8, {448, -19})[1], -20);                       // between 18 and 20, to even
+  EXPECT_EQ(round_trip_block(DType::e4m3_128, {448, 17, 1, 0x1p-9, 0x1p-11})[1], 16);  // between 16 and 18, to even
+  EXPECT_EQ(round_trip_block(DType::e4m3_128, {448, 0, 0, 0x1p-9})[3], 0x1p-9);        // subnormal
+  EXPECT_EQ(round_trip_block(DType::e4m3_128, {896, 2})[1], 2);                        // scale 2
+  EXPECT_EQ(round_trip_block(DType::mxfp8, {448, -19})[1], -20);                       // between 18 and 20, to even
 }
 
 TEST(BlockScale, WhatIsNotFiniteSpoilsItsBlockAlone) {
   for (const DType dtype : {DType::mxfp8, DType::mxfp4, DType::nvfp4, DType::e4m3_128})
     for (const double bad : {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()})
-      for (const double value : through(dtype, {1, bad, 2})) EXPECT_TRUE(std::isnan(value)) << name(dtype);
+      for (const double value : round_trip_block(dtype, {1, bad, 2}))
+        EXPECT_TRUE(std::isnan(value)) << dtype_name(dtype);
 }
 
-// The nearest of all values that occur, for quotients over their whole range.
+// Compares with the nearest of all representable values, over the full range of quotients.
 TEST(BlockScale, RoundsToTheNearest) {
   for (const DType dtype : {DType::mxfp8, DType::mxfp4}) {
-    const bool four = info(dtype).bits == 4;
+    const bool four = dtype_info(dtype).bits == 4;
     std::vector<double> values;
     for (int e = four ? 1 : -6; e <= (four ? 2 : 8); ++e)
       for (int m = 0; m < (four ? 2 : 8); ++m) values.push_back(std::ldexp(1 + m / (four ? 2.0 : 8.0), e));
     for (int m = 0; m < (four ? 4 : 8); ++m) values.push_back(four ? m / 2.0 : std::ldexp(m, -9));
-    const double most = four ? 6 : 448;
+    const double max_magnitude = four ? 6 : 448;
     for (int i = 0; i <= 4000; ++i) {
-      const double x = most * i / 4000;
+      const double x = max_magnitude * i / 4000;
       double best = 1e9;
       for (const double v : values)
-        if (v <= most) best = std::min(best, std::fabs(v - x));
-      EXPECT_EQ(std::fabs(through(dtype, {four ? 4.0 : 256.0, x})[1] - x), best) << name(dtype) << " " << x;
+        if (v <= max_magnitude) best = std::min(best, std::fabs(v - x));
+      EXPECT_EQ(std::fabs(round_trip_block(dtype, {four ? 4.0 : 256.0, x})[1] - x), best)
+          << dtype_name(dtype) << " " << x;
     }
   }
 }

@@ -1,4 +1,4 @@
-// For our own mistakes only: prints the place and the values, and aborts. Never reachable from input.
+// Assertion for bugs in Ridge itself: prints file, line and values, then aborts. No user input can trigger it.
 #pragma once
 
 #include <string_view>

@@ -1,10 +1,10 @@
-// How much of this computer is ours: cores by the affinity mask and the control groups' quota, memory by the control
-// groups' limit. A container with a quota of 150 ms in every 100 ms may keep two cores of a 64-core host busy; a pool
-// of 64 threads would be throttled. Every group from the process's own up to the root binds, in version 2 and version 1
-// of the interface. Sources: Linux Documentation/admin-guide/cgroup-v2.rst ("cpu.max", "memory.max"),
+// Cores and memory that this process may use: the affinity mask and the cgroups' CPU quota limit cores, the cgroups'
+// memory limit bounds bytes. A container with a quota of 150 ms per 100 ms may use two cores of a 64-core host; a pool
+// of 64 threads would be throttled. The limits of all cgroups from the process's own up to the root apply, in cgroup
+// versions 1 and 2. Sources: Linux Documentation/admin-guide/cgroup-v2.rst ("cpu.max", "memory.max"),
 // cgroup-v1/memory.rst and scheduler/sched-bwc.rst.
 //
-// `root`, here and below: "" or a folder that stands for /.
+// Parameter `root` is "", or a folder that replaces / in tests.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@
 
 namespace ridge {
 
-// Cores that the process may keep busy: its affinity mask cut to the quota, rounded up. At least 1. Read at the first
-// call.
+// Returns the number of cores in the affinity mask, limited by the quota (rounded up), at least 1. The first call reads
+// it; later calls return the same value.
 int usable_cores();
-int cores_under_quota(const std::string& root, int cores);
-std::vector<int> affinity();  // the CPUs of the calling thread's mask
+int limit_cores_by_quota(const std::string& root, int cores);
+std::vector<int> allowed_cpus();  // CPUs in the calling thread's mask
 
-// Bytes that the process may still take before a group's limit stops it; a group's file cache, which can be given back,
-// does not count as used. Nothing: no limit is known.
-std::optional<std::int64_t> memory_left_in_groups(const std::string& root = "");
+// Returns the bytes that the process may still allocate before it reaches a cgroup's limit, or nullopt if there is no
+// limit. The reclaimable file cache of a cgroup does not count as used.
+std::optional<std::int64_t> cgroup_memory_left(const std::string& root = "");
 
 }  // namespace ridge

@@ -1,7 +1,6 @@
-// Comma-separated values as spreadsheets write them: lines of cells, blanks around a cell left out, empty lines
-// skipped, Windows line ends and the mark that some editors put in front of UTF-8 taken for what they are. Each cell
-// knows its place, so that a message can point at it. Quotes have no meaning (RFC 4180's are not needed for numbers and
-// names).
+// Reads comma-separated values. Blanks around a cell and empty lines are skipped; CRLF line ends and a UTF-8 byte order
+// mark are accepted. Each cell has its line and column for error messages. Quotes (RFC 4180) are not supported, because
+// numbers and names need none.
 //   "\xEF\xBB\xBFB, D\r\n1,8192\r\n"   is line 1: "B" at column 1, "D" at column 4; line 2: "1" at 1, "8192" at 3
 #pragma once
 
@@ -20,13 +19,13 @@ struct CsvCell {
 
 struct CsvLine {
   int number = 1;              // 1-based, empty lines counted
-  std::string_view text;       // a part of what was read
+  std::string_view text;       // view into the parsed text
   std::vector<CsvCell> cells;  // at least one
 };
 
 std::vector<CsvLine> read_csv(std::string_view text);
 
-// The error, pointing at a cell of `source`.
-Error placed(Error error, const std::string& source, const CsvLine& line, const CsvCell& cell);
+// Returns the error with its position set to a cell of `source`.
+Error error_at_cell(Error error, const std::string& source, const CsvLine& line, const CsvCell& cell);
 
 }  // namespace ridge

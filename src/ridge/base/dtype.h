@@ -1,5 +1,5 @@
-// The number formats that a tensor can be stored in. One table beside the enum holds the spelling and the size, so that
-// nothing has to be kept in sync. Compiles under nvcc: no fmt, no strings.
+// Number formats of tensor elements. One table holds the name and size of each enumerator. Compiles under nvcc: no fmt,
+// no strings.
 #pragma once
 
 #include <array>
@@ -9,10 +9,10 @@
 
 namespace ridge {
 
-// mxfp8, mxfp4, nvfp4 and e4m3_128 are block-scaled: so many elements along a tensor's last dimension share a scale, by
-// which each is multiplied. An mxfp4 is an e2m1 with a scale of 8 bits (a power of two) for 32 of them: 4.25 bits each.
+// mxfp8, mxfp4, nvfp4 and e4m3_128 are block-scaled: a block of elements along a tensor's last dimension shares a scale
+// that multiplies each. mxfp4 elements are e2m1; each 32 share an 8-bit scale (a power of two): 4.25 bits per element.
 // Sources: OCP Microscaling Formats (MX) Specification 1.0, tables 1 and 2; NVIDIA, cuBLAS, block scaling (16 elements
-// and an e4m3; the one f32 of a whole nvfp4 tensor is left out). e4m3_128 has an f32 for 128 elements.
+// per e4m3 scale; the f32 scale per nvfp4 tensor is not modelled). e4m3_128 has one f32 scale per 128 elements.
 enum class DType : std::uint8_t {
   f64,
   f32,
@@ -36,11 +36,11 @@ enum class DType : std::uint8_t {
 struct DTypeInfo {
   DType dtype;
   std::string_view name;  // the notation's spelling
-  int bits;               // of an element in memory, without its share of a scale; tf32 is a way to multiply f32: 32
-  bool integer;
-  int rank;       // of two operands the one of higher rank is the wider: it decides the peak and the result
-  DType element;  // what the matrix unit multiplies it as
-  int block = 0, scale_bits = 0;  // elements that share a scale, and its bits; 0: none do
+  int bits;               // bits of an element without its scale; 32 for tf32, which is stored as f32
+  bool is_integer;
+  int rank;                       // the operand of higher rank determines the peak rate and the result's dtype
+  DType element;                  // dtype that the matrix unit multiplies
+  int block = 0, scale_bits = 0;  // elements per scale and bits of a scale; 0 without scales
 };
 
 inline constexpr std::array<DTypeInfo, 17> dtypes{{
@@ -63,20 +63,21 @@ inline constexpr std::array<DTypeInfo, 17> dtypes{{
     {DType::e4m3_128, "e4m3_128", 8, false, 9, DType::e4m3, 128, 32},
 }};
 
-constexpr const DTypeInfo& info(DType dtype) { return dtypes[static_cast<std::size_t>(dtype)]; }
-constexpr std::string_view name(DType dtype) { return info(dtype).name; }
-constexpr int bits(DType dtype) { return info(dtype).bits; }
-constexpr bool is_scaled(DType dtype) { return info(dtype).block > 0; }
+constexpr const DTypeInfo& dtype_info(DType dtype) { return dtypes[static_cast<std::size_t>(dtype)]; }
+constexpr std::string_view dtype_name(DType dtype) { return dtype_info(dtype).name; }
+constexpr int dtype_bits(DType dtype) { return dtype_info(dtype).bits; }
+constexpr bool is_block_scaled(DType dtype) { return dtype_info(dtype).block > 0; }
 
-// Bits of so many elements, with the scales of their blocks: 136 of 32 mxfp4. One element where none share a scale.
+// Bits of a block with its scale and elements in the block: 136 and 32 for mxfp4. Without scales blocks have 1 element.
 struct StoredBits {
   int bits, elements;
 };
 constexpr StoredBits stored_bits(DType dtype) {
-  const DTypeInfo& d = info(dtype);
-  return is_scaled(dtype) ? StoredBits{d.bits * d.block + d.scale_bits, d.block} : StoredBits{d.bits, 1};
+  const DTypeInfo& d = dtype_info(dtype);
+  return is_block_scaled(dtype) ? StoredBits{d.bits * d.block + d.scale_bits, d.block} : StoredBits{d.bits, 1};
 }
-// Of whole blocks, and of elements of whole bytes: what arrays are made of that something runs on.
+// Returns the bytes of `elements` elements, a multiple of the block. Only for block-scaled dtypes and dtypes of at
+// least 8 bits; kernels use no others.
 constexpr std::int64_t stored_bytes(DType dtype, std::int64_t elements) {
   const StoredBits stored = stored_bits(dtype);
   return elements / stored.elements * (stored.bits / 8);
@@ -85,9 +86,9 @@ constexpr double bytes_per_element(DType dtype) {
   return stored_bits(dtype).bits / (8.0 * stored_bits(dtype).elements);
 }
 
-constexpr DType wider(DType a, DType b) { return info(a).rank >= info(b).rank ? a : b; }
+constexpr DType wider_dtype(DType a, DType b) { return dtype_info(a).rank >= dtype_info(b).rank ? a : b; }
 
-// Other spellings that the notation accepts: bfloat16, fp16, float32, …
+// Synonyms that the notation accepts: bfloat16, fp16, float32, …
 struct DTypeSynonym {
   std::string_view spelling;
   DType dtype;
@@ -109,7 +110,7 @@ inline constexpr std::array<DTypeSynonym, 14> dtype_synonyms{{
     {"i32", DType::int32},
 }};
 
-constexpr std::optional<DType> dtype_from(std::string_view spelling) {
+constexpr std::optional<DType> parse_dtype(std::string_view spelling) {
   for (const DTypeInfo& d : dtypes)
     if (d.name == spelling) return d.dtype;
   for (const DTypeSynonym& s : dtype_synonyms)

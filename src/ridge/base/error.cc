@@ -4,7 +4,7 @@
 
 namespace ridge {
 
-std::string Error::text() const {
+std::string Error::to_string() const {
   std::string out;
   if (span.line > 0)
     out += fmt::format("{}:{}:{}: ", source.empty() ? "program" : source, span.line, span.column);
@@ -13,8 +13,7 @@ std::string Error::text() const {
   out += message + "\n";
   if (span.line > 0 && !line_text.empty()) {
     out += "  " + line_text + "\n  ";
-    // A caret stands under its character only if tabs stay tabs and the bytes that continue a UTF-8 character take no
-    // column.
+    // To align the caret, tabs are copied and UTF-8 continuation bytes take no column.
     int column = 0;
     for (std::size_t i = 0; i < line_text.size() && column + 1 < span.column; ++i) {
       if ((static_cast<unsigned char>(line_text[i]) & 0xC0) == 0x80) continue;

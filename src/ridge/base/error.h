@@ -1,5 +1,5 @@
-// What went wrong, said so that a user can mend it: the place, what was expected and found, the cure. An Error is a
-// value; below the doors nothing prints, exits or throws one. Rendered:
+// An error for the user: its position, what was expected and found, and a hint. Errors are values: only the command
+// line and the public API print them, exit or throw. Rendered:
 //
 //   program:1:19: dimension 'E' of the right operand appears nowhere else; contracted dimensions must share a name
 //     bf16[B, D] * bf16[E, F] -> bf16[B, F]
@@ -11,25 +11,25 @@
 
 namespace ridge {
 
-struct Span {
-  int line = 0;    // 1-based; 0: the error has no place in a text
+struct TextSpan {
+  int line = 0;    // 1-based; 0 if the error has no position
   int column = 0;  // 1-based, in characters
-  int length = 1;  // how many characters the caret underlines
-  bool operator==(const Span&) const = default;
+  int length = 1;  // number of characters to underline
+  bool operator==(const TextSpan&) const = default;
 };
 
-// The kinds are the exit codes of the command line (README.md has the list).
+// The values are the exit codes of the command line (see README.md).
 enum class ErrorKind { finding = 1, usage = 2, input = 3, absent = 4, mismatch = 5 };
 
 struct Error {
   ErrorKind kind = ErrorKind::input;
   std::string message;      // lower case, "expected …, found …"
-  std::string hint = {};    // the cure; empty: none is known
-  std::string source = {};  // "program" or a file's path; empty: not about a text
-  Span span = {};
-  std::string line_text = {};  // the line that span points into
+  std::string hint = {};    // what to do; "" if unknown
+  std::string source = {};  // "program" or a path; "" if the error concerns no text
+  TextSpan span = {};
+  std::string line_text = {};  // line that `span` refers to
 
-  std::string text() const;  // as above, ends with a newline
+  std::string to_string() const;  // rendered text, ends with a newline
   bool operator==(const Error&) const = default;
 };
 

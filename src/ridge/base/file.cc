@@ -14,13 +14,13 @@
 namespace ridge {
 namespace {
 
-// The name under which a file is being written, where a signal handler finds it.
-char unfinished[PATH_MAX + 32];
-std::atomic<bool> writing{false};
+// Name of the temporary file while it is written; global, so that a signal handler can unlink it.
+char temporary_path[PATH_MAX + 32];
+std::atomic<bool> is_temporary_present{false};
 
-std::string reason(int error) { return std::strerror(error); }
+std::string errno_message(int error) { return std::strerror(error); }
 
-Error cannot(std::string_view verb, const std::string& path, const std::string& why) {
+Error file_error(std::string_view verb, const std::string& path, const std::string& why) {
   return input_error(fmt::format("cannot {} '{}': {}", verb, path, why));
 }
 
@@ -49,24 +49,24 @@ std::optional<std::string> write_pieces(int fd, std::span<const std::string_view
   return std::nullopt;
 }
 
-std::optional<std::string> write_beside(const std::string& path, std::span<const std::string_view> pieces) {
+std::optional<std::string> write_and_rename(const std::string& path, std::span<const std::string_view> pieces) {
   const std::string temporary = fmt::format("{}.{}.unfinished", path, ::getpid());
-  if (temporary.size() >= sizeof unfinished) return reason(ENAMETOOLONG);
-  // Marked before it is there: a signal in between has nothing to unlink, one later has its name.
-  std::memcpy(unfinished, temporary.c_str(), temporary.size() + 1);
-  writing = true;
+  if (temporary.size() >= sizeof temporary_path) return errno_message(ENAMETOOLONG);
+  // Set before the file is created: a signal in between unlinks nothing, a later one unlinks the file.
+  std::memcpy(temporary_path, temporary.c_str(), temporary.size() + 1);
+  is_temporary_present = true;
   Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (file.get() < 0) {
     const int error = errno;
-    writing = false;
-    return reason(error);
+    is_temporary_present = false;
+    return errno_message(error);
   }
   auto failure = write_pieces(file.get(), pieces);
-  if (!failure && ::fsync(file.get()) != 0) failure = reason(errno);
-  if (file.close() != 0 && !failure) failure = reason(errno);
-  if (!failure && ::rename(temporary.c_str(), path.c_str()) != 0) failure = reason(errno);
+  if (!failure && ::fsync(file.get()) != 0) failure = errno_message(errno);
+  if (file.close() != 0 && !failure) failure = errno_message(errno);
+  if (!failure && ::rename(temporary.c_str(), path.c_str()) != 0) failure = errno_message(errno);
   if (failure) ::unlink(temporary.c_str());
-  writing = false;
+  is_temporary_present = false;
   return failure;
 }
 
@@ -76,7 +76,7 @@ std::optional<WriteFailure> write_all(int descriptor, std::string_view content) 
   while (!content.empty()) {
     const ssize_t n = ::write(descriptor, content.data(), content.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return WriteFailure{reason(errno), errno == EPIPE};
+    if (n < 0) return WriteFailure{errno_message(errno), errno == EPIPE};
     content.remove_prefix(static_cast<std::size_t>(n));
   }
   return std::nullopt;
@@ -84,37 +84,37 @@ std::optional<WriteFailure> write_all(int descriptor, std::string_view content) 
 
 Result<std::string> read_file(const std::string& path, std::size_t limit) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0) return cannot("read", path, reason(errno));
+  if (file.get() < 0) return file_error("read", path, errno_message(errno));
   std::string content;
   char block[1 << 16];
   for (;;) {
     const ssize_t n = ::read(file.get(), block, sizeof block);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return cannot("read", path, reason(errno));
+    if (n < 0) return file_error("read", path, errno_message(errno));
     if (n == 0) return content;
     content.append(block, static_cast<std::size_t>(n));
-    if (content.size() > limit) return cannot("read", path, fmt::format("it holds more than {} bytes", limit));
+    if (content.size() > limit) return file_error("read", path, fmt::format("it holds more than {} bytes", limit));
   }
 }
 
 Status write_file(const std::string& path, std::span<const std::string_view> pieces) {
-  // A link keeps being a link: what it points to is replaced.
-  std::string place = path;
+  // A symbolic link stays a link: its target is replaced.
+  std::string target = path;
   if (char* real = ::realpath(path.c_str(), nullptr)) {
-    place = real;
+    target = real;
     std::free(real);
   }
-  struct stat about {};
-  const bool exists = ::stat(place.c_str(), &about) == 0;
-  if (exists && S_ISDIR(about.st_mode)) return cannot("write", path, reason(EISDIR));
+  struct stat status {};
+  const bool exists = ::stat(target.c_str(), &status) == 0;
+  if (exists && S_ISDIR(status.st_mode)) return file_error("write", path, errno_message(EISDIR));
   std::optional<std::string> failure;
-  if (exists && !S_ISREG(about.st_mode)) {
-    Descriptor file(::open(place.c_str(), O_WRONLY | O_CLOEXEC));
-    failure = file.get() < 0 ? reason(errno) : write_pieces(file.get(), pieces);
+  if (exists && !S_ISREG(status.st_mode)) {
+    Descriptor file(::open(target.c_str(), O_WRONLY | O_CLOEXEC));
+    failure = file.get() < 0 ? errno_message(errno) : write_pieces(file.get(), pieces);
   } else {
-    failure = write_beside(place, pieces);
+    failure = write_and_rename(target, pieces);
   }
-  if (failure) return cannot("write", path, *failure);
+  if (failure) return file_error("write", path, *failure);
   return Done{};
 }
 
@@ -122,16 +122,16 @@ Status write_file(const std::string& path, std::string_view content) {
   return write_file(path, std::span<const std::string_view>(&content, 1));
 }
 
-std::optional<std::string> user_folder(const char* variable, std::string_view beneath) {
+std::optional<std::string> find_user_folder(const char* variable, std::string_view home_subfolder) {
   const char* named = std::getenv(variable);
-  if (named != nullptr && named[0] == '/') return std::string(named);  // a relative one is to be ignored
+  if (named != nullptr && named[0] == '/') return std::string(named);  // XDG: ignore relative paths
   const char* home = std::getenv("HOME");
   if (home == nullptr || home[0] != '/') return std::nullopt;
-  return fmt::format("{}/{}", home, beneath);
+  return fmt::format("{}/{}", home, home_subfolder);
 }
 
 void remove_unfinished_file() noexcept {
-  if (writing.load()) ::unlink(unfinished);
+  if (is_temporary_present.load()) ::unlink(temporary_path);
 }
 
 }  // namespace ridge

@@ -1,7 +1,6 @@
-// Files, read whole and written whole. A result file appears complete or not at all: it is written under another name
-// beside its place, flushed to the disk (fsync) and then renamed, so that a full disk or a Ctrl-C leaves nothing
-// behind. What is no regular file (/dev/full, a pipe) is written straight. Messages hold the path and the system's own
-// words.
+// Reads and writes complete files. A file is replaced atomically: it is written under a temporary name in the same
+// folder, flushed to disk (fsync) and renamed, so that a full disk or Ctrl-C leaves no partial file. Devices and pipes
+// are written directly. Errors contain the path and the system's message.
 #pragma once
 
 #include <cstddef>
@@ -14,25 +13,26 @@
 
 namespace ridge {
 
-// At most `limit` bytes; of a larger file the error says the limit.
+// Returns the content, or an error if the file exceeds `limit` bytes.
 Result<std::string> read_file(const std::string& path, std::size_t limit = std::size_t{64} << 20);
 
-// The content in pieces, so that a large array need not be joined to its header first.
+// Writes the concatenated pieces; a large array need not be joined to its header first.
 Status write_file(const std::string& path, std::span<const std::string_view> pieces);
 Status write_file(const std::string& path, std::string_view content);
 
-// To an open descriptor, all of it. The error's text is the system's; `closed` tells a closed pipe from a full disk.
+// Why a write failed: the system's message, and whether the reader closed the pipe.
 struct WriteFailure {
   std::string reason;
-  bool closed = false;
+  bool is_closed_pipe = false;
 };
+// Writes everything to an open descriptor; returns nullopt on success.
 std::optional<WriteFailure> write_all(int descriptor, std::string_view content);
 
-// Where a user's files lie, by the XDG rules: the folder that `variable` names, else `beneath` in HOME; nothing where
-// neither is an absolute path.
-std::optional<std::string> user_folder(const char* variable, std::string_view beneath);
+// Returns the user's folder by the XDG rules: the value of `variable`, else $HOME/`home_subfolder`; nullopt if neither
+// is an absolute path.
+std::optional<std::string> find_user_folder(const char* variable, std::string_view home_subfolder);
 
-// For a signal handler: unlinks the half-written file, if there is one. Async-signal-safe.
+// Unlinks the partly written file, if any. Async-signal-safe, for signal handlers.
 void remove_unfinished_file() noexcept;
 
 }  // namespace ridge

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 class FileTest : public testing::Test {
  protected:
-  long entries() const { return std::distance(fs::directory_iterator(folder), fs::directory_iterator()); }
+  long count_entries() const { return std::distance(fs::directory_iterator(folder), fs::directory_iterator()); }
   const TemporaryFolder temporary;
   fs::path folder = temporary.path();
 };
@@ -24,7 +24,7 @@ TEST_F(FileTest, ComesBackAsWritten) {
   const std::string path = folder / "a.txt", content("one\0two\n", 8);
   ASSERT_TRUE(write_file(path, content).ok());
   EXPECT_EQ(*read_file(path), content);
-  EXPECT_EQ(entries(), 1);
+  EXPECT_EQ(count_entries(), 1);
 }
 
 TEST_F(FileTest, ReplacesWhatALinkPointsTo) {
@@ -36,7 +36,7 @@ TEST_F(FileTest, ReplacesWhatALinkPointsTo) {
 }
 
 TEST_F(FileTest, AFullDeviceIsAnErrorAndStaysADevice) {
-  EXPECT_EQ(write_file("/dev/full", "x").error().text(), "cannot write '/dev/full': No space left on device\n");
+  EXPECT_EQ(write_file("/dev/full", "x").error().to_string(), "cannot write '/dev/full': No space left on device\n");
   struct stat about {};
   ASSERT_EQ(::stat("/dev/full", &about), 0);
   EXPECT_TRUE(S_ISCHR(about.st_mode));
@@ -50,7 +50,7 @@ TEST_F(FileTest, SaysWhyAndLeavesNothing) {
   ASSERT_TRUE(write_file(folder / "big", "12345").ok());
   EXPECT_EQ(read_file(folder / "big", 4).error().message,
             "cannot read '" + (folder / "big").string() + "': it holds more than 4 bytes");
-  EXPECT_EQ(entries(), 1);
+  EXPECT_EQ(count_entries(), 1);
 }
 
 }  // namespace

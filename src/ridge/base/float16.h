@@ -1,6 +1,6 @@
-// The short storage formats, as bits and as the float they stand for. Arithmetic is always f32: a kernel widens what it
-// loads and rounds what it stores, to nearest, ties to even. 1 + 2^-8 lies half-way between the bf16 neighbours 1 and
-// 1 + 2^-7, so it becomes 1, whose last bit is even. Formats: IEEE 754-2008 (f16), the upper half of an f32 (bf16), and
+// Conversions between f32 and 8- and 16-bit storage formats. Arithmetic is always f32: kernels widen what they load and
+// round what they store, to nearest, ties to even. 1 + 2^-8 is half-way between the bf16 values 1 and 1 + 2^-7; it is
+// rounded to 1, whose last bit is even. Formats: IEEE 754-2008 (f16), the upper half of an f32 (bf16), and
 // OCP "8-bit Floating Point Specification" 1.0 (e4m3: no infinity, largest 448). Compiles under nvcc (with
 // --expt-relaxed-constexpr); always_inline keeps each call in its caller's instruction set.
 #pragma once
@@ -26,20 +26,20 @@ struct E4m3 {
 
 namespace detail {
 
-// The magnitude `a` (bits of a float, not NaN) rounded to `mantissa` bits under an exponent bias; beyond the format's
-// range the result keeps counting upward, so the caller compares it with the largest code.
-template <int mantissa, int bias> [[gnu::always_inline]] constexpr std::uint32_t narrow(std::uint32_t a) {
+// Rounds the magnitude `a` (bits of a float, not NaN) to a code with `mantissa` bits and the exponent bias. Above the
+// format's range the code exceeds the largest valid one; the caller compares.
+template <int mantissa, int bias> [[gnu::always_inline]] constexpr std::uint32_t round_to_code(std::uint32_t a) {
   constexpr int drop = 23 - mantissa;
   constexpr std::uint32_t offset = std::uint32_t{127 - bias} << 23;
   if (a >= offset + (1u << 23)) return (a + (1u << (drop - 1)) - 1 + ((a >> drop) & 1) - offset) >> drop;
   const int shift = drop + 128 - bias - static_cast<int>(a >> 23);
-  if (shift > 24) return 0;  // under half of the smallest subnormal
+  if (shift > 24) return 0;  // below half the smallest subnormal
   const std::uint32_t m = (a & 0x7fffff) | 0x800000, q = m >> shift, rest = m & ((1u << shift) - 1);
   const std::uint32_t half = 1u << (shift - 1);
   return q + (rest > half || (rest == half && (q & 1) != 0) ? 1 : 0);
 }
 
-template <int mantissa, int bias> [[gnu::always_inline]] constexpr float widen(std::uint32_t code) {
+template <int mantissa, int bias> [[gnu::always_inline]] constexpr float code_to_float(std::uint32_t code) {
   constexpr int drop = 23 - mantissa;
   constexpr float unit = __builtin_bit_cast(float, std::uint32_t{128 - bias - mantissa} << 23);  // smallest subnormal
   const std::uint32_t e = code >> mantissa, m = code & ((1u << mantissa) - 1);
@@ -61,20 +61,22 @@ template <int mantissa, int bias> [[gnu::always_inline]] constexpr float widen(s
 [[gnu::always_inline]] constexpr float to_float(F16 x) {
   const std::uint32_t sign = static_cast<std::uint32_t>(x.bits & 0x8000) << 16, code = x.bits & 0x7fff;
   const std::uint32_t quiet = code > 0x7c00 ? 0x400000 : 0, special = 0x7f800000 | ((code & 0x3ff) << 13) | quiet;
-  const std::uint32_t wide = code >= 0x7c00 ? special : __builtin_bit_cast(std::uint32_t, detail::widen<10, 15>(code));
+  const std::uint32_t wide =
+      code >= 0x7c00 ? special : __builtin_bit_cast(std::uint32_t, detail::code_to_float<10, 15>(code));
   return __builtin_bit_cast(float, sign | wide);
 }
 [[gnu::always_inline]] constexpr F16 to_f16(float x) {
   const auto u = __builtin_bit_cast(std::uint32_t, x);
   const std::uint32_t sign = (u >> 16) & 0x8000, a = u & 0x7fffffff;
   if (a > 0x7f800000) return {static_cast<std::uint16_t>(sign | 0x7e00 | ((a >> 13) & 0x3ff))};
-  const std::uint32_t code = detail::narrow<10, 15>(a);
+  const std::uint32_t code = detail::round_to_code<10, 15>(a);
   return {static_cast<std::uint16_t>(sign | (code > 0x7c00 ? 0x7c00 : code))};
 }
 
 [[gnu::always_inline]] constexpr float to_float(E4m3 x) {
   const std::uint32_t sign = static_cast<std::uint32_t>(x.bits & 0x80) << 24, code = x.bits & 0x7f;
-  const std::uint32_t wide = code == 0x7f ? 0x7fc00000 : __builtin_bit_cast(std::uint32_t, detail::widen<3, 7>(code));
+  const std::uint32_t wide =
+      code == 0x7f ? 0x7fc00000 : __builtin_bit_cast(std::uint32_t, detail::code_to_float<3, 7>(code));
   return __builtin_bit_cast(float, sign | wide);
 }
 // Saturates: everything beyond 448, infinity too, becomes 448, as Hopper's cvt.satfinite does. NaN stays NaN.
@@ -82,11 +84,11 @@ template <int mantissa, int bias> [[gnu::always_inline]] constexpr float widen(s
   const auto u = __builtin_bit_cast(std::uint32_t, x);
   const std::uint32_t sign = (u >> 24) & 0x80, a = u & 0x7fffffff;
   if (a > 0x7f800000) return {static_cast<std::uint8_t>(sign | 0x7f)};
-  const std::uint32_t code = detail::narrow<3, 7>(a);
+  const std::uint32_t code = detail::round_to_code<3, 7>(a);
   return {static_cast<std::uint8_t>(sign | (code > 0x7e ? 0x7e : code))};
 }
 
-// The C++ type that a dtype is stored as, and back.
+// C++ type of a dtype in memory.
 template <DType dtype> struct Storage;
 template <> struct Storage<DType::f32> { using type = float; };
 template <> struct Storage<DType::bf16> { using type = Bf16; };

@@ -13,7 +13,7 @@ constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 
 struct Format {
   const char* name;
-  int codes;  // of one sign
+  int codes;  // codes of one sign
   float (*widen)(std::uint32_t);
   std::uint32_t (*round)(float);
 };
@@ -44,7 +44,7 @@ TEST(Float16, half_way_goes_to_the_even_neighbour_and_a_hair_beside_it_to_the_ne
       if (!std::isfinite(low) || !std::isfinite(high)) continue;
       const double exact = (static_cast<double>(low) + high) / 2;
       const float middle = static_cast<float>(exact);
-      if (static_cast<double>(middle) != exact) continue;  // not a float: below f32's own grid
+      if (static_cast<double>(middle) != exact) continue;  // not representable in f32
       EXPECT_EQ(f.round(middle), code % 2 == 0 ? code : code + 1) << f.name << " " << code;
       EXPECT_EQ(f.round(std::nextafter(middle, -infinity)), code) << f.name;
       EXPECT_EQ(f.round(std::nextafter(middle, infinity)), code + 1) << f.name;

@@ -8,20 +8,20 @@ namespace ridge {
 namespace {
 
 TEST(Functions, have_a_value_and_a_line_of_the_page_each) {
-  for (const FunctionRow& f : function_rows) {
-    EXPECT_EQ(f.value != nullptr, is_elementwise(f)) << f.name;
-    EXPECT_EQ(f.says.empty(),
-              f.written != Written::called && f.written != Written::along && f.written != Written::power)
+  for (const FunctionInfo& f : function_table) {
+    EXPECT_EQ(f.reference != nullptr, is_elementwise(f)) << f.name;
+    EXPECT_EQ(f.description.empty(), f.syntax != FunctionSyntax::call && f.syntax != FunctionSyntax::over_dims &&
+                                         f.syntax != FunctionSyntax::power)
         << f.name;
-    EXPECT_EQ(f.sign.empty(),
-              f.written == Written::called || f.written == Written::along || f.written == Written::nowhere)
+    EXPECT_EQ(f.symbol.empty(), f.syntax == FunctionSyntax::call || f.syntax == FunctionSyntax::over_dims ||
+                                    f.syntax == FunctionSyntax::none)
         << f.name;
   }
 }
 
 TEST(Functions, page_holds_the_table_of_the_rows) {
   const std::string page = *read_file(std::string(RIDGE_SOURCE_DIR) + "/docs/functions.md");
-  EXPECT_NE(page.find(functions_table()), std::string::npos) << functions_table();
+  EXPECT_NE(page.find(format_function_table()), std::string::npos) << format_function_table();
 }
 
 }  // namespace

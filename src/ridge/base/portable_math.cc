@@ -9,9 +9,9 @@ namespace {
 constexpr double ln2_high = 6.93147180369123816490e-01, ln2_low = 1.90821492927058770002e-10;
 constexpr double ln2 = 0.693147180559945309417;
 
-constexpr int terms = 14;
-constexpr std::array<double, terms + 1> inverse_factorials = [] {
-  std::array<double, terms + 1> out{1};
+constexpr int taylor_terms = 14;
+constexpr std::array<double, taylor_terms + 1> inverse_factorials = [] {
+  std::array<double, taylor_terms + 1> out{1};
   double factorial = 1;
   for (std::size_t i = 1; i < out.size(); ++i) out[i] = 1 / (factorial *= static_cast<double>(i));
   return out;

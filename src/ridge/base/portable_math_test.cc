@@ -10,7 +10,7 @@
 namespace ridge::portable {
 namespace {
 
-double ulps(double got, double expected) {
+double error_in_ulps(double got, double expected) {
   return std::abs(got - expected) / (std::nextafter(std::abs(expected), INFINITY) - std::abs(expected));
 }
 
@@ -19,8 +19,8 @@ TEST(PortableMath, IsWithinTwoUlpOfTheCLibrary) {
   std::uniform_real_distribution<double> exponent(-690, 690);
   for (int i = 0; i < 100000; ++i) {
     const double x = exponent(random), y = std::exp(exponent(random));
-    ASSERT_LE(ulps(exp(x), std::exp(x)), 2) << x;
-    ASSERT_LE(ulps(log(y), std::log(y)), 2) << y;
+    ASSERT_LE(error_in_ulps(exp(x), std::exp(x)), 2) << x;
+    ASSERT_LE(error_in_ulps(log(y), std::log(y)), 2) << y;
   }
   EXPECT_EQ(log(1), 0);
   EXPECT_EQ(exp(0), 1);
@@ -33,7 +33,7 @@ TEST(PortableMath, RaisesToAPower) {
   EXPECT_EQ(pow(7, 0), 1);
 }
 
-// The bits themselves: a compiler that fuses multiplies and additions, or a C library in their place, changes them.
+// Compares bits: fused multiply-adds, or a call of the C library instead, would change them.
 TEST(PortableMath, GivesTheSameBitsEverywhere) {
   const auto bits = [](double x) {
     std::uint64_t out = 0;

@@ -1,4 +1,4 @@
-// Numbers that know their unit, so that an intensity cannot be inverted and a rate not taken for a time.
+// Numbers with a unit type, so that the compiler rejects an inverted intensity or a rate used as a time.
 //   Flops{1e12} / FlopRate{9.89e14} is Seconds;  FlopRate{1.97e14} / ByteRate{8.19e11} is an Intensity (the ridge).
 // FLOPs count a multiply-add as 2. Rates are decimal (GB/s = 1e9 B/s).
 #pragma once

@@ -1,4 +1,4 @@
-// A value or the Error that stands in its place. Fallible functions are few and public; everything else stays straight.
+// A value or an Error. Only functions that depend on input or on the system return it.
 #pragma once
 
 #include <utility>
@@ -46,6 +46,6 @@ template <class T> class [[nodiscard]] Result {
 struct Done {
   bool operator==(const Done&) const = default;
 };
-using Status = Result<Done>;  // a step that yields nothing but may fail: return Done{};
+using Status = Result<Done>;  // result without a value; success is Done{}
 
 }  // namespace ridge

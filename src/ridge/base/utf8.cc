@@ -16,11 +16,11 @@ std::size_t character_bytes(std::string_view text) {
     if ((byte(i) & 0xC0) != 0x80) return 0;
     value = value << 6 | (byte(i) & 0x3F);
   }
-  unsigned least = 0x10000;
-  if (size == 2) least = 0x80;
-  if (size == 3) least = 0x800;
+  unsigned min_value = 0x10000;
+  if (size == 2) min_value = 0x80;
+  if (size == 3) min_value = 0x800;
   const bool surrogate = value >= 0xD800 && value <= 0xDFFF;
-  return value < least || value > 0x10FFFF || surrogate ? 0 : size;
+  return value < min_value || value > 0x10FFFF || surrogate ? 0 : size;
 }
 
 }  // namespace ridge

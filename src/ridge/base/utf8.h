@@ -1,5 +1,5 @@
-// Where one character of UTF-8 ends: what a text from outside must pass before it is repeated in a message or in JSON.
-//   character_bytes("é = 1") is 2;  character_bytes("\xC3(") is 0: the second byte continues nothing
+// UTF-8 validation, applied to external text before it is printed or written as JSON.
+//   character_bytes("é = 1") is 2;  character_bytes("\xC3(") is 0: the second byte is no continuation byte
 // Source: RFC 3629, section 3.
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace ridge {
 
-// Bytes of the character that the text begins with; 0 where it is empty or no valid character stands there (overlong
-// forms, surrogates and values past U+10FFFF included).
+// Returns the length in bytes of the first character; 0 if the text is empty or the character is invalid (including
+// overlong forms, surrogates and values above U+10FFFF).
 std::size_t character_bytes(std::string_view text);
 
 }  // namespace ridge

@@ -1,4 +1,4 @@
-// Which build this is: semantic version and the commit that it was built from ("unknown" outside a checkout).
+// Version and Git commit of this build; the commit is "unknown" outside a checkout.
 #pragma once
 
 #include <string_view>

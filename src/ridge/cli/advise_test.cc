@@ -1,4 +1,4 @@
-// `ridge advise` and `ridge calibrate`: what they print, what they refuse, and in which words.
+// Tests messages of `ridge advise` and `ridge calibrate`.
 #include "ridge/cli/testing/cli_fixture.h"
 
 namespace ridge {
@@ -8,7 +8,7 @@ TEST_F(CliTest, AdviseWantsConfirmBesideItsOptionsAndAllSizes) {
   rejects({"advise", "bf16[B, D] * bf16[D, F] -> bf16[B, F]", "--runs", "3", "B=8", "D=8", "F=8"}, 2,
           "ridge: expected --runs together with --confirm\n");
   rejects({"advise", "bf16[B, D] * bf16[D, F] -> bf16[B, F]", "--on", "h200", "D=8", "F=8"}, 2,
-          "ridge: expected a value of each dimension, found none of B\n  hint: -d B=16\n");
+          "ridge: expected a value for each dimension, found none for B\n  hint: -d B=16\n");
 }
 
 TEST_F(CliTest, WhyWantsAPlan) {

@@ -1,4 +1,4 @@
-// What explain's other forms, sweep, machines and the manual print, through the real binary.
+// Runs the binary: modes of `explain`, `sweep`, `machines` and the manual.
 #include <nlohmann/json.hpp>
 
 #include "ridge/cli/testing/cli_fixture.h"
@@ -26,22 +26,24 @@ TEST_F(CliTest, ChecksAClaimAndNamesTheSlip) {
             "  D >= 8756: 2*r = 8755.56, where compute takes at least as long as network\n");
   const Outcome wrong = check(two_chips, "D > 4378");
   EXPECT_EQ(wrong.code, 1);
-  EXPECT_EQ(wrong.out,
-            "wrong: D > 4378\n"
-            "  D >= 8756: 2*r = 8755.56, where compute takes at least as long as network\n"
-            "  slip: half of it: the ratio of the two rates alone, 4377.78; the factor of two in 2*r is lost\n");
+  EXPECT_EQ(
+      wrong.out,
+      "wrong: D > 4378\n"
+      "  D >= 8756: 2*r = 8755.56, where compute takes at least as long as network\n"
+      "  likely mistake: half of it: the ratio of the two rates alone, 4377.78; the factor of two in 2*r is lost\n");
   const std::vector<std::string> dot{"explain",  "x * y: bf16[N], bf16[N] -> bf16[1]", "--on", "tpu_v5e", "-d",
                                      "N=1000000"};
-  EXPECT_EQ(check(dot, "intensity = 2").out,
-            "wrong: intensity = 2\n  intensity = 0.500000 FLOP/B\n  slip: inverted: these are bytes per FLOP\n");
+  EXPECT_EQ(
+      check(dot, "intensity = 2").out,
+      "wrong: intensity = 2\n  intensity = 0.500000 FLOP/B\n  likely mistake: inverted: these are bytes per FLOP\n");
   EXPECT_EQ(check(dot, "intensity = 0.25").out,
             "wrong: intensity = 0.25\n  intensity = 0.500000 FLOP/B\n"
-            "  slip: half of it: multiply-adds were counted, and each is 2 FLOPs\n");
+            "  likely mistake: half of it: multiply-adds were counted, and each is 2 FLOPs\n");
   EXPECT_EQ(check(dot, "intensity = 0.5").code, 0);
   EXPECT_EQ(check(dot, "limiter = memory").code, 0);
   EXPECT_EQ(check(dot, "limiter = compute").code, 1);
   EXPECT_EQ(check({"explain", "--flops", "1e12", "--bytes", "1e9", "--on", "h100"}, "bytes = 0.9313e9").out,
-            "wrong: bytes = 0.9313e9\n  bytes = 1000000000 B\n  slip: GiB taken for GB: 1 GiB is 1.074 GB\n");
+            "wrong: bytes = 0.9313e9\n  bytes = 1000000000 B\n  likely mistake: GiB taken for GB: 1 GiB is 1.074 GB\n");
   rejects(with(dot, {"--check", "intensity"}), 2,
           "ridge: expected a claim like 'B > 240' or 'intensity = 2', found 'intensity'\n");
   rejects(with(dot, {"--check", "speed = 2"}), 2,
@@ -54,7 +56,7 @@ TEST_F(CliTest, ShowsTheWorking) {
                                        "-d",      "D=8192", "-d",   "F=8192",  "--steps"};
   const std::string text = ridge(sized).out;
   for (const char* line :
-       {"1. Work: a multiply and an add for each combination of the dimensions\n",
+       {"1. Work: a multiply and an add for each combination of the indices\n",
         "   FLOPs = 2*B*D*F\n         = 2*256*8192*8192 FLOP\n         = 34 359 738 368 FLOP = 34.36 GFLOP\n",
         "   I = FLOPs / bytes\n     = B*D*F/(B*D + B*F + D*F)\n     = 34 359 738 368 FLOP / 142 606 336 B\n     = "
         "240.94 FLOP/B\n",
@@ -149,13 +151,13 @@ TEST_F(CliTest, SweepsMachinesDtypesAndSizes) {
 TEST_F(CliTest, SaysWhyPointsOfASweepAreUnknown) {
   const std::vector<std::string> far{"sweep", matmul, "--on", "tpu_v5e", "-d", "B=8", "F=9e18", "D=1,1e18,9e18"};
   const std::string text = ridge(far).out;
-  EXPECT_NE(text.find("\nunknown at 2 points: a count leaves 10^38\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\nunknown at 2 points: a count exceeds 10^38\n"), std::string::npos) << text;
   const std::string csv = ridge(with(far, {"--csv"})).out;
-  EXPECT_NE(csv.find("\ntpu_v5e,bf16,8,9000000000000000000,1000000000000000000,,,,,,,,a count leaves 10^38\n"),
+  EXPECT_NE(csv.find("\ntpu_v5e,bf16,8,9000000000000000000,1000000000000000000,,,,,,,,a count exceeds 10^38\n"),
             std::string::npos)
       << csv;
   const auto json = nlohmann::json::parse(ridge(with(far, {"--json"})).out);
-  EXPECT_EQ(json["lines"][0]["unknown"], (nlohmann::json{{"a count leaves 10^38", {1, 2}}}));
+  EXPECT_EQ(json["lines"][0]["unknown"], (nlohmann::json{{"a count exceeds 10^38", {1, 2}}}));
   EXPECT_EQ(json["lines"][0]["flops"][1], nullptr);
 }
 
@@ -172,11 +174,11 @@ TEST_F(CliTest, AnswersOneQuestionEach) {
   EXPECT_EQ(
       ridge({"explain", matmul, "--on", "a100_40", "--tile", "256x128", "-d", "B=1793", "-d", "D=8", "-d", "F=1793"})
           .out,
-      "op       result  tiles  cores  waves  places used  beyond edges\n"
-      "Z   1793 x 1793    120    108      2       55.6 %        18.2 %\n");
-  EXPECT_EQ(
-      ridge({"explain", "--on", "tpu_v5e", "--link", "ici", "--send", "17e6", "--hops", "6"}).out,
-      "17.00 MB over 2 x ici, 6 hops: the first byte after 6.000 us, all after 176.0 us, 170.0 us of it sending\n");
+      "op       result  tiles  cores  waves  slots used  outside the matrix\n"
+      "Z   1793 x 1793    120    108      2      55.6 %              18.2 %\n");
+  EXPECT_EQ(ridge({"explain", "--on", "tpu_v5e", "--link", "ici", "--send", "17e6", "--hops", "6"}).out,
+            "17.00 MB over 2 x ici, 6 hops: first byte after 6.000 us, last byte after 176.0 us, of which sending "
+            "takes 170.0 us\n");
   rejects({"explain", matmul, "--on", "h100", "--between", "Z"}, 2,
           "ridge: expected STATEMENTS=STATEMENTS after --between, found 'Z'\n  hint: --between 's, o = q, k, v'\n");
   const auto sustained = nlohmann::json::parse(
@@ -200,7 +202,7 @@ TEST_F(CliTest, PrintsTablesForOtherPrograms) {
   EXPECT_TRUE(read_file(path("page.html"))->starts_with("<!doctype html>"));
 }
 
-// How many programs on machines the page plays with, and its size.
+// Tests the number of interactive subjects of a page, and its size.
 TEST_F(CliTest, WritesPagesOfOneOfSeveralAndOfSweeps) {
   const std::string page = path("page.html"), mlp = std::string(RIDGE_SOURCE_DIR) + "/examples/mlp.ridge";
   const auto subjects = [&](const std::vector<std::string>& words) {
@@ -220,7 +222,7 @@ TEST_F(CliTest, WritesPagesOfOneOfSeveralAndOfSweeps) {
   EXPECT_EQ(subjects({"sweep", matmul, "--on", "h100,h200", "-d", "B=1..64:*2", "D=64", "F=64"}), 2u);
   const Outcome refused = ridge({"explain", mlp, "--on", "h100", "--html", "-"});
   EXPECT_EQ(refused.err,
-            "ridge: expected a file for the picture or page, found '-': text goes to the standard output\n"
+            "ridge: expected a file for the picture or page, found '-': the standard output is for text\n"
             "  hint: --svg picture.svg\n");
 }
 

@@ -1,4 +1,4 @@
-// Where tensors live, which dtype they take, how many chips a pod has: what a user chooses beside program and machine.
+// Options besides program and machine: memory of the tensors, dtypes, pods.
 #include <nlohmann/json.hpp>
 
 #include "ridge/cli/testing/cli_fixture.h"
@@ -25,11 +25,11 @@ TEST_F(CliTest, TensorsLiveWhereTheyAreSaidTo) {
   };
   EXPECT_DOUBLE_EQ(seconds("8.1e11"), bytes / 8.1e11);
   EXPECT_DOUBLE_EQ(seconds("vmem"), bytes / 17.82e12);
-  EXPECT_DOUBLE_EQ(seconds("pcie"), bytes / 15e9);  // a link: the memory behind it
+  EXPECT_DOUBLE_EQ(seconds("pcie"), bytes / 15e9);  // For a link: the memory at its other end
   EXPECT_DOUBLE_EQ(seconds("hbm"), bytes / 819e9);
   EXPECT_TRUE(holds(explained("vmem").dump(), "--memory vmem --weights int8")) << "the steps keep the choice";
   const Outcome bare = ridge({"explain", "--flops", "1", "--bytes", "15e9", "--on", "tpu_v5e", "--memory", "pcie"});
-  EXPECT_TRUE(holds(bare.out, "memory-bound: 1 s if all overlaps")) << bare.out << bare.err;
+  EXPECT_TRUE(holds(bare.out, "memory-bound: at least 1 s (perfect overlap)")) << bare.out << bare.err;
 }
 
 TEST_F(CliTest, RefusesAMemoryThatIsNotThere) {
@@ -37,22 +37,24 @@ TEST_F(CliTest, RefusesAMemoryThatIsNotThere) {
           "ridge: expected a rate in B/s, or a memory or link of tpu_v5e with a rate after --memory, found 'l3'\n"
           "  hint: it has hbm, vmem, ici, dcn, pcie\n");
   rejects({"explain", matmul, "--on", "h200", "--plan", "--memory", "l2", "B=8", "D=8", "F=8"}, 2,
-          "ridge: expected --memory without --plan: plans are made for the device's own memory\n");
+          "ridge: expected --memory without --plan: plans use the device's own memory\n");
   rejects({"explain", "--send", "17e6", "--on", "tpu_v5e", "--memory", "vmem"}, 2,
-          "ridge: expected --send without --memory\n  hint: --send goes with --on --link --hops --json\n");
+          "ridge: expected --send without --memory\n  hint: --send can be combined with --on --link --hops --json\n");
   rejects({"explain", matmul, "--on", "tpu_v5e", "--hops", "3"}, 2, "ridge: expected --hops together with --send\n");
   rejects({"explain", "--flops", "1", "--bytes", "1", "--on", "h100", "--split", "D=2"}, 2,
-          "ridge: expected --flops without --split\n  hint: --flops goes with --flops --bytes --on --dtype --memory "
+          "ridge: expected --flops without --split\n  hint: --flops can be combined with --flops --bytes --on --dtype "
+          "--memory "
           "--sustained --plan --steps --check --against --all --json --csv --md --svg --html --roofs\n");
   rejects({"explain", matmul, "--on", "h100", "--between", "Z=Z", "--split", "D=2"}, 2,
-          "ridge: expected --between without --split\n  hint: --between goes with -d --dtype --on --sustained --link "
+          "ridge: expected --between without --split\n  hint: --between can be combined with -d --dtype --on "
+          "--sustained --link "
           "--memory --json\n");
 }
 
 TEST_F(CliTest, RefusesADtypeThatNoTensorTakes) {
   const std::string message =
-      "ridge: expected tensors without a dtype for --dtype to fill in, found that every one names its own\n"
-      "  hint: A[B, D] * W[D, F] -> C[B, F] leaves all to --dtype; x: bf16[B, D] does not\n";
+      "ridge: expected tensors without a dtype with --dtype, found that every tensor declares its own\n"
+      "  hint: --dtype sets all dtypes of A[B, D] * W[D, F] -> C[B, F]; x: bf16[B, D] declares its own\n";
   const std::vector<std::string> words{matmul, "B=8", "D=8", "F=8", "--dtype", "int8"};
   for (const std::vector<std::string>& verb : {std::vector<std::string>{"explain", "--on", "h100"},
                                                {"explain", "--on", "h100", "--steps"},
@@ -88,7 +90,7 @@ TEST_F(CliTest, RanksBareNumbersAndShowsSeveralMachines) {
   const Outcome pods = ridge({"machines", "tpu_v5e,tpu_v5p"});
   EXPECT_EQ(pods.code, 0) << pods.err;
   EXPECT_TRUE(holds(pods.out, "pod of 256 chips")) << pods.out;
-  EXPECT_TRUE(holds(pods.out, "4.096 TB of hbm; 209.7 TB/s to it; 256 cores; 32 hosts")) << pods.out;
+  EXPECT_TRUE(holds(pods.out, "4.096 TB of hbm; 209.7 TB/s bandwidth; 256 cores; 32 hosts")) << pods.out;
   EXPECT_TRUE(holds(pods.out, "pod of 8 960 chips") && holds(pods.out, "2 240 hosts")) << pods.out;
   EXPECT_TRUE(holds(ridge({"machines", "h100"}).out, "16 896")) << "lanes of all cores";
   rejects({"machines", "tpu_v5e,tpu_v5p", "--csv"}, 2,
@@ -103,12 +105,13 @@ TEST_F(CliTest, APlanSaysWhyItTakesWhatItTakes) {
     return outcome.out;
   };
   const std::string even = plan("h200", "2048"), odd = plan("h200", "2049");
-  EXPECT_TRUE(holds(even, "0.97 of one wave; no work beyond the edges; 25.17 MB from memory, the least\n")) << even;
-  EXPECT_TRUE(holds(odd,
-                    "lines of X (4098 B, at multiples of 2) and Y (4098 B, at multiples of 2) do not start at "
-                    "multiples of 16 B, so they are copied first, which moves 33.59 MB"))
+  EXPECT_TRUE(holds(even, "0.97 of one wave; no work outside the matrix; 25.17 MB from memory, the minimum\n")) << even;
+  EXPECT_TRUE(
+      holds(odd,
+            "rows of X (4098 B, aligned to 2 B) and Y (4098 B, aligned to 2 B) are not aligned to 16 B, so they "
+            "are copied first, which moves 33.59 MB"))
       << odd;
-  EXPECT_TRUE(holds(odd, "the result's lines of 4098 B start anywhere, so its elements are stored one by one")) << odd;
+  EXPECT_TRUE(holds(odd, "the result's rows of 4098 B are not aligned, so its elements are stored one by one")) << odd;
   EXPECT_TRUE(holds(odd, "padded to 2056 x 2056 x 2056: ")) << odd;
   EXPECT_TRUE(holds(plan("h100", "1792"), "of one wave")) << "an H100";
   EXPECT_TRUE(holds(plan("cpu", "512"), " threads; ")) << "this CPU";

@@ -1,4 +1,4 @@
-// The real binary, run as a user runs it. A reject case holds the arguments, the exit code and the whole of stderr.
+// Runs the binary. `rejects` checks arguments, exit code and the full stderr.
 #include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -36,12 +36,12 @@ TEST_F(CliTest, RefusesWhatIsNoVerbOrOption) {
   rejects({"--jsn"}, 2, "ridge: unknown option '--jsn'\n  hint: ridge --help\n");
   rejects({"explain", "--jsn", matmul}, 2, "ridge: unknown option '--jsn'\n  hint: did you mean --json?\n");
   rejects({"explain", matmul, "more"}, 2,
-          "ridge: unexpected argument 'more' after explain\n  hint: a program with spaces stands in quotes\n");
+          "ridge: unexpected argument 'more' after explain\n  hint: quote a program that has spaces\n");
   rejects({"explain"}, 2,
           "ridge: expected a PROGRAM, found none\n  hint: ridge explain 'bf16[B, D] * bf16[D, F] -> bf16[B, F]'\n");
   rejects({"run", "f32[M] * f32[M] -> f32[1]", "-d", "M=8", "--on", "h100"}, 2,
-          "ridge: run measures what is here; expected --on cpu, --on cuda or this CPU's own file, found 'h100'\n"
-          "  hint: ridge explain --on h100 says what that machine would do\n");
+          "ridge: run uses this computer; expected --on cpu, --on cuda or this CPU's machine file, found 'h100'\n"
+          "  hint: `ridge explain --on h100` predicts times on that machine\n");
   rejects({"run"}, 2,
           "ridge: expected a PROGRAM, found none\n  hint: ridge explain 'bf16[B, D] * bf16[D, F] -> bf16[B, F]'\n");
   rejects({"explain", matmul, "-d", "B"}, 2, "ridge: expected NAME=VALUE after -d, found 'B'\n  hint: -d B=256\n");
@@ -56,16 +56,17 @@ TEST_F(CliTest, RefusesWhatIsNoVerbOrOption) {
   rejects({"explain", "--flops", "nan", "--bytes", "1"}, 2,
           "ridge: expected --flops and --bytes above 0 and below 1e38\n");
   rejects({"explain", matmul, "--table", "t.csv", "--svg", "x.svg"}, 2,
-          "ridge: expected --table without --svg\n  hint: --table goes with -d --dtype --on --split --link --memory "
+          "ridge: expected --table without --svg\n  hint: --table can be combined with -d --dtype --on --split --link "
+          "--memory "
           "--sustained --weights --fuse --layers --plan --no-fuse --library --json\n");
   rejects({"run", matmul, "--in", "X"}, 2,
           "ridge: expected TENSOR=FILE.npy after --in, found 'X'\n  hint: --in x=a.npy\n");
 }
 
 TEST_F(CliTest, SaysWhatADeviceLacksAndEndsWith4) {
-  if (!ops::cuda::unavailable()) GTEST_SKIP() << "there is a device";
-  const Error absent = *ops::cuda::refusal(ops::cuda::ask_device());
-  const std::string said = "ridge: " + absent.text();
+  if (!ops::cuda::unavailable_reason()) GTEST_SKIP() << "there is a device";
+  const Error absent = *ops::cuda::device_error(ops::cuda::query_driver());
+  const std::string said = "ridge: " + absent.to_string();
   const std::string shapes = file("s.csv", "op,dtype,m,n,k\nlinear,bf16,1,2,3\n");
   rejects({"run", "bf16[M] * bf16[M] -> bf16[1]", "-d", "M=8", "--on", "cuda"}, 4, said);
   rejects({"explain", matmul, "--on", "cuda"}, 4, said);
@@ -116,14 +117,14 @@ TEST_F(CliTest, ListsTheKernels) {
 
 TEST_F(CliTest, TunesOnADeviceAlone) {
   rejects({"run", matmul, "--tune"}, 2,
-          "ridge: expected --tune together with --on cuda: it measures plans of a CUDA device's products\n");
+          "ridge: expected --tune together with --on cuda: it measures plans of matrix products on a CUDA device\n");
   rejects({"run", matmul, "--on", "cuda", "--tune=1001"}, 2,
           "ridge: --tune: expected a whole number from 0 to 1000, found '1001'\n  hint: ridge run --help\n");
 }
 
 TEST_F(CliTest, HoldsADevicesLibraryApart) {
   rejects({"bench", "matmul", "--against", "cublaslt,openblas", "--shapes", "s.csv"}, 2,
-          "ridge: expected cublaslt alone after --against: it runs on a CUDA device, the others on this CPU\n");
+          "ridge: expected only cublaslt after --against: it runs on a CUDA device, the others on this CPU\n");
   rejects({"bench", "matmul", "--against", "cublaslt"}, 2,
           "ridge: expected --shapes with --against cublaslt\n"
           "  hint: ridge bench matmul --against cublaslt --shapes FILE.csv\n");
@@ -160,8 +161,7 @@ TEST_F(CliTest, WhatNobodyCaughtEndsWithASentence) {
   const rlim_t enough_to_start = fs::file_size(RIDGE_BINARY) + (32 << 20);
   const Outcome outcome = ridge({"explain", file("large.ridge", large), "--on", "h100"}, {.memory = enough_to_start});
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_EQ(outcome.err,
-            "ridge: the system gave no more memory\n  hint: give smaller dimensions, or a smaller program\n");
+  EXPECT_EQ(outcome.err, "ridge: out of memory\n  hint: use smaller dimensions or a smaller program\n");
   EXPECT_EQ(outcome.out, "");
 }
 
@@ -226,13 +226,13 @@ TEST_F(CliTest, RefusesArraysOfAnotherKind) {
     return with({"run", matmul, "--in", "X=" + file(name, content)}, small);
   };
   const std::string data(64, '\0');
-  rejects(given("f4.npy", npy_header(DType::f32, {4, 8}) + data + data), 3,
+  rejects(given("f4.npy", make_npy_header(DType::f32, {4, 8}) + data + data), 3,
           "FOLDER/f4.npy: expected bf16, found f32\n  hint: x.astype(ml_dtypes.bfloat16)\n");
-  rejects(given("shape.npy", npy_header(DType::bf16, {8, 4}) + data), 3,
+  rejects(given("shape.npy", make_npy_header(DType::bf16, {8, 4}) + data), 3,
           "FOLDER/shape.npy: expected shape (4, 8), found (8, 4)\n  hint: -d sets the program's dimensions\n");
-  rejects(given("short.npy", npy_header(DType::bf16, {4, 8}) + data.substr(1)), 3,
+  rejects(given("short.npy", make_npy_header(DType::bf16, {4, 8}) + data.substr(1)), 3,
           "FOLDER/short.npy: expected 64 bytes of data, found 63\n  hint: the file is not whole; write it again\n");
-  rejects(given("long.npy", npy_header(DType::bf16, {4, 8}) + data + "x"), 3,
+  rejects(given("long.npy", make_npy_header(DType::bf16, {4, 8}) + data + "x"), 3,
           "FOLDER/long.npy: expected 64 bytes of data, found more\n  hint: the file is not whole; write it again\n");
   rejects(given("text.npy", "hello, world"), 3,
           "FOLDER/text.npy: expected an .npy file, found other bytes at its start\n  hint: write it with numpy.save\n");
@@ -250,15 +250,16 @@ TEST_F(CliTest, RefusesContestsThatCannotBeHeld) {
 TEST_F(CliTest, ASpoiltMeasurementStopsAContestAtOnceAndLeavesTheCatalogReadable) {
   fs::create_directories(folder / "ridge/machines");
   file("ridge/machines/cpu.toml", "name = \"cpu");
-  std::string spoilt = folder.string() +
-                       "/ridge/machines/cpu.toml:1:12: expected the rest of a value, found the end of the file\n"
-                       "  name = \"cpu\n             ^\n"
-                       "  hint: the file is cut short: complete it, or write it again; `ridge probe` writes it anew\n";
-  rejects({"bench", "matmul"}, 3, spoilt);
-  rejects({"machines", "cpu"}, 3, spoilt);
+  std::string corrupt_file_error =
+      folder.string() +
+      "/ridge/machines/cpu.toml:1:12: expected the rest of a value, found the end of the file\n"
+      "  name = \"cpu\n             ^\n"
+      "  hint: the file is cut short: complete it, or write it again; `ridge probe` writes it again\n";
+  rejects({"bench", "matmul"}, 3, corrupt_file_error);
+  rejects({"machines", "cpu"}, 3, corrupt_file_error);
   const Outcome outcome = ridge({"machines"});
   EXPECT_EQ(outcome.code, 0);
-  EXPECT_EQ(outcome.err, spoilt);
+  EXPECT_EQ(outcome.err, corrupt_file_error);
   EXPECT_NE(outcome.out.find("h100"), std::string::npos);
 }
 
@@ -329,7 +330,7 @@ TEST_F(CliTest, ASignalEndsTheRun) {
   }
 }
 
-// The signal is sent as soon as the file under its other name is there: 64 MiB take longer to write than that.
+// Sends the signal when the temporary file exists; writing 64 MiB takes longer than that.
 TEST_F(CliTest, ASignalWithinALargeWriteLeavesNoFile) {
   constexpr std::int64_t elements = 16 << 20;
   const std::string npy = path("y.npy"), out = "y=" + npy, size = fmt::format("N={}", elements);
@@ -359,11 +360,11 @@ TEST_F(CliTest, ASignalWithinALargeWriteLeavesNoFile) {
 }
 
 TEST_F(CliTest, ReadsAProgramFromThreePlaces) {
-  const std::string wanted = "bf16[B, D] * bf16[D, F] -> bf16[B, F]";
+  const std::string expected = "bf16[B, D] * bf16[D, F] -> bf16[B, F]";
   const auto text = [](const Outcome& outcome) { return nlohmann::json::parse(outcome.out)["ops"][0]["text"]; };
-  EXPECT_EQ(text(ridge({"explain", matmul, "--json"})), wanted);
-  EXPECT_EQ(text(ridge({"explain", "-", "--json"}, {.input = matmul})), wanted);
-  EXPECT_EQ(text(ridge({"explain", file("a.ridge", matmul), "--json"})), wanted);
+  EXPECT_EQ(text(ridge({"explain", matmul, "--json"})), expected);
+  EXPECT_EQ(text(ridge({"explain", "-", "--json"}, {.input = matmul})), expected);
+  EXPECT_EQ(text(ridge({"explain", file("a.ridge", matmul), "--json"})), expected);
 }
 
 TEST_F(CliTest, ExplainsEachRowOfATable) {
@@ -414,7 +415,7 @@ TEST_F(CliTest, EveryExampleRuns) {
     const std::string program = entry.path(), picture = path(entry.path().stem().string() + ".svg");
     const Outcome explained = ridge({"explain", program, "--on", "h100", "--json"});
     ASSERT_EQ(explained.code, 0) << explained.err;
-    std::vector<std::string> arguments{"run", program, "--svg", picture};  // every dimension small, so that it is quick
+    std::vector<std::string> arguments{"run", program, "--svg", picture};  // Small dimensions, for speed
     int extent = 17;
     for (const auto& [dim, value] : nlohmann::json::parse(explained.out)["dims"].items())
       arguments = with(arguments, {"-d", fmt::format("{}={}", dim, extent += 2)});

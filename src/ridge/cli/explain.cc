@@ -3,33 +3,33 @@
 #include <memory>
 
 #include "ridge/base/file.h"
-#include "ridge/cli/door.h"
-#include "ridge/cli/refusal.h"
+#include "ridge/cli/option_checks.h"
+#include "ridge/cli/output.h"
 #include "ridge/program/bindings.h"
-#include "ridge/report/beside.h"
+#include "ridge/report/cache_lines.h"
 #include "ridge/report/chain.h"
-#include "ridge/report/lines.h"
+#include "ridge/report/compare.h"
 #include "ridge/report/parts/tables.h"
-#include "ridge/report/questions.h"
+#include "ridge/report/small_reports.h"
 #include "ridge/report/steps.h"
 
 namespace ridge::cli {
 namespace {
 
-struct Explain {
-  Spelled spelled;
-  Output output;
-  std::string table, against, claim, tile, between;
+struct ExplainArgs {
+  RequestArgs request_args;
+  ReportOutput output;
+  std::string table, against, claim, tile, crossover;
   bool steps = false, chain = false;
   std::optional<double> send;
   std::int64_t hops = 1;
   std::vector<std::string> costs;
   LinesRequest lines;
-  std::vector<std::string> leading;
+  std::vector<std::string> leading_dims;
   const CLI::App* verb = nullptr;
 };
 
-// Which options each form of the answer takes beside what says the program and the machine.
+// Options that each mode of the verb accepts.
 constexpr std::string_view program_options = "-d --dtype --on";
 constexpr std::string_view count_options =
     "-d --dtype --on --split --link --memory --sustained --weights --fuse --layers --flops --bytes";
@@ -38,53 +38,55 @@ constexpr std::string_view bare_options =
     "--flops --bytes --on --dtype --memory --sustained --plan --steps --check --against --all --json --csv --md --svg "
     "--html --roofs";
 
-std::string beside(std::string_view first, std::string_view more) { return fmt::format("{} {}", first, more); }
+std::string join_options(std::string_view first, std::string_view more) { return fmt::format("{} {}", first, more); }
 
-int explain_rows(const Explain& asked) {
-  const std::string takes = beside("-d --dtype --on --split --link --memory --sustained --weights --fuse --layers",
-                                   "--plan --no-fuse --library --json");
-  if (const auto refused = refuse_beside(*asked.verb, "--table", takes)) return fail(*refused);
-  const auto request = understood(asked.spelled);
-  if (!request) return fail(request.error());
-  const auto csv = read_file(asked.table);
-  if (!csv) return fail(csv.error());
-  const auto rows = parse_table(*csv, asked.table);
-  if (!rows) return fail(rows.error());
+int print_table_rows(const ExplainArgs& args) {
+  const std::string supported =
+      join_options("-d --dtype --on --split --link --memory --sustained --weights --fuse --layers",
+                   "--plan --no-fuse --library --json");
+  if (const auto invalid = check_combined_options(*args.verb, "--table", supported)) return print_error(*invalid);
+  const auto request = to_request(args.request_args);
+  if (!request) return print_error(request.error());
+  const auto csv = read_file(args.table);
+  if (!csv) return print_error(csv.error());
+  const auto rows = parse_table(*csv, args.table);
+  if (!rows) return print_error(rows.error());
   const auto reports = api::explain_each(*request, *rows);
-  if (!reports) return fail(reports.error());
+  if (!reports) return print_error(reports.error());
   std::string lines;
   for (const Report& report : *reports) lines += render_json(report, true);
-  return print(lines);
+  return print_result(lines);
 }
 
-// Of bare numbers there is a report without a program.
-Result<api::Answered> answer_of(const Spelled& spelled) {
-  if (spelled.flops || spelled.bytes) {
-    const auto work = bare_work(spelled);
+// Explains the program, or bare FLOPs and bytes without a program.
+Result<api::AnsweredRequest> answer_request(const RequestArgs& request_args) {
+  if (request_args.flops || request_args.bytes) {
+    const auto work = bare_work(request_args);
     if (!work) return work.error();
     auto report = api::explain(*work);
-    return report ? Result(api::Answered{{}, *std::move(report)}) : report.error();
+    return report ? Result(api::AnsweredRequest{{}, *std::move(report)}) : report.error();
   }
-  const auto request = understood(spelled);
+  const auto request = to_request(request_args);
   if (!request) return request.error();
   auto report = api::explain(*request);
-  return report ? Result(api::Answered{*request, *std::move(report)}) : report.error();
+  return report ? Result(api::AnsweredRequest{*request, *std::move(report)}) : report.error();
 }
 
-// One answer for each machine.
-Result<std::vector<api::Answered>> answers_on(Spelled spelled, const std::vector<std::string>& machines) {
-  std::vector<api::Answered> out;
-  spelled.on = machines.front();
-  if (spelled.flops || spelled.bytes) {
+// Returns one report for each machine.
+Result<std::vector<api::AnsweredRequest>> answer_on_machines(RequestArgs request_args,
+                                                             const std::vector<std::string>& machines) {
+  std::vector<api::AnsweredRequest> out;
+  request_args.on = machines.front();
+  if (request_args.flops || request_args.bytes) {
     for (const std::string& machine : machines) {
-      spelled.on = machine;
-      auto answer = answer_of(spelled);
+      request_args.on = machine;
+      auto answer = answer_request(request_args);
       if (!answer) return answer.error();
       out.push_back(*std::move(answer));
     }
     return out;
   }
-  auto request = understood(spelled);
+  auto request = to_request(request_args);
   if (!request) return request.error();
   auto reports = api::explain_on(*request, {machines.begin(), machines.end()});
   if (!reports) return reports.error();
@@ -95,152 +97,159 @@ Result<std::vector<api::Answered>> answers_on(Spelled spelled, const std::vector
   return out;
 }
 
-int rank(const Explain& asked, const std::vector<std::string>& machines) {
-  const std::string takes = beside(count_options, "--json --csv --md --html");
-  if (const auto refused = refuse_beside(*asked.verb, "--on " + asked.spelled.on, takes)) return fail(*refused);
-  const auto answers = answers_on(asked.spelled, machines);
-  if (!answers) return fail(answers.error());
+int print_ranking(const ExplainArgs& args, const std::vector<std::string>& machines) {
+  const std::string supported = join_options(count_options, "--json --csv --md --html");
+  if (const auto invalid = check_combined_options(*args.verb, "--on " + args.request_args.on, supported))
+    return print_error(*invalid);
+  const auto answers = answer_on_machines(args.request_args, machines);
+  if (!answers) return print_error(answers.error());
   std::vector<Report> reports;
-  for (const api::Answered& answer : *answers) reports.push_back(answer.report);
-  const Status page = write_page(asked.output.html, [&] { return api::page_of(*answers); });
-  if (!page) return fail(page.error());
-  if (asked.output.json) return print(render_ranking_json(reports));
-  if (asked.output.csv || asked.output.md) return print(ranking_table(reports), ranking_right, asked.output);
-  return print(render_ranking_text(reports, style()));
+  for (const api::AnsweredRequest& answer : *answers) reports.push_back(answer.report);
+  const Status page = write_page(args.output.html, [&] { return api::make_page(*answers); });
+  if (!page) return print_error(page.error());
+  if (args.output.json) return print_result(render_ranking_json(reports));
+  if (args.output.csv || args.output.md)
+    return print_result(ranking_table(reports), ranking_right_aligned, args.output);
+  return print_result(render_ranking_text(reports, text_style()));
 }
 
-Result<Report> report_of(const Spelled& spelled) {
-  auto answered = answer_of(spelled);
+Result<Report> make_report(const RequestArgs& request_args) {
+  auto answered = answer_request(request_args);
   return answered ? Result(std::move(answered->report)) : answered.error();
 }
 
-int side_by_side(const Explain& asked) {
-  const std::string takes = beside(count_options, "--json --csv --md --html");
-  if (const auto refused = refuse_beside(*asked.verb, "--against", takes)) return fail(*refused);
-  const auto first = answer_of(asked.spelled);
-  if (!first) return fail(first.error());
-  const auto second = answer_of(other_than(asked.spelled, asked.against));
-  if (!second) return fail(second.error());
-  const Status page = write_page(asked.output.html, [&] { return api::page_of({*first, *second}); });
-  if (!page) return fail(page.error());
-  if (asked.output.json) return print(render_against_json(first->report, second->report));
-  return print(against_table(first->report, second->report), {false, false, true, true, true}, asked.output);
+int print_comparison(const ExplainArgs& args) {
+  const std::string supported = join_options(count_options, "--json --csv --md --html");
+  if (const auto invalid = check_combined_options(*args.verb, "--against", supported)) return print_error(*invalid);
+  const auto first = answer_request(args.request_args);
+  if (!first) return print_error(first.error());
+  const auto second = answer_request(with_alternative(args.request_args, args.against));
+  if (!second) return print_error(second.error());
+  const Status page = write_page(args.output.html, [&] { return api::make_page({*first, *second}); });
+  if (!page) return print_error(page.error());
+  if (args.output.json) return print_result(render_comparison_json(first->report, second->report));
+  return print_result(comparison_table(first->report, second->report), {false, false, true, true, true}, args.output);
 }
 
-int working(const Explain& asked) {
-  if (const auto refused = refuse_beside(*asked.verb, "--steps", beside(count_options, "--md"))) return fail(*refused);
-  const auto report = report_of(asked.spelled);
-  return report ? print(render_steps(*report, asked.output.md)) : fail(report.error());
+int print_steps(const ExplainArgs& args) {
+  if (const auto invalid = check_combined_options(*args.verb, "--steps", join_options(count_options, "--md")))
+    return print_error(*invalid);
+  const auto report = make_report(args.request_args);
+  return report ? print_result(render_steps(*report, args.output.md)) : print_error(report.error());
 }
 
-int checked(const Explain& asked) {
-  if (const auto refused = refuse_beside(*asked.verb, "--check", beside(count_options, "--json")))
-    return fail(*refused);
-  const auto report = report_of(asked.spelled);
-  if (!report) return fail(report.error());
-  const auto verdict = check_claim(report->explanation, asked.claim);
-  if (!verdict) return fail(verdict.error());
-  const int code = print(asked.output.json ? render_json(*verdict) : render_text(*verdict));
+int print_claim_check(const ExplainArgs& args) {
+  if (const auto invalid = check_combined_options(*args.verb, "--check", join_options(count_options, "--json")))
+    return print_error(*invalid);
+  const auto report = make_report(args.request_args);
+  if (!report) return print_error(report.error());
+  const auto check_result = check_claim(report->explanation, args.claim);
+  if (!check_result) return print_error(check_result.error());
+  const int code = print_result(args.output.json ? render_json(*check_result) : render_text(*check_result));
   if (code != 0) return code;
-  return verdict->right ? 0 : static_cast<int>(ErrorKind::finding);
+  return check_result->right ? 0 : static_cast<int>(ErrorKind::finding);
 }
 
-int in_lines(const Explain& asked) {
-  const std::string takes = beside(program_options, "--ld --line-bytes --json --csv --md");
-  if (const auto refused = refuse_beside(*asked.verb, "--lines", takes)) return fail(*refused);
-  const auto request = understood(asked.spelled);
-  if (!request) return fail(request.error());
-  const auto leading = parse_assignments(asked.leading);
-  if (!leading) return fail(leading.error());
-  LinesRequest tiles = asked.lines;
-  tiles.leading = *leading;
-  const auto found = api::lines(*request, tiles);
-  if (!found) return fail(found.error());
-  if (asked.output.json) return print(render_lines_json(*found));
-  return print(lines_table(*found), {false, true, true, false, true, true, true, true, true, true, true, true},
-               asked.output);
+int print_cache_lines(const ExplainArgs& args) {
+  const std::string supported = join_options(program_options, "--ld --line-bytes --json --csv --md");
+  if (const auto invalid = check_combined_options(*args.verb, "--lines", supported)) return print_error(*invalid);
+  const auto request = to_request(args.request_args);
+  if (!request) return print_error(request.error());
+  const auto leading_dims = parse_assignments(args.leading_dims);
+  if (!leading_dims) return print_error(leading_dims.error());
+  LinesRequest tiles = args.lines;
+  tiles.leading = *leading_dims;
+  const auto found = api::count_cache_lines(*request, tiles);
+  if (!found) return print_error(found.error());
+  if (args.output.json) return print_result(render_lines_json(*found));
+  return print_result(lines_table(*found), {false, true, true, false, true, true, true, true, true, true, true, true},
+                      args.output);
 }
 
-int as_chains(const Explain& asked) {
-  const std::string takes = beside(program_options, "--cost --memory --sustained --json --csv --md");
-  if (const auto refused = refuse_beside(*asked.verb, "--chain", takes)) return fail(*refused);
-  const auto request = understood(asked.spelled);
-  if (!request) return fail(request.error());
-  const auto costs = function_costs(asked.costs);
-  if (!costs) return fail(costs.error());
-  const auto found = api::chains(*request, *costs);
-  if (!found) return fail(found.error());
-  if (asked.output.json) return print(render_chains_json(*found));
-  return print(chain_table(*found), {false, true, false}, asked.output);
+int print_chains(const ExplainArgs& args) {
+  const std::string supported = join_options(program_options, "--cost --memory --sustained --json --csv --md");
+  if (const auto invalid = check_combined_options(*args.verb, "--chain", supported)) return print_error(*invalid);
+  const auto request = to_request(args.request_args);
+  if (!request) return print_error(request.error());
+  const auto function_costs = parse_function_costs(args.costs);
+  if (!function_costs) return print_error(function_costs.error());
+  const auto found = api::compare_chains(*request, *function_costs);
+  if (!found) return print_error(found.error());
+  if (args.output.json) return print_result(render_chains_json(*found));
+  return print_result(chain_table(*found), {false, true, false}, args.output);
 }
 
-int in_tiles(const Explain& asked) {
-  const std::string takes = beside(program_options, "--json --csv --md");
-  if (const auto refused = refuse_beside(*asked.verb, "--tile", takes)) return fail(*refused);
-  const auto request = understood(asked.spelled);
-  if (!request) return fail(request.error());
-  const auto found = api::tile_waves(*request, asked.tile);
-  if (!found) return fail(found.error());
-  if (asked.output.json) return print(render_tile_waves_json(*found));
-  return print(tile_waves_table(*found), {false, true, true, true, true, true, true}, asked.output);
+int print_tile_waves(const ExplainArgs& args) {
+  const std::string supported = join_options(program_options, "--json --csv --md");
+  if (const auto invalid = check_combined_options(*args.verb, "--tile", supported)) return print_error(*invalid);
+  const auto request = to_request(args.request_args);
+  if (!request) return print_error(request.error());
+  const auto found = api::count_tile_waves(*request, args.tile);
+  if (!found) return print_error(found.error());
+  if (args.output.json) return print_result(render_tile_waves_json(*found));
+  return print_result(tile_waves_table(*found), {false, true, true, true, true, true, true}, args.output);
 }
 
-int against_statements(const Explain& asked) {
-  const std::string takes = beside(program_options, "--sustained --link --memory --json");
-  if (const auto refused = refuse_beside(*asked.verb, "--between", takes)) return fail(*refused);
-  const auto request = understood(asked.spelled);
-  if (!request) return fail(request.error());
-  const auto found = api::between(*request, asked.between);
-  if (!found) return fail(found.error());
-  return print(asked.output.json ? render_json(*found) : render_text(*found));
+int print_crossover(const ExplainArgs& args) {
+  const std::string supported = join_options(program_options, "--sustained --link --memory --json");
+  if (const auto invalid = check_combined_options(*args.verb, "--between", supported)) return print_error(*invalid);
+  const auto request = to_request(args.request_args);
+  if (!request) return print_error(request.error());
+  const auto found = api::find_crossover(*request, args.crossover);
+  if (!found) return print_error(found.error());
+  return print_result(args.output.json ? render_json(*found) : render_text(*found));
 }
 
-int from_chip_to_chip(const Explain& asked) {
-  const Spelled& spelled = asked.spelled;
-  if (const auto refused = refuse_beside(*asked.verb, "--send", "--on --link --hops --json")) return fail(*refused);
-  if (!spelled.program.empty()) return fail(usage_error("expected --send without a PROGRAM"));
-  const auto request = understood(spelled);
-  if (!request) return fail(request.error());
-  const auto found = api::passage(request->on, request->link, *asked.send, asked.hops);
-  if (!found) return fail(found.error());
-  return print(asked.output.json ? render_json(*found) : text(*found) + "\n");
+int print_transfer(const ExplainArgs& args) {
+  const RequestArgs& request_args = args.request_args;
+  if (const auto invalid = check_combined_options(*args.verb, "--send", "--on --link --hops --json"))
+    return print_error(*invalid);
+  if (!request_args.program.empty()) return print_error(usage_error("expected --send without a PROGRAM"));
+  const auto request = to_request(request_args);
+  if (!request) return print_error(request.error());
+  const auto found = api::predict_transfer(request->on, request->link, *args.send, args.hops);
+  if (!found) return print_error(found.error());
+  return print_result(args.output.json ? render_json(*found) : describe_point_to_point(*found) + "\n");
 }
 
-int perform(const Explain& asked) {
-  const Spelled& spelled = asked.spelled;
-  if (!spelled.plan)
-    if (const auto refused = refuse_without(*asked.verb, "--library --no-fuse --why", "--plan")) return fail(*refused);
-  if (!asked.send)
-    if (const auto refused = refuse_without(*asked.verb, "--hops", "--send")) return fail(*refused);
-  if (spelled.flops || spelled.bytes)
-    if (const auto refused = refuse_beside(*asked.verb, "--flops", bare_options)) return fail(*refused);
-  if (spelled.plan && !spelled.memory.empty())
-    return fail(usage_error("expected --memory without --plan: plans are made for the device's own memory"));
-  if (!asked.chain)
-    if (const auto refused = refuse_without(*asked.verb, "--cost", "--chain")) return fail(*refused);
-  if (asked.lines.columns == 0)
-    if (const auto refused = refuse_without(*asked.verb, "--ld --line-bytes", "--lines")) return fail(*refused);
-  if (!asked.table.empty()) return explain_rows(asked);
-  if (asked.send) return from_chip_to_chip(asked);
-  if (asked.chain) return as_chains(asked);
-  if (asked.lines.columns > 0) return in_lines(asked);
-  if (!asked.tile.empty()) return in_tiles(asked);
-  if (!asked.between.empty()) return against_statements(asked);
-  if (const std::vector<std::string> machines = names_in(spelled.on); machines.size() > 1) return rank(asked, machines);
-  if (!asked.claim.empty()) return checked(asked);
-  if (!asked.against.empty()) return side_by_side(asked);
-  if (asked.steps) return working(asked);
-  if (asked.output.all && (asked.output.json || asked.output.csv || asked.output.md))
-    return fail(usage_error("expected --all without --json, --csv and --md, which leave nothing out"));
-  const auto answered = answer_of(spelled);
-  return answered ? deliver(answered->report, asked.output, answered->request) : fail(answered.error());
+int run_explain(const ExplainArgs& args) {
+  const RequestArgs& request_args = args.request_args;
+  if (!request_args.plan)
+    if (const auto invalid = check_required_option(*args.verb, "--library --no-fuse --why", "--plan"))
+      return print_error(*invalid);
+  if (!args.send)
+    if (const auto invalid = check_required_option(*args.verb, "--hops", "--send")) return print_error(*invalid);
+  if (request_args.flops || request_args.bytes)
+    if (const auto invalid = check_combined_options(*args.verb, "--flops", bare_options)) return print_error(*invalid);
+  if (request_args.plan && !request_args.memory.empty())
+    return print_error(usage_error("expected --memory without --plan: plans use the device's own memory"));
+  if (!args.chain)
+    if (const auto invalid = check_required_option(*args.verb, "--cost", "--chain")) return print_error(*invalid);
+  if (args.lines.columns == 0)
+    if (const auto invalid = check_required_option(*args.verb, "--ld --line-bytes", "--lines"))
+      return print_error(*invalid);
+  if (!args.table.empty()) return print_table_rows(args);
+  if (args.send) return print_transfer(args);
+  if (args.chain) return print_chains(args);
+  if (args.lines.columns > 0) return print_cache_lines(args);
+  if (!args.tile.empty()) return print_tile_waves(args);
+  if (!args.crossover.empty()) return print_crossover(args);
+  if (const std::vector<std::string> machines = split_names(request_args.on); machines.size() > 1)
+    return print_ranking(args, machines);
+  if (!args.claim.empty()) return print_claim_check(args);
+  if (!args.against.empty()) return print_comparison(args);
+  if (args.steps) return print_steps(args);
+  if (args.output.all && (args.output.json || args.output.csv || args.output.md))
+    return print_error(usage_error("expected --all without --json, --csv and --md, which are always complete"));
+  const auto answered = answer_request(request_args);
+  return answered ? print_report(answered->report, args.output, answered->request) : print_error(answered.error());
 }
 
 }  // namespace
 
 void add_explain(CLI::App& app, int& code) {
-  auto asked = std::make_shared<Explain>();
-  CLI::App* verb = app.add_subcommand("explain", "Count a program's work and say what binds it on a machine");
+  auto args = std::make_shared<ExplainArgs>();
+  CLI::App* verb = app.add_subcommand("explain", "Count a program's work and find what limits it on a machine");
   verb->footer(
       "Examples:\n"
       "  ridge explain 'bf16[B, D] * bf16[D, F] -> bf16[B, F]' --on tpu_v5e -d B=512 -d D=8192 -d F=8192\n"
@@ -251,80 +260,84 @@ void add_explain(CLI::App& app, int& code) {
       "4378'\n"
       "  ridge explain examples/mlp.ridge --on h100 --against h200\n"
       "  ridge explain --flops 1e12 --bytes 1e9 --on h100\n");
-  asked->verb = verb;
-  add_request(*verb, asked->spelled);
-  verb->add_option("--flops", asked->spelled.flops, "Bare FLOPs instead of a program")->type_name("X");
-  verb->add_option("--bytes", asked->spelled.bytes, "Bare bytes, with --flops")->type_name("Y");
-  verb->add_option("--split", asked->spelled.split,
-                   "Cut a dimension over chips; counts and times are one chip's; a second one over the same chips")
+  args->verb = verb;
+  add_request_options(*verb, args->request_args);
+  verb->add_option("--flops", args->request_args.flops, "FLOPs, instead of a program")->type_name("X");
+  verb->add_option("--bytes", args->request_args.bytes, "Bytes, with --flops")->type_name("Y");
+  verb->add_option(
+          "--split", args->request_args.split,
+          "Split a dimension over chips; results are one chip's; repeat it for a second dimension over the same chips")
       ->type_name("NAME=CHIPS")
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);
-  verb->add_option("--link", asked->spelled.link,
-                   "Link between them: a name, B/s one way, or NAME=B/s, which keeps its topology (default: the first)")
+  verb->add_option("--link", args->request_args.link,
+                   "Link between chips: a name, B/s one way, or NAME=B/s with the link's topology (default: the first)")
       ->type_name("LINK");
-  verb->add_option("--memory", asked->spelled.memory,
-                   "Where tensors live: a memory or link of the machine, or B/s (default: its first memory)")
+  verb->add_option("--memory", args->request_args.memory,
+                   "Memory of the tensors: a memory or link of the machine, or B/s (default: its first memory)")
       ->type_name("MEMORY");
-  verb->add_option("--weights", asked->spelled.weights, "As if the weights were stored in this dtype")
+  verb->add_option("--weights", args->request_args.weights, "Count the weights as stored in this dtype")
       ->type_name("DTYPE");
-  verb->add_option("--fuse", asked->spelled.fused, "Statements as one kernel, by their results; may be repeated")
+  verb->add_option("--fuse", args->request_args.fused,
+                   "Count these statements, named by results, as one kernel; may be repeated")
       ->type_name("A,B,C")
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);
-  verb->add_option("--layers", asked->spelled.layers, "A model of so many layers like this one: time and memory of all")
+  verb->add_option("--layers", args->request_args.layers,
+                   "Number of layers like the program: report time and memory of all")
       ->type_name("N")
-      ->check(whole_number(1, 1 << 20));
-  verb->add_option("--table", asked->table, "CSV of dimension values: one line of JSON for each row")
+      ->check(whole_number_between(1, 1 << 20));
+  verb->add_option("--table", args->table, "CSV of dimension values: print one line of JSON for each row")
       ->type_name("FILE.csv");
-  verb->add_flag(
-      "--plan", asked->spelled.plan,
-      "What would run on --on h100, h200, cuda or cpu: which statements share a kernel, tile, time, and what lost");
-  add_no_fuse(*verb, asked->spelled);
-  verb->add_option("--library", asked->spelled.library, "Whose kernels --plan is about: ridge (default) or cublaslt")
+  verb->add_flag("--plan", args->request_args.plan,
+                 "Plan kernels for --on h100, h200, cuda or cpu: fusion, tiles, times and rejected alternatives");
+  add_no_fuse_option(*verb, args->request_args);
+  verb->add_option("--library", args->request_args.library, "Kernels for --plan: ridge (default) or cublaslt")
       ->check(one_of({"ridge", "cublaslt"}));
-  verb->add_flag("--why", asked->spelled.why,
-                 "With --plan: what each kernel takes above its roof, by causes that add up");
-  verb->add_flag("--all", asked->output.all, "Every formula and threshold");
-  verb->add_flag("--steps", asked->steps, "Show the working: formula, numbers put in, result (with --md: Markdown)");
-  verb->add_option(
-          "--check", asked->claim,
-          "Is this right? 'B > 240', 'u.intensity = 2'; exit code 1 where it is not. Quantities: flops, bytes, "
-          "intensity, ridge, time_math, time_memory, time_network, time_lower, time_upper, limiter")
+  verb->add_flag("--why", args->request_args.why,
+                 "With --plan: attribute each kernel's time above its bound to causes");
+  verb->add_flag("--all", args->output.all, "Print every formula and threshold");
+  verb->add_flag("--steps", args->steps, "Show each calculation: formula, numbers, result (with --md: Markdown)");
+  verb->add_option("--check", args->claim,
+                   "Check a claim: 'B > 240', 'u.intensity = 2'; exit code 1 if it is wrong. Quantities: flops, bytes, "
+                   "intensity, ridge, time_math, time_memory, time_network, time_lower, time_upper, limiter")
       ->type_name("CLAIM");
-  verb->add_option("--against", asked->against, "Beside this machine, or this program")->type_name("MACHINE|PROGRAM");
-  verb->add_flag("--chain", asked->chain, "Pointwise work fused and unfused: bytes, break-even, launches");
-  verb->add_option("--cost", asked->costs, "With --chain: FLOPs that a function takes; may be repeated")
+  verb->add_option("--against", args->against, "Compare with this machine or program")->type_name("MACHINE|PROGRAM");
+  verb->add_flag("--chain", args->chain,
+                 "Compare chains of pointwise statements, fused and unfused: bytes, break-even, launches");
+  verb->add_option("--cost", args->costs, "With --chain: FLOPs of a function; may be repeated")
       ->type_name("FUNCTION=FLOPS")
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);
-  verb->add_option("--lines", asked->lines.columns, "Cache lines of every tensor, read in tiles of so many columns")
+  verb->add_option("--lines", args->lines.columns,
+                   "Count cache lines of each tensor, read in tiles of this many columns")
       ->type_name("COLUMNS")
-      ->check(whole_number(1, std::int64_t{1} << 40));
-  verb->add_option("--ld", asked->leading, "With --lines: a tensor's leading dimension; may be repeated")
+      ->check(whole_number_between(1, std::int64_t{1} << 40));
+  verb->add_option("--ld", args->leading_dims, "With --lines: leading dimension of a tensor; may be repeated")
       ->type_name("TENSOR=ELEMENTS")
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);
-  verb->add_option("--line-bytes", asked->lines.line_bytes, "With --lines: a line, in place of the machine's")
+  verb->add_option("--line-bytes", args->lines.line_bytes,
+                   "With --lines: size of a cache line (default: the machine's)")
       ->type_name("BYTES");
-  verb->add_option("--tile", asked->tile, "Tiles and waves of every product, in tiles of this many rows and columns")
+  verb->add_option("--tile", args->tile,
+                   "Count tiles and waves of each product, with tiles of this many rows and columns")
       ->type_name("ROWSxCOLUMNS");
-  verb->add_option("--between", asked->between,
-                   "From which size on some statements cost more than others: 's, o = q, k'")
+  verb->add_option("--between", args->crossover,
+                   "Find the size from which some statements cost more than others: 's, o = q, k'")
       ->type_name("STATEMENTS=STATEMENTS");
-  verb->add_option("--send", asked->send, "Bytes from one chip of --on to another, without a program")
+  verb->add_option("--send", args->send, "Time of sending bytes from one chip of --on to another, without a program")
       ->type_name("BYTES");
-  verb->add_option("--hops", asked->hops, "With --send: links on the way (default: 1)")->type_name("N");
-  verb->add_flag("--sustained", asked->spelled.sustained,
-                 "Compute with the rates that real programs reach, where known");
-  add_output(*verb, asked->output);
-  verb->callback([asked, &code] {
-    const Status sorted = sort_words(asked->spelled, "explain");
-    code = sorted ? perform(*asked) : fail(sorted.error());
+  verb->add_option("--hops", args->hops, "With --send: number of links on the path (default: 1)")->type_name("N");
+  verb->add_flag("--sustained", args->request_args.sustained, "Use the rates that real programs reach, if known");
+  add_output_options(*verb, args->output);
+  verb->callback([args, &code] {
+    const Status valid = read_positionals(args->request_args, "explain");
+    code = valid ? run_explain(*args) : print_error(valid.error());
   });
 }
 

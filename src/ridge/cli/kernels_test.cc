@@ -1,20 +1,20 @@
-// `ridge kernels NAME --sass` and `--ptx`, with a toolkit of the test's own.
+// Tests `ridge kernels NAME --sass` and `--ptx` with a stub of cuobjdump.
 #include <algorithm>
 
 #include "ridge/cli/testing/cli_fixture.h"
 #include "ridge/device/device.h"
 #include "ridge/ops/product/describe.h"
 #include "ridge/ops/product/machine_code.h"
-#include "ridge/plan/menu_list.h"
+#include "ridge/plan/kernel_list.h"
 
 namespace ridge {
 namespace {
 
-constexpr const char* whole_name = "sm90_128x192x64_pingpong";  // which other names begin with
+constexpr const char* full_name = "sm90_128x192x64_pingpong";  // Prefix of other kernel names
 
-int whole_row() {
+int full_row() {
   int row = 0;
-  while (ops::menu_name(row) != whole_name) ++row;
+  while (ops::config_name(row) != full_name) ++row;
   return row;
 }
 
@@ -28,8 +28,8 @@ class KernelCodeTest : public CliTest {
     fs::permissions(folder / "cuobjdump", fs::perms::owner_all);
   }
   static bool has_cuda() {
-    const auto trouble = ops::cuda::refusal(ops::cuda::ask_device());
-    return !trouble || trouble->message != ops::cuda::refusal({})->message;
+    const auto error = ops::cuda::device_error(ops::cuda::query_driver());
+    return !error || error->message != ops::cuda::device_error({})->message;
   }
 };
 
@@ -37,42 +37,42 @@ TEST_F(KernelCodeTest, SaysWhatIsWrongWithTheWords) {
   rejects({"kernels", "--sass"}, 2,
           "ridge: expected a kernel's name with --sass, found none\n"
           "  hint: ridge kernels sm90_128x192x64_pingpong --sass\n");
-  const std::string menu = ridge({"kernels", "sm90_64x128x64", "--csv"}).out;
-  const auto names = std::count(menu.begin(), menu.end(), '\n') - 1;
+  const std::string listing = ridge({"kernels", "sm90_64x128x64", "--csv"}).out;
+  const auto names = std::count(listing.begin(), listing.end(), '\n') - 1;
   rejects({"kernels", "sm90_64x128x64", "--ptx"}, 2,
-          fmt::format("ridge: expected one kernel's whole name, found 'sm90_64x128x64', which {} names hold\n"
+          fmt::format("ridge: expected the full name of one kernel, found 'sm90_64x128x64', which {} names contain\n"
                       "  hint: `ridge kernels sm90_64x128x64` lists them\n",
                       names));
-  rejects({"kernels", whole_name, "--ptx", "--csv"}, 2, "ridge: expected --ptx as text or with --json, found --csv\n");
-  rejects({"kernels", whole_name, "--sass", "--dtype", "f32"}, 2,
-          "ridge: expected bf16 or f16, of which the menu's kernels are made, found 'f32'\n  hint: --dtype f16\n");
-  rejects({"kernels", whole_name, "--dtype", "f16"}, 2, "ridge: expected --dtype together with --sass or --ptx\n");
-  rejects({"kernels", whole_name, "--sass", "--ptx"}, 2,
+  rejects({"kernels", full_name, "--ptx", "--csv"}, 2, "ridge: expected --ptx as text or with --json, found --csv\n");
+  rejects({"kernels", full_name, "--sass", "--dtype", "f32"}, 2,
+          "ridge: expected bf16 or f16, the dtypes of these kernels, found 'f32'\n  hint: --dtype f16\n");
+  rejects({"kernels", full_name, "--dtype", "f16"}, 2, "ridge: expected --dtype together with --sass or --ptx\n");
+  rejects({"kernels", full_name, "--sass", "--ptx"}, 2,
           "ridge: expected --sass without --ptx\n  hint: ridge kernels --help\n");
   rejects({"kernels", "sm80", "--sass"}, 3, "ridge: no kernel is called 'sm80'\n  hint: `ridge kernels` lists them\n");
 }
 
 TEST_F(KernelCodeTest, NeedsABuildWithKernels) {
   if (has_cuda()) GTEST_SKIP() << "this build has CUDA kernels";
-  rejects({"kernels", whole_name, "--sass"}, 4, "ridge: " + ops::cuda::refusal({})->text());
+  rejects({"kernels", full_name, "--sass"}, 4, "ridge: " + ops::cuda::device_error({})->to_string());
 }
 
 TEST_F(KernelCodeTest, PrintsTheListingAndNothingElse) {
   if (!has_cuda()) GTEST_SKIP() << "not checked: this build has no CUDA kernels";
   const std::string path = "PATH=" + folder.string();
-  const Outcome text = ridge({"kernels", whole_name, "--sass"}, {.environment = {path}});
+  const Outcome text = ridge({"kernels", full_name, "--sass"}, {.environment = {path}});
   EXPECT_EQ(text.code, 0) << text.err;
   EXPECT_EQ(text.err, "");
-  EXPECT_EQ(text.out.find("Function : " + ops::cuda::kernel_symbol(whole_row(), DType::bf16) + "\n  NOP ;\n"), 0U)
+  EXPECT_EQ(text.out.find("Function : " + ops::cuda::kernel_symbol(full_row(), DType::bf16) + "\n  NOP ;\n"), 0U)
       << text.out.substr(0, 200);
-  const Outcome json = ridge({"kernels", whole_name, "--sass", "--dtype", "f16", "--json"}, {.environment = {path}});
+  const Outcome json = ridge({"kernels", full_name, "--sass", "--dtype", "f16", "--json"}, {.environment = {path}});
   EXPECT_EQ(json.code, 0) << json.err;
   EXPECT_NE(json.out.find("\"schema\": \"ridge.kernels/2\""), std::string::npos);
   EXPECT_NE(json.out.find("\"dtype\": \"f16\""), std::string::npos);
-  EXPECT_NE(json.out.find("\"sass\": \"Function : " + ops::cuda::kernel_symbol(whole_row(), DType::f16)),
+  EXPECT_NE(json.out.find("\"sass\": \"Function : " + ops::cuda::kernel_symbol(full_row(), DType::f16)),
             std::string::npos);
-  // 90 kB do not fit into a pipe that nobody reads: a reader that left ends it quietly.
-  const Outcome left = ridge({"kernels", whole_name, "--sass"}, {.environment = {path}, .closed_pipe = true});
+  // 90 kB exceed the pipe buffer; a closed pipe ends the program without an error.
+  const Outcome left = ridge({"kernels", full_name, "--sass"}, {.environment = {path}, .closed_pipe = true});
   EXPECT_EQ(left.code, 0);
   EXPECT_EQ(left.err, "");
 }

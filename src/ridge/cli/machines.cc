@@ -1,51 +1,54 @@
 #include <memory>
 
-#include "ridge/cli/door.h"
+#include "ridge/cli/output.h"
 #include "ridge/report/parts/tables.h"
 
 namespace ridge::cli {
 namespace {
 
-struct Machines {
+struct MachinesArgs {
   std::string name;
-  OutputForm form;
+  OutputFormat format;
 };
 
-int print_several(const std::vector<Machine>& all, const OutputForm& form) {
-  if (form.csv || form.md)
-    return fail(usage_error("expected one machine with --csv and --md, or none for the catalog, found several"));
-  if (form.json) return print(render_catalog_json(all));
+int print_machines(const std::vector<Machine>& all, const OutputFormat& format) {
+  if (format.csv || format.md)
+    return print_error(usage_error("expected one machine with --csv and --md, or none for the catalog, found several"));
+  if (format.json) return print_result(render_catalog_json(all));
   std::string out;
-  for (const Machine& machine : all) out += (out.empty() ? "" : "\n") + render_machine_text(machine, style());
-  return print(out);
+  for (const Machine& machine : all) out += (out.empty() ? "" : "\n") + render_machine_text(machine, text_style());
+  return print_result(out);
 }
 
-int perform(const Machines& asked) {
+int run_machines(const MachinesArgs& args) {
   std::vector<MachineChoice> choices;
-  if (!asked.name.empty())
-    for (const std::string& name : names_in(asked.name)) choices.emplace_back(name);
+  if (!args.name.empty())
+    for (const std::string& name : split_names(args.name)) choices.emplace_back(name);
   const auto found = machines(choices);
-  if (!found) return fail(found.error());
-  for (const Error& warning : found->warnings) (void)fail(warning);
+  if (!found) return print_error(found.error());
+  for (const Error& warning : found->warnings) (void)print_error(warning);
   const std::vector<Machine>& all = found->machines;
-  const OutputForm& form = asked.form;
-  const std::vector<bool> left(7, false), right{false, true, true, true, true, true, false};
-  if (asked.name.empty()) return form.json ? print(render_catalog_json(all)) : print(catalog_table(all), right, form);
-  if (all.size() > 1) return print_several(all, form);
-  if (form.json) return print(render_machine_json(all.front()));
-  if (form.csv || form.md) return print(machine_table(all.front()), left, form);
-  return print(render_machine_text(all.front(), style()));
+  const OutputFormat& format = args.format;
+  const std::vector<bool> left_aligned(7, false), right_aligned{false, true, true, true, true, true, false};
+  if (args.name.empty())
+    return format.json ? print_result(render_catalog_json(all))
+                       : print_result(catalog_table(all), right_aligned, format);
+  if (all.size() > 1) return print_machines(all, format);
+  if (format.json) return print_result(render_machine_json(all.front()));
+  if (format.csv || format.md) return print_result(machine_table(all.front()), left_aligned, format);
+  return print_result(render_machine_text(all.front(), text_style()));
 }
 
 }  // namespace
 
 void add_machines(CLI::App& app, int& code) {
-  auto asked = std::make_shared<Machines>();
-  CLI::App* verb = app.add_subcommand("machines", "List the catalog, or one machine's numbers with their sources");
+  auto args = std::make_shared<MachinesArgs>();
+  CLI::App* verb =
+      app.add_subcommand("machines", "List the machine catalog, or a machine's numbers with their sources");
   verb->footer("Examples:\n  ridge machines\n  ridge machines h100 --json\n");
-  verb->add_option("NAME", asked->name, "A catalog name, a .toml file, cpu or cuda; or several, a,b")->type_name("");
-  add_form(*verb, asked->form, "ridge.machine/1");
-  verb->callback([asked, &code] { code = perform(*asked); });
+  verb->add_option("NAME", args->name, "Catalog name, .toml file, cpu or cuda; or several: a,b")->type_name("");
+  add_format_options(*verb, args->format, "ridge.machine/1");
+  verb->callback([args, &code] { code = run_machines(*args); });
 }
 
 }  // namespace ridge::cli

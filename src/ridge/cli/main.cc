@@ -1,16 +1,16 @@
-// The command line: reads the verb and its options, hands them to the facade, prints what comes back.
+// The command line: parses the verb and its options, calls the API and prints the result.
 #include <fmt/format.h>
 
 #include <new>
 
-#include "ridge/cli/door.h"
-#include "ridge/cli/refusal.h"
+#include "ridge/cli/option_checks.h"
+#include "ridge/cli/output.h"
 #include "ridge/report/schema.h"
 
 namespace ridge::cli {
 namespace {
 
-constexpr const char* about = R"(Examples:
+constexpr const char* top_level_examples = R"(Examples:
   ridge explain 'bf16[B, D] * bf16[D, F] -> bf16[B, F]' --on tpu_v5e
   ridge explain examples/mlp.ridge --on h100 --json
   ridge run examples/mlp.ridge --svg mlp.svg
@@ -20,7 +20,7 @@ constexpr const char* about = R"(Examples:
 Know the roof. Reach it. Show the difference.
 )";
 
-// A verb's examples stand before its options.
+// Prints a verb's examples before its options.
 class ExamplesFirst : public CLI::Formatter {
  public:
   std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
@@ -30,12 +30,12 @@ class ExamplesFirst : public CLI::Formatter {
   std::string make_footer(const CLI::App*) const override { return "\n"; }
 };
 
-int start(int argc, char** argv) {
+int run_command_line(int argc, char** argv) {
   int code = 0;
-  CLI::App app(about, "ridge");
+  CLI::App app(top_level_examples, "ridge");
   app.formatter(std::make_shared<ExamplesFirst>());
   app.require_subcommand(1);
-  app.set_version_flag("--version", fmt::format("ridge {} ({})", version(), commit()), "Print version and commit");
+  app.set_version_flag("--version", fmt::format("ridge {} ({})", version(), commit()), "Print the version and commit");
   add_explain(app, code);
   add_run(app, code);
   add_advise(app, code);
@@ -51,30 +51,30 @@ int start(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    const bool no_verb = app.get_subcommands().empty() && app.remaining_size() > 0;  // ridge explian --help
-    return no_verb ? fail(unexpected(app)) : print(app.help());
-  } catch (const SchemaAsked& request) {
-    return print(schema_of(request.verb));
+    const bool is_verb_missing = app.get_subcommands().empty() && app.remaining_size() > 0;  // ridge explian --help
+    return is_verb_missing ? print_error(unexpected_argument_error(app)) : print_result(app.help());
+  } catch (const SchemaRequest& request) {
+    return print_result(verb_schema(request.verb));
   } catch (const CLI::CallForVersion& request) {
-    return print(std::string(request.what()) + "\n");
+    return print_result(std::string(request.what()) + "\n");
   } catch (const CLI::ParseError& error) {
-    return fail(as_error(app, error));
+    return print_error(to_error(app, error));
   }
   return code;
 }
 
-// The last place where an exception can be said in words; whatever comes here is our bug or the system's want.
-int guarded(int argc, char** argv) {
+// Converts exceptions to messages. An exception here is a bug of ridge or a lack of memory.
+int run_guarded(int argc, char** argv) {
   try {
-    return start(argc, argv);
+    return run_command_line(argc, argv);
   } catch (const std::bad_alloc&) {
-    return fail({.kind = ErrorKind::finding,
-                 .message = "the system gave no more memory",
-                 .hint = "give smaller dimensions, or a smaller program"});
+    return print_error({.kind = ErrorKind::finding,
+                        .message = "out of memory",
+                        .hint = "use smaller dimensions or a smaller program"});
   } catch (const std::exception& error) {
-    return fail({.kind = ErrorKind::finding,
-                 .message = fmt::format("unexpected: {}", error.what()),
-                 .hint = "this is a bug of ridge: please report the command and this line"});
+    return print_error({.kind = ErrorKind::finding,
+                        .message = fmt::format("unexpected: {}", error.what()),
+                        .hint = "this is a bug in ridge: please report the command and this line"});
   }
 }
 
@@ -83,5 +83,5 @@ int guarded(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   ridge::cli::set_signals();
-  return ridge::cli::guarded(argc, argv);
+  return ridge::cli::run_guarded(argc, argv);
 }

@@ -1,4 +1,4 @@
-// `ridge run --ranks`: processes that share a program's work, and what is left of them when one is killed.
+// Tests `ridge run --ranks`: results, traces, and cleanup after a rank is killed.
 #include <csignal>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -11,9 +11,9 @@ namespace {
 
 const std::string split = "x: bf16[B, D_X]   w: bf16[D_X, F]\ny: bf16[B, F] = x * w";
 
-// Rank processes of a run that this test started: children of a child.
+// Returns the rank processes of a run: grandchildren of this process.
 std::vector<int> grandchildren() {
-  std::vector<std::pair<int, int>> all;  // process, parent
+  std::vector<std::pair<int, int>> all;  // (process, parent)
   for (const auto& entry : fs::directory_iterator("/proc")) {
     const int process = std::atoi(entry.path().filename().c_str());
     const auto stat = process > 0 ? read_file(entry.path() / "stat") : Result<std::string>(std::string());
@@ -36,13 +36,13 @@ TEST_F(CliTest, RanksPrintOneDocument) {
   ASSERT_EQ(json["ranks"].size(), 3u);
   EXPECT_EQ(json["ranks"][2]["rank"], 2);
   EXPECT_EQ(json["network"]["carrier"], "shared memory");
-  EXPECT_EQ(json["network"]["words"], 2 * 2 * 8 * 16);  // 2(n - 1) words a word of y
+  EXPECT_EQ(json["network"]["words"], 2 * 2 * 8 * 16);  // 2(n - 1) words for each word of y
   EXPECT_LE(json["network"]["words_bound"], json["network"]["words"]);
   EXPECT_EQ(json["mesh"]["X"], 3);
   EXPECT_EQ(json["total"]["checked"], 8 * 16);
 }
 
-// A program that is not split is split as shard ranks first; with any number of ranks.
+// An unsharded program gets the best sharding, for any number of ranks.
 TEST_F(CliTest, RanksTakeAnyProgram) {
   for (const char* const ranks : {"1", "2", "3", "4", "5", "7"}) {
     const Outcome run = ridge({"run", "x: f32[B, D]  w: f32[D, F]\nh[B, F] = x * w\ny: f32[B, F] = softmax(h over F)",
@@ -52,7 +52,7 @@ TEST_F(CliTest, RanksTakeAnyProgram) {
   }
 }
 
-// One product whose tensors lie once: right on any grid, and no fewer words than the bound's.
+// Tests one product without replication: results on any grid, and at least as many words as the bound.
 TEST_F(CliTest, RanksSpreadAProduct) {
   for (const char* const ranks : {"1", "2", "4", "5", "7"}) {
     const Outcome run = ridge({"run", "bf16[M, K] * bf16[K, N] -> bf16[M, N]", "--ranks", ranks, "--spread", "M=61",
@@ -92,24 +92,24 @@ TEST_F(CliTest, RanksSayWhatIsWrong) {
     return more;
   };
   rejects(with({"--ranks", "2"}), 2,
-          "ridge: mesh axis X has no size, and it says how many ranks there are\n  hint: --mesh X=2\n");
+          "ridge: mesh axis X has no size, which determines the number of ranks\n  hint: --mesh X=2\n");
   rejects(with({"--mesh", "X=2", "--ranks", "4"}), 2,
-          "ridge: the mesh has 2 devices (X = 2), --ranks says 4\n  hint: leave --ranks out\n");
+          "ridge: the mesh has 2 devices (X = 2), but --ranks is 4\n  hint: remove --ranks\n");
   rejects(with({"--mesh", "X=2,Y=2"}), 2,
-          "ridge: --mesh X=2,Y=2 has an axis Y, and nothing in the program is split over it\n  hint: leave it out\n");
+          "ridge: --mesh X=2,Y=2 has an axis Y that the program does not use\n  hint: remove it\n");
   rejects(with({"--mesh", "X=2", "--on", "h100"}), 2,
-          "ridge: ranks run on what is here; expected --on cpu or --on cuda, found 'h100'\n"
-          "  hint: ridge explain --on h100 says what that machine would do\n");
+          "ridge: ranks run on this computer; expected --on cpu or --on cuda, found 'h100'\n"
+          "  hint: `ridge explain --on h100` predicts times on that machine\n");
   rejects(with({"--mesh", "X=2", "--in-turn"}), 2,
-          "ridge: expected --in-turn with --on cuda: ranks on CPUs always compute and send in turn\n");
+          "ridge: expected --in-turn with --on cuda: ranks on CPUs never overlap computing and sending\n");
   rejects(with({"--mesh", "X=2", "--html", "a.html"}), 2,
-          "ridge: expected --html without --ranks and --mesh: the page runs in one place\n");
+          "ridge: expected --html without --ranks and --mesh: the page shows runs of one process\n");
   rejects({"run", "x: f32[N]\ny: f32[N] = cos(x)", "N=8", "--trace", "t.json"}, 2,
           "ridge: expected --trace together with --ranks\n");
   rejects({"run", "x: f32[N]\ny: f32[N] = cos(x)", "N=8", "--in-turn"}, 2,
           "ridge: expected --in-turn together with --ranks\n");
   rejects({"run", "x: f32[N]\ny: f32[N] = cos(x)", "N=8", "--ranks", "2", "--spread"}, 2,
-          "ridge: rank 0: expected a program of one product of two tensors, that is not split\n  hint: 'bf16[M, K] * "
+          "ridge: rank 0: expected an unsharded program of one product of two tensors\n  hint: 'bf16[M, K] * "
           "bf16[K, N] -> bf16[M, N]' M=4096 N=4096 K=4096\n");
   rejects({"run", split, "--mesh", "X=2", "B=8", "D=8"}, 3,
           "ridge: dimension 'F' has no value; expected one to run the program\n  hint: -d F=64\n");
@@ -135,7 +135,7 @@ TEST_F(CliTest, ARankThatIsKilledEndsAll) {
       ridge({"run", split, "--mesh", "X=4", "B=64", "D=1024", "F=512", "--time", "60s", "--out", "y=" + path("y.npy")});
   killer.join();
   EXPECT_EQ(run.err,
-            "ridge: rank 2: killed by signal 9 (Killed)\n  hint: the system kills where memory is short: give smaller "
+            "ridge: rank 2: killed by signal 9 (Killed)\n  hint: the system may have run out of memory: give smaller "
             "dimensions\n");
   EXPECT_EQ(run.code, 1);
   EXPECT_EQ(run.out, "");
@@ -144,7 +144,7 @@ TEST_F(CliTest, ARankThatIsKilledEndsAll) {
   EXPECT_EQ(files(), before);
 }
 
-// --- with ranks that mpirun starts, where it is installed
+// Tests with ranks started by mpirun, if it is installed.
 
 class MpiTest : public CliTest {
  protected:
@@ -152,7 +152,7 @@ class MpiTest : public CliTest {
     if (!fs::exists(mpirun)) GTEST_SKIP() << "skipped: " << mpirun << " is not installed (apt install openmpi-bin)";
   }
 
-  // `words`: what mpirun is given, quoted for a shell; RIDGE stands for the program.
+  // `words`: arguments of mpirun, quoted for a shell; RIDGE is replaced by the path of the binary.
   Outcome started(std::string words) const {
     for (std::size_t at = words.find("RIDGE"); at != std::string::npos; at = words.find("RIDGE"))
       words.replace(at, 5, std::string(RIDGE_BINARY) + " run");
@@ -204,8 +204,8 @@ TEST_F(MpiTest, RefusesRanksThatRunAnotherProgram) {
   const Outcome mixed = started("-n 1 RIDGE '" + split + "' --mesh X=2 B=33 D=517 F=65 : -n 1 RIDGE " + other);
   EXPECT_EQ(
       mixed.err,
-      "ridge: rank 1: it has another program than rank 0\n  hint: start every rank with the same command, files and "
-      "build\n");
+      "ridge: rank 1: its program differs from that of rank 0\n  hint: start every rank with the same command, files "
+      "and build\n");
   EXPECT_EQ(mixed.code, 3);
 }
 

@@ -1,17 +1,17 @@
-// ridge shard: the best shardings of a program, what open mesh sizes decide, and collectives by themselves.
+// ridge shard: the best shardings of a program, thresholds of mesh sizes, and single collectives.
 #include <memory>
 
-#include "ridge/base/text.h"
-#include "ridge/cli/door.h"
-#include "ridge/cli/refusal.h"
+#include "ridge/base/string_util.h"
+#include "ridge/cli/option_checks.h"
+#include "ridge/cli/output.h"
 #include "ridge/report/distributed/shard.h"
 
 namespace ridge::cli {
 namespace {
 
-struct Asked {
-  Spelled spelled;
-  OutputForm form;
+struct ShardArgs {
+  RequestArgs request_args;
+  OutputFormat format;
   ShardOptions options;
   std::string collective, ragged;
   CollectiveRequest request;
@@ -21,89 +21,93 @@ struct Asked {
 constexpr std::string_view collective_options =
     "--collective --bytes --chips --apart --ragged --compute --on --link --json --csv --md";
 
-// "8/64"
-Status read_ragged(const std::string& text, CollectiveRequest& request) {
+// Parses "8/64".
+Status parse_ragged(const std::string& text, CollectiveRequest& request) {
   if (text.empty()) return Done{};
   const std::size_t slash = text.find('/');
-  const auto to = ridge::whole_number(text.substr(0, slash));
-  const auto of = slash == std::string::npos ? std::nullopt : ridge::whole_number(text.substr(slash + 1));
-  if (!to || !of || *of == 0)
-    return usage_error("expected --ragged TO/OF, of so many destinations, found '" + text + "'", "--ragged 8/64");
-  request.to = *to;
-  request.of = *of;
+  const auto destinations = ridge::parse_whole_number(text.substr(0, slash));
+  const auto total = slash == std::string::npos ? std::nullopt : ridge::parse_whole_number(text.substr(slash + 1));
+  if (!destinations || !total || *total == 0)
+    return usage_error("expected TO/OF destinations after --ragged, found '" + text + "'", "--ragged 8/64");
+  request.ragged_to = *destinations;
+  request.ragged_of = *total;
   return Done{};
 }
 
-int by_itself(Asked& asked) {
-  if (const auto refused = refuse_beside(*asked.verb, "--collective", collective_options)) return fail(*refused);
-  if (!asked.spelled.program.empty()) return fail(usage_error("expected --collective without a PROGRAM"));
-  asked.request.pattern = *pattern_named(asked.collective);
-  asked.request.chips = asked.options.chips;
-  if (const Status read = read_ragged(asked.ragged, asked.request); !read) return fail(read.error());
-  const auto request = understood(asked.spelled);
-  if (!request) return fail(request.error());
-  const auto found = api::collective(request->on, request->link, asked.request);
-  if (!found) return fail(found.error());
-  return print(asked.form, text(*found), render_json(*found), "levels");
+int run_collective(ShardArgs& args) {
+  if (const auto invalid = check_combined_options(*args.verb, "--collective", collective_options))
+    return print_error(*invalid);
+  if (!args.request_args.program.empty()) return print_error(usage_error("expected --collective without a PROGRAM"));
+  args.request.pattern = *parse_pattern(args.collective);
+  args.request.chips = args.options.chips;
+  if (const Status parsed = parse_ragged(args.ragged, args.request); !parsed) return print_error(parsed.error());
+  const auto request = to_request(args.request_args);
+  if (!request) return print_error(request.error());
+  const auto found = api::predict_collective(request->on, request->link, args.request);
+  if (!found) return print_error(found.error());
+  return print_result(args.format, format_collective_time(*found), render_json(*found), "levels");
 }
 
-int perform(Asked& asked) {
-  if (!asked.collective.empty()) return by_itself(asked);
-  if (const auto refused = refuse_without(*asked.verb, "--bytes --apart --ragged --compute", "--collective"))
-    return fail(*refused);
-  const auto request = understood(asked.spelled);
-  if (!request) return fail(request.error());
+int run_shard(ShardArgs& args) {
+  if (!args.collective.empty()) return run_collective(args);
+  if (const auto invalid = check_required_option(*args.verb, "--bytes --apart --ragged --compute", "--collective"))
+    return print_error(*invalid);
+  const auto request = to_request(args.request_args);
+  if (!request) return print_error(request.error());
   const auto sharded = api::is_sharded(*request);
-  if (!sharded) return fail(sharded.error());
-  if (*sharded && asked.options.mesh.empty()) {
-    const auto open = api::open_mesh(*request, asked.options.chips);
-    const std::string list = asked.options.chips == 0 ? "thresholds" : "meshes";
-    return open ? print(asked.form, render_text(*open), render_json(*open), list) : fail(open.error());
+  if (!sharded) return print_error(sharded.error());
+  if (*sharded && args.options.mesh.empty()) {
+    const auto open = api::analyze_open_mesh(*request, args.options.chips);
+    const std::string list = args.options.chips == 0 ? "thresholds" : "meshes";
+    return open ? print_result(args.format, render_text(*open), render_json(*open), list) : print_error(open.error());
   }
-  const auto found = api::shard(*request, asked.options);
-  return found ? print(asked.form, render_text(*found), render_json(*found), "shardings") : fail(found.error());
+  const auto found = api::find_shardings(*request, args.options);
+  return found ? print_result(args.format, render_text(*found), render_json(*found), "shardings")
+               : print_error(found.error());
 }
 
-void add_collective(CLI::App& verb, Asked& asked) {
-  verb.add_option("--collective", asked.collective, "A collective by itself, without a PROGRAM")
+void add_collective_options(CLI::App& verb, ShardArgs& args) {
+  verb.add_option("--collective", args.collective, "Predict a single collective, without a PROGRAM")
       ->check(one_of({"all-gather", "reduce-scatter", "all-reduce", "all-to-all", "gather"}));
-  verb.add_option("--bytes", asked.request.bytes,
-                  "With --collective: of the whole array; of all-to-all and all-reduce what a chip has")
+  verb.add_option("--bytes", args.request.bytes,
+                  "With --collective: bytes of the full array; for all-to-all and all-reduce, bytes on each chip")
       ->type_name("BYTES");
-  verb.add_option("--apart", asked.request.apart, "With --collective: every so many chips one takes part (default: 1)")
+  verb.add_option("--apart", args.request.chip_stride,
+                  "With --collective: stride between participating chips (default: 1)")
       ->type_name("N");
-  verb.add_option("--ragged", asked.ragged, "With --collective all-to-all: each row goes to TO of OF destinations")
+  verb.add_option("--ragged", args.ragged, "With --collective all-to-all: send each row to TO of OF destinations")
       ->type_name("TO/OF");
-  verb.add_option("--compute", asked.request.compute_s, "With --collective: what may run beside it, in chunks")
+  verb.add_option("--compute", args.request.compute_s,
+                  "With --collective: duration of computation that overlaps it, in chunks")
       ->type_name("SECONDS");
 }
 
 }  // namespace
 
 void add_shard(CLI::App& app, int& code) {
-  auto asked = std::make_shared<Asked>();
-  CLI::App* verb = app.add_subcommand("shard", "The best shardings of a program over many chips, and what they send");
+  auto args = std::make_shared<ShardArgs>();
+  CLI::App* verb =
+      app.add_subcommand("shard", "Find the best shardings of a program over many chips, and their communication");
   verb->footer(
       "Examples:\n"
       "  ridge shard examples/mlp.ridge --chips 8 --on h200 B=4096\n"
       "  ridge shard examples/llama_decoder.ridge --mesh X=8,Y=8 --on tpu_v5p B=512\n"
       "  ridge shard $'w: bf16[D_X, F]   x: bf16[B_X, D]\\ng[D, F] = w\\ny: bf16[B_X, F] = x * g' --on tpu_v5p\n"
       "  ridge shard --collective all-reduce --bytes 1e9 --chips 64 --on h100\n");
-  asked->verb = verb;
-  add_request(*verb, asked->spelled);
-  verb->add_option("--chips", asked->options.chips, "How many; every mesh of one or two axes is searched")
+  args->verb = verb;
+  add_request_options(*verb, args->request_args);
+  verb->add_option("--chips", args->options.chips, "Number of chips; searches every mesh of one or two axes")
       ->type_name("N");
-  verb->add_option("--mesh", asked->options.mesh, "This mesh alone; chips side by side along its last axis")
+  verb->add_option("--mesh", args->options.mesh, "Search only this mesh; chips are adjacent along its last axis")
       ->type_name("X=4,Y=2");
-  verb->add_option("--link", asked->spelled.link, "Link between them: a name, or B/s one way (default: the first)")
+  verb->add_option("--link", args->request_args.link, "Link between chips: a name, or B/s one way (default: the first)")
       ->type_name("LINK");
-  verb->add_flag("--sustained", asked->spelled.sustained,
-                 "Compute with the rates that real programs reach, where known");
-  add_collective(*verb, *asked);
-  add_form(*verb, asked->form, "ridge.shard/1");
-  verb->callback([asked, &code] {
-    const Status sorted = sort_words(asked->spelled, "shard");
-    code = sorted ? perform(*asked) : fail(sorted.error());
+  verb->add_flag("--sustained", args->request_args.sustained, "Use the rates that real programs reach, if known");
+  add_collective_options(*verb, *args);
+  add_format_options(*verb, args->format, "ridge.shard/1");
+  verb->callback([args, &code] {
+    const Status valid = read_positionals(args->request_args, "shard");
+    code = valid ? run_shard(*args) : print_error(valid.error());
   });
 }
 

@@ -1,4 +1,4 @@
-// `ridge shard`: what it refuses, and in which words.
+// Tests error messages of `ridge shard`.
 #include "ridge/cli/testing/cli_fixture.h"
 
 namespace ridge {
@@ -13,12 +13,12 @@ std::vector<std::string> with(std::vector<std::string> words, const std::vector<
 
 TEST_F(CliTest, ShardSaysWhatIsWrongWithTheWords) {
   rejects(with(product, {"--chips", "8"}), 2,
-          "ridge: dimension B has no value, and shardings are compared by their times\n  hint: -d B=4096\n");
+          "ridge: dimension B has no value; comparing shardings needs all sizes\n  hint: -d B=4096\n");
   rejects(with(product, {"--chips", "1", "B=8", "D=8", "F=8"}), 2,
           "ridge: expected 2 to 4096 chips, found 1\n  hint: --chips 8\n");
   rejects(with(product, {"--bytes", "8"}), 2, "ridge: expected --bytes together with --collective\n");
   rejects({"shard", "--collective", "all-gather", "--bytes", "8", "--chips", "8", "--ragged", "8", "--on", "h100"}, 2,
-          "ridge: expected --ragged TO/OF, of so many destinations, found '8'\n  hint: --ragged 8/64\n");
+          "ridge: expected TO/OF destinations after --ragged, found '8'\n  hint: --ragged 8/64\n");
   rejects({"shard", "--collective", "gather", "--chips", "8", "--on", "h100"}, 2,
           "ridge: expected 1 to 2^60 bytes of a collective, found 0\n  hint: --bytes 1e9\n");
 }

@@ -1,4 +1,4 @@
-// ridge simulate PROGRAM: a program on a dataflow chip; and what its sub-verbs share.
+// ridge simulate PROGRAM: a program on a dataflow chip; shared code of the other simulate verbs.
 #include <fmt/format.h>
 
 #include <memory>
@@ -10,43 +10,42 @@
 namespace ridge::cli {
 namespace {
 
-struct OnChip {
-  Spelled spelled;
+struct SimulateArgs {
+  RequestArgs request_args;
   MappingOptions options;
   std::string sync = "0";
-  Pictures pictures;
-  OutputForm form;
+  PictureFiles pictures;
+  OutputFormat format;
 };
 
-int perform(OnChip& asked) {
-  if (const Status sorted = sort_words(asked.spelled, "simulate"); !sorted) return fail(sorted.error());
-  if (asked.spelled.program.empty())
-    return fail(usage_error("expected a PROGRAM, systolic, weights, metapipe, decode or kernel; found none",
-                            "ridge simulate examples/mlp.ridge --on sn40l"));
-  const auto syncs = parse_syncs(asked.sync);
-  if (!syncs) return fail(syncs.error());
-  MappingOptions options = asked.options;
+int run_simulate(SimulateArgs& args) {
+  if (const Status valid = read_positionals(args.request_args, "simulate"); !valid) return print_error(valid.error());
+  if (args.request_args.program.empty())
+    return print_error(usage_error("expected a PROGRAM, systolic, weights, metapipe, decode or kernel; found none",
+                                   "ridge simulate examples/mlp.ridge --on sn40l"));
+  const auto syncs = parse_sync_seconds(args.sync);
+  if (!syncs) return print_error(syncs.error());
+  MappingOptions options = args.options;
   options.sync_seconds = *syncs;
-  const auto request = understood(asked.spelled);
-  if (!request) return fail(request.error());
-  const auto mapped = api::simulate(*request, options);
-  if (!mapped) return fail(mapped.error());
-  const Status drawn = draw(
-      asked.pictures, [&] { return render_svg(*mapped); }, timeline_of(*mapped), title_of(*mapped));
-  if (!drawn) return fail(drawn.error());
-  return print(asked.form, render_text(*mapped), render_json(*mapped), "passes");
+  const auto request = to_request(args.request_args);
+  if (!request) return print_error(request.error());
+  const auto mapped = api::simulate_mapping(*request, options);
+  if (!mapped) return print_error(mapped.error());
+  const Status drawn = write_pictures(
+      args.pictures, [&] { return render_svg(*mapped); }, timeline_of(*mapped), title_of(*mapped));
+  if (!drawn) return print_error(drawn.error());
+  return print_result(args.format, render_text(*mapped), render_json(*mapped), "passes");
 }
 
 }  // namespace
 
-void add_pictures(CLI::App& verb, Pictures& pictures, const std::string& what) {
+void add_picture_options(CLI::App& verb, PictureFiles& pictures, const std::string& what) {
   verb.add_option("--svg", pictures.svg, "Draw " + what + " into this file")->type_name("FILE");
-  verb.add_option("--trace", pictures.trace, "Write the timeline as JSON that ui.perfetto.dev loads")
-      ->type_name("FILE");
+  verb.add_option("--trace", pictures.trace, "Write the timeline as a trace for ui.perfetto.dev")->type_name("FILE");
 }
 
-Status draw(const Pictures& pictures, const std::function<std::string()>& page, const Timeline& timeline,
-            const std::string& title) {
+Status write_pictures(const PictureFiles& pictures, const std::function<std::string()>& page, const Timeline& timeline,
+                      const std::string& title) {
   if (!pictures.svg.empty())
     if (const Status written = write_file(pictures.svg, page()); !written) return written;
   if (!pictures.trace.empty()) return write_file(pictures.trace, chrome_trace(timeline, title));
@@ -54,9 +53,9 @@ Status draw(const Pictures& pictures, const std::function<std::string()>& page, 
 }
 
 void add_simulate(CLI::App& app, int& code) {
-  auto asked = std::make_shared<OnChip>();
-  asked->spelled.on = "sn40l";
-  CLI::App* verb = app.add_subcommand("simulate", "See why a machine is idle: fill, drain, folds, waits, calls");
+  auto args = std::make_shared<SimulateArgs>();
+  args->request_args.on = "sn40l";
+  CLI::App* verb = app.add_subcommand("simulate", "Simulate why a machine is idle: fill, drain, folds, waits, calls");
   verb->footer(
       "Examples:\n"
       "  ridge simulate examples/flash_attention.ridge --on sn40l --inner T=256 --svg attention.svg\n"
@@ -67,41 +66,43 @@ void add_simulate(CLI::App& app, int& code) {
       "  ridge simulate decode --on sn40l --chips 16 --sync 1e-7..1e-4:*10\n"
       "  ridge simulate kernel sm90_128x192x64_pingpong --svg kernel.svg\n");
   verb->require_subcommand(0, 1);
-  add_words(*verb, asked->spelled.words);
-  verb->add_option("--on", asked->spelled.on, "Chip: plasticine, sn10 or sn40l (default)")->type_name("CHIP");
-  verb->add_option("-d", asked->spelled.dims, "Give a dimension its value; may be repeated")
+  add_positional_arguments(*verb, args->request_args.words);
+  verb->add_option("--on", args->request_args.on, "Chip: plasticine, sn10 or sn40l (default)")->type_name("CHIP");
+  verb->add_option("-d", args->request_args.dims, "Value of a dimension; may be repeated")
       ->type_name("NAME=VALUE")
       ->expected(1)
       ->take_all();
-  verb->add_option("--dtype", asked->spelled.dtype, "Dtype of tensors that name none (default bf16)")
+  verb->add_option("--dtype", args->request_args.dtype, "Dtype of tensors that declare none (default bf16)")
       ->type_name("DTYPE");
-  verb->add_option("--tile", asked->options.tile, "Rows of a tile (default: what a memory unit holds)")
+  verb->add_option("--tile", args->options.tile, "Rows of a tile (default: as many as a memory unit holds)")
       ->type_name("ROWS");
-  verb->add_option("--inner", asked->options.inner, "A pipe within the pipe, in tiles along this dimension")
+  verb->add_option("--inner", args->options.inner, "Add an inner pipeline with tiles along this dimension")
       ->type_name("DIM=SIZE");
-  verb->add_option("--par", asked->options.par,
-                   "Compute units for the stage that makes NAME (row_par); may be repeated")
+  verb->add_option("--par", args->options.par,
+                   "Compute units of the stage that computes NAME (row_par); may be repeated")
       ->type_name("NAME=UNITS")
       ->expected(1)
       ->take_all();
-  verb->add_option("--buffer", asked->options.buffer, "Tiles in the buffer behind NAME (default: as its readers need)")
+  verb->add_option("--buffer", args->options.buffer, "Tiles in the buffer of NAME (default: as its readers need)")
       ->type_name("NAME=TILES")
       ->expected(1)
       ->take_all();
-  verb->add_option("--schedule", asked->options.schedule, "Of every loop: pipelined (default), streaming, sequential")
+  verb->add_option("--schedule", args->options.schedule,
+                   "Schedule of all loops: pipelined (default), streaming, sequential")
       ->type_name("HOW");
-  verb->add_option("--layers", asked->options.layers, "The program this often, with other weights")->type_name("L");
-  verb->add_option("--sync", asked->sync, "Seconds that a call costs, some or a range; unpublished (default 0)")
+  verb->add_option("--layers", args->options.layers, "Number of layers like the program, each with its own weights")
+      ->type_name("L");
+  verb->add_option("--sync", args->sync, "Cost of a call in seconds: a value, list or range; unpublished (default 0)")
       ->type_name("S|S,S|S..S:*F");
-  add_form(*verb, asked->form, "ridge.simulate/1");
-  add_pictures(*verb, asked->pictures, "the metapipe filling up");
+  add_format_options(*verb, args->format, "ridge.simulate/1");
+  add_picture_options(*verb, args->pictures, "the metapipe filling up");
   add_systolic(*verb, code);
   add_weights(*verb, code);
   add_metapipe(*verb, code);
   add_decode(*verb, code);
   add_kernel(*verb, code);
-  verb->callback([asked, verb, &code] {
-    if (verb->get_subcommands().empty()) code = perform(*asked);
+  verb->callback([args, verb, &code] {
+    if (verb->get_subcommands().empty()) code = run_simulate(*args);
   });
 }
 

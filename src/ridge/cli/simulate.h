@@ -1,20 +1,20 @@
-// The verbs below `ridge simulate`, each in the file that its kind of machine has.
+// The verbs of `ridge simulate`, grouped by kind of machine.
 #pragma once
 
-#include "ridge/cli/door.h"
+#include "ridge/cli/output.h"
 #include "ridge/report/timeline.h"
 
 namespace ridge::cli {
 
-// Where a simulation is drawn: a page of SVG, and the JSON that Perfetto loads.
-struct Pictures {
+// Files to draw a simulation into: an SVG picture and a Perfetto trace.
+struct PictureFiles {
   std::string svg, trace;
-  bool asked() const { return !svg.empty() || !trace.empty(); }
+  bool is_requested() const { return !svg.empty() || !trace.empty(); }
 };
-void add_pictures(CLI::App& verb, Pictures& pictures, const std::string& what);
-// Writes what was asked for; the page is made only then.
-Status draw(const Pictures& pictures, const std::function<std::string()>& page, const Timeline& timeline,
-            const std::string& title);
+void add_picture_options(CLI::App& verb, PictureFiles& pictures, const std::string& what);
+// Writes the requested files; `page` is called only if the SVG is requested.
+Status write_pictures(const PictureFiles& pictures, const std::function<std::string()>& page, const Timeline& timeline,
+                      const std::string& title);
 
 void add_systolic(CLI::App& simulate, int& code);
 void add_weights(CLI::App& simulate, int& code);

@@ -1,4 +1,4 @@
-// ridge simulate metapipe, decode, kernel and PROGRAM with its loops, as a user runs them.
+// Runs `ridge simulate` metapipe, decode, kernel and PROGRAM.
 #include <nlohmann/json.hpp>
 
 #include "ridge/cli/testing/cli_fixture.h"
@@ -18,7 +18,7 @@ class SimulatePipeTest : public CliTest {
     return Json::parse(outcome.out);
   }
   static std::string example(const std::string& name) { return std::string(RIDGE_SOURCE_DIR) + "/examples/" + name; }
-  // Complete events of a Chrome trace.
+  // Returns the number of complete events in a Chrome trace.
   int events(const std::string& file) const {
     int count = 0;
     const Json trace = Json::parse(*read_file(path(file)));
@@ -36,7 +36,7 @@ TEST_F(SimulatePipeTest, ClocksAPipeFromItsText) {
             "stage  runs  busy  starved  blocked  contended\na        10  1000        0     1600          0\n"
             "b        10  3000      100        0          0\nc        10   500     2650        0          0\n\n"
             "buffer  tiles  bytes each\na to b      2           0\nb to c      2           0\n0 bytes of buffers\n");
-  EXPECT_EQ(events("t.json"), 49);  // 30 of work; waits of a, b and c
+  EXPECT_EQ(events("t.json"), 49);  // 30 of work; the others are waits of a, b and c
   EXPECT_NE(read_file(path("t.svg"))->find("3 150 cycles"), std::string::npos);
   EXPECT_EQ(json({"metapipe", pipe, "--split", "b=3"})["cycles"], 1350);
   EXPECT_EQ(json({"metapipe", example("matmul.pipe")})["closed_form_cycles"], nullptr);
@@ -67,7 +67,7 @@ TEST_F(SimulatePipeTest, ShowsWhatCallsCost) {
 TEST_F(SimulatePipeTest, DrawsABlockOfAKernel) {
   const Json got = json({"kernel", "sm90_128x128x64_pingpong", "--tiles", "4", "--trace", path("k.json")});
   EXPECT_EQ(got["stages"], 16);
-  // 64 stages of 32 KiB at what was fitted of the L2, and 64 of 512 cycles of multiplies.
+  // 64 stages of 32 KiB at the fitted L2 bandwidth, and 64 x 512 cycles of multiplications.
   const double load_cycles = got["load_cycles"].get<double>();
   EXPECT_GT(64 * 32768 / load_cycles, 50) << "bytes a cycle";
   EXPECT_LT(64 * 32768 / load_cycles, 100) << "bytes a cycle";
@@ -88,10 +88,11 @@ TEST_F(SimulatePipeTest, MapsEveryExample) {
   }
   const Json flash = json({example("flash_attention.ridge"), "--inner", "T=256", "--svg", path("f.svg")});
   EXPECT_EQ(flash["passes"][0]["inner"]["tiles"], 8);
-  EXPECT_NE(read_file(path("f.svg"))->find("Filling up"), std::string::npos);
-  rejects({"simulate", "A[I_X, J] * B[J, K] -> C[I_X, K]", "-d", "I=8", "-d", "J=8", "-d", "K=8", "-d", "X=2"}, 3,
-          "ridge: cannot simulate a program that is sharded over the mesh axis X: this is one device\n  hint: `ridge "
-          "explain` counts what each device does\n");
+  EXPECT_NE(read_file(path("f.svg"))->find("Pipeline fill"), std::string::npos);
+  rejects(
+      {"simulate", "A[I_X, J] * B[J, K] -> C[I_X, K]", "-d", "I=8", "-d", "J=8", "-d", "K=8", "-d", "X=2"}, 3,
+      "ridge: cannot simulate a program that is sharded over the mesh axis X: it runs on one device\n  hint: `ridge "
+      "explain` counts what each device does\n");
 }
 
 }  // namespace

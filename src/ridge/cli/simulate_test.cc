@@ -1,4 +1,4 @@
-// ridge simulate, as a user runs it.
+// Runs `ridge simulate`.
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -90,7 +90,7 @@ TEST_F(SimulateTest, ReadsScaleSimsOwnFiles) {
             "layer     M    N    K  folds  cycles  utilization  stalls  total\n"
             "first   256  128  256     64   14207      57.66 %    5777  19984\n"
             "second   31   33   65      3     380      17.09 %       0    380\n"
-            "\n2 layers: 14587 cycles, 56.60 % busy, 5777 stalls beside them\n");
+            "\n2 layers: 14587 cycles, 56.60 % busy, plus 5777 stall cycles\n");
   refuses({"--topology", layers, "--config", config, "--rows", "4"}, 2,
           "ridge: expected --config without --rows, --cols and --dataflow\n  hint: the file holds all three\n");
   refuses({"--topology", layers, "--config", config, "1", "2", "3"}, 2,
@@ -130,7 +130,8 @@ TEST_F(SimulateTest, RefusesWhatMeansNothing) {
   refuses({"--rows", "4", "--cols", "4", "1", "-2", "3"}, 3,
           "ridge: expected a product with N of at least 1, found -2\n  hint: A [M, K] times B [K, N] gives C [M, N]\n");
   refuses({"--rows", "4", "--cols", "4", "1", "2", "3", "--sram", "64"}, 2,
-          "ridge: expected --bandwidth beside --sram and --wait-once\n  hint: without one the array never waits\n");
+          "ridge: expected --bandwidth together with --sram and --wait-once\n"
+          "  hint: without it the array never waits\n");
   for (const std::string bandwidth : {"1,2", "0", "1,,3", "1e3", "3,4,5,6"})
     refuses({"--rows", "4", "--cols", "4", "1", "2", "3", "--bandwidth", bandwidth}, 2,
             "ridge: expected one or three whole numbers of at least 1 after --bandwidth, found '" + bandwidth +
@@ -154,7 +155,7 @@ TEST_F(SimulateTest, MapsAProgramOntoAChip) {
       "sn40l\n");
   rejects({"simulate", mlp, "--on", "h100"}, 2,
           "ridge: expected a fabric plasticine, sn10, sn40l, found 'h100'\n  hint: ridge explain --on takes any "
-          "machine; ridge simulate systolic clocks an array\n");
+          "machine; ridge simulate systolic simulates an array\n");
 }
 
 TEST_F(SimulateTest, PrintsThePapersTable) {

@@ -2,65 +2,66 @@
 #include <memory>
 
 #include "ridge/base/file.h"
-#include "ridge/cli/door.h"
-#include "ridge/cli/refusal.h"
+#include "ridge/cli/option_checks.h"
+#include "ridge/cli/output.h"
 #include "ridge/report/sweep.h"
 
 namespace ridge::cli {
 namespace {
 
-struct Asked {
-  SpelledSweep spelled;
-  OutputForm form;
+struct SweepArgs {
+  SweepRequestArgs request_args;
+  OutputFormat format;
   std::string svg, html;
   bool stripes = false;
-  api::StripesRequest how;
+  api::StripesRequest stripes_request;
   const CLI::App* verb = nullptr;
 };
 
-std::string rendered(const Sweep& sweep, const OutputForm& form) {
-  if (form.json) return render_json(sweep);
-  if (form.csv) return render_csv(sweep);
-  return form.md ? render_markdown(sweep) : render_text(sweep, style());
+std::string render_in_format(const Sweep& sweep, const OutputFormat& format) {
+  if (format.json) return render_json(sweep);
+  if (format.csv) return render_csv(sweep);
+  return format.md ? render_markdown(sweep) : render_text(sweep, text_style());
 }
 
-int in_stripes(const Asked& asked, const SweepRequest& request) {
-  if (const auto refused =
-          refuse_beside(*asked.verb, "--stripes", "-d --on --dtype --tile --measure --svg --json --csv --md"))
-    return fail(*refused);
-  const auto found = api::stripes(request, asked.how);
-  if (!found) return fail(found.error());
-  const Status drawn = write_if_asked(asked.svg, [&] { return render_svg(*found); });
-  if (!drawn) return fail(drawn.error());
-  return print(asked.form, render_text(*found), render_json(*found), "sizes");
+int print_stripes(const SweepArgs& args, const SweepRequest& request) {
+  if (const auto invalid =
+          check_combined_options(*args.verb, "--stripes", "-d --on --dtype --tile --measure --svg --json --csv --md"))
+    return print_error(*invalid);
+  const auto found = api::predict_stripes(request, args.stripes_request);
+  if (!found) return print_error(found.error());
+  const Status drawn = write_if_requested(args.svg, [&] { return render_svg(*found); });
+  if (!drawn) return print_error(drawn.error());
+  return print_result(args.format, render_text(*found), render_json(*found), "sizes");
 }
 
-int perform(Asked& asked) {
-  const auto words = sorted(asked.spelled.words, "sweep");
-  if (!words) return fail(words.error());
-  asked.spelled.program = words->program;
-  asked.spelled.dims.insert(asked.spelled.dims.end(), words->dims.begin(), words->dims.end());
-  auto request = understood(asked.spelled);
-  if (!request) return fail(request.error());
-  if (asked.stripes) return in_stripes(asked, *request);
-  if (const auto refused = refuse_without(*asked.verb, "--tile --measure", "--stripes")) return fail(*refused);
-  request->curves = !asked.svg.empty() || !asked.html.empty();
+int run_sweep(SweepArgs& args) {
+  const auto words = split_positionals(args.request_args.words, "sweep");
+  if (!words) return print_error(words.error());
+  args.request_args.program = words->program;
+  args.request_args.dims.insert(args.request_args.dims.end(), words->dims.begin(), words->dims.end());
+  auto request = to_request(args.request_args);
+  if (!request) return print_error(request.error());
+  if (args.stripes) return print_stripes(args, *request);
+  if (const auto invalid = check_required_option(*args.verb, "--tile --measure", "--stripes"))
+    return print_error(*invalid);
+  request->curves = !args.svg.empty() || !args.html.empty();
   const auto bar = progress_bar();
   const auto swept = sweep(*request, bar ? [&](double done) { bar(done, "sweep"); } : std::function<void(double)>());
   end_progress();
-  if (!swept) return fail(swept.error());
-  const Status drawn = write_if_asked(asked.svg, [&] { return render_svg(*swept); });
-  if (!drawn) return fail(drawn.error());
-  const Status page = write_page(asked.html, [&] { return api::page_of(*request, *swept); });
-  return page ? print(rendered(*swept, asked.form)) : fail(page.error());
+  if (!swept) return print_error(swept.error());
+  const Status drawn = write_if_requested(args.svg, [&] { return render_svg(*swept); });
+  if (!drawn) return print_error(drawn.error());
+  const Status page = write_page(args.html, [&] { return api::make_page(*request, *swept); });
+  return page ? print_result(render_in_format(*swept, args.format)) : print_error(page.error());
 }
 
 }  // namespace
 
 void add_sweep(CLI::App& app, int& code) {
-  auto asked = std::make_shared<Asked>();
+  auto args = std::make_shared<SweepArgs>();
   CLI::App* verb =
-      app.add_subcommand("sweep", "The same at many sizes, on several machines: where the limiter changes");
+      app.add_subcommand("sweep", "Explain a program at many sizes, on several machines: where the limiter changes");
   verb->footer(
       "Examples:\n"
       "  ridge sweep 'bf16[B, D] * bf16[D, F] -> bf16[B, F]' --on tpu_v5e,h100 -d B=1..4096:*2 D=8192 F=8192\n"
@@ -70,42 +71,43 @@ void add_sweep(CLI::App& app, int& code) {
       "  ridge sweep 'bf16[N, K] * bf16[K, N2] -> bf16[N, N2]' --stripes --on a100_40 -d N=1664..1920:32 K=1792 "
       "N2=1792 "
       "--tile 256x128\n");
-  SpelledSweep& r = asked->spelled;
-  add_words(*verb, r.words);
+  SweepRequestArgs& r = args->request_args;
+  add_positional_arguments(*verb, r.words);
   verb->add_option("--on", r.on, "Machines: catalog names, .toml files, or cpu (default)")
       ->type_name("A,B,C")
       ->delimiter(',')
       ->allow_extra_args(false);
-  verb->add_option("-d", r.dims, "A dimension's values: B=256, B=1,8,64, B=1..4096:*2, B=128..512:128; may be repeated")
+  verb->add_option("-d", r.dims,
+                   "Values of a dimension: B=256, B=1,8,64, B=1..4096:*2, B=128..512:128; may be repeated")
       ->type_name("NAME=VALUES")
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);
-  verb->add_option("--dtype", r.dtypes, "Dtypes of tensors that name none (default bf16)")
+  verb->add_option("--dtype", r.dtypes, "Dtypes of tensors that declare none (default bf16)")
       ->type_name("A,B")
       ->delimiter(',')
       ->allow_extra_args(false);
-  verb->add_option("--split", r.split, "Cut a dimension over chips: D=2, D=1,2,4, D=1..16:*2; numbers are one chip's")
+  verb->add_option("--split", r.split, "Split a dimension over chips: D=2, D=1,2,4, D=1..16:*2; results are one chip's")
       ->type_name("NAME=CHIPS");
-  verb->add_option("--link", r.link, "Link between them: a name, or B/s one way (default: the first)")
+  verb->add_option("--link", r.link, "Link between chips: a name, or B/s one way (default: the first)")
       ->type_name("LINK");
-  verb->add_flag("--stripes", asked->stripes, "A product's rate along one dimension, and where tiles and waves begin");
+  verb->add_flag("--stripes", args->stripes,
+                 "Predict the rate of a product along one dimension, with the steps of tiles and waves");
   verb->add_option_function<std::string>(
           "--tile",
-          [asked](const std::string& tile) {
-            asked->how.tile = tile;
-            asked->how.is_tile_given = true;
+          [args](const std::string& tile) {
+            args->stripes_request.tile = tile;
+            args->stripes_request.is_tile_given = true;
           },
-          "With --stripes: tiles of this many rows and columns (default: the plan's; 256x128 where there is no "
+          "With --stripes: rows and columns of a tile (default: the plan's; 256x128 on machines without a "
           "planner)")
       ->type_name("ROWSxCOLUMNS");
-  verb->add_flag("--measure", asked->how.measure, "With --stripes: run each size here, too");
-  asked->verb = verb;
-  add_form(*verb, asked->form, "ridge.sweep/1");
-  verb->add_option("--svg", asked->svg, "Draw the curves into this file")->type_name("FILE");
-  verb->add_option("--html", asked->html, "Write one page to play with into this file, with the curves below")
-      ->type_name("FILE");
-  verb->callback([asked, &code] { code = perform(*asked); });
+  verb->add_flag("--measure", args->stripes_request.measure, "With --stripes: also run each size on this computer");
+  args->verb = verb;
+  add_format_options(*verb, args->format, "ridge.sweep/1");
+  verb->add_option("--svg", args->svg, "Plot the curves into this file")->type_name("FILE");
+  verb->add_option("--html", args->html, "Write an interactive page with the curves into this file")->type_name("FILE");
+  verb->callback([args, &code] { code = run_sweep(*args); });
 }
 
 }  // namespace ridge::cli

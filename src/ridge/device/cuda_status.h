@@ -10,7 +10,7 @@
 namespace ridge::ops::cuda {
 
 // Returns "the CUDA device failed at a copy: ..." with kind `absent`, and clears the runtime's last error.
-inline Status done(cudaError_t e, const char* what, const char* hint = "`nvidia-smi` shows the device's state") {
+inline Status to_status(cudaError_t e, const char* what, const char* hint = "`nvidia-smi` shows the device's state") {
   if (e == cudaSuccess) return Done{};
   cudaGetLastError();
   return absent_error(std::string("the CUDA device failed at ") + what + ": " + cudaGetErrorString(e), hint);

@@ -2,9 +2,9 @@
 
 namespace ridge::ops::cuda {
 
-std::optional<Error> refusal(const DeviceAnswers& x) {
+std::optional<Error> device_error(const DriverReport& x) {
   const auto version = [](int v) { return std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10); };
-  if (!x.built)
+  if (!x.has_cuda_build)
     return absent_error(
         "this build has no CUDA kernels: RIDGE_CUDA was OFF or nvcc not found when ridge was built",
         "install nvcc 12.4 or later and build again with -DRIDGE_CUDA=ON; everything else works without it");
@@ -15,7 +15,7 @@ std::optional<Error> refusal(const DeviceAnswers& x) {
     return absent_error("expected a CUDA driver of version 12.0 or later, found " + version(x.driver),
                         "update NVIDIA's driver to 525 or later");
   if (x.devices == 0)
-    return absent_error("no CUDA device was found" + (x.trouble.empty() ? "" : ": " + x.trouble),
+    return absent_error("no CUDA device was found" + (x.error.empty() ? "" : ": " + x.error),
                         "`nvidia-smi` lists devices; CUDA_VISIBLE_DEVICES hides them");
   if (x.major != 9 || x.minor != 0)
     return absent_error("expected a device of compute capability 9.0 (Hopper), found " + std::to_string(x.major) + "." +
@@ -27,13 +27,13 @@ std::optional<Error> refusal(const DeviceAnswers& x) {
 }
 
 Status require_device() {
-  if (auto refused = refusal(ask_device())) return *refused;
+  if (auto error = device_error(query_driver())) return *error;
   return Done{};
 }
 
-std::optional<std::string> unavailable() {
-  const auto refused = refusal(ask_device());
-  return refused ? std::optional(refused->message) : std::nullopt;
+std::optional<std::string> unavailable_reason() {
+  const auto error = device_error(query_driver());
+  return error ? std::optional(error->message) : std::nullopt;
 }
 
 }  // namespace ridge::ops::cuda

@@ -22,63 +22,63 @@ namespace ridge::ops::cuda {
 
 // Results of driver queries. `device_error` (device.cc) evaluates them without a driver, so tests cover every case on
 // machines without a device.
-struct DeviceAnswers {
-  bool built = false;  // True if this build has CUDA kernels.
-  int driver = 0;      // Version: 13000 is 13.0, 0 is no driver.
+struct DriverReport {
+  bool has_cuda_build = false;  // True if this build has CUDA kernels.
+  int driver = 0;               // Version: 13000 is 13.0, 0 is no driver.
   int devices = 0;
-  std::string trouble = {};  // CUDA's message if there are no devices.
+  std::string error = {};    // CUDA's message if there are no devices.
   int major = 0, minor = 0;  // Compute capability.
   bool tensor_maps = false;  // True if the driver has cuTensorMapEncodeTiled.
 };
-DeviceAnswers ask_device();
+DriverReport query_driver();
 // Returns why kernels cannot run on the device, with a hint, or nullopt if they can.
-std::optional<Error> refusal(const DeviceAnswers& answers);
+std::optional<Error> device_error(const DriverReport& report);
 Status require_device();
 
 // Returns why the current device cannot run kernels (no CUDA in this build, no driver, no device, wrong architecture),
 // or nullopt if it can.
-std::optional<std::string> unavailable();
+std::optional<std::string> unavailable_reason();
 int current_device();           // Returns -1 if there is none.
 Status use_device(int number);  // Makes `number` this thread's current device.
-int multiprocessors();          // Returns 0 if there is no current device.
+int multiprocessor_count();     // Returns 0 if there is no current device.
 
 // Resources of the current device's multiprocessors (SMs); zeros if there is no device.
-struct Multiprocessors {
-  int count = 0, registers = 0;   // 32-bit registers per SM.
-  std::int64_t shared_bytes = 0;  // Shared memory per SM.
-  int shared_bytes_of_block = 0;  // Shared memory that CUDA reserves for each block.
+struct MultiprocessorLimits {
+  int count = 0, registers = 0;      // 32-bit registers per SM.
+  std::int64_t shared_bytes = 0;     // Shared memory per SM.
+  int reserved_bytes_per_block = 0;  // Shared memory that CUDA reserves for each block.
 };
-Multiprocessors multiprocessors_in_full();
+MultiprocessorLimits multiprocessor_limits();
 
-struct DeviceFacts {
+struct DeviceProperties {
   std::string name;  // "NVIDIA H200"
   int driver = 0, multiprocessors = 0;
   std::int64_t memory_bytes = 0, free_bytes = 0, l2_bytes = 0;
   double clock_hz = 0, memory_bytes_per_s = 0;  // Maxima that the driver reports.
 };
-Result<DeviceFacts> device_facts();
+Result<DeviceProperties> device_properties();
 // Returns how many clusters of 1 to 8 blocks run concurrently if a block fills an SM; 0 if there is no device.
-int clusters_at_once_of_device(int blocks);
+int max_active_clusters(int blocks);
 
 // Owns a CUDA object together with the function that destroys it, so that users need no CUDA header.
 template <class T> using Handle = std::unique_ptr<T, void (*)(T*)>;
 
-class Memory {
+class DeviceBuffer {
  public:
   enum class Location { device, host };  // `host` is pinned memory, which the copy engine can access.
-  static Result<Memory> make(std::int64_t bytes, Location location = Location::device);
+  static Result<DeviceBuffer> allocate(std::int64_t bytes, Location location = Location::device);
   std::byte* data() const { return data_.get(); }  // Aligned to 256 bytes.
   std::int64_t bytes() const { return bytes_; }
 
  private:
-  Memory(Handle<std::byte> data, std::int64_t bytes) : data_(std::move(data)), bytes_(bytes) {}
+  DeviceBuffer(Handle<std::byte> data, std::int64_t bytes) : data_(std::move(data)), bytes_(bytes) {}
   Handle<std::byte> data_;
   std::int64_t bytes_;
 };
 
-class Recording {  // Owns a CUDA graph.
+class RecordedGraph {  // Owns a CUDA graph.
  public:
-  explicit Recording(Handle<CUgraphExec_st> graph) : graph_(std::move(graph)) {}
+  explicit RecordedGraph(Handle<CUgraphExec_st> graph) : graph_(std::move(graph)) {}
   CUgraphExec_st* graph() const { return graph_.get(); }
 
  private:
@@ -89,27 +89,27 @@ class Recording {  // Owns a CUDA graph.
 class Queue {
  public:
   // If two kernels are ready, the one on the queue of higher priority starts first.
-  enum class Turn { usual, first };
-  static Result<Queue> make(Turn turn = Turn::usual);
+  enum class Priority { normal, high };
+  static Result<Queue> create(Priority priority = Priority::normal);
   CUstream_st* stream() const { return stream_.get(); }
   Status copy(void* to, const void* from, std::int64_t bytes) const;  // Any direction.
   // Rows whose first bytes have a distance of `pitch_bytes`.
-  struct Rows {
+  struct PitchedRows {
     std::byte* data = nullptr;
-    std::int64_t apart = 0;
+    std::int64_t pitch_bytes = 0;
   };
-  Status copy_rows(const Rows& to, const Rows& from, std::int64_t width, std::int64_t rows) const;
-  Status set(void* to, int byte, std::int64_t bytes) const;
+  Status copy_rows(const PitchedRows& to, const PitchedRows& from, std::int64_t width, std::int64_t rows) const;
+  Status set_bytes(void* to, int byte, std::int64_t bytes) const;
   // Writes standard normal numbers in bf16, f16 or f32; each depends only on `seed` and its index.
   Status fill_normal(void* to, DType dtype, std::int64_t elements, std::uint32_t seed) const;
-  Status wait() const;
+  Status synchronize() const;
   // Makes later work on this queue wait for the work that is already on `other`. If one of the queues is being
   // captured, the other joins the capture and must be waited for in turn before the capture ends.
-  Status follow(const Queue& other) const;
-  Result<Recording> record(const std::function<Status()>& work) const;  // Captures `work` without running it.
-  Status replay(const Recording& recording) const;
+  Status wait_for(const Queue& other) const;
+  Result<RecordedGraph> record_graph(const std::function<Status()>& work) const;  // Captures `work` without running it.
+  Status launch_graph(const RecordedGraph& graph) const;
   // Queues `work`, waits for its end and returns its device time in seconds.
-  Result<double> elapsed(const std::function<Status()>& work) const;
+  Result<double> measure_seconds(const std::function<Status()>& work) const;
 
  private:
   Queue(Handle<CUstream_st> stream, Handle<CUevent_st> start, Handle<CUevent_st> stop, Handle<CUevent_st> mark)

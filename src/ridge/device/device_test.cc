@@ -5,26 +5,27 @@
 
 #include "ridge/ops/chain/cuda.h"
 #include "ridge/ops/product/cuda.h"
-#include "ridge/ops/product/testing/any_place.h"
+#include "ridge/ops/product/testing/placeholder_address.h"
 #include "ridge/ops/rows/cuda.h"
 #include "ridge/plan/testing/hopper.h"
 
 namespace ridge::ops::cuda {
 namespace {
 
-DeviceAnswers hopper() {
-  return {.built = true, .driver = 13000, .devices = 1, .trouble = {}, .major = 9, .minor = 0, .tensor_maps = true};
+DriverReport hopper() {
+  return {
+      .has_cuda_build = true, .driver = 13000, .devices = 1, .error = {}, .major = 9, .minor = 0, .tensor_maps = true};
 }
-std::string said(DeviceAnswers answers) {
-  const auto error = refusal(answers);
+std::string said(DriverReport report) {
+  const auto error = device_error(report);
   if (!error) return "runs";
   EXPECT_EQ(error->kind, ErrorKind::absent);
-  return error->text();
+  return error->to_string();
 }
 
 TEST(Device, RunsOnHopperAlone) {
   EXPECT_EQ(said(hopper()), "runs");
-  DeviceAnswers ampere = hopper(), blackwell = hopper();
+  DriverReport ampere = hopper(), blackwell = hopper();
   ampere.major = 8;
   blackwell.major = 10;
   EXPECT_EQ(said(ampere),
@@ -40,25 +41,26 @@ TEST(Device, SaysWhatIsMissingAndTheCure) {
             "this build has no CUDA kernels: RIDGE_CUDA was OFF or nvcc not found when ridge was built\n"
             "  hint: install nvcc 12.4 or later and build again with -DRIDGE_CUDA=ON; everything else works "
             "without it\n");
-  EXPECT_EQ(said({.built = true}),
+  EXPECT_EQ(said({.has_cuda_build = true}),
             "no CUDA driver was found\n"
             "  hint: install NVIDIA's driver; without a driver, --on cpu runs here and --on h200 explains\n");
-  EXPECT_EQ(said({.built = true, .driver = 11040}),
+  EXPECT_EQ(said({.has_cuda_build = true, .driver = 11040}),
             "expected a CUDA driver of version 12.0 or later, found 11.4\n"
             "  hint: update NVIDIA's driver to 525 or later\n");
-  EXPECT_EQ(said({.built = true, .driver = 13000, .devices = 0, .trouble = "no CUDA-capable device is detected"}),
-            "no CUDA device was found: no CUDA-capable device is detected\n"
-            "  hint: `nvidia-smi` lists devices; CUDA_VISIBLE_DEVICES hides them\n");
-  DeviceAnswers old = hopper();
+  EXPECT_EQ(
+      said({.has_cuda_build = true, .driver = 13000, .devices = 0, .error = "no CUDA-capable device is detected"}),
+      "no CUDA device was found: no CUDA-capable device is detected\n"
+      "  hint: `nvidia-smi` lists devices; CUDA_VISIBLE_DEVICES hides them\n");
+  DriverReport old = hopper();
   old.tensor_maps = false;
   EXPECT_EQ(said(old),
             "the CUDA driver lacks cuTensorMapEncodeTiled\n  hint: update NVIDIA's driver to 525 or later\n");
 }
 
 TEST(Device, MakesNothingWhereThereIsNone) {
-  if (!unavailable()) GTEST_SKIP() << "there is a device";
-  const std::string why = *unavailable();
-  for (const Error& error : {Memory::make(1).error(), Queue::make().error(), device_facts().error()}) {
+  if (!unavailable_reason()) GTEST_SKIP() << "there is a device";
+  const std::string why = *unavailable_reason();
+  for (const Error& error : {DeviceBuffer::allocate(1).error(), Queue::create().error(), device_properties().error()}) {
     EXPECT_EQ(error.message, why);
     EXPECT_EQ(error.kind, ErrorKind::absent);
   }
@@ -67,15 +69,15 @@ TEST(Device, MakesNothingWhereThereIsNone) {
 MatmulCall call_of(DType dtype) {
   MatmulCall call;
   call.problem = {1, 64, 64, 64, {dtype, 64, 1, 0}, {dtype, 64, 1, 0}, {DType::f32, 64, 1, 0}};
-  call.a = call.b = call.d = any_place();
+  call.a = call.b = call.d = placeholder_address();
   return call;
 }
 
 TEST(Device, MultipliesF32WithoutTensorCores) {
-  EXPECT_EQ(refuse(call_of(DType::f32)), std::nullopt);
-  EXPECT_EQ(choose(call_of(DType::f32), 0, an_h200()).path, MatmulPlan::Path::plain);
-  EXPECT_EQ(choose(call_of(DType::bf16), 0, an_h200()).path, MatmulPlan::Path::tiles);
-  EXPECT_EQ(refuse(call_of(DType::int8)),
+  EXPECT_EQ(unsupported_reason(call_of(DType::f32)), std::nullopt);
+  EXPECT_EQ(choose_plan(call_of(DType::f32), 0, h200_numbers()).path, MatmulPlan::Path::plain);
+  EXPECT_EQ(choose_plan(call_of(DType::bf16), 0, h200_numbers()).path, MatmulPlan::Path::tiles);
+  EXPECT_EQ(unsupported_reason(call_of(DType::int8)),
             "expected bf16 * bf16, f16 * f16 or f32 * f32 -> bf16, f16 or f32, found int8 * int8 -> f32");
 }
 

@@ -14,26 +14,26 @@ namespace ridge::ops {
 
 class KernelStore {
  public:
-  static constexpr std::uint64_t usual_bytes = std::uint64_t{256} << 20;
+  static constexpr std::uint64_t default_bytes = std::uint64_t{256} << 20;
 
   // An empty folder disables the store. `max_bytes` limits all entries; concurrent writers may exceed it by their own.
-  explicit KernelStore(std::string folder, std::uint64_t most_bytes = usual_bytes)
-      : folder_(std::move(folder)), most_bytes_(most_bytes) {}
+  explicit KernelStore(std::string folder, std::uint64_t max_bytes = default_bytes)
+      : folder_(std::move(folder)), max_bytes_(max_bytes) {}
   // Uses $XDG_CACHE_HOME/ridge/NAME, or ~/.cache/ridge/NAME.
-  static KernelStore of_user(std::string_view name = "kernels");
+  static KernelStore for_user(std::string_view name = "kernels");
 
   std::optional<std::string> find(std::string_view key) const;
-  bool keep(std::string_view key, std::string_view content) const;  // True if the entry was written.
-  std::string path(std::string_view key) const;
-  bool holds_file(std::string_view key) const;  // True if the file exists, even if `find` rejects it.
+  bool save(std::string_view key, std::string_view content) const;  // True if the entry was written.
+  std::string entry_path(std::string_view key) const;
+  bool has_file(std::string_view key) const;  // True if the file exists, even if `find` rejects it.
   const std::string& folder() const { return folder_; }
 
  private:
   std::string folder_;
-  std::uint64_t most_bytes_;
+  std::uint64_t max_bytes_;
 };
 
 // Returns a 64-bit hash (FNV-1a); not safe against deliberate collisions.
-std::uint64_t fingerprint(std::string_view text);
+std::uint64_t text_fingerprint(std::string_view text);
 
 }  // namespace ridge::ops

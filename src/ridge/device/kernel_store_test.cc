@@ -43,61 +43,61 @@ template <class Work> int in_child(Work work) {
 
 TEST_F(KernelStoreTest, KeepsWhatItIsGiven) {
   EXPECT_FALSE(store().find(key));
-  EXPECT_TRUE(store().keep(key, content));
+  EXPECT_TRUE(store().save(key, content));
   EXPECT_EQ(store().find(key), content);
   EXPECT_FALSE(store().find(key + " "));
-  EXPECT_TRUE(store().keep(key, "other"));
+  EXPECT_TRUE(store().save(key, "other"));
   EXPECT_EQ(store().find(key), "other");
-  EXPECT_TRUE(store().keep("empty", ""));
+  EXPECT_TRUE(store().save("empty", ""));
   EXPECT_EQ(store().find("empty"), "");
 }
 
 TEST_F(KernelStoreTest, TakesNoOtherEntryForItsOwn) {
-  ASSERT_TRUE(store().keep(key, content));
-  fs::copy_file(store().path(key), store().path("another"));  // Simulates a hash collision.
+  ASSERT_TRUE(store().save(key, content));
+  fs::copy_file(store().entry_path(key), store().entry_path("another"));  // Simulates a hash collision.
   EXPECT_FALSE(store().find("another"));
-  EXPECT_TRUE(store().keep("another", "code"));
+  EXPECT_TRUE(store().save("another", "code"));
   EXPECT_EQ(store().find("another"), "code");
 }
 
 TEST_F(KernelStoreTest, IgnoresAFlippedBitAnywhere) {
-  ASSERT_TRUE(store().keep(key, content));
-  const std::string good = read_file(store().path(key)).value();
+  ASSERT_TRUE(store().save(key, content));
+  const std::string good = read_file(store().entry_path(key)).value();
   for (std::size_t bit = 0; bit < good.size() * 8; bit += bit < 1000 ? 1 : 37) {
     std::string bad = good;
     bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << bit % 8));
-    put(store().path(key), bad);
+    put(store().entry_path(key), bad);
     ASSERT_FALSE(store().find(key)) << "bit " << bit;
   }
-  EXPECT_TRUE(store().keep(key, content));
+  EXPECT_TRUE(store().save(key, content));
   EXPECT_EQ(store().find(key), content);
 }
 
 TEST_F(KernelStoreTest, IgnoresACutOrLongerFile) {
-  ASSERT_TRUE(store().keep(key, content));
-  const std::string good = read_file(store().path(key)).value();
+  ASSERT_TRUE(store().save(key, content));
+  const std::string good = read_file(store().entry_path(key)).value();
   for (std::size_t size = 0; size < good.size(); size += size < 200 ? 1 : 97) {
-    put(store().path(key), good.substr(0, size));
+    put(store().entry_path(key), good.substr(0, size));
     ASSERT_FALSE(store().find(key)) << size << " bytes";
   }
-  ASSERT_TRUE(write_file(store().path(key), good + "x").ok());
+  ASSERT_TRUE(write_file(store().entry_path(key), good + "x").ok());
   EXPECT_FALSE(store().find(key));
 }
 
 TEST_F(KernelStoreTest, IgnoresAnotherVersion) {
-  ASSERT_TRUE(store().keep(key, content));
-  std::string other = read_file(store().path(key)).value();
+  ASSERT_TRUE(store().save(key, content));
+  std::string other = read_file(store().entry_path(key)).value();
   other.replace(other.find("/1"), 2, "/2");
-  ASSERT_TRUE(write_file(store().path(key), other).ok());
+  ASSERT_TRUE(write_file(store().entry_path(key), other).ok());
   EXPECT_FALSE(store().find(key));
 }
 
 TEST_F(KernelStoreTest, WorksWithoutAPlace) {
-  EXPECT_FALSE(KernelStore("").keep(key, content));
+  EXPECT_FALSE(KernelStore("").save(key, content));
   EXPECT_FALSE(KernelStore("").find(key));
-  EXPECT_FALSE(KernelStore("/dev/null/kernels").keep(key, content));
+  EXPECT_FALSE(KernelStore("/dev/null/kernels").save(key, content));
   ASSERT_TRUE(write_file(folder_ + "/file", "").ok());
-  EXPECT_FALSE(KernelStore(folder_ + "/file").keep(key, content));
+  EXPECT_FALSE(KernelStore(folder_ + "/file").save(key, content));
 }
 
 TEST_F(KernelStoreTest, LeavesNothingOnAFullDisk) {
@@ -105,7 +105,7 @@ TEST_F(KernelStoreTest, LeavesNothingOnAFullDisk) {
               ::signal(SIGXFSZ, SIG_IGN);
               const rlimit limit{1000, 1000};
               ::setrlimit(RLIMIT_FSIZE, &limit);
-              return store().keep(key, content) || store().find(key) ? 1 : 0;
+              return store().save(key, content) || store().find(key) ? 1 : 0;
             }),
             0);
   EXPECT_FALSE(store().find(key));
@@ -121,7 +121,7 @@ TEST_F(KernelStoreTest, ServesSixteenProcesses) {
     for (int turn = 0; turn < 50; ++turn) {
       const std::string mine = key + std::to_string(turn % 7);
       if (const auto found = store().find(mine)) wrong += *found != content + mine;
-      store().keep(mine, content + mine);
+      store().save(mine, content + mine);
     }
     ::_exit(wrong == 0 ? 0 : 1);
   }
@@ -142,7 +142,7 @@ TEST_F(KernelStoreTest, SurvivesWritersKilledAtAnyMoment) {
   for (int i = 0; i < kills; ++i) {
     const pid_t child = ::fork();
     if (child == 0)
-      for (int turn = 0;; ++turn) store().keep(key, large + std::to_string(turn % 10));
+      for (int turn = 0;; ++turn) store().save(key, large + std::to_string(turn % 10));
     ::usleep(static_cast<useconds_t>(random() % 6000));
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
@@ -151,16 +151,16 @@ TEST_F(KernelStoreTest, SurvivesWritersKilledAtAnyMoment) {
       ASSERT_EQ(found->substr(0, large.size()), large);
     }
   }
-  EXPECT_TRUE(store().keep(key, content));
+  EXPECT_TRUE(store().save(key, content));
   EXPECT_EQ(store().find(key), content);
 }
 
 TEST_F(KernelStoreTest, TidiesWhatTheKilledLeft) {
-  ASSERT_TRUE(store().keep(key, content));
-  const std::string old = store().path("a") + ".1.unfinished", young = store().path("b") + ".2.unfinished";
+  ASSERT_TRUE(store().save(key, content));
+  const std::string old = store().entry_path("a") + ".1.unfinished", young = store().entry_path("b") + ".2.unfinished";
   for (const std::string& path : {old, young}) ASSERT_TRUE(write_file(path, "half").ok());
   fs::last_write_time(old, fs::file_time_type::clock::now() - std::chrono::hours(2));
-  ASSERT_TRUE(store().keep(key, content));
+  ASSERT_TRUE(store().save(key, content));
   EXPECT_FALSE(fs::exists(old));
   EXPECT_TRUE(fs::exists(young));
 }
@@ -169,29 +169,30 @@ TEST_F(KernelStoreTest, MakesRoomByWhatWasUsedLongestAgo) {
   const std::string place = folder_ + "/kernels", hundred(100'000, 'x');
   const KernelStore small(place, 350'000);  // Room for three entries.
   const auto hours_ago = [&](const char* name, int hours) {
-    fs::last_write_time(small.path(name), fs::file_time_type::clock::now() - std::chrono::hours(hours));
+    fs::last_write_time(small.entry_path(name), fs::file_time_type::clock::now() - std::chrono::hours(hours));
   };
-  for (const char* name : {"a", "b", "c"}) ASSERT_TRUE(small.keep(name, hundred));
+  for (const char* name : {"a", "b", "c"}) ASSERT_TRUE(small.save(name, hundred));
   ASSERT_TRUE(write_file(place + "/README", std::string(400'000, 'x')).ok());  // Not an entry, so it is not counted.
   hours_ago("a", 3);
   hours_ago("b", 2);
   hours_ago("c", 1);
   EXPECT_TRUE(small.find("a"));  // Counts as a use.
-  ASSERT_TRUE(small.keep("d", hundred));
+  ASSERT_TRUE(small.save("d", hundred));
   EXPECT_FALSE(small.find("b"));
   for (const char* name : {"a", "c", "d"}) EXPECT_EQ(small.find(name), hundred) << name;
   EXPECT_TRUE(fs::exists(place + "/README"));
-  EXPECT_FALSE(small.keep("e", std::string(350'000, 'x')));  // Exceeds the limit of the store.
+  EXPECT_FALSE(small.save("e", std::string(350'000, 'x')));  // Exceeds the limit of the store.
   for (const char* name : {"a", "c", "d"}) EXPECT_TRUE(small.find(name)) << name;
 }
 
 TEST_F(KernelStoreTest, TakesAnEntryWrittenAnewForNew) {
   const KernelStore small(folder_ + "/kernels", 250'000);  // Room for two entries.
-  for (const char* name : {"a", "b"}) ASSERT_TRUE(small.keep(name, std::string(100'000, 'x')));
+  for (const char* name : {"a", "b"}) ASSERT_TRUE(small.save(name, std::string(100'000, 'x')));
   for (const char* name : {"a", "b"})
-    fs::last_write_time(small.path(name), fs::file_time_type::clock::now() - std::chrono::hours(*name == 'a' ? 2 : 1));
-  ASSERT_TRUE(small.keep("a", std::string(90'000, 'y')));
-  ASSERT_TRUE(small.keep("c", std::string(100'000, 'x')));
+    fs::last_write_time(small.entry_path(name),
+                        fs::file_time_type::clock::now() - std::chrono::hours(*name == 'a' ? 2 : 1));
+  ASSERT_TRUE(small.save("a", std::string(90'000, 'y')));
+  ASSERT_TRUE(small.save("c", std::string(100'000, 'x')));
   EXPECT_FALSE(small.find("b"));
   EXPECT_EQ(small.find("a"), std::string(90'000, 'y'));
 }

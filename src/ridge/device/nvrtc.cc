@@ -8,14 +8,14 @@
 #include <filesystem>
 #include <vector>
 
-#include "ridge/device/generated.h"
+#include "ridge/device/generated_kernel.h"
 
 namespace ridge::ops {
 namespace {
 
 namespace fs = std::filesystem;
 
-struct Functions {
+struct NvrtcFunctions {
   int (*version)(int* major, int* minor) = nullptr;
   int (*create)(void** program, const char* text, const char* name, int headers, const char* const* texts,
                 const char* const* names) = nullptr;
@@ -28,43 +28,43 @@ struct Functions {
   const char* (*describe)(int code) = nullptr;
 };
 
-struct Loaded {
-  Functions call;
+struct NvrtcLibrary {
+  NvrtcFunctions call;
   Result<Nvrtc> found = Nvrtc{};
 };
 
 // NVRTC opens its builtins library by bare name. The loader finds it only if it is already loaded, unless it is in a
 // standard folder.
 void load_builtins(const std::string& path) {
-  std::error_code trouble;
+  std::error_code error;
   const fs::path folder = fs::path(path).parent_path();
   if (folder.empty()) return;
-  for (fs::directory_iterator at(folder, trouble), end; !trouble && at != end; at.increment(trouble))
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
     if (at->path().filename().string().starts_with("libnvrtc-builtins.so")) dlopen(at->path().c_str(), RTLD_NOW);
 }
 
-bool load(const std::string& path, Loaded& to) {
+bool load_library(const std::string& path, NvrtcLibrary& to) {
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return false;
   load_builtins(path);
-  const auto find = [&](auto& function, const char* name) {
+  const auto resolve = [&](auto& function, const char* name) {
     function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(library, name));
     return function != nullptr;
   };
-  Functions& f = to.call;
-  Nvrtc about{path, 0, 0};
-  const bool is_whole = find(f.version, "nvrtcVersion") && find(f.create, "nvrtcCreateProgram") &&
-                        find(f.destroy, "nvrtcDestroyProgram") && find(f.compile, "nvrtcCompileProgram") &&
-                        find(f.log_size, "nvrtcGetProgramLogSize") && find(f.log, "nvrtcGetProgramLog") &&
-                        find(f.code_size, "nvrtcGetCUBINSize") && find(f.code, "nvrtcGetCUBIN") &&
-                        find(f.describe, "nvrtcGetErrorString") && f.version(&about.major, &about.minor) == 0 &&
-                        about.major >= 12;
-  if (is_whole) to.found = about;
-  return is_whole;
+  NvrtcFunctions& f = to.call;
+  Nvrtc info{path, 0, 0};
+  const bool is_complete = resolve(f.version, "nvrtcVersion") && resolve(f.create, "nvrtcCreateProgram") &&
+                           resolve(f.destroy, "nvrtcDestroyProgram") && resolve(f.compile, "nvrtcCompileProgram") &&
+                           resolve(f.log_size, "nvrtcGetProgramLogSize") && resolve(f.log, "nvrtcGetProgramLog") &&
+                           resolve(f.code_size, "nvrtcGetCUBINSize") && resolve(f.code, "nvrtcGetCUBIN") &&
+                           resolve(f.describe, "nvrtcGetErrorString") && f.version(&info.major, &info.minor) == 0 &&
+                           info.major >= 12;
+  if (is_complete) to.found = info;
+  return is_complete;
 }
 
 // Returns folders that may hold the library: CUDA's, and those of wheels in every Python installation found.
-std::vector<std::string> folders() {
+std::vector<std::string> library_folders() {
   std::vector<std::string> out, pythons{"/usr/local/lib", "/usr/lib"};
   for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
     if (const char* root = std::getenv(name)) out.push_back(std::string(root) + "/lib64");
@@ -72,9 +72,9 @@ std::vector<std::string> folders() {
   for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"})
     if (const char* root = std::getenv(name)) pythons.insert(pythons.begin(), std::string(root) + "/lib");
   if (const char* home = std::getenv("HOME")) pythons.push_back(std::string(home) + "/.local/lib");
-  std::error_code trouble;
+  std::error_code error;
   for (const std::string& root : pythons)
-    for (fs::directory_iterator at(root, trouble), end; !trouble && at != end; at.increment(trouble)) {
+    for (fs::directory_iterator at(root, error), end; !error && at != end; at.increment(error)) {
       if (!at->path().filename().string().starts_with("python3")) continue;
       for (const char* packages : {"site-packages", "dist-packages"})
         for (const char* wheel : {"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"})
@@ -83,26 +83,26 @@ std::vector<std::string> folders() {
   return out;
 }
 
-Loaded look() {
-  Loaded out;
-  const char* const asked = std::getenv("RIDGE_NVRTC");
-  if (asked != nullptr && asked[0] != '\0') {
-    const std::string path = asked;
+NvrtcLibrary search_library() {
+  NvrtcLibrary out;
+  const char* const requested = std::getenv("RIDGE_NVRTC");
+  if (requested != nullptr && requested[0] != '\0') {
+    const std::string path = requested;
     if (path == "off") {
       out.found = absent_error("NVRTC is turned off by RIDGE_NVRTC=off", "unset it");
-    } else if (!load(path, out)) {
+    } else if (!load_library(path, out)) {
       out.found = absent_error(fmt::format("RIDGE_NVRTC names '{}', which is no NVRTC of version 12 or later", path),
                                "unset it to search the default folders");
     }
     return out;
   }
   for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12"})
-    if (load(name, out)) return out;
-  for (const std::string& folder : folders())
+    if (load_library(name, out)) return out;
+  for (const std::string& folder : library_folders())
     for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12"}) {
       const std::string path = folder + "/" + name;
-      std::error_code trouble;
-      if (fs::exists(path, trouble) && load(path, out)) return out;
+      std::error_code error;
+      if (fs::exists(path, error) && load_library(path, out)) return out;
     }
   out.found =
       absent_error("NVRTC was not found",
@@ -110,13 +110,13 @@ Loaded look() {
   return out;
 }
 
-const Loaded& loaded() {
-  static const Loaded all = look();
+const NvrtcLibrary& nvrtc_library() {
+  static const NvrtcLibrary all = search_library();
   return all;
 }
 
 // NVRTC has no standard library; these are the parts of it that kernel sources use.
-const std::vector<DeviceHeader>& headers() {
+const std::vector<DeviceHeader>& included_headers() {
   static const std::vector<DeviceHeader> all = [] {
     std::vector<DeviceHeader> out = device_headers();
     out.push_back({"cstdint", "namespace std { using int64_t = long; }"});
@@ -130,21 +130,21 @@ const std::vector<DeviceHeader>& headers() {
 
 }  // namespace
 
-const Result<Nvrtc>& nvrtc() { return loaded().found; }
+const Result<Nvrtc>& find_nvrtc() { return nvrtc_library().found; }
 
-std::string compile_key(const std::string& text) {
-  std::string key = nvrtc() ? fmt::format("nvrtc {}.{}", nvrtc()->major, nvrtc()->minor) : "no compiler";
+std::string make_compile_key(const std::string& text) {
+  std::string key = find_nvrtc() ? fmt::format("nvrtc {}.{}", find_nvrtc()->major, find_nvrtc()->minor) : "no compiler";
   key += fmt::format(" {}\n", fmt::join(nvrtc_options, " "));
-  for (const DeviceHeader& header : headers()) key += header.text;
+  for (const DeviceHeader& header : included_headers()) key += header.text;
   return key + text;
 }
 
-Result<std::string> compile(const std::string& text) {
-  const Loaded& all = loaded();
+Result<std::string> compile_to_cubin(const std::string& text) {
+  const NvrtcLibrary& all = nvrtc_library();
   if (!all.found) return all.found.error();
-  const Functions& call = all.call;
+  const NvrtcFunctions& call = all.call;
   std::vector<const char*> names, texts, options;
-  for (const DeviceHeader& header : headers()) {  // Views of literals, which end in 0.
+  for (const DeviceHeader& header : included_headers()) {  // Views of literals, which end in 0.
     names.push_back(header.name.data());
     texts.push_back(header.text.data());
   }

@@ -14,16 +14,16 @@ struct Nvrtc {
   int major = 0, minor = 0;
 };
 // Returns the loaded library. Errors (absent): NVRTC was not found or is turned off.
-const Result<Nvrtc>& nvrtc();
+const Result<Nvrtc>& find_nvrtc();
 
 // The last option makes lambdas device functions; NVRTC 13.0 would not infer it.
 inline constexpr std::string_view nvrtc_options[] = {"--gpu-architecture=sm_90a", "--std=c++20", "--fmad=false",
                                                      "--restrict", "--device-as-default-execution-space"};
 
 // Returns the machine code (cubin) of a kernel's source. Errors: it does not compile; includes the compiler's log.
-Result<std::string> compile(const std::string& text);
+Result<std::string> compile_to_cubin(const std::string& text);
 
 // Returns everything that determines the machine code: source, headers, options and compiler version.
-std::string compile_key(const std::string& text);
+std::string make_compile_key(const std::string& text);
 
 }  // namespace ridge::ops

@@ -5,22 +5,22 @@
 namespace ridge::ops::cuda {
 namespace {
 
-constexpr int threads = 512, together = 4;  // 16-byte loads that a thread keeps in flight.
+constexpr int threads = 512, loads_in_flight = 4;  // 16-byte loads that a thread keeps in flight.
 
 // Calls f(i, j) for every 16-byte unit i; j counts the loads in flight.
-template <class F> __device__ void every_unit(std::int64_t units, F f) {
+template <class F> __device__ void for_each_unit(std::int64_t units, F f) {
   const std::int64_t stride = std::int64_t{gridDim.x} * threads;
   std::int64_t i = blockIdx.x * std::int64_t{threads} + threadIdx.x;
-  for (; i + (together - 1) * stride < units; i += together * stride)
+  for (; i + (loads_in_flight - 1) * stride < units; i += loads_in_flight * stride)
 #pragma unroll
-    for (int j = 0; j < together; ++j) f(i + j * stride, j);
+    for (int j = 0; j < loads_in_flight; ++j) f(i + j * stride, j);
   for (; i < units; i += stride) f(i, 0);
 }
 
-__global__ void __launch_bounds__(threads) read_kernel(int* to, const int4* from, std::int64_t units, int times) {
-  int sums[together] = {};
-  for (int turn = 0; turn < times; ++turn)
-    every_unit(units, [&](std::int64_t i, int j) {
+__global__ void __launch_bounds__(threads) read_kernel(int* to, const int4* from, std::int64_t units, int repeats) {
+  int sums[loads_in_flight] = {};
+  for (int repeat = 0; repeat < repeats; ++repeat)
+    for_each_unit(units, [&](std::int64_t i, int j) {
       int4 x;
       asm volatile("ld.global.cg.v4.s32 {%0, %1, %2, %3}, [%4];"
                    : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
@@ -31,63 +31,63 @@ __global__ void __launch_bounds__(threads) read_kernel(int* to, const int4* from
   if (all == 0x5eed1234) *to = all;  // Practically never true; keeps the compiler from removing the loads.
 }
 __global__ void __launch_bounds__(threads) write_kernel(int4* to, std::int64_t units) {
-  every_unit(units, [&](std::int64_t i, int) { __stcs(to + i, make_int4(1, 2, 3, 4)); });
+  for_each_unit(units, [&](std::int64_t i, int) { __stcs(to + i, make_int4(1, 2, 3, 4)); });
 }
 __global__ void __launch_bounds__(threads) copy_kernel(int4* to, const int4* from, std::int64_t units) {
   const std::int64_t stride = std::int64_t{gridDim.x} * threads;
   std::int64_t i = blockIdx.x * std::int64_t{threads} + threadIdx.x;
-  for (; i + (together - 1) * stride < units; i += together * stride) {
-    int4 x[together];
+  for (; i + (loads_in_flight - 1) * stride < units; i += loads_in_flight * stride) {
+    int4 x[loads_in_flight];
 #pragma unroll
-    for (int j = 0; j < together; ++j) x[j] = __ldcs(from + i + j * stride);
+    for (int j = 0; j < loads_in_flight; ++j) x[j] = __ldcs(from + i + j * stride);
 #pragma unroll
-    for (int j = 0; j < together; ++j) __stcs(to + i + j * stride, x[j]);
+    for (int j = 0; j < loads_in_flight; ++j) __stcs(to + i + j * stride, x[j]);
   }
   for (; i < units; i += stride) to[i] = from[i];
 }
 
 // Sixteen independent accumulators per thread hide the latency of an FMA.
-__global__ void __launch_bounds__(threads) multiply_add_kernel(int rounds, float factor, float* never) {
+__global__ void __launch_bounds__(threads) multiply_add_kernel(int rounds, float factor, float* unused) {
   float x[16];
   for (int i = 0; i < 16; ++i) x[i] = static_cast<float>(threadIdx.x + i);
   for (int round = 0; round < rounds; ++round)
 #pragma unroll
-    for (int i = 0; i < multiply_adds_a_round; ++i) x[i % 16] = fmaf(x[i % 16], factor, 1.0f);
+    for (int i = 0; i < multiply_adds_per_round; ++i) x[i % 16] = fmaf(x[i % 16], factor, 1.0f);
   float sum = 0;
   for (const float each : x) sum += each;
-  if (never != nullptr) *never = sum;
+  if (unused != nullptr) *unused = sum;
 }
 
 __global__ void empty_kernel() {}
 
-std::optional<std::string> launched() {
+std::optional<std::string> launch_error() {
   const cudaError_t e = cudaGetLastError();
   return e == cudaSuccess ? std::nullopt : std::optional(std::string("launching a probe: ") + cudaGetErrorString(e));
 }
 
 }  // namespace
 
-std::optional<std::string> read_all(const Streamed& x, int blocks, CUstream_st* stream) {
+std::optional<std::string> read_all(const StreamedBuffers& x, int blocks, CUstream_st* stream) {
   read_kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(
-      static_cast<int*>(x.to), static_cast<const int4*>(x.from), x.bytes / 16, x.times);
-  return launched();
+      static_cast<int*>(x.to), static_cast<const int4*>(x.from), x.bytes / 16, x.repeats);
+  return launch_error();
 }
-std::optional<std::string> write_all(const Streamed& x, int blocks, CUstream_st* stream) {
+std::optional<std::string> write_all(const StreamedBuffers& x, int blocks, CUstream_st* stream) {
   write_kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(static_cast<int4*>(x.to), x.bytes / 16);
-  return launched();
+  return launch_error();
 }
-std::optional<std::string> copy_all(const Streamed& x, int blocks, CUstream_st* stream) {
+std::optional<std::string> copy_all(const StreamedBuffers& x, int blocks, CUstream_st* stream) {
   copy_kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(static_cast<int4*>(x.to),
                                                                      static_cast<const int4*>(x.from), x.bytes / 16);
-  return launched();
+  return launch_error();
 }
 std::optional<std::string> multiply_add(int rounds, int blocks, CUstream_st* stream) {
   multiply_add_kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(rounds, 0.999f, nullptr);
-  return launched();
+  return launch_error();
 }
-std::optional<std::string> nothing(CUstream_st* stream) {
+std::optional<std::string> launch_empty_kernel(CUstream_st* stream) {
   empty_kernel<<<1, 32, 0, stream>>>();
-  return launched();
+  return launch_error();
 }
 
 }  // namespace ridge::ops::cuda

@@ -12,7 +12,7 @@
 namespace ridge::ops::cuda {
 namespace {
 
-constexpr const char* cure = "`nvidia-smi topo -p2p r` shows which devices have peer access";
+constexpr const char* hint = "`nvidia-smi topo -p2p r` shows which devices have peer access";
 
 decltype(&cuStreamBatchMemOp) memory_operations() {
   static const auto operations = [] {
@@ -24,71 +24,74 @@ decltype(&cuStreamBatchMemOp) memory_operations() {
   return operations;
 }
 
-CUstreamBatchMemOpParams written(Bell* bell, Bell value) {
+CUstreamBatchMemOpParams write_operation(DeviceFlag* flag, DeviceFlag value) {
   CUstreamBatchMemOpParams out{};
   out.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
-  out.writeValue.address = reinterpret_cast<CUdeviceptr>(bell);
+  out.writeValue.address = reinterpret_cast<CUdeviceptr>(flag);
   out.writeValue.value = value;
   return out;
 }
 
-CUstreamBatchMemOpParams awaited(Bell* bell, Bell value) {
+CUstreamBatchMemOpParams wait_operation(DeviceFlag* flag, DeviceFlag value) {
   CUstreamBatchMemOpParams out{};
   out.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
-  out.waitValue.address = reinterpret_cast<CUdeviceptr>(bell);
+  out.waitValue.address = reinterpret_cast<CUdeviceptr>(flag);
   out.waitValue.value = value;
   out.waitValue.flags = CU_STREAM_WAIT_VALUE_EQ;
   return out;
 }
 
-Status queued(const Queue& queue, std::vector<CUstreamBatchMemOpParams>& all) {
+Status submit_operations(const Queue& queue, std::vector<CUstreamBatchMemOpParams>& all) {
   if (memory_operations() == nullptr)
     return absent_error("the CUDA driver has no cuStreamBatchMemOp, which devices need to wait for each other",
                         "a driver of CUDA 12 or later has it");
   const CUresult r = memory_operations()(queue.stream(), static_cast<unsigned>(all.size()), all.data(), 0);
   if (r == CUDA_SUCCESS) return Done{};
   return absent_error("the CUDA device failed at a flag operation: driver error " + std::to_string(static_cast<int>(r)),
-                      cure);
+                      hint);
 }
 
 }  // namespace
 
-Result<MemoryName> name_of(const Memory& memory) {
+Result<MemoryHandle> export_handle(const DeviceBuffer& memory) {
   cudaIpcMemHandle_t handle{};
-  static_assert(sizeof handle == sizeof(MemoryName));
-  if (const Status s = done(cudaIpcGetMemHandle(&handle, memory.data()), "exporting memory", cure); !s)
+  static_assert(sizeof handle == sizeof(MemoryHandle));
+  if (const Status s = to_status(cudaIpcGetMemHandle(&handle, memory.data()), "exporting memory", hint); !s)
     return s.error();
-  MemoryName out;
+  MemoryHandle out;
   std::memcpy(out.bytes.data(), &handle, sizeof handle);
   return out;
 }
 
-Result<PeerMemory> PeerMemory::open(const MemoryName& name) {
+Result<ImportedMemory> ImportedMemory::open(const MemoryHandle& name) {
   cudaIpcMemHandle_t handle{};
   std::memcpy(&handle, name.bytes.data(), sizeof handle);
   void* data = nullptr;
-  const Status opened = done(cudaIpcOpenMemHandle(&data, handle, cudaIpcMemLazyEnablePeerAccess),
-                             "opening another process's memory", cure);
+  const Status opened = to_status(cudaIpcOpenMemHandle(&data, handle, cudaIpcMemLazyEnablePeerAccess),
+                                  "opening another process's memory", hint);
   if (!opened) return opened.error();
-  return PeerMemory(
+  return ImportedMemory(
       Handle<std::byte>(static_cast<std::byte*>(data), [](std::byte* x) { (void)cudaIpcCloseMemHandle(x); }));
 }
 
-Status ring(const Queue& queue, std::span<Bell* const> theirs) { return ring_then_hear(queue, theirs, {}); }
-
-Status hear(const Queue& queue, std::span<Bell* const> here) {
-  std::vector<Heard> all;
-  for (Bell* const bell : here) all.push_back({bell});
-  return ring_then_hear(queue, {}, all);
+Status set_flags(const Queue& queue, std::span<DeviceFlag* const> peer_flags) {
+  return set_then_wait(queue, peer_flags, {});
 }
 
-Status ring_then_hear(const Queue& queue, std::span<Bell* const> theirs, std::span<const Heard> here) {
+Status wait_for_flags(const Queue& queue, std::span<DeviceFlag* const> own_flags) {
+  std::vector<AwaitedFlag> all;
+  for (DeviceFlag* const flag : own_flags) all.push_back({flag});
+  return set_then_wait(queue, {}, all);
+}
+
+Status set_then_wait(const Queue& queue, std::span<DeviceFlag* const> peer_flags,
+                     std::span<const AwaitedFlag> own_flags) {
   std::vector<CUstreamBatchMemOpParams> all;
-  for (Bell* const bell : theirs) all.push_back(written(bell, 1));
-  for (const Heard& one : here) all.push_back(awaited(one.word, one.value));
-  for (const Heard& one : here)
-    if (!one.stays) all.push_back(written(one.word, 0));
-  return queued(queue, all);
+  for (DeviceFlag* const flag : peer_flags) all.push_back(write_operation(flag, 1));
+  for (const AwaitedFlag& one : own_flags) all.push_back(wait_operation(one.flag, one.value));
+  for (const AwaitedFlag& one : own_flags)
+    if (!one.keeps_value) all.push_back(write_operation(one.flag, 0));
+  return submit_operations(queue, all);
 }
 
 }  // namespace ridge::ops::cuda

@@ -12,33 +12,34 @@
 
 namespace ridge::ops::cuda {
 
-struct MemoryName {  // CUDA IPC handle of an allocation.
+struct MemoryHandle {  // CUDA IPC handle of an allocation.
   std::array<std::byte, 64> bytes{};
 };
-Result<MemoryName> name_of(const Memory& memory);
+Result<MemoryHandle> export_handle(const DeviceBuffer& memory);
 
-class PeerMemory {
+class ImportedMemory {
  public:
   // Errors: the handle is of this process's own memory; the devices have no peer access.
-  static Result<PeerMemory> open(const MemoryName& name);
+  static Result<ImportedMemory> open(const MemoryHandle& handle);
   std::byte* data() const { return data_.get(); }
 
  private:
-  explicit PeerMemory(Handle<std::byte> data) : data_(std::move(data)) {}
+  explicit ImportedMemory(Handle<std::byte> data) : data_(std::move(data)) {}
   Handle<std::byte> data_;
 };
 
-using Bell = std::uint32_t;
-Status ring(const Queue& queue, std::span<Bell* const> theirs);
+using DeviceFlag = std::uint32_t;
+Status set_flags(const Queue& queue, std::span<DeviceFlag* const> peer_flags);
 // Makes later work on the queue wait until all of these flags are set, and resets them.
-Status hear(const Queue& queue, std::span<Bell* const> here);
+Status wait_for_flags(const Queue& queue, std::span<DeviceFlag* const> own_flags);
 // A flag that is reset after the wait, or a counter that kernels raise to `value` and that keeps its value.
-struct Heard {
-  Bell* word = nullptr;
-  Bell value = 1;
-  bool stays = false;
+struct AwaitedFlag {
+  DeviceFlag* flag = nullptr;
+  DeviceFlag value = 1;
+  bool keeps_value = false;
 };
 // Sets and waits in one batch, which takes as long as one of them.
-Status ring_then_hear(const Queue& queue, std::span<Bell* const> theirs, std::span<const Heard> here);
+Status set_then_wait(const Queue& queue, std::span<DeviceFlag* const> peer_flags,
+                     std::span<const AwaitedFlag> own_flags);
 
 }  // namespace ridge::ops::cuda

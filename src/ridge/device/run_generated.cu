@@ -14,52 +14,52 @@
 namespace ridge::ops::cuda {
 namespace {
 
-std::string said(cudaError_t e, const char* what) {
+std::string describe_error(cudaError_t e, const char* what) {
   cudaGetLastError();
   return std::string(what) + " a generated kernel: " + cudaGetErrorString(e);
 }
 
-struct Code {  // A loaded kernel, or the error.
+struct LoadedKernel {  // A loaded kernel, or the error.
   cudaKernel_t kernel = nullptr;
-  int at_once = 0;  // Clusters of a persistent kernel that run concurrently.
-  std::string trouble;
+  int max_clusters = 0;  // Clusters of a persistent kernel that run concurrently.
+  std::string error;
 };
 
-std::string machine_code(const std::string& text, std::string& trouble) {
-  static const KernelStore store = KernelStore::of_user();
-  const std::string key = compile_key(text);
+std::string machine_code(const std::string& text, std::string& error) {
+  static const KernelStore store = KernelStore::for_user();
+  const std::string key = make_compile_key(text);
   if (auto found = store.find(key)) return *std::move(found);
-  auto made = compile(text);
+  auto made = compile_to_cubin(text);
   if (!made) {
-    trouble = made.error().message;
+    error = made.error().message;
     return {};
   }
-  store.keep(key, *made);
+  store.save(key, *made);
   return *std::move(made);
 }
 
 // Returns the launch configuration, which points to `cluster`.
-cudaLaunchConfig_t how_to_launch(const Generated& kernel, cudaLaunchAttribute& cluster) {
-  cudaLaunchConfig_t how{};
-  how.gridDim = dim3(static_cast<unsigned>(kernel.blocks));
-  how.blockDim = dim3(static_cast<unsigned>(kernel.threads));
-  how.dynamicSmemBytes = static_cast<std::size_t>(kernel.shared_bytes);
+cudaLaunchConfig_t launch_config(const GeneratedKernel& kernel, cudaLaunchAttribute& cluster) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(kernel.blocks));
+  config.blockDim = dim3(static_cast<unsigned>(kernel.threads));
+  config.dynamicSmemBytes = static_cast<std::size_t>(kernel.shared_bytes);
   cluster = {};
   cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = static_cast<unsigned>(kernel.cluster);
+  cluster.val.clusterDim.x = static_cast<unsigned>(kernel.cluster_blocks);
   cluster.val.clusterDim.y = 1;
   cluster.val.clusterDim.z = 1;
-  if (kernel.cluster > 1) {
-    how.attrs = &cluster;
-    how.numAttrs = 1;
+  if (kernel.cluster_blocks > 1) {
+    config.attrs = &cluster;
+    config.numAttrs = 1;
   }
-  return how;
+  return config;
 }
 
-Code load(const Generated& kernel) {
-  Code out;
-  const std::string code = machine_code(kernel.text, out.trouble);
-  if (!out.trouble.empty()) return out;
+LoadedKernel load_kernel(const GeneratedKernel& kernel) {
+  LoadedKernel out;
+  const std::string code = machine_code(kernel.source, out.error);
+  if (!out.error.empty()) return out;
   const OutsideCapture outside;
   cudaLibrary_t library = nullptr;
   cudaError_t e = cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
@@ -69,62 +69,63 @@ Code load(const Generated& kernel) {
   if (e == cudaSuccess) e = cudaFuncGetAttributes(&about, function);
   if (e == cudaSuccess && kernel.shared_bytes > 0)
     e = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, kernel.shared_bytes);
-  if (e == cudaSuccess && kernel.resident) {
+  if (e == cudaSuccess && kernel.persistent) {
     cudaLaunchAttribute cluster;
-    const cudaLaunchConfig_t how = how_to_launch(kernel, cluster);
-    e = cudaOccupancyMaxActiveClusters(&out.at_once, function, &how);
-    if (e == cudaSuccess && out.at_once < 1) e = cudaErrorLaunchOutOfResources;
+    const cudaLaunchConfig_t config = launch_config(kernel, cluster);
+    e = cudaOccupancyMaxActiveClusters(&out.max_clusters, function, &config);
+    if (e == cudaSuccess && out.max_clusters < 1) e = cudaErrorLaunchOutOfResources;
   }
-  if (e != cudaSuccess) out.trouble = said(e, "loading");
+  if (e != cudaSuccess) out.error = describe_error(e, "loading");
   return out;
 }
 
 // Returns the loaded kernel of the current device. Kernels stay loaded for the process's lifetime; each device has its
 // own, since attributes such as the shared memory limit are set per device.
-Code code_of(const Generated& kernel) {
+LoadedKernel find_or_load(const GeneratedKernel& kernel) {
   static std::mutex mutex;
   // Never destroyed: the driver may be unloaded first.
-  static auto& of_devices = *new std::map<int, std::map<std::string, Code>>;
+  static auto& kernels_by_device = *new std::map<int, std::map<std::string, LoadedKernel>>;
   const std::lock_guard lock(mutex);
-  auto& all = of_devices[current_device()];
-  const auto known = all.find(kernel.text);
-  return known != all.end() ? known->second : all.emplace(kernel.text, load(kernel)).first->second;
+  auto& all = kernels_by_device[current_device()];
+  const auto found = all.find(kernel.source);
+  return found != all.end() ? found->second : all.emplace(kernel.source, load_kernel(kernel)).first->second;
 }
 
 }  // namespace
 
-std::optional<std::string> run(const Generated& kernel, CUstream_st* stream) {
+std::optional<std::string> launch_generated(const GeneratedKernel& kernel, CUstream_st* stream) {
   if (kernel.blocks == 0) return std::nullopt;
-  const Code code = code_of(kernel);
-  if (!code.trouble.empty()) return code.trouble;
+  const LoadedKernel code = find_or_load(kernel);
+  if (!code.error.empty()) return code.error;
   cudaLaunchAttribute cluster;
-  cudaLaunchConfig_t how = how_to_launch(kernel, cluster);
-  if (kernel.resident)
-    how.gridDim.x = static_cast<unsigned>(std::min(kernel.blocks, std::int64_t{code.at_once} * kernel.cluster));
-  how.stream = stream;
+  cudaLaunchConfig_t config = launch_config(kernel, cluster);
+  if (kernel.persistent)
+    config.gridDim.x =
+        static_cast<unsigned>(std::min(kernel.blocks, std::int64_t{code.max_clusters} * kernel.cluster_blocks));
+  config.stream = stream;
   auto* words = const_cast<std::uint64_t*>(kernel.arguments.data());
   void* arguments[] = {words};
-  const cudaError_t e = cudaLaunchKernelExC(&how, reinterpret_cast<const void*>(code.kernel), arguments);
-  if (e != cudaSuccess) return said(e, "launching");
+  const cudaError_t e = cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(code.kernel), arguments);
+  if (e != cudaSuccess) return describe_error(e, "launching");
   return std::nullopt;
 }
 
-std::optional<std::string> interpreted() {
-  const auto why = cannot_generate();
+std::optional<std::string> interpreter_note() {
+  const auto why = generation_unavailable_reason();
   return why ? std::optional("interpreted, which is slower: " + *why) : std::nullopt;
 }
 
-std::optional<std::string> cannot_generate() {
-  if (!nvrtc()) return nvrtc().error().message + "; " + nvrtc().error().hint;
-  static const std::optional<std::string> trouble = [] {  // tests the driver with an empty kernel
-    Generated least;
-    least.arguments = {0};
-    least.blocks = 1;
-    least.text = generated::kernel_text(least, generated::plain_words, false, "");
-    const Code code = code_of(least);
-    return code.trouble.empty() ? std::nullopt : std::optional(code.trouble);
+std::optional<std::string> generation_unavailable_reason() {
+  if (!find_nvrtc()) return find_nvrtc().error().message + "; " + find_nvrtc().error().hint;
+  static const std::optional<std::string> error = [] {  // tests the driver with an empty kernel
+    GeneratedKernel empty_kernel;
+    empty_kernel.arguments = {0};
+    empty_kernel.blocks = 1;
+    empty_kernel.source = generated::kernel_source(empty_kernel, generated::pointwise_header, false, "");
+    const LoadedKernel code = find_or_load(empty_kernel);
+    return code.error.empty() ? std::nullopt : std::optional(code.error);
   }();
-  return trouble;
+  return error;
 }
 
 }  // namespace ridge::ops::cuda

@@ -10,32 +10,32 @@
 
 namespace ridge::ops::cuda {
 
-inline constexpr int most_small_ranks = 8;
-inline constexpr int small_blocks = 64;
+inline constexpr int max_small_ranks = 8;
+inline constexpr int max_small_blocks = 64;
 
 // Receive buffer of a rank. It has two halves, since a rank may write the next call's data while another rank still
 // reads this call's. Counts after the data hold how often each block of each rank has written.
-struct SmallRoom {
+struct SmallBuffer {
   std::int64_t capacity = 0;  // Bytes per rank and half, a multiple of 16.
   int ranks = 1;
   constexpr std::int64_t data_bytes() const { return 2 * capacity * ranks; }
   std::int64_t bytes() const;  // Includes the counts, which the caller sets to 0.
 };
 
-using Count = std::uint32_t;
+using CallCount = std::uint32_t;
 struct SmallMessage {
   int rank = 0;
-  std::array<std::byte*, most_small_ranks> rooms = {};  // Addresses on this device.
-  Count* calls = nullptr;                               // `max_small_blocks` counts, 0 at first.
+  std::array<std::byte*, max_small_ranks> buffers = {};  // Addresses on this device.
+  CallCount* call_counts = nullptr;                      // `max_small_blocks` counts, 0 at first.
   // Rank r receives `bytes` from `from` + r * `stride_bytes`. Its data goes to `to` + r * bytes, or is summed at `to`.
   const std::byte* from = nullptr;
   std::byte* to = nullptr;
-  std::int64_t bytes = 0, apart = 0;
-  bool sums = false;
+  std::int64_t bytes = 0, stride_bytes = 0;
+  bool is_sum = false;
   DType dtype = DType::f32;
 };
 // `from`, `to` and `stride_bytes` are multiples of 16. Memory is read and written up to the next multiple of 16 bytes.
 // All ranks pass the same `bytes`. Errors: `bytes` exceeds the capacity; there are more than `max_small_ranks` ranks.
-Status send_small(const Queue& queue, const SmallRoom& room, const SmallMessage& message);
+Status exchange_small(const Queue& queue, const SmallBuffer& buffer, const SmallMessage& message);
 
 }  // namespace ridge::ops::cuda

@@ -6,12 +6,13 @@
 
 namespace ridge::ops::cuda {
 
-Status copy_on(CUstream_st* stream, void* to, const void* from, std::int64_t bytes) {
-  return done(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToDevice, stream), "a copy");
+Status copy_on_stream(CUstream_st* stream, void* to, const void* from, std::int64_t bytes) {
+  return to_status(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToDevice, stream),
+                   "a copy");
 }
 
-Status clear_on(CUstream_st* stream, void* to, std::int64_t bytes) {
-  return done(cudaMemsetAsync(to, 0, static_cast<std::size_t>(bytes), stream), "setting memory");
+Status clear_on_stream(CUstream_st* stream, void* to, std::int64_t bytes) {
+  return to_status(cudaMemsetAsync(to, 0, static_cast<std::size_t>(bytes), stream), "setting memory");
 }
 
 OutsideCapture::OutsideCapture() {

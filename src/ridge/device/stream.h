@@ -10,8 +10,8 @@ struct CUstream_st;
 
 namespace ridge::ops::cuda {
 
-Status copy_on(CUstream_st* stream, void* to, const void* from, std::int64_t bytes);  // Within device memory.
-Status clear_on(CUstream_st* stream, void* to, std::int64_t bytes);
+Status copy_on_stream(CUstream_st* stream, void* to, const void* from, std::int64_t bytes);  // Within device memory.
+Status clear_on_stream(CUstream_st* stream, void* to, std::int64_t bytes);
 
 // RAII guard: allocations, module loads and waits of this thread do not invalidate a stream capture in progress.
 class OutsideCapture {

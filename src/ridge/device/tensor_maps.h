@@ -9,31 +9,31 @@
 
 namespace ridge::ops::cuda {
 
-struct Box {
+struct TensorMapBox {
   int x, y;
 };
 // Matrices of `lines` lines of `length` 16-bit elements. Strides are in elements.
-struct Lines {
+struct LineTensor {
   void* data;
-  std::int64_t length, lines, matrices, line, matrix;
+  std::int64_t length, lines, matrices, line_stride, matrix_stride;
 };
 
 // inner * outer matrices of `lines` lines of `length` 16-bit elements. Strides are in elements.
-struct Stacked {
+struct StackedLineTensor {
   void* data;
-  std::int64_t length, lines, inner, outer, line, inner_stride, outer_stride;
+  std::int64_t length, lines, inner, outer, line_stride, inner_stride, outer_stride;
 };
 
 // Returns false if the driver fails. If `swizzled`, the box's rows of 128 or 64 bytes are swizzled in shared memory.
-bool encode(CUtensorMap& map, const Lines& x, DType dtype, Box box, bool swizzled);
-bool encode(CUtensorMap& map, const Stacked& x, DType dtype, Box box);  // Swizzled.
+bool encode_tensor_map(CUtensorMap& map, const LineTensor& x, DType dtype, TensorMapBox box, bool swizzled);
+bool encode_tensor_map(CUtensorMap& map, const StackedLineTensor& x, DType dtype, TensorMapBox box);  // Swizzled.
 
 // Five axes with any strides; the first is contiguous, and boxes have size 1 along the last two.
-struct FiveAxes {
+struct FiveAxisTensor {
   void* data;
   std::int64_t sizes[5], strides[4];
   int box[3];
 };
-bool encode(CUtensorMap& map, const FiveAxes& x, DType dtype);  // Swizzled.
+bool encode_tensor_map(CUtensorMap& map, const FiveAxisTensor& x, DType dtype);  // Swizzled.
 
 }  // namespace ridge::ops::cuda

@@ -5,10 +5,10 @@
 
 namespace ridge::ops::cuda {
 
-struct Workspace {
+struct DeviceWorkspace {
   void* data = nullptr;  // Aligned to 256 bytes.
   std::size_t bytes = 0;
-  bool prepared = false;  // The first `counter_bytes` are zero; every call leaves them zero.
+  bool counters_zeroed = false;  // The first `counter_bytes` are zero; every call leaves them zero.
 };
 inline constexpr std::size_t counter_bytes = 64 * 1024;
 

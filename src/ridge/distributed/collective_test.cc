@@ -2,114 +2,122 @@
 
 #include <gtest/gtest.h>
 
-#include "ridge/roofline/testing/toy_machine.h"
+#include "ridge/roofline/testing/test_machine.h"
 
 namespace ridge {
 namespace {
 
-// Nodes of 8 at 450 GB/s a chip, joined at 50 GB/s a chip.
-Machine nodes() {
-  Machine machine = testing::toy_machine({{DType::bf16, 1e15}}, 1e15, 1e15);
-  machine.links.push_back({.name = "nvlink", .bandwidth = testing::number(25e9), .topology = Topology::switched});
-  machine.links.back().count = testing::number(18);
-  machine.links.push_back({.name = "scaleout", .bandwidth = testing::number(50e9), .topology = Topology::switched});
-  machine.numbers["host_chips"] = testing::number(8);
+// Returns a machine with nodes of 8 chips: 450 GB/s for each chip inside a node, 50 GB/s between nodes.
+Machine make_node_machine() {
+  Machine machine = testing::make_test_machine({{DType::bf16, 1e15}}, 1e15, 1e15);
+  machine.links.push_back({.name = "nvlink", .bandwidth = testing::make_number(25e9), .topology = Topology::switched});
+  machine.links.back().count = testing::make_number(18);
+  machine.links.push_back(
+      {.name = "scaleout", .bandwidth = testing::make_number(50e9), .topology = Topology::switched});
+  machine.numbers["host_chips"] = testing::make_number(8);
   return machine;
 }
 
-double seconds(Pattern pattern, double bytes, std::int64_t chips, std::int64_t apart = 1, Machine machine = nodes()) {
-  return collective_time(machine, {.pattern = pattern, .bytes = bytes, .chips = chips, .apart = apart})->time_s();
+double collective_seconds(CollectivePattern pattern, double bytes, std::int64_t chips, std::int64_t chip_stride = 1,
+                          Machine machine = make_node_machine()) {
+  return collective_time(machine, {.pattern = pattern, .bytes = bytes, .chips = chips, .chip_stride = chip_stride})
+      ->time_s();
 }
 
 TEST(Collective, of_one_node_takes_its_links) {
-  EXPECT_DOUBLE_EQ(seconds(Pattern::all_gather, 8e9, 8), 7 / 8.0 * 8e9 / 450e9);
-  EXPECT_DOUBLE_EQ(seconds(Pattern::all_reduce, 8e9, 8), 2 * 7 / 8.0 * 8e9 / 450e9);
-  EXPECT_DOUBLE_EQ(seconds(Pattern::all_to_all, 8e9, 8), 7 / 8.0 * 8e9 / 450e9);
+  EXPECT_DOUBLE_EQ(collective_seconds(CollectivePattern::all_gather, 8e9, 8), 7 / 8.0 * 8e9 / 450e9);
+  EXPECT_DOUBLE_EQ(collective_seconds(CollectivePattern::all_reduce, 8e9, 8), 2 * 7 / 8.0 * 8e9 / 450e9);
+  EXPECT_DOUBLE_EQ(collective_seconds(CollectivePattern::all_to_all, 8e9, 8), 7 / 8.0 * 8e9 / 450e9);
 }
 
-// 128 nodes: what comes into one is shared by its eight chips, 400 GB/s.
+// 128 nodes: the eight chips of a node receive data from outside at 400 GB/s together.
 TEST(Collective, of_many_nodes_takes_the_slowest_level) {
-  EXPECT_NEAR(seconds(Pattern::all_gather, 1e12, 1024), 127 / 128.0 * 1e12 / 400e9, 1e-9);
-  EXPECT_NEAR(seconds(Pattern::all_reduce, 1e12, 1024), 2 * 127 / 128.0 * 1e12 / 400e9, 1e-9);
-  // Of a chip's bytes those that leave the node.
-  EXPECT_NEAR(seconds(Pattern::all_to_all, 1e12, 1024), (1024 - 8) / 1024.0 * 1e12 / 50e9, 1e-9);
-  // One chip of each node: each has its own link alone.
-  EXPECT_NEAR(seconds(Pattern::all_gather, 1e9, 128, 8), 127 / 128.0 * 1e9 / 50e9, 1e-12);
-  // Two nodes: half comes from outside at 400 GB/s, which takes longer than 7/8 inside at 450.
-  const auto two = collective_time(nodes(), {.pattern = Pattern::all_gather, .bytes = 1e9, .chips = 16});
+  EXPECT_NEAR(collective_seconds(CollectivePattern::all_gather, 1e12, 1024), 127 / 128.0 * 1e12 / 400e9, 1e-9);
+  EXPECT_NEAR(collective_seconds(CollectivePattern::all_reduce, 1e12, 1024), 2 * 127 / 128.0 * 1e12 / 400e9, 1e-9);
+  // Only the bytes that leave the node count.
+  EXPECT_NEAR(collective_seconds(CollectivePattern::all_to_all, 1e12, 1024), (1024 - 8) / 1024.0 * 1e12 / 50e9, 1e-9);
+  // One chip of each node takes part and has its link for itself.
+  EXPECT_NEAR(collective_seconds(CollectivePattern::all_gather, 1e9, 128, 8), 127 / 128.0 * 1e9 / 50e9, 1e-12);
+  // Two nodes: half of the data crosses nodes at 400 GB/s, which takes longer than 7/8 inside at 450 GB/s.
+  const auto two =
+      collective_time(make_node_machine(), {.pattern = CollectivePattern::all_gather, .bytes = 1e9, .chips = 16});
   ASSERT_EQ(two->levels.size(), 2U);
-  EXPECT_NEAR(two->levels[0].seconds(), 7 / 8.0 * 1e9 / 450e9, 1e-12);
-  EXPECT_NEAR(two->levels[1].seconds(), 1 / 2.0 * 1e9 / 400e9, 1e-12);
-  EXPECT_EQ(two->sending_s, two->levels[0].seconds());
+  EXPECT_NEAR(two->levels[0].transfer_seconds(), 7 / 8.0 * 1e9 / 450e9, 1e-12);
+  EXPECT_NEAR(two->levels[1].transfer_seconds(), 1 / 2.0 * 1e9 / 400e9, 1e-12);
+  EXPECT_EQ(two->sending_s, two->levels[0].transfer_seconds());
 }
 
 TEST(Collective, of_leaves_below_a_spine) {
-  Machine machine = nodes();
-  machine.numbers["leaf_chips"] = testing::number(256);
-  machine.numbers["spine_part"] = testing::number(4);
-  const auto found = collective_time(machine, {.pattern = Pattern::all_gather, .bytes = 1e12, .chips = 1024});
+  Machine machine = make_node_machine();
+  machine.numbers["leaf_chips"] = testing::make_number(256);
+  machine.numbers["spine_part"] = testing::make_number(4);
+  const auto found = collective_time(machine, {.pattern = CollectivePattern::all_gather, .bytes = 1e12, .chips = 1024});
   ASSERT_EQ(found->levels.size(), 3U);
   EXPECT_EQ(found->levels[1].members, 32);
   EXPECT_EQ(found->levels[2].members, 4);
-  EXPECT_NEAR(found->levels[2].seconds(), 3 / 4.0 * 1e12 / (256 * 12.5e9), 1e-9);
+  EXPECT_NEAR(found->levels[2].transfer_seconds(), 3 / 4.0 * 1e12 / (256 * 12.5e9), 1e-9);
 }
 
 TEST(Collective, ragged_sends_to_some) {
-  CollectiveRequest request{.pattern = Pattern::all_to_all, .bytes = 1e9, .chips = 64, .to = 8, .of = 64};
-  EXPECT_NEAR(collective_time(nodes(), request)->time_s(), seconds(Pattern::all_to_all, 1e9, 64) / 8, 1e-12);
+  CollectiveRequest request{
+      .pattern = CollectivePattern::all_to_all, .bytes = 1e9, .chips = 64, .ragged_to = 8, .ragged_of = 64};
+  EXPECT_NEAR(collective_time(make_node_machine(), request)->time_s(),
+              collective_seconds(CollectivePattern::all_to_all, 1e9, 64) / 8, 1e-12);
 }
 
 TEST(Collective, to_one_chip_takes_all_of_its_links) {
-  Machine torus = nodes();
+  Machine torus = make_node_machine();
   torus.links[0].topology = Topology::ring;
-  torus.links[0].count = testing::number(4);
+  torus.links[0].count = testing::make_number(4);
   torus.links.pop_back();
-  EXPECT_NEAR(seconds(Pattern::gather, 16e9, 16, 1, torus), 15 / 16.0 * 16e9 / 100e9, 1e-9);
+  EXPECT_NEAR(collective_seconds(CollectivePattern::gather, 16e9, 16, 1, torus), 15 / 16.0 * 16e9 / 100e9, 1e-9);
 }
 
 TEST(Collective, adds_up_in_the_switch_where_there_is_one_that_does) {
-  Machine machine = nodes();
-  machine.numbers["switch_reduces"] = testing::number(1);
-  EXPECT_DOUBLE_EQ(seconds(Pattern::all_reduce, 9e9, 8, 1, machine), 9e9 / 450e9);
-  EXPECT_DOUBLE_EQ(seconds(Pattern::all_gather, 8e9, 8, 1, machine), 7 / 8.0 * 8e9 / 450e9);
+  Machine machine = make_node_machine();
+  machine.numbers["switch_reduces"] = testing::make_number(1);
+  EXPECT_DOUBLE_EQ(collective_seconds(CollectivePattern::all_reduce, 9e9, 8, 1, machine), 9e9 / 450e9);
+  EXPECT_DOUBLE_EQ(collective_seconds(CollectivePattern::all_gather, 8e9, 8, 1, machine), 7 / 8.0 * 8e9 / 450e9);
 }
 
-// An axis too short to close is a line: one way, one link, and every hop of it.
+// An axis too short for a ring is a line: one direction, one link and all of its hops.
 TEST(Collective, along_a_line) {
-  Machine torus = nodes();
+  Machine torus = make_node_machine();
   torus.links[0].topology = Topology::ring;
-  torus.links[0].count = testing::number(4);
-  torus.links[0].latency = testing::number(1e-6);
+  torus.links[0].count = testing::make_number(4);
+  torus.links[0].latency = testing::make_number(1e-6);
   torus.links.pop_back();
-  torus.numbers["wrap_chips"] = testing::number(16);
-  EXPECT_NEAR(seconds(Pattern::all_gather, 4e6, 4, 1, torus), 3 / 4.0 * 4e6 / 25e9 + 3e-6, 1e-12);
-  EXPECT_NEAR(seconds(Pattern::all_gather, 16e6, 16, 1, torus), 15 / 16.0 * 16e6 / 50e9 + 8e-6, 1e-12);
+  torus.numbers["wrap_chips"] = testing::make_number(16);
+  EXPECT_NEAR(collective_seconds(CollectivePattern::all_gather, 4e6, 4, 1, torus), 3 / 4.0 * 4e6 / 25e9 + 3e-6, 1e-12);
+  EXPECT_NEAR(collective_seconds(CollectivePattern::all_gather, 16e6, 16, 1, torus), 15 / 16.0 * 16e6 / 50e9 + 8e-6,
+              1e-12);
 }
 
 TEST(Collective, in_chunks_beside_computing) {
-  Machine machine = nodes();
-  machine.links[0].latency = testing::number(1e-6);
-  CollectiveRequest request{.pattern = Pattern::all_gather, .bytes = 450e6, .chips = 8, .compute_s = 1e-3};
+  Machine machine = make_node_machine();
+  machine.links[0].latency = testing::make_number(1e-6);
+  CollectiveRequest request{.pattern = CollectivePattern::all_gather, .bytes = 450e6, .chips = 8, .compute_s = 1e-3};
   const auto long_one = collective_time(machine, request);  // 875 us of sending
-  EXPECT_DOUBLE_EQ(long_one->chunks_pay_above_s, 2e-6);
-  EXPECT_GT(long_one->chunks, 1);
+  EXPECT_DOUBLE_EQ(long_one->min_compute_for_chunks_s, 2e-6);
+  EXPECT_GT(long_one->chunk_count, 1);
   EXPECT_LT(long_one->overlapped_s, 1.1e-3);
-  // The least over all counts of chunks, each with its own wait.
+  // The minimum over all numbers of chunks, each chunk with its own wait.
   for (std::int64_t k = 1; k <= 64; ++k) {
     const double s = 875e-6 / static_cast<double>(k) + 1e-6, c = 1e-3 / static_cast<double>(k);
     EXPECT_LE(long_one->overlapped_s, s + static_cast<double>(k - 1) * std::max(s, c) + c + 1e-15);
   }
   request.compute_s = 1.9e-6;  // less than two waits
-  EXPECT_EQ(collective_time(machine, request)->chunks, 1);
+  EXPECT_EQ(collective_time(machine, request)->chunk_count, 1);
 }
 
 TEST(Collective, refuses_in_sentences) {
-  EXPECT_EQ(collective_time(nodes(), {.bytes = 0, .chips = 8}).error().message,
+  EXPECT_EQ(collective_time(make_node_machine(), {.bytes = 0, .chips = 8}).error().message,
             "expected 1 to 2^60 bytes of a collective, found 0");
-  EXPECT_EQ(collective_time(nodes(), {.bytes = 1, .chips = 1}).error().message,
-            "expected 2 to 1048576 chips, 1 to 1048576 apart, found 1 and 1");
-  EXPECT_EQ(collective_time(nodes(), {.bytes = 1, .chips = 8, .to = 1, .of = 2}).error().message,
-            "expected a ragged all-to-all, to 1 to 2 of 2, found all-gather to 1");
+  EXPECT_EQ(collective_time(make_node_machine(), {.bytes = 1, .chips = 1}).error().message,
+            "expected 2 to 1048576 chips with a stride of 1 to 1048576, found 1 and 1");
+  EXPECT_EQ(
+      collective_time(make_node_machine(), {.bytes = 1, .chips = 8, .ragged_to = 1, .ragged_of = 2}).error().message,
+      "expected a ragged all-to-all, to 1 to 2 of 2, found all-gather to 1");
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ std::int64_t Mesh::devices() const {
   return out;
 }
 
-std::int64_t Mesh::place(std::int64_t device, char letter) const {
+std::int64_t Mesh::coordinate_along(std::int64_t device, char letter) const {
   for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
     if (axis->first == letter) return device % axis->second;
     device /= axis->second;
@@ -32,67 +32,69 @@ std::int64_t Mesh::place(std::int64_t device, char letter) const {
   return 0;
 }
 
-std::int64_t Mesh::place(std::int64_t device, const std::string& letters) const {
+std::int64_t Mesh::coordinate_along(std::int64_t device, const std::string& letters) const {
   std::int64_t out = 0;
-  for (const char letter : letters) out = out * size(letter) + place(device, letter);
+  for (const char letter : letters) out = out * size(letter) + coordinate_along(device, letter);
   return out;
 }
 
-std::string text(const Mesh& mesh) {
+std::string format_mesh(const Mesh& mesh) {
   std::string out;
   for (const auto& [name, size] : mesh.axes) out += fmt::format("{}{} = {}", out.empty() ? "" : ", ", name, size);
   return out;
 }
 
 Layout layout_of(const Tensor& tensor) {
-  Layout out{.cut = {}, .addends = tensor.partial};
-  for (const Axis& axis : tensor.axes) out.cut.push_back(axis.mesh);
+  Layout out{.mesh_axes = {}, .partial_over = tensor.partial};
+  for (const Axis& axis : tensor.axes) out.mesh_axes.push_back(axis.mesh);
   return out;
 }
 
-void lay(Tensor& tensor, const Layout& layout) {
-  for (std::size_t i = 0; i < tensor.axes.size(); ++i) tensor.axes[i].mesh = layout.cut[i];
-  tensor.partial = layout.addends;
+void set_layout(Tensor& tensor, const Layout& layout) {
+  for (std::size_t i = 0; i < tensor.axes.size(); ++i) tensor.axes[i].mesh = layout.mesh_axes[i];
+  tensor.partial = layout.partial_over;
 }
 
-std::string letters_of(const Layout& layout) {
+std::string sharding_axes(const Layout& layout) {
   std::string out;
-  for (const std::string& letters : layout.cut) out += letters;
+  for (const std::string& letters : layout.mesh_axes) out += letters;
   return out;
 }
 
-std::string text(const Tensor& tensor, const Layout& layout) {
+std::string format_layout(const Tensor& tensor, const Layout& layout) {
   std::string out;
   for (std::size_t i = 0; i < tensor.axes.size(); ++i) {
     const Axis& axis = tensor.axes[i];
-    out += (out.empty() ? "" : ", ") + (axis.named() ? axis.dim : std::to_string(axis.literal));
-    if (!layout.cut[i].empty()) out += "_" + layout.cut[i];
+    out += (out.empty() ? "" : ", ") + (axis.is_named() ? axis.dim : std::to_string(axis.literal));
+    if (!layout.mesh_axes[i].empty()) out += "_" + layout.mesh_axes[i];
   }
-  return fmt::format("{}[{}]{}", tensor.name, out, layout.addends.empty() ? "" : "{U_" + layout.addends + "}");
+  return fmt::format("{}[{}]{}", tensor.name, out,
+                     layout.partial_over.empty() ? "" : "{U_" + layout.partial_over + "}");
 }
 
-Block block_of(const std::vector<std::int64_t>& extents, const Layout& layout, const Mesh& mesh, std::int64_t device) {
-  Block out;
+ShardBox shard_box(const std::vector<std::int64_t>& extents, const Layout& layout, const Mesh& mesh,
+                   std::int64_t device) {
+  ShardBox out;
   for (std::size_t i = 0; i < extents.size(); ++i) {
-    Piece piece{0, extents[i]};
-    for (const char letter : layout.cut[i]) {
-      const std::int64_t parts = mesh.size(letter), place = mesh.place(device, letter);
-      const std::int64_t each = piece.size() / parts, longer = piece.size() % parts;
-      piece.begin += place * each + std::min(place, longer);
-      piece.end = piece.begin + each + (place < longer ? 1 : 0);
+    AxisRange range{0, extents[i]};
+    for (const char letter : layout.mesh_axes[i]) {
+      const std::int64_t parts = mesh.size(letter), coordinate = mesh.coordinate_along(device, letter);
+      const std::int64_t part_size = range.size() / parts, longer_parts = range.size() % parts;
+      range.begin += coordinate * part_size + std::min(coordinate, longer_parts);
+      range.end = range.begin + part_size + (coordinate < longer_parts ? 1 : 0);
     }
-    out.push_back(piece);
+    out.push_back(range);
   }
   return out;
 }
 
-std::int64_t words_in(const Block& block) {
+std::int64_t count_words(const ShardBox& block) {
   std::int64_t out = 1;
-  for (const Piece& piece : block) out *= piece.size();
+  for (const AxisRange& range : block) out *= range.size();
   return out;
 }
 
-std::int64_t words_in_both(const Block& a, const Block& b) {
+std::int64_t count_common_words(const ShardBox& a, const ShardBox& b) {
   std::int64_t out = 1;
   for (std::size_t i = 0; i < a.size(); ++i)
     out *= std::max<std::int64_t>(0, std::min(a[i].end, b[i].end) - std::max(a[i].begin, b[i].begin));

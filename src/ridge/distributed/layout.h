@@ -1,9 +1,9 @@
-// A mesh of devices, and how a tensor lies on it: each of its axes is cut along some mesh axes, outermost first, and
-// what a device holds of it may be an addend over others. What neither cuts it nor holds addends holds copies.
-//   bf16[B_X, D]{U_Y} on X = 2, Y = 4: two parts along B, four addends of each
-// An axis of E elements over p parts falls into pieces of E/p, the first E mod p of which have one element more; over
-// XY into X pieces, and each of these into Y, so that what is gathered over Y is the piece of X. The longest has
-// ceil(E/(X*Y)) elements, and device 0 has it.
+// A mesh of devices, and the sharding of a tensor over it. Each tensor axis is split over some mesh axes, outermost
+// first. Over other mesh axes the devices may hold partial sums; over the remaining ones they hold copies.
+//   bf16[B_X, D]{U_Y} on X = 2, Y = 4: two shards along B, four partial sums of each
+// An axis of E elements split over p devices has shards of E/p elements; the first E mod p have one element more. Over
+// XY it is split into X shards and each of these into Y, so an all-gather over Y yields the shard of X. The longest
+// shard has at most ceil(E/(X*Y)) elements; device 0 holds it.
 #pragma once
 
 #include <cstdint>
@@ -16,33 +16,34 @@
 namespace ridge {
 
 struct Mesh {
-  std::vector<std::pair<char, std::int64_t>> axes;  // the last one is next to each other
-  std::int64_t size(char letter) const;             // 1: there is no such axis
+  std::vector<std::pair<char, std::int64_t>> axes;  // name and size; the last axis varies fastest
+  std::int64_t size(char letter) const;             // returns 1 for an unknown axis
   std::int64_t size(const std::string& letters) const;
   std::int64_t devices() const;
-  // Where along an axis, or along several taken as one, a device lies; devices are numbered with the last axis fastest.
-  std::int64_t place(std::int64_t device, char letter) const;
-  std::int64_t place(std::int64_t device, const std::string& letters) const;
+  // Returns a device's coordinate along one mesh axis, or along several flattened into one.
+  std::int64_t coordinate_along(std::int64_t device, char letter) const;
+  std::int64_t coordinate_along(std::int64_t device, const std::string& letters) const;
 };
-std::string text(const Mesh& mesh);  // "X = 2, Y = 4"
+std::string format_mesh(const Mesh& mesh);  // "X = 2, Y = 4"
 
 struct Layout {
-  std::vector<std::string> cut;  // of each axis of the tensor: "XY"
-  std::string addends = {};      // "Z" of {U_Z}, sorted
+  std::vector<std::string> mesh_axes;  // mesh axes that split each tensor axis: "XY"
+  std::string partial_over = {};       // mesh axes that hold partial sums, sorted: "Z" of {U_Z}
   auto operator<=>(const Layout&) const = default;
 };
 Layout layout_of(const Tensor& tensor);
-void lay(Tensor& tensor, const Layout& layout);
-std::string letters_of(const Layout& layout);                  // that cut it
-std::string text(const Tensor& tensor, const Layout& layout);  // "y[B_X, D]{U_Y}"
+void set_layout(Tensor& tensor, const Layout& layout);
+std::string sharding_axes(const Layout& layout);                        // all mesh axes that split it
+std::string format_layout(const Tensor& tensor, const Layout& layout);  // "y[B_X, D]{U_Y}"
 
-struct Piece {  // [begin, end) along an axis
+struct AxisRange {  // indices [begin, end) along one axis
   std::int64_t begin = 0, end = 0;
   std::int64_t size() const { return end - begin; }
 };
-using Block = std::vector<Piece>;  // along each axis
-Block block_of(const std::vector<std::int64_t>& extents, const Layout& layout, const Mesh& mesh, std::int64_t device);
-std::int64_t words_in(const Block& block);
-std::int64_t words_in_both(const Block& a, const Block& b);
+using ShardBox = std::vector<AxisRange>;  // one range for each axis
+ShardBox shard_box(const std::vector<std::int64_t>& extents, const Layout& layout, const Mesh& mesh,
+                   std::int64_t device);
+std::int64_t count_words(const ShardBox& block);
+std::int64_t count_common_words(const ShardBox& a, const ShardBox& b);
 
 }  // namespace ridge

@@ -1,4 +1,4 @@
-// Collectives of a library, as timed: what was fitted, and on what nothing was.
+// Fitted library times of collectives, against the fitted timings and against others.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -38,16 +38,16 @@ std::vector<Row> stored(const std::string& file) {
   return table(std::string(RIDGE_SOURCE_DIR) + "/data/library/" + file);
 }
 
-Pattern pattern(const std::string& op) {
-  const std::map<std::string, Pattern> all{{"all_gather", Pattern::all_gather},
-                                           {"reduce_scatter", Pattern::reduce_scatter},
-                                           {"all_reduce", Pattern::all_reduce},
-                                           {"alltoall", Pattern::all_to_all}};
+CollectivePattern pattern(const std::string& op) {
+  const std::map<std::string, CollectivePattern> all{{"all_gather", CollectivePattern::all_gather},
+                                                     {"reduce_scatter", CollectivePattern::reduce_scatter},
+                                                     {"all_reduce", CollectivePattern::all_reduce},
+                                                     {"alltoall", CollectivePattern::all_to_all}};
   return all.at(op);
 }
 
-// The mean of |predicted/timed - 1|, of each collective.
-class Off {
+// Mean of |predicted/timed - 1| for each collective.
+class RelativeErrors {
  public:
   void add(const std::string& op, double predicted, double timed) {
     sums_[op] += std::abs(predicted / timed - 1);
@@ -65,29 +65,29 @@ class Off {
   std::map<std::string, double> sums_, counts_;
 };
 
-// From 2 MB on, where nothing was fitted to these calls: each was issued by a framework's host, which takes as long as
-// smaller calls say (tools/fit_collectives.py).
-Off issued_by_a_host(const std::string& machine, const std::string& file) {
+// Returns errors for sizes from 2 MB on, which were not fitted. A framework's host issued these calls; the time that it
+// takes was fitted to smaller calls (tools/fit_collectives.py).
+RelativeErrors issued_by_a_host(const std::string& machine, const std::string& file) {
   const Machine found = find_machine(machine).value();
-  Off out;
+  RelativeErrors out;
   for (const Row& row : stored(file)) {
     const double bytes = std::stod(row.at("bytes"));
     if (bytes < 2e6) continue;
     const auto time =
         collective_time(found, {.pattern = pattern(row.at("op")), .bytes = bytes, .chips = std::stoll(row.at("gpus"))});
-    out.add(row.at("op"), time->issued_s.value(), 1e-6 * std::stod(row.at("us")));
+    out.add(row.at("op"), time->host_issued_s.value(), 1e-6 * std::stod(row.at("us")));
   }
   return out;
 }
 
 TEST(Library, of_two_h100_issued_by_a_host) {
-  const Off off = issued_by_a_host("h100", "h100_nccl.csv");
+  const RelativeErrors off = issued_by_a_host("h100", "h100_nccl.csv");
   for (const char* op : {"all_gather", "reduce_scatter", "all_reduce", "alltoall"}) EXPECT_LT(off.of(op), 0.12) << op;
   EXPECT_LT(off.all(), 0.09);
 }
 
 TEST(Library, of_four_h200_issued_by_a_host) {
-  const Off off = issued_by_a_host("h200", "h200_nccl.csv");
+  const RelativeErrors off = issued_by_a_host("h200", "h200_nccl.csv");
   for (const char* op : {"all_gather", "reduce_scatter", "all_reduce"}) EXPECT_LT(off.of(op), 0.08) << op;
   EXPECT_LT(off.of("alltoall"), 0.13);
   EXPECT_LT(off.all(), 0.08);
@@ -97,10 +97,10 @@ TEST(Library, of_public_timings_of_h200) {
   const std::string path = std::string(RIDGE_SOURCE_DIR) + "/../shared/measured/public/aic_h200_nccl.csv";
   if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there";
   const Machine h200 = find_machine("h200").value();
-  Off off;
+  RelativeErrors off;
   for (const Row& row : table(path)) {
     const double bytes = std::stod(row.at("message_size")) * (row.at("nccl_dtype") == "half" ? 2 : 1);
-    if (row.at("op_name") == "all_reduce" && row.at("nccl_dtype") != "half") continue;  // no switch adds up integers
+    if (row.at("op_name") == "all_reduce" && row.at("nccl_dtype") != "half") continue;  // no integers in switches
     const auto time = collective_time(
         h200, {.pattern = pattern(row.at("op_name")), .bytes = bytes, .chips = std::stoll(row.at("num_gpus"))});
     off.add(row.at("op_name"), time->library_s.value(), 1e-6 * std::stod(row.at("latency_us")));
@@ -108,18 +108,18 @@ TEST(Library, of_public_timings_of_h200) {
   for (const char* op : {"all_gather", "reduce_scatter", "all_reduce", "alltoall"}) EXPECT_LT(off.of(op), 0.09) << op;
 }
 
-// A product in two chunks beside its all-gather, from both times alone. Of twelve, two are of a run in which the host
-// was late: 619 and 635 us where the other run took 268 and 432.
+// Predicts a product in two chunks that overlaps with its all-gather, from the two separate times. In two of the twelve
+// timings the host was late: 619 and 635 us, where the other run took 268 and 432.
 TEST(Library, of_two_chunks_beside_a_product) {
-  Off off;
+  RelativeErrors off;
   for (const Row& row : stored("h100_chunked.csv")) {
-    const Beside beside{.math_s = std::stod(row.at("product_us")), .sending_s = std::stod(row.at("gather_us"))};
+    const OverlapTimes beside{.math_s = std::stod(row.at("product_us")), .transfer_s = std::stod(row.at("gather_us"))};
     const double timed = std::stod(row.at("chunked_us"));
     if (timed > std::stod(row.at("in_turn_us"))) continue;
-    off.add("", beside.seconds(2), timed);
+    off.add("", beside.total_seconds(2), timed);
   }
   EXPECT_LT(off.all(), 0.07);
-  EXPECT_GT(off.all(), 0.02);  // and not because one was fitted to the other
+  EXPECT_GT(off.all(), 0.02);  // shows that the prediction was not fitted to these timings
 }
 
 }  // namespace

@@ -6,89 +6,91 @@
 #include <array>
 #include <cmath>
 
-#include "ridge/base/text.h"
+#include "ridge/base/string_util.h"
 #include "ridge/distributed/collective.h"
-#include "ridge/distributed/open_mesh.h"
+#include "ridge/distributed/mesh_sizing.h"
 #include "ridge/roofline/prediction.h"
 
 namespace ridge {
 namespace {
 
-constexpr std::int64_t most_chips = 4096;
+constexpr std::int64_t max_chips = 4096;
 constexpr std::string_view example = "--mesh X=4,Y=2";
 
-Result<Mesh> mesh_from(const std::string& text) {
+Result<Mesh> parse_mesh_axes(const std::string& text) {
   Mesh out;
   std::size_t begin = 0;
   while (begin <= text.size()) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
-    const std::string one = text.substr(begin, end - begin);
-    const auto size = one.size() > 2 && one[1] == '=' ? whole_number(one.substr(2)) : std::nullopt;
-    const bool letter = !one.empty() && one[0] >= 'A' && one[0] <= 'Z';
-    if (!letter || !size || *size < 1 || *size > most_chips || out.size(one[0]) != 1)
-      return usage_error(fmt::format("expected mesh axes, capital letters each with a size from 1 to {}, found '{}'",
-                                     most_chips, text),
-                         std::string(example));
-    out.axes.emplace_back(one[0], *size);
+    const std::string axis_text = text.substr(begin, end - begin);
+    const auto axis_size =
+        axis_text.size() > 2 && axis_text[1] == '=' ? parse_whole_number(axis_text.substr(2)) : std::nullopt;
+    const bool letter = !axis_text.empty() && axis_text[0] >= 'A' && axis_text[0] <= 'Z';
+    if (!letter || !axis_size || *axis_size < 1 || *axis_size > max_chips || out.size(axis_text[0]) != 1)
+      return usage_error(
+          fmt::format("expected mesh axes, capital letters each with a size from 1 to {}, found '{}'", max_chips, text),
+          std::string(example));
+    out.axes.emplace_back(axis_text[0], *axis_size);
     begin = end + 1;
   }
   if (out.axes.size() > 3) return usage_error("expected at most three mesh axes", std::string(example));
-  if (out.devices() > most_chips)
-    return usage_error(fmt::format("expected at most {} chips, found {}", most_chips, out.devices()),
+  if (out.devices() > max_chips)
+    return usage_error(fmt::format("expected at most {} chips, found {}", max_chips, out.devices()),
                        std::string(example));
   return out;
 }
 
-// Meshes of one axis and of two; where every chip is as near as any other the longer axis first.
-std::vector<Mesh> meshes_of(std::int64_t chips, bool order_matters) {
+// Returns the meshes of one and of two axes. If all chips are equally distant, the longer axis is always first.
+std::vector<Mesh> list_meshes(std::int64_t chips, bool order_matters) {
   std::vector<Mesh> out{{{{'X', chips}}}};
   for (std::int64_t x = chips / 2; x > 1; --x)
     if (chips % x == 0 && (order_matters || x * x >= chips)) out.push_back({{{'X', x}, {'Y', chips / x}}});
   return out;
 }
 
-std::string step_text(const Program& program, const StatementMove& step) {
-  return fmt::format("{} of {} over {}", name(*step.move.kind),
-                     program.tensors[static_cast<std::size_t>(step.tensor)].name, step.move.over);
+std::string format_step(const Program& program, const StatementRedistribution& step) {
+  return fmt::format("{} of {} over {}", name(*step.redistribution.collective),
+                     program.tensors[static_cast<std::size_t>(step.tensor)].name, step.redistribution.over);
 }
 
-const StatementMove* longest(const std::vector<StatementMove>& steps) {
-  const auto most = std::max_element(steps.begin(), steps.end(), [](const StatementMove& a, const StatementMove& b) {
-    return a.cost.seconds < b.cost.seconds;
-  });
-  return most == steps.end() ? nullptr : &*most;
+const StatementRedistribution* slowest_step(const std::vector<StatementRedistribution>& steps) {
+  const auto slowest = std::max_element(steps.begin(), steps.end(),
+                                        [](const StatementRedistribution& a, const StatementRedistribution& b) {
+                                          return a.cost.seconds < b.cost.seconds;
+                                        });
+  return slowest == steps.end() ? nullptr : &*slowest;
 }
 
-std::string reason(const Program& program, const RankedSharding& first, const RankedSharding& other) {
+std::string explain_difference(const Program& program, const RankedSharding& first, const RankedSharding& other) {
   const double compute = other.sharding.compute_s - first.sharding.compute_s,
                network = other.sharding.network_s - first.sharding.network_s;
   const auto differs = [](double by, const char* what) {
-    return fmt::format("{} {} {}", engineering(std::abs(by), "s"), by < 0 ? "less" : "more", what);
+    return fmt::format("{} {} {}", format_with_prefix(std::abs(by), "s"), by < 0 ? "less" : "more", what);
   };
-  const double least = 1e-4 * first.sharding.seconds();
+  const double threshold_s = 1e-4 * first.sharding.total_seconds();
   std::string out;
-  if (std::abs(compute) > least) out += differs(compute, "computing");
-  if (std::abs(network) > least) out += (out.empty() ? "" : ", ") + differs(network, "sending");
-  if (out.empty()) return "as fast";
-  const StatementMove* const most = longest(other.steps);
-  if (most != nullptr && network > least)
-    out += fmt::format("; {} takes {}", step_text(program, *most), engineering(most->cost.seconds, "s"));
+  if (std::abs(compute) > threshold_s) out += differs(compute, "computing");
+  if (std::abs(network) > threshold_s) out += (out.empty() ? "" : ", ") + differs(network, "sending");
+  if (out.empty()) return "equally fast";
+  const StatementRedistribution* const slowest = slowest_step(other.steps);
+  if (slowest != nullptr && network > threshold_s)
+    out += fmt::format("; {} takes {}", format_step(program, *slowest), format_with_prefix(slowest->cost.seconds, "s"));
   return out;
 }
 
-std::optional<Error> unknown_size(const Program& program, const Bindings& sizes) {
+std::optional<Error> validate_sizes(const Program& program, const Bindings& sizes) {
   for (const std::string& dim : program.dim_names())
     if (!sizes.contains(dim))
-      return usage_error(fmt::format("dimension {} has no value, and shardings are compared by their times", dim),
+      return usage_error(fmt::format("dimension {} has no value; comparing shardings needs all sizes", dim),
                          fmt::format("-d {}=4096", dim));
   return std::nullopt;
 }
 
-std::optional<Error> refused(const Program& program, const ShardOptions& options) {
+std::optional<Error> validate_options(const Program& program, const ShardOptions& options) {
   if (!program.mesh.empty())
-    return usage_error("expected a program that is not sharded", "`ridge explain` counts one that is");
-  if (options.mesh.empty() && (options.chips < 2 || options.chips > most_chips))
-    return usage_error(fmt::format("expected 2 to {} chips, found {}", most_chips, options.chips), "--chips 8");
+    return usage_error("expected a program that is not sharded", "`ridge explain` reads sharded programs");
+  if (options.mesh.empty() && (options.chips < 2 || options.chips > max_chips))
+    return usage_error(fmt::format("expected 2 to {} chips, found {}", max_chips, options.chips), "--chips 8");
   for (const Tensor& tensor : program.tensors)
     for (const Axis& axis : tensor.axes)
       if (axis.dim.size() == 1 && options.mesh.find(axis.dim + "=") != std::string::npos)
@@ -97,8 +99,8 @@ std::optional<Error> refused(const Program& program, const ShardOptions& options
   return std::nullopt;
 }
 
-// X and Y may be dimensions of the program: then the axes have other letters.
-void rename(Mesh& mesh, const Program& program) {
+// Gives the mesh axes other letters if X or Y is a dimension of the program.
+void rename_axes(Mesh& mesh, const Program& program) {
   const std::vector<std::string> dims = program.dim_names();
   std::string free;
   for (const char letter : std::string("XYZPQRSTUVWABCDEFGHIJKLMNO"))
@@ -109,21 +111,21 @@ void rename(Mesh& mesh, const Program& program) {
 
 }  // namespace
 
-double least_words(double m, double n, double k, double chips) {
+double min_words_moved(double m, double n, double k, double chips) {
   std::array<double, 3> d{m, n, k};
   std::sort(d.begin(), d.end(), std::greater<>());
-  const double held = (d[0] * d[1] + d[0] * d[2] + d[1] * d[2]) / chips;
-  double need = 0;
+  const double initial_words = (d[0] * d[1] + d[0] * d[2] + d[1] * d[2]) / chips;
+  double required_words = 0;
   if (chips <= d[0] / d[1])
-    need = (d[0] * d[1] + d[0] * d[2]) / chips + d[1] * d[2];
+    required_words = (d[0] * d[1] + d[0] * d[2]) / chips + d[1] * d[2];
   else if (chips <= d[0] * d[1] / (d[2] * d[2]))
-    need = 2 * std::sqrt(d[0] * d[1] * d[2] * d[2] / chips) + d[0] * d[1] / chips;
+    required_words = 2 * std::sqrt(d[0] * d[1] * d[2] * d[2] / chips) + d[0] * d[1] / chips;
   else
-    need = 3 * std::pow(d[0] * d[1] * d[2] / chips, 2.0 / 3);
-  return chips * std::max(0.0, need - held);
+    required_words = 3 * std::pow(d[0] * d[1] * d[2] / chips, 2.0 / 3);
+  return chips * std::max(0.0, required_words - initial_words);
 }
 
-double least_words(const Program& program, const Bindings& sizes, std::int64_t chips) {
+double min_words_moved(const Program& program, const Bindings& sizes, std::int64_t chips) {
   double out = 0;
   for (const Statement& statement : program.statements) {
     const auto* product = std::get_if<Contraction>(&statement.op);
@@ -135,90 +137,94 @@ double least_words(const Program& program, const Bindings& sizes, std::int64_t c
       return size;
     };
     const double batch = std::min(all(product->batch), static_cast<double>(chips));
-    out += batch * least_words(all(product->left_free), all(product->right_free), all(product->contracted),
-                               static_cast<double>(chips) / batch);
+    out += batch * min_words_moved(all(product->left_free), all(product->right_free), all(product->contracted),
+                                   static_cast<double>(chips) / batch);
   }
   return out;
 }
 
-Result<Mesh> mesh_named(const std::string& text) { return mesh_from(text); }
+Result<Mesh> parse_mesh(const std::string& text) { return parse_mesh_axes(text); }
 
 namespace {
 
-// Whether it makes a difference which axis of a mesh has its chips side by side.
+// True if the order of the mesh axes matters: the chips of the last axis may share a node.
 bool order_matters(const Network& network, std::int64_t chips) {
-  return network.reach > 0 && chips > network.reach && !network.beyond.empty();
+  return network.first_link_chips > 0 && chips > network.first_link_chips && !network.outer_levels.empty();
 }
 
-Result<std::vector<Mesh>> meshes_asked(const Program& program, const Network& network, const ShardOptions& options) {
+Result<std::vector<Mesh>> requested_meshes(const Program& program, const Network& network,
+                                           const ShardOptions& options) {
   if (!options.mesh.empty()) {
-    auto mesh = mesh_named(options.mesh);
+    auto mesh = parse_mesh(options.mesh);
     if (!mesh) return mesh.error();
     if (options.chips != 0 && options.chips != mesh->devices())
       return usage_error(fmt::format("{} has {} chips, --chips says {}", options.mesh, mesh->devices(), options.chips),
                          "leave one of the two out");
     return std::vector<Mesh>{*std::move(mesh)};
   }
-  std::vector<Mesh> out = meshes_of(options.chips, order_matters(network, options.chips));
-  for (Mesh& mesh : out) rename(mesh, program);
+  std::vector<Mesh> out = list_meshes(options.chips, order_matters(network, options.chips));
+  for (Mesh& mesh : out) rename_axes(mesh, program);
   return out;
 }
 
-// Searches one mesh after the other and keeps the best of all.
-class Ranking {
+// Searches meshes sequentially and keeps the best shardings of all.
+class ShardingRanking {
  public:
-  Ranking(ShardAnswer& out, const Machine& machine, std::size_t count) : out_(out), machine_(machine), count_(count) {}
+  ShardingRanking(ShardAnswer& out, const Machine& machine, std::size_t count)
+      : out_(out), machine_(machine), count_(count) {}
 
-  Status search(const Mesh& mesh, const Network& network) {
-    const auto costs = Costs::of(out_.program, machine_, network, mesh, out_.sizes);
+  Status search_mesh(const Mesh& mesh, const Network& network) {
+    const auto costs = ShardingCosts::compute_costs(out_.program, machine_, network, mesh, out_.sizes);
     if (!costs) return costs.error();
     ++out_.meshes;
     auto found = best_shardings(*costs, out_.capacity.value_or(0), count_, slowest_kept());
     if (!found) return found.error();
     if (found->empty() && out_.best.empty()) remember_unlimited(*costs);
-    for (Sharding& s : *found) keep(*costs, mesh, network.rings, std::move(s));
+    for (Sharding& s : *found) add_sharding(*costs, mesh, network.rings_per_axis, std::move(s));
     return Done{};
   }
 
-  void finish() {
-    auto& all = out_.best;
-    std::stable_sort(all.begin(), all.end(), [](const RankedSharding& a, const RankedSharding& b) {
-      const double least = 1e-9 * std::min(a.sharding.seconds(), b.sharding.seconds());
-      if (std::abs(a.sharding.seconds() - b.sharding.seconds()) > least)
-        return a.sharding.seconds() < b.sharding.seconds();
-      return a.sharding.bytes < b.sharding.bytes;
+  void sort_and_trim() {
+    auto& ranked = out_.best;
+    std::stable_sort(ranked.begin(), ranked.end(), [](const RankedSharding& a, const RankedSharding& b) {
+      const double tolerance_s = 1e-9 * std::min(a.sharding.total_seconds(), b.sharding.total_seconds());
+      if (std::abs(a.sharding.total_seconds() - b.sharding.total_seconds()) > tolerance_s)
+        return a.sharding.total_seconds() < b.sharding.total_seconds();
+      return a.sharding.peak_bytes < b.sharding.peak_bytes;
     });
-    // A mesh of two axes that only ever share out together is one of one axis.
-    const auto same = [](const RankedSharding& a, const RankedSharding& b) {
-      return a.sharding.seconds() == b.sharding.seconds() && a.sharding.words == b.sharding.words &&
-             a.sharding.bytes == b.sharding.bytes;
+    // Two axes that always split together give the same sharding as one axis.
+    const auto is_same = [](const RankedSharding& a, const RankedSharding& b) {
+      return a.sharding.total_seconds() == b.sharding.total_seconds() && a.sharding.words == b.sharding.words &&
+             a.sharding.peak_bytes == b.sharding.peak_bytes;
     };
-    all.erase(std::unique(all.begin(), all.end(), same), all.end());
-    if (all.size() > count_) all.resize(count_);
-    for (std::size_t i = 1; i < all.size(); ++i) all[i].reason = reason(out_.program, all[0], all[i]);
+    ranked.erase(std::unique(ranked.begin(), ranked.end(), is_same), ranked.end());
+    if (ranked.size() > count_) ranked.resize(count_);
+    for (std::size_t i = 1; i < ranked.size(); ++i)
+      ranked[i].slower_because = explain_difference(out_.program, ranked[0], ranked[i]);
   }
 
  private:
-  // What a sharding must not take longer than to be among the best of all meshes; none so far: 0.
+  // Returns the time in s that a further sharding must not exceed to be among the best; 0 if there are too few yet.
   double slowest_kept() const {
     std::vector<double> times;
-    for (const RankedSharding& r : out_.best) times.push_back(r.sharding.seconds());
+    for (const RankedSharding& r : out_.best) times.push_back(r.sharding.total_seconds());
     if (times.size() < count_) return 0;
     std::sort(times.begin(), times.end());
     return times[count_ - 1];
   }
 
-  void remember_unlimited(const Costs& costs) {
+  void remember_unlimited(const ShardingCosts& costs) {
     const auto any = best_shardings(costs, 0, 1);
-    if (!any || any->empty() || (out_.unlimited_s && *out_.unlimited_s <= any->front().seconds())) return;
-    out_.unlimited_s = any->front().seconds();
-    out_.unlimited_bytes = any->front().bytes;
+    if (!any || any->empty() || (out_.unlimited_s && *out_.unlimited_s <= any->front().total_seconds())) return;
+    out_.unlimited_s = any->front().total_seconds();
+    out_.unlimited_bytes = any->front().peak_bytes;
   }
 
-  void keep(const Costs& costs, const Mesh& mesh, const std::map<char, std::int64_t>& rings, Sharding sharding) {
+  void add_sharding(const ShardingCosts& costs, const Mesh& mesh, const std::map<char, std::int64_t>& rings,
+                    Sharding sharding) {
     RankedSharding ranked{mesh, rings, std::move(sharding), {}, {}, {}};
-    ranked.written = written(costs, ranked.sharding).text;
-    ranked.steps = steps_of(costs, ranked.sharding);
+    ranked.program_text = to_program(costs, ranked.sharding).text;
+    ranked.steps = list_redistributions(costs, ranked.sharding);
     out_.best.push_back(std::move(ranked));
   }
 
@@ -227,62 +233,64 @@ class Ranking {
   std::size_t count_;
 };
 
-// Of a transfer the slower of the links and the library that was timed.
-Sending slower(const Machine& machine, const Network& network, const Transfer& transfer) {
-  const Sending links = sending_by_links(transfer, network);
-  const auto library = library_sending(machine, transfer);
-  if (!library || library->sending_s + library->wait_s < links.sending_s + links.wait_s) return links;
+// Returns the time of a transfer: on the links or in the timed library, whichever is slower.
+SendTime slower_transfer_time(const Machine& machine, const Network& network, const Transfer& transfer) {
+  const SendTime links = estimate_send_time(transfer, network);
+  const auto library = library_transfer_time(machine, transfer);
+  if (!library || library->transfer_s + library->message_latency_s < links.transfer_s + links.message_latency_s)
+    return links;
   return *library;
 }
 
-Status say_how_it_is_sent(ShardAnswer& out, const Machine& machine) {
+Status add_communication_details(ShardAnswer& out, const Machine& machine) {
   if (out.best.empty()) return Done{};
-  const auto written = parse(out.best[0].written);
-  if (!written) return written.error();
-  const auto found = explain(*written, machine, {}, {}, Thresholds::left_out);
+  const auto parsed = parse(out.best[0].program_text);
+  if (!parsed) return parsed.error();
+  const auto found = explain(*parsed, machine, {}, {}, Thresholds::skipped);
   if (!found) return found.error();
   if (!found->network) return Done{};
   Network network = *found->network;
-  network.rings = out.best[0].rings;
+  network.rings_per_axis = out.best[0].rings;
   for (const Prediction& p : found->ops)
-    for (const Transfer& t : p.work.transfers) add_small_messages(out.small, t, network);
-  out.overlaps = overlaps(*written, *found, [&](const Transfer& t) { return slower(machine, network, t); });
+    for (const Transfer& t : p.work.transfers) add_small_messages(out.small_messages, t, network);
+  out.overlaps =
+      find_overlaps(*parsed, *found, [&](const Transfer& t) { return slower_transfer_time(machine, network, t); });
   return Done{};
 }
 
 }  // namespace
 
-Result<ShardAnswer> shard(const Program& program, const Machine& machine, const Bindings& given,
-                          const ShardOptions& options) {
-  if (auto wrong = refused(program, options)) return *std::move(wrong);
-  auto sizes = program.bind(given);
+Result<ShardAnswer> search_shardings(const Program& program, const Machine& machine, const Bindings& given,
+                                     const ShardOptions& options) {
+  if (auto wrong = validate_options(program, options)) return *std::move(wrong);
+  auto sizes = program.bind_sizes(given);
   if (!sizes) return sizes.error();
-  if (auto wrong = unknown_size(program, *sizes)) return *std::move(wrong);
-  auto network = network_of(machine);
+  if (auto wrong = validate_sizes(program, *sizes)) return *std::move(wrong);
+  auto network = make_network(machine);
   if (!network) return network.error();
-  const auto meshes = meshes_asked(program, *network, options);
+  const auto meshes = requested_meshes(program, *network, options);
   if (!meshes) return meshes.error();
   ShardAnswer out;
   out.program = program;
   out.sizes = *sizes;
   out.machine = machine.name;
-  const bool timed = library_time(machine, {Collective::all_gather, "X", 2, Polynomial(1)}).has_value();
+  const bool timed = library_transfer_seconds(machine, {Collective::all_gather, "X", 2, Polynomial(1)}).has_value();
   out.network = fmt::format("{} x {}{}{}", network->links, network->link,
-                            network->topology ? fmt::format(", {}", name(*network->topology)) : "",
-                            timed ? "; collectives as a library was timed there" : "");
+                            network->topology ? fmt::format(", {}", topology_name(*network->topology)) : "",
+                            timed ? "; collectives use fitted library times" : "");
   out.chips = meshes->front().devices();
   out.meshes = 0;
   if (!machine.memory.empty() && machine.memory[0].capacity) out.capacity = machine.memory[0].capacity->value;
-  out.bound_words = least_words(program, *sizes, out.chips);
-  Ranking ranking(out, machine, options.best);
+  out.min_words = min_words_moved(program, *sizes, out.chips);
+  ShardingRanking ranking(out, machine, options.max_results);
   for (const Mesh& mesh : *meshes)
-    for (const auto& rings : rings_of(mesh, *network)) {
-      Network here = *network;
-      here.rings = rings;
-      if (const Status searched = ranking.search(mesh, here); !searched) return searched.error();
+    for (const auto& rings : list_ring_assignments(mesh, *network)) {
+      Network ring_network = *network;
+      ring_network.rings_per_axis = rings;
+      if (const Status searched = ranking.search_mesh(mesh, ring_network); !searched) return searched.error();
     }
-  ranking.finish();
-  if (const Status said = say_how_it_is_sent(out, machine); !said) return said.error();
+  ranking.sort_and_trim();
+  if (const Status details = add_communication_details(out, machine); !details) return details.error();
   return out;
 }
 

@@ -7,52 +7,55 @@
 #include <chrono>
 
 #include "ridge/roofline/prediction.h"
-#include "ridge/roofline/testing/toy_machine.h"
+#include "ridge/roofline/testing/test_machine.h"
 
 namespace ridge {
 namespace {
 
-Machine toy(double capacity = 0) {
-  Machine machine = testing::toy_machine({{DType::bf16, 1e14}}, 1e13, 1e12);
-  if (capacity > 0) machine.memory[0].capacity = testing::number(capacity);
-  machine.links.push_back({.name = "ici", .bandwidth = testing::number(1e10), .topology = Topology::switched});
-  machine.links.back().count = testing::number(4);
+Machine make_test_machine(double capacity = 0) {
+  Machine machine = testing::make_test_machine({{DType::bf16, 1e14}}, 1e13, 1e12);
+  if (capacity > 0) machine.memory[0].capacity = testing::make_number(capacity);
+  machine.links.push_back({.name = "ici", .bandwidth = testing::make_number(1e10), .topology = Topology::switched});
+  machine.links.back().count = testing::make_number(4);
   return machine;
 }
 
 constexpr const char* mlp =
     "x: bf16[B, D]   up: bf16[D, F]   down: bf16[F, D]\nh[B, F] = x * up\na[B, F] = gelu(h)\ny: bf16[B, D] = a * down";
 
-ShardAnswer asked(const std::string& text, const Machine& machine, const Bindings& sizes, const ShardOptions& options) {
-  auto found = shard(parse(text).value(), machine, sizes, options);
-  EXPECT_TRUE(found.ok()) << (found.ok() ? "" : found.error().text());
+ShardAnswer search_text(const std::string& text, const Machine& machine, const Bindings& sizes,
+                        const ShardOptions& options) {
+  auto found = search_shardings(parse(text).value(), machine, sizes, options);
+  EXPECT_TRUE(found.ok()) << (found.ok() ? "" : found.error().to_string());
   return *std::move(found);
 }
 
-// With many rows weights are copied and rows shared out: nothing moves. With few, weights are cut and rows move.
+// With many rows, weights are replicated and rows split: nothing moves. With few rows, weights are split and rows move.
 TEST(Shard, of_a_layer_follows_its_rows) {
-  const ShardAnswer many = asked(mlp, toy(), {{"B", 1 << 20}, {"D", 512}, {"F", 2048}}, {.chips = 8});
-  EXPECT_EQ(text(many.best[0].sharding.cuts[0]), "B over X");
+  const ShardAnswer many =
+      search_text(mlp, make_test_machine(), {{"B", 1 << 20}, {"D", 512}, {"F", 2048}}, {.chips = 8});
+  EXPECT_EQ(format_partition(many.best[0].sharding.partitions[0]), "B over X");
   EXPECT_EQ(many.best[0].sharding.words, 0);
   EXPECT_EQ(many.best[0].sharding.network_s, 0);
   EXPECT_EQ(many.best.size(), 10U);
-  const ShardAnswer few = asked(mlp, toy(), {{"B", 8}, {"D", 8192}, {"F", 32768}}, {.chips = 8});
-  EXPECT_EQ(text(few.best[0].sharding.cuts[0]), "F over X");
-  EXPECT_EQ(text(few.best[0].sharding.cuts[2]), "F over X");
-  // The result's addends are scattered: 7 of 8 addends for each of its words.
+  const ShardAnswer few = search_text(mlp, make_test_machine(), {{"B", 8}, {"D", 8192}, {"F", 32768}}, {.chips = 8});
+  EXPECT_EQ(format_partition(few.best[0].sharding.partitions[0]), "F over X");
+  EXPECT_EQ(format_partition(few.best[0].sharding.partitions[2]), "F over X");
+  // The result's partial sums are reduce-scattered: 7 of 8 are sent for each of its words.
   EXPECT_EQ(few.best[0].sharding.words, 7 * 8 * 8192);
 }
 
-// Seven chips and eight rows, or 16381 columns: the largest part decides, and every word that moves is counted.
+// Seven chips and eight rows, or 16381 columns: the largest shard decides, and every word moved is counted.
 TEST(Shard, of_sizes_that_the_mesh_does_not_divide) {
-  const ShardAnswer many = asked(mlp, toy(), {{"B", 1 << 20}, {"D", 512}, {"F", 2048}}, {.chips = 7});
-  EXPECT_EQ(text(many.best[0].sharding.cuts[0]), "B over X");
+  const ShardAnswer many =
+      search_text(mlp, make_test_machine(), {{"B", 1 << 20}, {"D", 512}, {"F", 2048}}, {.chips = 7});
+  EXPECT_EQ(format_partition(many.best[0].sharding.partitions[0]), "B over X");
   const double part = (1 << 20) / 7 + 1, products = 2 * 2 * part * 512 * 2048 / 1e14;
   EXPECT_GT(many.best[0].sharding.compute_s, products);
   EXPECT_LT(many.best[0].sharding.compute_s, 1.2 * products);
-  const ShardAnswer few = asked(mlp, toy(), {{"B", 8}, {"D", 8192}, {"F", 16381}}, {.chips = 7});
-  EXPECT_EQ(text(few.best[0].sharding.cuts[0]), "F over X");
-  EXPECT_EQ(text(few.best[0].sharding.cuts[2]), "F over X");
+  const ShardAnswer few = search_text(mlp, make_test_machine(), {{"B", 8}, {"D", 8192}, {"F", 16381}}, {.chips = 7});
+  EXPECT_EQ(format_partition(few.best[0].sharding.partitions[0]), "F over X");
+  EXPECT_EQ(format_partition(few.best[0].sharding.partitions[2]), "F over X");
   EXPECT_EQ(few.best[0].sharding.words, 6 * 8 * 8192);
 }
 
@@ -60,37 +63,37 @@ TEST(Shard, shares_out_parts_for_all_and_nothing_that_belongs_together) {
   const auto shares = [](const std::string& text, const Bindings& sizes, std::int64_t chips) {
     const Program program = parse(text).value();
     std::string out;
-    for (const Cuts& cuts : every_cut(program, program.statements[0], {{{'X', chips}}}, sizes))
-      out += (out.empty() ? "" : "; ") + ridge::text(cuts);
+    for (const Partition& cuts : list_partitions(program, program.statements[0], {{{'X', chips}}}, sizes))
+      out += (out.empty() ? "" : "; ") + ridge::format_partition(cuts);
     return out;
   };
   const std::string product = "bf16[B, D] * bf16[D, F] -> bf16[B, F]";
   EXPECT_EQ(shares(product, {{"B", 3}, {"D", 4}, {"F", 5}}, 4),
-            "whole; D over X; F over X");  // a row for three of four
-  // Blocks of 32 elements that share a scale stay whole.
+            "unsplit; D over X; F over X");  // three rows for four chips
+  // Blocks of 32 elements that share a scale are not divided.
   const std::string blocks = "x: mxfp8[B, D]   w: bf16[D, F]\ny: bf16[B, F] = x * w";
-  EXPECT_EQ(shares(blocks, {{"B", 5}, {"D", 160}, {"F", 5}}, 4), "whole; B over X; F over X");
-  EXPECT_EQ(shares(blocks, {{"B", 5}, {"D", 256}, {"F", 5}}, 4), "whole; B over X; D over X; F over X");
-  // And so do the query heads of one key head.
+  EXPECT_EQ(shares(blocks, {{"B", 5}, {"D", 160}, {"F", 5}}, 4), "unsplit; B over X; F over X");
+  EXPECT_EQ(shares(blocks, {{"B", 5}, {"D", 256}, {"F", 5}}, 4), "unsplit; B over X; D over X; F over X");
+  // The query heads of one key head are not divided either.
   const std::string heads = "dims H = 24, G = H/4\nq: bf16[B, H, E]   k: bf16[T, G, E]\ns[B, H, T] = q * k";
-  EXPECT_EQ(shares(heads, {{"B", 1}, {"H", 24}, {"G", 6}, {"T", 2}, {"E", 2}}, 4), "whole");
-  EXPECT_EQ(shares(heads, {{"B", 1}, {"H", 24}, {"G", 6}, {"T", 2}, {"E", 2}}, 3), "whole; H over X");
+  EXPECT_EQ(shares(heads, {{"B", 1}, {"H", 24}, {"G", 6}, {"T", 2}, {"E", 2}}, 4), "unsplit");
+  EXPECT_EQ(shares(heads, {{"B", 1}, {"H", 24}, {"G", 6}, {"T", 2}, {"E", 2}}, 3), "unsplit; H over X");
 }
 
 TEST(Shard, keeps_what_fits) {
   const Bindings sizes{{"B", 1 << 14}, {"D", 1024}, {"F", 4096}};
-  const ShardAnswer open = asked(mlp, toy(), sizes, {.chips = 8});
-  const double need = open.best[0].sharding.bytes;
-  const ShardAnswer tight = asked(mlp, toy(0.9 * need), sizes, {.chips = 8});
+  const ShardAnswer open = search_text(mlp, make_test_machine(), sizes, {.chips = 8});
+  const double need = open.best[0].sharding.peak_bytes;
+  const ShardAnswer tight = search_text(mlp, make_test_machine(0.9 * need), sizes, {.chips = 8});
   ASSERT_FALSE(tight.best.empty());
-  for (const RankedSharding& r : tight.best) EXPECT_LE(r.sharding.bytes, 0.9 * need);
-  EXPECT_GE(tight.best[0].sharding.seconds(), open.best[0].sharding.seconds());
-  const ShardAnswer none = asked(mlp, toy(1000), sizes, {.chips = 8});
+  for (const RankedSharding& r : tight.best) EXPECT_LE(r.sharding.peak_bytes, 0.9 * need);
+  EXPECT_GE(tight.best[0].sharding.total_seconds(), open.best[0].sharding.total_seconds());
+  const ShardAnswer none = search_text(mlp, make_test_machine(1000), sizes, {.chips = 8});
   EXPECT_TRUE(none.best.empty());
   EXPECT_GT(*none.unlimited_s, 0);
 }
 
-// What is written parses, and explain() finds that it takes as long on the network.
+// The program text parses, and explain() predicts the same network time for it.
 TEST(Shard, writes_what_explain_reads) {
   const std::vector<std::string> programs{
       mlp,
@@ -102,28 +105,29 @@ TEST(Shard, writes_what_explain_reads) {
       Bindings sizes;
       for (const std::string& dim : parse(text).value().dim_names())
         sizes[dim] = dim == "B" || dim == "S" ? rows : 2048;
-      const ShardAnswer a = asked(text, toy(), sizes, {.chips = chips});
-      const auto again = parse(a.best[0].written);
-      ASSERT_TRUE(again.ok()) << a.best[0].written << (again.ok() ? "" : again.error().text());
-      const auto e = explain(*again, toy(), sizes, {}, Thresholds::left_out);
-      ASSERT_TRUE(e.ok()) << a.best[0].written << (e.ok() ? "" : e.error().text());
+      const ShardAnswer a = search_text(text, make_test_machine(), sizes, {.chips = chips});
+      const auto again = parse(a.best[0].program_text);
+      ASSERT_TRUE(again.ok()) << a.best[0].program_text << (again.ok() ? "" : again.error().to_string());
+      const auto e = explain(*again, make_test_machine(), sizes, {}, Thresholds::skipped);
+      ASSERT_TRUE(e.ok()) << a.best[0].program_text << (e.ok() ? "" : e.error().to_string());
       EXPECT_NEAR(e->total.time_network_s.value_or(0), a.best[0].sharding.network_s,
-                  1e-9 * a.best[0].sharding.seconds() + 1e-12)
-          << a.best[0].written;
+                  1e-9 * a.best[0].sharding.total_seconds() + 1e-12)
+          << a.best[0].program_text;
     }
 }
 
 TEST(Shard, says_why_others_lose) {
-  const ShardAnswer a = asked(mlp, toy(), {{"B", 64}, {"D", 8192}, {"F", 32768}}, {.chips = 8});
-  EXPECT_EQ(a.best[0].reason, "");
-  for (std::size_t i = 1; i < a.best.size(); ++i) EXPECT_NE(a.best[i].reason, "");
+  const ShardAnswer a = search_text(mlp, make_test_machine(), {{"B", 64}, {"D", 8192}, {"F", 32768}}, {.chips = 8});
+  EXPECT_EQ(a.best[0].slower_because, "");
+  for (std::size_t i = 1; i < a.best.size(); ++i) EXPECT_NE(a.best[i].slower_because, "");
 }
 
-// A small all-reduce waits: a library was timed at 5 us a call, however few bytes move.
+// A small all-reduce takes at least 5 us, the library's measured time for a call.
 TEST(Shard, sends_as_long_as_a_library_was_timed) {
-  Machine machine = toy();
+  Machine machine = make_test_machine();
   const auto best = [&] {
-    return asked("bf16[B, D] * bf16[D, F] -> bf16[B, F]", machine, {{"B", 2}, {"D", 4096}, {"F", 2}}, {.chips = 8})
+    return search_text("bf16[B, D] * bf16[D, F] -> bf16[B, F]", machine, {{"B", 2}, {"D", 4096}, {"F", 2}},
+                       {.chips = 8})
         .best[0]
         .sharding;
   };
@@ -134,25 +138,26 @@ TEST(Shard, sends_as_long_as_a_library_was_timed) {
                                                                 {"collective_wide_rate", 1e9},
                                                                 {"collective_wide_s", 0},
                                                                 {"collective_copy_rate", 1e12}})
-    machine.numbers[key] = testing::number(value);
+    machine.numbers[key] = testing::make_number(value);
   const Sharding timed = best();
   EXPECT_TRUE(timed.network_s == 0 || timed.network_s > 5e-6) << timed.network_s;
 }
 
-// Shardings that take equally long stand in one line: the one that needs the least memory.
+// Of shardings with equal times, only the one with the least memory is listed.
 TEST(Shard, names_each_time_once) {
-  const ShardAnswer a = asked(mlp, toy(), {{"B", 64}, {"D", 8192}, {"F", 32768}}, {.mesh = "X=4,Y=2"});
+  const ShardAnswer a =
+      search_text(mlp, make_test_machine(), {{"B", 64}, {"D", 8192}, {"F", 32768}}, {.mesh = "X=4,Y=2"});
   for (std::size_t i = 1; i < a.best.size(); ++i)
-    EXPECT_GT(a.best[i].sharding.seconds(), a.best[i - 1].sharding.seconds() * (1 + 1e-10));
+    EXPECT_GT(a.best[i].sharding.total_seconds(), a.best[i - 1].sharding.total_seconds() * (1 + 1e-10));
 }
 
 TEST(Shard, refuses_in_sentences) {
   const auto said = [](const std::string& text, const Bindings& sizes, const ShardOptions& options) {
-    return shard(parse(text).value(), toy(), sizes, options).error().message;
+    return search_shardings(parse(text).value(), make_test_machine(), sizes, options).error().message;
   };
   const Bindings sizes{{"B", 64}, {"D", 64}, {"F", 64}};
   EXPECT_EQ(said(mlp, {{"B", 64}, {"D", 64}}, {.chips = 8}),
-            "dimension F has no value, and shardings are compared by their times");
+            "dimension F has no value; comparing shardings needs all sizes");
   EXPECT_EQ(said(mlp, sizes, {.chips = 1}), "expected 2 to 4096 chips, found 1");
   EXPECT_EQ(said(mlp, sizes, {.mesh = "x=4"}),
             "expected mesh axes, capital letters each with a size from 1 to 4096, found 'x=4'");
@@ -162,14 +167,14 @@ TEST(Shard, refuses_in_sentences) {
 }
 
 TEST(Shard, least_words_of_a_product) {
-  EXPECT_DOUBLE_EQ(least_words(64, 64, 64, 1), 0);
-  // A cube over 8 chips: each needs a face of 32 x 32 three times, and has a third of that already.
-  EXPECT_DOUBLE_EQ(least_words(64, 64, 64, 8), 8 * (3 * 32 * 32 - 3 * 64 * 64 / 8.0));
-  // One long side: the small operand is all that moves.
-  EXPECT_DOUBLE_EQ(least_words(1 << 20, 16, 8, 4), 4 * (16.0 * 8 - 16 * 8 / 4.0));
+  EXPECT_DOUBLE_EQ(min_words_moved(64, 64, 64, 1), 0);
+  // A cube over 8 chips: each chip needs three faces of 32 x 32 words and has a part of each already.
+  EXPECT_DOUBLE_EQ(min_words_moved(64, 64, 64, 8), 8 * (3 * 32 * 32 - 3 * 64 * 64 / 8.0));
+  // One long side: only the small operand moves.
+  EXPECT_DOUBLE_EQ(min_words_moved(1 << 20, 16, 8, 4), 4 * (16.0 * 8 - 16 * 8 / 4.0));
 }
 
-// Seven products and attention of a Llama-3-70B layer, 64 chips, every mesh: well below a second.
+// Searches a Llama-3-70B layer (seven products and attention) on 64 chips and all meshes in well below a second.
 TEST(Shard, of_a_large_layer_is_quick) {
   const std::string layer =
       "x: bf16[B, D]   norm1: bf16[D]   norm2: bf16[D]\n"
@@ -181,7 +186,7 @@ TEST(Shard, of_a_large_layer_is_quick) {
       "a[B, G, R, E] = p * values\no[B, D] = a * wo\ny[B, D] = x + o\nn[B, D] = rmsnorm(y over D) * norm2\n"
       "g[B, F] = n * gate\nu[B, F] = n * up\nm[B, F] = silu(g) * u\nw[B, D] = m * down\nz: bf16[B, D] = y + w";
   const Bindings sizes{{"B", 512}, {"D", 8192}, {"G", 8}, {"R", 8}, {"E", 128}, {"F", 28672}, {"T", 8192}};
-  const ShardAnswer a = asked(layer, toy(), sizes, {.chips = 64});
+  const ShardAnswer a = search_text(layer, make_test_machine(), sizes, {.chips = 64});
   EXPECT_EQ(a.best.size(), 10U);
   EXPECT_EQ(a.meshes, 4);  // 64, 32 x 2, 16 x 4, 8 x 8
 }

@@ -1,4 +1,4 @@
-// What a machine answers about its peaks, its memory and its links, on machines of a few numbers.
+// Tests peaks, memories and links of machines with a few numbers.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,54 +10,54 @@
 namespace ridge {
 namespace {
 
-Sourced number(double value) {
-  Sourced s;
+SourcedValue make_number(double value) {
+  SourcedValue s;
   s.value = value;
   return s;
 }
 
-Machine small() {
+Machine small_machine() {
   Machine machine;
   machine.name = "small";
-  machine.peaks = {{Unit::vector, DType::bf16, number(3)},
-                   {Unit::matrix, DType::bf16, number(5)},
-                   {Unit::matrix, DType::int8, number(7)},
-                   {Unit::vector, DType::f32, number(2)}};
-  machine.memory.push_back({"hbm", number(11), {}});
+  machine.peaks = {{ComputeUnit::vector, DType::bf16, make_number(3)},
+                   {ComputeUnit::matrix, DType::bf16, make_number(5)},
+                   {ComputeUnit::matrix, DType::int8, make_number(7)},
+                   {ComputeUnit::vector, DType::f32, make_number(2)}};
+  machine.memory.push_back({"hbm", make_number(11), {}});
   return machine;
 }
 
 TEST(Machine, AnswersWithThePeakOfUnitAndDtype) {
-  const Machine machine = small();
-  EXPECT_EQ(machine.peak(Unit::matrix, DType::bf16)->rate.value, 5);
-  EXPECT_EQ(machine.peak(Unit::vector, DType::bf16)->rate.value, 3);
-  EXPECT_EQ(machine.peak(Unit::vector, DType::int8), nullptr);
+  const Machine machine = small_machine();
+  EXPECT_EQ(machine.find_peak(ComputeUnit::matrix, DType::bf16)->rate.value, 5);
+  EXPECT_EQ(machine.find_peak(ComputeUnit::vector, DType::bf16)->rate.value, 3);
+  EXPECT_EQ(machine.find_peak(ComputeUnit::vector, DType::int8), nullptr);
   EXPECT_EQ((*machine.contraction_peak(DType::bf16))->rate.value, 5);
-  EXPECT_EQ(machine.contraction_peak(DType::f16).error().text(),
+  EXPECT_EQ(machine.contraction_peak(DType::f16).error().to_string(),
             "machine 'small' has no matrix peak for f16; expected one of bf16, int8, f32\n"
             "  hint: choose a dtype or a machine that has one, or add f16 under [matrix] in a machine file\n");
   Machine none;
   none.name = "none";
   EXPECT_EQ(none.contraction_peak(DType::f16).error().message,
-            "machine 'none' has no matrix peak for f16; expected one of (none is on record)");
-  none.peaks = {{Unit::vector, DType::f32, number(2)}};
+            "machine 'none' has no matrix peak for f16; expected one of (none is known)");
+  none.peaks = {{ComputeUnit::vector, DType::f32, make_number(2)}};
   EXPECT_EQ(none.contraction_peak(DType::f16).error().message,
             "machine 'none' has no matrix peak for f16; expected one of f32");
 }
 
 TEST(Machine, NamesTheMemoryThatHasNoBandwidth) {
-  Machine machine = small();
-  EXPECT_EQ(machine.bandwidth()->value, 11);
+  Machine machine = small_machine();
+  EXPECT_EQ(machine.memory_bandwidth()->value, 11);
   machine.memory[0].bandwidth.reset();
-  EXPECT_EQ(machine.bandwidth().error().text(),
+  EXPECT_EQ(machine.memory_bandwidth().error().to_string(),
             "machine 'small' has no bandwidth for its memory 'hbm'\n  hint: add bandwidth under [memory.hbm]\n");
   machine.memory.clear();
-  EXPECT_EQ(machine.bandwidth().error().text(),
+  EXPECT_EQ(machine.memory_bandwidth().error().to_string(),
             "machine 'small' has no memory\n  hint: add bandwidth under [memory.dram]\n");
 }
 
 TEST(Machine, TakesRatesThatAreNumbersOfBytesAndNoOthers) {
-  const Machine machine = small();
+  const Machine machine = small_machine();
   for (const double rate : {1e-30, 1.0, 1e30}) {
     const auto linked = with_link(machine, ByteRate{rate});
     ASSERT_TRUE(linked.ok()) << rate;
@@ -66,25 +66,25 @@ TEST(Machine, TakesRatesThatAreNumbersOfBytesAndNoOthers) {
   }
   for (const double rate : {0.0, -1.0, 9e-31, 2e30, HUGE_VAL, std::nan("")})
     EXPECT_FALSE(with_link(machine, ByteRate{rate}).ok()) << rate;
-  EXPECT_EQ(with_link(machine, ByteRate{2e30}).error().text(),
+  EXPECT_EQ(with_link(machine, ByteRate{2e30}).error().to_string(),
             "expected a rate in B/s, one way, or a link of small after --link, found '2e+30'\n  hint: --link 4.5e10\n");
   Machine linked = machine;
-  for (const char* name : {"a", "b", "c"}) linked.links.push_back({.name = name, .bandwidth = number(1)});
+  for (const char* name : {"a", "b", "c"}) linked.links.push_back({.name = name, .bandwidth = make_number(1)});
   const Machine chosen = *with_link(linked, "b");
   EXPECT_EQ(chosen.links[0].name + chosen.links[1].name + chosen.links[2].name, "bac");
   EXPECT_EQ(with_link(linked, "d").error().hint, "it has a, b, c");
 }
 
 TEST(Machine, TakesAMemoryByItsNameOrBehindALinkOrAsARate) {
-  Machine machine = small();
-  machine.memory.push_back({.name = "cache", .bandwidth = number(90), .capacity = {}});
-  machine.memory.push_back({.name = "tags", .bandwidth = {}, .capacity = number(3)});
-  machine.links.push_back({.name = "pcie", .bandwidth = number(4)});
+  Machine machine = small_machine();
+  machine.memory.push_back({.name = "cache", .bandwidth = make_number(90), .capacity = {}});
+  machine.memory.push_back({.name = "tags", .bandwidth = {}, .capacity = make_number(3)});
+  machine.links.push_back({.name = "pcie", .bandwidth = make_number(4)});
   EXPECT_EQ(with_memory(machine, "cache")->memory[0].bandwidth->value, 90);
   EXPECT_EQ(with_memory(machine, "cache")->memory.size(), 3u);
-  const Machine behind = *with_memory(machine, "pcie");
-  EXPECT_EQ(behind.memory[0].bandwidth->value, 4);
-  EXPECT_FALSE(behind.memory[0].capacity.has_value());
+  const Machine with_pcie = *with_memory(machine, "pcie");
+  EXPECT_EQ(with_pcie.memory[0].bandwidth->value, 4);
+  EXPECT_FALSE(with_pcie.memory[0].capacity.has_value());
   EXPECT_EQ(with_memory(machine, ByteRate{7})->memory[0].bandwidth->value, 7);
   EXPECT_EQ(with_memory(machine, ByteRate{7})->memory[0].bandwidth->source, "--memory");
   EXPECT_TRUE(with_memory(machine, "tags").error().message.ends_with("after --memory, found 'tags'"));
@@ -92,32 +92,35 @@ TEST(Machine, TakesAMemoryByItsNameOrBehindALinkOrAsARate) {
 }
 
 TEST(Machine, OfManyChipsHasTheirSum) {
-  Machine machine = small();
-  machine.peaks = {{Unit::matrix, DType::bf16, number(8)}};
-  EXPECT_TRUE(chips_together(machine).empty());
-  EXPECT_EQ(all_lanes(machine), std::nullopt);
-  machine.numbers = {{"cores", number(2)}, {"lanes", number(64)}, {"host_chips", number(8)}, {"pod_chips", number(20)}};
-  const std::vector<Chips> all = chips_together(machine);
+  Machine machine = small_machine();
+  machine.peaks = {{ComputeUnit::matrix, DType::bf16, make_number(8)}};
+  EXPECT_TRUE(list_chip_groups(machine).empty());
+  EXPECT_EQ(total_lanes(machine), std::nullopt);
+  machine.numbers = {{"cores", make_number(2)},
+                     {"lanes", make_number(64)},
+                     {"host_chips", make_number(8)},
+                     {"pod_chips", make_number(20)}};
+  const std::vector<ChipGroup> all = list_chip_groups(machine);
   ASSERT_EQ(all.size(), 2u);
-  EXPECT_EQ(all[0].what, "host");
+  EXPECT_EQ(all[0].name, "host");
   EXPECT_EQ(all[0].hosts, 1);
   EXPECT_EQ(all[1].chips, 20);
   EXPECT_EQ(all[1].hosts, 3) << "the last one is not full";
   EXPECT_EQ(all[1].cores, 40);
   EXPECT_EQ(all[1].peak->rate.value, 160);
   EXPECT_EQ(all[1].memory->bandwidth->value, 20 * machine.memory[0].bandwidth->value);
-  EXPECT_EQ(all_lanes(machine), 128);
+  EXPECT_EQ(total_lanes(machine), 128);
   machine.numbers["cores"].origin = Origin::guessed;
-  EXPECT_EQ(chips_together(machine)[1].cores, std::nullopt) << "a default is no number of the chip's";
+  EXPECT_EQ(list_chip_groups(machine)[1].cores, std::nullopt) << "a default is no number of the chip's";
 }
 
 TEST(Machine, SeenWithSomeThreadsKeepsWhatIsSmaller) {
-  Machine machine = small();
-  machine.peaks = {{Unit::vector, DType::f32, number(8)}};
-  machine.peaks[0].one_core = number(2);
+  Machine machine = small_machine();
+  machine.peaks = {{ComputeUnit::vector, DType::f32, make_number(8)}};
+  machine.peaks[0].one_core = make_number(2);
   machine.peaks[0].one_core->source = "probe";
-  machine.memory[0].one_core_bandwidth = number(6);
-  const Machine four = seen_with_threads(machine, 4), three = seen_with_threads(machine, 3);
+  machine.memory[0].one_core_bandwidth = make_number(6);
+  const Machine four = limit_to_threads(machine, 4), three = limit_to_threads(machine, 3);
   EXPECT_EQ(four.peaks[0].rate.value, 8);
   EXPECT_EQ(four.peaks[0].rate.source, "") << "as much as all cores: their own number";
   EXPECT_EQ(four.title, "");
@@ -126,10 +129,10 @@ TEST(Machine, SeenWithSomeThreadsKeepsWhatIsSmaller) {
   EXPECT_EQ(three.memory[0].bandwidth->value, 11);
   EXPECT_EQ(three.title, ", 3 threads");
   machine.memory[0].one_core_bandwidth.reset();
-  EXPECT_EQ(seen_with_threads(machine, 4).title,
-            ", 4 threads beside numbers of all cores: one core's are not on record");
-  machine.numbers["cores"] = number(4);
-  EXPECT_EQ(seen_with_threads(machine, 4).title, "");
+  EXPECT_EQ(limit_to_threads(machine, 4).title,
+            ", 4 threads; numbers without a single-core value are those of all cores");
+  machine.numbers["cores"] = make_number(4);
+  EXPECT_EQ(limit_to_threads(machine, 4).title, "");
 }
 
 }  // namespace

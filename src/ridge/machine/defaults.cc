@@ -3,14 +3,14 @@
 namespace ridge {
 namespace {
 
-struct Default {
+struct DefaultNumber {
   const char* key;
   double value;
   const char* why;
 };
 
-constexpr Default defaults[] = {
-    {"cores", 1, "the machine as one core"},
+constexpr DefaultNumber defaults[] = {
+    {"cores", 1, "a single core is assumed"},
     {"line_bytes", 64, "a line of x86 and Arm servers; GPUs have 128"},
     {"launch_s", 3e-6,
      "between the 1.3 and 2.6 us of kernels inside a graph on H100 and H200, and the 5 us outside one"},
@@ -22,8 +22,8 @@ constexpr Default defaults[] = {
 }  // namespace
 
 Machine with_defaults(Machine machine) {
-  for (const Default& each : defaults) {
-    Sourced number;
+  for (const DefaultNumber& each : defaults) {
+    SourcedValue number;
     number.value = each.value;
     number.source = "ridge's default";
     number.origin = Origin::guessed;

@@ -1,13 +1,13 @@
-// What is assumed of a machine whose file does not say. A file of four numbers (two peaks, bandwidth, capacity) answers
-// most questions; these answer the rest, each labelled: origin guessed, source "ridge's default". Peaks, bandwidths and
-// capacities have no default: they are never guessed for somebody.
+// Default values of numbers that a machine file lacks. Four numbers (two peaks, bandwidth, capacity) suffice for most
+// predictions; the others get defaults with origin "guessed" and source "ridge's default". Peaks, bandwidths and
+// capacities have no defaults.
 #pragma once
 
 #include "ridge/machine/machine.h"
 
 namespace ridge {
 
-// The machine with numbers for cores, line_bytes, launch_s and tile_m, tile_n, tile_k, where it has none.
+// Returns the machine with defaults for cores, line_bytes, launch_s, tile_m, tile_n and tile_k if it lacks them.
 Machine with_defaults(Machine machine);
 
 }  // namespace ridge

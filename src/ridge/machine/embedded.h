@@ -1,4 +1,4 @@
-// The catalog as it was at build time: one entry for each machines/NAME.toml.
+// Built-in catalog: the content of each machines/NAME.toml at build time.
 #pragma once
 
 #include <string_view>

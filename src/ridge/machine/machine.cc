@@ -7,7 +7,7 @@
 
 namespace ridge {
 
-std::string_view name(Origin origin) {
+std::string_view origin_name(Origin origin) {
   switch (origin) {
     case Origin::datasheet: return "datasheet";
     case Origin::derived: return "derived";
@@ -17,7 +17,7 @@ std::string_view name(Origin origin) {
   return "datasheet";
 }
 
-std::string_view name(Topology topology) {
+std::string_view topology_name(Topology topology) {
   switch (topology) {
     case Topology::ring: return "ring";
     case Topology::switched: return "switch";
@@ -26,28 +26,28 @@ std::string_view name(Topology topology) {
   return "ring";
 }
 
-std::string_view name(Unit unit) { return unit == Unit::matrix ? "matrix" : "vector"; }
+std::string_view unit_name(ComputeUnit unit) { return unit == ComputeUnit::matrix ? "matrix" : "vector"; }
 
-const Peak* Machine::peak(Unit unit, DType dtype) const {
+const Peak* Machine::find_peak(ComputeUnit unit, DType dtype) const {
   for (const Peak& p : peaks)
     if (p.unit == unit && p.dtype == dtype) return &p;
   return nullptr;
 }
 
 Result<const Peak*> Machine::contraction_peak(DType dtype) const {
-  const Unit unit = dtype == DType::f32 ? Unit::vector : Unit::matrix;
-  if (const Peak* found = peak(unit, dtype)) return found;
+  const ComputeUnit unit = dtype == DType::f32 ? ComputeUnit::vector : ComputeUnit::matrix;
+  if (const Peak* found = find_peak(unit, dtype)) return found;
   std::string matrix;
   for (const Peak& p : peaks)
-    if (p.unit == Unit::matrix) matrix += (matrix.empty() ? "" : ", ") + std::string(ridge::name(p.dtype));
-  if (peak(Unit::vector, DType::f32)) matrix += (matrix.empty() ? "" : ", ") + std::string("f32");
-  return input_error(fmt::format("machine '{}' has no {} peak for {}; expected one of {}", name, ridge::name(unit),
-                                 ridge::name(dtype), matrix.empty() ? "(none is on record)" : matrix),
+    if (p.unit == ComputeUnit::matrix) matrix += (matrix.empty() ? "" : ", ") + std::string(ridge::dtype_name(p.dtype));
+  if (find_peak(ComputeUnit::vector, DType::f32)) matrix += (matrix.empty() ? "" : ", ") + std::string("f32");
+  return input_error(fmt::format("machine '{}' has no {} peak for {}; expected one of {}", name, ridge::unit_name(unit),
+                                 ridge::dtype_name(dtype), matrix.empty() ? "(none is known)" : matrix),
                      fmt::format("choose a dtype or a machine that has one, or add {} under [{}] in a machine file",
-                                 ridge::name(dtype), ridge::name(unit)));
+                                 ridge::dtype_name(dtype), ridge::unit_name(unit)));
 }
 
-Result<ByteRate> Machine::bandwidth() const {
+Result<ByteRate> Machine::memory_bandwidth() const {
   if (memory.empty())
     return input_error(fmt::format("machine '{}' has no memory", name), "add bandwidth under [memory.dram]");
   if (!memory.front().bandwidth)
@@ -56,9 +56,9 @@ Result<ByteRate> Machine::bandwidth() const {
   return ByteRate{memory.front().bandwidth->value};
 }
 
-Machine seen_with_threads(Machine machine, int threads) {
+Machine limit_to_threads(Machine machine, int threads) {
   bool scaled = false, unknown = false;
-  const auto limit = [&](Sourced& all, const std::optional<Sourced>& one) {
+  const auto limit = [&](SourcedValue& all, const std::optional<SourcedValue>& one) {
     if (!one) {
       unknown = true;
       return;
@@ -76,37 +76,37 @@ Machine seen_with_threads(Machine machine, int threads) {
   const auto cores = machine.numbers.find("cores");
   if (cores != machine.numbers.end() && threads >= cores->second.value)
     unknown = false;  // all cores' numbers are meant
-  const std::string words = threads == 1 ? "one core" : fmt::format("{} threads", threads);
+  const std::string thread_text = threads == 1 ? "one core" : fmt::format("{} threads", threads);
   if (unknown)
-    machine.title += fmt::format(", {} beside numbers of all cores: one core's are not on record", words);
+    machine.title += fmt::format(", {}; numbers without a single-core value are those of all cores", thread_text);
   else if (scaled)
-    machine.title += ", " + words;
+    machine.title += ", " + thread_text;
   return machine;
 }
 
 Machine with_sustained_rates(Machine machine) {
   bool replaced = false;
-  const auto take = [&](Sourced& rate, const std::optional<Sourced>& sustained) {
+  const auto replace_rate = [&](SourcedValue& rate, const std::optional<SourcedValue>& sustained) {
     if (!sustained) return;
     rate = *sustained;
     replaced = true;
   };
-  for (Peak& peak : machine.peaks) take(peak.rate, peak.sustained);
+  for (Peak& peak : machine.peaks) replace_rate(peak.rate, peak.sustained);
   for (MemoryLevel& level : machine.memory)
-    if (level.bandwidth) take(*level.bandwidth, level.sustained);
-  for (Link& link : machine.links) take(link.bandwidth, link.sustained);
-  machine.title += replaced ? ", sustained rates" : ", of which no sustained rates are on record";
+    if (level.bandwidth) replace_rate(*level.bandwidth, level.sustained);
+  for (Link& link : machine.links) replace_rate(link.bandwidth, link.sustained);
+  machine.title += replaced ? ", sustained rates" : ", no sustained rates known";
   return machine;
 }
 
-static Sourced given_rate(double rate) {
-  Sourced out;
+static SourcedValue rate_from_option(double rate) {
+  SourcedValue out;
   out.value = rate;
   out.source = "--link";
   return out;
 }
 
-static std::optional<double> rate_in(const std::string& text) {
+static std::optional<double> parse_rate(const std::string& text) {
   double rate = 0;
   const char* const end = text.data() + text.size();
   const auto [rest, status] = std::from_chars(text.data(), end, rate);
@@ -118,18 +118,18 @@ Result<Machine> with_link(Machine machine, const LinkChoice& link) {
   std::string found;
   if (const ByteRate* rate = std::get_if<ByteRate>(&link)) {
     if (rate->value >= 1e-30 && rate->value <= 1e30) {
-      machine.links.insert(machine.links.begin(), {.name = "link", .bandwidth = given_rate(rate->value)});
+      machine.links.insert(machine.links.begin(), {.name = "link", .bandwidth = rate_from_option(rate->value)});
       return machine;
     }
     found = fmt::format("{}", rate->value);
   } else {
     found = std::get<std::string>(link);
     const std::size_t equals = found.find('=');
-    const auto stated = equals == std::string::npos ? std::nullopt : rate_in(found.substr(equals + 1));
+    const auto stated = equals == std::string::npos ? std::nullopt : parse_rate(found.substr(equals + 1));
     const auto named = std::find_if(machine.links.begin(), machine.links.end(),
                                     [&](const Link& l) { return l.name == found.substr(0, equals); });
     if (named != machine.links.end() && (stated || equals == std::string::npos)) {
-      if (stated) named->bandwidth = given_rate(*stated);
+      if (stated) named->bandwidth = rate_from_option(*stated);
       std::rotate(machine.links.begin(), named, named + 1);
       return machine;
     }

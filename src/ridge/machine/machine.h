@@ -1,5 +1,5 @@
-// What hardware can do, and who says so. Every number carries its unit, source and the day on which it was read;
-// a number that is not known is absent, never zero.
+// Hardware description: peaks, memories, links. Every number has its source and the date when it was read. Unknown
+// numbers are absent, never zero.
 #pragma once
 
 #include <cstdint>
@@ -17,51 +17,51 @@
 namespace ridge {
 
 enum class Origin { datasheet, derived, measured, guessed };
-std::string_view name(Origin origin);
+std::string_view origin_name(Origin origin);
 
-struct Sourced {
+struct SourcedValue {
   double value = 0;     // in SI units: FLOP/s, B/s, B, Hz
-  std::string source;   // a document's title, or a formula over other numbers
+  std::string source;   // title of a document, or a formula of other numbers
   std::string read_on;  // YYYY-MM-DD
   Origin origin = Origin::datasheet;
   std::string note = {};
-  bool operator==(const Sourced&) const = default;
+  bool operator==(const SourcedValue&) const = default;
 };
 
-enum class Unit { matrix, vector };
-std::string_view name(Unit unit);
+enum class ComputeUnit { matrix, vector };
+std::string_view unit_name(ComputeUnit unit);
 
 struct Peak {
-  Unit unit;
+  ComputeUnit unit;
   DType dtype;
-  Sourced rate;                           // FLOP/s (integer formats: OP/s), dense, a multiply-add counted as 2
-  std::optional<Sourced> one_core = {};   // the same of one core, where it was measured
-  std::optional<Sourced> sustained = {};  // what real programs reach, beside the data sheet's number
+  SourcedValue rate;                           // FLOP/s (integers: OP/s), dense; a multiply-add counts 2
+  std::optional<SourcedValue> one_core = {};   // rate of one core, if measured
+  std::optional<SourcedValue> sustained = {};  // rate that real programs reach
   bool operator==(const Peak&) const = default;
 };
 
 struct MemoryLevel {
-  std::string name;  // "hbm", "dram", "l2", …; the first one listed is the memory that programs' tensors live in
-  std::optional<Sourced> bandwidth;  // B/s
-  std::optional<Sourced> capacity;   // B
-  std::optional<Sourced> one_core_bandwidth = {};
-  std::optional<Sourced> sustained = {};  // B/s
+  std::string name;                       // "hbm", "dram", "l2", …; the first memory listed holds the tensors
+  std::optional<SourcedValue> bandwidth;  // B/s
+  std::optional<SourcedValue> capacity;   // B
+  std::optional<SourcedValue> one_core_bandwidth = {};
+  std::optional<SourcedValue> sustained = {};  // B/s
   bool operator==(const MemoryLevel&) const = default;
 };
 
-// How a chip's links reach the others of its kind: a ring along each mesh axis, both ways; a switch, which sends
-// straight to any of them; or a link of its own to each.
+// Topology of the links between chips of one kind: a bidirectional ring along each mesh axis, a switch, or a direct
+// link between each pair of chips.
 enum class Topology { ring, switched, direct };
-std::string_view name(Topology topology);  // "ring", "switch", "direct"
+std::string_view topology_name(Topology topology);  // "ring", "switch", "direct"
 
-// What joins a chip to its neighbours.
+// Connection of a chip to other chips or to its host.
 struct Link {
-  std::string name;                       // "ici", "nvlink", "pcie", …; the first one listed joins chips of one kind
-  Sourced bandwidth;                      // B/s of one link, one way
-  std::optional<Sourced> sustained = {};  // B/s
-  std::optional<Sourced> count = {};      // links of one chip
-  std::optional<Sourced> latency = {};    // s, one hop
-  std::optional<Topology> topology = {};  // none: not said; one ring is taken, over one link, one way
+  std::string name;                            // "ici", "nvlink", "pcie", …; the first one connects chips of one kind
+  SourcedValue bandwidth;                      // B/s of one link in one direction
+  std::optional<SourcedValue> sustained = {};  // B/s
+  std::optional<SourcedValue> count = {};      // links per chip
+  std::optional<SourcedValue> latency = {};    // s per hop
+  std::optional<Topology> topology = {};       // if unknown, one ring over one link in one direction is assumed
   bool operator==(const Link&) const = default;
 };
 
@@ -71,51 +71,49 @@ struct Machine {
   std::vector<Peak> peaks;
   std::vector<MemoryLevel> memory;
   std::vector<Link> links = {};
-  std::map<std::string, Sourced> numbers = {};  // others by key: cores, clock_hz, line_bytes, launch_s, … (keys.h)
-  std::string kernels = {};                     // "sm90": the kernels of Ridge that run there; none: it has none
-  std::map<std::string, Sourced> plan = {};     // what plans of them rest on (plan_keys): fitted to timings of plans
+  std::map<std::string, SourcedValue> numbers = {};  // other numbers by key: cores, clock_hz, … (keys.h)
+  std::string kernels = {};                          // "sm90" if Ridge's kernels run on it, else ""
+  std::map<std::string, SourcedValue> plan_numbers =
+      {};  // numbers for plans of Ridge's kernels (plan_keys), fitted to timings
   bool operator==(const Machine&) const = default;
 
-  const Peak* peak(Unit unit, DType dtype) const;  // null: unknown
-  // The peak for multiplying `dtype`: the matrix unit's; f32: the vector unit's (tf32 is asked for by name).
-  // An error names the dtype and lists those that the machine has.
+  const Peak* find_peak(ComputeUnit unit, DType dtype) const;  // nullptr if unknown
+  // Returns the peak for products of `dtype`: the matrix unit's, or for f32 the vector unit's (tf32 is a dtype of its
+  // own). The error lists the dtypes that the machine has.
   Result<const Peak*> contraction_peak(DType dtype) const;
-  // The peak for everything else: the vector unit's f32; null where the machine has none on record.
-  const Peak* pointwise_peak() const { return peak(Unit::vector, DType::f32); }
-  Result<ByteRate> bandwidth() const;  // of the first memory level
+  // Returns the vector unit's f32 peak, used for all other operations, or nullptr if unknown.
+  const Peak* pointwise_peak() const { return find_peak(ComputeUnit::vector, DType::f32); }
+  Result<ByteRate> memory_bandwidth() const;  // bandwidth of the first memory level
 };
 
-// What `threads` threads of the machine can do at most: every peak, and the bandwidth of every memory, the smaller of
-// all cores' and threads times one core's. A number whose one-core value is not on record stays that of all cores, and
-// the title says so.
-Machine seen_with_threads(Machine machine, int threads);
+// Returns the machine limited to `threads` threads: each peak and memory bandwidth is at most `threads` times the value
+// of one core. Numbers without a one-core value stay unchanged, and the title says so.
+Machine limit_to_threads(Machine machine, int threads);
 
-// With what real programs reach in the place of the data sheet's numbers, wherever that is on record; the title says
-// so.
+// Returns the machine with data sheet rates replaced by sustained rates where these are known; the title says so.
 Machine with_sustained_rates(Machine machine);
 
-// A link of a machine by its name, or one of a rate one way that the machine need not have.
+// Link of a machine by name, or an additional link with this one-way rate.
 using LinkChoice = std::variant<std::string, ByteRate>;
-// With that link as its first one; "nvlink=4.5e10": that one at this rate, which keeps its topology, count and latency,
-// where a rate alone is one link with none of them. Errors, of kind usage: no such name, a rate outside 1e-30 to 1e30
-// B/s.
+// Returns the machine with this link first. "nvlink=4.5e10" changes the rate of nvlink and keeps its topology, count
+// and latency; a rate alone is a new link without them. Usage errors: unknown name, rate outside 1e-30 to 1e30 B/s.
 Result<Machine> with_link(Machine machine, const LinkChoice& link);
 
-// A machine from TOML text; `source` is the path for messages. Errors point at the line.
+// Parses a machine file in TOML; `source` is its path, for error messages, which show the line.
 Result<Machine> parse_machine(std::string_view toml, const std::string& source);
-std::string print_machine(const Machine& machine);  // TOML that parse_machine reads back
+std::string print_machine(const Machine& machine);  // returns TOML for parse_machine
 
-// By what `--on` says: a name of the catalog that is built in, a path to a .toml file, or a device present.
-// "cpu": the file that `ridge probe` wrote, else a guess from what the system says (origin guessed). "cuda": the file
-// that `ridge probe --on cuda` wrote; measure/device_machine.h guesses where there is none.
+// Returns the machine that `--on` names: one of the built-in catalog, a .toml file, "cpu" or "cuda". "cpu" is the file
+// written by `ridge probe`, else an estimate from the operating system's data (origin guessed). "cuda" is the file
+// written by `ridge probe --on cuda`; measure/device_machine.h estimates one if there is none.
 Result<Machine> find_machine(const std::string& name_or_path);
-// Where its programs run: "cpu" is this CPU, "cuda" this computer's CUDA device; of every other machine one only says
-// what it would do.
-enum class Where { cpu, cuda, elsewhere };
-Where where(std::string_view machine_name);
+// Target for running a machine's programs: "cpu" is this CPU, "cuda" the local CUDA device. For other machines there
+// are only predictions.
+enum class RunTarget { cpu, cuda, elsewhere };
+RunTarget run_target_of(std::string_view machine_name);
 std::vector<std::string> catalog_names();
 
-// Where probe writes and find_machine reads what was measured of this machine's "cpu" or "cuda" device:
+// Returns the path of the file with measurements of "cpu" or "cuda", written by probe and read by `find_machine`:
 // $XDG_DATA_HOME/ridge/machines/cpu.toml.
 Result<std::string> measured_machine_path(const std::string& device = "cpu");
 

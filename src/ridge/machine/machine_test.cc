@@ -15,7 +15,7 @@
 namespace ridge {
 namespace {
 
-// A folder of its own for each test, and an environment that points there.
+// Temporary folder per test, and environment variables that point to it.
 class FindMachine : public testing::Test {
  protected:
   void SetUp() override {
@@ -28,7 +28,7 @@ class FindMachine : public testing::Test {
     std::filesystem::remove_all(folder);
     unsetenv("XDG_DATA_HOME");
   }
-  void write(const std::string& path, const std::string& text) {
+  void write_machine_file(const std::string& path, const std::string& text) {
     std::filesystem::create_directories(std::filesystem::path(path).parent_path());
     std::ofstream(path) << text;
   }
@@ -39,7 +39,7 @@ double matrix_ridge(const std::string& name, DType dtype) {
   const Result<Machine> machine = find_machine(name);
   if (!machine) return 0;
   const Result<const Peak*> peak = machine->contraction_peak(dtype);
-  return peak ? (*peak)->rate.value / machine->bandwidth()->value : 0;
+  return peak ? (*peak)->rate.value / machine->memory_bandwidth()->value : 0;
 }
 
 TEST_F(FindMachine, HoldsTheCatalog) {
@@ -48,10 +48,10 @@ TEST_F(FindMachine, HoldsTheCatalog) {
                                                       "mi300x", "sn40l", "zen5", "tpu_7x", "gb200", "wse3"}));
   for (const std::string& name : catalog_names()) {
     const Result<Machine> machine = find_machine(name);
-    ASSERT_TRUE(machine.ok()) << machine.error().text();
+    ASSERT_TRUE(machine.ok()) << machine.error().to_string();
     EXPECT_EQ(machine->name, name);
     EXPECT_NE(machine->title, name);
-    EXPECT_TRUE(machine->bandwidth().ok()) << name;
+    EXPECT_TRUE(machine->memory_bandwidth().ok()) << name;
   }
 }
 
@@ -62,7 +62,7 @@ TEST_F(FindMachine, HasLinksWithWhatTheySustain) {
   EXPECT_EQ(v5e.links[0].bandwidth.value, 50e9);
   EXPECT_EQ(v5e.links[0].sustained->value, 45e9);
   EXPECT_EQ(v5e.links[0].count->value, 4);
-  EXPECT_EQ(find_machine("h200")->peak(Unit::matrix, DType::bf16)->sustained->value, 788e12);
+  EXPECT_EQ(find_machine("h200")->find_peak(ComputeUnit::matrix, DType::bf16)->sustained->value, 788e12);
   EXPECT_EQ(find_machine("h200")->memory[0].sustained->value, 4.3e12);
 }
 
@@ -82,7 +82,7 @@ TEST_F(FindMachine, TakesALinkByItsNameOrAsARate) {
   EXPECT_EQ(with_link(h200, "pcie")->links[0].bandwidth.value, 64e9);
   EXPECT_EQ(with_link(h200, "pcie")->links.size(), h200.links.size());
   EXPECT_EQ(with_link(h200, ByteRate{4.5e10})->links[0].bandwidth.value, 4.5e10);
-  EXPECT_EQ(with_link(h200, "ici").error().text(),
+  EXPECT_EQ(with_link(h200, "ici").error().to_string(),
             "expected a rate in B/s, one way, or a link of h200 after --link, found 'ici'\n"
             "  hint: it has nvlink, scaleout, pcie\n");
 }
@@ -97,7 +97,7 @@ TEST_F(FindMachine, GivesTheRidgesThatTheSourcesGive) {
   EXPECT_NEAR(matrix_ridge("b200", DType::bf16), 281.25, 0.005);
   EXPECT_NEAR(matrix_ridge("mi300x", DType::bf16), 246.68, 0.005);
   EXPECT_NEAR(matrix_ridge("sn40l", DType::bf16), 398.75, 0.005);
-  // Operations: the paper's 1350 counts multiply-adds.
+  // OPs; the paper's 1350 counts multiply-adds.
   EXPECT_NEAR(matrix_ridge("tpu_v1", DType::int8), 2 * 1349.3, 0.1);
 }
 
@@ -105,7 +105,7 @@ TEST_F(FindMachine, KnowsTheVectorPeaksThatArePublished) {
   EXPECT_EQ(find_machine("tpu_v5e")->pointwise_peak()->rate.value, 6.144e12);
   EXPECT_EQ(find_machine("tpu_v6e")->pointwise_peak(), nullptr);
   EXPECT_EQ(find_machine("l40s")->pointwise_peak()->rate.value, 91.6e12);
-  EXPECT_EQ(find_machine("rtx4090")->peak(Unit::matrix, DType::bf16)->rate.value, 165.2e12);
+  EXPECT_EQ(find_machine("rtx4090")->find_peak(ComputeUnit::matrix, DType::bf16)->rate.value, 165.2e12);
   EXPECT_EQ(find_machine("h100")->pointwise_peak()->rate.value, 66.9e12);
 }
 
@@ -125,25 +125,25 @@ TEST_F(FindMachine, TakesTheSustainedRatesWhereTheyAreOnRecord) {
 
 TEST_F(FindMachine, MultipliesF32OnTheVectorUnitAndTf32OnTheMatrixUnit) {
   const Machine h100 = *find_machine("h100");
-  EXPECT_EQ((*h100.contraction_peak(DType::f32))->unit, Unit::vector);
+  EXPECT_EQ((*h100.contraction_peak(DType::f32))->unit, ComputeUnit::vector);
   EXPECT_EQ((*h100.contraction_peak(DType::tf32))->rate.value, 494.7e12);
 }
 
 TEST_F(FindMachine, NamesTheDTypesThatAMachineHasWhereOneIsMissing) {
-  EXPECT_EQ(find_machine("tpu_v1")->contraction_peak(DType::bf16).error().text(),
+  EXPECT_EQ(find_machine("tpu_v1")->contraction_peak(DType::bf16).error().to_string(),
             "machine 'tpu_v1' has no matrix peak for bf16; expected one of int8\n"
             "  hint: choose a dtype or a machine that has one, or add bf16 under [matrix] in a machine file\n");
-  EXPECT_EQ(find_machine("tpu_v6e")->contraction_peak(DType::f32).error().text(),
+  EXPECT_EQ(find_machine("tpu_v6e")->contraction_peak(DType::f32).error().to_string(),
             "machine 'tpu_v6e' has no vector peak for f32; expected one of bf16, e4m3, e5m2, int8\n"
             "  hint: choose a dtype or a machine that has one, or add f32 under [vector] in a machine file\n");
-  EXPECT_EQ(Machine{}.bandwidth().error().text(),
+  EXPECT_EQ(Machine{}.memory_bandwidth().error().to_string(),
             "machine '' has no memory\n  hint: add bandwidth under [memory.dram]\n");
 }
 
 TEST_F(FindMachine, ListsNearNamesForAnUnknownOne) {
   const Error error = find_machine("h10").error();
   EXPECT_EQ(error.kind, ErrorKind::absent);
-  EXPECT_EQ(error.text(),
+  EXPECT_EQ(error.to_string(),
             "unknown machine 'h10'; expected a name of the catalog, a .toml file, cpu or cuda\n"
             "  hint: did you mean h100? `ridge machines` lists the catalog\n");
   EXPECT_EQ(find_machine("tpu_v5").error().hint,
@@ -154,17 +154,17 @@ TEST_F(FindMachine, ListsNearNamesForAnUnknownOne) {
 }
 
 TEST_F(FindMachine, ReadsAFileByItsPath) {
-  const std::string path = folder + "/toy.toml";
-  write(path, print_machine(*find_machine("h100")));
+  const std::string path = folder + "/gpu.toml";
+  write_machine_file(path, print_machine(*find_machine("h100")));
   EXPECT_EQ(*find_machine(path), *find_machine("h100"));
 }
 
 TEST_F(FindMachine, SaysWhichFileCannotBeRead) {
   const Error missing = find_machine(folder + "/none.toml").error();
   EXPECT_EQ(missing.kind, ErrorKind::input);
-  EXPECT_EQ(missing.text(), "cannot read '" + folder +
-                                "/none.toml': No such file or directory\n"
-                                "  hint: `ridge machines` lists the names that need no file\n");
+  EXPECT_EQ(missing.to_string(), "cannot read '" + folder +
+                                     "/none.toml': No such file or directory\n"
+                                     "  hint: `ridge machines` lists the names that need no file\n");
   EXPECT_EQ(find_machine(folder + "/").error().message, "cannot read '" + folder + "/': Is a directory");
   EXPECT_EQ(find_machine("/dev/zero").error().message, "cannot read '/dev/zero': it holds more than 1048576 bytes");
 }
@@ -175,7 +175,7 @@ TEST_F(FindMachine, GuessesThisCpuUntilItIsProbed) {
   EXPECT_EQ(guess.pointwise_peak()->rate.origin, Origin::guessed);
   EXPECT_EQ(guess.pointwise_peak()->rate.note, "not measured: run `ridge probe`");
   EXPECT_TRUE(guess.contraction_peak(DType::bf16).ok());
-  EXPECT_GT(guess.bandwidth()->value, 1e9);
+  EXPECT_GT(guess.memory_bandwidth()->value, 1e9);
   EXPECT_EQ(guess.numbers.at("cores").value, usable_cores());
   EXPECT_EQ(*parse_machine(print_machine(guess), "guess"), guess);
 }
@@ -185,18 +185,18 @@ TEST_F(FindMachine, ReadsWhatProbeWrote) {
   EXPECT_EQ(path, folder + "/ridge/machines/cpu.toml");
   Machine machine = *find_machine("zen5");
   machine.name = "cpu";
-  write(path, print_machine(machine));
+  write_machine_file(path, print_machine(machine));
   EXPECT_EQ(*find_machine("cpu"), machine);
 }
 
 TEST_F(FindMachine, TellsOfASpoiltMeasurementRatherThanGuessing) {
-  write(*measured_machine_path(), "name = \"cpu");
-  EXPECT_EQ(find_machine("cpu").error().text(),
+  write_machine_file(*measured_machine_path(), "name = \"cpu");
+  EXPECT_EQ(find_machine("cpu").error().to_string(),
             folder +
                 "/ridge/machines/cpu.toml:1:12: expected the rest of a value, found the end of the file\n"
                 "  name = \"cpu\n"
                 "             ^\n"
-                "  hint: the file is cut short: complete it, or write it again; `ridge probe` writes it anew\n");
+                "  hint: the file is cut short: complete it, or write it again; `ridge probe` writes it again\n");
 }
 
 TEST_F(FindMachine, FollowsTheXdgRulesForItsFolder) {
@@ -208,87 +208,92 @@ TEST_F(FindMachine, FollowsTheXdgRulesForItsFolder) {
   unsetenv("XDG_DATA_HOME");
   EXPECT_EQ(*measured_machine_path(), "/home/ada/.local/share/ridge/machines/cpu.toml");
   unsetenv("HOME");
-  EXPECT_EQ(measured_machine_path().error().text(),
+  EXPECT_EQ(measured_machine_path().error().to_string(),
             "no folder for measured machines: neither XDG_DATA_HOME nor HOME names an absolute path\n"
             "  hint: set HOME, or XDG_DATA_HOME to a folder that can be written\n");
   EXPECT_TRUE(find_machine("cpu").ok());
   if (home != nullptr) setenv("HOME", kept.c_str(), 1);
 }
 
-Sourced from(double value, std::string source) { return {.value = value, .source = std::move(source), .read_on = ""}; }
+SourcedValue make_value(double value, std::string source) {
+  return {.value = value, .source = std::move(source), .read_on = ""};
+}
 
-Machine four_cores() {
+Machine make_four_core_machine() {
   Machine machine;
-  machine.title = "Toy, 4 cores";
-  machine.peaks.push_back({Unit::vector, DType::f32, from(300, "all"), from(100, "one")});
-  machine.memory.push_back(
-      {.name = "dram", .bandwidth = from(40, "all"), .capacity = {}, .one_core_bandwidth = from(25, "one")});
-  machine.numbers["cores"] = from(4, "");
+  machine.title = "CPU, 4 cores";
+  machine.peaks.push_back({ComputeUnit::vector, DType::f32, make_value(300, "all"), make_value(100, "one")});
+  machine.memory.push_back({.name = "dram",
+                            .bandwidth = make_value(40, "all"),
+                            .capacity = {},
+                            .one_core_bandwidth = make_value(25, "one")});
+  machine.numbers["cores"] = make_value(4, "");
   return machine;
 }
 
 TEST(SeenWithThreads, TakesTheSmallerOfAllCoresAndOneCoreTimesThreads) {
-  const Machine one = seen_with_threads(four_cores(), 1), two = seen_with_threads(four_cores(), 2),
-                four = seen_with_threads(four_cores(), 4);
-  EXPECT_EQ(one.title, "Toy, 4 cores, one core");
+  const Machine one = limit_to_threads(make_four_core_machine(), 1),
+                two = limit_to_threads(make_four_core_machine(), 2),
+                four = limit_to_threads(make_four_core_machine(), 4);
+  EXPECT_EQ(one.title, "CPU, 4 cores, one core");
   EXPECT_EQ(one.peaks[0].rate, *one.peaks[0].one_core);
-  EXPECT_EQ(one.bandwidth()->value, 25);
-  EXPECT_EQ(two.title, "Toy, 4 cores, 2 threads");
+  EXPECT_EQ(one.memory_bandwidth()->value, 25);
+  EXPECT_EQ(two.title, "CPU, 4 cores, 2 threads");
   EXPECT_EQ(two.peaks[0].rate.value, 200);
   EXPECT_EQ(two.peaks[0].rate.source, "2 x one core: one");
-  EXPECT_EQ(two.bandwidth()->value, 40);
+  EXPECT_EQ(two.memory_bandwidth()->value, 40);
   EXPECT_EQ(two.memory[0].bandwidth->source, "all");
-  EXPECT_EQ(four, four_cores());
+  EXPECT_EQ(four, make_four_core_machine());
 }
 
 TEST(SeenWithThreads, SaysWhereOneCoresNumberIsNotOnRecord) {
-  Machine machine = four_cores();
+  Machine machine = make_four_core_machine();
   machine.peaks[0].one_core.reset();
-  const Machine one = seen_with_threads(machine, 1);
-  EXPECT_EQ(one.title, "Toy, 4 cores, one core beside numbers of all cores: one core's are not on record");
+  const Machine one = limit_to_threads(machine, 1);
+  EXPECT_EQ(one.title, "CPU, 4 cores, one core; numbers without a single-core value are those of all cores");
   EXPECT_EQ(one.peaks[0].rate.value, 300);
-  EXPECT_EQ(seen_with_threads(machine, 4).title, "Toy, 4 cores");
+  EXPECT_EQ(limit_to_threads(machine, 4).title, "CPU, 4 cores");
 }
 
 TEST(System, ReadsTheProcessorFromItsDescription) {
-  const SystemFacts facts = parse_cpuinfo(
+  const SystemProperties properties = parse_cpuinfo(
       "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel name\t: AMD EPYC\ncpu MHz\t\t: 2596.138\n"
       "flags\t\t: fpu avx2 fma avx512f avx512_bf16\nbugs\t\t:\n\nprocessor\t: 1\ncpu MHz\t\t: 3100.5\n");
-  EXPECT_EQ(facts.model, "AMD EPYC");
-  EXPECT_EQ(facts.family, 25);
-  EXPECT_DOUBLE_EQ(facts.clock_hz, 3100.5e6);
-  EXPECT_EQ(facts.flags, " fpu avx2 fma avx512f avx512_bf16 ");
+  EXPECT_EQ(properties.model, "AMD EPYC");
+  EXPECT_EQ(properties.family, 25);
+  EXPECT_DOUBLE_EQ(properties.clock_hz, 3100.5e6);
+  EXPECT_EQ(properties.flags, " fpu avx2 fma avx512f avx512_bf16 ");
   EXPECT_EQ(parse_cpuinfo("").clock_hz, 0);
   EXPECT_EQ(parse_cpuinfo("cpu MHz : nan\ncpu family : nan\n:::\n").family, 0);
 }
 
 TEST(System, CountsFlopACycleByInstructionSet) {
   const auto width = [](std::string vendor, int family, Isa isa, std::string flags) {
-    SystemFacts facts;
-    facts.vendor = std::move(vendor);
-    facts.family = family;
-    facts.isa = isa;
-    facts.flags = std::move(flags);
-    return vector_width(facts).flop_per_cycle;
+    SystemProperties properties;
+    properties.vendor = std::move(vendor);
+    properties.family = family;
+    properties.isa = isa;
+    properties.flags = std::move(flags);
+    return vector_width(properties).flop_per_cycle;
   };
   EXPECT_EQ(width("AuthenticAMD", 25, Isa::avx512_bf16, ""), 32);
   EXPECT_EQ(width("AuthenticAMD", 26, Isa::avx512, ""), 64);
   EXPECT_EQ(width("GenuineIntel", 6, Isa::avx512, ""), 64);
   EXPECT_EQ(width("GenuineIntel", 6, Isa::avx2, ""), 32);
   EXPECT_EQ(width("GenuineIntel", 6, Isa::plain, " avx avx512f "),
-            16);  // wide registers that nobody saves do not count
+            16);  // wide registers that the OS does not save do not count
   EXPECT_EQ(width("", 0, Isa::plain, " fp asimd "), 16);
   EXPECT_EQ(width("", 0, Isa::plain, ""), 8);
 }
 
 TEST(System, GuessesFromCoresClockAndWidth) {
-  SystemFacts facts;
-  facts.cores = 4;
-  facts.clock_hz = 2e9;
-  facts.isa = Isa::avx2;
-  facts.model = "Toy";
-  const Machine machine = guess_cpu(facts, "2026-11-20");
-  EXPECT_EQ(machine.title, "Toy, 4 cores");
+  SystemProperties properties;
+  properties.cores = 4;
+  properties.clock_hz = 2e9;
+  properties.isa = Isa::avx2;
+  properties.model = "CPU";
+  const Machine machine = guess_cpu(properties, "2026-11-20");
+  EXPECT_EQ(machine.title, "CPU, 4 cores");
   EXPECT_EQ(machine.pointwise_peak()->rate.value, 4 * 2e9 * 32);
   EXPECT_EQ(machine.pointwise_peak()->one_core->value, 2e9 * 32);
   EXPECT_EQ(machine.pointwise_peak()->rate.source,
@@ -297,19 +302,19 @@ TEST(System, GuessesFromCoresClockAndWidth) {
   EXPECT_EQ((*machine.contraction_peak(DType::bf16))->rate.source, "the f32 guess: bf16 is widened to f32");
   EXPECT_EQ((*machine.contraction_peak(DType::f16))->rate.value, 4 * 2e9 * 32);
   EXPECT_EQ((*machine.contraction_peak(DType::f16))->rate.source, "the f32 guess: f16 is widened to f32");
-  EXPECT_EQ(machine.bandwidth()->value, 35e9);
-  facts.isa = Isa::avx512_bf16;
-  // 64 FLOP a cycle now, and bf16 has an instruction of its own.
-  EXPECT_EQ((*guess_cpu(facts, "2026-11-20").contraction_peak(DType::bf16))->rate.value, 2 * 4 * 2e9 * 64);
-  EXPECT_EQ((*guess_cpu(facts, "2026-11-20").contraction_peak(DType::f16))->rate.value, 4 * 2e9 * 64);
+  EXPECT_EQ(machine.memory_bandwidth()->value, 35e9);
+  properties.isa = Isa::avx512_bf16;
+  // 64 FLOP per cycle and a bf16 instruction.
+  EXPECT_EQ((*guess_cpu(properties, "2026-11-20").contraction_peak(DType::bf16))->rate.value, 2 * 4 * 2e9 * 64);
+  EXPECT_EQ((*guess_cpu(properties, "2026-11-20").contraction_peak(DType::f16))->rate.value, 4 * 2e9 * 64);
   EXPECT_EQ((*machine.contraction_peak(DType::int8))->rate.value, 4 * 2e9 * 32);
-  EXPECT_EQ((*guess_cpu(facts, "2026-11-20").contraction_peak(DType::int8))->rate.value, 4 * 4 * 2e9 * 64);
-  facts.vendor = "GenuineIntel";  // whose vdpbf16ps starts in every second cycle
-  EXPECT_EQ((*guess_cpu(facts, "2026-11-20").contraction_peak(DType::bf16))->rate.value, 4 * 2e9 * 64);
-  EXPECT_EQ((*guess_cpu(facts, "2026-11-20").contraction_peak(DType::bf16))->rate.source,
+  EXPECT_EQ((*guess_cpu(properties, "2026-11-20").contraction_peak(DType::int8))->rate.value, 4 * 4 * 2e9 * 64);
+  properties.vendor = "GenuineIntel";  // vdpbf16ps issues every second cycle
+  EXPECT_EQ((*guess_cpu(properties, "2026-11-20").contraction_peak(DType::bf16))->rate.value, 4 * 2e9 * 64);
+  EXPECT_EQ((*guess_cpu(properties, "2026-11-20").contraction_peak(DType::bf16))->rate.source,
             "the f32 guess: bf16 is widened to f32");
-  facts.isa = Isa::amx;  // a tile's multiply: 16 x 16 x 32 of bf16 in 16 cycles, twice as many of int8
-  const Machine tiles = guess_cpu(facts, "2026-11-20");
+  properties.isa = Isa::amx;  // a tile product: 16 x 16 x 32 of bf16 in 16 cycles, twice as many of int8
+  const Machine tiles = guess_cpu(properties, "2026-11-20");
   EXPECT_EQ((*tiles.contraction_peak(DType::bf16))->rate.value, 4 * 2e9 * 1024);
   EXPECT_EQ((*tiles.contraction_peak(DType::bf16))->rate.source, "16 times the f32 guess (AMX: 1024 FLOP a cycle)");
   EXPECT_EQ((*tiles.contraction_peak(DType::int8))->rate.value, 4 * 2e9 * 2048);

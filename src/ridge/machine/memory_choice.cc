@@ -8,7 +8,7 @@
 namespace ridge {
 namespace {
 
-bool put_first(Machine& machine, const std::string& name) {
+bool move_to_front(Machine& machine, const std::string& name) {
   const auto level =
       std::find_if(machine.memory.begin(), machine.memory.end(), [&](const MemoryLevel& l) { return l.name == name; });
   if (level != machine.memory.end() && level->bandwidth) {
@@ -22,7 +22,7 @@ bool put_first(Machine& machine, const std::string& name) {
   return true;
 }
 
-Error expected_memory(const Machine& machine, const std::string& found) {
+Error unknown_memory_error(const Machine& machine, const std::string& found) {
   std::vector<std::string> names;
   for (const MemoryLevel& level : machine.memory)
     if (level.bandwidth) names.push_back(level.name);
@@ -39,10 +39,11 @@ Result<Machine> with_memory(Machine machine, const LinkChoice& memory) {
   const ByteRate* rate = std::get_if<ByteRate>(&memory);
   if (rate == nullptr) {
     const std::string& name = std::get<std::string>(memory);
-    return put_first(machine, name) ? Result<Machine>(std::move(machine)) : expected_memory(machine, name);
+    return move_to_front(machine, name) ? Result<Machine>(std::move(machine)) : unknown_memory_error(machine, name);
   }
-  if (!(rate->value >= 1e-30 && rate->value <= 1e30)) return expected_memory(machine, fmt::format("{}", rate->value));
-  Sourced given;
+  if (!(rate->value >= 1e-30 && rate->value <= 1e30))
+    return unknown_memory_error(machine, fmt::format("{}", rate->value));
+  SourcedValue given;
   given.value = rate->value;
   given.source = "--memory";
   machine.memory.insert(machine.memory.begin(), {.name = "memory", .bandwidth = given, .capacity = {}});

@@ -11,12 +11,12 @@ std::optional<std::int64_t> count_of(const Machine& machine, const std::string& 
   return std::llround(found->second.value);
 }
 
-void scale(std::optional<Sourced>& number, double by) {
-  if (number) number->value *= by;
+void scale_number(std::optional<SourcedValue>& number, double factor) {
+  if (number) number->value *= factor;
 }
 
-Chips together(const Machine& machine, const std::string& what, std::int64_t chips) {
-  Chips out{.what = what, .chips = chips};
+ChipGroup total_of_chips(const Machine& machine, const std::string& what, std::int64_t chips) {
+  ChipGroup out{.name = what, .chips = chips};
   const auto each = count_of(machine, "host_chips");
   if (each) out.hosts = (chips + *each - 1) / *each;
   if (const auto cores = count_of(machine, "cores")) out.cores = *cores * chips;
@@ -26,22 +26,22 @@ Chips together(const Machine& machine, const std::string& what, std::int64_t chi
   }
   if (!machine.memory.empty()) {
     out.memory = machine.memory.front();
-    scale(out.memory->bandwidth, static_cast<double>(chips));
-    scale(out.memory->capacity, static_cast<double>(chips));
+    scale_number(out.memory->bandwidth, static_cast<double>(chips));
+    scale_number(out.memory->capacity, static_cast<double>(chips));
   }
   return out;
 }
 
 }  // namespace
 
-std::vector<Chips> chips_together(const Machine& machine) {
-  std::vector<Chips> out;
+std::vector<ChipGroup> list_chip_groups(const Machine& machine) {
+  std::vector<ChipGroup> out;
   for (const std::string what : {"host", "pod"})
-    if (const auto chips = count_of(machine, what + "_chips")) out.push_back(together(machine, what, *chips));
+    if (const auto chips = count_of(machine, what + "_chips")) out.push_back(total_of_chips(machine, what, *chips));
   return out;
 }
 
-std::optional<std::int64_t> all_lanes(const Machine& machine) {
+std::optional<std::int64_t> total_lanes(const Machine& machine) {
   const auto cores = count_of(machine, "cores"), lanes = count_of(machine, "lanes");
   if (!cores || !lanes) return std::nullopt;
   return *cores * *lanes;

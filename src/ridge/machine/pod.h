@@ -1,5 +1,5 @@
-// What many chips of a machine come to together: its peaks, its memory, its cores, times how many there are. A TPU v5e
-// pod of 256 chips, 8 a host: 32 hosts, 256 cores, 50.43 PFLOP/s in bf16, 4.096 TB.
+// Totals of a host or pod: peak, memory and cores of all chips. A TPU v5e pod of 256 chips, 8 per host: 32 hosts, 256
+// cores, 50.43 PFLOP/s in bf16, 4.096 TB.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,18 @@
 
 namespace ridge {
 
-struct Chips {
-  std::string what;                        // "host", "pod"
-  std::int64_t chips = 1;                  // so many
-  std::optional<std::int64_t> hosts = {};  // whose they are; null: how many a host has is not on record
-  std::optional<std::int64_t> cores = {};  // null: not on record
-  std::optional<Peak> peak = {};           // the first one of the file, of all of them
-  std::optional<MemoryLevel> memory = {};  // the first one, of all of them
+struct ChipGroup {
+  std::string name;                        // "host", "pod"
+  std::int64_t chips = 1;                  // number of chips
+  std::optional<std::int64_t> hosts = {};  // nullopt if the chips per host are unknown
+  std::optional<std::int64_t> cores = {};  // nullopt if unknown
+  std::optional<Peak> peak = {};           // first peak of the file, total of all chips
+  std::optional<MemoryLevel> memory = {};  // first memory, total of all chips
 };
-// A host and a pod, where the machine's file says how many chips they have.
-std::vector<Chips> chips_together(const Machine& machine);
+// Returns a host and a pod, if the machine file gives their number of chips.
+std::vector<ChipGroup> list_chip_groups(const Machine& machine);
 
-// f32 operations that all cores start in a cycle; null: cores or lanes are not on record.
-std::optional<std::int64_t> all_lanes(const Machine& machine);
+// Returns the f32 operations that all cores issue per cycle, or nullopt if cores or lanes are unknown.
+std::optional<std::int64_t> total_lanes(const Machine& machine);
 
 }  // namespace ridge

@@ -1,5 +1,5 @@
-// What the operating system says about this CPU, and the machine that one may guess from it. A guess is for the first
-// minute: `ridge probe` replaces it by measurements.
+// Properties of this CPU from the operating system, and a machine estimated from them, which is used until
+// `ridge probe` replaces it by measurements.
 #pragma once
 
 #include <string>
@@ -11,43 +11,43 @@
 
 namespace ridge {
 
-struct CacheFacts {  // of one level, data or unified
+struct CacheProperties {  // a data or unified cache
   int level = 1;
-  double bytes = 0;  // of one cache
-  int sharers = 1;   // hardware threads that it serves
+  double bytes = 0;           // bytes per cache
+  int threads_per_cache = 1;  // hardware threads that share it
 };
 
-struct SystemFacts {
-  int cores = 1;        // usable_cores() of base/cores.h
-  double clock_hz = 0;  // 0: the system does not say
-  std::string model;    // "AMD EPYC"; empty: the system does not say
+struct SystemProperties {
+  int cores = 1;        // result of `usable_cores`()
+  double clock_hz = 0;  // 0 if unknown
+  std::string model;    // "AMD EPYC"; "" if unknown
   std::string vendor;   // "AuthenticAMD"
   int family = 0;
-  Isa isa = Isa::plain;            // as the kernels detect it; parse_cpuinfo leaves it
-  std::string flags;               // " fpu … avx2 … ", words with a space around each
-  double last_level_bytes = 0;     // of the largest caches that the cores have, together; 0: the system does not say
-  std::vector<CacheFacts> caches;  // from the core outwards; empty: the system does not say
+  Isa isa = Isa::plain;                 // from `detected_isa`(); not set by `parse_cpuinfo`
+  std::string flags;                    // " fpu … avx2 … ", each flag between spaces
+  double last_level_bytes = 0;          // total of the last-level caches of the usable cores; 0 if unknown
+  std::vector<CacheProperties> caches;  // ordered by level; empty if unknown
   double memory_bytes = 0;
 };
 
-SystemFacts read_system();
+SystemProperties read_system();
 
-// From the text of /proc/cpuinfo: model, vendor, family, flags, and the highest clock of its cores.
-SystemFacts parse_cpuinfo(std::string_view cpuinfo);
-// CPUs in a list of sysfs: "0-7,64-71" is 16.
+// Parses the content of /proc/cpuinfo: model, vendor, family, flags and the highest clock of all cores.
+SystemProperties parse_cpuinfo(std::string_view cpuinfo);
+// Returns the number of CPUs in a sysfs list: 16 for "0-7,64-71".
 int cores_in_list(std::string_view list);
 
-// FLOP a cycle of one core in f32, and the sentence that says why. Every peak is this times clock times cores.
+// f32 FLOP per cycle and core, with the reason. Every peak is this times the clock times the cores.
 struct VectorWidth {
   int flop_per_cycle;
   std::string_view why;
 };
-VectorWidth vector_width(const SystemFacts& facts);
+VectorWidth vector_width(const SystemProperties& properties);
 
-// Memory bandwidth is guessed as 20 GB/s for the first core and 5 GB/s for each further one: two cores 25 GB/s, 96
-// cores 495 GB/s. `today` is the day that the numbers carry, YYYY-MM-DD.
-Machine guess_cpu(const SystemFacts& facts, const std::string& today);
+// Returns an estimated machine. Memory bandwidth is 20 GB/s for the first core plus 5 GB/s for each other core: 25 GB/s
+// for 2 cores, 495 GB/s for 96. `day` is the date of the numbers, YYYY-MM-DD.
+Machine guess_cpu(const SystemProperties& properties, const std::string& day);
 
-std::string today();  // YYYY-MM-DD, UTC
+std::string today_utc();  // YYYY-MM-DD, UTC
 
 }  // namespace ridge

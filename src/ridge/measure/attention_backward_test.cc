@@ -8,15 +8,15 @@ namespace ridge {
 namespace {
 
 // Runs the program and returns the names of each kernel's results.
-std::vector<std::vector<std::string>> ran(const std::string& text, const Bindings& dims = {}) {
+std::vector<std::vector<std::string>> run_kernels(const std::string& text, const Bindings& dims = {}) {
   const Program program = parse(text).value();
   const auto explanation = explain(program, *find_machine("h100"), dims).value();
   RunOptions options;
   options.passes = 1;
-  const Measurement m = run(program, explanation, options).value();
-  EXPECT_FALSE(m.mismatch) << text << m.mismatch->text();
+  const Measurement m = run_program(program, explanation, options).value();
+  EXPECT_FALSE(m.mismatch) << text << m.mismatch->to_string();
   EXPECT_GT(m.total.checked, 0) << text;
-  return m.names;
+  return m.result_names;
 }
 
 std::string program_of(const std::string& dtype, const std::string& weights, const std::string& more = "",
@@ -36,14 +36,14 @@ TEST(AttentionBackwardRun, EqualsItsStatements) {
   const std::string window = "softmax(where((index(T) <= index(S)) * (index(T) > index(S) - 7), s * 0.2, -inf) over T)";
   for (const char* const dtype : {"f32", "bf16", "f16"}) {
     for (const std::string& weights : {std::string("softmax(s * 0.2 over T)"), causal, window}) {
-      const auto names = ran(program_of(dtype, weights));
+      const auto names = run_kernels(program_of(dtype, weights));
       EXPECT_EQ(names.size(), 1u) << dtype << " " << weights;
     }
     const std::string forward = std::string("o: ") + dtype + "[B, S, K, G, E] = p * v\n";
-    const auto both = ran(program_of(dtype, causal, forward));
+    const auto both = run_kernels(program_of(dtype, causal, forward));
     ASSERT_EQ(both.size(), 2u);
     EXPECT_EQ(both[0], (std::vector<std::string>{"s", "p", "o"}));
-    EXPECT_EQ(ran(program_of(dtype, causal, forward, "d[B, S, K, G] = sum(do * o over E)\n")).size(), 2u);
+    EXPECT_EQ(run_kernels(program_of(dtype, causal, forward, "d[B, S, K, G] = sum(do * o over E)\n")).size(), 2u);
   }
 }
 

@@ -9,17 +9,17 @@ namespace ridge {
 namespace {
 
 // Runs the program and returns the number of kernels.
-std::size_t ran(const std::string& text) {
+std::size_t count_kernels(const std::string& text) {
   const Program program = parse(text).value();
   const auto explanation = explain(program, *find_machine("h100"), {}).value();
   RunOptions options;
   options.passes = 1;
-  const auto m = run(program, explanation, options);
-  EXPECT_TRUE(m.ok()) << text << (m.ok() ? "" : m.error().text());
+  const auto m = run_program(program, explanation, options);
+  EXPECT_TRUE(m.ok()) << text << (m.ok() ? "" : m.error().to_string());
   if (!m.ok()) return 0;
-  EXPECT_FALSE(m->mismatch) << text << m->mismatch->text();
+  EXPECT_FALSE(m->mismatch) << text << m->mismatch->to_string();
   EXPECT_GT(m->total.checked, 0) << text;
-  return m->names.size();
+  return m->result_names.size();
 }
 
 struct Declared {  // a tensor of this format in the notation
@@ -40,7 +40,7 @@ std::string program_of(const std::string& dtype, const std::string& mask, const 
 TEST(AttentionOfLengths, EqualsItsStatements) {
   for (const char* const dtype : {"f32", "bf16", "f16"})
     for (const char* const mask : {"index(T) < n", "index(T) <= index(S) + n - 1", "index(T) < n + 1"})
-      EXPECT_EQ(ran(program_of(dtype, mask)), 1u) << dtype << " " << mask;
+      EXPECT_EQ(count_kernels(program_of(dtype, mask)), 1u) << dtype << " " << mask;
 }
 
 // Contiguous sequences of one or several rows, with equal and with different numbers of keys.
@@ -52,11 +52,13 @@ TEST(AttentionOfLengths, KnowsSequencesOneBehindTheOther) {
            mask + ", s * 0.2, -inf) over T)\no: f32[S, H, E] = p * v\n";
   };
   const std::string same = "S = (70, 1, 200, 33), T = S", cross = "S = (70, 1, 20, 33), T = (5, 150, 99, 100)";
-  EXPECT_EQ(ran(text(same, "sequence(S) == sequence(T)")), 1u);
-  EXPECT_EQ(ran(text(same, "(sequence(S) == sequence(T)) * (index(T) <= index(S))")), 1u);
-  EXPECT_EQ(ran(text(same, "(index(T) <= index(S)) * (index(T) > index(S) - 9) * (sequence(T) == sequence(S))")), 1u);
-  EXPECT_EQ(ran(text(cross, "sequence(S) == sequence(T)")), 1u);
-  EXPECT_EQ(ran(text(cross, "(sequence(S) == sequence(T)) * (index(T) >= index(S) - 99)")), 3u)
+  EXPECT_EQ(count_kernels(text(same, "sequence(S) == sequence(T)")), 1u);
+  EXPECT_EQ(count_kernels(text(same, "(sequence(S) == sequence(T)) * (index(T) <= index(S))")), 1u);
+  EXPECT_EQ(
+      count_kernels(text(same, "(index(T) <= index(S)) * (index(T) > index(S) - 9) * (sequence(T) == sequence(S))")),
+      1u);
+  EXPECT_EQ(count_kernels(text(cross, "sequence(S) == sequence(T)")), 1u);
+  EXPECT_EQ(count_kernels(text(cross, "(sequence(S) == sequence(T)) * (index(T) >= index(S) - 99)")), 3u)
       << "a band is relative to the sequences' starts, which differ here";
 }
 
@@ -71,20 +73,22 @@ std::string paged(const std::string& dtype, const std::string& mask, const std::
 }
 TEST(AttentionOfLengths, ReadsKeysInPages) {
   for (const char* const dtype : {"f32", "bf16", "f16"}) {
-    EXPECT_EQ(ran(paged(dtype, "s * 0.2")), 1u);
-    EXPECT_EQ(ran(paged(dtype, "where(index(M) * size(R) + index(R) < n, s * 0.2, -inf)")), 1u);
-    EXPECT_EQ(ran(paged(dtype, "where(16 * index(M) + index(R) <= index(S) + n - 1, s * 0.2, -inf)")), 1u);
+    EXPECT_EQ(count_kernels(paged(dtype, "s * 0.2")), 1u);
+    EXPECT_EQ(count_kernels(paged(dtype, "where(index(M) * size(R) + index(R) < n, s * 0.2, -inf)")), 1u);
+    EXPECT_EQ(count_kernels(paged(dtype, "where(16 * index(M) + index(R) <= index(S) + n - 1, s * 0.2, -inf)")), 1u);
   }
-  EXPECT_EQ(ran(paged("f32", "where(index(M) * 15 + index(R) < n, s * 0.2, -inf)")), 5u);
-  EXPECT_EQ(ran(paged("f32", "s * 0.2", "c: f32[B, M, R, K, E] = a + 1\n")), 6u) << "a is also read elsewhere";
+  EXPECT_EQ(count_kernels(paged("f32", "where(index(M) * 15 + index(R) < n, s * 0.2, -inf)")), 5u);
+  EXPECT_EQ(count_kernels(paged("f32", "s * 0.2", "c: f32[B, M, R, K, E] = a + 1\n")), 6u)
+      << "a is also read elsewhere";
 }
 
 // Whole numbers are converted for the kernels of expressions.
 TEST(AttentionOfLengths, RunsAsSingleKernelsWhereItIsNoAttention) {
-  EXPECT_EQ(ran(program_of("f32", "index(T) < 2 * n")), 3u);
-  EXPECT_EQ(ran("dims N = 9, D = 40\nx: f32[N, D]   n: int32[N]\ny: f32[N, D] = where(index(D) < n, x, 0)\n"), 1u);
-  EXPECT_EQ(ran("dims N = 9, D = 40\nx: bf16[N, D]   n: int32[N]\n"
-                "y: bf16[N, D] = softmax(where(index(D) < n, x, -inf) over D)\n"),
+  EXPECT_EQ(count_kernels(program_of("f32", "index(T) < 2 * n")), 3u);
+  EXPECT_EQ(count_kernels("dims N = 9, D = 40\nx: f32[N, D]   n: int32[N]\ny: f32[N, D] = where(index(D) < n, x, 0)\n"),
+            1u);
+  EXPECT_EQ(count_kernels("dims N = 9, D = 40\nx: bf16[N, D]   n: int32[N]\n"
+                          "y: bf16[N, D] = softmax(where(index(D) < n, x, -inf) over D)\n"),
             1u);
 }
 

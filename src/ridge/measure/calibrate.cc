@@ -12,18 +12,18 @@
 #include "ridge/base/csv.h"
 #include "ridge/base/portable_math.h"
 #include "ridge/measure/fit/simplex.h"
-#include "ridge/plan/form_time.h"
-#include "ridge/plan/library.h"
+#include "ridge/plan/form_estimate.h"
+#include "ridge/plan/library_model.h"
 
 namespace ridge {
 namespace {
 
-constexpr std::size_t least_kernels = 10, least_apart = 3, most_fitted = 2500;
+constexpr std::size_t min_kernels = 10, min_sites_timings = 3, max_fitted = 2500;
 // Weight of the penalty for leaving the start values, so that few timings change only the numbers that matter for them.
-constexpr double spring = 0.1;
+constexpr double prior_weight = 0.1;
 
-struct Columns {
-  const ops::LibraryForm* form = nullptr;
+struct TimingColumns {
+  const ops::LibraryFormula* form = nullptr;
   std::vector<int> sizes;  // columns of the form's sizes; -1 if absent
   int dtype = -1, time = -1;
   bool in_seconds = false;
@@ -34,35 +34,35 @@ bool is_time(const std::string& name) {
          name == "median_s";
 }
 
-int place(const CsvLine& head, std::string_view name) {
+int find_column(const CsvLine& head, std::string_view name) {
   for (std::size_t i = 0; i < head.cells.size(); ++i)
     if (head.cells[i].text == name) return static_cast<int>(i);
   return -1;
 }
 
 // Finds the first form whose required columns are all present.
-void find_form(Columns& out, const CsvLine& head) {
-  for (const ops::LibraryForm* form : ops::library_forms()) {
+void find_form(TimingColumns& out, const CsvLine& head) {
+  for (const ops::LibraryFormula* form : ops::library_formulas()) {
     out.sizes.clear();
-    for (const std::string_view column : form->columns) out.sizes.push_back(place(head, column));
-    const auto needed = out.sizes.begin() + static_cast<std::ptrdiff_t>(form->needed);
+    for (const std::string_view column : form->columns) out.sizes.push_back(find_column(head, column));
+    const auto needed = out.sizes.begin() + static_cast<std::ptrdiff_t>(form->required_columns);
     if (std::count(out.sizes.begin(), needed, -1) > 0) continue;
     out.form = form;
     return;
   }
 }
 
-std::string forms_text() {
+std::string list_forms() {
   std::vector<std::string> out;
-  for (const ops::LibraryForm* form : ops::library_forms())
-    out.push_back(fmt::format("{} ({})", fmt::join(form->columns.first(form->needed), ", "), form->name));
+  for (const ops::LibraryFormula* form : ops::library_formulas())
+    out.push_back(fmt::format("{} ({})", fmt::join(form->columns.first(form->required_columns), ", "), form->name));
   return fmt::format("{}", fmt::join(out, "; "));
 }
 
-Result<Columns> columns_of(const CsvLine& head, const std::string& source, const std::string& column) {
-  Columns out;
+Result<TimingColumns> parse_columns(const CsvLine& head, const std::string& source, const std::string& column) {
+  TimingColumns out;
   find_form(out, head);
-  out.dtype = place(head, "dtype");
+  out.dtype = find_column(head, "dtype");
   for (std::size_t i = 0; i < head.cells.size(); ++i) {
     const std::string& name = head.cells[i].text;
     if (!(column.empty() ? is_time(name) && (out.time < 0 || name == "us_best") : name == column)) continue;
@@ -72,120 +72,124 @@ Result<Columns> columns_of(const CsvLine& head, const std::string& source, const
   if (out.form != nullptr && out.time >= 0) return out;
   const bool has_time = out.time >= 0;
   const std::string times = column.empty() ? "such as us or time_s" : column;
-  return placed(
+  return error_at_cell(
       input_error(
           fmt::format("expected {}, found {}",
-                      has_time ? "the columns of a kernel: " + forms_text() : "a column of times " + times, head.text),
+                      has_time ? "the columns of a kernel: " + list_forms() : "a column of times " + times, head.text),
           has_time ? "`ridge bench matmul --against cublaslt --csv` writes such a file"
                    : "--column NAME selects the column of times"),
       source, head, head.cells[0]);
 }
 
-Result<double> number(const std::string& source, const CsvLine& line, int at) {
+Result<double> parse_number(const std::string& source, const CsvLine& line, int at) {
   if (static_cast<std::size_t>(at) >= line.cells.size())
-    return placed(input_error(fmt::format("expected {} cells or more, found {}", at + 1, line.cells.size())), source,
-                  line, line.cells[0]);
+    return error_at_cell(input_error(fmt::format("expected {} cells or more, found {}", at + 1, line.cells.size())),
+                         source, line, line.cells[0]);
   const CsvCell& cell = line.cells[static_cast<std::size_t>(at)];
   double out = 0;
   const char* const stop = cell.text.data() + cell.text.size();
   const auto end = std::from_chars(cell.text.data(), stop, out);
   if (end.ec == std::errc{} && end.ptr == stop && out > 0 && std::isfinite(out)) return out;
-  return placed(input_error(fmt::format("expected a number above 0, found '{}'", cell.text)), source, line, cell);
+  return error_at_cell(input_error(fmt::format("expected a number above 0, found '{}'", cell.text)), source, line,
+                       cell);
 }
 
-Result<TimedKernel> read_line(const std::string& source, const CsvLine& line, const Columns& at) {
+Result<TimedKernel> read_line(const std::string& source, const CsvLine& line, const TimingColumns& at) {
   TimedKernel out;
   for (const int cell : at.sizes) {
-    const auto size = cell < 0 ? Result(1.0) : number(source, line, cell);
+    const auto size = cell < 0 ? Result(1.0) : parse_number(source, line, cell);
     if (!size) return size.error();
     out.sizes.push_back(*size);
   }
-  const auto time = number(source, line, at.time);
+  const auto time = parse_number(source, line, at.time);
   if (!time) return time.error();
   out.seconds = *time * (at.in_seconds ? 1 : 1e-6);
   return out;
 }
 
 // Selects half of the sites by a hash of their sizes alone.
-bool is_fitted_site(const ops::LibraryForm& form, const TimedKernel& kernel) {
+bool is_fitted_site(const ops::LibraryFormula& form, const TimedKernel& kernel) {
   constexpr std::uint64_t factors[] = {0x9e3779b97f4a7c15ULL, 0xc2b2ae3d27d4eb4fULL, 0x165667b19e3779f9ULL};
   std::uint64_t x = 0;
-  for (std::size_t i = 0; i < form.site.size(); ++i)
-    x += static_cast<std::uint64_t>(kernel.sizes[form.site[i]]) * factors[i];
+  for (std::size_t i = 0; i < form.group_columns.size(); ++i)
+    x += static_cast<std::uint64_t>(kernel.sizes[form.group_columns[i]]) * factors[i];
   x ^= x >> 29;
   x *= 0xbf58476d1ce4e5b9ULL;
   return (x >> 40 & 1) != 0;
 }
 
-using Timings = std::vector<TimedKernel>;
+using KernelTimings = std::vector<TimedKernel>;
 using Predictor = std::function<double(const TimedKernel&)>;
 
-double quantile(std::vector<double> sorted, double share) {
+double quantile(std::vector<double> sorted, double quantile_fraction) {
   std::sort(sorted.begin(), sorted.end());
-  return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1) + 0.5)];
+  return sorted[static_cast<std::size_t>(quantile_fraction * static_cast<double>(sorted.size() - 1) + 0.5)];
 }
 
-LibraryErrors errors_of(const Timings& timings, const Predictor& predicted, const ops::Spread& spread) {
-  LibraryErrors out{.kernels = static_cast<int>(timings.size())};
+PredictionErrors compute_errors(const KernelTimings& timings, const Predictor& predicted,
+                                const ops::PredictionSpread& spread) {
+  PredictionErrors out{.kernels = static_cast<int>(timings.size())};
   if (timings.empty()) return out;
-  std::vector<double> off;
+  std::vector<double> relative_errors;
   for (const TimedKernel& x : timings) {
     const double seconds = predicted(x), ratio = x.seconds / seconds;
-    off.push_back(std::abs(seconds / x.seconds - 1));
-    out.inside += spread.low <= ratio && ratio <= spread.high;
+    relative_errors.push_back(std::abs(seconds / x.seconds - 1));
+    out.fraction_inside += spread.low <= ratio && ratio <= spread.high;
   }
-  out.inside /= static_cast<double>(off.size());
-  out.mean = std::accumulate(off.begin(), off.end(), 0.0) / static_cast<double>(off.size());
-  out.median = quantile(off, 0.5);
-  out.percentile_90 = quantile(off, 0.9);
+  out.fraction_inside /= static_cast<double>(relative_errors.size());
+  out.mean = std::accumulate(relative_errors.begin(), relative_errors.end(), 0.0) /
+             static_cast<double>(relative_errors.size());
+  out.median = quantile(relative_errors, 0.5);
+  out.percentile_90 = quantile(relative_errors, 0.9);
   return out;
 }
 
 // Takes every n-th timing so that at most `max_fitted` remain, which bounds the time of a fit.
-Timings thinned(const Timings& all) {
-  const std::size_t step = (all.size() + most_fitted - 1) / most_fitted;
-  Timings out;
+KernelTimings subsample_timings(const KernelTimings& all) {
+  const std::size_t step = (all.size() + max_fitted - 1) / max_fitted;
+  KernelTimings out;
   for (std::size_t i = 0; i < all.size(); i += step) out.push_back(all[i]);
   return out;
 }
 
-std::vector<double> exponentials(const std::vector<double>& logs) {
+std::vector<double> exp_each(const std::vector<double>& logs) {
   std::vector<double> out;
   for (const double x : logs) out.push_back(portable::exp(x));
   return out;
 }
 
-std::vector<double> fitted(const Timings& timings, const ops::LibraryForm& form, const ops::LibraryChip& chip,
-                           const std::vector<double>& from) {
+std::vector<double> fit_numbers(const KernelTimings& timings, const ops::LibraryFormula& form,
+                                const ops::LibraryDevice& chip, const std::vector<double>& from) {
   std::vector<double> begin;
   for (const double x : from) begin.push_back(portable::log(x));
-  const auto off = [&](const std::vector<double>& logs) {
-    const std::vector<double> tried = exponentials(logs);
+  const auto objective = [&](const std::vector<double>& logs) {
+    const std::vector<double> candidate = exp_each(logs);
     double sum = 0;
-    for (std::size_t i = 0; i < logs.size(); ++i) sum += spring * (logs[i] - begin[i]) * (logs[i] - begin[i]);
-    for (const TimedKernel& x : timings) sum += std::abs(portable::log(form.seconds(x.sizes, chip, tried) / x.seconds));
+    for (std::size_t i = 0; i < logs.size(); ++i) sum += prior_weight * (logs[i] - begin[i]) * (logs[i] - begin[i]);
+    for (const TimedKernel& x : timings)
+      sum += std::abs(portable::log(form.estimate_seconds(x.sizes, chip, candidate) / x.seconds));
     return sum;
   };
   // The second call restarts the simplex, which may have shrunk before it reached the minimum.
-  return exponentials(least_by_simplex(least_by_simplex(begin, 0.2, 400, off), 0.2, 400, off));
+  return exp_each(minimize_by_simplex(minimize_by_simplex(begin, 0.2, 400, objective), 0.2, 400, objective));
 }
 
 // Numbers of the machine's file, or the form's start values.
-struct Known {
-  ops::LibraryChip chip;
+struct InitialFit {
+  ops::LibraryDevice chip;
   std::vector<double> numbers;
-  ops::Spread spread;
+  ops::PredictionSpread spread;
 };
 
-Result<Known> known_on(const Machine& machine, DType dtype, const ops::LibraryForm& form) {
+Result<InitialFit> initial_fit(const Machine& machine, DType dtype, const ops::LibraryFormula& form) {
   const auto rates = library_machine(machine, dtype);
   if (!rates) return rates.error();
-  Known out{.chip = chip_of(machine, *rates), .numbers = {}, .spread = {}};
-  out.chip.element_bytes = bits(dtype) / 8.0;
-  if (&form == &ops::product_form()) {
-    const auto products = library_on(machine, dtype);
+  InitialFit out{.chip = library_chip(machine, *rates), .numbers = {}, .spread = {}};
+  out.chip.element_bytes = dtype_bits(dtype) / 8.0;
+  if (&form == &ops::product_formula()) {
+    const auto products = find_library_model(machine, dtype);
     if (!products) return products.error();
-    for (const ops::NamedLibraryNumber& x : ops::library_numbers) out.numbers.push_back(products->numbers.*x.place);
+    for (const ops::NamedLibraryNumber& x : ops::library_numbers) out.numbers.push_back(products->numbers.*x.member);
     out.spread = products->spread;
     return out;
   }
@@ -193,15 +197,16 @@ Result<Known> known_on(const Machine& machine, DType dtype, const ops::LibraryFo
     const auto found = machine.numbers.find(key);
     return found == machine.numbers.end() ? otherwise : found->second.value;
   };
-  for (const ops::LibraryNumber& x : form.numbers) out.numbers.push_back(stored(std::string(x.key), x.start));
-  out.spread = spread_of(machine, form);
+  for (const ops::LibraryParameter& x : form.numbers)
+    out.numbers.push_back(stored(std::string(x.key), x.initial_value));
+  out.spread = form_spread(machine, form);
   return out;
 }
 
 // Returns the site's columns: "n and k".
-std::string sites_text(const ops::LibraryForm& form) {
+std::string list_site_columns(const ops::LibraryFormula& form) {
   std::string out;
-  for (const std::size_t i : form.site) out += (out.empty() ? "" : " and ") + std::string(form.columns[i]);
+  for (const std::size_t i : form.group_columns) out += (out.empty() ? "" : " and ") + std::string(form.columns[i]);
   return out;
 }
 
@@ -210,7 +215,7 @@ struct NamedValue {
   std::string_view unit;
   double value;
 };
-std::vector<NamedValue> values_of(const Calibration& x) {
+std::vector<NamedValue> named_values(const Calibration& x) {
   std::vector<NamedValue> out;
   for (std::size_t i = 0; i < x.numbers.size(); ++i)
     out.push_back({std::string(x.form->numbers[i].key), x.form->numbers[i].unit, x.numbers[i]});
@@ -219,8 +224,8 @@ std::vector<NamedValue> values_of(const Calibration& x) {
   for (const auto& [what, value] : spread) out.push_back({spread_key(*x.form, what), "1", value});
   return out;
 }
-std::string provenance(const Calibration& x, const std::string& source) {
-  return fmt::format("ridge calibrate, {} kernels of {}", x.fitted.kernels, source);
+std::string describe_source(const Calibration& x, const std::string& source) {
+  return fmt::format("ridge calibrate, {} kernels of {}", x.fitted_errors.kernels, source);
 }
 
 }  // namespace
@@ -228,11 +233,11 @@ std::string provenance(const Calibration& x, const std::string& source) {
 Result<LibraryTimings> read_library_timings(std::string_view csv, const std::string& source, DType dtype,
                                             const std::string& column) {
   LibraryTimings out;
-  std::optional<Columns> at;
+  std::optional<TimingColumns> at;
   for (const CsvLine& line : read_csv(csv)) {
     if (line.text.starts_with('#')) continue;
     if (!at) {
-      const auto found = columns_of(line, source, column);
+      const auto found = parse_columns(line, source, column);
       if (!found) return found.error();
       at = *found;
       out.form = at->form;
@@ -244,65 +249,67 @@ Result<LibraryTimings> read_library_timings(std::string_view csv, const std::str
     if (cell(at->time).empty()) continue;
     const std::string typed = at->dtype < 0 ? "" : cell(at->dtype);
     const bool is_short = dtype == DType::bf16 && typed == "f16";  // f16 kernels take the same time as bf16
-    if (!typed.empty() && typed != name(dtype) && !is_short) continue;
+    if (!typed.empty() && typed != dtype_name(dtype) && !is_short) continue;
     auto read = read_line(source, line, *at);
     if (!read) return read.error();
     out.kernels.push_back(*std::move(read));
   }
-  if (out.kernels.size() >= least_kernels) return out;
+  if (out.kernels.size() >= min_kernels) return out;
   return input_error(fmt::format("'{}' holds {} timings of {} kernels, expected {} or more", source, out.kernels.size(),
-                                 name(dtype), least_kernels),
+                                 dtype_name(dtype), min_kernels),
                      "a CSV with the columns dtype,m,n,k,us: `ridge bench matmul --against cublaslt --csv`");
 }
 
-Result<Calibration> calibrate(const Machine& machine, DType dtype, const LibraryTimings& timings) {
-  const ops::LibraryForm& form = *timings.form;
-  const auto known = known_on(machine, dtype, form);
-  if (!known) return known.error();
-  Timings near, apart;
-  for (const TimedKernel& x : timings.kernels) (is_fitted_site(form, x) ? near : apart).push_back(x);
-  if (near.size() < least_apart || apart.size() < least_apart)
-    return input_error(fmt::format("{} kernels have too few different {} to hold out half of these",
-                                   timings.kernels.size(), sites_text(form)),
-                       fmt::format("time kernels of at least {} different {}", 2 * least_apart, sites_text(form)));
+Result<Calibration> calibrate_library(const Machine& machine, DType dtype, const LibraryTimings& timings) {
+  const ops::LibraryFormula& form = *timings.form;
+  const auto initial = initial_fit(machine, dtype, form);
+  if (!initial) return initial.error();
+  KernelTimings fitting, held_out;
+  for (const TimedKernel& x : timings.kernels) (is_fitted_site(form, x) ? fitting : held_out).push_back(x);
+  if (fitting.size() < min_sites_timings || held_out.size() < min_sites_timings)
+    return input_error(
+        fmt::format("{} kernels have too few different {} to hold out half of these", timings.kernels.size(),
+                    list_site_columns(form)),
+        fmt::format("time kernels of at least {} different {}", 2 * min_sites_timings, list_site_columns(form)));
   Calibration out;
   out.machine = machine.name;
   out.title = machine.title;
   out.dtype = dtype;
   out.form = &form;
-  out.numbers = fitted(thinned(near), form, known->chip, known->numbers);
-  const auto by = [&](const std::vector<double>& numbers) -> Predictor {
-    return [&](const TimedKernel& x) { return form.seconds(x.sizes, known->chip, numbers); };
+  out.numbers = fit_numbers(subsample_timings(fitting), form, initial->chip, initial->numbers);
+  const auto predictor_with = [&](const std::vector<double>& numbers) -> Predictor {
+    return [&](const TimedKernel& x) { return form.estimate_seconds(x.sizes, initial->chip, numbers); };
   };
-  const Predictor now = by(out.numbers);
+  const Predictor calibrated = predictor_with(out.numbers);
   std::vector<double> ratios;
-  for (const TimedKernel& x : near) ratios.push_back(x.seconds / now(x));
+  for (const TimedKernel& x : fitting) ratios.push_back(x.seconds / calibrated(x));
   out.spread = {quantile(ratios, 0.1), quantile(ratios, 0.5), quantile(ratios, 0.9)};
-  out.fitted = errors_of(near, now, out.spread);
-  out.apart = errors_of(apart, now, out.spread);
-  out.before = errors_of(apart, by(known->numbers), known->spread);
-  out.roofline = errors_of(apart, [&](const TimedKernel& x) { return form.roof(x.sizes, known->chip); }, {});
-  for (const TimedKernel& x : apart) out.judged.push_back({x, now(x)});
+  out.fitted_errors = compute_errors(fitting, calibrated, out.spread);
+  out.held_out_errors = compute_errors(held_out, calibrated, out.spread);
+  out.previous_errors = compute_errors(held_out, predictor_with(initial->numbers), initial->spread);
+  out.roofline_errors =
+      compute_errors(held_out, [&](const TimedKernel& x) { return form.roofline_seconds(x.sizes, initial->chip); }, {});
+  for (const TimedKernel& x : held_out) out.held_out.push_back({x, calibrated(x)});
   return out;
 }
 
-Machine with_library(Machine machine, const Calibration& x, const std::string& source, const std::string& day) {
-  for (const NamedValue& each : values_of(x))
-    machine.numbers[each.key] = Sourced{each.value, provenance(x, source), day, Origin::measured, ""};
+Machine with_calibration(Machine machine, const Calibration& x, const std::string& source, const std::string& day) {
+  for (const NamedValue& each : named_values(x))
+    machine.numbers[each.key] = SourcedValue{each.value, describe_source(x, source), day, Origin::measured, ""};
   return machine;
 }
 
-std::string machine_lines(const Calibration& x, const std::string& source, const std::string& day) {
+std::string format_machine_lines(const Calibration& x, const std::string& source, const std::string& day) {
   std::string out;
-  for (const NamedValue& each : values_of(x))
+  for (const NamedValue& each : named_values(x))
     out += fmt::format("{} = {{ value = {:.4g}, unit = \"{}\", source = \"{}\", read = {}, origin = \"measured\" }}\n",
-                       each.key, each.value, each.unit, provenance(x, source), day);
+                       each.key, each.value, each.unit, describe_source(x, source), day);
   return out;
 }
 
-std::string judged_lines(const Calibration& x) {
+std::string format_held_out_csv(const Calibration& x) {
   std::string out = fmt::format("{},measured_s,low_s,predicted_s,high_s\n", fmt::join(x.form->columns, ","));
-  for (const JudgedKernel& each : x.judged) {
+  for (const HeldOutKernel& each : x.held_out) {
     for (const double size : each.timed.sizes) out += fmt::format("{},", size);
     out += fmt::format("{:.6g},{:.6g},{:.6g},{:.6g}\n", each.timed.seconds, x.spread.low * each.predicted_s,
                        each.predicted_s, x.spread.high * each.predicted_s);

@@ -1,6 +1,6 @@
-// Fits the numbers of a library on a machine (ops/library/form.h) to timings of its kernels. Kernels with the same site
-// (a product's n and k) are either all fitted or all held out. Half of the sites are fitted; the other half gives the
-// errors of the fit.
+// Fits the numbers of a library on a machine (ops/library/formula.h) to timings of its kernels. Kernels with the same
+// site (a product's n and k) are either all fitted or all held out. Half of the sites are fitted; the other half gives
+// the errors of the fit.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 #include "ridge/base/result.h"
 #include "ridge/machine/machine.h"
-#include "ridge/ops/library/form.h"
+#include "ridge/ops/library/formula.h"
 #include "ridge/ops/model.h"
 
 namespace ridge {
@@ -18,7 +18,7 @@ struct TimedKernel {
   double seconds = 0;
 };
 struct LibraryTimings {
-  const ops::LibraryForm* form = nullptr;
+  const ops::LibraryFormula* form = nullptr;
   std::vector<TimedKernel> kernels;
 };
 // Reads a CSV with the columns of a form and a time: `column`, else the first whose name ends in us, us_best,
@@ -27,34 +27,34 @@ struct LibraryTimings {
 Result<LibraryTimings> read_library_timings(std::string_view csv, const std::string& source, DType dtype,
                                             const std::string& column);
 
-struct LibraryErrors {
+struct PredictionErrors {
   int kernels = 0;
   double mean = 0, median = 0, percentile_90 = 0;  // statistics of |predicted / measured - 1|
-  double inside = 0;                               // fraction of kernels between low and high
+  double fraction_inside = 0;                      // fraction of kernels between low and high
 };
-struct JudgedKernel {
+struct HeldOutKernel {
   TimedKernel timed;
   double predicted_s = 0;  // without the spread
 };
 struct Calibration {
   std::string machine, title;
   DType dtype = DType::bf16;
-  const ops::LibraryForm* form = nullptr;
-  std::vector<double> numbers;       // values of form->numbers
-  ops::Spread spread;                // range of 80 % of measured / predicted in the fitted half
-  LibraryErrors fitted, apart;       // on the fitted and on the held-out sites
+  const ops::LibraryFormula* form = nullptr;
+  std::vector<double> numbers;                      // values of form->numbers
+  ops::PredictionSpread spread;                     // range of 80 % of measured / predicted in the fitted half
+  PredictionErrors fitted_errors, held_out_errors;  // on the fitted and on the held-out sites
   // On the held-out sites: errors of the machine's previous numbers and of the plain roofline.
-  LibraryErrors before, roofline;
-  std::vector<JudgedKernel> judged;  // kernels of the held-out sites
+  PredictionErrors previous_errors, roofline_errors;
+  std::vector<HeldOutKernel> held_out;  // kernels of the held-out sites
 };
 // Errors: the machine's file lacks numbers that predictions need; fewer than 10 kernels, or too few sites.
-Result<Calibration> calibrate(const Machine& machine, DType dtype, const LibraryTimings& timings);
+Result<Calibration> calibrate_library(const Machine& machine, DType dtype, const LibraryTimings& timings);
 
 // Returns the machine with the fitted numbers, or these as lines of [numbers], with their provenance.
-Machine with_library(Machine machine, const Calibration& calibration, const std::string& source,
-                     const std::string& day);
-std::string machine_lines(const Calibration& calibration, const std::string& source, const std::string& day);
+Machine with_calibration(Machine machine, const Calibration& calibration, const std::string& source,
+                         const std::string& day);
+std::string format_machine_lines(const Calibration& calibration, const std::string& source, const std::string& day);
 // Returns a CSV of the held-out kernels: sizes, measured_s, low_s, predicted_s and high_s.
-std::string judged_lines(const Calibration& calibration);
+std::string format_held_out_csv(const Calibration& calibration);
 
 }  // namespace ridge

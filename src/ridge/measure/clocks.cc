@@ -24,12 +24,12 @@ std::optional<double> parse_mean_hz(std::string_view cpuinfo) {
   return sum / cores;
 }
 
-std::optional<double> running_hz() {
+std::optional<double> read_running_hz() {
   const auto text = read_file("/proc/cpuinfo");
   return text ? parse_mean_hz(*text) : std::nullopt;
 }
 
-std::optional<double> base_hz() {
+std::optional<double> read_base_hz() {
   const auto text = read_file("/sys/devices/system/cpu/cpu0/cpufreq/base_frequency");
   const double khz = text ? std::strtod(text->c_str(), nullptr) : 0;
   if (!(khz > 0)) return std::nullopt;

@@ -6,8 +6,8 @@
 
 namespace ridge {
 
-std::optional<double> base_hz();     // guaranteed clock: cpufreq's base_frequency
-std::optional<double> running_hz();  // current clock, mean over the cores: /proc/cpuinfo's "cpu MHz"
+std::optional<double> read_base_hz();     // guaranteed clock: cpufreq's base_frequency
+std::optional<double> read_running_hz();  // current clock, mean over the cores: /proc/cpuinfo's "cpu MHz"
 std::optional<double> parse_mean_hz(std::string_view cpuinfo);
 
 }  // namespace ridge

@@ -15,61 +15,64 @@
 namespace ridge {
 namespace {
 
-using ops::cuda::DeviceFacts;
+using ops::cuda::DeviceProperties;
 
 // A model of the catalog: a device's name must have all of the required words and none of the excluded ones (NVL, MIG).
-struct Model {
+struct CatalogModel {
   const char* machine;
-  std::vector<std::string> words, others;
+  std::vector<std::string> required_words, excluded_words;
 };
-const std::vector<Model>& models() {
-  static const std::vector<Model> all{{"h200", {"H200"}, {"NVL", "MIG"}},
-                                      {"h100_pcie", {"H100", "PCIe"}, {"MIG"}},
-                                      {"h100", {"H100"}, {"PCIe", "NVL", "MIG"}}};
+const std::vector<CatalogModel>& catalog_models() {
+  static const std::vector<CatalogModel> all{{"h200", {"H200"}, {"NVL", "MIG"}},
+                                             {"h100_pcie", {"H100", "PCIe"}, {"MIG"}},
+                                             {"h100", {"H100"}, {"PCIe", "NVL", "MIG"}}};
   return all;
 }
 
-Machine told_by_driver(const DeviceFacts& facts) {
+Machine machine_from_driver(const DeviceProperties& properties) {
   // Per Hopper multiprocessor and cycle: FLOP of its tensor cores in bf16, and of its 128 f32 lanes.
   constexpr double matrix_flops = 4096, vector_flops = 256;
   const auto guessed = [](double value) {
-    return Sourced{.value = value, .source = "the CUDA driver", .read_on = today(), .origin = Origin::guessed};
+    return SourcedValue{.value = value, .source = "the CUDA driver", .read_on = today_utc(), .origin = Origin::guessed};
   };
-  const double cycles = facts.multiprocessors * facts.clock_hz;
-  Machine machine{.name = "cuda", .title = facts.name, .peaks = {}, .memory = {}};
+  const double cycles = properties.multiprocessors * properties.clock_hz;
+  Machine machine{.name = "cuda", .title = properties.name, .peaks = {}, .memory = {}};
   for (const DType dtype : {DType::bf16, DType::f16})
-    machine.peaks.push_back({.unit = Unit::matrix, .dtype = dtype, .rate = guessed(matrix_flops * cycles)});
-  machine.peaks.push_back({.unit = Unit::vector, .dtype = DType::f32, .rate = guessed(vector_flops * cycles)});
-  machine.memory = {{"hbm", guessed(facts.memory_bytes_per_s), guessed(static_cast<double>(facts.memory_bytes))},
-                    {"l2", std::nullopt, guessed(static_cast<double>(facts.l2_bytes))}};
-  machine.numbers["cores"] = guessed(facts.multiprocessors);
-  machine.numbers["clock_hz"] = guessed(facts.clock_hz);
+    machine.peaks.push_back({.unit = ComputeUnit::matrix, .dtype = dtype, .rate = guessed(matrix_flops * cycles)});
+  machine.peaks.push_back({.unit = ComputeUnit::vector, .dtype = DType::f32, .rate = guessed(vector_flops * cycles)});
+  machine.memory = {
+      {"hbm", guessed(properties.memory_bytes_per_s), guessed(static_cast<double>(properties.memory_bytes))},
+      {"l2", std::nullopt, guessed(static_cast<double>(properties.l2_bytes))}};
+  machine.numbers["cores"] = guessed(properties.multiprocessors);
+  machine.numbers["clock_hz"] = guessed(properties.clock_hz);
   machine.kernels = "sm90";
   return machine;
 }
 
 }  // namespace
 
-std::optional<std::string> catalog_machine_of(const std::string& device_name) {
+std::optional<std::string> find_catalog_machine(const std::string& device_name) {
   std::istringstream text(device_name);
   std::vector<std::string> words;
   for (std::string word; text >> word;) words.push_back(word);
-  const auto has = [&](const std::string& word) { return std::find(words.begin(), words.end(), word) != words.end(); };
-  for (const Model& model : models())
-    if (std::all_of(model.words.begin(), model.words.end(), has) &&
-        std::none_of(model.others.begin(), model.others.end(), has))
+  const auto contains = [&](const std::string& word) {
+    return std::find(words.begin(), words.end(), word) != words.end();
+  };
+  for (const CatalogModel& model : catalog_models())
+    if (std::all_of(model.required_words.begin(), model.required_words.end(), contains) &&
+        std::none_of(model.excluded_words.begin(), model.excluded_words.end(), contains))
       return model.machine;
   return std::nullopt;
 }
 
-Result<Machine> guess_device(const DeviceFacts& facts) {
-  const auto entry = catalog_machine_of(facts.name);
-  if (!entry) return told_by_driver(facts);
+Result<Machine> guess_device_machine(const DeviceProperties& properties) {
+  const auto entry = find_catalog_machine(properties.name);
+  if (!entry) return machine_from_driver(properties);
   auto machine = find_machine(*entry);
   if (!machine) return machine;
   machine->name = "cuda";
-  machine->title = facts.name;
-  const auto guess = [&](Sourced& number) {
+  machine->title = properties.name;
+  const auto guess = [&](SourcedValue& number) {
     number.origin = Origin::guessed;
     number.note = fmt::format("the catalog's {}", *entry);
   };
@@ -78,7 +81,7 @@ Result<Machine> guess_device(const DeviceFacts& facts) {
     for (auto* number : {&level.bandwidth, &level.capacity})
       if (*number) guess(**number);
   for (auto& [key, number] : machine->numbers) guess(number);
-  for (auto& [key, number] : machine->plan) guess(number);
+  for (auto& [key, number] : machine->plan_numbers) guess(number);
   return machine;
 }
 
@@ -86,36 +89,36 @@ Result<Machine> find_device_machine() {
   const auto path = measured_machine_path("cuda");
   std::error_code unknown;
   if (!path || !std::filesystem::exists(*path, unknown)) {
-    const auto facts = ops::cuda::device_facts();
-    if (!facts) return facts.error();
-    return guess_device(*facts);
+    const auto properties = ops::cuda::device_properties();
+    if (!properties) return properties.error();
+    return guess_device_machine(*properties);
   }
   auto machine = find_machine("cuda");
   if (!machine) return machine;
   // The catalog supplies the numbers that a probe does not measure.
   machine->kernels = "sm90";
-  const auto entry = catalog_machine_of(machine->title);
+  const auto entry = find_catalog_machine(machine->title);
   if (!entry) return machine;
   const auto catalog = find_machine(*entry);
   if (!catalog) return catalog;
-  if (machine->plan.empty()) machine->plan = catalog->plan;
+  if (machine->plan_numbers.empty()) machine->plan_numbers = catalog->plan_numbers;
   for (const auto& [key, number] : catalog->numbers) machine->numbers.try_emplace(key, number);
   return machine;
 }
 
-Result<ops::DeviceNumbers> device_numbers_here() {
+Result<ops::DeviceNumbers> current_device_numbers() {
   static std::mutex mutex;
-  static std::map<int, ops::DeviceNumbers> known;
-  if (const Status there = ops::cuda::require_device(); !there) return there.error();
+  static std::map<int, ops::DeviceNumbers> cached;
+  if (const Status available = ops::cuda::require_device(); !available) return available.error();
   const std::lock_guard lock(mutex);
   const int device = ops::cuda::current_device();
-  if (const auto found = known.find(device); found != known.end()) return found->second;
+  if (const auto found = cached.find(device); found != cached.end()) return found->second;
   const auto machine = find_device_machine();
   if (!machine) return machine.error();
   auto numbers = device_numbers(*machine);
   if (!numbers) return numbers;
-  numbers->multiprocessors = ops::cuda::multiprocessors();
-  return known[device] = *numbers;
+  numbers->multiprocessors = ops::cuda::multiprocessor_count();
+  return cached[device] = *numbers;
 }
 
 }  // namespace ridge

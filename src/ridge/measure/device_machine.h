@@ -15,12 +15,12 @@ namespace ridge {
 Result<Machine> find_device_machine();
 
 // Returns "h200" for "NVIDIA H200", or nullopt for a model that the catalog lacks.
-std::optional<std::string> catalog_machine_of(const std::string& device_name);
+std::optional<std::string> find_catalog_machine(const std::string& device_name);
 
 // Returns the catalog's machine of this model; for an unknown model, or a part of a device (MIG), the driver's values.
-Result<Machine> guess_device(const ops::cuda::DeviceFacts& facts);
+Result<Machine> guess_device_machine(const ops::cuda::DeviceProperties& properties);
 
 // Returns the numbers that plans for the current device need. The result is cached per device.
-Result<ops::DeviceNumbers> device_numbers_here();
+Result<ops::DeviceNumbers> current_device_numbers();
 
 }  // namespace ridge

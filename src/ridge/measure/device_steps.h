@@ -8,14 +8,14 @@
 
 #include "ridge/device/device.h"
 #include "ridge/measure/device/launches.h"
-#include "ridge/measure/passes.h"
+#include "ridge/measure/pass_counter.h"
 #include "ridge/measure/reference.h"
 #include "ridge/measure/timer.h"
 
 namespace ridge {
 
 // Returns how far a kernel's gelu may be off, as ops/fused/cuda.h and ops/gated/cuda.h state.
-GeluSlack gelu_slack(const Plan& plan, int group);
+GeluTolerance gelu_tolerance(const Plan& plan, int group);
 
 class DeviceSteps {
  public:
@@ -23,38 +23,42 @@ class DeviceSteps {
   // Errors: no device, a step without a CUDA kernel, not enough memory.
   static Result<DeviceSteps> make(Plan plan, const TuneOptions& tune, std::optional<int> group = std::nullopt);
   // Uses the memory of `external_buffers` for the plan's buffers where it is not null.
-  using How = DeviceLaunches::How;
-  static Result<DeviceSteps> make_in(const std::vector<std::byte*>& lent, Plan plan, const How& how);
+  using LaunchOptions = DeviceLaunches::LaunchOptions;
+  static Result<DeviceSteps> make_with_buffers(const std::vector<std::byte*>& external_buffers, Plan plan,
+                                               const LaunchOptions& launch_options);
 
   const ops::cuda::Queue& queue() const { return queue_; }
-  std::byte* data(int buffer) const { return memory_[static_cast<std::size_t>(buffer)].data(); }
+  std::byte* buffer_data(int buffer) const { return memory_[static_cast<std::size_t>(buffer)].data(); }
   const Plan& plan() const { return launches_.plan(); }
-  const std::vector<std::pair<int, Tuned>>& tuned() const { return launches_.tuned(); }
-  Status fill_normal();      // fills every buffer with random normals, for timings where only sizes matter
-  Status queue_all() const;  // queues all steps once, in order
+  const std::vector<std::pair<int, TuningResult>>& tuning_results() const { return launches_.tuning_results(); }
+  Status fill_normal();            // fills every buffer with random normals, for timings where only sizes matter
+  Status queue_all_steps() const;  // queues all steps once, in order
   // Queues all steps, or those of one kernel, on the caller's queue.
-  Status queue_on(const ops::cuda::Queue& queue, std::optional<int> group = std::nullopt) const;
+  Status queue_steps_on(const ops::cuda::Queue& queue, std::optional<int> group = std::nullopt) const;
   // Returns samples of the seconds that all steps, or those of one kernel, take once.
-  Result<std::vector<double>> time(std::optional<int> group, Passes passes);
+  Result<std::vector<double>> time_steps(std::optional<int> group, PassCounter passes);
 
  private:
-  using Places = DeviceLaunches::Places;
-  DeviceSteps(DeviceLaunches launches, ops::cuda::Queue queue, std::vector<ops::cuda::Memory> memory, Places places)
+  using BufferAddresses = DeviceLaunches::BufferAddresses;
+  DeviceSteps(DeviceLaunches launches, ops::cuda::Queue queue, std::vector<ops::cuda::DeviceBuffer> memory,
+              BufferAddresses addresses)
       : launches_(std::move(launches)),
         queue_(std::move(queue)),
         memory_(std::move(memory)),
-        places_(std::move(places)) {}
-  static Result<DeviceSteps> made(Plan plan, const How& how, const std::vector<std::byte*>& lent);
-  Status prepare();         // allocates the workspace, zeroes its counters and writes index buffers
-  Status count_up() const;  // fills buffers that hold index(T)
-  Status queue_steps(CUstream_st* stream, std::optional<int> group, const Places& places) const;
-  Result<std::vector<Places>> rotated(std::optional<int> group, std::vector<ops::cuda::Memory>& pool) const;
+        addresses_(std::move(addresses)) {}
+  static Result<DeviceSteps> allocate_and_make(Plan plan, const LaunchOptions& launch_options,
+                                               const std::vector<std::byte*>& external_buffers);
+  Status prepare_workspace();          // allocates the workspace, zeroes its counters and writes index buffers
+  Status write_index_buffers() const;  // fills buffers that hold index(T)
+  Status queue_steps(CUstream_st* stream, std::optional<int> group, const BufferAddresses& addresses) const;
+  Result<std::vector<BufferAddresses>> make_rotated_sets(std::optional<int> group,
+                                                         std::vector<ops::cuda::DeviceBuffer>& pool) const;
 
   DeviceLaunches launches_;
   ops::cuda::Queue queue_;
-  std::vector<ops::cuda::Memory> memory_;
-  Places places_;
-  std::vector<ops::cuda::Memory> workspace_ = {};  // one entry
+  std::vector<ops::cuda::DeviceBuffer> memory_;
+  BufferAddresses addresses_;
+  std::vector<ops::cuda::DeviceBuffer> workspace_ = {};  // one entry
 };
 
 }  // namespace ridge

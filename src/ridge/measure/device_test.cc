@@ -1,7 +1,7 @@
 // Functions of device measurements that need no device.
 #include <gtest/gtest.h>
 
-#include "ridge/measure/contest/device_contest.h"
+#include "ridge/measure/benchmark/device_benchmark.h"
 #include "ridge/measure/device/nvml.h"
 #include "ridge/measure/device_machine.h"
 #include "ridge/measure/probe.h"
@@ -12,7 +12,7 @@ namespace ridge {
 namespace {
 
 TEST(Regime, IsOverheadWhereTheTimeDoesNotMove) {
-  const Regime r = regime_of("F", {{1e-7, 3.0e-6}, {2e-7, 3.1e-6}, {4e-7, 3.3e-6}}, Limiter::memory);
+  const MeasuredBound r = classify_bound("F", {{1e-7, 3.0e-6}, {2e-7, 3.1e-6}, {4e-7, 3.3e-6}}, Limiter::memory);
   EXPECT_EQ(r.limiter, Limiter::overhead);
   EXPECT_NEAR(r.fixed_s, 2.9e-6, 1e-9);
   EXPECT_EQ(r.dim, "F");
@@ -21,7 +21,7 @@ TEST(Regime, IsOverheadWhereTheTimeDoesNotMove) {
 }
 
 TEST(Regime, IsTheRooflinesWhereTimeGrowsWithWork) {
-  const Regime r = regime_of("B", {{50e-6, 65e-6}, {100e-6, 125e-6}, {200e-6, 245e-6}}, Limiter::compute);
+  const MeasuredBound r = classify_bound("B", {{50e-6, 65e-6}, {100e-6, 125e-6}, {200e-6, 245e-6}}, Limiter::compute);
   EXPECT_EQ(r.limiter, Limiter::compute);
   EXPECT_NEAR(r.fixed_s, 5e-6, 1e-9);
 }
@@ -31,23 +31,23 @@ TEST(RunOnDevice, KnowsWhatAnInterpreterWouldRun) {
       "x: bf16[M, K]   w: bf16[K, N]\ny[M, N] = x * w\nz: bf16[M, N] = softmax(y over N)\n"
       "s: f32[M] = sum(y over N)\nc: f32[M] = cos(s)");
   const Bindings dims{{"M", 64}, {"N", 64}, {"K", 64}};
-  const auto planned = plan(*program, dims, {.target = Target::cuda, .fuse = false, .generate = false});
-  ASSERT_TRUE(planned.ok()) << planned.error().text();
-  EXPECT_EQ(generated_groups(*planned), (std::vector<int>{1, 3}));  // neither the product nor the sum
+  const auto planned = make_plan(*program, dims, {.target = Target::cuda, .fuse = false, .generate_kernels = false});
+  ASSERT_TRUE(planned.ok()) << planned.error().to_string();
+  EXPECT_EQ(list_generated_groups(*planned), (std::vector<int>{1, 3}));  // neither the product nor the sum
 }
 
 TEST(Regime, NeverHasMoreOrLessThanItsTime) {
-  EXPECT_EQ(regime_of("B", {{1, 5}, {2, 4}, {4, 3}}, {}).fixed_s, 4);   // faster when larger
-  EXPECT_EQ(regime_of("B", {{1, 1}, {2, 4}, {4, 20}}, {}).fixed_s, 0);  // slower than in proportion
+  EXPECT_EQ(classify_bound("B", {{1, 5}, {2, 4}, {4, 3}}, {}).fixed_s, 4);   // faster when larger
+  EXPECT_EQ(classify_bound("B", {{1, 1}, {2, 4}, {4, 20}}, {}).fixed_s, 0);  // slower than in proportion
 }
 
 TEST(Nvml, SaysWhatHoldsTheClock) {
-  EXPECT_TRUE(slowing_reasons(0x1).empty());  // idle
-  EXPECT_EQ(slowing_reasons(0x4), std::vector<std::string>{"power limit"});
-  EXPECT_EQ(slowing_reasons(0x64), (std::vector<std::string>{"power limit", "heat"}));
+  EXPECT_TRUE(decode_throttle_reasons(0x1).empty());  // idle
+  EXPECT_EQ(decode_throttle_reasons(0x4), std::vector<std::string>{"power limit"});
+  EXPECT_EQ(decode_throttle_reasons(0x64), (std::vector<std::string>{"power limit", "heat"}));
 }
 
-ops::cuda::DeviceFacts facts(const std::string& name, int multiprocessors) {
+ops::cuda::DeviceProperties properties_of(const std::string& name, int multiprocessors) {
   return {.name = name,
           .driver = 13000,
           .multiprocessors = multiprocessors,
@@ -59,26 +59,26 @@ ops::cuda::DeviceFacts facts(const std::string& name, int multiprocessors) {
 }
 
 TEST(DeviceMachine, IsTheCatalogsUntilItIsProbed) {
-  const auto machine = guess_device(facts("NVIDIA H200", 132));
+  const auto machine = guess_device_machine(properties_of("NVIDIA H200", 132));
   ASSERT_TRUE(machine.ok());
   EXPECT_EQ(machine->name, "cuda");
   EXPECT_EQ(machine->title, "NVIDIA H200");
-  EXPECT_EQ(machine->peak(Unit::matrix, DType::bf16)->rate.value, 989.4e12);
-  EXPECT_EQ(machine->peak(Unit::matrix, DType::bf16)->rate.origin, Origin::guessed);
+  EXPECT_EQ(machine->find_peak(ComputeUnit::matrix, DType::bf16)->rate.value, 989.4e12);
+  EXPECT_EQ(machine->find_peak(ComputeUnit::matrix, DType::bf16)->rate.origin, Origin::guessed);
   EXPECT_TRUE(device_numbers(*machine)->timed);
-  EXPECT_EQ(guess_device(facts("NVIDIA H100 PCIe", 114))->bandwidth()->value, 2e12);
-  EXPECT_EQ(guess_device(facts("NVIDIA H100 80GB HBM3", 132))->bandwidth()->value, 3.35e12);
+  EXPECT_EQ(guess_device_machine(properties_of("NVIDIA H100 PCIe", 114))->memory_bandwidth()->value, 2e12);
+  EXPECT_EQ(guess_device_machine(properties_of("NVIDIA H100 80GB HBM3", 132))->memory_bandwidth()->value, 3.35e12);
 }
 
 TEST(DeviceMachine, OfAModelThatTheCatalogLacksIsWhatTheDriverSays) {
   for (const char* name :
        {"NVIDIA GH200 480GB", "NVIDIA H20", "NVIDIA H100 NVL", "NVIDIA H100 80GB HBM3 MIG 1g.10gb"}) {
-    const auto machine = guess_device(facts(name, 78));
+    const auto machine = guess_device_machine(properties_of(name, 78));
     ASSERT_TRUE(machine.ok()) << name;
     EXPECT_EQ(machine->title, name);
-    EXPECT_EQ(machine->bandwidth()->value, 4e12) << name;
+    EXPECT_EQ(machine->memory_bandwidth()->value, 4e12) << name;
     const auto numbers = device_numbers(*machine);
-    ASSERT_TRUE(numbers) << name << numbers.error().text();
+    ASSERT_TRUE(numbers) << name << numbers.error().to_string();
     EXPECT_EQ(numbers->multiprocessors, 78);
     EXPECT_FALSE(numbers->timed) << name;
     EXPECT_LT(numbers->memory_bytes_per_s, 4e12);
@@ -93,30 +93,33 @@ TEST(DeviceMachine, OfAProbeReadsBackAsItWasWritten) {
     lines.push_back({name, "B/s", 132, {.median = value, .min = value, .max = value, .runs = 5}, ""});
     value += 1e12;
   }
-  const Machine machine = device_machine_of(lines, "NVIDIA H200", 150'000'000'000, 60'000'000);
-  EXPECT_EQ(machine.bandwidth()->value, 5e12);  // writing was fastest
-  EXPECT_EQ(machine.peak(Unit::matrix, DType::bf16)->rate.value, 1e13);
+  const Machine machine = make_device_machine(lines, "NVIDIA H200", 150'000'000'000, 60'000'000);
+  EXPECT_EQ(machine.memory_bandwidth()->value, 5e12);  // writing was fastest
+  EXPECT_EQ(machine.find_peak(ComputeUnit::matrix, DType::bf16)->rate.value, 1e13);
   EXPECT_EQ(machine.memory[2].name, "host");
   const auto again = parse_machine(print_machine(machine), "cuda.toml");
-  ASSERT_TRUE(again.ok()) << again.error().text();
+  ASSERT_TRUE(again.ok()) << again.error().to_string();
   EXPECT_EQ(*again, machine);
 }
 
 TEST(DeviceShapes, RoundToTheOperandsFormatUnlessToldOtherwise) {
-  const auto shapes = parse_shapes("op,dtype,m,n,k\nlinear,f16,1,2,3\ntn,e4m3,1,2,3\n", "s.csv", Contested::device);
+  const auto shapes =
+      parse_shapes("op,dtype,m,n,k\nlinear,f16,1,2,3\ntn,e4m3,1,2,3\n", "s.csv", BenchmarkTarget::device);
   ASSERT_TRUE(shapes.ok());
   EXPECT_EQ(shapes->at(0).out, DType::f16);
   EXPECT_EQ(shapes->at(1).out, DType::bf16);
-  EXPECT_EQ(parse_shapes("op,dtype,m,n,k\nlinear,f32,1,2,3\n", "s.csv", Contested::device).error().text(),
+  EXPECT_EQ(parse_shapes("op,dtype,m,n,k\nlinear,f32,1,2,3\n", "s.csv", BenchmarkTarget::device).error().to_string(),
             "s.csv:2:1: expected dtype bf16, f16 or e4m3, found 'f32'\n");
-  EXPECT_EQ(parse_shapes("op,dtype,m,n,k,out\nlinear,f16,1,2,3,bf16\n", "s.csv", Contested::device).error().text(),
-            "s.csv:2:1: expected out f16 or f32 of f16 operands, found 'bf16'\n");
+  EXPECT_EQ(
+      parse_shapes("op,dtype,m,n,k,out\nlinear,f16,1,2,3,bf16\n", "s.csv", BenchmarkTarget::device).error().to_string(),
+      "s.csv:2:1: expected out f16 or f32 of f16 operands, found 'bf16'\n");
 }
 
 TEST(DeviceContest, SumsUpByClass) {
-  DeviceContest contest;
+  DeviceBenchmark benchmark;
   for (const auto& [m, n, ratio] : {std::tuple{64, 64, 2.0}, {64, 64, 0.5}, {4096, 63, 4.0}}) {
-    DeviceContestRow row{.shape = {.op = "linear", .dtype = DType::bf16, .out = DType::bf16, .m = m, .n = n, .k = 64}};
+    DeviceBenchmarkRow row{
+        .shape = {.op = "linear", .dtype = DType::bf16, .out = DType::bf16, .m = m, .n = n, .k = 64}};
     row.ours.median = 1e-6;
     row.plan.predicted_s = 1.1e-6;
     row.ratio = ratio;
@@ -124,18 +127,18 @@ TEST(DeviceContest, SumsUpByClass) {
     row.right = n != 63;
     row.sm_hz = 1e9;
     row.flops_per_cycle = n == 63 ? 0 : 1e5 * ratio;
-    contest.rows.push_back(row);
+    benchmark.rows.push_back(row);
   }
-  const auto classes = contest.classes();
+  const auto classes = benchmark.summarize_classes();
   ASSERT_EQ(classes.size(), 3u);
   EXPECT_EQ(classes[0].name, "M <= 128");
   EXPECT_DOUBLE_EQ(classes[0].geometric_mean, 1);
   EXPECT_EQ(classes[0].worst, 0.5);
   EXPECT_EQ(classes[1].name, "n or k not a multiple of 8");
   EXPECT_EQ(classes[1].wrong, 1u);
-  EXPECT_DOUBLE_EQ(classes[0].per_cycle, 2.0 * 64 * 64 * 64 / 1e8);  // geometric mean of a half and twice
-  EXPECT_EQ(classes[1].per_cycle, 0);
-  EXPECT_DOUBLE_EQ(classes[2].per_cycle, classes[0].per_cycle);
+  EXPECT_DOUBLE_EQ(classes[0].fraction_of_cycle_peak, 2.0 * 64 * 64 * 64 / 1e8);  // geometric mean of a half and twice
+  EXPECT_EQ(classes[1].fraction_of_cycle_peak, 0);
+  EXPECT_DOUBLE_EQ(classes[2].fraction_of_cycle_peak, classes[0].fraction_of_cycle_peak);
   EXPECT_EQ(classes[2].rows, 3u);
   EXPECT_NEAR(classes[2].prediction_error, 0.1, 1e-9);
 }

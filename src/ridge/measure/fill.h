@@ -20,9 +20,9 @@ struct Array {
 
 void fill_normal(const Array& array, std::uint64_t seed, int tensor, int threads, double deviation = 1);
 // Fills with uniformly distributed integers from 0 to `limit` - 1, in int32 or int8.
-void fill_indices(const Array& array, std::uint64_t seed, int tensor, std::int64_t below);
-void poison(const Array& array, int threads);  // sets all bits: NaN in float dtypes, -1 in integers
+void fill_indices(const Array& array, std::uint64_t seed, int tensor, std::int64_t limit);
+void poison_array(const Array& array, int threads);  // sets all bits: NaN in float dtypes, -1 in integers
 
-double read(const Array& array, std::int64_t index);  // returns the stored value exactly
+double read_element(const Array& array, std::int64_t index);  // returns the stored value exactly
 
 }  // namespace ridge

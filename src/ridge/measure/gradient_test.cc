@@ -16,7 +16,7 @@ class Evaluated {
  public:
   Evaluated(Program program, const Bindings& dims) : program_(std::move(program)), dims_(dims) {
     for (const Tensor& tensor : program_.tensors)
-      values_.emplace_back(static_cast<std::size_t>(elements(shape(tensor, dims_).value())));
+      values_.emplace_back(static_cast<std::size_t>(count_elements(make_shape(tensor, dims_).value())));
   }
   std::vector<float>& of(const std::string& name) {
     for (std::size_t i = 0; i < values_.size(); ++i)
@@ -32,29 +32,29 @@ class Evaluated {
   }
   // Returns the last result from the inputs, without rounding.
   std::vector<double> last() {
-    inside_.clear();
-    for (std::size_t s = 0; s < program_.statements.size(); ++s) inside_.push_back(static_cast<int>(s));
+    kernel_statements_.clear();
+    for (std::size_t s = 0; s < program_.statements.size(); ++s) kernel_statements_.push_back(static_cast<int>(s));
     return exact(program_.statements.back());
   }
 
  private:
   std::vector<double> exact(const Statement& statement) {
-    Oracle oracle{program_, dims_, {}};
-    oracle.inside = inside_;
+    Reference reference{program_, dims_, {}};
+    reference.kernel_statements = kernel_statements_;
     for (std::vector<float>& v : values_)
-      oracle.tensors.push_back(
+      reference.tensors.push_back(
           {DType::f32, static_cast<std::int64_t>(v.size()), reinterpret_cast<std::byte*>(v.data())});
     std::vector<std::int64_t> indices(values_[static_cast<std::size_t>(statement.result())].size());
     for (std::size_t i = 0; i < indices.size(); ++i) indices[i] = static_cast<std::int64_t>(i);
     std::vector<double> out;
-    for (const Expected& e : oracle.evaluate(statement, indices)) out.push_back(e.value);
+    for (const Expected& e : reference.evaluate_elements(statement, indices)) out.push_back(e.value);
     return out;
   }
 
   Program program_;
   Bindings dims_;
   std::vector<std::vector<float>> values_;
-  std::vector<int> inside_;
+  std::vector<int> kernel_statements_;
 };
 
 Program example(const std::string& name) {
@@ -80,13 +80,13 @@ TEST(GegluBackward, IsTheDerivativeOfTheForward) {
        {std::pair("x", "dx"), {"up", "dup"}, {"gate", "dgate"}, {"bu", "dbu"}, {"bg", "dbg"}})
     for (std::size_t i = 0; i < forward.of(name).size(); ++i) {
       float& v = forward.of(name)[i];
-      const float kept = v;
-      v = kept + step;
+      const float original = v;
+      v = original + step;
       const float above = v;
       const double more = loss();
-      v = kept - step;
+      v = original - step;
       const double slope = (more - loss()) / (static_cast<double>(above) - static_cast<double>(v));
-      v = kept;
+      v = original;
       EXPECT_NEAR(backward.of(gradient)[i], slope, 5e-6) << gradient << " " << i;
     }
 }
@@ -95,10 +95,10 @@ TEST(GegluBackward, RunsInFewKernels) {
   const Program program = example("geglu_backward.ridge");
   for (const Bindings& dims : {Bindings{{"N", 33}, {"D", 20}}, Bindings{{"N", 1}, {"D", 7}}}) {
     const auto explanation = explain(program, *find_machine("h100"), dims).value();
-    const Measurement m = run(program, explanation, {}).value();
-    EXPECT_FALSE(m.mismatch) << m.mismatch->text();
-    ASSERT_GE(m.names.size(), 1u);
-    EXPECT_EQ(m.names[0], (std::vector<std::string>{"u", "g", "z", "du", "dg"}));
+    const Measurement m = run_program(program, explanation, {}).value();
+    EXPECT_FALSE(m.mismatch) << m.mismatch->to_string();
+    ASSERT_GE(m.result_names.size(), 1u);
+    EXPECT_EQ(m.result_names[0], (std::vector<std::string>{"u", "g", "z", "du", "dg"}));
   }
 }
 

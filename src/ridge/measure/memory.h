@@ -15,7 +15,7 @@ namespace ridge {
 std::optional<std::int64_t> available_bytes();  // nullopt if the system does not report it
 
 // Parses the text of /proc/meminfo.
-std::optional<std::int64_t> parse_available(std::string_view meminfo);
+std::optional<std::int64_t> parse_available_bytes(std::string_view meminfo);
 
 // Storage of one array, aligned to 64 bytes; from 2 MiB on, aligned to 2 MiB and in huge pages.
 class ArrayStorage {

@@ -24,13 +24,13 @@ struct NpyHeader {
 
 // Parses the header from a file's first bytes, which must hold the whole header. The error names what was found.
 Result<NpyHeader> parse_npy_header(std::string_view bytes);
-std::string npy_header(DType dtype, const std::vector<std::int64_t>& shape);  // padded to a multiple of 64 bytes
+std::string make_npy_header(DType dtype, const std::vector<std::int64_t>& shape);  // padded to a multiple of 64 bytes
 
 // Reads the file into `array`. Returns an error unless the file has the dtype and shape given.
 Status read_npy(const std::string& path, const Array& array, const std::vector<std::int64_t>& shape);
 // Writes the whole file, or no file.
 Status write_npy(const std::string& path, const Array& array, const std::vector<std::int64_t>& shape);
 
-std::string shape_text(const std::vector<std::int64_t>& shape);  // "(2, 3)", "(5,)", "()"
+std::string format_shape(const std::vector<std::int64_t>& shape);  // "(2, 3)", "(5,)", "()"
 
 }  // namespace ridge

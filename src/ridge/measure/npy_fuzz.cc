@@ -8,11 +8,11 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto header = ridge::parse_npy_header({reinterpret_cast<const char*>(data), size});
   if (!header) {
-    RIDGE_CHECK(!header.error().text().empty(), "an error without a message");
+    RIDGE_CHECK(!header.error().to_string().empty(), "an error without a message");
     return 0;
   }
   RIDGE_CHECK(header->data_offset <= size, "data beyond the end");
-  const auto again = ridge::parse_npy_header(ridge::npy_header(header->dtype, header->shape));
+  const auto again = ridge::parse_npy_header(ridge::make_npy_header(header->dtype, header->shape));
   RIDGE_CHECK(again.ok() && again->shape == header->shape && again->dtype == header->dtype, "a header that changes");
   return 0;
 }

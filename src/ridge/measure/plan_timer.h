@@ -14,7 +14,7 @@
 
 namespace ridge {
 
-struct PlanTiming {
+struct PlanTimerOptions {
   double replay_seconds = 2e-3;  // minimum time of one replay of a graph, if 256 launches take as long
   double warm_seconds = 0.1;     // time of replays before the first sample, at least one per plan
 };
@@ -22,34 +22,34 @@ struct PlanTiming {
 class PlanTimer {
  public:
   // The call must be supported (`refuse` returns nullopt).
-  explicit PlanTimer(const ops::cuda::MatmulCall& call, const PlanTiming& options = {});
+  explicit PlanTimer(const ops::cuda::MatmulCall& call, const PlanTimerOptions& options = {});
 
   // Returns the median seconds of a launch per plan, in order. The first call allocates memory.
-  Result<std::vector<double>> measure(const std::vector<ops::cuda::MatmulPlan>& plans, int rounds);
+  Result<std::vector<double>> measure_plans(const std::vector<ops::cuda::MatmulPlan>& plans, int rounds);
 
  private:
-  struct Operand {  // an operand of the call, and its copy's offset in a set
-    const void* given;
+  struct RotatedOperand {  // an operand of the call, and its copy's offset in a set
+    const void* original;
     DType dtype;
     std::int64_t elements;
     std::int64_t offset = 0;  // keeps the original's alignment modulo 16 bytes
   };
 
-  void add(const void* given, const ops::MatrixLayout& x, std::int64_t rows, std::int64_t cols);
-  Status allocate(const std::vector<ops::cuda::MatmulPlan>& plans);
-  Status fill() const;
-  std::byte* at(std::int64_t set, const void* given) const;
-  Status launch(const ops::cuda::MatmulPlan& plan, std::int64_t set) const;
-  Result<ops::cuda::Recording> recorded(const ops::cuda::MatmulPlan& plan) const;
-  Result<double> once(const ops::cuda::Recording& recording) const;
+  void add_operand(const void* original, const ops::MatrixLayout& x, std::int64_t rows, std::int64_t cols);
+  Status allocate_sets(const std::vector<ops::cuda::MatmulPlan>& plans);
+  Status fill_sets() const;
+  std::byte* operand_address(std::int64_t set, const void* original) const;
+  Status launch_plan(const ops::cuda::MatmulPlan& plan, std::int64_t set) const;
+  Result<ops::cuda::RecordedGraph> record_launches(const ops::cuda::MatmulPlan& plan) const;
+  Result<double> time_launch(const ops::cuda::RecordedGraph& recording) const;
 
   const ops::cuda::MatmulCall& call_;
-  PlanTiming options_;
-  std::vector<Operand> operands_ = {};
-  std::int64_t bytes_ = 0, sets_ = 1, launches_ = 1;  // set_bytes_: bytes of one set of operands
+  PlanTimerOptions options_;
+  std::vector<RotatedOperand> operands_ = {};
+  std::int64_t set_bytes_ = 0, sets_ = 1, launches_ = 1;  // set_bytes_: bytes of one set of operands
   std::optional<ops::cuda::Queue> queue_ = {};
-  std::vector<ops::cuda::Memory> memory_ = {};
-  ops::cuda::Workspace workspace_ = {};
+  std::vector<ops::cuda::DeviceBuffer> memory_ = {};
+  ops::cuda::DeviceWorkspace workspace_ = {};
 };
 
 }  // namespace ridge

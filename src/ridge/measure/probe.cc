@@ -23,19 +23,19 @@ namespace {
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 
 // Anonymous memory on 2 MiB pages where the system grants them, so that TLB misses do not lower the measured bandwidth.
-class Buffer {
+class ProbeBuffer {
  public:
-  explicit Buffer(std::size_t bytes) : bytes_(bytes) {
+  explicit ProbeBuffer(std::size_t bytes) : bytes_(bytes) {
     void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED) return;
     data_ = static_cast<std::byte*>(mapped);
     madvise(mapped, bytes, MADV_HUGEPAGE);
   }
-  ~Buffer() {
+  ~ProbeBuffer() {
     if (data_ != nullptr) munmap(data_, bytes_);
   }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
+  ProbeBuffer(const ProbeBuffer&) = delete;
+  ProbeBuffer& operator=(const ProbeBuffer&) = delete;
   std::byte* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
 
@@ -45,44 +45,44 @@ class Buffer {
 };
 
 // Worker's part of a buffer, in whole KiB because the loops step by 256 bytes.
-struct Part {
+struct BufferPart {
   std::size_t begin, bytes;
 };
-Part part(std::size_t bytes, int cores, int worker) {
+BufferPart part_of_worker(std::size_t bytes, int cores, int worker) {
   const std::size_t each = bytes / static_cast<std::size_t>(cores) / 1024 * 1024;
   return {each * static_cast<std::size_t>(worker), each};
 }
 
-struct Measured {
+struct ProbedQuantity {
   std::string name, unit;
   int cores;
   std::function<double(int worker)> step;  // does about a millisecond of work or more and returns the amount of work
 };
 
-struct Run {
-  double rate;   // units of work per second
-  double share;  // fraction of the cores' time that the system gave to the probe, at most 1
+struct ProbeRun {
+  double rate;       // units of work per second
+  double cpu_share;  // fraction of the cores' time that the system gave to the probe, at most 1
 };
 
 // Every thread repeats its step until the time is over. The total work is divided by the total wall time, so that a
 // thread that starts late or is interrupted lowers the rate as it would for a program.
-Run run_once(const Measured& quantity, double seconds) {
-  std::atomic<double> work{0}, given{0};
+ProbeRun run_quantity(const ProbedQuantity& quantity, double seconds) {
+  std::atomic<double> work{0}, cpu_seconds{0};
   const Timer timer;
-  ops::run_together(quantity.cores, [&](int worker) {
-    const double start = thread_seconds();
-    double mine = 0;
+  ops::run_concurrently(quantity.cores, [&](int worker) {
+    const double start = thread_cpu_seconds();
+    double worker_work = 0;
     do {
-      mine += quantity.step(worker);
+      worker_work += quantity.step(worker);
     } while (timer.seconds() < seconds);
-    work += mine;
-    given += thread_seconds() - start;
+    work += worker_work;
+    cpu_seconds += thread_cpu_seconds() - start;
   });
   const double wall = timer.seconds();
-  return {work / wall, given / (wall * quantity.cores)};
+  return {work / wall, cpu_seconds / (wall * quantity.cores)};
 }
 
-std::function<double(int)> arithmetic(void (*loop)(std::int64_t), std::int64_t flop) {
+std::function<double(int)> make_arithmetic_step(void (*loop)(std::int64_t), std::int64_t flop) {
   constexpr std::int64_t rounds = 100'000;  // 24 instructions each: about a millisecond
   return [=](int) {
     loop(rounds);
@@ -90,57 +90,59 @@ std::function<double(int)> arithmetic(void (*loop)(std::int64_t), std::int64_t f
   };
 }
 
-std::string cache_name(const CacheFacts& cache) { return fmt::format("l{} read", cache.level); }
+std::string cache_name(const CacheProperties& cache) { return fmt::format("l{} read", cache.level); }
 
 // Returns how many bytes each core reads repeatedly so that one cache serves the reads: half of its share. Returns 0 if
 // the next smaller cache holds as much, because the two levels cannot be distinguished then.
-std::size_t cached_bytes(const std::vector<CacheFacts>& caches, std::size_t level, int cores) {
-  const double share = caches[level].bytes / std::min(caches[level].sharers, cores) / 2;
-  const bool hidden = level > 0 && share <= caches[level - 1].bytes;
-  return hidden ? 0 : static_cast<std::size_t>(share) / 1024 * 1024;
+std::size_t resident_bytes_per_core(const std::vector<CacheProperties>& caches, std::size_t level, int cores) {
+  const double resident_bytes = caches[level].bytes / std::min(caches[level].threads_per_cache, cores) / 2;
+  const bool is_indistinguishable = level > 0 && resident_bytes <= caches[level - 1].bytes;
+  return is_indistinguishable ? 0 : static_cast<std::size_t>(resident_bytes) / 1024 * 1024;
 }
 
-void add_caches(std::vector<Measured>& list, const ops::PeakLoops& loops, const Buffer& buffer,
-                const std::vector<CacheFacts>& caches, int cores) {
+void add_cache_quantities(std::vector<ProbedQuantity>& list, const ops::PeakLoops& loops, const ProbeBuffer& buffer,
+                          const std::vector<CacheProperties>& caches, int cores) {
   for (std::size_t level = 0; level < caches.size(); ++level) {
-    const Part mine = part(buffer.bytes(), cores, 0);
-    const std::size_t bytes = std::min(cached_bytes(caches, level, cores), mine.bytes);
+    const BufferPart mine = part_of_worker(buffer.bytes(), cores, 0);
+    const std::size_t bytes = std::min(resident_bytes_per_core(caches, level, cores), mine.bytes);
     if (bytes == 0) continue;
     const std::size_t times = (std::size_t{64} << 20) / bytes + 1;  // about a millisecond
     list.push_back({cache_name(caches[level]), "B/s", cores, [&loops, &buffer, cores, bytes, times](int worker) {
-                      const std::byte* const from = buffer.data() + part(buffer.bytes(), cores, worker).begin;
+                      const std::byte* const from = buffer.data() + part_of_worker(buffer.bytes(), cores, worker).begin;
                       for (std::size_t i = 0; i < times; ++i) loops.read(from, bytes);
                       return static_cast<double>(times) * static_cast<double>(bytes);
                     }});
   }
 }
 
-std::vector<Measured> quantities(const ops::PeakLoops& loops, const Buffer& buffer, const SystemFacts& facts) {
-  const int all = facts.cores;
-  std::vector<Measured> list;
+std::vector<ProbedQuantity> list_quantities(const ops::PeakLoops& loops, const ProbeBuffer& buffer,
+                                            const SystemProperties& properties) {
+  const int all = properties.cores;
+  std::vector<ProbedQuantity> list;
   for (const int cores : all > 1 ? std::vector<int>{1, all} : std::vector<int>{1}) {
-    list.push_back({"f32", "FLOP/s", cores, arithmetic(loops.f32, loops.f32_flop)});
-    if (loops.bf16 != nullptr) list.push_back({"bf16", "FLOP/s", cores, arithmetic(loops.bf16, loops.bf16_flop)});
+    list.push_back({"f32", "FLOP/s", cores, make_arithmetic_step(loops.f32, loops.f32_flop_per_round)});
+    if (loops.bf16 != nullptr)
+      list.push_back({"bf16", "FLOP/s", cores, make_arithmetic_step(loops.bf16, loops.bf16_flop_per_round)});
     list.push_back({"read", "B/s", cores, [&loops, &buffer, cores](int worker) {
-                      const Part mine = part(buffer.bytes(), cores, worker);
+                      const BufferPart mine = part_of_worker(buffer.bytes(), cores, worker);
                       loops.read(buffer.data() + mine.begin, mine.bytes);
                       return static_cast<double>(mine.bytes);
                     }});
     list.push_back({"copy", "B/s", cores, [&loops, &buffer, cores](int worker) {
                       const std::size_t half = buffer.bytes() / 2;
-                      const Part mine = part(half, cores, worker);
+                      const BufferPart mine = part_of_worker(half, cores, worker);
                       loops.copy(buffer.data() + half + mine.begin, buffer.data() + mine.begin, mine.bytes);
                       return 2 * static_cast<double>(mine.bytes);  // read and written
                     }});
-    add_caches(list, loops, buffer, facts.caches, cores);
+    add_cache_quantities(list, loops, buffer, properties.caches, cores);
   }
   return list;
 }
 
-std::string core_words(int cores) { return cores == 1 ? "one core" : fmt::format("{} cores", cores); }
+std::string describe_cores(int cores) { return cores == 1 ? "one core" : fmt::format("{} cores", cores); }
 
 // Returns a note if other programs took part of the time, because the measured roofs are then too low.
-std::string busy(double share) {
+std::string busy_note(double share) {
   if (share > 0.95) return "";
   return fmt::format("the system gave the probe {:.0f} % of the time: close other programs and probe again",
                      100 * share);
@@ -148,52 +150,53 @@ std::string busy(double share) {
 
 // Runs all quantities in rounds, so that a disturbance of some seconds affects one run of each quantity and not all
 // runs of one. A short run before the first round raises clocks and wakes threads.
-Result<std::vector<ProbeLine>> measure(const std::vector<Measured>& list, const ProbeOptions& options) {
+Result<std::vector<ProbeLine>> measure_quantities(const std::vector<ProbedQuantity>& list,
+                                                  const ProbeOptions& options) {
   std::vector<std::vector<double>> rates(list.size()), shares(list.size());
-  ProbeProgress progress{.done = 0, .of = options.runs * static_cast<int>(list.size()), .what = {}};
+  ProbeProgress progress{.done = 0, .total = options.runs * static_cast<int>(list.size()), .quantity = {}};
   for (int run = 0; run < options.runs; ++run) {
     for (std::size_t i = 0; i < list.size(); ++i) {
-      const std::string what = fmt::format("{}, {}", list[i].name, core_words(list[i].cores));
-      progress.what = what;
+      const std::string what = fmt::format("{}, {}", list[i].name, describe_cores(list[i].cores));
+      progress.quantity = what;
       if (options.progress && !options.progress(progress))
         return absent_error("the probe was stopped; nothing was written");
-      if (run == 0) run_once(list[i], 0.1 * options.seconds);
-      const Run found = run_once(list[i], options.seconds);
+      if (run == 0) run_quantity(list[i], 0.1 * options.seconds);
+      const ProbeRun found = run_quantity(list[i], options.seconds);
       rates[i].push_back(found.rate);
-      shares[i].push_back(found.share);
+      shares[i].push_back(found.cpu_share);
       ++progress.done;
     }
   }
-  progress.what = {};
+  progress.quantity = {};
   if (options.progress) options.progress(progress);
   std::vector<ProbeLine> lines;
   for (std::size_t i = 0; i < list.size(); ++i)
-    lines.push_back(
-        {list[i].name, list[i].unit, list[i].cores, statistics(rates[i]), busy(statistics(shares[i]).median)});
+    lines.push_back({list[i].name, list[i].unit, list[i].cores, compute_statistics(rates[i]),
+                     busy_note(compute_statistics(shares[i]).median)});
   return lines;
 }
 
-const ProbeLine* find(const std::vector<ProbeLine>& lines, std::string_view name, int cores) {
+const ProbeLine* find_line(const std::vector<ProbeLine>& lines, std::string_view name, int cores) {
   for (const ProbeLine& line : lines)
     if (line.name == name && line.cores == cores) return &line;
   return nullptr;
 }
 
 // Keeps four digits, because the spread of the runs is larger than the fifth.
-double rounded(double rate) { return std::strtod(fmt::format("{:.4g}", rate).c_str(), nullptr); }
+double round_to_four_digits(double rate) { return std::strtod(fmt::format("{:.4g}", rate).c_str(), nullptr); }
 
-Peak peak_of(const std::vector<ProbeLine>& lines, Unit unit, DType dtype, int all, const std::string& source) {
+Peak make_peak(const std::vector<ProbeLine>& lines, ComputeUnit unit, DType dtype, int all, const std::string& source) {
   // Without an instruction for a narrow dtype, its values are widened and multiplied as f32.
-  const std::string_view measured_as = find(lines, name(dtype), 1) != nullptr ? name(dtype) : "f32";
-  const std::string said =
-      measured_as == name(dtype) ? source : fmt::format("{}; {} is widened to f32", source, name(dtype));
-  return {unit, dtype, as_measured(*find(lines, measured_as, all), said),
-          as_measured(*find(lines, measured_as, 1), said)};
+  const std::string_view measured_as = find_line(lines, dtype_name(dtype), 1) != nullptr ? dtype_name(dtype) : "f32";
+  const std::string full_source =
+      measured_as == dtype_name(dtype) ? source : fmt::format("{}; {} is widened to f32", source, dtype_name(dtype));
+  return {unit, dtype, to_machine_number(*find_line(lines, measured_as, all), full_source),
+          to_machine_number(*find_line(lines, measured_as, 1), full_source)};
 }
 
 // No loop measures int8, so its rate is derived. AVX512_VNNI multiplies four int8 values where f32 has one; without it,
 // two instructions multiply and add two. An int8 AMX tile takes the cycles of a bf16 tile and holds twice the values.
-Peak int8_peak(const std::vector<ProbeLine>& lines, int all, const std::string& source, Isa isa) {
+Peak make_int8_peak(const std::vector<ProbeLine>& lines, int all, const std::string& source, Isa isa) {
   const bool tiles = isa >= Isa::amx, native = isa >= Isa::avx512_bf16;
   double times = 1;
   std::string derived = "; as f32";
@@ -205,49 +208,50 @@ Peak int8_peak(const std::vector<ProbeLine>& lines, int all, const std::string& 
     times = 2;
     derived = "; twice bf16";
   }
-  Peak peak = peak_of(lines, Unit::matrix, tiles ? DType::bf16 : DType::f32, all, source + derived);
+  Peak peak = make_peak(lines, ComputeUnit::matrix, tiles ? DType::bf16 : DType::f32, all, source + derived);
   peak.dtype = DType::int8;
-  for (Sourced* rate : {&peak.rate, &*peak.one_core}) rate->value *= times;
+  for (SourcedValue* rate : {&peak.rate, &*peak.one_core}) rate->value *= times;
   return peak;
 }
 
-Sourced memory_of(const std::vector<ProbeLine>& lines, int cores) {
-  const ProbeLine &read = *find(lines, "read", cores), &copy = *find(lines, "copy", cores);
+SourcedValue make_bandwidth(const std::vector<ProbeLine>& lines, int cores) {
+  const ProbeLine &read = *find_line(lines, "read", cores), &copy = *find_line(lines, "copy", cores);
   return read.rate.median >= copy.rate.median
-             ? as_measured(read, "ridge probe, reading")
-             : as_measured(copy, "ridge probe, copying with non-temporal stores, read and written");
+             ? to_machine_number(read, "ridge probe, reading")
+             : to_machine_number(copy, "ridge probe, copying with non-temporal stores, read and written");
 }
 
 // Replaces the single guessed cache level by the measured levels.
-void add_cache_levels(Machine& machine, const std::vector<ProbeLine>& lines, const SystemFacts& facts) {
-  for (const CacheFacts& cache : facts.caches) {
-    const ProbeLine *one = find(lines, cache_name(cache), 1), *all = find(lines, cache_name(cache), facts.cores);
+void add_cache_levels(Machine& machine, const std::vector<ProbeLine>& lines, const SystemProperties& properties) {
+  for (const CacheProperties& cache : properties.caches) {
+    const ProbeLine *one = find_line(lines, cache_name(cache), 1),
+                    *all = find_line(lines, cache_name(cache), properties.cores);
     if (!one || !all) continue;
     std::erase_if(machine.memory, [](const MemoryLevel& level) { return level.name == "cache"; });
     MemoryLevel level{.name = fmt::format("l{}", cache.level), .bandwidth = {}, .capacity = {}};
-    level.bandwidth = as_measured(*all, "ridge probe, reading");
-    level.one_core_bandwidth = as_measured(*one, "ridge probe, reading");
-    level.capacity = {.value = cache.bytes * std::ceil(static_cast<double>(facts.cores) / cache.sharers),
+    level.bandwidth = to_machine_number(*all, "ridge probe, reading");
+    level.one_core_bandwidth = to_machine_number(*one, "ridge probe, reading");
+    level.capacity = {.value = cache.bytes * std::ceil(static_cast<double>(properties.cores) / cache.threads_per_cache),
                       .source = "the operating system",
-                      .read_on = today(),
+                      .read_on = today_utc(),
                       .origin = Origin::measured,
                       .note = {}};
     machine.memory.push_back(std::move(level));
   }
 }
 
-Machine machine_of(const std::vector<ProbeLine>& lines, const SystemFacts& facts, Isa isa) {
-  Machine machine = guess_cpu(facts, today());  // supplies the title and the values that the system reports
-  const std::string source = fmt::format("ridge probe, {} registers", name(isa));
-  machine.peaks = {peak_of(lines, Unit::matrix, DType::bf16, facts.cores, source),
-                   peak_of(lines, Unit::matrix, DType::f16, facts.cores, source),
-                   int8_peak(lines, facts.cores, source, isa),
-                   peak_of(lines, Unit::vector, DType::f32, facts.cores, source)};
-  machine.memory[0].bandwidth = memory_of(lines, facts.cores);
-  machine.memory[0].one_core_bandwidth = memory_of(lines, 1);
-  add_cache_levels(machine, lines, facts);
+Machine make_cpu_machine(const std::vector<ProbeLine>& lines, const SystemProperties& properties, Isa isa) {
+  Machine machine = guess_cpu(properties, today_utc());  // supplies the title and the values that the system reports
+  const std::string source = fmt::format("ridge probe, {} registers", isa_name(isa));
+  machine.peaks = {make_peak(lines, ComputeUnit::matrix, DType::bf16, properties.cores, source),
+                   make_peak(lines, ComputeUnit::matrix, DType::f16, properties.cores, source),
+                   make_int8_peak(lines, properties.cores, source, isa),
+                   make_peak(lines, ComputeUnit::vector, DType::f32, properties.cores, source)};
+  machine.memory[0].bandwidth = make_bandwidth(lines, properties.cores);
+  machine.memory[0].one_core_bandwidth = make_bandwidth(lines, 1);
+  add_cache_levels(machine, lines, properties);
   machine.numbers.erase("clock_hz");  // the reported clock often differs from the actual one
-  const auto mark_measured = [](Sourced& number) {
+  const auto mark_measured = [](SourcedValue& number) {
     number.origin = Origin::measured;
     number.note.clear();
   };
@@ -259,17 +263,17 @@ Machine machine_of(const std::vector<ProbeLine>& lines, const SystemFacts& facts
 
 }  // namespace
 
-Sourced as_measured(const ProbeLine& line, std::string source) {
+SourcedValue to_machine_number(const ProbeLine& line, std::string source) {
   std::string note = fmt::format("median of {} runs, {:.4g} to {:.4g}", line.rate.runs, line.rate.min, line.rate.max);
   if (!line.note.empty()) note += "; " + line.note;
-  return {.value = rounded(line.rate.median),
+  return {.value = round_to_four_digits(line.rate.median),
           .source = std::move(source),
-          .read_on = today(),
+          .read_on = today_utc(),
           .origin = Origin::measured,
           .note = std::move(note)};
 }
 
-Result<std::string> probe_path(const std::string& device) {
+Result<std::string> prepare_machine_path(const std::string& device) {
   Result<std::string> path = measured_machine_path(device);
   if (!path) return path;
   const std::filesystem::path folder = std::filesystem::path(*path).parent_path();
@@ -282,46 +286,46 @@ Result<std::string> probe_path(const std::string& device) {
                      "set XDG_DATA_HOME to a folder that can be written");
 }
 
-Status write_machine(const ProbeReport& report) {
+Status write_machine_file(const ProbeReport& report) {
   return write_file(report.path,
                     "# Written by `ridge probe`, which overwrites this file.\n" + print_machine(report.machine));
 }
 
-std::size_t probe_buffer_bytes(const ProbeOptions& options, const SystemFacts& facts,
-                               std::optional<std::int64_t> available) {
+std::size_t choose_probe_buffer_bytes(const ProbeOptions& options, const SystemProperties& properties,
+                                      std::optional<std::int64_t> available) {
   double bytes = static_cast<double>(options.buffer_bytes);
   if (options.buffer_bytes == 0)
-    bytes = std::min(std::max(8 * facts.last_level_bytes, 128.0 * 1024 * 1024), facts.memory_bytes / 8);
+    bytes = std::min(std::max(8 * properties.last_level_bytes, 128.0 * 1024 * 1024), properties.memory_bytes / 8);
   if (available) bytes = std::min(bytes, static_cast<double>(*available) / 2);
   return std::max<std::size_t>(static_cast<std::size_t>(bytes) / huge_page, 1) * huge_page;
 }
 
-Result<ProbeReport> probe(const ProbeOptions& options) {
+Result<ProbeReport> probe_cpu(const ProbeOptions& options) {
   RIDGE_CHECK(options.runs > 0, "a probe needs at least one run");
   ProbeReport report;
   if (options.write) {
-    Result<std::string> path = probe_path("cpu");
+    Result<std::string> path = prepare_machine_path("cpu");
     if (!path) return path.error();
     report.path = *path;
   }
-  const SystemFacts facts = read_system();
+  const SystemProperties properties = read_system();
   const ops::PeakLoops& loops = ops::peak_loops();
-  const Buffer buffer(probe_buffer_bytes(options, facts, available_bytes()));
+  const ProbeBuffer buffer(choose_probe_buffer_bytes(options, properties, available_bytes()));
   if (buffer.data() == nullptr)
     return absent_error(
         fmt::format("the probe needs {} MB of memory, which is not available", buffer.bytes() / 1'000'000),
         "close other programs and probe again");
   // The threads that read the buffer later write it first: pages that were never written all map to one page of zeros.
-  ops::run_together(facts.cores, [&](int worker) {
-    const Part mine = part(buffer.bytes(), facts.cores, worker);
+  ops::run_concurrently(properties.cores, [&](int worker) {
+    const BufferPart mine = part_of_worker(buffer.bytes(), properties.cores, worker);
     std::memset(buffer.data() + mine.begin, worker + 1, mine.bytes);
   });
-  Result<std::vector<ProbeLine>> lines = measure(quantities(loops, buffer, facts), options);
+  Result<std::vector<ProbeLine>> lines = measure_quantities(list_quantities(loops, buffer, properties), options);
   if (!lines) return lines.error();
   report.lines = *lines;
-  report.machine = machine_of(report.lines, facts, loops.isa);
+  report.machine = make_cpu_machine(report.lines, properties, loops.isa);
   if (!options.write) return report;
-  if (const Status written = write_machine(report); !written) return written.error();
+  if (const Status written = write_machine_file(report); !written) return written.error();
   return report;
 }
 

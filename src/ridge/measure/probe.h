@@ -21,17 +21,17 @@
 namespace ridge {
 
 struct ProbeProgress {
-  int done = 0, of = 0;   // number of measurements
-  std::string_view what;  // quantity whose measurement starts now ("f32, one core"); empty at the end
+  int done = 0, total = 0;    // number of measurements
+  std::string_view quantity;  // quantity whose measurement starts now ("f32, one core"); empty at the end
 };
 
 struct ProbeOptions {
-  int runs = 3;                  // runs of each quantity
-  double seconds = 1.0;          // minimum seconds of one run; all runs together stay below 60 s
+  int runs = 3;          // runs of each quantity
+  double seconds = 1.0;  // minimum seconds of one run; all runs together stay below 60 s
   // Bytes that are read and copied. 0 selects eight times the last-level cache, at least 128 MiB and at most an eighth
   // of the memory. Either way it is at most half of the available memory.
   std::size_t buffer_bytes = 0;
-  bool write = true;             // write the machine file
+  bool write = true;                                        // write the machine file
   std::function<bool(const ProbeProgress&)> progress = {};  // returns false to stop the probe; then no file is written
 };
 
@@ -51,26 +51,26 @@ struct ProbeReport {
 
 // Returns the path of the machine file of "cpu" or "cuda" and creates its folder. Called before the measurement starts,
 // so that an unwritable folder is reported early.
-Result<std::string> probe_path(const std::string& device);
+Result<std::string> prepare_machine_path(const std::string& device);
 // Returns the line's median as a number of a machine file.
-Sourced as_measured(const ProbeLine& line, std::string source);
+SourcedValue to_machine_number(const ProbeLine& line, std::string source);
 // Writes the machine file. The report must have a path.
-Status write_machine(const ProbeReport& report);
+Status write_machine_file(const ProbeReport& report);
 
 // Returns the bytes of the probe's buffer in whole 2 MiB pages: several times the size of the caches, so that few reads
 // hit them, but small enough that no other program is swapped out and no control group's limit ends the process.
-std::size_t probe_buffer_bytes(const ProbeOptions& options, const SystemFacts& facts,
-                               std::optional<std::int64_t> available);
+std::size_t choose_probe_buffer_bytes(const ProbeOptions& options, const SystemProperties& properties,
+                                      std::optional<std::int64_t> available);
 
 // Probes a CUDA device: copy, read and write rates of its memory, L2 reads, a launch (eager and in a graph), bf16 and
 // f16 products of 8192^3 before and after the clock drops to the power limit, f32 multiply-adds, host transfers.
 Result<ProbeReport> probe_cuda(const ProbeOptions& options = {});
 
 // Makes the machine file's content from the lines that `probe_cuda` measures.
-Machine device_machine_of(const std::vector<ProbeLine>& lines, const std::string& title, std::int64_t memory_bytes,
-                          std::int64_t l2_bytes);
+Machine make_device_machine(const std::vector<ProbeLine>& lines, const std::string& title, std::int64_t memory_bytes,
+                            std::int64_t l2_bytes);
 
 // Errors: no folder to write to (reported before the measurement), a full disk, no memory for the buffers, stopped.
-Result<ProbeReport> probe(const ProbeOptions& options = {});
+Result<ProbeReport> probe_cpu(const ProbeOptions& options = {});
 
 }  // namespace ridge

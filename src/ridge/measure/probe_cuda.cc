@@ -15,202 +15,218 @@ namespace {
 
 namespace cuda = ops::cuda;
 
-constexpr std::int64_t most_stream_bytes = std::int64_t{2} << 30, carried_bytes = std::int64_t{256} << 20;
-constexpr std::int64_t side = 8192;
-constexpr int launches = 1000;
+constexpr std::int64_t max_stream_bytes = std::int64_t{2} << 30, transfer_bytes = std::int64_t{256} << 20;
+constexpr std::int64_t matrix_side = 8192;
+constexpr int launch_count = 1000;
 
-Status said(const std::optional<std::string>& trouble) {
-  if (trouble) return absent_error("the CUDA device failed at " + *trouble, "`nvidia-smi` shows the device's state");
+Status to_status(const std::optional<std::string>& error) {
+  if (error) return absent_error("the CUDA device failed at " + *error, "`nvidia-smi` shows the device's state");
   return Done{};
 }
 
 class DeviceProbe {
  public:
-  DeviceProbe(const ProbeOptions& options, cuda::DeviceFacts facts, cuda::Queue queue)
-      : options_(options), facts_(std::move(facts)), queue_(std::move(queue)), blocks_(facts_.multiprocessors * 4) {}
+  DeviceProbe(const ProbeOptions& options, cuda::DeviceProperties properties, cuda::Queue queue)
+      : options_(options),
+        properties_(std::move(properties)),
+        queue_(std::move(queue)),
+        blocks_(properties_.multiprocessors * 4) {}
 
-  Result<std::vector<ProbeLine>> perform() {
-    for (const auto& part : {&DeviceProbe::launching, &DeviceProbe::streaming, &DeviceProbe::cached,
-                             &DeviceProbe::carrying, &DeviceProbe::arithmetic, &DeviceProbe::multiplying})
-      if (const Status done = (this->*part)(); !done) return done.error();
-    if (options_.progress) options_.progress({.done = parts, .of = parts, .what = {}});
+  Result<std::vector<ProbeLine>> measure_all() {
+    for (const auto& measure_part :
+         {&DeviceProbe::measure_launches, &DeviceProbe::measure_memory, &DeviceProbe::measure_l2,
+          &DeviceProbe::measure_host_transfers, &DeviceProbe::measure_multiply_adds, &DeviceProbe::measure_matmuls})
+      if (const Status done = (this->*measure_part)(); !done) return done.error();
+    if (options_.progress) options_.progress({.done = progress_steps, .total = progress_steps, .quantity = {}});
     return std::move(lines_);
   }
 
  private:
-  static constexpr int parts = 12;
+  static constexpr int progress_steps = 12;
 
-  Status begin(std::string_view what) {
-    if (options_.progress && !options_.progress({.done = begun_++, .of = parts, .what = what}))
+  Status start_quantity(std::string_view quantity) {
+    if (options_.progress && !options_.progress({.done = started_++, .total = progress_steps, .quantity = quantity}))
       return absent_error("the probe was stopped; nothing was written");
     return Done{};
   }
 
-  void add(std::string name, std::string unit, const std::vector<double>& values, std::string note = "") {
-    lines_.push_back({std::move(name), std::move(unit), facts_.multiprocessors, statistics(values), std::move(note)});
+  void add_line(std::string name, std::string unit, const std::vector<double>& values, std::string note = "") {
+    lines_.push_back(
+        {std::move(name), std::move(unit), properties_.multiprocessors, compute_statistics(values), std::move(note)});
   }
 
   // Returns rates in `work` per second. A graph has `times` calls of `queue_once`; the first replay is not counted.
-  Result<std::vector<double>> rates(double work, int times, const std::function<Status()>& queue_once) {
-    const auto recording = queue_.record([&]() -> Status {
+  Result<std::vector<double>> measure_rates(double work, int times, const std::function<Status()>& queue_once) {
+    const auto recording = queue_.record_graph([&]() -> Status {
       for (int i = 0; i < times; ++i)
         if (const Status queued = queue_once(); !queued) return queued;
       return Done{};
     });
     if (!recording) return recording.error();
     std::vector<double> out;
-    for (int run = 0; run < runs() + 1; ++run) {
-      const auto seconds = queue_.elapsed([&] { return queue_.replay(*recording); });
+    for (int run = 0; run < run_count() + 1; ++run) {
+      const auto seconds = queue_.measure_seconds([&] { return queue_.launch_graph(*recording); });
       if (!seconds) return seconds.error();
       if (run > 0) out.push_back(work * times / *seconds);
     }
     return out;
   }
-  int runs() const { return std::max(options_.runs, 5); }
+  int run_count() const { return std::max(options_.runs, 5); }
 
-  Status rate_line(const std::string& name, double work, int times, const std::function<Status()>& queue_once) {
-    if (const Status go = begin(name); !go) return go;
-    const auto found = rates(work, times, queue_once);
+  Status add_rate_line(const std::string& name, double work, int times, const std::function<Status()>& queue_once) {
+    if (const Status go = start_quantity(name); !go) return go;
+    const auto found = measure_rates(work, times, queue_once);
     if (!found) return found.error();
-    add(name, "B/s", *found);
+    add_line(name, "B/s", *found);
     return Done{};
   }
 
-  Status launching() {
-    if (const Status go = begin("launch, eager"); !go) return go;
-    const auto empty = [&] { return said(cuda::nothing(queue_.stream())); };
+  Status measure_launches() {
+    if (const Status go = start_quantity("launch, eager"); !go) return go;
+    const auto empty = [&] { return to_status(cuda::launch_empty_kernel(queue_.stream())); };
     std::vector<double> eager;
-    for (int run = 0; run < runs() + 1; ++run) {
+    for (int run = 0; run < run_count() + 1; ++run) {
       const Timer timer;
-      for (int i = 0; i < launches; ++i)
+      for (int i = 0; i < launch_count; ++i)
         if (const Status queued = empty(); !queued) return queued;
-      if (const Status waited = queue_.wait(); !waited) return waited;
-      if (run > 0) eager.push_back(timer.seconds() / launches);
+      if (const Status waited = queue_.synchronize(); !waited) return waited;
+      if (run > 0) eager.push_back(timer.seconds() / launch_count);
     }
-    add("launch, eager", "s", eager);
-    if (const Status go = begin("launch, graph"); !go) return go;
-    auto graph = rates(1, launches, empty);
+    add_line("launch, eager", "s", eager);
+    if (const Status go = start_quantity("launch, graph"); !go) return go;
+    auto graph = measure_rates(1, launch_count, empty);
     if (!graph) return graph.error();
     for (double& rate : *graph) rate = 1 / rate;
-    add("launch, graph", "s", *graph);
+    add_line("launch, graph", "s", *graph);
     return Done{};
   }
 
-  Status streaming() {
-    const std::int64_t bytes = std::min(most_stream_bytes, facts_.free_bytes / 4) / 4096 * 4096;
-    const auto from = cuda::Memory::make(bytes), to = cuda::Memory::make(bytes);
+  Status measure_memory() {
+    const std::int64_t bytes = std::min(max_stream_bytes, properties_.free_bytes / 4) / 4096 * 4096;
+    const auto from = cuda::DeviceBuffer::allocate(bytes), to = cuda::DeviceBuffer::allocate(bytes);
     for (const auto* memory : {&from, &to})
       if (!*memory) return memory->error();
-    if (const Status set = queue_.set(from->data(), 1, bytes); !set) return set;
-    const cuda::Streamed x{to->data(), from->data(), bytes};
+    if (const Status set = queue_.set_bytes(from->data(), 1, bytes); !set) return set;
+    const cuda::StreamedBuffers x{to->data(), from->data(), bytes};
     const double work = static_cast<double>(bytes);
     if (const Status s =
-            rate_line("copy", 2 * work, 4, [&] { return said(cuda::copy_all(x, blocks_, queue_.stream())); });
+            add_rate_line("copy", 2 * work, 4, [&] { return to_status(cuda::copy_all(x, blocks_, queue_.stream())); });
         !s)
       return s;
-    if (const Status s = rate_line("read", work, 4, [&] { return said(cuda::read_all(x, blocks_, queue_.stream())); });
+    if (const Status s =
+            add_rate_line("read", work, 4, [&] { return to_status(cuda::read_all(x, blocks_, queue_.stream())); });
         !s)
       return s;
-    return rate_line("write", work, 4, [&] { return said(cuda::write_all(x, blocks_, queue_.stream())); });
+    return add_rate_line("write", work, 4, [&] { return to_status(cuda::write_all(x, blocks_, queue_.stream())); });
   }
 
   // Reads a quarter of the L2 repeatedly.
-  Status cached() {
-    const std::int64_t bytes = std::max<std::int64_t>(facts_.l2_bytes / 4, 1 << 20) / 4096 * 4096;
-    const auto memory = cuda::Memory::make(bytes), sink = cuda::Memory::make(256);
+  Status measure_l2() {
+    const std::int64_t bytes = std::max<std::int64_t>(properties_.l2_bytes / 4, 1 << 20) / 4096 * 4096;
+    const auto memory = cuda::DeviceBuffer::allocate(bytes), sink = cuda::DeviceBuffer::allocate(256);
     for (const auto* each : {&memory, &sink})
       if (!*each) return each->error();
-    if (const Status set = queue_.set(memory->data(), 1, bytes); !set) return set;
+    if (const Status set = queue_.set_bytes(memory->data(), 1, bytes); !set) return set;
     constexpr int times = 200;
-    const cuda::Streamed x{sink->data(), memory->data(), bytes, times};
-    return rate_line("L2 read", static_cast<double>(bytes) * times, 1,
-                     [&] { return said(cuda::read_all(x, blocks_, queue_.stream())); });
+    const cuda::StreamedBuffers x{sink->data(), memory->data(), bytes, times};
+    return add_rate_line("L2 read", static_cast<double>(bytes) * times, 1,
+                         [&] { return to_status(cuda::read_all(x, blocks_, queue_.stream())); });
   }
 
-  Status carrying() {
-    const auto pinned = cuda::Memory::make(carried_bytes, cuda::Memory::Location::host);
-    const auto there = cuda::Memory::make(carried_bytes);
-    for (const auto* memory : {&pinned, &there})
+  Status measure_host_transfers() {
+    const auto pinned = cuda::DeviceBuffer::allocate(transfer_bytes, cuda::DeviceBuffer::Location::host);
+    const auto device_memory = cuda::DeviceBuffer::allocate(transfer_bytes);
+    for (const auto* memory : {&pinned, &device_memory})
       if (!*memory) return memory->error();
-    const double work = static_cast<double>(carried_bytes);
-    if (const Status s = rate_line("host to device", work, 1,
-                                   [&] { return queue_.copy(there->data(), pinned->data(), carried_bytes); });
+    const double work = static_cast<double>(transfer_bytes);
+    if (const Status s =
+            add_rate_line("host to device", work, 1,
+                          [&] { return queue_.copy(device_memory->data(), pinned->data(), transfer_bytes); });
         !s)
       return s;
-    return rate_line("device to host", work, 1,
-                     [&] { return queue_.copy(pinned->data(), there->data(), carried_bytes); });
+    return add_rate_line("device to host", work, 1,
+                         [&] { return queue_.copy(pinned->data(), device_memory->data(), transfer_bytes); });
   }
 
-  Status arithmetic() {
-    if (const Status go = begin("f32"); !go) return go;
+  Status measure_multiply_adds() {
+    if (const Status go = start_quantity("f32"); !go) return go;
     constexpr int rounds = 20'000;
-    const double work = 2.0 * rounds * cuda::multiply_adds_a_round * 512 * blocks_;
-    const auto found = rates(work, 1, [&] { return said(cuda::multiply_add(rounds, blocks_, queue_.stream())); });
+    const double work = 2.0 * rounds * cuda::multiply_adds_per_round * 512 * blocks_;
+    const auto found =
+        measure_rates(work, 1, [&] { return to_status(cuda::multiply_add(rounds, blocks_, queue_.stream())); });
     if (!found) return found.error();
-    add("f32", "FLOP/s", *found);
+    add_line("f32", "FLOP/s", *found);
     return Done{};
   }
 
-  Status multiplying() {
+  Status measure_matmuls() {
     for (const DType dtype : {DType::bf16, DType::f16})
-      if (const Status done = multiplying(dtype); !done) return done;
+      if (const Status done = measure_matmuls(dtype); !done) return done;
     return Done{};
   }
 
   // First times one product at a time with pauses, so that the clock stays high; then runs for two seconds without a
   // pause and keeps the last samples.
-  Status multiplying(DType dtype) {
-    if (const Status go = begin(name(dtype)); !go) return go;
-    std::vector<cuda::Memory> matrices;
+  Status measure_matmuls(DType dtype) {
+    if (const Status go = start_quantity(dtype_name(dtype)); !go) return go;
+    std::vector<cuda::DeviceBuffer> matrices;
     for (std::uint32_t i = 0; i < 3; ++i) {
-      auto memory = cuda::Memory::make(side * side * 2);
+      auto memory = cuda::DeviceBuffer::allocate(matrix_side * matrix_side * 2);
       if (!memory) return memory.error();
-      if (const Status filled = queue_.fill_normal(memory->data(), dtype, side * side, i); !filled) return filled;
+      if (const Status filled = queue_.fill_normal(memory->data(), dtype, matrix_side * matrix_side, i); !filled)
+        return filled;
       matrices.push_back(std::move(*memory));
     }
     cuda::MatmulCall call;
-    call.problem = {1, side, side, side, {dtype, side, 1, 0}, {dtype, 1, side, 0}, {dtype, side, 1, 0}};
+    call.problem = {1,
+                    matrix_side,
+                    matrix_side,
+                    matrix_side,
+                    {dtype, matrix_side, 1, 0},
+                    {dtype, 1, matrix_side, 0},
+                    {dtype, matrix_side, 1, 0}};
     call.a = matrices[0].data();
     call.b = matrices[1].data();
     call.d = matrices[2].data();
-    const auto device = device_numbers_here();
+    const auto device = current_device_numbers();
     if (!device) return device.error();
-    const auto plan = cuda::choose(call, 0, *device);
-    const double work = 2.0 * side * side * side;
-    const auto product = [&] { return said(cuda::launch(call, plan, {}, queue_.stream())); };
+    const auto plan = cuda::choose_plan(call, 0, *device);
+    const double work = 2.0 * matrix_side * matrix_side * matrix_side;
+    const auto product = [&] { return to_status(cuda::launch(call, plan, {}, queue_.stream())); };
     std::vector<double> cold, warm;
     double busy = 0;
-    if (const auto first = queue_.elapsed(product); !first) return first.error();  // loads the kernel
-    for (int run = 0; run < runs(); ++run) {
+    if (const auto first = queue_.measure_seconds(product); !first) return first.error();  // loads the kernel
+    for (int run = 0; run < run_count(); ++run) {
       const Timer rest;
       while (rest.seconds() < 0.1) {}
-      const auto seconds = queue_.elapsed(product);
+      const auto seconds = queue_.measure_seconds(product);
       if (!seconds) return seconds.error();
       cold.push_back(work / *seconds);
     }
-    std::string held;
+    std::string clock_note;
     while (busy < 2 * options_.seconds) {
-      const auto found = rates(work, 20, product);
+      const auto found = measure_rates(work, 20, product);
       if (!found) return found.error();
       for (const double rate : *found) busy += 20 * work / rate;
       warm = *found;
-      if (const auto clocks = device_clocks())
-        held = fmt::format("{:.0f} MHz of {:.0f}, {:.0f} W{}", clocks->sm_hz / 1e6, clocks->most_sm_hz / 1e6,
-                           clocks->power_w, clocks->slowed_by.empty() ? "" : ", limited by its " + clocks->slowed_by[0]);
+      if (const auto clocks = read_device_clocks())
+        clock_note = fmt::format(
+            "{:.0f} MHz of {:.0f}, {:.0f} W{}", clocks->sm_hz / 1e6, clocks->max_sm_hz / 1e6, clocks->power_w,
+            clocks->throttle_reasons.empty() ? "" : ", limited by its " + clocks->throttle_reasons[0]);
     }
-    add(fmt::format("{} cold", name(dtype)), "FLOP/s", cold, "8192 x 8192 x 8192, one at a time");
-    add(fmt::format("{} warm", name(dtype)), "FLOP/s", warm, held);
+    add_line(fmt::format("{} cold", dtype_name(dtype)), "FLOP/s", cold, "8192 x 8192 x 8192, one at a time");
+    add_line(fmt::format("{} warm", dtype_name(dtype)), "FLOP/s", warm, clock_note);
     return Done{};
   }
 
   const ProbeOptions& options_;
-  cuda::DeviceFacts facts_;
+  cuda::DeviceProperties properties_;
   cuda::Queue queue_;
-  int blocks_, begun_ = 0;
+  int blocks_, started_ = 0;
   std::vector<ProbeLine> lines_;
 };
 
-const ProbeLine& line(const std::vector<ProbeLine>& lines, std::string_view name) {
+const ProbeLine& line_named(const std::vector<ProbeLine>& lines, std::string_view name) {
   return *std::find_if(lines.begin(), lines.end(), [&](const ProbeLine& each) { return each.name == name; });
 }
 
@@ -218,57 +234,57 @@ const ProbeLine& line(const std::vector<ProbeLine>& lines, std::string_view name
 
 // A roof must not be exceeded, so peaks are taken before the power limit lowers the clock, and the bandwidth is the
 // best of read, copy and write.
-Machine device_machine_of(const std::vector<ProbeLine>& lines, const std::string& title, std::int64_t memory_bytes,
-                          std::int64_t l2_bytes) {
+Machine make_device_machine(const std::vector<ProbeLine>& lines, const std::string& title, std::int64_t memory_bytes,
+                            std::int64_t l2_bytes) {
   const auto number = [&](std::string_view name, std::string source) {
-    return as_measured(line(lines, name), std::move(source));
+    return to_machine_number(line_named(lines, name), std::move(source));
   };
-  const auto as_told_by_driver = [&](std::int64_t bytes) {
-    return Sourced{.value = static_cast<double>(bytes),
-                   .source = "the CUDA driver",
-                   .read_on = today(),
-                   .origin = Origin::measured};
+  const auto from_driver = [&](std::int64_t bytes) {
+    return SourcedValue{.value = static_cast<double>(bytes),
+                        .source = "the CUDA driver",
+                        .read_on = today_utc(),
+                        .origin = Origin::measured};
   };
   Machine machine{.name = "cuda", .title = title, .peaks = {}, .memory = {}, .numbers = {}, .kernels = "sm90"};
   for (const DType dtype : {DType::bf16, DType::f16}) {
-    const std::string_view spelled = name(dtype);
-    Sourced rate = number(fmt::format("{} cold", spelled), "ridge probe --on cuda, 8192 cubed, one at a time");
-    const ProbeLine& warm = line(lines, fmt::format("{} warm", spelled));
+    const std::string_view dtype_text = dtype_name(dtype);
+    SourcedValue rate = number(fmt::format("{} cold", dtype_text), "ridge probe --on cuda, 8192 cubed, one at a time");
+    const ProbeLine& warm = line_named(lines, fmt::format("{} warm", dtype_text));
     rate.note += fmt::format("; {:.4g} without pauses", warm.rate.median);
-    machine.peaks.push_back({Unit::matrix, dtype, rate});
+    machine.peaks.push_back({ComputeUnit::matrix, dtype, rate});
   }
-  machine.peaks.push_back({Unit::vector, DType::f32, number("f32", "ridge probe --on cuda, fused multiply-adds")});
+  machine.peaks.push_back(
+      {ComputeUnit::vector, DType::f32, number("f32", "ridge probe --on cuda, fused multiply-adds")});
   std::string best = "read";
   for (const char* other : {"copy", "write"})
-    if (line(lines, other).rate.median > line(lines, best).rate.median) best = other;
+    if (line_named(lines, other).rate.median > line_named(lines, best).rate.median) best = other;
   machine.memory = {
-      {"hbm", number(best, fmt::format("ridge probe --on cuda, {}", best)), as_told_by_driver(memory_bytes)},
-      {"l2", number("L2 read", "ridge probe --on cuda, a quarter of it read repeatedly"),
-       as_told_by_driver(l2_bytes)},
+      {"hbm", number(best, fmt::format("ridge probe --on cuda, {}", best)), from_driver(memory_bytes)},
+      {"l2", number("L2 read", "ridge probe --on cuda, a quarter of it read repeatedly"), from_driver(l2_bytes)},
       {"host", number("host to device", "ridge probe --on cuda, from pinned memory"), std::nullopt}};
-  machine.numbers["cores"] = as_told_by_driver(lines.front().cores);
+  machine.numbers["cores"] = from_driver(lines.front().cores);
   machine.numbers["launch_s"] = number("launch, graph", "ridge probe --on cuda, empty kernels in a graph");
-  machine.numbers["launch_s"].note += fmt::format("; {:.3g} s eagerly", line(lines, "launch, eager").rate.median);
+  machine.numbers["launch_s"].note += fmt::format("; {:.3g} s eagerly", line_named(lines, "launch, eager").rate.median);
   return machine;
 }
 
 Result<ProbeReport> probe_cuda(const ProbeOptions& options) {
-  const auto facts = cuda::device_facts();
-  if (!facts) return facts.error();
+  const auto properties = cuda::device_properties();
+  if (!properties) return properties.error();
   ProbeReport report;
   if (options.write) {
-    auto path = probe_path("cuda");
+    auto path = prepare_machine_path("cuda");
     if (!path) return path.error();
     report.path = *path;
   }
-  auto queue = cuda::Queue::make();
+  auto queue = cuda::Queue::create();
   if (!queue) return queue.error();
-  auto lines = DeviceProbe(options, *facts, std::move(*queue)).perform();
+  auto lines = DeviceProbe(options, *properties, std::move(*queue)).measure_all();
   if (!lines) return lines.error();
   report.lines = *std::move(lines);
-  report.machine = device_machine_of(report.lines, facts->name, facts->memory_bytes, facts->l2_bytes);
+  report.machine = make_device_machine(report.lines, properties->name, properties->memory_bytes, properties->l2_bytes);
   if (options.write)
-    if (const Status written = write_machine(report); !written) return written.error();
+    if (const Status written = write_machine_file(report); !written) return written.error();
   return report;
 }
 

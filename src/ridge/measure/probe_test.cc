@@ -28,8 +28,8 @@ class Probe : public testing::Test {
 };
 
 TEST_F(Probe, WritesAMachineThatIsFoundAsThisCpu) {
-  const Result<ProbeReport> report = probe(quick);
-  ASSERT_TRUE(report.ok()) << report.error().text();
+  const Result<ProbeReport> report = probe_cpu(quick);
+  ASSERT_TRUE(report.ok()) << report.error().to_string();
   EXPECT_EQ(report->path, folder + "/ridge/machines/cpu.toml");
   EXPECT_EQ(*find_machine("cpu"), report->machine);
   for (const Peak& peak : report->machine.peaks) {
@@ -42,8 +42,8 @@ TEST_F(Probe, WritesAMachineThatIsFoundAsThisCpu) {
   EXPECT_EQ(f16.rate.value, report->machine.pointwise_peak()->rate.value);
   EXPECT_TRUE(f16.rate.source.ends_with("; f16 is widened to f32")) << f16.rate.source;
   EXPECT_EQ(report->machine.memory[0].bandwidth->origin, Origin::measured);
-  const SystemFacts facts = read_system();
-  for (const CacheFacts& cache : facts.caches) {
+  const SystemProperties facts = read_system();
+  for (const CacheProperties& cache : facts.caches) {
     const std::string name = "l" + std::to_string(cache.level);
     const auto& levels = report->machine.memory;
     const auto level = std::find_if(levels.begin(), levels.end(), [&](const auto& each) { return each.name == name; });
@@ -58,7 +58,7 @@ TEST_F(Probe, WritesAMachineThatIsFoundAsThisCpu) {
 
 TEST_F(Probe, TakesAsBandwidthTheGreaterOfReadingAndCopying) {
   quick.write = false;
-  const ProbeReport report = *probe(quick);
+  const ProbeReport report = *probe_cpu(quick);
   EXPECT_EQ(report.path, "");
   EXPECT_FALSE(std::filesystem::exists(folder));
   double best = 0;
@@ -70,7 +70,7 @@ TEST_F(Probe, TakesAsBandwidthTheGreaterOfReadingAndCopying) {
     EXPECT_GT(line.rate.min, 0);
     if ((line.name == "read" || line.name == "copy") && line.cores == cores) best = std::max(best, line.rate.median);
   }
-  EXPECT_NEAR(report.machine.bandwidth()->value, best, 1e-3 * best);  // four digits are kept
+  EXPECT_NEAR(report.machine.memory_bandwidth()->value, best, 1e-3 * best);  // four digits are kept
 }
 
 TEST_F(Probe, TellsItsProgressAndStopsWhenAsked) {
@@ -79,12 +79,12 @@ TEST_F(Probe, TellsItsProgressAndStopsWhenAsked) {
     EXPECT_EQ(progress.done, calls);
     ++calls;
     last = progress.done;
-    of = progress.of;
+    of = progress.total;
     return calls < 3;
   };
-  const Result<ProbeReport> report = probe(quick);
+  const Result<ProbeReport> report = probe_cpu(quick);
   ASSERT_FALSE(report.ok());
-  EXPECT_EQ(report.error().text(), "the probe was stopped; nothing was written\n");
+  EXPECT_EQ(report.error().to_string(), "the probe was stopped; nothing was written\n");
   EXPECT_EQ(last, 2);
   EXPECT_GE(of, 9);
   EXPECT_FALSE(std::filesystem::exists(folder + "/ridge/machines/cpu.toml"));
@@ -96,14 +96,15 @@ TEST_F(Probe, SaysBeforeMeasuringThatTheFolderCannotBeMade) {
     ADD_FAILURE() << "measured before the folder was known to be writable";
     return true;
   };
-  EXPECT_EQ(probe(quick).error().text(), "cannot write to the folder '" + folder +
-                                             "/ridge/machines': Not a directory\n"
-                                             "  hint: set XDG_DATA_HOME to a folder that can be written\n");
+  EXPECT_EQ(probe_cpu(quick).error().to_string(), "cannot write to the folder '" + folder +
+                                                      "/ridge/machines': Not a directory\n"
+                                                      "  hint: set XDG_DATA_HOME to a folder that can be written\n");
 }
 
 TEST_F(Probe, LeavesNothingWhereTheFileCannotBePut) {
   std::filesystem::create_directories(folder + "/ridge/machines/cpu.toml");
-  EXPECT_EQ(probe(quick).error().text(), "cannot write '" + folder + "/ridge/machines/cpu.toml': Is a directory\n");
+  EXPECT_EQ(probe_cpu(quick).error().to_string(),
+            "cannot write '" + folder + "/ridge/machines/cpu.toml': Is a directory\n");
   int left = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder + "/ridge/machines")) ++left;
   EXPECT_EQ(left, 1);
@@ -111,14 +112,14 @@ TEST_F(Probe, LeavesNothingWhereTheFileCannotBePut) {
 
 TEST(ProbeBuffer, IsSeveralCachesAndAtMostHalfOfWhatIsAvailable) {
   constexpr double mib = 1 << 20;
-  SystemFacts facts;
+  SystemProperties facts;
   facts.last_level_bytes = 32 * mib;
   facts.memory_bytes = 8192 * mib;
-  EXPECT_EQ(probe_buffer_bytes({}, facts, std::nullopt), 256u << 20);
-  EXPECT_EQ(probe_buffer_bytes({}, facts, std::int64_t{100} << 20), 50u << 20);
-  EXPECT_EQ(probe_buffer_bytes({}, facts, 0), 2u << 20);
-  EXPECT_EQ(probe_buffer_bytes({.buffer_bytes = 1 << 30}, facts, std::int64_t{100} << 20), 50u << 20);
-  EXPECT_EQ(probe_buffer_bytes({.buffer_bytes = 5 << 20}, facts, std::nullopt), 4u << 20);
+  EXPECT_EQ(choose_probe_buffer_bytes({}, facts, std::nullopt), 256u << 20);
+  EXPECT_EQ(choose_probe_buffer_bytes({}, facts, std::int64_t{100} << 20), 50u << 20);
+  EXPECT_EQ(choose_probe_buffer_bytes({}, facts, 0), 2u << 20);
+  EXPECT_EQ(choose_probe_buffer_bytes({.buffer_bytes = 1 << 30}, facts, std::int64_t{100} << 20), 50u << 20);
+  EXPECT_EQ(choose_probe_buffer_bytes({.buffer_bytes = 5 << 20}, facts, std::nullopt), 4u << 20);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 #include "ridge/base/float16.h"
 #include "ridge/measure/fill.h"
 #include "ridge/measure/memory.h"
-#include "ridge/measure/steps.h"
+#include "ridge/measure/run_step.h"
 #include "ridge/pool/isa.h"
 #include "ridge/roofline/testing/random_program.h"
 
@@ -37,7 +37,7 @@ class Literal {
       const Tensor& result = program_.tensors[static_cast<std::size_t>(s.result())];
       each(result.axes, {}, [&](const Point& at) {
         const auto* c = std::get_if<Contraction>(&s.op);
-        values[static_cast<std::size_t>(s.result())][place(result, at)] =
+        values[static_cast<std::size_t>(s.result())][element_index(result, at)] =
             c ? product(*c, at)
               : node(std::get<Expression>(s.op).nodes, std::get<Expression>(s.op).nodes.size() - 1, at);
       });
@@ -52,27 +52,27 @@ class Literal {
     for (const Axis& a : axes) n *= extent(a);
     return n;
   }
-  std::int64_t extent(const Axis& a) const { return a.named() ? sizes_[letter(a.dim)] : a.literal; }
+  std::int64_t extent(const Axis& a) const { return a.is_named() ? sizes_[letter(a.dim)] : a.literal; }
 
   template <class Do> void each(const std::vector<Axis>& axes, Point at, Do&& act) const {
     for (std::int64_t i = 0, n = count(axes); i < n; ++i) {
       std::int64_t rest = i;
       for (const Axis& a : axes) {
-        if (a.named()) at[letter(a.dim)] = rest % extent(a);
+        if (a.is_named()) at[letter(a.dim)] = rest % extent(a);
         rest /= extent(a);
       }
       act(at);
     }
   }
 
-  std::size_t place(const Tensor& t, const Point& at) const {
+  std::size_t element_index(const Tensor& t, const Point& at) const {
     std::int64_t i = 0;
-    for (const Axis& a : t.axes) i = i * extent(a) + (a.named() ? at[letter(a.dim)] : 0);
+    for (const Axis& a : t.axes) i = i * extent(a) + (a.is_named() ? at[letter(a.dim)] : 0);
     return static_cast<std::size_t>(i);
   }
   double value(int tensor, const Point& at) const {
     const auto t = static_cast<std::size_t>(tensor);
-    return values[t][place(program_.tensors[t], at)];
+    return values[t][element_index(program_.tensors[t], at)];
   }
 
   double product(const Contraction& c, const Point& at) const {
@@ -93,10 +93,10 @@ class Literal {
       case Node::Kind::number: return n.number;
       case Node::Kind::index: return static_cast<double>(at[letter(n.over[0].dim)]);
       case Node::Kind::size: return static_cast<double>(extent(n.over[0]));
-      case Node::Kind::along: {
+      case Node::Kind::along_dims: {
         double out = n.function == Function::sum ? 0 : INFINITY;
         if (n.function == Function::max) out = -INFINITY;
-        each(n.over, at, [&](const Point& p) { out = joined(n.function, out, argument(0, p)); });
+        each(n.over, at, [&](const Point& p) { out = reduce_pair(n.function, out, argument(0, p)); });
         return out;
       }
       case Node::Kind::call: break;
@@ -114,10 +114,10 @@ class Literal {
       case Function::less: return a < b;
       case Function::greater_equal: return a >= b;
       case Function::where: return a != 0 ? b : argument(2, at);
-      default: ADD_FAILURE() << "no reference of " << row(n.function).name; return NAN;
+      default: ADD_FAILURE() << "no reference of " << function_info(n.function).name; return NAN;
     }
   }
-  static double joined(Function f, double a, double b) {
+  static double reduce_pair(Function f, double a, double b) {
     if (f == Function::sum) return a + b;
     return f == Function::max ? std::max(a, b) : std::min(a, b);
   }
@@ -144,7 +144,7 @@ class Statements {
   Bindings dims;
 
  private:
-  static constexpr std::int64_t most_elements = 700;
+  static constexpr std::int64_t max_elements = 700;
 
   struct Made {
     std::string name;
@@ -166,13 +166,13 @@ class Statements {
   static std::string listed(const std::vector<std::string>& axes) {
     return axes.empty() ? "[1]" : fmt::format("[{}]", fmt::join(axes, ", "));
   }
-  const Made& any() { return made_[static_cast<std::size_t>(random_.below(static_cast<int>(made_.size())))]; }
+  const Made& random_tensor() { return made_[static_cast<std::size_t>(random_.below(static_cast<int>(made_.size())))]; }
 
   void input() {
     std::set<std::string> some;
     for (int i = 0, n = 1 + random_.below(3); i < n || some.empty(); ++i) {
       const std::string dim(1, static_cast<char>('A' + random_.below(5)));
-      if (some.empty() || extent({some.begin(), some.end()}) * dims.at(dim) <= most_elements) some.insert(dim);
+      if (some.empty() || extent({some.begin(), some.end()}) * dims.at(dim) <= max_elements) some.insert(dim);
     }
     constexpr const char* dtypes[] = {"f32", "f32", "bf16", "f16"};
     made_.push_back({fmt::format("x{}", made_.size()), shuffled(some), 2});
@@ -196,7 +196,7 @@ class Statements {
   }
 
   void product() {
-    const Made a = any(), b = any();
+    const Made a = random_tensor(), b = random_tensor();
     std::set<std::string> kept, all(a.axes.begin(), a.axes.end());
     all.insert(b.axes.begin(), b.axes.end());
     double summed = 1;
@@ -214,7 +214,7 @@ class Statements {
 
   // Returns an operand, clamped if it is large.
   std::string operand(std::set<std::string>& axes, double& bound) {
-    const Made& m = any();
+    const Made& m = random_tensor();
     axes.insert(m.axes.begin(), m.axes.end());
     bound = std::min(m.bound, 64.0);
     return m.bound > 64 ? fmt::format("max(min({}, 2), -2)", m.name) : m.name;
@@ -278,7 +278,7 @@ class Statements {
   }
 
   void write(Made out, const std::string& body) {
-    if (extent(out.axes) > most_elements || out.bound > 1 << 22 || made_.size() > 12) return;
+    if (extent(out.axes) > max_elements || out.bound > 1 << 22 || made_.size() > 12) return;
     std::string dtype = out.bound <= 256 && random_.below(4) == 0 ? ": bf16" : "";
     if (dtype.empty() && (out.bound > 256 || random_.below(3) == 0)) dtype = ": f32";
     text += fmt::format("{}{}{} = {}\n", out.name, dtype, listed(out.axes), body);
@@ -298,76 +298,78 @@ void store(const Array& to, std::int64_t i, double value) {
   if (to.dtype == DType::f16) std::memcpy(to.data + 2 * i, &half, 2);
 }
 
-struct Ran {
+struct RunResult {
   std::vector<ArrayStorage> storage;
   std::size_t groups = 0;
 };
 
-Ran ran(const Program& program, const Bindings& dims, const Literal& given, bool fuse, int threads) {
-  const Plan p = plan(program, dims, {.fuse = fuse}).value();
-  Ran out;
+RunResult run_fused_or_not(const Program& program, const Bindings& dims, const Literal& given, bool fuse, int threads) {
+  const Plan p = make_plan(program, dims, {.fuse = fuse}).value();
+  RunResult out;
   for (std::size_t i = 0; i < p.buffers.size(); ++i) {
     out.storage.push_back(ArrayStorage::make(p.buffers[i].dtype, p.buffers[i].elements).value());
     const Array& array = out.storage.back().array();
-    poison(array, 1);
+    poison_array(array, 1);
     for (std::int64_t e = 0; e < array.elements; ++e) {
-      if (p.buffers[i].counts) reinterpret_cast<float*>(array.data)[e] = static_cast<float>(e);
-      if (i < program.tensors.size() && program.tensors[i].role == Role::input)
+      if (p.buffers[i].holds_indices) reinterpret_cast<float*>(array.data)[e] = static_cast<float>(e);
+      if (i < program.tensors.size() && program.tensors[i].role == TensorRole::input)
         store(array, e, given.values[i][static_cast<std::size_t>(e)]);
     }
   }
-  for (const Step& step : p.steps) {
+  for (const PlanStep& step : p.steps) {
     std::vector<void*> data;
     for (const int b : step.buffers)
       data.push_back(b < 0 ? nullptr : out.storage[static_cast<std::size_t>(b)].array().data);
-    perform(step, data, threads);
+    run_step(step, data, threads);
   }
   out.groups = p.fusion.groups.size();
   return out;
 }
 
 // Describes the first wrong element of a stored tensor; empty if all are right.
-std::string fault(const Program& program, const Ran& ran, const Literal& expected) {
+std::string first_mismatch(const Program& program, const RunResult& result, const Literal& expected) {
   for (std::size_t t = 0; t < program.tensors.size(); ++t) {
-    const Array& array = ran.storage[t].array();
+    const Array& array = result.storage[t].array();
     for (std::int64_t i = 0; i < array.elements; ++i) {
-      const double got = read(array, i), wanted = expected.values[t][static_cast<std::size_t>(i)];
-      if (got != wanted)
-        return fmt::format("{}, element {}, is {}, expected {}", program.tensors[t].name, i, got, wanted);
+      const double got = read_element(array, i), expected_value = expected.values[t][static_cast<std::size_t>(i)];
+      if (got != expected_value)
+        return fmt::format("{}, element {}, is {}, expected {}", program.tensors[t].name, i, got, expected_value);
     }
   }
   return "";
 }
 
 TEST(RandomPrograms, GiveTheSameFusedAndApart) {
-  const tile::cpu::Isa before = tile::cpu::isa();
+  const tile::cpu::Isa before = tile::cpu::active_isa();
   const auto isas = tile::cpu::available_isas();
   int fused_more = 0, refused = 0;
-  const unsigned programs = testing::programs(1500);
+  const unsigned programs = testing::program_count(1500);
   for (unsigned seed = 0; seed < programs; ++seed) {
     const Statements s(seed);
     const auto program = parse(s.text);
-    ASSERT_TRUE(program.ok()) << s.text << program.error().text();
+    ASSERT_TRUE(program.ok()) << s.text << program.error().to_string();
     Bindings dims;
     for (const std::string& dim : program->dim_names()) dims[dim] = s.dims.at(dim);
-    if (!plan(*program, dims)) {
+    if (!make_plan(*program, dims)) {
       ++refused;
       continue;
     }
     Literal literal(*program, dims);
     testing::RandomProgram random(seed);
     for (std::size_t t = 0; t < program->tensors.size(); ++t)
-      if (program->tensors[t].role == Role::input)
+      if (program->tensors[t].role == TensorRole::input)
         for (double& x : literal.values[t]) x = random.below(5) - 2;
     literal.evaluate();
-    ASSERT_TRUE(tile::cpu::use_isa(isas[seed % isas.size()]));
-    const Ran apart = ran(*program, dims, literal, false, 1), fused = ran(*program, dims, literal, true, 1 + seed % 3);
-    const std::string about = fmt::format("seed {} on {}, {}\n{}", seed, name(tile::cpu::isa()), dims, s.text);
-    ASSERT_EQ(fault(*program, apart, literal), "") << "unfused, " << about;
-    ASSERT_EQ(fault(*program, fused, literal), "") << "fused, " << about;
-    fused_more += fused.groups < apart.groups;
+    ASSERT_TRUE(tile::cpu::set_active_isa(isas[seed % isas.size()]));
+    const RunResult unfused = run_fused_or_not(*program, dims, literal, false, 1),
+                    fused = run_fused_or_not(*program, dims, literal, true, 1 + seed % 3);
+    const std::string about =
+        fmt::format("seed {} on {}, {}\n{}", seed, isa_name(tile::cpu::active_isa()), dims, s.text);
+    ASSERT_EQ(first_mismatch(*program, unfused, literal), "") << "unfused, " << about;
+    ASSERT_EQ(first_mismatch(*program, fused, literal), "") << "fused, " << about;
+    fused_more += fused.groups < unfused.groups;
   }
-  tile::cpu::use_isa(before);
+  tile::cpu::set_active_isa(before);
   EXPECT_GT(fused_more, static_cast<int>(programs / 5));
   EXPECT_LT(refused, static_cast<int>(programs / 20));
 }

@@ -21,12 +21,12 @@ struct Expected {
 
 // Allowed error of a kernel's gelu and gelu_tanh of x: `relative_to_argument` * |x|, for gelu plus `relative_to_gelu` *
 // (1 + x*x/2) * |gelu|. With `exact_limits`, these and silu return -0 at -inf, else NaN as x * Phi(x) does.
-struct GeluSlack {
-  double of_argument = 0, of_gelu = 0;
-  bool limits = true;
+struct GeluTolerance {
+  double relative_to_argument = 0, relative_to_gelu = 0;
+  bool exact_limits = true;
 };
 
-struct Oracle {
+struct Reference {
   const Program& program;
   const Bindings& dims;        // sizes of every dimension
   std::vector<Array> tensors;  // memory of Program::tensors
@@ -34,39 +34,40 @@ struct Oracle {
   int threads = 1;
   // Statements of one kernel, sorted. Results that one of them passes to another are recomputed in fp64, because the
   // kernel does not round them to the stored dtype.
-  std::vector<int> inside = {};
-  GeluSlack gelu = {};  // tolerance of that kernel
+  std::vector<int> kernel_statements = {};
+  GeluTolerance gelu = {};  // tolerance of that kernel
 
   // Evaluates the elements `indices` (flat, row-major) of the statement's result.
-  std::vector<Expected> evaluate(const Statement& statement, const std::vector<std::int64_t>& indices) const;
+  std::vector<Expected> evaluate_elements(const Statement& statement, const std::vector<std::int64_t>& indices) const;
   // Returns the expression that computes this tensor inside the kernel; nullopt if it is stored or a sum of products.
-  std::optional<Expression> made_inside(int tensor) const;
+  std::optional<Expression> find_kernel_expression(int tensor) const;
   // Returns how many of `requested` elements can be evaluated in about a second.
-  std::int64_t affordable(const Statement& statement, std::int64_t wanted) const;
+  std::int64_t max_affordable_elements(const Statement& statement, std::int64_t requested) const;
 };
 
 // Returns at least `requested` element indices: all if there are no more, else one chosen by the seed from each of
 // `requested` equal intervals, plus the corners of the index space.
-std::vector<std::int64_t> sample(const std::vector<std::int64_t>& extents, std::int64_t wanted, std::uint64_t seed);
+std::vector<std::int64_t> sample_indices(const std::vector<std::int64_t>& extents, std::int64_t requested,
+                                         std::uint64_t seed);
 
 // Result of a comparison. A value that is not finite, or that overflows the dtype, is correct only if the result is the
 // same infinity, or NaN as well.
-struct Comparison {
+struct TimeComparison {
   double max_rel_error = 0;       // infinite if exactly one of the two is finite
   std::int64_t first_wrong = -1;  // position in `indices` of the first element beyond its bound, or -1
 };
-Comparison compare(const Array& result, const std::vector<std::int64_t>& indices,
-                   const std::vector<Expected>& expected);
+TimeComparison compare_elements(const Array& result, const std::vector<std::int64_t>& indices,
+                                const std::vector<Expected>& expected);
 
 // Returns the largest relative rounding error of this dtype; 0 for integers.
-double roundoff(DType dtype);
+double unit_roundoff(DType dtype);
 
 // A result with a wrong element, for the error message.
-struct Judged {
+struct CheckedResult {
   std::string name;
   std::vector<std::int64_t> shape;
   std::string text;  // text of the statement
 };
-Error mismatch(const Judged& result, std::int64_t index, const Expected& expected, double found);
+Error mismatch_error(const CheckedResult& result, std::int64_t index, const Expected& expected, double found);
 
 }  // namespace ridge

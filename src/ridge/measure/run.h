@@ -29,15 +29,15 @@ struct RunOptions {
   int passes = 0;      // exact number of passes; 0 leaves the choice to `PassCounter`
   double seconds = 0;  // minimum seconds of timing; 0 leaves the choice to `PassCounter`
   // On a device: stored choices of plans have priority over the model's; with candidates, plans are measured.
-  TuneOptions tune = {.stored = true};
+  TuneOptions tune = {.use_stored = true};
   // Called occasionally with the fraction done (0..1) and the current activity.
   std::function<void(double done, const std::string& doing)> progress = {};
 };
 
 // Dependence of the time on the work: times at half, actual and double size of one dimension.
-struct Regime {
+struct MeasuredBound {
   std::string dim;
-  double half_s = 0, once_s = 0, double_s = 0;
+  double half_s = 0, actual_s = 0, double_s = 0;
   double fixed_s = 0;                   // part of the time that does not depend on the size
   std::optional<Limiter> limiter = {};  // overhead if the fixed part exceeds half; else the roofline's limiter
 };
@@ -50,26 +50,25 @@ struct OpMeasurement {
   std::string cache = {};
   double share = 0;  // fraction of the program's wall time; on a device, of the operations' total
   // Largest |got - expected| / scale (reference.h); infinite for an unexpected NaN or infinity.
-  double max_rel_error =
-      0;
-  std::int64_t checked = 0, elements = 0;  // checked and all elements of the result
-  std::vector<std::string> copies;         // copies that the lowering added: "w[F, D] to [D, F] order"
-  std::optional<Regime> regime = {};       // measured on a device only
-  std::string note = {};                   // "interpreted, which is slower: NVRTC was not found; …"
-  std::vector<Tuned> tuned = {};           // on a device: products' plans that are not simply the model's choice
+  double max_rel_error = 0;
+  std::int64_t checked = 0, elements = 0;            // checked and all elements of the result
+  std::vector<std::string> copies;                   // copies that the lowering added: "w[F, D] to [D, F] order"
+  std::optional<MeasuredBound> measured_bound = {};  // measured on a device only
+  std::string note = {};                             // "interpreted, which is slower: NVRTC was not found; …"
+  std::vector<TuningResult> tuned = {};  // on a device: products' plans that are not simply the model's choice
 };
 
-struct Clocks {
+struct ClockReadings {
   std::optional<double> base_hz;              // base clock by /proc/cpuinfo's model name or cpufreq
   std::optional<double> before_hz, after_hz;  // running clock as reported by the system, mean over the cores
   // On a device: the clock's limit, the power at the end, and what lowered the clock.
-  std::optional<double> most_hz = {}, power_w = {};
-  std::vector<std::string> slowed_by = {};
+  std::optional<double> max_hz = {}, power_w = {};
+  std::vector<std::string> throttle_reasons = {};
 };
 
-struct DeviceNotes {
-  std::string name;                                // "NVIDIA H200"
-  int driver = 0;                                  // 13000 is version 13.0
+struct DeviceMeasurement {
+  std::string name;  // "NVIDIA H200"
+  int driver = 0;    // 13000 is version 13.0
   // Seconds of a pass launched kernel by kernel; `total` times a replayed graph.
   double eager_s = 0;
   double host_to_device = 0, device_to_host = 0;   // B/s from and to pinned memory
@@ -77,59 +76,59 @@ struct DeviceNotes {
 };
 
 // One rank's part of a pass.
-struct RankShare {
+struct RankTimes {
   int rank = 0;
-  std::int64_t words = 0;                           // elements that the rank sends
+  std::int64_t words_sent = 0;                      // elements that the rank sends
   double compute_s = 0, network_s = 0, wait_s = 0;  // medians; a rank waits for ranks that compute longer
 };
 
-struct RanksNotes {
-  std::string carrier;                      // "shared memory", "Open MPI", "NCCL 2.28.9"
+struct RanksMeasurement {
+  std::string transport;  // "shared memory", "Open MPI", "NCCL 2.28.9"
   // Device name of a rank ("NVIDIA H200"); empty on a CPU.
   std::string device = {};
   // On devices: for each product that overlaps communication, the prediction and the choice.
-  std::vector<std::string> in_chunks = {};
-  std::vector<RankShare> ranks;
-  std::int64_t words = 0;                  // elements that all ranks send in a pass
+  std::vector<std::string> overlap_notes = {};
+  std::vector<RankTimes> ranks;
+  std::int64_t words_sent = 0;  // elements that all ranks send in a pass
   // Lower bound on the elements sent if each tensor is spread evenly and stored once.
-  double words_bound = 0;
+  double min_words = 0;
   std::optional<double> predicted_s = {};  // predicted seconds of a pass on the network
   double measured_s = 0;                   // seconds of the slowest rank
   std::optional<double> computing_s = {};  // on devices: predicted seconds of rank 0's kernels in a pass
-  std::string written = {};                // chosen sharding; empty if the program specifies it
-  std::string grid = {};                   // grid of a distributed product and its distance from the bound
+  std::string sharding_note = {};          // chosen sharding; empty if the program specifies it
+  std::string product_grid = {};           // grid of a distributed product and its distance from the bound
   Timeline timeline = {};                  // last pass in ns, one row per rank
 };
 
 struct Measurement {
   // One entry per kernel of the plan's `fusion`, as in the explanation.
   std::vector<OpMeasurement> ops;
-  std::vector<std::vector<std::string>> names = {};  // names of the results of each operation's statements
-  OpMeasurement total;                               // wall time of a pass, the largest error, the sum of `checked`
-  double overhead_s = 0;                             // wall time of a pass less the operations' time
+  std::vector<std::vector<std::string>> result_names = {};  // names of the results of each operation's statements
+  OpMeasurement total;    // wall time of a pass, the largest error, the sum of `checked`
+  double overhead_s = 0;  // wall time of a pass less the operations' time
   int threads = 0;
   std::string isa;
   std::uint64_t seed = 0;
   std::int64_t memory_bytes = 0;  // bytes of all buffers
-  Clocks clocks;
-  std::optional<DeviceNotes> device = {};  // nullopt for a run on the CPU
-  std::optional<RanksNotes> ranks = {};    // nullopt for a run in one process
-  std::optional<Error> mismatch;           // first element beyond its error bound, of kind `mismatch`
+  ClockReadings clocks;
+  std::optional<DeviceMeasurement> device = {};  // nullopt for a run on the CPU
+  std::optional<RanksMeasurement> ranks = {};    // nullopt for a run in one process
+  std::optional<Error> mismatch;                 // first element beyond its error bound, of kind `mismatch`
 };
 
 // A plan and the explanation regrouped to one operation per kernel.
-struct RunPlan {
+struct PlannedRun {
   Plan plan;
   Explanation explanation;
 };
-Result<RunPlan> plan_run(const Program& program, const Explanation& explanation, const RunOptions& options);
+Result<PlannedRun> plan_run(const Program& program, const Explanation& explanation, const RunOptions& options);
 
 // `explanation` must be of the same program, with the machine to compare to. Errors: a dimension without a value, an
 // unsupported dtype, no device, not enough memory, an .npy file that does not fit. A mismatch is not an error: it is
 // part of the result, and the report shows it.
-Result<Measurement> run(const Program& program, const RunPlan& planned, const RunOptions& options);
+Result<Measurement> run_program(const Program& program, const PlannedRun& planned, const RunOptions& options);
 // Plans the program, then runs it.
-Result<Measurement> run(const Program& program, const Explanation& explanation, const RunOptions& options);
+Result<Measurement> run_program(const Program& program, const Explanation& explanation, const RunOptions& options);
 
 // Median of samples with a distribution-free 95 % confidence interval: the order statistics 0.98 * sqrt(n) places from
 // the middle, or the extremes for fewer than six samples.
@@ -137,17 +136,17 @@ struct MedianInterval {
   double median = 0, low = 0, high = 0;
   int samples = 0;
 };
-MedianInterval interval_of_median(std::vector<double> samples);
+MedianInterval compute_median_interval(std::vector<double> samples);
 
 // Two programs on this CPU that alternate pass by pass, so that disturbances by the system affect both.
 struct RunTask {
   const Program& program;
-  const RunPlan& planned;
+  const PlannedRun& planned;
 };
-struct Together {
+struct PairedMeasurement {
   Measurement first, second;
   MedianInterval ratio;  // the second program's seconds over the first one's, per turn
 };
-Result<Together> run_together(const RunTask& first, const RunTask& second, const RunOptions& options);
+Result<PairedMeasurement> run_paired(const RunTask& first, const RunTask& second, const RunOptions& options);
 
 }  // namespace ridge

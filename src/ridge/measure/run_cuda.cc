@@ -12,175 +12,180 @@ namespace {
 
 namespace cuda = ops::cuda;
 
-constexpr int least_samples = 5;
+constexpr int min_samples = 5;
 constexpr std::int64_t staged_bytes = std::int64_t{64} << 20;
 
-std::int64_t size(const Array& array) { return array.elements * (bits(array.dtype) / 8); }
+std::int64_t array_bytes(const Array& array) { return array.elements * (dtype_bits(array.dtype) / 8); }
 
 // Copies through pinned memory, because the copy engine cannot access other host memory.
-class Carrier {
+class HostTransfer {
  public:
-  static Result<Carrier> make(const cuda::Queue& queue) {
-    auto pinned = cuda::Memory::make(staged_bytes, cuda::Memory::Location::host);
+  static Result<HostTransfer> make(const cuda::Queue& queue) {
+    auto pinned = cuda::DeviceBuffer::allocate(staged_bytes, cuda::DeviceBuffer::Location::host);
     if (!pinned) return pinned.error();
-    return Carrier(queue, std::move(*pinned));
+    return HostTransfer(queue, std::move(*pinned));
   }
 
-  Status up(const Array& from, std::byte* to) const {
-    return pieces(size(from), [&](std::int64_t at, std::int64_t bytes) -> Status {
+  Status copy_to_device(const Array& from, std::byte* to) const {
+    return for_each_block(array_bytes(from), [&](std::int64_t at, std::int64_t bytes) -> Status {
       std::memcpy(pinned_.data(), from.data + at, static_cast<std::size_t>(bytes));
-      return done(queue_.copy(to + at, pinned_.data(), bytes));
+      return wait_after(queue_.copy(to + at, pinned_.data(), bytes));
     });
   }
-  Status down(const std::byte* from, const Array& to) const {
-    return pieces(size(to), [&](std::int64_t at, std::int64_t bytes) -> Status {
-      if (const Status copied = done(queue_.copy(pinned_.data(), from + at, bytes)); !copied) return copied;
+  Status copy_to_host(const std::byte* from, const Array& to) const {
+    return for_each_block(array_bytes(to), [&](std::int64_t at, std::int64_t bytes) -> Status {
+      if (const Status copied = wait_after(queue_.copy(pinned_.data(), from + at, bytes)); !copied) return copied;
       std::memcpy(to.data + at, pinned_.data(), static_cast<std::size_t>(bytes));
       return Done{};
     });
   }
   // Measures B/s from host to device and back.
-  Status rates(DeviceNotes& notes) const {
-    auto there = cuda::Memory::make(staged_bytes);
-    if (!there) return there.error();
-    for (const bool up : {true, false}) {
+  Status measure_rates(DeviceMeasurement& notes) const {
+    auto device_memory = cuda::DeviceBuffer::allocate(staged_bytes);
+    if (!device_memory) return device_memory.error();
+    for (const bool to_device : {true, false}) {
       std::vector<double> seconds;
-      for (int i = 0; i < least_samples + 1; ++i) {
-        const auto once = queue_.elapsed([&] {
-          return up ? queue_.copy(there->data(), pinned_.data(), staged_bytes)
-                    : queue_.copy(pinned_.data(), there->data(), staged_bytes);
+      for (int i = 0; i < min_samples + 1; ++i) {
+        const auto replay_seconds = queue_.measure_seconds([&] {
+          return to_device ? queue_.copy(device_memory->data(), pinned_.data(), staged_bytes)
+                           : queue_.copy(pinned_.data(), device_memory->data(), staged_bytes);
         });
-        if (!once) return once.error();
-        if (i > 0) seconds.push_back(*once);
+        if (!replay_seconds) return replay_seconds.error();
+        if (i > 0) seconds.push_back(*replay_seconds);
       }
-      (up ? notes.host_to_device : notes.device_to_host) =
-          static_cast<double>(staged_bytes) / statistics(seconds).median;
+      (to_device ? notes.host_to_device : notes.device_to_host) =
+          static_cast<double>(staged_bytes) / compute_statistics(seconds).median;
     }
     return Done{};
   }
 
  private:
-  Carrier(const cuda::Queue& queue, cuda::Memory pinned) : queue_(queue), pinned_(std::move(pinned)) {}
-  Status done(const Status& queued) const { return queued ? queue_.wait() : queued; }
-  template <class Work> Status pieces(std::int64_t bytes, const Work& work) const {
+  HostTransfer(const cuda::Queue& queue, cuda::DeviceBuffer pinned) : queue_(queue), pinned_(std::move(pinned)) {}
+  Status wait_after(const Status& queued) const { return queued ? queue_.synchronize() : queued; }
+  template <class Work> Status for_each_block(std::int64_t bytes, const Work& work) const {
     for (std::int64_t at = 0; at < bytes; at += staged_bytes)
       if (const Status done = work(at, std::min(staged_bytes, bytes - at)); !done) return done;
     return Done{};
   }
   const cuda::Queue& queue_;
-  cuda::Memory pinned_;
+  cuda::DeviceBuffer pinned_;
 };
 
 class DeviceRun {
  public:
-  DeviceRun(const DeviceWork& work, const RunOptions& options)
+  DeviceRun(const DeviceRunRequest& work, const RunOptions& options)
       : program_(work.program), explanation_(work.explanation), plan_(work.plan), options_(options) {}
 
-  Result<DeviceSamples> perform(const std::vector<Array>& arrays) {
-    if (const Status done = main_part(plan_, arrays); !done) return done.error();
-    for (std::size_t i = 0; i < count(); ++i) {
-      say(0.4 + 0.3 * static_cast<double>(i) / static_cast<double>(count()), "timing half and double size");
-      out_.regimes.push_back(regime(i));
+  Result<DeviceSamples> measure_all(const std::vector<Array>& arrays) {
+    if (const Status done = run_and_time(plan_, arrays); !done) return done.error();
+    for (std::size_t i = 0; i < kernel_count(); ++i) {
+      report_progress(0.4 + 0.3 * static_cast<double>(i) / static_cast<double>(kernel_count()),
+                      "timing half and double size");
+      out_.measured_bounds.push_back(measure_bound(i));
     }
     return std::move(out_);
   }
 
  private:
-  std::size_t count() const { return plan_.fusion.groups.size(); }
-  void say(double done, const std::string& doing) const {
+  std::size_t kernel_count() const { return plan_.fusion.groups.size(); }
+  void report_progress(double done, const std::string& doing) const {
     if (options_.progress) options_.progress(done, doing);
   }
 
-  Status main_part(const Plan& plan, const std::vector<Array>& arrays) {
-    if (options_.tune.candidates > 0) say(0.1, "measuring plans");
+  Status run_and_time(const Plan& plan, const std::vector<Array>& arrays) {
+    if (options_.tune.candidates > 0) report_progress(0.1, "measuring plans");
     auto steps = DeviceSteps::make(plan, options_.tune);
     if (!steps) return steps.error();
-    out_.tuned = steps->tuned();
-    const auto facts = cuda::device_facts();
-    if (!facts) return facts.error();
-    const auto carrier = Carrier::make(steps->queue());
-    if (!carrier) return carrier.error();
-    out_.notes.name = facts->name;
-    out_.notes.driver = facts->driver;
-    if (const Status measured = carrier->rates(out_.notes); !measured) return measured;
-    say(0.1, "copying the inputs to the device");
+    out_.tuned = steps->tuning_results();
+    const auto properties = cuda::device_properties();
+    if (!properties) return properties.error();
+    const auto transfer = HostTransfer::make(steps->queue());
+    if (!transfer) return transfer.error();
+    out_.notes.name = properties->name;
+    out_.notes.driver = properties->driver;
+    if (const Status measured = transfer->measure_rates(out_.notes); !measured) return measured;
+    report_progress(0.1, "copying the inputs to the device");
     for (std::size_t i = 0; i < arrays.size(); ++i) {
-      if (const Status up = carrier->up(arrays[i], steps->data(static_cast<int>(i))); !up) return up;
-      (program_.tensors[i].role == Role::input ? out_.notes.input_bytes : out_.notes.output_bytes) += size(arrays[i]);
+      if (const Status copied = transfer->copy_to_device(arrays[i], steps->buffer_data(static_cast<int>(i))); !copied)
+        return copied;
+      (program_.tensors[i].role == TensorRole::input ? out_.notes.input_bytes : out_.notes.output_bytes) +=
+          array_bytes(arrays[i]);
     }
-    for (const Status& done : {steps->queue_all(), steps->queue().wait()})
+    for (const Status& done : {steps->queue_all_steps(), steps->queue().synchronize()})
       if (!done) return done;
-    if (const Status timed = measure(*steps); !timed) return timed;
-    say(0.38, "copying the results back");
+    if (const Status timed = time_kernels(*steps); !timed) return timed;
+    report_progress(0.38, "copying the results back");
     for (std::size_t i = 0; i < arrays.size(); ++i)
-      if (program_.tensors[i].role != Role::input)
-        if (const Status down = carrier->down(steps->data(static_cast<int>(i)), arrays[i]); !down) return down;
+      if (program_.tensors[i].role != TensorRole::input)
+        if (const Status copied = transfer->copy_to_host(steps->buffer_data(static_cast<int>(i)), arrays[i]); !copied)
+          return copied;
     return Done{};
   }
 
-  Status measure(DeviceSteps& steps) {
-    for (std::size_t i = 0; i < count(); ++i) {
-      say(0.2 + 0.15 * static_cast<double>(i) / static_cast<double>(count()), "timing");
-      auto seconds = steps.time(static_cast<int>(i), Passes::on_device(options_, count() + 1));
+  Status time_kernels(DeviceSteps& steps) {
+    for (std::size_t i = 0; i < kernel_count(); ++i) {
+      report_progress(0.2 + 0.15 * static_cast<double>(i) / static_cast<double>(kernel_count()), "timing");
+      auto seconds = steps.time_steps(static_cast<int>(i), PassCounter::for_device(options_, kernel_count() + 1));
       if (!seconds) return seconds.error();
-      if (i == 0) note_clock(out_.clocks.before_hz);
+      if (i == 0) record_clock(out_.clocks.before_hz);
       out_.ops.push_back(std::move(*seconds));
     }
-    auto passes = steps.time(std::nullopt, Passes::on_device(options_, count() + 1));
+    auto passes = steps.time_steps(std::nullopt, PassCounter::for_device(options_, kernel_count() + 1));
     if (!passes) return passes.error();
-    note_clock(out_.clocks.after_hz);
+    record_clock(out_.clocks.after_hz);
     out_.passes = std::move(*passes);
-    return launch_one_by_one(steps);
+    return time_eager_passes(steps);
   }
 
   // Times a pass launched kernel by kernel, which is what a caller without graphs waits for.
-  Status launch_one_by_one(const DeviceSteps& steps) {
+  Status time_eager_passes(const DeviceSteps& steps) {
     std::vector<double> seconds;
-    for (int i = 0; i < 2 * least_samples; ++i) {
+    for (int i = 0; i < 2 * min_samples; ++i) {
       const Timer timer;
       for (int pass = 0; pass < 8; ++pass)
-        if (const Status queued = steps.queue_all(); !queued) return queued;
-      if (const Status waited = steps.queue().wait(); !waited) return waited;
+        if (const Status queued = steps.queue_all_steps(); !queued) return queued;
+      if (const Status waited = steps.queue().synchronize(); !waited) return waited;
       seconds.push_back(timer.seconds() / 8);
     }
-    out_.notes.eager_s = statistics(seconds).median;
+    out_.notes.eager_s = compute_statistics(seconds).median;
     return Done{};
   }
 
-  void note_clock(std::optional<double>& hz) {
-    const auto clocks = device_clocks();
+  void record_clock(std::optional<double>& hz) {
+    const auto clocks = read_device_clocks();
     if (!clocks) return;
     hz = clocks->sm_hz;
-    out_.clocks.most_hz = clocks->most_sm_hz;
+    out_.clocks.max_hz = clocks->max_sm_hz;
     out_.clocks.power_w = clocks->power_w;
-    for (const std::string& why : clocks->slowed_by)
-      if (std::find(out_.clocks.slowed_by.begin(), out_.clocks.slowed_by.end(), why) == out_.clocks.slowed_by.end())
-        out_.clocks.slowed_by.push_back(why);
+    for (const std::string& why : clocks->throttle_reasons)
+      if (std::find(out_.clocks.throttle_reasons.begin(), out_.clocks.throttle_reasons.end(), why) ==
+          out_.clocks.throttle_reasons.end())
+        out_.clocks.throttle_reasons.push_back(why);
   }
 
   // Returns nullopt if the plan at other sizes has a different number of kernels.
-  std::optional<RunPlan> planned_at(const Bindings& dims) const {
+  std::optional<PlannedRun> plan_at(const Bindings& dims) const {
     const auto at = explain(program_, explanation_.machine, dims);
     if (!at) return std::nullopt;
     auto planned = plan_run(program_, *at, options_);
-    if (!planned || planned->plan.fusion.groups.size() != count()) return std::nullopt;
+    if (!planned || planned->plan.fusion.groups.size() != kernel_count()) return std::nullopt;
     return *std::move(planned);
   }
-  std::optional<double> bound(std::size_t kernel, const Bindings& dims) const {
-    const auto planned = planned_at(dims);
+  std::optional<double> bound_at(std::size_t kernel, const Bindings& dims) const {
+    const auto planned = plan_at(dims);
     return planned ? planned->explanation.ops[kernel].time_lower_s : std::nullopt;
   }
 
   // Returns the dimension whose doubling increases the bound most.
-  std::optional<std::string> longest(std::size_t kernel, double now) const {
+  std::optional<std::string> find_dominant_dim(std::size_t kernel, double actual_bound) const {
     std::optional<std::string> best;
-    double most = now * 1.0001;
+    double max_bound = actual_bound * 1.0001;
     for (const auto& [dim, value] : explanation_.dims) {
       Bindings doubled = explanation_.dims;
       doubled[dim] = 2 * value;
-      const auto then = bound(kernel, doubled);
-      if (then && *then > most) {
-        most = *then;
+      const auto doubled_bound = bound_at(kernel, doubled);
+      if (doubled_bound && *doubled_bound > max_bound) {
+        max_bound = *doubled_bound;
         best = dim;
       }
     }
@@ -188,26 +193,26 @@ class DeviceRun {
   }
 
   // Returns nullopt if the machine has no bound for the kernel, or if double the size does not fit.
-  std::optional<Regime> regime(std::size_t kernel) const {
-    const auto now = bound(kernel, explanation_.dims);
-    const auto dim = now ? longest(kernel, *now) : std::nullopt;
+  std::optional<MeasuredBound> measure_bound(std::size_t kernel) const {
+    const auto actual_bound = bound_at(kernel, explanation_.dims);
+    const auto dim = actual_bound ? find_dominant_dim(kernel, *actual_bound) : std::nullopt;
     if (!dim || explanation_.dims.at(*dim) < 2) return std::nullopt;
     std::vector<std::pair<double, double>> points;
     const std::int64_t value = explanation_.dims.at(*dim);
     for (const std::int64_t extent : {value / 2, value, 2 * value}) {
       Bindings dims = explanation_.dims;
       dims[*dim] = extent;
-      auto planned = planned_at(dims);
+      auto planned = plan_at(dims);
       const auto lower = planned ? planned->explanation.ops[kernel].time_lower_s : std::nullopt;
       if (!lower) return std::nullopt;
-      auto steps =
-          DeviceSteps::make(std::move(planned->plan), {.stored = options_.tune.stored}, static_cast<int>(kernel));
+      auto steps = DeviceSteps::make(std::move(planned->plan), {.use_stored = options_.tune.use_stored},
+                                     static_cast<int>(kernel));
       if (!steps || !steps->fill_normal()) return std::nullopt;
-      const auto seconds = steps->time(static_cast<int>(kernel), Passes::exactly(least_samples));
+      const auto seconds = steps->time_steps(static_cast<int>(kernel), PassCounter::exact_count(min_samples));
       if (!seconds) return std::nullopt;
-      points.emplace_back(*lower, statistics(*seconds).median);
+      points.emplace_back(*lower, compute_statistics(*seconds).median);
     }
-    return regime_of(*dim, points, explanation_.ops[kernel].limiter);
+    return classify_bound(*dim, points, explanation_.ops[kernel].limiter);
   }
 
   const Program& program_;
@@ -219,9 +224,9 @@ class DeviceRun {
 
 }  // namespace
 
-std::vector<int> generated_groups(const Plan& plan) {
+std::vector<int> list_generated_groups(const Plan& plan) {
   std::vector<int> out;
-  for (const Step& step : plan.steps) {
+  for (const PlanStep& step : plan.steps) {
     const bool generated = std::holds_alternative<ops::ChainProgram>(step.kernel) ||
                            std::holds_alternative<ops::RowProblem>(step.kernel) ||
                            std::holds_alternative<ops::RowProgram>(step.kernel);
@@ -230,19 +235,19 @@ std::vector<int> generated_groups(const Plan& plan) {
   return out;
 }
 
-Regime regime_of(const std::string& dim, const std::vector<std::pair<double, double>>& points,
-                 std::optional<Limiter> limiter) {
+MeasuredBound classify_bound(const std::string& dim, const std::vector<std::pair<double, double>>& points,
+                             std::optional<Limiter> limiter) {
   const auto& [half, once, twice] = std::tie(points[0], points[1], points[2]);
-  Regime out{.dim = dim, .half_s = half.second, .once_s = once.second, .double_s = twice.second};
+  MeasuredBound out{.dim = dim, .half_s = half.second, .actual_s = once.second, .double_s = twice.second};
   const double slope = std::max(0.0, (twice.second - half.second) / (twice.first - half.first));
   out.fixed_s = std::clamp(once.second - slope * once.first, 0.0, once.second);
   out.limiter = out.fixed_s > 0.5 * once.second ? Limiter::overhead : limiter;
   return out;
 }
 
-Result<DeviceSamples> run_on_device(const DeviceWork& work, const std::vector<Array>& arrays,
+Result<DeviceSamples> run_on_device(const DeviceRunRequest& work, const std::vector<Array>& arrays,
                                     const RunOptions& options) {
-  return DeviceRun(work, options).perform(arrays);
+  return DeviceRun(work, options).measure_all(arrays);
 }
 
 }  // namespace ridge

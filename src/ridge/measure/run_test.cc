@@ -16,8 +16,8 @@
 #include "ridge/measure/fill.h"
 #include "ridge/measure/memory.h"
 #include "ridge/measure/npy.h"
+#include "ridge/measure/parallel_for.h"
 #include "ridge/measure/reference.h"
-#include "ridge/measure/share.h"
 #include "ridge/program/program.h"
 
 namespace ridge {
@@ -31,8 +31,8 @@ TEST(Oracle, AgreesWithNumbersDoneByHand) {
   std::vector<float> x{1, 2, 3, 4}, w{5, 6, 7, 8}, z(4);
   const auto program = parse("f32[M, K] * f32[N, K] -> f32[M, N]").value();
   const Bindings dims{{"M", 2}, {"K", 2}, {"N", 2}};
-  const Oracle oracle{program, dims, {array_of(x), array_of(w), array_of(z)}};
-  const auto expected = oracle.evaluate(program.statements[0], {0, 1, 2, 3});
+  const Reference reference{program, dims, {array_of(x), array_of(w), array_of(z)}};
+  const auto expected = reference.evaluate_elements(program.statements[0], {0, 1, 2, 3});
   EXPECT_EQ(expected[0].value, 17);
   EXPECT_EQ(expected[1].value, 23);
   EXPECT_EQ(expected[2].value, 39);
@@ -43,12 +43,12 @@ TEST(Oracle, AgreesWithNumbersDoneByHand) {
 // A device's gelu may be approximate; only gelu has that tolerance.
 TEST(Oracle, GivesAKernelsGeluTheRoomItSaysItNeeds) {
   std::vector<float> x{-3, 0.5F, 3}, y(3);
-  const auto bounds = [&](const char* function, GeluSlack slack) {
+  const auto bounds = [&](const char* function, GeluTolerance tolerance) {
     const auto program = parse(fmt::format("x: f32[N]  y: f32[N] = {}(x)", function)).value();
     const Bindings dims{{"N", 3}};
-    const Oracle oracle{program, dims, {array_of(x), array_of(y)}, true, 1, {}, slack};
+    const Reference reference{program, dims, {array_of(x), array_of(y)}, true, 1, {}, tolerance};
     std::vector<double> out;
-    for (const Expected& e : oracle.evaluate(program.statements[0], {0, 1, 2})) out.push_back(e.bound);
+    for (const Expected& e : reference.evaluate_elements(program.statements[0], {0, 1, 2})) out.push_back(e.bound);
     return out;
   };
   for (const char* function : {"gelu", "gelu_tanh", "silu"}) {
@@ -66,8 +66,8 @@ TEST(Oracle, GivesMinusInfinityWhatTheKernelSays) {
     const auto program = parse(fmt::format("x: f32[N]  y: f32[N] = {}(x)", function)).value();
     const Bindings dims{{"N", 2}};
     for (const bool limits : {true, false}) {
-      const Oracle oracle{program, dims, {array_of(x), array_of(y)}, false, 1, {}, {.limits = limits}};
-      const std::vector<Expected> at = oracle.evaluate(program.statements[0], {0, 1});
+      const Reference reference{program, dims, {array_of(x), array_of(y)}, false, 1, {}, {.exact_limits = limits}};
+      const std::vector<Expected> at = reference.evaluate_elements(program.statements[0], {0, 1});
       EXPECT_TRUE(limits ? at[0].value == 0 && std::signbit(at[0].value) : std::isnan(at[0].value)) << function;
       EXPECT_EQ(at[1].value, INFINITY) << function;
     }
@@ -83,8 +83,8 @@ TEST(Oracle, Int8IsExactAndStaysInItsRange) {
   const auto expected = [&](const char* text, DType dtype) {
     const auto program = parse(text).value();
     std::vector<std::int32_t> z(4);
-    const Oracle oracle{program, dims, {array(x, DType::int8), array(w, DType::int8), array(z, dtype)}};
-    return oracle.evaluate(program.statements[0], {0, 3});
+    const Reference reference{program, dims, {array(x, DType::int8), array(w, DType::int8), array(z, dtype)}};
+    return reference.evaluate_elements(program.statements[0], {0, 3});
   };
   const auto wide = expected("int8[M, K] * int8[N, K] -> int32[M, N]", DType::int32);
   EXPECT_EQ(wide[0].value, 512);
@@ -99,8 +99,8 @@ TEST(Oracle, EvaluatesPointwiseByName) {
   std::vector<float> x{1, -2, 3, 4, 5, 6}, b{10, 20, 30}, y(6);
   const auto program = parse("x: f32[N, F]  b: f32[F]\ny: f32[N, F] = max(x, 0) + b * repeat(2, sqrt, b)").value();
   const Bindings dims{{"N", 2}, {"F", 3}};
-  const Oracle oracle{program, dims, {array_of(x), array_of(b), array_of(y)}};
-  const auto expected = oracle.evaluate(program.statements[0], {1, 5});
+  const Reference reference{program, dims, {array_of(x), array_of(b), array_of(y)}};
+  const auto expected = reference.evaluate_elements(program.statements[0], {1, 5});
   EXPECT_NEAR(expected[0].value, 0 + 20 * std::pow(20, 0.25), 1e-12);
   EXPECT_NEAR(expected[1].value, 6 + 30 * std::pow(30, 0.25), 1e-12);
   EXPECT_LT(expected[0].bound, 1e-4);
@@ -112,9 +112,9 @@ TEST(Oracle, TakesEitherBranchOfAnUncertainCondition) {
   const auto bounds = [&](const std::string& condition) {
     const auto program = parse(fmt::format("x: f32[N]  y: f32[N] = where({}, 1, max(x, 8) - 5)", condition)).value();
     const Bindings dims{{"N", 4}};
-    const Oracle oracle{program, dims, {array_of(x), array_of(y)}};
+    const Reference reference{program, dims, {array_of(x), array_of(y)}};
     std::vector<bool> either;
-    for (const Expected& e : oracle.evaluate(program.statements[0], {0, 1, 2, 3})) {
+    for (const Expected& e : reference.evaluate_elements(program.statements[0], {0, 1, 2, 3})) {
       EXPECT_TRUE(e.bound < 1e-5 || (e.bound > 1.99 && e.bound < 2.01)) << condition << " bound " << e.bound;
       either.push_back(e.bound > 1);
     }
@@ -143,20 +143,20 @@ TEST(Oracle, EvaluatesAlongDimensions) {
                            "w: f32[D] = sum(layernorm(x over D) / rmsnorm(x over N, D) over N)")
                            .value();
   const Bindings dims{{"N", 2}, {"D", 3}};
-  const Oracle oracle{program, dims, {array_of(x), array_of(y), array_of(z), array_of(w)}};
-  const auto soft = oracle.evaluate(program.statements[0], {0, 1, 3, 4, 5});
+  const Reference reference{program, dims, {array_of(x), array_of(y), array_of(z), array_of(w)}};
+  const auto soft = reference.evaluate_elements(program.statements[0], {0, 1, 3, 4, 5});
   EXPECT_EQ(soft[0].value, 4);
   EXPECT_EQ(soft[1].value, 3);
   EXPECT_NEAR(soft[2].value, 3 + 1 / (1 + std::exp(1.0)), 1e-12);
   EXPECT_NEAR(soft[3].value, 3 + std::exp(1.0) / (1 + std::exp(1.0)), 1e-12);
   EXPECT_EQ(soft[4].value, 3);
   EXPECT_LT(soft[3].bound, 1e-5);
-  const auto peak = oracle.evaluate(program.statements[1], {0, 1});
+  const auto peak = reference.evaluate_elements(program.statements[1], {0, 1});
   EXPECT_NEAR(peak[0].value, -1.5 * 14, 1e-12);  // differences from the means 2.5, 3.5, 6: -1.5, -1.5, -3
   EXPECT_NEAR(peak[1].value, 3.0 * 122, 1e-12);
   const double rms = std::sqrt((1 + 4 + 9 + 16 + 25 + 81) / 6.0 + 1e-5);
   const double low = 1 / std::sqrt(2.0 / 3 + 1e-5), high = 1 / std::sqrt(14.0 / 3 + 1e-5);
-  const auto ratio = oracle.evaluate(program.statements[2], {0, 1});
+  const auto ratio = reference.evaluate_elements(program.statements[2], {0, 1});
   EXPECT_NEAR(ratio[0].value, -1 * low / (1 / rms) + -2 * high / (4 / rms), 1e-12);
   EXPECT_NEAR(ratio[1].value, 0 * low / (2 / rms) + -1 * high / (5 / rms), 1e-12);
 }
@@ -164,9 +164,9 @@ TEST(Oracle, EvaluatesAlongDimensions) {
 TEST(Oracle, TakesFewerElementsWhereEachTakesARow) {
   const auto program = parse("x: f32[N, D]\ny[N, D] = softmax(x over D)\nz[N, D] = cos(x)").value();
   const Bindings dims{{"N", 4096}, {"D", 65536}};
-  const Oracle oracle{program, dims, {}};
-  EXPECT_EQ(oracle.affordable(program.statements[0], 10'000), 101);
-  EXPECT_EQ(oracle.affordable(program.statements[1], 10'000), 10'000);
+  const Reference reference{program, dims, {}};
+  EXPECT_EQ(reference.max_affordable_elements(program.statements[0], 10'000), 101);
+  EXPECT_EQ(reference.max_affordable_elements(program.statements[1], 10'000), 10'000);
 }
 
 TEST(Oracle, FindsAnElementThatMissesOneTermOfItsSum) {
@@ -176,26 +176,26 @@ TEST(Oracle, FindsAnElementThatMissesOneTermOfItsSum) {
   fill_normal(array_of(w), 1, 1, 1);
   const auto program = parse("f32[K] * f32[K] -> f32[1]").value();
   const Bindings dims{{"K", k}};
-  const Oracle oracle{program, dims, {array_of(x), array_of(w), array_of(z)}};
-  const auto expected = oracle.evaluate(program.statements[0], {0});
+  const Reference reference{program, dims, {array_of(x), array_of(w), array_of(z)}};
+  const auto expected = reference.evaluate_elements(program.statements[0], {0});
   z[0] = static_cast<float>(expected[0].value);
-  EXPECT_EQ(compare(array_of(z), {0}, expected).first_wrong, -1);
+  EXPECT_EQ(compare_elements(array_of(z), {0}, expected).first_wrong, -1);
   z[0] = static_cast<float>(expected[0].value - 1.0 * expected[0].scale / k);  // a term of mean size
-  EXPECT_EQ(compare(array_of(z), {0}, expected).first_wrong, 0);
+  EXPECT_EQ(compare_elements(array_of(z), {0}, expected).first_wrong, 0);
   z[0] = NAN;
-  EXPECT_EQ(compare(array_of(z), {0}, expected).first_wrong, 0);
+  EXPECT_EQ(compare_elements(array_of(z), {0}, expected).first_wrong, 0);
 }
 
 // Compares one f32 or f16 element.
-Comparison judged(float got, Expected expected, DType dtype = DType::f32) {
+TimeComparison compare_one(float got, Expected expected, DType dtype = DType::f32) {
   F16 half = to_f16(got);
   std::byte* data = dtype == DType::f16 ? reinterpret_cast<std::byte*>(&half) : reinterpret_cast<std::byte*>(&got);
-  return compare({dtype, 1, data}, {0}, {expected});
+  return compare_elements({dtype, 1, data}, {0}, {expected});
 }
 
 TEST(Compare, ZeroOverZeroIsNoError) {
-  EXPECT_EQ(judged(0, {0, 0, 0}).max_rel_error, 0);
-  EXPECT_EQ(judged(0, {0, 0, 0}).first_wrong, -1);
+  EXPECT_EQ(compare_one(0, {0, 0, 0}).max_rel_error, 0);
+  EXPECT_EQ(compare_one(0, {0, 0, 0}).first_wrong, -1);
 }
 
 TEST(Compare, WhatIsNotFiniteIsRightOnlyWhereItIsEqual) {
@@ -213,7 +213,7 @@ TEST(Compare, WhatIsNotFiniteIsRightOnlyWhereItIsEqual) {
                                           {inf, 1.0f, false}}) {
     const double bound = std::isfinite(value) ? 1e-6 : INFINITY;  // as the reference returns it
     for (const double scale : {0.0, static_cast<double>(std::fabs(value))}) {
-      const Comparison c = judged(got, {value, scale, bound});
+      const TimeComparison c = compare_one(got, {value, scale, bound});
       EXPECT_EQ(c.first_wrong, right ? -1 : 0) << got << " for " << value << ", scale " << scale;
       EXPECT_EQ(c.max_rel_error, right ? 0 : INFINITY) << got << " for " << value << ", scale " << scale;
     }
@@ -221,19 +221,20 @@ TEST(Compare, WhatIsNotFiniteIsRightOnlyWhereItIsEqual) {
 }
 
 TEST(Compare, WhatRoundsBeyondTheDtypeCountsAsInfinite) {
-  EXPECT_EQ(judged(INFINITY, {1e40, 0, 1e33}).first_wrong, -1);
-  EXPECT_EQ(judged(-INFINITY, {1e40, 0, 1e33}).first_wrong, 0);
-  EXPECT_EQ(judged(3e38f, {1e40, 0, 1e33}).first_wrong, 0);
-  EXPECT_EQ(judged(INFINITY, {65520, 0, 0}, DType::f16).first_wrong, -1);
-  EXPECT_EQ(judged(INFINITY, {65519, 0, 0.5}, DType::f16).first_wrong, 0);
-  EXPECT_EQ(judged(INFINITY, {65519, 0, 2}, DType::f16).first_wrong, -1);  // within the bound it may round either way
-  EXPECT_EQ(judged(65504, {65521, 0, 34}, DType::f16).first_wrong, -1);
-  EXPECT_EQ(judged(NAN, {1, 1e39, 1e33}).first_wrong, -1);  // the sum overflowed midway
+  EXPECT_EQ(compare_one(INFINITY, {1e40, 0, 1e33}).first_wrong, -1);
+  EXPECT_EQ(compare_one(-INFINITY, {1e40, 0, 1e33}).first_wrong, 0);
+  EXPECT_EQ(compare_one(3e38f, {1e40, 0, 1e33}).first_wrong, 0);
+  EXPECT_EQ(compare_one(INFINITY, {65520, 0, 0}, DType::f16).first_wrong, -1);
+  EXPECT_EQ(compare_one(INFINITY, {65519, 0, 0.5}, DType::f16).first_wrong, 0);
+  EXPECT_EQ(compare_one(INFINITY, {65519, 0, 2}, DType::f16).first_wrong,
+            -1);  // within the bound it may round either way
+  EXPECT_EQ(compare_one(65504, {65521, 0, 34}, DType::f16).first_wrong, -1);
+  EXPECT_EQ(compare_one(NAN, {1, 1e39, 1e33}).first_wrong, -1);  // the sum overflowed midway
 }
 
 TEST(Compare, ValuesBeyondTheDtypeHideNoError) {
   std::vector<float> got{INFINITY, 1};
-  const Comparison c = compare(array_of(got), {0, 1}, {{1e300, 0, 1e293}, {0, 0, 0}});
+  const TimeComparison c = compare_elements(array_of(got), {0, 1}, {{1e300, 0, 1e293}, {0, 0, 0}});
   EXPECT_EQ(c.first_wrong, 1);
   EXPECT_EQ(c.max_rel_error, INFINITY);  // against an rms of 0, not of 1e300
 }
@@ -243,22 +244,22 @@ TEST(Share, DoesAllTheWorkWhereTheSystemGivesNoThreads) {
     std::ifstream about("/proc/self/statm");
     rlim_t pages = 0;
     about >> pages;
-    const rlimit most{pages * 4096 + (16 << 20), pages * 4096 + (16 << 20)};  // no memory for a thread's stack
-    ::setrlimit(RLIMIT_AS, &most);
+    const rlimit limit{pages * 4096 + (16 << 20), pages * 4096 + (16 << 20)};  // no memory for a thread's stack
+    ::setrlimit(RLIMIT_AS, &limit);
     std::atomic<int> done{0};
-    share(256, 1, 64, [&](std::int64_t begin, std::int64_t end) { done += static_cast<int>(end - begin); });
+    parallel_for(256, 1, 64, [&](std::int64_t begin, std::int64_t end) { done += static_cast<int>(end - begin); });
     ::_exit(done == 256 ? 0 : 1);
   };
   EXPECT_EXIT(child(), testing::ExitedWithCode(0), "");
 }
 
 TEST(Sample, TakesAllOfFewAndSpreadsOverMany) {
-  EXPECT_EQ(sample({2, 3}, 10, 0).size(), 6u);
-  const auto many = sample({1000, 1000}, 1000, 0);
+  EXPECT_EQ(sample_indices({2, 3}, 10, 0).size(), 6u);
+  const auto many = sample_indices({1000, 1000}, 1000, 0);
   EXPECT_GE(many.size(), 1000u);
   for (const std::int64_t corner : {0, 999, 999'000, 999'999})
     EXPECT_TRUE(std::binary_search(many.begin(), many.end(), corner)) << corner;
-  EXPECT_NE(many, sample({1000, 1000}, 1000, 1));
+  EXPECT_NE(many, sample_indices({1000, 1000}, 1000, 1));
 }
 
 TEST(Fill, IsNormalAndTheSameForEveryNumberOfThreads) {
@@ -266,19 +267,19 @@ TEST(Fill, IsNormalAndTheSameForEveryNumberOfThreads) {
   fill_normal(array_of(one), 7, 0, 1);
   fill_normal(array_of(two), 7, 0, 3);
   EXPECT_EQ(one, two);
-  double sum = 0, squares = 0, fourth = 0, neighbours = 0;
+  double sum = 0, squares = 0, fourth = 0, adjacent_products = 0;
   for (std::size_t i = 0; i < one.size(); ++i) {
     const double x = one[i];
     sum += x;
     squares += x * x;
     fourth += x * x * x * x;
-    neighbours += i > 0 ? x * one[i - 1] : 0;
+    adjacent_products += i > 0 ? x * one[i - 1] : 0;
   }
   const double n = static_cast<double>(one.size());
   EXPECT_NEAR(sum / n, 0, 0.01);
   EXPECT_NEAR(squares / n, 1, 0.01);
   EXPECT_NEAR(fourth / n, 3, 0.1);
-  EXPECT_NEAR(neighbours / n, 0, 0.01);
+  EXPECT_NEAR(adjacent_products / n, 0, 0.01);
   std::vector<Bf16> narrow(64);
   fill_normal({DType::bf16, 64, reinterpret_cast<std::byte*>(narrow.data())}, 7, 0, 1);
   for (std::size_t i = 0; i < narrow.size(); ++i) EXPECT_EQ(narrow[i], to_bf16(one[i]));
@@ -287,7 +288,7 @@ TEST(Fill, IsNormalAndTheSameForEveryNumberOfThreads) {
 TEST(Npy, ReadsWhatItWrites) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
     for (const std::vector<std::int64_t>& shape : {std::vector<std::int64_t>{}, {5}, {2, 3, 4}}) {
-      const std::string header = npy_header(dtype, shape);
+      const std::string header = make_npy_header(dtype, shape);
       EXPECT_EQ(header.size() % 64, 0u);
       EXPECT_EQ(*parse_npy_header(header), (NpyHeader{dtype, shape, header.size()}));
     }
@@ -313,14 +314,14 @@ TEST(Npy, RefusesOtherForms) {
 }
 
 TEST(Npy, NoCutHeaderIsTakenForAWholeOne) {
-  const std::string header = npy_header(DType::f32, {2, 3});
+  const std::string header = make_npy_header(DType::f32, {2, 3});
   for (std::size_t length = 0; length < header.size(); ++length)
     EXPECT_FALSE(parse_npy_header(std::string_view(header).substr(0, length)).ok()) << length;
 }
 
 TEST(Memory, ReadsWhatTheSystemCallsAvailable) {
-  EXPECT_EQ(parse_available("MemTotal:  9 kB\nMemAvailable:   2048 kB\n"), 2048 * 1024);
-  EXPECT_EQ(parse_available("MemTotal: 9 kB\n"), std::nullopt);
+  EXPECT_EQ(parse_available_bytes("MemTotal:  9 kB\nMemAvailable:   2048 kB\n"), 2048 * 1024);
+  EXPECT_EQ(parse_available_bytes("MemTotal: 9 kB\n"), std::nullopt);
   EXPECT_GT(available_bytes().value_or(0), 1 << 20);
 }
 
@@ -329,13 +330,13 @@ TEST(Clocks, AreTheMeanOverTheCores) {
   EXPECT_EQ(parse_mean_hz("model name : x\n"), std::nullopt);
 }
 
-Measurement measured(const std::string& text, const Bindings& dims, DType dtype = DType::bf16,
-                     const std::string& on = "h100") {
+Measurement measure_program(const std::string& text, const Bindings& dims, DType dtype = DType::bf16,
+                            const std::string& on = "h100") {
   const auto program = parse(text, {.dtype = dtype});
-  EXPECT_TRUE(program.ok()) << program.error().text();
+  EXPECT_TRUE(program.ok()) << program.error().to_string();
   const auto explanation = explain(*program, *find_machine(on), dims);
-  EXPECT_TRUE(explanation.ok()) << explanation.error().text();
-  return run(*program, *explanation, {}).value();
+  EXPECT_TRUE(explanation.ok()) << explanation.error().to_string();
+  return run_program(*program, *explanation, {}).value();
 }
 
 TEST(Run, IsRightOnOddShapesLayoutsAndDtypes) {
@@ -357,8 +358,8 @@ TEST(Run, IsRightOnOddShapesLayoutsAndDtypes) {
         for (const auto& [name, value] : dims)
           if (program.find(name + "]") != std::string::npos || program.find(name + ",") != std::string::npos)
             used[name] = value;
-        const Measurement m = measured(program, used, dtype);
-        EXPECT_FALSE(m.mismatch) << program << ' ' << name(dtype) << ' ' << m.mismatch->text();
+        const Measurement m = measure_program(program, used, dtype);
+        EXPECT_FALSE(m.mismatch) << program << ' ' << dtype_name(dtype) << ' ' << m.mismatch->to_string();
         EXPECT_LT(m.total.max_rel_error, dtype == DType::f32 ? 1e-5 : 1e-2);
         EXPECT_GE(m.total.time.runs, 5);
       }
@@ -368,7 +369,7 @@ TEST(Run, ResultsOfLayersAreAsLargeAsTheirInputs) {
   const auto program = parse("x: f32[N, D]\nW: f32[D, F]\nV: f32[D, F]\nh[N, F] = x * W\ny[N, D] = V * h\n");
   const auto explanation = explain(*program, *find_machine("h100"), {{"N", 32}, {"D", 256}, {"F", 128}});
   const std::string path = testing::TempDir() + "ridge_layers.npy";
-  ASSERT_FALSE(run(*program, *explanation, {.out = {{"y", path}}}).value().mismatch);
+  ASSERT_FALSE(run_program(*program, *explanation, {.out = {{"y", path}}}).value().mismatch);
   std::vector<float> y(32 * 256);
   ASSERT_TRUE(read_npy(path, array_of(y), {32, 256}).ok());
   std::remove(path.c_str());
@@ -382,17 +383,17 @@ TEST(Run, HasARoofOnTheDefaultMachineForEveryDTypeThatRuns) {
   const std::string folder = testing::TempDir() + "ridge_never_probed";
   setenv("XDG_DATA_HOME", folder.c_str(), 1);
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
-    const Measurement m = measured("A[B, D] * B[D, F] -> C[B, F]", {{"B", 5}, {"D", 7}, {"F", 3}}, dtype, "cpu");
-    EXPECT_FALSE(m.mismatch) << name(dtype) << ' ' << m.mismatch->text();
-    EXPECT_NE(m.ops[0].fraction_of_roof.has_value(), !m.ops[0].cache.empty()) << name(dtype);
+    const Measurement m = measure_program("A[B, D] * B[D, F] -> C[B, F]", {{"B", 5}, {"D", 7}, {"F", 3}}, dtype, "cpu");
+    EXPECT_FALSE(m.mismatch) << dtype_name(dtype) << ' ' << m.mismatch->to_string();
+    EXPECT_NE(m.ops[0].fraction_of_roof.has_value(), !m.ops[0].cache.empty()) << dtype_name(dtype);
   }
   for (const char* text : {"int8[B, D] * int8[D, F] -> int32[B, F]", "int8[B, D] * int8[D, F] -> int8[B, F]",
                            "int8[G, B, D] * int8[F, D] -> f32[G, B, F]", "bf16[B, D] * int8[D, F] -> bf16[B, F]",
                            "int8[B, D] * f32[D, F] -> f32[F, B]"}) {
     Bindings dims{{"B", 35}, {"D", 129}, {"F", 67}};
     if (std::string_view(text).find('G') != std::string_view::npos) dims["G"] = 3;
-    const Measurement m = measured(text, dims, DType::bf16, "cpu");
-    EXPECT_FALSE(m.mismatch) << text << ' ' << m.mismatch->text();
+    const Measurement m = measure_program(text, dims, DType::bf16, "cpu");
+    EXPECT_FALSE(m.mismatch) << text << ' ' << m.mismatch->to_string();
     EXPECT_NE(m.ops[0].fraction_of_roof.has_value(), !m.ops[0].cache.empty()) << text;
   }
   unsetenv("XDG_DATA_HOME");
@@ -419,8 +420,8 @@ TEST(Run, IsRightAlongDimensions) {
       "p[C] = sum(sum(max(x over A) over B) * w over C) + w\n";
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
     for (const auto& [a, b, c] : {std::tuple(1, 1, 1), {3, 7, 33}, {5, 2, 131}}) {
-      const Measurement m = measured(program, {{"A", a}, {"B", b}, {"C", c}}, dtype);
-      EXPECT_FALSE(m.mismatch) << name(dtype) << ' ' << m.mismatch->text();
+      const Measurement m = measure_program(program, {{"A", a}, {"B", b}, {"C", c}}, dtype);
+      EXPECT_FALSE(m.mismatch) << dtype_name(dtype) << ' ' << m.mismatch->to_string();
     }
 }
 
@@ -437,9 +438,9 @@ TEST(Run, IsRightWhereStatementsShareAKernel) {
       for (const Bindings& dims : {Bindings{{"N", 1}, {"D", 37}, {"F", 150}}, Bindings{{"N", 33}, {"D", 130}, {"F", 7}},
                                    Bindings{{"N", 130}, {"D", 1}, {"F", 1}}}) {
         const std::string program = fmt::format(fmt::runtime(inputs + text), dtype);
-        const Measurement m = measured(program, dims);
-        EXPECT_FALSE(m.mismatch) << program << '\n' << m.mismatch->text();
-        EXPECT_EQ(m.names.size(), 1u) << program;
+        const Measurement m = measure_program(program, dims);
+        EXPECT_FALSE(m.mismatch) << program << '\n' << m.mismatch->to_string();
+        EXPECT_EQ(m.result_names.size(), 1u) << program;
       }
 }
 
@@ -447,21 +448,21 @@ TEST(Run, IsRightWhereStatementsShareAKernel) {
 TEST(Run, IsRightWhereAKernelMakesBothOperandsOfASum) {
   const std::string text =
       "x: bf16[B, D]  y: bf16[B, D]\na[B, D] = x\nb[B, D] = exp(y)\nz[B] = a * b\nw: bf16[B, D] = b * exp(z)";
-  const Measurement m = measured(text, {{"B", 5}, {"D", 7}});
-  EXPECT_FALSE(m.mismatch) << m.mismatch->text();
-  EXPECT_EQ(m.names.size(), 1u);
+  const Measurement m = measure_program(text, {{"B", 5}, {"D", 7}});
+  EXPECT_FALSE(m.mismatch) << m.mismatch->to_string();
+  EXPECT_EQ(m.result_names.size(), 1u);
 }
 
 TEST(Run, OneKernelAStatementIsRightToo) {
   const auto program = parse("x: f32[N]\na[N] = exp(x)\nb[N] = a * x\ny: f32[N] = b + a").value();
   const auto explanation = explain(program, *find_machine("h100"), {{"N", 1000}}).value();
-  const Measurement apart = run(program, explanation, {.fuse = false}).value(),
-                    one = run(program, explanation, {}).value();
-  EXPECT_FALSE(apart.mismatch || one.mismatch);
-  EXPECT_EQ(apart.names.size(), 3u);
-  EXPECT_EQ(one.names, (std::vector<std::vector<std::string>>{{"a", "b", "y"}}));
+  const Measurement unfused = run_program(program, explanation, {.fuse = false}).value(),
+                    one = run_program(program, explanation, {}).value();
+  EXPECT_FALSE(unfused.mismatch || one.mismatch);
+  EXPECT_EQ(unfused.result_names.size(), 3u);
+  EXPECT_EQ(one.result_names, (std::vector<std::vector<std::string>>{{"a", "b", "y"}}));
   EXPECT_EQ(one.memory_bytes, 8000);
-  EXPECT_EQ(apart.memory_bytes, 16000);
+  EXPECT_EQ(unfused.memory_bytes, 16000);
 }
 
 TEST(Run, IsRightInStrips) {
@@ -474,30 +475,32 @@ TEST(Run, IsRightInStrips) {
     for (const Bindings& dims :
          {Bindings{{"N", 1}, {"M", 1}, {"D", 1}}, Bindings{{"N", 37}, {"M", 5}, {"D", 301}},
           Bindings{{"N", 3}, {"M", 67}, {"D", 101}}, Bindings{{"N", 1}, {"M", 1}, {"D", 2000}}}) {
-      const Measurement m = measured(fmt::format(fmt::runtime(text), dtype), dims);
-      EXPECT_FALSE(m.mismatch) << dtype << ' ' << m.mismatch->text();
+      const Measurement m = measure_program(fmt::format(fmt::runtime(text), dtype), dims);
+      EXPECT_FALSE(m.mismatch) << dtype << ' ' << m.mismatch->to_string();
     }
-  EXPECT_EQ(measured(fmt::format(fmt::runtime(text), "f32"), {{"N", 37}, {"M", 5}, {"D", 301}}).names.size(), 2u);
+  EXPECT_EQ(
+      measure_program(fmt::format(fmt::runtime(text), "f32"), {{"N", 37}, {"M", 5}, {"D", 301}}).result_names.size(),
+      2u);
 }
 
 // Each statement reads the one before it twice: without a cache the reference would take 2^40 steps.
 TEST(Run, ALongChainIsCheckedInTime) {
   std::string text = "x: f32[N]\na0[N] = cos(x)\n";
   for (int i = 1; i <= 40; ++i) text += fmt::format("a{}[N] = cos(a{} + a{}) * 0.5\n", i, i - 1, i > 1 ? i - 2 : 0);
-  const Measurement m = measured(text + "y: f32[N] = a40", {{"N", 100}});
-  EXPECT_FALSE(m.mismatch) << m.mismatch->text();
-  EXPECT_EQ(m.names.size(), 1u);
+  const Measurement m = measure_program(text + "y: f32[N] = a40", {{"N", 100}});
+  EXPECT_FALSE(m.mismatch) << m.mismatch->to_string();
+  EXPECT_EQ(m.result_names.size(), 1u);
 }
 
 TEST(Run, RefusesWhatIsShardedOrTooLongToCount) {
   const auto refusal = [](const std::string& text, const Bindings& dims) {
     const auto program = parse(text).value();
     const auto explanation = explain(program, *find_machine("h100"), dims);
-    EXPECT_TRUE(explanation.ok()) << explanation.error().text();
-    return run(program, *explanation, {}).error().text();
+    EXPECT_TRUE(explanation.ok()) << explanation.error().to_string();
+    return run_program(program, *explanation, {}).error().to_string();
   };
   EXPECT_EQ(refusal("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]", {{"B", 4}, {"D", 8}, {"F", 4}, {"X", 2}}),
-            "cannot run a program that is sharded over the mesh axis X: this is one device\n"
+            "cannot run a program that is sharded over the mesh axis X: it runs on one device\n"
             "  hint: `ridge explain` counts what each device does\n");
   EXPECT_EQ(refusal("x: f32[N]\ny[N] = x * index(N) + 1", {{"N", 1 << 25}}),
             "cannot run 'y[N] = x * index(N) + 1': expected an index below 2^24, found index(N) with N = 33554432\n"
@@ -505,13 +508,13 @@ TEST(Run, RefusesWhatIsShardedOrTooLongToCount) {
 }
 
 TEST(Run, IsRightForEveryFunction) {
-  const Measurement m = measured(
+  const Measurement m = measure_program(
       "x: f32[N, F]  b: f32[F]\n"
       "p: f32[N, F] = where(x < b, exp(x), log(abs(b) + 1)) + cos(x) * sin(b)\n"
       "q: f32[N, F] = gelu(p) - gelu_tanh(x) / (1 + silu(b) * silu(b)) + relu(x) * sigmoid(b)\n"
       "r: bf16[N, F] = tanh(q) + sqrt(abs(x)) * rsqrt(abs(b) + 1) - max(x, b) + min(p, -q) + repeat(7, cos, x)\n",
       {{"N", 13}, {"F", 1001}});
-  EXPECT_FALSE(m.mismatch) << m.mismatch->text();
+  EXPECT_FALSE(m.mismatch) << m.mismatch->to_string();
   EXPECT_EQ(m.total.elements, 3 * 13 * 1001);
   EXPECT_EQ(m.ops.size(), 1u);
   EXPECT_GE(m.ops[0].checked, 10'000);
@@ -519,11 +522,11 @@ TEST(Run, IsRightForEveryFunction) {
 
 // A row kernel that stores an intermediate may continue with the rounded or the unrounded value.
 TEST(Run, TakesWhatAKernelStoresAsItIsStored) {
-  const Measurement m = measured(
+  const Measurement m = measure_program(
       "x: bf16[B, D]  o: bf16[B, D]  g: bf16[D]  w: bf16[D, F]\n"
       "y: bf16[B, D] = x + o\nn: bf16[B, D] = rmsnorm(y over D) * g\nq: bf16[B, F] = y * w\n",
       {{"B", 16}, {"D", 1024}, {"F", 64}});
-  EXPECT_FALSE(m.mismatch) << m.mismatch->text();
+  EXPECT_FALSE(m.mismatch) << m.mismatch->to_string();
 }
 
 }  // namespace

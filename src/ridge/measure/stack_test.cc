@@ -33,7 +33,7 @@ class StackRun : public testing::Test {
   Result<Measurement> run_with(const char* text, RunOptions options) const {
     const auto program = parse(text);
     const auto explanation = explain(*program, *find_machine("h200"), {});
-    return run(*program, *explanation, options);
+    return run_program(*program, *explanation, options);
   }
   std::vector<float> got(const char* name) const {
     std::vector<float> values(37 * 56);
@@ -51,28 +51,28 @@ TEST_F(StackRun, ReadsItsPartsFromOneFile) {
   ASSERT_TRUE(put("up", 0, {56, 24}).ok() && put("gate", 56 * 24, {56, 24}).ok());
   ASSERT_TRUE(put("bu", 7, {56}).ok() && put("bg", 7 + 56, {56}).ok());
   const auto first = run_with(one, {.in = {{"w", path("w")}, {"b", path("b")}}, .out = {{"y", path("y1")}}});
-  ASSERT_TRUE(first.ok()) << first.error().text();
+  ASSERT_TRUE(first.ok()) << first.error().to_string();
   EXPECT_FALSE(first->mismatch);
   const auto second =
       run_with(two, {.in = {{"up", path("up")}, {"gate", path("gate")}, {"bu", path("bu")}, {"bg", path("bg")}},
                      .out = {{"y", path("y2")}}});
-  ASSERT_TRUE(second.ok()) << second.error().text();
+  ASSERT_TRUE(second.ok()) << second.error().to_string();
   EXPECT_EQ(got("y1"), got("y2"));
-  ASSERT_EQ(first->names.size(), 1u);  // one kernel
-  EXPECT_EQ(first->names, second->names);
+  ASSERT_EQ(first->result_names.size(), 1u);  // one kernel
+  EXPECT_EQ(first->result_names, second->result_names);
 }
 
 TEST_F(StackRun, SaysWhichFileItWants) {
   ASSERT_TRUE(put("up", 0, {56, 24}).ok());
-  EXPECT_EQ(run_with(one, {.in = {{"up", path("up")}}}).error().text(),
+  EXPECT_EQ(run_with(one, {.in = {{"up", path("up")}}}).error().to_string(),
             "'up' in --in is a part of 'w'\n  hint: pass the whole tensor: --in w=FILE.npy\n");
-  EXPECT_EQ(run_with(one, {.in = {{"up2", path("up")}}}).error().text(),
+  EXPECT_EQ(run_with(one, {.in = {{"up2", path("up")}}}).error().to_string(),
             "unknown tensor 'up2' in --in; expected an input, one of x, w, b\n");
-  EXPECT_EQ(run_with(one, {.out = {{"w", path("up")}}}).error().text(),
+  EXPECT_EQ(run_with(one, {.out = {{"w", path("up")}}}).error().to_string(),
             "unknown tensor 'w' in --out; expected a result, one of u, g, y\n");
   const auto small = run_with(one, {.in = {{"w", path("up")}}});
   ASSERT_FALSE(small.ok());
-  EXPECT_NE(small.error().text().find("(112, 24)"), std::string::npos) << small.error().text();
+  EXPECT_NE(small.error().to_string().find("(112, 24)"), std::string::npos) << small.error().to_string();
 }
 
 TEST(StackPlan, IsThatOfTwoMatrices) {
@@ -83,9 +83,9 @@ TEST(StackPlan, IsThatOfTwoMatrices) {
       for (std::size_t at = 0; (at = text.find("f32", at)) != std::string::npos;) text.replace(at, 3, "bf16");
       const auto program = parse(text);
       const auto explanation = explain(*program, *find_machine(on), {{"N", 512}, {"D", 256}, {"F", 1024}});
-      ASSERT_TRUE(explanation.ok()) << explanation.error().text();
-      auto planned = predict(*program, *explanation);
-      ASSERT_TRUE(planned.ok()) << planned.error().text();
+      ASSERT_TRUE(explanation.ok()) << explanation.error().to_string();
+      auto planned = predict_program(*program, *explanation);
+      ASSERT_TRUE(planned.ok()) << planned.error().to_string();
       plans.push_back(*std::move(planned));
       explanations.push_back(*explanation);
     }

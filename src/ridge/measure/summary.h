@@ -12,11 +12,11 @@ namespace ridge {
 // Selects how the time between operations is computed. On a CPU each pass times its operations, so sums over all passes
 // can be subtracted; medians may come from different passes. On a device operations are timed separately from the
 // passes, so only medians are available and shares are fractions of the operations' total time.
-enum class Between { sums, medians };
+enum class OverheadMethod { sums, medians };
 
 // `samples` has the seconds of each of `explanation.ops`, `wall_seconds` those of each pass. Fills `ops`, the time of
 // `total` and `overhead_s` of `out`.
-void summarize(const Explanation& explanation, const std::vector<std::vector<double>>& samples,
-               const std::vector<double>& walls, Between between, Measurement& out);
+void summarize_samples(const Explanation& explanation, const std::vector<std::vector<double>>& samples,
+                       const std::vector<double>& wall_seconds, OverheadMethod method, Measurement& out);
 
 }  // namespace ridge

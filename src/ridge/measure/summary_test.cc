@@ -21,7 +21,8 @@ Explanation two_operations() {
 
 TEST(Summary, OfACpuComparesSumsOverAllPasses) {
   Measurement m;
-  summarize(two_operations(), {{4e-3, 4e-3, 2e-3}, {5e-3, 7e-3, 3e-3}}, {10e-3, 12e-3, 6e-3}, Between::sums, m);
+  summarize_samples(two_operations(), {{4e-3, 4e-3, 2e-3}, {5e-3, 7e-3, 3e-3}}, {10e-3, 12e-3, 6e-3},
+                    OverheadMethod::sums, m);
   EXPECT_EQ(m.total.time, (Statistics{10e-3, 6e-3, 12e-3, 3}));
   EXPECT_DOUBLE_EQ(*m.total.fraction_of_roof, 0.55);
   EXPECT_DOUBLE_EQ(m.total.share, 1);
@@ -38,32 +39,32 @@ TEST(Summary, OfACpuComparesSumsOverAllPasses) {
 // Tensors of 1 kB in a cache of 4 kB at 1 MB/s: they take at least 1 ms, whatever the memory's rate.
 TEST(Summary, OfWhatLiesInACacheComparesWithTheCachesMeasuredRate) {
   Explanation e = two_operations();
-  e.memory = Memory{.tensors = {{.name = "x", .device_bytes = 1000}}};
+  e.memory = MemoryUse{.tensors = {{.name = "x", .device_bytes = 1000}}};
   for (Prediction* p : {&e.ops[0], &e.ops[1], &e.total}) {
     p->bytes = 1000;
     p->time_lower_s = 2e-3;
   }
-  Sourced rate, size;
+  SourcedValue rate, size;
   rate.value = 1e6;
   size.value = 4000;
   e.machine.memory = {{.name = "dram", .bandwidth = rate, .capacity = {}},
                       {.name = "l2", .bandwidth = rate, .capacity = size}};
   Measurement guessed, probed, device;
-  summarize(e, {{4e-3}, {4e-3}}, {8e-3}, Between::sums, guessed);
+  summarize_samples(e, {{4e-3}, {4e-3}}, {8e-3}, OverheadMethod::sums, guessed);
   EXPECT_EQ(guessed.ops[0].cache, "l2");
   EXPECT_FALSE(guessed.ops[0].fraction_of_roof) << "its rate was not measured";
   e.machine.memory[1].bandwidth->origin = Origin::measured;
-  summarize(e, {{4e-3}, {4e-3}}, {8e-3}, Between::sums, probed);
+  summarize_samples(e, {{4e-3}, {4e-3}}, {8e-3}, OverheadMethod::sums, probed);
   EXPECT_DOUBLE_EQ(*probed.ops[0].fraction_of_roof, 0.25);
   EXPECT_DOUBLE_EQ(*probed.total.fraction_of_roof, 0.125);
-  summarize(e, {{4e-3}, {4e-3}}, {8e-3}, Between::medians, device);
+  summarize_samples(e, {{4e-3}, {4e-3}}, {8e-3}, OverheadMethod::medians, device);
   EXPECT_EQ(device.ops[0].cache, "") << "passes on cold caches";
   EXPECT_DOUBLE_EQ(*device.ops[0].fraction_of_roof, 0.5);
 }
 
 TEST(Summary, OfADeviceComparesMedians) {
   Measurement m;
-  summarize(two_operations(), {{4e-3, 9e-3, 2e-3}, {5e-3}}, {10e-3, 12e-3, 6e-3}, Between::medians, m);
+  summarize_samples(two_operations(), {{4e-3, 9e-3, 2e-3}, {5e-3}}, {10e-3, 12e-3, 6e-3}, OverheadMethod::medians, m);
   EXPECT_DOUBLE_EQ(m.ops[0].share, 4.0 / 9);
   EXPECT_DOUBLE_EQ(m.ops[1].share, 5.0 / 9);
   EXPECT_NEAR(m.overhead_s, 1e-3, 1e-15);
@@ -72,16 +73,16 @@ TEST(Summary, OfADeviceComparesMedians) {
 }
 
 TEST(Summary, OfTimesThatDoNotAddUpHasNoOverhead) {
-  for (const Between between : {Between::sums, Between::medians}) {
+  for (const OverheadMethod between : {OverheadMethod::sums, OverheadMethod::medians}) {
     Measurement m;
-    summarize(two_operations(), {{4e-3}, {5e-3}}, {8e-3}, between, m);
+    summarize_samples(two_operations(), {{4e-3}, {5e-3}}, {8e-3}, between, m);
     EXPECT_EQ(m.overhead_s, 0);
   }
-  Measurement nothing;
-  summarize(two_operations(), {{0.0}, {0.0}}, {0.0}, Between::sums, nothing);
-  EXPECT_EQ(nothing.ops[0].share, 0);
-  EXPECT_FALSE(nothing.ops[0].fraction_of_roof);
-  EXPECT_EQ(nothing.overhead_s, 0);
+  Measurement zero;
+  summarize_samples(two_operations(), {{0.0}, {0.0}}, {0.0}, OverheadMethod::sums, zero);
+  EXPECT_EQ(zero.ops[0].share, 0);
+  EXPECT_FALSE(zero.ops[0].fraction_of_roof);
+  EXPECT_EQ(zero.overhead_s, 0);
 }
 
 // Passes composed of random parts: the summary recovers the parts.
@@ -106,7 +107,7 @@ TEST(Summary, FindsWhatPassesWereMadeOf) {
       first.push_back(samples[0].back());
     }
     Measurement m;
-    summarize(explanation, samples, walls, Between::sums, m);
+    summarize_samples(explanation, samples, walls, OverheadMethod::sums, m);
     ASSERT_NEAR(m.overhead_s, between / static_cast<double>(passes), 1e-12) << i;
     double shares = m.overhead_s * static_cast<double>(passes) / all;
     for (const OpMeasurement& op : m.ops) shares += op.share;
@@ -122,29 +123,29 @@ TEST(Summary, FindsWhatPassesWereMadeOf) {
 TEST(MedianInterval, LiesBetweenOrderStatistics) {
   std::vector<double> samples;
   for (int i = 1; i <= 100; ++i) samples.push_back(i);
-  const MedianInterval all = interval_of_median(samples);
+  const MedianInterval all = compute_median_interval(samples);
   EXPECT_DOUBLE_EQ(all.median, 50.5);
   EXPECT_DOUBLE_EQ(all.low, 40);  // the 40th and the 61st, as a table of the sign test gives for 100
   EXPECT_DOUBLE_EQ(all.high, 61);
-  const MedianInterval few = interval_of_median({3, 1, 2});
+  const MedianInterval few = compute_median_interval({3, 1, 2});
   EXPECT_DOUBLE_EQ(few.low, 1);
   EXPECT_DOUBLE_EQ(few.high, 3);
-  EXPECT_EQ(interval_of_median({}).samples, 0);
+  EXPECT_EQ(compute_median_interval({}).samples, 0);
 }
 
 // The interval contains the true median for about 950 of 1,000 sets of 41 random numbers.
 TEST(MedianInterval, HoldsTheMedianAsOftenAsItSays) {
   std::mt19937 random(1);
   std::lognormal_distribution<double> skewed(0, 1);  // its median is 1
-  int held = 0;
+  int hits = 0;
   for (int set = 0; set < 1000; ++set) {
     std::vector<double> samples(41);
     for (double& sample : samples) sample = skewed(random);
-    const MedianInterval interval = interval_of_median(samples);
-    held += interval.low <= 1 && interval.high >= 1;
+    const MedianInterval interval = compute_median_interval(samples);
+    hits += interval.low <= 1 && interval.high >= 1;
   }
-  EXPECT_GE(held, 930);
-  EXPECT_LE(held, 985);
+  EXPECT_GE(hits, 930);
+  EXPECT_LE(hits, 985);
 }
 
 }  // namespace

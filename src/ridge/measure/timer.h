@@ -22,9 +22,9 @@ struct Statistics {
 // True beyond 14.8 robust standard deviations (1.4826 times the median distance from the median), the limit of
 // hyperfine. A sample within 1 % of the median is never an outlier.
 inline bool is_outlier(double sample, double median, double median_distance) {
-  constexpr double deviations = 14.826, robust = 1.4826, least = 0.01;
+  constexpr double deviations = 14.826, robust = 1.4826, min_fraction = 0.01;
   const double distance = sample > median ? sample - median : median - sample;
-  return distance > deviations * robust * median_distance && distance > least * median;
+  return distance > deviations * robust * median_distance && distance > min_fraction * median;
 }
 
 // Returns the median; for an even count it is the mean of the two middle samples.
@@ -33,14 +33,14 @@ inline double median_of_sorted(const std::vector<double>& sorted) {
   return n % 2 == 1 ? sorted[n / 2] : 0.5 * (sorted[n / 2 - 1] + sorted[n / 2]);
 }
 
-inline Statistics statistics(std::vector<double> samples) {
+inline Statistics compute_statistics(std::vector<double> samples) {
   if (samples.empty()) return {};
   std::sort(samples.begin(), samples.end());
   const double median = median_of_sorted(samples);
   std::vector<double> distances;
   for (const double sample : samples) distances.push_back(sample > median ? sample - median : median - sample);
   std::sort(distances.begin(), distances.end());
-  constexpr std::size_t enough = 5;
+  constexpr std::size_t min_samples = 5;
   const double distance = median_of_sorted(distances);
   const auto outliers = std::count_if(samples.begin(), samples.end(),
                                       [&](double sample) { return is_outlier(sample, median, distance); });
@@ -48,29 +48,29 @@ inline Statistics statistics(std::vector<double> samples) {
           .min = samples.front(),
           .max = samples.back(),
           .runs = static_cast<int>(samples.size()),
-          .outliers = samples.size() < enough ? 0 : static_cast<int>(outliers)};
+          .outliers = samples.size() < min_samples ? 0 : static_cast<int>(outliers)};
 }
 
 // CPU time of the calling thread, in seconds.
-inline double thread_seconds() {
+inline double thread_cpu_seconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-enum class Clock { wall, thread };  // steady clock; CPU time of the calling thread
+enum class TimerClock { wall, thread };  // steady clock; CPU time of the calling thread
 
 class Timer {
  public:
-  explicit Timer(Clock clock = Clock::wall) : clock_(clock), start_(now()) {}
-  double seconds() const { return now() - start_; }
+  explicit Timer(TimerClock clock = TimerClock::wall) : clock_(clock), start_(read_clock()) {}
+  double seconds() const { return read_clock() - start_; }
 
  private:
-  double now() const {
-    if (clock_ == Clock::thread) return thread_seconds();
+  double read_clock() const {
+    if (clock_ == TimerClock::thread) return thread_cpu_seconds();
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   }
-  Clock clock_;
+  TimerClock clock_;
   double start_;
 };
 

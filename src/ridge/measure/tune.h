@@ -16,19 +16,19 @@ namespace ridge {
 
 struct ChosenPlan {
   ops::cuda::MatmulPlan plan;
-  std::optional<Tuned> tuned = {};
+  std::optional<TuningResult> tuned = {};
 };
 
 // The call must be supported (`refuse` returns nullopt). Errors: no device, no device memory for the operands.
-Result<ChosenPlan> choose_plan(const ops::cuda::MatmulCall& call, std::size_t workspace_bytes,
-                               const TuneOptions& options);
+Result<ChosenPlan> choose_matmul_plan(const ops::cuda::MatmulCall& call, std::size_t workspace_bytes,
+                                      const TuneOptions& options);
 
 // The same functions with the device's part passed in, for tests.
-using MeasurePlans = std::function<Result<std::vector<double>>(const std::vector<ops::cuda::MatmulPlan>&, int rounds)>;
-Result<ops::cuda::TunedChoice> tuned_choice(std::vector<ops::cuda::MatmulPlan> plans, int candidates,
-                                            const MeasurePlans& measure);
-Result<ChosenPlan> choose_plan(const ops::cuda::MatmulCall& call, std::size_t workspace_bytes,
-                               const TuneOptions& options, const ops::cuda::TunedChoices& kept,
-                               const MeasurePlans& measure);
+using PlanMeasurer = std::function<Result<std::vector<double>>(const std::vector<ops::cuda::MatmulPlan>&, int rounds)>;
+Result<ops::cuda::TunedChoice> pick_fastest_plan(std::vector<ops::cuda::MatmulPlan> plans, int candidates,
+                                                 const PlanMeasurer& measure);
+Result<ChosenPlan> choose_matmul_plan(const ops::cuda::MatmulCall& call, std::size_t workspace_bytes,
+                                      const TuneOptions& options, const ops::cuda::TunedChoices& stored_choices,
+                                      const PlanMeasurer& measure);
 
 }  // namespace ridge

@@ -8,8 +8,8 @@
 
 #include "ridge/base/testing/temporary_folder.h"
 #include "ridge/ops/product/describe.h"
-#include "ridge/ops/product/testing/any_place.h"
-#include "ridge/plan/menu_list.h"
+#include "ridge/ops/product/testing/placeholder_address.h"
+#include "ridge/plan/kernel_list.h"
 #include "ridge/plan/testing/hopper.h"
 
 namespace ridge {
@@ -30,16 +30,19 @@ class TuneTest : public testing::Test {
                     .a = {DType::bf16, 4096, 1},
                     .b = {DType::bf16, 1, 4096},
                     .d = {DType::bf16, 4096, 1}};
-    call.a = call.b = ops::any_place();
-    call.d = ops::any_place();
-    plans = cuda::candidates(call, workspace, an_h200(), 2);
+    call.a = call.b = ops::placeholder_address();
+    call.d = ops::placeholder_address();
+    plans = cuda::list_candidates(call, workspace, h200_numbers(), 2);
   }
-  cuda::TunedChoices kept() const { return {ops::KernelStore(folder_), {"NVIDIA H200", 13000, an_h200()}}; }
+  cuda::TunedChoices stored_choices() const {
+    return {ops::KernelStore(folder_), {"NVIDIA H200", 13000, h200_numbers()}};
+  }
   Result<ChosenPlan> choose(const TuneOptions& options) {
-    return choose_plan(call, workspace, options, kept(), [this](const Plans& all, int rounds) {
+    return choose_matmul_plan(call, workspace, options, stored_choices(), [this](const Plans& all, int rounds) {
       asked.emplace_back(all.size(), rounds);
       std::vector<double> seconds;
-      for (const auto& plan : all) seconds.push_back(plan == plans[fastest] ? least : 2e-6 + 1e-3 * plan.predicted_s);
+      for (const auto& plan : all)
+        seconds.push_back(plan == plans[fastest] ? fastest_seconds : 2e-6 + 1e-3 * plan.predicted_s);
       return Result(seconds);
     });
   }
@@ -47,98 +50,100 @@ class TuneTest : public testing::Test {
   cuda::MatmulCall call;
   Plans plans;
   std::size_t fastest = 5;
-  double least = 1e-6;
+  double fastest_seconds = 1e-6;
   std::vector<std::pair<std::size_t, int>> asked;  // plans measured together, rounds
   const TemporaryFolder temporary_;
   std::string folder_ = temporary_.path();
 };
 
 TEST_F(TuneTest, MeasuresOnceAndKeepsTheFastest) {
-  const auto first = choose({.stored = true, .candidates = 8});
+  const auto first = choose({.use_stored = true, .candidates = 8});
   ASSERT_TRUE(first);
   EXPECT_EQ(first->plan, plans[5]);
   EXPECT_EQ(asked, (std::vector<std::pair<std::size_t, int>>{{8, 5}, {4, 9}}));
   ASSERT_TRUE(first->tuned);
-  EXPECT_EQ(first->tuned->kernel, ops::menu_name(plans[5].config));
+  EXPECT_EQ(first->tuned->kernel, ops::config_name(plans[5].config));
   EXPECT_EQ(first->tuned->seconds, 1e-6);
   EXPECT_EQ(first->tuned->model_seconds, 2e-6 + 1e-3 * plans[0].predicted_s);
-  EXPECT_TRUE(first->tuned->now);
+  EXPECT_TRUE(first->tuned->measured_now);
   EXPECT_FALSE(first->tuned->is_model);
   EXPECT_EQ(first->tuned->remark, "");
   asked.clear();
   for (const int again : {8, 3, 0}) {  // 0 requests no measurement; the stored choice still has priority
-    const auto later = choose({.stored = true, .candidates = again});
+    const auto later = choose({.use_stored = true, .candidates = again});
     EXPECT_EQ(later->plan, plans[5]);
-    EXPECT_FALSE(later->tuned->now);
+    EXPECT_FALSE(later->tuned->measured_now);
     EXPECT_EQ(later->tuned->seconds, 1e-6);
   }
   EXPECT_TRUE(asked.empty());
   EXPECT_EQ(choose({})->plan, plans[0]);
   EXPECT_FALSE(choose({})->tuned);
-  EXPECT_TRUE(choose({.stored = true, .candidates = 9})->tuned->now);  // more candidates than were measured
+  EXPECT_TRUE(
+      choose({.use_stored = true, .candidates = 9})->tuned->measured_now);  // more candidates than were measured
 }
 
 TEST_F(TuneTest, StandsByTheModelWhereItIsRight) {
   fastest = 0;
-  const auto chosen = choose({.stored = true, .candidates = 8});
+  const auto chosen = choose({.use_stored = true, .candidates = 8});
   EXPECT_EQ(chosen->plan, plans[0]);
   EXPECT_TRUE(chosen->tuned->is_model);
   EXPECT_EQ(chosen->tuned->seconds, chosen->tuned->model_seconds);
-  EXPECT_TRUE(choose({.stored = true})->tuned->is_model);
+  EXPECT_TRUE(choose({.use_stored = true})->tuned->is_model);
 }
 
 TEST_F(TuneTest, TakesNoLittleGainForOne) {
   const double model = 2e-6 + 1e-3 * plans[0].predicted_s;
-  least = 0.985 * model;
-  EXPECT_TRUE(choose({.stored = true, .candidates = 8})->tuned->is_model);
-  least = 0.975 * model;
-  EXPECT_EQ(choose({.stored = true, .candidates = 9})->plan, plans[5]);
+  fastest_seconds = 0.985 * model;
+  EXPECT_TRUE(choose({.use_stored = true, .candidates = 8})->tuned->is_model);
+  fastest_seconds = 0.975 * model;
+  EXPECT_EQ(choose({.use_stored = true, .candidates = 9})->plan, plans[5]);
 }
 
 TEST_F(TuneTest, RunsTheModelsChoiceWhereNothingIsKept) {
-  const auto chosen = choose({.stored = true});
+  const auto chosen = choose({.use_stored = true});
   EXPECT_EQ(chosen->plan, plans[0]);
   EXPECT_FALSE(chosen->tuned);
   EXPECT_TRUE(asked.empty());
 }
 
 TEST_F(TuneTest, SaysThatAnEntryIsIgnoredAndMeasuresAnew) {
-  ASSERT_TRUE(choose({.stored = true, .candidates = 8}));
-  std::ofstream(kept().path(call)) << "not an entry";
-  const auto stood = choose({.stored = true});
-  EXPECT_EQ(stood->plan, plans[0]);
-  EXPECT_EQ(stood->tuned->candidates, 0);
-  EXPECT_NE(stood->tuned->remark.find("is ignored: it is corrupt or not an entry of this store"), std::string::npos);
-  const auto anew = choose({.stored = true, .candidates = 8});
-  EXPECT_EQ(anew->plan, plans[5]);
-  EXPECT_TRUE(anew->tuned->now);
-  EXPECT_EQ(anew->tuned->remark, stood->tuned->remark);
-  EXPECT_EQ(choose({.stored = true})->tuned->remark, "");
+  ASSERT_TRUE(choose({.use_stored = true, .candidates = 8}));
+  std::ofstream(stored_choices().entry_path(call)) << "not an entry";
+  const auto kept_model = choose({.use_stored = true});
+  EXPECT_EQ(kept_model->plan, plans[0]);
+  EXPECT_EQ(kept_model->tuned->candidates, 0);
+  EXPECT_NE(kept_model->tuned->remark.find("is ignored: it is corrupt or not an entry of this store"),
+            std::string::npos);
+  const auto measured_again = choose({.use_stored = true, .candidates = 8});
+  EXPECT_EQ(measured_again->plan, plans[5]);
+  EXPECT_TRUE(measured_again->tuned->measured_now);
+  EXPECT_EQ(measured_again->tuned->remark, kept_model->tuned->remark);
+  EXPECT_EQ(choose({.use_stored = true})->tuned->remark, "");
 }
 
 TEST_F(TuneTest, SaysThatItCannotKeep) {
   fs::remove_all(folder_);
   std::ofstream(folder_) << "a file where the folder should be";
-  const auto chosen = choose({.stored = true, .candidates = 2});
-  EXPECT_EQ(
-      chosen->tuned->remark,
-      "the tuned choice was not stored: cannot write $XDG_CACHE_HOME/ridge/tuned (default ~/.cache/ridge/tuned)");
+  const auto chosen = choose({.use_stored = true, .candidates = 2});
+  EXPECT_EQ(chosen->tuned->remark,
+            "the tuned choice was not stored: cannot write $XDG_CACHE_HOME/ridge/tuned (default ~/.cache/ridge/tuned)");
   EXPECT_EQ(asked, (std::vector<std::pair<std::size_t, int>>{{2, 5}, {2, 9}}));
 }
 
 TEST_F(TuneTest, LeavesAloneWhatHasNoChoice) {
   call.problem.a.dtype = call.problem.b.dtype = DType::f32;  // one plain kernel
-  const auto chosen = choose({.stored = true, .candidates = 8});
+  const auto chosen = choose({.use_stored = true, .candidates = 8});
   EXPECT_EQ(chosen->plan.path, cuda::MatmulPlan::Path::plain);
   EXPECT_FALSE(chosen->tuned);
   EXPECT_TRUE(asked.empty());
 }
 
 TEST_F(TuneTest, PassesTroubleOn) {
-  const auto refused = choose_plan(call, workspace, {.stored = true, .candidates = 8}, kept(),
-                                   [](const Plans&, int) -> Result<std::vector<double>> { return absent_error("no"); });
+  const auto refused =
+      choose_matmul_plan(call, workspace, {.use_stored = true, .candidates = 8}, stored_choices(),
+                         [](const Plans&, int) -> Result<std::vector<double>> { return absent_error("no"); });
   EXPECT_EQ(refused.error().message, "no");
-  EXPECT_FALSE(kept().find(call, workspace).choice);
+  EXPECT_FALSE(stored_choices().find(call, workspace).choice);
 }
 
 }  // namespace

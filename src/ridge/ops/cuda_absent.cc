@@ -11,96 +11,106 @@
 #include "ridge/ops/gated/cuda.h"
 #include "ridge/ops/gated/gradient.h"
 #include "ridge/ops/gated/input_gradient.h"
-#include "ridge/ops/judge/cuda.h"
 #include "ridge/ops/product/cuda.h"
 #include "ridge/ops/routing/cuda.h"
 #include "ridge/ops/rows/cuda.h"
+#include "ridge/ops/verify/cuda.h"
 
 namespace ridge::ops::cuda {
 namespace {
-Error absent() { return *refusal({}); }
+Error no_cuda_error() { return *device_error({}); }
 }  // namespace
 
 int current_device() { return -1; }
-Status use_device(int) { return absent(); }
-int multiprocessors() { return 0; }
-int clusters_at_once_of_device(int) { return 0; }
-std::optional<std::string> launch(const MatmulCall&, const MatmulPlan&, const Workspace&, CUstream_st*) {
-  return absent().message;
+Status use_device(int) { return no_cuda_error(); }
+int multiprocessor_count() { return 0; }
+int max_active_clusters(int) { return 0; }
+std::optional<std::string> launch(const MatmulCall&, const MatmulPlan&, const DeviceWorkspace&, CUstream_st*) {
+  return no_cuda_error().message;
 }
-std::optional<std::string> launch(const GatedCall&, const GatedPlan&, const Workspace&, CUstream_st*) {
-  return absent().message;
+std::optional<std::string> launch(const GatedCall&, const GatedPlan&, const DeviceWorkspace&, CUstream_st*) {
+  return no_cuda_error().message;
 }
-std::optional<std::string> launch(const AttentionCall&, const AttentionPlan&, const Workspace&, CUstream_st*) {
-  return absent().message;
+std::optional<std::string> launch(const AttentionCall&, const AttentionPlan&, const DeviceWorkspace&, CUstream_st*) {
+  return no_cuda_error().message;
 }
-std::optional<std::string> launch(const AttentionBackwardCall&, const AttentionBackwardPlan&, const Workspace&,
+std::optional<std::string> launch(const AttentionBackwardCall&, const AttentionBackwardPlan&, const DeviceWorkspace&,
                                   CUstream_st*) {
-  return absent().message;
+  return no_cuda_error().message;
 }
-std::optional<std::string> launch(const GatedGradient&, const Workspace&, CUstream_st*) { return absent().message; }
+std::optional<std::string> launch(const GatedGradient&, const DeviceWorkspace&, CUstream_st*) {
+  return no_cuda_error().message;
+}
 std::optional<std::string> launch(const InputGradient&, const InputGradientPlan&, CUstream_st*) {
-  return absent().message;
+  return no_cuda_error().message;
 }
-std::optional<ConfigFacts> config_facts(int, DType) { return std::nullopt; }
+std::optional<ConfigProperties> config_properties(int, DType) { return std::nullopt; }
 
-DeviceAnswers ask_device() { return {}; }
-Result<DeviceFacts> device_facts() { return absent(); }
-Result<Memory> Memory::make(std::int64_t, Location) { return absent(); }
-Result<Queue> Queue::make(Turn) { return absent(); }
-Status Queue::copy(void*, const void*, std::int64_t) const { return absent(); }
-Status Queue::copy_rows(const Rows&, const Rows&, std::int64_t, std::int64_t) const { return absent(); }
-Status Queue::follow(const Queue&) const { return absent(); }
-Status Queue::set(void*, int, std::int64_t) const { return absent(); }
-Status Queue::fill_normal(void*, DType, std::int64_t, std::uint32_t) const { return absent(); }
-Status Queue::wait() const { return absent(); }
-Result<Recording> Queue::record(const std::function<Status()>&) const { return absent(); }
-Status Queue::replay(const Recording&) const { return absent(); }
-Result<double> Queue::elapsed(const std::function<Status()>&) const { return absent(); }
+DriverReport query_driver() { return {}; }
+Result<DeviceProperties> device_properties() { return no_cuda_error(); }
+Result<DeviceBuffer> DeviceBuffer::allocate(std::int64_t, Location) { return no_cuda_error(); }
+Result<Queue> Queue::create(Priority) { return no_cuda_error(); }
+Status Queue::copy(void*, const void*, std::int64_t) const { return no_cuda_error(); }
+Status Queue::copy_rows(const PitchedRows&, const PitchedRows&, std::int64_t, std::int64_t) const {
+  return no_cuda_error();
+}
+Status Queue::wait_for(const Queue&) const { return no_cuda_error(); }
+Status Queue::set_bytes(void*, int, std::int64_t) const { return no_cuda_error(); }
+Status Queue::fill_normal(void*, DType, std::int64_t, std::uint32_t) const { return no_cuda_error(); }
+Status Queue::synchronize() const { return no_cuda_error(); }
+Result<RecordedGraph> Queue::record_graph(const std::function<Status()>&) const { return no_cuda_error(); }
+Status Queue::launch_graph(const RecordedGraph&) const { return no_cuda_error(); }
+Result<double> Queue::measure_seconds(const std::function<Status()>&) const { return no_cuda_error(); }
 
-Status copy_on(CUstream_st*, void*, const void*, std::int64_t) { return absent(); }
-Status clear_on(CUstream_st*, void*, std::int64_t) { return absent(); }
+Status copy_on_stream(CUstream_st*, void*, const void*, std::int64_t) { return no_cuda_error(); }
+Status clear_on_stream(CUstream_st*, void*, std::int64_t) { return no_cuda_error(); }
 OutsideCapture::OutsideCapture() = default;
 OutsideCapture::~OutsideCapture() = default;
 
-Result<MemoryName> name_of(const Memory&) { return absent(); }
-Result<PeerMemory> PeerMemory::open(const MemoryName&) { return absent(); }
-Status ring(const Queue&, std::span<Bell* const>) { return absent(); }
-Status hear(const Queue&, std::span<Bell* const>) { return absent(); }
-Status ring_then_hear(const Queue&, std::span<Bell* const>, std::span<const Heard>) { return absent(); }
-std::int64_t SmallRoom::bytes() const { return data_bytes(); }
-Status send_small(const Queue&, const SmallRoom&, const SmallMessage&) { return absent(); }
+Result<MemoryHandle> export_handle(const DeviceBuffer&) { return no_cuda_error(); }
+Result<ImportedMemory> ImportedMemory::open(const MemoryHandle&) { return no_cuda_error(); }
+Status set_flags(const Queue&, std::span<DeviceFlag* const>) { return no_cuda_error(); }
+Status wait_for_flags(const Queue&, std::span<DeviceFlag* const>) { return no_cuda_error(); }
+Status set_then_wait(const Queue&, std::span<DeviceFlag* const>, std::span<const AwaitedFlag>) {
+  return no_cuda_error();
+}
+std::int64_t SmallBuffer::bytes() const { return data_bytes(); }
+Status exchange_small(const Queue&, const SmallBuffer&, const SmallMessage&) { return no_cuda_error(); }
 
-std::optional<std::string> interpreted() { return absent().message; }
-std::optional<std::string> refuse(const ChainProgram&) { return absent().message; }
-std::optional<std::string> refuse(const RowProblem&) { return absent().message; }
-std::optional<std::string> refuse(const RowProgram&) { return absent().message; }
-std::optional<std::string> refuse(const ReduceProblem&) { return absent().message; }
-std::optional<std::string> chain(const ChainProgram&, std::span<void* const>, CUstream_st*) { return absent().message; }
+std::optional<std::string> interpreter_note() { return no_cuda_error().message; }
+std::optional<std::string> unsupported_reason(const ChainProgram&) { return no_cuda_error().message; }
+std::optional<std::string> unsupported_reason(const RowProblem&) { return no_cuda_error().message; }
+std::optional<std::string> unsupported_reason(const RowProgram&) { return no_cuda_error().message; }
+std::optional<std::string> unsupported_reason(const ReduceProblem&) { return no_cuda_error().message; }
+std::optional<std::string> run_chain_program(const ChainProgram&, std::span<void* const>, CUstream_st*) {
+  return no_cuda_error().message;
+}
 std::size_t workspace_bytes(const RowProblem&) { return 0; }
-std::optional<std::string> rows(const RowProblem&, const RowData&, const Workspace&, CUstream_st*) {
-  return absent().message;
+std::optional<std::string> launch_rows(const RowProblem&, const RowData&, const DeviceWorkspace&, CUstream_st*) {
+  return no_cuda_error().message;
 }
-std::optional<std::string> rows(const RowProgram&, std::span<void* const>, CUstream_st*) { return absent().message; }
+std::optional<std::string> launch_rows(const RowProgram&, std::span<void* const>, CUstream_st*) {
+  return no_cuda_error().message;
+}
 std::size_t workspace_bytes(const ReduceProblem&) { return 0; }
-std::optional<std::string> reduce(const ReduceProblem&, const void*, void*, const Workspace&, CUstream_st*) {
-  return absent().message;
+std::optional<std::string> reduce(const ReduceProblem&, const void*, void*, const DeviceWorkspace&, CUstream_st*) {
+  return no_cuda_error().message;
 }
 
-std::optional<std::string> routed_rows(const RoutedRows&, std::span<void* const>, CUstream_st*) {
-  return absent().message;
+std::optional<std::string> route_rows(const RoutedRows&, std::span<void* const>, CUstream_st*) {
+  return no_cuda_error().message;
 }
 
-std::optional<std::string> read_all(const Streamed&, int, CUstream_st*) { return absent().message; }
-std::optional<std::string> write_all(const Streamed&, int, CUstream_st*) { return absent().message; }
-std::optional<std::string> copy_all(const Streamed&, int, CUstream_st*) { return absent().message; }
-std::optional<std::string> multiply_add(int, int, CUstream_st*) { return absent().message; }
-std::optional<std::string> judge_samples(const JudgedProduct&, const void*, Comparison*, CUstream_st*) {
-  return absent().message;
+std::optional<std::string> read_all(const StreamedBuffers&, int, CUstream_st*) { return no_cuda_error().message; }
+std::optional<std::string> write_all(const StreamedBuffers&, int, CUstream_st*) { return no_cuda_error().message; }
+std::optional<std::string> copy_all(const StreamedBuffers&, int, CUstream_st*) { return no_cuda_error().message; }
+std::optional<std::string> multiply_add(int, int, CUstream_st*) { return no_cuda_error().message; }
+std::optional<std::string> verify_samples(const CheckedProduct&, const void*, CheckCounters*, CUstream_st*) {
+  return no_cuda_error().message;
 }
-std::optional<std::string> judge_all(const JudgedProduct&, const void*, const void*, Comparison*, CUstream_st*) {
-  return absent().message;
+std::optional<std::string> verify_all(const CheckedProduct&, const void*, const void*, CheckCounters*, CUstream_st*) {
+  return no_cuda_error().message;
 }
-std::optional<std::string> nothing(CUstream_st*) { return absent().message; }
+std::optional<std::string> launch_empty_kernel(CUstream_st*) { return no_cuda_error().message; }
 
 }  // namespace ridge::ops::cuda

@@ -17,14 +17,14 @@
 namespace ridge::ops {
 
 struct FittedFile {
-  std::string source;                                          // Name for messages: "data/models/kernels.csv"
-  std::map<std::string, std::string, std::less<>> facts = {};  // Header lines such as "# device: NVIDIA H200"
-  std::vector<CsvLine> lines = {};                             // Lines after the line of column names
+  std::string source;                                               // Name for messages: "data/models/kernels.csv"
+  std::map<std::string, std::string, std::less<>> properties = {};  // Header lines such as "# device: NVIDIA H200"
+  std::vector<CsvLine> lines = {};                                  // Lines after the line of column names
 };
 // The text must outlive the result. Errors: column names other than `columns`, a line with fewer cells.
-Result<FittedFile> read_fitted(std::string_view text, const std::string& source, std::string_view columns);
+Result<FittedFile> read_fitted_file(std::string_view text, const std::string& source, std::string_view columns);
 // Returns a cell as a number.
-Result<double> number_in(const FittedFile& file, const CsvLine& line, std::size_t cell);
+Result<double> parse_cell(const FittedFile& file, const CsvLine& line, std::size_t cell);
 
 // Values of data/models/kernels.csv; the fields have the names of its lines.
 struct KernelNumbers {
@@ -39,37 +39,37 @@ Result<KernelNumbers> parse_kernel_numbers(std::string_view csv, const std::stri
 
 template <class Numbers> struct NamedNumber {
   std::string_view name;
-  double Numbers::*place;
+  double Numbers::*member;
 };
 std::span<const NamedNumber<KernelNumbers>> named_kernel_numbers();
 
 // For fitting: kernel_numbers() returns `numbers` while this object exists. Not thread-safe; do not nest.
-class TriedNumbers {
+class KernelNumbersOverride {
  public:
-  explicit TriedNumbers(const KernelNumbers& numbers);
-  ~TriedNumbers();
-  TriedNumbers(const TriedNumbers&) = delete;
-  TriedNumbers& operator=(const TriedNumbers&) = delete;
+  explicit KernelNumbersOverride(const KernelNumbers& numbers);
+  ~KernelNumbersOverride();
+  KernelNumbersOverride(const KernelNumbersOverride&) = delete;
+  KernelNumbersOverride& operator=(const KernelNumbersOverride&) = delete;
 };
 
 // Values of data/models/devices.csv: measured rates as fractions of peak rates, assumed for untimed devices, too.
-struct DeviceShares {
+struct DeviceFractions {
   double clock, busy_clock, memory, l2, launch;
   double clusters_1, clusters_2, clusters_3, clusters_4, clusters_5, clusters_6, clusters_7, clusters_8;
 };
-const DeviceShares& device_shares();
-Result<DeviceShares> parse_device_shares(std::string_view csv, const std::string& source);
+const DeviceFractions& device_fractions();
+Result<DeviceFractions> parse_device_fractions(std::string_view csv, const std::string& source);
 
 // Values of data/models/functions.csv: instructions per lane for one call, for each further call in a chain of calls,
 // and for a call whose result is stored in 16 bits.
 struct FunctionCost {
-  double first = 1, again = 1, rough = 1;
+  double first_call = 1, repeated_call = 1, approximate_call = 1;
 };
-FunctionCost cost_of(std::string_view function);
+FunctionCost function_cost(std::string_view function);
 
 // Returns the spread of a kind, which must exist. Kinds by file in data/models: product_spread.csv: "product";
 // advice.csv: "advice_order", …; device_advice.csv: "device_advice_order", …; spreads.csv: "streamed", "untimed", ….
-const Spread& spread_of(std::string_view kind);
+const PredictionSpread& find_spread(std::string_view kind);
 
 }  // namespace ridge::ops
 

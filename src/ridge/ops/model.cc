@@ -6,19 +6,19 @@
 
 namespace ridge::ops {
 
-Spread spread_on(const DeviceNumbers& device, std::string_view kind) {
-  const Spread &timed = spread_of(kind), &untimed = spread_of("untimed");
+PredictionSpread spread_on_device(const DeviceNumbers& device, std::string_view kind) {
+  const PredictionSpread &timed = find_spread(kind), &untimed = find_spread("untimed");
   if (device.timed) return timed;
   return {timed.low * untimed.low, timed.middle * untimed.middle, timed.high * untimed.high};
 }
 
-Forecast streamed(std::string_view kernel, double bytes, double instructions, const DeviceNumbers& device) {
+Forecast forecast_streamed(std::string_view kernel, double bytes, double instructions, const DeviceNumbers& device) {
   Forecast out;
   out.plan.kernel = std::string(kernel);
   const double lanes_per_s = device.multiprocessors * kernel_numbers().lanes * device.clock_hz;
   out.seconds = device.launch_s + std::max(bytes / device.memory_bytes_per_s, instructions / lanes_per_s);
-  out.spread = spread_on(device, "streamed");
-  out.moved = [all = static_cast<std::int64_t>(bytes)] { return MovedBytes{all, all}; };
+  out.spread = spread_on_device(device, "streamed");
+  out.count_bytes = [all = static_cast<std::int64_t>(bytes)] { return MovedBytes{all, all}; };
   return out;
 }
 

@@ -32,7 +32,7 @@ struct DeviceNumbers {
   bool timed = true;    // False if no plans were timed on this device; predictions are then less certain
 };
 // Throughput of one block in bytes and FLOPs per cycle; latencies in cycles.
-struct BlockPace {
+struct BlockThroughput {
   double load_bytes = 0, load_latency = 0;  // Loads from the L2
   double flops = 0;
   double store_bytes = 0, store_latency = 0;
@@ -40,36 +40,38 @@ struct BlockPace {
 inline constexpr std::size_t plan_workspace_bytes = std::size_t{512} << 20;  // Limit of a kernel
 
 // Name of a split mode ("cooperative_split_k") and a phrase that explains it; both empty if k is not split.
-struct SplitText {
-  std::string_view word = {}, meaning = {};
+struct SplitDescription {
+  std::string_view name = {}, meaning = {};
 };
 
 struct TilePlan {
   std::string kernel;  // "sm90_128x192x64_pingpong", "sm90_plain", "chain", "2 matmuls + chain", "cublaslt"
   std::optional<int> tile_m = {}, tile_n = {}, tile_k = {}, stages = {}, split = {};
   std::optional<std::int64_t> waves = {};
-  SplitText split_text = {};
+  SplitDescription split_description = {};
 };
 
 // Counts that explain the predicted time of a product's plan.
-struct PlanFacts {
-  std::int64_t pieces = 0, at_once = 0;  // Tiles times splits, and how many run concurrently; 0 without tiles
-  double beyond_edges = 0;               // Fraction of the multiply-adds that lie outside the result
-  double least_bytes = 0;                // Bytes if each operand is read once and the result written once
-  struct Lines {                         // An operand whose lines do not start at multiples of 128 bytes
-    int operand = 0;                     // 0 is left, 1 is right
-    std::int64_t bytes = 0, start = 0;   // Distance between the starts of lines; largest power of 2 that divides them
-    std::int64_t copied_bytes = 0;       // Bytes moved to copy it to aligned lines; 0 if it is not copied
+struct PlanProperties {
+  std::int64_t work_items = 0,
+               concurrent_items = 0;  // Tiles times splits, and how many run concurrently; 0 without tiles
+  double outside_fraction = 0;        // Fraction of the multiply-adds that lie outside the result
+  double min_bytes = 0;               // Bytes if each operand is read once and the result written once
+  struct UnalignedOperand {           // An operand whose lines do not start at multiples of 128 bytes
+    int operand = 0;                  // 0 is left, 1 is right
+    std::int64_t bytes = 0,
+                 alignment = 0;     // Distance between the starts of lines; largest power of 2 that divides them
+    std::int64_t copied_bytes = 0;  // Bytes moved to copy it to aligned lines; 0 if it is not copied
   };
-  std::vector<Lines> lines = {};
-  std::int64_t least_line = 0;         // Alignment in bytes that the copy engine requires
+  std::vector<UnalignedOperand> unaligned_operands = {};
+  std::int64_t min_alignment = 0;      // Alignment in bytes that the copy engine requires
   std::int64_t result_line_bytes = 0;  // Distance between the starts of the result's rows
-  bool single_stores = false;          // True if unaligned rows of the result require stores of single elements
-  struct Padded {                      // The same product with every size rounded up to a multiple of 8
+  bool element_stores = false;         // True if unaligned rows of the result require stores of single elements
+  struct PaddedProduct {               // The same product with every size rounded up to a multiple of 8
     std::int64_t m = 0, n = 0, k = 0;
     double predicted_s = 0;
   };
-  std::optional<Padded> padded = {};  // Present if an operand is copied or elements are stored one by one
+  std::optional<PaddedProduct> padded = {};  // Present if an operand is copied or elements are stored one by one
 };
 
 struct Candidate {
@@ -77,9 +79,9 @@ struct Candidate {
   double predicted_s = 0;
   std::string why;  // Its greatest disadvantage, such as "loads 20 % more for each product"
 };
-inline constexpr std::size_t most_candidates = 4;
+inline constexpr std::size_t max_candidates = 4;
 
-struct Spread {  // Ratio of measured to predicted time: 5th percentile, median, 95th percentile
+struct PredictionSpread {  // Ratio of measured to predicted time: 5th percentile, median, 95th percentile
   double low = 1, middle = 1, high = 1;
 };
 
@@ -90,27 +92,28 @@ struct MovedBytes {
 
 struct Forecast {
   TilePlan plan = {};
-  bool leads = false;  // True if the report names the statement after this kernel, not after its other kernels
+  bool names_statement =
+      false;  // True if the report names the statement after this kernel, not after its other kernels
   double seconds = 0;
-  Spread spread = {};
+  PredictionSpread spread = {};
   // Counts on demand, because tracing the tiles of a large product takes seconds. Without a target: nothing moves.
-  std::function<MovedBytes()> moved = {};
-  std::vector<Candidate> candidates = {};  // Next best plans, fastest first
-  std::optional<PlanFacts> facts = {};     // Present for products
+  std::function<MovedBytes()> count_bytes = {};
+  std::vector<Candidate> candidates = {};         // Next best plans, fastest first
+  std::optional<PlanProperties> properties = {};  // Present for products
 };
 
 // Returns the spread of a kind; it is wider if `device.timed` is false.
-Spread spread_on(const DeviceNumbers& device, std::string_view kind);
+PredictionSpread spread_on_device(const DeviceNumbers& device, std::string_view kind);
 
 // Returns the prediction for a streaming kernel: the longer of moving `bytes` and issuing `instructions` (per lane).
-Forecast streamed(std::string_view kernel, double bytes, double instructions, const DeviceNumbers& device);
+Forecast forecast_streamed(std::string_view kernel, double bytes, double instructions, const DeviceNumbers& device);
 
 struct CpuForecast {
   std::string_view kernel;
-  std::optional<std::int64_t> asked_bytes = {};  // Without it, each buffer moves once
-  double vector_flops = 0;                       // Equivalent f32 FLOPs, if they may take longer than the bytes
-  bool pairs = false;                            // True if the CPU multiplies pairs of bf16
-  std::optional<PlanFacts> facts = {};           // Present for products
+  std::optional<std::int64_t> requested_bytes = {};  // Without it, each buffer moves once
+  double vector_flops = 0;                           // Equivalent f32 FLOPs, if they may take longer than the bytes
+  bool uses_bf16_pairs = false;                      // True if the CPU multiplies pairs of bf16
+  std::optional<PlanProperties> properties = {};     // Present for products
 };
 
 }  // namespace ridge::ops

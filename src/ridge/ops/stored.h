@@ -7,12 +7,12 @@
 namespace ridge::ops {
 
 // Returns `Stored::f32` for all types but bf16, f16 and int8.
-inline tile::Stored stored(DType dtype) {
+inline tile::StorageFormat to_stored(DType dtype) {
   switch (dtype) {
-    case DType::bf16: return tile::Stored::bf16;
-    case DType::f16: return tile::Stored::f16;
-    case DType::int8: return tile::Stored::int8;
-    default: return tile::Stored::f32;
+    case DType::bf16: return tile::StorageFormat::bf16;
+    case DType::f16: return tile::StorageFormat::f16;
+    case DType::int8: return tile::StorageFormat::int8;
+    default: return tile::StorageFormat::f32;
   }
 }
 

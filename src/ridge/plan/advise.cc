@@ -7,7 +7,7 @@
 #include "ridge/ops/fitted.h"
 #include "ridge/plan/device_numbers.h"
 #include "ridge/plan/variants.h"
-#include "ridge/roofline/next.h"
+#include "ridge/roofline/next_steps.h"
 
 namespace ridge {
 namespace {
@@ -15,9 +15,10 @@ namespace {
 bool has_planner(const Machine& machine) { return machine.name == "cpu" || device_numbers(machine); }
 
 // Returns the planner's prediction, or, without a planner, the bounds with perfect overlap and without overlap.
-std::optional<Interval> time_of(const Program& program, const Explanation& explanation, const PlanRequest& request) {
+std::optional<Interval> predict_seconds(const Program& program, const Explanation& explanation,
+                                        const PlanRequest& request) {
   if (has_planner(explanation.machine)) {
-    const auto planned = predict(program, explanation, request);
+    const auto planned = predict_program(program, explanation, request);
     return planned ? std::optional(planned->predicted_s) : std::nullopt;
   }
   const Prediction& total = explanation.total;
@@ -26,39 +27,41 @@ std::optional<Interval> time_of(const Program& program, const Explanation& expla
 }
 
 // Returns the spread of measured over predicted ratios of two times; a ratio is more certain than either time.
-ops::Spread spread_of(const Machine& machine, const std::string& kind) {
+ops::PredictionSpread advice_spread(const Machine& machine, const std::string& kind) {
   const auto device = device_numbers(machine);
-  return ops::spread_of((device ? "device_advice_" : "advice_") + kind);
+  return ops::find_spread((device ? "device_advice_" : "advice_") + kind);
 }
-Interval gain_of(const Interval& now, double then_s, double work, const ops::Spread& spread) {
-  const auto gain = [&](double off) { return now.expected - off * then_s / work; };
+Interval estimate_gain(const Interval& current, double variant_s, double work_ratio,
+                       const ops::PredictionSpread& spread) {
+  const auto gain = [&](double ratio) { return current.expected - ratio * variant_s / work_ratio; };
   return {gain(spread.high), gain(spread.middle), gain(spread.low)};
 }
 
-void add_variants(const Program& program, const Explanation& explanation, const PlanRequest& request, Advices& out) {
-  const auto planned = has_planner(explanation.machine) ? predict(program, explanation, request)
+void add_variant_advice(const Program& program, const Explanation& explanation, const PlanRequest& request,
+                        AdviceList& out) {
+  const auto planned = has_planner(explanation.machine) ? predict_program(program, explanation, request)
                                                         : Result<PlannedProgram>(usage_error(""));
-  for (const Variant& variant : variants(program, explanation, planned ? &*planned : nullptr)) {
-    const auto other = explain(variant.program, explanation.machine, variant.dims, {}, Thresholds::left_out);
-    const auto seconds = other ? time_of(variant.program, *other, request) : std::nullopt;
+  for (const ProgramVariant& variant : make_variants(program, explanation, planned ? &*planned : nullptr)) {
+    const auto other = explain(variant.program, explanation.machine, variant.dims, {}, Thresholds::skipped);
+    const auto seconds = other ? predict_seconds(variant.program, *other, request) : std::nullopt;
     if (!seconds) continue;
     out.advice.push_back({.kind = variant.kind,
                           .what = variant.what,
-                          .gain_s = gain_of(out.predicted_s, seconds->expected, variant.work,
-                                            spread_of(explanation.machine, variant.kind)),
-                          .variant = print(with_sizes(variant.program, variant.dims)),
-                          .work = variant.work,
-                          .options = {}});
+                          .gain_s = estimate_gain(out.predicted_s, seconds->expected, variant.work_ratio,
+                                                  advice_spread(explanation.machine, variant.kind)),
+                          .variant = print_program(with_sizes(variant.program, variant.dims)),
+                          .work_ratio = variant.work_ratio,
+                          .explain_options = {}});
   }
 }
 
 // Adds advice that no program on one device can confirm: several chips that communicate, and weight dtypes without a
 // kernel. The gain comes from the bounds, with and without overlap.
-void add_bounds(const Program& program, const Explanation& explanation, Advices& out) {
+void add_bound_advice(const Program& program, const Explanation& explanation, AdviceList& out) {
   const Prediction& total = explanation.total;
   if (!total.time_lower_s || *total.time_lower_s <= 0) return;
   const double scale = out.predicted_s.expected / *total.time_lower_s;
-  for (const NextStep& step : next_steps(program, explanation, {})) {
+  for (const NextStep& step : suggest_next_steps(program, explanation, {})) {
     const bool is_shown = std::any_of(out.advice.begin(), out.advice.end(), [&](const Advice& x) {
       return step.options.starts_with("--weights") && x.what == "store the weights in int8";
     });
@@ -68,53 +71,56 @@ void add_bounds(const Program& program, const Explanation& explanation, Advices&
     if (!step.gain_s || is_shown || is_part || step.options.starts_with("--fuse")) continue;
     const double gain = *step.gain_s * scale;
     out.advice.push_back({.kind = "bound",
-                          .what = step.what,
+                          .what = step.description,
                           .gain_s = {*step.gain_s / std::max(1.0, scale), gain, std::max(gain, *step.gain_s)},
                           .variant = {},
-                          .work = 1,
-                          .options = step.options});
+                          .work_ratio = 1,
+                          .explain_options = step.options});
   }
 }
 
 // If the request runs each statement as its own kernel, adds fusion as advice.
-Status add_sharing(const Program& program, const Explanation& explanation, const PlanRequest& request, Advices& out) {
+Status add_fusion_advice(const Program& program, const Explanation& explanation, const PlanRequest& request,
+                         AdviceList& out) {
   if (request.fuse || !has_planner(explanation.machine)) return Done{};
-  const auto shared = predict(program, explanation, {.library = request.library, .bytes = false});
+  const auto shared = predict_program(program, explanation, {.library = request.library, .count_bytes = false});
   if (!shared) return shared.error();
-  out.advice.push_back(
-      {.kind = "sharing",
-       .what = "fuse statements into shared kernels",
-       .gain_s = gain_of(out.predicted_s, shared->predicted_s.expected, 1, spread_of(explanation.machine, "sharing")),
-       .variant = {},
-       .work = 1,
-       .options = "--plan"});
+  out.advice.push_back({.kind = "sharing",
+                        .what = "fuse statements into shared kernels",
+                        .gain_s = estimate_gain(out.predicted_s, shared->predicted_s.expected, 1,
+                                                advice_spread(explanation.machine, "sharing")),
+                        .variant = {},
+                        .work_ratio = 1,
+                        .explain_options = "--plan"});
   return Done{};
 }
 
 }  // namespace
 
-Result<Advices> advise(const Program& program, const Explanation& explanation, const PlanRequest& asked) {
-  PlanRequest request = asked;
-  request.bytes = false;
+Result<AdviceList> make_advice(const Program& program, const Explanation& explanation,
+                               const PlanRequest& given_request) {
+  PlanRequest request = given_request;
+  request.count_bytes = false;
   for (const std::string& dim : program.dim_names())
     if (!explanation.dims.contains(dim))
       return usage_error(fmt::format("expected a value for each dimension, found none for {}", dim),
                          fmt::format("-d {}=16", dim));
   if (has_planner(explanation.machine))
-    if (const auto planned = predict(program, explanation, request); !planned) return planned.error();
-  const auto now = time_of(program, explanation, request);
-  if (!now)
+    if (const auto planned = predict_program(program, explanation, request); !planned) return planned.error();
+  const auto current = predict_seconds(program, explanation, request);
+  if (!current)
     return input_error(fmt::format("cannot predict the time of the program: {} has no {}", explanation.machine.name,
                                    explanation.total.missing));
-  Advices out{.predicted_s = *now,
-              .program = print(with_sizes(program, explanation.dims)),
-              .bound_s = explanation.total.time_lower_s.value_or(0),
-              .advice = {}};
-  if (const Status added = add_sharing(program, explanation, request, out); !added) return added.error();
-  add_variants(program, explanation, request, out);
-  add_bounds(program, explanation, out);
-  std::erase_if(out.advice,
-                [&](const Advice& x) { return x.gain_s.expected < least_gain * now->expected || x.gain_s.low <= 0; });
+  AdviceList out{.predicted_s = *current,
+                 .program = print_program(with_sizes(program, explanation.dims)),
+                 .bound_s = explanation.total.time_lower_s.value_or(0),
+                 .advice = {}};
+  if (const Status added = add_fusion_advice(program, explanation, request, out); !added) return added.error();
+  add_variant_advice(program, explanation, request, out);
+  add_bound_advice(program, explanation, out);
+  std::erase_if(out.advice, [&](const Advice& x) {
+    return x.gain_s.expected < min_gain_fraction * current->expected || x.gain_s.low <= 0;
+  });
   std::stable_sort(out.advice.begin(), out.advice.end(),
                    [](const Advice& a, const Advice& b) { return a.gain_s.expected > b.gain_s.expected; });
   return out;

@@ -12,24 +12,24 @@
 namespace ridge {
 
 struct Advice {
-  std::string kind;      // ProgramVariant::kind, "sharing" (fused kernels), or "bound" (from bounds only)
-  std::string what;      // such as "multiply b * c first, then a"
-  Interval gain_s = {};  // seconds saved per run of the given program (of a batch: per item)
-  std::string variant;   // source of the faster program with its sizes; empty if only `explain_options` apply
-  double work = 1;       // work of the variant over that of the program: 16 for a batch of 16 instead of 1
-  std::string options;   // arguments to add to `ridge explain PROGRAM`
+  std::string kind;             // ProgramVariant::kind, "sharing" (fused kernels), or "bound" (from bounds only)
+  std::string what;             // such as "multiply b * c first, then a"
+  Interval gain_s = {};         // seconds saved per run of the given program (of a batch: per item)
+  std::string variant;          // source of the faster program with its sizes; empty if only `explain_options` apply
+  double work_ratio = 1;        // work of the variant over that of the program: 16 for a batch of 16 instead of 1
+  std::string explain_options;  // arguments to add to `ridge explain PROGRAM`
 };
 
-struct Advices {
+struct AdviceList {
   Interval predicted_s = {};        // seconds that the given program takes
   std::string program;              // source of the given program with its sizes
   double bound_s = 0;               // lower bound of any plan, seconds
   std::vector<Advice> advice = {};  // largest gain first
 };
 
-inline constexpr double least_gain = 0.02;  // smallest gain to report, as a fraction of the time
+inline constexpr double min_gain_fraction = 0.02;  // smallest gain to report, as a fraction of the time
 
 // `explanation` must belong to `program`. Errors: those of `predict_program`; a dimension without a value.
-Result<Advices> advise(const Program& program, const Explanation& explanation, const PlanRequest& request = {});
+Result<AdviceList> make_advice(const Program& program, const Explanation& explanation, const PlanRequest& request = {});
 
 }  // namespace ridge

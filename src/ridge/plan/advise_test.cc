@@ -8,15 +8,16 @@
 namespace ridge {
 namespace {
 
-Result<Advices> advised(const std::string& text, const Bindings& dims, const std::string& on, bool fuse = true) {
+Result<AdviceList> make_advice_for(const std::string& text, const Bindings& dims, const std::string& on,
+                                   bool fuse = true) {
   const auto program = parse(text);
   if (!program) return program.error();
   const auto explanation = explain(*program, *find_machine(on), dims);
   if (!explanation) return explanation.error();
-  return advise(*program, *explanation, {.fuse = fuse});
+  return make_advice(*program, *explanation, {.fuse = fuse});
 }
 
-const Advice* kind(const Advices& all, const std::string& name) {
+const Advice* advice_of_kind(const AdviceList& all, const std::string& name) {
   for (const Advice& each : all.advice)
     if (each.kind == name) return &each;
   return nullptr;
@@ -26,9 +27,9 @@ constexpr const char* three = "a: bf16[M, K]   b: bf16[K, L]   c: bf16[L, N]\nt[
 
 TEST(Advise, OrdersAProductOfThreeByItsTime) {
   const Bindings thin{{"M", 4096}, {"K", 4096}, {"L", 4096}, {"N", 16}};
-  const auto all = advised(three, thin, "h200");
-  ASSERT_TRUE(all) << all.error().text();
-  const Advice* const found = kind(*all, "order");
+  const auto all = make_advice_for(three, thin, "h200");
+  ASSERT_TRUE(all) << all.error().to_string();
+  const Advice* const found = advice_of_kind(*all, "order");
   ASSERT_NE(found, nullptr);
   EXPECT_EQ(found->what, "multiply b * c first, then a");
   EXPECT_EQ(found->variant,
@@ -36,19 +37,19 @@ TEST(Advise, OrdersAProductOfThreeByItsTime) {
             "y: bf16[M, N] = a * t\n");
   EXPECT_GT(found->gain_s.low, 0.5 * all->predicted_s.expected);
   EXPECT_LT(found->gain_s.high, all->predicted_s.expected);
-  const auto ordered = advised(found->variant, {}, "h200");
-  ASSERT_TRUE(ordered) << ordered.error().text();
-  EXPECT_EQ(kind(*ordered, "order"), nullptr);
+  const auto ordered = make_advice_for(found->variant, {}, "h200");
+  ASSERT_TRUE(ordered) << ordered.error().to_string();
+  EXPECT_EQ(advice_of_kind(*ordered, "order"), nullptr);
   const double then = all->predicted_s.expected - found->gain_s.expected;  // median of measured gains of such advice
-  EXPECT_NEAR(then, ops::spread_of("device_advice_order").middle * ordered->predicted_s.expected, 0.01 * then);
+  EXPECT_NEAR(then, ops::find_spread("device_advice_order").middle * ordered->predicted_s.expected, 0.01 * then);
 }
 
 TEST(Advise, SaysNothingThatGainsLittleOrMayLose) {
   for (const char* on : {"h200", "cpu", "a100_80"}) {
-    const auto all = advised(three, {{"M", 512}, {"K", 512}, {"L", 512}, {"N", 512}}, on);
-    ASSERT_TRUE(all) << all.error().text();
+    const auto all = make_advice_for(three, {{"M", 512}, {"K", 512}, {"L", 512}, {"N", 512}}, on);
+    ASSERT_TRUE(all) << all.error().to_string();
     for (const Advice& each : all->advice) {
-      EXPECT_GE(each.gain_s.expected, least_gain * all->predicted_s.expected) << each.what;
+      EXPECT_GE(each.gain_s.expected, min_gain_fraction * all->predicted_s.expected) << each.what;
       EXPECT_GT(each.gain_s.low, 0) << each.what;
       EXPECT_LE(each.gain_s.low, each.gain_s.expected) << each.what;
       EXPECT_LE(each.gain_s.expected, each.gain_s.high * (1 + 1e-12)) << each.what;
@@ -60,34 +61,35 @@ TEST(Advise, SaysNothingThatGainsLittleOrMayLose) {
 
 TEST(Advise, CountsALargerBatchByItsShare) {
   const std::string layer = "x: bf16[B, D]   w: bf16[F, D]\ny: bf16[B, F] = x * w";
-  const auto all = advised(layer, {{"B", 1}, {"D", 8192}, {"F", 8192}}, "h200");
-  ASSERT_TRUE(all) << all.error().text();
-  const Advice* const found = kind(*all, "batch");
+  const auto all = make_advice_for(layer, {{"B", 1}, {"D", 8192}, {"F", 8192}}, "h200");
+  ASSERT_TRUE(all) << all.error().to_string();
+  const Advice* const found = advice_of_kind(*all, "batch");
   ASSERT_NE(found, nullptr);
   EXPECT_EQ(found->what, "B = 16 instead of 1");
-  EXPECT_EQ(found->work, 16);
+  EXPECT_EQ(found->work_ratio, 16);
   EXPECT_GT(found->gain_s.expected, 0.8 * all->predicted_s.expected);
-  EXPECT_EQ(kind(*advised(layer, {{"B", 1024}, {"D", 8192}, {"F", 8192}}, "h200"), "batch"), nullptr);
+  EXPECT_EQ(advice_of_kind(*make_advice_for(layer, {{"B", 1024}, {"D", 8192}, {"F", 8192}}, "h200"), "batch"), nullptr);
 }
 
 TEST(Advise, StoresInFewerBitsWhereMemoryBinds) {
   const std::string chain = "x: f32[N]   z: f32[N]\ny: f32[N] = x * 2 + z";
-  EXPECT_NE(kind(*advised(chain, {{"N", 1 << 24}}, "cpu"), "dtype"), nullptr);
+  EXPECT_NE(advice_of_kind(*make_advice_for(chain, {{"N", 1 << 24}}, "cpu"), "dtype"), nullptr);
   const std::string sum = "x: f32[B, D]\ny: f32[B] = sum(x over D)";
-  EXPECT_EQ(kind(*advised(sum, {{"B", 4096}, {"D", 4096}}, "cpu"), "dtype"), nullptr) << "widening takes longer";
+  EXPECT_EQ(advice_of_kind(*make_advice_for(sum, {{"B", 4096}, {"D", 4096}}, "cpu"), "dtype"), nullptr)
+      << "widening takes longer";
 }
 
 TEST(Advise, SharesKernelsWhereNoneWasAllowed) {
   const std::string layer = "x: bf16[N]\na[N] = x * 2\nb[N] = a + 1\ny: bf16[N] = exp(b)";
   const Bindings sizes{{"N", 1 << 26}};
-  EXPECT_NE(kind(*advised(layer, sizes, "h200", false), "sharing"), nullptr);
-  EXPECT_EQ(kind(*advised(layer, sizes, "h200"), "sharing"), nullptr);
+  EXPECT_NE(advice_of_kind(*make_advice_for(layer, sizes, "h200", false), "sharing"), nullptr);
+  EXPECT_EQ(advice_of_kind(*make_advice_for(layer, sizes, "h200"), "sharing"), nullptr);
 }
 
 TEST(Advise, WantsAllSizes) {
-  const auto all = advised(three, {{"M", 512}}, "h200");
+  const auto all = make_advice_for(three, {{"M", 512}}, "h200");
   ASSERT_FALSE(all);
-  EXPECT_EQ(all.error().text(), "expected a value for each dimension, found none for K\n  hint: -d K=16\n");
+  EXPECT_EQ(all.error().to_string(), "expected a value for each dimension, found none for K\n  hint: -d K=16\n");
 }
 
 }  // namespace

@@ -14,6 +14,6 @@ namespace ridge {
 Result<ops::DeviceNumbers> device_numbers(const Machine& machine);
 
 // Returns a remark for the report if the parameters are estimated, else an empty string.
-std::string remark(const Machine& machine, const ops::DeviceNumbers& device);
+std::string uncertainty_remark(const Machine& machine, const ops::DeviceNumbers& device);
 
 }  // namespace ridge

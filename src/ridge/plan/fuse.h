@@ -24,42 +24,43 @@ enum class Target { cpu, cuda };
 
 struct FuseOptions {
   Target target = Target::cpu;
-  bool fuse = true;              // false gives each statement its own kernel
-  std::vector<int> stored = {};  // tensors that must be stored, whichever kernels read them
-  bool epilogues = true;         // false if products run in a library without fused epilogues
-  bool attention = false;        // true if that library has an attention forward kernel
-  std::vector<int> apart = {};   // products that share no kernel with another product, because that is faster
-  bool generate = true;          // true if CUDA kernels can be compiled for the program at run time
+  bool fuse = true;                        // false gives each statement its own kernel
+  std::vector<int> stored = {};            // tensors that must be stored, whichever kernels read them
+  bool epilogues = true;                   // false if products run in a library without fused epilogues
+  bool library_attention = false;          // true if that library has an attention forward kernel
+  std::vector<int> unfused_products = {};  // products that share no kernel with another product, because that is faster
+  bool generate_kernels = true;            // true if CUDA kernels can be compiled for the program at run time
 };
 
-struct Group {
-  enum class Kind { product, pointwise, rows, attention, attention_backward, loops } kind = Kind::pointwise;
-  std::vector<int> statements;    // sorted, which is program order
-  std::vector<int> again = {};    // statements of other kernels that this kernel computes again
-  std::vector<int> inside = {};   // tensors that are never stored
-  std::vector<int> results = {};  // tensors that the kernel stores
+struct FusionGroup {
+  enum class GroupKind { product, pointwise, rows, attention, attention_backward, loops } kind = GroupKind::pointwise;
+  std::vector<int> statements;             // sorted, which is program order
+  std::vector<int> recomputed = {};        // statements of other kernels that this kernel computes again
+  std::vector<int> internal_tensors = {};  // tensors that are never stored
+  std::vector<int> results = {};           // tensors that the kernel stores
   // Bytes moved with one kernel per statement, bytes moved as one kernel, and bytes of tensors live while it runs.
-  std::int64_t bytes_before = 0, bytes_after = 0, alive_bytes = 0;
+  std::int64_t bytes_before = 0, bytes_after = 0, live_bytes = 0;
 };
-std::string_view name(Group::Kind kind);
-std::vector<int> all_statements(const Group& group);  // its own and the recomputed ones, in program order
+std::string_view name(FusionGroup::GroupKind kind);
+std::vector<int> statements_with_recomputed(
+    const FusionGroup& group);  // its own and the recomputed ones, in program order
 
 // Two statements in different kernels, the second of which reads the result of the first.
-struct Seam {
+struct FusionBoundary {
   int from = 0, to = 0;
   std::string why;
 };
 
-struct Fusion {
+struct FusionPlan {
   Target target = Target::cpu;
-  bool whole = true;          // false if functions along dimensions take one step each
-  std::vector<Group> groups;  // in execution order
-  std::vector<Seam> seams;    // ordered by `to`
+  bool full_row_kernels = true;            // false if functions along dimensions take one step each
+  std::vector<FusionGroup> groups;         // in execution order
+  std::vector<FusionBoundary> boundaries;  // ordered by `to`
   // Peak bytes of live tensors with one kernel per statement and after fusion. Inputs and outputs are live to the end.
-  std::int64_t alive_before = 0, alive_after = 0;
+  std::int64_t live_bytes_before = 0, live_bytes_after = 0;
 };
 
 // `shapes` has one entry for each of Program::tensors, with all sizes known.
-Fusion fuse(const Program& program, const std::vector<Shape>& shapes, const FuseOptions& options = {});
+FusionPlan fuse_statements(const Program& program, const std::vector<Shape>& shapes, const FuseOptions& options = {});
 
 }  // namespace ridge

@@ -6,33 +6,34 @@
 
 #include "ridge/ops/product/trace.h"
 #include "ridge/plan/plan.h"
-#include "ridge/pool/testing/cpus.h"
+#include "ridge/pool/testing/test_cpus.h"
 
 namespace ridge {
 namespace {
 
 struct Fused {
   Program program;
-  Fusion fusion;
+  FusionPlan fusion;
   std::string groups() const {  // "u g y | z"
     std::string out;
-    for (const Group& group : fusion.groups) {
+    for (const FusionGroup& group : fusion.groups) {
       out += out.empty() ? "" : " | ";
       for (const int s : group.statements) out += (s == group.statements[0] ? "" : " ") + result(s);
     }
     return out;
   }
-  std::string inside() const {
+  std::string internal_names() const {
     std::string out;
-    for (const Group& group : fusion.groups)
-      for (const int t : group.inside)
+    for (const FusionGroup& group : fusion.groups)
+      for (const int t : group.internal_tensors)
         out += (out.empty() ? "" : " ") + program.tensors[static_cast<std::size_t>(t)].name;
     return out;
   }
-  std::vector<std::string> seams() const {
+  std::vector<std::string> boundary_texts() const {
     std::vector<std::string> out;
-    for (const Seam& seam : fusion.seams)
-      out.push_back(fmt::format("{} | {}: {}", result(seam.from), result(seam.to), seam.why));
+    for (const FusionBoundary& first_boundary : fusion.boundaries)
+      out.push_back(
+          fmt::format("{} | {}: {}", result(first_boundary.from), result(first_boundary.to), first_boundary.why));
     return out;
   }
   std::string result(int s) const {
@@ -42,10 +43,10 @@ struct Fused {
 
 Fused fused(const std::string& text, FuseOptions options = {}, const Bindings& given = {}) {
   Program program = parse(text).value();
-  const Bindings dims = program.bind(given).value();
+  const Bindings dims = program.bind_sizes(given).value();
   std::vector<Shape> shapes;
-  for (const Tensor& tensor : program.tensors) shapes.push_back(shape(tensor, dims).value());
-  Fusion fusion = fuse(program, shapes, options);
+  for (const Tensor& tensor : program.tensors) shapes.push_back(make_shape(tensor, dims).value());
+  FusionPlan fusion = fuse_statements(program, shapes, options);
   return {std::move(program), std::move(fusion)};
 }
 
@@ -57,9 +58,9 @@ constexpr const char* geglu =
 TEST(Fuse, PutsTwoProductsOfOneOperandAndTheirGateIntoOneKernel) {
   const Fused x = fused(geglu);
   EXPECT_EQ(x.groups(), "u g y");
-  EXPECT_EQ(x.inside(), "u g");
-  EXPECT_EQ(x.fusion.groups[0].kind, Group::Kind::product);
-  EXPECT_TRUE(x.fusion.seams.empty());
+  EXPECT_EQ(x.internal_names(), "u g");
+  EXPECT_EQ(x.fusion.groups[0].kind, FusionGroup::GroupKind::product);
+  EXPECT_TRUE(x.fusion.boundaries.empty());
 }
 
 // docs/geglu.md: the peak of live elements is 13*N*d plus the parameters unfused, and 5*N*d plus the parameters fused;
@@ -68,42 +69,43 @@ TEST(Fuse, CountsWhatAGegluLayerKeepsAlive) {
   for (const auto& [n, d] : {std::pair<std::int64_t, std::int64_t>{6, 8}, {32768, 8192}, {1, 4096}}) {
     const Fused x = fused(geglu, {}, {{"N", n}, {"D", d}});
     const std::int64_t parameters = 8 * d * d + 8 * d;
-    EXPECT_EQ(x.fusion.alive_before, 2 * (13 * n * d + parameters));
-    EXPECT_EQ(x.fusion.alive_after, 2 * (5 * n * d + parameters));
+    EXPECT_EQ(x.fusion.live_bytes_before, 2 * (13 * n * d + parameters));
+    EXPECT_EQ(x.fusion.live_bytes_after, 2 * (5 * n * d + parameters));
     EXPECT_EQ(x.fusion.groups[0].bytes_after, 2 * (5 * n * d + parameters));
     EXPECT_EQ(x.fusion.groups[0].bytes_before, 2 * (22 * n * d + parameters));
-    EXPECT_EQ((x.fusion.alive_before - x.fusion.alive_after) / 2 * (d + 1), n * parameters);
+    EXPECT_EQ((x.fusion.live_bytes_before - x.fusion.live_bytes_after) / 2 * (d + 1), n * parameters);
   }
 }
 
 TEST(Fuse, KeepsOneKernelAStatementWhereThatIsAsked) {
   const Fused x = fused(geglu, {.fuse = false});
   EXPECT_EQ(x.groups(), "u | g | y");
-  EXPECT_EQ(x.inside(), "");
-  EXPECT_EQ(x.fusion.alive_before, x.fusion.alive_after);
-  EXPECT_TRUE(x.fusion.seams.empty());
+  EXPECT_EQ(x.internal_names(), "");
+  EXPECT_EQ(x.fusion.live_bytes_before, x.fusion.live_bytes_after);
+  EXPECT_TRUE(x.fusion.boundaries.empty());
 }
 
 TEST(Fuse, StoresWhatIsWantedInMemory) {
   const Fused x = fused(geglu, {.stored = {5}});
   EXPECT_EQ(x.program.tensors[5].name, "u");
   EXPECT_EQ(x.groups(), "u g y");
-  EXPECT_EQ(x.inside(), "g");
+  EXPECT_EQ(x.internal_names(), "g");
 }
 
 TEST(Fuse, SaysWhyNeighboursStayApart) {
   const Bindings dims{{"B", 8}, {"D", 4}, {"F", 16}};
-  EXPECT_EQ(fused("x: f32[B, D]  g: f32[D, F]  d: f32[F, D]\nh[B, F] = x * g\nk[B, F] = silu(h)\ny: f32[B, D] = k * d",
-                  {}, dims)
-                .seams(),
-            std::vector<std::string>{
-                "k | y: the product reads k for every tile of y: it would be recomputed for each tile"});
-  EXPECT_EQ(fused("x: f32[B, D]  g: f32[D, F]\nh[B, F] = x * g\ny: f32[B, F] = softmax(h over F)", {}, dims).seams(),
-            std::vector<std::string>{"h | y: y needs full rows, and a product computes one tile at a time"});
   EXPECT_EQ(
-      fused("x: f32[D]  z: f32[B, D]\na[D] = exp(x)\ny: f32[B, D] = a * cos(z)", {}, {{"B", 8}, {"D", 4}}).seams(),
-      std::vector<std::string>{
-          "a | y: a[D] and y[B, D] have different dimensions: one would be recomputed many times"});
+      fused("x: f32[B, D]  g: f32[D, F]  d: f32[F, D]\nh[B, F] = x * g\nk[B, F] = silu(h)\ny: f32[B, D] = k * d", {},
+            dims)
+          .boundary_texts(),
+      std::vector<std::string>{"k | y: the product reads k for every tile of y: it would be recomputed for each tile"});
+  EXPECT_EQ(
+      fused("x: f32[B, D]  g: f32[D, F]\nh[B, F] = x * g\ny: f32[B, F] = softmax(h over F)", {}, dims).boundary_texts(),
+      std::vector<std::string>{"h | y: y needs full rows, and a product computes one tile at a time"});
+  EXPECT_EQ(fused("x: f32[D]  z: f32[B, D]\na[D] = exp(x)\ny: f32[B, D] = a * cos(z)", {}, {{"B", 8}, {"D", 4}})
+                .boundary_texts(),
+            std::vector<std::string>{
+                "a | y: a[D] and y[B, D] have different dimensions: one would be recomputed many times"});
   EXPECT_EQ(fused("x: f32[B, D]  z: f32[B, D]  g: f32[D, F]\nu[B, F] = x * g\nv[B, F] = z * g\ny: f32[B, F] = u * v",
                   {}, dims)
                 .groups(),
@@ -112,31 +114,33 @@ TEST(Fuse, SaysWhyNeighboursStayApart) {
   EXPECT_EQ(fused("x: f32[B, D]  z: f32[B, D]  g: f32[D, F]  h: f32[D, F]\nu[B, F] = x * g\nv[B, F] = z * h\n"
                   "y: f32[B, F] = u * v",
                   {}, dims)
-                .seams(),
+                .boundary_texts(),
             std::vector<std::string>{"u | y: u and v are products without a shared operand"});
 }
 
 // The rows of a product may be several dimensions; a tensor with only one of them has no single stride along the rows.
 TEST(Fuse, LeavesApartWhatHasOneOfTwoRowDimensions) {
-  const auto seams = [](const std::string& axes) {
+  const auto boundary_texts = [](const std::string& axes) {
     return fused("x: f32[A, B, D]  w: f32[D, F]  b: f32[" + axes + "]\nu[A, B, F] = x * w\ny: f32[A, B, F] = u + b", {},
                  {{"A", 3}, {"B", 5}, {"D", 4}, {"F", 16}})
-        .seams();
+        .boundary_texts();
   };
   for (const std::string axes : {"A", "B", "A, F", "B, F", "F, A"})
-    EXPECT_EQ(seams(axes), std::vector<std::string>{"u | y: b[" + axes +
-                                                    "] has no single stride along the product's rows and columns"});
+    EXPECT_EQ(
+        boundary_texts(axes),
+        std::vector<std::string>{"u | y: b[" + axes + "] has no single stride along the product's rows and columns"});
   // Multi-query attention: heads and queries are the rows, and the mask counts queries alone.
   const auto masked = [](const std::string& mask) {
     return fused("q: f32[H, S, E]  k: f32[T, E]\ns[H, S, T] = q * k\nm: f32[H, S, T] = where(" + mask + ", s, -inf)",
                  {}, {{"H", 3}, {"S", 5}, {"T", 5}, {"E", 4}})
-        .seams();
+        .boundary_texts();
   };
   EXPECT_EQ(masked("index(T) <= index(S)"),
             std::vector<std::string>{"s | m: index(S) has no single stride along the product's rows and columns"});
   EXPECT_TRUE(masked("index(T) <= 3").empty());
-  EXPECT_EQ(seams("B, A").size(), 1u) << "the rows of a transposed tensor have no stride either";
-  for (const std::string axes : {"F", "A, B", "A, B, F", "F, A, B", "1"}) EXPECT_TRUE(seams(axes).empty()) << axes;
+  EXPECT_EQ(boundary_texts("B, A").size(), 1u) << "the rows of a transposed tensor have no stride either";
+  for (const std::string axes : {"F", "A, B", "A, B, F", "F, A, B", "1"})
+    EXPECT_TRUE(boundary_texts(axes).empty()) << axes;
 }
 
 // Fusion of a GEGLU layer (docs/geglu.md) and similar layers on a device, which has two kinds of fused kernels.
@@ -144,7 +148,7 @@ TEST(Fuse, AsksTheDeviceHowItsProductsEnd) {
   const FuseOptions cuda{.target = Target::cuda};
   const std::string dims = "dims N = 6, D = 8, F = 32\nx: bf16[N, D]   up: bf16[F, D]   gate: bf16[F, D]  r: bf16[F]\n";
   EXPECT_EQ(fused(geglu, cuda).groups(), "u g y");
-  EXPECT_EQ(fused(geglu, cuda).inside(), "u g");
+  EXPECT_EQ(fused(geglu, cuda).internal_names(), "u g");
   EXPECT_EQ(
       fused(dims + "u[N, F] = x * up\ng[N, F] = x * gate\na[N, F] = silu(g)\ny: bf16[N, F] = a * u", cuda).groups(),
       "u g a y");
@@ -159,7 +163,7 @@ TEST(Fuse, AsksTheDeviceHowItsProductsEnd) {
                 .groups(),
             "g a | c | u y")
       << "two results: each product ends in what it alone makes";
-  EXPECT_EQ(fused(dims + "u[N, F] = x * up\ny: bf16[N, F] = gelu(u * 0.5 + 1)", cuda).seams(),
+  EXPECT_EQ(fused(dims + "u[N, F] = x * up\ny: bf16[N, F] = gelu(u * 0.5 + 1)", cuda).boundary_texts(),
             std::vector<std::string>{"u | y: the device's epilogue is scale, bias, activation, gate and residual; this "
                                      "chain has a sum of unsupported expressions"});
   EXPECT_EQ(fused(dims + "u[N, F] = x * up\ny: bf16[N, F] = relu(u)\nz: bf16[N, F] = u + r * y", cuda).groups(),
@@ -179,31 +183,32 @@ TEST(Fuse, EndsOneProductWhereADeviceHasNoKernelForTwo) {
   const FuseOptions cuda{.target = Target::cuda};
   const Fused exact = fused(layer("f32"), cuda), brief = fused(layer("bf16"), cuda);
   EXPECT_EQ(exact.groups(), "u | g h");
-  EXPECT_EQ(exact.inside(), "g");
-  EXPECT_EQ(exact.seams(), std::vector<std::string>{"u | h: the device has no kernel for this: its gated layer is fast "
-                                                    "for bf16 and f16 alone, and this one multiplies f32"});
+  EXPECT_EQ(exact.internal_names(), "g");
+  EXPECT_EQ(exact.boundary_texts(),
+            std::vector<std::string>{"u | h: the device has no kernel for this: its gated layer is fast "
+                                     "for bf16 and f16 alone, and this one multiplies f32"});
   EXPECT_EQ(brief.groups(), "g u h");
   EXPECT_EQ(fused("dims B = 8, D = 4, F = 16\nx: bf16[B, D]  gate: bf16[F, D]  up: bf16[D, F]\n"
                   "g[B, F] = x * gate\nu[B, F] = x * up\nh: bf16[B, F] = silu(g) * u",
                   cuda)
-                .seams(),
+                .boundary_texts(),
             std::vector<std::string>{
                 "u | h: the device has no kernel for this: its gated layer needs two weights of the same layout"});
 }
 
 TEST(Fuse, LeavesApartWhatIsFasterThatWay) {
   const Bindings dims{{"N", 4}, {"D", 4}, {"F", 4}};
-  const auto seam = [&](const std::string& text, const FuseOptions& options) {
-    return fused(text, options, dims).seams().at(0);
+  const auto first_boundary = [&](const std::string& text, const FuseOptions& options) {
+    return fused(text, options, dims).boundary_texts().at(0);
   };
   const std::string product = "x: bf16[N, D]  w: bf16[F, D]  b: f32[F]\nu[N, F] = x * w\n";
-  EXPECT_EQ(seam(product + "y: bf16[N, F] = gelu(u + b)", {.target = Target::cuda, .epilogues = false}),
+  EXPECT_EQ(first_boundary(product + "y: bf16[N, F] = gelu(u + b)", {.target = Target::cuda, .epilogues = false}),
             "u | y: the library's products have no fused epilogue");
   const auto ended = [&](const char* operand, std::int64_t n, std::int64_t d, std::int64_t f) {
     const Fused x = fused(
         std::string("x: bf16[N, D]  w: bf16[F, D]  ") + operand + "\nu[N, F] = x * w\ny: bf16[N, F] = gelu(u + b)",
         {.target = Target::cuda}, {{"N", n}, {"D", d}, {"F", f}});
-    return x.seams().empty() ? x.groups() : x.seams().at(0);
+    return x.boundary_texts().empty() ? x.groups() : x.boundary_texts().at(0);
   };
   EXPECT_EQ(ended("b: bf16[F]", 512, 512, 512), "u y");
   EXPECT_EQ(ended("b: bf16[F]", 2048, 4096, 2048), "u y");
@@ -220,7 +225,7 @@ TEST(Fuse, LeavesApartWhatIsFasterThatWay) {
   EXPECT_EQ(ended("b: f32[F]", 512, 512, 511), "u y") << "rows that start anywhere cost a kernel behind as much";
   const std::string pair = "x: bf16[N, D]  w: bf16[F, D]  v: bf16[F, D]  b: f32[F]\nu[N, F] = x * w\ng[N, F] = x * v\n";
   for (const char* gate : {"y: bf16[N, F] = u * gelu(g + b)", "y: f32[N, F] = u * gelu(g)"})
-    EXPECT_EQ(seam(pair + gate, {.target = Target::cuda}),
+    EXPECT_EQ(first_boundary(pair + gate, {.target = Target::cuda}),
               "u | y: a separate kernel is faster on the device for a gate whose result or biases have another "
               "dtype than x");
 }
@@ -234,30 +239,30 @@ TEST(Fuse, HoldsRowsWholeOnADevice) {
       "x: f32[N, D]\nm[N] = max(x over D)\ne[N, D] = exp(x - m)\ns[N] = sum(e over D)\ny: f32[N, D] = e / s";
   const Fused whole = on_device(softmax, {{"N", 100}, {"D", 1000}});
   EXPECT_EQ(whole.groups(), "m e s y");
-  EXPECT_EQ(whole.inside(), "m e s");
+  EXPECT_EQ(whole.internal_names(), "m e s");
   EXPECT_EQ(whole.fusion.groups[0].bytes_after, 2 * 100 * 1000 * 4);
-  EXPECT_EQ(fused(softmax, {.target = Target::cuda, .generate = false}, {{"N", 100}, {"D", 1000}}).groups(),
+  EXPECT_EQ(fused(softmax, {.target = Target::cuda, .generate_kernels = false}, {{"N", 100}, {"D", 1000}}).groups(),
             "m | e | s | y");
-  EXPECT_EQ(on_device(softmax, {{"N", 1}, {"D", 300000}}).seams().at(0),
+  EXPECT_EQ(on_device(softmax, {{"N", 1}, {"D", 300000}}).boundary_texts().at(0),
             "m | e: m reduces along a dimension: 1 row of 300000 would leave most multiprocessors idle");
-  EXPECT_EQ(on_device(softmax, {{"N", 100}, {"D", 300000}}).seams().at(0),
+  EXPECT_EQ(on_device(softmax, {{"N", 100}, {"D", 300000}}).boundary_texts().at(0),
             "m | e: m reduces along a dimension: a row has 300000 columns; expected at most 131072");
-  EXPECT_EQ(on_device("x: f32[N, D]\nm[D] = max(x over N)\ny: f32[N, D] = x - m", {{"N", 8}, {"D", 9}}).seams(),
-            std::vector<std::string>{"m | y: m reduces along a dimension: [N, D] is not contiguous along N"});
+  EXPECT_EQ(
+      on_device("x: f32[N, D]\nm[D] = max(x over N)\ny: f32[N, D] = x - m", {{"N", 8}, {"D", 9}}).boundary_texts(),
+      std::vector<std::string>{"m | y: m reduces along a dimension: [N, D] is not contiguous along N"});
   EXPECT_EQ(
       on_device("x: f32[N, D]  w: f32[D]\nq[N, D] = x * w\ny: f32[N, D] = q / sum(w * w over D)", {{"N", 8}, {"D", 9}})
-          .seams(),
+          .boundary_texts(),
       std::vector<std::string>{
           "q | y: y reduces along a dimension: the reduction along D would be recomputed for each N"});
-  EXPECT_EQ(
-      on_device("x: f32[N, D]  z: f32[N, F]\ns[N] = sum(x over D)\ny: f32[N, F] = z * s",
-                {{"N", 8}, {"D", 9}, {"F", 4}})
-          .seams(),
-      std::vector<std::string>{
-          "s | y: s reduces along a dimension: the reduction along D would be recomputed for each F"});
+  EXPECT_EQ(on_device("x: f32[N, D]  z: f32[N, F]\ns[N] = sum(x over D)\ny: f32[N, F] = z * s",
+                      {{"N", 8}, {"D", 9}, {"F", 4}})
+                .boundary_texts(),
+            std::vector<std::string>{
+                "s | y: s reduces along a dimension: the reduction along D would be recomputed for each F"});
   EXPECT_EQ(
       on_device("x: f32[N, D, E]\na[N, D] = sum(x over E)\ny: f32[N] = sum(a over D)", {{"N", 8}, {"D", 9}, {"E", 4}})
-          .seams(),
+          .boundary_texts(),
       std::vector<std::string>{"a | y: a reduces along a dimension: it reduces along E and along D"});
 }
 
@@ -266,7 +271,7 @@ TEST(Fuse, JoinsPointwiseStatementsAndTheirSiblings) {
   const Fused x =
       fused("x: f32[N]  z: f32[N]\na[N] = exp(x)\nb[N] = a * z\nc: f32[N] = b + a\nd: f32[N] = cos(b)", {}, dims);
   EXPECT_EQ(x.groups(), "a b c d");
-  EXPECT_EQ(x.inside(), "a b");
+  EXPECT_EQ(x.internal_names(), "a b");
   EXPECT_EQ(x.fusion.groups[0].bytes_after, 4 * 100 * 4);
   EXPECT_EQ(fused("x: f32[N]\na: f32[N] = exp(x)\nb: f32[N] = cos(x)", {}, dims).groups(), "a b");
   EXPECT_EQ(fused("x: f32[N]\na[N] = exp(x)\nb: f32[N] = a + 1", {.target = Target::cuda}, dims).groups(), "a b");
@@ -279,10 +284,11 @@ TEST(Fuse, NeverMakesAKernelThatWaitsForItself) {
       "y: f32[N, N'] = a * m",
       {}, {{"N", 4}, {"N'", 4}, {"M", 3}});
   EXPECT_EQ(x.groups(), "a | z | m y");
-  EXPECT_EQ(x.seams(), (std::vector<std::string>{
-                           "a | z: the product reads a for every tile of z: it would be recomputed for each tile",
-                           "z | m: m needs full rows, and a product computes one tile at a time",
-                           "a | y: another kernel would have to run between the two"}));
+  EXPECT_EQ(
+      x.boundary_texts(),
+      (std::vector<std::string>{"a | z: the product reads a for every tile of z: it would be recomputed for each tile",
+                                "z | m: m needs full rows, and a product computes one tile at a time",
+                                "a | y: another kernel would have to run between the two"}));
 }
 
 constexpr const char* softmax =
@@ -291,29 +297,29 @@ constexpr const char* softmax =
 TEST(Fuse, RunsAlongRowsAStripAtATime) {
   const Fused x = fused(softmax, {}, {{"N", 100}, {"D", 1000}});
   EXPECT_EQ(x.groups(), "m e s y");
-  EXPECT_EQ(x.inside(), "m e s");
-  EXPECT_EQ(x.fusion.groups[0].kind, Group::Kind::rows);
+  EXPECT_EQ(x.internal_names(), "m e s");
+  EXPECT_EQ(x.fusion.groups[0].kind, FusionGroup::GroupKind::rows);
   EXPECT_EQ(x.fusion.groups[0].bytes_after, 2 * 4 * 100 * 1000);
   EXPECT_EQ(x.fusion.groups[0].bytes_before, 4 * (100 * 1000 * 6 + 100 * 4));
-  EXPECT_EQ(fused(softmax, {}, {{"N", 100}, {"D", 100000}}).seams().at(0),
+  EXPECT_EQ(fused(softmax, {}, {{"N", 100}, {"D", 100000}}).boundary_texts().at(0),
             "m | e: a row of m and the adjacent statements takes 1.200 MB, which exceeds a core's L2");
   EXPECT_EQ(
-      fused("x: f32[N, D]\nm[N] = mean(x over D)\ny: f32[D] = sum(x - m over N)", {}, {{"N", 9}, {"D", 8}}).seams(),
-      std::vector<std::string>{
-          "m | y: m reduces along a dimension, and the statements share no other dimension"});
+      fused("x: f32[N, D]\nm[N] = mean(x over D)\ny: f32[D] = sum(x - m over N)", {}, {{"N", 9}, {"D", 8}})
+          .boundary_texts(),
+      std::vector<std::string>{"m | y: m reduces along a dimension, and the statements share no other dimension"});
 }
 
 // Statements that are no known row function; recognize_rows_test.cc tests those that are.
 TEST(Fuse, LowersRowsToStripsOfScratch) {
   const Program program = parse(std::string(softmax) + " + x").value();
-  const Plan p = plan(program, {{"N", 1000}, {"D", 1000}}).value();
+  const Plan p = make_plan(program, {{"N", 1000}, {"D", 1000}}).value();
   ASSERT_EQ(p.steps.size(), 1u);
-  const auto& strips = std::get<ops::Strips>(p.steps[0].kernel);
+  const auto& strips = std::get<ops::RowBlockProgram>(p.steps[0].kernel);
   EXPECT_EQ(strips.extents, std::vector<std::int64_t>{1000});
-  EXPECT_EQ(strips.whole.size(), 4u);
+  EXPECT_EQ(strips.full_steps.size(), 4u);
   EXPECT_EQ(p.steps[0].buffers, (std::vector<int>{0, -1, -1, -1, 4}));
   EXPECT_EQ(p.memory_bytes, 2 * 4 * 1000 * 1000);
-  const Plan apart = plan(program, {{"N", 1000}, {"D", 1000}}, {.fuse = false}).value();
+  const Plan apart = make_plan(program, {{"N", 1000}, {"D", 1000}}, {.fuse = false}).value();
   EXPECT_EQ(apart.steps.size(), 4u);
   EXPECT_EQ(apart.memory_bytes, 4 * (3 * 1000 * 1000 + 2 * 1000));
 }
@@ -321,19 +327,20 @@ TEST(Fuse, LowersRowsToStripsOfScratch) {
 TEST(Fuse, LowersToOneStepThatMovesWhatTheGroupCounts) {
   for (const Bindings& dims : {Bindings{{"N", 200}, {"D", 96}}, Bindings{{"N", 130}, {"D", 131}}}) {
     const Program program = parse(geglu).value();
-    const Plan p = plan(program, program.bind(dims).value()).value();
+    const Plan p = make_plan(program, program.bind_sizes(dims).value()).value();
     ASSERT_EQ(p.steps.size(), 1u);
     const auto& step = std::get<ops::FusedMatmul>(p.steps[0].kernel);
     EXPECT_EQ(p.steps[0].buffers, (std::vector<int>{0, 1, 2, 3, 4, 7}));
-    for (const tile::cpu::Cpu& cpu : tile::cpu::every_cpu()) {
+    for (const tile::cpu::Cpu& cpu : tile::cpu::all_test_cpus()) {
       // Tiles read short rows of x in place, and then each of two threads reads all of x for its own columns.
       const bool in_place = cpu.isa == tile::cpu::Isa::amx && step.product.k % 32 == 0;
-      const std::int64_t again = in_place ? p.buffers[0].bytes() : 0;
-      EXPECT_EQ(ops::trace_cpu(step, 1, cpu).global_bytes(), p.fusion.groups[0].bytes_after) << described(cpu);
-      EXPECT_EQ(ops::trace_cpu(step, 2, cpu).global_bytes(), p.fusion.groups[0].bytes_after + again) << described(cpu);
+      const std::int64_t again = in_place ? p.buffers[0].size_bytes() : 0;
+      EXPECT_EQ(ops::trace_cpu(step, 1, cpu).global_bytes(), p.fusion.groups[0].bytes_after) << describe_cpu(cpu);
+      EXPECT_EQ(ops::trace_cpu(step, 2, cpu).global_bytes(), p.fusion.groups[0].bytes_after + again)
+          << describe_cpu(cpu);
     }
-    EXPECT_EQ(p.buffers[5].bytes() + p.buffers[6].bytes(), 0);
-    EXPECT_EQ(p.memory_bytes, p.fusion.alive_after);
+    EXPECT_EQ(p.buffers[5].size_bytes() + p.buffers[6].size_bytes(), 0);
+    EXPECT_EQ(p.memory_bytes, p.fusion.live_bytes_after);
   }
 }
 

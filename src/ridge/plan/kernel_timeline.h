@@ -18,13 +18,13 @@ struct KernelTimeline {
   std::string kernel;
   std::int64_t k = 0, tiles = 0, stages = 0;  // stages per tile
   Timeline timeline;
-  std::int64_t cycles = 0;
-  std::int64_t load = 0, compute = 0, store = 0;  // busy cycles of each port
-  std::int64_t hidden_loads = 0;                  // cycles of load or store that overlap with compute
+  std::int64_t total_cycles = 0;
+  std::int64_t load_cycles = 0, compute_cycles = 0, store_cycles = 0;  // busy cycles of each port
+  std::int64_t overlapped_cycles = 0;  // cycles of load or store that overlap with compute
   double clock_hz = 0;
 };
 
 // Errors: an unknown kernel, an operand that is not contiguous along k, counts out of range.
-Result<KernelTimeline> kernel_timeline(const KernelTimelineOptions& options);
+Result<KernelTimeline> make_kernel_timeline(const KernelTimelineOptions& options);
 
 }  // namespace ridge

@@ -23,18 +23,18 @@ struct Lowering {
   const Bindings& sizes;      // values of size(T)
   std::vector<View> tensors;  // one view for each of Program::tensors
   Plan plan;
-  std::map<int, Axis> counted = {};  // buffers that hold 0, 1, 2, … along an axis, or sequence numbers
+  std::map<int, Axis> index_buffers = {};  // buffers that hold 0, 1, 2, … along an axis, or sequence numbers
 
   int add_buffer(DType dtype, std::int64_t elements);
   const std::string& tensor_name(int tensor) const { return program.tensors[static_cast<std::size_t>(tensor)].name; }
-  const View& view(int tensor) const { return tensors[static_cast<std::size_t>(tensor)]; }
-  const Shape& shape_of(int tensor) const { return view(tensor).shape; }
-  DType dtype_of(int tensor) const { return view(tensor).dtype; }
-  const Statement& statement(int i) const { return program.statements[static_cast<std::size_t>(i)]; }
+  const View& view_of(int tensor) const { return tensors[static_cast<std::size_t>(tensor)]; }
+  const Shape& shape_of(int tensor) const { return view_of(tensor).shape; }
+  DType dtype_of(int tensor) const { return view_of(tensor).dtype; }
+  const Statement& statement_at(int i) const { return program.statements[static_cast<std::size_t>(i)]; }
 };
 
-void lower(Lowering& to, int group, const Contraction& contraction);
-void lower(Lowering& to, int group, const Expression& expression);
+void lower_contraction(Lowering& to, int group, const Contraction& contraction);
+void lower_expression(Lowering& to, int group, const Expression& expression);
 // Each lowers one entry of FusionPlan::groups, which must be of the named kind.
 void lower_pointwise(Lowering& to, int group);
 void lower_products(Lowering& to, int group);
@@ -45,49 +45,49 @@ void lower_loops(Lowering& to, int group);
 
 // Returns the dimensions, outermost first, along which the statements can be split into row blocks: every result has
 // the dimension, and no function runs along it.
-std::vector<std::string> cut_dimensions(const Program& program, const std::vector<int>& statements);
+std::vector<std::string> row_block_dimensions(const Program& program, const std::vector<int>& statements);
 
 // Returns a step that copies `from` to `to` element by element, with a change of order or dtype.
-Step copy_step(int group, const View& from, const View& to, std::string what);
+PlanStep make_copy_step(int group, const View& from, const View& to, std::string description);
 
 // Returns a view of a new or existing buffer with 0, 1, 2, … along the axis of an index node, or with the sequence
 // number of each element for a sequence node.
-View counting(Lowering& to, const Node& place);
+View make_index_view(Lowering& to, const Node& node);
 
 // Returns the view of each node that is a tensor, an index or a sequence; nullopt for the others.
-std::vector<std::optional<View>> leaves(Lowering& to, const std::vector<Node>& nodes);
+std::vector<std::optional<View>> find_leaf_views(Lowering& to, const std::vector<Node>& nodes);
 
 // Returns the strides of a view along the axes of an index space, 0 where the view lacks an axis.
-ops::ChainTensor chain_tensor(const View& view, const Shape& space);
+ops::ChainTensor make_chain_tensor(const View& view, const Shape& space);
 
 // Several statements as one list of nodes: a result of one statement that another reads is a node instead of a tensor.
-struct Pointwise {
+struct JoinedNodes {
   std::vector<Node> nodes;
-  struct Stored {
+  struct StoredNode {
     std::size_t node;
     int tensor;
   };
-  std::vector<Stored> results;
+  std::vector<StoredNode> results;
 };
 // `stored` lists the tensors to write to memory. A product's result is a tensor node for the other statements; with
 // `sums_along` the product itself becomes nodes, like any other sum.
-Pointwise joined(const Program& program, const std::vector<int>& statements, const std::vector<int>& stored,
-                 bool sums_along = false);
+JoinedNodes join_statements(const Program& program, const std::vector<int>& statements, const std::vector<int>& stored,
+                            bool sums_along = false);
 
 // Returns the chain step of a constant or call node; `register_of` maps argument nodes to registers.
-ops::ChainStep chain_step(const Node& node, const Bindings& sizes, const std::function<int(int)>& register_of);
+ops::ChainStep make_chain_step(const Node& node, const Bindings& sizes, const std::function<int(int)>& register_of);
 
-bool fits_device(const Pointwise& chain);  // true if the chain is within the limits of CUDA chain kernels
+bool fits_device_chain(const JoinedNodes& chain);  // true if the chain is within the limits of CUDA chain kernels
 
-struct ChainLeaves {
+struct ChainInputs {
   const std::vector<std::optional<View>>& views;  // view of each node; nullopt if the chain computes it
-  const std::vector<View>& first;                 // tensors that come first in the chain's list, in this order
+  const std::vector<View>& leading_tensors;       // tensors that come first in the chain's list, in this order
   const Shape& space;
   const Bindings& dims;
 };
 struct ChainResult {
   std::size_t node = 0;
-  View to;
+  View destination;
 };
 struct LoweredChain {
   ops::ChainProgram program;
@@ -95,53 +95,54 @@ struct LoweredChain {
 };
 // Returns the nodes `members` as a chain over the index space of `inputs`.
 LoweredChain lower_chain(const std::vector<Node>& nodes, const std::vector<std::size_t>& members,
-                         const std::vector<ChainResult>& results, const ChainLeaves& leaves);
+                         const std::vector<ChainResult>& results, const ChainInputs& inputs);
 
-struct RowLeaves {
+struct RowKernelInputs {
   const std::vector<std::optional<View>>& views;  // view of each node; nullopt if the kernel computes it
   const Bindings& sizes;
   Target target = Target::cuda;           // target whose limits apply
   std::vector<std::string> columns = {};  // column dimensions, for nodes without a function along dimensions
 };
 // Views and sizes for a trial lowering before buffers exist: each tensor counts as a buffer of its own.
-struct TriedLeaves {
+struct TrialRowKernelInputs {
   std::vector<std::optional<View>> views;
   Bindings sizes;
 };
-TriedLeaves tried_leaves(const Program& program, const std::vector<Shape>& shapes, const std::vector<Node>& nodes);
+TrialRowKernelInputs make_trial_row_kernel_inputs(const Program& program, const std::vector<Shape>& shapes,
+                                                  const std::vector<Node>& nodes);
 struct LoweredRows {
   ops::RowProgram program;
-  std::vector<int> buffers;  // buffer of each of the program's tensors
-  std::string fault;         // reason why there is no such program; empty if there is one
+  std::vector<int> buffers;    // buffer of each of the program's tensors
+  std::string fusion_blocker;  // reason why there is no such program; empty if there is one
 };
 // Lowers nodes whose functions all run along one set of dimensions to a kernel that holds full rows.
-LoweredRows lower_whole_rows(const std::vector<Node>& nodes, const std::vector<ChainResult>& results,
-                             const RowLeaves& leaves);
-LoweredRows whole_rows(Lowering& to, int group);
+LoweredRows lower_full_rows(const std::vector<Node>& nodes, const std::vector<ChainResult>& results,
+                            const RowKernelInputs& inputs);
+LoweredRows lower_group_as_full_rows(Lowering& to, int group);
 // Returns the largest extent that any of the shapes has along a dimension.
-std::int64_t longest(const std::vector<Shape>& shapes, const std::string& dim);
+std::int64_t longest_extent(const std::vector<Shape>& shapes, const std::string& dim);
 
 // A sum across rows of normalised values (sum_across_rows.cc).
-struct FoundAcross {
+struct SumAcrossRows {
   std::vector<int> statements;  // sorted; the last statement is the sum
   ops::RowProblem problem;
   int x = -1, dy = -1, y = -1;  // indices into Program::tensors
 };
 // Returns nullopt if `statement` is not such a sum or the target has no kernel for it.
-std::optional<FoundAcross> find_across(const Program& program, const std::vector<Shape>& shapes, int statement,
-                                       Target target);
+std::optional<SumAcrossRows> find_sum_across_rows(const Program& program, const std::vector<Shape>& shapes,
+                                                  int statement, Target target);
 
 // Dimensions of a product by role.
-struct Groups {
+struct ProductDims {
   std::vector<std::string> batch, m, n, k;
 };
 // Returns the dimensions of one or two contractions; nullopt if two share no operand or differ in dimensions or dtypes.
-std::optional<Groups> product_groups(const Program& program, const std::vector<Shape>& shapes,
-                                     const std::vector<int>& statements);
+std::optional<ProductDims> find_product_dims(const Program& program, const std::vector<Shape>& shapes,
+                                             const std::vector<int>& statements);
 // Returns the fused kernel of a group of one or two products, without the copies of operands that it may need. The
 // group must satisfy the conditions of fuse.cc, and `shapes` must have every dimension of a size(…).
-ops::FusedMatmul fused_product(const Program& program, const std::vector<Shape>& shapes, const Group& group);
+ops::FusedMatmul make_fused_matmul(const Program& program, const std::vector<Shape>& shapes, const FusionGroup& group);
 // Returns the strides along batch, m and n, or nullopt if one of them needs more than one stride.
-std::optional<std::array<std::int64_t, 3>> regrouped(const Shape& shape, const Groups& groups);
+std::optional<std::array<std::int64_t, 3>> product_strides(const Shape& shape, const ProductDims& dims);
 
 }  // namespace ridge

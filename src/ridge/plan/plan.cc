@@ -14,88 +14,90 @@ namespace {
 
 constexpr bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
 
-Error refused(const Tensor& tensor, std::string_view expected) {
-  return input_error(fmt::format("cannot run '{}' as {}: expected {}, found {}", tensor.name, name(tensor.dtype),
-                                 expected, name(tensor.dtype)),
+Error dtype_error(const Tensor& tensor, std::string_view expected) {
+  return input_error(fmt::format("cannot run '{}' as {}: expected {}, found {}", tensor.name, dtype_name(tensor.dtype),
+                                 expected, dtype_name(tensor.dtype)),
                      "`ridge explain` takes every dtype; to run, declare another one or pass --dtype");
 }
 
 // Checks a product with a block-scaled operand, which CPU loops compute.
-std::optional<Error> unable_scaled(const Program& program, const Contraction& c, Target target) {
+std::optional<Error> check_scaled_dtypes(const Program& program, const Contraction& c, Target target) {
   for (const int i : {c.left, c.right, c.result}) {
     const Tensor& tensor = program.tensors[static_cast<std::size_t>(i)];
-    const bool scaled = i != c.result && target == Target::cpu && !c.grouped && is_scaled(tensor.dtype);
-    if (!scaled && !is_float(tensor.dtype)) return refused(tensor, "f32, bf16 or f16");
+    const bool scaled = i != c.result && target == Target::cpu && !c.grouped && is_block_scaled(tensor.dtype);
+    if (!scaled && !is_float(tensor.dtype)) return dtype_error(tensor, "f32, bf16 or f16");
   }
   return std::nullopt;
 }
 
 // Checks the dtypes of a product: floats, and on a CPU also int8 with a float, int8 or int32 result.
-std::optional<Error> unable(const Program& program, const Contraction& c, Target target) {
+std::optional<Error> check_dtypes(const Program& program, const Contraction& c, Target target) {
   if (c.grouped && program.tensors[static_cast<std::size_t>(c.grouped->tensor)].dtype == DType::int8)
-    return refused(program.tensors[static_cast<std::size_t>(c.grouped->tensor)],
-                   "f32, bf16 or f16 for a grouped operand");
-  if (takes_scaled(program, c)) return unable_scaled(program, c, target);
+    return dtype_error(program.tensors[static_cast<std::size_t>(c.grouped->tensor)],
+                       "f32, bf16 or f16 for a grouped operand");
+  if (has_block_scaled_factor(program, c)) return check_scaled_dtypes(program, c, target);
   for (const int i : {c.left, c.right, c.result}) {
     const Tensor& tensor = program.tensors[static_cast<std::size_t>(i)];
     if (is_float(tensor.dtype)) continue;
-    if (target == Target::cuda) return refused(tensor, "f32, bf16 or f16");
-    const bool gives = i == c.result;
-    if (tensor.dtype != DType::int8 && !(gives && tensor.dtype == DType::int32))
-      return refused(tensor, gives ? "f32, bf16, f16, int8 or int32" : "f32, bf16, f16 or int8");
+    if (target == Target::cuda) return dtype_error(tensor, "f32, bf16 or f16");
+    const bool is_result = i == c.result;
+    if (tensor.dtype != DType::int8 && !(is_result && tensor.dtype == DType::int32))
+      return dtype_error(tensor, is_result ? "f32, bf16, f16, int8 or int32" : "f32, bf16, f16 or int8");
   }
   return std::nullopt;
 }
 // True if the tensor is the result of a topk along this dimension.
-bool chosen_along(const Program& program, int tensor, const Axis& along) {
+bool is_chosen_by_topk(const Program& program, int tensor, const Axis& along) {
   return std::any_of(program.statements.begin(), program.statements.end(), [&](const Statement& statement) {
     const Routine* const routine = routine_of(statement);
-    return statement.result() == tensor && routine && routine->word == Word::topk && routine->over.front() == along;
+    return statement.result() == tensor && routine && routine->kind == RoutineKind::topk &&
+           routine->over.front() == along;
   });
 }
 
 // Checks the dtypes of a routine: integers for indices, floats for all else.
-std::optional<Error> unable_routine(const Program& program, const Expression& p) {
-  const Word word = p.routine->word;
-  const bool indexed = word == Word::gather || word == Word::scatter || word == Word::routed;
-  const std::vector<int> in = operands_of(p);
+std::optional<Error> check_routine_dtypes(const Program& program, const Expression& p) {
+  const RoutineKind word = p.routine->kind;
+  const bool indexed = word == RoutineKind::gather || word == RoutineKind::scatter || word == RoutineKind::routed;
+  const std::vector<int> in = expression_operands(p);
   for (std::size_t i = 0; i < in.size(); ++i) {
     const Tensor& tensor = program.tensors[static_cast<std::size_t>(in[i])];
     const bool index = indexed && i + 1 == in.size();
-    if (index && tensor.dtype != DType::int32 && tensor.dtype != DType::int8) return refused(tensor, "int32 or int8");
-    if (index && tensor.role != Role::input && !chosen_along(program, in[i], p.routine->over.front()))
+    if (index && tensor.dtype != DType::int32 && tensor.dtype != DType::int8)
+      return dtype_error(tensor, "int32 or int8");
+    if (index && tensor.role != TensorRole::input && !is_chosen_by_topk(program, in[i], p.routine->over.front()))
       return input_error(
           fmt::format("cannot run with '{}' as indices: expected an input, found a computed tensor", tensor.name),
           "`ridge explain` counts it; to run, give the indices as an input");
-    if (!index && !is_float(tensor.dtype)) return refused(tensor, "f32, bf16 or f16");
+    if (!index && !is_float(tensor.dtype)) return dtype_error(tensor, "f32, bf16 or f16");
   }
   const Tensor& result = program.tensors[static_cast<std::size_t>(p.result)];
-  if (word == Word::topk)
+  if (word == RoutineKind::topk)
     return result.dtype == DType::int32 || result.dtype == DType::int8
                ? std::nullopt
-               : std::optional(refused(result, "int32 or int8"));
-  if (word == Word::quantize) return std::nullopt;
-  return is_float(result.dtype) ? std::nullopt : std::optional(refused(result, "f32, bf16 or f16"));
+               : std::optional(dtype_error(result, "int32 or int8"));
+  if (word == RoutineKind::quantize) return std::nullopt;
+  return is_float(result.dtype) ? std::nullopt : std::optional(dtype_error(result, "f32, bf16 or f16"));
 }
 
-bool is_index(const Program& program, int tensor) {
+bool is_routine_operand(const Program& program, int tensor) {
   return std::any_of(program.statements.begin(), program.statements.end(), [&](const Statement& statement) {
-    const std::vector<int> in = operands(statement);
+    const std::vector<int> in = statement_operands(statement);
     return routine_of(statement) && std::find(in.begin(), in.end(), tensor) != in.end();
   });
 }
 // True for an int32 input that expressions read as values, such as the lengths of sequences.
-bool is_counted(const Program& program, int tensor) {
+bool is_integer_input(const Program& program, int tensor) {
   const Tensor& x = program.tensors[static_cast<std::size_t>(tensor)];
-  return x.dtype == DType::int32 && x.role == Role::input && !is_index(program, tensor);
+  return x.dtype == DType::int32 && x.role == TensorRole::input && !is_routine_operand(program, tensor);
 }
 
-std::optional<Error> unable(const Program& program, const Expression& p, Target) {
-  if (p.routine) return unable_routine(program, p);
+std::optional<Error> check_dtypes(const Program& program, const Expression& p, Target) {
+  if (p.routine) return check_routine_dtypes(program, p);
   const auto check = [&](int i) -> std::optional<Error> {
     const Tensor& tensor = program.tensors[static_cast<std::size_t>(i)];
-    if (is_float(tensor.dtype) || (i != p.result && is_counted(program, i))) return std::nullopt;
-    return refused(tensor, "f32, bf16 or f16");
+    if (is_float(tensor.dtype) || (i != p.result && is_integer_input(program, i))) return std::nullopt;
+    return dtype_error(tensor, "f32, bf16 or f16");
   };
   for (const Node& node : p.nodes)
     if (node.kind == Node::Kind::tensor)
@@ -104,7 +106,7 @@ std::optional<Error> unable(const Program& program, const Expression& p, Target)
 }
 
 // Returns an error for the first dimension without a value.
-std::optional<Error> unbound(const Program& program, const Bindings& dims) {
+std::optional<Error> check_bound_dims(const Program& program, const Bindings& dims) {
   for (const Dimension& dim : program.dims) {
     if (dims.contains(dim.name)) continue;
     return input_error(fmt::format("dimension '{}' has no value; expected one to run the program", dim.name),
@@ -114,7 +116,7 @@ std::optional<Error> unbound(const Program& program, const Bindings& dims) {
 }
 
 // Returns an error if index(T) is not exact in f32, whose integers are contiguous up to 2^24.
-std::optional<Error> uncountable(const Program& program, const Bindings& dims) {
+std::optional<Error> check_index_range(const Program& program, const Bindings& dims) {
   for (const Statement& statement : program.statements)
     if (const auto* expression = std::get_if<Expression>(&statement.op))
       for (const Node& node : expression->nodes)
@@ -126,27 +128,27 @@ std::optional<Error> uncountable(const Program& program, const Bindings& dims) {
 }
 
 // True if every routine statement is part of an attention kernel.
-bool gathers_in_attention(const Program& program, const Fusion& fusion) {
-  return std::all_of(fusion.groups.begin(), fusion.groups.end(), [&](const Group& group) {
-    return group.kind == Group::Kind::attention ||
+bool has_routines_only_in_attention(const Program& program, const FusionPlan& fusion) {
+  return std::all_of(fusion.groups.begin(), fusion.groups.end(), [&](const FusionGroup& group) {
+    return group.kind == FusionGroup::GroupKind::attention ||
            std::none_of(group.statements.begin(), group.statements.end(),
                         [&](int s) { return routine_of(program.statements[static_cast<std::size_t>(s)]) != nullptr; });
   });
 }
 
 // Adds a conversion to f32 before the first expression kernel that reads an integer input. Attention reads integers.
-void convert_counted(Lowering& to, int index) {
-  const Group& group = to.plan.fusion.groups[static_cast<std::size_t>(index)];
-  if (group.kind == Group::Kind::attention) return;
+void convert_integer_inputs(Lowering& to, int index) {
+  const FusionGroup& group = to.plan.fusion.groups[static_cast<std::size_t>(index)];
+  if (group.kind == FusionGroup::GroupKind::attention) return;
   for (const int s : group.statements)
-    for (const int t : operands(to.statement(s))) {
+    for (const int t : statement_operands(to.statement_at(s))) {
       View& view = to.tensors[static_cast<std::size_t>(t)];
-      if (view.dtype != DType::int32 || !is_counted(to.program, t)) continue;
-      const std::int64_t count = elements(view.shape);
-      Step step;
+      if (view.dtype != DType::int32 || !is_integer_input(to.program, t)) continue;
+      const std::int64_t count = count_elements(view.shape);
+      PlanStep step;
       step.group = index;
       step.kernel = ops::RunningLoops{DType::int32, DType::f32, {{count, 1, 0, 1}}, {}};  // sums of one element each
-      step.copy = fmt::format("{} to f32", to.tensor_name(t));
+      step.copy_description = fmt::format("{} to f32", to.tensor_name(t));
       const int converted = to.add_buffer(DType::f32, count);
       step.buffers = {view.buffer, converted};
       to.plan.steps.push_back(std::move(step));
@@ -156,8 +158,8 @@ void convert_counted(Lowering& to, int index) {
 }
 
 // Returns an error for a routed product that could not become a grouped product: a device has no other kernel for it.
-std::optional<Error> refuse_routed_loops(const Program& program, const Plan& plan) {
-  for (const Step& step : plan.steps) {
+std::optional<Error> validate_routing(const Program& program, const Plan& plan) {
+  for (const PlanStep& step : plan.steps) {
     if (!std::holds_alternative<ops::RoutedLoops>(step.kernel)) continue;
     const int statement = plan.fusion.groups[static_cast<std::size_t>(step.group)].statements.front();
     return input_error(
@@ -174,15 +176,15 @@ std::optional<Error> refuse_routed_loops(const Program& program, const Plan& pla
 }
 
 void lower_group(Lowering& to, int index) {
-  convert_counted(to, index);
-  const Group& group = to.plan.fusion.groups[static_cast<std::size_t>(index)];
+  convert_integer_inputs(to, index);
+  const FusionGroup& group = to.plan.fusion.groups[static_cast<std::size_t>(index)];
   switch (group.kind) {
-    case Group::Kind::product: return lower_products(to, index);
-    case Group::Kind::pointwise: return lower_pointwise(to, index);
-    case Group::Kind::rows: return lower_rows(to, index);
-    case Group::Kind::attention: return lower_attention(to, index);
-    case Group::Kind::attention_backward: return lower_attention_backward(to, index);
-    case Group::Kind::loops: return lower_loops(to, index);
+    case FusionGroup::GroupKind::product: return lower_products(to, index);
+    case FusionGroup::GroupKind::pointwise: return lower_pointwise(to, index);
+    case FusionGroup::GroupKind::rows: return lower_rows(to, index);
+    case FusionGroup::GroupKind::attention: return lower_attention(to, index);
+    case FusionGroup::GroupKind::attention_backward: return lower_attention_backward(to, index);
+    case FusionGroup::GroupKind::loops: return lower_loops(to, index);
   }
 }
 
@@ -193,53 +195,54 @@ int Lowering::add_buffer(DType dtype, std::int64_t elements) {
   return static_cast<int>(plan.buffers.size()) - 1;
 }
 
-std::vector<float> counts_of(const Buffer& buffer) {
+std::vector<float> index_values(const PlanBuffer& buffer) {
   std::vector<float> out(static_cast<std::size_t>(buffer.elements));
   if (buffer.dtype == DType::int32) {  // returned as the bits of floats
     std::int32_t start = 0;
     for (std::size_t i = 0; i < out.size(); ++i) {
       std::memcpy(&out[i], &start, sizeof start);
-      if (i < buffer.lengths.size()) start += static_cast<std::int32_t>(buffer.lengths[i]);
+      if (i < buffer.sequence_lengths.size()) start += static_cast<std::int32_t>(buffer.sequence_lengths[i]);
     }
     return out;
   }
   std::iota(out.begin(), out.end(), 0.0F);
   std::size_t at = 0;
-  for (std::size_t i = 0; i < buffer.lengths.size(); ++i)
-    for (std::int64_t n = 0; n < buffer.lengths[i] && at < out.size(); ++n) out[at++] = static_cast<float>(i);
+  for (std::size_t i = 0; i < buffer.sequence_lengths.size(); ++i)
+    for (std::int64_t n = 0; n < buffer.sequence_lengths[i] && at < out.size(); ++n) out[at++] = static_cast<float>(i);
   return out;
 }
 
-Result<Plan> plan(const Program& program, const Bindings& dims, const FuseOptions& options) {
-  if (auto missing = unbound(program, dims)) return *missing;
-  if (auto refused = refuse_sharded(program, "run")) return *refused;
-  if (auto refused = uncountable(program, dims)) return *refused;
+Result<Plan> make_plan(const Program& program, const Bindings& dims, const FuseOptions& options) {
+  if (auto missing = check_bound_dims(program, dims)) return *missing;
+  if (auto dtype_error = sharding_unsupported_reason(program, "run")) return *dtype_error;
+  if (auto dtype_error = check_index_range(program, dims)) return *dtype_error;
   std::vector<Shape> shapes;
   for (const Tensor& tensor : program.tensors) {
-    auto sized = shape(tensor, dims);
+    auto sized = make_shape(tensor, dims);
     if (!sized) return sized.error();
     shapes.push_back(*std::move(sized));
   }
   for (const Statement& statement : program.statements)
-    if (auto error = std::visit([&](const auto& op) { return unable(program, op, options.target); }, statement.op))
+    if (auto error =
+            std::visit([&](const auto& op) { return check_dtypes(program, op, options.target); }, statement.op))
       return *error;
   Lowering lowering{program, dims, dims, {}, {}};
-  lowering.plan.fusion = fuse(program, shapes, options);
-  if (options.target == Target::cuda && !gathers_in_attention(program, lowering.plan.fusion))
-    if (auto refused = refuse_routines(program, "run")) return *refused;
-  std::vector<bool> inside(program.tensors.size());
-  for (const Group& group : lowering.plan.fusion.groups)
-    for (const int tensor : group.inside) inside[static_cast<std::size_t>(tensor)] = true;
+  lowering.plan.fusion = fuse_statements(program, shapes, options);
+  if (options.target == Target::cuda && !has_routines_only_in_attention(program, lowering.plan.fusion))
+    if (auto dtype_error = routines_unsupported_reason(program, "run")) return *dtype_error;
+  std::vector<bool> is_internal(program.tensors.size());
+  for (const FusionGroup& group : lowering.plan.fusion.groups)
+    for (const int tensor : group.internal_tensors) is_internal[static_cast<std::size_t>(tensor)] = true;
   for (std::size_t t = 0; t < shapes.size(); ++t) {
     const DType dtype = program.tensors[t].dtype;
-    const int buffer = lowering.add_buffer(dtype, inside[t] ? 0 : elements(shapes[t]));
+    const int buffer = lowering.add_buffer(dtype, is_internal[t] ? 0 : count_elements(shapes[t]));
     lowering.tensors.push_back({buffer, dtype, std::move(shapes[t])});
   }
   for (std::size_t i = 0; i < lowering.plan.fusion.groups.size(); ++i) lower_group(lowering, static_cast<int>(i));
   if (options.target == Target::cuda)
-    if (auto refused = refuse_routed_loops(program, lowering.plan)) return *refused;
-  for (const Buffer& buffer : lowering.plan.buffers)
-    if (__builtin_add_overflow(lowering.plan.memory_bytes, buffer.bytes(), &lowering.plan.memory_bytes))
+    if (auto dtype_error = validate_routing(program, lowering.plan)) return *dtype_error;
+  for (const PlanBuffer& buffer : lowering.plan.buffers)
+    if (__builtin_add_overflow(lowering.plan.memory_bytes, buffer.size_bytes(), &lowering.plan.memory_bytes))
       return input_error("the program's tensors together take more than 2^63 bytes");
   return std::move(lowering.plan);
 }

@@ -21,14 +21,14 @@
 
 namespace ridge {
 
-struct Buffer {
+struct PlanBuffer {
   DType dtype;
   std::int64_t elements = 0;
-  bool counts = false;  // true if the buffer holds 0, 1, 2, … before the first step: index(T)
+  bool holds_indices = false;  // true if the buffer holds 0, 1, 2, … before the first step: index(T)
   // Lengths of sequences. If given, an index buffer holds the sequence number of each element, sequence(T), or, as
   // int32, the start of each sequence.
-  std::vector<std::int64_t> lengths = {};
-  std::int64_t bytes() const { return stored_bytes(dtype, elements); }
+  std::vector<std::int64_t> sequence_lengths = {};
+  std::int64_t size_bytes() const { return stored_bytes(dtype, elements); }
 };
 
 // One kernel call. `buffers` are indices into Plan::buffers, -1 if absent:
@@ -37,29 +37,29 @@ struct Buffer {
 //   row blocks: the operands (-1: scratch); loops: the operands, the result, and of a scatter a buffer for f32 sums
 //   attention: q, k, v, o, log-sum-exp, lengths, starts of rows, starts of keys, page list; trailing ones are optional
 //   attention gradients: q, k, v, o, do, log-sum-exp, dq, dk, dv; routed rows: see ops/routing/problem.h
-struct Step {
+struct PlanStep {
   int group = 0;  // index into FusionPlan::groups
   std::variant<ops::MatmulProblem, ops::FusedMatmul, ops::ChainProgram, ops::RowProblem, ops::ReduceProblem,
-               ops::Strips, ops::RowProgram, ops::AttentionProblem, ops::AttentionBackwardProblem, ops::ConvLoops,
-               ops::IndexLoops, ops::RunningLoops, ops::TopLoops, ops::RoutedLoops, ops::ScanLoops, ops::QuantizeLoops,
-               ops::ProductLoops, ops::RoutedRows>
+               ops::RowBlockProgram, ops::RowProgram, ops::AttentionProblem, ops::AttentionBackwardProblem,
+               ops::ConvLoops, ops::IndexLoops, ops::RunningLoops, ops::TopLoops, ops::RoutedLoops, ops::ScanLoops,
+               ops::QuantizeLoops, ops::ProductLoops, ops::RoutedRows>
       kernel;
   std::vector<int> buffers;
-  std::string copy;  // description if the step only reorders or converts, "w[F, D] to [D, F]"; else empty
+  std::string copy_description;  // description if the step only reorders or converts, "w[F, D] to [D, F]"; else empty
 };
 
 struct Plan {
-  Fusion fusion;
-  std::vector<Buffer> buffers;  // one for each of Program::tensors (0 elements if never stored), then the copies
-  std::vector<Step> steps;      // in execution order, which is that of the groups
+  FusionPlan fusion;
+  std::vector<PlanBuffer> buffers;  // one for each of Program::tensors (0 elements if never stored), then the copies
+  std::vector<PlanStep> steps;      // in execution order, which is that of the groups
   std::int64_t memory_bytes = 0;
 };
 
 // Returns the contents of an index buffer; int32 values are returned as the bits of floats.
-std::vector<float> counts_of(const Buffer& buffer);
+std::vector<float> index_values(const PlanBuffer& buffer);
 
 // Returns the plan of a program. Errors: a dimension without a value, a dtype that the kernels do not compute in, a
 // size above 2^63.
-Result<Plan> plan(const Program& program, const Bindings& dims, const FuseOptions& options = {});
+Result<Plan> make_plan(const Program& program, const Bindings& dims, const FuseOptions& options = {});
 
 }  // namespace ridge

@@ -14,7 +14,7 @@ using ops::MatrixLayout;
 
 Plan planned(const std::string& text, const Bindings& given = {}) {
   const auto program = parse(text);
-  return plan(*program, *program->bind(given)).value();
+  return make_plan(*program, *program->bind_sizes(given)).value();
 }
 
 const MatmulProblem& matmul(const Plan& plan, std::size_t step) {
@@ -65,7 +65,7 @@ TEST(Plan, ADotProductHasRowsAndColumnsOfOne) {
 TEST(Plan, CopiesAnOperandWhoseGroupHasNoSingleStride) {
   const Plan p = planned("f32[B, K, L] * f32[K, F, L] -> f32[B, F]", {{"B", 50}, {"K", 3}, {"L", 4}, {"F", 5}});
   ASSERT_EQ(p.steps.size(), 2u);
-  EXPECT_EQ(p.steps[0].copy, "Y[K, F, L] to [K, L, F] order");
+  EXPECT_EQ(p.steps[0].copy_description, "Y[K, F, L] to [K, L, F] order");
   EXPECT_EQ(chain(p, 0).extents, (std::vector<std::int64_t>{3, 4, 5}));
   EXPECT_EQ(chain(p, 0).tensors[0].strides, (std::vector<std::int64_t>{20, 1, 4}));
   EXPECT_EQ(chain(p, 0).tensors[1].strides, (std::vector<std::int64_t>{20, 5, 1}));
@@ -79,13 +79,13 @@ TEST(Plan, CopiesAResultThatInterleavesItsGroups) {
   EXPECT_EQ(matmul(p, 0).d, (MatrixLayout{DType::f32, 15, 1, 5}));
   const Plan q = planned("f32[M, O, K] * f32[K, N] -> f32[M, N, O]", {{"M", 2}, {"O", 3}, {"K", 4}, {"N", 5}});
   ASSERT_EQ(q.steps.size(), 2u);
-  EXPECT_EQ(q.steps[1].copy, "Z[M, O, N] to [M, N, O] order");
+  EXPECT_EQ(q.steps[1].copy_description, "Z[M, O, N] to [M, N, O] order");
 }
 
 TEST(Plan, ConvertsMixedDtypesToF32) {
   const Plan p = planned("bf16[B, D] * f32[D, F] -> bf16[B, F]", {{"B", 2}, {"D", 3}, {"F", 5}});
   ASSERT_EQ(p.steps.size(), 2u);
-  EXPECT_EQ(p.steps[0].copy, "X[B, D] to [B, D] order, bf16 to f32");
+  EXPECT_EQ(p.steps[0].copy_description, "X[B, D] to [B, D] order, bf16 to f32");
   EXPECT_EQ(matmul(p, 1).a.dtype, DType::f32);
   EXPECT_EQ(matmul(p, 1).d.dtype, DType::bf16);
 }
@@ -121,7 +121,7 @@ TEST(Plan, AChainBroadcastsAndReusesRegisters) {
 TEST(Plan, RefusesWhatDoesNotRun) {
   const auto error = [](const std::string& text, const Bindings& given) {
     const auto program = parse(text);
-    return plan(*program, *program->bind(given)).error().text();
+    return make_plan(*program, *program->bind_sizes(given)).error().to_string();
   };
   EXPECT_EQ(error("f64[N] * f64[N] -> f64[1]", {{"N", 2}}),
             "cannot run 'X' as f64: expected f32, bf16, f16 or int8, found f64\n"
@@ -136,10 +136,12 @@ TEST(Plan, RefusesWhatDoesNotRun) {
             "cannot run 'w' as mxfp4: expected f32, bf16 or f16, found mxfp4\n"
             "  hint: `ridge explain` takes every dtype; to run, declare another one or pass --dtype\n");
   const auto scaled = parse("x: bf16[N, D]  w: mxfp4[F, D]\ny: bf16[N, F] = x * w");
-  EXPECT_EQ(plan(*scaled, *scaled->bind({{"N", 2}, {"D", 32}, {"F", 3}}), {.target = Target::cuda}).error().message,
+  EXPECT_EQ(make_plan(*scaled, *scaled->bind_sizes({{"N", 2}, {"D", 32}, {"F", 3}}), {.target = Target::cuda})
+                .error()
+                .message,
             "cannot run 'w' as mxfp4: expected f32, bf16 or f16, found mxfp4");
   const auto int8 = parse("int8[N] * int8[N] -> int32[1]");
-  EXPECT_EQ(plan(*int8, *int8->bind({{"N", 2}}), {.target = Target::cuda}).error().message,
+  EXPECT_EQ(make_plan(*int8, *int8->bind_sizes({{"N", 2}}), {.target = Target::cuda}).error().message,
             "cannot run 'X' as int8: expected f32, bf16 or f16, found int8");
   EXPECT_EQ(error("f32[N] * f32[N] -> f32[1]", {}),
             "dimension 'N' has no value; expected one to run the program\n  hint: -d N=64\n");
@@ -148,19 +150,19 @@ TEST(Plan, RefusesWhatDoesNotRun) {
 
 TEST(Shape, KeepsEveryAxisAndNamesLiteralsByTheirExtent) {
   const Program program = *parse("x: f32[1, A, 3]\ny[1, A, 3] = cos(x)");
-  const Shape found = *shape(program.tensors[0], {{"A", 5}});
+  const Shape found = *make_shape(program.tensors[0], {{"A", 5}});
   ASSERT_EQ(found.size(), 3u);
   EXPECT_EQ(found[0].dim + "|" + found[1].dim + "|" + found[2].dim, "|A|3");
   EXPECT_EQ(found[0].stride, 15);
   EXPECT_EQ(found[1].stride, 3);
   EXPECT_EQ(found[2].extent, 3);
-  EXPECT_EQ(text(found), "[1, A, 3]");
-  EXPECT_EQ(elements(found), 15);
-  EXPECT_EQ(along(found, "B").extent, 1);
-  EXPECT_EQ(along(found, "B").stride, 0);
-  EXPECT_EQ(shape(program.tensors[0], {}).error().message, "dimension 'A' has no value");
-  EXPECT_TRUE(shape(program.tensors[0], {{"A", INT64_MAX / 24}}).ok()) << "8 bytes an element";
-  EXPECT_FALSE(shape(program.tensors[0], {{"A", INT64_MAX / 24 + 1}}).ok());
+  EXPECT_EQ(format_shape(found), "[1, A, 3]");
+  EXPECT_EQ(count_elements(found), 15);
+  EXPECT_EQ(axis_along(found, "B").extent, 1);
+  EXPECT_EQ(axis_along(found, "B").stride, 0);
+  EXPECT_EQ(make_shape(program.tensors[0], {}).error().message, "dimension 'A' has no value");
+  EXPECT_TRUE(make_shape(program.tensors[0], {{"A", INT64_MAX / 24}}).ok()) << "8 bytes an element";
+  EXPECT_FALSE(make_shape(program.tensors[0], {{"A", INT64_MAX / 24 + 1}}).ok());
 }
 
 TEST(Shape, MergesWhatOneStrideWalks) {

@@ -6,16 +6,16 @@
 #include <limits>
 
 #include "ridge/base/file.h"
+#include "ridge/plan/choose_fusion.h"
 #include "ridge/plan/device_numbers.h"
 #include "ridge/plan/plan.h"
 #include "ridge/plan/predict.h"
-#include "ridge/plan/soonest.h"
 
 namespace ridge {
 namespace {
 
 // Returns the programs of a text, which empty lines separate.
-std::vector<std::string> groups() {
+std::vector<std::string> read_groups() {
   const std::string text = *read_file(std::string(RIDGE_SOURCE_DIR) + "/data/planner_groups.txt") + "\n";
   std::vector<std::string> out;
   for (std::size_t at = 0; at < text.size();) {
@@ -34,40 +34,41 @@ std::vector<int> products_of(const Program& program) {
 }
 
 // Options for every subset of products unfused; for products without epilogues; and for one kernel per statement.
-std::vector<FuseOptions> all_ways(const Program& program) {
+std::vector<FuseOptions> all_fuse_options(const Program& program) {
   std::vector<FuseOptions> out{{.target = Target::cuda, .fuse = false}, {.target = Target::cuda, .epilogues = false}};
   const std::vector<int> products = products_of(program);
   for (unsigned subset = 0; subset < 1u << products.size(); ++subset) {
     FuseOptions how{.target = Target::cuda};
     for (std::size_t i = 0; i < products.size(); ++i)
-      if ((subset >> i & 1) != 0) how.apart.push_back(products[i]);
+      if ((subset >> i & 1) != 0) how.unfused_products.push_back(products[i]);
     out.push_back(how);
   }
   return out;
 }
 
-double least_of_all(const Program& program, const Bindings& dims, const ops::DeviceNumbers& device) {
-  double least = std::numeric_limits<double>::infinity();
-  for (const FuseOptions& how : all_ways(program))
-    if (const auto one = plan(program, dims, how)) least = std::min(least, forecast_s(*one, device).value_or(least));
-  return least;
+double min_predicted_seconds(const Program& program, const Bindings& dims, const ops::DeviceNumbers& device) {
+  double min_seconds = std::numeric_limits<double>::infinity();
+  for (const FuseOptions& how : all_fuse_options(program))
+    if (const auto one = make_plan(program, dims, how))
+      min_seconds = std::min(min_seconds, predict_plan_seconds(*one, device).value_or(min_seconds));
+  return min_seconds;
 }
 
 TEST(PlannerGroups, TheSoonestOfAllWaysIsTaken) {
-  const std::vector<std::string> all = groups();
+  const std::vector<std::string> all = read_groups();
   ASSERT_EQ(all.size(), 60u);
   const Machine h200 = *find_machine("h200");
   const auto device = device_numbers(h200);
   int apart = 0;
   for (const std::string& text : all) {
     const auto program = parse(text);
-    ASSERT_TRUE(program) << text << program.error().text();
-    const auto explanation = explain(*program, h200, {}, {}, Thresholds::left_out);
-    ASSERT_TRUE(explanation) << text << explanation.error().text();
-    const auto chosen = predict(*program, *explanation, {.bytes = false});
-    ASSERT_TRUE(chosen) << text << chosen.error().text();
-    const double least = least_of_all(*program, explanation->dims, *device);
-    EXPECT_LE(chosen->predicted_s.expected, least * (1 + 1e-9)) << text;
+    ASSERT_TRUE(program) << text << program.error().to_string();
+    const auto explanation = explain(*program, h200, {}, {}, Thresholds::skipped);
+    ASSERT_TRUE(explanation) << text << explanation.error().to_string();
+    const auto chosen = predict_program(*program, *explanation, {.count_bytes = false});
+    ASSERT_TRUE(chosen) << text << chosen.error().to_string();
+    const double min_seconds = min_predicted_seconds(*program, explanation->dims, *device);
+    EXPECT_LE(chosen->predicted_s.expected, min_seconds * (1 + 1e-9)) << text;
     apart += chosen->kernels.size() > 1;
     if (chosen->kernels.size() != 1) continue;
     const OpPlan& op = chosen->kernels.front();

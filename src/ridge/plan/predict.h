@@ -9,21 +9,21 @@
 
 #include "ridge/ops/model.h"
 #include "ridge/plan/fuse.h"
-#include "ridge/plan/menu_list.h"
+#include "ridge/plan/kernel_list.h"
 #include "ridge/roofline/prediction.h"
 
 namespace ridge {
 
-enum class Library { ridge, cublaslt };
-std::string_view name(Library library);
+enum class KernelLibrary { ridge, cublaslt };
+std::string_view name(KernelLibrary library);
 
 struct Interval {
   double low = 0, expected = 0, high = 0;  // seconds; on a device 90 % of measurements were within
 };
 
-using ops::Candidate, ops::PlanFacts, ops::TilePlan;
+using ops::Candidate, ops::PlanProperties, ops::TilePlan;
 
-struct Lost {
+struct Overhead {
   std::string cause;   // such as "last wave"; the last cause is "unknown"
   double seconds = 0;  // negative if the kernel is faster than the known causes predict
 };
@@ -36,22 +36,23 @@ struct OpPlan {
   std::int64_t traffic_bytes = 0, memory_bytes = 0;
   std::vector<Candidate> candidates = {};  // alternatives, best first
   std::vector<std::string> copies = {};    // operands that are reordered or converted first; the time includes it
-  std::optional<PlanFacts> facts = {};     // properties of a product that explain its time
-  std::vector<std::string> operands = {};  // names of operands 0 and 1 of `properties`
-  std::vector<double> cpu_sizes = {};      // inputs of ops::cpu_form(), on this CPU
+  std::optional<PlanProperties> properties = {};  // properties of a product that explain its time
+  std::vector<std::string> operands = {};         // names of operands 0 and 1 of `properties`
+  std::vector<double> cpu_form_sizes = {};        // inputs of ops::cpu_formula(), on this CPU
   // If requested: the roofline bound and the overhead of each cause, which add up to the predicted time.
-  double roof_s = 0;
-  std::vector<Lost> lost = {};
+  double roofline_s = 0;
+  std::vector<Overhead> overheads = {};
 };
 
 struct PlanRequest {
-  Library library = Library::ridge;
-  bool fuse = true;   // false gives each statement its own kernel
-  bool why = false;   // true to fill OpPlan::overheads
-  bool bytes = true;  // false to skip the bytes of device kernels, whose counting dominates the time of a prediction
+  KernelLibrary library = KernelLibrary::ridge;
+  bool fuse = true;             // false gives each statement its own kernel
+  bool with_overheads = false;  // true to fill OpPlan::overheads
+  bool count_bytes =
+      true;  // false to skip the bytes of device kernels, whose counting dominates the time of a prediction
 };
 struct PlannedProgram {
-  Fusion fusion;
+  FusionPlan fusion;
   std::vector<OpPlan> kernels;  // one for each of FusionPlan::groups
   std::vector<int> results;     // result tensor of each statement
   Interval predicted_s;         // sum over the kernels
@@ -60,6 +61,7 @@ struct PlannedProgram {
 
 // Returns the prediction. `explanation` must belong to `program`. Errors: a machine that is neither a Hopper nor this
 // CPU, a dimension without a value, a dtype that no kernel takes.
-Result<PlannedProgram> predict(const Program& program, const Explanation& explanation, const PlanRequest& request = {});
+Result<PlannedProgram> predict_program(const Program& program, const Explanation& explanation,
+                                       const PlanRequest& request = {});
 
 }  // namespace ridge

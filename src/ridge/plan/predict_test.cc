@@ -6,19 +6,19 @@
 #include <set>
 
 #include "ridge/ops/product/config.h"
-#include "ridge/plan/form_time.h"
-#include "ridge/plan/library.h"
-#include "ridge/plan/menu_list.h"
+#include "ridge/plan/form_estimate.h"
+#include "ridge/plan/kernel_list.h"
+#include "ridge/plan/library_model.h"
 
 namespace ridge {
 namespace {
 
-Result<std::vector<OpPlan>> plans(const std::string& text, const Bindings& given, Library library = Library::ridge,
-                                  const std::string& on = "h200") {
+Result<std::vector<OpPlan>> plans(const std::string& text, const Bindings& given,
+                                  KernelLibrary library = KernelLibrary::ridge, const std::string& on = "h200") {
   const auto program = parse(text);
   const auto explanation = explain(*program, *find_machine(on), given);
   if (!explanation) return explanation.error();
-  const auto planned = predict(*program, *explanation, {library});
+  const auto planned = predict_program(*program, *explanation, {library});
   if (!planned) return planned.error();
   return planned->kernels;
 }
@@ -31,7 +31,7 @@ TEST(Predict, NamesTheKernelAndWhatItWasChosenOver) {
   const OpPlan& op = found->at(0);
   EXPECT_EQ(op.plan.kernel.substr(0, 5), "sm90_");
   EXPECT_EQ(op.plan.split, 1);
-  EXPECT_EQ(op.plan.split_text.word, "");
+  EXPECT_EQ(op.plan.split_description.name, "");
   const std::int64_t tiles =
       (8192 + *op.plan.tile_m - 1) / *op.plan.tile_m * ((8192 + *op.plan.tile_n - 1) / *op.plan.tile_n);
   EXPECT_EQ(op.plan.waves, (tiles + 131) / 132);
@@ -65,13 +65,13 @@ TEST(Predict, NoCandidateIsSoonerAndOneOfTheWinnersConfigSaysWhatDiffers) {
 TEST(Predict, SaysHowTheWinnerCutsK) {
   const OpPlan op = plans(product, {{"B", 512}, {"D", 17840}, {"F", 224}})->at(0);
   ASSERT_GT(*op.plan.split, 1);
-  EXPECT_TRUE((op.plan.split_text.word == "split_k" &&
-               op.plan.split_text.meaning == "the last split of k adds all partial sums") ||
-              (op.plan.split_text.word == "cooperative_split_k" &&
-               op.plan.split_text.meaning == "the splits of k wait for each other") ||
-              (op.plan.split_text.word == "cluster_split_k" &&
-               op.plan.split_text.meaning == "the splits of k are the blocks of a cluster"))
-      << op.plan.split_text.word;
+  EXPECT_TRUE((op.plan.split_description.name == "split_k" &&
+               op.plan.split_description.meaning == "the last split of k adds all partial sums") ||
+              (op.plan.split_description.name == "cooperative_split_k" &&
+               op.plan.split_description.meaning == "the splits of k wait for each other") ||
+              (op.plan.split_description.name == "cluster_split_k" &&
+               op.plan.split_description.meaning == "the splits of k are the blocks of a cluster"))
+      << op.plan.split_description.name;
 }
 
 TEST(Predict, LiesWithinItsInterval) {
@@ -91,7 +91,7 @@ TEST(Predict, MovesAtLeastTheMinimumAndWhatTheTilesAsk) {
 }
 
 TEST(Predict, KnowsCublasltByItsTimesAlone) {
-  const OpPlan op = plans(product, large, Library::cublaslt)->at(0);
+  const OpPlan op = plans(product, large, KernelLibrary::cublaslt)->at(0);
   EXPECT_EQ(op.plan.kernel, "cublaslt");
   EXPECT_FALSE(op.plan.tile_m.has_value());
   EXPECT_TRUE(op.candidates.empty());
@@ -100,7 +100,7 @@ TEST(Predict, KnowsCublasltByItsTimesAlone) {
 TEST(Predict, PlansChainsCopiesAndPlainProducts) {
   const auto found =
       plans("x: f32[B, D]  w: f32[D, F]\nh[B, F] = x * w\ny: f32[B, F] = cos(h)", {{"B", 64}, {"D", 64}, {"F", 64}});
-  ASSERT_TRUE(found.ok()) << found.error().text();
+  ASSERT_TRUE(found.ok()) << found.error().to_string();
   EXPECT_EQ(found->at(0).plan.kernel, "sm90_plain");
   EXPECT_EQ(found->at(1).plan.kernel, "chain");
   EXPECT_EQ(found->at(1).traffic_bytes, 2 * 64 * 64 * 4);
@@ -112,14 +112,15 @@ TEST(Predict, PlansAProductWithItsEpilogue) {
   const Bindings dims{{"B", 4096}, {"D", 1024}, {"F", 2048}};
   const OpPlan bare = plans(inputs + "y: f32[B, F] = x * w", dims)->at(0);
   const auto ended = plans(inputs + "h[B, F] = x * w\ny: f32[B, F] = gelu(h + b) + r", dims);
-  ASSERT_TRUE(ended.ok()) << ended.error().text();
+  ASSERT_TRUE(ended.ok()) << ended.error().to_string();
   ASSERT_EQ(ended->size(), 1u);
   const OpPlan& op = ended->at(0);
   EXPECT_EQ(op.plan.kernel, bare.plan.kernel + " + epilogue");
   EXPECT_EQ(op.memory_bytes, bare.memory_bytes + 4096 * 2048 * 4 + 2048 * 4);
   EXPECT_EQ(op.traffic_bytes, bare.traffic_bytes + 4096 * 2048 * 4 + 4096 / 32 * 2048 * 4);
   EXPECT_GT(op.predicted_s.expected, bare.predicted_s.expected);
-  EXPECT_EQ(plans(inputs + "h[B, F] = x * w\ny: f32[B, F] = gelu(h + b) + r", dims, Library::cublaslt)->size(), 2u);
+  EXPECT_EQ(plans(inputs + "h[B, F] = x * w\ny: f32[B, F] = gelu(h + b) + r", dims, KernelLibrary::cublaslt)->size(),
+            2u);
 }
 
 // Attention and streaming kernels, by the forms whose parameters are in the machine's file.
@@ -133,33 +134,35 @@ TEST(Predict, TakesAFittedLibraryWhereThereIsOne) {
   Machine machine = *find_machine("h200");
   const auto planned = [&] {
     const auto explanation = explain(*program, machine, {{"B", 2}, {"H", 16}, {"S", 2048}, {"T", 2048}, {"D", 64}});
-    return predict(*program, *explanation, {Library::cublaslt})->kernels;
+    return predict_program(*program, *explanation, {KernelLibrary::cublaslt})->kernels;
   };
   ASSERT_EQ(planned().size(), 4u) << "attention is no kernel of the library until it is fitted";
   std::vector<double> numbers[2];
-  const ops::LibraryForm* const forms[] = {&ops::prefill_form(), &ops::streamed_form()};
+  const ops::LibraryFormula* const forms[] = {&ops::prefill_formula(), &ops::streamed_formula()};
   for (const std::size_t i : {0, 1}) {
-    for (const ops::LibraryNumber& x : forms[i]->numbers) {
-      machine.numbers[std::string(x.key)].value = x.start;
-      numbers[i].push_back(x.start);
+    for (const ops::LibraryParameter& x : forms[i]->numbers) {
+      machine.numbers[std::string(x.key)].value = x.initial_value;
+      numbers[i].push_back(x.initial_value);
     }
     machine.numbers[spread_key(*forms[i], "middle")].value = 2;
   }
   const std::vector<OpPlan> after = planned();
   ASSERT_EQ(after.size(), 2u);
-  const ops::LibraryChip chip = chip_of(machine, *library_machine(machine, DType::bf16));
+  const ops::LibraryDevice chip = library_chip(machine, *library_machine(machine, DType::bf16));
   const std::vector<double> sizes[] = {{2, 16, 16, 2048, 64}, {2 * 16 * 2048, 2 * 64 * 2}};
   const char* const names[] = {"library_prefill", "library_streamed"};
   for (const std::size_t i : {0, 1}) {
     EXPECT_EQ(after[i].plan.kernel, names[i]);
-    EXPECT_DOUBLE_EQ(after[i].predicted_s.expected, 2 * forms[i]->seconds(sizes[i], chip, numbers[i])) << names[i];
+    EXPECT_DOUBLE_EQ(after[i].predicted_s.expected, 2 * forms[i]->estimate_seconds(sizes[i], chip, numbers[i]))
+        << names[i];
   }
 }
 
 TEST(Predict, CountsBytesWhereTheyAreAskedFor) {
   const auto program = parse("bf16[M, K] * bf16[K, N] -> bf16[M, N]");
   const auto explanation = explain(*program, *find_machine("h200"), {{"M", 4096}, {"N", 4096}, {"K", 4096}});
-  const auto with = predict(*program, *explanation), without = predict(*program, *explanation, {.bytes = false});
+  const auto with = predict_program(*program, *explanation),
+             without = predict_program(*program, *explanation, {.count_bytes = false});
   ASSERT_TRUE(with && without);
   EXPECT_GT(with->kernels[0].traffic_bytes, with->kernels[0].memory_bytes);
   EXPECT_EQ(without->kernels[0].traffic_bytes, 0);
@@ -174,7 +177,7 @@ TEST(Predict, PlansAGatedLayerAsOneKernel) {
       "u[N, F] = x * up\ng[N, F] = x * gate\ny: bf16[N, F] = (u + bu) * gelu(g + bg)";
   const std::int64_t n = 4096, d = 1024, f = 4096;
   const auto found = plans(text, {{"N", n}, {"D", d}, {"F", f}});
-  ASSERT_TRUE(found.ok()) << found.error().text();
+  ASSERT_TRUE(found.ok()) << found.error().to_string();
   ASSERT_EQ(found->size(), 1u);
   const OpPlan& op = found->at(0);
   EXPECT_EQ(op.plan.kernel.substr(0, 11), "sm90_gated_");
@@ -194,11 +197,10 @@ TEST(Predict, PlansAGatedLayerAsOneKernel) {
 }
 
 TEST(Predict, RefusesOtherMachinesAndOpenDimensions) {
-  EXPECT_EQ(
-      plans(product, large, Library::ridge, "tpu_v5e").error().text(),
-      "plans need a Hopper GPU or this CPU; expected --on h100, h200, cuda or cpu, found 'tpu_v5e'\n"
-      "  hint: ridge explain PROGRAM --on h200 --plan\n");
-  EXPECT_EQ(plans(product, {{"B", 2}}).error().text(),
+  EXPECT_EQ(plans(product, large, KernelLibrary::ridge, "tpu_v5e").error().to_string(),
+            "plans need a Hopper GPU or this CPU; expected --on h100, h200, cuda or cpu, found 'tpu_v5e'\n"
+            "  hint: ridge explain PROGRAM --on h200 --plan\n");
+  EXPECT_EQ(plans(product, {{"B", 2}}).error().to_string(),
             "dimension 'D' has no value; expected one to run the program\n  hint: -d D=64\n");
 }
 
@@ -224,7 +226,7 @@ Result<PlannedProgram> plans_on(const Machine& machine, const Bindings& dims) {
   if (!program) return program.error();
   const auto explanation = explain(*program, machine, dims);
   if (!explanation) return explanation.error();
-  return predict(*program, *explanation);
+  return predict_program(*program, *explanation);
 }
 
 TEST(Predict, PlansEachHopperAsItself) {
@@ -233,7 +235,7 @@ TEST(Predict, PlansEachHopperAsItself) {
   std::map<std::string, PlannedProgram> planned;
   for (const char* name : {"h200", "h100", "h100_pcie"}) {
     auto plan = plans_on(*find_machine(name), dims);
-    ASSERT_TRUE(plan) << plan.error().text();
+    ASSERT_TRUE(plan) << plan.error().to_string();
     ASSERT_EQ(plan->kernels[0].candidates.size(), 4u);
     for (const Candidate& candidate : plan->kernels[0].candidates) EXPECT_FALSE(candidate.why.empty());
     planned.emplace(name, *std::move(plan));
@@ -255,10 +257,10 @@ TEST(Predict, PlansEachHopperAsItself) {
 
 TEST(Predict, SaysWhereNobodyTimedPlansAndIsLessCertain) {
   const auto machine = parse_machine(an_h20, "h20.toml");
-  ASSERT_TRUE(machine) << machine.error().text();
+  ASSERT_TRUE(machine) << machine.error().to_string();
   const Bindings dims{{"B", 64}, {"D", 4096}, {"F", 4096}};
   const auto there = plans_on(*machine, dims), timed = plans_on(*find_machine("h200"), dims);
-  ASSERT_TRUE(there) << there.error().text();
+  ASSERT_TRUE(there) << there.error().to_string();
   EXPECT_EQ(there->remark,
             "no plans were timed on h20: its clocks and bandwidths are estimated from its peaks, so the interval is "
             "wider");
@@ -271,21 +273,21 @@ TEST(Predict, NamesWhatAMachineFileLacks) {
   std::string text = an_h20;
   text.erase(text.find("clock_hz"));
   const auto machine = parse_machine(text, "h20.toml");
-  ASSERT_TRUE(machine) << machine.error().text();
-  EXPECT_EQ(plans_on(*machine, large).error().text(),
+  ASSERT_TRUE(machine) << machine.error().to_string();
+  EXPECT_EQ(plans_on(*machine, large).error().to_string(),
             "cannot plan for h20: no clock on record\n"
             "  hint: its machine file needs numbers.cores, numbers.clock_hz and memory.l2.capacity\n");
 }
 
 TEST(MenuList, HasEveryRowWithANameOfItsOwnAndWhatItWasCompiledTo) {
   std::set<std::string> names;
-  for (const MenuEntry& entry : menu_list()) {
+  for (const KernelListEntry& entry : list_kernels()) {
     EXPECT_TRUE(names.insert(entry.name).second) << entry.name;
     ASSERT_TRUE(entry.registers && entry.shared_bytes) << entry.name;
     EXPECT_GE(*entry.registers, 32);
     EXPECT_GE(*entry.shared_bytes, entry.stages * (entry.m + entry.n) * entry.k * 2);
   }
-  EXPECT_EQ(names.size(), ops::sm90_menu.size());
+  EXPECT_EQ(names.size(), ops::sm90_kernel_configs.size());
 }
 
 }  // namespace

@@ -4,18 +4,18 @@
 
 namespace ridge {
 
-std::string shape_key(const Axis& axis) {
-  if (axis.named()) return axis.dim;
+std::string axis_key(const Axis& axis) {
+  if (axis.is_named()) return axis.dim;
   return axis.literal > 1 ? std::to_string(axis.literal) : "";
 }
 
-Result<Shape> shape(const Tensor& tensor, const Bindings& dims) {
+Result<Shape> make_shape(const Tensor& tensor, const Bindings& dims) {
   Polynomial size(1);
   Shape out;
   for (const Axis& axis : tensor.axes) {
     auto extent = axis.extent().evaluate(dims);
     if (!extent) return extent.error();
-    out.push_back({shape_key(axis), *extent, 0});
+    out.push_back({axis_key(axis), *extent, 0});
     size = size * axis.extent();
   }
   // Checks for overflow with the widest element, 64 bits.
@@ -29,27 +29,27 @@ Result<Shape> shape(const Tensor& tensor, const Bindings& dims) {
   return out;
 }
 
-std::int64_t elements(const Shape& shape) {
+std::int64_t count_elements(const Shape& shape) {
   std::int64_t n = 1;
   for (const SizedAxis& axis : shape) n *= axis.extent;
   return n;
 }
 
-SizedAxis along(const Shape& shape, const std::string& dim) {
+SizedAxis axis_along(const Shape& shape, const std::string& dim) {
   for (const SizedAxis& axis : shape)
     if (axis.dim == dim) return axis;
   return {dim, 1, 0};
 }
 
-bool has(const Shape& shape, const std::string& dim) {
+bool has_axis(const Shape& shape, const std::string& dim) {
   for (const SizedAxis& axis : shape)
     if (axis.dim == dim) return true;
   return false;
 }
 
-Shape packed(const Shape& shape, const std::vector<std::string>& order) {
+Shape pack_shape(const Shape& shape, const std::vector<std::string>& order) {
   Shape out;
-  for (const std::string& dim : order) out.push_back(along(shape, dim));
+  for (const std::string& dim : order) out.push_back(axis_along(shape, dim));
   std::int64_t stride = 1;
   for (auto axis = out.rbegin(); axis != out.rend(); ++axis) {
     axis->stride = stride;
@@ -61,7 +61,7 @@ Shape packed(const Shape& shape, const std::vector<std::string>& order) {
 std::optional<std::int64_t> merged_stride(const Shape& shape, const std::vector<std::string>& group) {
   std::int64_t innermost = 0, next = 0;  // next: the stride that the next outer axis must have
   for (auto dim = group.rbegin(); dim != group.rend(); ++dim) {
-    const SizedAxis axis = along(shape, *dim);
+    const SizedAxis axis = axis_along(shape, *dim);
     if (axis.extent == 1) continue;
     if (next == 0)
       innermost = axis.stride;
@@ -72,7 +72,7 @@ std::optional<std::int64_t> merged_stride(const Shape& shape, const std::vector<
   return innermost;
 }
 
-std::string text(const Shape& shape) {
+std::string format_shape(const Shape& shape) {
   std::string out = "[";
   for (const SizedAxis& axis : shape) {
     if (out.size() > 1) out += ", ";

@@ -18,23 +18,23 @@ struct SizedAxis {
 using Shape = std::vector<SizedAxis>;  // in the order of the tensor's axes, outermost first
 
 // Returns the name of an axis in a Shape: its dimension, a literal size, or empty for a literal 1.
-std::string shape_key(const Axis& axis);
+std::string axis_key(const Axis& axis);
 
 // Returns the row-major shape of a tensor. Errors: a dimension without a value; more than 2^63 - 1 bytes.
-Result<Shape> shape(const Tensor& tensor, const Bindings& dims);
-std::int64_t elements(const Shape& shape);
+Result<Shape> make_shape(const Tensor& tensor, const Bindings& dims);
+std::int64_t count_elements(const Shape& shape);
 
 // Returns the axis of `dim`, or one with extent 1 and stride 0 if the tensor lacks it.
-SizedAxis along(const Shape& shape, const std::string& dim);
-bool has(const Shape& shape, const std::string& dim);
+SizedAxis axis_along(const Shape& shape, const std::string& dim);
+bool has_axis(const Shape& shape, const std::string& dim);
 
 // Returns the dimensions in another order, with the strides of contiguous memory.
-Shape packed(const Shape& shape, const std::vector<std::string>& order);
+Shape pack_shape(const Shape& shape, const std::vector<std::string>& order);
 
 // Returns the one stride that addresses a group of dimensions with the last one fastest: the stride of the innermost
 // axis, or 0 if all extents are 1. Returns nullopt if there is no such stride.
 std::optional<std::int64_t> merged_stride(const Shape& shape, const std::vector<std::string>& group);
 
-std::string text(const Shape& shape);  // "[F, D]"
+std::string format_shape(const Shape& shape);  // "[F, D]"
 
 }  // namespace ridge

@@ -14,29 +14,29 @@
 #include "ridge/ops/product/describe.h"
 #include "ridge/ops/product/layout.h"
 #include "ridge/ops/product/matmul.h"
-#include "ridge/ops/product/testing/any_place.h"
+#include "ridge/ops/product/testing/placeholder_address.h"
 #include "ridge/ops/product/trace.h"
-#include "ridge/plan/menu_list.h"
+#include "ridge/plan/kernel_list.h"
 #include "ridge/plan/plan.h"
 #include "ridge/plan/predict.h"
 #include "ridge/plan/testing/hopper.h"
 #include "ridge/pool/isa.h"
-#include "ridge/pool/testing/cpus.h"
-#include "ridge/tile/cpu/run.h"
-#include "ridge/tile/trace/count.h"
+#include "ridge/pool/testing/test_cpus.h"
+#include "ridge/tile/cpu/run_matmul.h"
+#include "ridge/tile/trace/count_traffic.h"
 
 namespace ridge {
 namespace {
 
-using ops::MatmulConfig, ops::MatmulProblem, ops::MatmulTraffic, ops::sm90_menu;
+using ops::MatmulConfig, ops::MatmulProblem, ops::MatmulTraffic, ops::sm90_kernel_configs;
 using tile::Index, tile::Range;
 
-constexpr Index up(Index a, Index b) { return (a + b - 1) / b; }
+constexpr Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
 
 // Returns the bytes that config `row` requests on four blocks; the number of blocks matters only for stream-K.
 template <std::size_t index, class Out>
-Index asked_by_config(const MatmulProblem& p, const ops::cuda::MatmulPlan& plan) {
-  constexpr MatmulConfig c = sm90_menu[index];
+Index traffic_by_config(const MatmulProblem& p, const ops::cuda::MatmulPlan& plan) {
+  constexpr MatmulConfig c = sm90_kernel_configs[index];
   using Kernel = ops::Matmul<c, Bf16, Bf16, Out>;
   typename Kernel::Globals g;
   const Index m = c.swap ? p.n : p.m, n = c.swap ? p.m : p.n;
@@ -51,17 +51,17 @@ Index asked_by_config(const MatmulProblem& p, const ops::cuda::MatmulPlan& plan)
   if (plan.split_mode == tile::SplitMode::stream_k) s.blocks = plan.blocks;
   s.sizes = {static_cast<int>(m), static_cast<int>(n), static_cast<int>(p.k), static_cast<int>(p.batch), plan.splits};
   s.sizes.split_mode = plan.split_mode;
-  const tile::trace::Counts x = tile::trace::count<Kernel>(g, s);
+  const tile::trace::TrafficCounts x = tile::trace::count<Kernel>(g, s);
   EXPECT_EQ(x.flops, 2 * p.batch * p.m * p.n * p.k);
   return x.load(&g.a).global_bytes + x.load(&g.b).global_bytes + x.store(&g.d).global_bytes + x.partial_written_bytes +
          x.partial_read_bytes;
 }
-using AskedByRow = Index (*)(const MatmulProblem&, const ops::cuda::MatmulPlan&);
-template <class Out, std::size_t... rows> constexpr auto by_row(std::index_sequence<rows...>) {
-  return std::array<AskedByRow, sizeof...(rows)>{asked_by_config<rows, Out>...};
+using TrafficByConfig = Index (*)(const MatmulProblem&, const ops::cuda::MatmulPlan&);
+template <class Out, std::size_t... rows> constexpr auto traffic_table(std::index_sequence<rows...>) {
+  return std::array<TrafficByConfig, sizeof...(rows)>{traffic_by_config<rows, Out>...};
 }
-constexpr auto rows = std::make_index_sequence<sm90_menu.size()>{};
-constexpr auto short_out = by_row<Bf16>(rows), long_out = by_row<float>(rows);
+constexpr auto rows = std::make_index_sequence<sm90_kernel_configs.size()>{};
+constexpr auto short_out = traffic_table<Bf16>(rows), long_out = traffic_table<float>(rows);
 
 Index matrices(const ops::MatrixLayout& x, const MatmulProblem& p) { return x.batch_stride == 0 ? 1 : p.batch; }
 
@@ -85,19 +85,21 @@ Index partial_tiles(const ops::cuda::MatmulPlan& plan, Index tiles, Index stages
 Index expected(const MatmulProblem& p, const OpPlan& op) {
   ops::MatmulCall call;
   call.problem = p;
-  call.a = call.b = call.d = ops::any_place();
-  const auto plan = ops::cuda::choose(call, std::size_t{512} << 20, an_h200());
-  const Index in = bits(p.a.dtype) / 8, out = bits(p.d.dtype) / 8;
+  call.a = call.b = call.d = ops::placeholder_address();
+  const auto plan = ops::cuda::choose_plan(call, std::size_t{512} << 20, h200_numbers());
+  const Index in = dtype_bits(p.a.dtype) / 8, out = dtype_bits(p.d.dtype) / 8;
   if (plan.path == ops::cuda::MatmulPlan::Path::plain)
-    return p.batch * (in * p.k * (p.m * up(p.n, 32) + p.n * up(p.m, 32)) + out * p.m * p.n);
+    return p.batch * (in * p.k * (p.m * ceil_div(p.n, 32) + p.n * ceil_div(p.m, 32)) + out * p.m * p.n);
   if (plan.path == ops::cuda::MatmulPlan::Path::gemv)
-    return p.batch * (in * p.k * (plan.exchanged ? p.n * up(p.m, 2) + p.m : p.m * up(p.n, 2) + p.n) + out * p.m * p.n);
-  EXPECT_EQ(ops::menu_name(plan.config), op.plan.kernel);
-  const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.config)];
+    return p.batch * (in * p.k * (plan.d_transposed ? p.n * ceil_div(p.m, 2) + p.m : p.m * ceil_div(p.n, 2) + p.n) +
+                      out * p.m * p.n);
+  EXPECT_EQ(ops::config_name(plan.config), op.plan.kernel);
+  const MatmulConfig& c = sm90_kernel_configs[static_cast<std::size_t>(plan.config)];
   // A cluster's tiles are adjacent and are loaded as one.
-  const Index high = c.m * c.cluster_m, wide = c.n * c.cluster_n, down = up(p.m, c.swap ? wide : high),
-              across = up(p.n, c.swap ? high : wide);
-  const Index partial = 2 * 4 * c.m * c.n * partial_tiles(plan, p.batch * down * across * c.cluster(), up(p.k, c.k));
+  const Index high = c.m * c.cluster_m, wide = c.n * c.cluster_n, down = ceil_div(p.m, c.swap ? wide : high),
+              across = ceil_div(p.n, c.swap ? high : wide);
+  const Index partial =
+      2 * 4 * c.m * c.n * partial_tiles(plan, p.batch * down * across * c.cluster(), ceil_div(p.k, c.k));
   const Index text = (out == 2 ? short_out : long_out)[static_cast<std::size_t>(plan.config)](p, plan);
   EXPECT_EQ(text, p.batch * (in * p.k * (p.m * across + p.n * down) + out * p.m * p.n) + partial);
   return text + (plan.copy_a ? 2 * in * p.m * p.k * matrices(p.a, p) : 0) +
@@ -118,15 +120,15 @@ constexpr Extents extents[] = {{1, 64, 1},      {1, 1000, 4096}, {2, 33, 70},   
                                {127, 500, 129}, {200, 40, 2000}, {300, 2048, 1000}, {1025, 96, 513}};
 
 // Calls `check` for each product of each program, with its operation.
-template <class Check> int each_product(Target target, const Check& check) {
+template <class Check> int for_each_product(Target target, const Check& check) {
   int products = 0;
   for (const char* text : programs)
     for (const Extents& e : extents) {
       const auto program = parse(text);
       Bindings dims{{"B", e.b}, {"D", e.d}, {"F", e.f}};
       if (std::string_view(text).find('H') != std::string_view::npos) dims["H"] = 3;
-      const Plan lowered = plan(*program, *program->bind(dims), {.target = target}).value();
-      for (const Step& step : lowered.steps)
+      const Plan lowered = make_plan(*program, *program->bind_sizes(dims), {.target = target}).value();
+      for (const PlanStep& step : lowered.steps)
         if (const auto* p = std::get_if<MatmulProblem>(&step.kernel)) {
           SCOPED_TRACE(std::string(text) + " with B, D, F = " + std::to_string(e.b) + ", " + std::to_string(e.d) +
                        ", " + std::to_string(e.f));
@@ -140,40 +142,40 @@ template <class Check> int each_product(Target target, const Check& check) {
 TEST(Traffic, OfAHopperPlanIsWhatTheMenusKernelAsksFor) {
   int cut = 0, swapped = 0;
   const auto check = [&](const Program& program, const Bindings& dims, const Plan& lowered, const MatmulProblem& p) {
-    const OpPlan op = predict(program, *explain(program, *find_machine("h200"), dims))->kernels.at(0);
+    const OpPlan op = predict_program(program, *explain(program, *find_machine("h200"), dims))->kernels.at(0);
     Index copies = 0;  // steps that only reorder or convert
-    for (const Step& step : lowered.steps)
-      if (!step.copy.empty())
-        for (const int buffer : step.buffers) copies += lowered.buffers[static_cast<std::size_t>(buffer)].bytes();
+    for (const PlanStep& step : lowered.steps)
+      if (!step.copy_description.empty())
+        for (const int buffer : step.buffers) copies += lowered.buffers[static_cast<std::size_t>(buffer)].size_bytes();
     EXPECT_EQ(op.traffic_bytes, copies + expected(p, op)) << op.plan.kernel;
     cut += op.plan.split.value_or(1) > 1;
     swapped += op.plan.kernel.find("swap") != std::string::npos;
   };
-  EXPECT_EQ(each_product(Target::cuda, check), static_cast<int>(std::size(programs) * std::size(extents)));
+  EXPECT_EQ(for_each_product(Target::cuda, check), static_cast<int>(std::size(programs) * std::size(extents)));
   EXPECT_GT(cut, 0) << "no plan cut k: partial sums were not looked at";
   EXPECT_GT(swapped, 0) << "no plan exchanged the operands";
 }
 
 // The kernel definition, instrumented to count the bytes that it requests and stores, and its operations.
-std::atomic<Index> heard_a, heard_b, heard_d, heard_flops;
-template <class In, class Out> struct Overheard : ops::Matmul<ops::cpu_menu[0], In, In, Out> {
-  using Base = ops::Matmul<ops::cpu_menu[0], In, In, Out>;
+std::atomic<Index> recorded_a, recorded_b, recorded_d, recorded_flops;
+template <class In, class Out> struct RecordingMatmul : ops::Matmul<ops::cpu_kernel_configs[0], In, In, Out> {
+  using Base = ops::Matmul<ops::cpu_kernel_configs[0], In, In, Out>;
   static void load(auto& at, typename Base::Stage& s, const typename Base::Globals& g, Range k) {
-    heard_a += at.row().size * k.size * Index{sizeof(In)};
-    heard_b += at.col().size * k.size * Index{sizeof(In)};
+    recorded_a += at.row().size * k.size * Index{sizeof(In)};
+    recorded_b += at.col().size * k.size * Index{sizeof(In)};
     Base::load(at, s, g, k);
   }
   static void compute(auto& at, typename Base::State& acc, const typename Base::Stage& s) {
-    heard_flops += 2 * s.a.parts[0].along.size * s.b.parts[0].along.size * s.a.parts[0].k.size;
+    recorded_flops += 2 * s.a.parts[0].along.size * s.b.parts[0].along.size * s.a.parts[0].k.size;
     Base::compute(at, acc, s);
   }
   static void store(auto& at, const typename Base::Globals& g, const typename Base::State& acc) {
-    heard_d += at.row().size * at.col().size * Index{sizeof(Out)};
+    recorded_d += at.row().size * at.col().size * Index{sizeof(Out)};
     Base::store(at, g, acc);
   }
 };
 
-template <class In, class Out> void run_overheard(const MatmulProblem& p, int threads) {
+template <class In, class Out> void run_recorded(const MatmulProblem& p, int threads) {
   const auto seen = [&p](const ops::MatrixLayout& x, const void* data, Index lines, Index line, Index k) {
     tile::Matrix m{data, lines, p.k, line, k, x.batch_stride};
     if (p.k <= 1) m.col_stride = 1;
@@ -183,7 +185,7 @@ template <class In, class Out> void run_overheard(const MatmulProblem& p, int th
   const std::vector<In> a(static_cast<std::size_t>(p.batch * p.m * p.k)),
       b(static_cast<std::size_t>(p.batch * p.n * p.k));
   std::vector<Out> d(static_cast<std::size_t>(p.batch * p.m * p.n));
-  using Kernel = Overheard<In, Out>;
+  using Kernel = RecordingMatmul<In, Out>;
   typename Kernel::Globals g;
   static_cast<tile::Matrix&>(g.a) = seen(p.a, a.data(), p.m, p.a.row_stride, p.a.col_stride);
   static_cast<tile::Matrix&>(g.b) = seen(p.b, b.data(), p.n, p.b.col_stride, p.b.row_stride);
@@ -193,52 +195,52 @@ template <class In, class Out> void run_overheard(const MatmulProblem& p, int th
   g.d.row_stride = p.d.row_stride;
   g.d.col_stride = p.d.col_stride;
   g.d.batch_stride = p.d.batch_stride;
-  heard_a = heard_b = heard_d = heard_flops = 0;
-  tile::cpu::run_kernel<Kernel>(g, {p.batch, p.m, p.n, p.k}, *tile::cpu::engine(p.a.dtype, p.b.dtype), threads);
+  recorded_a = recorded_b = recorded_d = recorded_flops = 0;
+  tile::cpu::run_kernel<Kernel>(g, {p.batch, p.m, p.n, p.k}, *tile::cpu::find_engine(p.a.dtype, p.b.dtype), threads);
 }
 
 // On any CPU: each operand is read at least once, and at most as often as the kernel requests it.
-void expect_sound(const MatmulProblem& p, int threads) {
-  const Index in = bits(p.a.dtype) / 8, out = bits(p.d.dtype) / 8;
-  for (const tile::cpu::Cpu& cpu : tile::cpu::every_cpu()) {
+void expect_consistent_traffic(const MatmulProblem& p, int threads) {
+  const Index in = dtype_bits(p.a.dtype) / 8, out = dtype_bits(p.d.dtype) / 8;
+  for (const tile::cpu::Cpu& cpu : tile::cpu::all_test_cpus()) {
     const MatmulTraffic x = ops::trace_cpu(p, threads, {}, cpu);
-    SCOPED_TRACE(described(cpu));
+    SCOPED_TRACE(describe_cpu(cpu));
     EXPECT_EQ(x.flops, 2 * p.batch * p.m * p.n * p.k);
     EXPECT_EQ(x.d.global_bytes, out * p.batch * p.m * p.n);
     EXPECT_GE(x.a.global_bytes, in * p.batch * p.m * p.k);
-    EXPECT_LE(x.a.global_bytes, x.a.asked_bytes);
+    EXPECT_LE(x.a.global_bytes, x.a.requested_bytes);
     EXPECT_GE(x.b.global_bytes, in * p.batch * p.n * p.k);
-    EXPECT_LE(x.b.global_bytes, x.b.asked_bytes);
+    EXPECT_LE(x.b.global_bytes, x.b.requested_bytes);
   }
 }
 
 TEST(Traffic, OfACpuPlanIsWhatTheTextAsksForWhileItRuns) {
   const auto check = [&](const Program&, const Bindings&, const Plan&, const MatmulProblem& p) {
-    const Index in = bits(p.a.dtype) / 8, out = bits(p.d.dtype) / 8;
+    const Index in = dtype_bits(p.a.dtype) / 8, out = dtype_bits(p.d.dtype) / 8;
     if (p.a.dtype == DType::f16) return;  // the same sizes as bf16
     for (const int asked : {1, 3}) {
-      expect_sound(p, asked);
-      const int threads = ops::threads_for(p, asked);
+      expect_consistent_traffic(p, asked);
+      const int threads = ops::choose_thread_count(p, asked);
       if (in == 4)
-        run_overheard<float, float>(p, threads);
+        run_recorded<float, float>(p, threads);
       else if (out == 4)
-        run_overheard<Bf16, float>(p, threads);
+        run_recorded<Bf16, float>(p, threads);
       else
-        run_overheard<Bf16, Bf16>(p, threads);
+        run_recorded<Bf16, Bf16>(p, threads);
       const MatmulTraffic x = ops::trace_cpu(p, asked);
-      EXPECT_EQ(x.a.asked_bytes, heard_a);
-      EXPECT_EQ(x.b.asked_bytes, heard_b);
-      EXPECT_EQ(x.d.global_bytes, heard_d);
-      EXPECT_EQ(x.flops, heard_flops);
+      EXPECT_EQ(x.a.requested_bytes, recorded_a);
+      EXPECT_EQ(x.b.requested_bytes, recorded_b);
+      EXPECT_EQ(x.d.global_bytes, recorded_d);
+      EXPECT_EQ(x.flops, recorded_flops);
     }
   };
-  const tile::cpu::Isa before = tile::cpu::isa();
+  const tile::cpu::Isa before = tile::cpu::active_isa();
   for (const tile::cpu::Isa isa : tile::cpu::available_isas()) {
-    ASSERT_TRUE(tile::cpu::use_isa(isa));
-    SCOPED_TRACE(name(isa));
-    EXPECT_EQ(each_product(Target::cpu, check), static_cast<int>(std::size(programs) * std::size(extents)));
+    ASSERT_TRUE(tile::cpu::set_active_isa(isa));
+    SCOPED_TRACE(isa_name(isa));
+    EXPECT_EQ(for_each_product(Target::cpu, check), static_cast<int>(std::size(programs) * std::size(extents)));
   }
-  tile::cpu::use_isa(before);
+  tile::cpu::set_active_isa(before);
 }
 
 }  // namespace

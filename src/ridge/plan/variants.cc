@@ -8,201 +8,208 @@
 #include <sstream>
 
 #include "ridge/program/weights.h"
-#include "ridge/roofline/next.h"
+#include "ridge/roofline/next_steps.h"
 
 namespace ridge {
 namespace {
 
-using Lines = std::vector<std::string>;
+using SourceLines = std::vector<std::string>;
 
-Lines lines_of(const Program& program) {
-  std::istringstream text(print(program));
-  Lines out;
+SourceLines print_lines(const Program& program) {
+  std::istringstream text(print_program(program));
+  SourceLines out;
   for (std::string line; std::getline(text, line);) out.push_back(line);
   return out;
 }
 
-std::optional<Program> parsed(const Lines& lines) {
+std::optional<Program> parse_lines(const SourceLines& lines) {
   auto program = parse(fmt::format("{}\n", fmt::join(lines, "\n")));
   return program ? std::optional(*std::move(program)) : std::nullopt;
 }
 
 // Returns the index of the line that declares or computes a tensor, or the number of lines.
-std::size_t line_of(const Lines& lines, const std::string& tensor) {
+std::size_t find_line(const SourceLines& lines, const std::string& tensor) {
   for (std::size_t i = 0; i < lines.size(); ++i)
     if (lines[i].starts_with(tensor + "[") || lines[i].starts_with(tensor + ":")) return i;
   return lines.size();
 }
 
-std::string axes_text(const std::vector<Axis>& axes) {
+std::string format_axes(const std::vector<Axis>& axes) {
   std::vector<std::string> out;
-  for (const Axis& axis : axes) out.push_back(axis.named() ? axis.dim : std::to_string(axis.literal));
+  for (const Axis& axis : axes) out.push_back(axis.is_named() ? axis.dim : std::to_string(axis.literal));
   return fmt::format("[{}]", fmt::join(out, ", "));
 }
 
-bool has(const std::vector<Axis>& axes, const Axis& axis) {
+bool contains_axis(const std::vector<Axis>& axes, const Axis& axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
-struct Asked {
+struct VariantBuilder {
   const Program& program;
   const Bindings& dims;
   const std::string& machine;
-  std::vector<Variant>& out;
+  std::vector<ProgramVariant>& out;
 
-  const Tensor& tensor(int i) const { return program.tensors[static_cast<std::size_t>(i)]; }
-  void add(const char* kind, std::string what, const Lines& lines) const {
-    if (auto other = parsed(lines)) out.push_back({kind, std::move(what), *std::move(other), dims});
+  const Tensor& tensor_at(int i) const { return program.tensors[static_cast<std::size_t>(i)]; }
+  void add_variant(const char* kind, std::string what, const SourceLines& lines) const {
+    if (auto other = parse_lines(lines)) out.push_back({kind, std::move(what), *std::move(other), dims});
   }
 };
 
-const Contraction* product_of(const Statement& statement) {
+const Contraction* plain_contraction(const Statement& statement) {
   const auto* product = std::get_if<Contraction>(&statement.op);
   return product && !product->grouped && product->partial.empty() ? product : nullptr;
 }
 
-int readers(const Program& program, int tensor) {
+int count_readers(const Program& program, int tensor) {
   int count = 0;
   for (const Statement& statement : program.statements)
-    for (const int read : operands(statement)) count += read == tensor;
+    for (const int read : statement_operands(statement)) count += read == tensor;
   return count;
 }
 
 // Adds y = kept * (moved * c) for y = (kept * moved) * c.
-void add_order(const Asked& asked, const Contraction& inner, const Contraction& outer, int kept, int moved) {
+void add_order(const VariantBuilder& builder, const Contraction& inner, const Contraction& outer, int kept, int moved) {
   const int c = outer.left == inner.result ? outer.right : outer.left;
-  const Tensor &a = asked.tensor(kept), &b = asked.tensor(moved), &last = asked.tensor(c),
-               &y = asked.tensor(outer.result), &made = asked.tensor(inner.result);
+  const Tensor &a = builder.tensor_at(kept), &b = builder.tensor_at(moved), &last = builder.tensor_at(c),
+               &y = builder.tensor_at(outer.result), &intermediate = builder.tensor_at(inner.result);
   std::vector<Axis> axes;
   for (const auto* from : {&b.axes, &last.axes})
     for (const Axis& axis : *from)
-      if ((has(a.axes, axis) || has(y.axes, axis)) && !has(axes, axis)) axes.push_back(axis);
+      if ((contains_axis(a.axes, axis) || contains_axis(y.axes, axis)) && !contains_axis(axes, axis))
+        axes.push_back(axis);
   if (axes.empty() || kept == c || moved == c || kept == moved) return;
   // Without a common dimension, moved * c would be an outer product.
-  if (std::none_of(b.axes.begin(), b.axes.end(), [&](const Axis& axis) { return has(last.axes, axis); })) return;
-  Lines lines = lines_of(asked.program);
-  lines.erase(lines.begin() + static_cast<std::ptrdiff_t>(line_of(lines, made.name)));
-  const std::size_t at = line_of(lines, y.name);
+  if (std::none_of(b.axes.begin(), b.axes.end(), [&](const Axis& axis) { return contains_axis(last.axes, axis); }))
+    return;
+  SourceLines lines = print_lines(builder.program);
+  lines.erase(lines.begin() + static_cast<std::ptrdiff_t>(find_line(lines, intermediate.name)));
+  const std::size_t at = find_line(lines, y.name);
   if (at >= lines.size()) return;
   const std::string left = lines[at].substr(0, lines[at].find(" = "));
-  const std::string dtype = made.declared ? fmt::format(": {}", name(made.dtype)) : "";
-  lines[at] = fmt::format("{} = {} * {}", left, a.name, made.name);
+  const std::string dtype = intermediate.declared ? fmt::format(": {}", dtype_name(intermediate.dtype)) : "";
+  lines[at] = fmt::format("{} = {} * {}", left, a.name, intermediate.name);
   lines.insert(lines.begin() + static_cast<std::ptrdiff_t>(at),
-               fmt::format("{}{}{} = {} * {}", made.name, dtype, axes_text(axes), b.name, last.name));
-  asked.add("order", fmt::format("multiply {} * {} first, then {}", b.name, last.name, a.name), lines);
+               fmt::format("{}{}{} = {} * {}", intermediate.name, dtype, format_axes(axes), b.name, last.name));
+  builder.add_variant("order", fmt::format("multiply {} * {} first, then {}", b.name, last.name, a.name), lines);
 }
 
-void add_orders(const Asked& asked) {
-  for (const Statement& first : asked.program.statements)
-    for (const Statement& second : asked.program.statements) {
-      const Contraction *const inner = product_of(first), *const outer = product_of(second);
-      if (inner == nullptr || outer == nullptr || asked.tensor(inner->result).role != Role::intermediate ||
-          readers(asked.program, inner->result) != 1)
+void add_orders(const VariantBuilder& builder) {
+  for (const Statement& first : builder.program.statements)
+    for (const Statement& second : builder.program.statements) {
+      const Contraction *const inner = plain_contraction(first), *const outer = plain_contraction(second);
+      if (inner == nullptr || outer == nullptr || builder.tensor_at(inner->result).role != TensorRole::intermediate ||
+          count_readers(builder.program, inner->result) != 1)
         continue;
       if (outer->left != inner->result && outer->right != inner->result) continue;
-      add_order(asked, *inner, *outer, inner->left, inner->right);
-      add_order(asked, *inner, *outer, inner->right, inner->left);
+      add_order(builder, *inner, *outer, inner->left, inner->right);
+      add_order(builder, *inner, *outer, inner->right, inner->left);
     }
 }
 
 // Adds the transposed layout of each two-axis input that a kernel copies first ("w[F, D] to [D, F]").
-void add_layouts(const Asked& asked, const PlannedProgram& planned) {
+void add_layouts(const VariantBuilder& builder, const PlannedProgram& planned) {
   for (const OpPlan& kernel : planned.kernels)
     for (const std::string& copy : kernel.copies)
-      for (const Tensor& tensor : asked.program.tensors) {
-        if (tensor.role != Role::input || tensor.axes.size() != 2 || !copy.starts_with(tensor.name + "[")) continue;
-        Lines lines = lines_of(asked.program);
-        const std::size_t at = line_of(lines, tensor.name);
-        std::vector<Axis> turned = tensor.axes;
-        std::swap(turned[0], turned[1]);
-        lines[at] = fmt::format("{}: {}{}", tensor.name, name(tensor.dtype), axes_text(turned));
-        asked.add("layout", fmt::format("store {} as {}", tensor.name, axes_text(turned)), lines);
+      for (const Tensor& tensor_at : builder.program.tensors) {
+        if (tensor_at.role != TensorRole::input || tensor_at.axes.size() != 2 ||
+            !copy.starts_with(tensor_at.name + "["))
+          continue;
+        SourceLines lines = print_lines(builder.program);
+        const std::size_t at = find_line(lines, tensor_at.name);
+        std::vector<Axis> transposed = tensor_at.axes;
+        std::swap(transposed[0], transposed[1]);
+        lines[at] = fmt::format("{}: {}{}", tensor_at.name, dtype_name(tensor_at.dtype), format_axes(transposed));
+        builder.add_variant("layout", fmt::format("store {} as {}", tensor_at.name, format_axes(transposed)), lines);
       }
 }
 
 // True if the program reduces on a CPU, where the conversion from bf16 to f32 would limit the speed.
-bool reduces_on_cpu(const Asked& asked) {
-  if (asked.machine != "cpu") return false;
-  for (const Statement& statement : asked.program.statements)
+bool reduces_on_cpu(const VariantBuilder& builder) {
+  if (builder.machine != "cpu") return false;
+  for (const Statement& statement : builder.program.statements)
     if (const auto* expression = std::get_if<Expression>(&statement.op))
       for (const Node& node : expression->nodes)
-        if (node.kind == Node::Kind::along && reduces(node.function)) return true;
+        if (node.kind == Node::Kind::along_dims && is_reducing_function(node.function)) return true;
   return false;
 }
 
-void add_dtypes(const Asked& asked) {
-  Lines lines = lines_of(asked.program);
+void add_dtypes(const VariantBuilder& builder) {
+  SourceLines lines = print_lines(builder.program);
   bool wide = false;
-  for (const Tensor& tensor : asked.program.tensors) {
-    const std::size_t at = line_of(lines, tensor.name);
-    const std::string head = tensor.name + ": f32[";
+  for (const Tensor& tensor_at : builder.program.tensors) {
+    const std::size_t at = find_line(lines, tensor_at.name);
+    const std::string head = tensor_at.name + ": f32[";
     if (at >= lines.size() || !lines[at].starts_with(head)) continue;
-    lines[at] = tensor.name + ": bf16[" + lines[at].substr(head.size());
+    lines[at] = tensor_at.name + ": bf16[" + lines[at].substr(head.size());
     wide = true;
   }
-  if (wide && !reduces_on_cpu(asked)) asked.add("dtype", "store all f32 tensors in bf16", lines);
-  const std::vector<int> kept = weights(asked.program);
-  if (std::none_of(kept.begin(), kept.end(), [&](int i) { return bits(asked.tensor(i).dtype) > bits(DType::int8); }))
+  if (wide && !reduces_on_cpu(builder)) builder.add_variant("dtype", "store all f32 tensors in bf16", lines);
+  const std::vector<int> kept = find_weights(builder.program);
+  if (std::none_of(kept.begin(), kept.end(),
+                   [&](int i) { return dtype_bits(builder.tensor_at(i).dtype) > dtype_bits(DType::int8); }))
     return;
-  if (auto other = with_weights(asked.program, DType::int8))
-    asked.out.push_back({"weights", "store the weights in int8", *std::move(other), asked.dims});
+  if (auto other = with_weight_dtype(builder.program, DType::int8))
+    builder.out.push_back({"weights", "store the weights in int8", *std::move(other), builder.dims});
 }
 
 // Adds sizes that are padded to multiples of 64.
-void add_padding(const Asked& asked) {
-  constexpr std::int64_t whole = 64;
-  for (const Dimension& dim : asked.program.dims) {
-    const auto size = asked.dims.find(dim.name);
-    if (size == asked.dims.end() || size->second < whole || size->second % whole == 0 || !dim.lengths.empty()) continue;
-    Bindings padded = asked.dims;
-    padded[dim.name] = (size->second + whole - 1) / whole * whole;
-    asked.out.push_back({"padding", fmt::format("pad {} from {} to {}", dim.name, size->second, padded[dim.name]),
-                         asked.program, padded});
+void add_padding(const VariantBuilder& builder) {
+  constexpr std::int64_t multiple = 64;
+  for (const Dimension& dim : builder.program.dims) {
+    const auto size = builder.dims.find(dim.name);
+    if (size == builder.dims.end() || size->second < multiple || size->second % multiple == 0 || !dim.lengths.empty())
+      continue;
+    Bindings padded = builder.dims;
+    padded[dim.name] = (size->second + multiple - 1) / multiple * multiple;
+    builder.out.push_back({"padding", fmt::format("pad {} from {} to {}", dim.name, size->second, padded[dim.name]),
+                           builder.program, padded});
   }
 }
 
 // Adds a larger batch: more rows along a dimension that no weight has and that is not summed.
-void add_batches(const Asked& asked) {
-  constexpr std::int64_t times = 16, most = 1024;
-  const std::vector<int> kept = weights(asked.program);
+void add_batches(const VariantBuilder& builder) {
+  constexpr std::int64_t times = 16, max_size = 1024;
+  const std::vector<int> kept = find_weights(builder.program);
   if (kept.empty()) return;
-  for (const Dimension& dim : asked.program.dims) {
+  for (const Dimension& dim : builder.program.dims) {
     const Axis axis{.dim = dim.name};
-    const auto size = asked.dims.find(dim.name);
+    const auto size = builder.dims.find(dim.name);
     const bool in_weights =
-        std::any_of(kept.begin(), kept.end(), [&](int i) { return has(asked.tensor(i).axes, axis); });
-    const bool everywhere =
-        std::all_of(asked.program.tensors.begin(), asked.program.tensors.end(),
-                    [&](const Tensor& tensor) { return tensor.role != Role::output || has(tensor.axes, axis); });
-    if (size == asked.dims.end() || in_weights || !everywhere || size->second * times > most || !dim.lengths.empty())
+        std::any_of(kept.begin(), kept.end(), [&](int i) { return contains_axis(builder.tensor_at(i).axes, axis); });
+    const bool everywhere = std::all_of(
+        builder.program.tensors.begin(), builder.program.tensors.end(),
+        [&](const Tensor& tensor) { return tensor.role != TensorRole::output || contains_axis(tensor.axes, axis); });
+    if (size == builder.dims.end() || in_weights || !everywhere || size->second * times > max_size ||
+        !dim.lengths.empty())
       continue;
-    Bindings larger = asked.dims;
+    Bindings larger = builder.dims;
     larger[dim.name] = size->second * times;
-    asked.out.push_back({"batch",
-                         fmt::format("{} = {} instead of {}", dim.name, larger[dim.name], size->second),
-                         asked.program, larger, static_cast<double>(times)});
+    builder.out.push_back({"batch", fmt::format("{} = {} instead of {}", dim.name, larger[dim.name], size->second),
+                           builder.program, larger, static_cast<double>(times)});
   }
 }
 
 // Adds one chip's shard of a split without communication, which a single device can time.
-void add_chips(const Asked& asked, const Machine& machine) {
-  if (machine.links.empty() || !asked.program.mesh.empty()) return;
-  std::optional<double> least;
+void add_chips(const VariantBuilder& builder, const Machine& machine) {
+  if (machine.links.empty() || !builder.program.mesh.empty()) return;
+  std::optional<double> min_time_s;
   std::string shared;
-  for (const Dimension& dim : asked.program.dims) {
-    const auto size = asked.dims.find(dim.name);
-    if (size == asked.dims.end() || size->second % chips_asked != 0 || !dim.lengths.empty()) continue;
-    const auto part = explain(asked.program, machine, asked.dims, Split{dim.name, chips_asked}, Thresholds::left_out);
+  for (const Dimension& dim : builder.program.dims) {
+    const auto size = builder.dims.find(dim.name);
+    if (size == builder.dims.end() || size->second % suggested_chips != 0 || !dim.lengths.empty()) continue;
+    const auto part =
+        explain(builder.program, machine, builder.dims, DimensionSplit{dim.name, suggested_chips}, Thresholds::skipped);
     if (!part || !part->total.time_lower_s || part->total.time_network_s.value_or(0) > 0) continue;
-    if (least && *part->total.time_lower_s >= *least) continue;
-    least = part->total.time_lower_s;
+    if (min_time_s && *part->total.time_lower_s >= *min_time_s) continue;
+    min_time_s = part->total.time_lower_s;
     shared = dim.name;
   }
-  if (!least) return;
-  Bindings part = asked.dims;
-  part[shared] /= chips_asked;
-  asked.out.push_back(
-      {"chips", fmt::format("{} chips, {} split", chips_asked, shared), asked.program, std::move(part)});
+  if (!min_time_s) return;
+  Bindings part = builder.dims;
+  part[shared] /= suggested_chips;
+  builder.out.push_back(
+      {"chips", fmt::format("{} chips, {} split", suggested_chips, shared), builder.program, std::move(part)});
 }
 
 }  // namespace
@@ -214,18 +221,19 @@ Program with_sizes(Program program, const Bindings& dims) {
   return program;
 }
 
-std::vector<Variant> variants(const Program& program, const Explanation& explanation, const PlannedProgram* planned) {
+std::vector<ProgramVariant> make_variants(const Program& program, const Explanation& explanation,
+                                          const PlannedProgram* planned) {
   Bindings dims;
   for (const std::string& dim : program.dim_names())
     if (const auto size = explanation.dims.find(dim); size != explanation.dims.end()) dims.insert(*size);
-  std::vector<Variant> out;
-  const Asked asked{program, dims, explanation.machine.name, out};
-  add_orders(asked);
-  if (planned != nullptr) add_layouts(asked, *planned);
-  add_dtypes(asked);
-  add_padding(asked);
-  add_batches(asked);
-  add_chips(asked, explanation.machine);
+  std::vector<ProgramVariant> out;
+  const VariantBuilder builder{program, dims, explanation.machine.name, out};
+  add_orders(builder);
+  if (planned != nullptr) add_layouts(builder, *planned);
+  add_dtypes(builder);
+  add_padding(builder);
+  add_batches(builder);
+  add_chips(builder, explanation.machine);
   return out;
 }
 

@@ -8,12 +8,12 @@
 
 namespace ridge {
 
-struct Variant {
+struct ProgramVariant {
   std::string kind;  // "order", "layout", "dtype", "weights", "padding", "batch", "chips"
   std::string what;
   Program program;
   Bindings dims;
-  double work = 1;
+  double work_ratio = 1;
 };
 
 // Returns the program with its sizes in the dims line, so that the text is complete.
@@ -21,6 +21,7 @@ Program with_sizes(Program program, const Bindings& dims);
 
 // Returns all variants: products of three in another order; inputs stored in the order that the planner copies them to;
 // f32 as bf16; weights as int8; padded sizes; larger batches; one chip's shard of eight without communication.
-std::vector<Variant> variants(const Program& program, const Explanation& explanation, const PlannedProgram* planned);
+std::vector<ProgramVariant> make_variants(const Program& program, const Explanation& explanation,
+                                          const PlannedProgram* planned);
 
 }  // namespace ridge

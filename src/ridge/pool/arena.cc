@@ -9,37 +9,37 @@
 namespace ridge::tile::cpu {
 
 namespace {
-constexpr std::size_t large = std::size_t{2} << 20;
-std::size_t whole_pages(std::size_t bytes) {
-  const std::size_t page = bytes >= large ? large : 4096;
+constexpr std::size_t large_page_bytes = std::size_t{2} << 20;
+std::size_t round_up_to_pages(std::size_t bytes) {
+  const std::size_t page = bytes >= large_page_bytes ? large_page_bytes : 4096;
   return (std::max<std::size_t>(bytes, 1) + page - 1) / page * page;
 }
 }  // namespace
 
 void* allocate_pages(std::size_t bytes) {
-  const std::size_t rounded = whole_pages(bytes);
-  void* const data = std::aligned_alloc(rounded >= large ? large : 4096, rounded);
+  const std::size_t rounded = round_up_to_pages(bytes);
+  void* const data = std::aligned_alloc(rounded >= large_page_bytes ? large_page_bytes : 4096, rounded);
 #if defined(MADV_HUGEPAGE)
-  if (data != nullptr && rounded >= large) madvise(data, rounded, MADV_HUGEPAGE);  // only a hint
+  if (data != nullptr && rounded >= large_page_bytes) madvise(data, rounded, MADV_HUGEPAGE);  // only a hint
 #endif
   return data;
 }
 
 Arena::~Arena() { std::free(data_); }
 
-void* Arena::need(std::size_t bytes) {
+void* Arena::ensure_size(std::size_t bytes) {
   if (bytes <= bytes_) return data_;
-  const std::size_t more = whole_pages(bytes + bytes / 4);
+  const std::size_t new_bytes = round_up_to_pages(bytes + bytes / 4);
   std::free(data_);
   bytes_ = 0;
-  data_ = allocate_pages(more);
+  data_ = allocate_pages(new_bytes);
   if (data_ == nullptr) throw std::bad_alloc();
-  bytes_ = more;
+  bytes_ = new_bytes;
   return data_;
 }
 
-Arenas& arenas() {
-  thread_local Arenas all;
+ThreadArenas& thread_arenas() {
+  thread_local ThreadArenas all;
   return all;
 }
 

@@ -18,16 +18,16 @@ class Arena {
   ~Arena();
   // Returns at least `bytes` bytes, 64-byte aligned, with undefined content. Pointers from earlier calls become
   // invalid.
-  void* need(std::size_t bytes);
+  void* ensure_size(std::size_t bytes);
 
  private:
   void* data_ = nullptr;
   std::size_t bytes_ = 0;
 };
 
-struct Arenas {
+struct ThreadArenas {
   Arena left, right[2], sums, packed_flags;
 };
-Arenas& arenas();  // Returns the arenas of the calling thread.
+ThreadArenas& thread_arenas();  // Returns the arenas of the calling thread.
 
 }  // namespace ridge::tile::cpu

@@ -14,13 +14,13 @@ namespace ridge::tile::cpu {
 
 using ridge::detected_isa;
 using ridge::Isa;
-using ridge::name;
+using ridge::isa_name;
 
 std::vector<Isa> available_isas();  // Returns plain up to the set named by RIDGE_ISA, or up to detected_isa().
 
 struct IsaChoice {
   Isa isa = Isa::plain;
-  std::string refusal = {};  // reason why RIDGE_ISA is ignored; "" if it is valid or unset
+  std::string error = {};  // reason why RIDGE_ISA is ignored; "" if it is valid or unset
 };
 // Returns the set that `override_name` (RIDGE_ISA, may be null) selects. It must not exceed `detected`.
 IsaChoice choose_isa(Isa detected, const char* override_name);
@@ -28,43 +28,43 @@ IsaChoice choose_isa(Isa detected, const char* override_name);
 // Returns the set that the kernels use: RIDGE_ISA, read at the first call, else detected_isa(). If RIDGE_ISA is
 // invalid, detected_isa() is used and `isa_override_error` returns the reason, which every kernel reports as
 // unsupported.
-Isa isa();
-std::optional<std::string> isa_refusal();
+Isa active_isa();
+std::optional<std::string> isa_override_error();
 
 // Returns the variant for active_isa() of a function that is compiled for each instruction set (cmake/RidgeIsa.cmake).
-template <class F> F& body_for_isa(F& plain, F& avx2, F& avx512) {
-  if (isa() >= Isa::avx512) return avx512;
-  if (isa() >= Isa::avx2) return avx2;
+template <class F> F& select_for_isa(F& plain, F& avx2, F& avx512) {
+  if (active_isa() >= Isa::avx512) return avx512;
+  if (active_isa() >= Isa::avx2) return avx2;
   return plain;
 }
 
 // For tests: makes active_isa() return `isa`. Returns false and changes nothing if the CPU lacks that set.
-bool use_isa(Isa isa);
+bool set_active_isa(Isa isa);
 
 // True if bf16 is multiplied in pairs (vdpbf16ps) on a CPU that has AVX512_BF16 but no AMX. False on Intel cores unless
 // RIDGE_ISA or `set_active_isa` selected the set: on Emerald Rapids, the one measured, vdpbf16ps starts every second
 // cycle but two f32 multiply-adds start in each, so that bf16 widened while it is packed takes 0.55 of the time.
-bool multiplies_pairs();
-void use_pairs(bool pairs);  // For tests: sets the result of `multiplies_bf16_pairs`.
+bool multiplies_bf16_pairs();
+void set_bf16_pairs(bool pairs);  // For tests: sets the result of `multiplies_bf16_pairs`.
 
 // True if a loop that computes on data from memory should prefetch lines far before its loads. True on Intel cores
 // (measured on Emerald Rapids: compiled gelu of f32 rises from 0.54 to 0.91 of its roof). AMD's hardware prefetchers
 // suffice (Zen 3: with prefetches an affine chain of f32 falls from 0.98 to 0.82).
-bool prefetches_far();
+bool needs_far_prefetch();
 
-struct Caches {  // bytes
+struct CacheSizes {  // bytes
   std::int64_t l1d = 32 << 10, l2 = 512 << 10, l3 = 8 << 20;
-  bool operator==(const Caches&) const = default;
+  bool operator==(const CacheSizes&) const = default;
 };
-Caches caches_under(const std::string& root);  // Returns defaults for sizes missing in sysfs.
-const Caches& caches();                        // Returns those of CPU 0, read at the first call.
+CacheSizes read_cache_sizes(const std::string& root);  // Returns defaults for sizes missing in sysfs.
+const CacheSizes& cache_sizes();                       // Returns those of CPU 0, read at the first call.
 
 // All properties of a CPU on which the schedule of a product depends. The planner passes them in, so that the plan for
 // any CPU can be made and traced on any other; only running the plan needs that CPU.
 struct Cpu {
   Isa isa = Isa::plain;
-  bool pairs = true;  // result of `multiplies_bf16_pairs`
-  Caches caches = {};
+  bool bf16_pairs = true;  // result of `multiplies_bf16_pairs`
+  CacheSizes caches = {};
 };
 Cpu this_cpu();  // Returns the properties that the kernels use now.
 

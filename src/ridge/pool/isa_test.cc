@@ -12,58 +12,58 @@ TEST(Isa, the_override_goes_downward_only) {
   EXPECT_EQ(choose_isa(Isa::avx512, "").isa, Isa::avx512);
   EXPECT_EQ(choose_isa(Isa::avx512, "avx2").isa, Isa::avx2);
   EXPECT_EQ(choose_isa(Isa::avx512, "plain").isa, Isa::plain);
-  EXPECT_EQ(choose_isa(Isa::avx512, "avx512").refusal, "");
+  EXPECT_EQ(choose_isa(Isa::avx512, "avx512").error, "");
 }
 
 TEST(Isa, an_override_that_the_cpu_lacks_is_refused_with_a_sentence) {
   const IsaChoice choice = choose_isa(Isa::avx2, "avx512_bf16");
   EXPECT_EQ(choice.isa, Isa::avx2);
-  EXPECT_EQ(choice.refusal,
+  EXPECT_EQ(choice.error,
             "expected RIDGE_ISA to name an instruction set of this CPU, found 'avx512_bf16'; the CPU has at most avx2");
 }
 
 TEST(Isa, an_override_that_is_no_instruction_set_is_refused_with_a_sentence) {
-  EXPECT_EQ(choose_isa(Isa::avx2, "sse9").refusal,
+  EXPECT_EQ(choose_isa(Isa::avx2, "sse9").error,
             "expected RIDGE_ISA to be plain, avx2, avx512, avx512_bf16 or amx, found 'sse9'");
 }
 
 TEST(Isa, a_test_can_go_down_and_up_again_but_not_beyond_the_cpu) {
-  const Isa before = isa();
+  const Isa before = active_isa();
   for (const Isa each : available_isas()) {
-    EXPECT_TRUE(use_isa(each));
-    EXPECT_EQ(isa(), each);
+    EXPECT_TRUE(set_active_isa(each));
+    EXPECT_EQ(active_isa(), each);
   }
   if (detected_isa() != Isa::amx) {
-    EXPECT_FALSE(use_isa(Isa::amx));
+    EXPECT_FALSE(set_active_isa(Isa::amx));
   }
-  EXPECT_TRUE(use_isa(before));
+  EXPECT_TRUE(set_active_isa(before));
 }
 
 TEST(Isa, a_set_that_is_named_multiplies_pairs_of_bf16) {
-  const Isa before = isa();
-  use_pairs(false);
-  EXPECT_FALSE(multiplies_pairs());
-  EXPECT_TRUE(use_isa(before));
-  EXPECT_TRUE(multiplies_pairs());
+  const Isa before = active_isa();
+  set_bf16_pairs(false);
+  EXPECT_FALSE(multiplies_bf16_pairs());
+  EXPECT_TRUE(set_active_isa(before));
+  EXPECT_TRUE(multiplies_bf16_pairs());
 }
 
 TEST(Isa, every_cpu_has_plain) { EXPECT_EQ(available_isas().front(), Isa::plain); }
 
-TEST(Caches, sizes_come_from_sysfs_and_what_is_missing_keeps_its_default) {
+TEST(CacheSizes, sizes_come_from_sysfs_and_what_is_missing_keeps_its_default) {
   const FakeRoot root;
   const std::string cache = "/sys/devices/system/cpu/cpu0/cache/index";
   const auto level = [&](int index, const char* type, const char* number, const char* size) {
-    root.file(cache + std::to_string(index) + "/type", type);
-    root.file(cache + std::to_string(index) + "/level", number);
-    root.file(cache + std::to_string(index) + "/size", size);
+    root.write_file(cache + std::to_string(index) + "/type", type);
+    root.write_file(cache + std::to_string(index) + "/level", number);
+    root.write_file(cache + std::to_string(index) + "/size", size);
   };
-  EXPECT_EQ(caches_under(root.path()), Caches{});
+  EXPECT_EQ(read_cache_sizes(root.path()), CacheSizes{});
   level(0, "Data", "1", "48K");
   level(1, "Instruction", "1", "64K");
   level(2, "Unified", "2", "2M");
-  EXPECT_EQ(caches_under(root.path()), (Caches{48 << 10, 2 << 20, Caches{}.l3}));
+  EXPECT_EQ(read_cache_sizes(root.path()), (CacheSizes{48 << 10, 2 << 20, CacheSizes{}.l3}));
   level(2, "Unified", "2", "none");
-  EXPECT_EQ(caches_under(root.path()).l2, Caches{}.l2);
+  EXPECT_EQ(read_cache_sizes(root.path()).l2, CacheSizes{}.l2);
 }
 
 }  // namespace

@@ -7,10 +7,10 @@ namespace ridge::ops {
 
 namespace {
 #ifdef __x86_64__
-const PeakLoops& wide_bf16_peak_loops() {  // for CPUs that multiply bf16 as f32
+const PeakLoops& without_bf16_peak_loops() {  // for CPUs that multiply bf16 as f32
   static const PeakLoops loops = [] {
     PeakLoops x = avx512_bf16_peak_loops();
-    x.bf16_flop = 0;
+    x.bf16_flop_per_round = 0;
     x.bf16 = nullptr;
     return x;
   }();
@@ -22,9 +22,10 @@ const PeakLoops& wide_bf16_peak_loops() {  // for CPUs that multiply bf16 as f32
 const PeakLoops& peak_loops() {
 #ifdef __x86_64__
   using tile::cpu::Isa;
-  switch (tile::cpu::isa()) {
+  switch (tile::cpu::active_isa()) {
     case Isa::amx: return amx_peak_loops();
-    case Isa::avx512_bf16: return tile::cpu::multiplies_pairs() ? avx512_bf16_peak_loops() : wide_bf16_peak_loops();
+    case Isa::avx512_bf16:
+      return tile::cpu::multiplies_bf16_pairs() ? avx512_bf16_peak_loops() : without_bf16_peak_loops();
     case Isa::avx512: return avx512_peak_loops();
     case Isa::avx2: return avx2_peak_loops();
     case Isa::plain: break;
@@ -33,6 +34,6 @@ const PeakLoops& peak_loops() {
   return plain_peak_loops();
 }
 
-void run_together(int threads, const std::function<void(int)>& work) { tile::cpu::run(threads, work); }
+void run_concurrently(int threads, const std::function<void(int)>& work) { tile::cpu::run_parallel(threads, work); }
 
 }  // namespace ridge::ops

@@ -15,11 +15,11 @@ namespace ridge::ops {
 
 struct PeakLoops {
   Isa isa;
-  std::int64_t f32_flop;
+  std::int64_t f32_flop_per_round;
   void (*f32)(std::int64_t rounds);
-  std::int64_t bf16_flop;                                  // 0 if no instruction multiplies bf16
-  void (*bf16)(std::int64_t rounds);                       // defined if bf16_flop_per_round > 0
-  void (*read)(const std::byte* from, std::size_t bytes);  // multiple of 256 bytes, 64-byte aligned
+  std::int64_t bf16_flop_per_round;                                       // 0 if no instruction multiplies bf16
+  void (*bf16)(std::int64_t rounds);                                      // defined if bf16_flop_per_round > 0
+  void (*read)(const std::byte* from, std::size_t bytes);                 // multiple of 256 bytes, 64-byte aligned
   void (*copy)(std::byte* to, const std::byte* from, std::size_t bytes);  // non-temporal stores if any
   // Stores to[i] = a[i] xor b[i], non-temporal: the traffic of a kernel that reads two arrays and writes one.
   void (*combine)(std::byte* to, const std::byte* a, const std::byte* b, std::size_t bytes);
@@ -38,6 +38,6 @@ const PeakLoops& amx_peak_loops();
 
 // Calls work(0) … work(threads - 1) concurrently on the pool that the kernels use and returns when all have returned. A
 // call of `work` must not wait for another one.
-void run_together(int threads, const std::function<void(int)>& work);
+void run_concurrently(int threads, const std::function<void(int)>& work);
 
 }  // namespace ridge::ops

@@ -29,7 +29,7 @@ const PeakLoops& amx_peak_loops() {
   static const PeakLoops loops = [] {
     PeakLoops with = avx512_bf16_peak_loops();
     with.isa = Isa::amx;
-    with.bf16_flop = 2 * 16 * 16 * 32 * sums;
+    with.bf16_flop_per_round = 2 * 16 * 16 * 32 * sums;
     with.bf16 = bf16_tile_loop;
     return with;
   }();

@@ -27,7 +27,7 @@ const PeakLoops& avx512_bf16_peak_loops() {
   static const PeakLoops loops = [] {
     PeakLoops with = avx512_peak_loops();
     with.isa = Isa::avx512_bf16;
-    with.bf16_flop = 2 * 2 * 16 * sums;
+    with.bf16_flop_per_round = 2 * 2 * 16 * sums;
     with.bf16 = bf16_peak_loop;
     return with;
   }();

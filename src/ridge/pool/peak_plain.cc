@@ -10,23 +10,23 @@ namespace {
 
 struct Plain {
   using Vector __attribute__((vector_size(16), may_alias)) = float;
-  using Words __attribute__((vector_size(16), may_alias)) = std::uint32_t;
-  static Vector all(float x) { return Vector{x, x, x, x}; }
+  using IntVector __attribute__((vector_size(16), may_alias)) = std::uint32_t;
+  static Vector broadcast(float x) { return Vector{x, x, x, x}; }
   static Vector multiply_add(Vector a, Vector b, Vector c) { return a * b + c; }
   static Vector load(const std::byte* from) { return *reinterpret_cast<const Vector*>(from); }
-  static Vector mix(Vector a, Vector b) {
-    return reinterpret_cast<Vector>(reinterpret_cast<Words>(a) ^ reinterpret_cast<Words>(b));
+  static Vector xor_bits(Vector a, Vector b) {
+    return reinterpret_cast<Vector>(reinterpret_cast<IntVector>(a) ^ reinterpret_cast<IntVector>(b));
   }
-  static void keep(Vector a) { asm volatile("" : : "m"(a)); }
+  static void do_not_optimize(Vector a) { asm volatile("" : : "m"(a)); }
   static void store(std::byte* to, Vector a) { *reinterpret_cast<Vector*>(to) = a; }
-  static void stream(std::byte* to, Vector a) {
+  static void store_non_temporal(std::byte* to, Vector a) {
 #ifdef __SSE2__
     _mm_stream_ps(reinterpret_cast<float*>(to), reinterpret_cast<__m128>(a));
 #else
     *reinterpret_cast<Vector*>(to) = a;
 #endif
   }
-  static void drain() {
+  static void store_fence() {
 #ifdef __SSE2__
     _mm_sfence();
 #endif
@@ -39,9 +39,9 @@ constexpr int sums = 12;
 
 const PeakLoops& plain_peak_loops() {
   static constexpr PeakLoops loops{.isa = Isa::plain,
-                                   .f32_flop = 2 * 4 * sums,
+                                   .f32_flop_per_round = 2 * 4 * sums,
                                    .f32 = f32_peak_loop<Plain, sums>,
-                                   .bf16_flop = 0,
+                                   .bf16_flop_per_round = 0,
                                    .bf16 = nullptr,
                                    .read = read_loop<Plain>,
                                    .copy = copy_loop<Plain, true>,

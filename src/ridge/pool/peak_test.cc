@@ -20,27 +20,27 @@ void expect_copies(const PeakLoops& loops) {
   for (std::size_t i = 0; i < sizeof(Block); ++i) from[0].bytes[i] = static_cast<std::byte>(i * 7);
   std::memset(to.data(), 0x5a, 2 * sizeof(Block));
   loops.copy(to[0].bytes, from[0].bytes, 512);
-  EXPECT_EQ(std::memcmp(to[0].bytes, from[0].bytes, 512), 0) << name(loops.isa);
-  EXPECT_EQ(to[0].bytes[512], std::byte{0x5a}) << name(loops.isa);
+  EXPECT_EQ(std::memcmp(to[0].bytes, from[0].bytes, 512), 0) << isa_name(loops.isa);
+  EXPECT_EQ(to[0].bytes[512], std::byte{0x5a}) << isa_name(loops.isa);
   loops.combine(to[0].bytes, from[0].bytes, from[0].bytes, 256);
-  EXPECT_EQ(to[0].bytes[255], std::byte{0}) << name(loops.isa);
-  EXPECT_EQ(to[0].bytes[256], from[0].bytes[256]) << name(loops.isa);
+  EXPECT_EQ(to[0].bytes[255], std::byte{0}) << isa_name(loops.isa);
+  EXPECT_EQ(to[0].bytes[256], from[0].bytes[256]) << isa_name(loops.isa);
   loops.copy_cached(to[1].bytes, from[0].bytes, 768);
-  EXPECT_EQ(std::memcmp(to[1].bytes, from[0].bytes, 768), 0) << name(loops.isa);
-  EXPECT_EQ(to[1].bytes[768], std::byte{0x5a}) << name(loops.isa);
+  EXPECT_EQ(std::memcmp(to[1].bytes, from[0].bytes, 768), 0) << isa_name(loops.isa);
+  EXPECT_EQ(to[1].bytes[768], std::byte{0x5a}) << isa_name(loops.isa);
   loops.combine_cached(to[1].bytes, from[0].bytes, from[0].bytes + 256, 256);
-  EXPECT_EQ(to[1].bytes[255], from[0].bytes[255] ^ from[0].bytes[511]) << name(loops.isa);
-  EXPECT_EQ(to[1].bytes[256], from[0].bytes[256]) << name(loops.isa);
+  EXPECT_EQ(to[1].bytes[255], from[0].bytes[255] ^ from[0].bytes[511]) << isa_name(loops.isa);
+  EXPECT_EQ(to[1].bytes[256], from[0].bytes[256]) << isa_name(loops.isa);
   loops.read(from[0].bytes, sizeof(Block));
   loops.f32(1000);
   if (loops.bf16 != nullptr) loops.bf16(1000);
-  EXPECT_EQ(loops.bf16 == nullptr, loops.bf16_flop == 0);
+  EXPECT_EQ(loops.bf16 == nullptr, loops.bf16_flop_per_round == 0);
 }
 
 TEST(PeakLoops, CopyExactlyWhatTheyAreGiven) {
   using tile::cpu::Isa;
   for (const Isa isa : tile::cpu::available_isas()) {
-    ASSERT_TRUE(tile::cpu::use_isa(isa));
+    ASSERT_TRUE(tile::cpu::set_active_isa(isa));
     EXPECT_EQ(peak_loops().isa, isa);
     expect_copies(peak_loops());
   }
@@ -48,7 +48,7 @@ TEST(PeakLoops, CopyExactlyWhatTheyAreGiven) {
 
 TEST(RunTogether, CallsEachWorkerOnce) {
   std::atomic<int> sum{0};
-  run_together(5, [&](int worker) { sum += 1 << (4 * worker); });
+  run_concurrently(5, [&](int worker) { sum += 1 << (4 * worker); });
   EXPECT_EQ(sum, 0x11111);
 }
 

@@ -12,19 +12,19 @@
 
 namespace ridge::tile::cpu {
 
-using Task = void (*)(void* context, int worker);
+using PoolTask = void (*)(void* context, int worker);
 
 // Calls task(context, w) once for each w in 0 … threads-1 and returns when all have returned; their writes are then
 // visible. The caller runs w = 0 and then every w that no worker has started, so a thread that wakes late delays no
 // one. A call from inside a task runs all w on that thread in sequence, so a task must never wait for another one.
 // Calls from several threads are serialised. Tasks must not throw. With threads <= 1 it calls task(context, 0) without
 // a lock.
-void run_task(int threads, Task task, void* context);
+void run_pool_task(int threads, PoolTask task, void* context);
 
-template <class F> void run(int threads, F&& f) {
-  using Function = std::remove_reference_t<F>;
-  run_task(
-      threads, [](void* context, int worker) { (*static_cast<Function*>(context))(worker); },
+template <class F> void run_parallel(int threads, F&& f) {
+  using Callable = std::remove_reference_t<F>;
+  run_pool_task(
+      threads, [](void* context, int worker) { (*static_cast<Callable*>(context))(worker); },
       const_cast<void*>(static_cast<const void*>(std::addressof(f))));
 }
 
@@ -34,16 +34,16 @@ void pin_workers(bool pin);
 
 int pool_size();  // Returns the number of workers that exist, without the caller.
 
-struct Slice {
+struct WorkSlice {
   std::int64_t begin = 0, end = 0;
 };
 // Returns part `part` of 0 … count-1 split into `parts` whose sizes are multiples of `granularity` (except the last)
 // and differ by at most one `granularity`.
-constexpr Slice slice(std::int64_t count, int parts, int part, std::int64_t grain = 1) {
-  const std::int64_t grains = count / grain + (count % grain != 0 ? 1 : 0);
+constexpr WorkSlice split_evenly(std::int64_t count, int parts, int part, std::int64_t granularity = 1) {
+  const std::int64_t grains = count / granularity + (count % granularity != 0 ? 1 : 0);
   const std::int64_t each = grains / parts, more = grains % parts;
-  const auto edge = [&](std::int64_t p) { return std::min(count, (p * each + std::min(p, more)) * grain); };
-  return {edge(part), edge(part + 1)};
+  const auto boundary = [&](std::int64_t p) { return std::min(count, (p * each + std::min(p, more)) * granularity); };
+  return {boundary(part), boundary(part + 1)};
 }
 
 }  // namespace ridge::tile::cpu

@@ -19,7 +19,7 @@ namespace {
 TEST(Pool, every_worker_runs_once) {
   for (const int threads : {1, 2, 3, 4, 9}) {
     std::vector<std::atomic<int>> calls(static_cast<std::size_t>(threads));
-    run(threads, [&](int worker) { ++calls[static_cast<std::size_t>(worker)]; });
+    run_parallel(threads, [&](int worker) { ++calls[static_cast<std::size_t>(worker)]; });
     for (const auto& count : calls) EXPECT_EQ(count.load(), 1);
   }
 }
@@ -29,7 +29,7 @@ TEST(Pool, every_task_runs_once_in_calls_whose_counts_vary) {
   for (int call = 0; call < 20000; ++call) {
     const int threads = 2 + call * 7 % 5;
     std::array<std::atomic<int>, 6> calls{};
-    run(threads, [&](int worker) { ++calls[static_cast<std::size_t>(worker)]; });
+    run_parallel(threads, [&](int worker) { ++calls[static_cast<std::size_t>(worker)]; });
     for (std::size_t w = 0; w < calls.size(); ++w)
       ASSERT_EQ(calls[w].load(), static_cast<int>(w) < threads ? 1 : 0) << "call " << call << ", worker " << w;
   }
@@ -38,7 +38,7 @@ TEST(Pool, every_task_runs_once_in_calls_whose_counts_vary) {
 TEST(Pool, what_workers_write_is_visible_afterwards_in_a_thousand_calls) {
   std::array<int, 4> plain{};  // no atomics, because the pool orders the accesses
   for (int i = 1; i <= 1000; ++i) {
-    run(4, [&](int worker) { plain[static_cast<std::size_t>(worker)] += worker + 1; });
+    run_parallel(4, [&](int worker) { plain[static_cast<std::size_t>(worker)] += worker + 1; });
     ASSERT_EQ(plain, (std::array{i, 2 * i, 3 * i, 4 * i}));
   }
 }
@@ -46,7 +46,7 @@ TEST(Pool, what_workers_write_is_visible_afterwards_in_a_thousand_calls) {
 TEST(Pool, workers_that_fell_asleep_wake_again) {
   std::atomic<int> calls = 0;
   for (int i = 0; i < 3; ++i) {
-    run(3, [&](int) { ++calls; });
+    run_parallel(3, [&](int) { ++calls; });
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   EXPECT_EQ(calls.load(), 9);
@@ -54,7 +54,7 @@ TEST(Pool, workers_that_fell_asleep_wake_again) {
 
 TEST(Pool, the_caller_waits_for_a_worker_that_takes_long) {
   bool done = false;
-  run(2, [&](int worker) {
+  run_parallel(2, [&](int worker) {
     if (worker == 0) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     done = true;
@@ -63,12 +63,12 @@ TEST(Pool, the_caller_waits_for_a_worker_that_takes_long) {
 }
 
 TEST(Pool, the_caller_takes_what_a_worker_has_not_begun) {
-  run(2, [](int) {});
+  run_parallel(2, [](int) {});
   const auto caller = std::this_thread::get_id();
   bool taken = false;
   for (int i = 0; i < 200 && !taken; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the worker sleeps and is slow to wake
-    run(2, [&](int worker) {
+    run_parallel(2, [&](int worker) {
       if (worker == 1) taken = std::this_thread::get_id() == caller;
     });
   }
@@ -77,37 +77,37 @@ TEST(Pool, the_caller_takes_what_a_worker_has_not_begun) {
 
 // The caller pins itself to the core on which the worker last ran, where the system would wake the worker again.
 TEST(Pool, a_worker_leaves_the_callers_core_and_keeps_its_affinity) {
-  const std::vector<int> cpus = affinity();
+  const std::vector<int> cpus = allowed_cpus();
   if (cpus.size() < 2) GTEST_SKIP() << "this process may use only one CPU";
   cpu_set_t all, one;
   ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
   const auto caller = std::this_thread::get_id();
-  int beside = 0, elsewhere = 0;
+  int same_core = 0, other_core = 0;
   for (int i = 0; i < 40; ++i) {
     int at = -1;
-    run(2, [&](int worker) {
+    run_parallel(2, [&](int worker) {
       if (worker == 0) return std::this_thread::sleep_for(std::chrono::milliseconds(1));
       if (std::this_thread::get_id() == caller) return;
       at = sched_getcpu();
-      EXPECT_EQ(affinity(), cpus);
+      EXPECT_EQ(allowed_cpus(), cpus);
     });
     if (at < 0) continue;
-    (at == sched_getcpu() ? beside : elsewhere)++;
+    (at == sched_getcpu() ? same_core : other_core)++;
     CPU_ZERO(&one);
     CPU_SET(at, &one);
     ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the worker sleeps
   }
   ASSERT_EQ(sched_setaffinity(0, sizeof all, &all), 0);
-  EXPECT_GT(elsewhere, 4 * beside);
+  EXPECT_GT(other_core, 4 * same_core);
 }
 
 TEST(Pool, a_call_inside_a_task_runs_on_that_thread) {
   std::atomic<int> calls = 0;
-  run(3, [&](int) {
-    const auto here = std::this_thread::get_id();
-    run(4, [&](int) {
-      EXPECT_EQ(std::this_thread::get_id(), here);
+  run_parallel(3, [&](int) {
+    const auto task_thread = std::this_thread::get_id();
+    run_parallel(4, [&](int) {
+      EXPECT_EQ(std::this_thread::get_id(), task_thread);
       ++calls;
     });
   });
@@ -123,7 +123,7 @@ TEST(Pool, several_user_threads_take_turns) {
         for (int i = 0; i < 100; ++i) {
           int mine = 0;
           std::array<int, 3> seen{};
-          run(3, [&](int worker) { seen[static_cast<std::size_t>(worker)] = 1; });
+          run_parallel(3, [&](int worker) { seen[static_cast<std::size_t>(worker)] = 1; });
           for (const int s : seen) mine += s;
           calls += mine;
         }
@@ -133,18 +133,18 @@ TEST(Pool, several_user_threads_take_turns) {
 }
 
 TEST(Pool, it_grows_on_demand_and_keeps_what_it_has) {
-  run(5, [](int) {});
+  run_parallel(5, [](int) {});
   EXPECT_GE(pool_size(), 4);
   const int before = pool_size();
-  run(2, [](int) {});
+  run_parallel(2, [](int) {});
   EXPECT_EQ(pool_size(), before);
 }
 
 TEST(Pool, more_workers_than_threads_can_be_all_run) {
   std::atomic<int> calls = 0;
   const auto count = [&](int) { ++calls; };
-  run(3, [&](int worker) {
-    if (worker == 1) run(5000, count);
+  run_parallel(3, [&](int worker) {
+    if (worker == 1) run_parallel(5000, count);
   });
   EXPECT_EQ(calls.load(), 5000);
 }
@@ -152,7 +152,7 @@ TEST(Pool, more_workers_than_threads_can_be_all_run) {
 TEST(Pool, pinned_workers_do_the_same_work) {
   pin_workers(true);
   std::atomic<int> calls = 0;
-  run(pool_size() + 3, [&](int) { ++calls; });
+  run_parallel(pool_size() + 3, [&](int) { ++calls; });
   pin_workers(false);
   EXPECT_EQ(calls.load(), pool_size() + 1);
 }
@@ -161,12 +161,12 @@ TEST(Pool, a_child_process_starts_its_own) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the thread sanitizer does not support threads after a fork";
 #endif
-  run(3, [](int) {});
+  run_parallel(3, [](int) {});
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
     std::atomic<int> calls = 0;
-    run(3, [&](int) { ++calls; });
+    run_parallel(3, [&](int) { ++calls; });
     _exit(calls.load() == 3 ? 0 : 1);
   }
   int status = 0;
@@ -178,13 +178,13 @@ TEST(Pool, a_child_process_starts_its_own) {
 TEST(Pool, slices_cover_everything_once_in_whole_grains) {
   for (const std::int64_t count : {0, 1, 7, 64, 65, 1000})
     for (const int parts : {1, 2, 3, 8})
-      for (const std::int64_t grain : {1, 16, 64}) {
+      for (const std::int64_t granularity : {1, 16, 64}) {
         std::int64_t next = 0;
         for (int part = 0; part < parts; ++part) {
-          const Slice s = slice(count, parts, part, grain);
+          const WorkSlice s = split_evenly(count, parts, part, granularity);
           EXPECT_EQ(s.begin, next);
           EXPECT_LE(s.begin, s.end);
-          EXPECT_TRUE(s.end % grain == 0 || s.end == count);
+          EXPECT_TRUE(s.end % granularity == 0 || s.end == count);
           next = s.end;
         }
         EXPECT_EQ(next, count);

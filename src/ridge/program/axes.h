@@ -1,4 +1,4 @@
-// What the checks of statements ask and say about axes.
+// Helpers for checks of axes and their error messages.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,15 +11,15 @@
 
 namespace ridge::notation {
 
-inline bool has(const std::vector<Axis>& axes, const Axis& axis) {
+inline bool contains_axis(const std::vector<Axis>& axes, const Axis& axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
-inline bool one(const Axis& axis) { return !axis.named() && axis.literal == 1; }
+inline bool is_literal_one(const Axis& axis) { return !axis.is_named() && axis.literal == 1; }
 
 // "dimension 'D'", "size 3".
-inline std::string described(const Axis& axis) {
-  return axis.named() ? fmt::format("dimension '{}'", axis.dim) : fmt::format("size {}", axis.literal);
+inline std::string describe_axis(const Axis& axis) {
+  return axis.is_named() ? fmt::format("dimension '{}'", axis.dim) : fmt::format("size {}", axis.literal);
 }
 
 }  // namespace ridge::notation

@@ -1,4 +1,4 @@
-// Numbers for dimensions, and meshes whose axes must divide them.
+// Binding of dimensions, and meshes whose axes divide them.
 #include <gtest/gtest.h>
 
 #include "ridge/program/program.h"
@@ -6,33 +6,33 @@
 namespace ridge {
 namespace {
 
-std::string bound(const Program& program, const Bindings& given) {
-  const auto values = program.bind(given);
-  return values ? "bound" : values.error().text();
+std::string bind_program(const Program& program, const Bindings& given) {
+  const auto values = program.bind_sizes(given);
+  return values ? "bound" : values.error().to_string();
 }
 
 TEST(Bind, DefaultsFollowWhatTheyDependOn) {
   const Program program = *parse("dims G = F + 1, F = 4*D, D = 2\nx: f32[D, F, G]\ny[D, F, G] = cos(x)");
-  EXPECT_EQ(*program.bind({}), (Bindings{{"D", 2}, {"F", 8}, {"G", 9}}));
-  EXPECT_EQ(*program.bind({{"D", 3}}), (Bindings{{"D", 3}, {"F", 12}, {"G", 13}}));
-  EXPECT_EQ(*program.bind({{"F", 1}}), (Bindings{{"D", 2}, {"F", 1}, {"G", 2}}));
-  EXPECT_EQ(bound(program, {{"D", 0}}),
+  EXPECT_EQ(*program.bind_sizes({}), (Bindings{{"D", 2}, {"F", 8}, {"G", 9}}));
+  EXPECT_EQ(*program.bind_sizes({{"D", 3}}), (Bindings{{"D", 3}, {"F", 12}, {"G", 13}}));
+  EXPECT_EQ(*program.bind_sizes({{"F", 1}}), (Bindings{{"D", 2}, {"F", 1}, {"G", 2}}));
+  EXPECT_EQ(bind_program(program, {{"D", 0}}),
             "dimension 'D' must be at least 1, found 0\n  hint: give D a size of 1 or more\n");
   const Program less = *parse("dims F = D - 5\nx: f32[D, F]\ny[D, F] = cos(x)");
-  EXPECT_EQ(*less.bind({{"D", 6}}), (Bindings{{"D", 6}, {"F", 1}}));
-  EXPECT_EQ(bound(less, {{"D", 5}}),
+  EXPECT_EQ(*less.bind_sizes({{"D", 6}}), (Bindings{{"D", 6}, {"F", 1}}));
+  EXPECT_EQ(bind_program(less, {{"D", 5}}),
             "program:1:6: dimension 'F' must be at least 1, found D - 5 = 0\n  dims F = D - 5\n       ^\n"
             "  hint: change what it depends on, or give it with -d F=…\n");
   const Program open = *parse("dims F = 4*D\nx: f32[D, F]\ny[D, F] = cos(x)");
-  EXPECT_EQ(*open.bind({}), Bindings{});
+  EXPECT_EQ(*open.bind_sizes({}), Bindings{});
 }
 
-// Parts need not be equal: what a device holds then is counted by the largest.
+// Shards may differ in size; counts use the largest.
 TEST(Bind, AMeshNeedNotDivideADimension) {
   const Program program = *parse("A[B, D_X] * W[D_X, F] -> C[B, F]{U_X}");
-  EXPECT_EQ(bound(program, {{"D", 7}}), "bound");
-  EXPECT_EQ(bound(program, {{"X", 3}}), "bound");
-  EXPECT_EQ(bound(program, {{"X", 3}, {"D", 7}, {"B", 5}}), "bound");
+  EXPECT_EQ(bind_program(program, {{"D", 7}}), "bound");
+  EXPECT_EQ(bind_program(program, {{"X", 3}}), "bound");
+  EXPECT_EQ(bind_program(program, {{"X", 3}, {"D", 7}, {"B", 5}}), "bound");
 }
 
 }  // namespace

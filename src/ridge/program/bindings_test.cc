@@ -5,14 +5,14 @@
 namespace ridge {
 namespace {
 
-TEST(Table, ReadsRowsAndPointsAtMistakes) {
+TEST(CsvTableParser, ReadsRowsAndPointsAtMistakes) {
   EXPECT_EQ(*parse_table("B, D\r\n1,8192\n\n256,8\n", "t.csv"),
             (std::vector<Bindings>{{{"B", 1}, {"D", 8192}}, {{"B", 256}, {"D", 8}}}));
-  const auto error = [](const char* csv) { return parse_table(csv, "t.csv").error().text(); };
+  const auto error = [](const char* csv) { return parse_table(csv, "t.csv").error().to_string(); };
   EXPECT_EQ(error("B,D\n1,x\n"), "t.csv:2:3: expected a whole number of at least 1 for D, found 'x'\n  1,x\n    ^\n");
   EXPECT_EQ(error("B,D\n1,0\n"), "t.csv:2:3: expected a whole number of at least 1 for D, found '0'\n  1,0\n    ^\n");
   EXPECT_EQ(error("B,D\n1\n"), "t.csv:2:1: expected 2 values, found 1\n  1\n  ^\n");
-  EXPECT_EQ(error("B,B\n"), "t.csv:1:3: dimension 'B' stands twice in the header\n  B,B\n    ^\n");
+  EXPECT_EQ(error("B,B\n"), "t.csv:1:3: dimension 'B' appears twice in the header\n  B,B\n    ^\n");
   EXPECT_EQ(error("1,2\n"),
             "t.csv:1:1: expected the name of a dimension, found '1'\n  1,2\n  ^\n"
             "  hint: the first line names the dimensions: B,D\n");
@@ -21,7 +21,7 @@ TEST(Table, ReadsRowsAndPointsAtMistakes) {
             "  hint: B,D\n        1,8192\n");
 }
 
-TEST(Table, ReadsWhatSpreadsheetsOfWindowsWrite) {
+TEST(CsvTableParser, ReadsWhatSpreadsheetsOfWindowsWrite) {
   EXPECT_EQ(*parse_table("\xEF\xBB\xBF"
                          "B,D\r\n1,8192\r\n",
                          "t.csv"),
@@ -30,7 +30,7 @@ TEST(Table, ReadsWhatSpreadsheetsOfWindowsWrite) {
                         "B\r\n99999999999999999999\r\n",
                         "t.csv")
                 .error()
-                .text(),
+                .to_string(),
             "t.csv:2:1: expected a whole number below 2^63 for B, found '99999999999999999999'\n"
             "  99999999999999999999\n  ^^^^^^^^^^^^^^^^^^^^\n");
 }

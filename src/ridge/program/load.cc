@@ -9,23 +9,23 @@
 namespace ridge {
 namespace {
 
-// bshd,bthd->bsht, from which a shell has taken the quotes.
+// True for bshd,bthd->bsht, an einsum string whose quotes the shell removed.
 bool is_einsum(const std::string& argument) {
   const std::size_t arrow = argument.find("->");
   return arrow != std::string::npos && arrow > 0 &&
          argument.find_first_not_of("abcdefghijklmnopqrstuvwxyz,->") == std::string::npos;
 }
 
-struct Source {
+struct ProgramText {
   std::string text, name, title;
 };
 
-bool looks_like_a_program(const std::string& argument) {
+bool looks_like_program(const std::string& argument) {
   return argument.find_first_of("[]*=:>(\n ") != std::string::npos;
 }
 
-// What a program that was typed is called: its text where that is one line, else its last statement.
-std::string called(const std::string& text) {
+// Returns the title of a program given as an argument: its last non-empty line.
+std::string title_of_text(const std::string& text) {
   const std::size_t end = text.find_last_not_of(" \t\n");
   if (end == std::string::npos) return "program";
   const std::size_t begin = text.find_last_of('\n', end);
@@ -33,27 +33,27 @@ std::string called(const std::string& text) {
   return text.substr(first, end + 1 - first);
 }
 
-Result<Source> source(const std::string& argument) {
+Result<ProgramText> read_program_text(const std::string& argument) {
   namespace fs = std::filesystem;
-  std::error_code unknown;
+  std::error_code ignored;
   const bool from_input = argument == "-";
-  if (from_input || fs::exists(argument, unknown)) {
+  if (from_input || fs::exists(argument, ignored)) {
     const std::string path = from_input ? "/dev/stdin" : argument;
     auto text = read_file(path, max_program_bytes);
     if (!text) return text.error();
     const std::string title = from_input ? "standard input" : fs::path(argument).filename().string();
-    return Source{*std::move(text), from_input ? "standard input" : argument, title};
+    return ProgramText{*std::move(text), from_input ? "standard input" : argument, title};
   }
-  if (!looks_like_a_program(argument))
+  if (!looks_like_program(argument))
     return input_error(fmt::format("cannot read '{}': No such file or directory", argument),
                        "a program is a file, - or the text itself: 'bf16[B, D] * bf16[D, F] -> bf16[B, F]'");
-  return Source{is_einsum(argument) ? "'" + argument + "'" : argument, "program", called(argument)};
+  return ProgramText{is_einsum(argument) ? "'" + argument + "'" : argument, "program", title_of_text(argument)};
 }
 
 }  // namespace
 
 Result<LoadedProgram> load_program(const std::string& argument, DType dtype, const Bindings& sizes) {
-  auto from = source(argument);
+  auto from = read_program_text(argument);
   if (!from) return from.error();
   auto program = parse(from->text, {.source = from->name, .dtype = dtype, .sizes = sizes});
   if (!program) return program.error();

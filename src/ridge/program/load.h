@@ -1,5 +1,5 @@
-// Where a program's text comes from: a file, the standard input ("-"), or the argument itself. A word that names no
-// file and holds none of the notation's signs is taken for a file that is not there, not for a program.
+// Loads a program from a file, standard input ("-"), or the argument itself. An argument that is no existing file and
+// contains none of the notation's operators is reported as a missing file.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@ namespace ridge {
 
 struct LoadedProgram {
   Program program;
-  std::string title;  // the file's name, "standard input", or the text: where it has several lines, the last
+  std::string title;  // file name, "standard input", or the (last line of the) text
 };
 
-// `dtype`: of tensors that name none; `sizes`: by which chains of products are ordered. Errors: parse()'s, or that the
-// file cannot be read.
+// `dtype` is the default dtype of tensors; `sizes` are used to order chains of products. Errors: those of `parse`(), or
+// an unreadable file.
 Result<LoadedProgram> load_program(const std::string& argument, DType dtype, const Bindings& sizes = {});
 
 }  // namespace ridge

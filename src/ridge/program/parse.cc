@@ -1,5 +1,4 @@
-// parse(): takes the words line by line until the first mistake, and keeps what the lines build: tensors, statements,
-// roles. The lines themselves are read in lines.cc.
+// Main loop of `parse`(), token handling, and the tables of tensors and statements. Lines are parsed in parse_lines.cc.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +8,7 @@
 namespace ridge {
 
 Result<Program> parse(std::string_view text, const ParseOptions& options) {
-  return notation::Parser(text, options).run();
+  return notation::Parser(text, options).parse_program();
 }
 
 namespace notation {
@@ -19,109 +18,111 @@ Parser::Parser(std::string_view text, const ParseOptions& options) : source_{tex
   program_.text = std::string(text);
 }
 
-Result<Program> Parser::run() {
+Result<Program> Parser::parse_program() {
   Result<std::vector<Token>> tokens = tokenize(source_);
   if (!tokens) return tokens.error();
   tokens_ = *std::move(tokens);
-  note_later_names();
+  collect_later_names();
   while (peek().kind != TokenKind::end) {
     if (peek().kind == TokenKind::newline)
-      take();
-    else if (!item() || !few_enough())
+      consume_token();
+    else if (!parse_item() || !check_statement_limit())
       return *error_;
   }
-  if (!no_cycles() || !whole_stacks()) return *error_;
+  if (!check_no_cycles() || !check_stacks_complete()) return *error_;
   if (program_.statements.empty()) {
-    expected("a statement", "such as bf16[B, D] * bf16[D, F] -> bf16[B, F], or y: bf16[N] = cos(x)");
+    report_expected("a statement", "such as bf16[B, D] * bf16[D, F] -> bf16[B, F], or y: bf16[N] = cos(x)");
     return *error_;
   }
   set_roles();
   return std::move(program_);
 }
 
-bool Parser::few_enough() {
+bool Parser::check_statement_limit() {
   if (program_.statements.size() <= max_statements) return true;
-  return fail(program_.statements.back().span,
-              fmt::format("expected at most {} statements, found more", max_statements),
-              "split it into several programs");
+  return report_error(program_.statements.back().span,
+                      fmt::format("expected at most {} statements, found more", max_statements),
+                      "split it into several programs");
 }
 
-// --- words
+// --- tokens
 
-Token Parser::take() { return tokens_[next_ + 1 < tokens_.size() ? next_++ : next_]; }
+Token Parser::consume_token() { return tokens_[next_ + 1 < tokens_.size() ? next_++ : next_]; }
 
-bool Parser::take(std::string_view symbol) {
-  if (!peek().is(symbol)) return false;
-  take();
+bool Parser::accept_symbol(std::string_view symbol) {
+  if (!peek().is_symbol(symbol)) return false;
+  consume_token();
   return true;
 }
 
-bool Parser::fail(Span span, std::string message, std::string hint) {
-  error_ = source_.error(span, std::move(message), std::move(hint));
+bool Parser::report_error(TextSpan span, std::string message, std::string hint) {
+  error_ = source_.error_at(span, std::move(message), std::move(hint));
   return false;
 }
 
-// What to write instead of a sign that other notations have and this one lacks.
-static std::string cure(const Token& found) {
-  static constexpr std::pair<std::string_view, std::string_view> cures[] = {
+// Returns a hint for a sign of other notations, or "".
+static std::string hint_for_foreign_sign(const Token& found) {
+  static constexpr std::pair<std::string_view, std::string_view> hints[] = {
       {"@", "a product is written a * b; shared names say what is summed"},
       {";", "a line break ends a statement"},
-      {"{", "partial sums, {U_X}, stand behind the brackets of a tensor"},
+      {"{", "partial sums, {U_X}, are written after the brackets of a tensor"},
       {".", "functions are written cos(x); axes are matched by name, so no transpose is needed"},
       {"^", "a power is written as a product: x * x"},
       {"<", "put one of two comparisons in parentheses"},
       {"!", "unequal is written where(a == b, 0, 1)"},
-      {"&", "both is a product: (a < b) * (b < c)"},
-      {"|", "either is max(a, b)"},
-      {"%", "a remainder has no sign here"},
+      {"&", "'and' is written as a product: (a < b) * (b < c)"},
+      {"|", "'or' is written max(a, b)"},
+      {"%", "there is no remainder operator"},
   };
   if (found.kind == TokenKind::symbol)
-    for (const auto& [sign, hint] : cures)
+    for (const auto& [sign, hint] : hints)
       if (found.text == sign) return std::string(hint);
   if (found.kind == TokenKind::suffix) return "a name begins with a letter";
   return {};
 }
 
-bool Parser::expected(const std::string& what, const std::string& hint) {
-  std::string better = cure(peek());
+bool Parser::report_expected(const std::string& what, const std::string& hint) {
+  std::string better = hint_for_foreign_sign(peek());
   if (better.empty()) better = hint;
-  if (better.empty() && (peek().is("]") || peek().is(")"))) better = "nothing is open that it could close";
-  return fail(peek().span, fmt::format("expected {}, found {}", what, quoted(peek())), better);
+  if (better.empty() && (peek().is_symbol("]") || peek().is_symbol(")"))) better = "there is no open bracket to close";
+  return report_error(peek().span, fmt::format("expected {}, found {}", what, quote_token(peek())), better);
 }
 
-bool Parser::expect(std::string_view symbol, const std::string& what, const std::string& hint) {
-  return take(symbol) || expected(what, hint);
+bool Parser::expect_symbol(std::string_view symbol, const std::string& what, const std::string& hint) {
+  return accept_symbol(symbol) || report_expected(what, hint);
 }
 
-// The sign that closes what `open` began. Where the line ends first, the place to look at is the beginning.
-bool Parser::close(const Token& open, std::string_view sign, const std::string& otherwise) {
-  if (take(sign)) return true;
-  if (!at_end_of_line()) return expected(otherwise);
-  return fail(open.span, fmt::format("expected '{}' for this {}, found {}", sign, quoted(open), quoted(peek())),
-              "close it on the same line");
+// Accepts the sign that closes `open`. If the line ends first, the error shows the opening sign.
+bool Parser::close_bracket(const Token& open, std::string_view sign, const std::string& otherwise) {
+  if (accept_symbol(sign)) return true;
+  if (!is_at_end_of_line()) return report_expected(otherwise);
+  return report_error(open.span,
+                      fmt::format("expected '{}' for this {}, found {}", sign, quote_token(open), quote_token(peek())),
+                      "close it on the same line");
 }
 
-bool Parser::at_end_of_line() const { return peek().kind == TokenKind::newline || peek().kind == TokenKind::end; }
+bool Parser::is_at_end_of_line() const { return peek().kind == TokenKind::newline || peek().kind == TokenKind::end; }
 
-// Words that are declared or written somewhere, to tell "not yet written" from "unknown".
-void Parser::note_later_names() {
+// Collects all names that are declared or written, to distinguish "not yet written" from "unknown".
+void Parser::collect_later_names() {
   int brackets = 0;
   for (std::size_t i = 0; i + 1 < tokens_.size(); ++i) {
-    brackets += tokens_[i].is("[") ? 1 : tokens_[i].is("]") ? -1 : 0;
+    brackets += tokens_[i].is_symbol("[") ? 1 : tokens_[i].is_symbol("]") ? -1 : 0;
     if (tokens_[i].kind != TokenKind::name) continue;
-    if (brackets <= 0) words_.insert(std::string(tokens_[i].text));
-    const bool weights = i >= 4 && tokens_[i - 4].text == "conv" && tokens_[i - 3].is("(") && tokens_[i - 1].is(",");
-    if (weights) windows_.insert(std::string(tokens_[i].text));
+    if (brackets <= 0) used_names_.insert(std::string(tokens_[i].text));
+    const bool weights =
+        i >= 4 && tokens_[i - 4].text == "conv" && tokens_[i - 3].is_symbol("(") && tokens_[i - 1].is_symbol(",");
+    if (weights) conv_weights_.insert(std::string(tokens_[i].text));
     const bool first = i == 0 || tokens_[i - 1].kind == TokenKind::newline;
-    const bool written = (brackets <= 0 && tokens_[i + 1].is(":")) || (first && tokens_[i + 1].is("[")) ||
-                         (i > 0 && tokens_[i - 1].is("->"));
+    const bool written = (brackets <= 0 && tokens_[i + 1].is_symbol(":")) || (first && tokens_[i + 1].is_symbol("[")) ||
+                         (i > 0 && tokens_[i - 1].is_symbol("->"));
     if (written) later_names_.insert(std::string(tokens_[i].text));
   }
 }
 
-// --- what the lines build
+// --- tensors and statements
 
-int Parser::declare(const Mention& m, DType dtype, bool declared) {
+int Parser::declare_tensor(const TensorRef& m, DType dtype, bool declared) {
   const int index = static_cast<int>(program_.tensors.size());
   tensor_index_.emplace(m.name, index);
   program_.tensors.push_back(
@@ -129,62 +130,63 @@ int Parser::declare(const Mention& m, DType dtype, bool declared) {
   return index;
 }
 
-// The tensor that an arrow reads: one that exists, or a new input. Fills in the axes that the arrow does not repeat.
-int Parser::operand(Mention& m) {
-  if (const Stack* const whole = stack_named(m.name)) {
-    read_in_parts(*whole, m.span);
+// Returns the tensor that an arrow product reads, existing or declared as a new input. Completes omitted axes.
+int Parser::resolve_operand(TensorRef& m) {
+  if (const StackedInput* const stack = find_stack(m.name)) {
+    report_stack_read(*stack, m.span);
     return -1;
   }
   const auto found = tensor_index_.find(m.name);
   if (found == tensor_index_.end()) {
-    if (m.typed && !sizes_differ(m)) return -1;
-    if (m.typed) return declare(m, m.dtype.value_or(options_.dtype), true);
-    fail(
+    if (m.has_axes && !check_ref_sizes_differ(m)) return -1;
+    if (m.has_axes) return declare_tensor(m, m.dtype.value_or(options_.dtype), true);
+    report_error(
         m.span, fmt::format("the dimensions of '{}' are missing", m.name),
-        fmt::format("write {}[B, D], or put the types behind a colon: X * Y -> Z: bf16[B, D], bf16[D, F] -> bf16[B, F]",
+        fmt::format("write {}[B, D], or put the types after a colon: X * Y -> Z: bf16[B, D], bf16[D, F] -> bf16[B, F]",
                     m.name));
     return -1;
   }
   const Tensor& known = program_.tensors[static_cast<std::size_t>(found->second)];
-  const bool same =
-      same_sharding(m.axes, known.axes) && m.partial == known.partial && m.dtype.value_or(known.dtype) == known.dtype;
-  if (m.typed && !same) {
-    fail(m.type_span,
-         fmt::format("tensor '{}' is {}{}{} already", m.name, name(known.dtype), text(known.axes),
-                     partial_text(known.partial)),
-         "repeat it as it is, write its name alone, or use another name");
+  const bool same = has_same_sharding(m.axes, known.axes) && m.partial == known.partial &&
+                    m.dtype.value_or(known.dtype) == known.dtype;
+  if (m.has_axes && !same) {
+    report_error(m.type_span,
+                 fmt::format("tensor '{}' is {}{}{} already", m.name, dtype_name(known.dtype), format_axes(known.axes),
+                             format_partial(known.partial)),
+                 "repeat it as it is, write its name alone, or use another name");
     return -1;
   }
-  if (!repeats(found->second, m.span)) return -1;
-  if (!m.typed) {
+  if (!check_tensor_sizes_differ(found->second, m.span)) return -1;
+  if (!m.has_axes) {
     m.axes = known.axes;
     for (Axis& a : m.axes) a.span = m.span;
   }
   return found->second;
 }
 
-// The tensor that a statement writes. One that names no dtype has its operands' widest.
-int Parser::write_result(const Mention& m, const std::vector<int>& operands, bool quantizes) {
-  if (tensor_index_.contains(m.name) || stack_named(m.name)) {
-    fail(m.span, fmt::format("tensor '{}' is there already; a tensor is written once", m.name),
-         "use another name; an output is declared where it is written: y: bf16[N, F] = …");
+// Declares the result of a statement. Its default dtype is the widest of its operands.
+int Parser::declare_result(const TensorRef& m, const std::vector<int>& operands, bool quantizes) {
+  if (tensor_index_.contains(m.name) || find_stack(m.name)) {
+    report_error(m.span, fmt::format("tensor '{}' exists already; a tensor is written only once", m.name),
+                 "use another name; an output is declared where it is written: y: bf16[N, F] = …");
     return -1;
   }
-  if (m.dtype && is_scaled(*m.dtype) && !quantizes) {
-    fail(m.span, fmt::format("'{}' is {}, whose scales quantize alone makes", m.name, ridge::name(*m.dtype)),
-         "store it as bf16, and quantize that in a statement of its own");
+  if (m.dtype && is_block_scaled(*m.dtype) && !quantizes) {
+    report_error(m.span,
+                 fmt::format("'{}' is {}, whose scales only quantize can compute", m.name, ridge::dtype_name(*m.dtype)),
+                 "store it as bf16, and quantize that in a statement of its own");
     return -1;
   }
   DType widest = program_.tensors[static_cast<std::size_t>(operands.front())].dtype;
-  for (const int o : operands) widest = wider(widest, program_.tensors[static_cast<std::size_t>(o)].dtype);
-  if (is_scaled(widest)) widest = DType::bf16;
-  return declare(m, m.dtype.value_or(widest), m.dtype.has_value());
+  for (const int o : operands) widest = wider_dtype(widest, program_.tensors[static_cast<std::size_t>(o)].dtype);
+  if (is_block_scaled(widest)) widest = DType::bf16;
+  return declare_tensor(m, m.dtype.value_or(widest), m.dtype.has_value());
 }
 
-// X, Y, Z for what has no name; X2, X3 where they are taken.
-std::string Parser::free_name(const std::string& wanted) const {
-  std::string name = wanted;
-  for (int i = 2; tensor_index_.contains(name) || words_.contains(name); ++i) name = wanted + std::to_string(i);
+// Returns X, or X2, X3, … if the name is used.
+std::string Parser::unused_name(const std::string& base_name) const {
+  std::string name = base_name;
+  for (int i = 2; tensor_index_.contains(name) || used_names_.contains(name); ++i) name = base_name + std::to_string(i);
   return name;
 }
 
@@ -200,10 +202,10 @@ void Parser::add_statement(std::variant<Contraction, Expression> op, std::size_t
 void Parser::set_roles() {
   std::vector<bool> read(program_.tensors.size());
   for (const Statement& s : program_.statements)
-    for (const int o : operands(s)) read[static_cast<std::size_t>(o)] = true;
+    for (const int o : statement_operands(s)) read[static_cast<std::size_t>(o)] = true;
   for (const Statement& s : program_.statements) {
     const auto i = static_cast<std::size_t>(s.result());
-    program_.tensors[i].role = !read[i] || program_.tensors[i].declared ? Role::output : Role::intermediate;
+    program_.tensors[i].role = !read[i] || program_.tensors[i].declared ? TensorRole::output : TensorRole::intermediate;
   }
 }
 

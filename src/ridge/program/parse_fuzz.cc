@@ -1,5 +1,5 @@
-// The parser under libFuzzer, which grows inputs towards code not yet reached. Built with -DRIDGE_FUZZ=ON and clang
-// (tests/fuzz/fuzz.cmake says how); its seeds are replayed in every build.
+// Fuzzer of the parser (libFuzzer). Built with -DRIDGE_FUZZ=ON and clang (see tests/fuzz/fuzz.cmake); every build
+// replays its seeds.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -8,7 +8,7 @@
 #include "ridge/program/testing/round_trip.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string fault = ridge::testing::round_trip_fault({reinterpret_cast<const char*>(data), size});
-  RIDGE_CHECK(fault.empty(), fault);
+  const std::string error = ridge::testing::round_trip_error({reinterpret_cast<const char*>(data), size});
+  RIDGE_CHECK(error.empty(), error);
   return 0;
 }

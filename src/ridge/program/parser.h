@@ -1,7 +1,7 @@
-// Inside of parse(): a recursive descent, one method a rule of the grammar (docs/notation.md). The first mistake stops
-// it: a method that returns false, nothing or -1 has set `error_`. The methods lie in parse.cc (words, and what is
-// built), lines.cc (lines of a program), stack.cc (inputs in parts), extent.cc (dims), expression.cc (pointwise),
-// words.cc and conv.cc (words that stand alone) and verify.cc (what is what).
+// Recursive-descent parser with one method per rule of the grammar (docs/notation.md). It stops at the first error: a
+// method that returns false, nullopt or -1 has set `error_`. The methods are defined in parse.cc (tokens, tensors),
+// parse_lines.cc, parse_stacks.cc, parse_extents.cc, parse_expression.cc, parse_routines.cc, sharding.cc and others,
+// and check_dimensions.cc (contractions and expressions).
 #pragma once
 
 #include <algorithm>
@@ -13,211 +13,218 @@
 
 #include "ridge/program/program.h"
 #include "ridge/program/routine.h"
-#include "ridge/program/token.h"
+#include "ridge/program/tokenizer.h"
 
 namespace ridge::notation {
 
 inline constexpr int max_nesting = 256;
 inline constexpr std::size_t max_dims = 256;
-inline constexpr std::size_t max_axes = 16;                     // of one tensor
-inline constexpr std::size_t max_stacks = 256, max_parts = 16;  // of a program, of one stack
+inline constexpr std::size_t max_axes = 16;                     // axes per tensor
+inline constexpr std::size_t max_stacks = 256, max_parts = 16;  // limits per program, per stacked input
 
-// A tensor as it stands in a statement: `bf16[B, D]_D`, `A[B, D]`, `x`.
-struct Mention {
-  std::string name;            // empty: none is written
-  std::optional<DType> dtype;  // where one is written
-  std::vector<Axis> axes;      // as written at this place
-  bool may_stack = false;      // the leading size may be computed, 2*F: it is then here and not in `axes`
-  std::optional<Polynomial> rows{};
-  bool typed = false;  // axes are written at this place
+// Reference to a tensor in a statement: `bf16[B, D]_D`, `A[B, D]`, `x`.
+struct TensorRef {
+  std::string name;                          // "" if omitted
+  std::optional<DType> dtype;                // dtype, if given
+  std::vector<Axis> axes;                    // axes, if given here
+  bool may_have_computed_size = false;       // true if the leading size may be computed, as 2*F
+  std::optional<Polynomial> leading_size{};  // computed leading size, which is then not in `axes`
+  bool has_axes = false;                     // true if axes are given here
   std::optional<Token> suffix;
-  std::string partial;  // "X" of {U_X}
-  Span span = {};       // the name, or the dtype where there is none
-  Span type_span = {};  // the dtype, or the bracket
+  std::string partial;      // "X" in {U_X}
+  TextSpan span = {};       // position of the name, or of the dtype without a name
+  TextSpan type_span = {};  // position of the dtype or the bracket
 };
 
-// An operand of a statement: which tensor, and where messages point.
-struct Operand {
+// Operand of a statement: the tensor, and positions for messages.
+struct ParsedOperand {
   int tensor;
-  std::string called;  // "the left operand", "'x'"
-  bool unnamed;        // its place holds a dtype
-  Span span;
-  std::vector<Axis> axes;  // with the spans of this statement, where it writes them
+  std::string description;  // "the left operand", "'x'"
+  bool unnamed;             // written as a dtype without a name
+  TextSpan span;
+  std::vector<Axis> axes;  // axes with their positions in this statement
 };
 
-// "XY" of D_XY; empty: the name ends otherwise.
-std::string_view mesh_of(std::string_view name);
+// Returns "XY" for D_XY, or "" for a name without mesh axes.
+std::string_view mesh_suffix(std::string_view name);
 
-// The functions of expressions by name; none: it is no function's. Signs (+, -, *, /, <) have none.
-const FunctionRow* find_function(std::string_view name);
-std::string signature(const FunctionRow& f);  // "max(a, b) or max(x over D)"
-std::vector<std::string> function_names();    // and the other words that stand before a parenthesis
-bool reserved(std::string_view name);         // no tensor can be called so
-// The words that are a statement by themselves.
-std::optional<Word> find_word(std::string_view text);
-std::vector<std::string> word_names();
-// What to write instead of a function that the notation lacks; empty: nothing is known.
-std::string_view instead_of(std::string_view function);
+// Returns the function with this name, or nullptr. Operators (+, -, *, /, <) have no name.
+const FunctionInfo* find_function(std::string_view name);
+std::string function_signature(const FunctionInfo& f);  // "max(a, b) or max(x over D)"
+std::vector<std::string> function_names();              // including repeat, index, size, sequence
+bool is_reserved(std::string_view name);                // true if no tensor can have this name
+// Returns the routine with this name, or nullopt.
+std::optional<RoutineKind> find_routine(std::string_view text);
+std::vector<std::string> routine_names();
+// Returns what to write instead of a function that the notation lacks, or "".
+std::string_view suggest_alternative(std::string_view function);
 
 class Parser {
  public:
   Parser(std::string_view text, const ParseOptions& options);
-  Result<Program> run();
+  Result<Program> parse_program();
 
  private:
-  // Words.
-  const Token& peek(std::size_t ahead = 0) const { return tokens_[std::min(next_ + ahead, tokens_.size() - 1)]; }
-  Token take();
-  bool take(std::string_view symbol);
-  bool expect(std::string_view symbol, const std::string& what, const std::string& hint = {});
-  bool fail(Span span, std::string message, std::string hint = {});
-  bool expected(const std::string& what, const std::string& hint = {});  // "expected <what>, found <the next token>"
-  bool close(const Token& open, std::string_view sign, const std::string& otherwise);
-  bool at_end_of_line() const;
-  bool few_enough();
+  // Tokens: parse.cc.
+  const Token& peek(std::size_t offset = 0) const { return tokens_[std::min(next_ + offset, tokens_.size() - 1)]; }
+  Token consume_token();
+  bool accept_symbol(std::string_view symbol);
+  bool expect_symbol(std::string_view symbol, const std::string& what, const std::string& hint = {});
+  bool report_error(TextSpan span, std::string message, std::string hint = {});
+  bool report_expected(const std::string& what,
+                       const std::string& hint = {});  // "expected <what>, found <the next token>"
+  bool close_bracket(const Token& open, std::string_view sign, const std::string& otherwise);
+  bool is_at_end_of_line() const;
+  bool check_statement_limit();
 
-  // Lines: lines.cc.
-  bool item();
-  bool declaration_or_definition();
-  bool arrow();
-  bool state_product(Mention& left, Mention& right, Mention& result, std::size_t first);
-  bool no_suffix(const Mention& mention);
-  bool definition(const Mention& result, std::size_t first);
-  bool mention(Mention& out);
-  bool type(Mention& out);
-  bool axes(Mention& out);
-  bool axis(std::vector<Axis>& out);
-  bool arrow_types(Mention& left, Mention& right, Mention& result);
-  bool tensor_name(const Token& token);
-  int declare(const Mention& mention, DType dtype, bool declared);
-  int operand(Mention& mention);
-  Operand operand(std::size_t node) const;
-  int write_result(const Mention& mention, const std::vector<int>& operands, bool quantizes = false);
-  std::string free_name(const std::string& wanted) const;
+  // Lines: parse_lines.cc.
+  bool parse_item();
+  bool parse_declaration_or_definition();
+  bool parse_arrow_product();
+  bool add_arrow_product(TensorRef& left, TensorRef& right, TensorRef& result, std::size_t first);
+  bool check_no_suffix(const TensorRef& ref);
+  bool parse_definition(const TensorRef& result, std::size_t first);
+  bool parse_tensor_ref(TensorRef& out);
+  bool parse_type(TensorRef& out);
+  bool parse_axes(TensorRef& out);
+  bool parse_axis(std::vector<Axis>& out);
+  bool parse_arrow_types(TensorRef& left, TensorRef& right, TensorRef& result);
+  bool check_tensor_name(const Token& token);
+  int declare_tensor(const TensorRef& ref, DType dtype, bool declared);
+  int resolve_operand(TensorRef& ref);
+  ParsedOperand operand_at_node(std::size_t node) const;
+  int declare_result(const TensorRef& ref, const std::vector<int>& operands, bool quantizes = false);
+  std::string unused_name(const std::string& base_name) const;
   void add_statement(std::variant<Contraction, Expression> op, std::size_t first);
   void set_roles();
-  void note_later_names();
+  void collect_later_names();
 
-  // Inputs in parts: stack.cc.
-  bool computed_size() const;
-  bool stack(const Mention& mention);
-  bool cut_ahead() const;
-  bool part(const Mention& mention);
-  bool no_stack(const Token& named);
-  bool part_fits(const Mention& mention, const Stack& of, const Polynomial& from, const Polynomial& to);
-  bool whole_stacks();
-  const Stack* stack_named(const std::string& name) const;
-  bool read_in_parts(const Stack& stack, Span span);
+  // Stacked inputs: parse_stacks.cc.
+  bool has_computed_size() const;
+  bool declare_stacked_input(const TensorRef& ref);
+  bool is_slice_ahead() const;
+  bool parse_stack_part(const TensorRef& ref);
+  bool report_not_stacked(const Token& named);
+  bool check_stack_part(const TensorRef& ref, const StackedInput& stack, const Polynomial& from, const Polynomial& to);
+  bool check_stacks_complete();
+  const StackedInput* find_stack(const std::string& name) const;
+  bool report_stack_read(const StackedInput& stack, TextSpan span);
 
-  // Sharding: shard.cc.
-  bool mesh();
-  bool use_mesh_axis(char letter, Span span);
-  bool sharded_name(const Token& token, Axis& out, const std::vector<Axis>& before);
-  bool partial(Mention& out);
-  bool shards(const Operand& left, const Operand& right, const Mention& result, Contraction& out);
-  bool shard_agrees(const Axis& operand, const Operand& of, const Mention& result, const std::string& partial);
-  bool whole_operand(int tensor, Span span);
-  bool partial_agrees(const std::string& left, const Mention& result);
-  bool expression_shards(const Mention& result);
-  bool along_shards(const std::vector<Axis>& lie, const Mention& result);
+  // Sharding: sharding.cc.
+  bool parse_mesh();
+  bool use_mesh_axis(char letter, TextSpan span);
+  bool parse_sharded_axis(const Token& token, Axis& out, const std::vector<Axis>& previous_axes);
+  bool parse_partial_sums(TensorRef& out);
+  bool check_product_sharding(const ParsedOperand& left, const ParsedOperand& right, const TensorRef& result,
+                              Contraction& out);
+  bool check_axis_sharding(const Axis& axis, const ParsedOperand& operand, const TensorRef& result,
+                           const std::string& partial);
+  bool check_no_partial_sums(int tensor, TextSpan span);
+  bool check_result_partial_sums(const std::string& summed_over, const TensorRef& result);
+  bool check_expression_sharding(const TensorRef& result);
+  bool check_reduction_sharding(const std::vector<Axis>& known_axes, const TensorRef& result);
 
-  // Words that stand alone: words.cc and conv.cc.
-  bool routine(const Mention& result, std::size_t first);
-  bool routine_arguments(Routine& out, const Token& word);
-  bool scan(const Mention& result, std::size_t first, const Token& open, Routine& out);
-  bool scan_body(const Mention& result);
-  bool topk_agrees(const Routine& routine, const Mention& result);
-  bool routed_agrees(const Routine& routine, const Mention& result);
-  bool routed_option(Routine& out, const std::string& key);
-  bool routine_operand(Word word);
-  bool routine_over(Routine& out, const Token& word);
-  bool routine_option(Routine& out, const Token& word, std::vector<std::string>& seen);
-  bool routine_whole(const Routine& routine, const Mention& result);
-  bool routine_agrees(const Routine& routine, const Mention& result);
-  bool conv_agrees(const Routine& routine, const Mention& result);
-  bool conv_channels(const Routine& routine, const Operand& x, const Operand& w);
-  bool conv_windows(const Routine& routine, const Operand& x, const Operand& w, const Mention& result);
-  bool repeats(int tensor, Span span);
-  bool sizes_differ(const Mention& mention);
-  bool size_twice(const Axis& axis);
-  bool gather_agrees(const Routine& routine, const Mention& result);
-  bool gather_result(const Operand& table, const Operand& ids, const Axis& over, const Mention& result);
-  bool scatter_result(const Operand& x, const Operand& ids, const Axis& over, const Mention& result);
+  // Routines: parse_routines.cc, check_conv.cc, routing.cc, scan.cc.
+  bool parse_routine(const TensorRef& result, std::size_t first);
+  bool parse_routine_arguments(Routine& out, const Token& keyword);
+  bool parse_scan(const TensorRef& result, std::size_t first, const Token& open, Routine& out);
+  bool check_scan_body(const TensorRef& result);
+  bool check_topk(const Routine& routine, const TensorRef& result);
+  bool check_routed(const Routine& routine, const TensorRef& result);
+  bool parse_routed_option(Routine& out, const std::string& key);
+  bool parse_routine_operand(RoutineKind kind);
+  bool parse_routine_over(Routine& out, const Token& keyword);
+  bool parse_routine_option(Routine& out, const Token& keyword, std::vector<std::string>& seen);
+  bool check_routine_unsharded(const Routine& routine, const TensorRef& result);
+  bool check_routine(const Routine& routine, const TensorRef& result);
+  bool check_conv(const Routine& routine, const TensorRef& result);
+  bool check_conv_channels(const Routine& routine, const ParsedOperand& x, const ParsedOperand& w);
+  bool check_conv_windows(const Routine& routine, const ParsedOperand& x, const ParsedOperand& w,
+                          const TensorRef& result);
+  bool check_tensor_sizes_differ(int tensor, TextSpan span);
+  bool check_ref_sizes_differ(const TensorRef& ref);
+  bool report_repeated_size(const Axis& axis);
+  bool check_gather_or_scatter(const Routine& routine, const TensorRef& result);
+  bool check_gather_result(const ParsedOperand& table, const ParsedOperand& ids, const Axis& over,
+                           const TensorRef& result);
+  bool check_scatter_result(const ParsedOperand& x, const ParsedOperand& ids, const Axis& over,
+                            const TensorRef& result);
   // quantize.cc
-  bool quantized(Routine& out, const Token& word);
-  bool quantized_block(DType format, const Token& at);
-  bool quantize_agrees(const Routine& routine, const Mention& result);
-  bool keeps_axes(const Routine& routine, const Mention& result);
-  int routine_result(const Routine& routine, const Mention& result);
+  bool parse_quantize_arguments(Routine& out, const Token& keyword);
+  bool parse_quantize_block(DType format, const Token& at);
+  bool check_quantize(const Routine& routine, const TensorRef& result);
+  bool check_same_axes(const Routine& routine, const TensorRef& result);
+  int declare_routine_result(const Routine& routine, const TensorRef& result);
 
-  // Chains of products and results that are left out: chain.cc. Einsum strings: einsum.cc.
-  struct Order;
-  bool chain(const std::vector<Operand>& factors, const Mention& result);
-  bool chain_found(const std::vector<Operand>& factors, const Mention& result);
-  bool chain_sizes(const std::vector<Operand>& factors, Bindings& sizes);
-  std::optional<Operand> chain_part(const Order& order, std::size_t subset, const Mention& result);
-  std::string chain_text(const Order& order, std::size_t subset) const;
-  bool is_chain(const Mention& result) const;
-  bool leave_out(const Mention& left, const Mention& right, Mention& result);
-  bool arrow_chain(std::vector<Mention>& factors, Mention& result);
-  bool einsum();
-  bool einsum_axes(const Token& string, std::size_t& at, std::vector<Axis>& out);
-  bool einsum_product(const std::vector<Operand>& factors, const Mention& result, std::size_t first);
-  bool einsum_of_one(const Operand& x, const Mention& result, std::size_t first);
-  static Span inside(const Token& string, std::size_t at);
+  // Chains of products and inferred results: parse_chain.cc. Einsum strings: einsum.cc.
+  struct ChainOrder;
+  bool add_chain(const std::vector<ParsedOperand>& factors, const TensorRef& result);
+  bool check_chain_axes(const std::vector<ParsedOperand>& factors, const TensorRef& result);
+  bool bind_chain_sizes(const std::vector<ParsedOperand>& factors, Bindings& sizes);
+  std::optional<ParsedOperand> add_chain_products(const ChainOrder& order, std::size_t subset, const TensorRef& result);
+  std::string format_chain(const ChainOrder& order, std::size_t subset) const;
+  bool is_product_chain(const TensorRef& result) const;
+  bool infer_result_axes(const TensorRef& left, const TensorRef& right, TensorRef& result);
+  bool parse_arrow_chain(std::vector<TensorRef>& factors, TensorRef& result);
+  bool parse_einsum();
+  bool parse_einsum_axes(const Token& string, std::size_t& at, std::vector<Axis>& out);
+  bool add_einsum_product(const std::vector<ParsedOperand>& factors, const TensorRef& result, std::size_t first);
+  bool add_einsum_of_one_operand(const ParsedOperand& x, const TensorRef& result, std::size_t first);
+  static TextSpan span_inside(const Token& string, std::size_t at);
 
-  // Dimensions: extent.cc.
-  bool dims();
-  bool lengths(const std::string& name);
-  bool dim_name(const Token& token);
-  Dimension* dim(const std::string& name, Span span);
-  bool whole_number(std::int64_t& out, const std::string& what);
-  struct Extent {
+  // Dimensions: parse_extents.cc.
+  bool parse_dims();
+  bool parse_lengths(const std::string& name);
+  bool check_dim_name(const Token& token);
+  Dimension* find_or_add_dim(const std::string& name, TextSpan span);
+  bool parse_positive_integer(std::int64_t& out, const std::string& what);
+  struct ExtentExpression {
     Polynomial value;
-    double bound = 0;  // no coefficient of `value` or of a step towards it is larger
+    double bound = 0;  // upper bound on all coefficients of `value` and of intermediate results
   };
-  bool extent(Extent& out, int depth);
-  bool extent_product(Extent& out, int depth);
-  bool extent_factor(Extent& out, int depth);
-  bool extent_quotient(Extent& out);
-  bool combine(Extent& left, const Extent& right, const Token& sign);
-  bool no_cycles();
-  bool no_cycle_from(std::size_t start, std::vector<int>& state);
+  bool parse_extent(ExtentExpression& out, int depth);
+  bool parse_extent_product(ExtentExpression& out, int depth);
+  bool parse_extent_factor(ExtentExpression& out, int depth);
+  bool parse_extent_quotient(ExtentExpression& out);
+  bool combine_extents(ExtentExpression& left, const ExtentExpression& right, const Token& sign);
+  bool check_no_cycles();
+  bool check_no_cycle_from(std::size_t start, std::vector<int>& state);
 
-  // Expressions: expression.cc. Each yields the index of its node, or -1.
-  int expression(int depth);
-  int sum(int depth);
-  int product(int depth);
-  int unary(int depth);
-  int power(int depth);
-  int primary(int depth);
-  int number();
-  int tensor();
-  int call(int depth);
-  int add_call(Node node, const Token& name, const FunctionRow& f);
-  bool over(Node& node, const FunctionRow& f);
-  int of_dimension(Node::Kind kind);
-  int sequence();
-  int repeat(int depth);
-  int add_node(Node node, Span span);
-  int no_function(const Token& word);
-  int unknown_function(const Token& token);
-  int unknown_tensor(const Token& token);
-  bool unknown_dimension(const Token& token);
+  // Expressions: parse_expression.cc. Each method returns the index of its node, or -1.
+  int parse_expression(int depth);
+  int parse_sum(int depth);
+  int parse_product(int depth);
+  int parse_unary(int depth);
+  int parse_power(int depth);
+  int parse_primary(int depth);
+  int parse_number();
+  int parse_tensor();
+  int parse_call(int depth);
+  int add_call(Node node, const Token& name, const FunctionInfo& f);
+  bool parse_over(Node& node, const FunctionInfo& f);
+  int parse_dimension_call(Node::Kind kind);
+  int parse_sequence_call();
+  int parse_repeat(int depth);
+  int add_node(Node node, TextSpan span);
+  int report_no_function(const Token& keyword);
+  int report_unknown_function(const Token& token);
+  int report_unknown_tensor(const Token& token);
+  bool report_unknown_dimension(const Token& token);
 
-  // What is what: verify.cc.
-  bool contract(Operand left, Operand right, const Mention& result, Contraction& out);
-  void name_groups(Operand& operand, const Operand& other, const Mention& result, Contraction& out) const;
-  bool all_found(const Operand& left, const Operand& right, const Mention& result);
-  bool lonely(const Operand& operand, const Axis& axis, const Axis* partner);
-  bool suffix_agrees(const Mention& written, const Operand& operand, const Contraction& contraction);
-  bool suffix_dims(const Token& suffix, const Operand& operand, std::vector<std::string>& out);
-  bool summed_product(const Mention& result);
-  bool verify(const Mention& result);
-  bool runs_along(const Spaces& spaces);
-  bool kept(std::size_t node, const Spaces& found, const Mention& result);
+  // Roles of dimensions: check_dimensions.cc.
+  bool make_contraction(ParsedOperand left, ParsedOperand right, const TensorRef& result, Contraction& out);
+  void match_grouped_dim(ParsedOperand& operand, const ParsedOperand& other, const TensorRef& result,
+                         Contraction& out) const;
+  bool check_axes_matched(const ParsedOperand& left, const ParsedOperand& right, const TensorRef& result);
+  bool report_unmatched_axis(const ParsedOperand& operand, const Axis& axis, const Axis* partner);
+  bool check_suffix(const TensorRef& written, const ParsedOperand& operand, const Contraction& contraction);
+  bool parse_suffix(const Token& suffix, const ParsedOperand& operand, std::vector<std::string>& out);
+  bool is_summed_product(const TensorRef& result);
+  bool check_expression(const TensorRef& result);
+  bool check_reduced_axes(const IndexSpaces& spaces);
+  bool check_node_axes(std::size_t node, const IndexSpaces& found, const TensorRef& result);
 
-  Source source_;
+  SourceText source_;
   ParseOptions options_;
   std::vector<Token> tokens_;
   std::size_t next_ = 0;
@@ -226,21 +233,21 @@ class Parser {
   std::unordered_map<std::string, int> tensor_index_;
   std::unordered_map<std::string, std::size_t> dim_index_;
   std::unordered_set<std::string> declared_mesh_;
-  std::unordered_set<std::string> later_names_;  // tensors that some line declares or writes
-  std::unordered_set<std::string> words_;        // names outside of brackets
-  std::unordered_set<std::string> windows_;      // second operands of conv, whose sizes may repeat
-  bool left_out_ = false;                        // the result of the arrow at hand
-  bool sizes_repeat_ = false;                    // in the brackets at hand
+  std::unordered_set<std::string> later_names_;   // tensors declared or written anywhere
+  std::unordered_set<std::string> used_names_;    // names outside brackets
+  std::unordered_set<std::string> conv_weights_;  // second operands of conv, whose sizes may be equal
+  bool infers_result_ = false;                    // the current product has no explicit result
+  bool allows_repeated_sizes_ = false;            // the current brackets may repeat a size
   std::unordered_set<std::string> declared_dims_;
-  std::string scanned_;      // of a scan at hand: the result's name, in the body its value one step before
-  std::vector<Node> nodes_;  // of the expression at hand
-  std::vector<Span> node_spans_;
+  std::string scan_result_;  // result of the current scan; in the body its name is the previous step
+  std::vector<Node> nodes_;  // nodes of the current expression
+  std::vector<TextSpan> node_spans_;
 };
 
-// "bf16[B, D]", "[B, 4]": as the notation writes it.
-std::string text(const std::vector<Axis>& axes);
-std::string text(const Axis& axis);                                          // "D", "D_X", "4"
-std::string partial_text(const std::string& partial);                        // "{U_X}"; empty where nothing is partial
-bool same_sharding(const std::vector<Axis>& a, const std::vector<Axis>& b);  // of the same axes
+// Return text in the notation: "[B, 4]"; "D", "D_X" or "4".
+std::string format_axes(const std::vector<Axis>& axes);
+std::string format_axis(const Axis& axis);
+std::string format_partial(const std::string& partial);                          // "{U_X}" or ""
+bool has_same_sharding(const std::vector<Axis>& a, const std::vector<Axis>& b);  // also requires equal axes
 
 }  // namespace ridge::notation

@@ -1,5 +1,5 @@
-// The program as text: one form for each thing, so that two programs that mean the same print the same. Dimensions come
-// first where one has a value, then a line for each tensor in order: its declaration, or the statement that writes it.
+// Prints programs in canonical form: equal programs have equal text. Dimensions come first if one has a value, then one
+// line per tensor in order: its declaration, or the statement that writes it.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -11,56 +11,61 @@
 namespace ridge {
 namespace notation {
 
-std::string text(const Axis& axis) {
-  if (!axis.named()) return std::to_string(axis.literal);
+std::string format_axis(const Axis& axis) {
+  if (!axis.is_named()) return std::to_string(axis.literal);
   return axis.mesh.empty() ? axis.dim : axis.dim + "_" + axis.mesh;
 }
 
-std::string partial_text(const std::string& partial) { return partial.empty() ? "" : "{U_" + partial + "}"; }
+std::string format_partial(const std::string& partial) { return partial.empty() ? "" : "{U_" + partial + "}"; }
 
-std::string text(const std::vector<Axis>& axes) {
+std::string format_axes(const std::vector<Axis>& axes) {
   std::string out;
-  for (const Axis& a : axes) out += (out.empty() ? "[" : ", ") + text(a);
+  for (const Axis& a : axes) out += (out.empty() ? "[" : ", ") + format_axis(a);
   return out + "]";
 }
 
 namespace {
 
-// How tightly an expression holds together: in a*(b + c) the sum is looser than the product around it.
-enum class Strength { comparison, sum, product, sign, power, whole };
+// Operator precedence, ascending: in a*(b + c) the sum has a lower precedence than the product.
+enum class Precedence { comparison, sum, product, unary, power, primary };
 
-struct Piece {
+struct PrintedExpression {
   std::string text;
-  Strength strength;
-  std::string within(Strength needed) && { return strength >= needed ? std::move(text) : fmt::format("({})", text); }
+  Precedence precedence;
+  std::string parenthesize_below(Precedence needed) && {
+    return precedence >= needed ? std::move(text) : fmt::format("({})", text);
+  }
 };
 
-Piece binary(Piece left, const std::string& sign, Piece right, Strength strength) {
-  const auto tighter = static_cast<Strength>(static_cast<int>(strength) + 1);
-  // Moved and grown, so that a + b + c + … takes linear time.
-  std::string out = std::move(left).within(strength == Strength::comparison ? tighter : strength);
+PrintedExpression print_binary(PrintedExpression left, const std::string& sign, PrintedExpression right,
+                               Precedence strength) {
+  const auto tighter = static_cast<Precedence>(static_cast<int>(strength) + 1);
+  // Appending to the moved string makes a + b + c + … linear.
+  std::string out = std::move(left).parenthesize_below(strength == Precedence::comparison ? tighter : strength);
   out += sign;
-  out += std::move(right).within(tighter);
+  out += std::move(right).parenthesize_below(tighter);
   return {std::move(out), strength};
 }
 
-Piece call(const Node& node, std::vector<Piece>& pieces) {
-  const auto argument = [&](std::size_t i) { return std::move(pieces[static_cast<std::size_t>(node.arguments[i])]); };
-  const FunctionRow& f = row(node.function);
-  const auto between = [&](Strength strength) {
-    return binary(argument(0), fmt::format(" {} ", f.sign), argument(1), strength);
+PrintedExpression print_call(const Node& node, std::vector<PrintedExpression>& printed) {
+  const auto argument = [&](std::size_t i) { return std::move(printed[static_cast<std::size_t>(node.arguments[i])]); };
+  const FunctionInfo& f = function_info(node.function);
+  const auto between = [&](Precedence strength) {
+    return print_binary(argument(0), fmt::format(" {} ", f.symbol), argument(1), strength);
   };
-  switch (f.written) {
-    case Written::sum: return between(Strength::sum);
-    case Written::product: return between(Strength::product);
-    case Written::comparison: return between(Strength::comparison);
-    case Written::power:
-      return {fmt::format("{} {} {}", argument(0).within(Strength::whole), f.sign, argument(1).within(Strength::sign)),
-              Strength::power};
-    case Written::before: return {fmt::format("{}{}", f.sign, argument(0).within(Strength::sign)), Strength::sign};
-    case Written::called:
-    case Written::along:
-    case Written::nowhere: break;
+  switch (f.syntax) {
+    case FunctionSyntax::sum: return between(Precedence::sum);
+    case FunctionSyntax::product: return between(Precedence::product);
+    case FunctionSyntax::comparison: return between(Precedence::comparison);
+    case FunctionSyntax::power:
+      return {fmt::format("{} {} {}", argument(0).parenthesize_below(Precedence::primary), f.symbol,
+                          argument(1).parenthesize_below(Precedence::unary)),
+              Precedence::power};
+    case FunctionSyntax::prefix:
+      return {fmt::format("{}{}", f.symbol, argument(0).parenthesize_below(Precedence::unary)), Precedence::unary};
+    case FunctionSyntax::call:
+    case FunctionSyntax::over_dims:
+    case FunctionSyntax::none: break;
   }
   std::string out(f.name);
   if (node.repeat > 1)
@@ -69,76 +74,78 @@ Piece call(const Node& node, std::vector<Piece>& pieces) {
     out += "(";
   for (std::size_t i = 0; i < node.arguments.size(); ++i) out.append(i == 0 ? "" : ", ").append(argument(i).text);
   out += ")";
-  return {std::move(out), Strength::whole};
+  return {std::move(out), Precedence::primary};
 }
 
-// sum(x over D, E)
-Piece along(const Node& node, std::vector<Piece>& pieces) {
-  std::string out(row(node.function).name);
-  out += "(" + std::move(pieces[static_cast<std::size_t>(node.arguments[0])]).text;
-  for (std::size_t i = 0; i < node.over.size(); ++i) out += (i == 0 ? " over " : ", ") + text(node.over[i]);
-  return {out + ")", Strength::whole};
+// Prints sum(x over D, E).
+PrintedExpression print_call_over_dims(const Node& node, std::vector<PrintedExpression>& printed) {
+  std::string out(function_info(node.function).name);
+  out += "(" + std::move(printed[static_cast<std::size_t>(node.arguments[0])]).text;
+  for (std::size_t i = 0; i < node.over.size(); ++i) out += (i == 0 ? " over " : ", ") + format_axis(node.over[i]);
+  return {out + ")", Precedence::primary};
 }
 
-Piece piece(const Program& program, const std::string& result, const Node& n, std::vector<Piece>& pieces) {
+PrintedExpression print_node(const Program& program, const std::string& result, const Node& n,
+                             std::vector<PrintedExpression>& printed) {
   switch (n.kind) {
-    case Node::Kind::tensor: return {program.tensors[static_cast<std::size_t>(n.tensor)].name, Strength::whole};
+    case Node::Kind::tensor: return {program.tensors[static_cast<std::size_t>(n.tensor)].name, Precedence::primary};
     case Node::Kind::number:
-      return {fmt::format("{}", n.number), std::signbit(n.number) ? Strength::sign : Strength::whole};
-    case Node::Kind::index: return {fmt::format("index({})", n.over[0].dim), Strength::whole};
-    case Node::Kind::size: return {fmt::format("size({})", n.over[0].dim), Strength::whole};
-    case Node::Kind::sequence: return {fmt::format("sequence({})", n.over[0].dim), Strength::whole};
-    case Node::Kind::call: return call(n, pieces);
-    case Node::Kind::along: return along(n, pieces);
-    case Node::Kind::previous: return {result, Strength::whole};
-    case Node::Kind::routine: break;  // written by itself
+      return {fmt::format("{}", n.number), std::signbit(n.number) ? Precedence::unary : Precedence::primary};
+    case Node::Kind::index: return {fmt::format("index({})", n.over[0].dim), Precedence::primary};
+    case Node::Kind::size: return {fmt::format("size({})", n.over[0].dim), Precedence::primary};
+    case Node::Kind::sequence: return {fmt::format("sequence({})", n.over[0].dim), Precedence::primary};
+    case Node::Kind::call: return print_call(n, printed);
+    case Node::Kind::along_dims: return print_call_over_dims(n, printed);
+    case Node::Kind::previous: return {result, Precedence::primary};
+    case Node::Kind::routine: break;  // printed by print_routine
   }
   return {};
 }
 
-// conv(x, w, stride = 2), gather(table, ids over V)
-std::string routine(const Program& program, const Routine& r, const Node& node, std::vector<Piece>& pieces) {
-  std::string out = std::string(name(r.word)) + "(";
+// Prints conv(x, w, stride = 2) or gather(table, ids over V).
+std::string print_routine(const Program& program, const Routine& r, const Node& node,
+                          std::vector<PrintedExpression>& printed) {
+  std::string out = std::string(routine_name(r.kind)) + "(";
   for (std::size_t i = 0; i < node.arguments.size(); ++i)
-    out += (i == 0 ? "" : ", ") + pieces[static_cast<std::size_t>(node.arguments[i])].text;
-  if (!r.over.empty()) out += " over " + text(r.over.front());
-  if (r.word == Word::quantize) {
+    out += (i == 0 ? "" : ", ") + printed[static_cast<std::size_t>(node.arguments[i])].text;
+  if (!r.over.empty()) out += " over " + format_axis(r.over.front());
+  if (r.kind == RoutineKind::quantize) {
     const bool in_128 = r.format == DType::e4m3_128;
-    out += in_128 ? fmt::format(", {}, block = {}", name(DType::e4m3), info(r.format).block)
-                  : fmt::format(", {}", name(r.format));
+    out += in_128 ? fmt::format(", {}, block = {}", dtype_name(DType::e4m3), dtype_info(r.format).block)
+                  : fmt::format(", {}", dtype_name(r.format));
   }
   if (!r.loads.empty()) out += fmt::format(", loads = ({})", fmt::join(r.loads, ", "));
   if (r.capacity > 0) out += fmt::format(", capacity = {}", r.capacity);
   if (r.stride != 1) out += fmt::format(", stride = {}", r.stride);
   if (r.padding != 0) out += fmt::format(", padding = {}", r.padding);
   if (r.dilation != 1) out += fmt::format(", dilation = {}", r.dilation);
-  if (!(r.groups == Polynomial(1))) out += ", groups = " + r.groups.text(program.dim_names());
+  if (!(r.groups == Polynomial(1))) out += ", groups = " + r.groups.to_string(program.dim_names());
   return out + ")";
 }
 
-std::string expression(const Program& program, const Expression& e) {
+std::string print_expression(const Program& program, const Expression& e) {
   const std::string& result = program.tensors[static_cast<std::size_t>(e.result)].name;
-  std::vector<Piece> pieces;
+  std::vector<PrintedExpression> printed;
   for (const Node& n : e.nodes) {
-    if (n.kind == Node::Kind::routine) return routine(program, *e.routine, n, pieces);
-    pieces.push_back(piece(program, result, n, pieces));
+    if (n.kind == Node::Kind::routine) return print_routine(program, *e.routine, n, printed);
+    printed.push_back(print_node(program, result, n, printed));
   }
-  return pieces.empty() ? "" : std::move(pieces.back().text);
+  return printed.empty() ? "" : std::move(printed.back().text);
 }
 
-// Whether the tensors alone would bring the dimensions up in this order.
-bool in_order_of_appearance(const Program& program) {
+// True if the dimensions are in the order in which the tensors first use them.
+bool is_in_order_of_appearance(const Program& program) {
   std::vector<std::string> seen;
   for (const Tensor& t : program.tensors)
     for (const Axis& a : t.axes)
-      if (a.named() && std::find(seen.begin(), seen.end(), a.dim) == seen.end()) seen.push_back(a.dim);
+      if (a.is_named() && std::find(seen.begin(), seen.end(), a.dim) == seen.end()) seen.push_back(a.dim);
   return seen == program.dim_names();
 }
 
-std::string dims_line(const Program& program) {
+std::string print_dims(const Program& program) {
   const bool any =
       std::any_of(program.dims.begin(), program.dims.end(), [](const Dimension& d) { return d.value.has_value(); });
-  if (!any && program.stacks.empty() && in_order_of_appearance(program)) return {};
+  if (!any && program.stacks.empty() && is_in_order_of_appearance(program)) return {};
   std::string out;
   const std::vector<std::string> order = program.dim_names();
   for (const Dimension& d : program.dims) {
@@ -146,12 +153,12 @@ std::string dims_line(const Program& program) {
     if (!d.lengths.empty())
       out += fmt::format(" = ({})", fmt::join(d.lengths, ", "));
     else if (d.value)
-      out += " = " + d.value->text(order);
+      out += " = " + d.value->to_string(order);
   }
   return out + "\n";
 }
 
-std::string mesh_line(const Program& program) {
+std::string print_mesh(const Program& program) {
   std::string seen, declared, line;
   const auto see = [&](const std::string& letters) {
     for (const char c : letters)
@@ -171,45 +178,46 @@ std::string mesh_line(const Program& program) {
   return any || seen != declared ? line + "\n" : "";
 }
 
-// "w[F:2*F]" of a part.
-std::string cut(const Program& program, const Stack& whole, int part) {
+// Returns the slice of a part: "w[F:2*F]".
+std::string print_slice(const Program& program, const StackedInput& stack, int part) {
   const std::vector<std::string> order = program.dim_names();
   Polynomial from;
-  for (const int before : whole.parts) {
+  for (const int before : stack.parts) {
     const Polynomial to = from + program.tensors[static_cast<std::size_t>(before)].axes.front().extent();
-    if (before == part) return fmt::format("{}[{}:{}]", whole.name, from.text(order), to.text(order));
+    if (before == part) return fmt::format("{}[{}:{}]", stack.name, from.to_string(order), to.to_string(order));
     from = to;
   }
   return {};
 }
 
-std::string stack_line(const Program& program, const Stack& stack) {
-  const std::string behind = stack.behind.empty() ? "]" : ", " + text(stack.behind).substr(1);
-  return fmt::format("{}: {}[{}{}\n", stack.name, name(stack.dtype), stack.rows.text(program.dim_names()), behind);
+std::string print_stack(const Program& program, const StackedInput& stack) {
+  const std::string other_axes = stack.other_axes.empty() ? "]" : ", " + format_axes(stack.other_axes).substr(1);
+  return fmt::format("{}: {}[{}{}\n", stack.name, dtype_name(stack.dtype), stack.rows.to_string(program.dim_names()),
+                     other_axes);
 }
 
 }  // namespace
 }  // namespace notation
 
-std::string print(const Program& program) {
-  std::string out = notation::dims_line(program) + notation::mesh_line(program);
+std::string print_program(const Program& program) {
+  std::string out = notation::print_dims(program) + notation::print_mesh(program);
   std::vector<const Statement*> writer(program.tensors.size());
   for (const Statement& s : program.statements) writer[static_cast<std::size_t>(s.result())] = &s;
   for (std::size_t i = 0; i < program.tensors.size(); ++i) {
     const Tensor& t = program.tensors[i];
-    const Stack* const whole = stack_of(program, static_cast<int>(i));
-    if (whole && whole->parts.front() == static_cast<int>(i)) out += notation::stack_line(program, *whole);
+    const StackedInput* const stack = stack_of(program, static_cast<int>(i));
+    if (stack && stack->parts.front() == static_cast<int>(i)) out += notation::print_stack(program, *stack);
     out += t.name;
-    if (t.declared) out += ": " + std::string(name(t.dtype));
-    out += notation::text(t.axes) + notation::partial_text(t.partial);
+    if (t.declared) out += ": " + std::string(dtype_name(t.dtype));
+    out += notation::format_axes(t.axes) + notation::format_partial(t.partial);
     if (writer[i]) {
       if (const auto* c = std::get_if<Contraction>(&writer[i]->op))
         out += fmt::format(" = {} * {}", program.tensors[static_cast<std::size_t>(c->left)].name,
                            program.tensors[static_cast<std::size_t>(c->right)].name);
       else
-        out += " = " + notation::expression(program, std::get<Expression>(writer[i]->op));
+        out += " = " + notation::print_expression(program, std::get<Expression>(writer[i]->op));
     }
-    if (whole) out += " = " + notation::cut(program, *whole, static_cast<int>(i));
+    if (stack) out += " = " + notation::print_slice(program, *stack, static_cast<int>(i));
     out += "\n";
   }
   return out;

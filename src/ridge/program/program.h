@@ -1,6 +1,5 @@
-// What the notation denotes: dimensions, tensors, and statements in order. A Program that parse() returned is verified:
-// every name is known, every contraction has its dimensions in place, no tensor is written twice or read before it is
-// written.
+// Parsed programs: dimensions, tensors, and statements in order. `parse`() returns only valid programs: all names are
+// known, dimensions of contractions match, no tensor is written twice or read before it is written.
 //
 //   dims N = 32768, D = 8192, F = 4*D
 //   x: bf16[N, D]   up: bf16[F, D]
@@ -23,203 +22,200 @@
 
 namespace ridge {
 
-// One axis of a tensor: a named dimension, or a literal extent (bf16[1]). Within a statement axes are matched with ==:
-// by name, and literals above 1 by their value (8192 in both operands of bf16[8, 8192] * bf16[8192, 64] -> bf16[8, 64]
-// is one dimension). A literal 1 matches nothing and needs no match. No axis but a literal 1 stands twice in one
-// tensor. Sharded, D_XY, each device holds one of X*Y equal parts, or of at most ceil(D/(X*Y)) where they are not.
+// Axis of a tensor: a named dimension or a literal size (bf16[1]). Axes of a statement are matched with ==: by name,
+// literals above 1 by value (8192 in both operands of bf16[8, 8192] * bf16[8192, 64] -> bf16[8, 64] is one dimension).
+// A literal 1 matches nothing and needs no match. Only a literal 1 can occur twice in a tensor. An axis D_XY is
+// sharded: each device holds one of X*Y shards of at most ceil(D/(X*Y)) elements.
 struct Axis {
-  std::string dim;           // empty: a literal
-  std::int64_t literal = 0;  // >= 1 where dim is empty
-  std::string mesh = {};     // "XY": the mesh axes that share it out, outermost first; empty: every device has it whole
-  Span span = {};
-  bool named() const { return !dim.empty(); }
-  Polynomial extent() const { return named() ? Polynomial::symbol(dim) : Polynomial(literal); }
-  bool operator==(const Axis& o) const { return dim == o.dim && literal == o.literal; }  // whatever its mesh axes
+  std::string dim;           // "" for a literal
+  std::int64_t literal = 0;  // at least 1 if `dim` is ""
+  std::string mesh = {};     // mesh axes that it is split over, outermost first: "XY"; "" if replicated
+  TextSpan span = {};
+  bool is_named() const { return !dim.empty(); }
+  Polynomial extent() const { return is_named() ? Polynomial::make_symbol(dim) : Polynomial(literal); }
+  bool operator==(const Axis& o) const { return dim == o.dim && literal == o.literal; }  // ignores mesh axes
 };
 
 struct Dimension {
   std::string name;
-  std::optional<Polynomial>
-      value;  // its default, in other dimensions (F = 4*D); none: must be given by -d where numbers are needed
-  Span span = {};
-  // Of a ragged one, dims S = (700, 200, 124): those of the sequences that lie in it one behind the other. Its value is
-  // their sum, and nothing else.
+  std::optional<Polynomial> value;  // default, a formula of other dimensions (F = 4*D)
+  TextSpan span = {};
+  // Lengths of the packed sequences of a ragged dimension, dims S = (700, 200, 124). Its value is their sum.
   std::vector<std::int64_t> lengths = {};
 };
 
-// An axis of the mesh of devices, a capital letter.
+// Axis of the device mesh, named by a capital letter.
 struct MeshAxis {
   std::string name;
-  std::optional<std::int64_t> size;  // none: must be given by -d where anything is counted
-  Span span = {};
+  std::optional<std::int64_t> size;  // default; without one, -d must give it
+  TextSpan span = {};
 };
 
-enum class Role {
+enum class TensorRole {
   input,
   intermediate,
   output
-};  // output: written and never read, or declared with a dtype where it is written
+};  // output: written and never read, or written with an explicit dtype
 
 struct Tensor {
   std::string name;
-  DType dtype;               // of an undeclared intermediate: the widest operand's
-  bool declared = false;     // its dtype stands in the program (of an input: or is the option's)
+  DType dtype;               // dtype; for an undeclared intermediate, its widest operand's
+  bool declared = false;     // true for inputs, and for results with an explicit dtype
   std::vector<Axis> axes;    // row-major, the last one contiguous
-  std::string partial = {};  // "X" of {U_X}: the devices along X hold addends of it
-  Role role = Role::input;
-  Span span = {};
+  std::string partial = {};  // "X" in {U_X}: devices along X hold partial sums
+  TensorRole role = TensorRole::input;
+  TextSpan span = {};
 };
 
-// An input that holds others one behind the other, as PyTorch's chunk takes them apart: w: bf16[2*F, D], of which
-// up[F, D] = w[0:F] and gate[F, D] = w[F:2*F] are the parts. Statements read the parts, which are inputs like any
-// other; it is no tensor itself, only how they lie in a file and in memory. Its rows are those of its parts, in order.
-struct Stack {
+// Input that concatenates tensors along the first axis, as PyTorch's chunk splits them: w: bf16[2*F, D] has the parts
+// up[F, D] = w[0:F] and gate[F, D] = w[F:2*F]. Statements read the parts, which are ordinary inputs. The stacked input
+// is no tensor of its own; it describes the layout of its parts in a file and in memory.
+struct StackedInput {
   std::string name;
-  DType dtype;                 // of the parts, too
-  Polynomial rows;             // 2*F
-  std::vector<Axis> behind{};  // the other axes, the same in each part
-  std::vector<int> parts{};    // indices into Program::tensors
-  Span span = {};
+  DType dtype;                     // dtype of all parts
+  Polynomial rows;                 // size of the first axis, 2*F
+  std::vector<Axis> other_axes{};  // other axes, the same for all parts
+  std::vector<int> parts{};        // indices into Program::tensors
+  TextSpan span = {};
 };
 
-// result[…] = left * right, summed over the dimensions that are not in the result. Indices into Program::tensors; left
-// and right may be the same. The four lists hold named dimensions only, in the order of the left operand, then the
-// right; a literal extent above 1 that the result has is found in its axes, one that is summed counts in
-// literal_contracted. FLOPs: 2 * the result's extents * contracted * literal_contracted; without a sum (contracted
-// empty, literal_contracted 1) a product is 1 an element.
+// result[…] = left * right, summed over the dimensions that are not in the result. `result`, `left` and `right` are
+// indices into Program::tensors; left and right may be equal. The four lists hold named dimensions, ordered as in the
+// left, then the right operand. Literal sizes above 1 are in the result's axes, or in literal_contracted if summed.
+// FLOPs: 2 * result elements * contracted * literal_contracted, or 1 per element without a sum.
 struct Contraction {
   int result = 0, left = 0, right = 0;
   std::vector<std::string> batch;       // in both operands and in the result
   std::vector<std::string> left_free;   // in the left operand and in the result (the M of a matmul)
   std::vector<std::string> right_free;  // in the right operand and in the result (N)
   std::vector<std::string>
-      contracted;  // in both operands, not in the result (K); empty: an outer or elementwise product
-  std::int64_t literal_contracted = 1;  // the product of literal extents that are summed as well
-  std::string partial = {};  // mesh axes that share a contracted dimension out: what each device has is an addend
-  // With dims G = H/8, of an operand that has G where the others have H: each of its elements stands for `each` of them
-  // along H, one behind the other. The lists above say H.
-  struct Grouped {
+      contracted;  // in both operands, not in the result (K); {} for an outer or elementwise product
+  std::int64_t literal_contracted = 1;  // product of the literal sizes that are summed
+  std::string partial = {};             // mesh axes of contracted dimensions: each device has a partial sum
+  // Grouped-query operand: with dims G = H/8, it has G where the others have H, and each element along G is used for
+  // `group_size` consecutive elements along H. The lists above contain H.
+  struct GroupedOperand {
     int tensor = 0;
     std::string dim, group;  // "H", "G"
-    std::int64_t each = 1;
-    bool operator==(const Grouped&) const = default;
+    std::int64_t group_size = 1;
+    bool operator==(const GroupedOperand&) const = default;
   };
-  std::optional<Grouped> grouped = {};
+  std::optional<GroupedOperand> grouped = {};
 };
 
 struct Routine;
 
-// An expression over the result's index space, as a postfix tree: node i uses nodes before it.
+// Node of an expression in postfix order: its arguments are earlier nodes.
 struct Node {
   enum class Kind {
     tensor,
     number,
-    index,     // index(T): where along a dimension the element lies, from 0 on
-    size,      // size(T): how long a dimension is
-    sequence,  // sequence(S): to which sequence of a ragged dimension the element belongs, from 0 on
-    call,      // of each element by itself
-    along,     // sum(x over D), softmax(x over D): along dimensions
-    previous,  // in the body of a scan: the result one step earlier, 0 before the first
-    routine,   // the last node of a statement that is a word of program/routine.h
+    index,       // index(T): index of the element along a dimension, from 0
+    size,        // size(T): size of a dimension
+    sequence,    // sequence(S): index of the element's sequence in a ragged dimension, from 0
+    call,        // elementwise function
+    along_dims,  // function over dimensions: sum(x over D), softmax(x over D)
+    previous,    // body of a scan: result of the previous step, 0 before the first
+    routine,     // last node of a routine (program/routine.h)
   } kind;
-  int tensor = 0;                // kind tensor: index into Program::tensors; its axes are found in the result's by name
+  int tensor = 0;                // kind tensor: index into Program::tensors; axes match the result's by name
   double number = 0;             // kind number
-  Function function = {};        // kinds call and along
-  std::vector<int> arguments{};  // kinds call, along and routine: indices of nodes
-  int repeat = 1;            // kind call: how often the function is applied (repeat(64, cos, x)); unary functions only
-  std::vector<Axis> over{};  // kind along: the dimensions; kinds index, size and sequence: the one that is meant
+  Function function = {};        // kinds call and along_dims
+  std::vector<int> arguments{};  // kinds call, along_dims, routine: indices of nodes
+  int repeat = 1;                // kind call: number of applications of a unary function (repeat(64, cos, x))
+  std::vector<Axis> over{};      // dimensions; one of them for the kinds index, size and sequence
 };
 
-// index(T) and sequence(T): what an element's place along a dimension says.
-inline bool is_place(const Node& node) { return node.kind == Node::Kind::index || node.kind == Node::Kind::sequence; }
+// True for index(T) and sequence(T), which depend on the position along a dimension.
+inline bool is_position(const Node& node) {
+  return node.kind == Node::Kind::index || node.kind == Node::Kind::sequence;
+}
 
-// Of the functions along dimensions, those that leave them out: sum, mean, max, min. softmax and the norms keep them:
+// True for functions whose result lacks the dimensions: sum, mean, max, min. softmax and the norms keep them:
 //   softmax(x)_i = exp(x_i - m) / sum_j exp(x_j - m), m = max_j x_j
 //   rmsnorm(x)_i = x_i / sqrt(mean_j x_j^2 + 1e-5)
 //   layernorm(x) = rmsnorm(x - mean x)
-bool reduces(Function function);
+bool is_reducing_function(Function function);
 inline constexpr double norm_epsilon = 1e-5;
 
-// Every axis of an operand but a literal 1 is in the result or reduced, every one of the result but a literal 1 in some
+// Expression. Except for literal 1s, each operand axis is in the result or reduced, and each result axis is in an
 // operand.
 struct Expression {
   int result = 0;
-  std::vector<Node> nodes;                   // the last one is the value
-  std::shared_ptr<const Routine> routine{};  // of a last node of that kind; else none
+  std::vector<Node> nodes;                   // postfix; the last node is the result
+  std::shared_ptr<const Routine> routine{};  // arguments, if the last node is a routine
 };
 
-// Where the nodes of an expression are evaluated: at the top in the result's index space, below a function along
-// dimensions in that of its argument. In y[N, D] = x / sum(x * x over D) the product is evaluated in [N, D] (space 1),
-// the quotient in the result's (space 0).
-struct Spaces {
-  std::vector<int> of;                  // of each node: index into `axes`
-  std::vector<std::vector<Axis>> axes;  // that its operands have, without literal 1s; 0: the top
+// Index spaces of an expression's nodes. A node is evaluated in the space of the enclosing function over dimensions, or
+// of the result. In y[N, D] = x / sum(x * x over D) the product is evaluated in space 1, [N, D], and the quotient in
+// space 0, the result's.
+struct IndexSpaces {
+  std::vector<int> space_of_node;       // index into `axes` for each node
+  std::vector<std::vector<Axis>> axes;  // axes of each space's operands without literal 1s; space 0 is the result's
 };
-Spaces spaces(const std::vector<Tensor>& tensors, const std::vector<Node>& nodes);
+IndexSpaces find_index_spaces(const std::vector<Tensor>& tensors, const std::vector<Node>& nodes);
 
 struct Statement {
   std::variant<Contraction, Expression> op;
-  std::string text;  // as the user wrote it, on one line
-  Span span = {};
+  std::string text;  // source text
+  TextSpan span = {};
   int result() const {
     return std::visit([](const auto& o) { return o.result; }, op);
   }
 };
 
-// Whether an axis of an operand is the group of another dimension, which stands for it.
-bool is_group(const Contraction& product, int tensor, const Axis& axis);
+// True if the axis is the group dimension of a grouped operand.
+bool is_grouped_axis(const Contraction& product, int tensor, const Axis& axis);
 
-// The tensors that a statement reads, in order, those that it reads twice twice.
-std::vector<int> operands(const Statement& statement);
+// Returns the tensors that a statement reads, in order, with repetitions.
+std::vector<int> statement_operands(const Statement& statement);
 
 struct Program {
   std::string source;  // "program" or the file's path, for messages
   std::string text;
-  std::vector<Dimension> dims;  // in order of first appearance; on a dims line, what it declares first
-  std::vector<MeshAxis> mesh;   // in order of first appearance; empty: nothing is sharded
+  std::vector<Dimension> dims;  // in order of first appearance; declared ones of a dims line first
+  std::vector<MeshAxis> mesh;   // in order of first appearance; {} if nothing is sharded
   std::vector<Tensor> tensors;
   std::vector<Statement> statements;
-  std::vector<Stack> stacks;
-  std::vector<std::string> remarks = {};  // what was chosen: the order of a chain of products
+  std::vector<StackedInput> stacks;
+  std::vector<std::string> remarks = {};  // notes on choices: the order of a chain of products
 
   std::vector<std::string> dim_names() const;
-  // All dimensions and mesh axes with their values: the bindings given, then the defaults. One without a value is left
-  // out (evaluate() names it). Errors: a name that the program lacks, a value below 1.
-  Result<Bindings> bind(const Bindings& given) const;
+  // Returns the given values and the defaults of all dimensions and mesh axes. Those without a value are omitted;
+  // `evaluate`() names them. Errors: unknown name, value below 1, inconsistent sizes.
+  Result<Bindings> bind_sizes(const Bindings& given) const;
 };
 
-inline constexpr std::size_t max_program_bytes = std::size_t{64} << 20;  // of its text
-inline constexpr std::size_t max_words = 1 << 20;                        // more would take more than a second to read
-inline constexpr std::size_t max_statements = 10'000;  // more would take more than a second to count and to print
+inline constexpr std::size_t max_program_bytes = std::size_t{64} << 20;  // size of the source text
+inline constexpr std::size_t max_tokens = 1 << 20;                       // larger programs take more than 1 s to parse
+inline constexpr std::size_t max_statements = 10'000;  // more take longer than 1 s to analyse and print
 
 struct ParseOptions {
   std::string source = "program";
-  DType dtype = DType::bf16;  // of tensors that name none
-  Bindings sizes = {};        // by which chains of products are ordered, before the program's own; unknown names may be
-                              // among them
+  DType dtype = DType::bf16;  // default dtype of tensors
+  Bindings sizes = {};        // sizes for ordering chains of products; override the program's; may hold other names
 };
 
-// The lengths of the sequences along a dimension, its own or those of the one that it equals (T = S); empty: it is not
-// ragged.
+// Returns the sequence lengths of a dimension or of the one that it equals (T = S); {} if it is not ragged.
 const std::vector<std::int64_t>& lengths_along(const Program& program, const std::string& dim);
 
-// The stack that a tensor is a part of; none: it is no part.
-const Stack* stack_of(const Program& program, int tensor);
+// Returns the stacked input that contains the tensor, or nullptr.
+const StackedInput* stack_of(const Program& program, int tensor);
 
-// What running a sharded program on one device is refused with; none: nothing is sharded.
-std::optional<Error> refuse_sharded(const Program& program, std::string_view verb);
+// Returns an error if the program is sharded, for verbs that support one device.
+std::optional<Error> sharding_unsupported_reason(const Program& program, std::string_view verb);
 
-// The collectives that a statement implies, each by the mesh axes that it runs over; empty: none.
+// Collectives that a statement implies: the mesh axes of each, "" if there is none.
 struct Collectives {
   std::string all_reduce, reduce_scatter, all_gather, all_to_all;
 };
-Collectives collectives(const Program& program, const Statement& statement);
-std::string text(const Collectives& collectives);  // "all-reduce over X"; empty: none
+Collectives implied_collectives(const Program& program, const Statement& statement);
+std::string format_collectives(const Collectives& collectives);  // "all-reduce over X" or ""
 
-// Reads the notation of docs/notation.md. The first mistake is returned, with its place and a cure.
+// Parses the notation of docs/notation.md. Returns the first error with its position and a hint.
 Result<Program> parse(std::string_view text, const ParseOptions& options = {});
 
-// The program in canonical form; parse(print(p)) prints the same.
-std::string print(const Program& program);
+// Returns the program in canonical form; parsing and printing it again gives the same text.
+std::string print_program(const Program& program);
 
 }  // namespace ridge

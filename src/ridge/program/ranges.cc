@@ -5,43 +5,42 @@
 #include <optional>
 #include <string_view>
 
-#include "ridge/base/text.h"
+#include "ridge/base/string_util.h"
 
 namespace ridge {
 namespace {
 
-std::optional<std::int64_t> whole(std::string_view text) {
-  const auto value = whole_number(text);
+std::optional<std::int64_t> parse_positive(std::string_view text) {
+  const auto value = parse_whole_number(text);
   return value && *value >= 1 ? value : std::nullopt;
 }
 
-// Why a range of whole numbers holds nothing, or never ends; empty: it has a start, an end and a step.
-std::string without_end(std::string_view text) {
+// Returns why a range is empty or infinite, or "".
+std::string explain_empty_range(std::string_view text) {
   const std::size_t dots = text.find(".."), colon = text.find(':');
   if (dots == std::string_view::npos) return {};
-  const auto first = whole(text.substr(0, dots)),
-             last = whole(text.substr(dots + 2, colon == std::string_view::npos ? colon : colon - dots - 2));
-  if (first && last && *last < *first)
-    return fmt::format("{}..{} holds nothing: it ends below where it begins", *first, *last);
+  const auto first = parse_positive(text.substr(0, dots)),
+             last = parse_positive(text.substr(dots + 2, colon == std::string_view::npos ? colon : colon - dots - 2));
+  if (first && last && *last < *first) return fmt::format("{}..{} is empty: its end is below its start", *first, *last);
   if (colon != std::string_view::npos && (text.substr(colon + 1) == "*1" || text.substr(colon + 1) == "0"))
-    return fmt::format("{} never ends: a factor is 2 or more, a step 1 or more", text);
+    return fmt::format("{} is infinite: a factor is 2 or more, a step 1 or more", text);
   return {};
 }
 
-// One piece between commas; false: it cannot be read, or is too long.
-bool add_piece(std::string_view piece, std::vector<std::int64_t>& values) {
-  const std::size_t dots = piece.find("..");
+// Adds the values of one item between commas. Returns false if it is invalid or too long.
+bool add_values(std::string_view item, std::vector<std::int64_t>& values) {
+  const std::size_t dots = item.find("..");
   if (dots == std::string_view::npos) {
-    const auto one = whole(piece);
+    const auto one = parse_positive(item);
     if (one) values.push_back(*one);
     return one.has_value();
   }
-  const std::size_t colon = piece.find(':', dots);
-  std::string_view step_text = colon == std::string_view::npos ? "1" : piece.substr(colon + 1);
+  const std::size_t colon = item.find(':', dots);
+  std::string_view step_text = colon == std::string_view::npos ? "1" : item.substr(colon + 1);
   const bool times = step_text.starts_with('*');
   if (times) step_text.remove_prefix(1);
-  const auto first = whole(piece.substr(0, dots)), step = whole(step_text),
-             last = whole(piece.substr(dots + 2, colon == std::string_view::npos ? colon : colon - dots - 2));
+  const auto first = parse_positive(item.substr(0, dots)), step = parse_positive(step_text),
+             last = parse_positive(item.substr(dots + 2, colon == std::string_view::npos ? colon : colon - dots - 2));
   if (!first || !last || !step || *last < *first || (times && *step < 2)) return false;
   for (std::int64_t value = *first; value <= *last;) {
     if (static_cast<std::int64_t>(values.size()) > max_range_values) return false;
@@ -53,22 +52,22 @@ bool add_piece(std::string_view piece, std::vector<std::int64_t>& values) {
 
 }  // namespace
 
-Result<Range> parse_range(const std::string& text) {
-  const auto refused = [&] {
+Result<DimensionValues> parse_range(const std::string& text) {
+  const auto syntax_error = [&] {
     return usage_error(fmt::format("expected NAME=VALUES, found '{}'", text),
                        "-d B=256, -d B=1,8,64, -d B=1..4096:*2, or -d B=128..512:128");
   };
   const std::size_t equals = text.find('=');
-  if (equals == std::string::npos || equals == 0) return refused();
-  Range range{.dim = text.substr(0, equals), .values = {}};
+  if (equals == std::string::npos || equals == 0) return syntax_error();
+  DimensionValues range{.dim = text.substr(0, equals), .values = {}};
   std::string_view rest = std::string_view(text).substr(equals + 1);
   while (true) {
     const std::size_t comma = rest.find(',');
-    if (!add_piece(rest.substr(0, comma), range.values)) {
-      if (const std::string why = without_end(rest.substr(0, comma)); !why.empty())
+    if (!add_values(rest.substr(0, comma), range.values)) {
+      if (const std::string why = explain_empty_range(rest.substr(0, comma)); !why.empty())
         return usage_error(fmt::format("expected values of {}, found that {}", range.dim, why),
                            fmt::format("-d {0}=1..4096:*2, or -d {0}=128..512:128", range.dim));
-      if (static_cast<std::int64_t>(range.values.size()) <= max_range_values) return refused();
+      if (static_cast<std::int64_t>(range.values.size()) <= max_range_values) return syntax_error();
       break;
     }
     if (comma == std::string_view::npos) break;

@@ -1,15 +1,14 @@
-// What is refused of functions along dimensions, of index and size, and of comparisons: each row is a program and the
-// whole message.
+// Errors in functions over dimensions, index, size and comparisons: rows of program and complete message.
 #include "ridge/program/testing/reject.h"
 
 namespace ridge {
 namespace {
 
 using testing::expect_rejected;
-using testing::Reject;
+using testing::RejectedProgram;
 
 TEST(Parse, FunctionsAlongDimensionsSayWhichOnes) {
-  constexpr Reject rejects[] = {
+  constexpr RejectedProgram rejects[] = {
       {"x: bf16[N, D]\ny[N] = sum(x)",
        R"(program:2:8: expected the dimensions that sum runs over, found none
   y[N] = sum(x)
@@ -38,7 +37,7 @@ TEST(Parse, FunctionsAlongDimensionsSayWhichOnes) {
        R"(program:2:24: unknown tensor 'D'
   y[N, D] = layernorm(x, D)
                          ^
-  hint: 'D' is a dimension; where an element lies along it is index(D)
+  hint: 'D' is a dimension; the position of an element along it is index(D)
 )"},
       {"x: bf16[N, D]\ny[N] = sum(x over)",
        R"(program:2:18: expected a dimension, found ')'
@@ -62,13 +61,13 @@ TEST(Parse, FunctionsAlongDimensionsSayWhichOnes) {
        R"(program:2:22: sum runs over 'D' twice
   y[N] = sum(x over D, D)
                        ^
-  hint: once will do
+  hint: remove one of them
 )"},
       {"x: bf16[N, D]\ny[N] = sum(x over E)",
        R"(program:2:19: unknown dimension 'E'
   y[N] = sum(x over E)
                     ^
-  hint: a dimension of a tensor is meant
+  hint: use a dimension of a tensor
 )"},
       {"x: bf16[N, D]\ny[N] = sum(x over (D))",
        R"(program:2:19: expected a dimension, found '('
@@ -80,13 +79,13 @@ TEST(Parse, FunctionsAlongDimensionsSayWhichOnes) {
        R"(program:2:19: unknown dimension 'D_X'
   y[N] = sum(x over D_X)
                     ^^^
-  hint: a dimension of a tensor is meant
+  hint: use a dimension of a tensor
 )"},
       {"x: bf16[N, D]\ny[N] = sum(x over bf16)",
        R"(program:2:19: unknown dimension 'bf16'
   y[N] = sum(x over bf16)
                     ^^^^
-  hint: a dimension of a tensor is meant
+  hint: use a dimension of a tensor
 )"},
       {"x: bf16[N, D]\ny[N] = sum(x over 0)",
        R"(program:2:19: a size must be at least 1, found 0
@@ -114,10 +113,10 @@ TEST(Parse, FunctionsAlongDimensionsSayWhichOnes) {
        R"(program:2:12: expected a tensor, a number or a function, found 'over'
   y[N] = sum(over D)
              ^^^^
-  hint: the notation uses this word itself
+  hint: it is a reserved word
 )"},
       {"x: bf16[N, D]\ny[N] = sum over D",
-       R"(program:2:12: expected '(' behind the function 'sum', found 'over'
+       R"(program:2:12: expected '(' after the function 'sum', found 'over'
   y[N] = sum over D
              ^^^^
   hint: write sum(x over D)
@@ -129,13 +128,13 @@ TEST(Parse, FunctionsAlongDimensionsSayWhichOnes) {
   hint: a statement ends its line
 )"},
       {"x: bf16[N, D]\ny[N, D] = cos(x over D)",
-       R"(program:2:17: expected no dimensions to run over, found 'over': cos takes each element by itself
+       R"(program:2:17: expected no dimensions, found 'over': cos is elementwise
   y[N, D] = cos(x over D)
                   ^^^^
   hint: write cos(x)
 )"},
       {"x: bf16[N, D]\ny[N, D] = where(x over D, 1, 2)",
-       R"(program:2:19: expected no dimensions to run over, found 'over': where takes each element by itself
+       R"(program:2:19: expected no dimensions, found 'over': where is elementwise
   y[N, D] = where(x over D, 1, 2)
                     ^^^^
   hint: write where(condition, a, b)
@@ -169,27 +168,27 @@ TEST(Parse, FunctionsAlongDimensionsSayWhichOnes) {
 }
 
 TEST(Parse, FunctionsAlongDimensionsNeedThem) {
-  constexpr Reject rejects[] = {
+  constexpr RejectedProgram rejects[] = {
       {"x: bf16[N, D]\nb: bf16[N]\ny[N] = sum(b over D)",
-       R"(program:3:19: dimension 'D' is not in what sum runs over, [N]
+       R"(program:3:19: dimension 'D' is not in the argument of sum, [N]
   y[N] = sum(b over D)
                     ^
   hint: name a dimension of its argument
 )"},
       {"x: bf16[N, D]\ny[N] = sum(2 over D) + sum(x over D)",
-       R"(program:2:19: dimension 'D' is not in what sum runs over
+       R"(program:2:19: dimension 'D' is not in the argument of sum
   y[N] = sum(2 over D) + sum(x over D)
                     ^
   hint: name a dimension of its argument
 )"},
       {"x: bf16[N, D]\ny[N] = sum(x over 3)",
-       R"(program:2:19: size 3 is not in what sum runs over, [N, D]
+       R"(program:2:19: size 3 is not in the argument of sum, [N, D]
   y[N] = sum(x over 3)
                     ^
   hint: name a dimension of its argument
 )"},
       {"x: bf16[N, D]\ny[N] = sum(sum(x over D) over D)",
-       R"(program:2:31: dimension 'D' is not in what sum runs over, [N]
+       R"(program:2:31: dimension 'D' is not in the argument of sum, [N]
   y[N] = sum(sum(x over D) over D)
                                 ^
   hint: name a dimension of its argument
@@ -201,13 +200,13 @@ TEST(Parse, FunctionsAlongDimensionsNeedThem) {
   hint: add it to the result, or reduce over it: sum(… over D)
 )"},
       {"x: bf16[N, D]\ns: bf16[1]\ny[N] = softmax(s over N) + sum(x over D)",
-       R"(program:3:23: dimension 'N' is not in what softmax runs over
+       R"(program:3:23: dimension 'N' is not in the argument of softmax
   y[N] = softmax(s over N) + sum(x over D)
                         ^
   hint: name a dimension of its argument
 )"},
       {"x: bf16[N, D]\ny[1] = sum(size(D) over D)",
-       R"(program:2:25: dimension 'D' is not in what sum runs over
+       R"(program:2:25: dimension 'D' is not in the argument of sum
   y[1] = sum(size(D) over D)
                           ^
   hint: name a dimension of its argument
@@ -217,7 +216,7 @@ TEST(Parse, FunctionsAlongDimensionsNeedThem) {
 }
 
 TEST(Parse, WhatIsNotReducedIsKept) {
-  constexpr Reject rejects[] = {
+  constexpr RejectedProgram rejects[] = {
       {"x: bf16[N, D]\ny[N] = softmax(x over D)",
        R"(program:2:8: dimension 'D' of 'softmax(…)' is not in the result y[N]
   y[N] = softmax(x over D)
@@ -252,7 +251,7 @@ TEST(Parse, WhatIsNotReducedIsKept) {
        R"(program:2:49: unknown dimension 'E'
   y[N, D] = x + sum(sum(x over N) over D) * index(E)
                                                   ^
-  hint: a dimension of a tensor is meant
+  hint: use a dimension of a tensor
 )"},
       {"x: bf16[N, D]\ny[N, F] = sum(x over D)",
        R"(program:2:6: dimension 'F' of the result is in no operand
@@ -271,12 +270,12 @@ TEST(Parse, WhatIsNotReducedIsKept) {
 }
 
 TEST(Parse, IndexAndSizeNameADimension) {
-  constexpr Reject rejects[] = {
+  constexpr RejectedProgram rejects[] = {
       {"x: bf16[N, D]\ny[N, D] = x + index(E)",
        R"(program:2:21: unknown dimension 'E'
   y[N, D] = x + index(E)
                       ^
-  hint: a dimension of a tensor is meant
+  hint: use a dimension of a tensor
 )"},
       {"x: bf16[N, D]\ny[N, D] = x + index()",
        R"(program:2:21: expected the name of a dimension, found ')'
@@ -288,10 +287,10 @@ TEST(Parse, IndexAndSizeNameADimension) {
        R"(program:2:21: unknown dimension 'x'
   y[N, D] = x + index(x)
                       ^
-  hint: a dimension of a tensor is meant
+  hint: use a dimension of a tensor
 )"},
       {"x: bf16[N, D]\ny[N, D] = x + index",
-       R"(program:2:20: expected '(' behind 'index', found end of the program
+       R"(program:2:20: expected '(' after 'index', found end of the program
   y[N, D] = x + index
                      ^
   hint: write index(T)
@@ -309,7 +308,7 @@ TEST(Parse, IndexAndSizeNameADimension) {
   hint: write size(T)
 )"},
       {"x: bf16[N, D]\ny[N, D] = x + size D",
-       R"(program:2:20: expected '(' behind 'size', found 'D'
+       R"(program:2:20: expected '(' after 'size', found 'D'
   y[N, D] = x + size D
                      ^
   hint: write size(T)
@@ -321,19 +320,19 @@ TEST(Parse, IndexAndSizeNameADimension) {
   hint: did you mean 'Heads'?
 )"},
       {"index: bf16[N]\ny[N] = cos(index)",
-       R"(program:1:1: expected the name of a tensor, found 'index', which the notation uses itself
+       R"(program:1:1: expected the name of a tensor, found 'index', which is a reserved word
   index: bf16[N]
   ^^^^^
   hint: use another name, such as x
 )"},
       {"size[N] = 2",
-       R"(program:1:1: expected the name of a tensor, found 'size', which the notation uses itself
+       R"(program:1:1: expected the name of a tensor, found 'size', which is a reserved word
   size[N] = 2
   ^^^^
   hint: use another name, such as x
 )"},
       {"x: bf16[N]\ninf[N] = x",
-       R"(program:2:1: expected the name of a tensor, found 'inf', which the notation uses itself
+       R"(program:2:1: expected the name of a tensor, found 'inf', which is a reserved word
   inf[N] = x
   ^^^
   hint: use another name, such as x
@@ -354,14 +353,14 @@ TEST(Parse, IndexAndSizeNameADimension) {
        R"(program:2:8: expected a tensor in the expression, found numbers only
   y[N] = index(N)
          ^^^^^
-  hint: a constant needs no program
+  hint: an expression must read a tensor
 )"},
   };
   expect_rejected(rejects);
 }
 
 TEST(Parse, ComparisonsDoNotChain) {
-  constexpr Reject rejects[] = {
+  constexpr RejectedProgram rejects[] = {
       {"x: bf16[N, D]\ny[N, D] = 1 < x < 2",
        R"(program:2:17: expected an operator or the end of the line, found '<'
   y[N, D] = 1 < x < 2
@@ -420,19 +419,19 @@ TEST(Parse, ComparisonsDoNotChain) {
        R"(program:2:19: expected an operator or the end of the line, found '&'
   y[N, D] = (x < 1) & (x > 0)
                     ^
-  hint: both is a product: (a < b) * (b < c)
+  hint: 'and' is written as a product: (a < b) * (b < c)
 )"},
       {"x: bf16[N, D]\ny[N, D] = (x < 1) | (x > 2)",
        R"(program:2:19: expected an operator or the end of the line, found '|'
   y[N, D] = (x < 1) | (x > 2)
                     ^
-  hint: either is max(a, b)
+  hint: 'or' is written max(a, b)
 )"},
       {"x: bf16[N, D]\ny[N, D] = x % 2",
        R"(program:2:13: expected an operator or the end of the line, found '%'
   y[N, D] = x % 2
               ^
-  hint: a remainder has no sign here
+  hint: there is no remainder operator
 )"},
       {"x: bf16[N, D]\ny[N, D] = x == = 2",
        R"(program:2:16: expected a tensor, a number or a function, found '='
@@ -445,7 +444,7 @@ TEST(Parse, ComparisonsDoNotChain) {
 }
 
 TEST(Parse, KnowsWhatOthersCallIt) {
-  constexpr Reject rejects[] = {
+  constexpr RejectedProgram rejects[] = {
       {"x: bf16[N, D]\ny[N] = logsumexp(x over D)",
        R"(program:2:8: unknown function 'logsumexp'
   y[N] = logsumexp(x over D)
@@ -468,7 +467,7 @@ TEST(Parse, KnowsWhatOthersCallIt) {
        R"(program:2:8: unknown function 'avg'
   y[N] = avg(x over D)
          ^^^
-  hint: known are pow exp log cos sin gelu gelu_tanh silu relu sigmoid tanh sqrt rsqrt abs erf softplus tan atan log1p expm1 floor round sign leaky_relu hard_swish mish max min where clamp sum mean softmax rmsnorm layernorm repeat index size sequence
+  hint: known functions are pow exp log cos sin gelu gelu_tanh silu relu sigmoid tanh sqrt rsqrt abs erf softplus tan atan log1p expm1 floor round sign leaky_relu hard_swish mish max min where clamp sum mean softmax rmsnorm layernorm repeat index size sequence
 )"},
       {"x: bf16[N, D]\ny[N, D] = sofmax(x over D)",
        R"(program:2:11: unknown function 'sofmax'

@@ -1,16 +1,16 @@
-// What is refused of convolutions: each row is a program and the whole message.
+// Errors in convolutions: rows of program and complete message.
 #include "ridge/program/testing/reject.h"
 
 namespace ridge {
 namespace {
 
 using testing::expect_rejected;
-using testing::Reject;
+using testing::RejectedProgram;
 
 TEST(Parse, SaysWhatIsWrongWithAConvolution) {
-  constexpr Reject rejects[] = {
+  constexpr RejectedProgram rejects[] = {
       {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x, w)",
-       R"(program:2:9: the result has 'H' positions as the input has, the window takes H - 2
+       R"(program:2:9: the result has 'H' positions like the input, but the window has H - 2
   y[N, K, H, W] = conv(x, w)
           ^
   hint: padding = 1 keeps the size; another size has another name
@@ -22,10 +22,10 @@ TEST(Parse, SaysWhatIsWrongWithAConvolution) {
   hint: another size has another name: dims P = H/2
 )"},
       {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x)",
-       R"(program:1:39: the size 3 stands twice in one tensor
+       R"(program:1:39: the size 3 appears twice in one tensor
   x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]
                                         ^
-  hint: give one of them a name, so that the two can be told apart
+  hint: give one of them a name, to distinguish them
 )"},
       {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x, w, x)",
        R"(program:2:17: expected 2 tensors in conv, found 3
@@ -43,7 +43,7 @@ TEST(Parse, SaysWhatIsWrongWithAConvolution) {
        R"(program:2:41: 'padding' is given twice
   y[N, K, H, W] = conv(x, w, padding = 1, padding = 1)
                                           ^^^^^^^
-  hint: once will do
+  hint: remove one of them
 )"},
       {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x, w, padding = 1, stride = 0)",
        R"(program:2:50: the stride must be at least 1, found 0
@@ -64,28 +64,28 @@ TEST(Parse, SaysWhatIsWrongWithAConvolution) {
   hint: write conv(x, w, stride = 1, padding = 1, dilation = 1, groups = 1)
 )"},
       {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x * 2, w, padding = 1)",
-       R"(program:1:39: the size 3 stands twice in one tensor
+       R"(program:1:39: the size 3 appears twice in one tensor
   x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]
                                         ^
-  hint: give one of them a name, so that the two can be told apart
+  hint: give one of them a name, to distinguish them
 )"},
       {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x, w, padding = 1) + 1",
        R"(program:2:41: expected the end of the line, found '+'
   y[N, K, H, W] = conv(x, w, padding = 1) + 1
                                           ^
-  hint: conv stands alone in its statement; what becomes of its result is another one
+  hint: conv must be a statement of its own; use its result in another statement
 )"},
       {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = 1 + conv(x, w, padding = 1)",
-       R"(program:2:21: expected conv alone behind the '=', found it inside of an expression
+       R"(program:2:21: expected conv alone after '=', found it inside an expression
   y[N, K, H, W] = 1 + conv(x, w, padding = 1)
                       ^^^^
   hint: give it a statement of its own: t[N, D] = conv(…)
 )"},
       {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv x",
-       R"(program:1:39: the size 3 stands twice in one tensor
+       R"(program:1:39: the size 3 appears twice in one tensor
   x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]
                                         ^
-  hint: give one of them a name, so that the two can be told apart
+  hint: give one of them a name, to distinguish them
 )"},
       {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x, w, padding = 1",
        R"(program:2:21: expected ')' for this '(', found end of the program
@@ -97,7 +97,7 @@ TEST(Parse, SaysWhatIsWrongWithAConvolution) {
        R"(program:2:1: expected a result with 4 dimensions, found [N, K, H]
   y[N, K, H] = conv(x, w, padding = 1)
   ^
-  hint: the batch, the channels of the result, then where the windows lie: y[N, K, H, W]
+  hint: the batch, the channels of the result, then the window positions: y[N, K, H, W]
 )"},
       {"x: bf16[N, C, H, W]  w: bf16[K, C, 3]\ny[N, K, H, W] = conv(x, w, padding = 1)",
        R"(program:2:25: expected weights with 4 dimensions, found 'w'[K, C, 3]
@@ -115,7 +115,7 @@ TEST(Parse, SaysWhatIsWrongWithAConvolution) {
        R"(program:2:3: expected the batch N of 'x', found K
   y[K, N, H, W] = conv(x, w, padding = 1)
     ^
-  hint: the batch stands first in the input and in the result
+  hint: the batch is the first dimension of the input and of the result
 )"},
       {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, C, H, W] = conv(x, w, padding = 1)",
        R"(program:2:6: expected the channels K of 'w', found C
@@ -127,7 +127,7 @@ TEST(Parse, SaysWhatIsWrongWithAConvolution) {
        R"(program:2:25: 'w'[K, D, 3, 3] has D channels of the input, 'x'[N, C, H, W] has C
   y[N, K, H, W] = conv(x, w, padding = 1)
                           ^
-  hint: write the same in both; with groups = G the weights have a G-th of them
+  hint: use the same in both; with groups = G the weights have 1/G of them
 )"},
       {"x: bf16[N, 8, H, W]  w: bf16[K, 3, 3, 3]\ny[N, K, H, W] = conv(x, w, padding = 1, groups = 4)",
        R"(program:2:25: 4 groups of 3 channels are not the 8 that 'x' has
@@ -139,7 +139,7 @@ TEST(Parse, SaysWhatIsWrongWithAConvolution) {
        R"(program:3:12: 'w' has the size 3 twice; only conv takes it
   z[K] = sum(w over C)
              ^
-  hint: give one of them a name, so that the two can be told apart
+  hint: give one of them a name, to distinguish them
 )"},
       {"x: bf16[N_X, C, H, W]  w: bf16[K, C, 3, 3]\ny[N_X, K, H, W] = conv(x, w, padding = 1)",
        R"(program:2:24: conv takes no operand that is split over devices
@@ -148,13 +148,13 @@ TEST(Parse, SaysWhatIsWrongWithAConvolution) {
   hint: --split N=4 counts what each of several chips does
 )"},
       {"w: bf16[K, 3, 3]\ny[K, 3] = relu(w)",
-       R"(program:1:15: the size 3 stands twice in one tensor
+       R"(program:1:15: the size 3 appears twice in one tensor
   w: bf16[K, 3, 3]
                 ^
-  hint: give one of them a name, so that the two can be told apart
+  hint: give one of them a name, to distinguish them
 )"},
       {"conv: bf16[N]",
-       R"(program:1:1: expected the name of a tensor, found 'conv', which the notation uses itself
+       R"(program:1:1: expected the name of a tensor, found 'conv', which is a reserved word
   conv: bf16[N]
   ^^^^
   hint: use another name, such as x

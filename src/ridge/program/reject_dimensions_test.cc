@@ -1,14 +1,14 @@
-// What is refused about dimensions and sizes: each row is a program and the whole message.
+// Errors in dimensions and sizes: rows of program and complete message.
 #include "ridge/program/testing/reject.h"
 
 namespace ridge {
 namespace {
 
 using testing::expect_rejected;
-using testing::Reject;
+using testing::RejectedProgram;
 
 TEST(Parse, PointsAtADimensionThatStandsAlone) {
-  constexpr Reject rejects[] = {
+  constexpr RejectedProgram rejects[] = {
       {"bf16[B, D] * bf16[E, F] -> bf16[B, F]",
        R"(program:1:19: dimension 'E' of the right operand appears nowhere else; contracted dimensions must share a name
   bf16[B, D] * bf16[E, F] -> bf16[B, F]
@@ -56,7 +56,7 @@ TEST(Parse, PointsAtADimensionThatStandsAlone) {
 }
 
 TEST(Parse, PointsAtADimensionOfTheResultThatNoOperandHas) {
-  constexpr Reject rejects[] = {
+  constexpr RejectedProgram rejects[] = {
       {"bf16[B, D] * bf16[D, F] -> bf16[B, G]",
        R"(program:1:36: dimension 'G' of the result is in neither operand
   bf16[B, D] * bf16[D, F] -> bf16[B, G]
@@ -86,7 +86,7 @@ TEST(Parse, PointsAtADimensionOfTheResultThatNoOperandHas) {
 }
 
 TEST(Parse, KeepsEveryDimensionInAPointwiseExpression) {
-  constexpr Reject rejects[] = {
+  constexpr RejectedProgram rejects[] = {
       {"x: bf16[N, D]   w: bf16[D, F]   b: bf16[F]\ny[N, F] = x * w + b",
        R"(program:2:11: dimension 'D' of 'x' is not in the result y[N, F]
   y[N, F] = x * w + b
@@ -110,18 +110,18 @@ TEST(Parse, KeepsEveryDimensionInAPointwiseExpression) {
 }
 
 TEST(Parse, RefusesADimensionTwiceInOneTensor) {
-  constexpr Reject rejects[] = {
+  constexpr RejectedProgram rejects[] = {
       {"bf16[B, B] * bf16[B, F] -> bf16[B, F]",
-       R"(program:1:9: dimension 'B' stands twice in one tensor
+       R"(program:1:9: dimension 'B' appears twice in one tensor
   bf16[B, B] * bf16[B, F] -> bf16[B, F]
           ^
   hint: give one of them another name, such as B2
 )"},
       {"bf16[B, 3, 3] * bf16[B, F] -> bf16[B, F]",
-       R"(program:1:12: the size 3 stands twice in one tensor
+       R"(program:1:12: the size 3 appears twice in one tensor
   bf16[B, 3, 3] * bf16[B, F] -> bf16[B, F]
              ^
-  hint: give one of them a name, so that the two can be told apart
+  hint: give one of them a name, to distinguish them
 )"},
       {"dims N = 4, N = 8",
        R"(program:1:13: dimension 'N' is declared twice
@@ -134,18 +134,18 @@ TEST(Parse, RefusesADimensionTwiceInOneTensor) {
 }
 
 TEST(Parse, HoldsASuffixToWhatIsContracted) {
-  constexpr Reject rejects[] = {
+  constexpr RejectedProgram rejects[] = {
       {"bf16[B, D]_E * bf16[D, F] -> bf16[B, F]",
        R"(program:1:11: the suffix '_E' names no dimension of the left operand, [B, D]
   bf16[B, D]_E * bf16[D, F] -> bf16[B, F]
             ^^
-  hint: it names what is contracted: int8[B, D]_D
+  hint: it names the contracted dimensions: int8[B, D]_D
 )"},
       {"int8[B, D]_B * int8[B, D, F] -> int8[B, F]",
        R"(program:1:11: the suffix '_B' says that 'B' is contracted, but the result keeps it
   int8[B, D]_B * int8[B, D, F] -> int8[B, F]
             ^^
-  hint: a contracted dimension does not stand in the result
+  hint: a contracted dimension is not in the result
 )"},
       {"bf16[B, D, E]_D * bf16[D, E, F] -> bf16[B, F]",
        R"(program:1:14: dimension 'E' is contracted too, but the suffix '_D' leaves it out
@@ -157,20 +157,20 @@ TEST(Parse, HoldsASuffixToWhatIsContracted) {
        R"(program:1:38: expected no suffix here, found '_D'
   bf16[B, D] * bf16[D, F] -> bf16[B, F]_D
                                        ^^
-  hint: behind an operand of an arrow it names what is contracted: int8[B, D]_D
+  hint: after an operand of an arrow product it names the contracted dimensions: int8[B, D]_D
 )"},
       {"x: bf16[N]_N",
        R"(program:1:11: expected no suffix here, found '_N'
   x: bf16[N]_N
             ^^
-  hint: behind an operand of an arrow it names what is contracted: int8[B, D]_D
+  hint: after an operand of an arrow product it names the contracted dimensions: int8[B, D]_D
 )"},
   };
   expect_rejected(rejects);
 }
 
 TEST(Parse, RefusesSizesBelowOneAndPastTheLargest) {
-  constexpr Reject rejects[] = {
+  constexpr RejectedProgram rejects[] = {
       {"dims N = 0",
        R"(program:1:10: dimension 'N' must be at least 1, found 0
   dims N = 0
@@ -242,7 +242,7 @@ TEST(Parse, RefusesSizesBelowOneAndPastTheLargest) {
 }
 
 TEST(Parse, RefusesSizesThatItCannotFollow) {
-  constexpr Reject rejects[] = {
+  constexpr RejectedProgram rejects[] = {
       {"dims A = B, B = C + 1, C = A",
        R"(program:1:6: the size of dimension 'A' depends on itself
   dims A = B, B = C + 1, C = A
@@ -256,13 +256,13 @@ TEST(Parse, RefusesSizesThatItCannotFollow) {
   hint: give it a number
 )"},
       {"dims N = 128/D",
-       R"(program:1:14: expected a whole number behind '/', found 'D'
+       R"(program:1:14: expected a whole number after '/', found 'D'
   dims N = 128/D
                ^
   hint: such as G = H/8
 )"},
       {"dims N = D/0",
-       R"(program:1:12: what a size is divided by must be at least 1, found 0
+       R"(program:1:12: the divisor of a size must be at least 1, found 0
   dims N = D/0
              ^
   hint: use 1 or more
@@ -289,7 +289,7 @@ TEST(Parse, RefusesSizesThatItCannotFollow) {
        R"(program:1:12: expected ',' or the end of the line, found 'x'
   dims N = 4 x: bf16[N]
              ^
-  hint: declarations of tensors stand on lines of their own
+  hint: declare tensors on separate lines
 )"},
       {"dims",
        R"(program:1:5: expected the name of a dimension, found end of the program
@@ -310,13 +310,13 @@ TEST(Parse, RefusesSizesThatItCannotFollow) {
   hint: such as 8192, 4*D or D + 1
 )"},
       {"dims bf16 = 4",
-       R"(program:1:6: expected the name of a dimension, found 'bf16', which the notation uses itself
+       R"(program:1:6: expected the name of a dimension, found 'bf16', which is a reserved word
   dims bf16 = 4
        ^^^^
   hint: use another name, such as N
 )"},
       {"x: bf16[bf16]",
-       R"(program:1:9: expected the name of a dimension, found 'bf16', which the notation uses itself
+       R"(program:1:9: expected the name of a dimension, found 'bf16', which is a reserved word
   x: bf16[bf16]
           ^^^^
   hint: use another name, such as N
@@ -332,7 +332,7 @@ TEST(Parse, RefusesSizesThatItCannotFollow) {
 }
 
 TEST(Parse, RefusesWrittenSizesWhoseProductLeaves63Bits) {
-  constexpr Reject rejects[] = {
+  constexpr RejectedProgram rejects[] = {
       {"bf16[B, 4000000000, 4000000001] * bf16[4000000000, 4000000001, F] -> bf16[B, F]",
        R"(program:1:21: expected summed sizes whose product is below 2^63, found 4000000000 * 4000000001
   bf16[B, 4000000000, 4000000001] * bf16[4000000000, 4000000001, F] -> bf16[B, F]

@@ -1,14 +1,14 @@
-// What is refused in expressions: each row is a program and the whole message.
+// Errors in expressions: rows of program and complete message.
 #include "ridge/program/testing/reject.h"
 
 namespace ridge {
 namespace {
 
 using testing::expect_rejected;
-using testing::Reject;
+using testing::RejectedProgram;
 
 TEST(Parse, KnowsWhatIsMeant) {
-  constexpr Reject rejects[] = {
+  constexpr RejectedProgram rejects[] = {
       {"x: bf16[N]\ny[N] = gleu(x)",
        R"(program:2:8: unknown function 'gleu'
   y[N] = gleu(x)
@@ -19,7 +19,7 @@ TEST(Parse, KnowsWhatIsMeant) {
        R"(program:2:8: unknown function 'frobnicate'
   y[N] = frobnicate(x)
          ^^^^^^^^^^
-  hint: known are pow exp log cos sin gelu gelu_tanh silu relu sigmoid tanh sqrt rsqrt abs erf softplus tan atan log1p expm1 floor round sign leaky_relu hard_swish mish max min where clamp sum mean softmax rmsnorm layernorm repeat index size sequence
+  hint: known functions are pow exp log cos sin gelu gelu_tanh silu relu sigmoid tanh sqrt rsqrt abs erf softplus tan atan log1p expm1 floor round sign leaky_relu hard_swish mish max min where clamp sum mean softmax rmsnorm layernorm repeat index size sequence
 )"},
       {"upper: bf16[N]\ny[N] = cos(uper)",
        R"(program:2:12: unknown tensor 'uper'
@@ -37,7 +37,7 @@ TEST(Parse, KnowsWhatIsMeant) {
        R"(program:2:12: unknown tensor 'N'
   y[N] = x * N
              ^
-  hint: 'N' is a dimension; where an element lies along it is index(N)
+  hint: 'N' is a dimension; the position of an element along it is index(N)
 )"},
       {"x: bf16[N]\ny[N] = x(2)",
        R"(program:2:8: unknown function 'x'
@@ -50,7 +50,7 @@ TEST(Parse, KnowsWhatIsMeant) {
 }
 
 TEST(Parse, ReadsAfterWriting) {
-  constexpr Reject rejects[] = {
+  constexpr RejectedProgram rejects[] = {
       {"x: bf16[N]\nu[N] = cos(v)\nv[N] = cos(x)",
        R"(program:2:12: tensor 'v' is used before it is declared or written
   u[N] = cos(v)
@@ -74,7 +74,7 @@ TEST(Parse, ReadsAfterWriting) {
 }
 
 TEST(Parse, CountsArguments) {
-  constexpr Reject rejects[] = {
+  constexpr RejectedProgram rejects[] = {
       {"x: bf16[N]\ny[N] = max(x)",
        R"(program:2:8: expected 2 arguments of max, found 1
   y[N] = max(x)
@@ -100,13 +100,13 @@ TEST(Parse, CountsArguments) {
   hint: write where(condition, a, b)
 )"},
       {"x: bf16[N]\ny[N] = cos x",
-       R"(program:2:12: expected '(' behind the function 'cos', found 'x'
+       R"(program:2:12: expected '(' after the function 'cos', found 'x'
   y[N] = cos x
              ^
   hint: write cos(x)
 )"},
       {"y[N] = cos * 2",
-       R"(program:1:12: expected '(' behind the function 'cos', found '*'
+       R"(program:1:12: expected '(' after the function 'cos', found '*'
   y[N] = cos * 2
              ^
   hint: write cos(x)
@@ -116,7 +116,7 @@ TEST(Parse, CountsArguments) {
 }
 
 TEST(Parse, ClosesItsParentheses) {
-  constexpr Reject rejects[] = {
+  constexpr RejectedProgram rejects[] = {
       {"x: bf16[N]\ny[N] = (x + 1",
        R"(program:2:8: expected ')' for this '(', found end of the program
   y[N] = (x + 1
@@ -133,7 +133,7 @@ TEST(Parse, ClosesItsParentheses) {
        R"(program:2:14: expected an operator or ')', found ']'
   y[N] = (x + 1]
                ^
-  hint: nothing is open that it could close
+  hint: there is no open bracket to close
 )"},
       {"x: bf16[N]\ny[N] = x + 1)",
        R"(program:2:13: expected an operator or the end of the line, found ')'
@@ -146,7 +146,7 @@ TEST(Parse, ClosesItsParentheses) {
 }
 
 TEST(Parse, NamesTheSpellingOfWhatOthersWriteDifferently) {
-  constexpr Reject rejects[] = {
+  constexpr RejectedProgram rejects[] = {
       {"x: bf16[N]\ny[N] = x ^ 2",
        R"(program:2:10: expected an operator or the end of the line, found '^'
   y[N] = x ^ 2
@@ -188,7 +188,7 @@ TEST(Parse, NamesTheSpellingOfWhatOthersWriteDifferently) {
 }
 
 TEST(Parse, NeedsOperandsThatAreThere) {
-  constexpr Reject rejects[] = {
+  constexpr RejectedProgram rejects[] = {
       {"x: bf16[N]\ny[N] = x +",
        R"(program:2:11: expected a tensor, a number or a function, found end of the program
   y[N] = x +
@@ -211,7 +211,7 @@ TEST(Parse, NeedsOperandsThatAreThere) {
        R"(program:2:10: expected a tensor in the expression, found numbers only
   y[1] = 2 + 3
            ^
-  hint: a constant needs no program
+  hint: an expression must read a tensor
 )"},
       {"x: bf16[N]\ny[N] = * x",
        R"(program:2:8: expected a tensor, a number or a function, found '*'
@@ -223,14 +223,14 @@ TEST(Parse, NeedsOperandsThatAreThere) {
        R"(program:2:8: expected a tensor, a number or a function, found 'over'
   y[N] = over
          ^^^^
-  hint: the notation uses this word itself
+  hint: it is a reserved word
 )"},
   };
   expect_rejected(rejects);
 }
 
 TEST(Parse, RepeatsOneFunctionAWholeNumberOfTimes) {
-  constexpr Reject rejects[] = {
+  constexpr RejectedProgram rejects[] = {
       {"x: bf16[N]\ny[N] = repeat(0, cos, x)",
        R"(program:2:15: the count of repeat must be at least 1, found 0
   y[N] = repeat(0, cos, x)
@@ -250,7 +250,7 @@ TEST(Parse, RepeatsOneFunctionAWholeNumberOfTimes) {
   hint: write all its digits, without point and exponent
 )"},
       {"x: bf16[N]\ny[N] = repeat(n, cos, x)",
-       R"(program:2:15: expected how often to repeat, a whole number, found 'n'
+       R"(program:2:15: expected the number of repetitions, found 'n'
   y[N] = repeat(n, cos, x)
                 ^
   hint: write repeat(64, cos, x)
@@ -268,13 +268,13 @@ TEST(Parse, RepeatsOneFunctionAWholeNumberOfTimes) {
   hint: write repeat(64, cos, x)
 )"},
       {"x: bf16[N]\ny[N] = repeat(64, cos)",
-       R"(program:2:22: expected ',' and what to begin with, found ')'
+       R"(program:2:22: expected ',' and the initial value, found ')'
   y[N] = repeat(64, cos)
                        ^
   hint: write repeat(64, cos, x)
 )"},
       {"x: bf16[N]\ny[N] = repeat 64",
-       R"(program:2:15: expected '(' behind 'repeat', found '64'
+       R"(program:2:15: expected '(' after 'repeat', found '64'
   y[N] = repeat 64
                 ^^
   hint: write repeat(64, cos, x)

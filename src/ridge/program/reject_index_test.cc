@@ -1,14 +1,14 @@
-// What is refused of gathers, scatters and routing: each row is a program and the whole message.
+// Errors in gather, scatter and routing: rows of program and complete message.
 #include "ridge/program/testing/reject.h"
 
 namespace ridge {
 namespace {
 
 using testing::expect_rejected;
-using testing::Reject;
+using testing::RejectedProgram;
 
 TEST(Parse, SaysWhatIsWrongWithIndices) {
-  constexpr Reject rejects[] = {
+  constexpr RejectedProgram rejects[] = {
       {"t: bf16[V, D]  i: bf16[N]\ny[N, D] = gather(t, i over V)",
        R"(program:2:21: expected indices in an integer dtype, found 'i', which is bf16
   y[N, D] = gather(t, i over V)
@@ -31,7 +31,7 @@ TEST(Parse, SaysWhatIsWrongWithIndices) {
        R"(program:2:21: dimension 'N' of 'i' is the one that gather runs over
   y[N, D] = gather(t, i over N)
                       ^
-  hint: an index says where along it, and lies along others
+  hint: the indices must have other dimensions than the one they index
 )"},
       {"t: bf16[V, D]  i: int32[N]\ny[N, D, V] = gather(t, i over V)",
        R"(program:2:31: dimension 'V' is still in the result [N, D, V]
@@ -61,7 +61,7 @@ TEST(Parse, SaysWhatIsWrongWithIndices) {
        R"(program:2:28: unknown dimension 'E'
   y[N, D] = gather(t, i over E)
                              ^
-  hint: a dimension of a tensor is meant
+  hint: use a dimension of a tensor
 )"},
       {"t: bf16[V, D]  i: int32[N]\ny[N, D] = gather(u, i over V)",
        R"(program:2:18: unknown tensor 'u'
@@ -79,7 +79,7 @@ TEST(Parse, SaysWhatIsWrongWithIndices) {
        R"(program:2:26: unknown dimension 'V'
   y[D] = scatter(x, i over V)
                            ^
-  hint: a dimension of a tensor is meant
+  hint: use a dimension of a tensor
 )"},
       {"x: bf16[N, D]  i: int32[N]  t: bf16[V]\ny[D] = scatter(x, i over V)",
        R"(program:2:26: dimension 'V' is not in the result [D]
@@ -116,9 +116,9 @@ TEST(Parse, SaysWhatIsWrongWithIndices) {
 }
 
 TEST(Parse, SaysWhatIsWrongWithRouting) {
-  constexpr Reject rejects[] = {
+  constexpr RejectedProgram rejects[] = {
       {"p: bf16[N, E]\ni[N, E] = topk(p over E)",
-       R"(program:2:1: expected a result with one dimension in the place of E, found [N, E]
+       R"(program:2:1: expected a result with one dimension instead of E, found [N, E]
   i[N, E] = topk(p over E)
   ^
   hint: write i[N, 2] = topk(p over E)
@@ -130,7 +130,7 @@ TEST(Parse, SaysWhatIsWrongWithRouting) {
   hint: write i: int32[N, 2]
 )"},
       {"p: bf16[N, E]\ni[N, 2, 3] = topk(p over E)",
-       R"(program:2:1: expected a result with one dimension in the place of E, found [N, 2, 3]
+       R"(program:2:1: expected a result with one dimension instead of E, found [N, 2, 3]
   i[N, 2, 3] = topk(p over E)
   ^
   hint: write i[N, 2] = topk(p over E)
@@ -145,7 +145,7 @@ TEST(Parse, SaysWhatIsWrongWithRouting) {
        R"(program:2:1: dimension 'F' is in the result[N, 2, F], too
   u[N, 2, F] = routed(x, w, i over F)
   ^
-  hint: the indices stand in the place of the experts
+  hint: the indices replace the dimension of the experts
 )"},
       {"x: bf16[N, D]  w: bf16[E, F, D]  i: bf16[N, 2]\nu[N, 2, F] = routed(x, w, i over E)",
        R"(program:2:27: expected indices in an integer dtype, found 'i', which is bf16

@@ -1,4 +1,4 @@
-// What is refused of formats with block scales: each row is a program and the whole message.
+// Errors in block-scaled formats: rows of program and complete message.
 #include "ridge/program/testing/reject.h"
 #include "ridge/program/testing/round_trip.h"
 
@@ -6,10 +6,10 @@ namespace ridge {
 namespace {
 
 using testing::expect_rejected;
-using testing::Reject;
+using testing::RejectedProgram;
 
 TEST(Parse, SaysWhatIsWrongWithQuantize) {
-  constexpr Reject rejects[] = {
+  constexpr RejectedProgram rejects[] = {
       {"x: bf16[N, D]\nq[N, D] = quantize(x, bf16)",
        R"(program:2:23: expected a format with block scales, found 'bf16'
   q[N, D] = quantize(x, bf16)
@@ -17,7 +17,7 @@ TEST(Parse, SaysWhatIsWrongWithQuantize) {
   hint: e4m3 with block = 128, mxfp8, mxfp4 or nvfp4; without scales it is a result with that dtype, y: e4m3[N] = x
 )"},
       {"x: bf16[N, D]\nq[N, D] = quantize(x, e4m3)",
-       R"(program:2:23: expected a block behind e4m3, found none
+       R"(program:2:23: expected a block after e4m3, found none
   q[N, D] = quantize(x, e4m3)
                         ^^^^
   hint: block = 128; mxfp8 is e4m3 in blocks of 32, and without scales it is y: e4m3[N] = x
@@ -50,16 +50,16 @@ TEST(Parse, SaysWhatIsWrongWithQuantize) {
        R"(program:2:20: expected floating point without scales in quantize, found 'x', which is int8
   q[N, D] = quantize(x, mxfp4)
                      ^
-  hint: quantize what it was made of
+  hint: quantize the tensor that it was computed from
 )"},
       {"x: bf16[N, D]\nq: mxfp8[N, D] = quantize(x, mxfp4)",
-       R"(program:2:1: quantize makes mxfp4 here, 'q' is declared mxfp8
+       R"(program:2:1: quantize produces mxfp4 here, 'q' is declared mxfp8
   q: mxfp8[N, D] = quantize(x, mxfp4)
   ^
   hint: leave the dtype out, or write mxfp4
 )"},
       {"x: bf16[N, D]\nq[D, N] = quantize(x, mxfp4)",
-       R"(program:2:1: blocks lie along dimension 'D', the last dimension of 'x'[N, D], and not along the result's
+       R"(program:2:1: blocks are along dimension 'D', the last dimension of 'x'[N, D], not along the result's last dimension
   q[D, N] = quantize(x, mxfp4)
   ^
   hint: give the result the same last dimension
@@ -71,7 +71,7 @@ TEST(Parse, SaysWhatIsWrongWithQuantize) {
   hint: quantize keeps every dimension
 )"},
       {"x: bf16[N, D]  w: bf16[F, D]\ny: mxfp4[N, F] = x * w",
-       R"(program:2:1: 'y' is mxfp4, whose scales quantize alone makes
+       R"(program:2:1: 'y' is mxfp4, whose scales only quantize can compute
   y: mxfp4[N, F] = x * w
   ^
   hint: store it as bf16, and quantize that in a statement of its own
@@ -85,32 +85,32 @@ TEST(Parse, ReadsFormatsWithBlockScales) {
       "dims N = 4, D = 256, F = 64\nx: bf16[N, D]   w: nvfp4[F, D]   b: e4m3_128[F, D]\n"
       "q[N, D] = quantize(x, e4m3, block = 128)\nt[N, D] = quantize(x, mxfp4)\nu[N, F] = q * w\ny: bf16[N, F] = t * b";
   const auto program = parse(text);
-  ASSERT_TRUE(program.ok()) << program.error().text();
+  ASSERT_TRUE(program.ok()) << program.error().to_string();
   const auto dtype = [&](const std::string& called) {
     for (const Tensor& t : program->tensors)
-      if (t.name == called) return std::string(name(t.dtype));
+      if (t.name == called) return std::string(dtype_name(t.dtype));
     return std::string();
   };
   EXPECT_EQ(dtype("q"), "e4m3_128");
   EXPECT_EQ(dtype("t"), "mxfp4");
-  EXPECT_EQ(dtype("u"), "bf16");  // no scales but those of quantize
-  EXPECT_EQ(testing::round_trip_fault(text), "");
+  EXPECT_EQ(dtype("u"), "bf16");  // only quantize produces scales
+  EXPECT_EQ(testing::round_trip_error(text), "");
 }
 
 TEST(Bind, BlocksFillTheLastDimension) {
   const auto refusal = [](const std::string& text, const Bindings& given) {
-    const auto dims = parse(text).value().bind(given);
-    return dims ? std::string("accepted") : dims.error().text();
+    const auto dims = parse(text).value().bind_sizes(given);
+    return dims ? std::string("accepted") : dims.error().to_string();
   };
   EXPECT_EQ(refusal("w: mxfp4[F, D]\ny: bf16[F] = sum(w over D)", {{"F", 5}, {"D", 64}}), "accepted");
   EXPECT_EQ(refusal("w: mxfp4[F, D]\ny: bf16[F] = sum(w over D)", {{"F", 64}, {"D", 48}}),
-            R"(program:1:1: 'w' is mxfp4, whose blocks of 32 do not fill the 48 elements along D
+            R"(program:1:1: 'w' is mxfp4, whose blocks of 32 do not divide the 48 elements along D
   w: mxfp4[F, D]
   ^
   hint: give it a multiple of 32
 )");
   EXPECT_EQ(refusal("mesh X = 4\nw: mxfp4[F, D_X]\ny: bf16[F] = sum(w over D)", {{"F", 1}, {"D", 64}}),
-            R"(program:2:1: 'w' is mxfp4, whose blocks of 32 do not fill the 64 elements along D on each of 4 devices
+            R"(program:2:1: 'w' is mxfp4, whose blocks of 32 do not divide the 64 elements along D on each of 4 devices
   w: mxfp4[F, D_X]
   ^
   hint: give it a multiple of 128

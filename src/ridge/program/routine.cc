@@ -1,5 +1,5 @@
-// What the words of routine.h mean: the windows of a convolution and how often they fit, what sizes they ask for, and
-// along what they can be cut.
+// Semantics of routines: window positions of convolutions, checks of sizes, and the dimensions along which routines can
+// be split.
 #include "ridge/program/routine.h"
 
 #include <fmt/format.h>
@@ -11,104 +11,107 @@
 namespace ridge {
 namespace {
 
-constexpr std::int64_t largest_size = std::int64_t{1} << 62;
+constexpr std::int64_t max_size = std::int64_t{1} << 62;
 
-const Tensor& tensor(const Program& program, int i) { return program.tensors[static_cast<std::size_t>(i)]; }
+const Tensor& tensor_at(const Program& program, int i) { return program.tensors[static_cast<std::size_t>(i)]; }
 
-std::int64_t floored(std::int64_t a, std::int64_t b) { return a / b - (a % b != 0 && a < 0 ? 1 : 0); }
+std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b != 0 && a < 0 ? 1 : 0); }
 
-// The value of an axis; none: it has none yet.
-std::optional<std::int64_t> known(const Axis& axis, const Bindings& sizes) {
-  if (!axis.named()) return axis.literal;
+// Returns the size of an axis, or nullopt if it has no value.
+std::optional<std::int64_t> size_if_known(const Axis& axis, const Bindings& sizes) {
+  if (!axis.is_named()) return axis.literal;
   const auto found = sizes.find(axis.dim);
   return found == sizes.end() ? std::nullopt : std::optional(found->second);
 }
 
-bool has(const std::vector<Axis>& axes, const std::string& dim) {
+bool contains_dim(const std::vector<Axis>& axes, const std::string& dim) {
   return std::any_of(axes.begin(), axes.end(), [&](const Axis& a) { return a.dim == dim; });
 }
 
-std::string formula(const Window& w, std::int64_t in, std::int64_t kernel) {
+std::string format_window_formula(const WindowDimension& w, std::int64_t in, std::int64_t kernel) {
   return fmt::format("({} + 2*{} - {}*({} - 1) - 1)/{} + 1", in, w.padding, w.dilation, kernel, w.stride);
 }
 
-struct Fault {
-  Span span;
+struct SizeError {
+  TextSpan span;
   std::string message, hint;
 };
 
-std::optional<Fault> window_fault(const Window& w, const Bindings& sizes) {
-  const auto in = known(w.in, sizes), out = known(w.out, sizes), kernel = known(w.kernel, sizes);
+std::optional<SizeError> check_window(const WindowDimension& w, const Bindings& sizes) {
+  const auto in = size_if_known(w.in, sizes), out = size_if_known(w.out, sizes),
+             kernel = size_if_known(w.kernel, sizes);
   if (!in || !out || !kernel) return std::nullopt;
-  if (*kernel > longest_window)
-    return Fault{w.out.span, fmt::format("expected a window of at most {}, found {}", longest_window, *kernel),
-                 "use a smaller one"};
-  const auto fits = positions(w, *in, *kernel);
+  if (*kernel > max_window)
+    return SizeError{w.out.span, fmt::format("expected a window of at most {}, found {}", max_window, *kernel),
+                     "use a smaller one"};
+  const auto fits = count_window_positions(w, *in, *kernel);
   if (fits == *out) return std::nullopt;
   if (!fits)
-    return Fault{w.out.span,
-                 fmt::format("a window of {} with dilation {} does not fit into {} with padding {}", *kernel,
-                             w.dilation, *in, w.padding),
-                 "use a larger padding or a smaller window"};
-  return Fault{w.out.span,
-               fmt::format("the result has {} = {} positions, the window takes {} = {}", notation::text(w.out), *out,
-                           formula(w, *in, *kernel), *fits),
-               w.out.named() ? fmt::format("dims {} = {}, or another stride or padding", w.out.dim, *fits)
-                             : fmt::format("write {} there, or another stride or padding", *fits)};
+    return SizeError{w.out.span,
+                     fmt::format("a window of {} with dilation {} does not fit into {} with padding {}", *kernel,
+                                 w.dilation, *in, w.padding),
+                     "use a larger padding or a smaller window"};
+  return SizeError{w.out.span,
+                   fmt::format("the result has {} = {} positions, the window takes {} = {}",
+                               notation::format_axis(w.out), *out, format_window_formula(w, *in, *kernel), *fits),
+                   w.out.is_named() ? fmt::format("dims {} = {}, or another stride or padding", w.out.dim, *fits)
+                                    : fmt::format("write {} there, or another stride or padding", *fits)};
 }
 
-std::optional<Fault> groups_fault(const Program& program, const Expression& conv, const Bindings& sizes) {
-  const std::vector<int> in = operands_of(conv);
-  const Axis &all = tensor(program, in[0]).axes[1], &own = tensor(program, in[1]).axes[1],
-             &made = tensor(program, in[1]).axes[0];
-  if (!conv.routine->groups.all_in(sizes)) return std::nullopt;
+std::optional<SizeError> check_groups(const Program& program, const Expression& conv, const Bindings& sizes) {
+  const std::vector<int> in = expression_operands(conv);
+  const Axis &input_channels = tensor_at(program, in[0]).axes[1], &weight_channels = tensor_at(program, in[1]).axes[1],
+             &output_channels = tensor_at(program, in[1]).axes[0];
+  if (!conv.routine->groups.has_all_values(sizes)) return std::nullopt;
   const auto groups = conv.routine->groups.evaluate(sizes);
-  const auto channels = known(all, sizes), each = known(own, sizes), results = known(made, sizes);
-  const Span span = tensor(program, conv.result).span;
-  if (!groups || *groups < 1) return Fault{span, "expected at least 1 group of channels, found fewer", "groups = 1"};
+  const auto channels = size_if_known(input_channels, sizes), each = size_if_known(weight_channels, sizes),
+             results = size_if_known(output_channels, sizes);
+  const TextSpan span = tensor_at(program, conv.result).span;
+  if (!groups || *groups < 1)
+    return SizeError{span, "expected at least 1 group of channels, found fewer", "groups = 1"};
   std::int64_t together = 0;
   if (channels && each && (__builtin_mul_overflow(*groups, *each, &together) || together != *channels))
-    return Fault{span,
-                 fmt::format("{} groups of {} channels are not the {} that '{}' has", *groups, *each, *channels,
-                             tensor(program, in[0]).name),
-                 "groups times the second size of the weights is the second size of the input"};
+    return SizeError{span,
+                     fmt::format("{} groups of {} channels are not the {} that '{}' has", *groups, *each, *channels,
+                                 tensor_at(program, in[0]).name),
+                     "groups times the second size of the weights is the second size of the input"};
   if (results && *results % *groups != 0)
-    return Fault{span, fmt::format("{} channels of the result do not fall into {} groups", *results, *groups),
-                 "every group makes as many channels"};
+    return SizeError{span, fmt::format("{} channels of the result cannot be divided into {} groups", *results, *groups),
+                     "every group has the same number of channels"};
   return std::nullopt;
 }
 
-// Of a convolution: the batch always, channels where they are not mixed up with groups.
-std::string uncuttable_conv(const Program& program, const Expression& conv, const std::string& dim) {
-  for (const Window& w : windows(program, conv))
+// A convolution can be split along the batch, and along channels unless this splits a group.
+std::string conv_split_unsupported_reason(const Program& program, const Expression& conv, const std::string& dim) {
+  for (const WindowDimension& w : conv_windows(program, conv))
     if (w.in.dim == dim || w.out.dim == dim || w.kernel.dim == dim)
-      return "windows reach over the edge of a part, and what neighbours send each other is not counted";
-  const std::vector<Axis>&x = tensor(program, operands_of(conv)[0]).axes,
-        &w = tensor(program, operands_of(conv)[1]).axes;
+      return "windows cross the boundary of a shard, and the halo exchange is not modelled";
+  const std::vector<Axis>&x = tensor_at(program, expression_operands(conv)[0]).axes,
+        &w = tensor_at(program, expression_operands(conv)[1]).axes;
   const bool one_group = conv.routine->groups == Polynomial(1);
-  const bool each_its_own = conv.routine->groups == Polynomial::symbol(dim) && x[1].dim == dim && w[0].dim == dim;
+  const bool each_its_own = conv.routine->groups == Polynomial::make_symbol(dim) && x[1].dim == dim && w[0].dim == dim;
   if (one_group || each_its_own || x[0].dim == dim) return {};
-  return "its groups would be cut";
+  return "its groups would be split";
 }
 
 }  // namespace
 
-std::string_view name(Word word) {
-  switch (word) {
-    case Word::conv: return "conv";
-    case Word::gather: return "gather";
-    case Word::scatter: return "scatter";
-    case Word::cumsum: return "cumsum";
-    case Word::topk: return "topk";
-    case Word::routed: return "routed";
-    case Word::scan: return "scan";
-    case Word::quantize: return "quantize";
+std::string_view routine_name(RoutineKind kind) {
+  switch (kind) {
+    case RoutineKind::conv: return "conv";
+    case RoutineKind::gather: return "gather";
+    case RoutineKind::scatter: return "scatter";
+    case RoutineKind::cumsum: return "cumsum";
+    case RoutineKind::topk: return "topk";
+    case RoutineKind::routed: return "routed";
+    case RoutineKind::scan: return "scan";
+    case RoutineKind::quantize: return "quantize";
   }
   return "";
 }
 
 bool operator==(const Routine& a, const Routine& b) {
-  return a.word == b.word && a.over == b.over && a.stride == b.stride && a.padding == b.padding &&
+  return a.kind == b.kind && a.over == b.over && a.stride == b.stride && a.padding == b.padding &&
          a.dilation == b.dilation && a.groups == b.groups && a.format == b.format && a.loads == b.loads &&
          a.capacity == b.capacity;
 }
@@ -118,7 +121,7 @@ const Routine* routine_of(const Statement& statement) {
   return expression ? expression->routine.get() : nullptr;
 }
 
-std::vector<int> operands_of(const Expression& expression) {
+std::vector<int> expression_operands(const Expression& expression) {
   std::vector<int> out;
   for (const Node& node : expression.nodes)
     if (node.kind == Node::Kind::tensor) out.push_back(node.tensor);
@@ -126,141 +129,148 @@ std::vector<int> operands_of(const Expression& expression) {
 }
 
 Routing routing_of(const Program& program, const Expression& routed) {
-  return {tensor(program, operands_of(routed)[2]).axes, routed.routine->over.front(), routed.routine->loads,
+  return {tensor_at(program, expression_operands(routed)[2]).axes, routed.routine->over.front(), routed.routine->loads,
           routed.routine->capacity};
 }
 
-std::vector<Window> windows(const Program& program, const Expression& conv) {
-  const std::vector<int> in = operands_of(conv);
-  const std::vector<Axis>&x = tensor(program, in[0]).axes, &w = tensor(program, in[1]).axes,
-        &y = tensor(program, conv.result).axes;
-  std::vector<Window> out;
-  for (std::size_t i = conv_batch_and_channels; i < x.size(); ++i)
+std::vector<WindowDimension> conv_windows(const Program& program, const Expression& conv) {
+  const std::vector<int> in = expression_operands(conv);
+  const std::vector<Axis>&x = tensor_at(program, in[0]).axes, &w = tensor_at(program, in[1]).axes,
+        &y = tensor_at(program, conv.result).axes;
+  std::vector<WindowDimension> out;
+  for (std::size_t i = conv_leading_axes; i < x.size(); ++i)
     out.push_back({x[i], y[i], w[i], conv.routine->stride, conv.routine->padding, conv.routine->dilation});
   return out;
 }
 
-std::optional<std::int64_t> positions(const Window& w, std::int64_t in, std::int64_t kernel) {
-  if (in > largest_size || kernel > longest_window) return std::nullopt;
-  const std::int64_t room = in + 2 * w.padding - w.dilation * (kernel - 1) - 1;
-  if (room < 0) return std::nullopt;
-  return room / w.stride + 1;
+std::optional<std::int64_t> count_window_positions(const WindowDimension& w, std::int64_t in, std::int64_t kernel) {
+  if (in > max_size || kernel > max_window) return std::nullopt;
+  const std::int64_t free_positions = in + 2 * w.padding - w.dilation * (kernel - 1) - 1;
+  if (free_positions < 0) return std::nullopt;
+  return free_positions / w.stride + 1;
 }
 
-// in = stride*out + c with a c that does not hang on sizes, and floor((c + 2*padding - dilation*(kernel - 1) -
-// 1)/stride) is -1.
-bool always_fits(const Window& w) { return always_fits(w, w.in.extent(), w.out.extent(), w.kernel.extent()); }
-
-bool always_fits(const Window& w, const Polynomial& in, const Polynomial& out, const Polynomial& kernel) {
-  const Polynomial room = in - out * Polynomial(w.stride) + Polynomial(2 * w.padding - 1) -
-                          (kernel - Polynomial(1)) * Polynomial(w.dilation);
-  const auto constant = room.constant();
-  return constant && constant->den() == 1 && floored(constant->num(), w.stride) == -1;
+// True if in = stride*out + c for a constant c, and floor((c + 2*padding - dilation*(kernel - 1) - 1)/stride) = -1.
+bool fits_for_all_sizes(const WindowDimension& w) {
+  return fits_for_all_sizes(w, w.in.extent(), w.out.extent(), w.kernel.extent());
 }
 
-// The dimension that a topk adds in the place of the one that it runs over.
-static Axis chosen(const Program& program, const Expression& topk) {
-  const std::vector<Axis>& from = tensor(program, operands_of(topk)[0]).axes;
-  for (const Axis& a : tensor(program, topk.result).axes)
+bool fits_for_all_sizes(const WindowDimension& w, const Polynomial& in, const Polynomial& out,
+                        const Polynomial& kernel) {
+  const Polynomial excess = in - out * Polynomial(w.stride) + Polynomial(2 * w.padding - 1) -
+                            (kernel - Polynomial(1)) * Polynomial(w.dilation);
+  const auto constant = excess.as_constant();
+  return constant && constant->denominator() == 1 && floor_div(constant->numerator(), w.stride) == -1;
+}
+
+// Returns the dimension of a topk's result that replaces the one that it runs over.
+static Axis chosen_axis(const Program& program, const Expression& topk) {
+  const std::vector<Axis>& from = tensor_at(program, expression_operands(topk)[0]).axes;
+  for (const Axis& a : tensor_at(program, topk.result).axes)
     if (std::find(from.begin(), from.end(), a) == from.end()) return a;
   return {.dim = {}, .literal = 1};
 }
 
-static std::optional<Fault> routing_fault(const Program& program, const Expression& e, const Bindings& sizes) {
-  const bool chooses = e.routine->word == Word::topk;
-  const Span span = tensor(program, e.result).span;
+static std::optional<SizeError> check_routing(const Program& program, const Expression& e, const Bindings& sizes) {
+  const bool chooses = e.routine->kind == RoutineKind::topk;
+  const TextSpan span = tensor_at(program, e.result).span;
   const std::vector<Axis> rows =
-      chooses ? std::vector<Axis>{chosen(program, e)} : tensor(program, operands_of(e)[2]).axes;
-  const auto experts = known(e.routine->over.front(), sizes), each = known(rows.back(), sizes);
+      chooses ? std::vector<Axis>{chosen_axis(program, e)} : tensor_at(program, expression_operands(e)[2]).axes;
+  const auto experts = size_if_known(e.routine->over.front(), sizes), each = size_if_known(rows.back(), sizes);
   if (experts && each && *each > *experts)
-    return Fault{
-        span,
-        fmt::format("cannot choose {} of the {} along {}", *each, *experts, notation::text(e.routine->over.front())),
-        chooses ? "choose fewer"
-                : "choose fewer: the last dimension of the indices holds a row's choices, as in i[N, 2]"};
+    return SizeError{span,
+                     fmt::format("cannot choose {} of the {} along {}", *each, *experts,
+                                 notation::format_axis(e.routine->over.front())),
+                     chooses ? "choose fewer"
+                             : "choose fewer: the last dimension of the indices holds a row's choices, as in i[N, 2]"};
   if (e.routine->loads.empty()) return std::nullopt;
   const auto given = static_cast<std::int64_t>(e.routine->loads.size());
   if (experts && *experts != given)
-    return Fault{span, fmt::format("{} loads are given for {} experts", given, *experts),
-                 "give each expert one, 0 where it has none"};
-  std::int64_t loads = 0, all = 1;
+    return SizeError{span, fmt::format("{} loads are given for {} experts", given, *experts),
+                     "give one load per expert, 0 for an unused expert"};
+  std::int64_t loads = 0, index_count = 1;
   for (const std::int64_t load : e.routine->loads) loads += load;
   for (const Axis& axis : rows) {
-    const auto size = known(axis, sizes);
-    if (!size || __builtin_mul_overflow(all, *size, &all)) return std::nullopt;
+    const auto size = size_if_known(axis, sizes);
+    if (!size || __builtin_mul_overflow(index_count, *size, &index_count)) return std::nullopt;
   }
-  if (all == loads) return std::nullopt;
-  return Fault{span, fmt::format("the loads sum to {}, the indices have {}", loads, all),
-               "every index goes to an expert; a capacity drops those beyond it"};
+  if (index_count == loads) return std::nullopt;
+  return SizeError{span, fmt::format("the loads sum to {}, the indices have {}", loads, index_count),
+                   "every index goes to an expert; a capacity drops those beyond it"};
 }
 
-std::optional<Error> routine_fault(const Program& program, const Bindings& sizes) {
-  const notation::Source place{program.text, program.source};
+std::optional<Error> validate_routine_sizes(const Program& program, const Bindings& sizes) {
+  const notation::SourceText source{program.text, program.source};
   for (const Statement& statement : program.statements) {
     const Routine* const routine = routine_of(statement);
     if (!routine) continue;
     const auto& e = std::get<Expression>(statement.op);
-    std::optional<Fault> fault;
-    if (routine->word == Word::topk || routine->word == Word::routed) fault = routing_fault(program, e, sizes);
-    if (routine->word == Word::conv) {
-      fault = groups_fault(program, e, sizes);
-      for (const Window& w : windows(program, e))
-        if (!fault) fault = window_fault(w, sizes);
+    std::optional<SizeError> error;
+    if (routine->kind == RoutineKind::topk || routine->kind == RoutineKind::routed)
+      error = check_routing(program, e, sizes);
+    if (routine->kind == RoutineKind::conv) {
+      error = check_groups(program, e, sizes);
+      for (const WindowDimension& w : conv_windows(program, e))
+        if (!error) error = check_window(w, sizes);
     }
-    if (fault) return place.error(fault->span, fault->message, fault->hint);
+    if (error) return source.error_at(error->span, error->message, error->hint);
   }
   return std::nullopt;
 }
 
-bool takes_scaled(const Program& program, const Contraction& product) {
-  return is_scaled(tensor(program, product.left).dtype) || is_scaled(tensor(program, product.right).dtype);
+bool has_block_scaled_factor(const Program& program, const Contraction& product) {
+  return is_block_scaled(tensor_at(program, product.left).dtype) ||
+         is_block_scaled(tensor_at(program, product.right).dtype);
 }
 
-std::optional<Error> block_fault(const Program& program, const Bindings& sizes) {
+std::optional<Error> validate_block_sizes(const Program& program, const Bindings& sizes) {
   for (const Tensor& t : program.tensors) {
-    if (!is_scaled(t.dtype) || t.axes.empty()) continue;
+    if (!is_block_scaled(t.dtype) || t.axes.empty()) continue;
     const Axis& last = t.axes.back();
-    auto size = known(last, sizes);
+    auto size = size_if_known(last, sizes);
     std::int64_t parts = 1;
     for (const char letter : last.mesh)
       if (const auto axis = sizes.find(std::string(1, letter)); axis != sizes.end()) parts *= axis->second;
-    const int block = info(t.dtype).block;
+    const int block = dtype_info(t.dtype).block;
     if (!size || *size % (block * parts) == 0) continue;
     const std::string on_each = parts > 1 ? fmt::format(" on each of {} devices", parts) : "";
-    return notation::Source{program.text, program.source}.error(
+    return notation::SourceText{program.text, program.source}.error_at(
         t.span,
-        fmt::format("'{}' is {}, whose blocks of {} do not fill the {} elements along {}{}", t.name, name(t.dtype),
-                    block, *size, last.named() ? last.dim : notation::text(last), on_each),
+        fmt::format("'{}' is {}, whose blocks of {} do not divide the {} elements along {}{}", t.name,
+                    dtype_name(t.dtype), block, *size, last.is_named() ? last.dim : notation::format_axis(last),
+                    on_each),
         fmt::format("give it a multiple of {}", block * parts));
   }
   return std::nullopt;
 }
 
-std::string uncuttable(const Program& program, const Statement& statement, const std::string& dim) {
+std::string split_unsupported_reason(const Program& program, const Statement& statement, const std::string& dim) {
   const Routine* const routine = routine_of(statement);
   if (!routine) return {};
   const auto& expression = std::get<Expression>(statement.op);
-  if (routine->word == Word::conv) return uncuttable_conv(program, expression, dim);
-  const bool runs_along = routine->word == Word::cumsum || routine->word == Word::scan;
-  if (runs_along && has(routine->over, dim)) return "each step needs the one before it";
-  if (routine->word == Word::topk && (has(routine->over, dim) || chosen(program, expression).dim == dim))
-    return "the largest of a part are not the largest of all";
-  const bool routes = routine->word == Word::routed &&
-                      (has(routine->over, dim) || has(tensor(program, operands_of(expression)[2]).axes, dim));
-  return routes ? "which experts a part reaches, and what is sent to them, is not counted" : "";
+  if (routine->kind == RoutineKind::conv) return conv_split_unsupported_reason(program, expression, dim);
+  const bool runs_along = routine->kind == RoutineKind::cumsum || routine->kind == RoutineKind::scan;
+  if (runs_along && contains_dim(routine->over, dim)) return "each step needs the previous one";
+  if (routine->kind == RoutineKind::topk &&
+      (contains_dim(routine->over, dim) || chosen_axis(program, expression).dim == dim))
+    return "the top k of a shard are not the top k of all";
+  const bool routes = routine->kind == RoutineKind::routed &&
+                      (contains_dim(routine->over, dim) ||
+                       contains_dim(tensor_at(program, expression_operands(expression)[2]).axes, dim));
+  return routes ? "the experts of a shard and the traffic to them are not modelled" : "";
 }
 
-std::optional<Error> refuse_routines(const Program& program, std::string_view verb) {
+std::optional<Error> routines_unsupported_reason(const Program& program, std::string_view verb) {
   for (const Statement& statement : program.statements) {
     const auto* product = std::get_if<Contraction>(&statement.op);
     if (product && product->grouped && verb == "simulate")
-      return input_error(fmt::format("cannot simulate '{}': its operand has {} in the place of {}", statement.text,
+      return input_error(fmt::format("cannot simulate '{}': its operand has {} instead of {}", statement.text,
                                      product->grouped->group, product->grouped->dim),
-                         "write both dimensions apart: q[B, G, R, E] rather than q[B, H, E]");
+                         "write both dimensions separately: q[B, G, R, E] rather than q[B, H, E]");
     const Routine* const routine = routine_of(statement);
-    if (routine && !(routine->word == Word::routed && verb == "run"))
-      return input_error(fmt::format("cannot {} '{}': {} is plain loops on a CPU and nothing else yet", verb,
-                                     statement.text, name(routine->word)),
+    if (routine && !(routine->kind == RoutineKind::routed && verb == "run"))
+      return input_error(fmt::format("cannot {} '{}': {} is supported only as plain loops on a CPU", verb,
+                                     statement.text, routine_name(routine->kind)),
                          "`ridge explain` counts it on every machine; `ridge run --on cpu` computes it");
   }
   return std::nullopt;

@@ -1,6 +1,6 @@
-// Top-k routing: i[N, 2] = topk(p over E) says to which 2 of E experts a row goes, and u[N, 2, F] = routed(x, w, i over
-// E) multiplies it with theirs, w: bf16[E, F, D]. What each expert gets is even unless a list of loads says otherwise;
-// rows beyond a capacity are dropped.
+// Parses and checks top-k routing: i[N, 2] = topk(p over E) selects 2 of E experts per row, and u[N, 2, F] = routed(x,
+// w, i over E) multiplies each row with the weights w: bf16[E, F, D] of its experts. Rows are evenly distributed unless
+// a list of loads is given; rows beyond the capacity are dropped.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,87 +17,93 @@ constexpr const char* routed_example = "write u[N, 2, F] = routed(x, w, i over E
 
 }  // namespace
 
-// The dimensions of p, but one more in the place of E.
-bool Parser::topk_agrees(const Routine& routine, const Mention& result) {
-  const Operand p = operand(0);
+// Checks that the result has the dimensions of p with one other dimension instead of E.
+bool Parser::check_topk(const Routine& routine, const TensorRef& result) {
+  const ParsedOperand p = operand_at_node(0);
   const Axis& over = routine.over.front();
-  if (!has(p.axes, over))
-    return fail(over.span, fmt::format("{} is not in {}{}", described(over), p.called, text(p.axes)),
-                "name a dimension of its argument");
+  if (!contains_axis(p.axes, over))
+    return report_error(over.span,
+                        fmt::format("{} is not in {}{}", describe_axis(over), p.description, format_axes(p.axes)),
+                        "name a dimension of its argument");
   for (const Axis& a : p.axes)
-    if (!one(a) && !(a == over) && !has(result.axes, a))
-      return fail(p.span, fmt::format("{} of {} is not in the result {}", described(a), p.called, text(result.axes)),
-                  topk_example);
+    if (!is_literal_one(a) && !(a == over) && !contains_axis(result.axes, a))
+      return report_error(
+          p.span,
+          fmt::format("{} of {} is not in the result {}", describe_axis(a), p.description, format_axes(result.axes)),
+          topk_example);
   std::vector<Axis> chosen;
   for (const Axis& a : result.axes)
-    if (!has(p.axes, a)) chosen.push_back(a);
-  if (has(result.axes, over) || chosen.size() != 1)
-    return fail(
-        result.span,
-        fmt::format("expected a result with one dimension in the place of {}, found {}", text(over), text(result.axes)),
-        topk_example);
-  if (info(result.dtype.value_or(DType::int32)).integer) return true;
-  return fail(result.type_span, fmt::format("expected indices in an integer dtype, found {}", name(*result.dtype)),
-              fmt::format("write {}: int32{}", result.name, text(result.axes)));
+    if (!contains_axis(p.axes, a)) chosen.push_back(a);
+  if (contains_axis(result.axes, over) || chosen.size() != 1)
+    return report_error(result.span,
+                        fmt::format("expected a result with one dimension instead of {}, found {}", format_axis(over),
+                                    format_axes(result.axes)),
+                        topk_example);
+  if (dtype_info(result.dtype.value_or(DType::int32)).is_integer) return true;
+  return report_error(result.type_span,
+                      fmt::format("expected indices in an integer dtype, found {}", dtype_name(*result.dtype)),
+                      fmt::format("write {}: int32{}", result.name, format_axes(result.axes)));
 }
 
-bool Parser::routed_option(Routine& out, const std::string& key) {
-  if (key == "capacity") return whole_number(out.capacity, "the capacity");
+bool Parser::parse_routed_option(Routine& out, const std::string& key) {
+  if (key == "capacity") return parse_positive_integer(out.capacity, "the capacity");
   const Token open = peek();
-  if (!expect("(", "'(' and the load of each expert", "such as loads = (12, 0, 7, 13)")) return false;
-  std::int64_t all = 0;
+  if (!expect_symbol("(", "'(' and the load of each expert", "such as loads = (12, 0, 7, 13)")) return false;
+  std::int64_t total = 0;
   do {
     const Token number = peek();
     std::int64_t load = 0;
     const bool none = number.text == "0";
-    if (none) take();
-    if (!none && !whole_number(load, "a load")) return false;
-    if (__builtin_add_overflow(all, load, &all))
-      return fail(number.span, "expected loads whose sum is below 2^63, found more", "use smaller ones");
+    if (none) consume_token();
+    if (!none && !parse_positive_integer(load, "a load")) return false;
+    if (__builtin_add_overflow(total, load, &total))
+      return report_error(number.span, "expected loads whose sum is below 2^63, found more", "use smaller ones");
     out.loads.push_back(load);
-  } while (take(","));
-  return close(open, ")", "',' or ')'");
+  } while (accept_symbol(","));
+  return close_bracket(open, ")", "',' or ')'");
 }
 
-// As a contraction of x and of the experts that the indices name, each expert's E left out.
-bool Parser::routed_agrees(const Routine& routine, const Mention& result) {
-  const Operand x = operand(0), w = operand(1), ids = operand(2);
+// Checks routed like a contraction of x with the weights of the selected experts, which lack E.
+bool Parser::check_routed(const Routine& routine, const TensorRef& result) {
+  const ParsedOperand x = operand_at_node(0), w = operand_at_node(1), ids = operand_at_node(2);
   const Tensor& id = program_.tensors[static_cast<std::size_t>(ids.tensor)];
   const Axis& over = routine.over.front();
-  if (!info(id.dtype).integer)
-    return fail(
-        ids.span,
-        fmt::format("expected indices in an integer dtype, found '{}', which is {}", id.name, ridge::name(id.dtype)),
-        fmt::format("declare {}: int32{}", id.name, text(id.axes)));
-  if (!has(w.axes, over))
-    return fail(over.span, fmt::format("{} is not in {}{}", described(over), w.called, text(w.axes)),
-                fmt::format("the weights are a matrix for each: w[{}, F, D]", text(over)));
+  if (!dtype_info(id.dtype).is_integer)
+    return report_error(ids.span,
+                        fmt::format("expected indices in an integer dtype, found '{}', which is {}", id.name,
+                                    ridge::dtype_name(id.dtype)),
+                        fmt::format("declare {}: int32{}", id.name, format_axes(id.axes)));
+  if (!contains_axis(w.axes, over))
+    return report_error(over.span,
+                        fmt::format("{} is not in {}{}", describe_axis(over), w.description, format_axes(w.axes)),
+                        fmt::format("the weights are a matrix per expert: w[{}, F, D]", format_axis(over)));
   for (const auto& [axes, called, span] :
-       {std::tuple(x.axes, x.called, x.span), std::tuple(ids.axes, ids.called, ids.span),
+       {std::tuple(x.axes, x.description, x.span), std::tuple(ids.axes, ids.description, ids.span),
         std::tuple(result.axes, std::string("the result"), result.span)})
-    if (has(axes, over))
-      return fail(span, fmt::format("{} is in {}{}, too", described(over), called, text(axes)),
-                  "the indices stand in the place of the experts");
+    if (contains_axis(axes, over))
+      return report_error(span, fmt::format("{} is in {}{}, too", describe_axis(over), called, format_axes(axes)),
+                          "the indices replace the dimension of the experts");
   for (const Axis& a : ids.axes)
-    if (!one(a) && !has(result.axes, a))
-      return fail(ids.span,
-                  fmt::format("{} of {} is not in the result {}", described(a), ids.called, text(result.axes)),
-                  "each row and each of its experts has a result; sum them in a statement of their own");
-  for (const auto& [mine, other] : {std::pair(&x, &w), {&w, &x}})
-    for (const Axis& a : mine->axes)
-      if (!one(a) && !(a == over) && !has(other->axes, a) && !has(result.axes, a))
-        return fail(mine->span,
-                    fmt::format("{} of {} appears nowhere else; contracted dimensions must share a name", described(a),
-                                mine->called),
-                    routed_example);
+    if (!is_literal_one(a) && !contains_axis(result.axes, a))
+      return report_error(
+          ids.span,
+          fmt::format("{} of {} is not in the result {}", describe_axis(a), ids.description, format_axes(result.axes)),
+          "each row and each of its experts has a result; sum them in a statement of their own");
+  for (const auto& [operand, other] : {std::pair(&x, &w), {&w, &x}})
+    for (const Axis& a : operand->axes)
+      if (!is_literal_one(a) && !(a == over) && !contains_axis(other->axes, a) && !contains_axis(result.axes, a))
+        return report_error(operand->span,
+                            fmt::format("{} of {} appears nowhere else; contracted dimensions must share a name",
+                                        describe_axis(a), operand->description),
+                            routed_example);
   for (const Axis& a : result.axes)
-    if (!one(a) && !has(x.axes, a) && !has(w.axes, a) && !has(ids.axes, a))
-      return fail(a.span, fmt::format("{} of the result is in no operand", described(a)),
-                  "a dimension of the result comes from an operand");
-  if (routine.loads.empty() || over.named()) return true;
+    if (!is_literal_one(a) && !contains_axis(x.axes, a) && !contains_axis(w.axes, a) && !contains_axis(ids.axes, a))
+      return report_error(a.span, fmt::format("{} of the result is in no operand", describe_axis(a)),
+                          "a dimension of the result comes from an operand");
+  if (routine.loads.empty() || over.is_named()) return true;
   if (static_cast<std::int64_t>(routine.loads.size()) == over.literal) return true;
-  return fail(over.span, fmt::format("{} loads are given for {} experts", routine.loads.size(), over.literal),
-              "give each expert one, 0 where it has none");
+  return report_error(over.span, fmt::format("{} loads are given for {} experts", routine.loads.size(), over.literal),
+                      "give one load per expert, 0 for an unused expert");
 }
 
 }  // namespace ridge::notation

@@ -1,5 +1,5 @@
-// How the dimensions of an expression lie on the mesh. A dimension lies alike in its result and in every operand, so
-// one that is split anywhere in the expression is split wherever the expression works along it.
+// Sharding of an expression's dimensions. A dimension has the same sharding in the result and in every operand, so one
+// that is sharded in one of them is sharded in the whole expression.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace ridge {
 
-// The mesh axes over which `axis` is split; empty: every device has it whole.
-std::string split_over(const Program& program, const Expression& expression, const Axis& axis);
+// Returns the mesh axes over which `axis` is split, or "" if it is replicated.
+std::string find_mesh_axes(const Program& program, const Expression& expression, const Axis& axis);
 
 }  // namespace ridge

@@ -6,35 +6,35 @@ namespace ridge {
 namespace {
 
 bool is_input(const Program& program, int tensor) {
-  return program.tensors[static_cast<std::size_t>(tensor)].role == Role::input;
+  return program.tensors[static_cast<std::size_t>(tensor)].role == TensorRole::input;
 }
 
 }  // namespace
 
-std::optional<int> kept_factor(const Program& program, const Contraction& product) {
-  const int kept = is_input(program, product.right) ? product.right : product.left;
-  return is_input(program, kept) ? std::optional(kept) : std::nullopt;
+std::optional<int> find_input_factor(const Program& program, const Contraction& product) {
+  const int factor = is_input(program, product.right) ? product.right : product.left;
+  return is_input(program, factor) ? std::optional(factor) : std::nullopt;
 }
 
-std::vector<int> weights(const Program& program) {
+std::vector<int> find_weights(const Program& program) {
   std::vector<int> out;
   for (const Statement& statement : program.statements) {
     const auto* product = std::get_if<Contraction>(&statement.op);
     if (!product || !product->batch.empty()) continue;
-    const auto kept = kept_factor(program, *product);
-    if (kept && std::find(out.begin(), out.end(), *kept) == out.end()) out.push_back(*kept);
+    const auto factor = find_input_factor(program, *product);
+    if (factor && std::find(out.begin(), out.end(), *factor) == out.end()) out.push_back(*factor);
   }
   std::sort(out.begin(), out.end());
   return out;
 }
 
-Result<Program> with_weights(Program program, DType dtype) {
-  const std::vector<int> kept = weights(program);
-  if (kept.empty())
-    return usage_error("the program has no weights: no product without a batch has an input for a factor");
-  for (const int tensor : kept) program.tensors[static_cast<std::size_t>(tensor)].dtype = dtype;
-  for (Stack& stack : program.stacks)
-    if (std::find(kept.begin(), kept.end(), stack.parts.front()) != kept.end()) stack.dtype = dtype;
+Result<Program> with_weight_dtype(Program program, DType dtype) {
+  const std::vector<int> weights = find_weights(program);
+  if (weights.empty())
+    return usage_error("the program has no weights: no product without batch dimensions has an input as a factor");
+  for (const int tensor : weights) program.tensors[static_cast<std::size_t>(tensor)].dtype = dtype;
+  for (StackedInput& stack : program.stacks)
+    if (std::find(weights.begin(), weights.end(), stack.parts.front()) != weights.end()) stack.dtype = dtype;
   return program;
 }
 

@@ -1,8 +1,7 @@
-// Weights: what a model keeps from one input to the next, as far as a program shows it. Of a product it is the right
-// factor, or the left one where the right is no input; a factor that is computed is none. In
+// Weights: tensors that do not change between inputs of a model, as far as the program shows. The weight of a product
+// is its right factor, or its left factor if the right one is computed; a computed tensor is no weight. Examples:
 //   g[B, F] = x * gate      gate is a weight, x is not
-//   s[B, S, T] = q * k      k[B, T, E] is the right factor, but each b of the batch has a k of its own: kept, not
-//   shared
+//   s[B, S, T] = q * k      k[B, T, E] differs for each b of the batch: an input factor, but no weight
 #pragma once
 
 #include <optional>
@@ -13,14 +12,14 @@
 
 namespace ridge {
 
-// None: neither factor is an input.
-std::optional<int> kept_factor(const Program& program, const Contraction& product);
+// Returns the right factor if it is an input, else the left one, or nullopt if neither is.
+std::optional<int> find_input_factor(const Program& program, const Contraction& product);
 
-// Indices into Program::tensors, in their order: the kept factors of products without batch dimensions.
-std::vector<int> weights(const Program& program);
+// Returns the sorted indices of the input factors of products without batch dimensions.
+std::vector<int> find_weights(const Program& program);
 
-// The same program with its weights stored in `dtype`; what is computed keeps its dtypes. Error, of kind usage: the
-// program has no weights.
-Result<Program> with_weights(Program program, DType dtype);
+// Returns the program with weights stored in `dtype`; computed tensors keep their dtypes. Usage error if the program
+// has no weights.
+Result<Program> with_weight_dtype(Program program, DType dtype);
 
 }  // namespace ridge

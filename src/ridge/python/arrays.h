@@ -1,5 +1,4 @@
-// Arrays of NumPy, PyTorch, CuPy and whatever else speaks DLPack or the buffer protocol, as the library sees them:
-// without a copy.
+// Zero-copy access to arrays of NumPy, PyTorch, CuPy and other libraries that support DLPack or the buffer protocol.
 #pragma once
 
 #include <nanobind/ndarray.h>
@@ -9,43 +8,43 @@
 #include <vector>
 
 #include "ridge/compute.h"
-#include "ridge/python/door.h"
+#include "ridge/python/module.h"
 
 namespace ridge::python {
 
-// Whose arrays results are: those of the first operand. Arrays on a device are PyTorch's or CuPy's, for a library's
-// current stream and its allocator are nowhere in DLPack.
-enum class House { numpy, torch, cupy };
-House house_of(nanobind::handle array);
+// Library of an array. Results belong to the library of the first operand. Arrays on a device must be PyTorch's or
+// CuPy's, because DLPack does not provide a library's current stream and allocator.
+enum class ArrayLibrary { numpy, torch, cupy };
+ArrayLibrary array_library(nanobind::handle array);
 
-// An operand of a call. It keeps the memory alive as long as it lives.
-class Operand {
+// Operand of a call; keeps its memory alive.
+class ArrayOperand {
  public:
-  // Raises ridge.Error: no array, on a device that is none of CUDA's, of a dtype that ridge has not, `written` and
-  // read-only.
-  Operand(const std::string& name, nanobind::handle array, bool written = false);
+  // Raises ridge.Error for an object that is not an array, a device other than CUDA, an unsupported dtype, or a
+  // read-only array if `written`.
+  ArrayOperand(const std::string& name, nanobind::handle array, bool is_written = false);
 
   const std::string& name() const { return name_; }
-  House house() const { return house_; }
-  std::optional<int> device() const { return device_; }  // CUDA's number; none: this computer's memory
+  ArrayLibrary library() const { return library_; }
+  std::optional<int> device() const { return device_; }  // CUDA device number; nullopt for host memory
   ArrayView view() const;
   ArrayType type(const std::string& name) const { return {name, dtype_, shape_}; }
 
  private:
   std::string name_;
-  House house_;
+  ArrayLibrary library_;
   std::optional<int> device_ = {};
   nanobind::ndarray<nanobind::ro> array_;
   DType dtype_;
   std::vector<std::int64_t> shape_, strides_;
 };
 
-// Memory of this computer's for a result, and the array around it.
+// Host memory for a result, and its array.
 class NewArray {
  public:
   NewArray(const ArrayType& type);
   ArrayView view() const { return {data_, type_.dtype, type_.shape, {}}; }
-  nanobind::object take(House house);  // once
+  nanobind::object release_array(ArrayLibrary library);  // Call only once
 
  private:
   ArrayType type_;

@@ -9,88 +9,90 @@ namespace nb = nanobind;
 namespace ridge::python {
 namespace {
 
-constexpr std::uintptr_t word = 16;  // bytes at which a device's kernels want arrays to begin
+constexpr std::uintptr_t array_alignment = 16;  // Alignment in bytes that device kernels require
 
-std::string place_of(const Operand& operand) {
-  return operand.device() ? fmt::format("on CUDA device {}", *operand.device()) : "in this computer's memory";
+std::string describe_device(const ArrayOperand& operand) {
+  return operand.device() ? fmt::format("on CUDA device {}", *operand.device()) : "in host memory";
 }
 
-const char* library_of(const Operand& operand) { return operand.house() == House::cupy ? "CuPy" : "PyTorch"; }
+const char* library_name(const ArrayOperand& operand) {
+  return operand.library() == ArrayLibrary::cupy ? "CuPy" : "PyTorch";
+}
 
 }  // namespace
 
-void Call::add_input(const std::string& name, nb::handle array) {
-  Operand operand(name, array);
+void ArrayCall::add_input(const std::string& name, nb::handle array) {
+  ArrayOperand operand(name, array);
   if (inputs_.empty() && operand.device()) device_.emplace(operand, array);
-  if (!inputs_.empty()) check_place(operand);
+  if (!inputs_.empty()) check_device(operand);
   inputs_.push_back(std::move(operand));
   arrays_.push_back(nb::borrow(array));
 }
 
-void Call::check_place(const Operand& operand) const {
-  const Operand& first = inputs_.front();
+void ArrayCall::check_device(const ArrayOperand& operand) const {
+  const ArrayOperand& first = inputs_.front();
   if (operand.device() != first.device())
-    raise(input_error(fmt::format("'{}' lies {} and '{}' {}; expected all arrays in one place", first.name(),
-                                  place_of(first), operand.name(), place_of(operand)),
-                      fmt::format("move '{}' to where '{}' lies", operand.name(), first.name())));
-  if (operand.device() && operand.house() != first.house())
-    raise(
-        input_error(fmt::format("'{}' is an array of {}'s and '{}' of {}'s; expected one library's on a device, whose "
-                                "current stream the work joins",
-                                first.name(), library_of(first), operand.name(), library_of(operand)),
-                    "torch.from_dlpack(x) and cupy.from_dlpack(x) are the same memory as the other library's array"));
+    raise_error(input_error(fmt::format("'{}' is {} and '{}' is {}; expected all arrays on one device", first.name(),
+                                        describe_device(first), operand.name(), describe_device(operand)),
+                            fmt::format("move '{}' to the device of '{}'", operand.name(), first.name())));
+  if (operand.device() && operand.library() != first.library())
+    raise_error(
+        input_error(fmt::format("'{}' is an array of {} and '{}' of {}; on a device, expected arrays of one library, "
+                                "whose current stream is used",
+                                first.name(), library_name(first), operand.name(), library_name(operand)),
+                    "torch.from_dlpack(x) and cupy.from_dlpack(x) convert arrays without a copy"));
 }
 
-ArrayView Call::on_device(std::size_t i, bool (*reads)(const ArrayView&)) {
+ArrayView ArrayCall::device_view(std::size_t i, bool (*can_read)(const ArrayView&)) {
   ArrayView view = inputs_[i].view();
-  if (reads(view)) return view;
-  held_.push_back(device_->copied(arrays_[i]));
-  view.data = device_->address_of(held_.back());
+  if (can_read(view)) return view;
+  temporaries_.push_back(device_->copy_row_major(arrays_[i]));
+  view.data = device_->address_of(temporaries_.back());
   view.strides = {};
   return view;
 }
 
-void* Call::scratch(std::int64_t bytes) {
+void* ArrayCall::allocate_scratch(std::int64_t bytes) {
   if (bytes == 0) return nullptr;
-  held_.push_back(device_->empty({"scratch", DType::int8, {bytes}}));
-  return device_->address_of(held_.back());
+  temporaries_.push_back(device_->allocate_array({"scratch", DType::int8, {bytes}}));
+  return device_->address_of(temporaries_.back());
 }
 
-// Where the caller's array begins off the kernels' words, another one is written and copied to it.
-void Call::add_new_on_device(const ArrayType& type, nb::handle given) {
-  Result& result = *results_.back();
-  result.array = device_->empty(type);
-  if (!given.is_none()) result.to = nb::borrow(given);
+// Adds a new array for a result. If `given` is a misaligned array of the caller, the result is copied into it later.
+void ArrayCall::add_new_on_device(const ArrayType& type, nb::handle given) {
+  CallResult& result = *results_.back();
+  result.array = device_->allocate_array(type);
+  if (!given.is_none()) result.copy_to = nb::borrow(given);
   views_.push_back({device_->address_of(result.array), type.dtype, result.type.shape, {}});
 }
 
-void Call::add_result(const ArrayType& type, nb::handle given) {
-  results_.push_back(std::make_unique<Result>(Result{.type = type}));
-  Result& result = *results_.back();
+void ArrayCall::add_result(const ArrayType& type, nb::handle given) {
+  results_.push_back(std::make_unique<CallResult>(CallResult{.type = type}));
+  CallResult& result = *results_.back();
   if (!given.is_none()) {
-    result.given = std::make_unique<Operand>(type.name, given, true);
-    check_place(*result.given);
+    result.given = std::make_unique<ArrayOperand>(type.name, given, true);
+    check_device(*result.given);
     const ArrayView view = result.given->view();
-    const bool fits = view.dtype == type.dtype &&
-                      std::equal(view.shape.begin(), view.shape.end(), type.shape.begin(), type.shape.end());
-    if (device_ && fits && reinterpret_cast<std::uintptr_t>(view.data) % word != 0)
+    const bool has_type = view.dtype == type.dtype &&
+                          std::equal(view.shape.begin(), view.shape.end(), type.shape.begin(), type.shape.end());
+    if (device_ && has_type && reinterpret_cast<std::uintptr_t>(view.data) % array_alignment != 0)
       return add_new_on_device(type, given);
     result.array = nb::borrow(given);
     views_.push_back(view);
   } else if (device_) {
     add_new_on_device(type, given);
   } else {
-    result.made = std::make_unique<NewArray>(type);
-    views_.push_back(result.made->view());
+    result.allocated = std::make_unique<NewArray>(type);
+    views_.push_back(result.allocated->view());
   }
 }
 
-nb::object Call::result(std::size_t i) {
-  Result& result = *results_[i];
-  if (result.made) return result.made->take(inputs_.front().house());
-  if (!result.to.is_valid()) return result.array;
-  device_->copy(result.to, result.array);
-  return result.to;
+nb::object ArrayCall::release_result(std::size_t i) {
+  CallResult& result = *results_[i];
+  if (result.allocated) return result.allocated->release_array(inputs_.front().library());
+  if (!result.copy_to.is_valid()) return result.array;
+  device_->copy_array(result.copy_to, result.array);
+  return result.copy_to;
 }
 
 }  // namespace ridge::python

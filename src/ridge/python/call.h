@@ -1,5 +1,5 @@
-// The arrays of one call and where its results go: to those that the caller gave, or to new ones of the first input's
-// library and place.
+// The arrays of one call. Results are written to the caller's arrays or to new arrays, which have the library and
+// device of the first input.
 #pragma once
 
 #include <memory>
@@ -12,37 +12,39 @@
 
 namespace ridge::python {
 
-class Call {
+class ArrayCall {
  public:
-  // Raises ridge.Error: as Operand does; an array that lies elsewhere than the first one.
+  // Raises ridge.Error as `Operand` does, and for an array on another device than the first.
   void add_input(const std::string& name, nanobind::handle array);
-  const std::vector<Operand>& inputs() const { return inputs_; }
-  const std::optional<Device>& device() const { return device_; }  // none: this computer's memory
+  const std::vector<ArrayOperand>& inputs() const { return inputs_; }
+  const std::optional<ArrayDevice>& device() const {
+    return device_;
+  }  // CUDA device of the arrays; nullopt for host memory
 
-  // Where kernels of a device read it: a copy of what they do not read where it lies.
-  ArrayView on_device(std::size_t i, bool (*reads)(const ArrayView&));
-  // So much of the device's memory until the call ends.
-  void* scratch(std::int64_t bytes);
+  // Returns input i for device kernels, copied if they cannot read its layout.
+  ArrayView device_view(std::size_t i, bool (*can_read)(const ArrayView&));
+  // Allocates device memory that is freed at the end of the call.
+  void* allocate_scratch(std::int64_t bytes);
 
-  // `given`: the caller's array, or None.
+  // Adds a result. `given` is the caller's array or None.
   void add_result(const ArrayType& type, nanobind::handle given);
-  const std::vector<ArrayView>& views() const { return views_; }
-  nanobind::object result(std::size_t i);  // once, when it is written
+  const std::vector<ArrayView>& output_views() const { return views_; }
+  nanobind::object release_result(std::size_t i);  // Call once, after it is written
 
  private:
-  void check_place(const Operand& operand) const;
+  void check_device(const ArrayOperand& operand) const;
   void add_new_on_device(const ArrayType& type, nanobind::handle given);
 
-  struct Result {
+  struct CallResult {
     ArrayType type;
-    std::unique_ptr<NewArray> made = {};   // in this computer's memory
-    std::unique_ptr<Operand> given = {};   // the caller's array
-    nanobind::object array = {}, to = {};  // what is returned; `to`: what it is copied to and returned instead
+    std::unique_ptr<NewArray> allocated = {};   // New array in host memory
+    std::unique_ptr<ArrayOperand> given = {};   // The caller's array
+    nanobind::object array = {}, copy_to = {};  // Result; if `to` is set, copied into `to`, which is returned
   };
-  std::vector<Operand> inputs_;
-  std::vector<nanobind::object> arrays_, held_;  // of the inputs; copies and scratch
-  std::optional<Device> device_;
-  std::vector<std::unique_ptr<Result>> results_;
+  std::vector<ArrayOperand> inputs_;
+  std::vector<nanobind::object> arrays_, temporaries_;  // Input arrays; copies and scratch memory
+  std::optional<ArrayDevice> device_;
+  std::vector<std::unique_ptr<CallResult>> results_;
   std::vector<ArrayView> views_;
 };
 

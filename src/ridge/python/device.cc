@@ -12,36 +12,35 @@ using namespace nb::literals;
 namespace ridge::python {
 namespace {
 
-// Looked up once: what is kept here lives as long as the interpreter. No lock: who looks meanwhile may let go of
-// Python's.
-template <class Look> nb::handle kept(std::atomic<PyObject*>& place, const Look& look) {
-  if (place == nullptr) place = nb::object(look()).release().ptr();
-  return place.load();
+// Returns an object that is looked up once and never released. Takes no lock, because the look-up may release the GIL.
+template <class Find> nb::handle cached_object(std::atomic<PyObject*>& slot, const Find& find) {
+  if (slot == nullptr) slot = nb::object(find()).release().ptr();
+  return slot.load();
 }
-nb::handle torch() {
-  static std::atomic<PyObject*> place = nullptr;
-  return kept(place, [] { return nb::module_::import_("torch"); });
+nb::handle torch_module() {
+  static std::atomic<PyObject*> slot = nullptr;
+  return cached_object(slot, [] { return nb::module_::import_("torch"); });
 }
-nb::handle cupy() {
-  static std::atomic<PyObject*> place = nullptr;
-  return kept(place, [] { return nb::module_::import_("cupy"); });
+nb::handle cupy_module() {
+  static std::atomic<PyObject*> slot = nullptr;
+  return cached_object(slot, [] { return nb::module_::import_("cupy"); });
 }
-nb::handle to_dlpack() {
-  static std::atomic<PyObject*> place = nullptr;
-  return kept(place, [] { return nb::module_::import_("torch.utils.dlpack").attr("to_dlpack"); });
+nb::handle torch_to_dlpack() {
+  static std::atomic<PyObject*> slot = nullptr;
+  return cached_object(slot, [] { return nb::module_::import_("torch.utils.dlpack").attr("to_dlpack"); });
 }
-nb::handle current_stream_of_torch() {
-  static std::atomic<PyObject*> place = nullptr;
-  return kept(place, [] { return torch().attr("cuda").attr("current_stream"); });
-}
-
-std::uintptr_t current_stream(House house, int device) {
-  if (house == House::torch)
-    return nb::cast<std::uintptr_t>(nb::object(current_stream_of_torch()(device).attr("cuda_stream")));
-  return nb::cast<std::uintptr_t>(nb::object(cupy().attr("cuda").attr("get_current_stream")().attr("ptr")));
+nb::handle torch_current_stream() {
+  static std::atomic<PyObject*> slot = nullptr;
+  return cached_object(slot, [] { return torch_module().attr("cuda").attr("current_stream"); });
 }
 
-const char* spelling(DType dtype) {
+std::uintptr_t current_stream(ArrayLibrary library, int device) {
+  if (library == ArrayLibrary::torch)
+    return nb::cast<std::uintptr_t>(nb::object(torch_current_stream()(device).attr("cuda_stream")));
+  return nb::cast<std::uintptr_t>(nb::object(cupy_module().attr("cuda").attr("get_current_stream")().attr("ptr")));
+}
+
+const char* framework_dtype_name(DType dtype) {
   switch (dtype) {
     case DType::f32: return "float32";
     case DType::bf16: return "bfloat16";
@@ -51,7 +50,7 @@ const char* spelling(DType dtype) {
   }
 }
 
-nb::tuple tuple_of(const std::vector<std::int64_t>& shape) {
+nb::tuple to_tuple(const std::vector<std::int64_t>& shape) {
   nb::list out;
   for (const std::int64_t extent : shape) out.append(extent);
   return nb::tuple(out);
@@ -59,52 +58,55 @@ nb::tuple tuple_of(const std::vector<std::int64_t>& shape) {
 
 }  // namespace
 
-nb::object exported(House house, nb::handle array) {
+nb::object export_dlpack(ArrayLibrary library, nb::handle array) {
   try {
-    if (house == House::torch) return to_dlpack()(array);
-    if (house == House::numpy) return {};
-    const std::uintptr_t stream = current_stream(house, 0);
-    return array.attr("__dlpack__")("stream"_a = stream == 0 ? 1 : stream);  // DLPack's 1 is the default stream
+    if (library == ArrayLibrary::torch) return torch_to_dlpack()(array);
+    if (library == ArrayLibrary::numpy) return {};
+    const std::uintptr_t stream = current_stream(library, 0);
+    return array.attr("__dlpack__")("stream"_a = stream == 0 ? 1 : stream);  // In DLPack, 1 is the default stream
   } catch (const nb::python_error&) {
     return {};
   }
 }
 
-Device::Device(const Operand& operand, nb::handle array)
-    : house_(operand.house()), number_(*operand.device()), dtype_(operand.view().dtype), like_(nb::borrow(array)) {
-  if (house_ != House::cupy) return;
-  const int current = nb::cast<int>(nb::object(cupy().attr("cuda").attr("runtime").attr("getDevice")()));
+ArrayDevice::ArrayDevice(const ArrayOperand& operand, nb::handle array)
+    : library_(operand.library()),
+      number_(*operand.device()),
+      dtype_(operand.view().dtype),
+      prototype_(nb::borrow(array)) {
+  if (library_ != ArrayLibrary::cupy) return;
+  const int current = nb::cast<int>(nb::object(cupy_module().attr("cuda").attr("runtime").attr("getDevice")()));
   if (current != number_)
-    raise(input_error(fmt::format("'{}' lies on CUDA device {}, and CuPy's current device is {}; expected one",
-                                  operand.name(), number_, current),
-                      fmt::format("with cupy.cuda.Device({}):", number_)));
+    raise_error(input_error(fmt::format("'{}' is on CUDA device {}, but CuPy's current device is {}; expected the same",
+                                        operand.name(), number_, current),
+                            fmt::format("with cupy.cuda.Device({}):", number_)));
 }
 
-CUstream_st* Device::stream() const { return reinterpret_cast<CUstream_st*>(current_stream(house_, number_)); }
+CUstream_st* ArrayDevice::stream() const { return reinterpret_cast<CUstream_st*>(current_stream(library_, number_)); }
 
-nb::object Device::empty(const ArrayType& type) const {
-  const nb::tuple shape = tuple_of(type.shape);
-  if (house_ == House::cupy) {
-    if (type.dtype == dtype_) return cupy().attr("empty")(shape, like_.attr("dtype"));
-    return cupy().attr("empty")(shape, spelling(type.dtype));
+nb::object ArrayDevice::allocate_array(const ArrayType& type) const {
+  const nb::tuple shape = to_tuple(type.shape);
+  if (library_ == ArrayLibrary::cupy) {
+    if (type.dtype == dtype_) return cupy_module().attr("empty")(shape, prototype_.attr("dtype"));
+    return cupy_module().attr("empty")(shape, framework_dtype_name(type.dtype));
   }
-  if (type.dtype == dtype_) return like_.attr("new_empty")(shape);
-  return like_.attr("new_empty")(shape, "dtype"_a = torch().attr(spelling(type.dtype)));
+  if (type.dtype == dtype_) return prototype_.attr("new_empty")(shape);
+  return prototype_.attr("new_empty")(shape, "dtype"_a = torch_module().attr(framework_dtype_name(type.dtype)));
 }
 
-void* Device::address_of(nb::handle array) const {
-  const nb::object address =
-      house_ == House::cupy ? nb::object(array.attr("data").attr("ptr")) : nb::object(array.attr("data_ptr")());
+void* ArrayDevice::address_of(nb::handle array) const {
+  const nb::object address = library_ == ArrayLibrary::cupy ? nb::object(array.attr("data").attr("ptr"))
+                                                            : nb::object(array.attr("data_ptr")());
   return reinterpret_cast<void*>(nb::cast<std::uintptr_t>(address));
 }
 
-nb::object Device::copied(nb::handle array) const {
-  if (house_ == House::cupy) return array.attr("copy")("order"_a = "C");
-  return array.attr("clone")("memory_format"_a = torch().attr("contiguous_format"));
+nb::object ArrayDevice::copy_row_major(nb::handle array) const {
+  if (library_ == ArrayLibrary::cupy) return array.attr("copy")("order"_a = "C");
+  return array.attr("clone")("memory_format"_a = torch_module().attr("contiguous_format"));
 }
 
-void Device::copy(nb::handle to, nb::handle from) const {
-  if (house_ == House::cupy)
+void ArrayDevice::copy_array(nb::handle to, nb::handle from) const {
+  if (library_ == ArrayLibrary::cupy)
     to.attr("__setitem__")(nb::ellipsis(), from);
   else
     to.attr("copy_")(from);

@@ -1,5 +1,5 @@
-// Arrays on a CUDA device: the current stream and the memory of the library that they belong to, PyTorch or CuPy. All
-// memory of a call comes from its allocator, so that the library's CUDA graphs may capture the call.
+// Arrays on a CUDA device, with the current stream and the allocator of their library, PyTorch or CuPy. All memory of a
+// call comes from this allocator, so the library's CUDA graphs may capture the call.
 #pragma once
 
 #include <optional>
@@ -9,27 +9,27 @@
 
 namespace ridge::python {
 
-// DLPack's capsule of an array, for work on its library's current stream: PyTorch asks for none, and what CuPy makes
-// wait is what it is told. Nothing: the array's library is none of the two, or makes no capsule of it.
-nanobind::object exported(House house, nanobind::handle array);
+// Returns the DLPack capsule of an array, for work on its library's current stream. PyTorch's export takes no stream;
+// CuPy is passed its current one. Returns an empty object for other libraries and if the export fails.
+nanobind::object export_dlpack(ArrayLibrary library, nanobind::handle array);
 
-class Device {
+class ArrayDevice {
  public:
-  // Of an operand that lies on one. Raises ridge.Error: CuPy's current device is another.
-  Device(const Operand& operand, nanobind::handle array);
+  // `operand` must be on a device. Raises ridge.Error if CuPy's current device is another.
+  ArrayDevice(const ArrayOperand& operand, nanobind::handle array);
 
   int number() const { return number_; }
-  CUstream_st* stream() const;  // the library's current one
-  nanobind::object empty(const ArrayType& type) const;
+  CUstream_st* stream() const;  // The library's current stream
+  nanobind::object allocate_array(const ArrayType& type) const;
   void* address_of(nanobind::handle array) const;
-  nanobind::object copied(nanobind::handle array) const;  // row-major, in memory of its own
-  void copy(nanobind::handle to, nanobind::handle from) const;
+  nanobind::object copy_row_major(nanobind::handle array) const;  // Row-major copy
+  void copy_array(nanobind::handle to, nanobind::handle from) const;
 
  private:
-  House house_;
+  ArrayLibrary library_;
   int number_;
   DType dtype_;
-  nanobind::object like_;
+  nanobind::object prototype_;
 };
 
 }  // namespace ridge::python

@@ -1,4 +1,4 @@
-// Gated layers of training steps, for the operators of ridge.torch.
+// Forward and backward passes of gated layers, for the operators of ridge.torch.
 #include <nanobind/stl/optional.h>
 
 #include <fmt/format.h>
@@ -10,94 +10,96 @@ namespace nb = nanobind;
 
 namespace ridge::python {
 
-void expect(const Operand& operand, DType dtype, const std::vector<std::int64_t>& shape) {
+void expect_type(const ArrayOperand& operand, DType dtype, const std::vector<std::int64_t>& shape) {
   const ArrayType found = operand.type(operand.name());
   if (found.dtype == dtype && found.shape == shape) return;
-  raise(input_error(fmt::format("expected '{}' to be {}[{}], found {}[{}]", operand.name(), name(dtype),
-                                fmt::join(shape, ", "), name(found.dtype), fmt::join(found.shape, ", "))));
+  raise_error(input_error(fmt::format("expected '{}' to be {}[{}], found {}[{}]", operand.name(), dtype_name(dtype),
+                                      fmt::join(shape, ", "), dtype_name(found.dtype), fmt::join(found.shape, ", "))));
 }
 
 namespace {
 
 using Sizes = GegluOnDevice::Sizes;
 
-// Of a call whose first inputs are x, w and, where there is one, b.
-Sizes sizes_of(const Call& call, bool has_bias, bool keeps_h) {
+// Checks and returns the sizes of a call whose first inputs are x, w and optionally b.
+Sizes read_sizes(const ArrayCall& call, bool has_bias, bool keeps_h) {
   const ArrayType x = call.inputs()[0].type("x"), w = call.inputs()[1].type("w");
-  if (!call.device()) raise(input_error("expected 'x' to lie on a CUDA device"));
+  if (!call.device()) raise_error(input_error("expected 'x' to be on a CUDA device"));
   if (x.shape.empty() || w.shape.size() != 2 || w.shape[0] % 2 != 0)
-    raise(input_error(fmt::format("expected x[..., D] and w[2*F, D], found x[{}] and w[{}]", fmt::join(x.shape, ", "),
-                                  fmt::join(w.shape, ", "))));
+    raise_error(input_error(fmt::format("expected x[..., D] and w[2*F, D], found x[{}] and w[{}]",
+                                        fmt::join(x.shape, ", "), fmt::join(w.shape, ", "))));
   Sizes out{1, w.shape[0] / 2, x.shape.back(), x.dtype, has_bias, keeps_h};
   for (std::size_t axis = 0; axis + 1 < x.shape.size(); ++axis) out.rows *= x.shape[axis];
-  expect(call.inputs()[1], x.dtype, {2 * out.hidden, out.width});
-  if (has_bias) expect(call.inputs()[2], x.dtype, {2 * out.hidden});
+  expect_type(call.inputs()[1], x.dtype, {2 * out.hidden, out.width});
+  if (has_bias) expect_type(call.inputs()[2], x.dtype, {2 * out.hidden});
   return out;
 }
 
-void add_operands(Call& call, nb::handle x, nb::handle w, nb::handle b) {
+void add_operands(ArrayCall& call, nb::handle x, nb::handle w, nb::handle b) {
   call.add_input("x", x);
   call.add_input("w", w);
   if (!b.is_none()) call.add_input("b", b);
 }
 
-GegluOnDevice planned(const Call& call, const Sizes& sizes) {
-  return value_of(GegluOnDevice::make(call.device()->number(), sizes));
+GegluOnDevice plan_geglu(const ArrayCall& call, const Sizes& sizes) {
+  return value_or_raise(GegluOnDevice::make(call.device()->number(), sizes));
 }
 
-// y, and h where it is kept.
-nb::tuple forward(nb::handle x, nb::handle w, nb::handle b, bool keeps_h) {
-  Call call;
+// Returns y and, if `keeps_h`, h.
+nb::tuple geglu_forward(nb::handle x, nb::handle w, nb::handle b, bool keeps_h) {
+  ArrayCall call;
   add_operands(call, x, w, b);
-  const Sizes sizes = sizes_of(call, !b.is_none(), keeps_h);
-  const GegluOnDevice layer = planned(call, sizes);
+  const Sizes sizes = read_sizes(call, !b.is_none(), keeps_h);
+  const GegluOnDevice layer = plan_geglu(call, sizes);
   std::vector<std::int64_t> shape = call.inputs()[0].type("x").shape;
   shape.back() = sizes.hidden;
   call.add_result({"y", sizes.dtype, shape}, nb::none());
   if (keeps_h) call.add_result({"h", sizes.dtype, {sizes.rows, 2 * sizes.hidden}}, nb::none());
-  const GegluOnDevice::Forward arrays{read(call, 0), read(call, 1), sizes.has_bias ? read(call, 2) : nullptr,
-                                      call.views()[0].data, keeps_h ? call.views()[1].data : nullptr};
-  queue(call, layer, arrays, layer.forward_scratch_bytes());
-  return nb::make_tuple(call.result(0), keeps_h ? call.result(1) : nb::none());
+  const GegluOnDevice::Forward arrays{input_address(call, 0), input_address(call, 1),
+                                      sizes.has_bias ? input_address(call, 2) : nullptr, call.output_views()[0].data,
+                                      keeps_h ? call.output_views()[1].data : nullptr};
+  queue_layer(call, layer, arrays, layer.forward_scratch_bytes());
+  return nb::make_tuple(call.release_result(0), keeps_h ? call.release_result(1) : nb::none());
 }
 
-// dx, dw, and db where there is b.
-nb::tuple backward(nb::handle dy, nb::handle x, nb::handle w, nb::handle b, nb::handle h) {
-  Call call;
+// Returns dx, dw and, if there is b, db.
+nb::tuple geglu_backward(nb::handle dy, nb::handle x, nb::handle w, nb::handle b, nb::handle h) {
+  ArrayCall call;
   add_operands(call, x, w, b);
-  const Sizes sizes = sizes_of(call, !b.is_none(), !h.is_none());
-  const std::size_t gradient = call.inputs().size();
+  const Sizes sizes = read_sizes(call, !b.is_none(), !h.is_none());
+  const std::size_t gradient_index = call.inputs().size();
   call.add_input("dy", dy);
   std::vector<std::int64_t> shape = call.inputs()[0].type("x").shape;
-  const std::vector<std::int64_t> of_x = shape;
+  const std::vector<std::int64_t> x_shape = shape;
   shape.back() = sizes.hidden;
-  expect(call.inputs()[gradient], sizes.dtype, shape);
+  expect_type(call.inputs()[gradient_index], sizes.dtype, shape);
   if (sizes.keeps_h) {
     call.add_input("h", h);
-    expect(call.inputs()[gradient + 1], sizes.dtype, {sizes.rows, 2 * sizes.hidden});
+    expect_type(call.inputs()[gradient_index + 1], sizes.dtype, {sizes.rows, 2 * sizes.hidden});
   }
-  const GegluOnDevice layer = planned(call, sizes);
-  call.add_result({"dx", sizes.dtype, of_x}, nb::none());
+  const GegluOnDevice layer = plan_geglu(call, sizes);
+  call.add_result({"dx", sizes.dtype, x_shape}, nb::none());
   call.add_result({"dw", sizes.dtype, {2 * sizes.hidden, sizes.width}}, nb::none());
   if (sizes.has_bias) call.add_result({"db", sizes.dtype, {2 * sizes.hidden}}, nb::none());
-  const auto written = [&](std::size_t i) { return call.views()[i].data; };
-  const GegluOnDevice::Backward arrays{.x = read(call, 0),
-                                       .w = read(call, 1),
-                                       .b = sizes.has_bias ? read(call, 2) : nullptr,
-                                       .dy = read(call, gradient),
-                                       .h = sizes.keeps_h ? read(call, gradient + 1) : nullptr,
-                                       .dx = written(0),
-                                       .dw = written(1),
-                                       .db = sizes.has_bias ? written(2) : nullptr};
-  queue(call, layer, arrays, layer.backward_scratch_bytes());
-  return nb::make_tuple(call.result(0), call.result(1), sizes.has_bias ? call.result(2) : nb::none());
+  const auto output = [&](std::size_t i) { return call.output_views()[i].data; };
+  const GegluOnDevice::Backward arrays{.x = input_address(call, 0),
+                                       .w = input_address(call, 1),
+                                       .b = sizes.has_bias ? input_address(call, 2) : nullptr,
+                                       .dy = input_address(call, gradient_index),
+                                       .h = sizes.keeps_h ? input_address(call, gradient_index + 1) : nullptr,
+                                       .dx = output(0),
+                                       .dw = output(1),
+                                       .db = sizes.has_bias ? output(2) : nullptr};
+  queue_layer(call, layer, arrays, layer.backward_scratch_bytes());
+  return nb::make_tuple(call.release_result(0), call.release_result(1),
+                        sizes.has_bias ? call.release_result(2) : nb::none());
 }
 
 }  // namespace
 
 void add_geglu(nb::module_& module) {
-  module.def("geglu_forward", forward, nb::arg("x"), nb::arg("w"), nb::arg("b").none(), nb::arg("keeps_h"));
-  module.def("geglu_backward", backward, nb::arg("dy"), nb::arg("x"), nb::arg("w"), nb::arg("b").none(),
+  module.def("geglu_forward", geglu_forward, nb::arg("x"), nb::arg("w"), nb::arg("b").none(), nb::arg("keeps_h"));
+  module.def("geglu_backward", geglu_backward, nb::arg("dy"), nb::arg("x"), nb::arg("w"), nb::arg("b").none(),
              nb::arg("h").none());
 }
 

@@ -1,4 +1,4 @@
-// Answers of explain and measure as objects.
+// Python classes and functions of explain and measure.
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <mutex>
 
-#include "ridge/python/door.h"
+#include "ridge/python/module.h"
 #include "ridge/report/report.h"
 
 namespace nb = nanobind;
@@ -18,11 +18,11 @@ namespace nb = nanobind;
 namespace ridge::python {
 namespace {
 
-// Seconds of one operation, and its formulas: what an OpSummary has in a row, in two groups.
-struct Time {
+// Times of an operation in seconds, and its formulas; fields of `OpSummary`.
+struct OpTimes {
   std::optional<double> lower, upper, math, memory, network;
 };
-struct Formula {
+struct OpFormulas {
   std::string flops, bytes, intensity;
 };
 
@@ -31,7 +31,7 @@ std::optional<std::string> limiter_of(const OpSummary& op) {
   return std::string(name(*op.limiter));
 }
 
-std::string text_of(const OpSummary& op) {
+std::string describe_op(const OpSummary& op) {
   return fmt::format("<ridge.Op {}: {}-bound>", op.name, limiter_of(op).value_or("un"));
 }
 
@@ -56,17 +56,17 @@ void add_thresholds(nb::module_& module) {
       .def("__repr__", [](const Threshold& t) { return fmt::format("<ridge.Threshold {}>", threshold_text(t)); });
 }
 
-void add_parts(nb::module_& module) {
-  nb::class_<Time>(module, "Time")
-      .def_ro("lower", &Time::lower)
-      .def_ro("upper", &Time::upper)
-      .def_ro("math", &Time::math)
-      .def_ro("memory", &Time::memory)
-      .def_ro("network", &Time::network);
-  nb::class_<Formula>(module, "Formula")
-      .def_ro("flops", &Formula::flops)
-      .def_ro("bytes", &Formula::bytes)
-      .def_ro("intensity", &Formula::intensity);
+void add_time_classes(nb::module_& module) {
+  nb::class_<OpTimes>(module, "Time")
+      .def_ro("lower", &OpTimes::lower)
+      .def_ro("upper", &OpTimes::upper)
+      .def_ro("math", &OpTimes::math)
+      .def_ro("memory", &OpTimes::memory)
+      .def_ro("network", &OpTimes::network);
+  nb::class_<OpFormulas>(module, "Formula")
+      .def_ro("flops", &OpFormulas::flops)
+      .def_ro("bytes", &OpFormulas::bytes)
+      .def_ro("intensity", &OpFormulas::intensity);
   nb::class_<MeasuredTime>(module, "Measured")
       .def_ro("median", &MeasuredTime::median_s)
       .def_ro("min", &MeasuredTime::min_s)
@@ -95,24 +95,24 @@ void add_ops(nb::module_& module) {
       .def_prop_ro("limiter", limiter_of)
       .def_prop_ro("time",
                    [](const OpSummary& op) {
-                     return Time{op.lower_s, op.upper_s, op.math_s, op.memory_s, op.network_s};
+                     return OpTimes{op.lower_s, op.upper_s, op.math_s, op.memory_s, op.network_s};
                    })
       .def_prop_ro("formula",
                    [](const OpSummary& op) {
-                     return Formula{op.flops_formula, op.bytes_formula, op.intensity_formula};
+                     return OpFormulas{op.flops_formula, op.bytes_formula, op.intensity_formula};
                    })
       .def_ro("missing", &OpSummary::missing)
       .def_ro("thresholds", &OpSummary::thresholds)
       .def_ro("measured", &OpSummary::measured)
-      .def("__repr__", text_of);
+      .def("__repr__", describe_op);
 }
 
 std::optional<std::string> mismatch_of(const Summary& summary) {
   if (!summary.mismatch) return std::nullopt;
-  return summary.mismatch->text();
+  return summary.mismatch->to_string();
 }
 
-nb::object html_of(nb::handle report) { return nb::module_::import_("ridge._html").attr("report")(report); }
+nb::object to_html(nb::handle report) { return nb::module_::import_("ridge._html").attr("report")(report); }
 
 void add_report(nb::module_& module) {
   nb::class_<Summary>(module, "Report")
@@ -129,101 +129,104 @@ void add_report(nb::module_& module) {
       .def("__str__", [](const Summary& s) { return render_text(s); })
       .def("__repr__",
            [](const Summary& s) { return fmt::format("<ridge.Report of {} on {}>", s.title, s.machine.name); })
-      .def("_repr_html_", html_of);
+      .def("_repr_html_", to_html);
 }
 
-struct Asked {
+struct ExplainOptions {
   std::optional<std::string> dtype, split_dim, link, memory, weights;
   std::int64_t chips = 1;
   bool planned = false, sustained = false;
 };
 
-// A machine of the catalog is read once, for its text is in the library; others may change while the process runs.
-MachineChoice choice_of(const std::string& on) {
+// Returns the machine. Machines of the catalog are parsed once; other files may change while the process runs.
+MachineChoice cached_machine_choice(const std::string& on) {
   static const std::vector<std::string> catalog = catalog_names();
   if (std::find(catalog.begin(), catalog.end(), on) == catalog.end()) return on;
   static std::mutex mutex;
-  static std::map<std::string, MachineChoice> read;
+  static std::map<std::string, MachineChoice> parsed;
   const std::lock_guard lock(mutex);
-  const auto found = read.find(on);
-  if (found != read.end()) return found->second;
+  const auto found = parsed.find(on);
+  if (found != parsed.end()) return found->second;
   auto machine = machine_of(on);
   if (!machine) return on;
-  return read.emplace(on, MachineChoice(*std::move(machine))).first->second;
+  return parsed.emplace(on, MachineChoice(*std::move(machine))).first->second;
 }
 
-Request request_of(const std::string& program, const std::string& on, const Bindings& dims, const Asked& asked) {
-  Request out{.program = program, .on = choice_of(on), .dims = dims, .dtype = dtype_of(asked.dtype)};
-  if (asked.split_dim) out.split = Split{*asked.split_dim, asked.chips};
-  if (asked.link) out.link = LinkChoice(*asked.link);
-  if (asked.memory) out.memory = LinkChoice(*asked.memory);
-  if (asked.planned) out.planned = KernelsOf::ridge;
-  out.weights = dtype_of(asked.weights);
-  out.sustained = asked.sustained;
+Request make_request(const std::string& program, const std::string& on, const Bindings& dims,
+                     const ExplainOptions& options) {
+  Request out{
+      .program = program, .on = cached_machine_choice(on), .dims = dims, .dtype = parse_optional_dtype(options.dtype)};
+  if (options.split_dim) out.split = DimensionSplit{*options.split_dim, options.chips};
+  if (options.link) out.link = LinkChoice(*options.link);
+  if (options.memory) out.memory = LinkChoice(*options.memory);
+  if (options.planned) out.planned = KernelChoice::ridge;
+  out.weights = parse_optional_dtype(options.weights);
+  out.sustained = options.sustained;
   return out;
 }
 
-Summary explained(const std::string& program, const std::string& on, const Bindings& dims, const Asked& asked) {
-  const Request request = request_of(program, on, dims, asked);
+Summary explain_program(const std::string& program, const std::string& on, const Bindings& dims,
+                        const ExplainOptions& options) {
+  const Request request = make_request(program, on, dims, options);
   std::optional<Result<Summary>> out;
   {
     const nb::gil_scoped_release released;
     out = explain(request);
   }
-  return value_of(*std::move(out));
+  return value_or_raise(*std::move(out));
 }
 
-struct Protocol {
+struct MeasureOptions {
   int passes = 0, threads = 0;
   double seconds = 0;
   std::int64_t seed = 0;
 };
 
-Summary measured(const std::string& program, const std::string& on, const Bindings& dims,
-                 const std::optional<std::string>& dtype, const Protocol& how) {
-  const Request request{.program = program, .on = on, .dims = dims, .dtype = dtype_of(dtype)};
-  const RunRequest run_request{.seed = static_cast<std::uint64_t>(how.seed),
-                               .threads = how.threads,
-                               .passes = how.passes,
-                               .seconds = how.seconds};
+Summary measure_program(const std::string& program, const std::string& on, const Bindings& dims,
+                        const std::optional<std::string>& dtype, const MeasureOptions& options) {
+  const Request request{.program = program, .on = on, .dims = dims, .dtype = parse_optional_dtype(dtype)};
+  const RunRequest run_request{.seed = static_cast<std::uint64_t>(options.seed),
+                               .threads = options.threads,
+                               .passes = options.passes,
+                               .seconds = options.seconds};
   std::optional<Result<Summary>> out;
   {
     const nb::gil_scoped_release released;
     out = run(request, run_request);
   }
-  return value_of(*std::move(out));
+  return value_or_raise(*std::move(out));
 }
 
 }  // namespace
 
 void add_reports(nb::module_& module) {
   add_thresholds(module);
-  add_parts(module);
+  add_time_classes(module);
   add_ops(module);
   add_report(module);
-  nb::class_<Asked>(module, "Asked")
+  nb::class_<ExplainOptions>(module, "ExplainOptions")
       .def(nb::init<>())
-      .def_rw("dtype", &Asked::dtype, nb::arg().none())
-      .def_rw("split_dim", &Asked::split_dim, nb::arg().none())
-      .def_rw("chips", &Asked::chips)
-      .def_rw("link", &Asked::link, nb::arg().none())
-      .def_rw("memory", &Asked::memory, nb::arg().none())
-      .def_rw("weights", &Asked::weights, nb::arg().none())
-      .def_rw("planned", &Asked::planned)
-      .def_rw("sustained", &Asked::sustained);
-  module.def("explain", explained);
+      .def_rw("dtype", &ExplainOptions::dtype, nb::arg().none())
+      .def_rw("split_dim", &ExplainOptions::split_dim, nb::arg().none())
+      .def_rw("chips", &ExplainOptions::chips)
+      .def_rw("link", &ExplainOptions::link, nb::arg().none())
+      .def_rw("memory", &ExplainOptions::memory, nb::arg().none())
+      .def_rw("weights", &ExplainOptions::weights, nb::arg().none())
+      .def_rw("planned", &ExplainOptions::planned)
+      .def_rw("sustained", &ExplainOptions::sustained);
+  module.def("explain", explain_program);
   module.def("explain_work", [](double flops, double bytes, const std::string& on, const std::string& dtype) {
-    return value_of(explain(BareWork{Flops{flops}, Bytes{bytes}, on, *dtype_of(dtype)}));
+    return value_or_raise(explain(BareWork{Flops{flops}, Bytes{bytes}, on, *parse_optional_dtype(dtype)}));
   });
   module.def("measure",
              [](const std::string& program, const std::string& on, const Bindings& dims,
                 const std::optional<std::string>& dtype, int passes, double seconds, int threads, std::int64_t seed) {
-               return measured(program, on, dims, dtype, {passes, threads, seconds, seed});
+               return measure_program(program, on, dims, dtype, {passes, threads, seconds, seed});
              });
   module.def("catalog", catalog_names);
   module.def("machines", [] {
     std::vector<std::string> names;
-    for (const Machine& machine : value_of(machines()).machines) names.push_back(machine.name);
+    for (const Machine& machine : value_or_raise(machines()).machines) names.push_back(machine.name);
     return names;
   });
 }

@@ -1,11 +1,11 @@
-// Sweeps as columns.
+// Python class of sweeps, and their columns.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "ridge/program/ranges.h"
-#include "ridge/python/door.h"
+#include "ridge/python/module.h"
 #include "ridge/report/sweep.h"
 
 namespace nb = nanobind;
@@ -13,14 +13,14 @@ namespace nb = nanobind;
 namespace ridge::python {
 namespace {
 
-nb::object number(Count count) {
+nb::object to_python_int(Count count) {
   if (count < 0) return nb::none();
   if (count <= INT64_MAX) return nb::int_(static_cast<std::int64_t>(count));
   return nb::int_(static_cast<std::uint64_t>(count >> 64)) * (nb::int_(1) << nb::int_(64)) +
          nb::int_(static_cast<std::uint64_t>(count));
 }
 
-nb::object seconds(double value) { return value < 0 ? nb::none() : nb::object(nb::float_(value)); }
+nb::object to_python_seconds(double value) { return value < 0 ? nb::none() : nb::object(nb::float_(value)); }
 
 void add_point(const Sweep& sweep, const SweepLine& line, std::size_t i, nb::dict& columns) {
   const SweepPoint& point = line.points[i];
@@ -30,38 +30,38 @@ void add_point(const Sweep& sweep, const SweepLine& line, std::size_t i, nb::dic
   append("machine", nb::cast(line.machine));
   append("dtype", nb::cast(line.dtype));
   for (std::size_t range = 0; range < sweep.ranges.size(); ++range)
-    append(sweep.ranges[range].dim.c_str(), nb::cast(sweep.value(i, range)));
-  append("flops", number(point.flops));
-  append("bytes", number(point.bytes));
+    append(sweep.ranges[range].dim.c_str(), nb::cast(sweep.size_at(i, range)));
+  append("flops", to_python_int(point.flops));
+  append("bytes", to_python_int(point.bytes));
   const bool known = point.time_lower_s >= 0;
   append("limiter", known ? nb::cast(std::string(name(point.limiter))) : nb::none());
-  append("time_lower_s", seconds(point.time_lower_s));
-  append("time_upper_s", seconds(point.time_upper_s));
+  append("time_lower_s", to_python_seconds(point.time_lower_s));
+  append("time_upper_s", to_python_seconds(point.time_upper_s));
 }
 
-nb::dict columns_of(const Sweep& sweep) {
+nb::dict to_columns(const Sweep& sweep) {
   nb::dict out;
   for (const char* column : {"machine", "dtype"}) out[column] = nb::list();
-  for (const Range& range : sweep.ranges) out[range.dim.c_str()] = nb::list();
+  for (const DimensionValues& range : sweep.ranges) out[range.dim.c_str()] = nb::list();
   for (const char* column : {"flops", "bytes", "limiter", "time_lower_s", "time_upper_s"}) out[column] = nb::list();
   for (const SweepLine& line : sweep.lines)
     for (std::size_t i = 0; i < line.points.size(); ++i) add_point(sweep, line, i, out);
   return out;
 }
 
-using Ranges = std::vector<std::pair<std::string, std::vector<std::int64_t>>>;
+using NamedRanges = std::vector<std::pair<std::string, std::vector<std::int64_t>>>;
 
-Sweep swept(const std::string& program, const std::vector<std::string>& on, const std::vector<std::string>& dtypes,
-            const Ranges& ranges) {
+Sweep sweep_program(const std::string& program, const std::vector<std::string>& on,
+                    const std::vector<std::string>& dtypes, const NamedRanges& ranges) {
   SweepRequest request{.program = program, .on = {on.begin(), on.end()}, .curves = true};
-  for (const std::string& dtype : dtypes) request.dtypes.push_back(*dtype_of(dtype));
+  for (const std::string& dtype : dtypes) request.dtypes.push_back(*parse_optional_dtype(dtype));
   for (const auto& [dim, values] : ranges) request.ranges.push_back({dim, values});
   std::optional<Result<Sweep>> out;
   {
     const nb::gil_scoped_release released;
     out = sweep(request);
   }
-  return value_of(*std::move(out));
+  return value_or_raise(*std::move(out));
 }
 
 }  // namespace
@@ -69,7 +69,7 @@ Sweep swept(const std::string& program, const std::vector<std::string>& on, cons
 void add_sweeps(nb::module_& module) {
   nb::class_<Sweep>(module, "Sweep")
       .def_ro("title", &Sweep::title)
-      .def("columns", columns_of)
+      .def("columns", to_columns)
       .def("json", [](const Sweep& s) { return render_json(s); })
       .def("csv", [](const Sweep& s) { return render_csv(s); })
       .def("svg", [](const Sweep& s) { return render_svg(s); })
@@ -83,8 +83,8 @@ void add_sweeps(nb::module_& module) {
       .def("__str__", [](const Sweep& s) { return render_text(s); })
       .def("__repr__", [](const Sweep& s) { return "<ridge.Sweep of " + s.title + ">"; })
       .def("_repr_html_", [](nb::handle self) { return nb::module_::import_("ridge._html").attr("sweep")(self); });
-  module.def("sweep", swept);
-  module.def("parse_range", [](const std::string& text) { return value_of(parse_range(text)).values; });
+  module.def("sweep", sweep_program);
+  module.def("parse_range", [](const std::string& text) { return value_or_raise(parse_range(text)).values; });
 }
 
 }  // namespace ridge::python

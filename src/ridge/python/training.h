@@ -1,4 +1,4 @@
-// What calls of training steps have in common.
+// Shared code of training steps.
 #pragma once
 
 #include <string>
@@ -8,23 +8,25 @@
 
 namespace ridge::python {
 
-// Raises ridge.Error where an operand is of another type.
-void expect(const Operand& operand, DType dtype, const std::vector<std::int64_t>& shape);
+// Raises ridge.Error if an operand has another type.
+void expect_type(const ArrayOperand& operand, DType dtype, const std::vector<std::int64_t>& shape);
 
-// Queues a layer on the library's current stream with scratch of its allocator.
+// Queues a layer on the library's current stream, with scratch memory from its allocator.
 template <class Layer, class Arrays>
-void queue(Call& call, const Layer& layer, const Arrays& arrays, std::int64_t scratch_bytes) {
+void queue_layer(ArrayCall& call, const Layer& layer, const Arrays& arrays, std::int64_t scratch_bytes) {
   CUstream_st* const stream = call.device()->stream();
-  void* const scratch = call.scratch(scratch_bytes);
+  void* const scratch = call.allocate_scratch(scratch_bytes);
   std::optional<Status> done;
   {
     const nanobind::gil_scoped_release released;
     done = layer.queue(stream, arrays, scratch);
   }
-  check(*done);
+  check_status(*done);
 }
 
-// Where kernels read input i.
-inline const void* read(Call& call, std::size_t i) { return call.on_device(i, Computation::queues).data; }
+// Returns the address of input i, copied if kernels cannot read its layout.
+inline const void* input_address(ArrayCall& call, std::size_t i) {
+  return call.device_view(i, Computation::can_queue).data;
+}
 
 }  // namespace ridge::python

@@ -1,4 +1,4 @@
-// What would make a program faster, as text and JSON, and what became of it where it was run.
+// Advice on making a program faster, as text and JSON, with the measured gain if the variant was run.
 #pragma once
 
 #include <optional>
@@ -12,21 +12,21 @@
 namespace ridge {
 
 struct Confirmation {
-  MedianInterval ratio;    // of the variant's time over the program's, or of the two runs' medians
-  double gain_s = 0;       // by that ratio
-  bool came_true = false;  // it gains
-  bool is_within = false;  // as much as was said
+  MedianInterval ratio;             // variant's time over the program's time, or the ratio of two medians
+  double gain_s = 0;                // time saved, according to `ratio`
+  bool is_confirmed = false;        // the variant is faster
+  bool is_within_interval = false;  // the gain lies within the predicted interval
 };
 struct AdviceStep {
   Advice advice;
-  std::string confirm;                            // the command that measures it, or shows it
-  bool is_confirmable = false;                    // on what is here
-  std::optional<Confirmation> confirmation = {};  // where it was asked for
+  std::string confirm_command;                    // command that measures the variant, or explains it
+  bool is_confirmable = false;                    // the command can run on this machine
+  std::optional<Confirmation> confirmation = {};  // set if requested
 };
 struct AdviceReport {
   std::string title, machine, machine_title, program;
   Interval predicted_s = {};
-  double bound_s = 0;
+  double roofline_bound_s = 0;
   std::vector<AdviceStep> steps = {};
 };
 

@@ -1,4 +1,4 @@
-// What a calibration found: the numbers with their provenance, and what they are worth on kernels kept apart.
+// Result of a calibration: the fitted numbers with their source, and their errors on held-out kernels.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 namespace ridge {
 
 struct CalibrationReport {
-  Calibration found;
+  Calibration calibration;
   std::string source, day;
-  std::string path;    // of the machine file that was written; empty: none
-  std::string points;  // of the CSV of the kernels kept apart that was written; empty: none
+  std::string machine_path;  // machine file that was written; empty if none
+  std::string points_path;   // CSV file of the held-out kernels that was written; empty if none
 };
 std::string render_text(const CalibrationReport& report);
 std::string render_json(const CalibrationReport& report);  // "ridge.calibration/1"

@@ -4,35 +4,35 @@
 
 #include <nlohmann/json.hpp>
 
-#include "ridge/base/text.h"
+#include "ridge/base/string_util.h"
 
 namespace ridge {
 
-Cells chain_table(const std::vector<Chain>& chains) {
-  Cells cells{{"", "as one kernel", "one kernel an application"}};
-  for (const Chain& c : chains) {
+Cells chain_table(const std::vector<PointwiseChain>& chains) {
+  Cells cells{{"", "fused", "one kernel per application"}};
+  for (const PointwiseChain& c : chains) {
     cells.push_back({c.text, "", ""});
     std::string costs;
     for (const ChainFunction& f : c.functions)
       costs += fmt::format("{}{} x {} at {} ({})", costs.empty() ? "" : ", ", f.applications, f.name, f.cost, f.source);
     cells.push_back({"  kernels", "1", std::to_string(c.kernels)});
-    cells.push_back({"  bytes an element", significant(c.fused_bytes), significant(c.unfused_bytes)});
-    cells.push_back({"  FLOPs an element", significant(c.flops), costs});
-    cells.push_back({"  that fit into the bytes' time", significant(c.break_even_flops),
+    cells.push_back({"  bytes per element", format_significant(c.fused_bytes), format_significant(c.unfused_bytes)});
+    cells.push_back({"  FLOPs per element", format_significant(c.flops), costs});
+    cells.push_back({"  break-even FLOPs per element", format_significant(c.break_even_flops),
                      c.compute_bound ? "=> compute-bound" : "=> memory-bound"});
     if (c.break_even_repeats)
       cells.push_back({"  compute-bound from repeats", std::to_string(*c.break_even_repeats), ""});
     if (c.launch_s > 0)
-      cells.push_back({fmt::format("  launching ({}) takes longer below elements", engineering(c.launch_s, "s")),
-                       significant(c.fused_elements), significant(c.unfused_elements)});
+      cells.push_back({fmt::format("  launch ({}) dominates below elements", format_with_prefix(c.launch_s, "s")),
+                       format_significant(c.fused_elements), format_significant(c.unfused_elements)});
   }
   return cells;
 }
 
-std::string render_chains_json(const std::vector<Chain>& chains) {
+std::string render_chains_json(const std::vector<PointwiseChain>& chains) {
   using Json = nlohmann::ordered_json;
   Json out{{"schema", "ridge.chains/1"}, {"chains", Json::array()}};
-  for (const Chain& c : chains) {
+  for (const PointwiseChain& c : chains) {
     Json one{{"name", c.name},
              {"text", c.text},
              {"flops_per_element", c.flops},

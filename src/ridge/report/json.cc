@@ -1,6 +1,5 @@
-// The versioned JSON: keys are fixed by "ridge.report/2", units stand in their names, what is not known is null. An
-// infinite error (a NaN where there should be a number) is the largest double, 1.7976931348623157e308: JSON has no
-// infinity.
+// The versioned JSON "ridge.report/2". Key names include units, and unknown values are null. An infinite error (a NaN
+// in the result) is written as the largest double, 1.7976931348623157e308, because JSON has no infinity.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -9,11 +8,11 @@
 #include <set>
 
 #include "ridge/base/version.h"
-#include "ridge/report/distributed/sending.h"
-#include "ridge/report/parts/used.h"
+#include "ridge/report/distributed/communication.h"
+#include "ridge/report/parts/used_peaks.h"
 #include "ridge/report/plan.h"
 #include "ridge/report/report.h"
-#include "ridge/report/words.h"
+#include "ridge/report/text_parts.h"
 
 namespace ridge {
 namespace {
@@ -21,50 +20,50 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 template <class T> Json or_null(const std::optional<T>& value) { return value ? Json(*value) : Json(nullptr); }
-// A count beyond 2^63 is the nearest double: JSON's readers have no longer whole numbers.
+// A count above 2^63 becomes the nearest double, because JSON readers have no larger integers.
 Json or_null(const std::optional<Count>& value) {
   if (!value) return nullptr;
   if (*value > INT64_MAX) return static_cast<double>(*value);
   return static_cast<std::int64_t>(*value);
 }
 
-Json sourced(const Sourced& number) {
-  Json out{{"source", number.source}, {"read_on", number.read_on}, {"origin", name(number.origin)}};
+Json source_json(const SourcedValue& number) {
+  Json out{{"source", number.source}, {"read_on", number.read_on}, {"origin", origin_name(number.origin)}};
   if (!number.note.empty()) out["note"] = number.note;
   return out;
 }
 
-Json rate(const char* key, const Sourced& number) {
+Json rate_json(const char* key, const SourcedValue& number) {
   Json out{{key, number.value}};
-  out.update(sourced(number));
+  out.update(source_json(number));
   return out;
 }
 
 Json peak_json(const Peak& peak) {
-  Json out{{"unit", name(peak.unit)}, {"dtype", name(peak.dtype)}};
-  out.update(rate("flops_per_s", peak.rate));
+  Json out{{"unit", unit_name(peak.unit)}, {"dtype", dtype_name(peak.dtype)}};
+  out.update(rate_json("flops_per_s", peak.rate));
   if (peak.one_core) out["one_core_flops_per_s"] = peak.one_core->value;
-  if (peak.sustained) out["sustained"] = rate("flops_per_s", *peak.sustained);
+  if (peak.sustained) out["sustained"] = rate_json("flops_per_s", *peak.sustained);
   return out;
 }
 
 Json memory_json(const MemoryLevel& level) {
   Json out{{"name", level.name}};
   out["bytes_per_s"] = level.bandwidth ? Json(level.bandwidth->value) : Json(nullptr);
-  if (level.bandwidth) out.update(sourced(*level.bandwidth));
+  if (level.bandwidth) out.update(source_json(*level.bandwidth));
   if (level.capacity) out["capacity_bytes"] = level.capacity->value;
   if (level.one_core_bandwidth) out["one_core_bytes_per_s"] = level.one_core_bandwidth->value;
-  if (level.sustained) out["sustained"] = rate("bytes_per_s", *level.sustained);
+  if (level.sustained) out["sustained"] = rate_json("bytes_per_s", *level.sustained);
   return out;
 }
 
 Json link_json(const Link& link) {
   Json out{{"name", link.name}};
-  out.update(rate("bytes_per_s_one_way", link.bandwidth));
+  out.update(rate_json("bytes_per_s_one_way", link.bandwidth));
   if (link.count) out["count"] = link.count->value;
   if (link.latency) out["latency_s"] = link.latency->value;
-  if (link.topology) out["topology"] = name(*link.topology);
-  if (link.sustained) out["sustained"] = rate("bytes_per_s_one_way", *link.sustained);
+  if (link.topology) out["topology"] = topology_name(*link.topology);
+  if (link.sustained) out["sustained"] = rate_json("bytes_per_s_one_way", *link.sustained);
   return out;
 }
 
@@ -91,8 +90,8 @@ Json prediction_json(const Prediction& p, const std::vector<std::string>& order)
   out["ridge"] = or_null(p.ridge);
   out["limiter"] = p.limiter ? Json(name(*p.limiter)) : Json(nullptr);
   out["runner_up"] = p.runner_up ? Json(name(*p.runner_up)) : Json(nullptr);
-  if (!p.work.bytes_sent.zero()) {
-    out["bytes_sent_formula"] = p.work.bytes_sent.text(order);
+  if (!p.work.bytes_sent.is_zero()) {
+    out["bytes_sent_formula"] = p.work.bytes_sent.to_string(order);
     out["link_bytes_per_s"] = or_null(p.link);
     out["time_network_s"] = or_null(p.time_network_s);
     out["bytes_sent"] = or_null(p.bytes_sent);
@@ -100,8 +99,9 @@ Json prediction_json(const Prediction& p, const std::vector<std::string>& order)
   if (p.launch_s > 0) out["launch_s"] = p.launch_s;
   out["time_lower_s"] = or_null(p.time_lower_s);
   out["time_upper_s"] = or_null(p.time_upper_s);
-  out["formulas"] = {
-      {"flops", p.work.flops.text(order)}, {"bytes", p.work.bytes().text(order)}, {"intensity", p.intensity_formula}};
+  out["formulas"] = {{"flops", p.work.flops.to_string(order)},
+                     {"bytes", p.work.bytes().to_string(order)},
+                     {"intensity", p.intensity_formula}};
   out["thresholds"] = Json::array();
   for (const Threshold& t : p.thresholds) out["thresholds"].push_back(threshold_json(t));
   if (!p.work.collective.empty()) out["collective"] = p.work.collective;
@@ -111,38 +111,40 @@ Json prediction_json(const Prediction& p, const std::vector<std::string>& order)
 
 Json network_json(const Network& network) {
   Json out{{"link", network.link}, {"links_used", network.links_used}, {"bytes_per_s_one_way", network.rate}};
-  out["topology"] = network.topology ? Json(name(*network.topology)) : Json(nullptr);
+  out["topology"] = network.topology ? Json(topology_name(*network.topology)) : Json(nullptr);
   out["latency_s"] = network.latency_s > 0 ? Json(network.latency_s) : Json(nullptr);
   return out;
 }
 
 Json mask_json(const MaskCount& mask, const std::vector<std::string>& order) {
-  Json out{{"condition", text(mask.mask)}, {"pairs", mask.through.text(order)}, {"of", mask.all.text(order)}};
-  out["pairs_value"] = or_null(mask.through_count);
+  Json out{{"condition", format_mask(mask.mask)},
+           {"pairs", mask.unmasked.to_string(order)},
+           {"of", mask.all.to_string(order)}};
+  out["pairs_value"] = or_null(mask.unmasked_count);
   out["of_value"] = or_null(mask.all_count);
   return out;
 }
 
-Json held_json(const Memory& memory, const std::vector<std::string>& order) {
+Json memory_use_json(const MemoryUse& memory, const std::vector<std::string>& order) {
   Json out{{"footprint_bytes", or_null(memory.peak_bytes)},
            {"capacity_bytes", or_null(memory.capacity)},
-           {"chips", or_null(memory.chips)}};
-  out["at"] = memory.peak_at.empty() ? Json(nullptr) : Json(memory.peak_at);
-  out["formula"] = memory.peak.text(order);
+           {"chips", or_null(memory.min_chips)}};
+  out["at"] = memory.peak_statement.empty() ? Json(nullptr) : Json(memory.peak_statement);
+  out["formula"] = memory.peak.to_string(order);
   out["parameters"] = or_null(memory.parameter_count);
   out["parameter_bytes"] = or_null(memory.parameter_bytes);
   out["devices"] = memory.devices;
   out["tensors"] = Json::array();
   for (const TensorMemory& t : memory.tensors)
     out["tensors"].push_back({{"name", t.name},
-                              {"dtype", name(t.dtype)},
+                              {"dtype", dtype_name(t.dtype)},
                               {"parameter", t.parameter},
                               {"bytes", or_null(t.device_bytes)},
                               {"bytes_all_devices", or_null(t.all_bytes)},
                               {"copies", or_null(t.copies)},
-                              {"formula", t.device.text(order)}});
+                              {"formula", t.bytes_formula.to_string(order)}});
   out["fits"] = Json::array();
-  for (const Threshold& t : memory.fits) {
+  for (const Threshold& t : memory.capacity_thresholds) {
     Json one{{"dim", t.dim}, {"relation", name(t.relation)}, {"value", or_null(t.value)}};
     one["exact"] = t.exact.empty() ? Json(nullptr) : Json(t.exact);
     out["fits"].push_back(std::move(one));
@@ -150,13 +152,13 @@ Json held_json(const Memory& memory, const std::vector<std::string>& order) {
   return out;
 }
 
-Json tuned_json(const Tuned& t) {
+Json tuned_json(const TuningResult& t) {
   const bool known = t.candidates > 0;
   Json out{{"kernel", t.kernel}, {"split", t.splits}, {"is_model", t.is_model}};
   out["tuned_s"] = known ? Json(t.seconds) : Json(nullptr);
   out["model_s"] = known ? Json(t.model_seconds) : Json(nullptr);
   out["candidates"] = t.candidates;
-  out["measured_now"] = t.now;
+  out["measured_now"] = t.measured_now;
   if (!t.remark.empty()) out["remark"] = t.remark;
   return out;
 }
@@ -175,48 +177,48 @@ void add_measurement(Json& out, const OpMeasurement& m) {
   out["share_of_time"] = m.share;
   if (!m.copies.empty()) out["copies"] = m.copies;
   if (!m.note.empty()) out["note"] = m.note;
-  if (const auto& r = m.regime)
+  if (const auto& r = m.measured_bound)
     out["regime"] = {{"dim", r->dim},         {"half_s", r->half_s},
-                     {"once_s", r->once_s},   {"double_s", r->double_s},
+                     {"once_s", r->actual_s}, {"double_s", r->double_s},
                      {"fixed_s", r->fixed_s}, {"name", r->limiter ? Json(name(*r->limiter)) : Json(nullptr)}};
-  for (const Tuned& t : m.tuned) out["tuned"].push_back(tuned_json(t));
+  for (const TuningResult& t : m.tuned) out["tuned"].push_back(tuned_json(t));
 }
 
-// The statements that an operation is made of, where they are several.
-void add_group(Json& out, const std::vector<std::vector<std::string>>& names, std::size_t op) {
+// Adds the names of the statements of a fused operation.
+void add_statement_names(Json& out, const std::vector<std::vector<std::string>>& names, std::size_t op) {
   if (op < names.size() && names[op].size() > 1) out["statements"] = names[op];
 }
 
 Json step_json(const SuggestedStep& each) {
-  Json out{{"what", each.step.what}};
+  Json out{{"what", each.step.description}};
   out["gain_s"] = or_null(each.step.gain_s);
   out["time_s"] = or_null(each.step.time_s);
   out["command"] = each.command;
   return out;
 }
 
-// The first screen: what binds, what takes most, what to do next.
+// Returns the summary: limiter, largest operations, next steps.
 Json summary_json(const Report& report) {
-  constexpr std::size_t most = 5;
+  constexpr std::size_t max_largest = 5;
   const Explanation& e = report.explanation;
   Json out = Json::object();
   out["limiter"] = e.total.limiter ? Json(name(*e.total.limiter)) : Json(nullptr);
   out["time_lower_s"] = or_null(e.total.time_lower_s);
   out["time_upper_s"] = or_null(e.total.time_upper_s);
   out["largest"] = Json::array();
-  for (const std::size_t i : by_share(e))
-    if (const auto share = share_of(e, e.ops[i]); share && out["largest"].size() < most)
+  for (const std::size_t i : ops_by_time(e))
+    if (const auto share = time_fraction(e, e.ops[i]); share && out["largest"].size() < max_largest)
       out["largest"].push_back({{"name", e.ops[i].work.name}, {"share", *share}});
   out["next"] = Json::array();
-  for (const SuggestedStep& each : report.next) out["next"].push_back(step_json(each));
+  for (const SuggestedStep& each : report.next_steps) out["next"].push_back(step_json(each));
   return out;
 }
 
 void add_device(Json& out, const Measurement& m) {
-  out["clocks"]["most_hz"] = or_null(m.clocks.most_hz);
+  out["clocks"]["most_hz"] = or_null(m.clocks.max_hz);
   out["clocks"]["power_w"] = or_null(m.clocks.power_w);
-  out["clocks"]["slowed_by"] = m.clocks.slowed_by;
-  const DeviceNotes& d = *m.device;
+  out["clocks"]["slowed_by"] = m.clocks.throttle_reasons;
+  const DeviceMeasurement& d = *m.device;
   out["device"] = {{"name", d.name}, {"driver", d.driver}, {"eager_s", d.eager_s}};
   out["transfer"] = {{"host_to_device_bytes_per_s", d.host_to_device},
                      {"device_to_host_bytes_per_s", d.device_to_host},
@@ -226,31 +228,31 @@ void add_device(Json& out, const Measurement& m) {
                      {"output_s", static_cast<double>(d.output_bytes) / d.device_to_host}};
 }
 
-void add_ranks(Json& out, const RanksNotes& notes) {
+void add_ranks(Json& out, const RanksMeasurement& notes) {
   out["ranks"] = Json::array();
-  for (const RankShare& r : notes.ranks)
+  for (const RankTimes& r : notes.ranks)
     out["ranks"].push_back({{"rank", r.rank},
-                            {"words", r.words},
+                            {"words", r.words_sent},
                             {"compute_s", r.compute_s},
                             {"network_s", r.network_s},
                             {"wait_s", r.wait_s}});
-  Json& network = out["network"];  // beside the link's numbers, where there is one
-  network["carrier"] = notes.carrier;
-  network["words"] = notes.words;
-  network["words_bound"] = notes.words_bound;
+  Json& network = out["network"];  // may hold the link's numbers already
+  network["carrier"] = notes.transport;
+  network["words"] = notes.words_sent;
+  network["words_bound"] = notes.min_words;
   network["predicted_s"] = or_null(notes.predicted_s);
   network["measured_s"] = notes.measured_s;
   if (!notes.device.empty()) {
     network["device"] = notes.device;
-    network["in_chunks"] = notes.in_chunks;
-    network["computing_predicted_s"] = or_null(notes.computing_s);  // of ranks[0].compute_s
+    network["in_chunks"] = notes.overlap_notes;
+    network["computing_predicted_s"] = or_null(notes.computing_s);  // prediction of ranks[0].compute_s
   }
-  if (!notes.grid.empty()) network["grid"] = notes.grid;
-  if (!notes.written.empty()) out["written"] = notes.written;
+  if (!notes.product_grid.empty()) network["grid"] = notes.product_grid;
+  if (!notes.sharding_note.empty()) out["written"] = notes.sharding_note;
 }
 
 Json machine_json(const Machine& machine, const std::vector<const Peak*>& peaks) {
-  Json out{{"name", machine.name}, {"title", machine.title}, {"origin", name(weakest_origin(machine, peaks))}};
+  Json out{{"name", machine.name}, {"title", machine.title}, {"origin", origin_name(weakest_origin(machine, peaks))}};
   out["peaks"] = Json::array();
   for (const Peak* peak : peaks) out["peaks"].push_back(peak_json(*peak));
   out["memory"] = Json::array();
@@ -267,7 +269,7 @@ Json dims_json(const Explanation& e) {
   return out;
 }
 
-Json provenance(const Report& report) {
+Json provenance_json(const Report& report) {
   Json out{{"ridge", version()}, {"commit", commit()}};
   out["day"] = report.day.empty() ? Json(nullptr) : Json(report.day);
   if (report.measured) {
@@ -279,40 +281,40 @@ Json provenance(const Report& report) {
   return out;
 }
 
-// A text that is not UTF-8 (a path, a comment) must not make the writer throw: such bytes become U+FFFD.
-std::string dump(const Json& json, bool one_line) {
+// Invalid UTF-8 (in a path or a comment) becomes U+FFFD, because the writer would throw otherwise.
+std::string dump_json(const Json& json, bool one_line) {
   return json.dump(one_line ? -1 : 2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-bool plain(char c) {
+bool is_plain_character(char c) {
   const auto byte = static_cast<unsigned char>(c);
   return byte >= 0x20 && byte < 0x80 && c != '"' && c != '\\';
 }
 
-// A program may be 64 MB long, nearly all of it plain characters and line ends: those are copied in runs, and the
-// writer sees the others alone.
+// A program may be 64 MB long and is mostly plain characters and line ends. Those are copied in runs; only the other
+// characters go through the JSON writer.
 void append_quoted(std::string& out, std::string_view text) {
   out += '"';
   for (std::size_t at = 0; at < text.size();) {
-    const bool is_plain = plain(text[at]);
+    const bool is_plain = is_plain_character(text[at]);
     std::size_t end = at + 1;
-    while (end < text.size() && text[end] != '\n' && plain(text[end]) == is_plain) ++end;
+    while (end < text.size() && text[end] != '\n' && is_plain_character(text[end]) == is_plain) ++end;
     if (is_plain)
       out.append(text.substr(at, end - at));
     else if (text[at] == '\n') {
       out += "\\n";
       end = at + 1;
     } else {
-      const std::string written = Json(text.substr(at, end - at)).dump(-1, ' ', false, Json::error_handler_t::replace);
-      out.append(written, 1, written.size() - 2);
+      const std::string encoded = Json(text.substr(at, end - at)).dump(-1, ' ', false, Json::error_handler_t::replace);
+      out.append(encoded, 1, encoded.size() - 2);
     }
     at = end;
   }
   out += '"';
 }
 
-// The document with the program's text in the place of its key "program", which holds "".
-std::string with_program(const std::string& json, std::string_view text) {
+// Returns the document with the program's text as the value of "program", which is "" so far.
+std::string insert_program(const std::string& json, std::string_view text) {
   const std::size_t at = json.find("\"\"", json.find("\"program\":"));
   std::string out;
   out.reserve(json.size() + text.size() + text.size() / 16);
@@ -320,14 +322,14 @@ std::string with_program(const std::string& json, std::string_view text) {
   return out.append(json, at + 2);
 }
 
-Json full_machine(const Machine& machine) {
+Json full_machine_json(const Machine& machine) {
   std::vector<const Peak*> all;
   for (const Peak& peak : machine.peaks) all.push_back(&peak);
   Json out = machine_json(machine, all);
   out["links"] = Json::array();
   for (const Link& link : machine.links) out["links"].push_back(link_json(link));
   out["numbers"] = Json::object();
-  for (const auto& [key, number] : machine.numbers) out["numbers"][key] = rate("value", number);
+  for (const auto& [key, number] : machine.numbers) out["numbers"][key] = rate_json("value", number);
   return out;
 }
 
@@ -339,35 +341,35 @@ std::string render_json(const Report& report, bool one_line) {
   out["machine"] = machine_json(e.machine, used_peaks(e));
   out["dims"] = dims_json(e);
   if (!report.measured) out["summary"] = summary_json(report);
-  if (!report.weights.empty()) out["weights"] = report.weights;
+  if (!report.weights_dtype.empty()) out["weights"] = report.weights_dtype;
   if (report.layers)
     out["layers"] = {{"count", report.layers->count},
                      {"time_lower_s", or_null(report.layers->time_lower_s)},
                      {"time_upper_s", or_null(report.layers->time_upper_s)},
                      {"footprint_bytes", or_null(report.layers->bytes)},
                      {"chips", or_null(report.layers->chips)}};
-  if (e.split) out["split"] = {{"dim", dims_text(*e.split)}, {"chips", e.split->chips}};
+  if (e.split) out["split"] = {{"dim", format_dims(*e.split)}, {"chips", e.split->chips}};
   for (const std::string& axis : e.mesh_names) out["mesh"][axis] = e.dims.at(axis);
   out["ops"] = Json::array();
   for (std::size_t i = 0; i < e.ops.size(); ++i) {
     out["ops"].push_back(prediction_json(e.ops[i], e.dim_names));
     if (report.measured) add_measurement(out["ops"].back(), report.measured->ops[i]);
-    add_group(out["ops"].back(), report.measured ? report.measured->names : report.statements, i);
+    add_statement_names(out["ops"].back(), report.measured ? report.measured->result_names : report.statement_names, i);
   }
-  if (e.thresholds_left_out) out["thresholds_left_out"] = true;
-  for (const Threshold& t : e.products) out["products"].push_back(threshold_json(t));
+  if (e.thresholds_skipped) out["thresholds_left_out"] = true;
+  for (const Threshold& t : e.product_thresholds) out["products"].push_back(threshold_json(t));
   if (e.network) out["network"] = network_json(*e.network);
-  if (!e.small.empty()) out["small_messages"] = small_messages_json(e.small);
+  if (!e.small_messages.empty()) out["small_messages"] = small_messages_json(e.small_messages);
   if (!e.overlaps.empty()) out["overlaps"] = overlaps_json(e.overlaps);
   for (const MaskCount& mask : e.masks)
-    if (mask.through != mask.all) out["masks"].push_back(mask_json(mask, e.dim_names));
-  if (e.memory) out["memory"] = held_json(*e.memory, e.dim_names);
+    if (mask.unmasked != mask.all) out["masks"].push_back(mask_json(mask, e.dim_names));
+  if (e.memory) out["memory"] = memory_use_json(*e.memory, e.dim_names);
   out["total"] = prediction_json(e.total, e.dim_names);
   if (e.fused) out["fused"] = prediction_json(*e.fused, e.dim_names);
   if (report.measured) {
     add_measurement(out["total"], report.measured->total);
     out["overhead_s"] = report.measured->overhead_s;
-    const Clocks& clocks = report.measured->clocks;
+    const ClockReadings& clocks = report.measured->clocks;
     out["clocks"] = {{"base_hz", or_null(clocks.base_hz)},
                      {"before_hz", or_null(clocks.before_hz)},
                      {"after_hz", or_null(clocks.after_hz)}};
@@ -375,31 +377,32 @@ std::string render_json(const Report& report, bool one_line) {
     if (report.measured->ranks) add_ranks(out, *report.measured->ranks);
   }
   if (report.planned) add_plans(out, report);
-  for (std::size_t i = 0; i < report.losses.size(); ++i)
-    out["ops"][i]["lost"] = losses_json(report.losses[i].roof_s, report.losses[i].lost);
-  out["provenance"] = provenance(report);
-  return with_program(dump(out, one_line), e.program_text);
+  for (std::size_t i = 0; i < report.measured_overheads.size(); ++i)
+    out["ops"][i]["lost"] =
+        overheads_json(report.measured_overheads[i].roofline_s, report.measured_overheads[i].overheads);
+  out["provenance"] = provenance_json(report);
+  return insert_program(dump_json(out, one_line), e.program_text);
 }
 
-std::string render_json(const ClaimVerdict& verdict) {
-  Json out{{"schema", "ridge.check/1"}, {"claim", verdict.claim}, {"right", verdict.right}, {"truth", verdict.truth}};
-  out["verdict"] = verdict_name(verdict);
-  if (!verdict.of.empty()) out["of"] = verdict.of;
-  out["depends_on"] = verdict.depends;
-  out["slip"] = verdict.slip.empty() ? Json(nullptr) : Json(verdict.slip);
-  return dump(out, false);
+std::string render_json(const ClaimCheck& check) {
+  Json out{{"schema", "ridge.check/1"}, {"claim", check.claim}, {"right", check.right}, {"truth", check.truth}};
+  out["verdict"] = claim_result(check);
+  if (!check.operation.empty()) out["of"] = check.operation;
+  out["depends_on"] = check.deciding_dims;
+  out["slip"] = check.mistake.empty() ? Json(nullptr) : Json(check.mistake);
+  return dump_json(out, false);
 }
 
 std::string render_machine_json(const Machine& machine) {
   Json out{{"schema", "ridge.machine/1"}};
-  out.update(full_machine(machine));
-  return dump(out, false);
+  out.update(full_machine_json(machine));
+  return dump_json(out, false);
 }
 
 std::string render_catalog_json(const std::vector<Machine>& machines) {
   Json out{{"schema", "ridge.machines/1"}, {"machines", Json::array()}};
-  for (const Machine& machine : machines) out["machines"].push_back(full_machine(machine));
-  return dump(out, false);
+  for (const Machine& machine : machines) out["machines"].push_back(full_machine_json(machine));
+  return dump_json(out, false);
 }
 
 }  // namespace ridge

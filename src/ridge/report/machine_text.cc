@@ -1,62 +1,65 @@
-// A machine's numbers as text: all of them, or those that a report stands on, each with its source.
+// A machine's numbers with their sources, as text: all of them, or those that a report uses.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "ridge/machine/keys.h"
 #include "ridge/machine/pod.h"
-#include "ridge/report/parts/used.h"
-#include "ridge/report/words.h"
+#include "ridge/report/parts/used_peaks.h"
+#include "ridge/report/text_parts.h"
 
 namespace ridge {
 namespace {
 
-std::vector<std::string> source_row(const std::string& what, double value, std::string_view unit, const Sourced& from) {
-  std::string source = std::string(name(from.origin));
+std::vector<std::string> source_row(const std::string& what, double value, std::string_view unit,
+                                    const SourcedValue& from) {
+  std::string source = std::string(origin_name(from.origin));
   if (!from.source.empty()) source += ": " + from.source;
   if (!from.read_on.empty()) source += ", " + from.read_on;
-  return {what, engineering(value, unit), source};
+  return {what, format_with_prefix(value, unit), source};
 }
 
-void add_peaks(Rows& rows, const std::vector<const Peak*>& peaks, bool all) {
+void add_peaks(TextRows& rows, const std::vector<const Peak*>& peaks, bool all) {
   for (const Peak* peak : peaks) {
-    const char* unit = info(peak->dtype).integer ? "OP/s" : "FLOP/s";
-    rows.push_back(
-        source_row(fmt::format("{} {}", name(peak->unit), name(peak->dtype)), peak->rate.value, unit, peak->rate));
+    const char* unit = dtype_info(peak->dtype).is_integer ? "OP/s" : "FLOP/s";
+    rows.push_back(source_row(fmt::format("{} {}", unit_name(peak->unit), dtype_name(peak->dtype)), peak->rate.value,
+                              unit, peak->rate));
     if (all && peak->sustained)
       rows.push_back(source_row("  sustained", peak->sustained->value, unit, *peak->sustained));
   }
 }
 
-// What a machine whose numbers are guessed is said to need.
+// Returns the note for a machine with guessed numbers.
 std::string guessed_note(const Machine& machine) {
-  switch (where(machine.name)) {
-    case Where::cpu: return "guessed, not measured: `ridge probe` measures this machine";
-    case Where::cuda: return "guessed, not measured: `ridge probe --on cuda` measures this machine";
-    case Where::elsewhere: break;
+  switch (run_target_of(machine.name)) {
+    case RunTarget::cpu: return "guessed, not measured: `ridge probe` measures this machine";
+    case RunTarget::cuda: return "guessed, not measured: `ridge probe --on cuda` measures this machine";
+    case RunTarget::elsewhere: break;
   }
-  return "guessed: nobody vouches for every number above";
+  return "guessed: at least one number above has no source";
 }
 
-// "pod of 256 chips", "50.43 PFLOP/s", "matrix bf16; 4.096 TB of hbm at 209.7 TB/s; 256 cores; 32 hosts"
-std::vector<std::string> together_row(const Chips& chips) {
+// "pod of 256 chips", "50.43 PFLOP/s", "matrix bf16; 4.096 TB of hbm; 209.7 TB/s bandwidth; 256 cores; 32 hosts"
+std::vector<std::string> chips_row(const ChipGroup& chips) {
   std::vector<std::string> parts;
-  if (chips.peak) parts.push_back(fmt::format("{} {}", name(chips.peak->unit), name(chips.peak->dtype)));
+  if (chips.peak) parts.push_back(fmt::format("{} {}", unit_name(chips.peak->unit), dtype_name(chips.peak->dtype)));
   if (chips.memory && chips.memory->capacity)
-    parts.push_back(fmt::format("{} of {}", engineering(chips.memory->capacity->value, "B"), chips.memory->name));
+    parts.push_back(
+        fmt::format("{} of {}", format_with_prefix(chips.memory->capacity->value, "B"), chips.memory->name));
   if (chips.memory && chips.memory->bandwidth)
-    parts.push_back(fmt::format("{} to it", engineering(chips.memory->bandwidth->value, "B/s")));
-  if (chips.cores) parts.push_back(fmt::format("{} cores", grouped(static_cast<long long>(*chips.cores))));
+    parts.push_back(fmt::format("{} bandwidth", format_with_prefix(chips.memory->bandwidth->value, "B/s")));
+  if (chips.cores) parts.push_back(fmt::format("{} cores", group_digits(static_cast<long long>(*chips.cores))));
   if (chips.hosts && *chips.hosts > 1)
-    parts.push_back(fmt::format("{} hosts", grouped(static_cast<long long>(*chips.hosts))));
-  const std::string unit = chips.peak && info(chips.peak->dtype).integer ? "OP/s" : "FLOP/s";
-  return {fmt::format("{} of {} chips", chips.what, grouped(static_cast<long long>(chips.chips))),
-          chips.peak ? engineering(chips.peak->rate.value, unit) : "-", fmt::format("{}", fmt::join(parts, "; "))};
+    parts.push_back(fmt::format("{} hosts", group_digits(static_cast<long long>(*chips.hosts))));
+  const std::string unit = chips.peak && dtype_info(chips.peak->dtype).is_integer ? "OP/s" : "FLOP/s";
+  return {fmt::format("{} of {} chips", chips.name, group_digits(static_cast<long long>(chips.chips))),
+          chips.peak ? format_with_prefix(chips.peak->rate.value, unit) : "-",
+          fmt::format("{}", fmt::join(parts, "; "))};
 }
 
 }  // namespace
 
-std::string sources_text(const Explanation& e, const Styled& styled, bool all) {
-  Rows rows;
+std::string sources_text(const Explanation& e, const TextStyler& styled, bool all) {
+  TextRows rows;
   const std::vector<const Peak*> peaks = used_peaks(e);
   add_peaks(rows, peaks, all);
   if (!e.machine.memory.empty() && e.machine.memory.front().bandwidth) {
@@ -67,16 +70,17 @@ std::string sources_text(const Explanation& e, const Styled& styled, bool all) {
     const Link& link = e.machine.links.front();
     rows.push_back(source_row(link.name, link.bandwidth.value, "B/s", link.bandwidth));
   }
-  std::string out = "\n" + aligned(rows, {false, true, false});
-  if (weakest_origin(e.machine, peaks) == Origin::guessed) out += styled.warn(guessed_note(e.machine)) + "\n";
+  std::string out = "\n" + align_columns(rows, {false, true, false});
+  if (weakest_origin(e.machine, peaks) == Origin::guessed)
+    out += styled.highlight_warning(guessed_note(e.machine)) + "\n";
   return out;
 }
 
 std::string render_machine_text(const Machine& machine, const TextStyle& style) {
-  const Styled styled(style);
+  const TextStyler styled(style);
   std::vector<const Peak*> peaks;
   for (const Peak& peak : machine.peaks) peaks.push_back(&peak);
-  Rows rows;
+  TextRows rows;
   add_peaks(rows, peaks, true);
   for (const MemoryLevel& level : machine.memory) {
     if (level.bandwidth) rows.push_back(source_row(level.name, level.bandwidth->value, "B/s", *level.bandwidth));
@@ -89,18 +93,18 @@ std::string render_machine_text(const Machine& machine, const TextStyle& style) 
     rows.push_back(source_row(each, link.bandwidth.value, "B/s", link.bandwidth));
     if (link.sustained)
       rows.push_back(source_row(link.name + " sustained", link.sustained->value, "B/s", *link.sustained));
-    if (link.topology) rows.push_back({link.name + " topology", std::string(ridge::name(*link.topology)), ""});
+    if (link.topology) rows.push_back({link.name + " topology", std::string(ridge::topology_name(*link.topology)), ""});
     if (link.latency) rows.push_back(source_row(link.name + " latency", link.latency->value, "s", *link.latency));
   }
   for (const auto& [key, number] : machine.numbers) {
-    const std::string_view unit = unit_of(key);
+    const std::string_view unit = unit_of_key(key);
     rows.push_back(source_row(key, number.value, unit, number));
     if (unit == "1") rows.back()[1] = fmt::format("{}", number.value);
   }
-  if (const auto lanes = all_lanes(machine))
-    rows.push_back({"lanes of all cores", grouped(static_cast<long long>(*lanes)), ""});
-  for (const Chips& chips : chips_together(machine)) rows.push_back(together_row(chips));
-  return styled.bold(machine.name) + "  " + machine.title + "\n" + aligned(rows, {false, true, false});
+  if (const auto lanes = total_lanes(machine))
+    rows.push_back({"lanes of all cores", group_digits(static_cast<long long>(*lanes)), ""});
+  for (const ChipGroup& chips : list_chip_groups(machine)) rows.push_back(chips_row(chips));
+  return styled.bold(machine.name) + "  " + machine.title + "\n" + align_columns(rows, {false, true, false});
 }
 
 }  // namespace ridge

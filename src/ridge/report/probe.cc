@@ -1,9 +1,9 @@
-// What `ridge probe` found, for eyes and as JSON.
+// Results of `ridge probe`, as text and JSON.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
-#include "ridge/base/text.h"
+#include "ridge/base/string_util.h"
 #include "ridge/base/version.h"
 #include "ridge/report/report.h"
 
@@ -12,11 +12,11 @@ namespace ridge {
 std::string render_probe_text(const ProbeReport& probe) {
   std::vector<std::vector<std::string>> rows{{"what", "cores", "median", "min .. max", "runs", ""}};
   for (const ProbeLine& line : probe.lines)
-    rows.push_back(
-        {line.name, std::to_string(line.cores), engineering(line.rate.median, line.unit),
-         fmt::format("{} .. {}", engineering(line.rate.min, line.unit), engineering(line.rate.max, line.unit)),
-         std::to_string(line.rate.runs), line.note});
-  std::string out = probe.machine.title + "\n" + aligned(rows, {false, true, true, true, true, false});
+    rows.push_back({line.name, std::to_string(line.cores), format_with_prefix(line.rate.median, line.unit),
+                    fmt::format("{} .. {}", format_with_prefix(line.rate.min, line.unit),
+                                format_with_prefix(line.rate.max, line.unit)),
+                    std::to_string(line.rate.runs), line.note});
+  std::string out = probe.machine.title + "\n" + align_columns(rows, {false, true, true, true, true, false});
   if (!probe.path.empty()) out += "written to " + probe.path + "\n";
   return out;
 }

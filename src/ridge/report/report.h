@@ -1,6 +1,5 @@
-// One report, several renderings. A Report joins what was predicted with what was measured; the renderers lay it out
-// and compute nothing that a Report does not say. `--json` is a contract: its keys are versioned; the text is for eyes
-// at 80 to 120 columns; the picture is a roofline, log over log.
+// A Report holds a prediction and, after a run, the measurement. The renderers only format it. The keys of `--json` are
+// versioned and stable; the text is for people, 80 to 120 columns wide; the picture is a log-log roofline.
 #pragma once
 
 #include <optional>
@@ -9,81 +8,81 @@
 
 #include "ridge/measure/probe.h"
 #include "ridge/measure/run.h"
-#include "ridge/plan/menu_list.h"
+#include "ridge/plan/kernel_list.h"
 #include "ridge/plan/predict.h"
 #include "ridge/roofline/claim.h"
-#include "ridge/roofline/next.h"
+#include "ridge/roofline/next_steps.h"
 #include "ridge/roofline/prediction.h"
 
 namespace ridge {
 
-// A step with the command line that shows it.
+// A suggested next step and the command line that evaluates it.
 struct SuggestedStep {
   NextStep step;
   std::string command;
 };
 
-// A model of so many layers like the program: one runs after the other, and each holds all inputs but the first, which
-// is the layer's before.
-struct Layers {
+// A model of `count` layers, each one copy of the program. The layers run in sequence. Each has its own copy of all
+// inputs except the first, which is the output of the previous layer.
+struct LayeredModel {
   std::int64_t count = 1;
   std::optional<double> time_lower_s = {}, time_upper_s = {};
-  std::optional<double> bytes = {};  // on one device
-  std::optional<double> chips = {};  // whose memories hold them, of a program that is not split
+  std::optional<double> bytes = {};  // B on one device
+  std::optional<double> chips = {};  // chips whose memories hold all layers; unset if the program is split
 };
 
 struct Report {
-  std::string verb;   // "explain", "run"
-  std::string title;  // the file's name, or the program itself where it is one line
+  std::string verb;   // "explain" or "run"
+  std::string title;  // file name, or the program itself if it is one line
   Explanation explanation;
   std::optional<Measurement> measured;
-  std::string day;                                        // YYYY-MM-DD, UTC; empty: not said
-  std::optional<PlannedProgram> planned = {};             // where it was asked for
-  Library library = Library::ridge;                       // whose
-  std::vector<std::string> asked = {};                    // dimensions whose thresholds the text shows; empty: all
-  std::vector<SuggestedStep> next = {};                   // of explain
-  std::vector<std::vector<std::string>> statements = {};  // of each operation, where several were asked to share one
-  bool roofs = false;                                     // the picture shows caches' rates too
-  std::optional<Layers> layers = {};                      // where several were asked for
-  // Of a run, where it was asked for: what each operation lost above its roof, measured.
-  struct MeasuredLoss {
-    double roof_s = 0;
-    std::vector<Lost> lost;
+  std::string day;                               // YYYY-MM-DD, UTC; empty if unknown
+  std::optional<PlannedProgram> planned = {};    // plan, if requested
+  KernelLibrary library = KernelLibrary::ridge;  // library that the plan assumes
+  std::vector<std::string> threshold_dims = {};  // dimensions whose thresholds the text shows; empty means all
+  std::vector<SuggestedStep> next_steps = {};    // suggested next steps, for `explain`
+  std::vector<std::vector<std::string>> statement_names = {};  // statement names of each operation, if some are fused
+  bool show_cache_roofs = false;                               // also draw the bandwidths of caches
+  std::optional<LayeredModel> layers = {};                     // set if several layers were requested
+  // Measured time above the roof of each operation of a run, by cause; empty unless requested.
+  struct MeasuredOverhead {
+    double roofline_s = 0;
+    std::vector<Overhead> overheads;
   };
-  std::vector<MeasuredLoss> losses = {};
-  std::string weights = {};  // the dtype in which they were asked to be stored; empty: the program's
+  std::vector<MeasuredOverhead> measured_overheads = {};
+  std::string weights_dtype = {};  // dtype in which weights are stored; empty if the program's own
 };
 
 struct TextStyle {
   bool color = false;
-  bool all = false;  // every formula and threshold
+  bool all = false;  // show every formula and threshold
 };
 std::string render_text(const Report& report, const TextStyle& style = {});
 
-// Indented, or on one line (for --table). Ends with a newline. Holds neither host nor user names.
+// Returns indented JSON, or one line (for --table), with a final newline. Contains no host or user names.
 std::string render_json(const Report& report, bool one_line = false);
 std::string render_svg(const Report& report);
-// "compute-bound for B >= 256: r*D*F/(D*F - r*(D + F)) = 255.54; 240.54 where B << D, F"; of a sum of operations, which
-// may be bound by turns: "more compute than memory time for …".
+// Returns "compute-bound for B >= 256: r*D*F/(D*F - r*(D + F)) = 255.54; 240.54 where B << D, F". For a `sum` of
+// operations, which may have different limiters, it begins with "compute time exceeds memory time for B >= ...".
 std::string threshold_text(const Threshold& threshold, bool sum = false);
 
-// What a claim came to: "right", "wrong" or "undecided"; one or two lines; JSON.
-std::string_view verdict_name(const ClaimVerdict& verdict);
-std::string render_text(const ClaimVerdict& verdict);
-std::string render_json(const ClaimVerdict& verdict);
+// Result of checking a claim: "right", "wrong" or "undecided"; a few lines of text; JSON.
+std::string_view claim_result(const ClaimCheck& check);
+std::string render_text(const ClaimCheck& check);
+std::string render_json(const ClaimCheck& check);
 
-// What is known of a machine: peaks, memory, each with its source.
+// Returns all numbers of a machine, each with its source.
 std::string render_machine_text(const Machine& machine, const TextStyle& style = {});
 std::string render_machine_json(const Machine& machine);
-// The catalog.
+// Returns all machines of the catalog as JSON.
 std::string render_catalog_json(const std::vector<Machine>& machines);
 
-// The menu of CUDA kernels.
-std::string render_kernels_text(const std::vector<MenuEntry>& menu, const TextStyle& style = {});
-std::string render_kernels_json(const std::vector<MenuEntry>& menu);  // "ridge.kernels/2"
-std::string render_kernel_json(const KernelCode& code);               // the same, one row, with the text beside it
+// Returns the list of CUDA kernels.
+std::string render_kernels_text(const std::vector<KernelListEntry>& kernels, const TextStyle& style = {});
+std::string render_kernels_json(const std::vector<KernelListEntry>& kernels);  // "ridge.kernels/2"
+std::string render_kernel_json(const KernelCode& code);                        // one row, with the code
 
 std::string render_probe_text(const ProbeReport& probe);
-std::string render_probe_json(const ProbeReport& probe);  // "ridge.probe/1": no paths
+std::string render_probe_json(const ProbeReport& probe);  // "ridge.probe/1", without file paths
 
 }  // namespace ridge

@@ -1,4 +1,4 @@
-// Goldens: tests/golden/NAME is what the renderer wrote; RIDGE_UPDATE_GOLDENS=1 in the environment rewrites them.
+// Compares reports with tests/golden/NAME; RIDGE_UPDATE_GOLDENS=1 in the environment rewrites these files.
 #include "ridge/report/report.h"
 
 #include <fmt/format.h>
@@ -11,30 +11,30 @@
 #include <nlohmann/json.hpp>
 
 #include "ridge/base/file.h"
-#include "ridge/base/text.h"
+#include "ridge/base/string_util.h"
 #include "ridge/base/utf8.h"
 #include "ridge/base/version.h"
-#include "ridge/report/parts/used.h"
+#include "ridge/report/parts/used_peaks.h"
 #include "ridge/report/svg/picture.h"
 
 namespace ridge {
 namespace {
 
-Machine toy() {
-  const Sourced matrix{.value = 1e14, .source = "toy datasheet", .read_on = "2026-01-02"};
-  const Sourced vector{.value = 1e13, .source = "toy datasheet", .read_on = "2026-01-02"};
-  const Sourced bandwidth{.value = 1e12, .source = "toy datasheet", .read_on = "2026-01-02"};
+Machine make_test_machine() {
+  const SourcedValue matrix{.value = 1e14, .source = "test datasheet", .read_on = "2026-01-02"};
+  const SourcedValue vector{.value = 1e13, .source = "test datasheet", .read_on = "2026-01-02"};
+  const SourcedValue bandwidth{.value = 1e12, .source = "test datasheet", .read_on = "2026-01-02"};
   Machine machine;
-  machine.name = "toy";
-  machine.title = "A <toy> & more";
-  machine.peaks = {{Unit::matrix, DType::bf16, matrix}, {Unit::vector, DType::f32, vector}};
+  machine.name = "test";
+  machine.title = "A <test> & more";
+  machine.peaks = {{ComputeUnit::matrix, DType::bf16, matrix}, {ComputeUnit::vector, DType::f32, vector}};
   machine.memory = {{"hbm", bandwidth, std::nullopt}};
   return machine;
 }
 
-Report explained(const std::string& text, const Bindings& dims) {
+Report explain_text(const std::string& text, const Bindings& dims) {
   const auto program = parse(text);
-  const auto explanation = explain(program.value(), toy(), dims);
+  const auto explanation = explain(program.value(), make_test_machine(), dims);
   return {"explain", "golden.ridge", explanation.value(), std::nullopt, "2026-01-02"};
 }
 
@@ -47,8 +47,8 @@ a[N, F] = gelu(h + b) * cos(h)
 y: bf16[N, D] = a * down
 )";
 
-Report ran() {
-  Report report = explained(five, {});
+Report make_run_report() {
+  Report report = explain_text(five, {});
   report.verb = "run";
   Measurement m;
   for (std::size_t i = 0; i < report.explanation.ops.size(); ++i) {
@@ -74,8 +74,8 @@ Report ran() {
   return report;
 }
 
-// The build's commit changes with every commit: goldens say COMMIT.
-std::string anonymous(std::string text) {
+// Replaces the build's commit, which changes with every commit, by COMMIT.
+std::string without_commit(std::string text) {
   const std::string now(commit());
   for (std::size_t at = text.find(now); at != std::string::npos; at = text.find(now))
     text.replace(at, now.size(), "COMMIT");
@@ -88,47 +88,47 @@ void expect_golden(const std::string& name, const std::string& got) {
     ASSERT_TRUE(write_file(path, got).ok());
     return;
   }
-  const auto wanted = read_file(path);
-  ASSERT_TRUE(wanted.ok()) << wanted.error().text();
-  EXPECT_EQ(*wanted, got) << name << " differs; RIDGE_UPDATE_GOLDENS=1 rewrites it";
+  const auto expected = read_file(path);
+  ASSERT_TRUE(expected.ok()) << expected.error().to_string();
+  EXPECT_EQ(*expected, got) << name << " differs; RIDGE_UPDATE_GOLDENS=1 rewrites it";
 }
 
 TEST(Report, RendersTextAsTheGoldensSay) {
-  expect_golden("explain_one.txt", render_text(explained("bf16[B, D] * bf16[D, F] -> bf16[B, F]",
-                                                         {{"B", 512}, {"D", 8192}, {"F", 8192}})));
-  expect_golden("explain_open.txt", render_text(explained("bf16[B, D] * bf16[D, F] -> bf16[B, F]", {})));
-  expect_golden("explain_five.txt", render_text(explained(five, {})));
-  expect_golden("run_five.txt", render_text(ran()));
+  expect_golden("explain_one.txt", render_text(explain_text("bf16[B, D] * bf16[D, F] -> bf16[B, F]",
+                                                            {{"B", 512}, {"D", 8192}, {"F", 8192}})));
+  expect_golden("explain_open.txt", render_text(explain_text("bf16[B, D] * bf16[D, F] -> bf16[B, F]", {})));
+  expect_golden("explain_five.txt", render_text(explain_text(five, {})));
+  expect_golden("run_five.txt", render_text(make_run_report()));
 }
 
 TEST(Report, RendersJsonAsTheGoldensSay) {
   expect_golden("explain_open.json",
-                anonymous(render_json(explained("bf16[B, D] * bf16[D, F] -> bf16[B, F]", {{"D", 8192}}))));
-  expect_golden("run_five.json", anonymous(render_json(ran())));
+                without_commit(render_json(explain_text("bf16[B, D] * bf16[D, F] -> bf16[B, F]", {{"D", 8192}}))));
+  expect_golden("run_five.json", without_commit(render_json(make_run_report())));
 }
 
 TEST(Report, RendersThePictureAsTheGoldensSay) {
-  expect_golden("explain_one.svg",
-                render_svg(explained("bf16[B, D] * bf16[D, F] -> bf16[B, F]", {{"B", 512}, {"D", 8192}, {"F", 8192}})));
-  expect_golden("run_five.svg", render_svg(ran()));
-  EXPECT_EQ(render_svg(ran()), render_svg(ran()));
+  expect_golden("explain_one.svg", render_svg(explain_text("bf16[B, D] * bf16[D, F] -> bf16[B, F]",
+                                                           {{"B", 512}, {"D", 8192}, {"F", 8192}})));
+  expect_golden("run_five.svg", render_svg(make_run_report()));
+  EXPECT_EQ(render_svg(make_run_report()), render_svg(make_run_report()));
 }
 
 TEST(Report, OneLineOfJsonIsOneLine) {
-  const std::string line = render_json(explained(five, {}), true);
+  const std::string line = render_json(explain_text(five, {}), true);
   EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1);
   EXPECT_EQ(nlohmann::json::parse(line)["schema"], "ridge.report/2");
 }
 
 TEST(Report, BytesThatAreNoUtf8DoNotStopTheJson) {
-  Report report = explained(five, {});
+  Report report = explain_text(five, {});
   report.explanation.program_text = "\xff";
   EXPECT_EQ(nlohmann::json::parse(render_json(report))["program"], "\xEF\xBF\xBD");
 }
 
-// As the JSON writer has them, which sees only what is no plain text.
+// The JSON writer only sees the characters that are not plain; the result must be the same as if it wrote all.
 TEST(Report, TheProgramStandsInTheJsonAsItIsWritten) {
-  Report report = explained(five, {});
+  Report report = explain_text(five, {});
   for (const std::string& text :
        {std::string(), std::string("# \"a\\b\" \t\x01\x7f\n\n# caf\xC3\xA9\xC3\xA9 \xE2\x88\x9E\"\n"),
         std::string(3, '\0'), std::string("\xC3\xA9\xFFx\xC3"), std::string("\"program\": \"\"\r\n")}) {
@@ -149,21 +149,21 @@ TEST(Report, NumbersOfAMachineHaveTheirUnits) {
 }
 
 TEST(Report, ColorsOnlyWhereAsked) {
-  EXPECT_EQ(render_text(ran()).find('\x1b'), std::string::npos);
-  EXPECT_NE(render_text(ran(), {.color = true}).find('\x1b'), std::string::npos);
+  EXPECT_EQ(render_text(make_run_report()).find('\x1b'), std::string::npos);
+  EXPECT_NE(render_text(make_run_report(), {.color = true}).find('\x1b'), std::string::npos);
 }
 
 TEST(Report, PictureEscapesWhatXmlWouldRead) {
-  Report report = explained(five, {});
+  Report report = explain_text(five, {});
   report.title = "a<b>&\"'\x01";
   const std::string svg = render_svg(report);
   EXPECT_NE(svg.find(">a&lt;b&gt;&amp;&quot;&#39; <"), std::string::npos);
-  EXPECT_NE(svg.find("A &lt;toy&gt; &amp; more"), std::string::npos);
+  EXPECT_NE(svg.find("A &lt;test&gt; &amp; more"), std::string::npos);
 }
 
-// A small reader of XML, enough to refuse what no browser would read: broken UTF-8, characters that XML forbids,
-// entities it does not know, elements that do not close in order.
-std::string xml_fault(std::string_view xml) {
+// Returns the first error of an XML document, or an empty string: invalid UTF-8, forbidden characters, unknown
+// entities, elements that are not closed in order.
+std::string xml_error(std::string_view xml) {
   std::vector<std::string> open;
   for (std::size_t at = 0; at < xml.size();) {
     const std::size_t size = character_bytes(xml.substr(at));
@@ -193,58 +193,58 @@ std::string xml_fault(std::string_view xml) {
 }
 
 TEST(Picture, IsXmlWhateverTheNamesAre) {
-  EXPECT_EQ(xml_fault(render_svg(ran())), "");
-  EXPECT_NE(xml_fault("<svg><g></svg></g>"), "");
-  EXPECT_NE(xml_fault("<svg>\xff</svg>"), "");
-  for (std::size_t shift = 0; shift < 3; ++shift) {  // the cut falls into the middle of a character
-    Report report = explained(five, {});
+  EXPECT_EQ(xml_error(render_svg(make_run_report())), "");
+  EXPECT_NE(xml_error("<svg><g></svg></g>"), "");
+  EXPECT_NE(xml_error("<svg>\xff</svg>"), "");
+  for (std::size_t shift = 0; shift < 3; ++shift) {  // truncation falls into the middle of a character
+    Report report = explain_text(five, {});
     report.title = std::string(shift, 'x');
     while (report.title.size() < 300) report.title += "\xC3\xA9\xE2\x86\x92";
-    EXPECT_EQ(xml_fault(render_svg(report)), "") << shift;
-    EXPECT_EQ(columns(arrange(report).title), 90u);
+    EXPECT_EQ(xml_error(render_svg(report)), "") << shift;
+    EXPECT_EQ(count_characters(arrange_picture(report).title), 90u);
   }
-  Report report = explained(five, {});
+  Report report = explain_text(five, {});
   report.title = "caf\xE9 \xff\xEF\xBF\xBF\x02.ridge";
   report.explanation.ops[0].work.name = "\xE9&<";
   const std::string svg = render_svg(report);
-  EXPECT_EQ(xml_fault(svg), "");
+  EXPECT_EQ(xml_error(svg), "");
   EXPECT_NE(svg.find(">caf\xEF\xBF\xBD \xEF\xBF\xBD\xEF\xBF\xBD .ridge<"), std::string::npos);
 }
 
 TEST(Report, AnInfiniteErrorIsANumberInJson) {
-  Report report = ran();
+  Report report = make_run_report();
   report.measured->ops[0].max_rel_error = INFINITY;
   EXPECT_EQ(nlohmann::json::parse(render_json(report))["ops"][0]["max_rel_error"], std::numeric_limits<double>::max());
 }
 
 TEST(Report, NamesThePeaksByWhichTheOperationsWereJudged) {
-  Report report = explained(five, {});
-  report.explanation.machine.peaks.clear();  // nothing is looked up again
+  Report report = explain_text(five, {});
+  report.explanation.machine.peaks.clear();  // the peaks must not be looked up again
   const auto used = used_peaks(report.explanation);
   ASSERT_EQ(used.size(), 2u);
-  EXPECT_EQ(*used[0], toy().peaks[0]);
-  EXPECT_EQ(*used[1], toy().peaks[1]);
+  EXPECT_EQ(*used[0], make_test_machine().peaks[0]);
+  EXPECT_EQ(*used[1], make_test_machine().peaks[1]);
 }
 
-Box around(Point p) { return {p.x - 6, p.y - 6, p.x + 6, p.y + 6}; }
+PictureBox box_around(PicturePoint p) { return {p.x - 6, p.y - 6, p.x + 6, p.y + 6}; }
 
-bool touches(const Box& box, Point a, Point b) {
+bool touches(const PictureBox& box, PicturePoint a, PicturePoint b) {
   for (int i = 0; i <= 1000; ++i) {
-    const Point p{a.x + (b.x - a.x) * i / 1000, a.y + (b.y - a.y) * i / 1000};
+    const PicturePoint p{a.x + (b.x - a.x) * i / 1000, a.y + (b.y - a.y) * i / 1000};
     if (box.overlaps({p.x, p.y, p.x + 0.01, p.y + 0.01})) return true;
   }
   return false;
 }
 
-// Labels within the frame, off each other, off every dot and off every roof.
-void expect_apart(const Picture& picture) {
-  std::vector<std::pair<std::string, Box>> boxes;
+// Expects that labels are within the frame and overlap no other label, dot or roof.
+void expect_no_overlap(const Picture& picture) {
+  std::vector<std::pair<std::string, PictureBox>> boxes;
   for (const auto* labels : {&picture.roof_labels, &picture.ridge_labels, &picture.dot_labels})
-    for (const Label& label : *labels) {
+    for (const PictureLabel& label : *labels) {
       EXPECT_GE(label.box.right - label.box.left, text_width(label.text, labels == &picture.dot_labels)) << label.text;
       boxes.emplace_back(label.text, label.box);
     }
-  for (const Box& split : picture.bandwidth.boxes) boxes.emplace_back(picture.bandwidth.text, split);
+  for (const PictureBox& split : picture.bandwidth.boxes) boxes.emplace_back(picture.bandwidth.text, split);
   for (std::size_t i = 0; i < boxes.size(); ++i) {
     const auto& [text, box] = boxes[i];
     EXPECT_TRUE(box.left >= picture.plot.left && box.right <= picture.plot.right && box.top >= picture.plot.top &&
@@ -252,9 +252,10 @@ void expect_apart(const Picture& picture) {
         << text << " leaves the frame";
     for (std::size_t j = i + 1; j < boxes.size(); ++j)
       EXPECT_FALSE(text != boxes[j].first && box.overlaps(boxes[j].second)) << text << " and " << boxes[j].first;
-    for (const Dot& dot : picture.dots) {
-      EXPECT_FALSE(box.overlaps(around(dot.predicted))) << text << " and a dot";
-      for (const Point& measured : dot.measured) EXPECT_FALSE(box.overlaps(around(measured))) << text << " and a dot";
+    for (const PictureDot& dot : picture.dots) {
+      EXPECT_FALSE(box.overlaps(box_around(dot.predicted))) << text << " and a dot";
+      for (const PicturePoint& measured : dot.measured)
+        EXPECT_FALSE(box.overlaps(box_around(measured))) << text << " and a dot";
     }
     for (const DrawnRoof& roof : picture.roofs)
       EXPECT_FALSE(touches(box, roof.from, roof.corner) || touches(box, roof.corner, roof.to)) << text << " on a roof";
@@ -262,16 +263,16 @@ void expect_apart(const Picture& picture) {
 }
 
 TEST(Picture, FiveDistinctOperationsHaveFiveDotsAndFiveNames) {
-  const Picture picture = arrange(
-      explained("x: bf16[N, D]  WWWWWWMMMMMM: bf16[D, F]  b: bf16[F]  c: bf16[D, G]\n"
-                "u[N, F] = x * WWWWWWMMMMMM\nMMMMMMWWWWWW[N, F] = gelu(u + b) * cos(u)\nh[N, F] = exp(MMMMMMWWWWWW)\n"
-                "k[N, G] = x * c\ny: bf16[N, D] = repeat(64, cos, x)\n",
-                {{"N", 1024}, {"D", 1024}, {"F", 4096}, {"G", 16}}));
+  const Picture picture = arrange_picture(explain_text(
+      "x: bf16[N, D]  WWWWWWMMMMMM: bf16[D, F]  b: bf16[F]  c: bf16[D, G]\n"
+      "u[N, F] = x * WWWWWWMMMMMM\nMMMMMMWWWWWW[N, F] = gelu(u + b) * cos(u)\nh[N, F] = exp(MMMMMMWWWWWW)\n"
+      "k[N, G] = x * c\ny: bf16[N, D] = repeat(64, cos, x)\n",
+      {{"N", 1024}, {"D", 1024}, {"F", 4096}, {"G", 16}}));
   EXPECT_EQ(picture.dots.size(), 5u);
   ASSERT_EQ(picture.dot_labels.size(), 5u);
   EXPECT_EQ(picture.roof_labels.size(), 2u);
   EXPECT_EQ(picture.ridge_labels.size(), 2u);
-  expect_apart(picture);
+  expect_no_overlap(picture);
 }
 
 TEST(Picture, AWideNameTakesMoreRoomThanANarrowOne) {
@@ -285,59 +286,59 @@ TEST(Picture, AWideNameTakesMoreRoomThanANarrowOne) {
 
 TEST(Picture, LabelsStandApartAtOneFiveAndFortyDots) {
   const Picture one =
-      arrange(explained("bf16[B, D] * bf16[D, F] -> bf16[B, F]", {{"B", 512}, {"D", 8192}, {"F", 8192}}));
+      arrange_picture(explain_text("bf16[B, D] * bf16[D, F] -> bf16[B, F]", {{"B", 512}, {"D", 8192}, {"F", 8192}}));
   EXPECT_EQ(one.dot_labels.size(), 1u);
   EXPECT_EQ(one.roof_labels.size(), 1u);
   EXPECT_EQ(one.ridge_labels.size(), 1u);
-  expect_apart(one);
-  const Picture several = arrange(ran());
+  expect_no_overlap(one);
+  const Picture several = arrange_picture(make_run_report());
   EXPECT_EQ(several.dots.size(), 3u + 0u) << "u, g and y share a point";
   EXPECT_EQ(several.dot_labels.size(), several.dots.size());
-  expect_apart(several);
+  expect_no_overlap(several);
   std::string many = "x: bf16[N, D]\n";
   for (int i = 0; i < 40; ++i) many += fmt::format("w{0}: bf16[D, F{0}]\nresult_{0}[N, F{0}] = x * w{0}\n", i);
   Bindings dims{{"N", 300}, {"D", 1024}};
   for (int i = 0; i < 40; ++i) dims[fmt::format("F{}", i)] = 1 + i * i;
-  const Picture crowd = arrange(explained(many, dims));
+  const Picture crowd = arrange_picture(explain_text(many, dims));
   EXPECT_GT(crowd.dot_labels.size(), 20u);
-  expect_apart(crowd);
+  expect_no_overlap(crowd);
 }
 
 TEST(Picture, DimensionsWithoutValuesLeaveTheRoofsAndSaySo) {
-  const Picture picture = arrange(explained("bf16[B, D] * bf16[D, F] -> bf16[B, F]", {}));
+  const Picture picture = arrange_picture(explain_text("bf16[B, D] * bf16[D, F] -> bf16[B, F]", {}));
   EXPECT_TRUE(picture.dots.empty());
   EXPECT_EQ(picture.not_drawn, std::vector<std::string>{"Z: its dimensions have no values"});
   EXPECT_EQ(picture.roofs.size(), 1u);
 }
 
-// g and u meet closer to each other than a label is wide: each name is nearer to its own dot, or a line leads there.
+// Two dots are closer to each other than a label is wide: each name is closer to its own dot, or a line joins them.
 TEST(Picture, ANameBelongsToOneDotOnly) {
   const Picture picture =
-      arrange(explained("x: bf16[N, D]  w: bf16[D, F]  v: bf16[D, G]\nlong_name_of_one[N, F] = x * w\n"
-                        "long_name_of_two[N, G] = x * v\n",
-                        {{"N", 4096}, {"D", 8192}, {"F", 28672}, {"G", 16384}}));
+      arrange_picture(explain_text("x: bf16[N, D]  w: bf16[D, F]  v: bf16[D, G]\nlong_name_of_one[N, F] = x * w\n"
+                                   "long_name_of_two[N, G] = x * v\n",
+                                   {{"N", 4096}, {"D", 8192}, {"F", 28672}, {"G", 16384}}));
   ASSERT_EQ(picture.dots.size(), 2u);
   ASSERT_EQ(picture.dot_labels.size(), 2u);
-  const auto distance = [](const Box& box, Point p) {
+  const auto distance = [](const PictureBox& box, PicturePoint p) {
     return std::hypot(std::max({box.left - p.x, 0.0, p.x - box.right}),
                       std::max({box.top - p.y, 0.0, p.y - box.bottom}));
   };
-  for (const Label& label : picture.dot_labels)
-    for (const Dot& dot : picture.dots) {
+  for (const PictureLabel& label : picture.dot_labels)
+    for (const PictureDot& dot : picture.dots) {
       const bool own = std::hypot(dot.predicted.x - label.from.x, dot.predicted.y - label.from.y) < 1;
       EXPECT_TRUE(own || label.leader || distance(label.box, dot.predicted) > distance(label.box, label.from) + 4)
           << label.text;
     }
 }
 
-// The width of a text is an estimate: what stands left of its dot ends there, however narrow it turns out.
+// Text widths are estimates: a label left of its dot is anchored at its right end.
 TEST(Picture, ANameLeftOfItsDotEndsThere) {
-  const Report report = explained(
+  const Report report = explain_text(
       "x: bf16[N, D]  w: bf16[D, F]  v: bf16[D, G]  u: bf16[D, H]\nlong_name_of_one[N, F] = x * w\n"
       "long_name_of_two[N, G] = x * v\nlong_name_of_three[N, H] = x * u\n",
       {{"N", 256}, {"D", 8192}, {"F", 28672}, {"G", 512}, {"H", 128}});
   int left = 0;
-  for (const Label& label : arrange(report).dot_labels) {
+  for (const PictureLabel& label : arrange_picture(report).dot_labels) {
     const bool is_left = label.box.right <= label.from.x;
     left += is_left;
     EXPECT_EQ(render_svg(report).find(fmt::format(" text-anchor=\"end\">{}<", label.text)) != std::string::npos,
@@ -348,38 +349,38 @@ TEST(Picture, ANameLeftOfItsDotEndsThere) {
 }
 
 TEST(Picture, CachesHaveRoofsWhereTheyAreAskedFor) {
-  Report report = explained("bf16[B, D] * bf16[D, F] -> bf16[B, F]", {{"B", 512}, {"D", 8192}, {"F", 8192}});
-  const Sourced rate{.value = 5e12, .source = "toy datasheet", .read_on = "2026-01-02"};
+  Report report = explain_text("bf16[B, D] * bf16[D, F] -> bf16[B, F]", {{"B", 512}, {"D", 8192}, {"F", 8192}});
+  const SourcedValue rate{.value = 5e12, .source = "test datasheet", .read_on = "2026-01-02"};
   report.explanation.machine.memory.push_back({"l2", rate, std::nullopt});
-  EXPECT_TRUE(arrange(report).slopes.empty());
-  report.roofs = true;
-  ASSERT_EQ(arrange(report).slopes.size(), 1u);
-  EXPECT_EQ(arrange(report).slopes[0].label.text, "5.000 TB/s l2");
-  expect_apart(arrange(report));
+  EXPECT_TRUE(arrange_picture(report).slopes.empty());
+  report.show_cache_roofs = true;
+  ASSERT_EQ(arrange_picture(report).slopes.size(), 1u);
+  EXPECT_EQ(arrange_picture(report).slopes[0].label.text, "5.000 TB/s l2");
+  expect_no_overlap(arrange_picture(report));
 }
 
-// Opened alone or put on a page it takes the width that it is given, and its ground goes on beside it.
+// Alone or embedded in a page, the picture scales to the available width, and its background fills the rest.
 TEST(Picture, TakesAnyWidthAndItsGroundGoesOn) {
-  const std::string svg = render_svg(ran());
+  const std::string svg = render_svg(make_run_report());
   EXPECT_TRUE(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 960 600\" role=\"img\">"));
   EXPECT_NE(svg.find("svg{background:#0d1117}"), std::string::npos);
 }
 
 TEST(Report, NamesOutliers) {
-  Report report = ran();
+  Report report = make_run_report();
   report.measured->ops[2].time.outliers = 2;
   EXPECT_NE(render_text(report).find("outliers: h in 2 of 7 runs, the longest "), std::string::npos);
   EXPECT_EQ(nlohmann::json::parse(render_json(report))["ops"][2]["measured_s"]["outliers"], 2);
-  EXPECT_EQ(render_text(ran()).find("outliers"), std::string::npos);
+  EXPECT_EQ(render_text(make_run_report()).find("outliers"), std::string::npos);
 }
 
 TEST(Report, OfAProbeIsWhatTheSchemaSays) {
   ProbeReport probe;
-  probe.machine = toy();
+  probe.machine = make_test_machine();
   probe.lines = {{"f32", "FLOP/s", 1, {1e11, 9e10, 1.1e11, 3}, ""},
                  {"read", "B/s", 2, {4e10, 4e10, 4e10, 3}, "the system gave the probe 62 % of the time"},
                  {"launch", "s", 132, {2e-6, 2e-6, 3e-6, 5}, ""}};
-  expect_golden("probe.json", anonymous(render_probe_json(probe)));
+  expect_golden("probe.json", without_commit(render_probe_json(probe)));
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* dialect = "https://json-schema.org/draft/2020-12/schema";
 
-const std::map<std::string, std::vector<std::string>, std::less<>>& shapes() {
+const std::map<std::string, std::vector<std::string>, std::less<>>& schemas_of_verbs() {
   static const std::map<std::string, std::vector<std::string>, std::less<>> all{
       {"explain", {"report", "ranking", "check", "against", "lines", "chains", "tiles", "between"}},
       {"run", {"report", "against"}},
@@ -27,31 +27,31 @@ const std::map<std::string, std::vector<std::string>, std::less<>>& shapes() {
   return all;
 }
 
-Json read(const std::string& name) {
+Json read_schema(const std::string& name) {
   const auto& all = embedded_schemas();
   const auto found = std::find_if(all.begin(), all.end(), [&](const EmbeddedSchema& s) { return s.name == name; });
   return found == all.end() ? Json::object() : Json::parse(found->json);
 }
 
-// "ridge.report/2" as a name behind #/$defs/, where a slash would part it.
-std::string def_name(const Json& shape) {
-  std::string out = shape["title"];
+// Returns "ridge.report-2": in "#/$defs/NAME" a slash in the name would separate two keys.
+std::string def_name(const Json& schema) {
+  std::string out = schema["title"];
   std::replace(out.begin(), out.end(), '/', '-');
   return out;
 }
 
-// Each shape among the definitions, with its own definitions beside it.
-Json bundle(std::string_view verb, const std::vector<std::string>& names) {
+// Returns a schema that accepts any of the named schemas; their own definitions are merged into `$defs`.
+Json bundle_schemas(std::string_view verb, const std::vector<std::string>& names) {
   Json out{{"$schema", dialect}, {"title", "ridge " + std::string(verb) + " --json"}, {"anyOf", Json::array()}};
   Json defs = Json::object();
   for (const std::string& name : names) {
-    Json shape = read(name);
-    shape.erase("$schema");
-    if (shape.contains("$defs")) defs.update(shape["$defs"]);
-    shape.erase("$defs");
-    const std::string called = def_name(shape);
-    out["anyOf"].push_back({{"$ref", "#/$defs/" + called}});
-    defs[called] = std::move(shape);
+    Json schema = read_schema(name);
+    schema.erase("$schema");
+    if (schema.contains("$defs")) defs.update(schema["$defs"]);
+    schema.erase("$defs");
+    const std::string definition = def_name(schema);
+    out["anyOf"].push_back({{"$ref", "#/$defs/" + definition}});
+    defs[definition] = std::move(schema);
   }
   out["$defs"] = std::move(defs);
   return out;
@@ -59,12 +59,12 @@ Json bundle(std::string_view verb, const std::vector<std::string>& names) {
 
 }  // namespace
 
-std::string schema_of(std::string_view verb) {
-  const auto found = shapes().find(verb);
-  if (found == shapes().end()) return "null\n";
-  if (found->second.size() > 1) return bundle(verb, found->second).dump(1) + "\n";
+std::string verb_schema(std::string_view verb) {
+  const auto found = schemas_of_verbs().find(verb);
+  if (found == schemas_of_verbs().end()) return "null\n";
+  if (found->second.size() > 1) return bundle_schemas(verb, found->second).dump(1) + "\n";
   Json out{{"$schema", dialect}};
-  out.update(read(found->second.front()));
+  out.update(read_schema(found->second.front()));
   return out.dump(1) + "\n";
 }
 

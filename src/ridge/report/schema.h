@@ -1,4 +1,4 @@
-// The JSON Schemas (2020-12) of what verbs print with --json: docs/report.schema.json and docs/schemas, embedded.
+// The JSON Schemas (2020-12) of the output of --json, embedded from docs/report.schema.json and docs/schemas.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 namespace ridge {
 
 struct EmbeddedSchema {
-  std::string_view name;  // "report": the file's, without .schema.json
+  std::string_view name;  // file name without .schema.json, such as "report"
   std::string_view json;
 };
 const std::vector<EmbeddedSchema>& embedded_schemas();
 
-// The shapes that a verb prints, as one document that needs no other. Null: it prints no JSON.
-std::string schema_of(std::string_view verb);
+// Returns one self-contained schema of everything that a verb prints, or "null\n" if it prints no JSON.
+std::string verb_schema(std::string_view verb);
 
 }  // namespace ridge

@@ -1,5 +1,5 @@
-// The derivation as a person writes it: each formula, the numbers put in with their units, and what comes out. Computes
-// nothing that the Report does not hold.
+// The derivation step by step: each formula, the same with numbers and units, and its result. Only formats values that
+// the Report holds.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace ridge {
 
-// Plain text, or Markdown: a heading for each step, and the lines in code blocks.
+// Returns plain text, or Markdown with a heading per statement, numbered steps and code blocks.
 std::string render_steps(const Report& report, bool markdown = false);
 
 }  // namespace ridge

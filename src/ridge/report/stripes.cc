@@ -4,43 +4,44 @@
 
 #include <nlohmann/json.hpp>
 
-#include "ridge/base/text.h"
+#include "ridge/base/string_util.h"
 
 namespace ridge {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string rate(const Stripe& row, std::optional<double> seconds) {
-  return seconds ? engineering(row.flops / *seconds, "FLOP/s") : "-";
+std::string rate_text(const Stripe& row, std::optional<double> seconds) {
+  return seconds ? format_with_prefix(row.flops / *seconds, "FLOP/s") : "-";
 }
 
 }  // namespace
 
-void name_edges(Stripes& stripes) {
+void describe_edges(Stripes& stripes) {
   for (std::size_t i = 1; i < stripes.rows.size(); ++i) {
     const Stripe& before = stripes.rows[i - 1];
-    Stripe& here = stripes.rows[i];
-    here.edge.clear();
-    if (here.kernel != before.kernel)
-      here.edge = fmt::format("{} in place of {}", here.kernel, before.kernel);
-    else if (here.tiles != before.tiles)
-      here.edge = fmt::format("{} tiles where there were {}", here.tiles, before.tiles);
-    if (here.waves != before.waves && !here.edge.empty())
-      here.edge += fmt::format(", {} wave{} where there {} {}", here.waves, here.waves == 1 ? "" : "s",
-                               before.waves == 1 ? "was" : "were", before.waves);
+    Stripe& current = stripes.rows[i];
+    current.edge.clear();
+    if (current.kernel != before.kernel)
+      current.edge = fmt::format("{} instead of {}", current.kernel, before.kernel);
+    else if (current.tiles != before.tiles)
+      current.edge = fmt::format("{} tiles instead of {}", current.tiles, before.tiles);
+    if (current.waves != before.waves && !current.edge.empty())
+      current.edge += fmt::format(", {} wave{} ({} {})", current.waves, current.waves == 1 ? "" : "s",
+                                  before.waves == 1 ? "was" : "were", before.waves);
   }
 }
 
 std::string render_text(const Stripes& stripes) {
   std::vector<std::vector<std::string>> rows{
-      {stripes.dim, "kernel", "tiles", "waves", "predicted", "rate", "measured", "rate", "what begins"}};
+      {stripes.dim, "kernel", "tiles", "waves", "predicted", "rate", "measured", "rate", "change"}};
   for (const Stripe& row : stripes.rows)
     rows.push_back({std::to_string(row.size), row.kernel, std::to_string(row.tiles), std::to_string(row.waves),
-                    engineering(row.predicted_s.expected, "s"), rate(row, row.predicted_s.expected),
-                    row.measured_s ? engineering(*row.measured_s, "s") : "-", rate(row, row.measured_s), row.edge});
+                    format_with_prefix(row.predicted_s.expected, "s"), rate_text(row, row.predicted_s.expected),
+                    row.measured_s ? format_with_prefix(*row.measured_s, "s") : "-", rate_text(row, row.measured_s),
+                    row.edge});
   return fmt::format("{} on {}, {} cores\n", stripes.title, stripes.machine_title, stripes.cores) +
-         aligned(rows, {true, false, true, true, true, true, true, true, false});
+         align_columns(rows, {true, false, true, true, true, true, true, true, false});
 }
 
 std::string render_json(const Stripes& stripes) {

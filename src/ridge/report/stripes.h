@@ -1,5 +1,5 @@
-// A product's rate against one size: where another row of tiles or another wave begins, it falls. Predicted, and
-// measured where it was run.
+// A product's rate as a function of one size. The rate drops where another row of tiles or another wave begins.
+// Predicted, and measured if it was run.
 #pragma once
 
 #include <optional>
@@ -13,12 +13,12 @@ namespace ridge {
 
 struct Stripe {
   std::int64_t size = 0;
-  std::string kernel;  // "256x128" where the tile was given
+  std::string kernel;  // "256x128" if the tile was given
   std::int64_t tiles = 0, waves = 0;
   double flops = 0;
   Interval predicted_s = {};
   std::optional<double> measured_s = {};
-  std::string edge = {};  // what begins here: "120 tiles where there were 98: wave 2 begins"; empty: nothing
+  std::string edge = {};  // change from the row before: "120 tiles instead of 98, 2 waves (was 1)"; empty if none
 };
 struct Stripes {
   std::string title, machine, machine_title, dim;
@@ -26,8 +26,8 @@ struct Stripes {
   std::vector<Stripe> rows = {};
 };
 
-// Says where tiles and waves begin, of rows in the order of their sizes.
-void name_edges(Stripes& stripes);
+// Sets `edge` of each row; the rows must be sorted by size.
+void describe_edges(Stripes& stripes);
 
 std::string render_text(const Stripes& stripes);
 std::string render_json(const Stripes& stripes);  // "ridge.stripes/1"

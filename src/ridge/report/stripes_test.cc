@@ -15,9 +15,9 @@ Stripe at(std::int64_t size, std::int64_t tiles, std::int64_t waves) {
 TEST(Stripes, NamesWhatBeginsAndDrawsIt) {
   Stripes s{"bf16[M, K] * bf16[K, N] -> bf16[M, N]", "a100_80", "NVIDIA A100", "N", 108};
   s.rows = {at(1664, 98, 1), at(1792, 98, 1), at(1793, 120, 2)};
-  name_edges(s);
+  describe_edges(s);
   EXPECT_EQ(s.rows[1].edge, "");
-  EXPECT_EQ(s.rows[2].edge, "120 tiles where there were 98, 2 waves where there was 1");
+  EXPECT_EQ(s.rows[2].edge, "120 tiles instead of 98, 2 waves (was 1)");
   const std::string picture = render_svg(s);
   EXPECT_THAT(picture, HasSubstr(">1793: 120 tiles, 2 waves</text>"));
   EXPECT_THAT(picture, HasSubstr(">1664</text>"));

@@ -7,22 +7,22 @@
 #include <thread>
 
 #include "ridge/base/cores.h"
-#include "ridge/base/text.h"
+#include "ridge/base/string_util.h"
 #include "ridge/base/version.h"
 #include "ridge/report/table.h"
 
 namespace ridge {
 namespace {
 
-// The sizes of one point, range by range.
-class Sizes {
+// Sizes of one point of a sweep, by range.
+class SweepSizes {
  public:
-  Sizes(const Sweep& sweep, std::size_t point) : sweep_(sweep), at_(sweep.ranges.size()) {
+  SweepSizes(const Sweep& sweep, std::size_t point) : sweep_(sweep), at_(sweep.ranges.size()) {
     for (std::size_t i = at_.size(); i-- > 0; point /= sweep.ranges[i].values.size())
       at_[i] = point % sweep.ranges[i].values.size();
   }
   std::int64_t operator[](std::size_t range) const { return sweep_.ranges[range].values[at_[range]]; }
-  void next() {
+  void advance() {
     for (std::size_t i = at_.size(); i-- > 0;) {
       at_[i] = at_[i] + 1 == sweep_.ranges[i].values.size() ? 0 : at_[i] + 1;
       if (at_[i] != 0) return;
@@ -34,40 +34,40 @@ class Sizes {
   std::vector<std::size_t> at_;
 };
 
-// "memory to compute"; of a point behind another one.
-std::string crossover(const SweepPoint* point) {
-  return point->crossed ? fmt::format("{} to {}", name((point - 1)->limiter), name(point->limiter)) : "";
+// Returns "memory to compute", or an empty string. `point` must not be the first of its line.
+std::string crossover_text(const SweepPoint* point) {
+  return point->limiter_changed ? fmt::format("{} to {}", name((point - 1)->limiter), name(point->limiter)) : "";
 }
 
-// Beyond 2^63 the nearest double, as in a report.
-nlohmann::ordered_json whole(Count value) {
+// Above 2^63 the nearest double, as in json.cc.
+nlohmann::ordered_json count_json(Count value) {
   if (value > INT64_MAX) return static_cast<double>(value);
   return static_cast<std::int64_t>(value);
 }
 
 bool is_split(const Sweep& sweep) { return !sweep.lines.empty() && sweep.lines.front().split.has_value(); }
-bool is_sending(const Sweep& sweep) {
+bool has_traffic(const Sweep& sweep) {
   return std::any_of(sweep.lines.begin(), sweep.lines.end(), [](const SweepLine& line) { return line.sends; });
 }
-std::string chips(const SweepLine& line) { return line.split ? std::to_string(line.split->chips) : ""; }
+std::string chips_text(const SweepLine& line) { return line.split ? std::to_string(line.split->chips) : ""; }
 
-std::vector<std::string> head(const Sweep& sweep) {
+std::vector<std::string> header_cells(const Sweep& sweep) {
   return is_split(sweep) ? std::vector<std::string>{"machine", "dtype", "chips"}
                          : std::vector<std::string>{"machine", "dtype"};
 }
-std::vector<std::string> labels(const SweepLine& line) {
+std::vector<std::string> label_cells(const SweepLine& line) {
   std::vector<std::string> out{line.machine, line.dtype};
-  if (line.split) out.push_back(chips(line));
+  if (line.split) out.push_back(chips_text(line));
   return out;
 }
 
-void append_row(std::string& out, const SweepLine& line, const SweepPoint& point, const Sizes& sizes, std::size_t n,
-                bool sends) {
+void append_csv_row(std::string& out, const SweepLine& line, const SweepPoint& point, const SweepSizes& sizes,
+                    std::size_t n, bool sends) {
   const auto to = std::back_inserter(out);
   out += line.machine;
   out += ',';
   out += line.dtype;
-  if (line.split) out += "," + chips(line);
+  if (line.split) out += "," + chips_text(line);
   for (std::size_t i = 0; i < n; ++i) fmt::format_to(to, ",{}", sizes[i]);
   if (point.flops < 0)
     out += ",,,";
@@ -83,76 +83,76 @@ void append_row(std::string& out, const SweepLine& line, const SweepPoint& point
   else if (sends)
     fmt::format_to(to, ",{:.7g},{:.7g}", point.time_network_s, point.bytes_sent);
   out += ',';
-  out += crossover(&point);
+  out += crossover_text(&point);
   out += ',';
   if (point.reason != 0) out += csv_cell(line.reasons[point.reason]);
   out += '\n';
 }
 
-// Rows from..to of a line; 10^6 of them take most of a sweep's time, so threads share them.
-std::string rows(const Sweep& sweep, const SweepLine& line, std::size_t from, std::size_t to) {
+// Returns rows from..to of a line. With 10^6 rows this dominates a sweep's time, so threads share it.
+std::string csv_rows(const Sweep& sweep, const SweepLine& line, std::size_t from, std::size_t to) {
   std::string out;
   out.reserve((to - from) * 96);
-  Sizes sizes(sweep, from);
-  const bool sends = is_sending(sweep);
-  for (std::size_t i = from; i < to; ++i, sizes.next())
-    append_row(out, line, line.points[i], sizes, sweep.ranges.size(), sends);
+  SweepSizes sizes(sweep, from);
+  const bool sends = has_traffic(sweep);
+  for (std::size_t i = from; i < to; ++i, sizes.advance())
+    append_csv_row(out, line, line.points[i], sizes, sweep.ranges.size(), sends);
   return out;
 }
 
-std::string shared_rows(const Sweep& sweep, const SweepLine& line) {
+std::string parallel_csv_rows(const Sweep& sweep, const SweepLine& line) {
   const std::size_t n = line.points.size(), threads = static_cast<std::size_t>(usable_cores());
-  if (n < 16384 || threads == 1) return rows(sweep, line, 0, n);
+  if (n < 16384 || threads == 1) return csv_rows(sweep, line, 0, n);
   std::vector<std::string> parts(threads);
   {
     std::vector<std::jthread> all;
     for (std::size_t t = 0; t < threads; ++t)
-      all.emplace_back([&, t] { parts[t] = rows(sweep, line, n * t / threads, n * (t + 1) / threads); });
+      all.emplace_back([&, t] { parts[t] = csv_rows(sweep, line, n * t / threads, n * (t + 1) / threads); });
   }
   std::string out = std::move(parts[0]);
   for (std::size_t t = 1; t < threads; ++t) out += parts[t];
   return out;
 }
 
-// "D = 8192, F = 8192" of the ranges with several values, but the last range; its own value where `last`.
-std::string sizes_text(const Sweep& sweep, std::size_t point, bool last) {
+// Returns "D = 8192, F = 8192" for the ranges with several values, without the last range; with `last`, only that one.
+std::string sizes_text(const Sweep& sweep, std::size_t point, bool is_last) {
   std::string out;
   for (std::size_t i = 0; i < sweep.ranges.size(); ++i) {
-    if (sweep.ranges[i].values.size() == 1 || (i + 1 == sweep.ranges.size()) != last) continue;
-    out += fmt::format("{}{} = {}", out.empty() ? "" : ", ", sweep.ranges[i].dim, sweep.value(point, i));
+    if (sweep.ranges[i].values.size() == 1 || (i + 1 == sweep.ranges.size()) != is_last) continue;
+    out += fmt::format("{}{} = {}", out.empty() ? "" : ", ", sweep.ranges[i].dim, sweep.size_at(point, i));
   }
   return out;
 }
 
-constexpr std::size_t most_rows = 64;
+constexpr std::size_t max_rows = 64;
 
 Cells point_table(const Sweep& sweep) {
-  Cells cells{head(sweep)};
-  for (const Range& range : sweep.ranges) cells[0].push_back(range.dim);
+  Cells cells{header_cells(sweep)};
+  for (const DimensionValues& range : sweep.ranges) cells[0].push_back(range.dim);
   for (const char* head : {"work", "bytes", "FLOP/B", "limiter", "lower", "no overlap"}) cells[0].emplace_back(head);
-  const bool sends = is_sending(sweep);
+  const bool sends = has_traffic(sweep);
   if (sends) cells[0].insert(cells[0].end(), {"network", "sent"});
   for (const SweepLine& line : sweep.lines)
-    for (std::size_t i = 0; i < line.points.size() && cells.size() <= most_rows; ++i) {
+    for (std::size_t i = 0; i < line.points.size() && cells.size() <= max_rows; ++i) {
       const SweepPoint& p = line.points[i];
-      std::vector<std::string> row = labels(line);
-      for (std::size_t r = 0; r < sweep.ranges.size(); ++r) row.push_back(std::to_string(sweep.value(i, r)));
+      std::vector<std::string> row = label_cells(line);
+      for (std::size_t r = 0; r < sweep.ranges.size(); ++r) row.push_back(std::to_string(sweep.size_at(i, r)));
       const bool known = p.flops >= 0, timed = p.time_lower_s >= 0;
-      row.push_back(known ? engineering(static_cast<double>(p.flops), "FLOP") : "-");
-      row.push_back(known ? engineering(static_cast<double>(p.bytes), "B") : "-");
-      row.push_back(known ? significant(static_cast<double>(p.flops) / static_cast<double>(p.bytes)) : "-");
+      row.push_back(known ? format_with_prefix(static_cast<double>(p.flops), "FLOP") : "-");
+      row.push_back(known ? format_with_prefix(static_cast<double>(p.bytes), "B") : "-");
+      row.push_back(known ? format_significant(static_cast<double>(p.flops) / static_cast<double>(p.bytes)) : "-");
       row.emplace_back(timed ? name(p.limiter) : "-");
-      row.push_back(timed ? engineering(p.time_lower_s, "s") : "-");
-      row.push_back(timed ? engineering(p.time_upper_s, "s") : "-");
-      if (sends) row.push_back(timed ? engineering(p.time_network_s, "s") : "-");
-      if (sends) row.push_back(timed ? engineering(p.bytes_sent, "B") : "-");
+      row.push_back(timed ? format_with_prefix(p.time_lower_s, "s") : "-");
+      row.push_back(timed ? format_with_prefix(p.time_upper_s, "s") : "-");
+      if (sends) row.push_back(timed ? format_with_prefix(p.time_network_s, "s") : "-");
+      if (sends) row.push_back(timed ? format_with_prefix(p.bytes_sent, "B") : "-");
       cells.push_back(std::move(row));
     }
   return cells;
 }
 
-// "B = 310": of a change, where that is known, else of the point behind it.
-std::string place_of(const Sweep& sweep, const SweepLine& line, std::size_t point) {
+// Returns "B = 310", the first size with the new limiter if it was searched for, else the size of the point.
+std::string change_position(const Sweep& sweep, const SweepLine& line, std::size_t point) {
   for (const SweepChange& change : line.changes)
     if (change.point == point) return fmt::format("{} = {}", sweep.ranges.back().dim, change.first);
   return sizes_text(sweep, point, true);
@@ -161,14 +161,14 @@ std::string place_of(const Sweep& sweep, const SweepLine& line, std::size_t poin
 }  // namespace
 
 Cells changes_table(const Sweep& sweep) {
-  Cells cells{head(sweep)};
+  Cells cells{header_cells(sweep)};
   cells[0].insert(cells[0].end(), {"at", "changes from", "with"});
   for (const SweepLine& line : sweep.lines)
-    for (std::size_t i = 0; i < line.points.size() && cells.size() <= most_rows; ++i)
-      if (line.points[i].crossed) {
-        cells.push_back(labels(line));
+    for (std::size_t i = 0; i < line.points.size() && cells.size() <= max_rows; ++i)
+      if (line.points[i].limiter_changed) {
+        cells.push_back(label_cells(line));
         for (std::string& cell :
-             std::vector{place_of(sweep, line, i), crossover(&line.points[i]), sizes_text(sweep, i, false)})
+             std::vector{change_position(sweep, line, i), crossover_text(&line.points[i]), sizes_text(sweep, i, false)})
           cells.back().push_back(std::move(cell));
       }
   return cells;
@@ -176,14 +176,14 @@ Cells changes_table(const Sweep& sweep) {
 
 namespace {
 
-bool anything_timed(const Sweep& sweep) {
+bool has_times(const Sweep& sweep) {
   return std::any_of(sweep.lines.begin(), sweep.lines.end(), [](const SweepLine& line) {
     return std::any_of(line.points.begin(), line.points.end(), [](const SweepPoint& p) { return p.time_lower_s >= 0; });
   });
 }
 
-// "unknown at 3 points: a count leaves 2^63", a line a cause.
-std::string unknown(const Sweep& sweep) {
+// Returns one line per cause: "unknown at 3 points: a count leaves 2^63".
+std::string unknown_text(const Sweep& sweep) {
   std::vector<std::pair<std::string, long long>> causes;
   for (const SweepLine& line : sweep.lines) {
     std::vector<long long> counts(line.reasons.size());
@@ -200,64 +200,64 @@ std::string unknown(const Sweep& sweep) {
   }
   std::string out;
   for (const auto& [why, points] : causes)
-    out += fmt::format("unknown at {} {}: {}\n", grouped(points), points == 1 ? "point" : "points", why);
+    out += fmt::format("unknown at {} {}: {}\n", group_digits(points), points == 1 ? "point" : "points", why);
   return out;
 }
 
-// What machines lack, so that their times leave it out.
-std::string left_out(const Sweep& sweep) {
-  std::vector<std::string> told;
+// Returns which numbers machines lack; times exclude these.
+std::string missing_text(const Sweep& sweep) {
+  std::vector<std::string> reported;
   std::string out;
   for (const SweepLine& line : sweep.lines) {
-    if (line.left_out.empty() || std::find(told.begin(), told.end(), line.left_out) != told.end()) continue;
-    told.push_back(line.left_out);
-    out += fmt::format("left out: {} is not on record; its times are bounds without it\n", line.left_out);
+    if (line.missing.empty() || std::find(reported.begin(), reported.end(), line.missing) != reported.end()) continue;
+    reported.push_back(line.missing);
+    out += fmt::format("left out: {} is unknown; times are bounds without it\n", line.missing);
   }
   return out;
 }
 
-std::size_t total_points(const Sweep& sweep) {
+std::size_t count_points(const Sweep& sweep) {
   std::size_t n = 0;
   for (const SweepLine& line : sweep.lines) n += line.points.size();
   return n;
 }
 
-std::string tables(const Sweep& sweep, const TextStyle& style, bool markdown) {
+std::string render_tables(const Sweep& sweep, const TextStyle& style, bool markdown) {
   const auto render = [&](const Cells& cells, const std::vector<bool>& right) {
     return markdown ? markdown_table(cells, right) : text_table(cells, right, style.color);
   };
   std::string out;
-  const std::size_t points = total_points(sweep);
-  const std::size_t labelled = head(sweep).size();
-  std::vector<bool> right(labelled + sweep.ranges.size() + 8, true);
-  right[0] = right[1] = right[labelled + sweep.ranges.size() + 3] = false;
-  if (points <= most_rows) out += render(point_table(sweep), right) + "\n";
+  const std::size_t points = count_points(sweep);
+  const std::size_t label_count = header_cells(sweep).size();
+  std::vector<bool> right(label_count + sweep.ranges.size() + 8, true);
+  right[0] = right[1] = right[label_count + sweep.ranges.size() + 3] = false;
+  if (points <= max_rows) out += render(point_table(sweep), right) + "\n";
   const Cells crossovers = changes_table(sweep);
-  if (crossovers.size() == 1 && anything_timed(sweep))
-    out += unknown(sweep).empty() ? "the limiter changes nowhere along the last range\n"
-                                  : "the limiter changes nowhere where it is known\n";
+  if (crossovers.size() == 1 && has_times(sweep))
+    out += unknown_text(sweep).empty() ? "the limiter does not change along the last range\n"
+                                       : "the limiter does not change where it is known\n";
   else if (crossovers.size() > 1)
     out += render(crossovers, {false, false, false, false, false});
-  if (crossovers.size() > most_rows) out += fmt::format("the first {} of them\n", most_rows);
-  const std::string causes = unknown(sweep) + left_out(sweep);
+  if (crossovers.size() > max_rows) out += fmt::format("only the first {} changes are shown\n", max_rows);
+  const std::string causes = unknown_text(sweep) + missing_text(sweep);
   if (!causes.empty()) out += "\n" + causes;
-  if (points > most_rows)
-    out += fmt::format("{} points: --csv prints them all\n", grouped(static_cast<long long>(points)));
+  if (points > max_rows)
+    out += fmt::format("{} points: --csv prints them all\n", group_digits(static_cast<long long>(points)));
   return out;
 }
 
 }  // namespace
 
-std::string render_text(const Sweep& sweep, const TextStyle& style) { return tables(sweep, style, false); }
-std::string render_markdown(const Sweep& sweep) { return tables(sweep, {}, true); }
+std::string render_text(const Sweep& sweep, const TextStyle& style) { return render_tables(sweep, style, false); }
+std::string render_markdown(const Sweep& sweep) { return render_tables(sweep, {}, true); }
 
 std::string render_csv(const Sweep& sweep) {
   std::string out = is_split(sweep) ? "machine,dtype,chips" : "machine,dtype";
-  for (const Range& range : sweep.ranges) out += "," + range.dim;
+  for (const DimensionValues& range : sweep.ranges) out += "," + range.dim;
   out += ",flops,bytes,intensity,limiter,time_lower_s,time_upper_s";
-  if (is_sending(sweep)) out += ",time_network_s,bytes_sent";
+  if (has_traffic(sweep)) out += ",time_network_s,bytes_sent";
   out += ",crossover,unknown\n";
-  for (const SweepLine& line : sweep.lines) out += shared_rows(sweep, line);
+  for (const SweepLine& line : sweep.lines) out += parallel_csv_rows(sweep, line);
   return out;
 }
 
@@ -265,7 +265,7 @@ std::string render_json(const Sweep& sweep) {
   using Json = nlohmann::ordered_json;
   Json out{{"schema", "ridge.sweep/1"}, {"verb", "sweep"}, {"program", sweep.program_text}};
   out["ranges"] = Json::object();
-  for (const Range& range : sweep.ranges) out["ranges"][range.dim] = range.values;
+  for (const DimensionValues& range : sweep.ranges) out["ranges"][range.dim] = range.values;
   out["lines"] = Json::array();
   for (const SweepLine& line : sweep.lines) {
     Json one{{"machine", line.machine}, {"dtype", line.dtype}};
@@ -276,14 +276,14 @@ std::string render_json(const Sweep& sweep) {
     for (std::size_t i = 0; i < line.points.size(); ++i) {
       const SweepPoint& p = line.points[i];
       const bool known = p.flops >= 0, timed = p.time_lower_s >= 0;
-      flops.push_back(known ? whole(p.flops) : Json(nullptr));
-      bytes.push_back(known ? whole(p.bytes) : Json(nullptr));
+      flops.push_back(known ? count_json(p.flops) : Json(nullptr));
+      bytes.push_back(known ? count_json(p.bytes) : Json(nullptr));
       limiter.push_back(timed ? Json(name(p.limiter)) : Json(nullptr));
       lower.push_back(timed ? Json(p.time_lower_s) : Json(nullptr));
       upper.push_back(timed ? Json(p.time_upper_s) : Json(nullptr));
       if (line.sends) network.push_back(timed ? Json(p.time_network_s) : Json(nullptr));
       if (line.sends) sent.push_back(timed ? Json(p.bytes_sent) : Json(nullptr));
-      if (p.crossed) crossovers.push_back(i);
+      if (p.limiter_changed) crossovers.push_back(i);
       if (p.reason != 0) unknown[line.reasons[p.reason]].push_back(i);
     }
     one["flops"] = std::move(flops);
@@ -293,7 +293,7 @@ std::string render_json(const Sweep& sweep) {
     one["time_upper_s"] = std::move(upper);
     if (line.sends) one["time_network_s"] = std::move(network);
     if (line.sends) one["bytes_sent"] = std::move(sent);
-    if (!line.left_out.empty()) one["left_out"] = line.left_out;
+    if (!line.missing.empty()) one["left_out"] = line.missing;
     one["crossovers"] = std::move(crossovers);
     one["changes"] = Json::array();
     for (const SweepChange& change : line.changes)

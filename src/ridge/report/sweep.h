@@ -1,5 +1,5 @@
-// A sweep as a table or a picture. CSV and JSON hold every point; the text holds the crossovers, and the points where
-// they are few.
+// A sweep as a table or a picture. CSV and JSON hold every point. The text holds the limiter changes, and the points
+// themselves if there are at most 64.
 #pragma once
 
 #include <functional>
@@ -13,16 +13,15 @@
 namespace ridge {
 
 std::string render_text(const Sweep& sweep, const TextStyle& style = {});
-// Column by column what a spreadsheet wants: machine, dtype, each dimension, flops, bytes, intensity, limiter,
-// time_lower_s, time_upper_s, crossover ("memory to compute" where the limiter changed, else empty). What is not known
-// is empty.
+// Columns: machine, dtype, each dimension, flops, bytes, intensity, limiter, time_lower_s, time_upper_s, crossover
+// ("memory to compute" if the limiter changed, else empty), unknown (the reason). Unknown values are empty.
 std::string render_csv(const Sweep& sweep);
 std::string render_json(const Sweep& sweep);
 std::string render_markdown(const Sweep& sweep);
-// Where the limiter changes, the first 64 of them.
+// Returns the first 64 changes of the limiter.
 Cells changes_table(const Sweep& sweep);
-// Attainable FLOP/s over the range with the most values, a curve for each machine, dtype and other size; crossovers as
-// dots with their sizes.
+// Draws attainable FLOP/s over the range with the most values, one curve per machine, dtype and combination of the
+// other sizes. Dots mark changes of the limiter.
 std::string render_svg(const Sweep& sweep);
 
 }  // namespace ridge

@@ -3,16 +3,16 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "ridge/base/text.h"
+#include "ridge/base/string_util.h"
 
 namespace ridge {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-class Rows {
+class RowFlattener {
  public:
-  void add(const Json& row) {
+  void add_row(const Json& row) {
     cells_.emplace_back(cells_.empty() ? 0 : cells_[0].size());
     flatten("", row);
   }
@@ -26,24 +26,24 @@ class Rows {
     if (value.is_object())
       for (const auto& [key, inner] : value.items()) flatten(name.empty() ? key : name + "." + key, inner);
     else if (value.is_array())
-      for (std::size_t i = 0; i < value.size(); ++i) flatten(name + "." + called(value[i], i), value[i]);
+      for (std::size_t i = 0; i < value.size(); ++i) flatten(name + "." + element_name(value[i], i), value[i]);
     else if (value.is_string())
-      cell(name) = value.get<std::string>();
+      cell_of(name) = value.get<std::string>();
     else if (!value.is_null())
-      cell(name) = value.dump();
+      cell_of(name) = value.dump();
     else if (!has_parts(name))
-      cell(name) = "";
+      cell_of(name) = "";
   }
   bool has_parts(const std::string& name) const {
     return std::any_of(cells_[0].begin(), cells_[0].end(),
                        [&](const std::string& head) { return head.starts_with(name + "."); });
   }
-  static std::string called(const Json& element, std::size_t place) {
+  static std::string element_name(const Json& element, std::size_t index) {
     for (const char* key : {"library", "name"})
       if (element.is_object() && element.contains(key)) return element[key].get<std::string>();
-    return std::to_string(place);
+    return std::to_string(index);
   }
-  std::string& cell(const std::string& name) {
+  std::string& cell_of(const std::string& name) {
     const auto found = std::find(cells_[0].begin(), cells_[0].end(), name);
     const auto column = static_cast<std::size_t>(found - cells_[0].begin());
     if (found == cells_[0].end()) cells_[0].push_back(name);
@@ -55,19 +55,19 @@ class Rows {
 
 }  // namespace
 
-Cells rows_of(const std::string& json, const std::string& list) {
-  Rows rows;
+Cells flatten_json(const std::string& json, const std::string& list) {
+  RowFlattener rows;
   if (!list.empty()) {
-    for (const Json& row : Json::parse(json).value(list, Json::array())) rows.add(row);
+    for (const Json& row : Json::parse(json).value(list, Json::array())) rows.add_row(row);
     return std::move(rows).cells();
   }
-  // Documents one behind the other, each on a line or indented: one begins where the last one's bracket closes.
+  // Consecutive documents, each on one line or indented. A document begins with '{' at the start of a line.
   for (std::size_t at = 0; at < json.size();) {
     const std::size_t close = json.find("\n{", at);
     const std::size_t end = close == std::string::npos ? json.size() : close + 1;
     Json row = Json::parse(json.substr(at, end - at));
     for (const char* key : {"schema", "verb", "provenance"}) row.erase(key);
-    rows.add(row);
+    rows.add_row(row);
     at = end;
   }
   return std::move(rows).cells();
@@ -82,7 +82,7 @@ std::vector<bool> number_columns(const Cells& cells) {
 }
 
 std::string text_table(const Cells& cells, const std::vector<bool>& right, bool color) {
-  const std::string all = aligned(cells, right);
+  const std::string all = align_columns(cells, right);
   const std::size_t end = all.find('\n');
   return color ? "\x1b[1m" + all.substr(0, end) + "\x1b[0m" + all.substr(end) : all;
 }

@@ -10,7 +10,7 @@ TEST(RowsOf, lists_have_a_column_for_each_number_wherever_it_stands) {
       R"({"schema": "s", "rows": [{"op": "a", "tile": {"m": 64, "n": 8}, "times": [{"library": "ours", "median_s": 1e-3},
           {"library": "theirs", "median_s": 2e-3}]}, {"op": "b, c", "tile": null, "times": [{"library": "theirs",
           "median_s": 0.5}], "right": false, "list": [3, 4]}]})";
-  const Cells cells = rows_of(json, "rows");
+  const Cells cells = flatten_json(json, "rows");
   EXPECT_EQ(csv_table(cells),
             "op,tile.m,tile.n,times.ours.library,times.ours.median_s,times.theirs.library,times.theirs.median_s,"
             "right,list.0,list.1\n"
@@ -20,11 +20,11 @@ TEST(RowsOf, lists_have_a_column_for_each_number_wherever_it_stands) {
 }
 
 TEST(RowsOf, documents_one_behind_the_other_are_rows) {
-  EXPECT_EQ(csv_table(rows_of(
+  EXPECT_EQ(csv_table(flatten_json(
                 "{\"schema\":\"s\",\"verb\":\"v\",\"a\":1,\"provenance\":{}}\n{\"a\":2,\"b\":\"}\\n{\"}\n", "")),
             "a,b\n1,\n2,\"}\n{\"\n");
-  EXPECT_EQ(csv_table(rows_of("{\n  \"a\": {\n    \"b\": -1.5\n  }\n}\n", "")), "a.b\n-1.5\n");
-  EXPECT_EQ(csv_table(rows_of("{}", "rows")), "\n");
+  EXPECT_EQ(csv_table(flatten_json("{\n  \"a\": {\n    \"b\": -1.5\n  }\n}\n", "")), "a.b\n-1.5\n");
+  EXPECT_EQ(csv_table(flatten_json("{}", "rows")), "\n");
 }
 
 }  // namespace

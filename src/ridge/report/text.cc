@@ -1,20 +1,20 @@
-// The report for eyes: the answer, what each operation costs and what binds it as one table, where limiters change, and
-// last where the machine's numbers come from. A program of one operation, or with dimensions that have no value, shows
-// its formulas; others keep them for --all and the working for --steps. "-" stands for what is not known.
+// The text report: summary, table of operations with their cost and limiter, thresholds, and the sources of the
+// machine's numbers. Formulas are shown for programs of one operation or with open dimensions; otherwise only with
+// --all. "-" marks an unknown value.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
-#include "ridge/report/parts/assumed.h"
-#include "ridge/report/parts/used.h"
+#include "ridge/report/parts/assumptions.h"
+#include "ridge/report/parts/used_peaks.h"
 #include "ridge/report/plan.h"
-#include "ridge/report/words.h"
+#include "ridge/report/text_parts.h"
 
 namespace ridge {
 namespace {
 
-// "mesh  X = 4  Y = 2: counted for one of 8 devices"
+// "mesh  X = 4  Y = 2: numbers are for one of 8 devices"
 std::string mesh_line(const Explanation& e) {
   if (e.mesh_names.empty()) return {};
   std::string out = "mesh";
@@ -23,26 +23,26 @@ std::string mesh_line(const Explanation& e) {
     out += fmt::format("  {} = {}", axis, e.dims.at(axis));
     devices *= e.dims.at(axis);
   }
-  return out + fmt::format(": counted for one of {} devices\n", grouped(devices));
+  return out + fmt::format(": numbers are for one of {} devices\n", group_digits(devices));
 }
 
-std::string head(const Report& report, const Styled& styled) {
+std::string header_text(const Report& report, const TextStyler& styled) {
   const Explanation& e = report.explanation;
   std::string out = styled.bold(fmt::format("{}  on {}", report.title, e.machine.name));
   if (!e.machine.title.empty() && e.machine.title != e.machine.name) out += fmt::format(" ({})", e.machine.title);
   const std::string dims = dims_text(e);
   out += "\n";
   if (!dims.empty()) out += "dims" + dims + "\n";
-  if (!report.weights.empty()) out += fmt::format("weights stored as {}\n", report.weights);
-  if (e.split) out += fmt::format("one of {} chips, {} split\n", e.split->chips, dims_text(*e.split));
+  if (!report.weights_dtype.empty()) out += fmt::format("weights stored as {}\n", report.weights_dtype);
+  if (e.split) out += fmt::format("one of {} chips, {} split\n", e.split->chips, format_dims(*e.split));
   out += mesh_line(e);
   return is_open(e) ? out : out + "\n";
 }
 
-std::vector<std::string> predicted_row(const Explanation& e, const std::string& op, const Prediction& p) {
-  const auto share = share_of(e, p);
+std::vector<std::string> prediction_row(const Explanation& e, const std::string& op, const Prediction& p) {
+  const auto share = time_fraction(e, p);
   return {op,
-          share ? percent(*share) : "-",
+          share ? format_percent(*share) : "-",
           unit_or_dash(p.flops, work_unit(p.work)),
           unit_or_dash(p.bytes, "B"),
           number_or_dash(p.intensity),
@@ -54,67 +54,67 @@ std::vector<std::string> predicted_row(const Explanation& e, const std::string& 
           unit_or_dash(p.bytes_sent, "B")};
 }
 
-// The sums of the operations, where something is said of them: which r is meant, and from where on it binds.
-std::string sum_formulas(const Report& report, const Styled& styled, bool all) {
+// Returns the formulas of total and fused program: work, bytes, the r that is used, and thresholds.
+std::string sum_formulas_text(const Report& report, const TextStyler& styled, bool all) {
   const Explanation& e = report.explanation;
   std::string out;
-  for (const Prediction* p : sums(e)) {
+  for (const Prediction* p : sums_with_thresholds(e)) {
     out += "\n" + styled.bold(p->work.name) + "\n";
-    Rows rows{{"  work", fmt::format("{} {}", p->work.flops.text(e.dim_names), work_unit(p->work))},
-              {"  bytes", p->work.bytes().text(e.dim_names)}};
-    if (!p->work.bytes_sent.zero()) rows.push_back({"  sent", p->work.bytes_sent.text(e.dim_names)});
-    for (const Weight& w : p->weights)
-      rows.push_back(
-          {"  weight", fmt::format("{}: a FLOP on {} {} takes as long as so many of r's", significant(w.weight, 5),
-                                   ridge::name(w.peak.unit), ridge::name(w.peak.dtype))});
-    rows.push_back({"  r", fmt::format("{} FLOP/B", significant(p->thresholds.front().ratio, 5))});
+    TextRows rows{{"  work", fmt::format("{} {}", p->work.flops.to_string(e.dim_names), work_unit(p->work))},
+                  {"  bytes", p->work.bytes().to_string(e.dim_names)}};
+    if (!p->work.bytes_sent.is_zero()) rows.push_back({"  sent", p->work.bytes_sent.to_string(e.dim_names)});
+    for (const FlopWeight& w : p->flop_weights)
+      rows.push_back({"  weight", fmt::format("{}: one FLOP on {} {} takes as long as this many FLOPs at r's peak",
+                                              format_significant(w.weight, 5), ridge::unit_name(w.peak.unit),
+                                              ridge::dtype_name(w.peak.dtype))});
+    rows.push_back({"  r", fmt::format("{} FLOP/B", format_significant(p->thresholds.front().ratio, 5))});
     for (const Threshold& t : p->thresholds)
-      if (all || is_asked(report, t.dim)) rows.push_back({"  " + t.dim, threshold_text(t, true)});
-    out += aligned(rows, {false, false});
+      if (all || is_shown_dim(report, t.dim)) rows.push_back({"  " + t.dim, threshold_text(t, true)});
+    out += align_columns(rows, {false, false});
   }
   return out;
 }
 
-std::string followers_line(const Explanation& e) {
-  if (e.thresholds_left_out)
-    return "thresholds are left out: the statements' dimensions squared come to more than " +
-           grouped(static_cast<long long>(max_threshold_work)) + "; explain fewer statements at a time\n";
+std::string missing_thresholds_text(const Explanation& e) {
+  if (e.thresholds_skipped)
+    return "thresholds are omitted: the squared dimension counts of the statements add up to more than " +
+           group_digits(static_cast<long long>(max_threshold_work)) + "; explain fewer statements\n";
   std::string out;
   if (!e.unsolved.empty())
     out += fmt::format(
-        "no threshold of {} for some operation: sizes without a value decide, or a mask ties another to it\n",
+        "some operations have no threshold for {}: it depends on sizes without a value, or a mask relates two sizes\n",
         fmt::join(e.unsolved, ", "));
   return out;
 }
 
-// " = 62.06", where the formula does not say it.
-std::string decimal(const Prediction& p) {
-  if (!p.intensity || significant(*p.intensity) == p.intensity_formula) return {};
-  return " = " + significant(*p.intensity);
+// Returns " = 62.06", or an empty string if the formula is that number.
+std::string decimal_text(const Prediction& p) {
+  if (!p.intensity || format_significant(*p.intensity) == p.intensity_formula) return {};
+  return " = " + format_significant(*p.intensity);
 }
 
-std::string formulas(const Report& report, const Styled& styled, bool all) {
+std::string formulas_text(const Report& report, const TextStyler& styled, bool all) {
   const Explanation& e = report.explanation;
   std::string out;
   for (const Prediction& p : e.ops) {
     out += "\n" + styled.bold(p.work.text) + "\n";
-    Rows rows{{"  work", fmt::format("{} {}", p.work.flops.text(e.dim_names), work_unit(p.work))},
-              {"  bytes", p.work.bytes().text(e.dim_names)}};
+    TextRows rows{{"  work", fmt::format("{} {}", p.work.flops.to_string(e.dim_names), work_unit(p.work))},
+                  {"  bytes", p.work.bytes().to_string(e.dim_names)}};
     if (!p.intensity_formula.empty())
-      rows.push_back({fmt::format("  {}/B", work_unit(p.work)), p.intensity_formula + decimal(p)});
-    if (!p.work.bytes_sent.zero()) rows.push_back({"  sent", p.work.bytes_sent.text(e.dim_names)});
+      rows.push_back({fmt::format("  {}/B", work_unit(p.work)), p.intensity_formula + decimal_text(p)});
+    if (!p.work.bytes_sent.is_zero()) rows.push_back({"  sent", p.work.bytes_sent.to_string(e.dim_names)});
     if (is_open(e) && p.ridge)
-      rows.push_back({"  ridge", fmt::format("{} {}/B", significant(*p.ridge), work_unit(p.work))});
+      rows.push_back({"  ridge", fmt::format("{} {}/B", format_significant(*p.ridge), work_unit(p.work))});
     for (const Threshold& t : p.thresholds)
-      if (all || is_asked(report, t.dim)) rows.push_back({"  " + t.dim, threshold_text(t)});
+      if (all || is_shown_dim(report, t.dim)) rows.push_back({"  " + t.dim, threshold_text(t)});
     if (!p.work.collective.empty()) rows.push_back({"  network", p.work.collective});
-    if (!p.missing.empty()) rows.push_back({"  missing", p.missing + " is not on record: the times leave it out"});
-    out += aligned(rows, {false, false});
+    if (!p.missing.empty()) rows.push_back({"  missing", p.missing + " is unknown: times exclude it"});
+    out += align_columns(rows, {false, false});
   }
-  return out + sum_formulas(report, styled, all);
+  return out + sum_formulas_text(report, styled, all);
 }
 
-// What formulas would say of single operations beside their numbers: what they send for.
+// Returns one line per operation that communicates.
 std::string collectives_text(const Report& report) {
   std::string out;
   for (std::size_t i = 0; i < report.explanation.ops.size(); ++i)
@@ -123,76 +123,79 @@ std::string collectives_text(const Report& report) {
   return out;
 }
 
-// What was left out of formulas and thresholds, and how to see it.
-std::string notes(const Report& report, bool all) {
+// Returns the counting conventions and the options that show more.
+std::string notes_text(const Report& report, bool all) {
   const Explanation& e = report.explanation;
   std::string out = "a multiply-add counts as 2 FLOPs; bytes: each input read once, each result written once\n";
-  out += followers_line(e);
+  out += missing_thresholds_text(e);
   if (e.fused) {
-    const std::string all_of_them = e.ops.size() > 1 ? fmt::format("all {} operations as one; ", e.ops.size()) : "";
-    out +=
-        fmt::format("fused: {}intermediates stay where they are computed, in f32, and are never stored\n", all_of_them);
+    const std::string op_count_text =
+        e.ops.size() > 1 ? fmt::format("all {} operations in one kernel; ", e.ops.size()) : "";
+    out += fmt::format("fused: {}intermediates stay on chip in f32 and are never stored\n", op_count_text);
   }
-  if (!all && e.ops.size() > 1) out += "--all: every formula and threshold; --steps: the working\n";
+  if (!all && e.ops.size() > 1) out += "--all: every formula and threshold; --steps: the derivation\n";
   return out;
 }
 
-std::string explained_text(const Report& report, const Styled& styled, bool all) {
+std::string explained_text(const Report& report, const TextStyler& styled, bool all) {
   const Explanation& e = report.explanation;
   std::string out;
   if (!is_open(e))
-    out += answer_text(report, styled) + styled.table(predicted_rows(report), predicted_right);
+    out += summary_text(report, styled) + styled.format_table(prediction_rows(report), prediction_right_aligned);
   else if (e.ops.size() > 1)
-    out += "\n" + answer_text(report, styled);
-  out += assumed_text(e);
+    out += "\n" + summary_text(report, styled);
+  out += assumptions_text(e);
   if (report.planned) out += plan_text(report);
   if (all || is_open(e) || e.ops.size() == 1)
-    out += formulas(report, styled, all);
+    out += formulas_text(report, styled, all);
   else
     out += collectives_text(report) + thresholds_text(report, styled, all);
-  if (all) out += kinds_text(e) + memory_text(e);
-  return out + sources_text(e, styled, all) + notes(report, all);
+  if (all) out += work_kinds_text(e) + memory_text(e);
+  return out + sources_text(e, styled, all) + notes_text(report, all);
 }
 
 }  // namespace
 
-Rows predicted_rows(const Report& report) {
+TextRows prediction_rows(const Report& report) {
   const Explanation& e = report.explanation;
-  Rows rows{{"op", "of time", "work", "bytes", "FLOP/B", "ridge", "limiter", "lower", "no overlap", "network", "sent"}};
-  for (const std::size_t i : by_share(e)) rows.push_back(predicted_row(e, op_name(report, i), e.ops[i]));
-  if (e.ops.size() > 1) rows.push_back(predicted_row(e, "total", e.total));
-  if (e.fused) rows.push_back(predicted_row(e, "fused", *e.fused));
+  TextRows rows{
+      {"op", "of time", "work", "bytes", "FLOP/B", "ridge", "limiter", "lower", "no overlap", "network", "sent"}};
+  for (const std::size_t i : ops_by_time(e)) rows.push_back(prediction_row(e, op_name(report, i), e.ops[i]));
+  if (e.ops.size() > 1) rows.push_back(prediction_row(e, "total", e.total));
+  if (e.fused) rows.push_back(prediction_row(e, "fused", *e.fused));
   for (auto& row : rows)
     if (!e.network) row.resize(row.size() - 2);
   return rows;
 }
 
 std::string render_text(const Report& report, const TextStyle& style) {
-  const Styled styled(style);
-  const std::string top = head(report, styled);
-  if (!report.measured) return top + explained_text(report, styled, style.all);
-  std::string lost;
-  for (std::size_t i = 0; i < report.losses.size(); ++i)
-    lost +=
-        fmt::format("{} took {}\n", op_name(report, i), losses_text(report.losses[i].roof_s, report.losses[i].lost));
-  return top + measured_text(report, styled) + "\n" + styled.table(predicted_rows(report), predicted_right) + lost +
+  const TextStyler styled(style);
+  const std::string header = header_text(report, styled);
+  if (!report.measured) return header + explained_text(report, styled, style.all);
+  std::string overhead_lines;
+  for (std::size_t i = 0; i < report.measured_overheads.size(); ++i)
+    overhead_lines +=
+        fmt::format("{} took {}\n", op_name(report, i),
+                    overheads_text(report.measured_overheads[i].roofline_s, report.measured_overheads[i].overheads));
+  return header + measured_text(report, styled) + "\n" +
+         styled.format_table(prediction_rows(report), prediction_right_aligned) + overhead_lines +
          sources_text(report.explanation, styled, style.all);
 }
 
-std::string_view verdict_name(const ClaimVerdict& verdict) {
-  if (!verdict.depends.empty()) return "undecided";
-  return verdict.right ? "right" : "wrong";
+std::string_view claim_result(const ClaimCheck& check) {
+  if (!check.deciding_dims.empty()) return "undecided";
+  return check.right ? "right" : "wrong";
 }
 
-std::string render_text(const ClaimVerdict& verdict) {
-  std::string out = fmt::format("{}: {}\n  {}\n", verdict_name(verdict), verdict.claim, verdict.truth);
-  if (!verdict.of.empty())
-    out += fmt::format("  that is of {0}: write {0}.{1}, another operation or total.{1} to ask for one\n", verdict.of,
-                       verdict.claim.substr(0, verdict.claim.find(' ')));
-  if (!verdict.depends.empty())
-    out += fmt::format("  it depends on {}: give a value with -d {}=N\n", fmt::join(verdict.depends, ", "),
-                       verdict.depends.front());
-  if (!verdict.slip.empty()) out += "  slip: " + verdict.slip + "\n";
+std::string render_text(const ClaimCheck& check) {
+  std::string out = fmt::format("{}: {}\n  {}\n", claim_result(check), check.claim, check.truth);
+  if (!check.operation.empty())
+    out += fmt::format("  this is the threshold of {0}: write {0}.{1}, OPERATION.{1} or total.{1} to select one\n",
+                       check.operation, check.claim.substr(0, check.claim.find(' ')));
+  if (!check.deciding_dims.empty())
+    out += fmt::format("  it depends on {}: set a value with -d {}=N\n", fmt::join(check.deciding_dims, ", "),
+                       check.deciding_dims.front());
+  if (!check.mistake.empty()) out += "  likely mistake: " + check.mistake + "\n";
   return out;
 }
 

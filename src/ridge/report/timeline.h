@@ -1,7 +1,7 @@
-// Draws who was busy when. chrome_trace gives the JSON that https://ui.perfetto.dev and chrome://tracing load: a thread
-// for each lane, complete events ("ph":"X") with begin and length in microseconds. Events of one lane that overlap
-// (copies on their way) go to several threads, for the format forbids it on one. timeline_svg gives one picture, for a
-// report: every lane a row, every phase a colour.
+// Draws timelines. `chrome_trace` returns JSON for https://ui.perfetto.dev and chrome://tracing: one thread per lane,
+// complete events ("ph":"X") with begin and length in microseconds. The format forbids overlapping events on one
+// thread, so overlapping events of a lane (copies in flight) use several threads. `timeline_svg` returns one picture
+// with a row per lane and a colour per phase.
 //   1 GHz, lane "copies", load [0, 128) of stage 3: {"name":"load
 //   3","cat":"load","ph":"X","ts":0.000000,"dur":0.128000,…}
 #pragma once
@@ -13,11 +13,11 @@
 
 namespace ridge {
 
-// Without a clock a tick is drawn as a microsecond, and the trace's otherData says so.
+// Without a clock rate a tick is drawn as a microsecond, and the trace's otherData says so.
 std::string chrome_trace(const Timeline& timeline, std::string_view title);
 
-// The picture's rows alone, for a page that holds more: they take the page's width of 960 from `top` to `bottom`. The
-// page's <style> holds timeline_styles, which come with their dark twins.
+// The rows of the picture without the page around them, 960 wide, from `top` to `bottom`. The page must include
+// `timeline_styles`, which have light and dark colours.
 struct DrawnTimeline {
   std::string svg;
   double bottom = 0;
@@ -27,8 +27,8 @@ std::string_view timeline_styles();
 
 std::string timeline_svg(const Timeline& timeline, std::string_view title);
 
-// A pipe's picture: its beginning, until every lane has worked and as long again, and below all of it. One picture
-// where the beginning is most of it.
-std::string filling_svg(const Timeline& timeline, std::string_view title, std::string_view subtitle);
+// Draws twice the time until every lane has worked once, and below it the whole run. Draws only the whole run if the
+// first part is most of it.
+std::string pipeline_fill_svg(const Timeline& timeline, std::string_view title, std::string_view subtitle);
 
 }  // namespace ridge

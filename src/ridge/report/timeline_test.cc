@@ -14,10 +14,10 @@ Timeline two_copies() {
   Timeline t;
   t.ticks_per_second = 1e9;
   const int copies = t.add_lane("copies"), units = t.add_lane("a \"unit\" <1>\t");
-  t.add(copies, Phase::load, 0, 128, 3);
-  t.add(copies, Phase::load, 100, 300, 4);
-  t.add(copies, Phase::load, 128, 200, 5);
-  t.add(units, Phase::compute, 300, 1500, 3);
+  t.add_event(copies, Phase::load, 0, 128, 3);
+  t.add_event(copies, Phase::load, 100, 300, 4);
+  t.add_event(copies, Phase::load, 128, 200, 5);
+  t.add_event(units, Phase::compute, 300, 1500, 3);
   return t;
 }
 
@@ -40,7 +40,7 @@ TEST(ChromeTrace, IsExactlyThis) {
 )json");
 }
 
-// What the format asks for: parses, every X event has its numbers, events of one thread do not overlap.
+// Expects valid JSON in which every X event has its numbers and events of one thread do not overlap.
 void expect_loads(const std::string& text, std::size_t events) {
   const Json trace = Json::parse(text);
   std::map<int, double> free;
@@ -62,7 +62,7 @@ TEST(ChromeTrace, NoTwoEventsOfAThreadOverlapAtOddClocks) {
     Timeline t;
     t.ticks_per_second = hertz;
     const int lane = t.add_lane("x");
-    for (int i = 0; i < 1000; ++i) t.add(lane, Phase::load, i * 7, i * 7 + 1 + i * 13 % 40, i);
+    for (int i = 0; i < 1000; ++i) t.add_event(lane, Phase::load, i * 7, i * 7 + 1 + i * 13 % 40, i);
     expect_loads(chrome_trace(t, "odd"), 1000);
   }
 }
@@ -83,7 +83,7 @@ TEST(TimelineSvg, EscapesNamesAndDrawsEveryPhaseOnce) {
 TEST(TimelineSvg, AMillionEventsStayADrawing) {
   Timeline t;
   const int lane = t.add_lane("x");
-  for (int i = 0; i < 1000000; ++i) t.add(lane, Phase::compute, i, i + 1, i);
+  for (int i = 0; i < 1000000; ++i) t.add_event(lane, Phase::compute, i, i + 1, i);
   EXPECT_LT(timeline_svg(t, "many").size(), 200000U);
 }
 

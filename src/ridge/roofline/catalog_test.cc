@@ -1,4 +1,4 @@
-// What must hold on every machine of the catalog.
+// Properties that hold on every machine of the catalog.
 #include <gtest/gtest.h>
 
 #include "ridge/machine/machine.h"
@@ -7,10 +7,10 @@
 namespace ridge {
 namespace {
 
-// A dtype that the machine multiplies.
+// Returns a dtype that the machine multiplies.
 DType multiplied(const Machine& machine) {
   for (const Peak& peak : machine.peaks)
-    if (peak.unit == Unit::matrix) return peak.dtype;
+    if (peak.unit == ComputeUnit::matrix) return peak.dtype;
   return DType::f32;
 }
 
@@ -21,11 +21,11 @@ TEST(Catalog, bounds_a_layer_on_every_machine_whatever_its_file_lacks) {
         "dims B = 64, D = 1024, F = 4*D\nx: T[B, D]   up: T[D, F]   down: T[F, D]\nu[B, F] = x * up\n"
         "h: T[B, F] = silu(u)\ny: T[B, D] = h * down";
     for (std::size_t at = text.find("T["); at != std::string::npos; at = text.find("T[", at + 1))
-      text.replace(at, 1, ridge::name(multiplied(machine)));
+      text.replace(at, 1, ridge::dtype_name(multiplied(machine)));
     const auto layer = parse(text);
-    ASSERT_TRUE(layer.ok()) << layer.error().text();
+    ASSERT_TRUE(layer.ok()) << layer.error().to_string();
     const auto e = explain(*layer, machine, {});
-    ASSERT_TRUE(e.ok()) << name << ": " << e.error().text();
+    ASSERT_TRUE(e.ok()) << name << ": " << e.error().to_string();
     for (const Prediction* p : {&e->ops[0], &e->ops[1], &e->ops[2], &e->total, &*e->fused}) {
       EXPECT_TRUE(p->time_lower_s && *p->time_lower_s > 0) << name << " " << p->work.name;
       EXPECT_TRUE(p->limiter.has_value()) << name << " " << p->work.name;

@@ -1,5 +1,5 @@
-// The conditions and boundaries that are printed where sizes are missing, evaluated at random sizes and compared with
-// the counts themselves: nothing here knows how a threshold is solved.
+// Evaluates the conditions and boundaries that are printed for missing sizes at random sizes, and compares them with
+// the counts. Nothing here uses the solver.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -15,14 +15,14 @@ namespace {
 
 const std::vector<std::string> order{"B", "D", "F"};
 
-// Up to four terms of coefficients and dimensions, each at most once in a term; never 0.
+// Returns up to four terms of coefficients and dimensions, each at most once per term; never 0.
 Polynomial sum(testing::RandomProgram& random, int most) {
   Polynomial out;
   for (int i = 0, terms = 1 + random.below(most); i < terms; ++i) {
     std::vector<std::string> symbols;
     for (const std::string& dim : order)
       if (random.below(2)) symbols.push_back(dim);
-    out += Polynomial::product(random.size(40), symbols);
+    out += Polynomial::make_term(random.size(40), symbols);
   }
   return out;
 }
@@ -34,7 +34,7 @@ struct Counts {
   bool compute_bound(const std::string& dim, double size) const {
     std::map<std::string, double> at = sizes;
     at[dim] = size;
-    return flops.real(at) >= ridge * bytes.real(at);
+    return flops.evaluate_double(at) >= ridge * bytes.evaluate_double(at);
   }
 };
 
@@ -45,8 +45,8 @@ bool holds(const std::string& condition, std::map<std::string, double> values) {
          testing::Calculator(condition.substr(greater + 3), values).sum();
 }
 
-// Where the condition holds, the two sides of the printed boundary differ as it says; where it does not, the far end
-// (of ">=") or the near one (of "<=") is not compute-bound.
+// If the condition holds, the sides of the printed boundary differ as it says; otherwise a very large size (for
+// ">=") or size 1 (for "<=") is not compute-bound.
 void expect_true_of(const Counts& counts, const Threshold& t, const std::string& about) {
   std::map<std::string, double> values = counts.sizes;
   values["r"] = counts.ridge;
@@ -69,10 +69,10 @@ void expect_true_of(const Counts& counts, const Threshold& t, const std::string&
 
 TEST(Conditions, SayWhenAnUpperThresholdHolds) {
   const auto first = [](const Polynomial& flops, const Polynomial& bytes) {
-    const Threshold t = thresholds({flops, bytes, {8, 1}}, {}, order).at(0);
+    const Threshold t = find_thresholds({flops, bytes, {8, 1}}, {}, order).at(0);
     return fmt::format("{} {} {} if {}", t.dim, name(t.relation), t.exact, t.condition);
   };
-  const Polynomial B = Polynomial::symbol("B"), D = Polynomial::symbol("D"), F = Polynomial::symbol("F");
+  const Polynomial B = Polynomial::make_symbol("B"), D = Polynomial::make_symbol("D"), F = Polynomial::make_symbol("F");
   EXPECT_EQ(first(D * F, B * D + F), "B <= (D*F - r*F)/(r*D) if D > r");
   EXPECT_EQ(first(B * D + D * F, B * F), "B <= (D*F)/(r*F - D) if r*F > D");
   EXPECT_EQ(first(B * D, B * F + D), "B >= r*D/(D - r*F) if D > r*F");
@@ -81,25 +81,25 @@ TEST(Conditions, SayWhenAnUpperThresholdHolds) {
 TEST(Conditions, AgreeWithTheCountsAtRandomSizes) {
   std::map<Relation, int> seen;
   int held = 0, failed = 0;
-  for (unsigned seed = 0; seed < testing::programs(20000); ++seed) {
+  for (unsigned seed = 0; seed < testing::program_count(20000); ++seed) {
     testing::RandomProgram random(seed);
     Counts counts{sum(random, 2), sum(random, 4), static_cast<double>(random.size(300)) * std::sqrt(2), {}};
     for (const std::string& dim : order) counts.sizes[dim] = static_cast<double>(random.size(3000)) + 0.37;
     Bindings some;
     if (random.below(4) == 0) some["F"] = static_cast<std::int64_t>(counts.sizes["F"] = random.below(900) + 1);
-    const Meeting meeting{counts.flops, counts.bytes, {counts.ridge, 1}};
-    for (const Threshold& t : thresholds(meeting, some, order)) {
+    const RoofPair pair{counts.flops, counts.bytes, {counts.ridge, 1}};
+    for (const Threshold& t : find_thresholds(pair, some, order)) {
       const std::string about =
           fmt::format("seed {}: {} FLOPs, {} bytes, r = {}: {} {} {} if {}, B = {}, D = {}, F = {}", seed,
-                      counts.flops.text(order), counts.bytes.text(order), counts.ridge, t.dim, name(t.relation),
-                      t.exact, t.condition, counts.sizes["B"], counts.sizes["D"], counts.sizes["F"]);
+                      counts.flops.to_string(order), counts.bytes.to_string(order), counts.ridge, t.dim,
+                      name(t.relation), t.exact, t.condition, counts.sizes["B"], counts.sizes["D"], counts.sizes["F"]);
       ++seen[t.relation];
       if (t.relation == Relation::never || t.relation == Relation::always) {
         for (const double size : {1.0, 17.0, 1e6})
           EXPECT_EQ(counts.compute_bound(t.dim, size), t.relation == Relation::always) << about << " at " << size;
         continue;
       }
-      if (t.value) continue;  // solved in numbers: property_test.cc's
+      if (t.value) continue;  // Solved in numbers: tested in property_test.cc
       ++(t.condition.empty() ? held : failed);
       expect_true_of(counts, t, about);
     }
@@ -110,12 +110,12 @@ TEST(Conditions, AgreeWithTheCountsAtRandomSizes) {
   EXPECT_GT(held, 100);
 }
 
-// Where no size decides it, a condition is no condition.
+// A condition that no size decides is not printed.
 TEST(Conditions, ThatNoSizeDecidesAreDecided) {
-  const Polynomial b = Polynomial::symbol("B"), d = Polynomial::symbol("D");
+  const Polynomial b = Polynomial::make_symbol("B"), d = Polynomial::make_symbol("D");
   const std::vector<std::string> names{"B", "D"};
   const auto of = [&](const Polynomial& flops, const Polynomial& bytes) {
-    for (const Threshold& t : thresholds({flops, bytes, {8, 1}}, {}, names))
+    for (const Threshold& t : find_thresholds({flops, bytes, {8, 1}}, {}, names))
       if (t.dim == "B") return std::string(name(t.relation)) + " " + t.exact + t.condition;
     return std::string("none");
   };

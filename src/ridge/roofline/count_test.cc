@@ -1,5 +1,5 @@
-// The formulas against a literal loop nest: it walks every combination of indices, counts what it multiplies and
-// applies, and remembers which elements it touched.
+// Compares the formulas with a literal loop nest, which visits every combination of indices, counts what it multiplies
+// and applies, and records the elements that it touches.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -14,15 +14,15 @@ namespace {
 
 Program parsed(const std::string& text) {
   auto program = parse(text);
-  EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().text());
+  EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().to_string());
   return program.ok() ? *program : Program{};
 }
 
-// --- the oracle
+// --- reference implementation
 
 using Index = std::map<std::string, std::int64_t>;
 
-std::string key(const Axis& axis) { return axis.named() ? axis.dim : std::to_string(axis.literal); }
+std::string key(const Axis& axis) { return axis.is_named() ? axis.dim : std::to_string(axis.literal); }
 
 // Calls `body` once for every combination of indices along `axes`.
 void nest(const std::vector<std::pair<std::string, std::int64_t>>& axes,
@@ -50,12 +50,12 @@ class LoopNest {
     std::visit([&](const auto& op) { run_op(op); }, statement.op);
     for (const auto& [tensor, elements] : touched_)
       (tensor == statement.result() ? tally_.bits_written : tally_.bits_read) +=
-          static_cast<std::int64_t>(elements.size()) * bits(program_.tensors[tensor].dtype);
+          static_cast<std::int64_t>(elements.size()) * dtype_bits(program_.tensors[tensor].dtype);
     return tally_;
   }
 
  private:
-  std::int64_t extent(const Axis& axis) const { return axis.named() ? sizes_.at(axis.dim) : axis.literal; }
+  std::int64_t extent(const Axis& axis) const { return axis.is_named() ? sizes_.at(axis.dim) : axis.literal; }
 
   void touch(int tensor, const Index& at) {
     std::vector<std::int64_t> element;
@@ -90,7 +90,7 @@ class LoopNest {
 
   const Node& node(const Expression& op, int i) const { return op.nodes[static_cast<std::size_t>(i)]; }
 
-  // The dimensions of a value by itself.
+  // Returns the dimensions of a value alone.
   std::map<std::string, std::int64_t> dims_of(const Expression& op, int i) const {
     const Node& n = node(op, i);
     std::map<std::string, std::int64_t> all;
@@ -98,12 +98,12 @@ class LoopNest {
       for (const Axis& axis : program_.tensors[n.tensor].axes) all[key(axis)] = extent(axis);
     if (n.kind == Node::Kind::index) all[key(n.over[0])] = extent(n.over[0]);
     for (const int argument : n.arguments) all.merge(dims_of(op, argument));
-    if (n.kind == Node::Kind::along && reduces(n.function))
+    if (n.kind == Node::Kind::along_dims && is_reducing_function(n.function))
       for (const Axis& axis : n.over) all.erase(key(axis));
     return all;
   }
 
-  // All points of a space: what is computed there, `passes` over it, and then the levels below.
+  // Visits all points of a space: what is computed there, `passes` over it, and then the levels below.
   void level(const Expression& op, int root, const std::map<std::string, std::int64_t>& space, int passes) {
     std::set<int> below;
     nest({space.begin(), space.end()}, [&](const Index& at) {
@@ -125,7 +125,7 @@ class LoopNest {
       touch(n.tensor, at);
       return true;
     }
-    if (n.kind == Node::Kind::along) {
+    if (n.kind == Node::Kind::along_dims) {
       below.insert(i);
       return true;
     }
@@ -148,7 +148,7 @@ void expect_agreement(const std::string& text, testing::RandomProgram& random) {
   for (int trial = 0; trial < 3; ++trial) {
     Bindings sizes;
     for (const std::string& dim : program.dim_names()) sizes[dim] = 1 + random.below(5);
-    const std::vector<Work> work = count(program);
+    const std::vector<Work> work = count_work(program);
     ASSERT_EQ(work.size(), 1u);
     const Tally tally = LoopNest(program, sizes).run(program.statements[0]);
     EXPECT_EQ(work[0].flops.evaluate(sizes).value(), tally.flops) << text;
@@ -160,14 +160,14 @@ void expect_agreement(const std::string& text, testing::RandomProgram& random) {
 const std::vector<DType> all_dtypes{DType::f64, DType::f32, DType::bf16, DType::e4m3, DType::int8, DType::int4};
 
 TEST(Count, agrees_with_a_loop_nest_over_contractions) {
-  for (unsigned seed = 0; seed < testing::programs(400); ++seed) {
+  for (unsigned seed = 0; seed < testing::program_count(400); ++seed) {
     testing::RandomProgram random(seed);
     expect_agreement(random.contraction(all_dtypes), random);
   }
 }
 
 TEST(Count, agrees_with_a_loop_nest_over_pointwise_expressions) {
-  for (unsigned seed = 0; seed < testing::programs(400); ++seed) {
+  for (unsigned seed = 0; seed < testing::program_count(400); ++seed) {
     testing::RandomProgram random(seed);
     expect_agreement(random.pointwise(all_dtypes), random);
   }
@@ -175,23 +175,23 @@ TEST(Count, agrees_with_a_loop_nest_over_pointwise_expressions) {
 
 TEST(Count, agrees_with_a_loop_nest_over_functions_along_dimensions) {
   int along = 0;
-  for (unsigned seed = 0; seed < testing::programs(600); ++seed) {
+  for (unsigned seed = 0; seed < testing::program_count(600); ++seed) {
     testing::RandomProgram random(seed);
-    const std::string text = random.along(all_dtypes);
+    const std::string text = random.along_dimensions(all_dtypes);
     along += text.find(" over ") != std::string::npos;
     expect_agreement(text, random);
   }
-  EXPECT_GT(along, testing::programs(600) / 2);
+  EXPECT_GT(along, testing::program_count(600) / 2);
 }
 
-// --- what the formulas look like
+// --- formulas as text
 
 std::string formulas(const std::string& text, std::size_t statement = 0) {
   const Program program = parsed(text);
-  const Work work = count(program).at(statement);
+  const Work work = count_work(program).at(statement);
   const auto order = program.dim_names();
-  return fmt::format("{}{}: {} FLOP, {} + {} B", work.contraction ? "contraction " : "", name(work.math),
-                     work.flops.text(order), work.bytes_in.text(order), work.bytes_out.text(order));
+  return fmt::format("{}{}: {} FLOP, {} + {} B", work.contraction ? "contraction " : "", dtype_name(work.math),
+                     work.flops.to_string(order), work.bytes_in.to_string(order), work.bytes_out.to_string(order));
 }
 
 TEST(Count, of_a_product) {
@@ -253,10 +253,10 @@ TEST(Count, of_a_summed_product_is_that_of_the_contraction) {
 
 std::string of_a_device(const std::string& text, const Bindings& sizes) {
   const Program program = parsed(text);
-  const Work work = count(program, sizes).back();
+  const Work work = count_work(program, sizes).back();
   const auto order = program.dim_names();
-  return fmt::format("{} FLOP, {} + {} B; {}", work.flops.text(order), work.bytes_in.text(order),
-                     work.bytes_out.text(order), work.collective);
+  return fmt::format("{} FLOP, {} + {} B; {}", work.flops.to_string(order), work.bytes_in.to_string(order),
+                     work.bytes_out.to_string(order), work.collective);
 }
 
 TEST(Count, of_a_sharded_product_is_that_of_one_device) {
@@ -275,16 +275,16 @@ TEST(Count, of_a_fused_program_leaves_out_what_is_not_declared) {
   const Program program = parsed(
       "x: bf16[N, D]   w: bf16[D, F]   unused: bf16[N]\n"
       "u[N, F] = x * w\nv: f32[N, F] = exp(u)\ny[N] = sum(u * v over F)");
-  const Work fused = count_fused(program, count(program));
+  const Work fused = count_fused(program, count_work(program));
   const auto order = program.dim_names();
-  EXPECT_EQ(fused.flops.text(order), "2*N*D*F + 3*N*F");
-  EXPECT_EQ(fused.bytes_in.text(order), "2*N*D + 2*D*F");
-  EXPECT_EQ(fused.bytes_out.text(order), "4*N*F + 4*N");
+  EXPECT_EQ(fused.flops.to_string(order), "2*N*D*F + 3*N*F");
+  EXPECT_EQ(fused.bytes_in.to_string(order), "2*N*D + 2*D*F");
+  EXPECT_EQ(fused.bytes_out.to_string(order), "4*N*F + 4*N");
 }
 
 TEST(Count, of_each_statement_stands_in_order) {
   const Program program = parsed("x: bf16[N, D]   w: bf16[D, F]\nu[N, F] = x * w\ny: f32[N, F] = exp(u)");
-  const std::vector<Work> work = count(program);
+  const std::vector<Work> work = count_work(program);
   ASSERT_EQ(work.size(), 2u);
   EXPECT_EQ(work[0].name, "u");
   EXPECT_EQ(work[1].name, "y");
@@ -292,8 +292,9 @@ TEST(Count, of_each_statement_stands_in_order) {
 }
 
 TEST(Count, of_literal_sizes_that_leave_64_bits_is_not_exact) {
-  const Work work = count(parsed("bf16[4000000000, 4000000001] * bf16[4000000001, N] -> bf16[4000000000, N]")).at(0);
-  EXPECT_FALSE(work.flops.exact());
+  const Work work =
+      count_work(parsed("bf16[4000000000, 4000000001] * bf16[4000000001, N] -> bf16[4000000000, N]")).at(0);
+  EXPECT_FALSE(work.flops.is_exact());
 }
 
 }  // namespace

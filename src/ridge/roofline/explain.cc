@@ -1,6 +1,6 @@
-// Each operation against the two roofs of a machine: T_math = FLOPs/peak, T_memory = bytes/bandwidth. If computing and
-// moving overlap perfectly the larger is the time, if not at all their sum. 1e12 FLOP and 1e9 B at 9.89e14 FLOP/s and
-// 1e10 B/s: 1.01 ms and 0.1 s, so between 0.1 s and 0.10101 s, and memory is the limit.
+// Compares each operation with the roofs of a machine: T_math = FLOPs/peak, T_memory = bytes/bandwidth. The time is the
+// larger of them if computing and moving overlap perfectly, and their sum if they do not overlap. 1e12 FLOP and 1e9 B
+// at 9.89e14 FLOP/s and 1e10 B/s take 1.01 ms and 0.1 s: between 0.1 s and 0.10101 s, limited by memory.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,85 +8,86 @@
 #include <iterator>
 #include <set>
 
-#include "ridge/program/token.h"
+#include "ridge/program/tokenizer.h"
 #include "ridge/roofline/routines/routings.h"
 #include "ridge/roofline/routines/windows.h"
-#include "ridge/roofline/sizes/products.h"
+#include "ridge/roofline/sizes/compute_bound_products.h"
 #include "ridge/roofline/sizes/rebinding.h"
-#include "ridge/roofline/sums.h"
+#include "ridge/roofline/totals.h"
 
 namespace ridge {
 namespace {
 
-struct PeakFound {
+struct PeakLookup {
   std::optional<Peak> peak;
   std::string missing = {};
 };
 
-// An f32 contraction and everything that is not one run on the vector unit, which a machine may leave unsaid. What
-// computes nothing needs none.
-Result<PeakFound> peak_for(const Work& work, const Machine& machine) {
+// f32 contractions and all other operations run on the vector unit, whose peak a machine file may lack. Work without
+// FLOPs needs no peak.
+Result<PeakLookup> find_peak(const Work& work, const Machine& machine) {
   if (work.contraction && work.math != DType::f32) {
     const auto peak = machine.contraction_peak(work.math);
     if (!peak) return peak.error();
-    return PeakFound{**peak};
+    return PeakLookup{**peak};
   }
-  if (const Peak* peak = machine.pointwise_peak()) return PeakFound{*peak};
-  return PeakFound{std::nullopt, work.flops.zero() ? "" : "vector f32 peak of " + machine.name};
+  if (const Peak* peak = machine.pointwise_peak()) return PeakLookup{*peak};
+  return PeakLookup{std::nullopt, work.flops.is_zero() ? "" : "vector f32 peak of " + machine.name};
 }
 
-// The roofs that are known, the longest first among equals: compute, memory, network, the launch.
-std::vector<Roof> roofs_of(const Prediction& p, const Polynomial& bytes, const Setting& setting) {
+// Returns the known roofs: compute, memory, network, launch. The first of equal times becomes the limiter.
+std::vector<Roof> list_roofs(const Prediction& p, const Polynomial& bytes, const RooflineContext& context) {
   std::vector<Roof> roofs;
   if (p.peak && p.time_math_s) roofs.push_back({Limiter::compute, p.work.flops, p.peak->rate.value, *p.time_math_s});
-  roofs.push_back({Limiter::memory, bytes, setting.bandwidth, *p.time_memory_s});
-  if (p.time_network_s) roofs.push_back({Limiter::network, p.work.load, *p.link, *p.time_network_s});
+  roofs.push_back({Limiter::memory, bytes, context.bandwidth, *p.time_memory_s});
+  if (p.time_network_s) roofs.push_back({Limiter::network, p.work.link_load, *p.link, *p.time_network_s});
   if (p.launch_s > 0) roofs.push_back({Limiter::overhead, 1, 1 / p.launch_s, p.launch_s});
   return roofs;
 }
 
-Status judge(Prediction& p, const Polynomial& bytes_formula, const Setting& setting) {
-  const double bytes = bytes_formula.real(setting.sizes);  // int4: the halves that *p.bytes rounds up
+Status estimate_times(Prediction& p, const Polynomial& bytes_formula, const RooflineContext& context) {
+  const double bytes =
+      bytes_formula.evaluate_double(context.sizes);  // Not rounded up as *p.bytes is: int4 may give half bytes
   p.intensity = static_cast<double>(*p.flops) / bytes;
-  p.time_memory_s = bytes / setting.bandwidth;
+  p.time_memory_s = bytes / context.bandwidth;
   if (p.link) {
-    p.bytes_sent = p.work.bytes_sent.real(setting.sizes);
-    p.time_network_s = p.work.load.real(setting.sizes) / *p.link;
+    p.bytes_sent = p.work.bytes_sent.evaluate_double(context.sizes);
+    p.time_network_s = p.work.link_load.evaluate_double(context.sizes) / *p.link;
   }
   if (p.peak) p.time_math_s = static_cast<double>(*p.flops) / p.peak->rate.value;
   if (p.missing.empty() && !p.peak) p.time_math_s = 0;
   const double math = p.time_math_s.value_or(0), network = p.time_network_s.value_or(0);
   p.time_lower_s = std::max({math, *p.time_memory_s, network, p.launch_s});
   p.time_upper_s = std::max(math + *p.time_memory_s + network, p.launch_s);
-  return limited(p, roofs_of(p, bytes_formula, setting), setting);
+  return set_limiters(p, list_roofs(p, bytes_formula, context), context);
 }
 
-Result<Prediction> predict(const Work& work, const Setting& setting) {
+Result<Prediction> predict_operation(const Work& work, const RooflineContext& context) {
   Prediction p{.work = work};
   const Polynomial bytes_formula = work.bytes();
-  const auto flops = number(work.flops, setting.dims), bytes = number(bytes_formula, setting.dims);
+  const auto flops = evaluate_count(work.flops, context.dims), bytes = evaluate_count(bytes_formula, context.dims);
   if (!flops) return flops.error();
   if (!bytes) return bytes.error();
-  const auto peak = peak_for(work, setting.machine);
+  const auto peak = find_peak(work, context.machine);
   if (!peak) return peak.error();
   p.flops = *flops;
   p.bytes = *bytes;
   p.peak = peak->peak;
   p.missing = peak->missing;
-  p.bandwidth = setting.bandwidth;
-  p.launch_s = setting.launch_s;
-  if (!work.bytes_sent.zero()) p.link = setting.link;
-  p.intensity_formula = intensity_formula(reduced(work.flops, bytes_formula), setting.order);
-  if (p.peak) p.ridge = p.peak->rate.value / setting.bandwidth;
-  add_thresholds(p, work.flops, p.peak ? p.peak->rate.value : 0, setting);
+  p.bandwidth = context.bandwidth;
+  p.launch_s = context.launch_s;
+  if (!work.bytes_sent.is_zero()) p.link = context.link;
+  p.intensity_formula = format_intensity(cancel_common_factor(work.flops, bytes_formula), context.order);
+  if (p.peak) p.ridge = p.peak->rate.value / context.bandwidth;
+  add_thresholds(p, work.flops, p.peak ? p.peak->rate.value : 0, context);
   if (p.flops && p.bytes) {
-    const Status judged = judge(p, bytes_formula, setting);
-    if (!judged) return judged.error();
+    const Status status = estimate_times(p, bytes_formula, context);
+    if (!status) return status.error();
   }
   return p;
 }
 
-std::optional<Error> mesh_without_size(const Program& program, const Bindings& dims) {
+std::optional<Error> find_unsized_mesh_axis(const Program& program, const Bindings& dims) {
   for (const MeshAxis& axis : program.mesh)
     if (!dims.contains(axis.name))
       return input_error(
@@ -95,29 +96,30 @@ std::optional<Error> mesh_without_size(const Program& program, const Bindings& d
   return std::nullopt;
 }
 
-// An error of a statement points at it.
-Error placed(Error error, const Program& program, const Statement& statement) {
+// Adds the position of the statement to an error.
+Error locate_error(Error error, const Program& program, const Statement& statement) {
   if (!error.source.empty() || statement.span.line <= 0) return error;
-  const Error at = notation::Source{program.text, program.source}.error(statement.span, error.message, error.hint);
+  const Error at =
+      notation::SourceText{program.text, program.source}.error_at(statement.span, error.message, error.hint);
   error.source = at.source;
   error.span = at.span;
   error.line_text = at.line_text;
   return error;
 }
 
-constexpr const char* large_factor = "2^20";  // by which counts beyond 2^63 are written, as a size of its own
+constexpr const char* large_factor = "2^20";  // Symbol of value 2^20; factors of it represent counts beyond 2^63
 
-Result<Polynomial> whole(double count, std::string_view unit, double least) {
-  if (!std::isfinite(count) || count < least || count != std::floor(count))
-    return usage_error(fmt::format("expected a whole number of {} from {} on, found {}", unit, least, count));
+Result<Polynomial> make_count(double count, std::string_view unit, double min_count) {
+  if (!std::isfinite(count) || count < min_count || count != std::floor(count))
+    return usage_error(fmt::format("expected a whole number of {} of at least {}, found {}", unit, min_count, count));
   if (count > 1e38)
     return input_error(fmt::format("expected a count below 10^38, found {} {}", count, unit), "use smaller sizes");
   std::vector<std::string> factors;
   for (; count >= 0x1p63; count /= 0x1p20) factors.emplace_back(large_factor);
-  return Polynomial::product(static_cast<std::int64_t>(count), factors);
+  return Polynomial::make_term(static_cast<std::int64_t>(count), factors);
 }
 
-std::size_t threshold_work(const std::vector<Work>& work) {
+std::size_t estimate_threshold_work(const std::vector<Work>& work) {
   std::size_t sum = 0;
   for (const Work& one : work) {
     const std::size_t dims = std::max(one.flops.symbols().size(), one.bytes().symbols().size());
@@ -126,30 +128,32 @@ std::size_t threshold_work(const std::vector<Work>& work) {
   return sum;
 }
 
-void name_followers(Explanation& out, const Program& program, const Followers& followers) {
-  const auto named = [&](const std::string& name) {
-    for (const auto& [dim, following] : followers)
-      for (const auto& size : following.sizes)
+void list_derived_sizes(Explanation& out, const Program& program, const DerivedSizeMap& derived_sizes) {
+  const auto is_derived = [&](const std::string& name) {
+    for (const auto& [dim, derived] : derived_sizes)
+      for (const auto& size : derived.sizes)
         if (size.first == name) return true;
     return false;
   };
   for (const Dimension& dim : program.dims) {
-    if (named(dim.name)) out.derived.push_back(fmt::format("{} = {}", dim.name, dim.value->text(out.dim_names)));
+    if (is_derived(dim.name))
+      out.derived.push_back(fmt::format("{} = {}", dim.name, dim.value->to_string(out.dim_names)));
   }
 }
 
-// Dimensions of which an operation with a peak says no threshold, though it has them or what follows them.
-std::vector<std::string> without_threshold(const Explanation& e, const Followers& followers) {
+// Returns the dimensions of operations with a peak, direct or through derived sizes, that have no threshold.
+std::vector<std::string> dims_without_threshold(const Explanation& e, const DerivedSizeMap& derived_sizes) {
   std::set<std::string> found;
   for (const Prediction& p : e.ops) {
     if (!p.peak) continue;
-    std::set<std::string> told, here;
-    for (const Threshold& t : p.thresholds) told.insert(t.dim);
-    for (std::string& dim : p.work.bytes().symbols()) here.insert(std::move(dim));
-    for (const auto& [dim, following] : followers)
-      for (const auto& size : following.sizes)
-        if (here.contains(size.first)) here.insert(dim);
-    std::set_difference(here.begin(), here.end(), told.begin(), told.end(), std::inserter(found, found.end()));
+    std::set<std::string> solved, present;
+    for (const Threshold& t : p.thresholds) solved.insert(t.dim);
+    for (std::string& dim : p.work.bytes().symbols()) present.insert(std::move(dim));
+    for (const auto& [dim, derived] : derived_sizes)
+      for (const auto& size : derived.sizes)
+        if (present.contains(size.first)) present.insert(dim);
+    std::set_difference(present.begin(), present.end(), solved.begin(), solved.end(),
+                        std::inserter(found, found.end()));
   }
   std::vector<std::string> out;
   for (const std::string& dim : e.dim_names)
@@ -157,36 +161,38 @@ std::vector<std::string> without_threshold(const Explanation& e, const Followers
   return out;
 }
 
-// The pairs that masks let through, in closed form where there is one, else as a symbol with a value among the sizes.
+// Returns the pairs inside each mask: in closed form if there is one, otherwise as a symbol with a value in `dims`.
 std::vector<MaskCount> count_masks(const Program& program, const Bindings& given, std::vector<Work>& work,
-                                   Setting& setting) {
+                                   RooflineContext& context) {
   std::vector<MaskCount> out;
-  for (const Mask& mask : masks_of(program).all) {
-    const auto counts = [&](const Work& one) {
-      return one.flops.degree(mask.symbol) > 0 || one.bytes_in.degree(mask.symbol) > 0;
+  for (const IndexMask& mask : find_masks(program).all) {
+    const auto uses_symbol = [&](const Work& one) {
+      return one.flops.degree_in(mask.symbol) > 0 || one.bytes_in.degree_in(mask.symbol) > 0;
     };
-    const bool needed = std::any_of(work.begin(), work.end(), counts);
+    const bool needed = std::any_of(work.begin(), work.end(), uses_symbol);
     if (mask.window || mask.routing) {
-      if (mask.window && !always_fits(program, *mask.window, given))
-        for (std::string& dim : hangs_on(*mask.window)) setting.tied.push_back(std::move(dim));
-      const Polynomial all = mask.window ? every(*mask.window, mask.of_window) : every(*mask.routing, mask.of_routing);
-      out.push_back({mask, needed ? Polynomial::symbol(mask.symbol) : all, all, pairs(mask, setting.dims), {}});
-      if (needed && out.back().through_count) setting.dims[mask.symbol] = *out.back().through_count;
-      if (const auto value = all.evaluate(setting.dims); value) out.back().all_count = *value;
+      if (mask.window && !fits_for_all_sizes(program, *mask.window, given))
+        for (std::string& dim : dependency_dims(*mask.window)) context.tied_dims.push_back(std::move(dim));
+      const Polynomial all = mask.window ? full_window_count(*mask.window, mask.window_count)
+                                         : full_routing_count(*mask.routing, mask.routing_count);
+      out.push_back(
+          {mask, needed ? Polynomial::make_symbol(mask.symbol) : all, all, count_unmasked(mask, context.dims), {}});
+      if (needed && out.back().unmasked_count) context.dims[mask.symbol] = *out.back().unmasked_count;
+      if (const auto value = all.evaluate(context.dims); value) out.back().all_count = *value;
       continue;
     }
     if (!needed) continue;
-    const Polynomial all = Polynomial::product(1, {mask.rows, mask.columns});
-    MaskCount count{mask, Polynomial::symbol(mask.symbol), all, pairs(mask, setting.dims), {}};
-    if (const auto form = closed_form(mask, program, given)) {
-      count.through = *form;
+    const Polynomial all = Polynomial::make_term(1, {mask.rows, mask.columns});
+    MaskCount count{mask, Polynomial::make_symbol(mask.symbol), all, count_unmasked(mask, context.dims), {}};
+    if (const auto form = mask_closed_form(mask, program, given)) {
+      count.unmasked = *form;
       for (Work& one : work) one.flops = one.flops.substitute(mask.symbol, *form);
-      setting.tied.push_back(form->degree(mask.rows) > 0 ? mask.columns : mask.rows);
-    } else if (count.through_count) {
-      setting.dims[mask.symbol] = *count.through_count;
+      context.tied_dims.push_back(form->degree_in(mask.rows) > 0 ? mask.columns : mask.rows);
+    } else if (count.unmasked_count) {
+      context.dims[mask.symbol] = *count.unmasked_count;
     }
-    if (all.all_in(setting.dims)) {
-      const auto value = all.evaluate(setting.dims);
+    if (all.has_all_values(context.dims)) {
+      const auto value = all.evaluate(context.dims);
       if (value) count.all_count = *value;
     }
     out.push_back(std::move(count));
@@ -194,52 +200,53 @@ std::vector<MaskCount> count_masks(const Program& program, const Bindings& given
   return out;
 }
 
-// H of G = H/8 does not take every size, nor does a dimension of sequences take another.
-void tie_quotients(const Program& program, const Bindings& given, Setting& setting) {
-  const auto fraction = [](const auto& term) { return term.second.den() != 1; };
+// Ties H in G = H/8, which cannot take every size, and dimensions of sequences, whose size is fixed.
+void tie_quotient_dims(const Program& program, const Bindings& given, RooflineContext& context) {
+  const auto fraction = [](const auto& term) { return term.second.denominator() != 1; };
   for (const Dimension& d : program.dims) {
-    if (!lengths_along(program, d.name).empty()) setting.tied.push_back(d.name);
+    if (!lengths_along(program, d.name).empty()) context.tied_dims.push_back(d.name);
     if (!d.value || given.contains(d.name)) continue;
     if (std::none_of(d.value->terms().begin(), d.value->terms().end(), fraction)) continue;
-    setting.tied.push_back(d.name);
-    for (std::string& symbol : d.value->symbols()) setting.tied.push_back(std::move(symbol));
+    context.tied_dims.push_back(d.name);
+    for (std::string& symbol : d.value->symbols()) context.tied_dims.push_back(std::move(symbol));
   }
 }
 
-// Over the machine's network, which it must have where anything is sent or a program is cut.
-Status send(std::vector<Work>& work, const Program& program, bool cut, Setting& setting) {
-  const auto sends = [](const Work& one) { return !one.bytes_sent.zero(); };
-  if (!cut && std::none_of(work.begin(), work.end(), sends)) return Done{};
-  auto network = network_of(setting.machine);
+// Routes transfers over the machine's network, which must exist if anything is sent or the program is split.
+Status set_network(std::vector<Work>& work, const Program& program, bool cut, RooflineContext& context) {
+  const auto sends_bytes = [](const Work& one) { return !one.bytes_sent.is_zero(); };
+  if (!cut && std::none_of(work.begin(), work.end(), sends_bytes)) return Done{};
+  auto network = make_network(context.machine);
   if (!network) return network.error();
   for (const MeshAxis& axis : program.mesh)
-    if (const auto size = setting.dims.find(axis.name); size != setting.dims.end())
+    if (const auto size = context.dims.find(axis.name); size != context.dims.end())
       network->mesh.emplace_back(axis.name[0], size->second);
-  route(work, *network);
-  setting.link = network->used_rate();
-  setting.network = *std::move(network);
+  route_transfers(work, *network);
+  context.link = network->used_rate();
+  context.network = *std::move(network);
   return Done{};
 }
 
-// What a network of messages and chunks makes of it.
-void say_how_it_is_sent(Explanation& out, const Program& program) {
+// Adds the analysis of small messages and of overlap in chunks.
+void add_collective_analysis(Explanation& out, const Program& program) {
   for (const Prediction& p : out.ops)
-    for (const Transfer& t : p.work.transfers) add_small_messages(out.small, t, *out.network);
+    for (const Transfer& t : p.work.transfers) add_small_messages(out.small_messages, t, *out.network);
   out.overlaps =
-      overlaps(program, out, [&](const Transfer& transfer) { return sending_by_links(transfer, *out.network); });
+      find_overlaps(program, out, [&](const Transfer& transfer) { return estimate_send_time(transfer, *out.network); });
 }
 
-// Each operation, all of them together, and what they hold.
-Status judge_all(Explanation& out, const Program& program, const std::vector<Work>& work, const Setting& setting) {
+// Predicts each operation and their total, and adds the thresholds of all products.
+Status predict_all(Explanation& out, const Program& program, const std::vector<Work>& work,
+                   const RooflineContext& context) {
   out.ops.reserve(work.size());
   for (std::size_t i = 0; i < work.size(); ++i) {
-    auto prediction = predict(work[i], setting);
-    if (!prediction) return placed(prediction.error(), program, program.statements[i]);
+    auto prediction = predict_operation(work[i], context);
+    if (!prediction) return locate_error(prediction.error(), program, program.statements[i]);
     out.ops.push_back(*std::move(prediction));
   }
-  if (setting.thresholds) out.unsolved = without_threshold(out, setting.ways.followers);
-  out.products = every_product(out.ops, setting);
-  auto total = total_of(out.ops, setting);
+  if (context.thresholds) out.unsolved = dims_without_threshold(out, context.threshold_options.derived_sizes);
+  out.product_thresholds = find_compute_bound_sizes(out.ops, context);
+  auto total = sum_operations(out.ops, context);
   if (!total) return total.error();
   out.total = *std::move(total);
   return Done{};
@@ -248,64 +255,67 @@ Status judge_all(Explanation& out, const Program& program, const std::vector<Wor
 }  // namespace
 
 Result<Explanation> explain(const Program& program, const Machine& machine, const Bindings& given,
-                            const std::optional<Split>& cut, Thresholds thresholds) {
-  const auto dims = program.bind(given);
+                            const std::optional<DimensionSplit>& split, Thresholds thresholds) {
+  const auto dims = program.bind_sizes(given);
   if (!dims) return dims.error();
-  const auto bandwidth = machine.bandwidth();
+  const auto bandwidth = machine.memory_bandwidth();
   if (!bandwidth) return bandwidth.error();
-  if (auto missing = mesh_without_size(program, *dims)) return *std::move(missing);
-  if (cut && !program.mesh.empty())
-    return usage_error("expected --split of a program that is not sharded", "its text says how it is split already");
-  Setting setting{machine, bandwidth->value, *dims, program.dim_names()};
-  setting.launch_s = launch_s(machine);
-  if (cut)
-    if (auto refused = refuse_split(program, *cut)) return *std::move(refused);
-  const Program lies = cut ? sharded(program, *cut) : Program();
-  const Program& placed_program = cut ? lies : program;
-  if (cut) setting.dims[split_axis] = cut->chips;
-  if (cut)
-    if (auto uneven = block_fault(placed_program, setting.dims)) return *std::move(uneven);
-  std::vector<Work> work = cut ? count(program, *cut, *dims) : count(program, *dims);
-  for (const auto& [name, part] : largest_parts(placed_program, setting.dims)) setting.dims[name] = part;
-  if (const Status sent = send(work, placed_program, cut.has_value(), setting); !sent) return sent.error();
-  const bool small = threshold_work(work) <= max_threshold_work;
-  setting.thresholds = small && thresholds == Thresholds::solved;
-  Explanation out{.program_text = program.text, .machine = machine, .dim_names = setting.order, .split = cut};
+  if (auto missing = find_unsized_mesh_axis(program, *dims)) return *std::move(missing);
+  if (split && !program.mesh.empty())
+    return usage_error("--split needs a program without a mesh", "remove --split: the program is already sharded");
+  RooflineContext context{machine, bandwidth->value, *dims, program.dim_names()};
+  context.launch_s = launch_seconds(machine);
+  if (split)
+    if (auto invalid = validate_split(program, *split)) return *std::move(invalid);
+  const Program sharded_program = split ? shard_program(program, *split) : Program();
+  const Program& device_program = split ? sharded_program : program;
+  if (split) context.dims[split_axis] = split->chips;
+  if (split)
+    if (auto uneven = validate_block_sizes(device_program, context.dims)) return *std::move(uneven);
+  std::vector<Work> work = split ? count_work(program, *split, *dims) : count_work(program, *dims);
+  for (const auto& [name, part] : largest_shards(device_program, context.dims)) context.dims[name] = part;
+  if (const Status sent = set_network(work, device_program, split.has_value(), context); !sent) return sent.error();
+  const bool small = estimate_threshold_work(work) <= max_threshold_work;
+  context.thresholds = small && thresholds == Thresholds::solved;
+  Explanation out{.program_text = program.text, .machine = machine, .dim_names = context.order, .split = split};
   out.remarks = program.remarks;
-  tie_quotients(program, given, setting);
-  out.masks = count_masks(program, given, work, setting);
-  out.dims = setting.dims;
+  tie_quotient_dims(program, given, context);
+  out.masks = count_masks(program, given, work, context);
+  out.dims = context.dims;
   out.dims.erase(split_axis);
-  setting.sizes = {setting.dims.begin(), setting.dims.end()};
-  setting.ways = ways_of(program, placed_program, given, out);
-  name_followers(out, program, setting.ways.followers);
-  out.thresholds_left_out = !small;
-  out.network = setting.network;
+  context.sizes = {context.dims.begin(), context.dims.end()};
+  context.threshold_options = make_threshold_options(program, device_program, given, out);
+  list_derived_sizes(out, program, context.threshold_options.derived_sizes);
+  out.thresholds_skipped = !small;
+  out.network = context.network;
   for (const MeshAxis& axis : program.mesh) out.mesh_names.push_back(axis.name);
-  if (const Status judged = judge_all(out, program, work, setting); !judged) return judged.error();
-  const bool solved = thresholds == Thresholds::solved;  // up to which sizes it fits is a threshold as well
-  if (out.network && !cut && solved) say_how_it_is_sent(out, program);
-  out.memory = memory_of(placed_program, machine, setting.dims, solved ? setting.ways : Ways(), setting.order);
-  auto fused = fused_of(placed_program, work, out, setting);
+  if (const Status predicted = predict_all(out, program, work, context); !predicted) return predicted.error();
+  const bool solved = thresholds == Thresholds::solved;  // Largest sizes that fit are thresholds, too
+  if (out.network && !split && solved) add_collective_analysis(out, program);
+  out.memory = analyze_memory(device_program, machine, context.dims,
+                              solved ? context.threshold_options : ThresholdOptions(), context.order);
+  auto fused = predict_fused(device_program, work, out, context);
   if (!fused) return fused.error();
   out.fused = *std::move(fused);
   return out;
 }
 
-Memory memory_of(const Program& program, const Explanation& explanation, const Bindings& given, const Groups& groups) {
+MemoryUse analyze_memory(const Program& program, const Explanation& explanation, const Bindings& given,
+                         const KernelGroups& groups) {
   Bindings sizes = explanation.dims;
   if (explanation.split) sizes[split_axis] = explanation.split->chips;
-  const Program cut = explanation.split ? sharded(program, *explanation.split) : Program();
-  const Program& lies = explanation.split ? cut : program;
-  return memory_of(lies, explanation.machine, sizes, ways_of(program, lies, given, explanation), explanation.dim_names,
-                   groups);
+  const Program sharded_program = explanation.split ? shard_program(program, *explanation.split) : Program();
+  const Program& device_program = explanation.split ? sharded_program : program;
+  return analyze_memory(device_program, explanation.machine, sizes,
+                        make_threshold_options(program, device_program, given, explanation), explanation.dim_names,
+                        groups);
 }
 
 Result<Explanation> explain(Flops flops, Bytes bytes, const Machine& machine, DType dtype) {
-  const auto counted_flops = whole(flops.value, "FLOPs", 0), counted_bytes = whole(bytes.value, "bytes", 1);
+  const auto counted_flops = make_count(flops.value, "FLOPs", 0), counted_bytes = make_count(bytes.value, "bytes", 1);
   if (!counted_flops) return counted_flops.error();
   if (!counted_bytes) return counted_bytes.error();
-  const auto bandwidth = machine.bandwidth();
+  const auto bandwidth = machine.memory_bandwidth();
   if (!bandwidth) return bandwidth.error();
   const std::string text = fmt::format("{} FLOP, {} B", flops.value, bytes.value);
   const Work work{.name = "numbers",
@@ -315,13 +325,13 @@ Result<Explanation> explain(Flops flops, Bytes bytes, const Machine& machine, DT
                   .flops = *counted_flops,
                   .bytes_in = *counted_bytes};
   const Bindings sizes{{large_factor, 1 << 20}};
-  Setting setting{machine, bandwidth->value, sizes, {}};
-  setting.sizes = {sizes.begin(), sizes.end()};
+  RooflineContext context{machine, bandwidth->value, sizes, {}};
+  context.sizes = {sizes.begin(), sizes.end()};
   Explanation out{.program_text = text, .machine = machine};
-  auto prediction = predict(work, setting);
+  auto prediction = predict_operation(work, context);
   if (!prediction) return prediction.error();
   out.ops.push_back(std::move(*prediction));
-  auto total = total_of(out.ops, setting);
+  auto total = sum_operations(out.ops, context);
   if (!total) return total.error();
   out.total = std::move(*total);
   return out;

@@ -1,6 +1,6 @@
-// Counting, bounds and thresholds under libFuzzer: any program with any sizes is explained in numbers that are numbers,
-// or refused with words. An input's first line is what the options say, "B=8 D=64 /D=2" (sizes; a split behind a
-// slash), its second line a claim, the rest the program.
+// Fuzzes counts, bounds and thresholds with libFuzzer: any program at any sizes is explained with finite numbers, or
+// rejected with a message. The first line of an input has options, "B=8 D=64 /D=2" (sizes; a split after a slash), the
+// second line a claim, the rest is the program.
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -11,10 +11,10 @@
 #include "ridge/program/bindings.h"
 #include "ridge/program/program.h"
 #include "ridge/program/ranges.h"
-#include "ridge/roofline/chain.h"
 #include "ridge/roofline/claim.h"
-#include "ridge/roofline/lines.h"
-#include "ridge/roofline/testing/toy_machine.h"
+#include "ridge/roofline/memory_lines.h"
+#include "ridge/roofline/pointwise_chain.h"
+#include "ridge/roofline/testing/test_machine.h"
 
 namespace ridge {
 namespace {
@@ -29,21 +29,21 @@ std::string line_of(std::string_view& text) {
 void check_numbers(const Prediction& p) {
   for (const auto& number :
        {p.intensity, p.time_math_s, p.time_memory_s, p.time_network_s, p.time_lower_s, p.time_upper_s})
-    RIDGE_CHECK(!number || (std::isfinite(*number) && *number >= 0), "a number that is none");
+    RIDGE_CHECK(!number || (std::isfinite(*number) && *number >= 0), "a number is infinite, NaN or negative");
   RIDGE_CHECK(!p.time_lower_s || !p.time_upper_s || *p.time_lower_s <= *p.time_upper_s,
-              "a lower bound above the upper");
-  RIDGE_CHECK(!p.flops || *p.flops >= 0, "fewer FLOPs than none");
-  RIDGE_CHECK(!p.bytes || *p.bytes >= 0, "fewer bytes than none");
+              "a lower bound exceeds the upper bound");
+  RIDGE_CHECK(!p.flops || *p.flops >= 0, "negative FLOPs");
+  RIDGE_CHECK(!p.bytes || *p.bytes >= 0, "negative bytes");
 }
 
 template <class T> bool sound(const Result<T>& result) {
-  RIDGE_CHECK(result.ok() || !result.error().text().empty(), "an error without words");
+  RIDGE_CHECK(result.ok() || !result.error().to_string().empty(), "an error without a message");
   return result.ok();
 }
 
 void explain_text(std::string_view text) {
   Bindings sizes;
-  std::optional<Split> cut;
+  std::optional<DimensionSplit> cut;
   const std::string options = line_of(text), claim = line_of(text);
   for (std::size_t at = 0; at < options.size();) {
     const std::size_t end = std::min(options.find(' ', at), options.size());
@@ -58,21 +58,21 @@ void explain_text(std::string_view text) {
   }
   const auto program = parse(text);
   if (!sound(program)) return;
-  Machine machine =
-      testing::toy_machine({{DType::bf16, 100}, {DType::f16, 100}, {DType::int8, 200}, {DType::int4, 400}}, 10, 3);
-  machine.peaks.push_back({Unit::vector, DType::f64, testing::number(1)});
-  machine.links.push_back({"wire", testing::number(2)});
-  machine.numbers["launch_s"] = testing::number(1);
-  machine.numbers["line_bytes"] = testing::number(128);
-  machine.numbers["sector_bytes"] = testing::number(32);
+  Machine machine = testing::make_test_machine(
+      {{DType::bf16, 100}, {DType::f16, 100}, {DType::int8, 200}, {DType::int4, 400}}, 10, 3);
+  machine.peaks.push_back({ComputeUnit::vector, DType::f64, testing::make_number(1)});
+  machine.links.push_back({"wire", testing::make_number(2)});
+  machine.numbers["launch_s"] = testing::make_number(1);
+  machine.numbers["line_bytes"] = testing::make_number(128);
+  machine.numbers["sector_bytes"] = testing::make_number(32);
   if (const auto e = explain(*program, machine, sizes, cut); sound(e)) {
     for (const Prediction& op : e->ops) check_numbers(op);
     check_numbers(e->total);
     if (e->fused) check_numbers(*e->fused);
     (void)sound(check_claim(*e, claim));
   }
-  (void)sound(operand_lines(*program, machine, sizes, {.columns = 4, .leading = {}, .line_bytes = {}}));
-  (void)sound(chains(*program, machine, sizes, {}));
+  (void)sound(count_operand_lines(*program, machine, sizes, {.columns = 4, .leading = {}, .line_bytes = {}}));
+  (void)sound(analyze_chains(*program, machine, sizes, {}));
 }
 
 }  // namespace

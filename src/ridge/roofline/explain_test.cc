@@ -3,31 +3,31 @@
 #include <cmath>
 
 #include "ridge/roofline/prediction.h"
-#include "ridge/roofline/testing/toy_machine.h"
+#include "ridge/roofline/testing/test_machine.h"
 
 namespace ridge {
 namespace {
 
-using testing::toy_machine;
+using testing::make_test_machine;
 
 Program parsed(const std::string& text) {
   auto program = parse(text);
-  EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().text());
+  EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().to_string());
   return program.ok() ? *program : Program{};
 }
 
 Explanation explained(const std::string& text, const Machine& machine, const Bindings& given = {}) {
   auto e = explain(parsed(text), machine, given);
-  EXPECT_TRUE(e.ok()) << (e.ok() ? "" : e.error().text());
+  EXPECT_TRUE(e.ok()) << (e.ok() ? "" : e.error().to_string());
   return *e;
 }
 
 std::string error_of(const std::string& text, const Machine& machine, const Bindings& given = {}) {
   const auto e = explain(parsed(text), machine, given);
-  return e.ok() ? "no error" : e.error().text();
+  return e.ok() ? "no error" : e.error().to_string();
 }
 
-const Machine v5e = toy_machine({{DType::bf16, 197e12}, {DType::int8, 394e12}}, std::nullopt, 819e9);
+const Machine v5e = make_test_machine({{DType::bf16, 197e12}, {DType::int8, 394e12}}, std::nullopt, 819e9);
 const std::string product = "bf16[B, D] * bf16[D, F] -> bf16[B, F]";
 
 TEST(Explain, judges_a_product_by_the_two_roofs) {
@@ -62,7 +62,7 @@ TEST(Explain, without_sizes_has_formulas_and_thresholds_but_no_numbers) {
 }
 
 TEST(Explain, takes_the_widest_operand_on_the_matrix_unit_and_f32_on_the_vector_unit) {
-  const Machine m = toy_machine({{DType::bf16, 4e12}, {DType::int8, 8e12}, {DType::tf32, 2e12}}, 1e12, 1e9);
+  const Machine m = make_test_machine({{DType::bf16, 4e12}, {DType::int8, 8e12}, {DType::tf32, 2e12}}, 1e12, 1e9);
   const auto peak = [&](const std::string& text) { return explained(text, m).ops.back().peak->rate.value; };
   EXPECT_EQ(peak("bf16[B, D] * int8[D, F] -> bf16[B, F]"), 4e12);
   EXPECT_EQ(peak("int8[B, D] * int8[D, F] -> bf16[B, F]"), 8e12);
@@ -78,7 +78,7 @@ TEST(Explain, names_the_vector_peak_that_a_machine_lacks_and_bounds_by_what_is_k
     EXPECT_EQ(p->flops, 1000);
     EXPECT_EQ(p->bytes, 4000);
     EXPECT_EQ(p->intensity, 0.25);
-    EXPECT_EQ(p->missing, "vector f32 peak of toy");
+    EXPECT_EQ(p->missing, "vector f32 peak of test");
     EXPECT_EQ(p->time_math_s, std::nullopt);
     EXPECT_DOUBLE_EQ(*p->time_lower_s, 4000 / 819e9);
     EXPECT_EQ(p->limiter, Limiter::memory);
@@ -86,7 +86,7 @@ TEST(Explain, names_the_vector_peak_that_a_machine_lacks_and_bounds_by_what_is_k
     EXPECT_EQ(p->ridge, std::nullopt);
     EXPECT_TRUE(p->thresholds.empty());
   }
-  EXPECT_EQ(explained("f32[B, D] * f32[D, F] -> f32[B, F]", v5e).ops[0].missing, "vector f32 peak of toy");
+  EXPECT_EQ(explained("f32[B, D] * f32[D, F] -> f32[B, F]", v5e).ops[0].missing, "vector f32 peak of test");
 }
 
 TEST(Explain, of_nothing_to_compute_needs_no_peak) {
@@ -97,8 +97,8 @@ TEST(Explain, of_nothing_to_compute_needs_no_peak) {
 }
 
 TEST(Explain, of_a_handful_of_elements_takes_a_launch) {
-  Machine m = toy_machine({}, 1e12, 1e9);
-  m.numbers["launch_s"] = testing::number(1e-6);
+  Machine m = make_test_machine({}, 1e12, 1e9);
+  m.numbers["launch_s"] = testing::make_number(1e-6);
   const Explanation e = explained("x: f32[N]\nu[N] = cos(x)\ny: f32[N] = cos(u)", m, {{"N", 10}});
   EXPECT_EQ(e.ops[0].limiter, Limiter::overhead);
   EXPECT_DOUBLE_EQ(*e.ops[0].time_lower_s, 1e-6);
@@ -108,7 +108,7 @@ TEST(Explain, of_a_handful_of_elements_takes_a_launch) {
 }
 
 TEST(Explain, of_a_fused_program_overlaps_the_units) {
-  const Machine m = toy_machine({{DType::bf16, 1e12}}, 1e9, 1e12);
+  const Machine m = make_test_machine({{DType::bf16, 1e12}}, 1e9, 1e12);
   const Explanation e = explained("x: bf16[B, D]   w: bf16[D, F]\nu[B, F] = x * w\ny: bf16[B, F] = gelu(u)", m,
                                   {{"B", 100}, {"D", 1000}, {"F", 100}});
   EXPECT_DOUBLE_EQ(*e.fused->time_lower_s, 2e7 / 1e12);  // the vector unit's 1e4/1e9 runs meanwhile
@@ -116,7 +116,7 @@ TEST(Explain, of_a_fused_program_overlaps_the_units) {
 }
 
 TEST(Explain, sums_operations_that_run_one_after_the_other) {
-  const Machine m = toy_machine({{DType::bf16, 1e12}}, 1e11, 1e10);
+  const Machine m = make_test_machine({{DType::bf16, 1e12}}, 1e11, 1e10);
   const Explanation e = explained("x: bf16[N, D]   w: bf16[D, F]\nu[N, F] = x * w\ny: bf16[N, F] = exp(u)", m,
                                   {{"N", 512}, {"D", 512}, {"F", 512}});
   EXPECT_EQ(*e.total.flops, *e.ops[0].flops + *e.ops[1].flops);
@@ -130,7 +130,7 @@ TEST(Explain, sums_operations_that_run_one_after_the_other) {
 }
 
 TEST(Explain, counts_half_bytes_and_reports_them_rounded_up) {
-  const Machine m = toy_machine({{DType::int4, 1e12}}, 1e12, 1);
+  const Machine m = make_test_machine({{DType::int4, 1e12}}, 1e12, 1);
   const Prediction p = explained("int4[N] * int4[N] -> int8[1]", m, {{"N", 3}}).ops.at(0);
   EXPECT_EQ(p.bytes, 4);                                                                   // 1.5 + 1.5 + 1
   EXPECT_EQ(explained("int4[N] * int4[N] -> int4[1]", m, {{"N", 3}}).ops.at(0).bytes, 4);  // 3.5
@@ -156,7 +156,7 @@ TEST(Explain, counts_up_to_10_to_38_and_says_which_count_leaves_that) {
 
 TEST(Explain, points_at_the_statement_whose_dtype_the_machine_lacks) {
   EXPECT_EQ(error_of("x: f16[B, D]   w: f16[D, F]\n  u[B, F] = x * w", v5e),
-            "program:2:3: machine 'toy' has no matrix peak for f16; expected one of bf16, int8\n"
+            "program:2:3: machine 'test' has no matrix peak for f16; expected one of bf16, int8\n"
             "    u[B, F] = x * w\n"
             "    ^^^^^^^^^^^^^^^\n"
             "  hint: choose a dtype or a machine that has one, or add f16 under [matrix] in a machine file\n");
@@ -165,7 +165,7 @@ TEST(Explain, points_at_the_statement_whose_dtype_the_machine_lacks) {
 TEST(Explain, needs_a_bandwidth) {
   Machine bare = v5e;
   bare.memory.clear();
-  EXPECT_EQ(error_of(product, bare), "machine 'toy' has no memory\n  hint: add bandwidth under [memory.dram]\n");
+  EXPECT_EQ(error_of(product, bare), "machine 'test' has no memory\n  hint: add bandwidth under [memory.dram]\n");
 }
 
 TEST(Explain, passes_on_what_is_wrong_with_the_given_sizes) {
@@ -175,7 +175,7 @@ TEST(Explain, passes_on_what_is_wrong_with_the_given_sizes) {
 }
 
 TEST(Explain, takes_bare_numbers) {
-  const Machine m = toy_machine({{DType::bf16, 9.89e14}}, std::nullopt, 1e10);
+  const Machine m = make_test_machine({{DType::bf16, 9.89e14}}, std::nullopt, 1e10);
   const auto e = explain(Flops{1e12}, Bytes{1e9}, m, DType::bf16);
   ASSERT_TRUE(e.ok());
   EXPECT_DOUBLE_EQ(*e->ops[0].time_math_s, 1e12 / 9.89e14);
@@ -191,12 +191,12 @@ TEST(Explain, takes_bare_numbers) {
 TEST(Explain, refuses_bare_numbers_that_count_nothing) {
   const auto error = [](double flops, double bytes) {
     const auto e = explain(Flops{flops}, Bytes{bytes}, v5e, DType::bf16);
-    return e.ok() ? "no error" : e.error().text();
+    return e.ok() ? "no error" : e.error().to_string();
   };
-  EXPECT_EQ(error(1e12, 0), "expected a whole number of bytes from 1 on, found 0\n");
-  EXPECT_EQ(error(-1, 5), "expected a whole number of FLOPs from 0 on, found -1\n");
-  EXPECT_EQ(error(1.5, 5), "expected a whole number of FLOPs from 0 on, found 1.5\n");
-  EXPECT_EQ(error(NAN, 5), "expected a whole number of FLOPs from 0 on, found nan\n");
+  EXPECT_EQ(error(1e12, 0), "expected a whole number of bytes of at least 1, found 0\n");
+  EXPECT_EQ(error(-1, 5), "expected a whole number of FLOPs of at least 0, found -1\n");
+  EXPECT_EQ(error(1.5, 5), "expected a whole number of FLOPs of at least 0, found 1.5\n");
+  EXPECT_EQ(error(NAN, 5), "expected a whole number of FLOPs of at least 0, found nan\n");
   EXPECT_EQ(error(1e39, 5), "expected a count below 10^38, found 1e+39 FLOPs\n  hint: use smaller sizes\n");
   EXPECT_EQ(error(6.3e24, 5), "no error");
   EXPECT_EQ(error(0, 5), "no error");
@@ -204,13 +204,13 @@ TEST(Explain, refuses_bare_numbers_that_count_nothing) {
 
 TEST(Explain, repeats_a_statement_only_where_it_can_be_printed) {
   EXPECT_EQ(error_of("# Windows\r\nf16[B, D] * f16[D, F] -> f16[B, F]\r\n", v5e),
-            "program:2:1: machine 'toy' has no matrix peak for f16; expected one of bf16, int8\n"
+            "program:2:1: machine 'test' has no matrix peak for f16; expected one of bf16, int8\n"
             "  f16[B, D] * f16[D, F] -> f16[B, F]\n"
             "  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
             "  hint: choose a dtype or a machine that has one, or add f16 under [matrix] in a machine file\n");
   const std::string wide(100'000, ' ');
   EXPECT_EQ(error_of("f16[B, D] *" + wide + "f16[D, F] -> f16[B, F]", v5e),
-            "program:1:1: machine 'toy' has no matrix peak for f16; expected one of bf16, int8\n"
+            "program:1:1: machine 'test' has no matrix peak for f16; expected one of bf16, int8\n"
             "  hint: choose a dtype or a machine that has one, or add f16 under [matrix] in a machine file\n");
 }
 

@@ -1,6 +1,6 @@
-// Which statements may share a kernel, whatever that gains: those between which nothing else has to run. In
+// Groups of statements that may share a kernel: no other statement has to run between the members of a group. In
 //   s = q * k;  p = softmax(s);  o = p * v
-// s and o alone may not, since p needs the one and the other needs p.
+// s and o alone are no group, because p needs s and o needs p.
 #pragma once
 
 #include <string>
@@ -11,25 +11,26 @@
 
 namespace ridge {
 
-using Groups = std::vector<std::vector<int>>;  // each statement in one, in the program's order
+using KernelGroups = std::vector<std::vector<int>>;  // Partition of the statements into kernels, in the program's order
 
-class Dependences {
+class Dependencies {
  public:
-  explicit Dependences(const Program& program);
+  explicit Dependencies(const Program& program);
 
-  // These groups with those that hold `members`, and what has to run between them, as one.
-  Groups joined(const Groups& groups, const std::vector<int>& members) const;
+  // Merges the groups that contain `members`, and those that have to run between them.
+  KernelGroups join_groups(const KernelGroups& groups, const std::vector<int>& members) const;
 
  private:
-  bool needs(const std::vector<int>& later, const std::vector<int>& earlier) const;
-  std::vector<std::vector<bool>> needs_;  // needs_[a][b]: a reads b's result, or what is made of it
+  bool has_dependency(const std::vector<int>& later, const std::vector<int>& earlier) const;
+  std::vector<std::vector<bool>>
+      depends_;  // `depends_[a][b]`: a reads b's result, directly or through other statements
 };
 
-// A group a statement.
-Groups apart(const Program& program);
+// Returns one group per statement.
+KernelGroups unfused_groups(const Program& program);
 
-// "s,p,o": the statements that make these results as one kernel, the others apart. Errors, of kind usage: a name that
-// no statement makes or that stands in two lists, a statement between them that is not named.
-Result<Groups> groups_named(const Program& program, const std::vector<std::vector<std::string>>& lists);
+// Returns one kernel for the statements that compute each list of results, such as "s,p,o", and one for each other
+// statement. Errors, of kind usage: an unknown result, a result in two lists, an unnamed statement between them.
+Result<KernelGroups> parse_groups(const Program& program, const std::vector<std::vector<std::string>>& lists);
 
 }  // namespace ridge

@@ -12,44 +12,44 @@
 namespace ridge {
 namespace {
 
-// A sum of indices and of what is no index.
-struct Linear {
+// Sum of indices and of a polynomial in sizes.
+struct LinearIndex {
   std::map<std::string, int> indices;
   Polynomial rest;
 };
 
-Linear added(Linear a, const Linear& b, int sign) {
+LinearIndex add_scaled(LinearIndex a, const LinearIndex& b, int sign) {
   for (const auto& [dim, factor] : b.indices)
     if ((a.indices[dim] += sign * factor) == 0) a.indices.erase(dim);
   a.rest += b.rest * sign;
   return a;
 }
 
-std::optional<Linear> linear(const std::vector<Node>& nodes, int at) {
+std::optional<LinearIndex> to_linear_index(const std::vector<Node>& nodes, int at) {
   const Node& node = nodes[static_cast<std::size_t>(at)];
   if (node.kind == Node::Kind::number) {
     if (node.number != std::floor(node.number) || std::abs(node.number) >= 0x1p53) return std::nullopt;
-    return Linear{{}, static_cast<std::int64_t>(node.number)};
+    return LinearIndex{{}, static_cast<std::int64_t>(node.number)};
   }
-  if (node.kind == Node::Kind::size) return Linear{{}, node.over[0].extent()};
-  if (node.kind == Node::Kind::index && node.over[0].named()) return Linear{{{node.over[0].dim, 1}}, 0};
+  if (node.kind == Node::Kind::size) return LinearIndex{{}, node.over[0].extent()};
+  if (node.kind == Node::Kind::index && node.over[0].is_named()) return LinearIndex{{{node.over[0].dim, 1}}, 0};
   if (node.kind != Node::Kind::call || node.repeat != 1) return std::nullopt;
-  const auto first = linear(nodes, node.arguments[0]);
+  const auto first = to_linear_index(nodes, node.arguments[0]);
   if (!first) return std::nullopt;
-  if (node.function == Function::negate) return added({}, *first, -1);
+  if (node.function == Function::negate) return add_scaled({}, *first, -1);
   if (node.function != Function::add && node.function != Function::subtract) return std::nullopt;
-  const auto second = linear(nodes, node.arguments[1]);
+  const auto second = to_linear_index(nodes, node.arguments[1]);
   if (!second) return std::nullopt;
-  return added(*first, *second, node.function == Function::add ? 1 : -1);
+  return add_scaled(*first, *second, node.function == Function::add ? 1 : -1);
 }
 
-// sum >= 0 as a condition on i - j, where it is one.
-std::optional<Mask> at_least_zero(const Linear& sum) {
+// Returns sum >= 0 as a bound on i - j, or nullopt if it is not one.
+std::optional<IndexMask> nonnegative_mask(const LinearIndex& sum) {
   if (sum.indices.size() != 2) return std::nullopt;
   const auto& [rows, factor] = *sum.indices.begin();
   const auto& [columns, other] = *std::next(sum.indices.begin());
   if (factor * other != -1) return std::nullopt;
-  Mask mask{.rows = rows, .columns = columns};
+  IndexMask mask{.rows = rows, .columns = columns};
   if (factor == 1)
     mask.lower = Polynomial() - sum.rest;
   else
@@ -57,40 +57,40 @@ std::optional<Mask> at_least_zero(const Linear& sum) {
   return mask;
 }
 
-// sequence(S) == sequence(T)
-std::optional<Mask> same_sequence(const Program& program, const std::vector<Node>& nodes, const Node& node) {
+// Handles sequence(S) == sequence(T).
+std::optional<IndexMask> same_sequence_mask(const Program& program, const std::vector<Node>& nodes, const Node& node) {
   const Node &a = nodes[static_cast<std::size_t>(node.arguments[0])],
              &b = nodes[static_cast<std::size_t>(node.arguments[1])];
   if (a.kind != Node::Kind::sequence || b.kind != Node::Kind::sequence || node.function != Function::equal)
     return std::nullopt;
   const std::string &first = std::min(a.over[0].dim, b.over[0].dim), &second = std::max(a.over[0].dim, b.over[0].dim);
   if (first == second) return std::nullopt;
-  return Mask{.rows = first,
-              .columns = second,
-              .row_lengths = lengths_along(program, first),
-              .column_lengths = lengths_along(program, second)};
+  return IndexMask{.rows = first,
+                   .columns = second,
+                   .row_lengths = lengths_along(program, first),
+                   .column_lengths = lengths_along(program, second)};
 }
 
-std::optional<Mask> comparison(const Program& program, const std::vector<Node>& nodes, const Node& node) {
-  if (auto same = same_sequence(program, nodes, node)) return same;
-  const auto left = linear(nodes, node.arguments[0]), right = linear(nodes, node.arguments[1]);
+std::optional<IndexMask> comparison_mask(const Program& program, const std::vector<Node>& nodes, const Node& node) {
+  if (auto same = same_sequence_mask(program, nodes, node)) return same;
+  const auto left = to_linear_index(nodes, node.arguments[0]), right = to_linear_index(nodes, node.arguments[1]);
   if (!left || !right) return std::nullopt;
   const bool strict = node.function == Function::less || node.function == Function::greater;
   const bool right_is_larger = node.function == Function::less || node.function == Function::less_equal;
-  Linear sum = right_is_larger ? added(*right, *left, -1) : added(*left, *right, -1);
+  LinearIndex sum = right_is_larger ? add_scaled(*right, *left, -1) : add_scaled(*left, *right, -1);
   if (strict) sum.rest += -1;
-  auto mask = at_least_zero(sum);
+  auto mask = nonnegative_mask(sum);
   if (!mask || node.function != Function::equal) return mask;
   (mask->lower ? mask->upper : mask->lower) = mask->lower ? *mask->lower : *mask->upper;
   return mask;
 }
 
-// Both hold. None: they bound the same side, or other indices.
-std::optional<Mask> both(const std::optional<Mask>& a, const std::optional<Mask>& b) {
+// Returns the conjunction of two masks, or nullopt if they bound the same side or use different indices.
+std::optional<IndexMask> intersect_masks(const std::optional<IndexMask>& a, const std::optional<IndexMask>& b) {
   if (!a || !b || a->rows != b->rows || a->columns != b->columns) return std::nullopt;
   if ((a->lower && b->lower) || (a->upper && b->upper)) return std::nullopt;
   if (!a->row_lengths.empty() && !b->row_lengths.empty()) return std::nullopt;
-  Mask out = a->row_lengths.empty() ? *b : *a;
+  IndexMask out = a->row_lengths.empty() ? *b : *a;
   if (a->lower) out.lower = a->lower;
   if (a->upper) out.upper = a->upper;
   if (b->lower) out.lower = b->lower;
@@ -98,7 +98,7 @@ std::optional<Mask> both(const std::optional<Mask>& a, const std::optional<Mask>
   return out;
 }
 
-std::optional<Mask> condition(const Program& program, const std::vector<Node>& nodes, int at) {
+std::optional<IndexMask> condition_mask(const Program& program, const std::vector<Node>& nodes, int at) {
   const Node& node = nodes[static_cast<std::size_t>(at)];
   if (node.kind != Node::Kind::call) return std::nullopt;
   switch (node.function) {
@@ -106,47 +106,48 @@ std::optional<Mask> condition(const Program& program, const std::vector<Node>& n
     case Function::less_equal:
     case Function::greater:
     case Function::greater_equal:
-    case Function::equal: return comparison(program, nodes, node);
+    case Function::equal: return comparison_mask(program, nodes, node);
     case Function::multiply:
     case Function::min:
-      return both(condition(program, nodes, node.arguments[0]), condition(program, nodes, node.arguments[1]));
+      return intersect_masks(condition_mask(program, nodes, node.arguments[0]),
+                             condition_mask(program, nodes, node.arguments[1]));
     default: return std::nullopt;
   }
 }
 
-std::optional<double> number(const std::vector<Node>& nodes, int at) {
+std::optional<double> constant_value(const std::vector<Node>& nodes, int at) {
   const Node& node = nodes[static_cast<std::size_t>(at)];
   if (node.kind == Node::Kind::number) return node.number;
   if (node.kind != Node::Kind::call || node.function != Function::negate) return std::nullopt;
-  const auto inner = number(nodes, node.arguments[0]);
+  const auto inner = constant_value(nodes, node.arguments[0]);
   return inner ? std::optional(-*inner) : std::nullopt;
 }
 
-bool has(const std::vector<Axis>& axes, const std::string& dim) {
+bool contains_dim(const std::vector<Axis>& axes, const std::string& dim) {
   return std::any_of(axes.begin(), axes.end(), [&](const Axis& axis) { return axis.dim == dim; });
 }
 
-// Forward: which tensors are 0, or -inf, outside of a mask. Backward: which are only read inside of one.
-class Finder {
+// Finds tensors that are 0 or -inf outside a mask (forward), and tensors that are read only inside one (backward).
+class MaskFinder {
  public:
-  explicit Finder(const Program& program)
+  explicit MaskFinder(const Program& program)
       : program_(program),
-        zero_(program.tensors.size(), -1),
-        infinite_(program.tensors.size(), -1),
-        read_(program.tensors.size(), unread) {
+        zero_outside_(program.tensors.size(), -1),
+        infinite_outside_(program.tensors.size(), -1),
+        read_inside_(program.tensors.size(), unread) {
     masks_.statements.resize(program.statements.size());
   }
 
-  Masks found() {
+  ProgramMasks find_all() {
     for (const Statement& statement : program_.statements)
-      if (const auto* e = std::get_if<Expression>(&statement.op)) follow(*e);
-    if (!chooses_) return std::move(masks_);
+      if (const auto* e = std::get_if<Expression>(&statement.op)) propagate_zeros(*e);
+    if (!has_where_) return std::move(masks_);
     for (std::size_t s = program_.statements.size(); s-- > 0;) {
       const Statement& statement = program_.statements[s];
       if (const auto* e = std::get_if<Expression>(&statement.op))
-        inside(*e, masks_.statements[s]);
+        mark_expression(*e, masks_.statements[s]);
       else
-        product(std::get<Contraction>(statement.op), masks_.statements[s]);
+        mark_product(std::get<Contraction>(statement.op), masks_.statements[s]);
     }
     name_symbols();
     return std::move(masks_);
@@ -155,38 +156,40 @@ class Finder {
  private:
   static constexpr int unread = -2;
 
-  int index_of(const std::optional<Mask>& mask) {
+  int mask_index(const std::optional<IndexMask>& mask) {
     if (!mask) return -1;
-    const auto same = [&](const Mask& known) { return known.same_condition(*mask); };
+    const auto same = [&](const IndexMask& known) { return known.has_same_condition(*mask); };
     const auto known = std::find_if(masks_.all.begin(), masks_.all.end(), same);
     if (known != masks_.all.end()) return static_cast<int>(known - masks_.all.begin());
     masks_.all.push_back(*mask);
     return static_cast<int>(masks_.all.size()) - 1;
   }
 
-  // The mask outside of which a where() is its last argument, `otherwise`.
-  int selected(const std::vector<Node>& nodes, const Node& node, double otherwise) {
+  // Returns the mask outside which a where() equals its last argument `otherwise`, or -1.
+  int where_mask(const std::vector<Node>& nodes, const Node& node, double otherwise) {
     if (node.kind != Node::Kind::call || node.function != Function::where) return -1;
-    return number(nodes, node.arguments[2]) == otherwise ? index_of(condition(program_, nodes, node.arguments[0])) : -1;
+    return constant_value(nodes, node.arguments[2]) == otherwise
+               ? mask_index(condition_mask(program_, nodes, node.arguments[0]))
+               : -1;
   }
 
-  // Of each node the mask outside of which it is 0, and that outside of which it is -inf.
-  struct Values {
+  // For each node, the mask outside which it is 0 and the mask outside which it is -inf.
+  struct NodeMasks {
     std::vector<int> zero, infinite;
   };
-  Values values(const Expression& op) {
-    Values out;
+  NodeMasks find_node_masks(const Expression& op) {
+    NodeMasks out;
     for (const Node& node : op.nodes) {
-      chooses_ = chooses_ || (node.kind == Node::Kind::call && node.function == Function::where);
-      int zero = selected(op.nodes, node, 0), infinite = selected(op.nodes, node, -INFINITY);
+      has_where_ = has_where_ || (node.kind == Node::Kind::call && node.function == Function::where);
+      int zero = where_mask(op.nodes, node, 0), infinite = where_mask(op.nodes, node, -INFINITY);
       const auto argument = [&](std::size_t i) { return static_cast<std::size_t>(node.arguments[i]); };
       if (node.kind == Node::Kind::tensor) {
-        zero = zero_[static_cast<std::size_t>(node.tensor)];
-        infinite = infinite_[static_cast<std::size_t>(node.tensor)];
-      } else if (node.kind == Node::Kind::along && node.function == Function::softmax) {
+        zero = zero_outside_[static_cast<std::size_t>(node.tensor)];
+        infinite = infinite_outside_[static_cast<std::size_t>(node.tensor)];
+      } else if (node.kind == Node::Kind::along_dims && node.function == Function::softmax) {
         const int mask = out.infinite[argument(0)];
-        if (mask >= 0 && (has(node.over, masks_.all[static_cast<std::size_t>(mask)].rows) ||
-                          has(node.over, masks_.all[static_cast<std::size_t>(mask)].columns)))
+        if (mask >= 0 && (contains_dim(node.over, masks_.all[static_cast<std::size_t>(mask)].rows) ||
+                          contains_dim(node.over, masks_.all[static_cast<std::size_t>(mask)].columns)))
           zero = mask;
       } else if (node.kind == Node::Kind::call && node.function == Function::multiply) {
         zero = std::max(out.zero[argument(0)], out.zero[argument(1)]);
@@ -199,98 +202,100 @@ class Finder {
     return out;
   }
 
-  void follow(const Expression& op) {
+  void propagate_zeros(const Expression& op) {
     if (op.routine) return;
-    const Values values_of = values(op);
-    zero_[static_cast<std::size_t>(op.result)] = values_of.zero.back();
-    infinite_[static_cast<std::size_t>(op.result)] = values_of.infinite.back();
+    const NodeMasks node_masks = find_node_masks(op);
+    zero_outside_[static_cast<std::size_t>(op.result)] = node_masks.zero.back();
+    infinite_outside_[static_cast<std::size_t>(op.result)] = node_masks.infinite.back();
   }
 
-  // What a result is only read inside of; -1: everywhere.
-  int read(int tensor) const {
+  // Returns the mask inside which all reads of a result are, or -1.
+  int read_mask(int tensor) const {
     const std::size_t t = static_cast<std::size_t>(tensor);
-    return program_.tensors[t].role == Role::output || read_[t] == unread ? -1 : read_[t];
+    return program_.tensors[t].role == TensorRole::output || read_inside_[t] == unread ? -1 : read_inside_[t];
   }
-  void reads(int tensor, int mask) {
-    int& known = read_[static_cast<std::size_t>(tensor)];
+  void add_read(int tensor, int mask) {
+    int& known = read_inside_[static_cast<std::size_t>(tensor)];
     known = known == unread || known == mask ? mask : -1;
   }
 
-  void product(const Contraction& op, MaskedStatement& out) {
-    out.product = std::max(
-        {read(op.result), zero_[static_cast<std::size_t>(op.left)], zero_[static_cast<std::size_t>(op.right)]});
-    reads(op.left, -1);
-    reads(op.right, -1);
+  void mark_product(const Contraction& op, StatementMasks& out) {
+    out.product = std::max({read_mask(op.result), zero_outside_[static_cast<std::size_t>(op.left)],
+                            zero_outside_[static_cast<std::size_t>(op.right)]});
+    add_read(op.left, -1);
+    add_read(op.right, -1);
   }
 
-  // The mask inside of which a node's value is used by the node that takes it as its i-th argument.
-  int used_by(const Node& user, std::size_t i, int user_inside, const std::vector<Node>& nodes, const Values& known) {
+  // Returns the mask inside which `user` needs the value of its i-th argument.
+  int use_mask(const Node& user, std::size_t i, int user_inside, const std::vector<Node>& nodes,
+               const NodeMasks& node_masks) {
     const std::size_t node = static_cast<std::size_t>(user.arguments[i]);
-    if (user.kind == Node::Kind::along) {
-      if (user.function == Function::softmax) return known.infinite[node];
-      return user.function == Function::sum ? known.zero[node] : -1;
+    if (user.kind == Node::Kind::along_dims) {
+      if (user.function == Function::softmax) return node_masks.infinite[node];
+      return user.function == Function::sum ? node_masks.zero[node] : -1;
     }
     const bool chosen = user.function == Function::where && i == 1;
-    const int mask = chosen ? index_of(condition(program_, nodes, user.arguments[0])) : -1;
+    const int mask = chosen ? mask_index(condition_mask(program_, nodes, user.arguments[0])) : -1;
     return mask >= 0 ? mask : user_inside;
   }
 
-  void inside(const Expression& op, MaskedStatement& out) {
+  void mark_expression(const Expression& op, StatementMasks& out) {
     if (op.routine) {
-      for (const int tensor : operands_of(op)) reads(tensor, -1);
+      for (const int tensor : expression_operands(op)) add_read(tensor, -1);
       return;
     }
-    const Values known = values(op);
+    const NodeMasks node_masks = find_node_masks(op);
     out.nodes.assign(op.nodes.size(), unread);
-    out.nodes.back() = known.zero.back() >= 0 ? known.zero.back() : read(op.result);
+    out.nodes.back() = node_masks.zero.back() >= 0 ? node_masks.zero.back() : read_mask(op.result);
     for (std::size_t n = op.nodes.size(); n-- > 0;) {
       const Node& node = op.nodes[n];
       if (out.nodes[n] == unread) out.nodes[n] = -1;
-      if (known.zero[n] >= 0) out.nodes[n] = known.zero[n];
+      if (node_masks.zero[n] >= 0) out.nodes[n] = node_masks.zero[n];
       for (std::size_t i = 0; i < node.arguments.size(); ++i) {
         int& argument = out.nodes[static_cast<std::size_t>(node.arguments[i])];
-        const int mask = used_by(node, i, out.nodes[n], op.nodes, known);
+        const int mask = use_mask(node, i, out.nodes[n], op.nodes, node_masks);
         argument = argument == unread || argument == mask ? mask : -1;
       }
-      if (node.kind == Node::Kind::tensor) reads(node.tensor, out.nodes[n]);
-      if (node.kind == Node::Kind::along && known.zero[n] < 0)  // a sum of what is 0 outside
-        out.nodes[n] = node.function == Function::sum ? known.zero[static_cast<std::size_t>(node.arguments[0])] : -1;
+      if (node.kind == Node::Kind::tensor) add_read(node.tensor, out.nodes[n]);
+      if (node.kind == Node::Kind::along_dims && node_masks.zero[n] < 0)  // A sum needs only nonzero terms
+        out.nodes[n] =
+            node.function == Function::sum ? node_masks.zero[static_cast<std::size_t>(node.arguments[0])] : -1;
     }
   }
 
   void name_symbols() {
     const std::vector<std::string> dims = program_.dim_names();
-    std::string word = "pairs";
-    while (std::any_of(dims.begin(), dims.end(), [&](const std::string& dim) { return dim.starts_with(word); }))
-      word += "_";
+    std::string symbol = "pairs";
+    while (std::any_of(dims.begin(), dims.end(), [&](const std::string& dim) { return dim.starts_with(symbol); }))
+      symbol += "_";
     for (std::size_t i = 0; i < masks_.all.size(); ++i)
-      masks_.all[i].symbol = i == 0 ? word : fmt::format("{}{}", word, i + 1);
+      masks_.all[i].symbol = i == 0 ? symbol : fmt::format("{}{}", symbol, i + 1);
   }
 
   const Program& program_;
-  Masks masks_;
-  std::vector<int> zero_, infinite_, read_;
-  bool chooses_ = false;  // somewhere by a condition
+  ProgramMasks masks_;
+  std::vector<int> zero_outside_, infinite_outside_, read_inside_;
+  bool has_where_ = false;  // True if a statement uses where()
 };
 
-// Pairs with i - j >= c, 0 <= i < rows, 0 <= j < columns: in row i so many as min(columns, i - c + 1).
-__int128 pairs_from(__int128 c, __int128 rows, __int128 columns) {
+// Counts pairs with i - j >= c, 0 <= i < rows, 0 <= j < columns. Row i has min(columns, i - c + 1) of them.
+__int128 count_pairs_from(__int128 c, __int128 rows, __int128 columns) {
   const __int128 first = std::max<__int128>(0, c);
   if (first >= rows) return 0;
-  const __int128 least = first - c + 1, most = rows - c;  // in the first and in the last of these rows
+  const __int128 first_row_pairs = first - c + 1, last_row_pairs = rows - c;
   const auto triangle = [](__int128 n) { return n * (n + 1) / 2; };
-  if (least >= columns) return (rows - first) * columns;
-  if (most <= columns) return triangle(most) - triangle(least - 1);
-  return triangle(columns) - triangle(least - 1) + (most - columns) * columns;
+  if (first_row_pairs >= columns) return (rows - first) * columns;
+  if (last_row_pairs <= columns) return triangle(last_row_pairs) - triangle(first_row_pairs - 1);
+  return triangle(columns) - triangle(first_row_pairs - 1) + (last_row_pairs - columns) * columns;
 }
 
-// Of sequences that lie one behind the other along both dimensions, those in one sequence.
-std::optional<std::int64_t> pairs_of_sequences(const Mask& mask, __int128 lower, __int128 upper) {
+// Counts the pairs with both indices in the same sequence; the sequences are contiguous along both dimensions.
+std::optional<std::int64_t> count_sequence_pairs(const IndexMask& mask, __int128 lower, __int128 upper) {
   __int128 count = 0, row = 0, column = 0;
   for (std::size_t i = 0; i < std::min(mask.row_lengths.size(), mask.column_lengths.size()); ++i) {
     const std::int64_t rows = mask.row_lengths[i], columns = mask.column_lengths[i];
     const __int128 shift = row - column;
-    count += pairs_from(lower - shift, rows, columns) - pairs_from(upper + 1 - shift, rows, columns);
+    count += count_pairs_from(lower - shift, rows, columns) - count_pairs_from(upper + 1 - shift, rows, columns);
     row += rows;
     column += columns;
   }
@@ -300,16 +305,16 @@ std::optional<std::int64_t> pairs_of_sequences(const Mask& mask, __int128 lower,
 
 }  // namespace
 
-Masks masks_of(const Program& program) {
-  Masks out = Finder(program).found();
-  add_windows(program, out);
-  add_routings(program, out);
+ProgramMasks find_masks(const Program& program) {
+  ProgramMasks out = MaskFinder(program).find_all();
+  add_window_masks(program, out);
+  add_routing_masks(program, out);
   return out;
 }
 
-std::vector<std::string> hangs_on(const Mask& mask) {
-  if (mask.window) return hangs_on(*mask.window);
-  if (mask.routing) return hangs_on(*mask.routing);
+std::vector<std::string> dependency_dims(const IndexMask& mask) {
+  if (mask.window) return dependency_dims(*mask.window);
+  if (mask.routing) return dependency_dims(*mask.routing);
   std::vector<std::string> out{mask.rows, mask.columns};
   for (const auto* bound : {&mask.lower, &mask.upper})
     if (*bound)
@@ -317,9 +322,9 @@ std::vector<std::string> hangs_on(const Mask& mask) {
   return out;
 }
 
-std::optional<std::int64_t> pairs(const Mask& mask, const Bindings& dims) {
-  if (mask.window) return counted(*mask.window, mask.of_window, dims);
-  if (mask.routing) return counted(*mask.routing, mask.of_routing, dims);
+std::optional<std::int64_t> count_unmasked(const IndexMask& mask, const Bindings& dims) {
+  if (mask.window) return count_window(*mask.window, mask.window_count, dims);
+  if (mask.routing) return count_routing(*mask.routing, mask.routing_count, dims);
   const auto rows = dims.find(mask.rows), columns = dims.find(mask.columns);
   if (rows == dims.end() || columns == dims.end()) return std::nullopt;
   constexpr std::int64_t largest = std::int64_t{1} << 62;
@@ -332,40 +337,40 @@ std::optional<std::int64_t> pairs(const Mask& mask, const Bindings& dims) {
     *value = std::clamp(*found, -largest, largest);
   }
   if (*lower > *upper) return 0;
-  if (!mask.row_lengths.empty()) return pairs_of_sequences(mask, *lower, *upper);
-  const __int128 count = pairs_from(*lower, rows->second, columns->second) -
-                         pairs_from(static_cast<__int128>(*upper) + 1, rows->second, columns->second);
+  if (!mask.row_lengths.empty()) return count_sequence_pairs(mask, *lower, *upper);
+  const __int128 count = count_pairs_from(*lower, rows->second, columns->second) -
+                         count_pairs_from(static_cast<__int128>(*upper) + 1, rows->second, columns->second);
   if (count > INT64_MAX) return std::nullopt;
   return static_cast<std::int64_t>(count);
 }
 
-std::optional<Polynomial> closed_form(const Mask& mask, const Program& program, const Bindings& given) {
+std::optional<Polynomial> mask_closed_form(const IndexMask& mask, const Program& program, const Bindings& given) {
   if (mask.window || mask.routing || !mask.row_lengths.empty()) return std::nullopt;
   const auto follows = [&](const std::string& dim, const std::string& other) {
     if (given.contains(dim)) return false;
     return std::any_of(program.dims.begin(), program.dims.end(), [&](const Dimension& d) {
-      return d.name == dim && d.value && *d.value == Polynomial::symbol(other);
+      return d.name == dim && d.value && *d.value == Polynomial::make_symbol(other);
     });
   };
   const bool tied = follows(mask.rows, mask.columns) || follows(mask.columns, mask.rows);
   if (!tied || mask.lower.has_value() == mask.upper.has_value()) return std::nullopt;
-  const std::optional<Rational> offset = mask.lower ? mask.lower->constant() : mask.upper->constant();
-  const bool down = mask.lower.has_value();
-  const Rational strict = down ? 1 : -1;  // of i - j, where equal ones are left out
-  if (!offset || (!offset->zero() && *offset != strict)) return std::nullopt;
-  const Polynomial n = Polynomial::symbol(follows(mask.rows, mask.columns) ? mask.columns : mask.rows);
-  return (n * n + n * (offset->zero() ? 1 : -1)) * Rational(1, 2);
+  const std::optional<Rational> offset = mask.lower ? mask.lower->as_constant() : mask.upper->as_constant();
+  const bool is_lower_bound = mask.lower.has_value();
+  const Rational strict = is_lower_bound ? 1 : -1;  // Bound on i - j that excludes i = j
+  if (!offset || (!offset->is_zero() && *offset != strict)) return std::nullopt;
+  const Polynomial n = Polynomial::make_symbol(follows(mask.rows, mask.columns) ? mask.columns : mask.rows);
+  return (n * n + n * (offset->is_zero() ? 1 : -1)) * Rational(1, 2);
 }
 
-std::string text(const Mask& mask) {
-  if (mask.window) return text(*mask.window, mask.of_window);
+std::string format_mask(const IndexMask& mask) {
+  if (mask.window) return format_window(*mask.window, mask.window_count);
   if (mask.routing) return fmt::format("over {}", mask.columns);
   const std::string same = fmt::format("sequence({}) == sequence({})", mask.rows, mask.columns);
   if (!mask.row_lengths.empty() && !mask.lower && !mask.upper) return same;
   std::string out = fmt::format("index({}) - index({})", mask.rows, mask.columns);
   if (!mask.row_lengths.empty()) out += ", " + same;
-  if (mask.lower) out = fmt::format("{} <= {}", mask.lower->text(), out);
-  if (mask.upper) out = fmt::format("{} <= {}", out, mask.upper->text());
+  if (mask.lower) out = fmt::format("{} <= {}", mask.lower->to_string(), out);
+  if (mask.upper) out = fmt::format("{} <= {}", out, mask.upper->to_string());
   return out;
 }
 

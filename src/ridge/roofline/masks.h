@@ -1,8 +1,8 @@
-// Conditions on two indices, such as the causal index(T) <= index(S) or a window of them, and what work they save. What
-// where(condition, a, -inf) leaves to a softmax is 0 outside of the condition, and so is where(condition, a, 0): a
-// product with it skips those terms, and what is only read inside of the condition need not be computed outside.
-//   s[S, H, T] = q * k                                                        2*S*H*T*E, of which a half is read
-//   p[S, H, T] = softmax(where(index(T) <= index(S), s, -inf) over T)         where T = S: S*(S + 1)/2 of S*T pairs
+// Conditions on two indices, such as the causal index(T) <= index(S) or a window of indices, and the work that they
+// save. where(condition, a, -inf) under a softmax gives 0 outside the condition, and so does where(condition, a, 0). A
+// product skips terms that are 0, and values that are read only inside the condition are not computed outside.
+//   s[S, H, T] = q * k                                                        2*S*H*T*E, half of which is read
+//   p[S, H, T] = softmax(where(index(T) <= index(S), s, -inf) over T)         T = S: S*(S + 1)/2 of S*T pairs
 //   o[S, H, E] = p * v                                                        the other half of p is 0
 #pragma once
 
@@ -15,58 +15,57 @@
 
 namespace ridge {
 
-// What is counted of a convolution along one of its window dimensions.
+// Quantities counted along one window dimension of a convolution.
 enum class WindowCount {
   taps,
   touched
-};  // pairs of a position and a place of its window inside of the input; the
-    // input's elements that some window reaches
+};  // `taps`: pairs of a position and a window tap inside the input; `touched`: input elements that a window reads
 
-// What is counted of rows that are routed to experts: thousandths of an expert that some row reaches, in expectation
-// where their loads are not said; rows that a capacity leaves.
+// Quantities counted for rows that are routed to experts: thousandths of the number of experts with a row (the
+// expectation if the loads are unknown), and the rows within the capacity.
 enum class RoutingCount { experts, kept };
 
-// Of the positions i along `rows` and j along `columns`, those with lower <= i - j <= upper. Or, of a window's places
-// j at its positions i, those inside of the input.
-struct Mask {
+// Pairs of i along `rows` and j along `columns` with lower <= i - j <= upper. With `window`, pairs of a position i and
+// a tap j inside the input; with `routing`, the quantity `routing_count`.
+struct IndexMask {
   std::string rows, columns;
-  std::optional<Polynomial> lower = {}, upper = {};                 // in dimensions; none: no bound on that side
-  std::vector<std::int64_t> row_lengths = {}, column_lengths = {};  // of pairs in one sequence; empty: in all of them
-  std::string symbol = {};                                          // what counts call the number of pairs: "pairs"
-  std::optional<Window> window = {};
-  WindowCount of_window = WindowCount::taps;
-  std::optional<Routing> routing = {};  // or, of the rows that go to experts, what of_routing says
-  RoutingCount of_routing = RoutingCount::experts;
-  bool same_condition(const Mask& o) const {
+  std::optional<Polynomial> lower = {}, upper = {};  // Bounds in dimensions; nullopt if there is none on that side
+  // Lengths of packed sequences; if set, both indices must be in one sequence
+  std::vector<std::int64_t> row_lengths = {}, column_lengths = {};
+  std::string symbol = {};  // Symbol for the number of pairs in formulas: "pairs"
+  std::optional<WindowDimension> window = {};
+  WindowCount window_count = WindowCount::taps;
+  std::optional<Routing> routing = {};  // Set for rows that are routed to experts
+  RoutingCount routing_count = RoutingCount::experts;
+  bool has_same_condition(const IndexMask& o) const {
     return rows == o.rows && columns == o.columns && lower == o.lower && upper == o.upper &&
            row_lengths == o.row_lengths && column_lengths == o.column_lengths && window == o.window &&
-           of_window == o.of_window && routing == o.routing && of_routing == o.of_routing;
+           window_count == o.window_count && routing == o.routing && routing_count == o.routing_count;
   }
 };
 
-// Which mask a statement's work lies inside of, as indices into `all`, -1: none. Of an expression each node has its
-// own.
-struct MaskedStatement {
+// Masks that restrict the work of a statement, as indices into `all`; -1 if none. Nodes of an expression have one each.
+struct StatementMasks {
   int product = -1;
   std::vector<int> nodes = {};
-  std::vector<int> taps = {}, touched = {};  // of a convolution, along each window dimension
-  int experts = -1, kept = -1;               // of a routed product
+  std::vector<int> taps = {}, touched = {};  // Masks of a convolution along each window dimension
+  int experts = -1, kept = -1;               // Masks of a routed product
 };
 
-struct Masks {
-  std::vector<Mask> all;
-  std::vector<MaskedStatement> statements;  // one each
+struct ProgramMasks {
+  std::vector<IndexMask> all;
+  std::vector<StatementMasks> statements;  // One entry per statement
 };
-Masks masks_of(const Program& program);
+ProgramMasks find_masks(const Program& program);
 
-// The dimensions by which the number of pairs changes.
-std::vector<std::string> hangs_on(const Mask& mask);
+// Returns the dimensions that the number of pairs depends on.
+std::vector<std::string> dependency_dims(const IndexMask& mask);
 
-// The pairs let through; none: a dimension has no value, or the count leaves 2^63.
-std::optional<std::int64_t> pairs(const Mask& mask, const Bindings& dims);
-// In closed form, where the program says that both dimensions are equal and `given` does not say otherwise, and the
-// mask is a triangle: S*S/2 + S/2.
-std::optional<Polynomial> closed_form(const Mask& mask, const Program& program, const Bindings& given);
-std::string text(const Mask& mask);  // "0 <= index(S) - index(T)"
+// Returns the number of unmasked pairs, or nullopt if a dimension has no value or the count exceeds 2^63.
+std::optional<std::int64_t> count_unmasked(const IndexMask& mask, const Bindings& dims);
+// Returns the number of unmasked pairs as a formula, S*S/2 + S/2, if the mask is a triangle and the program sets one
+// dimension to the other (and `given` does not change that).
+std::optional<Polynomial> mask_closed_form(const IndexMask& mask, const Program& program, const Bindings& given);
+std::string format_mask(const IndexMask& mask);  // "0 <= index(S) - index(T)"
 
 }  // namespace ridge

@@ -1,6 +1,6 @@
-// The counts of programs with a mask against a literal walk over every element of every value: which of them are known
-// to be 0 or -inf because the condition does not hold there, which are read by anything that is computed, and so which
-// products and operations are left. masks.cc knows whole masks; this knows single elements.
+// Compares the counts of masked programs with a literal walk over every element of every value: which are known to be 0
+// or -inf because the condition is false there, which are read by anything computed, and so which products and
+// operations remain. masks.cc works on complete masks, this test on single elements.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -10,23 +10,23 @@
 
 #include "ridge/roofline/prediction.h"
 #include "ridge/roofline/testing/random_program.h"
-#include "ridge/roofline/testing/toy_machine.h"
+#include "ridge/roofline/testing/test_machine.h"
 
 namespace ridge {
 namespace {
 
 using Index = std::map<std::string, std::int64_t>;
-enum class Known { nothing, zero, infinite };  // infinite: -inf
+enum class Known { nothing, zero, infinite };  // infinite means -inf
 
 class ElementWalk {
  public:
   ElementWalk(const Program& program, Bindings sizes) : program_(program), sizes_(std::move(sizes)) {}
 
-  // FLOPs of each statement.
+  // Returns the FLOPs of each statement.
   std::vector<std::int64_t> flops() {
     std::vector<std::int64_t> out(program_.statements.size());
     for (const Statement& statement : program_.statements) find_known(statement);
-    for (std::size_t s = out.size(); s-- > 0;) {  // what reads a result stands behind it
+    for (std::size_t s = out.size(); s-- > 0;) {  // Readers of a result follow its statement
       flops_ = 0;
       std::visit([&](const auto& op) { walk(op); }, program_.statements[s].op);
       out[s] = flops_;
@@ -35,19 +35,19 @@ class ElementWalk {
   }
 
  private:
-  using Element = std::pair<int, std::vector<std::int64_t>>;  // of a tensor
+  using Element = std::pair<int, std::vector<std::int64_t>>;  // Element of a tensor
 
-  std::int64_t extent(const Axis& axis) const { return axis.named() ? sizes_.at(axis.dim) : axis.literal; }
+  std::int64_t extent(const Axis& axis) const { return axis.is_named() ? sizes_.at(axis.dim) : axis.literal; }
   Element element(int tensor, const Index& at) const {
     std::vector<std::int64_t> indices;
     for (const Axis& axis : program_.tensors[static_cast<std::size_t>(tensor)].axes)
-      indices.push_back(axis.named() ? at.at(axis.dim) : 0);
+      indices.push_back(axis.is_named() ? at.at(axis.dim) : 0);
     return {tensor, indices};
   }
   std::set<std::string> dims_of(int tensor) const {
     std::set<std::string> out;
     for (const Axis& axis : program_.tensors[static_cast<std::size_t>(tensor)].axes)
-      if (axis.named()) out.insert(axis.dim);
+      if (axis.is_named()) out.insert(axis.dim);
     return out;
   }
   void nest(const std::set<std::string>& dims, Index at, const std::function<void(const Index&)>& body) const {
@@ -67,7 +67,7 @@ class ElementWalk {
     return found == known_.end() ? Known::nothing : found->second;
   }
   bool needed(const Element& e) const {
-    return program_.tensors[static_cast<std::size_t>(e.first)].role == Role::output || needed_.contains(e);
+    return program_.tensors[static_cast<std::size_t>(e.first)].role == TensorRole::output || needed_.contains(e);
   }
 
   void find_known(const Statement& statement) {
@@ -82,7 +82,7 @@ class ElementWalk {
   const Node& node(const Expression& op, std::size_t i) const { return op.nodes[i]; }
   std::size_t argument(const Node& n, std::size_t i) const { return static_cast<std::size_t>(n.arguments[i]); }
 
-  // Of indices and numbers alone; nothing: a tensor stands below.
+  // Returns the value of an expression of indices and numbers, or nullopt if a tensor occurs in it.
   std::optional<double> number(const Expression& op, std::size_t i, const Index& at) const {
     const Node& n = node(op, i);
     if (n.kind == Node::Kind::number) return n.number;
@@ -115,7 +115,7 @@ class ElementWalk {
       if (n.number == 0) return Known::zero;
       return n.number == -HUGE_VAL ? Known::infinite : Known::nothing;
     }
-    if (n.kind == Node::Kind::along)
+    if (n.kind == Node::Kind::along_dims)
       return n.function == Function::softmax && value_of(op, argument(n, 0), at) == Known::infinite ? Known::zero
                                                                                                     : Known::nothing;
     if (n.kind != Node::Kind::call) return Known::nothing;
@@ -138,7 +138,7 @@ class ElementWalk {
     const bool sums = std::any_of(all.begin(), all.end(), [&](const std::string& d) { return !kept.contains(d); });
     nest(all, {}, [&](const Index& at) {
       const Element left = element(op.left, at), right = element(op.right, at);
-      needed_.insert(left);  // products read both operands whole
+      needed_.insert(left);  // Products read both operands completely
       needed_.insert(right);
       if (!needed(element(op.result, at)) || known(left) == Known::zero || known(right) == Known::zero) return;
       flops_ += sums ? 2 : 1;
@@ -152,7 +152,7 @@ class ElementWalk {
     });
   }
 
-  // Index values of the dimensions that a value has by itself.
+  // Returns the index values of the dimensions that a value has itself.
   std::vector<std::int64_t> own(const Expression& op, std::size_t i, const Index& at) const {
     std::vector<std::int64_t> out;
     for (const std::string& dim : space(op, i)) out.push_back(at.at(dim));
@@ -164,7 +164,7 @@ class ElementWalk {
     if (n.kind == Node::Kind::tensor) out = dims_of(n.tensor);
     if (n.kind == Node::Kind::index) out.insert(n.over[0].dim);
     for (const int a : n.arguments) out.merge(space(op, static_cast<std::size_t>(a)));
-    if (n.kind == Node::Kind::along && reduces(n.function))
+    if (n.kind == Node::Kind::along_dims && is_reducing_function(n.function))
       for (const Axis& axis : n.over) out.erase(axis.dim);
     return out;
   }
@@ -172,20 +172,20 @@ class ElementWalk {
   void compute(const Expression& op, std::size_t i, const Index& at) {
     const Node& n = node(op, i);
     if (n.kind == Node::Kind::tensor) needed_.insert(element(n.tensor, at));
-    if (n.kind == Node::Kind::along) return along(op, i, at);
+    if (n.kind == Node::Kind::along_dims) return along(op, i, at);
     if (n.kind != Node::Kind::call || value_of(op, i, at) == Known::zero) return;
-    if (space(op, i).empty()) return;  // numbers alone
+    if (space(op, i).empty()) return;  // Only numbers
     flops_ += n.repeat;
     for (std::size_t a = 0; a < n.arguments.size(); ++a) {
       if (n.function == Function::where && a > 0) {
         const auto chosen = number(op, argument(n, 0), at);
-        if (chosen && a == 1 && *chosen == 0) continue;  // not chosen: nobody reads it
+        if (chosen && a == 1 && *chosen == 0) continue;  // Not chosen, so not read
       }
       compute(op, argument(n, a), at);
     }
   }
 
-  // Once for each row, whoever reads it.
+  // Counts once per row, regardless of its readers.
   void along(const Expression& op, std::size_t i, const Index& at) {
     const Node& n = node(op, i);
     const std::size_t inner = argument(n, 0);
@@ -231,7 +231,7 @@ std::string condition(testing::RandomProgram& random) {
   }
 }
 
-// One condition for the whole program, which then stands in one or two statements.
+// Returns a program with one condition, which occurs in one or two statements.
 std::string masked_program(testing::RandomProgram& random) {
   const std::string h = random.below(2) ? ", H" : "", mask = condition(random);
   std::string text = fmt::format("q: bf16[S{0}, E]   k: bf16[T{0}, E]   v: bf16[T{0}, F]   b: bf16[T]\n", h);
@@ -265,18 +265,18 @@ std::string masked_program(testing::RandomProgram& random) {
 }
 
 TEST(Count, agrees_with_a_walk_over_every_element_of_programs_with_masks) {
-  const Machine machine = testing::toy_machine({{DType::bf16, 64}}, 16, 8);
+  const Machine machine = testing::make_test_machine({{DType::bf16, 64}}, 16, 8);
   int masked = 0;
-  const unsigned programs = testing::programs(600);
+  const unsigned programs = testing::program_count(600);
   for (unsigned seed = 0; seed < programs; ++seed) {
     testing::RandomProgram random(seed);
     const std::string text = masked_program(random);
     const auto program = parse(text);
-    ASSERT_TRUE(program.ok()) << text << program.error().text();
+    ASSERT_TRUE(program.ok()) << text << program.error().to_string();
     Bindings sizes;
     for (const std::string& dim : program->dim_names()) sizes[dim] = 1 + random.below(6);
-    const auto e = explain(*program, machine, sizes, {}, Thresholds::left_out);
-    ASSERT_TRUE(e.ok()) << text << e.error().text();
+    const auto e = explain(*program, machine, sizes, {}, Thresholds::skipped);
+    ASSERT_TRUE(e.ok()) << text << e.error().to_string();
     masked += !e->masks.empty();
     const std::vector<std::int64_t> walked = ElementWalk(*program, sizes).flops();
     for (std::size_t s = 0; s < walked.size(); ++s)

@@ -6,18 +6,18 @@
 #include <random>
 
 #include "ridge/roofline/prediction.h"
-#include "ridge/roofline/testing/toy_machine.h"
+#include "ridge/roofline/testing/test_machine.h"
 
 namespace ridge {
 namespace {
 
-const Machine machine = testing::toy_machine({{DType::bf16, 64}}, 16, 8);
+const Machine machine = testing::make_test_machine({{DType::bf16, 64}}, 16, 8);
 
 Explanation explained(const std::string& text, const Bindings& given = {}) {
   const auto program = parse(text);
-  EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().text());
+  EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().to_string());
   auto e = explain(*program, machine, given);
-  EXPECT_TRUE(e.ok()) << (e.ok() ? "" : e.error().text());
+  EXPECT_TRUE(e.ok()) << (e.ok() ? "" : e.error().to_string());
   return *std::move(e);
 }
 
@@ -28,32 +28,32 @@ std::string attention(const std::string& condition, const std::string& dims = "d
 
 const std::string causal = "index(T) <= index(S)";
 
-TEST(Masks, count_the_pairs_that_a_causal_mask_lets_through) {
+TEST(ProgramMasks, count_the_pairs_that_a_causal_mask_lets_through) {
   const Explanation e = explained(attention(causal));
   ASSERT_EQ(e.masks.size(), 1u);
-  EXPECT_EQ(e.masks[0].through.text(e.dim_names), "S*S/2 + S/2");
-  EXPECT_EQ(e.masks[0].through_count, 36);
+  EXPECT_EQ(e.masks[0].unmasked.to_string(e.dim_names), "S*S/2 + S/2");
+  EXPECT_EQ(e.masks[0].unmasked_count, 36);
   EXPECT_EQ(e.masks[0].all_count, 64);
-  EXPECT_EQ(e.ops[0].work.flops.text(e.dim_names), "S*S*E + S*E");  // 2*E of each pair, whose scores p reads alone
-  EXPECT_EQ(e.ops[0].work.unmasked.text(e.dim_names), "2*S*T*E");
-  EXPECT_EQ(e.ops[1].flops, 7 * 36);  // softmax 5, the condition and the choice
+  EXPECT_EQ(e.ops[0].work.flops.to_string(e.dim_names), "S*S*E + S*E");  // 2*E per pair; only p reads the scores
+  EXPECT_EQ(e.ops[0].work.flops_without_masks.to_string(e.dim_names), "2*S*T*E");
+  EXPECT_EQ(e.ops[1].flops, 7 * 36);  // Softmax 5, the condition and the choice 1 each
   EXPECT_EQ(e.ops[2].flops, 2 * 4 * 36);
-  EXPECT_EQ(e.ops[0].bytes, 2 * (8 * 4 + 8 * 4 + 8 * 8));  // what is stored is stored whole
+  EXPECT_EQ(e.ops[0].bytes, 2 * (8 * 4 + 8 * 4 + 8 * 8));  // Stored tensors are stored completely
 }
 
-TEST(Masks, have_a_closed_form_of_equal_dimensions_alone) {
+TEST(ProgramMasks, have_a_closed_form_of_equal_dimensions_alone) {
   const Explanation open = explained(attention(causal, "dims T = S\n"));
-  EXPECT_EQ(open.ops[0].work.flops.text(open.dim_names), "S*S*E + S*E");
+  EXPECT_EQ(open.ops[0].work.flops.to_string(open.dim_names), "S*S*E + S*E");
   const Explanation two = explained(attention(causal), {{"T", 5}});
-  EXPECT_EQ(two.ops[0].work.flops.text(two.dim_names), "2*E*pairs");
+  EXPECT_EQ(two.ops[0].work.flops.to_string(two.dim_names), "2*E*pairs");
   EXPECT_EQ(two.dims.at("pairs"), 1 + 2 + 3 + 4 + 5 + 5 + 5 + 5);
   const Explanation strict = explained(attention("index(T) < index(S)"));
-  EXPECT_EQ(strict.masks[0].through.text(strict.dim_names), "S*S/2 - S/2");
+  EXPECT_EQ(strict.masks[0].unmasked.to_string(strict.dim_names), "S*S/2 - S/2");
 }
 
-TEST(Masks, leave_what_is_read_elsewhere_whole) {
+TEST(ProgramMasks, leave_what_is_read_elsewhere_whole) {
   const std::string text = "dims S = 8, T = S, E = 4\nq: bf16[S, E]   k: bf16[T, E]\ns[S, T] = q * k\n";
-  // The scores are an output, are read outside, are summed with what is not masked.
+  // The scores are an output, are read elsewhere, or are added to unmasked values.
   EXPECT_EQ(explained(text + "p: bf16[S, T] = where(index(T) <= index(S), s, 0) + s").ops[0].flops, 2 * 64 * 4);
   EXPECT_EQ(explained(text + "p: bf16[S, T] = where(index(T) <= 3, s, 0)").ops[0].flops, 2 * 64 * 4);
   EXPECT_EQ(explained(text + "p: bf16[S, T] = where(index(T) <= index(S), s, 1)").ops[0].flops, 2 * 36 * 4);
@@ -62,31 +62,31 @@ TEST(Masks, leave_what_is_read_elsewhere_whole) {
   EXPECT_TRUE(explained(text + "p: bf16[S, T] = cos(s)").masks.empty());
 }
 
-TEST(Masks, are_windows_too) {
+TEST(ProgramMasks, are_windows_too) {
   const Explanation e =
       explained(attention("(index(T) <= index(S)) * (index(S) - index(T) < 3)"), {{"S", 100}, {"T", 100}});
   EXPECT_EQ(e.ops[0].flops, 2 * 4 * (3 * 100 - 3));
 }
 
-// Against a literal loop over both indices.
+// Compares with a literal loop over both indices.
 TEST(MasksProperty, count_what_a_loop_counts) {
   std::mt19937 random(31);
   const auto up_to = [&](int n) { return static_cast<std::int64_t>(random() % static_cast<unsigned>(n)); };
   for (int i = 0; i < 20000; ++i) {
     const std::int64_t rows = 1 + up_to(20), columns = 1 + up_to(20), low = up_to(50) - 25, high = up_to(50) - 25;
-    Mask mask{.rows = "S", .columns = "T"};
+    IndexMask mask{.rows = "S", .columns = "T"};
     if (i % 3 != 0) mask.lower = Polynomial(low);
     if (i % 3 != 1) mask.upper = Polynomial(high);
     std::int64_t count = 0;
     for (std::int64_t s = 0; s < rows; ++s)
       for (std::int64_t t = 0; t < columns; ++t)
         count += (!mask.lower || s - t >= low) && (!mask.upper || s - t <= high);
-    ASSERT_EQ(pairs(mask, {{"S", rows}, {"T", columns}}), count)
+    ASSERT_EQ(count_unmasked(mask, {{"S", rows}, {"T", columns}}), count)
         << rows << " x " << columns << ", " << low << " to " << high;
   }
 }
 
-// One below the threshold the other sum is longer, where the pairs move with the size.
+// One below the threshold, the other sum is larger, also if the number of pairs changes with the size.
 TEST(MasksProperty, thresholds_of_their_dimensions_separate) {
   for (const char* dim : {"S", "T"}) {
     const Explanation e = explained(attention(causal), {{"S", 40}, {"T", 30}, {"E", 64}});

@@ -3,21 +3,21 @@
 #include <gtest/gtest.h>
 
 #include "ridge/roofline/prediction.h"
-#include "ridge/roofline/testing/toy_machine.h"
+#include "ridge/roofline/testing/test_machine.h"
 
 namespace ridge {
 namespace {
 
 Machine machine_of(double capacity) {
-  Machine machine = testing::toy_machine({{DType::bf16, 64}, {DType::int8, 64}}, 16, 8);
-  machine.memory[0].capacity = testing::number(capacity);
-  machine.links.push_back({.name = "ici", .bandwidth = testing::number(1)});
+  Machine machine = testing::make_test_machine({{DType::bf16, 64}, {DType::int8, 64}}, 16, 8);
+  machine.memory[0].capacity = testing::make_number(capacity);
+  machine.links.push_back({.name = "ici", .bandwidth = testing::make_number(1)});
   return machine;
 }
 
-Memory memory(const std::string& text, const Bindings& given, double capacity) {
+MemoryUse memory(const std::string& text, const Bindings& given, double capacity) {
   const auto e = explain(parse(text).value(), machine_of(capacity), given);
-  EXPECT_TRUE(e.ok()) << (e.ok() ? "" : e.error().text());
+  EXPECT_TRUE(e.ok()) << (e.ok() ? "" : e.error().to_string());
   return *e->memory;
 }
 
@@ -25,20 +25,20 @@ const std::string mlp =
     "dims D = 10, F = 40\nx: bf16[B, D]   up: bf16[D, F]   down: bf16[F, D]\nu[B, F] = x * up\n"
     "h[B, F] = gelu(u)\ny: bf16[B, D] = h * down";
 
-TEST(Memory, holds_inputs_throughout_and_results_until_they_are_read) {
-  const Memory m = memory(mlp, {{"B", 3}}, 1e6);
-  EXPECT_EQ(m.peak_at, "h");  // u and h together; at y they are h and y
+TEST(MemoryUse, holds_inputs_throughout_and_results_until_they_are_read) {
+  const MemoryUse m = memory(mlp, {{"B", 3}}, 1e6);
+  EXPECT_EQ(m.peak_statement, "h");  // u and h are live together; at y, h and y
   EXPECT_EQ(m.peak_bytes, 2 * (3 * 10 + 400 + 400 + 3 * 40 + 3 * 40));
   EXPECT_EQ(m.parameter_count, 800);
   EXPECT_EQ(m.parameter_bytes, 1600);
   EXPECT_EQ(m.token_dims, std::vector<std::string>{"B"});
-  EXPECT_EQ(m.chips, 1);
+  EXPECT_EQ(m.min_chips, 1);
 }
 
-TEST(Memory, says_up_to_which_size_it_fits) {
-  const Memory m = memory(mlp, {{"B", 3}}, 100000);
+TEST(MemoryUse, says_up_to_which_size_it_fits) {
+  const MemoryUse m = memory(mlp, {{"B", 3}}, 100000);
   const auto of = [&](const std::string& dim) {
-    for (const Threshold& t : m.fits)
+    for (const Threshold& t : m.capacity_thresholds)
       if (t.dim == dim) return t;
     return Threshold{};
   };
@@ -55,66 +55,66 @@ TEST(Memory, says_up_to_which_size_it_fits) {
   }
 }
 
-TEST(Memory, searches_where_a_size_occurs_squared) {
+TEST(MemoryUse, searches_where_a_size_occurs_squared) {
   const std::string square = "dims M = N\nx: bf16[N, M]\ny: bf16[N, M] = cos(x)";
-  const Memory m = memory(square, {{"N", 3}}, 10000);
-  ASSERT_EQ(m.fits.size(), 2u);
-  EXPECT_EQ(m.fits[0].dim, "M");
-  EXPECT_EQ(m.fits[0].value, 833);  // 4*3*833
-  EXPECT_EQ(m.fits[1].value, 50);   // 4*50*50
-  EXPECT_TRUE(m.fits[1].numerical);
+  const MemoryUse m = memory(square, {{"N", 3}}, 10000);
+  ASSERT_EQ(m.capacity_thresholds.size(), 2u);
+  EXPECT_EQ(m.capacity_thresholds[0].dim, "M");
+  EXPECT_EQ(m.capacity_thresholds[0].value, 833);  // 4*3*833
+  EXPECT_EQ(m.capacity_thresholds[1].value, 50);   // 4*50*50
+  EXPECT_TRUE(m.capacity_thresholds[1].numerical);
 }
 
-TEST(Memory, that_does_not_suffice_is_said_in_chips) {
-  const Memory m = memory(mlp, {{"B", 3}}, 1000);
-  EXPECT_EQ(m.chips, 3);  // 2140 B
-  EXPECT_EQ(m.fits.back().dim, "B");
-  EXPECT_EQ(m.fits.back().relation, Relation::never);  // the weights alone are 1600 B
+TEST(MemoryUse, that_does_not_suffice_is_said_in_chips) {
+  const MemoryUse m = memory(mlp, {{"B", 3}}, 1000);
+  EXPECT_EQ(m.min_chips, 3);  // 2140 B
+  EXPECT_EQ(m.capacity_thresholds.back().dim, "B");
+  EXPECT_EQ(m.capacity_thresholds.back().relation, Relation::never);  // the weights alone are 1600 B
 }
 
-TEST(Memory, of_a_mesh_counts_every_copy) {
-  const Memory m =
+TEST(MemoryUse, of_a_mesh_counts_every_copy) {
+  const MemoryUse m =
       memory("mesh X = 2, Y = 8, Z = 2\na: int8[I_XY, J]\ny: int8[I_XY, J] = a", {{"I", 128}, {"J", 2048}}, 1e9);
   EXPECT_EQ(m.tensors[0].device_bytes, 16384);
   EXPECT_EQ(m.tensors[0].all_bytes, 524288);
   EXPECT_EQ(m.tensors[0].copies, 2);
 }
 
-TEST(Memory, of_a_gathered_weight_holds_all_of_it) {
-  const Memory m = memory("mesh X = 64\nw: bf16[D_X, F]   x: bf16[B_X, D]\ng[D, F] = w\ny: bf16[B_X, F] = x * g",
-                          {{"B", 64}, {"D", 64}, {"F", 100}}, 1e9);
-  EXPECT_EQ(m.peak_at, "y");
+TEST(MemoryUse, of_a_gathered_weight_holds_all_of_it) {
+  const MemoryUse m = memory("mesh X = 64\nw: bf16[D_X, F]   x: bf16[B_X, D]\ng[D, F] = w\ny: bf16[B_X, F] = x * g",
+                             {{"B", 64}, {"D", 64}, {"F", 100}}, 1e9);
+  EXPECT_EQ(m.peak_statement, "y");
   EXPECT_EQ(m.peak_bytes, 2 * (100 + 64 + 64 * 100 + 100));
 }
 
-// One row of S asks T places of a cache that has none of its dimensions; a router's experts are weights all the same.
-TEST(Memory, keys_and_values_of_a_cache_are_no_parameters) {
-  const Memory cached = memory(
+// Each row of S reads T cached tokens, which have none of its dimensions; a router's experts are weights nevertheless.
+TEST(MemoryUse, keys_and_values_of_a_cache_are_no_parameters) {
+  const MemoryUse cached = memory(
       "dims S = 2, T = 40, G = 3, R = 2, E = 5, D = 7\nx: bf16[S, D]   wq: bf16[D, G, R, E]\n"
       "keys: bf16[T, G, E]   values: bf16[T, G, E]\nq[S, G, R, E] = x * wq\ns[G, R, S, T] = q * keys\n"
       "p[G, R, S, T] = softmax(s over T)\no: bf16[S, G, R, E] = p * values",
       {}, 1e6);
   EXPECT_EQ(cached.parameter_count, 7 * 3 * 2 * 5);
   EXPECT_EQ(cached.token_dims, (std::vector<std::string>{"S", "T"}));
-  const Memory experts = memory(
+  const MemoryUse experts = memory(
       "dims B = 2, D = 7, E = 4, F = 5\nx: bf16[B, D]   choose: bf16[D, E]   w: bf16[E, D, F]\n"
       "s[B, E] = x * choose\np[B, E] = softmax(s over E)\nz[B, E, F] = x * w\ny: bf16[B, F] = p * z",
       {}, 1e6);
   EXPECT_EQ(experts.parameter_count, 7 * 4 + 4 * 7 * 5);
 }
 
-// u and h stay in the kernel: what is held are inputs and y; and of u and h in one kernel, u alone is not stored.
-TEST(Memory, what_a_kernel_keeps_inside_takes_none) {
+// u and h stay inside the kernel, so inputs and y are live; with u and h in one kernel, only u is not stored.
+TEST(MemoryUse, what_a_kernel_keeps_inside_takes_none) {
   const Program program = parse(mlp).value();
   const Bindings given{{"B", 3}};
   const auto e = explain(program, machine_of(1e6), given);
   const double inputs = 2 * (3 * 10 + 400 + 400);
-  const Memory all = memory_of(program, *e, given, {{0, 1, 2}});
+  const MemoryUse all = analyze_memory(program, *e, given, {{0, 1, 2}});
   EXPECT_EQ(all.peak_bytes, inputs + 2 * 3 * 10);
-  const Memory two = memory_of(program, *e, given, {{0, 1}, {2}});
+  const MemoryUse two = analyze_memory(program, *e, given, {{0, 1}, {2}});
   EXPECT_EQ(two.peak_bytes, inputs + 2 * (3 * 40 + 3 * 10));
-  EXPECT_EQ(two.peak_at, "y");
-  EXPECT_EQ(memory_of(program, *e, given, {{0}, {1}, {2}}).peak_bytes, e->memory->peak_bytes);
+  EXPECT_EQ(two.peak_statement, "y");
+  EXPECT_EQ(analyze_memory(program, *e, given, {{0}, {1}, {2}}).peak_bytes, e->memory->peak_bytes);
 }
 
 }  // namespace

@@ -6,67 +6,69 @@
 #include <cmath>
 #include <numeric>
 
-#include "ridge/base/text.h"
-#include "ridge/roofline/sizes/levels.h"
+#include "ridge/base/string_util.h"
+#include "ridge/roofline/sizes/level_work.h"
 
 namespace ridge {
 namespace {
 
-// Two devices have one neighbour each, and one link to it; a line's ends have one as well.
-bool both_ways(const Transfer& transfer, const Network& network) {
+// True if a ring is used in both directions. Two devices, and the ends of an open line, have only one link to use.
+bool runs_both_ways(const Transfer& transfer, const Network& network) {
   return network.topology == Topology::ring && network.links > 1 && transfer.devices > 2 &&
-         transfer.devices >= network.closes;
+         transfer.devices >= network.min_ring_chips;
 }
 
-// A chip's rings that the transfer runs along.
-std::int64_t rings_of(const Transfer& transfer, const Network& network) {
+// Returns the number of a chip's rings that the transfer uses.
+std::int64_t count_rings(const Transfer& transfer, const Network& network) {
   std::int64_t out = 0;
-  for (const char axis : transfer.over) {
-    const auto given = network.rings.find(axis);
-    out += given == network.rings.end() ? 1 : given->second;
+  for (const char axis : transfer.mesh_axes) {
+    const auto given = network.rings_per_axis.find(axis);
+    out += given == network.rings_per_axis.end() ? 1 : given->second;
   }
   return std::max<std::int64_t>(1, out);
 }
 
-bool straight(const std::optional<Topology>& topology) {
+bool is_switched_or_direct(const std::optional<Topology>& topology) {
   return topology == Topology::switched || topology == Topology::direct;
 }
 
-// Bytes that pass a link while a hop is waited for, whole.
-Polynomial waiting(const Transfer& transfer, const Network& network, double rate) {
-  const double bytes = std::round(static_cast<double>(hops(transfer, network)) * network.latency_s * rate);
+// Returns the bytes that a link could send during the latency of all hops, rounded.
+Polynomial latency_bytes(const Transfer& transfer, const Network& network, double rate) {
+  const double bytes = std::round(static_cast<double>(count_hops(transfer, network)) * network.latency_s * rate);
   return bytes < 0x1p62 ? Polynomial(static_cast<std::int64_t>(bytes)) : Polynomial();
 }
 
-std::int64_t chips(const Machine& machine, const char* key) {
+std::int64_t read_chip_count(const Machine& machine, const char* key) {
   const auto found = machine.numbers.find(key);
   return found == machine.numbers.end() ? 0 : std::llround(found->second.value);
 }
 
-double rate_of(const Link& link) { return link.bandwidth.value * (link.count ? link.count->value : 1); }
+double chip_link_rate(const Link& link) { return link.bandwidth.value * (link.count ? link.count->value : 1); }
 
-// The links of a file that are slower than the one before stand from the inside out; what joins a chip to its host is
-// none of them.
-void add_levels(Network& network, const Machine& machine) {
-  network.closes = chips(machine, "wrap_chips");
-  network.reduces = network.topology == Topology::switched && chips(machine, "switch_reduces") == 1;
-  network.reach = chips(machine, "pod_chips");
-  if (network.reach == 0 && straight(network.topology)) network.reach = chips(machine, "host_chips");
-  if (network.reach == 0) return;
+// Adds the links that are slower than the preceding one as levels, from the inside out; a host link (pcie) is no level.
+void add_outer_levels(Network& network, const Machine& machine) {
+  network.min_ring_chips = read_chip_count(machine, "wrap_chips");
+  network.reduces_in_switch = network.topology == Topology::switched && read_chip_count(machine, "switch_reduces") == 1;
+  network.first_link_chips = read_chip_count(machine, "pod_chips");
+  if (network.first_link_chips == 0 && is_switched_or_direct(network.topology))
+    network.first_link_chips = read_chip_count(machine, "host_chips");
+  if (network.first_link_chips == 0) return;
   for (std::size_t i = 1; i < machine.links.size() && machine.links[i].name != "pcie"; ++i) {
-    const double before = network.beyond.empty() ? rate_of(machine.links[0]) : network.beyond.back().rate;
-    const double rate = rate_of(machine.links[i]);
-    if (rate <= before) network.beyond.push_back({machine.links[i].name, rate});
+    const double before =
+        network.outer_levels.empty() ? chip_link_rate(machine.links[0]) : network.outer_levels.back().rate;
+    const double rate = chip_link_rate(machine.links[i]);
+    if (rate <= before) network.outer_levels.push_back({machine.links[i].name, rate});
   }
-  const std::int64_t leaf = chips(machine, "leaf_chips"), share = chips(machine, "spine_part");
-  if (leaf == 0 || network.beyond.empty()) return;
-  network.beyond.back().chips = leaf;
-  network.beyond.push_back(
-      {"spine", network.beyond.back().rate / static_cast<double>(std::max<std::int64_t>(1, share))});
+  const std::int64_t leaf = read_chip_count(machine, "leaf_chips"),
+                     spine_share = read_chip_count(machine, "spine_part");
+  if (leaf == 0 || network.outer_levels.empty()) return;
+  network.outer_levels.back().chips = leaf;
+  network.outer_levels.push_back(
+      {"spine", network.outer_levels.back().rate / static_cast<double>(std::max<std::int64_t>(1, spine_share))});
 }
 
-// What a chip sends at a level, the 0th being that of the first link; `at` it there are D groups of `inside` devices.
-Polynomial sent_at(const Transfer& t, std::int64_t inside, std::int64_t groups) {
+// Returns the bytes that a chip sends on an outer level, which joins `groups` groups of `inside` devices.
+Polynomial bytes_sent_at_level(const Transfer& t, std::int64_t inside, std::int64_t groups) {
   const std::int64_t n = t.devices;
   switch (t.kind) {
     case Collective::permute: return t.bytes;
@@ -78,22 +80,23 @@ Polynomial sent_at(const Transfer& t, std::int64_t inside, std::int64_t groups) 
   return t.bytes * Rational(groups - 1, groups * inside);
 }
 
-// On which level a transfer takes longest: what a chip sends there, and at which rate.
-struct Way {
+// Level on which a transfer takes longest: the bytes that a chip sends there and their rate.
+struct SlowestLevel {
   Polynomial sent;
   double rate = 0;
-  std::string level = {};  // empty: the first link's
+  std::string link = {};  // Name of the outer level's link; the empty string means the first link
 };
 
-// Each level sends so many bytes of V, so that the slowest is known before V is.
-Way way_of(const Transfer& t, const Network& network) {
-  Way out;
+// Each level sends a fixed fraction of V, so the slowest is known before V.
+SlowestLevel find_slowest_level(const Transfer& t, const Network& network) {
+  SlowestLevel out;
   double slowest = 0;
-  for (const LevelWork& level : levels_of(t, network)) {
-    const bool none = t.bytes.zero() || level.sent.zero();
-    const double part = none ? 0 : level.sent.terms().begin()->second.real() / t.bytes.terms().begin()->second.real();
+  for (const LevelWork& level : count_level_work(t, network)) {
+    const bool none = t.bytes.is_zero() || level.sent.is_zero();
+    const double part =
+        none ? 0 : level.sent.terms().begin()->second.to_double() / t.bytes.terms().begin()->second.to_double();
     if (out.rate > 0 && part / level.rate <= slowest) continue;
-    out.level = out.rate > 0 ? level.link : "";
+    out.link = out.rate > 0 ? level.link : "";
     out.sent = level.sent;
     out.rate = level.rate;
     slowest = part / level.rate;
@@ -103,34 +106,35 @@ Way way_of(const Transfer& t, const Network& network) {
 
 }  // namespace
 
-// What a way sends as the bytes that the first link's used rate passes meanwhile.
-static Polynomial slowed(const Way& way, const Network& network) {
-  if (way.level.empty()) return way.sent * Rational(network.links_used, std::llround(way.rate / network.rate));
-  const double times = network.used_rate() / way.rate;
-  return way.sent * Rational(std::llround(times * (1 << 20)), 1 << 20);
+// Returns the bytes that the first link's used rate sends in the time of the slowest level.
+static Polynomial to_first_link_bytes(const SlowestLevel& slowest, const Network& network) {
+  if (slowest.link.empty())
+    return slowest.sent * Rational(network.links_used, std::llround(slowest.rate / network.rate));
+  const double times = network.used_rate() / slowest.rate;
+  return slowest.sent * Rational(std::llround(times * (1 << 20)), 1 << 20);
 }
 
-std::vector<std::int64_t> members(const Transfer& transfer, const Network& network) {
-  if (network.reach == 0 || network.beyond.empty()) return {transfer.devices};
-  std::vector<std::int64_t> devices{0};  // of those that take part with device 0
+std::vector<std::int64_t> group_sizes(const Transfer& transfer, const Network& network) {
+  if (network.first_link_chips == 0 || network.outer_levels.empty()) return {transfer.devices};
+  std::vector<std::int64_t> devices{0};  // Devices that take part together with device 0
   std::int64_t stride = 1;
   for (auto axis = network.mesh.rbegin(); axis != network.mesh.rend(); ++axis) {
     const std::size_t before = devices.size();
-    if (transfer.over.find(axis->first) != std::string::npos)
+    if (transfer.mesh_axes.find(axis->first) != std::string::npos)
       for (std::int64_t at = 1; at < axis->second; ++at)
         for (std::size_t i = 0; i < before; ++i) devices.push_back(devices[i] + at * stride);
     stride *= axis->second;
   }
-  if (std::ssize(devices) != transfer.devices) {  // the mesh is not known: chips side by side
+  if (std::ssize(devices) != transfer.devices) {  // Unknown mesh: assume consecutive chips
     devices.resize(static_cast<std::size_t>(transfer.devices));
     std::iota(devices.begin(), devices.end(), 0);
   }
   const auto within = [&](std::int64_t chips) {
     return std::count_if(devices.begin(), devices.end(), [&](std::int64_t d) { return chips == 0 || d < chips; });
   };
-  std::vector<std::int64_t> out{within(network.reach)};
+  std::vector<std::int64_t> out{within(network.first_link_chips)};
   std::int64_t inside = out[0];
-  for (const Level& level : network.beyond) {
+  for (const NetworkLevel& level : network.outer_levels) {
     if (inside >= transfer.devices) break;
     out.push_back((within(level.chips) + inside - 1) / inside);
     inside *= out.back();
@@ -139,31 +143,32 @@ std::vector<std::int64_t> members(const Transfer& transfer, const Network& netwo
   return out;
 }
 
-std::vector<LevelWork> levels_of(const Transfer& t, const Network& network) {
-  const std::vector<std::int64_t> groups = members(t, network);
+std::vector<LevelWork> count_level_work(const Transfer& t, const Network& network) {
+  const std::vector<std::int64_t> groups = group_sizes(t, network);
   Transfer inner = t;
   inner.devices = groups[0];
   if (t.kind == Collective::all_to_all) inner.bytes = t.bytes * Rational(groups[0], t.devices);
-  Polynomial sent = bytes_sent(inner, network.topology, both_ways(inner, network));
-  if (network.reduces && t.kind == Collective::all_reduce && groups[0] > 1) sent = t.bytes;
+  Polynomial sent = count_bytes_sent(inner, network.topology, runs_both_ways(inner, network));
+  if (network.reduces_in_switch && t.kind == Collective::all_reduce && groups[0] > 1) sent = t.bytes;
   std::vector<LevelWork> out{
-      {network.link, groups[0], sent, network.rate * static_cast<double>(links_used(inner, network))}};
+      {network.link, groups[0], sent, network.rate * static_cast<double>(count_links_used(inner, network))}};
   std::int64_t inside = groups[0];
   for (std::size_t i = 1; i < groups.size(); ++i) {
-    const Level& level = network.beyond[i - 1];
-    out.push_back({level.link, groups[i], sent_at(t, inside, groups[i]), level.rate});
+    const NetworkLevel& level = network.outer_levels[i - 1];
+    out.push_back({level.link, groups[i], bytes_sent_at_level(t, inside, groups[i]), level.rate});
     inside *= groups[i];
   }
   return out;
 }
 
-double seconds(const Transfer& transfer, const Network& network) {
-  const Way way = way_of(transfer, network);
-  const auto bytes = way.sent.constant();
-  return (bytes ? bytes->real() / way.rate : 0) + static_cast<double>(hops(transfer, network)) * network.latency_s;
+double time_transfer(const Transfer& transfer, const Network& network) {
+  const SlowestLevel slowest = find_slowest_level(transfer, network);
+  const auto bytes = slowest.sent.as_constant();
+  return (bytes ? bytes->to_double() / slowest.rate : 0) +
+         static_cast<double>(count_hops(transfer, network)) * network.latency_s;
 }
 
-Result<Network> network_of(const Machine& machine) {
+Result<Network> make_network(const Machine& machine) {
   if (machine.links.empty())
     return input_error(fmt::format("machine '{}' has no link on record", machine.name),
                        "give its rate one way: --link 4.5e10");
@@ -173,11 +178,11 @@ Result<Network> network_of(const Machine& machine) {
   if (link.latency) out.latency_s = link.latency->value;
   const auto step = machine.numbers.find("collective_step_s");
   out.step_s = step == machine.numbers.end() || out.latency_s > 0 ? out.latency_s : step->second.value;
-  add_levels(out, machine);
+  add_outer_levels(out, machine);
   return out;
 }
 
-Polynomial bytes_sent(const Transfer& transfer, const std::optional<Topology>& topology, bool both_ways) {
+Polynomial count_bytes_sent(const Transfer& transfer, const std::optional<Topology>& topology, bool both_ways) {
   const std::int64_t n = transfer.devices;
   const Polynomial once = transfer.bytes * Rational(n - 1, n);
   switch (transfer.kind) {
@@ -185,11 +190,11 @@ Polynomial bytes_sent(const Transfer& transfer, const std::optional<Topology>& t
     case Collective::all_gather: return once;
     case Collective::all_reduce: return once * 2;
     case Collective::permute:
-      if (straight(topology)) return transfer.bytes;
+      if (is_switched_or_direct(topology)) return transfer.bytes;
       return transfer.bytes * (both_ways ? n / 2 : n - 1);
     case Collective::all_to_all: break;
   }
-  if (straight(topology)) return once;
+  if (is_switched_or_direct(topology)) return once;
   return transfer.bytes * (both_ways ? Rational(n * n / 4, n) : Rational(n - 1, 2));
 }
 
@@ -204,76 +209,78 @@ std::string_view name(Collective collective) {
   return "";
 }
 
-Polynomial sent_on_a_ring(const Transfer& transfer) { return bytes_sent(transfer, std::nullopt, false); }
+Polynomial bytes_sent_on_ring(const Transfer& transfer) { return count_bytes_sent(transfer, std::nullopt, false); }
 
-std::int64_t hops(const Transfer& transfer, const Network& network) {
+std::int64_t count_hops(const Transfer& transfer, const Network& network) {
   std::int64_t once = 1;
-  if (!straight(network.topology)) once = both_ways(transfer, network) ? transfer.devices / 2 : transfer.devices - 1;
+  if (!is_switched_or_direct(network.topology))
+    once = runs_both_ways(transfer, network) ? transfer.devices / 2 : transfer.devices - 1;
   return transfer.kind == Collective::all_reduce ? 2 * once : once;
 }
 
-std::int64_t links_used(const Transfer& transfer, const Network& network) {
+std::int64_t count_links_used(const Transfer& transfer, const Network& network) {
   if (network.topology == Topology::switched) return network.links;
   if (network.topology == Topology::direct) return std::min(network.links, transfer.devices - 1);
   if (network.topology != Topology::ring) return 1;
-  return std::min(network.links, (both_ways(transfer, network) ? 2 : 1) * rings_of(transfer, network));
+  return std::min(network.links, (runs_both_ways(transfer, network) ? 2 : 1) * count_rings(transfer, network));
 }
 
-void route(std::vector<Work>& work, Network& network) {
+void route_transfers(std::vector<Work>& work, Network& network) {
   std::int64_t fewest = network.links;
   for (const Work& each : work)
-    for (const Transfer& t : each.transfers) fewest = std::min(fewest, links_used(t, network));
+    for (const Transfer& t : each.transfers) fewest = std::min(fewest, count_links_used(t, network));
   network.links_used = fewest;
   for (Work& each : work) {
-    each.bytes_sent = each.load = Polynomial();
+    each.bytes_sent = each.link_load = Polynomial();
     for (const Transfer& t : each.transfers) {
-      const Way way = way_of(t, network);
-      each.bytes_sent += way.sent;
-      each.load += slowed(way, network) + waiting(t, network, network.used_rate());
-      if (!way.level.empty()) network.slowest = way.level;
+      const SlowestLevel slowest = find_slowest_level(t, network);
+      each.bytes_sent += slowest.sent;
+      each.link_load += to_first_link_bytes(slowest, network) + latency_bytes(t, network, network.used_rate());
+      if (!slowest.link.empty()) network.slowest_level = slowest.link;
     }
   }
 }
 
-std::string text(const Network& network) {
-  const std::string rate = engineering(network.used_rate(), "B/s") + " one way";
+std::string describe_network(const Network& network) {
+  const std::string rate = format_with_prefix(network.used_rate(), "B/s") + " one way";
   const std::string links =
       network.links_used > 1 ? fmt::format("{} x {}", network.links_used, network.link) : network.link;
   std::string how = "one ring, one way";
   if (network.topology == Topology::ring)
     how = network.links_used > 1 ? "a ring along each mesh axis, both ways" : "a ring";
-  if (network.topology == Topology::switched) how = "straight through a switch";
-  if (network.topology == Topology::direct) how = "straight to each";
+  if (network.topology == Topology::switched) how = "directly through a switch";
+  if (network.topology == Topology::direct) how = "directly to each chip";
   std::string out = fmt::format("{}: {}, {}", links, how, rate);
-  if (network.latency_s > 0) out += fmt::format(", {} a hop", engineering(network.latency_s, "s"));
-  for (const Level& level : network.beyond)
-    if (level.link == network.slowest)
-      out += fmt::format("; beyond {} chips {}, {} a chip", network.reach, level.link, engineering(level.rate, "B/s"));
+  if (network.latency_s > 0) out += fmt::format(", {} per hop", format_with_prefix(network.latency_s, "s"));
+  for (const NetworkLevel& level : network.outer_levels)
+    if (level.link == network.slowest_level)
+      out += fmt::format("; beyond {} chips: {}, {} per chip", network.first_link_chips, level.link,
+                         format_with_prefix(level.rate, "B/s"));
   return out;
 }
 
-Result<Passage> passage(const Machine& machine, double bytes, std::int64_t hops) {
+Result<PointToPointTransfer> time_point_to_point(const Machine& machine, double bytes, std::int64_t hops) {
   if (!(bytes > 0 && bytes < 1e38) || hops < 1 || hops > 1 << 20)
     return usage_error(fmt::format("expected bytes above 0 and 1 to {} hops, found {} and {}", 1 << 20, bytes, hops),
                        "--send 17e6 --hops 6");
-  const auto network = network_of(machine);
+  const auto network = make_network(machine);
   if (!network) return network.error();
-  Passage out{.link = network->link, .bytes = bytes, .hops = hops};
+  PointToPointTransfer out{.link = network->link, .bytes = bytes, .hops = hops};
   if (network->topology == Topology::switched) out.links = network->links;
   if (network->topology == Topology::ring) out.links = std::max<std::int64_t>(1, network->links / 2);
-  out.first_s = static_cast<double>(hops) * network->latency_s;
-  out.all_s = out.first_s + bytes / (network->rate * static_cast<double>(out.links));
+  out.first_byte_s = static_cast<double>(hops) * network->latency_s;
+  out.last_byte_s = out.first_byte_s + bytes / (network->rate * static_cast<double>(out.links));
   return out;
 }
 
-std::string text(const Passage& p) {
+std::string describe_point_to_point(const PointToPointTransfer& p) {
   std::string out =
-      fmt::format("{} over {}{}, {} hop{}: ", engineering(p.bytes, "B"),
+      fmt::format("{} over {}{}, {} hop{}: ", format_with_prefix(p.bytes, "B"),
                   p.links > 1 ? fmt::format("{} x ", p.links) : "", p.link, p.hops, p.hops == 1 ? "" : "s");
-  const std::string sending = engineering(p.all_s - p.first_s, "s");
-  if (p.first_s == 0) return out + fmt::format("{}; the latency of a hop is not on record", sending);
-  return out + fmt::format("the first byte after {}, all after {}, {} of it sending", engineering(p.first_s, "s"),
-                           engineering(p.all_s, "s"), sending);
+  const std::string sending = format_with_prefix(p.last_byte_s - p.first_byte_s, "s");
+  if (p.first_byte_s == 0) return out + fmt::format("{}; the latency of a hop is not on record", sending);
+  return out + fmt::format("first byte after {}, last byte after {}, of which sending takes {}",
+                           format_with_prefix(p.first_byte_s, "s"), format_with_prefix(p.last_byte_s, "s"), sending);
 }
 
 }  // namespace ridge

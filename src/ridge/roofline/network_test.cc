@@ -3,23 +3,23 @@
 #include <gtest/gtest.h>
 
 #include "ridge/roofline/prediction.h"
-#include "ridge/roofline/testing/toy_machine.h"
+#include "ridge/roofline/testing/test_machine.h"
 
 namespace ridge {
 namespace {
 
 Machine joined(std::optional<Topology> topology, double links, double latency = 0) {
-  Machine machine = testing::toy_machine({{DType::bf16, 1e15}}, 1e15, 1e15);
-  Link link{.name = "ici", .bandwidth = testing::number(1e9), .topology = topology};
-  if (links > 0) link.count = testing::number(links);
-  if (latency > 0) link.latency = testing::number(latency);
+  Machine machine = testing::make_test_machine({{DType::bf16, 1e15}}, 1e15, 1e15);
+  Link link{.name = "ici", .bandwidth = testing::make_number(1e9), .topology = topology};
+  if (links > 0) link.count = testing::make_number(links);
+  if (latency > 0) link.latency = testing::make_number(latency);
   machine.links.push_back(link);
   return machine;
 }
 
 double seconds(const std::string& text, const Machine& machine, const Bindings& given) {
   const auto e = explain(parse(text).value(), machine, given);
-  EXPECT_TRUE(e.ok()) << (e.ok() ? "" : e.error().text());
+  EXPECT_TRUE(e.ok()) << (e.ok() ? "" : e.error().to_string());
   return *e->total.time_network_s;
 }
 
@@ -37,10 +37,10 @@ TEST(Network, of_an_unsaid_pattern_is_one_ring_one_way) {
 TEST(Network, of_a_ring_runs_both_ways) {
   const Machine machine = joined(Topology::ring, 4);
   EXPECT_DOUBLE_EQ(seconds(gather, machine, eight), 7 / 8.0 * 2e6 / 2e9);
-  // A quarter of the one-way ring's: half the way, over twice the links.
+  // A quarter of the unidirectional ring's time: half the distance over twice the links.
   EXPECT_DOUBLE_EQ(seconds(exchange, machine, eight), 64 / 4 / 8.0 * 2.5e5 / 2e9);
   const Bindings two{{"X", 2}, {"N", 1000}, {"D", 1000}};
-  EXPECT_DOUBLE_EQ(seconds(gather, machine, two), 1 / 2.0 * 2e6 / 1e9);  // one neighbour, one link
+  EXPECT_DOUBLE_EQ(seconds(gather, machine, two), 1 / 2.0 * 2e6 / 1e9);  // Two devices: one link between them
 }
 
 TEST(Network, of_two_axes_takes_the_links_of_both) {
@@ -69,52 +69,53 @@ TEST(Network, waits_for_the_hops) {
   EXPECT_NEAR(seconds(reduce, joined(Topology::switched, 4, 1e-6), small), 2e-6 + 384 / 4e9, 1e-9);
 }
 
-// Where transfers use different links, the slower one sets the rate and the others' bytes are weighed.
+// If transfers use different links, the slower one sets the rate, and the others' bytes are scaled.
 TEST(Network, adds_transfers_over_different_links) {
   const std::string text = "x: bf16[N, D_XY]   z: bf16[N, D_X]\ny: bf16[N, D] = x\nu: bf16[N, D] = z";
   const double expected = 15 / 16.0 * 3.2e6 / 4e9 + 3 / 4.0 * 3.2e6 / 2e9;
   EXPECT_DOUBLE_EQ(seconds(text, joined(Topology::ring, 4), {{"X", 4}, {"Y", 4}, {"N", 1000}, {"D", 1600}}), expected);
 }
 
-// Eight nodes of eight: an eighth of what comes in from outside passes each chip's link, at 50 GB/s.
+// Eight nodes of eight chips: each chip's link carries an eighth of the data from outside, at 50 GB/s.
 TEST(Network, of_more_chips_than_a_link_joins_takes_the_next_link_too) {
   Machine machine = joined(Topology::switched, 18);
-  machine.links[0].bandwidth = testing::number(25e9);
-  machine.links.push_back({.name = "scaleout", .bandwidth = testing::number(50e9), .topology = Topology::switched});
-  machine.numbers["host_chips"] = testing::number(8);
+  machine.links[0].bandwidth = testing::make_number(25e9);
+  machine.links.push_back(
+      {.name = "scaleout", .bandwidth = testing::make_number(50e9), .topology = Topology::switched});
+  machine.numbers["host_chips"] = testing::make_number(8);
   const Bindings sizes{{"X", 64}, {"N", 1000}, {"D", 6400}};  // 12.8 MB
   EXPECT_NEAR(seconds(gather, machine, sizes), 7 / 8.0 * 12.8e6 / 400e9, 1e-12);
   EXPECT_NEAR(seconds(reduce, machine, sizes), 2 * 7 / 8.0 * 12.8e6 / 400e9, 1e-12);
   const Network network = *explain(parse(gather).value(), machine, sizes)->network;
-  EXPECT_EQ(network.slowest, "scaleout");
-  EXPECT_EQ(text(network),
-            "18 x ici: straight through a switch, 450.0 GB/s one way; beyond 8 chips scaleout, 50.00 GB/s a chip");
-  // Along X a chip's neighbours are eight apart, one in each node; along Y they are its node.
+  EXPECT_EQ(network.slowest_level, "scaleout");
+  EXPECT_EQ(describe_network(network),
+            "18 x ici: directly through a switch, 450.0 GB/s one way; beyond 8 chips: scaleout, 50.00 GB/s per chip");
+  // Along X, consecutive chips have a stride of eight, one per node; along Y they are in one node.
   const std::string two = "mesh X = 8, Y = 8\nx: bf16[N, D_Y]\ny: bf16[N, D] = x";
   EXPECT_NEAR(seconds(two, machine, {{"N", 1000}, {"D", 6400}}), 7 / 8.0 * 12.8e6 / 450e9, 1e-12);
-  const std::string apart =
+  const std::string across_nodes =
       "mesh X = 8, Y = 8\nx: bf16[N, D_X]   z: bf16[M_Y]\ny: bf16[N, D] = x\nu: bf16[M_Y] = cos(z)";
-  EXPECT_NEAR(seconds(apart, machine, {{"N", 1000}, {"D", 6400}, {"M", 8}}), 7 / 8.0 * 12.8e6 / 50e9, 1e-12);
+  EXPECT_NEAR(seconds(across_nodes, machine, {{"N", 1000}, {"D", 6400}, {"M", 8}}), 7 / 8.0 * 12.8e6 / 50e9, 1e-12);
 }
 
-// From chip (0,0) to chip (3,3) of a 4 x 4: two ways out of the corner.
+// Chip (0,0) to chip (3,3) of a 4 x 4 torus: two links lead away from the first chip.
 TEST(Network, passes_from_one_chip_to_another) {
-  const Passage p = *passage(joined(Topology::ring, 4, 1e-6), 17e6, 6);
+  const PointToPointTransfer p = *time_point_to_point(joined(Topology::ring, 4, 1e-6), 17e6, 6);
   EXPECT_EQ(p.links, 2);
-  EXPECT_DOUBLE_EQ(p.first_s, 6e-6);
-  EXPECT_DOUBLE_EQ(p.all_s, 6e-6 + 17e6 / 2e9);
-  EXPECT_EQ(passage(joined(Topology::switched, 18), 18e9, 1)->all_s, 1);
-  EXPECT_EQ(passage(joined({}, 0), 0, 1).error().message,
+  EXPECT_DOUBLE_EQ(p.first_byte_s, 6e-6);
+  EXPECT_DOUBLE_EQ(p.last_byte_s, 6e-6 + 17e6 / 2e9);
+  EXPECT_EQ(time_point_to_point(joined(Topology::switched, 18), 18e9, 1)->last_byte_s, 1);
+  EXPECT_EQ(time_point_to_point(joined({}, 0), 0, 1).error().message,
             "expected bytes above 0 and 1 to 1048576 hops, found 0 and 1");
 }
 
 TEST(Network, says_what_it_assumes) {
   const auto said = [](const std::string& text, const Machine& machine) {
-    return ridge::text(*explain(parse(text).value(), machine, eight)->network);
+    return ridge::describe_network(*explain(parse(text).value(), machine, eight)->network);
   };
-  EXPECT_EQ(said(gather, joined(Topology::switched, 18)), "18 x ici: straight through a switch, 18.00 GB/s one way");
+  EXPECT_EQ(said(gather, joined(Topology::switched, 18)), "18 x ici: directly through a switch, 18.00 GB/s one way");
   EXPECT_EQ(said(gather, joined(Topology::ring, 4, 1e-6)),
-            "2 x ici: a ring along each mesh axis, both ways, 2.000 GB/s one way, 1.000 us a hop");
+            "2 x ici: a ring along each mesh axis, both ways, 2.000 GB/s one way, 1.000 us per hop");
   EXPECT_EQ(said(gather, joined({}, 4)), "ici: one ring, one way, 1.000 GB/s one way");
 }
 

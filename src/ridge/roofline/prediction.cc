@@ -1,4 +1,4 @@
-// The words for limiters and relations, as the JSON and the text print them.
+// Names of limiters and relations, as JSON and text print them.
 #include "ridge/roofline/prediction.h"
 
 namespace ridge {

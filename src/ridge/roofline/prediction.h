@@ -1,7 +1,7 @@
-// The bound of each operation on a machine, and from which size on the other roof binds.
+// Time bounds of each operation on a machine, and the sizes from which another roof is the limit.
 //   time_lower = max(T_math, T_memory, T_network, a launch), time_upper = the sum of the first three; ridge = peak /
 //   bandwidth.
-// What the machine's file lacks is left out and named: the times are then bounds without it.
+// What the machine's file lacks is left out and listed in `missing`; the times are then bounds without it.
 #pragma once
 
 #include <array>
@@ -11,10 +11,10 @@
 
 #include "ridge/base/quantity.h"
 #include "ridge/machine/machine.h"
-#include "ridge/roofline/answers.h"
 #include "ridge/roofline/masks.h"
 #include "ridge/roofline/memory.h"
 #include "ridge/roofline/network.h"
+#include "ridge/roofline/results.h"
 #include "ridge/roofline/sending/overlap.h"
 #include "ridge/roofline/sending/small_messages.h"
 #include "ridge/roofline/split.h"
@@ -22,87 +22,89 @@
 
 namespace ridge {
 
-// A FLOP on another unit than that of r, in FLOPs of r's: r's peak over this one.
-struct Weight {
+// Conversion of FLOPs of another unit: one FLOP at `peak` takes as long as `weight` FLOPs at the peak in r.
+struct FlopWeight {
   Peak peak;
   double weight = 1;
 };
 
 struct Prediction {
   Work work;
-  std::optional<Count> flops = {}, bytes = {};  // null where a dimension has no value
+  std::optional<Count> flops = {}, bytes = {};  // nullopt if a dimension has no value
   std::optional<double> intensity = {};         // FLOP/B
-  std::optional<double> ridge = {};             // FLOP/B; null where the machine lacks the peak
-  std::optional<Peak> peak = {};                // the machine's number by which the operation is judged
+  std::optional<double> ridge = {};             // FLOP/B; nullopt if the machine lacks the peak
+  std::optional<Peak> peak = {};                // Peak rate of the machine for this operation
   std::optional<double> bandwidth = {};         // B/s
-  std::optional<double> link = {};              // B/s of the links used, one way; null where nothing is sent
+  std::optional<double> link = {};              // B/s of the links used, one way; nullopt if nothing is sent
   std::optional<double> bytes_sent = {};        // B
   std::optional<double> time_math_s = {}, time_memory_s = {}, time_network_s = {}, time_lower_s = {}, time_upper_s = {};
-  double launch_s = 0;  // of the kernels; 0: none is on record
+  double launch_s = 0;  // Seconds of the kernels' launches; 0 if not on record
   std::optional<Limiter> limiter = {};
   std::optional<Limiter> runner_up = {};
   std::string intensity_formula = {};
-  std::string missing = {};  // what the machine lacks, so that times leave it out: "vector f32 peak of tpu_v5e"
-  // Of the total: where the sums of the operations' times meet, with the first operation's peak in r and the others'
-  // FLOPs weighed. Of the fused program likewise, but each unit by itself, because they compute at once. None where the
-  // sums have more than 64 terms.
+  std::string missing = {};  // What the machine lacks, so the times leave it out: "vector f32 peak of tpu_v5e"
+  // Thresholds of the total compare sums of times, with FLOPs converted to the first operation's peak, which is in r.
+  // Those of a fused program treat each unit separately, because units compute concurrently. Sums with more than 64
+  // terms have none.
   std::vector<Threshold> thresholds = {};
-  std::vector<Weight> weights = {};
+  std::vector<FlopWeight> flop_weights = {};
 };
 
-// A condition on two indices, and the pairs that it lets through: S*S/2 + S/2 of S*T. Of a convolution's windows that
-// need no symbol, `through` is all of them.
+// A mask and the number of pairs that it leaves: S*S/2 + S/2 of S*T. Equal to `all` for windows that need no symbol.
 struct MaskCount {
-  Mask mask;
-  Polynomial through, all;
-  std::optional<std::int64_t> through_count = {}, all_count = {};  // null where a dimension has no value
+  IndexMask mask;
+  Polynomial unmasked, all;
+  std::optional<std::int64_t> unmasked_count = {}, all_count = {};  // nullopt if a dimension has no value
 };
 
 struct Explanation {
   std::string program_text;
   Machine machine;
-  std::vector<std::string> dim_names = {};   // all, in the program's order: the order in which formulas list symbols
-  Bindings dims = {};                        // those that have values, and the sizes of mesh axes
-  std::vector<std::string> mesh_names = {};  // empty: nothing is sharded; else everything is counted for one device
-  std::vector<std::string> derived = {};     // "F = 4*D": what follows a threshold's dimension
-  std::vector<std::string> unsolved = {};    // dimensions that an operation has and says no threshold of: open sizes
-                                             // decide, or one is tied to it by a mask
-  bool thresholds_left_out = false;          // all of them: the program is larger than max_threshold_work
+  std::vector<std::string> dim_names = {};   // All dimensions in the program's order, which formulas follow
+  Bindings dims = {};                        // Values of dimensions and sizes of mesh axes
+  std::vector<std::string> mesh_names = {};  // Mesh axes; if there are any, everything is counted for one device
+  std::vector<std::string> derived = {};     // Sizes that are derived from a threshold's dimension: "F = 4*D"
+  // Dimensions of an operation that have no threshold: unknown sizes decide, or a mask ties them to others
+  std::vector<std::string> unsolved = {};
+  bool thresholds_skipped = false;  // True if the program exceeds `max_threshold_work`
   std::vector<Prediction> ops = {};
-  Prediction total = {};  // the sum over the operations, each one stored; its limiter has the largest sum
-  // From which size on every contraction is compute-bound, each for itself; of programs with several.
-  std::vector<Threshold> products = {};
-  std::optional<Network> network = {};    // where anything is sent
-  std::vector<SmallMessages> small = {};  // of each kind of collective over each mesh axes: tree or ring
-  std::vector<Overlap> overlaps = {};     // of products and collectives beside them, where sizes are known
-  std::vector<MaskCount> masks = {};      // of which something is counted
-  std::vector<std::string> remarks = {};  // of the program: the order that a chain of products takes
-  std::optional<Memory> memory = {};      // what the program holds at once; none: bare numbers
-  std::optional<Split> split = {};        // the counts and times are then those of one chip
-  // The same with every undeclared intermediate kept inside (in f32, wherever that is) and never stored. None: there is
-  // no such intermediate.
+  // Sum over the operations with every result stored; its limiter is the roof with the largest sum
+  Prediction total = {};
+  // Sizes from which every contraction is compute-bound by itself; only for several contractions.
+  std::vector<Threshold> product_thresholds = {};
+  std::optional<Network> network = {};             // nullopt if nothing is sent
+  std::vector<SmallMessages> small_messages = {};  // Tree or ring, one entry per kind of collective and mesh axes
+  std::vector<Overlap> overlaps = {};              // Products that overlap with collectives, if sizes are known
+  std::vector<MaskCount> masks = {};               // Masks with counted work
+  std::vector<std::string> remarks = {};           // Notes on the program: the order of a chain of products
+  std::optional<MemoryUse> memory = {};            // Memory use; nullopt for bare numbers
+  std::optional<DimensionSplit> split = {};        // If set, counts and times are those of one chip
+  // Prediction with every undeclared intermediate kept inside one kernel (in f32) and never stored; nullopt if there is
+  // none.
   std::optional<Prediction> fused = {};
 };
 
-// The sum over the statements of their dimensions squared, up to which thresholds are derived: each dimension of a
-// statement has a threshold, as long as the statement has dimensions, and an answer takes at most a second.
+// Limit on the sum over statements of (number of dimensions)^2 up to which thresholds are derived. Every dimension of a
+// statement has a threshold whose formula grows with the statement; with this limit an answer takes at most a second.
 inline constexpr std::size_t max_threshold_work = 1 << 16;
 
-enum class Thresholds { solved, left_out };  // left out: where numbers alone are wanted, at a fraction of the cost
+enum class Thresholds { solved, skipped };  // skipped: only numbers are needed, at a fraction of the cost
 
-// Errors: the machine lacks the dtype of a contraction or its bandwidth; a count leaves 10^38.
-// With a `cut`: one chip's part, sent over the machine's first link as network.h says; errors also: no such dimension,
-// a machine without a link.
+// Predicts a program. Errors: the machine lacks the dtype of a contraction or its bandwidth; a count exceeds 10^38.
+// With a `split`, predicts one chip's part, which sends over the machine's first link (network.h). Additional errors:
+// no such dimension, a machine without a link.
 Result<Explanation> explain(const Program& program, const Machine& machine, const Bindings& given,
-                            const std::optional<Split>& cut = {}, Thresholds thresholds = Thresholds::solved);
-// The same with operations that share a kernel as one: its math one after the other, and what only it sees moved never.
-// `groups`: statements of each kernel, in order; `stored`: tensors that are wanted in memory whoever reads them.
-// Errors: a count leaves 10^38.
-Result<Explanation> grouped(const Program& program, const Explanation& explanation,
-                            const std::vector<std::vector<int>>& groups, const std::vector<int>& stored = {});
-// What such a program holds; `given`: the sizes that it was explained with.
-Memory memory_of(const Program& program, const Explanation& explanation, const Bindings& given, const Groups& groups);
-// The bare numbers: `ridge explain --flops 1e12 --bytes 1e9`. dtype: whose peak.
+                            const std::optional<DimensionSplit>& split = {},
+                            Thresholds thresholds = Thresholds::solved);
+// Predicts each group of statements as one kernel: its math runs one after another, and results that only it reads are
+// never moved. `groups` lists the statements of each kernel in order, `stored` the tensors that must be stored in any
+// case. Errors: a count exceeds 10^38.
+Result<Explanation> predict_groups(const Program& program, const Explanation& explanation,
+                                   const std::vector<std::vector<int>>& groups, const std::vector<int>& stored = {});
+// Analyzes the memory use of such a program; `given` holds the sizes that it was explained with.
+MemoryUse analyze_memory(const Program& program, const Explanation& explanation, const Bindings& given,
+                         const KernelGroups& groups);
+// Predicts bare numbers, `ridge explain --flops 1e12 --bytes 1e9`, at the peak of `dtype`.
 Result<Explanation> explain(Flops flops, Bytes bytes, const Machine& machine, DType dtype);
 
 }  // namespace ridge

@@ -1,5 +1,5 @@
-// What must hold for every program on every machine: compute-bound at the threshold and memory-bound one below it, the
-// printed expression worth the printed number, nothing worse on a machine with more bandwidth.
+// Properties of every program on every machine: it is compute-bound at the threshold and memory-bound one below, the
+// printed expression has the printed value, and more bandwidth makes nothing slower.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include "ridge/roofline/prediction.h"
 #include "ridge/roofline/testing/calculator.h"
 #include "ridge/roofline/testing/random_program.h"
-#include "ridge/roofline/testing/toy_machine.h"
+#include "ridge/roofline/testing/test_machine.h"
 
 namespace ridge {
 namespace {
@@ -36,18 +36,18 @@ Draw draw(unsigned seed) {
   std::vector<std::pair<DType, double>> matrix;
   for (const DType dtype : {DType::bf16, DType::int8, DType::int4})
     matrix.emplace_back(dtype, bandwidth * rate(random, 1e3));
-  Draw d{text, *parse(text), testing::toy_machine(matrix, bandwidth * rate(random, 1e3), bandwidth), {}};
+  Draw d{text, *parse(text), testing::make_test_machine(matrix, bandwidth * rate(random, 1e3), bandwidth), {}};
   for (const std::string& dim : d.program.dim_names()) d.sizes[dim] = random.size(20000);
   return d;
 }
 
-// None: a count leaves 10^38 there.
+// Returns nullopt if a count exceeds 10^38.
 std::optional<bool> compute_bound_at(const Draw& d, const std::string& dim, std::int64_t value) {
   Bindings sizes = d.sizes;
   sizes[dim] = value;
   const auto e = explain(d.program, d.machine, sizes);
   if (e) return e->ops[0].limiter == Limiter::compute;
-  EXPECT_TRUE(e.error().message.starts_with("expected a count below 10^38")) << e.error().text();
+  EXPECT_TRUE(e.error().message.starts_with("expected a count below 10^38")) << e.error().to_string();
   return std::nullopt;
 }
 
@@ -75,10 +75,10 @@ void expect_sound(const Draw& d, const Threshold& t, double ridge, std::map<Rela
 
 TEST(ThresholdProperty, compute_bound_at_the_value_and_memory_bound_one_below) {
   std::map<Relation, int> seen;
-  for (unsigned seed = 0; seed < testing::programs(4000); ++seed) {
+  for (unsigned seed = 0; seed < testing::program_count(4000); ++seed) {
     const Draw d = draw(seed);
     const auto e = explain(d.program, d.machine, d.sizes);
-    ASSERT_TRUE(e.ok()) << d.text << e.error().text();
+    ASSERT_TRUE(e.ok()) << d.text << e.error().to_string();
     EXPECT_EQ(e->ops[0].thresholds.size(), d.program.dim_names().size()) << d.text;
     for (const Threshold& t : e->ops[0].thresholds) expect_sound(d, t, *e->ops[0].ridge, seen);
   }
@@ -87,7 +87,7 @@ TEST(ThresholdProperty, compute_bound_at_the_value_and_memory_bound_one_below) {
 }
 
 TEST(ThresholdProperty, falls_and_times_shrink_as_bandwidth_grows) {
-  for (unsigned seed = 0; seed < testing::programs(1000); ++seed) {
+  for (unsigned seed = 0; seed < testing::program_count(1000); ++seed) {
     Draw d = draw(seed);
     const Explanation slow = *explain(d.program, d.machine, d.sizes);
     d.machine.memory[0].bandwidth->value *= 1.25;
@@ -96,7 +96,7 @@ TEST(ThresholdProperty, falls_and_times_shrink_as_bandwidth_grows) {
     EXPECT_LE(*fast.ops[0].time_upper_s, *slow.ops[0].time_upper_s) << d.text;
     for (std::size_t i = 0; i < slow.ops[0].thresholds.size(); ++i) {
       const Threshold &before = slow.ops[0].thresholds[i], &after = fast.ops[0].thresholds[i];
-      // The first size that is compute-bound; 0: every one, infinite: none.
+      // First compute-bound size; 0 means every size, infinite means none.
       const auto first = [](const Threshold& t) {
         if (t.relation == Relation::always) return 0.0;
         return t.value ? static_cast<double>(*t.value) : HUGE_VAL;
@@ -106,21 +106,21 @@ TEST(ThresholdProperty, falls_and_times_shrink_as_bandwidth_grows) {
   }
 }
 
-// Of a program of several statements that sends something; each statement, their sum and the fused whole.
+// A program of several statements with communication: each statement, their sum and the fused program.
 TEST(ThresholdProperty, nothing_is_slower_where_any_rate_is_higher) {
-  for (unsigned seed = 0; seed < testing::programs(1000); ++seed) {
+  for (unsigned seed = 0; seed < testing::program_count(1000); ++seed) {
     testing::RandomProgram random(seed);
-    const auto dtype = [&] { return std::string(name(dtypes[static_cast<std::size_t>(random.below(4))])); };
+    const auto dtype = [&] { return std::string(dtype_name(dtypes[static_cast<std::size_t>(random.below(4))])); };
     const std::string text = fmt::format(
         "mesh X = {}\nx: {}[B, D_X]   w: {}[D_X, F]\nu[B, F{}] = x * w\nv[B, F{}] = {}(u over F)\n"
         "y: bf16[B] = sum(v * v over F)",
         1 + random.below(4), dtype(), dtype(), seed % 2 ? "_X" : "", seed % 2 ? "_X" : "",
         seed % 3 ? "softmax" : "rmsnorm");
     const Program program = parse(text).value();
-    Machine machine = testing::toy_machine(
+    Machine machine = testing::make_test_machine(
         {{DType::bf16, rate(random, 1e5)}, {DType::int8, rate(random, 1e5)}, {DType::int4, rate(random, 1e5)}},
         rate(random, 1e4), rate(random, 1e3));
-    machine.links.push_back({.name = "ici", .bandwidth = testing::number(rate(random, 1e3))});
+    machine.links.push_back({.name = "ici", .bandwidth = testing::make_number(rate(random, 1e3))});
     const Bindings sizes{{"B", random.size(20000)}, {"D", 12 * random.size(2000)}, {"F", 12 * random.size(2000)}};
     const Explanation slow = *explain(program, machine, sizes);
     const int which = random.below(3 + static_cast<int>(machine.peaks.size()) - 1);
@@ -139,10 +139,10 @@ TEST(ThresholdProperty, nothing_is_slower_where_any_rate_is_higher) {
   }
 }
 
-// What is said without sizes must not be contradicted by any sizes.
+// Answers without sizes must not contradict any sizes.
 TEST(ThresholdProperty, without_sizes_agrees_with_every_choice_of_sizes) {
   int compared = 0;
-  for (unsigned seed = 0; seed < testing::programs(2000); ++seed) {
+  for (unsigned seed = 0; seed < testing::program_count(2000); ++seed) {
     Draw d = draw(seed);
     testing::RandomProgram random(seed + 1);
     Bindings some = d.sizes;
@@ -164,10 +164,10 @@ TEST(ThresholdProperty, without_sizes_agrees_with_every_choice_of_sizes) {
   EXPECT_GT(compared, 1000);
 }
 
-// The approximation is the boundary where the dimensions that `assuming` names are very large.
+// The approximation is the boundary for very large dimensions in `assuming`.
 TEST(ThresholdProperty, approximation_is_the_limit) {
   int compared = 0;
-  for (unsigned seed = 0; seed < testing::programs(3000); ++seed) {
+  for (unsigned seed = 0; seed < testing::program_count(3000); ++seed) {
     Draw d = draw(seed);
     const Explanation e = *explain(d.program, d.machine, d.sizes);
     for (const Threshold& t : e.ops[0].thresholds) {
@@ -178,11 +178,11 @@ TEST(ThresholdProperty, approximation_is_the_limit) {
         if (t.assuming.find(dim, t.dim.size()) != std::string::npos) sizes[dim] = 1e12;
       const auto at = [&](const Polynomial& p, double x) {
         sizes[t.dim] = x;
-        return p.real(sizes);
+        return p.evaluate_double(sizes);
       };
       const double f1 = at(flops, 2) - at(flops, 1), m1 = at(bytes, 2) - at(bytes, 1), m0 = at(bytes, 1) - m1;
       const double r = *e.ops[0].ridge;
-      if (1 - r * m1 / f1 < 1e-13) continue;  // doubles cannot tell
+      if (1 - r * m1 / f1 < 1e-13) continue;  // Below the precision of doubles
       EXPECT_NEAR(r * m0 / (f1 - r * m1) / *t.approx, 1, 1e-2) << d.text << " " << t.dim;
       ++compared;
     }

@@ -7,22 +7,22 @@
 namespace ridge {
 namespace {
 
-// Does the first take at least as long? Where the times are too near to tell, whole numbers decide.
-Result<bool> takes_as_long(const Roof& a, const Roof& b, const Setting& setting) {
-  if (std::abs(a.time - b.time) > 1e-9 * b.time) return a.time > b.time;
-  return compute_bound(reduced(a.count, b.count), setting.dims, {a.rate, b.rate});
+// True if `a` takes at least as long as `b`. Times that differ by less than 1e-9 are compared exactly.
+Result<bool> is_slower_or_equal(const Roof& a, const Roof& b, const RooflineContext& context) {
+  if (std::abs(a.time_s - b.time_s) > 1e-9 * b.time_s) return a.time_s > b.time_s;
+  return is_compute_bound(cancel_common_factor(a.count, b.count), context.dims, {a.rate, b.rate});
 }
 
-std::string in_brackets(const std::string& text, bool single) { return single ? text : fmt::format("({})", text); }
+std::string parenthesize(const std::string& text, bool single) { return single ? text : fmt::format("({})", text); }
 
 }  // namespace
 
-Result<std::vector<Limiter>> ranked(std::vector<Roof> roofs, const Setting& setting) {
+Result<std::vector<Limiter>> rank_roofs(std::vector<Roof> roofs, const RooflineContext& context) {
   std::vector<Limiter> order;
   while (!roofs.empty()) {
     std::size_t top = 0;
     for (std::size_t i = 1; i < roofs.size(); ++i) {
-      const auto above = takes_as_long(roofs[top], roofs[i], setting);
+      const auto above = is_slower_or_equal(roofs[top], roofs[i], context);
       if (!above) return above.error();
       if (!*above) top = i;
     }
@@ -32,8 +32,8 @@ Result<std::vector<Limiter>> ranked(std::vector<Roof> roofs, const Setting& sett
   return order;
 }
 
-Status limited(Prediction& p, std::vector<Roof> roofs, const Setting& setting) {
-  const auto order = ranked(std::move(roofs), setting);
+Status set_limiters(Prediction& p, std::vector<Roof> roofs, const RooflineContext& context) {
+  const auto order = rank_roofs(std::move(roofs), context);
   if (!order) return order.error();
   for (const Limiter each : *order) {
     if (!p.limiter)
@@ -44,40 +44,41 @@ Status limited(Prediction& p, std::vector<Roof> roofs, const Setting& setting) {
   return Done{};
 }
 
-double launch_s(const Machine& machine) {
+double launch_seconds(const Machine& machine) {
   const auto found = machine.numbers.find("launch_s");
   return found == machine.numbers.end() ? 0 : found->second.value;
 }
 
-Result<std::optional<Count>> number(const Polynomial& count, const Bindings& dims) {
-  if (!count.exact())
-    return input_error(fmt::format("expected a count below 2^63, found {}", count.text()), "use smaller sizes");
-  const auto value = count.count(dims);
+Result<std::optional<Count>> evaluate_count(const Polynomial& count, const Bindings& dims) {
+  if (!count.is_exact())
+    return input_error(fmt::format("expected a count below 2^63, found {}", count.to_string()), "use smaller sizes");
+  const auto value = count.evaluate_count(dims);
   if (value) return std::optional<Count>(*value);
-  if (!count.all_in(dims)) return std::optional<Count>();
+  if (!count.has_all_values(dims)) return std::optional<Count>();
   return value.error();
 }
 
-std::string intensity_formula(const Ratio& ratio, std::span<const std::string> order) {
-  const std::string above = ratio.flops.text(order), below = ratio.bytes.text(order);
-  if (ratio.flops.zero() || below == "1") return above;
+std::string format_intensity(const Ratio& ratio, std::span<const std::string> order) {
+  const std::string above = ratio.flops.to_string(order), below = ratio.bytes.to_string(order);
+  if (ratio.flops.is_zero() || below == "1") return above;
   const bool one_symbol = below.find_first_of("*+/ ") == std::string::npos;
-  return in_brackets(above, ratio.flops.terms().size() == 1) + "/" + in_brackets(below, one_symbol);
+  return parenthesize(above, ratio.flops.terms().size() == 1) + "/" + parenthesize(below, one_symbol);
 }
 
-void add_thresholds(Prediction& p, const Polynomial& flops, double peak, const Setting& setting) {
-  if (!setting.thresholds) return;
-  const Polynomial bytes = p.work.bytes(), &sent = p.work.load;
-  const std::span<const std::string> tied =
-      p.work.unmasked.zero() ? std::span<const std::string>() : std::span<const std::string>(setting.tied);
-  const auto add = [&](const Meeting& meeting) {
-    for (Threshold& t : thresholds(meeting, setting.dims, setting.order, setting.ways, tied))
+void add_thresholds(Prediction& p, const Polynomial& flops, double peak, const RooflineContext& context) {
+  if (!context.thresholds) return;
+  const Polynomial bytes = p.work.bytes(), &sent = p.work.link_load;
+  const std::span<const std::string> excluded = p.work.flops_without_masks.is_zero()
+                                                    ? std::span<const std::string>()
+                                                    : std::span<const std::string>(context.tied_dims);
+  const auto add = [&](const RoofPair& pair) {
+    for (Threshold& t : find_thresholds(pair, context.dims, context.order, context.threshold_options, excluded))
       p.thresholds.push_back(std::move(t));
   };
-  if (peak > 0) add({flops, bytes, {peak, setting.bandwidth}});
+  if (peak > 0) add({flops, bytes, {peak, context.bandwidth}});
   if (!p.link) return;
   if (peak > 0) add({flops, sent, {peak, *p.link}, {Limiter::compute, Limiter::network}});
-  add({bytes, sent, {setting.bandwidth, *p.link}, {Limiter::memory, Limiter::network}});
+  add({bytes, sent, {context.bandwidth, *p.link}, {Limiter::memory, Limiter::network}});
 }
 
 }  // namespace ridge

@@ -1,5 +1,5 @@
-// Inside of explain(): what a single operation and a sum of them have in common. Counts against the roofs of one
-// machine, each a count over a rate.
+// Helpers of explain() that single operations and sums of operations share. A roof is a count divided by a rate of one
+// machine.
 #pragma once
 
 #include <map>
@@ -7,47 +7,47 @@
 #include <string>
 #include <vector>
 
-#include "ridge/roofline/balance.h"
+#include "ridge/roofline/compare_roofs.h"
 #include "ridge/roofline/prediction.h"
 #include "ridge/roofline/threshold.h"
 
 namespace ridge {
 
-struct Setting {
+struct RooflineContext {
   const Machine& machine;
   double bandwidth;
   Bindings dims;
   std::vector<std::string> order;
-  Ways ways = {};                            // of finding thresholds
-  std::optional<double> link = {};           // B/s, where anything is sent
-  std::optional<Network> network = {};       // whose it is
-  double launch_s = 0;                       // of a kernel; 0: not on record
-  std::map<std::string, double> sizes = {};  // dims as real numbers
+  ThresholdOptions threshold_options = {};   // Inputs of `find_thresholds`
+  std::optional<double> link = {};           // B/s; nullopt if nothing is sent
+  std::optional<Network> network = {};       // Network that `link` belongs to
+  double launch_s = 0;                       // Seconds of a kernel launch; 0 if not on record
+  std::map<std::string, double> sizes = {};  // The values of `dims` as doubles
   bool thresholds = true;
-  std::vector<std::string> tied = {};  // dimensions that equal another one inside of a mask's closed form
+  std::vector<std::string> tied_dims = {};  // Dimensions tied to others: no thresholds of masked operations
 };
 
-// A kernel's launch; 0 where none is on record.
-double launch_s(const Machine& machine);
+// Returns the seconds of a kernel launch, or 0 if not on record.
+double launch_seconds(const Machine& machine);
 
-struct Roof {  // its time in s, as doubles have it
+struct Roof {  // The time, count / rate in s, is rounded to a double
   Limiter name;
   Polynomial count;
-  double rate, time;
+  double rate, time_s;
 };
 
-// From the roof that takes longest on; of equals the first listed.
-Result<std::vector<Limiter>> ranked(std::vector<Roof> roofs, const Setting& setting);
+// Returns the names of the roofs, the slowest first; equal roofs keep their order.
+Result<std::vector<Limiter>> rank_roofs(std::vector<Roof> roofs, const RooflineContext& context);
 
-// None where a dimension has no value. Error: the count leaves 10^38.
-Result<std::optional<Count>> number(const Polynomial& count, const Bindings& dims);
+// Returns nullopt if a dimension has no value. Errors: the count exceeds 10^38.
+Result<std::optional<Count>> evaluate_count(const Polynomial& count, const Bindings& dims);
 
-std::string intensity_formula(const Ratio& ratio, std::span<const std::string> order);
+std::string format_intensity(const Ratio& ratio, std::span<const std::string> order);
 
-// The limiter and its runner-up; of roofs that are none there is no answer.
-Status limited(Prediction& p, std::vector<Roof> roofs, const Setting& setting);
+// Sets the limiter and the runner-up; leaves both empty if there are no roofs.
+Status set_limiters(Prediction& p, std::vector<Roof> roofs, const RooflineContext& context);
 
-// Of every pair of roofs; `flops` at `peak`, 0: without it.
-void add_thresholds(Prediction& p, const Polynomial& flops, double peak, const Setting& setting);
+// Adds the thresholds of every pair of roofs. `flops` run at `peak` FLOP/s; a peak of 0 leaves compute out.
+void add_thresholds(Prediction& p, const Polynomial& flops, double peak, const RooflineContext& context);
 
 }  // namespace ridge

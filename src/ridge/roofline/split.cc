@@ -11,30 +11,31 @@
 
 namespace ridge {
 
-Result<Split> parse_split(const std::string& text) {
-  constexpr std::int64_t most = 1 << 20;
+Result<DimensionSplit> parse_split(const std::string& text) {
+  constexpr std::int64_t max_chips = 1 << 20;
   const std::size_t equals = text.find('=');
-  Split split{.dim = text.substr(0, equals)};
+  DimensionSplit split{.dim = text.substr(0, equals)};
   const char* end = text.data() + text.size();
   if (equals != std::string::npos && equals > 0) {
     const auto [rest, status] = std::from_chars(text.data() + equals + 1, end, split.chips);
-    if (status == std::errc{} && rest == end && split.chips >= 1 && split.chips <= most) return split;
+    if (status == std::errc{} && rest == end && split.chips >= 1 && split.chips <= max_chips) return split;
   }
-  return usage_error(fmt::format("expected DIMENSION=CHIPS with 1 to {} chips after --split, found '{}'", most, text),
-                     "--split D=2");
+  return usage_error(
+      fmt::format("expected DIMENSION=CHIPS with 1 to {} chips after --split, found '{}'", max_chips, text),
+      "--split D=2");
 }
 
-Result<Split> parse_splits(const std::vector<std::string>& texts) {
-  std::optional<Split> out;
+Result<DimensionSplit> parse_splits(const std::vector<std::string>& texts) {
+  std::optional<DimensionSplit> out;
   for (const std::string& text : texts) {
     auto one = parse_split(text);
     if (!one) return one.error();
     if (out && one->chips != out->chips)
       return usage_error(fmt::format("expected splits over the same chips, found {}={} and {}={}", out->dim, out->chips,
                                      one->dim, one->chips),
-                         "two splits cut two dimensions over the same chips, such as --split F=8 --split H=8");
+                         "split two dimensions over the same chips: --split F=8 --split H=8");
     if (out)
-      out->also.push_back(*one);
+      out->other_splits.push_back(*one);
     else
       out = *std::move(one);
   }
@@ -42,21 +43,21 @@ Result<Split> parse_splits(const std::vector<std::string>& texts) {
   return *std::move(out);
 }
 
-static std::vector<std::string> dims_of(const Split& split) {
+static std::vector<std::string> list_dims(const DimensionSplit& split) {
   std::vector<std::string> out{split.dim};
-  for (const Split& each : split.also) out.push_back(each.dim);
+  for (const DimensionSplit& each : split.other_splits) out.push_back(each.dim);
   return out;
 }
 
-std::string dims_text(const Split& split) {
-  const std::vector<std::string> dims = dims_of(split);
+std::string format_dims(const DimensionSplit& split) {
+  const std::vector<std::string> dims = list_dims(split);
   std::string out = dims.front();
   for (std::size_t i = 1; i < dims.size(); ++i) out += (i + 1 == dims.size() ? " and " : ", ") + dims[i];
   return out;
 }
 
-// A dimension, and those whose groups or wholes it is: H and G = H/8 lie on the same chips.
-static std::set<std::string> cut_with(const Program& program, std::set<std::string> out) {
+// Adds the dimensions that grouping ties to those in `out`: H and G = H/8 are split over the same chips.
+static std::set<std::string> add_linked_dims(const Program& program, std::set<std::string> out) {
   for (std::size_t before = 0; before != out.size();) {
     before = out.size();
     for (const Statement& statement : program.statements) {
@@ -69,68 +70,69 @@ static std::set<std::string> cut_with(const Program& program, std::set<std::stri
   return out;
 }
 
-static bool has(const Tensor& tensor, const std::string& dim) {
+static bool has_dim(const Tensor& tensor, const std::string& dim) {
   return std::any_of(tensor.axes.begin(), tensor.axes.end(), [&](const Axis& axis) { return axis.dim == dim; });
 }
 
-// No such dimension, or one of which only sizes are made.
-static std::optional<Error> refuse_absent(const Program& program, const std::string& dim) {
+// Returns an error if there is no such dimension, or only sizes depend on it.
+static std::optional<Error> validate_dim(const Program& program, const std::string& dim) {
   const std::vector<std::string> known = program.dim_names();
   if (std::find(known.begin(), known.end(), dim) == known.end())
     return usage_error(
         fmt::format("the program has no dimension '{}' to split; it has {}", dim, fmt::join(known, ", ")));
-  std::vector<std::string> there;
+  std::vector<std::string> splittable;
   for (const std::string& each : known)
-    if (std::any_of(program.tensors.begin(), program.tensors.end(), [&](const Tensor& t) { return has(t, each); }))
-      there.push_back(each);
-  if (std::find(there.begin(), there.end(), dim) != there.end()) return std::nullopt;
-  return usage_error(fmt::format("no tensor has dimension '{}', so that splitting it changes nothing", dim),
-                     fmt::format("split one of {}", fmt::join(there, ", ")));
+    if (std::any_of(program.tensors.begin(), program.tensors.end(), [&](const Tensor& t) { return has_dim(t, each); }))
+      splittable.push_back(each);
+  if (std::find(splittable.begin(), splittable.end(), dim) != splittable.end()) return std::nullopt;
+  return usage_error(fmt::format("no tensor has dimension '{}', so splitting it changes nothing", dim),
+                     fmt::format("split one of {}", fmt::join(splittable, ", ")));
 }
 
-std::optional<Error> refuse_split(const Program& program, const Split& split) {
-  std::set<std::string> cut;
-  for (const std::string& dim : dims_of(split)) {
-    if (auto absent = refuse_absent(program, dim)) return absent;
-    if (!cut.insert(dim).second) return usage_error(fmt::format("dimension '{}' is split twice", dim), "once will do");
+std::optional<Error> validate_split(const Program& program, const DimensionSplit& split) {
+  std::set<std::string> split_dims;
+  for (const std::string& dim : list_dims(split)) {
+    if (auto absent = validate_dim(program, dim)) return absent;
+    if (!split_dims.insert(dim).second)
+      return usage_error(fmt::format("dimension '{}' is split twice", dim), "split it once");
     for (const Statement& statement : program.statements)
-      if (const std::string why = uncuttable(program, statement, dim); !why.empty())
+      if (const std::string why = split_unsupported_reason(program, statement, dim); !why.empty())
         return usage_error(fmt::format("'{}' cannot be split along {}: {}", statement.text, dim, why),
                            "split another dimension");
   }
-  cut = cut_with(program, cut);
+  split_dims = add_linked_dims(program, split_dims);
   for (const Tensor& tensor : program.tensors) {
-    std::vector<std::string> here;
+    std::vector<std::string> split_axes;
     for (const Axis& axis : tensor.axes)
-      if (cut.contains(axis.dim)) here.push_back(axis.dim);
-    if (here.size() > 1)
+      if (split_dims.contains(axis.dim)) split_axes.push_back(axis.dim);
+    if (split_axes.size() > 1)
       return usage_error(fmt::format("'{}' has both {} and {}, which cannot be split over the same chips", tensor.name,
-                                     here[0], here[1]),
-                         "a program that is sharded over two axes of a mesh says so itself: x: bf16[B_X, D_Y]");
+                                     split_axes[0], split_axes[1]),
+                         "write two mesh axes into the program: x: bf16[B_X, D_Y]");
   }
   return std::nullopt;
 }
 
-Program sharded(const Program& program, const Split& split) {
+Program shard_program(const Program& program, const DimensionSplit& split) {
   Program out = program;
   out.mesh.push_back({.name = split_axis, .size = split.chips});
-  const std::vector<std::string> dims = dims_of(split);
-  const std::set<std::string> cut = cut_with(program, {dims.begin(), dims.end()});
+  const std::vector<std::string> dims = list_dims(split);
+  const std::set<std::string> split_dims = add_linked_dims(program, {dims.begin(), dims.end()});
   for (Tensor& tensor : out.tensors)
     for (Axis& each : tensor.axes)
-      if (cut.contains(each.dim)) each.mesh = split_axis;
+      if (split_dims.contains(each.dim)) each.mesh = split_axis;
   for (Statement& statement : out.statements)
     if (auto* product = std::get_if<Contraction>(&statement.op))
       if (std::any_of(product->contracted.begin(), product->contracted.end(),
-                      [&](const std::string& dim) { return cut.contains(dim); }))
+                      [&](const std::string& dim) { return split_dims.contains(dim); }))
         product->partial = split_axis;
   return out;
 }
 
-std::vector<Work> count(const Program& program, const Split& split, Bindings sizes) {
+std::vector<Work> count_work(const Program& program, const DimensionSplit& split, Bindings sizes) {
   sizes[split_axis] = split.chips;
-  std::vector<Work> work = count(sharded(program, split), sizes);
-  for (Work& each : work) each.collective.clear();  // named after the axis
+  std::vector<Work> work = count_work(shard_program(program, split), sizes);
+  for (Work& each : work) each.collective.clear();  // The text would name the internal axis
   return work;
 }
 

@@ -1,7 +1,7 @@
-// One program over several chips: a dimension is cut into equal parts, one a chip, wherever it stands. That is the
-// program sharded over one more axis of the mesh, and work.h says what its collectives send. Cutting the summed
-// dimension of a product leaves every chip with a partial result of full size, and an all-reduce sends 2*(P - 1)/P of
-// it from each of the P chips; with two chips that is the result once. Cutting a dimension along which nothing runs
+// One program over several chips: a dimension is split into equal shards, one per chip, in every tensor that has it.
+// This is the program sharded over one more mesh axis, and work.h gives the bytes of its collectives. Splitting the
+// summed dimension of a product leaves a full-size partial sum on every chip, of which an all-reduce sends 2*(P - 1)/P
+// from each of P chips; with two chips, that is the result once. Splitting a dimension that no function runs along
 // sends nothing.
 //   bf16[B, D] * bf16[D, F] -> bf16[B, F], D over 2 chips: B*D*F FLOPs and B*D + D*F + 2*B*F bytes a chip, 2*B*F sent
 #pragma once
@@ -16,21 +16,21 @@
 
 namespace ridge {
 
-// Reads "D=2". Errors, of kind usage: another form, chips out of range.
-Result<Split> parse_split(const std::string& text);
-// Several, over the same chips: F=8 and H=8 cut a layer's hidden width and its heads over eight. Errors also: another
-// number of chips.
-Result<Split> parse_splits(const std::vector<std::string>& texts);
-std::string dims_text(const Split& split);  // "F", "F and H"
+// Parses "D=2". Errors, of kind usage: another form, chips out of range.
+Result<DimensionSplit> parse_split(const std::string& text);
+// Parses several splits over the same chips: F=8 and H=8 split a layer's hidden width and its heads over eight chips.
+// Errors also: different numbers of chips.
+Result<DimensionSplit> parse_splits(const std::vector<std::string>& texts);
+std::string format_dims(const DimensionSplit& split);  // "F", "F and H"
 
-// The axis of the mesh along which a split program lies, which no dimension and no axis of the notation is called.
+// Mesh axis of a split program; no dimension or axis of the notation has this name.
 inline constexpr const char* split_axis = "*";
-// What is wrong with cutting so: no such dimension, a word that runs along it, two that meet in one tensor.
-std::optional<Error> refuse_split(const Program& program, const Split& split);
-// The program sharded over that axis.
-Program sharded(const Program& program, const Split& split);
+// Returns an error if there is no such dimension, an operation runs along it, or a tensor has two split dimensions.
+std::optional<Error> validate_split(const Program& program, const DimensionSplit& split);
+// Returns the program sharded over that axis.
+Program shard_program(const Program& program, const DimensionSplit& split);
 
-// What each chip does, a Work a statement, at `sizes`. One that lacks the dimension every chip does in full.
-std::vector<Work> count(const Program& program, const Split& split, Bindings sizes = {});
+// Returns the work of each chip, one Work per statement. Statements without the dimension run in full on every chip.
+std::vector<Work> count_work(const Program& program, const DimensionSplit& split, Bindings sizes = {});
 
 }  // namespace ridge

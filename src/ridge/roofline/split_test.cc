@@ -1,10 +1,10 @@
-// The product of the rooflines note that is summed over two chips, and what a cut leaves alone.
+// The product of the roofline notes that is summed over two chips, and the effect of a split on other tensors.
 #include "ridge/roofline/split.h"
 
 #include <gtest/gtest.h>
 
 #include "ridge/roofline/prediction.h"
-#include "ridge/roofline/testing/toy_machine.h"
+#include "ridge/roofline/testing/test_machine.h"
 
 namespace ridge {
 namespace {
@@ -12,13 +12,13 @@ namespace {
 constexpr const char* product = "bf16[B, D] * bf16[D, F] -> bf16[B, F]";
 
 Machine v5e() {
-  Machine machine = testing::toy_machine({{DType::bf16, 1.97e14}}, {}, 8.2e11);
-  machine.links.push_back({.name = "ici", .bandwidth = testing::number(4.5e10)});
+  Machine machine = testing::make_test_machine({{DType::bf16, 1.97e14}}, {}, 8.2e11);
+  machine.links.push_back({.name = "ici", .bandwidth = testing::make_number(4.5e10)});
   return machine;
 }
 
 Explanation split_in_two(const std::string& dim, const Bindings& sizes = {}) {
-  return explain(parse(product).value(), v5e(), sizes, Split{dim, 2}).value();
+  return explain(parse(product).value(), v5e(), sizes, DimensionSplit{dim, 2}).value();
 }
 
 const Threshold& threshold(const Explanation& e, const std::string& dim, Limiter over, Limiter under) {
@@ -31,9 +31,9 @@ const Threshold& threshold(const Explanation& e, const std::string& dim, Limiter
 TEST(Split, of_the_summed_dimension_sends_the_partial_result) {
   const Explanation e = split_in_two("D");
   const Work& work = e.ops[0].work;
-  EXPECT_EQ(work.flops.text(e.dim_names), "B*D*F");
-  EXPECT_EQ(work.bytes().text(e.dim_names), "B*D + 2*B*F + D*F");
-  EXPECT_EQ(work.bytes_sent.text(e.dim_names), "2*B*F");
+  EXPECT_EQ(work.flops.to_string(e.dim_names), "B*D*F");
+  EXPECT_EQ(work.bytes().to_string(e.dim_names), "B*D + 2*B*F + D*F");
+  EXPECT_EQ(work.bytes_sent.to_string(e.dim_names), "2*B*F");
   const Threshold& t = threshold(e, "D", Limiter::compute, Limiter::network);
   EXPECT_EQ(t.exact, "2*r");
   EXPECT_EQ(t.value, 8756);
@@ -64,22 +64,24 @@ TEST(Split, of_memory_against_network_is_a_threshold_of_its_own) {
 TEST(Split, of_any_other_dimension_sends_nothing) {
   for (const char* dim : {"B", "F"}) {
     const Explanation e = split_in_two(dim, {{"B", 512}, {"D", 512}, {"F", 512}});
-    EXPECT_TRUE(e.ops[0].work.bytes_sent.zero());
+    EXPECT_TRUE(e.ops[0].work.bytes_sent.is_zero());
     EXPECT_FALSE(e.ops[0].time_network_s);
     EXPECT_EQ(e.ops[0].flops, 2ll * 512 * 512 * 256);
   }
 }
 
 TEST(Split, over_more_chips_is_the_all_reduce_of_a_ring) {
-  const Explanation e = explain(parse(product).value(), v5e(), {}, Split{"D", 4}).value();
-  EXPECT_EQ(e.ops[0].work.bytes_sent.text(e.dim_names), "3*B*F");  // 2*3/4 of 2*B*F
-  EXPECT_TRUE(explain(parse(product).value(), v5e(), {}, Split{"D", 1}).value().ops[0].work.bytes_sent.zero());
+  const Explanation e = explain(parse(product).value(), v5e(), {}, DimensionSplit{"D", 4}).value();
+  EXPECT_EQ(e.ops[0].work.bytes_sent.to_string(e.dim_names), "3*B*F");  // 2*3/4 of 2*B*F
+  EXPECT_TRUE(
+      explain(parse(product).value(), v5e(), {}, DimensionSplit{"D", 1}).value().ops[0].work.bytes_sent.is_zero());
 }
 
 TEST(Split, of_what_a_function_runs_along_all_reduces_as_the_sharded_program_does) {
-  const auto sent = [](const std::string& text, const std::optional<Split>& cut) {
+  const auto sent = [](const std::string& text, const std::optional<DimensionSplit>& cut) {
     const Explanation e = explain(parse(text).value(), v5e(), cut ? Bindings{} : Bindings{{"X", 4}}, cut).value();
-    return e.ops.back().work.bytes_sent.text(e.dim_names) + " B, " + e.ops.back().work.flops.text(e.dim_names);
+    return e.ops.back().work.bytes_sent.to_string(e.dim_names) + " B, " +
+           e.ops.back().work.flops.to_string(e.dim_names);
   };
   for (const std::string run : {"y[B{}, D{}] = softmax(x over D)", "y[B{}] = sum(x over D)",
                                 "y[B{}, D{}] = x - max(x over D)", "y[D{}] = mean(x over B)", "y[B{}, D{}] = cos(x)"})
@@ -89,12 +91,12 @@ TEST(Split, of_what_a_function_runs_along_all_reduces_as_the_sharded_program_doe
         for (std::size_t at; (at = sharded.find(std::string(name) + "{}")) != std::string::npos;)
           sharded.replace(at + 1, 2, name == dim ? "_X" : "");
       for (std::size_t at; (at = plain.find("{}")) != std::string::npos;) plain.erase(at, 2);
-      EXPECT_EQ(sent(plain, Split{dim, 4}), sent(sharded, std::nullopt)) << sharded;
+      EXPECT_EQ(sent(plain, DimensionSplit{dim, 4}), sent(sharded, std::nullopt)) << sharded;
     }
-  EXPECT_EQ(sent("x: bf16[B, D]\ny[B, D] = softmax(x over D)", Split{"D", 4}), "12*B B, 5*B*D/4");
+  EXPECT_EQ(sent("x: bf16[B, D]\ny[B, D] = softmax(x over D)", DimensionSplit{"D", 4}), "12*B B, 5*B*D/4");
 }
 
-// What is written into the program gives the same numbers and the same thresholds as --split.
+// A program sharded in its text has the same numbers and thresholds as --split.
 TEST(Sharded, product_is_the_split_one) {
   const std::string sharded[] = {"bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]",
                                  "bf16[B_X, D] * bf16[D, F] -> bf16[B_X, F]"};
@@ -103,7 +105,8 @@ TEST(Sharded, product_is_the_split_one) {
       const Bindings sizes{{"B", 4096}, {"D", 8192}, {"F", 1024}};
       Bindings with_mesh = sizes;
       with_mesh["X"] = chips;
-      const Explanation a = explain(parse(product).value(), v5e(), sizes, Split{i == 0 ? "D" : "B", chips}).value();
+      const Explanation a =
+          explain(parse(product).value(), v5e(), sizes, DimensionSplit{i == 0 ? "D" : "B", chips}).value();
       const Explanation b = explain(parse(sharded[i]).value(), v5e(), with_mesh).value();
       const Prediction &x = a.ops[0], &y = b.ops[0];
       EXPECT_EQ(x.flops, y.flops);
@@ -125,7 +128,7 @@ TEST(Sharded, product_is_the_split_one) {
 TEST(Sharded, statements_send_what_their_collectives_send_on_a_ring) {
   const auto sent = [](const std::string& text, const Bindings& mesh) {
     const Explanation e = explain(parse(text).value(), v5e(), mesh).value();
-    return e.ops.back().work.bytes_sent.text(e.dim_names);
+    return e.ops.back().work.bytes_sent.to_string(e.dim_names);
   };
   const std::string a = "x: bf16[B, D_X]\n", w = "w: bf16[D_X, F]\n";
   EXPECT_EQ(sent(a + w + "y[B, F]{U_X} = x * w", {{"X", 4}}), "0");
@@ -134,17 +137,17 @@ TEST(Sharded, statements_send_what_their_collectives_send_on_a_ring) {
   EXPECT_EQ(sent(a + "y[B, D] = x", {{"X", 4}}), "3*B*D/2");            // all-gather: 3/4 of 2*B*D
   EXPECT_EQ(sent(a + "y[B_X, D] = x", {{"X", 4}}), "3*B*D/4");          // all-to-all: 3/2 of 2*B*D/4
   EXPECT_EQ(sent(a + "y[B, D] = x", {{"X", 1}}), "0");
-  // Scattered over Y first, a half is left to all-reduce over X: 2*B*F/2 + 2*1/2*2*B*F/2.
+  // After a scatter over Y, half remains to all-reduce over X: 2*B*F/2 + 2*1/2*2*B*F/2.
   EXPECT_EQ(sent("x: bf16[B, D_XY]\nw: bf16[D_XY, F]\ny[B, F_Y] = x * w", {{"X", 2}, {"Y", 2}}), "2*B*F");
 }
 
-// Of one device of four: an all-reduce in f32 is 2*3/4 of 4 bytes a row.
+// On one of four devices, an all-reduce in f32 sends 2*3/4 of 4 bytes per row.
 TEST(Sharded, functions_along_what_is_split_all_reduce_a_number_a_row) {
   const auto work = [](const std::string& text) {
     const Bindings mesh = text.find('Y') == std::string::npos ? Bindings{{"X", 4}} : Bindings{{"X", 4}, {"Y", 2}};
     const Explanation e = explain(parse(text).value(), v5e(), mesh).value();
     const Work& w = e.ops.back().work;
-    return w.bytes_sent.text(e.dim_names) + " B, " + w.flops.text(e.dim_names) + " FLOP";
+    return w.bytes_sent.to_string(e.dim_names) + " B, " + w.flops.to_string(e.dim_names) + " FLOP";
   };
   const std::string x = "x: bf16[B, D_X]\n";
   EXPECT_EQ(work(x + "y[B] = sum(x over D)"), "6*B B, B*D/4 FLOP");
@@ -154,28 +157,28 @@ TEST(Sharded, functions_along_what_is_split_all_reduce_a_number_a_row) {
   EXPECT_EQ(work(x + "y[B, D_X] = layernorm(x over D)"), "12*B B, 5*B*D/4 FLOP");  // mean and mean square
   EXPECT_EQ(work(x + "y[1] = sum(x over B, D)"), "6 B, B*D/4 FLOP");
   EXPECT_EQ(work(x + "y[1] = sum(max(x over D) over B)"),
-            "6*B B, B*D/4 + B FLOP");  // the second one is everybody's own
+            "6*B B, B*D/4 + B FLOP");  // Every device computes the second one
   EXPECT_EQ(work("x: bf16[B_Y, D_X]\ny[B_Y, D_X] = softmax(x over D)"), "6*B B, 5*B*D/8 FLOP");
   EXPECT_EQ(work("x: bf16[B, D_XY]\ny[B] = mean(x over D)"), "7*B B, B*D/8 FLOP");  // 2*7/8 of 4 bytes
   EXPECT_EQ(work("x: bf16[B, T_X]\ny[B] = sum(x * index(T) over T)"), "6*B B, B*T/2 FLOP");
-  EXPECT_EQ(work("x: bf16[B, D]\ny[T_X, B] = sum(index(T) * x over D)"), "0 B, B*D*T/2 FLOP");  // split by the result
+  EXPECT_EQ(work("x: bf16[B, D]\ny[T_X, B] = sum(index(T) * x over D)"), "0 B, B*D*T/2 FLOP");
 }
 
 TEST(Sharded, needs_a_link_only_where_something_is_sent) {
-  const Machine alone = testing::toy_machine({{DType::bf16, 1}}, {}, 1);
+  const Machine alone = testing::make_test_machine({{DType::bf16, 1}}, {}, 1);
   const auto error = [&](const std::string& text) {
     const auto e = explain(parse(text).value(), alone, {{"X", 2}});
-    return e ? std::string("none") : e.error().text();
+    return e ? std::string("none") : e.error().to_string();
   };
   EXPECT_EQ(error("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]{U_X}"), "none");
   EXPECT_EQ(error("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"),
-            "machine 'toy' has no link on record\n  hint: give its rate one way: --link 4.5e10\n");
+            "machine 'test' has no link on record\n  hint: give its rate one way: --link 4.5e10\n");
 }
 
 TEST(Split, counts_the_largest_part_where_the_chips_do_not_divide_a_dimension) {
   const Program p = parse(product).value();
-  const Explanation e = explain(p, v5e(), {{"B", 3}, {"D", 7}, {"F", 5}}, Split{"D", 2}).value();
-  EXPECT_EQ(e.ops[0].work.flops.text(e.dim_names), "2*B*F*ceil(D/2)");
+  const Explanation e = explain(p, v5e(), {{"B", 3}, {"D", 7}, {"F", 5}}, DimensionSplit{"D", 2}).value();
+  EXPECT_EQ(e.ops[0].work.flops.to_string(e.dim_names), "2*B*F*ceil(D/2)");
   EXPECT_EQ(e.ops[0].flops, 2 * 3 * 4 * 5);
   EXPECT_EQ(e.ops[0].bytes, 2 * (3 * 4 + 4 * 5 + 3 * 5));
   EXPECT_EQ(*e.ops[0].bytes_sent, 2 * 3 * 5);
@@ -183,11 +186,12 @@ TEST(Split, counts_the_largest_part_where_the_chips_do_not_divide_a_dimension) {
 }
 
 TEST(Split, refuses_what_cannot_be_cut) {
-  const auto error = [](const auto& result) { return result ? std::string("none") : result.error().text(); };
+  const auto error = [](const auto& result) { return result ? std::string("none") : result.error().to_string(); };
   const Program p = parse(product).value();
-  EXPECT_EQ(error(explain(p, v5e(), {}, Split{"E", 2})), "the program has no dimension 'E' to split; it has B, D, F\n");
-  EXPECT_EQ(error(explain(p, testing::toy_machine({{DType::bf16, 1}}, {}, 1), {}, Split{"D", 2})),
-            "machine 'toy' has no link on record\n  hint: give its rate one way: --link 4.5e10\n");
+  EXPECT_EQ(error(explain(p, v5e(), {}, DimensionSplit{"E", 2})),
+            "the program has no dimension 'E' to split; it has B, D, F\n");
+  EXPECT_EQ(error(explain(p, testing::make_test_machine({{DType::bf16, 1}}, {}, 1), {}, DimensionSplit{"D", 2})),
+            "machine 'test' has no link on record\n  hint: give its rate one way: --link 4.5e10\n");
   for (const char* text : {"D", "D=", "=2", "D=0", "D=x", "D=2x", "D=2097152", ""})
     EXPECT_EQ(error(parse_split(text)), "expected DIMENSION=CHIPS with 1 to 1048576 chips after --split, found '" +
                                             std::string(text) + "'\n  hint: --split D=2\n");
@@ -201,20 +205,20 @@ TEST(Split, cuts_two_dimensions_over_the_same_chips) {
       "q[B, H, E] = x * wq\nu[B, F] = x * up\ny: bf16[B, D] = u * down";
   const auto program = parse(text).value();
   const auto both = parse_splits({"F=8", "H=8"}).value();
-  EXPECT_EQ(dims_text(both), "F and H");
-  const std::vector<Work> work = count(program, both);
-  const Bindings dims = program.bind({}).value();
+  EXPECT_EQ(format_dims(both), "F and H");
+  const std::vector<Work> work = count_work(program, both);
+  const Bindings dims = program.bind_sizes({}).value();
   EXPECT_EQ(work[0].flops.evaluate(dims).value(), 2 * 64 * 512 * 8 * 64 / 8);
   EXPECT_EQ(work[1].flops.evaluate(dims).value(), 2 * 64 * 512 * 2048 / 8);
   EXPECT_EQ(work[2].bytes_sent.evaluate(dims).value(), 2 * 7 * 64 * 512 * 2 / 8);  // 2*(n - 1)/n of the result
-  EXPECT_TRUE(work[0].bytes_sent.zero());
+  EXPECT_TRUE(work[0].bytes_sent.is_zero());
 }
 
 TEST(Split, says_which_two_cannot_be_cut_at_once) {
   const auto refusal = [](const std::string& text, const std::vector<std::string>& splits) {
     const auto split = parse_splits(splits);
     if (!split) return split.error().message;
-    const auto refused = refuse_split(parse(text).value(), *split);
+    const auto refused = validate_split(parse(text).value(), *split);
     return refused ? refused->message : "accepted";
   };
   const std::string product = "bf16[B, D] * bf16[D, F] -> bf16[B, F]";
@@ -223,24 +227,23 @@ TEST(Split, says_which_two_cannot_be_cut_at_once) {
   EXPECT_EQ(refusal(product, {"B=2", "F=4"}), "expected splits over the same chips, found B=2 and F=4");
   EXPECT_EQ(refusal(product, {"B=2", "B=2"}), "dimension 'B' is split twice");
   EXPECT_EQ(refusal("dims Z = 8\nx: bf16[N, D]   y: bf16[N] = sum(x over D)", {"Z=8"}),
-            "no tensor has dimension 'Z', so that splitting it changes nothing");
+            "no tensor has dimension 'Z', so splitting it changes nothing");
   EXPECT_EQ(refusal(product, {"B=2", "G=2"}), "the program has no dimension 'G' to split; it has B, D, F");
   EXPECT_EQ(refusal("x: bf16[N, T]\ny: bf16[N, T] = cumsum(x over T)", {"T=2"}),
-            "'y: bf16[N, T] = cumsum(x over T)' cannot be split along T: each step needs the one before it");
-  EXPECT_EQ(
-      refusal("x: bf16[N, C, H]  w: bf16[K, C, 3]\ny: bf16[N, K, H] = conv(x, w, padding = 1)", {"H=2"}),
-      "'y: bf16[N, K, H] = conv(x, w, padding = 1)' cannot be split along H: windows reach over the edge of a part, "
-      "and what neighbours send each other is not counted");
+            "'y: bf16[N, T] = cumsum(x over T)' cannot be split along T: each step needs the previous one");
+  EXPECT_EQ(refusal("x: bf16[N, C, H]  w: bf16[K, C, 3]\ny: bf16[N, K, H] = conv(x, w, padding = 1)", {"H=2"}),
+            "'y: bf16[N, K, H] = conv(x, w, padding = 1)' cannot be split along H: windows cross the boundary of a "
+            "shard, and the halo exchange is not modelled");
 }
 
-// The channels of a convolution and the rows of a table are shared out as a contraction's dimensions are.
+// Channels of a convolution and rows of a table are split like a contraction's dimensions.
 TEST(Split, of_words_that_stand_alone) {
   const auto one = [](const std::string& text, const std::string& dim) {
     const Program program = parse(text).value();
-    const Work work = count(program, Split{dim, 2}).front();
+    const Work work = count_work(program, DimensionSplit{dim, 2}).front();
     const auto order = program.dim_names();
-    return work.flops.text(order) + " FLOP, " + work.bytes_in.text(order) + " + " + work.bytes_out.text(order) +
-           " B, " + work.bytes_sent.text(order) + " sent";
+    return work.flops.to_string(order) + " FLOP, " + work.bytes_in.to_string(order) + " + " +
+           work.bytes_out.to_string(order) + " B, " + work.bytes_sent.to_string(order) + " sent";
   };
   const std::string conv = "x: bf16[N, C, H]  w: bf16[K, C, 1]\ny[N, K, H] = conv(x, w)";
   EXPECT_EQ(one(conv, "N"), "N*C*H*K FLOP, N*C*H + 2*C*K + N*H*K B, 0 sent");

@@ -1,6 +1,6 @@
-// One program at many sizes. What explain() does with polynomials is compiled once into flat lists of products, so that
-// a point costs a fraction of a microsecond; its numbers and its limiter are those of explain() to the last bit that a
-// double holds, and ties are decided as there, exactly.
+// Evaluates one program at many sizes. The polynomials of explain() are compiled once into flat lists of products, so a
+// point costs a fraction of a microsecond. Numbers and limiters equal those of explain() to the last bit of a double,
+// and ties are decided exactly.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,21 @@
 
 #include "ridge/base/result.h"
 #include "ridge/program/ranges.h"
-#include "ridge/roofline/answers.h"
 #include "ridge/roofline/prediction.h"
+#include "ridge/roofline/results.h"
 
 namespace ridge {
 
 inline constexpr std::size_t max_sweep_points = std::size_t{1} << 24;
 
-// How many points the ranges make; errors, of kind usage: more than 2^24, a dimension twice.
-Result<std::size_t> combinations(const std::vector<Range>& ranges);
+// Returns the number of points of the ranges. Errors, of kind usage: more than 2^24 points, a dimension twice.
+Result<std::size_t> count_points(const std::vector<DimensionValues>& ranges);
 
-// The sum over the program's operations at each point, in as many threads as the process may keep busy. The size of a
-// mesh axis is a range of one value. Errors: combinations()'s, a dimension that the program lacks, one without a value,
-// explain()'s. `done` hears the share, from 0 to 1, now and then.
-Result<SweepLine> sweep_line(const Program& program, const Machine& machine, const std::vector<Range>& ranges,
-                             const std::optional<Split>& cut = {}, const std::function<void(double)>& done = {});
+// Evaluates the sum over the program's operations at each point, on all usable cores. The size of a mesh axis is a
+// range of one value. Errors: those of `count_points` and explain(), an unknown dimension, a dimension without a value.
+// Calls `report_progress` with the finished fraction, 0 to 1.
+Result<SweepLine> sweep_line(const Program& program, const Machine& machine, const std::vector<DimensionValues>& ranges,
+                             const std::optional<DimensionSplit>& split = {},
+                             const std::function<void(double)>& report_progress = {});
 
 }  // namespace ridge

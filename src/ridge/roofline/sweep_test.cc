@@ -1,5 +1,5 @@
-// A sweep's point is explain()'s report of the same sizes, for random programs on random machines; and ranges as they
-// are written.
+// A sweep's point equals explain()'s report of the same sizes, for random programs on random machines; parsing of
+// ranges.
 #include "ridge/roofline/sweep.h"
 
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 #include <set>
 
 #include "ridge/roofline/testing/random_program.h"
-#include "ridge/roofline/testing/toy_machine.h"
+#include "ridge/roofline/testing/test_machine.h"
 
 namespace ridge {
 namespace {
@@ -29,15 +29,15 @@ TEST(Range, is_a_value_a_list_steps_or_factors) {
 TEST(Range, refuses_other_forms) {
   for (const char* text :
        {"B", "=1", "B=", "B=0", "B=-1", "B=1..", "B=..4", "B=1,,2", "B=1.5", "B=1..4:", "B=x", "B=9223372036854775808"})
-    EXPECT_EQ(parse_range(text).error().text(), "expected NAME=VALUES, found '" + std::string(text) +
-                                                    "'\n  hint: -d B=256, -d B=1,8,64, -d B=1..4096:*2, or -d "
-                                                    "B=128..512:128\n");
+    EXPECT_EQ(parse_range(text).error().to_string(), "expected NAME=VALUES, found '" + std::string(text) +
+                                                         "'\n  hint: -d B=256, -d B=1,8,64, -d B=1..4096:*2, or -d "
+                                                         "B=128..512:128\n");
   EXPECT_EQ(parse_range("B=4..1").error().message,
-            "expected values of B, found that 4..1 holds nothing: it ends below where it begins");
+            "expected values of B, found that 4..1 is empty: its end is below its start");
   for (const char* text : {"B=1..4:0", "B=1..4:*1"})
     EXPECT_EQ(parse_range(text).error().message, "expected values of B, found that " + std::string(text).substr(2) +
-                                                     " never ends: a factor is 2 or more, a step 1 or more");
-  EXPECT_EQ(parse_range("B=1..16777217").error().text(), "expected at most 16777216 values of B, found more\n");
+                                                     " is infinite: a factor is 2 or more, a step 1 or more");
+  EXPECT_EQ(parse_range("B=1..16777217").error().to_string(), "expected at most 16777216 values of B, found more\n");
 }
 
 TEST(Sweep, gives_each_point_what_explain_gives) {
@@ -47,20 +47,20 @@ TEST(Sweep, gives_each_point_what_explain_gives) {
     const std::vector<DType> dtypes{DType::bf16, DType::int8, DType::int4};
     const std::string text = seed % 2 ? random.pointwise(dtypes) : random.contraction(dtypes);
     const Program program = parse(text).value();
-    const Machine machine =
-        testing::toy_machine({{DType::bf16, 64}, {DType::int8, 128}, {DType::int4, 256}}, 16, seed % 3 ? 1 : 1.37);
-    std::vector<Range> ranges;
+    const Machine machine = testing::make_test_machine({{DType::bf16, 64}, {DType::int8, 128}, {DType::int4, 256}}, 16,
+                                                       seed % 3 ? 1 : 1.37);
+    std::vector<DimensionValues> ranges;
     for (const std::string& dim : program.dim_names()) {
-      Range range{dim, {}};
+      DimensionValues range{dim, {}};
       for (int i = 0; i < 1 + random.below(3); ++i) range.values.push_back(random.size(3000));
       ranges.push_back(range);
     }
     const auto line = sweep_line(program, machine, ranges);
-    ASSERT_TRUE(line.ok()) << text << line.error().text();
+    ASSERT_TRUE(line.ok()) << text << line.error().to_string();
     const Sweep sweep{text, ranges, {}};
     for (std::size_t i = 0; i < line->points.size(); ++i) {
       Bindings sizes;
-      for (std::size_t r = 0; r < ranges.size(); ++r) sizes[ranges[r].dim] = sweep.value(i, r);
+      for (std::size_t r = 0; r < ranges.size(); ++r) sizes[ranges[r].dim] = sweep.size_at(i, r);
       const Explanation e = explain(program, machine, sizes).value();
       const SweepPoint& point = line->points[i];
       EXPECT_EQ(point.flops, *e.total.flops) << text;
@@ -76,34 +76,35 @@ TEST(Sweep, gives_each_point_what_explain_gives) {
 
 TEST(Sweep, puts_defaults_in_and_marks_where_the_limiter_changes) {
   const Program program = parse("dims D = 64, F = 4*D\nx: bf16[B, D]   w: bf16[D, F]\ny: bf16[B, F] = x * w").value();
-  const Machine machine = testing::toy_machine({{DType::bf16, 8}}, {}, 1);
+  const Machine machine = testing::make_test_machine({{DType::bf16, 8}}, {}, 1);
   const auto line = sweep_line(program, machine, {*parse_range("D=64,128"), *parse_range("B=1..64")});
-  ASSERT_TRUE(line.ok()) << line.error().text();
+  ASSERT_TRUE(line.ok()) << line.error().to_string();
   ASSERT_EQ(line->points.size(), 128u);
   std::vector<std::size_t> crossed;
   for (std::size_t i = 0; i < line->points.size(); ++i)
-    if (line->points[i].crossed) crossed.push_back(i);
+    if (line->points[i].limiter_changed) crossed.push_back(i);
   EXPECT_EQ(crossed, (std::vector<std::size_t>{9, 64 + 8}));  // B >= 9.48 at D = 64, B >= 8.68 at 128
   EXPECT_EQ(line->points[127].flops, 2ll * 64 * 128 * 512);
 }
 
-// As explain() has it, network and parts that do not come out even among it.
+// Equal to explain(), including network and uneven shards.
 TEST(Sweep, of_one_chip_s_part_gives_what_explain_gives) {
   const Program program =
       parse("dims D = 96, F = 2*D + G, G = 3*E\nx: bf16[B, D]   w: bf16[D, F]\nu[B, F] = x * w\ny: bf16[B, F] = cos(u)")
           .value();
-  Machine machine = testing::toy_machine({{DType::bf16, 64}}, 16, 8);
-  machine.links.push_back({.name = "ici", .bandwidth = testing::number(1)});
-  const std::vector<Range> ranges{*parse_range("E=1,5"), *parse_range("D=90..96"), *parse_range("B=1,3,64,1000")};
+  Machine machine = testing::make_test_machine({{DType::bf16, 64}}, 16, 8);
+  machine.links.push_back({.name = "ici", .bandwidth = testing::make_number(1)});
+  const std::vector<DimensionValues> ranges{*parse_range("E=1,5"), *parse_range("D=90..96"),
+                                            *parse_range("B=1,3,64,1000")};
   std::set<Limiter> seen;
   for (const std::int64_t chips : {1, 2, 3, 4}) {
-    const Split cut{"D", chips};
+    const DimensionSplit cut{"D", chips};
     const auto line = sweep_line(program, machine, ranges, cut);
-    ASSERT_TRUE(line.ok()) << line.error().text();
+    ASSERT_TRUE(line.ok()) << line.error().to_string();
     const Sweep sweep{"", ranges, {}};
     for (std::size_t i = 0; i < line->points.size(); ++i) {
       Bindings sizes;
-      for (std::size_t r = 0; r < ranges.size(); ++r) sizes[ranges[r].dim] = sweep.value(i, r);
+      for (std::size_t r = 0; r < ranges.size(); ++r) sizes[ranges[r].dim] = sweep.size_at(i, r);
       const auto e = explain(program, machine, sizes, cut);
       const SweepPoint& point = line->points[i];
       ASSERT_TRUE(e.ok());
@@ -121,24 +122,24 @@ TEST(Sweep, of_one_chip_s_part_gives_what_explain_gives) {
   EXPECT_EQ(seen.size(), 3u);
 }
 
-// A mask's pairs are counted anew at every point, also where one dimension follows the other.
+// The pairs of a mask are counted again at every point, also if one dimension is derived from the other.
 TEST(Sweep, of_a_masked_program_gives_what_explain_gives) {
   const std::string text =
       "dims T = S\nq: bf16[S, E]   k: bf16[T, E]\ns[S, T] = q * k\n"
       "p: bf16[S, T] = softmax(where(index(T) <= index(S), s, -inf) over T)";
   const Program program = parse(text).value();
-  const Machine machine = testing::toy_machine({{DType::bf16, 64}}, 16, 8);
-  const std::vector<Range> tied{*parse_range("E=1,5"), *parse_range("S=1..40")},
+  const Machine machine = testing::make_test_machine({{DType::bf16, 64}}, 16, 8);
+  const std::vector<DimensionValues> tied{*parse_range("E=1,5"), *parse_range("S=1..40")},
       free{*parse_range("E=3"), *parse_range("T=1,7,30"), *parse_range("S=1..20")};
-  for (const std::vector<Range>& ranges : {tied, free}) {
+  for (const std::vector<DimensionValues>& ranges : {tied, free}) {
     const auto line = sweep_line(program, machine, ranges);
-    ASSERT_TRUE(line.ok()) << line.error().text();
+    ASSERT_TRUE(line.ok()) << line.error().to_string();
     const Sweep sweep{"", ranges, {}};
     for (std::size_t i = 0; i < line->points.size(); ++i) {
       Bindings sizes;
-      for (std::size_t r = 0; r < ranges.size(); ++r) sizes[ranges[r].dim] = sweep.value(i, r);
+      for (std::size_t r = 0; r < ranges.size(); ++r) sizes[ranges[r].dim] = sweep.size_at(i, r);
       const auto e = explain(program, machine, sizes);
-      ASSERT_TRUE(e.ok()) << e.error().text();
+      ASSERT_TRUE(e.ok()) << e.error().to_string();
       EXPECT_EQ(line->points[i].flops, e->total.flops);
       EXPECT_DOUBLE_EQ(line->points[i].time_lower_s, *e->total.time_lower_s);
       EXPECT_EQ(line->points[i].limiter, e->total.limiter);
@@ -148,20 +149,20 @@ TEST(Sweep, of_a_masked_program_gives_what_explain_gives) {
 
 TEST(Sweep, of_a_sharded_program_takes_one_size_of_the_mesh) {
   const Program program = parse("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]").value();
-  Machine machine = testing::toy_machine({{DType::bf16, 64}}, {}, 1);
-  machine.links.push_back({.name = "ici", .bandwidth = testing::number(1)});
+  Machine machine = testing::make_test_machine({{DType::bf16, 64}}, {}, 1);
+  machine.links.push_back({.name = "ici", .bandwidth = testing::make_number(1)});
   const auto line = [&](const std::string& mesh) {
     return sweep_line(program, machine,
                       {*parse_range(mesh), *parse_range("B=8"), *parse_range("F=8"), *parse_range("D=8..12")});
   };
   const auto two = line("X=2");
-  ASSERT_TRUE(two.ok()) << two.error().text();
+  ASSERT_TRUE(two.ok()) << two.error().to_string();
   EXPECT_EQ(two->points[0].flops, 8 * 8 * 8);
   EXPECT_EQ(two->points[1].flops, 2 * 8 * 8 * 5);  // D = 9: five on one device, four on the other
   EXPECT_EQ(two->points[0].limiter, Limiter::memory);
-  EXPECT_EQ(line("X=2,4").error().text(),
+  EXPECT_EQ(line("X=2,4").error().to_string(),
             "expected one size of the mesh axis X, found 2\n"
-            "  hint: --split N=1,2,4 sweeps over chips, of a program that is not sharded\n");
+            "  hint: without a mesh in the program, --split N=1,2,4 sweeps over chips\n");
 }
 
 TEST(Sweep, keeps_sizes_that_hang_on_others_whatever_they_come_to) {
@@ -169,13 +170,13 @@ TEST(Sweep, keeps_sizes_that_hang_on_others_whatever_they_come_to) {
   for (int i = 1; i < 60; ++i)
     text += ", D" + std::to_string(i) + " = D" + std::to_string(i - 1) + " * D" + std::to_string(i - 1);
   const Program powers = parse(text + "\nx: f32[D59]\ny: f32[D59] = cos(x)").value();
-  const auto line = sweep_line(powers, testing::toy_machine({}, 1, 1), {*parse_range("D0=1,2")});
-  ASSERT_TRUE(line.ok()) << line.error().text();
+  const auto line = sweep_line(powers, testing::make_test_machine({}, 1, 1), {*parse_range("D0=1,2")});
+  ASSERT_TRUE(line.ok()) << line.error().to_string();
   EXPECT_EQ(line->points[0].flops, 1);
   EXPECT_EQ(line->points[1].flops, -1);
-  EXPECT_EQ(line->reasons[line->points[1].reason], "a size leaves 2^63");
+  EXPECT_EQ(line->reasons[line->points[1].reason], "a size exceeds 2^63");
   const Program less = parse("dims F = D - 5\nx: f32[F]\ny: f32[F] = cos(x)").value();
-  const auto sizes = sweep_line(less, testing::toy_machine({}, 1, 1), {*parse_range("D=4..7")});
+  const auto sizes = sweep_line(less, testing::make_test_machine({}, 1, 1), {*parse_range("D=4..7")});
   EXPECT_EQ(sizes->points[0].flops, -1);
   EXPECT_EQ(sizes->points[1].flops, -1);
   EXPECT_EQ(sizes->reasons[sizes->points[1].reason], "F = D - 5 is below 1");
@@ -185,47 +186,48 @@ TEST(Sweep, keeps_sizes_that_hang_on_others_whatever_they_come_to) {
 
 TEST(Sweep, leaves_unknown_what_blocks_do_not_fill) {
   const Program scaled = parse("w: mxfp4[F, D]\ny: f32[F] = sum(w over D)").value();
-  Machine machine = testing::toy_machine({}, 1, 1);
-  machine.links.push_back({.name = "link", .bandwidth = testing::number(1)});
-  const std::vector<Range> sizes{*parse_range("F=3"), *parse_range("D=32..128:32,48")};
+  Machine machine = testing::make_test_machine({}, 1, 1);
+  machine.links.push_back({.name = "link", .bandwidth = testing::make_number(1)});
+  const std::vector<DimensionValues> sizes{*parse_range("F=3"), *parse_range("D=32..128:32,48")};
   const auto whole = sweep_line(scaled, machine, sizes);
-  ASSERT_TRUE(whole.ok()) << whole.error().text();
+  ASSERT_TRUE(whole.ok()) << whole.error().to_string();
   EXPECT_EQ(whole->points[1].bytes, 3 * 2 * 17 + 3 * 4);
   EXPECT_EQ(whole->points[4].flops, -1);
-  EXPECT_EQ(whole->reasons[whole->points[4].reason], "blocks of w = D/32 is no whole number from 1 on");
-  const auto halves = sweep_line(scaled, machine, sizes, Split{"D", 2});
-  ASSERT_TRUE(halves.ok()) << halves.error().text();
+  EXPECT_EQ(whole->reasons[whole->points[4].reason], "blocks of w = D/32 is not a whole number of at least 1");
+  const auto halves = sweep_line(scaled, machine, sizes, DimensionSplit{"D", 2});
+  ASSERT_TRUE(halves.ok()) << halves.error().to_string();
   EXPECT_EQ(halves->points[0].flops, -1);
   EXPECT_EQ(halves->points[1].flops, 3 * 32);
 }
 
 TEST(Sweep, leaves_unknown_what_leaves_the_range_or_lacks_a_peak) {
   const Program program = parse("x: f32[N]\ny: f32[N] = cos(x)").value();
-  const auto line = sweep_line(program, testing::toy_machine({}, 1, 1), {*parse_range("N=8,2305843009213693952")});
+  const auto line =
+      sweep_line(program, testing::make_test_machine({}, 1, 1), {*parse_range("N=8,2305843009213693952")});
   EXPECT_EQ(line->points[0].flops, 8);
   EXPECT_EQ(line->points[1].bytes, Count{2305843009213693952} * 8);  // beyond 2^63, exact
   const Program cube = parse("x: f32[A, B, C]\ny: f32[A, B, C] = cos(x)").value();
-  const auto large = sweep_line(cube, testing::toy_machine({}, 1, 1),
+  const auto large = sweep_line(cube, testing::make_test_machine({}, 1, 1),
                                 {*parse_range("A=1000000000000"), *parse_range("B=1000000000000"),
                                  *parse_range("C=999999999999,100000000000000")});
   EXPECT_EQ(large->points[0].flops, Count{1000000000000} * 1000000000000 * 999999999999);
   EXPECT_EQ(large->points[1].flops, -1);
-  EXPECT_EQ(large->reasons[large->points[1].reason], "a count leaves 10^38");
-  const auto unknown = sweep_line(program, testing::toy_machine({}, {}, 1), {*parse_range("N=8")});
+  EXPECT_EQ(large->reasons[large->points[1].reason], "a count exceeds 10^38");
+  const auto unknown = sweep_line(program, testing::make_test_machine({}, {}, 1), {*parse_range("N=8")});
   EXPECT_EQ(unknown->points[0].bytes, 64);
   EXPECT_EQ(unknown->points[0].time_lower_s, 64);
   EXPECT_EQ(unknown->reasons[unknown->points[0].reason], "");
-  EXPECT_EQ(unknown->left_out, "vector f32 peak of toy");
+  EXPECT_EQ(unknown->missing, "vector f32 peak of test");
 }
 
 TEST(Sweep, refuses_what_it_cannot_sweep) {
   const Program program = parse("bf16[B, D] * bf16[D, F] -> bf16[B, F]").value();
-  const Machine machine = testing::toy_machine({{DType::bf16, 8}}, {}, 1);
+  const Machine machine = testing::make_test_machine({{DType::bf16, 8}}, {}, 1);
   const auto error = [&](const std::vector<std::string>& texts) {
-    std::vector<Range> ranges;
+    std::vector<DimensionValues> ranges;
     for (const std::string& text : texts) ranges.push_back(*parse_range(text));
     const auto line = sweep_line(program, machine, ranges);
-    return line ? std::string("none") : line.error().text();
+    return line ? std::string("none") : line.error().to_string();
   };
   EXPECT_EQ(error({"B=1", "D=1"}),
             "dimension 'F' has no value\n  hint: give it one or several: -d F=256, -d F=1..4096:*2\n");

@@ -1,8 +1,8 @@
-// From which size of a dimension on does the other roof bind? For X, FLOPs are f1*X + f0 and bytes m1*X + m0 (the
-// tensors with X among their axes, and those without), so T_math >= T_memory where
+// Size of a dimension from which another roof is the limit. In a dimension X, FLOPs are f1*X + f0 and bytes m1*X + m0
+// (the tensors with X among their axes, and those without), so T_math >= T_memory if
 //   (f1*X + f0)/peak >= (m1*X + m0)/bandwidth,  X >= (r*m0 - f0)/(f1 - r*m1)  with the ridge r = peak/bandwidth.
-// For B of bf16[B, D] * bf16[D, F] -> bf16[B, F], cancelled: f1 = D*F, f0 = 0, m1 = D + F, m0 = D*F, and so
-//   B >= r*D*F/(D*F - r*(D + F)),  which is r itself where B << D, F.
+// For B of bf16[B, D] * bf16[D, F] -> bf16[B, F], after cancelling: f1 = D*F, f0 = 0, m1 = D + F, m0 = D*F, hence
+//   B >= r*D*F/(D*F - r*(D + F)),  which is r itself if B << D, F.
 #pragma once
 
 #include <array>
@@ -13,38 +13,39 @@
 #include <string>
 #include <vector>
 
-#include "ridge/roofline/answers.h"
-#include "ridge/roofline/balance.h"
-#include "ridge/roofline/followers.h"
+#include "ridge/roofline/compare_roofs.h"
+#include "ridge/roofline/derived_sizes.h"
+#include "ridge/roofline/results.h"
 
 namespace ridge {
 
-// Two roofs of one operation: what each one counts, and their rates. T_above >= T_below is above/roofs.peak >=
-// below/roofs.bandwidth; the names tell which roofs they are.
-struct Meeting {
+// Two roofs of one operation: their counts and rates. T_above >= T_below is above/rates.peak >= below/rates.bandwidth;
+// `limiters` names the roofs.
+struct RoofPair {
   const Polynomial& above;
   const Polynomial& below;
-  Roofs roofs;
-  std::array<Limiter, 2> names = {Limiter::compute, Limiter::memory};
+  RoofRates rates;
+  std::array<Limiter, 2> limiters = {Limiter::compute, Limiter::memory};
 };
 
-// The sizes where one dimension has another value; none: there are none. For what no closed form takes along.
+// Returns all sizes after a dimension takes another value, or nullopt if they are invalid; for counts without a closed
+// form.
 using Rebinding = std::function<std::optional<Bindings>(const std::string& dim, std::int64_t value)>;
 
-// How thresholds may be found. `counted`: symbols that stand for a number of pairs (masks.h), with the dimensions on
-// which they hang.
-struct Ways {
-  Followers followers = {};
-  std::map<std::string, std::vector<std::string>> counted = {};
-  Rebinding rebind = {};               // none: what has no closed form is left out
-  std::shared_ptr<int> searches = {};  // how many may still be made; none: any number
+// Inputs of `find_thresholds`. `symbol_dims` maps the symbols of masks (masks.h) and shards to the dimensions that they
+// depend on.
+struct ThresholdOptions {
+  DerivedSizeMap derived_sizes = {};
+  std::map<std::string, std::vector<std::string>> symbol_dims = {};
+  Rebinding rebind = {};                    // If unset, dimensions without a closed form are left out
+  std::shared_ptr<int> searches_left = {};  // Remaining searches; nullptr: any number
 };
 
-// At least one for each dimension of the operation, in `order`, the others held at the values in `dims`. What has no
-// closed form (a dimension that occurs squared, one that is followed by a difference, one on which a number of pairs
-// hangs) is searched for, and may cross several times. Left out is a dimension whose answer hangs on others that have
-// no value, and those of `left_out`.
-std::vector<Threshold> thresholds(const Meeting& meeting, const Bindings& dims, std::span<const std::string> order,
-                                  const Ways& ways = {}, std::span<const std::string> left_out = {});
+// Returns the thresholds of each dimension of the operation, in `order`, the others fixed at `dims`. Those without a
+// closed form (squared, a difference of derived sizes, a number of pairs) are searched for and may have several. Left
+// out are dimensions in `excluded`, and those whose answer depends on others without a value.
+std::vector<Threshold> find_thresholds(const RoofPair& pair, const Bindings& dims, std::span<const std::string> order,
+                                       const ThresholdOptions& options = {},
+                                       std::span<const std::string> excluded = {});
 
 }  // namespace ridge

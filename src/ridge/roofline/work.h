@@ -1,14 +1,13 @@
-// How much a program computes and moves, whatever the machine. FLOPs count a multiply-add as 2 (integer formats
-// likewise, there called OPs); a product without a sum, a pointwise operation or a function count 1 an element of the
-// result; a repeat counts each time; a reduction counts 1 an input, softmax and layernorm 5, rmsnorm 3. Bytes are the
-// minimum: each distinct operand read once, the result written once.
+// Counts what a program computes and moves, independent of a machine. A multiply-add counts as 2 FLOPs (OPs in integer
+// formats). Per element of the result, a product without a sum, a pointwise operation or a function counts 1; a repeat
+// counts every application. Per input element, a reduction counts 1, softmax and layernorm 5, rmsnorm 3. Bytes are the
+// minimum: each distinct operand is read once, the result is written once.
 //   bf16[B, D] * bf16[D, F] -> bf16[B, F]:  2*B*D*F FLOPs, 2*B*D + 2*D*F + 2*B*F bytes
-// What a condition on two indices saves is not counted (masks.h): where formulas name the pairs that it lets through,
-// they call them by the mask's symbol.
-// What the devices of a mesh send each other is a list of transfers, in the result's dtype; network.h says which links
-// they take. Until then they are counted on one ring through the n devices that take part, in one direction: of V bytes
-// on each device an all-reduce sends 2*(n - 1)/n*V from each, a reduce-scatter (n - 1)/n*V, an all-gather that leaves V
-// (n - 1)/n*V, an all-to-all (n - 1)/2*V, because what goes to a device d places on passes d links.
+// Index pairs that a mask excludes are not counted (masks.h); formulas name the other pairs by the mask's symbol.
+// Communication is a list of transfers in the result's dtype; network.h chooses their links. Until then, bytes are
+// counted on one unidirectional ring of n devices: with V bytes on each device, an all-reduce sends 2*(n - 1)/n*V per
+// device, a reduce-scatter (n - 1)/n*V, an all-gather with a result of V (n - 1)/n*V, an all-to-all (n - 1)/2*V,
+// because data for the device at distance d crosses d links.
 #pragma once
 
 #include <string>
@@ -21,61 +20,64 @@ namespace ridge {
 enum class Collective { reduce_scatter, all_reduce, all_to_all, all_gather, permute };
 std::string_view name(Collective collective);  // "all-gather"
 
-// Of n devices; over n = 1 nothing is sent.
+// One collective among n devices; nothing is sent if n = 1.
 struct Transfer {
   Collective kind;
-  std::string over;  // the mesh axes: "XY"
+  std::string mesh_axes;  // Mesh axes: "XY"
   std::int64_t devices = 1;
-  Polynomial bytes;  // V, on each device: before a reduce-scatter, after an all-gather
+  Polynomial bytes;  // V, bytes on each device: before a reduce-scatter, after an all-gather
 };
 
 struct Work {
-  std::string name;           // of the result
-  std::string text = {};      // the statement
-  bool contraction = false;   // a product with a sum; a product without one is pointwise work
-  bool along = false;         // it has a function along a dimension: a sum, a softmax, a norm
-  DType math = DType::f32;    // contraction: the widest operand's dtype; else f32
-  Polynomial flops = {};      // FLOP; of what a mask lets through, where there is one
-  Polynomial unmasked = {};   // the same if every pair were let through; 0: there is no mask
-  Polynomial bytes_in = {};   // B, every distinct operand once; int4 makes halves
-  Polynomial bytes_out = {};  // B
+  std::string name;                     // Name of the result
+  std::string text = {};                // Source text of the statement
+  bool contraction = false;             // True for a product with a sum; a product without one is pointwise
+  bool has_along_function = false;      // True if a function runs along a dimension: a sum, a softmax, a norm
+  DType math = DType::f32;              // Widest operand's dtype of a contraction, otherwise f32
+  Polynomial flops = {};                // FLOPs of unmasked pairs
+  Polynomial flops_without_masks = {};  // FLOPs as if there were no mask; 0 if there is no mask
+  Polynomial bytes_in = {};             // Bytes, each distinct operand once; int4 may give halves
+  Polynomial bytes_out = {};            // Bytes
   std::vector<Transfer> transfers = {};
-  Polynomial bytes_sent = {};  // B that each chip of a split or sharded program sends; 0: nothing leaves the chip
-  // The same as the links see it, so that it over the rate of `Prediction::link` is the time: what waits counts as the
-  // bytes that pass meanwhile.
-  Polynomial load = {};
-  std::string collective = {};  // of a sharded program: "all-reduce over X", what is sent for
+  Polynomial bytes_sent = {};  // Bytes that each chip of a split or sharded program sends; 0 if nothing leaves the chip
+  // Bytes scaled so that `link_load` / `Prediction::link` is the network time in s; latency counts as the bytes that
+  // the links could send meanwhile.
+  Polynomial link_load = {};
+  std::string collective = {};  // Collective of a sharded program: "all-reduce over X"
   Polynomial bytes() const { return bytes_in + bytes_out; }
 };
 
-// FLOPs if every pair were let through.
-inline const Polynomial& every_flop(const Work& work) { return work.unmasked.zero() ? work.flops : work.unmasked; }
+// Returns the FLOPs as if there were no mask.
+inline const Polynomial& get_flops_without_masks(const Work& work) {
+  return work.flops_without_masks.is_zero() ? work.flops : work.flops_without_masks;
+}
 
-// One Work a statement, in order. Of a sharded program: of one device, the one with the largest parts; `sizes` holds
-// those of the mesh axes, and one that it lacks counts as 1.
-std::vector<Work> count(const Program& program, const Bindings& sizes = {});
-// What one device holds of a tensor, B.
+// Returns one Work per statement, in order. For a sharded program, counts the device with the largest shards; `sizes`
+// holds the sizes of mesh axes, and missing ones count as 1.
+std::vector<Work> count_work(const Program& program, const Bindings& sizes = {});
+// Returns the bytes of a tensor that one device holds.
 Polynomial stored_bytes(const Program& program, const Tensor& tensor, const Bindings& sizes = {});
 
-// Parts of dimensions that a mesh does not divide, by what formulas call them, with the largest part as value: D = 10
-// over X = 4 is "ceil(D/4)", 3. Of dimensions that have a value among `sizes`.
-Bindings largest_parts(const Program& program, const Bindings& sizes);
+// Returns the largest shards of dimensions that the mesh does not divide, by their symbols: D = 10 over X = 4 gives
+// "ceil(D/4)" = 3. Dimensions without a value in `sizes` are left out.
+Bindings largest_shards(const Program& program, const Bindings& sizes);
 
-// The parts of every dimension that the mesh splits, and count() with all of them called by their names: for sizes that
-// are not known yet, which the mesh may divide or not.
-struct PartOf {
+// Shard of a dimension that the mesh splits. `count_work_with_shard_symbols` uses its name for every such dimension,
+// because unknown sizes may or may not be divisible.
+struct DimShard {
   std::string name, dim;  // "ceil(D/4)", "D"
-  std::int64_t parts = 1;
+  std::int64_t shards = 1;
 };
-std::vector<PartOf> all_parts(const Program& program, const Bindings& mesh);
-std::vector<Work> count_in_parts(const Program& program, const Bindings& mesh);
+std::vector<DimShard> list_shards(const Program& program, const Bindings& mesh);
+std::vector<Work> count_work_with_shard_symbols(const Program& program, const Bindings& mesh);
 
-// Statements as one kernel: what they, counted by count() with all others in `ops`, compute and send; what comes from
-// outside read once, what is an output or read outside (or `stored`) written once, the rest neither. `kernels`: of all
-// statements, where some are in several, which each make for themselves what these make.
+// Counts statements as one kernel; `ops` is the work of all statements. External operands are read once; outputs,
+// results that are read outside and those in `stored` are written once. `kernels` lists the statements of every kernel
+// if some statements are recomputed in several kernels.
 Work count_fused(const Program& program, const std::vector<Work>& ops, const Bindings& sizes,
                  const std::vector<int>& statements, const std::vector<int>& stored = {},
                  const std::vector<std::vector<int>>& kernels = {});
-Work count_fused(const Program& program, const std::vector<Work>& ops, const Bindings& sizes = {});  // all of them
+// Counts all statements as one kernel
+Work count_fused(const Program& program, const std::vector<Work>& ops, const Bindings& sizes = {});
 
 }  // namespace ridge

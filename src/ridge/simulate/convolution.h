@@ -1,4 +1,4 @@
-// A convolution as a matrix product (im2col): every output pixel is a row of the windows it looks at, every filter a
+// A convolution as a matrix product (im2col): every output pixel is a row, its window of the image, and every filter a
 // column. AlexNet's first layer, 224×224×3 under 96 filters of 11×11 with stride 4, is M 55·55, N 96, K 363.
 #pragma once
 
@@ -9,20 +9,21 @@
 
 namespace ridge {
 
-// Pixels, without padding. A side has ⌈(image − filter + stride)/stride⌉ outputs, as SCALE-Sim counts: where the stride
-// leaves a remainder that is one window more than fits (55, not 54, above); the part outside the image is not fetched.
+// Sizes in pixels, without padding. A side has ⌈(image − filter + stride)/stride⌉ outputs, as SCALE-Sim counts. If the
+// stride leaves a remainder, that is one window more than fits (55 instead of 54 above); pixels outside the image are
+// not fetched.
 struct Convolution {
-  std::int64_t height = 1, width = 1;  // of the image
+  std::int64_t height = 1, width = 1;  // size of the image
   std::int64_t filter_height = 1, filter_width = 1;
   std::int64_t channels = 1, filters = 1;
-  std::int64_t stride = 1;  // both ways
-  std::int64_t batch = 1;   // images
+  std::int64_t stride = 1;  // equal in both directions
+  std::int64_t batch = 1;   // number of images
   std::int64_t out_height() const { return (height - filter_height + stride - 1) / stride + 1; }
   std::int64_t out_width() const { return (width - filter_width + stride - 1) / stride + 1; }
   bool operator==(const Convolution&) const = default;
 };
 
-// Errors: a size below 1 or over 2^31 − 1, a filter larger than the image, a product that leaves 64 bits.
-Result<ProductSize> as_product(const Convolution& convolution);
+// Returns the product's sizes. Errors: a size outside 1 to 2^31 − 1, a filter larger than the image, over 64 bits.
+Result<ProductSize> to_product_size(const Convolution& convolution);
 
 }  // namespace ridge

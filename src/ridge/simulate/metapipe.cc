@@ -9,20 +9,21 @@
 namespace ridge {
 namespace {
 
-constexpr std::int64_t largest = std::int64_t{1} << 40;
+constexpr std::int64_t max_number = std::int64_t{1} << 40;
 constexpr std::int64_t unbounded = std::numeric_limits<std::int64_t>::max() / 4;
-constexpr std::int64_t most_tiles = 1 << 20;
-constexpr int deepest = 16;
+constexpr std::int64_t max_tiles = 1 << 20;
+constexpr int max_nesting = 16;
 constexpr std::array<std::string_view, 4> schedule_names{"sequential", "pipelined", "streaming", "fork-join"};
 
-Error at(const Metapipe& pipe, const std::string& message) {
+Error loop_error(const Metapipe& pipe, const std::string& message) {
   return input_error(fmt::format("loop '{}': {}", pipe.name, message));
 }
 
 Status check_number(const Metapipe& pipe, std::string_view owner, std::string_view what, std::int64_t value,
-                    std::int64_t least) {
-  if (value >= least && value <= largest) return Done{};
-  return at(pipe, fmt::format("expected {}{} between {} and {}, found {}", owner, what, least, largest, value));
+                    std::int64_t min_value) {
+  if (value >= min_value && value <= max_number) return Done{};
+  return loop_error(
+      pipe, fmt::format("expected {}{} between {} and {}, found {}", owner, what, min_value, max_number, value));
 }
 
 Status check_loop(const Metapipe& pipe, int level);
@@ -39,17 +40,17 @@ Status check_stage(const Metapipe& pipe, const PipeStage& stage, int level) {
       {"PMUs", stage.pmus, 0},
       {"memory bytes", stage.memory_bytes, 0},
       {"network bytes", stage.network_bytes, 0}};
-  for (const auto& [what, value, least] : numbers)
-    if (const Status status = check_number(pipe, owner, what, value, least); !status) return status;
+  for (const auto& [what, value, min_value] : numbers)
+    if (const Status status = check_number(pipe, owner, what, value, min_value); !status) return status;
   for (const std::int64_t latency : stage.latencies)
     if (const Status status = check_number(pipe, owner, "latencies", latency, 0); !status) return status;
-  std::int64_t shortest = leaf_latency(stage);
-  for (const std::int64_t latency : stage.latencies) shortest = std::min(shortest, latency);
-  if (stage.body.empty() && stage.accept > shortest)
-    return at(pipe, fmt::format("expected {}accept cycles of at most its latency {}, found {}", owner, shortest,
-                                stage.accept));
+  std::int64_t min_latency = leaf_latency(stage);
+  for (const std::int64_t latency : stage.latencies) min_latency = std::min(min_latency, latency);
+  if (stage.body.empty() && stage.accept > min_latency)
+    return loop_error(pipe, fmt::format("expected {}accept cycles of at most its latency {}, found {}", owner,
+                                        min_latency, stage.accept));
   if (stage.body.size() > 1)
-    return at(pipe, fmt::format("expected {}one loop inside, found {}", owner, stage.body.size()));
+    return loop_error(pipe, fmt::format("expected {}one loop inside, found {}", owner, stage.body.size()));
   if (!stage.body.empty()) return check_loop(stage.body[0], level + 1);
   return Done{};
 }
@@ -58,66 +59,66 @@ Status check_edges(const Metapipe& pipe) {
   const auto stages = static_cast<std::int64_t>(pipe.stages.size());
   for (const PipeBuffer& b : pipe.buffers) {
     if (b.producer < 0 || b.consumer >= stages || b.producer >= b.consumer)
-      return at(pipe, fmt::format("expected a buffer from a stage to a later one of {}, found {} to {}", stages,
-                                  b.producer, b.consumer));
+      return loop_error(pipe, fmt::format("expected a buffer from a stage to a later one of {}, found {} to {}", stages,
+                                          b.producer, b.consumer));
     if (const Status status = check_number(pipe, "a buffer with ", "bytes", b.bytes, 0); !status) return status;
-    if (b.tiles < 0 || b.tiles > most_tiles)
-      return at(pipe, fmt::format("expected a buffer of 0 to {} tiles, found {}", most_tiles, b.tiles));
+    if (b.tiles < 0 || b.tiles > max_tiles)
+      return loop_error(pipe, fmt::format("expected a buffer of 0 to {} tiles, found {}", max_tiles, b.tiles));
   }
   for (const Recurrence& r : pipe.recurrences)
     if (r.to < 0 || r.from >= stages || r.to > r.from || r.distance < 1)
-      return at(pipe,
-                fmt::format("expected a recurrence from a stage back to itself or an earlier one of {}, at a distance "
+      return loop_error(
+          pipe, fmt::format("expected a recurrence from a stage back to itself or an earlier one of {}, at a distance "
                             "of at least 1, found {} to {} at {}",
                             stages, r.from, r.to, r.distance));
   return Done{};
 }
 
 Status check_loop(const Metapipe& pipe, int level) {
-  if (level > deepest) return at(pipe, fmt::format("expected loops nested at most {} deep", deepest));
-  if (pipe.stages.empty()) return at(pipe, "expected at least one stage, found none");
-  for (const auto& [what, value, least] : {std::tuple{"iterations", pipe.iterations, 1},
-                                           {"a parallel factor", pipe.parallel, 1},
-                                           {"overhead", pipe.overhead, 0}})
-    if (const Status status = check_number(pipe, "a loop with ", what, value, least); !status) return status;
+  if (level > max_nesting) return loop_error(pipe, fmt::format("expected loops nested at most {} deep", max_nesting));
+  if (pipe.stages.empty()) return loop_error(pipe, "expected at least one stage, found none");
+  for (const auto& [what, value, min_value] : {std::tuple{"iterations", pipe.iterations, 1},
+                                               {"a parallel factor", pipe.parallel, 1},
+                                               {"overhead", pipe.overhead, 0}})
+    if (const Status status = check_number(pipe, "a loop with ", what, value, min_value); !status) return status;
   for (const PipeStage& stage : pipe.stages)
     if (const Status status = check_stage(pipe, stage, level); !status) return status;
   return check_edges(pipe);
 }
 
-// Saturating, so that a sum of anything can be compared with `unbounded`.
-std::int64_t times(std::int64_t a, std::int64_t b) {
+// Saturating arithmetic, so that sums can be compared with `unbounded`.
+std::int64_t saturating_multiply(std::int64_t a, std::int64_t b) {
   std::int64_t out = 0;
   return __builtin_mul_overflow(a, b, &out) || out > unbounded ? unbounded : out;
 }
-std::int64_t plus(std::int64_t a, std::int64_t b) { return std::min(a + b, unbounded); }
+std::int64_t saturating_add(std::int64_t a, std::int64_t b) { return std::min(a + b, unbounded); }
 
-std::int64_t longest_latency(const PipeStage& stage);
+std::int64_t max_latency(const PipeStage& stage);
 
-// An upper edge of a loop's time, whatever its schedule.
-std::int64_t longest(const Metapipe& pipe) {
+// Returns an upper bound of a loop's cycles under any schedule.
+std::int64_t max_loop_cycles(const Metapipe& pipe) {
   std::int64_t body = 0;
-  for (const PipeStage& stage : pipe.stages) body = plus(body, longest_latency(stage));
-  return plus(times(body, pipe.turns()), pipe.overhead);
+  for (const PipeStage& stage : pipe.stages) body = saturating_add(body, max_latency(stage));
+  return saturating_add(saturating_multiply(body, pipe.round_count()), pipe.overhead);
 }
-std::int64_t longest_latency(const PipeStage& stage) {
-  if (!stage.body.empty()) return longest(stage.body[0]);
-  const std::int64_t turns = (stage.trips - 1) / stage.parallel;
-  std::int64_t latency = plus(times(turns, stage.interval), stage.depth);
+std::int64_t max_latency(const PipeStage& stage) {
+  if (!stage.body.empty()) return max_loop_cycles(stage.body[0]);
+  const std::int64_t later_trips = (stage.trips - 1) / stage.parallel;
+  std::int64_t latency = saturating_add(saturating_multiply(later_trips, stage.interval), stage.depth);
   for (const std::int64_t l : stage.latencies) latency = std::max(latency, l);
   return std::max(latency, stage.accept);
 }
 
-// A stage as the closed forms see it: its latency, and the cycles until it takes the next iteration.
-struct Timing {
+// Latency of a stage, and cycles until it accepts the next iteration.
+struct StageTiming {
   std::int64_t latency = 0, accept = 0;
 };
 
-std::optional<std::vector<Timing>> timings(const Metapipe& pipe) {
-  std::vector<Timing> out;
+std::optional<std::vector<StageTiming>> stage_timings(const Metapipe& pipe) {
+  std::vector<StageTiming> out;
   for (const PipeStage& stage : pipe.stages) {
     if (!stage.body.empty()) {
-      const std::optional<std::int64_t> inner = closed_form(stage.body[0]);
+      const std::optional<std::int64_t> inner = closed_form_cycles(stage.body[0]);
       if (!inner) return std::nullopt;
       out.push_back({*inner, *inner});
       continue;
@@ -131,17 +132,17 @@ std::optional<std::vector<Timing>> timings(const Metapipe& pipe) {
 }
 
 bool is_chain(const Metapipe& pipe) {
-  std::vector<bool> joined(pipe.stages.size(), false);
-  for (const PipeBuffer& edge : edges(pipe))
-    if (edge.consumer == edge.producer + 1) joined[static_cast<std::size_t>(edge.consumer)] = true;
-  return std::all_of(joined.begin() + 1, joined.end(), [](bool b) { return b; });
+  std::vector<bool> has_adjacent_edge(pipe.stages.size(), false);
+  for (const PipeBuffer& edge : effective_buffers(pipe))
+    if (edge.consumer == edge.producer + 1) has_adjacent_edge[static_cast<std::size_t>(edge.consumer)] = true;
+  return std::all_of(has_adjacent_edge.begin() + 1, has_adjacent_edge.end(), [](bool b) { return b; });
 }
 
-// Over all paths: the latencies along it and N − 1 times its slowest stage.
-std::int64_t pipelined(const Metapipe& pipe, const std::vector<Timing>& t) {
+// Returns the maximum over all paths of the latencies on the path plus N − 1 times its slowest stage.
+std::int64_t pipelined_cycles(const Metapipe& pipe, const std::vector<StageTiming>& t) {
   const std::size_t n = t.size();
-  std::vector<std::int64_t> head(n, 0), tail(n, 0);  // the longest path before and behind a stage
-  std::vector<PipeBuffer> sorted = edges(pipe);
+  std::vector<std::int64_t> head(n, 0), tail(n, 0);  // longest path before and after each stage
+  std::vector<PipeBuffer> sorted = effective_buffers(pipe);
   std::sort(sorted.begin(), sorted.end(),
             [](const PipeBuffer& a, const PipeBuffer& b) { return a.producer < b.producer; });
   for (const PipeBuffer& e : sorted) {
@@ -156,30 +157,32 @@ std::int64_t pipelined(const Metapipe& pipe, const std::vector<Timing>& t) {
   }
   std::int64_t cycles = 0;
   for (std::size_t s = 0; s < n; ++s)
-    cycles = std::max(cycles, head[s] + tail[s] + t[s].latency + (pipe.turns() - 1) * t[s].accept);
-  for (const Recurrence& r : pipe.recurrences) {  // at most one, and then on a chain
-    std::int64_t around = 0, sum = 0, slowest = 0;
+    cycles = std::max(cycles, head[s] + tail[s] + t[s].latency + (pipe.round_count() - 1) * t[s].accept);
+  for (const Recurrence& r : pipe.recurrences) {  // at most one, and only in a chain
+    std::int64_t cycle_latency = 0, sum = 0, slowest = 0;
     for (std::size_t s = 0; s < n; ++s) {
       sum += t[s].latency;
       slowest = std::max(slowest, t[s].accept);
-      if (static_cast<std::int64_t>(s) >= r.to && static_cast<std::int64_t>(s) <= r.from) around += t[s].latency;
+      if (static_cast<std::int64_t>(s) >= r.to && static_cast<std::int64_t>(s) <= r.from) cycle_latency += t[s].latency;
     }
-    const std::int64_t rounds = (pipe.turns() - 1) / r.distance, rest = (pipe.turns() - 1) % r.distance;
-    cycles = std::max(cycles, sum + rounds * around + rest * slowest);
+    const std::int64_t full_distances = (pipe.round_count() - 1) / r.distance,
+                       rest = (pipe.round_count() - 1) % r.distance;
+    cycles = std::max(cycles, sum + full_distances * cycle_latency + rest * slowest);
   }
   return cycles;
 }
 
-// The trips, or of a single trip its depth, and the bytes, divided as evenly as whole numbers are.
-std::vector<PipeStage> pieces_of(const PipeStage& whole, std::int64_t pieces) {
+// Divides the bytes, and the trips (or the depth of a single trip), as evenly as possible.
+std::vector<PipeStage> divide_stage(const PipeStage& undivided, std::int64_t pieces) {
   std::vector<PipeStage> parts;
-  const auto share = [&](std::int64_t total, std::int64_t p) { return total / pieces + (p < total % pieces); };
+  const auto even_share = [&](std::int64_t total, std::int64_t p) { return total / pieces + (p < total % pieces); };
   for (std::int64_t p = 0; p < pieces; ++p) {
-    PipeStage part = whole;
-    if (pieces > 1) part.name = fmt::format("{}.{}", whole.name, p + 1);
-    (whole.trips > 1 ? part.trips : part.depth) = share(whole.trips > 1 ? whole.trips : whole.depth, p);
-    part.memory_bytes = share(whole.memory_bytes, p);
-    part.network_bytes = share(whole.network_bytes, p);
+    PipeStage part = undivided;
+    if (pieces > 1) part.name = fmt::format("{}.{}", undivided.name, p + 1);
+    (undivided.trips > 1 ? part.trips : part.depth) =
+        even_share(undivided.trips > 1 ? undivided.trips : undivided.depth, p);
+    part.memory_bytes = even_share(undivided.memory_bytes, p);
+    part.network_bytes = even_share(undivided.network_bytes, p);
     parts.push_back(part);
   }
   return parts;
@@ -187,22 +190,22 @@ std::vector<PipeStage> pieces_of(const PipeStage& whole, std::int64_t pieces) {
 
 }  // namespace
 
-std::string_view name(Schedule schedule) { return schedule_names[static_cast<std::size_t>(schedule)]; }
+std::string_view schedule_name(PipeSchedule schedule) { return schedule_names[static_cast<std::size_t>(schedule)]; }
 
-std::optional<Schedule> schedule_from(std::string_view name) {
+std::optional<PipeSchedule> parse_schedule(std::string_view name) {
   const auto found = std::find(schedule_names.begin(), schedule_names.end(), name);
   if (found == schedule_names.end()) return std::nullopt;
-  return static_cast<Schedule>(found - schedule_names.begin());
+  return static_cast<PipeSchedule>(found - schedule_names.begin());
 }
 
-Metapipe with_schedule(Metapipe pipe, Schedule schedule) {
+Metapipe with_schedule(Metapipe pipe, PipeSchedule schedule) {
   pipe.schedule = schedule;
   for (PipeStage& stage : pipe.stages)
     if (!stage.body.empty()) stage.body[0] = with_schedule(std::move(stage.body[0]), schedule);
   return pipe;
 }
 
-std::vector<PipeBuffer> edges(const Metapipe& pipe) {
+std::vector<PipeBuffer> effective_buffers(const Metapipe& pipe) {
   if (!pipe.buffers.empty()) return pipe.buffers;
   std::vector<PipeBuffer> out;
   for (std::int64_t s = 1; s < static_cast<std::int64_t>(pipe.stages.size()); ++s) out.push_back({s - 1, s, 0, 2});
@@ -211,7 +214,7 @@ std::vector<PipeBuffer> edges(const Metapipe& pipe) {
 
 Status check_metapipe(const Metapipe& pipe) {
   if (const Status status = check_loop(pipe, 1); !status) return status;
-  if (longest(pipe) >= unbounded) return at(pipe, "its cycles could leave 64 bits");
+  if (max_loop_cycles(pipe) >= unbounded) return loop_error(pipe, "its cycles could exceed 64 bits");
   return Done{};
 }
 
@@ -220,49 +223,51 @@ std::int64_t leaf_latency(const PipeStage& stage, std::int64_t iteration) {
   return (stage.trips - 1) / stage.parallel * stage.interval + stage.depth;
 }
 
-std::optional<std::int64_t> closed_form(const Metapipe& pipe) {
-  const std::optional<std::vector<Timing>> t = timings(pipe);
+std::optional<std::int64_t> closed_form_cycles(const Metapipe& pipe) {
+  const std::optional<std::vector<StageTiming>> t = stage_timings(pipe);
   if (!t) return std::nullopt;
   std::int64_t sum = 0, slowest = 0;
-  for (const Timing& stage : *t) {
+  for (const StageTiming& stage : *t) {
     sum += stage.latency;
     slowest = std::max(slowest, stage.latency);
   }
-  if (pipe.schedule == Schedule::sequential) return pipe.turns() * sum + pipe.overhead;
-  if (pipe.schedule == Schedule::fork_join) return pipe.turns() * slowest + pipe.overhead;
-  for (const PipeBuffer& edge : edges(pipe))
-    if (edge.depth() < edge.consumer - edge.producer + 1) return std::nullopt;
-  // A stage that takes work before its last is done wants more than one tile at a time, which FIFOs alone give it.
-  const bool overlaps = std::any_of(t->begin(), t->end(), [](const Timing& s) { return s.accept < s.latency; });
-  if (overlaps && pipe.schedule != Schedule::streaming && pipe.stages.size() > 1) return std::nullopt;
-  if ((!pipe.recurrences.empty() || pipe.schedule == Schedule::streaming) && !is_chain(pipe)) return std::nullopt;
+  if (pipe.schedule == PipeSchedule::sequential) return pipe.round_count() * sum + pipe.overhead;
+  if (pipe.schedule == PipeSchedule::fork_join) return pipe.round_count() * slowest + pipe.overhead;
+  for (const PipeBuffer& edge : effective_buffers(pipe))
+    if (edge.tile_count() < edge.consumer - edge.producer + 1) return std::nullopt;
+  // A stage with overlapping iterations uses several tiles at a time, which only FIFOs allow.
+  const bool overlaps = std::any_of(t->begin(), t->end(), [](const StageTiming& s) { return s.accept < s.latency; });
+  if (overlaps && pipe.schedule != PipeSchedule::streaming && pipe.stages.size() > 1) return std::nullopt;
+  if ((!pipe.recurrences.empty() || pipe.schedule == PipeSchedule::streaming) && !is_chain(pipe)) return std::nullopt;
   if (pipe.recurrences.size() > 1 || (overlaps && !pipe.recurrences.empty())) return std::nullopt;
-  return pipelined(pipe, *t) + pipe.overhead;
+  return pipelined_cycles(pipe, *t) + pipe.overhead;
 }
 
 Result<Metapipe> split_stage(const Metapipe& pipe, std::int64_t stage, std::int64_t pieces) {
   if (const Status status = check_metapipe(pipe); !status) return status.error();
   if (stage < 0 || stage >= static_cast<std::int64_t>(pipe.stages.size()))
-    return at(pipe, fmt::format("expected a stage of {}, found {}", pipe.stages.size(), stage));
-  const PipeStage& whole = pipe.stages[static_cast<std::size_t>(stage)];
-  if (!whole.body.empty() || !whole.latencies.empty())
-    return at(pipe, fmt::format("stage '{}' {}: it cannot be split", whole.name,
-                                whole.body.empty() ? "takes another time each iteration" : "is a loop"));
-  constexpr std::int64_t most_pieces = 1 << 16;
-  const std::int64_t most = std::min(whole.trips > 1 ? whole.trips : whole.depth, most_pieces);
-  if (pieces < 1 || pieces > most)
-    return at(pipe, fmt::format("expected stage '{}' in 1 to {} pieces, found {}", whole.name, most, pieces));
+    return loop_error(pipe, fmt::format("expected a stage of {}, found {}", pipe.stages.size(), stage));
+  const PipeStage& stage_to_split = pipe.stages[static_cast<std::size_t>(stage)];
+  if (!stage_to_split.body.empty() || !stage_to_split.latencies.empty())
+    return loop_error(pipe, fmt::format("stage '{}' {}: it cannot be split", stage_to_split.name,
+                                        stage_to_split.body.empty() ? "has data-dependent latencies" : "is a loop"));
+  constexpr std::int64_t max_pieces = 1 << 16;
+  const std::int64_t piece_limit =
+      std::min(stage_to_split.trips > 1 ? stage_to_split.trips : stage_to_split.depth, max_pieces);
+  if (pieces < 1 || pieces > piece_limit)
+    return loop_error(
+        pipe, fmt::format("expected stage '{}' in 1 to {} pieces, found {}", stage_to_split.name, piece_limit, pieces));
   Metapipe out = pipe;
-  const std::vector<PipeStage> parts = pieces_of(whole, pieces);
+  const std::vector<PipeStage> parts = divide_stage(stage_to_split, pieces);
   out.stages.insert(out.stages.erase(out.stages.begin() + stage), parts.begin(), parts.end());
-  out.buffers = edges(pipe);
+  out.buffers = effective_buffers(pipe);
   std::int64_t tile = 0;
   for (PipeBuffer& b : out.buffers) {
     if (b.consumer == stage) tile = std::max(tile, b.bytes);
-    const std::int64_t before = b.consumer - b.producer;
+    const std::int64_t old_distance = b.consumer - b.producer;
     b.producer += b.producer >= stage ? pieces - 1 : 0;
     b.consumer += b.consumer > stage ? pieces - 1 : 0;
-    if (b.tiles > 0) b.tiles += b.consumer - b.producer - before;
+    if (b.tiles > 0) b.tiles += b.consumer - b.producer - old_distance;
   }
   for (std::int64_t p = 1; p < pieces; ++p) out.buffers.push_back({stage + p - 1, stage + p, tile, 2});
   for (Recurrence& r : out.recurrences) {
@@ -274,10 +279,11 @@ Result<Metapipe> split_stage(const Metapipe& pipe, std::int64_t stage, std::int6
 
 std::int64_t buffer_bytes(const Metapipe& pipe) {
   std::int64_t bytes = 0;
-  for (const PipeBuffer& b : edges(pipe)) bytes = plus(bytes, times(b.bytes, b.depth()));
+  for (const PipeBuffer& b : effective_buffers(pipe))
+    bytes = saturating_add(bytes, saturating_multiply(b.bytes, b.tile_count()));
   for (const PipeStage& stage : pipe.stages)
-    if (!stage.body.empty()) bytes = plus(bytes, buffer_bytes(stage.body[0]));
-  return times(bytes, pipe.parallel);
+    if (!stage.body.empty()) bytes = saturating_add(bytes, buffer_bytes(stage.body[0]));
+  return saturating_multiply(bytes, pipe.parallel);
 }
 
 }  // namespace ridge

@@ -4,58 +4,58 @@
 
 #include <random>
 
-#include "ridge/simulate/metapipe_clock.h"
+#include "ridge/simulate/metapipe_simulator.h"
 
 namespace ridge {
 namespace {
 
-PipeStage fixed(std::string name, std::int64_t cycles) { return {.name = std::move(name), .depth = cycles}; }
+PipeStage fixed_stage(std::string name, std::int64_t cycles) { return {.name = std::move(name), .depth = cycles}; }
 
-Metapipe three(Schedule schedule) {
+Metapipe three_stages(PipeSchedule schedule) {
   return {.name = "example",
           .schedule = schedule,
           .iterations = 10,
-          .stages = {fixed("load", 100), fixed("compute", 300), fixed("store", 50)}};
+          .stages = {fixed_stage("load", 100), fixed_stage("compute", 300), fixed_stage("store", 50)}};
 }
 
-std::int64_t clocked(const Metapipe& pipe, const PipeResources& resources = {}) {
+std::int64_t simulated_cycles(const Metapipe& pipe, const PipeResources& resources = {}) {
   return simulate_metapipe(pipe, resources).value().cycles;
 }
 
 TEST(Metapipe, TheReferenceExampleTakes4500Then3150Then1350) {
-  for (const auto& [schedule, cycles] : {std::pair{Schedule::sequential, 4500},
-                                         {Schedule::pipelined, 3150},
-                                         {Schedule::streaming, 3150},
-                                         {Schedule::fork_join, 3000}}) {
-    EXPECT_EQ(closed_form(three(schedule)), cycles) << name(schedule);
-    EXPECT_EQ(clocked(three(schedule)), cycles) << name(schedule);
+  for (const auto& [schedule, cycles] : {std::pair{PipeSchedule::sequential, 4500},
+                                         {PipeSchedule::pipelined, 3150},
+                                         {PipeSchedule::streaming, 3150},
+                                         {PipeSchedule::fork_join, 3000}}) {
+    EXPECT_EQ(closed_form_cycles(three_stages(schedule)), cycles) << schedule_name(schedule);
+    EXPECT_EQ(simulated_cycles(three_stages(schedule)), cycles) << schedule_name(schedule);
   }
-  const Metapipe split = split_stage(three(Schedule::pipelined), 1, 3).value();
+  const Metapipe split = split_stage(three_stages(PipeSchedule::pipelined), 1, 3).value();
   EXPECT_EQ(split.stages.size(), 5U);
   EXPECT_EQ(split.stages[2].name, "compute.2");
-  EXPECT_EQ(closed_form(split), 1350);
-  EXPECT_EQ(clocked(split), 1350);
+  EXPECT_EQ(closed_form_cycles(split), 1350);
+  EXPECT_EQ(simulated_cycles(split), 1350);
 }
 
 TEST(Metapipe, ABufferOverOneStageNeedsThreeTiles) {
   Metapipe pipe{.name = "gda",
                 .iterations = 100,
-                .stages = {fixed("load", 10), fixed("difference", 10), fixed("outer product", 10)},
+                .stages = {fixed_stage("load", 10), fixed_stage("difference", 10), fixed_stage("outer product", 10)},
                 .buffers = {{0, 1}, {1, 2}, {0, 2}}};
-  EXPECT_EQ(edges(pipe)[2].depth(), 3);
-  EXPECT_EQ(closed_form(pipe), 1020);
-  EXPECT_EQ(clocked(pipe), 1020);
-  pipe.buffers[2].tiles = 2;  // one too few: every other turn waits
-  EXPECT_FALSE(closed_form(pipe).has_value());
-  EXPECT_GT(clocked(pipe), 1400);
+  EXPECT_EQ(effective_buffers(pipe)[2].tile_count(), 3);
+  EXPECT_EQ(closed_form_cycles(pipe), 1020);
+  EXPECT_EQ(simulated_cycles(pipe), 1020);
+  pipe.buffers[2].tiles = 2;  // one too few: every second iteration waits
+  EXPECT_FALSE(closed_form_cycles(pipe).has_value());
+  EXPECT_GT(simulated_cycles(pipe), 1400);
   pipe.buffers[2].tiles = 4;
-  EXPECT_EQ(clocked(pipe), 1020);
+  EXPECT_EQ(simulated_cycles(pipe), 1020);
 }
 
 TEST(Metapipe, OneTilePerBufferTakesTheNeighboursInTurn) {
-  Metapipe pipe = three(Schedule::pipelined);
+  Metapipe pipe = three_stages(PipeSchedule::pipelined);
   pipe.buffers = {{0, 1, 0, 1}, {1, 2, 0, 1}};
-  EXPECT_EQ(clocked(pipe), 100 + 10 * 300 + 9 * 100 + 50);  // load waits until compute has read its tile
+  EXPECT_EQ(simulated_cycles(pipe), 100 + 10 * 300 + 9 * 100 + 50);  // load waits until compute has released its tile
 }
 
 TEST(Metapipe, InnerLoopsPipelineTheirTripsAndParallelFactorsDivideThem) {
@@ -64,20 +64,22 @@ TEST(Metapipe, InnerLoopsPipelineTheirTripsAndParallelFactorsDivideThem) {
   map.parallel = 10;
   EXPECT_EQ(leaf_latency(map), 6 * 2 + 9);
   const Metapipe rows{.name = "rows", .iterations = 10, .parallel = 4, .stages = {map}};
-  EXPECT_EQ(rows.turns(), 3);
-  EXPECT_EQ(closed_form(rows), 3 * 21);
-  EXPECT_EQ(clocked(rows), 3 * 21);
+  EXPECT_EQ(rows.round_count(), 3);
+  EXPECT_EQ(closed_form_cycles(rows), 3 * 21);
+  EXPECT_EQ(simulated_cycles(rows), 3 * 21);
 }
 
 TEST(Metapipe, LoopsInLoopsDrainEveryTime) {
-  // The notes' product: an outer loop loads a tile of A, an inner one streams tiles of B through load, multiply, store.
-  const Metapipe inner{
-      .name = "columns", .iterations = 8, .stages = {fixed("load b", 20), fixed("multiply", 30), fixed("store c", 10)}};
+  // The product of the course notes: an outer loop loads a tile of A, an inner one streams tiles of B through load,
+  // multiply, store.
+  const Metapipe inner{.name = "columns",
+                       .iterations = 8,
+                       .stages = {fixed_stage("load b", 20), fixed_stage("multiply", 30), fixed_stage("store c", 10)}};
   const Metapipe outer{
-      .name = "rows", .iterations = 4, .stages = {fixed("load a", 100), {.name = "columns", .body = {inner}}}};
+      .name = "rows", .iterations = 4, .stages = {fixed_stage("load a", 100), {.name = "columns", .body = {inner}}}};
   const std::int64_t once = 30 * 7 + 60;
-  EXPECT_EQ(closed_form(inner), once);
-  EXPECT_EQ(closed_form(outer), 100 + 4 * once);
+  EXPECT_EQ(closed_form_cycles(inner), once);
+  EXPECT_EQ(closed_form_cycles(outer), 100 + 4 * once);
   const MetapipeRun run = simulate_metapipe(outer).value();
   EXPECT_EQ(run.cycles, 100 + 4 * once);
   ASSERT_EQ(run.stages.size(), 5U);
@@ -87,26 +89,26 @@ TEST(Metapipe, LoopsInLoopsDrainEveryTime) {
 }
 
 TEST(Metapipe, ARecurrenceSetsThePace) {
-  Metapipe pipe = three(Schedule::pipelined);
-  pipe.recurrences = {{1, 0, 1}};  // the load wants what compute made: 400 cycles a turn
-  EXPECT_EQ(closed_form(pipe), 9 * 400 + 450);
-  EXPECT_EQ(clocked(pipe), 9 * 400 + 450);
-  pipe.recurrences = {{2, 0, 2}};  // 450 cycles for two turns: hidden behind the 300
-  EXPECT_EQ(closed_form(pipe), 3150);
-  EXPECT_EQ(clocked(pipe), 3150);
+  Metapipe pipe = three_stages(PipeSchedule::pipelined);
+  pipe.recurrences = {{1, 0, 1}};  // load needs the result of compute: 400 cycles/iteration
+  EXPECT_EQ(closed_form_cycles(pipe), 9 * 400 + 450);
+  EXPECT_EQ(simulated_cycles(pipe), 9 * 400 + 450);
+  pipe.recurrences = {{2, 0, 2}};  // 450 cycles for two iterations: hidden by the 300
+  EXPECT_EQ(closed_form_cycles(pipe), 3150);
+  EXPECT_EQ(simulated_cycles(pipe), 3150);
 }
 
 TEST(Metapipe, FifosPushBackAndDataDependentStagesNeedTheClock) {
   Metapipe pipe{.name = "bursts",
-                .schedule = Schedule::streaming,
+                .schedule = PipeSchedule::streaming,
                 .iterations = 4,
-                .stages = {fixed("in", 10), fixed("out", 10)}};
+                .stages = {fixed_stage("in", 10), fixed_stage("out", 10)}};
   pipe.stages[1].latencies = {10, 100, 10, 10};
-  EXPECT_FALSE(closed_form(pipe).has_value());
+  EXPECT_FALSE(closed_form_cycles(pipe).has_value());
   pipe.buffers = {{0, 1, 0, 1}};
   const MetapipeRun run = simulate_metapipe(pipe).value();
   EXPECT_EQ(run.cycles, 10 + 10 + 100 + 10 + 10);
-  EXPECT_EQ(run.stages[0].blocked, 80);  // item 3 waits from 40 on until out takes item 2 at 120
+  EXPECT_EQ(run.stages[0].blocked, 80);  // item 3 waits from 40 until out starts item 2 at 120
   pipe.buffers[0].tiles = 4;
   EXPECT_EQ(simulate_metapipe(pipe).value().stages[0].blocked, 0);
 }
@@ -115,32 +117,32 @@ TEST(Metapipe, MemoryIsSharedInOrderOfArrival) {
   PipeStage load{.name = "load", .depth = 10, .memory_bytes = 1000}, store = load;
   store.name = "store";
   const Metapipe pipe{.name = "copy", .iterations = 100, .stages = {load, store}};
-  EXPECT_EQ(closed_form(pipe), 1010);
-  EXPECT_EQ(clocked(pipe, {.memory_bytes_per_cycle = 1000}), 1010);
-  // 2000 bytes a turn at 50 a cycle: memory takes 40 cycles a turn and is never idle after the start.
+  EXPECT_EQ(closed_form_cycles(pipe), 1010);
+  EXPECT_EQ(simulated_cycles(pipe, {.memory_bytes_per_cycle = 1000}), 1010);
+  // 2000 bytes/iteration at 50 bytes/cycle: memory is busy for 40 cycles in each iteration, without gaps.
   const MetapipeRun run = simulate_metapipe(pipe, {.memory_bytes_per_cycle = 50}).value();
   EXPECT_EQ(run.cycles, 4000);
   EXPECT_GT(run.stages[0].contended + run.stages[1].contended, 0);
 }
 
 TEST(Metapipe, StagesTakeTurnsOnTooFewUnits) {
-  Metapipe pipe = three(Schedule::pipelined);
-  EXPECT_EQ(clocked(pipe, {.pcus = 3}), 3150);
-  EXPECT_EQ(clocked(pipe, {.pcus = 1}), 4500);
+  Metapipe pipe = three_stages(PipeSchedule::pipelined);
+  EXPECT_EQ(simulated_cycles(pipe, {.pcus = 3}), 3150);
+  EXPECT_EQ(simulated_cycles(pipe, {.pcus = 1}), 4500);
   pipe.stages[1].parallel = 2;
-  EXPECT_EQ(simulate_metapipe(pipe, {.pcus = 1}).error().text(),
-            "stage 'compute' of loop 'example' wants 2 copies of 1 PCUs, the chip has 1\n"
+  EXPECT_EQ(simulate_metapipe(pipe, {.pcus = 1}).error().to_string(),
+            "stage 'compute' of loop 'example' needs 2 copies of 1 PCUs, the chip has 1\n"
             "  hint: lower the parallel factors\n");
 }
 
 TEST(Metapipe, TheLastTurnMovesOnlyWhatIsLeft) {
   const PipeStage load{.name = "load", .depth = 1, .memory_bytes = 100};
   const Metapipe pipe{.name = "rows", .iterations = 10, .parallel = 4, .stages = {load}};
-  EXPECT_EQ(clocked(pipe, {.memory_bytes_per_cycle = 1}), 1000);
+  EXPECT_EQ(simulated_cycles(pipe, {.memory_bytes_per_cycle = 1}), 1000);
 }
 
 TEST(Metapipe, TimelineShowsThePipeFillingUp) {
-  Metapipe pipe = three(Schedule::pipelined);
+  Metapipe pipe = three_stages(PipeSchedule::pipelined);
   pipe.iterations = 2;
   pipe.stages[0].phase = Phase::load;
   pipe.stages[2].phase = Phase::store;
@@ -161,7 +163,7 @@ TEST(Metapipe, TimelineShowsThePipeFillingUp) {
 }
 
 TEST(Metapipe, ARunPrintsWhoWaitedForWhat) {
-  EXPECT_EQ(simulate_metapipe(three(Schedule::pipelined))->text(),
+  EXPECT_EQ(simulate_metapipe(three_stages(PipeSchedule::pipelined))->to_text(),
             "cycles 3150, bottleneck compute (95.2 % busy)\n"
             "  stage         runs         busy      starved      blocked    contended\n"
             "  load            10         1000            0         1600            0\n"
@@ -172,7 +174,7 @@ TEST(Metapipe, ARunPrintsWhoWaitedForWhat) {
 Metapipe random_pipe(std::mt19937& random, int level) {
   const auto up_to = [&](int n) { return static_cast<std::int64_t>(1 + random() % static_cast<unsigned>(n)); };
   Metapipe pipe{.name = "p",
-                .schedule = static_cast<Schedule>(random() % 4),
+                .schedule = static_cast<PipeSchedule>(random() % 4),
                 .iterations = up_to(12),
                 .parallel = up_to(3),
                 .overhead = up_to(3) - 1,
@@ -180,14 +182,14 @@ Metapipe random_pipe(std::mt19937& random, int level) {
   const std::int64_t stages = up_to(5);
   for (std::int64_t s = 0; s < stages; ++s) {
     PipeStage stage{.name = "s", .trips = up_to(9), .interval = up_to(3), .depth = up_to(20), .parallel = up_to(3)};
-    if (random() % (pipe.schedule == Schedule::streaming ? 3 : 12) == 0)
+    if (random() % (pipe.schedule == PipeSchedule::streaming ? 3 : 12) == 0)
       stage.accept = up_to(static_cast<int>(leaf_latency(stage)));
     if (random() % 12 == 0) stage.latencies.assign(static_cast<std::size_t>(up_to(3)), up_to(20));
     for (const std::int64_t latency : stage.latencies) stage.accept = std::min(stage.accept, latency);
     if (level < 2 && random() % 5 == 0) stage.body = {random_pipe(random, level + 1)};
     pipe.stages.push_back(stage);
   }
-  if (random() % 2 == 0) {  // any graph that runs forward; stages nothing leads to start at once
+  if (random() % 2 == 0) {  // any acyclic graph; stages without inputs start immediately
     for (std::int64_t b = 1; b < stages; ++b)
       for (std::int64_t a = 0; a < b; ++a)
         if (random() % 3 == 0) pipe.buffers.push_back({a, b, 0, random() % 2 == 0 ? 0 : b - a + up_to(3)});
@@ -205,18 +207,18 @@ TEST(Metapipe, TheClockGivesTheClosedFormOnThousandsOfRandomPipes) {
   int exact = 0;
   for (int i = 0; i < 20000; ++i) {
     const Metapipe pipe = random_pipe(random, 0);
-    const std::int64_t cycles = clocked(pipe);
-    const std::optional<std::int64_t> closed = closed_form(pipe);
+    const std::int64_t cycles = simulated_cycles(pipe);
+    const std::optional<std::int64_t> closed = closed_form_cycles(pipe);
     if (!closed) continue;
     ++exact;
-    ASSERT_EQ(cycles, *closed) << i << " " << name(pipe.schedule) << " stages " << pipe.stages.size() << " turns "
-                               << pipe.turns();
+    ASSERT_EQ(cycles, *closed) << i << " " << schedule_name(pipe.schedule) << " stages " << pipe.stages.size()
+                               << " turns " << pipe.round_count();
   }
   EXPECT_GT(exact, 10000);
 }
 
 TEST(Metapipe, BuffersCountTheirTilesAndCopies) {
-  Metapipe pipe = three(Schedule::pipelined);
+  Metapipe pipe = three_stages(PipeSchedule::pipelined);
   pipe.buffers = {{0, 1, 1000}, {1, 2, 10, 5}};
   EXPECT_EQ(buffer_bytes(pipe), 2050);
   const Metapipe outer{.name = "o", .parallel = 3, .stages = {{.name = "l", .body = {pipe}}}};
@@ -224,7 +226,7 @@ TEST(Metapipe, BuffersCountTheirTilesAndCopies) {
 }
 
 TEST(Metapipe, SplittingMovesEdgesAndBytesWithThePieces) {
-  Metapipe pipe = three(Schedule::pipelined);
+  Metapipe pipe = three_stages(PipeSchedule::pipelined);
   pipe.stages[1].memory_bytes = 100;
   pipe.buffers = {{0, 1, 64}, {1, 2, 32}, {0, 2, 16, 3}};
   const Metapipe split = split_stage(pipe, 1, 3).value();
@@ -235,30 +237,30 @@ TEST(Metapipe, SplittingMovesEdgesAndBytesWithThePieces) {
             "loop 'example': expected stage 'compute' in 1 to 300 pieces, found 301");
   pipe.stages[1].latencies = {1, 2};
   EXPECT_EQ(split_stage(pipe, 1, 2).error().message,
-            "loop 'example': stage 'compute' takes another time each iteration: it cannot be split");
+            "loop 'example': stage 'compute' has data-dependent latencies: it cannot be split");
 }
 
 TEST(Metapipe, SplittingKeepsWhatARecurrenceWaitsFor) {
-  Metapipe pipe = three(Schedule::pipelined);
+  Metapipe pipe = three_stages(PipeSchedule::pipelined);
   for (const Recurrence& r : {Recurrence{1, 1, 1}, {2, 1, 1}, {1, 0, 2}, {2, 2, 1}, {0, 0, 3}, {2, 0, 2}}) {
     pipe.recurrences = {r};
     const Recurrence split = split_stage(pipe, 1, 3).value().recurrences[0];
     EXPECT_EQ(split, (Recurrence{r.from + (r.from >= 1 ? 2 : 0), r.to + (r.to > 1 ? 2 : 0), r.distance}))
         << r.from << " to " << r.to;
   }
-  pipe.recurrences = {{1, 1, 1}};  // compute waits for itself: in three pieces it takes 300 cycles a turn still
-  EXPECT_EQ(clocked(split_stage(pipe, 1, 3).value()), 3150);
+  pipe.recurrences = {{1, 1, 1}};  // compute depends on itself: three pieces still take 300 cycles/iteration
+  EXPECT_EQ(simulated_cycles(split_stage(pipe, 1, 3).value()), 3150);
 }
 
-// The latencies from one end of a recurrence to the other take their time in every turn, in however many pieces: a sum
-// over the whole pipe, which knows nothing of pieces.
+// An iteration takes at least the sum of the latencies along a recurrence, whatever the number of pieces. The test
+// computes the sum over the full pipe, independent of pieces.
 TEST(Metapipe, NoSplitOutrunsARecurrence) {
   std::mt19937 random(23);
   const auto up_to = [&](int n) { return static_cast<std::int64_t>(1 + random() % static_cast<unsigned>(n)); };
   for (int i = 0; i < 3000; ++i) {
     Metapipe pipe{.name = "p", .iterations = up_to(20), .stages = {}};
     const std::int64_t stages = up_to(5);
-    for (std::int64_t s = 0; s < stages; ++s) pipe.stages.push_back(fixed("s", 3 + up_to(20)));
+    for (std::int64_t s = 0; s < stages; ++s) pipe.stages.push_back(fixed_stage("s", 3 + up_to(20)));
     const std::int64_t to = up_to(static_cast<int>(stages)) - 1;
     const Recurrence r{to + up_to(static_cast<int>(stages - to)) - 1, to, up_to(3)};
     pipe.recurrences = {r};
@@ -268,7 +270,8 @@ TEST(Metapipe, NoSplitOutrunsARecurrence) {
       if (s >= r.to && s <= r.from) around += pipe.stages[static_cast<std::size_t>(s)].depth;
     }
     const std::int64_t stage = up_to(static_cast<int>(stages)) - 1, pieces = up_to(4);
-    const std::int64_t whole = clocked(pipe), split = clocked(split_stage(pipe, stage, pieces).value());
+    const std::int64_t whole = simulated_cycles(pipe),
+                       split = simulated_cycles(split_stage(pipe, stage, pieces).value());
     const std::string about = std::to_string(i) + ": stage " + std::to_string(stage) + " of " + std::to_string(stages) +
                               " in " + std::to_string(pieces) + ", recurrence " + std::to_string(r.from) + " to " +
                               std::to_string(r.to);
@@ -277,7 +280,7 @@ TEST(Metapipe, NoSplitOutrunsARecurrence) {
   }
 }
 
-// One limit after the other: the value at it is taken, the one behind it is refused.
+// For every limit: the value at the limit is accepted, the next one is rejected.
 TEST(Metapipe, TakesWhatIsAtALimitAndNothingBehindIt) {
   const auto said = [](const Metapipe& pipe) {
     const Status status = check_metapipe(pipe);
@@ -285,7 +288,7 @@ TEST(Metapipe, TakesWhatIsAtALimitAndNothingBehindIt) {
   };
   constexpr std::int64_t most = std::int64_t{1} << 40;
   const auto with_stage = [&](auto set) {
-    Metapipe pipe = three(Schedule::pipelined);
+    Metapipe pipe = three_stages(PipeSchedule::pipelined);
     pipe.iterations = 1;
     set(pipe.stages[1]);
     return said(pipe);
@@ -317,17 +320,17 @@ TEST(Metapipe, TakesWhatIsAtALimitAndNothingBehindIt) {
             }),
             "expected stage 'compute' with accept cycles of at most its latency 20, found 21");
   EXPECT_EQ(with_stage([](PipeStage& s) {
-              s.body = {three(Schedule::pipelined)};
+              s.body = {three_stages(PipeSchedule::pipelined)};
               s.accept = 1000;
             }),
             "taken")
       << "a loop's own numbers are unused";
   EXPECT_EQ(with_stage([](PipeStage& s) {
-              s.body = {three(Schedule::pipelined), three(Schedule::pipelined)};
+              s.body = {three_stages(PipeSchedule::pipelined), three_stages(PipeSchedule::pipelined)};
             }),
             "expected stage 'compute' with one loop inside, found 2");
   const auto with_buffer = [&](PipeBuffer b) {
-    Metapipe pipe = three(Schedule::pipelined);
+    Metapipe pipe = three_stages(PipeSchedule::pipelined);
     pipe.buffers = {b};
     return said(pipe);
   };
@@ -337,7 +340,7 @@ TEST(Metapipe, TakesWhatIsAtALimitAndNothingBehindIt) {
   EXPECT_EQ(with_buffer({0, 2, 1, (1 << 20) + 1}), "expected a buffer of 0 to 1048576 tiles, found 1048577");
   EXPECT_EQ(with_buffer({-1, 2}), "expected a buffer from a stage to a later one of 3, found -1 to 2");
   const auto with_recurrence = [&](Recurrence r) {
-    Metapipe pipe = three(Schedule::pipelined);
+    Metapipe pipe = three_stages(PipeSchedule::pipelined);
     pipe.recurrences = {r};
     return said(pipe).substr(0, 21);
   };
@@ -345,32 +348,33 @@ TEST(Metapipe, TakesWhatIsAtALimitAndNothingBehindIt) {
   for (const Recurrence& r : {Recurrence{3, 0, 1}, {2, -1, 1}, {2, 0, 0}, {0, 2, 1}})
     EXPECT_EQ(with_recurrence(r), "expected a recurrence") << r.from << " to " << r.to << " at " << r.distance;
   const auto nested = [&](int levels) {
-    Metapipe pipe{.name = "example", .stages = {fixed("s", 1)}};
+    Metapipe pipe{.name = "example", .stages = {fixed_stage("s", 1)}};
     for (int level = 1; level < levels; ++level) pipe = {.name = "example", .stages = {{.name = "in", .body = {pipe}}}};
     return said(pipe);
   };
   EXPECT_EQ(nested(16), "taken");
   EXPECT_EQ(nested(17), "expected loops nested at most 16 deep");
-  Metapipe empty = three(Schedule::pipelined);
+  Metapipe empty = three_stages(PipeSchedule::pipelined);
   empty.stages[1].body = {{.name = "example", .stages = {}}};
   EXPECT_EQ(said(empty), "expected at least one stage, found none");
 }
 
-// 2^61 cycles are the most: the longest of what a stage may take counts, with all its trips and whatever is inside.
+// The maximum is 2^61 cycles, of the longest latency of each stage, with all its trips and inner loops.
 TEST(Metapipe, RefusesWhatCouldLeave64Bits) {
   const auto fits = [](std::int64_t iterations, PipeStage stage) {
     return check_metapipe({.name = "p", .iterations = iterations, .stages = {std::move(stage)}}).ok();
   };
   constexpr std::int64_t most = std::int64_t{1} << 40;
-  EXPECT_TRUE(fits(1 << 20, fixed("s", most)));
-  EXPECT_FALSE(fits(1 << 21, fixed("s", most)));
+  EXPECT_TRUE(fits(1 << 20, fixed_stage("s", most)));
+  EXPECT_FALSE(fits(1 << 21, fixed_stage("s", most)));
   EXPECT_TRUE(fits(1 << 20, {.name = "s", .latencies = {1, most}}));
   EXPECT_FALSE(fits(1 << 21, {.name = "s", .latencies = {1, most}}));
   EXPECT_TRUE(fits(1, {.name = "s", .trips = (1 << 20) + 1, .interval = most, .depth = 0}));
   EXPECT_FALSE(fits(1, {.name = "s", .trips = (1 << 21) + 1, .interval = most, .depth = 0}));
   EXPECT_TRUE(fits(1, {.name = "s", .trips = (1 << 21) + 1, .interval = most, .depth = 0, .parallel = 2}));
   EXPECT_FALSE(fits(most, {.name = "s", .trips = most, .interval = most, .depth = most}));
-  EXPECT_FALSE(fits(2, {.name = "s", .body = {{.name = "q", .iterations = 1 << 20, .stages = {fixed("t", most)}}}}));
+  EXPECT_FALSE(
+      fits(2, {.name = "s", .body = {{.name = "q", .iterations = 1 << 20, .stages = {fixed_stage("t", most)}}}}));
 }
 
 TEST(Metapipe, SplitsTripsOrDepthAndAllBytesEvenly) {
@@ -392,34 +396,34 @@ TEST(Metapipe, SplitsTripsOrDepthAndAllBytesEvenly) {
   EXPECT_EQ(split_stage(pipe, 0, 0).error().message, "loop 'p': expected stage 's' in 1 to 10 pieces, found 0");
   EXPECT_EQ(split_stage(pipe, 1, 1).error().message, "loop 'p': expected a stage of 1, found 1");
   EXPECT_EQ(split_stage(pipe, -1, 1).error().message, "loop 'p': expected a stage of 1, found -1");
-  pipe.stages.push_back({.name = "loop", .body = {three(Schedule::pipelined)}});
+  pipe.stages.push_back({.name = "loop", .body = {three_stages(PipeSchedule::pipelined)}});
   EXPECT_EQ(split_stage(pipe, 1, 1).error().message, "loop 'p': stage 'loop' is a loop: it cannot be split");
   pipe.iterations = 0;
   EXPECT_FALSE(split_stage(pipe, 0, 2).ok());
 }
 
 TEST(Metapipe, OneScheduleHoldsForLoopsInLoops) {
-  const Metapipe outer{.name = "o", .stages = {{.name = "l", .body = {three(Schedule::pipelined)}}}};
-  const Metapipe in_turn = with_schedule(outer, Schedule::sequential);
-  EXPECT_EQ(in_turn.schedule, Schedule::sequential);
-  EXPECT_EQ(in_turn.stages[0].body[0].schedule, Schedule::sequential);
-  EXPECT_EQ(closed_form(in_turn), 4500);
+  const Metapipe outer{.name = "o", .stages = {{.name = "l", .body = {three_stages(PipeSchedule::pipelined)}}}};
+  const Metapipe in_turn = with_schedule(outer, PipeSchedule::sequential);
+  EXPECT_EQ(in_turn.schedule, PipeSchedule::sequential);
+  EXPECT_EQ(in_turn.stages[0].body[0].schedule, PipeSchedule::sequential);
+  EXPECT_EQ(closed_form_cycles(in_turn), 4500);
   EXPECT_EQ(leaf_latency({.name = "s", .latencies = {4, 5, 6}}, 7), 5);
 }
 
 TEST(Metapipe, RefusesWhatIsNoPipe) {
   const auto message = [](const Metapipe& pipe) { return simulate_metapipe(pipe).error().message; };
-  Metapipe pipe = three(Schedule::pipelined);
+  Metapipe pipe = three_stages(PipeSchedule::pipelined);
   pipe.iterations = 0;
   EXPECT_EQ(message(pipe), "loop 'example': expected a loop with iterations between 1 and 1099511627776, found 0");
-  pipe = three(Schedule::pipelined);
+  pipe = three_stages(PipeSchedule::pipelined);
   pipe.stages[2].trips = -4;
   EXPECT_EQ(message(pipe), "loop 'example': expected stage 'store' with trips between 1 and 1099511627776, found -4");
-  pipe = three(Schedule::pipelined);
+  pipe = three_stages(PipeSchedule::pipelined);
   pipe.stages[2].accept = 51;
   EXPECT_EQ(message(pipe),
             "loop 'example': expected stage 'store' with accept cycles of at most its latency 50, found 51");
-  pipe = three(Schedule::pipelined);
+  pipe = three_stages(PipeSchedule::pipelined);
   pipe.buffers = {{1, 1}};
   EXPECT_EQ(message(pipe), "loop 'example': expected a buffer from a stage to a later one of 3, found 1 to 1");
   pipe.buffers = {{0, 1, 0, -1}};
@@ -433,14 +437,14 @@ TEST(Metapipe, RefusesWhatIsNoPipe) {
       "loop 'example': expected a recurrence from a stage back to itself or an earlier one of 3, at a distance of at "
       "least 1, found 0 to 1 at 1");
   EXPECT_EQ(message({.name = "empty", .stages = {}}), "loop 'empty': expected at least one stage, found none");
-  pipe = three(Schedule::pipelined);
+  pipe = three_stages(PipeSchedule::pipelined);
   pipe.iterations = std::int64_t{1} << 40;
   EXPECT_EQ(message(pipe), "expected at most 16777216 runs of stages, found more");
   pipe.stages[0].depth = std::int64_t{1} << 40;
-  EXPECT_EQ(message(pipe), "loop 'example': its cycles could leave 64 bits");
-  EXPECT_EQ(simulate_metapipe(three(Schedule::pipelined), {.memory_bytes_per_cycle = -1}).error().message,
+  EXPECT_EQ(message(pipe), "loop 'example': its cycles could exceed 64 bits");
+  EXPECT_EQ(simulate_metapipe(three_stages(PipeSchedule::pipelined), {.memory_bytes_per_cycle = -1}).error().message,
             "expected memory bytes a cycle of at least 0, found -1");
-  Metapipe deep{.name = "leaf", .stages = {fixed("s", 1)}};
+  Metapipe deep{.name = "leaf", .stages = {fixed_stage("s", 1)}};
   for (int level = 0; level < 20; ++level) deep = {.name = "loop", .stages = {{.name = "in", .body = {deep}}}};
   EXPECT_EQ(message(deep), "loop 'loop': expected loops nested at most 16 deep");
 }

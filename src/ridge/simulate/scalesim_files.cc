@@ -10,16 +10,16 @@
 namespace ridge {
 namespace {
 
-constexpr std::int64_t largest_number = (std::int64_t{1} << 31) - 1;
+constexpr std::int64_t max_number = (std::int64_t{1} << 31) - 1;
 
-struct Line {
+struct TextLine {
   std::string_view text;
   int number = 0;
 };
 
-std::vector<Line> lines_of(std::string_view text) {
+std::vector<TextLine> split_lines(std::string_view text) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
-  std::vector<Line> lines;
+  std::vector<TextLine> lines;
   for (int number = 1; !text.empty(); ++number) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     std::string_view line = text.substr(0, end);
@@ -30,39 +30,39 @@ std::vector<Line> lines_of(std::string_view text) {
   return lines;
 }
 
-std::string_view trimmed(std::string_view s) {
+std::string_view trim_blanks(std::string_view s) {
   constexpr std::string_view blank = " \t\v\f\r";
   const std::size_t first = s.find_first_not_of(blank);
   if (first == std::string_view::npos) return s.substr(0, 0);
   return s.substr(first, s.find_last_not_of(blank) - first + 1);
 }
 
-std::string lower(std::string_view s) {
+std::string to_lower(std::string_view s) {
   std::string out(s);
   for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return out;
 }
 
-// What a message quotes: printable, and short.
-std::string shown(std::string_view s) {
+// Returns an excerpt for messages, printable and at most 40 bytes long.
+std::string printable_excerpt(std::string_view s) {
   std::string out;
   for (const char c : s.substr(0, 40)) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
   return s.size() > 40 ? out + "…" : out;
 }
 
-// Columns count characters, as carets do.
-int columns_before(std::string_view text) {
+// Returns the number of characters, so that carets align.
+int count_columns(std::string_view text) {
   return static_cast<int>(
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
-// `part` is a view into line.text, or empty behind its end.
-Error error_at(const Line& line, std::string_view part, std::string_view source, std::string message,
+// Returns an error at `part`, which is a view into `line.text`, possibly empty at its end.
+Error error_at(const TextLine& line, std::string_view part, std::string_view source, std::string message,
                std::string hint = {}) {
   Error error = input_error(std::move(message), std::move(hint));
   error.source = std::string(source);
   const std::size_t begin = std::min(static_cast<std::size_t>(part.data() - line.text.data()), line.text.size());
-  error.span = {line.number, columns_before(line.text.substr(0, begin)) + 1, std::max(1, columns_before(part))};
+  error.span = {line.number, count_columns(line.text.substr(0, begin)) + 1, std::max(1, count_columns(part))};
   error.line_text = std::string(line.text);
   return error;
 }
@@ -70,16 +70,16 @@ Error error_at(const Line& line, std::string_view part, std::string_view source,
 std::optional<std::int64_t> whole_number(std::string_view s) {
   std::int64_t value = 0;
   const auto [end, code] = std::from_chars(s.data(), s.data() + s.size(), value);
-  if (code != std::errc() || end != s.data() + s.size() || value < 0 || value > largest_number) return std::nullopt;
+  if (code != std::errc() || end != s.data() + s.size() || value < 0 || value > max_number) return std::nullopt;
   return value;
 }
 
-std::vector<std::string_view> cells_of(std::string_view text) {
+std::vector<std::string_view> split_cells(std::string_view text) {
   const char separator = text.find(',') == std::string_view::npos ? '\t' : ',';
   std::vector<std::string_view> cells;
   while (true) {
     const std::size_t end = std::min(text.find(separator), text.size());
-    const std::string_view cell = trimmed(text.substr(0, end));
+    const std::string_view cell = trim_blanks(text.substr(0, end));
     cells.push_back(cell);
     if (end == text.size()) break;
     text.remove_prefix(end + 1);
@@ -88,83 +88,85 @@ std::vector<std::string_view> cells_of(std::string_view text) {
   return cells;
 }
 
-struct Header {
-  bool products = false;
-  std::size_t sizes = 7;  // columns between the name and what is optional
-  std::size_t batch = 0;  // its column; 0: none
+struct TopologyHeader {
+  bool has_products = false;
+  std::size_t size_columns = 7;  // number of required columns after the name
+  std::size_t batch_column = 0;  // index of the batch column; 0 without one
 };
 
 constexpr std::string_view convolution_columns[] = {"IFMAP height", "IFMAP width", "filter height", "filter width",
                                                     "channels",     "filters",     "stride"};
 constexpr std::string_view product_columns[] = {"M", "N", "K"};
 
-Header header_of(std::string_view text) {
-  const std::vector<std::string_view> cells = cells_of(text);
-  Header header;
-  header.products = cells.size() >= 4 && lower(cells[1]) == "m" && lower(cells[2]) == "n" && lower(cells[3]) == "k";
-  if (header.products) header.sizes = 3;
-  for (std::size_t i = header.sizes + 1; i < cells.size(); ++i)
-    if (lower(cells[i]).starts_with("batch")) header.batch = i;
+TopologyHeader parse_header(std::string_view text) {
+  const std::vector<std::string_view> cells = split_cells(text);
+  TopologyHeader header;
+  header.has_products =
+      cells.size() >= 4 && to_lower(cells[1]) == "m" && to_lower(cells[2]) == "n" && to_lower(cells[3]) == "k";
+  if (header.has_products) header.size_columns = 3;
+  for (std::size_t i = header.size_columns + 1; i < cells.size(); ++i)
+    if (to_lower(cells[i]).starts_with("batch")) header.batch_column = i;
   return header;
 }
 
-// A row's numbers in the order of its columns, and its batch.
-struct Sizes {
+// Numbers of a row, in column order, and its batch.
+struct LayerNumbers {
   std::vector<std::int64_t> numbers;
   std::int64_t batch = 1;
 };
 
-Result<Sizes> sizes_of(const Line& line, const std::vector<std::string_view>& cells, const Header& header,
-                       std::string_view source) {
-  Sizes sizes;
-  for (std::size_t i = 1; i <= header.sizes; ++i) {
-    const std::string_view column = header.products ? product_columns[i - 1] : convolution_columns[i - 1];
+Result<LayerNumbers> parse_numbers(const TextLine& line, const std::vector<std::string_view>& cells,
+                                   const TopologyHeader& header, std::string_view source) {
+  LayerNumbers layer_numbers;
+  for (std::size_t i = 1; i <= header.size_columns; ++i) {
+    const std::string_view column = header.has_products ? product_columns[i - 1] : convolution_columns[i - 1];
     if (i >= cells.size())
       return error_at(line, line.text.substr(line.text.size()), source,
-                      fmt::format("expected {} numbers behind the name, found {}: {} is missing", header.sizes,
+                      fmt::format("expected {} numbers after the name, found {}: {} is missing", header.size_columns,
                                   cells.size() - 1, column));
     const std::optional<std::int64_t> number = whole_number(cells[i]);
     if (!number || *number < 1)
       return error_at(line, cells[i], source,
-                      fmt::format("expected a whole number from 1 to {} for {}, found '{}'", largest_number, column,
-                                  shown(cells[i])));
-    sizes.numbers.push_back(*number);
+                      fmt::format("expected a whole number from 1 to {} for {}, found '{}'", max_number, column,
+                                  printable_excerpt(cells[i])));
+    layer_numbers.numbers.push_back(*number);
   }
-  for (std::size_t i = header.sizes + 1; i < cells.size(); ++i) {
+  for (std::size_t i = header.size_columns + 1; i < cells.size(); ++i) {
     if (const std::size_t colon = cells[i].find(':'); colon != std::string_view::npos) {
-      if (trimmed(cells[i].substr(0, colon)) != trimmed(cells[i].substr(colon + 1)))
-        return error_at(line, cells[i], source, fmt::format("expected dense weights (1:1), found {}", shown(cells[i])),
+      if (trim_blanks(cells[i].substr(0, colon)) != trim_blanks(cells[i].substr(colon + 1)))
+        return error_at(line, cells[i], source,
+                        fmt::format("expected dense weights (1:1), found {}", printable_excerpt(cells[i])),
                         "sparse weights are not simulated");
-    } else if (i == header.batch) {
+    } else if (i == header.batch_column) {
       const std::optional<std::int64_t> batch = whole_number(cells[i]);
       if (!batch || *batch < 1)
         return error_at(line, cells[i], source,
-                        fmt::format("expected a whole number from 1 to {} for the batch, found '{}'", largest_number,
-                                    shown(cells[i])));
-      sizes.batch = *batch;
+                        fmt::format("expected a whole number from 1 to {} for the batch, found '{}'", max_number,
+                                    printable_excerpt(cells[i])));
+      layer_numbers.batch = *batch;
     }
   }
-  return sizes;
+  return layer_numbers;
 }
 
-Result<TopologyLayer> layer_of(const Line& line, const std::vector<std::string_view>& cells, const Header& header,
-                               std::string_view source) {
-  const Result<Sizes> sizes = sizes_of(line, cells, header, source);
-  if (!sizes) return sizes.error();
-  const std::vector<std::int64_t>& n = sizes->numbers;
+Result<TopologyLayer> parse_layer(const TextLine& line, const std::vector<std::string_view>& cells,
+                                  const TopologyHeader& header, std::string_view source) {
+  const Result<LayerNumbers> layer_numbers = parse_numbers(line, cells, header, source);
+  if (!layer_numbers) return layer_numbers.error();
+  const std::vector<std::int64_t>& n = layer_numbers->numbers;
   TopologyLayer layer;
   layer.name = std::string(cells[0]);
-  if (header.products) {
-    layer.product = {n[0] * sizes->batch, n[1], n[2]};
+  if (header.has_products) {
+    layer.product = {n[0] * layer_numbers->batch, n[1], n[2]};
     return layer;
   }
-  Convolution v{n[0], n[1], n[2], n[3], n[4], n[5], n[6], sizes->batch};
+  Convolution v{n[0], n[1], n[2], n[3], n[4], n[5], n[6], layer_numbers->batch};
   if (cells[0].find("DP") != std::string_view::npos) {
     layer.copies = v.channels;
     v.channels = 1;
   }
-  const Result<ProductSize> product = as_product(v);
-  if (!product) return error_at(line, trimmed(line.text), source, product.error().message);
+  const Result<ProductSize> product = to_product_size(v);
+  if (!product) return error_at(line, trim_blanks(line.text), source, product.error().message);
   layer.product = *product;
   layer.convolution = v;
   return layer;
@@ -173,111 +175,114 @@ Result<TopologyLayer> layer_of(const Line& line, const std::vector<std::string_v
 }  // namespace
 
 Result<std::vector<TopologyLayer>> parse_topology(std::string_view text, std::string_view source) {
-  const std::vector<Line> lines = lines_of(text);
+  const std::vector<TextLine> lines = split_lines(text);
   std::vector<TopologyLayer> layers;
   if (lines.empty()) {
     Error error = input_error("expected a header and layers, found nothing");
     error.source = std::string(source);
     return error;
   }
-  const Header header = header_of(lines[0].text);
+  const TopologyHeader header = parse_header(lines[0].text);
   for (std::size_t i = 1; i < lines.size(); ++i) {
-    const std::vector<std::string_view> cells = cells_of(lines[i].text);
-    const bool title = cells.size() == 1 && whole_number(cells[0]) == std::nullopt;
-    if (cells.empty() || title) continue;
-    Result<TopologyLayer> layer = layer_of(lines[i], cells, header, source);
+    const std::vector<std::string_view> cells = split_cells(lines[i].text);
+    const bool is_title = cells.size() == 1 && whole_number(cells[0]) == std::nullopt;
+    if (cells.empty() || is_title) continue;
+    Result<TopologyLayer> layer = parse_layer(lines[i], cells, header, source);
     if (!layer) return layer.error();
     layers.push_back(std::move(*layer));
   }
-  if (layers.empty()) return error_at(lines[0], lines[0].text, source, "expected layers behind the header, found none");
+  if (layers.empty()) return error_at(lines[0], lines[0].text, source, "expected layers after the header, found none");
   return layers;
 }
 
 namespace {
 
-struct Value {
-  Line line;
+struct ConfigValue {
+  TextLine line;
   std::string_view text;
 };
 
-// "section.key", both in lower case; where they stand, for messages.
-using Values = std::map<std::string, Value>;
+// Maps "section.key", in lower case, to the value and its line.
+using ConfigValues = std::map<std::string, ConfigValue>;
 
-Result<Values> ini_values(std::string_view text, std::string_view source) {
-  Values values;
+Result<ConfigValues> parse_ini(std::string_view text, std::string_view source) {
+  ConfigValues values;
   std::string section;
-  for (const Line& line : lines_of(text)) {
-    const std::string_view content = trimmed(line.text);
+  for (const TextLine& line : split_lines(text)) {
+    const std::string_view content = trim_blanks(line.text);
     if (content.empty() || content[0] == '#' || content[0] == ';') continue;
     if (content.front() == '[' && content.back() == ']') {
-      section = lower(trimmed(content.substr(1, content.size() - 2)));
+      section = to_lower(trim_blanks(content.substr(1, content.size() - 2)));
       continue;
     }
     const std::size_t end = content.find_first_of("=:");
     if (end == std::string_view::npos || section.empty())
       return error_at(line, content, source,
-                      section.empty() ? fmt::format("expected a [section] first, found '{}'", shown(content))
-                                      : fmt::format("expected 'key: value', found '{}'", shown(content)));
-    const std::string_view key = trimmed(content.substr(0, end));
-    const bool fresh = values.emplace(section + "." + lower(key), Value{line, trimmed(content.substr(end + 1))}).second;
-    if (!fresh)
-      return error_at(line, key, source, fmt::format("'{}' stands twice in [{}]", shown(key), shown(section)));
+                      section.empty()
+                          ? fmt::format("expected a [section] first, found '{}'", printable_excerpt(content))
+                          : fmt::format("expected 'key: value', found '{}'", printable_excerpt(content)));
+    const std::string_view key = trim_blanks(content.substr(0, end));
+    const bool is_new =
+        values.emplace(section + "." + to_lower(key), ConfigValue{line, trim_blanks(content.substr(end + 1))}).second;
+    if (!is_new)
+      return error_at(line, key, source,
+                      fmt::format("'{}' appears twice in [{}]", printable_excerpt(key), printable_excerpt(section)));
   }
   return values;
 }
 
-// Takes values out of a configuration; the first failure stays.
-class Reader {
+// Reads values of a configuration and keeps the first error.
+class ConfigReader {
  public:
-  Reader(const Values& values, std::string_view source) : values_(values), source_(source) {}
+  ConfigReader(const ConfigValues& values, std::string_view source) : values_(values), source_(source) {}
 
-  std::string_view word(const std::string& key, std::optional<std::string_view> otherwise = std::nullopt) {
-    const auto found = values_.find(lower(key));
+  std::string_view read_word(const std::string& key, std::optional<std::string_view> fallback = std::nullopt) {
+    const auto found = values_.find(to_lower(key));
     if (found != values_.end()) return found->second.text;
-    if (!otherwise) fail_missing(key);
-    return otherwise.value_or("");
+    if (!fallback) set_missing_error(key);
+    return fallback.value_or("");
   }
-  std::int64_t number(const std::string& key, std::optional<std::int64_t> otherwise = std::nullopt) {
-    const auto found = values_.find(lower(key));
+  std::int64_t read_number(const std::string& key, std::optional<std::int64_t> fallback = std::nullopt) {
+    const auto found = values_.find(to_lower(key));
     if (found == values_.end()) {
-      if (!otherwise) fail_missing(key);
-      return otherwise.value_or(1);
+      if (!fallback) set_missing_error(key);
+      return fallback.value_or(1);
     }
-    // Bandwidth may be a list; SCALE-Sim uses its first.
-    const std::string_view first = trimmed(found->second.text.substr(0, found->second.text.find(',')));
+    // Bandwidth may be a list; SCALE-Sim uses the first number.
+    const std::string_view first = trim_blanks(found->second.text.substr(0, found->second.text.find(',')));
     const std::optional<std::int64_t> value = whole_number(first);
     if (value && *value >= 1) return *value;
-    fail(found->second, fmt::format("expected a whole number from 1 to {} for {}, found '{}'", largest_number,
-                                    key.substr(key.find('.') + 1), shown(first)));
+    set_error(found->second, fmt::format("expected a whole number from 1 to {} for {}, found '{}'", max_number,
+                                         key.substr(key.find('.') + 1), printable_excerpt(first)));
     return 1;
   }
-  bool on(const std::string& key) {
-    const std::string value = lower(word(key, ""));
+  bool read_flag(const std::string& key) {
+    const std::string value = to_lower(read_word(key, ""));
     return value == "true" || value == "yes" || value == "on" || value == "1";
   }
   template <class T>
-  T choice(const std::string& key, const std::map<std::string, T>& choices, std::string_view expected) {
-    const std::string_view value = word(key);
-    const auto found = choices.find(lower(value));
+  T read_choice(const std::string& key, const std::map<std::string, T>& choices, std::string_view expected) {
+    const std::string_view value = read_word(key);
+    const auto found = choices.find(to_lower(value));
     if (found != choices.end()) return found->second;
-    if (const auto at = values_.find(lower(key)); at != values_.end())
-      fail(at->second,
-           fmt::format("expected {} {}, found '{}'", key.substr(key.find('.') + 1), expected, shown(value)));
+    if (const auto at = values_.find(to_lower(key)); at != values_.end())
+      set_error(at->second, fmt::format("expected {} {}, found '{}'", key.substr(key.find('.') + 1), expected,
+                                        printable_excerpt(value)));
     return choices.begin()->second;
   }
-  const std::optional<Error>& error() const { return error_; }
+  const std::optional<Error>& first_error() const { return error_; }
 
  private:
-  void fail(const Value& value, std::string message) {
+  void set_error(const ConfigValue& value, std::string message) {
     if (!error_) error_ = error_at(value.line, value.text, source_, std::move(message));
   }
-  void fail_missing(const std::string& key) {
+  void set_missing_error(const std::string& key) {
     if (error_) return;
     const std::size_t dot = key.find('.');
     error_ = input_error(fmt::format("expected {} in [{}], found none", key.substr(dot + 1), key.substr(0, dot)));
     error_->source = std::string(source_);
   }
-  const Values& values_;
+  const ConfigValues& values_;
   std::string_view source_;
   std::optional<Error> error_;
 };
@@ -285,31 +290,31 @@ class Reader {
 }  // namespace
 
 Result<ScaleSimConfig> parse_scalesim_config(std::string_view text, std::string_view source) {
-  const Result<Values> values = ini_values(text, source);
+  const Result<ConfigValues> values = parse_ini(text, source);
   if (!values) return values.error();
-  Reader read(*values, source);
+  ConfigReader reader(*values, source);
   ScaleSimConfig config;
-  config.run_name = std::string(read.word("general.run_name", ""));
-  config.array.rows = read.number("architecture_presets.ArrayHeight");
-  config.array.cols = read.number("architecture_presets.ArrayWidth");
-  config.array.dataflow = read.choice<Dataflow>(
+  config.run_name = std::string(reader.read_word("general.run_name", ""));
+  config.array.rows = reader.read_number("architecture_presets.ArrayHeight");
+  config.array.cols = reader.read_number("architecture_presets.ArrayWidth");
+  config.array.dataflow = reader.read_choice<Dataflow>(
       "architecture_presets.Dataflow",
       {{"os", Dataflow::output_stationary}, {"ws", Dataflow::weight_stationary}, {"is", Dataflow::input_stationary}},
       "os, ws or is");
   config.user_bandwidth =
-      read.choice<bool>("run_presets.InterfaceBandwidth", {{"user", true}, {"calc", false}}, "USER or CALC");
+      reader.read_choice<bool>("run_presets.InterfaceBandwidth", {{"user", true}, {"calc", false}}, "USER or CALC");
   Scratchpads& pads = config.scratchpads;
-  pads.a.words = 1024 * read.number("architecture_presets.IfmapSramSzkB");
-  pads.b.words = 1024 * read.number("architecture_presets.FilterSramSzkB");
-  pads.c.words = 1024 * read.number("architecture_presets.OfmapSramSzkB");
-  pads.a.bandwidth = read.number("layout.IfmapSRAMBankBandwidth", 10);
-  pads.b.bandwidth = read.number("layout.FilterSRAMBankBandwidth", 10);
-  pads.c.bandwidth = config.user_bandwidth ? read.number("architecture_presets.Bandwidth")
-                                           : read.number("architecture_presets.Bandwidth", 10);
+  pads.a.words = 1024 * reader.read_number("architecture_presets.IfmapSramSzkB");
+  pads.b.words = 1024 * reader.read_number("architecture_presets.FilterSramSzkB");
+  pads.c.words = 1024 * reader.read_number("architecture_presets.OfmapSramSzkB");
+  pads.a.bandwidth = reader.read_number("layout.IfmapSRAMBankBandwidth", 10);
+  pads.b.bandwidth = reader.read_number("layout.FilterSRAMBankBandwidth", 10);
+  pads.c.bandwidth = config.user_bandwidth ? reader.read_number("architecture_presets.Bandwidth")
+                                           : reader.read_number("architecture_presets.Bandwidth", 10);
   for (const std::string key : {"layout.IfmapCustomLayout", "layout.FilterCustomLayout",
                                 "run_presets.UseRamulatorTrace", "sparsity.SparsitySupport"})
-    if (read.on(key)) config.not_simulated.push_back(key.substr(key.find('.') + 1));
-  if (read.error()) return *read.error();
+    if (reader.read_flag(key)) config.not_simulated.push_back(key.substr(key.find('.') + 1));
+  if (reader.first_error()) return *reader.first_error();
   if (const Status status = check_systolic(config.array, {}); !status) {
     Error error = status.error();
     error.source = std::string(source);

@@ -8,7 +8,7 @@ namespace ridge {
 namespace {
 
 std::vector<TopologyLayer> layers(std::string_view text) { return parse_topology(text, "t.csv").value(); }
-std::string topology_error(std::string_view text) { return parse_topology(text, "t.csv").error().text(); }
+std::string topology_error(std::string_view text) { return parse_topology(text, "t.csv").error().to_string(); }
 
 TEST(Topology, ReadsProductsAndConvolutionsByTheirHeader) {
   const std::vector<TopologyLayer> products = layers("Layer,M,N,K,\nL0,196,192,384,\n\nL1,196,1176,64,\n");
@@ -34,11 +34,11 @@ TEST(Topology, ReadsWhatTheShippedFilesHold) {
   // Tabs.
   EXPECT_EQ(layers("Layer name\t IFMAP Height\t IFMAP Width\nConv1_1\t572\t572\t3\t3\t1\t64\t1\t\n")[0].product,
             (ProductSize{570 * 570, 64, 9}));
-  // A batch, notes behind the last column, dense sparsity.
+  // A batch, notes after the last column, dense sparsity.
   EXPECT_EQ(layers(header + "Strides, Batch Size,\nE,512,512,1,1,3,4096,1,2,\n")[0].product.m, 2 * 512 * 512);
   EXPECT_EQ(layers(header + "Strides,,,Eh,Ew,e2\nE,8,8,1,1,3,4,1,,,8,8,64\n")[0].product, (ProductSize{64, 4, 3}));
   EXPECT_EQ(layers("Layer, M, N, K, Sparsity,\nG, 3, 5, 16, 4:4,\n")[0].product, (ProductSize{3, 5, 16}));
-  // A depthwise layer is one channel at a time.
+  // A depthwise layer runs one channel at a time.
   const TopologyLayer depthwise = layers(header + "Strides,\nDP2,112,112,3,3,32,1,1,\n")[0];
   EXPECT_EQ(depthwise.copies, 32);
   EXPECT_EQ(depthwise.product, (ProductSize{110 * 110, 1, 9}));
@@ -50,7 +50,7 @@ TEST(Topology, ErrorsShowThePlaceAndTheCure) {
             "  L0,196,x,384,\n"
             "         ^\n");
   EXPECT_EQ(topology_error("Layer,M,N,K,\nL0,196,192\n"),
-            "t.csv:2:11: expected 3 numbers behind the name, found 2: K is missing\n"
+            "t.csv:2:11: expected 3 numbers after the name, found 2: K is missing\n"
             "  L0,196,192\n"
             "            ^\n");
   EXPECT_EQ(topology_error("Layer,M,N,K,\nL0, 1, 2, 3, 2:4,\n"),
@@ -63,7 +63,7 @@ TEST(Topology, ErrorsShowThePlaceAndTheCure) {
             "  C,3,3,5,5,1,1,1,\n"
             "  ^^^^^^^^^^^^^^^^\n");
   EXPECT_EQ(topology_error("Layer,M,N,K,\n"),
-            "t.csv:1:1: expected layers behind the header, found none\n"
+            "t.csv:1:1: expected layers after the header, found none\n"
             "  Layer,M,N,K,\n"
             "  ^^^^^^^^^^^^\n");
   EXPECT_EQ(topology_error(""), "t.csv: expected a header and layers, found nothing\n");
@@ -81,7 +81,7 @@ std::string with(std::string_view from, std::string_view to) {
   text.replace(text.find(from), from.size(), to);
   return text;
 }
-std::string config_error(const std::string& text) { return parse_scalesim_config(text, "s.cfg").error().text(); }
+std::string config_error(const std::string& text) { return parse_scalesim_config(text, "s.cfg").error().to_string(); }
 
 TEST(ScaleSimConfigFile, ReadsTheShippedKeys) {
   const ScaleSimConfig config = parse_scalesim_config(scale_cfg, "s.cfg").value();
@@ -119,7 +119,7 @@ TEST(ScaleSimConfigFile, ErrorsShowThePlaceAndTheCure) {
   EXPECT_EQ(config_error(with("Dataflow : ws\n", "")),
             "s.cfg: expected Dataflow in [architecture_presets], found none\n");
   EXPECT_EQ(config_error(with("MemoryBanks:   1", "Bandwidth = 11")),
-            "s.cfg:13:1: 'Bandwidth' stands twice in [architecture_presets]\n"
+            "s.cfg:13:1: 'Bandwidth' appears twice in [architecture_presets]\n"
             "  Bandwidth = 11\n"
             "  ^^^^^^^^^\n");
   EXPECT_EQ(config_error("ArrayHeight: 3\n"),
@@ -131,8 +131,7 @@ TEST(ScaleSimConfigFile, ErrorsShowThePlaceAndTheCure) {
             "takes more folds\n");
 }
 
-// What a fuzzer would find first: every prefix, and thousands of texts with bytes changed, must give a value or an
-// error.
+// A small fuzz test: every prefix, and thousands of texts with changed bytes, must give a value or an error.
 TEST(ScaleSimFiles, NoTextCrashesTheParsers) {
   std::mt19937 random(3);
   const std::string topology =
@@ -147,10 +146,10 @@ TEST(ScaleSimFiles, NoTextCrashesTheParsers) {
       const auto layers_or = parse_topology(text, "fuzz");
       const auto config_or = parse_scalesim_config(text, "fuzz");
       if (!layers_or) {
-        EXPECT_FALSE(layers_or.error().text().empty());
+        EXPECT_FALSE(layers_or.error().to_string().empty());
       }
       if (!config_or) {
-        EXPECT_FALSE(config_or.error().text().empty());
+        EXPECT_FALSE(config_or.error().to_string().empty());
       }
       if (layers_or)
         for (const TopologyLayer& layer : *layers_or)

@@ -1,4 +1,4 @@
-// SCALE-Sim's own numbers, run with its unmodified v3 source: every row of two tables that lie beside the repository.
+// Compares with every row of two tables of the unmodified SCALE-Sim v3; the tables are next to the repository.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -7,9 +7,9 @@
 #include <map>
 #include <sstream>
 
-#include "ridge/simulate/folds.h"
 #include "ridge/simulate/scratchpad.h"
 #include "ridge/simulate/systolic.h"
+#include "ridge/simulate/systolic_folds.h"
 
 namespace ridge {
 namespace {
@@ -24,7 +24,7 @@ std::vector<std::string> cells(const std::string& line) {
   return out;
 }
 
-// Empty where the table is absent.
+// Returns no rows if the table is absent.
 std::vector<Row> table(const std::string& name) {
   const char* shared = std::getenv("RIDGE_SHARED");
   const std::filesystem::path root =
@@ -47,11 +47,11 @@ std::int64_t number(const Row& row, const std::string& key) { return std::stoll(
 double real(const Row& row, const std::string& key) { return std::stod(row.at(key)); }
 
 SystolicArray array_of(const Row& row) {
-  return {number(row, "array_rows"), number(row, "array_cols"), dataflow_from(row.at("dataflow")).value()};
+  return {number(row, "array_rows"), number(row, "array_cols"), parse_dataflow(row.at("dataflow")).value()};
 }
 ProductSize product_of(const Row& row) { return {number(row, "M"), number(row, "N"), number(row, "K")}; }
 
-// The convolutions among the rows with user-set bandwidth; the table gives them as products only.
+// Returns the convolution of a row with user-set bandwidth; the table has only its product.
 std::optional<Convolution> convolution_of(const Row& row) {
   if (row.at("topology") != "conv_nets/alexnet.csv") return std::nullopt;
   const std::map<std::string, Convolution> layers{{"Conv1", {224, 224, 11, 11, 3, 96, 4}},
@@ -63,7 +63,7 @@ std::optional<Convolution> convolution_of(const Row& row) {
 
 #define TABLE_OR_SKIP(rows, name)            \
   const std::vector<Row> rows = table(name); \
-  if (rows.empty()) GTEST_SKIP() << "SKIPPED: " << name << " is not beside the repository; set RIDGE_SHARED"
+  if (rows.empty()) GTEST_SKIP() << "SKIPPED: " << name << " is not next to the repository; set RIDGE_SHARED"
 
 TEST(ScaleSimTables, EveryLayerAgreesInCyclesUtilizationAndWords) {
   TABLE_OR_SKIP(rows, "scalesim_layers.csv");
@@ -71,7 +71,7 @@ TEST(ScaleSimTables, EveryLayerAgreesInCyclesUtilizationAndWords) {
   for (const Row& row : rows) {
     SCOPED_TRACE(row.at("config") + " " + row.at("dataflow") + " " + row.at("topology") + " " + row.at("layer"));
     const SystolicReport report = simulate_systolic(array_of(row), product_of(row)).value();
-    const FoldClock clock = clock_folds(array_of(row), product_of(row)).value();
+    const FoldSimulation clock = simulate_folds(array_of(row), product_of(row)).value();
     EXPECT_EQ(report.cycles + number(row, "stall_cycles"), number(row, "total_cycles"));
     EXPECT_EQ(report.cycles + 1, number(row, "analytic_compute_cycles"));
     EXPECT_EQ(clock.cycles, report.cycles);
@@ -92,8 +92,8 @@ TEST(ScaleSimTables, EveryLookUpTableEntryAgrees) {
   EXPECT_GE(rows.size(), 6947U);
   for (const Row& row : rows) {
     const SystolicReport report = simulate_systolic(array_of(row), product_of(row)).value();
-    ASSERT_EQ(report.cycles, number(row, "total_cycles")) << report.text();
-    ASSERT_EQ(clock_folds(array_of(row), product_of(row)).value().cycles, report.cycles);
+    ASSERT_EQ(report.cycles, number(row, "total_cycles")) << report.to_text();
+    ASSERT_EQ(simulate_folds(array_of(row), product_of(row)).value().cycles, report.cycles);
     ASSERT_NEAR(100 * *report.utilization, real(row, "overall_util_pct"), 6e-4);
   }
 }

@@ -9,11 +9,11 @@ const ProductSize product{256, 128, 256};
 constexpr Dataflow os = Dataflow::output_stationary, ws = Dataflow::weight_stationary, is = Dataflow::input_stationary;
 
 TEST(Scratchpad, StallsAreThoseOfScaleSimsOwnGoldenReports) {
-  const auto stalls = [](Dataflow flow) { return simulate_stalls({32, 32, flow}, product, {}).value(); };
-  EXPECT_EQ(stalls(os), (StallReport{52447, 42272, 59000, 524320, 32770, 32768}));
-  EXPECT_EQ(stalls(ws), (StallReport{52447, 41248, 59002, 524320, 32770, 262175}));
-  EXPECT_EQ(stalls(is), (StallReport{19984, 5777, 29815, 131080, 32770, 262157}));
-  EXPECT_EQ(stalls(is).text(),
+  const auto report_stalls = [](Dataflow flow) { return simulate_stalls({32, 32, flow}, product, {}).value(); };
+  EXPECT_EQ(report_stalls(os), (StallReport{52447, 42272, 59000, 524320, 32770, 32768}));
+  EXPECT_EQ(report_stalls(ws), (StallReport{52447, 41248, 59002, 524320, 32770, 262175}));
+  EXPECT_EQ(report_stalls(is), (StallReport{19984, 5777, 29815, 131080, 32770, 262157}));
+  EXPECT_EQ(report_stalls(is).to_text(),
             "  stalls       5777 of 19984 cycles (29815 with the first fetch and the last write)\n"
             "  memory words a 131080 b 32770 c 262157\n");
 }
@@ -33,7 +33,7 @@ TEST(Scratchpad, AWaitCountedOnceCostsAtMostWhatScaleSimCharges) {
     const StallReport once = simulate_stalls({32, 32, flow}, product, {{}, {}, {}, false}).value();
     EXPECT_LT(once.stall_cycles, twice.stall_cycles);
     EXPECT_GT(once.stall_cycles, 0);
-    // The memory can deliver no faster than its words over its bandwidth, which bounds the honest count from below.
+    // The words divided by the bandwidth are a lower bound of the cycles if each wait is charged once.
     EXPECT_GE(once.cycles_with_prefetch, once.memory_reads_a / 10);
   }
 }
@@ -60,13 +60,13 @@ TEST(Scratchpad, TinyScratchpadsStillEnd) {
 
 TEST(Scratchpad, OverlappingWindowsSaveNothingSinceEveryCopyIsPrefetched) {
   const Convolution v{13, 13, 3, 3, 16, 32, 1};
-  const ProductSize size = as_product(v).value();
+  const ProductSize size = to_product_size(v).value();
   EXPECT_EQ(size, (ProductSize{121, 32, 144}));
   const Scratchpads pads{.a = {1024, 10}, .b = {1 << 20, 10}, .c = {1 << 20, 10}};
   const StallReport windows = simulate_stalls({16, 16, os}, size, pads, v).value();
   const StallReport plain = simulate_stalls({16, 16, os}, size, pads).value();
   EXPECT_EQ(windows.memory_reads_a, plain.memory_reads_a);
-  EXPECT_NE(windows.stall_cycles, plain.stall_cycles);  // a copy already there is a hit, so waits fall elsewhere
+  EXPECT_NE(windows.stall_cycles, plain.stall_cycles);  // a copy that is present is a hit, so waits differ
 }
 
 TEST(Scratchpad, RefusesWhatItCannotWalk) {
@@ -80,7 +80,7 @@ TEST(Scratchpad, RefusesWhatItCannotWalk) {
   EXPECT_EQ(message({4, 4, ws}, {4, 4, 4}, {{}, {}, {10, 0}}),
             "expected a bandwidth of at least 1 word a cycle for c, found 0");
   EXPECT_EQ(message({4, 4, ws}, {1 << 20, 1 << 20, 16}, {}),
-            "expected at most 17179869184 words to walk, found 1099522113536 cycles of 12 on 16777216 and 16777216 "
+            "expected at most 17179869184 words to simulate, found 1099522113536 cycles of 12 on 16777216 and 16777216 "
             "addresses");
   EXPECT_EQ(message({4, 4, ws}, {4, 4, 4}, {}, Convolution{13, 13, 3, 3, 16, 32, 1}),
             "expected the product of one image, M 121 N 32 K 144, found M 4 N 4 K 4 of batch 1");
@@ -89,14 +89,16 @@ TEST(Scratchpad, RefusesWhatItCannotWalk) {
 }
 
 TEST(ConvolutionAsProduct, RoundsWindowsUpAsScaleSimDoes) {
-  EXPECT_EQ(as_product({224, 224, 11, 11, 3, 96, 4}).value(), (ProductSize{3025, 96, 363}));
-  EXPECT_EQ(as_product({112, 112, 3, 3, 64, 1, 2}).value(), (ProductSize{3136, 1, 576}));  // 55.5 windows count 56
-  EXPECT_EQ(as_product({56, 56, 1, 1, 64, 128, 2, 4}).value(),
-            (ProductSize{4 * 841, 128, 64}));  // 28 start inside, 29 count
-  EXPECT_EQ(as_product({1, 1, 1, 1, 1, 0}).error().message,
+  EXPECT_EQ(to_product_size({224, 224, 11, 11, 3, 96, 4}).value(), (ProductSize{3025, 96, 363}));
+  EXPECT_EQ(to_product_size({112, 112, 3, 3, 64, 1, 2}).value(),
+            (ProductSize{3136, 1, 576}));  // 55.5 windows count as 56
+  EXPECT_EQ(to_product_size({56, 56, 1, 1, 64, 128, 2, 4}).value(),
+            (ProductSize{4 * 841, 128, 64}));  // 28 windows start inside, 29 are counted
+  EXPECT_EQ(to_product_size({1, 1, 1, 1, 1, 0}).error().message,
             "expected the filter count between 1 and 2147483647, found 0");
   const std::int64_t side = (std::int64_t{1} << 31) - 1;
-  EXPECT_EQ(as_product({side, side, 1, 1, 1, 1, 1, 4}).error().message, "the convolution as a product leaves 64 bits");
+  EXPECT_EQ(to_product_size({side, side, 1, 1, 1, 1, 1, 4}).error().message,
+            "the sizes of the convolution's product exceed 64 bits");
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 namespace ridge {
 namespace {
 
-std::vector<float> counting(std::int64_t size) {
+std::vector<float> counting_values(std::int64_t size) {
   std::vector<float> out;
   for (std::int64_t i = 0; i < size; ++i) out.push_back(static_cast<float>(1 + i % 9));
   return out;
@@ -14,13 +14,13 @@ std::vector<float> counting(std::int64_t size) {
 }  // namespace
 
 std::string SystolicRun::mapping_formula() const {
-  const std::string_view of_output = mapping.transposed ? "N" : "M";
-  const std::string_view streamed = mapping.output_stays ? "K" : of_output;
-  return fmt::format("T + {}R + C − 2 = {}, T = {} = {}", mapping.load > 0 ? "2" : "", mapping.fold(), streamed,
-                     mapping.t);
+  const std::string_view output_dim = mapping.is_transposed ? "N" : "M";
+  const std::string_view streamed = mapping.is_output_stationary ? "K" : output_dim;
+  return fmt::format("T + {}R + C − 2 = {}, T = {} = {}", mapping.load_cycles > 0 ? "2" : "", mapping.fold_cycles(),
+                     streamed, mapping.t);
 }
 
-bool SystolicRun::drawable() const {
+bool SystolicRun::is_drawable() const {
   return task.array.rows <= max_drawn_elements && task.array.cols <= max_drawn_elements &&
          task.array.rows * task.array.cols <= max_drawn_elements && report.cycles < max_drawn_cycles;
 }
@@ -30,7 +30,7 @@ Result<SystolicRun> run_systolic(const SystolicTask& task) {
   if (!report) return report.error();
   if (task.copies < 1) return input_error(fmt::format("expected at least 1 copy of a layer, found {}", task.copies));
   SystolicRun run{task, *std::move(report), map_product(task.array, task.product), {}, std::nullopt};
-  run.phases = phases_of(task.array, run.mapping);
+  run.phases = fold_phases(task.array, run.mapping);
   if (!task.scratchpads) return run;
   auto stalls = simulate_stalls(task.array, task.product, *task.scratchpads, task.convolution);
   if (!stalls) return stalls.error();
@@ -38,12 +38,12 @@ Result<SystolicRun> run_systolic(const SystolicTask& task) {
   return run;
 }
 
-Result<ElementRun> frames_of(const SystolicRun& run) {
+Result<ElementRun> compute_frames(const SystolicRun& run) {
   const ProductSize& p = run.task.product;
-  return step_elements(run.task.array, p, counting(p.m * p.k), counting(p.k * p.n), {.frames = true});
+  return step_elements(run.task.array, p, counting_values(p.m * p.k), counting_values(p.k * p.n), {.frames = true});
 }
 
-SystolicTotal total_of(std::span<const SystolicRun> runs) {
+SystolicTotal sum_runs(std::span<const SystolicRun> runs) {
   SystolicTotal total;
   for (const SystolicRun& run : runs) {
     const double copies = static_cast<double>(run.task.copies),

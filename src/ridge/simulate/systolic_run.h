@@ -1,7 +1,6 @@
-// All that one product on an array has to tell, in one place: the counts, where a fold's cycles go, the waits for
-// memory if a bandwidth is given, and, where the array is small enough to be drawn, the registers after every cycle. A
-// layer of a topology is the same with a name. 4×4, ws, preloaded, one vector: 7 cycles, 7 frames of 16 elements, 16 of
-// the 112 busy.
+// Complete simulation of one product on an array, or of one layer of a topology: counts, phases of a fold, memory
+// stalls if a bandwidth is given, and the registers after every cycle if the array is small enough to draw. 4×4, ws,
+// preloaded, one vector: 7 cycles, 7 frames of 16 elements, 16 of the 112 busy.
 #pragma once
 
 #include <optional>
@@ -9,45 +8,44 @@
 #include <string>
 #include <vector>
 
-#include "ridge/simulate/elements.h"
-#include "ridge/simulate/folds.h"
 #include "ridge/simulate/scratchpad.h"
+#include "ridge/simulate/systolic_elements.h"
+#include "ridge/simulate/systolic_folds.h"
 
 namespace ridge {
 
 struct SystolicTask {
-  std::string name;  // of a layer; may be empty
+  std::string name;  // layer name; may be empty
   SystolicArray array;
   ProductSize product;
-  std::int64_t copies = 1;  // a depthwise convolution is one channel, this many times
+  std::int64_t copies = 1;  // a depthwise convolution runs one channel this many times
   std::optional<Convolution> convolution = std::nullopt;
-  std::optional<Scratchpads> scratchpads = std::nullopt;  // none: never waits
+  std::optional<Scratchpads> scratchpads = std::nullopt;  // nullopt: no memory stalls
 };
 
 struct SystolicRun {
   SystolicTask task;
   SystolicReport report;
   SystolicMapping mapping;
-  FoldPhases phases;  // of every fold
+  FoldPhases phases;  // equal in every fold
   std::optional<StallReport> stalls;
   std::string mapping_formula() const;  // "T + 2R + C − 2 = 350, T = M = 256"
   static constexpr std::int64_t max_drawn_elements = 64, max_drawn_cycles = 28;
-  // Whether frames_of has a picture of it.
-  bool drawable() const;
+  // True if `compute_frames` supports this size.
+  bool is_drawable() const;
 };
 
 // Errors: those of check_systolic and simulate_stalls; copies below 1.
 Result<SystolicRun> run_systolic(const SystolicTask& task);
 
-// Every cycle of a drawable run. The operands are small whole numbers: A counts 1, 2, 3, … along its rows, B too, both
-// starting again after 9.
-Result<ElementRun> frames_of(const SystolicRun& run);
+// Returns the registers after every cycle of a drawable run. Both operands count 1, 2, … 9, 1, … along their rows.
+Result<ElementRun> compute_frames(const SystolicRun& run);
 
-// Layers one after the other, copies included.
+// Totals of layers that run sequentially, copies included.
 struct SystolicTotal {
   double cycles = 0, stall_cycles = 0, multiply_adds = 0, element_cycles = 0;
   double utilization() const { return multiply_adds / element_cycles; }  // without stalls
 };
-SystolicTotal total_of(std::span<const SystolicRun> runs);
+SystolicTotal sum_runs(std::span<const SystolicRun> runs);
 
 }  // namespace ridge

@@ -4,8 +4,8 @@
 
 #include <random>
 
-#include "ridge/simulate/elements.h"
-#include "ridge/simulate/folds.h"
+#include "ridge/simulate/systolic_elements.h"
+#include "ridge/simulate/systolic_folds.h"
 
 namespace ridge {
 namespace {
@@ -35,16 +35,16 @@ TEST(Systolic, CountsTheWordsOfScaleSimsOwnGoldenReports) {
   EXPECT_EQ(report({32, 32, Dataflow::input_stationary}, product).sram_words, (SramWords{65536, 262144, 262144, 0}));
 }
 
-TEST(FoldClock, DrawsTheFirstFoldsInOneLane) {
-  const FoldClock clock = *clock_folds({4, 4, Dataflow::weight_stationary}, {16, 8, 4});
+TEST(FoldSimulation, DrawsTheFirstFoldsInOneLane) {
+  const FoldSimulation clock = *simulate_folds({4, 4, Dataflow::weight_stationary}, {16, 8, 4});
   EXPECT_EQ(clock.timeline.lanes, std::vector<std::string>{"array"});
   EXPECT_EQ(clock.timeline.events.size(), 4 * 2);
-  EXPECT_EQ(first_folds({4, 4, Dataflow::weight_stationary}, {16, 8, 4}, 1).events.size(), 4);
-  const FoldClock many = *clock_folds({1, 1, Dataflow::weight_stationary}, {2, 200, 200});
+  EXPECT_EQ(first_folds_timeline({4, 4, Dataflow::weight_stationary}, {16, 8, 4}, 1).events.size(), 4);
+  const FoldSimulation many = *simulate_folds({1, 1, Dataflow::weight_stationary}, {2, 200, 200});
   EXPECT_EQ(many.folds, 200 * 200);
-  EXPECT_LE(many.timeline.events.size(), static_cast<std::size_t>(FoldClock::max_events));
-  EXPECT_GT(many.timeline.events.size(), static_cast<std::size_t>(FoldClock::max_events / 4));
-  EXPECT_FALSE(clock_folds({0, 4, Dataflow::weight_stationary}, {16, 8, 4}).ok());
+  EXPECT_LE(many.timeline.events.size(), static_cast<std::size_t>(FoldSimulation::max_events));
+  EXPECT_GT(many.timeline.events.size(), static_cast<std::size_t>(FoldSimulation::max_events / 4));
+  EXPECT_FALSE(simulate_folds({0, 4, Dataflow::weight_stationary}, {16, 8, 4}).ok());
 }
 
 TEST(Systolic, PreloadedFourByFourUsesBOverBPlusSix) {
@@ -52,7 +52,7 @@ TEST(Systolic, PreloadedFourByFourUsesBOverBPlusSix) {
     const SystolicReport preloaded = report({4, 4, Dataflow::weight_stationary, true}, {b, 4, 4});
     EXPECT_EQ(preloaded.cycles, b + 6);
     EXPECT_DOUBLE_EQ(*preloaded.utilization, static_cast<double>(b) / static_cast<double>(b + 6));
-    // SCALE-Sim's way: the weights cost four cycles and the last cycle's number is one less than the count.
+    // In SCALE-Sim the weights take four cycles, and it reports the index of the last cycle, one less than the count.
     EXPECT_DOUBLE_EQ(*report({4, 4, Dataflow::weight_stationary}, {b, 4, 4}).utilization,
                      static_cast<double>(b) / static_cast<double>(b + 9));
   }
@@ -67,12 +67,12 @@ TEST(Systolic, UtilizationIsUndefinedWhereNoCycleIsCountedAndAboveOneWhereTheMin
 }
 
 TEST(Systolic, PrintsItself) {
-  EXPECT_EQ(report({4, 4, Dataflow::weight_stationary, true}, {1, 4, 4}).text(),
+  EXPECT_EQ(report({4, 4, Dataflow::weight_stationary, true}, {1, 4, 4}).to_text(),
             "M 1 N 4 K 4 on 4×4 elements, weight-stationary, preloaded\n"
             "  cycles       7 = 1 fold · 7\n"
             "  utilization  14.29 % (tiles fill 100.00 % of the elements)\n"
             "  sram words   a 4 b 16 c 4\n");
-  EXPECT_EQ(report({1, 1, Dataflow::output_stationary}, {1, 1, 1}).text(),
+  EXPECT_EQ(report({1, 1, Dataflow::output_stationary}, {1, 1, 1}).to_text(),
             "M 1 N 1 K 1 on 1×1 elements, output-stationary\n"
             "  cycles       0 = 1 fold · 1 − 1\n"
             "  utilization  undefined: no cycle is counted\n"
@@ -92,15 +92,15 @@ TEST(Systolic, RefusesWhatItCannotCount) {
   EXPECT_EQ(message({4, 4, ws}, {1, 1, -3}), "expected a product with K of at least 1, found -3");
   const std::int64_t huge = std::int64_t{1} << 40;
   EXPECT_EQ(message({4, 4, ws}, {huge, huge, 1}),
-            "the counts of M 1099511627776 N 1099511627776 K 1 on 4×4 elements leave 64 bits");
+            "the counts of M 1099511627776 N 1099511627776 K 1 on 4×4 elements exceed 64 bits");
   constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
   for (const Dataflow flow : flows)
     for (const ProductSize p : {ProductSize{largest, 1, 1}, {1, largest, 1}, {1, 1, largest}})
       EXPECT_FALSE(simulate_systolic({65536, 65536, flow}, p).ok());
-  EXPECT_EQ(dataflow_from("rs").error().text(),
+  EXPECT_EQ(parse_dataflow("rs").error().to_string(),
             "expected a dataflow os, ws or is, found 'rs'\n"
             "  hint: os keeps the result in place, ws the weights, is the inputs\n");
-  EXPECT_EQ(dataflow_from("input-stationary").value(), Dataflow::input_stationary);
+  EXPECT_EQ(parse_dataflow("input-stationary").value(), Dataflow::input_stationary);
 }
 
 std::vector<float> small_integers(std::mt19937& random, std::int64_t count) {
@@ -125,9 +125,9 @@ TEST(Systolic, ClosedFormFoldsAndElementsAgreeOnThousandsOfRandomCases) {
   for (int i = 0; i < 4000; ++i) {
     const SystolicArray array{up_to(9), up_to(9), flows[i % 3], random() % 2 == 0};
     const ProductSize product{up_to(20), up_to(20), up_to(20)};
-    SCOPED_TRACE(simulate_systolic(array, product).value().text());
+    SCOPED_TRACE(simulate_systolic(array, product).value().to_text());
     const SystolicReport closed = report(array, product);
-    const FoldClock clock = clock_folds(array, product).value();
+    const FoldSimulation clock = simulate_folds(array, product).value();
     const std::vector<float> a = small_integers(random, product.m * product.k),
                              b = small_integers(random, product.k * product.n);
     const ElementRun run = step_elements(array, product, a, b).value();
@@ -187,7 +187,7 @@ TEST(Systolic, ElementsRefuseOperandsOfAnotherSizeAndEndlessRuns) {
 }
 
 TEST(Folds, TimelineShowsLoadFillComputeAndDrain) {
-  const FoldClock clock = clock_folds({4, 4, Dataflow::weight_stationary}, {16, 4, 8}).value();
+  const FoldSimulation clock = simulate_folds({4, 4, Dataflow::weight_stationary}, {16, 4, 8}).value();
   const std::vector<Event> expected{{0, Phase::load, 0, 4, 0},      {0, Phase::fill, 4, 10, 0},
                                     {0, Phase::compute, 10, 20, 0}, {0, Phase::drain, 20, 26, 0},
                                     {0, Phase::load, 26, 30, 1},    {0, Phase::fill, 30, 36, 1},
@@ -198,9 +198,9 @@ TEST(Folds, TimelineShowsLoadFillComputeAndDrain) {
 }
 
 TEST(Folds, RefusesMoreFoldsThanItCanWalk) {
-  EXPECT_EQ(clock_folds({1, 1, Dataflow::output_stationary}, {1 << 16, 1 << 16, 1}).error().text(),
+  EXPECT_EQ(simulate_folds({1, 1, Dataflow::output_stationary}, {1 << 16, 1 << 16, 1}).error().to_string(),
             "expected at most 1000000000 folds to clock, found 4294967296\n"
-            "  hint: the closed form counts them without walking\n");
+            "  hint: the closed form has no limit on folds\n");
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
-// Exact fractions of 64-bit integers, for the coefficients of formulas (int4 weights are D*F/2 bytes).
-// Always in lowest terms with a positive denominator. A fraction that leaves 64 bits (a program may state extents as
-// literals, and their product can be anything) becomes the one value that is not exact(); whatever is computed from it
-// is not exact either, as with a NaN, so that nobody can take it for a number.
+// Exact fractions of 64-bit integers, for the coefficients of formulas (int4 weights have D*F/2 bytes). They are in
+// lowest terms with a positive denominator. On overflow of 64 bits (products of literal sizes can be large) the result
+// is a special value for which `is_exact`() is false. Like a NaN it propagates through all operations.
 #pragma once
 
 #include <compare>
@@ -16,49 +15,50 @@ namespace ridge {
 class Rational {
  public:
   constexpr Rational(std::int64_t n = 0) : num_(n) {}
-  Rational(std::int64_t n, std::int64_t d) { *this = of(n, d); }
+  Rational(std::int64_t n, std::int64_t d) { *this = reduce_fraction(n, d); }
 
-  bool exact() const { return den_ != 0; }
-  std::int64_t num() const { return num_; }
-  std::int64_t den() const { return den_; }
-  double real() const {
-    return exact() ? static_cast<double>(num_) / static_cast<double>(den_) : std::numeric_limits<double>::quiet_NaN();
+  bool is_exact() const { return den_ != 0; }
+  std::int64_t numerator() const { return num_; }
+  std::int64_t denominator() const { return den_; }
+  double to_double() const {
+    return is_exact() ? static_cast<double>(num_) / static_cast<double>(den_)
+                      : std::numeric_limits<double>::quiet_NaN();
   }
-  bool zero() const { return num_ == 0 && exact(); }
-  std::string text() const {
-    if (!exact()) return "(beyond 2^63)";
+  bool is_zero() const { return num_ == 0 && is_exact(); }
+  std::string to_string() const {
+    if (!is_exact()) return "(beyond 2^63)";
     return den_ == 1 ? std::to_string(num_) : std::to_string(num_) + "/" + std::to_string(den_);
   }
 
-  // 64-bit factors keep every product below within 126 bits and every sum within 127. What is not exact has the
-  // denominator 0, and so has whatever is computed from it.
+  // Products of 64-bit factors fit 126 bits, their sums 127. An inexact value has the denominator 0, which propagates
+  // through all operations.
   Rational operator+(Rational o) const {
-    return of(static_cast<__int128>(num_) * o.den_ + static_cast<__int128>(o.num_) * den_,
-              static_cast<__int128>(den_) * o.den_);
+    return reduce_fraction(static_cast<__int128>(num_) * o.den_ + static_cast<__int128>(o.num_) * den_,
+                           static_cast<__int128>(den_) * o.den_);
   }
-  Rational operator-() const { return of(-static_cast<__int128>(num_), den_); }
+  Rational operator-() const { return reduce_fraction(-static_cast<__int128>(num_), den_); }
   Rational operator-(Rational o) const { return *this + -o; }
   Rational operator*(Rational o) const {
-    return of(static_cast<__int128>(num_) * o.num_, static_cast<__int128>(den_) * o.den_);
+    return reduce_fraction(static_cast<__int128>(num_) * o.num_, static_cast<__int128>(den_) * o.den_);
   }
   Rational operator/(Rational o) const {
-    RIDGE_CHECK(!o.zero(), "division of " + text() + " by zero");
-    return of(static_cast<__int128>(num_) * o.den_, static_cast<__int128>(den_) * o.num_);
+    RIDGE_CHECK(!o.is_zero(), "division of " + to_string() + " by zero");
+    return reduce_fraction(static_cast<__int128>(num_) * o.den_, static_cast<__int128>(den_) * o.num_);
   }
   bool operator==(const Rational&) const = default;
-  // Both exact.
+  // Requires that both are exact.
   std::strong_ordering operator<=>(const Rational& o) const {
-    RIDGE_CHECK(exact() && o.exact(), text() + " against " + o.text());
+    RIDGE_CHECK(is_exact() && o.is_exact(), to_string() + " against " + o.to_string());
     return static_cast<__int128>(num_) * o.den_ <=> static_cast<__int128>(o.num_) * den_;
   }
 
  private:
-  static Rational inexact() {
+  static Rational make_inexact() {
     Rational r;
     r.den_ = 0;
     return r;
   }
-  static Rational of(__int128 n, __int128 d) {
+  static Rational reduce_fraction(__int128 n, __int128 d) {
     if (d < 0) {
       n = -n;
       d = -d;
@@ -75,7 +75,7 @@ class Rational {
       n /= a;
       d /= a;
     }
-    if (n < INT64_MIN || n > INT64_MAX || d <= 0 || d > INT64_MAX) return inexact();
+    if (n < INT64_MIN || n > INT64_MAX || d <= 0 || d > INT64_MAX) return make_inexact();
     Rational result;
     result.num_ = static_cast<std::int64_t>(n);
     result.den_ = static_cast<std::int64_t>(d);

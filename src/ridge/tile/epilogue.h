@@ -13,29 +13,29 @@
 
 namespace ridge::tile {
 
-enum class Stored : std::uint8_t { bf16, f16, f32, int8 };  // int8: rounded to even, clamped to -128 … 127
-constexpr int bytes_of(Stored x) { return x == Stored::f32 ? 4 : x == Stored::int8 ? 1 : 2; }
-enum class Activation : std::uint8_t { none, relu, gelu, gelu_tanh, silu };
+enum class StorageFormat : std::uint8_t { bf16, f16, f32, int8 };  // int8: rounded to even, clamped to -128 … 127
+constexpr int bytes_of(StorageFormat x) { return x == StorageFormat::f32 ? 4 : x == StorageFormat::int8 ? 1 : 2; }
+enum class EpilogueActivation : std::uint8_t { none, relu, gelu, gelu_tanh, silu };
 
-struct Operand {  // element (r, c) of product i: data[i * batch_stride + r * row_stride + c * col_stride]
+struct EpilogueInput {  // element (r, c) of product i: data[i * batch_stride + r * row_stride + c * col_stride]
   const void* data;
-  Stored stored;
+  StorageFormat format;
   std::int64_t row_stride, col_stride, batch_stride;
 };
 
-struct Finish {
-  Stored stored;  // format of y
-  Activation activation;
+struct Epilogue {
+  StorageFormat format;  // format of y
+  EpilogueActivation activation;
   float alpha, beta;
-  Operand scale, bias, gate, addend;
+  EpilogueInput scale, bias, gate, addend;
 };
 
 // Returns y for the sums x. `at(operand)` returns the operand's values at the positions of x.
-template <class Math, class V, class Read> TILE_FN V finished(const Finish& f, V x, const Read& at) {
+template <class Math, class V, class Read> TILE_FN V apply_epilogue(const Epilogue& f, V x, const Read& at) {
   x = x * Math::all(f.alpha);
   if (f.scale.data) x = x * at(f.scale);
   if (f.bias.data) x = x + at(f.bias);
-  x = Math::activated(f.activation, x);
+  x = Math::apply_activation(f.activation, x);
   if (f.gate.data) x = x * at(f.gate);
   if (f.addend.data) x = x + Math::all(f.beta) * at(f.addend);
   return x;

@@ -13,12 +13,12 @@ namespace ridge::tile {
 struct GroupRows {
   int begin = 0, end = 0;
 };
-struct Groups {
+struct RowGroups {
   const int* starts = nullptr;  // first row of each group, followed by the end of the last one
   bool along_n = false;         // true if a tile's n runs along the rows (operands exchanged), not its m
 
   // Returns the rows of a group, clamped to 0 … rows.
-  TILE_FN GroupRows of(int group, int rows) const {
+  TILE_FN GroupRows rows_of_group(int group, int rows) const {
     const auto inside = [rows](int row) {
       if (row < 0) return 0;
       return row < rows ? row : rows;
@@ -29,45 +29,52 @@ struct Groups {
 };
 
 struct GroupedScheduler {
-  Cut cut;
-  Sizes sizes;  // `batch` is the number of groups
-  Groups groups;
-  int stages, at, step, group = -1;
-  int tiles = 0, before = 0;  // tiles of this group, and of all earlier groups
+  TileShape cut;
+  ProductShape sizes;  // `batch` is the number of groups
+  RowGroups groups;
+  int stages, next_tile, tile_stride, group = -1;
+  int tiles = 0, tiles_before = 0;  // tiles of this group, and of all earlier groups
   GroupRows rows;
 
   // Requires tiles * stages < 2^31. Clusters and split-K are not supported.
-  TILE_FN GroupedScheduler(const Cut& c, const Sizes& p, const Groups& g, int blocks_in_grid, int this_block)
-      : cut(c), sizes(p), groups(g), stages((p.k + c.k - 1) / c.k), at(this_block), step(blocks_in_grid) {}
+  TILE_FN GroupedScheduler(const TileShape& c, const ProductShape& p, const RowGroups& g, int blocks_in_grid,
+                           int this_block)
+      : cut(c),
+        sizes(p),
+        groups(g),
+        stages((p.k + c.k - 1) / c.k),
+        next_tile(this_block),
+        tile_stride(blocks_in_grid) {}
 
-  TILE_FN bool next(Item& x) {
-    while (at >= before + tiles)
+  TILE_FN bool next(WorkItem& x) {
+    while (next_tile >= tiles_before + tiles)
       if (!next_group()) return false;
-    const int i = at - before, wide = sizes.raster_rows * tiles_n(), first = i / wide * sizes.raster_rows;
-    const int high = tiles_m() - first < sizes.raster_rows ? tiles_m() - first : sizes.raster_rows, in = i % wide;
+    const int i = next_tile - tiles_before, wide = sizes.raster_rows * column_tiles(),
+              first = i / wide * sizes.raster_rows;
+    const int high = row_tiles() - first < sizes.raster_rows ? row_tiles() - first : sizes.raster_rows, in = i % wide;
     x = {};
     x.m0 = (first + in % high) * cut.m + (groups.along_n ? 0 : rows.begin);
     x.n0 = in / high * cut.n + (groups.along_n ? rows.begin : 0);
     x.batch = group;
     x.last = stages;
-    x.tile = x.block_tile = at;
+    x.tile = x.block_tile = next_tile;
     x.end = rows.end;
-    at += step;
+    next_tile += tile_stride;
     return true;
   }
 
  private:
-  TILE_FN static int up(int x, int by) { return (x + by - 1) / by; }
-  TILE_FN int tiles_m() const { return up(groups.along_n ? sizes.m : rows.end - rows.begin, cut.m); }
-  TILE_FN int tiles_n() const { return up(groups.along_n ? rows.end - rows.begin : sizes.n, cut.n); }
+  TILE_FN static int ceil_div(int x, int by) { return (x + by - 1) / by; }
+  TILE_FN int row_tiles() const { return ceil_div(groups.along_n ? sizes.m : rows.end - rows.begin, cut.m); }
+  TILE_FN int column_tiles() const { return ceil_div(groups.along_n ? rows.end - rows.begin : sizes.n, cut.n); }
   TILE_FN bool next_group() {
     if (group + 1 >= sizes.batch) return false;
-    before += tiles;
-    const int before_it = rows.end;
-    rows = groups.of(++group, groups.along_n ? sizes.n : sizes.m);
-    if (rows.begin < before_it) rows.begin = before_it;  // descending starts: no row belongs to two groups
+    tiles_before += tiles;
+    const int previous_end = rows.end;
+    rows = groups.rows_of_group(++group, groups.along_n ? sizes.n : sizes.m);
+    if (rows.begin < previous_end) rows.begin = previous_end;  // descending starts: no row belongs to two groups
     if (rows.end < rows.begin) rows.end = rows.begin;
-    tiles = tiles_m() * tiles_n();
+    tiles = row_tiles() * column_tiles();
     return true;
   }
 };

@@ -17,14 +17,14 @@ struct Rows {
 };
 
 void expect_whole(const Rows& rows, int across, bool along_n, int blocks, int raster_rows) {
-  const Cut cut{.m = 64, .n = 16, .k = 32, .can_split = false};
+  const TileShape cut{.m = 64, .n = 16, .k = 32, .can_split = false};
   const int groups = static_cast<int>(rows.starts.size()) - 1, high = along_n ? cut.n : cut.m,
             wide = along_n ? cut.m : cut.n;
-  const Sizes sizes{.m = along_n ? across : rows.all,
-                    .n = along_n ? rows.all : across,
-                    .k = 100,
-                    .batch = groups,
-                    .raster_rows = raster_rows};
+  const ProductShape sizes{.m = along_n ? across : rows.all,
+                           .n = along_n ? rows.all : across,
+                           .k = 100,
+                           .batch = groups,
+                           .raster_rows = raster_rows};
   std::set<std::tuple<int, int, int>> wanted, got;
   std::vector<int> ends;
   for (int g = 0; g < groups; ++g) {
@@ -37,7 +37,7 @@ void expect_whole(const Rows& rows, int across, bool along_n, int blocks, int ra
   for (int b = 0; b < blocks; ++b) {
     GroupedScheduler scheduler(cut, sizes, {rows.starts.data(), along_n}, blocks, b);
     int before = -1;
-    Item x;
+    WorkItem x;
     while (scheduler.next(x)) {
       EXPECT_EQ(x.tile % blocks, b);
       EXPECT_GT(x.tile, before);

@@ -29,7 +29,7 @@ template <int slots> struct Ring {
       phase ^= 1;
     }
   }
-  TILE_FN void skip(int stages) {
+  TILE_FN void skip_stages(int stages) {
     slot += stages;
     phase ^= static_cast<std::uint32_t>(slot / slots & 1);
     slot %= slots;
@@ -37,35 +37,36 @@ template <int slots> struct Ring {
 };
 
 // The loads of a stage to issue: all of them, only the operands that no earlier kernel writes, or the others.
-enum class Half { both, constants, rest };
+enum class LoadSubset { all_operands, constants, rest };
 
 // Runs the loading thread. If `prefetch_constants`, it loads the constant operands of the first stages before earlier
 // kernels have ended.
-template <class Kernel, class On> TILE_FN void produce(On& on, SchedulerOf<Kernel> scheduler, bool prefetch_constants) {
+template <class Kernel, class On>
+TILE_FN void run_producer(On& on, SchedulerOf<Kernel> scheduler, bool prefetch_constants) {
   constexpr auto config = Kernel::config;
   if constexpr (is_grouped<Kernel>) on.wait_for_earlier_kernels();  // one of them may write the groups' starts
   Ring<config.stages> ring;
-  Item item;
+  WorkItem item;
   bool more = scheduler.next(item);
-  int ahead = 0;  // stages of the first item whose constant operands are in flight
+  int prefetched_stages = 0;  // stages of the first item whose constant operands are in flight
   if (prefetch_constants) {
-    ahead = !more ? 0 : item.last - item.first < config.stages ? item.last - item.first : config.stages;
+    prefetched_stages = !more ? 0 : item.last - item.first < config.stages ? item.last - item.first : config.stages;
     TILE_ROLLED
-    for (int i = 0; i < ahead; ++i) on.template fill<Half::constants>(item, i, item.first + i);
+    for (int i = 0; i < prefetched_stages; ++i) on.template fill<LoadSubset::constants>(item, i, item.first + i);
     on.wait_for_earlier_kernels();
     TILE_ROLLED
-    for (int i = 0; i < ahead; ++i, ring.advance()) {
-      on.template fill<Half::rest>(item, i, item.first + i);
+    for (int i = 0; i < prefetched_stages; ++i, ring.advance()) {
+      on.template fill<LoadSubset::rest>(item, i, item.first + i);
       on.arrive_full(i);
     }
   } else {
     on.wait_for_earlier_kernels();
   }
-  for (; more; more = scheduler.next(item), ahead = 0) {
+  for (; more; more = scheduler.next(item), prefetched_stages = 0) {
     TILE_ROLLED
-    for (int stage = item.first + ahead; stage < item.last; ++stage, ring.advance()) {
+    for (int stage = item.first + prefetched_stages; stage < item.last; ++stage, ring.advance()) {
       on.wait_empty(ring.slot, ring.phase ^ 1);
-      on.template fill<Half::both>(item, ring.slot, stage);
+      on.template fill<LoadSubset::all_operands>(item, ring.slot, stage);
       on.arrive_full(ring.slot);
     }
   }
@@ -73,7 +74,7 @@ template <class Kernel, class On> TILE_FN void produce(On& on, SchedulerOf<Kerne
 
 // Every split of k writes its partial sums to memory; the last to arrive adds all of them in the order of the splits,
 // so the result does not depend on the order of arrival. Returns true if this group stores the tile.
-template <class On, class State> TILE_FN bool combine(On& on, State& acc, const Item& item) {
+template <class On, class State> TILE_FN bool combine_in_last_block(On& on, State& acc, const WorkItem& item) {
   on.write_partial(acc, item);
   on.sync_group();
   if (on.leads()) on.count_arrival(item);  // the barrier before it orders the group's writes before this one release
@@ -84,60 +85,62 @@ template <class On, class State> TILE_FN bool combine(On& on, State& acc, const 
 }
 
 // Fields of a tile's counter: arrived splits, departed splits, and one bit for each split that gave up its slice.
-inline constexpr std::uint32_t one_come = 1, one_gone = 1 << 8, one_left = 1 << 16, count_mask = 255;
+inline constexpr std::uint32_t one_arrival = 1, one_departure = 1 << 8, one_forgone_slice = 1 << 16, count_mask = 255;
 
 // Waits for the other splits of a tile (first thread of a group). The wait has a timeout, because a busy device may not
 // start the other splits before this one ends. Then a split gives up its slice, and the last to arrive stores it.
-template <class On> TILE_FN void await_splits(On& on, const Item& item) {
-  const std::uint32_t splits = item.splits, mine = 1u << item.split, before = on.add_acquire_release(item, one_come);
+template <class On> TILE_FN void wait_for_splits(On& on, const WorkItem& item) {
+  const std::uint32_t splits = item.splits, mine = 1u << item.split, before = on.add_acquire_release(item, one_arrival);
   std::uint32_t granted = mine;
   if ((before & count_mask) + 1 == splits)
-    granted |= before / one_left;
-  else if (!on.all_arrived(item) && (on.add_acquire_release(item, mine * one_left) & count_mask) != splits)
+    granted |= before / one_forgone_slice;
+  else if (!on.have_all_arrived(item) &&
+           (on.add_acquire_release(item, mine * one_forgone_slice) & count_mask) != splits)
     granted = 0;
-  on.grant(granted);
-  if ((on.add_relaxed(item, one_gone) / one_gone & count_mask) + 1 == splits) on.clear(item);
+  on.grant_slices(granted);
+  if ((on.add_relaxed(item, one_departure) / one_departure & count_mask) + 1 == splits) on.clear_counter(item);
 }
 
 // Combines splits that run concurrently: each waits until the others have arrived and then stores a slice of the tile.
 // Returns false if this group has no slice to store.
-template <class On, class State> TILE_FN bool gather(On& on, const State& acc, const Item& item) {
+template <class On, class State> TILE_FN bool combine_in_all_blocks(On& on, const State& acc, const WorkItem& item) {
   on.write_partial(acc, item);
   on.sync_group();
-  if (on.leads()) on.await_splits(item);
+  if (on.leads()) on.wait_for_splits(item);
   on.sync_group();
-  return on.has_share(item);
+  return on.has_slice(item);
 }
 
 // Combines the partial sums of the splits of k. Returns false if this group stores nothing of the tile.
-template <class Kernel, class On, class State> TILE_FN bool meet(On& on, State& acc, const Item& item) {
-  if constexpr (Kernel::config.shares()) {
-    if (on.shares()) {      // each block of a cluster has one split and then stores a slice of the tile
-      on.sync_consumers();  // the sums overwrite the ring, so all consumers must have finished their products
-      on.put_sums(acc);
+template <class Kernel, class On, class State> TILE_FN bool combine_splits(On& on, State& acc, const WorkItem& item) {
+  if constexpr (Kernel::config.can_split_in_cluster()) {
+    if (on.splits_in_cluster()) {  // each block of a cluster has one split and then stores a slice of the tile
+      on.sync_consumers();         // the sums overwrite the ring, so all consumers must have finished their products
+      on.publish_sums(acc);
       on.sync_cluster();
-      return on.has_share(item);
+      return on.has_slice(item);
     }
   }
   if constexpr (Kernel::config.can_split())
-    if (item.splits > 1) return on.is_cooperative() ? gather(on, acc, item) : combine(on, acc, item);
+    if (item.splits > 1)
+      return on.is_cooperative() ? combine_in_all_blocks(on, acc, item) : combine_in_last_block(on, acc, item);
   return true;
 }
 
 // Runs consumer `id` of the block, a group of threads that multiplies. In ping-pong each of two consumers has every
 // other item, and they use the tensor cores alternately.
-template <class Kernel, class On> TILE_FN void consume(On& on, SchedulerOf<Kernel> scheduler, int id) {
+template <class Kernel, class On> TILE_FN void run_consumer(On& on, SchedulerOf<Kernel> scheduler, int id) {
   constexpr auto config = Kernel::config;
   if constexpr (is_grouped<Kernel>) on.wait_for_earlier_kernels();
   constexpr bool pingpong = config.roles == Roles::pingpong;
   static_assert(config.stages >= 2, "a ring needs at least two slots: a slot is released one stage late");
   static_assert(!pingpong || config.consumers == 2, "ping-pong needs exactly two consumers");
   Ring<config.stages> ring;
-  Item item;
+  WorkItem item;
   if (pingpong && id == 1) on.pass_turn(0);  // consumer 0 begins
   for (int turn = 0; scheduler.next(item); ++turn) {
     if (pingpong && turn % 2 != id) {
-      ring.skip(item.last - item.first);
+      ring.skip_stages(item.last - item.first);
       continue;
     }
     typename Kernel::State acc;
@@ -151,38 +154,38 @@ template <class Kernel, class On> TILE_FN void consume(On& on, SchedulerOf<Kerne
       on.mma_commit();
       if (stage > item.first) {
         on.template mma_wait<1>();
-        on.release(previous);
+        on.release_slot(previous);
       }
       previous = ring.slot;
       ring.advance();
     }
     if constexpr (pingpong) on.pass_turn(id ^ 1);
     on.template mma_wait<0>();
-    on.release(previous);
-    if (meet<Kernel>(on, acc, item)) on.store(acc, item);
+    on.release_slot(previous);
+    if (combine_splits<Kernel>(on, acc, item)) on.store(acc, item);
   }
-  if (on.leads()) on.template store_wait<0>();  // a block's memory must outlive the stores' reading of it
+  if (on.leads()) on.template wait_for_store_reads<0>();  // a block's memory must outlive the stores' reading of it
 }
 
 // Stores one box of the output through one of `buffers` buffers, after the bulk store that last used it has read it.
 template <int buffers, class On, class Write, class Send> TILE_FN void send_box(On& on, Write&& write, Send&& send) {
-  if (on.leads()) on.template store_wait<buffers - 1>();
+  if (on.leads()) on.template wait_for_store_reads<buffers - 1>();
   on.sync_group();
   write();
-  on.shared_writes_done();
+  on.fence_shared_proxy();
   on.sync_group();
   if (on.leads()) {
     send();
-    on.store_commit();
+    on.commit_stores();
   }
   on.next_buffer();
 }
 
 // Waits until the bulk stores of earlier tiles have read the output buffers. Only grouped kernels need this, because
 // they store some tiles by bulk stores and others by threads through the same buffers.
-template <class Kernel, class On> TILE_FN void take_buffers(On& on) {
+template <class Kernel, class On> TILE_FN void wait_for_buffers(On& on) {
   if constexpr (is_grouped<Kernel>) {
-    if (on.leads()) on.template store_wait<0>();
+    if (on.leads()) on.template wait_for_store_reads<0>();
     on.sync_group();
   }
 }

@@ -17,7 +17,7 @@
 // then a pass receives arbitrary values for the numbers that it does not read.
 #pragma once
 
-#include "ridge/tile/joins.h"
+#include "ridge/tile/reductions.h"
 
 namespace ridge::tile {
 
@@ -44,12 +44,12 @@ template <class T> struct ColumnsOut {
   using type = T;
   T* data = nullptr;
 };
-template <class Y> constexpr bool is_number = false;
-template <class T> constexpr bool is_number<NumbersOut<T>> = true;
-template <class Text> constexpr bool leaves_number = is_number<decltype(Text::Globals::y)>;
-template <class Y> constexpr bool is_column = false;
-template <class T> constexpr bool is_column<ColumnsOut<T>> = true;
-template <class Text> constexpr bool goes_across = is_column<decltype(Text::Globals::y)>;
+template <class Y> constexpr bool is_numbers_out = false;
+template <class T> constexpr bool is_numbers_out<NumbersOut<T>> = true;
+template <class Text> constexpr bool is_row_reduction = is_numbers_out<decltype(Text::Globals::y)>;
+template <class Y> constexpr bool is_columns_out = false;
+template <class T> constexpr bool is_columns_out<ColumnsOut<T>> = true;
+template <class Text> constexpr bool is_column_reduction = is_columns_out<decltype(Text::Globals::y)>;
 // An input with one number for each column, the same for all rows.
 template <class T> struct ColumnsView {
   using type = T;
@@ -57,44 +57,44 @@ template <class T> struct ColumnsView {
 };
 
 // Result of a pass: the elements `of` to reduce by `Kind`, and the function `Finalize` to apply to the reduced value.
-template <class Kind_, class Part, class Leaves_> struct Reduction {
+template <class Kind_, class Part, class Finalize_> struct PassResult {
   using Kind = Kind_;
-  using Leaves = Leaves_;
+  using Finalize = Finalize_;
   Part of;
 };
-struct AsJoined {
-  TILE_FN auto operator()(auto joined, const auto&) const { return joined; }
+struct Identity {
+  TILE_FN auto operator()(auto combined, const auto&) const { return combined; }
 };
 
-struct Largest {};  // propagates NaN; with Max a target may drop it
-struct Least {};
+struct MaxOrNan {};  // propagates NaN; with Max a target may drop it
+struct MinOrNan {};
 
 // Returns the reduction of two partial results (for Squares, of values that are already squared).
-template <class Real> TILE_FN Real joined(Add, Real a, Real b) { return a + b; }
-template <class Real> TILE_FN Real joined(Squares, Real a, Real b) { return a + b; }
-template <class Real> TILE_FN Real joined(Largest, Real a, Real b) { return b > a || b != b ? b : a; }
-template <class Real> TILE_FN Real joined(Max, Real a, Real b) { return joined(Largest{}, a, b); }
-template <class Real> TILE_FN Real joined(Least, Real a, Real b) { return b < a || b != b ? b : a; }
+template <class Real> TILE_FN Real combine_values(Add, Real a, Real b) { return a + b; }
+template <class Real> TILE_FN Real combine_values(Squares, Real a, Real b) { return a + b; }
+template <class Real> TILE_FN Real combine_values(MaxOrNan, Real a, Real b) { return b > a || b != b ? b : a; }
+template <class Real> TILE_FN Real combine_values(Max, Real a, Real b) { return combine_values(MaxOrNan{}, a, b); }
+template <class Real> TILE_FN Real combine_values(MinOrNan, Real a, Real b) { return b < a || b != b ? b : a; }
 
 // Type of the reduced numbers of rows that are stored as T.
-template <class T> struct NumberOf { using type = float; };
-template <> struct NumberOf<double> { using type = double; };
+template <class T> struct NumberType { using type = float; };
+template <> struct NumberType<double> { using type = double; };
 
 // Returns the round in which a pass is reduced; independent passes are reduced in the same round.
-template <class Text> TILE_FN constexpr int needs_of(int pass) {
+template <class Text> TILE_FN constexpr int needed_numbers(int pass) {
   if constexpr (requires { Text::needs(pass); })
     return Text::needs(pass);
   else
     return pass;
 }
-template <class Text> TILE_FN constexpr int round_of(int pass) {
+template <class Text> TILE_FN constexpr int reduction_round(int pass) {
   int round = 0;
-  for (int before = 0; before < needs_of<Text>(pass); ++before)
-    if (round_of<Text>(before) >= round) round = round_of<Text>(before) + 1;
+  for (int before = 0; before < needed_numbers<Text>(pass); ++before)
+    if (reduction_round<Text>(before) >= round) round = reduction_round<Text>(before) + 1;
   return round;
 }
 
 // List of the storage formats of a kernel's rows.
-template <class... T> struct Formats {};
+template <class... T> struct RowFormats {};
 
 }  // namespace ridge::tile

@@ -11,7 +11,7 @@
 namespace ridge::tile {
 
 template <class Tile>
-concept InARing = requires {
+concept IsRingTile = requires {
   Tile::ring;
 };
 
@@ -38,50 +38,50 @@ concept AddsInOrder = requires {
   requires Kernel::config.ordered;
 };
 
-struct StepPlace {
+struct StepPosition {
   StepItem item;
-  int number = 0, count = 0;  // index of the step, and number of steps of these rows
-  Span own;                   // steps of this item
-  int rounds = 0, in_round = 0, of_round = 0;
-  int own_length = 0;  // result of Kernel::length, read once per item
-  TILE_FN int length() const { return own_length; }
+  int step_index = 0, step_count = 0;  // index of the step, and number of steps of these rows
+  IntRange own_steps;                  // steps of this item
+  int rounds_done = 0, round_step = 0, round_steps = 0;
+  int item_length = 0;  // result of Kernel::length, read once per item
+  TILE_FN int length() const { return item_length; }
   TILE_FN int matrix() const { return item.matrix; }
   TILE_FN int row() const { return item.row; }
-  TILE_FN int step() const { return number; }
-  TILE_FN int steps() const { return count; }
-  TILE_FN int round() const { return rounds; }
-  TILE_FN int step_of_round() const { return in_round; }
-  TILE_FN bool is_first() const { return number == own.begin; }
-  TILE_FN bool is_last() const { return number == own.end; }
+  TILE_FN int step() const { return step_index; }
+  TILE_FN int steps() const { return step_count; }
+  TILE_FN int round() const { return rounds_done; }
+  TILE_FN int step_of_round() const { return round_step; }
+  TILE_FN bool is_first() const { return step_index == own_steps.begin; }
+  TILE_FN bool is_last() const { return step_index == own_steps.end; }
 
   template <class Kernel> TILE_FN void begin(const StepOrder& order, StepItem next, const typename Kernel::Globals& g) {
     item = next;
     if (!item.is_real) return;
-    if constexpr (requires { Kernel::length(*this, g); }) own_length = Kernel::length(*this, g);
-    const Steps steps = Kernel::steps(*this, g);
-    count = steps.count;
-    own = {0, count};
-    if constexpr (has_parts<Kernel>) own = order.steps_of(item.part, count);
+    if constexpr (requires { Kernel::sequence_length(*this, g); }) item_length = Kernel::sequence_length(*this, g);
+    const StepCount steps = Kernel::count_steps(*this, g);
+    step_count = steps.count;
+    own_steps = {0, step_count};
+    if constexpr (has_parts<Kernel>) own_steps = order.steps_of(item.part, step_count);
     if constexpr (InLockstep<Kernel>) {
-      of_round = steps.round;
-      rounds = in_round = 0;
+      round_steps = steps.steps_per_round;
+      rounds_done = round_step = 0;
     }
   }
   template <class Kernel> TILE_FN void next_step() {
-    ++number;
+    ++step_index;
     if constexpr (InLockstep<Kernel>)
-      if (++in_round == of_round) {
-        in_round = 0;
-        ++rounds;
+      if (++round_step == round_steps) {
+        round_step = 0;
+        ++rounds_done;
       }
   }
 };
 
 // Operations for a kernel's `hold` and `load`. `Self` supplies wait_empty, fill and arrive_full of a ring slot, and
 // `fill_resident`.
-template <class Kernel, class Self> struct StepLoads : StepPlace {
+template <class Kernel, class Self> struct RingLoader : StepPosition {
   Ring<Kernel::config.stages> rings[ring_count<Kernel>];
-  Ring<Kernel::config.helds> held;
+  Ring<Kernel::config.resident_slots> resident;
 
   template <class Tile, class Box>
   TILE_FN void load(Tile& tile, const MatricesView<Box>& view, int matrix, int first_row, int = 0) {
@@ -96,7 +96,7 @@ template <class Kernel, class Self> struct StepLoads : StepPlace {
     static_assert(Tile::rows == Box::rows && Tile::cols == Box::cols,
                   "load: a view is loaded into a tile of its own shape");
     Self& self = static_cast<Self&>(*this);
-    if constexpr (InARing<Tile>) {
+    if constexpr (IsRingTile<Tile>) {
       constexpr int r = Tile::ring;
       auto& ring = rings[InLockstep<Kernel> ? 0 : r];
       self.wait_empty(r, ring.slot, ring.phase ^ 1);
@@ -104,7 +104,7 @@ template <class Kernel, class Self> struct StepLoads : StepPlace {
       self.arrive_full(r, ring.slot);
       if constexpr (!InLockstep<Kernel>) ring.advance();
     } else {
-      self.fill_held(held.slot, tile, view, matrix, first_row, rows);
+      self.fill_resident(resident.slot, tile, view, matrix, first_row, rows);
     }
   }
   TILE_FN void advance() {
@@ -115,27 +115,27 @@ template <class Kernel, class Self> struct StepLoads : StepPlace {
 
 // Runs the thread that loads. `next_item` takes the next item; an item with `is_real` == false ends the loop.
 template <class Kernel, class On> TILE_FN void produce_steps(On& on) {
-  for (int turn = 0;; ++turn) {
+  for (int iteration = 0;; ++iteration) {
     on.begin_item();
     if constexpr (has_parts<Kernel> || IsRagged<Kernel>)
-      while (on.item.is_real && on.own.begin == on.own.end) {
+      while (on.item.is_real && on.own_steps.begin == on.own_steps.end) {
         on.next_item();
         on.begin_item();
       }
-    on.wait_item_empty(turn & 1, (turn >> 1 & 1) ^ 1);
-    on.put_item(turn & 1);
+    on.wait_item_empty(iteration & 1, (iteration >> 1 & 1) ^ 1);
+    on.publish_item(iteration & 1);
     if (!on.item.is_real) return;
-    on.number = on.own.begin;
+    on.step_index = on.own_steps.begin;
     // With one resident buffer, the previous item uses it until its end: the first step's tiles are loaded before it.
-    if constexpr (Kernel::config.helds == 1) {
+    if constexpr (Kernel::config.resident_slots == 1) {
       on.load_step();
       on.advance();
     }
-    on.wait_held_empty(on.held.slot, on.held.phase ^ 1);
-    on.hold(on.held.slot);
-    on.held.advance();
+    on.wait_resident_empty(on.resident.slot, on.resident.phase ^ 1);
+    on.load_resident(on.resident.slot);
+    on.resident.advance();
     TILE_ROLLED
-    for (; on.number < on.own.end; on.advance()) on.load_step();
+    for (; on.step_index < on.own_steps.end; on.advance()) on.load_step();
     on.next_item();
     if constexpr (!InLockstep<Kernel>) on.load_step();
   }
@@ -143,17 +143,17 @@ template <class Kernel, class On> TILE_FN void produce_steps(On& on) {
 
 // Progress of a step on one ring's tile.
 struct TileUse {
-  int last = 0;       // number of the last product that began to read it, from 1; 0 before the first
-  int rest = 0;       // products of the step that have not begun yet
-  bool open = false;  // true while threads read it
+  int last = 0;                     // number of the last product that began to read it, from 1; 0 before the first
+  int products_left = 0;            // products of the step that have not begun yet
+  bool is_read_by_threads = false;  // true while threads read it
 };
 
 // A group of threads: its state and its products in flight. `Self` supplies wait_full and `release_slot` of a slot,
 // sync_turn, `pass_turn_to`, sync_groups, mma_fence, mma_commit, mma_wait and `keep_order`.
-template <class Kernel, class Self> struct StepGroup : StepPlace {
+template <class Kernel, class Self> struct StepGroup : StepPosition {
   static constexpr auto config = Kernel::config;
   Ring<config.stages> rings[ring_count<Kernel>];
-  Ring<config.helds> held;
+  Ring<config.resident_slots> resident;
   int id;          // number of the group
   int issued = 0;  // products of this step issued so far
   TileUse uses[Kernel::rings];
@@ -171,7 +171,7 @@ template <class Kernel, class Self> struct StepGroup : StepPlace {
   }
   TILE_FN void end_step() {  // waits for the products that the kernel has not waited for
     self().template mma_wait<0>();
-    settled(issued);
+    release_finished(issued);
   }
   TILE_FN void advance() {
     this->template next_step<Kernel>();
@@ -179,16 +179,16 @@ template <class Kernel, class Self> struct StepGroup : StepPlace {
   }
   template <int r> TILE_FN auto& ring() { return rings[InLockstep<Kernel> ? 0 : r]; }
   template <bool is_last, class Tile> TILE_FN void begin_product(const Tile&) {
-    if constexpr (InARing<Tile>) {
+    if constexpr (IsRingTile<Tile>) {
       constexpr int r = Tile::ring;
       if (uses[r].last == 0) {
         self().wait_full(r, ring<r>().slot, ring<r>().phase);
-        uses[r].rest = Tile::products;
+        uses[r].products_left = Tile::products;
       }
       uses[r].last = issued + 1;
-      --uses[r].rest;
+      --uses[r].products_left;
     }
-    if constexpr (config.turns && !is_last)
+    if constexpr (config.issues_in_turn && !is_last)
       if (issued == 0) {
         self().sync_turn(id);
         has_turn = true;
@@ -198,31 +198,31 @@ template <class Kernel, class Self> struct StepGroup : StepPlace {
   template <class Sum> TILE_FN void end_product(Sum& sum) {
     self().mma_commit();
     sum.live = true;
-    sum.age = ++issued;
+    sum.last_product = ++issued;
   }
-  template <bool is_last, class Sum> TILE_FN void settle(const Sum& sum) {
-    if constexpr (config.turns && !is_last) {
-      if (has_turn) self().join_turn((id + 1) % config.consumers);
+  template <bool is_last, class Sum> TILE_FN void wait_for_product(const Sum& sum) {
+    if constexpr (config.issues_in_turn && !is_last) {
+      if (has_turn) self().pass_turn_to((id + 1) % config.consumers);
       has_turn = false;
     }
-    self().lean();
-    wait_for_all_but(issued - sum.age);
-    settled(sum.age);
+    self().keep_order();
+    wait_for_all_but(issued - sum.last_product);
+    release_finished(sum.last_product);
   }
   // Waits for a tile that threads read.
   template <class Tile> TILE_FN void begin_reading(const Tile&) {
     constexpr int r = Tile::ring;
-    if (!uses[r].open) self().wait_full(r, ring<r>().slot, ring<r>().phase);
-    uses[r].open = true;
+    if (!uses[r].is_read_by_threads) self().wait_full(r, ring<r>().slot, ring<r>().phase);
+    uses[r].is_read_by_threads = true;
   }
   // Waits for all groups: afterwards the data that they wrote before `arrive_at_barrier` can be read, and tiles that
   // threads have read are released. Consecutive steps use different barriers, because a group may reach the next one
   // before all have left this one.
-  template <bool is_last> TILE_FN void meet() {
-    self().sync_groups(meeting<is_last>());
-    give_read<0>();
+  template <bool is_last> TILE_FN void wait_at_barrier() {
+    self().sync_groups(barrier_number<is_last>());
+    release_read_tiles<0>();
   }
-  template <bool is_last> TILE_FN int meeting() const {
+  template <bool is_last> TILE_FN int barrier_number() const {
     static_assert(config.consumers <= 2 && config.stages <= 2,
                   "wait_at_barrier: at most two groups and two stages, each with its own barrier");
     return is_last ? 2 : rings[0].slot;
@@ -237,44 +237,44 @@ template <class Kernel, class Self> struct StepGroup : StepPlace {
     else
       self().template mma_wait<2>();
   }
-  TILE_FN void settled(int age) { settle_ring<0>(age); }
-  template <int r> TILE_FN void settle_ring(int age) {
-    if (uses[r].last != 0 && uses[r].last <= age && uses[r].rest == 0) {
-      give<r>();
+  TILE_FN void release_finished(int product) { release_finished_ring<0>(product); }
+  template <int r> TILE_FN void release_finished_ring(int product) {
+    if (uses[r].last != 0 && uses[r].last <= product && uses[r].products_left == 0) {
+      release_ring_slot<r>();
       uses[r].last = 0;
     }
-    if constexpr (r + 1 < Kernel::rings) settle_ring<r + 1>(age);
+    if constexpr (r + 1 < Kernel::rings) release_finished_ring<r + 1>(product);
   }
-  template <int r> TILE_FN void give_read() {
-    if (uses[r].open) {
-      give<r>();
-      uses[r].open = false;
+  template <int r> TILE_FN void release_read_tiles() {
+    if (uses[r].is_read_by_threads) {
+      release_ring_slot<r>();
+      uses[r].is_read_by_threads = false;
     }
-    if constexpr (r + 1 < Kernel::rings) give_read<r + 1>();
+    if constexpr (r + 1 < Kernel::rings) release_read_tiles<r + 1>();
   }
-  template <int r> TILE_FN void give() {
-    self().give_slot(r, ring<r>().slot);
+  template <int r> TILE_FN void release_ring_slot() {
+    self().release_slot(r, ring<r>().slot);
     if constexpr (!InLockstep<Kernel>) ring<r>().advance();
   }
 };
 
 template <class Kernel, class On> TILE_FN void consume_steps(On& on) {
   constexpr auto config = Kernel::config;
-  if (config.turns && on.id == config.consumers - 1) on.join_turn(0);
-  for (int turn = 0;; ++turn) {
-    on.take_item(turn & 1, turn >> 1 & 1);
+  if (config.issues_in_turn && on.id == config.consumers - 1) on.pass_turn_to(0);
+  for (int iteration = 0;; ++iteration) {
+    on.acquire_item(iteration & 1, iteration >> 1 & 1);
     on.sync_group();
-    on.give_item(turn & 1);
+    on.release_item(iteration & 1);
     if (!on.item.is_real) break;
     typename Kernel::State state;
-    on.wait_held(on.held.slot, on.held.phase);
-    on.number = on.own.begin;
+    on.wait_for_resident(on.resident.slot, on.resident.phase);
+    on.step_index = on.own_steps.begin;
     on.begin_step();
     on.template compute<true, false>(state);
-    if constexpr (config.helds > 1)
-      if (turn > 0) on.give_held((on.held.slot + config.helds - 1) % config.helds);
+    if constexpr (config.resident_slots > 1)
+      if (iteration > 0) on.release_resident((on.resident.slot + config.resident_slots - 1) % config.resident_slots);
     TILE_ROLLED
-    for (on.advance(); on.number < on.own.end; on.advance()) {
+    for (on.advance(); on.step_index < on.own_steps.end; on.advance()) {
       on.begin_step();
       on.template compute<false, false>(state);
     }
@@ -282,10 +282,10 @@ template <class Kernel, class On> TILE_FN void consume_steps(On& on) {
     on.template compute<false, true>(state);
     on.end_step();
     on.store(state);
-    if constexpr (config.helds == 1) on.give_held(0);
-    on.held.advance();
+    if constexpr (config.resident_slots == 1) on.release_resident(0);
+    on.resident.advance();
   }
-  on.await_stores();
+  on.wait_for_stores();
 }
 
 }  // namespace ridge::tile

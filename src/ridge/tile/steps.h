@@ -16,37 +16,37 @@
 // the last, which has no tile for the first product (`At::first`, `At::last`).
 #pragma once
 
-#include "ridge/tile/joins.h"
+#include "ridge/tile/reductions.h"
 #include "ridge/tile/tile.h"
 
 namespace ridge::tile {
 
 // Number of steps of an item that load tiles, at least 1. One more step follows, in which `At::last` is true.
-struct Steps {
+struct StepCount {
   int count = 1;
-  int round = 1;  // steps of one round, for kernels that loop in rounds
+  int steps_per_round = 1;  // steps of one round, for kernels that loop in rounds
 };
 
 // A tile of a Stage with the number of its ring and of the products of a step that read it (0 if threads read it).
-template <int number, class Tile, int products_ = 1> struct InRing : Tile {
+template <int number, class Tile, int products_ = 1> struct RingTile : Tile {
   static constexpr int ring = number, products = products_;
 };
 
 #ifdef __CUDACC__
 // A tile that stays resident for a whole work item, not in a ring.
-template <class T, int Rows, int Cols> using HeldTile = SharedTile<T, Rows, Cols>;
+template <class T, int Rows, int Cols> using ResidentTile = SharedTile<T, Rows, Cols>;
 #else
-template <class T, int Rows, int Cols> struct HeldTile;
+template <class T, int Rows, int Cols> struct ResidentTile;
 #endif
 // The type in which products of tiles of T are accumulated.
-template <class T> struct SumOf { using type = float; };
-template <int M, int N, int Sharers, class T> struct Operands;  // a left operand in registers
+template <class T> struct AccumulatedType { using type = float; };
+template <int M, int N, int WarpgroupsPerTile, class T> struct RegisterOperand;  // a left operand in registers
 
 // Initial values of a number per row.
-struct Lowest {};
-struct Nought {};
-inline constexpr Lowest lowest{};
-inline constexpr Nought nought{};
+struct NegativeInfinity {};
+struct Zero {};
+inline constexpr NegativeInfinity negative_infinity{};
+inline constexpr Zero zero_sum{};
 
 // A batch of outer * inner matrices [rows, cols], contiguous along cols: matrix i has the index (i / inner, i % inner).
 // Strides are in elements.
@@ -57,7 +57,7 @@ struct Matrices {
 };
 #ifndef __CUDACC__
 // Page table of a CPU target: row r is row r % rows of page table[r / rows]. If `table` is null, row_stride applies.
-struct PagesInMemory {
+struct PageTable {
   const int* table = nullptr;
   Index rows = 1, stride = 0;
 };
@@ -66,7 +66,7 @@ template <class Tile_> struct MatricesView : Matrices {
   using Tile = Tile_;
   InputOnTarget on_target{};
 #ifndef __CUDACC__
-  PagesInMemory in_pages{};
+  PageTable in_pages{};
 #endif
 };
 // Matrices that a kernel stores in tiles of M x N.
@@ -82,13 +82,13 @@ struct Ragged {
   bool ends = false;            // true if matrices may end before `rows`; then the group is 1
   const int* starts = nullptr;  // if not null, matrices (i, ·) are rows starts[i] … starts[i + 1] - 1 of a common one
   const int* pages = nullptr;   // if not null, row r is row r % rows of page pages[i * pages_per_matrix + r / rows]
-  int pages_each = 0;
+  int pages_per_matrix = 0;
 };
 template <class Tile_> struct RaggedView : MatricesView<Tile_>, Ragged {
   int lines = 0;  // lines of a box that the copy engine loads
 };
 template <class T, int M, int N> struct RaggedOut : MatricesOut<T, M, N>, Ragged { Index line_stride = 0; };
-template <class View> TILE_FN int rows_of(const View& view, int matrix) {
+template <class View> TILE_FN int row_count(const View& view, int matrix) {
   if (view.starts == nullptr) return static_cast<int>(view.rows);
   const int* const begin = view.starts + matrix / static_cast<int>(view.inner);
   return begin[1] - begin[0];
@@ -99,11 +99,11 @@ template <class View> TILE_FN int rows_of(const View& view, int matrix) {
 // adds that were made to each group's part of a tile.
 struct SumsInMemory {
   float* data = nullptr;
-  int* turns = nullptr;
-  int tiles = 0;  // number of tiles of one matrix
+  int* add_counts = nullptr;
+  int tiles_per_matrix = 0;  // number of tiles of one matrix
 };
 
-struct Span {  // begin … end - 1
+struct IntRange {  // begin … end - 1
   int begin = 0, end = 0;
 };
 
@@ -123,25 +123,26 @@ struct StepOrder {
   int tile_rows = 1, width = 1, parts = 1;
   bool ascending = false;  // true if the first rows come first
   int first_row = 0;       // first row of all items, a multiple of tile_rows
-  TILE_FN int tiles() const { return (rows - first_row + tile_rows - 1) / tile_rows; }
-  TILE_FN int items() const { return matrices * tiles() * parts; }
-  template <bool has_parts = true> TILE_FN StepItem item(int number) const {
-    if (number >= items()) return {};
+  TILE_FN int tile_count() const { return (rows - first_row + tile_rows - 1) / tile_rows; }
+  TILE_FN int item_count() const { return matrices * tile_count() * parts; }
+  template <bool has_parts = true> TILE_FN StepItem item_at(int number) const {
+    if (number >= item_count()) return {};
     const int tile = has_parts ? number / parts : number, part = number - tile * parts;
-    const int each = width * tiles(), first = tile / each * width, in = tile % each;
-    const int wide = matrices - first < width ? matrices - first : width;
-    const int from = in / wide;
-    const int row = first_row + (ascending ? from : tiles() - 1 - from) * tile_rows;
-    return {first + in % wide, row, part, tile, true};
+    const int items_per_group = width * tile_count(), first = tile / items_per_group * width,
+              index_in_group = tile % items_per_group;
+    const int group_matrices = matrices - first < width ? matrices - first : width;
+    const int group_row = index_in_group / group_matrices;
+    const int row = first_row + (ascending ? group_row : tile_count() - 1 - group_row) * tile_rows;
+    return {first + index_in_group % group_matrices, row, part, tile, true};
   }
   // Returns the steps of a part, of `count` in all. If there are more parts than steps, the later parts get none.
-  TILE_FN Span steps_of(int part, int count) const {
-    const int real = real_parts(count);
+  TILE_FN IntRange steps_of(int part, int count) const {
+    const int real = used_parts(count);
     if (part >= real) return {};
     return {static_cast<int>(static_cast<Index>(count) * part / real),
             static_cast<int>(static_cast<Index>(count) * (part + 1) / real)};
   }
-  TILE_FN int real_parts(int count) const { return parts < count ? parts : count; }
+  TILE_FN int used_parts(int count) const { return parts < count ? parts : count; }
 };
 
 }  // namespace ridge::tile

@@ -37,10 +37,10 @@ struct InputOnTarget {
   DType dtype = DType::f32;  // element type of the matrices of a kernel that runs in steps (steps.h)
 };
 // Input of an epilogue: a tile of sums (f32 or int32) and the output tile that it writes.
-struct Finishing {
-  const Finish& finish;
+struct EpilogueTile {
+  const Epilogue& finish;
   const void* sums;
-  bool are_integers;
+  bool are_int32;
   Index sums_stride;
   void* out;  // first element of the view; strides are in elements of the output's type
   Index row_stride, col_stride, batch_stride;
@@ -49,8 +49,8 @@ struct Finishing {
   Index batch;
 };
 struct OutputOnTarget {
-  Finish finish{};
-  void (*write)(const Finishing&) = nullptr;  // epilogue; if null, sums are stored unchanged in the view's type
+  Epilogue finish{};
+  void (*write)(const EpilogueTile&) = nullptr;  // epilogue; if null, sums are stored unchanged in the view's type
 };
 #endif
 
@@ -83,20 +83,20 @@ template <class T, int M, int N> struct OutputView {
 
 #ifndef __CUDACC__
 // A load that was requested: rows `along` and columns `k` of a matrix become the tile's rows from `first_row` on.
-struct Announced {
+struct RecordedLoad {
   const Matrix* matrix = nullptr;
   Range along, k;
-  int first = 0;
+  int first_row = 0;
 };
 template <class T, int Rows, int Cols> struct SharedTile {
   using type = T;
-  static constexpr int rows = Rows, cols = Cols, most_parts = 2;
-  Announced parts[most_parts];
+  static constexpr int rows = Rows, cols = Cols, max_parts = 2;
+  RecordedLoad parts[max_parts];
   int count = 0;
 };
 
 // M x N sums of the products so far. `WarpgroupsPerTile` groups of threads own it together (1 on a CPU).
-template <int M, int N, int Sharers = 1, class Sum_ = float> struct Accumulator {
+template <int M, int N, int WarpgroupsPerTile = 1, class Sum_ = float> struct Accumulator {
   using Sum = Sum_;
   static constexpr int rows = M, cols = N;
   Sum* sums = nullptr;
@@ -106,12 +106,12 @@ template <int M, int N, int Sharers = 1, class Sum_ = float> struct Accumulator 
 #endif
 
 // Rows of a tile. Two matrices can be loaded into one tile and multiplied by one instruction (gated products).
-template <int First, int Count, class Tile_> struct Part {
+template <int First, int Count, class Tile_> struct TileRows {
   using Tile = Tile_;
   static constexpr int first = First, count = Count;
   Tile& tile;
 };
-template <int First, int Count, class Tile> TILE_FN Part<First, Count, Tile> rows(Tile& tile) {
+template <int First, int Count, class Tile> TILE_FN TileRows<First, Count, Tile> rows(Tile& tile) {
   static_assert(First >= 0 && Count > 0 && First + Count <= Tile::rows,
                 "rows<first, count>(tile): the rows must lie inside the tile");
   return {tile};

@@ -10,7 +10,7 @@
 
 namespace ridge::tile {
 
-struct Cut {  // the parts of a config that the scheduler needs: a block's tile, and the blocks of a cluster
+struct TileShape {  // the parts of a config that the scheduler needs: a block's tile, and the blocks of a cluster
   int m = 0, n = 0, k = 0;
   int cluster_m = 1, cluster_n = 1;
   bool can_split = true;  // false if k is never split
@@ -24,10 +24,10 @@ struct Cut {  // the parts of a config that the scheduler needs: a block's tile,
 // runs contain it. cooperative_split_k: as split_k, but all items run concurrently: every block waits for the other
 // splits of its tile and stores a slice of the tile.
 enum class SplitMode : std::uint8_t { split_k, cluster_split_k, stream_k, cooperative_split_k };
-inline constexpr int most_cluster_splits = 8;       // blocks of a cluster, on any chip that has clusters
-inline constexpr int most_cooperative_splits = 16;  // each has one bit of a counter
+inline constexpr int max_cluster_splits = 8;       // blocks of a cluster, on any chip that has clusters
+inline constexpr int max_cooperative_splits = 16;  // each has one bit of a counter
 
-struct Sizes {  // sizes after an exchange of operands, and the order of the tiles
+struct ProductShape {  // sizes after an exchange of operands, and the order of the tiles
   int m = 0, n = 0, k = 0, batch = 1;
   int splits = 1;       // splits of k, each summed by another block; at most the number of stages (unused by stream_k)
   int raster_rows = 8;  // tile rows of a group
@@ -35,7 +35,7 @@ struct Sizes {  // sizes after an exchange of operands, and the order of the til
   int first_row = 0;  // tile row that comes first; after the last one the order continues with row 0
 };
 
-struct Item {
+struct WorkItem {
   int m0 = 0, n0 = 0, batch = 0;
   int first = 0, last = 0;    // stages first … last - 1
   int tile = 0;               // number of the cluster's tile, the same for all of its blocks
@@ -46,12 +46,13 @@ struct Item {
 };
 
 struct TileScheduler {
-  Cut cut;
+  TileShape cut;
   int tiles_m, tiles_n, stages, splits, raster_rows, first_row, end, step, at, rank, blocks, block;
-  bool stream_k, beside;  // splits_are_adjacent: the splits of a tile are consecutive items
+  bool stream_k, splits_are_adjacent;  // splits_are_adjacent: the splits of a tile are consecutive items
 
   // `blocks_in_grid` is a multiple of the cluster's blocks. Requires tiles * stages < 2^31.
-  TILE_FN TileScheduler(const Cut& c, const Sizes& p, int blocks_in_grid, int this_block, int rank_in_cluster)
+  TILE_FN TileScheduler(const TileShape& c, const ProductShape& p, int blocks_in_grid, int this_block,
+                        int rank_in_cluster)
       : cut(c),
         tiles_m((p.m + c.m * c.cluster_m - 1) / (c.m * c.cluster_m)),
         tiles_n((p.n + c.n * c.cluster_n - 1) / (c.n * c.cluster_n)),
@@ -66,21 +67,21 @@ struct TileScheduler {
         blocks(blocks_in_grid),
         block(this_block),
         stream_k(c.can_split && p.split_mode == SplitMode::stream_k),
-        beside(c.cluster() > 1 || p.split_mode == SplitMode::cluster_split_k) {
+        splits_are_adjacent(c.cluster() > 1 || p.split_mode == SplitMode::cluster_split_k) {
     if (stream_k) {
-      at = run(block, end * stages);
-      end = run(block + 1, end * stages);
+      at = first_stage_of(block, end * stages);
+      end = first_stage_of(block + 1, end * stages);
     }
   }
 
-  TILE_FN bool next(Item& x) {
+  TILE_FN bool next(WorkItem& x) {
     if (at >= end) return false;
     if (stream_k) {
-      stream(x);
+      take_stream_item(x);
     } else {
       const int all_tiles = end / splits;
-      x.tile = !cut.can_split ? at : beside ? at / splits : at % all_tiles;
-      x.split = !cut.can_split ? 0 : beside ? at % splits : at / all_tiles;
+      x.tile = !cut.can_split ? at : splits_are_adjacent ? at / splits : at % all_tiles;
+      x.split = !cut.can_split ? 0 : splits_are_adjacent ? at % splits : at / all_tiles;
       x.splits = splits;
       x.partial = x.tile * splits;
       x.first = cut.can_split ? stages * x.split / splits : 0;
@@ -100,26 +101,26 @@ struct TileScheduler {
   }
 
  private:
-  int all = 0;  // stages of all tiles
+  int total_stages = 0;  // stages of all tiles
   // Returns the first stage of a block's run.
-  TILE_FN int run(int of_block, int stages_of_all) {
-    all = stages_of_all;
-    const int each = all / blocks, more = all % blocks;
+  TILE_FN int first_stage_of(int of_block, int stages_of_all) {
+    total_stages = stages_of_all;
+    const int each = total_stages / blocks, more = total_stages % blocks;
     return of_block * each + (of_block < more ? of_block : more);
   }
-  TILE_FN int block_with(int stage) const {
-    const int each = all / blocks, more = all % blocks, longer = more * (each + 1);
+  TILE_FN int block_of_stage(int stage) const {
+    const int each = total_stages / blocks, more = total_stages % blocks, longer = more * (each + 1);
     return stage < longer ? stage / (each + 1) : more + (stage - longer) / each;
   }
   // Takes the next part of this block's run. From one part to the next either the block or the tile grows by one, so
   // block + tile numbers the parts of all tiles.
-  TILE_FN void stream(Item& x) {
+  TILE_FN void take_stream_item(WorkItem& x) {
     x.tile = at / stages;
     x.first = at - x.tile * stages;
     x.last = stages - x.first < end - at ? stages : x.first + end - at;
-    const int begin = block_with(x.tile * stages);
+    const int begin = block_of_stage(x.tile * stages);
     x.split = block - begin;
-    x.splits = block_with(x.tile * stages + stages - 1) - begin + 1;
+    x.splits = block_of_stage(x.tile * stages + stages - 1) - begin + 1;
     x.partial = begin + x.tile;
     at += x.last - x.first;
   }

@@ -12,17 +12,17 @@
 namespace ridge::tile {
 namespace {
 
-void expect_whole(const Sizes& sizes, int clusters, int cluster_m = 1, int cluster_n = 1) {
-  const Cut cut{.m = 64, .n = 128, .k = 64, .cluster_m = cluster_m, .cluster_n = cluster_n};
+void expect_whole(const ProductShape& sizes, int clusters, int cluster_m = 1, int cluster_n = 1) {
+  const TileShape cut{.m = 64, .n = 128, .k = 64, .cluster_m = cluster_m, .cluster_n = cluster_n};
   const int blocks = clusters * cut.cluster();
-  std::map<int, std::map<int, Item>> splits;  // splits of each tile, by number
+  std::map<int, std::map<int, WorkItem>> splits;  // splits of each tile, by number
   std::set<int> partials;
   std::set<std::array<int, 3>> places;
   int least = 1 << 30, most = 0;
   for (int b = 0; b < blocks; ++b) {
     TileScheduler scheduler(cut, sizes, blocks, b, b % cut.cluster());
     int stages = 0;
-    for (Item x; scheduler.next(x);) {
+    for (WorkItem x; scheduler.next(x);) {
       EXPECT_LT(x.first, x.last);
       EXPECT_TRUE(splits[x.block_tile].try_emplace(x.split, x).second);
       EXPECT_EQ(x.block_tile / cut.cluster(), x.tile);
@@ -69,11 +69,11 @@ TEST(TileScheduler, EveryStageOfEveryTileIsTakenOnce) {
 }
 
 TEST(TileScheduler, AWalkBeginsWhereItIsToldAndGoesRound) {
-  const Cut cut{.m = 64, .n = 128, .k = 64};
-  const Sizes sizes{.m = 500, .n = 300, .k = 64, .raster_rows = 3, .first_row = 5};
+  const TileShape cut{.m = 64, .n = 128, .k = 64};
+  const ProductShape sizes{.m = 500, .n = 300, .k = 64, .raster_rows = 3, .first_row = 5};
   std::vector<int> rows;
   TileScheduler scheduler(cut, sizes, 1, 0, 0);
-  for (Item x; scheduler.next(x);)
+  for (WorkItem x; scheduler.next(x);)
     if (x.n0 == 0) rows.push_back(x.m0 / 64);
   EXPECT_EQ(rows, (std::vector<int>{5, 6, 7, 0, 1, 2, 3, 4}));
   expect_whole(sizes, 5);

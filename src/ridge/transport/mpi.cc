@@ -16,52 +16,53 @@
 namespace ridge::transport {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-constexpr std::size_t longest_message = std::size_t{1} << 30;  // bytes; MPI counts are int
+using SteadyClock = std::chrono::steady_clock;
+constexpr std::size_t max_message_bytes = std::size_t{1} << 30;  // bytes; MPI counts are int
 constexpr int tag = 0;
-constexpr int eager_looks = 1000;  // polls without progress before a waiting rank starts to sleep
-constexpr auto nap = std::chrono::microseconds(50);
+constexpr int polls_before_sleep = 1000;  // polls without progress before a waiting rank starts to sleep
+constexpr auto sleep_interval = std::chrono::microseconds(50);
 
 // Storage for MPI_Status, which has 24 bytes in every Open MPI version.
-struct alignas(8) StatusBytes {
+struct alignas(8) MpiStatus {
   std::array<std::byte, 64> bytes{};
 };
 
-struct Library {
+struct MpiLibrary {
   int (*init_thread)(int*, char***, int, int*) = nullptr;
   int (*comm_rank)(void*, int*) = nullptr;
   int (*comm_size)(void*, int*) = nullptr;
   int (*set_errhandler)(void*, void*) = nullptr;
   int (*isend)(const void*, int, void*, int, int, void*, void**) = nullptr;
   int (*irecv)(void*, int, void*, int, int, void*, void**) = nullptr;
-  int (*test)(void**, int*, StatusBytes*) = nullptr;
-  int (*get_count)(const StatusBytes*, void*, int*) = nullptr;
+  int (*test)(void**, int*, MpiStatus*) = nullptr;
+  int (*get_count)(const MpiStatus*, void*, int*) = nullptr;
   int (*abort)(void*, int) = nullptr;
   int (*finalize)() = nullptr;
   int (*get_library_version)(char*, int*) = nullptr;
   void *world = nullptr, *byte = nullptr, *errors_return = nullptr;
 };
 
-template <class F> bool find(void* library, const char* name, F& function) {
+template <class F> bool find_symbol(void* library, const char* name, F& function) {
   function = reinterpret_cast<F>(dlsym(library, name));
   return function != nullptr;
 }
 
-constexpr const char* cure =
+constexpr const char* install_hint =
     "install Open MPI (on Debian: apt install openmpi-bin), or name its library in RIDGE_MPI; on one machine --ranks "
     "needs no MPI";
 
-bool find_all(void* file, Library& out) {
-  bool all = find(file, "MPI_Init_thread", out.init_thread) && find(file, "MPI_Comm_rank", out.comm_rank);
-  all = all && find(file, "MPI_Comm_size", out.comm_size) && find(file, "MPI_Isend", out.isend);
-  all = all && find(file, "MPI_Irecv", out.irecv) && find(file, "MPI_Test", out.test);
-  all = all && find(file, "MPI_Get_count", out.get_count) && find(file, "MPI_Abort", out.abort);
-  all = all && find(file, "MPI_Finalize", out.finalize) && find(file, "ompi_mpi_comm_world", out.world);
-  all = all && find(file, "MPI_Comm_set_errhandler", out.set_errhandler);
-  return all && find(file, "ompi_mpi_byte", out.byte) && find(file, "ompi_mpi_errors_return", out.errors_return);
+bool find_all_symbols(void* file, MpiLibrary& out) {
+  bool all = find_symbol(file, "MPI_Init_thread", out.init_thread) && find_symbol(file, "MPI_Comm_rank", out.comm_rank);
+  all = all && find_symbol(file, "MPI_Comm_size", out.comm_size) && find_symbol(file, "MPI_Isend", out.isend);
+  all = all && find_symbol(file, "MPI_Irecv", out.irecv) && find_symbol(file, "MPI_Test", out.test);
+  all = all && find_symbol(file, "MPI_Get_count", out.get_count) && find_symbol(file, "MPI_Abort", out.abort);
+  all = all && find_symbol(file, "MPI_Finalize", out.finalize) && find_symbol(file, "ompi_mpi_comm_world", out.world);
+  all = all && find_symbol(file, "MPI_Comm_set_errhandler", out.set_errhandler);
+  return all && find_symbol(file, "ompi_mpi_byte", out.byte) &&
+         find_symbol(file, "ompi_mpi_errors_return", out.errors_return);
 }
 
-std::string version_of(const Library& library) {
+std::string library_version(const MpiLibrary& library) {
   std::array<char, 8192> text{};  // at least MPI_MAX_LIBRARY_VERSION_STRING of any MPI
   int length = 0;
   library.get_library_version(text.data(), &length);
@@ -70,118 +71,120 @@ std::string version_of(const Library& library) {
   return all.substr(0, all.find_first_of(",\n"));
 }
 
-Result<Library> opened(const std::string& named) {
+Result<MpiLibrary> open_library(const std::string& library_path) {
   const std::vector<std::string> names =
-      named.empty() ? std::vector<std::string>{"libmpi.so.40", "libmpi.so.80", "libmpi.so", "libmpi.so.12"}
-                    : std::vector<std::string>{named};
-  Library out;
+      library_path.empty() ? std::vector<std::string>{"libmpi.so.40", "libmpi.so.80", "libmpi.so", "libmpi.so.12"}
+                           : std::vector<std::string>{library_path};
+  MpiLibrary out;
   for (const std::string& name : names) {
     void* const file = dlopen(name.c_str(), RTLD_NOW | RTLD_GLOBAL);  // Open MPI's plug-ins need its symbols
     if (file == nullptr) continue;
-    if (!find(file, "MPI_Get_library_version", out.get_library_version))
-      return absent_error(fmt::format("{} is no MPI library", name), cure);
-    if (find_all(file, out)) return out;
+    if (!find_symbol(file, "MPI_Get_library_version", out.get_library_version))
+      return absent_error(fmt::format("{} is no MPI library", name), install_hint);
+    if (find_all_symbols(file, out)) return out;
     return absent_error(
-        fmt::format("{} is {}, whose binary interface differs; expected Open MPI", name, version_of(out)), cure);
+        fmt::format("{} is {}, whose binary interface differs; expected Open MPI", name, library_version(out)),
+        install_hint);
   }
   const char* const why = dlerror();
-  return absent_error(fmt::format("MPI was not found: {}", why != nullptr ? why : names.front()), cure);
+  return absent_error(fmt::format("MPI was not found: {}", why != nullptr ? why : names.front()), install_hint);
 }
 
-class MpiRanks final : public Ranks {
+class MpiCommunicator final : public Communicator {
  public:
-  MpiRanks(const Library& library, const Launcher& launcher, const MpiOptions& options)
-      : Ranks(launcher.rank, launcher.size), mpi_(library), launcher_(launcher), options_(options) {}
-  ~MpiRanks() override { mpi_.finalize(); }
+  MpiCommunicator(const MpiLibrary& library, const Launcher& launcher, const MpiOptions& options)
+      : Communicator(launcher.rank, launcher.size), mpi_(library), launcher_(launcher), options_(options) {}
+  ~MpiCommunicator() override { mpi_.finalize(); }
 
-  int neighbours() const override { return launcher_.neighbours; }
+  int local_size() const override { return launcher_.local_size; }
   int local_rank() const override { return launcher_.local_rank; }
-  std::string_view carrier() const override { return "Open MPI"; }
+  std::string_view transport_name() const override { return "Open MPI"; }
 
-  Status exchange(std::span<const Sent> sent, std::span<const Received> received) override {
-    std::vector<Message> messages;
-    for (const Received& one : received)
+  Status exchange_messages(std::span<const SendRequest> sent, std::span<const ReceiveRequest> received) override {
+    std::vector<PendingMessage> messages;
+    for (const ReceiveRequest& one : received)
       if (const Status posted = post_receive(one, messages); !posted) return posted;
-    for (const Sent& one : sent)
+    for (const SendRequest& one : sent)
       if (const Status posted = post_send(one, messages); !posted) return posted;
-    count(sent);
-    return finish(std::move(messages));
+    count_sent_bytes(sent);
+    return wait_for_all(std::move(messages));
   }
 
   // Calls MPI_Abort, which ends every rank, unless all ranks agreed on the error and so end by themselves.
-  void abandon(const Error& why) noexcept override {
-    if (is_agreed(why)) return;
-    Error told = why;
-    told.message = fmt::format("rank {}: {}", rank(), why.message);
-    if (options_.last_words) options_.last_words(told);
+  void abort_all(const Error& why) noexcept override {
+    if (is_agreed_error(why)) return;
+    Error reported = why;
+    reported.message = fmt::format("rank {}: {}", rank(), why.message);
+    if (options_.on_abort) options_.on_abort(reported);
     mpi_.abort(mpi_.world, static_cast<int>(why.kind));
   }
 
  private:
-  struct Message {
+  struct PendingMessage {
     void* request = nullptr;
-    int other = 0;
-    bool comes = false;
+    int peer = 0;
+    bool is_receive = false;
     int length = 0;
   };
 
   // Calls use(begin, count) for each part of a message, at most `max_message_bytes` long.
-  template <class Use> static Status stretches(std::size_t size, const Use& use) {
+  template <class Use> static Status for_each_part(std::size_t size, const Use& use) {
     std::size_t begin = 0;
     do {
-      const std::size_t length = std::min(longest_message, size - begin);
+      const std::size_t length = std::min(max_message_bytes, size - begin);
       if (const Status done = use(begin, static_cast<int>(length)); !done) return done;
       begin += length;
     } while (begin < size);
     return Done{};
   }
 
-  Error failed(std::string_view what, int other, int code) const {
+  Error mpi_error(std::string_view what, int peer, int code) const {
     return {.kind = ErrorKind::finding,
-            .message = fmt::format("{} rank {}: MPI's error {}", what, other, code),
+            .message = fmt::format("{} rank {}: MPI's error {}", what, peer, code),
             .hint = "give every rank the same program, sizes and version"};
   }
 
-  Status post_receive(const Received& one, std::vector<Message>& messages) const {
+  Status post_receive(const ReceiveRequest& one, std::vector<PendingMessage>& messages) const {
     RIDGE_CHECK(one.from != rank() && one.from >= 0 && one.from < size(), "a rank does not receive from itself");
-    return stretches(one.piece.size(), [&](std::size_t begin, int length) -> Status {
+    return for_each_part(one.bytes.size(), [&](std::size_t begin, int length) -> Status {
       messages.push_back({nullptr, one.from, true, length});
       const int code =
-          mpi_.irecv(one.piece.data() + begin, length, mpi_.byte, one.from, tag, mpi_.world, &messages.back().request);
-      return code == 0 ? Status(Done{}) : failed("cannot receive from", one.from, code);
+          mpi_.irecv(one.bytes.data() + begin, length, mpi_.byte, one.from, tag, mpi_.world, &messages.back().request);
+      return code == 0 ? Status(Done{}) : mpi_error("cannot receive from", one.from, code);
     });
   }
 
-  Status post_send(const Sent& one, std::vector<Message>& messages) const {
+  Status post_send(const SendRequest& one, std::vector<PendingMessage>& messages) const {
     RIDGE_CHECK(one.to != rank() && one.to >= 0 && one.to < size(), "a rank does not send to itself");
-    return stretches(one.piece.size(), [&](std::size_t begin, int length) -> Status {
+    return for_each_part(one.bytes.size(), [&](std::size_t begin, int length) -> Status {
       messages.push_back({nullptr, one.to, false, length});
       const int code =
-          mpi_.isend(one.piece.data() + begin, length, mpi_.byte, one.to, tag, mpi_.world, &messages.back().request);
-      return code == 0 ? Status(Done{}) : failed("cannot send to", one.to, code);
+          mpi_.isend(one.bytes.data() + begin, length, mpi_.byte, one.to, tag, mpi_.world, &messages.back().request);
+      return code == 0 ? Status(Done{}) : mpi_error("cannot send to", one.to, code);
     });
   }
 
   // True if the message is complete. Error: a message of unexpected length.
-  Result<bool> over(Message& m) const {
-    StatusBytes status;
-    int done = 0, came = 0;
+  Result<bool> is_complete(PendingMessage& m) const {
+    MpiStatus status;
+    int done = 0, received_bytes = 0;
     if (const int code = mpi_.test(&m.request, &done, &status); code != 0)
-      return failed(m.comes ? "cannot receive from" : "cannot send to", m.other, code);
-    if (done == 0 || !m.comes) return done != 0;
-    mpi_.get_count(&status, mpi_.byte, &came);
-    if (came == m.length) return true;
-    return Error{.kind = ErrorKind::finding,
-                 .message = fmt::format("rank {} sends {} bytes where {} are expected", m.other, came, m.length),
-                 .hint = "give every rank the same program, sizes and version"};
+      return mpi_error(m.is_receive ? "cannot receive from" : "cannot send to", m.peer, code);
+    if (done == 0 || !m.is_receive) return done != 0;
+    mpi_.get_count(&status, mpi_.byte, &received_bytes);
+    if (received_bytes == m.length) return true;
+    return Error{
+        .kind = ErrorKind::finding,
+        .message = fmt::format("rank {} sends {} bytes where {} are expected", m.peer, received_bytes, m.length),
+        .hint = "give every rank the same program, sizes and version"};
   }
 
-  Status finish(std::vector<Message> messages) const {
-    auto last = Clock::now();
+  Status wait_for_all(std::vector<PendingMessage> messages) const {
+    auto last = SteadyClock::now();
     for (int idle = 0; !messages.empty(); ++idle) {
       const std::size_t before = messages.size();
       for (std::size_t i = 0; i < messages.size();) {
-        const auto done = over(messages[i]);
+        const auto done = is_complete(messages[i]);
         if (!done) return done.error();
         if (*done)
           messages.erase(messages.begin() + static_cast<std::ptrdiff_t>(i));
@@ -190,13 +193,13 @@ class MpiRanks final : public Ranks {
       }
       if (messages.size() < before) {
         idle = 0;
-        last = Clock::now();
-      } else if (idle > eager_looks) {
-        std::this_thread::sleep_for(nap);
-        if (std::chrono::duration<double>(Clock::now() - last).count() > options_.patience_s)
+        last = SteadyClock::now();
+      } else if (idle > polls_before_sleep) {
+        std::this_thread::sleep_for(sleep_interval);
+        if (std::chrono::duration<double>(SteadyClock::now() - last).count() > options_.timeout_s)
           return Error{.kind = ErrorKind::finding,
-                       .message = fmt::format("timed out after {:.3g} s of waiting for rank {}", options_.patience_s,
-                                              messages.front().other),
+                       .message = fmt::format("timed out after {:.3g} s of waiting for rank {}", options_.timeout_s,
+                                              messages.front().peer),
                        .hint = "if that rank computes for longer, raise --patience"};
       } else {
         ::sched_yield();
@@ -205,18 +208,19 @@ class MpiRanks final : public Ranks {
     return Done{};
   }
 
-  Library mpi_;
+  MpiLibrary mpi_;
   Launcher launcher_;
   MpiOptions options_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Ranks>> mpi_ranks(const Launcher& launcher, const MpiOptions& options) {
-  const auto library = opened(options.library);
+Result<std::unique_ptr<Communicator>> connect_mpi(const Launcher& launcher, const MpiOptions& options) {
+  const auto library = open_library(options.library_path);
   if (!library) return library.error();
   int provided = 0, rank = 0, size = 0;
-  if (library->init_thread(nullptr, nullptr, 0, &provided) != 0) return absent_error("MPI does not start", cure);
+  if (library->init_thread(nullptr, nullptr, 0, &provided) != 0)
+    return absent_error("MPI does not start", install_hint);
   library->set_errhandler(library->world, library->errors_return);
   library->comm_rank(library->world, &rank);
   library->comm_size(library->world, &size);
@@ -226,7 +230,7 @@ Result<std::unique_ptr<Ranks>> mpi_ranks(const Launcher& launcher, const MpiOpti
                                     launcher.rank, launcher.size, rank, size),
                         "start the ranks with mpirun, or with srun --mpi=pmix");
   }
-  return std::unique_ptr<Ranks>(new MpiRanks(*library, launcher, options));
+  return std::unique_ptr<Communicator>(new MpiCommunicator(*library, launcher, options));
 }
 
 }  // namespace ridge::transport

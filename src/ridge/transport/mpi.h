@@ -6,20 +6,20 @@
 #include <functional>
 #include <memory>
 
-#include "ridge/transport/launcher.h"
-#include "ridge/transport/ranks.h"
+#include "ridge/transport/communicator.h"
+#include "ridge/transport/detect_launcher.h"
 
 namespace ridge::transport {
 
 struct MpiOptions {
-  double patience_s = 120;
+  double timeout_s = 120;
   // Called with the error before MPI_Abort, which ends this process, too, so that nothing can be printed afterwards.
-  std::function<void(const Error&)> last_words = {};
-  std::string library = {};  // path of the library; empty: the system's Open MPI
+  std::function<void(const Error&)> on_abort = {};
+  std::string library_path = {};  // path of the library; empty: the system's Open MPI
 };
 
 // Initializes MPI; may be called once per process. Errors (kind `absent`): Open MPI is not found, the library is not
 // Open MPI, or its rank or size differs from the launcher's.
-Result<std::unique_ptr<Ranks>> mpi_ranks(const Launcher& launcher, const MpiOptions& options);
+Result<std::unique_ptr<Communicator>> connect_mpi(const Launcher& launcher, const MpiOptions& options);
 
 }  // namespace ridge::transport

@@ -34,12 +34,12 @@ struct NcclLibrary {
 
 namespace {
 
-constexpr int as_bytes = 0;     // ncclInt8
-constexpr int in_progress = 7;  // ncclInProgress
-constexpr const char* cure =
+constexpr int nccl_int8 = 0;         // ncclInt8
+constexpr int nccl_in_progress = 7;  // ncclInProgress
+constexpr const char* install_hint =
     "install NCCL (on Debian-like systems libnccl2; PyTorch brings one), or name its library in RIDGE_NCCL";
 
-int number_of(DType dtype) {
+int nccl_dtype(DType dtype) {
   switch (dtype) {
     case DType::int32: return 2;
     case DType::f16: return 6;
@@ -50,118 +50,126 @@ int number_of(DType dtype) {
   RIDGE_CHECK(false, "the caller checks can_reduce() first");
 }
 
-int number_of(Reduction how) {
+int nccl_op(ReduceOp how) {
   switch (how) {
-    case Reduction::sum: return 0;
-    case Reduction::max: return 2;
-    case Reduction::min: return 3;
+    case ReduceOp::sum: return 0;
+    case ReduceOp::max: return 2;
+    case ReduceOp::min: return 3;
   }
   RIDGE_CHECK(false, "there are three reductions");
 }
 
-template <class F> bool find(void* file, const char* name, F& function) {
+template <class F> bool find_symbol(void* file, const char* name, F& function) {
   function = reinterpret_cast<F>(dlsym(file, name));
   return function != nullptr;
 }
 
-bool find_all(void* file, NcclLibrary& out) {
-  bool all = find(file, "ncclGetVersion", out.get_version) && find(file, "ncclGetUniqueId", out.get_unique_id);
-  all = all && find(file, "ncclCommInitRank", out.init_rank) && find(file, "ncclCommSplit", out.split);
-  all = all && find(file, "ncclCommDestroy", out.destroy) && find(file, "ncclAllGather", out.all_gather);
-  all = all && find(file, "ncclAllReduce", out.all_reduce) && find(file, "ncclReduceScatter", out.reduce_scatter);
-  all = all && find(file, "ncclSend", out.send) && find(file, "ncclRecv", out.recv);
-  all = all && find(file, "ncclGroupStart", out.group_start) && find(file, "ncclGroupEnd", out.group_end);
-  return all && find(file, "ncclCommGetAsyncError", out.get_async_error) &&
-         find(file, "ncclGetErrorString", out.get_error_string);
+bool find_all_symbols(void* file, NcclLibrary& out) {
+  bool all =
+      find_symbol(file, "ncclGetVersion", out.get_version) && find_symbol(file, "ncclGetUniqueId", out.get_unique_id);
+  all = all && find_symbol(file, "ncclCommInitRank", out.init_rank) && find_symbol(file, "ncclCommSplit", out.split);
+  all = all && find_symbol(file, "ncclCommDestroy", out.destroy) && find_symbol(file, "ncclAllGather", out.all_gather);
+  all = all && find_symbol(file, "ncclAllReduce", out.all_reduce) &&
+        find_symbol(file, "ncclReduceScatter", out.reduce_scatter);
+  all = all && find_symbol(file, "ncclSend", out.send) && find_symbol(file, "ncclRecv", out.recv);
+  all = all && find_symbol(file, "ncclGroupStart", out.group_start) && find_symbol(file, "ncclGroupEnd", out.group_end);
+  return all && find_symbol(file, "ncclCommGetAsyncError", out.get_async_error) &&
+         find_symbol(file, "ncclGetErrorString", out.get_error_string);
 }
 
-Result<std::shared_ptr<const NcclLibrary>> opened(const std::string& named) {
-  const std::string name = named.empty() ? "libnccl.so.2" : named;
+Result<std::shared_ptr<const NcclLibrary>> open_library(const std::string& library_path) {
+  const std::string name = library_path.empty() ? "libnccl.so.2" : library_path;
   void* const file = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (file == nullptr) {
     const char* const why = dlerror();
-    return absent_error(fmt::format("NCCL was not found: {}", why != nullptr ? why : name), cure);
+    return absent_error(fmt::format("NCCL was not found: {}", why != nullptr ? why : name), install_hint);
   }
   auto out = std::make_shared<NcclLibrary>();
-  if (!find_all(file, *out)) return absent_error(fmt::format("{} is not NCCL, or is older than 2.18", name), cure);
+  if (!find_all_symbols(file, *out))
+    return absent_error(fmt::format("{} is not NCCL, or is older than 2.18", name), install_hint);
   return std::shared_ptr<const NcclLibrary>(std::move(out));
 }
 
-Status checked(const NcclLibrary& library, int code, const char* what) {
-  if (code == 0 || code == in_progress) return Done{};
+Status check_nccl_result(const NcclLibrary& library, int code, const char* what) {
+  if (code == 0 || code == nccl_in_progress) return Done{};
   return absent_error(fmt::format("NCCL failed at {}: {}", what, library.get_error_string(code)),
                       "set NCCL_DEBUG=INFO for details");
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Nccl>> Nccl::join(Ranks& ranks, const std::string& library) {
-  auto file = opened(library);
-  if (const Status there = agree(ranks, file ? Status(Done{}) : file.error()); !there) return there.error();
+Result<std::unique_ptr<NcclCommunicator>> NcclCommunicator::connect(Communicator& comm, const std::string& library) {
+  auto file = open_library(library);
+  if (const Status agreed = agree_on_status(comm, file ? Status(Done{}) : file.error()); !agreed) return agreed.error();
   NcclId id;
-  const int named = ranks.rank() == 0 ? (*file)->get_unique_id(&id) : 0;
-  if (const Status made = agree(ranks, checked(**file, named, "creating a unique id")); !made) return made.error();
-  if (const Status told = broadcast(ranks, std::as_writable_bytes(std::span(id.bytes))); !told) return told.error();
+  const int named = comm.rank() == 0 ? (*file)->get_unique_id(&id) : 0;
+  if (const Status made = agree_on_status(comm, check_nccl_result(**file, named, "creating a unique id")); !made)
+    return made.error();
+  if (const Status done = broadcast(comm, std::as_writable_bytes(std::span(id.bytes))); !done) return done.error();
   void* communicator = nullptr;
-  const int code = (*file)->init_rank(&communicator, ranks.size(), id, ranks.rank());
-  const Status joined = agree(ranks, checked(**file, code, "connecting the ranks' devices"));
+  const int code = (*file)->init_rank(&communicator, comm.size(), id, comm.rank());
+  const Status joined = agree_on_status(comm, check_nccl_result(**file, code, "connecting the ranks' devices"));
   if (!joined) return joined.error();
-  return std::unique_ptr<Nccl>(new Nccl(*std::move(file), communicator, ranks.size()));
+  return std::unique_ptr<NcclCommunicator>(new NcclCommunicator(*std::move(file), communicator, comm.size()));
 }
 
-Result<std::unique_ptr<Nccl>> Nccl::among(const Some& some) const {
-  void* they = nullptr;
-  const int code = library_->split(communicator_, some.color, some.key, &they, nullptr);
-  if (const Status split = done(code, "connecting some of the ranks"); !split) return split.error();
-  return std::unique_ptr<Nccl>(new Nccl(library_, they, some.size));
+Result<std::unique_ptr<NcclCommunicator>> NcclCommunicator::split_group(const SubgroupSpec& subgroup) const {
+  void* handle = nullptr;
+  const int code = library_->split(communicator_, subgroup.color, subgroup.key, &handle, nullptr);
+  if (const Status split = check_result(code, "connecting some of the ranks"); !split) return split.error();
+  return std::unique_ptr<NcclCommunicator>(new NcclCommunicator(library_, handle, subgroup.size));
 }
 
-Nccl::~Nccl() { (void)library_->destroy(communicator_); }
+NcclCommunicator::~NcclCommunicator() { (void)library_->destroy(communicator_); }
 
-std::string Nccl::version() const {
+std::string NcclCommunicator::version() const {
   int number = 0;
   (void)library_->get_version(&number);
   return fmt::format("{}.{}.{}", number / 10000, number / 100 % 100, number % 100);
 }
 
-Status Nccl::done(int code, const char* what) const { return checked(*library_, code, what); }
-
-Status Nccl::all_gather(const std::byte* from, std::byte* to, std::size_t bytes, CUstream_st* stream) const {
-  return done(library_->all_gather(from, to, bytes, as_bytes, communicator_, stream), "an all-gather");
+Status NcclCommunicator::check_result(int code, const char* what) const {
+  return check_nccl_result(*library_, code, what);
 }
 
-Status Nccl::all_reduce(const AllReduce& what, const std::byte* from, std::byte* to, std::size_t elements,
-                        CUstream_st* stream) const {
-  return done(
-      library_->all_reduce(from, to, elements, number_of(what.dtype), number_of(what.how), communicator_, stream),
+Status NcclCommunicator::all_gather(const std::byte* from, std::byte* to, std::size_t bytes,
+                                    CUstream_st* stream) const {
+  return check_result(library_->all_gather(from, to, bytes, nccl_int8, communicator_, stream), "an all-gather");
+}
+
+Status NcclCommunicator::all_reduce(const ReduceSpec& spec, const std::byte* from, std::byte* to, std::size_t elements,
+                                    CUstream_st* stream) const {
+  return check_result(
+      library_->all_reduce(from, to, elements, nccl_dtype(spec.dtype), nccl_op(spec.op), communicator_, stream),
       "an all-reduce");
 }
 
-Status Nccl::reduce_scatter(const AllReduce& what, const std::byte* from, std::byte* to, std::size_t elements,
-                            CUstream_st* stream) const {
-  return done(
-      library_->reduce_scatter(from, to, elements, number_of(what.dtype), number_of(what.how), communicator_, stream),
+Status NcclCommunicator::reduce_scatter(const ReduceSpec& spec, const std::byte* from, std::byte* to,
+                                        std::size_t elements, CUstream_st* stream) const {
+  return check_result(
+      library_->reduce_scatter(from, to, elements, nccl_dtype(spec.dtype), nccl_op(spec.op), communicator_, stream),
       "a reduce-scatter");
 }
 
-Status Nccl::exchange(std::span<const Sent> sent, std::span<const Received> received, CUstream_st* stream) const {
-  Status all = done(library_->group_start(), "an exchange");
-  for (const Sent& one : sent)
-    if (all && !one.piece.empty())
-      all =
-          done(library_->send(one.piece.data(), one.piece.size(), as_bytes, one.to, communicator_, stream), "sending");
-  for (const Received& one : received)
-    if (all && !one.piece.empty())
-      all = done(library_->recv(one.piece.data(), one.piece.size(), as_bytes, one.from, communicator_, stream),
-                 "receiving");
-  const Status ended = done(library_->group_end(), "an exchange");
+Status NcclCommunicator::exchange_messages(std::span<const SendRequest> sent, std::span<const ReceiveRequest> received,
+                                           CUstream_st* stream) const {
+  Status all = check_result(library_->group_start(), "an exchange");
+  for (const SendRequest& one : sent)
+    if (all && !one.bytes.empty())
+      all = check_result(library_->send(one.bytes.data(), one.bytes.size(), nccl_int8, one.to, communicator_, stream),
+                         "sending");
+  for (const ReceiveRequest& one : received)
+    if (all && !one.bytes.empty())
+      all = check_result(library_->recv(one.bytes.data(), one.bytes.size(), nccl_int8, one.from, communicator_, stream),
+                         "receiving");
+  const Status ended = check_result(library_->group_end(), "an exchange");
   return all ? ended : all;
 }
 
-Status Nccl::healthy() const {
-  int trouble = 0;
-  const Status asked = done(library_->get_async_error(communicator_, &trouble), "checking for errors");
-  return asked ? done(trouble, "a collective") : asked;
+Status NcclCommunicator::check_async_error() const {
+  int error_code = 0;
+  const Status queried = check_result(library_->get_async_error(communicator_, &error_code), "checking for errors");
+  return queried ? check_result(error_code, "a collective") : queried;
 }
 
 }  // namespace ridge::transport

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "ridge/transport/collectives.h"
-#include "ridge/transport/ranks.h"
+#include "ridge/transport/communicator.h"
 
 struct CUstream_st;
 
@@ -17,37 +17,38 @@ namespace ridge::transport {
 
 struct NcclLibrary;
 
-class Nccl {
+class NcclCommunicator {
  public:
   // Collective call: all ranks call it, each after selecting its device. `library` is NCCL's path; empty: the system's
   // libnccl.so.2. Errors (kind `absent`, the same at every rank): NCCL is not found or cannot connect the devices, for
   // example because two ranks use the same one.
-  static Result<std::unique_ptr<Nccl>> join(Ranks& ranks, const std::string& library);
+  static Result<std::unique_ptr<NcclCommunicator>> connect(Communicator& comm, const std::string& library);
   // Collective call: ranks with the same `color` form a subgroup of `size` ranks, ordered by `key`.
-  struct Some {
+  struct SubgroupSpec {
     int color = 0, key = 0, size = 1;
   };
-  Result<std::unique_ptr<Nccl>> among(const Some& some) const;
-  ~Nccl();
+  Result<std::unique_ptr<NcclCommunicator>> split_group(const SubgroupSpec& subgroup) const;
+  ~NcclCommunicator();
 
   int size() const { return size_; }
   std::string version() const;  // for example "2.28.9"
 
   // Gathers `bytes` bytes of every rank, contiguous in `to`.
   Status all_gather(const std::byte* from, std::byte* to, std::size_t bytes, CUstream_st* stream) const;
-  Status all_reduce(const AllReduce& what, const std::byte* from, std::byte* to, std::size_t elements,
+  Status all_reduce(const ReduceSpec& spec, const std::byte* from, std::byte* to, std::size_t elements,
                     CUstream_st* stream) const;
   // Input: size() * `elements` elements; output: the `elements` elements that belong to this rank.
-  Status reduce_scatter(const AllReduce& what, const std::byte* from, std::byte* to, std::size_t elements,
+  Status reduce_scatter(const ReduceSpec& spec, const std::byte* from, std::byte* to, std::size_t elements,
                         CUstream_st* stream) const;
-  Status exchange(std::span<const Sent> sent, std::span<const Received> received, CUstream_st* stream) const;
+  Status exchange_messages(std::span<const SendRequest> sent, std::span<const ReceiveRequest> received,
+                           CUstream_st* stream) const;
   // Returns an asynchronous error of earlier calls, if any. To be called after waiting for the stream.
-  Status healthy() const;
+  Status check_async_error() const;
 
  private:
-  Nccl(std::shared_ptr<const NcclLibrary> library, void* communicator, int size)
+  NcclCommunicator(std::shared_ptr<const NcclLibrary> library, void* communicator, int size)
       : library_(std::move(library)), communicator_(communicator), size_(size) {}
-  Status done(int code, const char* what) const;
+  Status check_result(int code, const char* what) const;
 
   std::shared_ptr<const NcclLibrary> library_;
   void* communicator_;

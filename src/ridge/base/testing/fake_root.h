@@ -1,4 +1,4 @@
-// For tests of what reads /proc and /sys: a folder that stands for /, gone after the test.
+// Temporary folder that replaces / in tests of code that reads /proc and /sys.
 #pragma once
 
 #include <filesystem>
@@ -11,7 +11,7 @@ namespace ridge {
 
 class FakeRoot {
  public:
-  void file(const std::string& at, const std::string& text) const {
+  void write_file(const std::string& at, const std::string& text) const {
     std::filesystem::create_directories(std::filesystem::path(path() + at).parent_path());
     std::ofstream(path() + at) << text << "\n";
   }

@@ -1,4 +1,4 @@
-// A folder of a test's own, empty at first and gone with all that lies in it after the test.
+// Empty temporary folder for one test; the destructor deletes it and its contents.
 #pragma once
 
 #include <cstdlib>
@@ -18,10 +18,10 @@ class TemporaryFolder {
   }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() {  // what a test forbids to write must go, too
-    std::error_code trouble;
-    std::filesystem::permissions(path_, std::filesystem::perms::owner_all, trouble);
-    std::filesystem::remove_all(path_, trouble);
+  ~TemporaryFolder() {  // tests may have made it read-only
+    std::error_code error;
+    std::filesystem::permissions(path_, std::filesystem::perms::owner_all, error);
+    std::filesystem::remove_all(path_, error);
   }
   const std::string& path() const { return path_; }
 

@@ -23,7 +23,7 @@ struct Outcome {
   std::string out, err;
 };
 
-struct Setting {
+struct RooflineContext {
   std::vector<std::string> environment = {};
   std::string input = {};
   std::string output = {};  // stdout goes to this file instead
@@ -39,7 +39,7 @@ class CliTest : public testing::Test {
     return path(name);
   }
 
-  Outcome ridge(const std::vector<std::string>& arguments, const Setting& setting = {}) const {
+  Outcome ridge(const std::vector<std::string>& arguments, const RooflineContext& setting = {}) const {
     file(".in", setting.input);
     const std::string out = setting.output.empty() ? path(".out") : setting.output;
     int broken[2] = {-1, -1};

@@ -12,56 +12,61 @@ namespace {
 
 namespace cuda = ops::cuda;
 
-constexpr std::size_t most_workspace = ops::plan_workspace_bytes;
+constexpr std::size_t max_workspace_bytes = ops::plan_workspace_bytes;
 
-std::vector<void*> data_of(const Step& step, const std::vector<std::byte*>& places) {
+std::vector<void*> step_data(const PlanStep& step, const std::vector<std::byte*>& addresses) {
   std::vector<void*> data;
-  for (const int buffer : step.buffers) data.push_back(buffer < 0 ? nullptr : places[static_cast<std::size_t>(buffer)]);
+  for (const int buffer : step.buffers)
+    data.push_back(buffer < 0 ? nullptr : addresses[static_cast<std::size_t>(buffer)]);
   return data;
 }
 
-Status said(const std::optional<std::string>& trouble) {
-  if (trouble) return absent_error("the CUDA device failed at " + *trouble, "`nvidia-smi` shows the device's state");
+Status to_status(const std::optional<std::string>& error) {
+  if (error) return absent_error("the CUDA device failed at " + *error, "`nvidia-smi` shows the device's state");
   return Done{};
 }
 
 }  // namespace
 
-std::optional<std::string> refuse_on_device(const Step& step) {
+std::optional<std::string> device_unsupported_reason(const PlanStep& step) {
   return std::visit(
       [](const auto& kernel) -> std::optional<std::string> {
-        if constexpr (requires { cuda::refuse(kernel); })
-          return cuda::refuse(kernel);
+        if constexpr (requires { cuda::unsupported_reason(kernel); })
+          return cuda::unsupported_reason(kernel);
         else
           return "no CUDA kernel supports this; --on cpu runs it";
       },
       step.kernel);
 }
 
-Result<DeviceLaunches> DeviceLaunches::make(Plan plan, const Places& places, const How& how) {
-  if ((how.last == Last::added || how.scattered.rows > 0) &&
+Result<DeviceLaunches> DeviceLaunches::make(Plan plan, const BufferAddresses& addresses,
+                                            const LaunchOptions& launch_options) {
+  if ((launch_options.output_mode == OutputMode::accumulate || launch_options.scattered.rows > 0) &&
       (plan.steps.empty() || !std::holds_alternative<ops::MatmulProblem>(plan.steps.back().kernel)))
     return input_error("only a product can accumulate into its result");
-  DeviceLaunches out(std::move(plan), how);
-  if (how.gathered.rows > 0) {
-    const auto first = out.plan_.steps.empty() ? std::nullopt : out.product_of(out.plan_.steps.front(), places);
+  DeviceLaunches out(std::move(plan), launch_options);
+  if (launch_options.gathered.rows > 0) {
+    const auto first =
+        out.plan_.steps.empty() ? std::nullopt : out.make_product_call(out.plan_.steps.front(), addresses);
     if (!first || !std::holds_alternative<cuda::MatmulCall>(*first))
       return input_error("gathered rows must be read by a product");
   }
-  for (const Step& step : out.plan_.steps) {
-    out.chosen_.emplace_back();
-    const bool is_tuned = !how.group || step.group == *how.group;
-    if (const Status chosen = out.choose(step, places, is_tuned ? how.tune : TuneOptions{}); !chosen)
+  for (const PlanStep& step : out.plan_.steps) {
+    out.chosen_plans_.emplace_back();
+    const bool is_tuned = !launch_options.group || step.group == *launch_options.group;
+    if (const Status chosen = out.choose_step_plan(step, addresses, is_tuned ? launch_options.tune : TuneOptions{});
+        !chosen)
       return chosen.error();
   }
   return out;
 }
 
 // Returns the call of a product with its epilogue, or nullopt for any other step.
-std::optional<cuda::FusedCall> DeviceLaunches::product_of(const Step& step, const Places& places) const {
-  const std::vector<void*> data = data_of(step, places);
+std::optional<cuda::FusedCall> DeviceLaunches::make_product_call(const PlanStep& step,
+                                                                 const BufferAddresses& addresses) const {
+  const std::vector<void*> data = step_data(step, addresses);
   if (const auto* fused = std::get_if<ops::FusedMatmul>(&step.kernel)) {
-    cuda::FusedCall out = cuda::fused_call(*fused, data);
+    cuda::FusedCall out = cuda::make_fused_call(*fused, data);
     if (auto* const call = std::get_if<cuda::MatmulCall>(&out); call != nullptr && &step == &plan_.steps.front())
       call->gathered = gathered_;
     return out;
@@ -73,101 +78,103 @@ std::optional<cuda::FusedCall> DeviceLaunches::product_of(const Step& step, cons
   if (&step == &plan_.steps.front()) out.gathered = gathered_;
   if (&step != &plan_.steps.back()) return out;
   out.scattered = scattered_;
-  if (last_ == Last::stored) return out;
+  if (output_mode_ == OutputMode::overwrite) return out;
   const ops::MatrixLayout& d = problem->d;
   out.epilogue.addend = {out.d, d.dtype, d.row_stride, d.col_stride, d.batch_stride};
   out.epilogue.may_round_sum = true;
   return out;
 }
 
-Result<std::size_t> DeviceLaunches::choose_product(const Step& step, const cuda::FusedCall& product,
-                                                   const TuneOptions& tune) {
+Result<std::size_t> DeviceLaunches::choose_product_plan(const PlanStep& step, const cuda::FusedCall& product,
+                                                        const TuneOptions& tune) {
   if (const auto* gated = std::get_if<cuda::GatedCall>(&product)) {
-    const auto device = device_numbers_here();
+    const auto device = current_device_numbers();
     if (!device) return device.error();
-    const auto plan = cuda::choose(*gated, most_workspace, *device);
-    chosen_.back() = plan;
+    const auto plan = cuda::choose_plan(*gated, max_workspace_bytes, *device);
+    chosen_plans_.back() = plan;
     return plan.workspace_bytes;
   }
   const auto& call = std::get<cuda::MatmulCall>(product);
-  if (call.walk().rows > 0) {
-    const auto device = device_numbers_here();
+  if (call.row_walk().rows > 0) {
+    const auto device = current_device_numbers();
     if (!device) return device.error();
-    const auto plan = cuda::choose_in_chunks(call, most_workspace, *device);
+    const auto plan = cuda::choose_chunked_plan(call, max_workspace_bytes, *device);
     if (!plan) return input_error("no kernel supports shared rows for this product");
-    chosen_.back() = *plan;
+    chosen_plans_.back() = *plan;
     return plan->workspace_bytes;
   }
-  const auto chosen = choose_plan(call, most_workspace, tune);
+  const auto chosen = choose_matmul_plan(call, max_workspace_bytes, tune);
   if (!chosen) return chosen.error();
-  chosen_.back() = chosen->plan;
+  chosen_plans_.back() = chosen->plan;
   if (chosen->tuned) tuned_.emplace_back(step.group, *chosen->tuned);
   return chosen->plan.workspace_bytes;
 }
 
-Status DeviceLaunches::choose(const Step& step, const Places& places, const TuneOptions& tune) {
+Status DeviceLaunches::choose_step_plan(const PlanStep& step, const BufferAddresses& addresses,
+                                        const TuneOptions& tune) {
   if (const auto* rows = std::get_if<ops::RowProblem>(&step.kernel))
     workspace_bytes_ = std::max(workspace_bytes_, cuda::workspace_bytes(*rows));
   if (const auto* reduction = std::get_if<ops::ReduceProblem>(&step.kernel))
     workspace_bytes_ = std::max(workspace_bytes_, cuda::workspace_bytes(*reduction));
   const auto choose_attention = [&](const auto* problem) -> Status {
     if (problem == nullptr) return Done{};
-    const auto device = device_numbers_here();
+    const auto device = current_device_numbers();
     if (!device) return device.error();
-    const auto chosen = cuda::choose(*problem, *device);
+    const auto chosen = cuda::choose_plan(*problem, *device);
     workspace_bytes_ = std::max(workspace_bytes_, cuda::counter_bytes + chosen.workspace_bytes);
-    chosen_.back() = chosen;
+    chosen_plans_.back() = chosen;
     return Done{};
   };
   for (const Status& done : {choose_attention(std::get_if<ops::AttentionProblem>(&step.kernel)),
                              choose_attention(std::get_if<ops::AttentionBackwardProblem>(&step.kernel))})
     if (!done) return done;
-  const auto product = product_of(step, places);
+  const auto product = make_product_call(step, addresses);
   if (!product) return Done{};
-  const auto bytes = choose_product(step, *product, tune);
+  const auto bytes = choose_product_plan(step, *product, tune);
   if (!bytes) return bytes.error();
   workspace_bytes_ = std::max(workspace_bytes_, *bytes);
   return Done{};
 }
 
-Status DeviceLaunches::queue_step(CUstream_st* stream, const Step& step, const Places& places,
-                                  const cuda::Workspace& workspace) const {
+Status DeviceLaunches::queue_step(CUstream_st* stream, const PlanStep& step, const BufferAddresses& addresses,
+                                  const cuda::DeviceWorkspace& workspace) const {
   const auto index = static_cast<std::size_t>(&step - plan_.steps.data());
-  if (const auto product = product_of(step, places))
+  if (const auto product = make_product_call(step, addresses))
     return std::visit(
         [&](const auto& call) {
-          using Chosen = decltype(cuda::choose(call, 0, std::declval<ops::DeviceNumbers>()));
-          return said(cuda::launch(call, std::get<Chosen>(chosen_[index]), workspace, stream));
+          using Chosen = decltype(cuda::choose_plan(call, 0, std::declval<ops::DeviceNumbers>()));
+          return to_status(cuda::launch(call, std::get<Chosen>(chosen_plans_[index]), workspace, stream));
         },
         *product);
-  const std::vector<void*> data = data_of(step, places);
+  const std::vector<void*> data = step_data(step, addresses);
   return std::visit(
       [&](const auto& kernel) -> Status {
         using Kernel = std::decay_t<decltype(kernel)>;
         if constexpr (std::is_same_v<Kernel, ops::ChainProgram>) {
-          return said(cuda::chain(kernel, data, stream));
+          return to_status(cuda::run_chain_program(kernel, data, stream));
         } else if constexpr (std::is_same_v<Kernel, ops::RowProblem>) {
           const ops::RowData rows{data[0], data[1], data[2], data.size() > 3 ? data[3] : nullptr};
-          return said(cuda::rows(kernel, rows, workspace, stream));
+          return to_status(cuda::launch_rows(kernel, rows, workspace, stream));
         } else if constexpr (std::is_same_v<Kernel, ops::RowProgram>) {
-          return said(cuda::rows(kernel, data, stream));
+          return to_status(cuda::launch_rows(kernel, data, stream));
         } else if constexpr (std::is_same_v<Kernel, ops::RoutedRows>) {
-          return said(cuda::routed_rows(kernel, data, stream));
+          return to_status(cuda::route_rows(kernel, data, stream));
         } else if constexpr (std::is_same_v<Kernel, ops::AttentionProblem>) {
           float* const lse = data.size() > 4 ? static_cast<float*>(data[4]) : nullptr;
-          const auto whole = [&](std::size_t i) {
+          const auto as_ints = [&](std::size_t i) {
             return data.size() > i ? static_cast<const int*>(data[i]) : nullptr;
           };
-          const cuda::AttentionCall call{kernel, data[0],  data[1],  data[2],  data[3],
-                                         lse,    whole(5), whole(6), whole(7), whole(8)};
-          return said(cuda::launch(call, std::get<cuda::AttentionPlan>(chosen_[index]), workspace, stream));
+          const cuda::AttentionCall call{kernel, data[0],    data[1],    data[2],    data[3],
+                                         lse,    as_ints(5), as_ints(6), as_ints(7), as_ints(8)};
+          return to_status(cuda::launch(call, std::get<cuda::AttentionPlan>(chosen_plans_[index]), workspace, stream));
         } else if constexpr (std::is_same_v<Kernel, ops::AttentionBackwardProblem>) {
           const cuda::AttentionBackwardCall call{kernel,
                                                  {data[0], data[1], data[2], data[3], data[4],
                                                   static_cast<const float*>(data[5]), data[6], data[7], data[8]}};
-          return said(cuda::launch(call, std::get<cuda::AttentionBackwardPlan>(chosen_[index]), workspace, stream));
+          return to_status(
+              cuda::launch(call, std::get<cuda::AttentionBackwardPlan>(chosen_plans_[index]), workspace, stream));
         } else if constexpr (std::is_same_v<Kernel, ops::ReduceProblem>) {
-          return said(cuda::reduce(kernel, data[0], data[1], workspace, stream));
+          return to_status(cuda::reduce(kernel, data[0], data[1], workspace, stream));
         } else {
           return input_error("no CUDA kernel supports this; --on cpu runs it");
         }
@@ -175,11 +182,11 @@ Status DeviceLaunches::queue_step(CUstream_st* stream, const Step& step, const P
       step.kernel);
 }
 
-Status DeviceLaunches::queue(CUstream_st* stream, const Places& places, const cuda::Workspace& workspace,
-                             std::optional<int> group) const {
-  for (const Step& step : plan_.steps) {
+Status DeviceLaunches::queue_steps(CUstream_st* stream, const BufferAddresses& addresses,
+                                   const cuda::DeviceWorkspace& workspace, std::optional<int> group) const {
+  for (const PlanStep& step : plan_.steps) {
     if (group && step.group != *group) continue;
-    if (const Status queued = queue_step(stream, step, places, workspace); !queued) return queued;
+    if (const Status queued = queue_step(stream, step, addresses, workspace); !queued) return queued;
   }
   return Done{};
 }

@@ -9,13 +9,13 @@
 namespace ridge {
 
 struct DeviceClocks {
-  double sm_hz = 0, most_sm_hz = 0, memory_hz = 0;
+  double sm_hz = 0, max_sm_hz = 0, memory_hz = 0;
   double power_w = 0;
-  std::vector<std::string> slowed_by;  // "power limit", "heat", …; empty if the clock is not throttled
+  std::vector<std::string> throttle_reasons;  // "power limit", "heat", …; empty if the clock is not throttled
 };
-std::optional<DeviceClocks> device_clocks();
+std::optional<DeviceClocks> read_device_clocks();
 
 // Decodes NVML's bit set of reasons; an idle clock is not reported.
-std::vector<std::string> slowing_reasons(unsigned long long bits);
+std::vector<std::string> decode_throttle_reasons(unsigned long long bits);
 
 }  // namespace ridge

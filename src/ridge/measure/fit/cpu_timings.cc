@@ -8,64 +8,64 @@
 namespace ridge {
 namespace {
 
-struct Sized {
+struct MatmulSize {
   int m, n, k;
 };
 // No two products share n and k, and no two other cases share their bytes, so each case is its own site.
-constexpr Sized products[] = {
+constexpr MatmulSize product_sizes[] = {
     {64, 64, 64},     {256, 256, 255},  {512, 512, 512},  {1024, 1024, 1000}, {33, 1000, 777}, {128, 4096, 512},
     {2048, 256, 999}, {300, 3000, 300}, {16, 2048, 2048}, {8, 1024, 4096},    {96, 96, 6000},  {1500, 48, 1500},
     {777, 1555, 333}, {2000, 2000, 16}, {4, 4096, 2047},  {1200, 1200, 64},   {64, 512, 8000}, {400, 640, 2560},
     {3, 3000, 3001},  {700, 900, 1100}, {1, 1024, 1024},  {1, 4096, 1023},    {1, 4096, 4096}, {1, 8192, 4095},
     {1, 512, 511},    {1, 2048, 8192},  {1, 11008, 2049}, {1, 3000, 1001},    {1, 256, 4000},  {1, 1500, 5000}};
-constexpr Sized grids[] = {{16, 500, 0},   {64, 256, 0},    {100, 2000, 0},  {512, 1024, 0}, {1000, 3000, 0},
-                           {2048, 999, 0}, {4096, 2048, 0}, {300, 20000, 0}, {8000, 700, 0}, {5000, 5000, 0}};
-constexpr const char* product = "x: f32[M, K]   w: f32[N, K]\ny: f32[M, N] = x * w\n";
+constexpr MatmulSize grid_sizes[] = {{16, 500, 0},   {64, 256, 0},    {100, 2000, 0},  {512, 1024, 0}, {1000, 3000, 0},
+                                     {2048, 999, 0}, {4096, 2048, 0}, {300, 20000, 0}, {8000, 700, 0}, {5000, 5000, 0}};
+constexpr const char* product_program = "x: f32[M, K]   w: f32[N, K]\ny: f32[M, N] = x * w\n";
 // Each program runs on every second grid.
-constexpr const char* streams[] = {"x: f32[M, N]   z: f32[M, N]\ny: f32[M, N] = x * 2 + z\n",
-                                   "x: f32[M, N]   b: f32[N]\ny: f32[M, N] = relu(x + b)\n",
-                                   "x: f32[M, N]\ny: f32[M, N] = gelu(x)\n",
-                                   "x: f32[M, N]   g: f32[N]\ny: f32[M, N] = rmsnorm(x over N) * g\n",
-                                   "x: f32[M, N]\ny: f32[M, N] = softmax(x over N)\n",
-                                   "x: f32[M, N]\ny: f32[M] = sum(x over N)\n"};
+constexpr const char* stream_programs[] = {"x: f32[M, N]   z: f32[M, N]\ny: f32[M, N] = x * 2 + z\n",
+                                           "x: f32[M, N]   b: f32[N]\ny: f32[M, N] = relu(x + b)\n",
+                                           "x: f32[M, N]\ny: f32[M, N] = gelu(x)\n",
+                                           "x: f32[M, N]   g: f32[N]\ny: f32[M, N] = rmsnorm(x over N) * g\n",
+                                           "x: f32[M, N]\ny: f32[M, N] = softmax(x over N)\n",
+                                           "x: f32[M, N]\ny: f32[M] = sum(x over N)\n"};
 
-struct Timed {
+struct CpuCase {
   const char* text;
-  Sized sizes;
+  MatmulSize sizes;
 };
-std::vector<Timed> all_timed() {
-  std::vector<Timed> out;
-  for (const Sized& sizes : products) out.push_back({product, sizes});
-  for (std::size_t s = 0; s < std::size(streams); ++s)
-    for (std::size_t g = s % 2; g < std::size(grids); g += 2) out.push_back({streams[s], grids[g]});
+std::vector<CpuCase> list_cases() {
+  std::vector<CpuCase> out;
+  for (const MatmulSize& sizes : product_sizes) out.push_back({product_program, sizes});
+  for (std::size_t s = 0; s < std::size(stream_programs); ++s)
+    for (std::size_t g = s % 2; g < std::size(grid_sizes); g += 2) out.push_back({stream_programs[s], grid_sizes[g]});
   return out;
 }
 
 // Times the plan's kernel. Returns nullopt inside the result if the plan has several kernels.
-Result<std::optional<TimedKernel>> timed(const Timed& asked, const Machine& machine) {
-  const auto program = parse(asked.text);
+Result<std::optional<TimedKernel>> time_case(const CpuCase& cpu_case, const Machine& machine) {
+  const auto program = parse(cpu_case.text);
   if (!program) return program.error();
-  Bindings dims{{"M", asked.sizes.m}, {"N", asked.sizes.n}};
-  if (asked.sizes.k > 0) dims["K"] = asked.sizes.k;
-  const auto explanation = explain(*program, machine, dims, {}, Thresholds::left_out);
+  Bindings dims{{"M", cpu_case.sizes.m}, {"N", cpu_case.sizes.n}};
+  if (cpu_case.sizes.k > 0) dims["K"] = cpu_case.sizes.k;
+  const auto explanation = explain(*program, machine, dims, {}, Thresholds::skipped);
   if (!explanation) return explanation.error();
-  const auto planned = predict(*program, *explanation);
+  const auto planned = predict_program(*program, *explanation);
   if (!planned) return planned.error();
   if (planned->kernels.size() != 1) return std::optional<TimedKernel>();
-  const auto measured = run(*program, *explanation, {});
+  const auto measured = run_program(*program, *explanation, {});
   if (!measured) return measured.error();
-  return std::optional(TimedKernel{planned->kernels.front().cpu_sizes, measured->ops.front().time.min});
+  return std::optional(TimedKernel{planned->kernels.front().cpu_form_sizes, measured->ops.front().time.min});
 }
 
 }  // namespace
 
 Result<LibraryTimings> time_cpu_kernels(const Machine& machine,
                                         const std::function<void(double, const std::string&)>& progress) {
-  LibraryTimings out{.form = &ops::cpu_form(), .kernels = {}};
-  const std::vector<Timed> all = all_timed();
+  LibraryTimings out{.form = &ops::cpu_formula(), .kernels = {}};
+  const std::vector<CpuCase> all = list_cases();
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (progress) progress(static_cast<double>(i) / static_cast<double>(all.size()), all[i].text);
-    auto one = timed(all[i], machine);
+    auto one = time_case(all[i], machine);
     if (!one) return one.error();
     if (*one) out.kernels.push_back(**std::move(one));
   }

@@ -1,5 +1,5 @@
-// Times this project's kernels on this CPU; `ridge calibrate --on cpu` fits ops::cpu_form() to the timings: products,
-// products of few rows, chains and functions of rows, of sizes inside and beyond the caches.
+// Times this project's kernels on this CPU; `ridge calibrate --on cpu` fits ops::cpu_formula() to the timings:
+// products, products of few rows, chains and functions of rows, of sizes inside and beyond the caches.
 #pragma once
 
 #include <functional>

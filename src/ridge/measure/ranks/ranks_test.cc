@@ -10,64 +10,67 @@
 #include "ridge/measure/ranks/run.h"
 #include "ridge/measure/ranks/testing/random_sharding.h"
 #include "ridge/measure/run.h"
-#include "ridge/transport/launch.h"
+#include "ridge/transport/launch_ranks.h"
 
 namespace ridge::ranks {
 namespace {
 
-constexpr double patience_s = 60;
+constexpr double timeout_s = 60;
 
 // Any machine with all peaks and a link; its numbers do not matter.
-Machine toy() { return find_machine("h200").value(); }
+Machine make_test_machine() { return find_machine("h200").value(); }
 
-Bindings with(Bindings a, const Bindings& b) {
+Bindings merge_bindings(Bindings a, const Bindings& b) {
   for (const auto& [name, value] : b) a[name] = value;
   return a;
 }
 
-Status wrong(std::string what) { return Error{.kind = ErrorKind::mismatch, .message = std::move(what)}; }
+Status mismatch_error(std::string what) { return Error{.kind = ErrorKind::mismatch, .message = std::move(what)}; }
 
 std::int64_t words_derived(const Program& program, const Bindings& sizes, const Mesh& mesh) {
   std::int64_t out = 0;
-  const auto acts = acts_of(program, sizes, {mesh, 0});
-  for (const auto& act : acts->acts)
-    if (const auto* shift = std::get_if<Shift>(&act))
-      out += words_moved(shift->move, acts->slots[static_cast<std::size_t>(shift->from)].extents, mesh);
+  const auto schedule = build_rank_schedule(program, sizes, {mesh, 0});
+  for (const auto& schedule_step : schedule->steps)
+    if (const auto* redistribution = std::get_if<Redistribution>(&schedule_step))
+      out += words_moved(redistribution->move, schedule->slots[static_cast<std::size_t>(redistribution->from)].extents,
+                         mesh);
   return out;
 }
 
-using Look = std::function<Status(const RankRun&)>;
+using RunCheck = std::function<Status(const RankRunResult&)>;
 
 // Runs one rank of a test.
-Status run_one(const Program& program, const Bindings& given, transport::Ranks& ranks, const Look& look) {
-  const auto explanation = explain(program, toy(), given, {}, Thresholds::left_out);
+Status run_one(const Program& program, const Bindings& given, transport::Communicator& comm, const RunCheck& check) {
+  const auto explanation = explain(program, make_test_machine(), given, {}, Thresholds::skipped);
   if (!explanation) return explanation.error();
   RunOptions options;
   options.passes = 1;
   options.threads = 1;
-  const auto done = run({program, *explanation}, ranks, options);
+  const auto done = run_on_ranks({program, *explanation}, comm, options);
   if (!done) return done.error();
-  if (ranks.rank() != 0) return Done{};
+  if (comm.rank() != 0) return Done{};
   if (done->measurement.mismatch) return *done->measurement.mismatch;
   const auto mesh = mesh_of(program, explanation->dims);
-  const std::int64_t expected = words_derived(program, explanation->dims, *mesh), sent = done->measurement.ranks->words;
-  if (sent != expected) return wrong(fmt::format("sends {} words, expected {}", sent, expected));
-  return look ? look(*done) : Status(Done{});
+  const std::int64_t expected = words_derived(program, explanation->dims, *mesh),
+                     sent = done->measurement.ranks->words_sent;
+  if (sent != expected) return mismatch_error(fmt::format("sends {} words, expected {}", sent, expected));
+  return check ? check(*done) : Status(Done{});
 }
 
 // Returns the error, or "" if the run was correct.
-std::string run_text(const std::string& text, const Bindings& given, const Look& look = {}) {
+std::string run_text(const std::string& text, const Bindings& given, const RunCheck& check = {}) {
   const auto program = parse(text, {.dtype = DType::f32});
-  if (!program) return program.error().text();
-  const auto sizes = program->bind(given);
+  if (!program) return program.error().to_string();
+  const auto sizes = program->bind_sizes(given);
   if (!sizes) return sizes.error().message;
   const auto mesh = mesh_of(*program, *sizes);
   if (!mesh) return mesh.error().message;
-  const auto launched = transport::launch(static_cast<int>(mesh->devices()), patience_s, [&](transport::Ranks& ranks) {
-    const Status done = run_one(*program, given, ranks, look);
-    if (!done) ranks.abandon(done.error());
-    return done ? 0 : 1;
-  });
+  const auto launched =
+      transport::launch_ranks(static_cast<int>(mesh->devices()), timeout_s, [&](transport::Communicator& comm) {
+        const Status done = run_one(*program, given, comm, check);
+        if (!done) comm.abort_all(done.error());
+        return done ? 0 : 1;
+      });
   if (!launched) return launched.error().message;
   return launched->cause ? launched->cause->message : "";
 }
@@ -75,7 +78,7 @@ std::string run_text(const std::string& text, const Bindings& given, const Look&
 TEST(Ranks, run_every_collective) {
   const Bindings sizes{{"B", 8}, {"D", 12}, {"F", 16}};
   for (const int x : {1, 2, 3, 4, 5, 7}) {
-    const Bindings all = with(sizes, {{"X", x}}), two{{"B", 8}, {"D", 12}, {"X", x}};
+    const Bindings all = merge_bindings(sizes, {{"X", x}}), two{{"B", 8}, {"D", 12}, {"X", x}};
     EXPECT_EQ(run_text("x: bf16[B, D_X]  w: bf16[D_X, F]\ny: bf16[B, F] = x * w", all), "") << x;
     EXPECT_EQ(run_text("x: bf16[B, D_X]  w: bf16[D_X, F]\ny: bf16[B, F_X] = x * w", all), "") << x;
     EXPECT_EQ(run_text("x: bf16[B, D_X]  w: bf16[D_X, F]\ny: bf16[B, F]{U_X} = x * w", all), "") << x;
@@ -134,11 +137,12 @@ TEST(Ranks, move_nothing_along_an_axis_of_one) {
       "x: f32[B, D_X]  w: f32[D_X, F_Y]  v: f32[F_Y]{U_X}\nh[B, F_Y] = x * w\n"
       "y: f32[B, F_Y] = softmax(h over F)\nz: f32[B_X, F] = y\nu: f32[F] = v";
   const Bindings sizes{{"B", 5}, {"D", 7}, {"F", 6}, {"X", 1}, {"Y", 1}};
-  const auto acts = acts_of(*parse(text, {.dtype = DType::f32}), sizes, {Mesh{{{'X', 1}, {'Y', 1}}}, 0});
-  ASSERT_TRUE(acts) << acts.error().text();
-  for (const auto& act : acts->acts) EXPECT_TRUE(std::holds_alternative<Compute>(act));
+  const auto schedule =
+      build_rank_schedule(*parse(text, {.dtype = DType::f32}), sizes, {Mesh{{{'X', 1}, {'Y', 1}}}, 0});
+  ASSERT_TRUE(schedule) << schedule.error().to_string();
+  for (const auto& schedule_step : schedule->steps) EXPECT_TRUE(std::holds_alternative<ComputeStep>(schedule_step));
   EXPECT_EQ(run_text(text, sizes), "");
-  EXPECT_EQ(run_text(text, with(sizes, {{"Y", 2}})), "");
+  EXPECT_EQ(run_text(text, merge_bindings(sizes, {{"Y", 2}})), "");
 }
 
 // --- random shardings of programs, with sizes that the mesh does not divide
@@ -172,10 +176,10 @@ TEST(Ranks, run_twice_to_the_same_bits) {
     int pipe_ends[2];
     ASSERT_EQ(::pipe(pipe_ends), 0);
     EXPECT_EQ(run_text(text, sizes,
-                       [&](const RankRun& run) {
+                       [&](const RankRunResult& run) {
                          const double error = run.measurement.total.max_rel_error;  // of all results
                          return ::write(pipe_ends[1], &error, sizeof error) == sizeof error ? Status(Done{})
-                                                                                            : wrong("no pipe");
+                                                                                            : mismatch_error("no pipe");
                        }),
               "");
     double error = 0;

@@ -6,15 +6,15 @@
 #include <cstring>
 
 #include "ridge/base/cores.h"
-#include "ridge/base/text.h"
+#include "ridge/base/string_util.h"
 #include "ridge/measure/clocks.h"
 #include "ridge/measure/inputs.h"
 #include "ridge/measure/npy.h"
-#include "ridge/measure/passes.h"
-#include "ridge/measure/ranks/check.h"
-#include "ridge/measure/ranks/device_part.h"
-#include "ridge/measure/ranks/part.h"
-#include "ridge/measure/ranks/whole.h"
+#include "ridge/measure/pass_counter.h"
+#include "ridge/measure/ranks/device_rank_program.h"
+#include "ridge/measure/ranks/gather_tensor.h"
+#include "ridge/measure/ranks/rank_program.h"
+#include "ridge/measure/ranks/verify.h"
 #include "ridge/measure/summary.h"
 #include "ridge/plan/shape.h"
 #include "ridge/pool/isa.h"
@@ -23,102 +23,102 @@ namespace ridge::ranks {
 namespace {
 
 // A rank's kernels: for each statement the first statement of its kernel, then for each slot 1 if it is stored.
-using Said = std::vector<std::int64_t>;
+using KernelChoices = std::vector<std::int64_t>;
 
 constexpr double tick_s = 1e-9;  // resolution of the timeline
 
 // Columns of a pass: the seconds of each statement, then the totals of PassTimes.
-constexpr std::size_t sums = 4;  // number of totals
-std::vector<double> row_of(const PassTimes& t) {
-  std::vector<double> out = t.statements;
+constexpr std::size_t summary_columns = 4;  // number of totals
+std::vector<double> row_of_times(const PassTimes& t) {
+  std::vector<double> out = t.statement_s;
   for (const double seconds : {t.compute_s, t.network_s, t.wait_s, t.wall_s}) out.push_back(seconds);
   return out;
 }
 
-double median(std::vector<double> samples) { return statistics(std::move(samples)).median; }
+double median_seconds(std::vector<double> samples) { return compute_statistics(std::move(samples)).median; }
 
-class Runner {
+class RankRunner {
  public:
-  Runner(const Task& task, transport::Ranks& ranks, const RunOptions& options)
-      : task_(task), ranks_(ranks), options_(options) {
-    if (options_.threads == 0) options_.threads = std::max(1, usable_cores() / ranks.neighbours());
-    if (ranks.rank() != 0) options_.progress = {};
+  RankRunner(const RankRunRequest& request, transport::Communicator& comm, const RunOptions& options)
+      : request_(request), comm_(comm), options_(options) {
+    if (options_.threads == 0) options_.threads = std::max(1, usable_cores() / comm.local_size());
+    if (comm.rank() != 0) options_.progress = {};
   }
 
-  Result<RankRun> perform() {
-    if (const Status ready = transport::agree(ranks_, prepare()); !ready) return ready.error();
-    for (const auto& step : {&Runner::agree_on_kernels, &Runner::allocate, &Runner::fill})
-      if (const Status done = transport::agree(ranks_, (this->*step)()); !done) return done.error();
+  Result<RankRunResult> run_all() {
+    if (const Status ready = transport::agree_on_status(comm_, prepare_run()); !ready) return ready.error();
+    for (const auto& step : {&RankRunner::agree_on_kernels, &RankRunner::allocate_memory, &RankRunner::fill_inputs})
+      if (const Status done = transport::agree_on_status(comm_, (this->*step)()); !done) return done.error();
     if (options_.cuda)
-      if (const Status there = carry_up(); !there) return there.error();
-    for (const auto& step : {&Runner::measure, &Runner::sum_up, &Runner::judge, &Runner::write})
+      if (const Status moved = move_to_device(); !moved) return moved.error();
+    for (const auto& step : {&RankRunner::measure_passes, &RankRunner::gather_times, &RankRunner::verify_outputs,
+                             &RankRunner::write_outputs})
       if (const Status done = (this->*step)(); !done) return done.error();
     return std::move(out_);
   }
 
  private:
-  const Program& program() const { return task_.program; }
-  const Bindings& sizes() const { return task_.explanation.dims; }
-  void say(double done, const std::string& doing) const {
+  const Program& program() const { return request_.program; }
+  const Bindings& sizes() const { return request_.explanation.dims; }
+  void report_progress(double done, const std::string& doing) const {
     if (options_.progress) options_.progress(done, doing);
   }
 
-  Status prepare() {
+  Status prepare_run() {
     auto mesh = mesh_of(program(), sizes());
     if (!mesh) return mesh.error();
-    if (mesh->devices() != ranks_.size())
+    if (mesh->devices() != comm_.size())
       return usage_error(fmt::format("expected as many ranks as the mesh has devices, {} ({}), found {}",
-                                     mesh->devices(), text(*mesh), ranks_.size()),
+                                     mesh->devices(), format_mesh(*mesh), comm_.size()),
                          fmt::format("--ranks {}", mesh->devices()));
-    device_ = {*std::move(mesh), ranks_.rank()};
-    if (const Status named = check_files(program(), options_.in, options_.out); !named) return named;
-    for (const Stack& stack : program().stacks)
+    device_ = {*std::move(mesh), comm_.rank()};
+    if (const Status named = check_file_names(program(), options_.in, options_.out); !named) return named;
+    for (const StackedInput& stack : program().stacks)
       if (options_.in.contains(stack.name))
         return input_error(fmt::format("'{}' in --in holds several inputs, which cannot be split on ranks", stack.name),
                            "declare its parts as inputs of their own");
-    return make_part();
+    return make_rank_program();
   }
 
-  Status make_part() {
-    auto part = Part::make(program(), sizes(), device_, options_);
-    if (!part) return part.error();
-    part_.emplace(*std::move(part));
+  Status make_rank_program() {
+    auto rank_program = RankProgram::make(program(), sizes(), device_, options_);
+    if (!rank_program) return rank_program.error();
+    rank_program_.emplace(*std::move(rank_program));
     return Done{};
   }
 
-  Said said() const {
-    Said out;
-    for (const int kernel : part_->kernel_of_statements()) out.push_back(kernel);
-    for (std::size_t s = 0; s < part_->acts().slots.size(); ++s)
-      out.push_back(part_->lies_in_memory(static_cast<int>(s)));
+  KernelChoices kernel_choices() const {
+    KernelChoices out;
+    for (const int kernel : rank_program_->kernel_of_statements()) out.push_back(kernel);
+    for (std::size_t s = 0; s < rank_program_->schedule().slots.size(); ++s)
+      out.push_back(rank_program_->is_stored(static_cast<int>(s)));
     return out;
   }
 
   // Ranks with shards of different sizes may fuse differently: fusion is then off. Ranks without work do not count.
   Status agree_on_kernels() {
-    for (const bool again : {true, false}) {
-      const Said mine = said();
-      Said first = mine;
-      if (const Status told = transport::broadcast(ranks_, std::as_writable_bytes(std::span(first))); !told)
-        return told;
+    for (const bool may_retry : {true, false}) {
+      const KernelChoices mine = kernel_choices();
+      KernelChoices first = mine;
+      if (const Status done = transport::broadcast(comm_, std::as_writable_bytes(std::span(first))); !done) return done;
       const std::size_t statements = program().statements.size();
       std::int64_t differs = 0;
       for (std::size_t i = 0; i < mine.size(); ++i)
         if (i < statements ? mine[i] >= 0 && mine[i] != first[i] : mine[i] < first[i]) differs = 1;
-      auto all = transport::gather(ranks_, std::as_bytes(std::span(&differs, 1)));
+      auto all = transport::gather_at_root(comm_, std::as_bytes(std::span(&differs, 1)));
       if (!all) return all.error();
       for (const auto& one : *all)
         if (one[0] != std::byte{0}) differs = 1;
-      if (const Status told = transport::broadcast(ranks_, std::as_writable_bytes(std::span(&differs, 1))); !told)
-        return told;
-      if (differs == 0 || !again) return take(first);
+      if (const Status done = transport::broadcast(comm_, std::as_writable_bytes(std::span(&differs, 1))); !done)
+        return done;
+      if (differs == 0 || !may_retry) return set_operations(first);
       options_.fuse = false;
-      if (const Status made = make_part(); !made) return made;
+      if (const Status made = make_rank_program(); !made) return made;
     }
     return Done{};
   }
 
-  Status take(const Said& first) {
+  Status set_operations(const KernelChoices& first) {
     const std::size_t statements = program().statements.size();
     for (std::size_t s = 0; s < statements; ++s) {
       const int kernel = first[s] < 0 ? static_cast<int>(s) : static_cast<int>(first[s]);
@@ -133,19 +133,20 @@ class Runner {
     return Done{};
   }
 
-  Status allocate() {
+  Status allocate_memory() {
     const auto available = available_bytes();
-    const std::int64_t needed = part_->memory_bytes();
-    if (available && needed > *available / ranks_.neighbours())
+    const std::int64_t needed = rank_program_->memory_bytes();
+    if (available && needed > *available / comm_.local_size())
       return input_error(
           fmt::format("the shards of a rank take {}; expected at most the {} available to each of {} ranks",
-                      engineering(static_cast<double>(needed), "B"),
-                      engineering(static_cast<double>(*available) / ranks_.neighbours(), "B"), ranks_.neighbours()),
+                      format_with_prefix(static_cast<double>(needed), "B"),
+                      format_with_prefix(static_cast<double>(*available) / comm_.local_size(), "B"),
+                      comm_.local_size()),
           "give smaller dimensions with -d");
-    return part_->allocate();
+    return rank_program_->allocate_memory();
   }
 
-  Status fill() {
+  Status fill_inputs() {
     std::vector<Array> arrays;
     for (const Tensor& tensor : program().tensors) arrays.push_back({tensor.dtype, 0, nullptr});
     const FillRequest request{.program = program(),
@@ -155,142 +156,145 @@ class Runner {
                               .in = options_.in,
                               .seed = options_.seed,
                               .threads = options_.threads};
-    return part_->fill(program(), [&](int tensor, const Array& whole) {
-      say(0.05, "filling " + program().tensors[static_cast<std::size_t>(tensor)].name);
-      arrays[static_cast<std::size_t>(tensor)] = whole;
-      return fill_input(request, tensor);
+    return rank_program_->fill_inputs(program(), [&](int tensor, const Array& full) {
+      report_progress(0.05, "filling " + program().tensors[static_cast<std::size_t>(tensor)].name);
+      arrays[static_cast<std::size_t>(tensor)] = full;
+      return fill_one_input(request, tensor);
     });
   }
 
-  Status carry_up() {
+  Status move_to_device() {
     for (const auto& [name, path] : options_.out)
-      if (const auto tensor = tensor_named(program(), name)) wanted_.push_back(*tensor);
-    auto made = DevicePart::make(
-        *part_, ranks_, {task_.explanation.machine, options_, wanted_, task_.nccl, task_.joined, task_.chunks});
+      if (const auto tensor = find_tensor(program(), name)) stored_tensors_.push_back(*tensor);
+    auto made = DeviceRankProgram::make(*rank_program_, comm_,
+                                        {request_.explanation.machine, options_, stored_tensors_, request_.nccl_library,
+                                         request_.nccl_world, request_.chunk_options});
     if (!made) return made.error();
-    on_device_ = *std::move(made);
-    return transport::agree(ranks_, on_device_->upload());
+    device_program_ = *std::move(made);
+    return transport::agree_on_status(comm_, device_program_->upload_slots());
   }
 
-  Result<PassTimes> pass() { return on_device_ ? on_device_->pass(ranks_) : part_->pass(ranks_); }
+  Result<PassTimes> run_pass() {
+    return device_program_ ? device_program_->run_pass(comm_) : rank_program_->run_pass(comm_);
+  }
 
   // Returns rank 0's decision on every rank.
-  Result<bool> another(const Passes& passes) {
-    std::byte more{passes.more()};
-    if (const Status told = transport::broadcast(ranks_, {&more, 1}); !told) return told.error();
+  Result<bool> needs_another_pass(const PassCounter& passes) {
+    std::byte more{passes.needs_more()};
+    if (const Status done = transport::broadcast(comm_, {&more, 1}); !done) return done.error();
     return more != std::byte{0};
   }
 
-  Status measure() {
-    say(0.1, "warming up");
+  Status measure_passes() {
+    report_progress(0.1, "warming up");
     Measurement& m = out_.measurement;
-    if (!options_.cuda) m.clocks.base_hz = base_hz();
-    if (const auto warm = pass(); !warm) return warm.error();
-    m.clocks.before_hz = running_hz();
-    Passes passes(options_);
+    if (!options_.cuda) m.clocks.base_hz = read_base_hz();
+    if (const auto warm = run_pass(); !warm) return warm.error();
+    m.clocks.before_hz = read_running_hz();
+    PassCounter passes(options_);
     for (;;) {
-      const auto more = another(passes);
+      const auto more = needs_another_pass(passes);
       if (!more) return more.error();
       if (!*more) break;
-      say(passes.progress(), passes.doing());
-      const auto times = pass();
+      report_progress(passes.run_progress(), passes.describe_pass());
+      const auto times = run_pass();
       if (!times) return times.error();
-      rows_.push_back(row_of(*times));
-      last_ = times->acts;
-      passes.add(times->wall_s);
+      pass_rows_.push_back(row_of_times(*times));
+      last_pass_ = times->step_times;
+      passes.add_pass(times->wall_s);
     }
-    m.clocks.after_hz = running_hz();
-    return on_device_ ? transport::agree(ranks_, on_device_->download()) : Status(Done{});
+    m.clocks.after_hz = read_running_hz();
+    return device_program_ ? transport::agree_on_status(comm_, device_program_->download_slots()) : Status(Done{});
   }
 
   // Gathers the rows of every rank at rank 0.
-  Status sum_up() {
+  Status gather_times() {
     std::vector<double> mine;
-    for (const auto& row : rows_) mine.insert(mine.end(), row.begin(), row.end());
-    mine.push_back(static_cast<double>(part_->words_sent()));
-    mine.push_back(static_cast<double>(part_->memory_bytes()));
-    for (const PassTimes::Span& span : last_)
-      for (const double seconds : {span.wait, span.begin, span.end}) mine.push_back(seconds);
-    const auto all = transport::gather(ranks_, std::as_bytes(std::span(mine)));
+    for (const auto& row : pass_rows_) mine.insert(mine.end(), row.begin(), row.end());
+    mine.push_back(static_cast<double>(rank_program_->words_sent_per_pass()));
+    mine.push_back(static_cast<double>(rank_program_->memory_bytes()));
+    for (const PassTimes::StepTime& step_time : last_pass_)
+      for (const double seconds : {step_time.wait_begin_s, step_time.begin_s, step_time.end_s}) mine.push_back(seconds);
+    const auto all = transport::gather_at_root(comm_, std::as_bytes(std::span(mine)));
     if (!all) return all.error();
-    if (ranks_.rank() != 0) return Done{};
+    if (comm_.rank() != 0) return Done{};
     std::vector<std::vector<double>> numbers;
     for (const auto& bytes : *all) {
       numbers.emplace_back(bytes.size() / sizeof(double));
       std::memcpy(numbers.back().data(), bytes.data(), bytes.size());
     }
-    auto seen = grouped(program(), task_.explanation, operations_, stored_outputs());
-    if (!seen) return seen.error();
-    out_.explanation = *std::move(seen);
-    describe(numbers);
+    auto per_kernel = predict_groups(program(), request_.explanation, operations_, stored_outputs());
+    if (!per_kernel) return per_kernel.error();
+    out_.explanation = *std::move(per_kernel);
+    summarize_passes(numbers);
     return Done{};
   }
 
   std::vector<int> stored_outputs() const {
     std::vector<int> out;
     for (const auto& [name, path] : options_.out)
-      if (const auto tensor = tensor_named(program(), name)) out.push_back(*tensor);
+      if (const auto tensor = find_tensor(program(), name)) out.push_back(*tensor);
     return out;
   }
 
   // Returns the maximum of a column over all ranks, for one pass.
-  double slowest(const std::vector<std::vector<double>>& numbers, std::size_t pass, std::size_t column) const {
-    const std::size_t width = program().statements.size() + sums;
+  double slowest_rank_s(const std::vector<std::vector<double>>& numbers, std::size_t pass, std::size_t column) const {
+    const std::size_t width = program().statements.size() + summary_columns;
     double out = 0;
     for (const auto& rank : numbers) out = std::max(out, rank[pass * width + column]);
     return out;
   }
 
-  void describe(const std::vector<std::vector<double>>& numbers) {
+  void summarize_passes(const std::vector<std::vector<double>>& numbers) {
     Measurement& m = out_.measurement;
     const std::size_t statements = program().statements.size();
     std::vector<std::vector<double>> samples(operations_.size());
     std::vector<double> walls, network;
-    for (std::size_t pass = 0; pass < rows_.size(); ++pass) {
+    for (std::size_t pass = 0; pass < pass_rows_.size(); ++pass) {
       for (std::size_t o = 0; o < operations_.size(); ++o) {
         double seconds = 0;
-        for (const int s : operations_[o]) seconds += slowest(numbers, pass, static_cast<std::size_t>(s));
+        for (const int s : operations_[o]) seconds += slowest_rank_s(numbers, pass, static_cast<std::size_t>(s));
         samples[o].push_back(seconds);
       }
-      network.push_back(slowest(numbers, pass, statements + 1));
-      walls.push_back(slowest(numbers, pass, statements + 3));
+      network.push_back(slowest_rank_s(numbers, pass, statements + 1));
+      walls.push_back(slowest_rank_s(numbers, pass, statements + 3));
     }
-    summarize(out_.explanation, samples, walls, Between::sums, m);
-    RanksNotes& notes = m.ranks.emplace();
-    notes.carrier = on_device_ ? on_device_->carrier() : std::string(ranks_.carrier());
-    if (on_device_) {
-      const auto facts = ops::cuda::device_facts();
-      notes.device = facts ? facts->name : "";
-      notes.in_chunks = on_device_->notes();
-      notes.computing_s = on_device_->computing_s();
+    summarize_samples(out_.explanation, samples, walls, OverheadMethod::sums, m);
+    RanksMeasurement& notes = m.ranks.emplace();
+    notes.transport = device_program_ ? device_program_->transport_name() : std::string(comm_.transport_name());
+    if (device_program_) {
+      const auto properties = ops::cuda::device_properties();
+      notes.device = properties ? properties->name : "";
+      notes.overlap_notes = device_program_->notes();
+      notes.computing_s = device_program_->predicted_compute_s();
     }
-    notes.words_bound = task_.words_bound;
-    const auto on_device = on_device_ ? on_device_->network_s() : std::nullopt;
-    notes.predicted_s = on_device ? *on_device : task_.explanation.total.time_network_s;
-    notes.measured_s = median(network);
-    for (std::size_t r = 0; r < numbers.size(); ++r) share_of(static_cast<int>(r), numbers[r]);
+    notes.min_words = request_.words_bound;
+    const auto predicted_network = device_program_ ? device_program_->predicted_network_s() : std::nullopt;
+    notes.predicted_s = predicted_network ? *predicted_network : request_.explanation.total.time_network_s;
+    notes.measured_s = median_seconds(network);
+    for (std::size_t r = 0; r < numbers.size(); ++r) add_rank_times(static_cast<int>(r), numbers[r]);
     for (const std::vector<int>& operation : operations_) {
-      m.names.emplace_back();
-      for (const int s : operation) m.names.back().push_back(name_of(s));
+      m.result_names.emplace_back();
+      for (const int s : operation) m.result_names.back().push_back(name_of(s));
     }
     m.threads = options_.threads;
-    m.isa = std::string(name(tile::cpu::isa()));
+    m.isa = std::string(isa_name(tile::cpu::active_isa()));
     m.seed = options_.seed;
-    const std::vector<std::string> copies = part_->copies();
+    const std::vector<std::string> copies = rank_program_->layout_copies();
     if (!m.ops.empty()) m.ops.front().copies = copies;
   }
 
   // `spans` has three times for each step: start of the wait, start and end of the step.
-  void draw(int rank, const double* spans) {
+  void add_timeline_lane(int rank, const double* spans) {
     Timeline& timeline = out_.measurement.ranks->timeline;
     timeline.ticks_per_second = 1 / tick_s;
     const std::int32_t lane = timeline.add_lane(fmt::format("rank {}", rank));
     const auto ticks = [](double seconds) { return static_cast<std::int64_t>(seconds / tick_s); };
-    for (std::size_t i = 0; i < last_.size(); ++i, spans += 3) {
-      const bool moves = std::holds_alternative<Shift>(part_->acts().acts[i]);
-      timeline.add(lane, Phase::sync, ticks(spans[0]), ticks(spans[1]), static_cast<std::int64_t>(i));
-      timeline.add(lane, moves ? Phase::load : Phase::compute, ticks(spans[1]), ticks(spans[2]),
-                   static_cast<std::int64_t>(i));
+    for (std::size_t i = 0; i < last_pass_.size(); ++i, spans += 3) {
+      const bool moves = std::holds_alternative<Redistribution>(rank_program_->schedule().steps[i]);
+      timeline.add_event(lane, Phase::sync, ticks(spans[0]), ticks(spans[1]), static_cast<std::int64_t>(i));
+      timeline.add_event(lane, moves ? Phase::load : Phase::compute, ticks(spans[1]), ticks(spans[2]),
+                         static_cast<std::int64_t>(i));
     }
   }
 
@@ -299,63 +303,64 @@ class Runner {
     return program().tensors[static_cast<std::size_t>(result)].name;
   }
 
-  void share_of(int rank, const std::vector<double>& numbers) {
-    const std::size_t statements = program().statements.size(), width = statements + sums;
-    const auto of = [&](std::size_t column) {
+  void add_rank_times(int rank, const std::vector<double>& numbers) {
+    const std::size_t statements = program().statements.size(), width = statements + summary_columns;
+    const auto median_of_column = [&](std::size_t column) {
       std::vector<double> samples;
-      for (std::size_t pass = 0; pass < rows_.size(); ++pass) samples.push_back(numbers[pass * width + column]);
-      return median(std::move(samples));
+      for (std::size_t pass = 0; pass < pass_rows_.size(); ++pass) samples.push_back(numbers[pass * width + column]);
+      return median_seconds(std::move(samples));
     };
-    RanksNotes& notes = *out_.measurement.ranks;
-    const std::size_t behind = rows_.size() * width;
+    RanksMeasurement& notes = *out_.measurement.ranks;
+    const std::size_t after_passes = pass_rows_.size() * width;
     notes.ranks.push_back({.rank = rank,
-                           .words = static_cast<std::int64_t>(numbers[behind]),
-                           .compute_s = of(statements),
-                           .network_s = of(statements + 1),
-                           .wait_s = of(statements + 2)});
-    notes.words += notes.ranks.back().words;
-    out_.measurement.memory_bytes += static_cast<std::int64_t>(numbers[behind + 1]);
-    draw(rank, numbers.data() + behind + 2);
+                           .words_sent = static_cast<std::int64_t>(numbers[after_passes]),
+                           .compute_s = median_of_column(statements),
+                           .network_s = median_of_column(statements + 1),
+                           .wait_s = median_of_column(statements + 2)});
+    notes.words_sent += notes.ranks.back().words_sent;
+    out_.measurement.memory_bytes += static_cast<std::int64_t>(numbers[after_passes + 1]);
+    add_timeline_lane(rank, numbers.data() + after_passes + 2);
   }
 
-  Status judge() {
-    if (!task_.checked) return Done{};
-    const Checked what{program(), sizes(), operations_, stored_};
-    return check(what, *part_, ranks_, options_, out_.measurement);
+  Status verify_outputs() {
+    if (!request_.check_results) return Done{};
+    const VerifyRequest verify_request{program(), sizes(), operations_, stored_};
+    return verify_results(verify_request, *rank_program_, comm_, options_, out_.measurement);
   }
 
   // Rank 0 writes the files. Only rank 0 knows about mismatches, so the others always take part in gathering.
-  Status write() {
+  Status write_outputs() {
     for (const auto& [name, path] : options_.out) {
-      const int slot = *tensor_named(program(), name);
-      const auto whole = whole_of(*part_, slot, ranks_);
-      if (!whole) return whole.error();
-      if (ranks_.rank() != 0 || out_.measurement.mismatch) continue;
+      const int slot = *find_tensor(program(), name);
+      const auto gathered = gather_tensor(*rank_program_, slot, comm_);
+      if (!gathered) return gathered.error();
+      if (comm_.rank() != 0 || out_.measurement.mismatch) continue;
       const Tensor& tensor = program().tensors[static_cast<std::size_t>(slot)];
-      const std::vector<std::int64_t> shape = extents(ridge::shape(tensor, sizes()).value());
-      if (const Status written = write_npy(path, whole->values->array(), shape); !written) return written;
+      const std::vector<std::int64_t> shape = shape_extents(ridge::make_shape(tensor, sizes()).value());
+      if (const Status written = write_npy(path, gathered->values->array(), shape); !written) return written;
     }
-    return transport::barrier(ranks_);
+    return transport::barrier(comm_);
   }
 
-  const Task& task_;
-  transport::Ranks& ranks_;
+  const RankRunRequest& request_;
+  transport::Communicator& comm_;
   RunOptions options_;
-  Device device_;
-  std::optional<Part> part_;
-  std::unique_ptr<DevicePart> on_device_;  // is null if the CPU runs the steps
-  std::vector<int> wanted_;                // tensors to be written to files
+  MeshDevice device_;
+  std::optional<RankProgram> rank_program_;
+  std::unique_ptr<DeviceRankProgram> device_program_;  // is null if the CPU runs the steps
+  std::vector<int> stored_tensors_;                    // tensors to be written to files
   std::vector<std::vector<int>> operations_;
   std::vector<bool> stored_;
-  std::vector<std::vector<double>> rows_;  // one row for each pass
-  std::vector<PassTimes::Span> last_;      // step times of the last pass
-  RankRun out_;
+  std::vector<std::vector<double>> pass_rows_;  // one row for each pass
+  std::vector<PassTimes::StepTime> last_pass_;  // step times of the last pass
+  RankRunResult out_;
 };
 
 }  // namespace
 
-Result<RankRun> run(const Task& task, transport::Ranks& ranks, const RunOptions& options) {
-  return Runner(task, ranks, options).perform();
+Result<RankRunResult> run_on_ranks(const RankRunRequest& request, transport::Communicator& comm,
+                                   const RunOptions& options) {
+  return RankRunner(request, comm, options).run_all();
 }
 
 }  // namespace ridge::ranks

@@ -3,33 +3,34 @@
 // For each rank compute, network and waiting times are reported. Rank 0 gathers what is verified and written to files.
 #pragma once
 
-#include "ridge/measure/ranks/chunks.h"
+#include "ridge/measure/ranks/chunk_schedule.h"
 #include "ridge/measure/run.h"
+#include "ridge/transport/communicator.h"
 #include "ridge/transport/nccl.h"
-#include "ridge/transport/ranks.h"
 
 namespace ridge::ranks {
 
-struct Task {
+struct RankRunRequest {
   const Program& program;          // sharded, or unsharded for one rank
   const Explanation& explanation;  // roofline of one device of the mesh
-  double words_bound = 0;          // for RanksNotes::words_bound
-  std::string nccl = {};           // path of the NCCL library for devices; empty: the system's
+  double words_bound = 0;          // for RanksMeasurement::words_bound
+  std::string nccl_library = {};   // path of the NCCL library for devices; empty: the system's
   // On devices: selects the products that are overlapped with their collectives in chunks.
-  Chunks chunks = {};
-  bool checked = true;  // true if results are verified
+  ChunkOptions chunk_options = {};
+  bool check_results = true;  // true if results are verified
   // On devices: NCCL communicator of an earlier run on these ranks; null: `run_on_ranks` connects them.
-  std::shared_ptr<const transport::Nccl> joined = {};
+  std::shared_ptr<const transport::NcclCommunicator> nccl_world = {};
 };
 
 // Filled at rank 0 only.
-struct RankRun {
+struct RankRunResult {
   Explanation explanation;  // one operation for each kernel
   Measurement measurement;
 };
 
 // Errors: the number of ranks differs from the number of devices; those of `build_rank_schedule`, `run` and
 // `exchange_messages`. An error may occur on one rank only: the caller then calls `abort_all`.
-Result<RankRun> run(const Task& task, transport::Ranks& ranks, const RunOptions& options);
+Result<RankRunResult> run_on_ranks(const RankRunRequest& request, transport::Communicator& comm,
+                                   const RunOptions& options);
 
 }  // namespace ridge::ranks

@@ -1,25 +1,26 @@
 #include "ridge/measure/ranks/slot_memory.h"
 
-#include "ridge/measure/ranks/reach.h"
+#include "ridge/measure/ranks/peer_memory.h"
 
 namespace ridge::ranks {
 
 namespace cuda = ops::cuda;
 
-Result<SlotMemory> SlotMemory::make(const Part& part) {
+Result<SlotMemory> SlotMemory::make(const RankProgram& rank_program) {
   SlotMemory out;
-  for (std::size_t s = 0; s < part.acts().slots.size(); ++s) {
+  for (std::size_t s = 0; s < rank_program.schedule().slots.size(); ++s) {
     out.memory_.emplace_back();
-    if (!part.lies_in_memory(static_cast<int>(s))) continue;
-    const std::int64_t bytes = stored_bytes(part.acts().slots[s].dtype, words_in(part.block(static_cast<int>(s))));
-    auto memory = shared_memory(bytes);
+    if (!rank_program.is_stored(static_cast<int>(s))) continue;
+    const std::int64_t bytes =
+        stored_bytes(rank_program.schedule().slots[s].dtype, count_words(rank_program.slot_block(static_cast<int>(s))));
+    auto memory = allocate_exportable_memory(bytes);
     if (!memory) return memory.error();
     out.memory_.back() = *std::move(memory);
   }
   return out;
 }
 
-std::byte* SlotMemory::at(int slot) const {
+std::byte* SlotMemory::address_of(int slot) const {
   const auto& memory = memory_[static_cast<std::size_t>(slot)];
   return memory ? memory->data() : nullptr;
 }

@@ -6,28 +6,28 @@
 #include "ridge/measure/memory.h"
 #include "ridge/measure/npy.h"
 #include "ridge/measure/run.h"
-#include "ridge/measure/steps.h"
+#include "ridge/measure/run_step.h"
 #include "ridge/plan/plan.h"
 #include "ridge/roofline/testing/random_routine.h"
 
 namespace ridge {
 namespace {
 
-Result<Measurement> measured(const std::string& text, const Bindings& dims, const RunOptions& options) {
+Result<Measurement> measure_program(const std::string& text, const Bindings& dims, const RunOptions& options) {
   const auto program = parse(text);
-  EXPECT_TRUE(program.ok()) << text << (program.ok() ? "" : program.error().text());
+  EXPECT_TRUE(program.ok()) << text << (program.ok() ? "" : program.error().to_string());
   const auto explanation = explain(*program, *find_machine("h100"), dims);
   if (!explanation) return explanation.error();
-  return run(*program, *explanation, options);
+  return run_program(*program, *explanation, options);
 }
 
 TEST(Run, words_that_stand_alone_are_right) {
-  for (unsigned seed = 0; seed < testing::programs(300); ++seed) {
-    const testing::RandomRoutine made = testing::RoutineMaker(seed).make();
+  for (unsigned seed = 0; seed < testing::program_count(300); ++seed) {
+    const testing::RandomRoutine made = testing::RandomRoutineMaker(seed).make();
     const auto m =
-        measured(made.text, made.sizes, {.seed = seed, .threads = 1 + static_cast<int>(seed % 3), .passes = 1});
-    ASSERT_TRUE(m.ok()) << made.text << m.error().text();
-    EXPECT_FALSE(m->mismatch) << made.text << m->mismatch->text();
+        measure_program(made.text, made.sizes, {.seed = seed, .threads = 1 + static_cast<int>(seed % 3), .passes = 1});
+    ASSERT_TRUE(m.ok()) << made.text << m.error().to_string();
+    EXPECT_FALSE(m->mismatch) << made.text << m->mismatch->to_string();
     EXPECT_EQ(m->ops[0].checked, m->ops[0].elements) << made.text;
   }
 }
@@ -41,9 +41,9 @@ TEST(Run, words_that_stand_alone_lie_between_others) {
       "c[N, D2] = cumsum(u over N)\n"
       "y: f32[N, D2] = gelu(c) + 1";
   for (const bool fuse : {false, true}) {
-    const auto m = measured(text, {{"D2", 16}}, {.fuse = fuse, .passes = 1});
-    ASSERT_TRUE(m.ok()) << m.error().text();
-    EXPECT_FALSE(m->mismatch) << m->mismatch->text();
+    const auto m = measure_program(text, {{"D2", 16}}, {.fuse = fuse, .passes = 1});
+    ASSERT_TRUE(m.ok()) << m.error().to_string();
+    EXPECT_FALSE(m->mismatch) << m->mismatch->to_string();
   }
 }
 
@@ -85,10 +85,10 @@ TEST(Run, layers_of_words_are_right) {
       "dims a = 5, b = 6, c = 7, d = 8\nA[a, b] * B[b, c] * C[c, d] -> D[a, d]"};
   for (const std::string& text : programs)
     for (const bool fuse : {false, true}) {
-      const auto m = measured(text, text.find("dims") == 0 ? Bindings{} : Bindings{{"N", 4}, {"T", 9}},
-                              {.fuse = fuse, .passes = 1});
-      ASSERT_TRUE(m.ok()) << text << "\n" << m.error().text();
-      EXPECT_FALSE(m->mismatch) << text << "\n" << m->mismatch->text();
+      const auto m = measure_program(text, text.find("dims") == 0 ? Bindings{} : Bindings{{"N", 4}, {"T", 9}},
+                                     {.fuse = fuse, .passes = 1});
+      ASSERT_TRUE(m.ok()) << text << "\n" << m.error().to_string();
+      EXPECT_FALSE(m->mismatch) << text << "\n" << m->mismatch->to_string();
     }
 }
 
@@ -97,36 +97,37 @@ template <class T> Array array_of(std::vector<T>& values, DType dtype) {
 }
 
 // Runs the program's first step alone and returns its results.
-template <class T> std::vector<float> performed(const std::string& text, const Bindings& dims, std::vector<float> x,
-                                                std::vector<T> other, std::size_t results) {
+template <class T> std::vector<float> run_first_step(const std::string& text, const Bindings& dims,
+                                                     std::vector<float> x, std::vector<T> other, std::size_t results) {
   const auto program = parse(text).value();
-  const auto planned = plan(program, program.bind(dims).value());
-  EXPECT_TRUE(planned.ok()) << planned.error().text();
+  const auto planned = make_plan(program, program.bind_sizes(dims).value());
+  EXPECT_TRUE(planned.ok()) << planned.error().to_string();
   std::vector<float> y(results);
   std::vector<void*> data{x.data()};
   if (!other.empty()) data.push_back(other.data());
   data.push_back(y.data());
-  perform(planned->steps.at(0), data, 1);
+  run_step(planned->steps.at(0), data, 1);
   return y;
 }
 
 TEST(Loops, agree_with_numbers_done_by_hand) {
   using Floats = std::vector<float>;
   using Ids = std::vector<std::int32_t>;
-  EXPECT_EQ(performed<std::int32_t>("t: f32[V, D] i: int32[N]\ny: f32[N, D] = gather(t, i over V)",
-                                    {{"V", 3}, {"D", 2}, {"N", 2}}, {1, 2, 3, 4, 5, 6}, Ids{2, 0}, 4),
+  EXPECT_EQ(run_first_step<std::int32_t>("t: f32[V, D] i: int32[N]\ny: f32[N, D] = gather(t, i over V)",
+                                         {{"V", 3}, {"D", 2}, {"N", 2}}, {1, 2, 3, 4, 5, 6}, Ids{2, 0}, 4),
             (Floats{5, 6, 1, 2}));
-  EXPECT_EQ(performed<std::int32_t>("x: f32[N] i: int32[N]\ny: f32[V] = scatter(x, i over V)", {{"V", 3}, {"N", 4}},
-                                    {1, 2, 3, 4}, Ids{2, 0, 2, 2}, 3),
+  EXPECT_EQ(run_first_step<std::int32_t>("x: f32[N] i: int32[N]\ny: f32[V] = scatter(x, i over V)",
+                                         {{"V", 3}, {"N", 4}}, {1, 2, 3, 4}, Ids{2, 0, 2, 2}, 3),
             (Floats{2, 0, 8}));
-  EXPECT_EQ(performed<float>("x: f32[T]\ny: f32[T] = cumsum(x over T)", {{"T", 4}}, {1, 2, 3, 4}, {}, 4),
+  EXPECT_EQ(run_first_step<float>("x: f32[T]\ny: f32[T] = cumsum(x over T)", {{"T", 4}}, {1, 2, 3, 4}, {}, 4),
             (Floats{1, 3, 6, 10}));
-  EXPECT_EQ(performed<float>("x: f32[N, C, H] w: f32[K, C, 3]\ny: f32[N, K, H] = conv(x, w, padding = 1)",
-                             {{"N", 1}, {"C", 1}, {"K", 1}, {"H", 4}}, {1, 2, 3, 4}, Floats{1, 10, 100}, 4),
+  EXPECT_EQ(run_first_step<float>("x: f32[N, C, H] w: f32[K, C, 3]\ny: f32[N, K, H] = conv(x, w, padding = 1)",
+                                  {{"N", 1}, {"C", 1}, {"K", 1}, {"H", 4}}, {1, 2, 3, 4}, Floats{1, 10, 100}, 4),
             (Floats{210, 321, 432, 43}));
-  EXPECT_EQ(performed<float>("x: f32[N, C, H] w: f32[C, 1, 2]\ny: f32[N, C, P] = conv(x, w, stride = 2, groups = C)",
-                             {{"N", 1}, {"C", 2}, {"P", 1}, {"H", 2}}, {1, 2, 3, 4}, Floats{1, 10, 100, 1000}, 2),
-            (Floats{21, 4300}));
+  EXPECT_EQ(
+      run_first_step<float>("x: f32[N, C, H] w: f32[C, 1, 2]\ny: f32[N, C, P] = conv(x, w, stride = 2, groups = C)",
+                            {{"N", 1}, {"C", 2}, {"P", 1}, {"H", 2}}, {1, 2, 3, 4}, Floats{1, 10, 100, 1000}, 2),
+      (Floats{21, 4300}));
 }
 
 TEST(Run, refuses_indices_that_point_nowhere) {
@@ -135,27 +136,27 @@ TEST(Run, refuses_indices_that_point_nowhere) {
   ASSERT_TRUE(write_npy(path, array_of(ids, DType::int32), {3}).ok());
   const std::string text = "t: bf16[V, D] i: int32[N]\ny: bf16[N, D] = gather(t, i over V)";
   const RunOptions options{.in = {{"i", path}}, .passes = 1};
-  const auto wrong = measured(text, {{"V", 50}, {"D", 8}, {"N", 3}}, options);
-  EXPECT_EQ(wrong ? "accepted" : wrong.error().text(),
+  const auto wrong = measure_program(text, {{"V", 50}, {"D", 8}, {"N", 3}}, options);
+  EXPECT_EQ(wrong ? "accepted" : wrong.error().to_string(),
             "index 2 of 'i' is 50; expected 0 to 49, because it indexes V\n"
             "  hint: correct the file, or change the dimension's size with -d\n");
-  EXPECT_TRUE(measured(text, {{"V", 51}, {"D", 8}, {"N", 3}}, options).ok());
+  EXPECT_TRUE(measure_program(text, {{"V", 51}, {"D", 8}, {"N", 3}}, options).ok());
   std::remove(path.c_str());
 }
 
 TEST(Run, refuses_words_that_stand_alone_on_a_device) {
   const auto program = parse("t: bf16[V, D] i: int32[N]\ny: bf16[N, D] = gather(t, i over V)").value();
-  const auto planned = plan(program, {{"V", 5}, {"D", 8}, {"N", 3}}, {.target = Target::cuda});
-  EXPECT_EQ(planned ? "accepted" : planned.error().text(),
-            "cannot run 'y: bf16[N, D] = gather(t, i over V)': gather is plain loops on a CPU and nothing else yet\n"
+  const auto planned = make_plan(program, {{"V", 5}, {"D", 8}, {"N", 3}}, {.target = Target::cuda});
+  EXPECT_EQ(planned ? "accepted" : planned.error().to_string(),
+            "cannot run 'y: bf16[N, D] = gather(t, i over V)': gather is supported only as plain loops on a CPU\n"
             "  hint: `ridge explain` counts it on every machine; `ridge run --on cpu` computes it\n");
 }
 
-std::vector<std::string> kernels(const std::string& text, const FuseOptions& options) {
-  const auto planned = plan(parse(text).value(), {{"N", 5}, {"D", 8}, {"F", 16}, {"E", 3}}, options);
-  if (!planned) return {planned.error().text()};
+std::vector<std::string> list_kernels(const std::string& text, const FuseOptions& options) {
+  const auto planned = make_plan(parse(text).value(), {{"N", 5}, {"D", 8}, {"F", 16}, {"E", 3}}, options);
+  if (!planned) return {planned.error().to_string()};
   std::vector<std::string> out;
-  for (const Step& step : planned->steps) {
+  for (const PlanStep& step : planned->steps) {
     if (const auto* product = std::get_if<ops::MatmulProblem>(&step.kernel))
       out.emplace_back(product->grouped ? "grouped product" : "product");
     else
@@ -168,13 +169,13 @@ TEST(Run, routes_rows_to_one_grouped_product_on_either_target) {
   const std::vector<std::string> three{"rows", "grouped product", "rows"};
   const std::string in = "x: bf16[N, D]  w: bf16[E, F, D]  v: bf16[E, D, F]  i: int32[N, 2]\n";
   for (const Target target : {Target::cpu, Target::cuda}) {
-    EXPECT_EQ(kernels(in + "u: bf16[N, 2, F] = routed(x, w, i over E)", {.target = target}), three);
-    EXPECT_EQ(kernels(in + "u: f32[N, 2, F] = routed(x, v, i over E)", {.target = target}), three);
+    EXPECT_EQ(list_kernels(in + "u: bf16[N, 2, F] = routed(x, w, i over E)", {.target = target}), three);
+    EXPECT_EQ(list_kernels(in + "u: f32[N, 2, F] = routed(x, v, i over E)", {.target = target}), three);
   }
-  const std::string turned = in + "u: bf16[F, N, 2] = routed(x, w, i over E)";
-  EXPECT_EQ(kernels(turned, {.target = Target::cpu}), std::vector<std::string>{"loops"});
+  const std::string transposed = in + "u: bf16[F, N, 2] = routed(x, w, i over E)";
+  EXPECT_EQ(list_kernels(transposed, {.target = Target::cpu}), std::vector<std::string>{"loops"});
   EXPECT_EQ(
-      kernels(turned, {.target = Target::cuda}).at(0),
+      list_kernels(transposed, {.target = Target::cuda}).at(0),
       "cannot run 'u: bf16[F, N, 2] = routed(x, w, i over E)' on a device: expected the dimensions of the "
       "indices first in the result and (all, or all but the last) first in the routed tensor; and weights of the same "
       "dtype, with a matrix for each expert that is contiguous along the summed dimensions or along those of the "

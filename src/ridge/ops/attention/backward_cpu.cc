@@ -2,7 +2,7 @@
 #include <atomic>
 
 #include "ridge/base/cores.h"
-#include "ridge/ops/attention/backward_run.h"
+#include "ridge/ops/attention/backward_cpu_run.h"
 #include "ridge/ops/attention/cpu.h"
 #include "ridge/pool/arena.h"
 #include "ridge/pool/isa.h"
@@ -13,50 +13,53 @@ namespace {
 
 namespace cpu = tile::cpu;
 
-std::size_t in_lines(std::int64_t count) { return (static_cast<std::size_t>(count) * 4 + 63) / 64 * 64; }
+std::size_t padded_bytes(std::int64_t count) { return (static_cast<std::size_t>(count) * 4 + 63) / 64 * 64; }
 
 }  // namespace
 
 void attention_backward(const AttentionBackwardProblem& problem, const AttentionBackwardData& data, int threads) {
   if (threads <= 0) threads = usable_cores();
-  const auto prepare = cpu::body_for_isa(plain::prepare_attention_backward, avx2::prepare_attention_backward,
-                                         avx512::prepare_attention_backward);
+  const auto prepare = cpu::select_for_isa(plain::prepare_attention_backward, avx2::prepare_attention_backward,
+                                           avx512::prepare_attention_backward);
   const auto run =
-      cpu::body_for_isa(plain::run_attention_backward, avx2::run_attention_backward, avx512::run_attention_backward);
-  const auto finish = cpu::body_for_isa(plain::finish_attention_backward, avx2::finish_attention_backward,
-                                        avx512::finish_attention_backward);
-  const auto memory = cpu::body_for_isa(plain::attention_backward_memory, avx2::attention_backward_memory,
-                                        avx512::attention_backward_memory);
+      cpu::select_for_isa(plain::run_attention_backward, avx2::run_attention_backward, avx512::run_attention_backward);
+  const auto finish = cpu::select_for_isa(plain::finish_attention_backward, avx2::finish_attention_backward,
+                                          avx512::finish_attention_backward);
+  const auto memory = cpu::select_for_isa(plain::attention_backward_memory, avx2::attention_backward_memory,
+                                          avx512::attention_backward_memory);
   const AttentionProblem& p = problem.forward;
-  const std::int64_t each = (p.rows + cpu_backward_rows - 1) / cpu_backward_rows, tiles = p.outer * p.heads * each;
-  const std::size_t numbers = in_lines(tiles * 2 * cpu_backward_rows), turns = in_lines(tiles),
-                    sums = in_lines(tiles * cpu_backward_rows * p.width);
+  const std::int64_t tiles_per_head = (p.rows + cpu_backward_rows - 1) / cpu_backward_rows,
+                     tiles = p.outer * p.heads * tiles_per_head;
+  const std::size_t row_stats_bytes = padded_bytes(tiles * 2 * cpu_backward_rows),
+                    add_counts_bytes = padded_bytes(tiles),
+                    sums_bytes = padded_bytes(tiles * cpu_backward_rows * p.width);
   // The workspace of all threads is in this arena of the caller; its own work uses another arena.
-  auto* const room = static_cast<std::byte*>(cpu::arenas().sums.need(numbers + turns + sums));
+  auto* const workspace =
+      static_cast<std::byte*>(cpu::thread_arenas().sums.ensure_size(row_stats_bytes + add_counts_bytes + sums_bytes));
   std::atomic<int> next{0};
-  AttentionBackwardRun of_all{problem,
-                              data,
-                              each,
-                              reinterpret_cast<float*>(room),
-                              reinterpret_cast<float*>(room + numbers),
-                              reinterpret_cast<int*>(room + numbers + sums),
-                              &next,
-                              nullptr};
-  const auto on_tiles = [&](auto pass) {
+  AttentionBackwardRun shared_run{problem,
+                                  data,
+                                  tiles_per_head,
+                                  reinterpret_cast<float*>(workspace),
+                                  reinterpret_cast<float*>(workspace + row_stats_bytes),
+                                  reinterpret_cast<int*>(workspace + row_stats_bytes + sums_bytes),
+                                  &next,
+                                  nullptr};
+  const auto for_all_tiles = [&](auto pass) {
     const int workers = static_cast<int>(std::min<std::int64_t>(threads, tiles));
-    cpu::run(workers, [&](int worker) {
-      const cpu::Slice own = cpu::slice(tiles, workers, worker);
-      pass(of_all, own.begin, own.end);
+    cpu::run_parallel(workers, [&](int worker) {
+      const cpu::WorkSlice range = cpu::split_evenly(tiles, workers, worker);
+      pass(shared_run, range.begin, range.end);
     });
   };
-  on_tiles(prepare);
+  for_all_tiles(prepare);
   const std::int64_t items = p.outer * p.key_heads * ((p.keys + cpu_backward_keys - 1) / cpu_backward_keys);
-  cpu::run(static_cast<int>(std::min<std::int64_t>(threads, items)), [&](int) {
-    AttentionBackwardRun own = of_all;
-    own.memory = cpu::arenas().left.need(memory());
-    run(own);
+  cpu::run_parallel(static_cast<int>(std::min<std::int64_t>(threads, items)), [&](int) {
+    AttentionBackwardRun own_run = shared_run;
+    own_run.memory = cpu::thread_arenas().left.ensure_size(memory());
+    run(own_run);
   });
-  on_tiles(finish);
+  for_all_tiles(finish);
 }
 
 }  // namespace ridge::ops

@@ -1,20 +1,21 @@
 #include <fmt/format.h>
 
-#include "ridge/ops/attention/layouts.h"
 #include "ridge/ops/attention/model.h"
+#include "ridge/ops/attention/validate_layout.h"
 #include "ridge/pool/isa.h"
 
 namespace ridge::ops {
-std::optional<std::string> refuse(const AttentionBackwardProblem& problem) {
+std::optional<std::string> unsupported_reason(const AttentionBackwardProblem& problem) {
   AttentionProblem p = problem.forward;
-  if (auto why = refuse_what_differs(p)) return why;
+  if (auto why = validate_uniform_sequences(p)) return why;
   p.o = problem.dq;  // o is only read
   if (p.cap > 0) return fmt::format("expected scores without a cap in attention's gradients, found {}", p.cap);
-  if (!p.walks) return "expected a mask that moves with the rows in attention's gradients, found one band for all";
-  if (auto why = refused_layout("dq", problem.dq, p, p.heads, p.rows)) return why;
-  if (auto why = refuse(p)) return why;
-  if (auto why = refused_layout("dk", problem.dk, p, p.key_heads, p.keys)) return why;
-  return refused_layout("dv", problem.dv, p, p.key_heads, p.keys);
+  if (!p.moves_with_rows)
+    return "expected a mask that moves with the rows in attention's gradients, found one band for all";
+  if (auto why = validate_layout("dq", problem.dq, p, p.heads, p.rows)) return why;
+  if (auto why = unsupported_reason(p)) return why;
+  if (auto why = validate_layout("dk", problem.dk, p, p.key_heads, p.keys)) return why;
+  return validate_layout("dv", problem.dv, p, p.key_heads, p.keys);
 }
 
 // Memory traffic also includes the partial sums of dq, which are written and read.

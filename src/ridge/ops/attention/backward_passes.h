@@ -5,7 +5,7 @@
 #pragma once
 
 #include "ridge/ops/attention/backward.h"
-#include "ridge/tile/sm90/step_words.h"
+#include "ridge/tile/sm90/step_operations.h"
 
 namespace ridge::ops::cuda {
 
@@ -13,15 +13,15 @@ struct HeadsPointer {
   void* data = nullptr;
   HeadsLayout strides = {};
 };
-template <class T> TILE_FN T* row_of(const HeadsPointer& x, int outer, int head, std::int64_t row) {
+template <class T> TILE_FN T* row_pointer(const HeadsPointer& x, int outer, int head, std::int64_t row) {
   return static_cast<T*>(x.data) + outer * x.strides.outer + head * x.strides.head + row * x.strides.row;
 }
 
-struct BackwardRows {
+struct BackwardShape {
   int heads = 1, rows = 0, width = 0, tiles = 0;
 };
 
-struct Two {
+struct PackedWords {
   std::uint32_t a, b;
 };
 
@@ -29,92 +29,95 @@ constexpr int backward_pass_threads = 256;
 
 // Grid [tiles, heads, outer]. Rows that see no key and rows after the last one get weights of 0.
 template <class Kernel> __global__ void __launch_bounds__(backward_pass_threads)
-    prepare_backward(BackwardRows x, HeadsPointer o, HeadsPointer dout, const float* lse, float* numbers, float* dq,
-                     int* turns) {
+    prepare_backward(BackwardShape x, HeadsPointer o, HeadsPointer dout, const float* lse, float* row_stats, float* dq,
+                     int* add_counts) {
   using T = typename Kernel::Q::type;
-  constexpr int q = Kernel::config.q, d = Kernel::config.d, lanes = 8, each = 8;
+  constexpr int q = Kernel::config.q, d = Kernel::config.d, lanes = 8, elements_per_load = 8;
   constexpr float log2_e = 1.4426950408889634F;
   const int tile = static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y),
             outer = static_cast<int>(blockIdx.z);
-  const std::int64_t matrix = std::int64_t{outer} * x.heads + head, at = matrix * x.tiles + tile;
-  auto* const zeros = reinterpret_cast<float4*>(dq + at * (q * d));
+  const std::int64_t matrix = std::int64_t{outer} * x.heads + head, tile_index = matrix * x.tiles + tile;
+  auto* const zeros = reinterpret_cast<float4*>(dq + tile_index * (q * d));
   for (int i = static_cast<int>(threadIdx.x); i < q * d / 4; i += backward_pass_threads) zeros[i] = float4{0, 0, 0, 0};
-  if (turns != nullptr && threadIdx.x < Kernel::config.consumers)
-    turns[at * Kernel::config.consumers + threadIdx.x] = 0;
+  if (add_counts != nullptr && threadIdx.x < Kernel::config.consumers)
+    add_counts[tile_index * Kernel::config.consumers + threadIdx.x] = 0;
   for (int r = static_cast<int>(threadIdx.x) / lanes; r < q; r += backward_pass_threads / lanes) {
     const int row = tile * q + r;
     float sum = 0;
     if (row < x.rows) {
-      const T* const a = row_of<T>(o, outer, head, row);
-      const T* const b = row_of<T>(dout, outer, head, row);
-      for (int c = static_cast<int>(threadIdx.x) % lanes * each; c < x.width; c += lanes * each) {
-        const uint4 of_a = *reinterpret_cast<const uint4*>(a + c), of_b = *reinterpret_cast<const uint4*>(b + c);
-        for (const auto& [two_a, two_b] :
-             {Two{of_a.x, of_b.x}, Two{of_a.y, of_b.y}, Two{of_a.z, of_b.z}, Two{of_a.w, of_b.w}}) {
-          const float2 u = tile::sm90::unpack<T>(two_a), w = tile::sm90::unpack<T>(two_b);
+      const T* const a = row_pointer<T>(o, outer, head, row);
+      const T* const b = row_pointer<T>(dout, outer, head, row);
+      for (int c = static_cast<int>(threadIdx.x) % lanes * elements_per_load; c < x.width;
+           c += lanes * elements_per_load) {
+        const uint4 words_a = *reinterpret_cast<const uint4*>(a + c), words_b = *reinterpret_cast<const uint4*>(b + c);
+        for (const auto& [word_a, word_b] : {PackedWords{words_a.x, words_b.x}, PackedWords{words_a.y, words_b.y},
+                                             PackedWords{words_a.z, words_b.z}, PackedWords{words_a.w, words_b.w}}) {
+          const float2 u = tile::sm90::unpack_pair<T>(word_a), w = tile::sm90::unpack_pair<T>(word_b);
           sum = fmaf(u.x, w.x, fmaf(u.y, w.y, sum));
         }
       }
     }
-    for (int by = 1; by < lanes; by *= 2) sum += __shfl_xor_sync(~0u, sum, by);
+    for (int distance = 1; distance < lanes; distance *= 2) sum += __shfl_xor_sync(~0u, sum, distance);
     if (threadIdx.x % lanes != 0) continue;
-    const float of_row = row < x.rows ? lse[matrix * x.rows + row] * log2_e : INFINITY;
-    numbers[at * (2 * q) + r] = of_row == -INFINITY ? INFINITY : of_row;
-    numbers[at * (2 * q) + q + r] = of_row == -INFINITY ? 0 : sum;
+    const float row_lse = row < x.rows ? lse[matrix * x.rows + row] * log2_e : INFINITY;
+    row_stats[tile_index * (2 * q) + r] = row_lse == -INFINITY ? INFINITY : row_lse;
+    row_stats[tile_index * (2 * q) + q + r] = row_lse == -INFINITY ? 0 : sum;
   }
 }
 
 // Keys before `first` and from `end` on. No item covers them, so `clear_masked_keys` stores their gradients.
-struct UnseenKeys {
+struct MaskedKeys {
   int first = 0, end = 0, keys = 0, width = 0;
 };
 // Grid [any number, key heads, outer].
 template <class T> __global__ void __launch_bounds__(backward_pass_threads)
-    clear_unseen(UnseenKeys x, HeadsPointer dk, HeadsPointer dv) {
+    clear_masked_keys(MaskedKeys x, HeadsPointer dk, HeadsPointer dv) {
   const int units = x.width / 8;
   const std::int64_t count = std::int64_t{x.first + x.keys - x.end} * units;
   for (std::int64_t i = std::int64_t{blockIdx.x} * backward_pass_threads + threadIdx.x; i < count;
        i += std::int64_t{gridDim.x} * backward_pass_threads) {
-    const std::int64_t of_both = i / units, row = of_both < x.first ? of_both : of_both - x.first + x.end;
-    for (const HeadsPointer& each : {dk, dv})
-      *reinterpret_cast<uint4*>(row_of<T>(each, static_cast<int>(blockIdx.z), static_cast<int>(blockIdx.y), row) +
-                                i % units * 8) = uint4{0, 0, 0, 0};
+    const std::int64_t masked_index = i / units,
+                       row = masked_index < x.first ? masked_index : masked_index - x.first + x.end;
+    for (const HeadsPointer& gradient : {dk, dv})
+      *reinterpret_cast<uint4*>(
+          row_pointer<T>(gradient, static_cast<int>(blockIdx.z), static_cast<int>(blockIdx.y), row) + i % units * 8) =
+          uint4{0, 0, 0, 0};
   }
 }
 
 // Grid [tiles, heads, outer]. A thread reads the sums that the same thread of the kernel added.
 template <class Kernel> __global__ void __launch_bounds__(backward_pass_threads)
-    finish_backward(BackwardRows x, const float* sums, HeadsPointer dq, float scale) {
+    finish_backward(BackwardShape x, const float* sums, HeadsPointer dq, float scale) {
   using T = typename Kernel::Q::type;
   constexpr int q = Kernel::config.q, d = Kernel::config.d, size = Kernel::DQ::size;
   static_assert(Kernel::config.consumers * 128 == backward_pass_threads);
-  __shared__ alignas(1024) T staged[q * d];
+  __shared__ alignas(1024) T staged_rows[q * d];
   const int tile = static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y),
             outer = static_cast<int>(blockIdx.z);
   const int group = static_cast<int>(threadIdx.x) / 128, thread = static_cast<int>(threadIdx.x) % 128;
-  const std::int64_t at = (std::int64_t{outer} * x.heads + head) * x.tiles + tile;
-  const float* const from = sums + at * (q * d) + group * (size * 128) + thread * 4;
+  const std::int64_t tile_index = (std::int64_t{outer} * x.heads + head) * x.tiles + tile;
+  const float* const source = sums + tile_index * (q * d) + group * (size * 128) + thread * 4;
   std::uint32_t v[size / 2];
 #pragma unroll
   for (int i = 0; i < size / 4; ++i) {
-    const float4 four = *reinterpret_cast<const float4*>(from + i * 512);
-    v[2 * i] = tile::sm90::pack<T>(four.x * scale, four.y * scale);
-    v[2 * i + 1] = tile::sm90::pack<T>(four.z * scale, four.w * scale);
+    const float4 four_sums = *reinterpret_cast<const float4*>(source + i * 512);
+    v[2 * i] = tile::sm90::pack_pair<T>(four_sums.x * scale, four_sums.y * scale);
+    v[2 * i + 1] = tile::sm90::pack_pair<T>(four_sums.z * scale, four_sums.w * scale);
   }
   if constexpr (Kernel::along_rows) {
     constexpr int width = Kernel::by_columns ? d / Kernel::config.consumers : d;
-    tile::sm90::copy_rows<q, width>(tile::sm90::address(staged), Kernel::by_columns ? 0 : group * 64,
+    tile::sm90::copy_rows<q, width>(tile::sm90::shared_address(staged_rows), Kernel::by_columns ? 0 : group * 64,
                                     Kernel::by_columns ? group * width : 0, v);
   } else {
-    tile::sm90::copy_transposed<q>(tile::sm90::address(staged) + group * q * 128, v);
+    tile::sm90::copy_transposed<q>(tile::sm90::shared_address(staged_rows) + group * q * 128, v);
   }
   __syncthreads();
   constexpr int units = d / 8;  // Number of 16-byte units in a row
   for (int i = static_cast<int>(threadIdx.x); i < q * units; i += backward_pass_threads) {
     const int r = i / units, unit = i % units, row = tile * q + r;
     if (row >= x.rows || unit * 8 >= x.width) continue;
-    *reinterpret_cast<uint4*>(row_of<T>(dq, outer, head, row) + unit * 8) =
-        *reinterpret_cast<const uint4*>(staged + unit / 8 * (q * 64) + r * 64 + (unit % 8 ^ r % 8) * 8);
+    *reinterpret_cast<uint4*>(row_pointer<T>(dq, outer, head, row) + unit * 8) =
+        *reinterpret_cast<const uint4*>(staged_rows + unit / 8 * (q * 64) + r * 64 + (unit % 8 ^ r % 8) * 8);
   }
 }
 

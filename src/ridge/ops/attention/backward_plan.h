@@ -12,40 +12,42 @@
 namespace ridge::ops {
 
 // The keys that at least one row sees: first … end - 1, or none if end <= first.
-struct SeenKeys {
+struct VisibleKeys {
   std::int64_t first = 0, end = 0;
 };
-SeenKeys seen_keys(const AttentionProblem& problem);
+VisibleKeys find_visible_keys(const AttentionProblem& problem);
 // Returns why the sequences are unsupported, or nullopt if they are uniform. No target has gradients of ragged ones.
-std::optional<std::string> refuse_what_differs(const AttentionProblem& forward);
+std::optional<std::string> validate_uniform_sequences(const AttentionProblem& forward);
 
 namespace cuda {
 
 struct AttentionBackwardPlan {
-  int config = 0;          // Index in `attention_backward_kernel_configs`
-  int width = 1;           // Number of key heads that run concurrently
-  std::int64_t tiles = 0;  // Number of row tiles of a query head
+  int config = 0;            // Index in `attention_backward_kernel_configs`
+  int concurrent_heads = 1;  // Number of key heads that run concurrently
+  std::int64_t tiles = 0;    // Number of row tiles of a query head
   std::int64_t items = 0, steps = 0;
-  std::size_t sums_bytes = 0, numbers_bytes = 0, turns_bytes = 0;  // Consecutive in the workspace
+  std::size_t sums_bytes = 0, row_stats_bytes = 0, add_counts_bytes = 0;  // Consecutive in the workspace
   double predicted_s = 0;
   std::size_t workspace_bytes = 0;  // Excluding the counters
   bool operator==(const AttentionBackwardPlan&) const = default;
 };
 // Returns why no kernel supports the problem, or nullopt if one does. Needs no device.
-std::optional<std::string> refuse(const AttentionBackwardProblem& problem);
-AttentionBackwardPlan choose(const AttentionBackwardProblem& problem, const DeviceNumbers& device);
+std::optional<std::string> unsupported_reason(const AttentionBackwardProblem& problem);
+AttentionBackwardPlan choose_plan(const AttentionBackwardProblem& problem, const DeviceNumbers& device);
 // Returns a name such as "sm90_attention_backward_128x64x128": keys per item, rows per step, head size.
-std::string backward_name_of(int config);
-std::optional<int> backward_config_named(std::string_view name);
-int attention_backward_configs();
-std::int64_t rows_of_a_step(int config);
+std::string backward_config_name(int config);
+std::optional<int> find_backward_config(std::string_view name);
+int attention_backward_config_count();
+std::int64_t rows_per_step(int config);
 // Returns the timeline of one block that runs `items` items of `steps` steps each, from the trace target.
-Timeline attention_backward_timeline(int config, int items, int steps, const BlockPace& pace, double clock_hz);
+Timeline attention_backward_timeline(int config, int items, int steps, const BlockThroughput& throughput,
+                                     double clock_hz);
 
 }  // namespace cuda
 
-double flops(const AttentionBackwardProblem& problem);    // 10 * width per visible pair of a row and a key
-double traffic(const AttentionBackwardProblem& problem);  // Bytes of the five inputs and three results, each moved once
+double flops(const AttentionBackwardProblem& problem);  // 10 * width per visible pair of a row and a key
+double traffic_bytes(
+    const AttentionBackwardProblem& problem);  // Bytes of the five inputs and three results, each moved once
 Result<Forecast> forecast(const AttentionBackwardProblem& problem, const DeviceNumbers& device);
 
 }  // namespace ridge::ops

@@ -5,7 +5,7 @@
 
 #include "ridge/ops/attention/backward_passes.h"
 #include "ridge/ops/attention/backward_plan.h"
-#include "ridge/tile/sm90/steps.h"
+#include "ridge/tile/sm90/run_steps.h"
 
 namespace ridge::ops::cuda {
 
@@ -18,8 +18,8 @@ struct AttentionBackwardLaunch {
   const AttentionBackwardData& data;
   const AttentionBackwardPlan& plan;
   int* counters;
-  float *sums, *numbers;
-  int* turns;
+  float *sums, *row_stats;
+  int* add_counts;
   int multiprocessors;
   cudaStream_t stream;
 };
@@ -27,6 +27,7 @@ using LaunchAttentionBackward = cudaError_t (*)(const AttentionBackwardLaunch&);
 
 // Returns the launch functions of all configs for inputs of type T, with adds in a fixed order if `ordered`.
 template <class T>
-const std::array<LaunchAttentionBackward, attention_backward_menu.size()>& attention_backward_kernels(bool ordered);
+const std::array<LaunchAttentionBackward, attention_backward_kernel_configs.size()>& attention_backward_kernels(
+    bool ordered);
 
 }  // namespace ridge::ops::cuda

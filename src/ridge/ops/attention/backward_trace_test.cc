@@ -12,7 +12,8 @@
 namespace ridge::ops {
 namespace {
 
-using tile::trace::Noted, tile::trace::Program, tile::trace::Do, tile::trace::Step, tile::trace::check_schedules;
+using tile::trace::RecordedElement, tile::trace::RecordedProgram, tile::trace::RecordedStepKind,
+    tile::trace::RecordedStep, tile::trace::check_schedules;
 
 constexpr AttentionBackwardConfig with_order(AttentionBackwardConfig config, bool ordered) {
   config.ordered = ordered;
@@ -20,88 +21,94 @@ constexpr AttentionBackwardConfig with_order(AttentionBackwardConfig config, boo
 }
 
 // Records two query heads on one key head, with three key tiles and a causal mask.
-template <class Kernel> Program recorded(int blocks) {
+template <class Kernel> RecordedProgram record_backward(int blocks) {
   constexpr auto c = Kernel::config;
   typename Kernel::Globals g{};
   g.rows = 3 * c.m;
   g.band = {-(1 << 30), 0, 3 * c.m};
-  g.heads_of_keys = 2;
+  g.heads_per_key_head = 2;
   tile::StepOrder order{1, 3 * c.m, c.m, 1, 1};
   order.ascending = !c.ordered;
   return tile::trace::record_steps<Kernel>({.kernel = "attention backward", .order = order, .blocks = blocks}, g);
 }
 
 template <std::size_t i, bool ordered> void check_config() {
-  using Kernel = AttentionBackward<with_order(attention_backward_menu[i], ordered), Noted<Bf16>>;
+  using Kernel = AttentionBackward<with_order(attention_backward_kernel_configs[i], ordered), RecordedElement<Bf16>>;
   for (const int blocks : {1, 3}) {
-    const Program program = recorded<Kernel>(blocks);
-    EXPECT_EQ(program.fault, "") << i;
+    const RecordedProgram program = record_backward<Kernel>(blocks);
+    EXPECT_EQ(program.error, "") << i;
     const auto result = check_schedules(program, 1000);
     EXPECT_EQ(result.first, "") << "config " << i << (ordered ? ", in order, " : ", ") << blocks
-                                << " blocks: " << result.faulty;
+                                << " blocks: " << result.failed;
     EXPECT_EQ(result.schedules, 1000);
   }
 }
-template <bool ordered, std::size_t... i> void check_menu(std::index_sequence<i...>) {
+template <bool ordered, std::size_t... i> void check_all_configs(std::index_sequence<i...>) {
   (check_config<i, ordered>(), ...);
 }
-using Menu = std::make_index_sequence<attention_backward_menu.size()>;
+using AllBackwardConfigs = std::make_index_sequence<attention_backward_kernel_configs.size()>;
 
-TEST(AttentionBackwardTrace, IsRightUnderAThousandOrders) { check_menu<false>(Menu{}); }
-TEST(AttentionBackwardTrace, InOrderIsRightUnderAThousandOrders) { check_menu<true>(Menu{}); }
+TEST(AttentionBackwardTrace, IsRightUnderAThousandOrders) { check_all_configs<false>(AllBackwardConfigs{}); }
+TEST(AttentionBackwardTrace, InOrderIsRightUnderAThousandOrders) { check_all_configs<true>(AllBackwardConfigs{}); }
 
 // Each step has five products.
 TEST(AttentionBackwardTrace, CountsItsProducts) {
-  constexpr AttentionBackwardConfig c = attention_backward_menu[1];
-  const Program program = recorded<AttentionBackward<c, Noted<Bf16>>>(2);
+  constexpr AttentionBackwardConfig c = attention_backward_kernel_configs[1];
+  const RecordedProgram program = record_backward<AttentionBackward<c, RecordedElement<Bf16>>>(2);
   std::int64_t flops = 0;
   for (const auto& thread : program.threads)
-    for (const Step& step : thread.steps)
-      if (step.what == Do::multiply && thread.leads) flops += step.amount;
+    for (const RecordedStep& step : thread.steps)
+      if (step.what == RecordedStepKind::multiply && thread.leads) flops += step.amount;
   const std::int64_t steps = 2 * (6 + 4 + 2);  // Two heads: tiles of 64 rows that see some of 128 keys
   EXPECT_EQ(flops, steps * 10 * c.m * c.q * c.d);
 }
 
 // Returns the first error of a program without the steps that `drop` selects.
-std::string without(Program p, const std::function<bool(const Program&, const Step&)>& drop) {
-  const Program whole = p;
+std::string error_without(RecordedProgram p,
+                          const std::function<bool(const RecordedProgram&, const RecordedStep&)>& drop) {
+  const RecordedProgram full_program = p;
   std::size_t dropped = 0;
-  for (auto& thread : p.threads) dropped += std::erase_if(thread.steps, [&](const Step& s) { return drop(whole, s); });
+  for (auto& thread : p.threads)
+    dropped += std::erase_if(thread.steps, [&](const RecordedStep& s) { return drop(full_program, s); });
   EXPECT_GT(dropped, 0U) << "no step was removed";
   const auto result = check_schedules(p, 200);
-  EXPECT_GT(result.faulty, 50) << result.first;
+  EXPECT_GT(result.failed, 50) << result.first;
   return result.first;
 }
 
 // The slot of the row numbers is released before that of q, so a load of q waits for both.
 TEST(AttentionBackwardTrace, CatchesEachForgottenWait) {
-  const Program clean = recorded<AttentionBackward<attention_backward_menu[1], Noted<Bf16>>>(1);
+  const RecordedProgram clean =
+      record_backward<AttentionBackward<attention_backward_kernel_configs[1], RecordedElement<Bf16>>>(1);
   ASSERT_EQ(check_schedules(clean, 200).first, "");
   for (const char* const barrier : {"ring 0 slot 0 full", "ring 1 slot 1 full", "ring 2 slot 0 full",
                                     "ring 0 slot 1 empty", "resident 0 full", "resident 0 empty"}) {
-    const auto of = [&](const Program& p, const Step& s) {
-      return s.what == Do::wait &&
+    const auto of = [&](const RecordedProgram& p, const RecordedStep& s) {
+      return s.what == RecordedStepKind::wait &&
              p.barriers[static_cast<std::size_t>(s.object)].name.find(barrier) != std::string::npos;
     };
-    EXPECT_NE(without(clean, of), "") << barrier;
+    EXPECT_NE(error_without(clean, of), "") << barrier;
   }
-  for (const Do what : {Do::fence_sums, Do::wait_multiply, Do::fence_proxy, Do::join, Do::arrive})
-    EXPECT_NE(without(clean, [&](const Program&, const Step& s) { return s.what == what; }), "")
+  for (const RecordedStepKind what : {RecordedStepKind::fence_sums, RecordedStepKind::wait_multiply,
+                                      RecordedStepKind::fence_proxy, RecordedStepKind::join, RecordedStepKind::arrive})
+    EXPECT_NE(error_without(clean, [&](const RecordedProgram&, const RecordedStep& s) { return s.what == what; }), "")
         << static_cast<int>(what);
 }
 
 // Ordered adds: detects an add that does not wait for its turn and a turn that is passed on too early.
 TEST(AttentionBackwardTrace, CatchesAddsOutOfOrder) {
-  using Kernel = AttentionBackward<with_order(attention_backward_menu[1], true), Noted<Bf16>>;
-  const Program clean = recorded<Kernel>(3);
+  using Kernel = AttentionBackward<with_order(attention_backward_kernel_configs[1], true), RecordedElement<Bf16>>;
+  const RecordedProgram clean = record_backward<Kernel>(3);
   for (const char* const barrier : {"turn granted", "turn finished"}) {
-    const auto of = [&](const Program& p, const Step& s) {
-      return s.what == Do::wait &&
+    const auto of = [&](const RecordedProgram& p, const RecordedStep& s) {
+      return s.what == RecordedStepKind::wait &&
              p.barriers[static_cast<std::size_t>(s.object)].name.find(barrier) != std::string::npos;
     };
-    EXPECT_NE(without(clean, of), "") << barrier;
+    EXPECT_NE(error_without(clean, of), "") << barrier;
   }
-  EXPECT_NE(without(clean, [](const Program&, const Step& s) { return s.what == Do::poll; }), "");
+  EXPECT_NE(error_without(
+                clean, [](const RecordedProgram&, const RecordedStep& s) { return s.what == RecordedStepKind::poll; }),
+            "");
 }
 
 }  // namespace

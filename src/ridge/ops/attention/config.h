@@ -10,8 +10,8 @@ namespace ridge::ops {
 struct AttentionConfig {
   int m = 128, kv = 128, d = 128;  // Rows per item, keys per step, head size
   int consumers = 2, stages = 2;   // Consumer warpgroups of 64 rows; ring stages, of keys and of values each
-  bool turns = true;               // Warpgroups issue the products of a step in turn
-  int helds = 1;                   // Number of items whose queries fit in shared memory, 1 or 2
+  bool issues_in_turn = true;      // Warpgroups issue the products of a step in turn
+  int resident_slots = 1;          // Number of items whose queries fit in shared memory, 1 or 2
   bool ragged = false;             // Sequences may differ in length; a tile may hold a row of several heads as lines
   bool operator==(const AttentionConfig&) const = default;
 };
@@ -19,18 +19,18 @@ struct AttentionConfig {
 // The last four are for few rows (decoding). Each fits in registers: with 192 keys and head size 64, or 96 keys and
 // 256, ptxas serializes the products. On an H100 longer steps for head size 128 (160 and 176 keys) and shorter ones for
 // 256 (64) are not faster, with or without a mask.
-inline constexpr std::array attention_menu = {
-    AttentionConfig{.m = 192, .kv = 128, .d = 64, .consumers = 3, .stages = 3, .helds = 2},
-    AttentionConfig{.m = 128, .kv = 128, .d = 128, .helds = 2},
+inline constexpr std::array attention_kernel_configs = {
+    AttentionConfig{.m = 192, .kv = 128, .d = 64, .consumers = 3, .stages = 3, .resident_slots = 2},
+    AttentionConfig{.m = 128, .kv = 128, .d = 128, .resident_slots = 2},
     AttentionConfig{.m = 128, .kv = 96, .d = 192},
     AttentionConfig{.m = 128, .kv = 80, .d = 256},
-    AttentionConfig{.m = 64, .kv = 128, .d = 64, .consumers = 1, .stages = 5, .turns = false},
-    AttentionConfig{.m = 64, .kv = 128, .d = 128, .consumers = 1, .stages = 3, .turns = false},
-    AttentionConfig{.m = 64, .kv = 64, .d = 192, .consumers = 1, .stages = 4, .turns = false},
-    AttentionConfig{.m = 64, .kv = 64, .d = 256, .consumers = 1, .stages = 3, .turns = false},
+    AttentionConfig{.m = 64, .kv = 128, .d = 64, .consumers = 1, .stages = 5, .issues_in_turn = false},
+    AttentionConfig{.m = 64, .kv = 128, .d = 128, .consumers = 1, .stages = 3, .issues_in_turn = false},
+    AttentionConfig{.m = 64, .kv = 64, .d = 192, .consumers = 1, .stages = 4, .issues_in_turn = false},
+    AttentionConfig{.m = 64, .kv = 64, .d = 256, .consumers = 1, .stages = 3, .issues_in_turn = false},
 };
 
-constexpr AttentionConfig ragged(AttentionConfig c) {
+constexpr AttentionConfig make_ragged(AttentionConfig c) {
   c.ragged = true;
   return c;
 }
@@ -41,13 +41,13 @@ struct AttentionBackwardConfig {
   int m = 128, q = 64, d = 128;
   bool ordered = false;  // Items add to dq in a fixed order of their keys
   int consumers = 2, stages = 2;
-  bool turns = false;
-  int helds = 1;
+  bool issues_in_turn = false;
+  int resident_slots = 1;
   bool operator==(const AttentionBackwardConfig&) const = default;
 };
 
 // Each is also compiled with `ordered`. With 80 rows of 128 elements ptxas spills registers.
-inline constexpr std::array attention_backward_menu = {
+inline constexpr std::array attention_backward_kernel_configs = {
     AttentionBackwardConfig{.m = 128, .q = 128, .d = 64},
     AttentionBackwardConfig{.m = 128, .q = 64, .d = 128},
     AttentionBackwardConfig{.m = 64, .q = 64, .d = 256},

@@ -18,7 +18,7 @@ struct AttentionData {
 };
 
 // True if the CPU kernel for this type multiplies bf16 in pairs, with the instruction set now in use.
-bool goes_in_pairs(DType dtype);
+bool multiplies_bf16_pairs(DType dtype);
 
 // The problem must be supported (model.h). `threads` is the number of threads; 0 means all cores of the process.
 void attention(const AttentionProblem& problem, const AttentionData& data, int threads = 0);

@@ -5,52 +5,54 @@
 #include <cstdlib>
 
 #include "ridge/ops/attention/testing/cases.h"
-#include "ridge/pool/testing/on_isa.h"
+#include "ridge/pool/testing/isa_fixture.h"
 
 namespace ridge::ops {
 namespace {
 
-using testing::AttentionCase, testing::AttentionCases, testing::judge, testing::text;
+using testing::AttentionCase, testing::AttentionCases, testing::max_error_ratio, testing::describe_problem;
 namespace cpu = tile::cpu;
 
-double worst_of(AttentionCase& x, int threads) {
+double run_error_ratio(AttentionCase& x, int threads) {
   attention(x.problem,
             {x.q.data(), x.k.data(), x.v.data(), x.o.data(), x.lse.data(), x.lengths.data(), x.row_starts.data(),
              x.key_starts.data(), x.pages.data()},
             threads);
-  if (x.problem.dtype == DType::f32) return judge(x, 2e-6, 1e-6);
-  return judge(x, goes_in_pairs(x.problem.dtype) ? 0x1p-8 : 2e-6, x.problem.dtype == DType::bf16 ? 0x1p-8 : 0x1p-11);
+  if (x.problem.dtype == DType::f32) return max_error_ratio(x, 2e-6, 1e-6);
+  return max_error_ratio(x, multiplies_bf16_pairs(x.problem.dtype) ? 0x1p-8 : 2e-6,
+                         x.problem.dtype == DType::bf16 ? 0x1p-8 : 0x1p-11);
 }
 
-class AttentionOnCpu : public cpu::OnIsa {};
+class AttentionOnCpu : public cpu::IsaTest {};
 
 // RIDGE_ATTENTION_CASES=20000 runs that many cases.
 TEST_P(AttentionOnCpu, EqualsFp64OnRandomCases) {
-  const char* asked = std::getenv("RIDGE_ATTENTION_CASES");
-  const unsigned cases = asked != nullptr ? static_cast<unsigned>(std::atoi(asked)) : 60;
+  const char* case_count = std::getenv("RIDGE_ATTENTION_CASES");
+  const unsigned cases = case_count != nullptr ? static_cast<unsigned>(std::atoi(case_count)) : 60;
   for (unsigned seed = 0; seed < cases; ++seed) {
-    AttentionCase x = AttentionCases(seed, {DType::f32, DType::bf16, DType::f16}).next(1);
-    ASSERT_EQ(refuse(x.problem), std::nullopt) << text(x.problem);
-    EXPECT_LE(worst_of(x, 1 + static_cast<int>(seed % 3)), 1) << "seed " << seed << ": " << text(x.problem);
+    AttentionCase x = AttentionCases(seed, {DType::f32, DType::bf16, DType::f16}).next_case(1);
+    ASSERT_EQ(unsupported_reason(x.problem), std::nullopt) << describe_problem(x.problem);
+    EXPECT_LE(run_error_ratio(x, 1 + static_cast<int>(seed % 3)), 1)
+        << "seed " << seed << ": " << describe_problem(x.problem);
   }
 }
 
 // With a length of half a billion and a window that moves with it, the first key that a row may see is far after the
 // last key, so the row sees none.
 TEST_P(AttentionOnCpu, SeesNoKeyWhereAWindowHasLeftThemAll) {
-  AttentionCase x = AttentionCases(204, {DType::f32, DType::bf16, DType::f16}).next(1);
-  ASSERT_TRUE(x.problem.lengths && x.problem.lengths->low) << text(x.problem);
-  EXPECT_LE(worst_of(x, 1), 1) << text(x.problem);
+  AttentionCase x = AttentionCases(204, {DType::f32, DType::bf16, DType::f16}).next_case(1);
+  ASSERT_TRUE(x.problem.lengths && x.problem.lengths->low) << describe_problem(x.problem);
+  EXPECT_LE(run_error_ratio(x, 1), 1) << describe_problem(x.problem);
 }
 
 TEST_P(AttentionOnCpu, KeepsNanInItsRow) {
-  AttentionCase x = AttentionCases(3, {DType::f32}).next(1);
+  AttentionCase x = AttentionCases(3, {DType::f32}).next_case(1);
   x.problem = {.dtype = DType::f32, .rows = 200, .keys = 70, .width = 8};
   AttentionProblem& p = x.problem;
   p.q = p.o = {200 * 8, 200 * 8, 8};
   p.k = p.v = {70 * 8, 70 * 8, 8};
   const auto ones = [](std::size_t count) {
-    testing::Elements out(DType::f32, count);
+    testing::StoredElements out(DType::f32, count);
     for (std::size_t i = 0; i < count; ++i) out.set(i, 1);
     return out;
   };
@@ -64,23 +66,23 @@ TEST_P(AttentionOnCpu, KeepsNanInItsRow) {
 
 INSTANTIATE_TEST_SUITE_P(EveryIsa, AttentionOnCpu,
                          ::testing::Values(cpu::Isa::plain, cpu::Isa::avx2, cpu::Isa::avx512, cpu::Isa::avx512_bf16),
-                         [](const auto& each) { return std::string(name(each.param)); });
+                         [](const auto& each) { return std::string(isa_name(each.param)); });
 
 TEST(AttentionOnCpu, RefusesInSentences) {
   AttentionProblem p{.dtype = DType::f32, .rows = 4, .keys = 4, .width = 8};
   p.q = p.k = p.v = p.o = {32, 32, 8};
-  EXPECT_EQ(refuse(p), std::nullopt);
+  EXPECT_EQ(unsupported_reason(p), std::nullopt);
   p.dtype = DType::int8;
-  EXPECT_EQ(refuse(p), "expected f32, bf16 or f16, found int8");
+  EXPECT_EQ(unsupported_reason(p), "expected f32, bf16 or f16, found int8");
   p.dtype = DType::f32;
   p.width = 300;
-  EXPECT_EQ(refuse(p), "expected heads of 1 … 256 elements, found 300");
+  EXPECT_EQ(unsupported_reason(p), "expected heads of 1 … 256 elements, found 300");
   p.width = 8;
   p.cap = -1;
-  EXPECT_EQ(refuse(p), "expected a score cap above 0, or 0 for none, found -1");
+  EXPECT_EQ(unsupported_reason(p), "expected a score cap above 0, or 0 for none, found -1");
   p.cap = 0;
   p.o.row = 7;
-  EXPECT_EQ(refuse(p), "o's rows overlap: expected a row stride of at least 8, found 7");
+  EXPECT_EQ(unsupported_reason(p), "o's rows overlap: expected a row stride of at least 8, found 7");
 }
 
 }  // namespace

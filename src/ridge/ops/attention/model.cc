@@ -9,110 +9,115 @@
 #include "ridge/device/workspace.h"
 #include "ridge/ops/attention/config.h"
 #include "ridge/ops/attention/cpu.h"
-#include "ridge/ops/attention/layouts.h"
 #include "ridge/ops/attention/mask.h"
+#include "ridge/ops/attention/validate_layout.h"
 #include "ridge/ops/fitted.h"
 #include "ridge/pool/isa.h"
 
 namespace ridge::ops {
 namespace {
 
-constexpr int attention_widest = std::max_element(attention_menu.begin(), attention_menu.end(),
-                                                  [](const auto& a, const auto& b) { return a.d < b.d; }) -> d;
-constexpr std::int64_t most_items = std::int64_t{1} << 30, aligned_elements = 8;
+constexpr int max_head_size = std::max_element(attention_kernel_configs.begin(), attention_kernel_configs.end(),
+                                               [](const auto& a, const auto& b) { return a.d < b.d; }) -> d;
+constexpr std::int64_t max_items = std::int64_t{1} << 30, alignment_elements = 8;
 
-std::int64_t up(std::int64_t x, std::int64_t by) { return (x + by - 1) / by; }
+std::int64_t ceil_div(std::int64_t x, std::int64_t by) { return (x + by - 1) / by; }
 
 // Rows from `row` on see no key before `first_key`; rows up to `last_row` see no key from `end_key` on.
 std::int64_t first_key(const AttentionProblem& p, std::int64_t row) {
-  return std::max<std::int64_t>(0, (p.walks ? row : 0) + p.low);
+  return std::max<std::int64_t>(0, (p.moves_with_rows ? row : 0) + p.low);
 }
 std::int64_t end_key(const AttentionProblem& p, std::int64_t last_row) {
-  return std::min(p.keys, (p.walks ? last_row : 0) + p.high + 1);
+  return std::min(p.keys, (p.moves_with_rows ? last_row : 0) + p.high + 1);
 }
 
 // Returns the number of steps of the item that begins at `row`; must agree with the kernel (attention.h).
-std::int64_t steps_of(const AttentionProblem& p, const AttentionConfig& c, std::int64_t row, std::int64_t rows) {
+std::int64_t count_item_steps(const AttentionProblem& p, const AttentionConfig& c, std::int64_t row,
+                              std::int64_t rows) {
   const std::int64_t first = first_key(p, row) / c.kv, end = end_key(p, row + rows - 1);
-  return end > first * c.kv ? up(end, c.kv) - first : 1;
+  return end > first * c.kv ? ceil_div(end, c.kv) - first : 1;
 }
 
 double step_cycles(const AttentionConfig& c) {
   const KernelNumbers& n = kernel_numbers();
-  const double products = 2.0 * c.m * c.kv * c.d / n.multiplies;
-  const double shown = c.consumers == 1 ? 1 : n.attention_exponentials;  // a single warpgroup overlaps none
-  return products / n.attention_multiplies + shown * c.m * c.kv / exponentials_a_cycle;
+  const double product_cycles = 2.0 * c.m * c.kv * c.d / n.multiplies;
+  const double exposed_fraction = c.consumers == 1 ? 1 : n.attention_exponentials;  // a single warpgroup overlaps none
+  return product_cycles / n.attention_multiplies + exposed_fraction * c.m * c.kv / exponentials_per_cycle;
 }
 
-struct Work {  // Numbers of steps: of all items, and of the longest item
-  std::int64_t all = 0, longest = 0;
+struct AttentionStepCounts {  // Numbers of steps: of all items, and of the longest item
+  std::int64_t total = 0, longest = 0;
 };
-Work work_of(const AttentionProblem& p, const AttentionConfig& c, int group) {
-  Work out;
+AttentionStepCounts count_steps(const AttentionProblem& p, const AttentionConfig& c, int group) {
+  AttentionStepCounts out;
   const std::int64_t rows = c.m / group;
   for (std::int64_t row = 0; row < p.rows; row += rows) {
-    const std::int64_t here = steps_of(p, c, row, rows);
-    out.all += here;
-    out.longest = std::max(out.longest, here);
+    const std::int64_t item_steps = count_item_steps(p, c, row, rows);
+    out.total += item_steps;
+    out.longest = std::max(out.longest, item_steps);
   }
-  out.all *= p.outer * p.heads / group;
+  out.total *= p.outer * p.heads / group;
   return out;
 }
-std::int64_t tiles_of(const AttentionProblem& p, const AttentionConfig& c, int group) {
-  return p.outer * p.heads / group * up(p.rows, c.m / group);
+std::int64_t count_tiles(const AttentionProblem& p, const AttentionConfig& c, int group) {
+  return p.outer * p.heads / group * ceil_div(p.rows, c.m / group);
 }
 
 // Returns the number of heads that run concurrently. If all items take equally long, it is one: the blocks then read
 // the keys of a head from memory once. Otherwise the longest items of several heads start first: at most as many heads
 // as the L2 holds and at least half of that, whichever number leaves the fewest free places in the last round.
-int heads_at_a_time(const AttentionProblem& p, int group, bool are_even, const DeviceNumbers& device) {
-  constexpr double share_of_l2 = 0.35;
-  if (are_even) return 1;
-  const double keys = 4.0 * static_cast<double>(p.keys * p.width * p.key_heads * group) / static_cast<double>(p.heads);
-  const double room = share_of_l2 * static_cast<double>(device.l2_bytes) / keys;
+int choose_concurrent_heads(const AttentionProblem& p, int group, bool equal_items, const DeviceNumbers& device) {
+  constexpr double max_l2_fraction = 0.35;
+  if (equal_items) return 1;
+  const double key_bytes =
+      4.0 * static_cast<double>(p.keys * p.width * p.key_heads * group) / static_cast<double>(p.heads);
+  const double heads_in_l2 = max_l2_fraction * static_cast<double>(device.l2_bytes) / key_bytes;
   const auto heads = p.outer * p.heads / group;
-  const auto most = static_cast<std::int64_t>(std::clamp(room, 1.0, static_cast<double>(heads)));
-  const auto missing = [&](std::int64_t width) { return up(heads, width) * width - heads; };  // In the last round
-  std::int64_t best = most;
-  for (std::int64_t width = most; 2 * width > most; --width)
-    if (missing(width) * best < missing(best) * width) best = width;
+  const auto max_heads = static_cast<std::int64_t>(std::clamp(heads_in_l2, 1.0, static_cast<double>(heads)));
+  const auto idle_heads = [&](std::int64_t width) {
+    return ceil_div(heads, width) * width - heads;
+  };  // In the last round
+  std::int64_t best = max_heads;
+  for (std::int64_t width = max_heads; 2 * width > max_heads; --width)
+    if (idle_heads(width) * best < idle_heads(best) * width) best = width;
   return static_cast<int>(best);
 }
 
 // Returns the number of floats of an item's state (attention.h).
-std::int64_t state_floats(const AttentionConfig& c) { return std::int64_t{c.m} * c.d + 4 * 128; }
+std::int64_t floats_per_state(const AttentionConfig& c) { return std::int64_t{c.m} * c.d + 4 * 128; }
 
 // Returns the number of splits of the keys if there are fewer tiles than multiprocessors, so that each multiprocessor
 // gets one item. A second item per multiprocessor would start only, loads included, when the first ends.
-std::int64_t filling_parts(const AttentionProblem& p, const AttentionConfig& c, int group,
-                           const DeviceNumbers& device) {
-  const std::int64_t tiles = tiles_of(p, c, group), longest = work_of(p, c, group).longest;
+std::int64_t splits_to_fill_device(const AttentionProblem& p, const AttentionConfig& c, int group,
+                                   const DeviceNumbers& device) {
+  const std::int64_t tiles = count_tiles(p, c, group), longest = count_steps(p, c, group).longest;
   const std::int64_t counters = (tiles + 1) * static_cast<std::int64_t>(sizeof(int));
   if (c.consumers > 1 || counters > std::int64_t{cuda::counter_bytes}) return 1;  // See tile/step_ring.h
   const std::int64_t parts = std::min(device.multiprocessors / tiles, longest);
-  const bool has_room = tiles * parts * state_floats(c) * 4 <= static_cast<std::int64_t>(plan_workspace_bytes / 4);
-  return parts > 1 && has_room ? parts : 1;
+  const bool fits_workspace =
+      tiles * parts * floats_per_state(c) * 4 <= static_cast<std::int64_t>(plan_workspace_bytes / 4);
+  return parts > 1 && fits_workspace ? parts : 1;
 }
 
-std::optional<std::string> refused_alignment(const char* name, const HeadsLayout& x) {
+std::optional<std::string> validate_alignment(const char* name, const HeadsLayout& x) {
   for (const std::int64_t stride : {x.outer, x.head, x.row})
-    if (stride < 0 || stride % aligned_elements != 0)
+    if (stride < 0 || stride % alignment_elements != 0)
       return fmt::format("{} is not 16-byte aligned: expected strides in multiples of {} elements, found {}, {} and {}",
-                         name, aligned_elements, x.outer, x.head, x.row);
+                         name, alignment_elements, x.outer, x.head, x.row);
   return std::nullopt;
 }
 
-std::optional<std::string> refused_lengths(const AttentionProblem& p, const AttentionProblem::Lengths& moves) {
-  constexpr std::int64_t most = AttentionProblem::far / 2;
-  const auto is_near = [](std::int64_t x) { return x >= -most && x <= most; };
-  if ((moves.limit != AttentionProblem::far && !is_near(moves.limit)) || (moves.low && !is_near(p.low)) ||
-      (moves.high && !is_near(p.high)))
+std::optional<std::string> validate_lengths(const AttentionProblem& p, const AttentionProblem::Lengths& lengths) {
+  constexpr std::int64_t max_distance = AttentionProblem::unbounded / 2;
+  const auto is_in_range = [](std::int64_t x) { return x >= -max_distance && x <= max_distance; };
+  if ((lengths.limit != AttentionProblem::unbounded && !is_in_range(lengths.limit)) ||
+      (lengths.low && !is_in_range(p.low)) || (lengths.high && !is_in_range(p.high)))
     return fmt::format("expected a band within 2^29 of a sequence's length, found {} … {} and {}", p.low, p.high,
-                       moves.limit);
+                       lengths.limit);
   return std::nullopt;
 }
 
-std::optional<std::string> refused_places(const AttentionProblem& p) {
+std::optional<std::string> validate_packing(const AttentionProblem& p) {
   if (p.packed && (!p.lengths || p.lengths->limit > 0))
     return fmt::format("packed sequences see only their own keys: expected lengths whose limit is at most 0, found {}",
                        p.lengths ? std::to_string(p.lengths->limit) : "no lengths");
@@ -125,141 +130,146 @@ std::optional<std::string> refused_places(const AttentionProblem& p) {
   return std::nullopt;
 }
 
-std::optional<std::string> refused_sizes(const AttentionProblem& p) {
+std::optional<std::string> validate_sizes(const AttentionProblem& p) {
   if (p.outer < 1 || p.heads < 1 || p.key_heads < 1 || p.rows < 1 || p.keys < 1 || p.heads % p.key_heads != 0)
     return fmt::format(
         "expected sizes of at least 1 and heads in multiples of {}, found {} x {} heads, {} rows and {} keys",
         p.key_heads, p.outer, p.heads, p.rows, p.keys);
-  if (!(p.scale > 0) || !std::isfinite(p.scale))
-    return fmt::format("expected a scale above 0, found {}", p.scale);
+  if (!(p.scale > 0) || !std::isfinite(p.scale)) return fmt::format("expected a scale above 0, found {}", p.scale);
   if (!(p.cap >= 0) || !std::isfinite(p.cap))
     return fmt::format("expected a score cap above 0, or 0 for none, found {}", p.cap);
-  if (p.rows >= AttentionProblem::far / 2 || p.keys >= AttentionProblem::far / 2 ||
-      p.outer * p.heads > most_items / up(p.rows, 16))
+  if (p.rows >= AttentionProblem::unbounded / 2 || p.keys >= AttentionProblem::unbounded / 2 ||
+      p.outer * p.heads > max_items / ceil_div(p.rows, 16))
     return fmt::format("expected fewer than 2^29 rows and keys and 2^30 tiles, found {} and {} of {} heads", p.rows,
                        p.keys, p.outer * p.heads);
-  if (p.low < -AttentionProblem::far || p.high > AttentionProblem::far || p.low > AttentionProblem::far ||
-      p.high < -AttentionProblem::far)
+  if (p.low < -AttentionProblem::unbounded || p.high > AttentionProblem::unbounded ||
+      p.low > AttentionProblem::unbounded || p.high < -AttentionProblem::unbounded)
     return fmt::format("expected a band within 2^30 of the diagonal, found {} … {}", p.low, p.high);
   if (p.lengths)
-    if (auto why = refused_lengths(p, *p.lengths)) return why;
-  return refused_places(p);
+    if (auto why = validate_lengths(p, *p.lengths)) return why;
+  return validate_packing(p);
 }
 
 // Checks an operand's layout: pages and packed sequences replace the groups of heads.
-std::optional<std::string> refused_operand(const char* name, const HeadsLayout& x, const AttentionProblem& p,
-                                           bool of_rows) {
-  AttentionProblem lies = p;
-  std::int64_t rows = of_rows ? p.rows : p.keys;
-  if (p.pages && !of_rows) {
-    lies.outer = p.pages->count;
+std::optional<std::string> validate_operand(const char* name, const HeadsLayout& x, const AttentionProblem& p,
+                                            bool is_query_side) {
+  AttentionProblem stored = p;
+  std::int64_t rows = is_query_side ? p.rows : p.keys;
+  if (p.pages && !is_query_side) {
+    stored.outer = p.pages->count;
     rows = p.pages->rows;
   } else if (p.packed) {
-    lies.outer = 1;
-    rows = of_rows ? p.packed->rows : p.packed->keys;
+    stored.outer = 1;
+    rows = is_query_side ? p.packed->rows : p.packed->keys;
   }
-  return refused_layout(name, x, lies, of_rows ? p.heads : p.key_heads, rows);
+  return validate_layout(name, x, stored, is_query_side ? p.heads : p.key_heads, rows);
 }
 
 }  // namespace
 
 namespace cuda {
 
-std::optional<std::string> refuse(const AttentionProblem& p) {
+std::optional<std::string> unsupported_reason(const AttentionProblem& p) {
   if (p.dtype != DType::bf16 && p.dtype != DType::f16)
-    return fmt::format("expected bf16 or f16, found {}", name(p.dtype));
-  if (auto why = refused_sizes(p)) return why;
-  const int widest = attention_widest;
-  if (p.width < 1 || p.width > widest || p.width % aligned_elements != 0)
-    return fmt::format("expected heads of 8 … {} elements, a multiple of {}, found {}", widest, aligned_elements,
+    return fmt::format("expected bf16 or f16, found {}", dtype_name(p.dtype));
+  if (auto why = validate_sizes(p)) return why;
+  const int max_width = max_head_size;
+  if (p.width < 1 || p.width > max_width || p.width % alignment_elements != 0)
+    return fmt::format("expected heads of 8 … {} elements, a multiple of {}, found {}", max_width, alignment_elements,
                        p.width);
-  if (p.pages && p.pages->rows % aligned_elements != 0)
-    return fmt::format("expected pages whose rows are a multiple of {}, found {}", aligned_elements, p.pages->rows);
+  if (p.pages && p.pages->rows % alignment_elements != 0)
+    return fmt::format("expected pages whose rows are a multiple of {}, found {}", alignment_elements, p.pages->rows);
   const struct {
     const char* name;
     const HeadsLayout& layout;
-    bool of_rows;
+    bool is_query_side;
   } operands[] = {{"q", p.q, true}, {"k", p.k, false}, {"v", p.v, false}, {"o", p.o, true}};
   for (const auto& x : operands) {
-    if (auto why = refused_operand(x.name, x.layout, p, x.of_rows)) return why;
-    if (auto why = refused_alignment(x.name, x.layout)) return why;
+    if (auto why = validate_operand(x.name, x.layout, p, x.is_query_side)) return why;
+    if (auto why = validate_alignment(x.name, x.layout)) return why;
   }
   return std::nullopt;
 }
 
-AttentionProblem folded(const AttentionProblem& p) {
-  const std::int64_t shared = p.heads / p.key_heads;
-  if (p.rows > 1 || shared == 1 || differ(p)) return p;
+AttentionProblem fold_heads(const AttentionProblem& p) {
+  const std::int64_t heads_per_key_head = p.heads / p.key_heads;
+  if (p.rows > 1 || heads_per_key_head == 1 || has_ragged_sequences(p)) return p;
   AttentionProblem out = p;
   out.heads = p.key_heads;
-  out.rows = shared;
-  out.walks = false;
-  out.q = {p.q.outer, p.q.head * shared, p.q.head};
-  out.o = {p.o.outer, p.o.head * shared, p.o.head};
+  out.rows = heads_per_key_head;
+  out.moves_with_rows = false;
+  out.q = {p.q.outer, p.q.head * heads_per_key_head, p.q.head};
+  out.o = {p.o.outer, p.o.head * heads_per_key_head, p.o.head};
   return out;
 }
 
-std::string name_of(int config) {
-  const AttentionConfig& c = attention_menu[static_cast<std::size_t>(config)];
+std::string attention_config_name(int config) {
+  const AttentionConfig& c = attention_kernel_configs[static_cast<std::size_t>(config)];
   return fmt::format("sm90_attention_{}x{}x{}", c.m, c.kv, c.d);
 }
-int attention_configs() { return static_cast<int>(attention_menu.size()); }
-std::int64_t keys_of_a_step(int config) { return attention_menu[static_cast<std::size_t>(config)].kv; }
-std::optional<int> config_named(std::string_view name) {
-  for (int i = 0; i < static_cast<int>(attention_menu.size()); ++i)
-    if (name_of(i) == name) return i;
+int attention_config_count() { return static_cast<int>(attention_kernel_configs.size()); }
+std::int64_t keys_per_step(int config) { return attention_kernel_configs[static_cast<std::size_t>(config)].kv; }
+std::optional<int> find_attention_config(std::string_view name) {
+  for (int i = 0; i < static_cast<int>(attention_kernel_configs.size()); ++i)
+    if (attention_config_name(i) == name) return i;
   return std::nullopt;
 }
 
-AttentionPlan planned(const AttentionProblem& problem, AttentionCut cut, const DeviceNumbers& device) {
-  const AttentionConfig& c = attention_menu[static_cast<std::size_t>(cut.config)];
-  const AttentionProblem p = of_length(problem, problem.keys);
-  const Work work = work_of(p, c, cut.group);
-  const std::int64_t tiles = tiles_of(p, c, cut.group), parts = cut.parts;
-  AttentionPlan out{.config = cut.config, .group = cut.group, .parts = static_cast<int>(parts)};
-  out.is_ragged = differ(problem) || cut.group > 1;
+AttentionPlan make_plan(const AttentionProblem& problem, AttentionTiling tiling, const DeviceNumbers& device) {
+  const AttentionConfig& c = attention_kernel_configs[static_cast<std::size_t>(tiling.config)];
+  const AttentionProblem p = with_length(problem, problem.keys);
+  const AttentionStepCounts step_counts = count_steps(p, c, tiling.group);
+  const std::int64_t tiles = count_tiles(p, c, tiling.group), parts = tiling.parts;
+  AttentionPlan out{.config = tiling.config, .group = tiling.group, .parts = static_cast<int>(parts)};
+  out.is_ragged = has_ragged_sequences(problem) || tiling.group > 1;
   out.items = tiles * parts;
-  out.steps = work.all;
-  if (parts > 1) out.workspace_bytes = static_cast<std::size_t>(out.items * state_floats(c)) * sizeof(float);
-  out.width = heads_at_a_time(p, cut.group, work.longest * tiles == work.all, device);
+  out.steps = step_counts.total;
+  if (parts > 1) out.workspace_bytes = static_cast<std::size_t>(out.items * floats_per_state(c)) * sizeof(float);
+  out.concurrent_heads =
+      choose_concurrent_heads(p, tiling.group, step_counts.longest * tiles == step_counts.total, device);
   const KernelNumbers& n = kernel_numbers();
   // Splits start and end at the same time; their start-up overlaps no loads.
-  const double item = parts > 1 ? 0 : n.attention_item;
-  const double parted =
+  const double item_cycles = parts > 1 ? 0 : n.attention_item;
+  const double split_cycles =
       parts > 1 ? n.attention_item + n.attention_merge + static_cast<double>(parts) * n.attention_part : 0;
-  const double longest_cycles = item + static_cast<double>(up(work.longest, parts)) * step_cycles(c);
-  const double all = static_cast<double>(out.items) * item + static_cast<double>(out.steps) * step_cycles(c);
+  const double longest_cycles =
+      item_cycles + static_cast<double>(ceil_div(step_counts.longest, parts)) * step_cycles(c);
+  const double total_cycles =
+      static_cast<double>(out.items) * item_cycles + static_cast<double>(out.steps) * step_cycles(c);
   const double cycles =
-      out.items <= device.multiprocessors ? longest_cycles : all / device.multiprocessors + longest_cycles / 2;
+      out.items <= device.multiprocessors ? longest_cycles : total_cycles / device.multiprocessors + longest_cycles / 2;
   // A block has at most one ring of loads in flight, so few blocks saturate neither memory nor the L2, from which each
   // step reads its keys and values.
-  const double busy = std::min(1.0, static_cast<double>(out.items) / device.multiprocessors);
-  const double read = 2.0 * static_cast<double>(out.steps * c.kv * c.d * bits(p.dtype) / 8);
-  out.predicted_s = device.launch_s + parted / device.busy_clock_hz +
-                    std::max({cycles / device.busy_clock_hz, traffic(p) / (device.memory_bytes_per_s * busy),
-                              read / (n.attention_l2 * device.l2_bytes_per_s * busy)});
+  const double busy_fraction = std::min(1.0, static_cast<double>(out.items) / device.multiprocessors);
+  const double l2_bytes = 2.0 * static_cast<double>(out.steps * c.kv * c.d * dtype_bits(p.dtype) / 8);
+  out.predicted_s =
+      device.launch_s + split_cycles / device.busy_clock_hz +
+      std::max({cycles / device.busy_clock_hz, traffic_bytes(p) / (device.memory_bytes_per_s * busy_fraction),
+                l2_bytes / (n.attention_l2 * device.l2_bytes_per_s * busy_fraction)});
   return out;
 }
 
 // Returns how many heads that share keys also share a tile, as lines of each row; 1 if a tile cannot hold their rows.
-static int shared_lines(const AttentionProblem& p, const AttentionConfig& c) {
-  const std::int64_t shared = p.heads / p.key_heads;
-  return c.consumers == 1 && shared > 1 && !p.packed && p.rows * shared <= c.m ? static_cast<int>(shared) : 1;
+static int heads_per_tile_row(const AttentionProblem& p, const AttentionConfig& c) {
+  const std::int64_t heads_per_key_head = p.heads / p.key_heads;
+  return c.consumers == 1 && heads_per_key_head > 1 && !p.packed && p.rows * heads_per_key_head <= c.m
+             ? static_cast<int>(heads_per_key_head)
+             : 1;
 }
 
-AttentionPlan choose(const AttentionProblem& problem, const DeviceNumbers& device) {
-  const AttentionProblem p = folded(problem);
+AttentionPlan choose_plan(const AttentionProblem& problem, const DeviceNumbers& device) {
+  const AttentionProblem p = fold_heads(problem);
   std::optional<AttentionPlan> best;
-  int least = attention_widest;
-  for (const AttentionConfig& c : attention_menu)
-    if (c.d >= p.width) least = std::min(least, c.d);
-  for (std::size_t i = 0; i < attention_menu.size(); ++i) {
-    const AttentionConfig& c = attention_menu[i];
-    if (c.d != least) continue;
-    for (const int group : std::set{1, shared_lines(p, c)})
+  int min_width = max_head_size;
+  for (const AttentionConfig& c : attention_kernel_configs)
+    if (c.d >= p.width) min_width = std::min(min_width, c.d);
+  for (std::size_t i = 0; i < attention_kernel_configs.size(); ++i) {
+    const AttentionConfig& c = attention_kernel_configs[i];
+    if (c.d != min_width) continue;
+    for (const int group : std::set{1, heads_per_tile_row(p, c)})
       for (const std::int64_t parts :
-           std::set{std::int64_t{1}, filling_parts(of_length(p, p.keys), c, group, device)}) {
-        const AttentionPlan plan = planned(p, {static_cast<int>(i), parts, group}, device);
+           std::set{std::int64_t{1}, splits_to_fill_device(with_length(p, p.keys), c, group, device)}) {
+        const AttentionPlan plan = make_plan(p, {static_cast<int>(i), parts, group}, device);
         if (!best || plan.predicted_s < best->predicted_s) best = plan;
       }
   }
@@ -268,67 +278,67 @@ AttentionPlan choose(const AttentionProblem& problem, const DeviceNumbers& devic
 
 }  // namespace cuda
 
-std::optional<std::string> refuse(const AttentionProblem& p) {
-  if (auto refusal = tile::cpu::isa_refusal()) return refusal;
+std::optional<std::string> unsupported_reason(const AttentionProblem& p) {
+  if (auto refusal = tile::cpu::isa_override_error()) return refusal;
   if (p.dtype != DType::f32 && p.dtype != DType::bf16 && p.dtype != DType::f16)
-    return fmt::format("expected f32, bf16 or f16, found {}", name(p.dtype));
-  if (auto why = refused_sizes(p)) return why;
+    return fmt::format("expected f32, bf16 or f16, found {}", dtype_name(p.dtype));
+  if (auto why = validate_sizes(p)) return why;
   if (p.width < 1 || p.width > cpu_attention_width)
     return fmt::format("expected heads of 1 … {} elements, found {}", cpu_attention_width, p.width);
-  return refused_operand("o", p.o, p, true);
+  return validate_operand("o", p.o, p, true);
 }
 
-AttentionProblem of_length(const AttentionProblem& p, std::int64_t length) {
+AttentionProblem with_length(const AttentionProblem& p, std::int64_t length) {
   if (!p.lengths) return p;
   AttentionProblem out = p;
-  const AttentionProblem::Lengths& moves = *p.lengths;
-  if (moves.low) out.low += length;
-  if (moves.high) out.high += length;
-  out.keys = std::clamp<std::int64_t>(length + moves_of(p).limit, 0, p.keys);
+  const AttentionProblem::Lengths& lengths = *p.lengths;
+  if (lengths.low) out.low += length;
+  if (lengths.high) out.high += length;
+  out.keys = std::clamp<std::int64_t>(length + length_dependence_of(p).limit, 0, p.keys);
   out.lengths.reset();
   return out;
 }
 
 double flops(const AttentionProblem& problem) {
-  const AttentionProblem p = of_length(problem, problem.keys);
+  const AttentionProblem p = with_length(problem, problem.keys);
   double pairs = 0;
   for (std::int64_t row = 0; row < p.rows; ++row)
     pairs += static_cast<double>(std::max<std::int64_t>(0, end_key(p, row) - first_key(p, row)));
   return 4.0 * pairs * static_cast<double>(p.outer * p.heads * p.width);
 }
-double traffic(const AttentionProblem& p) {
-  const double row_bytes = static_cast<double>(p.width * (bits(p.dtype) / 8));
+double traffic_bytes(const AttentionProblem& p) {
+  const double row_bytes = static_cast<double>(p.width * (dtype_bits(p.dtype) / 8));
   const std::int64_t rows = p.packed ? p.packed->rows : p.outer * p.rows;
   const std::int64_t keys = p.packed && !p.pages ? p.packed->keys : p.outer * p.keys;
   return 2 * row_bytes * static_cast<double>(p.heads * rows + p.key_heads * keys);
 }
 
 Result<Forecast> forecast(const AttentionProblem& p, const DeviceNumbers& device) {
-  if (const auto why = cuda::refuse(p)) return input_error(*why);
-  const cuda::AttentionPlan plan = cuda::choose(p, device);
-  const AttentionConfig& c = attention_menu[static_cast<std::size_t>(plan.config)];
+  if (const auto why = cuda::unsupported_reason(p)) return input_error(*why);
+  const cuda::AttentionPlan plan = cuda::choose_plan(p, device);
+  const AttentionConfig& c = attention_kernel_configs[static_cast<std::size_t>(plan.config)];
   Forecast out;
-  out.leads = true;
-  out.plan.kernel = cuda::name_of(plan.config);
+  out.names_statement = true;
+  out.plan.kernel = cuda::attention_config_name(plan.config);
   out.plan.tile_m = c.m;
   out.plan.tile_n = c.kv;
   out.plan.tile_k = c.d;
   out.plan.stages = c.stages;
-  out.plan.waves = up(plan.items, device.multiprocessors);
+  out.plan.waves = ceil_div(plan.items, device.multiprocessors);
   if (plan.parts > 1) {
     out.plan.split = plan.parts;
-    out.plan.split_text = {"split_keys", "the keys are split, and the splits are merged in a fixed order"};
+    out.plan.split_description = {"split_keys", "the keys are split, and the splits are merged in a fixed order"};
   }
   out.seconds = plan.predicted_s;
-  out.spread = spread_on(device, "attention");
-  const double step_bytes = 2.0 * c.kv * static_cast<double>(p.width) * (bits(p.dtype) / 8);
-  const MovedBytes moved{static_cast<std::int64_t>(static_cast<double>(plan.steps) * step_bytes),
-                         static_cast<std::int64_t>(traffic(p))};
-  out.moved = [moved] { return moved; };
+  out.spread = spread_on_device(device, "attention");
+  const double step_bytes = 2.0 * c.kv * static_cast<double>(p.width) * (dtype_bits(p.dtype) / 8);
+  const MovedBytes moved_bytes{static_cast<std::int64_t>(static_cast<double>(plan.steps) * step_bytes),
+                               static_cast<std::int64_t>(traffic_bytes(p))};
+  out.count_bytes = [moved_bytes] { return moved_bytes; };
   return out;
 }
 CpuForecast cpu_forecast(const AttentionProblem& p, int) {
-  return {.kernel = "attention", .vector_flops = flops(p), .pairs = goes_in_pairs(p.dtype)};
+  return {.kernel = "attention", .vector_flops = flops(p), .uses_bf16_pairs = multiplies_bf16_pairs(p.dtype)};
 }
 
 }  // namespace ridge::ops

@@ -15,10 +15,10 @@ namespace ridge::ops {
 
 namespace cuda {
 struct AttentionPlan {
-  int config = 0;  // Index in `attention_kernel_configs`
-  int group = 1;   // Number of heads that share keys and a tile, as its lines
-  int width = 1;   // Number of heads that run concurrently, so that the L2 holds their keys
-  int parts = 1;   // Number of items among which the keys of a row tile are split
+  int config = 0;            // Index in `attention_kernel_configs`
+  int group = 1;             // Number of heads that share keys and a tile, as its lines
+  int concurrent_heads = 1;  // Number of heads that run concurrently, so that the L2 holds their keys
+  int parts = 1;             // Number of items among which the keys of a row tile are split
   std::int64_t items = 0, steps = 0;
   double predicted_s = 0;
   std::size_t workspace_bytes = 0;  // Excluding the counters
@@ -26,41 +26,41 @@ struct AttentionPlan {
   bool operator==(const AttentionPlan&) const = default;
 };
 // Returns why no kernel supports the problem, or nullopt if one does. Needs no device.
-std::optional<std::string> refuse(const AttentionProblem& problem);
-struct AttentionCut {  // Index of the config, number of splits of the keys, heads per tile
+std::optional<std::string> unsupported_reason(const AttentionProblem& problem);
+struct AttentionTiling {  // Index of the config, number of splits of the keys, heads per tile
   int config = 0;
   std::int64_t parts = 1;
   int group = 1;
 };
 // Expects the result of `fold_heads`. For ragged sequences, all are taken to be as long as the longest.
-AttentionPlan planned(const AttentionProblem& problem, AttentionCut cut, const DeviceNumbers& device);
-AttentionPlan choose(const AttentionProblem& problem, const DeviceNumbers& device);  // Must be supported
+AttentionPlan make_plan(const AttentionProblem& problem, AttentionTiling tiling, const DeviceNumbers& device);
+AttentionPlan choose_plan(const AttentionProblem& problem, const DeviceNumbers& device);  // Must be supported
 // Returns a name such as "sm90_attention_128x128x128": rows per item, keys per step, head size.
-std::string name_of(int config);
-std::optional<int> config_named(std::string_view name);
-int attention_configs();
-std::int64_t keys_of_a_step(int config);
+std::string attention_config_name(int config);
+std::optional<int> find_attention_config(std::string_view name);
+int attention_config_count();
+std::int64_t keys_per_step(int config);
 // Returns the timeline of one block that runs `items` items of `steps` steps each, from the trace target.
-Timeline attention_timeline(int config, int items, int steps, const BlockPace& pace, double clock_hz);
+Timeline attention_timeline(int config, int items, int steps, const BlockThroughput& throughput, double clock_hz);
 // If each head has one row, returns the same problem with the heads that share keys as the rows of one head.
-AttentionProblem folded(const AttentionProblem& problem);
+AttentionProblem fold_heads(const AttentionProblem& problem);
 }  // namespace cuda
 
 // Exponentials per cycle of a multiprocessor: four partitions with 4 lanes each.
-inline constexpr double exponentials_a_cycle = 16;
+inline constexpr double exponentials_per_cycle = 16;
 
 inline constexpr int cpu_attention_width = 256;  // Maximum head size
 // Return why the CPU does not support the problem, or nullopt if it does.
-std::optional<std::string> refuse(const AttentionProblem& problem);
-std::optional<std::string> refuse(const AttentionBackwardProblem& problem);
+std::optional<std::string> unsupported_reason(const AttentionProblem& problem);
+std::optional<std::string> unsupported_reason(const AttentionBackwardProblem& problem);
 
 // True if sequences have their own lengths, are packed or are paged.
-inline bool differ(const AttentionProblem& p) { return p.lengths || p.packed || p.pages; }
+inline bool has_ragged_sequences(const AttentionProblem& p) { return p.lengths || p.packed || p.pages; }
 // If the problem has lengths, returns it for sequences that all have this length. Its keys may be 0.
-AttentionProblem of_length(const AttentionProblem& problem, std::int64_t length);
+AttentionProblem with_length(const AttentionProblem& problem, std::int64_t length);
 // For ragged sequences the next two assume the maximum length.
-double flops(const AttentionProblem& problem);    // 4 * width per visible pair of a row and a key
-double traffic(const AttentionProblem& problem);  // Bytes of q, k, v and o, each moved once
+double flops(const AttentionProblem& problem);          // 4 * width per visible pair of a row and a key
+double traffic_bytes(const AttentionProblem& problem);  // Bytes of q, k, v and o, each moved once
 Result<Forecast> forecast(const AttentionProblem& problem, const DeviceNumbers& device);
 CpuForecast cpu_forecast(const AttentionProblem& problem, int threads);
 CpuForecast cpu_forecast(const AttentionBackwardProblem& problem, int threads);

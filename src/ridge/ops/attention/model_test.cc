@@ -32,18 +32,18 @@ TEST(AttentionModel, CountsThePairsThatABandLetsThrough) {
   EXPECT_EQ(flops(p), 4.0 * 64 * 6 * 55);
   p.low = -2;
   EXPECT_EQ(flops(p), 4.0 * 64 * 6 * (1 + 2 + 8 * 3));
-  EXPECT_EQ(traffic(p), 4.0 * 2 * 3 * 10 * 64 * 2);
+  EXPECT_EQ(traffic_bytes(p), 4.0 * 2 * 3 * 10 * 64 * 2);
 }
 
 TEST(AttentionModel, TakesAKernelOfTheSmallestSufficientWidth) {
   for (const auto& [width, kernel] : std::initializer_list<std::pair<int, int>>{
            {8, 64}, {64, 64}, {72, 128}, {128, 128}, {136, 192}, {192, 192}, {200, 256}, {256, 256}}) {
-    const cuda::AttentionPlan plan = cuda::choose(packed(4, 16, 4096, width), device);
-    EXPECT_EQ(attention_menu[static_cast<std::size_t>(plan.config)].d, kernel) << width;
+    const cuda::AttentionPlan plan = cuda::choose_plan(packed(4, 16, 4096, width), device);
+    EXPECT_EQ(attention_kernel_configs[static_cast<std::size_t>(plan.config)].d, kernel) << width;
   }
-  const cuda::AttentionPlan plan = cuda::choose(packed(4, 16, 4096, 128), device);
+  const cuda::AttentionPlan plan = cuda::choose_plan(packed(4, 16, 4096, 128), device);
   EXPECT_EQ(plan.items, 64 * 32);
-  const std::int64_t kv = attention_menu[static_cast<std::size_t>(plan.config)].kv;
+  const std::int64_t kv = attention_kernel_configs[static_cast<std::size_t>(plan.config)].kv;
   EXPECT_EQ(plan.steps, plan.items * ((4096 + kv - 1) / kv));
 }
 
@@ -52,18 +52,18 @@ TEST(AttentionModel, KeepsTheTimesThatItsNumbersWereFoundOn) {
   DeviceNumbers h100 = device;
   h100.busy_clock_hz = 1.693e9;
   AttentionProblem p = packed(4, 16, 4096, 128);
-  EXPECT_NEAR(cuda::choose(p, h100).predicted_s, 878e-6, 88e-6);
+  EXPECT_NEAR(cuda::choose_plan(p, h100).predicted_s, 878e-6, 88e-6);
   p.high = 0;
-  EXPECT_NEAR(cuda::choose(p, h100).predicted_s, 479e-6, 48e-6);
+  EXPECT_NEAR(cuda::choose_plan(p, h100).predicted_s, 479e-6, 48e-6);
 }
 
 TEST(AttentionModel, RefusesInSentences) {
   AttentionProblem p = packed(2, 3, 10, 64);
-  EXPECT_EQ(cuda::refuse(p), std::nullopt);
+  EXPECT_EQ(cuda::unsupported_reason(p), std::nullopt);
   const auto why = [&](const auto& change) {
     AttentionProblem other = p;
     change(other);
-    return cuda::refuse(other).value_or("");
+    return cuda::unsupported_reason(other).value_or("");
   };
   EXPECT_EQ(why([](auto& x) { x.dtype = DType::f32; }), "expected bf16 or f16, found f32");
   EXPECT_EQ(why([](auto& x) { x.width = 60; }), "expected heads of 8 … 256 elements, a multiple of 8, found 60");
@@ -88,12 +88,12 @@ TEST(AttentionModel, HasABandOfKeysForEachRow) {
           for (int col = 0; col < 8; ++col) {
             const int key = from + col;
             const bool sees = key - row >= low && key - row <= high && key < 20;
-            const tile::Span seen = band.seen(row, from);
+            const tile::IntRange seen = band.visible_keys(row, from);
             EXPECT_EQ(col >= seen.begin && col < seen.end, sees);
             if (sees) {
-              EXPECT_TRUE(key >= band.first(row) && key < band.end(row));
+              EXPECT_TRUE(key >= band.first_key(row) && key < band.end_key(row));
             } else {
-              EXPECT_TRUE(band.cuts(row, 1, key, 1));
+              EXPECT_TRUE(band.has_masked_pair(row, 1, key, 1));
             }
           }
     }
@@ -103,20 +103,20 @@ TEST(AttentionModel, GoesThroughTheKeysOfFewRowsInParts) {
   AttentionProblem p{.outer = 1, .heads = 32, .key_heads = 8, .rows = 1, .keys = 8192, .width = 128};
   p.q = p.o = {32 * 128, 128, 128};
   p.k = p.v = {8192 * 1024, 128, 1024};
-  const AttentionProblem folded = cuda::folded(p);
+  const AttentionProblem folded = cuda::fold_heads(p);
   EXPECT_EQ(folded.heads, 8);
   EXPECT_EQ(folded.rows, 4);
   EXPECT_EQ(folded.q, (HeadsLayout{32 * 128, 4 * 128, 128}));
-  EXPECT_FALSE(folded.walks);
+  EXPECT_FALSE(folded.moves_with_rows);
   EXPECT_EQ(flops(folded), flops(p));
-  const cuda::AttentionPlan plan = cuda::choose(p, device);
-  const AttentionConfig& c = attention_menu[static_cast<std::size_t>(plan.config)];
+  const cuda::AttentionPlan plan = cuda::choose_plan(p, device);
+  const AttentionConfig& c = attention_kernel_configs[static_cast<std::size_t>(plan.config)];
   EXPECT_EQ(c.consumers, 1);
   EXPECT_EQ(plan.parts, 16);  // 8 tiles on 132 multiprocessors
   EXPECT_EQ(plan.items, 8 * 16);
   EXPECT_EQ(plan.workspace_bytes, 8 * 16 * (64 * 128 + 4 * 128) * sizeof(float));
   p.high = 100;  // One step of keys cannot be split
-  EXPECT_EQ(cuda::choose(p, device).parts, 1);
+  EXPECT_EQ(cuda::choose_plan(p, device).parts, 1);
 }
 
 // With two to eight rows, heads that share keys are the lines of each row of a tile, so that keys are loaded once.
@@ -124,19 +124,19 @@ TEST(AttentionModel, TakesHeadsThatShareKeysAsLinesOfATile) {
   AttentionProblem p{.outer = 4, .heads = 32, .key_heads = 8, .rows = 5, .keys = 8192, .width = 128};
   p.q = p.o = {5 * 32 * 128, 128, 32 * 128};
   p.k = p.v = {8192 * 1024, 128, 1024};
-  cuda::AttentionPlan plan = cuda::choose(p, device);
+  cuda::AttentionPlan plan = cuda::choose_plan(p, device);
   EXPECT_EQ(plan.group, 4);
   EXPECT_TRUE(plan.is_ragged);
   EXPECT_EQ(plan.parts, 4);  // 32 tiles on 132 multiprocessors
   EXPECT_EQ(plan.items, 32 * 4);
   EXPECT_EQ(plan.steps, 32 * 64);
   p.rows = 17;  // 68 lines are more than a tile has
-  EXPECT_EQ(cuda::choose(p, device).group, 1);
+  EXPECT_EQ(cuda::choose_plan(p, device).group, 1);
   p.rows = 1;
-  plan = cuda::choose(p, device);
+  plan = cuda::choose_plan(p, device);
   EXPECT_FALSE(plan.is_ragged) << "uniform sequences of one row need no ragged kernel";
   p.lengths.emplace();
-  plan = cuda::choose(p, device);
+  plan = cuda::choose_plan(p, device);
   EXPECT_EQ(plan.group, 4);
   EXPECT_TRUE(plan.is_ragged);
 }
@@ -147,28 +147,28 @@ TEST(AttentionModel, MovesABandWithALength) {
   p.low = -30;
   p.high = -10;
   p.lengths = {.limit = 0, .low = true, .high = true};
-  const AttentionProblem x = of_length(p, 40);
+  const AttentionProblem x = with_length(p, 40);
   EXPECT_EQ(x.keys, 40);
   EXPECT_EQ(x.low, 10);
   EXPECT_EQ(x.high, 30);
   EXPECT_FALSE(x.lengths);
-  EXPECT_EQ(of_length(p, 70).keys, 50);
-  EXPECT_EQ(of_length(p, -3).keys, 0);
-  EXPECT_EQ(flops(p), flops(of_length(p, 50)));
-  const Band band{-30, -10, 50, 1}, moved = band.of(40, moves_of(p));
+  EXPECT_EQ(with_length(p, 70).keys, 50);
+  EXPECT_EQ(with_length(p, -3).keys, 0);
+  EXPECT_EQ(flops(p), flops(with_length(p, 50)));
+  const Band band{-30, -10, 50, 1}, moved = band.for_length(40, length_dependence_of(p));
   EXPECT_EQ(moved.keys, 40);
-  EXPECT_EQ(moved.first(3), 13);
-  EXPECT_EQ(moved.end(3), 34);
-  EXPECT_EQ(within_reach(2147483647), 1 << 29);
-  EXPECT_EQ(within_reach(-2147483647 - 1), -(1 << 29));
+  EXPECT_EQ(moved.first_key(3), 13);
+  EXPECT_EQ(moved.end_key(3), 34);
+  EXPECT_EQ(clamp_length(2147483647), 1 << 29);
+  EXPECT_EQ(clamp_length(-2147483647 - 1), -(1 << 29));
 }
 
 TEST(AttentionModel, RefusesABandThatIsTooFarFromALength) {
   AttentionProblem p = packed(2, 3, 10, 64);
-  p.high = AttentionProblem::far - 1;
-  EXPECT_EQ(cuda::refuse(p), std::nullopt);
+  p.high = AttentionProblem::unbounded - 1;
+  EXPECT_EQ(cuda::unsupported_reason(p), std::nullopt);
   p.lengths = {.limit = 0, .high = true};
-  EXPECT_EQ(cuda::refuse(p),
+  EXPECT_EQ(cuda::unsupported_reason(p),
             "expected a band within 2^29 of a sequence's length, found -1073741824 … 1073741823 and 0");
 }
 
@@ -178,18 +178,18 @@ TEST(AttentionModel, CutsNoTileOfTwoGroups) {
     for (const std::int64_t keys : {64, 1000, 5000, 100000}) {
       AttentionProblem p = packed(1, 2, rows, 192);
       p.keys = keys;
-      const cuda::AttentionPlan plan = cuda::choose(p, device);
-      const AttentionConfig& c = attention_menu[static_cast<std::size_t>(plan.config)];
+      const cuda::AttentionPlan plan = cuda::choose_plan(p, device);
+      const AttentionConfig& c = attention_kernel_configs[static_cast<std::size_t>(plan.config)];
       EXPECT_TRUE(plan.parts == 1 || c.consumers == 1) << rows << " " << keys;
     }
 }
 
 TEST(StepOrder, SharesTheStepsOfATileAmongItsParts) {
   const tile::StepOrder order{3, 130, 64, 2, 5};
-  EXPECT_EQ(order.items(), 3 * 3 * 5);
+  EXPECT_EQ(order.item_count(), 3 * 3 * 5);
   std::set<std::pair<int, int>> seen;
-  for (int i = 0; i < order.items(); ++i) {
-    const tile::StepItem item = order.item(i);
+  for (int i = 0; i < order.item_count(); ++i) {
+    const tile::StepItem item = order.item_at(i);
     EXPECT_EQ(item.tile, i / 5);
     seen.emplace(item.tile, item.part);
   }
@@ -197,8 +197,8 @@ TEST(StepOrder, SharesTheStepsOfATileAmongItsParts) {
   for (const int count : {1, 3, 5, 17}) {
     int next = 0;
     for (int part = 0; part < 5; ++part) {
-      const tile::Span own = order.steps_of(part, count);
-      if (part < order.real_parts(count)) {
+      const tile::IntRange own = order.steps_of(part, count);
+      if (part < order.used_parts(count)) {
         EXPECT_EQ(own.begin, next);
         EXPECT_GT(own.end, own.begin);
         next = own.end;
@@ -213,16 +213,16 @@ TEST(StepOrder, SharesTheStepsOfATileAmongItsParts) {
 TEST(StepOrder, TakesEachTileOfEachMatrixOnceTheLastRowsFirst) {
   for (const int width : {1, 3, 7, 100}) {
     const tile::StepOrder order{.matrices = 7, .rows = 300, .tile_rows = 128, .width = width};
-    EXPECT_EQ(order.items(), 21);
+    EXPECT_EQ(order.item_count(), 21);
     std::set<std::pair<int, int>> seen;
-    for (int i = 0; i < order.items(); ++i) {
-      const tile::StepItem item = order.item(i);
+    for (int i = 0; i < order.item_count(); ++i) {
+      const tile::StepItem item = order.item_at(i);
       EXPECT_TRUE(item.is_real);
       seen.emplace(item.matrix, item.row);
     }
     EXPECT_EQ(seen.size(), 21U);
-    EXPECT_EQ(order.item(0).row, 256);
-    EXPECT_FALSE(order.item(21).is_real);
+    EXPECT_EQ(order.item_at(0).row, 256);
+    EXPECT_FALSE(order.item_at(21).is_real);
   }
 }
 

@@ -1,17 +1,17 @@
 // Attention for bf16 on CPUs with AVX512-BF16, which multiply pairs of bf16.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // g++ 12 warns about its own _mm512_undefined_*
-#include "ridge/ops/attention/run.h"
+#include "ridge/ops/attention/cpu_run.h"
 #if defined(__AVX512BF16__)
-#include "ridge/tile/cpu/pairs.h"
+#include "ridge/tile/cpu/bf16_pairs.h"
 //
-#include "ridge/ops/attention/on_cpu.h"
+#include "ridge/ops/attention/cpu_kernel.h"
 #endif
 
 namespace ridge::ops::avx512_bf16 {
 
 #if defined(__AVX512BF16__)
-void run_attention(const AttentionRun& x) { run_tiles<tile::InPairs>(x); }
-std::size_t attention_memory(bool tall) { return memory_of<tile::InPairs>(tall); }
+void run_attention(const AttentionRun& x) { run_with_type<tile::Bf16Pairs>(x); }
+std::size_t attention_memory(bool tall) { return step_memory_bytes<tile::Bf16Pairs>(tall); }
 #else
 void run_attention(const AttentionRun&) {}
 std::size_t attention_memory(bool) { return 0; }

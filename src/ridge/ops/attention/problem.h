@@ -18,17 +18,17 @@ struct HeadsLayout {
 };
 
 struct AttentionProblem {
-  static constexpr std::int64_t far = std::int64_t{1} << 30;  // Value of a band limit that is absent
-  DType dtype = DType::bf16;                                  // Type of q, k, v and o
+  static constexpr std::int64_t unbounded = std::int64_t{1} << 30;  // Value of a band limit that is absent
+  DType dtype = DType::bf16;                                        // Type of q, k, v and o
   std::int64_t outer = 1, heads = 1, key_heads = 1;
   std::int64_t rows = 0, keys = 0, width = 0;
   double scale = 1;
   double cap = 0;  // If above 0, a scaled score s becomes cap * tanh(s / cap)
-  std::int64_t low = -far, high = far;
-  bool walks = true;  // False if every row sees the keys of row 0
+  std::int64_t low = -unbounded, high = unbounded;
+  bool moves_with_rows = true;  // False if every row sees the keys of row 0
   HeadsLayout q = {}, k = {}, v = {}, o = {};
   struct Lengths {
-    std::int64_t limit = far;        // At most keys 0 … length + limit - 1 are visible
+    std::int64_t limit = unbounded;  // At most keys 0 … length + limit - 1 are visible
     bool low = false, high = false;  // True if that limit of the band adds the length: row + length + low
     bool operator==(const Lengths&) const = default;
   };

@@ -8,7 +8,7 @@
 #include "ridge/ops/attention/attention.h"
 #include "ridge/ops/attention/cuda.h"
 #include "ridge/ops/attention/model.h"
-#include "ridge/tile/sm90/steps.h"
+#include "ridge/tile/sm90/run_steps.h"
 
 namespace ridge::ops::cuda {
 
@@ -29,12 +29,13 @@ struct AttentionLaunch {
   cudaStream_t stream;
 };
 // Returns the keys per TMA box. Several boxes load a tile, so that no box spans two pages.
-inline int rows_of_box(const AttentionProblem& p, const AttentionConfig& c) {
+inline int rows_per_box(const AttentionProblem& p, const AttentionConfig& c) {
   return p.pages ? std::gcd(static_cast<int>(p.pages->rows), c.kv) : c.kv;
 }
 using LaunchAttention = cudaError_t (*)(const AttentionLaunch&);
 
 // Returns the launch functions of all configs for inputs of type T, of the ragged kernels if `is_ragged`.
-template <class T> const std::array<LaunchAttention, attention_menu.size()>& attention_kernels(bool is_ragged);
+template <class T>
+const std::array<LaunchAttention, attention_kernel_configs.size()>& attention_kernels(bool is_ragged);
 
 }  // namespace ridge::ops::cuda

@@ -2,6 +2,6 @@
 
 namespace ridge::ops::RIDGE_BODY_ISA {
 
-void run_chain(const ChainRun& run) { ChainRunner<FloatLanes>(run).go(); }
+void run_chain(const ChainRun& run) { ChainRunner<FloatLanes>(run).run_blocks(); }
 
 }  // namespace ridge::ops::RIDGE_BODY_ISA

@@ -11,9 +11,9 @@
 namespace ridge::ops {
 
 // Returns why this program cannot run, or nullopt if it can.
-std::optional<std::string> refuse(const ChainProgram& program);
+std::optional<std::string> unsupported_reason(const ChainProgram& program);
 
 // tensors[i] is the data of program.tensors[i].
-void chain(const ChainProgram& program, std::span<void* const> tensors, int threads = 0);
+void run_chain_program(const ChainProgram& program, std::span<void* const> tensors, int threads = 0);
 
 }  // namespace ridge::ops

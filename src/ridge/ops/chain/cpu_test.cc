@@ -17,12 +17,12 @@ namespace ridge::ops {
 namespace {
 
 namespace cpu = tile::cpu;
-using testing::Layout;
+using testing::is_same_value;
 using testing::random_layout;
-using testing::read;
-using testing::reference;
-using testing::same;
-using testing::write;
+using testing::read_element;
+using testing::run_reference;
+using testing::TensorLayout;
+using testing::write_element;
 
 // `bytes` of poisoned memory that end directly before a protected page, or begin directly after one.
 class Guarded {
@@ -72,12 +72,12 @@ ChainProgram sample(std::int64_t n, DType x = DType::f32, DType r = DType::f32, 
 
 class Chain : public ::testing::Test {
  protected:
-  void SetUp() override { before_ = cpu::isa(); }
-  void TearDown() override { cpu::use_isa(before_); }
+  void SetUp() override { before_ = cpu::active_isa(); }
+  void TearDown() override { cpu::set_active_isa(before_); }
   std::mt19937 random_{7};
   float small() { return static_cast<float>(static_cast<int>(random_() % 9) - 4); }
   void fill(void* data, DType dtype, std::int64_t n) {
-    for (std::int64_t i = 0; i < n; ++i) write(data, dtype, i, small());
+    for (std::int64_t i = 0; i < n; ++i) write_element(data, dtype, i, small());
   }
 
  private:
@@ -87,22 +87,24 @@ class Chain : public ::testing::Test {
 TEST_F(Chain, every_size_alignment_and_type_touches_its_own_bytes_only) {
   const DType types[] = {DType::f32, DType::bf16, DType::f16};
   for (const cpu::Isa isa : cpu::available_isas()) {
-    ASSERT_TRUE(cpu::use_isa(isa));
+    ASSERT_TRUE(cpu::set_active_isa(isa));
     for (std::int64_t n = 0; n <= 67; ++n)
       for (const auto side : {Guarded::before, Guarded::after}) {
         const std::size_t shift = random_() % 64;
         const DType in = types[random_() % 3], other = types[random_() % 3], out = types[random_() % 3];
         const ChainProgram p = sample(n, in, other, out);
-        const auto bytes = [n](DType d) { return static_cast<std::size_t>(n) * static_cast<std::size_t>(bits(d) / 8); };
+        const auto bytes = [n](DType d) {
+          return static_cast<std::size_t>(n) * static_cast<std::size_t>(dtype_bits(d) / 8);
+        };
         const Guarded x(bytes(in), side, shift), r(bytes(other), side, 63 - shift), y(bytes(out), side, shift / 2),
             expected(bytes(out), side);
         fill(x.data(), in, n);
         fill(r.data(), other, n);
         void* const tensors[] = {x.data(), r.data(), y.data()};
         void* const references[] = {x.data(), r.data(), expected.data()};
-        chain(p, tensors, 1);
-        reference(p, references);
-        ASSERT_EQ(std::memcmp(y.data(), expected.data(), bytes(out)), 0) << n << " on " << cpu::name(isa);
+        run_chain_program(p, tensors, 1);
+        run_reference(p, references);
+        ASSERT_EQ(std::memcmp(y.data(), expected.data(), bytes(out)), 0) << n << " on " << cpu::isa_name(isa);
         ASSERT_TRUE(x.untouched_around() && r.untouched_around() && y.untouched_around()) << n;
       }
   }
@@ -112,17 +114,17 @@ TEST_F(Chain, whole_groups_of_one_type_hold_their_order) {
   for (const cpu::Isa isa : cpu::available_isas())
     for (const DType type : {DType::bf16, DType::f16, DType::f32})
       for (const std::int64_t n : {63, 64, 128, 129, 200, 1000, 9001}) {
-        ASSERT_TRUE(cpu::use_isa(isa));
+        ASSERT_TRUE(cpu::set_active_isa(isa));
         const ChainProgram p = sample(n, type, type, type);
-        const auto bytes = static_cast<std::size_t>(n * bits(type) / 8);
+        const auto bytes = static_cast<std::size_t>(n * dtype_bits(type) / 8);
         std::vector<char> x(bytes), r(bytes), y(bytes), expected(bytes);
         fill(x.data(), type, n);
         fill(r.data(), type, n);
         void* const tensors[] = {x.data(), r.data(), y.data()};
         void* const references[] = {x.data(), r.data(), expected.data()};
-        chain(p, tensors, 1);
-        reference(p, references);
-        ASSERT_EQ(y, expected) << n << " of " << name(type) << " on " << cpu::name(isa);
+        run_chain_program(p, tensors, 1);
+        run_reference(p, references);
+        ASSERT_EQ(y, expected) << n << " of " << dtype_name(type) << " on " << cpu::isa_name(isa);
       }
 }
 
@@ -147,7 +149,7 @@ TEST_F(Chain, programs_in_turns_are_not_taken_for_each_other) {
       for (const float c : {0.0f, -0.0f, 2.0f, 4.0f}) {
         std::vector<float> y(100, -1), expected = y;
         void* const tensors[] = {const_cast<float*>(x.data()), y.data()};
-        chain(program(n, c), tensors, 1);
+        run_chain_program(program(n, c), tensors, 1);
         std::fill_n(expected.begin(), n, 2 / c);
         ASSERT_EQ(y, expected) << n << ", " << c;
       }
@@ -164,7 +166,7 @@ TEST_F(Chain, random_programs_over_random_layouts_equal_the_reference) {
     for (std::size_t i = 0; i < axes; ++i)
       p.extents.push_back(static_cast<std::int64_t>(i + 1 == axes ? random_() % 700 : random_() % 6));
     const int inputs = 1 + static_cast<int>(random_() % 3), outputs = 1 + static_cast<int>(random_() % 2);
-    std::vector<Layout> layouts;
+    std::vector<TensorLayout> layouts;
     for (int t = 0; t < inputs + outputs; ++t) {
       layouts.push_back(random_layout(random_, p.extents, types[random_() % 4], t >= inputs));
       p.tensors.push_back(layouts.back().tensor);
@@ -177,57 +179,58 @@ TEST_F(Chain, random_programs_over_random_layouts_equal_the_reference) {
     for (std::size_t i = 0, count = random_() % 9; i < count; ++i)
       p.steps.push_back({.op = ops[random_() % 12], .result = reg(), .a = reg(), .b = reg(), .c = reg()});
     for (int t = 0; t < outputs; ++t) p.steps.push_back({.op = ChainOp::store, .a = reg(), .slot = inputs + t});
-    ASSERT_EQ(refuse(p).value_or(""), "");
+    ASSERT_EQ(unsupported_reason(p).value_or(""), "");
 
     std::vector<std::vector<char>> memory;
     std::vector<void*> tensors;
-    for (const Layout& l : layouts) {
-      const std::int64_t size = bits(l.tensor.dtype) / 8;
+    for (const TensorLayout& l : layouts) {
+      const std::int64_t size = dtype_bits(l.tensor.dtype) / 8;
       memory.emplace_back(static_cast<std::size_t>(l.span * size), '\x7b');
       tensors.push_back(memory.back().data() + l.first * size);
     }
     for (std::size_t t = 0; t < static_cast<std::size_t>(inputs); ++t)
       fill(memory[t].data(), layouts[t].tensor.dtype, layouts[t].span);
     std::vector<std::vector<char>> fresh = memory;
-    reference(p, tensors);
+    run_reference(p, tensors);
     const std::vector<std::vector<char>> expected = memory;
     for (const cpu::Isa isa : cpu::available_isas()) {
-      ASSERT_TRUE(cpu::use_isa(isa));
+      ASSERT_TRUE(cpu::set_active_isa(isa));
       for (std::size_t t = static_cast<std::size_t>(inputs); t < memory.size(); ++t)
         std::copy(fresh[t].begin(), fresh[t].end(), memory[t].begin());
-      chain(p, tensors, 1 + round % 3);
+      run_chain_program(p, tensors, 1 + round % 3);
       for (std::size_t t = 0; t < memory.size(); ++t) {
         const DType dtype = layouts[t].tensor.dtype;
         for (std::int64_t i = 0; i < layouts[t].span; ++i)
-          ASSERT_TRUE(same(read(memory[t].data(), dtype, i), read(expected[t].data(), dtype, i)))
-              << "round " << round << ", tensor " << t << ", element " << i << " on " << cpu::name(isa);
+          ASSERT_TRUE(
+              is_same_value(read_element(memory[t].data(), dtype, i), read_element(expected[t].data(), dtype, i)))
+              << "round " << round << ", tensor " << t << ", element " << i << " on " << cpu::isa_name(isa);
       }
     }
   }
 }
 
 TEST_F(Chain, outputs_larger_than_the_cache_are_streamed_to_the_same_values) {
-  const std::int64_t n = cpu::caches().l3 / 8 + 12345;
+  const std::int64_t n = cpu::cache_sizes().l3 / 8 + 12345;
   for (const DType out : {DType::f32, DType::bf16}) {
     const ChainProgram p = sample(n, DType::f32, DType::bf16, out);
     std::vector<char> x(static_cast<std::size_t>(4 * n)), r(static_cast<std::size_t>(2 * n)),
         y(static_cast<std::size_t>(4 * n + 64));
     for (std::int64_t i = 0; i < n; ++i) {
-      write(x.data(), DType::f32, i, static_cast<float>(i % 11));
-      write(r.data(), DType::bf16, i, static_cast<float>(i % 7));
+      write_element(x.data(), DType::f32, i, static_cast<float>(i % 11));
+      write_element(r.data(), DType::bf16, i, static_cast<float>(i % 7));
     }
     for (const cpu::Isa isa : cpu::available_isas())
       for (const int shift : {0, 12}) {
-        ASSERT_TRUE(cpu::use_isa(isa));
+        ASSERT_TRUE(cpu::set_active_isa(isa));
         std::fill(y.begin(), y.end(), '\x7b');
         void* const tensors[] = {x.data(), r.data(), y.data() + shift};
-        chain(p, tensors, 2);
+        run_chain_program(p, tensors, 2);
         for (std::int64_t i = 0; i < n; ++i) {
           const auto a = static_cast<float>(i % 11), b = static_cast<float>(i % 7);
-          ASSERT_EQ(read(y.data() + shift, out, i), a < b ? a * 3 : a - b) << i << " on " << cpu::name(isa);
+          ASSERT_EQ(read_element(y.data() + shift, out, i), a < b ? a * 3 : a - b) << i << " on " << cpu::isa_name(isa);
         }
         for (std::size_t i = 0; i < static_cast<std::size_t>(shift); ++i) ASSERT_EQ(y[i], '\x7b');
-        ASSERT_EQ(y[static_cast<std::size_t>(shift + n * bits(out) / 8)], '\x7b');
+        ASSERT_EQ(y[static_cast<std::size_t>(shift + n * dtype_bits(out) / 8)], '\x7b');
       }
   }
 }
@@ -251,13 +254,13 @@ TEST_F(Chain, ten_runs_and_one_to_four_threads_give_the_same_bits) {
   std::vector<float> x(static_cast<std::size_t>(n)), first(x.size()), y(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) * 0.001f - 50;
   for (const cpu::Isa isa : cpu::available_isas()) {
-    ASSERT_TRUE(cpu::use_isa(isa));
+    ASSERT_TRUE(cpu::set_active_isa(isa));
     void* const once[] = {x.data(), first.data()};
-    chain(transcendental(n), once, 1);
+    run_chain_program(transcendental(n), once, 1);
     for (int run = 0; run < 10; ++run) {
       std::fill(y.begin(), y.end(), -1.0f);
       void* const tensors[] = {x.data(), y.data()};
-      chain(transcendental(n), tensors, 1 + run % 4);
+      run_chain_program(transcendental(n), tensors, 1 + run % 4);
       ASSERT_EQ(std::memcmp(y.data(), first.data(), x.size() * sizeof(float)), 0) << run;
     }
   }
@@ -272,11 +275,11 @@ TEST_F(Chain, a_repeated_function_equals_the_function_applied_that_often) {
   std::vector<float> x(static_cast<std::size_t>(n)), a(x.size()), b(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) * 0.01f;
   for (const cpu::Isa isa : cpu::available_isas()) {
-    ASSERT_TRUE(cpu::use_isa(isa));
+    ASSERT_TRUE(cpu::set_active_isa(isa));
     void* const to_a[] = {x.data(), a.data()};
     void* const to_b[] = {x.data(), b.data()};
-    chain(often, to_a, 1);
-    chain(unrolled, to_b, 1);
+    run_chain_program(often, to_a, 1);
+    run_chain_program(unrolled, to_b, 1);
     EXPECT_EQ(a, b);
   }
 }
@@ -290,9 +293,9 @@ TEST_F(Chain, a_hundred_thousand_steps_run) {
   p.steps.push_back({.op = ChainOp::store, .a = 0, .slot = 2});
   std::vector<float> x(static_cast<std::size_t>(n), 3), one(x.size(), 1), out(x.size());
   for (const cpu::Isa isa : cpu::available_isas()) {
-    ASSERT_TRUE(cpu::use_isa(isa));
+    ASSERT_TRUE(cpu::set_active_isa(isa));
     void* const tensors[] = {x.data(), one.data(), out.data()};
-    chain(p, tensors, 1);
+    run_chain_program(p, tensors, 1);
     EXPECT_EQ(out, std::vector<float>(x.size(), 100003));
   }
 }
@@ -302,9 +305,9 @@ TEST_F(Chain, nan_stays_in_its_element) {
   std::vector<float> x(static_cast<std::size_t>(n), 0.25f), y(x.size());
   x[517] = std::numeric_limits<float>::quiet_NaN();
   for (const cpu::Isa isa : cpu::available_isas()) {
-    ASSERT_TRUE(cpu::use_isa(isa));
+    ASSERT_TRUE(cpu::set_active_isa(isa));
     void* const tensors[] = {x.data(), y.data()};
-    chain(transcendental(n), tensors, 2);
+    run_chain_program(transcendental(n), tensors, 2);
     for (std::size_t i = 0; i < x.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i == 517) << i;
   }
 }
@@ -315,14 +318,14 @@ TEST_F(Chain, an_input_may_be_broadcast_from_one_number) {
   std::vector<float> x(1000, 2), y(1000);
   float r = 5;
   for (const cpu::Isa isa : cpu::available_isas()) {
-    ASSERT_TRUE(cpu::use_isa(isa));
+    ASSERT_TRUE(cpu::set_active_isa(isa));
     void* const tensors[] = {x.data(), &r, y.data()};
-    chain(p, tensors, 1);
+    run_chain_program(p, tensors, 1);
     EXPECT_EQ(y, std::vector<float>(1000, 6));
   }
 }
 
-std::string refusal(ChainProgram p) { return refuse(p).value_or("none"); }
+std::string refusal(ChainProgram p) { return unsupported_reason(p).value_or("none"); }
 
 TEST(ChainRefusal, says_in_a_sentence_what_is_wrong) {
   const ChainProgram good = sample(4);

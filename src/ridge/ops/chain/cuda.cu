@@ -8,22 +8,22 @@
 
 #include "ridge/device/device.h"
 #include "ridge/device/run_generated.h"
-#include "ridge/ops/chain/code.h"
 #include "ridge/ops/chain/cuda.h"
+#include "ridge/ops/chain/lower.h"
 #include "ridge/ops/chain/source.h"
 #include "ridge/ops/function/device_math.h"
 #include "ridge/ops/stored.h"
 #include "ridge/tile/tile.h"
 // Must follow tile.h, which defines TILE_FN.
-#include "ridge/tile/sm90/finish.h"
+#include "ridge/tile/sm90/epilogue.h"
 
 namespace ridge::ops::cuda {
 namespace {
 
-using tile::Index, tile::Stored;
+using tile::Index, tile::StorageFormat;
 
-constexpr int threads = 128, width = 8, most_steps = 96, most_tensors = 20;
-constexpr int slot_bytes = threads * width * 4, most_slots = 24;  // 96 KiB of shared memory.
+constexpr int threads = 128, width = 8, max_steps = 96, max_tensors = 20;
+constexpr int slot_bytes = threads * width * 4, max_slots = 24;  // 96 KiB of shared memory.
 
 struct DeviceStep {
   std::uint8_t op, tensor, a, b, c, result;  // a, b, c, result: slots, or last_value.
@@ -35,42 +35,42 @@ constexpr std::uint8_t last_value = 255, no_operand = 254;
 
 struct DeviceTensor {
   void* data;
-  Stored stored;
-  Index strides[most_axes];
+  StorageFormat stored;
+  Index strides[max_chain_axes];
 };
 
 struct DeviceChain {
   int axes, steps;
-  Index extents[most_axes], chunks, items;  // Chunks of eight along the last axis; chunks in total.
-  DeviceTensor tensors[most_tensors];
-  DeviceStep step[most_steps];
+  Index extents[max_chain_axes], chunks, items;  // Chunks of eight along the last axis; chunks in total.
+  DeviceTensor tensors[max_tensors];
+  DeviceStep step[max_steps];
 };
 static_assert(sizeof(DeviceChain) <= 4096, "kernel parameters of every driver");
 
-struct Eight {
+struct EightFloats {
   float v[width];
 };
 
 // 32-bit division is several times faster and nearly always sufficient.
-__device__ __forceinline__ Index divided(Index x, Index by) {
+__device__ __forceinline__ Index divide_index(Index x, Index by) {
   if ((x | by) >> 32 == 0) return static_cast<std::uint32_t>(x) / static_cast<std::uint32_t>(by);
   return x / by;
 }
 
-struct Item {  // `count` adjacent elements along the last axis; `row` numbers the lines of the other axes.
+struct ElementGroup {  // `count` adjacent elements along the last axis; `row` numbers the lines of the other axes.
   Index row, column;
   int count;
 };
-__device__ __forceinline__ Item item_at(const DeviceChain& c, Index index) {
-  const Index row = divided(index, c.chunks), column = (index - row * c.chunks) * width;
+__device__ __forceinline__ ElementGroup item_at(const DeviceChain& c, Index index) {
+  const Index row = divide_index(index, c.chunks), column = (index - row * c.chunks) * width;
   const Index left = c.extents[c.axes - 1] - column;
   return {row, column, static_cast<int>(left < width ? left : width)};
 }
-__device__ __forceinline__ Index offset_of(const DeviceChain& c, const DeviceTensor& t, const Item& item) {
+__device__ __forceinline__ Index offset_of(const DeviceChain& c, const DeviceTensor& t, const ElementGroup& item) {
   if (c.axes == 2) return item.row * t.strides[0] + item.column * t.strides[1];
   Index offset = item.column * t.strides[c.axes - 1], rest = item.row;
   for (int axis = c.axes - 2; axis >= 0; --axis) {
-    const Index next = axis == 0 ? 0 : divided(rest, c.extents[axis]);
+    const Index next = axis == 0 ? 0 : divide_index(rest, c.extents[axis]);
     offset += (rest - next * c.extents[axis]) * t.strides[axis];
     rest = next;
   }
@@ -79,92 +79,96 @@ __device__ __forceinline__ Index offset_of(const DeviceChain& c, const DeviceTen
 
 // Unpacks one of two 16-bit values in a word. Arrays read as another type would go to local memory; words and shifts
 // stay in registers.
-__device__ __forceinline__ float half_of(Stored stored, std::uint32_t word, bool upper) {
-  if (stored == Stored::bf16) return __uint_as_float(upper ? word & 0xffff0000u : word << 16);
+__device__ __forceinline__ float unpack_half(StorageFormat stored, std::uint32_t word, bool upper) {
+  if (stored == StorageFormat::bf16) return __uint_as_float(upper ? word & 0xffff0000u : word << 16);
   float x;
   asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(static_cast<std::uint16_t>(upper ? word >> 16 : word)));
   return x;
 }
-__device__ __forceinline__ std::uint32_t word_of(Stored stored, float lower, float upper) {
+__device__ __forceinline__ std::uint32_t pack_halves(StorageFormat stored, float lower, float upper) {
   return tile::sm90::to_stored(stored, lower) | std::uint32_t{tile::sm90::to_stored(stored, upper)} << 16;
 }
 
-__device__ __forceinline__ Eight load(const DeviceTensor& t, Index at, Index step, int count) {
+__device__ __forceinline__ EightFloats load(const DeviceTensor& t, Index at, Index step, int count) {
   if (step == 0) {
     const float one = tile::sm90::read_stored(t.stored, t.data, at);
     return {one, one, one, one, one, one, one, one};
   }
-  const char* const p = static_cast<const char*>(t.data) + at * (t.stored == Stored::f32 ? 4 : 2);
-  Eight x{};
+  const char* const p = static_cast<const char*>(t.data) + at * (t.stored == StorageFormat::f32 ? 4 : 2);
+  EightFloats x{};
   if (step != 1 || count != width || reinterpret_cast<std::uintptr_t>(p) % 16 != 0) {
 #pragma unroll
     for (int i = 0; i < width; ++i)
       if (i < count) x.v[i] = tile::sm90::read_stored(t.stored, t.data, at + i * step);
     return x;
   }
-  if (t.stored == Stored::f32) {
+  if (t.stored == StorageFormat::f32) {
     const float4 a = *reinterpret_cast<const float4*>(p), b = *reinterpret_cast<const float4*>(p + 16);
     return {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
   }
   const uint4 read = *reinterpret_cast<const uint4*>(p);
   const std::uint32_t words[4] = {read.x, read.y, read.z, read.w};
 #pragma unroll
-  for (int i = 0; i < width; ++i) x.v[i] = half_of(t.stored, words[i / 2], i % 2 == 1);
+  for (int i = 0; i < width; ++i) x.v[i] = unpack_half(t.stored, words[i / 2], i % 2 == 1);
   return x;
 }
 
-__device__ __forceinline__ void store(const DeviceTensor& t, Index at, Index step, int count, const Eight& x) {
-  char* const p = static_cast<char*>(t.data) + at * (t.stored == Stored::f32 ? 4 : 2);
+__device__ __forceinline__ void store(const DeviceTensor& t, Index at, Index step, int count, const EightFloats& x) {
+  char* const p = static_cast<char*>(t.data) + at * (t.stored == StorageFormat::f32 ? 4 : 2);
   if (step != 1 || count != width || reinterpret_cast<std::uintptr_t>(p) % 16 != 0) {
 #pragma unroll
     for (int i = 0; i < width; ++i) {
       if (i >= count) continue;
-      if (t.stored == Stored::f32)
+      if (t.stored == StorageFormat::f32)
         static_cast<float*>(t.data)[at + i * step] = x.v[i];
       else
         static_cast<std::uint16_t*>(t.data)[at + i * step] = tile::sm90::to_stored(t.stored, x.v[i]);
     }
-  } else if (t.stored == Stored::f32) {
+  } else if (t.stored == StorageFormat::f32) {
     *reinterpret_cast<float4*>(p) = {x.v[0], x.v[1], x.v[2], x.v[3]};
     *reinterpret_cast<float4*>(p + 16) = {x.v[4], x.v[5], x.v[6], x.v[7]};
   } else {
-    *reinterpret_cast<uint4*>(p) = {word_of(t.stored, x.v[0], x.v[1]), word_of(t.stored, x.v[2], x.v[3]),
-                                    word_of(t.stored, x.v[4], x.v[5]), word_of(t.stored, x.v[6], x.v[7])};
+    *reinterpret_cast<uint4*>(p) = {pack_halves(t.stored, x.v[0], x.v[1]), pack_halves(t.stored, x.v[2], x.v[3]),
+                                    pack_halves(t.stored, x.v[4], x.v[5]), pack_halves(t.stored, x.v[6], x.v[7])};
   }
 }
 
-template <class F> __device__ __forceinline__ void each(Eight& x, int repeat, F f) {
+template <class F> __device__ __forceinline__ void map_each(EightFloats& x, int repeat, F f) {
   for (int times = 0; times < repeat; ++times)
 #pragma unroll
     for (float& one : x.v) one = f(one);
 }
-template <class F> __device__ __forceinline__ void pairs(Eight& x, const Eight& y, F f) {
+template <class F> __device__ __forceinline__ void map_pairs(EightFloats& x, const EightFloats& y, F f) {
 #pragma unroll
   for (int i = 0; i < width; ++i) x.v[i] = f(x.v[i], y.v[i]);
 }
 
 // x = op(x, y, z), using the operands that `op` takes.
-__device__ __forceinline__ void compute(ChainOp op, Eight& x, const Eight& y, const Eight& z, int repeat) {
-  with_function(op, [&]<Function f>(Of<f>) {
-    constexpr int arity = is_elementwise(row(f)) ? row(f).arity : 0;
-    if constexpr (arity == 1) each(x, repeat, [](float v) { return device::at(Of<f>{}, v); });
-    if constexpr (arity == 2) pairs(x, y, [](float a, float b) { return device::at(Of<f>{}, a, b); });
+__device__ __forceinline__ void apply_operation(ChainOp op, EightFloats& x, const EightFloats& y, const EightFloats& z,
+                                                int repeat) {
+  dispatch_function(op, [&]<Function f>(FunctionTag<f>) {
+    constexpr int arity = is_elementwise(function_info(f)) ? function_info(f).arity : 0;
+    if constexpr (arity == 1) map_each(x, repeat, [](float v) { return device::apply_function(FunctionTag<f>{}, v); });
+    if constexpr (arity == 2)
+      map_pairs(x, y, [](float a, float b) { return device::apply_function(FunctionTag<f>{}, a, b); });
     if constexpr (arity == 3)
 #pragma unroll
-      for (int i = 0; i < width; ++i) x.v[i] = device::at(Of<f>{}, x.v[i], y.v[i], z.v[i]);
+      for (int i = 0; i < width; ++i) x.v[i] = device::apply_function(FunctionTag<f>{}, x.v[i], y.v[i], z.v[i]);
   });
 }
 
 __global__ void __launch_bounds__(threads) chain_kernel(const __grid_constant__ DeviceChain c) {
   extern __shared__ float4 slots[];
-  const auto kept = [&](int slot, int half) -> float4& { return slots[(slot * 2 + half) * threads + threadIdx.x]; };
+  const auto kept_slot = [&](int slot, int half) -> float4& {
+    return slots[(slot * 2 + half) * threads + threadIdx.x];
+  };
   const int last = c.axes - 1;
   for (Index index = blockIdx.x * Index{threads} + threadIdx.x; index < c.items; index += Index{gridDim.x} * threads) {
-    const Item item = item_at(c, index);
-    Eight x{};
-    const auto value = [&](std::uint8_t place) -> Eight {
-      if (place == last_value) return x;
-      const float4 a = kept(place, 0), b = kept(place, 1);
+    const ElementGroup item = item_at(c, index);
+    EightFloats x{};
+    const auto read_value = [&](std::uint8_t source) -> EightFloats {
+      if (source == last_value) return x;
+      const float4 a = kept_slot(source, 0), b = kept_slot(source, 1);
       return {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
     };
     for (int i = 0; i < c.steps; ++i) {
@@ -176,16 +180,16 @@ __global__ void __launch_bounds__(threads) chain_kernel(const __grid_constant__ 
       } else if (op == ChainOp::constant) {
         x = {s.constant, s.constant, s.constant, s.constant, s.constant, s.constant, s.constant, s.constant};
       } else if (op == ChainOp::store) {
-        x = value(s.a);
+        x = read_value(s.a);
         store(t, offset_of(c, t, item), t.strides[last], item.count, x);
       } else {
-        const Eight y = s.b == no_operand ? x : value(s.b), z = s.c == no_operand ? x : value(s.c);
-        x = value(s.a);
-        compute(op, x, y, z, s.repeat);
+        const EightFloats y = s.b == no_operand ? x : read_value(s.b), z = s.c == no_operand ? x : read_value(s.c);
+        x = read_value(s.a);
+        apply_operation(op, x, y, z, s.repeat);
       }
       if (!s.keep) continue;
-      kept(s.result, 0) = {x.v[0], x.v[1], x.v[2], x.v[3]};
-      kept(s.result, 1) = {x.v[4], x.v[5], x.v[6], x.v[7]};
+      kept_slot(s.result, 0) = {x.v[0], x.v[1], x.v[2], x.v[3]};
+      kept_slot(s.result, 1) = {x.v[4], x.v[5], x.v[6], x.v[7]};
     }
   }
 }
@@ -193,14 +197,16 @@ __global__ void __launch_bounds__(threads) chain_kernel(const __grid_constant__ 
 struct ValueStep {  // A step over values, which are written once; -1 is none.
   int result, a, b, c;
 };
-std::vector<ValueStep> over_values(const ChainProgram& program, int& values) {
-  std::vector<int> held(static_cast<std::size_t>(program.registers), -1);
+std::vector<ValueStep> number_values(const ChainProgram& program, int& values) {
+  std::vector<int> value_in_register(static_cast<std::size_t>(program.registers), -1);
   std::vector<ValueStep> out;
   for (const ChainStep& s : program.steps) {
-    const int count = operands(s.op);
-    const auto in = [&](int operand, int from) { return operand < count ? held[static_cast<std::size_t>(from)] : -1; };
+    const int count = operand_count(s.op);
+    const auto in = [&](int operand, int from) {
+      return operand < count ? value_in_register[static_cast<std::size_t>(from)] : -1;
+    };
     ValueStep v{-1, in(0, s.a), in(1, s.b), in(2, s.c)};
-    if (s.op != ChainOp::store) v.result = held[static_cast<std::size_t>(s.result)] = values++;
+    if (s.op != ChainOp::store) v.result = value_in_register[static_cast<std::size_t>(s.result)] = values++;
     out.push_back(v);
   }
   return out;
@@ -208,18 +214,18 @@ std::vector<ValueStep> over_values(const ChainProgram& program, int& values) {
 
 // Assigns shared memory slots to values that not only the next step reads, and returns the number of slots. The step
 // that reads a slot last may reuse it for its result, since steps read before they write.
-int place(const ChainProgram& program, DeviceChain& c) {
+int assign_slots(const ChainProgram& program, DeviceChain& c) {
   int values = 0;
-  const std::vector<ValueStep> steps = over_values(program, values);
-  std::vector<std::size_t> last_use(static_cast<std::size_t>(values), 0), made(last_use.size(), 0);
+  const std::vector<ValueStep> steps = number_values(program, values);
+  std::vector<std::size_t> last_use(static_cast<std::size_t>(values), 0), defined_at(last_use.size(), 0);
   std::vector<bool> kept(last_use.size(), false);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const ValueStep& s = steps[i];
-    if (s.result >= 0) made[static_cast<std::size_t>(s.result)] = i;
+    if (s.result >= 0) defined_at[static_cast<std::size_t>(s.result)] = i;
     for (const int v : {s.a, s.b, s.c}) {
       if (v < 0) continue;
       last_use[static_cast<std::size_t>(v)] = i;
-      if (i != made[static_cast<std::size_t>(v)] + 1) kept[static_cast<std::size_t>(v)] = true;
+      if (i != defined_at[static_cast<std::size_t>(v)] + 1) kept[static_cast<std::size_t>(v)] = true;
     }
   }
   std::vector<int> slot(last_use.size(), -1), free;
@@ -227,18 +233,19 @@ int place(const ChainProgram& program, DeviceChain& c) {
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const ValueStep& s = steps[i];
     const ChainStep& given = program.steps[i];
-    const auto where = [&](int v) {
+    const auto source_of = [&](int v) {
       if (v < 0) return no_operand;
-      return i == made[static_cast<std::size_t>(v)] + 1 ? last_value
-                                                        : static_cast<std::uint8_t>(slot[static_cast<std::size_t>(v)]);
+      return i == defined_at[static_cast<std::size_t>(v)] + 1
+                 ? last_value
+                 : static_cast<std::uint8_t>(slot[static_cast<std::size_t>(v)]);
     };
     DeviceStep& d = c.step[i];
-    const bool moves = given.op == ChainOp::load || given.op == ChainOp::store;
+    const bool is_memory_step = given.op == ChainOp::load || given.op == ChainOp::store;
     d = {static_cast<std::uint8_t>(given.op),
-         static_cast<std::uint8_t>(moves ? given.slot : 0),
-         where(s.a),
-         where(s.b),
-         where(s.c),
+         static_cast<std::uint8_t>(is_memory_step ? given.slot : 0),
+         source_of(s.a),
+         source_of(s.b),
+         source_of(s.c),
          0,
          false,
          given.repeat,
@@ -258,25 +265,27 @@ int place(const ChainProgram& program, DeviceChain& c) {
   return slots;
 }
 
-std::optional<std::string> too_much(const char* what, std::size_t found, int most) {
-  if (found <= static_cast<std::size_t>(most)) return std::nullopt;
+std::optional<std::string> limit_reason(const char* what, std::size_t found, int max_count) {
+  if (found <= static_cast<std::size_t>(max_count)) return std::nullopt;
   return "the statement has " + std::to_string(found) + " " + what + "; on CUDA expected at most " +
-         std::to_string(most);
+         std::to_string(max_count);
 }
 
 }  // namespace
 
-std::optional<std::string> refuse(const ChainProgram& program) {
-  if (auto fault = find_fault(program)) return fault;
-  if (auto more = too_much("steps", program.steps.size(), most_steps)) return more;
-  if (auto more = too_much("tensors", program.tensors.size(), most_tensors)) return more;
+std::optional<std::string> unsupported_reason(const ChainProgram& program) {
+  if (auto reason = invalid_reason(program)) return reason;
+  if (auto reason = limit_reason("steps", program.steps.size(), max_steps)) return reason;
+  if (auto reason = limit_reason("tensors", program.tensors.size(), max_tensors)) return reason;
   DeviceChain c{};
-  return too_much("live values", static_cast<std::size_t>(place(program, c)), most_slots);
+  return limit_reason("live values", static_cast<std::size_t>(assign_slots(program, c)), max_slots);
 }
 
-std::optional<std::string> chain(const ChainProgram& program, std::span<void* const> tensors, CUstream_st* stream) {
-  if (!cannot_generate()) return run(generate(program, tensors, multiprocessors()), stream);
-  const ChainCode code = ops::lower(program);
+std::optional<std::string> run_chain_program(const ChainProgram& program, std::span<void* const> tensors,
+                                             CUstream_st* stream) {
+  if (!generation_unavailable_reason())
+    return launch_generated(generate(program, tensors, multiprocessor_count()), stream);
+  const ChainCode code = ops::lower_chain(program);
   if (code.elements == 0) return std::nullopt;
   DeviceChain c{};
   c.axes = code.axes;
@@ -286,13 +295,13 @@ std::optional<std::string> chain(const ChainProgram& program, std::span<void* co
   c.items = c.chunks;
   for (int axis = 0; axis + 1 < c.axes; ++axis) c.items *= c.extents[axis];
   for (std::size_t t = 0; t < code.tensors.size(); ++t) {
-    c.tensors[t] = {tensors[t], stored(code.tensors[t].dtype), {}};
+    c.tensors[t] = {tensors[t], to_stored(code.tensors[t].dtype), {}};
     std::copy_n(code.tensors[t].strides.begin(), c.axes, c.tensors[t].strides);
   }
-  const int shared = std::max(place(program, c), 1) * slot_bytes;
-  const Index blocks = std::min<Index>((c.items + threads - 1) / threads, 16 * multiprocessors());
+  const int shared = std::max(assign_slots(program, c), 1) * slot_bytes;
+  const Index blocks = std::min<Index>((c.items + threads - 1) / threads, 16 * multiprocessor_count());
   cudaError_t e =
-      cudaFuncSetAttribute(chain_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most_slots * slot_bytes);
+      cudaFuncSetAttribute(chain_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, max_slots * slot_bytes);
   if (e == cudaSuccess) {
     chain_kernel<<<static_cast<unsigned>(blocks), threads, static_cast<std::size_t>(shared), stream>>>(c);
     e = cudaGetLastError();

@@ -14,10 +14,11 @@ struct CUstream_st;
 namespace ridge::ops::cuda {
 
 // Returns why the program cannot run, or nullopt if it can. Needs no device.
-std::optional<std::string> refuse(const ChainProgram& program);
+std::optional<std::string> unsupported_reason(const ChainProgram& program);
 
 // Returns an error message if the launch fails. The program must be supported. tensors[i] is the data of
 // program.tensors[i].
-std::optional<std::string> chain(const ChainProgram& program, std::span<void* const> tensors, CUstream_st* stream);
+std::optional<std::string> run_chain_program(const ChainProgram& program, std::span<void* const> tensors,
+                                             CUstream_st* stream);
 
 }  // namespace ridge::ops::cuda

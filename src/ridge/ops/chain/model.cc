@@ -10,23 +10,23 @@ namespace {
 
 // Returns the cost of an operation in FLOPs at a CPU's vector peak, measured in cache with ops/function/vector_math.h
 // on AVX2: a cosine costs 54. An instruction counts as two FLOPs (one FMA).
-int cpu_flops(const ChainStep& step) { return row(step.op).cpu_flops * step.repeat; }
+int cpu_flops(const ChainStep& step) { return function_info(step.op).cpu_flops * step.repeat; }
 
 }  // namespace
 
-bool is_rough(const std::vector<ChainTensor>& tensors, const ChainStep& step) {
-  return step.op != ChainOp::store || bits(tensors[static_cast<std::size_t>(step.slot)].dtype) <= 16;
+bool can_approximate(const std::vector<ChainTensor>& tensors, const ChainStep& step) {
+  return step.op != ChainOp::store || dtype_bits(tensors[static_cast<std::size_t>(step.slot)].dtype) <= 16;
 }
 
-double instructions(const ChainStep& step, bool rough) {
+double instruction_count(const ChainStep& step, bool approximate) {
   static const auto costs = [] {
-    std::array<FunctionCost, function_rows.size()> all;
-    for (const FunctionRow& f : function_rows) all[static_cast<std::size_t>(f.function)] = cost_of(f.name);
+    std::array<FunctionCost, function_table.size()> all;
+    for (const FunctionInfo& f : function_table) all[static_cast<std::size_t>(f.function)] = function_cost(f.name);
     return all;
   }();
   const FunctionCost& cost = costs[static_cast<std::size_t>(step.op)];
-  if (rough && step.op != ChainOp::cos) return cost.rough * step.repeat;
-  return cost.first + cost.again * (step.repeat - 1);
+  if (approximate && step.op != ChainOp::cos) return cost.approximate_call * step.repeat;
+  return cost.first_call + cost.repeated_call * (step.repeat - 1);
 }
 
 double elements_of(const std::vector<std::int64_t>& extents) {
@@ -38,34 +38,34 @@ double elements_of(const std::vector<std::int64_t>& extents) {
 double bytes_of(const std::vector<ChainTensor>& tensors, const std::vector<std::int64_t>& extents) {
   double bytes = 0;
   for (const ChainTensor& tensor : tensors) {
-    double here = bits(tensor.dtype) / 8;
+    double tensor_bytes = dtype_bits(tensor.dtype) / 8;
     for (std::size_t axis = 0; axis < extents.size(); ++axis)
-      if (tensor.strides[axis] != 0) here *= static_cast<double>(extents[axis]);
-    bytes += here;
+      if (tensor.strides[axis] != 0) tensor_bytes *= static_cast<double>(extents[axis]);
+    bytes += tensor_bytes;
   }
   return bytes;
 }
 
-double instructions(const ChainProgram& chain) {
-  const bool rough = std::all_of(chain.steps.begin(), chain.steps.end(),
-                                 [&](const ChainStep& step) { return is_rough(chain.tensors, step); });
-  double each = 0;
-  for (const ChainStep& step : chain.steps) each += instructions(step, rough);
-  return elements_of(chain.extents) * each;
+double instruction_count(const ChainProgram& chain) {
+  const bool approximate = std::all_of(chain.steps.begin(), chain.steps.end(),
+                                       [&](const ChainStep& step) { return can_approximate(chain.tensors, step); });
+  double instructions_each = 0;
+  for (const ChainStep& step : chain.steps) instructions_each += instruction_count(step, approximate);
+  return elements_of(chain.extents) * instructions_each;
 }
 
-double traffic(const ChainProgram& chain) {
+double traffic_bytes(const ChainProgram& chain) {
   return elements_of(chain.extents) == 0 ? 0 : bytes_of(chain.tensors, chain.extents);
 }
 
 Result<Forecast> forecast(const ChainProgram& chain, const DeviceNumbers& device) {
-  return streamed("chain", traffic(chain), instructions(chain), device);
+  return forecast_streamed("chain", traffic_bytes(chain), instruction_count(chain), device);
 }
 
 CpuForecast cpu_forecast(const ChainProgram& chain, int) {
-  double each = 0;
-  for (const ChainStep& step : chain.steps) each += cpu_flops(step);
-  return {.kernel = "chain", .vector_flops = elements_of(chain.extents) * each};
+  double instructions_each = 0;
+  for (const ChainStep& step : chain.steps) instructions_each += cpu_flops(step);
+  return {.kernel = "chain", .vector_flops = elements_of(chain.extents) * instructions_each};
 }
 
 }  // namespace ridge::ops

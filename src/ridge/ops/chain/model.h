@@ -11,11 +11,11 @@ double bytes_of(const std::vector<ChainTensor>& tensors,
                 const std::vector<std::int64_t>& extents);  // Each tensor once.
 
 // True unless the step stores more than 16 bits. If it holds for all steps, functions use cheaper approximations.
-bool is_rough(const std::vector<ChainTensor>& tensors, const ChainStep& step);
+bool can_approximate(const std::vector<ChainTensor>& tensors, const ChainStep& step);
 // Per element, as in generated CUDA kernels (ops/function/device_math.h).
-double instructions(const ChainStep& step, bool rough);
-double instructions(const ChainProgram& chain);  // Counts all elements.
-double traffic(const ChainProgram& chain);       // Bytes.
+double instruction_count(const ChainStep& step, bool approximate);
+double instruction_count(const ChainProgram& chain);  // Counts all elements.
+double traffic_bytes(const ChainProgram& chain);      // Bytes.
 
 Result<Forecast> forecast(const ChainProgram& chain, const DeviceNumbers& device);
 CpuForecast cpu_forecast(const ChainProgram& chain, int threads);

@@ -10,7 +10,7 @@ namespace ridge::ops {
 namespace {
 
 // y = silu(x)*u over n elements; only the alignment of addresses matters.
-Generated gate(std::int64_t n, DType dtype, std::uintptr_t place = 4096) {
+GeneratedKernel gate(std::int64_t n, DType dtype, std::uintptr_t place = 4096) {
   const ChainTensor flat{dtype, {1}};
   const std::vector<ChainStep> steps{{.op = ChainOp::load, .result = 0, .slot = 0},
                                      {.op = ChainOp::silu, .result = 0, .a = 0},
@@ -22,41 +22,41 @@ Generated gate(std::int64_t n, DType dtype, std::uintptr_t place = 4096) {
   return generate({{n}, {flat, flat, flat}, steps, 2}, data, 132);
 }
 
-constexpr cuda::Multiprocessors an_h100{132, 65536, 228 << 10, 1 << 10};
+constexpr cuda::MultiprocessorLimits an_h100{132, 65536, 228 << 10, 1 << 10};
 
-Generated rows_of(RowFunction function, std::int64_t columns, DType dtype = DType::bf16) {
+GeneratedKernel rows_of(RowFunction function, std::int64_t columns, DType dtype = DType::bf16) {
   RowProblem p;
   p.function = function;
   p.rows = 1000;
   p.columns = columns;
   p.x = p.y = p.dy = {dtype, columns};
-  const RowProgram program = row_program(p, false);
+  const RowProgram program = make_row_program(p, false);
   const std::vector<void*> data(program.tensors.size(), reinterpret_cast<void*>(std::uintptr_t{4096}));
   return generate(program, data, an_h100);
 }
-Generated softmax(std::int64_t columns, DType dtype = DType::bf16) {
+GeneratedKernel softmax(std::int64_t columns, DType dtype = DType::bf16) {
   return rows_of(RowFunction::softmax, columns, dtype);
 }
 
 TEST(GeneratedTest, OneTextServesManySizes) {
-  EXPECT_EQ(gate(1 << 20, DType::f32).text, gate((1 << 20) + 4096, DType::f32).text);
-  EXPECT_NE(gate(1 << 20, DType::f32).text, gate(1 << 20, DType::bf16).text);
-  EXPECT_NE(gate(1 << 20, DType::f32).text, gate(1 << 20, DType::f32, 4100).text);  // no vector loads
+  EXPECT_EQ(gate(1 << 20, DType::f32).source, gate((1 << 20) + 4096, DType::f32).source);
+  EXPECT_NE(gate(1 << 20, DType::f32).source, gate(1 << 20, DType::bf16).source);
+  EXPECT_NE(gate(1 << 20, DType::f32).source, gate(1 << 20, DType::f32, 4100).source);  // no vector loads
 }
 
 TEST(GeneratedTest, NothingIsLaunchedForNothing) { EXPECT_EQ(gate(0, DType::f32).blocks, 0); }
 
 TEST(GeneratedTest, LongRowsTakeAClusterAndTooLongOnesAreRefused) {
-  EXPECT_EQ(softmax(1024).cluster, 1);
-  EXPECT_GT(softmax(131072).cluster, 1);
-  EXPECT_TRUE(softmax(131072).resident);
-  EXPECT_EQ(softmax(16384).cluster, 1);
-  EXPECT_FALSE(softmax(16384).resident);
+  EXPECT_EQ(softmax(1024).cluster_blocks, 1);
+  EXPECT_GT(softmax(131072).cluster_blocks, 1);
+  EXPECT_TRUE(softmax(131072).persistent);
+  EXPECT_EQ(softmax(16384).cluster_blocks, 1);
+  EXPECT_FALSE(softmax(16384).persistent);
   RowProblem p;
   p.rows = 1;
   p.columns = std::int64_t{1} << 30;
   p.x = p.y = {DType::f32, p.columns};
-  EXPECT_TRUE(find_fault(row_program(p, false)));
+  EXPECT_TRUE(invalid_reason(make_row_program(p, false)));
 }
 
 // A thread has 128 registers.
@@ -64,11 +64,11 @@ TEST(GeneratedTest, LanesHoldLessOfEachValueWhereManyAreAlive) {
   const auto of = [](int inputs) {
     RowBuilder b({7}, 1000);
     std::vector<int> values;
-    for (int i = 0; i < inputs; ++i) values.push_back(b.load(b.tensor({DType::f32, {1000, 1}})));
-    const int row = b.along(ReduceFunction::sum, values[0]);
+    for (int i = 0; i < inputs; ++i) values.push_back(b.load(b.add_tensor({DType::f32, {1000, 1}})));
+    const int row = b.reduce_row(ReduceFunction::sum, values[0]);
     for (int i = 1; i < inputs; ++i) values[0] = b.apply(ChainOp::add, values[0], values[static_cast<std::size_t>(i)]);
-    b.store(b.apply(ChainOp::multiply, values[0], row), b.tensor({DType::f32, {1000, 1}}));
-    return lane_elements(b.take());
+    b.store(b.apply(ChainOp::multiply, values[0], row), b.add_tensor({DType::f32, {1000, 1}}));
+    return elements_per_lane(b.finish());
   };
   EXPECT_EQ(of(1), 64);
   EXPECT_EQ(of(2), 32);
@@ -77,7 +77,9 @@ TEST(GeneratedTest, LanesHoldLessOfEachValueWhereManyAreAlive) {
 }
 
 TEST(GeneratedTest, ClustersFetchTheNextRowWhereVectorsAreWholeAndRegistersAreLeft) {
-  const auto fetches = [](const Generated& kernel) { return kernel.text.find("at.next(row))") != std::string::npos; };
+  const auto fetches = [](const GeneratedKernel& kernel) {
+    return kernel.source.find("at.next(row))") != std::string::npos;
+  };
   const auto rmsnorm = [](std::int64_t columns, DType dtype) { return rows_of(RowFunction::rmsnorm, columns, dtype); };
   EXPECT_TRUE(fetches(rmsnorm(131072, DType::bf16)));
   EXPECT_TRUE(fetches(rmsnorm(20008, DType::bf16)));
@@ -86,18 +88,19 @@ TEST(GeneratedTest, ClustersFetchTheNextRowWhereVectorsAreWholeAndRegistersAreLe
 }
 
 TEST(GeneratedTest, RowsThatBeginAnywhereAndSomeTextsComeByWayOfSharedMemory) {
-  const auto ahead = [](const Generated& kernel) {  // Rows in flight.
-    const std::size_t at = kernel.text.find("wait_for_all_but<");
-    return at == std::string::npos ? 0 : kernel.text[at + 17] - '0';
+  const auto ahead = [](const GeneratedKernel& kernel) {  // Rows in flight.
+    const std::size_t at = kernel.source.find("wait_for_all_but<");
+    return at == std::string::npos ? 0 : kernel.source[at + 17] - '0';
   };
   EXPECT_EQ(ahead(softmax(131072)), 3);
   EXPECT_EQ(softmax(131072).shared_bytes, 3 * 32768);
   EXPECT_EQ(ahead(softmax(131072, DType::f32)), 1);
   EXPECT_EQ(ahead(softmax(20001)), 3);
-  EXPECT_TRUE(softmax(20001).resident);
+  EXPECT_TRUE(softmax(20001).persistent);
   EXPECT_EQ(ahead(rows_of(RowFunction::rmsnorm_gradient, 131072)), 3);
-  for (const Generated& kernel : {softmax(8192), softmax(20001, DType::f32), rows_of(RowFunction::log_sum_exp, 20001),
-                                  rows_of(RowFunction::layernorm_gradient, 131072)}) {
+  for (const GeneratedKernel& kernel :
+       {softmax(8192), softmax(20001, DType::f32), rows_of(RowFunction::log_sum_exp, 20001),
+        rows_of(RowFunction::layernorm_gradient, 131072)}) {
     EXPECT_EQ(ahead(kernel), 0);
     EXPECT_EQ(kernel.shared_bytes, 0);
   }
@@ -109,58 +112,60 @@ TEST(GeneratedTest, RowsThatBeginAnywhereAreNeverHeldAheadInRegisters) {
                              unsigned at) {
     RowBuilder b({rows}, columns);
     const ChainTensor first{DType::bf16, {columns, 1}};
-    int x = b.load(b.tensor(first));
-    for (const DType dtype : dtypes) x = b.apply(ChainOp::add, x, b.load(b.tensor({dtype, {columns, 1}})));
+    int x = b.load(b.add_tensor(first));
+    for (const DType dtype : dtypes) x = b.apply(ChainOp::add, x, b.load(b.add_tensor({dtype, {columns, 1}})));
     for (int i = 0; i < steps; ++i) x = b.apply(ChainOp::add, x, x);
-    b.store(b.whole(RowFunction::softmax, x), b.tensor(first));
-    const RowProgram program = b.take();
+    b.store(b.apply_row_function(RowFunction::softmax, x), b.add_tensor(first));
+    const RowProgram program = b.finish();
     const std::vector<void*> data(program.tensors.size(), reinterpret_cast<void*>(std::uintptr_t{4096 + at}));
     return generate(program, data, an_h100);
   };
   const std::vector<DType> many(8, DType::bf16), wide(3, DType::f32);
-  for (const Generated& kernel : {softmax_of(1, 20001, {}, 0, 2), softmax_of(1000, 65521, wide, 0, 0),
-                                  softmax_of(1000, 20001, many, 0, 0), softmax_of(1000, 120001, {}, 300, 0)}) {
-    EXPECT_NE(kernel.text.find("Extent::shifted"), std::string::npos);
-    EXPECT_EQ(kernel.text.find("= at.read("), std::string::npos);
-    EXPECT_EQ(kernel.text.find("wait_for_all_but<-"), std::string::npos);
-    EXPECT_EQ(kernel.resident, kernel.shared_bytes > 0);
+  for (const GeneratedKernel& kernel : {softmax_of(1, 20001, {}, 0, 2), softmax_of(1000, 65521, wide, 0, 0),
+                                        softmax_of(1000, 20001, many, 0, 0), softmax_of(1000, 120001, {}, 300, 0)}) {
+    EXPECT_NE(kernel.source.find("TailMode::shifted"), std::string::npos);
+    EXPECT_EQ(kernel.source.find("= at.read("), std::string::npos);
+    EXPECT_EQ(kernel.source.find("wait_for_all_but<-"), std::string::npos);
+    EXPECT_EQ(kernel.persistent, kernel.shared_bytes > 0);
   }
   EXPECT_GT(softmax_of(1000, 120001, {}, 300, 0).shared_bytes, 0);
 }
 
 TEST(GeneratedTest, FunctionsOfRowsAreTheirTexts) {
-  EXPECT_NE(softmax(1024).text.find("at.through<ops::Softmax<float, float>, 0>(v0, "), std::string::npos);
-  EXPECT_NE(rows_of(RowFunction::layernorm, 1024).text.find("at.through<ops::Layernorm<float, float, float>, 0>(v0, "),
-            std::string::npos);
+  EXPECT_NE(softmax(1024).source.find("at.run_row_kernel<ops::Softmax<float, float>, 0>(v0, "), std::string::npos);
+  EXPECT_NE(
+      rows_of(RowFunction::layernorm, 1024).source.find("at.run_row_kernel<ops::Layernorm<float, float, float>, 0>(v0, "),
+      std::string::npos);
 }
 
 TEST(GeneratedTest, ProgramsWithNothingAlongTheirRowsAreRefused) {
   RowBuilder b({7}, 10);
-  b.store(b.load(b.tensor({DType::f32, {10, 1}})), b.tensor({DType::f32, {10, 1}}));
-  EXPECT_EQ(find_fault(b.take()), "no step reduces its rows; such a program is a chain");
+  b.store(b.load(b.add_tensor({DType::f32, {10, 1}})), b.add_tensor({DType::f32, {10, 1}}));
+  EXPECT_EQ(invalid_reason(b.finish()), "no step reduces its rows; such a program is a chain");
 }
 
 TEST(GeneratedTest, RowsOfStridedColumnsAreRefused) {
   RowBuilder b({7}, 10);
-  b.store(b.whole(RowFunction::softmax, b.load(b.tensor({DType::f32, {1, 7}}))), b.tensor({DType::f32, {10, 1}}));
-  EXPECT_EQ(find_fault(b.take()), "expected contiguous columns, found a stride of 7");
+  b.store(b.apply_row_function(RowFunction::softmax, b.load(b.add_tensor({DType::f32, {1, 7}}))),
+          b.add_tensor({DType::f32, {10, 1}}));
+  EXPECT_EQ(invalid_reason(b.finish()), "expected contiguous columns, found a stride of 7");
 }
 
 TEST(GeneratedTest, TextsCompile) {
-  if (!nvrtc()) GTEST_SKIP() << nvrtc().error().message;
-  for (const Generated& kernel :
+  if (!find_nvrtc()) GTEST_SKIP() << find_nvrtc().error().message;
+  for (const GeneratedKernel& kernel :
        {gate(1001, DType::f16), gate(1 << 28, DType::bf16), softmax(1001), softmax(20001), softmax(131072),
         rows_of(RowFunction::rmsnorm, 33, DType::f32), rows_of(RowFunction::rmsnorm, 131072, DType::f32),
         rows_of(RowFunction::layernorm, 20001), rows_of(RowFunction::layernorm, 131072),
         rows_of(RowFunction::log_sum_exp, 1000), rows_of(RowFunction::softmax_gradient, 4096),
         rows_of(RowFunction::rmsnorm_gradient, 20001), rows_of(RowFunction::layernorm_gradient, 131072)}) {
-    const auto code = compile(kernel.text);
-    ASSERT_TRUE(code) << code.error().message << "\n" << kernel.text;
+    const auto code = compile_to_cubin(kernel.source);
+    ASSERT_TRUE(code) << code.error().message << "\n" << kernel.source;
     EXPECT_TRUE(
         code->starts_with("\x7f"
                           "ELF"));
   }
-  const auto wrong = compile("__global__ void ridge_kernel() { none; }");
+  const auto wrong = compile_to_cubin("__global__ void ridge_kernel() { none; }");
   ASSERT_FALSE(wrong);
   EXPECT_NE(wrong.error().message.find("identifier \"none\" is undefined"), std::string::npos) << wrong.error().message;
 }

@@ -9,7 +9,7 @@ namespace ridge::device {
 
 #define RIDGE_FN __device__ __forceinline__
 
-RIDGE_FN float reciprocal(float x) {  // error 1 ulp for normal numbers
+RIDGE_FN float approx_reciprocal(float x) {  // error 1 ulp for normal numbers
   float y;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
@@ -25,7 +25,7 @@ RIDGE_FN float min(float a, float b) {
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
   return y;
 }
-RIDGE_FN float power_of_2(float x) {  // keeps subnormals: e^-x may be multiplied by a large factor
+RIDGE_FN float approx_exp2(float x) {  // keeps subnormals: e^-x may be multiplied by a large factor
   float y;
   asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
@@ -37,10 +37,10 @@ RIDGE_FN float power_of_2(float x) {  // keeps subnormals: e^-x may be multiplie
 RIDGE_FN float gelu(float x) {
   constexpr float c = -0.72134752f;  // -log2(e) / 2
   const float t = min(fabsf(x), 15.0f), h = __fmul_rn(t, t), power = __fmul_rn(h, c);
-  const float rest = fmaf(fmaf(t, t, -h), c, fmaf(h, c, -power)), near_e = power_of_2(power);
-  const float e = fmaf(near_e * 0.693147182f, rest, near_e);
-  const float d = fmaf(t, 0.3f, 1.0f), d_low = fmaf(t, 0.3f, 1.0f - d), near_u = reciprocal(d);
-  const float u = fmaf(near_u, fmaf(-d_low, near_u, fmaf(-d, near_u, 1.0f)), near_u);
+  const float rest = fmaf(fmaf(t, t, -h), c, fmaf(h, c, -power)), approx_e = approx_exp2(power);
+  const float e = fmaf(approx_e * 0.693147182f, rest, approx_e);
+  const float d = fmaf(t, 0.3f, 1.0f), d_low = fmaf(t, 0.3f, 1.0f - d), approx_u = approx_reciprocal(d);
+  const float u = fmaf(approx_u, fmaf(-d_low, approx_u, fmaf(-d, approx_u, 1.0f)), approx_u);
   float s = fmaf(u, -0.020433744f, 0.11133604f);
   s = fmaf(s, u, -0.22542855f);
   s = fmaf(s, u, 0.18773754f);
@@ -54,7 +54,7 @@ RIDGE_FN float gelu(float x) {
 }
 
 // Returns e^(x + low) for x <= 0, where low is the rounding error of x; the polynomial is that of vector_math.h.
-RIDGE_FN float power_of_e(float x, float low) {
+RIDGE_FN float exp_nonpositive(float x, float low) {
   x = x < -150 ? -150 : x;
   const float n = rintf(x * 1.44269502f);
   const float r = fmaf(n, 1.90465421e-09f, fmaf(n, -0.693147182f, x)) + low;
@@ -69,13 +69,13 @@ RIDGE_FN float power_of_e(float x, float low) {
 // Returns x * logistic(u + low), computed as x/(1 + e) or x*e/(1 + e) with e = e^-|u|. The divisor is between 1 and 2,
 // so a reciprocal and one correction step replace the division, whose slow path handles tiny numerators. Error at most
 // 4 ulp for e above 2^-120.
-RIDGE_FN float over_one_plus(float x, float u, float low = 0) {
-  const float e = power_of_e(-fabsf(u), u < 0 ? low : -low), d = 1 + e;
-  const float numerator = u < 0 ? x * e : x, reciprocal = __frcp_rn(d), q = numerator * reciprocal;
-  return isinf(q) ? q : fmaf(fmaf(-q, d, numerator), reciprocal, q);
+RIDGE_FN float multiply_by_logistic(float x, float u, float low = 0) {
+  const float e = exp_nonpositive(-fabsf(u), u < 0 ? low : -low), d = 1 + e;
+  const float numerator = u < 0 ? x * e : x, inverse = __frcp_rn(d), q = numerator * inverse;
+  return isinf(q) ? q : fmaf(fmaf(-q, d, numerator), inverse, q);
 }
-RIDGE_FN float silu(float x) { return over_one_plus(x < -150 ? -150 : x, x); }
-RIDGE_FN float sigmoid(float x) { return over_one_plus(1, x); }
+RIDGE_FN float silu(float x) { return multiply_by_logistic(x < -150 ? -150 : x, x); }
+RIDGE_FN float sigmoid(float x) { return multiply_by_logistic(1, x); }
 
 // Returns x * logistic(x*(a + b*x^2)), the argument in two floats; a = 2*sqrt(2/pi), b = 0.044715*a. Error at most 7
 // ulp.
@@ -89,7 +89,7 @@ RIDGE_FN float gelu_tanh(float x) {
   const float t = a + p, back = t - a, t_low = (a - (t - back)) + (p - back);
   const float rest = t_low + p_low + fmaf(s, 2.39883247e-09f, -4.53406805e-08f);
   const float v = __fmul_rn(x, t);
-  return over_one_plus(x, v, fmaf(x, rest, fmaf(x, t, -v)));
+  return multiply_by_logistic(x, v, fmaf(x, rest, fmaf(x, t, -v)));
 }
 
 RIDGE_FN float relu(float x) { return x < 0 ? 0 : x; }  // NaN gives NaN
@@ -108,11 +108,11 @@ static __constant__ unsigned two_over_pi[] = {0,           0xa2f9836eu, 0x4e4415
 // Returns x minus the nearest multiple of pi/2 for |x| > 2^16 and writes the index of that multiple to `quarter`: it
 // multiplies the 24 bits of x by the 96 binary digits of 2/pi that determine the angle modulo 2*pi. NaN and infinities
 // give NaN.
-RIDGE_FN float far_from_quarter(float x, int& quarter) {
+RIDGE_FN float reduce_large_angle(float x, int& quarter) {
   const unsigned bits = __float_as_uint(x), mantissa = (bits & 0x7fffffu) | 0x800000u;
   const int exponent = static_cast<int>(bits >> 23 & 255);
   if (exponent == 255) return x - x;
-  const int at = exponent - 120, word = at >> 5, shift = at & 31;
+  const int bit_position = exponent - 120, word = bit_position >> 5, shift = bit_position & 31;
   const unsigned a = two_over_pi[word], b = two_over_pi[word + 1], c = two_over_pi[word + 2], d = two_over_pi[word + 3];
   const unsigned w2 = __funnelshift_l(b, a, shift), w1 = __funnelshift_l(c, b, shift),
                  w0 = __funnelshift_l(d, c, shift);
@@ -133,12 +133,12 @@ RIDGE_FN float far_from_quarter(float x, int& quarter) {
 
 // Returns sin(x + `extra_quarters` * pi/2): subtracts the nearest multiple of pi/2, which is kept in three floats, and
 // evaluates the polynomial of the sine or the cosine.
-RIDGE_FN float turned(float x, int more) {
+RIDGE_FN float sin_plus_quarters(float x, int extra_quarters) {
   const float shifted = fmaf(x, 0.636619772f, 12582912.0f), n = shifted - 12582912.0f;
   int quarter = __float_as_int(shifted);
   float r = fmaf(n, 1.71512451e-15f, fmaf(n, 4.37113883e-08f, fmaf(n, -1.57079637f, x)));
-  if (!(fabsf(x) < 65536.0f)) r = far_from_quarter(x, quarter);
-  quarter += more;
+  if (!(fabsf(x) < 65536.0f)) r = reduce_large_angle(x, quarter);
+  quarter += extra_quarters;
   const bool cosine = quarter & 1;
   const float z = r * r;
   float p = fmaf(z, cosine ? 2.44327857e-05f : -0.000195149579f, cosine ? -0.0013887313f : 0.00833215844f);
@@ -148,11 +148,11 @@ RIDGE_FN float turned(float x, int more) {
   p = fmaf(p, factor, one);
   return quarter & 2 ? -p : p;
 }
-RIDGE_FN float sin(float x) { return turned(x, 0); }
-RIDGE_FN float cos(float x) { return turned(x, 1); }
+RIDGE_FN float sin(float x) { return sin_plus_quarters(x, 0); }
+RIDGE_FN float cos(float x) { return sin_plus_quarters(x, 1); }
 
 // Returns cos(x) for x in [-1, 1], the range of the inner cos in cos(cos(x)): needs no range reduction. Error 1 ulp.
-RIDGE_FN float cos_of_cos(float x) {
+RIDGE_FN float cos_in_unit_range(float x) {
   const float z = x * x;
   float p = fmaf(z, 2.42003007e-5f, -1.3884675e-3f);
   p = fmaf(p, z, 4.16665748e-2f);
@@ -169,14 +169,15 @@ template <int times, class F> RIDGE_FN float repeated(F f, float x) {
 template <int times> RIDGE_FN float repeated_cos(float x) {
   x = cos(x);
 #pragma unroll 16
-  for (int i = 1; i < times; ++i) x = cos_of_cos(x);
+  for (int i = 1; i < times; ++i) x = cos_in_unit_range(x);
   return x;
 }
 
 // Variants for results that are stored in 16 bits, with at most two thirds of the instructions: relative error at most
 // 2^-18, or 2^-14 for results below 2^-24, which only bf16 can represent.
 RIDGE_FN float gelu_16(float x) {
-  const float t = min(fabsf(x), 15.0f), e = power_of_2(t * t * -0.72134752f), u = reciprocal(fmaf(t, 0.35f, 1.0f));
+  const float t = min(fabsf(x), 15.0f), e = approx_exp2(t * t * -0.72134752f),
+              u = approx_reciprocal(fmaf(t, 0.35f, 1.0f));
   float s = fmaf(u, 0.042030856f, -0.175984353f);
   s = fmaf(s, u, 0.20035167f);
   s = fmaf(s, u, 0.0156169869f);
@@ -185,15 +186,15 @@ RIDGE_FN float gelu_16(float x) {
   s = fmaf(s, u, 0.139758676f);
   return fmaf(-(u * t) * s, e, fmaxf(x, 0.0f));
 }
-RIDGE_FN float over_one_plus_16(float x, float u) {
-  const float e = power_of_2(fabsf(u) * -1.44269504f);
-  return (u < 0 ? x * e : x) * reciprocal(1 + e);
+RIDGE_FN float multiply_by_logistic_16(float x, float u) {
+  const float e = approx_exp2(fabsf(u) * -1.44269504f);
+  return (u < 0 ? x * e : x) * approx_reciprocal(1 + e);
 }
-RIDGE_FN float silu_16(float x) { return over_one_plus_16(x < -150 ? -150 : x, x); }
-RIDGE_FN float sigmoid_16(float x) { return over_one_plus_16(1, x); }
+RIDGE_FN float silu_16(float x) { return multiply_by_logistic_16(x < -150 ? -150 : x, x); }
+RIDGE_FN float sigmoid_16(float x) { return multiply_by_logistic_16(1, x); }
 RIDGE_FN float gelu_tanh_16(float x) {
   x = x < -20 ? -20 : x;
-  return over_one_plus_16(x, x * fmaf(x * x, 0.0713548139f, 1.59576917f));
+  return multiply_by_logistic_16(x, x * fmaf(x * x, 0.0713548139f, 1.59576917f));
 }
 
 RIDGE_FN float add(float a, float b) { return a + b; }
@@ -230,9 +231,10 @@ RIDGE_FN float hard_swish(float x) {
 // For x < 0: x * e*(e + 2) / (e*(e + 2) + 2) with e = e^x; else x * (1 + 2*e) / (1 + 2*e + 2*e^2) with e = e^-x.
 RIDGE_FN float mish(float x) {
   x = x < -150 ? -150.0f : x;
-  const float e = expf(-fabsf(x)), of = x < 0 ? e + 2 : fmaf(2.0f, e, 1.0f);
-  const float over = x < 0 ? fmaf(e, of, 2.0f) : fmaf(2 * e, e, of), share = of / over;
-  return x < 0 ? x * share * e : x * share;
+  const float e = expf(-fabsf(x)), numerator = x < 0 ? e + 2 : fmaf(2.0f, e, 1.0f);
+  const float denominator = x < 0 ? fmaf(e, numerator, 2.0f) : fmaf(2 * e, e, numerator),
+              ratio = numerator / denominator;
+  return x < 0 ? x * ratio * e : x * ratio;
 }
 
 }  // namespace ridge::device
@@ -242,45 +244,45 @@ RIDGE_FN float mish(float x) {
 #include "ridge/base/function.h"
 
 namespace ridge::device {
-RIDGE_FN float at(Of<Function::add>, float a, float b) { return add(a, b); }
-RIDGE_FN float at(Of<Function::subtract>, float a, float b) { return subtract(a, b); }
-RIDGE_FN float at(Of<Function::multiply>, float a, float b) { return multiply(a, b); }
-RIDGE_FN float at(Of<Function::divide>, float a, float b) { return divide(a, b); }
-RIDGE_FN float at(Of<Function::pow>, float a, float b) { return pow(a, b); }
-RIDGE_FN float at(Of<Function::negate>, float x) { return negate(x); }
-RIDGE_FN float at(Of<Function::exp>, float x) { return exp(x); }
-RIDGE_FN float at(Of<Function::log>, float x) { return log(x); }
-RIDGE_FN float at(Of<Function::cos>, float x) { return cos(x); }
-RIDGE_FN float at(Of<Function::sin>, float x) { return sin(x); }
-RIDGE_FN float at(Of<Function::gelu>, float x) { return gelu(x); }
-RIDGE_FN float at(Of<Function::gelu_tanh>, float x) { return gelu_tanh(x); }
-RIDGE_FN float at(Of<Function::silu>, float x) { return silu(x); }
-RIDGE_FN float at(Of<Function::relu>, float x) { return relu(x); }
-RIDGE_FN float at(Of<Function::sigmoid>, float x) { return sigmoid(x); }
-RIDGE_FN float at(Of<Function::tanh>, float x) { return tanh(x); }
-RIDGE_FN float at(Of<Function::sqrt>, float x) { return sqrt(x); }
-RIDGE_FN float at(Of<Function::rsqrt>, float x) { return rsqrt(x); }
-RIDGE_FN float at(Of<Function::abs>, float x) { return abs(x); }
-RIDGE_FN float at(Of<Function::erf>, float x) { return erf(x); }
-RIDGE_FN float at(Of<Function::softplus>, float x) { return softplus(x); }
-RIDGE_FN float at(Of<Function::tan>, float x) { return tan(x); }
-RIDGE_FN float at(Of<Function::atan>, float x) { return atan(x); }
-RIDGE_FN float at(Of<Function::log1p>, float x) { return log1p(x); }
-RIDGE_FN float at(Of<Function::expm1>, float x) { return expm1(x); }
-RIDGE_FN float at(Of<Function::floor>, float x) { return floor(x); }
-RIDGE_FN float at(Of<Function::round>, float x) { return round(x); }
-RIDGE_FN float at(Of<Function::sign>, float x) { return sign(x); }
-RIDGE_FN float at(Of<Function::leaky_relu>, float x) { return leaky_relu(x); }
-RIDGE_FN float at(Of<Function::hard_swish>, float x) { return hard_swish(x); }
-RIDGE_FN float at(Of<Function::mish>, float x) { return mish(x); }
-RIDGE_FN float at(Of<Function::max>, float a, float b) { return max(a, b); }
-RIDGE_FN float at(Of<Function::min>, float a, float b) { return min(a, b); }
-RIDGE_FN float at(Of<Function::where>, float a, float b, float c) { return where(a, b, c); }
-RIDGE_FN float at(Of<Function::clamp>, float a, float b, float c) { return clamp(a, b, c); }
-RIDGE_FN float at(Of<Function::less>, float a, float b) { return less(a, b); }
-RIDGE_FN float at(Of<Function::less_equal>, float a, float b) { return less_equal(a, b); }
-RIDGE_FN float at(Of<Function::greater>, float a, float b) { return greater(a, b); }
-RIDGE_FN float at(Of<Function::greater_equal>, float a, float b) { return greater_equal(a, b); }
-RIDGE_FN float at(Of<Function::equal>, float a, float b) { return equal(a, b); }
+RIDGE_FN float apply_function(FunctionTag<Function::add>, float a, float b) { return add(a, b); }
+RIDGE_FN float apply_function(FunctionTag<Function::subtract>, float a, float b) { return subtract(a, b); }
+RIDGE_FN float apply_function(FunctionTag<Function::multiply>, float a, float b) { return multiply(a, b); }
+RIDGE_FN float apply_function(FunctionTag<Function::divide>, float a, float b) { return divide(a, b); }
+RIDGE_FN float apply_function(FunctionTag<Function::pow>, float a, float b) { return pow(a, b); }
+RIDGE_FN float apply_function(FunctionTag<Function::negate>, float x) { return negate(x); }
+RIDGE_FN float apply_function(FunctionTag<Function::exp>, float x) { return exp(x); }
+RIDGE_FN float apply_function(FunctionTag<Function::log>, float x) { return log(x); }
+RIDGE_FN float apply_function(FunctionTag<Function::cos>, float x) { return cos(x); }
+RIDGE_FN float apply_function(FunctionTag<Function::sin>, float x) { return sin(x); }
+RIDGE_FN float apply_function(FunctionTag<Function::gelu>, float x) { return gelu(x); }
+RIDGE_FN float apply_function(FunctionTag<Function::gelu_tanh>, float x) { return gelu_tanh(x); }
+RIDGE_FN float apply_function(FunctionTag<Function::silu>, float x) { return silu(x); }
+RIDGE_FN float apply_function(FunctionTag<Function::relu>, float x) { return relu(x); }
+RIDGE_FN float apply_function(FunctionTag<Function::sigmoid>, float x) { return sigmoid(x); }
+RIDGE_FN float apply_function(FunctionTag<Function::tanh>, float x) { return tanh(x); }
+RIDGE_FN float apply_function(FunctionTag<Function::sqrt>, float x) { return sqrt(x); }
+RIDGE_FN float apply_function(FunctionTag<Function::rsqrt>, float x) { return rsqrt(x); }
+RIDGE_FN float apply_function(FunctionTag<Function::abs>, float x) { return abs(x); }
+RIDGE_FN float apply_function(FunctionTag<Function::erf>, float x) { return erf(x); }
+RIDGE_FN float apply_function(FunctionTag<Function::softplus>, float x) { return softplus(x); }
+RIDGE_FN float apply_function(FunctionTag<Function::tan>, float x) { return tan(x); }
+RIDGE_FN float apply_function(FunctionTag<Function::atan>, float x) { return atan(x); }
+RIDGE_FN float apply_function(FunctionTag<Function::log1p>, float x) { return log1p(x); }
+RIDGE_FN float apply_function(FunctionTag<Function::expm1>, float x) { return expm1(x); }
+RIDGE_FN float apply_function(FunctionTag<Function::floor>, float x) { return floor(x); }
+RIDGE_FN float apply_function(FunctionTag<Function::round>, float x) { return round(x); }
+RIDGE_FN float apply_function(FunctionTag<Function::sign>, float x) { return sign(x); }
+RIDGE_FN float apply_function(FunctionTag<Function::leaky_relu>, float x) { return leaky_relu(x); }
+RIDGE_FN float apply_function(FunctionTag<Function::hard_swish>, float x) { return hard_swish(x); }
+RIDGE_FN float apply_function(FunctionTag<Function::mish>, float x) { return mish(x); }
+RIDGE_FN float apply_function(FunctionTag<Function::max>, float a, float b) { return max(a, b); }
+RIDGE_FN float apply_function(FunctionTag<Function::min>, float a, float b) { return min(a, b); }
+RIDGE_FN float apply_function(FunctionTag<Function::where>, float a, float b, float c) { return where(a, b, c); }
+RIDGE_FN float apply_function(FunctionTag<Function::clamp>, float a, float b, float c) { return clamp(a, b, c); }
+RIDGE_FN float apply_function(FunctionTag<Function::less>, float a, float b) { return less(a, b); }
+RIDGE_FN float apply_function(FunctionTag<Function::less_equal>, float a, float b) { return less_equal(a, b); }
+RIDGE_FN float apply_function(FunctionTag<Function::greater>, float a, float b) { return greater(a, b); }
+RIDGE_FN float apply_function(FunctionTag<Function::greater_equal>, float a, float b) { return greater_equal(a, b); }
+RIDGE_FN float apply_function(FunctionTag<Function::equal>, float a, float b) { return equal(a, b); }
 }  // namespace ridge::device
 #endif

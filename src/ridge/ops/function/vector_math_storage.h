@@ -12,19 +12,19 @@
 namespace ridge::ops {
 namespace {
 
-inline std::int64_t bytes_of(DType dtype) { return bits(dtype) / 8; }
+inline std::int64_t dtype_bytes(DType dtype) { return dtype_bits(dtype) / 8; }
 
 // Calls f with `data` as a pointer to the storage type of `dtype`.
-template <class F> void with_type(DType dtype, void* data, F f) {
+template <class F> void with_typed_pointer(DType dtype, void* data, F f) {
   if (dtype == DType::bf16) return f(static_cast<Bf16*>(data));
   if (dtype == DType::f16) return f(static_cast<F16*>(data));
   f(static_cast<float*>(data));
 }
 
-template <class V, class T> [[gnu::always_inline]] inline V load_some(const T* from, int n) {
+template <class V, class T> [[gnu::always_inline]] inline V load_partial(const T* from, int n) {
   if (n == V::lanes) return V::load(from);
   if constexpr (std::is_same_v<T, float>) {
-    return V::load_some(from, n);
+    return V::load_partial(from, n);
   } else {
     T part[V::lanes] = {};
     std::memcpy(part, from, static_cast<std::size_t>(n) * sizeof(T));
@@ -32,7 +32,7 @@ template <class V, class T> [[gnu::always_inline]] inline V load_some(const T* f
   }
 }
 
-template <class V, class T> void store_some(V value, T* to, int n, std::int64_t stride = 1) {
+template <class V, class T> void store_partial(V value, T* to, int n, std::int64_t stride = 1) {
   T part[V::lanes];
   value.store(part);
   if (stride == 1)
@@ -43,21 +43,22 @@ template <class V, class T> void store_some(V value, T* to, int n, std::int64_t 
 
 // Two vectors of adjacent elements. With `even_odd`, a has the even bf16 and b the odd ones; all operands that are
 // combined must use the same order.
-template <class V> struct Two { V a, b; };
-template <class V, bool halves, class T> [[gnu::always_inline]] inline Two<V> load_two(const T* from) {
-  if constexpr (halves) {
-    Two<V> two;
-    V::load_halves(from, two.a, two.b);
+template <class V> struct VectorPair { V a, b; };
+template <class V, bool even_odd, class T> [[gnu::always_inline]] inline VectorPair<V> load_pair(const T* from) {
+  if constexpr (even_odd) {
+    VectorPair<V> two;
+    V::load_even_odd(from, two.a, two.b);
     return two;
   } else {
     return {V::load(from), V::load(from + V::lanes)};
   }
 }
-template <class V, bool halves, class T> [[gnu::always_inline]] inline void store_two(Two<V> two, T* to, bool stream) {
-  if constexpr (halves) {
-    stream ? V::stream_halves(two.a, two.b, to) : V::store_halves(two.a, two.b, to);
+template <class V, bool even_odd, class T>
+[[gnu::always_inline]] inline void store_pair(VectorPair<V> two, T* to, bool stream) {
+  if constexpr (even_odd) {
+    stream ? V::stream_even_odd(two.a, two.b, to) : V::store_even_odd(two.a, two.b, to);
   } else if (stream) {
-    V::stream_two(two.a, two.b, to);
+    V::stream_pair(two.a, two.b, to);
   } else {
     two.a.store(to);
     two.b.store(to + V::lanes);
@@ -67,32 +68,32 @@ template <class V, bool halves, class T> [[gnu::always_inline]] inline void stor
 // Prefetches the lines that a loop will read at a fixed distance after `from`: a core that also computes issues too few
 // loads to saturate memory. Elements of 16 bits are prefetched into the L1. A loop over 32-bit elements advances faster
 // than memory delivers, so these are prefetched further in advance and into the L2, which tracks more misses.
-struct SoonL1 {
+struct PrefetchL1 {
   static constexpr int bytes = 4096, locality = 3;
 };
-struct LaterL2 {
+struct PrefetchL2 {
   static constexpr int bytes = 8192, locality = 2;
 };
-template <class T> using PrefetchFor = std::conditional_t<sizeof(T) == 2, SoonL1, LaterL2>;
-template <class Prefetch, int elements, class T> [[gnu::always_inline]] inline void prefetch_line(const T* from) {
+template <class T> using PrefetchFor = std::conditional_t<sizeof(T) == 2, PrefetchL1, PrefetchL2>;
+template <class Prefetch, int elements, class T> [[gnu::always_inline]] inline void prefetch_lines(const T* from) {
   constexpr int line = 64, bytes = elements * static_cast<int>(sizeof(T));
 #pragma GCC unroll 4
   for (int at = 0; at < bytes; at += line)
     __builtin_prefetch(reinterpret_cast<const char*>(from) + Prefetch::bytes + at, 0, Prefetch::locality);
 }
 
-template <class V, class T> void widen_run(const T* from, std::int64_t n, float* to) {
+template <class V, class T> void widen_array(const T* from, std::int64_t n, float* to) {
   std::int64_t i = 0;
   for (; i + V::lanes <= n; i += V::lanes) V::load(from + i).store(to + i);
-  if (const int rest = static_cast<int>(n - i); rest > 0) load_some<V>(from + i, rest).store_some(to + i, rest);
+  if (const int rest = static_cast<int>(n - i); rest > 0) load_partial<V>(from + i, rest).store_partial(to + i, rest);
 }
 
-template <class V, class T> void gather(const T* from, std::int64_t stride, std::int64_t n, float* to) {
+template <class V, class T> void gather_strided(const T* from, std::int64_t stride, std::int64_t n, float* to) {
   T part[V::lanes] = {};
   for (std::int64_t i = 0; i < n; i += V::lanes) {
     const int count = static_cast<int>(std::min<std::int64_t>(V::lanes, n - i));
     for (int k = 0; k < count; ++k) std::memcpy(&part[k], from + (i + k) * stride, sizeof(T));
-    V::load(part).store_some(to + i, count);
+    V::load(part).store_partial(to + i, count);
   }
 }
 

@@ -17,9 +17,9 @@ namespace {
 namespace cpu = tile::cpu;
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-std::vector<FunctionRow> functions_of(int operands) {
-  std::vector<FunctionRow> found;
-  for (const FunctionRow& f : function_rows)
+std::vector<FunctionInfo> functions_of(int operands) {
+  std::vector<FunctionInfo> found;
+  for (const FunctionInfo& f : function_table)
     if (is_elementwise(f) && f.arity == operands) found.push_back(f);
   return found;
 }
@@ -38,7 +38,7 @@ ChainProgram one_function(ChainOp op, std::int64_t n) {
 std::vector<float> apply(ChainOp op, std::vector<float> x) {
   std::vector<float> y(x.size(), -12345.0f);
   void* const tensors[] = {x.data(), y.data()};
-  chain(one_function(op, static_cast<std::int64_t>(x.size())), tensors, 1);
+  run_chain_program(one_function(op, static_cast<std::int64_t>(x.size())), tensors, 1);
   return y;
 }
 
@@ -79,8 +79,8 @@ std::vector<float> sweep() {
 
 class OnEveryIsa : public testing::Test {
  protected:
-  void SetUp() override { before_ = cpu::isa(); }
-  void TearDown() override { cpu::use_isa(before_); }
+  void SetUp() override { before_ = cpu::active_isa(); }
+  void TearDown() override { cpu::set_active_isa(before_); }
 
  private:
   cpu::Isa before_ = cpu::Isa::plain;
@@ -90,12 +90,12 @@ using VectorMath = OnEveryIsa;
 
 TEST_F(VectorMath, errors_stay_within_their_bounds_over_all_exponents) {
   const std::vector<float> x = sweep();
-  for (const FunctionRow& f : functions_of(1)) {
+  for (const FunctionInfo& f : functions_of(1)) {
     std::vector<double> exact;
     exact.reserve(x.size());
-    for (const float each : x) exact.push_back(f.value(each, 0, 0));
+    for (const float each : x) exact.push_back(f.reference(each, 0, 0));
     for (const cpu::Isa isa : cpu::available_isas()) {
-      ASSERT_TRUE(cpu::use_isa(isa));
+      ASSERT_TRUE(cpu::set_active_isa(isa));
       const std::vector<float> y = apply(f.function, x);
       double worst = 0;
       std::size_t at = 0;
@@ -104,9 +104,9 @@ TEST_F(VectorMath, errors_stay_within_their_bounds_over_all_exponents) {
           worst = error;
           at = i;
         }
-      EXPECT_LE(worst, f.ulps) << f.name << " on " << cpu::name(isa) << " at " << x[at] << ": " << y[at] << ", exact "
-                               << exact[at];
-      RecordProperty(std::string(f.name) + "_" + std::string(cpu::name(isa)), std::to_string(worst));
+      EXPECT_LE(worst, f.ulps) << f.name << " on " << cpu::isa_name(isa) << " at " << x[at] << ": " << y[at]
+                               << ", exact " << exact[at];
+      RecordProperty(std::string(f.name) + "_" + std::string(cpu::isa_name(isa)), std::to_string(worst));
     }
   }
 }
@@ -116,7 +116,7 @@ TEST_F(VectorMath, angles_of_large_arguments_are_reduced_exactly) {
   const std::vector<float> x{65536.0f, 65537.0f, 1e6f, 12345678.0f, 1e10f, 1e22f, 16367173.0f * 0x1p72f,
                              3.4e38f,  -1e30f};
   for (const cpu::Isa isa : cpu::available_isas()) {
-    ASSERT_TRUE(cpu::use_isa(isa));
+    ASSERT_TRUE(cpu::set_active_isa(isa));
     const std::vector<float> sines = apply(ChainOp::sin, x), cosines = apply(ChainOp::cos, x);
     for (std::size_t i = 0; i < x.size(); ++i) {
       EXPECT_LE(ulps(sines[i], std::sin(static_cast<double>(x[i]))), 2) << x[i];
@@ -162,7 +162,7 @@ TEST_F(VectorMath, nan_gives_nan_and_infinities_their_limits) {
     return std::isnan(a) ? std::isnan(b) : std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
   };
   for (const cpu::Isa isa : cpu::available_isas()) {
-    ASSERT_TRUE(cpu::use_isa(isa));
+    ASSERT_TRUE(cpu::set_active_isa(isa));
     for (const Case& c : cases) {
       std::vector<float> x(19, 0.5f);  // one full vector and a partial one
       x[3] = nan;
@@ -170,7 +170,7 @@ TEST_F(VectorMath, nan_gives_nan_and_infinities_their_limits) {
       x[5] = infinity;
       x[18] = -nan;
       const std::vector<float> y = apply(c.op, x);
-      const std::string where = std::to_string(static_cast<int>(c.op)) + " on " + std::string(cpu::name(isa));
+      const std::string where = std::to_string(static_cast<int>(c.op)) + " on " + std::string(cpu::isa_name(isa));
       EXPECT_TRUE(std::isnan(y[3]) && std::isnan(y[18])) << where;
       EXPECT_TRUE(same(c.below, y[4])) << where << ": " << y[4];
       EXPECT_TRUE(same(c.above, y[5])) << where << ": " << y[5];
@@ -181,7 +181,7 @@ TEST_F(VectorMath, nan_gives_nan_and_infinities_their_limits) {
 
 TEST_F(VectorMath, zeros_keep_their_signs) {
   for (const cpu::Isa isa : cpu::available_isas()) {
-    ASSERT_TRUE(cpu::use_isa(isa));
+    ASSERT_TRUE(cpu::set_active_isa(isa));
     for (const ChainOp op :
          {ChainOp::sin, ChainOp::tanh, ChainOp::gelu, ChainOp::gelu_tanh, ChainOp::silu, ChainOp::sqrt, ChainOp::erf,
           ChainOp::tan, ChainOp::atan, ChainOp::log1p, ChainOp::expm1, ChainOp::floor, ChainOp::round, ChainOp::sign,
@@ -248,17 +248,18 @@ std::vector<float> apply(ChainOp op, std::vector<float> a, std::vector<float> b,
   for (int i = 0; i < 3; ++i) p.steps.push_back({.op = ChainOp::load, .result = i, .slot = i});
   p.steps.push_back({.op = op, .result = 3, .a = 0, .b = 1, .c = 2});
   p.steps.push_back({.op = ChainOp::store, .a = 3, .slot = 3});
-  chain(p, tensors, 1);
+  run_chain_program(p, tensors, 1);
   return y;
 }
 
 TEST_F(VectorMath, edges_are_what_is_said) {
   for (const cpu::Isa isa : cpu::available_isas()) {
-    ASSERT_TRUE(cpu::use_isa(isa));
+    ASSERT_TRUE(cpu::set_active_isa(isa));
     for (const Edge& e : edges) {
       const float y = apply(e.op, {e.a}, {e.b}, {e.c})[0];
       EXPECT_TRUE(std::isnan(e.value) ? std::isnan(y) : std::bit_cast<int>(y) == std::bit_cast<int>(e.value))
-          << row(e.op).name << " on " << cpu::name(isa) << " of " << e.a << ", " << e.b << ", " << e.c << ": " << y;
+          << function_info(e.op).name << " on " << cpu::isa_name(isa) << " of " << e.a << ", " << e.b << ", " << e.c
+          << ": " << y;
     }
   }
 }
@@ -270,7 +271,7 @@ TEST_F(VectorMath, functions_of_several_stay_within_their_bounds) {
   std::uint32_t state = 7;
   const auto next = [&] { return (state = state * 1664525u + 1013904223u) >> 8; };
   for (int operands : {2, 3})
-    for (const FunctionRow& f : functions_of(operands)) {
+    for (const FunctionInfo& f : functions_of(operands)) {
       for (std::size_t i = 0; i < a.size(); ++i) {
         const float log = std::log(std::abs(a[i]));
         b[i] = a[next() % a.size()];
@@ -279,16 +280,16 @@ TEST_F(VectorMath, functions_of_several_stay_within_their_bounds) {
           b[i] = (static_cast<float>(next()) * 0x1p-24f * 192 - 104) / log;
       }
       for (const cpu::Isa isa : cpu::available_isas()) {
-        ASSERT_TRUE(cpu::use_isa(isa));
+        ASSERT_TRUE(cpu::set_active_isa(isa));
         const std::vector<float> y = apply(f.function, a, b, c);
         double worst = 0;
         std::size_t at = 0;
         for (std::size_t i = 0; i < a.size(); ++i)
-          if (const double error = ulps(y[i], f.value(a[i], b[i], c[i])); error > worst) {
+          if (const double error = ulps(y[i], f.reference(a[i], b[i], c[i])); error > worst) {
             worst = error;
             at = i;
           }
-        EXPECT_LE(worst, f.ulps) << f.name << " on " << cpu::name(isa) << " at " << a[at] << ", " << b[at] << ", "
+        EXPECT_LE(worst, f.ulps) << f.name << " on " << cpu::isa_name(isa) << " at " << a[at] << ", " << b[at] << ", "
                                  << c[at] << ": " << y[at];
       }
     }

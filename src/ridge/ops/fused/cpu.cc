@@ -9,49 +9,49 @@
 #include "ridge/ops/product/cpu.h"
 #include "ridge/ops/product/epilogue.h"
 #include "ridge/ops/product/layout.h"
-#include "ridge/tile/cpu/run.h"
+#include "ridge/tile/cpu/run_matmul.h"
 
 namespace ridge::ops {
 namespace {
 
 // The element type that a kernel definition uses for elements of this size; the engine knows the format.
-template <int bytes> struct Sized;
-template <> struct Sized<1> { using type = std::int8_t; };
-template <> struct Sized<2> { using type = Bf16; };
-template <> struct Sized<4> { using type = float; };
+template <int bytes> struct ElementOfSize;
+template <> struct ElementOfSize<1> { using type = std::int8_t; };
+template <> struct ElementOfSize<2> { using type = Bf16; };
+template <> struct ElementOfSize<4> { using type = float; };
 
-struct Data {
+struct OperandPointers {
   const void *a, *b, *second;
   std::span<void* const> chain;
 };
 
-template <int left, int right> void run_as(const FusedMatmul& x, const Data& data, int threads) {
-  using Left = typename Sized<left>::type;
-  using Right = typename Sized<right>::type;
+template <int left, int right> void run_with_sizes(const FusedMatmul& x, const OperandPointers& data, int threads) {
+  using Left = typename ElementOfSize<left>::type;
+  using Right = typename ElementOfSize<right>::type;
   const MatmulProblem& p = x.product;
   const auto run = [&]<class Kernel>(typename Kernel::Globals& g) {
     g.d.rows = p.m;
     g.d.cols = p.n;
-    tile::cpu::run_kernel<Kernel>(g, {p.batch, p.m, p.n, p.k}, *tile::cpu::engine(p.a.dtype, p.b.dtype), threads);
+    tile::cpu::run_kernel<Kernel>(g, {p.batch, p.m, p.n, p.k}, *tile::cpu::find_engine(p.a.dtype, p.b.dtype), threads);
   };
   if (!x.second) {
-    typename MappedOnCpu<Left, Right>::Globals g;
-    static_cast<tile::Matrix&>(g.a) = seen(p.a, data.a, p.m, p.k);
-    static_cast<tile::Matrix&>(g.b) = seen(transposed(p.b), data.b, p.n, p.k);
+    typename CpuMappedMatmul<Left, Right>::Globals g;
+    static_cast<tile::Matrix&>(g.a) = to_tile_matrix(p.a, data.a, p.m, p.k);
+    static_cast<tile::Matrix&>(g.b) = to_tile_matrix(transpose_layout(p.b), data.b, p.n, p.k);
     g.chain = TileChain(x, data.chain);
-    return run.template operator()<MappedOnCpu<Left, Right>>(g);
+    return run.template operator()<CpuMappedMatmul<Left, Right>>(g);
   }
-  typename FoldedOnCpu<Left, Right>::Globals g;
-  static_cast<tile::Matrix&>(g.a) = seen(p.a, data.a, p.m, p.k);
-  static_cast<tile::Matrix&>(g.b) = seen(transposed(p.b), data.b, p.n, p.k);
-  static_cast<tile::Matrix&>(g.c) = seen(transposed(*x.second), data.second, p.n, p.k);
+  typename CpuFoldedMatmul<Left, Right>::Globals g;
+  static_cast<tile::Matrix&>(g.a) = to_tile_matrix(p.a, data.a, p.m, p.k);
+  static_cast<tile::Matrix&>(g.b) = to_tile_matrix(transpose_layout(p.b), data.b, p.n, p.k);
+  static_cast<tile::Matrix&>(g.c) = to_tile_matrix(transpose_layout(*x.second), data.second, p.n, p.k);
   g.combine = TileChain(x, data.chain);
-  run.template operator()<FoldedOnCpu<Left, Right>>(g);
+  run.template operator()<CpuFoldedMatmul<Left, Right>>(g);
 }
 
-std::optional<std::string> refuse_sums(const FusedMatmul& x) {
+std::optional<std::string> validate_sums(const FusedMatmul& x) {
   const ChainProgram& chain = x.chain;
-  const auto products = static_cast<std::size_t>(x.products());
+  const auto products = static_cast<std::size_t>(x.product_count());
   const std::vector<std::int64_t> extents{x.product.batch, x.product.m, x.product.n};
   if (chain.extents != extents) return "chain: expected the extents of the product, batch, m and n";
   if (chain.tensors.size() < products) return "chain: expected a tensor for the sums of each product";
@@ -67,93 +67,95 @@ std::optional<std::string> refuse_sums(const FusedMatmul& x) {
 
 TileChain::TileChain(const FusedMatmul& problem, std::span<void* const> data) : problem_(&problem), data_(data) {
   static std::atomic<std::uint64_t> calls{0};
-  call_ = ++calls;
+  call_number_ = ++calls;
   const ChainProgram& chain = problem.chain;
-  Tensors tensors;
-  for (std::size_t t = static_cast<std::size_t>(problem.products()); t < chain.tensors.size(); ++t) {
+  ChainOperands tensors;
+  for (std::size_t t = static_cast<std::size_t>(problem.product_count()); t < chain.tensors.size(); ++t) {
     const std::vector<std::int64_t>& s = chain.tensors[t].strides;
-    const bool written = std::any_of(chain.steps.begin(), chain.steps.end(), [&](const ChainStep& step) {
+    const bool is_written = std::any_of(chain.steps.begin(), chain.steps.end(), [&](const ChainStep& step) {
       return step.op == ChainOp::store && static_cast<std::size_t>(step.slot) == t;
     });
     // Only the strides are used; the address only has to be non-null.
-    (written ? tensors.writes : tensors.reads).push_back({this, stored(chain.tensors[t].dtype), s[1], s[2], s[0]});
+    (is_written ? tensors.writes : tensors.reads)
+        .push_back({this, to_stored(chain.tensors[t].dtype), s[1], s[2], s[0]});
   }
-  tensors_ = std::make_shared<const Tensors>(std::move(tensors));
+  tensors_ = std::make_shared<const ChainOperands>(std::move(tensors));
 }
 
-ChainCode TileChain::code(const tile::Finishing& x) const {
+ChainCode TileChain::lower_for_tile(const tile::EpilogueTile& x) const {
   ChainProgram part = problem_->chain;
   part.extents = {x.row.size, x.col.size};
   for (std::size_t t = 0; t < part.tensors.size(); ++t) {
     std::vector<std::int64_t>& s = part.tensors[t].strides;
-    const bool sums = t < static_cast<std::size_t>(problem_->products());
+    const bool sums = t < static_cast<std::size_t>(problem_->product_count());
     s = sums ? std::vector{x.sums_stride, std::int64_t{1}} : std::vector{s[1], s[2]};
   }
-  return lower(part);
+  return lower_chain(part);
 }
 
 // Tiles of a call have few sizes, so the lowered chain is cached while the size stays the same.
-void TileChain::tile(const tile::Finishing& x) const {
-  struct Kept {
+void TileChain::tile(const tile::EpilogueTile& x) const {
+  struct CachedCode {
     std::uint64_t call = 0;
     std::int64_t rows = 0, cols = 0, stride = 0;
     ChainCode code;
     std::vector<void*> data;
   };
-  thread_local Kept kept;
-  if (kept.call != call_ || kept.rows != x.row.size || kept.cols != x.col.size || kept.stride != x.sums_stride) {
-    kept.code = code(x);
-    kept.call = call_;
-    kept.rows = x.row.size;
-    kept.cols = x.col.size;
-    kept.stride = x.sums_stride;
+  thread_local CachedCode cached;
+  if (cached.call != call_number_ || cached.rows != x.row.size || cached.cols != x.col.size ||
+      cached.stride != x.sums_stride) {
+    cached.code = lower_for_tile(x);
+    cached.call = call_number_;
+    cached.rows = x.row.size;
+    cached.cols = x.col.size;
+    cached.stride = x.sums_stride;
   }
-  const auto products = static_cast<std::size_t>(problem_->products());
-  kept.data.clear();
+  const auto products = static_cast<std::size_t>(problem_->product_count());
+  cached.data.clear();
   for (std::size_t t = 0; t < problem_->chain.tensors.size(); ++t) {
     if (t < products) {  // Only read
       const float* const sums = static_cast<const float*>(x.sums) + static_cast<std::int64_t>(t) * x.col.size;
-      kept.data.push_back(const_cast<float*>(sums));
+      cached.data.push_back(const_cast<float*>(sums));
       continue;
     }
     const ChainTensor& tensor = problem_->chain.tensors[t];
-    const std::int64_t at =
+    const std::int64_t offset =
         x.batch * tensor.strides[0] + x.row.begin * tensor.strides[1] + x.col.begin * tensor.strides[2];
-    kept.data.push_back(static_cast<char*>(data_[t - products]) + at * (bits(tensor.dtype) / 8));
+    cached.data.push_back(static_cast<char*>(data_[t - products]) + offset * (dtype_bits(tensor.dtype) / 8));
   }
-  run_chain(kept.code, kept.data);
+  run_chain(cached.code, cached.data);
 }
 
-std::optional<std::string> refuse(const FusedMatmul& x) {
+std::optional<std::string> unsupported_reason(const FusedMatmul& x) {
   MatmulProblem p = x.product;  // Sums are f32
   p.d = {DType::f32, p.n, 1, p.m * p.n};
   for (const auto& b : {std::optional(p.b), x.second}) {
     if (!b) continue;
     p.b = *b;
-    if (auto refusal = refuse(p)) return refusal;
+    if (auto reason = unsupported_reason(p)) return reason;
   }
   if (x.second && x.second->dtype != x.product.b.dtype)
-    return "expected two weights of one dtype, found " + std::string(name(x.product.b.dtype)) + " and " +
-           std::string(name(x.second->dtype));
+    return "expected two weights of one dtype, found " + std::string(dtype_name(x.product.b.dtype)) + " and " +
+           std::string(dtype_name(x.second->dtype));
   if (p.a.dtype == DType::int8 && p.b.dtype == DType::int8)
     return "expected sums in f32 for a product with a fused chain, found int8 * int8";
-  if (auto refusal = refuse_sums(x)) return refusal;
-  return refuse(x.chain);
+  if (auto reason = validate_sums(x)) return reason;
+  return unsupported_reason(x.chain);
 }
 
 void matmul(const FusedMatmul& x, const void* a, const void* b, const void* second, std::span<void* const> chain_data,
             int threads) {
   const MatmulProblem& p = x.product;
   if (p.batch == 0 || p.m == 0 || p.n == 0) return;
-  threads = threads_for(p, threads);
-  const Data data{a, b, second, chain_data};
-  switch (bits(p.a.dtype) * 100 + bits(p.b.dtype)) {
-    case 3232: return run_as<4, 4>(x, data, threads);
-    case 3208: return run_as<4, 1>(x, data, threads);
-    case 1616: return run_as<2, 2>(x, data, threads);
-    case 1608: return run_as<2, 1>(x, data, threads);
-    case 832: return run_as<1, 4>(x, data, threads);
-    default: return run_as<1, 2>(x, data, threads);
+  threads = choose_thread_count(p, threads);
+  const OperandPointers data{a, b, second, chain_data};
+  switch (dtype_bits(p.a.dtype) * 100 + dtype_bits(p.b.dtype)) {
+    case 3232: return run_with_sizes<4, 4>(x, data, threads);
+    case 3208: return run_with_sizes<4, 1>(x, data, threads);
+    case 1616: return run_with_sizes<2, 2>(x, data, threads);
+    case 1608: return run_with_sizes<2, 1>(x, data, threads);
+    case 832: return run_with_sizes<1, 4>(x, data, threads);
+    default: return run_with_sizes<1, 2>(x, data, threads);
   }
 }
 

@@ -11,7 +11,7 @@
 namespace ridge::ops {
 
 // Returns why the problem cannot run, or nullopt if it can.
-std::optional<std::string> refuse(const FusedMatmul& problem);
+std::optional<std::string> unsupported_reason(const FusedMatmul& problem);
 
 // `second` is the second product's right operand or null. `chain` has the data of the chain's tensors after the sums.
 // The chain's results must not overlap an input.

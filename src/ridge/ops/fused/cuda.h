@@ -24,8 +24,8 @@ namespace ridge::ops::cuda {
 using FusedCall = std::variant<MatmulCall, GatedCall>;
 
 // `data` has A, B and C (or null), then the chain's tensors after the sums. The problem must be supported.
-FusedCall fused_call(const FusedMatmul& problem, std::span<void* const> data);
+FusedCall make_fused_call(const FusedMatmul& problem, std::span<void* const> data);
 // Returns a call that can be checked but not launched: its operands are aligned placeholder addresses.
-FusedCall fused_call(const FusedMatmul& problem);
+FusedCall make_fused_call(const FusedMatmul& problem);
 
 }  // namespace ridge::ops::cuda

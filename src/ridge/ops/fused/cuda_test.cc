@@ -13,30 +13,30 @@
 namespace ridge::ops::cuda {
 namespace {
 
-using Index = std::int64_t;
+using ReduceIndex = std::int64_t;
 
 // p and q are products of x; `result` is an expression of these and of the inputs b, d, f, c, r and s.
 constexpr const char* inputs =
     "x: bf16[M, K]  w: bf16[N, K]  v: bf16[N, K]  b: bf16[N]  d: bf16[N]  f: f32[N]  c: f32[M]  r: bf16[M, N]\n"
     "s: f16[M, N]\n";
-std::string program_of(const std::string& result) {
+std::string make_program(const std::string& result) {
   const bool two = result.find('q') != std::string::npos;
   return std::string(inputs) + "p[M, N] = x * w\n" + (two ? "q[M, N] = x * v\n" : "") + "y: bf16[M, N] = " + result;
 }
 
-FusedMatmul fused(const std::string& text, Index m, Index n, Index k = 3) {
+FusedMatmul lower_fused(const std::string& text, ReduceIndex m, ReduceIndex n, ReduceIndex k = 3) {
   const Program program = parse(text).value();
   Bindings dims{{"M", m}, {"N", n}, {"K", k}};
   if (text.find("[B,") != std::string::npos) dims["B"] = 2;
-  const Plan lowered = plan(program, dims).value();
-  for (const Step& step : lowered.steps)
+  const Plan lowered = make_plan(program, dims).value();
+  for (const PlanStep& step : lowered.steps)
     if (const auto* found = std::get_if<FusedMatmul>(&step.kernel)) return *found;
   ADD_FAILURE() << "no fused product: " << text;
   return {};
 }
-FusedMatmul fused(const std::string& result) { return fused(program_of(result), 5, 4); }
+FusedMatmul lower_fused(const std::string& result) { return lower_fused(make_program(result), 5, 4); }
 
-double activation(ChainOp op, double x) {
+double apply_activation(ChainOp op, double x) {
   switch (op) {
     case ChainOp::relu: return std::max(x, 0.0);
     case ChainOp::gelu: return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
@@ -45,21 +45,21 @@ double activation(ChainOp op, double x) {
     default: ADD_FAILURE() << "another operation"; return NAN;
   }
 }
-double activation(Activation function, double x) {
+double apply_activation(EpilogueActivation function, double x) {
   switch (function) {
-    case Activation::none: return x;
-    case Activation::relu: return activation(ChainOp::relu, x);
-    case Activation::gelu: return activation(ChainOp::gelu, x);
-    case Activation::gelu_tanh: return activation(ChainOp::gelu_tanh, x);
-    case Activation::silu: return activation(ChainOp::silu, x);
+    case EpilogueActivation::none: return x;
+    case EpilogueActivation::relu: return apply_activation(ChainOp::relu, x);
+    case EpilogueActivation::gelu: return apply_activation(ChainOp::gelu, x);
+    case EpilogueActivation::gelu_tanh: return apply_activation(ChainOp::gelu_tanh, x);
+    case EpilogueActivation::silu: return apply_activation(ChainOp::silu, x);
   }
   return NAN;
 }
 
 // Sums and operands as fp64 matrices; the formats of the call are ignored.
-class Numbers {
+class TestOperands {
  public:
-  Numbers(const FusedMatmul& problem, std::uint32_t seed) : problem_(problem) {
+  TestOperands(const FusedMatmul& problem, std::uint32_t seed) : problem_(problem) {
     std::mt19937 random(seed);
     std::uniform_real_distribution<double> normal(-2, 2);
     const auto count = static_cast<std::size_t>(problem.product.batch * problem.product.m * problem.product.n);
@@ -70,20 +70,20 @@ class Numbers {
     for (std::vector<double>& t : tensors_) data_.push_back(t.data());
   }
   // Returns A, B, C and the chain's tensors after the sums. The sums themselves are stored last.
-  std::vector<void*> data() const { return {data_.begin(), data_.end() - problem_.products()}; }
-  double sum(int product, Index m, Index n) const {
+  std::vector<void*> data() const { return {data_.begin(), data_.end() - problem_.product_count()}; }
+  double product_sum(int product, ReduceIndex m, ReduceIndex n) const {
     return tensors_[tensors_.size() - static_cast<std::size_t>(1 + product)]
                    [static_cast<std::size_t>(m * problem_.product.n + n)];
   }
 
-  double by_steps(Index m, Index n) const {
+  double run_steps(ReduceIndex m, ReduceIndex n) const {
     std::map<int, double> at;
     double stored = NAN;
     for (const ChainStep& s : problem_.chain.steps) {
       const double a = at[s.a], b = at[s.b];
       switch (s.op) {
         case ChainOp::load:
-          at[s.result] = s.slot < problem_.products() ? sum(s.slot, m, n) : operand(s.slot, m, n);
+          at[s.result] = s.slot < problem_.product_count() ? product_sum(s.slot, m, n) : operand(s.slot, m, n);
           break;
         case ChainOp::constant: at[s.result] = s.constant; break;
         case ChainOp::store: stored = a; break;
@@ -93,31 +93,31 @@ class Numbers {
         case ChainOp::divide: at[s.result] = a / b; break;
         case ChainOp::negate: at[s.result] = -a; break;
         case ChainOp::max: at[s.result] = std::max(a, b); break;
-        default: at[s.result] = activation(s.op, a);
+        default: at[s.result] = apply_activation(s.op, a);
       }
     }
     return stored;
   }
 
-  double by(const MatmulCall& call, Index m, Index n) const {
+  double evaluate_call(const MatmulCall& call, ReduceIndex m, ReduceIndex n) const {
     const MatmulEpilogue& e = call.epilogue;
     const auto of = [&](const EpilogueOperand& x, double none) {
       return x.data ? static_cast<const double*>(x.data)[m * x.row_stride + n * x.col_stride] : none;
     };
-    const double inner = e.alpha * of(e.scale, 1) * sum(0, m, n) + of(e.bias, 0);
-    return activation(e.activation, inner) * of(e.gate, 1) + e.beta * of(e.addend, 0);
+    const double inner = e.alpha * of(e.scale, 1) * product_sum(0, m, n) + of(e.bias, 0);
+    return apply_activation(e.activation, inner) * of(e.gate, 1) + e.beta * of(e.addend, 0);
   }
-  double by(const GatedCall& call, Index m, Index n) const {
+  double evaluate_call(const GatedCall& call, ReduceIndex m, ReduceIndex n) const {
     const auto of = [&](const void* bias) { return bias ? static_cast<const double*>(bias)[n] : 0.0; };
-    const auto half = [&](const void* weights) { return sum(weights == data_[1] ? 0 : 1, m, n); };
+    const auto half = [&](const void* weights) { return product_sum(weights == data_[1] ? 0 : 1, m, n); };
     EXPECT_NE(call.up, call.gate);
-    return (half(call.up) + of(call.bu)) * activation(call.activation, half(call.gate) + of(call.bg));
+    return (half(call.up) + of(call.bu)) * apply_activation(call.activation, half(call.gate) + of(call.bg));
   }
 
  private:
-  double operand(int slot, Index m, Index n) const {
+  double operand(int slot, ReduceIndex m, ReduceIndex n) const {
     const auto& strides = problem_.chain.tensors[static_cast<std::size_t>(slot)].strides;
-    const auto t = static_cast<std::size_t>(3 + slot - problem_.products());
+    const auto t = static_cast<std::size_t>(3 + slot - problem_.product_count());
     return tensors_[t][static_cast<std::size_t>(m * strides[1] + n * strides[2])];
   }
   const FusedMatmul& problem_;
@@ -127,14 +127,14 @@ class Numbers {
 
 // Returns false if the chain is unsupported; otherwise expects the call to give the chain's results.
 bool expect_same(const FusedMatmul& problem, const std::string& what) {
-  const auto refusal = refuse(problem);
+  const auto refusal = unsupported_reason(problem);
   if (refusal) return false;
-  const Numbers numbers(problem, 11);
-  const FusedCall call = fused_call(problem, numbers.data());
-  for (Index m = 0; m < problem.product.m; ++m)
-    for (Index n = 0; n < problem.product.n; ++n) {
-      const double expected = numbers.by_steps(m, n);
-      const double found = std::visit([&](const auto& c) { return numbers.by(c, m, n); }, call);
+  const TestOperands numbers(problem, 11);
+  const FusedCall call = make_fused_call(problem, numbers.data());
+  for (ReduceIndex m = 0; m < problem.product.m; ++m)
+    for (ReduceIndex n = 0; n < problem.product.n; ++n) {
+      const double expected = numbers.run_steps(m, n);
+      const double found = std::visit([&](const auto& c) { return numbers.evaluate_call(c, m, n); }, call);
       EXPECT_NEAR(found, expected, 1e-9 * (1 + std::fabs(expected))) << what << " at " << m << ", " << n;
     }
   return true;
@@ -176,25 +176,25 @@ TEST(FusedCuda, ReadsEpilogues) {
                              "(p * s + r) * -2",
                              "c + p",
                              "p * (2 * b)"})
-    EXPECT_TRUE(expect_same(fused(result), result)) << result << ": " << *refuse(fused(result));
+    EXPECT_TRUE(expect_same(lower_fused(result), result)) << result << ": " << *unsupported_reason(lower_fused(result));
 }
 
 TEST(FusedCuda, ReadsGatedLayers) {
   for (const char* result :
        {"p * q", "(p + b) * gelu(q + d)", "gelu(d + q) * (b + p)", "relu(p) * q", "q * silu(p + b)",
         "silu(q) * (p + b)", "(p + f) * (q + f)", "max(p, 0) * (q + b)", "gelu_tanh(p + f) * q"}) {
-    const FusedMatmul problem = fused(result);
-    ASSERT_TRUE(expect_same(problem, result)) << result << ": " << *refuse(problem);
-    const Numbers numbers(problem, 1);
-    EXPECT_TRUE(std::holds_alternative<GatedCall>(fused_call(problem, numbers.data()))) << result;
+    const FusedMatmul problem = lower_fused(result);
+    ASSERT_TRUE(expect_same(problem, result)) << result << ": " << *unsupported_reason(problem);
+    const TestOperands numbers(problem, 1);
+    EXPECT_TRUE(std::holds_alternative<GatedCall>(make_fused_call(problem, numbers.data()))) << result;
   }
 }
 
 TEST(FusedCuda, SaysOfAGatedLayerWhereEverythingLies) {
-  const FusedMatmul problem = fused("silu(p + b) * q");
-  const Numbers numbers(problem, 1);
+  const FusedMatmul problem = lower_fused("silu(p + b) * q");
+  const TestOperands numbers(problem, 1);
   const std::vector<void*> data = numbers.data();
-  const auto call = std::get<GatedCall>(fused_call(problem, data));
+  const auto call = std::get<GatedCall>(make_fused_call(problem, data));
   EXPECT_EQ(call.x, data[0]);
   EXPECT_EQ(call.gate, data[1]) << "p has the activation";
   EXPECT_EQ(call.up, data[2]);
@@ -202,25 +202,24 @@ TEST(FusedCuda, SaysOfAGatedLayerWhereEverythingLies) {
   EXPECT_EQ(call.bu, nullptr);
   EXPECT_EQ(call.y, data[4]);
   EXPECT_EQ(call.bias, DType::bf16);
-  EXPECT_EQ((std::vector{call.m, call.n, call.k, call.x_line, call.weight_line, call.y_line}),
-            (std::vector<Index>{5, 4, 3, 3, 3, 4}));
+  EXPECT_EQ((std::vector{call.m, call.n, call.k, call.x_row_stride, call.weight_line_stride, call.y_row_stride}),
+            (std::vector<ReduceIndex>{5, 4, 3, 3, 3, 4}));
 }
 
 // Weights [K, N] instead of [N, K].
 TEST(FusedCuda, ReadsWeightsEitherWay) {
-  const FusedMatmul problem = fused(
+  const FusedMatmul problem = lower_fused(
       "x: bf16[M, K]  w: bf16[K, N]  v: bf16[K, N]\np[M, N] = x * w\nq[M, N] = x * v\ny: bf16[M, N] = p * silu(q)", 5,
       4);
   ASSERT_TRUE(expect_same(problem, "[K, N]"));
-  const Numbers numbers(problem, 1);
-  const auto call = std::get<GatedCall>(fused_call(problem, numbers.data()));
+  const TestOperands numbers(problem, 1);
+  const auto call = std::get<GatedCall>(make_fused_call(problem, numbers.data()));
   EXPECT_EQ(call.weights, tile::Major::mn);
-  EXPECT_EQ(call.weight_line, 4);
+  EXPECT_EQ(call.weight_line_stride, 4);
 }
 
 TEST(FusedCuda, RefusesOtherChains) {
-  const std::string start =
-      "the device's epilogue is scale, bias, activation, gate and residual; this chain has ";
+  const std::string start = "the device's epilogue is scale, bias, activation, gate and residual; this chain has ";
   for (const auto& [result, why] : std::initializer_list<std::pair<const char*, const char*>>{
            {"cos(p)", "an unsupported operation"},
            {"p + 1", "a sum of unsupported expressions"},
@@ -244,13 +243,14 @@ TEST(FusedCuda, RefusesOtherChains) {
            {"p * q + r", "a sum of unsupported expressions"},
            {"min(p, b)", "an unsupported operation"},
            {"where(p < 0, b, p)", "an unsupported operation"}})
-    EXPECT_EQ(refuse(fused(result)), start + why) << result;
+    EXPECT_EQ(unsupported_reason(lower_fused(result)), start + why) << result;
 }
 
 TEST(FusedCuda, RefusesWhatTheGatedKernelCannotReadOrWrite) {
   const std::string start = "the device has no kernel for this: its gated layer ";
   const auto why = [&](const std::string& declared, const std::string& result = "p * q") {
-    return refuse(fused(declared + "\np[M, N] = x * w\nq[M, N] = x * v\ny: bf16[M, N] = " + result, 6, 4))
+    return unsupported_reason(
+               lower_fused(declared + "\np[M, N] = x * w\nq[M, N] = x * v\ny: bf16[M, N] = " + result, 6, 4))
         .value_or("none");
   };
   EXPECT_EQ(why("x: f32[M, K]  w: f32[N, K]  v: f32[N, K]"),
@@ -264,24 +264,24 @@ TEST(FusedCuda, RefusesWhatTheGatedKernelCannotReadOrWrite) {
             start + "takes biases of one dtype");
   EXPECT_EQ(why("x: bf16[M, K]  w: bf16[N, K]  v: bf16[N, K]  c: f32[M]", "(p + c) * q"),
             start + "takes biases along the columns");
-  EXPECT_EQ(
-      refuse(fused("x: bf16[B, M, K]  w: bf16[B, N, K]  v: bf16[B, N, K]\np[B, M, N] = x * w\nq[B, M, N] = x * v\n"
-                   "y: bf16[B, M, N] = p * q",
-                   6, 4)),
-      start + "takes a batch of 1, found 2");
+  EXPECT_EQ(unsupported_reason(lower_fused(
+                "x: bf16[B, M, K]  w: bf16[B, N, K]  v: bf16[B, N, K]\np[B, M, N] = x * w\nq[B, M, N] = x * v\n"
+                "y: bf16[B, M, N] = p * q",
+                6, 4)),
+            start + "takes a batch of 1, found 2");
 }
 
 TEST(FusedCuda, RefusesTwoResultsAndSumsThatNobodyReads) {
-  FusedMatmul problem = fused("relu(p)");
+  FusedMatmul problem = lower_fused("relu(p)");
   const auto last = problem.chain.tensors.back();
   problem.chain.tensors.push_back(last);
   problem.chain.steps.push_back(
       {.op = ChainOp::store, .a = 0, .slot = static_cast<int>(problem.chain.tensors.size()) - 1});
-  EXPECT_NE(refuse(problem)->find("more than one stored result"), std::string::npos);
-  problem = fused("p * q");
+  EXPECT_NE(unsupported_reason(problem)->find("more than one stored result"), std::string::npos);
+  problem = lower_fused("p * q");
   for (ChainStep& step : problem.chain.steps)
     if (step.op == ChainOp::multiply) step = {.op = ChainOp::relu, .result = step.result, .a = step.a};
-  EXPECT_NE(refuse(problem)->find("a result that uses only one product"), std::string::npos);
+  EXPECT_NE(unsupported_reason(problem)->find("a result that uses only one product"), std::string::npos);
 }
 
 // Random expressions: most are unsupported, and the others give the right results.
@@ -306,7 +306,7 @@ TEST(FusedCuda, IsNeverWrongAboutWhatItTakes) {
       e = next;
     }
     if (e.find('p') == std::string::npos) continue;
-    taken += expect_same(fused(e), e);
+    taken += expect_same(lower_fused(e), e);
     if (HasFailure()) return;
   }
   EXPECT_GT(taken, 200);

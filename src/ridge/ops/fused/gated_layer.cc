@@ -8,23 +8,23 @@
 namespace ridge::ops {
 namespace {
 
-std::optional<ChainOp> function_of(tile::Activation activation) {
+std::optional<ChainOp> activation_function(tile::EpilogueActivation activation) {
   switch (activation) {
-    case tile::Activation::none: return std::nullopt;
-    case tile::Activation::relu: return ChainOp::relu;
-    case tile::Activation::gelu: return ChainOp::gelu;
-    case tile::Activation::gelu_tanh: return ChainOp::gelu_tanh;
-    case tile::Activation::silu: return ChainOp::silu;
+    case tile::EpilogueActivation::none: return std::nullopt;
+    case tile::EpilogueActivation::relu: return ChainOp::relu;
+    case tile::EpilogueActivation::gelu: return ChainOp::gelu;
+    case tile::EpilogueActivation::gelu_tanh: return ChainOp::gelu_tanh;
+    case tile::EpilogueActivation::silu: return ChainOp::silu;
   }
   return std::nullopt;
 }
 
-FusedMatmul problem(const GatedLayer& l) {
+FusedMatmul make_problem(const GatedLayer& l) {
   const MatrixLayout weights{l.dtype, 1, l.d, 0};
-  const std::vector<std::int64_t> whole{l.n * l.f, l.f, 1}, row{0, 0, 1};
+  const std::vector<std::int64_t> row_major{l.n * l.f, l.f, 1}, row{0, 0, 1};
   FusedMatmul out{{1, l.n, l.f, l.d, {l.dtype, l.d, 1, 0}, weights, {DType::f32, l.f, 1, 0}}, weights, {}};
   ChainProgram& chain = out.chain;
-  chain = {{1, l.n, l.f}, {{DType::f32, whole}, {DType::f32, whole}}, {}, 3};
+  chain = {{1, l.n, l.f}, {{DType::f32, row_major}, {DType::f32, row_major}}, {}, 3};
   for (int i = 0; i < 2; ++i) {
     chain.steps.push_back({.op = ChainOp::load, .result = i, .slot = i});
     if ((i == 0 ? l.bu : l.bg) == nullptr) continue;
@@ -32,32 +32,33 @@ FusedMatmul problem(const GatedLayer& l) {
     chain.steps.push_back({.op = ChainOp::add, .result = i, .a = i, .b = 2});
     chain.tensors.push_back({l.dtype, row});
   }
-  if (const auto function = function_of(l.activation)) chain.steps.push_back({.op = *function, .result = 1, .a = 1});
+  if (const auto function = activation_function(l.activation))
+    chain.steps.push_back({.op = *function, .result = 1, .a = 1});
   chain.steps.push_back({.op = ChainOp::multiply, .result = 0, .a = 0, .b = 1});
   chain.steps.push_back({.op = ChainOp::store, .a = 0, .slot = static_cast<int>(chain.tensors.size())});
-  chain.tensors.push_back({l.dtype, whole});
+  chain.tensors.push_back({l.dtype, row_major});
   return out;
 }
 
-const void* behind(const void* data, std::int64_t elements, DType dtype) {
-  return data == nullptr ? nullptr : static_cast<const char*>(data) + elements * (bits(dtype) / 8);
+const void* advance_elements(const void* data, std::int64_t elements, DType dtype) {
+  return data == nullptr ? nullptr : static_cast<const char*>(data) + elements * (dtype_bits(dtype) / 8);
 }
 
 }  // namespace
 
 GatedLayer with_one_matrix(GatedLayer l, const void* weights, const void* biases) {
   l.up = weights;
-  l.gate = behind(weights, l.f * l.d, l.dtype);
+  l.gate = advance_elements(weights, l.f * l.d, l.dtype);
   l.bu = biases;
-  l.bg = behind(biases, l.f, l.dtype);
+  l.bg = advance_elements(biases, l.f, l.dtype);
   return l;
 }
 
-std::optional<std::string> refuse(const GatedLayer& l) {
+std::optional<std::string> unsupported_reason(const GatedLayer& l) {
   if (l.n < 0 || l.f < 0 || l.d < 0)
     return "expected sizes of at least 0, found n " + std::to_string(l.n) + ", f " + std::to_string(l.f) + ", d " +
            std::to_string(l.d);
-  return refuse(problem(l));
+  return unsupported_reason(make_problem(l));
 }
 
 void gated_layer(const GatedLayer& l, int threads) {
@@ -65,7 +66,7 @@ void gated_layer(const GatedLayer& l, int threads) {
   for (const void* bias : {l.bu, l.bg})
     if (bias != nullptr) data.push_back(const_cast<void*>(bias));  // Only read
   data.push_back(l.y);
-  matmul(problem(l), l.x, l.up, l.gate, data, threads);
+  matmul(make_problem(l), l.x, l.up, l.gate, data, threads);
 }
 
 }  // namespace ridge::ops

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "ridge/ops/chain/code.h"
+#include "ridge/ops/chain/lower.h"
 #include "ridge/ops/fused/problem.h"
 #include "ridge/ops/gated/matmul.h"
 
@@ -17,20 +17,20 @@ class TileChain {
  public:
   TileChain() = default;
   TileChain(const FusedMatmul& problem, std::span<void* const> data);
-  void tile(const tile::Finishing& x) const;  // CPU only
+  void tile(const tile::EpilogueTile& x) const;  // CPU only
   // Return the tensors that each tile reads and stores, in the order of the chain's tensors after the sums.
-  const std::vector<tile::Operand>& operands() const { return tensors_->reads; }
-  const std::vector<tile::Operand>& results() const { return tensors_->writes; }
+  const std::vector<tile::EpilogueInput>& operands() const { return tensors_->reads; }
+  const std::vector<tile::EpilogueInput>& results() const { return tensors_->writes; }
 
  private:
-  ChainCode code(const tile::Finishing& x) const;
+  ChainCode lower_for_tile(const tile::EpilogueTile& x) const;
   const FusedMatmul* problem_ = nullptr;
   std::span<void* const> data_;
-  std::uint64_t call_ = 0;  // Number of the call, as a cache key
-  struct Tensors {
-    std::vector<tile::Operand> reads, writes;
+  std::uint64_t call_number_ = 0;  // Number of the call, as a cache key
+  struct ChainOperands {
+    std::vector<tile::EpilogueInput> reads, writes;
   };
-  std::shared_ptr<const Tensors> tensors_;  // Shared by all copies: the trace identifies tensors by address
+  std::shared_ptr<const ChainOperands> tensors_;  // Shared by all copies: the trace identifies tensors by address
 };
 
 template <MatmulConfig C, class Left, class Right> struct MappedMatmul {
@@ -47,7 +47,7 @@ template <MatmulConfig C, class Left, class Right> struct MappedMatmul {
     A a;
     B b;
   };
-  using State = Accumulator<C.m, C.n, C.sharers()>;
+  using State = Accumulator<C.m, C.n, C.warpgroups_per_tile()>;
 
   TILE_FN static void load(auto& at, Stage& s, const Globals& g, Range k) {
     at.load(s.a, g.a, at.row(), k);
@@ -59,8 +59,9 @@ template <MatmulConfig C, class Left, class Right> struct MappedMatmul {
   }
 };
 
-template <class Left, class Right> using MappedOnCpu = MappedMatmul<cpu_menu[0], Left, Right>;
-inline constexpr MatmulConfig pair_on_cpu{.m = cpu_menu[0].m, .n = 2 * cpu_menu[0].n, .k = cpu_menu[0].k};
-template <class Left, class Right> using FoldedOnCpu = GatedMatmul<pair_on_cpu, Left, float, TileChain, Right>;
+template <class Left, class Right> using CpuMappedMatmul = MappedMatmul<cpu_kernel_configs[0], Left, Right>;
+inline constexpr MatmulConfig cpu_pair_config{
+    .m = cpu_kernel_configs[0].m, .n = 2 * cpu_kernel_configs[0].n, .k = cpu_kernel_configs[0].k};
+template <class Left, class Right> using CpuFoldedMatmul = GatedMatmul<cpu_pair_config, Left, float, TileChain, Right>;
 
 }  // namespace ridge::ops

@@ -12,13 +12,13 @@ namespace ridge::ops {
 
 // Returns why no kernel of the device supports the problem, or nullopt if one does.
 namespace cuda {
-std::optional<std::string> refuse(const FusedMatmul& problem);
+std::optional<std::string> unsupported_reason(const FusedMatmul& problem);
 }
 
 Result<Forecast> forecast(const FusedMatmul& fused, const DeviceNumbers& device);
 CpuForecast cpu_forecast(const FusedMatmul& fused, int threads);
 
 // Returns why one fused kernel is slower than two, or nullopt if it is not. The device must support the problem.
-std::optional<std::string> slow_epilogue(const FusedMatmul& fused);
+std::optional<std::string> slow_epilogue_reason(const FusedMatmul& fused);
 
 }  // namespace ridge::ops

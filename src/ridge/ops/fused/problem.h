@@ -16,7 +16,7 @@ struct FusedMatmul {
   // Chain over {batch, m, n}. Tensor 0 and, with a second product, tensor 1 are the sums: f32, only loaded, strides
   // ignored.
   ChainProgram chain;
-  int products() const { return second ? 2 : 1; }
+  int product_count() const { return second ? 2 : 1; }
 };
 
 }  // namespace ridge::ops

@@ -23,10 +23,10 @@
 namespace ridge::ops::cuda {
 
 struct GatedBackward {
-  static constexpr int most_chunks = 8;
+  static constexpr int max_chunks = 8;
   std::int64_t m = 0, n = 0, k = 0;  // Rows, hidden columns, width
   DType dtype = DType::bf16;         // Type of all matrices: bf16 or f16
-  Activation activation = Activation::gelu;
+  EpilogueActivation activation = EpilogueActivation::gelu;
   const void* x = nullptr;                    // [m, k]
   const void *up = nullptr, *gate = nullptr;  // [n, k] each
   const void *bu = nullptr, *bg = nullptr;    // [n] each, or null; read only if h is recomputed
@@ -36,38 +36,38 @@ struct GatedBackward {
   void* dx = nullptr;                         // [m, k]; null if not needed
   void *dup = nullptr, *dgate = nullptr;      // [n, k] each; null if not needed
   void *dbu = nullptr, *dbg = nullptr;        // [n] each; null if not needed
-  std::int64_t x_line = 0, weight_line = 0;   // Row strides in elements
-  std::int64_t dy_line = 0, h_line = 0;
-  std::int64_t dx_line = 0, weight_grad_line = 0;
+  std::int64_t x_row_stride = 0, weight_line_stride = 0;  // Row strides in elements
+  std::int64_t dy_row_stride = 0, h_row_stride = 0;
+  std::int64_t dx_row_stride = 0, weight_grad_row_stride = 0;
 };
 // Returns the backward call of a layer (its y is ignored) with contiguous rows. dw has both weight gradients as one
 // matrix, db both bias gradients as one vector.
-GatedBackward gated_backward(const GatedLayer& layer, const void* dy, void* dx, void* dw, void* db);
+GatedBackward make_gated_backward_call(const GatedLayer& layer, const void* dy, void* dx, void* dw, void* db);
 
 struct GatedBackwardPlan {
-  struct Steps {  // Plans for one chunk
+  struct ChunkPlan {  // Plans for one chunk
     std::int64_t columns = 0;
-    GatedPlan again;
+    GatedPlan recompute;
     std::optional<InputGradientPlan> dx;  // If absent, two products compute dx
     std::vector<MatmulPlan> dx_products, dw_products;
-    bool operator==(const Steps&) const = default;
+    bool operator==(const ChunkPlan&) const = default;
   };
   std::int64_t chunk = 0;  // Hidden columns per chunk; the last chunk may have fewer
-  Steps each, last;
+  ChunkPlan each, last;
   std::size_t scratch_bytes = 0, workspace_bytes = 0;
   double predicted_s = 0;
   bool operator==(const GatedBackwardPlan&) const = default;
 };
 
-std::optional<std::string> refuse(const GatedBackward& call);
+std::optional<std::string> unsupported_reason(const GatedBackward& call);
 // Plans with chunks of `chunk` hidden columns (n if h was kept). Returns nullopt if that needs a larger workspace.
-std::optional<GatedBackwardPlan> planned(const GatedBackward& call, std::size_t workspace_bytes,
-                                         const DeviceNumbers& device, std::int64_t chunk);
+std::optional<GatedBackwardPlan> make_plan(const GatedBackward& call, std::size_t workspace_bytes,
+                                           const DeviceNumbers& device, std::int64_t chunk);
 // Returns the fastest plan; among plans within 1 % of it, the one with the smallest workspace. If no plan fits, returns
 // the smallest one; launch() then fails with the bytes it needs. The call must be supported.
-GatedBackwardPlan choose(const GatedBackward& call, std::size_t workspace_bytes, const DeviceNumbers& device);
-std::optional<std::string> launch(const GatedBackward& call, const GatedBackwardPlan& plan, const Workspace& workspace,
-                                  CUstream_st* stream);
+GatedBackwardPlan choose_plan(const GatedBackward& call, std::size_t workspace_bytes, const DeviceNumbers& device);
+std::optional<std::string> launch(const GatedBackward& call, const GatedBackwardPlan& plan,
+                                  const DeviceWorkspace& workspace, CUstream_st* stream);
 
 // Plan for forward and backward of a layer if `free_bytes` are available besides inputs and outputs (x, weights,
 // biases, dy; y, dx, dw, db), which are aligned and of one dtype. h is kept if it fits, because that is always faster.

@@ -17,176 +17,188 @@ namespace {
 // Workspace of a product; more is used only if it would otherwise take the plain path (operands that are copied).
 constexpr std::size_t thrifty_bytes = std::size_t{16} << 20;
 
-std::int64_t up(std::int64_t x, std::int64_t by) { return (x + by - 1) / by; }
-double product(std::int64_t x, std::int64_t y) { return static_cast<double>(x) * static_cast<double>(y); }
-void* at(std::uintptr_t address) { return reinterpret_cast<void*>(address); }  // Plans never dereference it
+std::int64_t ceil_div(std::int64_t x, std::int64_t by) { return (x + by - 1) / by; }
+double multiply_as_double(std::int64_t x, std::int64_t y) { return static_cast<double>(x) * static_cast<double>(y); }
+void* placeholder_pointer(std::uintptr_t address) {
+  return reinterpret_cast<void*>(address);
+}  // Plans never dereference it
 
-template <class Call> auto chosen(const Call& call, std::size_t room, const DeviceNumbers& device) {
-  const auto plan = choose(call, std::min(room, thrifty_bytes), device);
-  return plan.path == decltype(plan)::Path::plain ? choose(call, room, device) : plan;
+template <class Call>
+auto choose_plan_within(const Call& call, std::size_t available_bytes, const DeviceNumbers& device) {
+  const auto plan = choose_plan(call, std::min(available_bytes, thrifty_bytes), device);
+  return plan.path == decltype(plan)::Path::plain ? choose_plan(call, available_bytes, device) : plan;
 }
 
-struct Needs {  // Scratch bytes and time of all steps of a chunk
+struct ChunkCost {  // Scratch bytes and time of all steps of a chunk
   std::size_t scratch = 0;
   double seconds = 0;
-  template <class Plan> void step(const Plan& plan) {
+  template <class Plan> void add_step(const Plan& plan) {
     scratch = std::max(scratch, plan.workspace_bytes);
     seconds += plan.predicted_s;
   }
 };
 
-std::vector<MatmulPlan> products(const std::vector<MatmulCall>& calls, std::size_t room, const DeviceNumbers& device,
-                                 Needs& needs) {
+std::vector<MatmulPlan> plan_products(const std::vector<MatmulCall>& calls, std::size_t available_bytes,
+                                      const DeviceNumbers& device, ChunkCost& cost) {
   std::vector<MatmulPlan> out;
   for (const MatmulCall& call : calls) {
-    out.push_back(chosen(call, room, device));
-    needs.step(out.back());
+    out.push_back(choose_plan_within(call, available_bytes, device));
+    cost.add_step(out.back());
     if (call.epilogue.addend.data)  // dx is also read
-      needs.seconds +=
-          product(call.problem.m, call.problem.n) * bits(call.epilogue.addend.dtype) / 8 / device.memory_bytes_per_s;
+      cost.seconds += multiply_as_double(call.problem.m, call.problem.n) * dtype_bits(call.epilogue.addend.dtype) / 8 /
+                      device.memory_bytes_per_s;
   }
   return out;
 }
 
-std::optional<GatedBackwardPlan::Steps> plan_steps(const GatedBackward& b, std::int64_t first, std::int64_t columns,
-                                                   std::size_t room, const DeviceNumbers& device, Needs& needs) {
-  const BackwardSteps s = backward_steps(b, first, columns, at(4096));
-  GatedBackwardPlan::Steps out;
+std::optional<GatedBackwardPlan::ChunkPlan> plan_steps(const GatedBackward& b, std::int64_t first, std::int64_t columns,
+                                                       std::size_t available_bytes, const DeviceNumbers& device,
+                                                       ChunkCost& cost) {
+  const BackwardSteps s = make_backward_steps(b, first, columns, placeholder_pointer(4096));
+  GatedBackwardPlan::ChunkPlan out;
   out.columns = columns;
-  if (b.h == nullptr) needs.step(out.again = chosen(s.again, room, device));
-  needs.scratch = std::max(needs.scratch, workspace_bytes(s.gate));
-  if (needs.scratch > room) return std::nullopt;
+  if (b.h == nullptr) cost.add_step(out.recompute = choose_plan_within(s.recompute, available_bytes, device));
+  cost.scratch = std::max(cost.scratch, needed_workspace_bytes(s.gate));
+  if (cost.scratch > available_bytes) return std::nullopt;
   const KernelNumbers& n = kernel_numbers();
-  needs.seconds += n.backward_pass / device.clock_hz +
-                   10 * product(b.m, columns) / (n.backward_bandwidth * device.memory_bytes_per_s);
-  out.dw_products = products(s.dw_products, room, device, needs);
+  cost.seconds += n.backward_pass / device.clock_hz +
+                  10 * multiply_as_double(b.m, columns) / (n.backward_bandwidth * device.memory_bytes_per_s);
+  out.dw_products = plan_products(s.dw_products, available_bytes, device, cost);
   if (b.dx == nullptr) return out;
-  Needs apart = needs;
-  out.dx_products = products(s.dx_products, room, device, apart);
-  out.dx = choose(s.dx, device);
-  if (out.dx && needs.seconds + out.dx->predicted_s <= 1.01 * apart.seconds) {  // One kernel rounds dx once
-    needs.seconds += out.dx->predicted_s;
+  ChunkCost separate_cost = cost;
+  out.dx_products = plan_products(s.dx_products, available_bytes, device, separate_cost);
+  out.dx = choose_plan(s.dx, device);
+  if (out.dx && cost.seconds + out.dx->predicted_s <= 1.01 * separate_cost.seconds) {  // One kernel rounds dx once
+    cost.seconds += out.dx->predicted_s;
     out.dx_products.clear();
   } else {
     out.dx.reset();
-    needs = apart;
+    cost = separate_cost;
   }
   return out;
 }
 
 // Returns the columns per chunk: n divided evenly, rounded up to a multiple of 64 columns.
-std::int64_t chunk_of(std::int64_t n, int chunks) { return std::min(n, up(up(n, chunks), 64) * 64); }
+std::int64_t columns_per_chunk(std::int64_t n, int chunks) {
+  return std::min(n, ceil_div(ceil_div(n, chunks), 64) * 64);
+}
 
-std::optional<std::string> refuse_matrices(const GatedBackward& b) {
-  const bool again = b.h == nullptr, weights_wanted = b.dup || b.dgate;
-  struct Wanted {
+std::optional<std::string> validate_matrices(const GatedBackward& b) {
+  const bool recomputes_h = b.h == nullptr, needs_weight_gradients = b.dup || b.dgate;
+  struct MatrixCheck {
     const char* name;
     const void* data;
     bool needed;
-    std::int64_t lines, line, least;
+    std::int64_t line_count, stride, min_stride;
   };
-  const bool any = b.m > 0 && b.n > 0, wide = any && b.k > 0;
-  for (const Wanted& w : {Wanted{"x", b.x, wide && (again || weights_wanted), b.m, b.x_line, b.k},
-                          {"up", b.up, wide && (again || b.dx), b.n, b.weight_line, b.k},
-                          {"gate", b.gate, wide && (again || b.dx), b.n, b.weight_line, b.k},
-                          {"bu", b.bu, false, 0, 0, 0},
-                          {"bg", b.bg, false, 0, 0, 0},
-                          {"dy", b.dy, any, b.m, b.dy_line, b.n},
-                          {"h", b.h, false, b.m, b.h_line, 2 * b.n},
-                          {"dh", b.dh, false, b.m, b.h_line, 2 * b.n},
-                          {"dx", b.dx, false, b.m, b.dx_line, b.k},
-                          {"dup", b.dup, false, b.n, b.weight_grad_line, b.k},
-                          {"dgate", b.dgate, false, b.n, b.weight_grad_line, b.k},
-                          {"dbu", b.dbu, false, 0, 0, 0},
-                          {"dbg", b.dbg, false, 0, 0, 0}}) {
-    if (w.needed && w.data == nullptr) return fmt::format("{}: expected device memory, found a null pointer", w.name);
-    if (reinterpret_cast<std::uintptr_t>(w.data) % 2 != 0)
+  const bool any = b.m > 0 && b.n > 0, has_width = any && b.k > 0;
+  for (const MatrixCheck& matrix :
+       {MatrixCheck{"x", b.x, has_width && (recomputes_h || needs_weight_gradients), b.m, b.x_row_stride, b.k},
+        {"up", b.up, has_width && (recomputes_h || b.dx), b.n, b.weight_line_stride, b.k},
+        {"gate", b.gate, has_width && (recomputes_h || b.dx), b.n, b.weight_line_stride, b.k},
+        {"bu", b.bu, false, 0, 0, 0},
+        {"bg", b.bg, false, 0, 0, 0},
+        {"dy", b.dy, any, b.m, b.dy_row_stride, b.n},
+        {"h", b.h, false, b.m, b.h_row_stride, 2 * b.n},
+        {"dh", b.dh, false, b.m, b.h_row_stride, 2 * b.n},
+        {"dx", b.dx, false, b.m, b.dx_row_stride, b.k},
+        {"dup", b.dup, false, b.n, b.weight_grad_row_stride, b.k},
+        {"dgate", b.dgate, false, b.n, b.weight_grad_row_stride, b.k},
+        {"dbu", b.dbu, false, 0, 0, 0},
+        {"dbg", b.dbg, false, 0, 0, 0}}) {
+    if (matrix.needed && matrix.data == nullptr)
+      return fmt::format("{}: expected device memory, found a null pointer", matrix.name);
+    if (reinterpret_cast<std::uintptr_t>(matrix.data) % 2 != 0)
       return fmt::format("{}: expected a pointer to whole {} elements, found one that is not a multiple of 2 bytes",
-                         w.name, name(b.dtype));
-    if (w.data != nullptr && w.lines > 1 && w.line < w.least)
-      return fmt::format("{}: expected a stride of at least {}, found {}: its rows would overlap", w.name, w.least,
-                         w.line);
+                         matrix.name, dtype_name(b.dtype));
+    if (matrix.data != nullptr && matrix.line_count > 1 && matrix.stride < matrix.min_stride)
+      return fmt::format("{}: expected a stride of at least {}, found {}: its rows would overlap", matrix.name,
+                         matrix.min_stride, matrix.stride);
   }
   return std::nullopt;
 }
 
 }  // namespace
 
-std::optional<InputGradientPlan> choose(const InputGradient& c, const DeviceNumbers& device) {
-  constexpr std::int64_t most = (std::int64_t{1} << 31) - 1024;
-  if (c.m == 0 || c.n == 0 || c.k == 0 || c.m > most || c.n > most || c.k > most / 2) return std::nullopt;
-  const auto reads = [](const void* data, std::int64_t line) {
-    return copy_engine_reads({data, tile::Major::k, 2, 0, line, 0}, 1);
+std::optional<InputGradientPlan> choose_plan(const InputGradient& c, const DeviceNumbers& device) {
+  constexpr std::int64_t max_int = (std::int64_t{1} << 31) - 1024;
+  if (c.m == 0 || c.n == 0 || c.k == 0 || c.m > max_int || c.n > max_int || c.k > max_int / 2) return std::nullopt;
+  const auto can_read = [](const void* data, std::int64_t line) {
+    return can_copy_engine_read({data, tile::Major::k, 2, 0, line, 0}, 1);
   };
-  if (!reads(c.du, c.dh_line) || !reads(c.dg, c.dh_line) || !reads(c.up, c.weight_line) ||
-      !reads(c.gate, c.weight_line) || !reads(c.dx, c.dx_line) || c.n % 8 != 0)
+  if (!can_read(c.du, c.dh_row_stride) || !can_read(c.dg, c.dh_row_stride) || !can_read(c.up, c.weight_line_stride) ||
+      !can_read(c.gate, c.weight_line_stride) || !can_read(c.dx, c.dx_row_stride) || c.n % 8 != 0)
     return std::nullopt;
-  TileWork w{1, c.m, c.n, 2 * up(c.k, 64) * 64};
-  w.minimum_bytes = 2 * (2 * product(c.m, c.k) + 2 * product(c.k, c.n) + (c.add ? 2 : 1) * product(c.m, c.n));
-  w.granule_a = static_cast<int>(std::gcd<std::int64_t>(c.dh_line * 2, 128));
-  w.granule_b = static_cast<int>(std::gcd<std::int64_t>(c.weight_line * 2, 128));
+  TileWork work{1, c.m, c.n, 2 * ceil_div(c.k, 64) * 64};
+  work.minimum_bytes = 2 * (2 * multiply_as_double(c.m, c.k) + 2 * multiply_as_double(c.k, c.n) +
+                            (c.add ? 2 : 1) * multiply_as_double(c.m, c.n));
+  work.alignment_a = static_cast<int>(std::gcd<std::int64_t>(c.dh_row_stride * 2, 128));
+  work.alignment_b = static_cast<int>(std::gcd<std::int64_t>(c.weight_line_stride * 2, 128));
   InputGradientPlan best;
-  for (int config = 0; config < static_cast<int>(input_gradient_menu.size()); ++config) {
-    const MatmulConfig& shape = input_gradient_menu[static_cast<std::size_t>(config)];
-    if (up(c.m, shape.m) > most / up(c.n, shape.n)) continue;
-    const std::int64_t tiles = up(c.m, shape.m) * up(c.n, shape.n);
-    const double seconds = predicted_seconds(shape, w, {1, tile::SplitMode::split_k}, device);
+  for (int config = 0; config < static_cast<int>(input_gradient_kernel_configs.size()); ++config) {
+    const MatmulConfig& shape = input_gradient_kernel_configs[static_cast<std::size_t>(config)];
+    if (ceil_div(c.m, shape.m) > max_int / ceil_div(c.n, shape.n)) continue;
+    const std::int64_t tiles = ceil_div(c.m, shape.m) * ceil_div(c.n, shape.n);
+    const double seconds = predict_seconds(shape, work, {1, tile::SplitMode::split_k}, device);
     if (best.config < 0 || seconds < best.predicted_s)
       best = {config, static_cast<int>(std::min<std::int64_t>(tiles, device.multiprocessors)), seconds};
   }
   return best.config < 0 ? std::nullopt : std::optional(best);
 }
 
-std::optional<std::string> refuse(const GatedBackward& b) {
+std::optional<std::string> unsupported_reason(const GatedBackward& b) {
   if (b.m < 0 || b.n < 0 || b.k < 0)
     return fmt::format("expected sizes of at least 0, found n {}, f {}, d {}", b.m, b.n, b.k);
   if (b.dtype != DType::bf16 && b.dtype != DType::f16)
-    return fmt::format("expected bf16 or f16, found {}", name(b.dtype));
-  constexpr std::int64_t most_rows = 65535 * GatedGradient::rows_of_block;
+    return fmt::format("expected bf16 or f16, found {}", dtype_name(b.dtype));
+  constexpr std::int64_t most_rows = 65535 * GatedGradient::rows_per_block;
   if (b.m > most_rows) return fmt::format("expected at most {} rows, found {}", most_rows, b.m);
-  return refuse_matrices(b);
+  return validate_matrices(b);
 }
 
-std::optional<GatedBackwardPlan> planned(const GatedBackward& b, std::size_t workspace_bytes,
-                                         const DeviceNumbers& device, std::int64_t chunk) {
-  const std::size_t h_bytes = b.h ? 0 : static_cast<std::size_t>(up(4 * b.m * chunk, 256) * 256);
-  if (h_bytes > workspace_bytes) return std::nullopt;
-  const std::size_t room = (workspace_bytes - h_bytes) / 256 * 256;
-  const std::int64_t whole = chunk == 0 ? 1 : b.n / chunk, rest = chunk == 0 ? 0 : b.n % chunk;
-  Needs of_each, of_last;
-  const auto each = plan_steps(b, 0, chunk, room, device, of_each);
+std::optional<GatedBackwardPlan> make_plan(const GatedBackward& b, std::size_t workspace_bytes,
+                                           const DeviceNumbers& device, std::int64_t chunk) {
+  const std::size_t h_chunk_bytes = b.h ? 0 : static_cast<std::size_t>(ceil_div(4 * b.m * chunk, 256) * 256);
+  if (h_chunk_bytes > workspace_bytes) return std::nullopt;
+  const std::size_t available_bytes = (workspace_bytes - h_chunk_bytes) / 256 * 256;
+  const std::int64_t full_chunks = chunk == 0 ? 1 : b.n / chunk, last_columns = chunk == 0 ? 0 : b.n % chunk;
+  ChunkCost first_cost, other_cost;
+  const auto each = plan_steps(b, 0, chunk, available_bytes, device, first_cost);
   if (!each) return std::nullopt;
   GatedBackwardPlan plan{chunk, *each, *each};
-  plan.predicted_s = of_each.seconds;
+  plan.predicted_s = first_cost.seconds;
   // The first chunk stores dx and the others add to it, so their plans differ if two products compute dx.
-  for (const auto& [columns, many] : {std::pair{chunk, whole - 1}, {rest, std::int64_t{rest > 0}}}) {
-    if (many <= 0) continue;
-    Needs more;
-    const auto steps = plan_steps(b, columns == chunk ? chunk : whole * chunk, columns, room, device, more);
+  for (const auto& [columns, count] :
+       {std::pair{chunk, full_chunks - 1}, {last_columns, std::int64_t{last_columns > 0}}}) {
+    if (count <= 0) continue;
+    ChunkCost chunk_cost;
+    const auto steps =
+        plan_steps(b, columns == chunk ? chunk : full_chunks * chunk, columns, available_bytes, device, chunk_cost);
     if (!steps) return std::nullopt;
-    plan.predicted_s += more.seconds * static_cast<double>(many);
-    of_last.scratch = std::max(of_last.scratch, more.scratch);
+    plan.predicted_s += chunk_cost.seconds * static_cast<double>(count);
+    other_cost.scratch = std::max(other_cost.scratch, chunk_cost.scratch);
     if (columns != chunk) plan.last = *steps;
   }
-  plan.scratch_bytes =
-      static_cast<std::size_t>(up(static_cast<std::int64_t>(std::max(of_each.scratch, of_last.scratch)), 256) * 256);
-  plan.workspace_bytes = plan.scratch_bytes + h_bytes;
+  plan.scratch_bytes = static_cast<std::size_t>(
+      ceil_div(static_cast<std::int64_t>(std::max(first_cost.scratch, other_cost.scratch)), 256) * 256);
+  plan.workspace_bytes = plan.scratch_bytes + h_chunk_bytes;
   if (plan.workspace_bytes > workspace_bytes) return std::nullopt;
   return plan;
 }
 
-GatedBackwardPlan choose(const GatedBackward& b, std::size_t workspace_bytes, const DeviceNumbers& device) {
-  const int most = b.h ? 1 : GatedBackward::most_chunks;
+GatedBackwardPlan choose_plan(const GatedBackward& b, std::size_t workspace_bytes, const DeviceNumbers& device) {
+  const int chunk_limit = b.h ? 1 : GatedBackward::max_chunks;
   std::vector<GatedBackwardPlan> all;
-  for (int chunks = 1; chunks <= most; ++chunks)
-    if (const auto plan = planned(b, workspace_bytes, device, chunk_of(b.n, chunks))) all.push_back(*plan);
+  for (int chunks = 1; chunks <= chunk_limit; ++chunks)
+    if (const auto plan = make_plan(b, workspace_bytes, device, columns_per_chunk(b.n, chunks))) all.push_back(*plan);
   if (all.empty()) {
-    const std::int64_t chunk = chunk_of(b.n, most), sums = up(b.m, GatedGradient::rows_of_block) * 8 * chunk;
-    return *planned(b, static_cast<std::size_t>(4 * b.m * chunk + sums + 512) + counter_bytes, device, chunk);
+    const std::int64_t chunk = columns_per_chunk(b.n, chunk_limit),
+                       sums = ceil_div(b.m, GatedGradient::rows_per_block) * 8 * chunk;
+    return *make_plan(b, static_cast<std::size_t>(4 * b.m * chunk + sums + 512) + counter_bytes, device, chunk);
   }
-  double least = all.front().predicted_s;
-  for (const GatedBackwardPlan& plan : all) least = std::min(least, plan.predicted_s);
-  std::erase_if(all, [&](const GatedBackwardPlan& plan) { return plan.predicted_s > 1.01 * least; });
+  double min_seconds = all.front().predicted_s;
+  for (const GatedBackwardPlan& plan : all) min_seconds = std::min(min_seconds, plan.predicted_s);
+  std::erase_if(all, [&](const GatedBackwardPlan& plan) { return plan.predicted_s > 1.01 * min_seconds; });
   return *std::min_element(all.begin(), all.end(), [](const GatedBackwardPlan& x, const GatedBackwardPlan& y) {
     return x.workspace_bytes < y.workspace_bytes;
   });
@@ -194,46 +206,51 @@ GatedBackwardPlan choose(const GatedBackward& b, std::size_t workspace_bytes, co
 
 Result<GatedTraining> plan_training(const GatedCall& sizes, std::size_t free_bytes, const DeviceNumbers& device) {
   GatedCall forward = sizes;
-  const auto place = [](int i) { return at(std::uintptr_t{1} << (40 + i)); };
-  forward.x = place(0);
-  forward.up = place(1);
-  forward.gate = place(2);
-  forward.y = place(3);
+  const auto placeholder = [](int i) { return placeholder_pointer(std::uintptr_t{1} << (40 + i)); };
+  forward.x = placeholder(0);
+  forward.up = placeholder(1);
+  forward.gate = placeholder(2);
+  forward.y = placeholder(3);
   forward.h = nullptr;
   forward.out = forward.bias = sizes.dtype;
-  forward.x_line = forward.weight_line = sizes.k;
-  forward.y_line = sizes.n;
-  forward.h_line = 2 * sizes.n;
-  GatedBackward back{.m = sizes.m, .n = sizes.n, .k = sizes.k, .dtype = sizes.dtype, .activation = sizes.activation};
-  back.x = forward.x;
-  back.up = forward.up;
-  back.gate = forward.gate;
-  back.dy = place(4);
-  back.dx = place(5);
-  back.dup = place(6);
-  back.dgate = static_cast<char*>(back.dup) + sizes.n * sizes.k * 2;
-  back.dbu = place(8);
-  back.dbg = static_cast<char*>(back.dbu) + sizes.n * 2;
-  back.x_line = back.weight_line = back.dx_line = back.weight_grad_line = sizes.k;
-  back.dy_line = sizes.n;
-  back.h_line = 2 * sizes.n;
-  if (const auto why = refuse(back)) return input_error(*why);
+  forward.x_row_stride = forward.weight_line_stride = sizes.k;
+  forward.y_row_stride = sizes.n;
+  forward.h_row_stride = 2 * sizes.n;
+  GatedBackward backward{
+      .m = sizes.m, .n = sizes.n, .k = sizes.k, .dtype = sizes.dtype, .activation = sizes.activation};
+  backward.x = forward.x;
+  backward.up = forward.up;
+  backward.gate = forward.gate;
+  backward.dy = placeholder(4);
+  backward.dx = placeholder(5);
+  backward.dup = placeholder(6);
+  backward.dgate = static_cast<char*>(backward.dup) + sizes.n * sizes.k * 2;
+  backward.dbu = placeholder(8);
+  backward.dbg = static_cast<char*>(backward.dbu) + sizes.n * 2;
+  backward.x_row_stride = backward.weight_line_stride = backward.dx_row_stride = backward.weight_grad_row_stride =
+      sizes.k;
+  backward.dy_row_stride = sizes.n;
+  backward.h_row_stride = 2 * sizes.n;
+  if (const auto why = unsupported_reason(backward)) return input_error(*why);
   const std::size_t h_bytes = static_cast<std::size_t>(4 * sizes.m * sizes.n);
-  std::size_t least = 0;
-  for (const bool keeps : {true, false}) {
-    const std::size_t kept = keeps ? h_bytes : 0, room = free_bytes > kept ? free_bytes - kept : 0;
-    forward.h = back.h = keeps ? place(9) : nullptr;
-    const GatedBackwardPlan plan = choose(back, room, device);
-    const GatedPlan ahead = chosen(forward, room, device);
-    least = kept + plan.workspace_bytes;
-    if (least <= free_bytes)
-      return GatedTraining{keeps, plan.chunk, kept + std::max(plan.workspace_bytes, ahead.workspace_bytes),
-                           ahead.predicted_s, plan.predicted_s};
+  std::size_t needed_bytes = 0;
+  for (const bool keeps_h : {true, false}) {
+    const std::size_t h_kept_bytes = keeps_h ? h_bytes : 0,
+                      available_bytes = free_bytes > h_kept_bytes ? free_bytes - h_kept_bytes : 0;
+    forward.h = backward.h = keeps_h ? placeholder(9) : nullptr;
+    const GatedBackwardPlan plan = choose_plan(backward, available_bytes, device);
+    const GatedPlan forward_plan = choose_plan_within(forward, available_bytes, device);
+    needed_bytes = h_kept_bytes + plan.workspace_bytes;
+    if (needed_bytes <= free_bytes)
+      return GatedTraining{keeps_h, plan.chunk,
+                           h_kept_bytes + std::max(plan.workspace_bytes, forward_plan.workspace_bytes),
+                           forward_plan.predicted_s, plan.predicted_s};
   }
-  return input_error(fmt::format("expected {} free bytes besides inputs and outputs, found {}", least, free_bytes),
-                     fmt::format("backward needs h and its gradient for 1/{} of the {} hidden columns: use fewer "
-                                 "than {} rows",
-                                 GatedBackward::most_chunks, sizes.n, sizes.m));
+  return input_error(
+      fmt::format("expected {} free bytes besides inputs and outputs, found {}", needed_bytes, free_bytes),
+      fmt::format("backward needs h and its gradient for 1/{} of the {} hidden columns: use fewer "
+                  "than {} rows",
+                  GatedBackward::max_chunks, sizes.n, sizes.m));
 }
 
 }  // namespace ridge::ops::cuda

@@ -6,19 +6,19 @@
 
 namespace ridge::ops {
 
-inline constexpr std::array sm90_gated_menu = {
-    sm90_configs::ping(192, 5, 1),
-    sm90_configs::ping(192, 4, 2),
-    sm90_configs::ping(128, 6),
-    sm90_configs::both(128, 256, 4),
-    sm90_configs::both(256, 128, 4),
-    sm90_configs::one(64, 12),
-    sm90_configs::one(128, 8),
+inline constexpr std::array sm90_gated_kernel_configs = {
+    sm90_configs::pingpong_tile(192, 5, 1),
+    sm90_configs::pingpong_tile(192, 4, 2),
+    sm90_configs::pingpong_tile(128, 6),
+    sm90_configs::two_consumers(128, 256, 4),
+    sm90_configs::two_consumers(256, 128, 4),
+    sm90_configs::one_consumer(64, 12),
+    sm90_configs::one_consumer(128, 8),
     // Weights contiguous along n; each half has a multiple of 64 columns.
-    sm90_configs::with(sm90_configs::ping(128, 6), sm90_configs::k, sm90_configs::mn),
-    sm90_configs::with(sm90_configs::both(128, 256, 4), sm90_configs::k, sm90_configs::mn),
-    sm90_configs::with(sm90_configs::both(256, 128, 4), sm90_configs::k, sm90_configs::mn),
-    sm90_configs::with(sm90_configs::one(128, 8), sm90_configs::k, sm90_configs::mn),
+    sm90_configs::with_majors(sm90_configs::pingpong_tile(128, 6), sm90_configs::k, sm90_configs::mn),
+    sm90_configs::with_majors(sm90_configs::two_consumers(128, 256, 4), sm90_configs::k, sm90_configs::mn),
+    sm90_configs::with_majors(sm90_configs::two_consumers(256, 128, 4), sm90_configs::k, sm90_configs::mn),
+    sm90_configs::with_majors(sm90_configs::one_consumer(128, 8), sm90_configs::k, sm90_configs::mn),
 };
 
 }  // namespace ridge::ops

@@ -17,17 +17,17 @@ struct GatedCall {
   DType dtype = DType::bf16;  // Type of x, up, gate and h: bf16, f16 or f32
   DType out = DType::bf16;    // Type of y: bf16, f16 or f32
   DType bias = DType::bf16;   // Type of bu and bg: bf16, f16 or f32
-  Activation activation = Activation::gelu;
+  EpilogueActivation activation = EpilogueActivation::gelu;
   const void* x = nullptr;                    // [m, k]
   const void *up = nullptr, *gate = nullptr;  // [n, k] each
   tile::Major weights = tile::Major::k;       // mn: both are [k, n]
   const void *bu = nullptr, *bg = nullptr;    // [n] each, or null
   void* y = nullptr;                          // [m, n]; null if only h is needed
   void* h = nullptr;                          // [m, 2*n]: x*up^T + bu, then x*gate^T + bg; null if not needed
-  std::int64_t x_line = 0, weight_line = 0, y_line = 0, h_line = 0;  // Row strides in elements
+  std::int64_t x_row_stride = 0, weight_line_stride = 0, y_row_stride = 0, h_row_stride = 0;  // Row strides in elements
 };
 // Returns the call of a layer with contiguous rows.
-GatedCall gated_call(const GatedLayer& layer);
+GatedCall make_gated_call(const GatedLayer& layer);
 
 struct GatedPlan {
   enum class Path { nothing, tiles, plain } path = Path::plain;
@@ -40,12 +40,12 @@ struct GatedPlan {
   bool operator==(const GatedPlan&) const = default;
 };
 
-std::optional<std::string> refuse(const GatedCall& call);
-GatedPlan choose(const GatedCall& call, std::size_t workspace_bytes,
-                 const DeviceNumbers& device);  // Must be supported
-std::optional<GatedPlan> planned(const GatedCall& call, std::size_t workspace_bytes, const DeviceNumbers& device,
-                                 int config, int splits);
-std::optional<std::string> launch(const GatedCall& call, const GatedPlan& plan, const Workspace& workspace,
+std::optional<std::string> unsupported_reason(const GatedCall& call);
+GatedPlan choose_plan(const GatedCall& call, std::size_t workspace_bytes,
+                      const DeviceNumbers& device);  // Must be supported
+std::optional<GatedPlan> make_plan(const GatedCall& call, std::size_t workspace_bytes, const DeviceNumbers& device,
+                                   int config, int splits);
+std::optional<std::string> launch(const GatedCall& call, const GatedPlan& plan, const DeviceWorkspace& workspace,
                                   CUstream_st* stream);
 
 }  // namespace ridge::ops::cuda

@@ -12,45 +12,45 @@ namespace ridge::ops::cuda {
 namespace {
 
 constexpr int warps = 8, vector = 8, block_columns = 32 * vector;
-constexpr std::int64_t rows_of_block = GatedGradient::rows_of_block;
+constexpr std::int64_t rows_per_block = GatedGradient::rows_per_block;
 
-std::int64_t up(std::int64_t x, std::int64_t by) { return (x + by - 1) / by; }
+std::int64_t ceil_div(std::int64_t x, std::int64_t by) { return (x + by - 1) / by; }
 
-struct Both {
+struct ValueAndSlope {
   float value, slope;
 };
 // Returns act(g) and act'(g).
-template <Activation activation> __device__ Both gate_of(const SigmoidForm& f, float g) {
-  if constexpr (activation == Activation::none) return {g, 1};
-  if constexpr (activation == Activation::relu) return {g < 0 ? 0 : g, g > 0 ? 1.0F : 0.0F};
-  const float s = fminf(g * g, f.most);
+template <EpilogueActivation activation> __device__ ValueAndSlope evaluate_gate(const SigmoidForm& f, float g) {
+  if constexpr (activation == EpilogueActivation::none) return {g, 1};
+  if constexpr (activation == EpilogueActivation::relu) return {g < 0 ? 0 : g, g > 0 ? 1.0F : 0.0F};
+  const float s = fminf(g * g, f.max_square);
   float z = f.p[5];
 #pragma unroll
   for (int i = 4; i >= 0; --i) z = fmaf(z, s, f.p[i]);
   float e, r;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(-g * z));
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(1 + e));
-  if constexpr (activation == Activation::gelu) {
-    float bell;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(bell) : "f"(-0.72134752F * (g * g)));
-    return {g * r, fmaf(0.39894228F * g, bell, r)};
+  if constexpr (activation == EpilogueActivation::gelu) {
+    float gaussian;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(gaussian) : "f"(-0.72134752F * (g * g)));
+    return {g * r, fmaf(0.39894228F * g, gaussian, r)};
   }
-  const float rise = fmaf(3 * f.p[1], s, f.p[0]) * 0.69314718F;  // dz / dg in nats
-  return {g * r, r * fmaf(g * (1 - r), rise, 1.0F)};
+  const float z_slope = fmaf(3 * f.p[1], s, f.p[0]) * 0.69314718F;  // dz / dg in nats
+  return {g * r, r * fmaf(g * (1 - r), z_slope, 1.0F)};
 }
 
-template <class T> __device__ float number(std::uint16_t bits) {
+template <class T> __device__ float decode_element(std::uint16_t bits) {
   if constexpr (std::is_same_v<T, Bf16>) return __uint_as_float(static_cast<std::uint32_t>(bits) << 16);
   float x;
   asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
   return x;
 }
-template <class T> __device__ std::uint16_t rounded(float x) {
-  return tile::sm90::to_stored(std::is_same_v<T, Bf16> ? tile::Stored::bf16 : tile::Stored::f16, x);
+template <class T> __device__ std::uint16_t encode_element(float x) {
+  return tile::sm90::to_stored(std::is_same_v<T, Bf16> ? tile::StorageFormat::bf16 : tile::StorageFormat::f16, x);
 }
 
-struct Pass {
-  std::int64_t m, n, dy_line, h_line, dh_line;
+struct GradientArgs {
+  std::int64_t m, n, dy_row_stride, h_row_stride, dh_row_stride;
   const std::uint16_t *dy, *h;
   std::uint16_t* dh;
   float* sums;  // [row blocks, 2*n]; null if not needed
@@ -58,16 +58,18 @@ struct Pass {
 };
 
 // Reads or writes eight 16-bit elements with one instruction, or the first `count` one by one.
-template <bool whole> __device__ void read(std::uint16_t (&to)[vector], const std::uint16_t* from, int count) {
-  if constexpr (whole) {
+template <bool is_vectorized>
+__device__ void read_columns(std::uint16_t (&to)[vector], const std::uint16_t* from, int count) {
+  if constexpr (is_vectorized) {
     *reinterpret_cast<uint4*>(to) = __ldcs(reinterpret_cast<const uint4*>(from));
   } else {
 #pragma unroll
     for (int i = 0; i < vector; ++i) to[i] = i < count ? from[i] : 0;
   }
 }
-template <bool whole> __device__ void write(std::uint16_t* to, const std::uint16_t (&from)[vector], int count) {
-  if constexpr (whole) {
+template <bool is_vectorized>
+__device__ void write_columns(std::uint16_t* to, const std::uint16_t (&from)[vector], int count) {
+  if constexpr (is_vectorized) {
     *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(from);
   } else {
 #pragma unroll
@@ -76,32 +78,32 @@ template <bool whole> __device__ void write(std::uint16_t* to, const std::uint16
   }
 }
 
-template <class T, Activation activation, bool whole> __global__ void __launch_bounds__(warps * 32)
-    gradient(const __grid_constant__ Pass p) {
+template <class T, EpilogueActivation activation, bool is_vectorized> __global__ void __launch_bounds__(warps * 32)
+    gate_gradient_kernel(const __grid_constant__ GradientArgs p) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const std::int64_t col = blockIdx.x * static_cast<std::int64_t>(block_columns) + lane * vector;
-  const std::int64_t first = blockIdx.y * rows_of_block, last = min(first + rows_of_block, p.m);
+  const std::int64_t first = blockIdx.y * rows_per_block, last = min(first + rows_per_block, p.m);
   const int count = static_cast<int>(min(static_cast<std::int64_t>(vector), p.n - col));  // Existing columns
   float sum_u[vector] = {}, sum_g[vector] = {};
   if (count > 0) {
 #pragma unroll 2
     for (std::int64_t row = first + warp; row < last; row += warps) {
       alignas(16) std::uint16_t dy[vector], u[vector], g[vector];
-      read<whole>(dy, p.dy + row * p.dy_line + col, count);
-      read<whole>(u, p.h + row * p.h_line + col, count);
-      read<whole>(g, p.h + row * p.h_line + p.n + col, count);
+      read_columns<is_vectorized>(dy, p.dy + row * p.dy_row_stride + col, count);
+      read_columns<is_vectorized>(u, p.h + row * p.h_row_stride + col, count);
+      read_columns<is_vectorized>(g, p.h + row * p.h_row_stride + p.n + col, count);
 #pragma unroll
       for (int i = 0; i < vector; ++i) {
-        const float d = number<T>(dy[i]), v = number<T>(u[i]);
-        const Both gate = gate_of<activation>(p.form, number<T>(g[i]));
+        const float d = decode_element<T>(dy[i]), v = decode_element<T>(u[i]);
+        const ValueAndSlope gate = evaluate_gate<activation>(p.form, decode_element<T>(g[i]));
         const float du = d * gate.value, dg = d * v * gate.slope;
         sum_u[i] += du;
         sum_g[i] += dg;
-        u[i] = rounded<T>(du);
-        g[i] = rounded<T>(dg);
+        u[i] = encode_element<T>(du);
+        g[i] = encode_element<T>(dg);
       }
-      write<whole>(p.dh + row * p.dh_line + col, u, count);
-      write<whole>(p.dh + row * p.dh_line + p.n + col, g, count);
+      write_columns<is_vectorized>(p.dh + row * p.dh_row_stride + col, u, count);
+      write_columns<is_vectorized>(p.dh + row * p.dh_row_stride + p.n + col, g, count);
     }
   }
   if (p.sums == nullptr) return;
@@ -122,68 +124,74 @@ template <class T, Activation activation, bool whole> __global__ void __launch_b
   }
 }
 
-template <class T> __global__ void add_sums(const float* sums, std::int64_t blocks, std::int64_t n, std::uint16_t* dbu,
-                                            std::uint16_t* dbg) {
+template <class T> __global__ void add_sums_kernel(const float* sums, std::int64_t blocks, std::int64_t n,
+                                                   std::uint16_t* dbu, std::uint16_t* dbg) {
   const std::int64_t col = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
   std::uint16_t* const db = col < n ? dbu : dbg;
   if (col >= 2 * n || db == nullptr) return;
   float sum = 0;
   for (std::int64_t b = 0; b < blocks; ++b) sum += sums[b * 2 * n + col];
-  db[col < n ? col : col - n] = rounded<T>(sum);
+  db[col < n ? col : col - n] = encode_element<T>(sum);
 }
 
-template <class T, Activation activation> void run_pass(const Pass& p, bool whole, dim3 grid, cudaStream_t stream) {
-  if (whole)
-    gradient<T, activation, true><<<grid, warps * 32, 0, stream>>>(p);
+template <class T, EpilogueActivation activation>
+void launch_pass(const GradientArgs& p, bool is_vectorized, dim3 grid, cudaStream_t stream) {
+  if (is_vectorized)
+    gate_gradient_kernel<T, activation, true><<<grid, warps * 32, 0, stream>>>(p);
   else
-    gradient<T, activation, false><<<grid, warps * 32, 0, stream>>>(p);
+    gate_gradient_kernel<T, activation, false><<<grid, warps * 32, 0, stream>>>(p);
 }
-template <class T> void run_passes(const GatedGradient& c, const Pass& p, bool whole, dim3 grid, cudaStream_t stream) {
+template <class T>
+void launch_passes(const GatedGradient& c, const GradientArgs& p, bool is_vectorized, dim3 grid, cudaStream_t stream) {
   switch (c.activation) {
-    case Activation::none: run_pass<T, Activation::none>(p, whole, grid, stream); break;
-    case Activation::relu: run_pass<T, Activation::relu>(p, whole, grid, stream); break;
-    case Activation::gelu: run_pass<T, Activation::gelu>(p, whole, grid, stream); break;
-    case Activation::gelu_tanh: run_pass<T, Activation::gelu_tanh>(p, whole, grid, stream); break;
-    case Activation::silu: run_pass<T, Activation::silu>(p, whole, grid, stream); break;
+    case EpilogueActivation::none: launch_pass<T, EpilogueActivation::none>(p, is_vectorized, grid, stream); break;
+    case EpilogueActivation::relu: launch_pass<T, EpilogueActivation::relu>(p, is_vectorized, grid, stream); break;
+    case EpilogueActivation::gelu: launch_pass<T, EpilogueActivation::gelu>(p, is_vectorized, grid, stream); break;
+    case EpilogueActivation::gelu_tanh:
+      launch_pass<T, EpilogueActivation::gelu_tanh>(p, is_vectorized, grid, stream);
+      break;
+    case EpilogueActivation::silu: launch_pass<T, EpilogueActivation::silu>(p, is_vectorized, grid, stream); break;
   }
   if (p.sums == nullptr) return;
-  const auto blocks = static_cast<unsigned>(up(2 * c.n, 256));
-  add_sums<T><<<blocks, 256, 0, stream>>>(p.sums, grid.y, c.n, static_cast<std::uint16_t*>(c.dbu),
-                                          static_cast<std::uint16_t*>(c.dbg));
+  const auto blocks = static_cast<unsigned>(ceil_div(2 * c.n, 256));
+  add_sums_kernel<T><<<blocks, 256, 0, stream>>>(p.sums, grid.y, c.n, static_cast<std::uint16_t*>(c.dbu),
+                                                 static_cast<std::uint16_t*>(c.dbg));
 }
 
 }  // namespace
 
-std::optional<std::string> launch(const GatedGradient& c, const Workspace& workspace, CUstream_st* stream) {
+std::optional<std::string> launch(const GatedGradient& c, const DeviceWorkspace& workspace, CUstream_st* stream) {
   if (c.n == 0) return std::nullopt;
-  if (workspace_bytes(c) > workspace.bytes)
-    return "workspace: expected " + std::to_string(workspace_bytes(c)) + " bytes, found " +
+  if (needed_workspace_bytes(c) > workspace.bytes)
+    return "workspace: expected " + std::to_string(needed_workspace_bytes(c)) + " bytes, found " +
            std::to_string(workspace.bytes);
-  const bool sums_wanted = c.dbu != nullptr || c.dbg != nullptr;
+  const bool needs_sums = c.dbu != nullptr || c.dbg != nullptr;
   auto* const sums =
-      sums_wanted ? reinterpret_cast<float*>(static_cast<char*>(workspace.data) + counter_bytes) : nullptr;
-  const Pass p{c.m,
-               c.n,
-               c.dy_line,
-               c.h_line,
-               c.dh_line,
-               static_cast<const std::uint16_t*>(c.dy),
-               static_cast<const std::uint16_t*>(c.h),
-               static_cast<std::uint16_t*>(c.dh),
-               sums,
-               sigmoid_form(c.activation)};
-  const auto even = [&](const void* data, std::int64_t line) {
+      needs_sums ? reinterpret_cast<float*>(static_cast<char*>(workspace.data) + counter_bytes) : nullptr;
+  const GradientArgs p{c.m,
+                       c.n,
+                       c.dy_row_stride,
+                       c.h_row_stride,
+                       c.dh_row_stride,
+                       static_cast<const std::uint16_t*>(c.dy),
+                       static_cast<const std::uint16_t*>(c.h),
+                       static_cast<std::uint16_t*>(c.dh),
+                       sums,
+                       sigmoid_form(c.activation)};
+  const auto is_vector_aligned = [&](const void* data, std::int64_t line) {
     return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && (line % vector == 0 || c.m <= 1);
   };
-  const bool whole = c.n % vector == 0 && even(c.dy, c.dy_line) && even(c.h, c.h_line) && even(c.dh, c.dh_line);
-  const dim3 grid(static_cast<unsigned>(up(c.n, block_columns)), static_cast<unsigned>(up(c.m, rows_of_block)));
+  const bool is_vectorized = c.n % vector == 0 && is_vector_aligned(c.dy, c.dy_row_stride) &&
+                             is_vector_aligned(c.h, c.h_row_stride) && is_vector_aligned(c.dh, c.dh_row_stride);
+  const dim3 grid(static_cast<unsigned>(ceil_div(c.n, block_columns)),
+                  static_cast<unsigned>(ceil_div(c.m, rows_per_block)));
   if (c.m == 0) {
     for (void* const db : {c.dbu, c.dbg})
       if (db != nullptr) cudaMemsetAsync(db, 0, static_cast<std::size_t>(c.n) * 2, stream);
   } else if (c.dtype == DType::bf16) {
-    run_passes<Bf16>(c, p, whole, grid, stream);
+    launch_passes<Bf16>(c, p, is_vectorized, grid, stream);
   } else {
-    run_passes<F16>(c, p, whole, grid, stream);
+    launch_passes<F16>(c, p, is_vectorized, grid, stream);
   }
   if (const cudaError_t e = cudaGetLastError(); e != cudaSuccess)
     return std::string("launching the gate's gradient: ") + cudaGetErrorString(e);

@@ -8,19 +8,19 @@
 namespace ridge::ops::cuda {
 
 struct GatedGradient {
-  static constexpr std::int64_t rows_of_block = 128;  // Rows per block
+  static constexpr std::int64_t rows_per_block = 128;  // Rows per block
   std::int64_t m = 0, n = 0;
   DType dtype = DType::bf16;  // Type of all matrices: bf16 or f16; sums are f32
-  Activation activation = Activation::gelu;
-  const void* dy = nullptr;                           // [m, n]
-  const void* h = nullptr;                            // [m, 2*n]
-  void* dh = nullptr;                                 // [m, 2*n], may be h
-  void *dbu = nullptr, *dbg = nullptr;                // [n] each; null if not needed
-  std::int64_t dy_line = 0, h_line = 0, dh_line = 0;  // Row strides in elements
+  EpilogueActivation activation = EpilogueActivation::gelu;
+  const void* dy = nullptr;                                             // [m, n]
+  const void* h = nullptr;                                              // [m, 2*n]
+  void* dh = nullptr;                                                   // [m, 2*n], may be h
+  void *dbu = nullptr, *dbg = nullptr;                                  // [n] each; null if not needed
+  std::int64_t dy_row_stride = 0, h_row_stride = 0, dh_row_stride = 0;  // Row strides in elements
 };
 
-std::optional<std::string> refuse(const GatedGradient& call);
-std::size_t workspace_bytes(const GatedGradient& call);
-std::optional<std::string> launch(const GatedGradient& call, const Workspace& workspace, CUstream_st* stream);
+std::optional<std::string> unsupported_reason(const GatedGradient& call);
+std::size_t needed_workspace_bytes(const GatedGradient& call);
+std::optional<std::string> launch(const GatedGradient& call, const DeviceWorkspace& workspace, CUstream_st* stream);
 
 }  // namespace ridge::ops::cuda

@@ -8,63 +8,65 @@
 namespace ridge::ops::cuda {
 namespace {
 
-constexpr int depth(std::int64_t k) { return static_cast<int>((k + 63) / 64 * 64); }  // In whole stages
+constexpr int padded_depth(std::int64_t k) { return static_cast<int>((k + 63) / 64 * 64); }  // In whole stages
 
-template <int index, class T> struct InputGradientKernel : JoinedMatmul<input_gradient_menu[index], T> {
-  using Text = JoinedMatmul<input_gradient_menu[index], T>;
-  TILE_FN static void store(auto& at, const typename Text::Globals& g, const typename Text::State& acc) {
+template <int index, class T> struct InputGradientKernel : JoinedMatmul<input_gradient_kernel_configs[index], T> {
+  using Definition = JoinedMatmul<input_gradient_kernel_configs[index], T>;
+  TILE_FN static void store(auto& at, const typename Definition::Globals& g, const typename Definition::State& acc) {
     at.store_rounded(g.d, acc, at.row(), at.col());
   }
 };
 
 bool encode_a(tile::InputOnTarget& to, const InputGradient& x, const void* data, int rows) {
   to.batched = false;
-  return encode(to.map, {const_cast<void*>(data), x.k, x.m, 1, x.dh_line, 0}, x.dtype, {64, rows}, true);
+  return encode_tensor_map(to.map, {const_cast<void*>(data), x.k, x.m, 1, x.dh_row_stride, 0}, x.dtype, {64, rows},
+                           true);
 }
 bool encode_b(tile::InputOnTarget& to, const InputGradient& x, const void* data) {
   to.batched = false;
-  return encode(to.map, {const_cast<void*>(data), x.n, x.k, 1, x.weight_line, 0}, x.dtype, {64, 64}, true);
+  return encode_tensor_map(to.map, {const_cast<void*>(data), x.n, x.k, 1, x.weight_line_stride, 0}, x.dtype, {64, 64},
+                           true);
 }
 
 template <int index, class T>
 std::optional<std::string> launch_config(const InputGradient& x, int blocks, cudaStream_t stream) {
-  using Kernel = InputGradientKernel<index, T>;
-  static_assert(Kernel::config.k == 64);
-  const auto failure = [](cudaError_t e) {
+  using ConfiguredKernel = InputGradientKernel<index, T>;
+  static_assert(ConfiguredKernel::config.k == 64);
+  const auto error_text = [](cudaError_t e) {
     cudaGetLastError();
     return std::string("launching the input's gradient: ") + cudaGetErrorString(e);
   };
-  if (const cudaError_t e = allow_shared_memory<Kernel>(); e != cudaSuccess) return failure(e);
-  typename Kernel::Globals g{};
-  if (!encode_a(g.a.on_target, x, x.du, Kernel::config.m) ||
-      !encode_a(g.second_a.on_target, x, x.dg, Kernel::config.m) || !encode_b(g.b.on_target, x, x.up) ||
+  if (const cudaError_t e = allow_shared_memory<ConfiguredKernel>(); e != cudaSuccess) return error_text(e);
+  typename ConfiguredKernel::Globals g{};
+  if (!encode_a(g.a.on_target, x, x.du, ConfiguredKernel::config.m) ||
+      !encode_a(g.second_a.on_target, x, x.dg, ConfiguredKernel::config.m) || !encode_b(g.b.on_target, x, x.up) ||
       !encode_b(g.second_b.on_target, x, x.gate) ||
-      !encode(g.d.on_target.map, {x.dx, x.n, x.m, 1, x.dx_line, 0}, x.dtype, {64, 64}, true))
+      !encode_tensor_map(g.d.on_target.map, {x.dx, x.n, x.m, 1, x.dx_row_stride, 0}, x.dtype, {64, 64}, true))
     return "the driver rejected a tensor map";
-  g.seam = depth(x.k);
-  g.d.on_target.adds = x.add;
-  tile::sm90::Problem problem{};
-  problem.sizes = {static_cast<int>(x.m), static_cast<int>(x.n), 2 * depth(x.k), 1, 1, 8};
+  g.second_begin = padded_depth(x.k);
+  g.d.on_target.adds_to_output = x.add;
+  tile::sm90::ProductArgs problem{};
+  problem.sizes = {static_cast<int>(x.m), static_cast<int>(x.n), 2 * padded_depth(x.k), 1, 1, 8};
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(blocks));
-  config.blockDim = dim3(tile::sm90::threads<Kernel>);
-  config.dynamicSmemBytes = tile::sm90::shared_bytes<Kernel>;
+  config.blockDim = dim3(tile::sm90::block_threads<ConfiguredKernel>);
+  config.dynamicSmemBytes = tile::sm90::shared_bytes<ConfiguredKernel>;
   config.stream = stream;
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
   config.attrs = &attribute;
   config.numAttrs = 1;
-  if (const cudaError_t e =
-          cudaLaunchKernelEx(&config, tile::sm90::run<Kernel>, g, problem, tile::sm90::RowsOf<Kernel>{});
+  if (const cudaError_t e = cudaLaunchKernelEx(&config, tile::sm90::run_product<ConfiguredKernel>, g, problem,
+                                               tile::sm90::SharedRowsOf<ConfiguredKernel>{});
       e != cudaSuccess)
-    return failure(e);
+    return error_text(e);
   return std::nullopt;
 }
 
-template <class T>
-std::optional<std::string> launch_as(const InputGradient& x, const InputGradientPlan& plan, cudaStream_t stream) {
-  static_assert(input_gradient_menu.size() == 3, "one case for each config");
+template <class T> std::optional<std::string> launch_with_type(const InputGradient& x, const InputGradientPlan& plan,
+                                                               cudaStream_t stream) {
+  static_assert(input_gradient_kernel_configs.size() == 3, "one case for each config");
   switch (plan.config) {
     case 0: return launch_config<0, T>(x, plan.blocks, stream);
     case 1: return launch_config<1, T>(x, plan.blocks, stream);
@@ -75,7 +77,8 @@ std::optional<std::string> launch_as(const InputGradient& x, const InputGradient
 }  // namespace
 
 std::optional<std::string> launch(const InputGradient& call, const InputGradientPlan& plan, CUstream_st* stream) {
-  return call.dtype == DType::bf16 ? launch_as<Bf16>(call, plan, stream) : launch_as<F16>(call, plan, stream);
+  return call.dtype == DType::bf16 ? launch_with_type<Bf16>(call, plan, stream)
+                                   : launch_with_type<F16>(call, plan, stream);
 }
 
 }  // namespace ridge::ops::cuda

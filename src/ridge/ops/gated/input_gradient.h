@@ -9,22 +9,22 @@
 
 namespace ridge::ops {
 
-inline constexpr std::array input_gradient_menu = {
-    sm90_configs::with(sm90_configs::ping(192, 5, 1), sm90_configs::k, sm90_configs::mn),
-    sm90_configs::with(sm90_configs::ping(128, 6), sm90_configs::k, sm90_configs::mn),
-    sm90_configs::with(sm90_configs::both(128, 256, 4), sm90_configs::k, sm90_configs::mn),
+inline constexpr std::array input_gradient_kernel_configs = {
+    sm90_configs::with_majors(sm90_configs::pingpong_tile(192, 5, 1), sm90_configs::k, sm90_configs::mn),
+    sm90_configs::with_majors(sm90_configs::pingpong_tile(128, 6), sm90_configs::k, sm90_configs::mn),
+    sm90_configs::with_majors(sm90_configs::two_consumers(128, 256, 4), sm90_configs::k, sm90_configs::mn),
 };
 
 namespace cuda {
 
 struct InputGradient {
-  std::int64_t m = 0, n = 0, k = 0;                        // Rows and columns of dx, hidden columns
-  DType dtype = DType::bf16;                               // Type of all matrices: bf16 or f16; sums are f32
-  const void *du = nullptr, *dg = nullptr;                 // [m, k] each
-  const void *up = nullptr, *gate = nullptr;               // [k, n] each
-  void* dx = nullptr;                                      // [m, n]
-  std::int64_t dh_line = 0, weight_line = 0, dx_line = 0;  // Row strides in elements
-  bool add = false;                                        // Adds to dx instead of overwriting it
+  std::int64_t m = 0, n = 0, k = 0;           // Rows and columns of dx, hidden columns
+  DType dtype = DType::bf16;                  // Type of all matrices: bf16 or f16; sums are f32
+  const void *du = nullptr, *dg = nullptr;    // [m, k] each
+  const void *up = nullptr, *gate = nullptr;  // [k, n] each
+  void* dx = nullptr;                         // [m, n]
+  std::int64_t dh_row_stride = 0, weight_line_stride = 0, dx_row_stride = 0;  // Row strides in elements
+  bool add = false;                                                           // Adds to dx instead of overwriting it
 };
 
 struct InputGradientPlan {
@@ -35,7 +35,7 @@ struct InputGradientPlan {
 };
 
 // Returns nullopt if a size is 0, too large, or if the copy engine cannot read or write an operand's layout.
-std::optional<InputGradientPlan> choose(const InputGradient& call, const DeviceNumbers& device);
+std::optional<InputGradientPlan> choose_plan(const InputGradient& call, const DeviceNumbers& device);
 std::optional<std::string> launch(const InputGradient& call, const InputGradientPlan& plan, CUstream_st* stream);
 
 }  // namespace cuda

@@ -15,19 +15,19 @@ template <MatmulConfig C, class T> struct JoinedMatmul {
     GlobalView<A, Row> a, second_a;
     GlobalView<B, Col> b, second_b;
     OutputView<T, C.m, C.n> d;
-    int seam = 0;
+    int second_begin = 0;
   };
   struct Stage {
     A a;
     B b;
   };
-  using State = Accumulator<C.m, C.n, C.sharers()>;
+  using State = Accumulator<C.m, C.n, C.warpgroups_per_tile()>;
 
   TILE_FN static void load(auto& at, Stage& s, const Globals& g, Range k) {
-    const bool second = k.begin >= g.seam;
-    if (second) k.begin -= g.seam;
-    at.load(s.a, second ? g.second_a : g.a, at.row(), k);
-    at.load(s.b, second ? g.second_b : g.b, at.col(), k);
+    const bool is_second = k.begin >= g.second_begin;
+    if (is_second) k.begin -= g.second_begin;
+    at.load(s.a, is_second ? g.second_a : g.a, at.row(), k);
+    at.load(s.b, is_second ? g.second_b : g.b, at.col(), k);
   }
   TILE_FN static void compute(auto& at, State& acc, const Stage& s) { at.mma(acc, s.a, transposed(s.b)); }
   TILE_FN static void store(auto& at, const Globals& g, const State& acc) { at.store(g.d, acc, at.row(), at.col()); }

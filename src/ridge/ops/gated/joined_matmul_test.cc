@@ -7,7 +7,7 @@
 #include "ridge/base/float16.h"
 #include "ridge/ops/gated/input_gradient.h"
 #include "ridge/tile/trace/check.h"
-#include "ridge/tile/trace/count.h"
+#include "ridge/tile/trace/count_traffic.h"
 #include "ridge/tile/trace/record.h"
 
 namespace ridge::ops {
@@ -15,24 +15,24 @@ namespace {
 
 using tile::Index;
 
-template <std::size_t index> using Row = JoinedMatmul<input_gradient_menu[index], Bf16>;
+template <std::size_t index> using RowVector = JoinedMatmul<input_gradient_kernel_configs[index], Bf16>;
 
 // Counts the bytes of each pair, with k ending inside a stage: both pairs are read equally often and not past their
 // end.
 TEST(JoinedMatmul, BothPairsAreLoadedOnceForEachTileAndNothingElseIs) {
-  using Kernel = Row<1>;
+  using Kernel = RowVector<1>;
   static_assert(Kernel::config.m == 128 && Kernel::config.n == 128 && Kernel::config.k == 64);
   for (const Index k : {1, 64, 100, 640}) {
     Kernel::Globals g;
-    g.seam = static_cast<int>((k + 63) / 64 * 64);
+    g.second_begin = static_cast<int>((k + 63) / 64 * 64);
     g.a.rows = g.second_a.rows = 300;
     g.a.cols = g.second_a.cols = k;
     g.b.rows = g.second_b.rows = 200;
     g.b.cols = g.second_b.cols = k;
     g.d.rows = 300;
     g.d.cols = 200;
-    const tile::trace::TileSchedule s{.cut = {128, 128, 64}, .sizes = {300, 200, 2 * g.seam}};
-    const tile::trace::Counts c = tile::trace::count<Kernel>(g, s);
+    const tile::trace::TileSchedule s{.cut = {128, 128, 64}, .sizes = {300, 200, 2 * g.second_begin}};
+    const tile::trace::TrafficCounts c = tile::trace::count<Kernel>(g, s);
     EXPECT_EQ(c.load(&g.a).global_bytes, 2 * 2 * 300 * k);
     EXPECT_EQ(c.load(&g.second_a).global_bytes, 2 * 2 * 300 * k);
     EXPECT_EQ(c.load(&g.b).global_bytes, 2 * 3 * 200 * k);
@@ -43,14 +43,14 @@ TEST(JoinedMatmul, BothPairsAreLoadedOnceForEachTileAndNothingElseIs) {
 }
 
 template <std::size_t index> void expect_clean() {
-  constexpr MatmulConfig c = input_gradient_menu[index];
+  constexpr MatmulConfig c = input_gradient_kernel_configs[index];
   const tile::trace::RecordOptions two_tiles{.kernel = "input gradient, config " + std::to_string(index),
                                              .sizes = {.m = 2 * c.m, .n = c.n, .k = c.k * (c.stages + 1)}};
-  EXPECT_EQ(check_schedules(tile::trace::record<Row<index>>(two_tiles), 300).first, "");
+  EXPECT_EQ(check_schedules(tile::trace::record<RowVector<index>>(two_tiles), 300).first, "");
 }
 TEST(JoinedMatmul, ItsSynchronisationIsClean) {
   [&]<std::size_t... index>(std::index_sequence<index...>) { (expect_clean<index>(), ...); }
-  (std::make_index_sequence<input_gradient_menu.size()>{});
+  (std::make_index_sequence<input_gradient_kernel_configs.size()>{});
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace ridge::ops {
 struct GatedLayer {
   std::int64_t n = 0, f = 0, d = 0;
   DType dtype = DType::bf16;  // Type of all tensors: f32, bf16 or f16; computation is f32
-  tile::Activation activation = tile::Activation::gelu;
+  tile::EpilogueActivation activation = tile::EpilogueActivation::gelu;
   const void* x = nullptr;                    // [n, d]
   const void *up = nullptr, *gate = nullptr;  // [f, d] each
   const void *bu = nullptr, *bg = nullptr;    // [f] each, or null
@@ -25,7 +25,7 @@ struct GatedLayer {
 // Returns the layer with its weights in one matrix [2*f, d], value half first, and biases in one vector [2*f] or null.
 GatedLayer with_one_matrix(GatedLayer layer, const void* weights, const void* biases);
 
-std::optional<std::string> refuse(const GatedLayer& layer);
+std::optional<std::string> unsupported_reason(const GatedLayer& layer);
 void gated_layer(const GatedLayer& layer, int threads = 0);  // Must be supported
 
 }  // namespace ridge::ops

@@ -26,7 +26,7 @@ template <MatmulConfig Config, class T, class Out, class Combine, class Weights 
     A a;
     Pair pair;
   };
-  using State = Accumulator<config.m, config.n, config.sharers()>;
+  using State = Accumulator<config.m, config.n, config.warpgroups_per_tile()>;
 
   TILE_FN static void load(auto& at, Stage& s, const Globals& g, Range k) {
     at.load(s.a, g.a, at.row(), k);

@@ -10,9 +10,9 @@
 #include "ridge/base/float16.h"
 #include "ridge/ops/product/epilogue.h"
 #include "ridge/pool/isa.h"
-#include "ridge/tile/cpu/run.h"
+#include "ridge/tile/cpu/run_matmul.h"
 #include "ridge/tile/trace/check.h"
-#include "ridge/tile/trace/count.h"
+#include "ridge/tile/trace/count_traffic.h"
 #include "ridge/tile/trace/record.h"
 
 namespace ridge::ops {
@@ -28,12 +28,12 @@ struct Gate {  // u * relu(v), with a bias on each
   }
 };
 inline constexpr MatmulConfig on_cpu{.m = 112, .n = 2 * 4096, .k = 4096};
-using Cpu = GatedMatmul<on_cpu, float, float, Gate>;
+using CpuKernel = GatedMatmul<on_cpu, float, float, Gate>;
 
-struct Gated {
+struct GatedCase {
   Index m, f, k;
-  std::vector<float> x, u, v, d, u_bias, v_bias, v_turned;
-  Gated(Index rows, Index columns, Index depth) : m(rows), f(columns), k(depth) {
+  std::vector<float> x, u, v, d, u_bias, v_bias, v_transposed;
+  GatedCase(Index rows, Index columns, Index depth) : m(rows), f(columns), k(depth) {
     x.resize(static_cast<std::size_t>(m * k));
     d.assign(static_cast<std::size_t>(m * f), -77);
     u.resize(static_cast<std::size_t>(f * k));
@@ -45,17 +45,17 @@ struct Gated {
       for (float& e : *each) e = static_cast<float>((seed = seed * 1664525 + 1013904223) >> 16 & 7) - 3;
   }
   // If `is_transposed`, the columns of v are contiguous, while those of u are not.
-  Cpu::Globals globals(bool turned = false) {
-    Cpu::Globals g;
+  CpuKernel::Globals make_globals(bool is_transposed = false) {
+    CpuKernel::Globals g;
     static_cast<tile::Matrix&>(g.a) = {x.data(), m, k, k};
     static_cast<tile::Matrix&>(g.b) = {u.data(), f, k, k};
     static_cast<tile::Matrix&>(g.c) = {v.data(), f, k, k};
-    if (turned) {
-      v_turned.resize(v.size());
+    if (is_transposed) {
+      v_transposed.resize(v.size());
       for (Index j = 0; j < f; ++j)
         for (Index t = 0; t < k; ++t)
-          v_turned[static_cast<std::size_t>(t * f + j)] = v[static_cast<std::size_t>(j * k + t)];
-      static_cast<tile::Matrix&>(g.c) = {v_turned.data(), f, k, 1, f};
+          v_transposed[static_cast<std::size_t>(t * f + j)] = v[static_cast<std::size_t>(j * k + t)];
+      static_cast<tile::Matrix&>(g.c) = {v_transposed.data(), f, k, 1, f};
     }
     g.d = {d.data(), m, f, f};
     g.combine = {u_bias.data(), v_bias.data()};
@@ -72,15 +72,15 @@ struct Gated {
 };
 
 class GatedOnEveryIsa : public ::testing::TestWithParam<tile::cpu::Isa> {
-  void SetUp() override { ASSERT_TRUE(tile::cpu::use_isa(GetParam())); }
-  void TearDown() override { tile::cpu::use_isa(before_); }
-  tile::cpu::Isa before_ = tile::cpu::isa();
+  void SetUp() override { ASSERT_TRUE(tile::cpu::set_active_isa(GetParam())); }
+  void TearDown() override { tile::cpu::set_active_isa(before_); }
+  tile::cpu::Isa before_ = tile::cpu::active_isa();
 };
-INSTANTIATE_TEST_SUITE_P(Gated, GatedOnEveryIsa, ::testing::ValuesIn(tile::cpu::available_isas()),
-                         [](const auto& param) { return std::string(tile::cpu::name(param.param)); });
+INSTANTIATE_TEST_SUITE_P(GatedCase, GatedOnEveryIsa, ::testing::ValuesIn(tile::cpu::available_isas()),
+                         [](const auto& param) { return std::string(tile::cpu::isa_name(param.param)); });
 
-template <class Kernel> void run(const typename Kernel::Globals& g, const Gated& x, int threads) {
-  tile::cpu::run_kernel<Kernel>(g, {1, x.m, x.f, x.k}, *tile::cpu::engine(DType::f32, DType::f32), threads);
+template <class Kernel> void run(const typename Kernel::Globals& g, const GatedCase& x, int threads) {
+  tile::cpu::run_kernel<Kernel>(g, {1, x.m, x.f, x.k}, *tile::cpu::find_engine(DType::f32, DType::f32), threads);
 }
 
 TEST_P(GatedOnEveryIsa, PairsOfProductsComeOutBitForBit) {
@@ -94,11 +94,11 @@ TEST_P(GatedOnEveryIsa, PairsOfProductsComeOutBitForBit) {
                                 {12, 40, 50},
                                 {30, 40, 50},
                                 {5, 9, 0}}) {
-    Gated x(m, f, k);
+    GatedCase x(m, f, k);
     for (const int threads : {1, 2, 3, -2}) {
-      const bool turned = threads < 0;  // The two weights have different layouts
+      const bool is_transposed = threads < 0;  // The two weights have different layouts
       std::fill(x.d.begin(), x.d.end(), -77.0F);
-      run<Cpu>(x.globals(turned), x, std::abs(threads));
+      run<CpuKernel>(x.make_globals(is_transposed), x, std::abs(threads));
       for (Index i = 0; i < m; ++i)
         for (Index j = 0; j < f; ++j)
           ASSERT_EQ(x.d[static_cast<std::size_t>(i * f + j)], x.expected(i, j))
@@ -107,50 +107,50 @@ TEST_P(GatedOnEveryIsa, PairsOfProductsComeOutBitForBit) {
   }
 }
 
-struct Plus : Cpu {  // Maps the folded sums: operations compose
+struct HalvedAndShifted : CpuKernel {  // Maps the folded sums: operations compose
   TILE_FN static void store(auto& at, const Globals& g, const State& acc) {
     const auto halved = [](float y, Index row, Index col) { return y / 2 + static_cast<float>(row * 1000 + col); };
     at.store(g.d, at.map(at.fold(acc, g.combine), halved), at.row(), at.col());
   }
 };
-struct Doubled : Cpu {  // Doubles the sums after each product
+struct Doubled : CpuKernel {  // Doubles the sums after each product
   TILE_FN static void compute(auto& at, State& acc, const Stage& s) {
     at.mma(acc, s.a, transposed(s.pair));
-    at.settle(acc);
+    at.wait_for_product(acc);
     at.map(acc, [](float sum, Index, Index) { return 2 * sum; });
   }
 };
 
 TEST_P(GatedOnEveryIsa, MapsComposeWithFoldsAndWithEpilogues) {
-  Gated x(37, 300, 40);
-  run<Plus>(x.globals(), x, 2);
+  GatedCase x(37, 300, 40);
+  run<HalvedAndShifted>(x.make_globals(), x, 2);
   for (Index i = 0; i < x.m; ++i)
     for (Index j = 0; j < x.f; ++j)
       ASSERT_EQ(x.d[static_cast<std::size_t>(i * x.f + j)], x.expected(i, j) / 2 + static_cast<float>(i * 1000 + j));
-  Cpu::Globals g = x.globals();
+  CpuKernel::Globals g = x.make_globals();
   MatmulEpilogue minus;
   minus.alpha = -1;
-  g.d.on_target = {finish_of(minus, DType::f32), finish};
-  run<Cpu>(g, x, 2);
+  g.d.on_target = {make_finish(minus, DType::f32), apply_epilogue};
+  run<CpuKernel>(g, x, 2);
   for (Index i = 0; i < x.m; ++i)
     for (Index j = 0; j < x.f; ++j) ASSERT_EQ(x.d[static_cast<std::size_t>(i * x.f + j)], -x.expected(i, j));
 }
 
 TEST_P(GatedOnEveryIsa, ComputeMayWorkOnItsSums) {
-  Gated x(9, 40, 20);  // One stage
+  GatedCase x(9, 40, 20);  // One stage
   std::fill(x.u_bias.begin(), x.u_bias.end(), 0.0F);
   std::fill(x.v_bias.begin(), x.v_bias.end(), 0.0F);
-  run<Doubled>(x.globals(), x, 1);
+  run<Doubled>(x.make_globals(), x, 1);
   for (Index i = 0; i < x.m; ++i)
     for (Index j = 0; j < x.f; ++j) ASSERT_EQ(x.d[static_cast<std::size_t>(i * x.f + j)], 4 * x.expected(i, j));
 }
 
 template <int consumers>
 constexpr MatmulConfig on_hopper{.m = 64 * consumers, .n = 128, .k = 64, .stages = 3, .consumers = consumers};
-template <int consumers> using Hopper = GatedMatmul<on_hopper<consumers>, Bf16, Bf16, Gate>;
+template <int consumers> using HopperKernel = GatedMatmul<on_hopper<consumers>, Bf16, Bf16, Gate>;
 
 TEST(GatedTrace, EachHalfOfATileIsCounted) {
-  using Kernel = Hopper<2>;
+  using Kernel = HopperKernel<2>;
   for (const Index f : {64, 100, 1000}) {
     Kernel::Globals g;
     g.a.rows = 300;
@@ -160,7 +160,7 @@ TEST(GatedTrace, EachHalfOfATileIsCounted) {
     g.d.rows = 300;
     g.d.cols = f;
     const tile::trace::TileSchedule s{.cut = {128, 64, 64}, .sizes = {300, static_cast<int>(f), 100}};
-    const tile::trace::Counts c = tile::trace::count<Kernel>(g, s);
+    const tile::trace::TrafficCounts c = tile::trace::count<Kernel>(g, s);
     EXPECT_EQ(c.load(&g.b).global_bytes, 2 * 3 * f * 100);
     EXPECT_EQ(c.load(&g.c).global_bytes, 2 * 3 * f * 100);
     EXPECT_EQ(c.load(&g.a).global_bytes, 2 * 300 * 100 * ((f + 63) / 64));
@@ -170,19 +170,21 @@ TEST(GatedTrace, EachHalfOfATileIsCounted) {
 }
 
 TEST(GatedTrace, ItsSynchronisationIsClean) {
-  const auto first = [](const tile::trace::Program& p) { return tile::trace::check_schedules(p, 1000).first; };
-  EXPECT_EQ(first(tile::trace::record<Hopper<1>>({.kernel = "gated", .sizes = {.m = 192, .n = 64, .k = 256}})), "");
-  EXPECT_EQ(first(tile::trace::record<Hopper<2>>({.kernel = "gated", .sizes = {.m = 128, .n = 128, .k = 64}})), "");
+  const auto first = [](const tile::trace::RecordedProgram& p) { return tile::trace::check_schedules(p, 1000).first; };
+  EXPECT_EQ(first(tile::trace::record<HopperKernel<1>>({.kernel = "gated", .sizes = {.m = 192, .n = 64, .k = 256}})),
+            "");
+  EXPECT_EQ(first(tile::trace::record<HopperKernel<2>>({.kernel = "gated", .sizes = {.m = 128, .n = 128, .k = 64}})),
+            "");
 }
 
-struct Scaled : Hopper<1> {
+struct WithWait : HopperKernel<1> {
   TILE_FN static void compute(auto& at, State& acc, const Stage& s) {
     at.mma(acc, s.a, transposed(s.pair));
-    at.settle(acc);
+    at.wait_for_product(acc);
     at.map(acc, [](float sum, Index, Index) { return sum; });
   }
 };
-struct Unsettled : Hopper<1> {
+struct WithoutWait : HopperKernel<1> {
   TILE_FN static void compute(auto& at, State& acc, const Stage& s) {
     at.mma(acc, s.a, transposed(s.pair));
     at.map(acc, [](float sum, Index, Index) { return sum; });
@@ -191,9 +193,9 @@ struct Unsettled : Hopper<1> {
 
 TEST(GatedTrace, SumsThatAreReadBeforeTheyAreSettledAreCaught) {
   const tile::trace::RecordOptions options{.kernel = "scaled", .sizes = {.m = 64, .n = 64, .k = 256}};
-  EXPECT_EQ(tile::trace::check_schedules(tile::trace::record<Scaled>(options), 1000).first, "");
-  const tile::trace::CheckResult v = tile::trace::check_schedules(tile::trace::record<Unsettled>(options), 1000);
-  EXPECT_EQ(v.faulty, 1000);
+  EXPECT_EQ(tile::trace::check_schedules(tile::trace::record<WithWait>(options), 1000).first, "");
+  const tile::trace::CheckResult v = tile::trace::check_schedules(tile::trace::record<WithoutWait>(options), 1000);
+  EXPECT_EQ(v.failed, 1000);
   EXPECT_EQ(
       v.first,
       "scaled: consumer 0 sums: the sums of tile 0 are used and no multiply has written them; missing: a stage of k "

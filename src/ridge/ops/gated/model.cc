@@ -13,74 +13,77 @@
 namespace ridge::ops::cuda {
 namespace {
 
-std::string gated_name(int config) {
-  const MatmulConfig& c = sm90_gated_menu[static_cast<std::size_t>(config)];
+std::string gated_kernel_name(int config) {
+  const MatmulConfig& c = sm90_gated_kernel_configs[static_cast<std::size_t>(config)];
   return fmt::format("sm90_gated_{}x{}x{}_{}{}", c.m, c.n, c.k, roles_name(c),
                      layouts_name(c) == "kk" ? "" : "_" + layouts_name(c));
 }
-const MatmulConfig& config(const GatedPlan& plan) { return sm90_gated_menu[static_cast<std::size_t>(plan.config)]; }
-std::int64_t waves(const GatedPlan& plan, int multiprocessors) {
+const MatmulConfig& config_of(const GatedPlan& plan) {
+  return sm90_gated_kernel_configs[static_cast<std::size_t>(plan.config)];
+}
+std::int64_t count_waves(const GatedPlan& plan, int multiprocessors) {
   return (plan.tiles * plan.splits + multiprocessors - 1) / multiprocessors;
 }
-TilePlan described(const GatedPlan& plan, int multiprocessors) {
+TilePlan describe_plan(const GatedPlan& plan, int multiprocessors) {
   if (plan.path == GatedPlan::Path::nothing) return {.kernel = "nothing"};
   if (plan.path == GatedPlan::Path::plain) return {.kernel = "sm90_gated_plain"};
-  const MatmulConfig& c = config(plan);
-  return {gated_name(plan.config),
+  const MatmulConfig& c = config_of(plan);
+  return {gated_kernel_name(plan.config),
           c.m,
           c.n,
           c.k,
           c.stages,
           plan.splits,
-          waves(plan, multiprocessors),
-          plan.splits > 1 ? split_text(tile::SplitMode::split_k) : SplitText{}};
+          count_waves(plan, multiprocessors),
+          plan.splits > 1 ? describe_split(tile::SplitMode::split_k) : SplitDescription{}};
 }
 
 // Returns the best plan of each other config; configs that differ only in stages count as one.
-std::vector<Candidate> next_best(const GatedCall& call, const GatedPlan& best, const DeviceNumbers& device) {
+std::vector<Candidate> list_next_best(const GatedCall& call, const GatedPlan& best, const DeviceNumbers& device) {
   const int sms = device.multiprocessors;
   const double sums = 2.0 * static_cast<double>(call.m) * static_cast<double>(call.n);
-  const auto tiled = [&](const GatedPlan& plan) {
-    return Tiled{config(plan), sums, plan.tiles, waves(plan, sms), plan.splits};
+  const auto make_tiled = [&](const GatedPlan& plan) {
+    return TiledProduct{config_of(plan), sums, plan.tiles, count_waves(plan, sms), plan.splits};
   };
   std::vector<Candidate> out;
-  for (int config = 0; config < static_cast<int>(sm90_gated_menu.size()); ++config) {
-    std::optional<GatedPlan> soonest;
+  for (int config_of = 0; config_of < static_cast<int>(sm90_gated_kernel_configs.size()); ++config_of) {
+    std::optional<GatedPlan> fastest;
     for (const int splits : {1, 2, 3, 4, 6, 8}) {
-      const auto plan = planned(call, plan_workspace_bytes, device, config, splits);
-      if (plan && (!soonest || plan->predicted_s < soonest->predicted_s)) soonest = plan;
+      const auto plan = make_plan(call, plan_workspace_bytes, device, config_of, splits);
+      if (plan && (!fastest || plan->predicted_s < fastest->predicted_s)) fastest = plan;
     }
-    if (soonest && config != best.config)
-      out.push_back({described(*soonest, sms), soonest->predicted_s, why_slower(tiled(best), tiled(*soonest), sms)});
+    if (fastest && config_of != best.config)
+      out.push_back({describe_plan(*fastest, sms), fastest->predicted_s,
+                     why_slower(make_tiled(best), make_tiled(*fastest), sms)});
   }
   std::stable_sort(out.begin(), out.end(),
                    [](const Candidate& a, const Candidate& b) { return a.predicted_s < b.predicted_s; });
-  std::set<std::string> named{gated_name(best.config)};
-  std::erase_if(out, [&](const Candidate& candidate) { return !named.insert(candidate.plan.kernel).second; });
-  out.resize(std::min(out.size(), most_candidates));
+  std::set<std::string> seen_names{gated_kernel_name(best.config)};
+  std::erase_if(out, [&](const Candidate& candidate) { return !seen_names.insert(candidate.plan.kernel).second; });
+  out.resize(std::min(out.size(), max_candidates));
   return out;
 }
 
 // Models both halves as one product of twice the width, of whose results half are stored.
-MovedBytes moved(const GatedCall& call, const GatedPlan& plan, const DeviceNumbers& device) {
+MovedBytes count_moved_bytes(const GatedCall& call, const GatedPlan& plan, const DeviceNumbers& device) {
   const MatmulProblem wide{.batch = 1,
                            .m = call.m,
                            .n = 2 * call.n,
                            .k = call.k,
-                           .a = {call.dtype, call.x_line, 1, 0},
+                           .a = {call.dtype, call.x_row_stride, 1, 0},
                            .b = {call.dtype, 1, call.k, 0},
                            .d = {call.out, 2 * call.n, 1, 0}};
-  TileOrder order{.m = 32, .n = 64, .k = 32, .blocks = device.multiprocessors, .cache_bytes = 0};
+  TileScheduleOptions order{.m = 32, .n = 64, .k = 32, .blocks = device.multiprocessors, .cache_bytes = 0};
   if (plan.path == GatedPlan::Path::tiles) {
-    order = {.m = config(plan).m, .n = config(plan).n, .k = config(plan).k};
+    order = {.m = config_of(plan).m, .n = config_of(plan).n, .k = config_of(plan).k};
     order.splits = plan.splits;
     order.raster_rows = plan.raster_rows;
     order.blocks = plan.blocks;
   }
-  const std::int64_t each = bits(call.dtype) / 8;
+  const std::int64_t element_bytes = dtype_bits(call.dtype) / 8;
   const std::int64_t copied =
-      2 * each * call.k * ((plan.copy_x ? call.m : 0) + (plan.copy_up + plan.copy_gate) * call.n);
-  const std::int64_t biases = ((call.bu != nullptr) + (call.bg != nullptr)) * call.n * bits(call.bias) / 8;
+      2 * element_bytes * call.k * ((plan.copy_x ? call.m : 0) + (plan.copy_up + plan.copy_gate) * call.n);
+  const std::int64_t biases = ((call.bu != nullptr) + (call.bg != nullptr)) * call.n * dtype_bits(call.bias) / 8;
   const std::int64_t tile_rows = (call.m + order.m - 1) / order.m;
   order.cache_bytes = device.l2_bytes;
   const MatmulTraffic all = trace_tiles(wide, order);
@@ -91,15 +94,17 @@ MovedBytes moved(const GatedCall& call, const GatedPlan& plan, const DeviceNumbe
 }  // namespace
 
 Forecast forecast(const GatedCall& call, const DeviceNumbers& device) {
-  const GatedPlan plan = choose(call, plan_workspace_bytes, device);
-  Forecast out{.plan = described(plan, device.multiprocessors), .leads = true, .spread = spread_on(device, "product")};
+  const GatedPlan plan = choose_plan(call, plan_workspace_bytes, device);
+  Forecast out{.plan = describe_plan(plan, device.multiprocessors),
+               .names_statement = true,
+               .spread = spread_on_device(device, "product")};
   if (plan.path == GatedPlan::Path::nothing) return out;
   out.seconds = plan.predicted_s;
   const double flop = 4.0 * static_cast<double>(call.m) * static_cast<double>(call.n) * static_cast<double>(call.k);
   if (plan.path == GatedPlan::Path::plain)
     out.seconds = device.launch_s + flop / (kernel_numbers().plain_flops * device.multiprocessors * device.clock_hz);
-  out.moved = [=] { return moved(call, plan, device); };
-  if (plan.path == GatedPlan::Path::tiles) out.candidates = next_best(call, plan, device);
+  out.count_bytes = [=] { return count_moved_bytes(call, plan, device); };
+  if (plan.path == GatedPlan::Path::tiles) out.candidates = list_next_best(call, plan, device);
   return out;
 }
 

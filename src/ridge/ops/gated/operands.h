@@ -8,9 +8,9 @@ namespace ridge::ops::cuda {
 
 struct GatedOperands {
   TileOperand x, up, gate;
-  static TileOperand of(const void* data, std::int64_t lines, std::int64_t k, std::int64_t line,
-                        tile::Major major = tile::Major::k);
+  static TileOperand make_operand(const void* data, std::int64_t lines, std::int64_t k, std::int64_t line,
+                                  tile::Major major = tile::Major::k);
 };
-GatedOperands gated_operands(const GatedCall& call);
+GatedOperands make_gated_operands(const GatedCall& call);
 
 }  // namespace ridge::ops::cuda

@@ -13,12 +13,12 @@
 namespace ridge::ops::cuda {
 namespace {
 
-std::int64_t up(std::int64_t x, std::int64_t by) { return (x + by - 1) / by; }
+std::int64_t ceil_div(std::int64_t x, std::int64_t by) { return (x + by - 1) / by; }
 bool is_float(DType x) { return x == DType::bf16 || x == DType::f16 || x == DType::f32; }
 
 }  // namespace
 
-GatedCall gated_call(const GatedLayer& l) {
+GatedCall make_gated_call(const GatedLayer& l) {
   GatedCall c;
   c.m = l.n;
   c.n = l.f;
@@ -31,42 +31,47 @@ GatedCall gated_call(const GatedLayer& l) {
   c.bu = l.bu;
   c.bg = l.bg;
   c.y = l.y;
-  c.x_line = c.weight_line = l.d;
-  c.y_line = l.f;
-  c.h_line = 2 * l.f;
+  c.x_row_stride = c.weight_line_stride = l.d;
+  c.y_row_stride = l.f;
+  c.h_row_stride = 2 * l.f;
   return c;
 }
 
-TileOperand GatedOperands::of(const void* data, std::int64_t extent, std::int64_t k, std::int64_t line,
-                              tile::Major major) {
+TileOperand GatedOperands::make_operand(const void* data, std::int64_t extent, std::int64_t k, std::int64_t line,
+                                        tile::Major major) {
   TileOperand x{data, major, extent, k, line, 0};
-  if (x.lines() <= 1) x.line = copied_line(x);  // Unused, but the copy engine checks it
+  if (x.line_count() <= 1) x.line_stride = copied_line_elements(x);  // Unused, but the copy engine checks it
   return x;
 }
 
-GatedOperands gated_operands(const GatedCall& c) {
-  return {GatedOperands::of(c.x, c.m, c.k, c.x_line), GatedOperands::of(c.up, c.n, c.k, c.weight_line, c.weights),
-          GatedOperands::of(c.gate, c.n, c.k, c.weight_line, c.weights)};
+GatedOperands make_gated_operands(const GatedCall& c) {
+  return {GatedOperands::make_operand(c.x, c.m, c.k, c.x_row_stride),
+          GatedOperands::make_operand(c.up, c.n, c.k, c.weight_line_stride, c.weights),
+          GatedOperands::make_operand(c.gate, c.n, c.k, c.weight_line_stride, c.weights)};
 }
 
-std::optional<std::string> refuse(const GatedCall& c) {
+std::optional<std::string> unsupported_reason(const GatedCall& c) {
   if (c.m < 0 || c.n < 0 || c.k < 0)
     return fmt::format("expected sizes of at least 0, found n {}, f {}, d {}", c.m, c.n, c.k);
   if (!is_float(c.dtype) || !is_float(c.out) || !is_float(c.bias))
-    return fmt::format("expected bf16, f16 or f32, found {} -> {} with biases in {}", name(c.dtype), name(c.out),
-                       name(c.bias));
-  const bool along_k = c.weights == tile::Major::k;
-  for (const auto& [name, lines, line, least] : {std::tuple{"x", c.m, c.x_line, c.k},
-                                                 {"weights", along_k ? c.n : c.k, c.weight_line, along_k ? c.k : c.n},
-                                                 {"y", c.y != nullptr ? c.m : 0, c.y_line, c.n}})
-    if (lines > 1 && line < least)
-      return fmt::format("{}: expected a stride of at least {}, found {}: its rows would overlap", name, least, line);
-  if (c.h != nullptr && c.m > 1 && c.h_line < 2 * c.n)
-    return fmt::format("h: expected a stride of at least {}, found {}: its rows would overlap", 2 * c.n, c.h_line);
-  const bool any = c.m > 0 && c.n > 0;
-  if (any && c.y == nullptr && c.h == nullptr) return "y: expected device memory, found a null pointer";
+    return fmt::format("expected bf16, f16 or f32, found {} -> {} with biases in {}", dtype_name(c.dtype),
+                       dtype_name(c.out), dtype_name(c.bias));
+  const bool is_k_major = c.weights == tile::Major::k;
+  for (const auto& [name, lines, line, min_stride] :
+       {std::tuple{"x", c.m, c.x_row_stride, c.k},
+        {"weights", is_k_major ? c.n : c.k, c.weight_line_stride, is_k_major ? c.k : c.n},
+        {"y", c.y != nullptr ? c.m : 0, c.y_row_stride, c.n}})
+    if (lines > 1 && line < min_stride)
+      return fmt::format("{}: expected a stride of at least {}, found {}: its rows would overlap", name, min_stride,
+                         line);
+  if (c.h != nullptr && c.m > 1 && c.h_row_stride < 2 * c.n)
+    return fmt::format("h: expected a stride of at least {}, found {}: its rows would overlap", 2 * c.n,
+                       c.h_row_stride);
+  const bool has_results = c.m > 0 && c.n > 0;
+  if (has_results && c.y == nullptr && c.h == nullptr) return "y: expected device memory, found a null pointer";
   for (const auto& [name, data] : {std::pair{"x", c.x}, {"up", c.up}, {"gate", c.gate}})
-    if (any && c.k > 0 && data == nullptr) return fmt::format("{}: expected device memory, found a null pointer", name);
+    if (has_results && c.k > 0 && data == nullptr)
+      return fmt::format("{}: expected device memory, found a null pointer", name);
   for (const auto& [name, data, dtype] : {std::tuple{"x", c.x, c.dtype},
                                           {"up", c.up, c.dtype},
                                           {"gate", c.gate, c.dtype},
@@ -74,92 +79,94 @@ std::optional<std::string> refuse(const GatedCall& c) {
                                           {"bg", c.bg, c.bias},
                                           {"y", static_cast<const void*>(c.y), c.out},
                                           {"h", static_cast<const void*>(c.h), c.dtype}})
-    if (const auto bytes = static_cast<std::uintptr_t>(bits(dtype) / 8);
+    if (const auto bytes = static_cast<std::uintptr_t>(dtype_bits(dtype) / 8);
         reinterpret_cast<std::uintptr_t>(data) % bytes != 0)
       return fmt::format("{}: expected a pointer to whole {} elements, found one that is not a multiple of {} bytes",
-                         name, ridge::name(dtype), bytes);
+                         name, ridge::dtype_name(dtype), bytes);
   return std::nullopt;
 }
 
-std::optional<GatedPlan> planned(const GatedCall& call, std::size_t workspace_bytes, const DeviceNumbers& device,
-                                 int config, int splits) {
-  const MatmulConfig& c = sm90_gated_menu[static_cast<std::size_t>(config)];
+std::optional<GatedPlan> make_plan(const GatedCall& call, std::size_t workspace_bytes, const DeviceNumbers& device,
+                                   int config, int splits) {
+  const MatmulConfig& c = sm90_gated_kernel_configs[static_cast<std::size_t>(config)];
   if (call.m == 0 || call.n == 0 || call.k == 0 || call.dtype == DType::f32 || c.b != call.weights) return std::nullopt;
-  constexpr std::int64_t most = (std::int64_t{1} << 31) - 1024;
-  const std::int64_t stages = up(call.k, c.k);
-  if (call.m > most || 2 * call.n > most || call.k > most || stages * splits > most) return std::nullopt;
-  if (up(call.m, c.m) > most / up(call.n, c.n / 2) / splits) return std::nullopt;
+  constexpr std::int64_t max_int = (std::int64_t{1} << 31) - 1024;
+  const std::int64_t stages = ceil_div(call.k, c.k);
+  if (call.m > max_int || 2 * call.n > max_int || call.k > max_int || stages * splits > max_int) return std::nullopt;
+  if (ceil_div(call.m, c.m) > max_int / ceil_div(call.n, c.n / 2) / splits) return std::nullopt;
   if (splits > 1 && (!c.can_split() || stages < splits)) return std::nullopt;
   GatedPlan plan{GatedPlan::Path::tiles, config};
-  const GatedOperands o = gated_operands(call);
+  const GatedOperands operands = make_gated_operands(call);
   double copied = 0;
-  const auto settle = [&](const TileOperand& x, bool& copy) {
-    copy = !copy_engine_reads(x, 1);
+  const auto plan_copy = [&](const TileOperand& x, bool& copy) {
+    copy = !can_copy_engine_read(x, 1);
     if (copy) {
       plan.workspace_bytes += copied_bytes(x, 1);
       copied += static_cast<double>(copied_bytes(x, 1));
     }
   };
-  settle(o.x, plan.copy_x);
-  settle(o.up, plan.copy_up);
-  settle(o.gate, plan.copy_gate);
-  plan.tiles = up(call.m, c.m) * up(call.n, c.n / 2);
+  plan_copy(operands.x, plan.copy_x);
+  plan_copy(operands.up, plan.copy_up);
+  plan_copy(operands.gate, plan.copy_gate);
+  plan.tiles = ceil_div(call.m, c.m) * ceil_div(call.n, c.n / 2);
   plan.splits = splits;
   plan.blocks = static_cast<int>(std::min<std::int64_t>(plan.tiles * splits, device.multiprocessors));
   if (splits > 1) {
-    if (plan.tiles * c.sharers() * 4 > static_cast<std::int64_t>(counter_bytes)) return std::nullopt;
+    if (plan.tiles * c.warpgroups_per_tile() * 4 > static_cast<std::int64_t>(counter_bytes)) return std::nullopt;
     plan.workspace_bytes += partial_bytes(c, plan.tiles * splits);
   }
   if (plan.workspace_bytes > 0) plan.workspace_bytes += counter_bytes;
   if (plan.workspace_bytes > workspace_bytes) return std::nullopt;
-  TileWork w{1, call.m, 2 * call.n, call.k};
+  TileWork work{1, call.m, 2 * call.n, call.k};
   const auto product = [](std::int64_t x, std::int64_t y) { return static_cast<double>(x) * static_cast<double>(y); };
-  w.minimum_bytes =
+  work.minimum_bytes =
       2 * (product(call.m, call.k) + 2 * product(call.n, call.k)) +
-      product(call.m, call.n) * ((call.y != nullptr ? bits(call.out) / 8 : 0) + (call.h != nullptr ? 4 : 0));
-  w.copies = plan.copy_x + plan.copy_up + plan.copy_gate;
-  w.copied_bytes = copied;
-  plan.predicted_s = predicted_seconds(c, w, {splits, tile::SplitMode::split_k}, device);
+      product(call.m, call.n) * ((call.y != nullptr ? dtype_bits(call.out) / 8 : 0) + (call.h != nullptr ? 4 : 0));
+  work.copies = plan.copy_x + plan.copy_up + plan.copy_gate;
+  work.copied_bytes = copied;
+  plan.predicted_s = predict_seconds(c, work, {splits, tile::SplitMode::split_k}, device);
   return plan;
 }
 
-GatedPlan choose(const GatedCall& call, std::size_t workspace_bytes, const DeviceNumbers& device) {
+GatedPlan choose_plan(const GatedCall& call, std::size_t workspace_bytes, const DeviceNumbers& device) {
   GatedPlan best;
   if (call.m == 0 || call.n == 0) {
     best.path = GatedPlan::Path::nothing;
     return best;
   }
-  for (int config = 0; config < static_cast<int>(sm90_gated_menu.size()); ++config)
+  for (int config = 0; config < static_cast<int>(sm90_gated_kernel_configs.size()); ++config)
     for (const int splits : {1, 2, 3, 4, 6, 8}) {
-      const std::optional<GatedPlan> plan = planned(call, workspace_bytes, device, config, splits);
+      const std::optional<GatedPlan> plan = make_plan(call, workspace_bytes, device, config, splits);
       if (plan && (best.path != GatedPlan::Path::tiles || plan->predicted_s < best.predicted_s)) best = *plan;
     }
   return best;
 }
 
-std::optional<std::string> refuse(const GatedGradient& c) {
+std::optional<std::string> unsupported_reason(const GatedGradient& c) {
   if (c.m < 0 || c.n < 0) return fmt::format("expected sizes of at least 0, found n {}, f {}", c.m, c.n);
   if (c.dtype != DType::bf16 && c.dtype != DType::f16)
-    return fmt::format("expected bf16 or f16, found {}", name(c.dtype));
-  if (up(c.m, c.rows_of_block) > 65535)
-    return fmt::format("expected at most {} rows, found {}", 65535 * c.rows_of_block, c.m);
-  const bool any = c.m > 0 && c.n > 0;
-  for (const auto& [name, data, line, least] : {std::tuple{"dy", c.dy, c.dy_line, c.n},
-                                                {"h", c.h, c.h_line, 2 * c.n},
-                                                {"dh", static_cast<const void*>(c.dh), c.dh_line, 2 * c.n}}) {
-    if (any && data == nullptr) return fmt::format("{}: expected device memory, found a null pointer", name);
+    return fmt::format("expected bf16 or f16, found {}", dtype_name(c.dtype));
+  if (ceil_div(c.m, c.rows_per_block) > 65535)
+    return fmt::format("expected at most {} rows, found {}", 65535 * c.rows_per_block, c.m);
+  const bool has_results = c.m > 0 && c.n > 0;
+  for (const auto& [name, data, line, min_stride] :
+       {std::tuple{"dy", c.dy, c.dy_row_stride, c.n},
+        {"h", c.h, c.h_row_stride, 2 * c.n},
+        {"dh", static_cast<const void*>(c.dh), c.dh_row_stride, 2 * c.n}}) {
+    if (has_results && data == nullptr) return fmt::format("{}: expected device memory, found a null pointer", name);
     if (reinterpret_cast<std::uintptr_t>(data) % 2 != 0)
       return fmt::format("{}: expected a pointer to whole elements, found one that is not a multiple of 2 bytes", name);
-    if (c.m > 1 && line < least)
-      return fmt::format("{}: expected a stride of at least {}, found {}: its rows would overlap", name, least, line);
+    if (c.m > 1 && line < min_stride)
+      return fmt::format("{}: expected a stride of at least {}, found {}: its rows would overlap", name, min_stride,
+                         line);
   }
   return std::nullopt;
 }
 
-std::size_t workspace_bytes(const GatedGradient& c) {
+std::size_t needed_workspace_bytes(const GatedGradient& c) {
   return c.dbu == nullptr && c.dbg == nullptr
              ? 0
-             : counter_bytes + static_cast<std::size_t>(up(c.m, c.rows_of_block) * 2 * c.n) * 4;
+             : counter_bytes + static_cast<std::size_t>(ceil_div(c.m, c.rows_per_block) * 2 * c.n) * 4;
 }
 
 }  // namespace ridge::ops::cuda

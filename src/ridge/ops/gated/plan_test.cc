@@ -11,101 +11,109 @@ namespace {
 using Path = GatedPlan::Path;
 
 // Plans use addresses but never dereference them.
-void* at(std::uintptr_t address) { return reinterpret_cast<void*>(address); }
+void* placeholder_pointer(std::uintptr_t address) { return reinterpret_cast<void*>(address); }
 
-GatedCall call(std::int64_t n, std::int64_t f, std::int64_t d) {
-  GatedLayer layer{.n = n, .f = f, .d = d, .x = at(4096), .y = at(8192)};
-  layer.up = at(1 << 20);
-  layer.gate = at(2 << 20);
-  return gated_call(layer);
+GatedCall make_call(std::int64_t n, std::int64_t f, std::int64_t d) {
+  GatedLayer layer{.n = n, .f = f, .d = d, .x = placeholder_pointer(4096), .y = placeholder_pointer(8192)};
+  layer.up = placeholder_pointer(1 << 20);
+  layer.gate = placeholder_pointer(2 << 20);
+  return make_gated_call(layer);
 }
 
 TEST(GatedPlan, AlignedOperandsAreReadWhereTheyLie) {
-  const GatedPlan plan = choose(call(8192, 4096, 1024), 0, an_h200());
+  const GatedPlan plan = choose_plan(make_call(8192, 4096, 1024), 0, h200_numbers());
   EXPECT_EQ(plan.path, Path::tiles);
   EXPECT_FALSE(plan.copy_x || plan.copy_up || plan.copy_gate);
   EXPECT_EQ(plan.workspace_bytes, 0u);
-  const MatmulConfig& c = sm90_gated_menu[static_cast<std::size_t>(plan.config)];
+  const MatmulConfig& c = sm90_gated_kernel_configs[static_cast<std::size_t>(plan.config)];
   EXPECT_EQ(plan.tiles, 8192 / c.m * ((2 * 4096 + c.n - 1) / c.n));
   EXPECT_EQ(plan.blocks, 132);
 }
 
 TEST(GatedPlan, WeightsThatLieAlongNHaveRowsOfTheirOwn) {
-  GatedCall c = call(4096, 1000, 1024);
+  GatedCall c = make_call(4096, 1000, 1024);
   c.weights = tile::Major::mn;
-  c.weight_line = 1000;
-  EXPECT_EQ(refuse(c), std::nullopt);
-  const GatedPlan plan = choose(c, std::size_t{64} << 20, an_h200());
+  c.weight_line_stride = 1000;
+  EXPECT_EQ(unsupported_reason(c), std::nullopt);
+  const GatedPlan plan = choose_plan(c, std::size_t{64} << 20, h200_numbers());
   EXPECT_EQ(plan.path, Path::tiles);
-  EXPECT_EQ(sm90_gated_menu[static_cast<std::size_t>(plan.config)].b, tile::Major::mn);
+  EXPECT_EQ(sm90_gated_kernel_configs[static_cast<std::size_t>(plan.config)].b, tile::Major::mn);
   EXPECT_FALSE(plan.copy_up || plan.copy_gate);
-  EXPECT_EQ(sm90_gated_menu[static_cast<std::size_t>(choose(call(4096, 1000, 1024), 0, an_h200()).config)].b,
+  EXPECT_EQ(sm90_gated_kernel_configs[static_cast<std::size_t>(
+                                          choose_plan(make_call(4096, 1000, 1024), 0, h200_numbers()).config)]
+                .b,
             tile::Major::k);
-  c.weight_line = 999;
-  EXPECT_EQ(refuse(c).value_or(""), "weights: expected a stride of at least 1000, found 999: its rows would overlap");
+  c.weight_line_stride = 999;
+  EXPECT_EQ(unsupported_reason(c).value_or(""),
+            "weights: expected a stride of at least 1000, found 999: its rows would overlap");
 }
 
 TEST(GatedPlan, OperandsTheCopyEngineCannotReadAreCopiedOrReadPlainly) {
-  GatedCall odd = call(512, 512, 511);
-  const GatedPlan plan = choose(odd, std::size_t{64} << 20, an_h200());
+  GatedCall odd = make_call(512, 512, 511);
+  const GatedPlan plan = choose_plan(odd, std::size_t{64} << 20, h200_numbers());
   EXPECT_EQ(plan.path, Path::tiles);
   EXPECT_TRUE(plan.copy_x && plan.copy_up && plan.copy_gate);
   EXPECT_GE(plan.workspace_bytes, 3u * 512 * 511 * 2);
-  EXPECT_EQ(choose(odd, plan.workspace_bytes - 1, an_h200()).path == Path::tiles, false);
-  odd.x_line = 512;
-  EXPECT_FALSE(choose(odd, std::size_t{64} << 20, an_h200()).copy_x);
+  EXPECT_EQ(choose_plan(odd, plan.workspace_bytes - 1, h200_numbers()).path == Path::tiles, false);
+  odd.x_row_stride = 512;
+  EXPECT_FALSE(choose_plan(odd, std::size_t{64} << 20, h200_numbers()).copy_x);
 }
 
 TEST(GatedPlan, WhatTilesDoNotTakeRunsPlainly) {
-  EXPECT_EQ(choose(call(128, 128, 0), 0, an_h200()).path, Path::plain);
-  GatedCall wide = call(128, 128, 128);
+  EXPECT_EQ(choose_plan(make_call(128, 128, 0), 0, h200_numbers()).path, Path::plain);
+  GatedCall wide = make_call(128, 128, 128);
   wide.dtype = DType::f32;
-  EXPECT_EQ(choose(wide, 0, an_h200()).path, Path::plain);
-  EXPECT_EQ(choose(call(0, 128, 128), 0, an_h200()).path, Path::nothing);
-  EXPECT_EQ(choose(call(128, 0, 128), 0, an_h200()).path, Path::nothing);
+  EXPECT_EQ(choose_plan(wide, 0, h200_numbers()).path, Path::plain);
+  EXPECT_EQ(choose_plan(make_call(0, 128, 128), 0, h200_numbers()).path, Path::nothing);
+  EXPECT_EQ(choose_plan(make_call(128, 0, 128), 0, h200_numbers()).path, Path::nothing);
 }
 
 TEST(GatedPlan, CallsThatCannotBeRightAreRefused) {
   const auto why = [](auto change) {
-    GatedCall c = call(64, 32, 16);
+    GatedCall c = make_call(64, 32, 16);
     change(c);
-    return refuse(c).value_or("");
+    return unsupported_reason(c).value_or("");
   };
   EXPECT_EQ(why([](GatedCall&) {}), "");
   EXPECT_EQ(why([](GatedCall& c) { c.m = -1; }), "expected sizes of at least 0, found n -1, f 32, d 16");
   EXPECT_EQ(why([](GatedCall& c) { c.dtype = DType::int8; }),
             "expected bf16, f16 or f32, found int8 -> bf16 with biases in bf16");
-  EXPECT_EQ(why([](GatedCall& c) { c.y_line = 31; }),
+  EXPECT_EQ(why([](GatedCall& c) { c.y_row_stride = 31; }),
             "y: expected a stride of at least 32, found 31: its rows would overlap");
   EXPECT_EQ(why([](GatedCall& c) {
-              c.h = at(4096);
-              c.h_line = 63;
+              c.h = placeholder_pointer(4096);
+              c.h_row_stride = 63;
             }),
             "h: expected a stride of at least 64, found 63: its rows would overlap");
   EXPECT_EQ(why([](GatedCall& c) { c.y = nullptr; }), "y: expected device memory, found a null pointer");
   EXPECT_EQ(why([](GatedCall& c) {
               c.y = nullptr;
-              c.y_line = 0;
-              c.h = at(4096);
+              c.y_row_stride = 0;
+              c.h = placeholder_pointer(4096);
             }),
             "");
   EXPECT_EQ(why([](GatedCall& c) { c.gate = nullptr; }), "gate: expected device memory, found a null pointer");
-  EXPECT_EQ(why([](GatedCall& c) { c.bg = at(4097); }),
+  EXPECT_EQ(why([](GatedCall& c) { c.bg = placeholder_pointer(4097); }),
             "bg: expected a pointer to whole bf16 elements, found one that is not a multiple of 2 bytes");
 }
 
 TEST(GatedGradient, CallsThatCannotBeRightAreRefused) {
-  GatedGradient c{.m = 130, .n = 8, .dy = at(4096), .h = at(8192), .dh = at(8192)};
-  c.dy_line = 8;
-  c.h_line = c.dh_line = 16;
-  EXPECT_EQ(refuse(c), std::nullopt);
-  EXPECT_EQ(workspace_bytes(c), 0u);
-  c.dbg = at(4096);
-  EXPECT_EQ(workspace_bytes(c), counter_bytes + 2 * 2 * 8 * 4);
-  c.dh_line = 15;
-  EXPECT_EQ(refuse(c).value_or(""), "dh: expected a stride of at least 16, found 15: its rows would overlap");
+  GatedGradient c{.m = 130,
+                  .n = 8,
+                  .dy = placeholder_pointer(4096),
+                  .h = placeholder_pointer(8192),
+                  .dh = placeholder_pointer(8192)};
+  c.dy_row_stride = 8;
+  c.h_row_stride = c.dh_row_stride = 16;
+  EXPECT_EQ(unsupported_reason(c), std::nullopt);
+  EXPECT_EQ(needed_workspace_bytes(c), 0u);
+  c.dbg = placeholder_pointer(4096);
+  EXPECT_EQ(needed_workspace_bytes(c), counter_bytes + 2 * 2 * 8 * 4);
+  c.dh_row_stride = 15;
+  EXPECT_EQ(unsupported_reason(c).value_or(""),
+            "dh: expected a stride of at least 16, found 15: its rows would overlap");
   c.dtype = DType::f32;
-  EXPECT_EQ(refuse(c).value_or(""), "expected bf16 or f16, found f32");
+  EXPECT_EQ(unsupported_reason(c).value_or(""), "expected bf16 or f16, found f32");
 }
 
 }  // namespace

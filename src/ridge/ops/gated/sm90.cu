@@ -5,14 +5,14 @@
 
 namespace ridge::ops::cuda {
 
-template <class T, int... index> void list(GatedConfigKernel* kernels, std::integer_sequence<int, index...>) {
-  ((kernels[index] = {launch_gated_config<GatedKernel<index, T>>, facts_of_config<GatedKernel<index, T>>}), ...);
+template <class T, int... index> void register_all(CompiledGatedConfig* kernels, std::integer_sequence<int, index...>) {
+  ((kernels[index] = {launch_gated_config<GatedKernel<index, T>>, read_config_properties<GatedKernel<index, T>>}), ...);
 }
 
-template <class T> void list_gated_configs(GatedConfigKernel* kernels) {
-  list<T>(kernels, std::make_integer_sequence<int, static_cast<int>(sm90_gated_menu.size())>{});
+template <class T> void register_gated_configs(CompiledGatedConfig* kernels) {
+  register_all<T>(kernels, std::make_integer_sequence<int, static_cast<int>(sm90_gated_kernel_configs.size())>{});
 }
 
-template void list_gated_configs<RIDGE_TYPE>(GatedConfigKernel* kernels);
+template void register_gated_configs<RIDGE_TYPE>(CompiledGatedConfig* kernels);
 
 }  // namespace ridge::ops::cuda

@@ -1,13 +1,13 @@
-#include "ridge/ops/library/form.h"
+#include "ridge/ops/library/formula.h"
 #include "ridge/ops/library/overlap.h"
 
 namespace ridge::ops {
 namespace {
 
 constexpr std::string_view columns[] = {"multiply_s", "vector_s", "memory_s", "bytes", "m", "n", "k"};
-constexpr std::size_t site[] = {3, 5, 6};
-enum Number { launch, compute, rows, columns_, depth, vector, memory, cache, held, overlap };
-constexpr LibraryNumber numbers[] = {
+constexpr std::size_t group_columns[] = {3, 5, 6};
+enum CpuParameter { launch, compute, rows, columns_, depth, vector, memory, cache, half_miss, overlap };
+constexpr LibraryParameter numbers[] = {
     {"cpu_launch_s", "s", 4e-6},  // Launch overhead: threads start and synchronize
     {"cpu_compute", "1", 0.9},    // Fraction of the multiply rate of products
     {"cpu_rows", "1", 2},         // Rows of a product that reach half of that rate
@@ -20,20 +20,20 @@ constexpr LibraryNumber numbers[] = {
     {"cpu_overlap", "1", 2},      // Overlap exponent of computing and bytes (overlap.h)
 };
 
-double seconds(std::span<const double> x, const LibraryChip& chip, std::span<const double> n) {
-  const double bytes = x[3], m = x[4], columns_of = x[5], k = x[6];
-  const double filled = m / (m + n[rows]) * (columns_of / (columns_of + n[columns_])) * (k / (k + n[depth]));
+double estimate_seconds(std::span<const double> x, const LibraryDevice& chip, std::span<const double> n) {
+  const double bytes = x[3], m = x[4], product_columns = x[5], k = x[6];
+  const double filled = m / (m + n[rows]) * (product_columns / (product_columns + n[columns_])) * (k / (k + n[depth]));
   const double computing = x[0] / (n[compute] * filled) + x[1] / n[vector];
-  const double ratio = n[held] * chip.cache_bytes / bytes, missed = 1 / (1 + ratio * ratio * ratio);
+  const double ratio = n[half_miss] * chip.cache_bytes / bytes, missed = 1 / (1 + ratio * ratio * ratio);
   const double moving = x[2] * (missed / n[memory] + (1 - missed) / n[cache]);
-  return n[launch] + overlapped(computing, moving, n[overlap]);
+  return n[launch] + overlap_seconds(computing, moving, n[overlap]);
 }
-double roof(std::span<const double> x, const LibraryChip&) { return std::max({x[0], x[1], x[2]}); }
+double roofline_seconds(std::span<const double> x, const LibraryDevice&) { return std::max({x[0], x[1], x[2]}); }
 
-constexpr LibraryForm form{"cpu", columns, 7, site, numbers, seconds, roof};
+constexpr LibraryFormula formula{"cpu", columns, 7, group_columns, numbers, estimate_seconds, roofline_seconds};
 
 }  // namespace
 
-const LibraryForm& cpu_form() { return form; }
+const LibraryFormula& cpu_formula() { return formula; }
 
 }  // namespace ridge::ops

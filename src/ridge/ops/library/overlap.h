@@ -8,7 +8,7 @@
 namespace ridge::ops {
 
 // Returns the p-norm of two times that overlap: their sum for power 1, nearly the longer one for power 8.
-inline double overlapped(double x, double y, double power) {
+inline double overlap_seconds(double x, double y, double power) {
   const double longer = std::max(x, y), shorter = std::min(x, y), p = std::clamp(power, 1.0, 8.0);
   if (shorter < 0.001 * longer) return p == 1 ? longer + shorter : longer;
   return longer * portable::pow(1 + portable::pow(shorter / longer, p), 1 / p);

@@ -1,16 +1,16 @@
 #include <algorithm>
 #include <vector>
 
-#include "ridge/ops/library/form.h"
+#include "ridge/ops/library/formula.h"
 
 namespace ridge::ops {
 namespace {
 
 constexpr std::string_view columns[] = {"m", "n", "k", "batch"};
-constexpr std::size_t site[] = {1, 2};
+constexpr std::size_t group_columns[] = {1, 2};
 
 // Results of 8-bit operands are stored in 16 bits.
-LibraryProduct named(std::span<const double> x, const LibraryChip& chip) {
+LibraryProduct to_product(std::span<const double> x, const LibraryDevice& chip) {
   return {.batch = x[3],
           .m = x[0],
           .n = x[1],
@@ -19,36 +19,37 @@ LibraryProduct named(std::span<const double> x, const LibraryChip& chip) {
           .result_bytes = std::max(2.0, chip.element_bytes)};
 }
 
-double seconds(std::span<const double> sizes, const LibraryChip& chip, std::span<const double> numbers) {
-  LibraryNumbers named_numbers;
-  for (std::size_t i = 0; i < numbers.size(); ++i) named_numbers.*library_numbers[i].place = numbers[i];
-  return library_seconds(named(sizes, chip), chip.rates, named_numbers);
+double estimate_seconds(std::span<const double> sizes, const LibraryDevice& chip, std::span<const double> numbers) {
+  LibraryNumbers product_parameters;
+  for (std::size_t i = 0; i < numbers.size(); ++i) product_parameters.*library_numbers[i].member = numbers[i];
+  return estimate_library_seconds(to_product(sizes, chip), chip.rates, product_parameters);
 }
 
-double roof(std::span<const double> sizes, const LibraryChip& chip) {
-  const LibraryProduct p = named(sizes, chip);
+double roofline_seconds(std::span<const double> sizes, const LibraryDevice& chip) {
+  const LibraryProduct p = to_product(sizes, chip);
   return std::max(2 * p.batch * p.m * p.n * p.k / chip.rates.flops_per_s,
-                  least_bytes(p) / chip.rates.memory_bytes_per_s);
+                  min_product_traffic(p) / chip.rates.memory_bytes_per_s);
 }
 
 // The initial values are not used: a fit of products starts from another machine's numbers (plan/library_model.h).
-std::vector<LibraryNumber> named_numbers() {
-  std::vector<LibraryNumber> out;
+std::vector<LibraryParameter> product_parameters() {
+  std::vector<LibraryParameter> out;
   for (const NamedLibraryNumber& x : library_numbers) out.push_back({x.key, x.unit, 1});
   return out;
 }
 
 }  // namespace
 
-const LibraryForm& product_form() {
-  static const std::vector<LibraryNumber> numbers = named_numbers();
-  static const LibraryForm form{"product", columns, 3, site, numbers, seconds, roof};
-  return form;
+const LibraryFormula& product_formula() {
+  static const std::vector<LibraryParameter> numbers = product_parameters();
+  static const LibraryFormula formula{"product",        columns,         3, group_columns, numbers,
+                                      estimate_seconds, roofline_seconds};
+  return formula;
 }
 
-std::span<const LibraryForm* const> library_forms() {
-  static const LibraryForm* const all[] = {&product_form(), &prefill_form(), &decode_form(), &streamed_form(),
-                                           &cpu_form()};
+std::span<const LibraryFormula* const> library_formulas() {
+  static const LibraryFormula* const all[] = {&product_formula(), &prefill_formula(), &decode_formula(),
+                                              &streamed_formula(), &cpu_formula()};
   return all;
 }
 

@@ -9,13 +9,13 @@ namespace ridge::ops {
 namespace {
 
 // Returns three window dimensions; missing leading ones have size 1.
-std::array<ConvWindow, 3> three(const ConvLoops& conv) {
+std::array<ConvWindow, 3> pad_to_three(const ConvLoops& conv) {
   std::array<ConvWindow, 3> out;
-  std::copy(conv.along.begin(), conv.along.end(), out.end() - static_cast<std::ptrdiff_t>(conv.along.size()));
+  std::copy(conv.windows.begin(), conv.windows.end(), out.end() - static_cast<std::ptrdiff_t>(conv.windows.size()));
   return out;
 }
 
-struct Convolution {
+struct ConvolutionRunner {
   const ConvLoops& conv;
   std::array<ConvWindow, 3> w;
   std::array<std::int64_t, 3> padding;
@@ -26,78 +26,78 @@ struct Convolution {
   std::int64_t kernel_size() const { return w[0].kernel * w[1].kernel * w[2].kernel; }
 
   // Returns the index in x of element k of the window in dimension d, or -1 in the padding.
-  std::int64_t place(std::size_t d, std::int64_t position, std::int64_t k) const {
+  std::int64_t input_index(std::size_t d, std::int64_t position, std::int64_t k) const {
     const std::int64_t at = position * conv.stride + k * conv.dilation - padding[d];
     return at >= 0 && at < w[d].in ? at : -1;
   }
 
-  double window(std::int64_t x_at, std::int64_t w_at, const std::array<std::int64_t, 3>& o) const {
+  double sum_window(std::int64_t x_at, std::int64_t w_at, const std::array<std::int64_t, 3>& o) const {
     double sum = 0;
     for (std::int64_t a = 0; a < w[0].kernel; ++a) {
-      const std::int64_t i = place(0, o[0], a);
+      const std::int64_t i = input_index(0, o[0], a);
       for (std::int64_t b = 0; b < w[1].kernel && i >= 0; ++b) {
-        const std::int64_t j = place(1, o[1], b);
+        const std::int64_t j = input_index(1, o[1], b);
         for (std::int64_t c = 0; c < w[2].kernel && j >= 0; ++c) {
-          const std::int64_t k = place(2, o[2], c);
+          const std::int64_t k = input_index(2, o[2], c);
           if (k < 0) continue;
-          sum += load(conv.x, data[0], x_at + (i * w[1].in + j) * w[2].in + k) *
-                 load(conv.w, data[1], w_at + (a * w[1].kernel + b) * w[2].kernel + c);
+          sum += load_element(conv.x, data[0], x_at + (i * w[1].in + j) * w[2].in + k) *
+                 load_element(conv.w, data[1], w_at + (a * w[1].kernel + b) * w[2].kernel + c);
         }
       }
     }
     return sum;
   }
 
-  void channel(std::int64_t image) const {  // `image` is n * out_channels + k
-    const std::int64_t n = image / conv.made, k = image % conv.made, each = conv.channels / conv.groups;
-    const std::int64_t first = k / (conv.made / conv.groups) * each;
+  void compute_channel(std::int64_t image) const {  // `image` is n * out_channels + k
+    const std::int64_t n = image / conv.out_channels, k = image % conv.out_channels, each = conv.channels / conv.groups;
+    const std::int64_t first = k / (conv.out_channels / conv.groups) * each;
     for (std::int64_t at = 0; at < out_size(); ++at) {
       const std::array<std::int64_t, 3> o{at / (w[1].out * w[2].out), at / w[2].out % w[1].out, at % w[2].out};
       double sum = 0;
       for (std::int64_t c = 0; c < each; ++c)
-        sum += window((n * conv.channels + first + c) * in_size(), (k * each + c) * kernel_size(), o);
-      store(conv.y, data[2], image * out_size() + at, sum);
+        sum += sum_window((n * conv.channels + first + c) * in_size(), (k * each + c) * kernel_size(), o);
+      store_element(conv.y, data[2], image * out_size() + at, sum);
     }
   }
 };
 
 }  // namespace
 
-void loops(const ConvLoops& conv, std::span<void* const> data, int threads) {
-  Convolution work{conv, three(conv), {}, data};
-  for (std::size_t d = 3 - conv.along.size(); d < 3; ++d) work.padding[d] = conv.padding;
-  share_out(conv.batch * conv.made, threads, [&](std::int64_t image) { work.channel(image); });
+void run_loops(const ConvLoops& conv, std::span<void* const> data, int threads) {
+  ConvolutionRunner work{conv, pad_to_three(conv), {}, data};
+  for (std::size_t d = 3 - conv.windows.size(); d < 3; ++d) work.padding[d] = conv.padding;
+  parallel_for(conv.batch * conv.out_channels, threads, [&](std::int64_t image) { work.compute_channel(image); });
 }
 
-void loops(const IndexLoops& l, std::span<void* const> data, int threads) {
-  if (!l.scatters) {
-    share_out(points(l.axes), threads, [&](std::int64_t point) {
-      const LoopAxis at = offsets(l.axes, point);
+void run_loops(const IndexLoops& l, std::span<void* const> data, int threads) {
+  if (!l.is_scatter) {
+    parallel_for(count_points(l.axes), threads, [&](std::int64_t point) {
+      const LoopAxis at = offsets_at(l.axes, point);
       const std::int64_t row = load_index(l.indices, data[1], at.indices);
-      store(l.result, data[2], at.result, load(l.values, data[0], at.values + row * l.along_stride));
+      store_element(l.result, data[2], at.result, load_element(l.values, data[0], at.values + row * l.index_stride));
     });
     return;
   }
   float* const sums = static_cast<float*>(l.result == DType::f32 ? data[2] : data[3]);
-  std::fill_n(sums, l.elements, 0.0f);
-  for (std::int64_t point = 0; point < points(l.axes); ++point) {  // Sequential, because indices may repeat
-    const LoopAxis at = offsets(l.axes, point);
+  std::fill_n(sums, l.result_elements, 0.0f);
+  for (std::int64_t point = 0; point < count_points(l.axes); ++point) {  // Sequential, because indices may repeat
+    const LoopAxis at = offsets_at(l.axes, point);
     const std::int64_t row = load_index(l.indices, data[1], at.indices);
-    sums[at.result + row * l.along_stride] += static_cast<float>(load(l.values, data[0], at.values));
+    sums[at.result + row * l.index_stride] += static_cast<float>(load_element(l.values, data[0], at.values));
   }
   if (l.result == DType::f32) return;
-  share_out(l.elements, threads, [&](std::int64_t i) { store(l.result, data[2], i, sums[i]); });
+  parallel_for(l.result_elements, threads, [&](std::int64_t i) { store_element(l.result, data[2], i, sums[i]); });
 }
 
-void loops(const RunningLoops& l, std::span<void* const> data, int threads) {
-  share_out(points(l.axes), threads, [&](std::int64_t point) {
-    LoopAxis at = offsets(l.axes, point);
+void run_loops(const RunningLoops& l, std::span<void* const> data, int threads) {
+  parallel_for(count_points(l.axes), threads, [&](std::int64_t point) {
+    LoopAxis at = offsets_at(l.axes, point);
     double sum = 0;
-    for (std::int64_t t = 0; t < l.along.extent; ++t) {
-      sum += load(l.values, data[0], at.values);
-      store(l.result, data[1], at.result, sum);
-      at.values += l.along.values;
-      at.result += l.along.result;
+    for (std::int64_t t = 0; t < l.axis.extent; ++t) {
+      sum += load_element(l.values, data[0], at.values);
+      store_element(l.result, data[1], at.result, sum);
+      at.values += l.axis.values;
+      at.result += l.axis.result;
     }
   });
 }

@@ -8,20 +8,20 @@
 namespace ridge::ops {
 
 // `data`: x, w and y.
-void loops(const ConvLoops& conv, std::span<void* const> data, int threads);
+void run_loops(const ConvLoops& conv, std::span<void* const> data, int threads);
 // `data`: values, indices, result, and f32 scratch for a scatter whose result is not f32. All indices must be in range.
-void loops(const IndexLoops& indexed, std::span<void* const> data, int threads);
+void run_loops(const IndexLoops& indexed, std::span<void* const> data, int threads);
 // `data`: values and result.
-void loops(const RunningLoops& running, std::span<void* const> data, int threads);
+void run_loops(const RunningLoops& running, std::span<void* const> data, int threads);
 // `data`: values and result.
-void loops(const TopLoops& top, std::span<void* const> data, int threads);
+void run_loops(const TopLoops& top, std::span<void* const> data, int threads);
 // `data`: values, weights, indices and result. All indices must be in range.
-void loops(const RoutedLoops& routed, std::span<void* const> data, int threads);
+void run_loops(const RoutedLoops& routed, std::span<void* const> data, int threads);
 // `data`: values and result.
-void loops(const QuantizeLoops& quantize, std::span<void* const> data, int threads);
+void run_loops(const QuantizeLoops& quantize, std::span<void* const> data, int threads);
 // `data`: left, right and result.
-void loops(const ProductLoops& product, std::span<void* const> data, int threads);
+void run_loops(const ProductLoops& product, std::span<void* const> data, int threads);
 // `data`: the operands, the result last.
-void loops(const ScanLoops& scan, std::span<void* const> data, int threads);
+void run_loops(const ScanLoops& scan, std::span<void* const> data, int threads);
 
 }  // namespace ridge::ops

@@ -13,7 +13,7 @@
 
 namespace ridge::ops {
 
-inline double load(DType dtype, const void* data, std::int64_t i) {
+inline double load_element(DType dtype, const void* data, std::int64_t i) {
   switch (dtype) {
     case DType::f32: return static_cast<const float*>(data)[i];
     case DType::bf16: return to_float(static_cast<const Bf16*>(data)[i]);
@@ -21,11 +21,11 @@ inline double load(DType dtype, const void* data, std::int64_t i) {
     case DType::int32: return static_cast<const std::int32_t*>(data)[i];
     default: break;
   }
-  RIDGE_CHECK(is_scaled(dtype), "plan() lets no other dtype in");
-  return load_scaled(dtype, data, i);
+  RIDGE_CHECK(is_block_scaled(dtype), "plan() lets no other dtype in");
+  return load_scaled_element(dtype, data, i);
 }
 
-inline void store(DType dtype, void* data, std::int64_t i, double value) {
+inline void store_element(DType dtype, void* data, std::int64_t i, double value) {
   const auto rounded = static_cast<float>(value);
   switch (dtype) {
     case DType::f32: static_cast<float*>(data)[i] = rounded; return;
@@ -40,21 +40,21 @@ inline std::int64_t load_index(DType dtype, const void* data, std::int64_t i) {
 }
 
 // Calls work(i) for i = 0 … count - 1; each thread gets a contiguous range.
-template <class Work> void share_out(std::int64_t count, int threads, const Work& work) {
+template <class Work> void parallel_for(std::int64_t count, int threads, const Work& work) {
   const int parts = static_cast<int>(std::min<std::int64_t>(std::max(threads, 1), std::max<std::int64_t>(count, 1)));
-  tile::cpu::run(parts, [&](int part) {
-    const tile::cpu::Slice mine = tile::cpu::slice(count, parts, part);
+  tile::cpu::run_parallel(parts, [&](int part) {
+    const tile::cpu::WorkSlice mine = tile::cpu::split_evenly(count, parts, part);
     for (std::int64_t i = mine.begin; i < mine.end; ++i) work(i);
   });
 }
 
-inline std::int64_t points(const std::vector<LoopAxis>& axes) {
+inline std::int64_t count_points(const std::vector<LoopAxis>& axes) {
   std::int64_t n = 1;
   for (const LoopAxis& axis : axes) n *= axis.extent;
   return n;
 }
 
-inline LoopAxis offsets(const std::vector<LoopAxis>& axes, std::int64_t point) {
+inline LoopAxis offsets_at(const std::vector<LoopAxis>& axes, std::int64_t point) {
   LoopAxis out;
   for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
     const std::int64_t at = point % axis->extent;

@@ -3,18 +3,18 @@
 namespace ridge::ops {
 namespace {
 
-Error nowhere() { return input_error("plain loops run only on a CPU", "--on cpu"); }
+Error cpu_only_error() { return input_error("plain loops run only on a CPU", "--on cpu"); }
 
 }  // namespace
 
-Result<Forecast> forecast(const ConvLoops&, const DeviceNumbers&) { return nowhere(); }
-Result<Forecast> forecast(const IndexLoops&, const DeviceNumbers&) { return nowhere(); }
-Result<Forecast> forecast(const RunningLoops&, const DeviceNumbers&) { return nowhere(); }
+Result<Forecast> forecast(const ConvLoops&, const DeviceNumbers&) { return cpu_only_error(); }
+Result<Forecast> forecast(const IndexLoops&, const DeviceNumbers&) { return cpu_only_error(); }
+Result<Forecast> forecast(const RunningLoops&, const DeviceNumbers&) { return cpu_only_error(); }
 
-Result<Forecast> forecast(const QuantizeLoops&, const DeviceNumbers&) { return nowhere(); }
-Result<Forecast> forecast(const ProductLoops&, const DeviceNumbers&) { return nowhere(); }
-Result<Forecast> forecast(const TopLoops&, const DeviceNumbers&) { return nowhere(); }
-Result<Forecast> forecast(const RoutedLoops&, const DeviceNumbers&) { return nowhere(); }
-Result<Forecast> forecast(const ScanLoops&, const DeviceNumbers&) { return nowhere(); }
+Result<Forecast> forecast(const QuantizeLoops&, const DeviceNumbers&) { return cpu_only_error(); }
+Result<Forecast> forecast(const ProductLoops&, const DeviceNumbers&) { return cpu_only_error(); }
+Result<Forecast> forecast(const TopLoops&, const DeviceNumbers&) { return cpu_only_error(); }
+Result<Forecast> forecast(const RoutedLoops&, const DeviceNumbers&) { return cpu_only_error(); }
+Result<Forecast> forecast(const ScanLoops&, const DeviceNumbers&) { return cpu_only_error(); }
 
 }  // namespace ridge::ops

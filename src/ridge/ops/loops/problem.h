@@ -19,8 +19,8 @@ struct ConvWindow {
 };
 struct ConvLoops {
   DType x = DType::f32, w = DType::f32, y = DType::f32;
-  std::int64_t batch = 1, channels = 1, made = 1, groups = 1;
-  std::vector<ConvWindow> along;  // One to three
+  std::int64_t batch = 1, channels = 1, out_channels = 1, groups = 1;
+  std::vector<ConvWindow> windows;  // One to three
   std::int64_t stride = 1, padding = 0, dilation = 1;
   bool operator==(const ConvLoops&) const = default;
 };
@@ -34,11 +34,11 @@ struct LoopAxis {
 // At each point of `axes`, the index selects the element of the values to read (gather) or of the result to add to
 // (scatter). A scatter adds in f32: in the result if that is f32, otherwise in a buffer of the same size.
 struct IndexLoops {
-  bool scatters = false;
+  bool is_scatter = false;
   DType values = DType::f32, indices = DType::int32, result = DType::f32;
   std::vector<LoopAxis> axes;
-  std::int64_t along = 1, along_stride = 0;  // Number of valid indices, and the stride between them
-  std::int64_t elements = 0;
+  std::int64_t index_extent = 1, index_stride = 0;  // Number of valid indices, and the stride between them
+  std::int64_t result_elements = 0;
   bool operator==(const IndexLoops&) const = default;
 };
 
@@ -46,7 +46,7 @@ struct IndexLoops {
 struct RunningLoops {
   DType values = DType::f32, result = DType::f32;
   std::vector<LoopAxis> axes;
-  LoopAxis along;
+  LoopAxis axis;
   bool operator==(const RunningLoops&) const = default;
 };
 
@@ -55,8 +55,8 @@ struct RunningLoops {
 struct TopLoops {
   DType values = DType::f32, result = DType::int32;
   std::vector<LoopAxis> axes;
-  LoopAxis along;
-  std::int64_t chosen = 1, chosen_stride = 0;
+  LoopAxis axis;
+  std::int64_t count = 1, result_stride = 0;
   bool operator==(const TopLoops&) const = default;
 };
 
@@ -97,7 +97,7 @@ struct ScanLoops {
 struct QuantizeLoops {
   DType values = DType::f32, result = DType::mxfp8;
   std::vector<LoopAxis> axes;
-  LoopAxis along;
+  LoopAxis axis;
   bool operator==(const QuantizeLoops&) const = default;
 };
 
@@ -109,13 +109,13 @@ struct ProductLoops {
   bool operator==(const ProductLoops&) const = default;
 };
 
-inline std::optional<std::string> refuse(const QuantizeLoops&) { return std::nullopt; }
-inline std::optional<std::string> refuse(const ProductLoops&) { return std::nullopt; }
-inline std::optional<std::string> refuse(const TopLoops&) { return std::nullopt; }
-inline std::optional<std::string> refuse(const RoutedLoops&) { return std::nullopt; }
-inline std::optional<std::string> refuse(const ScanLoops&) { return std::nullopt; }
-inline std::optional<std::string> refuse(const ConvLoops&) { return std::nullopt; }
-inline std::optional<std::string> refuse(const IndexLoops&) { return std::nullopt; }
-inline std::optional<std::string> refuse(const RunningLoops&) { return std::nullopt; }
+inline std::optional<std::string> unsupported_reason(const QuantizeLoops&) { return std::nullopt; }
+inline std::optional<std::string> unsupported_reason(const ProductLoops&) { return std::nullopt; }
+inline std::optional<std::string> unsupported_reason(const TopLoops&) { return std::nullopt; }
+inline std::optional<std::string> unsupported_reason(const RoutedLoops&) { return std::nullopt; }
+inline std::optional<std::string> unsupported_reason(const ScanLoops&) { return std::nullopt; }
+inline std::optional<std::string> unsupported_reason(const ConvLoops&) { return std::nullopt; }
+inline std::optional<std::string> unsupported_reason(const IndexLoops&) { return std::nullopt; }
+inline std::optional<std::string> unsupported_reason(const RunningLoops&) { return std::nullopt; }
 
 }  // namespace ridge::ops

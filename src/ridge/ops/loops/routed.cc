@@ -25,7 +25,8 @@ std::vector<bool> within_capacity(const RoutedLoops& l, const void* indices) {
   return out;
 }
 
-std::int64_t dot(std::int64_t point, const std::vector<LoopAxis>& axes, const std::vector<std::int64_t>& strides) {
+std::int64_t strided_offset(std::int64_t point, const std::vector<LoopAxis>& axes,
+                            const std::vector<std::int64_t>& strides) {
   std::int64_t out = 0;
   for (std::size_t i = axes.size(); i-- > 0; point /= axes[i].extent) out += point % axes[i].extent * strides[i];
   return out;
@@ -33,39 +34,39 @@ std::int64_t dot(std::int64_t point, const std::vector<LoopAxis>& axes, const st
 
 }  // namespace
 
-void loops(const TopLoops& l, std::span<void* const> data, int threads) {
-  share_out(points(l.axes), threads, [&](std::int64_t point) {
-    const LoopAxis at = offsets(l.axes, point);
-    std::vector<double> values(static_cast<std::size_t>(l.along.extent));
+void run_loops(const TopLoops& l, std::span<void* const> data, int threads) {
+  parallel_for(count_points(l.axes), threads, [&](std::int64_t point) {
+    const LoopAxis at = offsets_at(l.axes, point);
+    std::vector<double> values(static_cast<std::size_t>(l.axis.extent));
     std::vector<std::int64_t> order(values.size());
     std::iota(order.begin(), order.end(), 0);
-    for (std::int64_t i = 0; i < l.along.extent; ++i)
-      values[static_cast<std::size_t>(i)] = load(l.values, data[0], at.values + i * l.along.values);
-    const auto before = [&](std::int64_t a, std::int64_t b) {
+    for (std::int64_t i = 0; i < l.axis.extent; ++i)
+      values[static_cast<std::size_t>(i)] = load_element(l.values, data[0], at.values + i * l.axis.values);
+    const auto is_before = [&](std::int64_t a, std::int64_t b) {
       const double x = values[static_cast<std::size_t>(a)], y = values[static_cast<std::size_t>(b)];
       if (x != x || y != y) return y != y && x == x;
       return x > y;
     };
-    std::stable_sort(order.begin(), order.end(), before);
-    for (std::int64_t i = 0; i < l.chosen; ++i)
-      store_index(l.result, data[1], at.result + i * l.chosen_stride, order[static_cast<std::size_t>(i)]);
+    std::stable_sort(order.begin(), order.end(), is_before);
+    for (std::int64_t i = 0; i < l.count; ++i)
+      store_index(l.result, data[1], at.result + i * l.result_stride, order[static_cast<std::size_t>(i)]);
   });
 }
 
-void loops(const RoutedLoops& l, std::span<void* const> data, int threads) {
-  const std::vector<bool> counts = within_capacity(l, data[2]);
-  const std::int64_t terms = points(l.summed);
-  share_out(points(l.axes), threads, [&](std::int64_t point) {
-    const LoopAxis at = offsets(l.axes, point);
+void run_loops(const RoutedLoops& l, std::span<void* const> data, int threads) {
+  const std::vector<bool> is_counted = within_capacity(l, data[2]);
+  const std::int64_t terms = count_points(l.summed);
+  parallel_for(count_points(l.axes), threads, [&](std::int64_t point) {
+    const LoopAxis at = offsets_at(l.axes, point);
     double sum = 0;
-    if (counts[static_cast<std::size_t>(at.indices)]) {
+    if (is_counted[static_cast<std::size_t>(at.indices)]) {
       const std::int64_t expert = load_index(l.indices, data[2], at.indices);
-      const std::int64_t weight = expert * l.expert_stride + dot(point, l.axes, l.weight_strides);
+      const std::int64_t weight = expert * l.expert_stride + strided_offset(point, l.axes, l.weight_strides);
       for (std::int64_t term = 0; term < terms; ++term)
-        sum += load(l.values, data[0], at.values + offsets(l.summed, term).values) *
-               load(l.weights, data[1], weight + dot(term, l.summed, l.summed_weight_strides));
+        sum += load_element(l.values, data[0], at.values + offsets_at(l.summed, term).values) *
+               load_element(l.weights, data[1], weight + strided_offset(term, l.summed, l.summed_weight_strides));
     }
-    store(l.result, data[3], at.result, sum);
+    store_element(l.result, data[3], at.result, sum);
   });
 }
 

@@ -4,28 +4,29 @@
 
 namespace ridge::ops {
 
-void loops(const QuantizeLoops& l, std::span<void* const> data, int threads) {
-  const std::int64_t block = info(l.result).block, blocks = l.along.extent / block;
-  share_out(points(l.axes) * blocks, threads, [&](std::int64_t i) {
-    const LoopAxis at = offsets(l.axes, i / blocks);
+void run_loops(const QuantizeLoops& l, std::span<void* const> data, int threads) {
+  const std::int64_t block = dtype_info(l.result).block, blocks = l.axis.extent / block;
+  parallel_for(count_points(l.axes) * blocks, threads, [&](std::int64_t i) {
+    const LoopAxis at = offsets_at(l.axes, i / blocks);
     const std::int64_t first = i % blocks * block;
     std::vector<double> values(static_cast<std::size_t>(block));
     for (std::int64_t k = 0; k < block; ++k)
-      values[static_cast<std::size_t>(k)] = load(l.values, data[0], at.values + (first + k) * l.along.values);
-    store_block(l.result, data[1], (at.result + first) / block, values.data());
+      values[static_cast<std::size_t>(k)] = load_element(l.values, data[0], at.values + (first + k) * l.axis.values);
+    store_scaled_block(l.result, data[1], (at.result + first) / block, values.data());
   });
 }
 
-void loops(const ProductLoops& l, std::span<void* const> data, int threads) {
-  const std::int64_t terms = points(l.summed);
-  share_out(points(l.axes), threads, [&](std::int64_t point) {
-    const LoopAxis at = offsets(l.axes, point);
+void run_loops(const ProductLoops& l, std::span<void* const> data, int threads) {
+  const std::int64_t terms = count_points(l.summed);
+  parallel_for(count_points(l.axes), threads, [&](std::int64_t point) {
+    const LoopAxis at = offsets_at(l.axes, point);
     double sum = 0;
     for (std::int64_t term = 0; term < terms; ++term) {
-      const LoopAxis along = offsets(l.summed, term);
-      sum += load(l.left, data[0], at.values + along.values) * load(l.right, data[1], at.indices + along.indices);
+      const LoopAxis along = offsets_at(l.summed, term);
+      sum += load_element(l.left, data[0], at.values + along.values) *
+             load_element(l.right, data[1], at.indices + along.indices);
     }
-    store(l.result, data[2], at.result, sum);
+    store_element(l.result, data[2], at.result, sum);
   });
 }
 

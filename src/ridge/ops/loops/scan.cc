@@ -5,9 +5,9 @@ namespace ridge::ops {
 namespace {
 
 // Evaluates one line along the scanned axis, from the first step to the last.
-class Line {
+class ScanLine {
  public:
-  Line(const ScanLoops& l, std::span<void* const> data) : l_(l), data_(data), values_(l.nodes.size()) {}
+  ScanLine(const ScanLoops& l, std::span<void* const> data) : l_(l), data_(data), values_(l.nodes.size()) {}
 
   void run(std::int64_t line) {
     const std::size_t last = l_.extents.size() - 1;
@@ -15,24 +15,24 @@ class Line {
     for (std::size_t i = last; i-- > 0; line /= l_.extents[i]) at[i] = line % l_.extents[i];
     double previous = 0;
     for (at[last] = 0; at[last] < l_.extents[last]; ++at[last]) {
-      for (std::size_t i = 0; i < l_.nodes.size(); ++i) values_[i] = node(l_.nodes[i], at, previous);
+      for (std::size_t i = 0; i < l_.nodes.size(); ++i) values_[i] = evaluate_node(l_.nodes[i], at, previous);
       previous = values_.back();
-      store(l_.operands.back().dtype, data_.back(), offset(l_.operands.back(), at), previous);
+      store_element(l_.operands.back().dtype, data_.back(), operand_offset(l_.operands.back(), at), previous);
     }
   }
 
  private:
-  static std::int64_t offset(const ScanOperand& operand, const std::vector<std::int64_t>& at) {
+  static std::int64_t operand_offset(const ScanOperand& operand, const std::vector<std::int64_t>& at) {
     std::int64_t out = 0;
     for (std::size_t i = 0; i < at.size(); ++i) out += at[i] * operand.strides[i];
     return out;
   }
 
-  double node(const ScanNode& n, const std::vector<std::int64_t>& at, double previous) const {
+  double evaluate_node(const ScanNode& n, const std::vector<std::int64_t>& at, double previous) const {
     const auto operand = static_cast<std::size_t>(n.operand);
     switch (n.kind) {
       case ScanNode::Kind::load:
-        return load(l_.operands[operand].dtype, data_[operand], offset(l_.operands[operand], at));
+        return load_element(l_.operands[operand].dtype, data_[operand], operand_offset(l_.operands[operand], at));
       case ScanNode::Kind::number: return n.number;
       case ScanNode::Kind::index: return static_cast<double>(at[n.axis]);
       case ScanNode::Kind::previous: return previous;
@@ -41,7 +41,7 @@ class Line {
     double in[3] = {0, 0, 0};
     for (std::size_t a = 0; a < n.arguments.size() && a < 3; ++a)
       in[a] = values_[static_cast<std::size_t>(n.arguments[a])];
-    for (int time = 0; time < n.repeat; ++time) in[0] = row(n.function).value(in[0], in[1], in[2]);
+    for (int time = 0; time < n.repeat; ++time) in[0] = function_info(n.function).reference(in[0], in[1], in[2]);
     return in[0];
   }
 
@@ -52,10 +52,10 @@ class Line {
 
 }  // namespace
 
-void loops(const ScanLoops& l, std::span<void* const> data, int threads) {
+void run_loops(const ScanLoops& l, std::span<void* const> data, int threads) {
   std::int64_t lines = 1;
   for (std::size_t i = 0; i + 1 < l.extents.size(); ++i) lines *= l.extents[i];
-  share_out(lines, threads, [&](std::int64_t line) { Line(l, data).run(line); });
+  parallel_for(lines, threads, [&](std::int64_t line) { ScanLine(l, data).run(line); });
 }
 
 }  // namespace ridge::ops

@@ -15,7 +15,7 @@ namespace ridge::ops {
 // Element (r, c) of product i is at data + i*batch_stride + r*row_stride + c*col_stride, in elements; a stride of 0
 // broadcasts: a bias per column, or the scale of int8 weights that were quantized per column, has strides 0, 1.
 // Operands are bf16, f16 or f32. The addend may be D itself.
-using tile::Activation, tile::RowWalk, tile::GatheredRows, tile::ScatteredRows;
+using tile::EpilogueActivation, tile::RowWalk, tile::GatheredRows, tile::ScatteredRows;
 struct EpilogueOperand {
   const void* data = nullptr;
   DType dtype = DType::f32;
@@ -23,7 +23,7 @@ struct EpilogueOperand {
 };
 struct MatmulEpilogue {
   float alpha = 1, beta = 1;
-  Activation activation = Activation::none;
+  EpilogueActivation activation = EpilogueActivation::none;
   EpilogueOperand scale{}, bias{}, gate{}, addend{};
   bool may_round_sum = false;  // Allows rounding the sum to D's format before adding the addend, which may be faster
 };
@@ -44,7 +44,7 @@ struct MatmulCall {
   const std::int32_t* starts = nullptr;
   GatheredRows gathered{};
   ScatteredRows scattered{};
-  const RowWalk& walk() const { return gathered.rows > 0 ? static_cast<const RowWalk&>(gathered) : scattered; }
+  const RowWalk& row_walk() const { return gathered.rows > 0 ? static_cast<const RowWalk&>(gathered) : scattered; }
 };
 
 }  // namespace ridge::ops

@@ -12,48 +12,47 @@ namespace ridge::ops::cuda {
 
 struct TileWork {  // A product in the orientation of the tile
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
-  double minimum_bytes = 0;                 // Each operand read once and D written once
-  double result_bytes = 0;                  // The part of D in `minimum_bytes`
-  int granule_a = 128, granule_b = 128;     // Alignment of all lines in bytes, up to 128
-  bool narrow_a = false, narrow_b = false;  // True if lines along the output are shorter than a TMA box
-  bool element_stores = false;              // True if unaligned rows of D require stores of single elements
-  int copies = 0;                           // Operands that are copied before the product
+  double minimum_bytes = 0;                  // Each operand read once and D written once
+  double result_bytes = 0;                   // The part of D in `minimum_bytes`
+  int alignment_a = 128, alignment_b = 128;  // Alignment of all lines in bytes, up to 128
+  bool narrow_a = false, narrow_b = false;   // True if lines along the output are shorter than a TMA box
+  bool element_stores = false;               // True if unaligned rows of D require stores of single elements
+  int copies = 0;                            // Operands that are copied before the product
   double copied_bytes = 0;
   bool prefetch_constants =
       false;  // True if loads of one operand start before earlier kernels, including a copy, have ended
 };
 
-Bound bound_of(const TileWork& work, const DeviceNumbers& device);
-inline bool is_busy(const TileWork& work, const DeviceNumbers& device) {
-  return bound_of(work, device) == Bound::multiplies;
+Bound find_bound(const TileWork& work, const DeviceNumbers& device);
+inline bool is_compute_bound(const TileWork& work, const DeviceNumbers& device) {
+  return find_bound(work, device) == Bound::multiplies;
 }
 
 // Returns the number of clusters of `blocks` blocks (1 to 8) that run concurrently.
-int clusters_at_once(int blocks, int multiprocessors);
+int count_concurrent_clusters(int blocks, int multiprocessors);
 
 // Returns the seconds from the end of the previous kernel of a graph to the end of this one.
-double predicted_seconds(const MatmulConfig& config, const TileWork& work, const SplitK& split,
-                         const DeviceNumbers& device, const ProductModel& model = product_model());
+double predict_seconds(const MatmulConfig& config, const TileWork& work, const SplitK& split,
+                       const DeviceNumbers& device, const ProductModel& model = product_model());
 
 // A plan with the time of the closed form alone, and the work that it was predicted for.
 struct PlannedWork {
   MatmulPlan plan;
   TileWork work;
 };
-std::optional<PlannedWork> planned_work(const MatmulCall& call, std::size_t workspace_bytes,
-                                        const DeviceNumbers& device, const PlanChoice& choice,
-                                        const ProductModel& model = product_model());
+std::optional<PlannedWork> plan_work(const MatmulCall& call, std::size_t workspace_bytes, const DeviceNumbers& device,
+                                     const PlanChoice& choice, const ProductModel& model = product_model());
 
 // Work of the kernel for a few rows of D; `alignment` is that of the operands' lines, in bytes.
 struct GemvWork {
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
-  int granule = 128;
+  int alignment = 128;
 };
-double gemv_seconds(const GemvWork& work, const DeviceNumbers& device);
+double predict_gemv_seconds(const GemvWork& work, const DeviceNumbers& device);
 // Returns nullopt if that kernel does not support the call or tile kernels need no copy.
-std::optional<GemvWork> gemv_work(const MatmulCall& call);
+std::optional<GemvWork> make_gemv_work(const MatmulCall& call);
 
 // Returns the throughput of one block from the fitted constants, for timelines.
-BlockPace block_pace(const MatmulConfig& config);
+BlockThroughput block_throughput(const MatmulConfig& config);
 
 }  // namespace ridge::ops::cuda

@@ -18,21 +18,21 @@ struct MatmulConfig {
   int staging = 2;                                     // Output buffers of 64 columns per consumer
   int cluster_m = 1, cluster_n = 1;                    // Blocks that share loads by multicast, along m and n
   bool grouped = false;                                // D's rows are grouped (problem.h)
-  constexpr int sharers() const { return roles == tile::Roles::pingpong ? 1 : consumers; }
+  constexpr int warpgroups_per_tile() const { return roles == tile::Roles::pingpong ? 1 : consumers; }
   constexpr int cluster() const { return cluster_m * cluster_n; }
   // True if block `r` of a cluster loads for block `s`. Ranks run along m first. Blocks with the same m load parts of a
   // tile of A for each other, those with the same n parts of a tile of B.
-  constexpr bool share_loads(int r, int s) const {
+  constexpr bool shares_loads(int r, int s) const {
     if (cluster_m == 1 || cluster_n == 1) return true;  // Keeps the rank out of the kernel's registers
     return r % cluster_m == s % cluster_m || r / cluster_m == s / cluster_m;
   }
-  constexpr int loaders() const { return cluster_m + cluster_n - 1; }
+  constexpr int loading_blocks() const { return cluster_m + cluster_n - 1; }
   constexpr bool can_split() const {  // False for large tiles, whose partial sums cost too much
-    return !grouped && m * n <= (sharers() > 1 ? 128 * 160 : 128 * 128);
+    return !grouped && m * n <= (warpgroups_per_tile() > 1 ? 128 * 160 : 128 * 128);
   }
   // True if the blocks of a cluster can be the splits of k (`SplitMode::cluster_split_k`). A block then computes one
   // tile at a time, so pingpong is excluded.
-  constexpr bool shares() const {
+  constexpr bool can_split_in_cluster() const {
     return !grouped && m * n <= 128 * 128 && roles == tile::Roles::cooperative && cluster() == 1;
   }
   // True if a kernel can scatter rows of D to other ranks (tile/shared_rows.h). Requires pingpong, because one
@@ -46,12 +46,12 @@ struct MatmulConfig {
   }
   // Epilogue steps per consumer (64 rows x 16 columns each); `SplitMode::cooperative_split_k` divides them among
   // splits.
-  constexpr int turns() const { return (n + 15) / 16 * (m / sharers() / 64); }
+  constexpr int epilogue_steps() const { return (n + 15) / 16 * (m / warpgroups_per_tile() / 64); }
   bool operator==(const MatmulConfig&) const = default;
 };
 
 // Tile sizes on a CPU are upper limits: the target reduces them to the size of the caches.
-inline constexpr std::array cpu_menu = {
+inline constexpr std::array cpu_kernel_configs = {
     MatmulConfig{.m = 112, .n = 4096, .k = 4096},
 };
 
@@ -61,197 +61,213 @@ inline constexpr std::array cpu_menu = {
 // along n.
 namespace sm90_configs {
 using tile::Major, tile::Roles;
-constexpr MatmulConfig ping(int n, int stages, int staging = 2) {
+constexpr MatmulConfig pingpong_tile(int n, int stages, int staging = 2) {
   return {.m = 128, .n = n, .k = 64, .stages = stages, .consumers = 2, .roles = Roles::pingpong, .staging = staging};
 }
-constexpr MatmulConfig both(int m, int n, int stages) {
+constexpr MatmulConfig two_consumers(int m, int n, int stages) {
   return {.m = m, .n = n, .k = 64, .stages = stages, .consumers = 2};
 }
-constexpr MatmulConfig three(int n, int stages) {  // 64 rows per consumer
+constexpr MatmulConfig three_consumers(int n, int stages) {  // 64 rows per consumer
   return {.m = 192, .n = n, .k = 64, .stages = stages, .consumers = 3, .staging = 1};
 }
-constexpr MatmulConfig one(int n, int stages) { return {.m = 64, .n = n, .k = 64, .stages = stages, .consumers = 1}; }
-constexpr MatmulConfig tall(int n, int stages) { return {.m = 128, .n = n, .k = 64, .stages = stages, .consumers = 1}; }
-constexpr MatmulConfig swapped(int m, int n, int k, int stages, int staging = 2) {
+constexpr MatmulConfig one_consumer(int n, int stages) {
+  return {.m = 64, .n = n, .k = 64, .stages = stages, .consumers = 1};
+}
+constexpr MatmulConfig one_tall_consumer(int n, int stages) {
+  return {.m = 128, .n = n, .k = 64, .stages = stages, .consumers = 1};
+}
+constexpr MatmulConfig swap_ab(int m, int n, int k, int stages, int staging = 2) {
   return {.m = m, .n = n, .k = k, .stages = stages, .consumers = m / 64, .swap = true, .staging = staging};
 }
-constexpr MatmulConfig with(MatmulConfig c, Major a, Major b) {
+constexpr MatmulConfig with_majors(MatmulConfig c, Major a, Major b) {
   c.a = a;
   c.b = b;
   return c;
 }
-constexpr MatmulConfig clustered(MatmulConfig c, int m, int n) {
+constexpr MatmulConfig in_cluster(MatmulConfig c, int m, int n) {
   c.cluster_m = m;
   c.cluster_n = n;
   return c;
 }
-constexpr MatmulConfig grouped(MatmulConfig c) {
+constexpr MatmulConfig for_groups(MatmulConfig c) {
   c.grouped = true;
   return c;
 }
 constexpr auto k = Major::k, mn = Major::mn;
 }  // namespace sm90_configs
 
-inline constexpr std::array sm90_menu = {
+inline constexpr std::array sm90_kernel_configs = {
     // A and B contiguous along k
-    sm90_configs::ping(64, 8),
-    sm90_configs::ping(80, 7),
-    sm90_configs::ping(112, 6),
-    sm90_configs::ping(128, 6),
-    sm90_configs::ping(144, 5),
-    sm90_configs::ping(160, 5),
-    sm90_configs::ping(176, 5),
-    sm90_configs::ping(192, 5, 1),
-    sm90_configs::both(128, 128, 6),
-    sm90_configs::both(128, 208, 4),
-    sm90_configs::both(128, 224, 4),
-    sm90_configs::both(128, 256, 4),
-    sm90_configs::one(32, 14),
-    sm90_configs::one(80, 10),
-    sm90_configs::one(96, 10),
-    sm90_configs::one(128, 8),
-    sm90_configs::swapped(128, 8, 128, 6),
-    sm90_configs::swapped(128, 16, 128, 5),
-    sm90_configs::swapped(128, 32, 128, 5),
-    sm90_configs::swapped(128, 48, 128, 4),
-    sm90_configs::swapped(128, 80, 64, 7),
-    sm90_configs::swapped(128, 96, 64, 6),
-    sm90_configs::swapped(64, 8, 128, 11),
-    sm90_configs::swapped(64, 16, 128, 10),
-    sm90_configs::swapped(64, 32, 128, 8),
-    sm90_configs::swapped(64, 64, 128, 6),
+    sm90_configs::pingpong_tile(64, 8),
+    sm90_configs::pingpong_tile(80, 7),
+    sm90_configs::pingpong_tile(112, 6),
+    sm90_configs::pingpong_tile(128, 6),
+    sm90_configs::pingpong_tile(144, 5),
+    sm90_configs::pingpong_tile(160, 5),
+    sm90_configs::pingpong_tile(176, 5),
+    sm90_configs::pingpong_tile(192, 5, 1),
+    sm90_configs::two_consumers(128, 128, 6),
+    sm90_configs::two_consumers(128, 208, 4),
+    sm90_configs::two_consumers(128, 224, 4),
+    sm90_configs::two_consumers(128, 256, 4),
+    sm90_configs::one_consumer(32, 14),
+    sm90_configs::one_consumer(80, 10),
+    sm90_configs::one_consumer(96, 10),
+    sm90_configs::one_consumer(128, 8),
+    sm90_configs::swap_ab(128, 8, 128, 6),
+    sm90_configs::swap_ab(128, 16, 128, 5),
+    sm90_configs::swap_ab(128, 32, 128, 5),
+    sm90_configs::swap_ab(128, 48, 128, 4),
+    sm90_configs::swap_ab(128, 80, 64, 7),
+    sm90_configs::swap_ab(128, 96, 64, 6),
+    sm90_configs::swap_ab(64, 8, 128, 11),
+    sm90_configs::swap_ab(64, 16, 128, 10),
+    sm90_configs::swap_ab(64, 32, 128, 8),
+    sm90_configs::swap_ab(64, 64, 128, 6),
     // B contiguous along n (input gradient of a layer)
-    sm90_configs::with(sm90_configs::ping(64, 8), sm90_configs::k, sm90_configs::mn),
-    sm90_configs::with(sm90_configs::ping(192, 5, 1), sm90_configs::k, sm90_configs::mn),
-    sm90_configs::with(sm90_configs::both(128, 256, 4), sm90_configs::k, sm90_configs::mn),
-    sm90_configs::with(sm90_configs::one(128, 8), sm90_configs::k, sm90_configs::mn),
+    sm90_configs::with_majors(sm90_configs::pingpong_tile(64, 8), sm90_configs::k, sm90_configs::mn),
+    sm90_configs::with_majors(sm90_configs::pingpong_tile(192, 5, 1), sm90_configs::k, sm90_configs::mn),
+    sm90_configs::with_majors(sm90_configs::two_consumers(128, 256, 4), sm90_configs::k, sm90_configs::mn),
+    sm90_configs::with_majors(sm90_configs::one_consumer(128, 8), sm90_configs::k, sm90_configs::mn),
     // A contiguous along m
-    sm90_configs::with(sm90_configs::ping(128, 6), sm90_configs::mn, sm90_configs::k),
-    sm90_configs::with(sm90_configs::one(64, 8), sm90_configs::mn, sm90_configs::k),
-    sm90_configs::with(sm90_configs::swapped(128, 16, 128, 5), sm90_configs::mn, sm90_configs::k),
-    sm90_configs::with(sm90_configs::swapped(64, 16, 128, 10), sm90_configs::mn, sm90_configs::k),
-    sm90_configs::with(sm90_configs::swapped(64, 64, 128, 6), sm90_configs::mn, sm90_configs::k),
+    sm90_configs::with_majors(sm90_configs::pingpong_tile(128, 6), sm90_configs::mn, sm90_configs::k),
+    sm90_configs::with_majors(sm90_configs::one_consumer(64, 8), sm90_configs::mn, sm90_configs::k),
+    sm90_configs::with_majors(sm90_configs::swap_ab(128, 16, 128, 5), sm90_configs::mn, sm90_configs::k),
+    sm90_configs::with_majors(sm90_configs::swap_ab(64, 16, 128, 10), sm90_configs::mn, sm90_configs::k),
+    sm90_configs::with_majors(sm90_configs::swap_ab(64, 64, 128, 6), sm90_configs::mn, sm90_configs::k),
     // A contiguous along m and B along n (weight gradient of a layer)
-    sm90_configs::with(sm90_configs::ping(128, 6), sm90_configs::mn, sm90_configs::mn),
-    sm90_configs::with(sm90_configs::both(128, 128, 6), sm90_configs::mn, sm90_configs::mn),
-    sm90_configs::with(sm90_configs::both(128, 256, 4), sm90_configs::mn, sm90_configs::mn),
-    sm90_configs::with(sm90_configs::one(64, 8), sm90_configs::mn, sm90_configs::mn),
-    sm90_configs::with(sm90_configs::one(128, 8), sm90_configs::mn, sm90_configs::mn),
-    sm90_configs::with(sm90_configs::swapped(64, 64, 128, 6), sm90_configs::mn, sm90_configs::mn),
+    sm90_configs::with_majors(sm90_configs::pingpong_tile(128, 6), sm90_configs::mn, sm90_configs::mn),
+    sm90_configs::with_majors(sm90_configs::two_consumers(128, 128, 6), sm90_configs::mn, sm90_configs::mn),
+    sm90_configs::with_majors(sm90_configs::two_consumers(128, 256, 4), sm90_configs::mn, sm90_configs::mn),
+    sm90_configs::with_majors(sm90_configs::one_consumer(64, 8), sm90_configs::mn, sm90_configs::mn),
+    sm90_configs::with_majors(sm90_configs::one_consumer(128, 8), sm90_configs::mn, sm90_configs::mn),
+    sm90_configs::with_majors(sm90_configs::swap_ab(64, 64, 128, 6), sm90_configs::mn, sm90_configs::mn),
     // Clusters, whose multicast loads reduce L2 traffic, mostly for few tokens, which all blocks read
-    sm90_configs::clustered(sm90_configs::both(128, 128, 6), 2, 1),
-    sm90_configs::clustered(sm90_configs::both(128, 256, 4), 2, 1),
-    sm90_configs::clustered(sm90_configs::ping(192, 5, 1), 2, 1),
-    sm90_configs::clustered(sm90_configs::one(96, 10), 2, 1),
-    sm90_configs::clustered(sm90_configs::one(128, 8), 2, 1),
-    sm90_configs::clustered(sm90_configs::swapped(64, 64, 128, 6), 1, 2),
-    sm90_configs::clustered(sm90_configs::swapped(128, 96, 64, 6), 1, 2),
-    sm90_configs::clustered(sm90_configs::swapped(64, 64, 128, 6), 2, 2),
-    sm90_configs::clustered(sm90_configs::swapped(64, 32, 128, 8), 4, 1),
-    sm90_configs::clustered(sm90_configs::swapped(64, 64, 128, 6), 4, 1),
-    sm90_configs::with(sm90_configs::clustered(sm90_configs::swapped(64, 32, 128, 8), 4, 1), sm90_configs::mn,
-                       sm90_configs::k),
-    sm90_configs::with(sm90_configs::clustered(sm90_configs::swapped(64, 64, 128, 6), 4, 1), sm90_configs::mn,
-                       sm90_configs::k),
-    sm90_configs::with(sm90_configs::clustered(sm90_configs::swapped(64, 64, 128, 6), 4, 1), sm90_configs::mn,
-                       sm90_configs::mn),
-    sm90_configs::with(sm90_configs::clustered(sm90_configs::both(128, 64, 7), 1, 4), sm90_configs::mn,
-                       sm90_configs::mn),
-    sm90_configs::with(sm90_configs::clustered(sm90_configs::both(128, 128, 6), 2, 1), sm90_configs::mn,
-                       sm90_configs::mn),
-    sm90_configs::clustered(sm90_configs::ping(80, 7), 1, 2),
-    sm90_configs::clustered(sm90_configs::ping(160, 5), 2, 1),
-    sm90_configs::clustered(sm90_configs::ping(176, 5), 2, 1),
-    sm90_configs::clustered(sm90_configs::one(80, 10), 1, 4),
-    sm90_configs::swapped(128, 112, 64, 6, 1),
-    sm90_configs::clustered(sm90_configs::swapped(128, 80, 64, 7), 1, 2),
-    sm90_configs::clustered(sm90_configs::swapped(128, 160, 64, 5, 1), 1, 2),
-    sm90_configs::clustered(sm90_configs::swapped(128, 160, 64, 5, 1), 2, 2),
-    sm90_configs::clustered(sm90_configs::swapped(64, 96, 64, 9), 1, 4),
-    sm90_configs::with(sm90_configs::clustered(sm90_configs::ping(128, 6), 2, 1), sm90_configs::k, sm90_configs::mn),
-    sm90_configs::with(sm90_configs::clustered(sm90_configs::swapped(64, 32, 128, 8), 1, 2), sm90_configs::mn,
-                       sm90_configs::k),
-    sm90_configs::with(sm90_configs::clustered(sm90_configs::swapped(64, 64, 128, 6), 1, 2), sm90_configs::mn,
-                       sm90_configs::k),
-    sm90_configs::with(sm90_configs::clustered(sm90_configs::swapped(128, 160, 64, 5, 1), 2, 1), sm90_configs::mn,
-                       sm90_configs::k),
-    sm90_configs::with(sm90_configs::clustered(sm90_configs::ping(128, 6), 2, 1), sm90_configs::mn, sm90_configs::mn),
-    sm90_configs::with(sm90_configs::clustered(sm90_configs::ping(192, 5, 1), 2, 1), sm90_configs::mn,
-                       sm90_configs::mn),
-    sm90_configs::with(sm90_configs::clustered(sm90_configs::swapped(128, 64, 128, 4), 4, 1), sm90_configs::mn,
-                       sm90_configs::mn),
-    sm90_configs::clustered(sm90_configs::both(128, 96, 6), 1, 2),
-    sm90_configs::clustered(sm90_configs::both(128, 112, 6), 1, 2),
-    sm90_configs::clustered(sm90_configs::both(128, 144, 5), 2, 2),
-    sm90_configs::clustered(sm90_configs::both(128, 160, 5), 2, 2),
-    sm90_configs::clustered(sm90_configs::one(256, 5), 1, 2),
-    sm90_configs::clustered(sm90_configs::swapped(128, 144, 64, 5, 1), 2, 2),
-    sm90_configs::clustered(sm90_configs::swapped(64, 80, 64, 10), 1, 4),
-    sm90_configs::with(sm90_configs::clustered(sm90_configs::one(192, 6), 2, 1), sm90_configs::k, sm90_configs::mn),
-    sm90_configs::with(sm90_configs::clustered(sm90_configs::both(128, 128, 6), 4, 1), sm90_configs::mn,
-                       sm90_configs::mn),
-    sm90_configs::with(sm90_configs::clustered(sm90_configs::one(128, 8), 4, 1), sm90_configs::mn, sm90_configs::mn),
-    sm90_configs::with(sm90_configs::clustered(sm90_configs::one(64, 12), 1, 4), sm90_configs::mn, sm90_configs::mn),
-    sm90_configs::with(sm90_configs::clustered(sm90_configs::one(64, 12), 4, 2), sm90_configs::mn, sm90_configs::mn),
-    sm90_configs::with(sm90_configs::clustered(sm90_configs::one(192, 6), 4, 1), sm90_configs::mn, sm90_configs::mn),
+    sm90_configs::in_cluster(sm90_configs::two_consumers(128, 128, 6), 2, 1),
+    sm90_configs::in_cluster(sm90_configs::two_consumers(128, 256, 4), 2, 1),
+    sm90_configs::in_cluster(sm90_configs::pingpong_tile(192, 5, 1), 2, 1),
+    sm90_configs::in_cluster(sm90_configs::one_consumer(96, 10), 2, 1),
+    sm90_configs::in_cluster(sm90_configs::one_consumer(128, 8), 2, 1),
+    sm90_configs::in_cluster(sm90_configs::swap_ab(64, 64, 128, 6), 1, 2),
+    sm90_configs::in_cluster(sm90_configs::swap_ab(128, 96, 64, 6), 1, 2),
+    sm90_configs::in_cluster(sm90_configs::swap_ab(64, 64, 128, 6), 2, 2),
+    sm90_configs::in_cluster(sm90_configs::swap_ab(64, 32, 128, 8), 4, 1),
+    sm90_configs::in_cluster(sm90_configs::swap_ab(64, 64, 128, 6), 4, 1),
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::swap_ab(64, 32, 128, 8), 4, 1), sm90_configs::mn,
+                              sm90_configs::k),
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::swap_ab(64, 64, 128, 6), 4, 1), sm90_configs::mn,
+                              sm90_configs::k),
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::swap_ab(64, 64, 128, 6), 4, 1), sm90_configs::mn,
+                              sm90_configs::mn),
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::two_consumers(128, 64, 7), 1, 4), sm90_configs::mn,
+                              sm90_configs::mn),
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::two_consumers(128, 128, 6), 2, 1),
+                              sm90_configs::mn, sm90_configs::mn),
+    sm90_configs::in_cluster(sm90_configs::pingpong_tile(80, 7), 1, 2),
+    sm90_configs::in_cluster(sm90_configs::pingpong_tile(160, 5), 2, 1),
+    sm90_configs::in_cluster(sm90_configs::pingpong_tile(176, 5), 2, 1),
+    sm90_configs::in_cluster(sm90_configs::one_consumer(80, 10), 1, 4),
+    sm90_configs::swap_ab(128, 112, 64, 6, 1),
+    sm90_configs::in_cluster(sm90_configs::swap_ab(128, 80, 64, 7), 1, 2),
+    sm90_configs::in_cluster(sm90_configs::swap_ab(128, 160, 64, 5, 1), 1, 2),
+    sm90_configs::in_cluster(sm90_configs::swap_ab(128, 160, 64, 5, 1), 2, 2),
+    sm90_configs::in_cluster(sm90_configs::swap_ab(64, 96, 64, 9), 1, 4),
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::pingpong_tile(128, 6), 2, 1), sm90_configs::k,
+                              sm90_configs::mn),
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::swap_ab(64, 32, 128, 8), 1, 2), sm90_configs::mn,
+                              sm90_configs::k),
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::swap_ab(64, 64, 128, 6), 1, 2), sm90_configs::mn,
+                              sm90_configs::k),
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::swap_ab(128, 160, 64, 5, 1), 2, 1),
+                              sm90_configs::mn, sm90_configs::k),
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::pingpong_tile(128, 6), 2, 1), sm90_configs::mn,
+                              sm90_configs::mn),
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::pingpong_tile(192, 5, 1), 2, 1), sm90_configs::mn,
+                              sm90_configs::mn),
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::swap_ab(128, 64, 128, 4), 4, 1), sm90_configs::mn,
+                              sm90_configs::mn),
+    sm90_configs::in_cluster(sm90_configs::two_consumers(128, 96, 6), 1, 2),
+    sm90_configs::in_cluster(sm90_configs::two_consumers(128, 112, 6), 1, 2),
+    sm90_configs::in_cluster(sm90_configs::two_consumers(128, 144, 5), 2, 2),
+    sm90_configs::in_cluster(sm90_configs::two_consumers(128, 160, 5), 2, 2),
+    sm90_configs::in_cluster(sm90_configs::one_consumer(256, 5), 1, 2),
+    sm90_configs::in_cluster(sm90_configs::swap_ab(128, 144, 64, 5, 1), 2, 2),
+    sm90_configs::in_cluster(sm90_configs::swap_ab(64, 80, 64, 10), 1, 4),
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::one_consumer(192, 6), 2, 1), sm90_configs::k,
+                              sm90_configs::mn),
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::two_consumers(128, 128, 6), 4, 1),
+                              sm90_configs::mn, sm90_configs::mn),
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::one_consumer(128, 8), 4, 1), sm90_configs::mn,
+                              sm90_configs::mn),
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::one_consumer(64, 12), 1, 4), sm90_configs::mn,
+                              sm90_configs::mn),
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::one_consumer(64, 12), 4, 2), sm90_configs::mn,
+                              sm90_configs::mn),
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::one_consumer(192, 6), 4, 1), sm90_configs::mn,
+                              sm90_configs::mn),
     // One wave: no other tile hides the epilogue, so both consumers share it
-    sm90_configs::both(128, 96, 6),
-    sm90_configs::both(128, 112, 6),
-    sm90_configs::both(128, 144, 5),
-    sm90_configs::swapped(128, 176, 64, 4, 1),
-    sm90_configs::clustered(sm90_configs::swapped(64, 128, 64, 8), 4, 2),
-    sm90_configs::clustered(sm90_configs::swapped(128, 80, 64, 7), 2, 4),
-    sm90_configs::clustered(sm90_configs::swapped(128, 112, 64, 6, 1), 2, 4),
-    sm90_configs::with(sm90_configs::one(192, 5), sm90_configs::k, sm90_configs::mn),
+    sm90_configs::two_consumers(128, 96, 6),
+    sm90_configs::two_consumers(128, 112, 6),
+    sm90_configs::two_consumers(128, 144, 5),
+    sm90_configs::swap_ab(128, 176, 64, 4, 1),
+    sm90_configs::in_cluster(sm90_configs::swap_ab(64, 128, 64, 8), 4, 2),
+    sm90_configs::in_cluster(sm90_configs::swap_ab(128, 80, 64, 7), 2, 4),
+    sm90_configs::in_cluster(sm90_configs::swap_ab(128, 112, 64, 6, 1), 2, 4),
+    sm90_configs::with_majors(sm90_configs::one_consumer(192, 5), sm90_configs::k, sm90_configs::mn),
     // One wave in clusters: narrow tiles on nearly all multiprocessors, at a quarter of the L2 traffic
-    sm90_configs::clustered(sm90_configs::tall(64, 8), 2, 4),
-    sm90_configs::clustered(sm90_configs::tall(80, 8), 2, 4),
-    sm90_configs::clustered(sm90_configs::tall(96, 7), 2, 4),
-    sm90_configs::clustered(sm90_configs::tall(112, 6), 2, 4),
-    sm90_configs::clustered(sm90_configs::both(128, 128, 6), 2, 4),
-    sm90_configs::clustered(sm90_configs::one(80, 11), 1, 2),
-    sm90_configs::clustered(sm90_configs::one(80, 11), 2, 4),
-    sm90_configs::clustered(sm90_configs::swapped(64, 96, 64, 10, 1), 4, 1),
-    sm90_configs::clustered(sm90_configs::swapped(64, 128, 64, 8, 1), 4, 1),
-    sm90_configs::clustered(sm90_configs::swapped(64, 160, 64, 7, 1), 4, 1),
-    sm90_configs::clustered(sm90_configs::swapped(64, 192, 64, 6, 1), 4, 1),
-    sm90_configs::clustered(sm90_configs::swapped(192, 144, 64, 4, 1), 2, 2),
-    sm90_configs::with(sm90_configs::clustered(sm90_configs::swapped(64, 96, 64, 10, 1), 4, 1), sm90_configs::mn,
-                       sm90_configs::k),
-    sm90_configs::with(sm90_configs::clustered(sm90_configs::swapped(64, 160, 64, 7, 1), 4, 1), sm90_configs::mn,
-                       sm90_configs::k),
-    sm90_configs::with(sm90_configs::clustered(sm90_configs::swapped(64, 192, 64, 6, 1), 4, 1), sm90_configs::mn,
-                       sm90_configs::k),
-    sm90_configs::with(sm90_configs::clustered(sm90_configs::tall(64, 8), 2, 4), sm90_configs::mn, sm90_configs::mn),
-    sm90_configs::with(sm90_configs::clustered(sm90_configs::both(128, 128, 6), 2, 4), sm90_configs::mn,
-                       sm90_configs::mn),
+    sm90_configs::in_cluster(sm90_configs::one_tall_consumer(64, 8), 2, 4),
+    sm90_configs::in_cluster(sm90_configs::one_tall_consumer(80, 8), 2, 4),
+    sm90_configs::in_cluster(sm90_configs::one_tall_consumer(96, 7), 2, 4),
+    sm90_configs::in_cluster(sm90_configs::one_tall_consumer(112, 6), 2, 4),
+    sm90_configs::in_cluster(sm90_configs::two_consumers(128, 128, 6), 2, 4),
+    sm90_configs::in_cluster(sm90_configs::one_consumer(80, 11), 1, 2),
+    sm90_configs::in_cluster(sm90_configs::one_consumer(80, 11), 2, 4),
+    sm90_configs::in_cluster(sm90_configs::swap_ab(64, 96, 64, 10, 1), 4, 1),
+    sm90_configs::in_cluster(sm90_configs::swap_ab(64, 128, 64, 8, 1), 4, 1),
+    sm90_configs::in_cluster(sm90_configs::swap_ab(64, 160, 64, 7, 1), 4, 1),
+    sm90_configs::in_cluster(sm90_configs::swap_ab(64, 192, 64, 6, 1), 4, 1),
+    sm90_configs::in_cluster(sm90_configs::swap_ab(192, 144, 64, 4, 1), 2, 2),
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::swap_ab(64, 96, 64, 10, 1), 4, 1),
+                              sm90_configs::mn, sm90_configs::k),
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::swap_ab(64, 160, 64, 7, 1), 4, 1),
+                              sm90_configs::mn, sm90_configs::k),
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::swap_ab(64, 192, 64, 6, 1), 4, 1),
+                              sm90_configs::mn, sm90_configs::k),
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::one_tall_consumer(64, 8), 2, 4), sm90_configs::mn,
+                              sm90_configs::mn),
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::two_consumers(128, 128, 6), 2, 4),
+                              sm90_configs::mn, sm90_configs::mn),
     // Three consumers: more multiplies per byte of a stage, and other numbers of waves
-    sm90_configs::three(128, 5),
-    sm90_configs::three(176, 4),
-    sm90_configs::clustered(sm90_configs::three(192, 4), 1, 2),
-    sm90_configs::with(sm90_configs::three(192, 4), sm90_configs::k, sm90_configs::mn),
-    sm90_configs::with(sm90_configs::three(128, 5), sm90_configs::mn, sm90_configs::mn),
-    sm90_configs::with(sm90_configs::clustered(sm90_configs::three(192, 4), 2, 1), sm90_configs::mn, sm90_configs::mn),
+    sm90_configs::three_consumers(128, 5),
+    sm90_configs::three_consumers(176, 4),
+    sm90_configs::in_cluster(sm90_configs::three_consumers(192, 4), 1, 2),
+    sm90_configs::with_majors(sm90_configs::three_consumers(192, 4), sm90_configs::k, sm90_configs::mn),
+    sm90_configs::with_majors(sm90_configs::three_consumers(128, 5), sm90_configs::mn, sm90_configs::mn),
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::three_consumers(192, 4), 2, 1), sm90_configs::mn,
+                              sm90_configs::mn),
     // Grouped rows: tall tiles for long groups, swapped tiles for short ones; B contiguous along k, then along n
-    sm90_configs::grouped(sm90_configs::ping(128, 6)),
-    sm90_configs::grouped(sm90_configs::ping(192, 5, 1)),
-    sm90_configs::grouped(sm90_configs::both(128, 256, 4)),
-    sm90_configs::grouped(sm90_configs::swapped(128, 16, 128, 5)),
-    sm90_configs::grouped(sm90_configs::swapped(128, 32, 128, 5)),
-    sm90_configs::grouped(sm90_configs::swapped(64, 64, 128, 6)),
-    sm90_configs::grouped(sm90_configs::with(sm90_configs::ping(128, 6), sm90_configs::k, sm90_configs::mn)),
-    sm90_configs::grouped(sm90_configs::with(sm90_configs::both(128, 256, 4), sm90_configs::k, sm90_configs::mn)),
-    sm90_configs::grouped(
-        sm90_configs::with(sm90_configs::swapped(128, 16, 128, 5), sm90_configs::mn, sm90_configs::k)),
-    sm90_configs::grouped(sm90_configs::with(sm90_configs::swapped(64, 64, 128, 6), sm90_configs::mn, sm90_configs::k)),
+    sm90_configs::for_groups(sm90_configs::pingpong_tile(128, 6)),
+    sm90_configs::for_groups(sm90_configs::pingpong_tile(192, 5, 1)),
+    sm90_configs::for_groups(sm90_configs::two_consumers(128, 256, 4)),
+    sm90_configs::for_groups(sm90_configs::swap_ab(128, 16, 128, 5)),
+    sm90_configs::for_groups(sm90_configs::swap_ab(128, 32, 128, 5)),
+    sm90_configs::for_groups(sm90_configs::swap_ab(64, 64, 128, 6)),
+    sm90_configs::for_groups(
+        sm90_configs::with_majors(sm90_configs::pingpong_tile(128, 6), sm90_configs::k, sm90_configs::mn)),
+    sm90_configs::for_groups(
+        sm90_configs::with_majors(sm90_configs::two_consumers(128, 256, 4), sm90_configs::k, sm90_configs::mn)),
+    sm90_configs::for_groups(
+        sm90_configs::with_majors(sm90_configs::swap_ab(128, 16, 128, 5), sm90_configs::mn, sm90_configs::k)),
+    sm90_configs::for_groups(
+        sm90_configs::with_majors(sm90_configs::swap_ab(64, 64, 128, 6), sm90_configs::mn, sm90_configs::k)),
 };
 
 // True for a sample with one config of each kind: the first with its roles and layouts, or with its roles and cluster
 // axes. A build with RIDGE_MENU=SAMPLE, for tests without a device, compiles only the sample.
-constexpr bool in_sample(std::size_t index) {
+constexpr bool is_in_sample(std::size_t index) {
   bool new_layout = true, new_cluster = true;
   for (std::size_t i = 0; i < index; ++i) {
-    const MatmulConfig &x = sm90_menu[i], &c = sm90_menu[index];
+    const MatmulConfig &x = sm90_kernel_configs[i], &c = sm90_kernel_configs[index];
     if (x.roles != c.roles || x.consumers != c.consumers || x.swap != c.swap || x.grouped != c.grouped) continue;
     if (x.a == c.a && x.b == c.b) new_layout = false;
     if ((x.cluster_m > 1) == (c.cluster_m > 1) && (x.cluster_n > 1) == (c.cluster_n > 1)) new_cluster = false;

@@ -14,14 +14,14 @@ namespace {
 constexpr float none = std::numeric_limits<float>::max();
 
 TEST(MatmulCorrection, ABinCountsTheEdgesBelow) {
-  std::array<Edges, plan_features> edges;
-  for (Edges& e : edges) e.fill(none);
+  std::array<BinEdges, plan_feature_count> edges;
+  for (BinEdges& e : edges) e.fill(none);
   edges[2][0] = 1;
   edges[2][1] = 4;
   Features f{};
   const auto bin = [&](float x) {
     f[2] = x;
-    return static_cast<int>(bins_of(f, edges)[2]);
+    return static_cast<int>(find_bins(f, edges)[2]);
   };
   EXPECT_EQ(bin(0), 0);
   EXPECT_EQ(bin(1), 0) << "a value equal to an edge goes left";
@@ -31,7 +31,7 @@ TEST(MatmulCorrection, ABinCountsTheEdgesBelow) {
 }
 
 TEST(MatmulCorrection, ATreeGoesRightAboveItsEdge) {
-  Tree tree{};
+  RegressionTree tree{};
   tree.feature[0] = 7;
   tree.edge[0] = 3;
   tree.left[0] = -1;
@@ -45,17 +45,17 @@ TEST(MatmulCorrection, ATreeGoesRightAboveItsEdge) {
   tree.leaf[2] = 300;
   Bins bins{};
   bins[7] = 3;
-  EXPECT_DOUBLE_EQ(sum_of(tree, bins), 0.01);
+  EXPECT_DOUBLE_EQ(evaluate_tree(tree, bins), 0.01);
   bins[7] = 4;
-  EXPECT_DOUBLE_EQ(sum_of(tree, bins), -0.02);
+  EXPECT_DOUBLE_EQ(evaluate_tree(tree, bins), -0.02);
   bins[9] = 1;
-  EXPECT_DOUBLE_EQ(sum_of(tree, bins), 0.03);
+  EXPECT_DOUBLE_EQ(evaluate_tree(tree, bins), 0.03);
 }
 
 // Each node and each leaf has one parent (the loader ensures that links point to later nodes).
 TEST(MatmulCorrection, EveryGrownTreeIsATree) {
   ASSERT_FALSE(product_model().trees.empty());
-  for (const Tree& tree : product_model().trees) {
+  for (const RegressionTree& tree : product_model().trees) {
     std::array<int, 2 * tree_leaves> led{};
     for (std::size_t i = 0; i < tree.feature.size(); ++i)
       for (const int to : {tree.left[i], tree.right[i]}) ++led[static_cast<std::size_t>(to + tree_leaves)];
@@ -68,15 +68,15 @@ TEST(MatmulCorrection, StaysAFactor) {
   Features f{};
   for (const float x : {-none, -1.0F, 0.0F, 1.0F, 1e6F, none}) {
     f.fill(x);
-    EXPECT_GE(correction(f), least_correction) << x;
-    EXPECT_LE(correction(f), most_correction) << x;
+    EXPECT_GE(predict_correction(f), min_correction) << x;
+    EXPECT_LE(predict_correction(f), max_correction) << x;
   }
 }
 
 TEST(MatmulCorrection, FeaturesAreThoseOfThePlan) {
   const MatmulConfig c{.m = 128, .n = 256, .k = 64, .stages = 4, .consumers = 2, .cluster_m = 2};
   const TileWork w{.batch = 1, .m = 4096, .n = 1000, .k = 640, .minimum_bytes = 1 << 20};
-  const Features f = features_of(c, w, {2, tile::SplitMode::split_k}, an_h200(), std::exp(1.0));
+  const Features f = make_features(c, w, {2, tile::SplitMode::split_k}, h200_numbers(), std::exp(1.0));
   EXPECT_FLOAT_EQ(f[0], 1);
   EXPECT_FLOAT_EQ(f[1], 16 * 4 * 2 * 2 / 132.0F) << "waves: 16 x 4 pairs in two splits";
   EXPECT_FLOAT_EQ(f[4], std::log(5.0F)) << "stages of a split";

@@ -12,8 +12,8 @@
 namespace ridge::ops {
 
 // Returns why this CPU cannot run the problem, or nullopt.
-std::optional<std::string> refuse(const MatmulProblem& problem);
-std::optional<std::string> refuse(const MatmulCall& call);
+std::optional<std::string> unsupported_reason(const MatmulProblem& problem);
+std::optional<std::string> unsupported_reason(const MatmulCall& call);
 
 // Computes D = A * B and the epilogue of a call. Requires a supported problem. Results do not depend on `threads`.
 void matmul(const MatmulCall& call, int threads = 0);
@@ -28,16 +28,16 @@ class PackedWeights {
   PackedWeights(const MatmulProblem& problem, const void* b);
   std::int64_t n() const { return n_; }
   std::int64_t k() const { return k_; }
-  DType left() const { return left_; }  // Required type of A; `right_dtype` was that of B
-  DType right() const { return right_; }
+  DType left_dtype() const { return left_dtype_; }  // Required type of A; `right_dtype` was that of B
+  DType right_dtype() const { return right_dtype_; }
   const void* data() const { return data_.get(); }
 
  private:
   std::int64_t n_, k_;
-  DType left_, right_;
+  DType left_dtype_, right_dtype_;
   std::shared_ptr<void> data_;
 };
-std::optional<std::string> refuse(const MatmulProblem& problem, const PackedWeights& b);
+std::optional<std::string> unsupported_reason(const MatmulProblem& problem, const PackedWeights& b);
 void matmul(const MatmulCall& call, const PackedWeights& b, int threads = 0);  // Ignores call.b
 void matmul(const MatmulProblem& problem, const void* a, const PackedWeights& b, void* d, int threads = 0);
 

@@ -10,21 +10,22 @@
 #include "ridge/base/float16.h"
 #include "ridge/ops/product/reference.h"
 #include "ridge/ops/product/testing/matmul_case.h"
-#include "ridge/pool/testing/on_isa.h"
+#include "ridge/pool/testing/isa_fixture.h"
 #include "ridge/tile/cpu/engine.h"
 
 namespace ridge::ops {
 namespace {
 
-using oracle::check, oracle::Guarded, oracle::Index, oracle::MatmulCase, oracle::simple, oracle::text, oracle::Values;
+using oracle::check_case, oracle::GuardedBuffer, oracle::Index, oracle::MatmulCase, oracle::make_simple_case,
+    oracle::describe_case, oracle::TestValues;
 
 void fill(const MatrixLayout& x, void* data, Index rows, Index cols, bool integers, unsigned seed) {
-  fill_matrix(x, data, 1, rows, cols, integers ? Values::integers : Values::normals, seed);
+  fill_matrix(x, data, 1, rows, cols, integers ? TestValues::integers : TestValues::normals, seed);
 }
 
-class EveryIsa : public tile::cpu::OnIsa {};
+class EveryIsa : public tile::cpu::IsaTest {};
 INSTANTIATE_TEST_SUITE_P(Matmul, EveryIsa, testing::ValuesIn(tile::cpu::available_isas()),
-                         [](const auto& param) { return std::string(tile::cpu::name(param.param)); });
+                         [](const auto& param) { return std::string(tile::cpu::isa_name(param.param)); });
 
 TEST_P(EveryIsa, SmallIntegersComeOutBitForBit) {
   for (const DType in : {DType::f32, DType::bf16, DType::int8})
@@ -35,9 +36,9 @@ TEST_P(EveryIsa, SmallIntegersComeOutBitForBit) {
             if ((m * n + k + layouts) % 3 != 0 && m * n * k > 3000) continue;
             DType out = in == DType::bf16 && n % 2 ? in : DType::f32;
             if (in == DType::int8) out = DType::int32;
-            MatmulCase c = simple(m, n, k, in, out, layouts);
-            c.side = layouts % 2 ? Guarded::before : Guarded::after;
-            ASSERT_EQ(check(c), "");
+            MatmulCase c = make_simple_case(m, n, k, in, out, layouts);
+            c.side = layouts % 2 ? GuardedBuffer::before : GuardedBuffer::after;
+            ASSERT_EQ(check_case(c), "");
           }
 }
 
@@ -52,11 +53,12 @@ TEST_P(EveryIsa, LargerShapesCrossEveryCut) {
                                   {64, 64, 1049},
                                   {11, 1501, 1401},
                                   {33, 100, 1200}}) {
-      MatmulCase c = simple(m, n, k, in, in == DType::int8 ? DType::int32 : DType::f32, static_cast<int>((m + n) % 8));
-      ASSERT_EQ(check(c), "");
+      MatmulCase c =
+          make_simple_case(m, n, k, in, in == DType::int8 ? DType::int32 : DType::f32, static_cast<int>((m + n) % 8));
+      ASSERT_EQ(check_case(c), "");
       c.threads = 2;
-      c.values = Values::normals;
-      ASSERT_EQ(check(c), "");
+      c.values = TestValues::normals;
+      ASSERT_EQ(check_case(c), "");
     }
   }
 }
@@ -66,15 +68,14 @@ TEST_P(EveryIsa, FewRowsCrossEveryStretch) {
     for (const Index n : {4, 13, 263})  // Narrow and wide enough for blocks of 6, 16 and 128 columns
       for (const Index k : {Index{127}, Index{261}, n > 13 ? 520 : 32768 / m + 129})
         for (const int b_transposed : {0, 2}) {
-          ASSERT_EQ(check(simple(m, n, k, DType::f32, DType::f32, b_transposed)), "");
-          ASSERT_EQ(check(simple(m, n, k, DType::int8, DType::int32, b_transposed)), "");
-          MatmulCase c = simple(m, n, k, DType::bf16, DType::f32, b_transposed);
+          ASSERT_EQ(check_case(make_simple_case(m, n, k, DType::f32, DType::f32, b_transposed)), "");
+          ASSERT_EQ(check_case(make_simple_case(m, n, k, DType::int8, DType::int32, b_transposed)), "");
+          MatmulCase c = make_simple_case(m, n, k, DType::bf16, DType::f32, b_transposed);
           c.call.problem.b.dtype = DType::int8;
-          ASSERT_EQ(check(c), "");
+          ASSERT_EQ(check_case(c), "");
         }
-  const Index far =
-      std::max<Index>(811, tile::cpu::caches().l2 * 2 / (4 * 793) + 3);  // B exceeds the L2
-  for (Index m = 10; m <= 16; ++m) ASSERT_EQ(check(simple(m, 793, far, DType::f32, DType::f32, 0)), "");
+  const Index far = std::max<Index>(811, tile::cpu::cache_sizes().l2 * 2 / (4 * 793) + 3);  // B exceeds the L2
+  for (Index m = 10; m <= 16; ++m) ASSERT_EQ(check_case(make_simple_case(m, 793, far, DType::f32, DType::f32, 0)), "");
 }
 
 TEST_P(EveryIsa, EveryPairOfDtypesInEveryLayout) {
@@ -82,12 +83,12 @@ TEST_P(EveryIsa, EveryPairOfDtypesInEveryLayout) {
   const auto all_layouts = [](DType a, DType b, DType d) {
     for (const auto& [m, n, k] : {std::array<Index, 3>{1, 33, 70}, {15, 17, 3}, {40, 70, 131}})
       for (int layouts = 0; layouts < 8; ++layouts) {
-        MatmulCase c = simple(m, n, k, a, d, layouts);
+        MatmulCase c = make_simple_case(m, n, k, a, d, layouts);
         c.call.problem.b.dtype = b;
-        ASSERT_EQ(check(c), "");
-        c.values = Values::normals;
+        ASSERT_EQ(check_case(c), "");
+        c.values = TestValues::normals;
         c.threads = 2;
-        ASSERT_EQ(check(c), "");
+        ASSERT_EQ(check_case(c), "");
       }
   };
   for (const DType d : {DType::int32, DType::int8, DType::f32, DType::bf16, DType::f16})
@@ -109,12 +110,13 @@ TEST_P(EveryIsa, Int8SumsAreExactToTheLargest) {
         const std::vector<std::int8_t> a(static_cast<std::size_t>(m * k), left);
         const std::vector<std::int8_t> b(static_cast<std::size_t>(n * k), right);
         std::vector<std::int32_t> d(static_cast<std::size_t>(m * n));
-        MatmulCase c = simple(m, n, k, DType::int8, DType::int32, layouts);
-        ASSERT_EQ(refuse(c.call.problem), std::nullopt);
+        MatmulCase c = make_simple_case(m, n, k, DType::int8, DType::int32, layouts);
+        ASSERT_EQ(unsupported_reason(c.call.problem), std::nullopt);
         matmul(c.call.problem, a.data(), b.data(), d.data(), 1);
-        ASSERT_EQ(d, std::vector<std::int32_t>(d.size(), static_cast<std::int32_t>(left * right * k))) << text(c);
+        ASSERT_EQ(d, std::vector<std::int32_t>(d.size(), static_cast<std::int32_t>(left * right * k)))
+            << describe_case(c);
       }
-  EXPECT_EQ(refuse(simple(1, 1, most + 1, DType::int8, DType::int32).call.problem),
+  EXPECT_EQ(unsupported_reason(make_simple_case(1, 1, most + 1, DType::int8, DType::int32).call.problem),
             "expected k of at most 131071, where an int32 holds any sum of int8 products, found 131072");
 }
 
@@ -122,9 +124,9 @@ TEST_P(EveryIsa, AnEpilogueIsAppliedInItsOrder) {
   // One product of 1 x 1: 3 * 5 = 15; 2 * 0.5 * 15 + 1 = 16; relu; 16 * 3 - 2 * 7 = 34.
   const float a = 3, b = 5, scale = 0.5F, bias = 1, gate = 3, addend = 7;
   float d = 0;
-  MatmulCall call{simple(1, 1, 1).call.problem, &a, &b, &d};
-  call.epilogue = {2, -2, Activation::relu, {&scale}, {&bias}, {&gate}, {&addend}};
-  ASSERT_EQ(refuse(call), std::nullopt);
+  MatmulCall call{make_simple_case(1, 1, 1).call.problem, &a, &b, &d};
+  call.epilogue = {2, -2, EpilogueActivation::relu, {&scale}, {&bias}, {&gate}, {&addend}};
+  ASSERT_EQ(unsupported_reason(call), std::nullopt);
   matmul(call, 1);
   EXPECT_EQ(d, 34);
 }
@@ -133,7 +135,7 @@ TEST_P(EveryIsa, Int8ResultsRoundToEvenAndStayInRange) {
   const std::int8_t a[] = {1, 3, 5, 100, -100, 0}, b = 1;
   const float half = 0.5F, scales[] = {1, 1, 1, 10, 10, NAN};
   std::int8_t d[6] = {};
-  MatmulCall call{simple(6, 1, 1, DType::int8, DType::int8).call.problem, a, &b, d};
+  MatmulCall call{make_simple_case(6, 1, 1, DType::int8, DType::int8).call.problem, a, &b, d};
   call.epilogue.alpha = half;
   call.epilogue.scale = {scales, DType::f32, 1, 0, 0};
   matmul(call, 1);
@@ -145,7 +147,7 @@ template <class T> void nan_stays(DType in, T one, T nan) {
   constexpr Index n = 70, k = 90;
   for (const Index m : {1, 3, 6, 8, 12, 40})
     for (int layouts = 0; layouts < 4; ++layouts) {
-      const MatmulCase c = simple(m, n, k, in, DType::f32, layouts);
+      const MatmulCase c = make_simple_case(m, n, k, in, DType::f32, layouts);
       const MatmulProblem& p = c.call.problem;
       std::vector<T> a(static_cast<std::size_t>(m * k), one), b(static_cast<std::size_t>(k * n), one);
       std::vector<float> d(static_cast<std::size_t>(m * n), -1);
@@ -155,7 +157,7 @@ template <class T> void nan_stays(DType in, T one, T nan) {
       for (Index r = 0; r < m; ++r)
         for (Index j = 0; j < n; ++j)
           ASSERT_EQ(std::isnan(d[static_cast<std::size_t>(r * n + j)]), r == m - 1 || j == 33)
-              << text(c) << " " << r << " " << j;
+              << describe_case(c) << " " << r << " " << j;
     }
 }
 
@@ -172,8 +174,8 @@ TEST_P(EveryIsa, SumsDoNotDependOnTheNumberOfThreadsOrTheRun) {
                                   {1, 800, 1000},
                                   {13, 1100, 2000},
                                   {37, 500, 700}}) {
-      MatmulCase c = simple(m, n, k, in, DType::f32, static_cast<int>(n % 3));
-      const std::size_t size = static_cast<std::size_t>(bits(in)) / 8;
+      MatmulCase c = make_simple_case(m, n, k, in, DType::f32, static_cast<int>(n % 3));
+      const std::size_t size = static_cast<std::size_t>(dtype_bits(in)) / 8;
       std::vector<char> a(static_cast<std::size_t>(m * k) * size), b(static_cast<std::size_t>(k * n) * size);
       fill(c.call.problem.a, a.data(), m, k, false, 3);
       fill(c.call.problem.b, b.data(), k, n, false, 4);
@@ -181,14 +183,15 @@ TEST_P(EveryIsa, SumsDoNotDependOnTheNumberOfThreadsOrTheRun) {
       matmul(c.call.problem, a.data(), b.data(), first.data(), 1);
       for (const int threads : {1, 2, 3, 5, 2}) {
         matmul(c.call.problem, a.data(), b.data(), other.data(), threads);
-        ASSERT_EQ(std::memcmp(first.data(), other.data(), first.size() * sizeof(float)), 0) << text(c) << threads;
+        ASSERT_EQ(std::memcmp(first.data(), other.data(), first.size() * sizeof(float)), 0)
+            << describe_case(c) << threads;
       }
     }
 }
 
 TEST_P(EveryIsa, DataMayBeMisaligned) {
   for (std::size_t shift = 1; shift < 64; shift += 3) {
-    const MatmulCase c = simple(9, 37, 45, DType::bf16, DType::f32, static_cast<int>(shift % 4));
+    const MatmulCase c = make_simple_case(9, 37, 45, DType::bf16, DType::f32, static_cast<int>(shift % 4));
     std::vector<char> a(9 * 45 * 2 + 64), b(45 * 37 * 2 + 64);
     std::vector<float> d(9 * 37);
     fill(c.call.problem.a, a.data() + shift, 9, 45, true, 3);
@@ -206,21 +209,21 @@ TEST_P(EveryIsa, PackedWeightsGiveTheSameProducts) {
   for (Index m = 1; m <= 9; ++m) sizes.insert(sizes.end(), {{m, 65, 7}, {m, 150, 203}});  // Around four panels
   for (const DType in : {DType::f32, DType::bf16, DType::int8})
     for (const auto& [m, n, k] : sizes) {
-      MatmulCase c = simple(m, n, k, in, DType::f32, static_cast<int>(m % 4));
+      MatmulCase c = make_simple_case(m, n, k, in, DType::f32, static_cast<int>(m % 4));
       const MatmulProblem& p = c.call.problem;
-      const std::size_t size = static_cast<std::size_t>(bits(in)) / 8;
+      const std::size_t size = static_cast<std::size_t>(dtype_bits(in)) / 8;
       std::vector<char> a(static_cast<std::size_t>(m * k) * size), b(static_cast<std::size_t>(k * n) * size);
       std::vector<float> d(static_cast<std::size_t>(m * n), -1);
       fill(p.a, a.data(), m, k, true, 3);
       fill(p.b, b.data(), k, n, true, 4);
       const PackedWeights packed(p, b.data());
-      ASSERT_EQ(refuse(p, packed), std::nullopt);
+      ASSERT_EQ(unsupported_reason(p, packed), std::nullopt);
       for (const int threads : {1, 2}) {
         matmul(p, a.data(), packed, d.data(), threads);
         for (Index r = 0; r < m; ++r)
           for (Index j = 0; j < n; ++j)
             ASSERT_EQ(d[static_cast<std::size_t>(r * n + j)], reference_element(p, a.data(), b.data(), 0, r, j).value)
-                << text(c);
+                << describe_case(c);
       }
     }
 }
@@ -233,15 +236,15 @@ TEST(MatmulOracle, RandomCases) {
   };
   const int first = number("RIDGE_MATMUL_FIRST", 0), cases = number("RIDGE_MATMUL_CASES", 600);
   const std::vector<tile::cpu::Isa> isas = tile::cpu::available_isas();
-  const tile::cpu::Isa usual = tile::cpu::isa();
+  const tile::cpu::Isa usual = tile::cpu::active_isa();
   int wrong = 0;
   for (int i = first; i < first + cases && wrong < 10; ++i) {
-    tile::cpu::use_isa(isas[static_cast<std::size_t>(i) % isas.size()]);
-    const std::string verdict = check(oracle::random_case(static_cast<unsigned>(i)));
+    tile::cpu::set_active_isa(isas[static_cast<std::size_t>(i) % isas.size()]);
+    const std::string verdict = check_case(oracle::random_case(static_cast<unsigned>(i)));
     wrong += !verdict.empty();
     EXPECT_EQ(verdict, "");
   }
-  tile::cpu::use_isa(usual);
+  tile::cpu::set_active_isa(usual);
   RecordProperty("cases", cases);
   std::printf("%d random products, seeds %d … %d, %zu instruction sets: %d wrong\n", cases, first, first + cases - 1,
               isas.size(), wrong);
@@ -249,35 +252,36 @@ TEST(MatmulOracle, RandomCases) {
 
 // Disables bf16 pairs, as on Intel; packed weights and up to four rows still use pairs.
 TEST(MatmulTest, Bf16ThatIsWidenedGivesTheSameProducts) {
-  const tile::cpu::Isa before = tile::cpu::isa();
-  if (!tile::cpu::use_isa(tile::cpu::Isa::avx512_bf16)) GTEST_SKIP() << "this CPU has no AVX512_BF16";
-  tile::cpu::use_pairs(false);
-  EXPECT_EQ(tile::cpu::engine(DType::bf16, DType::bf16)->per_unit, 1);
-  EXPECT_EQ(tile::cpu::engine(DType::bf16, DType::bf16, tile::cpu::this_cpu(), true)->per_unit, 2);
+  const tile::cpu::Isa before = tile::cpu::active_isa();
+  if (!tile::cpu::set_active_isa(tile::cpu::Isa::avx512_bf16)) GTEST_SKIP() << "this CPU has no AVX512_BF16";
+  tile::cpu::set_bf16_pairs(false);
+  EXPECT_EQ(tile::cpu::find_engine(DType::bf16, DType::bf16)->per_unit, 1);
+  EXPECT_EQ(tile::cpu::find_engine(DType::bf16, DType::bf16, tile::cpu::this_cpu(), true)->per_unit, 2);
   for (const DType b : {DType::bf16, DType::int8})
     for (const Index m : {1, 4, 5, 15, 29, 130})
       for (const Index n : {1, 17, 33, 530})
         for (const Index k : {1, 3, 65, 700})
           for (int layouts = 0; layouts < 8; ++layouts) {
-            MatmulCase c = simple(m, n, k, DType::bf16, DType::f32, layouts);
+            MatmulCase c = make_simple_case(m, n, k, DType::bf16, DType::f32, layouts);
             if ((m * n + k + layouts) % 3 != 0 && m * n * k > 3000) continue;
             c.call.problem.b.dtype = b;
             c.threads = 1 + layouts % 2;
-            EXPECT_EQ(check(c), "");
+            EXPECT_EQ(check_case(c), "");
             c.packed = layouts < 4;
-            EXPECT_EQ(check(c), "");
+            EXPECT_EQ(check_case(c), "");
           }
-  tile::cpu::use_isa(before);
+  tile::cpu::set_active_isa(before);
 }
 
 TEST(MatmulTest, PackedWeightsOfAnotherShapeAreRefused) {
   const std::vector<float> b(30);
-  const PackedWeights packed(simple(4, 5, 6).call.problem, b.data());
-  EXPECT_EQ(refuse(simple(4, 5, 6).call.problem, packed), std::nullopt);
-  EXPECT_EQ(refuse(simple(4, 6, 5).call.problem, packed), "b: expected weights of k 5 and n 6, found k 6 and n 5");
-  EXPECT_EQ(refuse(simple(4, 5, 6, DType::bf16).call.problem, packed),
+  const PackedWeights packed(make_simple_case(4, 5, 6).call.problem, b.data());
+  EXPECT_EQ(unsupported_reason(make_simple_case(4, 5, 6).call.problem, packed), std::nullopt);
+  EXPECT_EQ(unsupported_reason(make_simple_case(4, 6, 5).call.problem, packed),
+            "b: expected weights of k 5 and n 6, found k 6 and n 5");
+  EXPECT_EQ(unsupported_reason(make_simple_case(4, 5, 6, DType::bf16).call.problem, packed),
             "b: expected weights packed for bf16 * bf16, found weights packed for f32 * f32");
-  EXPECT_EQ(refuse(simple(4, 5, 6, DType::f32, DType::f32, 4).call.problem, packed),
+  EXPECT_EQ(unsupported_reason(make_simple_case(4, 5, 6, DType::f32, DType::f32, 4).call.problem, packed),
             "d: expected contiguous rows where the weights are packed, found contiguous columns");
 }
 
@@ -285,8 +289,8 @@ TEST(MatmulTest, PackedWeightsOfAnotherShapeAreRefused) {
 TEST_P(EveryIsa, LargeOutputsThatAreStreamedAreWhole) {
   constexpr Index m = 2900, n = 3008, k = 3;
   for (const DType in : {DType::f32, DType::bf16, DType::int8}) {
-    const MatmulCase c = simple(m, n, k, in, in == DType::int8 ? DType::int32 : DType::f32);
-    const auto size = static_cast<std::size_t>(bits(in) / 8);
+    const MatmulCase c = make_simple_case(m, n, k, in, in == DType::int8 ? DType::int32 : DType::f32);
+    const auto size = static_cast<std::size_t>(dtype_bits(in) / 8);
     std::vector<char> a(m * k * size), b(k * n * size);
     void* const d = std::aligned_alloc(64, m * n * 4);
     fill(c.call.problem.a, a.data(), m, k, true, 3);
@@ -300,57 +304,60 @@ TEST_P(EveryIsa, LargeOutputsThatAreStreamedAreWhole) {
         if (in == DType::int8) found = static_cast<const std::int32_t*>(d)[at];
         wrong += found != reference_element(c.call.problem, a.data(), b.data(), 0, r, j).value;
       }
-    EXPECT_EQ(wrong, 0) << name(in);
+    EXPECT_EQ(wrong, 0) << dtype_name(in);
     std::free(d);
   }
 }
 
 TEST(MatmulTest, EmptySumsAreZeroAndEmptyOutputsAreLeftAlone) {
-  EXPECT_EQ(check(simple(5, 7, 0)), "");
-  EXPECT_EQ(check(simple(5, 7, 0, DType::bf16, DType::bf16, 4)), "");
-  EXPECT_EQ(check(simple(0, 7, 3)), "");
-  EXPECT_EQ(check(simple(5, 0, 3)), "");
+  EXPECT_EQ(check_case(make_simple_case(5, 7, 0)), "");
+  EXPECT_EQ(check_case(make_simple_case(5, 7, 0, DType::bf16, DType::bf16, 4)), "");
+  EXPECT_EQ(check_case(make_simple_case(0, 7, 3)), "");
+  EXPECT_EQ(check_case(make_simple_case(5, 0, 3)), "");
 }
 
 TEST(MatmulTest, RefusalsSayWhatWasExpectedAndFound) {
-  const MatmulProblem good = simple(4, 5, 6).call.problem;
-  EXPECT_EQ(refuse(good), std::nullopt);
+  const MatmulProblem good = make_simple_case(4, 5, 6).call.problem;
+  EXPECT_EQ(unsupported_reason(good), std::nullopt);
   MatmulProblem p = good;
   p.m = -1;
-  EXPECT_EQ(refuse(p), "expected sizes of at least 0, found batch 1, m -1, n 5, k 6");
+  EXPECT_EQ(unsupported_reason(p), "expected sizes of at least 0, found batch 1, m -1, n 5, k 6");
   p = good;
   p.b.dtype = DType::bf16;
-  EXPECT_EQ(refuse(p),
+  EXPECT_EQ(unsupported_reason(p),
             "expected f32, bf16 or f16, both equal or one of them int8 -> f32, bf16 or f16; or int8 * int8 -> int32, "
             "int8, f32, bf16 or f16; found f32 * bf16 -> f32");
   p = good;
   p.a.col_stride = 2;
-  EXPECT_EQ(refuse(p), "a: expected rows or columns that are contiguous, found strides 6 and 2");
+  EXPECT_EQ(unsupported_reason(p), "a: expected rows or columns that are contiguous, found strides 6 and 2");
   p = good;
   p.d.row_stride = 4;
-  EXPECT_EQ(refuse(p), "d: expected a stride of at least 5, found 4: its rows would overlap");
+  EXPECT_EQ(unsupported_reason(p), "d: expected a stride of at least 5, found 4: its rows would overlap");
   p = good;
   p.batch = 2;
   p.d.batch_stride = 0;
-  EXPECT_EQ(refuse(p), "d: expected a batch stride that steps over the other products, found 0: they would overlap");
+  EXPECT_EQ(unsupported_reason(p),
+            "d: expected a batch stride that steps over the other products, found 0: they would overlap");
   p.batch = 8;
   p.d.batch_stride = 1;
-  EXPECT_EQ(refuse(p), "d: expected a batch stride that steps over the other products, found 1: they would overlap");
+  EXPECT_EQ(unsupported_reason(p),
+            "d: expected a batch stride that steps over the other products, found 1: they would overlap");
   p.d.row_stride = 8 * p.n;
   p.d.batch_stride = p.n;  // Products alternate row by row
-  EXPECT_EQ(refuse(p), std::nullopt);
+  EXPECT_EQ(unsupported_reason(p), std::nullopt);
   p.d.row_stride = 8 * p.n - 1;
-  EXPECT_EQ(refuse(p), "d: expected a batch stride that steps over the other products, found 5: they would overlap");
+  EXPECT_EQ(unsupported_reason(p),
+            "d: expected a batch stride that steps over the other products, found 5: they would overlap");
   p = good;
   p.b.batch_stride = -20;
-  EXPECT_EQ(refuse(p), "b: expected strides of at least 0, found 5, 1 and -20");
-  MatmulCall call{simple(4, 5, 6, DType::int8, DType::int32).call.problem};
-  EXPECT_EQ(refuse(call), std::nullopt);
+  EXPECT_EQ(unsupported_reason(p), "b: expected strides of at least 0, found 5, 1 and -20");
+  MatmulCall call{make_simple_case(4, 5, 6, DType::int8, DType::int32).call.problem};
+  EXPECT_EQ(unsupported_reason(call), std::nullopt);
   call.epilogue.alpha = 2;
-  EXPECT_EQ(refuse(call), "d: expected f32, bf16, f16 or int8 after an epilogue, found int32");
+  EXPECT_EQ(unsupported_reason(call), "d: expected f32, bf16, f16 or int8 after an epilogue, found int32");
   call = {good};
   call.epilogue.bias = {&call, DType::int8};
-  EXPECT_EQ(refuse(call), "bias: expected bf16, f16 or f32, found int8");
+  EXPECT_EQ(unsupported_reason(call), "bias: expected bf16, f16 or f32, found int8");
 }
 
 }  // namespace

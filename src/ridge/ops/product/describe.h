@@ -12,25 +12,25 @@ namespace ridge::ops {
 
 std::string roles_name(const MatmulConfig& config);    // "pingpong", "cooperative", "single", "swapped"
 std::string layouts_name(const MatmulConfig& config);  // Contiguous axes of A and B: "kk", "kn", "mk", "mn"
-std::string menu_name(int config);                     // "sm90_128x192x64_pingpong"
+std::string config_name(int config);                   // "sm90_128x192x64_pingpong"
 
 namespace cuda {
 
 std::string plan_name(const MatmulPlan& plan);  // Name of its config, "sm90_gemv" or "sm90_plain"
-SplitText split_text(tile::SplitMode split_mode);
-SplitText split_text(const MatmulPlan& plan);
+SplitDescription describe_split(tile::SplitMode split_mode);
+SplitDescription describe_split(const MatmulPlan& plan);
 
 // Returns the prediction for a supported call. Reads no data; null pointers mark missing epilogue operands.
 Forecast forecast(const MatmulCall& call, const DeviceNumbers& device);
 
-struct Tiled {  // A product divided into tiles
+struct TiledProduct {  // A product divided into tiles
   MatmulConfig config;
-  double sums = 0;  // batch * m * n
+  double result_elements = 0;  // batch * m * n
   std::int64_t tiles = 0, waves = 0;
   int splits = 1;
 };
 // Returns the candidate's greatest disadvantage against `best`.
-std::string why_slower(const Tiled& best, const Tiled& candidate, int multiprocessors);
+std::string why_slower(const TiledProduct& best, const TiledProduct& candidate, int multiprocessors);
 
 }  // namespace cuda
 }  // namespace ridge::ops

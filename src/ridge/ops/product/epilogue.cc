@@ -7,50 +7,52 @@
 
 namespace ridge::ops {
 
-bool is_plain(const MatmulEpilogue& e) {
-  return e.alpha == 1 && e.activation == Activation::none && !e.scale.data && !e.bias.data && !e.gate.data &&
+bool is_store_only(const MatmulEpilogue& e) {
+  return e.alpha == 1 && e.activation == EpilogueActivation::none && !e.scale.data && !e.bias.data && !e.gate.data &&
          !e.addend.data;
 }
 
-bool adds_rounded(const MatmulCall& call) {
+bool adds_rounded_sum(const MatmulCall& call) {
   MatmulEpilogue rest = call.epilogue;
   rest.addend = {};
   const EpilogueOperand& addend = call.epilogue.addend;
   const MatrixLayout& d = call.problem.d;
-  return call.epilogue.may_round_sum && call.epilogue.beta == 1 && is_plain(rest) && addend.data == call.d &&
+  return call.epilogue.may_round_sum && call.epilogue.beta == 1 && is_store_only(rest) && addend.data == call.d &&
          addend.dtype == d.dtype && addend.row_stride == d.row_stride && addend.col_stride == d.col_stride &&
          (call.problem.batch <= 1 || addend.batch_stride == d.batch_stride);
 }
 
-std::optional<std::string> refuse_epilogue(const MatmulEpilogue& e) {
+std::optional<std::string> validate_epilogue(const MatmulEpilogue& e) {
   for (const auto& [what, x] :
        {std::pair{"scale", &e.scale}, {"bias", &e.bias}, {"gate", &e.gate}, {"addend", &e.addend}})
     if (x->data && x->dtype != DType::f32 && x->dtype != DType::bf16 && x->dtype != DType::f16)
-      return std::string(what) + ": expected bf16, f16 or f32, found " + std::string(name(x->dtype));
+      return std::string(what) + ": expected bf16, f16 or f32, found " + std::string(dtype_name(x->dtype));
   return std::nullopt;
 }
 
-MatmulEpilogue exchanged(MatmulEpilogue e) {
+MatmulEpilogue transpose_epilogue(MatmulEpilogue e) {
   for (EpilogueOperand* x : {&e.scale, &e.bias, &e.gate, &e.addend}) std::swap(x->row_stride, x->col_stride);
   return e;
 }
 
-MatmulCall exchanged(const MatmulCall& x) {
+MatmulCall transpose_call(const MatmulCall& x) {
   MatmulCall y = x;
-  y.problem = transposed(x.problem);
+  y.problem = transpose_problem(x.problem);
   std::swap(y.a, y.b);
-  y.epilogue = exchanged(x.epilogue);
+  y.epilogue = transpose_epilogue(x.epilogue);
   return y;
 }
 
-tile::Finish finish_of(const MatmulEpilogue& e, DType d) {
+tile::Epilogue make_finish(const MatmulEpilogue& e, DType d) {
   const auto operand = [](const EpilogueOperand& x) {
-    return tile::Operand{x.data, stored(x.dtype), x.row_stride, x.col_stride, x.batch_stride};
+    return tile::EpilogueInput{x.data, to_stored(x.dtype), x.row_stride, x.col_stride, x.batch_stride};
   };
-  return {stored(d),        e.activation,    e.alpha,         e.beta,
+  return {to_stored(d),     e.activation,    e.alpha,         e.beta,
           operand(e.scale), operand(e.bias), operand(e.gate), operand(e.addend)};
 }
 
-void finish(const tile::Finishing& x) { tile::cpu::body_for_isa(plain::finish, avx2::finish, avx512::finish)(x); }
+void apply_epilogue(const tile::EpilogueTile& x) {
+  tile::cpu::select_for_isa(plain::apply_epilogue, avx2::apply_epilogue, avx512::apply_epilogue)(x);
+}
 
 }  // namespace ridge::ops

@@ -8,37 +8,37 @@
 #include "ridge/ops/stored.h"
 
 namespace ridge::tile {
-struct Finishing;  // tile.h, on a CPU
+struct EpilogueTile;  // tile.h, on a CPU
 }
 
 namespace ridge::ops {
 
 // True if sums are only rounded to D's format.
-bool is_plain(const MatmulEpilogue& epilogue);
+bool is_store_only(const MatmulEpilogue& epilogue);
 // True if the epilogue only adds the sum to D, and the sum may be rounded before.
-bool adds_rounded(const MatmulCall& call);
+bool adds_rounded_sum(const MatmulCall& call);
 
 // Returns why an operand has an unsupported type, or nullopt.
-std::optional<std::string> refuse_epilogue(const MatmulEpilogue& epilogue);
+std::optional<std::string> validate_epilogue(const MatmulEpilogue& epilogue);
 
 // Return the epilogue or the call that computes D transposed, which is B transposed times A transposed.
-MatmulEpilogue exchanged(MatmulEpilogue epilogue);
-MatmulCall exchanged(const MatmulCall& call);
+MatmulEpilogue transpose_epilogue(MatmulEpilogue epilogue);
+MatmulCall transpose_call(const MatmulCall& call);
 
-tile::Finish finish_of(const MatmulEpilogue& epilogue, DType d);
+tile::Epilogue make_finish(const MatmulEpilogue& epilogue, DType d);
 
 // Applies the epilogue to a tile of sums on this CPU, in the instruction set of the kernels.
-void finish(const tile::Finishing& tile);
+void apply_epilogue(const tile::EpilogueTile& tile);
 
 // Variants of epilogue_body.cc, which is compiled once per instruction set.
 namespace plain {
-void finish(const tile::Finishing& tile);
+void apply_epilogue(const tile::EpilogueTile& tile);
 }
 namespace avx2 {
-void finish(const tile::Finishing& tile);
+void apply_epilogue(const tile::EpilogueTile& tile);
 }
 namespace avx512 {
-void finish(const tile::Finishing& tile);
+void apply_epilogue(const tile::EpilogueTile& tile);
 }
 
 }  // namespace ridge::ops

@@ -13,14 +13,14 @@ namespace ridge::ops {
 namespace {
 
 template <class V> struct LaneMath {
-  static V all(float x) { return V::all(x); }
-  static V activated(Activation activation, V x) {
+  static V all(float x) { return V::broadcast(x); }
+  static V apply_activation(EpilogueActivation activation, V x) {
     switch (activation) {
-      case Activation::none: return x;
-      case Activation::relu: return relu(x);
-      case Activation::gelu: return gelu(x);
-      case Activation::gelu_tanh: return gelu_tanh(x);
-      case Activation::silu: return silu(x);
+      case EpilogueActivation::none: return x;
+      case EpilogueActivation::relu: return relu(x);
+      case EpilogueActivation::gelu: return gelu(x);
+      case EpilogueActivation::gelu_tanh: return gelu_tanh(x);
+      case EpilogueActivation::silu: return silu(x);
     }
     return x;
   }
@@ -28,59 +28,59 @@ template <class V> struct LaneMath {
 
 // Loads n elements from[0], from[stride], …
 template <class V, class T> V load_strided(const T* from, std::int64_t stride, int n) {
-  if (stride == 1) return load_some<V>(from, n);
-  T part[V::lanes] = {};
-  for (int i = 0; i < n; ++i) std::memcpy(&part[i], from + i * stride, sizeof(T));
+  if (stride == 1) return load_partial<V>(from, n);
+  T values[V::lanes] = {};
+  for (int i = 0; i < n; ++i) std::memcpy(&values[i], from + i * stride, sizeof(T));
   if (stride == 0)
-    for (int i = 1; i < V::lanes; ++i) part[i] = part[0];
-  return V::load(part);
+    for (int i = 1; i < V::lanes; ++i) values[i] = values[0];
+  return V::load(values);
 }
 
-template <class V> V read_operand(const tile::Operand& p, std::int64_t at, int n) {
-  switch (p.stored) {
-    case tile::Stored::bf16: return load_strided<V>(static_cast<const Bf16*>(p.data) + at, p.col_stride, n);
-    case tile::Stored::f16: return load_strided<V>(static_cast<const F16*>(p.data) + at, p.col_stride, n);
+template <class V> V load_operand(const tile::EpilogueInput& p, std::int64_t at, int n) {
+  switch (p.format) {
+    case tile::StorageFormat::bf16: return load_strided<V>(static_cast<const Bf16*>(p.data) + at, p.col_stride, n);
+    case tile::StorageFormat::f16: return load_strided<V>(static_cast<const F16*>(p.data) + at, p.col_stride, n);
     default: return load_strided<V>(static_cast<const float*>(p.data) + at, p.col_stride, n);
   }
 }
 
-template <class V> V read_sums(const tile::Finishing& x, std::int64_t at, int n) {
-  if (!x.are_integers) return load_some<V>(static_cast<const float*>(x.sums) + at, n);
-  std::int32_t part[V::lanes] = {};
-  std::memcpy(part, static_cast<const std::int32_t*>(x.sums) + at, static_cast<std::size_t>(n) * sizeof part[0]);
-  return to_float(V::Int::load(part));
+template <class V> V load_sums(const tile::EpilogueTile& x, std::int64_t at, int n) {
+  if (!x.are_int32) return load_partial<V>(static_cast<const float*>(x.sums) + at, n);
+  std::int32_t values[V::lanes] = {};
+  std::memcpy(values, static_cast<const std::int32_t*>(x.sums) + at, static_cast<std::size_t>(n) * sizeof values[0]);
+  return to_float(V::Int::load(values));
 }
 
-template <class V, class T> void write_some(V y, void* out, std::int64_t at, int n, std::int64_t stride) {
+template <class V, class T> void store_vector(V y, void* out, std::int64_t at, int n, std::int64_t stride) {
   T* const to = static_cast<T*>(out) + at;
   if (n == V::lanes && stride == 1) return y.store(to);
-  store_some(y, to, n, stride);
+  store_partial(y, to, n, stride);
 }
 
 // Stores n elements, clamped to the range of int8 and rounded to even. NaN becomes 0.
-template <class V> void write_int8(V y, void* out, std::int64_t at, int n, std::int64_t stride) {
-  const V held = smaller(V::all(127), larger(V::all(-128), select(is_nan(y), V::all(0), y)));
-  float part[V::lanes];
-  round_even(held).store(part);
+template <class V> void store_int8(V y, void* out, std::int64_t at, int n, std::int64_t stride) {
+  const V clamped = lane_min(V::broadcast(127), lane_max(V::broadcast(-128), select(is_nan(y), V::broadcast(0), y)));
+  float values[V::lanes];
+  round_even(clamped).store(values);
   std::int8_t* const to = static_cast<std::int8_t*>(out) + at;
-  for (int i = 0; i < n; ++i) to[i * stride] = static_cast<std::int8_t>(part[i]);
+  for (int i = 0; i < n; ++i) to[i * stride] = static_cast<std::int8_t>(values[i]);
 }
 
-template <class V> void finish_tile(const tile::Finishing& x) {
-  const tile::Finish& f = x.finish;
+template <class V> void finish_tile(const tile::EpilogueTile& x) {
+  const tile::Epilogue& f = x.finish;
   for (std::int64_t i = 0; i < x.row.size; ++i)
     for (std::int64_t j = 0; j < x.col.size; j += V::lanes) {
       const int n = static_cast<int>(std::min<std::int64_t>(V::lanes, x.col.size - j));
       const std::int64_t row = x.row.begin + i, col = x.col.begin + j;
-      const V y = tile::finished<LaneMath<V>>(f, read_sums<V>(x, i * x.sums_stride + j, n), [&](const auto& p) {
-        return read_operand<V>(p, x.batch * p.batch_stride + row * p.row_stride + col * p.col_stride, n);
+      const V y = tile::apply_epilogue<LaneMath<V>>(f, load_sums<V>(x, i * x.sums_stride + j, n), [&](const auto& p) {
+        return load_operand<V>(p, x.batch * p.batch_stride + row * p.row_stride + col * p.col_stride, n);
       });
       const std::int64_t at = x.batch * x.batch_stride + row * x.row_stride + col * x.col_stride;
-      switch (f.stored) {
-        case tile::Stored::bf16: write_some<V, Bf16>(y, x.out, at, n, x.col_stride); break;
-        case tile::Stored::f16: write_some<V, F16>(y, x.out, at, n, x.col_stride); break;
-        case tile::Stored::f32: write_some<V, float>(y, x.out, at, n, x.col_stride); break;
-        case tile::Stored::int8: write_int8<V>(y, x.out, at, n, x.col_stride); break;
+      switch (f.format) {
+        case tile::StorageFormat::bf16: store_vector<V, Bf16>(y, x.out, at, n, x.col_stride); break;
+        case tile::StorageFormat::f16: store_vector<V, F16>(y, x.out, at, n, x.col_stride); break;
+        case tile::StorageFormat::f32: store_vector<V, float>(y, x.out, at, n, x.col_stride); break;
+        case tile::StorageFormat::int8: store_int8<V>(y, x.out, at, n, x.col_stride); break;
       }
     }
 }

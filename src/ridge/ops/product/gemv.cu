@@ -4,20 +4,20 @@
 #include <algorithm>
 
 #include "ridge/tile/grouped_scheduler.h"
-#include "ridge/tile/sm90/finish.h"
+#include "ridge/tile/sm90/epilogue.h"
 
 namespace ridge::ops::cuda {
 namespace {
 
-using tile::Index, tile::Major, tile::Stored;
+using tile::Index, tile::Major, tile::StorageFormat;
 
-struct Source {  // Element x of line r of matrix i is data[i * batch_stride + r * line + x]
+struct LineSource {  // Element x of line r of matrix i is data[i * batch_stride + r * line + x]
   const std::uint16_t* data;
   Index length, lines, matrices, line, batch_stride;
 };
 
 // Loads eight elements of a line starting at x, with zeros after its end. The start of a line is aligned to `Word`.
-template <class Word> __device__ uint4 eight(const std::uint16_t* line, Index x, Index length) {
+template <class Word> __device__ uint4 load_eight(const std::uint16_t* line, Index x, Index length) {
   alignas(16) std::uint16_t out[8];
   if (x + 8 <= length) {
     constexpr int words = 16 / sizeof(Word);
@@ -38,42 +38,42 @@ TILE_FN void begin_copy() {
 }
 
 template <class Word, class Count>
-__global__ void copy_lines_kernel(Source from, std::uint16_t* to, Count chunks, Count all) {
+__global__ void copy_lines_kernel(LineSource from, std::uint16_t* to, Count chunks, Count all) {
   begin_copy();
-  const Count lines = static_cast<Count>(from.lines);
+  const Count to_strided = static_cast<Count>(from.lines);
   for (Count i = Count{blockIdx.x} * blockDim.x + threadIdx.x; i < all; i += Count{gridDim.x} * blockDim.x) {
     const Count row = i / chunks, x = i % chunks * 8;
-    const std::uint16_t* const line = from.data + row / lines * from.batch_stride + row % lines * from.line;
+    const std::uint16_t* const line = from.data + row / to_strided * from.batch_stride + row % to_strided * from.line;
     *reinterpret_cast<uint4*>(to + static_cast<Index>(row) * static_cast<Index>(chunks) * 8 + x) =
-        eight<Word>(line, x, from.length);
+        load_eight<Word>(line, x, from.length);
   }
 }
 
 // Transposes lines of fewer than 64 elements. A block transposes 64 lines in shared memory, so that it reads and writes
 // contiguously.
-constexpr int turned_lines = 64;
-template <class Word> __global__ void turn_kernel(Source from, std::uint16_t* to, Index to_line) {
+constexpr int transposed_lines = 64;
+template <class Word> __global__ void transpose_kernel(LineSource from, std::uint16_t* to, Index to_line) {
   begin_copy();
   constexpr int wide = sizeof(Word) / 2;
-  __shared__ std::uint16_t turning[turned_lines][turned_lines + 2];
+  __shared__ std::uint16_t transposing[transposed_lines][transposed_lines + 2];
   const int length = static_cast<int>(from.length), words = (length + wide - 1) / wide;
-  const Index first = Index{blockIdx.x} * turned_lines;
+  const Index first = Index{blockIdx.x} * transposed_lines;
   for (Index matrix = blockIdx.y; matrix < from.matrices; matrix += gridDim.y) {
     const std::uint16_t* const data = from.data + matrix * from.batch_stride;
 #pragma unroll 4
-    for (int e = threadIdx.x; e < turned_lines * words; e += blockDim.x) {
+    for (int e = threadIdx.x; e < transposed_lines * words; e += blockDim.x) {
       const int r = e / words, x = e % words * wide;
       Word word{};
       if (first + r < from.lines) word = *reinterpret_cast<const Word*>(data + (first + r) * from.line + x);
 #pragma unroll
-      for (int q = 0; q < wide; ++q) turning[r][x + q] = reinterpret_cast<const std::uint16_t*>(&word)[q];
+      for (int q = 0; q < wide; ++q) transposing[r][x + q] = reinterpret_cast<const std::uint16_t*>(&word)[q];
     }
     __syncthreads();
-    for (int e = threadIdx.x; e < length * (turned_lines / 8); e += blockDim.x) {
-      const int x = e / (turned_lines / 8), r = e % (turned_lines / 8) * 8;
+    for (int e = threadIdx.x; e < length * (transposed_lines / 8); e += blockDim.x) {
+      const int x = e / (transposed_lines / 8), r = e % (transposed_lines / 8) * 8;
       alignas(16) std::uint16_t out[8];
 #pragma unroll
-      for (int q = 0; q < 8; ++q) out[q] = turning[r + q][x];
+      for (int q = 0; q < 8; ++q) out[q] = transposing[r + q][x];
       *reinterpret_cast<uint4*>(to + (matrix * length + x) * to_line + first + r) =
           *reinterpret_cast<const uint4*>(out);
     }
@@ -81,36 +81,36 @@ template <class Word> __global__ void turn_kernel(Source from, std::uint16_t* to
   }
 }
 
-struct Lines {  // Element (i, k) of product b is data[b * batch_stride + i * step + k * k_step]
+struct StridedOperand {  // Element (i, k) of product b is data[b * batch_stride + i * step + k * k_step]
   const void* data;
   Index step, k_step, batch_stride;
 };
-struct Output {
+struct StridedOutput {
   void* data;
   Index rows, cols, row_stride, batch_stride;
   tile::OutputOnTarget on_target;
 };
 
-using OneElement = tile::sm90::Spot<1, tile::sm90::Run::row>;
-constexpr int side = 32;  // A block of 32 x 8 threads computes 32 x 32 elements of D
+using OneElement = tile::sm90::EpilogueRun<1, tile::sm90::RunDirection::row>;
+constexpr int square_side = 32;  // A block of 32 x 8 threads computes 32 x 32 elements of D
 
 // With `groups.starts`, product i computes the rows of group i.
-__global__ void multiply_kernel(Lines a, Lines b, const __grid_constant__ Output d, Index batch, Index k, Stored in,
-                                tile::Groups groups) {
-  __shared__ float from_a[side][side + 1], from_b[side][side + 1];
-  const Index across = (d.cols + side - 1) / side, down = (d.rows + side - 1) / side;
+__global__ void plain_matmul_kernel(StridedOperand a, StridedOperand b, const __grid_constant__ StridedOutput d,
+                                    Index batch, Index k, StorageFormat in, tile::RowGroups groups) {
+  __shared__ float from_a[square_side][square_side + 1], from_b[square_side][square_side + 1];
+  const Index across = (d.cols + square_side - 1) / square_side, down = (d.rows + square_side - 1) / square_side;
   for (Index i = blockIdx.x; i < across * down * batch; i += gridDim.x) {
-    const Index product = i / (across * down), col = i % across * side;
-    Index row = i / across % down * side, end = d.rows;
+    const Index product = i / (across * down), col = i % across * square_side;
+    Index row = i / across % down * square_side, end = d.rows;
     if (groups.starts) {
-      const tile::GroupRows rows = groups.of(static_cast<int>(product), static_cast<int>(d.rows));
+      const tile::GroupRows rows = groups.rows_of_group(static_cast<int>(product), static_cast<int>(d.rows));
       row += rows.begin;
       end = rows.end;
       if (row >= end) continue;
     }
     float sum[4] = {};
-    for (Index q = 0; q < k; q += side) {
-      for (int r = threadIdx.y; r < side; r += 8) {
+    for (Index q = 0; q < k; q += square_side) {
+      for (int r = threadIdx.y; r < square_side; r += 8) {
         const Index depth = q + threadIdx.x;
         from_a[r][threadIdx.x] =
             row + r < end && depth < k
@@ -122,17 +122,17 @@ __global__ void multiply_kernel(Lines a, Lines b, const __grid_constant__ Output
                 : 0;
       }
       __syncthreads();
-      const int deep = k - q < side ? static_cast<int>(k - q) : side;
-      float part[4] = {};  // Separate partial sums: the error grows with the square root of the terms of a sum
-      for (int t = 0; t < deep; ++t)
-        for (int r = 0; r < 4; ++r) part[r] += from_a[threadIdx.y + 8 * r][t] * from_b[threadIdx.x][t];
-      for (int r = 0; r < 4; ++r) sum[r] += part[r];
+      const int step_depth = k - q < square_side ? static_cast<int>(k - q) : square_side;
+      float partial[4] = {};  // Separate partial sums: the error grows with the square root of the terms of a sum
+      for (int t = 0; t < step_depth; ++t)
+        for (int r = 0; r < 4; ++r) partial[r] += from_a[threadIdx.y + 8 * r][t] * from_b[threadIdx.x][t];
+      for (int r = 0; r < 4; ++r) sum[r] += partial[r];
       __syncthreads();
     }
     for (int r = 0; r < 4; ++r) {
       const Index y = row + threadIdx.y + 8 * r, x = col + threadIdx.x;
       if (y < end && x < d.cols)
-        tile::sm90::put_finished(d, tile::sm90::Lanes<1>{{sum[r]}}, OneElement{y, x, product, 1});
+        tile::sm90::store_epilogue(d, tile::sm90::LaneValues<1>{{sum[r]}}, OneElement{y, x, product, 1});
     }
   }
 }
@@ -145,36 +145,37 @@ template <class T, class Word> __device__ void add_dot(float& sum, const Word& a
   const auto* const y = reinterpret_cast<const std::uint16_t*>(&b);
 #pragma unroll
   for (int q = 0; q < static_cast<int>(sizeof(Word) / 2); ++q)
-    sum += tile::sm90::unpack<T>(x[q]).x * tile::sm90::unpack<T>(y[q]).x;
+    sum += tile::sm90::unpack_pair<T>(x[q]).x * tile::sm90::unpack_pair<T>(y[q]).x;
 }
 
 // Loads *from, or zeros unless `inside`. `volatile` keeps the compiler from delaying the loads until their use.
-__device__ void ask(uint2& to, const std::uint16_t* from, bool inside) {
+__device__ void load_or_zero(uint2& to, const std::uint16_t* from, bool inside) {
   asm volatile(
       "{ .reg .pred p; setp.ne.b32 p, %3, 0; mov.b32 %0, 0; mov.b32 %1, 0; @p ld.global.v2.b32 {%0, %1}, [%2]; }"
       : "=&r"(to.x), "=&r"(to.y)
       : "l"(from), "r"(static_cast<int>(inside)));
 }
-__device__ void ask(std::uint32_t& to, const std::uint16_t* from, bool inside) {
+__device__ void load_or_zero(std::uint32_t& to, const std::uint16_t* from, bool inside) {
   asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; mov.b32 %0, 0; @p ld.global.b32 %0, [%1]; }"
                : "=&r"(to)
                : "l"(from), "r"(static_cast<int>(inside)));
 }
-__device__ void ask(std::uint16_t& to, const std::uint16_t* from, bool inside) {
+__device__ void load_or_zero(std::uint16_t& to, const std::uint16_t* from, bool inside) {
   asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; mov.b16 %0, 0; @p ld.global.b16 %0, [%1]; }"
                : "=&h"(to)
                : "l"(from), "r"(static_cast<int>(inside)));
 }
 
 template <class T, class Word, int rows> __global__ void __launch_bounds__(dot_warps * 32)
-    gemv_kernel(Lines a, Lines b, const __grid_constant__ Output d, Index batch, Index k, int sharers) {
+    gemv_kernel(StridedOperand a, StridedOperand b, const __grid_constant__ StridedOutput d, Index batch, Index k,
+                int warps_per_group) {
   tile::sm90::wait_for_earlier_kernels();
   tile::sm90::let_next_kernel_start();
   constexpr int wide = sizeof(Word) / 2, sums = rows * dot_columns;
-  __shared__ float of_warp[dot_warps][sums];
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, first = warp / sharers * sharers;
-  const Index col = (Index{blockIdx.x} * (dot_warps / sharers) + warp / sharers) * dot_columns;
-  const Index whole = k / wide * wide;
+  __shared__ float warp_sums[dot_warps][sums];
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, first = warp / warps_per_group * warps_per_group;
+  const Index col = (Index{blockIdx.x} * (dot_warps / warps_per_group) + warp / warps_per_group) * dot_columns;
+  const Index full_k = k / wide * wide;
   for (Index product = blockIdx.y; product < batch; product += gridDim.y) {
     const std::uint16_t *from_a[rows], *from_b[dot_columns];
 #pragma unroll
@@ -192,28 +193,28 @@ template <class T, class Word, int rows> __global__ void __launch_bounds__(dot_w
 #pragma unroll
         for (int c = 0; c < dot_columns; ++c) add_dot<T>(sum[r][c], x[r], y[c]);
     };
-    const int step = sharers * 32 * wide;
-    for (Index at = (warp % sharers * 32 + lane) * wide; at < whole; at += step * dot_words) {
+    const int step = warps_per_group * 32 * wide;
+    for (Index at = (warp % warps_per_group * 32 + lane) * wide; at < full_k; at += step * dot_words) {
       Word x[dot_words][rows], y[dot_words][dot_columns];
 #pragma unroll
       for (int u = 0; u < dot_words; ++u) {
-        const Index here = at + u * step;
-        const bool inside = here < whole;
+        const Index index = at + u * step;
+        const bool inside = index < full_k;
 #pragma unroll
-        for (int c = 0; c < dot_columns; ++c) ask(y[u][c], from_b[c] + here, inside);
+        for (int c = 0; c < dot_columns; ++c) load_or_zero(y[u][c], from_b[c] + index, inside);
 #pragma unroll
-        for (int r = 0; r < rows; ++r) ask(x[u][r], from_a[r] + here, inside);
+        for (int r = 0; r < rows; ++r) load_or_zero(x[u][r], from_a[r] + index, inside);
       }
 #pragma unroll
       for (int u = 0; u < dot_words; ++u)
-        if (at - lane * wide + u * step < whole) multiply(x[u], y[u]);  // Uniform in the warp
+        if (at - lane * wide + u * step < full_k) multiply(x[u], y[u]);  // Uniform in the warp
     }
-    if (warp == first && whole + lane < k) {
+    if (warp == first && full_k + lane < k) {
       std::uint16_t x[rows], y[dot_columns];
 #pragma unroll
-      for (int c = 0; c < dot_columns; ++c) y[c] = from_b[c][whole + lane];
+      for (int c = 0; c < dot_columns; ++c) y[c] = from_b[c][full_k + lane];
 #pragma unroll
-      for (int r = 0; r < rows; ++r) x[r] = from_a[r][whole + lane];
+      for (int r = 0; r < rows; ++r) x[r] = from_a[r][full_k + lane];
       multiply(x, y);
     }
 #pragma unroll
@@ -221,22 +222,22 @@ template <class T, class Word, int rows> __global__ void __launch_bounds__(dot_w
       float s = sum[i / dot_columns][i % dot_columns];
 #pragma unroll
       for (int across = 16; across > 0; across /= 2) s += __shfl_xor_sync(~0u, s, across);
-      if (lane == 0) of_warp[warp][i] = s;
+      if (lane == 0) warp_sums[warp][i] = s;
     }
     __syncthreads();
     const Index y = lane / dot_columns, x = col + lane % dot_columns;
     if (warp == first && lane < sums && y < d.rows && x < d.cols) {
       float s = 0;
-      for (int w = 0; w < sharers; ++w) s += of_warp[first + w][lane];
-      tile::sm90::put_finished(d, tile::sm90::Lanes<1>{{s}}, OneElement{y, x, product, 1});
+      for (int w = 0; w < warps_per_group; ++w) s += warp_sums[first + w][lane];
+      tile::sm90::store_epilogue(d, tile::sm90::LaneValues<1>{{s}}, OneElement{y, x, product, 1});
     }
     __syncthreads();
   }
 }
 
-Lines lines(const TileOperand& x) {
+StridedOperand to_strided(const TileOperand& x) {
   const bool along_k = x.major == Major::k;
-  return {x.data, along_k ? x.line : 1, along_k ? 1 : x.line, x.batch_stride};
+  return {x.data, along_k ? x.line_stride : 1, along_k ? 1 : x.line_stride, x.batch_stride};
 }
 
 }  // namespace
@@ -245,8 +246,9 @@ namespace {
 
 // Launches with programmatic dependence, as products do, and with the largest shared memory carveout: a multiprocessor
 // must be idle to change the carveout, and products need all shared memory.
-template <class Kernel, class... Arguments>
-cudaError_t start(Kernel* kernel, dim3 blocks, int threads, cudaStream_t stream, const Arguments&... arguments) {
+template <class Kernel, class... Arguments> cudaError_t launch_dependent(Kernel* kernel, dim3 blocks, int threads,
+                                                                         cudaStream_t stream,
+                                                                         const Arguments&... arguments) {
   cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
   cudaLaunchAttribute dependent_launch{};
   dependent_launch.id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -261,80 +263,86 @@ cudaError_t start(Kernel* kernel, dim3 blocks, int threads, cudaStream_t stream,
 }
 
 constexpr int copy_threads = 256;
-template <class Word> cudaError_t start_copy(const Source& from, std::uint16_t* to, Index line, cudaStream_t stream) {
+template <class Word>
+cudaError_t launch_copy(const LineSource& from, std::uint16_t* to, Index line, cudaStream_t stream) {
   const Index chunks = line / 8, all = from.matrices * from.lines * chunks;
-  const dim3 blocks(static_cast<unsigned>(std::min<Index>((all + 255) / 256, 16 * multiprocessors())));
+  const dim3 blocks(static_cast<unsigned>(std::min<Index>((all + 255) / 256, 16 * multiprocessor_count())));
   if (all >= Index{1} << 31)
-    return start(copy_lines_kernel<Word, std::uint64_t>, blocks, copy_threads, stream, from, to,
-                 static_cast<std::uint64_t>(chunks), static_cast<std::uint64_t>(all));
-  return start(copy_lines_kernel<Word, std::uint32_t>, blocks, copy_threads, stream, from, to,
-               static_cast<std::uint32_t>(chunks), static_cast<std::uint32_t>(all));
+    return launch_dependent(copy_lines_kernel<Word, std::uint64_t>, blocks, copy_threads, stream, from, to,
+                            static_cast<std::uint64_t>(chunks), static_cast<std::uint64_t>(all));
+  return launch_dependent(copy_lines_kernel<Word, std::uint32_t>, blocks, copy_threads, stream, from, to,
+                          static_cast<std::uint32_t>(chunks), static_cast<std::uint32_t>(all));
 }
-template <class Word> cudaError_t start_turn(const Source& from, std::uint16_t* to, Index line, cudaStream_t stream) {
-  const dim3 blocks(static_cast<unsigned>(line / turned_lines),
+template <class Word>
+cudaError_t launch_transpose(const LineSource& from, std::uint16_t* to, Index line, cudaStream_t stream) {
+  const dim3 blocks(static_cast<unsigned>(line / transposed_lines),
                     static_cast<unsigned>(std::min<Index>(from.matrices, 65535)));
-  return start(turn_kernel<Word>, blocks, copy_threads, stream, from, to, line);
+  return launch_dependent(transpose_kernel<Word>, blocks, copy_threads, stream, from, to, line);
 }
 
 // Returns the bitwise or of the address and the byte strides of lines, whose low bits give the alignment.
-std::uintptr_t starts(const void* data, Index line, Index matrices, Index batch_stride) {
+std::uintptr_t start_bits(const void* data, Index line, Index matrices, Index batch_stride) {
   return reinterpret_cast<std::uintptr_t>(data) | static_cast<std::uintptr_t>(line) * 2 |
          (matrices > 1 ? static_cast<std::uintptr_t>(batch_stride) * 2 : 0);
 }
 // Returns the alignment of all lines in bytes.
-int alignment(const Source& x) {
-  const std::uintptr_t bits = starts(x.data, x.line, x.matrices, x.batch_stride);
+int line_alignment(const LineSource& x) {
+  const std::uintptr_t bits = start_bits(x.data, x.line, x.matrices, x.batch_stride);
   if (bits % 16 == 0) return 16;
   return bits % 4 == 0 ? 4 : 2;
 }
 
-template <class T, class Word> cudaError_t start_gemv(const TileProblem& t, const Output& d, cudaStream_t stream) {
-  int sharers = 1;  // Warps per two columns; doubled while each has a full iteration of loads
-  while (sharers < dot_warps && t.k * 2 > static_cast<Index>(sizeof(Word)) * sharers * 32 * dot_words) sharers *= 2;
-  const Index columns = dot_columns * (dot_warps / sharers);
+template <class T, class Word>
+cudaError_t launch_gemv(const TileProblem& t, const StridedOutput& d, cudaStream_t stream) {
+  int warps_per_group = 1;  // Warps per two columns; doubled while each has a full iteration of loads
+  while (warps_per_group < dot_warps && t.k * 2 > static_cast<Index>(sizeof(Word)) * warps_per_group * 32 * dot_words)
+    warps_per_group *= 2;
+  const Index columns = dot_columns * (dot_warps / warps_per_group);
   const dim3 blocks(static_cast<unsigned>((t.n + columns - 1) / columns),
                     static_cast<unsigned>(std::min<Index>(t.batch, 65535)));
   const auto go = [&](auto kernel) {
-    return start(kernel, blocks, dot_warps * 32, stream, lines(t.a), lines(t.b), d, Index{t.batch}, Index{t.k},
-                 sharers);
+    return launch_dependent(kernel, blocks, dot_warps * 32, stream, to_strided(t.a), to_strided(t.b), d, Index{t.batch},
+                            Index{t.k}, warps_per_group);
   };
   if (t.m == 1) return go(gemv_kernel<T, Word, 1>);
   return t.m == 2 ? go(gemv_kernel<T, Word, 2>) : go(gemv_kernel<T, Word, 4>);
 }
-template <class T> cudaError_t start_gemv(const TileProblem& t, const Output& d, cudaStream_t stream) {
-  const std::uintptr_t bits = starts(t.a.data, t.m > 1 ? t.a.line : 0, t.batch, t.a.batch_stride) |
-                              starts(t.b.data, t.n > 1 ? t.b.line : 0, t.batch, t.b.batch_stride);
-  if (bits % 8 == 0) return start_gemv<T, uint2>(t, d, stream);
-  return bits % 4 == 0 ? start_gemv<T, std::uint32_t>(t, d, stream) : start_gemv<T, std::uint16_t>(t, d, stream);
+template <class T> cudaError_t launch_gemv(const TileProblem& t, const StridedOutput& d, cudaStream_t stream) {
+  const std::uintptr_t bits = start_bits(t.a.data, t.m > 1 ? t.a.line_stride : 0, t.batch, t.a.batch_stride) |
+                              start_bits(t.b.data, t.n > 1 ? t.b.line_stride : 0, t.batch, t.b.batch_stride);
+  if (bits % 8 == 0) return launch_gemv<T, uint2>(t, d, stream);
+  return bits % 4 == 0 ? launch_gemv<T, std::uint32_t>(t, d, stream) : launch_gemv<T, std::uint16_t>(t, d, stream);
 }
 
 }  // namespace
 
-cudaError_t copy_lines(const TileOperand& x, bool turn, void* to, std::int64_t batch, cudaStream_t stream) {
-  const Index line = copied_line(turn ? turned(x) : x);
-  const Source from{static_cast<const std::uint16_t*>(x.data), x.contiguous(), x.lines(),
-                    x.batch_stride == 0 ? 1 : batch,           x.line,         x.batch_stride};
+cudaError_t copy_lines(const TileOperand& x, bool transpose, void* to, std::int64_t batch, cudaStream_t stream) {
+  const Index line = copied_line_elements(transpose ? with_contiguous_k(x) : x);
+  const LineSource from{static_cast<const std::uint16_t*>(x.data), x.contiguous_extent(), x.line_count(),
+                        x.batch_stride == 0 ? 1 : batch,           x.line_stride,         x.batch_stride};
   auto* const out = static_cast<std::uint16_t*>(to);
-  const int aligned = alignment(from);
-  if (turn)
-    return aligned == 16 && from.length % 8 == 0 ? start_turn<uint4>(from, out, line, stream)
-                                                 : start_turn<std::uint16_t>(from, out, line, stream);
-  if (aligned == 16) return start_copy<uint4>(from, out, line, stream);
-  return aligned == 4 ? start_copy<std::uint32_t>(from, out, line, stream)
-                      : start_copy<std::uint16_t>(from, out, line, stream);
+  const int aligned = line_alignment(from);
+  if (transpose)
+    return aligned == 16 && from.length % 8 == 0 ? launch_transpose<uint4>(from, out, line, stream)
+                                                 : launch_transpose<std::uint16_t>(from, out, line, stream);
+  if (aligned == 16) return launch_copy<uint4>(from, out, line, stream);
+  return aligned == 4 ? launch_copy<std::uint32_t>(from, out, line, stream)
+                      : launch_copy<std::uint16_t>(from, out, line, stream);
 }
 
-cudaError_t multiply_gemv(const TileProblem& t, Stored in, const tile::OutputOnTarget& output, cudaStream_t stream) {
-  const Output d{t.d, t.m, t.n, t.d_line, t.d_batch_stride, output};
-  return in == Stored::bf16 ? start_gemv<Bf16>(t, d, stream) : start_gemv<F16>(t, d, stream);
+cudaError_t multiply_gemv(const TileProblem& t, StorageFormat in, const tile::OutputOnTarget& output,
+                          cudaStream_t stream) {
+  const StridedOutput d{t.d, t.m, t.n, t.d_line_stride, t.d_batch_stride, output};
+  return in == StorageFormat::bf16 ? launch_gemv<Bf16>(t, d, stream) : launch_gemv<F16>(t, d, stream);
 }
 
-cudaError_t multiply_plainly(const TileProblem& t, Stored in, const tile::OutputOnTarget& output, cudaStream_t stream) {
-  const Output d{t.d, t.m, t.n, t.d_line, t.d_batch_stride, output};
-  const double squares = static_cast<double>(t.batch) * static_cast<double>((t.m + side - 1) / side) *
-                         static_cast<double>((t.n + side - 1) / side);
-  multiply_kernel<<<static_cast<unsigned>(std::min(squares, 1e6)), dim3(side, 8), 0, stream>>>(
-      lines(t.a), lines(t.b), d, t.batch, t.k, in, tile::Groups{t.starts});
+cudaError_t multiply_plain(const TileProblem& t, StorageFormat in, const tile::OutputOnTarget& output,
+                           cudaStream_t stream) {
+  const StridedOutput d{t.d, t.m, t.n, t.d_line_stride, t.d_batch_stride, output};
+  const double squares = static_cast<double>(t.batch) * static_cast<double>((t.m + square_side - 1) / square_side) *
+                         static_cast<double>((t.n + square_side - 1) / square_side);
+  plain_matmul_kernel<<<static_cast<unsigned>(std::min(squares, 1e6)), dim3(square_side, 8), 0, stream>>>(
+      to_strided(t.a), to_strided(t.b), d, t.batch, t.k, in, tile::RowGroups{t.starts});
   return cudaGetLastError();
 }
 

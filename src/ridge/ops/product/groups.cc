@@ -9,40 +9,39 @@
 namespace ridge::ops {
 namespace {
 
-const void* moved(const void* data, DType dtype, std::int64_t elements) {
-  return data == nullptr ? nullptr : static_cast<const char*>(data) + elements * (bits(dtype) / 8);
+const void* advance_pointer(const void* data, DType dtype, std::int64_t elements) {
+  return data == nullptr ? nullptr : static_cast<const char*>(data) + elements * (dtype_bits(dtype) / 8);
 }
 
 }  // namespace
 
-std::optional<std::string> refuse_groups(const MatmulProblem& p) {
+std::optional<std::string> validate_groups(const MatmulProblem& p) {
   if (!p.grouped) return std::nullopt;
   const bool is_a = p.a.batch_stride != 0;
   if (is_a || p.d.batch_stride != 0)
-    return fmt::format("{}: expected a batch stride of 0 for grouped rows of one matrix, found {}",
-                       is_a ? "a" : "d", (is_a ? p.a : p.d).batch_stride);
-  if (settled(p.d, p.m, p.n).col_stride != 1)
+    return fmt::format("{}: expected a batch stride of 0 for grouped rows of one matrix, found {}", is_a ? "a" : "d",
+                       (is_a ? p.a : p.d).batch_stride);
+  if (canonical_layout(p.d, p.m, p.n).col_stride != 1)
     return "d: expected contiguous rows for grouped rows, found contiguous columns";
-  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
-  if (p.m > most || p.batch >= most)
-    return fmt::format("expected at most {} grouped rows and fewer groups, found {} and {}", most, p.m, p.batch);
+  constexpr std::int64_t max_index = std::numeric_limits<std::int32_t>::max();
+  if (p.m > max_index || p.batch >= max_index)
+    return fmt::format("expected at most {} grouped rows and fewer groups, found {} and {}", max_index, p.m, p.batch);
   return std::nullopt;
 }
 
-std::optional<std::string> refuse_starts(const MatmulCall& call) {
+std::optional<std::string> validate_starts(const MatmulCall& call) {
   const MatmulProblem& p = call.problem;
   if (!p.grouped || p.batch == 0 || p.m == 0) return std::nullopt;
-  if (call.starts == nullptr)
-    return "starts: expected a number for each group and one more, found a null pointer";
+  if (call.starts == nullptr) return "starts: expected a number for each group and one more, found a null pointer";
   for (std::int64_t i = 0; i <= p.batch; ++i) {
-    const std::int64_t least = i == 0 ? 0 : call.starts[i - 1];
-    if (call.starts[i] < least || call.starts[i] > p.m)
-      return fmt::format("starts: expected number {} in {} … {}, found {}", i, least, p.m, call.starts[i]);
+    const std::int64_t previous = i == 0 ? 0 : call.starts[i - 1];
+    if (call.starts[i] < previous || call.starts[i] > p.m)
+      return fmt::format("starts: expected number {} in {} … {}, found {}", i, previous, p.m, call.starts[i]);
   }
   return std::nullopt;
 }
 
-MatmulCall group_of(const MatmulCall& call, std::int64_t i) {
+MatmulCall extract_group(const MatmulCall& call, std::int64_t i) {
   const std::int64_t first = call.starts[i];
   MatmulCall out = call;
   MatmulProblem& p = out.problem;
@@ -50,12 +49,12 @@ MatmulCall group_of(const MatmulCall& call, std::int64_t i) {
   p.batch = 1;
   p.m = call.starts[i + 1] - first;
   out.starts = nullptr;
-  out.a = moved(call.a, p.a.dtype, first * p.a.row_stride);
-  out.b = moved(call.b, p.b.dtype, i * p.b.batch_stride);
-  out.d = const_cast<void*>(moved(call.d, p.d.dtype, first * p.d.row_stride));
+  out.a = advance_pointer(call.a, p.a.dtype, first * p.a.row_stride);
+  out.b = advance_pointer(call.b, p.b.dtype, i * p.b.batch_stride);
+  out.d = const_cast<void*>(advance_pointer(call.d, p.d.dtype, first * p.d.row_stride));
   MatmulEpilogue& e = out.epilogue;
   for (EpilogueOperand* x : {&e.scale, &e.bias, &e.gate, &e.addend})
-    x->data = moved(x->data, x->dtype, i * x->batch_stride + first * x->row_stride);
+    x->data = advance_pointer(x->data, x->dtype, i * x->batch_stride + first * x->row_stride);
   return out;
 }
 

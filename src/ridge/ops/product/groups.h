@@ -9,11 +9,11 @@
 namespace ridge::ops {
 
 // Returns why the grouped problem is invalid; nullopt if it is valid or not grouped.
-std::optional<std::string> refuse_groups(const MatmulProblem& problem);
+std::optional<std::string> validate_groups(const MatmulProblem& problem);
 // Returns why `call.starts`, which must be readable here, is invalid; nullopt if valid or not grouped.
-std::optional<std::string> refuse_starts(const MatmulCall& call);
+std::optional<std::string> validate_starts(const MatmulCall& call);
 
 // Returns group `i` of a valid call as a separate product.
-MatmulCall group_of(const MatmulCall& call, std::int64_t i);
+MatmulCall extract_group(const MatmulCall& call, std::int64_t i);
 
 }  // namespace ridge::ops

@@ -23,26 +23,27 @@ MatmulProblem grouped(std::int64_t groups, std::int64_t m, std::int64_t n, std::
 
 TEST(Groups, WhatIsRefusedIsSaid) {
   MatmulProblem p = grouped(3, 10, 4, 8);
-  EXPECT_EQ(refuse_groups(p), std::nullopt);
+  EXPECT_EQ(validate_groups(p), std::nullopt);
   p.a.batch_stride = 80;
-  EXPECT_EQ(refuse(p), "a: expected a batch stride of 0 for grouped rows of one matrix, found 80");
-  EXPECT_EQ(cuda::refuse(p), refuse(p));
+  EXPECT_EQ(unsupported_reason(p), "a: expected a batch stride of 0 for grouped rows of one matrix, found 80");
+  EXPECT_EQ(cuda::unsupported_reason(p), unsupported_reason(p));
   p = grouped(3, 10, 4, 8);
   p.d.batch_stride = 40;
-  EXPECT_EQ(refuse(p), "d: expected a batch stride of 0 for grouped rows of one matrix, found 40");
+  EXPECT_EQ(unsupported_reason(p), "d: expected a batch stride of 0 for grouped rows of one matrix, found 40");
   p.d = {DType::bf16, 1, 10};
-  EXPECT_EQ(cuda::refuse(p), "d: expected contiguous rows for grouped rows, found contiguous columns");
-  EXPECT_EQ(refuse(p), cuda::refuse(p));
+  EXPECT_EQ(cuda::unsupported_reason(p), "d: expected contiguous rows for grouped rows, found contiguous columns");
+  EXPECT_EQ(unsupported_reason(p), cuda::unsupported_reason(p));
   p = grouped(3, std::int64_t{1} << 31, 4, 8);
-  EXPECT_EQ(cuda::refuse(p), "expected at most 2147483647 grouped rows and fewer groups, found 2147483648 and 3");
+  EXPECT_EQ(cuda::unsupported_reason(p),
+            "expected at most 2147483647 grouped rows and fewer groups, found 2147483648 and 3");
 }
 
 TEST(Groups, StartsAreLookedAtWhereTheyCanBeRead) {
   MatmulCall call{.problem = grouped(3, 10, 4, 8)};
-  EXPECT_EQ(refuse_starts(call), "starts: expected a number for each group and one more, found a null pointer");
+  EXPECT_EQ(validate_starts(call), "starts: expected a number for each group and one more, found a null pointer");
   const auto said = [&](std::vector<std::int32_t> starts) {
     call.starts = starts.data();
-    return refuse_starts(call).value_or("");
+    return validate_starts(call).value_or("");
   };
   EXPECT_EQ(said({0, 4, 4, 10}), "");
   EXPECT_EQ(said({2, 4, 4, 9}), "");
@@ -58,7 +59,7 @@ TEST(Groups, OneGroupIsAProductOfItsOwn) {
   call.starts = starts.data();
   call.a = call.b = data.data();
   call.epilogue.bias = {data.data(), DType::bf16, 0, 1, 4};
-  const MatmulCall second = group_of(call, 1);
+  const MatmulCall second = extract_group(call, 1);
   EXPECT_EQ(second.problem.m, 7);
   EXPECT_EQ(second.problem.batch, 1);
   EXPECT_FALSE(second.problem.grouped);
@@ -71,10 +72,10 @@ TEST(Groups, OneGroupIsAProductOfItsOwn) {
 TEST(Groups, StartsOfAProductThatIsNotGroupedAreNotLookedAt) {
   const std::vector<std::int32_t> starts{5, 3, 99};
   MatmulCall call{.problem = grouped(2, 10, 4, 8), .starts = starts.data()};
-  EXPECT_EQ(cuda::tile_problem(call).starts, starts.data());
+  EXPECT_EQ(cuda::make_tile_problem(call).starts, starts.data());
   call.problem.grouped = false;
-  EXPECT_EQ(cuda::tile_problem(call).starts, nullptr);
-  EXPECT_EQ(refuse_starts(call), std::nullopt);
+  EXPECT_EQ(cuda::make_tile_problem(call).starts, nullptr);
+  EXPECT_EQ(validate_starts(call), std::nullopt);
 }
 
 // Short groups use swapped, narrow tiles and long groups tall tiles. There are at most as many blocks as possible
@@ -84,9 +85,9 @@ TEST(Groups, AreServedByRowsOfTheMenuOfTheirOwn) {
     for (const bool along_n : {false, true}) {
       MatmulCall call{.problem = grouped(groups, m, 2048, 1024), .constant_b = true};
       if (along_n) call.problem.b = {DType::bf16, 2048, 1, 2048 * 1024};
-      const cuda::MatmulPlan plan = cuda::choose(call, std::size_t{64} << 20, an_h200());
+      const cuda::MatmulPlan plan = cuda::choose_plan(call, std::size_t{64} << 20, h200_numbers());
       ASSERT_EQ(plan.path, cuda::MatmulPlan::Path::tiles) << groups << " " << m;
-      const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.config)];
+      const MatmulConfig& c = sm90_kernel_configs[static_cast<std::size_t>(plan.config)];
       EXPECT_TRUE(c.grouped);
       EXPECT_EQ(c.swap, m <= 16 * groups) << groups << " " << m;
       EXPECT_FALSE(plan.prefetch_constants);
@@ -96,9 +97,9 @@ TEST(Groups, AreServedByRowsOfTheMenuOfTheirOwn) {
       EXPECT_GT(plan.predicted_s, 0);
     }
   const MatmulCall alone{.problem = {1, 64, 64, 64, {DType::bf16, 64, 1}, {DType::bf16, 1, 64}, {DType::bf16, 64, 1}}};
-  for (int config = 0; config < static_cast<int>(sm90_menu.size()); ++config)
-    if (sm90_menu[static_cast<std::size_t>(config)].grouped)
-      EXPECT_FALSE(cuda::planned(alone, std::size_t{64} << 20, an_h200(), {config}));
+  for (int config = 0; config < static_cast<int>(sm90_kernel_configs.size()); ++config)
+    if (sm90_kernel_configs[static_cast<std::size_t>(config)].grouped)
+      EXPECT_FALSE(cuda::make_plan(alone, std::size_t{64} << 20, h200_numbers(), {config}));
 }
 
 // Groups of 200, 0 and 130 rows have 2, 0 and 2 rows of tiles. D is written once; B of the empty group is not read.
@@ -113,8 +114,8 @@ TEST(Groups, TilesMoveWhatTheirGroupsHave) {
 }
 
 TEST(Groups, HaveATimelineAndAsManyTilesInIt) {
-  for (int config = 0; config < static_cast<int>(sm90_menu.size()); ++config) {
-    const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(config)];
+  for (int config = 0; config < static_cast<int>(sm90_kernel_configs.size()); ++config) {
+    const MatmulConfig& c = sm90_kernel_configs[static_cast<std::size_t>(config)];
     if (!c.grouped || c.a != tile::Major::k || c.b != tile::Major::k) continue;
     const Timeline alone = matmul_timeline(config, 1, 4, 1e9), three = matmul_timeline(config, 3, 4, 1e9);
     EXPECT_GT(alone.events.size(), 0U) << config;
@@ -128,7 +129,7 @@ TEST(Groups, AProductOfManyShortOnesIsRightOnSeveralThreads) {
   c.threads = 3;
   c.runs = 4;
   for (int i = 0; i <= 40; ++i) c.starts.push_back(i * i / 16);
-  EXPECT_EQ(oracle::check(c), "");
+  EXPECT_EQ(oracle::check_case(c), "");
 }
 
 }  // namespace

@@ -8,68 +8,68 @@
 namespace ridge::ops {
 namespace {
 
-struct Tile {
+struct LibraryTile {
   double m, n;
 };
 // Tile shapes of library kernels; each is also tried with rows and columns exchanged.
-constexpr Tile tiles[] = {{64, 8},    {64, 16},  {64, 32},   {64, 64},   {64, 96},   {64, 128},  {64, 192},
-                          {64, 256},  {128, 32}, {128, 64},  {128, 96},  {128, 128}, {128, 160}, {128, 192},
-                          {128, 256}, {256, 64}, {256, 128}, {192, 128}, {256, 96}};
-constexpr double pieces[] = {1, 2, 3, 4, 6, 8, 12, 16};
-constexpr double depth = 64;         // k per step
-constexpr double small_tile = 4096;  // Tiles of up to this many results have shorter steps
-constexpr double small_share = 0.8;
+constexpr LibraryTile tiles[] = {{64, 8},    {64, 16},  {64, 32},   {64, 64},   {64, 96},   {64, 128},  {64, 192},
+                                 {64, 256},  {128, 32}, {128, 64},  {128, 96},  {128, 128}, {128, 160}, {128, 192},
+                                 {128, 256}, {256, 64}, {256, 128}, {192, 128}, {256, 96}};
+constexpr double split_counts[] = {1, 2, 3, 4, 6, 8, 12, 16};
+constexpr double step_depth = 64;            // k per step
+constexpr double small_tile_results = 4096;  // Tiles of up to this many results have shorter steps
+constexpr double small_tile_factor = 0.8;
 
-double both(double x, double y, double power) {
+double overlap_times(double x, double y, double power) {
   const double longer = std::max(x, y), shorter = std::min(x, y);
   // Saves two powers where the shorter time hardly counts.
   if (shorter < 0.02 * longer) return longer;
   return longer * portable::pow(1 + portable::pow(shorter / longer, power), 1 / power);
 }
 
-struct Asked {
+struct ProductContext {
   const LibraryProduct& p;
-  const LibraryMachine& machine;
+  const DatasheetRates& machine;
   const LibraryNumbers& n;
   double memory_s, results_s;  // Time to move all bytes; time to move the results in f32
 };
 
-double step_seconds(const Asked& x, const Tile& tile) {
-  const double cores = x.machine.cores, narrower = x.p.operand_bytes / 2;
-  const double multiply = 2 * tile.m * tile.n * depth * cores / (x.n.compute * x.machine.flops_per_s);
-  const double load = (tile.m + tile.n) * depth * 2 * narrower * cores / x.n.l2_bytes_per_s;
-  const double waits = x.n.step_s * (tile.m * tile.n <= small_tile ? small_share : 1);
+double estimate_step_seconds(const ProductContext& x, const LibraryTile& tile) {
+  const double cores = x.machine.cores, operand_scale = x.p.operand_bytes / 2;
+  const double multiply = 2 * tile.m * tile.n * step_depth * cores / (x.n.compute * x.machine.flops_per_s);
+  const double load = (tile.m + tile.n) * step_depth * 2 * operand_scale * cores / x.n.l2_bytes_per_s;
+  const double waits = x.n.step_s * (tile.m * tile.n <= small_tile_results ? small_tile_factor : 1);
   return std::max({multiply, load, waits});
 }
 
-double tile_seconds(const Asked& x, const Tile& tile, double least) {
+double best_tile_seconds(const ProductContext& x, const LibraryTile& tile, double best) {
   const double items = x.p.batch * std::ceil(x.p.m / tile.m) * std::ceil(x.p.n / tile.n);
-  const double step = step_seconds(x, tile), steps = std::ceil(x.p.k / depth);
+  const double step = estimate_step_seconds(x, tile), steps = std::ceil(x.p.k / step_depth);
   const double end = x.n.tile_s * tile.m * tile.n / 16384;
-  for (const double split : pieces) {
+  for (const double split : split_counts) {
     const double waves = std::ceil(items * split / x.machine.cores);
     const double busy = waves * (std::ceil(steps / split) * step + end);
-    const double reached = std::min(1.0, items * split * x.n.reach / x.machine.cores);
-    const double adding = split > 1 ? x.n.split_s + split * x.results_s : 0;
-    if (std::max(busy, x.memory_s / reached) + adding >= least) continue;
-    least = std::min(least, both(busy, x.memory_s / reached, x.n.overlap) + adding);
+    const double reached = std::min(1.0, items * split * x.n.core_bandwidth_factor / x.machine.cores);
+    const double split_seconds = split > 1 ? x.n.split_s + split * x.results_s : 0;
+    if (std::max(busy, x.memory_s / reached) + split_seconds >= best) continue;
+    best = std::min(best, overlap_times(busy, x.memory_s / reached, x.n.overlap) + split_seconds);
   }
-  return least;
+  return best;
 }
 
 }  // namespace
 
-double least_bytes(const LibraryProduct& p) {
+double min_product_traffic(const LibraryProduct& p) {
   return p.batch * (p.k * (p.m + p.n) * p.operand_bytes + p.m * p.n * p.result_bytes);
 }
 
-double library_seconds(const LibraryProduct& p, const LibraryMachine& machine, const LibraryNumbers& n) {
+double estimate_library_seconds(const LibraryProduct& p, const DatasheetRates& machine, const LibraryNumbers& n) {
   const double memory = n.memory * machine.memory_bytes_per_s, results = p.batch * p.m * p.n;
-  const Asked asked{p, machine, n, least_bytes(p) / memory, 4 * results / memory};
+  const ProductContext context{p, machine, n, min_product_traffic(p) / memory, 4 * results / memory};
   double seconds = 1e30;
-  for (const Tile& tile : tiles) {
-    seconds = tile_seconds(asked, tile, seconds);
-    if (tile.m != tile.n) seconds = tile_seconds(asked, {tile.n, tile.m}, seconds);
+  for (const LibraryTile& tile : tiles) {
+    seconds = best_tile_seconds(context, tile, seconds);
+    if (tile.m != tile.n) seconds = best_tile_seconds(context, {tile.n, tile.m}, seconds);
   }
   const double busy = std::min(1.0, 2 * results * p.k / (n.compute * machine.flops_per_s) / seconds);
   seconds *= 1 + n.slowdown * busy * busy * std::clamp((1e6 * seconds - 20) / 200, 0.0, 1.0);

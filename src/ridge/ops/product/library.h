@@ -11,20 +11,20 @@
 namespace ridge::ops {
 
 struct LibraryNumbers {
-  double launch_s = 0;        // Launch overhead
-  double compute = 0;         // Fraction of the peak FLOP/s of the matrix unit
-  double memory = 0;          // Fraction of the peak memory bandwidth
-  double step_s = 0;          // Minimum time of a step of 64 of k
-  double tile_s = 0;          // Fixed time of a tile of 128 x 128 results
-  double split_s = 0;         // Time to add the splits of k
-  double overlap = 0;         // Overlap exponent of bytes and cycles: 1 adds them, 8 takes nearly the longer
-  double slowdown = 0;        // Slowdown of long compute-bound products by the power limit
-  double l2_bytes_per_s = 0;  // L2 bandwidth of all cores together
-  double reach = 0;           // Total cores / cores that saturate the memory bandwidth
+  double launch_s = 0;               // Launch overhead
+  double compute = 0;                // Fraction of the peak FLOP/s of the matrix unit
+  double memory = 0;                 // Fraction of the peak memory bandwidth
+  double step_s = 0;                 // Minimum time of a step of 64 of k
+  double tile_s = 0;                 // Fixed time of a tile of 128 x 128 results
+  double split_s = 0;                // Time to add the splits of k
+  double overlap = 0;                // Overlap exponent of bytes and cycles: 1 adds them, 8 takes nearly the longer
+  double slowdown = 0;               // Slowdown of long compute-bound products by the power limit
+  double l2_bytes_per_s = 0;         // L2 bandwidth of all cores together
+  double core_bandwidth_factor = 0;  // Total cores / cores that saturate the memory bandwidth
 };
 struct NamedLibraryNumber {
   std::string_view key, unit;  // Key in a machine file ("library_launch_s") and its unit
-  double LibraryNumbers::*place;
+  double LibraryNumbers::*member;
 };
 inline constexpr std::array<NamedLibraryNumber, 10> library_numbers{{
     {"library_launch_s", "s", &LibraryNumbers::launch_s},
@@ -36,10 +36,10 @@ inline constexpr std::array<NamedLibraryNumber, 10> library_numbers{{
     {"library_overlap", "1", &LibraryNumbers::overlap},
     {"library_slowdown", "1", &LibraryNumbers::slowdown},
     {"library_l2_bytes_per_s", "B/s", &LibraryNumbers::l2_bytes_per_s},
-    {"library_reach", "1", &LibraryNumbers::reach},
+    {"library_reach", "1", &LibraryNumbers::core_bandwidth_factor},
 }};
 
-struct LibraryMachine {  // Peak rates of the datasheet
+struct DatasheetRates {  // Peak rates of the datasheet
   double flops_per_s = 0, memory_bytes_per_s = 0, cores = 0;
 };
 struct LibraryProduct {
@@ -47,7 +47,8 @@ struct LibraryProduct {
   double operand_bytes = 2, result_bytes = 2;  // Bytes per element
 };
 
-double least_bytes(const LibraryProduct& product);  // Each operand read once, the result written once
-double library_seconds(const LibraryProduct& product, const LibraryMachine& machine, const LibraryNumbers& numbers);
+double min_product_traffic(const LibraryProduct& product);  // Each operand read once, the result written once
+double estimate_library_seconds(const LibraryProduct& product, const DatasheetRates& machine,
+                                const LibraryNumbers& numbers);
 
 }  // namespace ridge::ops

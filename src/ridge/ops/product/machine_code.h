@@ -12,12 +12,12 @@
 
 namespace ridge::ops::cuda {
 
-enum class CodeText { sass, ptx };
-std::string_view name(CodeText what);  // "SASS"
+enum class AssemblyKind { sass, ptx };
+std::string_view format_name(AssemblyKind assembly_kind);  // "SASS"
 
 // Returns the code for bf16 or f16. Searches cuobjdump in the folders `tools`, in order. Errors, all of kind `absent`:
 // no CUDA in this build, no cuobjdump or nvdisasm, a cuobjdump that cannot read this binary.
-Result<std::string> code_text(int config, DType in, CodeText what, const std::vector<std::string>& tools);
+Result<std::string> dump_code(int config, DType in, AssemblyKind assembly_kind, const std::vector<std::string>& tools);
 // Returns the folders of PATH, then $CUDA_HOME/bin and /usr/local/cuda/bin.
 std::vector<std::string> toolkit_folders();
 
@@ -26,7 +26,7 @@ std::string kernel_symbol(int config, DType in);
 
 // Extract one kernel from cuobjdump's listing of a binary: its instructions, or PTX with this entry only, which ptxas
 // accepts. Return nullopt if the listing has no such kernel.
-std::optional<std::string> sass_of(std::string_view listing, std::string_view symbol);
-std::optional<std::string> ptx_of(std::string_view listing, std::string_view symbol);
+std::optional<std::string> extract_sass(std::string_view listing, std::string_view symbol);
+std::optional<std::string> extract_ptx(std::string_view listing, std::string_view symbol);
 
 }  // namespace ridge::ops::cuda

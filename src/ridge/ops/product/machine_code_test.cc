@@ -20,9 +20,9 @@ namespace {
 namespace fs = std::filesystem;
 
 // References the kernels, so that the linker takes them from the static library.
-auto* const volatile kernels_are_linked = &config_facts;
+auto* const volatile kernels_are_linked = &config_properties;
 
-bool has_cuda() { return refusal(ask_device()).value_or(Error{}).message != refusal({})->message; }
+bool has_cuda() { return device_error(query_driver()).value_or(Error{}).message != device_error({})->message; }
 
 // Provides a folder with a fake cuobjdump.
 class MachineCodeTest : public testing::Test {
@@ -44,11 +44,11 @@ constexpr const char* sass =
     "\nFatbin elf code:\n================\narch = sm_90a\n";
 
 TEST(MachineCode, CutsAFunctionOutOfAListing) {
-  EXPECT_EQ(sass_of(sass, "mine"),
+  EXPECT_EQ(extract_sass(sass, "mine"),
             "Function : mine\n\t.headerflags\t@\"x\"\n        /*0000*/  NOP ;\n        /*0010*/  EXIT ;\n");
-  EXPECT_EQ(sass_of(sass, "other"), "Function : other\n        /*0000*/  EXIT ;\n");
-  EXPECT_FALSE(sass_of(sass, "min"));
-  EXPECT_FALSE(sass_of("", "mine"));
+  EXPECT_EQ(extract_sass(sass, "other"), "Function : other\n        /*0000*/  EXIT ;\n");
+  EXPECT_FALSE(extract_sass(sass, "min"));
+  EXPECT_FALSE(extract_sass("", "mine"));
 }
 
 constexpr const char* ptx =
@@ -61,20 +61,20 @@ constexpr const char* ptx =
 
 TEST(MachineCode, CutsAnEntryOutOfAText) {
   const std::string head = ".version 9.0\n.target sm_90a\n.extern .shared .b8 raw[];\n\n";
-  EXPECT_EQ(ptx_of(ptx, "mine"), head + ".visible .entry mine(\n.param .b32 mine_param_0\n)\n{\nret;\n\n}\n");
-  EXPECT_EQ(ptx_of(ptx, "far"), ".version 9.0\n.target sm_90a\n\n.visible .entry far(\n)\n{\nret;\n\n}\n");
-  EXPECT_EQ(ptx_of(ptx, "last"), head + ".visible .entry last(\n)\n{\nret;\n\n}\n");
-  EXPECT_FALSE(ptx_of(ptx, "min"));
-  EXPECT_FALSE(ptx_of("", "mine"));
+  EXPECT_EQ(extract_ptx(ptx, "mine"), head + ".visible .entry mine(\n.param .b32 mine_param_0\n)\n{\nret;\n\n}\n");
+  EXPECT_EQ(extract_ptx(ptx, "far"), ".version 9.0\n.target sm_90a\n\n.visible .entry far(\n)\n{\nret;\n\n}\n");
+  EXPECT_EQ(extract_ptx(ptx, "last"), head + ".visible .entry last(\n)\n{\nret;\n\n}\n");
+  EXPECT_FALSE(extract_ptx(ptx, "min"));
+  EXPECT_FALSE(extract_ptx("", "mine"));
 }
 
-constexpr bool is_compiled(std::size_t config) { return RIDGE_WHOLE_MENU || in_sample(config); }
+constexpr bool is_compiled(std::size_t config) { return RIDGE_WHOLE_MENU || is_in_sample(config); }
 
 // `kernel_symbol` spells mangled names by hand; the binary contains the names of registered kernels.
 TEST(MachineCode, NamesKernelsThatTheBinaryHolds) {
   if (!has_cuda()) GTEST_SKIP() << "this build has no CUDA kernels";
   const std::string binary = read_file("/proc/self/exe", std::size_t{1} << 30).value();
-  for (std::size_t i = 0; i < sm90_menu.size(); ++i)
+  for (std::size_t i = 0; i < sm90_kernel_configs.size(); ++i)
     for (const DType in : {DType::bf16, DType::f16}) {
       const std::string symbol = kernel_symbol(static_cast<int>(i), in);
       ASSERT_EQ(binary.find(symbol + '\0') != std::string::npos, is_compiled(i)) << symbol;
@@ -82,15 +82,15 @@ TEST(MachineCode, NamesKernelsThatTheBinaryHolds) {
 }
 
 TEST_F(MachineCodeTest, SaysWhatIsMissing) {
-  const auto found = code_text(0, DType::bf16, CodeText::ptx, {folder_, "/nowhere"});
+  const auto found = dump_code(0, DType::bf16, AssemblyKind::ptx, {folder_, "/nowhere"});
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().kind, ErrorKind::absent);
   if (!has_cuda()) {
-    EXPECT_EQ(found.error().text(), refusal({})->text());
+    EXPECT_EQ(found.error().to_string(), device_error({})->to_string());
     GTEST_SKIP() << "this build has no CUDA kernels";
   }
   EXPECT_EQ(
-      found.error().text(),
+      found.error().to_string(),
       "expected cuobjdump, which lists PTX, in PATH, in $CUDA_HOME/bin or in /usr/local/cuda/bin, found none\n"
       "  hint: `pip install nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm`, or install the CUDA toolkit, and add the "
       "folder of both to PATH\n");
@@ -103,19 +103,19 @@ TEST_F(MachineCodeTest, AsksTheToolAndSaysItsReasons) {
   write_tool(
       "echo 'cuobjdump warning : not here' >&2\nprintf '\\t\\tFunction : %s\\n%s %s ' $3 $1 $2\n"
       "[ -r $4 ] && printf '%s\\n\\t\\t.....\\n' ${PATH%%:*}\n");
-  EXPECT_EQ(code_text(1, DType::f16, CodeText::sass, {"/nowhere", folder_}).value(),
+  EXPECT_EQ(dump_code(1, DType::f16, AssemblyKind::sass, {"/nowhere", folder_}).value(),
             fmt::format("Function : {}\n-sass -fun {}\n", symbol, folder_));
   write_tool(
       "echo 'cuobjdump warning : not here' >&2\necho \"cuobjdump fatal   : Could not find 'nvdisasm'\" >&2\nexit "
       "255\n");
   EXPECT_EQ(
-      code_text(1, DType::f16, CodeText::sass, {folder_}).error().message,
+      dump_code(1, DType::f16, AssemblyKind::sass, {folder_}).error().message,
       fmt::format("{}/cuobjdump ended with exit code 255: cuobjdump fatal   : Could not find 'nvdisasm'", folder_));
   write_tool("exit 0\n");
-  EXPECT_EQ(code_text(1, DType::f16, CodeText::ptx, {folder_}).error().message,
+  EXPECT_EQ(dump_code(1, DType::f16, AssemblyKind::ptx, {folder_}).error().message,
             fmt::format("{}/cuobjdump finds no PTX of {} in this binary", folder_, symbol));
   write_tool("kill -9 $$\n");
-  EXPECT_EQ(code_text(1, DType::f16, CodeText::ptx, {folder_}).error().message,
+  EXPECT_EQ(dump_code(1, DType::f16, AssemblyKind::ptx, {folder_}).error().message,
             fmt::format("{}/cuobjdump ended with exit code 137: ", folder_));
 }
 
@@ -123,18 +123,18 @@ TEST_F(MachineCodeTest, AsksTheToolAndSaysItsReasons) {
 TEST(MachineCode, ReadsThisBinary) {
   if (!has_cuda()) GTEST_SKIP() << "this build has no CUDA kernels";
   const auto folders = toolkit_folders();
-  const auto first = code_text(0, DType::bf16, CodeText::sass, folders);
+  const auto first = dump_code(0, DType::bf16, AssemblyKind::sass, folders);
   if (!first && first.error().message.find("found none") != std::string::npos)
     GTEST_SKIP() << "not checked: " << first.error().message;
-  ASSERT_TRUE(first) << first.error().text();
+  ASSERT_TRUE(first) << first.error().to_string();
   EXPECT_NE(first->find("HGMMA"), std::string::npos);
   EXPECT_NE(first->find("EXIT"), std::string::npos);
   EXPECT_EQ(first->find("Function : "), 0U);
   EXPECT_EQ(first->rfind("Function : "), 0U);
-  int last = static_cast<int>(sm90_menu.size()) - 1;
+  int last = static_cast<int>(sm90_kernel_configs.size()) - 1;
   while (!is_compiled(static_cast<std::size_t>(last))) --last;
-  const auto text = code_text(last, DType::f16, CodeText::ptx, folders);
-  ASSERT_TRUE(text) << text.error().text();
+  const auto text = dump_code(last, DType::f16, AssemblyKind::ptx, folders);
+  ASSERT_TRUE(text) << text.error().to_string();
   EXPECT_EQ(text->find(".version "), 0U);
   EXPECT_NE(text->find("wgmma.mma_async.sync.aligned"), std::string::npos);
   EXPECT_EQ(text->find(".entry "), text->rfind(".entry "));

@@ -22,7 +22,7 @@ template <MatmulConfig C, class Left, class Right, class Out, class Sum = float>
     A a;
     B b;
   };
-  using State = Accumulator<C.m, C.n, C.sharers(), Sum>;
+  using State = Accumulator<C.m, C.n, C.warpgroups_per_tile(), Sum>;
 
   TILE_FN static void load(auto& at, Stage& s, const Globals& g, Range k) {
     at.load(s.a, g.a, at.row(), k);

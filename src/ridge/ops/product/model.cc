@@ -8,7 +8,7 @@
 #include "ridge/ops/fitted.h"
 #include "ridge/ops/product/describe.h"
 #include "ridge/ops/product/epilogue.h"
-#include "ridge/ops/product/time/facts.h"
+#include "ridge/ops/product/time/plan_properties.h"
 #include "ridge/ops/product/trace.h"
 
 namespace ridge::ops {
@@ -25,8 +25,8 @@ std::string layouts_name(const MatmulConfig& c) {
   return std::string(a == tile::Major::k ? "k" : "m") + (b == tile::Major::k ? "k" : "n");
 }
 
-std::string menu_name(int config) {
-  const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(config)];
+std::string config_name(int config) {
+  const MatmulConfig& c = sm90_kernel_configs[static_cast<std::size_t>(config)];
   return fmt::format(
       "sm90_{}x{}x{}_{}{}{}{}", c.m, c.n, c.k, roles_name(c), layouts_name(c) == "kk" ? "" : "_" + layouts_name(c),
       c.cluster() == 1 ? "" : fmt::format("_cluster{}x{}", c.cluster_m, c.cluster_n), c.grouped ? "_grouped" : "");
@@ -38,50 +38,52 @@ namespace {
 constexpr int plain_tile = 32;  // Tile of the plain kernel
 
 // Disadvantages of a candidate, as fractions. The one with the largest increase over the best plan is reported.
-struct Costs {
-  double idle;    // Idle multiprocessors in the last wave
-  double beyond;  // Computation outside D
-  double loads;   // Bytes loaded into shared memory per multiply-add
+struct CandidateCosts {
+  double idle;     // Idle multiprocessors in the last wave
+  double outside;  // Computation outside D
+  double loads;    // Bytes loaded into shared memory per multiply-add
 };
-Costs costs(const Tiled& x, int multiprocessors) {
+CandidateCosts candidate_costs(const TiledProduct& x, int multiprocessors) {
   const MatmulConfig& c = x.config;
   const double tiles = static_cast<double>(x.tiles), waves = static_cast<double>(x.waves);
-  return {1 - tiles * x.splits / (waves * multiprocessors), 1 - x.sums / (tiles * c.m * c.n),
+  return {1 - tiles * x.splits / (waves * multiprocessors), 1 - x.result_elements / (tiles * c.m * c.n),
           static_cast<double>(c.m + c.n) / (c.m * c.n) * 64};
 }
 
-TilePlan described(const MatmulPlan& plan) {
+TilePlan describe_plan(const MatmulPlan& plan) {
   if (plan.path == MatmulPlan::Path::nothing) return {.kernel = "nothing"};
   if (plan.path != MatmulPlan::Path::tiles) return {.kernel = plan_name(plan)};
-  const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.config)];
-  return {plan_name(plan), c.m, c.n, c.k, c.stages, plan.splits, plan.waves, split_text(plan)};
+  const MatmulConfig& c = sm90_kernel_configs[static_cast<std::size_t>(plan.config)];
+  return {plan_name(plan), c.m, c.n, c.k, c.stages, plan.splits, plan.waves, describe_split(plan)};
 }
 
-std::string why(const MatmulProblem& p, const MatmulPlan& best, const MatmulPlan& candidate, int multiprocessors) {
+std::string why_not_chosen(const MatmulProblem& p, const MatmulPlan& best, const MatmulPlan& candidate,
+                           int multiprocessors) {
   if (best.path != MatmulPlan::Path::tiles) return "the chosen plan needs no tiles";
   if (candidate.path != MatmulPlan::Path::tiles) return "rereads the rows of A for every two columns";
   if (candidate.config == best.config && candidate.splits == best.splits && candidate.split_mode != best.split_mode)
-    return std::string(split_text(candidate.split_mode).meaning);
+    return std::string(describe_split(candidate.split_mode).meaning);
   if (candidate.config == best.config && candidate.splits == best.splits)
     return candidate.copy_a + candidate.copy_b > best.copy_a + best.copy_b ? "copies an operand first"
                                                                            : "copies no operand";
   const auto tiled = [&](const MatmulPlan& plan) {
     const double sums =
         static_cast<double>(p.grouped ? 1 : p.batch) * static_cast<double>(p.m) * static_cast<double>(p.n);
-    return Tiled{sm90_menu[static_cast<std::size_t>(plan.config)], sums, plan.tiles, plan.waves, plan.splits};
+    return TiledProduct{sm90_kernel_configs[static_cast<std::size_t>(plan.config)], sums, plan.tiles, plan.waves,
+                        plan.splits};
   };
   return why_slower(tiled(best), tiled(candidate), multiprocessors);
 }
 
 // Returns the best plan of each other config and the second best of the chosen config.
-std::vector<Candidate> next_best(const MatmulCall& call, const MatmulPlan& best, double epilogue_s,
-                                 const DeviceNumbers& device) {
+std::vector<Candidate> list_next_best(const MatmulCall& call, const MatmulPlan& best, double epilogue_s,
+                                      const DeviceNumbers& device) {
   std::vector<Candidate> out;
   std::set<int> configs;
-  for (const MatmulPlan& plan : candidates(call, plan_workspace_bytes, device, 2))
-    if (plan != best && out.size() < most_candidates && configs.insert(plan.config).second)
-      out.push_back({described(plan), spread_on(device, "product").middle * (plan.predicted_s + epilogue_s),
-                     why(call.problem, best, plan, device.multiprocessors)});
+  for (const MatmulPlan& plan : list_candidates(call, plan_workspace_bytes, device, 2))
+    if (plan != best && out.size() < max_candidates && configs.insert(plan.config).second)
+      out.push_back({describe_plan(plan), spread_on_device(device, "product").middle * (plan.predicted_s + epilogue_s),
+                     why_not_chosen(call.problem, best, plan, device.multiprocessors)});
   return out;
 }
 
@@ -95,25 +97,25 @@ double epilogue_bytes(const MatmulCall& call) {
   for (const EpilogueOperand* x :
        {&call.epilogue.scale, &call.epilogue.bias, &call.epilogue.gate, &call.epilogue.addend})
     if (x->data != nullptr)
-      bytes +=
-          along(x->batch_stride, p.batch) * along(x->row_stride, p.m) * along(x->col_stride, p.n) * bits(x->dtype) / 8;
+      bytes += along(x->batch_stride, p.batch) * along(x->row_stride, p.m) * along(x->col_stride, p.n) *
+               dtype_bits(x->dtype) / 8;
   return bytes;
 }
 
 // Returns the bytes moved by copies of operands before the product: each element is read and written.
 std::int64_t copied_bytes(const MatmulProblem& p, const MatmulPlan& plan) {
-  const auto moved = [&](const MatrixLayout& x, std::int64_t extent) {
-    return 2 * (x.batch_stride == 0 ? 1 : p.batch) * extent * p.k * bits(x.dtype) / 8;
+  const auto count_moved_bytes = [&](const MatrixLayout& x, std::int64_t extent) {
+    return 2 * (x.batch_stride == 0 ? 1 : p.batch) * extent * p.k * dtype_bits(x.dtype) / 8;
   };
-  return (plan.copy_a ? moved(p.a, p.m) : 0) + (plan.copy_b ? moved(p.b, p.n) : 0);
+  return (plan.copy_a ? count_moved_bytes(p.a, p.m) : 0) + (plan.copy_b ? count_moved_bytes(p.b, p.n) : 0);
 }
 
-TileOrder order_of(const MatmulPlan& plan, const DeviceNumbers& device) {
+TileScheduleOptions make_schedule_options(const MatmulPlan& plan, const DeviceNumbers& device) {
   const int blocks = device.multiprocessors;
-  TileOrder order{.m = plain_tile, .n = plain_tile, .k = plain_tile, .blocks = blocks, .cache_bytes = 0};
+  TileScheduleOptions order{.m = plain_tile, .n = plain_tile, .k = plain_tile, .blocks = blocks, .cache_bytes = 0};
   if (plan.path == MatmulPlan::Path::gemv) return {.m = 4, .n = 2, .k = 32, .blocks = blocks, .cache_bytes = 0};
   if (plan.path != MatmulPlan::Path::tiles) return order;
-  const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.config)];
+  const MatmulConfig& c = sm90_kernel_configs[static_cast<std::size_t>(plan.config)];
   order = {.m = c.m, .n = c.n, .k = c.k, .cluster_m = c.cluster_m, .cluster_n = c.cluster_n, .swap = c.swap};
   order.splits = plan.splits;
   order.split_mode = plan.split_mode;
@@ -122,12 +124,12 @@ TileOrder order_of(const MatmulPlan& plan, const DeviceNumbers& device) {
   return order;
 }
 
-MovedBytes moved(const MatmulCall& given, const MatmulPlan& plan, const DeviceNumbers& device) {
+MovedBytes count_moved_bytes(const MatmulCall& given, const MatmulPlan& plan, const DeviceNumbers& device) {
   if (plan.path == MatmulPlan::Path::nothing) return {};
-  MatmulCall call = plan.exchanged ? exchanged(given) : given;
-  TileOrder order = order_of(plan, device);
+  MatmulCall call = plan.d_transposed ? transpose_call(given) : given;
+  TileScheduleOptions order = make_schedule_options(plan, device);
   const std::int64_t copied = copied_bytes(call.problem, plan);  // Includes groups without rows
-  call.problem = alike(call.problem);
+  call.problem = to_uniform_batch(call.problem);
   order.cache_bytes = device.l2_bytes;
   const MatmulTraffic all = trace_tiles(call.problem, order, call.epilogue);
   return {copied + all.global_bytes(), copied + all.a.memory_bytes + all.b.memory_bytes + all.d.memory_bytes +
@@ -140,32 +142,33 @@ double seconds_without_epilogue(const MatmulProblem& problem, const MatmulPlan& 
   const double flop =
       2.0 * static_cast<double>(problem.batch) * whole(problem.m) * whole(problem.n) * static_cast<double>(problem.k);
   const double flop_per_s = kernel_numbers().plain_flops * device.multiprocessors * device.clock_hz;
-  return device.launch_s + std::max(flop / flop_per_s, product_bytes(problem) / device.memory_bytes_per_s);
+  return device.launch_s + std::max(flop / flop_per_s, min_product_bytes(problem) / device.memory_bytes_per_s);
 }
 
 // Returns the product padded to lines aligned to 16 bytes, if copies or stores of single elements suffer from
 // alignment.
-std::optional<PlanFacts::Padded> padded(const PlanFacts& known, const MatmulProblem& problem,
-                                        const DeviceNumbers& device) {
-  const bool copies =
-      std::any_of(known.lines.begin(), known.lines.end(), [](const PlanFacts::Lines& x) { return x.copied_bytes > 0; });
-  if (!copies && !known.single_stores) return std::nullopt;
-  const MatmulProblem larger = padded_to_eight(problem);
+std::optional<PlanProperties::PaddedProduct> predict_padded(const PlanProperties& properties,
+                                                            const MatmulProblem& problem, const DeviceNumbers& device) {
+  const bool copies = std::any_of(properties.unaligned_operands.begin(), properties.unaligned_operands.end(),
+                                  [](const PlanProperties::UnalignedOperand& x) { return x.copied_bytes > 0; });
+  if (!copies && !properties.element_stores) return std::nullopt;
+  const MatmulProblem larger = pad_to_eight(problem);
   if (larger == problem) return std::nullopt;
-  const MatmulPlan plan = choose({.problem = larger}, plan_workspace_bytes, device);
+  const MatmulPlan plan = choose_plan({.problem = larger}, plan_workspace_bytes, device);
   const double seconds = seconds_without_epilogue(larger, plan, device);
-  return PlanFacts::Padded{larger.m, larger.n, larger.k, spread_on(device, "product").middle * seconds};
+  return PlanProperties::PaddedProduct{larger.m, larger.n, larger.k,
+                                       spread_on_device(device, "product").middle * seconds};
 }
 
 }  // namespace
 
 std::string plan_name(const MatmulPlan& plan) {
   using Path = MatmulPlan::Path;
-  if (plan.path == Path::tiles) return menu_name(plan.config);
+  if (plan.path == Path::tiles) return config_name(plan.config);
   return plan.path == Path::gemv ? "sm90_gemv" : "sm90_plain";
 }
 
-SplitText split_text(tile::SplitMode split_mode) {
+SplitDescription describe_split(tile::SplitMode split_mode) {
   switch (split_mode) {
     case tile::SplitMode::split_k: return {"split_k", "the last split of k adds all partial sums"};
     case tile::SplitMode::cluster_split_k: return {"cluster_split_k", "the splits of k are the blocks of a cluster"};
@@ -174,20 +177,20 @@ SplitText split_text(tile::SplitMode split_mode) {
   }
   return {};
 }
-SplitText split_text(const MatmulPlan& plan) {
+SplitDescription describe_split(const MatmulPlan& plan) {
   const bool is_split =
       plan.path == MatmulPlan::Path::tiles && (plan.splits > 1 || plan.split_mode == tile::SplitMode::stream_k);
-  return is_split ? split_text(plan.split_mode) : SplitText{};
+  return is_split ? describe_split(plan.split_mode) : SplitDescription{};
 }
 
-std::string why_slower(const Tiled& best, const Tiled& candidate, int multiprocessors) {
-  const Costs a = costs(best, multiprocessors), b = costs(candidate, multiprocessors);
+std::string why_slower(const TiledProduct& best, const TiledProduct& candidate, int multiprocessors) {
+  const CandidateCosts a = candidate_costs(best, multiprocessors), b = candidate_costs(candidate, multiprocessors);
   if (candidate.splits > best.splits)
     return fmt::format("adds {} splits of k; the chosen plan adds {}", candidate.splits, best.splits);
-  const double idle = b.idle - a.idle, beyond = b.beyond - a.beyond, loads = b.loads / a.loads - 1;
-  if (beyond > std::max(idle, loads) && beyond > 0.01)
-    return fmt::format("{:.0f} % of its work is outside the result, {:.0f} % in the chosen plan",
-                       100 * b.beyond, 100 * a.beyond);
+  const double idle = b.idle - a.idle, outside = b.outside - a.outside, loads = b.loads / a.loads - 1;
+  if (outside > std::max(idle, loads) && outside > 0.01)
+    return fmt::format("{:.0f} % of its work is outside the result, {:.0f} % in the chosen plan", 100 * b.outside,
+                       100 * a.outside);
   if (idle > loads && idle > 0.01)
     return fmt::format("{} wave{} with {:.0f} % idle, {:.0f} % in the chosen plan", candidate.waves,
                        candidate.waves == 1 ? "" : "s", 100 * b.idle, 100 * a.idle);
@@ -199,32 +202,32 @@ std::string why_slower(const Tiled& best, const Tiled& candidate, int multiproce
 
 // Adds the full time of the epilogue operands: in the worst case nothing hides it.
 Forecast forecast(const MatmulCall& given, const DeviceNumbers& device) {
-  const MatmulPlan plan = choose(given, plan_workspace_bytes, device);
+  const MatmulPlan plan = choose_plan(given, plan_workspace_bytes, device);
   MatmulCall call = given;
-  call.problem = alike(given.problem);
+  call.problem = to_uniform_batch(given.problem);
   const double epilogue_s = epilogue_bytes(call) / device.memory_bytes_per_s;
-  Forecast out{.plan = described(plan), .leads = true, .spread = spread_on(device, "product")};
+  Forecast out{.plan = describe_plan(plan), .names_statement = true, .spread = spread_on_device(device, "product")};
   out.seconds = seconds_without_epilogue(call.problem, plan, device) + epilogue_s;
-  out.moved = [=] { return moved(given, plan, device); };
-  out.facts = facts(given.problem, plan, device);
-  out.facts->least_bytes += epilogue_bytes(call);
-  if (!given.problem.grouped) out.facts->padded = padded(*out.facts, given.problem, device);
-  if (plan.path == MatmulPlan::Path::tiles) out.candidates = next_best(given, plan, epilogue_s, device);
+  out.count_bytes = [=] { return count_moved_bytes(given, plan, device); };
+  out.properties = plan_properties(given.problem, plan, device);
+  out.properties->min_bytes += epilogue_bytes(call);
+  if (!given.problem.grouped) out.properties->padded = predict_padded(*out.properties, given.problem, device);
+  if (plan.path == MatmulPlan::Path::tiles) out.candidates = list_next_best(given, plan, epilogue_s, device);
   return out;
 }
 
 }  // namespace cuda
 
 Result<Forecast> forecast(const MatmulProblem& problem, const DeviceNumbers& device) {
-  if (const auto refusal = cuda::refuse(problem)) return input_error(*refusal);
+  if (const auto refusal = cuda::unsupported_reason(problem)) return input_error(*refusal);
   return cuda::forecast(MatmulCall{.problem = problem}, device);
 }
 
 CpuForecast cpu_forecast(const MatmulProblem& problem, int threads) {
-  const MatmulProblem counted = alike(problem);
+  const MatmulProblem counted = to_uniform_batch(problem);
   return {.kernel = "matmul",
-          .asked_bytes = trace_cpu(counted, threads).global_bytes(),
-          .facts = cpu_facts(counted, threads)};
+          .requested_bytes = trace_cpu(counted, threads).global_bytes(),
+          .properties = cpu_plan_properties(counted, threads)};
 }
 
 }  // namespace ridge::ops

@@ -17,6 +17,6 @@ CpuForecast cpu_forecast(const MatmulProblem& problem, int threads);
 // 1 to 64 tiles of 1 to 4096 stages. Lanes: copies, multiplier, stores, then the first thread of each role.
 Timeline matmul_timeline(int config, int tiles, int stages, double clock_hz);
 // Returns the throughput of a block of this config.
-BlockPace matmul_pace(int config);
+BlockThroughput matmul_throughput(int config);
 
 }  // namespace ridge::ops

@@ -12,7 +12,9 @@ namespace {
 using tile::SplitMode;
 
 constexpr std::size_t workspace = std::size_t{64} << 20;
-void* at(std::uintptr_t address) { return reinterpret_cast<void*>(address); }  // Plans depend on addresses only
+void* placeholder_pointer(std::uintptr_t address) {
+  return reinterpret_cast<void*>(address);
+}  // Plans depend on addresses only
 
 MatrixLayout rows(std::int64_t line) { return {DType::bf16, line, 1, 0}; }
 MatrixLayout columns(std::int64_t line) { return {DType::bf16, 1, line, 0}; }
@@ -20,25 +22,25 @@ MatrixLayout columns(std::int64_t line) { return {DType::bf16, 1, line, 0}; }
 MatmulCall call(std::int64_t m, std::int64_t n, std::int64_t k, MatrixLayout a, MatrixLayout b, MatrixLayout d) {
   MatmulCall c;
   c.problem = {1, m, n, k, a, b, d};
-  c.a = at(1 << 20);
-  c.b = at(2 << 20);
-  c.d = at(3 << 20);
+  c.a = placeholder_pointer(1 << 20);
+  c.b = placeholder_pointer(2 << 20);
+  c.d = placeholder_pointer(3 << 20);
   return c;
 }
 
 TEST(MatmulPlan, OnlyConstantWeightsAreReadEarly) {
   MatmulCall c = call(8, 4096, 4096, rows(4096), columns(4096), rows(4096));
-  EXPECT_FALSE(choose(c, workspace, an_h200()).prefetch_constants);
+  EXPECT_FALSE(choose_plan(c, workspace, h200_numbers()).prefetch_constants);
   c.constant_b = true;
-  EXPECT_TRUE(choose(c, workspace, an_h200()).prefetch_constants);
-  c.b = at((2 << 20) + 2);  // The kernel reads a copy
-  EXPECT_TRUE(choose(c, workspace, an_h200()).copy_b);
-  EXPECT_FALSE(choose(c, workspace, an_h200()).prefetch_constants);
+  EXPECT_TRUE(choose_plan(c, workspace, h200_numbers()).prefetch_constants);
+  c.b = placeholder_pointer((2 << 20) + 2);  // The kernel reads a copy
+  EXPECT_TRUE(choose_plan(c, workspace, h200_numbers()).copy_b);
+  EXPECT_FALSE(choose_plan(c, workspace, h200_numbers()).prefetch_constants);
 }
 
 TEST(MatmulPlan, AFewRowsOfOperandsThatStartAnywhereAreNotCopied) {
   using Path = MatmulPlan::Path;
-  const auto path = [](const MatmulCall& c) { return choose(c, workspace, an_h200()).path; };
+  const auto path = [](const MatmulCall& c) { return choose_plan(c, workspace, h200_numbers()).path; };
   EXPECT_EQ(path(call(1, 5840, 132, rows(132), columns(132), rows(5840))), Path::gemv);
   EXPECT_EQ(path(call(4, 320, 20001, rows(20001), columns(20001), rows(320))), Path::tiles) << "20 rounds of loads";
   EXPECT_EQ(path(call(5840, 2, 132, rows(132), columns(132), columns(5840))), Path::gemv) << "computed transposed";
@@ -47,10 +49,10 @@ TEST(MatmulPlan, AFewRowsOfOperandsThatStartAnywhereAreNotCopied) {
   EXPECT_EQ(path(call(1, 5841, 136, rows(136), rows(5841), rows(5841))), Path::tiles) << "B along n";
   MatmulCall none = call(1, 5840, 0, rows(0), columns(0), rows(5840));
   EXPECT_EQ(path(none), Path::plain) << "zeros";
-  EXPECT_TRUE(candidates(call(1, 0, 132, rows(132), columns(132), rows(8)), workspace, an_h200(), 1).empty());
+  EXPECT_TRUE(list_candidates(call(1, 0, 132, rows(132), columns(132), rows(8)), workspace, h200_numbers(), 1).empty());
 }
 
-// choose_plan() applies the correction only to plans that may become the fastest.
+// choose_matmul_plan() applies the correction only to plans that may become the fastest.
 TEST(MatmulPlan, TheChosenOneIsTheFirstOfAllCandidates) {
   for (const auto [m, n, k] : {std::array{1, 57344, 8192},
                                {8, 240, 1216},
@@ -61,7 +63,8 @@ TEST(MatmulPlan, TheChosenOneIsTheFirstOfAllCandidates) {
                                {2816, 512, 182},
                                {4096, 4096, 4096}}) {
     const MatmulCall c = call(m, n, k, rows(k), columns(k), rows(n));
-    const MatmulPlan chosen = choose(c, workspace, an_h200()), first = candidates(c, workspace, an_h200(), 1).front();
+    const MatmulPlan chosen = choose_plan(c, workspace, h200_numbers()),
+                     first = list_candidates(c, workspace, h200_numbers(), 1).front();
     EXPECT_EQ(std::tuple(chosen.path, chosen.config, chosen.splits, chosen.split_mode, chosen.copy_a, chosen.copy_b),
               std::tuple(first.path, first.config, first.splits, first.split_mode, first.copy_a, first.copy_b))
         << m << " x " << n << " x " << k;
@@ -72,23 +75,23 @@ TEST(MatmulPlan, TheChosenOneIsTheFirstOfAllCandidates) {
 // Kernels that access 16 bytes at 32-bit offsets require that alignment and range.
 TEST(MatmulPlan, HasAVectorEpilogueWhereEverythingLiesAsTheResultDoes) {
   const MatmulCall plain = call(64, 256, 128, rows(128), columns(128), rows(256));
-  const auto vector_epilogue = [&](const EpilogueOperand& bias, void* d = at(3 << 20)) {
+  const auto vector_epilogue = [&](const EpilogueOperand& bias, void* d = placeholder_pointer(3 << 20)) {
     MatmulCall c = plain;
     c.d = d;
     c.epilogue.bias = bias;
     return has_vector_epilogue(c);
   };
-  void* const there = at(4 << 20);
+  void* const there = placeholder_pointer(4 << 20);
   EXPECT_TRUE(vector_epilogue({}));
   EXPECT_TRUE(vector_epilogue({there, DType::bf16, 0, 1, 0})) << "along the columns";
   EXPECT_TRUE(vector_epilogue({there, DType::bf16, 264, 1, 0})) << "a matrix";
-  EXPECT_FALSE(vector_epilogue({at((4 << 20) + 8), DType::bf16, 0, 1, 0}));
+  EXPECT_FALSE(vector_epilogue({placeholder_pointer((4 << 20) + 8), DType::bf16, 0, 1, 0}));
   EXPECT_FALSE(vector_epilogue({there, DType::f16, 0, 1, 0}));
   EXPECT_FALSE(vector_epilogue({there, DType::bf16, 1, 0, 0})) << "along the rows";
   EXPECT_FALSE(vector_epilogue({there, DType::bf16, 260, 1, 0}));
   EXPECT_FALSE(vector_epilogue({there, DType::bf16, std::int64_t{1} << 27, 1, 0}))
       << "64 of these lines are 2^33 elements";
-  EXPECT_FALSE(vector_epilogue({}, at((3 << 20) + 8)));
+  EXPECT_FALSE(vector_epilogue({}, placeholder_pointer((3 << 20) + 8)));
   MatmulCall turned = call(256, 64, 128, rows(128), columns(128), columns(256));
   turned.epilogue.bias = {there, DType::bf16, 1, 0, 0};
   EXPECT_TRUE(has_vector_epilogue(turned)) << "along the rows, which are the columns of what is stored";
@@ -101,16 +104,16 @@ TEST(MatmulPlan, AddsRoundedSumsToDWhereNothingElseIsWanted) {
   MatmulCall c = call(64, 256, 128, rows(128), columns(128), rows(256));
   const MatrixLayout d = c.problem.d;
   c.epilogue = {.addend = {c.d, d.dtype, d.row_stride, d.col_stride, d.batch_stride}, .may_round_sum = true};
-  EXPECT_TRUE(adds_rounded(c));
+  EXPECT_TRUE(adds_rounded_sum(c));
   const auto otherwise = [&](auto change) {
     MatmulCall other = c;
     change(other);
-    return adds_rounded(other);
+    return adds_rounded_sum(other);
   };
   EXPECT_FALSE(otherwise([](MatmulCall& x) { x.epilogue.may_round_sum = false; }));
   EXPECT_FALSE(otherwise([](MatmulCall& x) { x.epilogue.beta = 2; }));
   EXPECT_FALSE(otherwise([](MatmulCall& x) { x.epilogue.alpha = 0.5F; }));
-  EXPECT_FALSE(otherwise([](MatmulCall& x) { x.epilogue.activation = Activation::relu; }));
+  EXPECT_FALSE(otherwise([](MatmulCall& x) { x.epilogue.activation = EpilogueActivation::relu; }));
   EXPECT_FALSE(otherwise([](MatmulCall& x) { x.epilogue.bias = x.epilogue.addend; }));
   EXPECT_FALSE(otherwise([](MatmulCall& x) { x.epilogue.addend.data = x.a; })) << "another matrix";
   EXPECT_FALSE(otherwise([](MatmulCall& x) { x.epilogue.addend.dtype = DType::f32; }));
@@ -125,31 +128,31 @@ TEST(MatmulPlan, AddsRoundedSumsToDWhereNothingElseIsWanted) {
 TEST(MatmulPlan, AnExchangeOfOperandsReadsNothingEarly) {
   MatmulCall c = call(4096, 8, 4096, rows(4096), columns(4096), columns(4096));
   c.constant_b = true;
-  EXPECT_TRUE(choose(c, workspace, an_h200()).exchanged);
-  EXPECT_FALSE(choose(c, workspace, an_h200()).prefetch_constants);
+  EXPECT_TRUE(choose_plan(c, workspace, h200_numbers()).d_transposed);
+  EXPECT_FALSE(choose_plan(c, workspace, h200_numbers()).prefetch_constants);
 }
 
 // The copy starts after all earlier kernels, so any of them may have written B.
 TEST(MatmulPlan, TheOtherOperandIsReadUnderACopy) {
   const MatmulCall a = call(9, 4096, 4096, columns(9), rows(4096), rows(4096));
-  const MatmulPlan under = choose(a, workspace, an_h200());
+  const MatmulPlan under = choose_plan(a, workspace, h200_numbers());
   EXPECT_TRUE(under.copy_a && under.transpose_a && !under.copy_b);
   EXPECT_TRUE(under.prefetch_constants);
   const MatmulCall both = call(9, 4097, 4096, columns(9), rows(4097), rows(4097));
-  EXPECT_TRUE(choose(both, workspace, an_h200()).copy_b);
-  EXPECT_FALSE(choose(both, workspace, an_h200()).prefetch_constants);
+  EXPECT_TRUE(choose_plan(both, workspace, h200_numbers()).copy_b);
+  EXPECT_FALSE(choose_plan(both, workspace, h200_numbers()).prefetch_constants);
 }
 
 TEST(MatmulPlan, ClustersAreWhole) {
   const MatmulCall c = call(200, 1000, 4096, rows(4096), columns(4096), rows(1000));
   int clustered = 0;
-  for (int config = 0; config < static_cast<int>(sm90_menu.size()); ++config) {
-    const MatmulConfig& shape = sm90_menu[static_cast<std::size_t>(config)];
+  for (int config = 0; config < static_cast<int>(sm90_kernel_configs.size()); ++config) {
+    const MatmulConfig& shape = sm90_kernel_configs[static_cast<std::size_t>(config)];
     if (shape.cluster() == 1) continue;
-    EXPECT_FALSE(planned(c, workspace, an_h200(), {config, {1, SplitMode::stream_k}}));
-    EXPECT_FALSE(planned(c, workspace, an_h200(), {config, {2, SplitMode::cluster_split_k}}));
+    EXPECT_FALSE(make_plan(c, workspace, h200_numbers(), {config, {1, SplitMode::stream_k}}));
+    EXPECT_FALSE(make_plan(c, workspace, h200_numbers(), {config, {2, SplitMode::cluster_split_k}}));
     for (const int splits : {1, 3}) {
-      const auto plan = planned(c, workspace, an_h200(), {config, {splits, SplitMode::split_k}});
+      const auto plan = make_plan(c, workspace, h200_numbers(), {config, {splits, SplitMode::split_k}});
       if (!plan) continue;
       ++clustered;
       EXPECT_EQ(plan->tiles % shape.cluster(), 0);

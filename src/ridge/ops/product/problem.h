@@ -29,7 +29,7 @@ struct MatmulProblem {
 
 // Returns a batch of groups of the mean length in place of the grouped problem, for counts and predictions, which do
 // not know the lengths. Other problems are returned unchanged.
-inline MatmulProblem alike(const MatmulProblem& p) {
+inline MatmulProblem to_uniform_batch(const MatmulProblem& p) {
   MatmulProblem out = p;
   if (!p.grouped || p.m == 0 || p.batch == 0) return out;
   out.grouped = false;

@@ -9,17 +9,17 @@
 namespace ridge::ops {
 namespace {
 
-std::int64_t offset(const MatrixLayout& x, std::int64_t batch, std::int64_t row, std::int64_t col) {
+std::int64_t element_offset(const MatrixLayout& x, std::int64_t batch, std::int64_t row, std::int64_t col) {
   return batch * x.batch_stride + row * x.row_stride + col * x.col_stride;
 }
 
-template <class T> T at(const void* data, std::int64_t index) {  // `data` may be unaligned
+template <class T> T read_unaligned(const void* data, std::int64_t index) {  // `data` may be unaligned
   T x;
   std::memcpy(&x, static_cast<const char*>(data) + index * static_cast<std::int64_t>(sizeof(T)), sizeof x);
   return x;
 }
 
-template <class T> void put(void* data, std::int64_t index, T x) {
+template <class T> void write_unaligned(void* data, std::int64_t index, T x) {
   std::memcpy(static_cast<char*>(data) + index * static_cast<std::int64_t>(sizeof(T)), &x, sizeof x);
 }
 
@@ -35,27 +35,27 @@ double unit_roundoff(DType dtype) {
 }  // namespace
 
 double read_element(const MatrixLayout& x, const void* data, std::int64_t batch, std::int64_t row, std::int64_t col) {
-  const std::int64_t i = offset(x, batch, row, col);
+  const std::int64_t i = element_offset(x, batch, row, col);
   switch (x.dtype) {
-    case DType::f32: return at<float>(data, i);
-    case DType::bf16: return to_float(at<Bf16>(data, i));
-    case DType::f16: return to_float(at<F16>(data, i));
-    case DType::int8: return at<std::int8_t>(data, i);
-    case DType::int32: return at<std::int32_t>(data, i);
+    case DType::f32: return read_unaligned<float>(data, i);
+    case DType::bf16: return to_float(read_unaligned<Bf16>(data, i));
+    case DType::f16: return to_float(read_unaligned<F16>(data, i));
+    case DType::int8: return read_unaligned<std::int8_t>(data, i);
+    case DType::int32: return read_unaligned<std::int32_t>(data, i);
     default: RIDGE_CHECK(false, "a dtype that no kernel multiplies"); return 0;
   }
 }
 
 void write_element(const MatrixLayout& x, void* data, std::int64_t batch, std::int64_t row, std::int64_t col,
                    double value) {
-  const std::int64_t i = offset(x, batch, row, col);
+  const std::int64_t i = element_offset(x, batch, row, col);
   const float narrow = static_cast<float>(value);
   switch (x.dtype) {
-    case DType::f32: return put(data, i, narrow);
-    case DType::bf16: return put(data, i, to_bf16(narrow));
-    case DType::f16: return put(data, i, to_f16(narrow));
-    case DType::int8: return put(data, i, static_cast<std::int8_t>(value));
-    case DType::int32: return put(data, i, static_cast<std::int32_t>(value));
+    case DType::f32: return write_unaligned(data, i, narrow);
+    case DType::bf16: return write_unaligned(data, i, to_bf16(narrow));
+    case DType::f16: return write_unaligned(data, i, to_f16(narrow));
+    case DType::int8: return write_unaligned(data, i, static_cast<std::int8_t>(value));
+    case DType::int32: return write_unaligned(data, i, static_cast<std::int32_t>(value));
     default: RIDGE_CHECK(false, "a dtype that no kernel multiplies");
   }
 }
@@ -71,9 +71,9 @@ ReferenceElement reference_element(const MatmulProblem& p, const void* a, const 
   return sum;
 }
 
-double matmul_bound(const MatmulProblem& p, const ReferenceElement& element) {
-  constexpr double slack = 2;
-  const double summing = slack * static_cast<double>(p.k) * unit_roundoff(DType::f32) * element.magnitude;
+double matmul_error_bound(const MatmulProblem& p, const ReferenceElement& element) {
+  constexpr double safety_factor = 2;
+  const double summing = safety_factor * static_cast<double>(p.k) * unit_roundoff(DType::f32) * element.magnitude;
   return summing + unit_roundoff(p.d.dtype) * (std::fabs(element.value) + summing) + 0x1p-126;
 }
 

@@ -25,6 +25,6 @@ void write_element(const MatrixLayout& layout, void* data, std::int64_t batch, s
                    double value);
 
 // Returns the error bound of an element that is summed in f32 and rounded to D's format.
-double matmul_bound(const MatmulProblem& problem, const ReferenceElement& element);
+double matmul_error_bound(const MatmulProblem& problem, const ReferenceElement& element);
 
 }  // namespace ridge::ops

@@ -28,10 +28,10 @@ MatmulCall shared(const Shape& s, int ranks) {
   c.d = at(3 << 20);
   c.scattered.rows = s.rows;
   c.scattered.cols = s.cols;
-  c.scattered.strips = static_cast<int>((s.n + s.cols - 1) / s.cols);
-  c.scattered.all = static_cast<int>(s.m);
-  c.scattered.piece = c.scattered.added = c.scattered.all / ranks;
-  c.scattered.of_piece = c.scattered.piece / s.rows * c.scattered.strips;
+  c.scattered.chunks_across = static_cast<int>((s.n + s.cols - 1) / s.cols);
+  c.scattered.total_rows = static_cast<int>(s.m);
+  c.scattered.shard_rows = c.scattered.first_added_row = c.scattered.total_rows / ranks;
+  c.scattered.chunks_per_shard = c.scattered.shard_rows / s.rows * c.scattered.chunks_across;
   return c;
 }
 
@@ -40,24 +40,24 @@ MatmulCall shared(const Shape& s, int ranks) {
 class Ring {
  public:
   Ring(const MatmulCall& call, const MatmulPlan& plan, int ranks) : n_(static_cast<int>(call.problem.n)) {
-    const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.config)];
+    const MatmulConfig& c = sm90_kernel_configs[static_cast<std::size_t>(plan.config)];
     tile_ = {.m = c.m, .n = c.n, .k = c.k, .cluster_m = c.cluster_m, .cluster_n = c.cluster_n};
     for (int r = 0; r < ranks; ++r) {
       Rank rank{call.scattered};
-      rank.chunks.first = (r + 1) % ranks * rank.chunks.piece;
-      const tile::Sizes sizes{.m = rank.chunks.all,
-                              .n = n_,
-                              .k = static_cast<int>(call.problem.k),
-                              .raster_rows = plan.raster_rows,
-                              .first_row = rank.chunks.first / (c.m * c.cluster_m)};
+      rank.chunks.first = (r + 1) % ranks * rank.chunks.shard_rows;
+      const tile::ProductShape sizes{.m = rank.chunks.total_rows,
+                                     .n = n_,
+                                     .k = static_cast<int>(call.problem.k),
+                                     .raster_rows = plan.raster_rows,
+                                     .first_row = rank.chunks.first / (c.m * c.cluster_m)};
       for (int b = 0; b < plan.blocks; ++b) {
         tile::TileScheduler scheduler(tile_, sizes, plan.blocks, b, b % c.cluster());
         rank.left.emplace_back();
-        for (tile::Item x; scheduler.next(x);)
+        for (tile::WorkItem x; scheduler.next(x);)
           if (x.n0 < n_) rank.left.back().push_back(x);
         std::reverse(rank.left.back().begin(), rank.left.back().end());
       }
-      rank.stored.resize(static_cast<std::size_t>(ranks * rank.chunks.of_piece));
+      rank.stored.resize(static_cast<std::size_t>(ranks * rank.chunks.chunks_per_shard));
       ranks_.push_back(std::move(rank));
     }
   }
@@ -72,8 +72,8 @@ class Ring {
  private:
   struct Rank {
     tile::ScatteredRows chunks;
-    std::vector<std::vector<tile::Item>> left = {};  // Remaining tiles of each block; the next one is last
-    std::vector<std::int64_t> stored = {};           // Stored elements of each chunk
+    std::vector<std::vector<tile::WorkItem>> left = {};  // Remaining tiles of each block; the next one is last
+    std::vector<std::int64_t> stored = {};               // Stored elements of each chunk
   };
 
   bool step() {  // True if any block stored a tile
@@ -87,10 +87,10 @@ class Ring {
     return any;
   }
 
-  bool store(Rank& rank, const Rank& next, const tile::Item& x) const {
+  bool store(Rank& rank, const Rank& next, const tile::WorkItem& x) const {
     const tile::ScatteredRows& chunks = rank.chunks;
-    const int end = std::min(n_, x.n0 + tile_.n), of_piece = chunks.of_piece;
-    const int first = chunks.number(x.m0, x.n0), last = chunks.number(x.m0, end - 1);
+    const int end = std::min(n_, x.n0 + tile_.n), of_piece = chunks.chunks_per_shard;
+    const int first = chunks.chunk_number(x.m0, x.n0), last = chunks.chunk_number(x.m0, end - 1);
     for (int number = first; number <= last; ++number)
       if (number >= of_piece && !is_whole(next, number - of_piece)) return false;
     for (int col = x.n0; col < end; ++col)
@@ -98,12 +98,13 @@ class Ring {
     return true;
   }
   bool is_whole(const Rank& rank, int number) const {
-    const int begin = number % rank.chunks.strips * rank.chunks.cols, cols = std::min(rank.chunks.cols, n_ - begin);
+    const int begin = number % rank.chunks.chunks_across * rank.chunks.cols,
+              cols = std::min(rank.chunks.cols, n_ - begin);
     return rank.stored[static_cast<std::size_t>(number)] == std::int64_t{cols} * rank.chunks.rows;
   }
 
   int n_;
-  tile::Cut tile_ = {};
+  tile::TileShape tile_ = {};
   std::vector<Rank> ranks_;
 };
 
@@ -117,9 +118,9 @@ TEST(SharedRows, RanksThatWaitForEachOtherComeToAnEnd) {
       Shape shape = one;
       shape.m *= ranks;  // The rows of all ranks
       const MatmulCall call = shared(shape, ranks);
-      const auto plan = choose_in_chunks(call, workspace, an_h200());
+      const auto plan = choose_chunked_plan(call, workspace, h200_numbers());
       ASSERT_TRUE(plan) << shape.m << " x " << shape.n;
-      EXPECT_TRUE(sm90_menu[static_cast<std::size_t>(plan->config)].scatters_rows());
+      EXPECT_TRUE(sm90_kernel_configs[static_cast<std::size_t>(plan->config)].scatters_rows());
       EXPECT_TRUE(Ring(call, *plan, ranks).ends()) << ranks << " ranks, " << shape.m << " x " << shape.n;
     }
 }
@@ -127,7 +128,7 @@ TEST(SharedRows, RanksThatWaitForEachOtherComeToAnEnd) {
 // Shows that the simulation detects deadlocks: a band of rows in the chunks of two ranks waits for itself.
 TEST(SharedRows, AGroupOfRowsInTwoPiecesWouldWaitForItself) {
   const MatmulCall call = shared({768, 4096, 4096, 384, 4096}, 2);
-  auto plan = choose_in_chunks(call, workspace, an_h200());
+  auto plan = choose_chunked_plan(call, workspace, h200_numbers());
   ASSERT_TRUE(plan);
   EXPECT_TRUE(Ring(call, *plan, 2).ends());
   plan->raster_rows = 6;
@@ -140,14 +141,14 @@ TEST(SharedRows, HasNoPlanWhereNoKernelGoesThroughIt) {
   const auto planned = [&](auto change) {
     MatmulCall call = shared(good, 2);
     change(call);
-    return choose_in_chunks(call, workspace, an_h200()).has_value();
+    return choose_chunked_plan(call, workspace, h200_numbers()).has_value();
   };
   EXPECT_TRUE(planned([](MatmulCall&) {}));
   EXPECT_FALSE(planned([](MatmulCall& c) { c.scattered.rows = 100; })) << "a tile in two bands of rows";
   EXPECT_FALSE(planned([](MatmulCall& c) { c.scattered.cols = 32; })) << "chunks narrower than a tile";
   EXPECT_FALSE(planned([](MatmulCall& c) { c.problem.m = 4000; })) << "rows of ranks that do not add up to the result";
   EXPECT_FALSE(planned([](MatmulCall& c) { c.problem.d.dtype = DType::f32; })) << "the copy engine cannot add f32";
-  EXPECT_FALSE(planned([](MatmulCall& c) { c.epilogue.activation = Activation::relu; }))
+  EXPECT_FALSE(planned([](MatmulCall& c) { c.epilogue.activation = EpilogueActivation::relu; }))
       << "an activation of a partial sum";
   EXPECT_FALSE(planned([](MatmulCall& c) { c.problem.d = {DType::bf16, 1, 4096, 0}; })) << "rows that are columns";
   EXPECT_FALSE(planned([](MatmulCall& c) { c.problem.batch = 2; }));
@@ -156,11 +157,11 @@ TEST(SharedRows, HasNoPlanWhereNoKernelGoesThroughIt) {
 MatmulCall gathering(std::int64_t m, int ranks, int place, int cols) {
   MatmulCall c = shared({m, 2048, 4096, 0, 1}, ranks);
   c.scattered = {};
-  c.gathered.all = static_cast<int>(m);
-  c.gathered.piece = c.gathered.rows = c.gathered.all / ranks;
+  c.gathered.total_rows = static_cast<int>(m);
+  c.gathered.shard_rows = c.gathered.rows = c.gathered.total_rows / ranks;
   c.gathered.cols = cols;
-  c.gathered.strips = c.gathered.of_piece = 4096 / cols;
-  c.gathered.first = place * c.gathered.piece;
+  c.gathered.chunks_across = c.gathered.chunks_per_shard = 4096 / cols;
+  c.gathered.first = place * c.gathered.shard_rows;
   return c;
 }
 
@@ -169,40 +170,41 @@ TEST(SharedRows, WhatIsGatheredIsMultipliedInTheOrderInWhichItComes) {
   for (const int place : {0, 1, 3})
     for (const int piece : {2048, 1536, 4096, 384}) {
       const MatmulCall call = gathering(ranks * piece, ranks, place, 2048);
-      const auto plan = choose_in_chunks(call, workspace, an_h200());
+      const auto plan = choose_chunked_plan(call, workspace, h200_numbers());
       ASSERT_TRUE(plan) << piece;
-      const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan->config)];
+      const MatmulConfig& c = sm90_kernel_configs[static_cast<std::size_t>(plan->config)];
       EXPECT_TRUE(c.gathers_rows());
-      EXPECT_LE(plan->raster_rows * c.m * c.cluster_m, most_group_rows);
-      const tile::Cut cut{.m = c.m, .n = c.n, .k = c.k, .cluster_m = c.cluster_m, .cluster_n = c.cluster_n};
-      const tile::Sizes sizes{
+      EXPECT_LE(plan->raster_rows * c.m * c.cluster_m, max_group_rows);
+      const tile::TileShape cut{.m = c.m, .n = c.n, .k = c.k, .cluster_m = c.cluster_m, .cluster_n = c.cluster_n};
+      const tile::ProductShape sizes{
           .m = ranks * piece, .n = 2048, .k = 4096, .raster_rows = plan->raster_rows, .first_row = plan->first_row};
       tile::TileScheduler scheduler(cut, sizes, c.cluster(), 0, 0);  // All tiles in sequence
       int at = 0;
-      for (tile::Item x; scheduler.next(x);) {
-        const int next = call.gathered.place(x.m0).piece;
-        EXPECT_EQ(call.gathered.place(x.m0 + c.m - 1).piece, next) << "a tile in the rows of two ranks";
+      for (tile::WorkItem x; scheduler.next(x);) {
+        const int next = call.gathered.shard_position(x.m0).shard;
+        EXPECT_EQ(call.gathered.shard_position(x.m0 + c.m - 1).shard, next) << "a tile in the rows of two ranks";
         EXPECT_TRUE(next == at || next == at + 1) << "at " << x.m0 << ", " << x.n0;
         at = next;
       }
       EXPECT_EQ(at, ranks - 1);
-      EXPECT_EQ(call.gathered.number(place * piece, 2048), 1) << "a rank's own rows are first";
+      EXPECT_EQ(call.gathered.chunk_number(place * piece, 2048), 1) << "a rank's own rows are first";
     }
 }
 
 TEST(SharedRows, AreNotGatheredWhereAIsCopiedFirst) {
   const MatmulCall good = gathering(8192, 4, 0, 2048);
-  EXPECT_TRUE(choose_in_chunks(good, workspace, an_h200()));
+  EXPECT_TRUE(choose_chunked_plan(good, workspace, h200_numbers()));
   MatmulCall odd = good;
   odd.problem.a.row_stride = 4100;  // 8200 bytes, not a multiple of 16
-  EXPECT_FALSE(choose_in_chunks(odd, workspace, an_h200()));
+  EXPECT_FALSE(choose_chunked_plan(odd, workspace, h200_numbers()));
   MatmulCall turned = good;
   turned.problem.a = {DType::bf16, 1, 8192, 0};
-  EXPECT_FALSE(choose_in_chunks(turned, workspace, an_h200())) << "rows that are columns";
+  EXPECT_FALSE(choose_chunked_plan(turned, workspace, h200_numbers())) << "rows that are columns";
   MatmulCall narrow = good;
   narrow.gathered.cols = 32;
-  EXPECT_FALSE(choose_in_chunks(narrow, workspace, an_h200())) << "a stage in two chunks";
-  EXPECT_FALSE(choose_in_chunks(gathering(800, 4, 0, 2048), workspace, an_h200())) << "a tile in the rows of two ranks";
+  EXPECT_FALSE(choose_chunked_plan(narrow, workspace, h200_numbers())) << "a stage in two chunks";
+  EXPECT_FALSE(choose_chunked_plan(gathering(800, 4, 0, 2048), workspace, h200_numbers()))
+      << "a tile in the rows of two ranks";
 }
 
 }  // namespace

@@ -6,24 +6,24 @@
 
 namespace ridge::ops::cuda {
 
-template <class T, int part, int... i> void list(ConfigKernel* kernels, std::integer_sequence<int, i...>) {
-  constexpr int configs = static_cast<int>(sm90_menu.size());
-  auto put = [&]<int index>() {
+template <class T, int part, int... i> void register_part(CompiledConfig* kernels, std::integer_sequence<int, i...>) {
+  constexpr int configs = static_cast<int>(sm90_kernel_configs.size());
+  auto add = [&]<int index>() {
     if constexpr (index < configs) {
-      if constexpr (RIDGE_WHOLE_MENU || in_sample(index)) {
-        using Kernel = MenuKernel<index, T>;
-        kernels[index] = {launch_config<Kernel>, facts_of_config<Kernel>};
+      if constexpr (RIDGE_WHOLE_MENU || is_in_sample(index)) {
+        using Kernel = MatmulKernel<index, T>;
+        kernels[index] = {launch_config<Kernel>, read_config_properties<Kernel>};
       }
     }
   };
-  (put.template operator()<i * config_parts + part>(), ...);
+  (add.template operator()<i * config_parts + part>(), ...);
 }
 
-template <class T, int part> void list_configs(ConfigKernel* kernels) {
-  constexpr int most = (static_cast<int>(sm90_menu.size()) + config_parts - 1) / config_parts;
-  list<T, part>(kernels, std::make_integer_sequence<int, most>{});
+template <class T, int part> void register_configs(CompiledConfig* kernels) {
+  constexpr int configs_per_part = (static_cast<int>(sm90_kernel_configs.size()) + config_parts - 1) / config_parts;
+  register_part<T, part>(kernels, std::make_integer_sequence<int, configs_per_part>{});
 }
 
-template void list_configs<RIDGE_TYPE, RIDGE_PART>(ConfigKernel* kernels);
+template void register_configs<RIDGE_TYPE, RIDGE_PART>(CompiledConfig* kernels);
 
 }  // namespace ridge::ops::cuda

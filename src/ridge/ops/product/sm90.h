@@ -7,34 +7,34 @@
 #include "ridge/device/shared_memory.h"
 #include "ridge/ops/product/cuda.h"
 #include "ridge/ops/product/matmul.h"
-#include "ridge/tile/sm90/run.h"
+#include "ridge/tile/sm90/run_product.h"
 
 namespace ridge::ops::cuda {
 
-struct TilesLaunch {
+struct TileLaunchArgs {
   tile::InputOnTarget a, b;
   tile::OutputOnTarget output;
   void* d;
-  std::int64_t rows, cols, line, batch_stride;  // Sizes and strides of D
-  tile::sm90::Problem problem;
-  tile::RowsOnTarget shared_rows;
+  std::int64_t rows, cols, line_stride, batch_stride;  // Sizes and strides of D
+  tile::sm90::ProductArgs problem;
+  tile::SharedRowMaps shared_rows;
   int blocks, cluster;
   bool dependent_launch;
   cudaStream_t stream;
 };
 
-struct ConfigKernel {
-  cudaError_t (*launch)(const TilesLaunch&);
-  cudaError_t (*facts)(ConfigFacts&);
+struct CompiledConfig {
+  cudaError_t (*launch)(const TileLaunchArgs&);
+  cudaError_t (*properties)(ConfigProperties&);
 };
 
-template <int index, class T> struct MenuKernel : Matmul<sm90_menu[index], T, T, T> {};
+template <int index, class T> struct MatmulKernel : Matmul<sm90_kernel_configs[index], T, T, T> {};
 
 template <class Kernel> cudaError_t allow_shared_memory() {
-  return allow_shared_memory<tile::sm90::run<Kernel>>(tile::sm90::shared_bytes<Kernel>);
+  return allow_shared_memory<tile::sm90::run_product<Kernel>>(tile::sm90::shared_bytes<Kernel>);
 }
 
-template <class Kernel> cudaError_t launch_config(const TilesLaunch& x) {
+template <class Kernel> cudaError_t launch_config(const TileLaunchArgs& x) {
   if (const cudaError_t e = allow_shared_memory<Kernel>(); e != cudaSuccess) return e;
   typename Kernel::Globals g{};
   g.a.on_target = x.a;
@@ -43,11 +43,11 @@ template <class Kernel> cudaError_t launch_config(const TilesLaunch& x) {
   g.d.data = static_cast<decltype(g.d.data)>(x.d);
   g.d.rows = x.rows;
   g.d.cols = x.cols;
-  g.d.row_stride = x.line;
+  g.d.row_stride = x.line_stride;
   g.d.batch_stride = x.batch_stride;
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(x.blocks));
-  config.blockDim = dim3(tile::sm90::threads<Kernel>);
+  config.blockDim = dim3(tile::sm90::block_threads<Kernel>);
   config.dynamicSmemBytes = tile::sm90::shared_bytes<Kernel>;
   config.stream = x.stream;
   cudaLaunchAttribute attributes[2]{};
@@ -60,22 +60,22 @@ template <class Kernel> cudaError_t launch_config(const TilesLaunch& x) {
     attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
     attributes[config.numAttrs++].val.clusterDim = {static_cast<unsigned>(x.cluster), 1, 1};
   }
-  tile::sm90::RowsOf<Kernel> rows{};
-  if constexpr (std::is_base_of_v<tile::RowsOnTarget, decltype(rows)>)
-    static_cast<tile::RowsOnTarget&>(rows) = x.shared_rows;
-  return cudaLaunchKernelEx(&config, tile::sm90::run<Kernel>, g, x.problem, rows);
+  tile::sm90::SharedRowsOf<Kernel> rows{};
+  if constexpr (std::is_base_of_v<tile::SharedRowMaps, decltype(rows)>)
+    static_cast<tile::SharedRowMaps&>(rows) = x.shared_rows;
+  return cudaLaunchKernelEx(&config, tile::sm90::run_product<Kernel>, g, x.problem, rows);
 }
 
-template <class Kernel> cudaError_t facts_of_config(ConfigFacts& facts) {
+template <class Kernel> cudaError_t read_config_properties(ConfigProperties& properties) {
   cudaFuncAttributes f{};
-  const cudaError_t e = cudaFuncGetAttributes(&f, tile::sm90::run<Kernel>);
-  facts = {f.numRegs, static_cast<int>(f.localSizeBytes), tile::sm90::shared_bytes<Kernel>};
+  const cudaError_t e = cudaFuncGetAttributes(&f, tile::sm90::run_product<Kernel>);
+  properties = {f.numRegs, static_cast<int>(f.localSizeBytes), tile::sm90::shared_bytes<Kernel>};
   return e;
 }
 
 // Writes the entry points of each config r with r % config_parts == part to kernels[r]. Each part is a separate
 // translation unit.
 inline constexpr int config_parts = 7;
-template <class T, int part> void list_configs(ConfigKernel* kernels);
+template <class T, int part> void register_configs(CompiledConfig* kernels);
 
 }  // namespace ridge::ops::cuda

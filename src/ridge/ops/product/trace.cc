@@ -8,19 +8,19 @@
 #include "ridge/ops/fused/matmul.h"
 #include "ridge/ops/product/epilogue.h"
 #include "ridge/ops/product/layout.h"
-#include "ridge/tile/trace/count.h"
+#include "ridge/tile/trace/count_traffic.h"
 
 namespace ridge::ops {
 namespace {
 
 // Tile sizes are only upper limits here, because no memory is allocated; the schedule sets the real extents.
-inline constexpr MatmulConfig any_tile{.m = 1 << 30, .n = 1 << 30, .k = 1 << 30};
+inline constexpr MatmulConfig unlimited_tile{.m = 1 << 30, .n = 1 << 30, .k = 1 << 30};
 
-OperandTraffic traffic(const tile::trace::Moved& x) {
-  return {x.asked_bytes, x.global_bytes, x.memory_bytes, x.shared_bytes, x.register_bytes};
+OperandTraffic to_traffic(const tile::trace::ViewTraffic& x) {
+  return {x.requested_bytes, x.global_bytes, x.memory_bytes, x.shared_bytes, x.register_bytes};
 }
 
-struct Traced {
+struct TracedProduct {
   const MatmulProblem& p;
   const MatmulEpilogue& epilogue;
 };
@@ -28,8 +28,8 @@ struct Traced {
 // Traces the kernel definition under a schedule of the trace target, without exchanging operands. Only the sizes of the
 // types matter.
 template <class Left, class Right, class Out, class Sum, class Schedule>
-MatmulTraffic counted(const Traced& x, const Schedule& schedule) {
-  using Kernel = Matmul<any_tile, Left, Right, Out, Sum>;
+MatmulTraffic count_traffic(const TracedProduct& x, const Schedule& schedule) {
+  using Kernel = Matmul<unlimited_tile, Left, Right, Out, Sum>;
   const MatmulProblem& p = x.p;
   typename Kernel::Globals g;
   g.a.rows = p.m;
@@ -38,16 +38,16 @@ MatmulTraffic counted(const Traced& x, const Schedule& schedule) {
   g.b.cols = p.k;
   g.d.rows = p.m;
   g.d.cols = p.n;
-  const tile::Finish& f = g.d.on_target.finish = finish_of(x.epilogue, p.d.dtype);
-  const tile::trace::Counts c = tile::trace::count<Kernel>(g, schedule);
+  const tile::Epilogue& f = g.d.on_target.finish = make_finish(x.epilogue, p.d.dtype);
+  const tile::trace::TrafficCounts c = tile::trace::count<Kernel>(g, schedule);
   MatmulTraffic t;
-  t.a = traffic(c.load(&g.a));
-  t.b = traffic(c.load(&g.b));
-  t.d = traffic(c.store(&g.d));
-  t.scale = traffic(c.load(&f.scale));
-  t.bias = traffic(c.load(&f.bias));
-  t.gate = traffic(c.load(&f.gate));
-  t.addend = traffic(c.load(&f.addend));
+  t.a = to_traffic(c.load(&g.a));
+  t.b = to_traffic(c.load(&g.b));
+  t.d = to_traffic(c.store(&g.d));
+  t.scale = to_traffic(c.load(&f.scale));
+  t.bias = to_traffic(c.load(&f.bias));
+  t.gate = to_traffic(c.load(&f.gate));
+  t.addend = to_traffic(c.load(&f.addend));
   t.flops = c.flops;
   t.issued_flops = c.issued_flops;
   t.partial_bytes = c.partial_written_bytes + c.partial_read_bytes;
@@ -57,41 +57,42 @@ MatmulTraffic counted(const Traced& x, const Schedule& schedule) {
 }
 
 template <class Left, class Right, class Sum, class Schedule>
-MatmulTraffic counted_in(const Traced& x, const Schedule& schedule) {
-  switch (bits(x.p.d.dtype)) {
-    case 8: return counted<Left, Right, std::int8_t, Sum>(x, schedule);
-    case 16: return counted<Left, Right, Bf16, Sum>(x, schedule);
-    default: return counted<Left, Right, Sum, Sum>(x, schedule);
+MatmulTraffic count_for_output(const TracedProduct& x, const Schedule& schedule) {
+  switch (dtype_bits(x.p.d.dtype)) {
+    case 8: return count_traffic<Left, Right, std::int8_t, Sum>(x, schedule);
+    case 16: return count_traffic<Left, Right, Bf16, Sum>(x, schedule);
+    default: return count_traffic<Left, Right, Sum, Sum>(x, schedule);
   }
 }
 
-template <class Schedule> MatmulTraffic counted(const Traced& x, const Schedule& schedule) {
-  switch (bits(x.p.a.dtype) * 100 + bits(x.p.b.dtype)) {
-    case 808: return counted_in<std::int8_t, std::int8_t, std::int32_t>(x, schedule);
-    case 816: return counted_in<std::int8_t, Bf16, float>(x, schedule);
-    case 832: return counted_in<std::int8_t, float, float>(x, schedule);
-    case 1608: return counted_in<Bf16, std::int8_t, float>(x, schedule);
-    case 1616: return counted_in<Bf16, Bf16, float>(x, schedule);
-    case 3208: return counted_in<float, std::int8_t, float>(x, schedule);
-    default: return counted_in<float, float, float>(x, schedule);
+template <class Schedule> MatmulTraffic count_traffic(const TracedProduct& x, const Schedule& schedule) {
+  switch (dtype_bits(x.p.a.dtype) * 100 + dtype_bits(x.p.b.dtype)) {
+    case 808: return count_for_output<std::int8_t, std::int8_t, std::int32_t>(x, schedule);
+    case 816: return count_for_output<std::int8_t, Bf16, float>(x, schedule);
+    case 832: return count_for_output<std::int8_t, float, float>(x, schedule);
+    case 1608: return count_for_output<Bf16, std::int8_t, float>(x, schedule);
+    case 1616: return count_for_output<Bf16, Bf16, float>(x, schedule);
+    case 3208: return count_for_output<float, std::int8_t, float>(x, schedule);
+    default: return count_for_output<float, float, float>(x, schedule);
   }
 }
 
 // Returns the traffic of the chain's tensors that follow the sums, in their order.
-std::vector<OperandTraffic> of_chain(const FusedMatmul& x, const TileChain& chain, const tile::trace::Counts& c) {
+std::vector<OperandTraffic> chain_traffic(const FusedMatmul& x, const TileChain& chain,
+                                          const tile::trace::TrafficCounts& c) {
   std::vector<OperandTraffic> out;
   auto read = chain.operands().begin(), written = chain.results().begin();
-  for (std::size_t t = static_cast<std::size_t>(x.products()); t < x.chain.tensors.size(); ++t) {
+  for (std::size_t t = static_cast<std::size_t>(x.product_count()); t < x.chain.tensors.size(); ++t) {
     const bool is_written = std::any_of(x.chain.steps.begin(), x.chain.steps.end(), [&](const ChainStep& s) {
       return s.op == ChainOp::store && static_cast<std::size_t>(s.slot) == t;
     });
-    out.push_back(traffic(is_written ? c.store(&*written++) : c.load(&*read++)));
+    out.push_back(to_traffic(is_written ? c.store(&*written++) : c.load(&*read++)));
   }
   return out;
 }
 
 template <class Left, class Right>
-FusedTraffic fused_count(const FusedMatmul& x, const tile::trace::CutSchedule& schedule) {
+FusedTraffic count_fused_traffic(const FusedMatmul& x, const tile::trace::CutSchedule& schedule) {
   FusedTraffic t;
   const auto shape = [&](auto& a, auto& b, auto& d) {
     a.rows = x.product.m;
@@ -99,56 +100,59 @@ FusedTraffic fused_count(const FusedMatmul& x, const tile::trace::CutSchedule& s
     d.rows = x.product.m;
     a.cols = b.cols = x.product.k;
   };
-  const auto add = [&](const tile::trace::Counts& c, const void* a, const void* b, const TileChain& chain) {
-    t.a = traffic(c.load(a));
-    t.b = traffic(c.load(b));
-    t.chain = of_chain(x, chain, c);
+  const auto add = [&](const tile::trace::TrafficCounts& c, const void* a, const void* b, const TileChain& chain) {
+    t.a = to_traffic(c.load(a));
+    t.b = to_traffic(c.load(b));
+    t.chain = chain_traffic(x, chain, c);
     t.flops = c.flops;
   };
   if (!x.second) {
-    using Kernel = MappedMatmul<any_tile, Left, Right>;
+    using Kernel = MappedMatmul<unlimited_tile, Left, Right>;
     typename Kernel::Globals g;
     shape(g.a, g.b, g.d);
     g.chain = TileChain(x, {});
     add(tile::trace::count<Kernel>(g, schedule), &g.a, &g.b, g.chain);
     return t;
   }
-  using Kernel = GatedMatmul<any_tile, Left, float, TileChain, Right>;
+  using Kernel = GatedMatmul<unlimited_tile, Left, float, TileChain, Right>;
   typename Kernel::Globals g;
   shape(g.a, g.b, g.d);
   g.c.rows = g.b.rows;
   g.c.cols = g.b.cols;
   g.combine = TileChain(x, {});
-  const tile::trace::Counts c = tile::trace::count<Kernel>(g, schedule);
+  const tile::trace::TrafficCounts c = tile::trace::count<Kernel>(g, schedule);
   add(c, &g.a, &g.b, g.combine);
-  t.second = traffic(c.load(&g.c));
+  t.second = to_traffic(c.load(&g.c));
   return t;
 }
 
-MatmulTraffic named_back(MatmulTraffic t) {
+MatmulTraffic swap_operands(MatmulTraffic t) {
   std::swap(t.a, t.b);
   return t;
 }
 
 // Returns the schedule of the cpu target for one product, or for two products with the same left operand.
-tile::trace::CutSchedule cut_schedule(const MatmulProblem& p, const std::optional<MatrixLayout>& second, int threads,
-                                      const tile::cpu::Cpu& cpu) {
-  const tile::Matrix a = seen(p.a, nullptr, p.m, p.k), b = seen(transposed(p.b), nullptr, p.n, p.k);
-  tile::cpu::Operands operands{nullptr, bits(p.a.dtype) / 8, bits(p.b.dtype) / 8, &a, &b};
+tile::trace::CutSchedule make_cut_schedule(const MatmulProblem& p, const std::optional<MatrixLayout>& second,
+                                           int threads, const tile::cpu::Cpu& cpu) {
+  const tile::Matrix a = to_tile_matrix(p.a, nullptr, p.m, p.k),
+                     b = to_tile_matrix(transpose_layout(p.b), nullptr, p.n, p.k);
+  tile::cpu::MatmulOperands operands{nullptr, dtype_bits(p.a.dtype) / 8, dtype_bits(p.b.dtype) / 8, &a, &b};
   operands.caches = cpu.caches;
   if (second) {
-    const tile::Matrix c = seen(transposed(*second), nullptr, p.n, p.k);
+    const tile::Matrix c = to_tile_matrix(transpose_layout(*second), nullptr, p.n, p.k);
     operands.right_parts = 2;
-    operands.right_alike = (c.col_stride == 1) == (b.col_stride == 1) && (c.row_stride == 1) == (b.row_stride == 1);
+    operands.right_uniform = (c.col_stride == 1) == (b.col_stride == 1) && (c.row_stride == 1) == (b.row_stride == 1);
   }
   tile::trace::CutSchedule s;
   s.problem = {p.batch, p.m, p.n, p.k};
-  const tile::cpu::Engine& engine =
-      engine_for(s.problem, *tile::cpu::engine(p.a.dtype, p.b.dtype, cpu), b, operands.right_alike, cpu.caches);
+  const tile::cpu::Engine& engine = choose_engine(s.problem, *tile::cpu::find_engine(p.a.dtype, p.b.dtype, cpu), b,
+                                                  operands.right_uniform, cpu.caches);
   operands.engine = &engine;
-  s.schedule = choose(s.problem, operands, {cpu_menu[0].m, cpu_menu[0].n, cpu_menu[0].k}, threads_for(p, threads));
-  s.grain_m = engine.row_grain;
-  s.grain_k = engine.k_grain;
+  s.schedule =
+      choose_schedule(s.problem, operands, {cpu_kernel_configs[0].m, cpu_kernel_configs[0].n, cpu_kernel_configs[0].k},
+                      choose_thread_count(p, threads));
+  s.grain_m = engine.row_multiple;
+  s.grain_k = engine.k_multiple;
   s.grain_n = engine.cols;
   s.registers = {engine.rows, engine.cols};
   return s;
@@ -156,11 +160,11 @@ tile::trace::CutSchedule cut_schedule(const MatmulProblem& p, const std::optiona
 
 }  // namespace
 
-MatmulTraffic trace_tiles(const MatmulProblem& p, const TileOrder& order, const MatmulEpilogue& epilogue) {
+MatmulTraffic trace_tiles(const MatmulProblem& p, const TileScheduleOptions& order, const MatmulEpilogue& epilogue) {
   if (order.swap) {
-    TileOrder straight = order;
-    straight.swap = false;
-    return named_back(trace_tiles(transposed(p), straight, exchanged(epilogue)));
+    TileScheduleOptions unswapped = order;
+    unswapped.swap = false;
+    return swap_operands(trace_tiles(transpose_problem(p), unswapped, transpose_epilogue(epilogue)));
   }
   tile::trace::TileSchedule s;
   s.cut = {order.m, order.n, order.k, order.cluster_m, order.cluster_n};
@@ -169,31 +173,31 @@ MatmulTraffic trace_tiles(const MatmulProblem& p, const TileOrder& order, const 
   s.blocks = order.blocks;
   s.cache_bytes = order.cache_bytes;
   s.starts = order.starts;
-  return counted(Traced{p, epilogue}, s);
+  return count_traffic(TracedProduct{p, epilogue}, s);
 }
 
 MatmulTraffic trace_cpu(const MatmulProblem& p, int threads, const MatmulEpilogue& epilogue,
                         const tile::cpu::Cpu& cpu) {
   if (p.batch == 0 || p.m == 0 || p.n == 0) return {};
   if (p.d.col_stride != 1 && p.n > 1) {  // Contiguous columns of D are transposed, as in matmul()
-    return named_back(trace_cpu(transposed(p), threads, exchanged(epilogue), cpu));
+    return swap_operands(trace_cpu(transpose_problem(p), threads, transpose_epilogue(epilogue), cpu));
   }
-  return counted(Traced{p, epilogue}, cut_schedule(p, std::nullopt, threads, cpu));
+  return count_traffic(TracedProduct{p, epilogue}, make_cut_schedule(p, std::nullopt, threads, cpu));
 }
 
 FusedTraffic trace_cpu(const FusedMatmul& x, int threads, const tile::cpu::Cpu& cpu) {
   const MatmulProblem& p = x.product;
   FusedTraffic none;
-  none.chain.resize(x.chain.tensors.size() - static_cast<std::size_t>(x.products()));
+  none.chain.resize(x.chain.tensors.size() - static_cast<std::size_t>(x.product_count()));
   if (p.batch == 0 || p.m == 0 || p.n == 0) return none;
-  const tile::trace::CutSchedule s = cut_schedule(p, x.second, threads, cpu);
-  switch (bits(p.a.dtype) * 100 + bits(p.b.dtype)) {
-    case 3232: return fused_count<float, float>(x, s);
-    case 3208: return fused_count<float, std::int8_t>(x, s);
-    case 1616: return fused_count<Bf16, Bf16>(x, s);
-    case 1608: return fused_count<Bf16, std::int8_t>(x, s);
-    case 832: return fused_count<std::int8_t, float>(x, s);
-    default: return fused_count<std::int8_t, Bf16>(x, s);
+  const tile::trace::CutSchedule s = make_cut_schedule(p, x.second, threads, cpu);
+  switch (dtype_bits(p.a.dtype) * 100 + dtype_bits(p.b.dtype)) {
+    case 3232: return count_fused_traffic<float, float>(x, s);
+    case 3208: return count_fused_traffic<float, std::int8_t>(x, s);
+    case 1616: return count_fused_traffic<Bf16, Bf16>(x, s);
+    case 1608: return count_fused_traffic<Bf16, std::int8_t>(x, s);
+    case 832: return count_fused_traffic<std::int8_t, float>(x, s);
+    default: return count_fused_traffic<std::int8_t, Bf16>(x, s);
   }
 }
 

@@ -15,11 +15,11 @@ namespace ridge::ops {
 
 // Bytes of one operand per memory level (defined in tile/trace/traffic_counts.h).
 struct OperandTraffic {
-  std::int64_t asked_bytes = 0;     // Requested by the kernel, inside the matrix
-  std::int64_t global_bytes = 0;    // After multicast and reuse of packed panels
-  std::int64_t memory_bytes = 0;    // The part of `global_bytes` that misses the cache
-  std::int64_t shared_bytes = 0;    // Full tiles written to shared memory (0 for D)
-  std::int64_t register_bytes = 0;  // Full tiles read by multiplies (0 for D)
+  std::int64_t requested_bytes = 0;  // Requested by the kernel, inside the matrix
+  std::int64_t global_bytes = 0;     // After multicast and reuse of packed panels
+  std::int64_t memory_bytes = 0;     // The part of `global_bytes` that misses the cache
+  std::int64_t shared_bytes = 0;     // Full tiles written to shared memory (0 for D)
+  std::int64_t register_bytes = 0;   // Full tiles read by multiplies (0 for D)
   bool operator==(const OperandTraffic&) const = default;
 };
 
@@ -38,7 +38,7 @@ struct MatmulTraffic {
 };
 
 // A schedule of tiles on persistent blocks, as on Hopper.
-struct TileOrder {
+struct TileScheduleOptions {
   int m = 128, n = 128, k = 64;      // Tile, and depth of a stage
   int cluster_m = 1, cluster_n = 1;  // Blocks that share loads; each divides the tile's other extent
   bool swap = false;                 // The tile is one of D transposed
@@ -53,7 +53,8 @@ struct TileOrder {
 // Returns the traffic of D = A * B under `order`. Sizes are 0 to 2^31 - 1; dtypes are f32, bf16, f16 or int8 (with
 // int32 sums). Takes time in proportion to the number of loaded tiles (0.5 million for 8192^3, milliseconds). Reads no
 // data: an epilogue operand counts if its pointer is not null.
-MatmulTraffic trace_tiles(const MatmulProblem& problem, const TileOrder& order, const MatmulEpilogue& epilogue = {});
+MatmulTraffic trace_tiles(const MatmulProblem& problem, const TileScheduleOptions& order,
+                          const MatmulEpilogue& epilogue = {});
 
 // Returns the traffic under the schedule of matmul() (ops/product/cpu.h) on any CPU with `threads` threads; a small
 // product uses one thread. Requires a problem that matmul() supports.

@@ -14,75 +14,75 @@ namespace ridge::ops::cuda {
 namespace {
 
 constexpr std::string_view format = "ridge.tuned/2";
-constexpr std::size_t all_of_a_row = 1'000'000;
+constexpr std::size_t max_plans_per_config = 1'000'000;
 
-std::string version_text(int driver) { return fmt::format("{}.{}", driver / 1000, driver % 1000 / 10); }
+std::string driver_version_text(int driver) { return fmt::format("{}.{}", driver / 1000, driver % 1000 / 10); }
 
-std::uintptr_t past_16(const void* data) { return reinterpret_cast<std::uintptr_t>(data) % 16; }
+std::uintptr_t offset_in_16_bytes(const void* data) { return reinterpret_cast<std::uintptr_t>(data) % 16; }
 
-std::string text_of(std::string_view name, const MatrixLayout& x, const void* data) {
-  return fmt::format(" {} {} {} {} {} at {}", name, ridge::name(x.dtype), x.row_stride, x.col_stride, x.batch_stride,
-                     past_16(data));
+std::string to_text(std::string_view name, const MatrixLayout& x, const void* data) {
+  return fmt::format(" {} {} {} {} {} at {}", name, ridge::dtype_name(x.dtype), x.row_stride, x.col_stride,
+                     x.batch_stride, offset_in_16_bytes(data));
 }
 
-std::string text_of(std::string_view name, const EpilogueOperand& x) {
+std::string to_text(std::string_view name, const EpilogueOperand& x) {
   if (!x.data) return "";
-  return fmt::format(" {} {} {} {} {} at {}", name, ridge::name(x.dtype), x.row_stride, x.col_stride, x.batch_stride,
-                     past_16(x.data));
+  return fmt::format(" {} {} {} {} {} at {}", name, ridge::dtype_name(x.dtype), x.row_stride, x.col_stride,
+                     x.batch_stride, offset_in_16_bytes(x.data));
 }
 
 // Content of an entry. The plan is stored as the values that identify it among the planner's; the rest is rebuilt.
-struct Entry {
-  std::string by;
+struct TunedEntry {
+  std::string ridge_version;
   int driver = 0;
-  std::uint64_t menu = 0;
+  std::uint64_t configs_fingerprint = 0;
   int config = -1, splits = 0, split_mode = 0;
   bool copy_a = false, copy_b = false;
   double seconds = 0, model_seconds = 0;
   int candidates = 0;
 };
 
-std::string text_of(const Entry& e) {
+std::string to_text(const TunedEntry& e) {
   return fmt::format(
       "{} ridge {} driver {} menu {} config {} splits {} split_mode {} copies {:d} {:d} seconds {} model {} of {}\n",
-      format, e.by, e.driver, e.menu, e.config, e.splits, e.split_mode, e.copy_a, e.copy_b, e.seconds, e.model_seconds,
-      e.candidates);
+      format, e.ridge_version, e.driver, e.configs_fingerprint, e.config, e.splits, e.split_mode, e.copy_a, e.copy_b,
+      e.seconds, e.model_seconds, e.candidates);
 }
 
-std::optional<Entry> entry_from(const std::string& text) {
+std::optional<TunedEntry> parse_entry(const std::string& text) {
   std::istringstream in(text);
   in.imbue(std::locale::classic());
-  Entry e;
-  bool right = true;
+  TunedEntry e;
+  bool is_valid = true;
   const auto word = [&](std::string_view expected) {
     std::string found;
-    right = right && in >> found && found == expected;
+    is_valid = is_valid && in >> found && found == expected;
   };
   const auto value = [&](std::string_view before, auto& to) {
     word(before);
-    right = right && in >> to;
+    is_valid = is_valid && in >> to;
   };
   word(format);
-  value("ridge", e.by);
+  value("ridge", e.ridge_version);
   value("driver", e.driver);
-  value("menu", e.menu);
+  value("menu", e.configs_fingerprint);
   value("config", e.config);
   value("splits", e.splits);
   value("split_mode", e.split_mode);
   value("copies", e.copy_a);
-  right = right && in >> e.copy_b;
+  is_valid = is_valid && in >> e.copy_b;
   value("seconds", e.seconds);
   value("model", e.model_seconds);
   value("of", e.candidates);
   std::string more;
-  return right && !(in >> more) ? std::optional(e) : std::nullopt;
+  return is_valid && !(in >> more) ? std::optional(e) : std::nullopt;
 }
 
-Entry entry_of(const TunedChoice& choice, int driver) {
+TunedEntry make_entry(const TunedChoice& choice, int driver) {
   const MatmulPlan& p = choice.plan;
   return {std::string(version()),
           driver,
-          menu_fingerprint(),
+          kernel_configs_fingerprint(),
           p.config,
           p.splits,
           static_cast<int>(p.split_mode),
@@ -94,11 +94,14 @@ Entry entry_of(const TunedChoice& choice, int driver) {
 }
 
 // Returns why the entry is outdated, or an empty string.
-std::string outdated(const Entry& e, int driver) {
-  if (e.by != version()) return fmt::format("it was measured by ridge {}, this is {}", e.by, version());
+std::string outdated_reason(const TunedEntry& e, int driver) {
+  if (e.ridge_version != version())
+    return fmt::format("it was measured by ridge {}, this is {}", e.ridge_version, version());
   if (e.driver != driver)
-    return fmt::format("it was measured with driver {}, this is {}", version_text(e.driver), version_text(driver));
-  if (e.menu != menu_fingerprint()) return "it was measured with other kernel configurations than this build has";
+    return fmt::format("it was measured with driver {}, this is {}", driver_version_text(e.driver),
+                       driver_version_text(driver));
+  if (e.configs_fingerprint != kernel_configs_fingerprint())
+    return "it was measured with other kernel configurations than this build has";
   return "";
 }
 
@@ -108,37 +111,37 @@ std::string tuning_key(const MatmulCall& call) {
   const MatmulProblem& p = call.problem;
   const MatmulEpilogue& e = call.epilogue;
   std::string out = fmt::format("batch {} m {} n {} k {}", p.batch, p.m, p.n, p.k);
-  out += text_of("a", p.a, call.a) + text_of("b", p.b, call.b) + text_of("d", p.d, call.d);
+  out += to_text("a", p.a, call.a) + to_text("b", p.b, call.b) + to_text("d", p.d, call.d);
   if (call.constant_b) out += " constant_b";
-  if (is_plain(e)) return out;
+  if (is_store_only(e)) return out;
   out += fmt::format(" activation {}", static_cast<int>(e.activation));
-  return out + text_of("scale", e.scale) + text_of("bias", e.bias) + text_of("gate", e.gate) +
-         text_of("addend", e.addend) + (e.addend.data == call.d ? " in place" : "") +
-         (adds_rounded(call) ? ", rounded" : "");
+  return out + to_text("scale", e.scale) + to_text("bias", e.bias) + to_text("gate", e.gate) +
+         to_text("addend", e.addend) + (e.addend.data == call.d ? " in place" : "") +
+         (adds_rounded_sum(call) ? ", rounded" : "");
 }
 
-TunedChoices TunedChoices::of_user(TuningPlace place) {
-  return TunedChoices(KernelStore::of_user("tuned"), std::move(place));
+TunedChoices TunedChoices::for_user(TuningEnvironment environment) {
+  return TunedChoices(KernelStore::for_user("tuned"), std::move(environment));
 }
 
 std::string TunedChoices::key(const MatmulCall& call) const {
-  return fmt::format("{} {} multiprocessors {} {}", format, place_.device, place_.numbers.multiprocessors,
+  return fmt::format("{} {} multiprocessors {} {}", format, environment_.device, environment_.numbers.multiprocessors,
                      tuning_key(call));
 }
 
-TunedChoices::Found TunedChoices::find(const MatmulCall& call, std::size_t workspace_bytes) const {
+TunedChoices::Lookup TunedChoices::find(const MatmulCall& call, std::size_t workspace_bytes) const {
   const std::string name = key(call);
   const auto ignored = [&](const std::string& why) {
-    const std::string file = store_.path(name).substr(store_.folder().size() + 1);
-    return Found{{}, fmt::format("the tuned choice {} is ignored: {}", file, why)};
+    const std::string file = store_.entry_path(name).substr(store_.folder().size() + 1);
+    return Lookup{{}, fmt::format("the tuned choice {} is ignored: {}", file, why)};
   };
-  const bool there = store_.holds_file(name);
+  const bool file_exists = store_.has_file(name);
   const auto text = store_.find(name);
-  if (!text) return there ? ignored("it is corrupt or not an entry of this store") : Found{};
-  const auto entry = entry_from(*text);
+  if (!text) return file_exists ? ignored("it is corrupt or not an entry of this store") : Lookup{};
+  const auto entry = parse_entry(*text);
   if (!entry) return ignored("its format is not that of this version");
-  if (const std::string why = outdated(*entry, place_.driver); !why.empty()) return ignored(why);
-  const auto offered = candidates(call, workspace_bytes, place_.numbers, all_of_a_row);
+  if (const std::string why = outdated_reason(*entry, environment_.driver); !why.empty()) return ignored(why);
+  const auto offered = list_candidates(call, workspace_bytes, environment_.numbers, max_plans_per_config);
   const auto same = std::find_if(offered.begin(), offered.end(), [&](const MatmulPlan& p) {
     return p.config == entry->config && p.splits == entry->splits &&
            static_cast<int>(p.split_mode) == entry->split_mode && p.copy_a == entry->copy_a &&
@@ -151,8 +154,8 @@ TunedChoices::Found TunedChoices::find(const MatmulCall& call, std::size_t works
   return {TunedChoice{*same, entry->seconds, entry->model_seconds, entry->candidates}, ""};
 }
 
-bool TunedChoices::keep(const MatmulCall& call, const TunedChoice& choice) const {
-  return store_.keep(key(call), text_of(entry_of(choice, place_.driver)));
+bool TunedChoices::save(const MatmulCall& call, const TunedChoice& choice) const {
+  return store_.save(key(call), to_text(make_entry(choice, environment_.driver)));
 }
 
 }  // namespace ridge::ops::cuda

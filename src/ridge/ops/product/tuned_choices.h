@@ -20,7 +20,7 @@ struct TunedChoice {
   int candidates = 0;                     // Number of plans measured
 };
 
-struct TuningPlace {
+struct TuningEnvironment {
   std::string device;  // "NVIDIA H200"
   int driver = 0;
   DeviceNumbers numbers = {};
@@ -30,24 +30,25 @@ struct TuningPlace {
 std::string tuning_key(const MatmulCall& call);
 class TunedChoices {
  public:
-  TunedChoices(KernelStore store, TuningPlace place) : store_(std::move(store)), place_(std::move(place)) {}
-  static TunedChoices of_user(TuningPlace place);  // $XDG_CACHE_HOME/ridge/tuned, or ~/.cache/ridge/tuned
+  TunedChoices(KernelStore store, TuningEnvironment environment)
+      : store_(std::move(store)), environment_(std::move(environment)) {}
+  static TunedChoices for_user(TuningEnvironment environment);  // $XDG_CACHE_HOME/ridge/tuned, or ~/.cache/ridge/tuned
 
-  struct Found {
+  struct Lookup {
     std::optional<TunedChoice> choice;
-    std::string ignored = {};  // Why an entry is ignored, without the folder, which may contain a user name
+    std::string ignored_reason = {};  // Why an entry is ignored, without the folder, which may contain a user name
   };
   // Returns the stored choice with a plan rebuilt for this call and workspace. Requires a supported call.
-  Found find(const MatmulCall& call, std::size_t workspace_bytes) const;
-  bool keep(const MatmulCall& call, const TunedChoice& choice) const;  // True if saved
-  const TuningPlace& place() const { return place_; }
-  std::string path(const MatmulCall& call) const { return store_.path(key(call)); }
+  Lookup find(const MatmulCall& call, std::size_t workspace_bytes) const;
+  bool save(const MatmulCall& call, const TunedChoice& choice) const;  // True if saved
+  const TuningEnvironment& environment() const { return environment_; }
+  std::string entry_path(const MatmulCall& call) const { return store_.entry_path(key(call)); }
 
  private:
   std::string key(const MatmulCall& call) const;
 
   KernelStore store_;
-  TuningPlace place_;
+  TuningEnvironment environment_;
 };
 
 }  // namespace ridge::ops::cuda

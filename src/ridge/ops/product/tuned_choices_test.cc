@@ -14,7 +14,7 @@
 #include "ridge/base/testing/temporary_folder.h"
 #include "ridge/base/version.h"
 #include "ridge/ops/product/fitted.h"
-#include "ridge/ops/product/testing/any_place.h"
+#include "ridge/ops/product/testing/placeholder_address.h"
 #include "ridge/plan/testing/hopper.h"
 
 namespace ridge::ops::cuda {
@@ -33,24 +33,25 @@ class TunedChoicesTest : public testing::Test {
                     .a = {DType::bf16, 2048, 1},
                     .b = {DType::bf16, 1, 2048},
                     .d = {DType::bf16, 512, 1}};
-    call.a = call.b = any_place();
-    call.d = any_place();
+    call.a = call.b = placeholder_address();
+    call.d = placeholder_address();
   }
   TunedChoices choices(int driver = 13000, const std::string& device = "NVIDIA H200") const {
-    return TunedChoices(KernelStore(folder_), {device, driver, an_h200()});
+    return TunedChoices(KernelStore(folder_), {device, driver, h200_numbers()});
   }
   // Returns a choice with another config than the model's.
   TunedChoice other() const {
-    const auto all = candidates(call, workspace, an_h200(), 3);
+    const auto all = list_candidates(call, workspace, h200_numbers(), 3);
     for (const MatmulPlan& plan : all)
       if (plan.splits > 1 && plan.config != all[0].config) return {plan, 1.5e-5, 1.75e-5, 8};
     return {};
   }
   std::string entry() const { return KernelStore(folder_).find(name()).value_or("none"); }
-  void put(const std::string& content) const { ASSERT_TRUE(KernelStore(folder_).keep(name(), content)); }
+  void put(const std::string& content) const { ASSERT_TRUE(KernelStore(folder_).save(name(), content)); }
   std::string name() const { return "ridge.tuned/2 NVIDIA H200 multiprocessors 132 " + tuning_key(call); }
   std::string ignored(const std::string& why) const {
-    return fmt::format("the tuned choice {} is ignored: {}", fs::path(choices().path(call)).filename().string(), why);
+    return fmt::format("the tuned choice {} is ignored: {}", fs::path(choices().entry_path(call)).filename().string(),
+                       why);
   }
 
   MatmulCall call;
@@ -62,20 +63,20 @@ TEST_F(TunedChoicesTest, KeepsAPlan) {
   const TunedChoice choice = other();
   ASSERT_GT(choice.plan.splits, 1);
   EXPECT_FALSE(choices().find(call, workspace).choice);
-  EXPECT_EQ(choices().find(call, workspace).ignored, "");
-  ASSERT_TRUE(choices().keep(call, choice));
+  EXPECT_EQ(choices().find(call, workspace).ignored_reason, "");
+  ASSERT_TRUE(choices().save(call, choice));
   const auto found = choices().find(call, workspace);
-  ASSERT_TRUE(found.choice) << found.ignored;
+  ASSERT_TRUE(found.choice) << found.ignored_reason;
   EXPECT_EQ(found.choice->plan, choice.plan);
   EXPECT_EQ(found.choice->seconds, 1.5e-5);
   EXPECT_EQ(found.choice->model_seconds, 1.75e-5);
   EXPECT_EQ(found.choice->candidates, 8);
-  EXPECT_EQ(found.ignored, "");
+  EXPECT_EQ(found.ignored_reason, "");
   EXPECT_EQ(
       entry(),
       fmt::format("ridge.tuned/2 ridge {} driver 13000 menu {} config {} splits {} split_mode {} copies 0 0 seconds "
                   "1.5e-05 model 1.75e-05 of 8\n",
-                  version(), menu_fingerprint(), choice.plan.config, choice.plan.splits,
+                  version(), kernel_configs_fingerprint(), choice.plan.config, choice.plan.splits,
                   static_cast<int>(choice.plan.split_mode)));
 }
 
@@ -85,12 +86,12 @@ TEST_F(TunedChoicesTest, TellsEveryPlanFromTheOthers) {
   call.problem.b = {DType::bf16, 24, 1};
   call.problem.d.row_stride = 24;  // A copy of B may pay off
   std::set<bool> copied;
-  const auto all = candidates(call, workspace, an_h200(), 1000);
+  const auto all = list_candidates(call, workspace, h200_numbers(), 1000);
   for (std::size_t i = 0; i < all.size(); i += 11) {
     const MatmulPlan& plan = all[i];
-    ASSERT_TRUE(choices().keep(call, {plan, 1, 2, 8}));
+    ASSERT_TRUE(choices().save(call, {plan, 1, 2, 8}));
     const auto found = choices().find(call, workspace);
-    ASSERT_TRUE(found.choice) << found.ignored;
+    ASSERT_TRUE(found.choice) << found.ignored_reason;
     ASSERT_EQ(found.choice->plan, plan);
     copied.insert(plan.copy_b);
   }
@@ -98,12 +99,12 @@ TEST_F(TunedChoicesTest, TellsEveryPlanFromTheOthers) {
 }
 
 TEST_F(TunedChoicesTest, HoldsForOneCallAndDevice) {
-  ASSERT_TRUE(choices().keep(call, other()));
+  ASSERT_TRUE(choices().save(call, other()));
   const auto none = [&](const auto& change) {
     MatmulCall changed = call;
     change(changed);
     const auto found = choices().find(changed, workspace);
-    return !found.choice && found.ignored.empty();
+    return !found.choice && found.ignored_reason.empty();
   };
   EXPECT_FALSE(none([](MatmulCall&) {}));
   EXPECT_TRUE(none([](MatmulCall& x) { x.problem.m = 97; }));
@@ -117,27 +118,28 @@ TEST_F(TunedChoicesTest, HoldsForOneCallAndDevice) {
   EXPECT_TRUE(none([](MatmulCall& x) { x.problem.a.dtype = x.problem.b.dtype = DType::f16; }));
   EXPECT_TRUE(none([](MatmulCall& x) { x.a = static_cast<const char*>(x.a) + 2; }));
   EXPECT_TRUE(none([](MatmulCall& x) { x.constant_b = true; }));
-  EXPECT_TRUE(none([](MatmulCall& x) { x.epilogue.activation = Activation::relu; }));
+  EXPECT_TRUE(none([](MatmulCall& x) { x.epilogue.activation = EpilogueActivation::relu; }));
   EXPECT_TRUE(none([](MatmulCall& x) { x.epilogue.alpha = 0.5F; }));
   EXPECT_TRUE(none([](MatmulCall& x) { x.epilogue.bias = {x.a, DType::bf16, 0, 1}; }));
   EXPECT_FALSE(none([](MatmulCall& x) { x.a = static_cast<const char*>(x.a) + 32; }));
   EXPECT_FALSE(choices(13000, "NVIDIA H100").find(call, workspace).choice);
-  EXPECT_EQ(choices(13000, "NVIDIA H100").find(call, workspace).ignored, "");
+  EXPECT_EQ(choices(13000, "NVIDIA H100").find(call, workspace).ignored_reason, "");
 }
 
 TEST_F(TunedChoicesTest, SaysWhatIsOutOfDate) {
-  ASSERT_TRUE(choices().keep(call, other()));
+  ASSERT_TRUE(choices().save(call, other()));
   const std::string good = entry();
-  EXPECT_EQ(choices(12080).find(call, workspace).ignored, ignored("it was measured with driver 13.0, this is 12.8"));
+  EXPECT_EQ(choices(12080).find(call, workspace).ignored_reason,
+            ignored("it was measured with driver 13.0, this is 12.8"));
   const auto with = [&](const std::string& word, const std::string& other_word) {
     std::string text = good;
     text.replace(text.find(word), word.size(), other_word);
     put(text);
     const auto found = choices().find(call, workspace);
     EXPECT_FALSE(found.choice);
-    return found.ignored;
+    return found.ignored_reason;
   };
-  const std::string menu = fmt::format("menu {}", menu_fingerprint());
+  const std::string menu = fmt::format("menu {}", kernel_configs_fingerprint());
   EXPECT_EQ(with(menu, "menu 12345"), ignored("it was measured with other kernel configurations than this build has"));
   EXPECT_EQ(with(fmt::format("ridge {}", version()), "ridge 0.0.9"),
             ignored(fmt::format("it was measured by ridge 0.0.9, this is {}", version())));
@@ -149,7 +151,7 @@ TEST_F(TunedChoicesTest, SaysWhatIsOutOfDate) {
 // Entries with a valid checksum may still have a config that does not exist or a plan that does not fit.
 TEST_F(TunedChoicesTest, OffersOnlyWhatThePlannerWould) {
   const TunedChoice choice = other();
-  ASSERT_TRUE(choices().keep(call, choice));
+  ASSERT_TRUE(choices().save(call, choice));
   const std::string good = entry(), config = fmt::format("config {} ", choice.plan.config);
   for (const auto& [word, other_word] : {std::pair<std::string, std::string>{config, "config 100000 "},
                                          {config, "config -1 "},
@@ -161,25 +163,25 @@ TEST_F(TunedChoicesTest, OffersOnlyWhatThePlannerWould) {
     put(text);
     const auto found = choices().find(call, workspace);
     EXPECT_FALSE(found.choice) << text;
-    EXPECT_NE(found.ignored.find("does not fit this call within 67108864 bytes of workspace"), std::string::npos)
+    EXPECT_NE(found.ignored_reason.find("does not fit this call within 67108864 bytes of workspace"), std::string::npos)
         << text;
   }
-  ASSERT_TRUE(choices().keep(call, choice));
+  ASSERT_TRUE(choices().save(call, choice));
   ASSERT_GT(choice.plan.workspace_bytes, 0U);
   EXPECT_EQ(
-      choices().find(call, 0).ignored,
+      choices().find(call, 0).ignored_reason,
       ignored(fmt::format("its plan (config {}, {} splits of k) does not fit this call within 0 bytes of workspace",
                           choice.plan.config, choice.plan.splits)));
 }
 
 TEST_F(TunedChoicesTest, IgnoresDamage) {
-  ASSERT_TRUE(choices().keep(call, other()));
-  const std::string path = choices().path(call), good = read_file(path).value();
+  ASSERT_TRUE(choices().save(call, other()));
+  const std::string path = choices().entry_path(call), good = read_file(path).value();
   const auto write = [&](const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; };
   const std::string damaged = ignored("it is corrupt or not an entry of this store");
   for (std::size_t size = 0; size < good.size(); size += 7) {
     write(good.substr(0, size));
-    ASSERT_EQ(choices().find(call, workspace).ignored, damaged) << size << " bytes";
+    ASSERT_EQ(choices().find(call, workspace).ignored_reason, damaged) << size << " bytes";
   }
   for (std::size_t bit = 0; bit < good.size() * 8; bit += 5) {
     std::string bad = good;
@@ -187,21 +189,21 @@ TEST_F(TunedChoicesTest, IgnoresDamage) {
     write(bad);
     const auto found = choices().find(call, workspace);
     ASSERT_FALSE(found.choice) << "bit " << bit;
-    ASSERT_EQ(found.ignored, damaged) << "bit " << bit;
+    ASSERT_EQ(found.ignored_reason, damaged) << "bit " << bit;
   }
-  EXPECT_TRUE(choices().keep(call, other()));
+  EXPECT_TRUE(choices().save(call, other()));
   EXPECT_TRUE(choices().find(call, workspace).choice);
 }
 
 TEST_F(TunedChoicesTest, ServesWritersAtOnce) {
-  const auto all = candidates(call, workspace, an_h200(), 1);
+  const auto all = list_candidates(call, workspace, h200_numbers(), 1);
   std::vector<pid_t> children;
   for (int writer = 0; writer < 2; ++writer) {
     children.push_back(::fork());
     if (children.back() != 0) continue;
     int wrong = 0;
     for (int turn = 0; turn < 50; ++turn) {
-      wrong += !choices().keep(call, {all[static_cast<std::size_t>(writer)], 1, 2, writer});
+      wrong += !choices().save(call, {all[static_cast<std::size_t>(writer)], 1, 2, writer});
       const auto found = choices().find(call, workspace);
       wrong += !found.choice || found.choice->plan != all[static_cast<std::size_t>(found.choice->candidates)];
     }
@@ -215,10 +217,10 @@ TEST_F(TunedChoicesTest, ServesWritersAtOnce) {
 }
 
 TEST_F(TunedChoicesTest, KeepsNothingWithoutAPlace) {
-  const TunedChoices nowhere(KernelStore(""), {"NVIDIA H200", 13000, an_h200()});
-  EXPECT_FALSE(nowhere.keep(call, other()));
+  const TunedChoices nowhere(KernelStore(""), {"NVIDIA H200", 13000, h200_numbers()});
+  EXPECT_FALSE(nowhere.save(call, other()));
   EXPECT_FALSE(nowhere.find(call, workspace).choice);
-  EXPECT_EQ(nowhere.find(call, workspace).ignored, "");
+  EXPECT_EQ(nowhere.find(call, workspace).ignored_reason, "");
 }
 
 }  // namespace

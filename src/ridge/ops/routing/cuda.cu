@@ -10,7 +10,7 @@
 namespace ridge::ops::cuda {
 namespace {
 
-constexpr int threads = 1024, warps = threads / 32, at_once = 16;  // Indices per thread and iteration
+constexpr int threads = 1024, warps = threads / 32, indices_per_thread = 16;  // Indices per thread and iteration
 
 struct Indices {
   const void* data;
@@ -21,140 +21,142 @@ struct Indices {
   }
 };
 
-__device__ int sum_of_block(int mine) {
-  __shared__ int of_warp[warps];
+__device__ int sum_over_block(int mine) {
+  __shared__ int warp_counts[warps];
   mine = __reduce_add_sync(~0u, mine);
   __syncthreads();  // All threads have read the previous sums
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine;
+  if (threadIdx.x % 32 == 0) warp_counts[threadIdx.x / 32] = mine;
   __syncthreads();
   int sum = 0;
-  for (const int each : of_warp) sum += each;
+  for (const int each : warp_counts) sum += each;
   return sum;
 }
 
 // Writes the number of rows that group g keeps to kept[g]; one block per group.
-__global__ void __launch_bounds__(threads) count_kernel(Indices indices, int groups, int capacity, int* kept) {
+__global__ void __launch_bounds__(threads) count_rows_kernel(Indices indices, int groups, int capacity, int* kept) {
   for (int g = static_cast<int>(blockIdx.x); g < groups; g += static_cast<int>(gridDim.x)) {
     int mine = 0;
 #pragma unroll 8
     for (std::int64_t i = threadIdx.x; i < indices.count; i += threads) mine += indices(i) == g;
-    const int all = sum_of_block(mine);
+    const int all = sum_over_block(mine);
     if (threadIdx.x == 0) kept[g] = capacity > 0 && all > capacity ? capacity : all;
   }
 }
 
 // Returns the sum of `mine` over the earlier warps of the block, and over all. `mine` is the same in all lanes of a
 // warp.
-struct Before {
-  int mine, all;
+struct PrefixCount {
+  int earlier, total;
 };
-__device__ Before count_before(int mine) {
-  __shared__ int of_warp[warps];
+__device__ PrefixCount count_in_earlier_warps(int mine) {
+  __shared__ int warp_counts[warps];
   __syncthreads();  // All threads have read the previous counts
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine;
+  if (threadIdx.x % 32 == 0) warp_counts[threadIdx.x / 32] = mine;
   __syncthreads();
-  Before out{0, 0};
+  PrefixCount out{0, 0};
   for (int w = 0; w < warps; ++w) {
-    if (w < static_cast<int>(threadIdx.x / 32)) out.mine += of_warp[w];
-    out.all += of_warp[w];
+    if (w < static_cast<int>(threadIdx.x / 32)) out.earlier += warp_counts[w];
+    out.total += warp_counts[w];
   }
   return out;
 }
 
 // Writes the start of group g and the row of each index of g; the first block also marks indices without a group as -1.
 __global__ void __launch_bounds__(threads)
-    place_kernel(Indices indices, int groups, int* starts, int* rows, const int* kept) {
+    assign_rows_kernel(Indices indices, int groups, int* starts, int* rows, const int* kept) {
   for (int g = static_cast<int>(blockIdx.x); g < groups; g += static_cast<int>(gridDim.x)) {
     int mine = 0;
     for (int before = static_cast<int>(threadIdx.x); before < g; before += threads) mine += kept[before];
-    const int begin = sum_of_block(mine), end = begin + kept[g];
+    const int begin = sum_over_block(mine), end = begin + kept[g];
     if (threadIdx.x == 0) {
       starts[g] = begin;
       if (g + 1 == groups) starts[groups] = end;
     }
     int next = begin;  // Next free row, the same in all threads
-    for (std::int64_t first = 0; first < indices.count; first += threads * at_once) {
+    for (std::int64_t first = 0; first < indices.count; first += threads * indices_per_thread) {
       const unsigned lane = threadIdx.x % 32;
-      const std::int64_t from = first + threadIdx.x / 32 * (32 * at_once) + lane;  // A warp reads consecutive indices
-      int index[at_once];  // All loads are issued before the first value is used
+      const std::int64_t from =
+          first + threadIdx.x / 32 * (32 * indices_per_thread) + lane;  // A warp reads consecutive indices
+      int index[indices_per_thread];  // All loads are issued before the first value is used
 #pragma unroll
-      for (int j = 0; j < at_once; ++j) index[j] = from + j * 32 < indices.count ? indices(from + j * 32) : 0;
-      unsigned named[at_once];  // A bit for each of 32 indices that equal g
+      for (int j = 0; j < indices_per_thread; ++j)
+        index[j] = from + j * 32 < indices.count ? indices(from + j * 32) : 0;
+      unsigned matches[indices_per_thread];  // A bit for each of 32 indices that equal g
       int found = 0;
 #pragma unroll
-      for (int j = 0; j < at_once; ++j) {
-        const bool is_there = from + j * 32 < indices.count;
-        named[j] = __ballot_sync(~0u, is_there && index[j] == g);
-        found += __popc(named[j]);
-        if (g == 0 && is_there && (index[j] < 0 || index[j] >= groups)) rows[from + j * 32] = -1;
+      for (int j = 0; j < indices_per_thread; ++j) {
+        const bool in_range = from + j * 32 < indices.count;
+        matches[j] = __ballot_sync(~0u, in_range && index[j] == g);
+        found += __popc(matches[j]);
+        if (g == 0 && in_range && (index[j] < 0 || index[j] >= groups)) rows[from + j * 32] = -1;
       }
-      const Before before = count_before(found);
-      int row = next + before.mine;
+      const PrefixCount before = count_in_earlier_warps(found);
+      int row = next + before.earlier;
 #pragma unroll
-      for (int j = 0; j < at_once; ++j) {
-        const int its = row + __popc(named[j] & ((1u << lane) - 1));
-        if (named[j] >> lane & 1) rows[from + j * 32] = its < end ? its : -1;
-        row += __popc(named[j]);
+      for (int j = 0; j < indices_per_thread; ++j) {
+        const int assigned_row = row + __popc(matches[j] & ((1u << lane) - 1));
+        if (matches[j] >> lane & 1) rows[from + j * 32] = assigned_row < end ? assigned_row : -1;
+        row += __popc(matches[j]);
       }
-      next += before.all;
+      next += before.total;
     }
   }
 }
 
-constexpr int moving_threads = 256, moving_warps = moving_threads / 32;
+constexpr int move_threads = 256, move_warps = move_threads / 32;
 // One warp per row. Copies row i / each to its routed row, or with `is_return` the routed row to row i, or zeros if it
 // has none.
-template <class Word, bool back> __global__ void __launch_bounds__(moving_threads)
-    move_kernel(const Word* from, Word* to, const int* rows, std::int64_t count, std::int64_t each,
+template <class Word, bool is_return> __global__ void __launch_bounds__(move_threads)
+    move_kernel(const Word* from, Word* to, const int* rows, std::int64_t count, std::int64_t indices_per_row,
                 std::int64_t words) {
-  const std::int64_t step = std::int64_t{gridDim.x} * moving_warps;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * moving_warps + threadIdx.x / 32; i < count; i += step) {
+  const std::int64_t step = std::int64_t{gridDim.x} * move_warps;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * move_warps + threadIdx.x / 32; i < count; i += step) {
     const std::int64_t row = rows[i];
-    if (!back && row < 0) continue;
-    const Word* const source = from + (back ? row : i / each) * words;
-    Word* const target = to + (back ? i : row) * words;
+    if (!is_return && row < 0) continue;
+    const Word* const source = from + (is_return ? row : i / indices_per_row) * words;
+    Word* const target = to + (is_return ? i : row) * words;
     for (std::int64_t w = threadIdx.x % 32; w < words; w += 32) target[w] = row < 0 ? Word{} : source[w];
   }
 }
 
-template <class Word>
-void move(const RoutedRows& r, const void* from, void* to, const int* rows, std::int64_t words, cudaStream_t stream) {
-  const auto blocks =
-      static_cast<unsigned>(std::min<std::int64_t>((r.count + moving_warps - 1) / moving_warps, 8 * multiprocessors()));
-  if (r.back)
-    move_kernel<Word, true><<<blocks, moving_threads, 0, stream>>>(
-        static_cast<const Word*>(from), static_cast<Word*>(to), rows, r.count, r.each, words);
+template <class Word> void move_rows(const RoutedRows& r, const void* from, void* to, const int* rows,
+                                     std::int64_t words, cudaStream_t stream) {
+  const auto blocks = static_cast<unsigned>(
+      std::min<std::int64_t>((r.index_count + move_warps - 1) / move_warps, 8 * multiprocessor_count()));
+  if (r.is_return)
+    move_kernel<Word, true><<<blocks, move_threads, 0, stream>>>(static_cast<const Word*>(from), static_cast<Word*>(to),
+                                                                 rows, r.index_count, r.indices_per_row, words);
   else
-    move_kernel<Word, false><<<blocks, moving_threads, 0, stream>>>(
-        static_cast<const Word*>(from), static_cast<Word*>(to), rows, r.count, r.each, words);
+    move_kernel<Word, false><<<blocks, move_threads, 0, stream>>>(
+        static_cast<const Word*>(from), static_cast<Word*>(to), rows, r.index_count, r.indices_per_row, words);
 }
 
 }  // namespace
 
-std::optional<std::string> routed_rows(const RoutedRows& r, std::span<void* const> data, CUstream_st* stream) {
+std::optional<std::string> route_rows(const RoutedRows& r, std::span<void* const> data, CUstream_st* stream) {
   const auto groups = static_cast<int>(r.groups);
-  if (!r.back) {
+  if (!r.is_return) {
     int* const starts = static_cast<int*>(data[2]);
     int* const rows = starts + groups + 1;
-    int* const kept = rows + r.count;
-    const Indices indices{data[0], r.indices == DType::int8, r.count};
-    const auto capacity = static_cast<int>(std::min<std::int64_t>(r.capacity, r.count));
+    int* const kept = rows + r.index_count;
+    const Indices indices{data[0], r.indices == DType::int8, r.index_count};
+    const auto capacity = static_cast<int>(std::min<std::int64_t>(r.capacity, r.index_count));
     const auto blocks = static_cast<unsigned>(std::min(groups, 65535));
-    count_kernel<<<blocks, threads, 0, stream>>>(indices, groups, capacity, kept);
-    place_kernel<<<blocks, threads, 0, stream>>>(indices, groups, starts, rows, kept);
+    count_rows_kernel<<<blocks, threads, 0, stream>>>(indices, groups, capacity, kept);
+    assign_rows_kernel<<<blocks, threads, 0, stream>>>(indices, groups, starts, rows, kept);
   }
-  const int* const rows = static_cast<const int*>(data[r.back ? 0 : 2]) + groups + 1;
+  const int* const rows = static_cast<const int*>(data[r.is_return ? 0 : 2]) + groups + 1;
   const void* const from = data[1];
-  void* const to = data[r.back ? 2 : 3];
-  const std::int64_t bytes = r.width * bits(r.values) / 8;
+  void* const to = data[r.is_return ? 2 : 3];
+  const std::int64_t bytes = r.width * dtype_bits(r.values) / 8;
   const auto address = reinterpret_cast<std::uintptr_t>(from) | reinterpret_cast<std::uintptr_t>(to);
-  if (r.count > 0 && bytes > 0) {
+  if (r.index_count > 0 && bytes > 0) {
     if (bytes % 16 == 0 && address % 16 == 0)
-      move<uint4>(r, from, to, rows, bytes / 16, stream);
+      move_rows<uint4>(r, from, to, rows, bytes / 16, stream);
     else if (bytes % 4 == 0)
-      move<std::uint32_t>(r, from, to, rows, bytes / 4, stream);
+      move_rows<std::uint32_t>(r, from, to, rows, bytes / 4, stream);
     else
-      move<std::uint16_t>(r, from, to, rows, bytes / 2, stream);
+      move_rows<std::uint16_t>(r, from, to, rows, bytes / 2, stream);
   }
   if (const cudaError_t e = cudaGetLastError(); e != cudaSuccess)
     return std::string("routing rows: ") + cudaGetErrorString(e);

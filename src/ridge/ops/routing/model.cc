@@ -8,11 +8,12 @@ namespace ridge::ops {
 // which read all indices once per group.
 Result<Forecast> forecast(const RoutedRows& r, const DeviceNumbers& device) {
   const auto real = [](std::int64_t x) { return static_cast<double>(x); };
-  const double rows = 2 * real(r.count) * real(r.width) * bits(r.values) / 8, places = real(r.places()) * 4;
-  Forecast out = streamed("routed_rows", rows + places, 0, device);
-  if (!r.back)
-    out.seconds +=
-        2 * device.launch_s + 2 * real(r.groups) * real(r.count) * bits(r.indices) / 8 / device.l2_bytes_per_s;
+  const double row_bytes = 2 * real(r.index_count) * real(r.width) * dtype_bits(r.values) / 8,
+               row_map_bytes = real(r.row_map_size()) * 4;
+  Forecast out = forecast_streamed("routed_rows", row_bytes + row_map_bytes, 0, device);
+  if (!r.is_return)
+    out.seconds += 2 * device.launch_s +
+                   2 * real(r.groups) * real(r.index_count) * dtype_bits(r.indices) / 8 / device.l2_bytes_per_s;
   return out;
 }
 

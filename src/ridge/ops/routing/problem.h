@@ -17,15 +17,15 @@ namespace ridge::ops {
 // that is not kept, or whose index is no group, returns as zeros. The row map has int32 elements: `groups` + 1 starts
 // of groups, then for each index its sorted row or -1, then `groups` elements of scratch.
 struct RoutedRows {
-  bool back = false;
+  bool is_return = false;
   DType values = DType::f32, indices = DType::int32;
-  std::int64_t count = 0, each = 1;
+  std::int64_t index_count = 0, indices_per_row = 1;
   std::int64_t groups = 1, width = 0, capacity = 0;
-  std::int64_t places() const { return 2 * groups + 1 + count; }
+  std::int64_t row_map_size() const { return 2 * groups + 1 + index_count; }
   bool operator==(const RoutedRows&) const = default;
 };
 
 // Returns why no target supports the problem: row numbers must fit in int32.
-std::optional<std::string> refuse(const RoutedRows& rows);
+std::optional<std::string> unsupported_reason(const RoutedRows& rows);
 
 }  // namespace ridge::ops

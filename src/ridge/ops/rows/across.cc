@@ -5,7 +5,7 @@
 
 #include "ridge/base/cores.h"
 #include "ridge/ops/rows/cpu.h"
-#include "ridge/ops/rows/part.h"
+#include "ridge/ops/rows/isa_kernels.h"
 #include "ridge/pool/isa.h"
 #include "ridge/pool/pool.h"
 
@@ -14,45 +14,48 @@ namespace {
 
 namespace cpu = tile::cpu;
 
-constexpr std::int64_t most_parts = 64, least_part = 1 << 15;  // elements
-constexpr std::int64_t strip_columns = 2048;
+constexpr std::int64_t max_tasks = 64, min_task_elements = 1 << 15;  // elements
+constexpr std::int64_t range_columns = 2048;
 
-std::int64_t parts(std::int64_t all, std::int64_t most) { return (all + most - 1) / most; }
+std::int64_t ceil_div(std::int64_t count, std::int64_t divisor) { return (count + divisor - 1) / divisor; }
 
 }  // namespace
 
-void across(const AcrossRun& run, std::int64_t rows, std::int64_t columns, int threads, const LeaveColumns& leave) {
-  const bool whole_rows = run.problem != nullptr && run.problem->function != RowFunction::product_across;
-  const std::int64_t strips = whole_rows ? 1 : parts(columns, strip_columns);
-  const std::int64_t pieces = std::clamp<std::int64_t>(
-      rows * columns / least_part / strips, 1, std::max<std::int64_t>(std::min(most_parts, rows / 16) / strips, 1));
+void reduce_across_rows(const AcrossRun& run, std::int64_t rows, std::int64_t columns, int threads,
+                        const StoreColumns& store_columns) {
+  const bool needs_full_rows = run.problem != nullptr && run.problem->function != RowFunction::product_sum_across_rows;
+  const std::int64_t ranges = needs_full_rows ? 1 : ceil_div(columns, range_columns);
+  const std::int64_t row_blocks =
+      std::clamp<std::int64_t>(rows * columns / min_task_elements / ranges, 1,
+                               std::max<std::int64_t>(std::min(max_tasks, rows / 16) / ranges, 1));
   if (threads <= 0) threads = usable_cores();
-  const auto sums = std::make_unique_for_overwrite<double[]>(static_cast<std::size_t>(pieces * columns));
-  const int workers = static_cast<int>(std::min<std::int64_t>(threads, pieces * strips));
-  cpu::run(workers, [&](int worker) {
-    const cpu::Slice mine = cpu::slice(pieces * strips, workers, worker);
+  const auto sums = std::make_unique_for_overwrite<double[]>(static_cast<std::size_t>(row_blocks * columns));
+  const int workers = static_cast<int>(std::min<std::int64_t>(threads, row_blocks * ranges));
+  cpu::run_parallel(workers, [&](int worker) {
+    const cpu::WorkSlice mine = cpu::split_evenly(row_blocks * ranges, workers, worker);
     for (std::int64_t i = mine.begin; i < mine.end; ++i) {
-      const std::int64_t piece = i / strips, strip = i % strips;
-      AcrossRun part = run;
-      part.part.begin = rows * piece / pieces;
-      part.part.end = rows * (piece + 1) / pieces;
-      part.part.columns = columns;
-      part.part.first = strips == 1 ? 0 : strip * strip_columns;
-      part.part.last = strips == 1 ? columns : std::min(columns, part.part.first + strip_columns);
-      part.part.sums = sums.get() + piece * columns;
-      cpu::body_for_isa(plain::run_across, avx2::run_across, avx512::run_across)(part);
+      const std::int64_t row_block = i / ranges, range = i % ranges;
+      AcrossRun task = run;
+      task.part.begin = rows * row_block / row_blocks;
+      task.part.end = rows * (row_block + 1) / row_blocks;
+      task.part.columns = columns;
+      task.part.first = ranges == 1 ? 0 : range * range_columns;
+      task.part.last = ranges == 1 ? columns : std::min(columns, task.part.first + range_columns);
+      task.part.sums = sums.get() + row_block * columns;
+      cpu::select_for_isa(plain::run_across, avx2::run_across, avx512::run_across)(task);
     }
   });
-  const int leavers = static_cast<int>(std::min<std::int64_t>(threads, parts(pieces * columns, least_part)));
-  cpu::run(leavers, [&](int worker) {
-    const cpu::Slice mine = cpu::slice(columns, leavers, worker);
+  const int store_workers =
+      static_cast<int>(std::min<std::int64_t>(threads, ceil_div(row_blocks * columns, min_task_elements)));
+  cpu::run_parallel(store_workers, [&](int worker) {
+    const cpu::WorkSlice mine = cpu::split_evenly(columns, store_workers, worker);
     const bool adds = run.function == ReduceFunction::sum || run.function == ReduceFunction::mean;
-    for (std::int64_t piece = 1; piece < pieces; ++piece) {
-      const double* const more = sums.get() + piece * columns;
+    for (std::int64_t row_block = 1; row_block < row_blocks; ++row_block) {
+      const double* const other_sums = sums.get() + row_block * columns;
       for (std::int64_t c = mine.begin; c < mine.end; ++c)
-        sums[c] = adds ? sums[c] + more[c] : joined(run.function, sums[c], more[c]);
+        sums[c] = adds ? sums[c] + other_sums[c] : combine_values(run.function, sums[c], other_sums[c]);
     }
-    leave(mine.begin, mine.end, sums.get());
+    store_columns(mine.begin, mine.end, sums.get());
   });
 }
 

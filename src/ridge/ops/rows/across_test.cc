@@ -8,8 +8,8 @@
 #include <random>
 
 #include "ridge/ops/rows/cpu.h"
-#include "ridge/ops/rows/texts.h"
-#include "ridge/pool/testing/on_isa.h"
+#include "ridge/ops/rows/row_kernels.h"
+#include "ridge/pool/testing/isa_fixture.h"
 
 namespace ridge::ops {
 namespace {
@@ -17,29 +17,29 @@ namespace {
 namespace cpu = tile::cpu;
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
-constexpr RowFunction gradients[] = {RowFunction::product_across, RowFunction::rmsnorm_weight_gradient,
+constexpr RowFunction gradients[] = {RowFunction::product_sum_across_rows, RowFunction::rmsnorm_weight_gradient,
                                      RowFunction::layernorm_weight_gradient};
 
 float drawn(std::mt19937& random) { return static_cast<float>(random() % 2001) / 500 - 2; }
 
 template <class Kind> std::vector<double> by_text(const std::vector<double>& x, tile::Index rows, tile::Index columns) {
   std::vector<double> y(static_cast<std::size_t>(columns), 77);
-  tile::value::run_rows<JoinedAcross<double, double, Kind>>({{x.data(), columns}, {y.data()}}, rows, columns);
+  tile::value::run_rows<ReducedAcrossRows<double, double, Kind>>({{x.data(), columns}, {y.data()}}, rows, columns);
   return y;
 }
 
 TEST(Across, TextsJoinEachColumn) {
   const std::vector<double> x{1, -2, 3, 4, 5, -6};
   EXPECT_EQ(by_text<tile::Add>(x, 2, 3), (std::vector<double>{5, 3, -3}));
-  EXPECT_EQ(by_text<tile::Largest>(x, 3, 2), (std::vector<double>{5, 4}));
-  EXPECT_EQ(by_text<tile::Least>(x, 3, 2), (std::vector<double>{1, -6}));
+  EXPECT_EQ(by_text<tile::MaxOrNan>(x, 3, 2), (std::vector<double>{5, 4}));
+  EXPECT_EQ(by_text<tile::MinOrNan>(x, 3, 2), (std::vector<double>{1, -6}));
 }
 
 // A row contributes dy times its normalized x to the gradient.
 TEST(Across, TextsOfGradientsAreWhatTheNormsSay) {
   std::mt19937 random(3);
   for (const std::size_t columns : {1u, 2u, 7u, 32u}) {
-    RowValues row;
+    RowInputs row;
     for (std::size_t i = 0; i < columns; ++i) {
       row.x.push_back(drawn(random));
       row.dy.push_back(drawn(random));
@@ -48,9 +48,10 @@ TEST(Across, TextsOfGradientsAreWhatTheNormsSay) {
     for (const RowFunction function : gradients) {
       RowProblem p;
       p.function = function;
-      const std::vector<double> got = in_doubles(p, row);
+      const std::vector<double> got = evaluate_in_f64(p, row);
       p.function = function == RowFunction::rmsnorm_weight_gradient ? RowFunction::rmsnorm : RowFunction::layernorm;
-      const std::vector<double> norm = function == RowFunction::product_across ? row.x : in_doubles(p, row);
+      const std::vector<double> norm =
+          function == RowFunction::product_sum_across_rows ? row.x : evaluate_in_f64(p, row);
       for (std::size_t i = 0; i < columns; ++i) EXPECT_NEAR(got[i], row.dy[i] * norm[i], 1e-12);
     }
   }
@@ -61,7 +62,7 @@ struct Case {
   int threads = 1;
 };
 
-class AcrossRows : public cpu::OnIsa {};
+class AcrossRows : public cpu::IsaTest {};
 
 // Returns the result of `function` on f32 rows and checks that nothing is written after it.
 std::vector<float> made(RowFunction function, const Case& c, const std::vector<float>& x,
@@ -71,9 +72,9 @@ std::vector<float> made(RowFunction function, const Case& c, const std::vector<f
   p.rows = c.rows;
   p.columns = c.columns;
   p.x = p.dy = {DType::f32, c.columns};
-  EXPECT_EQ(refuse(p), std::nullopt);
+  EXPECT_EQ(unsupported_reason(p), std::nullopt);
   std::vector<float> y(static_cast<std::size_t>(c.columns) + 1, 77);
-  rows(p, {x.data(), nullptr, y.data(), dy.data()}, c.threads);
+  run_row_function(p, {x.data(), nullptr, y.data(), dy.data()}, c.threads);
   EXPECT_EQ(y.back(), 77);
   return y;
 }
@@ -99,7 +100,7 @@ TEST_P(AcrossRows, ANanIsInEachColumnThatItsRowHasAPartIn) {
   for (std::size_t i = 0; i < x.size(); ++i) x[i] += static_cast<float>(i % 5);
   x[10 * 40 + 7] = NAN;
   const Case c{.rows = 64, .columns = 40};
-  const std::vector<float> product = made(RowFunction::product_across, c, x, dy),
+  const std::vector<float> product = made(RowFunction::product_sum_across_rows, c, x, dy),
                            norm = made(RowFunction::rmsnorm_weight_gradient, c, x, dy);
   for (std::size_t i = 0; i < 40; ++i) {
     EXPECT_EQ(std::isnan(product[i]), i == 7) << i;
@@ -159,11 +160,11 @@ TEST_P(AcrossRows, ReductionsGoAcrossTheMiddleOfThree) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryIsa, AcrossRows, testing::ValuesIn(cpu::available_isas()),
-                         [](const auto& isa) { return std::string(cpu::name(isa.param)); });
+                         [](const auto& isa) { return std::string(cpu::isa_name(isa.param)); });
 
 TEST(Across, OfNoRowsIsNothing) {
   const Case c{.rows = 0, .columns = 3};
-  EXPECT_EQ(made(RowFunction::product_across, c, {}, {}), (std::vector<float>{0, 0, 0, 77}));
+  EXPECT_EQ(made(RowFunction::product_sum_across_rows, c, {}, {}), (std::vector<float>{0, 0, 0, 77}));
 }
 
 }  // namespace

@@ -3,11 +3,11 @@
 
 namespace ridge::ops {
 
-void arithmetic(const ArithmeticRun& run) {
-  tile::cpu::body_for_isa(plain::arithmetic, avx2::arithmetic, avx512::arithmetic)(run);
+void execute_arithmetic(const ArithmeticCall& run) {
+  tile::cpu::select_for_isa(plain::execute_arithmetic, avx2::execute_arithmetic, avx512::execute_arithmetic)(run);
 }
-void compiled_chain(const CompiledChain& run) {
-  tile::cpu::body_for_isa(plain::compiled_chain, avx2::compiled_chain, avx512::compiled_chain)(run);
+void run_compiled_chain(const CompiledChain& run) {
+  tile::cpu::select_for_isa(plain::run_compiled_chain, avx2::run_compiled_chain, avx512::run_compiled_chain)(run);
 }
 
 }  // namespace ridge::ops

@@ -11,44 +11,44 @@
 
 namespace ridge::ops {
 
-enum class ArithmeticText {
+enum class ArithmeticKernel {
   affine,   // relu(1.3*x + 0.2) * r
   gelu,     // gelu(1.3*x + 0.2) * r
   cosines,  // cos(cos(x))
   rmsnorm,  // sum of squares, then x * scale * weight
   softmax,  // maximum, e^(x - maximum) and its sum, then scaling
 };
-struct ArithmeticRun {
-  ArithmeticText text = ArithmeticText::affine;
+struct ArithmeticCall {
+  ArithmeticKernel kernel = ArithmeticKernel::affine;
   DType dtype = DType::f32;  // Format of all arrays: f32, bf16 or f16.
   std::int64_t n = 0;        // Elements; rounded up to groups of at most 128.
   std::int64_t columns = 0;  // Columns of a row, for rmsnorm and softmax.
 };
-void arithmetic(const ArithmeticRun& run);  // Runs on the calling thread.
+void execute_arithmetic(const ArithmeticCall& run);  // Runs on the calling thread.
 
 // y = affine or gelu of x and r, disjoint arrays of n elements of `dtype`: chains compiled statically as kernels of
 // one pass. Runs on the calling thread.
 struct CompiledChain {
-  ArithmeticText text = ArithmeticText::affine;
+  ArithmeticKernel kernel = ArithmeticKernel::affine;
   DType dtype = DType::f32;
   std::int64_t n = 0;
   const void *x = nullptr, *r = nullptr;
   void* y = nullptr;
 };
-void compiled_chain(const CompiledChain& run);
+void run_compiled_chain(const CompiledChain& run);
 
 // Defined in arithmetic_body.cc, which is compiled once for each instruction set.
 namespace plain {
-void arithmetic(const ArithmeticRun& run);
-void compiled_chain(const CompiledChain& run);
+void execute_arithmetic(const ArithmeticCall& run);
+void run_compiled_chain(const CompiledChain& run);
 }  // namespace plain
 namespace avx2 {
-void arithmetic(const ArithmeticRun& run);
-void compiled_chain(const CompiledChain& run);
+void execute_arithmetic(const ArithmeticCall& run);
+void run_compiled_chain(const CompiledChain& run);
 }  // namespace avx2
 namespace avx512 {
-void arithmetic(const ArithmeticRun& run);
-void compiled_chain(const CompiledChain& run);
+void execute_arithmetic(const ArithmeticCall& run);
+void run_compiled_chain(const CompiledChain& run);
 }  // namespace avx512
 
 }  // namespace ridge::ops

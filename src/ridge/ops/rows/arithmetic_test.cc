@@ -23,38 +23,38 @@ struct CountedMask {
 };
 struct CountedInt {
   FloatLanes::Int v;
-  static CountedInt all(std::int32_t x) { return {FloatLanes::Int::all(x)}; }
+  static CountedInt broadcast(std::int32_t x) { return {FloatLanes::Int::broadcast(x)}; }
   static CountedInt load(const std::int32_t* p) { return {FloatLanes::Int::load(p)}; }
 };
 struct Counted {
   using Int = CountedInt;
   using Mask = CountedMask;
   static constexpr int lanes = FloatLanes::lanes;
-  static constexpr bool has_halves = false;
+  static constexpr bool has_even_odd = false;
   FloatLanes v;
 
-  static Counted all(float x) { return {FloatLanes::all(x)}; }
+  static Counted broadcast(float x) { return {FloatLanes::broadcast(x)}; }
   template <class T> static Counted load(const T* p) {
     ++counts["load"];
     return Counted{FloatLanes::load(p)};
   }
-  static Counted load_some(const float* p, int n) {
+  static Counted load_partial(const float* p, int n) {
     ++counts["load"];
-    return Counted{FloatLanes::load_some(p, n)};
+    return Counted{FloatLanes::load_partial(p, n)};
   }
   template <class T> void store(T* p) const {
     ++counts["store"];
     v.store(p);
   }
-  void store_some(float* p, int n) const {
+  void store_partial(float* p, int n) const {
     ++counts["store"];
-    v.store_some(p, n);
+    v.store_partial(p, n);
   }
-  template <class T> static void stream_two(Counted a, Counted b, T* p) {
+  template <class T> static void stream_pair(Counted a, Counted b, T* p) {
     counts["stream"] += 2;
-    FloatLanes::stream_two(a.v, b.v, p);
+    FloatLanes::stream_pair(a.v, b.v, p);
   }
-  static void fence() { ++counts["fence"]; }
+  static void store_fence() { ++counts["fence"]; }
 };
 Counted operator+(Counted a, Counted b) {
   ++counts["add"];
@@ -80,13 +80,13 @@ Counted sqrt(Counted a) {
   ++counts["sqrt"];
   return Counted{sqrt(a.v)};
 }
-Counted smaller(Counted a, Counted b) {
+Counted lane_min(Counted a, Counted b) {
   ++counts["larger"];
-  return Counted{smaller(a.v, b.v)};
+  return Counted{lane_min(a.v, b.v)};
 }
-Counted larger(Counted a, Counted b) {
+Counted lane_max(Counted a, Counted b) {
   ++counts["larger"];
-  return Counted{larger(a.v, b.v)};
+  return Counted{lane_max(a.v, b.v)};
 }
 CountedMask operator<(Counted a, Counted b) {
   ++counts["compare"];
@@ -100,15 +100,15 @@ CountedMask is_nan(Counted a) {
   ++counts["compare"];
   return CountedMask{is_nan(a.v)};
 }
-bool any(CountedMask m) {
+bool any_lane(CountedMask m) {
   ++counts["any"];
-  return any(m.v);
+  return any_lane(m.v);
 }
 Counted select(CountedMask m, Counted a, Counted b) {
   ++counts["select"];
   return Counted{select(m.v, a.v, b.v)};
 }
-CountedInt bits(Counted a) { return {bits(a.v)}; }
+CountedInt as_int(Counted a) { return {as_int(a.v)}; }
 Counted as_float(CountedInt a) { return {as_float(a.v)}; }
 CountedInt to_int(Counted a) {
   ++counts["convert"];
@@ -146,9 +146,9 @@ CountedMask is_zero(CountedInt a) {
   ++counts["compare"];
   return CountedMask{is_zero(a.v)};
 }
-float sum(Counted a) {
+float sum_lanes(Counted a) {
   ++counts["sum"];
-  return sum(a.v);
+  return sum_lanes(a.v);
 }
 
 template <class F> Counts counted(F f) {
@@ -162,10 +162,10 @@ template <class T> constexpr DType dtype_of = std::is_same_v<T, float>  ? DType:
 
 template <class T> Counts of_rows(RowFunction function, std::int64_t rows, std::int64_t columns) {
   std::vector<T> x(static_cast<std::size_t>(rows * columns)), y(x.size()), w(static_cast<std::size_t>(columns));
-  const Counted half = Counted::all(0.5f);
+  const Counted half = Counted::broadcast(0.5f);
   for (std::size_t i = 0; i < x.size(); i += Counted::lanes) half.store(x.data() + i);
   for (std::size_t i = 0; i < w.size(); i += Counted::lanes) half.store(w.data() + i);
-  std::vector<float> scratch(static_cast<std::size_t>(tile::cpu::row_scratch(columns)));
+  std::vector<float> scratch(static_cast<std::size_t>(tile::cpu::row_scratch_floats(columns)));
   const tile::cpu::RowsPart part{0, rows, columns, scratch.data(), false, true};
   return counted([&] {
     if (function == RowFunction::softmax)
@@ -174,12 +174,12 @@ template <class T> Counts of_rows(RowFunction function, std::int64_t rows, std::
       tile::cpu::run_rows<Counted, Rmsnorm<T, T, T>>({{x.data(), columns}, {w.data()}, {y.data(), columns}}, part);
   });
 }
-template <class T> Counts roof(ArithmeticText text, std::int64_t n, std::int64_t columns = 0) {
+template <class T> Counts roof(ArithmeticKernel text, std::int64_t n, std::int64_t columns = 0) {
   return counted([&] { run_arithmetic<Counted, T>({text, dtype_of<T>, n, columns}); });
 }
 // `CachedVectors` first fills pairs * 2 vectors of each of three arrays.
 template <class T> Counts filling() {
-  return counted([] { Spot<Counted, T> spot; });
+  return counted([] { CachedVectors<Counted, T> spot; });
 }
 Counts less(Counts a, const Counts& b) {
   for (const auto& [name, count] : b)
@@ -190,9 +190,9 @@ Counts less(Counts a, const Counts& b) {
 template <class T> void expect_rows() {
   for (const std::int64_t columns : {1024, 4096})
     for (const RowFunction function : {RowFunction::rmsnorm, RowFunction::softmax}) {
-      const auto text = function == RowFunction::softmax ? ArithmeticText::softmax : ArithmeticText::rmsnorm;
+      const auto text = function == RowFunction::softmax ? ArithmeticKernel::softmax : ArithmeticKernel::rmsnorm;
       EXPECT_EQ(of_rows<T>(function, 8, columns), less(roof<T>(text, 8 * columns, columns), filling<T>()))
-          << name(dtype_of<T>) << ", " << columns << " columns, " << (text == ArithmeticText::softmax);
+          << dtype_name(dtype_of<T>) << ", " << columns << " columns, " << (text == ArithmeticKernel::softmax);
     }
 }
 TEST(Arithmetic, has_the_row_kernels_instructions) {
@@ -212,13 +212,13 @@ TEST(Arithmetic, rmsnorm_takes_three_loads_of_which_two_rows_share_one_and_a_sto
 }
 
 constexpr std::int64_t many = 4096;
-Counts of_text(ArithmeticText text) {
+Counts of_text(ArithmeticKernel text) {
   const std::vector<float> x(many, 0.5f), r(many, 0.5f);
   std::vector<float> y(many);
   return counted([&] { run_chain<Counted>({text, DType::f32, many, x.data(), r.data(), y.data()}); });
 }
 TEST(Arithmetic, has_the_compiled_chains_instructions) {
-  for (const ArithmeticText text : {ArithmeticText::affine, ArithmeticText::gelu})
+  for (const ArithmeticKernel text : {ArithmeticKernel::affine, ArithmeticKernel::gelu})
     EXPECT_EQ(of_text(text), less(roof<float>(text, many), filling<float>()));
 }
 
@@ -227,7 +227,7 @@ template <class T> void expect_chain(DType dtype, std::int64_t n, std::size_t sh
   const auto size = static_cast<std::size_t>(n);
   const auto stored = [](float value) {
     T to;
-    store_some(FloatLanes::all(value), &to, 1);
+    store_partial(FloatLanes::broadcast(value), &to, 1);
     return to;
   };
   const auto value = [](T from) {
@@ -241,7 +241,7 @@ template <class T> void expect_chain(DType dtype, std::int64_t n, std::size_t sh
     x[i] = stored(static_cast<float>(i % 31) - 9);
     r[i] = stored(static_cast<float>(i % 5) * 0.25f);
   }
-  compiled_chain({ArithmeticText::affine, dtype, n, x.data(), r.data(), y.data() + shift});
+  run_compiled_chain({ArithmeticKernel::affine, dtype, n, x.data(), r.data(), y.data() + shift});
   for (std::size_t i = 0; i < size; ++i) {
     const float u = 1.3f * value(x[i]) + 0.2f;
     ASSERT_EQ(value(y[i + shift]), value(stored(std::max(u, 0.0f) * value(r[i])))) << i << " of " << n;
@@ -250,10 +250,10 @@ template <class T> void expect_chain(DType dtype, std::int64_t n, std::size_t sh
   ASSERT_EQ(value(y.back()), -77) << n;
 }
 TEST(CompiledChain, GivesEverySizeOnEveryInstructionSet) {
-  const tile::cpu::Isa before = tile::cpu::isa();
-  const std::int64_t large = tile::cpu::caches().l3 / 6 + 4321;
+  const tile::cpu::Isa before = tile::cpu::active_isa();
+  const std::int64_t large = tile::cpu::cache_sizes().l3 / 6 + 4321;
   for (const tile::cpu::Isa isa : tile::cpu::available_isas()) {
-    ASSERT_TRUE(tile::cpu::use_isa(isa));
+    ASSERT_TRUE(tile::cpu::set_active_isa(isa));
     for (std::int64_t n = 0; n <= 300; n += n < 140 ? 1 : 29) {
       expect_chain<float>(DType::f32, n, 1);
       expect_chain<Bf16>(DType::bf16, n, 1);
@@ -264,7 +264,7 @@ TEST(CompiledChain, GivesEverySizeOnEveryInstructionSet) {
       expect_chain<Bf16>(DType::bf16, large, shift);
     }
   }
-  tile::cpu::use_isa(before);
+  tile::cpu::set_active_isa(before);
 }
 
 Counts of_chain(ChainOp bend) {
@@ -282,14 +282,14 @@ Counts of_chain(ChainOp bend) {
                               {.op = ChainOp::multiply, .result = 0, .a = 0, .b = 1},
                               {.op = ChainOp::store, .a = 0, .slot = 2}},
                              2};
-  const ChainCode code = lower(program);
+  const ChainCode code = lower_chain(program);
   std::vector<float> scratch(static_cast<std::size_t>(chain_scratch_floats(code)));
   void* const tensors[] = {x.data(), r.data(), y.data()};
-  return counted([&] { ChainRunner<Counted>({code, tensors, 0, code.blocks(), scratch.data()}).go(); });
+  return counted([&] { ChainRunner<Counted>({code, tensors, 0, code.block_count(), scratch.data()}).run_blocks(); });
 }
 TEST(Arithmetic, has_an_interpreted_chains_instructions) {
   for (const auto& [bend, text] :
-       {std::pair{ChainOp::relu, ArithmeticText::affine}, std::pair{ChainOp::gelu, ArithmeticText::gelu}})
+       {std::pair{ChainOp::relu, ArithmeticKernel::affine}, std::pair{ChainOp::gelu, ArithmeticKernel::gelu}})
     EXPECT_EQ(of_chain(bend), less(roof<float>(text, many), filling<float>()));
 }
 

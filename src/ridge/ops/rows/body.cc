@@ -3,6 +3,6 @@
 namespace ridge::ops::RIDGE_BODY_ISA {
 
 void run_rows(const RowRun& run) { ops::run_rows<FloatLanes>(run); }
-float reduced(const ReduceRun& run) { return ops::reduced<FloatLanes>(run); }
+float reduce_row(const ReduceRun& run) { return ops::reduce_row<FloatLanes>(run); }
 
 }  // namespace ridge::ops::RIDGE_BODY_ISA

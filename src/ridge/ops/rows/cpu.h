@@ -11,15 +11,15 @@
 namespace ridge::ops {
 
 // Returns why this problem cannot run, or nullopt if it can.
-std::optional<std::string> refuse(const ReduceProblem& problem);
+std::optional<std::string> unsupported_reason(const ReduceProblem& problem);
 
 // Returns the axes sorted by x's strides, outermost first, without extents of 1; adjacent axes are merged if possible.
-std::vector<ReduceAxis> merged(std::vector<ReduceAxis> axes);
+std::vector<ReduceAxis> merge_axes(std::vector<ReduceAxis> axes);
 
-double joined(ReduceFunction function, double so_far, double value);  // A mean's sum.
+double combine_values(ReduceFunction function, double so_far, double value);  // A mean's sum.
 
 // Writes y = function of each row of x, or of all rows.
-void rows(const RowProblem& problem, const RowData& data, int threads = 0);
+void run_row_function(const RowProblem& problem, const RowData& data, int threads = 0);
 
 void reduce(const ReduceProblem& problem, const void* x, void* y, int threads = 0);
 

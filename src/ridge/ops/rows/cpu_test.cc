@@ -11,7 +11,7 @@
 #include "ridge/base/float16.h"
 #include "ridge/ops/rows/cpu.h"
 #include "ridge/ops/rows/program.h"
-#include "ridge/pool/testing/on_isa.h"
+#include "ridge/pool/testing/isa_fixture.h"
 
 namespace ridge::ops {
 namespace {
@@ -20,7 +20,7 @@ namespace cpu = tile::cpu;
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
 float read(const char* data, DType dtype, std::int64_t i) {
-  const char* at = data + i * (bits(dtype) / 8);
+  const char* at = data + i * (dtype_bits(dtype) / 8);
   const auto as = [&](auto value) {
     std::memcpy(&value, at, sizeof value);
     return value;
@@ -29,7 +29,7 @@ float read(const char* data, DType dtype, std::int64_t i) {
   return dtype == DType::bf16 ? to_float(as(Bf16{})) : to_float(as(F16{}));
 }
 void write(char* data, DType dtype, std::int64_t i, float x) {
-  char* at = data + i * (bits(dtype) / 8);
+  char* at = data + i * (dtype_bits(dtype) / 8);
   const Bf16 brain = to_bf16(x);
   const F16 half = to_f16(x);
   if (dtype == DType::f32) std::memcpy(at, &x, 4);
@@ -77,7 +77,7 @@ std::vector<double> reference(const RowProblem& p, const char* x, const char* we
   const double scale =
       p.function == RowFunction::softmax ? 1 / sum : 1 / std::sqrt(sum / static_cast<double>(p.columns) + p.epsilon);
   for (std::int64_t c = 0; c < p.columns; ++c)
-    v[static_cast<std::size_t>(c)] *= scale * (weight == nullptr ? 1 : read(weight, p.weight, c));
+    v[static_cast<std::size_t>(c)] *= scale * (weight == nullptr ? 1 : read(weight, p.weight_dtype, c));
   return v;
 }
 
@@ -85,20 +85,20 @@ std::vector<double> reference(const RowProblem& p, const char* x, const char* we
 std::vector<double> by_text(const RowProblem& p, const char* x, const char* weight, const char* dy = nullptr) {
   std::vector<double> y;
   for (std::int64_t r = 0; r < p.rows; ++r) {
-    RowValues row;
+    RowInputs row;
     for (std::int64_t c = 0; c < p.columns; ++c) {
       row.x.push_back(read(x, p.x.dtype, r * p.x.row_stride + c));
-      row.weight.push_back(weight == nullptr ? 1 : read(weight, p.weight, c));
+      row.weight.push_back(weight == nullptr ? 1 : read(weight, p.weight_dtype, c));
       if (dy != nullptr) row.dy.push_back(read(dy, p.dy.dtype, r * p.dy.row_stride + c));
     }
-    const std::vector<double> one = in_doubles(p, row);
+    const std::vector<double> one = evaluate_in_f64(p, row);
     y.insert(y.end(), one.begin(), one.end());
   }
   return y;
 }
 constexpr RowFunction all_functions[] = {RowFunction::softmax, RowFunction::rmsnorm, RowFunction::layernorm};
 
-class Rows : public cpu::OnIsa {};
+class Rows : public cpu::IsaTest {};
 
 TEST_P(Rows, every_width_stride_and_type_is_right_and_touches_its_own_bytes_only) {
   std::mt19937 random(3);
@@ -111,17 +111,17 @@ TEST_P(Rows, every_width_stride_and_type_is_right_and_touches_its_own_bytes_only
       p.columns = columns;
       p.x = {types[random() % 3], columns + static_cast<std::int64_t>(random() % 5)};
       p.y = {types[random() % 3], columns + static_cast<std::int64_t>(random() % 5)};
-      p.weight = types[random() % 3];
-      ASSERT_EQ(refuse(p).value_or(""), "");
+      p.weight_dtype = types[random() % 3];
+      ASSERT_EQ(unsupported_reason(p).value_or(""), "");
       const auto bytes = [&](const RowLayout& l) {
-        return static_cast<std::size_t>((2 * l.row_stride + columns) * (bits(l.dtype) / 8));
+        return static_cast<std::size_t>((2 * l.row_stride + columns) * (dtype_bits(l.dtype) / 8));
       };
-      const Guarded x(bytes(p.x)), y(bytes(p.y)), w(static_cast<std::size_t>(columns * bits(p.weight) / 8));
+      const Guarded x(bytes(p.x)), y(bytes(p.y)), w(static_cast<std::size_t>(columns * dtype_bits(p.weight_dtype) / 8));
       std::normal_distribution<float> normal(0, 3);
       for (std::int64_t i = 0; i < 2 * p.x.row_stride + columns; ++i) write(x.data(), p.x.dtype, i, normal(random));
-      for (std::int64_t i = 0; i < columns; ++i) write(w.data(), p.weight, i, normal(random));
+      for (std::int64_t i = 0; i < columns; ++i) write(w.data(), p.weight_dtype, i, normal(random));
       const char* weight = function != RowFunction::softmax && columns % 2 == 0 ? w.data() : nullptr;
-      rows(p, {x.data(), weight, y.data()}, 1);
+      run_row_function(p, {x.data(), weight, y.data()}, 1);
       double unit = p.y.dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;
       if (p.y.dtype == DType::f32) unit = 2e-6;
       const std::vector<double> text = by_text(p, x.data(), weight);
@@ -142,8 +142,8 @@ TEST_P(Rows, every_width_stride_and_type_is_right_and_touches_its_own_bytes_only
       }
       ASSERT_TRUE(y.untouched_before()) << columns;
       for (std::int64_t r = 0; r < 2; ++r)
-        for (std::int64_t i = columns * bits(p.y.dtype) / 8; i < p.y.row_stride * bits(p.y.dtype) / 8; ++i)
-          ASSERT_EQ(y.data()[r * p.y.row_stride * bits(p.y.dtype) / 8 + i], 0x7b) << "between rows";
+        for (std::int64_t i = columns * dtype_bits(p.y.dtype) / 8; i < p.y.row_stride * dtype_bits(p.y.dtype) / 8; ++i)
+          ASSERT_EQ(y.data()[r * p.y.row_stride * dtype_bits(p.y.dtype) / 8 + i], 0x7b) << "between rows";
     }
 }
 
@@ -155,12 +155,12 @@ TEST_P(Rows, log_sum_exp_is_a_number_a_row) {
       for (std::int64_t i = 0; i < 3 * n; ++i) write(x.data(), dtype, i, static_cast<float>(i * 37 % 101) * 0.5f - 20);
       if (dtype == DType::f32) write(x.data(), dtype, 2 * n, 1e4f);  // exp overflows f32
       const RowProblem p{RowFunction::log_sum_exp, 3, n, {dtype, n}, {DType::f32, 3}};
-      ASSERT_EQ(refuse(p), std::nullopt);
-      rows(p, {x.data(), nullptr, y.data()}, 1);
+      ASSERT_EQ(unsupported_reason(p), std::nullopt);
+      run_row_function(p, {x.data(), nullptr, y.data()}, 1);
       const std::vector<double> text = by_text(p, x.data(), nullptr);
       for (std::size_t i = 0; i < y.size(); ++i) {
         const double want = i % 3 == 0 ? text[i / 3] : -7;
-        ASSERT_NEAR(y[i], want, 1e-6 * std::abs(want) + 1e-6) << name(dtype) << " " << n << " " << i;
+        ASSERT_NEAR(y[i], want, 1e-6 * std::abs(want) + 1e-6) << dtype_name(dtype) << " " << n << " " << i;
       }
     }
 }
@@ -168,20 +168,20 @@ TEST_P(Rows, log_sum_exp_is_a_number_a_row) {
 TEST_P(Rows, large_numbers_do_not_overflow) {
   std::vector<float> x{1e4f, 1e4f, -3e38f, 3e38f}, y(4);
   RowProblem p{RowFunction::softmax, 2, 2, {DType::f32, 2}, {DType::f32, 2}};
-  rows(p, {x.data(), nullptr, y.data()}, 1);
+  run_row_function(p, {x.data(), nullptr, y.data()}, 1);
   EXPECT_EQ(y, (std::vector<float>{0.5f, 0.5f, 0, 1}));
   p.function = RowFunction::rmsnorm;
   x = {2e30f, -2e30f, 3e38f, 3e38f};
-  rows(p, {x.data(), nullptr, y.data()}, 1);
+  run_row_function(p, {x.data(), nullptr, y.data()}, 1);
   EXPECT_EQ(y, (std::vector<float>{1, -1, 1, 1}));
   p.function = RowFunction::layernorm;
   x = {2e30f, -2e30f, 3e38f, 3e38f};
-  rows(p, {x.data(), nullptr, y.data()}, 1);
+  run_row_function(p, {x.data(), nullptr, y.data()}, 1);
   EXPECT_EQ(y, (std::vector<float>{1, -1, 0, 0}));
   p.function = RowFunction::rmsnorm;
   p.epsilon = 0;
   x = {2e-30f, -2e-30f, 1e-40f, 1e-40f};
-  rows(p, {x.data(), nullptr, y.data()}, 1);
+  run_row_function(p, {x.data(), nullptr, y.data()}, 1);
   EXPECT_EQ(y, (std::vector<float>{1, -1, 1, 1}));
 }
 
@@ -191,7 +191,7 @@ TEST_P(Rows, layernorm_of_a_large_mean_keeps_the_distances) {
       std::vector<float> x, y(static_cast<std::size_t>(n));
       for (std::int64_t i = 0; i < n; ++i) x.push_back(12345.7f + step * static_cast<float>(i % 3));
       RowProblem p{RowFunction::layernorm, 1, n, {DType::f32, n}, {DType::f32, n}};
-      rows(p, {x.data(), nullptr, y.data()}, 1);
+      run_row_function(p, {x.data(), nullptr, y.data()}, 1);
       const std::vector<double> exact = reference(p, reinterpret_cast<const char*>(x.data()), nullptr, 0);
       for (std::size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], exact[i], 3e-6) << n << " columns, " << step;
     }
@@ -203,13 +203,13 @@ TEST_P(Rows, nan_and_masks_stay_in_their_row) {
     for (const std::size_t place : {0, 20, 36}) {
       std::vector<float> x(static_cast<std::size_t>(3 * n), 1), y(x.size());
       x[static_cast<std::size_t>(n) + place] = std::numeric_limits<float>::quiet_NaN();
-      rows({function, 3, n, {DType::f32, n}, {DType::f32, n}}, {x.data(), nullptr, y.data()}, 1);
+      run_row_function({function, 3, n, {DType::f32, n}, {DType::f32, n}}, {x.data(), nullptr, y.data()}, 1);
       for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i / static_cast<std::size_t>(n) == 1) << i;
     }
   std::vector<float> x(static_cast<std::size_t>(n), -infinity), y(x.size());
   x[5] = 2;
   x[6] = 2;
-  rows({RowFunction::softmax, 1, n, {DType::f32, n}, {DType::f32, n}}, {x.data(), nullptr, y.data()}, 1);
+  run_row_function({RowFunction::softmax, 1, n, {DType::f32, n}, {DType::f32, n}}, {x.data(), nullptr, y.data()}, 1);
   for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(y[i], i == 5 || i == 6 ? 0.5f : 0.0f);
 }
 
@@ -222,11 +222,13 @@ TEST_P(Rows, rows_that_are_worked_on_together_do_not_see_each_other) {
       std::vector<char> x(std::size(fills) * n * 4), y(x.size());
       for (std::size_t i = 0; i < std::size(fills) * n; ++i)
         write(x.data(), dtype, static_cast<std::int64_t>(i), i % n == 1 ? 1 : fills[i / n]);
-      rows({function, std::size(fills), n, {dtype, n}, {dtype, n}}, {x.data(), nullptr, y.data()}, 1);
+      run_row_function({function, std::size(fills), n, {dtype, n}, {dtype, n}}, {x.data(), nullptr, y.data()}, 1);
       for (std::int64_t r = 0; r < static_cast<std::int64_t>(std::size(fills)); ++r) {
         std::vector<char> alone(n * 4);
-        rows({function, 1, n, {dtype, n}, {dtype, n}}, {x.data() + r * n * bits(dtype) / 8, nullptr, alone.data()}, 1);
-        ASSERT_EQ(std::memcmp(alone.data(), y.data() + r * n * bits(dtype) / 8, n * bits(dtype) / 8), 0) << r;
+        run_row_function({function, 1, n, {dtype, n}, {dtype, n}},
+                         {x.data() + r * n * dtype_bits(dtype) / 8, nullptr, alone.data()}, 1);
+        ASSERT_EQ(std::memcmp(alone.data(), y.data() + r * n * dtype_bits(dtype) / 8, n * dtype_bits(dtype) / 8), 0)
+            << r;
       }
       if (function != RowFunction::softmax) continue;
       const auto at = [&](int row, int column) { return read(y.data(), dtype, row * n + column); };
@@ -245,7 +247,7 @@ TEST_P(Rows, streamed_rows_and_any_number_of_threads_give_the_same_bits) {
     std::size_t past;  // Offset of y from a cache line, in elements.
   };
   for (const Case& c : {Case{DType::f32, 1003, 1}, Case{DType::bf16, 1056, 0}, Case{DType::bf16, 1003, 1}}) {
-    const std::int64_t bytes = bits(c.dtype) / 8, many = cpu::caches().l3 / (2 * bytes) / c.columns + 1;
+    const std::int64_t bytes = dtype_bits(c.dtype) / 8, many = cpu::cache_sizes().l3 / (2 * bytes) / c.columns + 1;
     const auto size = static_cast<std::size_t>(many * c.columns * bytes);
     std::vector<char> x(size), y(static_cast<std::size_t>(c.columns * bytes)), memory(size + 128);
     char* const line = memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
@@ -256,10 +258,11 @@ TEST_P(Rows, streamed_rows_and_any_number_of_threads_give_the_same_bits) {
       for (int threads = 1; threads <= 4; ++threads) {
         std::fill(memory.begin(), memory.end(), '\x7b');
         const RowLayout layout{c.dtype, c.columns};
-        rows({function, many, c.columns, layout, layout}, {x.data(), nullptr, streamed}, threads);
+        run_row_function({function, many, c.columns, layout, layout}, {x.data(), nullptr, streamed}, threads);
         EXPECT_TRUE(std::all_of(memory.data(), streamed, [](char each) { return each == 0x7b; }));
         for (std::int64_t r = 0; r < many; r += 97) {  // A single row is not streamed.
-          rows({function, 1, c.columns, layout, layout}, {x.data() + r * c.columns * bytes, nullptr, y.data()}, 1);
+          run_row_function({function, 1, c.columns, layout, layout},
+                           {x.data() + r * c.columns * bytes, nullptr, y.data()}, 1);
           ASSERT_EQ(std::memcmp(y.data(), streamed + r * c.columns * bytes, y.size()), 0) << r;
         }
       }
@@ -272,7 +275,8 @@ TEST_P(Rows, rows_taken_by_two_are_those_taken_alone) {
   for (const DType dtype : {DType::bf16, DType::f16})
     for (const std::int64_t columns : {4160, 5003})
       for (int odd = 0; odd < 2; ++odd) {
-        const std::int64_t many = cpu::caches().l2 / (4 * columns) / 2 * 2 + 2 + odd, stride = (columns + 63) / 64 * 64;
+        const std::int64_t many = cpu::cache_sizes().l2 / (4 * columns) / 2 * 2 + 2 + odd,
+                           stride = (columns + 63) / 64 * 64;
         const auto row = static_cast<std::size_t>(columns * 2);
         const Guarded x(static_cast<std::size_t>((many - 1) * stride * 2) + row), w(row),
             y(static_cast<std::size_t>((many - 1) * stride * 2) + row), alone(row);
@@ -286,24 +290,24 @@ TEST_P(Rows, rows_taken_by_two_are_those_taken_alone) {
         p.rows = many;
         p.columns = columns;
         p.x = p.y = {dtype, stride};
-        p.weight = dtype;
-        rows(p, {x.data(), w.data(), y.data()}, 1);
+        p.weight_dtype = dtype;
+        run_row_function(p, {x.data(), w.data(), y.data()}, 1);
         ASSERT_TRUE(y.untouched_before());
         p.rows = 1;
         for (std::int64_t r = 0; r < many; ++r) {
-          rows(p, {x.data() + r * stride * 2, w.data(), alone.data()}, 1);
+          run_row_function(p, {x.data() + r * stride * 2, w.data(), alone.data()}, 1);
           ASSERT_EQ(std::memcmp(alone.data(), y.data() + r * stride * 2, row), 0)
-              << name(dtype) << " " << columns << " columns, row " << r << " of " << many;
+              << dtype_name(dtype) << " " << columns << " columns, row " << r << " of " << many;
         }
       }
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryIsa, Rows, testing::ValuesIn(cpu::available_isas()),
-                         [](const auto& isa) { return std::string(cpu::name(isa.param)); });
+                         [](const auto& isa) { return std::string(cpu::isa_name(isa.param)); });
 
 TEST(RowRefusal, says_in_a_sentence_what_is_wrong) {
   const RowProblem good{RowFunction::rmsnorm, 4, 8, {DType::f32, 8}, {DType::f32, 8}};
-  const auto refusal = [](const RowProblem& p) { return refuse(p).value_or("none"); };
+  const auto refusal = [](const RowProblem& p) { return unsupported_reason(p).value_or("none"); };
   EXPECT_EQ(refusal(good), "none");
   RowProblem p = good;
   p.columns = -1;
@@ -318,7 +322,7 @@ TEST(RowRefusal, says_in_a_sentence_what_is_wrong) {
   p.x.row_stride = std::int64_t{1} << 60;
   EXPECT_EQ(refusal(p), "x reaches beyond 2^59 elements");
   p = good;
-  p.weight = DType::f64;
+  p.weight_dtype = DType::f64;
   EXPECT_EQ(refusal(p), "weight is f64; row functions store f32, bf16 and f16");
   p = good;
   p.epsilon = -1;

@@ -1,12 +1,12 @@
 #include "ridge/ops/rows/body.h"
-#include "ridge/ops/rows/gradients.h"
-#include "ridge/tile/cpu/across.h"
+#include "ridge/ops/rows/gradient_kernels.h"
+#include "ridge/tile/cpu/column_reductions.h"
 
 namespace ridge::ops::RIDGE_BODY_ISA {
 
 void run_gradient(const RowRun& run) {
   const RowProblem& p = run.problem;
-  with_type(p.x.dtype, const_cast<void*>(run.data.x), [&](auto* x) {
+  with_typed_pointer(p.x.dtype, const_cast<void*>(run.data.x), [&](auto* x) {
     using X = std::decay_t<decltype(*x)>;
     X* const y = static_cast<X*>(run.data.y);
     switch (p.function) {
@@ -27,28 +27,28 @@ template <class Kernel, class X> void run_across(const AcrossRun& run, const X* 
   g.x = {x, run.x_layout.row_stride};
   if constexpr (requires { g.dy; }) {
     g.dy = {static_cast<const X*>(run.dy), run.problem->dy.row_stride};
-    g.share = 1 / static_cast<float>(run.part.columns);
+    g.sum_scale = 1 / static_cast<float>(run.part.columns);
     g.epsilon = run.problem->epsilon;
   }
-  tile::cpu::run_across<FloatLanes, Kernel>(g, run.part);
+  tile::cpu::run_column_reduction<FloatLanes, Kernel>(g, run.part);
 }
 
 }  // namespace
 
 void run_across(const AcrossRun& run) {
-  with_type(run.x_layout.dtype, const_cast<void*>(run.x), [&](auto* x) {
+  with_typed_pointer(run.x_layout.dtype, const_cast<void*>(run.x), [&](auto* x) {
     using X = std::decay_t<decltype(*x)>;
     if (run.problem != nullptr) {
       switch (run.problem->function) {
         case RowFunction::rmsnorm_weight_gradient: return run_across<RmsnormWeightGradient<X, float>>(run, x);
         case RowFunction::layernorm_weight_gradient: return run_across<LayernormWeightGradient<X, float>>(run, x);
-        default: return run_across<ProductAcross<X, float>>(run, x);
+        default: return run_across<ProductSumAcrossRows<X, float>>(run, x);
       }
     }
     switch (run.function) {
-      case ReduceFunction::max: return run_across<JoinedAcross<X, float, tile::Largest>>(run, x);
-      case ReduceFunction::min: return run_across<JoinedAcross<X, float, tile::Least>>(run, x);
-      default: return run_across<JoinedAcross<X, float, tile::Add>>(run, x);
+      case ReduceFunction::max: return run_across<ReducedAcrossRows<X, float, tile::MaxOrNan>>(run, x);
+      case ReduceFunction::min: return run_across<ReducedAcrossRows<X, float, tile::MinOrNan>>(run, x);
+      default: return run_across<ReducedAcrossRows<X, float, tile::Add>>(run, x);
     }
   });
 }

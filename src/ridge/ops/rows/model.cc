@@ -18,7 +18,7 @@ double elements_of(const RowProblem& rows) {
   return static_cast<double>(rows.rows) * static_cast<double>(rows.columns);
 }
 
-double points(const std::vector<ReduceAxis>& axes) {
+double point_count(const std::vector<ReduceAxis>& axes) {
   double n = 1;
   for (const ReduceAxis& axis : axes) n *= static_cast<double>(axis.extent);
   return n;
@@ -26,62 +26,68 @@ double points(const std::vector<ReduceAxis>& axes) {
 
 // Instructions per element: softmax takes a maximum, a difference, an exponential, a sum and a product; rmsnorm two
 // products and a multiply-add; layernorm also a sum and two differences.
-double each_of(RowFunction function) {
+double instructions_per_element(RowFunction function) {
   switch (function) {
-    case RowFunction::softmax: return 4 + cost_of("exp").first;
-    case RowFunction::log_sum_exp: return 3 + cost_of("exp").first;
+    case RowFunction::softmax: return 4 + function_cost("exp").first_call;
+    case RowFunction::log_sum_exp: return 3 + function_cost("exp").first_call;
     case RowFunction::rmsnorm:
     case RowFunction::softmax_gradient: return 3;
     case RowFunction::layernorm: return 6;
     case RowFunction::rmsnorm_gradient: return 7;
     case RowFunction::layernorm_gradient: return 12;
-    case RowFunction::product_across: return 1;
+    case RowFunction::product_sum_across_rows: return 1;
     case RowFunction::rmsnorm_weight_gradient: return 3;
     case RowFunction::layernorm_weight_gradient: return 9;
   }
   return 0;
 }
-double each_of(const RowStep& step, bool rough) {
-  if (step.kind == RowStep::Kind::along || step.kind == RowStep::Kind::across) return 1;
-  return step.kind == RowStep::Kind::whole ? each_of(step.whole) : instructions(step.step, rough);
+double instructions_per_element(const RowProgramStep& step, bool approximate) {
+  if (step.kind == RowProgramStep::StepKind::row_reduction || step.kind == RowProgramStep::StepKind::sum_across_rows)
+    return 1;
+  return step.kind == RowProgramStep::StepKind::row_function ? instructions_per_element(step.row_function)
+                                                             : instruction_count(step.step, approximate);
 }
 
 }  // namespace
 
-double traffic(const RowProgram& rows) { return bytes_of(rows.tensors, extents_of(rows)); }
-double traffic(const RowProblem& p) {
-  double y = elements_of(p) * bits(p.y.dtype);
-  if (is_number(p.function)) y /= static_cast<double>(p.columns);
-  if (is_across(p.function)) y = static_cast<double>(p.columns) * bits(p.y.dtype);
-  return (elements_of(p) * (bits(p.x.dtype) + (is_gradient(p.function) ? bits(p.dy.dtype) : 0)) + y) / 8;
+double traffic_bytes(const RowProgram& rows) { return bytes_of(rows.tensors, extents_of(rows)); }
+double traffic_bytes(const RowProblem& p) {
+  double y = elements_of(p) * dtype_bits(p.y.dtype);
+  if (is_row_scalar(p.function)) y /= static_cast<double>(p.columns);
+  if (reduces_across_rows(p.function)) y = static_cast<double>(p.columns) * dtype_bits(p.y.dtype);
+  return (elements_of(p) * (dtype_bits(p.x.dtype) + (is_gradient(p.function) ? dtype_bits(p.dy.dtype) : 0)) + y) / 8;
 }
-double traffic(const ReduceProblem& p) { return points(p.kept) * (points(p.reduced) * bits(p.x) + bits(p.y)) / 8; }
+double traffic_bytes(const ReduceProblem& p) {
+  return point_count(p.kept) * (point_count(p.reduced) * dtype_bits(p.x) + dtype_bits(p.y)) / 8;
+}
 
-double instructions(const RowProgram& rows) {
-  const bool rough = std::all_of(rows.steps.begin(), rows.steps.end(), [&](const RowStep& step) {
-    return step.kind != RowStep::Kind::element || is_rough(rows.tensors, step.step);
+double instruction_count(const RowProgram& rows) {
+  const bool approximate = std::all_of(rows.steps.begin(), rows.steps.end(), [&](const RowProgramStep& step) {
+    return step.kind != RowProgramStep::StepKind::element || can_approximate(rows.tensors, step.step);
   });
-  double each = 0;
-  for (const RowStep& step : rows.steps) each += each_of(step, rough);
-  return elements_of(extents_of(rows)) * each;
+  double instructions_each = 0;
+  for (const RowProgramStep& step : rows.steps) instructions_each += instructions_per_element(step, approximate);
+  return elements_of(extents_of(rows)) * instructions_each;
 }
-double instructions(const RowProblem& rows) { return elements_of(rows) * each_of(rows.function); }
-double instructions(const ReduceProblem& p) { return points(p.kept) * points(p.reduced); }
+double instruction_count(const RowProblem& rows) { return elements_of(rows) * instructions_per_element(rows.function); }
+double instruction_count(const ReduceProblem& p) { return point_count(p.kept) * point_count(p.reduced); }
 
 Result<Forecast> forecast(const RowProgram& rows, const DeviceNumbers& device) {
-  return streamed("rows", traffic(rows), instructions(rows), device);
+  return forecast_streamed("rows", traffic_bytes(rows), instruction_count(rows), device);
 }
 Result<Forecast> forecast(const RowProblem& rows, const DeviceNumbers& device) {
-  return streamed("rows", traffic(rows), instructions(rows), device);
+  return forecast_streamed("rows", traffic_bytes(rows), instruction_count(rows), device);
 }
 Result<Forecast> forecast(const ReduceProblem& p, const DeviceNumbers& device) {
-  return streamed("reduce", traffic(p), instructions(p), device);
+  return forecast_streamed("reduce", traffic_bytes(p), instruction_count(p), device);
 }
-Result<Forecast> forecast(const Strips&, const DeviceNumbers&) { return input_error("no CUDA kernel does this yet"); }
+Result<Forecast> forecast(const RowBlockProgram&, const DeviceNumbers&) {
+  return input_error("no CUDA kernel does this yet");
+}
 
 CpuForecast cpu_forecast(const RowProgram&, int) { return {"rows"}; }
 CpuForecast cpu_forecast(const RowProblem&, int) { return {"rows"}; }
 CpuForecast cpu_forecast(const ReduceProblem&, int) { return {"reduce"}; }
-CpuForecast cpu_forecast(const Strips&, int) { return {"strips"}; }
+CpuForecast cpu_forecast(const RowBlockProgram&, int) { return {"strips"}; }
 
 }  // namespace ridge::ops

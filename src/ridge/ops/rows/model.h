@@ -6,22 +6,22 @@
 
 namespace ridge::ops {
 
-double traffic(const RowProgram& rows);  // Bytes.
-double traffic(const RowProblem& rows);
-double traffic(const ReduceProblem& reduction);
-double instructions(const RowProgram& rows);  // Counts all elements.
-double instructions(const RowProblem& rows);
-double instructions(const ReduceProblem& reduction);
+double traffic_bytes(const RowProgram& rows);  // Bytes.
+double traffic_bytes(const RowProblem& rows);
+double traffic_bytes(const ReduceProblem& reduction);
+double instruction_count(const RowProgram& rows);  // Counts all elements.
+double instruction_count(const RowProblem& rows);
+double instruction_count(const ReduceProblem& reduction);
 
 Result<Forecast> forecast(const RowProgram& rows, const DeviceNumbers& device);
 Result<Forecast> forecast(const RowProblem& rows, const DeviceNumbers& device);
 Result<Forecast> forecast(const ReduceProblem& reduction, const DeviceNumbers& device);
-Result<Forecast> forecast(const Strips& strips,
+Result<Forecast> forecast(const RowBlockProgram& strips,
                           const DeviceNumbers& device);  // Always an error: there is no CUDA kernel.
 
 CpuForecast cpu_forecast(const RowProgram& rows, int threads);
 CpuForecast cpu_forecast(const RowProblem& rows, int threads);
 CpuForecast cpu_forecast(const ReduceProblem& reduction, int threads);
-CpuForecast cpu_forecast(const Strips& strips, int threads);
+CpuForecast cpu_forecast(const RowBlockProgram& strips, int threads);
 
 }  // namespace ridge::ops

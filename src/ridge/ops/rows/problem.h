@@ -26,7 +26,7 @@ enum class RowFunction {
   softmax_gradient,
   rmsnorm_gradient,
   layernorm_gradient,
-  product_across,
+  product_sum_across_rows,
   rmsnorm_weight_gradient,
   layernorm_weight_gradient,
 };
@@ -37,17 +37,21 @@ inline constexpr RowFunction row_functions[] = {RowFunction::softmax,
                                                 RowFunction::softmax_gradient,
                                                 RowFunction::rmsnorm_gradient,
                                                 RowFunction::layernorm_gradient,
-                                                RowFunction::product_across,
+                                                RowFunction::product_sum_across_rows,
                                                 RowFunction::rmsnorm_weight_gradient,
                                                 RowFunction::layernorm_weight_gradient};
 constexpr bool is_gradient(RowFunction function) { return function >= RowFunction::softmax_gradient; }  // Takes dy.
-constexpr bool is_across(RowFunction function) { return function >= RowFunction::product_across; }
-constexpr bool is_number(RowFunction function) { return function == RowFunction::log_sum_exp; }  // One number per row.
-constexpr bool is_weighted(RowFunction function) {
+constexpr bool reduces_across_rows(RowFunction function) { return function >= RowFunction::product_sum_across_rows; }
+constexpr bool is_row_scalar(RowFunction function) {
+  return function == RowFunction::log_sum_exp;
+}  // One number per row.
+constexpr bool has_weight(RowFunction function) {
   return function == RowFunction::rmsnorm || function == RowFunction::layernorm ||
          function == RowFunction::rmsnorm_gradient || function == RowFunction::layernorm_gradient;
 }
-constexpr bool is_norm(RowFunction function) { return is_weighted(function) || function > RowFunction::product_across; }
+constexpr bool is_norm(RowFunction function) {
+  return has_weight(function) || function > RowFunction::product_sum_across_rows;
+}
 
 struct RowLayout {
   DType dtype = DType::f32;
@@ -59,9 +63,9 @@ struct RowProblem {
   RowFunction function = RowFunction::softmax;
   std::int64_t rows = 0, columns = 0;
   RowLayout x, y;
-  DType weight = DType::f32;  // If the function has a weight.
-  float epsilon = 1e-5f;      // For norms only.
-  RowLayout dy = {};          // For gradients only.
+  DType weight_dtype = DType::f32;  // If the function has a weight.
+  float epsilon = 1e-5f;            // For norms only.
+  RowLayout dy = {};                // For gradients only.
   bool operator==(const RowProblem&) const = default;
 };
 
@@ -92,10 +96,10 @@ struct ReduceProblem {
 // `function` reduction of the row of register[step.a], or its row function `row_function` with epsilon step.constant
 // and, for gradients, dy in register[step.b]. `sum_across_rows` stores partial sums of register[step.a] in tensor
 // step.slot, one row for each split of the rows.
-struct RowStep {
-  enum class Kind { element, along, whole, across } kind = Kind::element;
+struct RowProgramStep {
+  enum class StepKind { element, row_reduction, row_function, sum_across_rows } kind = StepKind::element;
   ReduceFunction function = ReduceFunction::sum;
-  RowFunction whole = RowFunction::softmax;
+  RowFunction row_function = RowFunction::softmax;
   ChainStep step = {};
 };
 
@@ -103,29 +107,29 @@ struct RowProgram {
   std::vector<std::int64_t> rows;  // Extents of any number of axes.
   std::int64_t columns = 1;
   std::vector<ChainTensor> tensors;  // Strides: one for each row axis, then 1 or 0 for the columns.
-  std::vector<RowStep> steps;
+  std::vector<RowProgramStep> steps;
   int registers = 0;
 };
 
 // Steps that run one after another on a block of rows, so that intermediate results stay in cache and need no memory:
 // mean, difference, square, sum and quotient of a row in one pass over it.
-struct StripOperand {
+struct RowBlockOperand {
   DType dtype = DType::f32;
   std::vector<std::int64_t> strides;  // Per split dimension, in elements; empty for scratch.
-  std::int64_t scratch = 0;  // Elements of each thread's scratch; 0 for tensors.
+  std::int64_t scratch_elements = 0;  // Elements of each thread's scratch; 0 for tensors.
 };
 
-struct StripStep {
+struct RowBlockStep {
   std::variant<ChainProgram, RowProblem, ReduceProblem> kernel;
   // Indices into `operands` of the program: a chain's tensors; x, weight (or -1) and y of rows; x and y of a reduction.
   std::vector<int> operands;
 };
 
-struct Strips {
-  std::vector<std::int64_t> extents;  // Extents of the split dimensions, outermost first.
-  std::vector<std::int64_t> parts;    // Extents of a block; only one may leave a remainder.
-  std::vector<StripOperand> operands;
-  std::vector<StripStep> whole, rest;  // For full blocks; for blocks shorter in that dimension.
+struct RowBlockProgram {
+  std::vector<std::int64_t> extents;      // Extents of the split dimensions, outermost first.
+  std::vector<std::int64_t> block_sizes;  // Extents of a block; only one may leave a remainder.
+  std::vector<RowBlockOperand> operands;
+  std::vector<RowBlockStep> full_steps, remainder_steps;  // For full blocks; for blocks shorter in that dimension.
 };
 
 }  // namespace ridge::ops

@@ -21,50 +21,50 @@ class RowBuilder {
     out_.columns = columns;
   }
 
-  int tensor(ChainTensor tensor);  // Returns its index.
+  int add_tensor(ChainTensor tensor);  // Returns its index.
   int load(int tensor);
-  int constant(float value);
+  int add_constant(float value);
   int apply(ChainOp op, int a, int b = 0, int c = 0, int repeat = 1);
-  int along(ReduceFunction function, int a);  // Over the row.
+  int reduce_row(ReduceFunction function, int a);  // Over the row.
   void store(int value, int tensor);
-  void across(int value, int tensor);  // Last step; f32, a row per split.
+  void reduce_columns(int value, int tensor);  // Last step; f32, a row per split.
 
-  int whole(RowFunction function, int a, float epsilon = 0, int dy = 0);  // Without weight.
+  int apply_row_function(RowFunction function, int a, float epsilon = 0, int dy = 0);  // Without weight.
 
-  RowProgram take() { return std::move(out_); }
+  RowProgram finish() { return std::move(out_); }
 
  private:
-  int add(RowStep step);
+  int add_step(RowProgramStep step);
   RowProgram out_;
 };
 
 // Returns why no kernel can be generated (more columns than a cluster's registers hold, or columns that are not
 // contiguous), or nullopt.
-std::optional<std::string> find_fault(const RowProgram& program);
-std::optional<std::string> refuse(const RowProgram& program);  // For CPUs: always unsupported.
-std::optional<std::string> refuse(const RowProblem& problem);
+std::optional<std::string> invalid_reason(const RowProgram& program);
+std::optional<std::string> unsupported_reason(const RowProgram& program);  // For CPUs: always unsupported.
+std::optional<std::string> unsupported_reason(const RowProblem& problem);
 // Returns the maximum number of splits, each with a row of f32 partial sums, or 0 if there is no sum across rows.
-std::int64_t pieces_of(const RowProgram& program);
+std::int64_t max_row_splits(const RowProgram& program);
 // Returns how many elements of each value a lane keeps in registers.
-std::int64_t lane_elements(const RowProgram& program);
+std::int64_t elements_per_lane(const RowProgram& program);
 
 // Evaluates a row with the reference implementation (tile/value) in f64. Returns y; strides and formats are ignored.
-struct RowValues {
+struct RowInputs {
   std::vector<double> x, dy, weight;  // dy: gradients only; weight: norms only.
 };
-std::vector<double> in_doubles(const RowProblem& problem, const RowValues& row);
+std::vector<double> evaluate_in_f64(const RowProblem& problem, const RowInputs& row);
 
 // The row function that a program computes, however it is written. Program and row functions are evaluated in f64 on
 // random rows: compositions of +, *, /, exp, log and roots of row sums that agree there agree wherever both are
 // defined.
-struct KnownRows {
+struct RecognizedRows {
   RowProblem problem;
   int x = 0, weight = -1, y = 0, dy = -1;  // Tensor indices, or -1.
 };
 // Returns nullopt if none matches. `across` means that the stored values are summed across rows.
-std::optional<KnownRows> known_rows(const RowProgram& program, bool across = false);
+std::optional<RecognizedRows> recognize_rows(const RowProgram& program, bool across = false);
 
 // Tensors of the result: x, dy of a gradient, weight if weighted, y. Sums across rows have partial sums as y.
-RowProgram row_program(const RowProblem& problem, bool weighted);
+RowProgram make_row_program(const RowProblem& problem, bool weighted);
 
 }  // namespace ridge::ops

@@ -10,7 +10,7 @@
 #include "ridge/base/float16.h"
 #include "ridge/ops/function/vector_math_storage.h"
 #include "ridge/ops/rows/cpu.h"
-#include "ridge/ops/rows/part.h"
+#include "ridge/ops/rows/isa_kernels.h"
 #include "ridge/pool/isa.h"
 #include "ridge/pool/pool.h"
 
@@ -19,12 +19,12 @@ namespace {
 
 namespace cpu = tile::cpu;
 
-constexpr std::int64_t block = 32;
-constexpr std::int64_t least_row = 24;          // Shorter rows are faster in the loop.
-constexpr std::int64_t least_across = 1 << 12;  // Elements of all columns; fewer are faster in the loop.
-constexpr std::int64_t elements_worth_a_thread = 1 << 14;
+constexpr std::int64_t block_points = 32;
+constexpr std::int64_t min_row_elements = 24;          // Shorter rows are faster in the loop.
+constexpr std::int64_t min_across_elements = 1 << 12;  // Elements of all columns; fewer are faster in the loop.
+constexpr std::int64_t min_elements_per_thread = 1 << 14;
 
-std::int64_t points(const std::vector<ReduceAxis>& axes) {
+std::int64_t point_count(const std::vector<ReduceAxis>& axes) {
   std::int64_t n = 1;
   for (const ReduceAxis& axis : axes) n *= axis.extent;
   return n;
@@ -45,7 +45,7 @@ Offsets offsets_of(const std::vector<ReduceAxis>& axes, std::int64_t point) {
   return at;
 }
 
-double start(ReduceFunction function) {
+double initial_value(ReduceFunction function) {
   if (function == ReduceFunction::max) return -std::numeric_limits<double>::infinity();
   return function == ReduceFunction::min ? std::numeric_limits<double>::infinity() : 0;
 }
@@ -58,69 +58,73 @@ template <class T> double as_double(T value) {
 }
 
 // True if the elements of a result are contiguous and enough for a row kernel. Axes must be merged.
-bool is_row(const ReduceProblem& p) {
-  return p.reduced.size() == 1 && p.reduced[0].x_stride == 1 && p.reduced[0].extent >= least_row;
+bool is_contiguous_row(const ReduceProblem& p) {
+  return p.reduced.size() == 1 && p.reduced[0].x_stride == 1 && p.reduced[0].extent >= min_row_elements;
 }
 // True if enough results are contiguous and each one's elements have one stride.
-bool goes_across(const ReduceProblem& p) {
-  return p.reduced.size() == 1 && !p.kept.empty() && p.kept.back().x_stride == 1 && p.kept.back().extent >= block &&
-         p.kept.back().extent * p.reduced[0].extent >= least_across;
+bool is_column_reduction(const ReduceProblem& p) {
+  return p.reduced.size() == 1 && !p.kept.empty() && p.kept.back().x_stride == 1 &&
+         p.kept.back().extent >= block_points && p.kept.back().extent * p.reduced[0].extent >= min_across_elements;
 }
 
 // Reduces kept points begin ... end - 1 with the loop.
-template <class T> void part(const ReduceProblem& p, const T* x, void* y, std::int64_t begin, std::int64_t end) {
-  const std::int64_t reduced = points(p.reduced);
-  for (std::int64_t first = begin; first < end; first += block) {
-    const std::int64_t count = std::min(block, end - first);
-    std::array<Offsets, block> at;
-    std::array<double, block> value;
+template <class T>
+void reduce_points(const ReduceProblem& p, const T* x, void* y, std::int64_t begin, std::int64_t end) {
+  const std::int64_t reduced = point_count(p.reduced);
+  for (std::int64_t first = begin; first < end; first += block_points) {
+    const std::int64_t count = std::min(block_points, end - first);
+    std::array<Offsets, block_points> at;
+    std::array<double, block_points> value;
     for (std::int64_t i = 0; i < count; ++i) {
       at[static_cast<std::size_t>(i)] = offsets_of(p.kept, first + i);
-      value[static_cast<std::size_t>(i)] = start(p.function);
+      value[static_cast<std::size_t>(i)] = initial_value(p.function);
     }
     for (std::int64_t r = 0; r < reduced; ++r) {
       const std::int64_t offset = offsets_of(p.reduced, r).x;
       for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
-        value[i] = joined(p.function, value[i], as_double(x[at[i].x + offset]));
+        value[i] = combine_values(p.function, value[i], as_double(x[at[i].x + offset]));
     }
     for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
-      put(p.y, y, at[i].y, p.function == ReduceFunction::mean ? value[i] / static_cast<double>(reduced) : value[i]);
+      store_rounded(p.y, y, at[i].y,
+                    p.function == ReduceFunction::mean ? value[i] / static_cast<double>(reduced) : value[i]);
   }
 }
 // Reduces each point with a row kernel, which adds partly in f32; results that overflow are recomputed by the loop.
-template <class T> void part_of_rows(const ReduceProblem& p, const T* x, void* y, cpu::Slice points_of) {
-  const auto reduced = cpu::body_for_isa(plain::reduced, avx2::reduced, avx512::reduced);
-  for (std::int64_t i = points_of.begin; i < points_of.end; ++i) {
+template <class T> void reduce_contiguous_rows(const ReduceProblem& p, const T* x, void* y, cpu::WorkSlice range) {
+  const auto reduced = cpu::select_for_isa(plain::reduce_row, avx2::reduce_row, avx512::reduce_row);
+  for (std::int64_t i = range.begin; i < range.end; ++i) {
     const Offsets at = offsets_of(p.kept, i);
-    const auto all = reduced({p.function, p.x, x + at.x, points(p.reduced)});
+    const auto all = reduced({p.function, p.x, x + at.x, point_count(p.reduced)});
     if (std::isfinite(all))
-      put(p.y, y, at.y, all);
+      store_rounded(p.y, y, at.y, all);
     else
-      part(p, x, y, i, i + 1);
+      reduce_points(p, x, y, i, i + 1);
   }
 }
 // Reduces contiguous points together; a few rows at a time are added in f32.
-template <class T> void part_of_columns(const ReduceProblem& p, const T* x, void* y, cpu::Slice outer, int threads) {
+template <class T> void reduce_columns(const ReduceProblem& p, const T* x, void* y, cpu::WorkSlice outer, int threads) {
   const ReduceAxis columns = p.kept.back(), rows = p.reduced[0];
   const double divisor = p.function == ReduceFunction::mean ? static_cast<double>(rows.extent) : 1;
   for (std::int64_t i = outer.begin; i < outer.end; ++i) {
     const Offsets at = offsets_of(p.kept, i * columns.extent);
     const AcrossRun run{nullptr, p.function, {p.x, rows.x_stride}, x + at.x, nullptr, {}};
-    across(run, rows.extent, columns.extent, threads, [&](std::int64_t begin, std::int64_t end, const double* sums) {
-      for (std::int64_t c = begin; c < end; ++c) {
-        std::int64_t bad = c;
-        while (bad < end && !std::isfinite(sums[bad])) ++bad;
-        if (bad > c) part(p, x, y, i * columns.extent + c, i * columns.extent + bad);
-        c = bad;
-        if (c < end) put(p.y, y, at.y + c * columns.y_stride, sums[c] / divisor);
-      }
-    });
+    reduce_across_rows(run, rows.extent, columns.extent, threads,
+                       [&](std::int64_t begin, std::int64_t end, const double* sums) {
+                         for (std::int64_t c = begin; c < end; ++c) {
+                           std::int64_t non_finite = c;
+                           while (non_finite < end && !std::isfinite(sums[non_finite])) ++non_finite;
+                           if (non_finite > c)
+                             reduce_points(p, x, y, i * columns.extent + c, i * columns.extent + non_finite);
+                           c = non_finite;
+                           if (c < end) store_rounded(p.y, y, at.y + c * columns.y_stride, sums[c] / divisor);
+                         }
+                       });
   }
 }
 
 }  // namespace
 
-double joined(ReduceFunction function, double so_far, double value) {
+double combine_values(ReduceFunction function, double so_far, double value) {
   switch (function) {
     case ReduceFunction::max: return value > so_far || std::isnan(value) ? value : so_far;
     case ReduceFunction::min: return value < so_far || std::isnan(value) ? value : so_far;
@@ -128,7 +132,7 @@ double joined(ReduceFunction function, double so_far, double value) {
   }
 }
 
-std::vector<ReduceAxis> merged(std::vector<ReduceAxis> axes) {
+std::vector<ReduceAxis> merge_axes(std::vector<ReduceAxis> axes) {
   std::erase_if(axes, [](const ReduceAxis& a) { return a.extent == 1; });
   std::stable_sort(axes.begin(), axes.end(),
                    [](const ReduceAxis& a, const ReduceAxis& b) { return a.x_stride > b.x_stride; });
@@ -142,11 +146,11 @@ std::vector<ReduceAxis> merged(std::vector<ReduceAxis> axes) {
   return out;
 }
 
-std::optional<std::string> refuse(const ReduceProblem& p) {
-  if (auto refusal = cpu::isa_refusal()) return refusal;
+std::optional<std::string> unsupported_reason(const ReduceProblem& p) {
+  if (auto reason = cpu::isa_override_error()) return reason;
   for (const auto& [dtype, which] : {std::pair(p.x, "x"), {p.y, "y"}})
-    if (!storable(dtype))
-      return std::string(which) + " is " + std::string(name(dtype)) + "; reductions store f32, bf16 and f16";
+    if (!is_storable(dtype))
+      return std::string(which) + " is " + std::string(dtype_name(dtype)) + "; reductions store f32, bf16 and f16";
   double elements = 1;
   for (const auto* axes : {&p.kept, &p.reduced})
     for (const ReduceAxis& axis : *axes) {
@@ -158,24 +162,26 @@ std::optional<std::string> refuse(const ReduceProblem& p) {
 }
 
 void reduce(const ReduceProblem& given, const void* x, void* y, int threads) {
-  const ReduceProblem p{given.function, given.x, given.y, merged(given.kept), merged(given.reduced)};
-  const std::int64_t kept = points(p.kept);
+  const ReduceProblem p{given.function, given.x, given.y, merge_axes(given.kept), merge_axes(given.reduced)};
+  const std::int64_t kept = point_count(p.kept);
   if (threads <= 0) threads = usable_cores();
-  const std::int64_t worth = std::max<std::int64_t>(kept * points(p.reduced) / elements_worth_a_thread, 1);
-  const bool down = goes_across(p);
-  const std::int64_t apart = is_row(p) ? 1 : block, together = down ? p.kept.back().extent : apart,
-                     items = (kept + together - 1) / together;
-  const int most = static_cast<int>(std::min<std::int64_t>(threads, worth)),
-            workers = static_cast<int>(std::min<std::int64_t>(most, items));
-  cpu::run(workers, [&](int worker) {
-    const cpu::Slice mine = cpu::slice(items, workers, worker);
-    with_type(p.x, const_cast<void*>(x), [&](auto* from) {
-      if (down)
-        part_of_columns(p, from, y, mine, workers == 1 ? most : 1);
-      else if (is_row(p))
-        part_of_rows(p, from, y, mine);
+  const std::int64_t useful_threads =
+      std::max<std::int64_t>(kept * point_count(p.reduced) / min_elements_per_thread, 1);
+  const bool is_by_columns = is_column_reduction(p);
+  const std::int64_t points_per_block = is_contiguous_row(p) ? 1 : block_points,
+                     points_per_item = is_by_columns ? p.kept.back().extent : points_per_block,
+                     items = (kept + points_per_item - 1) / points_per_item;
+  const int max_workers = static_cast<int>(std::min<std::int64_t>(threads, useful_threads)),
+            workers = static_cast<int>(std::min<std::int64_t>(max_workers, items));
+  cpu::run_parallel(workers, [&](int worker) {
+    const cpu::WorkSlice mine = cpu::split_evenly(items, workers, worker);
+    with_typed_pointer(p.x, const_cast<void*>(x), [&](auto* from) {
+      if (is_by_columns)
+        reduce_columns(p, from, y, mine, workers == 1 ? max_workers : 1);
+      else if (is_contiguous_row(p))
+        reduce_contiguous_rows(p, from, y, mine);
       else
-        part(p, from, y, mine.begin * block, std::min(kept, mine.end * block));
+        reduce_points(p, from, y, mine.begin * block_points, std::min(kept, mine.end * block_points));
     });
   });
 }

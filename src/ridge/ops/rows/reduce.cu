@@ -12,27 +12,27 @@
 #include "ridge/ops/rows/cpu.h"
 #include "ridge/ops/rows/cuda.h"
 // Must follow device_math.h, which defines RIDGE_FN.
-#include "ridge/tile/cuda/words.h"
+#include "ridge/tile/cuda/vector_access.h"
 #include "ridge/tile/rows.h"
 
 namespace ridge::ops::cuda {
 namespace {
 
-using tile::joined;
-using Index = long long;
+using tile::combine_values;
+using ReduceIndex = long long;
 
-constexpr int threads = 256, most_axes = 8;
-constexpr int down_batch = 8, along_batch = 4;    // Loads in flight per thread.
-constexpr Index filling = 1024, most_pieces = 8;  // Per SM: threads that fill it; maximum splits.
+constexpr int threads = 256, max_axes = 8;
+constexpr int down_batch = 8, along_batch = 4;                       // Loads in flight per thread.
+constexpr ReduceIndex threads_per_sm = 1024, max_splits_per_sm = 8;  // Per SM: threads that fill it; maximum splits.
 
 struct DeviceAxes {
   int count;
-  Index points, extents[most_axes], x[most_axes], y[most_axes];
+  ReduceIndex points, extents[max_axes], x[max_axes], y[max_axes];
 };
 struct DeviceReduction {
   DType y_dtype;
   DeviceAxes kept, reduced;
-  Index chunk, pieces, piece_stride;  // Reduced points per split; distance of splits' results in y.
+  ReduceIndex split_points, splits, split_stride;  // Reduced points per split; distance of splits' results in y.
   int lanes;
   double divisor;
   const char* x;
@@ -40,17 +40,17 @@ struct DeviceReduction {
 };
 
 struct Offset {
-  Index x = 0, y = 0;
+  ReduceIndex x = 0, y = 0;
 };
-__device__ Offset offset_of(const DeviceAxes& axes, Index point) {
+__device__ Offset offset_of(const DeviceAxes& axes, ReduceIndex point) {
   Offset at;
   for (int i = axes.count - 1; i > 0; --i) {
-    const Index next = (point | axes.extents[i]) >> 32 == 0
-                           ? static_cast<unsigned>(point) / static_cast<unsigned>(axes.extents[i])
-                           : point / axes.extents[i];
-    const Index here = point - next * axes.extents[i];
-    at.x += here * axes.x[i];
-    at.y += here * axes.y[i];
+    const ReduceIndex next = (point | axes.extents[i]) >> 32 == 0
+                                 ? static_cast<unsigned>(point) / static_cast<unsigned>(axes.extents[i])
+                                 : point / axes.extents[i];
+    const ReduceIndex index_on_axis = point - next * axes.extents[i];
+    at.x += index_on_axis * axes.x[i];
+    at.y += index_on_axis * axes.y[i];
     point = next;
   }
   if (axes.count > 0) {
@@ -60,101 +60,106 @@ __device__ Offset offset_of(const DeviceAxes& axes, Index point) {
   return at;
 }
 
-template <class Kind> constexpr float nothing = 0;
-template <> constexpr float nothing<tile::Largest> = -INFINITY;
-template <> constexpr float nothing<tile::Least> = INFINITY;
+template <class Kind> constexpr float identity = 0;
+template <> constexpr float identity<tile::MaxOrNan> = -INFINITY;
+template <> constexpr float identity<tile::MinOrNan> = INFINITY;
 
-__device__ void put(const DeviceReduction& p, Index at, double value) {
+__device__ void store_result(const DeviceReduction& p, ReduceIndex at, double value) {
   const float x = static_cast<float>(value / p.divisor);
   if (p.y_dtype == DType::f32)
-    device::write_one<device::Form::f32>(p.y, at, x);
+    device::write_one<device::NumberFormat::f32>(p.y, at, x);
   else if (p.y_dtype == DType::bf16)
-    device::write_one<device::Form::bf16>(p.y, at, x);
+    device::write_one<device::NumberFormat::bf16>(p.y, at, x);
   else
-    device::write_one<device::Form::f16>(p.y, at, x);
+    device::write_one<device::NumberFormat::f16>(p.y, at, x);
 }
 
 // Reduces W adjacent values at the reduced points begin, begin + step, ..., with `batch` loads in flight.
-template <device::Form form, int W, int batch, class F>
-__device__ void fold(const DeviceReduction& p, Index base, Index begin, Index end, Index step, double (&value)[W]) {
-  for (double& v : value) v = nothing<F>;
-  for (Index r = begin; r < end; r += step * batch) {
+template <device::NumberFormat form, int W, int batch, class F>
+__device__ void fold_points(const DeviceReduction& p, ReduceIndex base, ReduceIndex begin, ReduceIndex end,
+                            ReduceIndex step, double (&value)[W]) {
+  for (double& v : value) v = identity<F>;
+  for (ReduceIndex r = begin; r < end; r += step * batch) {
     device::Pack<form, W> x[batch];
 #pragma unroll
     for (int b = 0; b < batch; ++b)
-      x[b] = device::read<form, W, W, device::Use::streamed>(p.x, base + offset_of(p.reduced, r + b * step).x,
-                                                             r + b * step < end);
+      x[b] = device::read<form, W, W, device::CachePolicy::streamed>(p.x, base + offset_of(p.reduced, r + b * step).x,
+                                                                     r + b * step < end);
 #pragma unroll
     for (int i = 0; i < W; ++i) {
       float part = x[0][i];
 #pragma unroll
-      for (int b = 1; b < batch; ++b) part = joined(F{}, part, r + b * step < end ? x[b][i] : nothing<F>);
-      value[i] = joined(F{}, value[i], static_cast<double>(part));
+      for (int b = 1; b < batch; ++b) part = combine_values(F{}, part, r + b * step < end ? x[b][i] : identity<F>);
+      value[i] = combine_values(F{}, value[i], static_cast<double>(part));
     }
   }
 }
-__device__ Index end_of(const DeviceReduction& p, Index piece) {
-  const Index end = (piece + 1) * p.chunk;
+__device__ ReduceIndex split_end(const DeviceReduction& p, ReduceIndex split) {
+  const ReduceIndex end = (split + 1) * p.split_points;
   return end < p.reduced.points ? end : p.reduced.points;
 }
 
 // Each of `lanes` threads has W adjacent points; the block's other rows of threads take other reduced points.
-template <device::Form form, int W, class F> __global__ void __launch_bounds__(threads) down(const DeviceReduction p) {
-  __shared__ double others[W][threads / 32][32];
+template <device::NumberFormat form, int W, class F> __global__ void __launch_bounds__(threads)
+    reduce_columns_kernel(const DeviceReduction p) {
+  __shared__ double warp_values[W][threads / 32][32];
   const int lane = threadIdx.x % p.lanes, row = threadIdx.x / p.lanes, rows = threads / p.lanes;
-  const Index groups = (p.kept.points / W + p.lanes - 1) / p.lanes;
-  for (Index item = blockIdx.x; item < groups * p.pieces; item += gridDim.x) {
-    const Index piece = item / groups, first = (item - piece * groups) * p.lanes * W, point = first + lane * W;
-    const bool live = point < p.kept.points;
+  const ReduceIndex groups = (p.kept.points / W + p.lanes - 1) / p.lanes;
+  for (ReduceIndex item = blockIdx.x; item < groups * p.splits; item += gridDim.x) {
+    const ReduceIndex split = item / groups, first = (item - split * groups) * p.lanes * W, point = first + lane * W;
+    const bool is_live = point < p.kept.points;
     double value[W];
-    fold<form, W, down_batch, F>(p, offset_of(p.kept, live ? point : 0).x, piece * p.chunk + row,
-                                 live ? end_of(p, piece) : 0, rows, value);
+    fold_points<form, W, down_batch, F>(p, offset_of(p.kept, is_live ? point : 0).x, split * p.split_points + row,
+                                        is_live ? split_end(p, split) : 0, rows, value);
     __syncthreads();  // All threads have read the last item's values.
 #pragma unroll
     for (int i = 0; i < W; ++i) {
       for (int other = 16; other >= p.lanes; other /= 2)
-        value[i] = joined(F{}, value[i], __shfl_xor_sync(0xffffffff, value[i], other));
-      others[i][threadIdx.x / 32][threadIdx.x % 32] = value[i];
+        value[i] = combine_values(F{}, value[i], __shfl_xor_sync(0xffffffff, value[i], other));
+      warp_values[i][threadIdx.x / 32][threadIdx.x % 32] = value[i];
     }
     __syncthreads();
     const int mine = threadIdx.x;
     if (mine >= p.lanes * W || first + mine >= p.kept.points) continue;
-    double all = others[mine % W][0][mine / W];
-    for (int w = 1; w < threads / 32; ++w) all = joined(F{}, all, others[mine % W][w][mine / W]);
-    put(p, piece * p.piece_stride + offset_of(p.kept, first + mine).y, all);
+    double all = warp_values[mine % W][0][mine / W];
+    for (int w = 1; w < threads / 32; ++w) all = combine_values(F{}, all, warp_values[mine % W][w][mine / W]);
+    store_result(p, split * p.split_stride + offset_of(p.kept, first + mine).y, all);
   }
 }
 
 // `lanes` threads (up to a block) share a point and loop over its reduced points.
-template <device::Form form, int W, class F> __global__ void __launch_bounds__(threads) along(const DeviceReduction p) {
-  __shared__ double others[threads / 32];
+template <device::NumberFormat form, int W, class F> __global__ void __launch_bounds__(threads)
+    reduce_rows_kernel(const DeviceReduction p) {
+  __shared__ double warp_values[threads / 32];
   const int lane = threadIdx.x % p.lanes, teams = threads / p.lanes;
-  const Index items = p.kept.points * p.pieces;
-  for (Index first = blockIdx.x * Index{teams}; first < items; first += gridDim.x * Index{teams}) {
-    const Index item = first + threadIdx.x / p.lanes;
-    const Index piece = item / p.kept.points, point = item - piece * p.kept.points;
-    const bool live = item < items;
-    const Offset at = offset_of(p.kept, live ? point : 0);
+  const ReduceIndex items = p.kept.points * p.splits;
+  for (ReduceIndex first = blockIdx.x * ReduceIndex{teams}; first < items; first += gridDim.x * ReduceIndex{teams}) {
+    const ReduceIndex item = first + threadIdx.x / p.lanes;
+    const ReduceIndex split = item / p.kept.points, point = item - split * p.kept.points;
+    const bool is_live = item < items;
+    const Offset at = offset_of(p.kept, is_live ? point : 0);
     double value[W];
-    fold<form, W, along_batch, F>(p, at.x, piece * p.chunk + lane * W, live ? end_of(p, piece) : 0, p.lanes * W, value);
+    fold_points<form, W, along_batch, F>(p, at.x, split * p.split_points + lane * W, is_live ? split_end(p, split) : 0,
+                                         p.lanes * W, value);
     double all = value[0];
 #pragma unroll
-    for (int i = 1; i < W; ++i) all = joined(F{}, all, value[i]);
+    for (int i = 1; i < W; ++i) all = combine_values(F{}, all, value[i]);
     for (int other = (p.lanes < 32 ? p.lanes : 32) / 2; other > 0; other /= 2)
-      all = joined(F{}, all, __shfl_xor_sync(0xffffffff, all, other));
+      all = combine_values(F{}, all, __shfl_xor_sync(0xffffffff, all, other));
     if (p.lanes > 32) {
       __syncthreads();
-      if (threadIdx.x % 32 == 0) others[threadIdx.x / 32] = all;
+      if (threadIdx.x % 32 == 0) warp_values[threadIdx.x / 32] = all;
       __syncthreads();
-      for (int w = 0; lane == 0 && w < threads / 32; ++w) all = w == 0 ? others[0] : joined(F{}, all, others[w]);
+      for (int w = 0; lane == 0 && w < threads / 32; ++w)
+        all = w == 0 ? warp_values[0] : combine_values(F{}, all, warp_values[w]);
     }
-    if (live && lane == 0) put(p, piece * p.piece_stride + at.y, all);
+    if (is_live && lane == 0) store_result(p, split * p.split_stride + at.y, all);
   }
 }
 
 // Returns the width of vector loads that the strides allow if x is aligned to 16 bytes.
-int neighbours_of(const std::vector<ReduceAxis>& fast, const std::vector<ReduceAxis>& slow, DType dtype) {
-  const int wide = 128 / bits(dtype);
+int find_vector_width(const std::vector<ReduceAxis>& fast, const std::vector<ReduceAxis>& slow, DType dtype) {
+  const int wide = 128 / dtype_bits(dtype);
   if (fast.empty() || fast.back().x_stride != 1 || fast.back().extent % wide != 0) return 1;
   for (const auto* axes : {&fast, &slow})
     for (const ReduceAxis& a : *axes)
@@ -162,37 +167,40 @@ int neighbours_of(const std::vector<ReduceAxis>& fast, const std::vector<ReduceA
   return wide;
 }
 
-struct Shapes {
+struct ReductionPlan {
   std::vector<ReduceAxis> kept, reduced;
-  Index points = 1, values = 1;  // Kept points; reduced points.
-  bool is_down = false;          // True if adjacent elements of x belong to different results.
-  int lanes = 1, neighbours = 1;
-  Index pieces = 1, chunk = 1;
+  ReduceIndex points = 1, values = 1;  // Kept points; reduced points.
+  bool reduces_columns = false;        // True if adjacent elements of x belong to different results.
+  int lanes = 1, vector_width = 1;
+  ReduceIndex splits = 1, split_points = 1;
 };
-Shapes shapes_of(const ReduceProblem& p) {
-  Shapes s{merged(p.kept), merged(p.reduced)};
+ReductionPlan plan_reduction(const ReduceProblem& p) {
+  ReductionPlan s{merge_axes(p.kept), merge_axes(p.reduced)};
   for (const ReduceAxis& a : s.kept) s.points *= a.extent;
   for (const ReduceAxis& a : s.reduced) s.values *= a.extent;
-  s.is_down = !s.kept.empty() && s.kept.back().x_stride != 0 &&
-              (s.reduced.empty() || s.kept.back().x_stride < s.reduced.back().x_stride);
-  const Index neighbours = s.neighbours =
-      s.is_down ? neighbours_of(s.kept, s.reduced, p.x) : neighbours_of(s.reduced, s.kept, p.x);
-  while (s.lanes < 32 && s.lanes * neighbours < (s.is_down ? s.points : s.values)) s.lanes *= 2;
-  if (!s.is_down && s.values >= threads * neighbours * along_batch) s.lanes = threads;
-  const Index busy = s.is_down ? s.points / neighbours * threads / s.lanes : s.points * s.lanes;
+  s.reduces_columns = !s.kept.empty() && s.kept.back().x_stride != 0 &&
+                      (s.reduced.empty() || s.kept.back().x_stride < s.reduced.back().x_stride);
+  const ReduceIndex vector_width = s.vector_width =
+      s.reduces_columns ? find_vector_width(s.kept, s.reduced, p.x) : find_vector_width(s.reduced, s.kept, p.x);
+  while (s.lanes < 32 && s.lanes * vector_width < (s.reduces_columns ? s.points : s.values)) s.lanes *= 2;
+  if (!s.reduces_columns && s.values >= threads * vector_width * along_batch) s.lanes = threads;
+  const ReduceIndex busy_threads = s.reduces_columns ? s.points / vector_width * threads / s.lanes : s.points * s.lanes;
   // A split has several batches for all lanes; the second kernel must not have more work per point than the first.
-  const Index least = s.is_down ? threads / s.lanes * down_batch : s.lanes * neighbours * along_batch;
-  const Index sms = multiprocessors();
-  const Index most = std::min<Index>(
-      most_pieces * sms, s.is_down ? std::max<Index>(static_cast<Index>(std::sqrt(s.values)), 32) : most_pieces * sms);
-  s.pieces =
-      std::clamp<Index>(filling * sms / std::max<Index>(busy, 1), 1, std::clamp<Index>(s.values / least, 1, most));
-  s.chunk = ((s.values + s.pieces - 1) / s.pieces + 7) / 8 * 8;
-  s.pieces = (s.values + s.chunk - 1) / s.chunk;
+  const ReduceIndex min_split_values =
+      s.reduces_columns ? threads / s.lanes * down_batch : s.lanes * vector_width * along_batch;
+  const ReduceIndex sms = multiprocessor_count();
+  const ReduceIndex max_splits =
+      std::min<ReduceIndex>(max_splits_per_sm * sms,
+                            s.reduces_columns ? std::max<ReduceIndex>(static_cast<ReduceIndex>(std::sqrt(s.values)), 32)
+                                              : max_splits_per_sm * sms);
+  s.splits = std::clamp<ReduceIndex>(threads_per_sm * sms / std::max<ReduceIndex>(busy_threads, 1), 1,
+                                     std::clamp<ReduceIndex>(s.values / min_split_values, 1, max_splits));
+  s.split_points = ((s.values + s.splits - 1) / s.splits + 7) / 8 * 8;
+  s.splits = (s.values + s.split_points - 1) / s.split_points;
   return s;
 }
 
-DeviceAxes on_device(const std::vector<ReduceAxis>& axes) {
+DeviceAxes to_device_axes(const std::vector<ReduceAxis>& axes) {
   DeviceAxes out{.count = static_cast<int>(axes.size()), .points = 1};
   for (std::size_t i = 0; i < axes.size(); ++i) {
     out.points *= axes[i].extent;
@@ -203,103 +211,107 @@ DeviceAxes on_device(const std::vector<ReduceAxis>& axes) {
   return out;
 }
 
-template <device::Form form, int W, class F>
-cudaError_t launch(const Shapes& s, const DeviceReduction& p, cudaStream_t stream) {
-  const Index items = s.is_down ? (p.kept.points / W + p.lanes - 1) / p.lanes * p.pieces
-                                : (p.kept.points * p.pieces * p.lanes + threads - 1) / threads;
-  const auto blocks = static_cast<unsigned>(std::min<Index>(items, Index{1} << 20));
-  (s.is_down ? down<form, W, F> : along<form, W, F>)<<<blocks, threads, 0, stream>>>(p);
+template <device::NumberFormat form, int W, class F>
+cudaError_t launch_reduction(const ReductionPlan& s, const DeviceReduction& p, cudaStream_t stream) {
+  const ReduceIndex items = s.reduces_columns ? (p.kept.points / W + p.lanes - 1) / p.lanes * p.splits
+                                              : (p.kept.points * p.splits * p.lanes + threads - 1) / threads;
+  const auto blocks = static_cast<unsigned>(std::min<ReduceIndex>(items, ReduceIndex{1} << 20));
+  (s.reduces_columns ? reduce_columns_kernel<form, W, F>
+                     : reduce_rows_kernel<form, W, F>)<<<blocks, threads, 0, stream>>>(p);
   return cudaGetLastError();
 }
-template <device::Form form, class F>
-cudaError_t launch(const Shapes& s, const DeviceReduction& p, cudaStream_t stream) {
+template <device::NumberFormat form, class F>
+cudaError_t launch_reduction(const ReductionPlan& s, const DeviceReduction& p, cudaStream_t stream) {
   constexpr int wide = 16 / device::size_of<form>;
-  return s.neighbours == wide && reinterpret_cast<std::uintptr_t>(p.x) % 16 == 0 ? launch<form, wide, F>(s, p, stream)
-                                                                                 : launch<form, 1, F>(s, p, stream);
+  return s.vector_width == wide && reinterpret_cast<std::uintptr_t>(p.x) % 16 == 0
+             ? launch_reduction<form, wide, F>(s, p, stream)
+             : launch_reduction<form, 1, F>(s, p, stream);
 }
-template <class F> cudaError_t launch(const Shapes& s, DType x, const DeviceReduction& p, cudaStream_t stream) {
-  if (x == DType::f32) return launch<device::Form::f32, F>(s, p, stream);
-  if (x == DType::bf16) return launch<device::Form::bf16, F>(s, p, stream);
-  return launch<device::Form::f16, F>(s, p, stream);
+template <class F>
+cudaError_t launch_reduction(const ReductionPlan& s, DType x, const DeviceReduction& p, cudaStream_t stream) {
+  if (x == DType::f32) return launch_reduction<device::NumberFormat::f32, F>(s, p, stream);
+  if (x == DType::bf16) return launch_reduction<device::NumberFormat::bf16, F>(s, p, stream);
+  return launch_reduction<device::NumberFormat::f16, F>(s, p, stream);
 }
 
-cudaError_t launch(const ReduceProblem& problem, const Shapes& s, const void* x, void* y, bool partial,
-                   cudaStream_t stream) {
+cudaError_t launch_reduction(const ReduceProblem& problem, const ReductionPlan& s, const void* x, void* y, bool partial,
+                             cudaStream_t stream) {
   DeviceReduction p{};
   p.y_dtype = problem.y;
   p.lanes = s.lanes;
-  p.kept = on_device(s.kept);
-  p.reduced = on_device(s.reduced);
-  p.chunk = s.chunk;
-  p.pieces = s.pieces;
+  p.kept = to_device_axes(s.kept);
+  p.reduced = to_device_axes(s.reduced);
+  p.split_points = s.split_points;
+  p.splits = s.splits;
   p.divisor = 1;
   if (problem.function == ReduceFunction::mean && !partial) p.divisor = static_cast<double>(s.values);
   p.x = static_cast<const char*>(x);
   p.y = static_cast<char*>(y);
   if (partial) {  // Contiguous results.
     p.y_dtype = DType::f32;
-    p.piece_stride = s.points;
-    Index stride = 1;
+    p.split_stride = s.points;
+    ReduceIndex stride = 1;
     for (int i = p.kept.count - 1; i >= 0; --i) {
       p.kept.y[i] = stride;
       stride *= p.kept.extents[i];
     }
   }
-  if (problem.function == ReduceFunction::max) return launch<tile::Largest>(s, problem.x, p, stream);
-  if (problem.function == ReduceFunction::min) return launch<tile::Least>(s, problem.x, p, stream);
-  return launch<tile::Add>(s, problem.x, p, stream);
+  if (problem.function == ReduceFunction::max) return launch_reduction<tile::MaxOrNan>(s, problem.x, p, stream);
+  if (problem.function == ReduceFunction::min) return launch_reduction<tile::MinOrNan>(s, problem.x, p, stream);
+  return launch_reduction<tile::Add>(s, problem.x, p, stream);
 }
 
-std::optional<std::string> said(cudaError_t e) {
+std::optional<std::string> launch_error(cudaError_t e) {
   if (e == cudaSuccess) return std::nullopt;
   return std::string("launching a reduction: ") + cudaGetErrorString(e);
 }
 
 }  // namespace
 
-std::optional<std::string> refuse(const ReduceProblem& p) {
-  if (auto why = ops::refuse(p)) return why;
+std::optional<std::string> unsupported_reason(const ReduceProblem& p) {
+  if (auto why = ops::unsupported_reason(p)) return why;
   for (const auto* axes : {&p.kept, &p.reduced})
-    if (const std::size_t count = merged(*axes).size(); count > most_axes)
-      return "the reduction has " + std::to_string(count) +
-             " axes that cannot be merged; expected at most " + std::to_string(most_axes);
+    if (const std::size_t count = merge_axes(*axes).size(); count > max_axes)
+      return "the reduction has " + std::to_string(count) + " axes that cannot be merged; expected at most " +
+             std::to_string(max_axes);
   return std::nullopt;
 }
 
-std::optional<std::string> join_pieces(ReduceProblem p, std::int64_t pieces, std::int64_t values, const void* from,
-                                       void* y, CUstream_st* stream) {
+std::optional<std::string> reduce_splits(ReduceProblem p, std::int64_t splits, std::int64_t values, const void* from,
+                                         void* y, CUstream_st* stream) {
   p.x = DType::f32;
-  Index stride = 1;
+  ReduceIndex stride = 1;
   for (auto axis = p.kept.rbegin(); axis != p.kept.rend(); ++axis) {
     axis->x_stride = stride;
     stride *= axis->extent;
   }
-  p.reduced = {{pieces, stride, 0}};
-  Shapes s = shapes_of(p);
-  s.pieces = 1;
-  s.chunk = pieces;
+  p.reduced = {{splits, stride, 0}};
+  ReductionPlan s = plan_reduction(p);
+  s.splits = 1;
+  s.split_points = splits;
   s.values = values;
   s.lanes = std::min(s.lanes, 8);  // There are few points, so each gets more rows of threads.
-  return said(launch(p, s, from, y, false, stream));
+  return launch_error(launch_reduction(p, s, from, y, false, stream));
 }
 
 std::size_t workspace_bytes(const ReduceProblem& p) {
-  const Shapes s = shapes_of(p);
-  return s.pieces == 1 ? 0 : counter_bytes + static_cast<std::size_t>(s.pieces * s.points) * 4;
+  const ReductionPlan s = plan_reduction(p);
+  return s.splits == 1 ? 0 : counter_bytes + static_cast<std::size_t>(s.splits * s.points) * 4;
 }
 
-std::optional<std::string> reduce(const ReduceProblem& p, const void* x, void* y, const Workspace& workspace,
+std::optional<std::string> reduce(const ReduceProblem& p, const void* x, void* y, const DeviceWorkspace& workspace,
                                   CUstream_st* stream) {
-  Shapes s = shapes_of(p);
-  if (s.pieces == 1) return said(launch(p, s, x, y, false, stream));
+  ReductionPlan s = plan_reduction(p);
+  if (s.splits == 1) return launch_error(launch_reduction(p, s, x, y, false, stream));
   if (workspace.bytes < workspace_bytes(p))
     return "workspace: expected " + std::to_string(workspace_bytes(p)) + " bytes, found " +
            std::to_string(workspace.bytes);
-  char* const between = static_cast<char*>(workspace.data) + counter_bytes;
-  if (const cudaError_t e = launch(p, s, x, between, true, stream); e != cudaSuccess) return said(e);
-  ReduceProblem last = p;
-  last.kept = s.kept;
-  return join_pieces(last, s.pieces, s.values, between, y, stream);
+  char* const partial_results = static_cast<char*>(workspace.data) + counter_bytes;
+  if (const cudaError_t e = launch_reduction(p, s, x, partial_results, true, stream); e != cudaSuccess)
+    return launch_error(e);
+  ReduceProblem final_problem = p;
+  final_problem.kept = s.kept;
+  return reduce_splits(final_problem, s.splits, s.values, partial_results, y, stream);
 }
 
 }  // namespace ridge::ops::cuda

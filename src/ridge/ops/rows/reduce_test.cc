@@ -29,7 +29,7 @@ TEST(Reduce, SumsWhatIntegersSayToTheLastBit) {
           for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 19) - 9;
           const ReduceProblem problem =
               along_rows ? rows(ReduceFunction::sum, m, n) : ReduceProblem{.kept = {{n, 1, 1}}, .reduced = {{m, n, 0}}};
-          ASSERT_EQ(refuse(problem), std::nullopt);
+          ASSERT_EQ(unsupported_reason(problem), std::nullopt);
           reduce(problem, x.data(), y.data(), threads);
           for (std::int64_t i = 0; i < (along_rows ? m : n); ++i) {
             double sum = 0;
@@ -56,7 +56,7 @@ TEST(Reduce, AddsLongRowsAsIfInF64) {
       reduce(problem, dtype == DType::f32 ? static_cast<const void*>(x.data()) : half.data(), y.data());
       for (std::int64_t r = 0; r < 3; ++r) {
         const double mean = std::accumulate(x.begin() + r * n, x.begin() + (r + 1) * n, 0.0) / static_cast<double>(n);
-        EXPECT_NEAR(y[static_cast<std::size_t>(r)], mean, 3e-7 * mean) << n << ' ' << name(dtype);
+        EXPECT_NEAR(y[static_cast<std::size_t>(r)], mean, 3e-7 * mean) << n << ' ' << dtype_name(dtype);
       }
     }
 }
@@ -130,11 +130,11 @@ TEST(Reduce, ReadsAndWritesEveryDtype) {
 TEST(Reduce, RefusesWhatItCannotDo) {
   ReduceProblem problem = rows(ReduceFunction::sum, 2, 3);
   problem.y = DType::f64;
-  EXPECT_EQ(refuse(problem), "y is f64; reductions store f32, bf16 and f16");
+  EXPECT_EQ(unsupported_reason(problem), "y is f64; reductions store f32, bf16 and f16");
   problem = rows(ReduceFunction::sum, 0, 3);
-  EXPECT_EQ(refuse(problem), "expected extents of at least 1, found 0");
+  EXPECT_EQ(unsupported_reason(problem), "expected extents of at least 1, found 0");
   problem = rows(ReduceFunction::sum, std::int64_t{1} << 40, std::int64_t{1} << 40);
-  EXPECT_EQ(refuse(problem), "the reduction has more than 2^59 elements");
+  EXPECT_EQ(unsupported_reason(problem), "the reduction has more than 2^59 elements");
 }
 
 }  // namespace

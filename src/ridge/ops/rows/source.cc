@@ -8,7 +8,7 @@
 
 #include "ridge/ops/rows/source.h"
 
-#include "ridge/ops/chain/code.h"
+#include "ridge/ops/chain/lower.h"
 #include "ridge/ops/chain/source.h"
 
 namespace ridge::ops {
@@ -16,368 +16,390 @@ namespace {
 
 using namespace generated;
 
-constexpr std::int64_t most_cluster = 8;
-constexpr std::int64_t most_narrow = std::int64_t{1} << 30;
-constexpr std::int64_t least_shifted = 256;  // Columns; in shorter rows the partial vectors at the ends cost too much.
-constexpr std::int64_t most_rows_ahead = 4;
-constexpr int most_registers = 128;  // Per lane.
+constexpr std::int64_t max_cluster_blocks = 8;
+constexpr std::int64_t max_narrow_index = std::int64_t{1} << 30;
+constexpr std::int64_t min_shifted_columns =
+    256;  // Columns; in shorter rows the partial vectors at the ends cost too much.
+constexpr std::int64_t max_rows_ahead = 4;
+constexpr int max_registers = 128;  // Per lane.
 
-std::int64_t product(const std::vector<std::int64_t>& extents) {
+std::int64_t count_elements(const std::vector<std::int64_t>& extents) {
   std::int64_t n = 1;
   for (const std::int64_t extent : extents) n *= extent;
   return n;
 }
 
-class RowText {
+class RowKernelWriter {
  public:
-  RowText(const RowProgram& program, std::span<void* const> data, const cuda::Multiprocessors& device)
+  RowKernelWriter(const RowProgram& program, std::span<void* const> data, const cuda::MultiprocessorLimits& device)
       : program_(program),
         data_(data),
         device_(device),
-        words_(out_.arguments),
-        rows_(product(program.rows)),
-        pieces_(pieces_of(program)),
-        slots_(pieces_ > 0 ? "1" : "0") {}
+        arguments_(out_.arguments),
+        rows_(count_elements(program.rows)),
+        splits_(max_row_splits(program)),
+        slots_(splits_ > 0 ? "1" : "0") {}
 
-  Generated make() {
+  GeneratedKernel write_kernel() {
     if (rows_ == 0 || program_.columns == 0) return {};
-    choose();
-    std::string steps = tensors();
-    for (std::size_t i = 0; i < program_.steps.size(); ++i) steps_ += step(i);
-    steps = head() + steps + ahead_ + prefetching() + "  at.over_rows(rows, [&](const Index row) {\n" + begin_ +
-            taken_ + steps_ + "  });\n" + behind_;
-    out_.text = kernel_text(out_, "ridge/ops/rows/gradients.h", wide_, steps);
+    choose_layout();
+    std::string steps = write_tensors();
+    for (std::size_t i = 0; i < program_.steps.size(); ++i) step_code_ += write_step(i);
+    steps = write_header() + steps + setup_code_ + write_prefetch() +
+            "  at.for_each_row(rows, [&](const Index row) {\n" + shift_code_ + take_code_ + step_code_ + "  });\n" +
+            final_code_;
+    out_.source = kernel_source(out_, "ridge/ops/rows/gradient_kernels.h", wide_indices_, steps);
     return std::move(out_);
   }
 
  private:
-  struct Value {
+  struct NamedValue {
     std::string name;
-    bool wide = false;  // One value per element, else one per row.
+    bool is_wide = false;  // One value per element, else one per row.
   };
 
-  std::size_t last() const { return program_.rows.size(); }
-  bool along(std::size_t t) const { return program_.columns > 1 && program_.tensors[t].strides[last()] != 0; }
-  int size(std::size_t t) const { return bits(program_.tensors[t].dtype) / 8; }
+  std::size_t column_axis() const { return program_.rows.size(); }
+  bool varies_along_columns(std::size_t t) const {
+    return program_.columns > 1 && program_.tensors[t].strides[column_axis()] != 0;
+  }
+  int size(std::size_t t) const { return dtype_bits(program_.tensors[t].dtype) / 8; }
 
-  void choose() {
-    together_.assign(program_.tensors.size(), 1);
-    double bytes = 0, reach = 0;
+  void choose_layout() {
+    vector_widths_.assign(program_.tensors.size(), 1);
+    double bytes = 0, max_span = 0;
     int narrowest = vector_bytes;
-    bool in_vectors = true;  // All tensors that vary by row are loaded in vectors.
+    bool all_in_vectors = true;  // All tensors that vary by row are loaded in vectors.
     for (std::size_t t = 0; t < program_.tensors.size(); ++t) {
       const ChainTensor& x = program_.tensors[t];
       std::vector<std::int64_t> strides;
-      double far = static_cast<double>(program_.columns);
-      for (std::size_t axis = 0; axis < last(); ++axis) {
+      double tensor_span = static_cast<double>(program_.columns);
+      for (std::size_t axis = 0; axis < column_axis(); ++axis) {
         if (program_.rows[axis] > 1) strides.push_back(x.strides[axis]);
-        far += static_cast<double>(std::abs(x.strides[axis])) * static_cast<double>(program_.rows[axis]);
+        tensor_span += static_cast<double>(std::abs(x.strides[axis])) * static_cast<double>(program_.rows[axis]);
       }
-      reach = std::max(reach, far);
-      if (!along(t)) continue;
+      max_span = std::max(max_span, tensor_span);
+      if (!varies_along_columns(t)) continue;
       bytes += static_cast<double>(rows_) * static_cast<double>(program_.columns) * size(t);
-      together_[t] = together(data_[t], x.dtype, strides, vector_bytes / size(t));
-      width_ = std::max(width_, together_[t]);
-      if (!repeated(t)) narrowest = std::min(narrowest, together_[t]);
-      in_vectors &= repeated(t) || together_[t] * size(t) == vector_bytes;
-      whole_ &= together_[t] * size(t) == vector_bytes;
+      vector_widths_[t] = vector_width(data_[t], x.dtype, strides, vector_bytes / size(t));
+      width_ = std::max(width_, vector_widths_[t]);
+      if (!is_shared_by_rows(t)) narrowest = std::min(narrowest, vector_widths_[t]);
+      all_in_vectors &= is_shared_by_rows(t) || vector_widths_[t] * size(t) == vector_bytes;
+      full_vectors_ &= vector_widths_[t] * size(t) == vector_bytes;
     }
     // Adjacent lanes read adjacent elements; wider lanes of scalar loads would waste memory sectors.
-    if (!in_vectors && !shift()) width_ = narrowest;
+    if (!all_in_vectors && !choose_shift()) width_ = narrowest;
     while (width_ > program_.columns) width_ /= 2;
-    for (int& one : together_) one = std::min(one, width_);
+    for (int& width : vector_widths_) width = std::min(width, width_);
     streamed_ = bytes > static_cast<double>(streamed_bytes);
     choose_lanes();
     choose_prefetch();
-    wide_ = reach >= static_cast<double>(most_narrow) || rows_ >= most_narrow / 32;
+    wide_indices_ = max_span >= static_cast<double>(max_narrow_index) || rows_ >= max_narrow_index / 32;
   }
 
   // Unaligned rows use full vectors, too, if all tensors that vary by row have the same misalignment: elements of the
   // first vector before the row are masked. Scalar loads of 4-byte elements are as fast, unless a weight is also read.
   // Returns false if this does not apply.
-  bool shift() {
-    if (pieces_ > 0 || program_.columns < least_shifted) return false;
+  bool choose_shift() {
+    if (splits_ > 0 || program_.columns < min_shifted_columns) return false;
     int narrowest = vector_bytes;
-    std::optional<std::size_t> first;
+    std::optional<std::size_t> first_tensor;
     bool is_weighted = false;
-    const auto moves = [&](std::size_t t) { return along(t) && !repeated(t); };
+    const auto is_row_tensor = [&](std::size_t t) { return varies_along_columns(t) && !is_shared_by_rows(t); };
     for (std::size_t t = 0; t < program_.tensors.size(); ++t) {
-      is_weighted |= along(t) && repeated(t);
-      if (!moves(t)) continue;
-      if (!first) first = t;
+      is_weighted |= varies_along_columns(t) && is_shared_by_rows(t);
+      if (!is_row_tensor(t)) continue;
+      if (!first_tensor) first_tensor = t;
       narrowest = std::min(narrowest, size(t));
     }
-    if (!first || (narrowest == 4 && !is_weighted)) return false;
+    if (!first_tensor || (narrowest == 4 && !is_weighted)) return false;
     const int width = vector_bytes / narrowest;
-    const auto behind = [&](std::size_t t) {  // Elements after a vector boundary, or -1.
+    const auto misalignment = [&](std::size_t t) {  // Elements after a vector boundary, or -1.
       const auto address = reinterpret_cast<std::uintptr_t>(data_[t]);
       return address % static_cast<unsigned>(size(t)) == 0
                  ? static_cast<std::int64_t>(address / static_cast<unsigned>(size(t)) % static_cast<unsigned>(width))
                  : std::int64_t{-1};
     };
     for (std::size_t t = 0; t < program_.tensors.size(); ++t) {
-      if (!moves(t)) continue;
-      if (behind(t) < 0 || behind(t) != behind(*first)) return false;
-      for (std::size_t axis = 0; axis < last(); ++axis)
+      if (!is_row_tensor(t)) continue;
+      if (misalignment(t) < 0 || misalignment(t) != misalignment(*first_tensor)) return false;
+      for (std::size_t axis = 0; axis < column_axis(); ++axis)
         if (program_.rows[axis] > 1 &&
-            (program_.tensors[t].strides[axis] - program_.tensors[*first].strides[axis]) % width != 0)
+            (program_.tensors[t].strides[axis] - program_.tensors[*first_tensor].strides[axis]) % width != 0)
           return false;
     }
-    for (std::size_t t = 0; t < program_.tensors.size(); ++t) together_[t] = moves(t) ? vector_bytes / size(t) : 1;
+    for (std::size_t t = 0; t < program_.tensors.size(); ++t)
+      vector_widths_[t] = is_row_tensor(t) ? vector_bytes / size(t) : 1;
     width_ = width;
-    begins_ = "t" + std::to_string(*first) + ".offset(row) + " + std::to_string(behind(*first));
-    begin_ = "  at.begin(" + begins_ + ");\n";
+    shift_expression_ =
+        "t" + std::to_string(*first_tensor) + ".offset(row) + " + std::to_string(misalignment(*first_tensor));
+    shift_code_ = "  at.begin_row(" + shift_expression_ + ");\n";
     return true;
   }
 
   void choose_lanes() {
-    const std::int64_t shifted = begin_.empty() ? 0 : width_ - 1;
+    const std::int64_t shifted = shift_code_.empty() ? 0 : width_ - 1;
     const std::int64_t vectors = (program_.columns + shifted + width_ - 1) / width_;
-    const std::int64_t most = std::min<std::int64_t>(lane_elements(program_) / width_, 32);
+    const std::int64_t max_vectors = std::min<std::int64_t>(elements_per_lane(program_) / width_, 32);
     // More lanes hide more latency. Rows longer than a block holds use more elements per lane and fewer blocks.
-    const std::int64_t few = std::min<std::int64_t>(most, 32 / width_), held = vectors > few * 256 ? most : few;
+    const std::int64_t few_vectors = std::min<std::int64_t>(max_vectors, 32 / width_),
+                       lane_vectors = vectors > few_vectors * 256 ? max_vectors : few_vectors;
     lanes_ = 1;
     while (lanes_ < 32 && lanes_ < vectors) lanes_ *= 2;
     std::int64_t threads = 256, blocks = 1;
-    if (vectors > 32 * held) {  // A row takes one or more blocks.
-      while (vectors > held * 256 * blocks && blocks < most_cluster) blocks *= 2;
-      threads = (vectors + held * blocks - 1) / (held * blocks);
+    if (vectors > 32 * lane_vectors) {  // A row takes one or more blocks.
+      while (vectors > lane_vectors * 256 * blocks && blocks < max_cluster_blocks) blocks *= 2;
+      threads = (vectors + lane_vectors * blocks - 1) / (lane_vectors * blocks);
       threads = (threads + 31) / 32 * 32;
       lanes_ = static_cast<int>(threads * blocks);
     }
     out_.threads = static_cast<int>(threads);
-    out_.cluster = static_cast<int>(blocks);
-    each_ = static_cast<int>((vectors + lanes_ - 1) / lanes_);
-    ragged_ = program_.columns != std::int64_t{each_} * lanes_ * width_;
+    out_.cluster_blocks = static_cast<int>(blocks);
+    vectors_per_lane_ = static_cast<int>((vectors + lanes_ - 1) / lanes_);
+    ragged_ = program_.columns != std::int64_t{vectors_per_lane_} * lanes_ * width_;
     out_.blocks = lanes_ > 32 ? rows_ * blocks : (rows_ * lanes_ + threads - 1) / threads;
-    out_.resident = blocks > 1 && (whole_ || (shifted > 0 && goes_by_shared())) && pieces_ == 0;
-    if (held > few || stays()) out_.beside = static_cast<int>(512 / threads);
-    if (pieces_ == 0) return;
+    out_.persistent = blocks > 1 && (full_vectors_ || (shifted > 0 && prefetches_to_shared())) && splits_ == 0;
+    if (lane_vectors > few_vectors || is_persistent()) out_.min_blocks_per_sm = static_cast<int>(512 / threads);
+    if (splits_ == 0) return;
     // Launch as many blocks as run concurrently; another wave would be nearly empty. Short lanes allow more blocks.
-    if (width_ * 2 == vector_bytes) out_.beside = static_cast<int>(768 / threads);
-    if (lanes_ <= 32) out_.beside = static_cast<int>(1024 / threads);
-    out_.blocks = std::clamp<std::int64_t>(out_.beside * device_.count / blocks, 1, pieces_) * blocks;
+    if (width_ * 2 == vector_bytes) out_.min_blocks_per_sm = static_cast<int>(768 / threads);
+    if (lanes_ <= 32) out_.min_blocks_per_sm = static_cast<int>(1024 / threads);
+    out_.blocks = std::clamp<std::int64_t>(out_.min_blocks_per_sm * device_.count / blocks, 1, splits_) * blocks;
   }
 
   // Persistent blocks prefetch as many of their next rows to shared memory as fit. Tensors that all rows share stay
   // there.
   void choose_prefetch() {
-    if (!stays() || lanes_ <= 32 || !goes_by_shared()) return;
-    std::int64_t told = 0;  // Row results exchanged through shared memory.
-    for (const RowStep& step : program_.steps) {
-      if (step.kind == RowStep::Kind::whole) told += 8;
-      if (step.kind == RowStep::Kind::along) ++told;
+    if (!is_persistent() || lanes_ <= 32 || !prefetches_to_shared()) return;
+    std::int64_t row_values = 0;  // Row results exchanged through shared memory.
+    for (const RowProgramStep& step : program_.steps) {
+      if (step.kind == RowProgramStep::StepKind::row_function) row_values += 8;
+      if (step.kind == RowProgramStep::StepKind::row_reduction) ++row_values;
     }
-    const std::int64_t warps = out_.threads / 32 * out_.cluster;
-    std::int64_t room = device_.shared_bytes / std::max(1, out_.beside) - device_.shared_bytes_of_block -
-                        told * (8 * warps + 16),
-                 each = 0;
-    for (const RowStep& given : program_.steps) {
+    const std::int64_t warps = out_.threads / 32 * out_.cluster_blocks;
+    std::int64_t free_bytes = device_.shared_bytes / std::max(1, out_.min_blocks_per_sm) -
+                              device_.reserved_bytes_per_block - row_values * (8 * warps + 16),
+                 row_bytes = 0;
+    for (const RowProgramStep& given : program_.steps) {
       const auto t = static_cast<std::size_t>(given.step.slot);
-      if (given.kind != RowStep::Kind::element || given.step.op != ChainOp::load) continue;
-      if (!along(t) || !(in_pieces(t) || (!differs(t) && in_order(t)))) continue;
-      std::vector<std::size_t>& all = differs(t) ? prefetched_ : kept_;
-      if ((differs(t) && repeated(t)) || std::count(all.begin(), all.end(), t) > 0) continue;
+      if (given.kind != RowProgramStep::StepKind::element || given.step.op != ChainOp::load) continue;
+      if (!varies_along_columns(t) || !(is_vectorized(t) || (!varies_by_row(t) && is_copied_in_order(t)))) continue;
+      std::vector<std::size_t>& all = varies_by_row(t) ? prefetched_ : shared_by_rows_;
+      if ((varies_by_row(t) && is_shared_by_rows(t)) || std::count(all.begin(), all.end(), t) > 0) continue;
       all.push_back(t);
-      if (differs(t)) each += room_of(t);
+      if (varies_by_row(t)) row_bytes += prefetch_bytes(t);
     }
-    std::erase_if(kept_, [&](std::size_t t) {
-      const bool fits = room_of(t) + each <= room;
-      if (fits) room -= room_of(t);
+    std::erase_if(shared_by_rows_, [&](std::size_t t) {
+      const bool fits = prefetch_bytes(t) + row_bytes <= free_bytes;
+      if (fits) free_bytes -= prefetch_bytes(t);
       return !fits;
     });
-    if (each > 0) rows_ahead_ = std::clamp<std::int64_t>(room / each, 0, most_rows_ahead);
+    if (row_bytes > 0) rows_ahead_ = std::clamp<std::int64_t>(free_bytes / row_bytes, 0, max_rows_ahead);
     if (rows_ahead_ > 0) return;
-    prefetched_ = kept_ = {};
-    out_.resident &= whole_;
+    prefetched_ = shared_by_rows_ = {};
+    out_.persistent &= full_vectors_;
   }
   // True if rows are prefetched to shared memory: unaligned rows that store elements, and row functions that were
   // faster so (decision 29). Others prefetch to registers if there are enough, since shared memory traffic of the
   // prefetch competes with the lanes' exchange of row results.
-  bool goes_by_shared() const {
+  bool prefetches_to_shared() const {
     bool stores = false, is_faster = false, is_slower = false;
-    for (const RowStep& each : program_.steps) {
+    for (const RowProgramStep& each : program_.steps) {
       const auto t = static_cast<std::size_t>(each.step.slot);
-      if (each.kind == RowStep::Kind::element && each.step.op == ChainOp::store) stores |= along(t);
-      if (each.kind != RowStep::Kind::whole) continue;
-      const bool is = each.whole == RowFunction::softmax || each.whole == RowFunction::layernorm ||
-                      each.whole == RowFunction::rmsnorm_gradient;
-      (is ? is_faster : is_slower) = true;
+      if (each.kind == RowProgramStep::StepKind::element && each.step.op == ChainOp::store)
+        stores |= varies_along_columns(t);
+      if (each.kind != RowProgramStep::StepKind::row_function) continue;
+      const bool is_preferred = each.row_function == RowFunction::softmax ||
+                                each.row_function == RowFunction::layernorm ||
+                                each.row_function == RowFunction::rmsnorm_gradient;
+      (is_preferred ? is_faster : is_slower) = true;
     }
-    return pieces_ == 0 && stores && (!begin_.empty() || (is_faster && !is_slower));
+    return splits_ == 0 && stores && (!shift_code_.empty() || (is_faster && !is_slower));
   }
-  std::int64_t room_of(std::size_t t) const {  // Shared memory of a block's part of a row.
-    const bool is_in_order = in_order(t) && !in_pieces(t);
-    const std::int64_t lanes = out_.threads + (is_in_order ? 1 : 0), bytes = each_ * width_ * size(t) * lanes;
+  std::int64_t prefetch_bytes(std::size_t t) const {  // Shared memory of a block's part of a row.
+    const bool is_in_order = is_copied_in_order(t) && !is_vectorized(t);
+    const std::int64_t lanes = out_.threads + (is_in_order ? 1 : 0),
+                       bytes = vectors_per_lane_ * width_ * size(t) * lanes;
     return is_in_order ? (bytes / vector_bytes + 2) * vector_bytes : bytes;
   }
   // True if an aligned tensor is copied to shared memory in memory order and read with the row's shift.
-  bool in_order(std::size_t t) const {
-    return !begin_.empty() && reinterpret_cast<std::uintptr_t>(data_[t]) % vector_bytes == 0 && width_ * size(t) >= 4;
+  bool is_copied_in_order(std::size_t t) const {
+    return !shift_code_.empty() && reinterpret_cast<std::uintptr_t>(data_[t]) % vector_bytes == 0 &&
+           width_ * size(t) >= 4;
   }
-  bool in_pieces(std::size_t t) const { return along(t) && together_[t] * size(t) == vector_bytes; }
-  bool differs(std::size_t t) const {
-    for (std::size_t axis = 0; axis < last(); ++axis)
+  bool is_vectorized(std::size_t t) const {
+    return varies_along_columns(t) && vector_widths_[t] * size(t) == vector_bytes;
+  }
+  bool varies_by_row(std::size_t t) const {
+    for (std::size_t axis = 0; axis < column_axis(); ++axis)
       if (program_.rows[axis] > 1 && program_.tensors[t].strides[axis] != 0) return true;
     return false;
   }
 
-  bool stays() const { return out_.resident || pieces_ > 0; }  // Blocks loop over rows.
+  bool is_persistent() const { return out_.persistent || splits_ > 0; }  // Blocks loop over rows.
 
-  std::string head() {
-    std::string extent = "whole";
+  std::string write_header() {
+    std::string extent = "full";
     if (ragged_) extent = program_.columns % width_ == 0 ? "vectors" : "ragged";
-    if (!begin_.empty()) extent = "shifted";
-    std::string out = "  using S = Spread<";
-    for (const int number : {lanes_, out_.threads, out_.cluster, each_, width_}) out += std::to_string(number) + ", ";
-    out += "Extent::" + extent + (stays() ? ", true>;\n" : ", false>;\n");
-    out += "  __shared__ RowAt<S>::Place places[" + slots_ + "];\n";
-    out += "  const u32 columns = (u32)" + words_.add(static_cast<std::uint64_t>(program_.columns)) + ";\n";
-    out += "  RowAt<S> at(places, columns);\n";
+    if (!shift_code_.empty()) extent = "shifted";
+    std::string out = "  using S = LaneLayout<";
+    for (const int number : {lanes_, out_.threads, out_.cluster_blocks, vectors_per_lane_, width_})
+      out += std::to_string(number) + ", ";
+    out += "TailMode::" + extent + (is_persistent() ? ", true>;\n" : ", false>;\n");
+    out += "  __shared__ RowOnLanes<S>::PartialStorage places[" + slots_ + "];\n";
+    out +=
+        "  const u32 columns = (u32)" + arguments_.add_argument(static_cast<std::uint64_t>(program_.columns)) + ";\n";
+    out += "  RowOnLanes<S> at(places, columns);\n";
     out += "  const float share = __uint_as_float((u32)" +
-           words_.add(std::bit_cast<std::uint32_t>(1 / static_cast<float>(program_.columns))) + ");\n";
-    return out + "  const Index rows = (Index)" + words_.add(static_cast<std::uint64_t>(rows_)) + ";\n";
+           arguments_.add_argument(std::bit_cast<std::uint32_t>(1 / static_cast<float>(program_.columns))) + ");\n";
+    return out + "  const Index rows = (Index)" + arguments_.add_argument(static_cast<std::uint64_t>(rows_)) + ";\n";
   }
 
-  std::string tensors() {
-    held_.resize(static_cast<std::size_t>(program_.registers));
-    const std::string axes = axes_text(words_, program_.rows, "row", wide_);
+  std::string write_tensors() {
+    register_values_.resize(static_cast<std::size_t>(program_.registers));
+    const std::string axes = axis_index_code(arguments_, program_.rows, "row", wide_indices_);
     std::string out;
     for (std::size_t t = 0; t < program_.tensors.size(); ++t) {
       std::string at;
-      for (std::size_t axis = 0; axis < last(); ++axis)
+      for (std::size_t axis = 0; axis < column_axis(); ++axis)
         if (program_.rows[axis] > 1 && program_.tensors[t].strides[axis] != 0)
           at += (at.empty() ? "" : " + ") + ("(Offset)i" + std::to_string(axis)) + " * " +
-                words_.add_signed(program_.tensors[t].strides[axis]);
-      out += "  const auto t" + std::to_string(t) + " = tensor<" + std::string(form(program_.tensors[t].dtype)) + ", " +
-             std::to_string(together_[t]) + (streamed_ && !repeated(t) ? ", Use::streamed>(" : ", Use::kept>(") +
-             words_.add(data_[t]) + ", [&](const Index row) -> Offset {\n" + (at.empty() ? "" : axes) + "  return " +
-             (at.empty() ? "0" : at) + ";\n  });\n";
+                arguments_.add_signed_argument(program_.tensors[t].strides[axis]);
+      out += "  const auto t" + std::to_string(t) + " = tensor_rows<" +
+             std::string(form_name(program_.tensors[t].dtype)) + ", " + std::to_string(vector_widths_[t]) +
+             (streamed_ && !is_shared_by_rows(t) ? ", CachePolicy::streamed>(" : ", CachePolicy::cached>(") +
+             arguments_.add_argument(data_[t]) + ", [&](const Index row) -> Offset {\n" + (at.empty() ? "" : axes) +
+             "  return " + (at.empty() ? "0" : at) + ";\n  });\n";
     }
     return out;
   }
   // Writes the copies to shared memory before the first row and at the start of each row.
-  std::string prefetching() {
+  std::string write_prefetch() {
     if (rows_ahead_ == 0) return {};
-    const std::string count = std::to_string(rows_ahead_), shift = begin_.empty() ? "" : ", shift";
-    std::string out = "  extern __shared__ uint4 room[];\n", before, copies;
+    const std::string count = std::to_string(rows_ahead_), shift = shift_code_.empty() ? "" : ", shift";
+    std::string out = "  extern __shared__ uint4 room[];\n", first_copies, copies;
     const auto add = [&](std::size_t t, std::int64_t rows) {
       const std::string number = std::to_string(t);
-      out += "  const auto c" + number + " = at.prefetched<" + std::to_string(rows) + ">(t" + number + ", room + " +
-             std::to_string(out_.shared_bytes / vector_bytes) + ");\n";
-      out_.shared_bytes += static_cast<int>(rows * room_of(t));
+      out += "  const auto c" + number + " = at.prefetch_buffer<" + std::to_string(rows) + ">(t" + number +
+             ", room + " + std::to_string(out_.shared_bytes / vector_bytes) + ");\n";
+      out_.shared_bytes += static_cast<int>(rows * prefetch_bytes(t));
       return "at.prefetch(c" + number + ", t" + number;
     };
-    for (const std::size_t t : kept_) {
+    for (const std::size_t t : shared_by_rows_) {
       const std::string number = std::to_string(t);
-      if (in_pieces(t)) {
-        before += "  " + add(t, 1) + ", (Index)0, 0);\n";
+      if (is_vectorized(t)) {
+        first_copies += "  " + add(t, 1) + ", (Index)0, 0);\n";
         continue;
       }
-      out += "  const auto c" + number + " = at.kept_in_order(t" + number + ", room + " +
-             std::to_string(out_.shared_bytes / vector_bytes) + ");\n  at.keep(c" + number + ", t" + number + ");\n";
-      out_.shared_bytes += static_cast<int>(room_of(t));
+      out += "  const auto c" + number + " = at.constant_buffer(t" + number + ", room + " +
+             std::to_string(out_.shared_bytes / vector_bytes) + ");\n  at.copy_constant_row(c" + number + ", t" +
+             number + ");\n";
+      out_.shared_bytes += static_cast<int>(prefetch_bytes(t));
     }
-    taken_ = "  wait_for_all_but<" + count + " - 1>();\n";
+    take_code_ = "  wait_for_all_but<" + count + " - 1>();\n";
     for (const std::size_t t : prefetched_) {
       copies += "      " + add(t, rows_ahead_) + ", row, turn" + shift + ");\n";
       const std::string number = std::to_string(t);
-      taken_ += "  const auto p" + number + " = at.take(c" + number + ", at.turn());\n";
+      take_code_ += "  const auto p" + number + " = at.read_prefetched(c" + number + ", at.turn());\n";
     }
-    taken_ += "  prefetch(at.next(row, (Index)" + count + "), at.turn() + " + count + ");\n";
+    take_code_ += "  prefetch(at.next(row, (Index)" + count + "), at.turn() + " + count + ");\n";
     out += "  const auto prefetch = [&](const Index row, const u32 turn) {\n    if (row < rows) {\n";
-    if (!begin_.empty()) out += "      const int shift = at.shift_of(" + begins_ + ");\n";
-    out += copies + "    }\n    commit_row();\n  };\n" + before;
+    if (!shift_code_.empty()) out += "      const int shift = at.shift_of(" + shift_expression_ + ");\n";
+    out += copies + "    }\n    commit_row();\n  };\n" + first_copies;
     return out + "  for (u32 i = 0; i < " + count + "; ++i) prefetch(at.next(at.first<Index>(), (Index)i), i);\n";
   }
 
-  bool repeated(std::size_t t) const {  // Several rows read the same elements.
-    for (std::size_t axis = 0; axis < last(); ++axis)
+  bool is_shared_by_rows(std::size_t t) const {  // Several rows read the same elements.
+    for (std::size_t axis = 0; axis < column_axis(); ++axis)
       if (program_.rows[axis] > 1 && program_.tensors[t].strides[axis] == 0) return true;
     return false;
   }
 
-  std::string step(std::size_t index) {
-    const RowStep& given = program_.steps[index];
+  std::string write_step(std::size_t index) {
+    const RowProgramStep& given = program_.steps[index];
     const ChainStep& s = given.step;
     const std::string t = "t" + std::to_string(s.slot);
-    if (given.kind == RowStep::Kind::across) {
-      ahead_ += "  auto sums = at.all(0);\n";
-      behind_ = "  at.leave(" + t + ", sums);\n";
-      return "  at.add(sums, " + wide(s.a) + ");\n";
+    if (given.kind == RowProgramStep::StepKind::sum_across_rows) {
+      setup_code_ += "  auto sums = at.broadcast(0);\n";
+      final_code_ = "  at.store_column_sums(" + t + ", sums);\n";
+      return "  at.add_column_sums(sums, " + wide_name(s.a) + ");\n";
     }
-    if (given.kind == RowStep::Kind::element && s.op == ChainOp::store) {
-      if (along(static_cast<std::size_t>(s.slot))) return "  at.store(" + t + ", row, " + wide(s.a) + ");\n";
-      return "  at.store_one(" + t + ", row, " + held(s.a).name + (held(s.a).wide ? "[at.first_held()]" : "") + ");\n";
+    if (given.kind == RowProgramStep::StepKind::element && s.op == ChainOp::store) {
+      if (varies_along_columns(static_cast<std::size_t>(s.slot)))
+        return "  at.store(" + t + ", row, " + wide_name(s.a) + ");\n";
+      return "  at.store_one(" + t + ", row, " + value_in(s.a).name +
+             (value_in(s.a).is_wide ? "[at.first_own_element()]" : "") + ");\n";
     }
     const std::string name = "v" + std::to_string(index);
-    Value& made = held_[static_cast<std::size_t>(s.result)];
-    std::string value, after;
-    bool is_wide = given.kind == RowStep::Kind::whole && !is_number(given.whole);
-    if (given.kind == RowStep::Kind::along) {
-      value = reduction(given);
-    } else if (given.kind == RowStep::Kind::whole) {
-      value = whole(given, name);
+    NamedValue& result = register_values_[static_cast<std::size_t>(s.result)];
+    std::string value, next_code;
+    bool is_wide = given.kind == RowProgramStep::StepKind::row_function && !is_row_scalar(given.row_function);
+    if (given.kind == RowProgramStep::StepKind::row_reduction) {
+      value = write_reduction(given);
+    } else if (given.kind == RowProgramStep::StepKind::row_function) {
+      value = write_row_function(given, name);
     } else if (s.op == ChainOp::load) {
-      is_wide = along(static_cast<std::size_t>(s.slot));
-      value = is_wide ? load(static_cast<std::size_t>(s.slot), name, after) : "at.load_one(" + t + ", row)";
+      is_wide = varies_along_columns(static_cast<std::size_t>(s.slot));
+      value = is_wide ? write_load(static_cast<std::size_t>(s.slot), name, next_code) : "at.load_one(" + t + ", row)";
     } else if (s.op == ChainOp::constant) {
-      value = number(s.constant);
+      value = float_literal(s.constant);
     } else {
       const int in[] = {s.a, s.b, s.c};
-      std::string text[3];
-      for (int i = 0; i < operands(s.op); ++i) {
-        is_wide |= held(in[i]).wide;
-        text[i] = held(in[i]).name + (held(in[i]).wide ? "[i]" : "");
+      std::string inputs[3];
+      for (int i = 0; i < operand_count(s.op); ++i) {
+        is_wide |= value_in(in[i]).is_wide;
+        inputs[i] = value_in(in[i]).name + (value_in(in[i]).is_wide ? "[i]" : "");
       }
-      value = expression(s, {text[0], text[1], text[2]});
-      if (is_wide) value = "at.each([&](int i) -> float { return " + value + "; })";
+      value = step_expression(s, {inputs[0], inputs[1], inputs[2]});
+      if (is_wide) value = "at.each_element([&](int i) -> float { return " + value + "; })";
     }
-    made = {name, is_wide};
-    return (is_wide ? "  const auto " : "  const float ") + name + " = " + value + ";\n" + after;
+    result = {name, is_wide};
+    return (is_wide ? "  const auto " : "  const float ") + name + " = " + value + ";\n" + next_code;
   }
 
-  const Value& held(int reg) const { return held_[static_cast<std::size_t>(reg)]; }
-  std::string wide(int reg) const { return held(reg).wide ? held(reg).name : "at.all(" + held(reg).name + ")"; }
+  const NamedValue& value_in(int reg) const { return register_values_[static_cast<std::size_t>(reg)]; }
+  std::string wide_name(int reg) const {
+    return value_in(reg).is_wide ? value_in(reg).name : "at.broadcast(" + value_in(reg).name + ")";
+  }
 
   // Persistent blocks load the next row while they process the current one.
-  std::string load(std::size_t t, const std::string& name, std::string& after) {
+  std::string write_load(std::size_t t, const std::string& name, std::string& next_code) {
     const std::string number = std::to_string(t);
     const auto is_in = [&](const std::vector<std::size_t>& all) { return std::count(all.begin(), all.end(), t) > 0; };
-    if (is_in(prefetched_)) return "at.unpacked(p" + number + ")";
-    if (is_in(kept_))
-      return "at.unpacked(at.take" + (in_pieces(t) ? "(c" + number + ", 0))" : "_shifted(c" + number + "))");
-    const int words = each_ * width_ * size(t) / 4;
-    if (rows_ahead_ > 0 || !begin_.empty() || !stays() || lanes_ <= 32 || repeated(t) || !in_pieces(t) ||
-        words_ahead_ + words > std::min(most_registers, device_.registers / out_.threads) / 4)
+    if (is_in(prefetched_)) return "at.unpack(p" + number + ")";
+    if (is_in(shared_by_rows_))
+      return "at.unpack(at.read_" +
+             (is_vectorized(t) ? "prefetched(c" + number + ", 0))" : "constant(c" + number + "))");
+    const int words = vectors_per_lane_ * width_ * size(t) / 4;
+    if (rows_ahead_ > 0 || !shift_code_.empty() || !is_persistent() || lanes_ <= 32 || is_shared_by_rows(t) ||
+        !is_vectorized(t) || prefetched_words_ + words > std::min(max_registers, device_.registers / out_.threads) / 4)
       return "at.load(t" + number + ", row)";
-    words_ahead_ += words;
+    prefetched_words_ += words;
     const std::string packs = "p" + name;
-    ahead_ += "  auto " + packs + " = at.read(t" + number + ", at.first<Index>());\n";
-    after = "  if (at.next(row) < rows) " + packs + " = at.read(t" + number + ", at.next(row));\n";
-    return "at.unpacked(" + packs + ")";
+    setup_code_ += "  auto " + packs + " = at.read(t" + number + ", at.first<Index>());\n";
+    next_code = "  if (at.next(row) < rows) " + packs + " = at.read(t" + number + ", at.next(row));\n";
+    return "at.unpack(" + packs + ")";
   }
 
-  std::string reduction(const RowStep& given) {
-    std::string f = given.function == ReduceFunction::max ? "Most" : "Sum";
-    if (given.function == ReduceFunction::min) f = "Least";
-    const std::string value = "at.along<" + f + ", " + slots_ + ">(" + wide(given.step.a) + ")";
+  std::string write_reduction(const RowProgramStep& given) {
+    std::string f = given.function == ReduceFunction::max ? "MaxOp" : "SumOp";
+    if (given.function == ReduceFunction::min) f = "MinOp";
+    const std::string value = "at.reduce_row<" + f + ", " + slots_ + ">(" + wide_name(given.step.a) + ")";
     slots_ += " + 1";
     return given.function == ReduceFunction::mean ? "divide(" + value + ", (float)columns)" : value;
   }
 
-  std::string whole(const RowStep& given, const std::string& name) {
-    const std::string text = text_of(given.whole), x = wide(given.step.a);
-    const std::string others = is_gradient(given.whole) ? ", " + wide(given.step.b) : "";
+  std::string write_row_function(const RowProgramStep& given, const std::string& name) {
+    const std::string kernel = kernel_type(given.row_function), x = wide_name(given.step.a);
+    const std::string others = is_gradient(given.row_function) ? ", " + wide_name(given.step.b) : "";
     std::string globals = "{";
-    if (is_norm(given.whole)) globals += ".share = share, .epsilon = " + number(given.step.constant);
-    ahead_ += "  u32 again_" + name + " = 0;\n";
+    if (is_norm(given.row_function)) globals += ".sum_scale = share, .epsilon = " + float_literal(given.step.constant);
+    setup_code_ += "  u32 again_" + name + " = 0;\n";
     const std::string value =
-        "at.through<" + text + ", " + slots_ + ">(" + x + ", " + globals + "}, again_" + name + others + ")";
-    slots_ += " + slots_of<" + text + ">()";
+        "at.run_row_kernel<" + kernel + ", " + slots_ + ">(" + x + ", " + globals + "}, again_" + name + others + ")";
+    slots_ += " + exchange_slots<" + kernel + ">()";
     return value;
   }
-  static std::string text_of(RowFunction function) {
+  static std::string kernel_type(RowFunction function) {
     switch (function) {
       case RowFunction::rmsnorm: return "ops::Rmsnorm<float, float, float>";
       case RowFunction::layernorm: return "ops::Layernorm<float, float, float>";
@@ -385,7 +407,7 @@ class RowText {
       case RowFunction::softmax_gradient: return "ops::SoftmaxGradient<float, float>";
       case RowFunction::rmsnorm_gradient: return "ops::RmsnormGradient<float, float, float>";
       case RowFunction::layernorm_gradient: return "ops::LayernormGradient<float, float, float>";
-      case RowFunction::product_across: return "ops::ProductAcross<float, float>";
+      case RowFunction::product_sum_across_rows: return "ops::ProductSumAcrossRows<float, float>";
       case RowFunction::rmsnorm_weight_gradient: return "ops::RmsnormWeightGradient<float, float>";
       case RowFunction::layernorm_weight_gradient: return "ops::LayernormWeightGradient<float, float>";
       default: return "ops::Softmax<float, float>";
@@ -394,25 +416,28 @@ class RowText {
 
   const RowProgram& program_;
   std::span<void* const> data_;
-  cuda::Multiprocessors device_;
-  Generated out_;
-  Words words_;
-  std::int64_t rows_, pieces_;
-  std::vector<int> together_;
-  std::string slots_;                           // Expression: shared memory slots in use.
-  std::string begins_, begin_;                  // For shifted rows.
-  std::string ahead_, taken_, steps_, behind_;  // Before the loop; start of each row; each row; after the loop.
-  std::vector<std::size_t> prefetched_, kept_;  // Tensors in shared memory: of next rows; shared by all rows.
-  std::vector<Value> held_;                     // By register.
-  int width_ = 1, lanes_ = 1, each_ = 1, words_ahead_ = 0;
+  cuda::MultiprocessorLimits device_;
+  GeneratedKernel out_;
+  ArgumentWords arguments_;
+  std::int64_t rows_, splits_;
+  std::vector<int> vector_widths_;
+  std::string slots_;                          // Expression: shared memory slots in use.
+  std::string shift_expression_, shift_code_;  // For shifted rows.
+  std::string setup_code_, take_code_, step_code_,
+      final_code_;  // Before the loop; start of each row; each row; after the loop.
+  std::vector<std::size_t> prefetched_, shared_by_rows_;  // Tensors in shared memory: of next rows; shared by all rows.
+  std::vector<NamedValue> register_values_;               // By register.
+  int width_ = 1, lanes_ = 1, vectors_per_lane_ = 1, prefetched_words_ = 0;
   std::int64_t rows_ahead_ = 0;
-  bool ragged_ = false, wide_ = false, streamed_ = false, whole_ = true;  // full_vectors_: all are 16 bytes.
+  bool ragged_ = false, wide_indices_ = false, streamed_ = false,
+       full_vectors_ = true;  // full_vectors_: all are 16 bytes.
 };
 
 }  // namespace
 
-Generated generate(const RowProgram& program, std::span<void* const> tensors, const cuda::Multiprocessors& device) {
-  return RowText(program, tensors, device).make();
+GeneratedKernel generate(const RowProgram& program, std::span<void* const> tensors,
+                         const cuda::MultiprocessorLimits& device) {
+  return RowKernelWriter(program, tensors, device).write_kernel();
 }
 
 }  // namespace ridge::ops

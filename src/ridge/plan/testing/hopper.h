@@ -6,9 +6,9 @@
 
 namespace ridge {
 
-inline ops::DeviceNumbers hopper(const std::string& name) { return *device_numbers(*find_machine(name)); }
-inline const ops::DeviceNumbers& an_h200() {
-  static const ops::DeviceNumbers numbers = hopper("h200");
+inline ops::DeviceNumbers hopper_numbers(const std::string& name) { return *device_numbers(*find_machine(name)); }
+inline const ops::DeviceNumbers& h200_numbers() {
+  static const ops::DeviceNumbers numbers = hopper_numbers("h200");
   return numbers;
 }
 

@@ -1,4 +1,4 @@
-// Rows of {program, whole message}, for the tests of what is refused.
+// Table-driven tests of invalid programs: rows of {program, complete message}.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,14 +10,14 @@
 
 namespace ridge::testing {
 
-struct Reject {
+struct RejectedProgram {
   std::string_view program, error;
 };
 
-inline void expect_rejected(std::span<const Reject> rejects) {
-  for (const Reject& r : rejects) {
+inline void expect_rejected(std::span<const RejectedProgram> rejects) {
+  for (const RejectedProgram& r : rejects) {
     const Result<Program> program = parse(r.program);
-    EXPECT_EQ(program ? "accepted" : program.error().text(), r.error) << r.program;
+    EXPECT_EQ(program ? "accepted" : program.error().to_string(), r.error) << r.program;
     EXPECT_TRUE(program || program.error().kind == ErrorKind::input);
   }
 }

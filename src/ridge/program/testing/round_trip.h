@@ -1,5 +1,5 @@
-// What must hold of every text whatsoever, for the fuzzer and for the tests: parse() ends without a crash; a program
-// that it accepts prints to a text that denotes the same program and prints the same again.
+// Properties of every input, for the fuzzer and the tests: `parse`() does not crash; printing and parsing an accepted
+// program gives an equal program and the same text.
 #pragma once
 
 #include <algorithm>
@@ -10,19 +10,19 @@
 
 namespace ridge::testing {
 
-inline bool same(const Tensor& a, const Tensor& b) {
+inline bool is_same(const Tensor& a, const Tensor& b) {
   for (std::size_t i = 0; i < std::min(a.axes.size(), b.axes.size()); ++i)
     if (a.axes[i].mesh != b.axes[i].mesh) return false;
   return a.name == b.name && a.partial == b.partial && a.dtype == b.dtype && a.declared == b.declared &&
          a.axes == b.axes && a.role == b.role;
 }
 
-inline bool same(const Node& a, const Node& b) {
+inline bool is_same(const Node& a, const Node& b) {
   return a.kind == b.kind && a.tensor == b.tensor && a.number == b.number && a.function == b.function &&
          a.arguments == b.arguments && a.repeat == b.repeat && a.over == b.over;
 }
 
-inline bool same(const Statement& a, const Statement& b) {
+inline bool is_same(const Statement& a, const Statement& b) {
   if (a.op.index() != b.op.index() || a.result() != b.result()) return false;
   if (const auto* x = std::get_if<Contraction>(&a.op)) {
     const auto& y = std::get<Contraction>(b.op);
@@ -35,11 +35,11 @@ inline bool same(const Statement& a, const Statement& b) {
   const auto &x = std::get<Expression>(a.op).nodes, &y = std::get<Expression>(b.op).nodes;
   if (x.size() != y.size()) return false;
   for (std::size_t i = 0; i < x.size(); ++i)
-    if (!same(x[i], y[i])) return false;
+    if (!is_same(x[i], y[i])) return false;
   return true;
 }
 
-inline bool same(const Program& a, const Program& b) {
+inline bool is_same(const Program& a, const Program& b) {
   if (a.dims.size() != b.dims.size() || a.tensors.size() != b.tensors.size() ||
       a.statements.size() != b.statements.size())
     return false;
@@ -51,34 +51,34 @@ inline bool same(const Program& a, const Program& b) {
   for (std::size_t i = 0; i < a.mesh.size(); ++i)
     if (a.mesh[i].name != b.mesh[i].name || a.mesh[i].size != b.mesh[i].size) return false;
   for (std::size_t i = 0; i < a.tensors.size(); ++i)
-    if (!same(a.tensors[i], b.tensors[i])) return false;
+    if (!is_same(a.tensors[i], b.tensors[i])) return false;
   if (a.stacks.size() != b.stacks.size()) return false;
   for (std::size_t i = 0; i < a.stacks.size(); ++i)
     if (a.stacks[i].name != b.stacks[i].name || a.stacks[i].dtype != b.stacks[i].dtype ||
-        a.stacks[i].rows != b.stacks[i].rows || a.stacks[i].behind != b.stacks[i].behind ||
+        a.stacks[i].rows != b.stacks[i].rows || a.stacks[i].other_axes != b.stacks[i].other_axes ||
         a.stacks[i].parts != b.stacks[i].parts)
       return false;
   for (std::size_t i = 0; i < a.statements.size(); ++i)
-    if (!same(a.statements[i], b.statements[i])) return false;
+    if (!is_same(a.statements[i], b.statements[i])) return false;
   return true;
 }
 
-// Empty where all is well, else what is not.
-inline std::string round_trip_fault(std::string_view text) {
+// Returns "", or a description of the violated property.
+inline std::string round_trip_error(std::string_view text) {
   const Result<Program> program = parse(text);
   if (!program) {
     const Error& e = program.error();
     const bool placed = e.span.line >= 1 && e.span.column >= 1 && e.span.length >= 1;
-    if (e.message.empty() || (!placed && text.size() <= 1 << 20)) return "an error without words or place";
-    return e.text().empty() ? "an error without text" : "";
+    if (e.message.empty() || (!placed && text.size() <= 1 << 20)) return "an error without message or position";
+    return e.to_string().empty() ? "an error without text" : "";
   }
-  const std::string once = print(*program);
+  const std::string once = print_program(*program);
   const Result<Program> again = parse(once);
-  if (!again) return "the printed program is refused:\n" + once + again.error().text();
-  const std::string twice = print(*again);
+  if (!again) return "the printed program is refused:\n" + once + again.error().to_string();
+  const std::string twice = print_program(*again);
   if (twice != once) return "the program prints differently the second time:\n" + once + twice;
-  if (!same(*program, *again)) return "the printed program denotes another one:\n" + once;
-  (void)program->bind({});
+  if (!is_same(*program, *again)) return "the printed program denotes another one:\n" + once;
+  (void)program->bind_sizes({});
   return "";
 }
 

@@ -4,15 +4,15 @@
 #include <string>
 
 #include "ridge/distributed/collective.h"
-#include "ridge/distributed/open_mesh.h"
+#include "ridge/distributed/mesh_sizing.h"
 #include "ridge/distributed/shard.h"
 
 namespace ridge {
 
 std::string render_text(const ShardAnswer& answer);
 std::string render_json(const ShardAnswer& answer);  // "ridge.shard/1"
-std::string render_text(const OpenMesh& open);
-std::string render_json(const OpenMesh& open);              // "ridge.meshes/1"
+std::string render_text(const MeshSizing& open);
+std::string render_json(const MeshSizing& open);            // "ridge.meshes/1"
 std::string render_json(const CollectiveTime& collective);  // "ridge.collective/1"
 
 }  // namespace ridge

@@ -1,94 +1,94 @@
-// What the first screen of the command line answers, in a sentence and three numbers: what binds the program, from
-// which size on it is bound by compute, what is largest, and whether it fits.
+// The summary of the command line, as a sentence and three cards: limiter, the size from which the program is
+// compute-bound, the largest operation, and memory use.
 
-const sizeText = (name, t) => {
+const thresholdText = (name, t) => {
   if (t.relation === 'never') return 'never';
   if (t.relation === 'always') return `every ${name}`;
   return `${name}\u00a0${t.relation === '>=' ? '≥' : '≤'}\u00a0${grouped(t.value)}`;
 };
 
 const limiterWords = {
-  compute: 'compute-bound', memory: 'memory-bound', network: 'network-bound', overhead: 'bound by launches',
+  compute: 'compute-bound', memory: 'memory-bound', network: 'network-bound', overhead: 'launch-bound',
 };
 
 const upperFirst = (text) => text[0].toUpperCase() + text.slice(1);
 
-function sharedAt(state, place) {
+function cacheAt(state, sizeIndex) {
   state.shared = state.shared ?? {};
-  return state.shared[place] = state.shared[place] ?? {};
+  return state.shared[sizeIndex] = state.shared[sizeIndex] ?? {};
 }
 
-// Where the whole program computes longer than it moves: [{relation, value}]; empty: the size moves nothing.
-function computeBoundFrom(state, place) {
-  const meeting = meetingsOfTotal(state.setting).find((m) => m.roofs === 'compute memory');
-  return meeting && place >= 0 ? thresholdsOf(state, meeting, place, sharedAt(state, place)) : [];
+// Returns where compute time exceeds memory time: [{relation, value}]; empty if it does not depend on the size.
+function computeThresholds(state, sizeIndex) {
+  const pair = roofPairsOfTotal(state.context).find((m) => m.roofs === 'compute memory');
+  return pair && sizeIndex >= 0 ? solveThresholds(state, pair, sizeIndex, cacheAt(state, sizeIndex)) : [];
 }
 
-// Sizes of their own that something moves: those with sliders.
-function freePlaces(program) {
+// Returns the indices of the free sizes, which have sliders.
+function freeSizes(program) {
   return program.sizes.map((s, i) => (s.follows || s.part || s.mask ? -1 : i)).filter((i) => i >= 0);
 }
 
-function largestOf(state) {
+function largestKernel(state) {
   return state.kernels.reduce((a, b) => ((b.share ?? 0) > (a.share ?? 0) ? b : a));
 }
 
 function sizesText(state) {
-  const {program} = state.setting;
-  return freePlaces(program).map((i) => `${program.sizes[i].name}\u00a0=\u00a0${state.sizes.whole[i]}`).join(', ');
+  const {program} = state.context;
+  return freeSizes(program).map((i) => `${program.sizes[i].name}\u00a0=\u00a0${state.sizes.integers[i]}`).join(', ');
 }
 
-// `measured`: of a run at these sizes {median}.
-function verdictText(state, place, measured = null) {
-  const {total, setting} = state, machine = setting.machine.title || setting.machine.name;
-  const sizes = sizesText(state), from = computeBoundFrom(state, place);
+// `measured`: {median} of a run at these sizes, or null.
+function summaryText(state, sizeIndex, measured = null) {
+  const {total, context} = state, machine = context.machine.title || context.machine.name;
+  const sizes = sizesText(state), from = computeThresholds(state, sizeIndex);
   let out = `${upperFirst(limiterWords[total.limiter])} on ${machine}${sizes ? ` at ${sizes}` : ''}: ` +
-    `${engineering(total.lower, 's')} if all overlaps, ${engineering(total.upper, 's')} if nothing does`;
+    `at least ${engineering(total.lower, 's')} (perfect overlap); ${engineering(total.upper, 's')} without overlap`;
   if (state.kernels.length > 1) {
-    const largest = largestOf(state);
-    out += `; most of it in ${largest.called} (${percent(largest.share)})`;
+    const largest = largestKernel(state);
+    out += `; largest: ${largest.called} (${percent(largest.share)})`;
   }
   out += '.';
   if (measured) out += ` Measured: ${engineering(measured.median, 's')}, ${percent(total.lower / measured.median)} of the roof.`;
   if (from.length === 0) return out;
-  const name = setting.program.sizes[place].name, [first] = from;
-  if (first.relation === 'never') return `${out} However large ${name} is, moving takes longer than computing.`;
-  if (first.relation === 'always') return `${out} Computing takes longer than moving whatever ${name} is.`;
-  return `${out} Computing takes longer than moving for ${from.map((t) => sizeText(name, t)).join(' and ')}.`;
+  const name = context.program.sizes[sizeIndex].name, [first] = from;
+  if (first.relation === 'never') return `${out} Memory time exceeds compute time for every ${name}.`;
+  if (first.relation === 'always') return `${out} Compute time exceeds memory time for every ${name}.`;
+  return `${out} Compute time exceeds memory time for ${from.map((t) => thresholdText(name, t)).join(' and ')}.`;
 }
 
-function computeCard(state, place) {
-  if (place < 0) return {title: 'Compute-bound', value: '–', notes: ['there is no size to move']};
-  const name = state.setting.program.sizes[place].name, from = computeBoundFrom(state, place);
-  const value = from.map((t) => sizeText(name, t)).join(', ') || `does not hang on ${name}`, notes = [];
+function computeCard(state, sizeIndex) {
+  if (sizeIndex < 0) return {title: 'Compute-bound', value: '–', notes: ['there is no size to vary']};
+  const name = state.context.program.sizes[sizeIndex].name, from = computeThresholds(state, sizeIndex);
+  const value = from.map((t) => thresholdText(name, t)).join(', ') || `does not depend on ${name}`, notes = [];
   if (state.kernels.length > 1) {
-    const every = everyProduct(state, place, sharedAt(state, place));
-    if (every) notes.push(`every product by itself: ${sizeText(name, every)}`);
+    const every = everyProductThreshold(state, sizeIndex, cacheAt(state, sizeIndex));
+    if (every) notes.push(`every product: ${thresholdText(name, every)}`);
   }
-  notes.push(`now ${name} = ${grouped(state.sizes.whole[place])}: ${limiterWords[state.total.limiter]}`);
+  notes.push(`now ${name} = ${grouped(state.sizes.integers[sizeIndex])}: ${limiterWords[state.total.limiter]}`);
   return {title: 'Compute-bound for', value, notes};
 }
 
 function largestCard(state) {
-  const largest = largestOf(state);
+  const largest = largestKernel(state);
   return {
     title: 'Largest', value: `${largest.called}, ${percent(largest.share ?? 1)}`,
     notes: [`${engineering(largest.lower, 's')} of ${engineering(state.total.lower, 's')}, ${limiterWords[largest.limiter]}`],
   };
 }
 
-function memoryCard(state, place) {
-  const {setting, held} = state, {capacity, level} = setting;
+function memoryCard(state, sizeIndex) {
+  const {context, peakMemory} = state, {capacity, level} = context;
   if (capacity === null)
-    return {title: 'Memory', value: engineering(held.bytes, 'B'), notes: ["the memory's size is not on record"]};
-  const fits = held.bytes <= capacity, most = place < 0 ? null : fitsUpTo(state, place);
-  const notes = [fits ? 'fits' : `does not fit: ${Math.ceil(held.bytes / capacity)} times too large`];
+    return {title: 'Memory', value: engineering(peakMemory.bytes, 'B'), notes: ["the memory's capacity is unknown"]};
+  const fits = peakMemory.bytes <= capacity, most = sizeIndex < 0 ? null : maxSizeThatFits(state, sizeIndex);
+  const notes = [fits ? 'fits' : `does not fit: ${Math.ceil(peakMemory.bytes / capacity)} times too large`];
   if (fits) notes[0] += ` into ${level}`;
-  if (most !== null && place >= 0) notes[0] += `; up to ${setting.program.sizes[place].name} = ${grouped(most)}`;
+  if (most !== null && sizeIndex >= 0) notes[0] += `; up to ${context.program.sizes[sizeIndex].name} = ${grouped(most)}`;
   return {
-    title: fits ? 'Fits' : 'Does not fit', value: `${engineering(held.bytes, 'B')} of ${engineering(capacity, 'B')}`,
-    notes, share: held.bytes / capacity,
+    title: fits ? 'Fits' : 'Does not fit', value: `${engineering(peakMemory.bytes, 'B')} of ${engineering(capacity, 'B')}`,
+    notes, share: peakMemory.bytes / capacity,
   };
 }
 
-const cardsOf = (state, place) => [computeCard(state, place), largestCard(state), memoryCard(state, place)];
+const makeCards = (state, sizeIndex) => [computeCard(state, sizeIndex), largestCard(state), memoryCard(state, sizeIndex)];

@@ -1,6 +1,6 @@
-// One page with everything that a report says, to play with: sliders move the sizes, and picture, table and thresholds
-// follow, because the page has the counts as formulas and evaluates them itself. One file, nothing to fetch; without a
-// script it shows picture, table and working of the sizes asked for.
+// An interactive HTML report. Sliders change the sizes, and picture, table and thresholds follow, because the page
+// holds the counts as formulas and evaluates them. One file that loads nothing else. Without scripts it shows picture,
+// table and derivation for the requested sizes.
 #pragma once
 
 #include <optional>
@@ -13,27 +13,27 @@
 
 namespace ridge {
 
-// A program on a machine, at the sizes asked for.
+// A program on a machine, at the requested sizes.
 struct PageSubject {
   Report report;
-  std::optional<Formulas> formulas = {};  // none: its sizes cannot be moved
+  std::optional<Formulas> formulas = {};  // unset if the sizes cannot be changed
 };
 
 struct Page {
-  std::vector<PageSubject> subjects;   // the first is what it is about, a second one stands beside it
-  std::vector<Machine> machines = {};  // to choose from, beside the subjects' own
-  std::string curves = {};             // of a sweep: its picture, and its table
-  std::vector<std::vector<std::string>> changes = {};
+  std::vector<PageSubject> subjects;   // the main subject, and optionally one to compare with
+  std::vector<Machine> machines = {};  // further machines to select from
+  std::string sweep_picture = {};      // picture of a sweep, if any
+  std::vector<std::vector<std::string>> sweep_changes = {};
 };
 std::string render_page(const Page& page);
 
-// Of more statements one page would be larger than anybody loads: the first subject's picture and table, no sliders.
-inline constexpr std::size_t most_page_statements = 128;
+// For more statements the page would be too large, so it shows only the first subject's picture and table.
+inline constexpr std::size_t max_page_statements = 128;
 
-// The data that the page evaluates: "ridge.page/1".
+// Returns the data that the page evaluates, "ridge.page/1".
 std::string page_data(const Page& page);
 
-// The page's own sources: style.css, skeleton.html and the scripts, in the order in which they are put together.
+// The page's embedded sources: style.css, skeleton.html and the scripts.
 struct EmbeddedPart {
   std::string_view name, text;
 };

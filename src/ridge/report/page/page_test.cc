@@ -1,6 +1,6 @@
-// The page's evaluator against the program: 1,000 points of programs with everything that formulas hold (sizes that
-// follow others, halves of int4, largest parts over a mesh, masks, several chips), computed here and compared under
-// node by tests/page/evaluate.mjs. Skipped loudly where there is no node.
+// Compares the page's evaluator with the program at 1,000 points of programs that use all kinds of formulas (derived
+// sizes, odd int4 counts, largest shards over a mesh, masks, several chips). tests/page/evaluate.mjs runs the evaluator
+// under node. Skipped with a message if node is missing.
 #include "ridge/report/page/page.h"
 
 #include <fmt/format.h>
@@ -23,18 +23,18 @@ using Json = nlohmann::ordered_json;
 
 struct Case {
   std::string name, program, machine;
-  std::optional<Split> cut = {};
+  std::optional<DimensionSplit> cut = {};
   int points = 100;
-  std::int64_t largest = 1 << 17;  // of a size
+  std::int64_t largest = 1 << 17;  // upper limit of random sizes
 };
 
-std::string example(const std::string& name) { return std::string(RIDGE_SOURCE_DIR) + "/examples/" + name; }
+std::string example_path(const std::string& name) { return std::string(RIDGE_SOURCE_DIR) + "/examples/" + name; }
 
-std::vector<Case> cases() {
+std::vector<Case> make_cases() {
   return {
       {"matmul", "bf16[B, D] * bf16[D, F] -> bf16[B, F]", "tpu_v5e", {}, 150, 1 << 20},
-      {"mlp", example("mlp.ridge"), "h200", {}, 100},
-      {"decoder", example("llama_decoder.ridge"), "h100", {}, 100, 1 << 12},
+      {"mlp", example_path("mlp.ridge"), "h200", {}, 100},
+      {"decoder", example_path("llama_decoder.ridge"), "h100", {}, 100, 1 << 12},
       {"follows",
        "dims B, D, F = 4*D, G = F + 2*D\nx: bf16[B, D]  w: bf16[D, F]  v: bf16[F, G]\nu[B, F] = x * w\n"
        "y: bf16[B, G] = u * v\n",
@@ -44,7 +44,7 @@ std::vector<Case> cases() {
        1 << 14},
       {"less", "dims B, D, F = D - 5\nx: bf16[B, D]  w: bf16[D, F]\ny: bf16[B, F] = x * w\n", "h100", {}, 50, 1 << 12},
       {"int4", "x: int8[B, D]  w: int4[D, F]\ny: int8[B, F] = x * w\n", "h100", {}, 100, 1 << 16},
-      {"causal", example("flash_attention.ridge"), "h100", {}, 50, 1 << 12},
+      {"causal", example_path("flash_attention.ridge"), "h100", {}, 50, 1 << 12},
       {"window",
        "dims S, T, E = 128\nq: bf16[S, E]  k: bf16[T, E]  v: bf16[T, E]\ns[S, T] = q * k\n"
        "p[S, T] = softmax(where((index(T) - 3 <= index(S)) * (index(S) - index(T) < 1024), s, -inf) over T)\n"
@@ -66,17 +66,17 @@ std::vector<Case> cases() {
        {},
        50},
       {"switch", "mesh X = 8\ndims B, D, F\nx: bf16[B, D_X]  w: bf16[D_X, F]\ny: bf16[B, F] = x * w\n", "h100", {}, 25},
-      {"ties", "x: bf16[N]\ny: bf16[N] = x + 1\nz: bf16[N] = exp(y)\n", "toy", {}, 25},
-      {"split", example("mlp.ridge"), "h100", Split{"F", 3}, 100, 1 << 16},
+      {"ties", "x: bf16[N]\ny: bf16[N] = x + 1\nz: bf16[N] = exp(y)\n", "test", {}, 25},
+      {"split", example_path("mlp.ridge"), "h100", DimensionSplit{"F", 3}, 100, 1 << 16},
   };
 }
 
-// One FLOP takes as long as the four bytes of an element's way: every sum of times is a tie.
-Machine toy() {
+// One FLOP takes as long as moving the four bytes of an element, so every comparison of times is a tie.
+Machine make_test_machine() {
   Machine machine;
-  machine.name = "toy";
-  machine.peaks = {{Unit::vector, DType::f32, {.value = 2.5e11, .source = "a test", .read_on = "2026-01-02"}}};
-  machine.memory = {{"hbm", Sourced{.value = 1e12, .source = "a test", .read_on = "2026-01-02"}, std::nullopt}};
+  machine.name = "test";
+  machine.peaks = {{ComputeUnit::vector, DType::f32, {.value = 2.5e11, .source = "a test", .read_on = "2026-01-02"}}};
+  machine.memory = {{"hbm", SourcedValue{.value = 1e12, .source = "a test", .read_on = "2026-01-02"}, std::nullopt}};
   return machine;
 }
 
@@ -84,16 +84,16 @@ std::string relation_text(const Threshold& t) {
   return fmt::format("{}{}", name(t.relation), t.value ? fmt::format(" {}", *t.value) : "");
 }
 
-bool free_of(const Formulas& formulas, const std::string& dim) {
+bool is_free_size(const Formulas& formulas, const std::string& dim) {
   for (const SizeFormula& size : formulas.sizes)
-    if (size.name == dim) return !size.follows;
+    if (size.name == dim) return !size.formula;
   return false;
 }
 
 Json thresholds_json(const std::vector<Threshold>& all, const Formulas& formulas) {
   Json out = Json::object();
   for (const Threshold& t : all) {
-    if (!free_of(formulas, t.dim)) continue;
+    if (!is_free_size(formulas, t.dim)) continue;
     const std::string key = fmt::format("{} {} {}", t.dim, name(t.roofs[0]), name(t.roofs[1]));
     const std::string before = out.contains(key) ? out[key].get<std::string>() + ", " : "";
     out[key] = before + relation_text(t);
@@ -101,7 +101,7 @@ Json thresholds_json(const std::vector<Threshold>& all, const Formulas& formulas
   return out;
 }
 
-template <class T> Json known(const std::optional<T>& value) { return value ? Json(*value) : Json(); }
+template <class T> Json json_or_null(const std::optional<T>& value) { return value ? Json(*value) : Json(); }
 
 Json sum_json(const Prediction& p, const Formulas& formulas) {
   return {{"name", p.work.name},
@@ -111,10 +111,10 @@ Json sum_json(const Prediction& p, const Formulas& formulas) {
           {"runner_up", p.runner_up ? name(*p.runner_up) : ""},
           {"lower", *p.time_lower_s},
           {"upper", *p.time_upper_s},
-          {"math", known(p.time_math_s)},
-          {"memory", known(p.time_memory_s)},
-          {"network", known(p.time_network_s)},
-          {"sent", known(p.bytes_sent)},
+          {"math", json_or_null(p.time_math_s)},
+          {"memory", json_or_null(p.time_memory_s)},
+          {"network", json_or_null(p.time_network_s)},
+          {"sent", json_or_null(p.bytes_sent)},
           {"thresholds", thresholds_json(p.thresholds, formulas)}};
 }
 
@@ -142,7 +142,7 @@ Json picture_json(const Roofline& r) {
                            {"tip", dot.tip},
                            {"intensity", dot.intensity},
                            {"rate", dot.rate},
-                           {"share", known(dot.share)},
+                           {"share", json_or_null(dot.share)},
                            {"sent", dot.sent}});
   return out;
 }
@@ -154,17 +154,17 @@ Json point_json(const Explanation& e, const Formulas& formulas) {
     out["fused"] = sum_json(*e.fused, formulas);
     if (!e.fused->runner_up) out["fused"].erase("runner_up");
   }
-  for (const Threshold& t : e.products)
-    if (free_of(formulas, t.dim)) out["products"][t.dim] = relation_text(t);
+  for (const Threshold& t : e.product_thresholds)
+    if (is_free_size(formulas, t.dim)) out["products"][t.dim] = relation_text(t);
   Json fits = Json::object();
-  for (const Threshold& t : e.memory->fits)
-    if (free_of(formulas, t.dim)) fits[t.dim] = t.value ? std::to_string(*t.value) : "0";
+  for (const Threshold& t : e.memory->capacity_thresholds)
+    if (is_free_size(formulas, t.dim)) fits[t.dim] = t.value ? std::to_string(*t.value) : "0";
   out["memory"] = {{"bytes", *e.memory->peak_bytes}, {"fits", fits}};
-  out["picture"] = picture_json(describe(Report{"explain", "", e, std::nullopt, "2026-01-02"}));
+  out["picture"] = picture_json(describe_roofline(Report{"explain", "", e, std::nullopt, "2026-01-02"}));
   return out;
 }
 
-// Sizes as they are asked for: small ones, powers of two and what lies between, over all orders of magnitude.
+// Returns a random size, log-uniform up to `largest`; every third one is a power of two.
 std::int64_t random_size(std::mt19937_64& random, std::int64_t largest) {
   const double most = std::log2(static_cast<double>(largest));
   const double power = std::uniform_real_distribution(0.0, most)(random);
@@ -172,20 +172,20 @@ std::int64_t random_size(std::mt19937_64& random, std::int64_t largest) {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(size));
 }
 
-// The program at random sizes, and what the page gets of it.
+// Returns the program's predictions at random sizes, and the data that the page gets.
 Json case_json(const Case& each, std::mt19937_64& random) {
   const auto loaded = load_program(each.program, DType::bf16);
-  const Machine machine = each.machine == "toy" ? toy() : *find_machine(each.machine);
+  const Machine machine = each.machine == "test" ? make_test_machine() : *find_machine(each.machine);
   const Program& program = loaded->program;
-  Formulas formulas = *formulas_of(program, {}, each.cut);
+  Formulas formulas = *make_formulas(program, {}, each.cut);
   Json points = Json::array();
   std::optional<Explanation> last;
   for (int i = 0; i < each.points; ++i) {
     Bindings dims;
     for (const SizeFormula& size : formulas.sizes)
-      if (!size.follows && !size.part && !size.mask) dims[size.name] = random_size(random, each.largest);
+      if (!size.formula && !size.shard && !size.mask) dims[size.name] = random_size(random, each.largest);
     const auto explanation = explain(program, machine, dims, each.cut);
-    Json point = explanation ? point_json(*explanation, formulas) : Json{{"fault", explanation.error().message}};
+    Json point = explanation ? point_json(*explanation, formulas) : Json{{"error", explanation.error().message}};
     for (const auto& [dim, value] : dims) point["dims"][dim] = value;
     points.push_back(std::move(point));
     if (explanation) last = *explanation;
@@ -194,26 +194,27 @@ Json case_json(const Case& each, std::mt19937_64& random) {
   return {{"name", each.name}, {"data", Json::parse(page_data(page))["subjects"][0]}, {"points", std::move(points)}};
 }
 
-struct Ran {
+struct ShellResult {
   int code = -1;
   std::string out;
 };
 
-Ran shell(const std::string& command) {
-  Ran ran;
+ShellResult run_shell(const std::string& command) {
+  ShellResult result;
   FILE* const pipe = ::popen((command + " 2>&1").c_str(), "r");
   std::array<char, 4096> buffer{};
-  while (const std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe)) ran.out.append(buffer.data(), n);
-  ran.code = ::pclose(pipe);
-  return ran;
+  while (const std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe)) result.out.append(buffer.data(), n);
+  result.code = ::pclose(pipe);
+  return result;
 }
 
 TEST(Page, EvaluatesEveryFormulaAsTheProgramDoes) {
-  if (shell("node --version").code != 0) GTEST_SKIP() << "SKIPPED: no node here, so the page's formulas are not tried";
+  if (run_shell("node --version").code != 0)
+    GTEST_SKIP() << "SKIPPED: node is missing, so the page's formulas are not tested";
   std::mt19937_64 random(20261125);
   Json all = Json::array();
   int points = 0;
-  for (const Case& each : cases()) {
+  for (const Case& each : make_cases()) {
     all.push_back(case_json(each, random));
     points += each.points;
   }
@@ -221,15 +222,16 @@ TEST(Page, EvaluatesEveryFormulaAsTheProgramDoes) {
   const TemporaryFolder folder;
   const std::string file = folder.path() + "/points.json", source = RIDGE_SOURCE_DIR;
   ASSERT_TRUE(write_file(file, all.dump()).ok());
-  const Ran ran = shell(fmt::format("node {0}/tests/page/evaluate.mjs {0}/src/ridge/report/page {1}", source, file));
-  EXPECT_EQ(ran.code, 0) << ran.out;
-  EXPECT_NE(ran.out.find("1000 points, "), std::string::npos) << ran.out;
+  const ShellResult result =
+      run_shell(fmt::format("node {0}/tests/page/evaluate.mjs {0}/src/ridge/report/page {1}", source, file));
+  EXPECT_EQ(result.code, 0) << result.out;
+  EXPECT_NE(result.out.find("1000 points, "), std::string::npos) << result.out;
 }
 
 Page page_of(const std::string& text, const Bindings& dims) {
   const Program program = *parse(text);
   const Explanation e = *explain(program, *find_machine("h100"), dims);
-  return {{{Report{"explain", "layer.ridge", e, std::nullopt, "2026-01-02"}, *formulas_of(program, dims)}}};
+  return {{{Report{"explain", "layer.ridge", e, std::nullopt, "2026-01-02"}, *make_formulas(program, dims)}}};
 }
 
 TEST(Page, IsOneFileThatFetchesNothing) {
@@ -250,7 +252,7 @@ TEST(Page, NoNameClosesItsData) {
   EXPECT_NE(html.find("<title>&lt;/script&gt;&lt;b&gt;&amp;"), std::string::npos);
 }
 
-// A thousand statements would be a file that nobody loads: it shows the picture and the table.
+// With a thousand statements the page would be too large, so it shows only picture and table.
 TEST(Page, OfAThousandStatementsDoesNotPlay) {
   std::string text = "x: bf16[B, D]  w: bf16[D, F]\n";
   for (int i = 0; i < 1000; ++i) text += fmt::format("y{}[B, F] = x * w\n", i);

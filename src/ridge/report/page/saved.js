@@ -1,6 +1,6 @@
-// Saved runs: what `ridge run --json` wrote, read here to stand beside what is predicted.
+// Saved runs: output of `ridge run --json`, shown next to predictions.
 
-function machineOfReport(m) {
+function parseMachine(m) {
   return {
     name: m.name, title: m.title,
     peaks: (m.peaks ?? []).map((p) => [p.unit, p.dtype, p.flops_per_s ?? p.ops_per_s]),
@@ -9,8 +9,8 @@ function machineOfReport(m) {
   };
 }
 
-// A run, or an error in one sentence.
-function runOfReport(text, file) {
+// Returns a run, or {error} with one sentence.
+function parseRun(text, file) {
   let report;
   try {
     report = JSON.parse(text);
@@ -20,28 +20,28 @@ function runOfReport(text, file) {
   if (!String(report?.schema).startsWith('ridge.report/'))
     return {error: `${file}: expected the schema ridge.report, found ${report?.schema ?? 'none'}`};
   const ops = (report.ops ?? []).filter((op) => op.measured_s);
-  if (ops.length === 0) return {error: `${file}: expected measured times of ridge run --json, found predictions alone`};
+  if (ops.length === 0) return {error: `${file}: expected measured times of ridge run --json, found only predictions`};
   return {
-    called: file, dims: report.dims ?? {}, machine: machineOfReport(report.machine), total: report.total?.measured_s ?? null,
+    called: file, dims: report.dims ?? {}, machine: parseMachine(report.machine), total: report.total?.measured_s ?? null,
     ops: ops.map((op) => ({name: op.name, ...op.measured_s})),
   };
 }
 
-// The run that is in the page from the start.
-function runOfSubject(program) {
+// Returns the run that the page contains from the start.
+function runFromPage(program) {
   const {measured, machine} = program;
   return {
     called: `run of ${measured.day || 'this program'}`, machine, total: measured.total,
-    dims: Object.fromEntries(freePlaces(program).map((i) => [program.sizes[i].name, Number(program.sizes[i].value)])),
+    dims: Object.fromEntries(freeSizes(program).map((i) => [program.sizes[i].name, Number(program.sizes[i].value)])),
     ops: measured.ops.map((op, i) => ({name: program.kernels[i].name, ...op})),
   };
 }
 
-// Of each kernel what that run measured; null: it is of other sizes, another machine or other kernels.
-function measuredIn(run, state) {
-  const {program, machine} = state.setting;
+// Returns the measurement of each kernel, or null if the run has other sizes, another machine or other kernels.
+function measurementsOf(run, state) {
+  const {program, machine} = state.context;
   if (run.machine.name !== machine.name || run.ops.length !== program.kernels.length) return null;
-  const same = program.sizes.every((s, i) => run.dims[s.name] === undefined || BigInt(run.dims[s.name]) === state.sizes.whole[i]);
+  const same = program.sizes.every((s, i) => run.dims[s.name] === undefined || BigInt(run.dims[s.name]) === state.sizes.integers[i]);
   if (!same || run.ops.some((op, i) => op.name !== program.kernels[i].name)) return null;
   return run.ops;
 }

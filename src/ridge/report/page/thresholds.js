@@ -1,77 +1,77 @@
-// From which size of a dimension on another roof binds, the others held at their values. Where both counts are straight
-// lines in the size, the whole number is solved for exactly; else it is searched for among all whole numbers, as the
-// program searches (roofline/sizes/crossings.h): at sizes that grow by eight per cent, then by bisection.
+// Sizes of a dimension at which the limiter changes, with the other dimensions fixed. If both counts are linear in the size,
+// the integer is solved for exactly. Otherwise it is searched for, as in roofline/sizes/crossings.h: at sizes that grow by
+// eight percent, then by bisection.
 
-// What a search looks at: sizes with one moved, those that follow it moved along.
-// Parts that are equal at the sizes given stay equal, as the program's formulas say D/4 there and not ceil(D/4).
-function mover(setting, own, place, whole) {
-  const {sizes} = setting.program, moved = [...own];
-  const equal = sizes.map((s) => s.part && whole[s.part.size] % s.part.parts === 0n);
-  const last = {value: null, at: null}, small = own.map(Number);
+// Returns a function that resolves all sizes with one of them replaced; derived sizes follow.
+// Shards that are equal at the given sizes stay equal, because the program's formula is D/4 there and not ceil(D/4).
+function makeSizeResolver(context, values, sizeIndex, integers) {
+  const {sizes} = context.program, varied = [...values];
+  const equal = sizes.map((s) => s.part && integers[s.part.size] % s.part.parts === 0n);
+  const cached = {value: null, sizes: null}, approximateValues = values.map(Number);
   const exact = (value) => {
-    if (last.value === value) return last.at;
-    moved[place] = value;
-    last.value = value;
-    last.at = resolved(sizes, moved);
+    if (cached.value === value) return cached.sizes;
+    varied[sizeIndex] = value;
+    cached.value = value;
+    cached.sizes = resolveSizes(sizes, varied);
     equal.forEach((is, i) => {
-      if (is) last.at.real[i] = last.at.real[sizes[i].part.size] / Number(sizes[i].part.parts);
+      if (is) cached.sizes.real[i] = cached.sizes.real[sizes[i].part.size] / Number(sizes[i].part.parts);
     });
-    return last.at;
+    return cached.sizes;
   };
-  // All sizes in doubles; null: one of them is none.
+  // Returns all sizes in doubles, or null if one is invalid.
   exact.real = (value) => {
-    small[place] = value;
-    const real = equal.some(Boolean) ? null : quickSizes(sizes, small);
+    approximateValues[sizeIndex] = value;
+    const real = equal.some(Boolean) ? null : resolveSizesAsDouble(sizes, approximateValues);
     if (real) return real;
-    const there = exact(BigInt(value));
-    return there.fault ? null : there.real;
+    const resolved = exact(BigInt(value));
+    return resolved.error ? null : resolved.real;
   };
   return exact;
 }
 
-// Each size as a polynomial in the moved one: whole coefficients by power, [constant, slope, …], over `d`; null: it is
-// none, or has an end.
-function inPowers(sizes, whole, place) {
+// Returns each size as a polynomial in the size at `sizeIndex`: integer coefficients by power, [constant, slope, ...], over
+// `d`; null if the size is no such polynomial.
+function sizesInPowers(sizes, integers, sizeIndex) {
   const out = [], plain = (powers) => ({powers, d: 1n});
   sizes.forEach((size, i) => {
-    if (i === place) {
+    if (i === sizeIndex) {
       out.push(plain([0n, 1n]));
     } else if (size.follows) {
-      const ends = size.follows.some((t) => t.n < 0n) && touches(size.follows, out);
-      out.push(ends ? null : collected(size.follows, out));
-    } else if (size.part && moves(out[size.part.size])) {
-      const base = out[size.part.size], equal = whole[size.part.size] % size.part.parts === 0n;
+      const ends = size.follows.some((t) => t.n < 0n) && termsVary(size.follows, out);
+      out.push(ends ? null : collectPowers(size.follows, out));
+    } else if (size.part && variesWithSize(out[size.part.size])) {
+      const base = out[size.part.size], equal = integers[size.part.size] % size.part.parts === 0n;
       out.push(base && equal ? {powers: base.powers, d: base.d * size.part.parts} : null);
-    } else if (size.mask && maskMoves(size.mask, out)) {
+    } else if (size.mask && maskVaries(size.mask, out)) {
       out.push(null);
     } else {
-      out.push(plain([whole[i]]));
+      out.push(plain([integers[i]]));
     }
   });
   return out;
 }
 
-const moves = (one) => one === null || one.powers.length > 1;
-const touches = (terms, powers) => terms.some((t) => t.sizes.some((s) => moves(powers[s])));
-const maskMoves = (mask, powers) =>
-  [mask.rows, mask.columns].some((s) => moves(powers[s])) ||
-  [mask.lower, mask.upper].some((terms) => terms && touches(terms, powers));
+const variesWithSize = (one) => one === null || one.powers.length > 1;
+const termsVary = (terms, powers) => terms.some((t) => t.sizes.some((s) => variesWithSize(powers[s])));
+const maskVaries = (mask, powers) =>
+  [mask.rows, mask.columns].some((s) => variesWithSize(powers[s])) ||
+  [mask.lower, mask.upper].some((terms) => terms && termsVary(terms, powers));
 
-function times(a, b) {
+function multiplyPowers(a, b) {
   const out = new Array(a.length + b.length - 1).fill(0n);
   a.forEach((x, i) => b.forEach((y, j) => { out[i + j] += x * y; }));
   return out;
 }
 
-// A polynomial in sizes as one in the moved size. Null: it is none.
-function collected(terms, powers) {
+// Returns a polynomial in sizes as one in the varied size, or null if that is not possible.
+function collectPowers(terms, powers) {
   const parts = [];
   let d = 1n;
   for (const t of terms) {
     let product = [t.n], below = t.d;
     for (const s of t.sizes) {
       if (!powers[s]) return null;
-      product = times(product, powers[s].powers);
+      product = multiplyPowers(product, powers[s].powers);
       below *= powers[s].d;
     }
     if (d % below !== 0n) d = below % d === 0n ? below : d * below;
@@ -83,9 +83,9 @@ function collected(terms, powers) {
   return {powers: out, d};
 }
 
-// above*rate - below*peak as whole coefficients by power, the lowest power that all share taken out.
-function difference(above, below, peak, rate) {
-  const p = binary(peak), r = binary(rate), least = Math.min(p.exponent, r.exponent);
+// Returns above*rate - below*peak as integer coefficients by power, divided by the lowest power that both share.
+function subtractInPowers(above, below, peak, rate) {
+  const p = toBinary(peak), r = toBinary(rate), least = Math.min(p.exponent, r.exponent);
   const left = below.d * (r.mantissa << BigInt(r.exponent - least));
   const right = above.d * (p.mantissa << BigInt(p.exponent - least));
   const out = [];
@@ -98,113 +98,113 @@ function difference(above, below, peak, rate) {
   return cut;
 }
 
-// a*x + b >= 0 for which whole x from 1 on?
-function solvedLine(b, a) {
-  const atFirst = a + b >= 0n, atLast = a * (BEYOND - 1n) + b >= 0n;
+// Solves a*x + b >= 0 for integers x >= 1.
+function solveLinear(b, a) {
+  const atFirst = a + b >= 0n, atLast = a * (COUNT_LIMIT - 1n) + b >= 0n;
   if (atFirst === atLast) return [{relation: atFirst ? 'always' : 'never'}];
-  return atFirst ? [{relation: '<=', value: floorDivided(b, -a)}] : [{relation: '>=', value: -floorDivided(b, a)}];
+  return atFirst ? [{relation: '<=', value: floorDivide(b, -a)}] : [{relation: '>=', value: -floorDivide(b, a)}];
 }
 
-const valueIn = (powers, x) => powers.reduceRight((sum, c) => sum * x + c, 0);
+const evaluatePowers = (powers, x) => powers.reduceRight((sum, c) => sum * x + c, 0);
 
-function comparisonOf(meeting, powers, at) {
-  const {above, below, peak, rate} = meeting;
-  const a = collected(above, powers), b = collected(below, powers);
+function makeComparison(pair, powers, resolve) {
+  const {above, below, peak, rate} = pair;
+  const a = collectPowers(above, powers), b = collectPowers(below, powers);
   if (a && b) {
     const up = a.powers.map((x) => Number(x) / Number(a.d)), down = b.powers.map((x) => Number(x) / Number(b.d));
-    const exact = difference(a, b, peak, rate);
+    const exact = subtractInPowers(a, b, peak, rate);
     return {
       line: exact.length <= 2 ? exact : null,
-      ratio: (x) => valueIn(up, x) / valueIn(down, x) * (rate / peak),
-      exactly: (x) => exact.reduceRight((sum, c) => sum * x + c, 0n) >= 0n,
+      ratio: (x) => evaluatePowers(up, x) / evaluatePowers(down, x) * (rate / peak),
+      evaluateExactly: (x) => exact.reduceRight((sum, c) => sum * x + c, 0n) >= 0n,
     };
   }
   return {
     line: null,
     ratio: (x) => {
-      const real = at.real(x);
-      return real ? realOf(above, real) / realOf(below, real) * (rate / peak) : NaN;
+      const real = resolve.real(x);
+      return real ? evaluateAsDouble(above, real) / evaluateAsDouble(below, real) * (rate / peak) : NaN;
     },
-    exactly: (x) => {
-      const there = at(x);
-      return !there.fault && takesAsLong(exactly(above, there.whole), peak, exactly(below, there.whole), rate);
+    evaluateExactly: (x) => {
+      const resolved = resolve(x);
+      return !resolved.error && takesAtLeastAsLong(evaluateExactly(above, resolved.integers), peak, evaluateExactly(below, resolved.integers), rate);
     },
   };
 }
 
 const isAbove = (comparison, x) => {
-  const rough = comparison.ratio(Number(x));
-  return Math.abs(rough - 1) > 1e-9 ? rough > 1 : comparison.exactly(BigInt(x));
+  const approximate = comparison.ratio(Number(x));
+  return Math.abs(approximate - 1) > 1e-9 ? approximate > 1 : comparison.evaluateExactly(BigInt(x));
 };
 
-// All sizes up to 16, then in steps of 8 %; nearer where the two almost touch.
-function followed(comparison) {
+// Samples log(ratio) at all sizes up to 16, then in steps of 8 %, and at local minima of its absolute value.
+function sampleRatio(comparison) {
   const all = [];
   for (let size = 1; size < 2 ** 62; size = size < 16 ? size + 1 : Math.trunc(size * 1.08)) {
     const ratio = comparison.ratio(size);
     if (!Number.isNaN(ratio)) all.push({size, height: Math.log(ratio)});
-    else if (all.length > 0) break;  // a count has left what is counted, and does so ever after
+    else if (all.length > 0) break;  // a count exceeds its limit, here and at all larger sizes
   }
   const out = [];
   all.forEach((sample, i) => {
     out.push(sample);
     if (i === 0 || i + 1 === all.length || all[i + 1].size - all[i - 1].size < 3) return;
-    const here = Math.abs(sample.height), before = Math.abs(all[i - 1].height), after = Math.abs(all[i + 1].height);
-    if (here > before || here > after || here > 0.2) return;
-    const between = nearest(comparison, all[i - 1].size, all[i + 1].size);
+    const current = Math.abs(sample.height), previous = Math.abs(all[i - 1].height), after = Math.abs(all[i + 1].height);
+    if (current > previous || current > after || current > 0.2) return;
+    const between = findMinimum(comparison, all[i - 1].size, all[i + 1].size);
     out.push({size: between, height: Math.log(comparison.ratio(between))});
   });
   return out.sort((a, b) => a.size - b.size);
 }
 
-function nearest(comparison, low, high) {
+function findMinimum(comparison, low, high) {
   const distance = (size) => Math.abs(Math.log(comparison.ratio(size)));
   while (high - low > 2) {
     const third = Math.trunc((high - low) / 3);
-    if (low + third === low || high - third === high) break;  // beyond 2^53 doubles lie further apart
+    if (low + third === low || high - third === high) break;  // doubles above 2^53 are further apart
     if (distance(low + third) < distance(high - third)) high -= third;
     else low += third;
   }
   return low + Math.trunc((high - low) / 2);
 }
 
-function searched(comparison) {
-  const curve = followed(comparison);
+function searchCrossings(comparison) {
+  const curve = sampleRatio(comparison);
   if (curve.length < 2) return [];
-  const answer = (s) => (Math.abs(s.height) > 1e-9 ? s.height > 0 : comparison.exactly(BigInt(s.size)));
-  let before = answer(curve[0]);
-  const first = before, out = [];
+  const answer = (s) => (Math.abs(s.height) > 1e-9 ? s.height > 0 : comparison.evaluateExactly(BigInt(s.size)));
+  let previous = answer(curve[0]);
+  const first = previous, out = [];
   for (let i = 1; i < curve.length; ++i) {
-    const here = answer(curve[i]);
-    if (here === before) continue;
+    const current = answer(curve[i]);
+    if (current === previous) continue;
     let low = BigInt(curve[i - 1].size), high = BigInt(curve[i].size);
     while (high - low > 1n) {
       const middle = low + (high - low) / 2n;
-      if (isAbove(comparison, middle) === before) low = middle;
+      if (isAbove(comparison, middle) === previous) low = middle;
       else high = middle;
     }
-    out.push(here ? {relation: '>=', value: high} : {relation: '<=', value: low});
-    before = here;
+    out.push(current ? {relation: '>=', value: high} : {relation: '<=', value: low});
+    previous = current;
   }
   return out.length > 0 ? out : [{relation: first ? 'always' : 'never'}];
 }
 
-// Where T_above >= T_below as the size at that place moves: [{relation, value}], several where they cross several
-// times; empty: the size moves neither.
-function thresholdsOf(state, meeting, place, shared = {}) {
-  const {setting, sizes, own} = state;
-  shared.powers = shared.powers ?? inPowers(setting.program.sizes, sizes.whole, place);
-  shared.at = shared.at ?? mover(setting, own, place, sizes.whole);
-  const {powers, at} = shared;
-  if (![meeting.above, meeting.below].some((terms) => touches(terms, powers))) return [];
-  if (meeting.above.length === 0) return [{relation: 'never'}];
-  const comparison = comparisonOf(meeting, powers, at);
-  return comparison.line ? solvedLine(comparison.line[0], comparison.line[1] ?? 0n) : searched(comparison);
+// Returns where T_above >= T_below as the size at `sizeIndex` varies: [{relation, value}], several if the times cross several
+// times; empty if neither depends on the size.
+function solveThresholds(state, pair, sizeIndex, shared = {}) {
+  const {context, sizes, values} = state;
+  shared.powers = shared.powers ?? sizesInPowers(context.program.sizes, sizes.integers, sizeIndex);
+  shared.resolve = shared.resolve ?? makeSizeResolver(context, values, sizeIndex, sizes.integers);
+  const {powers, resolve} = shared;
+  if (![pair.above, pair.below].some((terms) => termsVary(terms, powers))) return [];
+  if (pair.above.length === 0) return [{relation: 'never'}];
+  const comparison = makeComparison(pair, powers, resolve);
+  return comparison.line ? solveLinear(comparison.line[0], comparison.line[1] ?? 0n) : searchCrossings(comparison);
 }
 
-// The pairs of roofs of one statement, or of the sum of all: {above, below, peak, rate, roofs}.
-function meetingsOf(flops, peak, bytes, load, setting) {
-  const out = [], {bandwidth, network} = setting;
+// Returns the pairs of roofs of a statement or of the total: {above, below, peak, rate, roofs}.
+function makeRoofPairs(flops, peak, bytes, load, context) {
+  const out = [], {bandwidth, network} = context;
   if (peak) out.push({above: flops, below: bytes, peak, rate: bandwidth, roofs: 'compute memory'});
   if (!network || load.length === 0) return out;
   if (peak) out.push({above: flops, below: load, peak, rate: network.rate, roofs: 'compute network'});
@@ -212,20 +212,20 @@ function meetingsOf(flops, peak, bytes, load, setting) {
   return out;
 }
 
-function meetingsOfKernel(setting, k) {
-  const work = weighed(setting, k.kernel.statements);
-  const load = setting.network ? k.kernel.statements.flatMap((s) => setting.network.load[s]) : [];
-  return meetingsOf(work?.flops ?? [], work?.peak ?? k.peak?.rate ?? 0, k.kernel.bytes, load, setting);
+function roofPairsOfKernel(context, k) {
+  const work = weightFlops(context, k.kernel.statements);
+  const load = context.network ? k.kernel.statements.flatMap((s) => context.network.load[s]) : [];
+  return makeRoofPairs(work?.flops ?? [], work?.peak ?? k.peak?.rate ?? 0, k.kernel.bytes, load, context);
 }
 
-function meetingsOfTotal(setting) {
-  const {program, network} = setting, work = weighed(setting, program.statements.map((_, s) => s));
-  return meetingsOf(work?.flops ?? [], work?.peak ?? 0, program.kernels.flatMap((k) => k.bytes),
-    network ? network.load.flat() : [], setting);
+function roofPairsOfTotal(context) {
+  const {program, network} = context, work = weightFlops(context, program.statements.map((_, s) => s));
+  return makeRoofPairs(work?.flops ?? [], work?.peak ?? 0, program.kernels.flatMap((k) => k.bytes),
+    network ? network.load.flat() : [], context);
 }
 
-// What holds where all of them do; null: they hold from one size on and up to another, or of one it is not known.
-function narrowest(all) {
+// Returns the threshold at which all of `all` hold, or null if some hold from a size and others up to a size.
+function strictestThreshold(all) {
   let out = null;
   for (const t of all) {
     if (t.relation === 'never') return t;
@@ -236,29 +236,29 @@ function narrowest(all) {
   return out ?? (all.length > 0 ? all[0] : null);
 }
 
-// From which size on every product is compute-bound, each for itself.
-function everyProduct(state, place, shared = {}) {
-  const all = [], {setting} = state;
+// Returns from which size every product is compute-bound, or null if unknown.
+function everyProductThreshold(state, sizeIndex, shared = {}) {
+  const all = [], {context} = state;
   for (const k of state.kernels) {
-    if (!k.peak || !k.kernel.statements.some((s) => setting.program.statements[s].product)) continue;
-    for (const meeting of meetingsOfKernel(setting, k)) {
-      if (!meeting.roofs.startsWith('compute')) continue;
-      const found = thresholdsOf(state, meeting, place, shared);
+    if (!k.peak || !k.kernel.statements.some((s) => context.program.statements[s].product)) continue;
+    for (const pair of roofPairsOfKernel(context, k)) {
+      if (!pair.roofs.startsWith('compute')) continue;
+      const found = solveThresholds(state, pair, sizeIndex, shared);
       if (found.length > 1) return null;
       if (found.length === 0 && !((k.math ?? 0) >= Math.max(k.memory, k.network ?? 0))) return null;
       all.push(...found);
     }
   }
-  return narrowest(all);
+  return strictestThreshold(all);
 }
 
-// The largest size that fits into the memory, by what is held at once; null: any does, 0n: none.
-function fitsUpTo(state, place) {
-  const {setting, own} = state, at = mover(setting, own, place, state.sizes.whole);
-  if (setting.capacity === null) return null;
+// Returns the largest size whose peak memory fits; null if any fits, 0n if none does.
+function maxSizeThatFits(state, sizeIndex) {
+  const {context, values} = state, resolve = makeSizeResolver(context, values, sizeIndex, state.sizes.integers);
+  if (context.capacity === null) return null;
   const fits = (value) => {
-    const real = at.real(Number(value));  // below 2^53
-    return real !== null && heldAt(setting.program, real).bytes <= setting.capacity;
+    const real = resolve.real(Number(value));  // below 2^53
+    return real !== null && findPeakMemory(context.program, real).bytes <= context.capacity;
   };
   let low = 0n, high = 1n << 50n;
   if (fits(high)) return null;

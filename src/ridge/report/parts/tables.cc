@@ -5,30 +5,37 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "ridge/base/text.h"
+#include "ridge/base/string_util.h"
 #include "ridge/machine/keys.h"
-#include "ridge/report/parts/used.h"
+#include "ridge/report/parts/used_peaks.h"
 #include "ridge/report/plan.h"
-#include "ridge/report/words.h"
+#include "ridge/report/text_parts.h"
 
 namespace ridge {
 namespace {
 
-template <class T> std::string bare(const std::optional<T>& value) { return value ? fmt::format("{}", *value) : ""; }
+template <class T> std::string number_or_empty(const std::optional<T>& value) {
+  return value ? fmt::format("{}", *value) : "";
+}
 template <class T> std::string short_form(const std::optional<T>& value, std::string_view unit) {
   if (!value) return "-";
-  return unit.empty() ? significant(static_cast<double>(*value)) : engineering(static_cast<double>(*value), unit);
+  return unit.empty() ? format_significant(static_cast<double>(*value))
+                      : format_with_prefix(static_cast<double>(*value), unit);
 }
 
 std::vector<std::string> csv_row(const Prediction& p, const OpMeasurement* m) {
-  std::vector<std::string> row{p.work.name,          bare(p.flops),
-                               bare(p.bytes),        bare(p.intensity),
-                               bare(p.ridge),        p.limiter ? std::string(name(*p.limiter)) : "",
-                               bare(p.time_lower_s), bare(p.time_upper_s)};
+  std::vector<std::string> row{p.work.name,
+                               number_or_empty(p.flops),
+                               number_or_empty(p.bytes),
+                               number_or_empty(p.intensity),
+                               number_or_empty(p.ridge),
+                               p.limiter ? std::string(name(*p.limiter)) : "",
+                               number_or_empty(p.time_lower_s),
+                               number_or_empty(p.time_upper_s)};
   if (m)
     for (const std::string& cell :
          {fmt::format("{}", m->time.median), fmt::format("{}", m->time.min), fmt::format("{}", m->time.max),
-          bare(m->fraction_of_roof), fmt::format("{}", m->max_rel_error)})
+          number_or_empty(m->fraction_of_roof), fmt::format("{}", m->max_rel_error)})
       row.push_back(cell);
   return row;
 }
@@ -43,8 +50,8 @@ std::vector<std::string> run_row(const Prediction& p, const OpMeasurement* m) {
                                short_form(p.time_lower_s, "s"),
                                short_form(p.time_upper_s, "s")};
   if (!m) return row;
-  row.push_back(engineering(m->time.median, "s"));
-  row.push_back(m->fraction_of_roof ? percent(*m->fraction_of_roof) : "-");
+  row.push_back(format_with_prefix(m->time.median, "s"));
+  row.push_back(m->fraction_of_roof ? format_percent(*m->fraction_of_roof) : "-");
   row.push_back(fmt::format("{:.1e}", m->max_rel_error));
   return row;
 }
@@ -57,14 +64,15 @@ template <class Row> Cells op_table(const Report& report, std::vector<std::strin
   if (always_total || e.ops.size() > 1)
     cells.push_back(row(e.total, report.measured ? &report.measured->total : nullptr));
   if (e.fused) cells.push_back(row(*e.fused, nullptr));
-  for (std::vector<std::string>& cell : cells) cell.resize(cells.front().size());  // fused is predicted alone
+  for (std::vector<std::string>& cell : cells)
+    cell.resize(cells.front().size());  // the fused program has no measurement
   return cells;
 }
 
 }  // namespace
 
 Cells report_cells(const Report& report) {
-  if (!report.measured) return predicted_rows(report);
+  if (!report.measured) return prediction_rows(report);
   return op_table(
       report,
       {"op", "work", "bytes", "FLOP/B", "ridge", "limiter", "lower", "no overlap", "measured", "of roof", "error"},
@@ -73,21 +81,21 @@ Cells report_cells(const Report& report) {
 
 namespace {
 
-std::vector<bool> right_of(const Report& report) {
-  if (!report.measured) return predicted_right;
+std::vector<bool> right_aligned_columns(const Report& report) {
+  if (!report.measured) return prediction_right_aligned;
   return {false, true, true, true, true, false, true, true, true, true, true};
 }
 
-std::string subtitle(const Report& report) {
+std::string subtitle_text(const Report& report) {
   const Explanation& e = report.explanation;
   std::string out = "on " + (e.machine.title.empty() ? e.machine.name : e.machine.title);
   for (const auto& [dim, value] : e.dims) out += fmt::format(", {} = {}", dim, value);
   return out;
 }
 
-// The first screen without the line that parts it from what follows; a run has none.
-std::string answer_of(const Report& report) {
-  std::string out = report.measured ? std::string() : answer_text(report, Styled({}));
+// Returns the summary without its final blank line; empty for a run.
+std::string summary_of(const Report& report) {
+  std::string out = report.measured ? std::string() : summary_text(report, TextStyler({}));
   if (!out.empty()) out.pop_back();
   return out;
 }
@@ -96,12 +104,12 @@ std::string answer_of(const Report& report) {
 
 namespace {
 
-// Behind the others, where anything is sent.
+// Appends the network columns.
 void add_network(Cells& cells, const Explanation& e) {
   cells[0].insert(cells[0].end(), {"time_network_s", "bytes_sent"});
   const auto add = [](std::vector<std::string>& row, const Prediction& p) {
-    row.push_back(bare(p.time_network_s));
-    row.push_back(bare(p.bytes_sent));
+    row.push_back(number_or_empty(p.time_network_s));
+    row.push_back(number_or_empty(p.bytes_sent));
   };
   for (std::size_t i = 0; i < e.ops.size(); ++i) add(cells[i + 1], e.ops[i]);
   add(cells.back(), e.total);
@@ -119,27 +127,27 @@ std::string render_csv(const Report& report) {
   const Cells plans = report.planned ? plan_cells(report) : Cells(cells.size());
   for (std::size_t i = 0; i < std::min(cells.size(), plans.size()); ++i)
     cells[i].insert(cells[i].end(), plans[i].begin(), plans[i].end());
-  for (std::vector<std::string>& row : cells) row.resize(cells.front().size());  // no plan is of the fused program
+  for (std::vector<std::string>& row : cells) row.resize(cells.front().size());  // the fused program has no plan
   return csv_table(cells);
 }
 
 std::string render_markdown(const Report& report) {
-  std::string out = fmt::format("### `{}`\n\n{}\n\n", report.title, subtitle(report));
-  if (const std::string answer = answer_of(report); !answer.empty()) out += "```\n" + answer + "```\n\n";
-  out += markdown_table(report_cells(report), right_of(report));
+  std::string out = fmt::format("### `{}`\n\n{}\n\n", report.title, subtitle_text(report));
+  if (const std::string answer = summary_of(report); !answer.empty()) out += "```\n" + answer + "```\n\n";
+  out += markdown_table(report_cells(report), right_aligned_columns(report));
   if (report.planned) out += plan_markdown(report);
   for (const Prediction& p : report.explanation.ops) {
     const auto& order = report.explanation.dim_names;
-    out += fmt::format("\n`{}`: {} FLOP over {} B is {} FLOP/B\n", p.work.text, p.work.flops.text(order),
-                       p.work.bytes().text(order), p.intensity_formula);
+    out += fmt::format("\n`{}`: {} FLOP over {} B is {} FLOP/B\n", p.work.text, p.work.flops.to_string(order),
+                       p.work.bytes().to_string(order), p.intensity_formula);
     for (const Threshold& t : p.thresholds)
-      if (is_asked(report, t.dim)) out += "- " + threshold_text(t) + "\n";
+      if (is_shown_dim(report, t.dim)) out += "- " + threshold_text(t) + "\n";
   }
   const Explanation& e = report.explanation;
-  for (const Prediction* p : sums(e)) {
+  for (const Prediction* p : sums_with_thresholds(e)) {
     out += fmt::format("\n{}:\n", p->work.name);
     for (const Threshold& t : p->thresholds)
-      if (is_asked(report, t.dim)) out += "- " + threshold_text(t, true) + "\n";
+      if (is_shown_dim(report, t.dim)) out += "- " + threshold_text(t, true) + "\n";
   }
   return out;
 }
@@ -147,48 +155,50 @@ std::string render_markdown(const Report& report) {
 Cells catalog_table(const std::vector<Machine>& machines) {
   Cells cells{{"name", "matrix bf16", "vector f32", "memory", "size", "ridge", "title"}};
   for (const Machine& machine : machines) {
-    const Peak *matrix = machine.peak(Unit::matrix, DType::bf16), *vector = machine.pointwise_peak();
-    const auto bandwidth = machine.bandwidth();
+    const Peak *matrix = machine.find_peak(ComputeUnit::matrix, DType::bf16), *vector = machine.pointwise_peak();
+    const auto bandwidth = machine.memory_bandwidth();
     const auto& capacity = machine.memory.front().capacity;
-    cells.push_back({machine.name, matrix ? engineering(matrix->rate.value, "FLOP/s") : "-",
-                     vector ? engineering(vector->rate.value, "FLOP/s") : "-",
-                     bandwidth ? engineering(bandwidth->value, "B/s") : "-",
-                     capacity ? engineering(capacity->value, "B") : "-",
-                     matrix && bandwidth ? significant(matrix->rate.value / bandwidth->value) : "-", machine.title});
+    cells.push_back({machine.name, matrix ? format_with_prefix(matrix->rate.value, "FLOP/s") : "-",
+                     vector ? format_with_prefix(vector->rate.value, "FLOP/s") : "-",
+                     bandwidth ? format_with_prefix(bandwidth->value, "B/s") : "-",
+                     capacity ? format_with_prefix(capacity->value, "B") : "-",
+                     matrix && bandwidth ? format_significant(matrix->rate.value / bandwidth->value) : "-",
+                     machine.title});
   }
   return cells;
 }
 
 Cells machine_table(const Machine& machine) {
   Cells cells{{"what", "value", "unit", "origin", "source", "read_on", "note"}};
-  const auto add = [&](const std::string& what, const Sourced& n, std::string_view unit) {
-    cells.push_back({what, fmt::format("{}", n.value), std::string(unit), std::string(name(n.origin)), n.source,
+  const auto add = [&](const std::string& what, const SourcedValue& n, std::string_view unit) {
+    cells.push_back({what, fmt::format("{}", n.value), std::string(unit), std::string(origin_name(n.origin)), n.source,
                      n.read_on, n.note});
   };
-  const auto maybe = [&](const std::string& what, const std::optional<Sourced>& n, std::string_view unit) {
+  const auto add_if_set = [&](const std::string& what, const std::optional<SourcedValue>& n, std::string_view unit) {
     if (n) add(what, *n, unit);
   };
   for (const Peak& peak : machine.peaks) {
-    const std::string what = fmt::format("{}.{}", name(peak.unit), name(peak.dtype));
-    const std::string_view unit = rate_unit(info(peak.dtype).integer);
+    const std::string what = fmt::format("{}.{}", unit_name(peak.unit), dtype_name(peak.dtype));
+    const std::string_view unit = rate_unit(dtype_info(peak.dtype).is_integer);
     add(what, peak.rate, unit);
-    maybe(what + ".one_core", peak.one_core, unit);
-    maybe(what + ".sustained", peak.sustained, unit);
+    add_if_set(what + ".one_core", peak.one_core, unit);
+    add_if_set(what + ".sustained", peak.sustained, unit);
   }
   for (const MemoryLevel& level : machine.memory) {
     const std::string what = "memory." + level.name;
-    maybe(what + ".bandwidth", level.bandwidth, "B/s");
-    maybe(what + ".one_core", level.one_core_bandwidth, "B/s");
-    maybe(what + ".sustained", level.sustained, "B/s");
-    maybe(what + ".capacity", level.capacity, "B");
+    add_if_set(what + ".bandwidth", level.bandwidth, "B/s");
+    add_if_set(what + ".one_core", level.one_core_bandwidth, "B/s");
+    add_if_set(what + ".sustained", level.sustained, "B/s");
+    add_if_set(what + ".capacity", level.capacity, "B");
   }
   for (const Link& link : machine.links) {
     const std::string what = "link." + link.name;
     add(what + ".bandwidth", link.bandwidth, "B/s");
-    maybe(what + ".sustained", link.sustained, "B/s");
-    maybe(what + ".count", link.count, "1");
-    maybe(what + ".latency", link.latency, "s");
-    if (link.topology) cells.push_back({what + ".topology", std::string(name(*link.topology)), "", "", "", "", ""});
+    add_if_set(what + ".sustained", link.sustained, "B/s");
+    add_if_set(what + ".count", link.count, "1");
+    add_if_set(what + ".latency", link.latency, "s");
+    if (link.topology)
+      cells.push_back({what + ".topology", std::string(topology_name(*link.topology)), "", "", "", "", ""});
   }
   for (const NumberKey& key : number_keys)
     if (const auto found = machine.numbers.find(std::string(key.key)); found != machine.numbers.end())

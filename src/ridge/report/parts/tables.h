@@ -1,4 +1,4 @@
-// A report as tables for other programs and documents: CSV with bare SI numbers, Markdown as the text prints it.
+// A report as tables: CSV with bare SI numbers for programs, Markdown with readable units for documents.
 #pragma once
 
 #include <string>
@@ -9,16 +9,16 @@
 
 namespace ridge {
 
-// One row an operation, one for the total and one for the fused program, where there is one: op, flops, bytes,
-// intensity, ridge, limiter, time_lower_s, time_upper_s, of a run measured_s, measured_min_s, measured_max_s,
-// fraction_of_roof, max_rel_error, and of a plan plan_cells() (plan.h). Unknown: empty.
+// One row per operation, one for the total and one for the fused program, if there is one. Columns: op, flops, bytes,
+// intensity, ridge, limiter, time_lower_s, time_upper_s; for a run also measured_s, measured_min_s, measured_max_s,
+// fraction_of_roof, max_rel_error; for a plan also plan_cells() (plan.h). Unknown values are empty.
 std::string render_csv(const Report& report);
 std::string render_markdown(const Report& report);
-// The rows of the text's table, as they are read.
+// Returns the rows of the text's table, with readable units.
 Cells report_cells(const Report& report);
 
 Cells catalog_table(const std::vector<Machine>& machines);
-// what, value, unit, origin, source, read_on, note: every number of a machine.
+// Columns: what, value, unit, origin, source, read_on, note; one row per number of the machine.
 Cells machine_table(const Machine& machine);
 
 }  // namespace ridge

@@ -1,9 +1,9 @@
-// A Hopper kernel's block on the trace target, paced with times fitted on an H200.
+// Report of one block of a Hopper kernel on the trace target, with latencies and rates fitted on an H200.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
-#include "ridge/base/text.h"
+#include "ridge/base/string_util.h"
 #include "ridge/base/version.h"
 #include "ridge/report/simulate/simulate.h"
 #include "ridge/report/timeline.h"
@@ -11,10 +11,10 @@
 namespace ridge {
 namespace {
 
-std::string share(std::int64_t part, std::int64_t whole) {
+std::string share_text(std::int64_t part, std::int64_t total) {
   return fmt::format(
       "{} % of the time",
-      significant(100 * static_cast<double>(part) / static_cast<double>(std::max<std::int64_t>(1, whole)), 3));
+      format_significant(100 * static_cast<double>(part) / static_cast<double>(std::max<std::int64_t>(1, total)), 3));
 }
 
 }  // namespace
@@ -25,13 +25,15 @@ std::string title_of(const KernelTimeline& k) {
 
 std::string render_text(const KernelTimeline& k) {
   std::string out = title_of(k) + "\n";
-  out += fmt::format("  cycles    {} = {} at {}\n", k.cycles,
-                     engineering(static_cast<double>(k.cycles) / k.clock_hz, "s"), engineering(k.clock_hz, "Hz"));
-  out += fmt::format("  load      {} cycles, {}; {} stages a tile\n", k.load, share(k.load, k.cycles), k.stages);
-  out += fmt::format("  compute   {} cycles, {}\n", k.compute, share(k.compute, k.cycles));
-  out += fmt::format("  store     {} cycles, {}\n", k.store, share(k.store, k.cycles));
-  out += fmt::format("  overlap   {} cycles of load or store lie under compute\n", k.hidden_loads);
-  return out + "the kernel's own text on the trace target; latencies and rates fitted on an H200\n";
+  out += fmt::format("  cycles    {} = {} at {}\n", k.total_cycles,
+                     format_with_prefix(static_cast<double>(k.total_cycles) / k.clock_hz, "s"),
+                     format_with_prefix(k.clock_hz, "Hz"));
+  out += fmt::format("  load      {} cycles, {}; {} stages a tile\n", k.load_cycles,
+                     share_text(k.load_cycles, k.total_cycles), k.stages);
+  out += fmt::format("  compute   {} cycles, {}\n", k.compute_cycles, share_text(k.compute_cycles, k.total_cycles));
+  out += fmt::format("  store     {} cycles, {}\n", k.store_cycles, share_text(k.store_cycles, k.total_cycles));
+  out += fmt::format("  overlap   {} cycles of load or store overlap compute\n", k.overlapped_cycles);
+  return out + "the kernel's own code on the trace target; latencies and rates fitted on an H200\n";
 }
 
 std::string render_json(const KernelTimeline& k) {
@@ -42,20 +44,21 @@ std::string render_json(const KernelTimeline& k) {
            {"k", k.k},
            {"tiles", k.tiles},
            {"stages", k.stages},
-           {"cycles", k.cycles},
+           {"cycles", k.total_cycles},
            {"clock_hz", k.clock_hz},
-           {"load_cycles", k.load},
-           {"compute_cycles", k.compute},
-           {"store_cycles", k.store},
-           {"overlap_cycles", k.hidden_loads}};
+           {"load_cycles", k.load_cycles},
+           {"compute_cycles", k.compute_cycles},
+           {"store_cycles", k.store_cycles},
+           {"overlap_cycles", k.overlapped_cycles}};
   out["provenance"] = {{"ridge", version()}, {"commit", commit()}};
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::string render_svg(const KernelTimeline& k) {
-  return filling_svg(k.timeline, title_of(k),
-                     fmt::format("{} cycles; compute {}; the real kernel text, paced as fitted on an H200", k.cycles,
-                                 share(k.compute, k.cycles)));
+  return pipeline_fill_svg(
+      k.timeline, title_of(k),
+      fmt::format("{} cycles; compute {}; the real kernel code, with latencies and rates fitted on an H200",
+                  k.total_cycles, share_text(k.compute_cycles, k.total_cycles)));
 }
 
 }  // namespace ridge

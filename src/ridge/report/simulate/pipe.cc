@@ -1,9 +1,9 @@
-// A pipe of loops: what the clock and the closed form say, and what each stage waited for.
+// Report of a pipe of loops: simulated cycles, closed form, and the reasons why stages waited.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
-#include "ridge/base/text.h"
+#include "ridge/base/string_util.h"
 #include "ridge/base/version.h"
 #include "ridge/report/simulate/simulate.h"
 #include "ridge/report/timeline.h"
@@ -11,42 +11,42 @@
 namespace ridge {
 namespace {
 
-void name_buffers(const Metapipe& pipe, const std::string& prefix, std::vector<std::vector<std::string>>& rows) {
-  for (const PipeBuffer& b : edges(pipe))
+void add_buffer_rows(const Metapipe& pipe, const std::string& prefix, std::vector<std::vector<std::string>>& rows) {
+  for (const PipeBuffer& b : effective_buffers(pipe))
     rows.push_back({fmt::format("{}{} to {}", prefix, pipe.stages[static_cast<std::size_t>(b.producer)].name,
                                 pipe.stages[static_cast<std::size_t>(b.consumer)].name),
-                    std::to_string(b.depth()), std::to_string(b.bytes)});
+                    std::to_string(b.tile_count()), std::to_string(b.bytes)});
   for (const PipeStage& stage : pipe.stages)
-    if (!stage.body.empty()) name_buffers(stage.body[0], prefix + stage.name + "/", rows);
+    if (!stage.body.empty()) add_buffer_rows(stage.body[0], prefix + stage.name + "/", rows);
 }
 
-double speedup(const PipeReport& r) {
+double sequential_ratio(const PipeReport& r) {
   return static_cast<double>(r.sequential_cycles) / static_cast<double>(std::max<std::int64_t>(1, r.run.cycles));
 }
 
 }  // namespace
 
 std::string title_of(const PipeReport& r) {
-  return fmt::format("{}: {} iterations, {}", r.pipe.name, r.pipe.iterations, name(r.pipe.schedule));
+  return fmt::format("{}: {} iterations, {}", r.pipe.name, r.pipe.iterations, schedule_name(r.pipe.schedule));
 }
 
 std::string render_text(const PipeReport& r) {
   std::string out = title_of(r) + "\n";
   out += fmt::format("  cycles       {}\n", r.run.cycles);
-  out +=
-      fmt::format("  closed form  {}\n", r.closed_form ? std::to_string(*r.closed_form) : "none: only the clock tells");
-  out += fmt::format("  sequential   {}, {} times as long\n", r.sequential_cycles, significant(speedup(r), 3));
+  out += fmt::format("  closed form  {}\n", r.closed_form ? std::to_string(*r.closed_form) : "none for this pipe");
+  out += fmt::format("  sequential   {}, {} times as long\n", r.sequential_cycles,
+                     format_significant(sequential_ratio(r), 3));
   out += fmt::format("  bottleneck   {}, busy {} % of the time\n\n", r.run.bottleneck,
-                     significant(100 * r.run.bottleneck_busy, 3));
+                     format_significant(100 * r.run.bottleneck_busy, 3));
   std::vector<std::vector<std::string>> rows{{"stage", "runs", "busy", "starved", "blocked", "contended"}};
   for (const StageActivity& s : r.run.stages)
     rows.push_back({s.name, std::to_string(s.runs), std::to_string(s.busy), std::to_string(s.starved),
                     std::to_string(s.blocked), std::to_string(s.contended)});
-  out += aligned(rows, {false, true, true, true, true, true});
+  out += align_columns(rows, {false, true, true, true, true, true});
   rows = {{"buffer", "tiles", "bytes each"}};
-  name_buffers(r.pipe, "", rows);
+  add_buffer_rows(r.pipe, "", rows);
   if (rows.size() == 1) return out;
-  return out + "\n" + aligned(rows, {false, true, true}) + fmt::format("{} bytes of buffers\n", r.buffer_bytes);
+  return out + "\n" + align_columns(rows, {false, true, true}) + fmt::format("{} bytes of buffers\n", r.buffer_bytes);
 }
 
 std::string render_json(const PipeReport& r) {
@@ -54,7 +54,7 @@ std::string render_json(const PipeReport& r) {
   Json out{{"schema", "ridge.simulate/1"},
            {"verb", "simulate metapipe"},
            {"name", r.pipe.name},
-           {"schedule", name(r.pipe.schedule)},
+           {"schedule", schedule_name(r.pipe.schedule)},
            {"iterations", r.pipe.iterations},
            {"cycles", r.run.cycles},
            {"closed_form_cycles", r.closed_form ? Json(*r.closed_form) : Json(nullptr)},
@@ -75,9 +75,9 @@ std::string render_json(const PipeReport& r) {
 }
 
 std::string render_svg(const PipeReport& r) {
-  return filling_svg(r.run.timeline, title_of(r),
-                     fmt::format("{} cycles; one stage after the other {}, {} times as long", r.run.cycles,
-                                 r.sequential_cycles, significant(speedup(r), 3)));
+  return pipeline_fill_svg(r.run.timeline, title_of(r),
+                           fmt::format("{} cycles; stages in sequence {}, {} times as long", r.run.cycles,
+                                       r.sequential_cycles, format_significant(sequential_ratio(r), 3)));
 }
 
 }  // namespace ridge

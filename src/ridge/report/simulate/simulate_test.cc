@@ -42,12 +42,12 @@ TEST(Simulate, DrawsFoldsAloneWhereTheArrayIsLarge) {
 TEST(Simulate, BusyFlagsAddUpToTheProduct) {
   for (const Dataflow flow : {Dataflow::output_stationary, Dataflow::weight_stationary, Dataflow::input_stationary}) {
     const SystolicRun odd = run({3, 2, flow}, {3, 3, 2});
-    ASSERT_TRUE(odd.drawable()) << name(flow);
+    ASSERT_TRUE(odd.is_drawable()) << dataflow_name(flow);
     std::int64_t busy = 0;
-    const ElementRun elements = *frames_of(odd);
+    const ElementRun elements = *compute_frames(odd);
     for (const ArrayFrame& frame : elements.frames)
       for (const std::uint8_t b : frame.busy) busy += b;
-    EXPECT_EQ(busy, 3 * 3 * 2) << name(flow);
+    EXPECT_EQ(busy, 3 * 3 * 2) << dataflow_name(flow);
   }
 }
 

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "ridge/base/text.h"
+#include "ridge/base/string_util.h"
 #include "ridge/base/version.h"
 
 namespace ridge {
@@ -12,21 +12,21 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json words(std::int64_t a, std::int64_t b, std::int64_t c) { return {{"a", a}, {"b", b}, {"c", c}}; }
+Json words_json(std::int64_t a, std::int64_t b, std::int64_t c) { return {{"a", a}, {"b", b}, {"c", c}}; }
 
-std::string percent(double fraction) { return fmt::format("{:.2f} %", 100 * fraction); }
+std::string percent_text(double fraction) { return fmt::format("{:.2f} %", 100 * fraction); }
 
-std::string details(const SystolicRun& run) {
+std::string run_details(const SystolicRun& run) {
   const FoldPhases& p = run.phases;
   std::string out = run.task.name.empty() ? "" : run.task.name + ": ";
-  out += run.report.text();
+  out += run.report.to_text();
   out += fmt::format("  fold         {}\n", run.mapping_formula());
   out += fmt::format("               load {}, fill {}, compute {}, drain {}\n", p.load, p.fill, p.compute, p.drain);
-  if (run.stalls) out += run.stalls->text();
+  if (run.stalls) out += run.stalls->to_text();
   return out;
 }
 
-std::string table(std::span<const SystolicRun> runs) {
+std::string runs_table(std::span<const SystolicRun> runs) {
   bool stalls = false, copies = false;
   for (const SystolicRun& run : runs) {
     stalls |= run.stalls.has_value();
@@ -43,17 +43,17 @@ std::string table(std::span<const SystolicRun> runs) {
                                  std::to_string(p.k),
                                  std::to_string(run.report.folds),
                                  std::to_string(run.report.cycles),
-                                 run.report.utilization ? percent(*run.report.utilization) : "-"};
+                                 run.report.utilization ? percent_text(*run.report.utilization) : "-"};
     if (stalls) row.push_back(run.stalls ? std::to_string(run.stalls->stall_cycles) : "-");
     if (stalls) row.push_back(run.stalls ? std::to_string(run.stalls->cycles) : "-");
     if (copies) row.push_back(std::to_string(run.task.copies));
     rows.push_back(std::move(row));
   }
-  const SystolicTotal total = total_of(runs);
-  std::string out = aligned(rows, {false, true, true, true, true, true, true, true, true, true});
-  out += fmt::format("\n{} layers: {} cycles, {} busy", runs.size(), significant(total.cycles, 15),
-                     percent(total.utilization()));
-  if (stalls) out += fmt::format(", {} stalls beside them", significant(total.stall_cycles, 15));
+  const SystolicTotal total = sum_runs(runs);
+  std::string out = align_columns(rows, {false, true, true, true, true, true, true, true, true, true});
+  out += fmt::format("\n{} layers: {} cycles, {} busy", runs.size(), format_significant(total.cycles, 15),
+                     percent_text(total.utilization()));
+  if (stalls) out += fmt::format(", plus {} stall cycles", format_significant(total.stall_cycles, 15));
   return out + "\n";
 }
 
@@ -61,12 +61,14 @@ Json stalls_json(const StallReport& s) {
   return {{"stall_cycles", s.stall_cycles},
           {"total_cycles", s.cycles},
           {"total_cycles_with_prefetch", s.cycles_with_prefetch},
-          {"memory_words", words(s.memory_reads_a, s.memory_reads_b, s.memory_writes_c)}};
+          {"memory_words", words_json(s.memory_reads_a, s.memory_reads_b, s.memory_writes_c)}};
 }
 
 }  // namespace
 
-std::string render_text(std::span<const SystolicRun> runs) { return runs.size() == 1 ? details(runs[0]) : table(runs); }
+std::string render_text(std::span<const SystolicRun> runs) {
+  return runs.size() == 1 ? run_details(runs[0]) : runs_table(runs);
+}
 
 std::string render_json(const SystolicRun& run, bool one_line) {
   const SystolicReport& r = run.report;
@@ -74,14 +76,14 @@ std::string render_json(const SystolicRun& run, bool one_line) {
   if (!run.task.name.empty()) out["layer"] = run.task.name;
   out["array"] = {{"rows", r.array.rows},
                   {"cols", r.array.cols},
-                  {"dataflow", name(r.array.dataflow)},
+                  {"dataflow", dataflow_name(r.array.dataflow)},
                   {"preload", r.array.preload}};
   out["product"] = {{"m", r.product.m}, {"n", r.product.n}, {"k", r.product.k}};
   if (run.task.copies > 1) out["copies"] = run.task.copies;
   out["cycles"] = r.cycles;
   out["folds"] = r.folds;
   out["utilization"] = r.utilization ? Json(*r.utilization) : Json(nullptr);
-  out["sram_words"] = words(r.sram_words.a, r.sram_words.b, r.sram_words.c);
+  out["sram_words"] = words_json(r.sram_words.a, r.sram_words.b, r.sram_words.c);
   out["fold"] = {{"cycles", r.fold_cycles},
                  {"load", run.phases.load},
                  {"fill", run.phases.fill},

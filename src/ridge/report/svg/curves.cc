@@ -5,22 +5,22 @@
 #include <array>
 #include <cmath>
 
-#include "ridge/base/text.h"
+#include "ridge/base/string_util.h"
 
 namespace ridge {
 namespace {
 
-// Okabe and Ito's colours, told apart by every eye, darker on a light ground and lighter on a dark one, so that each
-// has three times the ground's luminance or a third of it (WCAG's contrast for graphics).
-struct Colour {
+// Okabe and Ito's colours, which colour-blind readers can distinguish. Darker on a light background and lighter on a
+// dark one, for a contrast of at least 3:1 (WCAG for graphics).
+struct SeriesColour {
   std::string_view on_light, on_dark;
 };
-constexpr std::array<Colour, series_colours> colours{{{"#0072b2", "#4fa8e0"},
-                                                      {"#c24f00", "#f08a4b"},
-                                                      {"#00805d", "#2fc79b"},
-                                                      {"#b5588f", "#dd93bd"},
-                                                      {"#8f6a00", "#e6b33e"},
-                                                      {"#5a5f66", "#b4bcc6"}}};
+constexpr std::array<SeriesColour, series_colours> colours{{{"#0072b2", "#4fa8e0"},
+                                                            {"#c24f00", "#f08a4b"},
+                                                            {"#00805d", "#2fc79b"},
+                                                            {"#b5588f", "#dd93bd"},
+                                                            {"#8f6a00", "#e6b33e"},
+                                                            {"#5a5f66", "#b4bcc6"}}};
 
 }  // namespace
 
@@ -35,45 +35,45 @@ std::string curve_styles(std::string_view on_light, std::string_view on_dark) {
   return style_sheet(light, dark);
 }
 
-double Scale::place(double value) const { return from + (std::log10(value) - low) / (high - low) * (to - from); }
+double LogScale::position(double value) const { return from + (std::log10(value) - low) / (high - low) * (to - from); }
 
-std::vector<double> ticks(const Scale& scale) {
+std::vector<double> tick_values(const LogScale& scale) {
   std::vector<double> out;
-  const bool fine = scale.high - scale.low < 4;
+  const bool has_fine_ticks = scale.high - scale.low < 4;
   for (int decade = static_cast<int>(std::floor(scale.low)); decade <= std::ceil(scale.high); ++decade)
     for (const int digit : {1, 2, 5}) {
       const double value = digit * std::pow(10.0, decade), at = std::log10(value);
-      if ((digit == 1 || fine) && at >= scale.low - 1e-9 && at <= scale.high + 1e-9) out.push_back(value);
+      if ((digit == 1 || has_fine_ticks) && at >= scale.low - 1e-9 && at <= scale.high + 1e-9) out.push_back(value);
     }
   return out;
 }
 
 std::string tick_text(double value) {
-  const bool plain = value >= 1 && value < 1000;
-  std::string text = plain ? significant(value) : engineering(value, "");
-  if (const std::size_t point = text.find('.'); !plain && point != std::string::npos)
+  const bool is_plain = value >= 1 && value < 1000;
+  std::string text = is_plain ? format_significant(value) : format_with_prefix(value, "");
+  if (const std::size_t point = text.find('.'); !is_plain && point != std::string::npos)
     text = text.substr(0, point) + text.substr(text.find(' ') + 1);
   return text;
 }
 
-std::string grid(const Box& plot, const Scale& x, const Scale& y, const AxisNames& called) {
+std::string draw_grid(const PictureBox& plot, const LogScale& x, const LogScale& y, const AxisNames& axis_names) {
   std::string out;
-  for (const double value : ticks(x))
-    out += line("grid", {x.place(value), plot.top}, {x.place(value), plot.bottom}) +
-           text_at("soft", {x.place(value), plot.bottom + 18}, tick_text(value), " text-anchor=\"middle\"");
-  for (const double value : ticks(y))
-    out += line("grid", {plot.left, y.place(value)}, {plot.right, y.place(value)}) +
-           text_at("soft", {plot.left - 8, y.place(value) + 4}, tick_text(value), " text-anchor=\"end\"");
+  for (const double value : tick_values(x))
+    out += draw_line("grid", {x.position(value), plot.top}, {x.position(value), plot.bottom}) +
+           draw_text("soft", {x.position(value), plot.bottom + 18}, tick_text(value), " text-anchor=\"middle\"");
+  for (const double value : tick_values(y))
+    out += draw_line("grid", {plot.left, y.position(value)}, {plot.right, y.position(value)}) +
+           draw_text("soft", {plot.left - 8, y.position(value) + 4}, tick_text(value), " text-anchor=\"end\"");
   const double middle = (plot.top + plot.bottom) / 2, left = plot.left - 62;
-  return out + box("frame", plot) +
-         text_at("soft", {(plot.left + plot.right) / 2, plot.bottom + 38}, called.x, " text-anchor=\"middle\"") +
-         text_at("soft", {left, middle}, called.y,
-                 fmt::format(" text-anchor=\"middle\" transform=\"rotate(-90 {:g} {:.1f})\"", left, middle));
+  return out + draw_box("frame", plot) +
+         draw_text("soft", {(plot.left + plot.right) / 2, plot.bottom + 38}, axis_names.x, " text-anchor=\"middle\"") +
+         draw_text("soft", {left, middle}, axis_names.y,
+                   fmt::format(" text-anchor=\"middle\" transform=\"rotate(-90 {:g} {:.1f})\"", left, middle));
 }
 
-std::string polyline(std::size_t series, const std::vector<Point>& points, std::string_view more) {
+std::string draw_polyline(std::size_t series, const std::vector<PicturePoint>& points, std::string_view more) {
   std::string text;
-  for (const Point& p : points) text += fmt::format("{:.1f},{:.1f} ", p.x, p.y);
+  for (const PicturePoint& p : points) text += fmt::format("{:.1f},{:.1f} ", p.x, p.y);
   return fmt::format("<polyline class=\"curve s{}\"{} points=\"{}\"/>\n", series, more, text);
 }
 

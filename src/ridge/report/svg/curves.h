@@ -1,4 +1,4 @@
-// What pictures of curves share, log over log: colours, a scale, its ticks, the grid with its numbers.
+// Shared parts of log-log plots: colours, scales, ticks and the grid with its numbers.
 #pragma once
 
 #include <string>
@@ -9,25 +9,25 @@
 
 namespace ridge {
 
-// The rules of six series: s0 … s5 stroke, n0 … n5 fill. With `on_light` and `on_dark`, the picture's own.
+// Returns the CSS of six series (s0 to s5 for strokes, n0 to n5 for fills) and the picture's own rules.
 inline constexpr std::size_t series_colours = 6;
 std::string curve_styles(std::string_view on_light = "", std::string_view on_dark = "");
 
-struct Scale {
-  double low = 0, high = 1, from = 0, to = 1;  // decades, pixels
-  double place(double value) const;
+struct LogScale {
+  double low = 0, high = 1, from = 0, to = 1;  // low, high: decades; from, to: pixels
+  double position(double value) const;
 };
-// 1, 2 and 5 of every decade where they are few, whole decades else.
-std::vector<double> ticks(const Scale& scale);
+// Returns 1, 2 and 5 of every decade if there are fewer than four decades, else powers of ten.
+std::vector<double> tick_values(const LogScale& scale);
 std::string tick_text(double value);  // "1", "500", "2k", "10m"
 
-// Grid, numbers, frame and what is drawn along x and y.
+// Draws grid, numbers, frame and axis names.
 struct AxisNames {
   std::string x, y;
 };
-std::string grid(const Box& plot, const Scale& x, const Scale& y, const AxisNames& called);
+std::string draw_grid(const PictureBox& plot, const LogScale& x, const LogScale& y, const AxisNames& axis_names);
 
-// A line through points that are in pixels.
-std::string polyline(std::size_t series, const std::vector<Point>& points, std::string_view more = "");
+// Returns a line through points in pixels; `more` are further attributes.
+std::string draw_polyline(std::size_t series, const std::vector<PicturePoint>& points, std::string_view more = "");
 
 }  // namespace ridge

@@ -8,7 +8,7 @@
 
 namespace ridge {
 
-std::string escaped(std::string_view text) {
+std::string escape_xml(std::string_view text) {
   std::string out;
   while (!text.empty()) {
     const std::size_t size = character_bytes(text);
@@ -59,17 +59,17 @@ text{fill:#e6edf3}
   return std::string(light).append(on_light).append(dark).append(on_dark) + "}\n</style>\n";
 }
 
-std::string text_at(std::string_view kind, Point at, std::string_view text, std::string_view more) {
+std::string draw_text(std::string_view kind, PicturePoint at, std::string_view text, std::string_view more) {
   return fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\"{}>{}</text>\n", kind, at.x, at.y, more,
-                     escaped(text));
+                     escape_xml(text));
 }
 
-std::string line(std::string_view kind, Point a, Point b) {
+std::string draw_line(std::string_view kind, PicturePoint a, PicturePoint b) {
   return fmt::format("<line class=\"{}\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>\n", kind, a.x, a.y,
                      b.x, b.y);
 }
 
-std::string box(std::string_view kind, const Box& at) {
+std::string draw_box(std::string_view kind, const PictureBox& at) {
   return fmt::format("<rect class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\"/>\n", kind,
                      at.left, at.top, at.right - at.left, at.bottom - at.top);
 }

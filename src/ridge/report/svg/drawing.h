@@ -1,5 +1,5 @@
-// The few words in which every SVG of ridge is written: escaped text, a line, a rectangle. Coordinates have one digit
-// behind the point, so that the same picture is the same bytes everywhere.
+// Basic SVG elements: escaped text, a line, a rectangle. Coordinates have one decimal digit, so that the same picture
+// has the same bytes on every platform.
 #pragma once
 
 #include <string>
@@ -9,16 +9,15 @@
 
 namespace ridge {
 
-// Text for XML: the five that have a meaning there; control characters, which XML forbids, become spaces,
-// and what is no UTF-8 becomes U+FFFD.
-std::string escaped(std::string_view text);
-// The opening of a picture so large, in pixels: it takes the width that it is given, and the ground of its own colour
-// goes on beside it.
+// Escapes text for XML. Control characters, which XML forbids, become spaces, and invalid UTF-8 becomes U+FFFD.
+std::string escape_xml(std::string_view text);
+// Returns the opening tag for a picture of this size in pixels. The picture scales to any width, and its background
+// colour fills the rest of the viewport.
 std::string svg_head(double width, double height);
-// Text, ground, grid, frame and leaders on a light and on a dark ground, and a picture's own rules for either.
+// Returns the CSS of text, background, grid, frame and leaders for light and dark mode, and the picture's own rules.
 std::string style_sheet(std::string_view on_light, std::string_view on_dark);
-std::string text_at(std::string_view kind, Point at, std::string_view text, std::string_view more = "");
-std::string line(std::string_view kind, Point a, Point b);
-std::string box(std::string_view kind, const Box& at);
+std::string draw_text(std::string_view kind, PicturePoint at, std::string_view text, std::string_view more = "");
+std::string draw_line(std::string_view kind, PicturePoint a, PicturePoint b);
+std::string draw_box(std::string_view kind, const PictureBox& at);
 
 }  // namespace ridge

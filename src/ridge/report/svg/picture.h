@@ -1,5 +1,5 @@
-// Where everything of a roofline picture stands, before it is drawn: so that a test can ask whether two labels overlap.
-// Coordinates are SVG's, y downwards. Operations that share a point share a label: two matmuls of one shape are "g, u".
+// Layout of a roofline picture, separate from drawing, so that tests can check whether labels overlap. SVG coordinates,
+// y downwards. Operations at one point share a label: two matmuls of one shape are "g, u".
 #pragma once
 
 #include <algorithm>
@@ -13,76 +13,79 @@
 
 namespace ridge {
 
-struct Point {
+struct PicturePoint {
   double x = 0, y = 0;
 };
 
-struct Box {
+struct PictureBox {
   double left = 0, top = 0, right = 0, bottom = 0;
-  bool overlaps(const Box& o) const { return left < o.right && o.left < right && top < o.bottom && o.top < bottom; }
-  // Its point that lies nearest to p.
-  Point nearest(Point p) const { return {std::clamp(p.x, left, right), std::clamp(p.y, top, bottom)}; }
+  bool overlaps(const PictureBox& o) const {
+    return left < o.right && o.left < right && top < o.bottom && o.top < bottom;
+  }
+  // Returns the point of the box that is closest to p.
+  PicturePoint closest_point(PicturePoint p) const {
+    return {std::clamp(p.x, left, right), std::clamp(p.y, top, bottom)};
+  }
 };
 
-struct Label {
+struct PictureLabel {
   std::string text;
-  Box box;
-  Point at;             // the baseline's start
-  Point from;           // the dot that it belongs to
-  bool leader = false;  // a thin line joins the two
+  PictureBox box;
+  PicturePoint at;      // start of the baseline
+  PicturePoint from;    // centre of the dot that it names
+  bool leader = false;  // draw a thin line from dot to label
 };
 
-struct Dot {
-  std::string tip;  // all that is known of it, for <title>
-  Point predicted;  // on the roof
+struct PictureDot {
+  std::string tip;         // description of the operation, for <title>
+  PicturePoint predicted;  // point on the roof
   double radius = 6;
-  std::vector<Point> measured;
+  std::vector<PicturePoint> measured;
 };
 
-struct Tick {
-  double place = 0;
-  std::string text;  // empty: a line without a number
+struct AxisTick {
+  double position = 0;
+  std::string text;  // label; empty for a minor tick
 };
 
 struct DrawnRoof {
-  Point from, corner, to;  // up the bandwidth, along the peak
-  std::string text;        // "197 TFLOP/s bf16 matrix"
+  PicturePoint from, corner, to;  // `corner` is the ridge point
+  std::string text;               // "197 TFLOP/s bf16 matrix"
 };
 
-// A text that runs along a line, above it.
-struct Along {
-  std::string text;  // empty: there was no room
-  Point at;
+// Text that is rotated along a line.
+struct LineLabel {
+  std::string text;  // label; empty if there is no space
+  PicturePoint at;
   double angle = 0;  // degrees
-  std::vector<Box> boxes = {};
+  std::vector<PictureBox> boxes = {};
 };
 
-// Another rate of moving than the memory's: of the link, where something is sent, and of caches where they are asked
-// for.
-struct Slope {
-  Point from, to;
-  Along label;
+// A bandwidth other than the memory's: the link's if something is sent, and the caches' if requested.
+struct BandwidthLine {
+  PicturePoint from, to;
+  LineLabel label;
 };
 
 struct Picture {
   double width = 960, height = 600;
-  Box plot;
+  PictureBox plot;
   std::string title, subtitle;
-  std::vector<Tick> x_ticks, y_ticks;
-  Along bandwidth;  // "819 GB/s hbm"
+  std::vector<AxisTick> x_ticks, y_ticks;
+  LineLabel bandwidth;  // "819 GB/s hbm"
   std::vector<DrawnRoof> roofs;
-  std::vector<Slope> slopes;
-  std::vector<Label> roof_labels, ridge_labels, dot_labels;
-  std::vector<Dot> dots;
-  std::vector<std::string> not_drawn;   // operations without numbers, and why
-  bool measured = false, sent = false;  // sent: a dot stands on the link's roof, over the FLOPs a byte that is sent
+  std::vector<BandwidthLine> slopes;
+  std::vector<PictureLabel> roof_labels, ridge_labels, dot_labels;
+  std::vector<PictureDot> dots;
+  std::vector<std::string> not_drawn;   // operations without numbers, and the reason
+  bool measured = false, sent = false;  // sent: some dot is on the link's roof, at FLOPs per byte sent
 };
 
 struct Roofline;  // roofline.h
-Picture arrange(const Roofline& roofline);
-Picture arrange(const Report& report);
+Picture arrange_picture(const Roofline& roofline);
+Picture arrange_picture(const Report& report);
 
-// Pixels that a label takes at most, by classes of characters: a bold W is three times as wide as an i.
+// Returns an upper bound on the width of a label in pixels, by classes of characters: a bold W is 3 times as wide as i.
 double text_width(std::string_view text, bool bold = false);
 
 }  // namespace ridge

@@ -1,5 +1,5 @@
-// Finds places for labels: each tries places around its dot, nearest first, and takes the first that touches no other
-// label, no dot and no roof; a place further off is joined to its dot by a thin line.
+// Places labels: each label tries positions around its dot, nearest first, and takes the first that touches no other
+// label, dot or roof. A thin line joins a distant label to its dot.
 #pragma once
 
 #include <optional>
@@ -12,38 +12,38 @@ namespace ridge {
 
 inline constexpr double font_size = 13, line_height = 15, dot_radius = 6;  // px
 
-// What a text takes whose baseline starts there.
-Box text_box(Point start, const std::string& text, bool bold = false);
+// Returns the bounding box of a text whose baseline begins at `start`.
+PictureBox text_box(PicturePoint start, const std::string& text, bool bold = false);
 
 class Placer {
  public:
-  explicit Placer(const Box& bounds) : bounds_(bounds) {}
+  explicit Placer(const PictureBox& bounds) : bounds_(bounds) {}
 
-  void block(const Box& box) { taken_.push_back(box); }
-  void block_line(Point a, Point b);
-  bool free(const Box& box) const;
-  bool take(const Box& box);  // false: it is not free
+  void block_box(const PictureBox& box) { taken_.push_back(box); }
+  void block_line(PicturePoint a, PicturePoint b);
+  bool is_free(const PictureBox& box) const;
+  bool reserve(const PictureBox& box);  // reserves the box; false if it is not free
 
-  // Nearest free place around a dot so large at `from` that is clearly nearer to it than to `others`; else one to which
-  // a line leads past the others, else any. Nothing where there is no place at all.
-  std::optional<Label> put(const std::string& text, Point from, bool bold = false,
-                           const std::vector<Point>& others = {}, double radius = dot_radius);
+  // Reserves and returns the nearest free position around the dot at `from` that is clearly closer to it than to
+  // `others`; else one whose leader line passes no other dot; else any. Returns nullopt if no position is free.
+  std::optional<PictureLabel> place_label(const std::string& text, PicturePoint from, bool bold = false,
+                                          const std::vector<PicturePoint>& others = {}, double radius = dot_radius);
 
  private:
-  enum class Apart { by_distance, by_a_line };
-  struct Wanted {
+  enum class Separation { by_distance, by_line };
+  struct LabelRequest {
     const std::string& text;
-    Point from;
+    PicturePoint from;
     bool bold;
-    const std::vector<Point>& others;
-    Apart apart;
-    double radius;  // of the dot, px
+    const std::vector<PicturePoint>& others;
+    Separation separation;
+    double radius;  // the dot's, px
   };
-  static bool is_clear(const Box& box, const Wanted& wanted);
-  std::optional<Label> around(const Wanted& wanted, double nearest, double farthest);
+  static bool is_clear(const PictureBox& box, const LabelRequest& request);
+  std::optional<PictureLabel> place_around(const LabelRequest& request, double nearest, double farthest);
 
-  Box bounds_;
-  std::vector<Box> taken_;
+  PictureBox bounds_;
+  std::vector<PictureBox> taken_;
 };
 
 }  // namespace ridge

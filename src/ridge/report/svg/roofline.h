@@ -1,6 +1,6 @@
-// What a roofline picture shows, before anything has a place: roofs, dots and the decades of its axes. The SVG of the
-// command line (picture.h) and the picture in the page (report/page) are drawn from this and from nothing else; where
-// sizes move, the page makes the same description anew (page/description.js).
+// Contents of a roofline picture without positions: roofs, dots and the decades of its axes. The SVG of the command
+// line (picture.h) and the picture in the page (report/page) are drawn from this alone. When sizes change, the page
+// computes the same description again (page/description.js).
 #pragma once
 
 #include <optional>
@@ -12,35 +12,35 @@
 
 namespace ridge {
 
-struct RooflineDot {  // an operation with numbers
+struct RooflineDot {  // an operation whose numbers are known
   std::string name;
-  std::string tip;                      // all that is known of it
-  double intensity = 0;                 // FLOP/B; where the network binds: FLOPs for each byte that is sent
+  std::string tip;                      // description for the tooltip
+  double intensity = 0;                 // FLOP/B; if network-bound, FLOPs per byte sent
   double rate = 0;                      // attainable, FLOP/s
-  std::optional<double> share = {};     // of the program's time
+  std::optional<double> share = {};     // fraction of the program's time
   std::optional<double> measured = {};  // FLOP/s
-  bool sent = false;                    // the network binds
+  bool sent = false;                    // network-bound
 };
 
 struct Roofline {
   std::string title, subtitle;
-  int x_low = 0, x_high = 1, y_low = 0, y_high = 1;  // decades of FLOP/B and of FLOP/s
-  double bandwidth = 0;                              // B/s; 0: there is none, and nothing is drawn
+  int x_low = 0, x_high = 1, y_low = 0, y_high = 1;  // decades, FLOP/B and FLOP/s
+  double bandwidth = 0;                              // B/s; 0 if unknown, then nothing is drawn
   std::string bandwidth_name;                        // "819.0 GB/s hbm"
   struct Rate {
     double rate = 0;
     std::string name;
   };
   std::vector<Rate> peaks;   // FLOP/s: "197.0 TFLOP/s matrix bf16"
-  std::vector<Rate> slopes;  // B/s, beside the memory's: the link's where something is sent, caches' if asked for
+  std::vector<Rate> slopes;  // B/s of the link if something is sent, and of caches if requested
   std::vector<RooflineDot> dots;
-  std::vector<std::string> not_drawn;   // operations without numbers, and why
-  bool measured = false, sent = false;  // of a run; a dot stands on the link's roof
+  std::vector<std::string> not_drawn;   // operations without numbers, and the reason
+  bool measured = false, sent = false;  // from a run; some dot is on the link's roof
 };
 
-Roofline describe(const Report& report);
+Roofline describe_roofline(const Report& report);
 
-// Pixels from a dot's middle to its edge; its area grows with the share of the time.
-double radius_of(const std::optional<double>& share);
+// Returns the radius of a dot in pixels; its area grows with the fraction of the time.
+double radius_for_share(const std::optional<double>& share);
 
 }  // namespace ridge

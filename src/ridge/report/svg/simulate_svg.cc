@@ -1,10 +1,9 @@
-// The page of a systolic run. A 4×4 array with one vector is seven small grids, on which the vector walks
-// down the diagonal and never more than four elements work.
+// Picture of a systolic run: the timeline of its folds, and for a small array one grid of elements per cycle.
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "ridge/base/text.h"
+#include "ridge/base/string_util.h"
 #include "ridge/report/simulate/simulate.h"
 #include "ridge/report/svg/drawing.h"
 #include "ridge/report/timeline.h"
@@ -13,7 +12,7 @@ namespace ridge {
 namespace {
 
 constexpr double cell = 38, margin = 24, frame_gap = 30, caption = 24, page_width = 960;
-constexpr std::int64_t drawn_folds = 8;
+constexpr std::int64_t max_drawn_folds = 8;
 
 constexpr std::string_view styles = R"(.soft{fill:#57606a}
 .idle{fill:#f6f8fa;stroke:#d0d7de}
@@ -31,35 +30,35 @@ constexpr std::string_view styles = R"(.soft{fill:#57606a}
 }
 )";
 
-std::string number(float value) { return fmt::format("{:g}", value); }
+std::string number_text(float value) { return fmt::format("{:g}", value); }
 
-// Top left what stays, in the middle what moves right, bottom right what moves down.
+// Top left: the stationary value; centre: the value moving right; bottom right: the value moving down.
 struct CellText {
-  std::string held, left, down;
+  std::string stationary, moving_right, moving_down;
   bool busy = false;
 };
-std::string draw_cell(const CellText& text, Point at) {
-  std::string out = box(text.busy ? "busy" : "idle", {at.x, at.y, at.x + cell, at.y + cell});
-  if (!text.held.empty()) out += text_at("cellheld", {at.x + 3, at.y + 11}, text.held);
-  if (!text.left.empty())
-    out += text_at("cellleft", {at.x + cell / 2 - 2, at.y + 24}, text.left, " text-anchor=\"middle\"");
-  if (!text.down.empty())
-    out += text_at("celldown", {at.x + cell - 3, at.y + cell - 4}, text.down, " text-anchor=\"end\"");
+std::string draw_cell(const CellText& text, PicturePoint at) {
+  std::string out = draw_box(text.busy ? "busy" : "idle", {at.x, at.y, at.x + cell, at.y + cell});
+  if (!text.stationary.empty()) out += draw_text("cellheld", {at.x + 3, at.y + 11}, text.stationary);
+  if (!text.moving_right.empty())
+    out += draw_text("cellleft", {at.x + cell / 2 - 2, at.y + 24}, text.moving_right, " text-anchor=\"middle\"");
+  if (!text.moving_down.empty())
+    out += draw_text("celldown", {at.x + cell - 3, at.y + cell - 4}, text.moving_down, " text-anchor=\"end\"");
   return out;
 }
 
-std::string draw_frame(const SystolicRun& run, const ArrayFrame& frame, Point at) {
+std::string draw_frame(const SystolicRun& run, const ArrayFrame& frame, PicturePoint at) {
   const std::int64_t rows = run.task.array.rows, cols = run.task.array.cols;
   const std::int64_t busy = std::count(frame.busy.begin(), frame.busy.end(), 1);
   std::string out =
-      text_at("soft", {at.x, at.y - 6}, fmt::format("cycle {}: {} of {}", frame.cycle, busy, rows * cols));
+      draw_text("soft", {at.x, at.y - 6}, fmt::format("cycle {}: {} of {}", frame.cycle, busy, rows * cols));
   for (std::int64_t r = 0; r < rows; ++r)
     for (std::int64_t c = 0; c < cols; ++c) {
       const std::size_t i = static_cast<std::size_t>(r * cols + c);
       CellText text{"", "", "", frame.busy[i] != 0};
-      if (frame.held[i] != 0) text.held = number(frame.held[i]);
-      if (text.busy) text.left = number(frame.left[i]);
-      if (text.busy) text.down = number(frame.down[i]);
+      if (frame.stationary[i] != 0) text.stationary = number_text(frame.stationary[i]);
+      if (text.busy) text.moving_right = number_text(frame.left[i]);
+      if (text.busy) text.moving_down = number_text(frame.down[i]);
       out += draw_cell(text, {at.x + static_cast<double>(c) * cell, at.y + static_cast<double>(r) * cell});
     }
   return out;
@@ -67,40 +66,42 @@ std::string draw_frame(const SystolicRun& run, const ArrayFrame& frame, Point at
 
 std::string frame_legend(const SystolicRun& run, double y) {
   const SystolicMapping& m = run.mapping;
-  const std::string_view operand = m.transposed ? "A, stays" : "B (weights), stays";
-  const std::string_view held = m.output_stays ? "sum of C, stays" : operand;
-  const std::string_view left = m.transposed ? "B, moves right" : "A, moves right";
-  const std::string_view down = m.output_stays ? "B, moves down" : "sum, moves down";
+  const std::string_view operand = m.is_transposed ? "A, stays" : "B (weights), stays";
+  const std::string_view stationary_text = m.is_output_stationary ? "sum of C, stays" : operand;
+  const std::string_view moving_right = m.is_transposed ? "B, moves right" : "A, moves right";
+  const std::string_view moving_down = m.is_output_stationary ? "B, moves down" : "sum, moves down";
   std::string out = draw_cell({"s", "r", "d", true}, {margin, y});
   double x = margin + cell + 14;
-  for (const auto& [kind, letter, meaning] :
-       {std::tuple{"cellheld", "s", held}, {"cellleft", "r", left}, {"celldown", "d", down}}) {
-    out += text_at(kind, {x, y + 24}, letter) + text_at("soft", {x + 12, y + 24}, meaning);
+  for (const auto& [kind, letter, meaning] : {std::tuple{"cellheld", "s", stationary_text},
+                                              {"cellleft", "r", moving_right},
+                                              {"celldown", "d", moving_down}}) {
+    out += draw_text(kind, {x, y + 24}, letter) + draw_text("soft", {x + 12, y + 24}, meaning);
     x += 40 + 7 * static_cast<double>(meaning.size());
   }
-  out += draw_cell({"", "", "", false}, {x, y}) + text_at("soft", {x + cell + 8, y + 24}, "idle");
+  out += draw_cell({"", "", "", false}, {x, y}) + draw_text("soft", {x + cell + 8, y + 24}, "idle");
   return out;
 }
 
-struct Part {
+struct DrawnSection {
   std::string svg;
   double height = 0;
 };
 
-Part draw_frames(const SystolicRun& run, const ElementRun& elements, double top) {
+DrawnSection draw_frames(const SystolicRun& run, const ElementRun& elements, double top) {
   const double width = static_cast<double>(run.task.array.cols) * cell,
                height = static_cast<double>(run.task.array.rows) * cell;
   const double step = std::max(width, 112.0) + frame_gap;
-  const std::size_t per_row =
+  const std::size_t frames_per_row =
       std::max<std::size_t>(1, static_cast<std::size_t>((page_width - 2 * margin + frame_gap) / step));
-  Part part{text_at("name", {margin, top + 16}, "Every element, every cycle") + frame_legend(run, top + 28),
-            28 + cell + 16};
+  DrawnSection part{draw_text("name", {margin, top + 16}, "Every element, every cycle") + frame_legend(run, top + 28),
+                    28 + cell + 16};
   for (std::size_t i = 0; i < elements.frames.size(); ++i) {
-    const Point at{margin + static_cast<double>(i % per_row) * step,
-                   top + part.height + caption + static_cast<double>(i / per_row) * (height + caption + 12)};
+    const PicturePoint at{
+        margin + static_cast<double>(i % frames_per_row) * step,
+        top + part.height + caption + static_cast<double>(i / frames_per_row) * (height + caption + 12)};
     part.svg += draw_frame(run, elements.frames[i], at);
   }
-  const std::size_t rows = (elements.frames.size() + per_row - 1) / per_row;
+  const std::size_t rows = (elements.frames.size() + frames_per_row - 1) / frames_per_row;
   part.height += static_cast<double>(rows) * (height + caption + 12) + margin;
   return part;
 }
@@ -110,7 +111,7 @@ Part draw_frames(const SystolicRun& run, const ElementRun& elements, double top)
 std::string title_of(const SystolicRun& run) {
   const SystolicReport& r = run.report;
   return fmt::format("M {} N {} K {} on {}×{} elements, {}{}", r.product.m, r.product.n, r.product.k, r.array.rows,
-                     r.array.cols, name(r.array.dataflow), r.array.preload ? ", preloaded" : "");
+                     r.array.cols, dataflow_name(r.array.dataflow), r.array.preload ? ", preloaded" : "");
 }
 
 std::string render_svg(const SystolicRun& run) {
@@ -120,20 +121,21 @@ std::string render_svg(const SystolicRun& run) {
       fmt::format("{} cycles, {} fold{} of {}", r.cycles, r.folds, r.folds == 1 ? "" : "s", run.mapping_formula());
   if (r.utilization) subtitle += fmt::format(", {:.2f} % busy", 100 * *r.utilization);
   const std::string_view all = r.folds == 1 ? "The fold" : "Every fold";
-  const std::string_view drawn = r.folds > drawn_folds ? "The first 8 folds" : all;
-  const DrawnTimeline folds = draw_timeline(first_folds(run.task.array, run.task.product, drawn_folds), 68);
-  std::string body = text_at("title", {margin, 28}, title) + text_at("soft", {margin, 48}, subtitle) +
-                     text_at("soft", {margin, 78}, drawn) + folds.svg;
+  const std::string_view drawn = r.folds > max_drawn_folds ? "The first 8 folds" : all;
+  const DrawnTimeline folds =
+      draw_timeline(first_folds_timeline(run.task.array, run.task.product, max_drawn_folds), 68);
+  std::string body = draw_text("title", {margin, 28}, title) + draw_text("soft", {margin, 48}, subtitle) +
+                     draw_text("soft", {margin, 78}, drawn) + folds.svg;
   double bottom = folds.bottom;
-  if (run.drawable())
-    if (const auto elements = frames_of(run)) {
-      const Part frames = draw_frames(run, *elements, bottom);
+  if (run.is_drawable())
+    if (const auto elements = compute_frames(run)) {
+      const DrawnSection frames = draw_frames(run, *elements, bottom);
       body += frames.svg;
       bottom += frames.height;
     }
   return svg_head(page_width, bottom) +
-         fmt::format("<title>{}</title>\n<style>{}{}</style>\n", escaped(title), timeline_styles(), styles) +
-         box("back", {0, 0, page_width, bottom}) + body + "</svg>\n";
+         fmt::format("<title>{}</title>\n<style>{}{}</style>\n", escape_xml(title), timeline_styles(), styles) +
+         draw_box("back", {0, 0, page_width, bottom}) + body + "</svg>\n";
 }
 
 }  // namespace ridge

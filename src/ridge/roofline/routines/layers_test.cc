@@ -1,5 +1,5 @@
-// Layers of models that take words of their own, groups or ragged lengths, at small sizes: every count against a
-// literal loop nest that visits each combination of indices.
+// Layers of models with routines, groups or ragged lengths, at small sizes: compares every count with a literal loop
+// nest that visits each combination of indices.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "ridge/roofline/prediction.h"
-#include "ridge/roofline/testing/toy_machine.h"
+#include "ridge/roofline/testing/test_machine.h"
 
 namespace ridge {
 namespace {
 
 using Index = std::vector<std::int64_t>;
 
-// How many points of an index space hold.
+// Returns the number of points of an index space at which `holds` is true.
 std::int64_t visits(const Index& extents, const std::function<bool(const Index&)>& holds = nullptr) {
   std::int64_t points = 1, count = 0;
   for (const std::int64_t extent : extents) points *= extent;
@@ -34,13 +34,13 @@ struct Counts {
 };
 std::ostream& operator<<(std::ostream& out, const Counts& c) { return out << c.flops << " FLOP " << c.bytes << " B"; }
 
-// Of each statement, in order.
+// Returns the counts of each statement, in order.
 std::vector<Counts> counted(const std::string& text) {
   const auto program = parse(text);
-  EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().text());
+  EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().to_string());
   EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 11) << "twelve lines at most";
-  const auto e = explain(*program, testing::toy_machine({{DType::bf16, 100}, {DType::e4m3, 200}}, 10, 3), {});
-  EXPECT_TRUE(e.ok()) << (e.ok() ? "" : e.error().text());
+  const auto e = explain(*program, testing::make_test_machine({{DType::bf16, 100}, {DType::e4m3, 200}}, 10, 3), {});
+  EXPECT_TRUE(e.ok()) << (e.ok() ? "" : e.error().to_string());
   std::vector<Counts> out;
   for (const Prediction& p : e->ops)
     out.push_back({static_cast<std::int64_t>(*p.flops), static_cast<std::int64_t>(*p.bytes)});
@@ -80,7 +80,7 @@ TEST(Layers, bottleneck_of_resnet_50) {
   EXPECT_EQ(counts[1], (Counts{wide, 4 * wide}));
   EXPECT_EQ(counts[2], (Counts{2 * taps, 2 * (wide + visits({3, 3, 3, 3}) + narrow)}));
   EXPECT_EQ(counts[4], (Counts{2 * visits({2, 8, 3, 4, 4}), 2 * (narrow + 24 + out)}));
-  const auto even = [](const Index& i) { return i[2] % 2 == 0 && i[3] % 2 == 0; };  // that a stride of 2 reaches
+  const auto even = [](const Index& i) { return i[2] % 2 == 0 && i[3] % 2 == 0; };  // Elements that a stride of 2 reads
   EXPECT_EQ(counts[5], (Counts{2 * visits({2, 8, 6, 4, 4}), 2 * (visits({2, 6, 8, 8}, even) + 48 + out)}));
   EXPECT_EQ(counts[6], (Counts{2 * out, 6 * out}));
 }
@@ -95,7 +95,8 @@ TEST(Layers, embedding) {
   EXPECT_EQ(counts[1], (Counts{visits({6, 8}), 2 * visits({6, 8}) + 4 * visits({6}) + 2 * visits({50, 8})}));
 }
 
-// Two tokens, each of which takes 2 of 4 experts: of the 36 pairs of choices, all as likely, what they reach together.
+// Two tokens that each select 2 of 4 experts: the mean number of experts over the 36 equally likely pairs of
+// selections.
 double reached_by_two_of_two_in_four() {
   double sum = 0;
   const auto pair = [](const Index& i, std::size_t at) { return i[at] < i[at + 1]; };
@@ -208,11 +209,11 @@ TEST(Layers, grouped_query_attention) {
             (Counts{2 * visits({2, 8, 5, 7, 6}), 2 * (scores + visits({2, 7, 2, 6}) + visits({2, 5, 8, 6}))}));
 }
 
-// torch.einsum's documentation: a batched bilinear form.
+// A batched bilinear form, from the documentation of torch.einsum.
 TEST(Layers, einsum_of_three) {
   const auto counts = counted("dims b = 3, n = 4, a = 5, m = 6\n'bn,anm,bm->ba'");
   ASSERT_EQ(counts.size(), 2u);
-  std::int64_t least = INT64_MAX;  // of every order: two of the three first, then the third
+  std::int64_t least = INT64_MAX;  // Minimum over all orders: two of the three first, then the third
   for (const auto& [first, second] : {std::pair(visits({3, 4, 5, 6}), visits({3, 5, 6})),  // (X Y) W
                                       {visits({3, 5, 4, 6}), visits({3, 5, 4})},           // (Y W) X
                                       {visits({3, 4, 6}) / 2, visits({3, 5, 4, 6})}})      // (X W) Y: no sum at first
@@ -220,8 +221,7 @@ TEST(Layers, einsum_of_three) {
   EXPECT_EQ(counts[0].flops + counts[1].flops, least);
 }
 
-// The weights of a projection and its input in blocks of 32: an element has 4 bits, and every 32nd a scale of 8
-// besides.
+// Weights and input of a projection in blocks of 32: 4 bits per element, plus a scale of 8 bits per 32 elements.
 TEST(Layers, projection_in_mxfp4) {
   const auto counts = counted(
       "dims B = 3, D = 64, F = 7\n"

@@ -1,5 +1,5 @@
-// The counts of words that stand alone against a literal loop nest, which multiplies tap by tap and remembers every
-// element that it touched.
+// Compares the counts of routines with a literal loop nest, which multiplies tap by tap and records the elements that
+// it touches.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -8,19 +8,19 @@
 #include "ridge/program/testing/round_trip.h"
 #include "ridge/roofline/prediction.h"
 #include "ridge/roofline/testing/random_routine.h"
-#include "ridge/roofline/testing/toy_machine.h"
+#include "ridge/roofline/testing/test_machine.h"
 
 namespace ridge {
 namespace {
 
-Machine machine() { return testing::toy_machine({{DType::bf16, 100}, {DType::e4m3, 200}}, 10, 3); }
+Machine machine() { return testing::make_test_machine({{DType::bf16, 100}, {DType::e4m3, 200}}, 10, 3); }
 
 struct Tally {
   std::int64_t flops = 0, bits_read = 0, bits_written = 0;
   bool operator==(const Tally&) const = default;
 };
 
-// By the places of the dimensions and by nothing that the counts know.
+// Uses the positions of the dimensions and nothing that the counts use.
 class LoopNest {
  public:
   LoopNest(const Program& program, const Bindings& sizes)
@@ -30,10 +30,10 @@ class LoopNest {
   }
 
   Tally run() {
-    switch (e_.routine->word) {
-      case Word::conv: conv(); break;
-      case Word::gather: gather(); break;
-      case Word::quantize: quantize(); break;
+    switch (e_.routine->kind) {
+      case RoutineKind::conv: conv(); break;
+      case RoutineKind::gather: gather(); break;
+      case RoutineKind::quantize: quantize(); break;
       default: each();
     }
     return tally_;
@@ -41,7 +41,7 @@ class LoopNest {
 
  private:
   const Tensor& tensor(int t) const { return program_.tensors[static_cast<std::size_t>(t)]; }
-  std::int64_t size(const Axis& a) const { return a.named() ? sizes_.at(a.dim) : a.literal; }
+  std::int64_t size(const Axis& a) const { return a.is_named() ? sizes_.at(a.dim) : a.literal; }
   std::int64_t elements(int t) const {
     std::int64_t n = 1;
     for (const Axis& a : tensor(t).axes) n *= size(a);
@@ -74,32 +74,32 @@ class LoopNest {
               tally_.flops += 2;
               read.insert(from);
             }
-    tally_.bits_read =
-        static_cast<std::int64_t>(read.size()) * bits(tensor(x).dtype) + elements(w) * bits(tensor(w).dtype);
-    tally_.bits_written = elements(y) * bits(tensor(y).dtype);
+    tally_.bits_read = static_cast<std::int64_t>(read.size()) * dtype_bits(tensor(x).dtype) +
+                       elements(w) * dtype_bits(tensor(w).dtype);
+    tally_.bits_written = elements(y) * dtype_bits(tensor(y).dtype);
   }
 
-  // A row for each index, as if no two were alike.
+  // Reads a row for each index, as if all indices were different.
   void gather() {
     const int t = in_[0], i = in_[1], y = e_.result;
-    std::int64_t row = 1;  // of the dimensions that the indices lack
+    std::int64_t row = 1;  // Elements along the dimensions that the indices lack
     for (const Axis& a : tensor(t).axes) {
       const auto& of = tensor(i).axes;
       if (!(a == e_.routine->over[0]) && std::find(of.begin(), of.end(), a) == of.end()) row *= size(a);
     }
     for (std::int64_t n = 0; n < elements(i); ++n)
-      tally_.bits_read += row * bits(tensor(t).dtype) + bits(tensor(i).dtype);
-    tally_.bits_written = elements(y) * bits(tensor(y).dtype);
+      tally_.bits_read += row * dtype_bits(tensor(t).dtype) + dtype_bits(tensor(i).dtype);
+    tally_.bits_written = elements(y) * dtype_bits(tensor(y).dtype);
   }
 
-  // Element by element; a scale whenever another block begins.
+  // Reads element by element, and a scale whenever a new block begins.
   void quantize() {
     const int x = in_[0], y = e_.result;
     const auto [block, element_bits, scale_bits] = format(tensor(y).dtype);
     const std::int64_t row = size(tensor(y).axes.back());
     for (std::int64_t i = 0; i < elements(x); ++i) {
       tally_.flops += 3;
-      tally_.bits_read += bits(tensor(x).dtype);
+      tally_.bits_read += dtype_bits(tensor(x).dtype);
       tally_.bits_written += element_bits + (i % row % block == 0 ? scale_bits : 0);
     }
   }
@@ -112,8 +112,8 @@ class LoopNest {
 
   void each() {
     tally_.flops = elements(in_[0]);
-    for (const int t : in_) tally_.bits_read += elements(t) * bits(tensor(t).dtype);
-    tally_.bits_written = elements(e_.result) * bits(tensor(e_.result).dtype);
+    for (const int t : in_) tally_.bits_read += elements(t) * dtype_bits(tensor(t).dtype);
+    tally_.bits_written = elements(e_.result) * dtype_bits(tensor(e_.result).dtype);
   }
 
   const Program& program_;
@@ -124,13 +124,13 @@ class LoopNest {
 };
 
 TEST(Count, agrees_with_a_loop_nest_over_words_that_stand_alone) {
-  for (unsigned seed = 0; seed < testing::programs(400); ++seed) {
-    const testing::RandomRoutine made = testing::RoutineMaker(seed).make();
+  for (unsigned seed = 0; seed < testing::program_count(400); ++seed) {
+    const testing::RandomRoutine made = testing::RandomRoutineMaker(seed).make();
     const auto program = parse(made.text);
-    ASSERT_TRUE(program.ok()) << program.error().text();
-    EXPECT_EQ(testing::round_trip_fault(made.text), "") << made.text;
+    ASSERT_TRUE(program.ok()) << program.error().to_string();
+    EXPECT_EQ(testing::round_trip_error(made.text), "") << made.text;
     const auto e = explain(*program, machine(), made.sizes);
-    ASSERT_TRUE(e.ok()) << made.text << "\n" << e.error().text();
+    ASSERT_TRUE(e.ok()) << made.text << "\n" << e.error().to_string();
     const Tally tally = LoopNest(*program, made.sizes).run();
     const Work& work = e->ops[0].work;
     const Bindings& dims = e->dims;
@@ -143,17 +143,18 @@ TEST(Count, agrees_with_a_loop_nest_over_words_that_stand_alone) {
 
 Explanation explained(const std::string& text, const Bindings& dims = {}) {
   const auto program = parse(text);
-  EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().text());
+  EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().to_string());
   auto e = explain(*program, machine(), dims);
-  EXPECT_TRUE(e.ok()) << (e.ok() ? "" : e.error().text());
+  EXPECT_TRUE(e.ok()) << (e.ok() ? "" : e.error().to_string());
   return *std::move(e);
 }
 
 std::string formulas(const std::string& text) {
   const Explanation e = explained(text);
   const Work& work = e.ops.back().work;
-  return fmt::format("{}{}: {} FLOP, {} + {} B", work.contraction ? "contraction " : "", name(work.math),
-                     work.flops.text(e.dim_names), work.bytes_in.text(e.dim_names), work.bytes_out.text(e.dim_names));
+  return fmt::format("{}{}: {} FLOP, {} + {} B", work.contraction ? "contraction " : "", dtype_name(work.math),
+                     work.flops.to_string(e.dim_names), work.bytes_in.to_string(e.dim_names),
+                     work.bytes_out.to_string(e.dim_names));
 }
 
 TEST(Count, of_words_that_stand_alone) {
@@ -168,7 +169,7 @@ TEST(Count, of_words_that_stand_alone) {
   EXPECT_EQ(formulas("x: bf16[N, T]\ny[N, T] = cumsum(x over T)"), "f32: N*T FLOP, 2*N*T + 2*N*T B");
 }
 
-// 4.25 bits an element of an mxfp4; the product of one with bf16 is bf16's, of two it is fp4's.
+// An mxfp4 has 4.25 bits per element; its product with bf16 runs in bf16, the product of two in fp4.
 TEST(Count, of_formats_with_block_scales) {
   EXPECT_EQ(formulas("x: bf16[N, D]\nq[N, D] = quantize(x, e4m3, block = 128)"),
             "f32: 3*N*D FLOP, 2*N*D + 33*N*D/32 B");
@@ -181,23 +182,23 @@ TEST(Count, of_formats_with_block_scales) {
             "contraction bf16: 2*N*D*F FLOP, 2*N*D + D*F + 2*N*F B");
 }
 
-// Of two chips each holds 48 elements of a row, and no block of 32 fills those.
+// Each of two chips holds 48 elements of a row, which are no multiple of blocks of 32.
 TEST(Split, refuses_parts_that_blocks_do_not_fill) {
   const Program program = parse("x: bf16[N, D]  w: mxfp4[F, D]\ny: bf16[N, F] = x * w").value();
   Machine linked = machine();
-  linked.links.push_back({.name = "link", .bandwidth = testing::number(1)});
+  linked.links.push_back({.name = "link", .bandwidth = testing::make_number(1)});
   const Bindings sizes{{"N", 2}, {"D", 96}, {"F", 4}};
-  EXPECT_TRUE(explain(program, linked, sizes, Split{"F", 2}).ok());
-  EXPECT_EQ(explain(program, linked, sizes, Split{"D", 2}).error().message,
-            "'w' is mxfp4, whose blocks of 32 do not fill the 96 elements along D on each of 2 devices");
+  EXPECT_TRUE(explain(program, linked, sizes, DimensionSplit{"F", 2}).ok());
+  EXPECT_EQ(explain(program, linked, sizes, DimensionSplit{"D", 2}).error().message,
+            "'w' is mxfp4, whose blocks of 32 do not divide the 96 elements along D on each of 2 devices");
 }
 
-// Its own formula for every size, counted along one dimension: at the edges of H two of three rows of taps are left.
+// The formula at every size equals a count along one dimension: at the edges of H, two of three rows of taps remain.
 TEST(Count, of_padding_is_not_multiplied) {
   const std::string text = "x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x, w, padding = 1)";
   const Explanation e = explained(text, {{"N", 2}, {"C", 5}, {"K", 7}, {"H", 10}, {"W", 1}});
   EXPECT_EQ(*e.ops[0].flops, 2 * 2 * 5 * 7 * (3 * 10 - 2) * 1);
-  EXPECT_EQ(e.ops[0].work.unmasked.text(e.dim_names), "18*N*C*H*W*K");
+  EXPECT_EQ(e.ops[0].work.flops_without_masks.to_string(e.dim_names), "18*N*C*H*W*K");
 }
 
 TEST(Fused, tables_are_read_by_rows_and_strided_inputs_by_what_windows_reach) {
@@ -205,15 +206,15 @@ TEST(Fused, tables_are_read_by_rows_and_strided_inputs_by_what_windows_reach) {
       "t: bf16[V, D]  i: int32[N]  j: int32[N]\na[N, D] = gather(t, i over V)\n"
       "b[N, D] = gather(t, j over V)\ny: bf16[N, D] = a + b");
   ASSERT_TRUE(two.fused);
-  EXPECT_EQ(two.fused->work.bytes_in.text(two.dim_names), "4*D*N + 8*N");
+  EXPECT_EQ(two.fused->work.bytes_in.to_string(two.dim_names), "4*D*N + 8*N");
   const Explanation same = explained(
       "t: bf16[V, D]  i: int32[N]\na[N, D] = gather(t, i over V)\n"
       "b[N, D] = gather(t, i over V)\ny: bf16[N, D] = a + b");
-  EXPECT_EQ(same.fused->work.bytes_in.text(same.dim_names), "2*D*N + 4*N");
+  EXPECT_EQ(same.fused->work.bytes_in.to_string(same.dim_names), "2*D*N + 4*N");
   const Explanation whole = explained(
       "x: bf16[N, C, H]  w: bf16[K, C, 1]\na[N, K, P] = conv(x, w, stride = 2)\n"
       "s[N, C] = sum(x over H)\ny: bf16[N, K, P] = a * sum(s over C)");
-  EXPECT_EQ(whole.fused->work.bytes_in.text(whole.dim_names), "2*N*C*H + 2*C*K");
+  EXPECT_EQ(whole.fused->work.bytes_in.to_string(whole.dim_names), "2*N*C*H + 2*C*K");
 }
 
 TEST(Bind, refuses_sizes_that_a_word_does_not_make) {
@@ -221,7 +222,7 @@ TEST(Bind, refuses_sizes_that_a_word_does_not_make) {
     const auto program = parse(text);
     EXPECT_TRUE(program.ok()) << text;
     const auto e = explain(*program, machine(), dims);
-    return e ? std::string("accepted") : e.error().text();
+    return e ? std::string("accepted") : e.error().to_string();
   };
   const std::string conv = "x: bf16[N, C, H]  w: bf16[K, C, 3]\ny[N, K, P] = conv(x, w, stride = 2, padding = 1)";
   EXPECT_EQ(refusal(conv, {{"H", 8}, {"P", 4}}), "accepted");
@@ -246,10 +247,10 @@ TEST(Bind, refuses_sizes_that_a_word_does_not_make) {
 )");
   EXPECT_EQ(refusal("x: bf16[N, C, H]  w: bf16[K, 2, 3]\ny[N, K, H] = conv(x, w, padding = 1, groups = 4)",
                     {{"C", 8}, {"K", 6}}),
-            R"(program:2:1: 6 channels of the result do not fall into 4 groups
+            R"(program:2:1: 6 channels of the result cannot be divided into 4 groups
   y[N, K, H] = conv(x, w, padding = 1, groups = 4)
   ^
-  hint: every group makes as many channels
+  hint: every group has the same number of channels
 )");
 }
 

@@ -9,112 +9,115 @@
 namespace ridge {
 namespace {
 
-class Counter {
+class RoutineCounter {
  public:
-  Counter(const Program& program, const Expression& routine, const Elements& elements)
-      : program_(program), routine_(routine), elements_(elements), operands_(operands_of(routine)) {}
+  RoutineCounter(const Program& program, const Expression& routine, const ElementCounter& elements)
+      : program_(program), routine_(routine), elements_(elements), operands_(expression_operands(routine)) {}
 
-  RoutineWork conv(const Masks& masks, const MaskedStatement& masked) const {
+  RoutineWork count_conv(const ProgramMasks& masks, const StatementMasks& masked) const {
     const std::vector<Axis>&x = axes(operands_[0]), &w = axes(operands_[1]);
     std::vector<Axis> around{axes(routine_.result)[0], w[0], w[1]};
-    Polynomial inside = elements_.of(around, 2), all = inside, read = elements_.of({x[0], x[1]}, 1);
-    const std::vector<Window> along = windows(program_, routine_);
-    for (std::size_t i = 0; i < along.size(); ++i) {
-      inside = inside * count(along[i], WindowCount::taps, masks, masked.taps[i]);
-      all = all * every(along[i], WindowCount::taps);
-      read = read * count(along[i], WindowCount::touched, masks, masked.touched[i]);
+    Polynomial inside = elements_.count(around, 2), all = inside, read = elements_.count({x[0], x[1]}, 1);
+    const std::vector<WindowDimension> windows_along = conv_windows(program_, routine_);
+    for (std::size_t i = 0; i < windows_along.size(); ++i) {
+      inside = inside * symbolic_count(windows_along[i], WindowCount::taps, masks, masked.taps[i]);
+      all = all * full_window_count(windows_along[i], WindowCount::taps);
+      read = read * symbolic_count(windows_along[i], WindowCount::touched, masks, masked.touched[i]);
     }
-    return {inside, all, true, {{operands_[0], read}, {operands_[1], elements_.of(w, 1)}}};
+    return {inside, all, true, {{operands_[0], read}, {operands_[1], elements_.count(w, 1)}}};
   }
 
-  RoutineWork gather() const {
+  RoutineWork count_gather() const {
     std::vector<Axis> split;
     for (const Axis& axis : axes(operands_[0]))
       if (axis == routine_.routine->over.front()) split.push_back(axis);
-    const Polynomial rows = elements_.of(axes(routine_.result), elements_.part(split));
-    return {0, 0, false, {{operands_[0], rows, operands_[1]}, {operands_[1], elements_.of(axes(operands_[1]), 1)}}};
+    const Polynomial rows = elements_.count(axes(routine_.result), elements_.fraction(split));
+    return {0, 0, false, {{operands_[0], rows, operands_[1]}, {operands_[1], elements_.count(axes(operands_[1]), 1)}}};
   }
 
-  // A contraction for each index, and of the experts those that some index names.
-  RoutineWork routed(const Masks& masks, const MaskedStatement& masked) const {
+  // Counts a contraction for each index, and reads those experts that some index names.
+  RoutineWork count_routed(const ProgramMasks& masks, const StatementMasks& masked) const {
     const Routing routing = routing_of(program_, routine_);
-    const auto has = [](const std::vector<Axis>& in, const Axis& a) {
+    const auto contains = [](const std::vector<Axis>& in, const Axis& a) {
       return std::find(in.begin(), in.end(), a) != in.end();
     };
     std::vector<Axis> others, expert;
     bool sums = false;
     for (const int t : {operands_[0], operands_[1], routine_.result})
       for (const Axis& a : axes(t)) {
-        const bool one = !a.named() && a.literal == 1;
-        sums = sums || (!one && !has(axes(routine_.result), a) && !(a == routing.experts));
-        if (!has(routing.indices, a) && !(a == routing.experts) && !has(others, a)) others.push_back(a);
+        const bool one = !a.is_named() && a.literal == 1;
+        sums = sums || (!one && !contains(axes(routine_.result), a) && !(a == routing.experts));
+        if (!contains(routing.indices, a) && !(a == routing.experts) && !contains(others, a)) others.push_back(a);
       }
     for (const Axis& a : axes(operands_[1]))
       if (!(a == routing.experts)) expert.push_back(a);
-    const Polynomial each = elements_.of(others, sums ? 2 : 1), thousandth = elements_.of(expert, Rational(1, 1000));
-    return {each * count(routing, RoutingCount::kept, masks, masked.kept),
-            each * every(routing, RoutingCount::kept),
+    const Polynomial each = elements_.count(others, sums ? 2 : 1),
+                     thousandth = elements_.count(expert, Rational(1, 1000));
+    return {each * symbolic_count(routing, RoutingCount::kept, masks, masked.kept),
+            each * full_routing_count(routing, RoutingCount::kept),
             sums,
-            {{operands_[0], elements_.of(axes(operands_[0]), 1)},
-             {operands_[1], thousandth * count(routing, RoutingCount::experts, masks, masked.experts), operands_[2]},
-             {operands_[2], elements_.of(axes(operands_[2]), 1)}}};
+            {{operands_[0], elements_.count(axes(operands_[0]), 1)},
+             {operands_[1], thousandth * symbolic_count(routing, RoutingCount::experts, masks, masked.experts),
+              operands_[2]},
+             {operands_[2], elements_.count(axes(operands_[2]), 1)}}};
   }
 
-  // So many operations for each element of the first operand.
-  RoutineWork each(std::int64_t operations) const {
-    const Polynomial flops = elements_.of(axes(operands_[0]), operations);
+  // Counts `operations` for each element of the first operand.
+  RoutineWork count_each_element(std::int64_t operations) const {
+    const Polynomial flops = elements_.count(axes(operands_[0]), operations);
     RoutineWork out{flops, flops, false, {}};
-    for (const int t : operands_) out.elements_read.push_back({t, elements_.of(axes(t), 1)});
+    for (const int t : operands_) out.elements_read.push_back({t, elements_.count(axes(t), 1)});
     return out;
   }
 
  private:
   const std::vector<Axis>& axes(int tensor) const { return program_.tensors[static_cast<std::size_t>(tensor)].axes; }
 
-  static Polynomial count(const Window& window, WindowCount what, const Masks& masks, int mask) {
-    if (const auto known = plain(window, what)) return *known;
-    return Polynomial::symbol(masks.all[static_cast<std::size_t>(mask)].symbol);
+  static Polynomial symbolic_count(const WindowDimension& window, WindowCount what, const ProgramMasks& masks,
+                                   int mask) {
+    if (const auto known = window_closed_form(window, what)) return *known;
+    return Polynomial::make_symbol(masks.all[static_cast<std::size_t>(mask)].symbol);
   }
 
-  static Polynomial count(const Routing& routing, RoutingCount what, const Masks& masks, int mask) {
-    if (const auto known = plain(routing, what)) return *known;
-    return Polynomial::symbol(masks.all[static_cast<std::size_t>(mask)].symbol);
+  static Polynomial symbolic_count(const Routing& routing, RoutingCount what, const ProgramMasks& masks, int mask) {
+    if (const auto known = routing_closed_form(routing, what)) return *known;
+    return Polynomial::make_symbol(masks.all[static_cast<std::size_t>(mask)].symbol);
   }
 
   const Program& program_;
   const Expression& routine_;
-  const Elements& elements_;
+  const ElementCounter& elements_;
   std::vector<int> operands_;
 };
 
 }  // namespace
 
-Polynomial together(const std::vector<Read>& reads, const Polynomial& whole) {
-  std::map<int, Polynomial> by;
-  for (const Read& read : reads) {
-    const auto [known, is_new] = by.emplace(read.by, read.amount);
-    if (!is_new && known->second != read.amount) return whole;
+Polynomial merge_reads(const std::vector<TensorRead>& reads, const Polynomial& all) {
+  std::map<int, Polynomial> by_index_tensor;
+  for (const TensorRead& read : reads) {
+    const auto [known, is_new] = by_index_tensor.emplace(read.index_tensor, read.amount);
+    if (!is_new && known->second != read.amount) return all;
   }
-  if (by.contains(-1)) return by.size() == 1 ? by.begin()->second : whole;
+  if (by_index_tensor.contains(-1)) return by_index_tensor.size() == 1 ? by_index_tensor.begin()->second : all;
   Polynomial sum;
-  for (const auto& [indices, amount] : by) sum += amount;
+  for (const auto& [indices, amount] : by_index_tensor) sum += amount;
   return sum;
 }
 
-RoutineWork routine_work(const Program& program, const Expression& routine, const Masks& masks,
-                         const MaskedStatement& masked, const Elements& elements) {
-  const Counter counter(program, routine, elements);
-  switch (routine.routine->word) {
-    case Word::conv: return counter.conv(masks, masked);
-    case Word::gather: return counter.gather();
-    case Word::routed: return counter.routed(masks, masked);
-    case Word::scatter:
-    case Word::cumsum:
-    case Word::topk:
-    case Word::scan: break;
-    case Word::quantize: return counter.each(3);  // magnitude, the block's maximum, quotient
+RoutineWork count_routine_work(const Program& program, const Expression& routine, const ProgramMasks& masks,
+                               const StatementMasks& masked, const ElementCounter& elements) {
+  const RoutineCounter counter(program, routine, elements);
+  switch (routine.routine->kind) {
+    case RoutineKind::conv: return counter.count_conv(masks, masked);
+    case RoutineKind::gather: return counter.count_gather();
+    case RoutineKind::routed: return counter.count_routed(masks, masked);
+    case RoutineKind::scatter:
+    case RoutineKind::cumsum:
+    case RoutineKind::topk:
+    case RoutineKind::scan: break;
+    case RoutineKind::quantize: return counter.count_each_element(3);  // Magnitude, maximum of the block, quotient
   }
-  return counter.each(1);
+  return counter.count_each_element(1);
 }
 
 }  // namespace ridge

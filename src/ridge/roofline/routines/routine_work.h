@@ -1,10 +1,10 @@
-// What a word of program/routine.h computes and reads.
-//   conv     2 FLOPs for each weight of a window inside of the input: at the edges the padding is not multiplied
-//   gather   none; a row of the table for each index, as if no two were alike
-//   scatter  1 for each element that is added
-//   cumsum   1 an element
-//   topk     1 an element that is looked at
-//   routed   2 for each index and each element of its expert's part; the weights of experts that some index names, once
+// Work and reads of the operations in program/routine.h.
+//   conv     2 FLOPs for each weight of a window inside the input; padding is not multiplied
+//   gather   0; reads a row of the table for each index, as if all indices were different
+//   scatter  1 FLOP for each element that is added
+//   cumsum   1 FLOP per element
+//   topk     1 FLOP per element that is compared
+//   routed   2 FLOPs for each index and element of its expert; reads the experts that some index names once
 #pragma once
 
 #include <functional>
@@ -14,28 +14,28 @@
 
 namespace ridge {
 
-// How many elements a device has along these axes, times a factor; and what part of a split dimension's it has.
-struct Elements {
-  std::function<Polynomial(const std::vector<Axis>& axes, Rational each)> of;
-  std::function<Rational(const std::vector<Axis>& axes)> part;
+// Returns the elements along axes on one device times a factor, and the fraction of split dimensions on it.
+struct ElementCounter {
+  std::function<Polynomial(const std::vector<Axis>& axes, Rational each)> count;
+  std::function<Rational(const std::vector<Axis>& axes)> fraction;
 };
 
-// What is read of a tensor.
-struct Read {
+// Amount of a tensor that is read.
+struct TensorRead {
   int tensor = 0;
-  Polynomial amount;  // elements, or bytes
-  int by = -1;        // the indices that pick it; -1: it is where it is whatever is read
+  Polynomial amount;      // Elements or bytes
+  int index_tensor = -1;  // Tensor of the indices that select it; -1 if it is fixed
 };
-// Of one tensor, of which `whole` is all: what is read alike once; what different indices pick side by side.
-Polynomial together(const std::vector<Read>& reads, const Polynomial& whole);
+// Returns the union of reads of a tensor with `all` elements: equal reads count once, different indices add up.
+Polynomial merge_reads(const std::vector<TensorRead>& reads, const Polynomial& all);
 
 struct RoutineWork {
-  Polynomial flops = {}, unmasked = {};  // unmasked: with the padding multiplied
-  bool contraction = false;              // multiplied by what multiplies matrices
-  std::vector<Read> elements_read = {};  // of each operand
+  Polynomial flops = {}, flops_without_masks = {};  // FLOPs; the same with the padding multiplied
+  bool contraction = false;                         // True if a matrix unit can compute it
+  std::vector<TensorRead> elements_read = {};       // Reads of each operand
 };
 
-RoutineWork routine_work(const Program& program, const Expression& routine, const Masks& masks,
-                         const MaskedStatement& masked, const Elements& elements);
+RoutineWork count_routine_work(const Program& program, const Expression& routine, const ProgramMasks& masks,
+                               const StatementMasks& masked, const ElementCounter& elements);
 
 }  // namespace ridge

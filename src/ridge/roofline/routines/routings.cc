@@ -10,104 +10,109 @@
 namespace ridge {
 namespace {
 
-std::optional<std::int64_t> value(const Axis& axis, const Bindings& dims) {
-  if (!axis.named()) return axis.literal;
+std::optional<std::int64_t> axis_size(const Axis& axis, const Bindings& dims) {
+  if (!axis.is_named()) return axis.literal;
   const auto found = dims.find(axis.dim);
   return found == dims.end() ? std::nullopt : std::optional(found->second);
 }
 
-std::int64_t kept(std::int64_t load, std::int64_t capacity) { return capacity > 0 ? std::min(load, capacity) : load; }
+std::int64_t kept_rows(std::int64_t load, std::int64_t capacity) {
+  return capacity > 0 ? std::min(load, capacity) : load;
+}
 
-std::int64_t kept(const Routing& routing) {
+std::int64_t kept_rows(const Routing& routing) {
   std::int64_t sum = 0;
-  for (const std::int64_t load : routing.loads) sum += kept(load, routing.capacity);
+  for (const std::int64_t load : routing.loads) sum += kept_rows(load, routing.capacity);
   return sum;
 }
 
-// Experts that get any.
-std::int64_t busy(const Routing& routing) {
+// Returns the number of experts with a row.
+std::int64_t count_busy_experts(const Routing& routing) {
   return std::count_if(routing.loads.begin(), routing.loads.end(), [](std::int64_t load) { return load > 0; });
 }
 
-std::string free_word(const Program& program, std::string word) {
+std::string unused_symbol(const Program& program, std::string symbol) {
   const std::vector<std::string> dims = program.dim_names();
-  while (std::any_of(dims.begin(), dims.end(), [&](const std::string& dim) { return dim.starts_with(word); }))
-    word += "_";
-  return word;
+  while (std::any_of(dims.begin(), dims.end(), [&](const std::string& dim) { return dim.starts_with(symbol); }))
+    symbol += "_";
+  return symbol;
 }
 
-int index_of(const Program& program, Masks& masks, const Routing& routing, RoutingCount what) {
-  Mask mask{.rows = {}, .columns = notation::text(routing.experts), .routing = routing, .of_routing = what};
-  std::size_t alike = 0;
+int find_or_add_mask(const Program& program, ProgramMasks& masks, const Routing& routing, RoutingCount what) {
+  IndexMask mask{
+      .rows = {}, .columns = notation::format_axis(routing.experts), .routing = routing, .routing_count = what};
+  std::size_t same_kind = 0;
   for (std::size_t i = 0; i < masks.all.size(); ++i) {
-    if (masks.all[i].same_condition(mask)) return static_cast<int>(i);
-    alike += masks.all[i].routing && masks.all[i].of_routing == what;
+    if (masks.all[i].has_same_condition(mask)) return static_cast<int>(i);
+    same_kind += masks.all[i].routing && masks.all[i].routing_count == what;
   }
-  const std::string word = free_word(program, what == RoutingCount::experts ? "milliexperts" : "kept");
-  mask.symbol = alike == 0 ? word : fmt::format("{}{}", word, alike + 1);
+  const std::string symbol = unused_symbol(program, what == RoutingCount::experts ? "milliexperts" : "kept");
+  mask.symbol = same_kind == 0 ? symbol : fmt::format("{}{}", symbol, same_kind + 1);
   masks.all.push_back(std::move(mask));
   return static_cast<int>(masks.all.size()) - 1;
 }
 
 }  // namespace
 
-void add_routings(const Program& program, Masks& masks) {
+void add_routing_masks(const Program& program, ProgramMasks& masks) {
   for (std::size_t s = 0; s < program.statements.size(); ++s) {
     const Routine* const routine = routine_of(program.statements[s]);
-    if (!routine || routine->word != Word::routed) continue;
+    if (!routine || routine->kind != RoutineKind::routed) continue;
     const Routing routing = routing_of(program, std::get<Expression>(program.statements[s].op));
-    masks.statements[s].experts = index_of(program, masks, routing, RoutingCount::experts);
-    masks.statements[s].kept = index_of(program, masks, routing, RoutingCount::kept);
+    masks.statements[s].experts = find_or_add_mask(program, masks, routing, RoutingCount::experts);
+    masks.statements[s].kept = find_or_add_mask(program, masks, routing, RoutingCount::kept);
   }
 }
 
-std::vector<std::string> hangs_on(const Routing& routing) {
+std::vector<std::string> dependency_dims(const Routing& routing) {
   std::vector<std::string> out;
   for (const Axis& axis : routing.indices)
-    if (axis.named()) out.push_back(axis.dim);
-  if (routing.experts.named()) out.push_back(routing.experts.dim);
+    if (axis.is_named()) out.push_back(axis.dim);
+  if (routing.experts.is_named()) out.push_back(routing.experts.dim);
   return out;
 }
 
-std::optional<std::int64_t> counted(const Routing& routing, RoutingCount what, const Bindings& dims) {
-  const auto experts = value(routing.experts, dims), each = value(routing.indices.back(), dims);
+std::optional<std::int64_t> count_routing(const Routing& routing, RoutingCount what, const Bindings& dims) {
+  const auto experts = axis_size(routing.experts, dims), experts_per_row = axis_size(routing.indices.back(), dims);
   std::int64_t rows = 1;
   for (const Axis& axis : routing.indices) {
-    const auto size = value(axis, dims);
+    const auto size = axis_size(axis, dims);
     if (!size || __builtin_mul_overflow(rows, *size, &rows)) return std::nullopt;
   }
-  if (!experts || !each || *each > *experts || *experts > std::int64_t{1} << 40) return std::nullopt;
+  if (!experts || !experts_per_row || *experts_per_row > *experts || *experts > std::int64_t{1} << 40)
+    return std::nullopt;
   if (!routing.loads.empty()) {
     std::int64_t all = 0;
     for (const std::int64_t load : routing.loads) all += load;
     if (all != rows || static_cast<std::int64_t>(routing.loads.size()) != *experts) return std::nullopt;
-    return what == RoutingCount::kept ? kept(routing) : 1000 * busy(routing);
+    return what == RoutingCount::kept ? kept_rows(routing) : 1000 * count_busy_experts(routing);
   }
   if (what == RoutingCount::kept) {
-    const std::int64_t least = rows / *experts, more = rows % *experts;
-    return more * kept(least + 1, routing.capacity) + (*experts - more) * kept(least, routing.capacity);
+    const std::int64_t min_load = rows / *experts, larger_loads = rows % *experts;
+    return larger_loads * kept_rows(min_load + 1, routing.capacity) +
+           (*experts - larger_loads) * kept_rows(min_load, routing.capacity);
   }
-  const double missed =
-      std::pow(1 - static_cast<double>(*each) / static_cast<double>(*experts), static_cast<double>(rows / *each));
+  const double missed = std::pow(1 - static_cast<double>(*experts_per_row) / static_cast<double>(*experts),
+                                 static_cast<double>(rows / *experts_per_row));
   return std::llround(1000 * static_cast<double>(*experts) * (1 - missed));
 }
 
-Polynomial every(const Routing& routing, RoutingCount what) {
+Polynomial full_routing_count(const Routing& routing, RoutingCount what) {
   if (what == RoutingCount::experts) return routing.experts.extent() * Polynomial(1000);
   Polynomial rows = 1;
   for (const Axis& axis : routing.indices) rows = rows * axis.extent();
   return rows;
 }
 
-std::optional<Polynomial> plain(const Routing& routing, RoutingCount what) {
-  if (what == RoutingCount::kept && routing.capacity == 0) return every(routing, what);
+std::optional<Polynomial> routing_closed_form(const Routing& routing, RoutingCount what) {
+  if (what == RoutingCount::kept && routing.capacity == 0) return full_routing_count(routing, what);
   if (routing.loads.empty()) return std::nullopt;
-  if (what == RoutingCount::kept) return Polynomial(kept(routing));
-  return Polynomial(1000 * busy(routing));
+  if (what == RoutingCount::kept) return Polynomial(kept_rows(routing));
+  return Polynomial(1000 * count_busy_experts(routing));
 }
 
-std::string misfit(const Routing& routing) {
-  return fmt::format("rows cannot be routed so over {}", notation::text(routing.experts));
+std::string describe_routing_misfit(const Routing& routing) {
+  return fmt::format("rows cannot be routed over {} at these sizes", notation::format_axis(routing.experts));
 }
 
 }  // namespace ridge

@@ -1,28 +1,30 @@
-// What a convolution's windows reach along one dimension. Of out*kernel places of a window of 3 with padding 1 two lie
-// in the padding, whatever the size: nothing is multiplied there. A stride that is longer than the window leaves
+// Input that the windows of a convolution read along one dimension. With a window of 3 and padding 1, two of the
+// out*kernel taps are in the padding at any size and are not multiplied. A stride longer than the window leaves
 // elements unread.
-//   conv(x, w, padding = 1), x[N, C, H, W], w[K, C, 3, 3]: taps = 3*H - 2 places along H
+//   conv(x, w, padding = 1), x[N, C, H, W], w[K, C, 3, 3]: taps = 3*H - 2 along H
 #pragma once
 
 #include "ridge/roofline/masks.h"
 
 namespace ridge {
 
-// Adds what needs no closed form of these, and names the symbols.
-void add_windows(const Program& program, Masks& masks);
+// Adds masks for every convolution and names their symbols.
+void add_window_masks(const Program& program, ProgramMasks& masks);
 
-std::vector<std::string> hangs_on(const Window& window);
-// None: a dimension has no value, or the result is not as large as the windows make it.
-std::optional<std::int64_t> counted(const Window& window, WindowCount what, const Bindings& dims);
-Polynomial every(const Window& window, WindowCount what);  // out*kernel places; the input's elements
+std::vector<std::string> dependency_dims(const WindowDimension& window);
+// Returns nullopt if a dimension has no value or the result does not have the windows' output size.
+std::optional<std::int64_t> count_window(const WindowDimension& window, WindowCount what, const Bindings& dims);
+Polynomial full_window_count(const WindowDimension& window,
+                             WindowCount what);  // Count of out*kernel taps, or of the input's elements
 
-// What needs no symbol: nothing lies in the padding, everything is read.
-std::optional<Polynomial> plain(const Window& window, WindowCount what);
+// Returns a count that needs no symbol: no tap is in the padding, or every element is read.
+std::optional<Polynomial> window_closed_form(const WindowDimension& window, WindowCount what);
 
-// With what the program says of the sizes: P = H - 2.
-bool always_fits(const Program& program, const Window& window, const Bindings& given);
+// True if the windows fit at any size because of the program's formulas: P = H - 2.
+bool fits_for_all_sizes(const Program& program, const WindowDimension& window, const Bindings& given);
 
-std::string text(const Window& window, WindowCount what);  // "along H, 0 <= index(H) + index(3) - 1 < H"
-std::string misfit(const Window& window);                  // why a size is none: "P is not what the windows make of H"
+std::string format_window(const WindowDimension& window, WindowCount what);  // "0 <= index(H) + index(3) - 1 < H"
+std::string describe_window_misfit(
+    const WindowDimension& window);  // Error text: "P is not the number of windows over H"
 
 }  // namespace ridge

@@ -4,59 +4,61 @@
 
 #include <algorithm>
 
-#include "ridge/base/text.h"
+#include "ridge/base/string_util.h"
 #include "ridge/roofline/prediction.h"
 #include "ridge/roofline/roofs.h"
 
 namespace ridge {
 namespace {
 
-constexpr std::int64_t most_size = std::int64_t{1} << 40;
+constexpr std::int64_t max_size = std::int64_t{1} << 40;
 
-bool adds(const Transfer& t) { return t.kind == Collective::all_reduce || t.kind == Collective::reduce_scatter; }
+bool reduces_partial_sums(const Transfer& t) {
+  return t.kind == Collective::all_reduce || t.kind == Collective::reduce_scatter;
+}
 
-// A product, the tensor that moves beside it, and the statement that moves it.
-struct Pair {
-  std::size_t product = 0, mover = 0;
+// A product, the tensor that is sent before or after it, and the statement that sends it.
+struct OverlapPair {
+  std::size_t product = 0, collective = 0;
   int tensor = 0;
-  bool before = false;
+  bool is_before_product = false;
 };
 
-class Pairs {
+class OverlapFinder {
  public:
-  Pairs(const Program& program, const Explanation& explanation) : program_(program), ops_(explanation.ops) {}
+  OverlapFinder(const Program& program, const Explanation& explanation) : program_(program), ops_(explanation.ops) {}
 
-  std::vector<Pair> all() const {
-    std::vector<Pair> out;
+  std::vector<OverlapPair> find_pairs() const {
+    std::vector<OverlapPair> out;
     for (std::size_t s = 0; s < program_.statements.size(); ++s) {
       if (ops_[s].work.transfers.empty()) continue;
       const Statement& statement = program_.statements[s];
-      if (product(s))
+      if (is_product(s))
         out.push_back({s, s, statement.result(), false});
       else if (const auto& e = std::get<Expression>(statement.op); e.nodes.size() == 1)
-        if (const auto found = beside(s, e)) out.push_back(*found);
+        if (const auto found = find_pair(s, e)) out.push_back(*found);
     }
     return out;
   }
 
  private:
-  bool product(std::size_t s) const { return std::holds_alternative<Contraction>(program_.statements[s].op); }
+  bool is_product(std::size_t s) const { return std::holds_alternative<Contraction>(program_.statements[s].op); }
 
-  // Addends are added up behind the product that made them; what else moves does so before the one that reads it.
-  std::optional<Pair> beside(std::size_t s, const Expression& copy) const {
-    const std::optional<std::size_t> maker = made_by(copy.nodes[0].tensor), reader = read_by(copy.result);
-    const bool sums = std::any_of(ops_[s].work.transfers.begin(), ops_[s].work.transfers.end(), adds);
-    if (maker && (sums || !reader)) return Pair{*maker, s, copy.nodes[0].tensor, false};
-    if (reader) return Pair{*reader, s, copy.result, true};
+  // Partial sums are reduced after their product; other tensors move before the product that reads them.
+  std::optional<OverlapPair> find_pair(std::size_t s, const Expression& copy) const {
+    const std::optional<std::size_t> producer = find_producer(copy.nodes[0].tensor), reader = find_reader(copy.result);
+    const bool sums = std::any_of(ops_[s].work.transfers.begin(), ops_[s].work.transfers.end(), reduces_partial_sums);
+    if (producer && (sums || !reader)) return OverlapPair{*producer, s, copy.nodes[0].tensor, false};
+    if (reader) return OverlapPair{*reader, s, copy.result, true};
     return std::nullopt;
   }
 
-  std::optional<std::size_t> made_by(int tensor) const {
+  std::optional<std::size_t> find_producer(int tensor) const {
     for (std::size_t s = 0; s < program_.statements.size(); ++s)
-      if (product(s) && program_.statements[s].result() == tensor) return s;
+      if (is_product(s) && program_.statements[s].result() == tensor) return s;
     return std::nullopt;
   }
-  std::optional<std::size_t> read_by(int tensor) const {
+  std::optional<std::size_t> find_reader(int tensor) const {
     for (std::size_t s = 0; s < program_.statements.size(); ++s) {
       const auto* product = std::get_if<Contraction>(&program_.statements[s].op);
       if (product && (product->left == tensor || product->right == tensor)) return s;
@@ -68,14 +70,14 @@ class Pairs {
   const std::vector<Prediction>& ops_;
 };
 
-// The largest dimension of the tensor that the product keeps; chunks along what it sums would add to one result.
-std::string chunked_along(const Program& program, const Contraction& product, int tensor, const Bindings& sizes) {
+// Returns the largest dimension of the tensor that the product keeps; chunks of a summed one would add to one result.
+std::string choose_chunk_dim(const Program& program, const Contraction& product, int tensor, const Bindings& sizes) {
   std::string out;
   for (const Axis& axis : program.tensors[static_cast<std::size_t>(tensor)].axes) {
     const bool summed =
         std::find(product.contracted.begin(), product.contracted.end(), axis.dim) != product.contracted.end();
     const bool grouped = product.grouped && (axis.dim == product.grouped->dim || axis.dim == product.grouped->group);
-    if (!axis.named() || summed || grouped || !sizes.contains(axis.dim)) continue;
+    if (!axis.is_named() || summed || grouped || !sizes.contains(axis.dim)) continue;
     if (out.empty() || sizes.at(axis.dim) > sizes.at(out)) out = axis.dim;
   }
   return out;
@@ -85,117 +87,122 @@ bool has_dim(const Tensor& tensor, const std::string& dim) {
   return std::any_of(tensor.axes.begin(), tensor.axes.end(), [&](const Axis& a) { return a.dim == dim; });
 }
 
-void add_memory(Beside& beside, const Program& program, const Contraction& product, const std::string& dim,
-                const Explanation& e) {
+void add_memory_times(OverlapTimes& times, const Program& program, const Contraction& product, const std::string& dim,
+                      const Explanation& e) {
   std::vector<int> tensors{product.left, product.right, product.result};
   std::sort(tensors.begin(), tensors.end());
   tensors.erase(std::unique(tensors.begin(), tensors.end()), tensors.end());
-  const auto bandwidth = e.machine.bandwidth();
+  const auto bandwidth = e.machine.memory_bandwidth();
   for (const int t : tensors) {
     const Tensor& tensor = program.tensors[static_cast<std::size_t>(t)];
-    const double bytes = stored_bytes(program, tensor, e.dims).real({e.dims.begin(), e.dims.end()});
-    (has_dim(tensor, dim) ? beside.moved_s : beside.kept_s) += bandwidth ? bytes / bandwidth->value : 0;
+    const double bytes = stored_bytes(program, tensor, e.dims).evaluate_double({e.dims.begin(), e.dims.end()});
+    (has_dim(tensor, dim) ? times.chunked_memory_s : times.repeated_memory_s) +=
+        bandwidth ? bytes / bandwidth->value : 0;
   }
 }
 
-Beside beside_of(const Program& program, const Explanation& e, const Pair& pair, const std::string& dim,
-                 const SendingOf& sending) {
-  Beside out{.math_s = e.ops[pair.product].time_math_s.value_or(0), .launch_s = launch_s(e.machine)};
-  add_memory(out, program, std::get<Contraction>(program.statements[pair.product].op), dim, e);
-  for (const Transfer& t : e.ops[pair.mover].work.transfers) {
+OverlapTimes estimate_overlap_times(const Program& program, const Explanation& e, const OverlapPair& pair,
+                                    const std::string& dim, const SendTimeEstimator& estimate) {
+  OverlapTimes out{.math_s = e.ops[pair.product].time_math_s.value_or(0), .launch_s = launch_seconds(e.machine)};
+  add_memory_times(out, program, std::get<Contraction>(program.statements[pair.product].op), dim, e);
+  for (const Transfer& t : e.ops[pair.collective].work.transfers) {
     Transfer counted = t;
-    counted.bytes = Polynomial(static_cast<std::int64_t>(t.bytes.real({e.dims.begin(), e.dims.end()})));
-    const Sending s = sending(counted);
-    out.sending_s += s.sending_s;
-    out.wait_s += s.wait_s;
+    counted.bytes = Polynomial(static_cast<std::int64_t>(t.bytes.evaluate_double({e.dims.begin(), e.dims.end()})));
+    const SendTime s = estimate(counted);
+    out.transfer_s += s.transfer_s;
+    out.message_latency_s += s.message_latency_s;
   }
   return out;
 }
 
 }  // namespace
 
-double Beside::sent(std::int64_t n) const { return sending_s / static_cast<double>(n) + wait_s; }
-
-double Beside::computed(std::int64_t n) const {
-  const auto chunks = static_cast<double>(n);
-  return std::max(math_s / chunks, moved_s / chunks + kept_s) + launch_s;
+double OverlapTimes::chunk_transfer_seconds(std::int64_t n) const {
+  return transfer_s / static_cast<double>(n) + message_latency_s;
 }
 
-double Beside::seconds(std::int64_t n) const {
-  const double s = sent(n), c = computed(n);
+double OverlapTimes::chunk_compute_seconds(std::int64_t n) const {
+  const auto chunks = static_cast<double>(n);
+  return std::max(math_s / chunks, chunked_memory_s / chunks + repeated_memory_s) + launch_s;
+}
+
+double OverlapTimes::total_seconds(std::int64_t n) const {
+  const double s = chunk_transfer_seconds(n), c = chunk_compute_seconds(n);
   return s + c + static_cast<double>(n - 1) * std::max(s, c);
 }
 
-bool Beside::chunks_pay() const {
-  return computed(1) - computed(2) > wait_s && sending_s / 2 + computed(1) > 2 * computed(2);
+bool OverlapTimes::is_faster_in_chunks() const {
+  return chunk_compute_seconds(1) - chunk_compute_seconds(2) > message_latency_s &&
+         transfer_s / 2 + chunk_compute_seconds(1) > 2 * chunk_compute_seconds(2);
 }
 
-Chunks best_chunks(const Beside& beside, std::int64_t most) {
-  Chunks out{1, beside.seconds(1)};
-  for (std::int64_t n = 2; n <= most; ++n)
-    if (const double time = beside.seconds(n); time < out.seconds) out = {n, time};
+ChunkChoice choose_chunks(const OverlapTimes& times, std::int64_t max_count) {
+  ChunkChoice out{1, times.total_seconds(1)};
+  for (std::int64_t n = 2; n <= max_count; ++n)
+    if (const double time = times.total_seconds(n); time < out.seconds) out = {n, time};
   return out;
 }
 
-std::optional<std::int64_t> chunks_pay_from(const Beside& beside, std::int64_t size) {
-  const auto pays = [&](std::int64_t at) {
-    const double by = static_cast<double>(at) / static_cast<double>(size);
-    Beside scaled = beside;
-    scaled.math_s *= by;
-    scaled.moved_s *= by;
-    scaled.sending_s *= by;
-    return scaled.chunks_pay();
+std::optional<std::int64_t> min_size_for_chunks(const OverlapTimes& times, std::int64_t size) {
+  const auto is_faster = [&](std::int64_t at) {
+    const double scale = static_cast<double>(at) / static_cast<double>(size);
+    OverlapTimes scaled = times;
+    scaled.math_s *= scale;
+    scaled.chunked_memory_s *= scale;
+    scaled.transfer_s *= scale;
+    return scaled.is_faster_in_chunks();
   };
-  if (!pays(most_size)) return std::nullopt;
-  std::int64_t below = 1, from = most_size;  // one row is one chunk
+  if (!is_faster(max_size)) return std::nullopt;
+  std::int64_t below = 1, from = max_size;  // A single row is a single chunk
   while (from - below > 1) {
     const std::int64_t middle = below + (from - below) / 2;
-    (pays(middle) ? from : below) = middle;
+    (is_faster(middle) ? from : below) = middle;
   }
   return from;
 }
 
-std::vector<Overlap> overlaps(const Program& program, const Explanation& explanation, const SendingOf& sending) {
+std::vector<Overlap> find_overlaps(const Program& program, const Explanation& explanation,
+                                   const SendTimeEstimator& estimate) {
   std::vector<Overlap> out;
   if (explanation.ops.size() != program.statements.size()) return out;
-  for (const Pair& pair : Pairs(program, explanation).all()) {
+  for (const OverlapPair& pair : OverlapFinder(program, explanation).find_pairs()) {
     const Prediction& product = explanation.ops[pair.product];
-    const Prediction& mover = explanation.ops[pair.mover];
-    if (!product.time_math_s || !product.time_memory_s || !mover.time_network_s) continue;
+    const Prediction& collective = explanation.ops[pair.collective];
+    if (!product.time_math_s || !product.time_memory_s || !collective.time_network_s) continue;
     const auto& op = std::get<Contraction>(program.statements[pair.product].op);
-    const std::string dim = chunked_along(program, op, pair.tensor, explanation.dims);
+    const std::string dim = choose_chunk_dim(program, op, pair.tensor, explanation.dims);
     if (dim.empty()) continue;
     Overlap found{.product = product.work.name,
                   .tensor = program.tensors[static_cast<std::size_t>(pair.tensor)].name,
-                  .collective = mover.work.collective,
-                  .before = pair.before,
+                  .collective = collective.work.collective,
+                  .is_before_product = pair.is_before_product,
                   .dim = dim,
                   .size = explanation.dims.at(dim)};
-    found.beside = beside_of(program, explanation, pair, dim, sending);
-    found.best = best_chunks(found.beside, std::min(most_chunks, found.size));
-    found.pays_from = chunks_pay_from(found.beside, found.size);
+    found.times = estimate_overlap_times(program, explanation, pair, dim, estimate);
+    found.best = choose_chunks(found.times, std::min(max_chunks, found.size));
+    found.min_size = min_size_for_chunks(found.times, found.size);
     out.push_back(std::move(found));
   }
   return out;
 }
 
-Sending sending_by_links(const Transfer& transfer, const Network& network) {
-  const auto waits = static_cast<double>(hops(transfer, network));
-  return {seconds(transfer, network) - waits * network.latency_s, waits * network.step_s};
+SendTime estimate_send_time(const Transfer& transfer, const Network& network) {
+  const auto hop_count = static_cast<double>(count_hops(transfer, network));
+  return {time_transfer(transfer, network) - hop_count * network.latency_s, hop_count * network.step_s};
 }
 
-std::string text(const Overlap& o) {
+std::string describe_overlap(const Overlap& o) {
   std::string out = o.product;
-  if (o.before)
-    out += fmt::format(" behind {} of {}", o.collective, o.tensor);
+  if (o.is_before_product)
+    out += fmt::format(" after {} of {}", o.collective, o.tensor);
   else
     out += fmt::format(" before {}{}", o.tensor == o.product ? "its " : "", o.collective);
-  out += fmt::format(": {} in turn", engineering(o.beside.seconds(1), "s"));
-  if (o.beside.wait_s == 0) return out + "; what a message waits is not on record";
+  out += fmt::format(": {} in sequence", format_with_prefix(o.times.total_seconds(1), "s"));
+  if (o.times.message_latency_s == 0) return out + "; the message latency is not on record";
   if (o.best.count > 1)
-    out += fmt::format(", {} in {} chunks along {}", engineering(o.best.seconds, "s"), o.best.count, o.dim);
-  if (!o.pays_from) return out + fmt::format("; chunks along {} never pay", o.dim);
-  return out + fmt::format("; chunks pay from {} = {} on", o.dim, grouped(*o.pays_from));
+    out += fmt::format(", {} in {} chunks along {}", format_with_prefix(o.best.seconds, "s"), o.best.count, o.dim);
+  if (!o.min_size) return out + fmt::format("; chunks along {} are never faster", o.dim);
+  return out + fmt::format("; chunks are faster from {} = {}", o.dim, group_digits(*o.min_size));
 }
 
 }  // namespace ridge

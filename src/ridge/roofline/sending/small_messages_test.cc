@@ -6,7 +6,7 @@
 #include <set>
 
 #include "ridge/roofline/network.h"
-#include "ridge/roofline/testing/toy_machine.h"
+#include "ridge/roofline/testing/test_machine.h"
 
 namespace ridge {
 namespace {
@@ -23,10 +23,10 @@ SmallMessages small(Collective kind, std::int64_t n, const Network& net = networ
 }
 
 struct Counted {
-  std::int64_t steps = 0, words = 0;  // words: the most that a device sends
+  std::int64_t steps = 0, words = 0;  // words: most that a device sends
 };
 
-// Each device hands on what it received last.
+// Each device forwards what it received last.
 Counted ring_gather(std::int64_t n) {
   std::vector<std::set<std::int64_t>> has(static_cast<std::size_t>(n));
   for (std::int64_t d = 0; d < n; ++d) has[static_cast<std::size_t>(d)] = {d};
@@ -41,7 +41,7 @@ Counted ring_gather(std::int64_t n) {
   return out;
 }
 
-// In step k each device sends what it has, as far as it is missing, to the one 2^k places before it.
+// In step k, each device sends what the device 2^k positions before it lacks.
 Counted doubling_gather(std::int64_t n) {
   std::vector<std::set<std::int64_t>> has(static_cast<std::size_t>(n));
   for (std::int64_t d = 0; d < n; ++d) has[static_cast<std::size_t>(d)] = {d};
@@ -61,9 +61,9 @@ Counted doubling_gather(std::int64_t n) {
   return out;
 }
 
-// A block for each destination; in step k those go 2^k places on whose way there has that bit.
+// One block per destination; in step k, those move 2^k positions whose distance has that bit.
 Counted doubling_exchange(std::int64_t n) {
-  std::vector<std::vector<std::pair<std::int64_t, std::int64_t>>> has(static_cast<std::size_t>(n));  // to, from
+  std::vector<std::vector<std::pair<std::int64_t, std::int64_t>>> has(static_cast<std::size_t>(n));
   for (std::int64_t d = 0; d < n; ++d)
     for (std::int64_t to = 0; to < n; ++to) has[static_cast<std::size_t>(d)].emplace_back(to, d);
   Counted out;
@@ -88,12 +88,12 @@ Counted doubling_exchange(std::int64_t n) {
   return out;
 }
 
-// Two trees, the second with all places moved by one: in a binary tree over the numbers below n whose inner places are
-// even, these are odd. A device sends a half up each and down each to those below it; the height is what waits.
+// Two trees, the second shifted by one: in a binary tree over the numbers below n whose inner nodes are even, those of
+// the second are odd. A device sends half of V up and half down to each child; the height determines the latency.
 Counted two_trees(std::int64_t n) {
   std::vector<std::int64_t> halves(static_cast<std::size_t>(n), 0);
   std::int64_t height = 0;
-  const auto parent = [n](std::int64_t place) {  // places from 1; the largest power of two has none
+  const auto parent = [n](std::int64_t place) {  // Nodes count from 1; the largest power of two has no parent
     const std::int64_t bit = place & -place, up = (place ^ bit) | (bit << 1);
     return up <= n ? up : (place ^ bit);
   };
@@ -110,11 +110,11 @@ Counted two_trees(std::int64_t n) {
   return {2 * height, *std::max_element(halves.begin(), halves.end())};
 }
 
-// Steps and words of the closed form, against devices that hold blocks.
+// Compares steps and bytes of the closed form with devices that hold blocks.
 TEST(SmallMessages, are_what_devices_send_each_other) {
   for (std::int64_t n = 2; n <= 70; ++n) {
     const auto N = static_cast<double>(n);
-    const auto bytes = [&](const StraightLine& line) { return 4e10 / line.rate; };  // of V = 1
+    const auto bytes = [&](const LinearCost& line) { return 4e10 / line.rate; };  // of V = 1
     const SmallMessages gather = small(Collective::all_gather, n), reduce = small(Collective::all_reduce, n),
                         exchange = small(Collective::all_to_all, n);
     const Counted ring = ring_gather(n), tree = doubling_gather(n), pairs = doubling_exchange(n);
@@ -134,26 +134,26 @@ TEST(SmallMessages, are_what_devices_send_each_other) {
 TEST(SmallMessages, cross_where_the_closed_form_says) {
   const double a = 1e-6, w = 4e10;
   const SmallMessages reduce = small(Collective::all_reduce, 8);
-  EXPECT_NEAR(reduce.tree_below, 8 * (8 - 1 - 3) * a * w, 1);
-  EXPECT_LT(reduce.tree_s(0.99 * reduce.tree_below), reduce.ring_s(0.99 * reduce.tree_below));
-  EXPECT_GT(reduce.tree_s(1.01 * reduce.tree_below), reduce.ring_s(1.01 * reduce.tree_below));
-  EXPECT_TRUE(small(Collective::all_gather, 8).always());
-  EXPECT_EQ(small(Collective::all_gather, 2).tree_below, 0);  // one step either way
-  EXPECT_EQ(small(Collective::all_reduce, 3).tree_below, 0);  // two
-  EXPECT_NEAR(small(Collective::all_to_all, 4).tree_below, 4 * a * w, 1);
-  EXPECT_EQ(text(reduce),
-            "all-reduce over X, small: up a tree (2 x 3 steps of 1.000 us) below 1.280 MB, round a ring (2 x 7) above");
-  EXPECT_EQ(text(small(Collective::all_gather, 8)),
-            "all-gather over X, small: up a tree (3 steps of 1.000 us) rather than round a ring (7)");
-  EXPECT_EQ(text(small(Collective::all_gather, 2)),
-            "all-gather over X, small: round a ring (1 step of 1.000 us), whatever the bytes");
+  EXPECT_NEAR(reduce.max_tree_bytes, 8 * (8 - 1 - 3) * a * w, 1);
+  EXPECT_LT(reduce.tree_seconds(0.99 * reduce.max_tree_bytes), reduce.ring_seconds(0.99 * reduce.max_tree_bytes));
+  EXPECT_GT(reduce.tree_seconds(1.01 * reduce.max_tree_bytes), reduce.ring_seconds(1.01 * reduce.max_tree_bytes));
+  EXPECT_TRUE(small(Collective::all_gather, 8).is_tree_always_faster());
+  EXPECT_EQ(small(Collective::all_gather, 2).max_tree_bytes, 0);  // one step either way
+  EXPECT_EQ(small(Collective::all_reduce, 3).max_tree_bytes, 0);  // two
+  EXPECT_NEAR(small(Collective::all_to_all, 4).max_tree_bytes, 4 * a * w, 1);
+  EXPECT_EQ(describe_small_messages(reduce),
+            "all-reduce over X, small: a tree (2 x 3 steps of 1.000 us) below 1.280 MB, a ring (2 x 7) above");
+  EXPECT_EQ(describe_small_messages(small(Collective::all_gather, 8)),
+            "all-gather over X, small: a tree (3 steps of 1.000 us) instead of a ring (7)");
+  EXPECT_EQ(describe_small_messages(small(Collective::all_gather, 2)),
+            "all-gather over X, small: a ring (1 step of 1.000 us) at any size");
 }
 
-// Nodes of eight: their steps add up, and what leaves a node is shared by its members.
+// Nodes of eight: steps of the levels add up, and the members of a node share the data that leaves it.
 TEST(SmallMessages, of_several_levels) {
   Network net = network();
-  net.reach = 8;
-  net.beyond = {{"scaleout", 1e9}};
+  net.first_link_chips = 8;
+  net.outer_levels = {{"scaleout", 1e9}};
   const SmallMessages s = small(Collective::all_reduce, 64, net);
   EXPECT_EQ(s.ring.steps, 2 * (7 + 7));
   EXPECT_EQ(s.tree.steps, 2 * (3 + 3));

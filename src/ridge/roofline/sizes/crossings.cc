@@ -6,15 +6,15 @@
 namespace ridge {
 namespace {
 
-struct Sample {
+struct RatioSample {
   std::int64_t size;
-  double height;  // log(ratio); 0: equal
+  double log_ratio;  // Equals log(ratio); 0 if the times are equal
 };
 
-// All sizes up to 16, then in steps of 8 %, which follow any sum of a few powers of a size.
-std::vector<Sample> samples(const Comparison& comparison) {
+// Samples all sizes up to 16, then in steps of 8 %, which resolve any sum of a few powers of a size.
+std::vector<RatioSample> sample_ratio(const TimeComparison& comparison) {
   constexpr double step = 1.08;
-  std::vector<Sample> out;
+  std::vector<RatioSample> out;
   for (std::int64_t size = 1; size < std::int64_t{1} << 62;) {
     const double ratio = comparison.ratio(size);
     if (!std::isnan(ratio)) out.push_back({size, std::log(ratio)});
@@ -23,8 +23,8 @@ std::vector<Sample> samples(const Comparison& comparison) {
   return out;
 }
 
-// The size between two at which |height| is least, where it has one valley there.
-std::int64_t nearest(const Comparison& comparison, std::int64_t low, std::int64_t high) {
+// Returns the size between two at which |log_ratio| is least, if it has one minimum there.
+std::int64_t find_closest(const TimeComparison& comparison, std::int64_t low, std::int64_t high) {
   const auto distance = [&](std::int64_t size) { return std::abs(std::log(comparison.ratio(size))); };
   while (high - low > 2) {
     const std::int64_t third = (high - low) / 3;
@@ -36,47 +36,47 @@ std::int64_t nearest(const Comparison& comparison, std::int64_t low, std::int64_
   return low + (high - low) / 2;
 }
 
-// The samples, and where the curve turns back just before it touches.
-std::vector<Sample> followed(const Comparison& comparison) {
-  constexpr double near = 0.2;
-  const std::vector<Sample> all = samples(comparison);
-  std::vector<Sample> out;
+// Adds samples where the ratio has a minimum close to 1.
+std::vector<RatioSample> refine_samples(const TimeComparison& comparison) {
+  constexpr double refine_below = 0.2;
+  const std::vector<RatioSample> all = sample_ratio(comparison);
+  std::vector<RatioSample> out;
   for (std::size_t i = 0; i < all.size(); ++i) {
     out.push_back(all[i]);
     if (i == 0 || i + 1 == all.size() || all[i + 1].size - all[i - 1].size < 3) continue;
-    const double here = std::abs(all[i].height);
-    const bool valley = here <= std::abs(all[i - 1].height) && here <= std::abs(all[i + 1].height);
-    if (!valley || here > near) continue;
-    const std::int64_t between = nearest(comparison, all[i - 1].size, all[i + 1].size);
+    const double distance = std::abs(all[i].log_ratio);
+    const bool valley = distance <= std::abs(all[i - 1].log_ratio) && distance <= std::abs(all[i + 1].log_ratio);
+    if (!valley || distance > refine_below) continue;
+    const std::int64_t between = find_closest(comparison, all[i - 1].size, all[i + 1].size);
     out.push_back({between, std::log(comparison.ratio(between))});
   }
-  const auto before = [](const Sample& a, const Sample& b) { return a.size < b.size; };
+  const auto before = [](const RatioSample& a, const RatioSample& b) { return a.size < b.size; };
   std::sort(out.begin(), out.end(), before);
   return out;
 }
 
-// Exactly, where doubles cannot tell.
-bool above(const Comparison& comparison, const Sample& sample) {
-  return std::abs(sample.height) > 1e-9 ? sample.height > 0 : comparison.above(sample.size);
+// True if the first time is at least the second; compares exactly if doubles are too close.
+bool is_above(const TimeComparison& comparison, const RatioSample& sample) {
+  return std::abs(sample.log_ratio) > 1e-9 ? sample.log_ratio > 0 : comparison.is_above(sample.size);
 }
 
 }  // namespace
 
-std::optional<Crossings> crossings(const Comparison& comparison) {
-  const std::vector<Sample> curve = followed(comparison);
+std::optional<CrossingList> find_crossings(const TimeComparison& comparison) {
+  const std::vector<RatioSample> curve = refine_samples(comparison);
   if (curve.size() < 2) return std::nullopt;
-  Crossings out{above(comparison, curve.front()), {}};
-  bool before = out.above_at_first;
+  CrossingList out{is_above(comparison, curve.front()), {}};
+  bool before = out.starts_above;
   for (std::size_t i = 1; i < curve.size(); ++i) {
-    const bool here = above(comparison, curve[i]);
-    if (here == before) continue;
+    const bool above = is_above(comparison, curve[i]);
+    if (above == before) continue;
     std::int64_t low = curve[i - 1].size, high = curve[i].size;
     while (high - low > 1) {
       const std::int64_t middle = low + (high - low) / 2;
-      (comparison.above(middle) == before ? low : high) = middle;
+      (comparison.is_above(middle) == before ? low : high) = middle;
     }
-    out.all.push_back({here, here ? high : low});
-    before = here;
+    out.all.push_back({above, above ? high : low});
+    before = above;
   }
   return out;
 }

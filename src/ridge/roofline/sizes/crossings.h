@@ -1,6 +1,6 @@
-// Where two times cross as a size grows, found by search where no closed form is known. Both are followed at sizes that
-// grow by eight per cent, nearer where they almost touch; between two sizes with different answers bisection finds the
-// whole number, by exact comparison.
+// Finds the sizes at which two times cross, by search, if no closed form is known. Both are sampled at sizes that grow
+// by 8 %, and more densely if they almost touch. Between two samples with different answers, bisection finds the whole
+// number by exact comparison.
 #pragma once
 
 #include <cstdint>
@@ -10,22 +10,22 @@
 
 namespace ridge {
 
-struct Comparison {
-  std::function<double(std::int64_t)> ratio;  // the first time over the second at a size; NaN: there is none
-  std::function<bool(std::int64_t)> above;    // exactly: does the first take at least as long?
+struct TimeComparison {
+  std::function<double(std::int64_t)> ratio;   // First time / second time at a size; NaN if undefined
+  std::function<bool(std::int64_t)> is_above;  // Exact: true if the first takes at least as long
 };
 
 struct Crossing {
-  bool upwards = true;  // from `value` on the first takes at least as long; else up to it
+  bool upwards = true;  // True if the first takes at least as long from `value` on, false if up to it
   std::int64_t value = 0;
 };
 
-struct Crossings {
-  bool above_at_first = false;  // at the smallest size at which there is an answer
-  std::vector<Crossing> all;    // in order
+struct CrossingList {
+  bool starts_above = false;  // Answer at the smallest size that has one
+  std::vector<Crossing> all;  // Crossings by increasing size
 };
 
-// Between 1 and 2^62. None: there are not two sizes with an answer.
-std::optional<Crossings> crossings(const Comparison& comparison);
+// Searches between 1 and 2^62. Returns nullopt if fewer than two sizes have an answer.
+std::optional<CrossingList> find_crossings(const TimeComparison& comparison);
 
 }  // namespace ridge

@@ -1,5 +1,5 @@
-// A program's counts as a sweep computes them at millions of points: whole arithmetic on sizes that are known by index,
-// with nothing looked up by name.
+// A program's counts in the form that a sweep evaluates at millions of points: integer arithmetic on indexed sizes,
+// without looking up names.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,19 @@
 
 namespace ridge {
 
-using Names = std::vector<std::string>;  // of the sizes of a point: those of the ranges, then those that hang on them
+using SizeNames = std::vector<std::string>;  // Sizes of a point: those of the ranges, then those that depend on them
 
-// A polynomial as a list of products: whole coefficients over one denominator, sizes as indices.
+// Polynomial as a list of products: integer coefficients over one denominator, sizes as indices.
 class FlatCount {
  public:
-  FlatCount(const Polynomial& polynomial, const Names& names);
+  FlatCount(const Polynomial& polynomial, const SizeNames& names);
 
   bool zero() const { return terms_.empty(); }
   std::int64_t denominator() const { return denominator_; }
 
-  // The value times the denominator; none: it leaves 10^38. Whole arithmetic wraps, and what a double says of the size
-  // tells whether it did.
-  std::optional<Count> scaled(const std::int64_t* sizes) const;
+  // Returns the value times the denominator, or nullopt if it exceeds 10^38. Integer arithmetic may wrap; the value as
+  // a double shows whether it did.
+  std::optional<Count> scaled_value(const std::int64_t* sizes) const;
 
  private:
   struct Term {
@@ -39,48 +39,48 @@ class FlatCount {
 };
 
 struct FlatOp {
-  FlatCount flops, bytes, load, sent;
-  double peak = 0;  // 0: the machine has none
+  FlatCount flops, bytes, link_load, sent;
+  double peak = 0;  // 0 if the machine has none
 };
 
-// Counts of the whole program, by which times too near to tell are told apart.
+// Counts of the whole program, which decide if times are too close for doubles.
 struct FlatSum {
-  FlatCount flops;  // weighed, at `peak`
-  double peak = 0;  // 0: they cannot be weighed
-  FlatCount bytes, load;
+  FlatCount flops;  // FLOPs normalized to `peak`
+  double peak = 0;  // 0 if they cannot be normalized
+  FlatCount bytes, link_load;
 };
 
-// A number of pairs that a mask lets through, behind the sizes on which it hangs.
+// Number of unmasked pairs; its size comes after those that it depends on.
 struct FlatMask {
-  Mask mask;
-  Bindings fixed;                                   // sizes that no range moves
-  std::vector<std::pair<std::string, int>> moving;  // others, with their places
+  IndexMask mask;
+  Bindings fixed;                                   // Sizes that no range changes
+  std::vector<std::pair<std::string, int>> moving;  // Other sizes and their indices
 };
 
-// The largest part of a size over a mesh.
-struct FlatPart {
-  int name = 0;  // the size's
-  std::int64_t parts = 1;
+// Largest shard of a size over a mesh.
+struct FlatShard {
+  int size = 0;  // Index of the size
+  std::int64_t shards = 1;
 };
 
-// Places of SweepLine::reasons; behind them those of derived sizes and then those of masks, in their order.
-enum : std::uint16_t { nothing_unknown, beyond_range, beyond_size, first_derived };
+// Indices into `SweepLine::reasons`; after them come those of derived sizes and then those of masks, in order.
+enum : std::uint16_t { all_known, count_overflow, size_overflow, first_derived };
 
 struct FlatProgram {
-  Names names;
-  std::vector<FlatCount> derived;  // the sizes behind those of the ranges, each in what stands before it
-  std::vector<FlatMask> masks;     // behind those
-  std::vector<FlatPart> parts;     // behind those
+  SizeNames names;
+  std::vector<FlatCount> derived;  // Sizes after those of the ranges, each in terms of preceding ones
+  std::vector<FlatMask> masks;     // Sizes after the derived ones
+  std::vector<FlatShard> shards;   // Sizes after those of the masks
   std::vector<FlatOp> ops;
   FlatSum sum;
   double bandwidth = 0, link = 1, launch_s = 0;
   std::vector<std::string> reasons;
   bool sends = false;
-  std::string left_out = {};
+  std::string missing = {};
 };
 
-// The point at `sizes`, which begins with those of the ranges and has room for the others; its reason tells why a count
-// or a time is unknown.
-SweepPoint evaluate(const FlatProgram& program, std::int64_t* sizes);
+// Evaluates the point at `sizes`, which begins with the sizes of the ranges and has space for the others. The point's
+// reason says why a count or a time is unknown.
+SweepPoint evaluate_point(const FlatProgram& program, std::int64_t* sizes);
 
 }  // namespace ridge

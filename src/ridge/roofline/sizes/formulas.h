@@ -1,8 +1,8 @@
-// A program's counts as formulas of its sizes, for whoever evaluates them elsewhere: the page that moves sizes with
-// sliders (report/page). Nothing here hangs on a machine; what is sent stays a list of transfers.
-//   dims B, D = 1024, F = 4*D        sizes: B, D free; F follows 4*D
-//   s = q * k under a causal mask    sizes: pairs, of which the mask lets so many through
-//   bf16[B, D_X] with X = 4          sizes: ceil(D/4), the largest part
+// A program's counts as formulas of its sizes, for evaluation elsewhere, such as the page with sliders (report/page).
+// They do not depend on a machine; communication stays a list of transfers.
+//   dims B, D = 1024, F = 4*D        sizes: B and D independent, F = 4*D
+//   s = q * k under a causal mask    sizes: pairs, the number of unmasked pairs
+//   bf16[B, D_X] with X = 4          sizes: ceil(D/4), the largest shard
 #pragma once
 
 #include <cstdint>
@@ -17,36 +17,37 @@
 
 namespace ridge {
 
-// What a symbol of the counts stands for: one of the four, or a size of its own without a value.
+// Meaning of a symbol in the counts: one of the four members, or an independent size without a value.
 struct SizeFormula {
   std::string name;
-  std::optional<std::int64_t> value = {};  // of its own: as it was given, or its default
-  std::optional<Polynomial> follows = {};  // in those before it
-  std::optional<PartOf> part = {};         // of one of those before it
-  std::optional<Mask> mask = {};           // the pairs that it lets through
+  std::optional<std::int64_t> value = {};  // Value of an independent size: given, or its default
+  std::optional<Polynomial> formula = {};  // Formula in preceding sizes
+  std::optional<DimShard> shard = {};      // Shard of a preceding size
+  std::optional<IndexMask> mask = {};      // Mask whose unmasked pairs it counts
 };
 
 struct TensorFormula {
   std::string name;
-  Polynomial bytes;         // on a device
-  int begin = -1, end = 0;  // statements between which it is held (lives.h)
+  Polynomial bytes;         // Bytes on one device
+  int begin = -1, end = 0;  // First and last statement of its live range (live_ranges.h)
 };
 
 // Statements that share a kernel.
 struct KernelFormula {
   std::vector<int> statements;
-  Polynomial bytes;  // B that it moves
+  Polynomial bytes;  // Bytes that it moves
 };
 
 struct Formulas {
-  std::vector<SizeFormula> sizes;  // each in terms of those before it
-  std::vector<Work> statements;    // what they send stands in `transfers`: no machine says yet over which links
+  std::vector<SizeFormula> sizes;  // Each one depends only on preceding ones
+  std::vector<Work> statements;    // Communication is in `transfers`, because no machine has chosen links
   std::vector<TensorFormula> tensors;
-  std::vector<KernelFormula> kernels;       // one a statement
-  std::optional<KernelFormula> fused = {};  // all of them; none: there is no intermediate
+  std::vector<KernelFormula> kernels;       // One per statement
+  std::optional<KernelFormula> fused = {};  // All statements as one kernel; nullopt if there is no intermediate
 };
 
-// Errors: of a dimension that is given, a mesh axis without a size.
-Result<Formulas> formulas_of(const Program& program, const Bindings& given, const std::optional<Split>& cut = {});
+// Errors: an invalid value of a dimension, a mesh axis without a size.
+Result<Formulas> make_formulas(const Program& program, const Bindings& given,
+                               const std::optional<DimensionSplit>& split = {});
 
 }  // namespace ridge

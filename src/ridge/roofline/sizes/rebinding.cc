@@ -7,14 +7,14 @@
 namespace ridge {
 namespace {
 
-constexpr int most_searches = 64;  // of thresholds, some milliseconds each
+constexpr int max_searches = 64;  // Limit of the searches for thresholds, some milliseconds each
 
-bool is_largest_part(const std::string& name) { return name.starts_with("ceil("); }
+bool is_shard_symbol(const std::string& name) { return name.starts_with("ceil("); }
 
-std::string dimension_of(const std::string& part) { return part.substr(5, part.find('/') - 5); }
+std::string dimension_of(const std::string& shard) { return shard.substr(5, shard.find('/') - 5); }
 
-// Of "ceil(D/4)".
-std::int64_t equal_part(const std::string& name, const Bindings& dims) {
+// Returns the size of the shard named "ceil(D/4)".
+std::int64_t shard_size(const std::string& name, const Bindings& dims) {
   const std::size_t slash = name.find('/');
   std::int64_t parts = 1;
   std::from_chars(name.data() + slash + 1, name.data() + name.size() - 1, parts);
@@ -22,19 +22,20 @@ std::int64_t equal_part(const std::string& name, const Bindings& dims) {
   return size == dims.end() ? 1 : (size->second + parts - 1) / parts;
 }
 
-Rebinding rebinding(const Program& program, const Program& lies, const Bindings& given, const Explanation& e) {
-  return [&program, &lies, given, &e](const std::string& dim, std::int64_t value) -> std::optional<Bindings> {
-    Bindings asked = given;
-    asked[dim] = value;
-    auto dims = program.bind(asked);
+Rebinding make_rebinding(const Program& program, const Program& device_program, const Bindings& given,
+                         const Explanation& e) {
+  return [&program, &device_program, given, &e](const std::string& dim, std::int64_t value) -> std::optional<Bindings> {
+    Bindings requested = given;
+    requested[dim] = value;
+    auto dims = program.bind_sizes(requested);
     if (!dims) return std::nullopt;
     if (e.split) (*dims)[split_axis] = e.split->chips;
-    for (const auto& [name, size] : e.dims)  // largest parts, also of what now falls into equal ones
-      if (is_largest_part(name)) dims->insert({name, equal_part(name, *dims)});
-    for (const auto& [name, part] : largest_parts(lies, *dims)) (*dims)[name] = part;
+    for (const auto& [name, size] : e.dims)  // Largest shards, including those that are equal now
+      if (is_shard_symbol(name)) dims->insert({name, shard_size(name, *dims)});
+    for (const auto& [name, shard] : largest_shards(device_program, *dims)) (*dims)[name] = shard;
     for (const MaskCount& each : e.masks) {
-      if (each.through != Polynomial::symbol(each.mask.symbol)) continue;
-      const auto count = pairs(each.mask, *dims);
+      if (each.unmasked != Polynomial::make_symbol(each.mask.symbol)) continue;
+      const auto count = count_unmasked(each.mask, *dims);
       if (!count) return std::nullopt;
       (*dims)[each.mask.symbol] = *count;
     }
@@ -44,14 +45,16 @@ Rebinding rebinding(const Program& program, const Program& lies, const Bindings&
 
 }  // namespace
 
-Ways ways_of(const Program& program, const Program& lies, const Bindings& given, const Explanation& e) {
-  Ways out{.followers = followers(program, given)};
+ThresholdOptions make_threshold_options(const Program& program, const Program& device_program, const Bindings& given,
+                                        const Explanation& e) {
+  ThresholdOptions out{.derived_sizes = find_derived_sizes(program, given)};
   for (const auto& [name, size] : e.dims)
-    if (is_largest_part(name)) out.counted[name] = {dimension_of(name)};
+    if (is_shard_symbol(name)) out.symbol_dims[name] = {dimension_of(name)};
   for (const MaskCount& each : e.masks)
-    if (each.through == Polynomial::symbol(each.mask.symbol)) out.counted[each.mask.symbol] = hangs_on(each.mask);
-  out.searches = std::make_shared<int>(most_searches);
-  out.rebind = rebinding(program, lies, given, e);
+    if (each.unmasked == Polynomial::make_symbol(each.mask.symbol))
+      out.symbol_dims[each.mask.symbol] = dependency_dims(each.mask);
+  out.searches_left = std::make_shared<int>(max_searches);
+  out.rebind = make_rebinding(program, device_program, given, e);
   return out;
 }
 

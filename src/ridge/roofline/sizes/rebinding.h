@@ -1,5 +1,5 @@
-// The sizes of a program where one dimension has another value: defaults that follow it, largest parts over a mesh,
-// pairs that masks let through.
+// Sizes of a program after one dimension takes another value: derived defaults, largest shards, numbers of unmasked
+// pairs.
 #pragma once
 
 #include "ridge/roofline/prediction.h"
@@ -7,8 +7,9 @@
 
 namespace ridge {
 
-// How thresholds of the explanation's counts are found. `lies`: the program as it lies on the devices, which is itself
-// unless it is split. What the answer refers to must outlive it.
-Ways ways_of(const Program& program, const Program& lies, const Bindings& given, const Explanation& e);
+// Returns the inputs for finding thresholds of the explanation's counts. `device_program` is the program as sharded
+// over the devices; without a split it is `program`. The arguments must outlive the result.
+ThresholdOptions make_threshold_options(const Program& program, const Program& device_program, const Bindings& given,
+                                        const Explanation& e);
 
 }  // namespace ridge

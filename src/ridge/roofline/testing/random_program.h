@@ -1,6 +1,6 @@
-// Small random programs for properties that must hold for all of them: one contraction with every mix of batch, free
-// and contracted dimensions, one pointwise expression with broadcasts, repeats and numbers, or one with functions along
-// dimensions, nested. The seed is the program.
+// Small random programs for properties that must hold for every program: a contraction with any mix of batch, free and
+// contracted dimensions, a pointwise expression with broadcasts, repeats and numbers, or nested functions along
+// dimensions. The seed determines the program.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,10 @@
 
 namespace ridge::testing {
 
-// How many programs a property is tried on: RIDGE_PROGRAMS, where the environment sets it, else what CI has time for.
-inline unsigned programs(unsigned in_ci) {
-  const char* asked = std::getenv("RIDGE_PROGRAMS");
-  return asked == nullptr ? in_ci : static_cast<unsigned>(std::strtoul(asked, nullptr, 10));
+// Returns the number of programs to test a property with: RIDGE_PROGRAMS from the environment, otherwise `in_ci`.
+inline unsigned program_count(unsigned in_ci) {
+  const char* requested = std::getenv("RIDGE_PROGRAMS");
+  return requested == nullptr ? in_ci : static_cast<unsigned>(std::strtoul(requested, nullptr, 10));
 }
 
 class RandomProgram {
@@ -26,9 +26,9 @@ class RandomProgram {
   explicit RandomProgram(unsigned seed) : random_(seed) {}
 
   int below(int n) { return std::uniform_int_distribution<int>(0, n - 1)(random_); }
-  std::int64_t size(std::int64_t most) {  // as many small ones as large ones
-    const double log = std::uniform_real_distribution<double>(0, std::log(static_cast<double>(most)))(random_);
-    return std::clamp<std::int64_t>(static_cast<std::int64_t>(std::exp(log)), 1, most);
+  std::int64_t size(std::int64_t max_size) {  // Uniform in log(size), so small sizes are frequent
+    const double log = std::uniform_real_distribution<double>(0, std::log(static_cast<double>(max_size)))(random_);
+    return std::clamp<std::int64_t>(static_cast<std::int64_t>(std::exp(log)), 1, max_size);
   }
 
   std::string contraction(const std::vector<DType>& dtypes) {
@@ -61,16 +61,16 @@ class RandomProgram {
     return text + "\nout: " + tensor(dims, dtypes) + " = max(x, 0) + " + expression(3);
   }
 
-  // Of x[A, B, C]; what is reduced is broadcast again. E stands below sums only.
-  std::string along(const std::vector<DType>& dtypes) {
+  // Expression over x[A, B, C] that broadcasts its reductions again. Only operands of sums use E.
+  std::string along_dimensions(const std::vector<DType>& dtypes) {
     return "x: " + tensor({"A", "B", "C"}, dtypes) + "\ny: " + tensor({"B"}, dtypes) +
            "\nz: " + tensor({"C", "E"}, dtypes) + "\nout: " + tensor({"A", "B", "C"}, dtypes) + " = x + " +
-           inner(3, false);
+           reduction_expression(3, false);
   }
 
  private:
-  std::string inner(int depth, bool summed) {
-    const auto next = [&] { return inner(depth - 1, summed); };
+  std::string reduction_expression(int depth, bool summed) {
+    const auto next = [&] { return reduction_expression(depth - 1, summed); };
     switch (depth == 0 ? below(4) : below(12)) {
       case 0: return "x";
       case 1: return "y";
@@ -80,7 +80,7 @@ class RandomProgram {
       case 5: return "max(x - " + next() + " over B)";
       case 6: return "softmax(x * " + next() + " over C)";
       case 7: return "rmsnorm(" + next() + " / x over C, B)";
-      case 8: return "mean(z * " + inner(depth - 1, true) + " over E)";
+      case 8: return "mean(z * " + reduction_expression(depth - 1, true) + " over E)";
       case 9: return "layernorm(x + " + next() + " over A)";
       case 10: return "(" + next() + " + " + next() + ")";
       default: return "where(" + next() + " <= " + next() + ", " + next() + ", -inf)";
@@ -90,7 +90,7 @@ class RandomProgram {
   std::string tensor(std::vector<std::string> axes, const std::vector<DType>& dtypes) {
     if (axes.empty()) axes.push_back("1");
     std::shuffle(axes.begin(), axes.end(), random_);
-    std::string text(name(dtypes[static_cast<std::size_t>(below(static_cast<int>(dtypes.size())))]));
+    std::string text(dtype_name(dtypes[static_cast<std::size_t>(below(static_cast<int>(dtypes.size())))]));
     for (std::size_t i = 0; i < axes.size(); ++i) text += (i == 0 ? "[" : ", ") + axes[i];
     return text + "]";
   }

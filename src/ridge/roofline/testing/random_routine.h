@@ -1,6 +1,6 @@
-// Small random statements that are a word of their own: convolutions of one to three window dimensions with every
-// stride, padding, dilation and number of groups that fits, gathers, scatters, running sums and block scales. The seed
-// is the program; sizes come with it, because a convolution's result has those of its formula.
+// Small random statements with a routine: convolutions of one to three window dimensions with any valid stride,
+// padding, dilation and number of groups, gathers, scatters, running sums and block quantization. The seed determines
+// the program and its sizes, because a convolution's output sizes follow from its parameters.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,9 +17,9 @@ struct RandomRoutine {
   Bindings sizes;
 };
 
-class RoutineMaker {
+class RandomRoutineMaker {
  public:
-  explicit RoutineMaker(unsigned seed) : random_(seed) {}
+  explicit RandomRoutineMaker(unsigned seed) : random_(seed) {}
 
   RandomRoutine make() {
     switch (random_.below(6)) {
@@ -35,12 +35,12 @@ class RoutineMaker {
     RandomRoutine out;
     const int along = 1 + random_.below(3), stride = 1 + random_.below(3), padding = random_.below(4),
               dilation = 1 + random_.below(2), groups = 1 + random_.below(3), each = 1 + random_.below(2);
-    const bool named = random_.below(2) == 0, own = groups > 1 && random_.below(2) == 0;
+    const bool named = random_.below(2) == 0, has_named_channels = groups > 1 && random_.below(2) == 0;
     out.sizes = {{"N", 1 + random_.below(2)}, {"C", groups * each}, {"K", groups * (1 + random_.below(2))}};
     std::string channels = groups == 1 ? "C" : std::to_string(each);
-    if (own) channels = "G";
+    if (has_named_channels) channels = "G";
     std::string x = "N, C", w = "K, " + channels, y = "N, K";
-    if (own) out.sizes["G"] = each;
+    if (has_named_channels) out.sizes["G"] = each;
     for (int i = 0; i < along; ++i) {
       int kernel = 1 + random_.below(4), in = 1 + random_.below(7);
       while (in + 2 * padding < dilation * (kernel - 1) + 1) ++in;
@@ -61,7 +61,7 @@ class RoutineMaker {
 
  private:
   std::string dtype() { return random_.below(2) == 0 ? "bf16" : "f32"; }
-  RandomRoutine with(std::string text, const std::string& dims) {
+  RandomRoutine with_sizes(std::string text, const std::string& dims) {
     RandomRoutine out{std::move(text), {}};
     for (const char dim : dims) out.sizes[std::string(1, dim)] = 1 + random_.below(5);
     return out;
@@ -70,27 +70,28 @@ class RoutineMaker {
   RandomRoutine gather() {
     const std::string more = random_.below(2) == 0 ? ", B" : "";
     const std::string d = dtype();
-    return with(fmt::format("t: {0}[V{1}, D]  i: int32[B, N]\ny: {0}[B, D, N] = gather(t, i over V)", d, more), "VBDN");
+    return with_sizes(fmt::format("t: {0}[V{1}, D]  i: int32[B, N]\ny: {0}[B, D, N] = gather(t, i over V)", d, more),
+                      "VBDN");
   }
   RandomRoutine scatter() {
     const bool batch = random_.below(2) == 0;
-    return with(fmt::format("x: {0}[N, B, D]  i: int32[N{1}]\ny: {0}[D, V, B] = scatter(x, i over V)", dtype(),
-                            batch ? ", B" : ""),
-                "VBDN");
+    return with_sizes(fmt::format("x: {0}[N, B, D]  i: int32[N{1}]\ny: {0}[D, V, B] = scatter(x, i over V)", dtype(),
+                                  batch ? ", B" : ""),
+                      "VBDN");
   }
   RandomRoutine cumsum() {
     const std::string d = dtype();
-    return with(fmt::format("x: {}[B, T, D]\ny: {}[D, B, T] = cumsum(x over {})", d, d, random_.below(2) ? "T" : "B"),
-                "BTD");
+    return with_sizes(
+        fmt::format("x: {}[B, T, D]\ny: {}[D, B, T] = cumsum(x over {})", d, d, random_.below(2) ? "T" : "B"), "BTD");
   }
 
   RandomRoutine quantize() {
     constexpr const char* formats[] = {"e4m3, block = 128", "mxfp8", "mxfp4", "nvfp4"};
     constexpr int blocks[] = {128, 32, 32, 16};
     const int format = random_.below(4);
-    RandomRoutine out = with(fmt::format("x: {}[B, T, D]\nq[{}, D] = quantize(x, {})", dtype(),
-                                         random_.below(2) ? "B, T" : "T, B", formats[format]),
-                             "BTD");
+    RandomRoutine out = with_sizes(fmt::format("x: {}[B, T, D]\nq[{}, D] = quantize(x, {})", dtype(),
+                                               random_.below(2) ? "B, T" : "T, B", formats[format]),
+                                   "BTD");
     for (const char* outer : {"B", "T"}) out.sizes[outer] = 1 + random_.below(2);
     out.sizes["D"] *= blocks[format];
     return out;

@@ -19,19 +19,19 @@ struct Cpu;  // defined in pool/isa.h
 // Addresses of a later stage that are prefetched into the L2 while this stage is multiplied: one (A) or two (B) cache
 // lines per four steps of k. Line s is at base + (s mod (mask + 1)) * stride + ((s & ~mask) << shift), s >=
 // `first_line`.
-struct Prefetch {
-  static constexpr Index straight = 16;  // lines at a constant stride; divides mask + 1 and first_line
+struct PrefetchPlan {
+  static constexpr Index linear_steps = 16;  // lines at a constant stride; divides mask + 1 and first_line
   const char* base = nullptr;
   Index stride = 0;
   Index mask = 0;  // 2^n - 1
   int shift = 0;   // shift of (s & ~mask)
-  Index from = 0;
-  Index panel = 0;  // distance of the base from panel to panel of columns (B)
-  Index bytes = 0;  // size of the packed A to fetch
+  Index first_line = 0;
+  Index panel = 0;         // distance of the base from panel to panel of columns (B)
+  Index packed_bytes = 0;  // size of the packed A to fetch
 };
 
 // Arguments of the register block: C[rows][cols] (+)= A[rows][steps] * B[steps][cols]; at most the engine's block size.
-struct Block {
+struct BlockArgs {
   const Unit* a = nullptr;
   Index a_stride = 0;  // units between rows of an unpacked A; packed A is [steps][rows]
   const Unit* b = nullptr;
@@ -40,20 +40,20 @@ struct Block {
   void* c = nullptr;  // float or int32
   Index c_stride = 0;
   int rows = 0, cols = 0;
-  int panels = 1;         // number of adjacent blocks of columns; > 1 needs full vectors
-  Index panel_units = 0;  // distance between panels of B
-  Unit* keep = nullptr;   // buffer for packing B, read in place, as panels [steps][cols], or null
-  Index keep_units = 0;   // units between panels of packed_out
-  bool packed = false;    // A is packed
-  bool add = false;       // false: C is overwritten
-  bool stream = false;    // C is stored non-temporally, in full aligned lines
-  Prefetch prefetch_a, prefetch_b;
-  int* shape = nullptr;  // tile configuration kept between blocks (0: none); null: this block only
+  int panels = 1;               // number of adjacent blocks of columns; > 1 needs full vectors
+  Index panel_stride = 0;       // distance between panels of B
+  Unit* packed_out = nullptr;   // buffer for packing B, read in place, as panels [steps][cols], or null
+  Index packed_out_stride = 0;  // units between panels of packed_out
+  bool left_packed = false;     // A is packed
+  bool accumulate = false;      // false: C is overwritten
+  bool non_temporal = false;    // C is stored non-temporally, in full aligned lines
+  PrefetchPlan prefetch_a, prefetch_b;
+  int* tile_shape = nullptr;  // tile configuration kept between blocks (0: none); null: this block only
 };
 
 // Arguments of packing: out[steps][width] from `lanes` <= width vectors of k elements each. Missing lanes and the rest
 // of the last unit become 0.
-struct Packing {
+struct PackArgs {
   const void* source = nullptr;
   Index stride = 0;  // elements between lanes (along k) or between elements of k (across k)
   int lanes = 0, width = 0;
@@ -61,91 +61,91 @@ struct Packing {
   Unit* out = nullptr;
 };
 
-struct Packers {                             // functions that pack one operand format into units
-  void (*along)(const Packing&) = nullptr;   // k is contiguous
-  void (*across)(const Packing&) = nullptr;  // lanes are contiguous
+struct Packers {                                // functions that pack one operand format into units
+  void (*along_k)(const PackArgs&) = nullptr;   // k is contiguous
+  void (*across_k)(const PackArgs&) = nullptr;  // lanes are contiguous
 };
 
 // Arguments of a product with few rows: C[rows][n] (+)= A * B for any n and k; B is read in place or prepacked.
-struct Strip {
-  const Unit* a = nullptr;       // packed [steps][rows], if B is across k
-  const Unit* a_rows = nullptr;  // if B is along k: [k blocks][rows][units], or as skinny_left_packers pack
+struct SkinnyArgs {
+  const Unit* a = nullptr;          // packed [steps][rows], if B is across k
+  const Unit* a_by_rows = nullptr;  // if B is along k: [k blocks][rows][units], or as skinny_left_packers pack
   const void* b = nullptr;
-  Index b_stride = 0;  // elements between rows of k, or between columns
-  Index b_panel = 0;   // across k: elements from the columns of one panel to those of the next
+  Index b_stride = 0;        // elements between rows of k, or between columns
+  Index b_panel_stride = 0;  // across k: elements from the columns of one panel to those of the next
   Index k = 0, n = 0;
   int rows = 0;
   void* c = nullptr;
   Index c_stride = 0;
-  void* sums = nullptr;  // scratch of [n rounded up to panels][rows], if Engine::needs_sum_scratch
-  bool add = false;
-  bool in_l2 = false;  // B fits in the L2
+  void* scratch_sums = nullptr;  // scratch of [n rounded up to panels][rows], if Engine::needs_sum_scratch
+  bool accumulate = false;
+  bool b_in_l2 = false;  // B fits in the L2
 };
-inline constexpr int most_thin_rows = 8;           // rows in one pass over B
-inline constexpr int most_thin_rows_across = 16;   // two passes over B
-inline constexpr int most_thin_rows_along = 40;    // further passes find B in the L2
-inline constexpr int rows_of_a_group = 64;         // rows of AMX tiles in one pass over B along k
-inline constexpr int most_thin_rows_widened = 16;  // each pass must widen B again
+inline constexpr int max_skinny_rows = 8;            // rows in one pass over B
+inline constexpr int max_skinny_rows_across_k = 16;  // two passes over B
+inline constexpr int max_skinny_rows_along_k = 40;   // further passes find B in the L2
+inline constexpr int rows_per_tile_group = 64;       // rows of AMX tiles in one pass over B along k
+inline constexpr int max_skinny_rows_widened = 16;   // each pass must widen B again
 // Returns the units of k in one k block: the rows of a pass then take half of an L1 of 32 KiB. They are packed without
 // gaps, because rows with a power-of-two stride would map to the same cache set.
-constexpr Index thin_depth(Index rows) {
-  const Index passes = (rows + most_thin_rows - 1) / most_thin_rows, each = (rows + passes - 1) / passes;
+constexpr Index skinny_k_block_units(Index rows) {
+  const Index passes = (rows + max_skinny_rows - 1) / max_skinny_rows, each = (rows + passes - 1) / passes;
   return 4096 / each / 32 * 32;
 }
 
 // Returns the elements of k in one k block of weights that AMX tiles load in place: the rows of A, in tiles of 16, then
 // take a quarter of an L2 of 2 MiB. The k blocks are accumulated one after the other.
-constexpr Index tile_stretch(Index rows, Index per_unit) {
+constexpr Index tile_k_block(Index rows, Index per_unit) {
   return (Index{1} << 17) / ((rows + 15) / 16) / 16 / 16 * 16 * per_unit;
 }
 
 // Largest number of rows for `few_rows_engine`: for B along k, for B across k, and across k with B in half of the L2.
-struct FewRows {
-  int along = most_thin_rows, across = most_thin_rows, in_l2 = most_thin_rows;
+struct FewRowLimits {
+  int along_k = max_skinny_rows, across_k = max_skinny_rows, in_l2 = max_skinny_rows;
 };
 
 struct Engine {
   int rows = 0, cols = 0;  // size of the register block
   int per_unit = 0;        // elements of k in a unit
-  int tile_steps = 1;      // packed stages are padded with zeros to a multiple of these steps
-  int row_grain = 1;       // rows are split at multiples of it
-  int k_grain = 32;        // k is split at multiples of these elements
+  int step_multiple = 1;   // packed stages are padded with zeros to a multiple of these steps
+  int row_multiple = 1;    // rows are split at multiples of it
+  int k_multiple = 32;     // k is split at multiples of these elements
   // Units appended to each row of a stage (or k block) of packed A: 0, or one cache line so that rows stay
   // line-aligned. In a panel the tails of all rows are together and begin with the initial values of the rows' sums.
   int left_tail = 0;
-  bool direct_left = false;   // A along k can be read in place, if k is a multiple of
-                              // per_unit * step_multiple
-  bool direct_right = false;  // B across k can be read in place: a unit is one element
-  bool keeps_right = false;   // the register block can pack B while reading it in place
-  void (*block)(const Block&) = nullptr;
-  void (*release)() = nullptr;  // releases tiles left configured by BlockArgs::tile_shape
-  Packers left, right;
-  void (*thin_along)(const Strip&) = nullptr;  // unset: skinny products run like all others
-  void (*thin_across)(const Strip&) = nullptr;
-  void (*thin_packed)(const Strip&) = nullptr;  // for packed B; null: run like all others
-  bool room_for_sums = false;  // the last two keep sums in scratch; false: in C
-  int few_stretch = 0;  // k block of a_by_rows up to max_skinny_rows; 0: skinny_k_block_units()
-  Packers thin_left{};  // pack a_by_rows as one panel; null: k blocks by left_packers
-  int most_thin_along = 0;  // row limit; 0: max_skinny_rows_along_k or _widened
+  bool left_in_place = false;      // A along k can be read in place, if k is a multiple of
+                                   // per_unit * step_multiple
+  bool right_in_place = false;     // B across k can be read in place: a unit is one element
+  bool block_packs_right = false;  // the register block can pack B while reading it in place
+  void (*multiply_block)(const BlockArgs&) = nullptr;
+  void (*release_tiles)() = nullptr;  // releases tiles left configured by BlockArgs::tile_shape
+  Packers left_packers, right_packers;
+  void (*skinny_along_k)(const SkinnyArgs&) = nullptr;  // unset: skinny products run like all others
+  void (*skinny_across_k)(const SkinnyArgs&) = nullptr;
+  void (*skinny_packed)(const SkinnyArgs&) = nullptr;  // for packed B; null: run like all others
+  bool needs_sum_scratch = false;                      // the last two keep sums in scratch; false: in C
+  int few_rows_k_block_units = 0;   // k block of a_by_rows up to max_skinny_rows; 0: skinny_k_block_units()
+  Packers skinny_left_packers{};    // pack a_by_rows as one panel; null: k blocks by left_packers
+  int max_skinny_along_k_rows = 0;  // row limit; 0: max_skinny_rows_along_k or _widened
   // Returns the engine for products of few rows whose B is read in place; null: this engine.
-  const Engine* (*for_few)() = nullptr;
-  FewRows few{};
+  const Engine* (*few_rows_engine)() = nullptr;
+  FewRowLimits few_row_limits{};
 };
 
 // Returns the units that k elements take in memory packed by this engine.
-constexpr Index units_of(const Engine& e, Index k) {
-  const Index elements = e.per_unit * e.tile_steps;
-  return (k + elements - 1) / elements * e.tile_steps;
+constexpr Index packed_units(const Engine& e, Index k) {
+  const Index elements = e.per_unit * e.step_multiple;
+  return (k + elements - 1) / elements * e.step_multiple;
 }
 
 // Returns the engine for these operands on a CPU, or null. Its sizes may be read on any CPU; its functions need a CPU
 // with the instruction set. `prepacked`: B is packed once for many products, so an engine that does not widen it is
 // preferred.
-const Engine* engine(DType a, DType b, const Cpu& cpu, bool prepacked = false);
-const Engine* engine(DType a, DType b);  // Returns that of this_cpu().
+const Engine* find_engine(DType a, DType b, const Cpu& cpu, bool prepacked = false);
+const Engine* find_engine(DType a, DType b);  // Returns that of this_cpu().
 
 // Returns Pair<A, B>::engine for formats a and b, which are widened to f32 while they are packed, or null.
-template <template <class, class> class Pair> const Engine* widening_engine(DType a, DType b) {
+template <template <class, class> class Pair> const Engine* find_widening_engine(DType a, DType b) {
   const auto with_left = [b]<class A>() -> const Engine* {
     switch (b) {
       case DType::f32: return &Pair<A, float>::engine;
@@ -169,7 +169,7 @@ const Engine* plain_engine(DType a, DType b);
 const Engine* avx2_engine(DType a, DType b);
 const Engine* avx512_engine(DType a, DType b);
 const Engine* avx512_bf16_engine(DType a, DType b);
-const Engine* avx512_wide_bf16_engine(DType a, DType b);  // if !multiplies_bf16_pairs()
+const Engine* avx512_widened_bf16_engine(DType a, DType b);  // if !multiplies_bf16_pairs()
 const Engine* amx_engine(DType a, DType b);
 
 }  // namespace ridge::tile::cpu

@@ -3,64 +3,64 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // g++ 12 warns about its own _mm512_undefined_*
 #include "ridge/tile/cpu/block.h"
 #if defined(__AVX512F__)
-#include "ridge/tile/cpu/thin_avx512.h"
+#include "ridge/tile/cpu/skinny_avx512.h"
 #endif
 
 namespace ridge::tile::cpu {
 
 #if defined(__AVX512F__)
 namespace {
-struct Here {};
-using V = FloatVectors512<Here>;
-using Ints = IntVectors512<Here>;
+struct Avx512Tag {};
+using V = FloatVectors512<Avx512Tag>;
+using Ints = IntVectors512<Avx512Tag>;
 
-template <class A, class B> struct Widening {
+template <class A, class B> struct Avx512Widening {
   static constexpr Engine engine{
       .rows = 14,
       .cols = 32,
       .per_unit = 1,
-      .direct_left = sizeof(A) == 4,
-      .direct_right = sizeof(B) == 4,
-      .block = block<V, 14, sizeof(A) == 4>,
-      .left = packers_avx512<Here, A, float>,
-      .right = packers_avx512<Here, B, float>,
-      .thin_along = thin_along<Dots16<V, float, B>>,
-      .thin_across = thin_across<V, float, B>,
-      .most_thin_along = 16,
+      .left_in_place = sizeof(A) == 4,
+      .right_in_place = sizeof(B) == 4,
+      .multiply_block = dispatch_block<V, 14, sizeof(A) == 4>,
+      .left_packers = packers_avx512<Avx512Tag, A, float>,
+      .right_packers = packers_avx512<Avx512Tag, B, float>,
+      .skinny_along_k = multiply_skinny_along_k<Dots16<V, float, B>>,
+      .skinny_across_k = multiply_skinny_across_k<V, float, B>,
+      .max_skinny_along_k_rows = 16,
   };
 };
 constexpr Engine integers{
     .rows = 14,
     .cols = 32,
     .per_unit = 2,
-    .block = block<Ints, 14, false>,
-    .left = packers_avx512<Here, std::int8_t, std::int16_t>,
-    .right = packers_avx512<Here, std::int8_t, std::int16_t>,
-    .thin_along = thin_along<Dots16<Ints, std::int16_t, std::int8_t>>,
-    .thin_across = thin_across<Ints, std::int16_t, std::int8_t>,
+    .multiply_block = dispatch_block<Ints, 14, false>,
+    .left_packers = packers_avx512<Avx512Tag, std::int8_t, std::int16_t>,
+    .right_packers = packers_avx512<Avx512Tag, std::int8_t, std::int16_t>,
+    .skinny_along_k = multiply_skinny_along_k<Dots16<Ints, std::int16_t, std::int8_t>>,
+    .skinny_across_k = multiply_skinny_across_k<Ints, std::int16_t, std::int8_t>,
 };
 
 // Up to four rows are memory-bound, and bf16 pairs need fewer instructions.
-const Engine* of_pairs() { return avx512_bf16_engine(DType::bf16, DType::bf16); }
+const Engine* pair_engine() { return avx512_bf16_engine(DType::bf16, DType::bf16); }
 constexpr Engine wide_bf16 = [] {
-  Engine e = Widening<Bf16, Bf16>::engine;
-  e.for_few = of_pairs;
-  e.few = {4, 4, 4};
+  Engine e = Avx512Widening<Bf16, Bf16>::engine;
+  e.few_rows_engine = pair_engine;
+  e.few_row_limits = {4, 4, 4};
   return e;
 }();
 }  // namespace
 
 const Engine* avx512_engine(DType a, DType b) {
   if (a == DType::int8 && b == DType::int8) return &integers;
-  return widening_engine<Widening>(a, b);
+  return find_widening_engine<Avx512Widening>(a, b);
 }
 
-const Engine* avx512_wide_bf16_engine(DType a, DType b) {
+const Engine* avx512_widened_bf16_engine(DType a, DType b) {
   if (a == DType::int8 && b == DType::int8) return avx512_bf16_engine(a, b);
   return a == DType::bf16 && b == DType::bf16 ? &wide_bf16 : nullptr;
 }
 #else
-const Engine* avx512_wide_bf16_engine(DType, DType) { return nullptr; }
+const Engine* avx512_widened_bf16_engine(DType, DType) { return nullptr; }
 const Engine* avx512_engine(DType, DType) { return nullptr; }
 #endif
 

@@ -3,15 +3,15 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // g++ 12 warns about its own _mm512_undefined_*
 #include "ridge/tile/cpu/block.h"
 #if defined(__AVX512BF16__)
-#include "ridge/tile/cpu/thin_avx512.h"
+#include "ridge/tile/cpu/skinny_avx512.h"
 #endif
 
 namespace ridge::tile::cpu {
 
 #if defined(__AVX512BF16__)
 namespace {
-struct Here {};
-struct V : FloatVectors512<Here> {
+struct Bf16Tag {};
+struct V : FloatVectors512<Bf16Tag> {
   [[gnu::always_inline]] static Register multiply_add(Register c, Register a, Register b) {
     asm("vdpbf16ps %2, %1, %0" : "+v"(c) : "v"(b), "v"(a));
     return c;
@@ -22,42 +22,42 @@ struct V : FloatVectors512<Here> {
   }
 };
 
-using Quads = QuadVectors512<Here>;
+using QuadVectors = QuadVectors512<Bf16Tag>;
 
 // With few rows, widening the int8 of B is the limit: to f32 it takes two instructions for 16 elements, to bf16 pairs
 // five for 32, and a core may multiply pairs at half the rate (Emerald Rapids does).
-const Engine* widened() { return avx512_engine(DType::bf16, DType::int8); }
+const Engine* widened_engine() { return avx512_engine(DType::bf16, DType::int8); }
 
-template <class A, class B> constexpr Engine pairs{
+template <class A, class B> constexpr Engine pair_engines{
     .rows = 14,
     .cols = 32,
     .per_unit = 2,
-    .direct_left = sizeof(A) == 2,
-    .block = block<V, 14, sizeof(A) == 2>,
-    .left = packers_avx512<Here, A, Bf16>,
-    .right = packers_avx512<Here, B, Bf16>,
-    .thin_along = thin_along<Dots16<V, Bf16, B>>,
-    .thin_across = thin_across<V, Bf16, B>,
-    .for_few = sizeof(B) == 1 ? widened : nullptr,
+    .left_in_place = sizeof(A) == 2,
+    .multiply_block = dispatch_block<V, 14, sizeof(A) == 2>,
+    .left_packers = packers_avx512<Bf16Tag, A, Bf16>,
+    .right_packers = packers_avx512<Bf16Tag, B, Bf16>,
+    .skinny_along_k = multiply_skinny_along_k<Dots16<V, Bf16, B>>,
+    .skinny_across_k = multiply_skinny_across_k<V, Bf16, B>,
+    .few_rows_engine = sizeof(B) == 1 ? widened_engine : nullptr,
 };
 constexpr Engine integers{
     .rows = 14,
     .cols = 32,
     .per_unit = 4,
-    .left_tail = Quads::left_tail,
-    .block = block<Quads, 14, false>,
-    .left = packers_avx512<Here, std::int8_t, std::int8_t, Quads::left_tail>,
-    .right = packers_avx512<Here, std::int8_t, std::uint8_t>,
-    .thin_along = thin_along<Dots16<Quads, std::uint8_t, std::int8_t>>,
-    .thin_across = thin_across<Quads, std::uint8_t, std::int8_t>,
-    .most_thin_along = 2 * most_thin_rows,
+    .left_tail = QuadVectors::left_tail,
+    .multiply_block = dispatch_block<QuadVectors, 14, false>,
+    .left_packers = packers_avx512<Bf16Tag, std::int8_t, std::int8_t, QuadVectors::left_tail>,
+    .right_packers = packers_avx512<Bf16Tag, std::int8_t, std::uint8_t>,
+    .skinny_along_k = multiply_skinny_along_k<Dots16<QuadVectors, std::uint8_t, std::int8_t>>,
+    .skinny_across_k = multiply_skinny_across_k<QuadVectors, std::uint8_t, std::int8_t>,
+    .max_skinny_along_k_rows = 2 * max_skinny_rows,
 };
 }  // namespace
 
 const Engine* avx512_bf16_engine(DType a, DType b) {
-  if (a == DType::bf16 && b == DType::bf16) return &pairs<Bf16, Bf16>;
-  if (a == DType::bf16 && b == DType::int8) return &pairs<Bf16, std::int8_t>;
-  if (a == DType::int8 && b == DType::bf16) return &pairs<std::int8_t, Bf16>;
+  if (a == DType::bf16 && b == DType::bf16) return &pair_engines<Bf16, Bf16>;
+  if (a == DType::bf16 && b == DType::int8) return &pair_engines<Bf16, std::int8_t>;
+  if (a == DType::int8 && b == DType::bf16) return &pair_engines<std::int8_t, Bf16>;
   if (a == DType::int8 && b == DType::int8) return &integers;
   return nullptr;
 }

@@ -45,44 +45,44 @@ template <class Sum_> struct Vectors {
 using V = Vectors<float>;
 using Ints = Vectors<std::int32_t>;
 
-template <class A, class B> struct Widening {
+template <class A, class B> struct PlainWidening {
   static constexpr Engine engine{
       .rows = 6,
       .cols = 8,
       .per_unit = 1,
-      .block = block<V, 6, false>,
-      .left = packers<V, A, float>,
-      .right = packers<V, B, float>,
+      .multiply_block = dispatch_block<V, 6, false>,
+      .left_packers = packers<V, A, float>,
+      .right_packers = packers<V, B, float>,
   };
 };
 constexpr Engine integers{
     .rows = 6,
     .cols = 8,
     .per_unit = 1,
-    .block = block<Ints, 6, false>,
-    .left = packers<V, std::int8_t, std::int32_t>,
-    .right = packers<V, std::int8_t, std::int32_t>,
+    .multiply_block = dispatch_block<Ints, 6, false>,
+    .left_packers = packers<V, std::int8_t, std::int32_t>,
+    .right_packers = packers<V, std::int8_t, std::int32_t>,
 };
 
 }  // namespace
 
 const Engine* plain_engine(DType a, DType b) {
   if (a == DType::int8 && b == DType::int8) return &integers;
-  return widening_engine<Widening>(a, b);
+  return find_widening_engine<PlainWidening>(a, b);
 }
 
-const Engine* engine(DType a, DType b, const Cpu& cpu, bool prepacked) {
+const Engine* find_engine(DType a, DType b, const Cpu& cpu, bool prepacked) {
   const Isa best = cpu.isa;
-  const bool pairs = cpu.pairs || prepacked;
+  const bool pairs = cpu.bf16_pairs || prepacked;
   const Engine* found = nullptr;
   if (best >= Isa::amx) found = amx_engine(a, b);
   if (found == nullptr && best >= Isa::avx512_bf16)
-    found = (pairs ? avx512_bf16_engine : avx512_wide_bf16_engine)(a, b);
+    found = (pairs ? avx512_bf16_engine : avx512_widened_bf16_engine)(a, b);
   if (found == nullptr && best >= Isa::avx512) found = avx512_engine(a, b);
   if (found == nullptr && best >= Isa::avx2) found = avx2_engine(a, b);
   return found != nullptr ? found : plain_engine(a, b);
 }
 
-const Engine* engine(DType a, DType b) { return engine(a, b, this_cpu()); }
+const Engine* find_engine(DType a, DType b) { return find_engine(a, b, this_cpu()); }
 
 }  // namespace ridge::tile::cpu

@@ -7,12 +7,12 @@
 
 namespace ridge::tile::cpu {
 
-template <class W> inline constexpr int in_unit = sizeof(Unit) / sizeof(W);
+template <class W> inline constexpr int elements_per_unit = sizeof(Unit) / sizeof(W);
 
 // Returns one unit of each of 16 contiguous lanes for one step of k, of which `left` elements exist.
 template <class Tag, class T, class W>
-[[gnu::always_inline]] inline __m512i tile_units_across(const T* p, Index stride, Index left, int lanes) {
-  const __mmask16 in = first_lanes<Tag>(lanes);
+[[gnu::always_inline]] inline __m512i tile_units_across_k(const T* p, Index stride, Index left, int lanes) {
+  const __mmask16 in = first_lanes_mask<Tag>(lanes);
   if constexpr (sizeof(W) == 1) {
     __m128i rows[4];
 #pragma GCC unroll 4
@@ -26,38 +26,39 @@ template <class Tag, class T, class W>
     return _mm512_inserti32x4(all, _mm_unpackhi_epi16(high[0], high[1]), 3);
   } else {
     static_assert(sizeof(W) == 2, "pairs or quads");
-    const __m512i even = shorts<Tag, T, W>(left > 0 ? in : __mmask16{0}, p);
-    const __m512i odd = shorts<Tag, T, W>(left > 1 ? in : __mmask16{0}, p + (left > 1 ? stride : 0));
-    return _mm512_permutex2var_epi16(even, pair_places<Tag>(), odd);
+    const __m512i even = load_shorts<Tag, T, W>(left > 0 ? in : __mmask16{0}, p);
+    const __m512i odd = load_shorts<Tag, T, W>(left > 1 ? in : __mmask16{0}, p + (left > 1 ? stride : 0));
+    return _mm512_permutex2var_epi16(even, pair_indices<Tag>(), odd);
   }
 }
 
-template <class Tag, class T, class W> void pack_left_along(const Packing& x) {
-  constexpr Index deep = 16 * in_unit<W>;
+template <class Tag, class T, class W> void pack_left_along_k(const PackArgs& x) {
+  constexpr Index k_step = 16 * elements_per_unit<W>;
   for (int lane = 0; lane < x.width; ++lane) {
     const T* const source = static_cast<const T*>(x.source) + lane * x.stride;
     Unit* out = x.out + lane * 16;
-    for (Index k = 0; k < x.k; k += deep, out += x.width * 16) {
+    for (Index k = 0; k < x.k; k += k_step, out += x.width * 16) {
       __builtin_prefetch(source + x.stride + k, 0, 3);
-      const __m512i units = lane < x.lanes ? units_along<Tag, T, W>(source + k, x.k - k) : _mm512_setzero_si512();
+      const __m512i units = lane < x.lanes ? load_units<Tag, T, W>(source + k, x.k - k) : _mm512_setzero_si512();
       _mm512_storeu_si512(out, units);
     }
   }
 }
 
-template <class Tag, class T, class W> void pack_left_across(const Packing& x) {
-  constexpr Index deep = 16 * in_unit<W>;
-  for (Index k = 0; k < x.k; k += deep) {
+template <class Tag, class T, class W> void pack_left_across_k(const PackArgs& x) {
+  constexpr Index k_step = 16 * elements_per_unit<W>;
+  for (Index k = 0; k < x.k; k += k_step) {
     for (int lane = 0; lane < x.width; lane += 16) {
       const T* const source = static_cast<const T*>(x.source) + k * x.stride + lane;
       __m512i r[16];
 #pragma GCC unroll 16
       for (int i = 0; i < 16; ++i) {
-        const Index from = i * in_unit<W>, left = x.k - k - from;
-        r[i] = tile_units_across<Tag, T, W>(source + (left > 0 ? from * x.stride : 0), x.stride, left, x.lanes - lane);
+        const Index from = i * elements_per_unit<W>, left = x.k - k - from;
+        r[i] =
+            tile_units_across_k<Tag, T, W>(source + (left > 0 ? from * x.stride : 0), x.stride, left, x.lanes - lane);
       }
-      transpose16<Tag>(r);
-      Unit* const out = x.out + k / in_unit<W> * x.width + lane * 16;
+      transpose_16x16<Tag>(r);
+      Unit* const out = x.out + k / elements_per_unit<W> * x.width + lane * 16;
 #pragma GCC unroll 16
       for (int i = 0; i < 16; ++i)
         if (lane + i < x.width) _mm512_storeu_si512(out + i * 16, r[i]);
@@ -66,23 +67,23 @@ template <class Tag, class T, class W> void pack_left_across(const Packing& x) {
 }
 
 // Packs [steps][width] for any width, 16 lanes at a time.
-template <class Tag, class T, class W> void pack_steps_along(const Packing& x) {
-  constexpr Index deep = 16 * in_unit<W>;
+template <class Tag, class T, class W> void pack_steps_along_k(const PackArgs& x) {
+  constexpr Index k_step = 16 * elements_per_unit<W>;
   for (int lane = 0; lane < x.width; lane += 16) {
     const T* const source = static_cast<const T*>(x.source) + lane * x.stride;
     const int lanes = x.lanes - lane;
-    for (Index k = 0; k < x.k; k += deep) {
+    for (Index k = 0; k < x.k; k += k_step) {
       __m512i r[16];
 #pragma GCC unroll 16
       for (int i = 0; i < 16; ++i) {
         if (i < lanes) __builtin_prefetch(reinterpret_cast<const char*>(source + i * x.stride + k) + 256, 0, 3);
-        r[i] = i < lanes ? units_along<Tag, T, W>(source + i * x.stride + k, x.k - k) : _mm512_setzero_si512();
+        r[i] = i < lanes ? load_units<Tag, T, W>(source + i * x.stride + k, x.k - k) : _mm512_setzero_si512();
       }
-      transpose16<Tag>(r);
-      Unit* const out = x.out + k / in_unit<W> * x.width + lane;
-      const __mmask16 some = first_lanes<Tag>(x.width - lane);
+      transpose_16x16<Tag>(r);
+      Unit* const out = x.out + k / elements_per_unit<W> * x.width + lane;
+      const __mmask16 stored = first_lanes_mask<Tag>(x.width - lane);
 #pragma GCC unroll 16
-      for (int i = 0; i < 16; ++i) _mm512_mask_storeu_epi32(out + i * x.width, some, r[i]);
+      for (int i = 0; i < 16; ++i) _mm512_mask_storeu_epi32(out + i * x.width, stored, r[i]);
     }
   }
 }
@@ -93,13 +94,13 @@ template <class Tag> [[gnu::always_inline]] inline void pack_pair_of_lines(const
   __builtin_prefetch(even + 32 * stride, 0, 2);
   __builtin_prefetch(even + 33 * stride, 0, 2);
   const __m512i a = _mm512_loadu_si512(even), b = _mm512_loadu_si512(even + stride);
-  const __m512i low = pair_places<Tag>(), high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
+  const __m512i low = pair_indices<Tag>(), high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
   _mm512_storeu_si512(out, _mm512_permutex2var_epi16(a, low, b));
   _mm512_storeu_si512(out + 16, _mm512_permutex2var_epi16(a, high, b));
 }
 
 // Interleaves four full rows of 32 int8 to two lines of quads.
-template <class Tag> [[gnu::always_inline]] inline void pack_four_of_lines(const void* rows, Index stride, Unit* out) {
+template <class Tag> [[gnu::always_inline]] inline void pack_quad_of_lines(const void* rows, Index stride, Unit* out) {
   const auto* const first = static_cast<const std::int8_t*>(rows);
   __m256i r[4];
 #pragma GCC unroll 4
@@ -120,30 +121,30 @@ template <class Tag> [[gnu::always_inline]] inline void pack_four_of_lines(const
   _mm512_storeu_si512(out + 16, _mm512_permutex2var_epi16(a, high, b));
 }
 
-template <class Tag, class T, class W> void pack_steps_across(const Packing& x) {
-  constexpr Index deep = 16 * in_unit<W>;
-  const Index whole = (x.k + deep - 1) / deep * deep;
+template <class Tag, class T, class W> void pack_steps_across_k(const PackArgs& x) {
+  constexpr Index k_step = 16 * elements_per_unit<W>;
+  const Index padded_k = (x.k + k_step - 1) / k_step * k_step;
   const T* source = static_cast<const T*>(x.source);
   Unit* out = x.out;
   Index k = 0;
   if constexpr (sizeof(T) == sizeof(W))
     if (x.lanes == 32 && x.width == 32)
-      for (; k + in_unit<W> <= x.k; k += in_unit<W>, out += 32)
-        (sizeof(W) == 2 ? pack_pair_of_lines<Tag> : pack_four_of_lines<Tag>)(source + k * x.stride, x.stride, out);
-  for (; k < whole; k += in_unit<W>, out += x.width) {
+      for (; k + elements_per_unit<W> <= x.k; k += elements_per_unit<W>, out += 32)
+        (sizeof(W) == 2 ? pack_pair_of_lines<Tag> : pack_quad_of_lines<Tag>)(source + k * x.stride, x.stride, out);
+  for (; k < padded_k; k += elements_per_unit<W>, out += x.width) {
     const Index left = x.k - k;
     const T* const from = source + (left > 0 ? k * x.stride : 0);
-    for (int i = 0; i < in_unit<W>; ++i) __builtin_prefetch(from + (deep + i) * x.stride, 0, 2);
+    for (int i = 0; i < elements_per_unit<W>; ++i) __builtin_prefetch(from + (k_step + i) * x.stride, 0, 2);
     for (int lane = 0; lane < x.width; lane += 16)
       _mm512_mask_storeu_epi32(
-          out + lane, first_lanes<Tag>(x.width - lane),
-          tile_units_across<Tag, T, W>(from + (lane < x.lanes ? lane : 0), x.stride, left, x.lanes - lane));
+          out + lane, first_lanes_mask<Tag>(x.width - lane),
+          tile_units_across_k<Tag, T, W>(from + (lane < x.lanes ? lane : 0), x.stride, left, x.lanes - lane));
   }
 }
 
 template <class Tag, class T, class W>
-inline constexpr Packers left_packers_amx{pack_left_along<Tag, T, W>, pack_left_across<Tag, T, W>};
+inline constexpr Packers left_packers_amx{pack_left_along_k<Tag, T, W>, pack_left_across_k<Tag, T, W>};
 template <class Tag, class T, class W>
-inline constexpr Packers right_packers_amx{pack_steps_along<Tag, T, W>, pack_steps_across<Tag, T, W>};
+inline constexpr Packers right_packers_amx{pack_steps_along_k<Tag, T, W>, pack_steps_across_k<Tag, T, W>};
 
 }  // namespace ridge::tile::cpu

@@ -15,12 +15,12 @@
 namespace ridge::tile::cpu {
 namespace {
 
-using ops::oracle::Guarded;
-using Pack = void (*)(const Packing&);
+using ops::oracle::GuardedBuffer;
+using Pack = void (*)(const PackArgs&);
 struct Here {};
 
 // Returns a left panel, [blocks of 16 units][width][16 units], from [steps][width].
-std::vector<Unit> turned(const std::vector<Unit>& steps, Index width) {
+std::vector<Unit> reorder_to_blocks(const std::vector<Unit>& steps, Index width) {
   std::vector<Unit> out(steps.size());
   for (Index s = 0; s < static_cast<Index>(steps.size()) / width; ++s)
     for (Index i = 0; i < width; ++i)
@@ -35,7 +35,7 @@ struct Panel {
   bool along, left;
 };
 
-template <class T> T held_as(Index x) {
+template <class T> T exact_value(Index x) {
   if constexpr (__is_same(T, Bf16))
     return to_bf16(static_cast<float>(x));
   else
@@ -46,15 +46,15 @@ template <class T> T held_as(Index x) {
 template <class T, class W> std::string wrong(Pack found, const Panel& p) {
   const Index lines = p.along ? p.lanes : p.k, each = p.along ? p.k : p.lanes, stride = each + 3;
   const Index elements = (lines - 1) * stride + each;
-  const Guarded source(static_cast<std::size_t>(elements) * sizeof(T));
-  for (Index i = 0; i < elements; ++i) source.as<T>()[i] = held_as<T>(i * 37 % 256 - 128);
+  const GuardedBuffer source(static_cast<std::size_t>(elements) * sizeof(T));
+  for (Index i = 0; i < elements; ++i) source.as<T>()[i] = exact_value<T>(i * 37 % 256 - 128);
   constexpr Index deep = 16 * per_unit<W>;
   const Index whole = (p.k + deep - 1) / deep * 16;
   std::vector<Unit> expected(static_cast<std::size_t>(whole * p.width));
-  (p.along ? pack_along<Here, T, W>
-           : pack_across<Here, T, W>)({source.data(), stride, p.lanes, p.width, p.k, expected.data()});
-  if (p.left) expected = turned(expected, p.width);
-  const Guarded out(expected.size() * sizeof(Unit), Guarded::after);
+  (p.along ? pack_along_k<Here, T, W>
+           : pack_across_k<Here, T, W>)({source.data(), stride, p.lanes, p.width, p.k, expected.data()});
+  if (p.left) expected = reorder_to_blocks(expected, p.width);
+  const GuardedBuffer out(expected.size() * sizeof(Unit), GuardedBuffer::after);
   source.read_only();
   found({source.data(), stride, p.lanes, p.width, p.k, out.as<Unit>()});
   const auto [is, should] = std::mismatch(out.as<Unit>(), out.as<Unit>() + expected.size(), expected.begin());
@@ -63,7 +63,7 @@ template <class T, class W> std::string wrong(Pack found, const Panel& p) {
   if (should != expected.end())
     return name + ": unit " + std::to_string(should - expected.begin()) + " is " + std::to_string(*is) + ", expected " +
            std::to_string(*should);
-  return out.edges_are_whole() ? "" : name + ": units before the panel were overwritten";
+  return out.are_edges_intact() ? "" : name + ": units before the panel were overwritten";
 }
 
 template <class T, class W> void compare(const Packers& packers, bool left) {
@@ -73,7 +73,7 @@ template <class T, class W> void compare(const Packers& packers, bool left) {
       for (const Index k : {1, 2, 3, 4, 5, 31, 32, 33, 62, 63, 64, 65, 66, 67, 127, 129, 200})
         for (const bool along : {true, false}) {
           if (lanes < 1) continue;
-          ASSERT_EQ((wrong<T, W>(along ? packers.along : packers.across, {lanes, width, k, along, left})), "");
+          ASSERT_EQ((wrong<T, W>(along ? packers.along_k : packers.across_k, {lanes, width, k, along, left})), "");
         }
   }
 }
@@ -83,21 +83,21 @@ class TilePackers : public testing::Test {
   void SetUp() override {
     if (detected_isa() < Isa::avx512_bf16)
       GTEST_SKIP() << "not checked: packing for AMX tiles needs AVX512_BF16, and this CPU has at most "
-                   << name(detected_isa());
+                   << isa_name(detected_isa());
     ASSERT_NE(amx_engine(DType::bf16, DType::bf16), nullptr) << "this build has no code for the CPU that it runs on";
   }
 };
 
 TEST_F(TilePackers, left_panels_equal_those_of_plain_code) {
-  compare<Bf16, Bf16>(amx_engine(DType::bf16, DType::bf16)->left, true);
-  compare<std::int8_t, Bf16>(amx_engine(DType::int8, DType::bf16)->left, true);
-  compare<std::int8_t, std::int8_t>(amx_engine(DType::int8, DType::int8)->left, true);
+  compare<Bf16, Bf16>(amx_engine(DType::bf16, DType::bf16)->left_packers, true);
+  compare<std::int8_t, Bf16>(amx_engine(DType::int8, DType::bf16)->left_packers, true);
+  compare<std::int8_t, std::int8_t>(amx_engine(DType::int8, DType::int8)->left_packers, true);
 }
 
 TEST_F(TilePackers, right_panels_equal_those_of_plain_code) {
-  compare<Bf16, Bf16>(amx_engine(DType::bf16, DType::bf16)->right, false);
-  compare<std::int8_t, Bf16>(amx_engine(DType::bf16, DType::int8)->right, false);
-  compare<std::int8_t, std::int8_t>(amx_engine(DType::int8, DType::int8)->right, false);
+  compare<Bf16, Bf16>(amx_engine(DType::bf16, DType::bf16)->right_packers, false);
+  compare<std::int8_t, Bf16>(amx_engine(DType::bf16, DType::int8)->right_packers, false);
+  compare<std::int8_t, std::int8_t>(amx_engine(DType::int8, DType::int8)->right_packers, false);
 }
 
 }  // namespace

@@ -12,13 +12,13 @@
 
 namespace ridge::tile::cpu {
 
-template <class Tag> [[gnu::always_inline]] inline __mmask16 first_lanes(Index n) {
+template <class Tag> [[gnu::always_inline]] inline __mmask16 first_lanes_mask(Index n) {
   if (n >= 16) return 0xffff;
   if (n <= 0) return 0;
   return static_cast<__mmask16>((1u << n) - 1);
 }
 
-template <class Tag> [[gnu::always_inline]] inline void transpose16(__m512i (&r)[16]) {
+template <class Tag> [[gnu::always_inline]] inline void transpose_16x16(__m512i (&r)[16]) {
   __m512i t[16];
 #pragma GCC unroll 8
   for (int i = 0; i < 8; ++i) {
@@ -49,7 +49,7 @@ template <class Tag> [[gnu::always_inline]] inline void transpose16(__m512i (&r)
 }
 
 // Returns up to 32 elements as W of two bytes.
-template <class Tag, class T, class W> [[gnu::always_inline]] inline __m512i shorts(__mmask32 mask, const T* p) {
+template <class Tag, class T, class W> [[gnu::always_inline]] inline __m512i load_shorts(__mmask32 mask, const T* p) {
   if constexpr (sizeof(T) == 2) {
     return _mm512_maskz_loadu_epi16(mask, p);
   } else {
@@ -64,15 +64,15 @@ template <class Tag, class T, class W> [[gnu::always_inline]] inline __m512i sho
 }
 
 // Returns up to 64 int8 as W.
-template <class Tag, class W> [[gnu::always_inline]] inline __m512i quads(__mmask64 mask, const std::int8_t* p) {
+template <class Tag, class W> [[gnu::always_inline]] inline __m512i load_quads(__mmask64 mask, const std::int8_t* p) {
   const __m512i x = _mm512_maskz_loadu_epi8(mask, p);
   return __is_same(W, std::uint8_t) ? _mm512_xor_si512(x, _mm512_set1_epi8(-128)) : x;
 }
 
 // Interleaves `count` (at most four) rows of up to 32 int8: each of `out` gets the units of 16 columns.
-template <class Tag, class W> [[gnu::always_inline]] inline void quads_across(const std::int8_t* p, Index stride,
-                                                                              Index count, __mmask32 mask,
-                                                                              __m512i (&out)[2]) {
+template <class Tag, class W> [[gnu::always_inline]] inline void interleave_quads(const std::int8_t* p, Index stride,
+                                                                                  Index count, __mmask32 mask,
+                                                                                  __m512i (&out)[2]) {
   const auto row = [&](Index i) __attribute__((always_inline)) {
     if (mask == ~__mmask32{0} && count >= 4)
       return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + i * stride));
@@ -80,10 +80,10 @@ template <class Tag, class W> [[gnu::always_inline]] inline void quads_across(co
   };
   // For two rows: gathers four columns and the four 16 columns later of each row, then interleaves the rows' bytes.
   const __m512i columns = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
-  const __m512i in_turn = _mm512_broadcast_i32x4(_mm_set_epi8(15, 7, 14, 6, 13, 5, 12, 4, 11, 3, 10, 2, 9, 1, 8, 0));
+  const __m512i interleave = _mm512_broadcast_i32x4(_mm_set_epi8(15, 7, 14, 6, 13, 5, 12, 4, 11, 3, 10, 2, 9, 1, 8, 0));
   const auto two = [&](Index i) __attribute__((always_inline)) {
     const __m512i rows = _mm512_inserti64x4(_mm512_castsi256_si512(row(i)), row(i + 1), 1);
-    return _mm512_shuffle_epi8(_mm512_permutexvar_epi32(columns, rows), in_turn);
+    return _mm512_shuffle_epi8(_mm512_permutexvar_epi32(columns, rows), interleave);
   };
   const __m512i even = two(0), odd = two(2);
   out[0] = _mm512_unpacklo_epi16(even, odd);
@@ -93,42 +93,42 @@ template <class Tag, class W> [[gnu::always_inline]] inline void quads_across(co
 }
 
 // Returns total + 128 times the sum of the four int8 of each unit.
-template <class Tag> [[gnu::always_inline]] inline __m512i add_quads(__m512i total, __m512i units) {
+template <class Tag> [[gnu::always_inline]] inline __m512i add_quad_sums(__m512i total, __m512i units) {
   return _mm512_dpbusd_epi32(total, _mm512_set1_epi8(-128), units);
 }
-template <class Tag> [[gnu::always_inline]] inline __m512i negative(__m512i x) {
+template <class Tag> [[gnu::always_inline]] inline __m512i negate_lanes(__m512i x) {
   return _mm512_sub_epi32(_mm512_setzero_si512(), x);
 }
 
 // Returns up to 16 units of one lane; `left` elements exist from p on.
-template <class Tag, class T, class W> [[gnu::always_inline]] inline __m512i units_along(const T* p, Index left) {
+template <class Tag, class T, class W> [[gnu::always_inline]] inline __m512i load_units(const T* p, Index left) {
   if constexpr (sizeof(W) == 1) {
-    return quads<Tag, W>(left >= 64 ? ~__mmask64{0} : (__mmask64{1} << left) - 1, p);
+    return load_quads<Tag, W>(left >= 64 ? ~__mmask64{0} : (__mmask64{1} << left) - 1, p);
   } else if constexpr (sizeof(W) == 2) {
-    return shorts<Tag, T, W>(left >= 32 ? ~__mmask32{0} : (__mmask32{1} << left) - 1, p);
+    return load_shorts<Tag, T, W>(left >= 32 ? ~__mmask32{0} : (__mmask32{1} << left) - 1, p);
   } else if constexpr (sizeof(T) == 4) {
-    return _mm512_maskz_loadu_epi32(first_lanes<Tag>(left), p);
+    return _mm512_maskz_loadu_epi32(first_lanes_mask<Tag>(left), p);
   } else if constexpr (sizeof(T) == 1) {
     static_assert(__is_same(T, std::int8_t), "load_units: the only one-byte format is int8");
     return _mm512_castps_si512(
-        _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(first_lanes<Tag>(left), p))));
+        _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(first_lanes_mask<Tag>(left), p))));
   } else {
     static_assert(sizeof(T) == 2, "load_units: widening needs one- or two-byte formats");
-    const __m256i bits = _mm256_maskz_loadu_epi16(first_lanes<Tag>(left), p);
+    const __m256i bits = _mm256_maskz_loadu_epi16(first_lanes_mask<Tag>(left), p);
     if constexpr (__is_same(T, Bf16)) return _mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16);
     return _mm512_castps_si512(_mm512_cvtph_ps(bits));
   }
 }
 
-template <class Tag, class T, class W, int tail> void pack_along_avx512(const Packing& x) {
+template <class Tag, class T, class W, int tail> void pack_along_k_avx512(const PackArgs& x) {
   constexpr Index per_unit = sizeof(Unit) / sizeof(W);
   const Index units = (x.k + per_unit - 1) / per_unit;
   if (x.width == 1) {  // a single row needs no transposition
     __m512i total = _mm512_setzero_si512();
     for (Index u = 0; u < units; u += 16) {
-      const __m512i r = units_along<Tag, T, W>(static_cast<const T*>(x.source) + u * per_unit, x.k - u * per_unit);
-      _mm512_mask_storeu_epi32(x.out + u, first_lanes<Tag>(units - u), r);
-      if constexpr (tail > 0) total = add_quads<Tag>(total, r);
+      const __m512i r = load_units<Tag, T, W>(static_cast<const T*>(x.source) + u * per_unit, x.k - u * per_unit);
+      _mm512_mask_storeu_epi32(x.out + u, first_lanes_mask<Tag>(units - u), r);
+      if constexpr (tail > 0) total = add_quad_sums<Tag>(total, r);
     }
     if constexpr (tail > 0) x.out[units] = -_mm512_reduce_add_epi32(total);
     return;
@@ -136,7 +136,7 @@ template <class Tag, class T, class W, int tail> void pack_along_avx512(const Pa
   for (int lane = 0; lane < x.width; lane += 16) {
     const T* const source = static_cast<const T*>(x.source) + lane * x.stride;
     const int lanes = x.lanes - lane;
-    const __mmask16 out_mask = first_lanes<Tag>(x.width - lane);
+    const __mmask16 out_mask = first_lanes_mask<Tag>(x.width - lane);
     __m512i total = _mm512_setzero_si512();
     for (Index u = 0; u < units; u += 16) {
       __m512i r[16];
@@ -145,18 +145,18 @@ template <class Tag, class T, class W, int tail> void pack_along_avx512(const Pa
       if (lanes >= 16) {
 #pragma GCC unroll 16
         for (int i = 0; i < 16; ++i)
-          r[i] = units_along<Tag, T, W>(source + i * x.stride + u * per_unit, x.k - u * per_unit);
+          r[i] = load_units<Tag, T, W>(source + i * x.stride + u * per_unit, x.k - u * per_unit);
       } else {
 #pragma GCC unroll 16
         for (int i = 0; i < 16; ++i) {
-          r[i] = i < lanes ? units_along<Tag, T, W>(source + i * x.stride + u * per_unit, x.k - u * per_unit)
+          r[i] = i < lanes ? load_units<Tag, T, W>(source + i * x.stride + u * per_unit, x.k - u * per_unit)
                            : _mm512_setzero_si512();
         }
       }
-      transpose16<Tag>(r);
+      transpose_16x16<Tag>(r);
       if constexpr (tail > 0) {
 #pragma GCC unroll 16
-        for (int i = 0; i < 16; ++i) total = add_quads<Tag>(total, r[i]);
+        for (int i = 0; i < 16; ++i) total = add_quad_sums<Tag>(total, r[i]);
       }
       Unit* const out = x.out + u * x.width + lane;
       const Index steps = units - u < 16 ? units - u : 16;
@@ -169,29 +169,29 @@ template <class Tag, class T, class W, int tail> void pack_along_avx512(const Pa
           if (i < steps) _mm512_mask_storeu_epi32(out + i * x.width, out_mask, r[i]);
       }
     }
-    if constexpr (tail > 0) _mm512_mask_storeu_epi32(x.out + units * x.width + lane, out_mask, negative<Tag>(total));
+    if constexpr (tail > 0)
+      _mm512_mask_storeu_epi32(x.out + units * x.width + lane, out_mask, negate_lanes<Tag>(total));
   }
 }
 
 // Returns the indices that interleave the first sixteen elements of two rows.
-template <class Tag> [[gnu::always_inline]] inline __m512i pair_places() {
+template <class Tag> [[gnu::always_inline]] inline __m512i pair_indices() {
   return _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37, 5, 36, 4, 35,
                           3, 34, 2, 33, 1, 32, 0);
 }
 
-template <class Tag, class T, class W, int tail> void pack_across_avx512(const Packing& x) {
+template <class Tag, class T, class W, int tail> void pack_across_k_avx512(const PackArgs& x) {
   const T* source = static_cast<const T*>(x.source);
-  const __mmask16 in0 = first_lanes<Tag>(x.lanes), in1 = first_lanes<Tag>(x.lanes - 16);
-  const __mmask16 out0 = first_lanes<Tag>(x.width), out1 = first_lanes<Tag>(x.width - 16);
+  const __mmask16 in0 = first_lanes_mask<Tag>(x.lanes), in1 = first_lanes_mask<Tag>(x.lanes - 16);
+  const __mmask16 out0 = first_lanes_mask<Tag>(x.width), out1 = first_lanes_mask<Tag>(x.width - 16);
   Unit* out = x.out;
   if constexpr (sizeof(W) == 4) {
     for (Index k = 0; k < x.k; ++k, source += x.stride, out += x.width) {
       __builtin_prefetch(source + 16 * x.stride, 0, 2);
       __builtin_prefetch(source + 16 * x.stride + (out1 ? 16 : x.lanes - 1), 0, 2);
-      _mm512_mask_storeu_epi32(out, out0, units_along<Tag, T, W>(source, in0 == 0xffff ? 16 : x.lanes));
+      _mm512_mask_storeu_epi32(out, out0, load_units<Tag, T, W>(source, in0 == 0xffff ? 16 : x.lanes));
       if (out1)
-        _mm512_mask_storeu_epi32(out + 16, out1,
-                                 units_along<Tag, T, W>(source + 16, in1 == 0xffff ? 16 : x.lanes - 16));
+        _mm512_mask_storeu_epi32(out + 16, out1, load_units<Tag, T, W>(source + 16, in1 == 0xffff ? 16 : x.lanes - 16));
     }
   } else if constexpr (sizeof(W) == 1) {
     const __mmask32 in = __mmask32{in1} << 16 | in0;
@@ -199,27 +199,27 @@ template <class Tag, class T, class W, int tail> void pack_across_avx512(const P
     for (Index k = 0; k < x.k; k += 4, source += 4 * x.stride, out += x.width) {
 #pragma GCC unroll 4
       for (int i = 0; i < 4; ++i) __builtin_prefetch(source + (16 + i) * x.stride, 0, 3);
-      quads_across<Tag, W>(source, x.stride, x.k - k, in, units);
+      interleave_quads<Tag, W>(source, x.stride, x.k - k, in, units);
       _mm512_mask_storeu_epi32(out, out0, units[0]);
       if (out1) _mm512_mask_storeu_epi32(out + 16, out1, units[1]);
       if constexpr (tail > 0)
-        for (int i = 0; i < 2; ++i) total[i] = add_quads<Tag>(total[i], units[i]);
+        for (int i = 0; i < 2; ++i) total[i] = add_quad_sums<Tag>(total[i], units[i]);
     }
     if constexpr (tail > 0) {
-      _mm512_mask_storeu_epi32(out, out0, negative<Tag>(total[0]));
-      if (out1) _mm512_mask_storeu_epi32(out + 16, out1, negative<Tag>(total[1]));
+      _mm512_mask_storeu_epi32(out, out0, negate_lanes<Tag>(total[0]));
+      if (out1) _mm512_mask_storeu_epi32(out + 16, out1, negate_lanes<Tag>(total[1]));
     }
   } else {
     static_assert(sizeof(W) == 2, "pairs");
-    const __m512i low = pair_places<Tag>();
+    const __m512i low = pair_indices<Tag>();
     const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
     const __mmask32 in = __mmask32{in1} << 16 | in0;
     for (Index k = 0; k < x.k; k += 2, source += 2 * x.stride, out += x.width) {
       __builtin_prefetch(source + 16 * x.stride, 0, 3);
       __builtin_prefetch(source + 17 * x.stride, 0, 3);
       const bool pair = k + 1 < x.k;
-      const __m512i even = shorts<Tag, T, W>(in, source);
-      const __m512i odd = shorts<Tag, T, W>(pair ? in : 0, source + (pair ? x.stride : 0));
+      const __m512i even = load_shorts<Tag, T, W>(in, source);
+      const __m512i odd = load_shorts<Tag, T, W>(pair ? in : 0, source + (pair ? x.stride : 0));
       _mm512_mask_storeu_epi32(out, out0, _mm512_permutex2var_epi16(even, low, odd));
       if (out1) _mm512_mask_storeu_epi32(out + 16, out1, _mm512_permutex2var_epi16(even, high, odd));
     }
@@ -227,6 +227,6 @@ template <class Tag, class T, class W, int tail> void pack_across_avx512(const P
 }
 
 template <class Tag, class T, class W, int tail = 0>
-inline constexpr Packers packers_avx512{pack_along_avx512<Tag, T, W, tail>, pack_across_avx512<Tag, T, W, tail>};
+inline constexpr Packers packers_avx512{pack_along_k_avx512<Tag, T, W, tail>, pack_across_k_avx512<Tag, T, W, tail>};
 
 }  // namespace ridge::tile::cpu

@@ -12,14 +12,14 @@ namespace ridge::tile {
 namespace {
 
 // Element type of tiles that this target converts to `Real` for computing, whatever format they are stored in.
-template <class Real> struct InLanes {};
+template <class Real> struct ComputeAs {};
 
 #if defined(__AVX512F__)
-constexpr int vector_bytes = 64, most_vectors = 4;
+constexpr int vector_bytes = 64, max_vectors = 4;
 #elif defined(__AVX__)
-constexpr int vector_bytes = 32, most_vectors = 2;
+constexpr int vector_bytes = 32, max_vectors = 2;
 #else
-constexpr int vector_bytes = 16, most_vectors = 2;
+constexpr int vector_bytes = 16, max_vectors = 2;
 #endif
 template <class Real> struct Vector {
   typedef Real Lanes __attribute__((vector_size(vector_bytes), may_alias));
@@ -27,18 +27,18 @@ template <class Real> struct Vector {
 };
 // Number of rows of a panel.
 template <class Real, int M> inline constexpr int panel_rows =
-    M < most_vectors* Vector<Real>::lanes ? M : most_vectors* Vector<Real>::lanes;
+    M < max_vectors* Vector<Real>::lanes ? M : max_vectors* Vector<Real>::lanes;
 
-template <class Real_, int M, int N> struct Panels {
+template <class Real_, int M, int N> struct RowPanels {
   using Real = Real_;
   static constexpr int rows = M, cols = N, panel = panel_rows<Real, M>, panels = M / panel;
   static_assert(M % panel == 0, "rows must be whole panels");
   alignas(64) Real v[M * N];
   int width = N;  // number of valid columns
 
-  int depth() const { return width; }  // Returns the length of k as a left operand.
-  [[gnu::always_inline]] Real* of(int p) { return v + p * (panel * N); }
-  [[gnu::always_inline]] const Real* of(int p) const { return v + p * (panel * N); }
+  int k_steps() const { return width; }  // Returns the length of k as a left operand.
+  [[gnu::always_inline]] Real* panel_data(int p) { return v + p * (panel * N); }
+  [[gnu::always_inline]] const Real* panel_data(int p) const { return v + p * (panel * N); }
 };
 
 // Returns 2^x with relative error 2^-22, or 0 for x < -126: x is split into an integer, which becomes the exponent, and
@@ -64,17 +64,18 @@ namespace cpu {
 namespace {
 
 // Columns of a right operand: element k of column c is at c * col + k * step.
-template <class Real> struct Columns {
+template <class Real> struct RightColumns {
   const Real* data;
   Index col, step;
   using Lanes = typename Vector<Real>::Lanes;
   [[gnu::always_inline]] static Lanes multiply_add(Lanes sum, Lanes left, Real right) { return sum + left * right; }
 };
-template <class Real> Columns(const Real*, Index, Index) -> Columns<Real>;
+template <class Real> RightColumns(const Real*, Index, Index) -> RightColumns<Real>;
 
 // Computes sums[c][r] (+)= sum over k of left[k][r] * right(c, k) for `count` columns of a panel.
 template <int panel, int count, class Unit, class Right, class Real>
-[[gnu::always_inline]] inline void multiply(const Unit* left, const Right& right, int depth, Real* sums, bool add) {
+[[gnu::always_inline]] inline void multiply_columns(const Unit* left, const Right& right, int depth, Real* sums,
+                                                    bool add) {
   using V = typename Vector<Real>::Lanes;
   using L = typename Vector<Unit>::Lanes;
   constexpr int vectors = panel / Vector<Real>::lanes;
@@ -101,7 +102,7 @@ template <int panel, int count = 6, class Unit, class Right, class Real>
 [[gnu::always_inline]] inline void multiply_panel(const Unit* left, Right right, int columns, int depth, Real* sums,
                                                   bool add) {
   for (; columns >= count; columns -= count, right.data += count * right.col, sums += count * panel)
-    multiply<panel, count>(left, right, depth, sums, add);
+    multiply_columns<panel, count>(left, right, depth, sums, add);
   if constexpr (count > 1)
     if (columns > 0) multiply_panel<panel, count / 2>(left, right, columns, depth, sums, add);
 }

@@ -8,30 +8,30 @@
 namespace ridge::tile::cpu {
 
 constexpr Index l1_floats = 4096;  // half an L1 of 32 KiB, for the rows of a batch
-constexpr int most_rows = 16;
+constexpr int max_batch_rows = 16;
 // Returns how many rows go through a pass as one batch, or 0 if one row exceeds `l1_floats`.
-constexpr Index rows_together(Index columns) {
-  return std::min<Index>(l1_floats / std::max<Index>(columns, 1), most_rows);
+constexpr Index rows_per_batch(Index columns) {
+  return std::min<Index>(l1_floats / std::max<Index>(columns, 1), max_batch_rows);
 }
 // Returns the scratch size in floats, a multiple of a cache line.
-constexpr Index row_scratch(Index columns) { return std::max((columns + 15) / 16 * 16, l1_floats); }
+constexpr Index row_scratch_floats(Index columns) { return std::max((columns + 15) / 16 * 16, l1_floats); }
 
 // Rows of one thread.
 struct RowsPart {
   Index begin, end, columns;
-  float* scratch;                                           // 64-byte aligned, row_scratch() floats
-  bool stream;                                              // stores are non-temporal
-  bool in_l2;                                               // all rows fit in the L2; else the next row is prefetched
-  void (*in_doubles)(const void* of, Index row) = nullptr;  // recomputes an inaccurate row
-  const void* of = nullptr;
+  float* scratch;     // 64-byte aligned, row_scratch_floats() floats
+  bool non_temporal;  // stores are non-temporal
+  bool in_l2;         // all rows fit in the L2; else the next row is prefetched
+  void (*recompute_in_f64)(const void* context, Index row) = nullptr;  // recomputes an inaccurate row
+  const void* context = nullptr;
 };
 
 // Rows and columns of one thread for a column reduction; all columns if earlier passes reduce rows.
-struct AcrossPart {
+struct ColumnReductionPart {
   Index begin, end, columns, first, last;
   double* sums;  // one per column
-  void (*in_doubles)(const void* of, Index row, double* sums) = nullptr;
-  const void* of = nullptr;
+  void (*recompute_in_f64)(const void* context, Index row, double* sums) = nullptr;
+  const void* context = nullptr;
 };
 
 }  // namespace ridge::tile::cpu

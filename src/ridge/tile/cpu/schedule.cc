@@ -5,97 +5,100 @@
 namespace ridge::tile::cpu {
 namespace {
 
-constexpr Index most_packed_left = Index{16} << 20;  // bytes of packed A, all threads
-constexpr Index most_scratch = Index{16} << 20;      // bytes of sums per thread, kept between stages of k
+constexpr Index max_packed_left_bytes = Index{16} << 20;  // bytes of packed A, all threads
+constexpr Index max_scratch_bytes = Index{16} << 20;      // bytes of sums per thread, kept between stages of k
 
-Index rounded_up(Index a, Index to) { return ceil_div(a, to) * to; }
+Index round_up(Index a, Index to) { return ceil_div(a, to) * to; }
 
 // True if B across k is read in place because it fits in the L2. With many rows of A only if the rows of B are short.
-bool read_right_in_place(const Problem& p, const Operands& o) {
-  return o.right_alike && o.engine->direct_right && o.right->prepacked == nullptr && o.right->row_stride == 1 &&
-         (p.n <= 512 || p.m <= most_thin_rows) && p.k * p.n * o.right_bytes <= o.caches.l2 * 9 / 8;
+bool can_read_right_in_place(const MatmulSizes& p, const MatmulOperands& o) {
+  return o.right_uniform && o.engine->right_in_place && o.right->prepacked == nullptr && o.right->row_stride == 1 &&
+         (p.n <= 512 || p.m <= max_skinny_rows) && p.k * p.n * o.right_bytes <= o.caches.l2 * 9 / 8;
 }
 
 // Chooses a skinny schedule if it is faster: all of k in one stage, in column blocks. With B across k the sums of a
 // column block stay in cache, and B is read in contiguous runs of a block's columns: sums in scratch may take an eighth
 // of the L2, sums in C 8 to 64 KiB per row. With B along k any split works.
-bool choose_thin(const Problem& p, const Operands& o, int threads, Schedule& s) {
+bool choose_skinny(const MatmulSizes& p, const MatmulOperands& o, int threads, CpuSchedule& s) {
   const Engine& e = *o.engine;
-  const bool packed = o.right->prepacked != nullptr, along = !packed && o.right->col_stride == 1;
+  const bool packed = o.right->prepacked != nullptr, along_k = !packed && o.right->col_stride == 1;
   const bool widened = o.right_bytes * e.per_unit < static_cast<Index>(sizeof(Unit));  // every pass widens B again
-  Index most = widened ? most_thin_rows_widened : most_thin_rows_along;
-  if (e.most_thin_along != 0) most = e.most_thin_along;
-  if (!along) most = most_thin_rows_across;
-  if (packed) most = most_thin_rows;
-  const auto in_place = along ? e.thin_along : e.thin_across;
-  if (p.m > most || (packed ? e.thin_packed : in_place) == nullptr) return false;
-  const bool in_c = !e.room_for_sums;
+  Index max_rows = widened ? max_skinny_rows_widened : max_skinny_rows_along_k;
+  if (e.max_skinny_along_k_rows != 0) max_rows = e.max_skinny_along_k_rows;
+  if (!along_k) max_rows = max_skinny_rows_across_k;
+  if (packed) max_rows = max_skinny_rows;
+  const auto in_place = along_k ? e.skinny_along_k : e.skinny_across_k;
+  if (p.m > max_rows || (packed ? e.skinny_packed : in_place) == nullptr) return false;
+  const bool sums_in_c = !e.needs_sum_scratch;
   // If B is in the L2, long runs do not matter, and sums that stay in registers over all of k are faster.
-  if (!along && in_c && read_right_in_place(p, o)) return false;
-  const Index in_l2 = in_c ? o.caches.l2 * 2 : o.caches.l2 * 9 / 8;  // bytes of B that suit the normal schedule
-  if (!packed && !along && p.m > most_thin_rows && p.k * p.n * o.right_bytes <= in_l2) return false;
+  if (!along_k && sums_in_c && can_read_right_in_place(p, o)) return false;
+  const Index in_l2 = sums_in_c ? o.caches.l2 * 2 : o.caches.l2 * 9 / 8;  // bytes of B that suit the normal schedule
+  if (!packed && !along_k && p.m > max_skinny_rows && p.k * p.n * o.right_bytes <= in_l2) return false;
   // Packing quads takes less time than a second pass over quads in the L2.
-  if (along && e.per_unit == 4 && e.tile_steps == 1 && p.m > most_thin_rows && p.k * p.n * o.right_bytes <= o.caches.l2)
+  if (along_k && e.per_unit == 4 && e.step_multiple == 1 && p.m > max_skinny_rows &&
+      p.k * p.n * o.right_bytes <= o.caches.l2)
     return false;
   // Tiles pass several groups of rows over B only if B comes from memory, which is slow; not if B is in the L2.
-  if (along && e.thin_left.along != nullptr && p.m > rows_of_a_group && p.k * p.n * o.right_bytes <= o.caches.l2)
+  if (along_k && e.skinny_left_packers.along_k != nullptr && p.m > rows_per_tile_group &&
+      p.k * p.n * o.right_bytes <= o.caches.l2)
     return false;
   // One thread packs A for the tiles while the others wait, so A must be smaller than B. With several k blocks this
   // also applies to a single thread, so that the summation order does not depend on the number of threads.
-  if (along && e.thin_left.along != nullptr && p.n < 2 * p.m && (threads > 1 || p.k > tile_stretch(p.m, e.per_unit)))
+  if (along_k && e.skinny_left_packers.along_k != nullptr && p.n < 2 * p.m &&
+      (threads > 1 || p.k > tile_k_block(p.m, e.per_unit)))
     return false;
-  s.thin = true;
+  s.skinny = true;
   s.pack_right = false;
-  s.pack_left = !along;
+  s.pack_left = !along_k;
   // Threads that add to the same cache line of C would wait for each other at each step.
-  s.scratch = !along && in_c && p.m > (threads > 1 ? 1 : 2);
-  Index strip = p.m <= most_thin_rows ? 4096 : 2048;
-  if (p.m == 1) strip = 16384;
-  if (!in_c) strip = std::max<Index>(o.caches.l2 / 8 / std::max<Index>(p.m, 1) / e.cols, 1) * e.cols;
-  if (along) strip = 240;
-  s.column_blocks = std::max<Index>(1, ceil_div(p.n, strip));
-  s.team = p.batch < 2 * threads;
-  if (s.team && p.n >= 32 * threads) s.column_blocks = rounded_up(s.column_blocks, threads);
+  s.scratch = !along_k && sums_in_c && p.m > (threads > 1 ? 1 : 2);
+  Index columns_per_block = p.m <= max_skinny_rows ? 4096 : 2048;
+  if (p.m == 1) columns_per_block = 16384;
+  if (!sums_in_c) columns_per_block = std::max<Index>(o.caches.l2 / 8 / std::max<Index>(p.m, 1) / e.cols, 1) * e.cols;
+  if (along_k) columns_per_block = 240;
+  s.column_blocks = std::max<Index>(1, ceil_div(p.n, columns_per_block));
+  s.shares_groups = p.batch < 2 * threads;
+  if (s.shares_groups && p.n >= 32 * threads) s.column_blocks = round_up(s.column_blocks, threads);
   return true;
 }
 
 // True if A is read in place. A panel is then read again for each panel of columns of every right operand, and rows
 // with a stride of a multiple of 4 KiB evict each other from the L1.
-bool read_left_in_place(const Problem& p, const Operands& o, Index stages) {
+bool can_read_left_in_place(const MatmulSizes& p, const MatmulOperands& o, Index stages) {
   const Engine& e = *o.engine;
   const Matrix& a = *o.left;
-  const Index whole = e.per_unit * e.tile_steps;
-  if (!e.direct_left || a.col_stride != 1 || a.row_stride % e.per_unit != 0 || p.k % whole != 0 ||
+  const Index k_granularity = e.per_unit * e.step_multiple;
+  if (!e.left_in_place || a.col_stride != 1 || a.row_stride % e.per_unit != 0 || p.k % k_granularity != 0 ||
       a.batch_stride % e.per_unit != 0)
     return false;
   const Index n = p.n * o.right_parts;
-  if (e.tile_steps > 1) return n <= 4 * e.cols || (stages == 1 && a.row_stride * o.left_bytes <= 2048);
+  if (e.step_multiple > 1) return n <= 4 * e.cols || (stages == 1 && a.row_stride * o.left_bytes <= 2048);
   return n <= 384 || (n <= 512 && a.row_stride * o.left_bytes <= 4096);
 }
 
 }  // namespace
 
-const Engine& engine_for(const Problem& p, const Engine& engine, const Matrix& right, bool right_alike,
-                         const Caches& near_core) {
+const Engine& choose_engine(const MatmulSizes& p, const Engine& engine, const Matrix& right, bool right_uniform,
+                            const CacheSizes& core_caches) {
   const Index unit_bytes = sizeof(Unit);
-  const bool in_l2 = p.k * p.n / engine.per_unit * unit_bytes <= near_core.l2 / 2;
-  const Index most_across = in_l2 ? engine.few.in_l2 : engine.few.across;
-  const Index most = right.col_stride == 1 ? engine.few.along : most_across;
-  const bool few = p.m <= most && right.prepacked == nullptr && right_alike;
-  return few && engine.for_few != nullptr ? *engine.for_few() : engine;
+  const bool in_l2 = p.k * p.n / engine.per_unit * unit_bytes <= core_caches.l2 / 2;
+  const Index max_across_k_rows = in_l2 ? engine.few_row_limits.in_l2 : engine.few_row_limits.across_k;
+  const Index max_rows = right.col_stride == 1 ? engine.few_row_limits.along_k : max_across_k_rows;
+  const bool few = p.m <= max_rows && right.prepacked == nullptr && right_uniform;
+  return few && engine.few_rows_engine != nullptr ? *engine.few_rows_engine() : engine;
 }
 
-Schedule choose(const Problem& p, const Operands& o, TileLimits limits, int threads) {
+CpuSchedule choose_schedule(const MatmulSizes& p, const MatmulOperands& o, TileLimits limits, int threads) {
   const Engine& e = *o.engine;
-  Schedule s;
+  CpuSchedule s;
   s.panel_rows = e.rows;
-  if (o.right_alike && choose_thin(p, o, threads, s)) return s;
-  const Index units = units_of(e, p.k), unit_bytes = sizeof(Unit);
+  if (o.right_uniform && choose_skinny(p, o, threads, s)) return s;
+  const Index units = packed_units(e, p.k), unit_bytes = sizeof(Unit);
   const Matrix& b = *o.right;
   // k per stage: a panel of A fills at most two thirds of the L1. A stage of B fills at most three eighths of the L2,
   // or a quarter if a separate pass packs it, which also reads as much as it writes. A stage is at least seven panels
   // wide; a narrower one would be read from memory in short runs.
-  const bool passes = b.prepacked == nullptr && !e.keeps_right && e.tile_steps == 1;
+  const bool passes = b.prepacked == nullptr && !e.block_packs_right && e.step_multiple == 1;
   const Index stage_bytes = o.caches.l2 * (passes ? 2 : 3) / 8;
   const Index l1_steps = o.caches.l1d * 2 / 3 / (e.rows * unit_bytes),
               l2_steps = stage_bytes / (7 * e.cols * unit_bytes);
@@ -103,10 +106,10 @@ Schedule choose(const Problem& p, const Operands& o, TileLimits limits, int thre
   const bool in_order = o.right->prepacked != nullptr && p.m <= 2 * e.rows;
   // With few rows the packing pass is the limit; longer runs of each row of B outweigh reloading the sums more often.
   const bool long_runs = passes && b.row_stride == 1 && p.m <= 16 * e.rows;
-  const Index of_a_run = long_runs ? Index{128} : l1_steps;
-  const Index fit = in_order ? l1_steps : std::min({l1_steps, l2_steps, of_a_run});
-  const Index most_steps = std::max<Index>(fit / 32 * 32, 64);
-  const Index kc = std::max<Index>(1, std::min(most_steps, limits.k / e.per_unit));
+  const Index run_steps = long_runs ? Index{128} : l1_steps;
+  const Index fit = in_order ? l1_steps : std::min({l1_steps, l2_steps, run_steps});
+  const Index max_steps = std::max<Index>(fit / 32 * 32, 64);
+  const Index kc = std::max<Index>(1, std::min(max_steps, limits.k / e.per_unit));
   s.stages = std::max<Index>(1, ceil_div(units, kc));
   const Index deep = std::max<Index>(ceil_div(units, s.stages), 1);
   const Index nc =
@@ -114,38 +117,38 @@ Schedule choose(const Problem& p, const Operands& o, TileLimits limits, int thre
   s.column_blocks = std::max<Index>(1, ceil_div(p.n, in_order ? e.cols : nc));
   const Index mc = std::max<Index>(e.rows, limits.m / e.rows * e.rows);
   // Tiles of sums that are reloaded need rows that are line-aligned and in different L1 sets.
-  s.scratch = e.tile_steps > 1 && s.stages > 1;
-  const auto groups = [&](Index sharers) {
+  s.scratch = e.step_multiple > 1 && s.stages > 1;
+  const auto groups = [&](Index sharing_threads) {
     const Index row_bytes = std::max<Index>(units, 1) * unit_bytes;
-    Index rows = most_packed_left / sharers / row_bytes;
-    if (s.scratch) rows = std::min(rows, most_scratch / (nc * o.right_parts * unit_bytes));
+    Index rows = max_packed_left_bytes / sharing_threads / row_bytes;
+    if (s.scratch) rows = std::min(rows, max_scratch_bytes / (nc * o.right_parts * unit_bytes));
     return std::max<Index>(1, ceil_div(p.m, std::max(mc, rows / mc * mc)));
   };
   s.groups = groups(1);
   // If each thread has enough columns, they share a group, so that the L3 need not hold a group per thread.
-  s.team = p.batch * s.groups < 2 * threads || (p.batch < 2 * threads && p.n >= nc * threads);
-  if (!s.team) s.groups = groups(threads);
-  if (threads > 1 && s.team) {
+  s.shares_groups = p.batch * s.groups < 2 * threads || (p.batch < 2 * threads && p.n >= nc * threads);
+  if (!s.shares_groups) s.groups = groups(threads);
+  if (threads > 1 && s.shares_groups) {
     // Threads get full panels of columns. If that gives one a quarter more than its share, rows are split instead, and
     // each thread packs B. The same holds for few columns, unless B is along k and k is long: then packing all of B
     // takes longer than reading all of A, if A is not much larger.
-    const bool even = rounded_up(p.n, e.cols * threads) * 4 <= p.n * 5;
+    const bool is_even = round_up(p.n, e.cols * threads) * 4 <= p.n * 5;
     const bool cut_rows = p.n >= 2 * e.cols * threads
-                              ? !even && s.stages * s.column_blocks == 1 && 2 * p.m >= 3 * e.rows * threads
-                              : !even || s.stages == 1 || b.row_stride == 1 || p.m > 2 * p.n;
+                              ? !is_even && s.stages * s.column_blocks == 1 && 2 * p.m >= 3 * e.rows * threads
+                              : !is_even || s.stages == 1 || b.row_stride == 1 || p.m > 2 * p.n;
     if (!cut_rows) {
-      s.column_blocks = rounded_up(s.column_blocks, threads);
+      s.column_blocks = round_up(s.column_blocks, threads);
     } else if (p.m >= 2 * e.rows) {
-      s.groups = rounded_up(s.groups, threads);
-      s.team = false;
+      s.groups = round_up(s.groups, threads);
+      s.shares_groups = false;
     }
   }
   s.row_blocks = std::max<Index>(1, ceil_div(ceil_div(p.m, s.groups), mc));
-  s.pack_left = !read_left_in_place(p, o, s.stages);
+  s.pack_left = !can_read_left_in_place(p, o, s.stages);
   // Fewer rows in place if they share one L1 set, so that ways remain for B.
-  if (!s.pack_left && e.row_grain == 1 && o.left->row_stride * o.left_bytes % 4096 == 0)
+  if (!s.pack_left && e.row_multiple == 1 && o.left->row_stride * o.left_bytes % 4096 == 0)
     s.panel_rows = std::min(s.panel_rows, Index{8});
-  s.pack_right = b.prepacked == nullptr && !read_right_in_place(p, o);
+  s.pack_right = b.prepacked == nullptr && !can_read_right_in_place(p, o);
   return s;
 }
 

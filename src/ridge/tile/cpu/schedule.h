@@ -13,21 +13,21 @@
 
 namespace ridge::tile::cpu {
 
-struct Problem {
+struct MatmulSizes {
   Index batch = 1, m = 0, n = 0, k = 0;
 };
 
-struct Schedule {
+struct CpuSchedule {
   bool pack_left = true, pack_right = true;  // false: operand is read in place
-  bool thin = false;                         // few rows, B is read once
+  bool skinny = false;                       // few rows, B is read once
   bool scratch = false;                      // sums are in scratch, not in the output
   Index groups = 1;                          // groups of rows
   Index row_blocks = 1;                      // row blocks per group
   Index column_blocks = 1;
-  Index stages = 1;      // stages of k
-  Index panel_rows = 1;  // maximum rows in a panel of A
-  bool team = true;      // threads share each group and split its columns; false: each has own groups
-  bool operator==(const Schedule&) const = default;
+  Index stages = 1;           // stages of k
+  Index panel_rows = 1;       // maximum rows in a panel of A
+  bool shares_groups = true;  // threads share each group and split its columns; false: each has own groups
+  bool operator==(const CpuSchedule&) const = default;
 };
 
 // Upper limits of a tile from the kernel's config.
@@ -35,28 +35,29 @@ struct TileLimits {
   Index m = 0, n = 0, k = 0;
 };
 
-struct Operands {
+struct MatmulOperands {
   const Engine* engine = nullptr;
   int left_bytes = 0, right_bytes = 0;  // bytes per element
   const Matrix *left = nullptr, *right = nullptr;
-  Index right_parts = 1;    // number of matrices like `right` in one product
-  bool right_alike = true;  // all are contiguous along the same axis; else each is packed
-  Caches caches = cpu::caches();
+  Index right_parts = 1;      // number of matrices like `right` in one product
+  bool right_uniform = true;  // all are contiguous along the same axis; else each is packed
+  CacheSizes caches = cpu::cache_sizes();
 };
 
 // Returns the engine that runs this product: `engine` or its few_rows_engine.
-const Engine& engine_for(const Problem& problem, const Engine& engine, const Matrix& right, bool right_alike,
-                         const Caches& near_core = caches());
+const Engine& choose_engine(const MatmulSizes& problem, const Engine& engine, const Matrix& right, bool right_uniform,
+                            const CacheSizes& core_caches = cache_sizes());
 
-Schedule choose(const Problem& problem, const Operands& operands, TileLimits limits, int threads);
+CpuSchedule choose_schedule(const MatmulSizes& problem, const MatmulOperands& operands, TileLimits limits, int threads);
 
 constexpr Index ceil_div(Index a, Index b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 // Returns part `i` of 0 … count-1 split into `parts` at multiples of `multiple`.
-constexpr Range part(Index count, Index parts, Index i, Index grain = 1) {
+constexpr Range split_range(Index count, Index parts, Index i, Index multiple = 1) {
   if (parts == 1) return {0, count};  // skips divisions, which dominate small products
-  const Index grains = ceil_div(count, grain), each = grains / parts, more = grains % parts;
-  const Index begin = (i * each + (i < more ? i : more)) * grain, end = begin + (each + (i < more ? 1 : 0)) * grain;
+  const Index units = ceil_div(count, multiple), each = units / parts, more = units % parts;
+  const Index begin = (i * each + (i < more ? i : more)) * multiple,
+              end = begin + (each + (i < more ? 1 : 0)) * multiple;
   return {begin < count ? begin : count, (end < count ? end : count) - (begin < count ? begin : count)};
 }
 

@@ -22,8 +22,8 @@
 namespace ridge::tile {
 
 // A row-major tile of a matrix; rows after the end of the matrix are omitted.
-template <class Real, int Rows, int Cols> struct SharedTile<InLanes<Real>, Rows, Cols> {
-  using type = InLanes<Real>;
+template <class Real, int Rows, int Cols> struct SharedTile<ComputeAs<Real>, Rows, Cols> {
+  using type = ComputeAs<Real>;
   static constexpr int rows = Rows, cols = Cols;
   // Not a power of two, which would map the rows to few L1 sets.
   static constexpr int stride = Cols + 16;
@@ -31,28 +31,30 @@ template <class Real, int Rows, int Cols> struct SharedTile<InLanes<Real>, Rows,
   int height = 0, width = 0;
 };
 // A resident tile, in panels of rows.
-template <class Real, int M, int N> struct HeldTile<InLanes<Real>, M, N> : Panels<Real, M, N> {
-  using type = InLanes<Real>;
+template <class Real, int M, int N> struct ResidentTile<ComputeAs<Real>, M, N> : RowPanels<Real, M, N> {
+  using type = ComputeAs<Real>;
 };
 
-template <class Real> struct SumOf<InLanes<Real>> { using type = InLanes<Real>; };
+template <class Real> struct AccumulatedType<ComputeAs<Real>> { using type = ComputeAs<Real>; };
 
-template <class Real, int M, int N, int Sharers> struct Accumulator<M, N, Sharers, InLanes<Real>> : Panels<Real, M, N> {
+template <class Real, int M, int N, int Sharers> struct Accumulator<M, N, Sharers, ComputeAs<Real>>
+    : RowPanels<Real, M, N> {
   bool live = false;
   int before = 0;  // number of adds to the same sums that precede this one
 };
-template <class Real, int M, int Sharers> struct Accumulator<M, 1, Sharers, InLanes<Real>> : Panels<Real, M, 1> {
-  Accumulator() : Accumulator(nought) {}
-  Accumulator(Nought) { std::fill_n(this->v, M, Real{0}); }
-  Accumulator(Lowest) { std::fill_n(this->v, M, -static_cast<Real>(INFINITY)); }
+template <class Real, int M, int Sharers> struct Accumulator<M, 1, Sharers, ComputeAs<Real>> : RowPanels<Real, M, 1> {
+  Accumulator() : Accumulator(zero_sum) {}
+  Accumulator(Zero) { std::fill_n(this->v, M, Real{0}); }
+  Accumulator(NegativeInfinity) { std::fill_n(this->v, M, -static_cast<Real>(INFINITY)); }
 };
-template <class Real, int M, int N, int Sharers> struct Operands<M, N, Sharers, InLanes<Real>> : Panels<Real, M, N> {};
+template <class Real, int M, int N, int Sharers> struct RegisterOperand<M, N, Sharers, ComputeAs<Real>>
+    : RowPanels<Real, M, N> {};
 
 namespace cpu {
 namespace {
 
 // Converts n elements from index `at` on to Real.
-template <class Real> void widen(const void* from, DType dtype, Index at, int n, Real* to) {
+template <class Real> void widen_row(const void* from, DType dtype, Index at, int n, Real* to) {
   switch (dtype) {
     case DType::bf16: {
       const auto* x = static_cast<const Bf16*>(from) + at;
@@ -78,7 +80,7 @@ template <class Real> void widen(const void* from, DType dtype, Index at, int n,
     }
   }
 }
-inline void narrow(float x, DType dtype, void* to, Index at) {
+inline void store_narrowed(float x, DType dtype, void* to, Index at) {
   if (dtype == DType::bf16)
     static_cast<Bf16*>(to)[at] = to_bf16(x);
   else if (dtype == DType::f16)
@@ -86,23 +88,23 @@ inline void narrow(float x, DType dtype, void* to, Index at) {
   else
     static_cast<float*>(to)[at] = x;
 }
-inline Index place_of(const Matrices& x, int matrix) {
+inline Index matrix_offset(const Matrices& x, int matrix) {
   return matrix / x.inner * x.outer_stride + matrix % x.inner * x.inner_stride;
 }
 
 // Returns the element of x for (c, r) of panel p; a single column applies to all columns.
-template <class X> [[gnu::always_inline]] inline auto beside(const X& x, int p, int c, int r) {
-  return x.of(p)[(X::cols == 1 ? 0 : c) * X::panel + r];
+template <class X> [[gnu::always_inline]] inline auto matching_element(const X& x, int p, int c, int r) {
+  return x.panel_data(p)[(X::cols == 1 ? 0 : c) * X::panel + r];
 }
 // One value per column, the same for all rows.
 template <class Real> struct PerColumn { const Real* v; };
-template <class Real> [[gnu::always_inline]] inline Real beside(const PerColumn<Real>& x, int, int c, int) {
+template <class Real> [[gnu::always_inline]] inline Real matching_element(const PerColumn<Real>& x, int, int c, int) {
   return x.v[c];
 }
 
 // Sets to[r * to_row + c] = from[c * from_col + r] in squares of 8 x 8, each of which stays in registers.
 template <class Real, int rows, int cols>
-[[gnu::always_inline]] inline void transpose(const Real* from, int from_col, Real* to, int to_row) {
+[[gnu::always_inline]] inline void transpose_squares(const Real* from, int from_col, Real* to, int to_row) {
   constexpr int square = 8;
   static_assert(rows % square == 0 && cols % square == 0, "transpose: rows and columns x8");
   for (int r = 0; r < rows; r += square)
@@ -113,44 +115,45 @@ template <class Real, int rows, int cols>
         for (int j = 0; j < square; ++j) to[(r + i) * to_row + c + j] = from[(c + j) * from_col + r + i];
 }
 
-template <class View> Index place_of_row(const View& x, Index row) {
-  const PagesInMemory& in = x.in_pages;
+template <class View> Index row_offset(const View& x, Index row) {
+  const PageTable& in = x.in_pages;
   if (in.table == nullptr) return row * x.row_stride;
   return in.table[row / in.rows] * in.stride + row % in.rows * x.row_stride;
 }
 
 // Loads a tile from a matrix. The overloads for bf16 pairs are in bf16_pairs.h.
 template <class Real, int M, int N, class View>
-void load_tile(HeldTile<InLanes<Real>, M, N>& tile, const View& view, Index place, int first) {
-  using Tile = HeldTile<InLanes<Real>, M, N>;
+void load_tile(ResidentTile<ComputeAs<Real>, M, N>& tile, const View& view, Index matrix_start, int first) {
+  using Tile = ResidentTile<ComputeAs<Real>, M, N>;
   tile.width = static_cast<int>(view.cols);
   Real row[N];
   for (int p = 0; p < Tile::panels; ++p)
     for (int r = 0; r < Tile::panel; ++r) {
       const Index at = first + p * Tile::panel + r;
       if (at < view.rows)
-        widen(view.data, view.on_target.dtype, place + place_of_row(view, at), tile.width, row);
+        widen_row(view.data, view.on_target.dtype, matrix_start + row_offset(view, at), tile.width, row);
       else
         std::fill_n(row, tile.width, Real{0});
-      for (int c = 0; c < tile.width; ++c) tile.of(p)[c * Tile::panel + r] = row[c];
+      for (int c = 0; c < tile.width; ++c) tile.panel_data(p)[c * Tile::panel + r] = row[c];
     }
 }
 template <class Real, int Rows, int Cols, class View>
-void load_tile(SharedTile<InLanes<Real>, Rows, Cols>& tile, const View& view, Index place, int first) {
+void load_tile(SharedTile<ComputeAs<Real>, Rows, Cols>& tile, const View& view, Index matrix_start, int first) {
   tile.height = static_cast<int>(std::clamp<Index>(view.rows - first, 0, Rows));
   tile.width = static_cast<int>(view.cols);
   for (int r = 0; r < tile.height; ++r)
-    widen(view.data, view.on_target.dtype, place + place_of_row(view, first + r), tile.width, tile.v + r * tile.stride);
+    widen_row(view.data, view.on_target.dtype, matrix_start + row_offset(view, first + r), tile.width,
+              tile.v + r * tile.stride);
 }
-template <class Real, int R, int C> Columns<Real> columns_of_rows(const SharedTile<InLanes<Real>, R, C>& tile) {
+template <class Real, int R, int C> RightColumns<Real> columns_of_rows(const SharedTile<ComputeAs<Real>, R, C>& tile) {
   return {tile.v, Index{tile.stride}, Index{1}};
 }
-template <class Real, int M, int N, class From> void copy_tile(Panels<Real, M, N>& to, const From& from) {
+template <class Real, int M, int N, class From> void copy_tile(RowPanels<Real, M, N>& to, const From& from) {
   to.width = from.width;
-  for (int p = 0; p < to.panels; ++p) std::copy_n(from.of(p), to.panel * to.width, to.of(p));
+  for (int p = 0; p < to.panels; ++p) std::copy_n(from.panel_data(p), to.panel * to.width, to.panel_data(p));
 }
 
-struct StepPlace {
+struct CpuStepPosition {
   StepItem item;
   int number = 0, count = 0;
   int rounds = 0, in_round = 0, of_round = 1;
@@ -170,14 +173,14 @@ struct StepPlace {
   }
 };
 
-struct StepLoader : StepPlace {
+struct CpuStepLoader : CpuStepPosition {
   template <class Tile, class View> void load(Tile& tile, const View& view, int matrix, int first, int = 0) const {
-    load_tile(tile, view, place_of(view, matrix), first);
+    load_tile(tile, view, matrix_offset(view, matrix), first);
   }
 };
 
 // The operations of `compute`, compiled for the first step, for middle steps and for the last.
-template <bool first_, bool last_> struct StepCompute : StepPlace {
+template <bool first_, bool last_> struct CpuStepCompute : CpuStepPosition {
   static constexpr bool first = first_, last = last_;
   Range rows;
   Range own_rows() const { return rows; }
@@ -185,30 +188,30 @@ template <bool first_, bool last_> struct StepCompute : StepPlace {
   template <class Sum, class A, class B> void mma(Sum& sum, const A& a, Transposed<B> b) const {
     static_assert(A::rows == Sum::rows && B::rows == Sum::cols && A::cols == B::cols,
                   "mma: [m, k] x [n, k] transposed -> [m, n]");
-    add(sum, a, columns_of_rows(b.tile), b.tile.height);
+    add_to_memory(sum, a, columns_of_rows(b.tile), b.tile.height);
   }
   template <class Sum, class A, class B> void mma(Sum& sum, const A& a, const B& b) const {
     static_assert(A::rows == Sum::rows && B::cols == Sum::cols && A::cols == B::rows, "mma: [m, k] x [k, n] -> [m, n]");
     if constexpr (requires { B::panel; })
-      add_held(sum, a, b);
+      add_resident_product(sum, a, b);
     else if constexpr (requires { A::pairs; })
-      add(sum, a, pairs_of_rows(b).columns(), b.width);
+      add_to_memory(sum, a, pairs_of_rows(b).columns(), b.width);
     else
-      add(sum, a, Columns{b.v, Index{1}, Index{B::stride}}, b.width);
+      add_to_memory(sum, a, RightColumns{b.v, Index{1}, Index{B::stride}}, b.width);
   }
-  template <class X> void settle(const X&) const {}
+  template <class X> void wait_for_product(const X&) const {}
   template <class X, class F, class... Others> void map(X& x, const F& f, const Others&... others) const {
-    map_all(x, f, others...);
+    map_elements(x, f, others...);
   }
-  template <class X, class F> void clip(X& x, const F& columns, float outside = -INFINITY) const {
+  template <class X, class F> void mask_columns(X& x, const F& columns, float outside = -INFINITY) const {
     for (int p = 0; p < X::panels; ++p) {
       int begin[X::panel], end[X::panel];
       for (int r = 0; r < X::panel; ++r) {
-        const Span kept = columns(static_cast<int>(rows.begin) + p * X::panel + r);
+        const IntRange kept = columns(static_cast<int>(rows.begin) + p * X::panel + r);
         begin[r] = kept.begin;
         end[r] = kept.end;
       }
-      auto* v = x.of(p);
+      auto* v = x.panel_data(p);
       for (int c = 0; c < x.width; ++c)
         for (int r = 0; r < X::panel; ++r) {
           auto& each = v[c * X::panel + r];
@@ -216,25 +219,26 @@ template <bool first_, bool last_> struct StepCompute : StepPlace {
         }
     }
   }
-  template <class X, class F> bool any(const X& x, const F& f) const {
+  template <class X, class F> bool has_any(const X& x, const F& f) const {
     bool holds = false;
     for (int p = 0; p < X::panels; ++p)
-      for (int i = 0; i < X::panel * x.width; ++i) holds |= f(x.of(p)[i]);
+      for (int i = 0; i < X::panel * x.width; ++i) holds |= f(x.panel_data(p)[i]);
     return holds;
   }
   template <class Row, class X> void reduce(Row& into, const X& x, Max) const {
     for (int p = 0; p < X::panels; ++p) {
-      auto* most = into.of(p);
-      const auto* v = x.of(p);
+      auto* max_so_far = into.panel_data(p);
+      const auto* v = x.panel_data(p);
       for (int c = 0; c < x.width; ++c)
-        for (int r = 0; r < X::panel; ++r) most[r] = v[c * X::panel + r] > most[r] ? v[c * X::panel + r] : most[r];
+        for (int r = 0; r < X::panel; ++r)
+          max_so_far[r] = v[c * X::panel + r] > max_so_far[r] ? v[c * X::panel + r] : max_so_far[r];
     }
   }
   template <class Row, class X> void reduce(Row& into, const X& x, Add, const Row& times) const {
     for (int p = 0; p < X::panels; ++p) {
-      auto* sum = into.of(p);
-      const auto* v = x.of(p);
-      for (int r = 0; r < X::panel; ++r) sum[r] *= times.of(p)[r];
+      auto* sum = into.panel_data(p);
+      const auto* v = x.panel_data(p);
+      for (int r = 0; r < X::panel; ++r) sum[r] *= times.panel_data(p)[r];
       for (int c = 0; c < x.width; ++c)
         for (int r = 0; r < X::panel; ++r) sum[r] += v[c * X::panel + r];
     }
@@ -249,113 +253,116 @@ template <bool first_, bool last_> struct StepCompute : StepPlace {
     into.width = From::rows;
     for (int q = 0; q < To::panels; ++q)
       for (int p = 0; p < From::panels; ++p)
-        transpose<typename To::Real, high, wide>(from.tile.of(p) + q * wide * high, high, into.of(q) + p * high * wide,
-                                                 wide);
+        transpose_squares<typename To::Real, high, wide>(from.tile.panel_data(p) + q * wide * high, high,
+                                                         into.panel_data(q) + p * high * wide, wide);
     for (int c = from.tile.width; c < From::cols; ++c)
-      for (int r = 0; r < From::rows; ++r) into.of(c / wide)[r * wide + c % wide] = 0;
+      for (int r = 0; r < From::rows; ++r) into.panel_data(c / wide)[r * wide + c % wide] = 0;
   }
   // One thread runs an item, so there is nothing to synchronise.
-  void join() const {}
-  void meet() const {}
+  void arrive_at_barrier() const {}
+  void wait_at_barrier() const {}
   template <class X> int own_column(const X&) const { return 0; }
-  template <class Tile, class X> auto columns(const Tile& tile, int from, const X&) const {
+  template <class Tile, class X> auto column_values(const Tile& tile, int from, const X&) const {
     return PerColumn{tile.v + from};
   }
   // Records that `before` adds of other items to the tile precede that of x.
-  template <class X> void ask_turn(const SumsInMemory&, X& x, int, int, int before) const { x.before = before; }
+  template <class X> void request_turn(const SumsInMemory&, X& x, int, int, int before) const { x.before = before; }
   // Adds x to a tile of sums in memory, stored as panels of the valid columns, and marks x as empty. Items start in the
   // order of their adds, so the add waits only for items that run; it yields after a while, in case the system has
   // suspended such a thread.
-  template <class X> void add(const SumsInMemory& view, X& x, int matrix, int tile) const {
-    constexpr int looks = 2000;
-    const Index at = Index{matrix} * view.tiles + tile;
+  template <class X> void add_to_memory(const SumsInMemory& view, X& x, int matrix, int tile) const {
+    constexpr int polls_before_yield = 2000;
+    const Index at = Index{matrix} * view.tiles_per_matrix + tile;
     const int size = X::panel * x.width;
     float* to = view.data + at * X::panels * size;
-    const std::atomic_ref<int> counted(view.turns[at]);
-    for (int i = 0; counted.load(std::memory_order_acquire) != x.before; ++i)
-      if (i >= looks) std::this_thread::yield();
+    const std::atomic_ref<int> adds_done(view.add_counts[at]);
+    for (int i = 0; adds_done.load(std::memory_order_acquire) != x.before; ++i)
+      if (i >= polls_before_yield) std::this_thread::yield();
     for (int p = 0; p < X::panels; ++p, to += size)
-      for (int i = 0; i < size; ++i) to[i] += x.of(p)[i];
-    counted.store(x.before + 1, std::memory_order_release);
+      for (int i = 0; i < size; ++i) to[i] += x.panel_data(p)[i];
+    adds_done.store(x.before + 1, std::memory_order_release);
     x.live = false;
   }
 
-  template <class X, class F, class... Others> static void map_all(X& x, const F& f, const Others&... others) {
+  template <class X, class F, class... Others> static void map_elements(X& x, const F& f, const Others&... others) {
     for (int p = 0; p < X::panels; ++p) {
-      auto* v = x.of(p);
+      auto* v = x.panel_data(p);
       for (int c = 0; c < x.width; ++c)
 #pragma GCC ivdep
-        for (int r = 0; r < X::panel; ++r) v[c * X::panel + r] = f(v[c * X::panel + r], beside(others, p, c, r)...);
+        for (int r = 0; r < X::panel; ++r)
+          v[c * X::panel + r] = f(v[c * X::panel + r], matching_element(others, p, c, r)...);
     }
   }
 
  private:
-  template <class Sum, class A, class Right> static void add(Sum& sum, const A& a, const Right& right, int columns) {
+  template <class Sum, class A, class Right>
+  static void add_to_memory(Sum& sum, const A& a, const Right& right, int columns) {
     sum.width = columns;
     for (int p = 0; p < Sum::panels; ++p)
-      multiply_panel<Sum::panel>(a.of(p), right, columns, a.depth(), sum.of(p), sum.live);
+      multiply_panel<Sum::panel>(a.panel_data(p), right, columns, a.k_steps(), sum.panel_data(p), sum.live);
     sum.live = true;
   }
   // Multiplies with a resident right operand: element (k, c) of one of its panels is at c * panel + k.
-  template <class Sum, class A, class B> static void add_held(Sum& sum, const A& a, const B& b) {
+  template <class Sum, class A, class B> static void add_resident_product(Sum& sum, const A& a, const B& b) {
     sum.width = b.width;
     for (int p = 0; p < Sum::panels; ++p)
       for (int k = 0; k < B::panels; ++k)
-        multiply_panel<Sum::panel>(a.of(p) + k * B::panel * Sum::panel, Columns{b.of(k), Index{B::panel}, Index{1}},
-                                   b.width, B::panel, sum.of(p), sum.live || k > 0);
+        multiply_panel<Sum::panel>(a.panel_data(p) + k * B::panel * Sum::panel,
+                                   RightColumns{b.panel_data(k), Index{B::panel}, Index{1}}, b.width, B::panel,
+                                   sum.panel_data(p), sum.live || k > 0);
     sum.live = true;
   }
 };
 
 // The operations of `store`.
-struct StepStore : StepPlace {
+struct CpuStepStore : CpuStepPosition {
   template <class X, class F, class... Others> void map(X& x, const F& f, const Others&... others) const {
-    StepCompute<false, false>::map_all(x, f, others...);
+    CpuStepCompute<false, false>::map_elements(x, f, others...);
   }
   template <class View, class X> void store(const View& view, const X& x) const {
     if (view.data == nullptr) return;
-    const Index place = place_of(view, matrix());
+    const Index matrix_start = matrix_offset(view, matrix());
     for (int p = 0; p < X::panels; ++p)
       for (int r = 0; r < X::panel; ++r) {
         const Index at = row() + p * X::panel + r;
         if (at >= view.rows) return;
         for (int c = 0; c < x.width; ++c)
-          narrow(static_cast<float>(x.of(p)[c * X::panel + r]), view.on_target.dtype, const_cast<void*>(view.data),
-                 place + at * view.row_stride + c);
+          store_narrowed(static_cast<float>(x.panel_data(p)[c * X::panel + r]), view.on_target.dtype,
+                         const_cast<void*>(view.data), matrix_start + at * view.row_stride + c);
       }
   }
 };
 
 // Memory of the thread that runs an item.
 template <class Kernel> struct StepMemory {
-  typename Kernel::Held held;
+  typename Kernel::Resident held;
   typename Kernel::Stage stage;
 };
 
-template <class Kernel, bool first, bool last> void take_step(const StepPlace& at, StepMemory<Kernel>& memory,
-                                                              typename Kernel::State& state,
-                                                              const typename Kernel::Globals& g) {
+template <class Kernel, bool first, bool last> void run_step(const CpuStepPosition& at, StepMemory<Kernel>& memory,
+                                                             typename Kernel::State& state,
+                                                             const typename Kernel::Globals& g) {
   if constexpr (!(last && InLockstep<Kernel>)) {
-    StepLoader loader{at};
+    CpuStepLoader loader{at};
     Kernel::load(loader, memory.stage, g);
   }
-  StepCompute<first, last> compute{at, {at.row(), Kernel::config.m}};
+  CpuStepCompute<first, last> compute{at, {at.row(), Kernel::config.m}};
   Kernel::compute(compute, state, memory.held, memory.stage, g);
 }
 
 template <class Kernel>
 void run_item(const StepItem& item, StepMemory<Kernel>& memory, const typename Kernel::Globals& g) {
-  StepPlace at{item};
-  const Steps steps = Kernel::steps(at, g);
+  CpuStepPosition at{item};
+  const StepCount steps = Kernel::count_steps(at, g);
   at.count = steps.count;
-  at.of_round = steps.round;
-  StepLoader loader{at};
-  Kernel::hold(loader, memory.held, g);
+  at.of_round = steps.steps_per_round;
+  CpuStepLoader loader{at};
+  Kernel::load_resident(loader, memory.held, g);
   typename Kernel::State state;
-  take_step<Kernel, true, false>(at, memory, state, g);
-  for (at.advance(); at.number < at.count; at.advance()) take_step<Kernel, false, false>(at, memory, state, g);
-  take_step<Kernel, false, true>(at, memory, state, g);
-  StepStore store{at};
+  run_step<Kernel, true, false>(at, memory, state, g);
+  for (at.advance(); at.number < at.count; at.advance()) run_step<Kernel, false, false>(at, memory, state, g);
+  run_step<Kernel, false, true>(at, memory, state, g);
+  CpuStepStore store{at};
   Kernel::store(store, state, g);
 }
 

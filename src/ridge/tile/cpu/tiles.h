@@ -45,7 +45,7 @@ template <int tall, int wide> [[gnu::always_inline]] inline TileShapes tile_shap
 }
 
 // Calls one(i, j) for each tile of sums, with i and j as compile-time constants.
-template <int tall, int wide, class F> [[gnu::always_inline]] inline void each_sum(const F& one) {
+template <int tall, int wide, class F> [[gnu::always_inline]] inline void for_each_sum_tile(const F& one) {
   [&]<int... t>(std::integer_sequence<int, t...>) __attribute__((always_inline)) {
     (one(std::integral_constant<int, t / wide>{}, std::integral_constant<int, t % wide>{}), ...);
   }
@@ -56,80 +56,83 @@ template <int tall, int wide, class F> [[gnu::always_inline]] inline void each_s
 template <class T, int tall, int wide> [[gnu::always_inline]] inline void tile_step(const void* a, Index a_stride,
                                                                                     Index a_tile, const Unit* b,
                                                                                     Index b_stride) {
-  each_sum<tall, wide>([&](auto i, auto j) __attribute__((always_inline)) {
+  for_each_sum_tile<tall, wide>([&](auto i, auto j) __attribute__((always_inline)) {
     constexpr int right = 4 + tall + (4 + tall + j < 8 ? j : 0);
     if constexpr (j == 0) T::template load<4 + i>(static_cast<const char*>(a) + i * a_tile, a_stride);
-    if constexpr (i == 0) T::template load_once<right>(b + tile_rows * j, b_stride);
-    T::template dot<i * wide + j, 4 + i, right>();
+    if constexpr (i == 0) T::template load_past_l1<right>(b + tile_rows * j, b_stride);
+    T::template add_product<i * wide + j, 4 + i, right>();
   });
 }
 
 template <class T, int tall, int wide>
-[[gnu::always_inline]] inline void multiply_tile_panel(const Block& x, const Unit* b, Unit* c, bool fetch_c,
-                                                       Fetching<T, true>& fetching) {
-  const Index a_stride = x.packed ? tile_bytes : x.a_stride * 4, a_tile = tile_rows * a_stride,
-              a_step = x.packed ? x.rows * tile_bytes : tile_bytes;
+[[gnu::always_inline]] inline void multiply_tile_panel(const BlockArgs& x, const Unit* b, Unit* c, bool fetch_c,
+                                                       PrefetchCursor<T, true>& cursor) {
+  const Index a_stride = x.left_packed ? tile_bytes : x.a_stride * 4, a_tile = tile_rows * a_stride,
+              a_step = x.left_packed ? x.rows * tile_bytes : tile_bytes;
   const Index b_stride = x.b_stride * 4, c_stride = x.c_stride * 4, b_step = tile_rows * x.b_stride;
   const auto sums = [&](auto i, auto j) __attribute__((always_inline)) {
     return c + i * tile_rows * x.c_stride + j * tile_rows;
   };
-  if (x.add) {
-    each_sum<tall, wide>([&](auto i, auto j)
-                             __attribute__((always_inline)) { T::template load<i * wide + j>(sums(i, j), c_stride); });
+  if (x.accumulate) {
+    for_each_sum_tile<tall, wide>([&](auto i, auto j) __attribute__((always_inline)) {
+      T::template load<i * wide + j>(sums(i, j), c_stride);
+    });
   } else {
-    each_sum<tall, wide>([&](auto i, auto j) __attribute__((always_inline)) { T::template zero<i * wide + j>(); });
+    for_each_sum_tile<tall, wide>([&](auto i, auto j)
+                                      __attribute__((always_inline)) { T::template zero<i * wide + j>(); });
   }
   const char* a = reinterpret_cast<const char*>(x.a);
   const Unit* next_c = c + 2 * tile_rows;
   int rows_to_fetch = fetch_c ? x.rows : 0;
-  const auto names = [](const Prefetch& next) { return next.mask != 0 || next.shift != 0; };
-  const bool ahead = names(x.prefetch_a) || names(x.prefetch_b);
+  const auto has_address = [](const PrefetchPlan& next) { return next.mask != 0 || next.shift != 0; };
+  const bool prefetches = has_address(x.prefetch_a) || has_address(x.prefetch_b);
   // Prefetches of C are spread over the steps of the panel, because a burst would occupy the fill buffers that tile
   // loads need (a step of 128 x 128 x 128 takes 44 ns instead of 52). Sums that are reloaded are in scratch, whose rows
   // are in different L1 sets.
-  const Index blocks = x.steps / tile_rows, rows_a_step = std::max<Index>(2, (x.rows + blocks - 1) / blocks);
+  const Index blocks = x.steps / tile_rows, c_rows_per_step = std::max<Index>(2, (x.rows + blocks - 1) / blocks);
   for (Index s = 0; s < x.steps; s += tile_rows) {
     tile_step<T, tall, wide>(a, a_stride, a_tile, b, b_stride);
     a += a_step;
     b += b_step;
-    if (ahead) {
+    if (prefetches) {
 #pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) fetching.next();
-      fetching.turn(4);
+      for (int i = 0; i < 4; ++i) cursor.prefetch_step();
+      cursor.recompute_addresses(4);
     }
-    for (Index i = 0; i < rows_a_step && rows_to_fetch > 0; ++i, --rows_to_fetch, next_c += x.c_stride) {
+    for (Index i = 0; i < c_rows_per_step && rows_to_fetch > 0; ++i, --rows_to_fetch, next_c += x.c_stride) {
       __builtin_prefetch(next_c, 1);
       __builtin_prefetch(next_c + 2 * tile_rows - 1, 1);
     }
   }
-  if (x.stream && x.cols == 2 * tile_rows) {  // tiles cannot be stored non-temporally, so a buffer is
-    alignas(64) Unit held[tall * tile_rows * 2 * tile_rows];
-    each_sum<tall, wide>([&](auto i, auto j) __attribute__((always_inline)) {
-      T::template store<i * wide + j>(held + i * tile_rows * 2 * tile_rows + j * tile_rows, 8 * tile_rows);
+  if (x.non_temporal && x.cols == 2 * tile_rows) {  // tiles cannot be stored non-temporally, so a buffer is
+    alignas(64) Unit buffer[tall * tile_rows * 2 * tile_rows];
+    for_each_sum_tile<tall, wide>([&](auto i, auto j) __attribute__((always_inline)) {
+      T::template store<i * wide + j>(buffer + i * tile_rows * 2 * tile_rows + j * tile_rows, 8 * tile_rows);
     });
-    for (int i = 0; i < x.rows; ++i) T::stream(c + i * x.c_stride, held + i * 2 * tile_rows);
+    for (int i = 0; i < x.rows; ++i) T::stream_row(c + i * x.c_stride, buffer + i * 2 * tile_rows);
   } else {
-    each_sum<tall, wide>([&](auto i, auto j)
-                             __attribute__((always_inline)) { T::template store<i * wide + j>(sums(i, j), c_stride); });
+    for_each_sum_tile<tall, wide>([&](auto i, auto j) __attribute__((always_inline)) {
+      T::template store<i * wide + j>(sums(i, j), c_stride);
+    });
   }
 }
 
-template <class T, int tall, int wide> void multiply_tile_panels(const Block& x) {
+template <class T, int tall, int wide> void multiply_tile_panels(const BlockArgs& x) {
   const int shape = x.rows * 64 + x.cols;
-  if (x.shape == nullptr || *x.shape != shape) T::configure(tile_shapes<tall, wide>(x.rows, x.cols));
-  Fetching<T, true> fetching(x.prefetch_a, x.prefetch_b);
+  if (x.tile_shape == nullptr || *x.tile_shape != shape) T::configure(tile_shapes<tall, wide>(x.rows, x.cols));
+  PrefetchCursor<T, true> cursor(x.prefetch_a, x.prefetch_b);
   auto* c = static_cast<Unit*>(x.c);
   const Unit* b = x.b;
-  for (int panel = 0; panel < x.panels; ++panel, b += x.panel_units, c += 2 * tile_rows) {
-    multiply_tile_panel<T, tall, wide>(x, b, c, panel + 1 < x.panels && !x.stream, fetching);
-    fetching.next_panel();
+  for (int panel = 0; panel < x.panels; ++panel, b += x.panel_stride, c += 2 * tile_rows) {
+    multiply_tile_panel<T, tall, wide>(x, b, c, panel + 1 < x.panels && !x.non_temporal, cursor);
+    cursor.next_panel();
   }
-  if (x.shape == nullptr) return T::release();
-  *x.shape = shape;
+  if (x.tile_shape == nullptr) return T::release();
+  *x.tile_shape = shape;
 }
 
 // The register block of 32 x 32 sums. Packed A is [blocks of 16 units][rows][16 units]; steps are full blocks.
-template <class T> void tile_block(const Block& x) {
+template <class T> void multiply_tile_block(const BlockArgs& x) {
   if (x.rows > tile_rows)
     return x.cols > tile_rows ? multiply_tile_panels<T, 2, 2>(x) : multiply_tile_panels<T, 2, 1>(x);
   return x.cols > tile_rows ? multiply_tile_panels<T, 1, 2>(x) : multiply_tile_panels<T, 1, 1>(x);

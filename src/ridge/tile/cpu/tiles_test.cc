@@ -1,7 +1,7 @@
 // Tests the AMX code on any CPU: the register block of tiles with tiles in plain C++, run by the schedule, the worker
 // and the matmul kernel. Sizes are around every tile edge, NaN surrounds the operands, and values around D must not
 // change.
-#include "ridge/tile/cpu/tiles_thin.h"
+#include "ridge/tile/cpu/tiles_skinny.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 
 #include "ridge/ops/product/matmul.h"
 #include "ridge/tile/cpu/pack.h"
-#include "ridge/tile/cpu/run.h"
+#include "ridge/tile/cpu/run_matmul.h"
 
 namespace ridge::tile::cpu {
 namespace {
@@ -43,7 +43,7 @@ struct PlainTiles {
     for (int i = 0; i < shapes.rows[t]; ++i)
       std::memcpy(static_cast<char*>(p) + i * stride, tiles[t][i], shapes.bytes[t]);
   }
-  template <int c, int a, int b> static void dot() {
+  template <int c, int a, int b> static void add_product() {
     ASSERT_EQ(shapes.bytes[a], 4 * shapes.rows[b]);  // the CPU traps if shapes do not match
     ASSERT_EQ(shapes.rows[a], shapes.rows[c]);
     ASSERT_EQ(shapes.bytes[b], shapes.bytes[c]);
@@ -59,10 +59,10 @@ struct PlainTiles {
           std::memcpy(tiles[c][i] + 4 * j, &sum, 4);
         }
   }
-  template <int t> static void load_once(const void* p, Index stride) { load<t>(p, stride); }
-  static void settle() {}
-  static void stream(Unit* to, const Unit* from) { std::memcpy(to, from, 128); }
-  static void turn(const Unit* tile, Unit* c, Index c_stride, int rows, int cols, bool add) {
+  template <int t> static void load_past_l1(const void* p, Index stride) { load<t>(p, stride); }
+  static void order_stores() {}
+  static void stream_row(Unit* to, const Unit* from) { std::memcpy(to, from, 128); }
+  static void store_transposed(const Unit* tile, Unit* c, Index c_stride, int rows, int cols, bool add) {
     const auto sum = [](Unit x) { return std::bit_cast<float>(x); };
     for (int i = 0; i < rows; ++i)
       for (int j = 0; j < cols; ++j) {
@@ -73,10 +73,10 @@ struct PlainTiles {
 };
 
 // Packs [steps][width] by pack.h, padded to full blocks; a left operand is then transposed block by block.
-template <void (*pack)(const Packing&), bool left> void pack_tiles(const Packing& x) {
+template <void (*pack)(const PackArgs&), bool left> void pack_tiles(const PackArgs& x) {
   const Index units = (x.k + 1) / 2, whole = ceil_div(units, 16) * 16;
   std::vector<Unit> steps(static_cast<std::size_t>(whole * x.width));
-  Packing plain = x;
+  PackArgs plain = x;
   plain.out = steps.data();
   pack(plain);
   for (Index s = 0; s < whole; ++s)
@@ -85,49 +85,49 @@ template <void (*pack)(const Packing&), bool left> void pack_tiles(const Packing
           steps[static_cast<std::size_t>(s * x.width + i)];
 }
 struct Here {};
-template <bool left> constexpr Packers tile_packers{pack_tiles<pack_along<Here, Bf16, Bf16>, left>,
-                                                    pack_tiles<pack_across<Here, Bf16, Bf16>, left>};
+template <bool left> constexpr Packers tile_packers{pack_tiles<pack_along_k<Here, Bf16, Bf16>, left>,
+                                                    pack_tiles<pack_across_k<Here, Bf16, Bf16>, left>};
 
 constexpr Engine plain_tiles{
     .rows = 32,
     .cols = 32,
     .per_unit = 2,
-    .tile_steps = 16,
-    .row_grain = 16,
-    .direct_left = true,
-    .block = tile_block<PlainTiles>,
-    .release = PlainTiles::release,
-    .left = tile_packers<true>,
-    .right = tile_packers<false>,
-    .thin_along = tile_thin_along<PlainTiles, Bf16>,
-    .thin_left = tile_packers<false>,
-    .most_thin_along = most_rows_of_tiles,
+    .step_multiple = 16,
+    .row_multiple = 16,
+    .left_in_place = true,
+    .multiply_block = multiply_tile_block<PlainTiles>,
+    .release_tiles = PlainTiles::release,
+    .left_packers = tile_packers<true>,
+    .right_packers = tile_packers<false>,
+    .skinny_along_k = tile_skinny_along_k<PlainTiles, Bf16>,
+    .skinny_left_packers = tile_packers<false>,
+    .max_skinny_along_k_rows = max_skinny_tile_rows,
 };
 
 // A matrix [lines][k] surrounded by NaN, along k or across k.
 struct Operand {
-  std::vector<Bf16> held;
+  std::vector<Bf16> values;
   Matrix matrix;
   float at(Index i, Index k) const { return static_cast<float>((i * 7 + k * 5) % 9 - 4); }
   Operand(Index lines, Index k, bool along) {
     constexpr Index around = 64;
     const Index gap = along ? 2 : 3, stride = (along ? k : lines) + gap, count = along ? lines : k;
-    held.assign(static_cast<std::size_t>(count * stride + 2 * around),
-                to_bf16(std::numeric_limits<float>::quiet_NaN()));
+    values.assign(static_cast<std::size_t>(count * stride + 2 * around),
+                  to_bf16(std::numeric_limits<float>::quiet_NaN()));
     for (Index i = 0; i < lines; ++i)
       for (Index j = 0; j < k; ++j)
-        held[static_cast<std::size_t>(around + (along ? i * stride + j : j * stride + i))] = to_bf16(at(i, j));
-    matrix = {held.data() + around, lines, k, along ? stride : 1, along ? 1 : stride, 0};
+        values[static_cast<std::size_t>(around + (along ? i * stride + j : j * stride + i))] = to_bf16(at(i, j));
+    matrix = {values.data() + around, lines, k, along ? stride : 1, along ? 1 : stride, 0};
   }
 };
 
-std::string wrong(const Engine& e, std::array<Index, 3> sizes, bool a_along, bool b_along, int threads) {
+std::string find_mismatch(const Engine& e, std::array<Index, 3> sizes, bool a_along, bool b_along, int threads) {
   const auto [m, n, k] = sizes;
   const Operand a(m, k, a_along), b(n, k, b_along);
   constexpr float canary = 12345;
   const Index stride = n + 5;
   std::vector<float> d(static_cast<std::size_t>((m + 2) * stride), canary);
-  using Kernel = ops::Matmul<ops::cpu_menu[0], Bf16, Bf16, float, float>;
+  using Kernel = ops::Matmul<ops::cpu_kernel_configs[0], Bf16, Bf16, float, float>;
   Kernel::Globals g;
   static_cast<Matrix&>(g.a) = a.matrix;
   static_cast<Matrix&>(g.b) = b.matrix;
@@ -151,15 +151,15 @@ std::string wrong(const Engine& e, std::array<Index, 3> sizes, bool a_along, boo
   return "";
 }
 
-TEST(Tiles, every_edge_of_a_tile_equals_the_loops) {
+TEST(AmxTiles, every_edge_of_a_tile_equals_the_loops) {
   for (const Index m : {1, 5, 16, 17, 32, 33, 49, 65})
     for (const Index n : {1, 3, 16, 17, 31, 32, 33, 48, 97})
       for (const Index k : {1, 2, 31, 32, 33, 64, 95})
         for (int layouts = 0; layouts < 4; ++layouts)
-          ASSERT_EQ(wrong(plain_tiles, {m, n, k}, layouts % 2 == 0, layouts / 2 == 0, 1), "");
+          ASSERT_EQ(find_mismatch(plain_tiles, {m, n, k}, layouts % 2 == 0, layouts / 2 == 0, 1), "");
 }
 
-TEST(Tiles, stages_row_blocks_and_threads_equal_the_loops) {
+TEST(AmxTiles, stages_row_blocks_and_threads_equal_the_loops) {
   // The last size has several k blocks, in which few rows use weights in place.
   for (const auto& sizes : {std::array<Index, 3>{200, 70, 1100},
                             {113, 330, 640},
@@ -169,7 +169,7 @@ TEST(Tiles, stages_row_blocks_and_threads_equal_the_loops) {
                             {20, 67, 16400}})
     for (int layouts = 0; layouts < 4; ++layouts)
       for (const int threads : {1, 2})
-        ASSERT_EQ(wrong(plain_tiles, sizes, layouts % 2 == 0, layouts / 2 == 0, threads), "");
+        ASSERT_EQ(find_mismatch(plain_tiles, sizes, layouts % 2 == 0, layouts / 2 == 0, threads), "");
 }
 
 // Computes D with the block alone, 70 columns as the worker splits them: two adjacent full panels, then a partial one.
@@ -177,46 +177,46 @@ std::vector<float> by_block(const Operand& a, const Operand& b, int rows, bool s
   constexpr int cols = 70;
   constexpr Index deep = 32, stride = 80;
   std::vector<Unit> left(32 * 16), right(3 * 32 * 16);
-  tile_packers<true>.along({a.matrix.data, a.matrix.row_stride, rows, rows, deep, left.data()});
+  tile_packers<true>.along_k({a.matrix.data, a.matrix.row_stride, rows, rows, deep, left.data()});
   for (int j = 0; j < cols; j += 32)
-    tile_packers<false>.along({static_cast<const Bf16*>(b.matrix.data) + j * b.matrix.row_stride, b.matrix.row_stride,
-                               std::min(32, cols - j), 32, deep, right.data() + j * 16});
+    tile_packers<false>.along_k({static_cast<const Bf16*>(b.matrix.data) + j * b.matrix.row_stride, b.matrix.row_stride,
+                                 std::min(32, cols - j), 32, deep, right.data() + j * 16});
   std::vector<float> d(static_cast<std::size_t>(32 * stride), -1);
-  Block x;
+  BlockArgs x;
   x.a = left.data();
   x.b = right.data();
   x.b_stride = 32;
-  x.panel_units = 32 * 16;
+  x.panel_stride = 32 * 16;
   x.steps = 16;
   x.c = d.data();
   x.c_stride = stride;
   x.rows = rows;
   x.cols = 32;
   x.panels = 2;
-  x.packed = true;
-  x.stream = stream;
-  tile_block<PlainTiles>(x);
+  x.left_packed = true;
+  x.non_temporal = stream;
+  multiply_tile_block<PlainTiles>(x);
   x.b = right.data() + 64 * 16;
   x.c = d.data() + 64;
   x.cols = cols - 64;
   x.panels = 1;
-  tile_block<PlainTiles>(x);
+  multiply_tile_block<PlainTiles>(x);
   return d;
 }
 
 // The worker uses more than one group of rows only for weights larger than the L2.
-TEST(Tiles, groups_of_rows_over_weights_equal_the_loops) {
+TEST(AmxTiles, groups_of_rows_over_weights_equal_the_loops) {
   for (const int rows : {65, 80, 81, 129, 160})
     for (const Index n : {1, 16, 50})
       for (const Index k : {31, 96, 1100, 2900}) {  // the last has several k blocks
         const Operand a(rows, k, true), b(n, k, true);
         const int width = static_cast<int>(ceil_div(rows, 16)) * 16;
         std::vector<Unit> packed(static_cast<std::size_t>(ceil_div(k, 32) * 16 * width));
-        tile_packers<false>.along({a.matrix.data, a.matrix.row_stride, rows, width, k, packed.data()});
+        tile_packers<false>.along_k({a.matrix.data, a.matrix.row_stride, rows, width, k, packed.data()});
         const Index stride = n + 3;
         std::vector<float> d(static_cast<std::size_t>(rows * stride), -1);
-        Strip x;
-        x.a_rows = packed.data();
+        SkinnyArgs x;
+        x.a_by_rows = packed.data();
         x.b = b.matrix.data;
         x.b_stride = b.matrix.row_stride;
         x.k = k;
@@ -224,7 +224,7 @@ TEST(Tiles, groups_of_rows_over_weights_equal_the_loops) {
         x.rows = rows;
         x.c = d.data();
         x.c_stride = stride;
-        tile_thin_along<PlainTiles, Bf16>(x);
+        tile_skinny_along_k<PlainTiles, Bf16>(x);
         for (Index i = 0; i < rows; ++i)
           for (Index j = 0; j < stride; ++j) {
             float expected = j < n ? 0 : -1;
@@ -236,17 +236,17 @@ TEST(Tiles, groups_of_rows_over_weights_equal_the_loops) {
 }
 
 // The worker stores non-temporally from eight million elements on, so this calls the block directly.
-TEST(Tiles, sums_that_are_streamed_equal_the_loops) {
+TEST(AmxTiles, sums_that_are_streamed_equal_the_loops) {
   const Operand a(32, 32, true), b(70, 32, true);
   for (int rows = 1; rows <= 32; ++rows)
-    for (const bool stream : {false, true}) {
-      const std::vector<float> d = by_block(a, b, rows, stream);
+    for (const bool non_temporal : {false, true}) {
+      const std::vector<float> d = by_block(a, b, rows, non_temporal);
       for (Index i = 0; i < 32; ++i)
         for (Index j = 0; j < 80; ++j) {
           float expected = i < rows && j < 70 ? 0 : -1;
           for (Index s = 0; s < 32 && i < rows && j < 70; ++s) expected += a.at(i, s) * b.at(j, s);
           ASSERT_EQ(d[static_cast<std::size_t>(i * 80 + j)], expected)
-              << rows << " rows, " << stream << ": " << i << " " << j;
+              << rows << " rows, " << non_temporal << ": " << i << " " << j;
         }
     }
 }

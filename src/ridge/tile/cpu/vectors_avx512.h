@@ -12,7 +12,7 @@ template <class Tag> struct FloatVectors512 {
   using Register = __m512;
   using Sum = float;
   static constexpr int lanes = 16;
-  [[gnu::always_inline]] static __mmask16 part(Index n) { return first_lanes<Tag>(n); }
+  [[gnu::always_inline]] static __mmask16 part(Index n) { return first_lanes_mask<Tag>(n); }
   [[gnu::always_inline]] static Register zero() { return _mm512_setzero_ps(); }
   [[gnu::always_inline]] static Register load(const Unit* p) { return _mm512_loadu_ps(p); }
   [[gnu::always_inline]] static Register load_part(const Unit* p, __mmask16 part) {
@@ -45,7 +45,7 @@ template <class Tag> struct IntVectors512 {
   using Register = __m512i;
   using Sum = std::int32_t;
   static constexpr int lanes = 16;
-  [[gnu::always_inline]] static __mmask16 part(Index n) { return first_lanes<Tag>(n); }
+  [[gnu::always_inline]] static __mmask16 part(Index n) { return first_lanes_mask<Tag>(n); }
   [[gnu::always_inline]] static Register zero() { return _mm512_setzero_si512(); }
   [[gnu::always_inline]] static Register load(const Unit* p) { return _mm512_loadu_si512(p); }
   [[gnu::always_inline]] static Register load_part(const Unit* p, __mmask16 part) {

@@ -11,23 +11,23 @@
 namespace ridge::tile::cpu {
 
 struct Team {  // state shared by the workers of one group
-  Problem problem;
-  Schedule schedule;
-  Operands operands;
+  MatmulSizes problem;
+  CpuSchedule schedule;
+  MatmulOperands operands;
   Index batch = 0;
-  Range rows;            // rows of the group
-  Unit* left = nullptr;  // packed A by block and panel, see Engine::left_packers
-  std::atomic<unsigned char>* done = nullptr;  // per panel and stage: 0 unpacked, 1 in progress, 2 packed
-  Index panels = 0;                            // panels in the largest row block
+  Range rows;                                          // rows of the group
+  Unit* left = nullptr;                                // packed A by block and panel, see Engine::left_packers
+  std::atomic<unsigned char>* packed_state = nullptr;  // per panel and stage: 0 unpacked, 1 in progress, 2 packed
+  Index panels = 0;                                    // panels in the largest row block
 };
 
-struct Sums {  // destination of a product
+struct SumsTarget {  // destination of a product
   void* data = nullptr;
   Index stride = 0;
-  bool add = false;
+  bool accumulate = false;
 };
 
-struct Upcoming {  // next operands to prefetch; null or empty if unknown
+struct NextItem {  // next operands to prefetch; null or empty if unknown
   const Matrix* right = nullptr;
   Range k, columns;
   Index row_block = -1, stage = 0;
@@ -35,7 +35,7 @@ struct Upcoming {  // next operands to prefetch; null or empty if unknown
 
 // Pack a right operand ([n, k]) for Matrix::prepacked: panels of e.cols columns, each over all of k.
 std::size_t prepacked_bytes(const Matrix& b, const Engine& e);
-void prepack(const Matrix& b, const Engine& e, int bytes, void* out);
+void prepack_right(const Matrix& b, const Engine& e, int bytes, void* out);
 
 class Worker {
  public:
@@ -46,38 +46,38 @@ class Worker {
 
   // Position in the schedule, set before each work item.
   Index row_block = 0, stage = 0;
-  Index panels = 0, panels_left = 0;  // panels of A for this stage of B: all, and those not yet multiplied
-  Upcoming next;
+  Index panels = 0, panels_remaining = 0;  // panels of A for this stage of B: all, and those not yet multiplied
+  NextItem next;
 
   // Multiplies a stage of A and B. `right_part`: index of the matrix in the right operand's tile.
-  void multiply(const Sums& sums, const Announced& a, const Announced& b, int part = 0);
+  void multiply_operands(const SumsTarget& sums, const RecordedLoad& a, const RecordedLoad& b, int right_part = 0);
 
  private:
-  void multiply_thin(const Sums& sums, const Announced& a, const Announced& b);
-  const Unit* left(const Announced& a, Index panel, Range rows);
+  void multiply_skinny(const SumsTarget& sums, const RecordedLoad& a, const RecordedLoad& b);
+  const Unit* packed_left_panel(const RecordedLoad& a, Index panel, Range rows);
   Unit* packed_left(Index row, Index rows, Index k, Index k_stage) const;
-  std::atomic<unsigned char>& done(Index block, Index panel, Index k_stage) const {
-    return team_.done[(block * team_.panels + panel) * team_.schedule.stages + k_stage];
+  std::atomic<unsigned char>& panel_state(Index block, Index panel, Index k_stage) const {
+    return team_.packed_state[(block * team_.panels + panel) * team_.schedule.stages + k_stage];
   }
   struct RightPanels {
     const Unit* data = nullptr;
     Index panel = 0, stride = 0;  // units between panels, between steps
-    Unit* keep = nullptr;         // buffer that the block packs them into, or null
+    Unit* packed_out = nullptr;   // buffer that the block packs them into, or null
   };
-  RightPanels right(const Announced& b, int part);
-  void pack_right(const Announced& b, Unit* out) const;
-  void prefetch_left(Block& block, Index panel, Index count, const Announced& a, Index from) const;
-  void prefetch_right(Block& block, Index panel, Index column) const;
+  RightPanels right_panels(const RecordedLoad& b, int right_part);
+  void pack_right(const RecordedLoad& b, Unit* out) const;
+  void prefetch_left(BlockArgs& block, Index panel, Index count, const RecordedLoad& a, Index from) const;
+  void prefetch_right(BlockArgs& block, Index panel, Index column) const;
 
   const Team& team_;
   int shape_ = 0;  // BlockArgs::tile_shape
   bool streamed_ = false;
-  struct Slot {  // the packed stage of a right operand
+  struct RightSlot {  // the packed stage of a right operand
     Unit* data = nullptr;
     const Matrix* matrix = nullptr;
     Index k = -1, column = -1;
   };
-  Slot slots_[2];
+  RightSlot slots_[2];
 };
 
 }  // namespace ridge::tile::cpu

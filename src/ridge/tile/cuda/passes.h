@@ -16,119 +16,124 @@ TILE_FN float log_of_powers(float sum) { return device::log(sum); }
 namespace ridge::device {
 
 // Operator by which elements are reduced, and the function that is applied to each element before.
-template <class Kind> struct Joins {
-  using By = Sum;
-  RIDGE_FN static float of_one(float x) { return x; }
+template <class Kind> struct ReductionOf {
+  using Op = SumOp;
+  RIDGE_FN static float map_element(float x) { return x; }
 };
-template <> struct Joins<tile::Max> : Joins<tile::Add> { using By = Most; };
-template <> struct Joins<tile::Squares> : Joins<tile::Add> {
-  RIDGE_FN static float of_one(float x) { return x * x; }
+template <> struct ReductionOf<tile::Max> : ReductionOf<tile::Add> { using Op = MaxOp; };
+template <> struct ReductionOf<tile::Squares> : ReductionOf<tile::Add> {
+  RIDGE_FN static float map_element(float x) { return x * x; }
 };
 
 // The elements of a row that are processed together.
-template <int n> struct Part {
+template <int n> struct RowElements {
   float of[n];
   RIDGE_FN float& operator[](int i) { return of[i]; }
   RIDGE_FN float operator[](int i) const { return of[i]; }
 };
 
-template <int n> RIDGE_FN float beside(const Part<n>& x, int i) { return x[i]; }
-RIDGE_FN float beside(float x, int) { return x; }
+template <int n> RIDGE_FN float element_of(const RowElements<n>& x, int i) { return x[i]; }
+RIDGE_FN float element_of(float x, int) { return x; }
 
 // Operations `at` of a pass on `n` elements of each of the kernel's `rows` input rows.
-template <int n, int rows = 1> struct TextAt {
-  Part<n> x[rows];
+template <int n, int rows = 1> struct RowOperations {
+  RowElements<n> x[rows];
   float weight = 1, number = 0;
-  Part<n> y{}, kept_{};
+  RowElements<n> y{}, kept_{};
 
-  template <int which> RIDGE_FN Part<n> load(const tile::RowsView<float, which>&) const { return x[which]; }
+  template <int which> RIDGE_FN RowElements<n> load(const tile::RowsView<float, which>&) const { return x[which]; }
   RIDGE_FN float load(const tile::ColumnsView<float>&) const { return weight; }
-  template <class F, class... Others> RIDGE_FN void map(Part<n>& e, const F& f, const Others&... others) const {
+  template <class F, class... Others> RIDGE_FN void map(RowElements<n>& e, const F& f, const Others&... others) const {
 #pragma unroll
-    for (int i = 0; i < n; ++i) e[i] = f(e[i], beside(others, i)...);
+    for (int i = 0; i < n; ++i) e[i] = f(e[i], element_of(others, i)...);
   }
-  RIDGE_FN void keep(const Part<n>& e) { kept_ = e; }
-  RIDGE_FN Part<n> kept() const { return kept_; }
-  template <class Kind, class Leaves = tile::AsJoined>
-  RIDGE_FN tile::Reduction<Kind, Part<n>, Leaves> reduce(Part<n> e, Kind, Leaves = {}) const {
+  RIDGE_FN void save_row(const RowElements<n>& e) { kept_ = e; }
+  RIDGE_FN RowElements<n> saved_row() const { return kept_; }
+  template <class Kind, class Finalize = tile::Identity>
+  RIDGE_FN tile::PassResult<Kind, RowElements<n>, Finalize> reduce(RowElements<n> e, Kind, Finalize = {}) const {
 #pragma unroll
-    for (int i = 0; i < n; ++i) e[i] = Joins<Kind>::of_one(e[i]);
+    for (int i = 0; i < n; ++i) e[i] = ReductionOf<Kind>::map_element(e[i]);
     return {e};
   }
-  template <class Kind> RIDGE_FN tile::Reduction<Kind, Part<n>, tile::AsJoined> across(const Part<n>& e, Kind) {
+  template <class Kind>
+  RIDGE_FN tile::PassResult<Kind, RowElements<n>, tile::Identity> reduce_columns(const RowElements<n>& e, Kind) {
     y = e;  // a generated kernel adds it to the column sums
     return {e};
   }
-  RIDGE_FN void store(const tile::RowsOut<float>&, const Part<n>& e) { y = e; }
+  RIDGE_FN void store(const tile::RowsOut<float>&, const RowElements<n>& e) { y = e; }
   RIDGE_FN void store(const tile::NumbersOut<float>&, float x) { number = x; }
 };
 // Runs the second of three passes again for an element, so that the last pass can read what it saved.
 template <class Text, class At, class... Rest>
-RIDGE_FN void remember(At& at, const typename Text::Globals& g, float first, Rest...) {
+RIDGE_FN void rerun_first_pass(At& at, const typename Text::Globals& g, float first, Rest...) {
   if constexpr (sizeof...(Rest) == 1) Text::pass(at, g, first);
 }
 
-template <class Text> constexpr bool has_doubts = requires { &Text::in_units; };
+template <class Text> constexpr bool has_rescaling = requires { &Text::in_units; };
 
 // Runs a pass with the numbers of the earlier passes.
-template <class Text, int pass, class At, class... Left>
-RIDGE_FN auto at_pass(At& at, const typename Text::Globals& g, const float* numbers, Left... left) {
-  if constexpr (sizeof...(left) == pass)
-    return Text::pass(at, g, left...);
+template <class Text, int pass, class At, class... PassNumbers>
+RIDGE_FN auto run_pass(At& at, const typename Text::Globals& g, const float* numbers, PassNumbers... numbers_before) {
+  if constexpr (sizeof...(numbers_before) == pass)
+    return Text::pass(at, g, numbers_before...);
   else
-    return at_pass<Text, pass>(at, g, numbers, left..., numbers[sizeof...(left)]);
+    return run_pass<Text, pass>(at, g, numbers, numbers_before..., numbers[sizeof...(numbers_before)]);
 }
-template <class Text, int pass, class At> using Leaving = decltype(at_pass<Text, pass>(
+template <class Text, int pass, class At> using OutputOf = decltype(run_pass<Text, pass>(
     *static_cast<At*>(nullptr), *static_cast<const typename Text::Globals*>(nullptr), nullptr));
-template <class Text, int pass, class At> using JoinedBy = typename Joins<typename Leaving<Text, pass, At>::Kind>::By;
-template <class Text, int pass, class At> using LeftBy = typename Leaving<Text, pass, At>::Leaves;
+template <class Text, int pass, class At> using OpOf =
+    typename ReductionOf<typename OutputOf<Text, pass, At>::Kind>::Op;
+template <class Text, int pass, class At> using FinalizeOf = typename OutputOf<Text, pass, At>::Finalize;
 
 // List of the passes that are reduced in the same round.
-template <int...> struct Passes {};
-template <class Text, int round, int from, int... found> RIDGE_FN constexpr auto passes_of(Passes<found...>) {
+template <int...> struct PassList {};
+template <class Text, int round, int from, int... found> RIDGE_FN constexpr auto passes_in_round(PassList<found...>) {
   if constexpr (from + 1 == Text::passes)
-    return Passes<found...>{};
-  else if constexpr (tile::round_of<Text>(from) == round)
-    return passes_of<Text, round, from + 1>(Passes<found..., from>{});
+    return PassList<found...>{};
+  else if constexpr (tile::reduction_round<Text>(from) == round)
+    return passes_in_round<Text, round, from + 1>(PassList<found..., from>{});
   else
-    return passes_of<Text, round, from + 1>(Passes<found...>{});
+    return passes_in_round<Text, round, from + 1>(PassList<found...>{});
 }
 
-template <class Text, int slot, bool may_doubt, class Row, class... Left>
-RIDGE_FN void go_last(Row& row, const typename Text::Globals& g, const float* numbers, Left... left) {
-  if constexpr (sizeof...(left) + 1 < Text::passes) {
-    go_last<Text, slot, may_doubt>(row, g, numbers, left..., numbers[sizeof...(left)]);
+template <class Text, int slot, bool may_rescale, class Row, class... PassNumbers>
+RIDGE_FN void run_last_pass(Row& row, const typename Text::Globals& g, const float* numbers,
+                            PassNumbers... numbers_before) {
+  if constexpr (sizeof...(numbers_before) + 1 < Text::passes) {
+    run_last_pass<Text, slot, may_rescale>(row, g, numbers, numbers_before..., numbers[sizeof...(numbers_before)]);
   } else {
-    if constexpr (may_doubt && has_doubts<Text>)
-      if (row.any(Text::in_doubt(left...))) return row.template in_units<Text, slot + Text::passes - 1>(g);
-    row.each([&](auto& at) { return Text::pass(at, g, left...); }, [&](auto& at) { remember<Text>(at, g, left...); });
+    if constexpr (may_rescale && has_rescaling<Text>)
+      if (row.any_lane(Text::in_doubt(numbers_before...)))
+        return row.template in_units<Text, slot + Text::passes - 1>(g);
+    row.each_element([&](auto& at) { return Text::pass(at, g, numbers_before...); },
+                     [&](auto& at) { rerun_first_pass<Text>(at, g, numbers_before...); });
   }
 }
 template <class Text, int slot, int round, class Row>
-RIDGE_FN void go_rounds(Row& row, const typename Text::Globals& g, float* numbers) {
-  if constexpr (round < tile::round_of<Text>(Text::passes - 1)) {
-    row.template leave<Text, slot>(passes_of<Text, round, 0>(Passes<>{}), g, numbers);
-    go_rounds<Text, slot, round + 1>(row, g, numbers);
+RIDGE_FN void run_rounds(Row& row, const typename Text::Globals& g, float* numbers) {
+  if constexpr (round < tile::reduction_round<Text>(Text::passes - 1)) {
+    row.template run_round<Text, slot>(passes_in_round<Text, round, 0>(PassList<>{}), g, numbers);
+    run_rounds<Text, slot, round + 1>(row, g, numbers);
   }
 }
 // Runs all passes of a row. Numbers are exchanged through the buffers from `slot` on. `may_rescale` is false if the row
 // is already rescaled.
-template <class Text, int slot, bool may_doubt, class Row>
-RIDGE_FN void go_through(Row& row, const typename Text::Globals& g) {
+template <class Text, int slot, bool may_rescale, class Row>
+RIDGE_FN void run_passes(Row& row, const typename Text::Globals& g) {
   float numbers[Text::passes] = {};
-  go_rounds<Text, slot, 0>(row, g, numbers);
-  go_last<Text, slot, may_doubt>(row, g, numbers);
+  run_rounds<Text, slot, 0>(row, g, numbers);
+  run_last_pass<Text, slot, may_rescale>(row, g, numbers);
 }
 
 // Returns the number of exchange buffers that a kernel needs; those of a rescaled row follow the others.
-template <class Text> RIDGE_FN constexpr int slots_of() {
-  if constexpr (has_doubts<Text>) return 2 * (Text::passes - 1) + (Text::is_centred ? 2 : 1);
+template <class Text> RIDGE_FN constexpr int exchange_slots() {
+  if constexpr (has_rescaling<Text>) return 2 * (Text::passes - 1) + (Text::is_centered ? 2 : 1);
   return Text::passes - 1;
 }
 
 // Returns the largest power of two up to `largest`; multiplying by it and by its reciprocal does not round.
-RIDGE_FN float unit_of(float most) {
-  const u32 exponent = __float_as_uint(most) & 0x7f800000u;
+RIDGE_FN float power_of_two_below(float largest) {
+  const u32 exponent = __float_as_uint(largest) & 0x7f800000u;
   return __uint_as_float(exponent == 0 ? 0x00800000u : exponent);
 }
 
@@ -137,56 +142,56 @@ RIDGE_FN float unit_of(float most) {
 // `over_lanes<F, slot>(x)`, the reduction of all lanes' x; and `first<slot>()`, the first element of the row.
 template <class Lane> struct LoopedRow {
   Lane& lane;
-  TextAt<1> at{};
+  RowOperations<1> at{};
   float part = 1, first = 0, inverse = 1;  // elements are rescaled to (x * part - first) * inverse
 
-  template <class F> RIDGE_FN void over_elements(const F& f) {
+  template <class F> RIDGE_FN void for_each_element(const F& f) {
 #pragma unroll Lane::at_once
     for (i64 i = 0; i < lane.count(); ++i) {
-      if (!lane.inside(i)) continue;
+      if (!lane.is_inside(i)) continue;
       at.x[0][0] = (lane.read(i) * part - first) * inverse;
       at.weight = lane.weight(i);
       f(i);
     }
   }
   template <class Text, int slot, int... pass>
-  RIDGE_FN void leave(Passes<pass...>, const typename Text::Globals& g, float* numbers) {
-    using At = TextAt<1>;
-    ((numbers[pass] = __uint_as_float(JoinedBy<Text, pass, At>::nothing)), ...);
-    over_elements([&](i64) {
-      ((numbers[pass] = JoinedBy<Text, pass, At>::of(numbers[pass], at_pass<Text, pass>(at, g, numbers).of[0])), ...);
+  RIDGE_FN void run_round(PassList<pass...>, const typename Text::Globals& g, float* numbers) {
+    using At = RowOperations<1>;
+    ((numbers[pass] = __uint_as_float(OpOf<Text, pass, At>::identity)), ...);
+    for_each_element([&](i64) {
+      ((numbers[pass] = OpOf<Text, pass, At>::of(numbers[pass], run_pass<Text, pass>(at, g, numbers).of[0])), ...);
     });
     ((numbers[pass] =
-          LeftBy<Text, pass, At>{}(lane.template over<JoinedBy<Text, pass, At>, slot + pass>(numbers[pass]), g)),
+          FinalizeOf<Text, pass, At>{}(lane.template over_lanes<OpOf<Text, pass, At>, slot + pass>(numbers[pass]), g)),
      ...);
   }
-  template <class Pass, class Before> RIDGE_FN void each(const Pass& pass, const Before& before) {
-    over_elements([&](i64 i) {
+  template <class Pass, class Before> RIDGE_FN void each_element(const Pass& pass, const Before& before) {
+    for_each_element([&](i64 i) {
       before(at);
       pass(at);
       lane.write(i, at.y[0]);
     });
   }
-  RIDGE_FN static bool any(bool x) { return x; }
+  RIDGE_FN static bool any_lane(bool x) { return x; }
   // Runs the row divided by a power of two near its largest element; centred kernels first subtract the row's first
   // element. If that does not help (infinities, a row of zeros), the row is left unchanged.
   template <class Text, int slot> RIDGE_FN void in_units(const typename Text::Globals& g) {
-    constexpr int more = Text::is_centred;
-    if constexpr (Text::is_centred) {
+    constexpr int extra_slots = Text::is_centered;
+    if constexpr (Text::is_centered) {
       part = 0.5f;  // the difference of two floats may overflow
       first = lane.template first<slot>() * part;
     }
-    float most = 0;
-    over_elements([&](i64) { most = max(most, fabsf(at.x[0][0])); });
-    most = lane.template over<Most, slot + more>(most);
-    const bool helps = most < __uint_as_float(0x7f800000u) && (most != 0 || Text::is_centred);
-    const float unit = most == 0 || !helps ? 1 : unit_of(most);
-    if (!helps) {
+    float largest = 0;
+    for_each_element([&](i64) { largest = max(largest, fabsf(at.x[0][0])); });
+    largest = lane.template over_lanes<MaxOp, slot + extra_slots>(largest);
+    const bool is_scaled = largest < __uint_as_float(0x7f800000u) && (largest != 0 || Text::is_centered);
+    const float unit = largest == 0 || !is_scaled ? 1 : power_of_two_below(largest);
+    if (!is_scaled) {
       part = 1;
       first = 0;
     }
     inverse = 1 / unit;
-    go_through<typename Text::InUnits, slot + more + 1, false>(*this, Text::in_units(g, {}, unit / part));
+    run_passes<typename Text::Rescaled, slot + extra_slots + 1, false>(*this, Text::in_units(g, {}, unit / part));
   }
 };
 

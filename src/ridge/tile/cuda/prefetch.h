@@ -2,11 +2,11 @@
 // what it has copied itself, so that no lane waits for another.
 #pragma once
 
-#include "ridge/tile/cuda/words.h"
+#include "ridge/tile/cuda/vector_access.h"
 
 namespace ridge::device {
 
-constexpr int piece_bytes = 16;
+constexpr int copy_bytes = 16;
 
 // Copies the first `bytes` of `most` bytes from global memory and fills the rest with zeros.
 template <int most> RIDGE_FN void copy_async(u32 to, const char* from, u32 bytes) {
@@ -23,22 +23,22 @@ RIDGE_FN void commit_row() { asm volatile("cp.async.commit_group;" ::: "memory")
 template <int rows> RIDGE_FN void wait_for_all_but() { asm volatile("cp.async.wait_group %0;" ::"n"(rows) : "memory"); }
 
 // Shared memory for a tensor's vectors of the rows in flight, in 16-byte units; each lane has its own addresses.
-template <class S, Form form_, int rows_> struct Prefetched {
-  static constexpr Form form = form_;
-  static constexpr int rows = rows_, pieces = S::width * size_of<form> / piece_bytes;
-  static constexpr int in_piece = piece_bytes / size_of<form>;  // elements of a copy
-  u32 begin;                                                    // this lane's first address
+template <class S, NumberFormat format_, int rows_> struct PrefetchBuffer {
+  static constexpr NumberFormat format = format_;
+  static constexpr int rows = rows_, copies = S::width * size_of<format> / copy_bytes;
+  static constexpr int in_piece = copy_bytes / size_of<format>;  // elements of a copy
+  u32 begin;                                                     // this lane's first address
 
-  RIDGE_FN u32 place(u32 turn, int vector, int piece) const {
-    return begin + ((turn % rows * S::vectors + vector) * pieces + piece) * (S::threads * piece_bytes);
+  RIDGE_FN u32 address_of(u32 iteration, int vector, int piece) const {
+    return begin + ((iteration % rows * S::vectors + vector) * copies + piece) * (S::threads * copy_bytes);
   }
-  RIDGE_FN Pack<form, S::width> pack(u32 turn, int vector) const {
-    Pack<form, S::width> x;
+  RIDGE_FN Pack<format, S::width> load_pack(u32 iteration, int vector) const {
+    Pack<format, S::width> x;
 #pragma unroll
-    for (int i = 0; i < pieces; ++i)
+    for (int i = 0; i < copies; ++i)
       asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
                    : "=r"(x.word[4 * i]), "=r"(x.word[4 * i + 1]), "=r"(x.word[4 * i + 2]), "=r"(x.word[4 * i + 3])
-                   : "r"(place(turn, vector, i))
+                   : "r"(address_of(iteration, vector, i))
                    : "memory");
     return x;
   }
@@ -46,17 +46,17 @@ template <class S, Form form_, int rows_> struct Prefetched {
 
 // A row that all rows of a kernel read (such as weights), in shared memory in element order. One more vector precedes
 // the first of each block, so that a lane can read at the same shift as its elements of an unaligned row.
-template <class S, Form form_> struct KeptInOrder {
-  static constexpr Form form = form_;
-  static constexpr int vector = S::width * size_of<form>, piece = vector < piece_bytes ? vector : piece_bytes;
-  static constexpr int in_piece = piece / size_of<form>;
+template <class S, NumberFormat format_> struct ConstantRow {
+  static constexpr NumberFormat format = format_;
+  static constexpr int vector = S::width * size_of<format>, piece = vector < copy_bytes ? vector : copy_bytes;
+  static constexpr int in_piece = piece / size_of<format>;
   u32 begin;
 
-  RIDGE_FN u32 place(int k, int lane) const { return begin + (k * (S::threads + 1) + 1 + lane) * vector; }
-  RIDGE_FN Pack<form, S::width> pack(int k, int shift) const {
-    using P = Pack<form, S::width>;
-    constexpr int words = P::words + (size_of<form> < 4 ? 1 : 0);
-    const u32 at = place(k, threadIdx.x) - shift * size_of<form>;
+  RIDGE_FN u32 address_of(int k, int lane) const { return begin + (k * (S::threads + 1) + 1 + lane) * vector; }
+  RIDGE_FN Pack<format, S::width> load_pack(int k, int shift) const {
+    using P = Pack<format, S::width>;
+    constexpr int words = P::words + (size_of<format> < 4 ? 1 : 0);
+    const u32 at = address_of(k, threadIdx.x) - shift * size_of<format>;
     u32 word[words];
 #pragma unroll
     for (int i = 0; i < words; ++i)

@@ -7,7 +7,7 @@
 
 namespace ridge::tile::sm90 {
 
-TILE_FN std::uint32_t address(const void* p) { return static_cast<std::uint32_t>(__cvta_generic_to_shared(p)); }
+TILE_FN std::uint32_t shared_address(const void* p) { return static_cast<std::uint32_t>(__cvta_generic_to_shared(p)); }
 
 TILE_FN void barrier_init(std::uint32_t bar, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(arrivals) : "memory");
@@ -20,16 +20,17 @@ TILE_FN void expect_bytes(std::uint32_t bar, int bytes) {
 }
 // Arrives with .cta scope. The memory model literally requires .cluster, which costs a quarter of the speed; .cta
 // suffices because only the copy engine and the tensor cores access a slot's data.
-TILE_FN void arrive(std::uint32_t bar) {
+TILE_FN void arrive_mbarrier(std::uint32_t bar) {
   asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
 }
-TILE_FN void arrive_at(std::uint32_t bar, int block) {  // arrives at the same barrier of another block of the cluster
+TILE_FN void arrive_mbarrier_of_block(std::uint32_t bar,
+                                      int block) {  // arrives at the same barrier of another block of the cluster
   asm volatile(
       "{ .reg .b32 a; mapa.shared::cluster.u32 a, %0, %1; mbarrier.arrive.shared::cluster.b64 _, [a]; }" ::"r"(bar),
       "r"(block)
       : "memory");
 }
-TILE_FN void wait(std::uint32_t bar, std::uint32_t phase) {
+TILE_FN void wait_mbarrier(std::uint32_t bar, std::uint32_t phase) {
   asm volatile(
       "{ .reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @p bra done; bra again; done: }" ::
           "r"(bar),
@@ -45,7 +46,7 @@ TILE_FN void arrive_threads(int id, int threads) {
 TILE_FN void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-TILE_FN float4 read_of_block(std::uint32_t shared, int block) {  // reads another block's shared memory
+TILE_FN float4 read_shared_of_block(std::uint32_t shared, int block) {  // reads another block's shared memory
   float4 x;
   asm volatile("{ .reg .b32 a; mapa.shared::cluster.u32 a, %4, %5; ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [a]; }"
                : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
@@ -60,8 +61,12 @@ TILE_FN int cluster_rank() {
 }
 
 // Sets the registers of a thread, a multiple of 8. If 128 * (sum over warpgroups) exceeds 65,536, the block hangs.
-template <int count> TILE_FN void registers_up() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count)); }
-template <int count> TILE_FN void registers_down() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count)); }
+template <int count> TILE_FN void increase_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
+}
+template <int count> TILE_FN void decrease_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
+}
 
 // Programmatic dependent launch: waits for earlier kernels and their stores; lets the next kernel start.
 TILE_FN void wait_for_earlier_kernels() { asm volatile("griddepcontrol.wait;" ::: "memory"); }

@@ -5,19 +5,19 @@
 //   f.with_form(run)                  calls run(form) with one of f's constants, the same for all threads
 //   f.beside(col, cols)               returns the bias of this thread's two columns of col … col + 7, of cols (x8)
 //   f(form, u, g)                     returns the result for two sums
-//   f.keep, f.kept_u, f.kept_g        true if both sums of each pair are stored as well, and their views; a view
+//   f.keep, f.u_maps, f.g_maps        true if both sums of each pair are stored as well, and their views; a view
 //                                     without data is not written
 //   f.write_exact(view, u, g, row, col)  stores the result of two sums, in any format and at any alignment
 #pragma once
 
-#include "ridge/tile/sm90/ops.h"
+#include "ridge/tile/sm90/tile_operations.h"
 
 namespace ridge::tile::sm90 {
 
-struct PairOfMaps {  // tensor maps for boxes of 64 columns, and for the remaining columns of a tile
+struct BoxMaps {  // tensor maps for boxes of 64 columns, and for the remaining columns of a tile
   CUtensorMap map, tail;
 };
-struct Beside {  // bias of the sums u and g for two adjacent columns, two 16-bit numbers in each register
+struct ColumnBias {  // bias of the sums u and g for two adjacent columns, two 16-bit numbers in each register
   std::uint32_t u, g;
 };
 
@@ -30,7 +30,7 @@ template <int cols> TILE_FN void stage_packed(std::uint32_t out, int j, const st
   store_matrix4(out + r * bytes + unit * 16, x[0], x[1], x[2], x[3]);
 }
 
-template <class Kernel, class At> struct Paired {
+template <class Kernel, class At> struct FoldingConsumer {
   static constexpr auto config = Kernel::config;
   static constexpr int columns = Kernel::columns;
   At& at;
@@ -38,14 +38,16 @@ template <class Kernel, class At> struct Paired {
   TILE_FN Row row() const { return at.row(); }
   TILE_FN Col col() const { return {{at.n0 / 2, columns}}; }
   template <class... X> TILE_FN void load(X&&... x) const { at.load(static_cast<X&&>(x)...); }
-  template <class Sums, class F> struct Pairs {  // references, because f has some hundred bytes of parameters
-    const Sums& of;
+  template <class Sums, class F> struct FoldedSums {  // references, because f has some hundred bytes of parameters
+    const Sums& sums;
     const F& f;
   };
-  template <class Sums, class F> TILE_FN Pairs<Sums, F> fold(const Sums& sums, const F& f) const { return {sums, f}; }
+  template <class Sums, class F> TILE_FN FoldedSums<Sums, F> fold(const Sums& sums, const F& f) const {
+    return {sums, f};
+  }
 
   template <class T, int m, int n, class Sums, class F>
-  TILE_FN void store(const OutputView<T, m, n>& view, const Pairs<Sums, F>& folded, Row row, Col col) {
+  TILE_FN void store(const OutputView<T, m, n>& view, const FoldedSums<Sums, F>& folded, Row row, Col col) {
     const int first = static_cast<int>(row.begin) + at.share * rows, column = static_cast<int>(col.begin);
     if (view.on_target.bulk)
       folded.f.with_form([&](auto form)
@@ -55,39 +57,39 @@ template <class Kernel, class At> struct Paired {
   }
 
  private:
-  static constexpr int rows = config.m / config.sharers(), group = config.n / 2;  // registers for 64 rows
+  static constexpr int rows = config.m / config.warpgroups_per_tile(), group = config.n / 2;  // registers for 64 rows
 
   template <class T, class Form, class View, class Sums, class F>
-  TILE_FN void store_bulk(Form form, const View& view, const Pairs<Sums, F>& folded, int row, int col) {
+  TILE_FN void store_bulk(Form form, const View& view, const FoldedSums<Sums, F>& folded, int row, int col) {
 #pragma unroll
-    for (int c = 0; c < (columns + atom - 1) / atom; ++c) {
-      const float* const v = folded.of.v + c * (atom / 2);
-      const Corner corner = {col + c * atom, row, at.batch};
-      if (c < columns / atom)
-        store_columns<T, atom>(form, view, folded.f, v, corner);
-      else if constexpr (columns % atom != 0)
-        store_columns<T, columns % atom>(form, view, folded.f, v, corner);
+    for (int c = 0; c < (columns + swizzle_elements - 1) / swizzle_elements; ++c) {
+      const float* const v = folded.sums.v + c * (swizzle_elements / 2);
+      const BoxOrigin box = {col + c * swizzle_elements, row, at.batch};
+      if (c < columns / swizzle_elements)
+        store_columns<T, swizzle_elements>(form, view, folded.f, v, box);
+      else if constexpr (columns % swizzle_elements != 0)
+        store_columns<T, columns % swizzle_elements>(form, view, folded.f, v, box);
     }
   }
 
   template <class T, int cols, class Form, class View, class F>
-  TILE_FN void store_columns(Form form, const View& view, const F& f, const float* v, Corner corner) {
+  TILE_FN void store_columns(Form form, const View& view, const F& f, const float* v, BoxOrigin box) {
     const int width = static_cast<int>(view.cols);
 #pragma unroll
-    for (int i = 0; i < rows / 64; ++i, v += group, corner.y += 64) {
-      if (f.keep) {
-        write_box<T, cols>(v, f, width, f.kept_u, corner, [](float u, float) { return u; });
-        write_box<T, cols>(v, f, width, f.kept_g, corner, [](float, float g) { return g; });
+    for (int i = 0; i < rows / 64; ++i, v += group, box.y += 64) {
+      if (f.stores_h) {
+        write_box<T, cols>(v, f, width, f.u_maps, box, [](float u, float) { return u; });
+        write_box<T, cols>(v, f, width, f.g_maps, box, [](float, float g) { return g; });
       }
       if (view.data != nullptr)
-        write_box<T, cols>(v, f, width, view.on_target, corner, [&](float u, float g) { return f(form, u, g); });
+        write_box<T, cols>(v, f, width, view.on_target, box, [&](float u, float g) { return f(form, u, g); });
     }
   }
 
   // Writes a box through a buffer, 16 columns at a time, because few registers are free.
   template <class T, int cols, class F, class Maps, class One>
-  TILE_FN void write_box(const float* v, const F& f, int width, const Maps& to, Corner corner, One one) {
-    const std::uint32_t out = address(at.staging) + at.buffer * (atom * 128);
+  TILE_FN void write_box(const float* v, const F& f, int width, const Maps& to, BoxOrigin box, One one) {
+    const std::uint32_t out = shared_address(at.staging) + at.buffer * (swizzle_elements * 128);
     const auto write = [&] {
 #pragma unroll
       for (int j = 0; j < cols / 16; ++j) {
@@ -95,16 +97,16 @@ template <class Kernel, class At> struct Paired {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           const float *const u = v + j * 8 + half * 4, *const g = u + group / 2;
-          const Beside two = f.beside(corner.x + j * 16 + half * 8, width);
-          const float2 bu = unpack<T>(two.u), bg = unpack<T>(two.g);
+          const ColumnBias two = f.load_biases(box.x + j * 16 + half * 8, width);
+          const float2 bu = unpack_pair<T>(two.u), bg = unpack_pair<T>(two.g);
 #pragma unroll
           for (int q = 0; q < 4; q += 2)
-            x[half * 2 + q / 2] = pack<T>(one(u[q] + bu.x, g[q] + bg.x), one(u[q + 1] + bu.y, g[q + 1] + bg.y));
+            x[half * 2 + q / 2] = pack_pair<T>(one(u[q] + bu.x, g[q] + bg.x), one(u[q + 1] + bu.y, g[q + 1] + bg.y));
         }
         stage_packed<cols>(out, j, x);
       }
     };
-    send_box<config.staging>(at, write, [&] { store_box(cols == atom ? &to.map : &to.tail, out, corner); });
+    send_box<config.staging>(at, write, [&] { store_box(cols == swizzle_elements ? &to.map : &to.tail, out, box); });
   }
 
   // Stores in any format and alignment: 64 x 16 pairs at a time through shared memory, sixteen columns of u and of g in
@@ -119,7 +121,7 @@ template <class Kernel, class At> struct Paired {
 #pragma unroll
       for (int i = 0; i < rows / 64 * wide; ++i) {  // registers are indexed by constants only
         if (chunk != i) continue;
-        const float* const v = folded.of.v + i / wide * group + i % wide * 8;
+        const float* const v = folded.sums.v + i / wide * group + i % wide * 8;
 #pragma unroll
         for (int j = 0; j < 4; ++j)  // 8 columns each: u, u, g, g
 #pragma unroll

@@ -12,7 +12,7 @@
 
 namespace ridge::tile {
 
-inline constexpr int most_shared_bytes = 227 * 1024;  // limit of a block
+inline constexpr int max_shared_bytes = 227 * 1024;  // limit of a block
 
 // Swizzled rows of 128 bytes must start at multiples of 1024 bytes: the copy engine and the tensor cores swizzle by
 // address bits.
@@ -23,37 +23,38 @@ template <class T, int Rows, int Cols> struct alignas(1024) SharedTile {
 };
 
 // M x N sums in the registers of `WarpgroupsPerTile` warpgroups, in the layout of wgmma.
-template <int M, int N, int Sharers = 1, class Sum_ = float> struct Accumulator {
+template <int M, int N, int WarpgroupsPerTile = 1, class Sum_ = float> struct Accumulator {
   using Sum = Sum_;
-  static constexpr int rows = M, cols = N, sharers = Sharers, size = M * N / (Sharers * 128);
+  static constexpr int rows = M, cols = N, warpgroups_per_tile = WarpgroupsPerTile,
+                       size = M * N / (WarpgroupsPerTile * 128);
   Sum v[size];
-  bool live = false;  // true once a product has written it; the first product overwrites
-  int age = 0;        // number of the last product in flight that adds to it (step_ring.h)
+  bool live = false;     // true once a product has written it; the first product overwrites
+  int last_product = 0;  // number of the last product in flight that adds to it (step_ring.h)
 };
 
 // L2 cache policies, encoded as by createpolicy.fractional with fraction 1.
-inline constexpr std::uint64_t keeps = 0x1000000000000000, drops_first = 0x12F0000000000000;
+inline constexpr std::uint64_t evict_normal = 0x1000000000000000, evict_first = 0x12F0000000000000;
 
 struct InputOnTarget {
   CUtensorMap map;
-  bool batched;                // false if all products of a batch read the same matrix
-  std::uint64_t kept = keeps;  // L2 policy of the loads: `evict_normal` or `evict_first`
+  bool batched;                               // false if all products of a batch read the same matrix
+  std::uint64_t cache_policy = evict_normal;  // L2 policy of the loads: `evict_normal` or `evict_first`
 };
 
-struct OutputOnTarget : Finish {
+struct OutputOnTarget : Epilogue {
   CUtensorMap map, tail;  // boxes of 64 columns, and of the last N % 64
   bool bulk;              // true if sums are only rounded and the copy engine can write them
   bool vectors;           // true if groups of four contiguous elements are aligned
   bool vector_epilogue;   // true if D and all operands have A's format and D's rows consist of aligned 16-byte units
-  bool adds;              // true if the bulk store adds to D
+  bool adds_to_output;    // true if the bulk store adds to D
 };
 
 // Rows that a product exchanges with other ranks. A scattered result is stored in bulk.
-struct RowsOnTarget {
+struct SharedRowMaps {
   GatheredRows gathered;
   ScatteredRows scattered;
-  CUtensorMap own;                                 // map of this rank's own rows of A
-  CUtensorMap pieces[ScatteredRows::most_pieces];  // maps of the result's shards, in the order of the walk
+  CUtensorMap own_shard;                          // map of this rank's own rows of A
+  CUtensorMap shards[ScatteredRows::max_shards];  // maps of the result's shards, in the order of the walk
 };
 
 }  // namespace ridge::tile

@@ -7,13 +7,14 @@
 
 namespace ridge::tile::sm90 {
 
-struct Corner {  // first element of a box: along the contiguous axis, along the other axis, and the index in the batch
+struct BoxOrigin {  // first element of a box: along the contiguous axis, along the other axis, and the index in the
+                    // batch
   int x, y, batch;
 };
 
 TILE_FN void prefetch_map(const CUtensorMap* map) { asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory"); }
 
-TILE_FN void load_box(std::uint32_t to, const CUtensorMap* map, std::uint64_t policy, Corner c, std::uint32_t bar) {
+TILE_FN void load_box(std::uint32_t to, const CUtensorMap* map, std::uint64_t policy, BoxOrigin c, std::uint32_t bar) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
       "[%1, {%2, %3, %4}], [%5], %6;" ::"r"(to),
@@ -23,7 +24,7 @@ TILE_FN void load_box(std::uint32_t to, const CUtensorMap* map, std::uint64_t po
 
 // Loads a box into the shared memory of every block of the mask, at the same address; the bytes are reported to each
 // block's barrier.
-TILE_FN void load_box_multicast(std::uint32_t to, const CUtensorMap* map, std::uint64_t policy, Corner c,
+TILE_FN void load_box_multicast(std::uint32_t to, const CUtensorMap* map, std::uint64_t policy, BoxOrigin c,
                                 std::uint32_t bar, std::uint16_t blocks) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
@@ -32,14 +33,14 @@ TILE_FN void load_box_multicast(std::uint32_t to, const CUtensorMap* map, std::u
       : "memory");
 }
 
-TILE_FN void store_box(const CUtensorMap* map, std::uint32_t from, Corner c) {
+TILE_FN void store_box(const CUtensorMap* map, std::uint32_t from, BoxOrigin c) {
   asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(map),
                "r"(c.x), "r"(c.y), "r"(c.batch), "r"(from)
                : "memory");
 }
 // Stores the box, or adds its 16-bit numbers to the tensor in the L2, which rounds once more; the SM does not read the
 // tensor ("cp.reduce.async.bulk.tensor"). One asm statement does both, because two calls cost more registers.
-TILE_FN void store_or_add_box(const CUtensorMap* map, std::uint32_t from, Corner c, bool add) {
+TILE_FN void store_or_add_box(const CUtensorMap* map, std::uint32_t from, BoxOrigin c, bool add) {
   asm volatile(
       "{ .reg .pred p;\n\tsetp.ne.b32 p, %5, 0;\n\t"
       "@p cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.tile.bulk_group [%0, {%1, %2, %3}], [%4];\n\t"
@@ -47,16 +48,18 @@ TILE_FN void store_or_add_box(const CUtensorMap* map, std::uint32_t from, Corner
       "r"(c.x), "r"(c.y), "r"(c.batch), "r"(from), "r"(static_cast<int>(add))
       : "memory");
 }
-TILE_FN void store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+TILE_FN void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 // Waits until at most `left` groups of stores still read shared memory.
-template <int left> TILE_FN void store_wait() {
+template <int left> TILE_FN void wait_for_store_reads() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(left) : "memory");
 }
 // `wait_for_all_stores` waits until this thread's stores have reached memory. `fence_global_proxy` orders what this
 // thread has read before the copies that the engine starts next.
-TILE_FN void stores_done() { asm volatile("cp.async.bulk.wait_group 0;\n\tfence.proxy.async.global;" ::: "memory"); }
-TILE_FN void copies_follow() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
+TILE_FN void wait_for_all_stores() {
+  asm volatile("cp.async.bulk.wait_group 0;\n\tfence.proxy.async.global;" ::: "memory");
+}
+TILE_FN void fence_global_proxy() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
 // Makes this thread's writes to shared memory visible to the copy engine.
-TILE_FN void shared_writes_done() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+TILE_FN void fence_shared_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 }  // namespace ridge::tile::sm90

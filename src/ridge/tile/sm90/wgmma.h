@@ -21,9 +21,9 @@ template <int left> TILE_FN void mma_wait() {
 // Returns the matrix descriptor of an operand (addresses in 16-byte units): 128-byte swizzle, a stride of 1024 bytes
 // between groups of 8 rows, and `group_bytes`, the stride between groups of 64 elements along the output (used only by
 // operands that are contiguous along the output).
-template <Major major> TILE_FN std::uint64_t descriptor(std::uint32_t where, int group) {
-  const std::uint64_t across = major == Major::k ? 1 : static_cast<std::uint64_t>(group / 16);
-  return 0x4000'0040'0000'0000ull | across << 16 | (where & 0x3ffff) >> 4;
+template <Major major> TILE_FN std::uint64_t make_descriptor(std::uint32_t address, int group_bytes) {
+  const std::uint64_t across = major == Major::k ? 1 : static_cast<std::uint64_t>(group_bytes / 16);
+  return 0x4000'0040'0000'0000ull | across << 16 | (address & 0x3ffff) >> 4;
 }
 
 #define RIDGE_R4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
@@ -113,7 +113,8 @@ TILE_FN void mma_64(float* d, std::uint64_t a, std::uint64_t b, int add) {
 
 // Issues D[64, width] += A[64, 16] * B[16, width] with A in registers: a[0] and a[1] are columns 0 … 7 of rows r and
 // r + 8, a[2] and a[3] columns 8 … 15, where r and the pair of columns are those of the thread's sums.
-template <int width, class T> TILE_FN void mma_64_held(float* d, const std::uint32_t* a, std::uint64_t b, int add) {
+template <int width, class T>
+TILE_FN void mma_64_registers(float* d, const std::uint32_t* a, std::uint64_t b, int add) {
   static_assert(width == 64 || width == 96 || width == 128 || width == 192 || width == 256,
                 "wgmma: a left operand in registers has a width of 64, 96, 128, 192 or 256");
   // clang-format off

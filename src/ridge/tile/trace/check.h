@@ -12,19 +12,19 @@
 #include <set>
 #include <string>
 
-#include "ridge/tile/trace/protocol.h"
+#include "ridge/tile/trace/recorded_program.h"
 
 namespace ridge::tile::trace {
 
 // Runs the program once, in an order that `seed` shuffles. Returns an empty string if there is no error, else a
 // sentence that names the kernel, the stage, the tile and the missing wait.
-std::string check(const Program& program, unsigned seed);
+std::string check_schedule(const RecordedProgram& program, unsigned seed);
 
 struct CheckResult {
-  int schedules = 0, faulty = 0;
-  std::string first;                            // error of the first schedule that failed
-  std::map<std::set<std::string>, int> left{};  // number of schedules for each set of threads that gave up
+  int schedules = 0, failed = 0;
+  std::string first;                               // error of the first schedule that failed
+  std::map<std::set<std::string>, int> gave_up{};  // number of schedules for each set of threads that gave up
 };
-CheckResult check_schedules(const Program& program, int schedules = 1000);
+CheckResult check_schedules(const RecordedProgram& program, int schedules = 1000);
 
 }  // namespace ridge::tile::trace

@@ -67,7 +67,7 @@ TEST(Check, EveryDepthOfRingIsCleanInPingPong) {
   expect_clean_in_every_shape<base(6, 2, Roles::pingpong)>();
 }
 TEST(Check, OutputsOfManyBoxesOfOneAndOfThreeBuffersAreClean) {
-  const Sizes sizes{.m = 512, .n = 160, .k = 128};
+  const ProductShape sizes{.m = 512, .n = 160, .k = 128};
   expect_clean<wide(base(3, 2, Roles::cooperative), 256, 160, 1)>({.kernel = "one buffer", .sizes = sizes});
   expect_clean<wide(base(3, 2, Roles::pingpong), 128, 160, 3)>({.kernel = "three buffers", .sizes = sizes});
   expect_clean<swapped(base(3, 2, Roles::cooperative))>({.kernel = "swapped", .sizes = {.m = 256, .n = 16, .k = 200}});
@@ -75,18 +75,18 @@ TEST(Check, OutputsOfManyBoxesOfOneAndOfThreeBuffersAreClean) {
       {.kernel = "threads write the output", .sizes = sizes, .bulk = false});
 }
 TEST(Check, ClustersThatShareWhatTheyLoadAreClean) {
-  const Sizes sizes{.m = 512, .n = 256, .k = 320};
+  const ProductShape sizes{.m = 512, .n = 256, .k = 320};
   expect_clean<clustered(base(3, 2, Roles::cooperative), 2, 1)>({.kernel = "2 x 1", .sizes = sizes, .blocks = 2}, 300);
   expect_clean<clustered(base(2, 1, Roles::cooperative), 1, 2)>({.kernel = "1 x 2", .sizes = sizes, .blocks = 2}, 300);
   expect_clean<clustered(base(4, 2, Roles::pingpong), 2, 1)>({.kernel = "ping-pong", .sizes = sizes, .blocks = 2}, 300);
 }
 TEST(Check, ManySplitsOnFewBlocksAreClean) {
-  const Sizes sizes{.m = 128, .n = 128, .k = 448, .splits = 7};
+  const ProductShape sizes{.m = 128, .n = 128, .k = 448, .splits = 7};
   expect_clean<base(3, 2, Roles::cooperative)>({.kernel = "7 splits", .sizes = sizes, .blocks = 3}, 300);
   expect_clean<base(3, 2, Roles::pingpong)>({.kernel = "7 splits, ping-pong", .sizes = sizes, .blocks = 2}, 300);
 }
 TEST(Check, SplitsThatWaitForEachOtherAreClean) {
-  const Sizes sizes{.m = 128, .n = 64, .k = 448, .splits = 3, .split_mode = SplitMode::cooperative_split_k};
+  const ProductShape sizes{.m = 128, .n = 64, .k = 448, .splits = 3, .split_mode = SplitMode::cooperative_split_k};
   expect_clean<base(3, 2, Roles::cooperative)>({.kernel = "3 splits", .sizes = sizes, .blocks = 3}, 300);
   expect_clean<base(3, 2, Roles::pingpong)>({.kernel = "3 splits, ping-pong", .sizes = sizes, .blocks = 3}, 300);
   expect_clean<clustered(base(3, 2, Roles::cooperative), 2, 1)>(
@@ -96,7 +96,7 @@ TEST(Check, SplitsThatWaitForEachOtherAreClean) {
       300);
 }
 TEST(Check, SplitsOfAClusterThatShareTheTileAreClean) {
-  const Sizes sizes{.m = 128, .n = 64, .k = 448, .splits = 3, .split_mode = SplitMode::cluster_split_k};
+  const ProductShape sizes{.m = 128, .n = 64, .k = 448, .splits = 3, .split_mode = SplitMode::cluster_split_k};
   expect_clean<base(3, 2, Roles::cooperative)>({.kernel = "3 blocks", .sizes = sizes, .blocks = 3}, 300);
   expect_clean<base(4, 1, Roles::cooperative)>(
       {.kernel = "a consumer",
@@ -105,15 +105,15 @@ TEST(Check, SplitsOfAClusterThatShareTheTileAreClean) {
       300);
 }
 TEST(Check, RunsOfStagesThatMeetTilesAnywhereAreClean) {
-  const Sizes sizes{.m = 128, .n = 384, .k = 320, .split_mode = SplitMode::stream_k};
+  const ProductShape sizes{.m = 128, .n = 384, .k = 320, .split_mode = SplitMode::stream_k};
   expect_clean<base(3, 2, Roles::cooperative)>({.kernel = "2 runs", .sizes = sizes, .blocks = 2}, 300);
   expect_clean<base(3, 2, Roles::cooperative)>({.kernel = "7 runs", .sizes = sizes, .blocks = 7}, 300);
   expect_clean<base(2, 2, Roles::pingpong)>({.kernel = "4 runs, ping-pong", .sizes = sizes, .blocks = 4}, 300);
 }
 TEST(Check, AProgramThatIsTooLongIsRefused) {
-  const Program p = record<Matmul<base(2, 1, Roles::cooperative), Bf16, Bf16, Bf16>>(
+  const RecordedProgram p = record<Matmul<base(2, 1, Roles::cooperative), Bf16, Bf16, Bf16>>(
       {.kernel = "long", .sizes = {.m = 64, .n = 64, .k = 64 * 2000}});
-  EXPECT_EQ(check(p, 0),
+  EXPECT_EQ(check_schedule(p, 0),
             "long: too long to check: 8002 asynchronous operations, expected at most 2976; check fewer stages");
 }
 

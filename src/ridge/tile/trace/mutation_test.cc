@@ -6,8 +6,8 @@
 
 #include "ridge/ops/product/matmul.h"
 #include "ridge/pool/isa.h"
-#include "ridge/tile/cpu/run.h"
-#include "ridge/tile/trace/count.h"
+#include "ridge/tile/cpu/run_matmul.h"
+#include "ridge/tile/trace/count_traffic.h"
 
 namespace ridge::tile::trace {
 namespace {
@@ -55,7 +55,7 @@ struct Seen {
 template <class Kernel> Seen seen() {
   const auto g = globals<Kernel>(300, 200, 100);
   TileSchedule s{.cut = {128, 128, 64}, .sizes = {300, 200, 100}};
-  const Counts c = count<Kernel>(g, s);
+  const TrafficCounts c = count<Kernel>(g, s);
   return {c.load(&g.a).global_bytes, c.load(&g.b).global_bytes, c.store(&g.d).global_bytes, c.flops};
 }
 
@@ -81,7 +81,7 @@ template <class Kernel> std::vector<float> on_cpu() {
   g.b.row_stride = k;
   g.d.data = d.data();
   g.d.row_stride = n;
-  cpu::run_kernel<Kernel>(g, {1, m, n, k}, *cpu::engine(DType::f32, DType::f32), 1);
+  cpu::run_kernel<Kernel>(g, {1, m, n, k}, *cpu::find_engine(DType::f32, DType::f32), 1);
   return d;
 }
 

@@ -19,17 +19,17 @@ inline std::string random_sharding(const Program& program, const Mesh& mesh, Ran
   Bindings sizes;  // divisible by the sizes of every mesh of the tests
   for (const std::string& dim : program.dim_names()) sizes[dim] = 840;
   const Machine machine = find_machine("h200").value();  // any machine with all peaks and a link
-  const auto costs = Costs::of(program, machine, *network_of(machine), mesh, sizes);
+  const auto costs = ShardingCosts::compute_costs(program, machine, *make_network(machine), mesh, sizes);
   Sharding sharding;
   for (std::size_t s = 0; s < program.statements.size(); ++s) {
-    const std::vector<StatementCost>& all = costs->statement(s);
-    sharding.cuts.push_back(all[random.below(all.size())].cuts);
+    const std::vector<StatementCost>& all = costs->statement_costs(s);
+    sharding.partitions.push_back(all[random.below(all.size())].partition);
   }
   for (std::size_t t = 0; t < program.tensors.size(); ++t) {
-    const std::vector<Layout>& all = costs->layouts(static_cast<int>(t));
-    sharding.kept.push_back(all[random.below(all.size())]);
+    const std::vector<Layout>& all = costs->layouts_of(static_cast<int>(t));
+    sharding.layouts.push_back(all[random.below(all.size())]);
   }
-  return written(*costs, sharding).text;
+  return to_program(*costs, sharding).text;
 }
 
 }  // namespace ridge::ranks

@@ -10,28 +10,29 @@ namespace ridge::ops::testing {
 
 struct AttentionBackwardCase {
   AttentionBackwardProblem problem;
-  Elements q, k, v, o, dout, dq, dk, dv;
-  Elements dq_before, dk_before, dv_before;
+  StoredElements q, k, v, o, dout, dq, dk, dv;
+  StoredElements dq_before, dk_before, dv_before;
   std::vector<float> lse;
 };
 
 // Contiguous rows of all heads.
-class Dense {
+class DenseRows {
  public:
-  Dense(std::int64_t heads, std::int64_t rows, std::int64_t width)
+  DenseRows(std::int64_t heads, std::int64_t rows, std::int64_t width)
       : rows_(rows), width_(width), all_(static_cast<std::size_t>(heads * rows * width)) {}
-  Dense(const Elements& x, const HeadsLayout& at, std::int64_t outer, std::int64_t heads, std::int64_t rows,
-        std::int64_t width)
-      : Dense(outer * heads, rows, width) {
+  DenseRows(const StoredElements& x, const HeadsLayout& strides, std::int64_t outer, std::int64_t heads,
+            std::int64_t rows, std::int64_t width)
+      : DenseRows(outer * heads, rows, width) {
     for (std::int64_t h = 0; h < outer * heads; ++h)
       for (std::int64_t r = 0; r < rows; ++r)
         for (std::int64_t e = 0; e < width; ++e)
-          row(h, r)[e] = x[AttentionCase::at(at, h / heads, h % heads, r) + static_cast<std::size_t>(e)];
+          row(h, r)[e] =
+              x[AttentionCase::element_offset(strides, h / heads, h % heads, r) + static_cast<std::size_t>(e)];
   }
   double* row(std::int64_t head, std::int64_t r) {
     return &all_[static_cast<std::size_t>((head * rows_ + r) * width_)];
   }
-  const double* row(std::int64_t head, std::int64_t r) const { return const_cast<Dense*>(this)->row(head, r); }
+  const double* row(std::int64_t head, std::int64_t r) const { return const_cast<DenseRows*>(this)->row(head, r); }
 
  private:
   std::int64_t rows_, width_;
@@ -40,18 +41,19 @@ class Dense {
 
 // A gradient in fp64, the sum of the absolute values of its terms, and that sum without the weights.
 struct ExactGradient {
-  Dense value, size, reach;
+  DenseRows value, magnitude, unweighted_size;
   ExactGradient(std::int64_t heads, std::int64_t rows, std::int64_t width)
-      : value(heads, rows, width), size(heads, rows, width), reach(heads, rows, width) {}
-  struct By {
-    double value, weight, reach;  // The absolute value is weight * unweighted_size
+      : value(heads, rows, width), magnitude(heads, rows, width), unweighted_size(heads, rows, width) {}
+  struct Contribution {
+    double value, weight, unweighted_size;  // The absolute value is weight * unweighted_size
   };
-  void add(std::int64_t head, std::int64_t r, By by, const double* x, std::int64_t width) {
-    double *const to = value.row(head, r), *const to_size = size.row(head, r), *const to_reach = reach.row(head, r);
+  void add(std::int64_t head, std::int64_t r, Contribution term, const double* x, std::int64_t width) {
+    double *const to = value.row(head, r), *const to_magnitude = magnitude.row(head, r),
+                  *const to_unweighted_size = unweighted_size.row(head, r);
     for (std::int64_t e = 0; e < width; ++e) {
-      to[e] += by.value * x[e];
-      to_size[e] += by.weight * by.reach * std::fabs(x[e]);
-      to_reach[e] += by.reach * std::fabs(x[e]);
+      to[e] += term.value * x[e];
+      to_magnitude[e] += term.weight * term.unweighted_size * std::fabs(x[e]);
+      to_unweighted_size[e] += term.unweighted_size * std::fabs(x[e]);
     }
   }
 };
@@ -59,12 +61,13 @@ struct ExactGradient {
 class ExactBackward {
  public:
   ExactGradient dq, dk, dv;
-  double largest = 0;  // Largest absolute score that a row sees
+  double largest_score = 0;  // Largest absolute score that a row sees
 
   explicit ExactBackward(const AttentionBackwardCase& x) : ExactBackward(x.problem.forward, x.problem, x) {}
 
  private:
-  ExactBackward(const AttentionProblem& p, const AttentionBackwardProblem& all, const AttentionBackwardCase& x)
+  ExactBackward(const AttentionProblem& p, const AttentionBackwardProblem& gradient_problem,
+                const AttentionBackwardCase& x)
       : dq(p.outer * p.heads, p.rows, p.width),
         dk(p.outer * p.key_heads, p.keys, p.width),
         dv(dk),
@@ -73,15 +76,15 @@ class ExactBackward {
         k_(x.k, p.k, p.outer, p.key_heads, p.keys, p.width),
         v_(x.v, p.v, p.outer, p.key_heads, p.keys, p.width),
         o_(x.o, p.o, p.outer, p.heads, p.rows, p.width),
-        dout_(x.dout, all.dout, p.outer, p.heads, p.rows, p.width) {
+        dout_(x.dout, gradient_problem.dout, p.outer, p.heads, p.rows, p.width) {
     for (std::int64_t h = 0; h < p.outer * p.heads; ++h)
       for (std::int64_t r = 0; r < p.rows; ++r) add_row(h, r);
   }
-  double product(const double* a, const double* b, double* size = nullptr) const {
+  double dot_product(const double* a, const double* b, double* magnitude = nullptr) const {
     double sum = 0;
     for (std::int64_t e = 0; e < p_.width; ++e) {
       sum += a[e] * b[e];
-      if (size != nullptr) *size += std::fabs(a[e] * b[e]);
+      if (magnitude != nullptr) *magnitude += std::fabs(a[e] * b[e]);
     }
     return sum;
   }
@@ -91,56 +94,56 @@ class ExactBackward {
     if (first >= end) return;
     const double *const q = q_.row(h, r), *const dout = dout_.row(h, r);
     std::vector<double> weights(static_cast<std::size_t>(end - first));
-    double most = -INFINITY, sum = 0, delta_size = 0;
+    double max_score = -INFINITY, sum = 0, delta_magnitude = 0;
     for (std::int64_t t = first; t < end; ++t) {
       double& s = weights[static_cast<std::size_t>(t - first)];
-      s = p_.scale * product(q, k_.row(head, t));
-      most = std::max(most, s);
-      largest = std::max(largest, std::fabs(s));
+      s = p_.scale * dot_product(q, k_.row(head, t));
+      max_score = std::max(max_score, s);
+      largest_score = std::max(largest_score, std::fabs(s));
     }
-    for (double& w : weights) sum += w = std::exp(w - most);
-    const double delta = product(dout, o_.row(h, r), &delta_size);
+    for (double& w : weights) sum += w = std::exp(w - max_score);
+    const double delta = dot_product(dout, o_.row(h, r), &delta_magnitude);
     for (std::int64_t t = first; t < end; ++t) {
       const double weight = weights[static_cast<std::size_t>(t - first)] / sum;
-      double size = delta_size;
-      const double slope = p_.scale * weight * (product(dout, v_.row(head, t), &size) - delta);
+      double magnitude = delta_magnitude;
+      const double slope = p_.scale * weight * (dot_product(dout, v_.row(head, t), &magnitude) - delta);
       dv.add(head, t, {weight, weight, 1}, dout, p_.width);
-      dk.add(head, t, {slope, weight, p_.scale * size}, q, p_.width);
-      dq.add(h, r, {slope, weight, p_.scale * size}, k_.row(head, t), p_.width);
+      dk.add(head, t, {slope, weight, p_.scale * magnitude}, q, p_.width);
+      dq.add(h, r, {slope, weight, p_.scale * magnitude}, k_.row(head, t), p_.width);
     }
   }
 
   const AttentionProblem& p_;
-  const Dense q_, k_, v_, o_, dout_;
+  const DenseRows q_, k_, v_, o_, dout_;
 };
 
 class AttentionBackwardCases : AttentionCases {
  public:
   using AttentionCases::AttentionCases;
 
-  AttentionBackwardCase next(int grain) {
-    AttentionBackwardProblem all{.forward = problem(grain)};
-    AttentionProblem& p = all.forward;
+  AttentionBackwardCase next_case(int alignment) {
+    AttentionBackwardProblem gradient_problem{.forward = random_problem(alignment)};
+    AttentionProblem& p = gradient_problem.forward;
     p.cap = 0;
     p.lengths.reset();  // Not supported by gradients
     p.packed.reset();
     p.pages.reset();
-    const auto of_rows = [&] { return layout(p.heads, p.rows, p.width, grain); };
-    const auto of_keys = [&] { return layout(p.key_heads, p.keys, p.width, grain); };
-    all.dout = of_rows();
-    all.dq = of_rows();
-    all.dk = of_keys();
-    all.dv = of_keys();
-    return made(all);
+    const auto row_layout = [&] { return random_layout(p.heads, p.rows, p.width, alignment); };
+    const auto key_layout = [&] { return random_layout(p.key_heads, p.keys, p.width, alignment); };
+    gradient_problem.dout = row_layout();
+    gradient_problem.dq = row_layout();
+    gradient_problem.dk = key_layout();
+    gradient_problem.dv = key_layout();
+    return make_case(gradient_problem);
   }
   // Returns a case with this problem and random inputs.
-  AttentionBackwardCase made(const AttentionBackwardProblem& all) {
-    const AttentionProblem& p = all.forward;
-    const auto rows = [&](const HeadsLayout& at, bool poisoned) {
-      return filled(p, at, p.rows, {p.outer, p.heads}, poisoned);
+  AttentionBackwardCase make_case(const AttentionBackwardProblem& gradient_problem) {
+    const AttentionProblem& p = gradient_problem.forward;
+    const auto rows = [&](const HeadsLayout& strides, bool is_output) {
+      return random_elements(p, strides, p.rows, {p.outer, p.heads}, is_output);
     };
-    const auto keys = [&](const HeadsLayout& at, bool poisoned) {
-      return filled(p, at, p.keys, {p.outer, p.key_heads}, poisoned);
+    const auto keys = [&](const HeadsLayout& strides, bool is_output) {
+      return random_elements(p, strides, p.keys, {p.outer, p.key_heads}, is_output);
     };
     AttentionCase forward{p, rows(p.q, false), keys(p.k, false), keys(p.v, false), rows(p.o, true), rows(p.o, true),
                           {}};
@@ -149,62 +152,66 @@ class AttentionBackwardCases : AttentionCases {
       for (std::int64_t h = 0; h < p.heads; ++h)
         for (std::int64_t r = 0; r < p.rows; ++r) {
           const ExactRow exact(forward, b, h, r);
-          lse.push_back(exact.most > -INFINITY ? static_cast<float>(exact.lse) : -INFINITY);
+          lse.push_back(exact.max_score > -INFINITY ? static_cast<float>(exact.lse) : -INFINITY);
           for (std::size_t e = 0; e < exact.row.size(); ++e)
-            forward.o.set(AttentionCase::at(p.o, b, h, r) + e, static_cast<float>(exact.row[e]));
+            forward.o.set(AttentionCase::element_offset(p.o, b, h, r) + e, static_cast<float>(exact.row[e]));
         }
-    return {all,
+    return {gradient_problem,
             forward.q,
             forward.k,
             forward.v,
             forward.o,
-            rows(all.dout, false),
-            rows(all.dq, true),
-            keys(all.dk, true),
-            keys(all.dv, true),
-            rows(all.dq, true),
-            keys(all.dk, true),
-            keys(all.dv, true),
+            rows(gradient_problem.dout, false),
+            rows(gradient_problem.dq, true),
+            keys(gradient_problem.dk, true),
+            keys(gradient_problem.dv, true),
+            rows(gradient_problem.dq, true),
+            keys(gradient_problem.dk, true),
+            keys(gradient_problem.dv, true),
             lse};
   }
 };
 
-struct JudgedBy {
+struct ErrorBounds {
   double unit;      // Relative error of each term
   double rounding;  // Relative rounding error of the result
   double step = 0;  // Absolute error of a weight
 };
 
 // Returns the largest ratio of error to allowed error of a gradient; 2e30 if it is NaN, 3e30 if other memory changed.
-inline double judge(const Elements& got, const Elements& before, const HeadsLayout& at, const ExactGradient& exact,
-                    const AttentionProblem& p, bool of_rows, JudgedBy by) {
-  const std::int64_t heads = of_rows ? p.heads : p.key_heads, rows = of_rows ? p.rows : p.keys;
+inline double max_error_ratio(const StoredElements& got, const StoredElements& before, const HeadsLayout& strides,
+                              const ExactGradient& exact, const AttentionProblem& p, bool is_query_side,
+                              ErrorBounds bounds) {
+  const std::int64_t heads = is_query_side ? p.heads : p.key_heads, rows = is_query_side ? p.rows : p.keys;
   double worst = 0;
   std::vector<bool> is_result(got.size());
   for (std::int64_t h = 0; h < p.outer * heads; ++h)
     for (std::int64_t r = 0; r < rows; ++r)
       for (std::int64_t e = 0; e < p.width; ++e) {
-        const std::size_t place = AttentionCase::at(at, h / heads, h % heads, r) + static_cast<std::size_t>(e);
-        is_result[place] = true;
-        if (std::isnan(got[place])) return 2e30;
+        const std::size_t offset =
+            AttentionCase::element_offset(strides, h / heads, h % heads, r) + static_cast<std::size_t>(e);
+        is_result[offset] = true;
+        if (std::isnan(got[offset])) return 2e30;
         const double want = exact.value.row(h, r)[e];
-        const double allowed = by.unit * exact.size.row(h, r)[e] + by.step * exact.reach.row(h, r)[e] +
-                               by.rounding * std::fabs(want) + 1e-6;
-        worst = std::max(worst, std::fabs(got[place] - want) / allowed);
+        const double allowed = bounds.unit * exact.magnitude.row(h, r)[e] +
+                               bounds.step * exact.unweighted_size.row(h, r)[e] + bounds.rounding * std::fabs(want) +
+                               1e-6;
+        worst = std::max(worst, std::fabs(got[offset] - want) / allowed);
       }
   for (std::size_t i = 0; i < got.size(); ++i)
-    if (!is_result[i] && !got.same(i, before)) return 3e30;
+    if (!is_result[i] && !got.has_same_bits(i, before)) return 3e30;
   return worst;
 }
 
 // Returns the largest ratio of all three. `bounds.unit` excludes the error of the f32 scores, which is added here.
-inline double judge(const AttentionBackwardCase& x, JudgedBy by) {
+inline double max_error_ratio(const AttentionBackwardCase& x, ErrorBounds bounds) {
   const ExactBackward exact(x);
-  by.unit += 3e-7 * exact.largest;
-  const AttentionBackwardProblem& all = x.problem;
-  return std::max({judge(x.dq, x.dq_before, all.dq, exact.dq, all.forward, true, by),
-                   judge(x.dk, x.dk_before, all.dk, exact.dk, all.forward, false, by),
-                   judge(x.dv, x.dv_before, all.dv, exact.dv, all.forward, false, by)});
+  bounds.unit += 3e-7 * exact.largest_score;
+  const AttentionBackwardProblem& gradient_problem = x.problem;
+  return std::max(
+      {max_error_ratio(x.dq, x.dq_before, gradient_problem.dq, exact.dq, gradient_problem.forward, true, bounds),
+       max_error_ratio(x.dk, x.dk_before, gradient_problem.dk, exact.dk, gradient_problem.forward, false, bounds),
+       max_error_ratio(x.dv, x.dv_before, gradient_problem.dv, exact.dv, gradient_problem.forward, false, bounds)});
 }
 
 }  // namespace ridge::ops::testing

@@ -17,8 +17,8 @@
 
 namespace ridge::ops::testing {
 
-inline float read(const void* data, DType dtype, std::int64_t i) {
-  const char* at = static_cast<const char*>(data) + i * (bits(dtype) / 8);
+inline float read_element(const void* data, DType dtype, std::int64_t i) {
+  const char* at = static_cast<const char*>(data) + i * (dtype_bits(dtype) / 8);
   const auto as = [&](auto value) {
     std::memcpy(&value, at, sizeof value);
     return value;
@@ -26,8 +26,8 @@ inline float read(const void* data, DType dtype, std::int64_t i) {
   if (dtype == DType::f32) return as(float{});
   return dtype == DType::bf16 ? to_float(as(Bf16{})) : to_float(as(F16{}));
 }
-inline void write(void* data, DType dtype, std::int64_t i, float x) {
-  char* at = static_cast<char*>(data) + i * (bits(dtype) / 8);
+inline void write_element(void* data, DType dtype, std::int64_t i, float x) {
+  char* at = static_cast<char*>(data) + i * (dtype_bits(dtype) / 8);
   const Bf16 brain = to_bf16(x);
   const F16 half = to_f16(x);
   if (dtype == DType::f32) std::memcpy(at, &x, 4);
@@ -35,7 +35,7 @@ inline void write(void* data, DType dtype, std::int64_t i, float x) {
   if (dtype == DType::f16) std::memcpy(at, &half, 2);
 }
 
-inline float apply(ChainOp op, float a, float b, float c) {
+inline float apply_operation(ChainOp op, float a, float b, float c) {
   const bool nan = std::isnan(a) || std::isnan(b);
   switch (op) {
     case ChainOp::add: return a + b;
@@ -56,14 +56,14 @@ inline float apply(ChainOp op, float a, float b, float c) {
   }
 }
 
-inline void reference(const ChainProgram& p, std::span<void* const> tensors) {
+inline void run_reference(const ChainProgram& p, std::span<void* const> tensors) {
   std::int64_t elements = 1;
   for (const std::int64_t e : p.extents) elements *= e;
   for (std::int64_t index = 0; index < elements; ++index) {
     std::vector<float> registers(static_cast<std::size_t>(p.registers));
     for (const ChainStep& s : p.steps) {
       const auto reg = [&](int i) -> float& { return registers[static_cast<std::size_t>(i)]; };
-      const auto place = [&] {
+      const auto offset_of_element = [&] {
         std::int64_t rest = index, at = 0;
         for (std::size_t axis = p.extents.size(); axis-- > 0; rest /= p.extents[axis])
           at += rest % p.extents[axis] * p.tensors[static_cast<std::size_t>(s.slot)].strides[axis];
@@ -71,42 +71,43 @@ inline void reference(const ChainProgram& p, std::span<void* const> tensors) {
       };
       const auto slot = static_cast<std::size_t>(s.slot);
       if (s.op == ChainOp::load)
-        reg(s.result) = read(tensors[slot], p.tensors[slot].dtype, place());
+        reg(s.result) = read_element(tensors[slot], p.tensors[slot].dtype, offset_of_element());
       else if (s.op == ChainOp::store)
-        write(tensors[slot], p.tensors[slot].dtype, place(), reg(s.a));
+        write_element(tensors[slot], p.tensors[slot].dtype, offset_of_element(), reg(s.a));
       else if (s.op == ChainOp::constant)
         reg(s.result) = s.constant;
       else {
         float x = reg(s.a);
-        for (int i = 0; i < s.repeat; ++i) x = apply(s.op, x, reg(s.b), reg(s.c));
+        for (int i = 0; i < s.repeat; ++i) x = apply_operation(s.op, x, reg(s.b), reg(s.c));
         reg(s.result) = x;
       }
     }
   }
 }
 
-inline bool same(float a, float b) { return std::isnan(a) ? std::isnan(b) : a == b; }
+inline bool is_same_value(float a, float b) { return std::isnan(a) ? std::isnan(b) : a == b; }
 
-struct Layout {
+struct TensorLayout {
   ChainTensor tensor;
   std::int64_t first = 0, span = 1;  // Offset of element 0; elements of the memory.
 };
 
 // Returns a random layout: axes are permuted; some are broadcast (inputs only), reversed or padded.
-inline Layout random_layout(std::mt19937& random, const std::vector<std::int64_t>& extents, DType dtype, bool output) {
+inline TensorLayout random_layout(std::mt19937& random, const std::vector<std::int64_t>& extents, DType dtype,
+                                  bool output) {
   std::vector<std::size_t> order(extents.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   if (random() % 2 == 0) std::shuffle(order.begin(), order.end(), random);
-  Layout l{{dtype, std::vector<std::int64_t>(extents.size(), 0)}};
+  TensorLayout l{{dtype, std::vector<std::int64_t>(extents.size(), 0)}};
   std::int64_t next = random() % 4 == 0 ? 2 : 1;
   for (std::size_t k = order.size(); k-- > 0;) {
     const std::size_t axis = order[k];
     if (!output && random() % 4 == 0) continue;
-    const std::int64_t reach = next * std::max<std::int64_t>(extents[axis] - 1, 0);
+    const std::int64_t extent_span = next * std::max<std::int64_t>(extents[axis] - 1, 0);
     const bool reversed = random() % 6 == 0;
     l.tensor.strides[axis] = reversed ? -next : next;
-    if (reversed) l.first += reach;
-    l.span += reach;
+    if (reversed) l.first += extent_span;
+    l.span += extent_span;
     next = next * std::max<std::int64_t>(extents[axis], 1) + (random() % 4 == 0 ? 3 : 0);
   }
   return l;

@@ -11,11 +11,11 @@
 
 namespace ridge::ops::oracle {
 
-class Guarded {
+class GuardedBuffer {
  public:
-  enum Side { before, after };  // Position of the adjacent inaccessible page
+  enum GuardSide { before, after };  // Position of the adjacent inaccessible page
   // `shift` is the distance in bytes between the data and that page; 0 … 63 gives every alignment.
-  explicit Guarded(std::size_t bytes, Side side = after, std::size_t shift = 0) : bytes_(bytes) {
+  explicit GuardedBuffer(std::size_t bytes, GuardSide side = after, std::size_t shift = 0) : bytes_(bytes) {
     const std::size_t page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     inside_ = (bytes + shift + page) / page * page;
     map_ =
@@ -26,16 +26,16 @@ class Guarded {
     data_ = side == after ? first_ + inside_ - shift - bytes : first_ + shift;
     std::memset(first_, edge, inside_);
   }
-  ~Guarded() { munmap(map_, mapped_); }
-  Guarded(const Guarded&) = delete;
-  Guarded& operator=(const Guarded&) = delete;
+  ~GuardedBuffer() { munmap(map_, mapped_); }
+  GuardedBuffer(const GuardedBuffer&) = delete;
+  GuardedBuffer& operator=(const GuardedBuffer&) = delete;
 
   char* data() const { return reinterpret_cast<char*>(data_); }
   template <class T> T* as() const { return reinterpret_cast<T*>(data_); }
   std::size_t size() const { return bytes_; }
   void fill(unsigned char byte) const { std::memset(data_, byte, bytes_); }
   void read_only() const { mprotect(first_, inside_, PROT_READ); }
-  bool edges_are_whole() const {
+  bool are_edges_intact() const {
     for (const unsigned char* p = first_; p < first_ + inside_; ++p)
       if ((p < data_ || p >= data_ + bytes_) && *p != edge) return false;
     return true;

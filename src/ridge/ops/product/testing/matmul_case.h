@@ -12,7 +12,7 @@ namespace ridge::ops::oracle {
 
 using Index = std::int64_t;
 
-enum class Values {
+enum class TestValues {
   integers,  // Small, so that sums and epilogues are exact in f32
   normals,
   nan_row,  // Normals, with a NaN in one row of A
@@ -21,24 +21,25 @@ enum class Values {
 
 struct MatmulCase {
   MatmulCall call;  // `check_case` sets pointers; non-null pointers in the epilogue request an operand
-  Values values = Values::integers;
+  TestValues values = TestValues::integers;
   unsigned seed = 1;
   int threads = 1;
   int runs = 1;           // Runs with 1, 2, 3, … threads that must give the same bits
   bool packed = false;    // Pass B as PackedWeights
   bool in_place = false;  // The addend is D
-  Guarded::Side side = Guarded::after;
+  GuardedBuffer::GuardSide side = GuardedBuffer::after;
   std::vector<std::int32_t> starts{};  // Starts of groups
   unsigned shifts[3] = {0, 0, 0};      // Bytes between a, b, d and the adjacent page
 };
 
-MatrixLayout layout(DType dtype, Index rows, Index cols, bool transposed, Index extra = 0);
-MatmulCase simple(Index m, Index n, Index k, DType in = DType::f32, DType out = DType::f32, int layouts = 0);
+MatrixLayout make_layout(DType dtype, Index rows, Index cols, bool transposed, Index extra = 0);
+MatmulCase make_simple_case(Index m, Index n, Index k, DType in = DType::f32, DType out = DType::f32, int layouts = 0);
 MatmulCase random_case(unsigned seed);
 
-std::string text(const MatmulCase& c);
-std::string check(const MatmulCase& c);  // Returns "" or the error with the case
+std::string describe_case(const MatmulCase& c);
+std::string check_case(const MatmulCase& c);  // Returns "" or the error with the case
 
-void fill_matrix(const MatrixLayout& x, void* data, Index batch, Index rows, Index cols, Values values, unsigned seed);
+void fill_matrix(const MatrixLayout& x, void* data, Index batch, Index rows, Index cols, TestValues values,
+                 unsigned seed);
 
 }  // namespace ridge::ops::oracle

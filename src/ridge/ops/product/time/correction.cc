@@ -8,21 +8,22 @@
 namespace ridge::ops::cuda {
 namespace {
 
-double up(double x, double by) { return std::ceil(x / by); }
+double ceil_div(double x, double by) { return std::ceil(x / by); }
 
 }  // namespace
 
-Features features_of(const MatmulConfig& c, const TileWork& w, const SplitK& s, const DeviceNumbers& device,
-                     double form_s) {
+Features make_features(const MatmulConfig& c, const TileWork& w, const SplitK& s, const DeviceNumbers& device,
+                       double form_s) {
   const double m = static_cast<double>(w.m), n = static_cast<double>(w.n), k = static_cast<double>(w.k);
   const double batch = static_cast<double>(w.batch), splits = s.splits;
-  const double clusters_m = up(m, c.m * c.cluster_m), clusters_n = up(n, c.n * c.cluster_n);
-  const double tiles = batch * clusters_m * clusters_n * c.cluster(), stages = up(k, c.k);
-  const int together = s.split_mode == tile::SplitMode::cluster_split_k ? s.splits : c.cluster();
-  const double waves = tiles * splits / (together * clusters_at_once(together, device.multiprocessors));
-  const double asked = tiles * stages * (1.0 * c.m / c.cluster_n + 1.0 * c.n / c.cluster_m) * c.k * 2;
+  const double clusters_m = ceil_div(m, c.m * c.cluster_m), clusters_n = ceil_div(n, c.n * c.cluster_n);
+  const double tiles = batch * clusters_m * clusters_n * c.cluster(), stages = ceil_div(k, c.k);
+  const int cluster_blocks = s.split_mode == tile::SplitMode::cluster_split_k ? s.splits : c.cluster();
+  const double waves =
+      tiles * splits / (cluster_blocks * count_concurrent_clusters(cluster_blocks, device.multiprocessors));
+  const double requested_bytes = tiles * stages * (1.0 * c.m / c.cluster_n + 1.0 * c.n / c.cluster_m) * c.k * 2;
   const auto number = [](auto x) { return static_cast<double>(x); };
-  const std::array<double, plan_features> all{
+  const std::array<double, plan_feature_count> all{
       portable::log(form_s),
       std::min(waves, 20.0),
       waves - std::floor(waves),
@@ -42,8 +43,8 @@ Features features_of(const MatmulConfig& c, const TileWork& w, const SplitK& s, 
       number(c.k * c.stages),
       splits,
       number(static_cast<int>(s.split_mode)),
-      number(w.granule_a),
-      number(w.granule_b),
+      number(w.alignment_a),
+      number(w.alignment_b),
       number(w.narrow_a) + 2 * number(w.narrow_b),
       number(w.copies),
       number(w.prefetch_constants),
@@ -55,14 +56,14 @@ Features features_of(const MatmulConfig& c, const TileWork& w, const SplitK& s, 
       portable::log(w.minimum_bytes),
       std::min(clusters_m, 40.0),
       std::min(clusters_n, 40.0),
-      portable::log(asked / w.minimum_bytes),
+      portable::log(requested_bytes / w.minimum_bytes),
   };
   Features out;
   std::transform(all.begin(), all.end(), out.begin(), [](double x) { return static_cast<float>(x); });
   return out;
 }
 
-Bins bins_of(const Features& features, const std::array<Edges, plan_features>& edges) {
+Bins find_bins(const Features& features, const std::array<BinEdges, plan_feature_count>& edges) {
   Bins bins;
   for (std::size_t f = 0; f < bins.size(); ++f)
     bins[f] =
@@ -70,7 +71,7 @@ Bins bins_of(const Features& features, const std::array<Edges, plan_features>& e
   return bins;
 }
 
-double sum_of(const Tree& tree, const Bins& bins) {
+double evaluate_tree(const RegressionTree& tree, const Bins& bins) {
   int at = 0;
   while (at >= 0) {
     const auto i = static_cast<std::size_t>(at);
@@ -79,14 +80,14 @@ double sum_of(const Tree& tree, const Bins& bins) {
   return tree.leaf[static_cast<std::size_t>(-1 - at)] * 1e-4;
 }
 
-double factor_of(std::span<const Tree> trees, const Bins& bins) {
+double correction_factor(std::span<const RegressionTree> trees, const Bins& bins) {
   double sum = 0;
-  for (const Tree& tree : trees) sum += sum_of(tree, bins);
-  return std::clamp(portable::exp(sum), least_correction, most_correction);
+  for (const RegressionTree& tree : trees) sum += evaluate_tree(tree, bins);
+  return std::clamp(portable::exp(sum), min_correction, max_correction);
 }
 
-double correction(const Features& features, const ProductModel& model) {
-  return factor_of(model.trees, bins_of(features, model.edges));
+double predict_correction(const Features& features, const ProductModel& model) {
+  return correction_factor(model.trees, find_bins(features, model.edges));
 }
 
 }  // namespace ridge::ops::cuda

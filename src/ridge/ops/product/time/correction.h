@@ -11,17 +11,17 @@
 namespace ridge::ops::cuda {
 
 // Features of a plan: numbers, logarithms of sizes and seconds, flags; in the order of `feature_names`.
-using Features = std::array<float, plan_features>;
-Features features_of(const MatmulConfig& config, const TileWork& work, const SplitK& split, const DeviceNumbers& device,
-                     double form_s);
+using Features = std::array<float, plan_feature_count>;
+Features make_features(const MatmulConfig& config, const TileWork& work, const SplitK& split,
+                       const DeviceNumbers& device, double form_s);
 
-using Bins = std::array<std::uint8_t, plan_features>;  // For each feature, the number of edges below it
-Bins bins_of(const Features& features, const std::array<Edges, plan_features>& edges);
-double sum_of(const Tree& tree, const Bins& bins);
+using Bins = std::array<std::uint8_t, plan_feature_count>;  // For each feature, the number of edges below it
+Bins find_bins(const Features& features, const std::array<BinEdges, plan_feature_count>& edges);
+double evaluate_tree(const RegressionTree& tree, const Bins& bins);
 
 // Limits of the correction factor.
-inline constexpr double least_correction = 0.75, most_correction = 1.35;
-double factor_of(std::span<const Tree> trees, const Bins& bins);
-double correction(const Features& features, const ProductModel& model = product_model());
+inline constexpr double min_correction = 0.75, max_correction = 1.35;
+double correction_factor(std::span<const RegressionTree> trees, const Bins& bins);
+double predict_correction(const Features& features, const ProductModel& model = product_model());
 
 }  // namespace ridge::ops::cuda

@@ -1,0 +1,33 @@
+// Errors of the command line, in place of the messages of CLI11, and checks of option values.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ridge/base/error.h"
+
+namespace ridge::cli {
+
+// Checks that a value is one of `words`: "ridge: --on: expected cpu or cuda, found 'gpu'"
+CLI::Validator one_of(const std::vector<std::string>& words);
+// Checks the range of a number: "--tune: expected a whole number from 0 to 1000, found '1001'"
+CLI::Validator whole_number_between(std::int64_t low, std::int64_t high);
+CLI::Validator number_between(double low, double high);
+
+// Returns the full name of a verb, such as "simulate systolic", or "" for ridge itself.
+std::string verb_path(const CLI::App& app);
+// Returns an error for an unknown verb or option, with the most similar existing one as hint.
+Error unexpected_argument_error(const CLI::App& app);
+// Converts an error of CLI11.
+Error to_error(const CLI::App& app, const CLI::ParseError& error);
+
+// Returns a usage error if an option is given that mode `form` ("--check", "stream") does not use. The mode uses the
+// options in `beside` ("--on -d --json").
+std::optional<Error> check_combined_options(const CLI::App& verb, const std::string& mode, std::string_view supported);
+// Returns a usage error if one of `options` is given without `needed`, which it requires.
+std::optional<Error> check_required_option(const CLI::App& verb, std::string_view options, const std::string& required);
+
+}  // namespace ridge::cli

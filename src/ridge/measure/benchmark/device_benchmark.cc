@@ -1,0 +1,399 @@
+#include "ridge/measure/benchmark/device_benchmark.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ridge/device/device.h"
+#include "ridge/measure/benchmark/cublaslt.h"
+#include "ridge/measure/device_machine.h"
+#include "ridge/ops/verify/cuda.h"
+
+namespace ridge {
+namespace {
+
+namespace cuda = ops::cuda;
+
+constexpr std::int64_t gib = std::int64_t{1} << 30, pool_bytes = 6 * gib, output_bytes = 3 * gib, workspace_bytes = gib;
+constexpr std::int64_t baseline_workspace_bytes = std::int64_t{64} << 20, cold_bytes = std::int64_t{256} << 20;
+constexpr double replay_seconds = 2e-3, warm_seconds = 0.04;
+
+std::int64_t round_up_to_kib(std::int64_t bytes) { return (bytes + 1023) / 1024 * 1024; }
+
+Status to_status(const std::optional<std::string>& error) {
+  if (error) return absent_error("the CUDA device failed at " + *error, "`nvidia-smi` shows the device's state");
+  return Done{};
+}
+
+constexpr int our_plan = -1, tuned_plan = -2;  // used in place of the index of a cuBLASLt heuristic
+
+struct RecordedLaunches {
+  cuda::RecordedGraph recording;
+  int heuristic = our_plan;
+  std::int64_t launches = 1;
+  std::vector<double> seconds = {};
+};
+
+double median_seconds(const std::vector<double>& x) { return compute_statistics(x).median; }
+// Returns the median ratio of two runners that take turns.
+double median_ratio(const std::vector<double>& theirs, const std::vector<double>& mine) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < mine.size(); ++i) ratios.push_back(theirs[i] / mine[i]);
+  return median_seconds(ratios);
+}
+
+class BenchmarkSession {
+ public:
+  static Result<BenchmarkSession> open(const DeviceBenchmarkOptions& options) {
+    auto lt = CublasLt::load();
+    if (!lt) return lt.error();
+    auto queue = cuda::Queue::create();
+    if (!queue) return queue.error();
+    const auto device = current_device_numbers();
+    if (!device) return device.error();
+    BenchmarkSession session(std::move(*lt), std::move(*queue), *device, options);
+    for (const std::int64_t bytes :
+         {pool_bytes, output_bytes, workspace_bytes, baseline_workspace_bytes, std::int64_t{4096}}) {
+      auto memory = cuda::DeviceBuffer::allocate(bytes);
+      if (!memory) return memory.error();
+      session.memory_.push_back(std::move(*memory));
+    }
+    const Status set =
+        session.queue_.set_bytes(session.workspace_data(), 0, static_cast<std::int64_t>(cuda::counter_bytes));
+    if (!set) return set.error();
+    return session;
+  }
+  std::size_t version() const { return cublaslt_.version(); }
+
+  static bool fits_pool(const BenchmarkShape& s) {
+    const std::int64_t size = dtype_bits(s.dtype) / 8;
+    return round_up_to_kib(s.m * s.k * size) + round_up_to_kib(s.n * s.k * size) <= pool_bytes &&
+           2 * round_up_to_kib(s.m * s.n * dtype_bits(s.out) / 8) <= output_bytes;
+  }
+
+  Result<DeviceBenchmarkRow> benchmark_product(const BenchmarkShape& shape) {
+    if (const Status set = prepare_product(shape); !set) return set.error();
+    DeviceBenchmarkRow row{.shape = shape};
+    row.plan = plan_;
+    const auto before = count_wrong_elements();
+    if (!before) return before.error();
+    auto all = record_baselines();
+    if (!all) return all.error();
+    auto chosen = record_launches(our_plan);
+    if (!chosen) return chosen.error();
+    if (const Status timed = time_candidates(row); !timed) return timed.error();
+    if (!row.candidates.empty()) {
+      auto best = record_launches(tuned_plan);
+      if (!best) return best.error();
+      all->push_back(std::move(*best));
+    }
+    all->push_back(std::move(*chosen));
+    if (const Status ran = time_in_turns(*all); !ran) return ran.error();
+    if (const auto clocks = read_device_clocks()) row.sm_hz = clocks->sm_hz;
+    const auto after = count_wrong_elements();
+    if (!after) return after.error();
+    row.right = *before == 0 && *after == 0;
+    row.error_over_bound = max_error_;
+    return fill_statistics(std::move(row), *all);
+  }
+
+ private:
+  BenchmarkSession(CublasLt lt, cuda::Queue queue, const ops::DeviceNumbers& device,
+                   const DeviceBenchmarkOptions& options)
+      : cublaslt_(std::move(lt)),
+        queue_(std::move(queue)),
+        device_(device),
+        rounds_(options.rounds),
+        candidate_count_(options.tuned_candidates) {}
+  std::byte* pool_data() const { return memory_[0].data(); }
+  std::byte* output_data() const { return memory_[1].data(); }
+  std::byte* workspace_data() const { return memory_[2].data(); }
+  std::byte* baseline_workspace() const { return memory_[3].data(); }
+  std::byte* check_buffer() const { return memory_[4].data(); }
+
+  Status prepare_product(const BenchmarkShape& s) {
+    if (filled_dtype_ != s.dtype) {
+      if (const Status filled = queue_.fill_normal(pool_data(), s.dtype, pool_bytes / 2, 1); !filled) return filled;
+      filled_dtype_ = s.dtype;
+    }
+    a_bytes_ = round_up_to_kib(s.m * s.k * 2);
+    b_bytes_ = round_up_to_kib(s.n * s.k * 2);
+    d_bytes_ = round_up_to_kib(s.m * s.n * dtype_bits(s.out) / 8);
+    sets_ = std::max<std::int64_t>(
+        1, std::min({cold_bytes / (a_bytes_ + b_bytes_ + d_bytes_) + 1, pool_bytes / (a_bytes_ + b_bytes_),
+                     output_bytes / d_bytes_, std::int64_t{512}}));
+    const double busy = 4096.0 * device_.multiprocessors * device_.busy_clock_hz;  // FLOP/s
+    const double estimate =
+        std::max(s.flops() / busy, static_cast<double>(a_bytes_ + b_bytes_ + d_bytes_) / device_.memory_bytes_per_s) +
+        device_.launch_s;
+    launches_ = static_cast<std::int64_t>(std::clamp(replay_seconds / estimate, 2.0, 256.0));
+    launches_ = std::max(launches_, std::min<std::int64_t>(sets_, 64));
+    call_ = {};
+    call_.problem = s.problem();
+    call_.a = pool_data();
+    call_.b = pool_data() + a_bytes_;
+    call_.d = output_data();
+    call_.constant_b = s.op != "tn";  // weights, unless both operands are activations (a layer's weight gradient)
+    if (const auto refusal = cuda::unsupported_reason(call_)) return input_error(s.text() + ": " + *refusal);
+    plan_ = cuda::choose_plan(call_, static_cast<std::size_t>(workspace_bytes), device_);
+    product_ = {s.m, s.n, s.k, s.op == "tn" || s.op == "tt", s.op != "nn" && s.op != "tn", s.dtype, s.out};
+    const auto found = cublaslt_.prepare_product(product_, static_cast<std::size_t>(baseline_workspace_bytes));
+    if (!found) return found.error();
+    heuristic_count_ = *found;
+    max_error_ = 0;
+    return Done{};
+  }
+
+  Status queue_launch(int heuristic, std::byte* a, std::byte* d) const {
+    if (heuristic >= 0) {
+      if (cublaslt_.queue_heuristic(heuristic, a, a + a_bytes_, d, baseline_workspace(), queue_.stream()))
+        return Done{};
+      return absent_error("cuBLASLt refused its own heuristic");
+    }
+    cuda::MatmulCall call = call_;
+    call.a = a;
+    call.b = a + a_bytes_;
+    call.d = d;
+    const cuda::DeviceWorkspace w{workspace_data(), static_cast<std::size_t>(workspace_bytes), true};
+    return to_status(cuda::launch(call, heuristic == tuned_plan ? tuned_plan_ : plan_, w, queue_.stream()));
+  }
+
+  // Returns the number of wrong elements.
+  Result<unsigned> count_wrong_elements() {
+    std::byte* const theirs = output_data() + d_bytes_;
+    auto* const results = reinterpret_cast<cuda::CheckCounters*>(check_buffer());
+    const cuda::CheckedProduct p{
+        product_.m,   product_.n, product_.k, product_.a_transposed, product_.b_transposed, product_.dtype,
+        product_.out, call_.a,    call_.b};
+    cuda::CheckCounters found[2];
+    const auto steps = [&]() -> Status {
+      if (const Status s = queue_.set_bytes(output_data(), 0xff, d_bytes_); !s) return s;
+      if (const Status s = queue_.set_bytes(results, 0, sizeof found); !s) return s;
+      if (const Status s = queue_launch(our_plan, pool_data(), output_data()); !s) return s;
+      if (const Status s = to_status(cuda::verify_samples(p, output_data(), results, queue_.stream())); !s) return s;
+      if (heuristic_count_ > 0 && queue_launch(0, pool_data(), theirs)) {
+        if (const Status s = to_status(cuda::verify_samples(p, theirs, results + 1, queue_.stream())); !s) return s;
+        if (const Status s = to_status(cuda::verify_all(p, output_data(), theirs, results, queue_.stream())); !s)
+          return s;
+      }
+      if (const Status s = queue_.copy(found, results, sizeof found); !s) return s;
+      return queue_.synchronize();
+    };
+    if (const Status done = steps(); !done) return done.error();
+    max_error_ = std::max(max_error_, static_cast<double>(found[0].max_error_ratio));
+    // If cuBLASLt exceeds the bound, differences from it do not count: it adds splits of k in D's format.
+    return found[0].sampled_wrong + found[0].above_typical_error +
+           (found[1].above_typical_error > 0 ? 0 : found[0].differing);
+  }
+
+  Result<RecordedLaunches> record_launches(int heuristic, std::int64_t launches) const {
+    auto recording = queue_.record_graph([&]() -> Status {
+      for (std::int64_t i = 0; i < launches; ++i)
+        if (const Status s = queue_launch(heuristic, pool_data() + i % sets_ * (a_bytes_ + b_bytes_),
+                                          output_data() + i % sets_ * d_bytes_);
+            !s)
+          return s;
+      return Done{};
+    });
+    if (!recording) return recording.error();
+    return RecordedLaunches{std::move(*recording), heuristic, launches};
+  }
+
+  Result<double> time_launch(const RecordedLaunches& r) const {
+    const auto seconds = queue_.measure_seconds([&] { return queue_.launch_graph(r.recording); });
+    if (!seconds) return seconds.error();
+    return *seconds / static_cast<double>(r.launches);
+  }
+  Result<RecordedLaunches> record_launches(int heuristic) const { return record_launches(heuristic, launches_); }
+
+  // Records cuBLASLt's first heuristic and, if it is another one, the best of the first eight by three replays each.
+  Result<std::vector<RecordedLaunches>> record_baselines() const {
+    std::vector<RecordedLaunches> all;
+    for (int i = 0; i < heuristic_count_; ++i) {
+      auto runner = record_launches(i);
+      if (!runner) continue;  // the library may refuse its own heuristic
+      for (int turn = 0; turn < 4; ++turn) {
+        const auto seconds = time_launch(*runner);
+        if (!seconds) return seconds.error();
+        if (turn > 0) runner->seconds.push_back(*seconds);
+      }
+      all.push_back(std::move(*runner));
+    }
+    std::vector<RecordedLaunches> baselines;
+    if (all.empty()) return baselines;
+    const auto best =
+        std::min_element(all.begin(), all.end(), [](const RecordedLaunches& x, const RecordedLaunches& y) {
+          return median_seconds(x.seconds) < median_seconds(y.seconds);
+        });
+    const bool is_other = best != all.begin();
+    RecordedLaunches fastest = std::move(*best);
+    if (is_other) baselines.push_back(std::move(all[0]));
+    baselines.push_back(std::move(fastest));
+    for (RecordedLaunches& r : baselines) r.seconds.clear();
+    return baselines;
+  }
+
+  // Times the model's best plans by three replays each and leaves the fastest in `tuned_plan_`.
+  Status time_candidates(DeviceBenchmarkRow& row) {
+    auto plans = cuda::list_candidates(call_, static_cast<std::size_t>(workspace_bytes), device_, 2);
+    plans.resize(std::min(plans.size(), static_cast<std::size_t>(candidate_count_)));
+    for (const cuda::MatmulPlan& plan : plans) {
+      tuned_plan_ = plan;
+      const auto runner = record_launches(tuned_plan, std::max(std::min(sets_, launches_), launches_ / 4));
+      if (!runner) return runner.error();
+      std::vector<double> samples;
+      for (int turn = 0; turn < 4; ++turn) {
+        const auto seconds = time_launch(*runner);
+        if (!seconds) return seconds.error();
+        if (turn > 0) samples.push_back(*seconds);
+      }
+      row.candidates.push_back({plan, median_seconds(samples)});
+    }
+    std::stable_sort(row.candidates.begin(), row.candidates.end(),
+                     [](const CandidateTime& x, const CandidateTime& y) { return x.seconds < y.seconds; });
+    if (!row.candidates.empty()) tuned_plan_ = row.candidates.front().plan;
+    return Done{};
+  }
+
+  Status time_in_turns(std::vector<RecordedLaunches>& all) const {
+    for (double warmed = 0; warmed < warm_seconds;)  // until the clock settles at the power limit
+      for (RecordedLaunches& r : all) {
+        const auto seconds = time_launch(r);
+        if (!seconds) return seconds.error();
+        warmed += *seconds * static_cast<double>(r.launches) + 1e-6;
+      }
+    for (RecordedLaunches& r : all) r.seconds.resize(static_cast<std::size_t>(rounds_));
+    for (std::size_t round = 0; round < static_cast<std::size_t>(rounds_); ++round)
+      for (std::size_t i = 0; i < all.size(); ++i) {  // each is first in some rounds
+        RecordedLaunches& r = all[(i + round) % all.size()];
+        const auto seconds = time_launch(r);
+        if (!seconds) return seconds.error();
+        r.seconds[round] = *seconds;
+      }
+    return Done{};
+  }
+
+  Result<DeviceBenchmarkRow> fill_statistics(DeviceBenchmarkRow row, const std::vector<RecordedLaunches>& all) const {
+    const std::vector<double>& mine = all.back().seconds;
+    row.ours = compute_statistics(mine);
+    const std::size_t theirs = all.size() - 1 - (row.candidates.empty() ? 0 : 1);
+    if (theirs > 0) {
+      const RecordedLaunches &first = all[0], &best = all[theirs - 1];
+      row.first = compute_statistics(first.seconds);
+      row.best = compute_statistics(best.seconds);
+      row.best_heuristic = best.heuristic;
+      row.ratio = median_ratio(best.seconds, mine);
+      row.ratio_first = median_ratio(first.seconds, mine);
+      if (!row.candidates.empty()) row.tuned_ratio = median_ratio(best.seconds, all[theirs].seconds);
+    }
+    return row;
+  }
+
+  CublasLt cublaslt_;
+  cuda::Queue queue_;
+  ops::DeviceNumbers device_;
+  int rounds_, candidate_count_;
+  std::vector<cuda::DeviceBuffer> memory_ = {};
+  std::optional<DType> filled_dtype_ = {};
+  std::int64_t a_bytes_ = 0, b_bytes_ = 0, d_bytes_ = 0, sets_ = 1,
+               launches_ = 1;  // bytes per matrix; number of sets and launches
+  int heuristic_count_ = 0;
+  double max_error_ = 0;
+  cuda::MatmulCall call_ = {};
+  cuda::MatmulPlan plan_ = {}, tuned_plan_ = {};
+  CublasLt::Product product_ = {};
+};
+
+DeviceBenchmarkSummary summarize_rows(const std::string& name, const std::vector<const DeviceBenchmarkRow*>& rows) {
+  DeviceBenchmarkSummary out{.name = name, .rows = rows.size()};
+  std::vector<double> ratios;
+  double sum = 0, firsts = 0, tuned_sum = 0, per_cycle = 0;
+  int known = 0;
+  for (const DeviceBenchmarkRow* row : rows) {
+    out.wrong += row->right ? 0 : 1;
+    out.prediction_error += std::fabs(row->plan.predicted_s / row->ours.median - 1) / static_cast<double>(rows.size());
+    if (row->fraction_of_cycle_peak() > 0) {
+      per_cycle += std::log(row->fraction_of_cycle_peak());
+      ++known;
+    }
+    if (!(row->ratio > 0)) continue;
+    ratios.push_back(row->ratio);
+    sum += std::log(row->ratio);
+    firsts += std::log(row->ratio_first);
+    if (row->tuned_ratio > 0) tuned_sum += std::log(row->tuned_ratio);
+  }
+  if (known > 0) out.fraction_of_cycle_peak = std::exp(per_cycle / known);
+  if (ratios.empty()) return out;
+  std::sort(ratios.begin(), ratios.end());
+  const double n = static_cast<double>(ratios.size());
+  out.geometric_mean = std::exp(sum / n);
+  out.geometric_mean_first = std::exp(firsts / n);
+  if (tuned_sum != 0) out.tuned_geometric_mean = std::exp(tuned_sum / n);
+  out.worst = ratios.front();
+  out.percentile_5 = ratios[ratios.size() / 20];
+  return out;
+}
+
+}  // namespace
+
+double DeviceBenchmarkRow::fraction_of_cycle_peak() const {
+  const double max_flops = ours.median * sm_hz * flops_per_cycle;
+  return max_flops > 0 ? shape.flops() / max_flops : 0;
+}
+
+std::optional<double> matrix_flops_per_cycle(const Machine& machine, DType dtype) {
+  const Peak* const peak = machine.find_peak(ComputeUnit::matrix, dtype);
+  const auto cores = machine.numbers.find("cores"), clock = machine.numbers.find("matrix_clock_hz");
+  if (peak == nullptr || cores == machine.numbers.end() || clock == machine.numbers.end()) return std::nullopt;
+  return peak->rate.value / (cores->second.value * clock->second.value);
+}
+
+std::vector<DeviceBenchmarkSummary> DeviceBenchmark::summarize_classes() const {
+  const auto aligned = [](const BenchmarkShape& s) { return s.n % 8 == 0 && s.k % 8 == 0; };
+  const std::pair<const char*, std::function<bool(const BenchmarkShape&)>> all[] = {
+      {"M <= 128", [&](const BenchmarkShape& s) { return aligned(s) && s.m <= 128; }},
+      {"128 < M < 2048", [&](const BenchmarkShape& s) { return aligned(s) && s.m > 128 && s.m < 2048; }},
+      {"M >= 2048", [&](const BenchmarkShape& s) { return aligned(s) && s.m >= 2048; }},
+      {"M >= 512", [&](const BenchmarkShape& s) { return aligned(s) && s.m >= 512; }},
+      {"n or k not a multiple of 8", [&](const BenchmarkShape& s) { return !aligned(s); }},
+      {"all", [](const BenchmarkShape&) { return true; }}};
+  std::vector<DeviceBenchmarkSummary> out;
+  for (const auto& [name, belongs] : all) {
+    std::vector<const DeviceBenchmarkRow*> members;
+    for (const DeviceBenchmarkRow& row : rows)
+      if (belongs(row.shape)) members.push_back(&row);
+    if (!members.empty()) out.push_back(summarize_rows(name, members));
+  }
+  return out;
+}
+
+Result<DeviceBenchmark> run_device_benchmark(const std::vector<BenchmarkShape>& shapes,
+                                             const DeviceBenchmarkOptions& options) {
+  const auto properties = cuda::device_properties();
+  if (!properties) return properties.error();
+  auto session = BenchmarkSession::open(options);
+  if (!session) return session.error();
+  DeviceBenchmark out{.device = properties->name,
+                      .driver = properties->driver,
+                      .baseline_version = session->version(),
+                      .rounds = options.rounds};
+  out.clocks_before = read_device_clocks();
+  const auto machine = guess_device_machine(*properties);
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    if (options.progress) options.progress(i, shapes.size());
+    const bool is_supported_dtype = shapes[i].dtype == DType::bf16 || shapes[i].dtype == DType::f16;
+    if (!is_supported_dtype || !BenchmarkSession::fits_pool(shapes[i])) {
+      out.skipped.push_back(shapes[i]);
+      continue;
+    }
+    auto row = session->benchmark_product(shapes[i]);
+    if (!row) return row.error();
+    if (machine)
+      row->flops_per_cycle =
+          matrix_flops_per_cycle(*machine, shapes[i].dtype).value_or(0) * properties->multiprocessors;
+    out.rows.push_back(*std::move(row));
+  }
+  out.clocks_after = read_device_clocks();
+  return out;
+}
+
+}  // namespace ridge

@@ -1,0 +1,484 @@
+// Error bounds: f changes by its values at the ends of its argument's interval, and each operation adds 8 u of its
+// value (kernels' functions are accurate to 4 ulp). A sum of k terms adds `sum_error_growth(k)`. Functions along
+// dimensions are composed of these: softmax of a maximum, differences, exponentials, a sum and a quotient.
+#include "ridge/measure/expression_evaluator.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ridge/base/check.h"
+#include "ridge/program/contraction.h"
+
+namespace ridge {
+namespace {
+
+constexpr double u = 0x1p-24;
+constexpr double min_normal = 0x1p-126;    // below it, f32 and bf16 lose digits or a kernel may flush to 0
+constexpr double cache_lookup_nodes = 16;  // cost of looking up and storing one value, in nodes
+
+double evaluate_function(Function function, double x) { return function_info(function).reference(x, 0, 0); }
+
+bool fits_f32(double value) {
+  if (value == 0 || !std::isfinite(value)) return true;
+  return std::fabs(value) >= min_normal && static_cast<double>(static_cast<float>(value)) == value;
+}
+
+// A constant that f32 represents has no error: index(T) < 5 is certain at 5.
+ValueWithError constant_value(double value) { return {value, fits_f32(value) ? 0 : u * std::fabs(value)}; }
+
+ValueWithError with_rounding(double value, double error) {
+  return {value, error + 8 * u * std::fabs(value) + min_normal};
+}
+
+// Sums and products are rounded correctly on every machine, so they are exact if f32 represents them.
+ValueWithError correctly_rounded(double value, double error) {
+  return error == 0 && fits_f32(value) ? ValueWithError{value, 0} : with_rounding(value, error);
+}
+
+ValueWithError evaluate_unary(Function function, ValueWithError x) {
+  const double value = evaluate_function(function, x.value);
+  const double above = std::fabs(evaluate_function(function, x.value + x.error) - value);
+  const double below = std::fabs(evaluate_function(function, x.value - x.error) - value);
+  // NaN on one side (sqrt below 0) means that the interval leaves the domain; the other side then counts twice.
+  double moved = std::max(above, below);
+  if (std::isnan(below)) moved = 2 * above;
+  if (std::isnan(above)) moved = 2 * below;
+  return with_rounding(value, std::isnan(moved) ? 0 : moved);
+}
+
+// Either branch is allowed if the condition may be 0 and may be nonzero. A comparison that is too close to decide is 0
+// or 1 with an error of 1; x / 3 * 3 - x is 0 in f64 and may be 2^-24 in f32.
+ValueWithError evaluate_select(ValueWithError condition, ValueWithError yes, ValueWithError no) {
+  const bool either = condition.error > 0 && std::fabs(condition.value) <= condition.error;
+  const ValueWithError &taken = condition.value != 0 ? yes : no, &other = condition.value != 0 ? no : yes;
+  if (!either) return taken;
+  const double difference = taken.value == other.value ? 0 : std::fabs(taken.value - other.value);
+  return {taken.value, std::max(taken.error, other.error + difference)};
+}
+
+// Either answer is allowed if the intervals of the operands overlap.
+ValueWithError evaluate_comparison(bool answer, const ValueWithError& a, const ValueWithError& b) {
+  return {answer ? 1.0 : 0.0, std::fabs(a.value - b.value) < a.error + b.error ? 1.0 : 0.0};
+}
+
+// For several arguments, the changes that each argument's error causes are added.
+ValueWithError evaluate_multivariate(Function function, const ValueWithError& a, const ValueWithError& b,
+                                     const ValueWithError& c) {
+  const auto of = function_info(function).reference;
+  const double value = of(a.value, b.value, c.value);
+  double moved = 0;
+  const auto add_sensitivity = [&](const ValueWithError& x, auto with) {
+    const double above = std::fabs(with(x.value + x.error) - value), below = std::fabs(with(x.value - x.error) - value);
+    const double one_sided = 2 * (std::isnan(above) ? below : above);
+    const double change = std::isnan(above) || std::isnan(below) ? one_sided : std::max(above, below);
+    if (!std::isnan(change)) moved += change;
+  };
+  add_sensitivity(a, [&](double x) { return of(x, b.value, c.value); });
+  add_sensitivity(b, [&](double x) { return of(a.value, x, c.value); });
+  add_sensitivity(c, [&](double x) { return of(a.value, b.value, x); });
+  return with_rounding(value, moved);
+}
+
+ValueWithError multiply_with_error(const ValueWithError& a, const ValueWithError& b) {
+  return correctly_rounded(a.value * b.value,
+                           std::fabs(a.value) * b.error + std::fabs(b.value) * a.error + a.error * b.error);
+}
+
+ValueWithError divide_with_error(const ValueWithError& a, const ValueWithError& b) {
+  const double value = a.value / b.value, min_divisor = std::max(std::fabs(b.value) - b.error, 0.0);
+  return with_rounding(value, b.error == 0 && a.error == 0 ? 0 : (a.error + std::fabs(value) * b.error) / min_divisor);
+}
+
+ValueWithError evaluate_call(Function function, const ValueWithError& a, const ValueWithError& b,
+                             const ValueWithError& c) {
+  const FunctionInfo& f = function_info(function);
+  const auto value = [&] { return f.reference(a.value, b.value, 0); };
+  if (f.syntax == FunctionSyntax::comparison) return evaluate_comparison(value() != 0, a, b);
+  if (f.syntax == FunctionSyntax::sum) return correctly_rounded(value(), a.error + b.error);
+  if (function == Function::multiply) return multiply_with_error(a, b);
+  if (function == Function::divide) return divide_with_error(a, b);
+  if (function == Function::max || function == Function::min) return {value(), std::max(a.error, b.error)};
+  if (function == Function::where) return evaluate_select(a, b, c);
+  return f.arity == 1 ? evaluate_unary(function, a) : evaluate_multivariate(function, a, b, c);
+}
+
+ValueWithError evaluate_extreme(Function function, const std::vector<ValueWithError>& row) {
+  ValueWithError out = row.front();
+  for (const ValueWithError& x : row) out = evaluate_call(function, out, x, {});
+  return out;
+}
+
+ValueWithError exp_shifted(const ValueWithError& x, const ValueWithError& largest) {  // a softmax's numerator
+  return evaluate_unary(Function::exp, evaluate_call(Function::subtract, x, largest, {}));
+}
+
+double gelu_error(const GeluTolerance& kernel, Function function, const ValueWithError& x, double value) {
+  if (function != Function::gelu && function != Function::gelu_tanh) return 0;
+  const double size = std::fabs(x.value) + x.error;
+  const double cheap =
+      function == Function::gelu ? kernel.relative_to_gelu * (1 + size * size / 2) * std::fabs(value) : 0;
+  return kernel.relative_to_argument * size + cheap;
+}
+
+std::string axis_label(const Axis& axis) {
+  if (axis.is_named()) return axis.dim;
+  if (axis.literal > 1) return std::to_string(axis.literal);
+  return "";
+}
+
+}  // namespace
+
+double sum_error_growth(double k, bool random_data) {
+  const double worst = k + 2, random = 16 * std::sqrt(k) + 16;
+  return (random_data ? std::min(worst, random) : worst) * u;
+}
+
+// Tensors that statements of the kernel compute, each shared by all its readers.
+struct ExpressionEvaluator::KernelIntermediates {
+  std::map<int, std::unique_ptr<ExpressionEvaluator>> expressions;
+  std::map<int, std::unique_ptr<ContractionEvaluator>> products;
+  std::map<int, double> tolerance_factors;  // factor by which the errors of some tensors may be larger
+};
+
+ExpressionEvaluator::~ExpressionEvaluator() = default;
+
+ExpressionEvaluator::ExpressionEvaluator(const Reference& reference, const std::vector<Shape>& shapes,
+                                         const Expression& expression)
+    : reference_(reference),
+      nodes_(expression.nodes),
+      spaces_(find_index_spaces(reference.program.tensors, nodes_)),
+      owned_intermediates_(std::make_unique<KernelIntermediates>()),
+      intermediates_(*owned_intermediates_) {
+  prepare_nodes(shapes, expression.result);
+}
+
+ExpressionEvaluator::ExpressionEvaluator(const Reference& reference, const std::vector<Shape>& shapes,
+                                         const Expression& expression, KernelIntermediates& intermediates)
+    : reference_(reference),
+      nodes_(expression.nodes),
+      spaces_(find_index_spaces(reference.program.tensors, nodes_)),
+      intermediates_(intermediates) {
+  prepare_nodes(shapes, expression.result);
+}
+
+void ExpressionEvaluator::prepare_nodes(const std::vector<Shape>& shapes, int result) {
+  space_nodes_.resize(spaces_.axes.size());
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    std::vector<std::size_t>& nodes_of_space = space_nodes_[static_cast<std::size_t>(spaces_.space_of_node[i])];
+    slot_in_space_.push_back(nodes_of_space.size());
+    nodes_of_space.push_back(i);
+  }
+  result_axes_ = axis_steps(shapes[static_cast<std::size_t>(result)]);
+  for (const Node& n : nodes_) {
+    Shape named;
+    for (const Axis& axis : n.over)
+      if (!axis_label(axis).empty())
+        named.push_back({axis_label(axis), axis.is_named() ? reference_.dims.at(axis.dim) : axis.literal, 0});
+    node_axes_.push_back(axis_steps(n.kind == Node::Kind::tensor ? shapes[static_cast<std::size_t>(n.tensor)] : named));
+    if (n.kind == Node::Kind::tensor) add_intermediate(shapes, n.tensor);
+  }
+  cost_ = evaluation_cost(0, 1);
+}
+
+namespace {
+
+// True if an operand of the product is computed inside the kernel.
+bool multiplies_intermediate(const Reference& reference, const Contraction& c) {
+  return std::any_of(reference.kernel_statements.begin(), reference.kernel_statements.end(), [&](int s) {
+    const int result = reference.program.statements[static_cast<std::size_t>(s)].result();
+    return result == c.left || result == c.right;
+  });
+}
+
+}  // namespace
+
+Expression to_expression(const Contraction& c) {
+  Expression out = expression_of_contraction(c);
+  if (!has_sum(c)) return out;
+  out.nodes.push_back({.kind = Node::Kind::along_dims, .function = Function::sum, .arguments = {2}});
+  for (const std::string& dim : c.contracted) out.nodes.back().over.push_back({.dim = dim});
+  return out;
+}
+
+namespace {
+
+// True if the last node sums products that are computed inside the kernel.
+bool sums_intermediate_products(const Reference& reference, const Expression& e) {
+  const auto multiplies = [](const Node& node) {
+    return node.kind == Node::Kind::call && node.function == Function::multiply;
+  };
+  const Node& last = e.nodes.back();
+  if (last.kind != Node::Kind::along_dims || last.function != Function::sum) return false;
+  const Node& of = e.nodes[static_cast<std::size_t>(last.arguments[0])];
+  const auto made = of.kind == Node::Kind::tensor ? reference.find_kernel_expression(of.tensor) : std::nullopt;
+  return multiplies(of) || (made && multiplies(made->nodes.back()));
+}
+
+// A kernel may sum in another order: attention's gradients compute the sum of p * (do * v) along the keys as that of do
+// * o, where o = p * v is rounded to its stored dtype. An error of do * v is proportional to the size of its terms.
+double product_tolerance(const std::map<int, std::unique_ptr<ContractionEvaluator>>& products) {
+  double out = 0;
+  for (const auto& [tensor, product] : products) out = std::max(out, product->rounded_operand_error());
+  return out;
+}
+
+}  // namespace
+
+void ExpressionEvaluator::add_intermediate(const std::vector<Shape>& shapes, int tensor) {
+  if (intermediates_.expressions.contains(tensor) || intermediates_.products.contains(tensor)) return;
+  for (const int s : reference_.kernel_statements) {
+    const Statement& statement = reference_.program.statements[static_cast<std::size_t>(s)];
+    if (statement.result() != tensor) continue;
+    const auto* c = std::get_if<Contraction>(&statement.op);
+    if (c && has_sum(*c) && !multiplies_intermediate(reference_, *c)) {
+      intermediates_.products[tensor] = std::make_unique<ContractionEvaluator>(reference_, shapes, *c);
+      return;
+    }
+    const Expression e = c ? to_expression(*c) : std::get<Expression>(statement.op);
+    intermediates_.expressions[tensor].reset(new ExpressionEvaluator(reference_, shapes, e, intermediates_));
+    if (sums_intermediate_products(reference_, e))
+      intermediates_.tolerance_factors[tensor] = product_tolerance(intermediates_.products);
+  }
+}
+
+ContractionEvaluator::ContractionEvaluator(const Reference& reference, const std::vector<Shape>& shapes,
+                                           const Contraction& c)
+    : left_(reference.tensors[static_cast<std::size_t>(c.left)]),
+      right_(reference.tensors[static_cast<std::size_t>(c.right)]),
+      random_data_(reference.random_data) {
+  const Shape &left = shapes[static_cast<std::size_t>(c.left)], &right = shapes[static_cast<std::size_t>(c.right)];
+  const Shape& result = shapes[static_cast<std::size_t>(c.result)];
+  for (const SizedAxis& axis : result)
+    if (!axis.dim.empty())
+      kept_.push_back({axis.extent, ridge::axis_along(left, axis.dim).stride, ridge::axis_along(right, axis.dim).stride,
+                       axis.stride});
+  for (const SizedAxis& axis : left)
+    if (!axis.dim.empty() && !has_axis(result, axis.dim))
+      summed_.push_back({axis.extent, axis.stride, ridge::axis_along(right, axis.dim).stride, 0});
+}
+
+double ContractionEvaluator::rounded_operand_error() const {
+  return std::max(unit_roundoff(left_.dtype), unit_roundoff(right_.dtype)) /
+         sum_error_growth(evaluation_cost(), random_data_);
+}
+
+double ContractionEvaluator::evaluation_cost() const {
+  double all = 1;
+  for (const OperandAxis& axis : summed_) all *= static_cast<double>(axis.extent);
+  return all;
+}
+
+ValueWithError ContractionEvaluator::evaluate_element(std::int64_t index) const {
+  std::int64_t left = 0, right = 0;
+  for (const OperandAxis& axis : kept_) {
+    const std::int64_t position = index / axis.stride % axis.extent;
+    left += position * axis.left;
+    right += position * axis.right;
+  }
+  ValueWithError out;
+  double size = 0;
+  const auto points = static_cast<std::int64_t>(evaluation_cost());
+  for (std::int64_t point = 0; point < points; ++point) {
+    std::int64_t rest = point, l = left, r = right;
+    for (auto axis = summed_.rbegin(); axis != summed_.rend(); ++axis) {
+      l += rest % axis->extent * axis->left;
+      r += rest % axis->extent * axis->right;
+      rest /= axis->extent;
+    }
+    const double product = read_element(left_, l) * read_element(right_, r);
+    out.value += product;
+    size += std::fabs(product);
+  }
+  out.error = summed_.empty() ? u * size : sum_error_growth(static_cast<double>(points), random_data_) * size;
+  return out;
+}
+
+std::size_t ExpressionEvaluator::dim_index(const std::string& key) {
+  const auto found = std::find(dims_.begin(), dims_.end(), key);
+  if (found != dims_.end()) return static_cast<std::size_t>(found - dims_.begin());
+  dims_.push_back(key);
+  return dims_.size() - 1;
+}
+
+ExpressionEvaluator::AxisSteps ExpressionEvaluator::axis_steps(const Shape& shape) {
+  AxisSteps out;
+  for (const SizedAxis& axis : shape)
+    if (!axis.dim.empty()) out.push_back({dim_index(axis.dim), axis.extent, axis.stride});
+  return out;
+}
+
+ValueWithError ExpressionEvaluator::evaluate_element(std::int64_t index) const {
+  EvaluationCache memo;
+  return evaluate_element(index, memo);
+}
+
+ValueWithError ExpressionEvaluator::evaluate_element(std::int64_t index, EvaluationCache& memo) const {
+  Coordinates at(dims_.size());
+  for (const AxisStep& step : result_axes_) at[step.dim] = index / step.stride % step.extent;
+  return evaluate_space(0, at, memo);
+}
+
+// `points`: length of the enclosing row. Tensors of the kernel are cached, so extents of nested rows do not multiply.
+double ExpressionEvaluator::evaluation_cost(int space, double points) const {
+  double all = 0;
+  for (const std::size_t i : space_nodes_[static_cast<std::size_t>(space)]) {
+    const Node& n = nodes_[i];
+    double row = 1;
+    if (n.kind == Node::Kind::along_dims)
+      for (const AxisStep& step : node_axes_[i]) row *= static_cast<double>(step.extent);
+    all += n.kind == Node::Kind::along_dims ? row * (evaluation_cost(argument_space(i), row) + 2) : n.repeat;
+    if (n.kind != Node::Kind::tensor) continue;
+    if (const auto inner = intermediates_.expressions.find(n.tensor); inner != intermediates_.expressions.end())
+      all += cache_lookup_nodes + inner->second->evaluation_cost() / points;
+    if (const auto inner = intermediates_.products.find(n.tensor); inner != intermediates_.products.end())
+      all += inner->second->evaluation_cost();
+  }
+  return all;
+}
+
+// Recurses only from space to space, not along a chain of operators, whose length is unlimited.
+ValueWithError ExpressionEvaluator::evaluate_space(int space, const Coordinates& at, EvaluationCache& memo) const {
+  std::vector<ValueWithError> values;
+  for (const std::size_t i : space_nodes_[static_cast<std::size_t>(space)])
+    values.push_back(evaluate_node(i, values, at, memo));
+  return values.back();
+}
+
+ValueWithError ExpressionEvaluator::evaluate_tensor(std::size_t i, const Coordinates& at, EvaluationCache& memo) const {
+  const int tensor = nodes_[i].tensor;
+  std::int64_t offset = 0;
+  for (const AxisStep& step : node_axes_[i]) offset += at[step.dim] * step.stride;
+  const auto inner = intermediates_.expressions.find(tensor);
+  const auto product = intermediates_.products.find(tensor);
+  if (inner == intermediates_.expressions.end() && product == intermediates_.products.end())
+    return {read_element(reference_.tensors[static_cast<std::size_t>(tensor)], offset), 0};
+  if (const auto known = memo.elements.find({tensor, offset}); known != memo.elements.end()) return known->second;
+  ValueWithError value = inner == intermediates_.expressions.end() ? product->second->evaluate_element(offset)
+                                                                   : inner->second->evaluate_element(offset, memo);
+  // A kernel that also stores the tensor may read it back rounded.
+  const Array& stored = reference_.tensors[static_cast<std::size_t>(tensor)];
+  if (const auto tolerance_factors = intermediates_.tolerance_factors.find(tensor);
+      tolerance_factors != intermediates_.tolerance_factors.end())
+    value.error *= 1 + tolerance_factors->second;
+  if (stored.elements > 0) value.error += unit_roundoff(stored.dtype) * (std::fabs(value.value) + value.error);
+  memo.elements[{tensor, offset}] = value;
+  return value;
+}
+
+// Returns the number of sequences that end at or before a position.
+double ExpressionEvaluator::sequence_index(const std::string& dim, std::int64_t position) const {
+  double number = 0;
+  for (const std::int64_t length : lengths_along(reference_.program, dim)) {
+    if (position < length) break;
+    position -= length;
+    ++number;
+  }
+  return number;
+}
+
+ValueWithError ExpressionEvaluator::evaluate_node(std::size_t i, const std::vector<ValueWithError>& values,
+                                                  const Coordinates& at, EvaluationCache& memo) const {
+  const Node& n = nodes_[i];
+  switch (n.kind) {
+    case Node::Kind::tensor: return evaluate_tensor(i, at, memo);
+    case Node::Kind::number: return constant_value(n.number);
+    case Node::Kind::index: return {static_cast<double>(at[node_axes_[i][0].dim]), 0};
+    case Node::Kind::size: return constant_value(static_cast<double>(node_axes_[i][0].extent));
+    case Node::Kind::along_dims: return evaluate_along(i, at, memo);
+    case Node::Kind::sequence: return constant_value(sequence_index(n.over[0].dim, at[node_axes_[i][0].dim]));
+    case Node::Kind::previous:
+    case Node::Kind::routine: RIDGE_CHECK(false, "measure/routines evaluates routines");
+    case Node::Kind::call: break;
+  }
+  ValueWithError in[3];
+  for (std::size_t a = 0; a < n.arguments.size() && a < 3; ++a)
+    in[a] = values[slot_in_space_[static_cast<std::size_t>(n.arguments[a])]];
+  ValueWithError out = evaluate_call(n.function, in[0], in[1], in[2]);
+  out.error += gelu_error(reference_.gelu, n.function, in[0], out.value);
+  const bool at_limit =
+      ridge::function_info(n.function).can_be_epilogue && in[0].value == -INFINITY && std::signbit(out.value);
+  // Product epilogues compute the formula, which gives NaN instead of -0.
+  if (!reference_.gelu.exact_limits && at_limit) out.value = NAN;
+  for (int r = 1; r < n.repeat; ++r) out = evaluate_call(n.function, out, {}, {});
+  return out;
+}
+
+// Evaluates the argument at every point of the dimensions that node i runs along.
+const ExpressionEvaluator::EvaluatedRow& ExpressionEvaluator::evaluate_row(std::size_t i, Coordinates at,
+                                                                           EvaluationCache& memo) const {
+  std::int64_t points = 1;
+  for (const AxisStep& step : node_axes_[i]) {
+    points *= step.extent;
+    at[step.dim] = 0;
+  }
+  const auto [position, is_new] = memo.rows.try_emplace({{this, i}, at});
+  EvaluatedRow& out = position->second;
+  if (!is_new) return out;
+  for (std::int64_t p = 0; p < points; ++p) {
+    std::int64_t rest = p;
+    for (const AxisStep& step : node_axes_[i]) {
+      at[step.dim] = rest % step.extent;
+      rest /= step.extent;
+    }
+    out.all.push_back(evaluate_space(argument_space(i), at, memo));
+  }
+  if (nodes_[i].function != Function::softmax) return out;
+  out.largest = evaluate_extreme(Function::max, out.all);
+  std::vector<ValueWithError> powers;
+  for (const ValueWithError& x : out.all) powers.push_back(exp_shifted(x, out.largest));
+  out.total = sum_row(powers);
+  return out;
+}
+
+ValueWithError ExpressionEvaluator::evaluate_along(std::size_t i, const Coordinates& at, EvaluationCache& memo) const {
+  const Function function = nodes_[i].function;
+  const EvaluatedRow& row_values = evaluate_row(i, at, memo);
+  const auto evaluate_here = [&] { return evaluate_space(argument_space(i), at, memo); };
+  switch (function) {
+    case Function::sum: return sum_row(row_values.all);
+    case Function::mean: return mean_of_row(row_values.all);
+    case Function::softmax: return softmax_element(row_values, evaluate_here());
+    case Function::rmsnorm: return normalize_rms(row_values.all, evaluate_here());
+    case Function::layernorm: {
+      std::vector<ValueWithError> all = row_values.all;
+      const ValueWithError middle = mean_of_row(all);
+      for (ValueWithError& x : all) x = evaluate_call(Function::subtract, x, middle, {});
+      return normalize_rms(all, evaluate_call(Function::subtract, evaluate_here(), middle, {}));
+    }
+    default: return evaluate_extreme(function, row_values.all);
+  }
+}
+
+ValueWithError ExpressionEvaluator::sum_row(const std::vector<ValueWithError>& row) const {
+  ValueWithError out;
+  double size = 0;
+  for (const ValueWithError& x : row) {
+    out.value += x.value;
+    out.error += x.error;
+    size += std::fabs(x.value) + x.error;
+  }
+  return with_rounding(out.value,
+                       out.error + sum_error_growth(static_cast<double>(row.size()), reference_.random_data) * size);
+}
+
+ValueWithError ExpressionEvaluator::mean_of_row(const std::vector<ValueWithError>& row) const {
+  const double count = static_cast<double>(row.size());
+  const ValueWithError total = sum_row(row);
+  return with_rounding(total.value / count, total.error / count);
+}
+
+ValueWithError ExpressionEvaluator::softmax_element(const EvaluatedRow& row, const ValueWithError& element) const {
+  return evaluate_call(Function::divide, exp_shifted(element, row.largest), row.total, {});
+}
+
+// Divides by the root mean square, as rmsnorm does.
+ValueWithError ExpressionEvaluator::normalize_rms(const std::vector<ValueWithError>& row,
+                                                  const ValueWithError& element) const {
+  std::vector<ValueWithError> squares;
+  for (const ValueWithError& x : row) squares.push_back(evaluate_call(Function::multiply, x, x, {}));
+  const ValueWithError square =
+      evaluate_call(Function::add, mean_of_row(squares), {norm_epsilon, u * norm_epsilon}, {});
+  return evaluate_call(Function::multiply, element, evaluate_unary(Function::rsqrt, square), {});
+}
+
+}  // namespace ridge

@@ -1,0 +1,143 @@
+#include "ridge/measure/ranks/chunked_executor.h"
+
+#include <utility>
+
+#include "ridge/transport/collectives.h"
+
+namespace ridge::ranks {
+
+namespace cuda = ops::cuda;
+
+ChunkedExecutor::ChunkedExecutor(const ChunkedPair& pair, const ExecutorContext& context,
+                                 const ChunkPrediction& prediction, ExecutorQueues queues)
+    : pair_(pair),
+      rank_program_(&context.rank_program),
+      slots_(&context.slots),
+      options_(&context.options),
+      comm_(&context.comm),
+      peer_memory_(&context.peer_memory),
+      first_flag_(context.first_flag),
+      prediction_(prediction),
+      queues_(std::move(queues)) {
+  shards_ = row_shards(rank_program_->schedule(), pair_, rank_program_->mesh_device());
+  for (std::size_t p = 0; p < shards_.size(); ++p)
+    if (shards_[p].rank == comm_->rank())
+      position_ = p;
+    else
+      other_ranks_.push_back(shards_[p].rank);
+}
+
+std::size_t ChunkedExecutor::flags_per_pair(std::size_t ranks) { return 1 + ranks * max_chunks; }
+
+Result<ChunkedExecutor::ExecutorQueues> ChunkedExecutor::ExecutorQueues::make() {
+  auto first = cuda::Queue::create(cuda::Queue::Priority::high);
+  auto second = cuda::Queue::create(), copies = cuda::Queue::create(), more_copies = cuda::Queue::create();
+  for (const auto* queue : {&first, &second, &copies, &more_copies})
+    if (!*queue) return queue->error();
+  return ExecutorQueues{*std::move(first), *std::move(second), *std::move(copies), *std::move(more_copies)};
+}
+
+namespace {
+
+Status has_single_kernel(const ChunkRequest& request, const ChunkPrediction& prediction) {
+  const auto& compute = std::get<ComputeStep>(request.rank_program.schedule().steps[request.pair.compute_step]);
+  const auto planned = plan_local_program(compute.program, request.options);
+  if (!planned) return planned.error();
+  if (plan_single_kernel(request, *planned, prediction.chunks)) return Done{};
+  return input_error("no kernel can process all chunks of this product");
+}
+
+}  // namespace
+
+Result<ChunkedExecutor::ExecutorChoice> ChunkedExecutor::make(const ChunkedPair& pair, const ExecutorContext& context) {
+  auto queues = ExecutorQueues::make();
+  if (!queues) return queues.error();
+  const ChunkRequest request{context.rank_program,
+                             pair,
+                             context.machine,
+                             context.options,
+                             context.chunk_options,
+                             context.comm.rank(),
+                             context.peer_memory.link_costs(),
+                             context.measured_move_s};
+  auto prediction = predict_chunks(request);
+  if (const Status agreed = transport::agree_on_status(context.comm, prediction ? Status(Done{}) : prediction.error());
+      !agreed)
+    return agreed.error();
+  if (const Status done = transport::broadcast(context.comm, std::as_writable_bytes(std::span(&*prediction, 1))); !done)
+    return done.error();
+  if (prediction->chunks == 0) return ExecutorChoice{*prediction, nullptr};
+  // Shards may differ by a row or column: a single kernel is used only if every rank has one.
+  if (prediction->single_kernel)
+    prediction->single_kernel =
+        static_cast<bool>(transport::agree_on_status(context.comm, has_single_kernel(request, *prediction)));
+  const Maker maker = prediction->single_kernel ? make_single_kernel : make_launch_per_chunk;
+  std::unique_ptr<ChunkedExecutor> out = maker(pair, context, *prediction, *std::move(queues));
+  if (const Status shared = out->share_memory(); !shared) return shared.error();
+  if (const Status built = transport::agree_on_status(context.comm, out->build_kernels(request)); !built)
+    return built.error();
+  prediction->chunks = out->chunk_count();
+  return ExecutorChoice{*prediction, std::move(out)};
+}
+
+Result<DeviceSteps> ChunkedExecutor::make_unchunked_steps(const DeviceSteps::LaunchOptions& how) const {
+  std::vector<std::byte*> buffers;
+  for (const int slot : compute_step().slots) buffers.push_back(slots_->address_of(slot));
+  auto planned = plan_local_program(compute_step().program, *options_);
+  if (!planned) return planned.error();
+  return DeviceSteps::make_with_buffers(buffers, *std::move(planned), how);
+}
+
+Status ChunkedExecutor::complete_for_check(const cuda::Queue& queue) const {
+  if (!pair_.is_gather()) return unchunked_->queue_steps_on(queue);
+  std::byte* const destination = slots_->address_of(redistribution_step().to) + local_shard().rows.begin * row_bytes();
+  return queue.copy(destination, slots_->address_of(redistribution_step().from),
+                    local_shard().rows.size() * row_bytes());
+}
+
+Status ChunkedExecutor::fork_queues(const cuda::Queue& queue) const {
+  for (const cuda::Queue* one : {&queues_.first, &queues_.second, &queues_.first_copy, &queues_.second_copy})
+    if (const Status followed = one->wait_for(queue); !followed) return followed;
+  return Done{};
+}
+
+Status ChunkedExecutor::join_queues(const cuda::Queue& queue) const {
+  for (const cuda::Queue* one : {&queues_.first, &queues_.second, &queues_.first_copy, &queues_.second_copy})
+    if (const Status followed = queue.wait_for(*one); !followed) return followed;
+  return Done{};
+}
+
+Status ChunkedExecutor::queue_barrier(const cuda::Queue& queue, std::size_t flag) const {
+  const Status flagged = peer_memory_->set_flags(queue, flag, other_ranks_);
+  return flagged ? peer_memory_->wait_for_flags(queue, flag, other_ranks_) : flagged;
+}
+
+// All flags are consumed before `join_queues`, and others set them again only after this rank's next ready flag.
+Status ChunkedExecutor::wait_for_sums(const RowShard& shard, std::size_t chunks) const {
+  for (std::size_t index = 0; index < chunks; ++index)
+    if (const Status waited = peer_memory_->wait_for_flags(queues_.first_copy, sum_flag(index), {shard.rank}); !waited)
+      return waited;
+  return Done{};
+}
+
+Status ChunkedExecutor::FlaggedCopies::queue_copy(const CopyWork& work, cuda::DeviceFlag* flag) {
+  if (const Status flagged = set_pending_flags(); !flagged) return flagged;
+  if (const Status copied = work(*queue_); !copied) return copied;
+  pending_flags_.push_back(flag);
+  return Done{};
+}
+
+Status ChunkedExecutor::FlaggedCopies::wait_for_flag(const cuda::AwaitedFlag& word) {
+  return cuda::set_then_wait(*queue_, std::exchange(pending_flags_, {}), {&word, 1});
+}
+
+Status ChunkedExecutor::FlaggedCopies::follow_queue(const cuda::Queue& other) {
+  const Status flagged = set_pending_flags();
+  return flagged ? queue_->wait_for(other) : flagged;
+}
+
+Status ChunkedExecutor::FlaggedCopies::set_pending_flags() {
+  return pending_flags_.empty() ? Status(Done{}) : cuda::set_flags(*queue_, std::exchange(pending_flags_, {}));
+}
+
+}  // namespace ridge::ranks

@@ -1,0 +1,324 @@
+#include "ridge/measure/routines/routine_reference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <string>
+
+#include "ridge/measure/expression_evaluator.h"
+#include "ridge/measure/parallel_for.h"
+
+namespace ridge {
+namespace {
+
+using NamedIndex = std::map<std::string, std::int64_t>;  // index along each named dimension
+
+class ElementEvaluator {
+ public:
+  ElementEvaluator(const Reference& reference, const Expression& e)
+      : reference_(reference), e_(e), in_(expression_operands(e)) {}
+
+  Expected evaluate_element(std::int64_t index) const {
+    switch (e_.routine->kind) {
+      case RoutineKind::conv: return evaluate_conv(split_index(index, tensor_axes(e_.result)));
+      case RoutineKind::gather: return evaluate_gather(named_position(index));
+      case RoutineKind::scatter: return evaluate_scatter(named_position(index));
+      case RoutineKind::topk: return evaluate_topk(named_position(index));
+      case RoutineKind::routed: return evaluate_routed(named_position(index));
+      case RoutineKind::scan: return evaluate_scan(named_position(index));
+      case RoutineKind::quantize: return evaluate_quantize(named_position(index));
+      case RoutineKind::cumsum: break;
+    }
+    return evaluate_cumsum(named_position(index));
+  }
+
+ private:
+  const std::vector<Axis>& tensor_axes(int tensor) const {
+    return reference_.program.tensors[static_cast<std::size_t>(tensor)].axes;
+  }
+  std::int64_t size(const Axis& axis) const { return axis.is_named() ? reference_.dims.at(axis.dim) : axis.literal; }
+  static std::string axis_key(const Axis& axis) { return axis.is_named() ? axis.dim : std::to_string(axis.literal); }
+
+  std::vector<std::int64_t> split_index(std::int64_t index, const std::vector<Axis>& along) const {
+    std::vector<std::int64_t> out(along.size());
+    for (std::size_t i = along.size(); i-- > 0; index /= size(along[i])) out[i] = index % size(along[i]);
+    return out;
+  }
+  NamedIndex named_position(std::int64_t index) const {
+    NamedIndex out;
+    const std::vector<std::int64_t> at = split_index(index, tensor_axes(e_.result));
+    for (std::size_t i = 0; i < at.size(); ++i) out[axis_key(tensor_axes(e_.result)[i])] = at[i];
+    return out;
+  }
+
+  double read_at(int tensor, const std::vector<std::int64_t>& position) const {
+    std::int64_t index = 0;
+    for (std::size_t i = 0; i < position.size(); ++i) index = index * size(tensor_axes(tensor)[i]) + position[i];
+    return read_element(reference_.tensors[static_cast<std::size_t>(tensor)], index);
+  }
+  double read_at(int tensor, const NamedIndex& position) const {
+    std::vector<std::int64_t> out;
+    for (const Axis& axis : tensor_axes(tensor)) out.push_back(size(axis) == 1 ? 0 : position.at(axis_key(axis)));
+    return read_at(tensor, out);
+  }
+
+  // Sums over every channel of the group and every point of the window.
+  Expected evaluate_conv(const std::vector<std::int64_t>& y) const {
+    const Routine& r = *e_.routine;
+    const std::vector<Axis>& w = tensor_axes(in_[1]);
+    const std::int64_t each = size(w[1]), groups = size(tensor_axes(in_[0])[1]) / each;
+    std::int64_t window_points = each;
+    for (std::size_t d = conv_leading_axes; d < w.size(); ++d) window_points *= size(w[d]);
+    Expected out;
+    for (std::int64_t point = 0; point < window_points; ++point) {
+      std::vector<std::int64_t> weight(w.size()), from(w.size());
+      std::int64_t rest = point;
+      for (std::size_t d = w.size(); d-- > 1; rest /= size(w[d])) weight[d] = rest % size(w[d]);
+      weight[0] = y[1];
+      from[0] = y[0];
+      from[1] = y[1] * groups / size(w[0]) * each + weight[1];
+      bool is_inside = true;
+      for (std::size_t d = conv_leading_axes; d < w.size(); ++d) {
+        from[d] = y[d] * r.stride + weight[d] * r.dilation - r.padding;
+        is_inside = is_inside && from[d] >= 0 && from[d] < size(tensor_axes(in_[0])[d]);
+      }
+      if (!is_inside) continue;
+      const double product = read_at(in_[0], from) * read_at(in_[1], weight);
+      out.value += product;
+      out.scale += std::fabs(product);
+    }
+    out.bound = out.scale * 0x1p-53 * static_cast<double>(window_points + 2);
+    return out;
+  }
+
+  std::int64_t index_at(const NamedIndex& position) const {
+    return static_cast<std::int64_t>(read_at(in_[1], position));
+  }
+
+  Expected evaluate_gather(NamedIndex position) const {
+    position[axis_key(e_.routine->over.front())] = index_at(position);
+    return {read_at(in_[0], position), 0, 0};
+  }
+
+  // Rows run over the dimensions of the indices that the result lacks.
+  Expected evaluate_scatter(NamedIndex position) const {
+    const std::int64_t target_index = position.at(axis_key(e_.routine->over.front()));
+    std::vector<Axis> rows;
+    for (const Axis& axis : tensor_axes(in_[1]))
+      if (!position.contains(axis_key(axis))) rows.push_back(axis);
+    std::int64_t count = 1;
+    for (const Axis& axis : rows) count *= size(axis);
+    Expected out;
+    for (std::int64_t row = 0; row < count; ++row) {
+      const std::vector<std::int64_t> at_row = split_index(row, rows);
+      for (std::size_t i = 0; i < rows.size(); ++i) position[axis_key(rows[i])] = at_row[i];
+      if (index_at(position) != target_index) continue;
+      const double value = read_at(in_[0], position);
+      out.value += value;
+      out.scale += std::fabs(value);
+      out.bound += 1;
+    }
+    out.bound *= 0x1p-24 * out.scale;
+    return out;
+  }
+
+  // An index's rank is the number of values ordered before it.
+  Expected evaluate_topk(const NamedIndex& position) const {
+    const Axis& over = e_.routine->over.front();
+    std::int64_t target_rank = 0;
+    for (const auto& [dim, at] : position) {
+      const auto& from = tensor_axes(in_[0]);
+      if (std::none_of(from.begin(), from.end(), [&](const Axis& a) { return axis_key(a) == dim; })) target_rank = at;
+    }
+    NamedIndex from = position;
+    const auto value = [&](std::int64_t i) {
+      from[axis_key(over)] = i;
+      const double x = read_at(in_[0], from);
+      return std::isnan(x) ? -HUGE_VAL : x;
+    };
+    const auto is_nan = [&](std::int64_t i) {
+      from[axis_key(over)] = i;
+      return std::isnan(read_at(in_[0], from));
+    };
+    for (std::int64_t i = 0; i < size(over); ++i) {
+      std::int64_t before = 0;
+      for (std::int64_t j = 0; j < size(over); ++j) {
+        const bool larger = is_nan(i) != is_nan(j) ? is_nan(i) : value(j) > value(i);
+        const bool equal = is_nan(i) == is_nan(j) && value(j) == value(i);
+        before += larger || (equal && j < i);
+      }
+      if (before == target_rank) return {static_cast<double>(i), 0, 0};
+    }
+    return {-1, 0, 0};
+  }
+
+  // True if the expert already has `capacity` rows before this one.
+  bool is_dropped(const NamedIndex& position) const {
+    if (e_.routine->capacity == 0) return false;
+    const Array& ids = reference_.tensors[static_cast<std::size_t>(in_[2])];
+    std::int64_t flat_index = 0, before = 0;
+    for (const Axis& axis : tensor_axes(in_[2]))
+      flat_index = flat_index * size(axis) + (size(axis) == 1 ? 0 : position.at(axis_key(axis)));
+    for (std::int64_t i = 0; i < flat_index; ++i) before += read_element(ids, i) == read_element(ids, flat_index);
+    return before >= e_.routine->capacity;
+  }
+
+  Expected evaluate_routed(NamedIndex position) const {
+    if (is_dropped(position)) return {};
+    position[axis_key(e_.routine->over.front())] = static_cast<std::int64_t>(read_at(in_[2], position));
+    std::vector<Axis> summed;
+    for (const Axis& axis : tensor_axes(in_[0]))
+      if (!position.contains(axis_key(axis)) && size(axis) > 1) summed.push_back(axis);
+    std::int64_t terms = 1;
+    for (const Axis& axis : summed) terms *= size(axis);
+    Expected out;
+    for (std::int64_t term = 0; term < terms; ++term) {
+      const std::vector<std::int64_t> at_term = split_index(term, summed);
+      for (std::size_t i = 0; i < summed.size(); ++i) position[axis_key(summed[i])] = at_term[i];
+      const double product = read_at(in_[0], position) * read_at(in_[1], position);
+      out.value += product;
+      out.scale += std::fabs(product);
+    }
+    out.bound = sum_error_growth(static_cast<double>(terms), reference_.random_data) *
+                out.scale;  // summed in f32, as products are
+    return out;
+  }
+
+  // Runs from the first step. A step uses the same f64 arithmetic as ops/loops, so the bound is 0.
+  Expected evaluate_scan(NamedIndex position) const {
+    const std::string over = axis_key(e_.routine->over.front());
+    const std::int64_t last = position.at(over);
+    double value = 0;
+    for (std::int64_t t = 0; t <= last; ++t) {
+      position[over] = t;
+      value = evaluate_step(e_.nodes.back().arguments[0], position, value);
+    }
+    return {value, 0, 0};
+  }
+  double evaluate_step(int node, const NamedIndex& position, double previous) const {
+    const Node& n = e_.nodes[static_cast<std::size_t>(node)];
+    if (n.kind == Node::Kind::tensor) return read_at(n.tensor, position);
+    if (n.kind == Node::Kind::number) return n.number;
+    if (n.kind == Node::Kind::previous) return previous;
+    if (n.kind == Node::Kind::index) return static_cast<double>(position.at(axis_key(n.over[0])));
+    if (n.kind == Node::Kind::size) return static_cast<double>(size(n.over[0]));
+    double a = evaluate_step(n.arguments[0], position, previous);
+    const double b = n.arguments.size() > 1 ? evaluate_step(n.arguments[1], position, previous) : 0;
+    const double c = n.arguments.size() > 2 ? evaluate_step(n.arguments[2], position, previous) : 0;
+    for (int time = 0; time < n.repeat; ++time) a = function_info(n.function).reference(a, b, c);
+    return a;
+  }
+
+  Expected evaluate_cumsum(NamedIndex position) const {
+    const std::string over = axis_key(e_.routine->over.front());
+    const std::int64_t last = position.at(over);
+    Expected out;
+    for (std::int64_t t = 0; t <= last; ++t) {
+      position[over] = t;
+      const double value = read_at(in_[0], position);
+      out.value += value;
+      out.scale += std::fabs(value);
+    }
+    out.bound = out.scale * 0x1p-53 * static_cast<double>(last + 2);
+    return out;
+  }
+
+  // Returns the nearest representable value times the block's scale; ties go to the value with an even index.
+  Expected evaluate_quantize(NamedIndex position) const {
+    const Axis& last = tensor_axes(e_.result).back();
+    const DTypeInfo& format = dtype_info(e_.routine->format);
+    const std::string along = axis_key(last);
+    const std::int64_t index_along = position.at(along), first = index_along - index_along % format.block;
+    const double x = read_at(in_[0], position);
+    double max_abs = 0;
+    for (std::int64_t i = 0; i < format.block; ++i) {
+      position[along] = first + i;
+      const double value = read_at(in_[0], position);
+      if (!std::isfinite(value)) return {.value = std::numeric_limits<double>::quiet_NaN()};
+      max_abs = std::max(max_abs, std::fabs(value));
+    }
+    const double scale = compute_block_scale(format.dtype, max_abs);
+    if (scale == 0) return {.value = 0, .scale = 1, .bound = 0x1p-1000};
+    const double value =
+        std::copysign(nearest_value(representable_values(format.bits), std::fabs(x) / scale), x) * scale;
+    return {.value = value, .scale = max_abs, .bound = 0x1p-40 * std::fabs(value)};
+  }
+  // e2m1: 0 0.5 1 1.5 2 3 4 6; e4m3: eighths of powers of two from 2^-6 to 448, and multiples of 2^-9 below.
+  static std::vector<double> representable_values(int bits) {
+    if (bits == 4) return {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+    std::vector<double> out;
+    for (int i = 0; i < 8; ++i) out.push_back(i / 512.0);
+    for (int e = -6; e <= 8; ++e)
+      for (int i = 8; i < (e == 8 ? 15 : 16); ++i) out.push_back(i / 8.0 * std::pow(2.0, e));
+    return out;
+  }
+  static double nearest_value(const std::vector<double>& all, double x) {
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < all.size(); ++i) {
+      const double now = std::fabs(all[i] - x), before = std::fabs(all[best] - x);
+      if (now < before || (now == before && i % 2 == 0)) best = i;
+    }
+    return all[best];
+  }
+  static double compute_block_scale(DType format, double max_abs) {
+    if (format == DType::e4m3_128) return static_cast<float>(max_abs / 448);
+    if (format == DType::nvfp4) return nearest_value(representable_values(8), max_abs / 6);
+    const double top = format == DType::mxfp8 ? 256 : 4;
+    double scale = std::pow(2.0, -127);
+    while (scale * 2 * top <= max_abs && scale < std::pow(2.0, 127)) scale *= 2;
+    return scale;
+  }
+
+  const Reference& reference_;
+  const Expression& e_;
+  std::vector<int> in_;
+};
+
+}  // namespace
+
+std::vector<Expected> evaluate_routine(const Reference& reference, const Expression& routine,
+                                       const std::vector<std::int64_t>& indices) {
+  const ElementEvaluator evaluator(reference, routine);
+  std::vector<Expected> out(indices.size());
+  parallel_for(static_cast<std::int64_t>(indices.size()), 64, reference.threads,
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t i = begin; i < end; ++i)
+                   out[static_cast<std::size_t>(i)] = evaluator.evaluate_element(indices[static_cast<std::size_t>(i)]);
+               });
+  return out;
+}
+
+double estimate_routine_cost(const Reference& reference, const Expression& routine) {
+  const auto elements = [&](int tensor) {
+    double n = 1;
+    for (const Axis& axis : reference.program.tensors[static_cast<std::size_t>(tensor)].axes)
+      n *= static_cast<double>(axis.is_named() ? reference.dims.at(axis.dim) : axis.literal);
+    return n;
+  };
+  const std::vector<int> in = expression_operands(routine);
+  constexpr double lookup_cost = 20;  // nodes per lookup of named dimensions
+  switch (routine.routine->kind) {
+    case RoutineKind::conv: {
+      const Axis& made = reference.program.tensors[static_cast<std::size_t>(in[1])].axes[0];
+      return lookup_cost * elements(in[1]) /
+             static_cast<double>(made.is_named() ? reference.dims.at(made.dim) : made.literal);
+    }
+    case RoutineKind::gather: return lookup_cost;
+    case RoutineKind::scatter: return lookup_cost * elements(in[1]);
+    case RoutineKind::topk: {
+      const Axis& over = routine.routine->over.front();
+      const auto n = static_cast<double>(over.is_named() ? reference.dims.at(over.dim) : over.literal);
+      return lookup_cost * n * n;
+    }
+    case RoutineKind::quantize: return lookup_cost * dtype_info(routine.routine->format).block;
+    case RoutineKind::routed:
+      return lookup_cost * elements(in[1]) / elements(routine.result) + elements(in[2]) + lookup_cost * elements(in[0]);
+    case RoutineKind::cumsum:
+    case RoutineKind::scan: break;
+  }
+  const Axis& over = routine.routine->over.front();
+  return lookup_cost * static_cast<double>(over.is_named() ? reference.dims.at(over.dim) : over.literal);
+}
+
+}  // namespace ridge

@@ -1,0 +1,334 @@
+#include "ridge/ops/chain/lower.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <numeric>
+
+#include "ridge/pool/isa.h"
+
+namespace ridge::ops {
+namespace {
+
+bool is_commutative(ChainOp op) { return op == ChainOp::add || op == ChainOp::multiply; }
+
+struct IndexSpace {  // Index space with merged and ordered axes: strides[axis][tensor].
+  std::vector<std::int64_t> extents;
+  std::vector<std::vector<std::int64_t>> strides;
+};
+
+IndexSpace merge_index_space(const ChainProgram& program) {
+  IndexSpace all;
+  for (std::size_t axis = 0; axis < program.extents.size(); ++axis) {
+    if (program.extents[axis] == 1) continue;
+    all.extents.push_back(program.extents[axis]);
+    std::vector<std::int64_t>& row = all.strides.emplace_back();
+    for (const ChainTensor& t : program.tensors) row.push_back(t.strides[axis]);
+  }
+  std::vector<std::size_t> order(all.extents.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    for (const ChainStep& s : program.steps)
+      if (s.op == ChainOp::store) {
+        const std::size_t slot = static_cast<std::size_t>(s.slot);
+        return std::abs(all.strides[a][slot]) > std::abs(all.strides[b][slot]);
+      }
+    return false;
+  });
+  IndexSpace result;
+  for (const std::size_t axis : order) {
+    const auto continues = [&](std::size_t t) {
+      return result.strides.back()[t] == all.strides[axis][t] * all.extents[axis];
+    };
+    bool mergeable = !result.extents.empty();
+    for (std::size_t t = 0; mergeable && t < program.tensors.size(); ++t) mergeable = continues(t);
+    if (mergeable) {
+      result.extents.back() *= all.extents[axis];
+      result.strides.back() = all.strides[axis];
+    } else {
+      result.extents.push_back(all.extents[axis]);
+      result.strides.push_back(all.strides[axis]);
+    }
+  }
+  return result;
+}
+
+std::string step_prefix(std::size_t i) { return "step " + std::to_string(i) + " of the chain "; }
+
+// Returns the error if the number of elements or an element's offset exceeds 63 bits, or if a layout is invalid.
+std::optional<std::string> invalid_sizes_reason(const ChainProgram& p) {
+  const auto max_elements = static_cast<double>(std::numeric_limits<std::int64_t>::max() / 16);
+  double elements = 1;
+  for (const std::int64_t e : p.extents) {
+    if (e < 0) return "expected extents of at least 0, found " + std::to_string(e);
+    elements *= static_cast<double>(std::max<std::int64_t>(e, 1));
+  }
+  if (elements > max_elements) return "the chain's index space has more than 2^59 elements";
+  for (std::size_t t = 0; t < p.tensors.size(); ++t) {
+    const std::string name = "tensor " + std::to_string(t) + " of the chain ";
+    const DType dtype = p.tensors[t].dtype;
+    if (dtype != DType::f32 && dtype != DType::bf16 && dtype != DType::f16)
+      return name + "is " + std::string(ridge::dtype_name(dtype)) + "; chains store f32, bf16 and f16";
+    const std::vector<std::int64_t>& strides = p.tensors[t].strides;
+    if (strides.size() != p.extents.size())
+      return name + "has " + std::to_string(strides.size()) + " strides, expected one for each of the " +
+             std::to_string(p.extents.size()) + " axes";
+    double span = 0;
+    for (std::size_t i = 0; i < strides.size(); ++i)
+      span += std::abs(static_cast<double>(strides[i])) * static_cast<double>(p.extents[i]);
+    if (span > max_elements) return name + "reaches beyond 2^59 elements";
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> invalid_steps_reason(const ChainProgram& p) {
+  if (p.registers < 0 || p.registers > 1 << 20)
+    return "expected 0 to 2^20 registers, found " + std::to_string(p.registers);
+  std::vector<bool> written(static_cast<std::size_t>(p.registers), false);
+  std::vector<int> loads(p.tensors.size(), 0), stores(p.tensors.size(), 0);
+  for (std::size_t i = 0; i < p.steps.size(); ++i) {
+    const ChainStep& s = p.steps[i];
+    const int sources[] = {s.a, s.b, s.c}, count = operand_count(s.op);
+    for (int k = 0; k < count; ++k)
+      if (sources[k] < 0 || sources[k] >= p.registers || !written[static_cast<std::size_t>(sources[k])])
+        return step_prefix(i) + "reads register " + std::to_string(sources[k]) + ", which no step before it writes";
+    if (s.op == ChainOp::load || s.op == ChainOp::store) {
+      if (s.slot < 0 || static_cast<std::size_t>(s.slot) >= p.tensors.size())
+        return step_prefix(i) + "names tensor " + std::to_string(s.slot) + "; there are " +
+               std::to_string(p.tensors.size());
+      ++(s.op == ChainOp::load ? loads : stores)[static_cast<std::size_t>(s.slot)];
+    }
+    if (s.repeat < 1) return step_prefix(i) + "has repeat " + std::to_string(s.repeat) + ", expected at least 1";
+    if (s.repeat > 1 && (count != 1 || s.op == ChainOp::store))
+      return step_prefix(i) + "is repeated; only functions of one operand can be";
+    if (s.op == ChainOp::store) continue;
+    if (s.result < 0 || s.result >= p.registers)
+      return step_prefix(i) + "writes register " + std::to_string(s.result) + "; there are " +
+             std::to_string(p.registers);
+    written[static_cast<std::size_t>(s.result)] = true;
+  }
+  for (std::size_t t = 0; t < p.tensors.size(); ++t) {
+    const std::string name = "tensor " + std::to_string(t) + " of the chain ";
+    if (stores[t] > 1) return name + "is stored twice";
+    if (stores[t] == 1 && loads[t] > 0) return name + "is loaded and stored; an output must not overlap an input";
+  }
+  return std::nullopt;
+}
+
+// True if elements share memory: sorted by size, each stride must exceed the span of all smaller ones.
+bool overlaps_itself(const ChainProgram& p, std::size_t tensor) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> axes;  // |stride|, extent
+  for (std::size_t i = 0; i < p.extents.size(); ++i)
+    if (p.extents[i] > 1) axes.emplace_back(std::abs(p.tensors[tensor].strides[i]), p.extents[i]);
+  std::sort(axes.begin(), axes.end());
+  std::int64_t span = 0;
+  for (const auto& [stride, extent] : axes) {
+    if (stride <= span) return true;
+    span += stride * (extent - 1);
+  }
+  return false;
+}
+
+// Compiles steps over registers into moves of one group. A value is a step's result. Its location is where it can be
+// read again: a tensor or constant from the start; a kept group once it would be overwritten or is needed as second
+// operand.
+class ChainCompiler {
+ public:
+  ChainCompiler(const ChainProgram& program, ChainCode& code) : program_(program), code_(code) {}
+
+  void compile_steps() {
+    read_values();
+    for (std::size_t at = 0; at < program_.steps.size(); ++at) compile_step(program_.steps[at], operands_[at]);
+  }
+
+ private:
+  struct ValueState {
+    ChainSource location;
+    int uses_left = 0;  // Remaining uses.
+  };
+  struct StepValues {
+    int a = -1, b = -1, c = -1, result = -1;  // Value numbers.
+  };
+
+  void read_values() {
+    std::vector<int> value_in(static_cast<std::size_t>(program_.registers), -1);
+    for (const ChainStep& s : program_.steps) {
+      StepValues o;
+      const auto use = [&](int reg) {
+        const int value = value_in[static_cast<std::size_t>(reg)];
+        ++values_[static_cast<std::size_t>(value)].uses_left;
+        return value;
+      };
+      const int count = operand_count(s.op);
+      if (count > 0) o.a = use(s.a);
+      if (count > 1) o.b = use(s.b);
+      if (count > 2) o.c = use(s.c);
+      if (s.op != ChainOp::store) {
+        o.result = static_cast<int>(values_.size());
+        values_.emplace_back();
+        value_in[static_cast<std::size_t>(s.result)] = o.result;
+      }
+      operands_.push_back(o);
+    }
+  }
+
+  ValueState& value_state(int v) { return values_[static_cast<std::size_t>(v)]; }
+
+  void compile_step(const ChainStep& s, StepValues o) {
+    if (s.op == ChainOp::load) {
+      value_state(o.result).location = {ChainSource::tensor, s.slot};
+    } else if (s.op == ChainOp::constant) {
+      value_state(o.result).location = {ChainSource::constant, static_cast<int>(code_.constants.size())};
+      code_.constants.push_back(s.constant);
+    } else if (s.op == ChainOp::store) {
+      bring_to_group(o.a);
+      code_.moves.push_back({.kind = ChainMove::store_group, .a = {ChainSource::tensor, s.slot}});
+      consume_value(o.a);
+    } else {
+      if (is_commutative(s.op) && group_value_ == o.b) std::swap(o.a, o.b);
+      ChainMove apply{.kind = ChainMove::apply, .op = s.op, .repeat = s.repeat};
+      if (o.b >= 0) apply.b = ensure_location(o.b);
+      if (o.c >= 0) apply.c = ensure_location(o.c);
+      bring_to_group(o.a);
+      for (const int v : {o.a, o.b, o.c})
+        if (v >= 0) --value_state(v).uses_left;
+      if (value_state(o.a).uses_left > 0) ensure_location(o.a);  // The group is about to be overwritten.
+      if (s.op != ChainOp::negate || s.repeat % 2 != 0) code_.moves.push_back(apply);
+      for (const int v : {o.a, o.b, o.c})
+        if (v >= 0) release_slot(v);
+      group_value_ = o.result;
+    }
+  }
+
+  ChainSource ensure_location(int v) {
+    ChainSource& at = value_state(v).location;
+    if (at.kind != ChainSource::nowhere) return at;  // Otherwise it is the current group.
+    if (free_slots_.empty()) free_slots_.push_back(code_.kept_groups++);
+    at = {ChainSource::kept, free_slots_.back()};
+    free_slots_.pop_back();
+    code_.moves.push_back({.kind = ChainMove::keep, .a = at});
+    return at;
+  }
+  void bring_to_group(int v) {
+    if (group_value_ == v) return;
+    const ChainSource from = ensure_location(v);
+    if (group_value_ >= 0 && value_state(group_value_).uses_left > 0) ensure_location(group_value_);
+    code_.moves.push_back({.kind = ChainMove::load_group, .a = from});
+    group_value_ = v;
+  }
+  void consume_value(int v) {
+    --value_state(v).uses_left;
+    release_slot(v);
+  }
+  void release_slot(int v) {
+    ChainSource& at = value_state(v).location;
+    if (value_state(v).uses_left > 0 || at.kind != ChainSource::kept) return;
+    free_slots_.push_back(at.index);
+    at = {};
+  }
+
+  const ChainProgram& program_;
+  ChainCode& code_;
+  std::vector<ValueState> values_;
+  std::vector<StepValues> operands_;
+  std::vector<int> free_slots_;
+  int group_value_ = -1;  // Value in the current group, or -1.
+};
+
+// Chooses which tensors are gathered, since steps cannot access them in place, and blocks whose copies fit in the L1.
+void choose_blocks(ChainCode& code) {
+  const auto last = static_cast<std::size_t>(code.axes - 1);
+  const std::int64_t width = code.extents[last];
+  for (const ChainMove& m : code.moves)
+    if (m.kind == ChainMove::store_group) code.tensors[static_cast<std::size_t>(m.a.index)].stored = true;
+  std::int64_t gathered = 0;
+  const bool has_short_rows = width < chain_group;  // A block has several rows, so no tensor is one run.
+  for (ChainAccess& t : code.tensors) {
+    const bool is_uniform = t.strides[last] == 0 && !t.stored;
+    t.is_gathered = has_short_rows || (t.strides[last] != 1 && !is_uniform);
+    gathered += t.is_gathered ? 1 : 0;
+  }
+  std::int64_t block = max_block_elements;
+  if (gathered > 0) {
+    const std::int64_t fits = tile::cpu::cache_sizes().l1d / 2 / static_cast<std::int64_t>(sizeof(float)) / gathered;
+    block = std::clamp<std::int64_t>(fits / chain_group * chain_group, chain_group, max_gathered_elements);
+  }
+  code.columns = std::min(width, block);
+  code.rows = has_short_rows ? block / std::max<std::int64_t>(width, 1) : 1;
+}
+
+}  // namespace
+
+int operand_count(ChainOp op) { return function_info(op).arity; }
+
+std::optional<std::string> invalid_reason(const ChainProgram& program) {
+  if (const auto reason = invalid_sizes_reason(program)) return reason;
+  if (const auto reason = invalid_steps_reason(program)) return reason;
+  for (const ChainStep& s : program.steps)
+    if (s.op == ChainOp::store && overlaps_itself(program, static_cast<std::size_t>(s.slot)))
+      return "tensor " + std::to_string(s.slot) + " of the chain is an output whose elements share memory; expected " +
+             "strides that step over each other";
+  const std::size_t axes = merge_index_space(program).extents.size();
+  if (axes > max_chain_axes)
+    return "the chain has " + std::to_string(axes) + " axes that cannot be merged, expected at most " +
+           std::to_string(max_chain_axes);
+  return std::nullopt;
+}
+
+ChainCode lower_chain(const ChainProgram& program) {
+  IndexSpace space = merge_index_space(program);
+  while (space.extents.size() < 2) {  // Adds leading axes, so blocks have rows and columns.
+    space.extents.insert(space.extents.begin(), 1);
+    space.strides.insert(space.strides.begin(), std::vector<std::int64_t>(program.tensors.size(), 0));
+  }
+  ChainCode code;
+  code.axes = static_cast<int>(space.extents.size());
+  code.elements = 1;
+  for (const std::int64_t extent : program.extents) code.elements *= extent;
+  std::copy(space.extents.begin(), space.extents.end(), code.extents.begin());
+  for (std::size_t t = 0; t < program.tensors.size(); ++t) {
+    ChainAccess& access = code.tensors.emplace_back();
+    access.dtype = program.tensors[t].dtype;
+    for (std::size_t axis = 0; axis < space.extents.size(); ++axis) access.strides[axis] = space.strides[axis][t];
+  }
+  ChainCompiler(program, code).compile_steps();
+  choose_blocks(code);
+  return code;
+}
+
+namespace {
+std::int64_t ceil_div(std::int64_t count, std::int64_t each) { return count / each + (count % each != 0 ? 1 : 0); }
+}  // namespace
+
+std::int64_t ChainCode::block_count() const {
+  if (elements == 0) return 0;
+  const auto last = static_cast<std::size_t>(axes - 1);
+  std::int64_t count = ceil_div(extents[last], columns) * ceil_div(extents[last - 1], rows);
+  for (std::size_t axis = 0; axis + 2 < static_cast<std::size_t>(axes); ++axis) count *= extents[axis];
+  return count;
+}
+
+ChainBlock block_at(const ChainCode& code, std::int64_t index) {
+  ChainBlock block;
+  const auto last = static_cast<std::size_t>(code.axes - 1);
+  const std::int64_t width = code.extents[last], height = code.extents[last - 1];
+  const std::int64_t across = ceil_div(width, code.columns), down = ceil_div(height, code.rows);
+  block.at[last] = index % across * code.columns;
+  index /= across;
+  block.at[last - 1] = index % down * code.rows;
+  index /= down;
+  block.rows = std::min<std::int64_t>(code.rows, height - block.at[last - 1]);
+  block.columns = std::min(code.columns, width - block.at[last]);
+  for (std::size_t axis = last - 1; axis-- > 0; index /= code.extents[axis])
+    block.at[axis] = index % code.extents[axis];
+  return block;
+}
+
+// Kept groups, and for each tensor a block plus a group, since the last group may exceed the block.
+std::int64_t chain_scratch_floats(const ChainCode& code) {
+  std::int64_t floats = code.kept_groups * chain_group;
+  for (const ChainAccess& t : code.tensors) floats += chain_group + (t.is_gathered ? code.rows * code.columns : 0);
+  return floats;
+}
+
+}  // namespace ridge::ops

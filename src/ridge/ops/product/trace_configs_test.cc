@@ -1,0 +1,85 @@
+// Checks the Hopper configs (all if RIDGE_WHOLE_MENU is 1, otherwise the sample) under 1000 shuffled schedules: two
+// tiles that end at different ring slots and, if k can be split, two splits in two blocks, two blocks that share a
+// tile, and runs of stages. Cooperative splits time out in any order.
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "ridge/base/float16.h"
+#include "ridge/ops/product/matmul.h"
+#include "ridge/tile/trace/check.h"
+#include "ridge/tile/trace/record.h"
+
+namespace ridge::ops {
+namespace {
+
+template <std::size_t index> struct ConfigKernel : Matmul<sm90_kernel_configs[index], Bf16, Bf16, Bf16> {};
+
+// Checks two groups with an empty one between them: some tiles end at the end of their group, some before.
+template <std::size_t index> void expect_groups_clean() {
+  constexpr MatmulConfig c = sm90_kernel_configs[index];
+  const int along = c.swap ? c.n : c.m;
+  const tile::trace::RecordOptions groups{
+      .kernel = "config " + std::to_string(index) + " grouped",
+      .sizes = {.m = c.swap ? c.m : 3 * c.m, .n = c.swap ? 3 * c.n : c.n, .k = c.k * (c.stages + 1), .batch = 3},
+      .starts = {0, along + 5, along + 5, 3 * along}};
+  EXPECT_EQ(check_schedules(tile::trace::record<ConfigKernel<index>>(groups)).first, "");
+}
+
+template <std::size_t index> void expect_clean() {
+  constexpr MatmulConfig c = sm90_kernel_configs[index];
+  if constexpr (c.grouped) return expect_groups_clean<index>();
+  const std::string name = "config " + std::to_string(index);
+  const tile::trace::RecordOptions whole{
+      .kernel = name,
+      .sizes = {.m = 2 * c.m * c.cluster_m, .n = c.n * c.cluster_n, .k = c.k * (c.stages + 1)},
+      .blocks = c.cluster(),
+      .prefetch_constants = index % 2 == 1};
+  EXPECT_EQ(check_schedules(tile::trace::record<ConfigKernel<index>>(whole)).first, "");
+  if (!c.can_split()) return;
+  const tile::trace::RecordOptions splits{
+      .kernel = name + " split",
+      .sizes = {.m = c.m * c.cluster_m, .n = c.n * c.cluster_n, .k = c.k * 4, .splits = 2},
+      .blocks = 2 * c.cluster()};
+  EXPECT_EQ(check_schedules(tile::trace::record<ConfigKernel<index>>(splits)).first, "");
+  if (c.can_split() && c.epilogue_steps() > 1) {
+    tile::trace::RecordOptions cooperative = splits;
+    cooperative.kernel = name + " cooperative_split_k";
+    cooperative.sizes.split_mode = tile::SplitMode::cooperative_split_k;
+    if (c.cluster() < 8) {
+      cooperative.sizes.splits = 3;
+      cooperative.blocks = 3 * c.cluster();
+    }
+    const tile::trace::CheckResult v = check_schedules(tile::trace::record<ConfigKernel<index>>(cooperative));
+    EXPECT_EQ(v.first, "");
+    // Sets of splits that timed out: none, or any set without the last to arrive
+    EXPECT_GE(v.gave_up.size(), c.cluster() < 8 ? 7U : 3U) << name;
+  }
+  if (c.cluster() > 1) return;
+  const tile::trace::RecordOptions stream_k{
+      .kernel = name + " in runs",
+      .sizes = {.m = 2 * c.m, .n = c.n, .k = c.k * 3, .split_mode = tile::SplitMode::stream_k},
+      .blocks = 3};
+  EXPECT_EQ(check_schedules(tile::trace::record<ConfigKernel<index>>(stream_k), 300).first, "");
+  if (!c.can_split_in_cluster()) return;
+  const tile::trace::RecordOptions shared{
+      .kernel = name + " shared",
+      .sizes = {.m = c.m, .n = c.n, .k = c.k * 4, .splits = 2, .split_mode = tile::SplitMode::cluster_split_k},
+      .blocks = 2};
+  EXPECT_EQ(check_schedules(tile::trace::record<ConfigKernel<index>>(shared), 300).first, "");
+}
+
+template <std::size_t index> void expect_clean_if_compiled() {
+  if constexpr (RIDGE_WHOLE_MENU || is_in_sample(index)) expect_clean<index>();
+}
+template <std::size_t... indices> void expect_all_clean(std::index_sequence<indices...>) {
+  (expect_clean_if_compiled<indices>(), ...);
+}
+
+TEST(TraceMenu, EveryConfigIsClean) {
+  ASSERT_GT(sm90_kernel_configs.size(), 40U);
+  expect_all_clean(std::make_index_sequence<sm90_kernel_configs.size()>());
+}
+
+}  // namespace
+}  // namespace ridge::ops

@@ -1,0 +1,64 @@
+// Functions that are compiled once for each instruction set: one worker's rows of a RowProblem, one row of a
+// ReduceProblem. Internal to the kernels.
+#pragma once
+
+#include <functional>
+
+#include "ridge/ops/rows/problem.h"
+#include "ridge/tile/cpu/row_part.h"
+
+namespace ridge::ops {
+
+struct RowRun {
+  const RowProblem& problem;
+  const RowData& data;
+  tile::cpu::RowsPart part;
+  float* weights;  // Scratch row for weights that are missing or of another format.
+};
+
+struct ReduceRun {
+  ReduceFunction function;
+  DType dtype;
+  const void* x;  // Contiguous elements.
+  std::int64_t columns;
+};
+
+// One worker's rows of a reduction across rows: of a RowProblem, or of elements by `function` if `problem` is null.
+struct AcrossRun {
+  const RowProblem* problem;
+  ReduceFunction function;
+  RowLayout x_layout;
+  const void *x, *dy;
+  tile::cpu::ColumnReductionPart part;
+};
+
+// Defined in body.cc and gradient_body.cc, which are compiled once for each instruction set.
+namespace plain {
+void run_rows(const RowRun& run);
+void run_gradient(const RowRun& run);
+void run_across(const AcrossRun& run);
+float reduce_row(const ReduceRun& run);
+}  // namespace plain
+namespace avx2 {
+void run_rows(const RowRun& run);
+void run_gradient(const RowRun& run);
+void run_across(const AcrossRun& run);
+float reduce_row(const ReduceRun& run);
+}  // namespace avx2
+namespace avx512 {
+void run_rows(const RowRun& run);
+void run_gradient(const RowRun& run);
+void run_across(const AcrossRun& run);
+float reduce_row(const ReduceRun& run);
+}  // namespace avx512
+
+bool is_storable(DType dtype);
+void store_rounded(DType dtype, void* y, std::int64_t at, double value);  // Rounds and stores element `at`.
+
+// Receives the results of columns begin ... end - 1 in sums[begin] ... sums[end - 1].
+using StoreColumns = std::function<void(std::int64_t begin, std::int64_t end, const double* sums)>;
+// Reduces across rows; fills in the run's part for each worker. Several threads call `store_columns`, once per column.
+void reduce_across_rows(const AcrossRun& run, std::int64_t rows, std::int64_t columns, int threads,
+                        const StoreColumns& store_columns);
+
+}  // namespace ridge::ops

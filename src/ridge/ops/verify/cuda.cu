@@ -1,0 +1,103 @@
+#include "ridge/ops/verify/cuda.h"
+
+#include <cuda_runtime.h>
+
+#include "ridge/ops/stored.h"
+#include "ridge/tile/tile.h"
+// tile.h must come first: it defines TILE_FN.
+#include "ridge/tile/sm90/epilogue.h"
+
+namespace ridge::ops::cuda {
+namespace {
+
+using tile::StorageFormat;
+
+constexpr int threads = 128;
+constexpr double typical_error = 0.5e-3;  // Error of an f32 sum of k products of normal numbers, over sqrt(k)
+
+struct DeviceProduct {
+  std::int64_t m, n, k;
+  bool a_transposed, b_transposed;
+  StorageFormat in, out;
+  const void *a, *b;
+};
+
+__device__ double unit_roundoff(StorageFormat x) {
+  if (x == StorageFormat::f32) return 0x1p-24;
+  return x == StorageFormat::bf16 ? 0x1p-8 : 0x1p-11;
+}
+__device__ double read_value(StorageFormat s, const void* data, std::int64_t i) {
+  return tile::sm90::read_stored(s, data, i);
+}
+
+__device__ std::uint32_t hash_bits(std::uint32_t h) {
+  h ^= h >> 16;
+  h *= 0x85ebca6bu;
+  h ^= h >> 13;
+  h *= 0xc2b2ae35u;
+  h ^= h >> 16;
+  return h;
+}
+
+// Each block checks one element, chosen by a hash. The error bound is 2k u |A||B| for the sum plus rounding to `out`.
+__global__ void verify_samples_kernel(DeviceProduct p, const void* d, CheckCounters* counters) {
+  const std::int64_t r = hash_bits(blockIdx.x * 2654435761u + 5) % p.m,
+                     c = hash_bits(blockIdx.x * 2246822519u + 11) % p.n;
+  double sum = 0, magnitude = 0;
+  for (std::int64_t k = threadIdx.x; k < p.k; k += threads) {
+    const double x = read_value(p.in, p.a, p.a_transposed ? k * p.m + r : r * p.k + k) *
+                     read_value(p.in, p.b, p.b_transposed ? c * p.k + k : k * p.n + c);
+    sum += x;
+    magnitude += fabs(x);
+  }
+  __shared__ double sums[threads], magnitudes[threads];
+  sums[threadIdx.x] = sum;
+  magnitudes[threadIdx.x] = magnitude;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  sum = magnitude = 0;
+  for (int i = 0; i < threads; ++i) {
+    sum += sums[i];
+    magnitude += magnitudes[i];
+  }
+  const double bound = 2.0 * static_cast<double>(p.k) * 0x1p-24 * magnitude,
+               difference = fabs(read_value(p.out, d, r * p.n + c) - sum);
+  const double error = difference / (bound + unit_roundoff(p.out) * (fabs(sum) + bound));
+  if (!(error <= 1)) atomicAdd(&counters->sampled_wrong, 1u);
+  if (!(difference <= unit_roundoff(p.out) * fabs(sum) + typical_error * sqrt(static_cast<double>(p.k))))
+    atomicAdd(&counters->above_typical_error, 1u);
+  if (error > 0)
+    atomicMax(reinterpret_cast<int*>(&counters->max_error_ratio), __float_as_int(static_cast<float>(error)));
+}
+
+__global__ void verify_all_kernel(DeviceProduct p, const void* d, const void* library_d, CheckCounters* counters) {
+  const double tolerance = 2 * typical_error * sqrt(static_cast<double>(p.k));
+  for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < p.m * p.n;
+       i += std::int64_t{gridDim.x} * blockDim.x) {
+    const double x = read_value(p.out, d, i), y = read_value(p.out, library_d, i);
+    if (!(fabs(x - y) <= 2 * unit_roundoff(p.out) * fabs(y) + tolerance)) atomicAdd(&counters->differing, 1u);
+  }
+}
+
+DeviceProduct to_device_product(const CheckedProduct& p) {
+  return {p.m, p.n, p.k, p.a_transposed, p.b_transposed, to_stored(p.dtype), to_stored(p.out), p.a, p.b};
+}
+std::optional<std::string> launch_error() {
+  const cudaError_t e = cudaGetLastError();
+  return e == cudaSuccess ? std::nullopt : std::optional(std::string("checking a product: ") + cudaGetErrorString(e));
+}
+
+}  // namespace
+
+std::optional<std::string> verify_samples(const CheckedProduct& p, const void* d, CheckCounters* counters,
+                                          CUstream_st* stream) {
+  verify_samples_kernel<<<verified_samples, threads, 0, stream>>>(to_device_product(p), d, counters);
+  return launch_error();
+}
+std::optional<std::string> verify_all(const CheckedProduct& p, const void* d, const void* library_d,
+                                      CheckCounters* counters, CUstream_st* stream) {
+  verify_all_kernel<<<2048, 256, 0, stream>>>(to_device_product(p), d, library_d, counters);
+  return launch_error();
+}
+
+}  // namespace ridge::ops::cuda

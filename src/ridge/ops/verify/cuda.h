@@ -1,0 +1,36 @@
+// Checks a product in device memory without copying it to the host: 4096 elements against sums in f64, and all elements
+// against the result of another library. Kernels are queued on the caller's stream. Both functions return the error of
+// the driver, or nullopt.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "ridge/base/dtype.h"
+
+struct CUstream_st;
+
+namespace ridge::ops::cuda {
+
+struct CheckedProduct {  // D[m, n]; A is [m, k] or [k, m], B is [k, n] or [n, k]; all are packed
+  std::int64_t m = 0, n = 0, k = 0;
+  bool a_transposed = false, b_transposed = false;
+  DType dtype = DType::bf16, out = DType::bf16;  // bf16 or f16; `out` may also be f32
+  const void *a = nullptr, *b = nullptr;
+};
+
+// Counters in device memory, initially zero. `above_typical_error` counts elements whose error exceeds that of random
+// rounding in f32, whether or not it exceeds the bound.
+struct CheckCounters {
+  unsigned sampled_wrong = 0, above_typical_error = 0, differing = 0;
+  float max_error_ratio = 0;  // Largest error of a sample over its bound
+};
+inline constexpr int verified_samples = 4096;
+
+std::optional<std::string> verify_samples(const CheckedProduct& product, const void* d, CheckCounters* counters,
+                                          CUstream_st* stream);
+std::optional<std::string> verify_all(const CheckedProduct& product, const void* d, const void* library_d,
+                                      CheckCounters* counters, CUstream_st* stream);
+
+}  // namespace ridge::ops::cuda

@@ -1,0 +1,96 @@
+#include "ridge/plan/form_estimate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ridge/plan/library_model.h"
+
+namespace ridge {
+namespace {
+
+constexpr double min_seconds = 1e-12;  // lower limit on inputs, seconds; a form needs positive ones
+
+// Returns the compute time at the sustained rate, or at the peak where that was not measured.
+double sustained_math_s(const Prediction& p) {
+  const double slowdown = p.peak && p.peak->sustained ? p.peak->rate.value / p.peak->sustained->value : 1;
+  return p.time_math_s.value_or(0) * slowdown;
+}
+
+struct GroupProductSize {
+  double m = 1, n = 1, k = 1;
+};
+GroupProductSize product_size(const ops::MatmulProblem& p) {
+  return {static_cast<double>(p.batch * p.m), static_cast<double>(p.n), static_cast<double>(p.k)};
+}
+
+// Returns the largest product of the group.
+GroupProductSize largest_product(const Plan& plan, int group) {
+  GroupProductSize out;
+  for (const PlanStep& step : plan.steps) {
+    if (step.group != group) continue;
+    GroupProductSize one;
+    if (const auto* plain = std::get_if<ops::MatmulProblem>(&step.kernel))
+      one = product_size(ops::to_uniform_batch(*plain));
+    if (const auto* fused = std::get_if<ops::FusedMatmul>(&step.kernel)) one = product_size(fused->product);
+    if (one.m * one.n * one.k > out.m * out.n * out.k) out = one;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<double> cpu_form_sizes(const Explanation& explanation, const Plan& plan, int group,
+                                   const Prediction& group_prediction, double functions_s) {
+  double multiply = 0, other = 0;
+  const FusionGroup& of = plan.fusion.groups[static_cast<std::size_t>(group)];
+  for (const int s : statements_with_recomputed(of)) {
+    const Prediction& p = explanation.ops[static_cast<std::size_t>(s)];
+    (p.work.contraction ? multiply : other) += sustained_math_s(p);
+  }
+  const MemoryLevel& memory = explanation.machine.memory.front();
+  const double slowdown = memory.sustained && memory.bandwidth ? memory.bandwidth->value / memory.sustained->value : 1;
+  const GroupProductSize p = largest_product(plan, group);
+  return {std::max(multiply, min_seconds),
+          std::max({other, functions_s, min_seconds}),
+          std::max(group_prediction.time_memory_s.value_or(0) * slowdown, min_seconds),
+          std::max(static_cast<double>(of.bytes_after), 1.0),
+          std::max(p.m, 1.0),
+          std::max(p.n, 1.0),
+          std::max(p.k, 1.0)};
+}
+
+ops::LibraryDevice library_chip(const Machine& machine, const ops::DatasheetRates& rates) {
+  ops::LibraryDevice out{.rates = rates};
+  if (machine.memory.size() > 1 && machine.memory[1].capacity) out.cache_bytes = machine.memory[1].capacity->value;
+  return out;
+}
+
+std::string spread_key(const ops::LibraryFormula& form, std::string_view what) {
+  if (&form == &ops::cpu_formula()) return fmt::format("cpu_{}", what);
+  return &form == &ops::product_formula() ? fmt::format("library_{}", what)
+                                          : fmt::format("library_{}_{}", form.name, what);
+}
+
+ops::PredictionSpread form_spread(const Machine& machine, const ops::LibraryFormula& form) {
+  const auto at = [&](std::string_view what) {
+    const auto found = machine.numbers.find(spread_key(form, what));
+    return found == machine.numbers.end() ? 1.0 : found->second.value;
+  };
+  return {at("low"), at("middle"), at("high")};
+}
+
+bool is_fitted(const Machine& machine, const ops::LibraryFormula& form) {
+  return std::all_of(form.numbers.begin(), form.numbers.end(),
+                     [&](const ops::LibraryParameter& x) { return machine.numbers.contains(std::string(x.key)); });
+}
+
+std::optional<FormEstimate> estimate_with_form(const Machine& machine, const ops::LibraryFormula& form,
+                                               const std::vector<double>& sizes, const ops::DatasheetRates& rates) {
+  if (!is_fitted(machine, form)) return std::nullopt;
+  std::vector<double> numbers;
+  for (const ops::LibraryParameter& x : form.numbers) numbers.push_back(machine.numbers.at(std::string(x.key)).value);
+  return FormEstimate{form.estimate_seconds(sizes, library_chip(machine, rates), numbers), form_spread(machine, form)};
+}
+
+}  // namespace ridge

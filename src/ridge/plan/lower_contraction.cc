@@ -1,0 +1,367 @@
+// Lowers a contraction to one batched matmul, D[b] = A[b]*B[b], with copies where memory order or dtype require them;
+// and one or two products with a pointwise epilogue to one kernel.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ridge/base/check.h"
+#include "ridge/plan/lower.h"
+#include "ridge/program/contraction.h"
+
+namespace ridge {
+namespace {
+
+using DimList = std::vector<std::string>;
+
+struct MatrixOperand {
+  int buffer;
+  ops::MatrixLayout layout;
+};
+
+std::int64_t extent_of(const Shape& shape, const DimList& group) {
+  std::int64_t n = 1;
+  for (const std::string& dim : group) n *= axis_along(shape, dim).extent;
+  return n;
+}
+
+DimList concat_dims(const DimList& a, const DimList& b, const DimList& c) {
+  DimList out = a;
+  out.insert(out.end(), b.begin(), b.end());
+  out.insert(out.end(), c.begin(), c.end());
+  return out;
+}
+
+// Assigns dimensions to batch, M, N and K. The larger operand sets the order of K, since copying it costs more.
+ProductDims assign_product_dims(const Shape& left, const Shape& right, const Shape& result) {
+  ProductDims product_dims;
+  for (const SizedAxis& axis : result) {
+    if (axis.dim.empty()) continue;
+    const bool l = has_axis(left, axis.dim), r = has_axis(right, axis.dim);
+    auto& one_side = l ? product_dims.m : product_dims.n;
+    (l && r ? product_dims.batch : one_side).push_back(axis.dim);
+  }
+  for (const SizedAxis& axis : count_elements(left) >= count_elements(right) ? left : right)
+    if (!axis.dim.empty() && !has_axis(result, axis.dim)) product_dims.k.push_back(axis.dim);
+  return product_dims;
+}
+
+// Returns the layout of a matrix with these row and column dimensions, or nullopt if strides cannot express it.
+std::optional<ops::MatrixLayout> matrix_layout(const View& view, const DimList& batch, const DimList& rows,
+                                               const DimList& cols) {
+  const auto batch_stride = merged_stride(view.shape, batch);
+  const auto row_stride = merged_stride(view.shape, rows), col_stride = merged_stride(view.shape, cols);
+  if (!batch_stride || !row_stride || !col_stride) return std::nullopt;
+  ops::MatrixLayout out{view.dtype, *row_stride, *col_stride, *batch_stride};
+  const std::int64_t r = extent_of(view.shape, rows), c = extent_of(view.shape, cols);
+  // An extent of 1 needs no stride; the stride of a packed matrix satisfies the checks of every kernel.
+  if (c == 1) out.col_stride = 1;
+  if (r == 1) out.row_stride = out.col_stride == 1 ? c : 1;
+  if (out.row_stride != 1 && out.col_stride != 1) return std::nullopt;
+  return out;
+}
+
+// Prepares operands of products over the same dimensions, with copies to the required order and dtype.
+class ProductOperands {
+ public:
+  ProductOperands(Lowering& to, int group, ProductDims groups) : to_(to), group_(group), dims_(std::move(groups)) {}
+  const ProductDims& product_dims() const { return dims_; }
+
+  // Returns the dtype in which an operand is multiplied. Equal dtypes need no conversion, nor does int8 (weights) with
+  // any other; else both become f32, which is exact for bf16 and f16.
+  DType math_dtype(int one, int other) const {
+    const DType a = to_.dtype_of(one), b = to_.dtype_of(other);
+    return a == b || a == DType::int8 || b == DType::int8 ? a : DType::f32;
+  }
+
+  MatrixOperand prepare_operand(int tensor, DType math, const DimList& rows, const DimList& cols) {
+    const View& view = to_.view_of(tensor);
+    const auto direct = view.dtype == math ? matrix_layout(view, dims_.batch, rows, cols) : std::nullopt;
+    if (direct) return {view.buffer, *direct};
+    const Shape shape = pack_shape(view.shape, concat_dims(dims_.batch, rows, cols));
+    const View copy{to_.add_buffer(math, count_elements(shape)), math, shape};
+    to_.plan.steps.push_back(make_copy_step(group_, view, copy, describe_copy(tensor, view, copy)));
+    return {copy.buffer, *matrix_layout(copy, dims_.batch, rows, cols)};
+  }
+
+  std::string describe_copy(int tensor, const View& from, const View& to) const {
+    const std::string dtypes =
+        from.dtype == to.dtype ? "" : fmt::format(", {} to {}", dtype_name(from.dtype), dtype_name(to.dtype));
+    return fmt::format("{}{} to {} order{}", to_.tensor_name(tensor), format_shape(from.shape), format_shape(to.shape),
+                       dtypes);
+  }
+
+  // Returns the sizes of the product, with empty layouts.
+  ops::MatmulProblem make_problem(int left, int right, int result) const {
+    const Shape &l = to_.shape_of(left), &r = to_.shape_of(right), &d = to_.shape_of(result);
+    return {.batch = extent_of(d, dims_.batch),
+            .m = extent_of(d, dims_.m),
+            .n = extent_of(d, dims_.n),
+            .k = extent_of(count_elements(l) >= count_elements(r) ? l : r, dims_.k),
+            .a = {},
+            .b = {},
+            .d = {}};
+  }
+
+ private:
+  Lowering& to_;
+  int group_;
+  ProductDims dims_;
+};
+
+class MatmulLowering {
+ public:
+  MatmulLowering(Lowering& to, int group, const Contraction& c)
+      : to_(to),
+        group_(group),
+        contraction_(c),
+        operands_(to, group, assign_product_dims(to.shape_of(c.left), to.shape_of(c.right), to.shape_of(c.result))) {}
+
+  void lower_matmul() {
+    const int left = contraction_.left, right = contraction_.right;
+    const ProductDims& g = operands_.product_dims();
+    const MatrixOperand a = operands_.prepare_operand(left, operands_.math_dtype(left, right), g.m, g.k);
+    const MatrixOperand b = operands_.prepare_operand(right, operands_.math_dtype(right, left), g.k, g.n);
+    const View& out = to_.view_of(contraction_.result);
+    const auto direct = matrix_layout(out, g.batch, g.m, g.n);
+    if (direct) return add_matmul(a, b, {out.buffer, *direct});
+    const Shape shape = pack_shape(out.shape, concat_dims(g.batch, g.m, g.n));
+    const View between{to_.add_buffer(out.dtype, count_elements(shape)), out.dtype, shape};
+    add_matmul(a, b, {between.buffer, *matrix_layout(between, g.batch, g.m, g.n)});
+    to_.plan.steps.push_back(
+        make_copy_step(group_, between, out, operands_.describe_copy(contraction_.result, between, out)));
+  }
+
+ private:
+  void add_matmul(MatrixOperand a, MatrixOperand b, MatrixOperand d) {
+    ops::MatmulProblem problem = operands_.make_problem(contraction_.left, contraction_.right, contraction_.result);
+    problem.a = a.layout;
+    problem.b = b.layout;
+    problem.d = d.layout;
+    // A column-major result is computed as the transposed product: D^T = B^T * A^T.
+    if (problem.d.col_stride != 1) {
+      std::swap(problem.m, problem.n);
+      std::swap(problem.a, problem.b);
+      std::swap(a.buffer, b.buffer);
+      for (ops::MatrixLayout* each : {&problem.a, &problem.b, &problem.d})
+        std::swap(each->row_stride, each->col_stride);
+    }
+    to_.plan.steps.push_back({group_, problem, {a.buffer, b.buffer, d.buffer}, ""});
+  }
+
+  Lowering& to_;
+  int group_;
+  const Contraction& contraction_;
+  ProductOperands operands_;
+};
+
+struct OrientedProduct {  // tensors; the shared operand is `left`
+  int result, left, right;
+};
+
+std::vector<OrientedProduct> orient_products(const Program& program, const std::vector<int>& statements) {
+  std::vector<OrientedProduct> out;
+  for (const int s : statements) {
+    const auto& c = std::get<Contraction>(program.statements[static_cast<std::size_t>(s)].op);
+    out.push_back({c.result, c.left, c.right});
+  }
+  if (out.size() != 2) return out;
+  OrientedProduct &a = out[0], &b = out[1];
+  if (a.left != b.left && a.left != b.right) std::swap(a.left, a.right);
+  if (a.left != b.left) std::swap(b.left, b.right);
+  if (a.left != b.left) out.clear();
+  return out;
+}
+
+bool same_dims(DimList a, DimList b) {
+  std::sort(a.begin(), a.end());
+  std::sort(b.begin(), b.end());
+  return a == b;
+}
+
+// Lowers one or two products with their pointwise epilogue.
+class FusedMatmulLowering {
+ public:
+  FusedMatmulLowering(Lowering& to, int group, const std::vector<int>& products)
+      : to_(to),
+        group_(group),
+        products_(orient_products(to.program, products)),
+        operands_(to, group, choose_orientation()) {}
+
+  void lower_group(const FusionGroup& group) {
+    const ProductDims& g = operands_.product_dims();
+    const OrientedProduct& p = products_[0];
+    ops::FusedMatmul out{.product = operands_.make_problem(p.left, p.right, p.result), .second = {}, .chain = {}};
+    const MatrixOperand a = operands_.prepare_operand(p.left, operands_.math_dtype(p.left, p.right), g.m, g.k);
+    const MatrixOperand b = operands_.prepare_operand(p.right, operands_.math_dtype(p.right, p.left), g.k, g.n);
+    out.product.a = a.layout;
+    out.product.b = b.layout;
+    out.product.d = {DType::f32, out.product.n, 1, out.product.m * out.product.n};
+    std::vector<int> buffers{a.buffer, b.buffer, -1};
+    if (products_.size() == 2) {
+      const MatrixOperand c =
+          operands_.prepare_operand(products_[1].right, operands_.math_dtype(p.right, p.left), g.k, g.n);
+      out.second = c.layout;
+      buffers[2] = c.buffer;
+    }
+    LoweredChain chain = lower_epilogue(group, out.product);
+    out.chain = std::move(chain.program);
+    buffers.insert(buffers.end(), chain.buffers.begin() + out.product_count(), chain.buffers.end());
+    to_.plan.steps.push_back({group_, std::move(out), std::move(buffers), ""});
+  }
+
+ private:
+  // Makes the contiguous dimension of the result a column dimension; a single product may swap its operands for that.
+  ProductDims choose_orientation() {
+    OrientedProduct& p = products_[0];
+    const Shape& result = to_.shape_of(p.result);
+    ProductDims g = assign_product_dims(to_.shape_of(p.left), to_.shape_of(p.right), result);
+    if (products_.size() == 2) return g;
+    const FusionGroup& group = to_.plan.fusion.groups[static_cast<std::size_t>(group_)];
+    const Shape& stored = to_.shape_of(group.results.back());
+    for (auto axis = stored.rbegin(); axis != stored.rend(); ++axis) {
+      if (axis->extent == 1) continue;
+      if (std::find(g.m.begin(), g.m.end(), axis->dim) == g.m.end()) return g;
+      std::swap(g.m, g.n);
+      std::swap(p.left, p.right);
+      return g;
+    }
+    return g;
+  }
+
+  View view_in_product(const View& view, const ops::MatmulProblem& p) const {
+    const auto found = product_strides(view.shape, operands_.product_dims());
+    RIDGE_CHECK(found.has_value(),
+                "expected single strides along the dimensions of the product: " + format_shape(view.shape));
+    const std::array<std::int64_t, 3>& strides = *found;
+    const auto axis = [&](const char* key, std::int64_t extent, std::int64_t stride) {
+      return SizedAxis{key, stride == 0 ? 1 : extent, stride};
+    };
+    return {view.buffer,
+            view.dtype,
+            {axis("batch", p.batch, strides[0]), axis("m", p.m, strides[1]), axis("n", p.n, strides[2])}};
+  }
+
+  LoweredChain lower_epilogue(const FusionGroup& group, const ops::MatmulProblem& p) {
+    const Shape space{{"batch", p.batch, p.m * p.n}, {"m", p.m, p.n}, {"n", p.n, 1}};
+    std::vector<View> sums;
+    for (std::size_t i = 0; i < products_.size(); ++i) sums.push_back({-1 - static_cast<int>(i), DType::f32, space});
+    const JoinedNodes chain = join_statements(to_.program, group.statements, group.results);
+    std::vector<std::optional<View>> views;
+    std::vector<std::size_t> members;
+    for (const Node& node : chain.nodes) {
+      members.push_back(members.size());
+      views.emplace_back();
+      if (is_position(node)) views.back() = view_in_product(make_index_view(to_, node), p);
+      if (node.kind != Node::Kind::tensor) continue;
+      views.back() = view_in_product(to_.view_of(node.tensor), p);
+      for (std::size_t i = 0; i < products_.size(); ++i)
+        if (products_[i].result == node.tensor) views.back() = sums[i];
+    }
+    std::vector<ChainResult> results;
+    for (const JoinedNodes::StoredNode& stored : chain.results)
+      results.push_back({stored.node, view_in_product(to_.view_of(stored.tensor), p)});
+    return lower_chain(chain.nodes, members, results, {views, sums, space, to_.sizes});
+  }
+
+  Lowering& to_;
+  int group_;
+  std::vector<OrientedProduct> products_;
+  ProductOperands operands_;
+};
+
+}  // namespace
+
+std::optional<ProductDims> find_product_dims(const Program& program, const std::vector<Shape>& shapes,
+                                             const std::vector<int>& statements) {
+  const std::vector<OrientedProduct> products = orient_products(program, statements);
+  if (products.empty()) return std::nullopt;
+  std::vector<ProductDims> all;
+  for (const OrientedProduct& p : products) {
+    const auto of = [&](int tensor) -> const Shape& { return shapes[static_cast<std::size_t>(tensor)]; };
+    all.push_back(assign_product_dims(of(p.left), of(p.right), of(p.result)));
+    const auto dtype = [&](int tensor) { return program.tensors[static_cast<std::size_t>(tensor)].dtype; };
+    const ProductDims &a = all.front(), &b = all.back();
+    if (!same_dims(a.batch, b.batch) || !same_dims(a.m, b.m) || !same_dims(a.n, b.n) || !same_dims(a.k, b.k) ||
+        dtype(p.right) != dtype(products[0].right))
+      return std::nullopt;
+  }
+  return all.front();
+}
+
+ops::FusedMatmul make_fused_matmul(const Program& program, const std::vector<Shape>& shapes, const FusionGroup& group) {
+  Bindings dims;
+  for (const Shape& shape : shapes)
+    for (const SizedAxis& axis : shape) dims[axis.dim] = axis.extent;
+  Lowering trial{program, dims, dims, {}, {}};
+  trial.plan.fusion.groups = {group};
+  for (std::size_t t = 0; t < shapes.size(); ++t) {
+    const DType dtype = program.tensors[t].dtype;
+    trial.tensors.push_back({trial.add_buffer(dtype, count_elements(shapes[t])), dtype, shapes[t]});
+  }
+  lower_products(trial, 0);
+  return std::get<ops::FusedMatmul>(std::move(trial.plan.steps.back().kernel));
+}
+
+std::optional<std::array<std::int64_t, 3>> product_strides(const Shape& shape, const ProductDims& groups) {
+  std::array<std::int64_t, 3> out{};
+  const DimList* const each[] = {&groups.batch, &groups.m, &groups.n};
+  for (std::size_t i = 0; i < 3; ++i) {
+    const bool none = std::none_of(each[i]->begin(), each[i]->end(), [&](auto& dim) { return has_axis(shape, dim); });
+    const bool all = std::all_of(each[i]->begin(), each[i]->end(), [&](auto& dim) { return has_axis(shape, dim); });
+    if (none) continue;
+    const auto stride = all ? merged_stride(shape, *each[i]) : std::nullopt;
+    if (!stride) return std::nullopt;
+    out[i] = *stride;
+  }
+  return out;
+}
+
+void lower_contraction(Lowering& to, int group, const Contraction& c) { MatmulLowering(to, group, c).lower_matmul(); }
+
+// Lowers a grouped product: copies the operand with G = H/8, each element 8 times, and then multiplies over H.
+static void lower_grouped_product(Lowering& to, int group, const Contraction& c) {
+  const Contraction::GroupedOperand& assign_product_dims = *c.grouped;
+  const View before = to.view_of(assign_product_dims.tensor);
+  const std::string member_dim = "1/" + assign_product_dims.group;  // index among the 8
+  Shape expanded;
+  std::vector<std::string> order;
+  for (const SizedAxis& axis : before.shape) {
+    expanded.push_back(axis);
+    if (!axis.dim.empty()) order.push_back(axis.dim);
+    if (axis.dim != assign_product_dims.group) continue;
+    expanded.back() = {assign_product_dims.dim, axis.extent * assign_product_dims.group_size, 0};
+    order.push_back(member_dim);
+  }
+  Shape split = before.shape;
+  split.push_back({member_dim, assign_product_dims.group_size, 0});
+  const Shape copied = pack_shape(split, order);
+  std::int64_t stride = 1;
+  for (auto axis = expanded.rbegin(); axis != expanded.rend(); ++axis) {
+    axis->stride = stride;
+    stride *= axis->extent;
+  }
+  const View copy{to.add_buffer(before.dtype, count_elements(copied)), before.dtype, copied};
+  to.plan.steps.push_back(make_copy_step(
+      group, before, copy,
+      fmt::format("{}{}, each {} repeated {} times", to.tensor_name(assign_product_dims.tensor),
+                  format_shape(before.shape), assign_product_dims.group, assign_product_dims.group_size)));
+  to.tensors[static_cast<std::size_t>(assign_product_dims.tensor)] = {copy.buffer, before.dtype, expanded};
+  lower_contraction(to, group, c);
+  to.tensors[static_cast<std::size_t>(assign_product_dims.tensor)] = before;
+}
+
+void lower_products(Lowering& to, int group) {
+  const FusionGroup g = to.plan.fusion.groups[static_cast<std::size_t>(group)];
+  std::vector<int> products;
+  for (const int s : g.statements) {
+    const auto* c = std::get_if<Contraction>(&to.statement_at(s).op);
+    if (c && has_sum(*c)) products.push_back(s);
+  }
+  const auto& first = std::get<Contraction>(to.statement_at(products[0]).op);
+  if (first.grouped) return lower_grouped_product(to, group, first);
+  if (g.statements.size() == 1)
+    return lower_contraction(to, group, std::get<Contraction>(to.statement_at(products[0]).op));
+  FusedMatmulLowering(to, group, products).lower_group(g);
+}
+
+}  // namespace ridge

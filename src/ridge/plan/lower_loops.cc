@@ -1,0 +1,326 @@
+// Lowers routine statements (program/routine.h) to loops (ops/loops) with sizes and strides by dimension, or a routed
+// product to a grouped product.
+#include <algorithm>
+#include <optional>
+
+#include "ridge/ops/routing/problem.h"
+#include "ridge/plan/lower.h"
+#include "ridge/program/routine.h"
+
+namespace ridge {
+namespace {
+
+std::int64_t stride_of(const View& view, const std::string& dim) { return axis_along(view.shape, dim).stride; }
+
+ops::LoopAxis loop_axis(const SizedAxis& axis, const View& values, const View& indices, const View& result) {
+  return {axis.extent, stride_of(values, axis.dim), stride_of(indices, axis.dim), stride_of(result, axis.dim)};
+}
+
+ops::ConvLoops make_conv_loops(Lowering& to, const Expression& e) {
+  const std::vector<int> in = expression_operands(e);
+  const Shape &x = to.shape_of(in[0]), &w = to.shape_of(in[1]), &y = to.shape_of(e.result);
+  const Routine& r = *e.routine;
+  ops::ConvLoops out{.x = to.dtype_of(in[0]),
+                     .w = to.dtype_of(in[1]),
+                     .y = to.dtype_of(e.result),
+                     .batch = x[0].extent,
+                     .channels = x[1].extent,
+                     .out_channels = w[0].extent,
+                     .groups = x[1].extent / w[1].extent,
+                     .windows = {},
+                     .stride = r.stride,
+                     .padding = r.padding,
+                     .dilation = r.dilation};
+  for (std::size_t i = conv_leading_axes; i < x.size(); ++i)
+    out.windows.push_back({x[i].extent, y[i].extent, w[i].extent});
+  return out;
+}
+
+ops::IndexLoops make_index_loops(Lowering& to, const Expression& e) {
+  const std::vector<int> in = expression_operands(e);
+  const View &values = to.view_of(in[0]), &indices = to.view_of(in[1]), &result = to.view_of(e.result);
+  const bool scatters = e.routine->kind == RoutineKind::scatter;
+  const std::string over = axis_key(e.routine->over.front());
+  const View& indexed_tensor = scatters ? result : values;
+  const SizedAxis along_axis = axis_along(indexed_tensor.shape, over);
+  ops::IndexLoops out{.is_scatter = scatters,
+                      .values = values.dtype,
+                      .indices = indices.dtype,
+                      .result = result.dtype,
+                      .axes = {},
+                      .index_extent = along_axis.extent,
+                      .index_stride = along_axis.stride,
+                      .result_elements = count_elements(result.shape)};
+  for (const SizedAxis& axis : (scatters ? values : result).shape)
+    if (!axis.dim.empty()) out.axes.push_back(loop_axis(axis, values, indices, result));
+  return out;
+}
+
+ops::RunningLoops make_running_loops(Lowering& to, const Expression& e) {
+  const View &values = to.view_of(expression_operands(e)[0]), &result = to.view_of(e.result);
+  const std::string over = axis_key(e.routine->over.front());
+  ops::RunningLoops out{values.dtype, result.dtype, {}, {}};
+  for (const SizedAxis& axis : result.shape) {
+    if (axis.dim.empty()) continue;
+    const ops::LoopAxis loop = loop_axis(axis, values, {}, result);
+    if (axis.dim == over)
+      out.axis = loop;
+    else
+      out.axes.push_back(loop);
+  }
+  return out;
+}
+
+ops::TopLoops make_top_loops(Lowering& to, const Expression& e) {
+  const View &values = to.view_of(expression_operands(e)[0]), &result = to.view_of(e.result);
+  const std::string over = axis_key(e.routine->over.front());
+  ops::TopLoops out{.values = values.dtype, .result = result.dtype, .axes = {}, .axis = {}};
+  for (const SizedAxis& axis : values.shape) {
+    if (axis.dim.empty()) continue;
+    if (axis.dim == over)
+      out.axis = loop_axis(axis, values, {}, {});
+    else
+      out.axes.push_back(loop_axis(axis, values, {}, result));
+  }
+  for (const SizedAxis& axis : result.shape)
+    if (!axis.dim.empty() && !has_axis(values.shape, axis.dim)) {
+      out.count = axis.extent;
+      out.result_stride = axis.stride;
+    }
+  return out;
+}
+
+ops::RoutedLoops make_routed_loops(Lowering& to, const Expression& e) {
+  const std::vector<int> in = expression_operands(e);
+  const View &x = to.view_of(in[0]), &w = to.view_of(in[1]), &ids = to.view_of(in[2]), &result = to.view_of(e.result);
+  const std::string over = axis_key(e.routine->over.front());
+  ops::RoutedLoops out{.values = x.dtype,
+                       .weights = w.dtype,
+                       .indices = ids.dtype,
+                       .result = result.dtype,
+                       .experts = axis_along(w.shape, over).extent,
+                       .expert_stride = stride_of(w, over),
+                       .capacity = e.routine->capacity,
+                       .index_count = count_elements(ids.shape)};
+  for (const SizedAxis& axis : result.shape) {
+    if (axis.dim.empty()) continue;
+    out.axes.push_back(loop_axis(axis, x, ids, result));
+    out.weight_strides.push_back(stride_of(w, axis.dim));
+  }
+  for (const SizedAxis& axis : x.shape) {
+    if (axis.dim.empty() || has_axis(result.shape, axis.dim)) continue;
+    out.summed.push_back(loop_axis(axis, x, {}, {}));
+    out.summed_weight_strides.push_back(stride_of(w, axis.dim));
+  }
+  return out;
+}
+
+// The axes of the result in order, with the scanned axis last.
+struct ScanAxes {
+  std::vector<SizedAxis> all;
+  std::vector<std::int64_t> strides_of(const View& view) const {
+    std::vector<std::int64_t> out;
+    for (const SizedAxis& axis : all) out.push_back(stride_of(view, axis.dim));
+    return out;
+  }
+  std::size_t index_of(const std::string& dim) const {
+    return static_cast<std::size_t>(
+        std::find_if(all.begin(), all.end(), [&](const SizedAxis& a) { return a.dim == dim; }) - all.begin());
+  }
+};
+
+ops::ScanNode make_scan_node(Lowering& to, const Node& node, const ScanAxes& axes) {
+  using ScanKind = ops::ScanNode::Kind;
+  switch (node.kind) {
+    case Node::Kind::tensor: return {.kind = ScanKind::load};
+    case Node::Kind::number: return {.kind = ScanKind::number, .number = node.number};
+    case Node::Kind::size:
+      return {.kind = ScanKind::number, .number = static_cast<double>(to.sizes.at(node.over[0].dim))};
+    case Node::Kind::index: return {.kind = ScanKind::index, .axis = axes.index_of(node.over[0].dim)};
+    case Node::Kind::previous: return {.kind = ScanKind::previous};
+    default: break;
+  }
+  return {.kind = ScanKind::call, .function = node.function, .arguments = node.arguments, .repeat = node.repeat};
+}
+
+ops::ScanLoops make_scan_loops(Lowering& to, const Expression& e) {
+  const std::string over = axis_key(e.routine->over.front());
+  const View& result = to.view_of(e.result);
+  ScanAxes axes;
+  for (const SizedAxis& axis : result.shape)
+    if (!axis.dim.empty() && axis.dim != over) axes.all.push_back(axis);
+  axes.all.push_back(axis_along(result.shape, over));
+  ops::ScanLoops out;
+  for (const SizedAxis& axis : axes.all) out.extents.push_back(axis.extent);
+  for (const Node& node : e.nodes) {
+    if (node.kind == Node::Kind::routine) break;
+    out.nodes.push_back(make_scan_node(to, node, axes));
+    if (node.kind != Node::Kind::tensor) continue;
+    out.nodes.back().operand = static_cast<int>(out.operands.size());
+    const View& view = to.view_of(node.tensor);
+    out.operands.push_back({view.dtype, axes.strides_of(view)});
+  }
+  out.operands.push_back({result.dtype, axes.strides_of(result)});
+  return out;
+}
+
+ops::QuantizeLoops make_quantize_loops(Lowering& to, const Expression& e) {
+  const View &values = to.view_of(expression_operands(e)[0]), &result = to.view_of(e.result);
+  ops::QuantizeLoops out{values.dtype, result.dtype, {}, {}};
+  for (const SizedAxis& axis : result.shape)
+    if (!axis.dim.empty()) out.axes.push_back(loop_axis(axis, values, {}, result));
+  out.axis = out.axes.back();
+  out.axes.pop_back();
+  return out;
+}
+
+ops::ProductLoops make_product_loops(Lowering& to, const Contraction& c) {
+  const View &left = to.view_of(c.left), &right = to.view_of(c.right), &result = to.view_of(c.result);
+  ops::ProductLoops out{left.dtype, right.dtype, result.dtype, {}, {}};
+  for (const SizedAxis& axis : result.shape)
+    if (!axis.dim.empty()) out.axes.push_back(loop_axis(axis, left, right, result));
+  for (const SizedAxis& axis : left.shape)
+    if (!axis.dim.empty() && !has_axis(result.shape, axis.dim)) out.summed.push_back(loop_axis(axis, left, right, {}));
+  return out;
+}
+
+// u[N, 2, F] = routed(x, w, i over E) as kernels: gather the rows of x in the order of the experts in i, multiply them
+// with one grouped product, and scatter its rows to the positions of their indices. The layouts must satisfy: i's
+// dimensions come first in u, and all of them or all but the last first in x; the remaining dimensions are contiguous;
+// and w has one matrix for each expert that is contiguous along its rows or columns.
+using DimList = std::vector<std::string>;
+
+DimList dim_order(const Shape& shape) {
+  DimList out;
+  for (const SizedAxis& axis : shape)
+    if (!axis.dim.empty()) out.push_back(axis.dim);
+  return out;
+}
+std::int64_t extent_of(const Shape& shape, const DimList& dims) {
+  std::int64_t out = 1;
+  for (const std::string& dim : dims) out *= axis_along(shape, dim).extent;
+  return out;
+}
+// True if the shape has exactly these dimensions in this order, contiguous.
+bool is_contiguous_as(const Shape& shape, const DimList& dims) {
+  if (dim_order(shape) != dims) return false;
+  std::int64_t stride_of = 1;
+  for (auto dim = dims.rbegin(); dim != dims.rend(); ++dim) {
+    const SizedAxis axis = axis_along(shape, *dim);
+    if (axis.extent > 1 && axis.stride != stride_of) return false;
+    stride_of *= axis.extent;
+  }
+  return true;
+}
+DimList concat_dims(DimList first, const DimList& rest) {
+  first.insert(first.end(), rest.begin(), rest.end());
+  return first;
+}
+
+struct GroupedRouting {
+  ops::RoutedRows gather, scatter;
+  ops::MatmulProblem product;
+};
+
+std::optional<GroupedRouting> make_grouped_routing(const Lowering& to, const Expression& e) {
+  const std::vector<int> in = expression_operands(e);
+  const View &x = to.view_of(in[0]), &w = to.view_of(in[1]), &ids = to.view_of(in[2]), &result = to.view_of(e.result);
+  const std::string over = axis_key(e.routine->over.front());
+  const DimList indices = dim_order(ids.shape);
+  DimList leading = indices, n, k;  // leading: the first dimensions of x
+  if (!leading.empty() && !has_axis(x.shape, leading.back())) leading.pop_back();
+  for (const std::string& dim : dim_order(result.shape))
+    if (!has_axis(ids.shape, dim)) n.push_back(dim);
+  for (const std::string& dim : dim_order(x.shape))
+    if (!has_axis(result.shape, dim)) k.push_back(dim);
+  for (const std::string& dim : dim_order(w.shape))  // w must have only the dimensions of E, n and k
+    if (dim != over && std::count(n.begin(), n.end(), dim) + std::count(k.begin(), k.end(), dim) == 0)
+      return std::nullopt;
+  const auto w_n = merged_stride(w.shape, n), w_k = merged_stride(w.shape, k);
+  if (x.dtype != w.dtype || !w_n || !w_k || !is_contiguous_as(ids.shape, indices) ||
+      !is_contiguous_as(result.shape, concat_dims(indices, n)) || !is_contiguous_as(x.shape, concat_dims(leading, k)))
+    return std::nullopt;
+  const SizedAxis experts = axis_along(w.shape, over);
+  const std::int64_t count = count_elements(ids.shape), capacity = e.routine->capacity,
+                     n_extent = extent_of(result.shape, n), k_extent = extent_of(x.shape, k);
+  if ((*w_n != 1 && n_extent > 1) && (*w_k != 1 && k_extent > 1)) return std::nullopt;
+  GroupedRouting out;
+  out.gather = {.values = x.dtype,
+                .indices = ids.dtype,
+                .index_count = count,
+                .indices_per_row = count / extent_of(ids.shape, leading),
+                .groups = experts.extent,
+                .width = k_extent,
+                .capacity = capacity};
+  out.scatter = out.gather;
+  out.scatter.is_return = true;
+  out.scatter.values = result.dtype;
+  out.scatter.width = n_extent;
+  out.product = {.batch = experts.extent,
+                 .m = capacity > 0 && capacity <= count / experts.extent ? capacity * experts.extent : count,
+                 .n = n_extent,
+                 .k = k_extent,
+                 .a = {x.dtype, k_extent, 1},
+                 .b = {w.dtype, *w_k, *w_n, experts.stride},
+                 .d = {result.dtype, n_extent, 1},
+                 .grouped = true};
+  if (unsupported_reason(out.gather)) return std::nullopt;
+  return out;
+}
+
+// Lowers a routed product to a grouped product. Returns false and adds nothing if the layouts do not allow it.
+bool lower_as_grouped_product(Lowering& to, int group, const Expression& e) {
+  const auto found = make_grouped_routing(to, e);
+  if (!found) return false;
+  const std::vector<int> in = expression_operands(e);
+  const int x = to.view_of(in[0]).buffer, w = to.view_of(in[1]).buffer, ids = to.view_of(in[2]).buffer;
+  const ops::MatmulProblem& p = found->product;
+  const int row_indices = to.add_buffer(DType::int32, found->gather.row_map_size());
+  const int rows = to.add_buffer(p.a.dtype, p.m * p.k), sums = to.add_buffer(p.d.dtype, p.m * p.n);
+  const auto add = [&](auto kernel, std::vector<int> buffers, std::string copy) {
+    to.plan.steps.push_back({.group = group,
+                             .kernel = std::move(kernel),
+                             .buffers = std::move(buffers),
+                             .copy_description = std::move(copy)});
+  };
+  const std::string over = axis_key(e.routine->over.front());
+  add(found->gather, {ids, x, row_indices, rows}, "rows of " + to.tensor_name(in[0]) + " to the order of " + over);
+  add(p, {rows, w, sums, row_indices}, "");
+  add(found->scatter, {row_indices, sums, to.view_of(e.result).buffer},
+      "rows of " + to.tensor_name(e.result) + " back");
+  return true;
+}
+
+}  // namespace
+
+void lower_loops(Lowering& to, int group) {
+  const int statement = to.plan.fusion.groups[static_cast<std::size_t>(group)].statements.front();
+  if (const auto* c = std::get_if<Contraction>(&to.statement_at(statement).op)) {
+    to.plan.steps.push_back(
+        {.group = group,
+         .kernel = make_product_loops(to, *c),
+         .buffers = {to.view_of(c->left).buffer, to.view_of(c->right).buffer, to.view_of(c->result).buffer},
+         .copy_description = ""});
+    return;
+  }
+  const auto& e = std::get<Expression>(to.statement_at(statement).op);
+  if (e.routine->kind == RoutineKind::routed && lower_as_grouped_product(to, group, e)) return;
+  PlanStep step{.group = group, .kernel = {}, .buffers = {}, .copy_description = ""};
+  for (const int t : expression_operands(e)) step.buffers.push_back(to.view_of(t).buffer);
+  step.buffers.push_back(to.view_of(e.result).buffer);
+  switch (e.routine->kind) {
+    case RoutineKind::conv: step.kernel = make_conv_loops(to, e); break;
+    case RoutineKind::gather:
+    case RoutineKind::scatter: step.kernel = make_index_loops(to, e); break;
+    case RoutineKind::cumsum: step.kernel = make_running_loops(to, e); break;
+    case RoutineKind::topk: step.kernel = make_top_loops(to, e); break;
+    case RoutineKind::routed: step.kernel = make_routed_loops(to, e); break;
+    case RoutineKind::scan: step.kernel = make_scan_loops(to, e); break;
+    case RoutineKind::quantize: step.kernel = make_quantize_loops(to, e); break;
+  }
+  if (e.routine->kind == RoutineKind::scatter && to.dtype_of(e.result) != DType::f32)
+    step.buffers.push_back(to.add_buffer(DType::f32, count_elements(to.shape_of(e.result))));
+  to.plan.steps.push_back(std::move(step));
+}
+
+}  // namespace ridge

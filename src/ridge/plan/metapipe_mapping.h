@@ -1,0 +1,66 @@
+// Maps a program onto a reconfigurable dataflow chip. Every statement becomes a stage, the rows of the result stream
+// through in tiles, and N-buffers connect the stages. Tensors without rows (weights) stay in the memory units, or are
+// read again for every tile if they do not fit. simulate/stage_placement.h then assigns the units. A program that
+// cannot stream as one pipe becomes several passes that run in sequence (streaming_passes.h) and communicate through
+// memory.
+//   g[B, F] = x * gate; u[B, F] = x * up; h[B, F] = silu(g) * u; y[B, D] = h * down
+//   rows B = 256 in tiles of 16: load, g, u, h, y, store; g is buffered one stage longer than u, so it has three tiles
+//
+// With an inner dimension, the statements that have it become a nested pipe, which loads its tiles of weights again for
+// every tile of rows. C[M, N] = A * B with rows M and inner N is a tiled matmul. Attention with rows S and inner T is
+// FlashAttention: the softmax over T is computed online, and sums over T are rescaled for every tile.
+//
+// Elementwise operations are assumed to run at a PCU's matrix rate, which is optimistic; no other rate is published.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ridge/plan/streaming_passes.h"
+#include "ridge/program/program.h"
+#include "ridge/simulate/call_overhead.h"
+#include "ridge/simulate/metapipe_simulator.h"
+#include "ridge/simulate/stage_placement.h"
+
+namespace ridge {
+
+struct MappingOptions {
+  std::int64_t tile = 0;                   // rows per tile; 0 selects the largest power of two whose tiles fit in a PMU
+  std::string inner = "";                  // "N=64" adds a nested pipe in tiles of 64 along N
+  std::vector<std::string> par = {};       // "c=4" gives the stage that computes c 4 PCUs (row_par)
+  std::vector<std::string> buffer = {};    // "c=3" gives its output buffer 3 tiles
+  std::string schedule = "pipelined";      // schedule of every loop
+  std::int64_t layers = 1;                 // number of layers: sequential copies of the program with their own weights
+  std::vector<double> sync_seconds = {0};  // cost of a call; unpublished, so the caller sets it; one report each
+};
+
+struct MappedPass {
+  std::string rows;  // dimension that streams; empty if everything is one tile
+  std::int64_t extent = 1, tile = 1, tiles = 1;
+  std::string inner;  // dimension of the nested pipe; empty if there is none
+  std::int64_t inner_tile = 0, inner_tiles = 0;
+  std::int64_t weight_bytes = 0, weight_pmus = 0;
+  bool weights_stay = true;         // true if the weights stay in the memory units for all tiles
+  std::int64_t streamed_bytes = 0;  // bytes of streamed inputs and outputs, and of sums stored at the end
+  std::int64_t inner_bytes = 0;     // bytes that the nested pipe reads, over all tiles of rows
+  Placement placement;
+  MetapipeRun run;                 // simulated run of one layer, in nanoseconds
+  std::int64_t sequential_ns = 0;  // nanoseconds if the stages of each tile run one at a time
+  double load_seconds = 0;         // time to load the resident weights before the first tile
+  double off_chip_bytes() const;   // off-chip traffic of one layer
+};
+
+struct MappedProgram {
+  std::string program, fabric, schedule;
+  std::int64_t layers = 1;
+  std::vector<MappedPass> passes;
+  std::vector<CallModeReport> launch_modes;  // one report for each of `sync_seconds`
+};
+
+// Returns the simulated passes. Errors: a dimension without a value, counts below 1, a stage or dimension that the
+// program lacks, more tiles than the simulator takes, a sharded program.
+Result<MappedProgram> map_to_metapipe(const Program& program, const Bindings& given, const Fabric& fabric,
+                                      const MappingOptions& options = {});
+
+}  // namespace ridge

@@ -1,0 +1,100 @@
+// Checks conv(x, w): y[N, K, H, W] from x[N, C, H, W] and w[K, C, 3, 3]. Dimensions are identified by position: batch,
+// channels, one to three window dimensions. The result's sizes must be
+//   floor((in + 2*padding - dilation*(window - 1) - 1)/stride) + 1
+// The parser reports results that are wrong for all sizes; `validate_routine_sizes` checks the others with known sizes.
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "ridge/program/parser.h"
+
+namespace ridge::notation {
+
+bool Parser::check_conv(const Routine& routine, const TensorRef& result) {
+  const ParsedOperand x = operand_at_node(0), w = operand_at_node(1);
+  constexpr std::size_t min_axes = conv_leading_axes + 1, max_axes_of_conv = conv_leading_axes + 3;
+  if (!check_tensor_sizes_differ(x.tensor, x.span)) return false;
+  if (x.axes.size() < min_axes || x.axes.size() > max_axes_of_conv)
+    return report_error(x.span,
+                        fmt::format("expected a batch, channels and one to three window dimensions, found {}{}",
+                                    x.description, format_axes(x.axes)),
+                        "such as x: bf16[N, C, H, W]");
+  if (w.axes.size() != x.axes.size())
+    return report_error(w.span,
+                        fmt::format("expected weights with {} dimensions, found {}{}", x.axes.size(), w.description,
+                                    format_axes(w.axes)),
+                        "channels of the result, channels of the input, then the windows: w: bf16[K, C, 3, 3]");
+  if (result.axes.size() != x.axes.size())
+    return report_error(
+        result.span,
+        fmt::format("expected a result with {} dimensions, found {}", x.axes.size(), format_axes(result.axes)),
+        "the batch, the channels of the result, then the window positions: y[N, K, H, W]");
+  if (!(result.axes[0] == x.axes[0]))
+    return report_error(result.axes[0].span,
+                        fmt::format("expected the batch {} of {}, found {}", format_axis(x.axes[0]), x.description,
+                                    format_axis(result.axes[0])),
+                        "the batch is the first dimension of the input and of the result");
+  if (!(result.axes[1] == w.axes[0]))
+    return report_error(result.axes[1].span,
+                        fmt::format("expected the channels {} of {}, found {}", format_axis(w.axes[0]), w.description,
+                                    format_axis(result.axes[1])),
+                        "the first dimension of the weights is the second of the result");
+  return check_conv_channels(routine, x, w) && check_conv_windows(routine, x, w, result);
+}
+
+bool Parser::check_conv_channels(const Routine& routine, const ParsedOperand& x, const ParsedOperand& w) {
+  const Axis &input_channels = x.axes[1], &weight_channels = w.axes[1];
+  const auto number = routine.groups.as_constant();
+  if (number && *number < Rational(1))
+    return report_error(w.span, fmt::format("expected at least 1 group of channels, found {}", number->to_string()),
+                        "groups = 1");
+  if (routine.groups == Polynomial(1)) {
+    if (input_channels == weight_channels) return true;
+    return report_error(
+        w.span,
+        fmt::format("{}{} has {} channels of the input, {}{} has {}", w.description, format_axes(w.axes),
+                    format_axis(weight_channels), x.description, format_axes(x.axes), format_axis(input_channels)),
+        "use the same in both; with groups = G the weights have 1/G of them");
+  }
+  const auto difference = (routine.groups * weight_channels.extent() - input_channels.extent()).as_constant();
+  if (!difference || difference->is_zero()) return true;  // else it depends on sizes
+  return report_error(
+      w.span,
+      fmt::format("{} groups of {} channels are not the {} that {} has", routine.groups.to_string(program_.dim_names()),
+                  format_axis(weight_channels), format_axis(input_channels), x.description),
+      "groups times the second size of the weights is the second size of the input");
+}
+
+// Reports window dimensions that are wrong for all sizes.
+bool Parser::check_conv_windows(const Routine& routine, const ParsedOperand& x, const ParsedOperand& w,
+                                const TensorRef& result) {
+  for (std::size_t i = conv_leading_axes; i < x.axes.size(); ++i) {
+    const WindowDimension window{x.axes[i],      result.axes[i],  w.axes[i],
+                                 routine.stride, routine.padding, routine.dilation};
+    const Axis& out = result.axes[i];
+    if (fits_for_all_sizes(window)) continue;
+    const bool depends_on_sizes =
+        !(window.in.extent() - window.out.extent() * Polynomial(window.stride)).as_constant() ||
+        window.kernel.is_named();
+    const bool same = window.in == window.out && out.is_named() && !window.kernel.is_named();
+    if (depends_on_sizes && !same) continue;
+    if (!out.is_named()) continue;  // literal sizes: `validate_routine_sizes` shows the formula
+    if (window.stride > 1)
+      return report_error(
+          out.span,
+          fmt::format("with stride {} the result is shorter than the input along '{}'", window.stride, out.dim),
+          "another size has another name: dims P = H/2");
+    const std::int64_t window_extent = window.dilation * (window.kernel.literal - 1),
+                       difference = 2 * window.padding - window_extent;
+    return report_error(
+        out.span,
+        fmt::format("the result has '{}' positions like the input, but the window has {} {} {}", out.dim, out.dim,
+                    difference < 0 ? "-" : "+", std::abs(difference)),
+        window_extent % 2 == 0
+            ? fmt::format("padding = {} keeps the size; another size has another name", window_extent / 2)
+            : "another size has another name: dims P = H - 1");
+  }
+  return true;
+}
+
+}  // namespace ridge::notation

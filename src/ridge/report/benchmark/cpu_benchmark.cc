@@ -1,0 +1,80 @@
+#include "ridge/report/benchmark/cpu_benchmark.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "ridge/base/version.h"
+
+namespace ridge {
+
+std::string format_cpu_benchmark(const CpuBenchmark& benchmark) {
+  std::size_t dtype_width = 5;
+  for (const auto& row : benchmark.rows) dtype_width = std::max(dtype_width, row.shape.dtypes().size());
+  std::string out = fmt::format("{:<6} {:<{}} {:>6} {:>6} {:>6}", "op", "dtype", dtype_width, "m", "n", "k");
+  if (!benchmark.rows.empty())
+    for (const auto& t : benchmark.rows[0].times) out += fmt::format(" {:>9}", t.library);
+  out += fmt::format(" {:>6} {:>13} {:>7}\n", "ratio", "rounds", "of peak");
+  for (const auto& row : benchmark.rows) {
+    const auto& s = row.shape;
+    out += fmt::format("{:<6} {:<{}} {:>6} {:>6} {:>6}", s.op, s.dtypes(), dtype_width, s.m, s.n, s.k);
+    for (const auto& t : row.times)
+      out += t.supported ? fmt::format(" {:>9.1f}", t.flop_per_s / 1e9) : fmt::format(" {:>9}", "-");
+    out += row.ratio > 0 ? fmt::format(" {:>6.3f} {:>6.3f}-{:<6.3f}", row.ratio, row.ratio_low, row.ratio_high)
+                         : fmt::format(" {:>6} {:>13}", "-", "-");
+    out +=
+        row.fraction_of_peak ? fmt::format(" {:>6.1f}%\n", 100 * *row.fraction_of_peak) : fmt::format(" {:>7}\n", "-");
+  }
+  out += fmt::format("\nGFLOP/s, median of {} rounds, {} thread{}; ratio: the best other library's time over ridge's\n",
+                     benchmark.rounds, benchmark.threads, benchmark.threads == 1 ? "" : "s");
+  out += fmt::format("of peak: {}\n", benchmark.machine_title);
+  for (const auto& c : benchmark.summarize_classes())
+    out += fmt::format("{:<16} {:>3} rows   geometric mean {:.3f}   worst {:.3f}\n", c.name, c.rows, c.geometric_mean,
+                       c.worst);
+  for (const std::string& library : benchmark.libraries) out += "library: " + library + "\n";
+  for (const std::string& variable : benchmark.removed_environment)
+    out += "removed from the environment: " + variable + "\n";
+  return out;
+}
+
+std::string cpu_benchmark_json(const CpuBenchmark& benchmark) {
+  nlohmann::ordered_json out{{"schema", "ridge.contest/1"},
+                             {"version", version()},
+                             {"commit", commit()},
+                             {"machine", benchmark.machine},
+                             {"machine_title", benchmark.machine_title},
+                             {"threads", benchmark.threads},
+                             {"rounds", benchmark.rounds},
+                             {"libraries", benchmark.libraries},
+                             {"removed_environment", benchmark.removed_environment}};
+  for (const auto& row : benchmark.rows) {
+    const auto& s = row.shape;
+    nlohmann::ordered_json r{{"op", s.op},
+                             {"dtype", s.dtypes()},
+                             {"out", dtype_name(s.out)},
+                             {"m", s.m},
+                             {"n", s.n},
+                             {"k", s.k},
+                             {"best", row.best_library},
+                             {"ratio", row.ratio},
+                             {"ratio_low", row.ratio_low},
+                             {"ratio_high", row.ratio_high}};
+    r["fraction_of_peak"] =
+        row.fraction_of_peak ? nlohmann::ordered_json(*row.fraction_of_peak) : nlohmann::ordered_json(nullptr);
+    for (const auto& t : row.times)
+      if (t.supported)
+        r["times"].push_back({{"library", t.library},
+                              {"median_s", t.time.median},
+                              {"min_s", t.time.min},
+                              {"max_s", t.time.max},
+                              {"max_error", t.max_error}});
+    out["rows"].push_back(r);
+  }
+  for (const auto& c : benchmark.summarize_classes())
+    out["classes"].push_back(
+        {{"name", c.name}, {"rows", c.rows}, {"geometric_mean", c.geometric_mean}, {"worst", c.worst}});
+  return out.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace ridge

@@ -1,0 +1,13 @@
+// Report of the matmul benchmark on a CUDA device, as text and as JSON ("ridge.run_device_benchmark/2").
+#pragma once
+
+#include <string>
+
+#include "ridge/measure/benchmark/device_benchmark.h"
+
+namespace ridge {
+
+std::string format_device_benchmark(const DeviceBenchmark& benchmark);
+std::string device_benchmark_json(const DeviceBenchmark& benchmark);
+
+}  // namespace ridge

@@ -1,0 +1,65 @@
+#include "ridge/report/benchmark/stream_benchmark.h"
+
+#include <fmt/format.h>
+
+#include "ridge/base/version.h"
+
+namespace ridge {
+
+std::string format_stream_benchmark(const StreamBenchmark& benchmark) {
+  std::string out =
+      fmt::format("{:<15} {:<5} {:>7} {:>6} {:>7} {:>7} {:>6} {:>12} {:>8} {:>5} {:>6} {:>6} {:>6} {:>8} {:>5}\n",
+                  "kernel", "dtype", "columns", "ridge", "stream", "cached", "ratio", "rounds", "of roof", "bar",
+                  "in L1", "arith", "moves", "in cache", "bar");
+  for (const auto& row : benchmark.rows) {
+    const auto rate = [&](double seconds) { return row.bytes / seconds / 1e9; };
+    out += fmt::format(
+        "{:<15} {:<5} {:>7} {:>6.1f} {:>7.1f} {:>7.1f} {:>6.3f} {:>6.3f}-{:.3f} {:>8.3f} {:>5.2f} {:>6.1f} {:>6.1f} "
+        "{:>6.1f} {:>8.3f} {:>5.2f}\n",
+        kernel_name(row.stream_case.kernel), dtype_name(row.stream_case.dtype),
+        row.stream_case.columns == 0 ? "-" : std::to_string(row.stream_case.columns), rate(row.ours.median),
+        rate(row.stream.median), rate(row.l2_s), row.ratio, row.ratio_low, row.ratio_high, row.fraction_of_roof,
+        row.stream_case.min_allowed_ratio(), rate(row.l1_s), rate(row.arithmetic_s), rate(row.moves_s),
+        row.in_cache_ratio, min_in_cache_ratio);
+  }
+  out += fmt::format(
+      "\nGB/s read and written, median of {} rounds, {} thread{}, arrays of {} MiB; stream: the same arrays read and "
+      "written without arithmetic;\ncached: ridge with arrays in the L2; ratio: ridge over stream; of roof: "
+      "ridge over the lower of stream and cached;\nin L1: ridge with a row or 8 KiB in the L1; arith: "
+      "its instructions alone, on the same cache lines;\nmoves: its loads and stores alone, in the faster of L2 and "
+      "L1; in cache: the higher of cached and in L1 over the lower of arith and moves\n",
+      benchmark.rounds, benchmark.threads, benchmark.threads == 1 ? "" : "s", benchmark.array_bytes >> 20);
+  return out;
+}
+
+nlohmann::ordered_json stream_benchmark_json(const StreamBenchmark& benchmark) {
+  nlohmann::ordered_json out{{"schema", "ridge.stream/2"}, {"version", version()},
+                             {"commit", commit()},         {"threads", benchmark.threads},
+                             {"rounds", benchmark.rounds}, {"array_bytes", benchmark.array_bytes}};
+  const auto times = [](const Statistics& s) {
+    return nlohmann::ordered_json{{"median_s", s.median}, {"min_s", s.min}, {"max_s", s.max}};
+  };
+  for (const auto& row : benchmark.rows)
+    out["rows"].push_back({{"kernel", kernel_name(row.stream_case.kernel)},
+                           {"dtype", dtype_name(row.stream_case.dtype)},
+                           {"columns", row.stream_case.columns},
+                           {"bytes", row.bytes},
+                           {"ridge", times(row.ours)},
+                           {"stream", times(row.stream)},
+                           {"cached_s", row.l2_s},
+                           {"l1_s", row.l1_s},
+                           {"arithmetic_s", row.arithmetic_s},
+                           {"moves_s", row.moves_s},
+                           {"in_cache", row.in_cache_ratio},
+                           {"in_cache_bar", min_in_cache_ratio},
+                           {"ratio", row.ratio},
+                           {"ratio_low", row.ratio_low},
+                           {"ratio_high", row.ratio_high},
+                           {"of_roof", row.fraction_of_roof},
+                           {"bar", row.stream_case.min_allowed_ratio()},
+                           {"max_error", row.error},
+                           {"allowed_error", row.allowed_error}});
+  return out;
+}
+
+}  // namespace ridge

@@ -1,0 +1,14 @@
+// Report of `ridge bench stream` on a CPU: one line per kernel.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "ridge/measure/benchmark/stream_benchmark.h"
+
+namespace ridge {
+
+std::string format_stream_benchmark(const StreamBenchmark& benchmark);
+nlohmann::ordered_json stream_benchmark_json(const StreamBenchmark& benchmark);
+
+}  // namespace ridge

@@ -1,0 +1,153 @@
+#include "ridge/report/compare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "ridge/report/text_parts.h"
+
+namespace ridge {
+namespace {
+
+template <class T> std::string short_form(const std::optional<T>& value, std::string_view unit) {
+  if (!value) return "-";
+  return unit.empty() ? format_significant(static_cast<double>(*value))
+                      : format_with_prefix(static_cast<double>(*value), unit);
+}
+
+std::vector<const Report*> sort_fastest_first(const std::vector<Report>& reports) {
+  std::vector<const Report*> out;
+  for (const Report& report : reports) out.push_back(&report);
+  const auto seconds = [](const Report* report) {
+    return report->explanation.total.time_lower_s.value_or(std::numeric_limits<double>::infinity());
+  };
+  std::stable_sort(out.begin(), out.end(), [&](auto* a, auto* b) { return seconds(a) < seconds(b); });
+  return out;
+}
+
+std::string largest_op_text(const Report& report) {
+  const Explanation& e = report.explanation;
+  if (e.ops.size() < 2) return "";
+  const std::size_t largest_op = ops_by_time(e).front();
+  const auto share = time_fraction(e, e.ops[largest_op]);
+  return share ? fmt::format("{} {}", op_name(report, largest_op), format_percent(*share)) : "-";
+}
+
+std::string ratio_text(const std::optional<double>& seconds, const std::optional<double>& min_seconds) {
+  return seconds && min_seconds && *min_seconds > 0 ? format_significant(*seconds / *min_seconds, 3) : "-";
+}
+
+// "b.ridge takes 1.31 times as long as a.ridge (95 % confidence: 1.28 to 1.33, 41 pairs)"
+std::string ratio_line(const Report& first, const Report& second, const MedianInterval& ratio) {
+  const std::string interval = fmt::format("(95 % confidence: {} to {}, {} pairs)", format_significant(ratio.low, 3),
+                                           format_significant(ratio.high, 3), ratio.samples);
+  if (ratio.low <= 1 && ratio.high >= 1)
+    return fmt::format("no significant difference: {} takes {} times as long as {} {}\n", second.title,
+                       format_significant(ratio.median, 3), first.title, interval);
+  return fmt::format("{} takes {} times as long as {} {}\n", second.title, format_significant(ratio.median, 3),
+                     first.title, interval);
+}
+
+std::string outlier_line(const Report& report) {
+  const Statistics& time = report.measured->total.time;
+  if (time.outliers == 0) return {};
+  return fmt::format("outliers: {} in {} of {} runs, the longest {}\n", report.title, time.outliers, time.runs,
+                     format_with_prefix(time.max, "s"));
+}
+
+}  // namespace
+
+Cells comparison_table(const Report& first, const Report& second) {
+  const auto label = [](const Report& r, const Report& other) {
+    return r.title == other.title ? r.explanation.machine.name : r.title;
+  };
+  Cells cells{{"op", "", label(first, second), label(second, first), "second / first"}};
+  const auto add = [&](const Prediction& a, const Prediction& b) {
+    const auto row = [&](const char* what, const auto& x, const auto& y, std::string_view unit) {
+      const bool both = x && y && *x != 0;
+      cells.push_back({a.work.name, what, short_form(x, unit), short_form(y, unit),
+                       both ? format_significant(static_cast<double>(*y) / static_cast<double>(*x)) : "-"});
+    };
+    row("work", a.flops, b.flops, "FLOP");
+    row("bytes", a.bytes, b.bytes, "B");
+    row("FLOP/B", a.intensity, b.intensity, "");
+    row("ridge", a.ridge, b.ridge, "");
+    cells.push_back({a.work.name, "limiter", limiter_text(a), limiter_text(b), ""});
+    row("lower", a.time_lower_s, b.time_lower_s, "s");
+    row("no overlap", a.time_upper_s, b.time_upper_s, "s");
+  };
+  for (const Prediction& a : first.explanation.ops)
+    for (const Prediction& b : second.explanation.ops)
+      if (a.work.name == b.work.name) add(a, b);
+  if (first.explanation.ops.size() > 1 || second.explanation.ops.size() > 1)
+    add(first.explanation.total, second.explanation.total);
+  return cells;
+}
+
+std::string render_comparison_json(const Report& first, const Report& second) {
+  using Json = nlohmann::ordered_json;
+  const Json out{{"schema", "ridge.against/1"},
+                 {"reports", {Json::parse(render_json(first)), Json::parse(render_json(second))}}};
+  return out.dump(2) + "\n";
+}
+
+Cells ranking_table(const std::vector<Report>& reports) {
+  Cells cells{{"machine", "limiter", "lower", "no overlap", "vs the fastest", "fused", "largest"}};
+  const std::vector<const Report*> order = sort_fastest_first(reports);
+  for (const Report* report : order) {
+    const Explanation& e = report->explanation;
+    cells.push_back({e.machine.name, limiter_text(e.total), unit_or_dash(e.total.time_lower_s, "s"),
+                     unit_or_dash(e.total.time_upper_s, "s"),
+                     ratio_text(e.total.time_lower_s, order.front()->explanation.total.time_lower_s),
+                     e.fused ? unit_or_dash(e.fused->time_lower_s, "s") : "-", largest_op_text(*report)});
+  }
+  return cells;
+}
+
+std::string render_ranking_text(const std::vector<Report>& reports, const TextStyle& style) {
+  const TextStyler styled(style);
+  const Report& first = reports.front();
+  std::string out = styled.bold(fmt::format("{}  on {} machines", first.title, reports.size())) + "\n";
+  if (const std::string dims = dims_text(first.explanation); !dims.empty()) out += "dims" + dims + "\n";
+  out += "\n" + text_table(ranking_table(reports), ranking_right_aligned, style.color);
+  for (const Report& report : reports)
+    if (const std::string& missing = report.explanation.total.missing; !missing.empty())
+      out += fmt::format("{}: {} is unknown\n", report.explanation.machine.name, missing);
+  return out;
+}
+
+std::string render_ranking_json(const std::vector<Report>& reports) {
+  using Json = nlohmann::ordered_json;
+  Json out{{"schema", "ridge.ranking/1"}, {"machines", Json::array()}};
+  for (const Report& report : reports) out["machines"].push_back(Json::parse(render_json(report)));
+  return out.dump(2) + "\n";
+}
+
+Cells alternating_runs_table(const Report& first, const Report& second) {
+  Cells cells{{"program", "median", "min", "max", "runs", "error"}};
+  for (const Report* report : {&first, &second}) {
+    const OpMeasurement& total = report->measured->total;
+    cells.push_back({report->title, format_with_prefix(total.time.median, "s"), format_with_prefix(total.time.min, "s"),
+                     format_with_prefix(total.time.max, "s"), std::to_string(total.time.runs),
+                     fmt::format("{:.1e}", total.max_rel_error)});
+  }
+  return cells;
+}
+
+std::string render_alternating_runs_text(const Report& first, const Report& second, const MedianInterval& ratio,
+                                         const TextStyle& style) {
+  return text_table(alternating_runs_table(first, second), alternating_runs_right_aligned, style.color) +
+         ratio_line(first, second, ratio) + outlier_line(first) + outlier_line(second);
+}
+
+std::string render_alternating_runs_json(const Report& first, const Report& second, const MedianInterval& ratio) {
+  using Json = nlohmann::ordered_json;
+  Json out{{"schema", "ridge.against/1"},
+           {"reports", {Json::parse(render_json(first)), Json::parse(render_json(second))}}};
+  out["ratio"] = {{"median", ratio.median}, {"low", ratio.low}, {"high", ratio.high}, {"pairs", ratio.samples}};
+  return out.dump(2) + "\n";
+}
+
+}  // namespace ridge

@@ -1,0 +1,161 @@
+#include "ridge/report/parts/assumptions.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "ridge/report/text_parts.h"
+
+namespace ridge {
+namespace {
+
+// "left out: compute time of h: vector f32 peak of tpu_v6e is unknown; times are bounds without it"
+std::string left_out_line(const Explanation& e) {
+  std::vector<std::string> ops;
+  for (const Prediction& p : e.ops)
+    if (!p.missing.empty()) ops.push_back(p.work.name);
+  if (ops.empty()) return {};
+  return fmt::format("left out: compute time of {}: {} is unknown; times are bounds without it\n",
+                     truncate_text(fmt::format("{}", fmt::join(ops, ", ")), 40), e.total.missing);
+}
+
+std::string network_line(const Explanation& e) {
+  return e.network && e.total.link ? fmt::format("network: {}\n", describe_network(*e.network)) : std::string();
+}
+
+std::string communication_lines(const Explanation& e) {
+  std::string out;
+  for (const SmallMessages& small : e.small_messages) out += describe_small_messages(small) + "\n";
+  for (const Overlap& overlap : e.overlaps) out += describe_overlap(overlap) + "\n";
+  return out;
+}
+
+// Returns the counted unit of a mask or window.
+std::string counted_unit(const IndexMask& mask) {
+  if (!mask.window) return "pairs are computed";
+  return mask.window_count == WindowCount::taps ? "window positions are inside the input" : "elements are read";
+}
+
+std::string routing_line(const MaskCount& mask, const Explanation& e) {
+  const std::string routing_text = format_mask(mask.mask);
+  if (mask.mask.routing_count == RoutingCount::kept) {
+    std::string out =
+        fmt::format("routing {}: {} of {} rows are within a capacity of {}", routing_text,
+                    mask.unmasked.to_string(e.dim_names), mask.all.to_string(e.dim_names), mask.mask.routing->capacity);
+    if (mask.unmasked_count && mask.all_count)
+      out += fmt::format(", {} of {}", group_digits(*mask.unmasked_count), group_digits(*mask.all_count));
+    return out + "\n";
+  }
+  std::string out = fmt::format("routing {}: {}/1000 experts are read, each once (expected value of uniform routing)",
+                                routing_text, mask.unmasked.to_string(e.dim_names));
+  if (mask.unmasked_count && mask.all_count)
+    out += fmt::format(", {:.3f} of {}", static_cast<double>(*mask.unmasked_count) / 1000, *mask.all_count / 1000);
+  return out + "\n";
+}
+
+std::string mask_line(const MaskCount& mask, const Explanation& e) {
+  if (mask.mask.routing) return routing_line(mask, e);
+  std::string out =
+      fmt::format("{} {}: {} of {} {}", mask.mask.window ? "windows" : "mask", format_mask(mask.mask),
+                  mask.unmasked.to_string(e.dim_names), mask.all.to_string(e.dim_names), counted_unit(mask.mask));
+  if (mask.unmasked_count && mask.all_count)
+    out += fmt::format(", {} of {}", group_digits(*mask.unmasked_count), group_digits(*mask.all_count));
+  return out + "\n";
+}
+
+std::string largest_shard_lines(const Explanation& e) {
+  std::string out;
+  for (const auto& [name, size] : e.dims)
+    if (name.starts_with("ceil("))
+      out +=
+          fmt::format("{} = {}: the largest shard, if the devices do not divide the size\n", name, group_digits(size));
+  return out;
+}
+
+std::string products_line(const Explanation& e) {
+  std::string out;
+  for (const Threshold& t : e.product_thresholds) {
+    if (t.relation == Relation::never || t.relation == Relation::always || !t.value) continue;
+    out += fmt::format("{}{} {} {}", out.empty() ? "" : ", ", t.dim, name(t.relation), *t.value);
+  }
+  return out.empty() ? out : "every product is compute-bound for " + out + "\n";
+}
+
+std::string size_or_dash(const std::optional<double>& bytes) { return bytes ? format_with_prefix(*bytes, "B") : "-"; }
+
+std::string role_of(const TensorMemory& tensor) {
+  if (tensor.parameter) return "parameters";
+  switch (tensor.role) {
+    case TensorRole::input: return "input";
+    case TensorRole::intermediate: return "intermediate";
+    case TensorRole::output: return "output";
+  }
+  return "";
+}
+
+// Returns the twelve largest tensors, largest first.
+std::string tensor_table(const MemoryUse& memory) {
+  constexpr std::size_t max_tensors = 12;
+  std::vector<std::size_t> order(memory.tensors.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return memory.tensors[a].device_bytes.value_or(0) > memory.tensors[b].device_bytes.value_or(0);
+  });
+  std::vector<std::vector<std::string>> rows;
+  for (std::size_t i = 0; i < std::min(max_tensors, order.size()); ++i) {
+    const TensorMemory& t = memory.tensors[order[i]];
+    rows.push_back(
+        {"  " + truncate_text(t.name, 24), std::string(dtype_name(t.dtype)), role_of(t), size_or_dash(t.device_bytes)});
+    if (memory.devices > 1)
+      rows.back().push_back(
+          fmt::format("{} over {} devices, {}", size_or_dash(t.all_bytes), group_digits(memory.devices),
+                      t.copies && *t.copies > 1.5 ? format_significant(*t.copies) + " copies" : "one copy"));
+  }
+  std::string out = align_columns(rows, {false, false, false, true, false});
+  if (order.size() > max_tensors) out += fmt::format("  and {} smaller tensors\n", order.size() - max_tensors);
+  return out;
+}
+
+std::string peak_line(const MemoryUse& memory) {
+  if (!memory.peak_bytes) return {};
+  std::string out = fmt::format("  peak at {}: {}", truncate_text(memory.peak_statement, 24),
+                                memory_use_text(*memory.peak_bytes, memory));
+  if (memory.min_chips && *memory.min_chips > 1)
+    out += fmt::format("; needs {} chips with one copy of each tensor",
+                       group_digits(static_cast<long long>(*memory.min_chips)));
+  return out + "\n";
+}
+
+std::string fits_line(const Threshold& t) {
+  if (t.relation == Relation::never) return fmt::format("  no {} fits\n", t.dim);
+  std::string out = fmt::format("  fits for {} <= {}", t.dim, *t.value);
+  if (!t.exact.empty()) out += ": " + t.exact;
+  return out + (t.numerical ? " (solved numerically)\n" : "\n");
+}
+
+}  // namespace
+
+std::string assumptions_text(const Explanation& e) {
+  std::string out = left_out_line(e) + network_line(e) + communication_lines(e) + largest_shard_lines(e);
+  for (const std::string& remark : e.remarks) out += remark + "\n";
+  for (const MaskCount& mask : e.masks)
+    if (mask.unmasked != mask.all) out += mask_line(mask, e);
+  return out + products_line(e);
+}
+
+std::string memory_text(const Explanation& e) {
+  if (!e.memory || !e.memory->peak_bytes) return {};
+  const MemoryUse& memory = *e.memory;
+  std::string out = "\nmemory\n" + tensor_table(memory);
+  if (memory.parameter_count && *memory.parameter_count > 0)
+    out += fmt::format("  parameters: {}, {}: the inputs without dimension {}\n",
+                       format_with_prefix(*memory.parameter_count, ""),
+                       format_with_prefix(*memory.parameter_bytes, "B"), fmt::join(memory.token_dims, ", "));
+  out += peak_line(memory);
+  for (const Threshold& t : memory.capacity_thresholds) out += fits_line(t);
+  return out;
+}
+
+}  // namespace ridge

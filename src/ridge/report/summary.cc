@@ -1,0 +1,170 @@
+// The summary at the top of `explain`: limiter, time bounds, largest operations, and next steps with the command for
+// each. At most fifteen lines including the title.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "ridge/report/text_parts.h"
+
+namespace ridge {
+namespace {
+
+constexpr std::size_t max_largest = 5, max_gains = 4, max_sizes = 2;
+constexpr std::size_t max_ranges = 3, max_range_length = 60;
+constexpr std::size_t line_width = 120;
+
+std::string limiter_line(const Report& report) {
+  const Explanation& e = report.explanation;
+  const Prediction& total = e.total;
+  std::string out =
+      fmt::format("{}-bound: at least {} (perfect overlap); {} without overlap", name(*total.limiter),
+                  format_with_prefix(*total.time_lower_s, "s"), format_with_prefix(*total.time_upper_s, "s"));
+  if (e.ops.size() < 2) return out + "\n";
+  const std::size_t largest_op = ops_by_time(e).front();
+  const auto share = time_fraction(e, e.ops[largest_op]);
+  if (share) out += fmt::format("; largest: {} ({})", op_name(report, largest_op), format_percent(*share));
+  return out + "\n";
+}
+
+// "largest  y 972.4 us (20.5 %), ..."
+std::string largest_line(const Report& report) {
+  const Explanation& e = report.explanation;
+  if (e.ops.size() < 2) return {};
+  std::vector<std::string> parts;
+  for (const std::size_t i : ops_by_time(e)) {
+    const auto share = time_fraction(e, e.ops[i]);
+    if (!share || parts.size() == max_largest) break;
+    parts.push_back(fmt::format("{} {} ({})", op_name(report, i), format_with_prefix(*e.ops[i].time_lower_s, "s"),
+                                format_percent(*share)));
+  }
+  return fmt::format("largest  {}\n", fmt::join(parts, ", "));
+}
+
+// Returns a number of elements: "17.44 G".
+std::string short_count(double count) {
+  std::string text = format_with_prefix(count, "");
+  if (text.ends_with(" ")) text.pop_back();
+  return text;
+}
+
+// "balance  compute time exceeds memory time for B >= 233, for no D"; both times are sums over all operations.
+std::string balance_line(const Report& report) {
+  const Explanation& e = report.explanation;
+  std::vector<std::string> parts;
+  for (const Threshold& t : e.total.thresholds) {
+    const bool is_compute_memory = t.roofs[0] == Limiter::compute && t.roofs[1] == Limiter::memory;
+    if (!is_compute_memory || !is_shown_dim(report, t.dim) || parts.size() == max_ranges) continue;
+    std::string range = fmt::format("{} {} {}", t.dim, name(t.relation), t.value ? std::to_string(*t.value) : t.exact);
+    if (t.relation == Relation::never) range = "no " + t.dim;
+    if (t.relation == Relation::always) range = "every " + t.dim;
+    if (!t.value && !t.condition.empty()) range += " if " + t.condition;
+    if (range.size() <= max_range_length) parts.push_back(std::move(range));
+  }
+  if (parts.empty()) return {};
+  return fmt::format("balance  compute time exceeds memory time for {}\n", fmt::join(parts, ", for "));
+}
+
+// "memory   2.835 GB of hbm's 80.00 GB: fits; each dimension alone up to B = 69, S = 17439"
+std::string memory_line(const Report& report) {
+  const auto& memory_use = report.explanation.memory;
+  if (!memory_use || !memory_use->peak_bytes) return {};
+  std::string out = "memory   " + memory_use_text(*memory_use->peak_bytes, *memory_use);
+  if (!memory_use->capacity) return out + "\n";
+  const bool fits = *memory_use->peak_bytes <= *memory_use->capacity;
+  std::vector<std::string> limits;
+  for (const Threshold& t : memory_use->capacity_thresholds)
+    if (t.value && is_shown_dim(report, t.dim)) limits.push_back(fmt::format("{} = {}", t.dim, *t.value));
+  if (!limits.empty())
+    out += fmt::format("; {} {}", fits ? "each dimension alone up to" : "fits if reduced to one of",
+                       fmt::join(limits, ", "));
+  if (memory_use->min_chips && *memory_use->min_chips > 1)
+    out += fmt::format("; needs {} chips", group_digits(static_cast<long long>(*memory_use->min_chips)));
+  if (memory_use->parameter_count && *memory_use->parameter_count > 0)
+    out += fmt::format("; {} parameters", short_count(*memory_use->parameter_count));
+  return out + "\n";
+}
+
+// "layers   80 of these: at least 41.20 ms (perfect overlap); 136.9 GB of hbm's 80.00 GB: ...; needs 2 chips"
+std::string layers_line(const Report& report) {
+  const auto& layers = report.layers;
+  if (!layers || !layers->time_lower_s) return {};
+  std::string out = fmt::format("layers   {} of these: at least {} (perfect overlap)", layers->count,
+                                format_with_prefix(*layers->time_lower_s, "s"));
+  if (layers->bytes) out += "; " + memory_use_text(*layers->bytes, *report.explanation.memory);
+  if (layers->chips && *layers->chips > 1) out += fmt::format("; needs {} chips", format_significant(*layers->chips));
+  return out + "\n";
+}
+
+// Returns the summary of a program with open dimensions, whose times are unknown.
+std::string open_text(const Report& report, const TextStyler& styled) {
+  const Explanation& e = report.explanation;
+  std::vector<std::string> open;
+  for (const std::string& dim : e.dim_names)
+    if (!e.dims.contains(dim)) open.push_back(dim);
+  if (open.empty()) return {};
+  std::string out = styled.bold(fmt::format("no times yet: {} {} no value", fmt::join(open, ", "),
+                                            open.size() == 1 ? "has" : "have")) +
+                    fmt::format("; -d {}=16 sets {}\n", open.front(), open.size() == 1 ? "it" : "the first");
+  out += balance_line(report);
+  if (const auto& memory_use = e.memory; memory_use && memory_use->parameter_bytes && *memory_use->parameter_bytes > 0)
+    out += "memory   parameters only: " + memory_use_text(*memory_use->parameter_bytes, *memory_use) + "\n";
+  return out;
+}
+
+std::string gain_text(const NextStep& step) {
+  if (!step.gain_s) return {};
+  const double current_s = *step.time_s + *step.gain_s;
+  if (*step.gain_s < 0.0005 * current_s) return "saves nothing";
+  return fmt::format("{} -> {}, -{}", format_with_prefix(current_s, "s"), format_with_prefix(*step.time_s, "s"),
+                     format_percent(*step.gain_s / current_s));
+}
+
+// Returns the options that follow the program on the command line.
+std::string options_text(const NextStep& step) {
+  std::string out = step.options;
+  for (const auto& [dim, value] : step.dims) out += fmt::format("{}-d {}={}", out.empty() ? "" : " ", dim, value);
+  return out;
+}
+
+std::vector<const SuggestedStep*> shown_steps(const std::vector<SuggestedStep>& steps) {
+  std::vector<const SuggestedStep*> out;
+  std::size_t gains = 0, sizes = 0;
+  for (const SuggestedStep& each : steps)
+    if (each.step.gain_s ? gains++ < max_gains : sizes++ < max_sizes) out.push_back(&each);
+  return out;
+}
+
+TextRows next_rows(const std::vector<const SuggestedStep*>& steps, bool full_commands) {
+  TextRows rows;
+  for (const SuggestedStep* each : steps) {
+    const std::string command = full_commands ? each->command : "... " + options_text(each->step);
+    rows.push_back(
+        {rows.empty() ? "next   " : "", truncate_text(each->step.description, 48), gain_text(each->step), command});
+  }
+  return rows;
+}
+
+std::string next_text(const Report& report) {
+  const std::vector<const SuggestedStep*> steps = shown_steps(report.next_steps);
+  if (steps.empty()) return {};
+  const std::vector<bool> left(4, false);
+  const std::string full_table = align_columns(next_rows(steps, true), left);
+  std::size_t longest = 0;
+  for (std::size_t at = 0; at < full_table.size(); at = full_table.find('\n', at) + 1)
+    longest =
+        std::max(longest, count_characters(std::string_view(full_table).substr(at, full_table.find('\n', at) - at)));
+  const bool one_line_each = std::count(full_table.begin(), full_table.end(), '\n') == static_cast<long>(steps.size());
+  return one_line_each && longest <= line_width ? full_table : align_columns(next_rows(steps, false), left);
+}
+
+}  // namespace
+
+std::string summary_text(const Report& report, const TextStyler& styled) {
+  const Prediction& total = report.explanation.total;
+  if (!total.limiter || !total.time_lower_s || !total.time_upper_s) return open_text(report, styled);
+  return styled.bold(limiter_line(report)) + largest_line(report) + balance_line(report) + memory_line(report) +
+         layers_line(report) + next_text(report) + "\n";
+}
+
+}  // namespace ridge

@@ -1,0 +1,51 @@
+// Shares of a program's FLOPs and time by kind of work, for --all: products, functions along a dimension (softmax,
+// norms, sums) and elementwise work; and how many times higher the products' FLOP/s are, at the lower bounds.
+#include <fmt/format.h>
+
+#include <array>
+
+#include "ridge/report/text_parts.h"
+
+namespace ridge {
+namespace {
+
+struct WorkKind {
+  const char* name;
+  double flops = 0, seconds = 0;
+  int ops = 0;
+  double flops_per_s() const { return seconds > 0 ? flops / seconds : 0; }
+};
+
+std::size_t kind_of(const Work& work) {
+  if (work.contraction) return 0;
+  return work.has_along_function ? 1 : 2;
+}
+
+std::string share_text(double share) { return fmt::format("{:.3g} %", 100 * share); }
+
+}  // namespace
+
+std::string work_kinds_text(const Explanation& e) {
+  std::array<WorkKind, 3> kinds{{{"products"}, {"along dimensions"}, {"elementwise"}}};
+  for (const Prediction& p : e.ops) {
+    if (!p.flops || !p.time_lower_s) return {};
+    WorkKind& kind = kinds[kind_of(p.work)];
+    kind.flops += static_cast<double>(*p.flops);
+    kind.seconds += *p.time_lower_s;
+    ++kind.ops;
+  }
+  const double flops = kinds[0].flops + kinds[1].flops + kinds[2].flops,
+               seconds = kinds[0].seconds + kinds[1].seconds + kinds[2].seconds;
+  if (kinds[0].ops == static_cast<int>(e.ops.size()) || e.ops.size() < 2 || flops <= 0 || seconds <= 0) return {};
+  TextRows rows{{"kind", "work", "of work", "of time", "rate", "products' rate"}};
+  for (const WorkKind& kind : kinds) {
+    if (kind.ops == 0) continue;
+    const bool slower = kind.flops_per_s() > 0 && kinds[0].flops_per_s() > kind.flops_per_s();
+    rows.push_back({kind.name, format_with_prefix(kind.flops, "FLOP"), share_text(kind.flops / flops),
+                    share_text(kind.seconds / seconds), format_with_prefix(kind.flops_per_s(), "FLOP/s"),
+                    slower ? format_significant(kinds[0].flops_per_s() / kind.flops_per_s()) + " times higher" : ""});
+  }
+  return "\n" + align_columns(rows, {false, true, true, true, true, true});
+}
+
+}  // namespace ridge

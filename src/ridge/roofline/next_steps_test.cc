@@ -1,0 +1,164 @@
+// Steps and their gains on a machine of round numbers; groups of statements that may share a kernel.
+#include "ridge/roofline/next_steps.h"
+
+#include <gtest/gtest.h>
+
+#include "ridge/roofline/groups.h"
+#include "ridge/roofline/testing/test_machine.h"
+
+namespace ridge {
+namespace {
+
+// Rates: 100 TFLOP/s bf16, 10 TFLOP/s f32, 1 TB/s, and a link of 0.1 TB/s.
+Machine linked(double bandwidth = 1e12) {
+  Machine machine = testing::make_test_machine({{DType::bf16, 1e14}, {DType::int8, 2e14}}, 1e13, bandwidth);
+  machine.links.push_back({.name = "link", .bandwidth = testing::make_number(1e11)});
+  return machine;
+}
+
+constexpr const char* attention = R"(dims S = 4096, T = 4096, H = 32, E = 128
+q: bf16[H, S, E]   k: bf16[H, T, E]   v: bf16[H, T, E]
+s[H, S, T] = q * k
+p[H, S, T] = softmax(s over T)
+o: bf16[H, S, E] = p * v)";
+
+constexpr const char* layer = R"(dims B = 16, D = 4096, F = 16384
+x: bf16[B, D]   w: bf16[D, F]   v: bf16[F, D]
+u[B, F] = x * w
+h[B, F] = gelu(u)
+y: bf16[B, D] = h * v)";
+
+struct Explained {
+  Program program;
+  Explanation explanation;
+};
+Explained explained(const char* text, const Bindings& given = {}, const Machine& machine = linked()) {
+  Program program = *parse(text);
+  auto explanation = explain(program, machine, given);
+  return {std::move(program), *std::move(explanation)};
+}
+std::vector<NextStep> steps(const char* text, const Bindings& given = {}) {
+  const Explained e = explained(text, given);
+  return suggest_next_steps(e.program, e.explanation, relevant_dimensions(e.program, e.explanation, given));
+}
+const NextStep* named(const std::vector<NextStep>& steps, const std::string& what) {
+  for (const NextStep& step : steps)
+    if (step.description == what) return &step;
+  return nullptr;
+}
+
+TEST(NextSteps, FuseWhatIsStoredInBetween) {
+  const Explained e = explained(attention, {}, linked(5e11));
+  const auto found = suggest_next_steps(e.program, e.explanation, {});
+  const NextStep* fuse = named(found, "fuse s, p, o");
+  ASSERT_NE(fuse, nullptr);
+  EXPECT_EQ(fuse->options, "--fuse s,p,o");
+  EXPECT_DOUBLE_EQ(*fuse->time_s, *e.explanation.fused->time_lower_s);
+  EXPECT_DOUBLE_EQ(*fuse->gain_s, *e.explanation.total.time_lower_s - *e.explanation.fused->time_lower_s);
+}
+
+// With a faster memory, the products of scores and output are both compute-bound: fusing them gains nothing, so softmax
+// is fused with only one of them.
+TEST(NextSteps, FuseNoMoreThanGains) {
+  EXPECT_NE(named(steps(attention), "fuse s, p"), nullptr);
+  EXPECT_EQ(named(steps(attention), "fuse s, p, o"), nullptr);
+}
+
+TEST(NextSteps, NarrowWeightsWhereTheyAreRead) {
+  const auto few = steps(layer), many = steps(layer, {{"B", 4096}});
+  ASSERT_NE(named(few, "int8 or fp8 weights"), nullptr);
+  // Half of 2 * 4096 * 16384 * 2 bytes at 1 TB/s, and a small part of the rest.
+  EXPECT_NEAR(*named(few, "int8 or fp8 weights")->gain_s, 4096.0 * 16384 * 2 / 1e12, 1e-9);
+  EXPECT_EQ(*named(many, "int8 or fp8 weights")->gain_s, 0);
+  EXPECT_EQ(named(steps(attention), "int8 or fp8 weights"), nullptr) << "it has none";
+}
+
+TEST(NextSteps, SplitOverChipsAlongTheBestDimension) {
+  const std::vector<NextStep> found = steps(attention);
+  const NextStep* chips = named(found, "8 chips, H split");
+  ASSERT_NE(chips, nullptr);
+  EXPECT_NEAR(*chips->time_s * 8, *explained(attention).explanation.total.time_lower_s, 1e-9);
+  EXPECT_EQ(chips->options, "--split H=8");
+}
+
+// Heads and hidden width are split over the same chips; either alone leaves half of the weights on every chip.
+TEST(NextSteps, SplitTwoDimensionsThatMeetInNoTensor) {
+  constexpr const char* two = R"(dims B = 16, D = 4096, H = 64, E = 64, F = 16384
+x: bf16[B, D]   wq: bf16[D, H, E]   wo: bf16[H, E, D]   up: bf16[D, F]   down: bf16[F, D]
+q[B, H, E] = x * wq
+o[B, D] = q * wo
+u[B, F] = o * up
+y: bf16[B, D] = u * down)";
+  const std::vector<NextStep> found = steps(two);
+  const NextStep* chips = named(found, "8 chips, F and H split");
+  ASSERT_NE(chips, nullptr);
+  EXPECT_EQ(chips->options, "--split F=8 --split H=8");
+  const Explained e = explained(two);
+  DimensionSplit both{"F", 8};
+  both.other_splits.push_back({"H", 8});
+  EXPECT_DOUBLE_EQ(*chips->time_s, *explain(e.program, linked(), {}, both)->total.time_lower_s);
+  for (const Dimension& dim : e.program.dims)
+    EXPECT_GT(*explain(e.program, linked(), {}, DimensionSplit{dim.name, 8})->total.time_lower_s, *chips->time_s)
+        << dim.name;
+}
+
+// The command's output for one chip's part of three statements in one kernel.
+TEST(NextSteps, FuseOneChipsPart) {
+  const Program program = *parse(layer);
+  const auto cut = explain(program, linked(), {}, DimensionSplit{"F", 8});
+  const auto fused = predict_groups(program, *cut, {{0, 1, 2}});
+  ASSERT_TRUE(fused.ok());
+  EXPECT_EQ(*fused->ops[0].bytes, 16 * 4096 * 2 * 2 + 2 * 4096 * 16384 / 8 * 2);
+  EXPECT_DOUBLE_EQ(*fused->ops[0].bytes_sent, 16 * 4096 * 2 * 2 * 7.0 / 8);
+}
+
+TEST(NextSteps, NameTheSizeAtWhichTheLimiterChanges) {
+  const auto below = steps(layer);
+  ASSERT_NE(named(below, "B >= 104: u, y compute-bound"), nullptr) << below.back().description;
+  EXPECT_EQ(named(below, "B >= 104: u, y compute-bound")->gain_s, std::nullopt);
+  EXPECT_EQ(named(below, "B >= 104: u, y compute-bound")->dims, (Bindings{{"B", 104}}));
+  const auto above = steps(layer, {{"B", 4096}});
+  ASSERT_NE(named(above, "B < 104: u, y memory-bound"), nullptr) << above.back().description;
+  EXPECT_EQ(named(above, "B < 104: u, y memory-bound")->dims, (Bindings{{"B", 103}}));
+}
+
+TEST(NextSteps, TakeTheTimesOfWhoAsks) {
+  const Explained e = explained(layer);
+  const auto twice = [](const Program& program, const Explanation& seen) -> std::optional<double> {
+    return 2 * *lower_bound_seconds(program, seen);
+  };
+  const auto once = suggest_next_steps(e.program, e.explanation, {}),
+             doubled = suggest_next_steps(e.program, e.explanation, {}, twice);
+  ASSERT_EQ(once.size(), doubled.size());
+  for (std::size_t i = 0; i < once.size(); ++i) {
+    EXPECT_EQ(once[i].description, doubled[i].description);
+    EXPECT_DOUBLE_EQ(2 * *once[i].gain_s, *doubled[i].gain_s);
+  }
+}
+
+TEST(NextSteps, AreNoneWhereTheTimeIsUnknown) {
+  const Program open = *parse("bf16[B, D] * bf16[D, F] -> bf16[B, F]");
+  EXPECT_TRUE(suggest_next_steps(open, *explain(open, linked(), {}), {"B"}).empty());
+}
+
+TEST(DimensionsAsked, AreOpenOrGivenOrTheThreeInMostStatements) {
+  const Program program = *parse(layer);
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(relevant_dimensions(program, *explain(program, linked(), {{"B", 4}}), {{"B", 4}}), Names{"B"});
+  EXPECT_EQ(relevant_dimensions(program, *explain(program, linked(), {}), {}), (Names{"B", "F", "D"}));
+  const Program open = *parse("bf16[B, D] * bf16[D, F] -> bf16[B, F]");
+  EXPECT_EQ(relevant_dimensions(open, *explain(open, linked(), {{"D", 8}}), {{"D", 8}}), (Names{"B", "D", "F"}));
+}
+
+TEST(KernelGroups, TakeAlongWhatHasToRunBetween) {
+  const Program program = *parse(attention);
+  EXPECT_EQ(Dependencies(program).join_groups(unfused_groups(program), {0, 2}), (KernelGroups{{0, 1, 2}}));
+  EXPECT_EQ(Dependencies(program).join_groups(unfused_groups(program), {0, 1}), (KernelGroups{{0, 1}, {2}}));
+  EXPECT_EQ(*parse_groups(program, {{"p", "o"}}), (KernelGroups{{0}, {1, 2}}));
+  EXPECT_EQ(parse_groups(program, {{"s", "o"}}).error().hint, "--fuse s,p,o");
+  EXPECT_EQ(parse_groups(program, {{"s", "z"}}).error().message, "no statement computes 'z'; expected some of s, p, o");
+  EXPECT_EQ(parse_groups(program, {{"s", "p"}, {"p", "o"}}).error().message, "'p' is named twice after --fuse");
+}
+
+}  // namespace
+}  // namespace ridge

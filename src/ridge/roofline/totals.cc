@@ -1,0 +1,303 @@
+#include "ridge/roofline/totals.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ridge/roofline/split.h"
+
+namespace ridge {
+namespace {
+
+// Returns the sum of the known values, or nullopt if no operation has one.
+std::optional<double> sum_field(const std::vector<Prediction>& ops, std::optional<double> Prediction::*field) {
+  std::optional<double> total;
+  for (const Prediction& op : ops)
+    if (op.*field) total = total.value_or(0) + *(op.*field);
+  return total;
+}
+
+template <class T>
+std::optional<T> common_value(const std::vector<Prediction>& ops, std::optional<T> Prediction::*field) {
+  for (const Prediction& op : ops)
+    if (op.*field != ops.front().*field) return std::nullopt;
+  return ops.empty() ? std::nullopt : ops.front().*field;
+}
+
+// Adds up times, as the operations run one after another; leaves out what the machine lacks for one of them.
+void add_times(Prediction& total, const std::vector<Prediction>& ops) {
+  total.peak = common_value(ops, &Prediction::peak);
+  total.ridge = common_value(ops, &Prediction::ridge);
+  for (const Prediction& op : ops) total.launch_s += op.launch_s;
+  for (const Prediction& op : ops)
+    if (total.missing.find(op.missing) == std::string::npos)
+      total.missing += (total.missing.empty() ? "" : ", ") + op.missing;
+  const auto known = [](const Prediction& op) { return op.time_lower_s.has_value(); };
+  if (!std::all_of(ops.begin(), ops.end(), known)) return;
+  total.time_math_s = sum_field(ops, &Prediction::time_math_s);
+  total.time_memory_s = sum_field(ops, &Prediction::time_memory_s);
+  total.time_network_s = sum_field(ops, &Prediction::time_network_s);
+  total.bytes_sent = sum_field(ops, &Prediction::bytes_sent);
+  total.time_lower_s = sum_field(ops, &Prediction::time_lower_s);
+  total.time_upper_s = sum_field(ops, &Prediction::time_upper_s);
+}
+
+// Returns rate / other as a fraction, marked inexact unless both are whole numbers or equal.
+Rational rate_ratio(double rate, double other) {
+  const auto is_exact = [](double x) { return x == std::floor(x) && x < 0x1p63; };
+  if (!is_exact(rate) || !is_exact(other)) return rate == other ? Rational(1) : Rational(INT64_MAX) * 2;
+  return Rational(static_cast<std::int64_t>(rate), static_cast<std::int64_t>(other));
+}
+
+// FLOPs of all operations, converted to the first one's peak rate, and the conversion factors.
+struct NormalizedWork {
+  Polynomial flops;
+  double peak = 0;
+  std::vector<FlopWeight> weights;
+};
+
+// Converts the FLOPs of all units, or of one. Returns nullopt if there are none or the ratio of peaks is no fraction.
+std::optional<NormalizedWork> normalize_work(const std::vector<Prediction>& ops, std::optional<ComputeUnit> unit = {}) {
+  NormalizedWork out;
+  const Peak* first = nullptr;
+  for (const Prediction& op : ops) {
+    if (op.work.flops.is_zero() || !op.peak || op.peak->unit != unit.value_or(op.peak->unit)) continue;
+    if (!first) first = &*op.peak;
+    const Rational weight = rate_ratio(first->rate.value, op.peak->rate.value);
+    out.flops += op.work.flops * weight;
+    const auto known = [&](const FlopWeight& w) { return w.peak == *op.peak; };
+    if (*op.peak != *first && std::none_of(out.weights.begin(), out.weights.end(), known))
+      out.weights.push_back({*op.peak, weight.to_double()});
+  }
+  if (!first || !out.flops.is_exact()) return std::nullopt;
+  out.peak = first->rate.value;
+  return out;
+}
+
+void add_sum_thresholds(Prediction& sum, const std::optional<NormalizedWork>& all, const RooflineContext& context) {
+  constexpr std::size_t max_terms = 64;  // Longer formulas are unreadable
+  if (!all || all->flops.terms().size() + sum.work.bytes().terms().size() > max_terms) return;
+  add_thresholds(sum, all->flops, all->peak, context);
+  if (!sum.thresholds.empty()) sum.flop_weights = all->weights;
+}
+
+}  // namespace
+
+NormalizedFlops normalize_flops(const std::vector<Prediction>& ops) {
+  auto all = normalize_work(ops);
+  return all ? NormalizedFlops{std::move(all->flops), all->peak} : NormalizedFlops{};
+}
+
+namespace {
+
+// Returns the compute roof. Its exact count breaks ties; it is 0 if the FLOPs cannot be normalized.
+Roof compute_roof(const std::optional<NormalizedWork>& work, double time) {
+  return {Limiter::compute, work ? work->flops : Polynomial(), work ? work->peak : 1, time};
+}
+
+void add_launch_roof(std::vector<Roof>& roofs, const Prediction& p) {
+  if (p.launch_s > 0) roofs.push_back({Limiter::overhead, 1, 1 / p.launch_s, p.launch_s});
+}
+
+// The limiter of a sum is the roof with the largest sum of times.
+Status set_sum_limiters(Prediction& total, const std::vector<Prediction>& ops, const RooflineContext& context) {
+  std::vector<Roof> roofs;
+  if (total.time_math_s) roofs.push_back(compute_roof(normalize_work(ops), *total.time_math_s));
+  roofs.push_back({Limiter::memory, total.work.bytes(), context.bandwidth, *total.time_memory_s});
+  if (total.time_network_s)
+    roofs.push_back({Limiter::network, total.work.link_load, *total.link, *total.time_network_s});
+  add_launch_roof(roofs, total);
+  return set_limiters(total, std::move(roofs), context);
+}
+
+}  // namespace
+
+Result<Prediction> sum_operations(const std::vector<Prediction>& ops, const RooflineContext& context) {
+  Prediction total{.work = {.name = "total"}};
+  total.bandwidth = context.bandwidth;
+  const auto integer = [](const Prediction& op) { return dtype_info(op.work.math).is_integer; };
+  if (!ops.empty() && std::all_of(ops.begin(), ops.end(), integer)) total.work.math = ops.front().work.math;
+  for (const Prediction& op : ops) {
+    total.work.flops += op.work.flops;
+    total.work.flops_without_masks += get_flops_without_masks(op.work);
+    total.work.bytes_in += op.work.bytes_in;
+    total.work.bytes_out += op.work.bytes_out;
+    total.work.bytes_sent += op.work.bytes_sent;
+    total.work.link_load += op.work.link_load;
+    if (op.link) total.link = op.link;
+  }
+  if (total.work.flops_without_masks == total.work.flops) total.work.flops_without_masks = Polynomial();
+  const Polynomial moved = total.work.bytes();
+  const auto flops = evaluate_count(total.work.flops, context.dims), bytes = evaluate_count(moved, context.dims);
+  if (!flops) return flops.error();
+  if (!bytes) return bytes.error();
+  total.flops = *flops;
+  total.bytes = *bytes;
+  total.intensity_formula = format_intensity(cancel_common_factor(total.work.flops, moved), context.order);
+  if (total.flops && total.bytes && *total.bytes > 0)
+    total.intensity = static_cast<double>(*total.flops) / moved.evaluate_double(context.sizes);
+  add_times(total, ops);
+  if (ops.size() == 1)
+    total.thresholds = ops.front().thresholds;
+  else
+    add_sum_thresholds(total, normalize_work(ops), context);
+  if (!total.time_lower_s || ops.empty()) return total;
+  if (const Status status = set_sum_limiters(total, ops, context); !status) return status.error();
+  return total;
+}
+
+namespace {
+
+// Operations of one unit, executed one after another.
+struct UnitWork {
+  ComputeUnit unit;
+  double time = 0;  // Seconds; 0 if a dimension has no value
+  std::optional<NormalizedWork> normalized;
+};
+
+std::vector<UnitWork> split_by_unit(const std::vector<Prediction>& ops) {
+  std::vector<UnitWork> out;
+  for (const ComputeUnit unit : {ComputeUnit::matrix, ComputeUnit::vector}) {
+    UnitWork unit_work{unit, 0, normalize_work(ops, unit)};
+    for (const Prediction& op : ops)
+      if (op.peak && op.peak->unit == unit) unit_work.time += op.time_math_s.value_or(0);
+    if (unit_work.normalized || unit_work.time > 0) out.push_back(std::move(unit_work));
+  }
+  return out;
+}
+
+// Merges the thresholds of two concurrent units: one of them suffices. Returns nullopt if both must be reported.
+std::optional<Threshold> merge_thresholds(const Threshold& a, const Threshold& b) {
+  if (a.relation == Relation::never || b.relation == Relation::always) return b;
+  if (b.relation == Relation::never || a.relation == Relation::always) return a;
+  if (a.relation != b.relation || !a.value || !b.value) return std::nullopt;
+  const bool first = a.relation == Relation::at_least ? *a.value <= *b.value : *a.value >= *b.value;
+  return first ? a : b;
+}
+
+// Adds the thresholds of each unit; merges those of two units if possible.
+void add_unit_thresholds(Prediction& fused, const std::vector<UnitWork>& units, const RooflineContext& context) {
+  if (units.empty()) return;
+  add_sum_thresholds(fused, units.front().normalized, context);
+  if (units.size() == 1) return;
+  Prediction second = fused;
+  second.thresholds.clear();
+  second.flop_weights.clear();
+  add_sum_thresholds(second, units.back().normalized, context);
+  fused.flop_weights.insert(fused.flop_weights.end(), second.flop_weights.begin(), second.flop_weights.end());
+  for (Threshold& t : fused.thresholds)
+    if (t.roofs[0] == Limiter::compute) t.unit = unit_name(units.front().unit);
+  for (Threshold& other : second.thresholds) {
+    if (other.roofs[0] != Limiter::compute) continue;
+    other.unit = unit_name(units.back().unit);
+    const auto same = std::find_if(fused.thresholds.begin(), fused.thresholds.end(), [&](const Threshold& t) {
+      return t.dim == other.dim && t.roofs == other.roofs && t.unit != other.unit;
+    });
+    const auto one = same == fused.thresholds.end() ? std::nullopt : merge_thresholds(*same, other);
+    if (one)
+      *same = *one;
+    else
+      fused.thresholds.push_back(std::move(other));
+  }
+}
+
+// Predicts operations as one kernel. The units compute concurrently, each runs its operations one after another,
+// transfers run one after another, and only the bytes in `work` are moved.
+Result<Prediction> predict_kernel(Work work, const std::vector<Prediction>& ops, const Prediction& total,
+                                  const RooflineContext& context) {
+  Prediction fused{.work = std::move(work)};
+  const Polynomial formula = fused.work.bytes();
+  fused.work.math = total.work.math;
+  fused.flops = total.flops;
+  const auto bytes = evaluate_count(formula, context.dims);
+  if (!bytes) return bytes.error();
+  fused.bytes = *bytes;
+  fused.bandwidth = context.bandwidth;
+  fused.link = total.link;
+  fused.peak = total.peak;
+  fused.ridge = total.ridge;
+  fused.missing = total.missing;
+  fused.launch_s = context.launch_s;
+  fused.intensity_formula = format_intensity(cancel_common_factor(fused.work.flops, formula), context.order);
+  const std::vector<UnitWork> units = split_by_unit(ops);
+  add_unit_thresholds(fused, units, context);
+  if (!fused.flops || !fused.bytes) return fused;
+  const double moved = formula.evaluate_double(context.sizes);
+  fused.intensity = static_cast<double>(*fused.flops) / moved;
+  fused.time_memory_s = moved / context.bandwidth;
+  fused.time_network_s = total.time_network_s;
+  fused.bytes_sent = total.bytes_sent;
+  fused.time_math_s = total.time_math_s;
+  std::vector<Roof> roofs;
+  for (const UnitWork& unit : units) roofs.push_back(compute_roof(unit.normalized, unit.time));
+  roofs.push_back({Limiter::memory, formula, context.bandwidth, *fused.time_memory_s});
+  if (fused.time_network_s)
+    roofs.push_back({Limiter::network, fused.work.link_load, *fused.link, *fused.time_network_s});
+  add_launch_roof(roofs, fused);
+  double longest = 0;
+  for (const Roof& roof : roofs) longest = std::max(longest, roof.time_s);
+  fused.time_lower_s = longest;
+  fused.time_upper_s =
+      std::max(longest, fused.time_math_s.value_or(0) + *fused.time_memory_s + fused.time_network_s.value_or(0));
+  if (const Status status = set_limiters(fused, std::move(roofs), context); !status) return status.error();
+  return fused;
+}
+
+}  // namespace
+
+Result<std::optional<Prediction>> predict_fused(const Program& program, const std::vector<Work>& work,
+                                                const Explanation& unfused, const RooflineContext& context) {
+  const auto is_intermediate = [](const Tensor& t) { return t.role == TensorRole::intermediate; };
+  if (std::none_of(program.tensors.begin(), program.tensors.end(), is_intermediate)) return std::optional<Prediction>();
+  auto fused = predict_kernel(count_fused(program, work, context.dims), unfused.ops, unfused.total, context);
+  if (!fused) return fused.error();
+  return std::optional(*std::move(fused));
+}
+
+Result<Explanation> predict_groups(const Program& program, const Explanation& unfused,
+                                   const std::vector<std::vector<int>>& groups, const std::vector<int>& stored) {
+  const auto bandwidth = unfused.machine.memory_bandwidth();
+  if (!bandwidth) return bandwidth.error();
+  RooflineContext context{unfused.machine, bandwidth->value, unfused.dims, unfused.dim_names};
+  if (unfused.split) context.dims[split_axis] = unfused.split->chips;
+  context.sizes = {context.dims.begin(), context.dims.end()};
+  context.launch_s = launch_seconds(unfused.machine);
+  context.thresholds = false;
+  const Program sharded_program = unfused.split ? shard_program(program, *unfused.split) : Program();
+  const Program& device_program = unfused.split ? sharded_program : program;
+  std::vector<Work> all;
+  for (const Prediction& op : unfused.ops) all.push_back(op.work);
+  Explanation out = unfused;
+  out.ops.clear();
+  for (const std::vector<int>& group : groups) {
+    std::vector<Prediction> parts;
+    for (const int s : group) parts.push_back(unfused.ops[static_cast<std::size_t>(s)]);
+    if (parts.size() == 1) {
+      out.ops.push_back(std::move(parts[0]));
+      continue;
+    }
+    const auto total = sum_operations(parts, context);
+    if (!total) return total.error();
+    Work work = count_fused(device_program, all, context.dims, group, stored, groups);
+    work.name = parts.back().work.name;
+    for (const Prediction& part : parts) {
+      work.text += (work.text.empty() ? "" : "; ") + part.work.text;
+      work.contraction |= part.work.contraction;
+    }
+    auto one = predict_kernel(std::move(work), parts, *total, context);
+    if (!one) return one.error();
+    if (!one->peak) {  // Several units: the peak of the operation that computes longest
+      const auto longest = std::max_element(parts.begin(), parts.end(), [](const Prediction& x, const Prediction& y) {
+        return x.time_math_s.value_or(0) < y.time_math_s.value_or(0);
+      });
+      one->peak = longest->peak;
+      one->ridge = longest->ridge;
+    }
+    out.ops.push_back(*std::move(one));
+  }
+  auto total = sum_operations(out.ops, context);
+  if (!total) return total.error();
+  out.total = *std::move(total);
+  return out;
+}
+
+}  // namespace ridge

@@ -1,0 +1,26 @@
+// Sums over a program's operations: run one after another with every result stored, or fused into one kernel that moves
+// only the program's inputs and outputs.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "ridge/roofline/roofs.h"
+
+namespace ridge {
+
+// FLOPs of all operations, converted to the first operation's peak rate. `peak` is 0 if no peak is known or if the
+// ratio of two peaks is not a fraction of whole numbers.
+struct NormalizedFlops {
+  Polynomial flops;
+  double peak = 0;  // FLOP/s
+};
+NormalizedFlops normalize_flops(const std::vector<Prediction>& ops);
+
+Result<Prediction> sum_operations(const std::vector<Prediction>& ops, const RooflineContext& context);
+
+// Returns nullopt if the program has no intermediate. `work` holds the work of the operations in `unfused`.
+Result<std::optional<Prediction>> predict_fused(const Program& program, const std::vector<Work>& work,
+                                                const Explanation& unfused, const RooflineContext& context);
+
+}  // namespace ridge

@@ -1,0 +1,69 @@
+// Products with few rows: code shared by all instruction sets.
+#pragma once
+
+#include <array>
+#include <utility>
+
+#include "ridge/tile/cpu/engine.h"
+
+namespace ridge::tile::cpu {
+
+// Products with both operands along k: the loops go over k blocks, over column blocks, and over passes of the rows that
+// fit in the registers. D defines the dot products: Element (of B), Sum, `rows` of one pass, `per_unit` elements of A
+// in a unit, `wide` columns of a block that several passes share, `columns(rows)` columns per call, and multiply<rows,
+// columns>(part, b, c, distance), which prefetches `distance` elements after what it reads. Its V is of an unnamed
+// namespace: see block.h.
+
+// Runs one pass of `rows` rows over x.n columns. Each pass prefetches its share of the next columns; if there are
+// several passes, these are the columns of the next block.
+template <class D, int rows> void run_pass_along_k(const SkinnyArgs& x, int pass, int passes) {
+  constexpr int columns = D::columns(rows);
+  const auto* const b = static_cast<const typename D::Element*>(x.b);
+  auto* const c = static_cast<typename D::Sum*>(x.c);
+  const Index prefetch_distance = (passes == 1 ? columns : x.n) * x.b_stride;
+  Index j = 0;
+  for (int iteration = 0; j + columns <= x.n; j += columns, iteration = iteration + 1 == passes ? 0 : iteration + 1)
+    D::template multiply<rows, columns>(x, b + j * x.b_stride, c + j, iteration == pass ? prefetch_distance : 0);
+  for (; j < x.n; ++j) D::template multiply<rows, 1>(x, b + j * x.b_stride, c + j, 0);
+}
+
+template <class D> constexpr Index left_tail_of() {  // units after each row of a k block: Engine::left_tail
+  if constexpr (requires { D::tail; })
+    return D::tail;
+  else
+    return 0;
+}
+
+using PassFunction = void (*)(const SkinnyArgs&, int pass, int passes);
+template <class D, int... i>
+constexpr std::array<PassFunction, sizeof...(i)> pass_functions(std::integer_sequence<int, i...>) {
+  return {run_pass_along_k<D, i + 1>...};
+}
+
+template <class D> void multiply_skinny_along_k(const SkinnyArgs& x) {
+  static constexpr auto by_rows = pass_functions<D>(std::make_integer_sequence<int, D::rows>{});
+  const Index k_block = skinny_k_block_units(x.rows) * D::per_unit;
+  const int passes = (x.rows + D::rows - 1) / D::rows;
+  const Index wide = passes == 1 ? x.n : D::wide;
+  constexpr Index tail = left_tail_of<D>();
+  const Unit* a_rows = x.a_by_rows;
+  for (Index k = 0; k < x.k; k += k_block) {
+    const Index units = ((x.k - k < k_block ? x.k - k : k_block) + D::per_unit - 1) / D::per_unit + tail;
+    for (Index j = 0; j < x.n; j += wide) {
+      SkinnyArgs part = x;
+      part.k = x.k - k < k_block ? x.k - k : k_block;
+      part.n = x.n - j < wide ? x.n - j : wide;
+      part.b = static_cast<const typename D::Element*>(x.b) + j * x.b_stride + k;
+      part.accumulate = x.accumulate || k > 0;
+      for (int pass = 0, row = 0; pass < passes; ++pass, row += part.rows) {
+        part.rows = x.rows / passes + (pass < x.rows % passes ? 1 : 0);
+        part.a_by_rows = a_rows + row * units;
+        part.c = static_cast<typename D::Sum*>(x.c) + row * x.c_stride + j;
+        by_rows[static_cast<std::size_t>(part.rows - 1)](part, pass, passes);
+      }
+    }
+    a_rows += x.rows * units;
+  }
+}
+
+}  // namespace ridge::tile::cpu

@@ -1,0 +1,288 @@
+// Runs a product kernel on Hopper. One thread of the last warpgroup fills the slots of a ring by the copy engine; the
+// other warpgroups multiply them, and the loads of the next tile overlap the stores of this one. ring.h has the order
+// of the waits; this file implements its operations.
+#pragma once
+
+#include "ridge/tile/sm90/tile_operations.h"
+
+namespace ridge::tile::sm90 {
+
+struct ProductArgs {
+  ProductShape sizes;
+  bool prefetch_constants;  // true if constant operands may be read before earlier kernels have ended
+  float* partial;           // partial sums of the splits of k
+  std::uint32_t* arrived;   // a counter of arrived splits for each group's part of a tile; zero between launches
+  const int* starts;        // first rows of the groups (grouped_scheduler.h)
+};
+
+template <class Kernel> TILE_FN SchedulerOf<Kernel> make_scheduler(const ProductArgs& p, int rank) {
+  constexpr auto c = Kernel::config;
+  const TileShape cut = {c.m, c.n, c.k, c.cluster_m, c.cluster_n, c.can_split()};
+  const int blocks = static_cast<int>(gridDim.x), block = static_cast<int>(blockIdx.x);
+  if constexpr (is_grouped<Kernel>)
+    return GroupedScheduler(cut, p.sizes, {p.starts, c.swap}, blocks, block);
+  else
+    return TileScheduler(cut, p.sizes, blocks, block, rank);
+}
+
+template <class Kernel> struct PipelineStorage {
+  static constexpr auto config = Kernel::config;
+  static constexpr int bulk_bytes = config.staging * (config.swap ? config.n : swizzle_elements) * 128;
+  static constexpr int staging_bytes = bulk_bytes > 8192 ? (bulk_bytes + 1023) / 1024 * 1024 : 8192;
+  typename Kernel::Stage ring[config.stages];
+  alignas(1024) std::uint8_t staging[config.consumers][staging_bytes];
+  std::uint64_t full[config.stages], empty[config.stages];
+  std::uint32_t granted[config.consumers];  // slices that each group stores, as set by its first thread
+};
+template <class Kernel>
+inline constexpr int shared_bytes = sizeof(PipelineStorage<Kernel>) + 1024;  // with room to align the base to 1024
+template <class Kernel> inline constexpr int block_threads = 128 * (Kernel::config.consumers + 1);
+
+// Registers of a thread that multiplies and of one that loads. All threads together use the 65,536 registers of an SM.
+constexpr int consumer_registers(int consumers) { return consumers == 3 ? 160 : 232; }
+constexpr int producer_registers(int consumers) { return consumers == 3 ? 32 : 40; }
+
+template <class Kernel> struct RingProducer {  // operations of the loading thread
+  PipelineStorage<Kernel>& s;
+  const typename Kernel::Globals& g;
+  const SharedRowsOf<Kernel>& rows;
+  int rank;
+
+  template <LoadSubset half> TILE_FN void fill(const WorkItem& item, int slot, int stage) const {
+    TileLoader<Kernel, half> at;
+    at.m0 = item.m0;
+    at.n0 = item.n0;
+    at.batch = item.batch;
+    at.rank = rank;
+    at.full = shared_address(s.full) + 8 * slot;
+    at.shared = &rows;
+    Kernel::load(at, s.ring[slot], g, Range{stage * Kernel::config.k, Kernel::config.k});
+  }
+  TILE_FN void wait_for_earlier_kernels() const { sm90::wait_for_earlier_kernels(); }
+  TILE_FN void arrive_full(int slot) const { arrive_mbarrier(shared_address(s.full) + 8 * slot); }
+  TILE_FN void wait_empty(int slot, std::uint32_t phase) const {
+    wait_mbarrier(shared_address(s.empty) + 8 * slot, phase);
+  }
+};
+
+template <class Kernel> struct RingConsumer : TileConsumer<Kernel> {  // operations of a warpgroup
+  using State = typename Kernel::State;
+  PipelineStorage<Kernel>& s;
+  const typename Kernel::Globals& g;
+  const ProductArgs& p;
+
+  TILE_FN RingConsumer(PipelineStorage<Kernel>& shared_memory, const typename Kernel::Globals& globals,
+                       const ProductArgs& problem, const SharedRowsOf<Kernel>& rows, int number, int rank)
+      : s(shared_memory), g(globals), p(problem) {
+    this->shared = &rows;
+    this->id = number;
+    this->rank = rank;
+    this->staging = s.staging[number];
+    this->share = Kernel::config.roles == Roles::pingpong ? 0 : number;
+  }
+  TILE_FN void wait_for_earlier_kernels() const { sm90::wait_for_earlier_kernels(); }
+  TILE_FN void pass_turn(int to) const { arrive_threads(8 + to, 256); }
+  TILE_FN void wait_turn(int mine) const { sync_threads(8 + mine, 256); }
+  TILE_FN void wait_full(int slot, std::uint32_t phase) const {
+    wait_mbarrier(shared_address(s.full) + 8 * slot, phase);
+  }
+  TILE_FN void release_slot(int slot) const {
+    constexpr auto config = Kernel::config;
+    const std::uint32_t empty = shared_address(s.empty) + 8 * slot;
+    if constexpr (config.cluster() == 1) {
+      if (this->leads()) arrive_mbarrier(empty);
+    } else {
+      const int block = threadIdx.x % 128;
+      if (block < config.cluster() && config.shares_loads(block, this->rank)) arrive_mbarrier_of_block(empty, block);
+    }
+  }
+  TILE_FN void mma_fence() const { sm90::mma_fence(); }
+  TILE_FN void mma_commit() const { sm90::mma_commit(); }
+  template <int left> TILE_FN void mma_wait() const { sm90::mma_wait<left>(); }
+  TILE_FN void compute(State& acc, const WorkItem& item, int slot, int) {
+    set_item(item);
+    Kernel::compute(*this, acc, s.ring[slot]);
+  }
+  TILE_FN void store(State& acc, const WorkItem& item) {
+    set_item(item);
+    std::uint32_t left = 0;  // slices that remain to be stored, one bit for each split; 0 means the full tile
+    if constexpr (Kernel::config.can_split())
+      if (item.splits > 1 && (is_cooperative() || splits_in_cluster())) left = s.granted[this->id];
+    do {
+      if constexpr (Kernel::config.can_split())
+        if (left) sum_slice(acc, __ffs(static_cast<int>(left)) - 1, item);
+      Kernel::store(*static_cast<TileConsumer<Kernel>*>(this), g, acc);
+    } while (left &= left - 1);
+  }
+
+  // Partial sums of a split of k in memory, arranged so that each thread writes and reads 16 bytes at a time.
+  static constexpr int group_floats = State::size * 128;  // floats of a group
+  TILE_FN static float4* thread_vector(float* sums, int i) {
+    return reinterpret_cast<float4*>(sums + i * 128 + threadIdx.x % 128 * 4);
+  }
+  TILE_FN float* partial_sums(const WorkItem& item, int split) const {
+    return p.partial +
+           (static_cast<std::size_t>(item.partial + split) * Kernel::config.warpgroups_per_tile() + this->share) *
+               group_floats;
+  }
+  TILE_FN void write_partial(const State& acc, const WorkItem& item) const {
+    float* const to = partial_sums(item, item.split);
+#pragma unroll
+    for (int i = 0; i < State::size; i += 4)
+      __stcg(thread_vector(to, i), make_float4(acc.v[i], acc.v[i + 1], acc.v[i + 2], acc.v[i + 3]));
+  }
+  TILE_FN std::uint32_t* arrival_counter(const WorkItem& item) const {
+    return p.arrived + item.block_tile * Kernel::config.warpgroups_per_tile() + this->share;
+  }
+  TILE_FN void count_arrival(const WorkItem& item) const {
+    const bool is_last = add_acquire_release(item, 1) + 1 == static_cast<std::uint32_t>(item.splits);
+    s.granted[this->id] = is_last;
+    if (is_last) write_relaxed(arrival_counter(item), 0);
+  }
+  TILE_FN bool is_last() const { return s.granted[this->id] != 0; }
+  TILE_FN void add_partials(State& acc, const WorkItem& item) const {
+    constexpr int free_registers = Kernel::config.consumers == 1 ? 64 : 32;  // registers for loads in flight
+    if constexpr (State::size > 96) {  // too few registers: half of the sums at a time
+      add_splits<0, State::size / 2, 1>(acc, item.splits, partials_in_memory(item));
+      add_splits<State::size / 2, State::size / 2, 1>(acc, item.splits, partials_in_memory(item));
+    } else {
+      add_splits<0, State::size, State::size >= free_registers ? 1 : free_registers / State::size>(
+          acc, item.splits, partials_in_memory(item));
+    }
+  }
+  TILE_FN auto partials_in_memory(const WorkItem& item) const {
+    return [=, this](int split, int i) { return __ldcg(thread_vector(partial_sums(item, split), i)); };
+  }
+  // Sums registers first … first + count - 1 over all splits, in their order.
+  template <int first, int count, int splits_per_round, class Read>
+  TILE_FN static void add_splits(State& acc, int splits, const Read& read) {
+#pragma unroll
+    for (int i = 0; i < count; ++i) acc.v[first + i] = 0;
+#pragma unroll 1
+    for (int split = 0; split < splits; split += splits_per_round) {
+      float4 x[splits_per_round][count / 4];
+#pragma unroll
+      for (int j = 0; j < splits_per_round; ++j)
+#pragma unroll
+        for (int i = 0; i < count / 4; ++i)
+          x[j][i] = split + j < splits ? read(split + j, first + 4 * i) : make_float4(0, 0, 0, 0);
+#pragma unroll
+      for (int j = 0; j < splits_per_round; ++j)
+#pragma unroll
+        for (int i = 0; i < count / 4; ++i) {
+          float* const sum = acc.v + first + 4 * i;
+          sum[0] += x[j][i].x;
+          sum[1] += x[j][i].y;
+          sum[2] += x[j][i].z;
+          sum[3] += x[j][i].w;
+        }
+    }
+  }
+
+  // Operations of splits that run concurrently (ring.h).
+  TILE_FN bool is_cooperative() const { return p.sizes.split_mode == SplitMode::cooperative_split_k; }
+  TILE_FN void wait_for_splits(const WorkItem& item) const { tile::wait_for_splits(*this, item); }
+  TILE_FN std::uint32_t add_acquire_release(const WorkItem& item, std::uint32_t by) const {
+    return sm90::add_acquire_release(arrival_counter(item), by);
+  }
+  TILE_FN std::uint32_t add_relaxed(const WorkItem& item, std::uint32_t by) const {
+    return sm90::add_relaxed(arrival_counter(item), by);
+  }
+  TILE_FN bool have_all_arrived(const WorkItem& item) const {
+    constexpr long long timeout_cycles = 50000;  // about 30 us
+    const std::uint32_t* const counter = this->arrival_counter(item);
+    const std::uint32_t splits = item.splits;
+    for (const long long since = clock64(); (read_acquire(counter) & count_mask) != splits;)
+      if (clock64() - since > timeout_cycles) return false;
+    return true;
+  }
+  TILE_FN void grant_slices(std::uint32_t shares) const { s.granted[this->id] = shares; }
+  TILE_FN void clear_counter(const WorkItem& item) const { write_relaxed(arrival_counter(item), 0); }
+  // True if the group has slices to store. A slice may be empty.
+  TILE_FN bool has_slice(const WorkItem&) const { return s.granted[this->id] != 0; }
+
+  // Operations of splits in a cluster. The sums are written over the ring, whose stages have all been multiplied, so
+  // that the other blocks can read them.
+  TILE_FN bool splits_in_cluster() const { return p.sizes.split_mode == SplitMode::cluster_split_k; }
+  TILE_FN void sync_consumers() const {
+    if constexpr (Kernel::config.consumers > 1) sync_threads(8, 128 * Kernel::config.consumers);
+  }
+  TILE_FN float* shared_sums() const { return reinterpret_cast<float*>(s.ring) + this->share * group_floats; }
+  TILE_FN void publish_sums(const State& acc) const {
+    static_assert(sizeof s.ring >= sizeof(float) * group_floats * Kernel::config.warpgroups_per_tile(),
+                  "the sums do not fit in the ring for cluster split-K: use more stages");
+#pragma unroll
+    for (int i = 0; i < State::size; i += 4)
+      *thread_vector(shared_sums(), i) = make_float4(acc.v[i], acc.v[i + 1], acc.v[i + 2], acc.v[i + 3]);
+    if (this->leads()) s.granted[this->id] = 1u << cluster_rank();
+  }
+  TILE_FN void sync_cluster() const { cluster_sync(); }
+
+ private:
+  // Sums one slice of the tile: the epilogue steps (tile_operations.h) are divided among the splits.
+  TILE_FN void sum_slice(State& acc, int split, const WorkItem& item) {
+    this->epilogue_steps = {epilogue_steps_of<Kernel> * split / item.splits,
+                            epilogue_steps_of<Kernel> * (split + 1) / item.splits};
+    if (is_cooperative()) return sum_steps<0>(acc, item.splits, partials_in_memory(item));
+    if constexpr (Kernel::config.can_split_in_cluster()) {
+      const std::uint32_t from = shared_address(thread_vector(shared_sums(), 0));
+      sum_steps<0>(acc, item.splits, [from](int block, int i) { return read_shared_of_block(from + i * 512, block); });
+    }
+  }
+  template <int turn, class Read> TILE_FN void sum_steps(State& acc, int splits, const Read& read) const {
+    constexpr auto registers = registers_of<Kernel>(turn);
+    if (turn >= this->epilogue_steps.first && turn < this->epilogue_steps.end)
+      add_splits<registers.first, registers.count, 8>(acc, splits, read);
+    if constexpr (turn + 1 < epilogue_steps_of<Kernel>) sum_steps<turn + 1>(acc, splits, read);
+  }
+  TILE_FN void set_item(const WorkItem& item) {
+    this->m0 = item.m0;
+    this->n0 = item.n0;
+    this->batch = item.batch;
+    this->end = item.end;
+  }
+};
+
+// Runs a product with one persistent block on each SM. The grid is a multiple of the cluster.
+template <class Kernel> __global__ void __launch_bounds__(block_threads<Kernel>, 1)
+    run_product(const __grid_constant__ typename Kernel::Globals g, const __grid_constant__ ProductArgs p,
+                const __grid_constant__ SharedRowsOf<Kernel> rows) {
+  constexpr auto config = Kernel::config;
+  static_assert(shared_bytes<Kernel> <= max_shared_bytes,
+                "the ring and the output buffers exceed a block's shared memory: use fewer stages");
+  extern __shared__ std::uint8_t raw[];
+  auto& s = *reinterpret_cast<PipelineStorage<Kernel>*>(raw + (1024 - shared_address(raw) % 1024) % 1024);
+  const int rank = config.cluster() > 1 ? cluster_rank() : 0;
+  const bool shares = config.can_split_in_cluster() && p.sizes.split_mode == SplitMode::cluster_split_k;
+  const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < config.stages; ++i) {
+      barrier_init(shared_address(s.full) + 8 * i, 1);
+      barrier_init(shared_address(s.empty) + 8 * i, config.warpgroups_per_tile() * config.loading_blocks());
+    }
+    barrier_init_done();
+  }
+  if constexpr (config.cluster() > 1)
+    cluster_sync();
+  else
+    __syncthreads();
+  let_next_kernel_start();
+  if (warpgroup == config.consumers) {
+    if constexpr (config.consumers > 1) decrease_registers<producer_registers(config.consumers)>();
+    if (threadIdx.x % 128 == 0) {
+      prefetch_map(&g.a.on_target.map);
+      prefetch_map(&g.b.on_target.map);
+      prefetch_map(&g.d.on_target.map);
+      RingProducer<Kernel> on{s, g, rows, rank};
+      run_producer<Kernel>(on, make_scheduler<Kernel>(p, rank), p.prefetch_constants);
+    }
+    if (shares) cluster_sync();
+  } else {
+    if constexpr (config.consumers > 1) increase_registers<consumer_registers(config.consumers)>();
+    RingConsumer<Kernel> on(s, g, p, rows, warpgroup, rank);
+    run_consumer<Kernel>(on, make_scheduler<Kernel>(p, rank), warpgroup);
+  }
+  if (config.cluster() > 1 || shares) cluster_sync();  // other blocks may still read this block's shared memory
+}
+
+}  // namespace ridge::tile::sm90

@@ -1,0 +1,499 @@
+// Operations of a product kernel on Hopper, by role: a producer loads, a consumer multiplies and stores. A tile whose
+// rows are contiguous along k is stored as consecutive blocks of rows x 64 elements (128 bytes, swizzled); one that is
+// contiguous along the output's axis, as blocks of k x 64. Each block is one box of the copy engine.
+#pragma once
+
+#include "ridge/tile/ring.h"
+#include "ridge/tile/sm90/epilogue.h"
+#include "ridge/tile/sm90/tma.h"
+#include "ridge/tile/sm90/wgmma.h"
+
+namespace ridge::tile::sm90 {
+
+inline constexpr int swizzle_elements = 64;  // 16-bit elements in the 128 bytes that are swizzled together
+
+template <class Kernel> struct Position {  // position of the work item
+  int m0, n0, batch, rank;                 // `rank` is the block's rank in its cluster
+  int end;                                 // end of the rows of D that may be written, in grouped products
+  TILE_FN Row row() const { return {{m0, Kernel::config.m}}; }
+  TILE_FN Col col() const { return {{n0, Kernel::config.n}}; }
+};
+
+template <class Along> inline constexpr bool along_rows = std::is_same_v<Along, Row>;
+template <class Kernel, class Along> inline constexpr Major major_of =
+    along_rows<Along> ? Kernel::config.a : Kernel::config.b;
+// Number of blocks of a cluster that load the same tile: those along the other axis.
+template <class Kernel, class Along> inline constexpr int multicast_blocks =
+    along_rows<Along> ? Kernel::config.cluster_n : Kernel::config.cluster_m;
+
+// True if rows that a kernel loads may arrive while it multiplies, or if its result is scattered (shared_rows.h).
+template <class Kernel> inline constexpr bool gathers_rows = [] {
+  if constexpr (requires { Kernel::config.gathers_rows(); }) return Kernel::config.gathers_rows();
+  return false;
+}();
+template <class Kernel> inline constexpr bool scatters_rows = [] {
+  if constexpr (requires { Kernel::config.scatters_rows(); }) return Kernel::config.scatters_rows();
+  return false;
+}();
+
+struct NoSharedRows {};
+template <class Kernel> struct SharedRowsOf
+    : std::conditional_t<gathers_rows<Kernel> || scatters_rows<Kernel>, SharedRowMaps, NoSharedRows> {};
+
+template <class Kernel, LoadSubset subset> struct TileLoader : Position<Kernel> {
+  std::uint32_t full;  // address of the full barrier of the slot that is being filled
+  const SharedRowsOf<Kernel>* shared;
+
+  template <class Tile, class Along, bool is_constant>
+  TILE_FN void load(Tile& tile, const GlobalView<Tile, Along, is_constant>& view, Along where, Range k) const {
+    load(rows<0, Tile::rows>(tile), view, where, k);
+  }
+
+  template <int first, int count, class Tile, class Box, class Along, bool is_constant>
+  TILE_FN void load(TileRows<first, count, Tile> part, const GlobalView<Box, Along, is_constant>& view, Along where,
+                    Range k) const {
+    static_assert(Box::rows == count && Box::cols == Tile::cols,
+                  "load: a view is loaded into a tile of its own shape, or into as many rows of one");
+    constexpr bool is_prefetched = is_constant != Kernel::config.swap;  // `swap` exchanges the operands
+    if constexpr (subset != LoadSubset::all_operands && is_prefetched != (subset == LoadSubset::constants)) return;
+    expect_bytes(full, count * Tile::cols * 2);
+    int along = static_cast<int>(where.begin);
+    const int depth = static_cast<int>(k.begin), product = view.on_target.batched ? this->batch : 0;
+    const CUtensorMap* map = &view.on_target.map;
+    if constexpr (along_rows<Along> && gathers_rows<Kernel>)
+      if (const GatheredRows& rows = shared->gathered; rows.rows > 0) {
+        if (depth % rows.cols == 0) wait_for_rows(rows, along, depth);
+        if (rows.walk_row(along) < rows.shard_rows) {
+          along = rows.walk_row(along);
+          map = &shared->own_shard;
+        }
+      }
+    const MapAndPolicy from{map, view.on_target.cache_policy};
+    if constexpr (major_of<Kernel, Along> == Major::k)
+      load_k_major<first, count, Along>(part.tile, from, {depth, along, product});
+    else
+      load_mn_major<first, count, Along>(part.tile, from, {along, depth, product});
+  }
+
+ private:
+  struct MapAndPolicy {
+    const CUtensorMap* map;
+    std::uint64_t kept;
+  };
+
+  TILE_FN static void wait_for_rows(const GatheredRows& rows, int row, int column) {
+    const int number = rows.chunk_number(row, column) - rows.chunks_per_shard;
+    if (number < 0) return;
+    while (read_acquire_system(rows.arrived + number) == 0) {}
+    fence_global_proxy();
+  }
+
+  template <int first, int count, class Along, class Tile>
+  TILE_FN void load_k_major(Tile& tile, const MapAndPolicy& from, BoxOrigin c) const {
+    constexpr int blocks = multicast_blocks<Kernel, Along>, mine = count / blocks;
+    static_assert(Tile::cols % swizzle_elements == 0 && mine % 8 == 0 && first % 8 == 0 && mine <= 256,
+                  "load: a tile needs columns x64 and, for each block that shares it, rows x8 up to 256");
+    const int offset = multicast_rank<Along>() * mine;
+#pragma unroll
+    for (int j = 0; j < Tile::cols / swizzle_elements; ++j)
+      load_for_cluster<Along>(shared_address(tile.data + (j * Tile::rows + first + offset) * swizzle_elements), from,
+                              {c.x + j * swizzle_elements, c.y + offset, c.batch});
+  }
+
+  template <int first, int count, class Along, class Tile>
+  TILE_FN void load_mn_major(Tile& tile, const MapAndPolicy& from, BoxOrigin c) const {
+    constexpr int blocks = multicast_blocks<Kernel, Along>;
+    constexpr bool groups =
+        count / blocks % swizzle_elements == 0;  // true if each block loads some groups of rows, false if a part of k
+    constexpr int mine = groups ? count / blocks : count, depth = groups ? Tile::cols : Tile::cols / blocks;
+    static_assert(mine % swizzle_elements == 0 && first % swizzle_elements == 0 && depth % 8 == 0 && depth <= 256,
+                  "load: a tile that is contiguous along the output needs rows x64 and, for each block that shares it, "
+                  "columns x8 up to 256");
+    const int row = groups ? multicast_rank<Along>() * mine : 0, k = groups ? 0 : multicast_rank<Along>() * depth;
+#pragma unroll
+    for (int g = 0; g < mine / swizzle_elements; ++g)
+      load_for_cluster<Along>(
+          shared_address(tile.data + (first + row + g * swizzle_elements) * Tile::cols + k * swizzle_elements), from,
+          {c.x + row + g * swizzle_elements, c.y + k, c.batch});
+  }
+
+  template <class Along>
+  TILE_FN int multicast_rank() const {  // index of this block among those that load the same tile
+    if constexpr (multicast_blocks<Kernel, Along> == 1) return 0;
+    return along_rows<Along> ? this->rank / Kernel::config.cluster_m : this->rank % Kernel::config.cluster_m;
+  }
+  template <class Along>
+  TILE_FN void load_for_cluster(std::uint32_t to, const MapAndPolicy& from, BoxOrigin box) const {
+    constexpr int m = Kernel::config.cluster_m, n = Kernel::config.cluster_n;
+    if constexpr (multicast_blocks<Kernel, Along> == 1) {
+      load_box(to, from.map, from.kept, box, full);
+    } else {  // the ranks of a cluster advance along m first
+      constexpr int along_n = ((1 << m * n) - 1) / ((1 << m) - 1), along_m = (1 << m) - 1;
+      const int block_mask = along_rows<Along> ? along_n << this->rank % m : along_m << this->rank / m * m;
+      load_box_multicast(to, from.map, from.kept, box, full, static_cast<std::uint16_t>(block_mask));
+    }
+  }
+};
+
+TILE_FN void store_matrix4(std::uint32_t to, std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d)
+               : "memory");
+}
+TILE_FN void store_matrix4_transposed(std::uint32_t to, std::uint32_t a, std::uint32_t b, std::uint32_t c,
+                                      std::uint32_t d) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(a), "r"(b), "r"(c),
+               "r"(d)
+               : "memory");
+}
+TILE_FN void store_matrix2_transposed(std::uint32_t to, std::uint32_t a, std::uint32_t b) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1,%2};" ::"r"(to), "r"(a), "r"(b) : "memory");
+}
+
+// An epilogue step processes 16 columns of 64 rows of a group's part of a tile, in the order of the registers.
+template <class Kernel> inline constexpr int steps_across = (Kernel::config.n + 15) / 16;
+template <class Kernel> inline constexpr int epilogue_steps_of = Kernel::config.epilogue_steps();
+struct RegisterRange {
+  int first, count;
+};
+template <class Kernel> TILE_FN constexpr RegisterRange registers_of(int step) {
+  constexpr int n = Kernel::config.n;
+  const int across = step % steps_across<Kernel>;
+  return {step / steps_across<Kernel> * (n / 2) + across * 8, (across + 1) * 16 <= n ? 8 : n % 16 / 2};
+}
+struct EpilogueStepRange {
+  int first, end;
+};
+
+template <class Kernel> struct TileConsumer : Position<Kernel> {
+  int share;              // index of this consumer's part of the tile's rows
+  int id;                 // number of this consumer in the block
+  std::uint8_t* staging;  // this consumer's output buffers
+  const SharedRowsOf<Kernel>* shared;
+  int buffer = 0;
+  EpilogueStepRange epilogue_steps{0, epilogue_steps_of<Kernel>};  // fewer if other blocks store the rest of the tile
+
+  TILE_FN bool leads() const { return threadIdx.x % 128 == 0; }
+  TILE_FN void sync_group() const { sync_threads(1 + id, 128); }
+  template <int left> TILE_FN void wait_for_store_reads() const { sm90::wait_for_store_reads<left>(); }
+  TILE_FN void fence_shared_proxy() const { sm90::fence_shared_proxy(); }
+  TILE_FN void commit_stores() const { sm90::commit_stores(); }
+  TILE_FN void next_buffer() { buffer = buffer + 1 == Kernel::config.staging ? 0 : buffer + 1; }
+
+  template <int m, int n, int warpgroups_per_tile, class A, class B>
+  TILE_FN void mma(Accumulator<m, n, warpgroups_per_tile>& acc, const A& a, Transposed<B> b) const {
+    static_assert(A::rows == m && B::rows == n && A::cols == B::cols, "mma: [m, k] x [n, k] transposed -> [m, n]");
+    static_assert(m % (64 * warpgroups_per_tile) == 0, "mma: each consumer owns whole groups of 64 rows");
+    constexpr int mine = m / warpgroups_per_tile;
+    constexpr bool a_k = Kernel::config.a == Major::k, b_k = Kernel::config.b == Major::k;
+    constexpr int group = A::cols * 128;                   // bytes of a k x 64 block
+    constexpr int a_rows = (a_k ? 64 * 128 : group) / 16;  // stride of 64 rows, in descriptor units
+    const std::uint64_t from_a =
+        make_descriptor<Kernel::config.a>(shared_address(a.data), group) + share * (mine / 64) * a_rows;
+    const std::uint64_t from_b = make_descriptor<Kernel::config.b>(shared_address(b.tile.data), group);
+#pragma unroll
+    for (int k = 0; k < A::cols / 16; ++k) {
+      const int step_a = a_k ? k / 4 * (m * 128 / 16) + k % 4 * 2 : k * (16 * 128 / 16);
+      const int step_b = b_k ? k / 4 * (n * 128 / 16) + k % 4 * 2 : k * (16 * 128 / 16);
+#pragma unroll
+      for (int i = 0; i < mine / 64; ++i)
+        mma_64<n, typename A::type, Kernel::config.a, Kernel::config.b>(acc.v + i * (n / 2),
+                                                                        from_a + step_a + i * a_rows, from_b + step_b,
+                                                                        k == 0 ? static_cast<int>(acc.live) : 1);
+    }
+    acc.live = true;
+  }
+
+  template <class T, int m, int n, int warpgroups_per_tile>
+  TILE_FN void store(const OutputView<T, m, n>& view, const Accumulator<m, n, warpgroups_per_tile>& acc, Row row,
+                     Col col) {
+    const int first = static_cast<int>(row.begin) + share * (m / warpgroups_per_tile),
+              column = static_cast<int>(col.begin);
+    if (view.on_target.bulk && epilogue_steps.end - epilogue_steps.first == epilogue_steps_of<Kernel> &&
+        is_in_group(first, column, m / warpgroups_per_tile)) {
+      store_bulk(view, acc, first, column);
+      if constexpr (scatters_rows<Kernel>)
+        if (leads()) signal_stored_chunks(view, m / warpgroups_per_tile, first, column);
+    } else {
+      wait_for_buffers<Kernel>(*this);
+      store_with_epilogue(view, acc, first, column);
+    }
+  }
+  // Stores the rounded sums in bulk, for kernels without an epilogue.
+  template <class T, int m, int n, int warpgroups_per_tile>
+  TILE_FN void store_rounded(const OutputView<T, m, n>& view, const Accumulator<m, n, warpgroups_per_tile>& acc,
+                             Row row, Col col) {
+    store_bulk(view, acc, static_cast<int>(row.begin) + share * (m / warpgroups_per_tile), static_cast<int>(col.begin));
+  }
+
+ private:
+  static constexpr bool swap = Kernel::config.swap;
+
+  // True if the `high` rows of this consumer's part of a tile are all in one group of rows.
+  TILE_FN bool is_in_group(int row, int col, int high) const {
+    if constexpr (is_grouped<Kernel>) return (swap ? col + Kernel::config.n : row + high) <= this->end;
+    return true;
+  }
+  struct OutputBounds {
+    Index rows, cols;
+  };
+  // Returns the rows and columns of D that may be written.
+  template <class View> TILE_FN decltype(auto) output_bounds(const View& view) const {
+    if constexpr (is_grouped<Kernel>)
+      return OutputBounds{this->end, view.cols};
+    else
+      return (view);
+  }
+
+  // Operations of a scattered result (shared_rows.h), called by the consumer's first thread, which stores. A consumer's
+  // part of a tile is in one group of rows, and in one or two chunks of columns.
+  template <class View> TILE_FN static int column_end(const View& view, int col) {
+    const int cols = static_cast<int>(view.cols);
+    return cols - col < Kernel::config.n ? cols : col + Kernel::config.n;
+  }
+  template <class View> TILE_FN void wait_for_peers(const View& view, int row, int col) const {
+    const ScatteredRows& rows = shared->scattered;
+    const int end = column_end(view, col);
+    if (rows.rows == 0 || end <= col) return;
+    while (read_acquire_system(rows.is_ready) == 0) {}
+    if (rows.adds_to_row(row)) {
+      int column_chunk = rows.chunk_in_shard(0, col), chunk = rows.chunk_number(row, col) - rows.chunks_per_shard;
+      for (int next = column_chunk * rows.cols; next < end; next += rows.cols, ++column_chunk, ++chunk) {
+        const int all = rows.rows * rows.width(column_chunk, static_cast<int>(view.cols));
+        const std::uint32_t* const word = rows.arrived + rows.flag_index(chunk);
+        while (read_acquire_system(word) != static_cast<std::uint32_t>(rows.copies_chunks ? 1 : all)) {}
+      }
+    }
+    fence_global_proxy();
+  }
+  template <class View> TILE_FN void signal_stored_chunks(const View& view, int height, int row, int col) const {
+    const ScatteredRows& rows = shared->scattered;
+    const int end = column_end(view, col);
+    if (rows.rows == 0 || end <= col) return;
+    const bool is_last = rows.is_last(rows.walk_row(row));
+    if (is_last && !rows.counts_last_shard) return;
+    wait_for_all_stores();
+    std::uint32_t* const words = is_last || rows.copies_chunks ? rows.chunk_counts : rows.next_rank_counts;
+    int chunk = rows.chunk_number(row, col);
+    for (int next = col; col < end; col = next, ++chunk) {
+      next = (rows.chunk_in_shard(0, col) + 1) * rows.cols;
+      if (next > end) next = end;
+      add_release_system(words + rows.flag_index(chunk), static_cast<std::uint32_t>(height * (next - col)));
+    }
+  }
+
+  template <class T, int m, int n, int warpgroups_per_tile>
+  TILE_FN void store_bulk(const OutputView<T, m, n>& view, const Accumulator<m, n, warpgroups_per_tile>& acc, int row,
+                          int col) {
+    constexpr int bytes = (swap ? n : swizzle_elements) * 128;
+#pragma unroll
+    for (int i = 0; i < m / warpgroups_per_tile / 64; ++i)
+#pragma unroll
+      for (int c = 0; c < (swap ? 1 : (n + swizzle_elements - 1) / swizzle_elements); ++c) {
+        constexpr int rest = n % swizzle_elements;
+        const bool tail = !swap && rest != 0 && c == n / swizzle_elements;
+        const std::uint32_t out = shared_address(staging) + buffer * bytes;
+        const float* const v = acc.v + i * (n / 2) + c * (swizzle_elements / 2);
+        auto write = [&] {
+          if constexpr (swap)
+            stage_transposed<T, n>(out, v);
+          else if (tail)
+            stage_dense<T, rest>(out, v);
+          else
+            stage_swizzled<T>(out, v);
+        };
+        auto send = [&] {
+          const OutputOnTarget& o = view.on_target;
+          const int from = row + i * 64;
+          const CUtensorMap* const map = tail ? &o.tail : &o.map;
+          const int product = is_grouped<Kernel> ? 0 : this->batch;
+          const BoxOrigin box =
+              swap ? BoxOrigin{from, col, product} : BoxOrigin{col + c * swizzle_elements, from, product};
+          if constexpr (scatters_rows<Kernel>) {
+            if (i == 0 && c == 0) wait_for_peers(view, row, col);
+            const ScatteredRows& rows = shared->scattered;
+            auto position = RowWalk::ShardPosition{0, from};
+            const CUtensorMap* to = map;
+            bool adds = o.adds_to_output;
+            if (rows.rows > 0) {
+              adds = rows.adds_to_row(from);
+              if (!rows.copies_chunks || rows.is_last(rows.walk_row(from))) {
+                position = rows.shard_position(from);
+                to = shared->shards + position.shard;
+              }
+            }
+            store_or_add_box(to, out, {box.x, position.row, box.batch}, adds);
+          } else {
+            store_or_add_box(map, out, box, o.adds_to_output);
+          }
+        };
+        send_box<Kernel::config.staging>(*this, write, send);
+      }
+  }
+
+  // Writes 16 rows x 16 columns for each warp and step, to 64 rows of 128 bytes, swizzled in 16-byte units.
+  template <class T> TILE_FN void stage_swizzled(std::uint32_t out, const float* v) const {
+    const int lane = threadIdx.x % 32, r = threadIdx.x % 128 / 32 * 16 + lane % 16;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int unit = j * 2 + lane / 16;
+      const float* const x = v + j * 8;
+      store_matrix4(out + r * 128 + (unit ^ (r % 8)) * 16, pack_pair<T>(x[0], x[1]), pack_pair<T>(x[2], x[3]),
+                    pack_pair<T>(x[4], x[5]), pack_pair<T>(x[6], x[7]));
+    }
+  }
+  template <class T, int cols> TILE_FN void stage_dense(std::uint32_t out, const float* v) const {
+    const int lane = threadIdx.x % 32, r = threadIdx.x % 128 / 32 * 16 + lane % 16;
+#pragma unroll
+    for (int j = 0; j < cols / 16; ++j) {
+      const float* const x = v + j * 8;
+      store_matrix4(out + r * (cols * 2) + (j * 2 + lane / 16) * 16, pack_pair<T>(x[0], x[1]), pack_pair<T>(x[2], x[3]),
+                    pack_pair<T>(x[4], x[5]), pack_pair<T>(x[6], x[7]));
+    }
+  }
+  // Writes 16 rows x 8 columns of the tile for each warp and step, as 8 rows of 16 columns of the output.
+  template <class T, int cols> TILE_FN void stage_transposed(std::uint32_t out, const float* v) const {
+    const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+#pragma unroll
+    for (int j = 0; j < cols / 8; ++j) {
+      const float* const x = v + j * 4;
+      const int r = j * 8 + lane % 8, unit = warp * 2 + lane / 8 % 2;
+      store_matrix2_transposed(out + r * 128 + (unit ^ (r % 8)) * 16, pack_pair<T>(x[0], x[1]),
+                               pack_pair<T>(x[2], x[3]));
+    }
+  }
+
+  template <class T, int m, int n, int warpgroups_per_tile>
+  TILE_FN void store_with_epilogue(const OutputView<T, m, n>& view, const Accumulator<m, n, warpgroups_per_tile>& acc,
+                                   int row, int col) {
+    if (view.on_target.vector_epilogue)
+      store_vectors<T, m / warpgroups_per_tile, n>(view, acc.v, row, col);
+    else if (view.on_target.vectors)
+      store_runs<RunDirection::row, m / warpgroups_per_tile, n>(view, acc.v, row, col);
+    else
+      store_runs<RunDirection::column, m / warpgroups_per_tile, n>(view, acc.v, row, col);
+  }
+
+  // Position of a thread's eight sums in an epilogue step: eight columns of a row (across), or eight rows.
+  template <bool across, int n> struct EpilogueStep {
+    static constexpr int steps_per_row = steps_across<Kernel>;
+    int r, c;
+    TILE_FN EpilogueStep() {
+      const int lane = threadIdx.x % 32;
+      r = across ? (swap ? lane % 16 : lane / 2) : lane / 16 * 8;
+      c = across ? (swap ? lane / 16 : lane % 2) * 8 : lane % 16;
+    }
+    TILE_FN int row(int step) const { return step / steps_per_row * 64 + threadIdx.x % 128 / 32 * 16 + r; }
+    TILE_FN int col(int step) const { return step % steps_per_row * 16 + c; }
+    TILE_FN bool is_real(int step) const {
+      return n % 16 == 0 || step % steps_per_row + 1 < steps_per_row || c < n % 16;
+    }
+    TILE_FN LaneValues<8> read_step(float* mine, const float* v, int step) const {
+      __syncwarp();  // the warp has read the previous 16 x 16 sums
+      call_with_constant<0, epilogue_steps_of<Kernel>>(step, [&]<int i>() {
+        constexpr RegisterRange registers = registers_of<Kernel>(i);
+        stage_sums<registers.count * 2>(mine, v + registers.first);
+      });
+      __syncwarp();
+      return read_sums<across>(mine, r, c);
+    }
+  };
+  TILE_FN float* sums_of_warp() const { return reinterpret_cast<float*>(staging) + threadIdx.x % 128 / 32 * 256; }
+
+  // Position of eight contiguous elements of D, which are all inside or all outside.
+  struct EightElements {
+    unsigned batch, y, x;
+    bool inside;
+    TILE_FN unsigned offset_of(Index row_stride, Index batch_stride) const {
+      return batch * static_cast<unsigned>(batch_stride) + y * static_cast<unsigned>(row_stride) + x;
+    }
+    template <class T> TILE_FN void load_operand(const EpilogueInput& p, std::uint32_t* to) const {
+      if (p.data && inside) copy_words<4>(to, static_cast<const T*>(p.data) + offset_of(p.row_stride, p.batch_stride));
+    }
+  };
+
+  // Fast epilogue: all operands have type T and aligned 16-byte units along D's rows, and offsets fit in 32 bits. If
+  // enough registers are free, the operands of a step are loaded during the previous one.
+  template <class T, int rows, int n, class View>
+  TILE_FN void store_vectors(const View& view, const float* v, int row, int col) {
+    constexpr bool loads_early = rows / 64 * n / 2 < 192;
+    const EpilogueStep<!swap, n> mine;
+    const OutputOnTarget& o = view.on_target;
+    const auto eight = [&](int group, int across) {
+      const int r = row + group * 64 + mine.row(0), c = col + mine.col(across), y = swap ? c : r, x = swap ? r : c;
+      const bool inside =
+          mine.is_real(across) && y < static_cast<int>(output_bounds(view).rows) && x < static_cast<int>(view.cols);
+      return EightElements{static_cast<unsigned>(this->batch), static_cast<unsigned>(y), static_cast<unsigned>(x),
+                           inside};
+    };
+    std::uint32_t operands[4][4] = {};
+    const auto load_operands = [&](const EightElements& here) {
+      here.template load_operand<T>(o.scale, operands[0]);
+      here.template load_operand<T>(o.bias, operands[1]);
+      here.template load_operand<T>(o.gate, operands[2]);
+      here.template load_operand<T>(o.addend, operands[3]);
+    };
+    prefetch_to_l2<rows, n>(view, o.gate, row, col);
+    prefetch_to_l2<rows, n>(view, o.addend, row, col);
+    int step = epilogue_steps.first, group = step / mine.steps_per_row, across = step % mine.steps_per_row;
+    EightElements here = eight(group, across);
+    if (loads_early) load_operands(here);
+#pragma unroll 1
+    for (; step < epilogue_steps.end; ++step) {
+      const LaneValues<8> sums = mine.read_step(sums_of_warp(), v, step);
+      const LaneValues<8> z = tile::apply_epilogue<Math>(o, sums, [&](const EpilogueInput& p) {
+        if (loads_early)
+          return widen_pairs<T, 8>(operands[&p == &o.scale ? 0 : &p == &o.bias ? 1 : &p == &o.gate ? 2 : 3]);
+        std::uint32_t two[4] = {};
+        here.template load_operand<T>(p, two);
+        return widen_pairs<T, 8>(two);
+      });
+      const std::uint32_t two[4] = {pack_pair<T>(z.v[0], z.v[1]), pack_pair<T>(z.v[2], z.v[3]),
+                                    pack_pair<T>(z.v[4], z.v[5]), pack_pair<T>(z.v[6], z.v[7])};
+      if (here.inside) write_words<4>(view.data + here.offset_of(view.row_stride, view.batch_stride), two);
+      if (++across == mine.steps_per_row) {
+        across = 0;
+        ++group;
+      }
+      here = eight(group, across);
+      if (loads_early && step + 1 < epilogue_steps.end) load_operands(here);
+    }
+  }
+
+  // General epilogue: a thread stores eight contiguous elements of a row of D if they are aligned, else eight elements
+  // of a column, so that a warp's stores are contiguous. With `swap`, D is the transpose of the tile.
+  template <RunDirection run, int rows, int n, class View>
+  TILE_FN void store_runs(const View& view, const float* v, int row, int col) {
+    const EpilogueStep<(run == RunDirection::row) != swap, n> mine;
+#pragma unroll 1
+    for (int step = epilogue_steps.first; step < epilogue_steps.end; ++step) {
+      const LaneValues<8> sums = mine.read_step(sums_of_warp(), v, step);
+      const int r = row + mine.row(step), c = col + mine.col(step);
+      const auto at = EpilogueRun<8, run>::in(output_bounds(view), swap ? c : r, swap ? r : c, this->batch);
+      if (mine.is_real(step) && at.inside_count > 0) store_epilogue(view, sums, at);
+    }
+  }
+  // Prefetches the tile's part of an operand into the L2.
+  template <int rows, int n, class View>
+  TILE_FN void prefetch_to_l2(const View& view, const EpilogueInput& p, Index row, Index col) const {
+    if (swap || !p.data || p.row_stride == 0) return;
+    const int line = 128 / bytes_of(p.format), r = threadIdx.x % 128;
+    if (r >= rows || row + r >= view.rows) return;
+    const char* const data = static_cast<const char*>(p.data) +
+                             (this->batch * p.batch_stride + (row + r) * p.row_stride + col) * bytes_of(p.format);
+#pragma unroll 1
+    for (int x = 0; x < n && col + x < view.cols; x += line)
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(data + x * bytes_of(p.format)));
+  }
+  // Calls do_it<i>() for first <= i < end, because registers can only be indexed by constants.
+  template <int first, int end, class Do> TILE_FN static void call_with_constant(int i, const Do& do_it) {
+    constexpr int middle = (first + end) / 2;
+    if constexpr (end - first == 1)
+      do_it.template operator()<first>();
+    else if (i < middle)
+      call_with_constant<first, middle>(i, do_it);
+    else
+      call_with_constant<middle, end>(i, do_it);
+  }
+};
+
+}  // namespace ridge::tile::sm90

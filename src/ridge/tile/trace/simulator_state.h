@@ -1,0 +1,158 @@
+// State of a simulated program: threads with their clocks, barriers, cells with their last accesses, and operations in
+// flight. Internal to the checker.
+#pragma once
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "ridge/tile/trace/recorded_program.h"
+#include "ridge/tile/trace/vector_clock.h"
+
+namespace ridge::tile::trace {
+
+struct HappensBefore {
+  VectorClock seen;        // events that happened before
+  VectorClock fenced;      // events whose writes asynchronous operations see (after a proxy fence)
+  VectorClock unacquired;  // events that would be known if counters had been read with acquire
+  VectorClock unreleased;  // events that would be known if others had added to counters with release
+  void merge_knowledge(const HappensBefore& o) {
+    seen.merge_clock(o.seen);
+    fenced.merge_clock(o.fenced);
+    unacquired.merge_clock(o.unacquired);
+    unreleased.merge_clock(o.unreleased);
+  }
+};
+
+struct Access {               // one access to a cell
+  int thread = -1;            // thread that made the access or started it
+  std::uint32_t started = 0;  // step of that thread
+  int operation = -1;         // number of the asynchronous operation; -1 for an access by the thread itself
+  const RecordedStep* step = nullptr;
+  bool known_to(const VectorClock& clock) const {
+    return operation < 0 ? clock.knows_step(thread, started) : clock.knows_end(operation);
+  }
+  bool start_known_to(const VectorClock& clock) const { return clock.knows_step(thread, started); }
+};
+
+struct SimulatedCell {
+  Access writer;
+  VectorClock writer_knew;
+  std::vector<Access> readers;
+  int writes = 0;
+};
+
+struct SimulatedBarrier {
+  int missing = 0;           // arrivals that this phase still needs
+  std::int64_t bytes = 0;    // bytes that this phase still needs
+  std::uint32_t phases = 0;  // completed phases
+  HappensBefore arriving, completed;
+};
+
+struct SimulatedNamedBarrier {
+  std::int64_t arrived = 0;
+  std::uint32_t generation = 0;
+  HappensBefore arriving, completed;
+};
+
+struct CounterAdd {  // an add to a counter
+  Access by;
+  std::int64_t before = 0;
+};
+struct SimulatedCounter {
+  std::int64_t value = 0;
+  VectorClock released, released_fenced, hidden;
+  std::vector<CounterAdd> adds;  // in chronological order
+};
+
+struct AsyncOperation {  // an asynchronous operation that has not ended
+  const RecordedStep* step = nullptr;
+  Access access;
+  HappensBefore known;
+  int buffer = 0;         // offset of the group's current buffer
+  bool has_read = false;  // true if a store has read its source
+  int number = 0;         // index of a multiply in its group, or of a store in its thread
+};
+
+struct SimulatedThread {
+  std::size_t at = 0;
+  HappensBefore known;
+  bool waits_at_sync = false;
+  std::uint32_t generation = 0;  // generation of the named barrier at which it arrived
+  bool sums_fenced = false;
+  int multiplies = 0, buffer = 0;
+  std::vector<int> multiply_batches, store_batches;  // operations started before each batch was closed
+  std::vector<int> stores;                           // operation that reads; the next number is the one that writes
+  std::vector<char> store_state;                     // 0 in flight, 1 has read, 2 has written
+  int last_counter = -1;
+  StreamCursor speaker;
+  int polls_left = 0;  // polls of a counter before the timeout; -1: no timeout
+  bool done = false;
+};
+
+struct SimulatedGroup {
+  int threads = 0;
+  std::uint32_t granted = 0;  // latest grant by its first thread
+  std::vector<int> issued;    // number of threads that have issued multiply i
+  std::vector<HappensBefore> issuing;
+  std::vector<Access> issuer;      // access of the group's first thread
+  std::vector<VectorClock> ended;  // clocks at the end of multiply i, cumulative
+};
+
+struct SimulatorState {
+  SimulatorState(const RecordedProgram& p, unsigned seed);
+
+  const RecordedProgram& program;
+  std::mt19937 random;
+  std::vector<SimulatedThread> threads;
+  std::vector<SimulatedBarrier> barriers;
+  std::vector<SimulatedNamedBarrier> named;
+  std::vector<SimulatedCell> cells;
+  std::vector<SimulatedCounter> counters;
+  std::vector<SimulatedGroup> groups;
+  std::vector<AsyncOperation> in_flight;
+  int operations = 0;
+  std::vector<std::pair<int, Access>> in_shared;  // block, and an access to its shared memory
+  std::vector<VectorClock> block_end;
+  std::vector<int> block_threads;    // threads of a block that are not done
+  std::vector<char> waits_to_start;  // by cluster: 1 if the device has not started it yet
+  std::vector<int> gave_up;          // threads that gave up before all splits of their tile had arrived
+  std::string error;
+
+  VectorClock empty_clock() const { return {static_cast<int>(threads.size()), total_operations}; }
+  int total_operations = 0;
+
+  void report_error(const std::string& what) {
+    if (error.empty()) error = program.kernel + ": " + what;
+  }
+  bool is_waiting_to_start(int thread) const {
+    return waits_to_start[program.threads[thread].block / program.cluster] != 0;
+  }
+  std::uint32_t granted_bits(const RecordedThread& t) const { return t.group < 0 ? 0 : groups[t.group].granted; }
+  const RecordedStep* current_step(
+      int thread, const RecordedStep& step) const {  // the current step of a stream, else `step` itself
+    return step.what == RecordedStepKind::run_stream ? threads[thread].speaker.current_step() : &step;
+  }
+  void write_cell(int cell, const Access& access, const HappensBefore& known);
+  void read_cell(int cell, const Access& access, const HappensBefore& known);
+};
+
+// Return a sentence that says what is wrong and which wait is missing.
+std::string diagnose_write(const SimulatorState& w, int cell, const Access& before, const Access& now,
+                           const HappensBefore& known);
+std::string diagnose_read(const SimulatorState& w, int cell, const Access& now, const HappensBefore& known);
+std::string diagnose_unfenced(const SimulatorState& w, int cell, const Access& writer,
+                              const Access& now);                                       // missing proxy fence
+std::string diagnose_arrival(const SimulatorState& w, int barrier, const Access& now);  // too many in a phase
+std::string diagnose_deadlock(const SimulatorState& w);
+std::string diagnose_end(const SimulatorState& w, const Access& gave_up);
+std::string diagnose_fence(const SimulatorState& w, int cell, const Access& now);
+std::string stage_name(const Access& a);  // for example "stage 3 of tile 0"
+
+// The same for splits that wait for each other: a slice that is not stored, or twice; a counter that is not zero.
+std::string diagnose_unstored(const SimulatorState& w, int cell);
+std::string diagnose_double_store(const SimulatorState& w, int cell, const Access& before, const Access& now);
+std::string diagnose_counter(const SimulatorState& w, int counter);
+std::string diagnose_leaver(const SimulatorState& w, const Access& now);  // is empty if it has not given up
+
+}  // namespace ridge::tile::trace
