@@ -23,7 +23,7 @@ __device__ double bent(double x) { return x * logistic(1.5957691216057308 * (x +
 
 #define FUNCTION(name, got, exact)                              \
   struct name {                                                 \
-    static __device__ float of(float x) { return device::got; } \
+    static __device__ float of(float x) { return ops::device_math::got; } \
     static __device__ double want(double x) { return exact; }   \
   };
 FUNCTION(Gelu, gelu(x), x* distribution(x))

@@ -39,7 +39,7 @@ double spring_of(std::size_t i) { return i < bound_count * named_constants.size(
 std::vector<double> residuals(const std::vector<const Sample*>& some, const Form& form) {
   std::vector<double> out;
   out.reserve(some.size());
-  for (const Sample* x : some) out.push_back(portable::log(predicted(*x, form)) - x->log_measured);
+  for (const Sample* x : some) out.push_back(base::log(predicted(*x, form)) - x->log_measured);
   return out;
 }
 
@@ -54,7 +54,7 @@ double loss_of(const std::vector<const Sample*>& some, const std::vector<double>
 double pull_of(Form form, Form begin) {
   double sum = 0;
   for (std::size_t i = 0; i < count_of(form); ++i) {
-    const double moved = portable::log(number(form, i) / number(begin, i));
+    const double moved = base::log(number(form, i) / number(begin, i));
     sum += spring_of(i) * moved * moved / 2;
   }
   return sum;
@@ -71,9 +71,9 @@ Slopes slopes_of(const std::vector<const Sample*>& some, const Form& form, const
   const auto along = [&](std::size_t kind) {
     Form moved = form;
     if (kind < named_constants.size())
-      for (ClosedFormConstants& c : moved.model.constants) c.*named_constants[kind].member *= portable::exp(step);
+      for (ClosedFormConstants& c : moved.model.constants) c.*named_constants[kind].member *= base::exp(step);
     else
-      for (DeviceNumbers& d : moved.devices) d.*machine_numbers[kind - named_constants.size()] *= portable::exp(step);
+      for (DeviceNumbers& d : moved.devices) d.*machine_numbers[kind - named_constants.size()] *= base::exp(step);
     out.along[kind] = residuals(some, moved);
     for (std::size_t i = 0; i < some.size(); ++i) out.along[kind][i] = (out.along[kind][i] - rest[i]) / step;
   };
@@ -118,7 +118,7 @@ Normal normal_of(const std::vector<const Sample*>& some, const Form& form, const
   Form now = form, start = begin;
   for (std::size_t i = 0; i < n; ++i) {
     out.matrix[i * n + i] += spring_of(i);
-    out.right[i] -= spring_of(i) * portable::log(number(now, i) / number(start, i));
+    out.right[i] -= spring_of(i) * base::log(number(now, i) / number(start, i));
   }
   return out;
 }
@@ -149,7 +149,7 @@ std::vector<double> solved(Normal x, double damping) {
 
 Form moved(Form form, const std::vector<double>& by) {
   for (std::size_t i = 0; i < by.size(); ++i)
-    number(form, i) *= portable::exp(std::clamp(by[i], -most_moved, most_moved));
+    number(form, i) *= base::exp(std::clamp(by[i], -most_moved, most_moved));
   return form;
 }
 
@@ -163,7 +163,7 @@ double error_of(const Samples& samples, const Form& form, int fold) {
   double sum = 0, weight = 0;
   for (const Sample& x : samples.all) {
     if (fold >= 0 && x.fold != fold) continue;
-    sum += x.weight * std::abs(portable::log(predicted(x, form)) - x.log_measured);
+    sum += x.weight * std::abs(base::log(predicted(x, form)) - x.log_measured);
     weight += x.weight;
   }
   return weight > 0 ? sum / weight : 0;

@@ -60,7 +60,7 @@ KernelNumbers first_kernel_numbers() {
   return out;
 }
 
-double off(double predicted, double measured) { return std::abs(portable::log(predicted / measured)); }
+double off(double predicted, double measured) { return std::abs(base::log(predicted / measured)); }
 
 void fit_few_rows(const Samples& samples, const Form& form, KernelNumbers& numbers) {
   const KernelNumbersOverride tried(numbers);

@@ -36,7 +36,7 @@ void add(const TimedProduct& product, int device, const ProductModel& model, Sam
     y.work = x->work;
     y.split = {x->plan.splits, x->plan.split_mode};
     y.measured_s = t.seconds;
-    y.log_measured = portable::log(t.seconds);
+    y.log_measured = base::log(t.seconds);
     fastest = std::min(fastest, t.seconds);
     to.all.push_back(y);
   }

@@ -60,7 +60,7 @@ std::string refusal(const ComputeRequest& request, const std::vector<ArrayType>&
 
 constexpr const char* matrices = "X[M, K] * Y[K, N] -> Z[M, N]";
 
-TEST(Compute, WritesWhatThePlainLoopsSay) {
+TEST(Compute, MatchesPlainLoops) {
   Floats a = counted({3, 5}), b = counted({5, 4}, 1), d = zeros({3, 4});
   const auto product_of = prepare({.program = matrices}, {f32("", a.shape), f32("", b.shape)});
   ASSERT_TRUE(product_of.ok()) << product_of.error().to_string();
@@ -72,7 +72,7 @@ TEST(Compute, WritesWhatThePlainLoopsSay) {
   EXPECT_EQ(d.data, product(a, b, 3, 4, 5));
 }
 
-TEST(Compute, ReadsAStackInParts) {
+TEST(Compute, ReadsSlicesOfAStack) {
   Floats x = counted({2, 3}), w = counted({8, 3}, 2), y = zeros({2, 4});
   const auto sum = prepare({.program = "x[N, D]\nw[2*F, D]\nup[F, D] = w[0:F]\ngate[F, D] = w[F:2*F]\n"
                                        "u[N, F] = x * up\ng[N, F] = x * gate\ny[N, F] = u - g"},
@@ -89,7 +89,7 @@ TEST(Compute, ReadsAStackInParts) {
     }
 }
 
-TEST(Compute, CopiesWhatKernelsDoNotWalk) {
+TEST(Compute, CopiesUnsupportedLayouts) {
   Floats a = counted({3, 5}), b = counted({5, 4}, 1), d = zeros({3, 4});
   Floats wide = zeros({3, 10});  // Holds a in every second element, in reverse along the first axis
   for (std::size_t i = 0; i < 3; ++i)
@@ -108,7 +108,7 @@ TEST(Compute, CopiesWhatKernelsDoNotWalk) {
   EXPECT_EQ(d.data, product(a, b, 3, 4, 5));
 }
 
-TEST(Compute, GivesTheResultsThatAreWanted) {
+TEST(Compute, ReturnsRequestedResults) {
   Floats x = counted({2, 3}), e = zeros({2, 3});
   const ComputeRequest request{.program = "x[N, D]\nd: f32[N, D] = x + x\ne: f32[N, D] = d + x",
                                .requested_results = {"e"}};
@@ -124,7 +124,7 @@ TEST(Compute, GivesTheResultsThatAreWanted) {
             "expected result 'e' once, found it twice");
 }
 
-TEST(Compute, RefusesArraysThatDoNotFit) {
+TEST(Compute, RejectsMismatchedArrays) {
   const ComputeRequest request{.program = matrices};
   EXPECT_EQ(refusal(request, {f32("", {3, 5})}), "expected an array for input 'Y', found none; the inputs are X, Y");
   EXPECT_EQ(refusal(request, {f32("", {3, 5}), f32("", {6, 4})}),
@@ -144,7 +144,7 @@ TEST(Compute, RefusesArraysThatDoNotFit) {
   EXPECT_EQ(refusal({.program = "x: f32[N]\ny: f32[N, 2*N] = x"}, {}), "expected ',' or ']', found '*'");
 }
 
-TEST(Compute, RefusesOutputsThatCannotBeWritten) {
+TEST(Compute, RejectsInvalidOutputs) {
   Floats a = counted({3, 3}), d = zeros({3, 3});
   const auto product_of = prepare({.program = matrices}, {f32("", a.shape), f32("", a.shape)});
   const ArrayView in[] = {a.view(), a.view()}, same[] = {a.view()};
@@ -162,7 +162,7 @@ TEST(Compute, RefusesOutputsThatCannotBeWritten) {
             "'Z' is f32[3, 4]; expected f32[3, 3], for which the program was planned");
 }
 
-TEST(Compute, RefusesAnIndexBeyondItsTable) {
+TEST(Compute, RejectsAnIndexOutOfRange) {
   Floats table = counted({4, 2}), rows = zeros({3, 2});
   std::vector<std::int32_t> index = {0, 3, 4};
   const std::int64_t three[] = {3};
@@ -194,7 +194,7 @@ TEST(Compute, IsSafeFromSeveralThreads) {
   EXPECT_FALSE(std::isnan(results[0].data[0]));
 }
 
-TEST(Matmul, WalksAnyStridesAndBatches) {
+TEST(Matmul, SupportsAnyStridesAndBatches) {
   for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{1, 1, 1}, {3, 4, 5}, {17, 33, 31}, {65, 1, 7}}) {
     Floats a = counted({m, k}), b = counted({k, n}, 1), d = zeros({m, n});
     ASSERT_TRUE(matmul(a.view(), b.view(), d.view()).ok());
@@ -213,7 +213,7 @@ TEST(Matmul, WalksAnyStridesAndBatches) {
   EXPECT_EQ(d.data, product(a, b, 6, 4, 5));
 }
 
-TEST(Matmul, WritesZerosWithoutASumAndNothingWithoutARow) {
+TEST(Matmul, HandlesEmptySizes) {
   Floats none{{}, {3, 0}, {}}, d = zeros({3, 4});
   ASSERT_TRUE(matmul(none.view(), Floats{{}, {0, 4}, {}}.view(), d.view()).ok());
   EXPECT_EQ(d.data, std::vector<float>(12, 0));
@@ -221,7 +221,7 @@ TEST(Matmul, WritesZerosWithoutASumAndNothingWithoutARow) {
   EXPECT_TRUE(matmul(Floats{{}, {0, 5}, {}}.view(), b.view(), Floats{{}, {0, 4}, {}}.view()).ok());
 }
 
-TEST(Matmul, RefusesWhatDoesNotMultiply) {
+TEST(Matmul, RejectsMismatchedShapes) {
   Floats a = counted({3, 5}), b = counted({4, 5}), d = zeros({3, 4});
   EXPECT_EQ(
       matmul(a.view(), b.view(), d.view()).error().message,
@@ -230,7 +230,7 @@ TEST(Matmul, RefusesWhatDoesNotMultiply) {
   EXPECT_EQ(matmul(square.view(), square.view(), square.view()).error().message, "d shares memory with a or b");
 }
 
-TEST(Compute, OnADeviceSaysWhatIsMissing) {
+TEST(Compute, ReportsAMissingDevice) {
   const auto missing = ops::cuda::unavailable_reason();
   if (!missing) GTEST_SKIP() << "there is a device";
   ComputeRequest request{.program = matrices};
@@ -243,7 +243,7 @@ TEST(Compute, OnADeviceSaysWhatIsMissing) {
   EXPECT_EQ(planned.error().kind, ErrorKind::absent);
 }
 
-TEST(Compute, MovesPartsThatBeginOffAWord) {
+TEST(Compute, CopiesMisalignedSlices) {
   Computation::Impl impl;
   impl.plan.buffers = {{DType::bf16, 8}, {DType::bf16, 91}, {DType::bf16, 91},
                        {DType::f32, 3},  {DType::f32, 5},   {DType::f32, 0}};
@@ -264,7 +264,7 @@ TEST(Compute, MovesPartsThatBeginOffAWord) {
   EXPECT_EQ(impl.scratch_bytes, 512);
 }
 
-TEST(Compute, IsQueuedWhereItWasPlannedFor) {
+TEST(Compute, QueuesOnlyOnThePlannedDevice) {
   Floats a = counted({3, 5}), b = counted({5, 4}, 1), d = zeros({3, 4});
   const auto here = prepare({.program = matrices}, {f32("", a.shape), f32("", b.shape)});
   ASSERT_TRUE(here.ok());
@@ -273,7 +273,7 @@ TEST(Compute, IsQueuedWhereItWasPlannedFor) {
             "the program was planned for arrays in host memory; expected a device in the request");
 }
 
-TEST(Compute, QueuesWholeWords) {
+TEST(Compute, QueuesOnlyAlignedContiguousArrays) {
   alignas(16) float data[64] = {};
   const std::int64_t shape[] = {2, 3}, transposed[] = {1, 2}, padded[] = {4, 1};
   EXPECT_TRUE(Computation::can_queue({data, DType::f32, shape}));
@@ -282,7 +282,7 @@ TEST(Compute, QueuesWholeWords) {
   EXPECT_FALSE(Computation::can_queue({data, DType::f32, shape, padded}));
 }
 
-TEST(MatmulOnDevice, RefusesBeforeItLooksForADevice) {
+TEST(MatmulOnDevice, ValidatesBeforeOpeningADevice) {
   Floats a = counted({3, 5}), b = counted({5, 4}), d = zeros({3, 4});
   const auto refusal = [&] { return MatmulOnDevice::make(0, a.view(), b.view(), d.view()).error().message; };
   d.shape = {4, 3};
@@ -303,7 +303,7 @@ TEST(MatmulOnDevice, RefusesBeforeItLooksForADevice) {
             "expected bf16 * bf16, f16 * f16 or f32 * f32 -> bf16, f16 or f32, found int8 * int8 -> int32");
 }
 
-TEST(MatmulOnDevice, SaysWhatIsMissing) {
+TEST(MatmulOnDevice, ReportsAMissingDevice) {
   const auto missing = ops::cuda::unavailable_reason();
   if (!missing) GTEST_SKIP() << "there is a device";
   Floats a = counted({3, 5}), b = counted({5, 4}), d = zeros({3, 4});

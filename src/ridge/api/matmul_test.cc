@@ -18,7 +18,7 @@ MatmulCall call_of(DType dtype) {
   return call;
 }
 
-TEST(Matmul, RefusesBeforeItLooksForADevice) {
+TEST(Matmul, ValidatesBeforeOpeningADevice) {
   MatmulCall call = call_of(DType::bf16);
   call.problem.m = -1;
   const auto plan = plan_matmul(call, 0);
@@ -27,7 +27,7 @@ TEST(Matmul, RefusesBeforeItLooksForADevice) {
   EXPECT_EQ(plan.error().kind, ErrorKind::input);
 }
 
-TEST(Matmul, SaysWhatIsMissingWithoutADevice) {
+TEST(Matmul, ReportsAMissingDevice) {
   const auto missing = ops::cuda::unavailable_reason();
   if (!missing) GTEST_SKIP() << "there is a device";
   EXPECT_EQ(plan_matmul(call_of(DType::bf16), 0).error().message, *missing);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* layer = "bf16[B, D] * bf16[D, F] -> bf16[B, F]";
 
-TEST(Explain, SumsUpAnOperation) {
+TEST(Explain, SummarizesAnOperation) {
   const auto summary = explain(Request{.program = layer, .on = "h200", .dims = {{"B", 256}, {"D", 8192}, {"F", 8192}}});
   ASSERT_TRUE(summary.ok()) << summary.error().to_string();
   ASSERT_EQ(summary->ops.size(), 1u);
@@ -51,7 +51,7 @@ TEST(Explain, NamesTheKernelsOfAPlan) {
   EXPECT_EQ(summary->planned[0].results, std::vector{summary->ops[0].name});
 }
 
-TEST(Explain, TakesAMachineThatIsInNoCatalog) {
+TEST(Explain, AcceptsAMachineOutsideTheCatalog) {
   Machine half = *find_machine("h200");
   half.name = "half";
   half.memory.front().bandwidth->value /= 2;
@@ -61,7 +61,7 @@ TEST(Explain, TakesAMachineThatIsInNoCatalog) {
   EXPECT_DOUBLE_EQ(*slow->ops[0].memory_s, 2 * *whole->ops[0].memory_s);
 }
 
-TEST(Explain, TakesBareNumbersAndManyRows) {
+TEST(Explain, AcceptsBareWorkAndRows) {
   const auto bare = explain(BareWork{Flops{1e12}, Bytes{1e9}, "h100"});
   ASSERT_TRUE(bare.ok());
   EXPECT_EQ(bare->total.limiter, Limiter::compute);
@@ -75,7 +75,7 @@ TEST(Explain, TakesBareNumbersAndManyRows) {
   EXPECT_EQ((*rows)[1].ops[0].limiter, Limiter::compute);
 }
 
-TEST(Explain, SaysWhatIsWrong) {
+TEST(Explain, ReportsErrors) {
   EXPECT_EQ(explain(Request{}).error().message, "expected a PROGRAM, found none");
   EXPECT_EQ(explain(Request{.program = layer, .on = "h200", .link = "ici"}).error().message,
             "expected a rate in B/s, one way, or a link of h200 after --link, found 'ici'");
@@ -95,7 +95,7 @@ TEST(Run, MeasuresEachKernelOnThisCpu) {
             "run uses this computer; expected --on cpu, --on cuda or this CPU's machine file, found 'h200'");
 }
 
-TEST(Sweep, GoesThroughMachinesDtypesAndSplits) {
+TEST(Sweep, CoversMachinesDtypesAndSplits) {
   const SweepRequest request{.program = "A[B, D] * W[D, F] -> C[B, F]",
                              .on = {"h100", "h200"},
                              .dtypes = {DType::bf16, DType::int8},
@@ -109,7 +109,7 @@ TEST(Sweep, GoesThroughMachinesDtypesAndSplits) {
   EXPECT_TRUE(swept->lines[0].points[1].limiter_changed);
 }
 
-TEST(Machines, AreOneOrAllOfThem) {
+TEST(Machines, ReturnsOneOrAll) {
   EXPECT_EQ(machines({"h200"})->machines.size(), 1u);
   EXPECT_GE(machines()->machines.size(), catalog_names().size());
   EXPECT_EQ(machine_of("h2000").error().kind, ErrorKind::absent);

@@ -8,13 +8,13 @@
 namespace ridge {
 namespace {
 
-TEST(GegluOnDevice, RefusesBeforeItLooksForADevice) {
+TEST(GegluOnDevice, ValidatesBeforeOpeningADevice) {
   const auto refusal = [](const GegluOnDevice::Sizes& sizes) { return GegluOnDevice::make(0, sizes).error().message; };
   EXPECT_EQ(refusal({4, 8, 8, DType::f32}), "expected bf16 or f16, found f32");
   EXPECT_EQ(refusal({-1, 8, 8}), "expected sizes of at least 0, found n -1, f 8, d 8");
 }
 
-TEST(AttentionOnDevice, RefusesBeforeItLooksForADevice) {
+TEST(AttentionOnDevice, ValidatesBeforeOpeningADevice) {
   const auto refusal = [](const AttentionOnDevice::Sizes& sizes) {
     return AttentionOnDevice::make(0, sizes).error().message;
   };
@@ -23,14 +23,14 @@ TEST(AttentionOnDevice, RefusesBeforeItLooksForADevice) {
   EXPECT_EQ(refusal({1, 4, 4, 12}), "expected heads of 8 … 256 elements, a multiple of 8, found 12");
 }
 
-TEST(LayersOnDevice, SayWhatIsMissing) {
+TEST(LayersOnDevice, ReportAMissingDevice) {
   const auto missing = ops::cuda::unavailable_reason();
   if (!missing) GTEST_SKIP() << "there is a device";
   EXPECT_EQ(GegluOnDevice::make(0, {4, 8, 8}).error().message, *missing);
   EXPECT_EQ(AttentionOnDevice::make(0, {1, 4, 4, 64}).error().message, *missing);
 }
 
-TEST(LayersOnDevice, LookAtAddresses) {
+TEST(LayersOnDevice, CheckAddresses) {
   alignas(256) static char memory[512] = {};
   const auto said = [](std::initializer_list<api::NamedAddress> arrays, const void* scratch, std::int64_t bytes) {
     const Status done = api::check_addresses(arrays, scratch, bytes);
@@ -45,7 +45,7 @@ TEST(LayersOnDevice, LookAtAddresses) {
   EXPECT_EQ(said({{"x", memory}}, memory + 256, 64), "");
 }
 
-TEST(LayersOnDevice, PlansAreKept) {
+TEST(LayersOnDevice, PlansAreCached) {
   struct Parts {
     int device = 0, sizes = 0;
   };

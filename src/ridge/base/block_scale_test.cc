@@ -20,7 +20,7 @@ std::vector<double> round_trip_block(DType dtype, std::vector<double> values) {
   return values;
 }
 
-TEST(BlockScale, OfAnMxfp4IsAPowerOfTwo) {
+TEST(BlockScale, ScaleOfMxfp4IsAPowerOfTwo) {
   // The largest value, 7, has exponent 2, so the scale is 1: 7 is clamped to 6, and ties round to even codes.
   const auto got = round_trip_block(DType::mxfp4, {7, -0.3, 0.25, 0.75, 1.25, 2.5, -3.5, 5});
   const std::vector<double> want{6, -0.5, 0, 1, 1, 2, -4, 4};
@@ -28,7 +28,7 @@ TEST(BlockScale, OfAnMxfp4IsAPowerOfTwo) {
   EXPECT_EQ(round_trip_block(DType::mxfp4, {7168, 1024})[1], 1024);  // scale 2^10
 }
 
-TEST(BlockScale, OfAnNvfp4IsAnE4m3) {
+TEST(BlockScale, ScaleOfNvfp4IsE4m3) {
   const auto got = round_trip_block(DType::nvfp4, {12, 3, -1, 0.4});  // scale 2
   EXPECT_EQ(got[0], 12);
   EXPECT_EQ(got[1], 3);
@@ -37,14 +37,14 @@ TEST(BlockScale, OfAnNvfp4IsAnE4m3) {
   EXPECT_EQ(round_trip_block(DType::nvfp4, {0, 0})[0], 0);
 }
 
-TEST(BlockScale, OfE4m3) {
+TEST(BlockScale, E4m3BlocksRoundAndScale) {
   EXPECT_EQ(round_trip_block(DType::e4m3_128, {448, 17, 1, 0x1p-9, 0x1p-11})[1], 16);  // between 16 and 18, to even
   EXPECT_EQ(round_trip_block(DType::e4m3_128, {448, 0, 0, 0x1p-9})[3], 0x1p-9);        // subnormal
   EXPECT_EQ(round_trip_block(DType::e4m3_128, {896, 2})[1], 2);                        // scale 2
   EXPECT_EQ(round_trip_block(DType::mxfp8, {448, -19})[1], -20);                       // between 18 and 20, to even
 }
 
-TEST(BlockScale, WhatIsNotFiniteSpoilsItsBlockAlone) {
+TEST(BlockScale, NonFiniteValuesAffectOnlyTheirBlock) {
   for (const DType dtype : {DType::mxfp8, DType::mxfp4, DType::nvfp4, DType::e4m3_128})
     for (const double bad : {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()})
       for (const double value : round_trip_block(dtype, {1, bad, 2}))

@@ -7,7 +7,7 @@
 namespace ridge {
 namespace {
 
-TEST(Cores, without_a_cgroup_the_affinity_counts) {
+TEST(Cores, affinity_is_used_without_a_cgroup) {
   const FakeRoot root;
   EXPECT_EQ(limit_cores_by_quota(root.path(), 6), 6);
   EXPECT_EQ(limit_cores_by_quota(root.path(), 0), 1);
@@ -20,14 +20,14 @@ TEST(Cores, a_v2_quota_is_rounded_up) {
   EXPECT_EQ(limit_cores_by_quota(root.path(), 64), 2);
 }
 
-TEST(Cores, a_v2_group_without_a_limit_says_max) {
+TEST(Cores, v2_max_means_no_limit) {
   const FakeRoot root;
   root.write_file("/proc/self/cgroup", "0::/box");
   root.write_file("/sys/fs/cgroup/box/cpu.max", "max 100000");
   EXPECT_EQ(limit_cores_by_quota(root.path(), 64), 64);
 }
 
-TEST(Cores, an_ancestors_quota_binds_too) {
+TEST(Cores, an_ancestors_quota_applies) {
   const FakeRoot root;
   root.write_file("/proc/self/cgroup", "0::/outer/box");
   root.write_file("/sys/fs/cgroup/outer/cpu.max", "300000 100000");
@@ -35,14 +35,14 @@ TEST(Cores, an_ancestors_quota_binds_too) {
   EXPECT_EQ(limit_cores_by_quota(root.path(), 64), 3);
 }
 
-TEST(Cores, a_container_that_sees_its_own_group_at_the_mounts_root_is_bound_by_it) {
+TEST(Cores, quota_at_the_mount_root_applies_in_a_container) {
   const FakeRoot root;
   root.write_file("/proc/self/cgroup", "0::/a/path/of/the/host");
   root.write_file("/sys/fs/cgroup/cpu.max", "200000 100000");
   EXPECT_EQ(limit_cores_by_quota(root.path(), 64), 2);
 }
 
-TEST(Cores, a_v1_quota_counts_under_either_mount_name) {
+TEST(Cores, a_v1_quota_applies_under_either_mount_name) {
   for (const char* mount : {"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"}) {
     const FakeRoot root;
     root.write_file("/proc/self/cgroup", "4:cpu,cpuacct:/box\n3:cpuset:/");
@@ -52,7 +52,7 @@ TEST(Cores, a_v1_quota_counts_under_either_mount_name) {
   }
 }
 
-TEST(Cores, a_v1_group_without_a_limit_says_minus_one) {
+TEST(Cores, v1_minus_one_means_no_limit) {
   const FakeRoot root;
   root.write_file("/proc/self/cgroup", "4:cpu:/");
   root.write_file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1");
@@ -60,7 +60,7 @@ TEST(Cores, a_v1_group_without_a_limit_says_minus_one) {
   EXPECT_EQ(limit_cores_by_quota(root.path(), 8), 8);
 }
 
-TEST(Cores, broken_files_limit_nothing) {
+TEST(Cores, invalid_files_are_ignored) {
   const FakeRoot root;
   root.write_file("/proc/self/cgroup", "nonsense\n0::\n7\n::\n2:cpu\n4:cpu:x");
   root.write_file("/sys/fs/cgroup/cpu.max", "- -");
@@ -69,12 +69,12 @@ TEST(Cores, broken_files_limit_nothing) {
   EXPECT_EQ(limit_cores_by_quota(root.path(), 8), 8);
 }
 
-TEST(Cores, this_process_may_use_at_least_one) {
+TEST(Cores, this_process_may_use_a_core) {
   EXPECT_GE(usable_cores(), 1);
   EXPECT_LE(usable_cores(), static_cast<int>(allowed_cpus().size()));
 }
 
-TEST(MemoryLeft, no_group_sets_no_limit) {
+TEST(MemoryLeft, is_unknown_without_a_cgroup) {
   const FakeRoot root;
   EXPECT_EQ(cgroup_memory_left(root.path()), std::nullopt);
   root.write_file("/proc/self/cgroup", "0::/box");
@@ -83,7 +83,7 @@ TEST(MemoryLeft, no_group_sets_no_limit) {
   EXPECT_EQ(cgroup_memory_left(root.path()), std::nullopt);
 }
 
-TEST(MemoryLeft, is_the_limit_less_what_is_used_and_cannot_be_given_back) {
+TEST(MemoryLeft, is_the_limit_minus_unreclaimable_memory) {
   const FakeRoot root;
   root.write_file("/proc/self/cgroup", "0::/outer/box");
   root.write_file("/sys/fs/cgroup/outer/box/memory.max", "1000");
@@ -96,7 +96,7 @@ TEST(MemoryLeft, is_the_limit_less_what_is_used_and_cannot_be_given_back) {
   EXPECT_EQ(cgroup_memory_left(root.path()), 0);
 }
 
-TEST(MemoryLeft, a_v1_limit_counts_too) {
+TEST(MemoryLeft, uses_v1_limits) {
   const FakeRoot root;
   root.write_file("/proc/self/cgroup", "4:memory:/box\n3:cpu:/");
   root.write_file("/sys/fs/cgroup/memory/box/memory.limit_in_bytes", "4096");

@@ -14,7 +14,7 @@ std::string format_cells(std::string_view text) {  // "1: B@1 D@4 | 2: 1@1 8192@
   return out;
 }
 
-TEST(Csv, ReadsCellsWithTheirPlaces) {
+TEST(Csv, ReadsCellsAndColumns) {
   EXPECT_EQ(format_cells("B, D\n1,8192\n"), "1: B@1 D@4 | 2: 1@1 8192@3");
   EXPECT_EQ(format_cells("é,D\n"), "1: é@1 D@3");
   EXPECT_EQ(format_cells("a,,\n"), "1: a@1 @3 @4");
@@ -23,19 +23,19 @@ TEST(Csv, ReadsCellsWithTheirPlaces) {
   EXPECT_EQ(format_cells(""), "");
 }
 
-TEST(Csv, LineEndsMarksAndEmptyLinesAreNoCells) {
+TEST(Csv, SkipsLineEndsByteOrderMarkAndEmptyLines) {
   EXPECT_EQ(format_cells("\xEF\xBB\xBF"
                          "B,D\r\n\r\n \t\r\n1,2"),
             "1: B@1 D@3 | 4: 1@1 2@3");
 }
 
-TEST(Csv, PointsAtOneCharacterOfAnEmptyCell) {
+TEST(Csv, UnderlinesOneCharacterOfAnEmptyCell) {
   const auto lines = read_csv("a,,b\n");
   EXPECT_EQ(error_at_cell(input_error("expected a number"), "t.csv", lines[0], lines[0].cells[1]).to_string(),
             "t.csv:1:3: expected a number\n  a,,b\n    ^\n");
 }
 
-TEST(Csv, PointsAtACellOfALineThatCanBePrinted) {
+TEST(Csv, UnderlinesACellInAPrintableLine) {
   const auto lines = read_csv("B,\x01x\r\n");
   EXPECT_EQ(error_at_cell(input_error("expected a name"), "t.csv", lines[0], lines[0].cells[1]).to_string(),
             "t.csv:1:3: expected a name\n  B,?x\n    ^^\n");

@@ -20,14 +20,14 @@ class FileTest : public testing::Test {
   fs::path folder = temporary.path();
 };
 
-TEST_F(FileTest, ComesBackAsWritten) {
+TEST_F(FileTest, ReadsWhatWasWritten) {
   const std::string path = folder / "a.txt", content("one\0two\n", 8);
   ASSERT_TRUE(write_file(path, content).ok());
   EXPECT_EQ(*read_file(path), content);
   EXPECT_EQ(count_entries(), 1);
 }
 
-TEST_F(FileTest, ReplacesWhatALinkPointsTo) {
+TEST_F(FileTest, ReplacesTheTargetOfALink) {
   ASSERT_TRUE(write_file(folder / "a.txt", "old").ok());
   fs::create_symlink(folder / "a.txt", folder / "link");
   ASSERT_TRUE(write_file(folder / "link", "new").ok());
@@ -35,14 +35,14 @@ TEST_F(FileTest, ReplacesWhatALinkPointsTo) {
   EXPECT_EQ(*read_file(folder / "a.txt"), "new");
 }
 
-TEST_F(FileTest, AFullDeviceIsAnErrorAndStaysADevice) {
+TEST_F(FileTest, ReportsAFullDeviceAndKeepsTheDevice) {
   EXPECT_EQ(write_file("/dev/full", "x").error().to_string(), "cannot write '/dev/full': No space left on device\n");
   struct stat about {};
   ASSERT_EQ(::stat("/dev/full", &about), 0);
   EXPECT_TRUE(S_ISCHR(about.st_mode));
 }
 
-TEST_F(FileTest, SaysWhyAndLeavesNothing) {
+TEST_F(FileTest, ReportsTheReasonAndLeavesNoFile) {
   EXPECT_EQ(write_file(folder, "x").error().message, "cannot write '" + folder.string() + "': Is a directory");
   const std::string lost = folder / "none" / "a";
   EXPECT_EQ(write_file(lost, "x").error().message, "cannot write '" + lost + "': No such file or directory");

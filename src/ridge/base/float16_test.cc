@@ -26,7 +26,7 @@ const Format formats[] = {
      [](float x) -> std::uint32_t { return to_e4m3(x).bits; }},
 };
 
-TEST(Float16, every_code_comes_back_as_itself) {
+TEST(Float16, every_code_round_trips) {
   for (const Format& f : formats)
     for (int code = 0; code < 2 * f.codes; ++code) {
       const float x = f.widen(static_cast<std::uint32_t>(code));
@@ -37,7 +37,7 @@ TEST(Float16, every_code_comes_back_as_itself) {
     }
 }
 
-TEST(Float16, half_way_goes_to_the_even_neighbour_and_a_hair_beside_it_to_the_nearer) {
+TEST(Float16, ties_round_to_even_and_others_to_nearest) {
   for (const Format& f : formats)
     for (std::uint32_t code = 0; code + 1 < static_cast<std::uint32_t>(f.codes); ++code) {
       const float low = f.widen(code), high = f.widen(code + 1);
@@ -63,7 +63,7 @@ TEST(Float16, known_values) {
   static_assert(to_f16(-2.0f).bits == 0xc000);
 }
 
-TEST(Float16, what_is_too_large_becomes_infinity_but_saturates_in_e4m3) {
+TEST(Float16, overflow_is_infinity_but_saturates_in_e4m3) {
   EXPECT_EQ(to_float(to_bf16(std::numeric_limits<float>::max())), infinity);
   EXPECT_EQ(to_float(to_f16(65519.996f)), 65504.0f);
   EXPECT_EQ(to_float(to_f16(65520.0f)), infinity);
@@ -73,7 +73,7 @@ TEST(Float16, what_is_too_large_becomes_infinity_but_saturates_in_e4m3) {
   EXPECT_EQ(to_float(to_e4m3(-infinity)), -448.0f);
 }
 
-TEST(Float16, nan_stays_nan_even_where_its_payload_lies_in_the_dropped_bits) {
+TEST(Float16, nan_stays_nan_if_its_payload_is_in_dropped_bits) {
   const float odd = std::bit_cast<float>(0x7f800001u);
   for (const float x : {nan, -nan, odd}) {
     EXPECT_TRUE(std::isnan(to_float(to_bf16(x))));

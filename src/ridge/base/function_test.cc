@@ -7,7 +7,7 @@
 namespace ridge {
 namespace {
 
-TEST(Functions, have_a_value_and_a_line_of_the_page_each) {
+TEST(Functions, have_a_reference_and_a_description) {
   for (const FunctionInfo& f : function_table) {
     EXPECT_EQ(f.reference != nullptr, is_elementwise(f)) << f.name;
     EXPECT_EQ(f.description.empty(), f.syntax != FunctionSyntax::call && f.syntax != FunctionSyntax::over_dims &&
@@ -19,7 +19,7 @@ TEST(Functions, have_a_value_and_a_line_of_the_page_each) {
   }
 }
 
-TEST(Functions, page_holds_the_table_of_the_rows) {
+TEST(Functions, page_contains_the_table) {
   const std::string page = *read_file(std::string(RIDGE_SOURCE_DIR) + "/docs/functions.md");
   EXPECT_NE(page.find(format_function_table()), std::string::npos) << format_function_table();
 }

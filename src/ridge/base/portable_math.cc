@@ -3,7 +3,7 @@
 #include <array>
 #include <cmath>
 
-namespace ridge::portable {
+namespace ridge::base {
 namespace {
 
 constexpr double ln2_high = 6.93147180369123816490e-01, ln2_low = 1.90821492927058770002e-10;
@@ -45,4 +45,4 @@ double exp(double x) {
 double log2(double x) { return log(x) / ln2; }
 double pow(double x, double y) { return exp(y * log(x)); }
 
-}  // namespace ridge::portable
+}  // namespace ridge::base

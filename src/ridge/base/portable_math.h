@@ -4,11 +4,11 @@
 // for pow, computed as exp(y log x).
 #pragma once
 
-namespace ridge::portable {
+namespace ridge::base {
 
 double log(double x);  // for finite x > 0
 double exp(double x);  // for |x| < 700
 double log2(double x);
 double pow(double x, double y);  // for x > 0
 
-}  // namespace ridge::portable
+}  // namespace ridge::base

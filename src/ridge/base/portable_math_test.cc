@@ -7,7 +7,7 @@
 #include <cstring>
 #include <random>
 
-namespace ridge::portable {
+namespace ridge::base {
 namespace {
 
 double error_in_ulps(double got, double expected) {
@@ -46,4 +46,4 @@ TEST(PortableMath, GivesTheSameBitsEverywhere) {
 }
 
 }  // namespace
-}  // namespace ridge::portable
+}  // namespace ridge::base

@@ -29,20 +29,20 @@ TEST(Text, AlignsByCharactersNotBytes) {
   EXPECT_EQ(align_columns({{"op", "n"}, {"é", "10"}}, {false, true}), "op   n\né   10\n");
 }
 
-TEST(Text, FindsTheNearMiss) {
+TEST(Text, FindsTheNearestCandidate) {
   EXPECT_EQ(find_nearest("explian", {"run", "explain", "probe"}), "explain");
   EXPECT_EQ(find_nearest("prob", {"run", "explain", "probe"}), "probe");
   EXPECT_EQ(find_nearest("bake", {"run", "explain", "probe"}), "");
   EXPECT_EQ(find_nearest(std::string(1000, 'x'), {"run"}), "");
 }
 
-TEST(Text, PrintableLeavesNoControlCharacterAndNoLongLine) {
+TEST(Text, PrintableLinesHaveNoControlCharactersAndAreShort) {
   EXPECT_EQ(make_printable("a\tb\r\x1b[1m\xff\xC3\xA9"), "a\tb??[1m?\xC3\xA9");
   EXPECT_EQ(make_printable(std::string(400, 'x')).size(), 400u);
   EXPECT_EQ(make_printable(std::string(401, 'x')), "");
 }
 
-TEST(Text, ShortenedCutsBetweenCharacters) {
+TEST(Text, TruncatesBetweenCharacters) {
   EXPECT_EQ(truncate_text("abcdef", 6), "abcdef");
   EXPECT_EQ(truncate_text("abcdefg", 6), "abc...");
   EXPECT_EQ(truncate_text("\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9", 4), "\xC3\xA9...");

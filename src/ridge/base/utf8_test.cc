@@ -13,7 +13,7 @@ TEST(CharacterBytes, CountsOneToFourBytes) {
   EXPECT_EQ(character_bytes("\xF4\x8F\xBF\xBF"), 4u);  // U+10FFFF
 }
 
-TEST(CharacterBytes, IsZeroWhereNoCharacterStands) {
+TEST(CharacterBytes, IsZeroForInvalidCharacters) {
   for (const std::string_view text : {
            "", "\x80", "\xC3", "\xC3(", "\xE2\x86", "\xFF", "\xC0\x80", "\xE0\x80\x80", "\xF0\x80\x80\x80",  // overlong
            "\xED\xA0\x80",      // a surrogate

@@ -15,7 +15,7 @@ std::vector<std::string> with(std::vector<std::string> a, const std::vector<std:
   return a;
 }
 
-TEST_F(CliTest, ChecksAClaimAndNamesTheSlip) {
+TEST_F(CliTest, ChecksClaimsAndSuggestsLikelyMistakes) {
   const auto check = [&](const std::vector<std::string>& arguments, const std::string& claim) {
     return ridge(with(arguments, {"--check", claim}));
   };
@@ -51,7 +51,7 @@ TEST_F(CliTest, ChecksAClaimAndNamesTheSlip) {
           "time_memory, time_network, time_lower, time_upper\n");
 }
 
-TEST_F(CliTest, ShowsTheWorking) {
+TEST_F(CliTest, PrintsSteps) {
   const std::vector<std::string> sized{"explain", matmul,   "--on", "tpu_v5e", "-d",     "B=256",
                                        "-d",      "D=8192", "-d",   "F=8192",  "--steps"};
   const std::string text = ridge(sized).out;
@@ -67,7 +67,7 @@ TEST_F(CliTest, ShowsTheWorking) {
   EXPECT_TRUE(markdown.starts_with("## `bf16[B, D] * bf16[D, F] -> bf16[B, F]`\n")) << markdown;
 }
 
-TEST_F(CliTest, PutsTwoMachinesOrProgramsSideBySide) {
+TEST_F(CliTest, ComparesTwoMachinesOrPrograms) {
   const std::vector<std::string> sized{"explain", matmul, "--on", "h100", "-d", "B=64", "-d", "D=4096", "-d", "F=4096"};
   const Outcome machines = ridge(with(sized, {"--against", "h200", "--csv"}));
   EXPECT_EQ(machines.err, "");
@@ -77,7 +77,7 @@ TEST_F(CliTest, PutsTwoMachinesOrProgramsSideBySide) {
   EXPECT_EQ(nlohmann::json::parse(programs.out)["reports"][1]["ops"][0]["formulas"]["bytes"], "2*B*D + 2*B*F + D*F");
 }
 
-TEST_F(CliTest, CountsLinesOfTheNotesMatrices) {
+TEST_F(CliTest, CountsCacheLinesOfMatrices) {
   const auto lines = [&](const std::string& columns, const std::vector<std::string>& more) {
     return nlohmann::json::parse(
         ridge(with({"explain", "x: f32[N, M]\ny: f32[N, M] = cos(x)", "--on", "h100", "-d", "N=4", "-d", "M=" + columns,
@@ -148,7 +148,7 @@ TEST_F(CliTest, SweepsMachinesDtypesAndSizes) {
           "ridge: dimension 'D' has no value\n  hint: give it one or several: -d D=256, -d D=1..4096:*2\n");
 }
 
-TEST_F(CliTest, SaysWhyPointsOfASweepAreUnknown) {
+TEST_F(CliTest, ReportsWhySweepPointsAreUnknown) {
   const std::vector<std::string> far{"sweep", matmul, "--on", "tpu_v5e", "-d", "B=8", "F=9e18", "D=1,1e18,9e18"};
   const std::string text = ridge(far).out;
   EXPECT_NE(text.find("\nunknown at 2 points: a count exceeds 10^38\n"), std::string::npos) << text;
@@ -161,7 +161,7 @@ TEST_F(CliTest, SaysWhyPointsOfASweepAreUnknown) {
   EXPECT_EQ(json["lines"][0]["flops"][1], nullptr);
 }
 
-TEST_F(CliTest, SweepsASplitWithItsNetwork) {
+TEST_F(CliTest, SweepsASplitWithNetworkTimes) {
   const std::vector<std::string> cut{"sweep", matmul, "--on", "tpu_v5e", "--split",
                                      "D=2,4", "-d",   "B=8",  "F=8",     "D=6..9"};
   const std::string csv = ridge(with(cut, {"--csv"})).out;
@@ -170,7 +170,7 @@ TEST_F(CliTest, SweepsASplitWithItsNetwork) {
   EXPECT_NE(csv.find("\ntpu_v5e,bf16,4,8,8,9,384,"), std::string::npos) << "three of nine on the largest part\n" << csv;
 }
 
-TEST_F(CliTest, AnswersOneQuestionEach) {
+TEST_F(CliTest, ModesPrintTheirResults) {
   EXPECT_EQ(
       ridge({"explain", matmul, "--on", "a100_40", "--tile", "256x128", "-d", "B=1793", "-d", "D=8", "-d", "F=1793"})
           .out,
@@ -203,7 +203,7 @@ TEST_F(CliTest, PrintsTablesForOtherPrograms) {
 }
 
 // Tests the number of interactive subjects of a page, and its size.
-TEST_F(CliTest, WritesPagesOfOneOfSeveralAndOfSweeps) {
+TEST_F(CliTest, WritesPagesOfReportsAndSweeps) {
   const std::string page = path("page.html"), mlp = std::string(RIDGE_SOURCE_DIR) + "/examples/mlp.ridge";
   const auto subjects = [&](const std::vector<std::string>& words) {
     const Outcome outcome = ridge(with(words, {"--html", page}));

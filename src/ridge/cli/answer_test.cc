@@ -47,7 +47,7 @@ std::size_t blank_after(const std::vector<std::string>& lines, std::size_t from)
 
 bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-TEST_F(CliTest, AnswersWhatBindsALayerOnOneScreen) {
+TEST_F(CliTest, ExplainsALayerOnOneScreen) {
   const Outcome outcome = ridge({"explain", file("layer.ridge", layer), "--on", "h100"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const std::vector<std::string> lines = lines_of(outcome.out);
@@ -62,14 +62,14 @@ TEST_F(CliTest, AnswersWhatBindsALayerOnOneScreen) {
     if (!holds(line, "datasheet")) EXPECT_LE(line.size(), 120u) << line;
 }
 
-TEST_F(CliTest, FourStatementsTakeFortyLines) {
+TEST_F(CliTest, FourStatementsFitIntoFortyLines) {
   for (const char* program : {"mlp.ridge", "softmax.ridge", "geglu.ridge"}) {
     const Outcome outcome = ridge({"explain", std::string(RIDGE_SOURCE_DIR) + "/examples/" + program, "--on", "h200"});
     EXPECT_LE(lines_of(outcome.out).size(), 40u) << outcome.out;
   }
 }
 
-TEST_F(CliTest, ShowsThresholdsThatWereAskedForAndTheRestWithAll) {
+TEST_F(CliTest, PrintsRelevantThresholdsAndOthersWithAll) {
   const std::string mlp = std::string(RIDGE_SOURCE_DIR) + "/examples/mlp.ridge";
   const std::string asked = ridge({"explain", mlp, "--on", "h200", "-d", "B=64"}).out,
                     all = ridge({"explain", mlp, "--on", "h200", "-d", "B=64", "--all"}).out;
@@ -79,7 +79,7 @@ TEST_F(CliTest, ShowsThresholdsThatWereAskedForAndTheRestWithAll) {
   EXPECT_TRUE(holds(all, "669*r*D*F/(669*D*F + 3298*F")) << all;
 }
 
-TEST_F(CliTest, SaysInJsonWhatTheFirstScreenSays) {
+TEST_F(CliTest, JsonHasTheContentsOfTheFirstScreen) {
   const std::string program = file("layer.ridge", layer);
   const Json summary = Json::parse(ridge({"explain", program, "--on", "h100", "--json"}).out)["summary"];
   EXPECT_EQ(summary["limiter"], "compute");
@@ -96,7 +96,7 @@ TEST_F(CliTest, SaysInJsonWhatTheFirstScreenSays) {
 }
 
 // Each command that the first screen suggests runs and predicts the suggested time.
-TEST_F(CliTest, EveryNextStepShowsWhatItPromises) {
+TEST_F(CliTest, EveryNextStepPredictsTheSuggestedTime) {
   const Json report = Json::parse(ridge({"explain", file("layer.ridge", layer), "--on", "h100", "S=64", "--json"}).out);
   for (const Json& step : report["summary"]["next"]) {
     std::vector<std::string> words;
@@ -115,7 +115,7 @@ constexpr const char* small_layer =
     "dims B = 16, D = 4096, F = 14336\nx: bf16[B, D]   up: bf16[D, F]   down: bf16[F, D]\nu[B, F] = x * up\n"
     "h[B, F] = gelu(u)\ny: bf16[B, D] = h * down\n";
 
-TEST_F(CliTest, SaysWhereTheWholeProgramTurnsAndWhatAModelOfLayersTakes) {
+TEST_F(CliTest, PrintsTheBalanceOfTheProgramAndTotalsOfLayers) {
   const std::string program = file("small.ridge", small_layer);
   const Outcome one = ridge({"explain", program, "--on", "h100", "B=16"});
   EXPECT_TRUE(holds(one.out, "\nbalance  compute time exceeds memory time for B >= 354\n")) << one.out;
@@ -134,7 +134,7 @@ TEST_F(CliTest, SaysWhereTheWholeProgramTurnsAndWhatAModelOfLayersTakes) {
           "ridge: --layers: expected a whole number from 1 to 1048576, found '0'\n  hint: ridge explain --help\n");
 }
 
-TEST_F(CliTest, SaysWhatIsKnownWithoutASize) {
+TEST_F(CliTest, ExplainsWithoutASize) {
   const std::string program = file("open.ridge",
                                    "dims B\nx: bf16[B, 4096]   up: bf16[4096, 14336]   down: bf16[14336, "
                                    "4096]\nu[B, 14336] = x * up\ny: bf16[B, 4096] = u * down\n");
@@ -158,7 +158,7 @@ TEST_F(CliTest, FusesOneChipsPart) {
           "  hint: remove --fuse or --plan\n");
 }
 
-TEST_F(CliTest, SaysWhichThresholdAClaimWasHeldAgainst) {
+TEST_F(CliTest, NamesTheThresholdOfAClaim) {
   const std::string program = file("small.ridge", small_layer);
   const Outcome first = ridge({"explain", program, "--on", "h100", "--check", "B > 319"});
   EXPECT_TRUE(first.out.ends_with("  this is the threshold of u: write u.B, OPERATION.B or total.B to select one\n"))
@@ -196,7 +196,7 @@ TEST_F(CliTest, RanksMachinesInOneTable) {
   EXPECT_EQ(ridge(steps).code, 2);
 }
 
-TEST_F(CliTest, TakesSizesAndTheProgramWhereverTheyStand) {
+TEST_F(CliTest, AcceptsSizesAndProgramInAnyPosition) {
   const auto time = [&](const std::vector<std::string>& words) {
     const Outcome outcome = ridge(words);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
@@ -210,7 +210,7 @@ TEST_F(CliTest, TakesSizesAndTheProgramWhereverTheyStand) {
           "ridge: dimension 'B' is given twice, as 1 and as 2\n  hint: give each dimension once\n");
 }
 
-TEST_F(CliTest, RefusesOptionsThatItWouldNotUse) {
+TEST_F(CliTest, RejectsUnusedOptions) {
   const auto refused = [&](const std::vector<std::string>& options, const std::string& message) {
     std::vector<std::string> words{"explain", matmul, "--on", "h100", "B=16", "D=8", "F=4"};
     words.insert(words.end(), options.begin(), options.end());
@@ -241,7 +241,7 @@ TEST_F(CliTest, RefusesOptionsThatItWouldNotUse) {
           "ridge: --threads: expected a whole number from 1 to 4096, found '0'\n  hint: ridge run --help\n");
 }
 
-TEST_F(CliTest, LeavesUndecidedWhatSizesDecide) {
+TEST_F(CliTest, ClaimsThatDependOnSizesAreUndecided) {
   const std::vector<std::string> open{"explain", matmul, "--on", "h100", "--check", "B > 300"};
   const Outcome text = ridge(open);
   EXPECT_EQ(text.code, 1);
@@ -264,7 +264,7 @@ TEST_F(CliTest, LeavesUndecidedWhatSizesDecide) {
             "B=N\n");
 }
 
-TEST_F(CliTest, ShowsTheSameRowsInEveryForm) {
+TEST_F(CliTest, PrintsTheSameRowsInEveryFormat) {
   const std::string program = file("layer.ridge", layer), page = path("page.html");
   for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--split", "F=8"}}) {
     std::vector<std::string> words{"explain", program, "--on", "h100"};
@@ -291,7 +291,7 @@ TEST_F(CliTest, EveryVerbPrintsItsSchema) {
   }
 }
 
-TEST_F(CliTest, SweepsSayWhereTheLimiterChangesBetweenPoints) {
+TEST_F(CliTest, SweepsFindLimiterChangesBetweenPoints) {
   const std::string svg = path("s.svg");
   const Outcome outcome =
       ridge({"sweep", matmul, "--on", "h100,b200", "D=8192", "F=28672", "B=1..4096:*2", "--svg", svg});
@@ -312,7 +312,7 @@ TEST_F(CliTest, SweepsSayWhereTheLimiterChangesBetweenPoints) {
           "  hint: --dtype sets all dtypes of A[B, D] * W[D, F] -> C[B, F]; x: bf16[B, D] declares its own\n");
 }
 
-TEST_F(CliTest, RunsAsOftenAsItIsAskedTo) {
+TEST_F(CliTest, RunsTheRequestedNumberOfTimes) {
   const std::vector<std::string> words{"run", "x: f32[N]\ny: f32[N] = x + x", "N=1000", "--json"};
   const auto runs = [&](const std::vector<std::string>& more) {
     std::vector<std::string> all = words;
@@ -330,7 +330,7 @@ TEST_F(CliTest, RunsAsOftenAsItIsAskedTo) {
   rejects({"run", matmul, "--time", "2s", "--runs", "3"}, 2, "ridge: expected either --runs or --time, found both\n");
 }
 
-TEST_F(CliTest, RunsTwoProgramsInTurn) {
+TEST_F(CliTest, RunsTwoProgramsAlternately) {
   const std::string once = file("once.ridge", "x: f32[N]\ny: f32[N] = repeat(4, cos, x)"),
                     more = file("more.ridge", "x: f32[N]\ny: f32[N] = repeat(64, cos, x)");
   const Outcome text = ridge({"run", once, "--against", more, "N=100000", "--runs", "20"});
@@ -347,7 +347,7 @@ TEST_F(CliTest, RunsTwoProgramsInTurn) {
           "--time --no-fuse --json --csv --md --html\n");
 }
 
-TEST_F(CliTest, ABinaryFileIsNoMachine) {
+TEST_F(CliTest, RejectsABinaryMachineFile) {
   rejects({"explain", matmul, "--on",
            file("binary.toml", std::string("\x7f"
                                            "ELF\0\0\1",
@@ -355,7 +355,7 @@ TEST_F(CliTest, ABinaryFileIsNoMachine) {
           3, "FOLDER/binary.toml: expected a machine file in TOML, found a binary file\n");
 }
 
-TEST_F(CliTest, TheLinkIsARoofWhereItBinds) {
+TEST_F(CliTest, DrawsTheRoofOfALimitingLink) {
   const std::string svg = path("p.svg");
   ASSERT_EQ(
       ridge({"explain", matmul, "--on", "tpu_v5e", "B=4096", "D=4096", "F=8192", "--split", "D=4", "--svg", svg}).code,

@@ -12,7 +12,7 @@ constexpr const char* matmul = "bf16[B, D] * bf16[D, F] -> bf16[B, F]";
 
 bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-TEST_F(CliTest, TensorsLiveWhereTheyAreSaidTo) {
+TEST_F(CliTest, UsesTheRequestedMemory) {
   const auto explained = [&](const std::string& memory) {
     const Outcome outcome =
         ridge({"explain", matmul, "--on", "tpu_v5e", "--memory", memory, "B=8", "D=8192", "F=8192", "--json"});
@@ -32,7 +32,7 @@ TEST_F(CliTest, TensorsLiveWhereTheyAreSaidTo) {
   EXPECT_TRUE(holds(bare.out, "memory-bound: at least 1 s (perfect overlap)")) << bare.out << bare.err;
 }
 
-TEST_F(CliTest, RefusesAMemoryThatIsNotThere) {
+TEST_F(CliTest, RejectsAnUnknownMemory) {
   rejects({"explain", matmul, "--on", "tpu_v5e", "--memory", "l3"}, 2,
           "ridge: expected a rate in B/s, or a memory or link of tpu_v5e with a rate after --memory, found 'l3'\n"
           "  hint: it has hbm, vmem, ici, dcn, pcie\n");
@@ -51,7 +51,7 @@ TEST_F(CliTest, RefusesAMemoryThatIsNotThere) {
           "--memory --json\n");
 }
 
-TEST_F(CliTest, RefusesADtypeThatNoTensorTakes) {
+TEST_F(CliTest, RejectsAnUnusedDtype) {
   const std::string message =
       "ridge: expected tensors without a dtype with --dtype, found that every tensor declares its own\n"
       "  hint: --dtype sets all dtypes of A[B, D] * W[D, F] -> C[B, F]; x: bf16[B, D] declares its own\n";
@@ -73,7 +73,7 @@ TEST_F(CliTest, RefusesADtypeThatNoTensorTakes) {
   EXPECT_EQ(ridge({"explain", "--flops", "1", "--bytes", "1", "--dtype", "int8", "--on", "h100"}).code, 0);
 }
 
-TEST_F(CliTest, NextStepsAreThereWhereAMaskHasPairsOfItsOwn) {
+TEST_F(CliTest, SuggestsNextStepsForMasksWithTheirOwnPairs) {
   const Outcome outcome = ridge(
       {"explain",
        "q: bf16[S, H, E]   k: bf16[T, H, E]   w: bf16[H, E, F]\ns[S, H, T] = q * k\n"
@@ -97,7 +97,7 @@ TEST_F(CliTest, RanksBareNumbersAndShowsSeveralMachines) {
           "ridge: expected one machine with --csv and --md, or none for the catalog, found several\n");
 }
 
-TEST_F(CliTest, APlanSaysWhyItTakesWhatItTakes) {
+TEST_F(CliTest, APlanExplainsItsTime) {
   const auto plan = [&](const std::string& on, const std::string& n) {
     const Outcome outcome =
         ridge({"explain", "bf16[M, K] * bf16[K, N] -> bf16[M, N]", "--on", on, "--plan", "M=" + n, "N=" + n, "K=" + n});

@@ -19,7 +19,7 @@ std::vector<std::string> with(std::vector<std::string> a, const std::vector<std:
   return a;
 }
 
-TEST_F(CliTest, RefusesWhatIsNoVerbOrOption) {
+TEST_F(CliTest, RejectsUnknownVerbsAndOptions) {
   rejects({}, 2,
           "ridge: expected a verb: explain, run, advise, sweep, shard, simulate, probe, calibrate, bench, kernels, "
           "machines, completion "
@@ -63,7 +63,7 @@ TEST_F(CliTest, RefusesWhatIsNoVerbOrOption) {
           "ridge: expected TENSOR=FILE.npy after --in, found 'X'\n  hint: --in x=a.npy\n");
 }
 
-TEST_F(CliTest, SaysWhatADeviceLacksAndEndsWith4) {
+TEST_F(CliTest, ReportsAMissingDeviceWithExitCode4) {
   if (!ops::cuda::unavailable_reason()) GTEST_SKIP() << "there is a device";
   const Error absent = *ops::cuda::device_error(ops::cuda::query_driver());
   const std::string said = "ridge: " + absent.to_string();
@@ -75,7 +75,7 @@ TEST_F(CliTest, SaysWhatADeviceLacksAndEndsWith4) {
   rejects({"bench", "matmul", "--against", "cublaslt", "--shapes", shapes}, 4, said);
 }
 
-TEST_F(CliTest, ExplainsOnADeviceThatWasProbedWhetherItIsThereOrNot) {
+TEST_F(CliTest, ExplainsOnAProbedDeviceEvenIfAbsent) {
   fs::create_directories(folder / "ridge/machines");
   file("ridge/machines/cuda.toml",
        "name = \"cuda\"\ntitle = \"a device\"\n[matrix]\nbf16 = { value = 8e14, unit = \"FLOP/s\", source = \"s\", "
@@ -115,14 +115,14 @@ TEST_F(CliTest, ListsTheKernels) {
           "ridge: no kernel is called 'sm80_128x192x64_pingpong'\n  hint: did you mean sm90_128x192x64_pingpong?\n");
 }
 
-TEST_F(CliTest, TunesOnADeviceAlone) {
+TEST_F(CliTest, TunesOnlyOnADevice) {
   rejects({"run", matmul, "--tune"}, 2,
           "ridge: expected --tune together with --on cuda: it measures plans of matrix products on a CUDA device\n");
   rejects({"run", matmul, "--on", "cuda", "--tune=1001"}, 2,
           "ridge: --tune: expected a whole number from 0 to 1000, found '1001'\n  hint: ridge run --help\n");
 }
 
-TEST_F(CliTest, HoldsADevicesLibraryApart) {
+TEST_F(CliTest, RejectsCublasltWithCpuLibraries) {
   rejects({"bench", "matmul", "--against", "cublaslt,openblas", "--shapes", "s.csv"}, 2,
           "ridge: expected only cublaslt after --against: it runs on a CUDA device, the others on this CPU\n");
   rejects({"bench", "matmul", "--against", "cublaslt"}, 2,
@@ -130,7 +130,7 @@ TEST_F(CliTest, HoldsADevicesLibraryApart) {
           "  hint: ridge bench matmul --against cublaslt --shapes FILE.csv\n");
 }
 
-TEST_F(CliTest, RefusesValuesGivenTwiceOrOutOfRange) {
+TEST_F(CliTest, RejectsDuplicateAndOutOfRangeValues) {
   rejects({"explain", matmul, "-d", "B=1", "-d", "B=2"}, 2,
           "ridge: dimension 'B' is given twice, as 1 and as 2\n  hint: give each dimension once\n");
   rejects({"explain", matmul, "-d", "B=99999999999999999999"}, 2,
@@ -156,7 +156,7 @@ TEST_F(CliTest, AnOptionTakesOneValueAndLeavesTheProgram) {
   EXPECT_NE(bench.err.find("none.csv"), std::string::npos) << bench.err;
 }
 
-TEST_F(CliTest, WhatNobodyCaughtEndsWithASentence) {
+TEST_F(CliTest, ReportsUncaughtExceptions) {
   const std::string large = std::string(60 << 20, '#') + "\n" + matmul;
   const rlim_t enough_to_start = fs::file_size(RIDGE_BINARY) + (32 << 20);
   const Outcome outcome = ridge({"explain", file("large.ridge", large), "--on", "h100"}, {.memory = enough_to_start});
@@ -165,7 +165,7 @@ TEST_F(CliTest, WhatNobodyCaughtEndsWithASentence) {
   EXPECT_EQ(outcome.out, "");
 }
 
-TEST_F(CliTest, RefusesProgramsThatMeanNothing) {
+TEST_F(CliTest, RejectsInvalidPrograms) {
   rejects({"explain", "lost.ridge"}, 3,
           "ridge: cannot read 'lost.ridge': No such file or directory\n  hint: a program is a file, - or the text "
           "itself: 'bf16[B, D] * bf16[D, F] -> bf16[B, F]'\n");
@@ -204,7 +204,7 @@ TEST_F(CliTest, RefusesProgramsThatMeanNothing) {
           "ridge: cannot read 'FOLDER/none.csv': No such file or directory\n");
 }
 
-TEST_F(CliTest, RefusesRunsThatCannotBeRight) {
+TEST_F(CliTest, RejectsInvalidRuns) {
   rejects({"run", matmul, "-d", "B=4"}, 3,
           "ridge: dimension 'D' has no value; expected one to run the program\n  hint: -d D=64\n");
   rejects({"run", "x: int8[N]\ny: int8[N] = x + x", "-d", "N=4"}, 3,
@@ -221,7 +221,7 @@ TEST_F(CliTest, RefusesRunsThatCannotBeRight) {
   EXPECT_TRUE(large.err.starts_with("ridge: the program's tensors take 32.00 TB; expected at most the ")) << large.err;
 }
 
-TEST_F(CliTest, RefusesArraysOfAnotherKind) {
+TEST_F(CliTest, RejectsArraysOfAnotherType) {
   const auto given = [&](const std::string& name, const std::string& content) {
     return with({"run", matmul, "--in", "X=" + file(name, content)}, small);
   };
@@ -238,7 +238,7 @@ TEST_F(CliTest, RefusesArraysOfAnotherKind) {
           "FOLDER/text.npy: expected an .npy file, found other bytes at its start\n  hint: write it with numpy.save\n");
 }
 
-TEST_F(CliTest, RefusesContestsThatCannotBeHeld) {
+TEST_F(CliTest, RejectsInvalidBenchmarks) {
   rejects({"bench", "matmul", "--against", "atlas"}, 2,
           "ridge: unknown library 'atlas'; expected openblas, onednn or torch\n");
   rejects({"bench", "matmul", "--against", "onednn,onednn"}, 2,
@@ -247,7 +247,7 @@ TEST_F(CliTest, RefusesContestsThatCannotBeHeld) {
           "FOLDER/half.csv:2:1: expected dtype f32, bf16, f16 or int8, found 'e4m3'\n");
 }
 
-TEST_F(CliTest, ASpoiltMeasurementStopsAContestAtOnceAndLeavesTheCatalogReadable) {
+TEST_F(CliTest, ACorruptMachineFileStopsABenchmarkButNotTheCatalog) {
   fs::create_directories(folder / "ridge/machines");
   file("ridge/machines/cpu.toml", "name = \"cpu");
   std::string corrupt_file_error =
@@ -263,7 +263,7 @@ TEST_F(CliTest, ASpoiltMeasurementStopsAContestAtOnceAndLeavesTheCatalogReadable
   EXPECT_NE(outcome.out.find("h100"), std::string::npos);
 }
 
-TEST_F(CliTest, LeavesNoFileWhereWritingFails) {
+TEST_F(CliTest, LeavesNoFileIfWritingFails) {
   rejects({"explain", matmul, "--svg", "/dev/full"}, 3, "ridge: cannot write '/dev/full': No space left on device\n");
   rejects({"explain", matmul, "--svg", path("none/x.svg")}, 3,
           "ridge: cannot write 'FOLDER/none/x.svg': No such file or directory\n");
@@ -274,7 +274,7 @@ TEST_F(CliTest, LeavesNoFileWhereWritingFails) {
     EXPECT_TRUE(entry.path().filename().string().starts_with(".")) << entry;
 }
 
-TEST_F(CliTest, AFullDiskIsToldAndAClosedPipeIsNot) {
+TEST_F(CliTest, ReportsAFullDiskButNotAClosedPipe) {
   const Outcome full = ridge({"explain", matmul}, {.output = "/dev/full"});
   EXPECT_EQ(full.code, 3);
   EXPECT_EQ(full.err, "ridge: cannot write to the standard output: No space left on device\n");
@@ -283,7 +283,7 @@ TEST_F(CliTest, AFullDiskIsToldAndAClosedPipeIsNot) {
   EXPECT_EQ(closed.err, "");
 }
 
-TEST_F(CliTest, PutsResultsOnStdoutAndNothingElseAnywhere) {
+TEST_F(CliTest, PrintsOnlyResultsOnStdout) {
   for (const std::vector<std::string>& arguments : {std::vector<std::string>{"explain", matmul, "--on", "tpu_v5e"},
                                                     {"explain", matmul, "--json"},
                                                     {"machines"},
@@ -301,7 +301,7 @@ TEST_F(CliTest, PutsResultsOnStdoutAndNothingElseAnywhere) {
   }
 }
 
-TEST_F(CliTest, ColorsAsTheEnvironmentAsks) {
+TEST_F(CliTest, ColorsFollowTheEnvironment) {
   const auto colored = [&](std::vector<std::string> environment) {
     return ridge({"explain", matmul}, {.environment = std::move(environment)}).out.find('\x1b') != std::string::npos;
   };
@@ -359,7 +359,7 @@ TEST_F(CliTest, ASignalWithinALargeWriteLeavesNoFile) {
   }
 }
 
-TEST_F(CliTest, ReadsAProgramFromThreePlaces) {
+TEST_F(CliTest, ReadsAProgramFromArgumentFileAndStdin) {
   const std::string expected = "bf16[B, D] * bf16[D, F] -> bf16[B, F]";
   const auto text = [](const Outcome& outcome) { return nlohmann::json::parse(outcome.out)["ops"][0]["text"]; };
   EXPECT_EQ(text(ridge({"explain", matmul, "--json"})), expected);

@@ -33,7 +33,7 @@ class KernelCodeTest : public CliTest {
   }
 };
 
-TEST_F(KernelCodeTest, SaysWhatIsWrongWithTheWords) {
+TEST_F(KernelCodeTest, ReportsInvalidArguments) {
   rejects({"kernels", "--sass"}, 2,
           "ridge: expected a kernel's name with --sass, found none\n"
           "  hint: ridge kernels sm90_128x192x64_pingpong --sass\n");

@@ -43,7 +43,7 @@ TEST_F(CliTest, RanksPrintOneDocument) {
 }
 
 // An unsharded program gets the best sharding, for any number of ranks.
-TEST_F(CliTest, RanksTakeAnyProgram) {
+TEST_F(CliTest, RanksRunUnshardedPrograms) {
   for (const char* const ranks : {"1", "2", "3", "4", "5", "7"}) {
     const Outcome run = ridge({"run", "x: f32[B, D]  w: f32[D, F]\nh[B, F] = x * w\ny: f32[B, F] = softmax(h over F)",
                                "--ranks", ranks, "B=30", "D=21", "F=28", "--runs", "1"});
@@ -53,7 +53,7 @@ TEST_F(CliTest, RanksTakeAnyProgram) {
 }
 
 // Tests one product without replication: results on any grid, and at least as many words as the bound.
-TEST_F(CliTest, RanksSpreadAProduct) {
+TEST_F(CliTest, RanksRunASpreadProduct) {
   for (const char* const ranks : {"1", "2", "4", "5", "7"}) {
     const Outcome run = ridge({"run", "bf16[M, K] * bf16[K, N] -> bf16[M, N]", "--ranks", ranks, "--spread", "M=61",
                                "N=53", "K=97", "--runs", "1", "--json"});
@@ -64,7 +64,7 @@ TEST_F(CliTest, RanksSpreadAProduct) {
   }
 }
 
-TEST_F(CliTest, RanksGiveTheSameBitsAgain) {
+TEST_F(CliTest, RanksAreDeterministic) {
   std::string first;
   for (int i = 0; i < 3; ++i) {
     const Outcome run =
@@ -76,7 +76,7 @@ TEST_F(CliTest, RanksGiveTheSameBitsAgain) {
   }
 }
 
-TEST_F(CliTest, RanksDrawATrackEach) {
+TEST_F(CliTest, TracesHaveATrackForEachRank) {
   ASSERT_EQ(ridge({"run", split, "--mesh", "X=2", "B=8", "D=8", "F=8", "--runs", "1", "--trace", path("t.json")}).code,
             0);
   const std::string trace = *read_file(path("t.json"));
@@ -85,7 +85,7 @@ TEST_F(CliTest, RanksDrawATrackEach) {
   EXPECT_NE(trace.find("rank 1"), std::string::npos);
 }
 
-TEST_F(CliTest, RanksSayWhatIsWrong) {
+TEST_F(CliTest, RanksReportErrors) {
   const std::vector<std::string> sized{"run", split, "B=8", "D=8", "F=8"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), sized.begin(), sized.end());
@@ -117,7 +117,7 @@ TEST_F(CliTest, RanksSayWhatIsWrong) {
           "ridge: rank 0: unknown tensor 'z' in --in; expected an input, one of x, w\n");
 }
 
-TEST_F(CliTest, ARankThatIsKilledEndsAll) {
+TEST_F(CliTest, AKilledRankEndsTheRun) {
   const auto files = [] { return std::distance(fs::directory_iterator("/dev/shm"), fs::directory_iterator()); };
   const auto before = files();
   std::thread killer([] {
@@ -168,7 +168,7 @@ class MpiTest : public CliTest {
   const std::string sized = "'" + split + "' --mesh X=4 B=33 D=517 F=65 --runs 2";
 };
 
-TEST_F(MpiTest, GivesTheBitsOfSharedMemory) {
+TEST_F(MpiTest, MatchesSharedMemoryBitwise) {
   const Outcome many = started("-n 4 RIDGE " + sized + " --json --out y=" + path("mpi.npy"));
   ASSERT_EQ(many.code, 0) << many.err;
   const auto json = nlohmann::json::parse(many.out);
@@ -181,7 +181,7 @@ TEST_F(MpiTest, GivesTheBitsOfSharedMemory) {
   EXPECT_EQ(*read_file(path("mpi.npy")), *read_file(path("shared.npy")));
 }
 
-TEST_F(MpiTest, TakesAProgramThatIsNotSplit) {
+TEST_F(MpiTest, RunsAnUnshardedProgram) {
   for (const int n : {2, 3, 5}) {
     const Outcome many =
         started(fmt::format("-n {} RIDGE 'f32[M, K] * f32[K, N] -> f32[M, N]' M=30 K=21 N=28 --runs 1", n));
@@ -190,7 +190,7 @@ TEST_F(MpiTest, TakesAProgramThatIsNotSplit) {
   }
 }
 
-TEST_F(MpiTest, SaysOnceWhatAllRanksKnow) {
+TEST_F(MpiTest, ReportsCommonErrorsOnce) {
   const Outcome other = started("-n 3 RIDGE " + sized);
   EXPECT_EQ(other.err, "ridge: mpirun started 3 ranks; expected 4\n  hint: mpirun -n 4 ridge run …\n");
   EXPECT_EQ(other.code, 2);
@@ -199,7 +199,7 @@ TEST_F(MpiTest, SaysOnceWhatAllRanksKnow) {
   EXPECT_EQ(wrong.code, 3);
 }
 
-TEST_F(MpiTest, RefusesRanksThatRunAnotherProgram) {
+TEST_F(MpiTest, RejectsRanksWithAnotherProgram) {
   const std::string other = "'x: f32[B, D_X]   w: f32[D_X, F]\ny: f32[B, F] = x * w' --mesh X=2 B=33 D=517 F=65";
   const Outcome mixed = started("-n 1 RIDGE '" + split + "' --mesh X=2 B=33 D=517 F=65 : -n 1 RIDGE " + other);
   EXPECT_EQ(
@@ -209,7 +209,7 @@ TEST_F(MpiTest, RefusesRanksThatRunAnotherProgram) {
   EXPECT_EQ(mixed.code, 3);
 }
 
-TEST_F(MpiTest, ARankThatIsKilledEndsAll) {
+TEST_F(MpiTest, AKilledRankEndsTheRun) {
   const Outcome killed =
       started("-n 3 RIDGE '" + split + "' --mesh X=4 B=33 D=517 F=65 --time 60s : -n 1 timeout -s KILL 1 RIDGE '" +
               split + "' --mesh X=4 B=33 D=517 F=65 --time 60s");

@@ -11,7 +11,7 @@ std::vector<std::string> with(std::vector<std::string> words, const std::vector<
   return words;
 }
 
-TEST_F(CliTest, ShardSaysWhatIsWrongWithTheWords) {
+TEST_F(CliTest, ShardReportsInvalidArguments) {
   rejects(with(product, {"--chips", "8"}), 2,
           "ridge: dimension B has no value; comparing shardings needs all sizes\n  hint: -d B=4096\n");
   rejects(with(product, {"--chips", "1", "B=8", "D=8", "F=8"}), 2,

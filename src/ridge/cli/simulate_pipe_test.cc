@@ -27,7 +27,7 @@ class SimulatePipeTest : public CliTest {
   }
 };
 
-TEST_F(SimulatePipeTest, ClocksAPipeFromItsText) {
+TEST_F(SimulatePipeTest, SimulatesAPipelineFromText) {
   const std::string pipe = "pipelined rows 10 { load a 100  compute b 300  store c 50 }";
   const Outcome outcome = ridge({"simulate", "metapipe", pipe, "--trace", path("t.json"), "--svg", path("t.svg")});
   EXPECT_EQ(outcome.out,
@@ -45,7 +45,7 @@ TEST_F(SimulatePipeTest, ClocksAPipeFromItsText) {
           "'pipelined rows 10 { load a 100  compute b 300 }'\n");
 }
 
-TEST_F(SimulatePipeTest, ShowsWhatCallsCost) {
+TEST_F(SimulatePipeTest, PrintsTheCostOfCalls) {
   const Json got = json({"decode", "--sync", "1e-6..1e-4:*10"});
   ASSERT_EQ(got["calling"].size(), 9U);
   EXPECT_EQ(got["calling"][0]["calls"], 322);

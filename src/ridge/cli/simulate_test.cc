@@ -25,7 +25,7 @@ class SimulateTest : public CliTest {
   }
 };
 
-TEST_F(SimulateTest, GivesTheContractsKeys) {
+TEST_F(SimulateTest, JsonHasTheDocumentedKeys) {
   const Json os = json({"--rows", "32", "--cols", "32", "--dataflow", "os", "256", "128", "256"});
   EXPECT_EQ(os["schema"], "ridge.simulate/1");
   EXPECT_EQ(os["cycles"], 10175);
@@ -37,7 +37,7 @@ TEST_F(SimulateTest, GivesTheContractsKeys) {
   EXPECT_EQ(json({"--rows", "32", "--cols", "32", "3025", "96", "363"})["cycles"], 112283);
 }
 
-TEST_F(SimulateTest, CountsThePicturesOfFourByFour) {
+TEST_F(SimulateTest, CountsCyclesOfAFourByFourArray) {
   const std::vector<std::string> array{"--rows", "4", "--cols", "4", "--dataflow", "ws"};
   const auto utilization = [&](std::vector<std::string> more) {
     more.insert(more.begin(), array.begin(), array.end());
@@ -48,7 +48,7 @@ TEST_F(SimulateTest, CountsThePicturesOfFourByFour) {
   EXPECT_DOUBLE_EQ(utilization({"1", "4", "4"}), 0.1);
 }
 
-TEST_F(SimulateTest, CountsWaitsOverAGivenBandwidth) {
+TEST_F(SimulateTest, CountsStallsAtAGivenBandwidth) {
   const std::vector<std::string> os{"--rows", "32", "--cols", "32", "--dataflow", "os", "256", "128", "256"};
   std::vector<std::string> waiting = os;
   waiting.insert(waiting.end(), {"--bandwidth", "10,10,10", "--sram", "65536"});
@@ -107,7 +107,7 @@ TEST_F(SimulateTest, ReadsScaleSimsOwnFiles) {
           "     ^\n");
 }
 
-TEST_F(SimulateTest, RefusesWhatMeansNothing) {
+TEST_F(SimulateTest, RejectsInvalidArguments) {
   const std::string help = "\n  hint: ridge simulate systolic --help\n";
   const std::string example = "\n  hint: ridge simulate systolic --rows 32 --cols 32 --dataflow os 256 128 256\n";
   refuses({}, 2, "ridge: expected --rows and --cols, or --config FILE.cfg" + example);

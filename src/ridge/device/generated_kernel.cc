@@ -4,14 +4,14 @@ namespace ridge::ops::generated {
 
 std::string kernel_source(const GeneratedKernel& kernel, std::string_view header, bool wide_indices,
                           std::string_view body) {
-  std::string out = "#include \"" + std::string(header) + "\"\nnamespace ridge::device {\n";
+  std::string out = "#include \"" + std::string(header) + "\"\nnamespace ridge::tile::cuda {\n";
   out += wide_indices ? "using Index = u64;\nusing Offset = i64;\n" : "using Index = u32;\nusing Offset = int;\n";
   out += "struct Arguments { u64 word[" + std::to_string(kernel.arguments.size()) + "]; };\n";
   out += "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(kernel.threads) +
          (kernel.min_blocks_per_sm > 0 ? ", " + std::to_string(kernel.min_blocks_per_sm) : "") + ") ";
   out += "ridge_kernel(const __grid_constant__ Arguments a) {\n";
   out += body;
-  return out + "}\n}  // namespace ridge::device\n";
+  return out + "}\n}  // namespace ridge::tile::cuda\n";
 }
 
 }  // namespace ridge::ops::generated

@@ -24,14 +24,14 @@ double collective_seconds(CollectivePattern pattern, double bytes, std::int64_t 
       ->time_s();
 }
 
-TEST(Collective, of_one_node_takes_its_links) {
+TEST(Collective, one_node_uses_its_links) {
   EXPECT_DOUBLE_EQ(collective_seconds(CollectivePattern::all_gather, 8e9, 8), 7 / 8.0 * 8e9 / 450e9);
   EXPECT_DOUBLE_EQ(collective_seconds(CollectivePattern::all_reduce, 8e9, 8), 2 * 7 / 8.0 * 8e9 / 450e9);
   EXPECT_DOUBLE_EQ(collective_seconds(CollectivePattern::all_to_all, 8e9, 8), 7 / 8.0 * 8e9 / 450e9);
 }
 
 // 128 nodes: the eight chips of a node receive data from outside at 400 GB/s together.
-TEST(Collective, of_many_nodes_takes_the_slowest_level) {
+TEST(Collective, many_nodes_take_as_long_as_the_slowest_level) {
   EXPECT_NEAR(collective_seconds(CollectivePattern::all_gather, 1e12, 1024), 127 / 128.0 * 1e12 / 400e9, 1e-9);
   EXPECT_NEAR(collective_seconds(CollectivePattern::all_reduce, 1e12, 1024), 2 * 127 / 128.0 * 1e12 / 400e9, 1e-9);
   // Only the bytes that leave the node count.
@@ -47,7 +47,7 @@ TEST(Collective, of_many_nodes_takes_the_slowest_level) {
   EXPECT_EQ(two->sending_s, two->levels[0].transfer_seconds());
 }
 
-TEST(Collective, of_leaves_below_a_spine) {
+TEST(Collective, leaf_switches_below_a_spine) {
   Machine machine = make_node_machine();
   machine.numbers["leaf_chips"] = testing::make_number(256);
   machine.numbers["spine_part"] = testing::make_number(4);
@@ -58,14 +58,14 @@ TEST(Collective, of_leaves_below_a_spine) {
   EXPECT_NEAR(found->levels[2].transfer_seconds(), 3 / 4.0 * 1e12 / (256 * 12.5e9), 1e-9);
 }
 
-TEST(Collective, ragged_sends_to_some) {
+TEST(Collective, ragged_all_to_all_sends_a_fraction) {
   CollectiveRequest request{
       .pattern = CollectivePattern::all_to_all, .bytes = 1e9, .chips = 64, .ragged_to = 8, .ragged_of = 64};
   EXPECT_NEAR(collective_time(make_node_machine(), request)->time_s(),
               collective_seconds(CollectivePattern::all_to_all, 1e9, 64) / 8, 1e-12);
 }
 
-TEST(Collective, to_one_chip_takes_all_of_its_links) {
+TEST(Collective, gather_uses_all_links_of_the_receiver) {
   Machine torus = make_node_machine();
   torus.links[0].topology = Topology::ring;
   torus.links[0].count = testing::make_number(4);
@@ -73,7 +73,7 @@ TEST(Collective, to_one_chip_takes_all_of_its_links) {
   EXPECT_NEAR(collective_seconds(CollectivePattern::gather, 16e9, 16, 1, torus), 15 / 16.0 * 16e9 / 100e9, 1e-9);
 }
 
-TEST(Collective, adds_up_in_the_switch_where_there_is_one_that_does) {
+TEST(Collective, all_reduce_uses_a_reducing_switch) {
   Machine machine = make_node_machine();
   machine.numbers["switch_reduces"] = testing::make_number(1);
   EXPECT_DOUBLE_EQ(collective_seconds(CollectivePattern::all_reduce, 9e9, 8, 1, machine), 9e9 / 450e9);
@@ -81,7 +81,7 @@ TEST(Collective, adds_up_in_the_switch_where_there_is_one_that_does) {
 }
 
 // An axis too short for a ring is a line: one direction, one link and all of its hops.
-TEST(Collective, along_a_line) {
+TEST(Collective, short_axis_is_a_line) {
   Machine torus = make_node_machine();
   torus.links[0].topology = Topology::ring;
   torus.links[0].count = testing::make_number(4);
@@ -93,7 +93,7 @@ TEST(Collective, along_a_line) {
               1e-12);
 }
 
-TEST(Collective, in_chunks_beside_computing) {
+TEST(Collective, overlaps_chunks_with_computation) {
   Machine machine = make_node_machine();
   machine.links[0].latency = testing::make_number(1e-6);
   CollectiveRequest request{.pattern = CollectivePattern::all_gather, .bytes = 450e6, .chips = 8, .compute_s = 1e-3};
@@ -110,7 +110,7 @@ TEST(Collective, in_chunks_beside_computing) {
   EXPECT_EQ(collective_time(machine, request)->chunk_count, 1);
 }
 
-TEST(Collective, refuses_in_sentences) {
+TEST(Collective, rejects_invalid_requests) {
   EXPECT_EQ(collective_time(make_node_machine(), {.bytes = 0, .chips = 8}).error().message,
             "expected 1 to 2^60 bytes of a collective, found 0");
   EXPECT_EQ(collective_time(make_node_machine(), {.bytes = 1, .chips = 1}).error().message,

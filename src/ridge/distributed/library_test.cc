@@ -80,20 +80,20 @@ RelativeErrors issued_by_a_host(const std::string& machine, const std::string& f
   return out;
 }
 
-TEST(Library, of_two_h100_issued_by_a_host) {
+TEST(LibraryCollectives, two_h100_issued_by_a_host) {
   const RelativeErrors off = issued_by_a_host("h100", "h100_nccl.csv");
   for (const char* op : {"all_gather", "reduce_scatter", "all_reduce", "alltoall"}) EXPECT_LT(off.of(op), 0.12) << op;
   EXPECT_LT(off.all(), 0.09);
 }
 
-TEST(Library, of_four_h200_issued_by_a_host) {
+TEST(LibraryCollectives, four_h200_issued_by_a_host) {
   const RelativeErrors off = issued_by_a_host("h200", "h200_nccl.csv");
   for (const char* op : {"all_gather", "reduce_scatter", "all_reduce"}) EXPECT_LT(off.of(op), 0.08) << op;
   EXPECT_LT(off.of("alltoall"), 0.13);
   EXPECT_LT(off.all(), 0.08);
 }
 
-TEST(Library, of_public_timings_of_h200) {
+TEST(LibraryCollectives, public_timings_of_h200) {
   const std::string path = std::string(RIDGE_SOURCE_DIR) + "/../shared/measured/public/aic_h200_nccl.csv";
   if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there";
   const Machine h200 = find_machine("h200").value();
@@ -110,7 +110,7 @@ TEST(Library, of_public_timings_of_h200) {
 
 // Predicts a product in two chunks that overlaps with its all-gather, from the two separate times. In two of the twelve
 // timings the host was late: 619 and 635 us, where the other run took 268 and 432.
-TEST(Library, of_two_chunks_beside_a_product) {
+TEST(LibraryCollectives, two_chunks_overlap_with_a_product) {
   RelativeErrors off;
   for (const Row& row : stored("h100_chunked.csv")) {
     const OverlapTimes beside{.math_s = std::stod(row.at("product_us")), .transfer_s = std::stod(row.at("gather_us"))};

@@ -31,7 +31,7 @@ MeshSizing solve_text(const std::string& program, const Machine& machine, const 
 }
 
 // Two devices share one link; from three devices on a ring sends both ways.
-TEST(MeshSizing, keeps_its_size_as_a_symbol) {
+TEST(MeshSizing, keeps_the_size_as_a_symbol) {
   const MeshSizing open = solve_text(fsdp, make_ring_machine(1000, 5, 2, Topology::ring));
   EXPECT_EQ(open.open_axes, "X");
   ASSERT_EQ(open.intervals.size(), 2U);
@@ -49,7 +49,7 @@ TEST(MeshSizing, keeps_its_size_as_a_symbol) {
   EXPECT_EQ(ring.thresholds[2].exact, "r*(X - 1)/(X)");
 }
 
-TEST(MeshSizing, of_several_axes_is_one_size) {
+TEST(MeshSizing, several_open_axes_are_one_symbol) {
   const std::string text = "x: bf16[B_XYZ, D]   w: bf16[D_XYZ, F]\ng[D, F] = w\ny: bf16[B_XYZ, F] = x * g";
   const MeshSizing open = solve_text(text, make_ring_machine(1000, 5, 6, Topology::ring));
   EXPECT_NEAR(open.intervals.back().roofs.ridge(), 1000 / 30.0, 1e-9);  // six links
@@ -65,7 +65,7 @@ Machine make_node_machine(std::int64_t peak, std::int64_t inside, std::int64_t o
   return machine;
 }
 
-TEST(MeshSizing, over_several_levels_has_a_formula_on_each_stretch) {
+TEST(MeshSizing, each_interval_has_a_formula) {
   const MeshSizing open = solve_text(fsdp, make_node_machine(1000, 450, 50, 8));
   ASSERT_EQ(open.intervals.size(), 3U);
   const auto said = [&](std::size_t i) {
@@ -134,7 +134,7 @@ Case draw_case(Random& random) {
 }
 
 // Checks the integer sizes on both sides of every threshold in every interval.
-TEST(MeshSizing, thresholds_are_exact_over_whole_numbers) {
+TEST(MeshSizing, thresholds_are_exact_for_integer_sizes) {
   std::size_t crossed = 0, beyond = 0;
   for (unsigned seed = 0; seed < 400; ++seed) {
     Random random{std::mt19937(seed)};
@@ -166,7 +166,7 @@ TEST(MeshSizing, thresholds_are_exact_over_whole_numbers) {
 }
 
 // Three direct links to other devices: up to three shards use a link each; more shards share the three links.
-TEST(MeshSizing, over_links_to_each_of_the_others) {
+TEST(MeshSizing, direct_links_to_all_devices) {
   const MeshSizing open = solve_text(fsdp, make_ring_machine(1000, 5, 3, Topology::direct));
   ASSERT_EQ(open.intervals.size(), 2U);
   EXPECT_EQ(format_sizes(open.intervals[0].interval, "X"), "X = 2 to 4");
@@ -179,7 +179,7 @@ TEST(MeshSizing, over_links_to_each_of_the_others) {
 }
 
 // With another axis after the open one, fewer chips of the open axis share a node.
-TEST(MeshSizing, beside_an_axis_with_a_size) {
+TEST(MeshSizing, other_axis_after_the_open_axis) {
   const std::string program = "x: bf16[B_X, D_Y]   w: bf16[D_XY, F]\ng[D_Y, F] = w\ny: bf16[B_X, F]{U_Y} = x * g";
   const MeshSizing open = solve_text("mesh X, Y = 4\n" + program, make_node_machine(1000, 450, 50, 8));
   EXPECT_EQ(format_sizes(open.intervals[0].interval, "X"), "X = 2");
@@ -187,7 +187,7 @@ TEST(MeshSizing, beside_an_axis_with_a_size) {
   EXPECT_EQ(open.intervals[1].interval.link, "scaleout");
 }
 
-TEST(MeshSizing, sizes_are_searched_for) {
+TEST(MeshSizing, searches_sizes_for_a_number_of_chips) {
   const std::string text =
       "x: bf16[B_X, D_Y]   w: bf16[D_X, F_Y]   v: bf16[F_Y, D_X]\ng[D, F_Y] = w\nz[B_X, D] = x\nh[B_X, F_Y] = z * g\n"
       "u[F_Y, D] = v\ny: bf16[B_X, D_Y] = h * u";
@@ -201,7 +201,7 @@ TEST(MeshSizing, sizes_are_searched_for) {
   }
 }
 
-TEST(MeshSizing, refuses_in_sentences) {
+TEST(MeshSizing, rejects_invalid_programs) {
   const Machine machine = make_ring_machine(1000, 5, 2, Topology::ring);
   const auto said = [&](const std::string& text, const Bindings& sizes) {
     return solve_mesh_sizes(parse(text).value(), machine, sizes, 0).error().message;

@@ -12,7 +12,7 @@ namespace {
 
 Program product() { return parse("bf16[M, K] * bf16[K, N] -> bf16[M, N]").value(); }
 
-TEST(ProcessGrid, of_small_numbers) {
+TEST(ProcessGrid, best_grids_of_small_products) {
   EXPECT_EQ(best_grid(4, {64, 64, 64}), (ProcessGrid{1, 2, 2}));    // equal sides: the first of three grids
   EXPECT_EQ(best_grid(8, {64, 64, 64}), (ProcessGrid{2, 2, 2}));    // 3D
   EXPECT_EQ(best_grid(4, {64, 64, 8}), (ProcessGrid{2, 2, 1}));     // 2D
@@ -22,7 +22,7 @@ TEST(ProcessGrid, of_small_numbers) {
 }
 
 // No grid of as many devices moves fewer words, and the lower bound is not above the words of the best grid.
-TEST(ProcessGrid, moves_the_least_of_all_grids) {
+TEST(ProcessGrid, best_grid_moves_the_fewest_words) {
   std::mt19937 random(5);
   for (int i = 0; i < 2000; ++i) {
     const auto side = [&] { return static_cast<std::int64_t>(1 + random() % (i % 2 == 0 ? 50 : 5000)); };
@@ -39,7 +39,7 @@ TEST(ProcessGrid, moves_the_least_of_all_grids) {
 
 // The layouts move as many words as the formula states, whether the grid divides the sizes or not: every word is stored
 // once, and the words moved are those needed minus those present.
-TEST(ProcessGrid, is_what_its_program_moves) {
+TEST(ProcessGrid, formula_equals_the_words_of_the_program) {
   const Machine machine = find_machine("h200").value();
   std::mt19937 random(9);
   for (int i = 0; i < 200; ++i) {
@@ -76,7 +76,7 @@ TEST(ProcessGrid, is_what_its_program_moves) {
   }
 }
 
-TEST(ProcessGrid, says_why_it_is_above_the_bound) {
+TEST(ProcessGrid, explains_words_above_the_bound) {
   const Machine machine = find_machine("h200").value();
   const DistributedProduct none{"", {2, 2, 1}, 8192, 8192, {2, 2, 1}};
   EXPECT_EQ(format_product(none), "grid 2 x 2 x 1: 8 192 words, the minimum");

@@ -18,7 +18,7 @@ std::string describe_steps(const Layout& now, const Layout& then) {
   return out;
 }
 
-TEST(Moves, of_each_kind) {
+TEST(Redistribution, plans_each_collective) {
   EXPECT_EQ(describe_steps({{"", ""}, "X"}, {{"", ""}}), "all-reduce X");
   EXPECT_EQ(describe_steps({{"", ""}, "X"}, {{"", "X"}}), "reduce-scatter X");
   EXPECT_EQ(describe_steps({{"X", ""}}, {{"", ""}}), "all-gather X");
@@ -31,7 +31,7 @@ TEST(Moves, of_each_kind) {
   EXPECT_EQ(describe_steps({{"X", ""}}, {{"X", ""}}), "");
 }
 
-TEST(Moves, of_a_permutation_is_the_blocks_that_change_hands) {
+TEST(Redistribution, permutation_moves_only_exchanged_shards) {
   const Mesh mesh{{{'X', 2}, {'Y', 2}}};
   const std::vector<RedistributionStep> all = plan_redistribution({{"XY"}}, {{"YX"}});
   EXPECT_EQ(words_moved(all[0], {8}, mesh), 4);  // two of four devices exchange two words each
@@ -63,7 +63,7 @@ struct Random {
 
 // For any two layouts, with equal or unequal shards: simulated ranks send the predicted number of words and end up with
 // the right shards.
-TEST(Moves, as_ranks_that_hold_pieces_make_them) {
+TEST(Redistribution, word_counts_equal_simulated_ranks) {
   for (unsigned seed = 0; seed < 7000; ++seed) {
     Random random{std::mt19937(seed)};
     const Mesh mesh = random.mesh();
@@ -144,7 +144,7 @@ template <class Use> void for_each_point(const Case& c, const Use& use) {
 
 // Any product on any mesh, for any layouts of operands and result: each device multiplies its own shards, and no words
 // move besides those counted.
-TEST(Moves, of_random_products_on_random_meshes) {
+TEST(Redistribution, random_products_on_random_meshes) {
   int uneven = 0;  // number of cases with communication and unequal shards
   for (unsigned seed = 0; seed < 3000; ++seed) {
     Random random{std::mt19937(seed)};

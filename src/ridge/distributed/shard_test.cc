@@ -31,7 +31,7 @@ ShardAnswer search_text(const std::string& text, const Machine& machine, const B
 }
 
 // With many rows, weights are replicated and rows split: nothing moves. With few rows, weights are split and rows move.
-TEST(Shard, of_a_layer_follows_its_rows) {
+TEST(Shard, best_sharding_depends_on_the_number_of_rows) {
   const ShardAnswer many =
       search_text(mlp, make_test_machine(), {{"B", 1 << 20}, {"D", 512}, {"F", 2048}}, {.chips = 8});
   EXPECT_EQ(format_partition(many.best[0].sharding.partitions[0]), "B over X");
@@ -46,7 +46,7 @@ TEST(Shard, of_a_layer_follows_its_rows) {
 }
 
 // Seven chips and eight rows, or 16381 columns: the largest shard decides, and every word moved is counted.
-TEST(Shard, of_sizes_that_the_mesh_does_not_divide) {
+TEST(Shard, sizes_that_the_mesh_does_not_divide) {
   const ShardAnswer many =
       search_text(mlp, make_test_machine(), {{"B", 1 << 20}, {"D", 512}, {"F", 2048}}, {.chips = 7});
   EXPECT_EQ(format_partition(many.best[0].sharding.partitions[0]), "B over X");
@@ -59,7 +59,7 @@ TEST(Shard, of_sizes_that_the_mesh_does_not_divide) {
   EXPECT_EQ(few.best[0].sharding.words, 6 * 8 * 8192);
 }
 
-TEST(Shard, shares_out_parts_for_all_and_nothing_that_belongs_together) {
+TEST(Shard, splits_only_divisible_dimensions) {
   const auto shares = [](const std::string& text, const Bindings& sizes, std::int64_t chips) {
     const Program program = parse(text).value();
     std::string out;
@@ -80,7 +80,7 @@ TEST(Shard, shares_out_parts_for_all_and_nothing_that_belongs_together) {
   EXPECT_EQ(shares(heads, {{"B", 1}, {"H", 24}, {"G", 6}, {"T", 2}, {"E", 2}}, 3), "unsplit; H over X");
 }
 
-TEST(Shard, keeps_what_fits) {
+TEST(Shard, respects_the_memory_limit) {
   const Bindings sizes{{"B", 1 << 14}, {"D", 1024}, {"F", 4096}};
   const ShardAnswer open = search_text(mlp, make_test_machine(), sizes, {.chips = 8});
   const double need = open.best[0].sharding.peak_bytes;
@@ -94,7 +94,7 @@ TEST(Shard, keeps_what_fits) {
 }
 
 // The program text parses, and explain() predicts the same network time for it.
-TEST(Shard, writes_what_explain_reads) {
+TEST(Shard, program_text_is_readable_by_explain) {
   const std::vector<std::string> programs{
       mlp,
       "x: bf16[B, D]   w: bf16[D, F]   v: bf16[F, D]\nh[B, F] = x * w\ny: bf16[B, D] = h * v\nz: bf16[B, D] = x + y",
@@ -116,14 +116,14 @@ TEST(Shard, writes_what_explain_reads) {
     }
 }
 
-TEST(Shard, says_why_others_lose) {
+TEST(Shard, explains_slower_shardings) {
   const ShardAnswer a = search_text(mlp, make_test_machine(), {{"B", 64}, {"D", 8192}, {"F", 32768}}, {.chips = 8});
   EXPECT_EQ(a.best[0].slower_because, "");
   for (std::size_t i = 1; i < a.best.size(); ++i) EXPECT_NE(a.best[i].slower_because, "");
 }
 
 // A small all-reduce takes at least 5 us, the library's measured time for a call.
-TEST(Shard, sends_as_long_as_a_library_was_timed) {
+TEST(Shard, uses_library_times) {
   Machine machine = make_test_machine();
   const auto best = [&] {
     return search_text("bf16[B, D] * bf16[D, F] -> bf16[B, F]", machine, {{"B", 2}, {"D", 4096}, {"F", 2}},
@@ -144,14 +144,14 @@ TEST(Shard, sends_as_long_as_a_library_was_timed) {
 }
 
 // Of shardings with equal times, only the one with the least memory is listed.
-TEST(Shard, names_each_time_once) {
+TEST(Shard, lists_equal_times_once) {
   const ShardAnswer a =
       search_text(mlp, make_test_machine(), {{"B", 64}, {"D", 8192}, {"F", 32768}}, {.mesh = "X=4,Y=2"});
   for (std::size_t i = 1; i < a.best.size(); ++i)
     EXPECT_GT(a.best[i].sharding.total_seconds(), a.best[i - 1].sharding.total_seconds() * (1 + 1e-10));
 }
 
-TEST(Shard, refuses_in_sentences) {
+TEST(Shard, rejects_invalid_requests) {
   const auto said = [](const std::string& text, const Bindings& sizes, const ShardOptions& options) {
     return search_shardings(parse(text).value(), make_test_machine(), sizes, options).error().message;
   };
@@ -166,7 +166,7 @@ TEST(Shard, refuses_in_sentences) {
   EXPECT_EQ(said("x: bf16[B_X]\ny: bf16[B_X] = cos(x)", {}, {.chips = 8}), "expected a program that is not sharded");
 }
 
-TEST(Shard, least_words_of_a_product) {
+TEST(Shard, min_words_moved_of_a_product) {
   EXPECT_DOUBLE_EQ(min_words_moved(64, 64, 64, 1), 0);
   // A cube over 8 chips: each chip needs three faces of 32 x 32 words and has a part of each already.
   EXPECT_DOUBLE_EQ(min_words_moved(64, 64, 64, 8), 8 * (3 * 32 * 32 - 3 * 64 * 64 / 8.0));
@@ -175,7 +175,7 @@ TEST(Shard, least_words_of_a_product) {
 }
 
 // Searches a Llama-3-70B layer (seven products and attention) on 64 chips and all meshes in well below a second.
-TEST(Shard, of_a_large_layer_is_quick) {
+TEST(Shard, large_layer_is_fast) {
   const std::string layer =
       "x: bf16[B, D]   norm1: bf16[D]   norm2: bf16[D]\n"
       "wq: bf16[D, G, R, E]   wk: bf16[D, G, E]   wv: bf16[D, G, E]   wo: bf16[G, R, E, D]\n"

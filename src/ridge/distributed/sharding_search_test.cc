@@ -184,7 +184,7 @@ void expect_same(const std::vector<Sharding>& found, const std::vector<double>& 
     ASSERT_NEAR(found[i].total_seconds(), all[i], 1e-9 * all[i]) << "seed " << seed << ", place " << i;
 }
 
-TEST(ShardingSearch, equals_full_enumeration) {
+TEST(ShardingSearch, equals_exhaustive_enumeration) {
   const Machine machine = make_test_machine();
   const Network network = make_network(machine).value();
   std::size_t seen = 0, tight = 0;

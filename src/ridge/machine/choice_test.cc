@@ -27,7 +27,7 @@ Machine small_machine() {
   return machine;
 }
 
-TEST(Machine, AnswersWithThePeakOfUnitAndDtype) {
+TEST(Machine, ReturnsThePeakOfUnitAndDtype) {
   const Machine machine = small_machine();
   EXPECT_EQ(machine.find_peak(ComputeUnit::matrix, DType::bf16)->rate.value, 5);
   EXPECT_EQ(machine.find_peak(ComputeUnit::vector, DType::bf16)->rate.value, 3);
@@ -56,7 +56,7 @@ TEST(Machine, NamesTheMemoryThatHasNoBandwidth) {
             "machine 'small' has no memory\n  hint: add bandwidth under [memory.dram]\n");
 }
 
-TEST(Machine, TakesRatesThatAreNumbersOfBytesAndNoOthers) {
+TEST(Machine, AcceptsOnlyValidRates) {
   const Machine machine = small_machine();
   for (const double rate : {1e-30, 1.0, 1e30}) {
     const auto linked = with_link(machine, ByteRate{rate});
@@ -75,7 +75,7 @@ TEST(Machine, TakesRatesThatAreNumbersOfBytesAndNoOthers) {
   EXPECT_EQ(with_link(linked, "d").error().hint, "it has a, b, c");
 }
 
-TEST(Machine, TakesAMemoryByItsNameOrBehindALinkOrAsARate) {
+TEST(Machine, AcceptsAMemoryByNameLinkOrRate) {
   Machine machine = small_machine();
   machine.memory.push_back({.name = "cache", .bandwidth = make_number(90), .capacity = {}});
   machine.memory.push_back({.name = "tags", .bandwidth = {}, .capacity = make_number(3)});
@@ -91,7 +91,7 @@ TEST(Machine, TakesAMemoryByItsNameOrBehindALinkOrAsARate) {
   EXPECT_TRUE(with_memory(machine, ByteRate{-1}).error().message.ends_with("found '-1'"));
 }
 
-TEST(Machine, OfManyChipsHasTheirSum) {
+TEST(Machine, TotalsOfManyChipsAreSums) {
   Machine machine = small_machine();
   machine.peaks = {{ComputeUnit::matrix, DType::bf16, make_number(8)}};
   EXPECT_TRUE(list_chip_groups(machine).empty());
@@ -114,7 +114,7 @@ TEST(Machine, OfManyChipsHasTheirSum) {
   EXPECT_EQ(list_chip_groups(machine)[1].cores, std::nullopt) << "a default is no number of the chip's";
 }
 
-TEST(Machine, SeenWithSomeThreadsKeepsWhatIsSmaller) {
+TEST(Machine, LimitToThreadsKeepsSmallerValues) {
   Machine machine = small_machine();
   machine.peaks = {{ComputeUnit::vector, DType::f32, make_number(8)}};
   machine.peaks[0].one_core = make_number(2);

@@ -55,7 +55,7 @@ TEST_F(FindMachine, HoldsTheCatalog) {
   }
 }
 
-TEST_F(FindMachine, HasLinksWithWhatTheySustain) {
+TEST_F(FindMachine, HasLinksWithSustainedRates) {
   const Machine v5e = *find_machine("tpu_v5e");
   ASSERT_FALSE(v5e.links.empty());
   EXPECT_EQ(v5e.links[0].name, "ici");
@@ -66,7 +66,7 @@ TEST_F(FindMachine, HasLinksWithWhatTheySustain) {
   EXPECT_EQ(find_machine("h200")->memory[0].sustained->value, 4.3e12);
 }
 
-TEST_F(FindMachine, AssumesWhatAFileDoesNotSayAndLabelsIt) {
+TEST_F(FindMachine, AddsLabelledDefaults) {
   const Machine before = *find_machine("h200"), after = with_defaults(before);
   EXPECT_EQ(after.numbers.at("line_bytes"), before.numbers.at("line_bytes"));
   const Machine bare = with_defaults(Machine{});
@@ -87,7 +87,7 @@ TEST_F(FindMachine, TakesALinkByItsNameOrAsARate) {
             "  hint: it has nvlink, scaleout, pcie\n");
 }
 
-TEST_F(FindMachine, GivesTheRidgesThatTheSourcesGive) {
+TEST_F(FindMachine, ReproducesPublishedRidges) {
   EXPECT_NEAR(matrix_ridge("tpu_v5e", DType::bf16), 240.54, 0.005);
   EXPECT_NEAR(matrix_ridge("tpu_v5e", DType::int8), 481.07, 0.005);
   EXPECT_NEAR(matrix_ridge("tpu_v5p", DType::bf16), 166.00, 0.005);
@@ -101,7 +101,7 @@ TEST_F(FindMachine, GivesTheRidgesThatTheSourcesGive) {
   EXPECT_NEAR(matrix_ridge("tpu_v1", DType::int8), 2 * 1349.3, 0.1);
 }
 
-TEST_F(FindMachine, KnowsTheVectorPeaksThatArePublished) {
+TEST_F(FindMachine, HasPublishedVectorPeaks) {
   EXPECT_EQ(find_machine("tpu_v5e")->pointwise_peak()->rate.value, 6.144e12);
   EXPECT_EQ(find_machine("tpu_v6e")->pointwise_peak(), nullptr);
   EXPECT_EQ(find_machine("l40s")->pointwise_peak()->rate.value, 91.6e12);
@@ -109,14 +109,14 @@ TEST_F(FindMachine, KnowsTheVectorPeaksThatArePublished) {
   EXPECT_EQ(find_machine("h100")->pointwise_peak()->rate.value, 66.9e12);
 }
 
-TEST_F(FindMachine, SaysHowTheLinksOfAChipReachTheOthers) {
+TEST_F(FindMachine, HasTheTopologyOfLinks) {
   EXPECT_EQ(find_machine("h100")->links[0].topology, Topology::switched);
   EXPECT_EQ(find_machine("tpu_v5e")->links[0].topology, Topology::ring);
   EXPECT_EQ(find_machine("mi300x")->links[0].topology, Topology::direct);
   EXPECT_EQ(with_link(*find_machine("h100"), ByteRate{4.5e10})->links[0].topology, std::nullopt);
 }
 
-TEST_F(FindMachine, TakesTheSustainedRatesWhereTheyAreOnRecord) {
+TEST_F(FindMachine, UsesSustainedRatesIfKnown) {
   const Machine v5e = with_sustained_rates(*find_machine("tpu_v5e"));
   EXPECT_EQ(v5e.links[0].bandwidth.value, 45e9);
   EXPECT_EQ(v5e.memory[0].bandwidth->value, 819e9);
@@ -140,7 +140,7 @@ TEST_F(FindMachine, NamesTheDTypesThatAMachineHasWhereOneIsMissing) {
             "machine '' has no memory\n  hint: add bandwidth under [memory.dram]\n");
 }
 
-TEST_F(FindMachine, ListsNearNamesForAnUnknownOne) {
+TEST_F(FindMachine, SuggestsSimilarNamesForAnUnknownOne) {
   const Error error = find_machine("h10").error();
   EXPECT_EQ(error.kind, ErrorKind::absent);
   EXPECT_EQ(error.to_string(),
@@ -189,7 +189,7 @@ TEST_F(FindMachine, ReadsWhatProbeWrote) {
   EXPECT_EQ(*find_machine("cpu"), machine);
 }
 
-TEST_F(FindMachine, TellsOfASpoiltMeasurementRatherThanGuessing) {
+TEST_F(FindMachine, ReportsACorruptMeasurementInsteadOfGuessing) {
   write_machine_file(*measured_machine_path(), "name = \"cpu");
   EXPECT_EQ(find_machine("cpu").error().to_string(),
             folder +
@@ -231,7 +231,7 @@ Machine make_four_core_machine() {
   return machine;
 }
 
-TEST(SeenWithThreads, TakesTheSmallerOfAllCoresAndOneCoreTimesThreads) {
+TEST(SeenWithThreads, UsesTheSmallerOfAllCoresAndOneCoreTimesThreads) {
   const Machine one = limit_to_threads(make_four_core_machine(), 1),
                 two = limit_to_threads(make_four_core_machine(), 2),
                 four = limit_to_threads(make_four_core_machine(), 4);
@@ -246,7 +246,7 @@ TEST(SeenWithThreads, TakesTheSmallerOfAllCoresAndOneCoreTimesThreads) {
   EXPECT_EQ(four, make_four_core_machine());
 }
 
-TEST(SeenWithThreads, SaysWhereOneCoresNumberIsNotOnRecord) {
+TEST(SeenWithThreads, TitleReportsMissingSingleCoreNumbers) {
   Machine machine = make_four_core_machine();
   machine.peaks[0].one_core.reset();
   const Machine one = limit_to_threads(machine, 1);

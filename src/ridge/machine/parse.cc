@@ -14,7 +14,7 @@
 namespace ridge {
 namespace {
 
-using namespace machine_file;
+using namespace machine;
 
 // Machine files have about 5 kB; larger files are something else.
 constexpr std::size_t max_file_bytes = 1 << 20;

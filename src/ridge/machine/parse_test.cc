@@ -24,7 +24,7 @@ std::string parse_error_text(const std::string& toml) {
   return machine ? "accepted" : machine.error().to_string();
 }
 
-TEST(ParseMachine, ReadsTheFewestNumbersThatSuffice) {
+TEST(ParseMachine, ReadsAMinimalFile) {
   const Result<Machine> machine = parse_machine(minimal_file(good), "gpu.toml");
   ASSERT_TRUE(machine.ok()) << machine.error().to_string();
   EXPECT_EQ(machine->name, "gpu");
@@ -83,7 +83,7 @@ void PrintTo(const Refusal& refusal, std::ostream* out) { *out << refusal.name; 
 
 class Refuses : public testing::TestWithParam<Refusal> {};
 
-TEST_P(Refuses, WithThePlaceAndTheCure) { EXPECT_EQ(parse_error_text(GetParam().toml), GetParam().text); }
+TEST_P(Refuses, WithPositionAndHint) { EXPECT_EQ(parse_error_text(GetParam().toml), GetParam().text); }
 
 const Refusal refusals[] = {
     {"AnEmptyFile", "", "gpu.toml: the machine lacks a name\n  hint: add name = \"my_machine\" at the top\n"},
@@ -289,7 +289,7 @@ const Refusal refusals[] = {
 INSTANTIATE_TEST_SUITE_P(ParseMachine, Refuses, testing::ValuesIn(refusals),
                          [](const auto& row) { return std::string(row.param.name); });
 
-TEST(ParseMachine, RefusesAFileThatIsTooLarge) {
+TEST(ParseMachine, RejectsAFileThatIsTooLarge) {
   EXPECT_EQ(parse_error_text(std::string((1 << 20) + 1, ' ')),
             "gpu.toml: expected a machine file of at most 1048576 bytes, found 1048577\n");
 }
@@ -323,7 +323,7 @@ std::string code_block(const std::string& text, int index) {
   return text.substr(at, text.find("```", at) - at);
 }
 
-TEST(ParseMachine, ReadsTheExampleOfTheManualAndRefusesAsItSays) {
+TEST(ParseMachine, ReadsTheExampleOfTheManualAndReportsItsError) {
   const std::string manual = *read_file(std::string(RIDGE_SOURCE_DIR) + "/docs/machine_files.md");
   const std::string example = code_block(manual, 0);
   const Result<Machine> machine = parse_machine(example, "my_machine.toml");
@@ -337,7 +337,7 @@ TEST(ParseMachine, ReadsTheExampleOfTheManualAndRefusesAsItSays) {
 }
 
 // Catalog files truncated at every 29th byte and with random bytes: the result is a machine or an error, never a crash.
-TEST(ParseMachine, SurvivesCutAndSpoiltFiles) {
+TEST(ParseMachine, SurvivesTruncatedAndCorruptFiles) {
   std::mt19937 random(1);
   const std::string_view bytes =
       "\"={}[]\n.,-1ex#'\\\0\xff\xc3 _"

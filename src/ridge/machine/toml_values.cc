@@ -6,7 +6,7 @@
 
 #include "ridge/base/string_util.h"
 
-namespace ridge::machine_file {
+namespace ridge::machine {
 namespace {
 
 std::string suggest_word(std::string_view typed, const std::vector<std::string>& candidates) {
@@ -190,4 +190,4 @@ Result<SourcedValue> read_number(const MachineFileText& text, const TomlEntry& e
   }
   return result;
 }
-}  // namespace ridge::machine_file
+}  // namespace ridge::machine

@@ -11,7 +11,7 @@
 
 #include "ridge/machine/machine.h"
 
-namespace ridge::machine_file {
+namespace ridge::machine {
 
 // The machine file, for error messages.
 struct MachineFileText {
@@ -43,4 +43,4 @@ Result<std::string> read_string(const MachineFileText& text, const toml::node& n
 Result<SourcedValue> read_number(const MachineFileText& text, const TomlEntry& entry, const std::string& what,
                                  std::string_view unit);
 
-}  // namespace ridge::machine_file
+}  // namespace ridge::machine

@@ -44,7 +44,7 @@ TEST(AttentionOfLengths, EqualsItsStatements) {
 }
 
 // Contiguous sequences of one or several rows, with equal and with different numbers of keys.
-TEST(AttentionOfLengths, KnowsSequencesOneBehindTheOther) {
+TEST(AttentionOfLengths, SupportsContiguousSequences) {
   const auto text = [](const std::string& dims, const std::string& mask) {
     return "dims " + dims +
            ", H = 3, E = 12\nq: f32[S, H, E]   k: f32[T, H, E]   v: f32[T, H, E]\n"
@@ -83,7 +83,7 @@ TEST(AttentionOfLengths, ReadsKeysInPages) {
 }
 
 // Whole numbers are converted for the kernels of expressions.
-TEST(AttentionOfLengths, RunsAsSingleKernelsWhereItIsNoAttention) {
+TEST(AttentionOfLengths, RunsSeparateKernelsIfItIsNotAttention) {
   EXPECT_EQ(count_kernels(program_of("f32", "index(T) < 2 * n")), 3u);
   EXPECT_EQ(count_kernels("dims N = 9, D = 40\nx: f32[N, D]   n: int32[N]\ny: f32[N, D] = where(index(D) < n, x, 0)\n"),
             1u);

@@ -154,20 +154,20 @@ KernelTimings subsample_timings(const KernelTimings& all) {
 
 std::vector<double> exp_each(const std::vector<double>& logs) {
   std::vector<double> out;
-  for (const double x : logs) out.push_back(portable::exp(x));
+  for (const double x : logs) out.push_back(base::exp(x));
   return out;
 }
 
 std::vector<double> fit_numbers(const KernelTimings& timings, const ops::LibraryFormula& form,
                                 const ops::LibraryDevice& chip, const std::vector<double>& from) {
   std::vector<double> begin;
-  for (const double x : from) begin.push_back(portable::log(x));
+  for (const double x : from) begin.push_back(base::log(x));
   const auto objective = [&](const std::vector<double>& logs) {
     const std::vector<double> candidate = exp_each(logs);
     double sum = 0;
     for (std::size_t i = 0; i < logs.size(); ++i) sum += prior_weight * (logs[i] - begin[i]) * (logs[i] - begin[i]);
     for (const TimedKernel& x : timings)
-      sum += std::abs(portable::log(form.estimate_seconds(x.sizes, chip, candidate) / x.seconds));
+      sum += std::abs(base::log(form.estimate_seconds(x.sizes, chip, candidate) / x.seconds));
     return sum;
   };
   // The second call restarts the simplex, which may have shrunk before it reached the minimum.

@@ -11,7 +11,7 @@
 namespace ridge {
 namespace {
 
-TEST(Regime, IsOverheadWhereTheTimeDoesNotMove) {
+TEST(MeasuredBound, IsOverheadIfTimeIsConstant) {
   const MeasuredBound r = classify_bound("F", {{1e-7, 3.0e-6}, {2e-7, 3.1e-6}, {4e-7, 3.3e-6}}, Limiter::memory);
   EXPECT_EQ(r.limiter, Limiter::overhead);
   EXPECT_NEAR(r.fixed_s, 2.9e-6, 1e-9);
@@ -20,7 +20,7 @@ TEST(Regime, IsOverheadWhereTheTimeDoesNotMove) {
   EXPECT_EQ(r.double_s, 3.3e-6);
 }
 
-TEST(Regime, IsTheRooflinesWhereTimeGrowsWithWork) {
+TEST(MeasuredBound, IsTheRooflinesIfTimeGrowsWithWork) {
   const MeasuredBound r = classify_bound("B", {{50e-6, 65e-6}, {100e-6, 125e-6}, {200e-6, 245e-6}}, Limiter::compute);
   EXPECT_EQ(r.limiter, Limiter::compute);
   EXPECT_NEAR(r.fixed_s, 5e-6, 1e-9);
@@ -36,12 +36,12 @@ TEST(RunOnDevice, KnowsWhatAnInterpreterWouldRun) {
   EXPECT_EQ(list_generated_groups(*planned), (std::vector<int>{1, 3}));  // neither the product nor the sum
 }
 
-TEST(Regime, NeverHasMoreOrLessThanItsTime) {
+TEST(MeasuredBound, KeepsTheFixedPartBetweenZeroAndTheTime) {
   EXPECT_EQ(classify_bound("B", {{1, 5}, {2, 4}, {4, 3}}, {}).fixed_s, 4);   // faster when larger
   EXPECT_EQ(classify_bound("B", {{1, 1}, {2, 4}, {4, 20}}, {}).fixed_s, 0);  // slower than in proportion
 }
 
-TEST(Nvml, SaysWhatHoldsTheClock) {
+TEST(Nvml, DecodesThrottleReasons) {
   EXPECT_TRUE(decode_throttle_reasons(0x1).empty());  // idle
   EXPECT_EQ(decode_throttle_reasons(0x4), std::vector<std::string>{"power limit"});
   EXPECT_EQ(decode_throttle_reasons(0x64), (std::vector<std::string>{"power limit", "heat"}));
@@ -102,7 +102,7 @@ TEST(DeviceMachine, OfAProbeReadsBackAsItWasWritten) {
   EXPECT_EQ(*again, machine);
 }
 
-TEST(DeviceShapes, RoundToTheOperandsFormatUnlessToldOtherwise) {
+TEST(DeviceShapes, RoundToTheOperandsFormatByDefault) {
   const auto shapes =
       parse_shapes("op,dtype,m,n,k\nlinear,f16,1,2,3\ntn,e4m3,1,2,3\n", "s.csv", BenchmarkTarget::device);
   ASSERT_TRUE(shapes.ok());
@@ -115,7 +115,7 @@ TEST(DeviceShapes, RoundToTheOperandsFormatUnlessToldOtherwise) {
       "s.csv:2:1: expected out f16 or f32 of f16 operands, found 'bf16'\n");
 }
 
-TEST(DeviceContest, SumsUpByClass) {
+TEST(DeviceBenchmark, SumsUpByClass) {
   DeviceBenchmark benchmark;
   for (const auto& [m, n, ratio] : {std::tuple{64, 64, 2.0}, {64, 64, 0.5}, {4096, 63, 4.0}}) {
     DeviceBenchmarkRow row{
@@ -143,7 +143,7 @@ TEST(DeviceContest, SumsUpByClass) {
   EXPECT_NEAR(classes[2].prediction_error, 0.1, 1e-9);
 }
 
-TEST(DeviceContest, KnowsWhatACycleCanDoByTheMachinesNumbers) {
+TEST(DeviceBenchmark, ComputesThePeakPerCycleFromTheMachine) {
   Machine machine = *find_machine("h200");
   EXPECT_NEAR(*matrix_flops_per_cycle(machine, DType::bf16), 4096, 2);
   EXPECT_NEAR(*matrix_flops_per_cycle(machine, DType::e4m3), 8192, 4);

@@ -11,7 +11,7 @@ int count_passes(PassCounter passes, double seconds) {
   return count;
 }
 
-TEST(Passes, AreFiveAtLeastAndAsManyAsTheTimeHolds) {
+TEST(PassCounter, RunsAtLeastFivePassesAndFillsTheTime) {
   EXPECT_EQ(count_passes(PassCounter({}), 1), 5);
   EXPECT_EQ(count_passes(PassCounter({}), 0.03125), 7);
   EXPECT_EQ(count_passes(PassCounter({}), 1e-9), 1000);
@@ -21,7 +21,7 @@ TEST(Passes, AreFiveAtLeastAndAsManyAsTheTimeHolds) {
 }
 
 // The requested time is divided among a device's kernels and the whole program.
-TEST(Passes, OfADeviceAreTheUsersToo) {
+TEST(PassCounter, AppliesTheUsersOptionsOnADevice) {
   EXPECT_EQ(count_passes(PassCounter::for_device({}, 4), 0.002), 10);
   EXPECT_EQ(count_passes(PassCounter::for_device({.passes = 7}, 4), 1), 7);
   EXPECT_EQ(count_passes(PassCounter::for_device({.seconds = 2}, 4), 0.0625), 8);

@@ -73,7 +73,7 @@ TEST_F(Probe, TakesAsBandwidthTheGreaterOfReadingAndCopying) {
   EXPECT_NEAR(report.machine.memory_bandwidth()->value, best, 1e-3 * best);  // four digits are kept
 }
 
-TEST_F(Probe, TellsItsProgressAndStopsWhenAsked) {
+TEST_F(Probe, ReportsProgressAndStopsOnRequest) {
   int calls = 0, last = 0, of = 0;
   quick.progress = [&](const ProbeProgress& progress) {
     EXPECT_EQ(progress.done, calls);
@@ -110,7 +110,7 @@ TEST_F(Probe, LeavesNothingWhereTheFileCannotBePut) {
   EXPECT_EQ(left, 1);
 }
 
-TEST(ProbeBuffer, IsSeveralCachesAndAtMostHalfOfWhatIsAvailable) {
+TEST(ProbeBuffer, IsSeveralCachesAndAtMostHalfOfAvailableMemory) {
   constexpr double mib = 1 << 20;
   SystemProperties facts;
   facts.last_level_bytes = 32 * mib;

@@ -339,7 +339,7 @@ std::string first_mismatch(const Program& program, const RunResult& result, cons
   return "";
 }
 
-TEST(RandomPrograms, GiveTheSameFusedAndApart) {
+TEST(RandomPrograms, GiveTheSameFusedAndUnfused) {
   const tile::cpu::Isa before = tile::cpu::active_isa();
   const auto isas = tile::cpu::available_isas();
   int fused_more = 0, refused = 0;

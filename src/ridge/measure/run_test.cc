@@ -27,7 +27,7 @@ Array array_of(std::vector<float>& values) {
   return {DType::f32, static_cast<std::int64_t>(values.size()), reinterpret_cast<std::byte*>(values.data())};
 }
 
-TEST(Oracle, AgreesWithNumbersDoneByHand) {
+TEST(Reference, AgreesWithNumbersComputedByHand) {
   std::vector<float> x{1, 2, 3, 4}, w{5, 6, 7, 8}, z(4);
   const auto program = parse("f32[M, K] * f32[N, K] -> f32[M, N]").value();
   const Bindings dims{{"M", 2}, {"K", 2}, {"N", 2}};
@@ -41,7 +41,7 @@ TEST(Oracle, AgreesWithNumbersDoneByHand) {
 }
 
 // A device's gelu may be approximate; only gelu has that tolerance.
-TEST(Oracle, GivesAKernelsGeluTheRoomItSaysItNeeds) {
+TEST(Reference, AppliesAKernelsGeluTolerance) {
   std::vector<float> x{-3, 0.5F, 3}, y(3);
   const auto bounds = [&](const char* function, GeluTolerance tolerance) {
     const auto program = parse(fmt::format("x: f32[N]  y: f32[N] = {}(x)", function)).value();
@@ -60,7 +60,7 @@ TEST(Oracle, GivesAKernelsGeluTheRoomItSaysItNeeds) {
 }
 
 // At -inf, CPU kernels and generated kernels return the limit, a product's epilogue on a device NaN.
-TEST(Oracle, GivesMinusInfinityWhatTheKernelSays) {
+TEST(Reference, ReturnsTheKernelsValueAtMinusInfinity) {
   std::vector<float> x{-INFINITY, INFINITY}, y(2);
   for (const char* function : {"gelu", "gelu_tanh", "silu"}) {
     const auto program = parse(fmt::format("x: f32[N]  y: f32[N] = {}(x)", function)).value();
@@ -74,7 +74,7 @@ TEST(Oracle, GivesMinusInfinityWhatTheKernelSays) {
   }
 }
 
-TEST(Oracle, Int8IsExactAndStaysInItsRange) {
+TEST(Reference, Int8IsExactAndStaysInItsRange) {
   std::vector<std::int8_t> x{100, 2, 3, 4}, w{5, 6, 7, 8};
   const auto array = [](auto& values, DType dtype) {
     return Array{dtype, static_cast<std::int64_t>(values.size()), reinterpret_cast<std::byte*>(values.data())};
@@ -95,7 +95,7 @@ TEST(Oracle, Int8IsExactAndStaysInItsRange) {
   EXPECT_EQ(narrow[0].bound, 0);
 }
 
-TEST(Oracle, EvaluatesPointwiseByName) {
+TEST(Reference, EvaluatesPointwiseByName) {
   std::vector<float> x{1, -2, 3, 4, 5, 6}, b{10, 20, 30}, y(6);
   const auto program = parse("x: f32[N, F]  b: f32[F]\ny: f32[N, F] = max(x, 0) + b * repeat(2, sqrt, b)").value();
   const Bindings dims{{"N", 2}, {"F", 3}};
@@ -107,7 +107,7 @@ TEST(Oracle, EvaluatesPointwiseByName) {
 }
 
 // A condition that is too close to decide in f32 allows both branches.
-TEST(Oracle, TakesEitherBranchOfAnUncertainCondition) {
+TEST(Reference, TakesEitherBranchOfAnUncertainCondition) {
   std::vector<float> x{1, 5, 0, 7}, y(4);
   const auto bounds = [&](const std::string& condition) {
     const auto program = parse(fmt::format("x: f32[N]  y: f32[N] = where({}, 1, max(x, 8) - 5)", condition)).value();
@@ -134,7 +134,7 @@ TEST(Oracle, TakesEitherBranchOfAnUncertainCondition) {
   EXPECT_EQ(bounds("x < 0.1"), none);
 }
 
-TEST(Oracle, EvaluatesAlongDimensions) {
+TEST(Reference, EvaluatesAlongDimensions) {
   std::vector<float> x{1, 2, 3, 4, 5, 9}, y(6), z(2), w(3);
   const auto program = parse(
                            "x: f32[N, D]\n"
@@ -161,7 +161,7 @@ TEST(Oracle, EvaluatesAlongDimensions) {
   EXPECT_NEAR(ratio[1].value, 0 * low / (2 / rms) + -1 * high / (5 / rms), 1e-12);
 }
 
-TEST(Oracle, TakesFewerElementsWhereEachTakesARow) {
+TEST(Reference, EvaluatesFewerElementsIfEachNeedsARow) {
   const auto program = parse("x: f32[N, D]\ny[N, D] = softmax(x over D)\nz[N, D] = cos(x)").value();
   const Bindings dims{{"N", 4096}, {"D", 65536}};
   const Reference reference{program, dims, {}};
@@ -169,7 +169,7 @@ TEST(Oracle, TakesFewerElementsWhereEachTakesARow) {
   EXPECT_EQ(reference.max_affordable_elements(program.statements[1], 10'000), 10'000);
 }
 
-TEST(Oracle, FindsAnElementThatMissesOneTermOfItsSum) {
+TEST(Reference, FindsAnElementThatMissesOneTermOfItsSum) {
   constexpr std::int64_t k = 4096;
   std::vector<float> x(k), w(k), z{0};
   fill_normal(array_of(x), 1, 0, 1);
@@ -198,7 +198,7 @@ TEST(Compare, ZeroOverZeroIsNoError) {
   EXPECT_EQ(compare_one(0, {0, 0, 0}).first_wrong, -1);
 }
 
-TEST(Compare, WhatIsNotFiniteIsRightOnlyWhereItIsEqual) {
+TEST(Compare, NonFiniteValuesAreRightOnlyIfEqual) {
   const float nan = NAN, inf = INFINITY;
   for (const auto& [got, value, right] : {std::tuple(inf, inf, true),
                                           {-inf, -inf, true},
@@ -220,7 +220,7 @@ TEST(Compare, WhatIsNotFiniteIsRightOnlyWhereItIsEqual) {
   }
 }
 
-TEST(Compare, WhatRoundsBeyondTheDtypeCountsAsInfinite) {
+TEST(Compare, ValuesThatOverflowTheDtypeCountAsInfinite) {
   EXPECT_EQ(compare_one(INFINITY, {1e40, 0, 1e33}).first_wrong, -1);
   EXPECT_EQ(compare_one(-INFINITY, {1e40, 0, 1e33}).first_wrong, 0);
   EXPECT_EQ(compare_one(3e38f, {1e40, 0, 1e33}).first_wrong, 0);
@@ -239,7 +239,7 @@ TEST(Compare, ValuesBeyondTheDtypeHideNoError) {
   EXPECT_EQ(c.max_rel_error, INFINITY);  // against an rms of 0, not of 1e300
 }
 
-TEST(Share, DoesAllTheWorkWhereTheSystemGivesNoThreads) {
+TEST(ParallelFor, DoesAllTheWorkWithoutThreads) {
   const auto child = [] {
     std::ifstream about("/proc/self/statm");
     rlim_t pages = 0;
@@ -313,7 +313,7 @@ TEST(Npy, RefusesOtherForms) {
   EXPECT_EQ(error("{'descr': '<f4"), dict);
 }
 
-TEST(Npy, NoCutHeaderIsTakenForAWholeOne) {
+TEST(Npy, RejectsEveryTruncatedHeader) {
   const std::string header = make_npy_header(DType::f32, {2, 3});
   for (std::size_t length = 0; length < header.size(); ++length)
     EXPECT_FALSE(parse_npy_header(std::string_view(header).substr(0, length)).ok()) << length;
@@ -465,7 +465,7 @@ TEST(Run, OneKernelAStatementIsRightToo) {
   EXPECT_EQ(unfused.memory_bytes, 16000);
 }
 
-TEST(Run, IsRightInStrips) {
+TEST(Run, IsRightInRowBlocks) {
   const std::string text =
       "x: {0}[N, M, D]  w: {0}[D]\n"
       "m[N, M] = max(x over D)\ne[N, M, D] = exp(x - m)\ns[N, M] = sum(e over D)\ny: {0}[N, M, D] = e / s\n"
@@ -521,7 +521,7 @@ TEST(Run, IsRightForEveryFunction) {
 }
 
 // A row kernel that stores an intermediate may continue with the rounded or the unrounded value.
-TEST(Run, TakesWhatAKernelStoresAsItIsStored) {
+TEST(Run, AllowsStoredIntermediatesToBeRounded) {
   const Measurement m = measure_program(
       "x: bf16[B, D]  o: bf16[B, D]  g: bf16[D]  w: bf16[D, F]\n"
       "y: bf16[B, D] = x + o\nn: bf16[B, D] = rmsnorm(y over D) * g\nq: bf16[B, F] = y * w\n",

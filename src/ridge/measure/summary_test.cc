@@ -37,7 +37,7 @@ TEST(Summary, OfACpuComparesSumsOverAllPasses) {
 }
 
 // Tensors of 1 kB in a cache of 4 kB at 1 MB/s: they take at least 1 ms, whatever the memory's rate.
-TEST(Summary, OfWhatLiesInACacheComparesWithTheCachesMeasuredRate) {
+TEST(Summary, OfTensorsInACacheComparesWithTheCachesMeasuredRate) {
   Explanation e = two_operations();
   e.memory = MemoryUse{.tensors = {{.name = "x", .device_bytes = 1000}}};
   for (Prediction* p : {&e.ops[0], &e.ops[1], &e.total}) {
@@ -86,7 +86,7 @@ TEST(Summary, OfTimesThatDoNotAddUpHasNoOverhead) {
 }
 
 // Passes composed of random parts: the summary recovers the parts.
-TEST(Summary, FindsWhatPassesWereMadeOf) {
+TEST(Summary, RecoversThePartsOfPasses) {
   std::mt19937 random(9);
   const auto some = [&] { return 1e-6 * static_cast<double>(1 + random() % 1000); };
   for (int i = 0; i < 500; ++i) {
@@ -134,7 +134,7 @@ TEST(MedianInterval, LiesBetweenOrderStatistics) {
 }
 
 // The interval contains the true median for about 950 of 1,000 sets of 41 random numbers.
-TEST(MedianInterval, HoldsTheMedianAsOftenAsItSays) {
+TEST(MedianInterval, ContainsTheMedianInTheExpectedFraction) {
   std::mt19937 random(1);
   std::lognormal_distribution<double> skewed(0, 1);  // its median is 1
   int hits = 0;

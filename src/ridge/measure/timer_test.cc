@@ -23,14 +23,14 @@ TEST(Timer, NeverRunsBackwards) {
   }
 }
 
-TEST(Timer, DoesNotCountAThreadsSleepWhereItsOwnTimeIsAskedFor) {
+TEST(Timer, DoesNotCountSleepInCpuTime) {
   const Timer wall, thread(TimerClock::thread);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_GE(wall.seconds(), 0.02);
   EXPECT_LT(thread.seconds(), 0.01);
 }
 
-TEST(Statistics, NamesWhatLiesFarBeyondTheOthers) {
+TEST(Statistics, CountsOutliers) {
   EXPECT_EQ(compute_statistics({1.00, 1.01, 0.99, 1.02, 0.98, 1.01, 30}).outliers, 1);
   EXPECT_EQ(compute_statistics({1.00, 1.01, 0.99, 1.02, 0.98, 1.01, 1.05}).outliers, 0);
   EXPECT_EQ(compute_statistics({1, 1, 1, 1, 1, 1.005}).outliers, 0) << "a difference below 1 % is never an outlier";

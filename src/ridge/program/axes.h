@@ -9,7 +9,7 @@
 
 #include "ridge/program/program.h"
 
-namespace ridge::notation {
+namespace ridge::program {
 
 inline bool contains_axis(const std::vector<Axis>& axes, const Axis& axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
@@ -22,4 +22,4 @@ inline std::string describe_axis(const Axis& axis) {
   return axis.is_named() ? fmt::format("dimension '{}'", axis.dim) : fmt::format("size {}", axis.literal);
 }
 
-}  // namespace ridge::notation
+}  // namespace ridge::program

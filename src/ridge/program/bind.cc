@@ -20,10 +20,10 @@ std::vector<std::string> Program::dim_names() const {
 namespace {
 
 Error unknown_dimension_error(const std::string& name, const std::vector<std::string>& known) {
-  const std::string suggestion = notation::suggest_name(name, known);
+  const std::string suggestion = program::suggest_name(name, known);
   std::string list;
   for (const std::string& k : known) list += (list.empty() ? "" : ", ") + k;
-  return input_error(fmt::format("unknown dimension {}", notation::quote_word(name)),
+  return input_error(fmt::format("unknown dimension {}", program::quote_word(name)),
                      !suggestion.empty() ? fmt::format("did you mean '{}'?", suggestion)
                      : known.empty()     ? "the program has no named dimension"
                                          : fmt::format("the program's dimensions are {}", list));
@@ -84,7 +84,7 @@ Result<Bindings> Program::bind_sizes(const Bindings& given) const {
       const std::vector<std::string> needs = d.value->symbols();
       if (!std::all_of(needs.begin(), needs.end(), [&](const std::string& s) { return values.contains(s); })) continue;
       const Result<std::int64_t> value = d.value->evaluate(values);
-      const notation::SourceText source_text{text, source};
+      const program::SourceText source_text{text, source};
       if (!value)
         return source_text.error_at(d.span, fmt::format("dimension '{}': {}", d.name, value.error().message),
                                     value.error().hint);

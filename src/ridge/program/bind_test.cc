@@ -11,7 +11,7 @@ std::string bind_program(const Program& program, const Bindings& given) {
   return values ? "bound" : values.error().to_string();
 }
 
-TEST(Bind, DefaultsFollowWhatTheyDependOn) {
+TEST(Bind, DefaultsAreEvaluatedInOrderOfDependence) {
   const Program program = *parse("dims G = F + 1, F = 4*D, D = 2\nx: f32[D, F, G]\ny[D, F, G] = cos(x)");
   EXPECT_EQ(*program.bind_sizes({}), (Bindings{{"D", 2}, {"F", 8}, {"G", 9}}));
   EXPECT_EQ(*program.bind_sizes({{"D", 3}}), (Bindings{{"D", 3}, {"F", 12}, {"G", 13}}));
@@ -28,7 +28,7 @@ TEST(Bind, DefaultsFollowWhatTheyDependOn) {
 }
 
 // Shards may differ in size; counts use the largest.
-TEST(Bind, AMeshNeedNotDivideADimension) {
+TEST(Bind, MeshAxesNeedNotDivideDimensions) {
   const Program program = *parse("A[B, D_X] * W[D_X, F] -> C[B, F]{U_X}");
   EXPECT_EQ(bind_program(program, {{"D", 7}}), "bound");
   EXPECT_EQ(bind_program(program, {{"X", 3}}), "bound");

@@ -5,7 +5,7 @@
 namespace ridge {
 namespace {
 
-TEST(CsvTableParser, ReadsRowsAndPointsAtMistakes) {
+TEST(CsvTableParser, ReadsRowsAndUnderlinesErrors) {
   EXPECT_EQ(*parse_table("B, D\r\n1,8192\n\n256,8\n", "t.csv"),
             (std::vector<Bindings>{{{"B", 1}, {"D", 8192}}, {{"B", 256}, {"D", 8}}}));
   const auto error = [](const char* csv) { return parse_table(csv, "t.csv").error().to_string(); };
@@ -21,7 +21,7 @@ TEST(CsvTableParser, ReadsRowsAndPointsAtMistakes) {
             "  hint: B,D\n        1,8192\n");
 }
 
-TEST(CsvTableParser, ReadsWhatSpreadsheetsOfWindowsWrite) {
+TEST(CsvTableParser, ReadsCrlfAndByteOrderMark) {
   EXPECT_EQ(*parse_table("\xEF\xBB\xBF"
                          "B,D\r\n1,8192\r\n",
                          "t.csv"),
@@ -35,7 +35,7 @@ TEST(CsvTableParser, ReadsWhatSpreadsheetsOfWindowsWrite) {
             "  99999999999999999999\n  ^^^^^^^^^^^^^^^^^^^^\n");
 }
 
-TEST(Assignments, AreReadOnceEach) {
+TEST(Assignments, AreReadAndDuplicatesRejected) {
   EXPECT_EQ(*parse_assignments({"B=256", "d_ff=9223372036854775807"}),
             (Bindings{{"B", 256}, {"d_ff", 9223372036854775807}}));
   const auto error = [](const std::vector<std::string>& texts) { return parse_assignments(texts).error().message; };

@@ -8,7 +8,7 @@
 
 #include "ridge/program/parser.h"
 
-namespace ridge::notation {
+namespace ridge::program {
 
 bool Parser::check_conv(const Routine& routine, const TensorRef& result) {
   const ParsedOperand x = operand_at_node(0), w = operand_at_node(1);
@@ -97,4 +97,4 @@ bool Parser::check_conv_windows(const Routine& routine, const ParsedOperand& x, 
   return true;
 }
 
-}  // namespace ridge::notation
+}  // namespace ridge::program

@@ -9,7 +9,7 @@
 #include "ridge/program/axes.h"
 #include "ridge/program/parser.h"
 
-namespace ridge::notation {
+namespace ridge::program {
 namespace {
 
 // Returns text in the notation: bf16[B, D], A[B, D], y[N].
@@ -243,4 +243,4 @@ bool Parser::check_node_axes(std::size_t node, const IndexSpaces& found, const T
   return true;
 }
 
-}  // namespace ridge::notation
+}  // namespace ridge::program

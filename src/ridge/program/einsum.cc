@@ -7,7 +7,7 @@
 
 #include "ridge/program/parser.h"
 
-namespace ridge::notation {
+namespace ridge::program {
 namespace {
 
 constexpr const char* example = "such as 'bshd,bthd->bsht'";
@@ -105,4 +105,4 @@ bool Parser::add_einsum_of_one_operand(const ParsedOperand& x, const TensorRef& 
   return true;
 }
 
-}  // namespace ridge::notation
+}  // namespace ridge::program

@@ -7,7 +7,7 @@
 
 #include "ridge/program/parser.h"
 
-namespace ridge::notation {
+namespace ridge::program {
 namespace {
 
 bool has_name(const FunctionInfo& f) {
@@ -58,4 +58,4 @@ std::string_view suggest_alternative(std::string_view function) {
   return {};
 }
 
-}  // namespace ridge::notation
+}  // namespace ridge::program

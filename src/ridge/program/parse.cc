@@ -8,10 +8,10 @@
 namespace ridge {
 
 Result<Program> parse(std::string_view text, const ParseOptions& options) {
-  return notation::Parser(text, options).parse_program();
+  return program::Parser(text, options).parse_program();
 }
 
-namespace notation {
+namespace program {
 
 Parser::Parser(std::string_view text, const ParseOptions& options) : source_{text, options.source}, options_(options) {
   program_.source = options.source;
@@ -209,5 +209,5 @@ void Parser::set_roles() {
   }
 }
 
-}  // namespace notation
+}  // namespace program
 }  // namespace ridge

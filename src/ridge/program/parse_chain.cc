@@ -10,7 +10,7 @@
 #include "ridge/program/axes.h"
 #include "ridge/program/parser.h"
 
-namespace ridge::notation {
+namespace ridge::program {
 namespace {
 
 constexpr std::size_t max_factors = 8;
@@ -150,7 +150,7 @@ std::optional<ParsedOperand> Parser::add_chain_products(const ChainOrder& order,
   if ((c.result = declare_result(made, {c.left, c.right})) < 0) return std::nullopt;
   const auto name_of = [&](int t) { return program_.tensors[static_cast<std::size_t>(t)].name; };
   const std::string text =
-      fmt::format("{}{} = {} * {}", made.name, notation::format_axes(made.axes), name_of(c.left), name_of(c.right));
+      fmt::format("{}{} = {} * {}", made.name, program::format_axes(made.axes), name_of(c.left), name_of(c.right));
   const int tensor = c.result;
   program_.statements.push_back({.op = std::move(c), .text = text, .span = result.span});
   return ParsedOperand{tensor, fmt::format("'{}'", made.name), false, result.span, made.axes};
@@ -232,4 +232,4 @@ bool Parser::infer_result_axes(const TensorRef& left, const TensorRef& right, Te
   return true;
 }
 
-}  // namespace ridge::notation
+}  // namespace ridge::program

@@ -10,7 +10,7 @@
 
 #include "ridge/program/parser.h"
 
-namespace ridge::notation {
+namespace ridge::program {
 int Parser::add_node(Node node, TextSpan span) {
   nodes_.push_back(std::move(node));
   node_spans_.push_back(span);
@@ -304,4 +304,4 @@ int Parser::report_unknown_tensor(const Token& token) {
   return -1;
 }
 
-}  // namespace ridge::notation
+}  // namespace ridge::program

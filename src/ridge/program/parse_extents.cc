@@ -10,7 +10,7 @@
 #include "ridge/base/string_util.h"
 #include "ridge/program/parser.h"
 
-namespace ridge::notation {
+namespace ridge::program {
 namespace {
 
 constexpr double max_coefficient = 9.2e18;  // slightly below 2^63
@@ -232,4 +232,4 @@ bool Parser::check_no_cycle_from(std::size_t start, std::vector<int>& state) {
   return true;
 }
 
-}  // namespace ridge::notation
+}  // namespace ridge::program

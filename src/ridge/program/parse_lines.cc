@@ -8,7 +8,7 @@
 
 #include "ridge/program/parser.h"
 
-namespace ridge::notation {
+namespace ridge::program {
 
 bool Parser::parse_item() {
   const Token& first = peek();
@@ -321,4 +321,4 @@ bool Parser::check_tensor_name(const Token& token) {
       "use another name, such as x");
 }
 
-}  // namespace ridge::notation
+}  // namespace ridge::program

@@ -8,7 +8,7 @@
 #include "ridge/program/axes.h"
 #include "ridge/program/parser.h"
 
-namespace ridge::notation {
+namespace ridge::program {
 namespace {
 
 struct RoutineSyntax {
@@ -322,4 +322,4 @@ int Parser::declare_routine_result(const Routine& routine, const TensorRef& resu
   return declare_result(result, values);
 }
 
-}  // namespace ridge::notation
+}  // namespace ridge::program

@@ -19,7 +19,7 @@ const StackedInput* stack_of(const Program& program, int tensor) {
   return nullptr;
 }
 
-namespace notation {
+namespace program {
 namespace {
 
 bool is_sharded(const TensorRef& m) {
@@ -189,5 +189,5 @@ bool Parser::check_stacks_complete() {
   return true;
 }
 
-}  // namespace notation
+}  // namespace program
 }  // namespace ridge

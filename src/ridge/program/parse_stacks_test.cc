@@ -17,7 +17,7 @@ constexpr const char* layer =
     "bu[F] = b[0:F]\nbg[F] = b[F:2*F]\n"
     "u[N, F] = x * up\ng[N, F] = x * gate\ny: bf16[N, F] = (u + bu) * gelu(g + bg)";
 
-TEST(StackedInput, HoldsItsPartsAndIsNoTensorItself) {
+TEST(StackedInput, HasPartsAndIsNoTensor) {
   const auto program = parse(layer);
   ASSERT_TRUE(program.ok()) << program.error().to_string();
   ASSERT_EQ(program->stacks.size(), 2u);
@@ -51,7 +51,7 @@ TEST(StackedInput, PrintsAsItIsRead) {
     EXPECT_EQ(round_trip_error(text), "") << text;
 }
 
-TEST(StackedInput, SaysWhatItsPartsMayBe) {
+TEST(StackedInput, RejectsInvalidParts) {
   constexpr RejectedProgram rejects[] = {
       {"w: bf16[2*F, D]\nup[F, D] = w[F:2*F]\ny[F, D] = cos(up)",
        R"(program:2:1: expected the part of 'w' that begins at 0, found one at F
@@ -284,7 +284,7 @@ TEST(StackedInput, IsReadInPartsOnly) {
   expect_rejected(rejects);
 }
 
-TEST(StackedInput, IsRefusedWhereItsWordsStandWrong) {
+TEST(StackedInput, RejectsInvalidSyntax) {
   const auto message = [](const std::string& text) {
     const auto program = parse(text);
     return program ? "accepted" : program.error().to_string().substr(0, program.error().to_string().find('\n'));

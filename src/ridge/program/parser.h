@@ -15,7 +15,7 @@
 #include "ridge/program/routine.h"
 #include "ridge/program/tokenizer.h"
 
-namespace ridge::notation {
+namespace ridge::program {
 
 inline constexpr int max_nesting = 256;
 inline constexpr std::size_t max_dims = 256;
@@ -250,4 +250,4 @@ std::string format_axis(const Axis& axis);
 std::string format_partial(const std::string& partial);                          // "{U_X}" or ""
 bool has_same_sharding(const std::vector<Axis>& a, const std::vector<Axis>& b);  // also requires equal axes
 
-}  // namespace ridge::notation
+}  // namespace ridge::program

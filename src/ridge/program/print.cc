@@ -9,7 +9,7 @@
 #include "ridge/program/parser.h"
 
 namespace ridge {
-namespace notation {
+namespace program {
 
 std::string format_axis(const Axis& axis) {
   if (!axis.is_named()) return std::to_string(axis.literal);
@@ -197,27 +197,27 @@ std::string print_stack(const Program& program, const StackedInput& stack) {
 }
 
 }  // namespace
-}  // namespace notation
+}  // namespace program
 
 std::string print_program(const Program& program) {
-  std::string out = notation::print_dims(program) + notation::print_mesh(program);
+  std::string out = program::print_dims(program) + program::print_mesh(program);
   std::vector<const Statement*> writer(program.tensors.size());
   for (const Statement& s : program.statements) writer[static_cast<std::size_t>(s.result())] = &s;
   for (std::size_t i = 0; i < program.tensors.size(); ++i) {
     const Tensor& t = program.tensors[i];
     const StackedInput* const stack = stack_of(program, static_cast<int>(i));
-    if (stack && stack->parts.front() == static_cast<int>(i)) out += notation::print_stack(program, *stack);
+    if (stack && stack->parts.front() == static_cast<int>(i)) out += program::print_stack(program, *stack);
     out += t.name;
     if (t.declared) out += ": " + std::string(dtype_name(t.dtype));
-    out += notation::format_axes(t.axes) + notation::format_partial(t.partial);
+    out += program::format_axes(t.axes) + program::format_partial(t.partial);
     if (writer[i]) {
       if (const auto* c = std::get_if<Contraction>(&writer[i]->op))
         out += fmt::format(" = {} * {}", program.tensors[static_cast<std::size_t>(c->left)].name,
                            program.tensors[static_cast<std::size_t>(c->right)].name);
       else
-        out += " = " + notation::print_expression(program, std::get<Expression>(writer[i]->op));
+        out += " = " + program::print_expression(program, std::get<Expression>(writer[i]->op));
     }
-    if (stack) out += " = " + notation::print_slice(program, *stack, static_cast<int>(i));
+    if (stack) out += " = " + program::print_slice(program, *stack, static_cast<int>(i));
     out += "\n";
   }
   return out;

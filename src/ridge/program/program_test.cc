@@ -152,7 +152,7 @@ TEST(Parse, ReadsEveryProductOfTheNotes) {
     EXPECT_TRUE(parse(line)) << line;
 }
 
-TEST(Parse, TellsContractionsFromPointwiseStatements) {
+TEST(Parse, DistinguishesContractionsFromExpressions) {
   const Program p =
       parse_valid("x: bf16[N] y: bf16[N]\na[N] = x * y\nb[N] = (x * y)\nc[N] = x * y * x\nd[N] = 2 * x\ne[N] = x");
   std::vector<bool> contractions;
@@ -162,7 +162,7 @@ TEST(Parse, TellsContractionsFromPointwiseStatements) {
   EXPECT_THAT(contraction_at(p).contracted, IsEmpty());
 }
 
-TEST(Parse, TakesASummedProductForTheContractionThatItIs) {
+TEST(Parse, ReadsASummedProductAsAContraction) {
   const std::string in = "x: bf16[N, D] w: bf16[D, F] v: bf16[D]\n";
   for (const char* statement :
        {"y[N, F] = sum(x * w over D)", "y[N] = sum((x * v) over D)", "y[1] = sum(x * x over N, D)"})
@@ -171,7 +171,7 @@ TEST(Parse, TakesASummedProductForTheContractionThatItIs) {
     EXPECT_TRUE(std::holds_alternative<Expression>(parse_valid(in + statement).statements[0].op)) << statement;
 }
 
-TEST(Parse, SortsTheDimensionsOfAContraction) {
+TEST(Parse, ClassifiesTheDimensionsOfAContraction) {
   const Program p = parse_valid("q[B, H, T, C] * k[S, C, H, B] -> s[T, B, S, H]");
   EXPECT_THAT(contraction_at(p).batch, ElementsAre("B", "H"));
   EXPECT_THAT(contraction_at(p).left_free, ElementsAre("T"));
@@ -188,7 +188,7 @@ TEST(Parse, SortsTheDimensionsOfAContraction) {
   EXPECT_THAT(contraction_at(outer).contracted, IsEmpty());
 }
 
-TEST(Parse, MatchesWrittenSizesByTheirValue) {
+TEST(Parse, MatchesLiteralSizesByValue) {
   const Program p = parse_valid("bf16[B, 16, 3, 1] * bf16[16, F, 5, 3] -> bf16[B, 5, 1, F]");
   EXPECT_EQ(contraction_at(p).literal_contracted, 48);
   EXPECT_THAT(contraction_at(p).left_free, ElementsAre("B"));
@@ -200,7 +200,7 @@ TEST(Parse, MatchesWrittenSizesByTheirValue) {
             "x: f32[N, 3]\ns: f32[1]\ny[3, N, 1] = x * 2 + s\n");
 }
 
-TEST(Parse, GivesResultsTheWidestDtypeUnlessOneIsWritten) {
+TEST(Parse, ResultsHaveTheWidestDtypeByDefault) {
   const auto result_dtype = [](std::string_view text, DType dtype = DType::bf16) {
     return parse(text, {.dtype = dtype}).value().tensors.back().dtype;
   };
@@ -213,7 +213,7 @@ TEST(Parse, GivesResultsTheWidestDtypeUnlessOneIsWritten) {
   EXPECT_EQ(result_dtype("x[N]\ny[N] = cos(x)", DType::f32), DType::f32);
 }
 
-TEST(Parse, TellsInputsIntermediatesAndOutputs) {
+TEST(Parse, AssignsRolesToTensors) {
   const Program p =
       parse_valid("x: f32[N] unused: f32[N]\na[N] = cos(x)\nb: f32[N] = cos(a)\nc[N] = cos(b)\nd[N] = cos(x)");
   std::vector<TensorRole> roles;
@@ -248,19 +248,19 @@ std::string bind_program(std::string_view text, const Bindings& given) {
   return out;
 }
 
-TEST(Bind, FollowsDefaultsFromWhatIsGiven) {
+TEST(Bind, EvaluatesDefaultsFromGivenValues) {
   const std::string text = "dims F = 4*D, D = 8192, N = 32768\nx: bf16[N, D] w: bf16[D, F]\ny[N, F] = x * w";
   EXPECT_EQ(bind_program(text, {}), "D=8192 F=32768 N=32768 ");
   EXPECT_EQ(bind_program(text, {{"D", 10}}), "D=10 F=40 N=32768 ");
   EXPECT_EQ(bind_program(text, {{"D", 10}, {"F", 7}}), "D=10 F=7 N=32768 ");
 }
 
-TEST(Bind, LeavesOutWhatHasNoValue) {
+TEST(Bind, OmitsDimensionsWithoutValue) {
   EXPECT_EQ(bind_program("bf16[B, D] * bf16[D, F] -> bf16[B, F]", {{"D", 8192}}), "D=8192 ");
   EXPECT_EQ(bind_program("dims F = 4*D\nbf16[B, D] * bf16[D, F] -> bf16[B, F]", {}), "");
 }
 
-TEST(Bind, RefusesWhatDoesNotFit) {
+TEST(Bind, RejectsInvalidValues) {
   const std::string text = "dims batch = 8, d_model, d_ff = d_model - 4\nx: f32[batch, d_ff]\ny[batch, d_ff] = cos(x)";
   EXPECT_EQ(bind_program(text, {{"bacth", 1}}), "unknown dimension 'bacth'\n  hint: did you mean 'batch'?\n");
   EXPECT_EQ(bind_program(text, {{"E", 1}}),

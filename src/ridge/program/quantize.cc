@@ -5,7 +5,7 @@
 #include "ridge/program/axes.h"
 #include "ridge/program/parser.h"
 
-namespace ridge::notation {
+namespace ridge::program {
 namespace {
 
 constexpr const char* formats = "e4m3 with block = 128, mxfp8, mxfp4 or nvfp4";
@@ -79,4 +79,4 @@ bool Parser::check_quantize(const Routine& routine, const TensorRef& result) {
       "give the result the same last dimension");
 }
 
-}  // namespace ridge::notation
+}  // namespace ridge::program

@@ -7,7 +7,7 @@ namespace {
 using testing::expect_rejected;
 using testing::RejectedProgram;
 
-TEST(Parse, FunctionsAlongDimensionsSayWhichOnes) {
+TEST(Parse, RejectsFunctionsWithoutTheirDimensions) {
   constexpr RejectedProgram rejects[] = {
       {"x: bf16[N, D]\ny[N] = sum(x)",
        R"(program:2:8: expected the dimensions that sum runs over, found none
@@ -167,7 +167,7 @@ TEST(Parse, FunctionsAlongDimensionsSayWhichOnes) {
   expect_rejected(rejects);
 }
 
-TEST(Parse, FunctionsAlongDimensionsNeedThem) {
+TEST(Parse, RejectsDimensionsThatTheArgumentLacks) {
   constexpr RejectedProgram rejects[] = {
       {"x: bf16[N, D]\nb: bf16[N]\ny[N] = sum(b over D)",
        R"(program:3:19: dimension 'D' is not in the argument of sum, [N]
@@ -215,7 +215,7 @@ TEST(Parse, FunctionsAlongDimensionsNeedThem) {
   expect_rejected(rejects);
 }
 
-TEST(Parse, WhatIsNotReducedIsKept) {
+TEST(Parse, RejectsResultsThatLackADimension) {
   constexpr RejectedProgram rejects[] = {
       {"x: bf16[N, D]\ny[N] = softmax(x over D)",
        R"(program:2:8: dimension 'D' of 'softmax(…)' is not in the result y[N]
@@ -443,7 +443,7 @@ TEST(Parse, ComparisonsDoNotChain) {
   expect_rejected(rejects);
 }
 
-TEST(Parse, KnowsWhatOthersCallIt) {
+TEST(Parse, SuggestsNamesForThoseOfOtherNotations) {
   constexpr RejectedProgram rejects[] = {
       {"x: bf16[N, D]\ny[N] = logsumexp(x over D)",
        R"(program:2:8: unknown function 'logsumexp'

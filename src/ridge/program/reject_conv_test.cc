@@ -7,7 +7,7 @@ namespace {
 using testing::expect_rejected;
 using testing::RejectedProgram;
 
-TEST(Parse, SaysWhatIsWrongWithAConvolution) {
+TEST(Parse, RejectsInvalidConvolutions) {
   constexpr RejectedProgram rejects[] = {
       {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x, w)",
        R"(program:2:9: the result has 'H' positions like the input, but the window has H - 2

@@ -7,7 +7,7 @@ namespace {
 using testing::expect_rejected;
 using testing::RejectedProgram;
 
-TEST(Parse, PointsAtADimensionThatStandsAlone) {
+TEST(Parse, RejectsADimensionOfOneOperandOnly) {
   constexpr RejectedProgram rejects[] = {
       {"bf16[B, D] * bf16[E, F] -> bf16[B, F]",
        R"(program:1:19: dimension 'E' of the right operand appears nowhere else; contracted dimensions must share a name
@@ -55,7 +55,7 @@ TEST(Parse, PointsAtADimensionThatStandsAlone) {
   expect_rejected(rejects);
 }
 
-TEST(Parse, PointsAtADimensionOfTheResultThatNoOperandHas) {
+TEST(Parse, RejectsAResultDimensionThatNoOperandHas) {
   constexpr RejectedProgram rejects[] = {
       {"bf16[B, D] * bf16[D, F] -> bf16[B, G]",
        R"(program:1:36: dimension 'G' of the result is in neither operand
@@ -109,7 +109,7 @@ TEST(Parse, KeepsEveryDimensionInAPointwiseExpression) {
   expect_rejected(rejects);
 }
 
-TEST(Parse, RefusesADimensionTwiceInOneTensor) {
+TEST(Parse, RejectsADimensionTwiceInOneTensor) {
   constexpr RejectedProgram rejects[] = {
       {"bf16[B, B] * bf16[B, F] -> bf16[B, F]",
        R"(program:1:9: dimension 'B' appears twice in one tensor
@@ -133,7 +133,7 @@ TEST(Parse, RefusesADimensionTwiceInOneTensor) {
   expect_rejected(rejects);
 }
 
-TEST(Parse, HoldsASuffixToWhatIsContracted) {
+TEST(Parse, RejectsSuffixesThatDoNotNameTheContractedDimensions) {
   constexpr RejectedProgram rejects[] = {
       {"bf16[B, D]_E * bf16[D, F] -> bf16[B, F]",
        R"(program:1:11: the suffix '_E' names no dimension of the left operand, [B, D]
@@ -169,7 +169,7 @@ TEST(Parse, HoldsASuffixToWhatIsContracted) {
   expect_rejected(rejects);
 }
 
-TEST(Parse, RefusesSizesBelowOneAndPastTheLargest) {
+TEST(Parse, RejectsSizesOutOfRange) {
   constexpr RejectedProgram rejects[] = {
       {"dims N = 0",
        R"(program:1:10: dimension 'N' must be at least 1, found 0
@@ -241,7 +241,7 @@ TEST(Parse, RefusesSizesBelowOneAndPastTheLargest) {
   expect_rejected(rejects);
 }
 
-TEST(Parse, RefusesSizesThatItCannotFollow) {
+TEST(Parse, RejectsInvalidSizeExpressions) {
   constexpr RejectedProgram rejects[] = {
       {"dims A = B, B = C + 1, C = A",
        R"(program:1:6: the size of dimension 'A' depends on itself
@@ -331,7 +331,7 @@ TEST(Parse, RefusesSizesThatItCannotFollow) {
   expect_rejected(rejects);
 }
 
-TEST(Parse, RefusesWrittenSizesWhoseProductLeaves63Bits) {
+TEST(Parse, RejectsLiteralSizesWhoseProductOverflows) {
   constexpr RejectedProgram rejects[] = {
       {"bf16[B, 4000000000, 4000000001] * bf16[4000000000, 4000000001, F] -> bf16[B, F]",
        R"(program:1:21: expected summed sizes whose product is below 2^63, found 4000000000 * 4000000001

@@ -7,7 +7,7 @@ namespace {
 using testing::expect_rejected;
 using testing::RejectedProgram;
 
-TEST(Parse, KnowsWhatIsMeant) {
+TEST(Parse, SuggestsCorrections) {
   constexpr RejectedProgram rejects[] = {
       {"x: bf16[N]\ny[N] = gleu(x)",
        R"(program:2:8: unknown function 'gleu'
@@ -49,7 +49,7 @@ TEST(Parse, KnowsWhatIsMeant) {
   expect_rejected(rejects);
 }
 
-TEST(Parse, ReadsAfterWriting) {
+TEST(Parse, RejectsReadsBeforeWrites) {
   constexpr RejectedProgram rejects[] = {
       {"x: bf16[N]\nu[N] = cos(v)\nv[N] = cos(x)",
        R"(program:2:12: tensor 'v' is used before it is declared or written
@@ -145,7 +145,7 @@ TEST(Parse, ClosesItsParentheses) {
   expect_rejected(rejects);
 }
 
-TEST(Parse, NamesTheSpellingOfWhatOthersWriteDifferently) {
+TEST(Parse, SuggestsTheSyntaxForThatOfOtherNotations) {
   constexpr RejectedProgram rejects[] = {
       {"x: bf16[N]\ny[N] = x ^ 2",
        R"(program:2:10: expected an operator or the end of the line, found '^'
@@ -187,7 +187,7 @@ TEST(Parse, NamesTheSpellingOfWhatOthersWriteDifferently) {
   expect_rejected(rejects);
 }
 
-TEST(Parse, NeedsOperandsThatAreThere) {
+TEST(Parse, RejectsMissingOperands) {
   constexpr RejectedProgram rejects[] = {
       {"x: bf16[N]\ny[N] = x +",
        R"(program:2:11: expected a tensor, a number or a function, found end of the program

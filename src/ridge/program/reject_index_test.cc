@@ -7,7 +7,7 @@ namespace {
 using testing::expect_rejected;
 using testing::RejectedProgram;
 
-TEST(Parse, SaysWhatIsWrongWithIndices) {
+TEST(Parse, RejectsInvalidIndices) {
   constexpr RejectedProgram rejects[] = {
       {"t: bf16[V, D]  i: bf16[N]\ny[N, D] = gather(t, i over V)",
        R"(program:2:21: expected indices in an integer dtype, found 'i', which is bf16
@@ -115,7 +115,7 @@ TEST(Parse, SaysWhatIsWrongWithIndices) {
   expect_rejected(rejects);
 }
 
-TEST(Parse, SaysWhatIsWrongWithRouting) {
+TEST(Parse, RejectsInvalidRouting) {
   constexpr RejectedProgram rejects[] = {
       {"p: bf16[N, E]\ni[N, E] = topk(p over E)",
        R"(program:2:1: expected a result with one dimension instead of E, found [N, E]

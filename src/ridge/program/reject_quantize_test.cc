@@ -8,7 +8,7 @@ namespace {
 using testing::expect_rejected;
 using testing::RejectedProgram;
 
-TEST(Parse, SaysWhatIsWrongWithQuantize) {
+TEST(Parse, RejectsInvalidQuantize) {
   constexpr RejectedProgram rejects[] = {
       {"x: bf16[N, D]\nq[N, D] = quantize(x, bf16)",
        R"(program:2:23: expected a format with block scales, found 'bf16'
@@ -97,7 +97,7 @@ TEST(Parse, ReadsFormatsWithBlockScales) {
   EXPECT_EQ(testing::round_trip_error(text), "");
 }
 
-TEST(Bind, BlocksFillTheLastDimension) {
+TEST(Bind, BlocksDivideTheLastDimension) {
   const auto refusal = [](const std::string& text, const Bindings& given) {
     const auto dims = parse(text).value().bind_sizes(given);
     return dims ? std::string("accepted") : dims.error().to_string();

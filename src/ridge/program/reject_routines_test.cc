@@ -7,7 +7,7 @@ namespace {
 using testing::expect_rejected;
 using testing::RejectedProgram;
 
-TEST(Parse, SaysWhatIsWrongAlongASequence) {
+TEST(Parse, RejectsInvalidScansAndSequences) {
   constexpr RejectedProgram rejects[] = {
       {"x: bf16[N, T]\ny[N, T] = cumsum(x)",
        R"(program:2:11: expected the dimension that cumsum runs over, found none
@@ -79,7 +79,7 @@ TEST(Parse, SaysWhatIsWrongAlongASequence) {
   expect_rejected(rejects);
 }
 
-TEST(Parse, SaysWhatIsWrongWithProductsOfSeveral) {
+TEST(Parse, RejectsInvalidChainsAndEinsums) {
   constexpr RejectedProgram rejects[] = {
       {"A[M, K] * B[K, N] * C[N, P] -> D[M, P]",
        R"(program:1:3: the best order of a chain depends on sizes, and 'M' has none

@@ -7,7 +7,7 @@ namespace {
 using testing::expect_rejected;
 using testing::RejectedProgram;
 
-TEST(Parse, PointsAtCharactersThatAreNoneOfItsOwn) {
+TEST(Parse, RejectsUnknownCharacters) {
   constexpr RejectedProgram rejects[] = {
       {"bf16[B, D] $ bf16[D, F] -> bf16[B, F]",
        R"(program:1:12: expected '*' after the left operand, found '$'
@@ -195,7 +195,7 @@ TEST(Parse, NeedsAStatement) {
   expect_rejected(rejects);
 }
 
-TEST(Parse, NeedsAnArrowToSayItsResult) {
+TEST(Parse, RejectsArrowsWithoutAResult) {
   constexpr RejectedProgram rejects[] = {
       {"bf16[B, D, E] * bf16[D, F, E]",
        R"(program:1:1: the result is ambiguous: D and E are in both operands, and each may be summed or kept
@@ -267,7 +267,7 @@ TEST(Parse, NeedsAnArrowToSayItsResult) {
   expect_rejected(rejects);
 }
 
-TEST(Parse, WritesATensorOnce) {
+TEST(Parse, RejectsWritingATensorTwice) {
   constexpr RejectedProgram rejects[] = {
       {"x: bf16[N]\nx: bf16[N]",
        R"(program:2:1: tensor 'x' is declared twice
@@ -315,7 +315,7 @@ TEST(Parse, WritesATensorOnce) {
   expect_rejected(rejects);
 }
 
-TEST(Parse, KeepsItsOwnWords) {
+TEST(Parse, RejectsReservedWordsAsNames) {
   constexpr RejectedProgram rejects[] = {
       {"cos: bf16[N]",
        R"(program:1:1: expected the name of a tensor, found 'cos', which is a reserved word

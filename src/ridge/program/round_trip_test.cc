@@ -53,7 +53,7 @@ TEST(RoundTrip, HoldsForEverySmallExpression) {
     ASSERT_EQ(round_trip_error("a: f32[N, M]\nb: f32[M]\ny[M, N] = a + " + e), "") << e;
 }
 
-TEST(RoundTrip, TakesPowersFromTheRightAndTighterThanSigns) {
+TEST(RoundTrip, PowersAreRightAssociativeAndBindTighterThanSigns) {
   const auto printed = [](const std::string& e) {
     const std::string text = print_program(parse("a: f32[N]\ny[N] = " + e).value());
     return text.substr(text.find(" = ") + 3);
@@ -116,7 +116,7 @@ std::string mutate_program(std::mt19937& random) {
   return text;
 }
 
-TEST(RoundTrip, SurvivesDamagedPrograms) {
+TEST(RoundTrip, HoldsForMutatedPrograms) {
   std::mt19937 random(20261120);
   int accepted = 0;
   for (int i = 0; i < 6000; ++i) {
@@ -132,7 +132,7 @@ TEST(RoundTrip, KeepsTheOrderOfDimensionsThatCancelOut) {
   EXPECT_EQ(round_trip_error("dims A = B + e - e + j, C = k\nx: f32[A, C]\ny[A, C] = cos(x)"), "");
 }
 
-TEST(RoundTrip, HoldsForEveryByteInEveryPlace) {
+TEST(RoundTrip, HoldsForEveryByteAtEveryPosition) {
   for (int byte = 0; byte < 256; ++byte)
     for (std::size_t at = 0; at <= seeds[2].size(); ++at) {
       std::string text(seeds[2]);
@@ -164,12 +164,12 @@ TEST(Limits, NestingEndsAt256Levels) {
             "expected at most 256 levels of parentheses");
 }
 
-TEST(Limits, LongStatementsTakeNoDeepStack) {
+TEST(Limits, LongStatementsDoNotRecurseDeeply) {
   EXPECT_EQ(round_trip_error("x: f32[N]\ny[N] = x" + repeat_text(" + x", 200000)), "");
   EXPECT_EQ(round_trip_error(repeat_text("x: f32[N]\n", 1) + "a[N] = x\n" + repeat_text("# c\n\n", 100000)), "");
 }
 
-TEST(Limits, ATextHasAtMost64MebibytesAndAMillionWords) {
+TEST(Limits, ProgramsAreLimitedTo64MebibytesAndAMillionTokens) {
   const std::string program = "bf16[N] * bf16[N] -> bf16[1]";
   EXPECT_TRUE(parse(program + std::string((64 << 20) - program.size(), ' ')));
   EXPECT_EQ(parse(program + std::string((64 << 20) - program.size() + 1, ' ')).error().to_string(),
@@ -192,7 +192,7 @@ TEST(Limits, AProgramHasAtMostTenThousandStatements) {
             "  hint: split it into several programs\n");
 }
 
-TEST(Limits, NamesDimensionsAndAxesAreCounted) {
+TEST(Limits, NamesDimensionsAndAxesAreLimited) {
   const std::string name(64, 'a');
   EXPECT_TRUE(parse(name + ": f32[N]\ny[N] = " + name));
   EXPECT_EQ(parse(name + "a: f32[N]").error().message, "expected a name of at most 64 characters, found one of 65");
@@ -209,7 +209,7 @@ TEST(Limits, NamesDimensionsAndAxesAreCounted) {
   EXPECT_EQ(parse(sum).error().message, "expected a size of at most 64 terms");
 }
 
-TEST(Limits, LongLinesAreNotRepeatedAndLongWordsAreCut) {
+TEST(Limits, LongLinesAreOmittedAndLongNamesTruncated) {
   const std::string text = parse(std::string(500, ' ') + "x").error().to_string();
   EXPECT_EQ(text,
             "program:1:502: expected ':', '[' or '*' after 'x', found end of the program\n"
@@ -219,7 +219,7 @@ TEST(Limits, LongLinesAreNotRepeatedAndLongWordsAreCut) {
 }
 
 // Invalid bytes are reported as numbers and never printed, for terminals and JSON cannot handle them.
-TEST(Errors, NameBytesThatAreNoText) {
+TEST(Errors, ShowInvalidBytesAsNumbers) {
   using namespace std::string_literals;
   EXPECT_EQ(parse("x: bf16[N]\0"s).error().to_string(),
             "program:1:11: expected text, found the byte 0x00\n"

@@ -53,7 +53,7 @@ std::optional<SizeError> check_window(const WindowDimension& w, const Bindings& 
                      "use a larger padding or a smaller window"};
   return SizeError{w.out.span,
                    fmt::format("the result has {} = {} positions, the window takes {} = {}",
-                               notation::format_axis(w.out), *out, format_window_formula(w, *in, *kernel), *fits),
+                               program::format_axis(w.out), *out, format_window_formula(w, *in, *kernel), *fits),
                    w.out.is_named() ? fmt::format("dims {} = {}, or another stride or padding", w.out.dim, *fits)
                                     : fmt::format("write {} there, or another stride or padding", *fits)};
 }
@@ -180,7 +180,7 @@ static std::optional<SizeError> check_routing(const Program& program, const Expr
   if (experts && each && *each > *experts)
     return SizeError{span,
                      fmt::format("cannot choose {} of the {} along {}", *each, *experts,
-                                 notation::format_axis(e.routine->over.front())),
+                                 program::format_axis(e.routine->over.front())),
                      chooses ? "choose fewer"
                              : "choose fewer: the last dimension of the indices holds a row's choices, as in i[N, 2]"};
   if (e.routine->loads.empty()) return std::nullopt;
@@ -200,7 +200,7 @@ static std::optional<SizeError> check_routing(const Program& program, const Expr
 }
 
 std::optional<Error> validate_routine_sizes(const Program& program, const Bindings& sizes) {
-  const notation::SourceText source{program.text, program.source};
+  const program::SourceText source{program.text, program.source};
   for (const Statement& statement : program.statements) {
     const Routine* const routine = routine_of(statement);
     if (!routine) continue;
@@ -234,10 +234,10 @@ std::optional<Error> validate_block_sizes(const Program& program, const Bindings
     const int block = dtype_info(t.dtype).block;
     if (!size || *size % (block * parts) == 0) continue;
     const std::string on_each = parts > 1 ? fmt::format(" on each of {} devices", parts) : "";
-    return notation::SourceText{program.text, program.source}.error_at(
+    return program::SourceText{program.text, program.source}.error_at(
         t.span,
         fmt::format("'{}' is {}, whose blocks of {} do not divide the {} elements along {}{}", t.name,
-                    dtype_name(t.dtype), block, *size, last.is_named() ? last.dim : notation::format_axis(last),
+                    dtype_name(t.dtype), block, *size, last.is_named() ? last.dim : program::format_axis(last),
                     on_each),
         fmt::format("give it a multiple of {}", block * parts));
   }

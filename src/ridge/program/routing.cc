@@ -9,7 +9,7 @@
 #include "ridge/program/axes.h"
 #include "ridge/program/parser.h"
 
-namespace ridge::notation {
+namespace ridge::program {
 namespace {
 
 constexpr const char* topk_example = "write i[N, 2] = topk(p over E)";
@@ -106,4 +106,4 @@ bool Parser::check_routed(const Routine& routine, const TensorRef& result) {
                       "give one load per expert, 0 for an unused expert");
 }
 
-}  // namespace ridge::notation
+}  // namespace ridge::program

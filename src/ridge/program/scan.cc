@@ -6,7 +6,7 @@
 
 #include "ridge/program/parser.h"
 
-namespace ridge::notation {
+namespace ridge::program {
 namespace {
 
 constexpr const char* example = "write h[N, T] = scan(a * h + x over T)";
@@ -63,4 +63,4 @@ bool Parser::check_scan_body(const TensorRef& result) {
       fmt::format("'{}' in it is the result of the previous step; without it no scan is needed", result.name));
 }
 
-}  // namespace ridge::notation
+}  // namespace ridge::program

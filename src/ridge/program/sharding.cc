@@ -15,7 +15,7 @@
 #include "ridge/program/sharding.h"
 
 namespace ridge {
-namespace notation {
+namespace program {
 namespace {
 
 const Axis* find_named_axis(const std::vector<Axis>& axes, const Axis& axis) {
@@ -222,7 +222,7 @@ bool Parser::check_expression_sharding(const TensorRef& result) {
   return check_reduction_sharding(known_axes, result) && check_result_partial_sums("", result);
 }
 
-}  // namespace notation
+}  // namespace program
 
 // --- implied collectives
 

@@ -65,7 +65,7 @@ TEST(Shard, GivesMeshAxesTheirSizes) {
             "unknown dimension 'Z'\n  hint: the program's dimensions are D, B, F, X, Y\n");
 }
 
-TEST(Shard, RefusesWhatDoesNotLieAlike) {
+TEST(Shard, RejectsDifferentShardingsOfADimension) {
   constexpr RejectedProgram rejects[] = {
       {"bf16[B, D_X] * bf16[D, F] -> bf16[B, F]",
        R"(program:1:21: the left operand has D_X, the right operand has D; both must have the same sharding
@@ -139,7 +139,7 @@ TEST(Shard, RefusesWhatDoesNotLieAlike) {
   expect_rejected(rejects);
 }
 
-TEST(Shard, RefusesAMeshAxisTwice) {
+TEST(Shard, RejectsAMeshAxisTwice) {
   constexpr RejectedProgram rejects[] = {
       {"bf16[B_X, D_X] * bf16[D_X, F] -> bf16[B_X, F]", R"(program:1:11: mesh axis 'X' appears twice in one tensor
   bf16[B_X, D_X] * bf16[D_X, F] -> bf16[B_X, F]
@@ -180,7 +180,7 @@ TEST(Shard, RefusesAMeshAxisTwice) {
   expect_rejected(rejects);
 }
 
-TEST(Shard, RefusesPartialSumsWhereThereAreNone) {
+TEST(Shard, RejectsPartialSumsWithoutASum) {
   constexpr RejectedProgram rejects[] = {
       {"bf16[B, D] * bf16[D, F] -> bf16[B, F]{U_X}",
        R"(program:1:28: the result has partial sums over 'X', but nothing is summed over it
@@ -282,7 +282,7 @@ TEST(Shard, ReadsPartialSumsInOneFormOnly) {
   expect_rejected(rejects);
 }
 
-TEST(Shard, TellsMeshAxesFromDimensions) {
+TEST(Shard, DistinguishesMeshAxesFromDimensions) {
   constexpr RejectedProgram rejects[] = {
       {"bf16[X, D_X] * bf16[D_X, F] -> bf16[X, F]", R"(program:1:9: 'X' is a dimension already; -d X=4 could mean either
   bf16[X, D_X] * bf16[D_X, F] -> bf16[X, F]

@@ -9,7 +9,7 @@
 #include "ridge/base/string_util.h"
 #include "ridge/base/utf8.h"
 
-namespace ridge::notation {
+namespace ridge::program {
 namespace {
 
 constexpr std::size_t max_shown_characters = 40;
@@ -226,4 +226,4 @@ std::string quote_token(const Token& token) {
   return quote_word(token.text);
 }
 
-}  // namespace ridge::notation
+}  // namespace ridge::program

@@ -11,7 +11,7 @@
 #include "ridge/base/result.h"
 #include "ridge/program/program.h"
 
-namespace ridge::notation {
+namespace ridge::program {
 
 inline constexpr std::size_t max_name_characters = 64;
 
@@ -51,4 +51,4 @@ std::string quote_word(std::string_view word);
 // similar; lists of more than 1000 names are not searched.
 std::string suggest_name(std::string_view word, const std::vector<std::string>& known);
 
-}  // namespace ridge::notation
+}  // namespace ridge::program

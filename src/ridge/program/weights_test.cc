@@ -15,7 +15,7 @@ std::vector<std::string> weight_names(const std::string& text) {
 
 using DimSet = std::vector<std::string>;
 
-TEST(Weights, AreTheRightFactorOrTheLeftOfWhatIsComputed) {
+TEST(Weights, AreTheRightFactorOrTheLeftIfThatIsComputed) {
   EXPECT_EQ(weight_names("X * Y -> Z: bf16[B, D], bf16[D, F] -> bf16[B, F]"), DimSet{"Y"});
   EXPECT_EQ(weight_names("x: bf16[B, D]  w: bf16[D, F]  v: bf16[F, D]\nu[B, F] = x * w\ny: bf16[B, D] = u * v"),
             (DimSet{"w", "v"}));
@@ -23,12 +23,12 @@ TEST(Weights, AreTheRightFactorOrTheLeftOfWhatIsComputed) {
             (DimSet{"w", "v"}));
 }
 
-TEST(Weights, AreNotWhatEachOfABatchHasForItself) {
+TEST(Weights, AreNotBatchedOperands) {
   EXPECT_EQ(weight_names("q: bf16[H, S, E]  k: bf16[H, T, E]\ns[H, S, T] = q * k"), DimSet{});
   EXPECT_EQ(weight_names("x: bf16[N]\ny[N] = cos(x)"), DimSet{});
 }
 
-TEST(Weights, AreStoredInAnotherDtypeAndNothingElseIs) {
+TEST(Weights, OnlyWeightsChangeTheirDtype) {
   const auto program = with_weight_dtype(*parse("x: bf16[B, D]  w: bf16[D, F]\ny[B, F] = x * w"), DType::int8);
   ASSERT_TRUE(program.ok());
   std::vector<DType> dtypes;
@@ -37,7 +37,7 @@ TEST(Weights, AreStoredInAnotherDtypeAndNothingElseIs) {
   EXPECT_EQ(with_weight_dtype(*parse("x: bf16[N]\ny[N] = cos(x)"), DType::int8).error().kind, ErrorKind::usage);
 }
 
-TEST(Weights, OfAStackTakeItsPartsAlong) {
+TEST(Weights, StackedInputsChangeTheirDtypeWithTheirParts) {
   const auto program = with_weight_dtype(
       *parse("x: bf16[N, D]  w: bf16[2*F, D]\nup[F, D] = w[0:F]\ngate[F, D] = w[F:2*F]\nu[N, F] = x * up\n"
              "g[N, F] = x * gate\ny: bf16[N, F] = u * g"),

@@ -271,7 +271,7 @@ TEST(Count, of_a_sharded_product_is_that_of_one_device) {
             "N*D/2 FLOP, N*D + 2*D + N*D B; ");
 }
 
-TEST(Count, of_a_fused_program_leaves_out_what_is_not_declared) {
+TEST(Count, of_a_fused_program_leaves_out_undeclared_intermediates) {
   const Program program = parsed(
       "x: bf16[N, D]   w: bf16[D, F]   unused: bf16[N]\n"
       "u[N, F] = x * w\nv: f32[N, F] = exp(u)\ny[N] = sum(u * v over F)");
@@ -282,7 +282,7 @@ TEST(Count, of_a_fused_program_leaves_out_what_is_not_declared) {
   EXPECT_EQ(fused.bytes_out.to_string(order), "4*N*F + 4*N");
 }
 
-TEST(Count, of_each_statement_stands_in_order) {
+TEST(Count, lists_statements_in_order) {
   const Program program = parsed("x: bf16[N, D]   w: bf16[D, F]\nu[N, F] = x * w\ny: f32[N, F] = exp(u)");
   const std::vector<Work> work = count_work(program);
   ASSERT_EQ(work.size(), 2u);

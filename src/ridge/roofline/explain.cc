@@ -100,7 +100,7 @@ std::optional<Error> find_unsized_mesh_axis(const Program& program, const Bindin
 Error locate_error(Error error, const Program& program, const Statement& statement) {
   if (!error.source.empty() || statement.span.line <= 0) return error;
   const Error at =
-      notation::SourceText{program.text, program.source}.error_at(statement.span, error.message, error.hint);
+      program::SourceText{program.text, program.source}.error_at(statement.span, error.message, error.hint);
   error.source = at.source;
   error.span = at.span;
   error.line_text = at.line_text;

@@ -30,7 +30,7 @@ std::string error_of(const std::string& text, const Machine& machine, const Bind
 const Machine v5e = make_test_machine({{DType::bf16, 197e12}, {DType::int8, 394e12}}, std::nullopt, 819e9);
 const std::string product = "bf16[B, D] * bf16[D, F] -> bf16[B, F]";
 
-TEST(Explain, judges_a_product_by_the_two_roofs) {
+TEST(Explain, compares_a_product_with_the_two_roofs) {
   const Explanation e = explained(product, v5e, {{"B", 128}, {"D", 8192}, {"F", 8192}});
   const Prediction& p = e.ops.at(0);
   EXPECT_EQ(p.flops, 2LL * 128 * 8192 * 8192);
@@ -89,14 +89,14 @@ TEST(Explain, names_the_vector_peak_that_a_machine_lacks_and_bounds_by_what_is_k
   EXPECT_EQ(explained("f32[B, D] * f32[D, F] -> f32[B, F]", v5e).ops[0].missing, "vector f32 peak of test");
 }
 
-TEST(Explain, of_nothing_to_compute_needs_no_peak) {
+TEST(Explain, needs_no_peak_without_flops) {
   const Explanation e = explained("x: bf16[N]\nu: bf16[N] = x", v5e, {{"N", 1000}});
   EXPECT_EQ(e.ops[0].missing, "");
   EXPECT_EQ(e.ops[0].time_math_s, 0);
   EXPECT_EQ(e.total.missing, "");
 }
 
-TEST(Explain, of_a_handful_of_elements_takes_a_launch) {
+TEST(Explain, takes_a_launch_for_few_elements) {
   Machine m = make_test_machine({}, 1e12, 1e9);
   m.numbers["launch_s"] = testing::make_number(1e-6);
   const Explanation e = explained("x: f32[N]\nu[N] = cos(x)\ny: f32[N] = cos(u)", m, {{"N", 10}});
@@ -107,7 +107,7 @@ TEST(Explain, of_a_handful_of_elements_takes_a_launch) {
   EXPECT_DOUBLE_EQ(*e.fused->time_lower_s, 1e-6);
 }
 
-TEST(Explain, of_a_fused_program_overlaps_the_units) {
+TEST(Explain, overlaps_the_units_of_a_fused_program) {
   const Machine m = make_test_machine({{DType::bf16, 1e12}}, 1e9, 1e12);
   const Explanation e = explained("x: bf16[B, D]   w: bf16[D, F]\nu[B, F] = x * w\ny: bf16[B, F] = gelu(u)", m,
                                   {{"B", 100}, {"D", 1000}, {"F", 100}});
@@ -115,7 +115,7 @@ TEST(Explain, of_a_fused_program_overlaps_the_units) {
   EXPECT_DOUBLE_EQ(*e.fused->time_math_s, 2e7 / 1e12 + 1e4 / 1e9);
 }
 
-TEST(Explain, sums_operations_that_run_one_after_the_other) {
+TEST(Explain, adds_times_of_consecutive_operations) {
   const Machine m = make_test_machine({{DType::bf16, 1e12}}, 1e11, 1e10);
   const Explanation e = explained("x: bf16[N, D]   w: bf16[D, F]\nu[N, F] = x * w\ny: bf16[N, F] = exp(u)", m,
                                   {{"N", 512}, {"D", 512}, {"F", 512}});
@@ -137,7 +137,7 @@ TEST(Explain, counts_half_bytes_and_reports_them_rounded_up) {
   EXPECT_EQ(explained("int4[N] * int4[N] -> int4[1]", m, {{"N", 3}}).ops.at(0).time_memory_s, 3.5);
 }
 
-TEST(Explain, counts_up_to_10_to_38_and_says_which_count_leaves_that) {
+TEST(Explain, counts_up_to_10_to_38_and_names_larger_counts) {
   const Count large = static_cast<Count>(1) << 67;
   EXPECT_TRUE(explained(product, v5e, {{"B", 4194304}, {"D", 4194304}, {"F", 4194304}}).ops[0].flops == large);
   EXPECT_EQ(error_of(product, v5e, {{"B", INT64_MAX}, {"D", INT64_MAX}, {"F", 2}}),
@@ -168,13 +168,13 @@ TEST(Explain, needs_a_bandwidth) {
   EXPECT_EQ(error_of(product, bare), "machine 'test' has no memory\n  hint: add bandwidth under [memory.dram]\n");
 }
 
-TEST(Explain, passes_on_what_is_wrong_with_the_given_sizes) {
+TEST(Explain, reports_errors_of_given_sizes) {
   const auto e = explain(parsed(product), v5e, {{"Q", 1}});
   ASSERT_FALSE(e.ok());
   EXPECT_EQ(e.error().message, "unknown dimension 'Q'");
 }
 
-TEST(Explain, takes_bare_numbers) {
+TEST(Explain, accepts_bare_numbers) {
   const Machine m = make_test_machine({{DType::bf16, 9.89e14}}, std::nullopt, 1e10);
   const auto e = explain(Flops{1e12}, Bytes{1e9}, m, DType::bf16);
   ASSERT_TRUE(e.ok());
@@ -188,7 +188,7 @@ TEST(Explain, takes_bare_numbers) {
   EXPECT_EQ(e->total.flops, 1000000000000);
 }
 
-TEST(Explain, refuses_bare_numbers_that_count_nothing) {
+TEST(Explain, rejects_invalid_bare_numbers) {
   const auto error = [](double flops, double bytes) {
     const auto e = explain(Flops{flops}, Bytes{bytes}, v5e, DType::bf16);
     return e.ok() ? "no error" : e.error().to_string();
@@ -202,7 +202,7 @@ TEST(Explain, refuses_bare_numbers_that_count_nothing) {
   EXPECT_EQ(error(0, 5), "no error");
 }
 
-TEST(Explain, repeats_a_statement_only_where_it_can_be_printed) {
+TEST(Explain, quotes_a_statement_only_if_it_is_printable) {
   EXPECT_EQ(error_of("# Windows\r\nf16[B, D] * f16[D, F] -> f16[B, F]\r\n", v5e),
             "program:2:1: machine 'test' has no matrix peak for f16; expected one of bf16, int8\n"
             "  f16[B, D] * f16[D, F] -> f16[B, F]\n"

@@ -28,7 +28,7 @@ std::string attention(const std::string& condition, const std::string& dims = "d
 
 const std::string causal = "index(T) <= index(S)";
 
-TEST(ProgramMasks, count_the_pairs_that_a_causal_mask_lets_through) {
+TEST(ProgramMasks, count_the_unmasked_pairs_of_a_causal_mask) {
   const Explanation e = explained(attention(causal));
   ASSERT_EQ(e.masks.size(), 1u);
   EXPECT_EQ(e.masks[0].unmasked.to_string(e.dim_names), "S*S/2 + S/2");
@@ -51,7 +51,7 @@ TEST(ProgramMasks, have_a_closed_form_of_equal_dimensions_alone) {
   EXPECT_EQ(strict.masks[0].unmasked.to_string(strict.dim_names), "S*S/2 - S/2");
 }
 
-TEST(ProgramMasks, leave_what_is_read_elsewhere_whole) {
+TEST(ProgramMasks, do_not_restrict_results_that_are_read_elsewhere) {
   const std::string text = "dims S = 8, T = S, E = 4\nq: bf16[S, E]   k: bf16[T, E]\ns[S, T] = q * k\n";
   // The scores are an output, are read elsewhere, or are added to unmasked values.
   EXPECT_EQ(explained(text + "p: bf16[S, T] = where(index(T) <= index(S), s, 0) + s").ops[0].flops, 2 * 64 * 4);

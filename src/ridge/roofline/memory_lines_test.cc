@@ -10,7 +10,7 @@
 namespace ridge {
 namespace {
 
-TEST(Lines, of_the_first_four_columns_are_4_of_a_4_by_12_and_7_of_a_4_by_13_matrix) {
+TEST(MemoryLines, of_four_columns_are_4_in_a_4_by_12_and_7_in_a_4_by_13_matrix) {
   EXPECT_EQ(count_lines({.rows = 4, .leading = 12, .width = 4, .line_bytes = 16}), (LineCount{4, 4, 0}));  // s1_11
   EXPECT_EQ(count_lines({.rows = 4, .leading = 13, .width = 4, .line_bytes = 16}), (LineCount{7, 4, 3}));  // s1_12
   EXPECT_EQ(pad_leading_dimension(13, 32, 16), 16);
@@ -34,7 +34,7 @@ LineCount brute_force(const TileAccess& a) {
   return count;
 }
 
-TEST(Lines, are_those_of_a_count_line_by_line) {
+TEST(MemoryLines, equal_a_line_by_line_count) {
   int checked = 0;
   for (const std::int64_t bits : {4, 8, 16, 32})
     for (const std::int64_t line : {8, 32})
@@ -49,7 +49,7 @@ TEST(Lines, are_those_of_a_count_line_by_line) {
   EXPECT_GT(checked, 3000);
 }
 
-TEST(Lines, of_a_program_count_every_tile_and_say_what_padding_gains) {
+TEST(MemoryLines, count_every_tile_and_report_the_gain_of_padding) {
   Machine machine = testing::make_test_machine({}, 1, 1);
   machine.numbers.emplace("line_bytes", testing::make_number(16));
   const Program program = parse("x: f32[N, M]\ny: f32[N, M] = cos(x)").value();
@@ -66,7 +66,7 @@ TEST(Lines, of_a_program_count_every_tile_and_say_what_padding_gains) {
   EXPECT_DOUBLE_EQ(x.padded_traffic, 16 * 16 / 208.0);
 }
 
-TEST(Lines, refuse_what_is_not_there) {
+TEST(MemoryLines, reject_unknown_tensors_and_lines) {
   const Program program = parse("x: f32[N, M]\ny: f32[N, M] = cos(x)").value();
   const Machine machine = testing::make_test_machine({}, 1, 1);
   const auto error = [&](const Bindings& dims, const LinesRequest& request) {

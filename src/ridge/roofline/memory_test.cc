@@ -65,7 +65,7 @@ TEST(MemoryUse, searches_where_a_size_occurs_squared) {
   EXPECT_TRUE(m.capacity_thresholds[1].numerical);
 }
 
-TEST(MemoryUse, that_does_not_suffice_is_said_in_chips) {
+TEST(MemoryUse, reports_the_number_of_chips_if_one_is_too_small) {
   const MemoryUse m = memory(mlp, {{"B", 3}}, 1000);
   EXPECT_EQ(m.min_chips, 3);  // 2140 B
   EXPECT_EQ(m.capacity_thresholds.back().dim, "B");
@@ -104,7 +104,7 @@ TEST(MemoryUse, keys_and_values_of_a_cache_are_no_parameters) {
 }
 
 // u and h stay inside the kernel, so inputs and y are live; with u and h in one kernel, only u is not stored.
-TEST(MemoryUse, what_a_kernel_keeps_inside_takes_none) {
+TEST(MemoryUse, intermediates_of_a_kernel_take_none) {
   const Program program = parse(mlp).value();
   const Bindings given{{"B", 3}};
   const auto e = explain(program, machine_of(1e6), given);

@@ -27,7 +27,7 @@ const std::string gather = "x: bf16[N, D_X]\ny: bf16[N, D] = x", exchange = "x: 
                   reduce = "x: bf16[N, D]{U_X}\ny: bf16[N, D] = x";
 const Bindings eight{{"X", 8}, {"N", 1000}, {"D", 1000}};  // 2 MB
 
-TEST(Network, of_an_unsaid_pattern_is_one_ring_one_way) {
+TEST(Network, of_an_unknown_topology_is_one_ring_one_way) {
   const Machine machine = joined({}, 4);
   EXPECT_DOUBLE_EQ(seconds(gather, machine, eight), 7 / 8.0 * 2e6 / 1e9);
   EXPECT_DOUBLE_EQ(seconds(reduce, machine, eight), 2 * 7 / 8.0 * 2e6 / 1e9);
@@ -49,13 +49,13 @@ TEST(Network, of_two_axes_takes_the_links_of_both) {
                    15 / 16.0 * 3.2e6 / 4e9);
 }
 
-TEST(Network, of_a_switch_sends_straight_over_every_link) {
+TEST(Network, of_a_switch_sends_directly_over_every_link) {
   const Machine machine = joined(Topology::switched, 18);
   EXPECT_DOUBLE_EQ(seconds(gather, machine, eight), 7 / 8.0 * 2e6 / 18e9);
   EXPECT_DOUBLE_EQ(seconds(exchange, machine, eight), 7 / 8.0 * 2.5e5 / 18e9);
 }
 
-TEST(Network, of_links_to_each_takes_as_many_as_there_are_others) {
+TEST(Network, of_direct_links_uses_one_per_other_device) {
   const Machine machine = joined(Topology::direct, 7);
   EXPECT_DOUBLE_EQ(seconds(gather, machine, eight), 7 / 8.0 * 2e6 / 7e9);
   const Bindings four{{"X", 4}, {"N", 1000}, {"D", 1000}};
@@ -77,7 +77,7 @@ TEST(Network, adds_transfers_over_different_links) {
 }
 
 // Eight nodes of eight chips: each chip's link carries an eighth of the data from outside, at 50 GB/s.
-TEST(Network, of_more_chips_than_a_link_joins_takes_the_next_link_too) {
+TEST(Network, of_more_chips_than_a_link_joins_uses_the_next_link) {
   Machine machine = joined(Topology::switched, 18);
   machine.links[0].bandwidth = testing::make_number(25e9);
   machine.links.push_back(
@@ -99,7 +99,7 @@ TEST(Network, of_more_chips_than_a_link_joins_takes_the_next_link_too) {
 }
 
 // Chip (0,0) to chip (3,3) of a 4 x 4 torus: two links lead away from the first chip.
-TEST(Network, passes_from_one_chip_to_another) {
+TEST(Network, times_a_point_to_point_transfer) {
   const PointToPointTransfer p = *time_point_to_point(joined(Topology::ring, 4, 1e-6), 17e6, 6);
   EXPECT_EQ(p.links, 2);
   EXPECT_DOUBLE_EQ(p.first_byte_s, 6e-6);
@@ -109,7 +109,7 @@ TEST(Network, passes_from_one_chip_to_another) {
             "expected bytes above 0 and 1 to 1048576 hops, found 0 and 1");
 }
 
-TEST(Network, says_what_it_assumes) {
+TEST(Network, describes_its_assumptions) {
   const auto said = [](const std::string& text, const Machine& machine) {
     return ridge::describe_network(*explain(parse(text).value(), machine, eight)->network);
   };

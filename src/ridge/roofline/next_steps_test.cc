@@ -47,7 +47,7 @@ const NextStep* named(const std::vector<NextStep>& steps, const std::string& wha
   return nullptr;
 }
 
-TEST(NextSteps, FuseWhatIsStoredInBetween) {
+TEST(NextSteps, FuseAroundStoredIntermediates) {
   const Explained e = explained(attention, {}, linked(5e11));
   const auto found = suggest_next_steps(e.program, e.explanation, {});
   const NextStep* fuse = named(found, "fuse s, p, o");
@@ -59,7 +59,7 @@ TEST(NextSteps, FuseWhatIsStoredInBetween) {
 
 // With a faster memory, the products of scores and output are both compute-bound: fusing them gains nothing, so softmax
 // is fused with only one of them.
-TEST(NextSteps, FuseNoMoreThanGains) {
+TEST(NextSteps, FuseOnlyWhatGains) {
   EXPECT_NE(named(steps(attention), "fuse s, p"), nullptr);
   EXPECT_EQ(named(steps(attention), "fuse s, p, o"), nullptr);
 }
@@ -82,7 +82,7 @@ TEST(NextSteps, SplitOverChipsAlongTheBestDimension) {
 }
 
 // Heads and hidden width are split over the same chips; either alone leaves half of the weights on every chip.
-TEST(NextSteps, SplitTwoDimensionsThatMeetInNoTensor) {
+TEST(NextSteps, SplitTwoDimensionsThatShareNoTensor) {
   constexpr const char* two = R"(dims B = 16, D = 4096, H = 64, E = 64, F = 16384
 x: bf16[B, D]   wq: bf16[D, H, E]   wo: bf16[H, E, D]   up: bf16[D, F]   down: bf16[F, D]
 q[B, H, E] = x * wq
@@ -122,7 +122,7 @@ TEST(NextSteps, NameTheSizeAtWhichTheLimiterChanges) {
   EXPECT_EQ(named(above, "B < 104: u, y memory-bound")->dims, (Bindings{{"B", 103}}));
 }
 
-TEST(NextSteps, TakeTheTimesOfWhoAsks) {
+TEST(NextSteps, UseTheGivenTimeEstimator) {
   const Explained e = explained(layer);
   const auto twice = [](const Program& program, const Explanation& seen) -> std::optional<double> {
     return 2 * *lower_bound_seconds(program, seen);
@@ -141,7 +141,7 @@ TEST(NextSteps, AreNoneWhereTheTimeIsUnknown) {
   EXPECT_TRUE(suggest_next_steps(open, *explain(open, linked(), {}), {"B"}).empty());
 }
 
-TEST(DimensionsAsked, AreOpenOrGivenOrTheThreeInMostStatements) {
+TEST(RelevantDimensions, AreOpenOrGivenOrTheThreeInMostStatements) {
   const Program program = *parse(layer);
   using Names = std::vector<std::string>;
   EXPECT_EQ(relevant_dimensions(program, *explain(program, linked(), {{"B", 4}}), {{"B", 4}}), Names{"B"});
@@ -150,7 +150,7 @@ TEST(DimensionsAsked, AreOpenOrGivenOrTheThreeInMostStatements) {
   EXPECT_EQ(relevant_dimensions(open, *explain(open, linked(), {{"D", 8}}), {{"D", 8}}), (Names{"B", "D", "F"}));
 }
 
-TEST(KernelGroups, TakeAlongWhatHasToRunBetween) {
+TEST(KernelGroups, IncludeStatementsThatMustRunBetween) {
   const Program program = *parse(attention);
   EXPECT_EQ(Dependencies(program).join_groups(unfused_groups(program), {0, 2}), (KernelGroups{{0, 1, 2}}));
   EXPECT_EQ(Dependencies(program).join_groups(unfused_groups(program), {0, 1}), (KernelGroups{{0, 1}, {2}}));

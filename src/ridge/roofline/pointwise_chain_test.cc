@@ -51,7 +51,7 @@ TEST(PointwiseChain, takes_the_cost_of_a_function_from_the_caller_then_from_the_
   EXPECT_EQ(analyze_chains(parse(text).value(), machine, {}, {})->at(0).flops, 151);
 }
 
-TEST(PointwiseChain, is_dominated_by_launches_below_so_many_elements) {
+TEST(PointwiseChain, is_limited_by_launches_below_a_number_of_elements) {
   const PointwiseChain c = chain("x: f32[N]\ny: f32[N] = repeat(4, cos, x)");
   EXPECT_DOUBLE_EQ(c.fused_elements, 3e-6 * 1.5e12 / 8);
   EXPECT_DOUBLE_EQ(c.unfused_elements, 3e-6 * 1.5e12 / 8);  // four times both
@@ -84,7 +84,7 @@ TEST(PointwiseChain, ends_where_the_next_statement_has_another_size) {
   EXPECT_DOUBLE_EQ(found->at(1).fused_bytes, (50 * 4 + 10 * 4 + 50 * 4) / 50.0);
 }
 
-TEST(PointwiseChain, goes_on_only_where_the_next_statement_alone_reads_the_result) {
+TEST(PointwiseChain, continues_only_if_the_next_statement_is_the_only_reader) {
   const auto texts = [](const std::string& text) {
     std::vector<std::string> out;
     const auto found = analyze_chains(parse(text).value(), a100(), {{"N", 10}, {"M", 5}}, {});
@@ -124,7 +124,7 @@ TEST(PointwiseChain, solves_for_the_one_function_that_is_repeated) {
   EXPECT_FALSE(chain("x: f32[N]\ny: f32[N] = repeat(2, cos, x)", {{"cos", 1e-20}}).break_even_repeats) << "10^22";
 }
 
-TEST(PointwiseChain, refuses_what_it_cannot_say) {
+TEST(PointwiseChain, rejects_programs_without_an_answer) {
   const auto error = [](const std::string& text, const Machine& machine) {
     const auto found = analyze_chains(parse(text).value(), machine, {}, {});
     return found ? std::string("none") : found.error().to_string();

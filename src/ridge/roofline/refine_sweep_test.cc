@@ -21,7 +21,7 @@ Sweep swept(const char* text, const std::vector<std::string>& ranges, bool curve
 
 constexpr const char* product = "bf16[B, D] * bf16[D, F] -> bf16[B, F]";
 
-TEST(SweepRefiner, AChangeIsTheFirstWholeNumberWhateverWasSampled) {
+TEST(SweepRefiner, AChangeIsTheFirstWholeNumber) {
   const Sweep coarse = swept(product, {"D=8192", "F=8192", "B=1..4096:*2"}, false);
   ASSERT_EQ(coarse.lines[0].changes.size(), 1u);
   const SweepChange& change = coarse.lines[0].changes[0];
@@ -32,7 +32,7 @@ TEST(SweepRefiner, AChangeIsTheFirstWholeNumberWhateverWasSampled) {
   EXPECT_TRUE(coarse.lines[0].curves.empty()) << "no curves were requested";
 }
 
-TEST(SweepRefiner, ACurveHasItsCornerAndTheFusedProgramItsOwn) {
+TEST(SweepRefiner, ACurveAndItsFusedCurveBendAtTheirOwnChanges) {
   const Sweep sweep = swept("x: bf16[B, D]  w: bf16[D, F]\nu[B, F] = x * w\ny: bf16[B, F] = gelu(u)",
                             {"D=8192", "F=8192", "B=1..4096:*4"}, true);
   ASSERT_EQ(sweep.lines[0].curves.size(), 1u);

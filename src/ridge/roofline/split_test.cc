@@ -185,7 +185,7 @@ TEST(Split, counts_the_largest_part_where_the_chips_do_not_divide_a_dimension) {
   for (const Threshold& t : e.ops[0].thresholds) EXPECT_EQ(t.numerical, t.dim == "D") << t.dim;
 }
 
-TEST(Split, refuses_what_cannot_be_cut) {
+TEST(Split, rejects_dimensions_that_cannot_be_split) {
   const auto error = [](const auto& result) { return result ? std::string("none") : result.error().to_string(); };
   const Program p = parse(product).value();
   EXPECT_EQ(error(explain(p, v5e(), {}, DimensionSplit{"E", 2})),
@@ -198,7 +198,7 @@ TEST(Split, refuses_what_cannot_be_cut) {
   EXPECT_EQ(parse_split("d_ff=8")->chips, 8);
 }
 
-TEST(Split, cuts_two_dimensions_over_the_same_chips) {
+TEST(Split, splits_two_dimensions_over_the_same_chips) {
   const std::string text =
       "dims B = 64, D = 512, F = 2048, H = 8, G = H/4, E = 64\n"
       "x: bf16[B, D]   wq: bf16[D, H, E]   up: bf16[D, F]   down: bf16[F, D]\n"
@@ -214,7 +214,7 @@ TEST(Split, cuts_two_dimensions_over_the_same_chips) {
   EXPECT_TRUE(work[0].bytes_sent.is_zero());
 }
 
-TEST(Split, says_which_two_cannot_be_cut_at_once) {
+TEST(Split, names_two_dimensions_that_cannot_be_split_together) {
   const auto refusal = [](const std::string& text, const std::vector<std::string>& splits) {
     const auto split = parse_splits(splits);
     if (!split) return split.error().message;
@@ -237,7 +237,7 @@ TEST(Split, says_which_two_cannot_be_cut_at_once) {
 }
 
 // Channels of a convolution and rows of a table are split like a contraction's dimensions.
-TEST(Split, of_words_that_stand_alone) {
+TEST(Split, of_routines) {
   const auto one = [](const std::string& text, const std::string& dim) {
     const Program program = parse(text).value();
     const Work work = count_work(program, DimensionSplit{dim, 2}).front();

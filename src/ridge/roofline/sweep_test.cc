@@ -74,7 +74,7 @@ TEST(Sweep, gives_each_point_what_explain_gives) {
   EXPECT_GT(compared, 1000);
 }
 
-TEST(Sweep, puts_defaults_in_and_marks_where_the_limiter_changes) {
+TEST(Sweep, uses_defaults_and_marks_changes_of_the_limiter) {
   const Program program = parse("dims D = 64, F = 4*D\nx: bf16[B, D]   w: bf16[D, F]\ny: bf16[B, F] = x * w").value();
   const Machine machine = testing::make_test_machine({{DType::bf16, 8}}, {}, 1);
   const auto line = sweep_line(program, machine, {*parse_range("D=64,128"), *parse_range("B=1..64")});
@@ -88,7 +88,7 @@ TEST(Sweep, puts_defaults_in_and_marks_where_the_limiter_changes) {
 }
 
 // Equal to explain(), including network and uneven shards.
-TEST(Sweep, of_one_chip_s_part_gives_what_explain_gives) {
+TEST(Sweep, of_one_chip_equals_explain) {
   const Program program =
       parse("dims D = 96, F = 2*D + G, G = 3*E\nx: bf16[B, D]   w: bf16[D, F]\nu[B, F] = x * w\ny: bf16[B, F] = cos(u)")
           .value();
@@ -123,7 +123,7 @@ TEST(Sweep, of_one_chip_s_part_gives_what_explain_gives) {
 }
 
 // The pairs of a mask are counted again at every point, also if one dimension is derived from the other.
-TEST(Sweep, of_a_masked_program_gives_what_explain_gives) {
+TEST(Sweep, of_a_masked_program_equals_explain) {
   const std::string text =
       "dims T = S\nq: bf16[S, E]   k: bf16[T, E]\ns[S, T] = q * k\n"
       "p: bf16[S, T] = softmax(where(index(T) <= index(S), s, -inf) over T)";
@@ -165,7 +165,7 @@ TEST(Sweep, of_a_sharded_program_takes_one_size_of_the_mesh) {
             "  hint: without a mesh in the program, --split N=1,2,4 sweeps over chips\n");
 }
 
-TEST(Sweep, keeps_sizes_that_hang_on_others_whatever_they_come_to) {
+TEST(Sweep, reports_invalid_derived_sizes) {
   std::string text = "dims D0 = 1";
   for (int i = 1; i < 60; ++i)
     text += ", D" + std::to_string(i) + " = D" + std::to_string(i - 1) + " * D" + std::to_string(i - 1);
@@ -184,7 +184,7 @@ TEST(Sweep, keeps_sizes_that_hang_on_others_whatever_they_come_to) {
   EXPECT_EQ(sizes->points[3].flops, 2);
 }
 
-TEST(Sweep, leaves_unknown_what_blocks_do_not_fill) {
+TEST(Sweep, reports_sizes_that_are_no_multiple_of_blocks) {
   const Program scaled = parse("w: mxfp4[F, D]\ny: f32[F] = sum(w over D)").value();
   Machine machine = testing::make_test_machine({}, 1, 1);
   machine.links.push_back({.name = "link", .bandwidth = testing::make_number(1)});
@@ -200,7 +200,7 @@ TEST(Sweep, leaves_unknown_what_blocks_do_not_fill) {
   EXPECT_EQ(halves->points[1].flops, 3 * 32);
 }
 
-TEST(Sweep, leaves_unknown_what_leaves_the_range_or_lacks_a_peak) {
+TEST(Sweep, reports_counts_out_of_range_and_missing_peaks) {
   const Program program = parse("x: f32[N]\ny: f32[N] = cos(x)").value();
   const auto line =
       sweep_line(program, testing::make_test_machine({}, 1, 1), {*parse_range("N=8,2305843009213693952")});
@@ -220,7 +220,7 @@ TEST(Sweep, leaves_unknown_what_leaves_the_range_or_lacks_a_peak) {
   EXPECT_EQ(unknown->missing, "vector f32 peak of test");
 }
 
-TEST(Sweep, refuses_what_it_cannot_sweep) {
+TEST(Sweep, rejects_invalid_ranges) {
   const Program program = parse("bf16[B, D] * bf16[D, F] -> bf16[B, F]").value();
   const Machine machine = testing::make_test_machine({{DType::bf16, 8}}, {}, 1);
   const auto error = [&](const std::vector<std::string>& texts) {

@@ -94,7 +94,7 @@ TEST(Thresholds, of_weights_for_each_example_never_hold) {
   EXPECT_EQ(lines(work, v5e_int8, {}), (SourceLines{"B never", "D never", "F never"}));
 }
 
-TEST(Thresholds, of_a_batched_product_leave_out_what_hangs_on_unknown_sizes) {
+TEST(Thresholds, of_a_batched_product_leave_out_dimensions_that_unknown_sizes_decide) {
   const Work work = work_of(S * B * D * F * 2, S * B * D * 2 + S * D * F * 2, S * B * F * 2);
   EXPECT_EQ(lines(work, v5e, {{"D", 8192}, {"F", 8192}}).size(), 3u);  // No S is enough by itself: B decides
   EXPECT_EQ(lines(work, v5e, {{"B", 256}, {"D", 8192}, {"F", 8192}})[1], "S always");
@@ -182,7 +182,7 @@ TEST(ComputeBound, agrees_with_128_bits_where_these_suffice) {
   }
 }
 
-TEST(ComputeBound, names_what_is_no_count_and_no_size) {
+TEST(ComputeBound, rejects_invalid_counts_and_sizes) {
   EXPECT_DEATH(is_compute_bound({-1, 5}, {1, 0}, 1, v5e), "a count is never negative");
   EXPECT_DEATH(is_compute_bound({1, -1}, {1, 0}, 1, v5e), "a count is never negative");
   EXPECT_DEATH(is_compute_bound({1, 0}, {1, 0}, 0, v5e), "a count is never negative");

@@ -67,7 +67,7 @@ TEST(DerivedSizeMap, change_with_the_dimension_as_under_d) {
   EXPECT_EQ(threshold(wide.ops[0], "F")->exact, "r*D*N/(D*N - r*(D + N))");
 }
 
-TEST(DerivedSizeMap, are_followed_themselves_and_left_out_where_they_might_shrink) {
+TEST(DerivedSizeMap, are_chained_and_left_out_if_they_might_shrink) {
   const Explanation e = explained("dims D = 64, F = 2*D, G = 2*F\nx: bf16[N, D]   w: bf16[D, G]\nu: bf16[N, G] = x * w",
                                   machine, {{"N", 512}});
   EXPECT_EQ(threshold(e.ops[0], "D")->exact, "5*r*N/(4*N - 4*r)");
@@ -79,7 +79,7 @@ TEST(DerivedSizeMap, are_followed_themselves_and_left_out_where_they_might_shrin
   EXPECT_NE(threshold(less.ops[0], "F"), nullptr);
 }
 
-TEST(DerivedSizeMap, whose_powers_would_outgrow_memory_have_no_threshold) {
+TEST(DerivedSizeMap, with_too_large_powers_have_no_threshold) {
   std::string text = "dims D0 = 1";
   for (int i = 1; i < 200; ++i) text += fmt::format(", D{} = D{} * D{}", i, i - 1, i - 1);
   const Explanation e = explained(text + "\nx: bf16[D199]\ny: bf16[D199] = cos(x)", machine);
@@ -87,7 +87,7 @@ TEST(DerivedSizeMap, whose_powers_would_outgrow_memory_have_no_threshold) {
   EXPECT_EQ(e.unsolved.front(), "D0");
 }
 
-TEST(Total, has_the_threshold_at_which_the_sums_of_the_times_meet) {
+TEST(Total, has_the_threshold_at_which_the_sums_of_times_are_equal) {
   const Explanation e = explained(block, machine, {{"N", 64}, {"D", 2048}, {"F", 2048}});
   // Math: (2*N*D*F + 10*N*F)/1e12. A FLOP of the vector unit counts as ten of the matrix unit.
   ASSERT_EQ(e.total.flop_weights.size(), 1u);
@@ -159,7 +159,7 @@ std::int64_t allocations_of(int statements) {
   return allocations - before;
 }
 
-TEST(Explain, takes_as_long_again_for_a_program_twice_as_long) {
+TEST(Explain, allocates_linearly_in_the_length_of_the_program) {
   const std::int64_t once = allocations_of(1000), twice = allocations_of(2000);
   EXPECT_LT(static_cast<double>(twice), 2.1 * static_cast<double>(once));
   EXPECT_LT(once, 1000 * 800);

@@ -9,7 +9,7 @@ namespace {
 
 const LayeredMachine sn40l{1.6e12, 638e12, 1e-6};
 
-TEST(Looping, CallsAreCountedPerKernelPerLayerAndOnce) {
+TEST(CallOverhead, CallsAreCountedPerKernelPerLayerAndOnce) {
   const CallModeReport report = compare_call_modes(llama_8b_decode(4096), sn40l).value();
   EXPECT_EQ(report.cost_of(CallMode::kernel_by_kernel).calls, 322);
   EXPECT_EQ(report.cost_of(CallMode::fused).calls, 34);
@@ -20,7 +20,7 @@ TEST(Looping, CallsAreCountedPerKernelPerLayerAndOnce) {
                    2 * 8192.0 * 319);
 }
 
-TEST(Looping, Llama8BMovesWhatThePaperCounts) {
+TEST(CallOverhead, Llama8BMovesTheBytesOfThePaper) {
   constexpr double gib = 1024.0 * 1024 * 1024;
   const LayeredStep step = llama_8b_decode(4096);
   EXPECT_NEAR((32 * step.layer_bytes + step.other_bytes) / gib, 15.4, 0.06);  // 14.9 GiB of weights, 0.5 of cache
@@ -33,7 +33,7 @@ TEST(Looping, Llama8BMovesWhatThePaperCounts) {
               1);
 }
 
-TEST(Looping, SynchronisationIsTheWholeDifference) {
+TEST(CallOverhead, SynchronisationIsTheOnlyDifference) {
   const LayeredStep step = llama_8b_decode(4096);
   const std::vector<double> times{0, 1e-6, 1e-5, 1e-4};
   const std::vector<CallModeReport> sweep = sweep_call_overhead(step, sn40l, times).value();
@@ -46,7 +46,7 @@ TEST(Looping, SynchronisationIsTheWholeDifference) {
   EXPECT_NEAR(sweep[0].speedup_over(CallMode::fused, CallMode::looped), 1, 1e-4);
 }
 
-TEST(Looping, SaysWhichTimePerCallAPublishedRatioImplies) {
+TEST(CallOverhead, ReturnsTheTimePerCallThatAPublishedRatioImplies) {
   const LayeredStep step = llama_8b_decode(4096);
   // The paper reports up to 2.2x on SN40L (here 16 sockets). It does not publish the implied time per call.
   const LayeredMachine sixteen{16 * 1.6e12, 16 * 638e12, 0};
@@ -66,7 +66,7 @@ TEST(Looping, SaysWhichTimePerCallAPublishedRatioImplies) {
             "no time per call gives looped 1.5 of the bandwidth: expected above 0 and at most 1");
 }
 
-TEST(Looping, TheLoopedPipeHidesAllButOneLayersWork) {
+TEST(CallOverhead, LoopedPipeHidesAllButOneLayer) {
   const LayeredStep step = llama_8b_decode(4096);
   const Metapipe pipe = make_looped_pipe(step, sn40l).value();
   const std::int64_t cycles = simulate_metapipe(pipe)->cycles;
@@ -76,7 +76,7 @@ TEST(Looping, TheLoopedPipeHidesAllButOneLayersWork) {
   EXPECT_LT(static_cast<double>(cycles) * 1e-9, 1.01 * floor);
 }
 
-TEST(Looping, PrintsItself) {
+TEST(CallOverhead, FormatsText) {
   const LayeredStep step{
       .layers = 32, .kernels_per_layer = 10, .layer_bytes = 1e6, .layer_flops = 1e6, .intermediate_bytes = 0};
   EXPECT_EQ(compare_call_modes(step, {1e12, 1e14, 1e-6})->to_text(),
@@ -86,7 +86,7 @@ TEST(Looping, PrintsItself) {
             "looped                  1      3.2e+07        1e-06      3.2e-05      3.3e-05     97.0 %\n");
 }
 
-TEST(Looping, RefusesStepsThatMoveNothing) {
+TEST(CallOverhead, RejectsStepsWithoutBytes) {
   const auto message = [](LayeredStep step, LayeredMachine machine) {
     return compare_call_modes(step, machine).error().message;
   };

@@ -52,7 +52,7 @@ TEST(Metapipe, ABufferOverOneStageNeedsThreeTiles) {
   EXPECT_EQ(simulated_cycles(pipe), 1020);
 }
 
-TEST(Metapipe, OneTilePerBufferTakesTheNeighboursInTurn) {
+TEST(Metapipe, OneTilePerBufferSerializesAdjacentStages) {
   Metapipe pipe = three_stages(PipeSchedule::pipelined);
   pipe.buffers = {{0, 1, 0, 1}, {1, 2, 0, 1}};
   EXPECT_EQ(simulated_cycles(pipe), 100 + 10 * 300 + 9 * 100 + 50);  // load waits until compute has released its tile
@@ -69,7 +69,7 @@ TEST(Metapipe, InnerLoopsPipelineTheirTripsAndParallelFactorsDivideThem) {
   EXPECT_EQ(simulated_cycles(rows), 3 * 21);
 }
 
-TEST(Metapipe, LoopsInLoopsDrainEveryTime) {
+TEST(Metapipe, NestedLoopsDrainInEveryIteration) {
   // The product of the course notes: an outer loop loads a tile of A, an inner one streams tiles of B through load,
   // multiply, store.
   const Metapipe inner{.name = "columns",
@@ -88,7 +88,7 @@ TEST(Metapipe, LoopsInLoopsDrainEveryTime) {
   EXPECT_EQ(run.bottleneck, "columns/multiply");
 }
 
-TEST(Metapipe, ARecurrenceSetsThePace) {
+TEST(Metapipe, RecurrenceLimitsTheInterval) {
   Metapipe pipe = three_stages(PipeSchedule::pipelined);
   pipe.recurrences = {{1, 0, 1}};  // load needs the result of compute: 400 cycles/iteration
   EXPECT_EQ(closed_form_cycles(pipe), 9 * 400 + 450);
@@ -98,7 +98,7 @@ TEST(Metapipe, ARecurrenceSetsThePace) {
   EXPECT_EQ(simulated_cycles(pipe), 3150);
 }
 
-TEST(Metapipe, FifosPushBackAndDataDependentStagesNeedTheClock) {
+TEST(Metapipe, FifosBlockAndDataDependentStagesAreSimulated) {
   Metapipe pipe{.name = "bursts",
                 .schedule = PipeSchedule::streaming,
                 .iterations = 4,
@@ -125,7 +125,7 @@ TEST(Metapipe, MemoryIsSharedInOrderOfArrival) {
   EXPECT_GT(run.stages[0].contended + run.stages[1].contended, 0);
 }
 
-TEST(Metapipe, StagesTakeTurnsOnTooFewUnits) {
+TEST(Metapipe, StagesAlternateOnTooFewUnits) {
   Metapipe pipe = three_stages(PipeSchedule::pipelined);
   EXPECT_EQ(simulated_cycles(pipe, {.pcus = 3}), 3150);
   EXPECT_EQ(simulated_cycles(pipe, {.pcus = 1}), 4500);
@@ -135,7 +135,7 @@ TEST(Metapipe, StagesTakeTurnsOnTooFewUnits) {
             "  hint: lower the parallel factors\n");
 }
 
-TEST(Metapipe, TheLastTurnMovesOnlyWhatIsLeft) {
+TEST(Metapipe, LastRoundMovesOnlyTheRemainingIterations) {
   const PipeStage load{.name = "load", .depth = 1, .memory_bytes = 100};
   const Metapipe pipe{.name = "rows", .iterations = 10, .parallel = 4, .stages = {load}};
   EXPECT_EQ(simulated_cycles(pipe, {.memory_bytes_per_cycle = 1}), 1000);
@@ -162,7 +162,7 @@ TEST(Metapipe, TimelineShowsThePipeFillingUp) {
   EXPECT_EQ(found, sorted);
 }
 
-TEST(Metapipe, ARunPrintsWhoWaitedForWhat) {
+TEST(Metapipe, TextShowsWaits) {
   EXPECT_EQ(simulate_metapipe(three_stages(PipeSchedule::pipelined))->to_text(),
             "cycles 3150, bottleneck compute (95.2 % busy)\n"
             "  stage         runs         busy      starved      blocked    contended\n"
@@ -202,7 +202,7 @@ Metapipe random_pipe(std::mt19937& random, int level) {
   return pipe;
 }
 
-TEST(Metapipe, TheClockGivesTheClosedFormOnThousandsOfRandomPipes) {
+TEST(Metapipe, SimulationEqualsClosedFormForRandomPipes) {
   std::mt19937 random(17);
   int exact = 0;
   for (int i = 0; i < 20000; ++i) {
@@ -225,7 +225,7 @@ TEST(Metapipe, BuffersCountTheirTilesAndCopies) {
   EXPECT_EQ(buffer_bytes(outer), 3 * 2050);
 }
 
-TEST(Metapipe, SplittingMovesEdgesAndBytesWithThePieces) {
+TEST(Metapipe, SplittingDividesEdgesAndBytes) {
   Metapipe pipe = three_stages(PipeSchedule::pipelined);
   pipe.stages[1].memory_bytes = 100;
   pipe.buffers = {{0, 1, 64}, {1, 2, 32}, {0, 2, 16, 3}};
@@ -240,7 +240,7 @@ TEST(Metapipe, SplittingMovesEdgesAndBytesWithThePieces) {
             "loop 'example': stage 'compute' has data-dependent latencies: it cannot be split");
 }
 
-TEST(Metapipe, SplittingKeepsWhatARecurrenceWaitsFor) {
+TEST(Metapipe, SplittingKeepsRecurrences) {
   Metapipe pipe = three_stages(PipeSchedule::pipelined);
   for (const Recurrence& r : {Recurrence{1, 1, 1}, {2, 1, 1}, {1, 0, 2}, {2, 2, 1}, {0, 0, 3}, {2, 0, 2}}) {
     pipe.recurrences = {r};
@@ -254,7 +254,7 @@ TEST(Metapipe, SplittingKeepsWhatARecurrenceWaitsFor) {
 
 // An iteration takes at least the sum of the latencies along a recurrence, whatever the number of pieces. The test
 // computes the sum over the full pipe, independent of pieces.
-TEST(Metapipe, NoSplitOutrunsARecurrence) {
+TEST(Metapipe, SplitsAreNoFasterThanARecurrence) {
   std::mt19937 random(23);
   const auto up_to = [&](int n) { return static_cast<std::int64_t>(1 + random() % static_cast<unsigned>(n)); };
   for (int i = 0; i < 3000; ++i) {
@@ -281,7 +281,7 @@ TEST(Metapipe, NoSplitOutrunsARecurrence) {
 }
 
 // For every limit: the value at the limit is accepted, the next one is rejected.
-TEST(Metapipe, TakesWhatIsAtALimitAndNothingBehindIt) {
+TEST(Metapipe, AcceptsLimitsAndRejectsTheNextValue) {
   const auto said = [](const Metapipe& pipe) {
     const Status status = check_metapipe(pipe);
     return status ? "taken" : status.error().message.substr(std::string("loop 'example': ").size());
@@ -360,7 +360,7 @@ TEST(Metapipe, TakesWhatIsAtALimitAndNothingBehindIt) {
 }
 
 // The maximum is 2^61 cycles, of the longest latency of each stage, with all its trips and inner loops.
-TEST(Metapipe, RefusesWhatCouldLeave64Bits) {
+TEST(Metapipe, RejectsCyclesAbove64Bits) {
   const auto fits = [](std::int64_t iterations, PipeStage stage) {
     return check_metapipe({.name = "p", .iterations = iterations, .stages = {std::move(stage)}}).ok();
   };
@@ -402,7 +402,7 @@ TEST(Metapipe, SplitsTripsOrDepthAndAllBytesEvenly) {
   EXPECT_FALSE(split_stage(pipe, 0, 2).ok());
 }
 
-TEST(Metapipe, OneScheduleHoldsForLoopsInLoops) {
+TEST(Metapipe, WithScheduleAppliesToNestedLoops) {
   const Metapipe outer{.name = "o", .stages = {{.name = "l", .body = {three_stages(PipeSchedule::pipelined)}}}};
   const Metapipe in_turn = with_schedule(outer, PipeSchedule::sequential);
   EXPECT_EQ(in_turn.schedule, PipeSchedule::sequential);
@@ -411,7 +411,7 @@ TEST(Metapipe, OneScheduleHoldsForLoopsInLoops) {
   EXPECT_EQ(leaf_latency({.name = "s", .latencies = {4, 5, 6}}, 7), 5);
 }
 
-TEST(Metapipe, RefusesWhatIsNoPipe) {
+TEST(Metapipe, RejectsInvalidPipes) {
   const auto message = [](const Metapipe& pipe) { return simulate_metapipe(pipe).error().message; };
   Metapipe pipe = three_stages(PipeSchedule::pipelined);
   pipe.iterations = 0;

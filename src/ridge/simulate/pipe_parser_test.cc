@@ -26,7 +26,7 @@ TEST(ParsedPipe, TheReferenceExampleTakes4500Then3150Then1350) {
   EXPECT_EQ(report.sequential_cycles, 4500);
 }
 
-TEST(ParsedPipe, ReadsEverythingThatAPipeHas) {
+TEST(ParsedPipe, ParsesAllFields) {
   const ParsedPipe got = parse_pipe(
                              "chip pcus 8 pmus 9 memory 64 network 32  # shared\n"
                              "streaming rows 16 par 2 overhead 7 {\n"
@@ -66,7 +66,7 @@ TEST(ParsedPipe, SharedUnitsAndMemoryHaveNoClosedForm) {
   EXPECT_EQ(shared.run.cycles, 200);
 }
 
-TEST(ParsedPipe, ErrorsPointAtTheWord) {
+TEST(ParsedPipe, ErrorsHaveThePosition) {
   const auto refusal = [](const std::string& text) {
     const auto got = parse_pipe(text, "p");
     return got ? std::string("accepted") : got.error().to_string();

@@ -25,7 +25,7 @@ TEST(Topology, ReadsProductsAndConvolutionsByTheirHeader) {
   EXPECT_EQ(convolutions[0].convolution, (Convolution{224, 224, 11, 11, 3, 96, 4}));
 }
 
-TEST(Topology, ReadsWhatTheShippedFilesHold) {
+TEST(Topology, ReadsTheFormsOfTheShippedFiles) {
   const std::string header =
       "Layer name, IFMAP Height, IFMAP Width, Filter Height, Filter Width, Channels, Num Filter, ";
   // A byte order mark, CRLF, no comma at the end, title rows, rows of commas.
@@ -44,7 +44,7 @@ TEST(Topology, ReadsWhatTheShippedFilesHold) {
   EXPECT_EQ(depthwise.product, (ProductSize{110 * 110, 1, 9}));
 }
 
-TEST(Topology, ErrorsShowThePlaceAndTheCure) {
+TEST(Topology, ErrorsHavePositionAndHint) {
   EXPECT_EQ(topology_error("Layer,M,N,K,\nL0,196,x,384,\n"),
             "t.csv:2:8: expected a whole number from 1 to 2147483647 for N, found 'x'\n"
             "  L0,196,x,384,\n"
@@ -103,7 +103,7 @@ TEST(ScaleSimConfigFile, ReadsTheShippedKeys) {
   EXPECT_EQ(bare.scratchpads.a, (Scratchpad{36864, 10}));
 }
 
-TEST(ScaleSimConfigFile, ErrorsShowThePlaceAndTheCure) {
+TEST(ScaleSimConfigFile, ErrorsHavePositionAndHint) {
   EXPECT_EQ(config_error(with("ArrayHeight:    32", "ArrayHeight:    many")),
             "s.cfg:5:17: expected a whole number from 1 to 2147483647 for ArrayHeight, found 'many'\n"
             "  ArrayHeight:    many\n"

@@ -13,9 +13,9 @@ namespace {
 constexpr std::int64_t max_requests = std::int64_t{1} << 34;
 constexpr std::int64_t max_addresses = std::int64_t{1} << 28;
 
-using scratchpad::padding_address;
-using scratchpad::ReadBuffer;
-using scratchpad::WriteBuffer;
+using simulate::padding_address;
+using simulate::ReadBuffer;
+using simulate::WriteBuffer;
 
 // Addresses of the elements of A and B; only their equality matters.
 struct OperandAddresses {

@@ -9,7 +9,7 @@
 
 #include "ridge/simulate/scratchpad.h"
 
-namespace ridge::scratchpad {
+namespace ridge::simulate {
 
 constexpr std::int64_t padding_address = -1;  // the address of a padded element
 
@@ -165,4 +165,4 @@ class WriteBuffer {
   std::deque<std::int64_t> lines_;  // number of words in each line to drain
 };
 
-}  // namespace ridge::scratchpad
+}  // namespace ridge::simulate

@@ -18,7 +18,7 @@ TEST(Scratchpad, StallsAreThoseOfScaleSimsOwnGoldenReports) {
             "  memory words a 131080 b 32770 c 262157\n");
 }
 
-TEST(Scratchpad, WhatFitsNeverStallsOnReads) {
+TEST(Scratchpad, OperandsThatFitNeverStallOnReads) {
   const Scratchpads large{.a = {1 << 20, 10}, .b = {1 << 20, 10}, .c = {1 << 22, 10}};
   for (const Dataflow flow : {os, ws, is}) {
     const StallReport report = simulate_stalls({32, 32, flow}, product, large).value();
@@ -58,7 +58,7 @@ TEST(Scratchpad, TinyScratchpadsStillEnd) {
       }
 }
 
-TEST(Scratchpad, OverlappingWindowsSaveNothingSinceEveryCopyIsPrefetched) {
+TEST(Scratchpad, OverlappingWindowsArePrefetchedRepeatedly) {
   const Convolution v{13, 13, 3, 3, 16, 32, 1};
   const ProductSize size = to_product_size(v).value();
   EXPECT_EQ(size, (ProductSize{121, 32, 144}));
@@ -69,7 +69,7 @@ TEST(Scratchpad, OverlappingWindowsSaveNothingSinceEveryCopyIsPrefetched) {
   EXPECT_NE(windows.stall_cycles, plain.stall_cycles);  // a copy that is present is a hit, so waits differ
 }
 
-TEST(Scratchpad, RefusesWhatItCannotWalk) {
+TEST(Scratchpad, RejectsInvalidScratchpads) {
   const auto message = [](SystolicArray array, ProductSize p, Scratchpads pads, std::optional<Convolution> v = {}) {
     return simulate_stalls(array, p, pads, v).error().message;
   };

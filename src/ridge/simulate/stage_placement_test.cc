@@ -40,7 +40,7 @@ TEST(Placement, UnitsGoToTheSlowestStage) {
             "  one iteration every 1 s, limited by load; 2.00x an even share\n");
 }
 
-TEST(Placement, AStageThatHoldsFewUnitsIsSplitIntoPieces) {
+TEST(Placement, StageWithAUnitLimitIsSplit) {
   std::vector<StageWork> works = three();
   works[1].max_pcus = 2;
   const Placement capped = place_stages(twelve, works).value();
@@ -57,7 +57,7 @@ TEST(Placement, AStageThatHoldsFewUnitsIsSplitIntoPieces) {
   EXPECT_EQ(pcus, split.pcus);
 }
 
-TEST(Placement, MemoryStopsTheGivingOut) {
+TEST(Placement, StopsAtTheMemoryLimit) {
   std::vector<StageWork> works = three();
   works[0].memory_bytes = 2e9;  // 2 s for each iteration
   const Placement p = place_stages(twelve, works, {.iterations = 5}).value();
@@ -68,7 +68,7 @@ TEST(Placement, MemoryStopsTheGivingOut) {
   EXPECT_EQ(simulate_metapipe(p.pipe, p.resources)->cycles, 10'000'000'000 + 2'000'000'000 + 1'500'000'000);
 }
 
-TEST(Placement, BuffersTakeWholeMemoryUnits) {
+TEST(Placement, BuffersUseFullMemoryUnits) {
   std::vector<StageWork> works = three();
   works[0].tile_bytes = 1000;
   works[1].tile_bytes = 600;
@@ -111,7 +111,7 @@ TEST(Placement, FabricsAreNamedAndSourced) {
   EXPECT_EQ(find_fabric("sn30").error().message, "expected a fabric plasticine, sn10, sn40l, found 'sn30'");
 }
 
-TEST(Placement, RefusesWhatItCannotPlace) {
+TEST(Placement, RejectsInvalidStages) {
   const auto message = [](const Fabric& fabric, const std::vector<StageWork>& works, PlacementOptions options = {}) {
     return place_stages(fabric, works, options).error().message;
   };

@@ -58,7 +58,7 @@ TEST(Systolic, PreloadedFourByFourUsesBOverBPlusSix) {
   }
 }
 
-TEST(Systolic, UtilizationIsUndefinedWhereNoCycleIsCountedAndAboveOneWhereTheMinusOneWeighs) {
+TEST(Systolic, UtilizationIsUndefinedForZeroCyclesAndCanExceedOne) {
   const SystolicReport none = report({1, 1, Dataflow::output_stationary}, {1, 1, 1});
   EXPECT_EQ(none.cycles, 0);
   EXPECT_FALSE(none.utilization.has_value());
@@ -66,7 +66,7 @@ TEST(Systolic, UtilizationIsUndefinedWhereNoCycleIsCountedAndAboveOneWhereTheMin
   EXPECT_DOUBLE_EQ(*report({1, 1, Dataflow::output_stationary, true}, {1, 1, 2}).utilization, 1.0);
 }
 
-TEST(Systolic, PrintsItself) {
+TEST(Systolic, FormatsText) {
   EXPECT_EQ(report({4, 4, Dataflow::weight_stationary, true}, {1, 4, 4}).to_text(),
             "M 1 N 4 K 4 on 4×4 elements, weight-stationary, preloaded\n"
             "  cycles       7 = 1 fold · 7\n"
@@ -79,7 +79,7 @@ TEST(Systolic, PrintsItself) {
             "  sram words   a 1 b 1 c 3 (SCALE-Sim's count; 2 of c are never written)\n");
 }
 
-TEST(Systolic, RefusesWhatItCannotCount) {
+TEST(Systolic, RejectsInvalidSizes) {
   const auto message = [](SystolicArray array, ProductSize product) {
     return simulate_systolic(array, product).error().message;
   };
@@ -145,7 +145,7 @@ TEST(Systolic, ClosedFormFoldsAndElementsAgreeOnThousandsOfRandomCases) {
   }
 }
 
-TEST(Systolic, LargerArraysMultiplyRightToo) {
+TEST(Systolic, LargerArraysMultiplyCorrectly) {
   std::mt19937 random(11);
   for (const Dataflow flow : flows) {
     const ProductSize product{130, 67, 200};
@@ -167,7 +167,7 @@ TEST(Systolic, FramesShowTheTwoByTwoExampleOfTheHeader) {
   EXPECT_EQ(run.frames[2].down[3], 34);
 }
 
-TEST(Systolic, ElementsRefuseOperandsOfAnotherSizeAndEndlessRuns) {
+TEST(Systolic, ElementsRejectWrongOperandsAndLongRuns) {
   const SystolicArray array{4, 4, Dataflow::weight_stationary};
   const std::vector<float> six(6), eight(8);
   EXPECT_EQ(step_elements(array, {2, 4, 3}, eight, eight).error().message, "expected 6 numbers of A [2, 3], found 8");
@@ -197,7 +197,7 @@ TEST(Folds, TimelineShowsLoadFillComputeAndDrain) {
   EXPECT_EQ(clock.load_cycles + clock.fill_cycles + clock.compute_cycles + clock.drain_cycles, 52);
 }
 
-TEST(Folds, RefusesMoreFoldsThanItCanWalk) {
+TEST(Folds, RejectsTooManyFolds) {
   EXPECT_EQ(simulate_folds({1, 1, Dataflow::output_stationary}, {1 << 16, 1 << 16, 1}).error().to_string(),
             "expected at most 1000000000 folds to clock, found 4294967296\n"
             "  hint: the closed form has no limit on folds\n");

@@ -10,7 +10,7 @@ namespace {
 constexpr Dataflow ws = Dataflow::weight_stationary;
 const SystolicArray tpu{256, 256, ws};
 
-TEST(Weights, TpuV1FetchesATileIn1349CyclesAndIsBoundByThemBelowThatBatch) {
+TEST(WeightLoading, TpuV1FetchesATileIn1349CyclesAndIsBoundByThemBelowThatBatch) {
   const WeightReport report = estimate_weight_loading(tpu, {200, 2048, 2048}, {}).value();
   EXPECT_EQ(report.tiles, 64);
   EXPECT_NEAR(report.fetch_cycles, 1349.27, 0.01);
@@ -21,7 +21,7 @@ TEST(Weights, TpuV1FetchesATileIn1349CyclesAndIsBoundByThemBelowThatBatch) {
   EXPECT_EQ(estimate_weight_loading(tpu, {100, 256, 256}, {.bytes_per_second = 1e12})->limiter, "shift");
 }
 
-TEST(Weights, TheClosedFormIsTheClock) {
+TEST(WeightLoading, ClosedFormEqualsSimulation) {
   std::mt19937 random(5);
   const auto up_to = [&](int n) { return static_cast<std::int64_t>(1 + random() % static_cast<unsigned>(n)); };
   for (int i = 0; i < 3000; ++i) {
@@ -37,14 +37,14 @@ TEST(Weights, TheClosedFormIsTheClock) {
   }
 }
 
-TEST(Weights, AFifoOfOneTileIsSlower) {
+TEST(WeightLoading, AFifoOfOneTileIsSlower) {
   const WeightMemory two{.bytes_per_second = 256, .clock_hz = 64, .fifo_tiles = 2}, one{256, 64, 1, 1};
   const SystolicArray array{8, 8, ws};  // fetch 16 cycles, shift 8
   EXPECT_DOUBLE_EQ(simulate_weight_loading(array, {4, 64, 64}, two)->report.cycles, 16 + 8 + 63 * 16 + 4 + 14);
   EXPECT_DOUBLE_EQ(simulate_weight_loading(array, {4, 64, 64}, one)->report.cycles, 16 + 8 + 63 * 24 + 4 + 14);
 }
 
-TEST(Weights, TimelineShowsTheWaitForEveryTile) {
+TEST(WeightLoading, TimelineShowsTheWaitForEveryTile) {
   const Timeline timeline = simulate_weight_loading({4, 4, ws}, {3, 4, 8}, {.bytes_per_second = 16, .clock_hz = 10})
                                 .value()
                                 .timeline;  // fetch 10
@@ -56,7 +56,7 @@ TEST(Weights, TimelineShowsTheWaitForEveryTile) {
   EXPECT_EQ(timeline.lanes, (std::vector<std::string>{"fetch", "shift", "array"}));
 }
 
-TEST(Weights, TpuV1RowsStandBesideThePaper) {
+TEST(WeightLoading, TpuV1RowsAreComparedWithThePaper) {
   const std::vector<TpuV1Row> rows = tpu_v1_applications();
   EXPECT_EQ(
       format_tpu_v1_rows(rows),
@@ -75,7 +75,7 @@ TEST(Weights, TpuV1RowsStandBesideThePaper) {
     }
 }
 
-TEST(Weights, RefusesWhatHasNoWeightPath) {
+TEST(WeightLoading, RejectsInvalidConfigurations) {
   const auto message = [](SystolicArray array, WeightMemory memory) {
     return estimate_weight_loading(array, {4, 4, 4}, memory).error().message;
   };

@@ -86,7 +86,7 @@ TEST_F(Polynomials, HaveTheValueOfTheirTerms) {
   }
 }
 
-TEST_F(Polynomials, AreReadAsTheyArePrinted) {
+TEST_F(Polynomials, EvaluateAsPrinted) {
   for (int i = 0; i < 2000; ++i) {
     const Both p = random_polynomial();
     const Bindings at = random_values();
@@ -115,7 +115,7 @@ TEST_F(Polynomials, AreReadAsTheyArePrinted) {
   }
 }
 
-TEST_F(Polynomials, KnowTheirSymbolsDegreesAndConstants) {
+TEST_F(Polynomials, ReturnSymbolsDegreesAndConstants) {
   for (int i = 0; i < 2000; ++i) {
     const Both p = random_polynomial();
     std::map<std::vector<int>, std::int64_t> collected;
@@ -158,7 +158,7 @@ TEST_F(Polynomials, KnowTheirSymbolsDegreesAndConstants) {
 }
 
 // The limit is exactly the largest number of 63 bits, independent of the order of the terms.
-TEST_F(Polynomials, RefuseExactlyWhatLeavesTheRange) {
+TEST_F(Polynomials, ReportOverflowExactly) {
   const Polynomial x = Polynomial::make_symbol("A"), y = Polynomial::make_symbol("B");
   const auto fits = [](const Polynomial& p, std::int64_t a, std::int64_t b) {
     return p.evaluate({{"A", a}, {"B", b}}).ok();

@@ -9,14 +9,14 @@ namespace {
 
 const Polynomial B = Polynomial::make_symbol("B"), D = Polynomial::make_symbol("D"), F = Polynomial::make_symbol("F");
 
-TEST(Rational, reduces_and_keeps_its_sign_above) {
+TEST(Rational, reduces_and_keeps_its_sign_in_the_numerator) {
   EXPECT_EQ(Rational(6, -4).to_string(), "-3/2");
   EXPECT_EQ(Rational(1, 2) + Rational(1, 3), Rational(5, 6));
   EXPECT_EQ((Rational(3, 4) / Rational(-3)).to_string(), "-1/4");
   EXPECT_LT(Rational(-1, 2), Rational(1, 3));
 }
 
-TEST(Rational, that_leaves_64_bits_says_so_and_stays_so) {
+TEST(Rational, overflow_is_inexact_and_propagates) {
   const Rational big = Rational(INT64_MAX) * Rational(2);
   EXPECT_FALSE(big.is_exact());
   EXPECT_FALSE((big / Rational(4)).is_exact());
@@ -26,7 +26,7 @@ TEST(Rational, that_leaves_64_bits_says_so_and_stays_so) {
   EXPECT_TRUE(std::isnan(big.to_double()));
 }
 
-TEST(Rational, holds_every_64_bit_number_and_none_beyond) {
+TEST(Rational, represents_exactly_the_64_bit_numbers) {
   const Rational smallest(INT64_MIN), largest(INT64_MAX);
   EXPECT_EQ((smallest + 0).to_string(), "-9223372036854775808");
   EXPECT_EQ((smallest + 1).to_string(), "-9223372036854775807");
@@ -37,7 +37,7 @@ TEST(Rational, holds_every_64_bit_number_and_none_beyond) {
   EXPECT_EQ((Rational(-1, INT64_MAX) * 1).to_string(), "-1/9223372036854775807");
 }
 
-TEST(Rational, computes_with_denominators_that_differ) {
+TEST(Rational, computes_with_different_denominators) {
   EXPECT_EQ((Rational(3, 4) / Rational(5, 7)).to_string(), "21/20");
   EXPECT_EQ((Rational(3, 4) - Rational(5, 6)).to_string(), "-1/12");
   EXPECT_EQ((Rational(3, 4) * Rational(-2, 9)).to_string(), "-1/6");
@@ -55,7 +55,7 @@ TEST(Rational, computes_with_denominators_that_differ) {
       EXPECT_FALSE(r.is_exact());
 }
 
-TEST(Polynomial, is_printed_in_the_order_that_is_asked_for) {
+TEST(Polynomial, is_printed_in_the_given_order) {
   const std::vector<std::string> order{"F", "D"};
   EXPECT_EQ((B * D * 2 + D * F * 2 + B * F * 2).to_string(), "2*B*D + 2*B*F + 2*D*F");
   EXPECT_EQ((B * D * 2 + D * F * 2 + B * F * 2).to_string(order), "2*F*D + 2*F*B + 2*D*B");
@@ -121,7 +121,7 @@ TEST(Polynomial, names_the_first_symbol_without_a_value) {
             "dimension 'D' has no value\n  hint: give it one with -d D=…\n");
 }
 
-TEST(Polynomial, refuses_what_leaves_63_bits) {
+TEST(Polynomial, reports_overflow_of_63_bits) {
   const Polynomial flops = B * D * F * 2;
   EXPECT_EQ(flops.evaluate({{"B", 1 << 20}, {"D", 1 << 20}, {"F", 1 << 22}}).error().to_string(),
             "expected a count below 2^63, found 2*B*D*F with B = 1048576, D = 1048576, F = 4194304\n"
@@ -132,7 +132,7 @@ TEST(Polynomial, refuses_what_leaves_63_bits) {
   EXPECT_FALSE((B * B * B * D).evaluate({{"B", INT64_MAX}, {"D", INT64_MAX}}).ok());
 }
 
-TEST(Polynomial, of_literals_that_leave_64_bits_refuses_instead_of_wrapping) {
+TEST(Polynomial, reports_overflow_of_literals_instead_of_wrapping) {
   const Polynomial literals = Polynomial(std::int64_t{1} << 40) * Polynomial(std::int64_t{1} << 40);
   EXPECT_FALSE(literals.is_exact());
   EXPECT_EQ((literals * B).evaluate({{"B", 2}}).error().to_string(),

@@ -12,7 +12,7 @@ std::string error_text(const std::string& text) {
   return shapes ? "accepted" : shapes.error().to_string();
 }
 
-TEST(BenchmarkShape, ReadsColumnsInAnyOrderAndPassesOverComments) {
+TEST(BenchmarkShape, ReadsColumnsInAnyOrderAndSkipsComments) {
   const auto shapes = parse_shapes("m,n,k,dtype,op\n# a layer\n1,14336,4096,bf16,linear\r\n64,64,64,f32,nn\n", "s.csv");
   ASSERT_TRUE(shapes.ok());
   ASSERT_EQ(shapes->size(), 2u);
@@ -26,7 +26,7 @@ TEST(BenchmarkShape, ReadsColumnsInAnyOrderAndPassesOverComments) {
   EXPECT_EQ((*shapes)[0].bytes(), 2.0 * 4096 + 2.0 * 14336 * 4096 + 4.0 * 14336);
 }
 
-TEST(BenchmarkShape, TakesOnlyWhatTheProductsTake) {
+TEST(BenchmarkShape, AcceptsOnlySupportedDtypes) {
   EXPECT_EQ(error_text("op,dtype,m,n,k\nnn,f99,4,4,4\n"),
             "s.csv:2:1: expected dtype f32, bf16, f16 or int8, found 'f99'\n");
   EXPECT_EQ(error_text("op,dtype,m,n,k\nnn,f32,4,4,4\n\nnn,e4m3,4,4,4\n"),
@@ -55,7 +55,7 @@ TEST(BenchmarkShape, WeightsMayBeIntegers) {
   EXPECT_EQ((*shapes)[1].out, DType::int32);
 }
 
-TEST(BenchmarkShape, RefusesRowsThatSayNothing) {
+TEST(BenchmarkShape, RefusesInvalidRows) {
   EXPECT_EQ(error_text("op,dtype,m,n,k\nnn,f32,0,4,4\n"),
             "s.csv:2:1: expected m to be a whole number of at least 1, found '0'\n");
   EXPECT_EQ(error_text("op,dtype,m,n,k\nnn,f32,4,-4,4\n"),

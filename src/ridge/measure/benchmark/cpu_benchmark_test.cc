@@ -23,7 +23,7 @@ Machine make_test_machine() {
   return machine;
 }
 
-TEST(CpuBenchmark, ChecksOursWithoutAnybodyToCompareWith) {
+TEST(CpuBenchmark, ChecksRidgeWithoutOtherLibraries) {
   const auto result = run_cpu_benchmark({{"nn", DType::f32, DType::f32, 33, 47, 65},
                                          {"linear", DType::bf16, DType::f32, 3, 20, 31},
                                          {"tn", DType::f32, DType::f32, 17, 9, 5}},
@@ -70,7 +70,7 @@ TEST(CpuBenchmark, RefusesLibrariesBeforeAnythingRuns) {
             "expected libraries to compare ridge with, found 'ridge' itself\n  hint: --against openblas,onednn\n");
 }
 
-TEST(CpuBenchmark, RefusesAProductThatDoesNotFitEveryProcessAtOnce) {
+TEST(CpuBenchmark, RefusesAProductThatDoesNotFitIntoEveryProcess) {
   const std::vector<BenchmarkShape> shapes{{"nn", DType::f32, DType::f32, 4, 4, 4},
                                            {"nn", DType::f32, DType::f32, 1000, 1000, 1000}};
   EXPECT_TRUE(check_benchmark_memory(shapes, 3, 36'000'000).ok());  // 12 MB each
@@ -85,7 +85,7 @@ TEST(CpuBenchmark, RefusesAProductThatDoesNotFitEveryProcessAtOnce) {
       << huge.error().message;
 }
 
-TEST(Competitor, RefusesWhatTheSystemHasNoMemoryFor) {
+TEST(Competitor, ReportsAllocationFailure) {
   auto ours = Competitor::start("ridge", 1);
   ASSERT_TRUE(ours.ok());
   const auto answer = ours->prepare_product({"nn", DType::f32, DType::f32, 999'999'999, 1, 999'999'999});
@@ -96,7 +96,7 @@ TEST(Competitor, RefusesWhatTheSystemHasNoMemoryFor) {
   EXPECT_TRUE(ours->prepare_product({"nn", DType::f32, DType::f32, 5, 6, 7}).ok());  // the process continues
 }
 
-TEST(Competitor, ThatDiesIsAbsentAndNotWrong) {
+TEST(Competitor, ReportsADeadProcessAsAbsent) {
   auto ours = Competitor::start("ridge", 1);
   ASSERT_TRUE(ours.ok());
   ASSERT_TRUE(ours->prepare_product({"nn", DType::f32, DType::f32, 5, 6, 7}).ok());
@@ -126,7 +126,7 @@ TEST(CpuBenchmark, SummarisesByDtypeAndRows) {
   EXPECT_EQ(names, (std::vector<std::string>{"bf16 all", "bf16 M <= 8", "f32 all", "f32 M > 8"}));
 }
 
-TEST(CpuBenchmark, TakesAwayWhatWouldCrippleABaseline) {
+TEST(CpuBenchmark, RemovesVariablesThatChangeALibrary) {
   setenv("OPENBLAS_CORETYPE", "Haswell", 1);
   const auto removed = remove_library_variables();
   EXPECT_NE(std::find(removed.begin(), removed.end(), "OPENBLAS_CORETYPE"), removed.end());

@@ -32,7 +32,7 @@ TimedProduct product() {
            {.config = -1, .split = {}, .copies = {}, .seconds = 4e-6}}};
 }
 
-TEST(PlanTimings, ReadBackWhatTheyWrite) {
+TEST(PlanTimings, SurviveWritingAndReading) {
   const std::string line = format_timings_line(product());
   EXPECT_EQ(line, "tn,bf16,64,4096,512,3=12.34 3k4+a=1 5w16+ab=2 7c8+b=3 9s=1e+05 gemv=4\n");
   const auto back = parse_timings(format_timings_header(device()) + line, "t.csv");
@@ -43,7 +43,7 @@ TEST(PlanTimings, ReadBackWhatTheyWrite) {
   EXPECT_TRUE(back->unknown_configs.empty());
 }
 
-TEST(PlanTimings, GoByTheNamesOfConfigs) {
+TEST(PlanTimings, IdentifyConfigsByName) {
   const std::string above = "# device: NVIDIA H200\n# config 4: " + format_config(7) +
                             "\n# config 5: sm90_1x1x1_old stages 2 staging 1\nop,dtype,m,n,k,plans\n";
   const auto read = parse_timings(above + "linear,bf16,1,8,8,4=2 5=3 gemv=4\n", "t.csv");
@@ -54,7 +54,7 @@ TEST(PlanTimings, GoByTheNamesOfConfigs) {
   EXPECT_EQ(read->products[0].plans[1].config, -1);
 }
 
-TEST(PlanTimings, EachConfigOfTheMenuHasANameOfItsOwn) {
+TEST(PlanTimings, EachConfigHasAUniqueName) {
   std::vector<std::string> names;
   for (int config = 0; config < static_cast<int>(ops::sm90_kernel_configs.size()); ++config)
     names.push_back(format_config(config));

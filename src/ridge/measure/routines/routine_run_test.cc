@@ -21,7 +21,7 @@ Result<Measurement> measure_program(const std::string& text, const Bindings& dim
   return run_program(*program, *explanation, options);
 }
 
-TEST(Run, words_that_stand_alone_are_right) {
+TEST(Run, routines_are_right) {
   for (unsigned seed = 0; seed < testing::program_count(300); ++seed) {
     const testing::RandomRoutine made = testing::RandomRoutineMaker(seed).make();
     const auto m =
@@ -32,7 +32,7 @@ TEST(Run, words_that_stand_alone_are_right) {
   }
 }
 
-TEST(Run, words_that_stand_alone_lie_between_others) {
+TEST(Run, routines_work_between_other_statements) {
   const std::string text =
       "dims V = 50, N = 7, D = 24\n"
       "t: bf16[V, D]  i: int32[N]  w: bf16[D, D2]\n"
@@ -47,7 +47,7 @@ TEST(Run, words_that_stand_alone_lie_between_others) {
   }
 }
 
-TEST(Run, layers_of_words_are_right) {
+TEST(Run, layers_of_routines_are_right) {
   const std::vector<std::string> programs{
       "dims B = 9, D = 64, F = 32\n"
       "x: bf16[B, D]   w: mxfp4[F, D]   v: nvfp4[D, F]\n"
@@ -130,7 +130,7 @@ TEST(Loops, agree_with_numbers_done_by_hand) {
       (Floats{21, 4300}));
 }
 
-TEST(Run, refuses_indices_that_point_nowhere) {
+TEST(Run, refuses_indices_out_of_range) {
   std::vector<std::int32_t> ids{0, 3, 50};
   const std::string path = ::testing::TempDir() + "ridge_ids.npy";
   ASSERT_TRUE(write_npy(path, array_of(ids, DType::int32), {3}).ok());
@@ -144,7 +144,7 @@ TEST(Run, refuses_indices_that_point_nowhere) {
   std::remove(path.c_str());
 }
 
-TEST(Run, refuses_words_that_stand_alone_on_a_device) {
+TEST(Run, refuses_routines_on_a_device) {
   const auto program = parse("t: bf16[V, D] i: int32[N]\ny: bf16[N, D] = gather(t, i over V)").value();
   const auto planned = make_plan(program, {{"V", 5}, {"D", 8}, {"N", 3}}, {.target = Target::cuda});
   EXPECT_EQ(planned ? "accepted" : planned.error().to_string(),

@@ -148,12 +148,12 @@ __device__ __forceinline__ void apply_operation(ChainOp op, EightFloats& x, cons
                                                 int repeat) {
   dispatch_function(op, [&]<Function f>(FunctionTag<f>) {
     constexpr int arity = is_elementwise(function_info(f)) ? function_info(f).arity : 0;
-    if constexpr (arity == 1) map_each(x, repeat, [](float v) { return device::apply_function(FunctionTag<f>{}, v); });
+    if constexpr (arity == 1) map_each(x, repeat, [](float v) { return device_math::apply_function(FunctionTag<f>{}, v); });
     if constexpr (arity == 2)
-      map_pairs(x, y, [](float a, float b) { return device::apply_function(FunctionTag<f>{}, a, b); });
+      map_pairs(x, y, [](float a, float b) { return device_math::apply_function(FunctionTag<f>{}, a, b); });
     if constexpr (arity == 3)
 #pragma unroll
-      for (int i = 0; i < width; ++i) x.v[i] = device::apply_function(FunctionTag<f>{}, x.v[i], y.v[i], z.v[i]);
+      for (int i = 0; i < width; ++i) x.v[i] = device_math::apply_function(FunctionTag<f>{}, x.v[i], y.v[i], z.v[i]);
   });
 }
 

@@ -5,7 +5,7 @@
 // gives NaN, infinities give the limits.
 #pragma once
 
-namespace ridge::device {
+namespace ridge::ops::device_math {
 
 #define RIDGE_FN __device__ __forceinline__
 
@@ -237,13 +237,13 @@ RIDGE_FN float mish(float x) {
   return x < 0 ? x * ratio * e : x * ratio;
 }
 
-}  // namespace ridge::device
+}  // namespace ridge::ops::device_math
 
 // Overloads that select the function by its row of the table; kernels compiled at run time call functions by row name.
 #if !defined(__CUDACC_RTC__)
 #include "ridge/base/function.h"
 
-namespace ridge::device {
+namespace ridge::ops::device_math {
 RIDGE_FN float apply_function(FunctionTag<Function::add>, float a, float b) { return add(a, b); }
 RIDGE_FN float apply_function(FunctionTag<Function::subtract>, float a, float b) { return subtract(a, b); }
 RIDGE_FN float apply_function(FunctionTag<Function::multiply>, float a, float b) { return multiply(a, b); }
@@ -284,5 +284,5 @@ RIDGE_FN float apply_function(FunctionTag<Function::less_equal>, float a, float 
 RIDGE_FN float apply_function(FunctionTag<Function::greater>, float a, float b) { return greater(a, b); }
 RIDGE_FN float apply_function(FunctionTag<Function::greater_equal>, float a, float b) { return greater_equal(a, b); }
 RIDGE_FN float apply_function(FunctionTag<Function::equal>, float a, float b) { return equal(a, b); }
-}  // namespace ridge::device
+}  // namespace ridge::ops::device_math
 #endif

@@ -43,7 +43,7 @@ double busy_seconds(const PrefillSizes& p, const LibraryDevice& chip, std::span<
   const double mean_steps = std::clamp(visible_fraction * p.rows / keys_per_step + 0.5, 1.0, steps);
   const double multiply = 4 * tile * keys_per_step * p.width * chip.rates.cores / (n[compute] * chip.rates.flops_per_s);
   const double step = multiply + n[exponentials] * tile / 128;
-  const double fixed_seconds = n[item] * portable::pow(p.width / reference_width, n[width_power]);
+  const double fixed_seconds = n[item] * base::pow(p.width / reference_width, n[width_power]);
   return std::max(items * (mean_steps * step + fixed_seconds) / chip.rates.cores, steps * step + fixed_seconds);
 }
 
@@ -95,11 +95,11 @@ double estimate_seconds(std::span<const double> sizes, const LibraryDevice& chip
   const DecodeSizes p = to_sizes(sizes);
   const double rate = std::min(1.0, n[memory]) * chip.rates.memory_bytes_per_s,
                blocks = std::ceil(p.keys / keys_per_step);
-  const double step_seconds = n[step] * portable::pow(p.width / reference_width, n[width_power]);
+  const double step_seconds = n[step] * base::pow(p.width / reference_width, n[width_power]);
   double best = 1e30;
   for (const double tile : {16.0, 64.0}) {  // Queries per tile
     const double items = p.batch * p.key_heads * std::ceil(p.heads / p.key_heads / tile);
-    const double tile_step_seconds = step_seconds * portable::pow(tile / 64, n[rows_power]);
+    const double tile_step_seconds = step_seconds * base::pow(tile / 64, n[rows_power]);
     for (const double splits : {1.0, 2.0, 4.0, 8.0, 16.0, 32.0}) {
       const double used_splits = std::min(splits, blocks);
       const double busy = std::ceil(items * used_splits / chip.rates.cores) *

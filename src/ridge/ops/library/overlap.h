@@ -11,7 +11,7 @@ namespace ridge::ops {
 inline double overlap_seconds(double x, double y, double power) {
   const double longer = std::max(x, y), shorter = std::min(x, y), p = std::clamp(power, 1.0, 8.0);
   if (shorter < 0.001 * longer) return p == 1 ? longer + shorter : longer;
-  return longer * portable::pow(1 + portable::pow(shorter / longer, p), 1 / p);
+  return longer * base::pow(1 + base::pow(shorter / longer, p), 1 / p);
 }
 
 }  // namespace ridge::ops

@@ -22,7 +22,7 @@ double ceil_div(double x, double by) { return std::ceil(x / by); }
 double overlap_times(double x, double y, double power) {
   const double longer = std::max(x, y), shorter = std::min(x, y);
   if (shorter <= 0) return longer;
-  return longer * portable::pow(1 + portable::pow(shorter / longer, power), 1 / power);
+  return longer * base::pow(1 + base::pow(shorter / longer, power), 1 / power);
 }
 
 struct BlockCycles {  // Cycles of one block: per stage, and at the end of a tile
@@ -74,7 +74,7 @@ double count_split_cycles(const ClosedFormConstants& f, const MatmulConfig& c, c
            f.gather_turn * ceil_div(c.epilogue_steps(), splits) * ceil_div(splits, 8);
   const double concurrent = std::max(1.0, std::floor((c.consumers == 1 ? 64 : 32) / sums)),
                batches = ceil_div(split.split_mode == SplitMode::stream_k ? 2 : splits, concurrent);
-  return f.split + f.split_sums * sums / 64 + f.split_batch * batches * std::max(1.0, portable::pow(sums / 64, 0.7));
+  return f.split + f.split_sums * sums / 64 + f.split_batch * batches * std::max(1.0, base::pow(sums / 64, 0.7));
 }
 
 struct WaveWork {
@@ -165,7 +165,7 @@ double predict_seconds(const MatmulConfig& c, const TileWork& w, const SplitK& s
   us +=
       (f.launch + f.first_load + (c.m + c.n) * c.k * 2 / (c.swap ? f.l2_swapped : f.l2_straight)) / rates.cycles_per_us;
   if (c.cluster() > 1)
-    us += (f.cluster_start + f.cluster_block * blocks * portable::log2(c.cluster())) / rates.cycles_per_us;
+    us += (f.cluster_start + f.cluster_block * blocks * base::log2(c.cluster())) / rates.cycles_per_us;
   if (c.cluster() == 8 && items > 3 * concurrent) us *= f.eights;
   if (c.roles == Roles::pingpong) us += x.end / rates.cycles_per_us;
   us -= std::clamp((sms - blocks) / blocks, 0.0, 1.0) * (w.prefetch_constants ? f.beside_prefetch : f.beside) /

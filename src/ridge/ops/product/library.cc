@@ -24,7 +24,7 @@ double overlap_times(double x, double y, double power) {
   const double longer = std::max(x, y), shorter = std::min(x, y);
   // Saves two powers where the shorter time hardly counts.
   if (shorter < 0.02 * longer) return longer;
-  return longer * portable::pow(1 + portable::pow(shorter / longer, power), 1 / power);
+  return longer * base::pow(1 + base::pow(shorter / longer, power), 1 / power);
 }
 
 struct ProductContext {

@@ -53,21 +53,21 @@ struct RowThread {
   template <class F, int> __device__ float over_lanes(float x) const {
     __shared__ float warps[threads / 32];
     __syncthreads();  // All threads have read the last call's values.
-    return device::reduce_block<F, threads / 32>(x, warps);
+    return tile::cuda::reduce_block<F, threads / 32>(x, warps);
   }
   template <int> TILE_FN float first() const { return at(0); }
 };
 
 template <class RowKernel> __global__ void __launch_bounds__(threads) rows_kernel(const DeviceRowArguments p) {
   typename RowKernel::Globals g{};
-  if constexpr (device::has_rescaling<RowKernel>) {
+  if constexpr (tile::cuda::has_rescaling<RowKernel>) {
     g.sum_scale = 1 / static_cast<float>(p.columns);
     g.epsilon = p.epsilon;
   }
   for (Index row = blockIdx.x; row < p.rows; row += gridDim.x) {
     RowThread lane{p, row};
-    device::LoopedRow<RowThread> looped_row{lane};
-    device::run_passes<RowKernel, 0, true>(looped_row, g);
+    tile::cuda::LoopedRow<RowThread> looped_row{lane};
+    tile::cuda::run_passes<RowKernel, 0, true>(looped_row, g);
   }
 }
 using RowKernelFunction = void (*)(DeviceRowArguments);

@@ -67,23 +67,23 @@ template <> constexpr float identity<tile::MinOrNan> = INFINITY;
 __device__ void store_result(const DeviceReduction& p, ReduceIndex at, double value) {
   const float x = static_cast<float>(value / p.divisor);
   if (p.y_dtype == DType::f32)
-    device::write_one<device::NumberFormat::f32>(p.y, at, x);
+    tile::cuda::write_one<tile::cuda::NumberFormat::f32>(p.y, at, x);
   else if (p.y_dtype == DType::bf16)
-    device::write_one<device::NumberFormat::bf16>(p.y, at, x);
+    tile::cuda::write_one<tile::cuda::NumberFormat::bf16>(p.y, at, x);
   else
-    device::write_one<device::NumberFormat::f16>(p.y, at, x);
+    tile::cuda::write_one<tile::cuda::NumberFormat::f16>(p.y, at, x);
 }
 
 // Reduces W adjacent values at the reduced points begin, begin + step, ..., with `batch` loads in flight.
-template <device::NumberFormat form, int W, int batch, class F>
+template <tile::cuda::NumberFormat form, int W, int batch, class F>
 __device__ void fold_points(const DeviceReduction& p, ReduceIndex base, ReduceIndex begin, ReduceIndex end,
                             ReduceIndex step, double (&value)[W]) {
   for (double& v : value) v = identity<F>;
   for (ReduceIndex r = begin; r < end; r += step * batch) {
-    device::Pack<form, W> x[batch];
+    tile::cuda::Pack<form, W> x[batch];
 #pragma unroll
     for (int b = 0; b < batch; ++b)
-      x[b] = device::read<form, W, W, device::CachePolicy::streamed>(p.x, base + offset_of(p.reduced, r + b * step).x,
+      x[b] = tile::cuda::read<form, W, W, tile::cuda::CachePolicy::streamed>(p.x, base + offset_of(p.reduced, r + b * step).x,
                                                                      r + b * step < end);
 #pragma unroll
     for (int i = 0; i < W; ++i) {
@@ -100,7 +100,7 @@ __device__ ReduceIndex split_end(const DeviceReduction& p, ReduceIndex split) {
 }
 
 // Each of `lanes` threads has W adjacent points; the block's other rows of threads take other reduced points.
-template <device::NumberFormat form, int W, class F> __global__ void __launch_bounds__(threads)
+template <tile::cuda::NumberFormat form, int W, class F> __global__ void __launch_bounds__(threads)
     reduce_columns_kernel(const DeviceReduction p) {
   __shared__ double warp_values[W][threads / 32][32];
   const int lane = threadIdx.x % p.lanes, row = threadIdx.x / p.lanes, rows = threads / p.lanes;
@@ -128,7 +128,7 @@ template <device::NumberFormat form, int W, class F> __global__ void __launch_bo
 }
 
 // `lanes` threads (up to a block) share a point and loop over its reduced points.
-template <device::NumberFormat form, int W, class F> __global__ void __launch_bounds__(threads)
+template <tile::cuda::NumberFormat form, int W, class F> __global__ void __launch_bounds__(threads)
     reduce_rows_kernel(const DeviceReduction p) {
   __shared__ double warp_values[threads / 32];
   const int lane = threadIdx.x % p.lanes, teams = threads / p.lanes;
@@ -211,7 +211,7 @@ DeviceAxes to_device_axes(const std::vector<ReduceAxis>& axes) {
   return out;
 }
 
-template <device::NumberFormat form, int W, class F>
+template <tile::cuda::NumberFormat form, int W, class F>
 cudaError_t launch_reduction(const ReductionPlan& s, const DeviceReduction& p, cudaStream_t stream) {
   const ReduceIndex items = s.reduces_columns ? (p.kept.points / W + p.lanes - 1) / p.lanes * p.splits
                                               : (p.kept.points * p.splits * p.lanes + threads - 1) / threads;
@@ -220,18 +220,18 @@ cudaError_t launch_reduction(const ReductionPlan& s, const DeviceReduction& p, c
                      : reduce_rows_kernel<form, W, F>)<<<blocks, threads, 0, stream>>>(p);
   return cudaGetLastError();
 }
-template <device::NumberFormat form, class F>
+template <tile::cuda::NumberFormat form, class F>
 cudaError_t launch_reduction(const ReductionPlan& s, const DeviceReduction& p, cudaStream_t stream) {
-  constexpr int wide = 16 / device::size_of<form>;
+  constexpr int wide = 16 / tile::cuda::size_of<form>;
   return s.vector_width == wide && reinterpret_cast<std::uintptr_t>(p.x) % 16 == 0
              ? launch_reduction<form, wide, F>(s, p, stream)
              : launch_reduction<form, 1, F>(s, p, stream);
 }
 template <class F>
 cudaError_t launch_reduction(const ReductionPlan& s, DType x, const DeviceReduction& p, cudaStream_t stream) {
-  if (x == DType::f32) return launch_reduction<device::NumberFormat::f32, F>(s, p, stream);
-  if (x == DType::bf16) return launch_reduction<device::NumberFormat::bf16, F>(s, p, stream);
-  return launch_reduction<device::NumberFormat::f16, F>(s, p, stream);
+  if (x == DType::f32) return launch_reduction<tile::cuda::NumberFormat::f32, F>(s, p, stream);
+  if (x == DType::bf16) return launch_reduction<tile::cuda::NumberFormat::bf16, F>(s, p, stream);
+  return launch_reduction<tile::cuda::NumberFormat::f16, F>(s, p, stream);
 }
 
 cudaError_t launch_reduction(const ReduceProblem& problem, const ReductionPlan& s, const void* x, void* y, bool partial,

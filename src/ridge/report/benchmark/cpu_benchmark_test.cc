@@ -22,7 +22,7 @@ CpuBenchmark make_one_row() {
   return benchmark;
 }
 
-TEST(ContestReport, PrintsALineAProductThenTheClasses) {
+TEST(CpuBenchmarkReport, PrintsOneLinePerProductThenTheSummaries) {
   EXPECT_EQ(format_cpu_benchmark(make_one_row()),
             "op     dtype      m      n      k     ridge  openblas  ratio        rounds of peak\n"
             "nn     f32       10     10     10       2.0       1.0  2.000  1.500-2.500    50.0%\n"
@@ -36,7 +36,7 @@ TEST(ContestReport, PrintsALineAProductThenTheClasses) {
             "removed from the environment: OMP_NUM_THREADS\n");
 }
 
-TEST(ContestReport, JsonSurvivesBytesThatAreNoText) {
+TEST(CpuBenchmarkReport, JsonReplacesInvalidUtf8) {
   const auto json = nlohmann::json::parse(cpu_benchmark_json(make_one_row()));
   EXPECT_EQ(json["libraries"][1], "BLAS \xEF\xBF\xBD");
   EXPECT_EQ(json["machine_title"], "A test machine, one core");

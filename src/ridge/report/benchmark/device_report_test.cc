@@ -35,7 +35,7 @@ Report make_device_report() {
   return report;
 }
 
-TEST(DeviceReport, SaysHowItWasTimedAndWhatTheWayThereCosts) {
+TEST(DeviceReport, ShowsTimingMethodAndTransferTime) {
   const std::string text = render_text(make_device_report());
   for (const char* line :
        {"cold L2, launched as a graph; 6.000 us per pass with separate launches; time between operations 0 s\n",
@@ -57,7 +57,7 @@ TEST(DeviceReport, HasTheSameInJson) {
   EXPECT_FALSE(json["total"].contains("regime"));
 }
 
-TEST(DeviceReport, NamesTheKernelsThatRanInterpretedAndTheCure) {
+TEST(DeviceReport, NamesInterpretedKernelsAndTheRemedy) {
   const std::string note = "interpreted, which is slower: NVRTC was not found; `pip install nvidia-cuda-nvrtc`";
   Report report = make_device_report();
   const auto program = parse("x: f32[N]\na: f32[N] = cos(x)\nb: f32[N] = a * x\nc: f32[N] = exp(b)");
@@ -105,7 +105,7 @@ TEST(DeviceReport, SaysWhatTuningGained) {
   EXPECT_EQ(unknown["remark"], "the tuned choice 0a is ignored: it is damaged");
 }
 
-TEST(DeviceStreamReport, PutsEachKernelBesideTheCopy) {
+TEST(DeviceStreamReport, ComparesEachKernelWithTheCopy) {
   DeviceStreamBenchmark benchmark{
       .device = "NVIDIA H200", .day = "2026-01-02", .driver = 13000, .elements = 1000, .rounds = 3};
   DeviceStreamRow chain, rows;
@@ -178,7 +178,7 @@ TEST(PlanReport, ListsWinnersAndCandidates) {
       << markdown;
 }
 
-TEST(DeviceContestReport, ShowsAWrongRow) {
+TEST(DeviceBenchmarkReport, ShowsAWrongRow) {
   DeviceBenchmark benchmark{.device = "NVIDIA H200", .driver = 13000, .baseline_version = 130100, .rounds = 9};
   DeviceBenchmarkRow row{
       .shape = {.op = "linear", .dtype = DType::bf16, .out = DType::bf16, .m = 64, .n = 64, .k = 64}};
@@ -198,7 +198,7 @@ TEST(DeviceContestReport, ShowsAWrongRow) {
   EXPECT_TRUE(json["classes"][0]["per_cycle"].is_null());
 }
 
-TEST(DeviceContestReport, SaysWhatEachCycleDid) {
+TEST(DeviceBenchmarkReport, ShowsTheFractionOfPeakPerCycle) {
   DeviceBenchmark benchmark{.device = "NVIDIA H200", .driver = 13000, .baseline_version = 130100, .rounds = 5};
   DeviceBenchmarkRow row{
       .shape = {.op = "linear", .dtype = DType::bf16, .out = DType::bf16, .m = 4096, .n = 4096, .k = 4096}};

@@ -123,7 +123,7 @@ class LoopNest {
   Tally tally_;
 };
 
-TEST(Count, agrees_with_a_loop_nest_over_words_that_stand_alone) {
+TEST(Count, agrees_with_a_loop_nest_over_routines) {
   for (unsigned seed = 0; seed < testing::program_count(400); ++seed) {
     const testing::RandomRoutine made = testing::RandomRoutineMaker(seed).make();
     const auto program = parse(made.text);
@@ -157,7 +157,7 @@ std::string formulas(const std::string& text) {
                      work.bytes_out.to_string(e.dim_names));
 }
 
-TEST(Count, of_words_that_stand_alone) {
+TEST(Count, of_routines) {
   EXPECT_EQ(formulas("x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x, w, padding = 1)"),
             "contraction bf16: 2*N*C*K*taps*taps2 FLOP, 2*N*C*H*W + 18*C*K + 2*N*H*W*K B");
   EXPECT_EQ(formulas("x: bf16[N, C, H]  w: bf16[K, C, 1]\ny[N, K, P] = conv(x, w, stride = 2)"),
@@ -183,7 +183,7 @@ TEST(Count, of_formats_with_block_scales) {
 }
 
 // Each of two chips holds 48 elements of a row, which are no multiple of blocks of 32.
-TEST(Split, refuses_parts_that_blocks_do_not_fill) {
+TEST(Split, rejects_shards_that_are_no_multiple_of_blocks) {
   const Program program = parse("x: bf16[N, D]  w: mxfp4[F, D]\ny: bf16[N, F] = x * w").value();
   Machine linked = machine();
   linked.links.push_back({.name = "link", .bandwidth = testing::make_number(1)});
@@ -217,7 +217,7 @@ TEST(Fused, tables_are_read_by_rows_and_strided_inputs_by_what_windows_reach) {
   EXPECT_EQ(whole.fused->work.bytes_in.to_string(whole.dim_names), "2*N*C*H + 2*C*K");
 }
 
-TEST(Bind, refuses_sizes_that_a_word_does_not_make) {
+TEST(Bind, rejects_sizes_that_a_routine_does_not_produce) {
   const auto refusal = [](const std::string& text, const Bindings& dims) {
     const auto program = parse(text);
     EXPECT_TRUE(program.ok()) << text;

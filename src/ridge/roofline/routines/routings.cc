@@ -40,7 +40,7 @@ std::string unused_symbol(const Program& program, std::string symbol) {
 
 int find_or_add_mask(const Program& program, ProgramMasks& masks, const Routing& routing, RoutingCount what) {
   IndexMask mask{
-      .rows = {}, .columns = notation::format_axis(routing.experts), .routing = routing, .routing_count = what};
+      .rows = {}, .columns = program::format_axis(routing.experts), .routing = routing, .routing_count = what};
   std::size_t same_kind = 0;
   for (std::size_t i = 0; i < masks.all.size(); ++i) {
     if (masks.all[i].has_same_condition(mask)) return static_cast<int>(i);
@@ -112,7 +112,7 @@ std::optional<Polynomial> routing_closed_form(const Routing& routing, RoutingCou
 }
 
 std::string describe_routing_misfit(const Routing& routing) {
-  return fmt::format("rows cannot be routed over {} at these sizes", notation::format_axis(routing.experts));
+  return fmt::format("rows cannot be routed over {} at these sizes", program::format_axis(routing.experts));
 }
 
 }  // namespace ridge

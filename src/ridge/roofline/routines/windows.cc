@@ -132,8 +132,8 @@ bool fits_for_all_sizes(const Program& program, const WindowDimension& window, c
 }
 
 std::string format_window(const WindowDimension& w, WindowCount what) {
-  const std::string in = notation::format_axis(w.in), out = notation::format_axis(w.out),
-                    kernel = notation::format_axis(w.kernel);
+  const std::string in = program::format_axis(w.in), out = program::format_axis(w.out),
+                    kernel = program::format_axis(w.kernel);
   std::string position = w.stride == 1 ? fmt::format("index({})", out) : fmt::format("{}*index({})", w.stride, out);
   position +=
       w.dilation == 1 ? fmt::format(" + index({})", kernel) : fmt::format(" + {}*index({})", w.dilation, kernel);
@@ -142,8 +142,8 @@ std::string format_window(const WindowDimension& w, WindowCount what) {
 }
 
 std::string describe_window_misfit(const WindowDimension& w) {
-  return fmt::format("{} is not the number of windows over {}", notation::format_axis(w.out),
-                     notation::format_axis(w.in));
+  return fmt::format("{} is not the number of windows over {}", program::format_axis(w.out),
+                     program::format_axis(w.in));
 }
 
 }  // namespace ridge

@@ -39,7 +39,7 @@ struct Random {
 };
 
 // The closed form equals the simulation, and some number of chunks is faster if and only if two are.
-TEST(Overlap, is_what_happens_chunk_by_chunk) {
+TEST(Overlap, equals_a_chunk_by_chunk_simulation) {
   int pays = 0;
   for (unsigned seed = 0; seed < 10000; ++seed) {
     Random random{std::mt19937(seed)};
@@ -61,7 +61,7 @@ TEST(Overlap, is_what_happens_chunk_by_chunk) {
 }
 
 // Without memory time: two latencies of a message, two launches.
-TEST(Overlap, pays_above_two_waits_and_two_launches) {
+TEST(Overlap, gains_above_two_latencies_and_two_launches) {
   OverlapTimes b{.math_s = 1e-3, .launch_s = 1e-5, .transfer_s = 2.01e-5, .message_latency_s = 4.99e-4};
   EXPECT_TRUE(b.is_faster_in_chunks());
   b.message_latency_s = 5.01e-4;
@@ -73,7 +73,7 @@ TEST(Overlap, pays_above_two_waits_and_two_launches) {
 }
 
 // Chunks are faster from the reported size on and not below it; finds the first such size one by one.
-TEST(Overlap, says_from_which_size_chunks_pay) {
+TEST(Overlap, finds_the_size_from_which_chunks_are_faster) {
   int inside = 0;
   for (unsigned seed = 0; seed < 10000; ++seed) {
     Random random{std::mt19937(seed)};
@@ -141,7 +141,7 @@ TEST(Overlap, of_a_gathered_operand_a_scattered_and_an_added_result) {
 }
 
 // The product keeps no dimension of a gathered vector; and without sizes there are no times.
-TEST(Overlap, says_nothing_where_there_is_nothing_to_say) {
+TEST(Overlap, is_empty_without_chunks_or_times) {
   EXPECT_TRUE(
       descriptions("mesh X = 4\nx: bf16[B, D]   v: bf16[D_X]\ng[D] = v\ny: bf16[B] = x * g", {{"B", 8}, {"D", 64}})
           .empty());

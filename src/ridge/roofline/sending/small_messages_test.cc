@@ -111,7 +111,7 @@ Counted two_trees(std::int64_t n) {
 }
 
 // Compares steps and bytes of the closed form with devices that hold blocks.
-TEST(SmallMessages, are_what_devices_send_each_other) {
+TEST(SmallMessages, equal_a_simulation_of_devices) {
   for (std::int64_t n = 2; n <= 70; ++n) {
     const auto N = static_cast<double>(n);
     const auto bytes = [&](const LinearCost& line) { return 4e10 / line.rate; };  // of V = 1
@@ -131,7 +131,7 @@ TEST(SmallMessages, are_what_devices_send_each_other) {
   }
 }
 
-TEST(SmallMessages, cross_where_the_closed_form_says) {
+TEST(SmallMessages, cross_at_the_closed_form) {
   const double a = 1e-6, w = 4e10;
   const SmallMessages reduce = small(Collective::all_reduce, 8);
   EXPECT_NEAR(reduce.max_tree_bytes, 8 * (8 - 1 - 3) * a * w, 1);
@@ -161,7 +161,7 @@ TEST(SmallMessages, of_several_levels) {
   EXPECT_NEAR(1 / s.tree.rate, 2 / 8.0 / 1e9, 1e-18);
 }
 
-TEST(SmallMessages, says_nothing_where_there_is_nothing_to_say) {
+TEST(SmallMessages, are_empty_for_unsupported_networks) {
   std::vector<SmallMessages> out;
   add_small_messages(out, {Collective::all_reduce, "X", 8, Polynomial(1)}, network(1e-6, Topology::ring));
   add_small_messages(out, {Collective::all_reduce, "X", 8, Polynomial(1)}, network(0));

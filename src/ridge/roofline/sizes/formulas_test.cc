@@ -65,7 +65,7 @@ TEST(Formulas, CountWhatExplainCounts) {
   }
 }
 
-TEST(Formulas, SizesOfTheirOwnComeFirst) {
+TEST(Formulas, IndependentSizesComeFirst) {
   const auto program =
       parse("dims G = F + D, F = 4*D, D = 8, B\nx: bf16[B, D]  w: bf16[D, G]\ny: bf16[B, G] = x * w\n");
   const auto formulas = make_formulas(*program, {{"B", 5}});
@@ -76,7 +76,7 @@ TEST(Formulas, SizesOfTheirOwnComeFirst) {
   EXPECT_EQ(make_formulas(*program, {{"F", 3}})->sizes[0].name, "F") << "what is given follows nothing";
 }
 
-TEST(Formulas, ATensorIsHeldWhileItIsRead) {
+TEST(Formulas, ATensorIsLiveUntilItsLastRead) {
   const auto program = parse("x: bf16[B, D]  w: bf16[D, F]  v: bf16[F, D]\nu[B, F] = x * w\ny: bf16[B, D] = u * v\n");
   const auto formulas = make_formulas(*program, {});
   std::string held;

@@ -4,7 +4,7 @@
 
 #include "ridge/tile/cuda/vector_access.h"
 
-namespace ridge::device {
+namespace ridge::tile::cuda {
 
 struct SumOp {
   static constexpr u32 identity = 0;
@@ -112,4 +112,4 @@ RIDGE_FN float reduce_from_cluster(const ClusterExchange<warps, blocks>& by, u32
   return reduce_lanes<F, 32>(x);
 }
 
-}  // namespace ridge::device
+}  // namespace ridge::tile::cuda

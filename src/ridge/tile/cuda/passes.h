@@ -8,12 +8,12 @@
 
 namespace ridge::tile {
 
-template <class Y> TILE_FN float power_of(float x) { return device::exp(x); }  // e^x
-TILE_FN float log_of_powers(float sum) { return device::log(sum); }
+template <class Y> TILE_FN float power_of(float x) { return ops::device_math::exp(x); }  // e^x
+TILE_FN float log_of_powers(float sum) { return ops::device_math::log(sum); }
 
 }  // namespace ridge::tile
 
-namespace ridge::device {
+namespace ridge::tile::cuda {
 
 // Operator by which elements are reduced, and the function that is applied to each element before.
 template <class Kind> struct ReductionOf {
@@ -195,4 +195,4 @@ template <class Lane> struct LoopedRow {
   }
 };
 
-}  // namespace ridge::device
+}  // namespace ridge::tile::cuda

@@ -4,7 +4,7 @@
 
 #include "ridge/tile/cuda/vector_access.h"
 
-namespace ridge::device {
+namespace ridge::tile::cuda {
 
 constexpr int copy_bytes = 16;
 
@@ -73,4 +73,4 @@ template <class S, NumberFormat format_> struct ConstantRow {
   }
 };
 
-}  // namespace ridge::device
+}  // namespace ridge::tile::cuda

@@ -8,7 +8,7 @@
 #include "ridge/tile/cuda/passes.h"
 #include "ridge/tile/cuda/prefetch.h"
 
-namespace ridge::device {
+namespace ridge::tile::cuda {
 
 // Masking of a lane's elements at the end of a row. full: none; vectors: full vectors; ragged: single elements;
 // shifted: rows with unaligned begin, whose first vector is aligned and contains elements before the row.
@@ -101,7 +101,7 @@ template <class S> class RowOnLanes {
  public:
   static constexpr int elements = S::elements;
   static constexpr bool shares_warps = S::lanes < 32;
-  using RowElements = device::RowElements<elements>;
+  using RowElements = cuda::RowElements<elements>;
   using PartialStorage = typename ExchangeStorage<S::warps, S::blocks, S::resident>::type;
 
   template <int count> RIDGE_FN RowOnLanes(PartialStorage (&storage)[count], u32 columns) : storage_(storage) {
@@ -157,10 +157,10 @@ template <class S> class RowOnLanes {
     for (int k = 0; k < S::vectors; ++k) {
       const int count = columns_left_ - k * stride;
       if constexpr (S::tail_mode == TailMode::full)
-        packs.of[k] = device::read<T::format, S::width, T::aligned_elements, T::policy>(from.data, at + k * stride);
+        packs.of[k] = cuda::read<T::format, S::width, T::aligned_elements, T::policy>(from.data, at + k * stride);
       else if constexpr (S::tail_mode == TailMode::vectors)
         packs.of[k] =
-            device::read<T::format, S::width, T::aligned_elements, T::policy>(from.data, at + k * stride, count > 0);
+            cuda::read<T::format, S::width, T::aligned_elements, T::policy>(from.data, at + k * stride, count > 0);
       else
         packs.of[k] = read_some<T::format, S::width, T::aligned_elements, T::policy>(from.data, at + k * stride, count);
     }
@@ -369,7 +369,7 @@ template <class S> class RowOnLanes {
     LanePacks<S, T::format> packs;
 #pragma unroll
     for (int k = 0; k < S::vectors; ++k)
-      packs.of[k] = device::read<T::format, S::width, T::aligned_elements, T::policy>(data, at + k * stride,
+      packs.of[k] = cuda::read<T::format, S::width, T::aligned_elements, T::policy>(data, at + k * stride,
                                                                                       in_vectors && !is_cut(k));
 #pragma unroll
     for (int k = 0; k < S::vectors; ++k)
@@ -395,4 +395,4 @@ template <class S> class RowOnLanes {
   bool has_row_ = true;
 };
 
-}  // namespace ridge::device
+}  // namespace ridge::tile::cuda

@@ -4,7 +4,9 @@
 
 #include "ridge/ops/function/device_math.h"
 
-namespace ridge::device {
+namespace ridge::tile::cuda {
+
+using namespace ops::device_math;
 
 using u16 = unsigned short;
 using u32 = unsigned int;
@@ -184,4 +186,4 @@ RIDGE_FN u32 divide_by(u32 n, u64 by) {
 }
 RIDGE_FN u64 divide_by(u64 n, u64 by) { return n / by; }
 
-}  // namespace ridge::device
+}  // namespace ridge::tile::cuda

@@ -24,13 +24,13 @@ Features make_features(const MatmulConfig& c, const TileWork& w, const SplitK& s
   const double requested_bytes = tiles * stages * (1.0 * c.m / c.cluster_n + 1.0 * c.n / c.cluster_m) * c.k * 2;
   const auto number = [](auto x) { return static_cast<double>(x); };
   const std::array<double, plan_feature_count> all{
-      portable::log(form_s),
+      base::log(form_s),
       std::min(waves, 20.0),
       waves - std::floor(waves),
       std::min(std::ceil(waves), 20.0),
-      portable::log(stages / splits),
-      portable::log(stages),
-      portable::log(tiles),
+      base::log(stages / splits),
+      base::log(stages),
+      base::log(tiles),
       number(c.m),
       number(c.n),
       number(c.k),
@@ -49,14 +49,14 @@ Features make_features(const MatmulConfig& c, const TileWork& w, const SplitK& s
       number(w.copies),
       number(w.prefetch_constants),
       tiles * c.m * c.n / (batch * m * n),  // Computed over requested results
-      portable::log(m),
-      portable::log(n),
-      portable::log(k),
-      portable::log(batch * m * n * k / w.minimum_bytes),
-      portable::log(w.minimum_bytes),
+      base::log(m),
+      base::log(n),
+      base::log(k),
+      base::log(batch * m * n * k / w.minimum_bytes),
+      base::log(w.minimum_bytes),
       std::min(clusters_m, 40.0),
       std::min(clusters_n, 40.0),
-      portable::log(requested_bytes / w.minimum_bytes),
+      base::log(requested_bytes / w.minimum_bytes),
   };
   Features out;
   std::transform(all.begin(), all.end(), out.begin(), [](double x) { return static_cast<float>(x); });
@@ -83,7 +83,7 @@ double evaluate_tree(const RegressionTree& tree, const Bins& bins) {
 double correction_factor(std::span<const RegressionTree> trees, const Bins& bins) {
   double sum = 0;
   for (const RegressionTree& tree : trees) sum += evaluate_tree(tree, bins);
-  return std::clamp(portable::exp(sum), min_correction, max_correction);
+  return std::clamp(base::exp(sum), min_correction, max_correction);
 }
 
 double predict_correction(const Features& features, const ProductModel& model) {
