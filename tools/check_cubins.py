@@ -49,7 +49,7 @@ def sections(elf: bytes):
 
 
 def key(mangled: str):
-    found = re.search(r"(Menu|Gated|InputGradient)KernelILi(\d+)ENS_\d+(Bf16|F16)E", mangled)
+    found = re.search(r"(Matmul|Gated|InputGradient)KernelILi(\d+)ENS_\d+(Bf16|F16)E", mangled)
     if not found:
         return None
     return found.group(3), int(found.group(2)) + (DX if found.group(1) == "InputGradient" else 0)

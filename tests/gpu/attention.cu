@@ -28,7 +28,7 @@ struct Numbers {
 };
 
 // Runs a case. Returns why it could not run, or an empty string.
-std::string run(AttentionCase& x, const ops::DeviceNumbers& device, const cuda::DeviceWorkspace& workspace) {
+std::string run(AttentionCase& x, const ops::DeviceNumbers& device, const device::DeviceWorkspace& workspace) {
   const OnDevice q(x.q), k(x.k), v(x.v), o(x.o);
   const Memory lse(x.lse.size() * 4);
   must(cudaMemcpy(lse.data(), x.lse.data(), x.lse.size() * 4, cudaMemcpyHostToDevice), "copying to the device");
@@ -55,8 +55,8 @@ int check_attention(int argc, char** argv) {
     return 77;
   }
   Memory memory(ops::plan_workspace_bytes / 4);
-  must(cudaMemset(memory.data(), 0, cuda::counter_bytes), "clearing counters");
-  const cuda::DeviceWorkspace workspace{memory.data(), memory.size(), true};
+  must(cudaMemset(memory.data(), 0, device::counter_bytes), "clearing counters");
+  const device::DeviceWorkspace workspace{memory.data(), memory.size(), true};
   double worst = 0;
   int wrong = 0, refused = 0, ragged = 0, grouped = 0, in_parts = 0, packed = 0, in_pages = 0;
   for (int i = first; i < first + cases; ++i) {

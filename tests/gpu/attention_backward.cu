@@ -33,9 +33,9 @@ std::string run(AttentionBackwardCase& x, const ops::DeviceNumbers& device) {
   const OnDevice q(x.q), k(x.k), v(x.v), o(x.o), dout(x.dout), dq(x.dq_before), dk(x.dk_before), dv(x.dv_before),
       lse(x.lse.data(), x.lse.size() * 4);
   const cuda::AttentionBackwardPlan plan = cuda::choose_plan(x.problem, device);
-  Memory memory(cuda::counter_bytes + plan.workspace_bytes);
+  Memory memory(device::counter_bytes + plan.workspace_bytes);
   must(cudaMemset(memory.data(), 0xff, memory.size()), "poisoning the workspace");
-  must(cudaMemset(memory.data(), 0, cuda::counter_bytes), "clearing counters");
+  must(cudaMemset(memory.data(), 0, device::counter_bytes), "clearing counters");
   const cuda::AttentionBackwardCall call{x.problem,
                                          {q.data(), k.data(), v.data(), o.data(), dout.data(),
                                           static_cast<const float*>(lse.data()), dq.data(), dk.data(), dv.data()}};

@@ -183,7 +183,7 @@ Sentence whole_dh(const cuda::GatedBackward& c, Ground& g) {
   h.x_row_stride = c.x_row_stride;
   h.weight_line_stride = c.weight_line_stride;
   h.h_row_stride = 2 * c.n;
-  const cuda::DeviceWorkspace scratch{g.scratch.data(), g.scratch.size(), false};
+  const device::DeviceWorkspace scratch{g.scratch.data(), g.scratch.size(), false};
   if (Sentence why = cuda::unsupported_reason(h)) return why;
   if (Sentence why = cuda::launch(h, cuda::choose_plan(h, 0, *current_device_numbers()), scratch, nullptr)) return why;
   cuda::GatedGradient dh{.m = c.m, .n = c.n, .dtype = c.dtype, .activation = c.activation};
@@ -197,7 +197,7 @@ Sentence whole_dh(const cuda::GatedBackward& c, Ground& g) {
 
 // Computes dh in the plan's chunks.
 Sentence chunked_dh(const cuda::GatedBackward& c, const cuda::GatedBackwardPlan& plan, Ground& g) {
-  const cuda::DeviceWorkspace scratch{g.scratch.data(), g.scratch.size(), false};
+  const device::DeviceWorkspace scratch{g.scratch.data(), g.scratch.size(), false};
   for (std::int64_t first = 0; first < c.n; first += plan.chunk) {
     const std::int64_t columns = std::min(plan.chunk, c.n - first);
     cuda::BackwardSteps s = cuda::make_backward_steps(c, first, columns, g.chunk.data());

@@ -222,7 +222,7 @@ class Bench {
         verdict_(256),
         starts_(8192) {
     must(cudaStreamCreate(&stream_), "creating a stream");
-    must(cudaMemset(workspace_.data(), 0, counter_bytes), "preparing the workspace");
+    must(cudaMemset(workspace_.data(), 0, device::counter_bytes), "preparing the workspace");
     device_ = *current_device_numbers();
   }
   ~Bench() { cudaStreamDestroy(stream_); }
@@ -370,7 +370,7 @@ class Bench {
       say_starts_late<<<1, 1, 0, stream_>>>(reinterpret_cast<const int*>(starts_.data() + starts_.size() / 2),
                                             reinterpret_cast<int*>(starts_.data()), static_cast<int>(c.starts.size()));
     }
-    DeviceWorkspace w{workspace_.data(), c.workspace, c.prepared};
+    device::DeviceWorkspace w{workspace_.data(), c.workspace, c.prepared};
     if (!c.prepared) w.data = workspace_.data() + workspace_.size() / 2;
     if (const auto refusal = launch(call, plan, w, stream_)) {
       std::printf("REFUSED %s: %s\n", text(c).c_str(), refusal->c_str());

@@ -21,10 +21,10 @@ __device__ double logistic(double x) { return 1 / (1 + ::exp(-x)); }
 __device__ double distribution(double x) { return 0.5 * ::erfc(-x * 0.70710678118654752); }
 __device__ double bent(double x) { return x * logistic(1.5957691216057308 * (x + 0.044715 * x * x * x)); }
 
-#define FUNCTION(name, got, exact)                              \
-  struct name {                                                 \
+#define FUNCTION(name, got, exact)                                        \
+  struct name {                                                           \
     static __device__ float of(float x) { return ops::device_math::got; } \
-    static __device__ double want(double x) { return exact; }   \
+    static __device__ double want(double x) { return exact; }             \
   };
 FUNCTION(Gelu, gelu(x), x* distribution(x))
 FUNCTION(Gelu16, gelu_16(x), x* distribution(x))
@@ -111,7 +111,7 @@ int check_functions() {
   for (const Check& c : all) {
     Worst worst{};
     must(cudaMemset(place.data(), 0, sizeof worst), "clearing the verdict");
-    c.judge<<<8 * ops::cuda::multiprocessor_count(), 256>>>(reinterpret_cast<Worst*>(place.data()), c.least);
+    c.judge<<<8 * device::multiprocessor_count(), 256>>>(reinterpret_cast<Worst*>(place.data()), c.least);
     must(cudaMemcpy(&worst, place.data(), sizeof worst, cudaMemcpyDeviceToHost), "reading the verdict");
     double error;
     std::memcpy(&error, &worst.error, sizeof error);

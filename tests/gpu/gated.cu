@@ -199,7 +199,7 @@ bool one(Random& r, Places& p, int number) {
       plan = *other;
   }
   plan.raster_rows = r.of({1, 4, 8, 16});
-  const cuda::DeviceWorkspace workspace{p.workspace.data(), room, false};
+  const device::DeviceWorkspace workspace{p.workspace.data(), room, false};
   must(cudaDeviceSynchronize(), "filling the operands");
   *p.found = {0, 0, ~0ull};
   *p.touched = 0;

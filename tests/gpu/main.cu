@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
         "expected check, gated, attention, attention_backward, rows, rows_times, grouped_times, functions or facts\n");
     return 2;
   }
-  if (const auto why = cuda::unavailable_reason()) {
+  if (const auto why = device::unavailable_reason()) {
     std::printf("SKIPPED: %s\n", why->c_str());
     return 77;
   }

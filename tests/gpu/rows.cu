@@ -28,7 +28,7 @@ std::optional<std::string> run_case(const random_rows::Case& c, random_rows::Dat
          "copying there");
   }
   const Memory room(bytes + 1);
-  const ops::cuda::DeviceWorkspace workspace{room.data(), bytes};
+  const device::DeviceWorkspace workspace{room.data(), bytes};
   const ops::RowData data{at[0], c.weighted ? at[2] : nullptr, at[1], at[3]};
   const auto trouble = c.sum ? ops::cuda::reduce(*c.sum, at[0], at[1], workspace, nullptr)
                              : ops::cuda::launch_rows(c.p, data, workspace, nullptr);
@@ -103,7 +103,7 @@ int check_rows(int argc, char** argv) {
   const auto refuse = [](const random_rows::Case& c) {
     if (c.sum) return ops::cuda::unsupported_reason(*c.sum);
     const auto why = ops::cuda::unsupported_reason(c.p);
-    return !why && c.p.function > RowFunction::layernorm ? ops::cuda::generation_unavailable_reason() : why;
+    return !why && c.p.function > RowFunction::layernorm ? device::generation_unavailable_reason() : why;
   };
   return random_rows::check(argc, argv, {false, refuse, run_case});
 }

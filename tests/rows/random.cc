@@ -42,15 +42,15 @@ bool every_width() {
 }
 
 int main(int argc, char** argv) {
-  const std::vector<tile::cpu::Isa> isas = tile::cpu::available_isas();
-  for (const tile::cpu::Isa isa : isas)
-    if (!tile::cpu::set_active_isa(isa) || !every_width()) return 1;
+  const std::vector<pool::Isa> isas = pool::available_isas();
+  for (const pool::Isa isa : isas)
+    if (!pool::set_active_isa(isa) || !every_width()) return 1;
   int count = 0;
   const auto refuse = [](const Case& c) {
     return c.sum ? ops::unsupported_reason(*c.sum) : ops::unsupported_reason(c.p);
   };
   const auto run = [&](const Case& c, Data& d) {
-    tile::cpu::set_active_isa(isas[static_cast<std::size_t>(++count) % isas.size()]);
+    pool::set_active_isa(isas[static_cast<std::size_t>(++count) % isas.size()]);
     return run_case(c, d, 1 + count / 7 % 3);
   };
   return check(argc, argv, {true, refuse, run});

@@ -145,8 +145,7 @@ std::vector<RegressionTree> boosted(const Samples& samples, const std::vector<Le
   std::mt19937 random(1);  // NOLINT: a fixed seed gives the same trees
   const auto chance = [&](double p) { return static_cast<double>(random()) < p * 4294967296.0; };
   std::vector<double> rest;
-  for (std::size_t i = 0; i < all.size(); ++i)
-    rest.push_back(samples.all[i].log_measured - base::log(all[i].form_s));
+  for (std::size_t i = 0; i < all.size(); ++i) rest.push_back(samples.all[i].log_measured - base::log(all[i].form_s));
   std::vector<RegressionTree> out;
   for (int i = 0; i < trees; ++i) {
     std::vector<std::size_t> some;

@@ -148,8 +148,7 @@ std::vector<double> solved(Normal x, double damping) {
 }
 
 Form moved(Form form, const std::vector<double>& by) {
-  for (std::size_t i = 0; i < by.size(); ++i)
-    number(form, i) *= base::exp(std::clamp(by[i], -most_moved, most_moved));
+  for (std::size_t i = 0; i < by.size(); ++i) number(form, i) *= base::exp(std::clamp(by[i], -most_moved, most_moved));
   return form;
 }
 

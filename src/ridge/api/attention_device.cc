@@ -48,7 +48,7 @@ Result<std::shared_ptr<const Impl>> plan_attention(int device, const Sizes& size
   const ops::AttentionBackwardProblem problem = make_problem(sizes);
   for (const auto& reason : {cuda::unsupported_reason(problem.forward), cuda::unsupported_reason(problem)})
     if (reason) return input_error(*reason);
-  const cuda::OutsideCapture capture_guard;
+  const device::OutsideCapture capture_guard;
   const api::DeviceGuard device_guard(device);
   if (!device_guard.status()) return device_guard.status().error();
   const auto numbers = current_device_numbers();
@@ -61,9 +61,9 @@ template <class Call, class Plan>
 Status launch_attention(const Impl& impl, const Call& call, const Plan& plan, void* scratch, CUstream_st* stream) {
   const api::DeviceGuard device_guard(impl.device);
   if (!device_guard.status()) return device_guard.status();
-  const Status cleared = cuda::clear_on_stream(stream, scratch, static_cast<std::int64_t>(cuda::counter_bytes));
+  const Status cleared = device::clear_on_stream(stream, scratch, static_cast<std::int64_t>(device::counter_bytes));
   if (!cleared) return cleared;
-  return api::check_launch(launch(call, plan, {scratch, cuda::counter_bytes + plan.workspace_bytes, true}, stream));
+  return api::check_launch(launch(call, plan, {scratch, device::counter_bytes + plan.workspace_bytes, true}, stream));
 }
 
 }  // namespace
@@ -76,10 +76,10 @@ Result<AttentionOnDevice> AttentionOnDevice::make(int device, const Sizes& sizes
 }
 
 std::int64_t AttentionOnDevice::forward_scratch_bytes() const {
-  return static_cast<std::int64_t>(cuda::counter_bytes + impl_->forward.workspace_bytes);
+  return static_cast<std::int64_t>(device::counter_bytes + impl_->forward.workspace_bytes);
 }
 std::int64_t AttentionOnDevice::backward_scratch_bytes() const {
-  return static_cast<std::int64_t>(cuda::counter_bytes + impl_->backward.workspace_bytes);
+  return static_cast<std::int64_t>(device::counter_bytes + impl_->backward.workspace_bytes);
 }
 
 Status AttentionOnDevice::queue(CUstream_st* stream, const Forward& a, void* scratch) const {

@@ -17,7 +17,6 @@
 namespace ridge {
 namespace {
 
-namespace cuda = ops::cuda;
 using api::BufferLocation;
 using Impl = Computation::Impl;
 
@@ -31,14 +30,14 @@ bool is_aligned(const void* data, std::int64_t alignment) {
 // Returns index values in device memory. They are never freed, because a graph may have captured their address.
 Result<std::byte*> index_values_on(int device, const std::vector<float>& values) {
   static std::mutex mutex;
-  static auto& all = *new std::map<std::pair<int, std::vector<float>>, cuda::DeviceBuffer>;  // Intentionally leaked
+  static auto& all = *new std::map<std::pair<int, std::vector<float>>, device::DeviceBuffer>;  // Intentionally leaked
   const std::lock_guard lock(mutex);
   const auto found = all.find({device, values});
   if (found != all.end()) return found->second.data();
   const auto bytes = static_cast<std::int64_t>(values.size() * sizeof(float));
-  auto memory = cuda::DeviceBuffer::allocate(bytes);
+  auto memory = device::DeviceBuffer::allocate(bytes);
   if (!memory) return memory.error();
-  const auto queue = cuda::Queue::create();
+  const auto queue = device::Queue::create();
   if (!queue) return queue.error();
   for (const Status& done : {queue->copy(memory->data(), values.data(), bytes), queue->synchronize()})
     if (!done) return done.error();
@@ -83,13 +82,13 @@ Status check_device_operands(const Impl& impl, std::span<const ArrayView> inputs
 }  // namespace
 
 Status api::plan_on_device(Impl& impl, const FuseOptions& fuse_options, int device) {
-  const cuda::OutsideCapture capture_guard;
+  const device::OutsideCapture capture_guard;
   const DeviceGuard device_guard(device);
   if (!device_guard.status()) return device_guard.status();
   const auto numbers = current_device_numbers();
   if (!numbers) return numbers.error();
   FuseOptions options = fuse_options;
-  options.generate_kernels = !cuda::interpreter_note();
+  options.generate_kernels = !device::interpreter_note();
   auto planned = plan_fastest_fusion(impl.program, impl.dims, options, *numbers);
   if (!planned) return planned.error();
   impl.plan = *std::move(planned);
@@ -138,12 +137,12 @@ Status Computation::queue(CUstream_st* stream, std::span<const ArrayView> inputs
   for (const api::MisalignedTensor& tensor : impl_->misaligned) {
     const std::byte* from = static_cast<const std::byte*>(inputs[tensor.input].data) + tensor.source_offset;
     const Status copied =
-        cuda::copy_on_stream(stream, given + device.workspace_bytes + tensor.scratch_offset, from, tensor.bytes);
+        device::copy_on_stream(stream, given + device.workspace_bytes + tensor.scratch_offset, from, tensor.bytes);
     if (!copied) return copied;
   }
   if (device.workspace_bytes > 0) {
-    const auto counters = static_cast<std::int64_t>(cuda::counter_bytes);
-    const Status cleared = cuda::clear_on_stream(stream, given, std::min(counters, device.workspace_bytes));
+    const auto counters = static_cast<std::int64_t>(device::counter_bytes);
+    const Status cleared = device::clear_on_stream(stream, given, std::min(counters, device.workspace_bytes));
     if (!cleared) return cleared;
   }
   return device.launches.queue_steps(stream, addresses,

@@ -231,7 +231,7 @@ TEST(Matmul, RejectsMismatchedShapes) {
 }
 
 TEST(Compute, ReportsAMissingDevice) {
-  const auto missing = ops::cuda::unavailable_reason();
+  const auto missing = device::unavailable_reason();
   if (!missing) GTEST_SKIP() << "there is a device";
   ComputeRequest request{.program = matrices};
   const std::vector<ArrayType> types{f32("", {3, 5}), f32("", {5, 4})};
@@ -304,7 +304,7 @@ TEST(MatmulOnDevice, ValidatesBeforeOpeningADevice) {
 }
 
 TEST(MatmulOnDevice, ReportsAMissingDevice) {
-  const auto missing = ops::cuda::unavailable_reason();
+  const auto missing = device::unavailable_reason();
   if (!missing) GTEST_SKIP() << "there is a device";
   Floats a = counted({3, 5}), b = counted({5, 4}), d = zeros({3, 4});
   EXPECT_EQ(MatmulOnDevice::make(0, a.view(), b.view(), d.view()).error().message, *missing);

@@ -9,13 +9,13 @@ namespace ridge::api {
 // Makes `number` this thread's current device, and restores the previous device on destruction.
 class DeviceGuard {
  public:
-  explicit DeviceGuard(int number) : previous_(ops::cuda::current_device()) {
-    if (previous_ != number) status_ = ops::cuda::use_device(number);
+  explicit DeviceGuard(int number) : previous_(device::current_device()) {
+    if (previous_ != number) status_ = device::use_device(number);
   }
   DeviceGuard(const DeviceGuard&) = delete;
   DeviceGuard& operator=(const DeviceGuard&) = delete;
   ~DeviceGuard() {
-    if (previous_ >= 0 && previous_ != ops::cuda::current_device()) (void)ops::cuda::use_device(previous_);
+    if (previous_ >= 0 && previous_ != device::current_device()) (void)device::use_device(previous_);
   }
   const Status& status() const { return status_; }
 

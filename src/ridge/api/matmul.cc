@@ -76,7 +76,7 @@ double MatmulPlan::predicted_seconds() const { return impl_->plan.predicted_s; }
 Result<MatmulPlan> plan_matmul(const MatmulCall& call, std::int64_t max_workspace_bytes, const Tuning& tuning) {
   const ops::MatmulCall internal = to_internal(call);
   if (const auto reason = ops::cuda::unsupported_reason(internal)) return input_error(*reason);
-  if (const Status device_found = ops::cuda::require_device(); !device_found) return device_found.error();
+  if (const Status device_found = device::require_device(); !device_found) return device_found.error();
   const auto chosen = choose_matmul_plan(internal, to_size(max_workspace_bytes), to_tune_options(tuning));
   if (!chosen) return chosen.error();
   return MatmulPlan(std::make_shared<const MatmulPlan::Impl>(MatmulPlan::Impl{chosen->plan}));
@@ -85,7 +85,7 @@ Result<MatmulPlan> plan_matmul(const MatmulCall& call, std::int64_t max_workspac
 Status matmul(CUstream_st* stream, const MatmulCall& call, const MatmulPlan& plan, const Workspace& workspace) {
   const ops::MatmulCall internal = to_internal(call);
   if (const auto reason = ops::cuda::unsupported_reason(internal)) return input_error(*reason);
-  const ops::cuda::DeviceWorkspace given{workspace.data, to_size(workspace.bytes), workspace.prepared};
+  const device::DeviceWorkspace given{workspace.data, to_size(workspace.bytes), workspace.prepared};
   if (const auto failure = ops::cuda::launch(internal, plan.impl().plan, given, stream)) return absent_error(*failure);
   return Done{};
 }

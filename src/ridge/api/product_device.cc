@@ -48,7 +48,7 @@ struct KeyHash {
 
 Result<std::shared_ptr<const Impl>> plan_product(int device, const cuda::MatmulCall& call) {
   if (const auto reason = cuda::unsupported_reason(call)) return input_error(*reason);
-  const cuda::OutsideCapture capture_guard;
+  const device::OutsideCapture capture_guard;
   const api::DeviceGuard device_guard(device);
   if (!device_guard.status()) return device_guard.status().error();
   const auto plan = choose_matmul_plan(call, ops::plan_workspace_bytes, {.use_stored = true});
@@ -92,7 +92,7 @@ std::int64_t MatmulOnDevice::scratch_bytes() const { return static_cast<std::int
 Status MatmulOnDevice::queue(CUstream_st* stream, void* scratch) const {
   const api::DeviceGuard device_guard(impl_->device);
   if (!device_guard.status()) return device_guard.status();
-  const cuda::DeviceWorkspace workspace{scratch, impl_->plan.workspace_bytes, false};
+  const device::DeviceWorkspace workspace{scratch, impl_->plan.workspace_bytes, false};
   const auto failure = cuda::launch({impl_->problem, a_, b_, d_}, impl_->plan, workspace, stream);
   if (failure) return absent_error("the CUDA device failed at " + *failure, "`nvidia-smi` shows the device's state");
   return Done{};

@@ -24,7 +24,7 @@ TEST(AttentionOnDevice, ValidatesBeforeOpeningADevice) {
 }
 
 TEST(LayersOnDevice, ReportAMissingDevice) {
-  const auto missing = ops::cuda::unavailable_reason();
+  const auto missing = device::unavailable_reason();
   if (!missing) GTEST_SKIP() << "there is a device";
   EXPECT_EQ(GegluOnDevice::make(0, {4, 8, 8}).error().message, *missing);
   EXPECT_EQ(AttentionOnDevice::make(0, {1, 4, 4, 64}).error().message, *missing);

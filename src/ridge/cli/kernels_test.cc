@@ -28,8 +28,8 @@ class KernelCodeTest : public CliTest {
     fs::permissions(folder / "cuobjdump", fs::perms::owner_all);
   }
   static bool has_cuda() {
-    const auto error = ops::cuda::device_error(ops::cuda::query_driver());
-    return !error || error->message != ops::cuda::device_error({})->message;
+    const auto error = device::device_error(device::query_driver());
+    return !error || error->message != device::device_error({})->message;
   }
 };
 
@@ -54,7 +54,7 @@ TEST_F(KernelCodeTest, ReportsInvalidArguments) {
 
 TEST_F(KernelCodeTest, NeedsABuildWithKernels) {
   if (has_cuda()) GTEST_SKIP() << "this build has CUDA kernels";
-  rejects({"kernels", full_name, "--sass"}, 4, "ridge: " + ops::cuda::device_error({})->to_string());
+  rejects({"kernels", full_name, "--sass"}, 4, "ridge: " + device::device_error({})->to_string());
 }
 
 TEST_F(KernelCodeTest, PrintsTheListingAndNothingElse) {

@@ -7,7 +7,7 @@
 
 #include "ridge/base/result.h"
 
-namespace ridge::ops::cuda {
+namespace ridge::device {
 
 // Returns "the CUDA device failed at a copy: ..." with kind `absent`, and clears the runtime's last error.
 inline Status to_status(cudaError_t e, const char* what, const char* hint = "`nvidia-smi` shows the device's state") {
@@ -16,4 +16,4 @@ inline Status to_status(cudaError_t e, const char* what, const char* hint = "`nv
   return absent_error(std::string("the CUDA device failed at ") + what + ": " + cudaGetErrorString(e), hint);
 }
 
-}  // namespace ridge::ops::cuda
+}  // namespace ridge::device

@@ -1,6 +1,6 @@
 #include "ridge/device/device.h"
 
-namespace ridge::ops::cuda {
+namespace ridge::device {
 
 std::optional<Error> device_error(const DriverReport& x) {
   const auto version = [](int v) { return std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10); };
@@ -36,4 +36,4 @@ std::optional<std::string> unavailable_reason() {
   return error ? std::optional(error->message) : std::nullopt;
 }
 
-}  // namespace ridge::ops::cuda
+}  // namespace ridge::device

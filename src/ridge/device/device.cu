@@ -11,7 +11,7 @@
 #include "ridge/tile/sm90/epilogue.h"
 #include "ridge/tile/tile.h"
 
-namespace ridge::ops::cuda {
+namespace ridge::device {
 namespace {
 
 __device__ std::uint32_t hash_index(std::uint64_t i, std::uint32_t seed) {
@@ -243,4 +243,4 @@ Result<double> Queue::measure_seconds(const std::function<Status()>& work) const
   return static_cast<double>(ms) * 1e-3;
 }
 
-}  // namespace ridge::ops::cuda
+}  // namespace ridge::device

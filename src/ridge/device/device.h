@@ -18,7 +18,7 @@ struct CUstream_st;
 struct CUevent_st;
 struct CUgraphExec_st;
 
-namespace ridge::ops::cuda {
+namespace ridge::device {
 
 // Results of driver queries. `device_error` (device.cc) evaluates them without a driver, so tests cover every case on
 // machines without a device.
@@ -118,4 +118,4 @@ class Queue {
   Handle<CUevent_st> start_, stop_, mark_;
 };
 
-}  // namespace ridge::ops::cuda
+}  // namespace ridge::device

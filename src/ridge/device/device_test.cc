@@ -9,7 +9,7 @@
 #include "ridge/ops/rows/cuda.h"
 #include "ridge/plan/testing/hopper.h"
 
-namespace ridge::ops::cuda {
+namespace ridge::device {
 namespace {
 
 DriverReport hopper() {
@@ -66,20 +66,20 @@ TEST(Device, MakesNothingWhereThereIsNone) {
   }
 }
 
-MatmulCall call_of(DType dtype) {
-  MatmulCall call;
+ops::MatmulCall call_of(DType dtype) {
+  ops::MatmulCall call;
   call.problem = {1, 64, 64, 64, {dtype, 64, 1, 0}, {dtype, 64, 1, 0}, {DType::f32, 64, 1, 0}};
-  call.a = call.b = call.d = placeholder_address();
+  call.a = call.b = call.d = ops::placeholder_address();
   return call;
 }
 
 TEST(Device, MultipliesF32WithoutTensorCores) {
-  EXPECT_EQ(unsupported_reason(call_of(DType::f32)), std::nullopt);
-  EXPECT_EQ(choose_plan(call_of(DType::f32), 0, h200_numbers()).path, MatmulPlan::Path::plain);
-  EXPECT_EQ(choose_plan(call_of(DType::bf16), 0, h200_numbers()).path, MatmulPlan::Path::tiles);
-  EXPECT_EQ(unsupported_reason(call_of(DType::int8)),
+  EXPECT_EQ(ops::cuda::unsupported_reason(call_of(DType::f32)), std::nullopt);
+  EXPECT_EQ(ops::cuda::choose_plan(call_of(DType::f32), 0, h200_numbers()).path, ops::cuda::MatmulPlan::Path::plain);
+  EXPECT_EQ(ops::cuda::choose_plan(call_of(DType::bf16), 0, h200_numbers()).path, ops::cuda::MatmulPlan::Path::tiles);
+  EXPECT_EQ(ops::cuda::unsupported_reason(call_of(DType::int8)),
             "expected bf16 * bf16, f16 * f16 or f32 * f32 -> bf16, f16 or f32, found int8 * int8 -> f32");
 }
 
 }  // namespace
-}  // namespace ridge::ops::cuda
+}  // namespace ridge::device

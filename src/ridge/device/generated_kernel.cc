@@ -1,6 +1,6 @@
 #include "ridge/device/generated_kernel.h"
 
-namespace ridge::ops::generated {
+namespace ridge::device {
 
 std::string kernel_source(const GeneratedKernel& kernel, std::string_view header, bool wide_indices,
                           std::string_view body) {
@@ -14,4 +14,4 @@ std::string kernel_source(const GeneratedKernel& kernel, std::string_view header
   return out + "}\n}  // namespace ridge::tile::cuda\n";
 }
 
-}  // namespace ridge::ops::generated
+}  // namespace ridge::device

@@ -16,7 +16,7 @@ struct DeviceHeader {
 };
 const std::vector<DeviceHeader>& device_headers();
 
-namespace ops {
+namespace device {
 
 struct GeneratedKernel {
   std::string source;                    // Defines the kernel `ridge_kernel`; includes `device_headers` by name.
@@ -28,13 +28,10 @@ struct GeneratedKernel {
   bool persistent = false;    // Blocks loop over the work; only as many as run concurrently are launched.
 };
 
-namespace generated {
-
 // Returns the full source: the kernel's declaration around `body`, which uses the operations of `header`.
 std::string kernel_source(const GeneratedKernel& kernel, std::string_view header, bool wide_indices,
                           std::string_view body);
 inline constexpr std::string_view pointwise_header = "ridge/tile/cuda/vector_access.h";
 
-}  // namespace generated
-}  // namespace ops
+}  // namespace device
 }  // namespace ridge

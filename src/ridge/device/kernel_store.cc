@@ -11,7 +11,7 @@
 
 #include "ridge/base/file.h"
 
-namespace ridge::ops {
+namespace ridge::device {
 namespace {
 
 namespace fs = std::filesystem;
@@ -123,4 +123,4 @@ bool KernelStore::save(std::string_view key, std::string_view content) const {
   return write_file(entry_path(key), sections).ok();
 }
 
-}  // namespace ridge::ops
+}  // namespace ridge::device

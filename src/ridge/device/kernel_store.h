@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace ridge::ops {
+namespace ridge::device {
 
 class KernelStore {
  public:
@@ -36,4 +36,4 @@ class KernelStore {
 // Returns a 64-bit hash (FNV-1a); not safe against deliberate collisions.
 std::uint64_t text_fingerprint(std::string_view text);
 
-}  // namespace ridge::ops
+}  // namespace ridge::device

@@ -15,7 +15,7 @@
 #include "ridge/base/file.h"
 #include "ridge/base/testing/temporary_folder.h"
 
-namespace ridge::ops {
+namespace ridge::device {
 namespace {
 
 namespace fs = std::filesystem;
@@ -198,4 +198,4 @@ TEST_F(KernelStoreTest, TakesAnEntryWrittenAnewForNew) {
 }
 
 }  // namespace
-}  // namespace ridge::ops
+}  // namespace ridge::device

@@ -10,7 +10,7 @@
 
 #include "ridge/device/generated_kernel.h"
 
-namespace ridge::ops {
+namespace ridge::device {
 namespace {
 
 namespace fs = std::filesystem;
@@ -173,4 +173,4 @@ Result<std::string> compile_to_cubin(const std::string& text) {
   return out;
 }
 
-}  // namespace ridge::ops
+}  // namespace ridge::device

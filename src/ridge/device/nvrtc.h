@@ -7,7 +7,7 @@
 
 #include "ridge/base/result.h"
 
-namespace ridge::ops {
+namespace ridge::device {
 
 struct Nvrtc {
   std::string path;  // "libnvrtc.so.13"
@@ -26,4 +26,4 @@ Result<std::string> compile_to_cubin(const std::string& text);
 // Returns everything that determines the machine code: source, headers, options and compiler version.
 std::string make_compile_key(const std::string& text);
 
-}  // namespace ridge::ops
+}  // namespace ridge::device

@@ -2,7 +2,7 @@
 
 #include <cuda_runtime.h>
 
-namespace ridge::ops::cuda {
+namespace ridge::device {
 namespace {
 
 constexpr int threads = 512, loads_in_flight = 4;  // 16-byte loads that a thread keeps in flight.
@@ -90,4 +90,4 @@ std::optional<std::string> launch_empty_kernel(CUstream_st* stream) {
   return launch_error();
 }
 
-}  // namespace ridge::ops::cuda
+}  // namespace ridge::device

@@ -8,7 +8,7 @@
 
 struct CUstream_st;
 
-namespace ridge::ops::cuda {
+namespace ridge::device {
 
 struct StreamedBuffers {  // Device memory; addresses and size are multiples of 16 bytes.
   void* to = nullptr;
@@ -25,4 +25,4 @@ inline constexpr int multiply_adds_per_round = 128;
 std::optional<std::string> multiply_add(int rounds, int blocks, CUstream_st* stream);
 std::optional<std::string> launch_empty_kernel(CUstream_st* stream);
 
-}  // namespace ridge::ops::cuda
+}  // namespace ridge::device

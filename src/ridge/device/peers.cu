@@ -9,7 +9,7 @@
 
 #include "ridge/device/cuda_status.h"
 
-namespace ridge::ops::cuda {
+namespace ridge::device {
 namespace {
 
 constexpr const char* hint = "`nvidia-smi topo -p2p r` shows which devices have peer access";
@@ -94,4 +94,4 @@ Status set_then_wait(const Queue& queue, std::span<DeviceFlag* const> peer_flags
   return submit_operations(queue, all);
 }
 
-}  // namespace ridge::ops::cuda
+}  // namespace ridge::device

@@ -10,7 +10,7 @@
 
 #include "ridge/device/device.h"
 
-namespace ridge::ops::cuda {
+namespace ridge::device {
 
 struct MemoryHandle {  // CUDA IPC handle of an allocation.
   std::array<std::byte, 64> bytes{};
@@ -42,4 +42,4 @@ struct AwaitedFlag {
 Status set_then_wait(const Queue& queue, std::span<DeviceFlag* const> peer_flags,
                      std::span<const AwaitedFlag> own_flags);
 
-}  // namespace ridge::ops::cuda
+}  // namespace ridge::device

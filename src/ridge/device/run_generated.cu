@@ -11,7 +11,7 @@
 #include "ridge/device/nvrtc.h"
 #include "ridge/device/stream.h"
 
-namespace ridge::ops::cuda {
+namespace ridge::device {
 namespace {
 
 std::string describe_error(cudaError_t e, const char* what) {
@@ -121,11 +121,11 @@ std::optional<std::string> generation_unavailable_reason() {
     GeneratedKernel empty_kernel;
     empty_kernel.arguments = {0};
     empty_kernel.blocks = 1;
-    empty_kernel.source = generated::kernel_source(empty_kernel, generated::pointwise_header, false, "");
+    empty_kernel.source = kernel_source(empty_kernel, pointwise_header, false, "");
     const LoadedKernel code = find_or_load(empty_kernel);
     return code.error.empty() ? std::nullopt : std::optional(code.error);
   }();
   return error;
 }
 
-}  // namespace ridge::ops::cuda
+}  // namespace ridge::device

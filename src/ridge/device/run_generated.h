@@ -9,7 +9,7 @@
 
 struct CUstream_st;
 
-namespace ridge::ops::cuda {
+namespace ridge::device {
 
 // Returns why kernels cannot be generated (no compiler, or the driver rejects its code), or nullopt if they can. The
 // result never changes within a process.
@@ -22,4 +22,4 @@ std::optional<std::string> interpreter_note();
 // Returns an error message if compilation or launch fails. May be captured in a graph.
 std::optional<std::string> launch_generated(const GeneratedKernel& kernel, CUstream_st* stream);
 
-}  // namespace ridge::ops::cuda
+}  // namespace ridge::device

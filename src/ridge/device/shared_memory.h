@@ -7,7 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace ridge::ops::cuda {
+namespace ridge::device {
 
 // Allows `kernel` `bytes` of dynamic shared memory on the current device. Returns CUDA's error.
 template <auto kernel> cudaError_t allow_shared_memory(int bytes) {
@@ -21,4 +21,4 @@ template <auto kernel> cudaError_t allow_shared_memory(int bytes) {
   return e;
 }
 
-}  // namespace ridge::ops::cuda
+}  // namespace ridge::device

@@ -9,7 +9,7 @@
 
 #include "ridge/device/cuda_status.h"
 
-namespace ridge::ops::cuda {
+namespace ridge::device {
 namespace {
 
 constexpr int threads = 256;
@@ -134,4 +134,4 @@ Status exchange_small(const Queue& queue, const SmallBuffer& buffer, const Small
   return to_status(cudaGetLastError(), "a small message");
 }
 
-}  // namespace ridge::ops::cuda
+}  // namespace ridge::device

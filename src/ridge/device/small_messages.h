@@ -8,7 +8,7 @@
 #include "ridge/base/dtype.h"
 #include "ridge/device/peers.h"
 
-namespace ridge::ops::cuda {
+namespace ridge::device {
 
 inline constexpr int max_small_ranks = 8;
 inline constexpr int max_small_blocks = 64;
@@ -38,4 +38,4 @@ struct SmallMessage {
 // All ranks pass the same `bytes`. Errors: `bytes` exceeds the capacity; there are more than `max_small_ranks` ranks.
 Status exchange_small(const Queue& queue, const SmallBuffer& buffer, const SmallMessage& message);
 
-}  // namespace ridge::ops::cuda
+}  // namespace ridge::device

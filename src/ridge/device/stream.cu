@@ -4,7 +4,7 @@
 
 #include "ridge/device/cuda_status.h"
 
-namespace ridge::ops::cuda {
+namespace ridge::device {
 
 Status copy_on_stream(CUstream_st* stream, void* to, const void* from, std::int64_t bytes) {
   return to_status(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToDevice, stream),
@@ -26,4 +26,4 @@ OutsideCapture::~OutsideCapture() {
   cudaThreadExchangeStreamCaptureMode(&mode);
 }
 
-}  // namespace ridge::ops::cuda
+}  // namespace ridge::device

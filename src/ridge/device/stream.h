@@ -8,7 +8,7 @@
 
 struct CUstream_st;
 
-namespace ridge::ops::cuda {
+namespace ridge::device {
 
 Status copy_on_stream(CUstream_st* stream, void* to, const void* from, std::int64_t bytes);  // Within device memory.
 Status clear_on_stream(CUstream_st* stream, void* to, std::int64_t bytes);
@@ -25,4 +25,4 @@ class OutsideCapture {
   int mode_ = 0;  // The thread's previous mode.
 };
 
-}  // namespace ridge::ops::cuda
+}  // namespace ridge::device

@@ -2,7 +2,7 @@
 
 #include <cuda_runtime.h>
 
-namespace ridge::ops::cuda {
+namespace ridge::device {
 namespace {
 
 decltype(&cuTensorMapEncodeTiled) map_encoder() {
@@ -72,4 +72,4 @@ bool encode_tensor_map(CUtensorMap& map, const FiveAxisTensor& x, DType dtype) {
                        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
-}  // namespace ridge::ops::cuda
+}  // namespace ridge::device

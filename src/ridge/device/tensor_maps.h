@@ -7,7 +7,7 @@
 
 #include "ridge/base/dtype.h"
 
-namespace ridge::ops::cuda {
+namespace ridge::device {
 
 struct TensorMapBox {
   int x, y;
@@ -36,4 +36,4 @@ struct FiveAxisTensor {
 };
 bool encode_tensor_map(CUtensorMap& map, const FiveAxisTensor& x, DType dtype);  // Swizzled.
 
-}  // namespace ridge::ops::cuda
+}  // namespace ridge::device

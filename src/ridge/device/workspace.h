@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-namespace ridge::ops::cuda {
+namespace ridge::device {
 
 struct DeviceWorkspace {
   void* data = nullptr;  // Aligned to 256 bytes.
@@ -12,4 +12,4 @@ struct DeviceWorkspace {
 };
 inline constexpr std::size_t counter_bytes = 64 * 1024;
 
-}  // namespace ridge::ops::cuda
+}  // namespace ridge::device

@@ -15,7 +15,7 @@
 namespace ridge {
 namespace {
 
-using ops::cuda::DeviceProperties;
+using device::DeviceProperties;
 
 // A model of the catalog: a device's name must have all of the required words and none of the excluded ones (NVL, MIG).
 struct CatalogModel {
@@ -29,7 +29,7 @@ const std::vector<CatalogModel>& catalog_models() {
   return all;
 }
 
-Machine machine_from_driver(const DeviceProperties& properties) {
+Machine machine_from_driver(const device::DeviceProperties& properties) {
   // Per Hopper multiprocessor and cycle: FLOP of its tensor cores in bf16, and of its 128 f32 lanes.
   constexpr double matrix_flops = 4096, vector_flops = 256;
   const auto guessed = [](double value) {
@@ -65,7 +65,7 @@ std::optional<std::string> find_catalog_machine(const std::string& device_name) 
   return std::nullopt;
 }
 
-Result<Machine> guess_device_machine(const DeviceProperties& properties) {
+Result<Machine> guess_device_machine(const device::DeviceProperties& properties) {
   const auto entry = find_catalog_machine(properties.name);
   if (!entry) return machine_from_driver(properties);
   auto machine = find_machine(*entry);
@@ -89,7 +89,7 @@ Result<Machine> find_device_machine() {
   const auto path = measured_machine_path("cuda");
   std::error_code unknown;
   if (!path || !std::filesystem::exists(*path, unknown)) {
-    const auto properties = ops::cuda::device_properties();
+    const auto properties = device::device_properties();
     if (!properties) return properties.error();
     return guess_device_machine(*properties);
   }
@@ -109,15 +109,15 @@ Result<Machine> find_device_machine() {
 Result<ops::DeviceNumbers> current_device_numbers() {
   static std::mutex mutex;
   static std::map<int, ops::DeviceNumbers> cached;
-  if (const Status available = ops::cuda::require_device(); !available) return available.error();
+  if (const Status available = device::require_device(); !available) return available.error();
   const std::lock_guard lock(mutex);
-  const int device = ops::cuda::current_device();
+  const int device = device::current_device();
   if (const auto found = cached.find(device); found != cached.end()) return found->second;
   const auto machine = find_device_machine();
   if (!machine) return machine.error();
   auto numbers = device_numbers(*machine);
   if (!numbers) return numbers;
-  numbers->multiprocessors = ops::cuda::multiprocessor_count();
+  numbers->multiprocessors = device::multiprocessor_count();
   return cached[device] = *numbers;
 }
 

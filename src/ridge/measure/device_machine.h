@@ -18,7 +18,7 @@ Result<Machine> find_device_machine();
 std::optional<std::string> find_catalog_machine(const std::string& device_name);
 
 // Returns the catalog's machine of this model; for an unknown model, or a part of a device (MIG), the driver's values.
-Result<Machine> guess_device_machine(const ops::cuda::DeviceProperties& properties);
+Result<Machine> guess_device_machine(const device::DeviceProperties& properties);
 
 // Returns the numbers that plans for the current device need. The result is cached per device.
 Result<ops::DeviceNumbers> current_device_numbers();

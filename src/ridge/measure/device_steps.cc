@@ -7,8 +7,6 @@
 namespace ridge {
 namespace {
 
-namespace cuda = ops::cuda;
-
 constexpr std::int64_t cold_bytes = std::int64_t{256} << 20, line_bytes = 256;
 constexpr std::int64_t max_sets = 64, max_launches = 256;
 constexpr double replay_seconds = 2e-3, warm_seconds = 0.02;
@@ -37,16 +35,16 @@ GeluTolerance gelu_tolerance(const Plan& plan, int group) {
 
 Result<DeviceSteps> DeviceSteps::allocate_and_make(Plan plan, const LaunchOptions& launch_options,
                                                    const std::vector<std::byte*>& external_buffers) {
-  auto queue = cuda::Queue::create();
+  auto queue = device::Queue::create();
   if (!queue) return queue.error();
   const std::vector<int> needed = list_used_buffers(plan, launch_options.group);
-  std::vector<cuda::DeviceBuffer> memories;
+  std::vector<device::DeviceBuffer> memories;
   BufferAddresses addresses;
   for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
     std::byte* const external_buffer = i < external_buffers.size() ? external_buffers[i] : nullptr;
     const bool needs_memory =
         external_buffer == nullptr && std::binary_search(needed.begin(), needed.end(), static_cast<int>(i));
-    auto memory = cuda::DeviceBuffer::allocate(needs_memory ? plan.buffers[i].size_bytes() : 0);
+    auto memory = device::DeviceBuffer::allocate(needs_memory ? plan.buffers[i].size_bytes() : 0);
     if (!memory) return memory.error();
     memories.push_back(std::move(*memory));
     addresses.push_back(external_buffer != nullptr ? external_buffer : memories.back().data());
@@ -68,11 +66,11 @@ Result<DeviceSteps> DeviceSteps::make_with_buffers(const std::vector<std::byte*>
 }
 
 Status DeviceSteps::prepare_workspace() {
-  const std::size_t bytes = std::max(cuda::counter_bytes, launches_.workspace_bytes());
-  auto memory = cuda::DeviceBuffer::allocate(static_cast<std::int64_t>(bytes));
+  const std::size_t bytes = std::max(device::counter_bytes, launches_.workspace_bytes());
+  auto memory = device::DeviceBuffer::allocate(static_cast<std::int64_t>(bytes));
   if (!memory) return memory.error();
   workspace_.push_back(std::move(*memory));
-  if (const Status set = queue_.set_bytes(workspace_[0].data(), 0, static_cast<std::int64_t>(cuda::counter_bytes));
+  if (const Status set = queue_.set_bytes(workspace_[0].data(), 0, static_cast<std::int64_t>(device::counter_bytes));
       !set)
     return set;
   return write_index_buffers();
@@ -104,29 +102,29 @@ Status DeviceSteps::fill_normal() {
 }
 
 Status DeviceSteps::queue_steps(CUstream_st* stream, std::optional<int> group, const BufferAddresses& addresses) const {
-  const cuda::DeviceWorkspace workspace{workspace_[0].data(), static_cast<std::size_t>(workspace_[0].bytes()), true};
+  const device::DeviceWorkspace workspace{workspace_[0].data(), static_cast<std::size_t>(workspace_[0].bytes()), true};
   return launches_.queue_steps(stream, addresses, workspace, group);
 }
 
 Status DeviceSteps::queue_all_steps() const { return queue_steps(queue_.stream(), std::nullopt, addresses_); }
 
-Status DeviceSteps::queue_steps_on(const cuda::Queue& queue, std::optional<int> group) const {
+Status DeviceSteps::queue_steps_on(const device::Queue& queue, std::optional<int> group) const {
   return queue_steps(queue.stream(), group, addresses_);
 }
 
 // Returns copies of the buffers that the steps use: as many as touch `cold_bytes`, or as fit.
 Result<std::vector<DeviceSteps::BufferAddresses>> DeviceSteps::make_rotated_sets(
-    std::optional<int> group, std::vector<cuda::DeviceBuffer>& pool) const {
+    std::optional<int> group, std::vector<device::DeviceBuffer>& pool) const {
   std::vector<BufferAddresses> sets{addresses_};
   const std::vector<int> buffers = list_used_buffers(plan(), group);
   std::int64_t bytes = 0;
   for (const int b : buffers) bytes += round_up_to_line(plan().buffers[static_cast<std::size_t>(b)].size_bytes());
   if (bytes == 0) return sets;
   const std::int64_t copies = std::min(cold_bytes / bytes, max_sets - 1);
-  const auto properties = cuda::device_properties();
+  const auto properties = device::device_properties();
   if (!properties) return properties.error();
   if (copies <= 0 || copies * bytes > properties->free_bytes * 3 / 4) return sets;
-  auto memory = cuda::DeviceBuffer::allocate(copies * bytes);
+  auto memory = device::DeviceBuffer::allocate(copies * bytes);
   if (!memory) return memory.error();
   pool.push_back(std::move(*memory));
   std::byte* at = pool.back().data();
@@ -144,7 +142,7 @@ Result<std::vector<DeviceSteps::BufferAddresses>> DeviceSteps::make_rotated_sets
 }
 
 Result<std::vector<double>> DeviceSteps::time_steps(std::optional<int> group, PassCounter passes) {
-  std::vector<cuda::DeviceBuffer> pool;
+  std::vector<device::DeviceBuffer> pool;
   const auto sets = make_rotated_sets(group, pool);
   if (!sets) return sets.error();
   const auto record_launches = [&](std::int64_t count) {
@@ -157,7 +155,7 @@ Result<std::vector<double>> DeviceSteps::time_steps(std::optional<int> group, Pa
       return Done{};
     });
   };
-  const auto replay = [&](const cuda::RecordedGraph& recording) {
+  const auto replay = [&](const device::RecordedGraph& recording) {
     return queue_.measure_seconds([&] { return queue_.launch_graph(recording); });
   };
   const auto warm_up_recording = record_launches(static_cast<std::int64_t>(sets->size()));

@@ -27,20 +27,20 @@ class DeviceSteps {
   static Result<DeviceSteps> make_with_buffers(const std::vector<std::byte*>& external_buffers, Plan plan,
                                                const LaunchOptions& launch_options);
 
-  const ops::cuda::Queue& queue() const { return queue_; }
+  const device::Queue& queue() const { return queue_; }
   std::byte* buffer_data(int buffer) const { return memory_[static_cast<std::size_t>(buffer)].data(); }
   const Plan& plan() const { return launches_.plan(); }
   const std::vector<std::pair<int, TuningResult>>& tuning_results() const { return launches_.tuning_results(); }
   Status fill_normal();            // fills every buffer with random normals, for timings where only sizes matter
   Status queue_all_steps() const;  // queues all steps once, in order
   // Queues all steps, or those of one kernel, on the caller's queue.
-  Status queue_steps_on(const ops::cuda::Queue& queue, std::optional<int> group = std::nullopt) const;
+  Status queue_steps_on(const device::Queue& queue, std::optional<int> group = std::nullopt) const;
   // Returns samples of the seconds that all steps, or those of one kernel, take once.
   Result<std::vector<double>> time_steps(std::optional<int> group, PassCounter passes);
 
  private:
   using BufferAddresses = DeviceLaunches::BufferAddresses;
-  DeviceSteps(DeviceLaunches launches, ops::cuda::Queue queue, std::vector<ops::cuda::DeviceBuffer> memory,
+  DeviceSteps(DeviceLaunches launches, device::Queue queue, std::vector<device::DeviceBuffer> memory,
               BufferAddresses addresses)
       : launches_(std::move(launches)),
         queue_(std::move(queue)),
@@ -52,13 +52,13 @@ class DeviceSteps {
   Status write_index_buffers() const;  // fills buffers that hold index(T)
   Status queue_steps(CUstream_st* stream, std::optional<int> group, const BufferAddresses& addresses) const;
   Result<std::vector<BufferAddresses>> make_rotated_sets(std::optional<int> group,
-                                                         std::vector<ops::cuda::DeviceBuffer>& pool) const;
+                                                         std::vector<device::DeviceBuffer>& pool) const;
 
   DeviceLaunches launches_;
-  ops::cuda::Queue queue_;
-  std::vector<ops::cuda::DeviceBuffer> memory_;
+  device::Queue queue_;
+  std::vector<device::DeviceBuffer> memory_;
   BufferAddresses addresses_;
-  std::vector<ops::cuda::DeviceBuffer> workspace_ = {};  // one entry
+  std::vector<device::DeviceBuffer> workspace_ = {};  // one entry
 };
 
 }  // namespace ridge

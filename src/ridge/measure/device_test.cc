@@ -47,7 +47,7 @@ TEST(Nvml, DecodesThrottleReasons) {
   EXPECT_EQ(decode_throttle_reasons(0x64), (std::vector<std::string>{"power limit", "heat"}));
 }
 
-ops::cuda::DeviceProperties properties_of(const std::string& name, int multiprocessors) {
+device::DeviceProperties properties_of(const std::string& name, int multiprocessors) {
   return {.name = name,
           .driver = 13000,
           .multiprocessors = multiprocessors,

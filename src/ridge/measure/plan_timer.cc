@@ -38,7 +38,7 @@ PlanTimer::PlanTimer(const cuda::MatmulCall& call, const PlanTimerOptions& optio
 Result<std::vector<double>> PlanTimer::measure_plans(const std::vector<cuda::MatmulPlan>& plans, int rounds) {
   if (memory_.empty())
     if (const Status allocated = allocate_sets(plans); !allocated) return allocated.error();
-  std::vector<cuda::RecordedGraph> recordings;
+  std::vector<device::RecordedGraph> recordings;
   for (const cuda::MatmulPlan& plan : plans) {
     auto recording = record_launches(plan);
     if (!recording) return recording.error();
@@ -46,7 +46,7 @@ Result<std::vector<double>> PlanTimer::measure_plans(const std::vector<cuda::Mat
   }
   std::vector<std::vector<double>> all_samples(plans.size());
   for (double warmed = 0; warmed < options_.warm_seconds;)  // the first replay loads the kernels
-    for (const cuda::RecordedGraph& recording : recordings) {
+    for (const device::RecordedGraph& recording : recordings) {
       const auto seconds = time_launch(recording);
       if (!seconds) return seconds.error();
       warmed += *seconds + 1e-6;
@@ -76,16 +76,16 @@ void PlanTimer::add_operand(const void* original, const ops::MatrixLayout& x, st
 }
 
 Status PlanTimer::allocate_sets(const std::vector<cuda::MatmulPlan>& plans) {
-  auto queue = cuda::Queue::create();
+  auto queue = device::Queue::create();
   if (!queue) return queue.error();
   queue_.emplace(std::move(*queue));
-  std::size_t workspace = cuda::counter_bytes;
+  std::size_t workspace = device::counter_bytes;
   double min_predicted_s = options_.replay_seconds;
   for (const cuda::MatmulPlan& plan : plans) {
     workspace = std::max(workspace, plan.workspace_bytes);
     min_predicted_s = std::min(min_predicted_s, plan.predicted_s);
   }
-  const auto properties = cuda::device_properties();
+  const auto properties = device::device_properties();
   if (!properties) return properties.error();
   const std::int64_t free = properties->free_bytes / 4 * 3 - static_cast<std::int64_t>(workspace);
   sets_ = std::max<std::int64_t>(1, std::min({cold_bytes / set_bytes_ + 1, max_launches, free / set_bytes_}));
@@ -93,12 +93,13 @@ Status PlanTimer::allocate_sets(const std::vector<cuda::MatmulPlan>& plans) {
       std::clamp(static_cast<std::int64_t>(std::ceil(options_.replay_seconds / std::max(min_predicted_s, 1e-7))), sets_,
                  max_launches);
   for (const std::int64_t bytes : {sets_ * set_bytes_, static_cast<std::int64_t>(workspace)}) {
-    auto memory = cuda::DeviceBuffer::allocate(bytes);
+    auto memory = device::DeviceBuffer::allocate(bytes);
     if (!memory) return memory.error();
     memory_.push_back(std::move(*memory));
   }
   workspace_ = {memory_[1].data(), workspace, true};
-  if (const Status set = queue_->set_bytes(memory_[1].data(), 0, static_cast<std::int64_t>(cuda::counter_bytes)); !set)
+  if (const Status set = queue_->set_bytes(memory_[1].data(), 0, static_cast<std::int64_t>(device::counter_bytes));
+      !set)
     return set;
   return fill_sets();
 }
@@ -132,7 +133,7 @@ Status PlanTimer::launch_plan(const cuda::MatmulPlan& plan, std::int64_t set) co
   return Done{};
 }
 
-Result<cuda::RecordedGraph> PlanTimer::record_launches(const cuda::MatmulPlan& plan) const {
+Result<device::RecordedGraph> PlanTimer::record_launches(const cuda::MatmulPlan& plan) const {
   return queue_->record_graph([&]() -> Status {
     for (std::int64_t i = 0; i < launches_; ++i)
       if (const Status launched = launch_plan(plan, i % sets_); !launched) return launched;
@@ -140,7 +141,7 @@ Result<cuda::RecordedGraph> PlanTimer::record_launches(const cuda::MatmulPlan& p
   });
 }
 
-Result<double> PlanTimer::time_launch(const cuda::RecordedGraph& recording) const {
+Result<double> PlanTimer::time_launch(const device::RecordedGraph& recording) const {
   return queue_->measure_seconds([&] { return queue_->launch_graph(recording); });
 }
 

@@ -40,16 +40,16 @@ class PlanTimer {
   Status fill_sets() const;
   std::byte* operand_address(std::int64_t set, const void* original) const;
   Status launch_plan(const ops::cuda::MatmulPlan& plan, std::int64_t set) const;
-  Result<ops::cuda::RecordedGraph> record_launches(const ops::cuda::MatmulPlan& plan) const;
-  Result<double> time_launch(const ops::cuda::RecordedGraph& recording) const;
+  Result<device::RecordedGraph> record_launches(const ops::cuda::MatmulPlan& plan) const;
+  Result<double> time_launch(const device::RecordedGraph& recording) const;
 
   const ops::cuda::MatmulCall& call_;
   PlanTimerOptions options_;
   std::vector<RotatedOperand> operands_ = {};
   std::int64_t set_bytes_ = 0, sets_ = 1, launches_ = 1;  // set_bytes_: bytes of one set of operands
-  std::optional<ops::cuda::Queue> queue_ = {};
-  std::vector<ops::cuda::DeviceBuffer> memory_ = {};
-  ops::cuda::DeviceWorkspace workspace_ = {};
+  std::optional<device::Queue> queue_ = {};
+  std::vector<device::DeviceBuffer> memory_ = {};
+  device::DeviceWorkspace workspace_ = {};
 };
 
 }  // namespace ridge

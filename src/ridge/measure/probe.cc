@@ -69,7 +69,7 @@ struct ProbeRun {
 ProbeRun run_quantity(const ProbedQuantity& quantity, double seconds) {
   std::atomic<double> work{0}, cpu_seconds{0};
   const Timer timer;
-  ops::run_concurrently(quantity.cores, [&](int worker) {
+  pool::run_concurrently(quantity.cores, [&](int worker) {
     const double start = thread_cpu_seconds();
     double worker_work = 0;
     do {
@@ -100,7 +100,7 @@ std::size_t resident_bytes_per_core(const std::vector<CacheProperties>& caches, 
   return is_indistinguishable ? 0 : static_cast<std::size_t>(resident_bytes) / 1024 * 1024;
 }
 
-void add_cache_quantities(std::vector<ProbedQuantity>& list, const ops::PeakLoops& loops, const ProbeBuffer& buffer,
+void add_cache_quantities(std::vector<ProbedQuantity>& list, const pool::PeakLoops& loops, const ProbeBuffer& buffer,
                           const std::vector<CacheProperties>& caches, int cores) {
   for (std::size_t level = 0; level < caches.size(); ++level) {
     const BufferPart mine = part_of_worker(buffer.bytes(), cores, 0);
@@ -115,7 +115,7 @@ void add_cache_quantities(std::vector<ProbedQuantity>& list, const ops::PeakLoop
   }
 }
 
-std::vector<ProbedQuantity> list_quantities(const ops::PeakLoops& loops, const ProbeBuffer& buffer,
+std::vector<ProbedQuantity> list_quantities(const pool::PeakLoops& loops, const ProbeBuffer& buffer,
                                             const SystemProperties& properties) {
   const int all = properties.cores;
   std::vector<ProbedQuantity> list;
@@ -309,14 +309,14 @@ Result<ProbeReport> probe_cpu(const ProbeOptions& options) {
     report.path = *path;
   }
   const SystemProperties properties = read_system();
-  const ops::PeakLoops& loops = ops::peak_loops();
+  const pool::PeakLoops& loops = pool::peak_loops();
   const ProbeBuffer buffer(choose_probe_buffer_bytes(options, properties, available_bytes()));
   if (buffer.data() == nullptr)
     return absent_error(
         fmt::format("the probe needs {} MB of memory, which is not available", buffer.bytes() / 1'000'000),
         "close other programs and probe again");
   // The threads that read the buffer later write it first: pages that were never written all map to one page of zeros.
-  ops::run_concurrently(properties.cores, [&](int worker) {
+  pool::run_concurrently(properties.cores, [&](int worker) {
     const BufferPart mine = part_of_worker(buffer.bytes(), properties.cores, worker);
     std::memset(buffer.data() + mine.begin, worker + 1, mine.bytes);
   });

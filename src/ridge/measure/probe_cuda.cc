@@ -26,7 +26,7 @@ Status to_status(const std::optional<std::string>& error) {
 
 class DeviceProbe {
  public:
-  DeviceProbe(const ProbeOptions& options, cuda::DeviceProperties properties, cuda::Queue queue)
+  DeviceProbe(const ProbeOptions& options, device::DeviceProperties properties, device::Queue queue)
       : options_(options),
         properties_(std::move(properties)),
         queue_(std::move(queue)),
@@ -83,7 +83,7 @@ class DeviceProbe {
 
   Status measure_launches() {
     if (const Status go = start_quantity("launch, eager"); !go) return go;
-    const auto empty = [&] { return to_status(cuda::launch_empty_kernel(queue_.stream())); };
+    const auto empty = [&] { return to_status(device::launch_empty_kernel(queue_.stream())); };
     std::vector<double> eager;
     for (int run = 0; run < run_count() + 1; ++run) {
       const Timer timer;
@@ -103,39 +103,39 @@ class DeviceProbe {
 
   Status measure_memory() {
     const std::int64_t bytes = std::min(max_stream_bytes, properties_.free_bytes / 4) / 4096 * 4096;
-    const auto from = cuda::DeviceBuffer::allocate(bytes), to = cuda::DeviceBuffer::allocate(bytes);
+    const auto from = device::DeviceBuffer::allocate(bytes), to = device::DeviceBuffer::allocate(bytes);
     for (const auto* memory : {&from, &to})
       if (!*memory) return memory->error();
     if (const Status set = queue_.set_bytes(from->data(), 1, bytes); !set) return set;
-    const cuda::StreamedBuffers x{to->data(), from->data(), bytes};
+    const device::StreamedBuffers x{to->data(), from->data(), bytes};
     const double work = static_cast<double>(bytes);
-    if (const Status s =
-            add_rate_line("copy", 2 * work, 4, [&] { return to_status(cuda::copy_all(x, blocks_, queue_.stream())); });
+    if (const Status s = add_rate_line("copy", 2 * work, 4,
+                                       [&] { return to_status(device::copy_all(x, blocks_, queue_.stream())); });
         !s)
       return s;
     if (const Status s =
-            add_rate_line("read", work, 4, [&] { return to_status(cuda::read_all(x, blocks_, queue_.stream())); });
+            add_rate_line("read", work, 4, [&] { return to_status(device::read_all(x, blocks_, queue_.stream())); });
         !s)
       return s;
-    return add_rate_line("write", work, 4, [&] { return to_status(cuda::write_all(x, blocks_, queue_.stream())); });
+    return add_rate_line("write", work, 4, [&] { return to_status(device::write_all(x, blocks_, queue_.stream())); });
   }
 
   // Reads a quarter of the L2 repeatedly.
   Status measure_l2() {
     const std::int64_t bytes = std::max<std::int64_t>(properties_.l2_bytes / 4, 1 << 20) / 4096 * 4096;
-    const auto memory = cuda::DeviceBuffer::allocate(bytes), sink = cuda::DeviceBuffer::allocate(256);
+    const auto memory = device::DeviceBuffer::allocate(bytes), sink = device::DeviceBuffer::allocate(256);
     for (const auto* each : {&memory, &sink})
       if (!*each) return each->error();
     if (const Status set = queue_.set_bytes(memory->data(), 1, bytes); !set) return set;
     constexpr int times = 200;
-    const cuda::StreamedBuffers x{sink->data(), memory->data(), bytes, times};
+    const device::StreamedBuffers x{sink->data(), memory->data(), bytes, times};
     return add_rate_line("L2 read", static_cast<double>(bytes) * times, 1,
-                         [&] { return to_status(cuda::read_all(x, blocks_, queue_.stream())); });
+                         [&] { return to_status(device::read_all(x, blocks_, queue_.stream())); });
   }
 
   Status measure_host_transfers() {
-    const auto pinned = cuda::DeviceBuffer::allocate(transfer_bytes, cuda::DeviceBuffer::Location::host);
-    const auto device_memory = cuda::DeviceBuffer::allocate(transfer_bytes);
+    const auto pinned = device::DeviceBuffer::allocate(transfer_bytes, device::DeviceBuffer::Location::host);
+    const auto device_memory = device::DeviceBuffer::allocate(transfer_bytes);
     for (const auto* memory : {&pinned, &device_memory})
       if (!*memory) return memory->error();
     const double work = static_cast<double>(transfer_bytes);
@@ -151,9 +151,9 @@ class DeviceProbe {
   Status measure_multiply_adds() {
     if (const Status go = start_quantity("f32"); !go) return go;
     constexpr int rounds = 20'000;
-    const double work = 2.0 * rounds * cuda::multiply_adds_per_round * 512 * blocks_;
+    const double work = 2.0 * rounds * device::multiply_adds_per_round * 512 * blocks_;
     const auto found =
-        measure_rates(work, 1, [&] { return to_status(cuda::multiply_add(rounds, blocks_, queue_.stream())); });
+        measure_rates(work, 1, [&] { return to_status(device::multiply_add(rounds, blocks_, queue_.stream())); });
     if (!found) return found.error();
     add_line("f32", "FLOP/s", *found);
     return Done{};
@@ -169,9 +169,9 @@ class DeviceProbe {
   // pause and keeps the last samples.
   Status measure_matmuls(DType dtype) {
     if (const Status go = start_quantity(dtype_name(dtype)); !go) return go;
-    std::vector<cuda::DeviceBuffer> matrices;
+    std::vector<device::DeviceBuffer> matrices;
     for (std::uint32_t i = 0; i < 3; ++i) {
-      auto memory = cuda::DeviceBuffer::allocate(matrix_side * matrix_side * 2);
+      auto memory = device::DeviceBuffer::allocate(matrix_side * matrix_side * 2);
       if (!memory) return memory.error();
       if (const Status filled = queue_.fill_normal(memory->data(), dtype, matrix_side * matrix_side, i); !filled)
         return filled;
@@ -220,8 +220,8 @@ class DeviceProbe {
   }
 
   const ProbeOptions& options_;
-  cuda::DeviceProperties properties_;
-  cuda::Queue queue_;
+  device::DeviceProperties properties_;
+  device::Queue queue_;
   int blocks_, started_ = 0;
   std::vector<ProbeLine> lines_;
 };
@@ -269,7 +269,7 @@ Machine make_device_machine(const std::vector<ProbeLine>& lines, const std::stri
 }
 
 Result<ProbeReport> probe_cuda(const ProbeOptions& options) {
-  const auto properties = cuda::device_properties();
+  const auto properties = device::device_properties();
   if (!properties) return properties.error();
   ProbeReport report;
   if (options.write) {
@@ -277,7 +277,7 @@ Result<ProbeReport> probe_cuda(const ProbeOptions& options) {
     if (!path) return path.error();
     report.path = *path;
   }
-  auto queue = cuda::Queue::create();
+  auto queue = device::Queue::create();
   if (!queue) return queue.error();
   auto lines = DeviceProbe(options, *properties, std::move(*queue)).measure_all();
   if (!lines) return lines.error();

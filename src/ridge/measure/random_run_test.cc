@@ -340,8 +340,8 @@ std::string first_mismatch(const Program& program, const RunResult& result, cons
 }
 
 TEST(RandomPrograms, GiveTheSameFusedAndUnfused) {
-  const tile::cpu::Isa before = tile::cpu::active_isa();
-  const auto isas = tile::cpu::available_isas();
+  const pool::Isa before = pool::active_isa();
+  const auto isas = pool::available_isas();
   int fused_more = 0, refused = 0;
   const unsigned programs = testing::program_count(1500);
   for (unsigned seed = 0; seed < programs; ++seed) {
@@ -360,16 +360,15 @@ TEST(RandomPrograms, GiveTheSameFusedAndUnfused) {
       if (program->tensors[t].role == TensorRole::input)
         for (double& x : literal.values[t]) x = random.below(5) - 2;
     literal.evaluate();
-    ASSERT_TRUE(tile::cpu::set_active_isa(isas[seed % isas.size()]));
+    ASSERT_TRUE(pool::set_active_isa(isas[seed % isas.size()]));
     const RunResult unfused = run_fused_or_not(*program, dims, literal, false, 1),
                     fused = run_fused_or_not(*program, dims, literal, true, 1 + seed % 3);
-    const std::string about =
-        fmt::format("seed {} on {}, {}\n{}", seed, isa_name(tile::cpu::active_isa()), dims, s.text);
+    const std::string about = fmt::format("seed {} on {}, {}\n{}", seed, isa_name(pool::active_isa()), dims, s.text);
     ASSERT_EQ(first_mismatch(*program, unfused, literal), "") << "unfused, " << about;
     ASSERT_EQ(first_mismatch(*program, fused, literal), "") << "fused, " << about;
     fused_more += fused.groups < unfused.groups;
   }
-  tile::cpu::set_active_isa(before);
+  pool::set_active_isa(before);
   EXPECT_GT(fused_more, static_cast<int>(programs / 5));
   EXPECT_LT(refused, static_cast<int>(programs / 20));
 }

@@ -46,7 +46,7 @@ class ProgramRunner {
       for (const int s : group.statements) out_.result_names.back().push_back(tensor_at(statement_at(s).result()).name);
     }
     out_.threads = options.threads > 0 ? options.threads : usable_cores();
-    out_.isa = options.cuda ? "sm_90a" : std::string(isa_name(tile::cpu::active_isa()));
+    out_.isa = options.cuda ? "sm_90a" : std::string(isa_name(pool::active_isa()));
     out_.seed = options.seed;
     out_.memory_bytes = plan_.memory_bytes;
     for (const Tensor& tensor : program.tensors) shapes_.push_back(make_shape(tensor, explanation_.dims).value());
@@ -179,7 +179,7 @@ class ProgramRunner {
     out_.clocks = samples->clocks;
     out_.device = samples->notes;
     for (std::size_t i = 0; i < out_.ops.size(); ++i) out_.ops[i].measured_bound = samples->measured_bounds[i];
-    if (const auto note = ops::cuda::interpreter_note())
+    if (const auto note = device::interpreter_note())
       for (const int group : list_generated_groups(plan_)) out_.ops[static_cast<std::size_t>(group)].note = *note;
     for (const auto& [op, tuned] : samples->tuned) out_.ops[static_cast<std::size_t>(op)].tuned.push_back(tuned);
     return Done{};
@@ -299,7 +299,7 @@ class ProgramRunner {
 Result<PlannedRun> plan_run(const Program& program, const Explanation& explanation, const RunOptions& options) {
   FuseOptions fuse_options{.target = options.cuda ? Target::cuda : Target::cpu,
                            .fuse = options.fuse,
-                           .generate_kernels = !options.cuda || !ops::cuda::interpreter_note()};
+                           .generate_kernels = !options.cuda || !device::interpreter_note()};
   for (const auto& [name, path] : options.out)
     if (const auto tensor = find_tensor(program, name)) fuse_options.stored.push_back(*tensor);
   const auto device = options.cuda ? current_device_numbers() : Result<ops::DeviceNumbers>(usage_error(""));
@@ -315,7 +315,7 @@ Result<PlannedRun> plan_run(const Program& program, const Explanation& explanati
 
 Result<Measurement> run_program(const Program& program, const PlannedRun& planned, const RunOptions& options) {
   if (options.cuda)
-    if (const Status available = ops::cuda::require_device(); !available) return available.error();
+    if (const Status available = device::require_device(); !available) return available.error();
   return ProgramRunner(program, planned, options).measure_and_check();
 }
 

@@ -10,8 +10,6 @@
 namespace ridge {
 namespace {
 
-namespace cuda = ops::cuda;
-
 constexpr int min_samples = 5;
 constexpr std::int64_t staged_bytes = std::int64_t{64} << 20;
 
@@ -20,8 +18,8 @@ std::int64_t array_bytes(const Array& array) { return array.elements * (dtype_bi
 // Copies through pinned memory, because the copy engine cannot access other host memory.
 class HostTransfer {
  public:
-  static Result<HostTransfer> make(const cuda::Queue& queue) {
-    auto pinned = cuda::DeviceBuffer::allocate(staged_bytes, cuda::DeviceBuffer::Location::host);
+  static Result<HostTransfer> make(const device::Queue& queue) {
+    auto pinned = device::DeviceBuffer::allocate(staged_bytes, device::DeviceBuffer::Location::host);
     if (!pinned) return pinned.error();
     return HostTransfer(queue, std::move(*pinned));
   }
@@ -41,7 +39,7 @@ class HostTransfer {
   }
   // Measures B/s from host to device and back.
   Status measure_rates(DeviceMeasurement& notes) const {
-    auto device_memory = cuda::DeviceBuffer::allocate(staged_bytes);
+    auto device_memory = device::DeviceBuffer::allocate(staged_bytes);
     if (!device_memory) return device_memory.error();
     for (const bool to_device : {true, false}) {
       std::vector<double> seconds;
@@ -60,15 +58,15 @@ class HostTransfer {
   }
 
  private:
-  HostTransfer(const cuda::Queue& queue, cuda::DeviceBuffer pinned) : queue_(queue), pinned_(std::move(pinned)) {}
+  HostTransfer(const device::Queue& queue, device::DeviceBuffer pinned) : queue_(queue), pinned_(std::move(pinned)) {}
   Status wait_after(const Status& queued) const { return queued ? queue_.synchronize() : queued; }
   template <class Work> Status for_each_block(std::int64_t bytes, const Work& work) const {
     for (std::int64_t at = 0; at < bytes; at += staged_bytes)
       if (const Status done = work(at, std::min(staged_bytes, bytes - at)); !done) return done;
     return Done{};
   }
-  const cuda::Queue& queue_;
-  cuda::DeviceBuffer pinned_;
+  const device::Queue& queue_;
+  device::DeviceBuffer pinned_;
 };
 
 class DeviceRun {
@@ -97,7 +95,7 @@ class DeviceRun {
     auto steps = DeviceSteps::make(plan, options_.tune);
     if (!steps) return steps.error();
     out_.tuned = steps->tuning_results();
-    const auto properties = cuda::device_properties();
+    const auto properties = device::device_properties();
     if (!properties) return properties.error();
     const auto transfer = HostTransfer::make(steps->queue());
     if (!transfer) return transfer.error();

@@ -83,7 +83,7 @@ Result<ChosenPlan> choose_matmul_plan(const cuda::MatmulCall& call, std::size_t 
   if (!device) return device.error();
   if (!options.use_stored && options.candidates <= 0)
     return ChosenPlan{cuda::choose_plan(call, workspace_bytes, *device)};
-  const auto properties = cuda::device_properties();
+  const auto properties = device::device_properties();
   if (!properties) return properties.error();
   const auto stored_choices = cuda::TunedChoices::for_user({properties->name, properties->driver, *device});
   PlanTimer timer(call);

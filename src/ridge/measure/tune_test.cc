@@ -35,7 +35,7 @@ class TuneTest : public testing::Test {
     plans = cuda::list_candidates(call, workspace, h200_numbers(), 2);
   }
   cuda::TunedChoices stored_choices() const {
-    return {ops::KernelStore(folder_), {"NVIDIA H200", 13000, h200_numbers()}};
+    return {device::KernelStore(folder_), {"NVIDIA H200", 13000, h200_numbers()}};
   }
   Result<ChosenPlan> choose(const TuneOptions& options) {
     return choose_matmul_plan(call, workspace, options, stored_choices(), [this](const Plans& all, int rounds) {

@@ -331,13 +331,13 @@ TEST(Fuse, LowersToOneStepThatMovesWhatTheGroupCounts) {
     ASSERT_EQ(p.steps.size(), 1u);
     const auto& step = std::get<ops::FusedMatmul>(p.steps[0].kernel);
     EXPECT_EQ(p.steps[0].buffers, (std::vector<int>{0, 1, 2, 3, 4, 7}));
-    for (const tile::cpu::Cpu& cpu : tile::cpu::all_test_cpus()) {
+    for (const pool::Cpu& cpu : pool::all_test_cpus()) {
       // Tiles read short rows of x in place, and then each of two threads reads all of x for its own columns.
-      const bool in_place = cpu.isa == tile::cpu::Isa::amx && step.product.k % 32 == 0;
+      const bool in_place = cpu.isa == pool::Isa::amx && step.product.k % 32 == 0;
       const std::int64_t again = in_place ? p.buffers[0].size_bytes() : 0;
-      EXPECT_EQ(ops::trace_cpu(step, 1, cpu).global_bytes(), p.fusion.groups[0].bytes_after) << describe_cpu(cpu);
+      EXPECT_EQ(ops::trace_cpu(step, 1, cpu).global_bytes(), p.fusion.groups[0].bytes_after) << pool::describe_cpu(cpu);
       EXPECT_EQ(ops::trace_cpu(step, 2, cpu).global_bytes(), p.fusion.groups[0].bytes_after + again)
-          << describe_cpu(cpu);
+          << pool::describe_cpu(cpu);
     }
     EXPECT_EQ(p.buffers[5].size_bytes() + p.buffers[6].size_bytes(), 0);
     EXPECT_EQ(p.memory_bytes, p.fusion.live_bytes_after);

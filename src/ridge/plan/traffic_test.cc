@@ -202,9 +202,9 @@ template <class In, class Out> void run_recorded(const MatmulProblem& p, int thr
 // On any CPU: each operand is read at least once, and at most as often as the kernel requests it.
 void expect_consistent_traffic(const MatmulProblem& p, int threads) {
   const Index in = dtype_bits(p.a.dtype) / 8, out = dtype_bits(p.d.dtype) / 8;
-  for (const tile::cpu::Cpu& cpu : tile::cpu::all_test_cpus()) {
+  for (const pool::Cpu& cpu : pool::all_test_cpus()) {
     const MatmulTraffic x = ops::trace_cpu(p, threads, {}, cpu);
-    SCOPED_TRACE(describe_cpu(cpu));
+    SCOPED_TRACE(pool::describe_cpu(cpu));
     EXPECT_EQ(x.flops, 2 * p.batch * p.m * p.n * p.k);
     EXPECT_EQ(x.d.global_bytes, out * p.batch * p.m * p.n);
     EXPECT_GE(x.a.global_bytes, in * p.batch * p.m * p.k);
@@ -234,13 +234,13 @@ TEST(Traffic, OfACpuPlanIsWhatTheTextAsksForWhileItRuns) {
       EXPECT_EQ(x.flops, recorded_flops);
     }
   };
-  const tile::cpu::Isa before = tile::cpu::active_isa();
-  for (const tile::cpu::Isa isa : tile::cpu::available_isas()) {
-    ASSERT_TRUE(tile::cpu::set_active_isa(isa));
+  const pool::Isa before = pool::active_isa();
+  for (const pool::Isa isa : pool::available_isas()) {
+    ASSERT_TRUE(pool::set_active_isa(isa));
     SCOPED_TRACE(isa_name(isa));
     EXPECT_EQ(for_each_product(Target::cpu, check), static_cast<int>(std::size(programs) * std::size(extents)));
   }
-  tile::cpu::set_active_isa(before);
+  pool::set_active_isa(before);
 }
 
 }  // namespace

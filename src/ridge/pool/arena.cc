@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <new>
 
-namespace ridge::tile::cpu {
+namespace ridge::pool {
 
 namespace {
 constexpr std::size_t large_page_bytes = std::size_t{2} << 20;
@@ -43,4 +43,4 @@ ThreadArenas& thread_arenas() {
   return all;
 }
 
-}  // namespace ridge::tile::cpu
+}  // namespace ridge::pool

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-namespace ridge::tile::cpu {
+namespace ridge::pool {
 
 // Returns at least `bytes` bytes in whole pages, or null if there is no memory; std::free releases them. From 2 MiB on
 // they start on a 2 MiB boundary so that the system may use large pages: hardware prefetch stops at the end of a page.
@@ -30,4 +30,4 @@ struct ThreadArenas {
 };
 ThreadArenas& thread_arenas();  // Returns the arenas of the calling thread.
 
-}  // namespace ridge::tile::cpu
+}  // namespace ridge::pool

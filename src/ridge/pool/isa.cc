@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-namespace ridge::tile::cpu {
+namespace ridge::pool {
 namespace {
 
 bool is_intel() {
@@ -117,4 +117,4 @@ const CacheSizes& cache_sizes() {
 
 Cpu this_cpu() { return {active_isa(), multiplies_bf16_pairs(), cache_sizes()}; }
 
-}  // namespace ridge::tile::cpu
+}  // namespace ridge::pool

@@ -10,7 +10,7 @@
 
 #include "ridge/base/isa.h"
 
-namespace ridge::tile::cpu {
+namespace ridge::pool {
 
 using ridge::detected_isa;
 using ridge::Isa;
@@ -68,4 +68,4 @@ struct Cpu {
 };
 Cpu this_cpu();  // Returns the properties that the kernels use now.
 
-}  // namespace ridge::tile::cpu
+}  // namespace ridge::pool

@@ -4,7 +4,7 @@
 
 #include "ridge/base/testing/fake_root.h"
 
-namespace ridge::tile::cpu {
+namespace ridge::pool {
 namespace {
 
 TEST(Isa, the_override_goes_downward_only) {
@@ -67,4 +67,4 @@ TEST(CacheSizes, sizes_come_from_sysfs_and_what_is_missing_keeps_its_default) {
 }
 
 }  // namespace
-}  // namespace ridge::tile::cpu
+}  // namespace ridge::pool

@@ -3,7 +3,7 @@
 #include "ridge/pool/isa.h"
 #include "ridge/pool/pool.h"
 
-namespace ridge::ops {
+namespace ridge::pool {
 
 namespace {
 #ifdef __x86_64__
@@ -21,11 +21,9 @@ const PeakLoops& without_bf16_peak_loops() {  // for CPUs that multiply bf16 as 
 
 const PeakLoops& peak_loops() {
 #ifdef __x86_64__
-  using tile::cpu::Isa;
-  switch (tile::cpu::active_isa()) {
+  switch (active_isa()) {
     case Isa::amx: return amx_peak_loops();
-    case Isa::avx512_bf16:
-      return tile::cpu::multiplies_bf16_pairs() ? avx512_bf16_peak_loops() : without_bf16_peak_loops();
+    case Isa::avx512_bf16: return multiplies_bf16_pairs() ? avx512_bf16_peak_loops() : without_bf16_peak_loops();
     case Isa::avx512: return avx512_peak_loops();
     case Isa::avx2: return avx2_peak_loops();
     case Isa::plain: break;
@@ -34,6 +32,6 @@ const PeakLoops& peak_loops() {
   return plain_peak_loops();
 }
 
-void run_concurrently(int threads, const std::function<void(int)>& work) { tile::cpu::run_parallel(threads, work); }
+void run_concurrently(int threads, const std::function<void(int)>& work) { run_parallel(threads, work); }
 
-}  // namespace ridge::ops
+}  // namespace ridge::pool

@@ -11,7 +11,7 @@
 
 #include "ridge/base/isa.h"
 
-namespace ridge::ops {
+namespace ridge::pool {
 
 struct PeakLoops {
   Isa isa;
@@ -40,4 +40,4 @@ const PeakLoops& amx_peak_loops();
 // call of `work` must not wait for another one.
 void run_concurrently(int threads, const std::function<void(int)>& work);
 
-}  // namespace ridge::ops
+}  // namespace ridge::pool

@@ -3,7 +3,7 @@
 #ifdef __AVX512BF16__
 #include "ridge/pool/peak.h"
 
-namespace ridge::ops {
+namespace ridge::pool {
 namespace {
 
 constexpr int sums = 6;
@@ -36,5 +36,5 @@ const PeakLoops& amx_peak_loops() {
   return loops;
 }
 
-}  // namespace ridge::ops
+}  // namespace ridge::pool
 #endif

@@ -4,7 +4,7 @@
 
 #include "ridge/pool/peak_loop.h"
 
-namespace ridge::ops {
+namespace ridge::pool {
 namespace {
 
 struct Avx512 {
@@ -37,5 +37,5 @@ const PeakLoops& avx512_peak_loops() {
   return loops;
 }
 
-}  // namespace ridge::ops
+}  // namespace ridge::pool
 #endif

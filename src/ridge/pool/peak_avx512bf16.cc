@@ -4,7 +4,7 @@
 
 #include "ridge/pool/peak.h"
 
-namespace ridge::ops {
+namespace ridge::pool {
 namespace {
 
 constexpr int sums = 24;
@@ -34,5 +34,5 @@ const PeakLoops& avx512_bf16_peak_loops() {
   return loops;
 }
 
-}  // namespace ridge::ops
+}  // namespace ridge::pool
 #endif

@@ -8,7 +8,7 @@
 
 #include "ridge/pool/peak.h"
 
-namespace ridge::ops {
+namespace ridge::pool {
 
 // acc = acc * 0.5 + 1 tends to 2: it neither overflows nor makes subnormals, which some cores multiply slowly.
 template <class VectorOps, int sums> void f32_peak_loop(std::int64_t rounds) {
@@ -66,4 +66,4 @@ void combine_loop(std::byte* to, const std::byte* a, const std::byte* b, std::si
   if constexpr (non_temporal) VectorOps::store_fence();
 }
 
-}  // namespace ridge::ops
+}  // namespace ridge::pool

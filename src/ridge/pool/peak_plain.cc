@@ -5,7 +5,7 @@
 #include <xmmintrin.h>
 #endif
 
-namespace ridge::ops {
+namespace ridge::pool {
 namespace {
 
 struct Plain {
@@ -51,4 +51,4 @@ const PeakLoops& plain_peak_loops() {
   return loops;
 }
 
-}  // namespace ridge::ops
+}  // namespace ridge::pool

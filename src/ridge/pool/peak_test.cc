@@ -8,7 +8,7 @@
 
 #include "ridge/pool/isa.h"
 
-namespace ridge::ops {
+namespace ridge::pool {
 namespace {
 
 struct alignas(64) Block {
@@ -38,9 +38,8 @@ void expect_copies(const PeakLoops& loops) {
 }
 
 TEST(PeakLoops, CopyExactlyWhatTheyAreGiven) {
-  using tile::cpu::Isa;
-  for (const Isa isa : tile::cpu::available_isas()) {
-    ASSERT_TRUE(tile::cpu::set_active_isa(isa));
+  for (const Isa isa : available_isas()) {
+    ASSERT_TRUE(set_active_isa(isa));
     EXPECT_EQ(peak_loops().isa, isa);
     expect_copies(peak_loops());
   }
@@ -53,4 +52,4 @@ TEST(RunTogether, CallsEachWorkerOnce) {
 }
 
 }  // namespace
-}  // namespace ridge::ops
+}  // namespace ridge::pool

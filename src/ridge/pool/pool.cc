@@ -15,7 +15,7 @@
 
 #include "ridge/base/cores.h"
 
-namespace ridge::tile::cpu {
+namespace ridge::pool {
 namespace {
 
 constexpr int max_workers = 1023;
@@ -210,4 +210,4 @@ void pin_workers(bool pin) { pin_flag().store(pin, std::memory_order_relaxed); }
 
 int pool_size() { return process_pool().pool->size(); }
 
-}  // namespace ridge::tile::cpu
+}  // namespace ridge::pool

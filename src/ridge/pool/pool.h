@@ -10,7 +10,7 @@
 #include <memory>
 #include <type_traits>
 
-namespace ridge::tile::cpu {
+namespace ridge::pool {
 
 using PoolTask = void (*)(void* context, int worker);
 
@@ -46,4 +46,4 @@ constexpr WorkSlice split_evenly(std::int64_t count, int parts, int part, std::i
   return {boundary(part), boundary(part + 1)};
 }
 
-}  // namespace ridge::tile::cpu
+}  // namespace ridge::pool

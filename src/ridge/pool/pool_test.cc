@@ -13,7 +13,7 @@
 
 #include "ridge/base/cores.h"
 
-namespace ridge::tile::cpu {
+namespace ridge::pool {
 namespace {
 
 TEST(Pool, every_worker_runs_once) {
@@ -192,4 +192,4 @@ TEST(Pool, slices_cover_everything_once_in_whole_grains) {
 }
 
 }  // namespace
-}  // namespace ridge::tile::cpu
+}  // namespace ridge::pool

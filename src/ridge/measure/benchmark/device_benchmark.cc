@@ -27,7 +27,7 @@ Status to_status(const std::optional<std::string>& error) {
 constexpr int our_plan = -1, tuned_plan = -2;  // used in place of the index of a cuBLASLt heuristic
 
 struct RecordedLaunches {
-  cuda::RecordedGraph recording;
+  device::RecordedGraph recording;
   int heuristic = our_plan;
   std::int64_t launches = 1;
   std::vector<double> seconds = {};
@@ -46,19 +46,19 @@ class BenchmarkSession {
   static Result<BenchmarkSession> open(const DeviceBenchmarkOptions& options) {
     auto lt = CublasLt::load();
     if (!lt) return lt.error();
-    auto queue = cuda::Queue::create();
+    auto queue = device::Queue::create();
     if (!queue) return queue.error();
     const auto device = current_device_numbers();
     if (!device) return device.error();
     BenchmarkSession session(std::move(*lt), std::move(*queue), *device, options);
     for (const std::int64_t bytes :
          {pool_bytes, output_bytes, workspace_bytes, baseline_workspace_bytes, std::int64_t{4096}}) {
-      auto memory = cuda::DeviceBuffer::allocate(bytes);
+      auto memory = device::DeviceBuffer::allocate(bytes);
       if (!memory) return memory.error();
       session.memory_.push_back(std::move(*memory));
     }
     const Status set =
-        session.queue_.set_bytes(session.workspace_data(), 0, static_cast<std::int64_t>(cuda::counter_bytes));
+        session.queue_.set_bytes(session.workspace_data(), 0, static_cast<std::int64_t>(device::counter_bytes));
     if (!set) return set.error();
     return session;
   }
@@ -97,7 +97,7 @@ class BenchmarkSession {
   }
 
  private:
-  BenchmarkSession(CublasLt lt, cuda::Queue queue, const ops::DeviceNumbers& device,
+  BenchmarkSession(CublasLt lt, device::Queue queue, const ops::DeviceNumbers& device,
                    const DeviceBenchmarkOptions& options)
       : cublaslt_(std::move(lt)),
         queue_(std::move(queue)),
@@ -153,7 +153,7 @@ class BenchmarkSession {
     call.a = a;
     call.b = a + a_bytes_;
     call.d = d;
-    const cuda::DeviceWorkspace w{workspace_data(), static_cast<std::size_t>(workspace_bytes), true};
+    const device::DeviceWorkspace w{workspace_data(), static_cast<std::size_t>(workspace_bytes), true};
     return to_status(cuda::launch(call, heuristic == tuned_plan ? tuned_plan_ : plan_, w, queue_.stream()));
   }
 
@@ -289,10 +289,10 @@ class BenchmarkSession {
   }
 
   CublasLt cublaslt_;
-  cuda::Queue queue_;
+  device::Queue queue_;
   ops::DeviceNumbers device_;
   int rounds_, candidate_count_;
-  std::vector<cuda::DeviceBuffer> memory_ = {};
+  std::vector<device::DeviceBuffer> memory_ = {};
   std::optional<DType> filled_dtype_ = {};
   std::int64_t a_bytes_ = 0, b_bytes_ = 0, d_bytes_ = 0, sets_ = 1,
                launches_ = 1;  // bytes per matrix; number of sets and launches
@@ -368,7 +368,7 @@ std::vector<DeviceBenchmarkSummary> DeviceBenchmark::summarize_classes() const {
 
 Result<DeviceBenchmark> run_device_benchmark(const std::vector<BenchmarkShape>& shapes,
                                              const DeviceBenchmarkOptions& options) {
-  const auto properties = cuda::device_properties();
+  const auto properties = device::device_properties();
   if (!properties) return properties.error();
   auto session = BenchmarkSession::open(options);
   if (!session) return session.error();

@@ -62,10 +62,10 @@ double reference_value(const std::string& kernel, double x, double u) {
 class DeviceStreamTrial {
  public:
   static Result<DeviceStreamTrial> make(const DeviceStreamCase& stream_case, const DeviceStreamOptions& options,
-                                        const cuda::Queue& queue) {
+                                        const device::Queue& queue) {
     DeviceStreamTrial trial(stream_case, queue, options.elements);
     for (int i = 0; i <= stream_case.read_count(); ++i) {
-      auto memory = cuda::DeviceBuffer::allocate(trial.array_bytes());
+      auto memory = device::DeviceBuffer::allocate(trial.array_bytes());
       if (!memory) return memory.error();
       trial.arrays_.push_back(std::move(*memory));
       if (i < stream_case.read_count())
@@ -80,7 +80,7 @@ class DeviceStreamTrial {
   }
 
   double traffic_bytes() const { return static_cast<double>(array_bytes()) * (case_.read_count() + 1); }
-  Result<cuda::RecordedGraph> record_launches(bool ours) const {
+  Result<device::RecordedGraph> record_launches(bool ours) const {
     return queue_.record_graph([&]() -> Status {
       for (int i = 0; i < launches_per_replay; ++i)
         if (const Status queued = ours ? launch_kernel() : launch_copy(); !queued) return queued;
@@ -120,7 +120,7 @@ class DeviceStreamTrial {
   }
 
  private:
-  DeviceStreamTrial(const DeviceStreamCase& stream_case, const cuda::Queue& queue, std::int64_t elements)
+  DeviceStreamTrial(const DeviceStreamCase& stream_case, const device::Queue& queue, std::int64_t elements)
       : case_(stream_case), queue_(queue), elements_(elements) {}
 
   std::int64_t array_bytes() const { return elements_ * dtype_bits(case_.dtype) / 8; }
@@ -130,9 +130,9 @@ class DeviceStreamTrial {
   Status launch_copy() const {
     const std::int64_t total_bytes = array_bytes() * (case_.read_count() + 1) / 2;
     for (std::int64_t done = 0; done < total_bytes; done += array_bytes()) {
-      const cuda::StreamedBuffers x{array_data(case_.read_count()), array_data(0),
-                                    std::min(array_bytes(), total_bytes - done)};
-      if (const Status queued = to_status(cuda::copy_all(x, 4 * cuda::multiprocessor_count(), queue_.stream()));
+      const device::StreamedBuffers x{array_data(case_.read_count()), array_data(0),
+                                      std::min(array_bytes(), total_bytes - done)};
+      if (const Status queued = to_status(device::copy_all(x, 4 * device::multiprocessor_count(), queue_.stream()));
           !queued)
         return queued;
     }
@@ -192,13 +192,13 @@ class DeviceStreamTrial {
   }
 
   DeviceStreamCase case_;
-  const cuda::Queue& queue_;
+  const device::Queue& queue_;
   std::int64_t elements_;
-  std::vector<cuda::DeviceBuffer> arrays_;
+  std::vector<device::DeviceBuffer> arrays_;
 };
 
 Result<DeviceStreamRow> time_case(const DeviceStreamCase& stream_case, const DeviceStreamOptions& options,
-                                  const cuda::Queue& queue) {
+                                  const device::Queue& queue) {
   const auto trial = DeviceStreamTrial::make(stream_case, options, queue);
   if (!trial) return trial.error();
   DeviceStreamRow row;
@@ -264,16 +264,16 @@ Result<DeviceStreamBenchmark> run_device_stream_benchmark(const DeviceStreamOpti
   if (cases.empty())
     return input_error(fmt::format("no kernel is called '{}'", options.only_kernel),
                        "affine, gelu, silu_gate, cos_1, cos_4, cos_16, cos_64, softmax or rmsnorm");
-  const auto properties = cuda::device_properties();
+  const auto properties = device::device_properties();
   if (!properties) return properties.error();
-  const auto queue = cuda::Queue::create();
+  const auto queue = device::Queue::create();
   if (!queue) return queue.error();
   DeviceStreamBenchmark out{.device = properties->name,
                             .day = today_utc(),
                             .driver = properties->driver,
                             .elements = options.elements,
                             .rounds = options.rounds};
-  out.note = cuda::interpreter_note().value_or("");
+  out.note = device::interpreter_note().value_or("");
   for (std::size_t i = 0; i < cases.size(); ++i) {
     if (options.progress) options.progress(i, cases.size());
     auto row = time_case(cases[i], options, *queue);

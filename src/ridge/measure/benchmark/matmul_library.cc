@@ -24,7 +24,7 @@ class RidgeLibrary : public MatmulLibrary {
     if (ops::unsupported_reason(p)) return {};
     return [p, a, b, d, threads = threads_] { ops::matmul(p, a, b, d, threads); };
   }
-  std::string describe() const override { return "ridge (" + std::string(isa_name(tile::cpu::active_isa())) + ")"; }
+  std::string describe() const override { return "ridge (" + std::string(isa_name(pool::active_isa())) + ")"; }
 
  private:
   int threads_;

@@ -126,11 +126,11 @@ class CpuCosines {
 class DeviceCosines {
  public:
   static Result<DeviceCosines> make(std::int64_t elements) {
-    auto queue = cuda::Queue::create();
+    auto queue = device::Queue::create();
     if (!queue) return queue.error();
     DeviceCosines out(*std::move(queue), elements);
     for (int i = 0; i < 3; ++i) {
-      auto memory = cuda::DeviceBuffer::allocate(elements * 4);
+      auto memory = device::DeviceBuffer::allocate(elements * 4);
       if (!memory) return memory.error();
       out.arrays_.push_back(std::move(*memory));
     }
@@ -170,7 +170,7 @@ class DeviceCosines {
   Status poison_result() const { return queue_.set_bytes(arrays_[1].data(), 0xff, elements_ * 4); }
 
  private:
-  DeviceCosines(cuda::Queue queue, std::int64_t elements) : queue_(std::move(queue)), elements_(elements) {}
+  DeviceCosines(device::Queue queue, std::int64_t elements) : queue_(std::move(queue)), elements_(elements) {}
   Status launch_step(const CosineStep& step) const {
     void* const data[] = {arrays_[static_cast<std::size_t>(step.from)].data(),
                           arrays_[static_cast<std::size_t>(step.to)].data()};
@@ -179,9 +179,9 @@ class DeviceCosines {
     return Done{};
   }
 
-  cuda::Queue queue_;
+  device::Queue queue_;
   std::int64_t elements_;
-  std::vector<cuda::DeviceBuffer> arrays_ = {};
+  std::vector<device::DeviceBuffer> arrays_ = {};
 };
 
 Result<Interval> predict_repeats(const Machine& machine, std::int64_t elements, int repeats) {
@@ -248,11 +248,11 @@ Status time_on_device(const RepeatsOptions& options, RepeatsBenchmark& out) {
   auto machine = find_device_machine();
   if (!machine) return machine.error();
   out.machine = *std::move(machine);
-  const auto properties = cuda::device_properties();
+  const auto properties = device::device_properties();
   if (!properties) return properties.error();
   out.driver = properties->driver;
   out.kernels = "sm_90a";
-  out.note = cuda::interpreter_note().value_or("");
+  out.note = device::interpreter_note().value_or("");
   const auto cosines = DeviceCosines::make(options.elements > 0 ? options.elements : std::int64_t{1} << 28);
   if (!cosines) return cosines.error();
   const Status played = time_all_points(*cosines, options.max_repeats > 0 ? options.max_repeats : 1024, options, out);
@@ -262,7 +262,7 @@ Status time_on_device(const RepeatsOptions& options, RepeatsBenchmark& out) {
 
 Status time_on_cpu(const RepeatsOptions& options, RepeatsBenchmark& out) {
   out.threads = options.threads > 0 ? options.threads : usable_cores();
-  out.kernels = isa_name(tile::cpu::active_isa());
+  out.kernels = isa_name(pool::active_isa());
   auto machine = find_machine("cpu");
   if (!machine) return machine.error();
   out.machine = limit_to_threads(*std::move(machine), out.threads);

@@ -110,7 +110,7 @@ class StreamTrial {
     });
   }
   double time_stream() const {
-    const auto& loops = ops::peak_loops();
+    const auto& loops = pool::peak_loops();
     const std::size_t bytes = static_cast<std::size_t>(elements_per_thread() * dtype_bits(case_.dtype) / 8);
     return time_slowest_thread(threads_, 1, [&](int worker) {
       const std::int64_t from = elements_per_thread() * worker;
@@ -158,7 +158,7 @@ class StreamTrial {
 
  private:
   void move(std::int64_t from, std::int64_t elements) const {
-    const auto& loops = ops::peak_loops();
+    const auto& loops = pool::peak_loops();
     const std::size_t bytes = static_cast<std::size_t>(elements * dtype_bits(case_.dtype) / 8);
     std::byte *const x = element_address(0, from), *const y = element_address(2, from);
     if (case_.columns != 0) loops.read(x, bytes);  // for the sum of squares, or the maximum

@@ -95,7 +95,7 @@ Result<TimedProduct> time_product(const BenchmarkShape& shape, const ops::Device
 }  // namespace
 
 Result<TimedDevice> describe_timed_device() {
-  const auto properties = cuda::device_properties();
+  const auto properties = device::device_properties();
   if (!properties) return properties.error();
   TimedDevice out{.device = properties->name,
                   .day = today_utc(),
@@ -106,7 +106,7 @@ Result<TimedDevice> describe_timed_device() {
                   .memory_bytes_per_s = properties->memory_bytes_per_s,
                   .l2_bytes = properties->l2_bytes};
   for (int blocks = 1; blocks <= tile::max_cluster_splits; ++blocks)
-    out.max_active_clusters.push_back(cuda::max_active_clusters(blocks));
+    out.max_active_clusters.push_back(device::max_active_clusters(blocks));
   return out;
 }
 

@@ -121,7 +121,7 @@ Status DeviceLaunches::choose_step_plan(const PlanStep& step, const BufferAddres
     const auto device = current_device_numbers();
     if (!device) return device.error();
     const auto chosen = cuda::choose_plan(*problem, *device);
-    workspace_bytes_ = std::max(workspace_bytes_, cuda::counter_bytes + chosen.workspace_bytes);
+    workspace_bytes_ = std::max(workspace_bytes_, device::counter_bytes + chosen.workspace_bytes);
     chosen_plans_.back() = chosen;
     return Done{};
   };
@@ -137,7 +137,7 @@ Status DeviceLaunches::choose_step_plan(const PlanStep& step, const BufferAddres
 }
 
 Status DeviceLaunches::queue_step(CUstream_st* stream, const PlanStep& step, const BufferAddresses& addresses,
-                                  const cuda::DeviceWorkspace& workspace) const {
+                                  const device::DeviceWorkspace& workspace) const {
   const auto index = static_cast<std::size_t>(&step - plan_.steps.data());
   if (const auto product = make_product_call(step, addresses))
     return std::visit(
@@ -183,7 +183,7 @@ Status DeviceLaunches::queue_step(CUstream_st* stream, const PlanStep& step, con
 }
 
 Status DeviceLaunches::queue_steps(CUstream_st* stream, const BufferAddresses& addresses,
-                                   const cuda::DeviceWorkspace& workspace, std::optional<int> group) const {
+                                   const device::DeviceWorkspace& workspace, std::optional<int> group) const {
   for (const PlanStep& step : plan_.steps) {
     if (group && step.group != *group) continue;
     if (const Status queued = queue_step(stream, step, addresses, workspace); !queued) return queued;

@@ -40,7 +40,7 @@ class DeviceLaunches {
   }                                                                 // kernel's index and result per product
   std::size_t workspace_bytes() const { return workspace_bytes_; }  // 0 if no step needs a workspace
   // Queues all steps once, in order, or those of one kernel. The workspace must be zeroed where it holds counters.
-  Status queue_steps(CUstream_st* stream, const BufferAddresses& addresses, const ops::cuda::DeviceWorkspace& workspace,
+  Status queue_steps(CUstream_st* stream, const BufferAddresses& addresses, const device::DeviceWorkspace& workspace,
                      std::optional<int> group = std::nullopt) const;
 
  private:
@@ -54,7 +54,7 @@ class DeviceLaunches {
   Result<std::size_t> choose_product_plan(const PlanStep& step, const ops::cuda::FusedCall& product,
                                           const TuneOptions& tune);
   Status queue_step(CUstream_st* stream, const PlanStep& step, const BufferAddresses& addresses,
-                    const ops::cuda::DeviceWorkspace& workspace) const;
+                    const device::DeviceWorkspace& workspace) const;
 
   Plan plan_;
   OutputMode output_mode_;

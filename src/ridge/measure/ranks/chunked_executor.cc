@@ -6,8 +6,6 @@
 
 namespace ridge::ranks {
 
-namespace cuda = ops::cuda;
-
 ChunkedExecutor::ChunkedExecutor(const ChunkedPair& pair, const ExecutorContext& context,
                                  const ChunkPrediction& prediction, ExecutorQueues queues)
     : pair_(pair),
@@ -30,8 +28,8 @@ ChunkedExecutor::ChunkedExecutor(const ChunkedPair& pair, const ExecutorContext&
 std::size_t ChunkedExecutor::flags_per_pair(std::size_t ranks) { return 1 + ranks * max_chunks; }
 
 Result<ChunkedExecutor::ExecutorQueues> ChunkedExecutor::ExecutorQueues::make() {
-  auto first = cuda::Queue::create(cuda::Queue::Priority::high);
-  auto second = cuda::Queue::create(), copies = cuda::Queue::create(), more_copies = cuda::Queue::create();
+  auto first = device::Queue::create(device::Queue::Priority::high);
+  auto second = device::Queue::create(), copies = device::Queue::create(), more_copies = device::Queue::create();
   for (const auto* queue : {&first, &second, &copies, &more_copies})
     if (!*queue) return queue->error();
   return ExecutorQueues{*std::move(first), *std::move(second), *std::move(copies), *std::move(more_copies)};
@@ -88,26 +86,26 @@ Result<DeviceSteps> ChunkedExecutor::make_unchunked_steps(const DeviceSteps::Lau
   return DeviceSteps::make_with_buffers(buffers, *std::move(planned), how);
 }
 
-Status ChunkedExecutor::complete_for_check(const cuda::Queue& queue) const {
+Status ChunkedExecutor::complete_for_check(const device::Queue& queue) const {
   if (!pair_.is_gather()) return unchunked_->queue_steps_on(queue);
   std::byte* const destination = slots_->address_of(redistribution_step().to) + local_shard().rows.begin * row_bytes();
   return queue.copy(destination, slots_->address_of(redistribution_step().from),
                     local_shard().rows.size() * row_bytes());
 }
 
-Status ChunkedExecutor::fork_queues(const cuda::Queue& queue) const {
-  for (const cuda::Queue* one : {&queues_.first, &queues_.second, &queues_.first_copy, &queues_.second_copy})
+Status ChunkedExecutor::fork_queues(const device::Queue& queue) const {
+  for (const device::Queue* one : {&queues_.first, &queues_.second, &queues_.first_copy, &queues_.second_copy})
     if (const Status followed = one->wait_for(queue); !followed) return followed;
   return Done{};
 }
 
-Status ChunkedExecutor::join_queues(const cuda::Queue& queue) const {
-  for (const cuda::Queue* one : {&queues_.first, &queues_.second, &queues_.first_copy, &queues_.second_copy})
+Status ChunkedExecutor::join_queues(const device::Queue& queue) const {
+  for (const device::Queue* one : {&queues_.first, &queues_.second, &queues_.first_copy, &queues_.second_copy})
     if (const Status followed = queue.wait_for(*one); !followed) return followed;
   return Done{};
 }
 
-Status ChunkedExecutor::queue_barrier(const cuda::Queue& queue, std::size_t flag) const {
+Status ChunkedExecutor::queue_barrier(const device::Queue& queue, std::size_t flag) const {
   const Status flagged = peer_memory_->set_flags(queue, flag, other_ranks_);
   return flagged ? peer_memory_->wait_for_flags(queue, flag, other_ranks_) : flagged;
 }
@@ -120,24 +118,24 @@ Status ChunkedExecutor::wait_for_sums(const RowShard& shard, std::size_t chunks)
   return Done{};
 }
 
-Status ChunkedExecutor::FlaggedCopies::queue_copy(const CopyWork& work, cuda::DeviceFlag* flag) {
+Status ChunkedExecutor::FlaggedCopies::queue_copy(const CopyWork& work, device::DeviceFlag* flag) {
   if (const Status flagged = set_pending_flags(); !flagged) return flagged;
   if (const Status copied = work(*queue_); !copied) return copied;
   pending_flags_.push_back(flag);
   return Done{};
 }
 
-Status ChunkedExecutor::FlaggedCopies::wait_for_flag(const cuda::AwaitedFlag& word) {
-  return cuda::set_then_wait(*queue_, std::exchange(pending_flags_, {}), {&word, 1});
+Status ChunkedExecutor::FlaggedCopies::wait_for_flag(const device::AwaitedFlag& word) {
+  return device::set_then_wait(*queue_, std::exchange(pending_flags_, {}), {&word, 1});
 }
 
-Status ChunkedExecutor::FlaggedCopies::follow_queue(const cuda::Queue& other) {
+Status ChunkedExecutor::FlaggedCopies::follow_queue(const device::Queue& other) {
   const Status flagged = set_pending_flags();
   return flagged ? queue_->wait_for(other) : flagged;
 }
 
 Status ChunkedExecutor::FlaggedCopies::set_pending_flags() {
-  return pending_flags_.empty() ? Status(Done{}) : cuda::set_flags(*queue_, std::exchange(pending_flags_, {}));
+  return pending_flags_.empty() ? Status(Done{}) : device::set_flags(*queue_, std::exchange(pending_flags_, {}));
 }
 
 }  // namespace ridge::ranks

@@ -45,31 +45,31 @@ class ChunkedExecutor {
   virtual ~ChunkedExecutor() = default;
 
   const ChunkedPair& pair() const { return pair_; }
-  virtual Status queue_pair(const ops::cuda::Queue& queue) const = 0;
+  virtual Status queue_pair(const device::Queue& queue) const = 0;
   // Queues the products without transfers, on arbitrary data, for timing.
-  virtual Status queue_compute_only(const ops::cuda::Queue& queue) const = 0;
+  virtual Status queue_compute_only(const device::Queue& queue) const = 0;
   // Completes tensors that only verification reads: the gathered operand, or the partial sums before the reduction.
-  Status complete_for_check(const ops::cuda::Queue& queue) const;
+  Status complete_for_check(const device::Queue& queue) const;
 
  protected:
   // Queues of a pair: two for computing, between which launches alternate, and two for copies.
   struct ExecutorQueues {
-    ops::cuda::Queue first, second, first_copy, second_copy;
+    device::Queue first, second, first_copy, second_copy;
     static Result<ExecutorQueues> make();
   };
   // Sequential copies, each followed by a flag, which is set together with the next wait or before the next copy.
   class FlaggedCopies {
    public:
-    explicit FlaggedCopies(const ops::cuda::Queue& queue) : queue_(&queue) {}
-    using CopyWork = std::function<Status(const ops::cuda::Queue&)>;
-    Status queue_copy(const CopyWork& work, ops::cuda::DeviceFlag* flag);
-    Status wait_for_flag(const ops::cuda::AwaitedFlag& word);
-    Status follow_queue(const ops::cuda::Queue& other);
+    explicit FlaggedCopies(const device::Queue& queue) : queue_(&queue) {}
+    using CopyWork = std::function<Status(const device::Queue&)>;
+    Status queue_copy(const CopyWork& work, device::DeviceFlag* flag);
+    Status wait_for_flag(const device::AwaitedFlag& word);
+    Status follow_queue(const device::Queue& other);
     Status set_pending_flags();
 
    private:
-    const ops::cuda::Queue* queue_;
-    std::vector<ops::cuda::DeviceFlag*> pending_flags_ = {};
+    const device::Queue* queue_;
+    std::vector<device::DeviceFlag*> pending_flags_ = {};
   };
 
   ChunkedExecutor(const ChunkedPair& pair, const ExecutorContext& context, const ChunkPrediction& prediction,
@@ -89,10 +89,10 @@ class ChunkedExecutor {
   }
   std::size_t sum_flag(std::size_t index) const { return chunk_flag(shards_.size(), index); }
   // Fork: the pair's queues wait for `queue`. Join: `queue` waits for the pair's queues.
-  Status fork_queues(const ops::cuda::Queue& queue) const;
-  Status join_queues(const ops::cuda::Queue& queue) const;
+  Status fork_queues(const device::Queue& queue) const;
+  Status join_queues(const device::Queue& queue) const;
   // Queues a barrier of all ranks that uses this flag.
-  Status queue_barrier(const ops::cuda::Queue& queue, std::size_t flag) const;
+  Status queue_barrier(const device::Queue& queue, std::size_t flag) const;
   // All-reduce: waits until the final sums of another rank's shard have arrived, in `chunks` chunks.
   Status wait_for_sums(const RowShard& shard, std::size_t chunks) const;
 

@@ -14,8 +14,6 @@
 namespace ridge::ranks {
 namespace {
 
-namespace cuda = ops::cuda;
-
 constexpr double min_sample_s = 2e-3;  // minimum seconds of a timed sample
 constexpr double max_replays = 64;
 
@@ -26,7 +24,7 @@ std::int64_t bytes_of(const Array& array) { return stored_bytes(array.dtype, arr
 Result<std::unique_ptr<DeviceRankProgram>> DeviceRankProgram::make(const RankProgram& rank_program,
                                                                    transport::Communicator& comm,
                                                                    const DeviceRunOptions& options) {
-  auto queue = cuda::Queue::create();
+  auto queue = device::Queue::create();
   auto slots = queue ? SlotMemory::make(rank_program) : queue.error();
   if (const Status agreed = transport::agree_on_status(comm, slots ? Status(Done{}) : slots.error()); !agreed)
     return agreed.error();

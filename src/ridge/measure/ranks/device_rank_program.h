@@ -43,7 +43,7 @@ class DeviceRankProgram {
   struct EmptyStep {  // a step that is part of a chunked pair, or empty
   };
   using QueuedStep = std::variant<EmptyStep, DeviceSteps, DeviceRedistributor, std::unique_ptr<ChunkedExecutor>>;
-  DeviceRankProgram(const RankProgram& rank_program, ops::cuda::Queue queue, NcclGroups nccl_groups, SlotMemory slots)
+  DeviceRankProgram(const RankProgram& rank_program, device::Queue queue, NcclGroups nccl_groups, SlotMemory slots)
       : rank_program_(&rank_program),
         queue_(std::move(queue)),
         nccl_groups_(std::move(nccl_groups)),
@@ -63,7 +63,7 @@ class DeviceRankProgram {
   Result<double> time_pass(transport::Communicator& comm);
 
   const RankProgram* rank_program_;
-  ops::cuda::Queue queue_;
+  device::Queue queue_;
   NcclGroups nccl_groups_;
   SlotMemory slots_;
   std::unique_ptr<PeerMemory> peer_memory_;
@@ -71,7 +71,7 @@ class DeviceRankProgram {
   std::vector<DeviceRedistributor> replaced_moves_;  // kept because other ranks have mapped their buffers
   std::vector<std::string> notes_;
   std::optional<double> predicted_network_s_ = 0, predicted_compute_s_ = 0;
-  std::optional<ops::cuda::RecordedGraph> recording_;
+  std::optional<device::RecordedGraph> recording_;
 };
 
 }  // namespace ridge::ranks

@@ -12,13 +12,11 @@
 namespace ridge::ranks {
 namespace {
 
-namespace cuda = ops::cuda;
-
 constexpr std::size_t vector_bytes = 16;  // bytes of one vector load of the copy kernels
 constexpr int timed_calls = 20, timed_runs = 7;
 
-Status queue_pack(const cuda::Queue& queue, const std::byte* from, const ShardBox& block, const MessageBuffer& message,
-                  std::int64_t width, std::byte* to) {
+Status queue_pack(const device::Queue& queue, const std::byte* from, const ShardBox& block,
+                  const MessageBuffer& message, std::int64_t width, std::byte* to) {
   for (const StridedRows& box_rows : split_into_rows(block, message.box, width)) {
     auto* const source = const_cast<std::byte*>(from) + box_rows.block_offset;  // the copy only reads it
     const Status copied = queue.copy_rows({to + box_rows.box_offset, box_rows.row_bytes},
@@ -28,7 +26,7 @@ Status queue_pack(const cuda::Queue& queue, const std::byte* from, const ShardBo
   return Done{};
 }
 
-Status queue_unpack(const cuda::Queue& queue, std::byte* from, const MessageBuffer& message, const ShardBox& block,
+Status queue_unpack(const device::Queue& queue, std::byte* from, const MessageBuffer& message, const ShardBox& block,
                     std::int64_t width, std::byte* to) {
   for (const StridedRows& box_rows : split_into_rows(block, message.box, width)) {
     const Status copied =
@@ -141,7 +139,7 @@ Result<DeviceRedistributor> DeviceRedistributor::make(CommunicationSchedule comm
     bytes = 0;
   else if (collective && is_reduce_scatter(comm_schedule))
     bytes = static_cast<std::size_t>((*subgroup)->size() + 1) * max_partial_bytes(comm_schedule);
-  auto staging = cuda::DeviceBuffer::allocate(static_cast<std::int64_t>(bytes));
+  auto staging = device::DeviceBuffer::allocate(static_cast<std::int64_t>(bytes));
   const Status agreed = transport::agree_on_status(nccl_groups.comm(), staging ? Status(Done{}) : staging.error());
   if (!agreed) return agreed.error();
   DeviceRedistributor out(Redistributor(std::move(comm_schedule)), *std::move(staging), nccl_groups);
@@ -169,11 +167,11 @@ Status DeviceRedistributor::compare_small_collective(PeerMemory& peer_memory) {
   if (!small) return small.error();
   if (*small == nullptr) return Done{};
   small_ = *std::move(small);  // kept even if unused: other ranks have mapped its buffer
-  const auto from = cuda::DeviceBuffer::allocate(
+  const auto from = device::DeviceBuffer::allocate(
       static_cast<std::int64_t>(comm_schedule().box_bytes(comm_schedule().block_before())) + vector_bytes);
-  const auto to = cuda::DeviceBuffer::allocate(
+  const auto to = device::DeviceBuffer::allocate(
       static_cast<std::int64_t>(comm_schedule().box_bytes(comm_schedule().block_after())) + vector_bytes);
-  const auto queue = cuda::Queue::create();
+  const auto queue = device::Queue::create();
   const Status agreed = transport::agree_on_status(
       *comm_, from && to && queue ? Status(Done{})
                                   : absent_error("no memory is left on the device", "give smaller dimensions with -d"));
@@ -194,7 +192,7 @@ Status DeviceRedistributor::compare_small_collective(PeerMemory& peer_memory) {
   return Done{};
 }
 
-Result<double> DeviceRedistributor::time_calls(const cuda::Queue& on, const std::byte* from, std::byte* to) {
+Result<double> DeviceRedistributor::time_calls(const device::Queue& on, const std::byte* from, std::byte* to) {
   const auto recording = on.record_graph([&]() -> Status {
     for (int i = 0; i < timed_calls; ++i)
       if (const Status queued = queue_move(on, from, to); !queued) return queued;
@@ -211,7 +209,7 @@ Result<double> DeviceRedistributor::time_calls(const cuda::Queue& on, const std:
   return compute_statistics(std::move(samples)).median;
 }
 
-Status DeviceRedistributor::queue_move(const cuda::Queue& queue, const std::byte* from, std::byte* to) {
+Status DeviceRedistributor::queue_move(const device::Queue& queue, const std::byte* from, std::byte* to) {
   if (world_ == nullptr) return move_through_host(queue, from, to);
   if (!comm_schedule().reduction_group().empty()) return queue_all_reduce(queue, from, to);
   if (comm_schedule().is_reduction()) return queue_reduce_scatter(queue, from, to);
@@ -221,7 +219,7 @@ Status DeviceRedistributor::queue_move(const cuda::Queue& queue, const std::byte
   return group_->all_gather(from, to, bytes, queue.stream());
 }
 
-Status DeviceRedistributor::move_through_host(const cuda::Queue& queue, const std::byte* from, std::byte* to) {
+Status DeviceRedistributor::move_through_host(const device::Queue& queue, const std::byte* from, std::byte* to) {
   const auto before = static_cast<std::int64_t>(comm_schedule().box_bytes(comm_schedule().block_before()));
   const auto after = static_cast<std::int64_t>(comm_schedule().box_bytes(comm_schedule().block_after()));
   std::vector<std::byte> host_before(static_cast<std::size_t>(before)), host_after(static_cast<std::size_t>(after));
@@ -235,7 +233,7 @@ Status DeviceRedistributor::move_through_host(const cuda::Queue& queue, const st
   return queue.synchronize();
 }
 
-Status DeviceRedistributor::queue_all_reduce(const cuda::Queue& queue, const std::byte* from, std::byte* to) const {
+Status DeviceRedistributor::queue_all_reduce(const device::Queue& queue, const std::byte* from, std::byte* to) const {
   const auto elements = static_cast<std::size_t>(count_words(comm_schedule().block_after()));
   const auto bytes = static_cast<std::int64_t>(comm_schedule().box_bytes(comm_schedule().block_after()));
   if (active_small_ != nullptr)
@@ -245,7 +243,8 @@ Status DeviceRedistributor::queue_all_reduce(const cuda::Queue& queue, const std
 }
 
 // A rank's position along the mesh axes is its number in `group_` and selects its slice.
-Status DeviceRedistributor::queue_reduce_scatter(const cuda::Queue& queue, const std::byte* from, std::byte* to) const {
+Status DeviceRedistributor::queue_reduce_scatter(const device::Queue& queue, const std::byte* from,
+                                                 std::byte* to) const {
   const CommunicationSchedule& r = comm_schedule();
   const std::size_t each = max_partial_bytes(r);
   if (each == 0) return Done{};
@@ -273,7 +272,7 @@ Status DeviceRedistributor::queue_reduce_scatter(const cuda::Queue& queue, const
   return Done{};
 }
 
-Status DeviceRedistributor::queue_exchange(const cuda::Queue& queue, const std::byte* from, std::byte* to) const {
+Status DeviceRedistributor::queue_exchange(const device::Queue& queue, const std::byte* from, std::byte* to) const {
   const CommunicationSchedule& r = comm_schedule();
   std::vector<transport::SendRequest> sent;
   std::vector<transport::ReceiveRequest> received;

@@ -51,24 +51,24 @@ class DeviceRedistributor {
   static Result<bool> is_small(const CommunicationSchedule& comm_schedule, transport::Communicator& comm);
 
   // `from` and `to` are device memory. Returns without waiting if NCCL is used; otherwise when the data has arrived.
-  Status queue_move(const ops::cuda::Queue& queue, const std::byte* from, std::byte* to);
+  Status queue_move(const device::Queue& queue, const std::byte* from, std::byte* to);
 
  private:
-  DeviceRedistributor(Redistributor host, ops::cuda::DeviceBuffer staging, const NcclGroups& nccl_groups)
+  DeviceRedistributor(Redistributor host, device::DeviceBuffer staging, const NcclGroups& nccl_groups)
       : host_redistributor_(std::move(host)),
         staging_(std::move(staging)),
         comm_(&nccl_groups.comm()),
         world_(nccl_groups.world()) {}
   const CommunicationSchedule& comm_schedule() const { return host_redistributor_.comm_schedule(); }
   Status compare_small_collective(PeerMemory& peer_memory);
-  Result<double> time_calls(const ops::cuda::Queue& queue, const std::byte* from, std::byte* to);
-  Status move_through_host(const ops::cuda::Queue& queue, const std::byte* from, std::byte* to);
-  Status queue_all_reduce(const ops::cuda::Queue& queue, const std::byte* from, std::byte* to) const;
-  Status queue_reduce_scatter(const ops::cuda::Queue& queue, const std::byte* from, std::byte* to) const;
-  Status queue_exchange(const ops::cuda::Queue& queue, const std::byte* from, std::byte* to) const;
+  Result<double> time_calls(const device::Queue& queue, const std::byte* from, std::byte* to);
+  Status move_through_host(const device::Queue& queue, const std::byte* from, std::byte* to);
+  Status queue_all_reduce(const device::Queue& queue, const std::byte* from, std::byte* to) const;
+  Status queue_reduce_scatter(const device::Queue& queue, const std::byte* from, std::byte* to) const;
+  Status queue_exchange(const device::Queue& queue, const std::byte* from, std::byte* to) const;
 
   Redistributor host_redistributor_;
-  ops::cuda::DeviceBuffer staging_;
+  device::DeviceBuffer staging_;
   transport::Communicator* comm_;
   const transport::NcclCommunicator* world_;            // may be null: data then goes through host memory
   const transport::NcclCommunicator* group_ = nullptr;  // along the mesh axes of the redistribution; null for messages

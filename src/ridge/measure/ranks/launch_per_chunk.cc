@@ -4,17 +4,15 @@
 namespace ridge::ranks {
 namespace {
 
-namespace cuda = ops::cuda;
-
 class LaunchPerChunkExecutor final : public ChunkedExecutor {
  public:
   LaunchPerChunkExecutor(const ChunkedPair& pair, const ExecutorContext& context, const ChunkPrediction& prediction,
                          ExecutorQueues queues)
       : ChunkedExecutor(pair, context, prediction, std::move(queues)) {}
-  Status queue_pair(const cuda::Queue& queue) const override {
+  Status queue_pair(const device::Queue& queue) const override {
     return pair_.is_gather() ? queue_gather(queue) : queue_scatter(queue);
   }
-  Status queue_compute_only(const cuda::Queue& queue) const override;
+  Status queue_compute_only(const device::Queue& queue) const override;
 
  private:
   struct LaunchChunk {
@@ -35,10 +33,10 @@ class LaunchPerChunkExecutor final : public ChunkedExecutor {
   std::byte* next_sum_address(const LaunchChunk& chunk) const;
   // Launches alternate between two queues, so that a chunk can start on multiprocessors that the previous one has left.
   // Copies of their sums alternate, too.
-  const cuda::Queue& compute_queue(std::size_t turn) const { return turn % 2 == 0 ? queues_.first : queues_.second; }
-  Status queue_gather(const cuda::Queue& queue) const;
-  Status queue_scatter(const cuda::Queue& queue) const;
-  Status queue_scatter_chunk(const LaunchChunk& chunk, const cuda::Queue& on, FlaggedCopies& copies) const;
+  const device::Queue& compute_queue(std::size_t turn) const { return turn % 2 == 0 ? queues_.first : queues_.second; }
+  Status queue_gather(const device::Queue& queue) const;
+  Status queue_scatter(const device::Queue& queue) const;
+  Status queue_scatter_chunk(const LaunchChunk& chunk, const device::Queue& on, FlaggedCopies& copies) const;
 
   std::vector<LaunchChunk> chunks_ = {};  // in processing order
   // Addresses on each rank, as mapped on this device: source of a gather or buffer of partial sums; final sums.
@@ -138,18 +136,18 @@ Status LaunchPerChunkExecutor::build_kernels(const ChunkRequest&) {
   return Done{};
 }
 
-Status LaunchPerChunkExecutor::queue_compute_only(const cuda::Queue& queue) const {
+Status LaunchPerChunkExecutor::queue_compute_only(const device::Queue& queue) const {
   for (const LaunchChunk& chunk : chunks_)
     if (const Status queued = chunk.steps->queue_steps_on(queue); !queued) return queued;
   return Done{};
 }
 
-Status LaunchPerChunkExecutor::queue_gather(const cuda::Queue& queue) const {
+Status LaunchPerChunkExecutor::queue_gather(const device::Queue& queue) const {
   if (const Status forked = fork_queues(queue); !forked) return forked;
   if (const Status begun = queue_barrier(queues_.first_copy, chunk_flag(1, 0)); !begun) return begun;
   std::size_t turn = 0;
   for (const LaunchChunk& chunk : chunks_) {
-    const cuda::Queue& on = compute_queue(turn++);
+    const device::Queue& on = compute_queue(turn++);
     if (chunk.step > 0) {
       const std::int64_t within = (chunk.rows.begin - chunk.shard.rows.begin) * row_bytes();
       std::byte* const to = slots_->address_of(redistribution_step().to) + chunk.rows.begin * row_bytes();
@@ -166,7 +164,7 @@ Status LaunchPerChunkExecutor::queue_gather(const cuda::Queue& queue) const {
 }
 
 // The barrier ensures that a rank has read the sums of the previous pass before others write to it again.
-Status LaunchPerChunkExecutor::queue_scatter(const cuda::Queue& queue) const {
+Status LaunchPerChunkExecutor::queue_scatter(const device::Queue& queue) const {
   if (const Status forked = fork_queues(queue); !forked) return forked;
   if (const Status begun = queue_barrier(queues_.first_copy, ready_flag()); !begun) return begun;
   if (const Status begun = queues_.second_copy.wait_for(queues_.first_copy); !begun) return begun;
@@ -183,7 +181,7 @@ Status LaunchPerChunkExecutor::queue_scatter(const cuda::Queue& queue) const {
 }
 
 // Multiplies a chunk, then sends partial sums to the previous rank, or the final sums of an all-reduce to all ranks.
-Status LaunchPerChunkExecutor::queue_scatter_chunk(const LaunchChunk& chunk, const cuda::Queue& on,
+Status LaunchPerChunkExecutor::queue_scatter_chunk(const LaunchChunk& chunk, const device::Queue& on,
                                                    FlaggedCopies& copies) const {
   const bool is_last = chunk.step + 1 == shards_.size();
   if (chunk.step > 0)
@@ -196,7 +194,7 @@ Status LaunchPerChunkExecutor::queue_scatter_chunk(const LaunchChunk& chunk, con
   if (const Status followed = copies.follow_queue(on); !followed) return followed;
   const std::int64_t bytes = chunk.rows.size() * row_bytes();
   const auto copied = [&](std::byte* to, std::size_t flag, int other) {
-    return copies.queue_copy([&](const cuda::Queue& by) { return by.copy(to, sum_address(chunk), bytes); },
+    return copies.queue_copy([&](const device::Queue& by) { return by.copy(to, sum_address(chunk), bytes); },
                              peer_memory_->peer_flag(other, flag));
   };
   if (!is_last) {  // set the flag before any work that waits for it is queued

@@ -9,8 +9,6 @@
 namespace ridge::ranks {
 namespace {
 
-namespace cuda = ops::cuda;
-
 constexpr std::int64_t timed_bytes = std::int64_t{64} << 20;  // bytes of the timed long copy
 constexpr std::int64_t timed_copies = 8;                      // number of copies into which it is split
 constexpr std::size_t timing_flags = 2 + timed_copies;
@@ -19,22 +17,22 @@ constexpr std::int64_t allocation_bytes = std::int64_t{2} << 20;  // CUDA puts s
 
 }  // namespace
 
-Result<cuda::DeviceBuffer> allocate_exportable_memory(std::int64_t bytes) {
-  return cuda::DeviceBuffer::allocate((bytes + allocation_bytes) / allocation_bytes * allocation_bytes);
+Result<device::DeviceBuffer> allocate_exportable_memory(std::int64_t bytes) {
+  return device::DeviceBuffer::allocate((bytes + allocation_bytes) / allocation_bytes * allocation_bytes);
 }
 
-cuda::DeviceFlag* PeerMemory::flag_address(std::byte* flags, std::size_t flag, int other) const {
-  return reinterpret_cast<cuda::DeviceFlag*>(flags) + flag * static_cast<std::size_t>(size()) +
+device::DeviceFlag* PeerMemory::flag_address(std::byte* flags, std::size_t flag, int other) const {
+  return reinterpret_cast<device::DeviceFlag*>(flags) + flag * static_cast<std::size_t>(size()) +
          static_cast<std::size_t>(other);
 }
 
 Result<std::unique_ptr<PeerMemory>> PeerMemory::make(transport::Communicator& comm, std::size_t flags) {
   const std::size_t words = (flags + timing_flags) * static_cast<std::size_t>(comm.size());
-  auto memory = allocate_exportable_memory(static_cast<std::int64_t>(words * sizeof(cuda::DeviceFlag)));
+  auto memory = allocate_exportable_memory(static_cast<std::int64_t>(words * sizeof(device::DeviceFlag)));
   if (const Status agreed = transport::agree_on_status(comm, memory ? Status(Done{}) : memory.error()); !agreed)
     return agreed.error();
   std::unique_ptr<PeerMemory> out(new PeerMemory(comm, flags + timing_flags, *std::move(memory)));
-  const auto queue = cuda::Queue::create();
+  const auto queue = device::Queue::create();
   if (!queue) return queue.error();
   for (const Status& done : {queue->set_bytes(out->flags_.data(), 0, out->flags_.bytes()), queue->synchronize()})
     if (!done) return done.error();
@@ -46,11 +44,11 @@ Result<std::unique_ptr<PeerMemory>> PeerMemory::make(transport::Communicator& co
   return out;
 }
 
-Result<std::vector<std::byte*>> PeerMemory::open_on_all_ranks(const cuda::DeviceBuffer& memory) {
-  const auto mine = cuda::export_handle(memory);
+Result<std::vector<std::byte*>> PeerMemory::open_on_all_ranks(const device::DeviceBuffer& memory) {
+  const auto mine = device::export_handle(memory);
   Status all = transport::agree_on_status(*comm_, mine ? Status(Done{}) : mine.error());
   if (!all) return all.error();
-  std::vector<cuda::MemoryHandle> names(static_cast<std::size_t>(size()), *mine);
+  std::vector<device::MemoryHandle> names(static_cast<std::size_t>(size()), *mine);
   std::vector<transport::SendRequest> sent;
   std::vector<transport::ReceiveRequest> received;
   for (int r = 0; r < size(); ++r) {
@@ -64,7 +62,7 @@ Result<std::vector<std::byte*>> PeerMemory::open_on_all_ranks(const cuda::Device
   for (int r = 0; r < size(); ++r) {
     out.push_back(r == rank() ? memory.data() : nullptr);
     if (r == rank() || !opened) continue;
-    auto peer = cuda::ImportedMemory::open(names[static_cast<std::size_t>(r)]);
+    auto peer = device::ImportedMemory::open(names[static_cast<std::size_t>(r)]);
     if (peer) {
       out.back() = peer->data();
       mapped_.push_back(*std::move(peer));
@@ -76,23 +74,23 @@ Result<std::vector<std::byte*>> PeerMemory::open_on_all_ranks(const cuda::Device
   return out;
 }
 
-Status PeerMemory::set_flags(const cuda::Queue& queue, std::size_t flag, const std::vector<int>& others) const {
-  std::vector<cuda::DeviceFlag*> flags;
+Status PeerMemory::set_flags(const device::Queue& queue, std::size_t flag, const std::vector<int>& others) const {
+  std::vector<device::DeviceFlag*> flags;
   for (const int r : others) flags.push_back(peer_flag(r, flag));
-  return cuda::set_flags(queue, flags);
+  return device::set_flags(queue, flags);
 }
 
-Status PeerMemory::wait_for_flags(const cuda::Queue& queue, std::size_t flag, const std::vector<int>& others) const {
-  std::vector<cuda::DeviceFlag*> flags;
+Status PeerMemory::wait_for_flags(const device::Queue& queue, std::size_t flag, const std::vector<int>& others) const {
+  std::vector<device::DeviceFlag*> flags;
   for (const int r : others) flags.push_back(flag_address(flags_.data(), flag, r));
-  return cuda::wait_for_flags(queue, flags);
+  return device::wait_for_flags(queue, flags);
 }
 
 // Every rank copies to the next one. The last flags are reserved for this.
 Status PeerMemory::measure_links() {
-  const auto queue = cuda::Queue::create();
+  const auto queue = device::Queue::create();
   if (!queue) return queue.error();
-  auto to = cuda::DeviceBuffer::allocate(timed_bytes), from = cuda::DeviceBuffer::allocate(timed_bytes);
+  auto to = device::DeviceBuffer::allocate(timed_bytes), from = device::DeviceBuffer::allocate(timed_bytes);
   for (const auto* memory : {&to, &from})
     if (const Status agreed = transport::agree_on_status(*comm_, *memory ? Status(Done{}) : memory->error()); !agreed)
       return agreed;
@@ -102,7 +100,7 @@ Status PeerMemory::measure_links() {
                     first_flag = flag_count_ - timing_flags;
   const int next = (rank() + 1) % size(), previous = (rank() + size() - 1) % size();
   std::byte* const peer_data = (*all)[static_cast<std::size_t>(next)];
-  const cuda::AwaitedFlag no_wait{
+  const device::AwaitedFlag no_wait{
       .flag = flag_address(flags_.data(), flag_count_ - 1, next), .value = 0, .keeps_value = true};
   const auto work = [&](std::size_t kind) -> Status {
     for (const Status& begun : {set_flags(*queue, first_flag, {previous}), wait_for_flags(*queue, first_flag, {next})})
@@ -114,7 +112,7 @@ Status PeerMemory::measure_links() {
       const std::int64_t each = timed_bytes / timed_copies;
       auto* const peer_done = peer_flag(next, first_flag + 1 + static_cast<std::size_t>(i));
       for (const Status& done : {queue->copy(peer_data + i * each, from->data() + i * each, each),
-                                 cuda::set_then_wait(*queue, {&peer_done, 1}, {&no_wait, kind - 4})})
+                                 device::set_then_wait(*queue, {&peer_done, 1}, {&no_wait, kind - 4})})
         if (!done) return done;
     }
     for (std::int64_t i = 0; i < timed_copies; ++i) {

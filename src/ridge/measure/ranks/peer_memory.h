@@ -11,7 +11,7 @@
 namespace ridge::ranks {
 
 // Allocates device memory that other processes can open. CUDA exports entire allocations, so it has one of its own.
-Result<ops::cuda::DeviceBuffer> allocate_exportable_memory(std::int64_t bytes);
+Result<device::DeviceBuffer> allocate_exportable_memory(std::int64_t bytes);
 
 struct LinkCosts {                                     // measured while all devices copy concurrently
   double write_bytes_per_s = 0, read_bytes_per_s = 0;  // bandwidth of writing to and reading from a peer
@@ -30,30 +30,30 @@ class PeerMemory {
   int rank() const { return comm_->rank(); }
   int size() const { return comm_->size(); }
   // Returns the addresses of every rank's `memory`, as mapped on this device. The mappings stay open.
-  Result<std::vector<std::byte*>> open_on_all_ranks(const ops::cuda::DeviceBuffer& memory);
+  Result<std::vector<std::byte*>> open_on_all_ranks(const device::DeviceBuffer& memory);
 
   // Queue: set a flag on other ranks; wait until each of them has set it here, which clears it (device/peers.h).
-  Status set_flags(const ops::cuda::Queue& queue, std::size_t flag, const std::vector<int>& others) const;
-  Status wait_for_flags(const ops::cuda::Queue& queue, std::size_t flag, const std::vector<int>& others) const;
+  Status set_flags(const device::Queue& queue, std::size_t flag, const std::vector<int>& others) const;
+  Status wait_for_flags(const device::Queue& queue, std::size_t flag, const std::vector<int>& others) const;
 
   // Returns the address of the flag that this rank sets on `other`.
-  ops::cuda::DeviceFlag* peer_flag(int other, std::size_t flag) const {
+  device::DeviceFlag* peer_flag(int other, std::size_t flag) const {
     return flag_address(peer_flags_[static_cast<std::size_t>(other)], flag, rank());
   }
 
   const LinkCosts& link_costs() const { return link_costs_; }  // measured by `make`; rank 0's values on all ranks
 
  private:
-  PeerMemory(transport::Communicator& comm, std::size_t count, ops::cuda::DeviceBuffer flags)
+  PeerMemory(transport::Communicator& comm, std::size_t count, device::DeviceBuffer flags)
       : comm_(&comm), flag_count_(count), flags_(std::move(flags)) {}
-  ops::cuda::DeviceFlag* flag_address(std::byte* flags, std::size_t flag, int other) const;
+  device::DeviceFlag* flag_address(std::byte* flags, std::size_t flag, int other) const;
   Status measure_links();
 
   transport::Communicator* comm_;
   std::size_t flag_count_;              // flags for each rank
-  ops::cuda::DeviceBuffer flags_;       // flags that others set here, by flag and rank
+  device::DeviceBuffer flags_;          // flags that others set here, by flag and rank
   std::vector<std::byte*> peer_flags_;  // flags on each rank
-  std::vector<ops::cuda::ImportedMemory> mapped_;
+  std::vector<device::ImportedMemory> mapped_;
   LinkCosts link_costs_;
 };
 

@@ -50,8 +50,8 @@ Machine machine_for_rank(Machine machine, int ranks, int threads) {
 }
 
 Status use_rank_device(const transport::Communicator& comm) {
-  if (const Status available = ops::cuda::require_device(); !available) return available;
-  return ops::cuda::use_device(comm.local_rank() % ops::cuda::query_driver().devices);
+  if (const Status available = device::require_device(); !available) return available;
+  return device::use_device(comm.local_rank() % device::query_driver().devices);
 }
 
 Result<Link> measure_link(transport::Communicator& comm) {

@@ -48,8 +48,7 @@ Result<Plan> plan_local_program(const Program& program, const RunOptions& option
   if (!options.cuda) return make_plan(program, sizes, {.target = Target::cpu, .fuse = options.fuse});
   const auto device = current_device_numbers();
   if (!device) return device.error();
-  const FuseOptions how{
-      .target = Target::cuda, .fuse = options.fuse, .generate_kernels = !ops::cuda::interpreter_note()};
+  const FuseOptions how{.target = Target::cuda, .fuse = options.fuse, .generate_kernels = !device::interpreter_note()};
   return plan_fastest_fusion(program, sizes, how, *device);
 }
 

@@ -263,7 +263,7 @@ class RankRunner {
     RanksMeasurement& notes = m.ranks.emplace();
     notes.transport = device_program_ ? device_program_->transport_name() : std::string(comm_.transport_name());
     if (device_program_) {
-      const auto properties = ops::cuda::device_properties();
+      const auto properties = device::device_properties();
       notes.device = properties ? properties->name : "";
       notes.overlap_notes = device_program_->notes();
       notes.computing_s = device_program_->predicted_compute_s();
@@ -278,7 +278,7 @@ class RankRunner {
       for (const int s : operation) m.result_names.back().push_back(name_of(s));
     }
     m.threads = options_.threads;
-    m.isa = std::string(isa_name(tile::cpu::active_isa()));
+    m.isa = std::string(isa_name(pool::active_isa()));
     m.seed = options_.seed;
     const std::vector<std::string> copies = rank_program_->layout_copies();
     if (!m.ops.empty()) m.ops.front().copies = copies;

@@ -8,15 +8,13 @@
 namespace ridge::ranks {
 namespace {
 
-namespace cuda = ops::cuda;
-
 class SingleKernelExecutor final : public ChunkedExecutor {
  public:
   SingleKernelExecutor(const ChunkedPair& pair, const ExecutorContext& context, const ChunkPrediction& prediction,
                        ExecutorQueues queues)
       : ChunkedExecutor(pair, context, prediction, std::move(queues)) {}
-  Status queue_pair(const cuda::Queue& queue) const override;
-  Status queue_compute_only(const cuda::Queue& queue) const override;
+  Status queue_pair(const device::Queue& queue) const override;
+  Status queue_compute_only(const device::Queue& queue) const override;
 
  private:
   struct ColumnChunk {  // rows and a byte range of each row, in a shard of A or of the product's result
@@ -30,15 +28,15 @@ class SingleKernelExecutor final : public ChunkedExecutor {
   std::size_t remote_chunk_count() const {
     return (shards_.size() - 1) * static_cast<std::size_t>(walk_.chunks_per_shard);
   }
-  cuda::DeviceFlag* flags_of(int rank) const {
-    return reinterpret_cast<cuda::DeviceFlag*>(peer_flags_[static_cast<std::size_t>(rank)]);
+  device::DeviceFlag* flags_of(int rank) const {
+    return reinterpret_cast<device::DeviceFlag*>(peer_flags_[static_cast<std::size_t>(rank)]);
   }
   std::int64_t flag_bytes() const {  // flags that others write, without the counts
-    return static_cast<std::int64_t>((1 + remote_chunk_count()) * sizeof(cuda::DeviceFlag));
+    return static_cast<std::int64_t>((1 + remote_chunk_count()) * sizeof(device::DeviceFlag));
   }
-  cuda::DeviceFlag* begun_flag() const { return flags_of(comm_->rank()); }
-  cuda::DeviceFlag* arrival_flags(int rank) const { return flags_of(rank) + 1; }
-  cuda::DeviceFlag* stored_counts(std::size_t index) const {
+  device::DeviceFlag* begun_flag() const { return flags_of(comm_->rank()); }
+  device::DeviceFlag* arrival_flags(int rank) const { return flags_of(rank) + 1; }
+  device::DeviceFlag* stored_counts(std::size_t index) const {
     return arrival_flags(comm_->rank()) + remote_chunk_count() + index;
   }
   // Returns the address on `rank` of the final sums of a shard, or of this rank's shard in the gathered operand.
@@ -51,9 +49,9 @@ class SingleKernelExecutor final : public ChunkedExecutor {
   }
   std::int64_t line_bytes() const { return row_bytes() * local_shard().rows.size() / walk_.shard_rows; }
   std::vector<ColumnChunk> list_chunks() const;
-  Status copy_run(const cuda::Queue& queue, const AxisRange& run, std::byte* to, const std::byte* from) const;
-  cuda::DeviceFlag chunk_elements(const ColumnChunk& chunk) const {
-    return static_cast<cuda::DeviceFlag>(chunk.rows.size() * chunk.byte_range.size() / element_bytes());
+  Status copy_run(const device::Queue& queue, const AxisRange& run, std::byte* to, const std::byte* from) const;
+  device::DeviceFlag chunk_elements(const ColumnChunk& chunk) const {
+    return static_cast<device::DeviceFlag>(chunk.rows.size() * chunk.byte_range.size() / element_bytes());
   }
   Status send_rows() const;
   Status send_sums() const;
@@ -63,7 +61,7 @@ class SingleKernelExecutor final : public ChunkedExecutor {
   ops::RowWalk walk_ = {};
   std::vector<ChunkRun> runs_ = {};
   double waves_ = 1;
-  std::optional<cuda::DeviceBuffer> memory_ = {};
+  std::optional<device::DeviceBuffer> memory_ = {};
   // Addresses on each rank, as mapped on this device: flags; results or gathered rows; partial sums in flight.
   std::vector<std::byte*> peer_flags_ = {}, peer_results_ = {}, peer_partials_ = {};
   std::optional<DeviceSteps> kernel_ = {};
@@ -71,7 +69,7 @@ class SingleKernelExecutor final : public ChunkedExecutor {
 
 Status SingleKernelExecutor::share_memory() {
   auto memory = allocate_exportable_memory(
-      static_cast<std::int64_t>((1 + 2 * max_chunks * shards_.size()) * sizeof(cuda::DeviceFlag)));
+      static_cast<std::int64_t>((1 + 2 * max_chunks * shards_.size()) * sizeof(device::DeviceFlag)));
   if (const Status made = transport::agree_on_status(*comm_, memory ? Status(Done{}) : memory.error()); !made)
     return made;
   memory_ = *std::move(memory);
@@ -151,7 +149,7 @@ std::vector<SingleKernelExecutor::ColumnChunk> SingleKernelExecutor::list_chunks
 }
 
 // Merges adjacent column blocks into one copy, and adjacent groups of full rows as well.
-Status SingleKernelExecutor::copy_run(const cuda::Queue& queue, const AxisRange& run, std::byte* to,
+Status SingleKernelExecutor::copy_run(const device::Queue& queue, const AxisRange& run, std::byte* to,
                                       const std::byte* from) const {
   const std::vector<ColumnChunk> all = list_chunks();
   const std::int64_t line = line_bytes();
@@ -181,14 +179,14 @@ Status SingleKernelExecutor::copy_run(const cuda::Queue& queue, const AxisRange&
 
 Status SingleKernelExecutor::wait_for_run(FlaggedCopies& copies, std::size_t run_index) const {
   const std::vector<ColumnChunk> all = list_chunks();
-  cuda::DeviceFlag stored = 0;
+  device::DeviceFlag stored = 0;
   for (std::int64_t j = runs_[run_index].chunk_range.begin; j < runs_[run_index].chunk_range.end; ++j)
     stored += chunk_elements(all[static_cast<std::size_t>(j)]);
   return copies.wait_for_flag({.flag = stored_counts(run_index), .value = stored, .keeps_value = true});
 }
 
 // For a gather all arrival flags are set, so that the kernel does not wait.
-Status SingleKernelExecutor::queue_compute_only(const cuda::Queue& queue) const {
+Status SingleKernelExecutor::queue_compute_only(const device::Queue& queue) const {
   if (unchunked_) return unchunked_->queue_steps_on(queue);
   for (const Status& queued :
        {queue.set_bytes(flags_of(comm_->rank()), 1, flag_bytes()), kernel_->queue_steps_on(queue),
@@ -198,7 +196,7 @@ Status SingleKernelExecutor::queue_compute_only(const cuda::Queue& queue) const 
 }
 
 // The barrier ensures that a rank has read the data of the previous pass before others write to it again.
-Status SingleKernelExecutor::queue_pair(const cuda::Queue& queue) const {
+Status SingleKernelExecutor::queue_pair(const device::Queue& queue) const {
   if (const Status forked = fork_queues(queue); !forked) return forked;
   for (const Status& queued :
        {kernel_->queue_steps_on(queues_.first), queues_.first.set_bytes(flags_of(comm_->rank()), 0, flag_bytes()),
@@ -213,7 +211,7 @@ Status SingleKernelExecutor::send_rows() const {
   for (const ColumnSend& next : order_sends(shards_.size(), column_blocks, waves_)) {
     const int other = shard_before(next.step).rank;
     const auto column_block = static_cast<std::int64_t>(next.column_block);
-    const auto work = [&](const cuda::Queue& by) {
+    const auto work = [&](const device::Queue& by) {
       return copy_run(by, {column_block, column_block + 1}, result_address(other, local_shard()),
                       slots_->address_of(redistribution_step().from));
     };
@@ -227,7 +225,7 @@ Status SingleKernelExecutor::send_rows() const {
 // Sends partial sums that the kernel does not store remotely to the previous rank, which adds to them. Final sums of an
 // all-reduce are sent to all other ranks.
 Status SingleKernelExecutor::send_sums() const {
-  if (const Status flagged = cuda::set_flags(queues_.first_copy, std::array{begun_flag()}); !flagged) return flagged;
+  if (const Status flagged = device::set_flags(queues_.first_copy, std::array{begun_flag()}); !flagged) return flagged;
   FlaggedCopies copies(queues_.first_copy);
   const std::size_t ranks = shards_.size(), to = static_cast<std::size_t>(shard_before(1).rank);
   std::size_t sent_runs = 0;
@@ -240,7 +238,7 @@ Status SingleKernelExecutor::send_sums() const {
       const std::int64_t rows = shard_after(step + 1).rows.begin * row_bytes();
       std::byte* const next =
           step + 2 < ranks ? peer_partials_[to] + rows : result_address(shard_before(1).rank, shard_before(1));
-      const auto work = [&](const cuda::Queue& by) {
+      const auto work = [&](const device::Queue& by) {
         return copy_run(by, run, next, slots_->address_of(redistribution_step().from) + rows);
       };
       if (const Status sent = copies.queue_copy(work, arrival_flags(shard_before(1).rank) + run_index); !sent)
@@ -248,7 +246,7 @@ Status SingleKernelExecutor::send_sums() const {
       continue;
     }
     for (std::size_t other = 1; other < ranks; ++other) {
-      const auto work = [&](const cuda::Queue& by) {
+      const auto work = [&](const device::Queue& by) {
         return copy_run(by, run, result_address(shard_before(other).rank, local_shard()),
                         result_address(comm_->rank(), local_shard()));
       };
@@ -262,7 +260,8 @@ Status SingleKernelExecutor::send_sums() const {
   if (const Status flagged = copies.set_pending_flags(); !flagged) return flagged;
   if (prediction_.stores_remotely && !is_all_reduce())
     return Done{};  // then the kernel has counted nothing on this rank
-  if (const Status cleared = queues_.first_copy.set_bytes(stored_counts(0), 0, runs_.size() * sizeof(cuda::DeviceFlag));
+  if (const Status cleared =
+          queues_.first_copy.set_bytes(stored_counts(0), 0, runs_.size() * sizeof(device::DeviceFlag));
       !cleared)
     return cleared;
   for (std::size_t other = 1; is_all_reduce() && other < ranks; ++other)

@@ -4,8 +4,6 @@
 
 namespace ridge::ranks {
 
-namespace cuda = ops::cuda;
-
 Result<SlotMemory> SlotMemory::make(const RankProgram& rank_program) {
   SlotMemory out;
   for (std::size_t s = 0; s < rank_program.schedule().slots.size(); ++s) {

@@ -14,10 +14,10 @@ class SlotMemory {
  public:
   static Result<SlotMemory> make(const RankProgram& rank_program);
   std::byte* address_of(int slot) const;
-  const ops::cuda::DeviceBuffer& allocation(int slot) const { return *memory_[static_cast<std::size_t>(slot)]; }
+  const device::DeviceBuffer& allocation(int slot) const { return *memory_[static_cast<std::size_t>(slot)]; }
 
  private:
-  std::vector<std::optional<ops::cuda::DeviceBuffer>> memory_;
+  std::vector<std::optional<device::DeviceBuffer>> memory_;
 };
 
 }  // namespace ridge::ranks

@@ -5,8 +5,6 @@
 namespace ridge::ranks {
 namespace {
 
-namespace cuda = ops::cuda;
-
 constexpr std::int64_t vector_bytes = 16;
 
 }  // namespace
@@ -14,13 +12,13 @@ constexpr std::int64_t vector_bytes = 16;
 Result<std::unique_ptr<SmallCollective>> SmallCollective::make(PeerMemory& peer_memory, const std::vector<int>& group,
                                                                std::int64_t bytes) {
   const auto n = static_cast<int>(group.size());
-  if (bytes > max_bytes || n > cuda::max_small_ranks) return std::unique_ptr<SmallCollective>();
-  const cuda::SmallBuffer shape{(bytes + vector_bytes - 1) / vector_bytes * vector_bytes, n};
-  const std::int64_t counts = static_cast<std::int64_t>(sizeof(cuda::CallCount)) * cuda::max_small_blocks;
+  if (bytes > max_bytes || n > device::max_small_ranks) return std::unique_ptr<SmallCollective>();
+  const device::SmallBuffer shape{(bytes + vector_bytes - 1) / vector_bytes * vector_bytes, n};
+  const std::int64_t counts = static_cast<std::int64_t>(sizeof(device::CallCount)) * device::max_small_blocks;
   auto buffer = allocate_exportable_memory(shape.bytes() + counts);
   if (!buffer) return buffer.error();
   std::unique_ptr<SmallCollective> out(new SmallCollective(std::move(*buffer)));
-  const auto queue = cuda::Queue::create();
+  const auto queue = device::Queue::create();
   if (!queue) return queue.error();
   for (const Status& done : {queue->set_bytes(out->buffer_.data(), 0, out->buffer_.bytes()), queue->synchronize()})
     if (!done) return done.error();
@@ -32,19 +30,19 @@ Result<std::unique_ptr<SmallCollective>> SmallCollective::make(PeerMemory& peer_
     out->message_.buffers[p] = (*buffers)[static_cast<std::size_t>(group[p])];
     if (group[p] == peer_memory.rank()) out->message_.rank = static_cast<int>(p);
   }
-  out->message_.call_counts = reinterpret_cast<cuda::CallCount*>(out->buffer_.data() + shape.bytes());
+  out->message_.call_counts = reinterpret_cast<device::CallCount*>(out->buffer_.data() + shape.bytes());
   return out;
 }
 
-Status SmallCollective::queue_call(const cuda::Queue& queue, const SmallCollectiveArgs& args) const {
-  cuda::SmallMessage message = message_;
+Status SmallCollective::queue_call(const device::Queue& queue, const SmallCollectiveArgs& args) const {
+  device::SmallMessage message = message_;
   message.from = args.from;
   message.to = args.to;
   message.bytes = args.bytes;
   message.stride_bytes = args.stride;
   message.is_sum = args.is_reduction;
   message.dtype = args.dtype;
-  return cuda::exchange_small(queue, shape_, message);
+  return device::exchange_small(queue, shape_, message);
 }
 
 }  // namespace ridge::ranks

@@ -27,13 +27,13 @@ class SmallCollective {
   // every group. Returns null if `bytes` or the group exceeds the limits.
   static Result<std::unique_ptr<SmallCollective>> make(PeerMemory& peer_memory, const std::vector<int>& group,
                                                        std::int64_t bytes);
-  Status queue_call(const ops::cuda::Queue& queue, const SmallCollectiveArgs& args) const;
+  Status queue_call(const device::Queue& queue, const SmallCollectiveArgs& args) const;
 
  private:
-  explicit SmallCollective(ops::cuda::DeviceBuffer buffer) : buffer_(std::move(buffer)) {}
-  ops::cuda::DeviceBuffer buffer_;  // receive buffer, followed by this rank's call counts
-  ops::cuda::SmallBuffer shape_;
-  ops::cuda::SmallMessage message_;
+  explicit SmallCollective(device::DeviceBuffer buffer) : buffer_(std::move(buffer)) {}
+  device::DeviceBuffer buffer_;  // receive buffer, followed by this rank's call counts
+  device::SmallBuffer shape_;
+  device::SmallMessage message_;
 };
 
 }  // namespace ridge::ranks

@@ -11,22 +11,20 @@
 namespace ridge::ops {
 namespace {
 
-namespace cpu = tile::cpu;
-
 std::size_t padded_bytes(std::int64_t count) { return (static_cast<std::size_t>(count) * 4 + 63) / 64 * 64; }
 
 }  // namespace
 
 void attention_backward(const AttentionBackwardProblem& problem, const AttentionBackwardData& data, int threads) {
   if (threads <= 0) threads = usable_cores();
-  const auto prepare = cpu::select_for_isa(plain::prepare_attention_backward, avx2::prepare_attention_backward,
-                                           avx512::prepare_attention_backward);
+  const auto prepare = pool::select_for_isa(plain::prepare_attention_backward, avx2::prepare_attention_backward,
+                                            avx512::prepare_attention_backward);
   const auto run =
-      cpu::select_for_isa(plain::run_attention_backward, avx2::run_attention_backward, avx512::run_attention_backward);
-  const auto finish = cpu::select_for_isa(plain::finish_attention_backward, avx2::finish_attention_backward,
-                                          avx512::finish_attention_backward);
-  const auto memory = cpu::select_for_isa(plain::attention_backward_memory, avx2::attention_backward_memory,
-                                          avx512::attention_backward_memory);
+      pool::select_for_isa(plain::run_attention_backward, avx2::run_attention_backward, avx512::run_attention_backward);
+  const auto finish = pool::select_for_isa(plain::finish_attention_backward, avx2::finish_attention_backward,
+                                           avx512::finish_attention_backward);
+  const auto memory = pool::select_for_isa(plain::attention_backward_memory, avx2::attention_backward_memory,
+                                           avx512::attention_backward_memory);
   const AttentionProblem& p = problem.forward;
   const std::int64_t tiles_per_head = (p.rows + cpu_backward_rows - 1) / cpu_backward_rows,
                      tiles = p.outer * p.heads * tiles_per_head;
@@ -35,7 +33,7 @@ void attention_backward(const AttentionBackwardProblem& problem, const Attention
                     sums_bytes = padded_bytes(tiles * cpu_backward_rows * p.width);
   // The workspace of all threads is in this arena of the caller; its own work uses another arena.
   auto* const workspace =
-      static_cast<std::byte*>(cpu::thread_arenas().sums.ensure_size(row_stats_bytes + add_counts_bytes + sums_bytes));
+      static_cast<std::byte*>(pool::thread_arenas().sums.ensure_size(row_stats_bytes + add_counts_bytes + sums_bytes));
   std::atomic<int> next{0};
   AttentionBackwardRun shared_run{problem,
                                   data,
@@ -47,16 +45,16 @@ void attention_backward(const AttentionBackwardProblem& problem, const Attention
                                   nullptr};
   const auto for_all_tiles = [&](auto pass) {
     const int workers = static_cast<int>(std::min<std::int64_t>(threads, tiles));
-    cpu::run_parallel(workers, [&](int worker) {
-      const cpu::WorkSlice range = cpu::split_evenly(tiles, workers, worker);
+    pool::run_parallel(workers, [&](int worker) {
+      const pool::WorkSlice range = pool::split_evenly(tiles, workers, worker);
       pass(shared_run, range.begin, range.end);
     });
   };
   for_all_tiles(prepare);
   const std::int64_t items = p.outer * p.key_heads * ((p.keys + cpu_backward_keys - 1) / cpu_backward_keys);
-  cpu::run_parallel(static_cast<int>(std::min<std::int64_t>(threads, items)), [&](int) {
+  pool::run_parallel(static_cast<int>(std::min<std::int64_t>(threads, items)), [&](int) {
     AttentionBackwardRun own_run = shared_run;
-    own_run.memory = cpu::thread_arenas().left.ensure_size(memory());
+    own_run.memory = pool::thread_arenas().left.ensure_size(memory());
     run(own_run);
   });
   for_all_tiles(finish);

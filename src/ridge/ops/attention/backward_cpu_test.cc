@@ -11,7 +11,6 @@ namespace {
 
 using testing::AttentionBackwardCase, testing::AttentionBackwardCases, testing::StoredElements,
     testing::describe_problem;
-namespace cpu = tile::cpu;
 
 void run_backward(AttentionBackwardCase& x, int threads) {
   attention_backward(x.problem,
@@ -38,7 +37,7 @@ AttentionBackwardProblem contiguous_problem(DType dtype, std::int64_t rows, std:
   return out;
 }
 
-class AttentionBackwardOnCpu : public cpu::IsaTest {};
+class AttentionBackwardOnCpu : public pool::IsaTest {};
 
 // RIDGE_ATTENTION_CASES=10000 runs that many cases.
 TEST_P(AttentionBackwardOnCpu, EqualsFp64OnRandomCases) {
@@ -91,7 +90,7 @@ TEST_P(AttentionBackwardOnCpu, KeepsNanOfARowInItsDq) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryIsa, AttentionBackwardOnCpu,
-                         ::testing::Values(cpu::Isa::plain, cpu::Isa::avx2, cpu::Isa::avx512),
+                         ::testing::Values(pool::Isa::plain, pool::Isa::avx2, pool::Isa::avx512),
                          [](const auto& each) { return std::string(isa_name(each.param)); });
 
 TEST(AttentionBackwardOnCpu, RefusesInSentences) {

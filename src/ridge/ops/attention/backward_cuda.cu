@@ -12,31 +12,32 @@ template <> const AttentionBackwardKernels& attention_backward_kernels<Bf16>(boo
 template <> const AttentionBackwardKernels& attention_backward_kernels<F16>(bool ordered);
 
 std::optional<std::string> launch(const AttentionBackwardCall& call, const AttentionBackwardPlan& plan,
-                                  const DeviceWorkspace& workspace, CUstream_st* stream) {
+                                  const device::DeviceWorkspace& workspace, CUstream_st* stream) {
   const AttentionBackwardProblem& problem = call.problem;
   const AttentionProblem& p = problem.forward;
   const AttentionBackwardConfig& c = attention_backward_kernel_configs[static_cast<std::size_t>(plan.config)];
-  if (workspace.bytes < counter_bytes + plan.workspace_bytes)
-    return "attention backward: expected a workspace of " + std::to_string(counter_bytes + plan.workspace_bytes) +
-           " bytes, found " + std::to_string(workspace.bytes);
+  if (workspace.bytes < device::counter_bytes + plan.workspace_bytes)
+    return "attention backward: expected a workspace of " +
+           std::to_string(device::counter_bytes + plan.workspace_bytes) + " bytes, found " +
+           std::to_string(workspace.bytes);
   AttentionBackwardMaps maps{};
   const auto encode_map = [&](CUtensorMap& map, const void* data, const HeadsLayout& x, bool has_rows, int box) {
-    const StackedLineTensor shape{const_cast<void*>(data),
-                                  p.width,
-                                  has_rows ? p.rows : p.keys,
-                                  has_rows ? p.heads : p.key_heads,
-                                  p.outer,
-                                  x.row,
-                                  x.head,
-                                  x.outer};
-    return encode_tensor_map(map, shape, p.dtype, {64, box});
+    const device::StackedLineTensor shape{const_cast<void*>(data),
+                                          p.width,
+                                          has_rows ? p.rows : p.keys,
+                                          has_rows ? p.heads : p.key_heads,
+                                          p.outer,
+                                          x.row,
+                                          x.head,
+                                          x.outer};
+    return device::encode_tensor_map(map, shape, p.dtype, {64, box});
   };
   const AttentionBackwardData& d = call.data;
   if (!encode_map(maps.q, d.q, p.q, true, c.q) || !encode_map(maps.dout, d.dout, problem.dout, true, c.q) ||
       !encode_map(maps.k, d.k, p.k, false, c.m) || !encode_map(maps.v, d.v, p.v, false, c.m) ||
       !encode_map(maps.dk, d.dk, problem.dk, false, 64) || !encode_map(maps.dv, d.dv, problem.dv, false, 64))
     return "attention backward: the driver rejected a tensor map of an operand";
-  char* const sums = static_cast<char*>(workspace.data) + counter_bytes;
+  char* const sums = static_cast<char*>(workspace.data) + device::counter_bytes;
   char* const row_stats = sums + plan.sums_bytes;
   int* const add_counts = problem.ordered ? reinterpret_cast<int*>(row_stats + plan.row_stats_bytes) : nullptr;
   const AttentionBackwardLaunch launch_args{maps,
@@ -47,7 +48,7 @@ std::optional<std::string> launch(const AttentionBackwardCall& call, const Atten
                                             reinterpret_cast<float*>(sums),
                                             reinterpret_cast<float*>(row_stats),
                                             add_counts,
-                                            multiprocessor_count(),
+                                            device::multiprocessor_count(),
                                             stream};
   const auto& kernels = p.dtype == DType::bf16 ? attention_backward_kernels<Bf16>(problem.ordered)
                                                : attention_backward_kernels<F16>(problem.ordered);

@@ -42,7 +42,7 @@ template <class Kernel> typename Kernel::Globals make_globals(const AttentionBac
 
 template <class Kernel> cudaError_t launch_items(const AttentionBackwardLaunch& x) {
   if (x.plan.items == 0) return cudaSuccess;
-  if (const cudaError_t e = allow_shared_memory<run_steps<Kernel>>(step_shared_bytes<Kernel>); e != cudaSuccess)
+  if (const cudaError_t e = device::allow_shared_memory<run_steps<Kernel>>(step_shared_bytes<Kernel>); e != cudaSuccess)
     return e;
   const AttentionProblem& p = x.problem.forward;
   const VisibleKeys visible = find_visible_keys(p);

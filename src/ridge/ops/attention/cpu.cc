@@ -12,19 +12,17 @@
 namespace ridge::ops {
 
 bool multiplies_bf16_pairs(DType dtype) {
-  return dtype == DType::bf16 && tile::cpu::active_isa() == tile::cpu::Isa::avx512_bf16 &&
-         tile::cpu::multiplies_bf16_pairs();
+  return dtype == DType::bf16 && pool::active_isa() == pool::Isa::avx512_bf16 && pool::multiplies_bf16_pairs();
 }
 
 void attention(const AttentionProblem& p, const AttentionData& data, int threads) {
   if (threads <= 0) threads = usable_cores();
   const bool uses_pairs = multiplies_bf16_pairs(p.dtype);
-  const auto run = uses_pairs
-                       ? avx512_bf16::run_attention
-                       : tile::cpu::select_for_isa(plain::run_attention, avx2::run_attention, avx512::run_attention);
+  const auto run = uses_pairs ? avx512_bf16::run_attention
+                              : pool::select_for_isa(plain::run_attention, avx2::run_attention, avx512::run_attention);
   const auto memory =
       uses_pairs ? avx512_bf16::attention_memory
-                 : tile::cpu::select_for_isa(plain::attention_memory, avx2::attention_memory, avx512::attention_memory);
+                 : pool::select_for_isa(plain::attention_memory, avx2::attention_memory, avx512::attention_memory);
   const std::int64_t matrices = p.outer * p.heads;
   const auto count_items = [&](std::int64_t rows) { return matrices * ((p.rows + rows - 1) / rows); };
   // Short items are used where tall ones would be mostly empty or would leave threads idle.
@@ -32,8 +30,8 @@ void attention(const AttentionProblem& p, const AttentionData& data, int threads
       p.rows > short_rows * 2 && (count_items(tall_rows) >= threads || count_items(short_rows) < 2 * threads);
   const std::int64_t count = count_items(tall ? tall_rows : short_rows);
   std::atomic<int> next{0};
-  tile::cpu::run_parallel(static_cast<int>(std::min<std::int64_t>(threads, count)), [&](int) {
-    run({p, data, tall, &next, tile::cpu::thread_arenas().left.ensure_size(memory(tall))});
+  pool::run_parallel(static_cast<int>(std::min<std::int64_t>(threads, count)), [&](int) {
+    run({p, data, tall, &next, pool::thread_arenas().left.ensure_size(memory(tall))});
   });
 }
 

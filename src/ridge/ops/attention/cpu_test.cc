@@ -11,7 +11,6 @@ namespace ridge::ops {
 namespace {
 
 using testing::AttentionCase, testing::AttentionCases, testing::max_error_ratio, testing::describe_problem;
-namespace cpu = tile::cpu;
 
 double run_error_ratio(AttentionCase& x, int threads) {
   attention(x.problem,
@@ -23,7 +22,7 @@ double run_error_ratio(AttentionCase& x, int threads) {
                          x.problem.dtype == DType::bf16 ? 0x1p-8 : 0x1p-11);
 }
 
-class AttentionOnCpu : public cpu::IsaTest {};
+class AttentionOnCpu : public pool::IsaTest {};
 
 // RIDGE_ATTENTION_CASES=20000 runs that many cases.
 TEST_P(AttentionOnCpu, EqualsFp64OnRandomCases) {
@@ -65,7 +64,8 @@ TEST_P(AttentionOnCpu, KeepsNanInItsRow) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryIsa, AttentionOnCpu,
-                         ::testing::Values(cpu::Isa::plain, cpu::Isa::avx2, cpu::Isa::avx512, cpu::Isa::avx512_bf16),
+                         ::testing::Values(pool::Isa::plain, pool::Isa::avx2, pool::Isa::avx512,
+                                           pool::Isa::avx512_bf16),
                          [](const auto& each) { return std::string(isa_name(each.param)); });
 
 TEST(AttentionOnCpu, RefusesInSentences) {

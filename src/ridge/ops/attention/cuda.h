@@ -27,13 +27,13 @@ struct AttentionCall {
 // Returns an error message if the launch fails. The problem must be supported; the workspace must have counter_bytes
 // plus the plan's workspace_bytes.
 std::optional<std::string> launch(const AttentionCall& call, const AttentionPlan& plan,
-                                  const DeviceWorkspace& workspace, CUstream_st* stream);
+                                  const device::DeviceWorkspace& workspace, CUstream_st* stream);
 
 struct AttentionBackwardCall {
   AttentionBackwardProblem problem;
   AttentionBackwardData data;
 };
 std::optional<std::string> launch(const AttentionBackwardCall& call, const AttentionBackwardPlan& plan,
-                                  const DeviceWorkspace& workspace, CUstream_st* stream);
+                                  const device::DeviceWorkspace& workspace, CUstream_st* stream);
 
 }  // namespace ridge::ops::cuda

@@ -92,7 +92,7 @@ std::int64_t splits_to_fill_device(const AttentionProblem& p, const AttentionCon
                                    const DeviceNumbers& device) {
   const std::int64_t tiles = count_tiles(p, c, group), longest = count_steps(p, c, group).longest;
   const std::int64_t counters = (tiles + 1) * static_cast<std::int64_t>(sizeof(int));
-  if (c.consumers > 1 || counters > std::int64_t{cuda::counter_bytes}) return 1;  // See tile/step_ring.h
+  if (c.consumers > 1 || counters > std::int64_t{device::counter_bytes}) return 1;  // See tile/step_ring.h
   const std::int64_t parts = std::min(device.multiprocessors / tiles, longest);
   const bool fits_workspace =
       tiles * parts * floats_per_state(c) * 4 <= static_cast<std::int64_t>(plan_workspace_bytes / 4);
@@ -279,7 +279,7 @@ AttentionPlan choose_plan(const AttentionProblem& problem, const DeviceNumbers& 
 }  // namespace cuda
 
 std::optional<std::string> unsupported_reason(const AttentionProblem& p) {
-  if (auto refusal = tile::cpu::isa_override_error()) return refusal;
+  if (auto refusal = pool::isa_override_error()) return refusal;
   if (p.dtype != DType::f32 && p.dtype != DType::bf16 && p.dtype != DType::f16)
     return fmt::format("expected f32, bf16 or f16, found {}", dtype_name(p.dtype));
   if (auto why = validate_sizes(p)) return why;

@@ -58,7 +58,7 @@ template <class Kernel> void set_ragged_views(typename Kernel::Globals& g, const
 }
 
 template <class Kernel> cudaError_t launch_attention(const AttentionLaunch& x) {
-  if (const cudaError_t e = allow_shared_memory<run_steps<Kernel>>(step_shared_bytes<Kernel>); e != cudaSuccess)
+  if (const cudaError_t e = device::allow_shared_memory<run_steps<Kernel>>(step_shared_bytes<Kernel>); e != cudaSuccess)
     return e;
   const AttentionProblem& p = x.problem;
   typename Kernel::Globals g{};

@@ -109,7 +109,7 @@ template <class V> class ChainRunner {
     if (s.kind != ChainSource::tensor) return x;
     x.tensor = s.index;
     if (edge || !is_direct(s.index)) return x;
-    x.prefetches = code_.streams_stores && tile::cpu::needs_far_prefetch();
+    x.prefetches = code_.streams_stores && pool::needs_far_prefetch();
     const DType dtype = access_of(s.index).dtype;
     x.form = halves ? OperandForm::halves : OperandForm::bf16;
     if (dtype == DType::f32) x.form = OperandForm::f32;

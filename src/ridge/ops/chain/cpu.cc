@@ -15,8 +15,6 @@
 namespace ridge::ops {
 namespace {
 
-namespace cpu = tile::cpu;
-
 constexpr std::int64_t min_elements_per_thread = 1 << 14;  // Some microseconds; waking a worker costs one.
 
 // Returns the bytes of all tensors, each element counted once.
@@ -32,7 +30,7 @@ double footprint_bytes(const ChainCode& code) {
 }
 
 void run_blocks(const ChainRun& run) {
-  tile::cpu::select_for_isa(plain::run_chain, avx2::run_chain, avx512::run_chain)(run);
+  pool::select_for_isa(plain::run_chain, avx2::run_chain, avx512::run_chain)(run);
 }
 
 float* thread_scratch(std::int64_t floats) {  // This thread's, reused between calls.
@@ -65,14 +63,14 @@ const ChainCode& find_or_lower(const ChainProgram& program) {
     if (each.code.axes > 0 && is_same(each.program, program)) return each.code;
   CachedChain& to = cache[std::exchange(oldest, (oldest + 1) % cache.size())];
   to = {program, lower_chain(program)};
-  to.code.streams_stores = footprint_bytes(to.code) > static_cast<double>(cpu::cache_sizes().l3);
+  to.code.streams_stores = footprint_bytes(to.code) > static_cast<double>(pool::cache_sizes().l3);
   return to.code;
 }
 
 }  // namespace
 
 std::optional<std::string> unsupported_reason(const ChainProgram& program) {
-  if (auto reason = cpu::isa_override_error()) return reason;
+  if (auto reason = pool::isa_override_error()) return reason;
   return invalid_reason(program);
 }
 
@@ -88,8 +86,8 @@ void run_chain_program(const ChainProgram& program, std::span<void* const> tenso
   if (threads <= 0) threads = usable_cores();
   const std::int64_t useful_threads = std::max<std::int64_t>(code.elements / min_elements_per_thread, 1);
   const int workers = static_cast<int>(std::min({std::int64_t{threads}, useful_threads, blocks}));
-  cpu::run_parallel(workers, [&](int worker) {
-    const cpu::WorkSlice range = cpu::split_evenly(blocks, workers, worker);
+  pool::run_parallel(workers, [&](int worker) {
+    const pool::WorkSlice range = pool::split_evenly(blocks, workers, worker);
     run_blocks({code, tensors, range.begin, range.end, thread_scratch(chain_scratch_floats(code))});
   });
 }

@@ -16,7 +16,6 @@
 namespace ridge::ops {
 namespace {
 
-namespace cpu = tile::cpu;
 using testing::is_same_value;
 using testing::random_layout;
 using testing::read_element;
@@ -72,8 +71,8 @@ ChainProgram sample(std::int64_t n, DType x = DType::f32, DType r = DType::f32, 
 
 class Chain : public ::testing::Test {
  protected:
-  void SetUp() override { before_ = cpu::active_isa(); }
-  void TearDown() override { cpu::set_active_isa(before_); }
+  void SetUp() override { before_ = pool::active_isa(); }
+  void TearDown() override { pool::set_active_isa(before_); }
   std::mt19937 random_{7};
   float small() { return static_cast<float>(static_cast<int>(random_() % 9) - 4); }
   void fill(void* data, DType dtype, std::int64_t n) {
@@ -81,13 +80,13 @@ class Chain : public ::testing::Test {
   }
 
  private:
-  cpu::Isa before_ = cpu::Isa::plain;
+  pool::Isa before_ = pool::Isa::plain;
 };
 
 TEST_F(Chain, every_size_alignment_and_type_touches_its_own_bytes_only) {
   const DType types[] = {DType::f32, DType::bf16, DType::f16};
-  for (const cpu::Isa isa : cpu::available_isas()) {
-    ASSERT_TRUE(cpu::set_active_isa(isa));
+  for (const pool::Isa isa : pool::available_isas()) {
+    ASSERT_TRUE(pool::set_active_isa(isa));
     for (std::int64_t n = 0; n <= 67; ++n)
       for (const auto side : {Guarded::before, Guarded::after}) {
         const std::size_t shift = random_() % 64;
@@ -104,17 +103,17 @@ TEST_F(Chain, every_size_alignment_and_type_touches_its_own_bytes_only) {
         void* const references[] = {x.data(), r.data(), expected.data()};
         run_chain_program(p, tensors, 1);
         run_reference(p, references);
-        ASSERT_EQ(std::memcmp(y.data(), expected.data(), bytes(out)), 0) << n << " on " << cpu::isa_name(isa);
+        ASSERT_EQ(std::memcmp(y.data(), expected.data(), bytes(out)), 0) << n << " on " << pool::isa_name(isa);
         ASSERT_TRUE(x.untouched_around() && r.untouched_around() && y.untouched_around()) << n;
       }
   }
 }
 
 TEST_F(Chain, whole_groups_of_one_type_hold_their_order) {
-  for (const cpu::Isa isa : cpu::available_isas())
+  for (const pool::Isa isa : pool::available_isas())
     for (const DType type : {DType::bf16, DType::f16, DType::f32})
       for (const std::int64_t n : {63, 64, 128, 129, 200, 1000, 9001}) {
-        ASSERT_TRUE(cpu::set_active_isa(isa));
+        ASSERT_TRUE(pool::set_active_isa(isa));
         const ChainProgram p = sample(n, type, type, type);
         const auto bytes = static_cast<std::size_t>(n * dtype_bits(type) / 8);
         std::vector<char> x(bytes), r(bytes), y(bytes), expected(bytes);
@@ -124,7 +123,7 @@ TEST_F(Chain, whole_groups_of_one_type_hold_their_order) {
         void* const references[] = {x.data(), r.data(), expected.data()};
         run_chain_program(p, tensors, 1);
         run_reference(p, references);
-        ASSERT_EQ(y, expected) << n << " of " << dtype_name(type) << " on " << cpu::isa_name(isa);
+        ASSERT_EQ(y, expected) << n << " of " << dtype_name(type) << " on " << pool::isa_name(isa);
       }
 }
 
@@ -193,8 +192,8 @@ TEST_F(Chain, random_programs_over_random_layouts_equal_the_reference) {
     std::vector<std::vector<char>> fresh = memory;
     run_reference(p, tensors);
     const std::vector<std::vector<char>> expected = memory;
-    for (const cpu::Isa isa : cpu::available_isas()) {
-      ASSERT_TRUE(cpu::set_active_isa(isa));
+    for (const pool::Isa isa : pool::available_isas()) {
+      ASSERT_TRUE(pool::set_active_isa(isa));
       for (std::size_t t = static_cast<std::size_t>(inputs); t < memory.size(); ++t)
         std::copy(fresh[t].begin(), fresh[t].end(), memory[t].begin());
       run_chain_program(p, tensors, 1 + round % 3);
@@ -203,14 +202,14 @@ TEST_F(Chain, random_programs_over_random_layouts_equal_the_reference) {
         for (std::int64_t i = 0; i < layouts[t].span; ++i)
           ASSERT_TRUE(
               is_same_value(read_element(memory[t].data(), dtype, i), read_element(expected[t].data(), dtype, i)))
-              << "round " << round << ", tensor " << t << ", element " << i << " on " << cpu::isa_name(isa);
+              << "round " << round << ", tensor " << t << ", element " << i << " on " << pool::isa_name(isa);
       }
     }
   }
 }
 
 TEST_F(Chain, outputs_larger_than_the_cache_are_streamed_to_the_same_values) {
-  const std::int64_t n = cpu::cache_sizes().l3 / 8 + 12345;
+  const std::int64_t n = pool::cache_sizes().l3 / 8 + 12345;
   for (const DType out : {DType::f32, DType::bf16}) {
     const ChainProgram p = sample(n, DType::f32, DType::bf16, out);
     std::vector<char> x(static_cast<std::size_t>(4 * n)), r(static_cast<std::size_t>(2 * n)),
@@ -219,15 +218,16 @@ TEST_F(Chain, outputs_larger_than_the_cache_are_streamed_to_the_same_values) {
       write_element(x.data(), DType::f32, i, static_cast<float>(i % 11));
       write_element(r.data(), DType::bf16, i, static_cast<float>(i % 7));
     }
-    for (const cpu::Isa isa : cpu::available_isas())
+    for (const pool::Isa isa : pool::available_isas())
       for (const int shift : {0, 12}) {
-        ASSERT_TRUE(cpu::set_active_isa(isa));
+        ASSERT_TRUE(pool::set_active_isa(isa));
         std::fill(y.begin(), y.end(), '\x7b');
         void* const tensors[] = {x.data(), r.data(), y.data() + shift};
         run_chain_program(p, tensors, 2);
         for (std::int64_t i = 0; i < n; ++i) {
           const auto a = static_cast<float>(i % 11), b = static_cast<float>(i % 7);
-          ASSERT_EQ(read_element(y.data() + shift, out, i), a < b ? a * 3 : a - b) << i << " on " << cpu::isa_name(isa);
+          ASSERT_EQ(read_element(y.data() + shift, out, i), a < b ? a * 3 : a - b)
+              << i << " on " << pool::isa_name(isa);
         }
         for (std::size_t i = 0; i < static_cast<std::size_t>(shift); ++i) ASSERT_EQ(y[i], '\x7b');
         ASSERT_EQ(y[static_cast<std::size_t>(shift + n * dtype_bits(out) / 8)], '\x7b');
@@ -253,8 +253,8 @@ TEST_F(Chain, ten_runs_and_one_to_four_threads_give_the_same_bits) {
   const std::int64_t n = 100003;
   std::vector<float> x(static_cast<std::size_t>(n)), first(x.size()), y(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) * 0.001f - 50;
-  for (const cpu::Isa isa : cpu::available_isas()) {
-    ASSERT_TRUE(cpu::set_active_isa(isa));
+  for (const pool::Isa isa : pool::available_isas()) {
+    ASSERT_TRUE(pool::set_active_isa(isa));
     void* const once[] = {x.data(), first.data()};
     run_chain_program(transcendental(n), once, 1);
     for (int run = 0; run < 10; ++run) {
@@ -274,8 +274,8 @@ TEST_F(Chain, a_repeated_function_equals_the_function_applied_that_often) {
     unrolled.steps.insert(unrolled.steps.begin() + 1, {.op = ChainOp::cos, .result = 0, .a = 0});
   std::vector<float> x(static_cast<std::size_t>(n)), a(x.size()), b(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) * 0.01f;
-  for (const cpu::Isa isa : cpu::available_isas()) {
-    ASSERT_TRUE(cpu::set_active_isa(isa));
+  for (const pool::Isa isa : pool::available_isas()) {
+    ASSERT_TRUE(pool::set_active_isa(isa));
     void* const to_a[] = {x.data(), a.data()};
     void* const to_b[] = {x.data(), b.data()};
     run_chain_program(often, to_a, 1);
@@ -292,8 +292,8 @@ TEST_F(Chain, a_hundred_thousand_steps_run) {
   p.steps.insert(p.steps.end(), 100000, {.op = ChainOp::add, .result = 0, .a = 0, .b = 1});
   p.steps.push_back({.op = ChainOp::store, .a = 0, .slot = 2});
   std::vector<float> x(static_cast<std::size_t>(n), 3), one(x.size(), 1), out(x.size());
-  for (const cpu::Isa isa : cpu::available_isas()) {
-    ASSERT_TRUE(cpu::set_active_isa(isa));
+  for (const pool::Isa isa : pool::available_isas()) {
+    ASSERT_TRUE(pool::set_active_isa(isa));
     void* const tensors[] = {x.data(), one.data(), out.data()};
     run_chain_program(p, tensors, 1);
     EXPECT_EQ(out, std::vector<float>(x.size(), 100003));
@@ -304,8 +304,8 @@ TEST_F(Chain, nan_stays_in_its_element) {
   const std::int64_t n = 1003;
   std::vector<float> x(static_cast<std::size_t>(n), 0.25f), y(x.size());
   x[517] = std::numeric_limits<float>::quiet_NaN();
-  for (const cpu::Isa isa : cpu::available_isas()) {
-    ASSERT_TRUE(cpu::set_active_isa(isa));
+  for (const pool::Isa isa : pool::available_isas()) {
+    ASSERT_TRUE(pool::set_active_isa(isa));
     void* const tensors[] = {x.data(), y.data()};
     run_chain_program(transcendental(n), tensors, 2);
     for (std::size_t i = 0; i < x.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i == 517) << i;
@@ -317,8 +317,8 @@ TEST_F(Chain, an_input_may_be_broadcast_from_one_number) {
   p.tensors[1].strides = {0};
   std::vector<float> x(1000, 2), y(1000);
   float r = 5;
-  for (const cpu::Isa isa : cpu::available_isas()) {
-    ASSERT_TRUE(cpu::set_active_isa(isa));
+  for (const pool::Isa isa : pool::available_isas()) {
+    ASSERT_TRUE(pool::set_active_isa(isa));
     void* const tensors[] = {x.data(), &r, y.data()};
     run_chain_program(p, tensors, 1);
     EXPECT_EQ(y, std::vector<float>(1000, 6));

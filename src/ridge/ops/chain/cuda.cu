@@ -148,7 +148,8 @@ __device__ __forceinline__ void apply_operation(ChainOp op, EightFloats& x, cons
                                                 int repeat) {
   dispatch_function(op, [&]<Function f>(FunctionTag<f>) {
     constexpr int arity = is_elementwise(function_info(f)) ? function_info(f).arity : 0;
-    if constexpr (arity == 1) map_each(x, repeat, [](float v) { return device_math::apply_function(FunctionTag<f>{}, v); });
+    if constexpr (arity == 1)
+      map_each(x, repeat, [](float v) { return device_math::apply_function(FunctionTag<f>{}, v); });
     if constexpr (arity == 2)
       map_pairs(x, y, [](float a, float b) { return device_math::apply_function(FunctionTag<f>{}, a, b); });
     if constexpr (arity == 3)
@@ -283,8 +284,8 @@ std::optional<std::string> unsupported_reason(const ChainProgram& program) {
 
 std::optional<std::string> run_chain_program(const ChainProgram& program, std::span<void* const> tensors,
                                              CUstream_st* stream) {
-  if (!generation_unavailable_reason())
-    return launch_generated(generate(program, tensors, multiprocessor_count()), stream);
+  if (!device::generation_unavailable_reason())
+    return device::launch_generated(generate(program, tensors, device::multiprocessor_count()), stream);
   const ChainCode code = ops::lower_chain(program);
   if (code.elements == 0) return std::nullopt;
   DeviceChain c{};
@@ -299,7 +300,7 @@ std::optional<std::string> run_chain_program(const ChainProgram& program, std::s
     std::copy_n(code.tensors[t].strides.begin(), c.axes, c.tensors[t].strides);
   }
   const int shared = std::max(assign_slots(program, c), 1) * slot_bytes;
-  const Index blocks = std::min<Index>((c.items + threads - 1) / threads, 16 * multiprocessor_count());
+  const Index blocks = std::min<Index>((c.items + threads - 1) / threads, 16 * device::multiprocessor_count());
   cudaError_t e =
       cudaFuncSetAttribute(chain_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, max_slots * slot_bytes);
   if (e == cudaSuccess) {

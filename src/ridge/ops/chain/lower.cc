@@ -250,7 +250,7 @@ void choose_blocks(ChainCode& code) {
   }
   std::int64_t block = max_block_elements;
   if (gathered > 0) {
-    const std::int64_t fits = tile::cpu::cache_sizes().l1d / 2 / static_cast<std::int64_t>(sizeof(float)) / gathered;
+    const std::int64_t fits = pool::cache_sizes().l1d / 2 / static_cast<std::int64_t>(sizeof(float)) / gathered;
     block = std::clamp<std::int64_t>(fits / chain_group * chain_group, chain_group, max_gathered_elements);
   }
   code.columns = std::min(width, block);

@@ -48,7 +48,7 @@ class ChainKernelWriter {
         code_(lower_chain(program)),
         arguments_(out_.arguments) {}
 
-  GeneratedKernel write_kernel() {
+  device::GeneratedKernel write_kernel() {
     if (code_.elements == 0) return {};
     choose_layout();
     name_arguments();
@@ -58,7 +58,7 @@ class ChainKernelWriter {
     body += write_declarations() + write_loop(write_loads()) + write_loop(write_steps());
     out_.threads = threads;
     out_.blocks = (count_ + threads * items_ - 1) / (threads * items_);
-    out_.source = kernel_source(out_, pointwise_header, wide_indices_, body);
+    out_.source = device::kernel_source(out_, device::pointwise_header, wide_indices_, body);
     return std::move(out_);
   }
 
@@ -268,7 +268,7 @@ class ChainKernelWriter {
   std::span<void* const> data_;
   int multiprocessors_;
   const ChainCode code_;
-  GeneratedKernel out_;
+  device::GeneratedKernel out_;
   ArgumentWords arguments_;
   std::vector<TensorSource> tensors_;
   std::string index_code_;
@@ -279,7 +279,7 @@ class ChainKernelWriter {
 
 }  // namespace
 
-GeneratedKernel generate(const ChainProgram& program, std::span<void* const> tensors, int multiprocessors) {
+device::GeneratedKernel generate(const ChainProgram& program, std::span<void* const> tensors, int multiprocessors) {
   return ChainKernelWriter(program, tensors, multiprocessors).write_kernel();
 }
 

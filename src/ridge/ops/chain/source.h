@@ -13,7 +13,7 @@
 namespace ridge::ops {
 
 // Returns the kernel of a valid program (lower.h). Pointers are device memory; only their alignment matters.
-GeneratedKernel generate(const ChainProgram& program, std::span<void* const> tensors, int multiprocessors);
+device::GeneratedKernel generate(const ChainProgram& program, std::span<void* const> tensors, int multiprocessors);
 
 // Helpers for writing kernel sources.
 namespace generated {

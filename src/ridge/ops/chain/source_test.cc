@@ -10,7 +10,7 @@ namespace ridge::ops {
 namespace {
 
 // y = silu(x)*u over n elements; only the alignment of addresses matters.
-GeneratedKernel gate(std::int64_t n, DType dtype, std::uintptr_t place = 4096) {
+device::GeneratedKernel gate(std::int64_t n, DType dtype, std::uintptr_t place = 4096) {
   const ChainTensor flat{dtype, {1}};
   const std::vector<ChainStep> steps{{.op = ChainOp::load, .result = 0, .slot = 0},
                                      {.op = ChainOp::silu, .result = 0, .a = 0},
@@ -22,9 +22,9 @@ GeneratedKernel gate(std::int64_t n, DType dtype, std::uintptr_t place = 4096) {
   return generate({{n}, {flat, flat, flat}, steps, 2}, data, 132);
 }
 
-constexpr cuda::MultiprocessorLimits an_h100{132, 65536, 228 << 10, 1 << 10};
+constexpr device::MultiprocessorLimits an_h100{132, 65536, 228 << 10, 1 << 10};
 
-GeneratedKernel rows_of(RowFunction function, std::int64_t columns, DType dtype = DType::bf16) {
+device::GeneratedKernel rows_of(RowFunction function, std::int64_t columns, DType dtype = DType::bf16) {
   RowProblem p;
   p.function = function;
   p.rows = 1000;
@@ -34,7 +34,7 @@ GeneratedKernel rows_of(RowFunction function, std::int64_t columns, DType dtype 
   const std::vector<void*> data(program.tensors.size(), reinterpret_cast<void*>(std::uintptr_t{4096}));
   return generate(program, data, an_h100);
 }
-GeneratedKernel softmax(std::int64_t columns, DType dtype = DType::bf16) {
+device::GeneratedKernel softmax(std::int64_t columns, DType dtype = DType::bf16) {
   return rows_of(RowFunction::softmax, columns, dtype);
 }
 
@@ -77,7 +77,7 @@ TEST(GeneratedTest, LanesHoldLessOfEachValueWhereManyAreAlive) {
 }
 
 TEST(GeneratedTest, ClustersFetchTheNextRowWhereVectorsAreWholeAndRegistersAreLeft) {
-  const auto fetches = [](const GeneratedKernel& kernel) {
+  const auto fetches = [](const device::GeneratedKernel& kernel) {
     return kernel.source.find("at.next(row))") != std::string::npos;
   };
   const auto rmsnorm = [](std::int64_t columns, DType dtype) { return rows_of(RowFunction::rmsnorm, columns, dtype); };
@@ -88,7 +88,7 @@ TEST(GeneratedTest, ClustersFetchTheNextRowWhereVectorsAreWholeAndRegistersAreLe
 }
 
 TEST(GeneratedTest, RowsThatBeginAnywhereAndSomeTextsComeByWayOfSharedMemory) {
-  const auto ahead = [](const GeneratedKernel& kernel) {  // Rows in flight.
+  const auto ahead = [](const device::GeneratedKernel& kernel) {  // Rows in flight.
     const std::size_t at = kernel.source.find("wait_for_all_but<");
     return at == std::string::npos ? 0 : kernel.source[at + 17] - '0';
   };
@@ -98,7 +98,7 @@ TEST(GeneratedTest, RowsThatBeginAnywhereAndSomeTextsComeByWayOfSharedMemory) {
   EXPECT_EQ(ahead(softmax(20001)), 3);
   EXPECT_TRUE(softmax(20001).persistent);
   EXPECT_EQ(ahead(rows_of(RowFunction::rmsnorm_gradient, 131072)), 3);
-  for (const GeneratedKernel& kernel :
+  for (const device::GeneratedKernel& kernel :
        {softmax(8192), softmax(20001, DType::f32), rows_of(RowFunction::log_sum_exp, 20001),
         rows_of(RowFunction::layernorm_gradient, 131072)}) {
     EXPECT_EQ(ahead(kernel), 0);
@@ -121,8 +121,9 @@ TEST(GeneratedTest, RowsThatBeginAnywhereAreNeverHeldAheadInRegisters) {
     return generate(program, data, an_h100);
   };
   const std::vector<DType> many(8, DType::bf16), wide(3, DType::f32);
-  for (const GeneratedKernel& kernel : {softmax_of(1, 20001, {}, 0, 2), softmax_of(1000, 65521, wide, 0, 0),
-                                        softmax_of(1000, 20001, many, 0, 0), softmax_of(1000, 120001, {}, 300, 0)}) {
+  for (const device::GeneratedKernel& kernel :
+       {softmax_of(1, 20001, {}, 0, 2), softmax_of(1000, 65521, wide, 0, 0), softmax_of(1000, 20001, many, 0, 0),
+        softmax_of(1000, 120001, {}, 300, 0)}) {
     EXPECT_NE(kernel.source.find("TailMode::shifted"), std::string::npos);
     EXPECT_EQ(kernel.source.find("= at.read("), std::string::npos);
     EXPECT_EQ(kernel.source.find("wait_for_all_but<-"), std::string::npos);
@@ -133,9 +134,9 @@ TEST(GeneratedTest, RowsThatBeginAnywhereAreNeverHeldAheadInRegisters) {
 
 TEST(GeneratedTest, FunctionsOfRowsAreTheirTexts) {
   EXPECT_NE(softmax(1024).source.find("at.run_row_kernel<ops::Softmax<float, float>, 0>(v0, "), std::string::npos);
-  EXPECT_NE(
-      rows_of(RowFunction::layernorm, 1024).source.find("at.run_row_kernel<ops::Layernorm<float, float, float>, 0>(v0, "),
-      std::string::npos);
+  EXPECT_NE(rows_of(RowFunction::layernorm, 1024)
+                .source.find("at.run_row_kernel<ops::Layernorm<float, float, float>, 0>(v0, "),
+            std::string::npos);
 }
 
 TEST(GeneratedTest, ProgramsWithNothingAlongTheirRowsAreRefused) {
@@ -152,20 +153,20 @@ TEST(GeneratedTest, RowsOfStridedColumnsAreRefused) {
 }
 
 TEST(GeneratedTest, TextsCompile) {
-  if (!find_nvrtc()) GTEST_SKIP() << find_nvrtc().error().message;
-  for (const GeneratedKernel& kernel :
+  if (!device::find_nvrtc()) GTEST_SKIP() << device::find_nvrtc().error().message;
+  for (const device::GeneratedKernel& kernel :
        {gate(1001, DType::f16), gate(1 << 28, DType::bf16), softmax(1001), softmax(20001), softmax(131072),
         rows_of(RowFunction::rmsnorm, 33, DType::f32), rows_of(RowFunction::rmsnorm, 131072, DType::f32),
         rows_of(RowFunction::layernorm, 20001), rows_of(RowFunction::layernorm, 131072),
         rows_of(RowFunction::log_sum_exp, 1000), rows_of(RowFunction::softmax_gradient, 4096),
         rows_of(RowFunction::rmsnorm_gradient, 20001), rows_of(RowFunction::layernorm_gradient, 131072)}) {
-    const auto code = compile_to_cubin(kernel.source);
+    const auto code = device::compile_to_cubin(kernel.source);
     ASSERT_TRUE(code) << code.error().message << "\n" << kernel.source;
     EXPECT_TRUE(
         code->starts_with("\x7f"
                           "ELF"));
   }
-  const auto wrong = compile_to_cubin("__global__ void ridge_kernel() { none; }");
+  const auto wrong = device::compile_to_cubin("__global__ void ridge_kernel() { none; }");
   ASSERT_FALSE(wrong);
   EXPECT_NE(wrong.error().message.find("identifier \"none\" is undefined"), std::string::npos) << wrong.error().message;
 }

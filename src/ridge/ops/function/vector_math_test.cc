@@ -14,7 +14,6 @@
 namespace ridge::ops {
 namespace {
 
-namespace cpu = tile::cpu;
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
 std::vector<FunctionInfo> functions_of(int operands) {
@@ -79,11 +78,11 @@ std::vector<float> sweep() {
 
 class OnEveryIsa : public testing::Test {
  protected:
-  void SetUp() override { before_ = cpu::active_isa(); }
-  void TearDown() override { cpu::set_active_isa(before_); }
+  void SetUp() override { before_ = pool::active_isa(); }
+  void TearDown() override { pool::set_active_isa(before_); }
 
  private:
-  cpu::Isa before_ = cpu::Isa::plain;
+  pool::Isa before_ = pool::Isa::plain;
 };
 
 using VectorMath = OnEveryIsa;
@@ -94,8 +93,8 @@ TEST_F(VectorMath, errors_stay_within_their_bounds_over_all_exponents) {
     std::vector<double> exact;
     exact.reserve(x.size());
     for (const float each : x) exact.push_back(f.reference(each, 0, 0));
-    for (const cpu::Isa isa : cpu::available_isas()) {
-      ASSERT_TRUE(cpu::set_active_isa(isa));
+    for (const pool::Isa isa : pool::available_isas()) {
+      ASSERT_TRUE(pool::set_active_isa(isa));
       const std::vector<float> y = apply(f.function, x);
       double worst = 0;
       std::size_t at = 0;
@@ -104,9 +103,9 @@ TEST_F(VectorMath, errors_stay_within_their_bounds_over_all_exponents) {
           worst = error;
           at = i;
         }
-      EXPECT_LE(worst, f.ulps) << f.name << " on " << cpu::isa_name(isa) << " at " << x[at] << ": " << y[at]
+      EXPECT_LE(worst, f.ulps) << f.name << " on " << pool::isa_name(isa) << " at " << x[at] << ": " << y[at]
                                << ", exact " << exact[at];
-      RecordProperty(std::string(f.name) + "_" + std::string(cpu::isa_name(isa)), std::to_string(worst));
+      RecordProperty(std::string(f.name) + "_" + std::string(pool::isa_name(isa)), std::to_string(worst));
     }
   }
 }
@@ -115,8 +114,8 @@ TEST_F(VectorMath, errors_stay_within_their_bounds_over_all_exponents) {
 TEST_F(VectorMath, angles_of_large_arguments_are_reduced_exactly) {
   const std::vector<float> x{65536.0f, 65537.0f, 1e6f, 12345678.0f, 1e10f, 1e22f, 16367173.0f * 0x1p72f,
                              3.4e38f,  -1e30f};
-  for (const cpu::Isa isa : cpu::available_isas()) {
-    ASSERT_TRUE(cpu::set_active_isa(isa));
+  for (const pool::Isa isa : pool::available_isas()) {
+    ASSERT_TRUE(pool::set_active_isa(isa));
     const std::vector<float> sines = apply(ChainOp::sin, x), cosines = apply(ChainOp::cos, x);
     for (std::size_t i = 0; i < x.size(); ++i) {
       EXPECT_LE(ulps(sines[i], std::sin(static_cast<double>(x[i]))), 2) << x[i];
@@ -161,8 +160,8 @@ TEST_F(VectorMath, nan_gives_nan_and_infinities_their_limits) {
   const auto same = [](float a, float b) {
     return std::isnan(a) ? std::isnan(b) : std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
   };
-  for (const cpu::Isa isa : cpu::available_isas()) {
-    ASSERT_TRUE(cpu::set_active_isa(isa));
+  for (const pool::Isa isa : pool::available_isas()) {
+    ASSERT_TRUE(pool::set_active_isa(isa));
     for (const Case& c : cases) {
       std::vector<float> x(19, 0.5f);  // one full vector and a partial one
       x[3] = nan;
@@ -170,7 +169,7 @@ TEST_F(VectorMath, nan_gives_nan_and_infinities_their_limits) {
       x[5] = infinity;
       x[18] = -nan;
       const std::vector<float> y = apply(c.op, x);
-      const std::string where = std::to_string(static_cast<int>(c.op)) + " on " + std::string(cpu::isa_name(isa));
+      const std::string where = std::to_string(static_cast<int>(c.op)) + " on " + std::string(pool::isa_name(isa));
       EXPECT_TRUE(std::isnan(y[3]) && std::isnan(y[18])) << where;
       EXPECT_TRUE(same(c.below, y[4])) << where << ": " << y[4];
       EXPECT_TRUE(same(c.above, y[5])) << where << ": " << y[5];
@@ -180,8 +179,8 @@ TEST_F(VectorMath, nan_gives_nan_and_infinities_their_limits) {
 }
 
 TEST_F(VectorMath, zeros_keep_their_signs) {
-  for (const cpu::Isa isa : cpu::available_isas()) {
-    ASSERT_TRUE(cpu::set_active_isa(isa));
+  for (const pool::Isa isa : pool::available_isas()) {
+    ASSERT_TRUE(pool::set_active_isa(isa));
     for (const ChainOp op :
          {ChainOp::sin, ChainOp::tanh, ChainOp::gelu, ChainOp::gelu_tanh, ChainOp::silu, ChainOp::sqrt, ChainOp::erf,
           ChainOp::tan, ChainOp::atan, ChainOp::log1p, ChainOp::expm1, ChainOp::floor, ChainOp::round, ChainOp::sign,
@@ -253,12 +252,12 @@ std::vector<float> apply(ChainOp op, std::vector<float> a, std::vector<float> b,
 }
 
 TEST_F(VectorMath, edges_are_what_is_said) {
-  for (const cpu::Isa isa : cpu::available_isas()) {
-    ASSERT_TRUE(cpu::set_active_isa(isa));
+  for (const pool::Isa isa : pool::available_isas()) {
+    ASSERT_TRUE(pool::set_active_isa(isa));
     for (const Edge& e : edges) {
       const float y = apply(e.op, {e.a}, {e.b}, {e.c})[0];
       EXPECT_TRUE(std::isnan(e.value) ? std::isnan(y) : std::bit_cast<int>(y) == std::bit_cast<int>(e.value))
-          << function_info(e.op).name << " on " << cpu::isa_name(isa) << " of " << e.a << ", " << e.b << ", " << e.c
+          << function_info(e.op).name << " on " << pool::isa_name(isa) << " of " << e.a << ", " << e.b << ", " << e.c
           << ": " << y;
     }
   }
@@ -279,8 +278,8 @@ TEST_F(VectorMath, functions_of_several_stay_within_their_bounds) {
         if (f.function == ChainOp::pow && std::isfinite(log) && log != 0)
           b[i] = (static_cast<float>(next()) * 0x1p-24f * 192 - 104) / log;
       }
-      for (const cpu::Isa isa : cpu::available_isas()) {
-        ASSERT_TRUE(cpu::set_active_isa(isa));
+      for (const pool::Isa isa : pool::available_isas()) {
+        ASSERT_TRUE(pool::set_active_isa(isa));
         const std::vector<float> y = apply(f.function, a, b, c);
         double worst = 0;
         std::size_t at = 0;
@@ -289,7 +288,7 @@ TEST_F(VectorMath, functions_of_several_stay_within_their_bounds) {
             worst = error;
             at = i;
           }
-        EXPECT_LE(worst, f.ulps) << f.name << " on " << cpu::isa_name(isa) << " at " << a[at] << ", " << b[at] << ", "
+        EXPECT_LE(worst, f.ulps) << f.name << " on " << pool::isa_name(isa) << " at " << a[at] << ", " << b[at] << ", "
                                  << c[at] << ": " << y[at];
       }
     }

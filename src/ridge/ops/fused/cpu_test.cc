@@ -143,9 +143,9 @@ std::string compare_with_unfused(const LayerData& m, int threads) {
   return "";
 }
 
-class FusedOnEveryIsa : public tile::cpu::IsaTest {};
-INSTANTIATE_TEST_SUITE_P(Fused, FusedOnEveryIsa, ::testing::ValuesIn(tile::cpu::available_isas()),
-                         [](const auto& param) { return std::string(tile::cpu::isa_name(param.param)); });
+class FusedOnEveryIsa : public pool::IsaTest {};
+INSTANTIATE_TEST_SUITE_P(Fused, FusedOnEveryIsa, ::testing::ValuesIn(pool::available_isas()),
+                         [](const auto& param) { return std::string(pool::isa_name(param.param)); });
 
 constexpr std::array<std::array<Index, 3>, 8> sizes{
     {{1, 1, 1}, {1, 300, 129}, {7, 33, 5}, {113, 65, 70}, {230, 517, 401}, {20, 31, 1300}, {3, 40, 50}, {12, 40, 0}}};

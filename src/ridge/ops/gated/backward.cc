@@ -87,14 +87,14 @@ MatmulCall make_input_gradient_call(const GatedBackward& b, const void* dh, std:
 using LaunchError = std::optional<std::string>;
 
 LaunchError launch_all(const std::vector<MatmulCall>& calls, const std::vector<MatmulPlan>& plans,
-                       const DeviceWorkspace& workspace, CUstream_st* stream) {
+                       const device::DeviceWorkspace& workspace, CUstream_st* stream) {
   for (std::size_t i = 0; i < calls.size(); ++i)
     if (LaunchError error = launch(calls[i], plans[i], workspace, stream)) return error;
   return std::nullopt;
 }
 
 LaunchError launch_steps(const GatedBackward& b, const BackwardSteps& steps, const GatedBackwardPlan::ChunkPlan& plan,
-                         const DeviceWorkspace& scratch, CUstream_st* stream) {
+                         const device::DeviceWorkspace& scratch, CUstream_st* stream) {
   if (b.h == nullptr)
     if (LaunchError error = launch(steps.recompute, plan.recompute, scratch, stream)) return error;
   if (LaunchError error = launch(steps.gate, scratch, stream)) return error;
@@ -171,13 +171,13 @@ BackwardSteps make_backward_steps(const GatedBackward& b, std::int64_t first, st
 }
 
 std::optional<std::string> launch(const GatedBackward& b, const GatedBackwardPlan& plan,
-                                  const DeviceWorkspace& workspace, CUstream_st* stream) {
+                                  const device::DeviceWorkspace& workspace, CUstream_st* stream) {
   if (plan.workspace_bytes > workspace.bytes)
     return "workspace: expected " + std::to_string(plan.workspace_bytes) + " bytes, found " +
            std::to_string(workspace.bytes);
   if (plan.workspace_bytes > 0 && reinterpret_cast<std::uintptr_t>(workspace.data) % 256 != 0)
     return "workspace: expected a multiple of 256 as its address";
-  DeviceWorkspace scratch = workspace;
+  device::DeviceWorkspace scratch = workspace;
   scratch.bytes = plan.scratch_bytes;
   void* const h_storage = static_cast<char*>(workspace.data) + plan.scratch_bytes;
   for (std::int64_t first = 0; first == 0 || first < b.n; first += plan.chunk) {

@@ -67,7 +67,7 @@ std::optional<GatedBackwardPlan> make_plan(const GatedBackward& call, std::size_
 // the smallest one; launch() then fails with the bytes it needs. The call must be supported.
 GatedBackwardPlan choose_plan(const GatedBackward& call, std::size_t workspace_bytes, const DeviceNumbers& device);
 std::optional<std::string> launch(const GatedBackward& call, const GatedBackwardPlan& plan,
-                                  const DeviceWorkspace& workspace, CUstream_st* stream);
+                                  const device::DeviceWorkspace& workspace, CUstream_st* stream);
 
 // Plan for forward and backward of a layer if `free_bytes` are available besides inputs and outputs (x, weights,
 // biases, dy; y, dx, dw, db), which are aligned and of one dtype. h is kept if it fits, because that is always faster.

@@ -194,7 +194,7 @@ GatedBackwardPlan choose_plan(const GatedBackward& b, std::size_t workspace_byte
   if (all.empty()) {
     const std::int64_t chunk = columns_per_chunk(b.n, chunk_limit),
                        sums = ceil_div(b.m, GatedGradient::rows_per_block) * 8 * chunk;
-    return *make_plan(b, static_cast<std::size_t>(4 * b.m * chunk + sums + 512) + counter_bytes, device, chunk);
+    return *make_plan(b, static_cast<std::size_t>(4 * b.m * chunk + sums + 512) + device::counter_bytes, device, chunk);
   }
   double min_seconds = all.front().predicted_s;
   for (const GatedBackwardPlan& plan : all) min_seconds = std::min(min_seconds, plan.predicted_s);

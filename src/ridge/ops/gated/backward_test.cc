@@ -34,7 +34,7 @@ TEST(GatedBackward, KeepingHTakesOneProductForTheWeightsAndOneKernelForTheInput)
   EXPECT_EQ(plan.chunk, 16384);
   EXPECT_TRUE(plan.each.dx.has_value());
   EXPECT_EQ(plan.each.dw_products.size(), 1u);
-  EXPECT_EQ(plan.workspace_bytes, counter_bytes + 4096 / 128 * 2 * 16384 * 4);  // The column sums
+  EXPECT_EQ(plan.workspace_bytes, device::counter_bytes + 4096 / 128 * 2 * 16384 * 4);  // The column sums
   const BackwardSteps steps = make_backward_steps(c, 0, c.n, nullptr);
   ASSERT_EQ(steps.dw_products.size(), 1u);
   EXPECT_EQ(steps.dw_products[0].problem.m, 2 * 16384);
@@ -184,7 +184,7 @@ TEST(GatedTraining, HIsKeptWhereThereIsRoomAndElseComputedAgain) {
              tight = plan_training(sizes, 161 * mega, h200_numbers());
   ASSERT_TRUE(roomy.ok() && tight.ok());
   EXPECT_TRUE(roomy->keeps_h);
-  EXPECT_EQ(roomy->extra_bytes, 4u * 4096 * 32768 + counter_bytes + 4096 / 128 * 2 * 32768 * 4);
+  EXPECT_EQ(roomy->extra_bytes, 4u * 4096 * 32768 + device::counter_bytes + 4096 / 128 * 2 * 32768 * 4);
   EXPECT_FALSE(tight->keeps_h);
   EXPECT_LE(tight->extra_bytes, 161 * mega);
   EXPECT_NEAR(tight->forward_s + tight->backward_s, 1.33 * (roomy->forward_s + roomy->backward_s),

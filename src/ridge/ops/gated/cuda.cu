@@ -51,18 +51,18 @@ std::string cuda_error_text(const char* what, cudaError_t e) {
 
 bool encode_load(tile::InputOnTarget& to, const TileOperand& x, DType dtype, int rows, int depth) {
   to.batched = false;
-  return encode_tensor_map(to.map,
-                           {const_cast<void*>(x.data), x.contiguous_extent(), x.line_count(), 1, x.line_stride, 0},
-                           dtype, {64, x.major == tile::Major::k ? rows : depth}, true);
+  return device::encode_tensor_map(
+      to.map, {const_cast<void*>(x.data), x.contiguous_extent(), x.line_count(), 1, x.line_stride, 0}, dtype,
+      {64, x.major == tile::Major::k ? rows : depth}, true);
 }
 
 // True if the copy engine can write a matrix of `cols` columns: rows of a multiple of 16 bytes, with an aligned stride.
 bool can_store_in_bulk(const void* data, std::int64_t cols, std::int64_t lines, std::int64_t line) {
   return cols % 8 == 0 && can_copy_engine_read(GatedOperands::make_operand(data, lines, cols, line), 1);
 }
-bool encode_store(CUtensorMap& map, CUtensorMap& tail, const LineTensor& x, DType dtype, int columns) {
-  return encode_tensor_map(map, x, dtype, {64, 64}, true) &&
-         (columns % 64 == 0 || encode_tensor_map(tail, x, dtype, {columns % 64, 64}, true));
+bool encode_store(CUtensorMap& map, CUtensorMap& tail, const device::LineTensor& x, DType dtype, int columns) {
+  return device::encode_tensor_map(map, x, dtype, {64, 64}, true) &&
+         (columns % 64 == 0 || device::encode_tensor_map(tail, x, dtype, {columns % 64, 64}, true));
 }
 
 bool encode_results(GatedLaunch& x, const GatedCall& call, int columns) {
@@ -74,10 +74,11 @@ bool encode_results(GatedLaunch& x, const GatedCall& call, int columns) {
       (!call.h || can_store_in_bulk(call.h, call.n, call.m, call.h_row_stride));
   if (!x.output.bulk) return true;
   const auto make_lines = [&](void* data, std::int64_t line) {
-    return LineTensor{data, call.n, call.m, 1, GatedOperands::make_operand(data, call.m, call.n, line).line_stride, 0};
+    return device::LineTensor{
+        data, call.n, call.m, 1, GatedOperands::make_operand(data, call.m, call.n, line).line_stride, 0};
   };
-  const LineTensor first = call.y ? make_lines(call.y, call.y_row_stride)
-                                  : make_lines(call.h, call.h_row_stride);  // All kernels fetch its map
+  const device::LineTensor first = call.y ? make_lines(call.y, call.y_row_stride)
+                                          : make_lines(call.h, call.h_row_stride);  // All kernels fetch its map
   if (!encode_store(x.output.map, x.output.tail, first, call.dtype, columns)) return false;
   if (!call.h) return true;
   void* const gates = static_cast<char*>(call.h) + call.n * 2;
@@ -85,17 +86,17 @@ bool encode_results(GatedLaunch& x, const GatedCall& call, int columns) {
          encode_store(x.g_maps.map, x.g_maps.tail, make_lines(gates, call.h_row_stride), call.dtype, columns);
 }
 
-std::optional<std::string> launch_tiles(const GatedCall& call, const GatedPlan& plan, const DeviceWorkspace& workspace,
-                                        cudaStream_t stream) {
+std::optional<std::string> launch_tiles(const GatedCall& call, const GatedPlan& plan,
+                                        const device::DeviceWorkspace& workspace, cudaStream_t stream) {
   const MatmulConfig& c = sm90_gated_kernel_configs[static_cast<std::size_t>(plan.config)];
-  char* next_free = static_cast<char*>(workspace.data) + counter_bytes;
+  char* next_free = static_cast<char*>(workspace.data) + device::counter_bytes;
   GatedLaunch x{};
   if (plan.splits > 1) {
     x.problem.arrived = static_cast<std::uint32_t*>(workspace.data);
     x.problem.partial = reinterpret_cast<float*>(next_free);
     next_free += partial_bytes(c, plan.tiles * plan.splits);
     if (!workspace.counters_zeroed)
-      if (const cudaError_t e = cudaMemsetAsync(x.problem.arrived, 0, counter_bytes, stream); e != cudaSuccess)
+      if (const cudaError_t e = cudaMemsetAsync(x.problem.arrived, 0, device::counter_bytes, stream); e != cudaSuccess)
         return cuda_error_text("clearing the workspace's counters", e);
   }
   GatedOperands operands = make_gated_operands(call);
@@ -172,8 +173,8 @@ __global__ void plain_gated_kernel(const PlainGatedArgs p) {
 
 }  // namespace
 
-std::optional<std::string> launch(const GatedCall& call, const GatedPlan& plan, const DeviceWorkspace& workspace,
-                                  CUstream_st* stream) {
+std::optional<std::string> launch(const GatedCall& call, const GatedPlan& plan,
+                                  const device::DeviceWorkspace& workspace, CUstream_st* stream) {
   if (plan.path == GatedPlan::Path::nothing) return std::nullopt;
   if (plan.workspace_bytes > workspace.bytes)
     return "workspace: expected " + std::to_string(plan.workspace_bytes) + " bytes, found " +

@@ -45,7 +45,7 @@ GatedPlan choose_plan(const GatedCall& call, std::size_t workspace_bytes,
                       const DeviceNumbers& device);  // Must be supported
 std::optional<GatedPlan> make_plan(const GatedCall& call, std::size_t workspace_bytes, const DeviceNumbers& device,
                                    int config, int splits);
-std::optional<std::string> launch(const GatedCall& call, const GatedPlan& plan, const DeviceWorkspace& workspace,
-                                  CUstream_st* stream);
+std::optional<std::string> launch(const GatedCall& call, const GatedPlan& plan,
+                                  const device::DeviceWorkspace& workspace, CUstream_st* stream);
 
 }  // namespace ridge::ops::cuda

@@ -160,14 +160,15 @@ void launch_passes(const GatedGradient& c, const GradientArgs& p, bool is_vector
 
 }  // namespace
 
-std::optional<std::string> launch(const GatedGradient& c, const DeviceWorkspace& workspace, CUstream_st* stream) {
+std::optional<std::string> launch(const GatedGradient& c, const device::DeviceWorkspace& workspace,
+                                  CUstream_st* stream) {
   if (c.n == 0) return std::nullopt;
   if (needed_workspace_bytes(c) > workspace.bytes)
     return "workspace: expected " + std::to_string(needed_workspace_bytes(c)) + " bytes, found " +
            std::to_string(workspace.bytes);
   const bool needs_sums = c.dbu != nullptr || c.dbg != nullptr;
   auto* const sums =
-      needs_sums ? reinterpret_cast<float*>(static_cast<char*>(workspace.data) + counter_bytes) : nullptr;
+      needs_sums ? reinterpret_cast<float*>(static_cast<char*>(workspace.data) + device::counter_bytes) : nullptr;
   const GradientArgs p{c.m,
                        c.n,
                        c.dy_row_stride,

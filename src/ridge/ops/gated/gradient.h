@@ -21,6 +21,7 @@ struct GatedGradient {
 
 std::optional<std::string> unsupported_reason(const GatedGradient& call);
 std::size_t needed_workspace_bytes(const GatedGradient& call);
-std::optional<std::string> launch(const GatedGradient& call, const DeviceWorkspace& workspace, CUstream_st* stream);
+std::optional<std::string> launch(const GatedGradient& call, const device::DeviceWorkspace& workspace,
+                                  CUstream_st* stream);
 
 }  // namespace ridge::ops::cuda

@@ -19,13 +19,13 @@ template <int index, class T> struct InputGradientKernel : JoinedMatmul<input_gr
 
 bool encode_a(tile::InputOnTarget& to, const InputGradient& x, const void* data, int rows) {
   to.batched = false;
-  return encode_tensor_map(to.map, {const_cast<void*>(data), x.k, x.m, 1, x.dh_row_stride, 0}, x.dtype, {64, rows},
-                           true);
+  return device::encode_tensor_map(to.map, {const_cast<void*>(data), x.k, x.m, 1, x.dh_row_stride, 0}, x.dtype,
+                                   {64, rows}, true);
 }
 bool encode_b(tile::InputOnTarget& to, const InputGradient& x, const void* data) {
   to.batched = false;
-  return encode_tensor_map(to.map, {const_cast<void*>(data), x.n, x.k, 1, x.weight_line_stride, 0}, x.dtype, {64, 64},
-                           true);
+  return device::encode_tensor_map(to.map, {const_cast<void*>(data), x.n, x.k, 1, x.weight_line_stride, 0}, x.dtype,
+                                   {64, 64}, true);
 }
 
 template <int index, class T>
@@ -41,7 +41,7 @@ std::optional<std::string> launch_config(const InputGradient& x, int blocks, cud
   if (!encode_a(g.a.on_target, x, x.du, ConfiguredKernel::config.m) ||
       !encode_a(g.second_a.on_target, x, x.dg, ConfiguredKernel::config.m) || !encode_b(g.b.on_target, x, x.up) ||
       !encode_b(g.second_b.on_target, x, x.gate) ||
-      !encode_tensor_map(g.d.on_target.map, {x.dx, x.n, x.m, 1, x.dx_row_stride, 0}, x.dtype, {64, 64}, true))
+      !device::encode_tensor_map(g.d.on_target.map, {x.dx, x.n, x.m, 1, x.dx_row_stride, 0}, x.dtype, {64, 64}, true))
     return "the driver rejected a tensor map";
   g.second_begin = padded_depth(x.k);
   g.d.on_target.adds_to_output = x.add;

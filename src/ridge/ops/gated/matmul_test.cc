@@ -71,13 +71,13 @@ struct GatedCase {
   }
 };
 
-class GatedOnEveryIsa : public ::testing::TestWithParam<tile::cpu::Isa> {
-  void SetUp() override { ASSERT_TRUE(tile::cpu::set_active_isa(GetParam())); }
-  void TearDown() override { tile::cpu::set_active_isa(before_); }
-  tile::cpu::Isa before_ = tile::cpu::active_isa();
+class GatedOnEveryIsa : public ::testing::TestWithParam<pool::Isa> {
+  void SetUp() override { ASSERT_TRUE(pool::set_active_isa(GetParam())); }
+  void TearDown() override { pool::set_active_isa(before_); }
+  pool::Isa before_ = pool::active_isa();
 };
-INSTANTIATE_TEST_SUITE_P(GatedCase, GatedOnEveryIsa, ::testing::ValuesIn(tile::cpu::available_isas()),
-                         [](const auto& param) { return std::string(tile::cpu::isa_name(param.param)); });
+INSTANTIATE_TEST_SUITE_P(GatedCase, GatedOnEveryIsa, ::testing::ValuesIn(pool::available_isas()),
+                         [](const auto& param) { return std::string(pool::isa_name(param.param)); });
 
 template <class Kernel> void run(const typename Kernel::Globals& g, const GatedCase& x, int threads) {
   tile::cpu::run_kernel<Kernel>(g, {1, x.m, x.f, x.k}, *tile::cpu::find_engine(DType::f32, DType::f32), threads);

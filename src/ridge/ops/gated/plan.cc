@@ -112,10 +112,11 @@ std::optional<GatedPlan> make_plan(const GatedCall& call, std::size_t workspace_
   plan.splits = splits;
   plan.blocks = static_cast<int>(std::min<std::int64_t>(plan.tiles * splits, device.multiprocessors));
   if (splits > 1) {
-    if (plan.tiles * c.warpgroups_per_tile() * 4 > static_cast<std::int64_t>(counter_bytes)) return std::nullopt;
+    if (plan.tiles * c.warpgroups_per_tile() * 4 > static_cast<std::int64_t>(device::counter_bytes))
+      return std::nullopt;
     plan.workspace_bytes += partial_bytes(c, plan.tiles * splits);
   }
-  if (plan.workspace_bytes > 0) plan.workspace_bytes += counter_bytes;
+  if (plan.workspace_bytes > 0) plan.workspace_bytes += device::counter_bytes;
   if (plan.workspace_bytes > workspace_bytes) return std::nullopt;
   TileWork work{1, call.m, 2 * call.n, call.k};
   const auto product = [](std::int64_t x, std::int64_t y) { return static_cast<double>(x) * static_cast<double>(y); };
@@ -166,7 +167,7 @@ std::optional<std::string> unsupported_reason(const GatedGradient& c) {
 std::size_t needed_workspace_bytes(const GatedGradient& c) {
   return c.dbu == nullptr && c.dbg == nullptr
              ? 0
-             : counter_bytes + static_cast<std::size_t>(ceil_div(c.m, c.rows_per_block) * 2 * c.n) * 4;
+             : device::counter_bytes + static_cast<std::size_t>(ceil_div(c.m, c.rows_per_block) * 2 * c.n) * 4;
 }
 
 }  // namespace ridge::ops::cuda

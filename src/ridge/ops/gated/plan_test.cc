@@ -108,7 +108,7 @@ TEST(GatedGradient, CallsThatCannotBeRightAreRefused) {
   EXPECT_EQ(unsupported_reason(c), std::nullopt);
   EXPECT_EQ(needed_workspace_bytes(c), 0u);
   c.dbg = placeholder_pointer(4096);
-  EXPECT_EQ(needed_workspace_bytes(c), counter_bytes + 2 * 2 * 8 * 4);
+  EXPECT_EQ(needed_workspace_bytes(c), device::counter_bytes + 2 * 2 * 8 * 4);
   c.dh_row_stride = 15;
   EXPECT_EQ(unsupported_reason(c).value_or(""),
             "dh: expected a stride of at least 16, found 15: its rows would overlap");

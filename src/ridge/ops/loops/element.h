@@ -42,8 +42,8 @@ inline std::int64_t load_index(DType dtype, const void* data, std::int64_t i) {
 // Calls work(i) for i = 0 … count - 1; each thread gets a contiguous range.
 template <class Work> void parallel_for(std::int64_t count, int threads, const Work& work) {
   const int parts = static_cast<int>(std::min<std::int64_t>(std::max(threads, 1), std::max<std::int64_t>(count, 1)));
-  tile::cpu::run_parallel(parts, [&](int part) {
-    const tile::cpu::WorkSlice mine = tile::cpu::split_evenly(count, parts, part);
+  pool::run_parallel(parts, [&](int part) {
+    const pool::WorkSlice mine = pool::split_evenly(count, parts, part);
     for (std::int64_t i = mine.begin; i < mine.end; ++i) work(i);
   });
 }

@@ -58,7 +58,7 @@ void run_matmul(const MatmulCall& call, const void* packed_b, int threads) {
     g.d.on_target = {make_finish(call.epilogue, p.d.dtype), apply_epilogue};
   const tile::cpu::MatmulSizes sizes{p.batch, p.m, p.n, p.k};
   tile::cpu::run_kernel<Kernel>(
-      g, sizes, *tile::cpu::find_engine(p.a.dtype, p.b.dtype, tile::cpu::this_cpu(), packed_b != nullptr), threads);
+      g, sizes, *tile::cpu::find_engine(p.a.dtype, p.b.dtype, pool::this_cpu(), packed_b != nullptr), threads);
 }
 
 // Calls each(i, threads) for all groups. All threads share a long group; each short group runs on one thread.
@@ -71,7 +71,7 @@ template <class Each> void for_each_group(const MatmulProblem& p, int threads, c
     return;
   }
   std::atomic<std::int64_t> next{0};
-  tile::cpu::run_parallel(threads, [&](int) {
+  pool::run_parallel(threads, [&](int) {
     for (std::int64_t i = next++; i < p.batch; i = next++) each(i, 1);
   });
 }
@@ -117,7 +117,7 @@ std::optional<std::string> validate_dtypes(const MatmulProblem& p) {
 }  // namespace
 
 std::optional<std::string> unsupported_reason(const MatmulProblem& p) {
-  if (std::optional<std::string> reason = tile::cpu::isa_override_error()) return reason;
+  if (std::optional<std::string> reason = pool::isa_override_error()) return reason;
   if (p.batch < 0 || p.m < 0 || p.n < 0 || p.k < 0) {
     return fmt::format("expected sizes of at least 0, found batch {}, m {}, n {}, k {}", p.batch, p.m, p.n, p.k);
   }
@@ -157,10 +157,10 @@ void matmul(const MatmulProblem& p, const void* a, const void* b, void* d, int t
 
 PackedWeights::PackedWeights(const MatmulProblem& p, const void* b)
     : n_(p.n), k_(p.k), left_dtype_(p.a.dtype), right_dtype_(p.b.dtype) {
-  const tile::cpu::Engine& engine = *tile::cpu::find_engine(p.a.dtype, p.b.dtype, tile::cpu::this_cpu(), true);
+  const tile::cpu::Engine& engine = *tile::cpu::find_engine(p.a.dtype, p.b.dtype, pool::this_cpu(), true);
   const Matrix matrix = to_tile_matrix(transpose_layout(p.b), b, p.n, p.k);
   const std::size_t bytes = tile::cpu::prepacked_bytes(matrix, engine);
-  data_ = std::shared_ptr<void>(tile::cpu::allocate_pages(bytes), std::free);
+  data_ = std::shared_ptr<void>(pool::allocate_pages(bytes), std::free);
   if (data_ == nullptr) throw std::bad_alloc();
   tile::cpu::prepack_right(matrix, engine, dtype_bits(p.b.dtype) / 8, data_.get());
 }

@@ -23,9 +23,9 @@ void fill(const MatrixLayout& x, void* data, Index rows, Index cols, bool intege
   fill_matrix(x, data, 1, rows, cols, integers ? TestValues::integers : TestValues::normals, seed);
 }
 
-class EveryIsa : public tile::cpu::IsaTest {};
-INSTANTIATE_TEST_SUITE_P(Matmul, EveryIsa, testing::ValuesIn(tile::cpu::available_isas()),
-                         [](const auto& param) { return std::string(tile::cpu::isa_name(param.param)); });
+class EveryIsa : public pool::IsaTest {};
+INSTANTIATE_TEST_SUITE_P(Matmul, EveryIsa, testing::ValuesIn(pool::available_isas()),
+                         [](const auto& param) { return std::string(pool::isa_name(param.param)); });
 
 TEST_P(EveryIsa, SmallIntegersComeOutBitForBit) {
   for (const DType in : {DType::f32, DType::bf16, DType::int8})
@@ -74,7 +74,7 @@ TEST_P(EveryIsa, FewRowsCrossEveryStretch) {
           c.call.problem.b.dtype = DType::int8;
           ASSERT_EQ(check_case(c), "");
         }
-  const Index far = std::max<Index>(811, tile::cpu::cache_sizes().l2 * 2 / (4 * 793) + 3);  // B exceeds the L2
+  const Index far = std::max<Index>(811, pool::cache_sizes().l2 * 2 / (4 * 793) + 3);  // B exceeds the L2
   for (Index m = 10; m <= 16; ++m) ASSERT_EQ(check_case(make_simple_case(m, 793, far, DType::f32, DType::f32, 0)), "");
 }
 
@@ -235,16 +235,16 @@ TEST(MatmulOracle, RandomCases) {
     return text == nullptr ? otherwise : std::atoi(text);
   };
   const int first = number("RIDGE_MATMUL_FIRST", 0), cases = number("RIDGE_MATMUL_CASES", 600);
-  const std::vector<tile::cpu::Isa> isas = tile::cpu::available_isas();
-  const tile::cpu::Isa usual = tile::cpu::active_isa();
+  const std::vector<pool::Isa> isas = pool::available_isas();
+  const pool::Isa usual = pool::active_isa();
   int wrong = 0;
   for (int i = first; i < first + cases && wrong < 10; ++i) {
-    tile::cpu::set_active_isa(isas[static_cast<std::size_t>(i) % isas.size()]);
+    pool::set_active_isa(isas[static_cast<std::size_t>(i) % isas.size()]);
     const std::string verdict = check_case(oracle::random_case(static_cast<unsigned>(i)));
     wrong += !verdict.empty();
     EXPECT_EQ(verdict, "");
   }
-  tile::cpu::set_active_isa(usual);
+  pool::set_active_isa(usual);
   RecordProperty("cases", cases);
   std::printf("%d random products, seeds %d … %d, %zu instruction sets: %d wrong\n", cases, first, first + cases - 1,
               isas.size(), wrong);
@@ -252,11 +252,11 @@ TEST(MatmulOracle, RandomCases) {
 
 // Disables bf16 pairs, as on Intel; packed weights and up to four rows still use pairs.
 TEST(MatmulTest, Bf16ThatIsWidenedGivesTheSameProducts) {
-  const tile::cpu::Isa before = tile::cpu::active_isa();
-  if (!tile::cpu::set_active_isa(tile::cpu::Isa::avx512_bf16)) GTEST_SKIP() << "this CPU has no AVX512_BF16";
-  tile::cpu::set_bf16_pairs(false);
+  const pool::Isa before = pool::active_isa();
+  if (!pool::set_active_isa(pool::Isa::avx512_bf16)) GTEST_SKIP() << "this CPU has no AVX512_BF16";
+  pool::set_bf16_pairs(false);
   EXPECT_EQ(tile::cpu::find_engine(DType::bf16, DType::bf16)->per_unit, 1);
-  EXPECT_EQ(tile::cpu::find_engine(DType::bf16, DType::bf16, tile::cpu::this_cpu(), true)->per_unit, 2);
+  EXPECT_EQ(tile::cpu::find_engine(DType::bf16, DType::bf16, pool::this_cpu(), true)->per_unit, 2);
   for (const DType b : {DType::bf16, DType::int8})
     for (const Index m : {1, 4, 5, 15, 29, 130})
       for (const Index n : {1, 17, 33, 530})
@@ -270,7 +270,7 @@ TEST(MatmulTest, Bf16ThatIsWidenedGivesTheSameProducts) {
             c.packed = layouts < 4;
             EXPECT_EQ(check_case(c), "");
           }
-  tile::cpu::set_active_isa(before);
+  pool::set_active_isa(before);
 }
 
 TEST(MatmulTest, PackedWeightsOfAnotherShapeAreRefused) {

@@ -58,12 +58,12 @@ struct LoadBox {
 // that is not a multiple of 64, a part of k (tile/sm90/tile_operations.h).
 bool encode_input(tile::InputOnTarget& to, const TileOperand& x, std::int64_t batch, DType dtype, LoadBox tile) {
   to.batched = batch > 1 && x.batch_stride != 0;
-  const LineTensor lines{const_cast<void*>(x.data), x.contiguous_extent(), x.line_count(),
-                         to.batched ? batch : 1,    x.line_stride,         x.batch_stride};
+  const device::LineTensor lines{const_cast<void*>(x.data), x.contiguous_extent(), x.line_count(),
+                                 to.batched ? batch : 1,    x.line_stride,         x.batch_stride};
   const int rows = tile.rows / tile.loading_blocks;
   const int depth = rows % 64 == 0 ? tile.depth : tile.depth / tile.loading_blocks;
-  const TensorMapBox box = {64, x.major == Major::k ? rows : depth};
-  return encode_tensor_map(to.map, lines, dtype, box, true);
+  const device::TensorMapBox box = {64, x.major == Major::k ? rows : depth};
+  return device::encode_tensor_map(to.map, lines, dtype, box, true);
 }
 
 tile::OutputOnTarget make_output(const MatmulCall& call, const TileProblem& t) {
@@ -84,10 +84,10 @@ bool encode_output(tile::OutputOnTarget& o, const MatmulCall& call, const TilePr
   o.adds_to_output = adds_rounded_sum(call);
   o.bulk = can_store_in_bulk(call);
   if (!o.bulk) return true;
-  const TensorMapBox box = {64, c.swap ? c.n : 64};
-  const LineTensor lines{t.d, t.n, t.m, t.result_count(), t.d_line_stride, t.d_batch_stride};
-  if (!encode_tensor_map(o.map, lines, dtype, box, true)) return false;
-  return c.swap || c.n % 64 == 0 || encode_tensor_map(o.tail, lines, dtype, {c.n % 64, 64}, false);
+  const device::TensorMapBox box = {64, c.swap ? c.n : 64};
+  const device::LineTensor lines{t.d, t.n, t.m, t.result_count(), t.d_line_stride, t.d_batch_stride};
+  if (!device::encode_tensor_map(o.map, lines, dtype, box, true)) return false;
+  return c.swap || c.n % 64 == 0 || device::encode_tensor_map(o.tail, lines, dtype, {c.n % 64, 64}, false);
 }
 
 bool encode_rows(tile::SharedRowMaps& o, const MatmulCall& call, const TileProblem& t, const MatmulConfig& c) {
@@ -103,9 +103,9 @@ bool encode_rows(tile::SharedRowMaps& o, const MatmulCall& call, const TileProbl
   }
   if (o.scattered.rows > 0)
     for (int i = 0; i < o.scattered.total_rows / o.scattered.shard_rows; ++i) {
-      const LineTensor lines{o.scattered.shard_data[i], t.n, o.scattered.shard_rows, 1, t.d_line_stride,
-                             t.d_batch_stride};
-      if (!encode_tensor_map(o.shards[i], lines, call.problem.d.dtype, {64, 64}, true)) return false;
+      const device::LineTensor lines{o.scattered.shard_data[i], t.n, o.scattered.shard_rows, 1, t.d_line_stride,
+                                     t.d_batch_stride};
+      if (!device::encode_tensor_map(o.shards[i], lines, call.problem.d.dtype, {64, 64}, true)) return false;
     }
   return true;
 }
@@ -116,19 +116,19 @@ std::string cuda_error_text(const char* what, cudaError_t e) {
 }
 
 std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan& plan,
-                                        const DeviceWorkspace& workspace, TileProblem t, CUstream_st* stream) {
+                                        const device::DeviceWorkspace& workspace, TileProblem t, CUstream_st* stream) {
   const MatmulConfig& c = sm90_kernel_configs[static_cast<std::size_t>(plan.config)];
   if (call.row_walk().rows > 0 && !(call.gathered.rows > 0 ? c.gathers_rows() : c.scatters_rows()))
     return "config " + std::to_string(plan.config) +
            " cannot gather or scatter rows: expected a plan of choose_chunked_plan()";
-  char* next_free = static_cast<char*>(workspace.data) + counter_bytes;
+  char* next_free = static_cast<char*>(workspace.data) + device::counter_bytes;
   TileLaunchArgs x{};
   if (const std::int64_t partial = partial_tiles(plan); partial > 0) {
     x.problem.arrived = static_cast<std::uint32_t*>(workspace.data);
     x.problem.partial = reinterpret_cast<float*>(next_free);
     next_free += partial_bytes(c, partial);
     if (!workspace.counters_zeroed)
-      if (const cudaError_t e = cudaMemsetAsync(x.problem.arrived, 0, counter_bytes, stream); e != cudaSuccess)
+      if (const cudaError_t e = cudaMemsetAsync(x.problem.arrived, 0, device::counter_bytes, stream); e != cudaSuccess)
         return cuda_error_text("clearing the workspace's counters", e);
   }
   const auto copy = [&](TileOperand& x, bool transpose) {
@@ -185,8 +185,8 @@ std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan
 
 }  // namespace
 
-std::optional<std::string> launch(const MatmulCall& call, const MatmulPlan& plan, const DeviceWorkspace& workspace,
-                                  CUstream_st* stream) {
+std::optional<std::string> launch(const MatmulCall& call, const MatmulPlan& plan,
+                                  const device::DeviceWorkspace& workspace, CUstream_st* stream) {
   if (plan.path == MatmulPlan::Path::nothing) return std::nullopt;
   if (plan.workspace_bytes > workspace.bytes)
     return "workspace: expected " + std::to_string(plan.workspace_bytes) + " bytes, found " +

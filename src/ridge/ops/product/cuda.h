@@ -83,8 +83,8 @@ std::optional<MatmulPlan> make_plan(const MatmulCall& call, std::size_t workspac
                                     const PlanChoice& choice);
 
 // Queues the plan. Returns the error if the driver rejects a step. Thread-safe; may be captured in a graph.
-std::optional<std::string> launch(const MatmulCall& call, const MatmulPlan& plan, const DeviceWorkspace& workspace,
-                                  CUstream_st* stream);
+std::optional<std::string> launch(const MatmulCall& call, const MatmulPlan& plan,
+                                  const device::DeviceWorkspace& workspace, CUstream_st* stream);
 
 // Resources of a compiled kernel: registers per thread, local memory (spills) and shared memory in bytes.
 struct ConfigProperties {

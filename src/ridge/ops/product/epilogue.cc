@@ -52,7 +52,7 @@ tile::Epilogue make_finish(const MatmulEpilogue& e, DType d) {
 }
 
 void apply_epilogue(const tile::EpilogueTile& x) {
-  tile::cpu::select_for_isa(plain::apply_epilogue, avx2::apply_epilogue, avx512::apply_epilogue)(x);
+  pool::select_for_isa(plain::apply_epilogue, avx2::apply_epilogue, avx512::apply_epilogue)(x);
 }
 
 }  // namespace ridge::ops

@@ -195,7 +195,7 @@ std::uint64_t kernel_configs_fingerprint() {
                         static_cast<int>(c.roles), static_cast<int>(c.a), static_cast<int>(c.b), c.swap, c.staging,
                         c.cluster_m, c.cluster_n);
   }
-  return text_fingerprint(text);
+  return device::text_fingerprint(text);
 }
 
 }  // namespace ridge::ops::cuda

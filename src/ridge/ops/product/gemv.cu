@@ -266,7 +266,7 @@ constexpr int copy_threads = 256;
 template <class Word>
 cudaError_t launch_copy(const LineSource& from, std::uint16_t* to, Index line, cudaStream_t stream) {
   const Index chunks = line / 8, all = from.matrices * from.lines * chunks;
-  const dim3 blocks(static_cast<unsigned>(std::min<Index>((all + 255) / 256, 16 * multiprocessor_count())));
+  const dim3 blocks(static_cast<unsigned>(std::min<Index>((all + 255) / 256, 16 * device::multiprocessor_count())));
   if (all >= Index{1} << 31)
     return launch_dependent(copy_lines_kernel<Word, std::uint64_t>, blocks, copy_threads, stream, from, to,
                             static_cast<std::uint64_t>(chunks), static_cast<std::uint64_t>(all));

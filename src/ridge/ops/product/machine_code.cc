@@ -117,7 +117,8 @@ std::string_view format_name(AssemblyKind assembly_kind) {
 std::string kernel_symbol(int config, DType in) {
   const char* const type = in == DType::bf16 ? "4Bf16" : "3F16";
   return fmt::format(
-      "_ZN5ridge4tile4sm9011run_productINS_3ops4cuda12MatmulKernelILi{}ENS_{}EEEEEvNT_7GlobalsENS1_11ProductArgsENS1_12SharedRowsOfIS8_EE",
+      "_ZN5ridge4tile4sm9011run_productINS_3ops4cuda12MatmulKernelILi{}ENS_{}EEEEEvNT_7GlobalsENS1_11ProductArgsENS1_"
+      "12SharedRowsOfIS8_EE",
       config, type);
 }
 
@@ -162,7 +163,7 @@ std::optional<std::string> extract_ptx(std::string_view listing, std::string_vie
 }
 
 Result<std::string> dump_code(int config, DType in, AssemblyKind assembly_kind, const std::vector<std::string>& tools) {
-  if (!query_driver().has_cuda_build) return *device_error({});
+  if (!device::query_driver().has_cuda_build) return *device::device_error({});
   const auto folder = find_folder(tools, "cuobjdump");
   if (!folder)
     return absent_error(fmt::format("expected cuobjdump, which lists {}, in PATH, in $CUDA_HOME/bin or in "

@@ -22,7 +22,9 @@ namespace fs = std::filesystem;
 // References the kernels, so that the linker takes them from the static library.
 auto* const volatile kernels_are_linked = &config_properties;
 
-bool has_cuda() { return device_error(query_driver()).value_or(Error{}).message != device_error({})->message; }
+bool has_cuda() {
+  return device::device_error(device::query_driver()).value_or(Error{}).message != device::device_error({})->message;
+}
 
 // Provides a folder with a fake cuobjdump.
 class MachineCodeTest : public testing::Test {
@@ -86,7 +88,7 @@ TEST_F(MachineCodeTest, SaysWhatIsMissing) {
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().kind, ErrorKind::absent);
   if (!has_cuda()) {
-    EXPECT_EQ(found.error().to_string(), device_error({})->to_string());
+    EXPECT_EQ(found.error().to_string(), device::device_error({})->to_string());
     GTEST_SKIP() << "this build has no CUDA kernels";
   }
   EXPECT_EQ(

@@ -230,7 +230,8 @@ std::optional<PlannedWork> plan_work(const MatmulCall& call, std::size_t workspa
   double copied = 0;
   const auto decide_copy = [&](TileOperand& x, bool wants_copy, bool& copy, bool& transpose) {
     copy = wants_copy || !can_copy_engine_read(x, t.batch);
-    transpose = copy && is_narrow(x) && copied_bytes(with_contiguous_k(x), t.batch) + counter_bytes <= workspace_bytes;
+    transpose =
+        copy && is_narrow(x) && copied_bytes(with_contiguous_k(x), t.batch) + device::counter_bytes <= workspace_bytes;
     if (transpose) x = with_contiguous_k(x);
     if (copy) {
       plan.workspace_bytes += copied_bytes(x, t.batch);
@@ -279,11 +280,12 @@ std::optional<PlannedWork> plan_work(const MatmulCall& call, std::size_t workspa
   if (split.split_mode == SplitMode::stream_k) plan.blocks = sms;
   if (split.split_mode == SplitMode::cluster_split_k) plan.blocks = static_cast<int>(plan.tiles * splits);
   if (const std::int64_t partial = partial_tiles(plan); partial > 0) {
-    if (plan.tiles * c.warpgroups_per_tile() * 4 > static_cast<std::int64_t>(counter_bytes)) return std::nullopt;
+    if (plan.tiles * c.warpgroups_per_tile() * 4 > static_cast<std::int64_t>(device::counter_bytes))
+      return std::nullopt;
     plan.workspace_bytes += partial_bytes(c, partial);
   }
   plan.waves = split.split_mode == SplitMode::stream_k ? 1 : ceil_div(plan.tiles * splits, concurrent_blocks);
-  if (plan.workspace_bytes > 0) plan.workspace_bytes += counter_bytes;
+  if (plan.workspace_bytes > 0) plan.workspace_bytes += device::counter_bytes;
   if (plan.workspace_bytes > workspace_bytes) return std::nullopt;
   w.minimum_bytes = minimum_bytes(t, call.problem.d.dtype);
   w.result_bytes = result_bytes(t, call.problem.d.dtype);

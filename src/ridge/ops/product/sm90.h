@@ -31,7 +31,7 @@ struct CompiledConfig {
 template <int index, class T> struct MatmulKernel : Matmul<sm90_kernel_configs[index], T, T, T> {};
 
 template <class Kernel> cudaError_t allow_shared_memory() {
-  return allow_shared_memory<tile::sm90::run_product<Kernel>>(tile::sm90::shared_bytes<Kernel>);
+  return device::allow_shared_memory<tile::sm90::run_product<Kernel>>(tile::sm90::shared_bytes<Kernel>);
 }
 
 template <class Kernel> cudaError_t launch_config(const TileLaunchArgs& x) {

@@ -133,7 +133,7 @@ MatmulTraffic swap_operands(MatmulTraffic t) {
 
 // Returns the schedule of the cpu target for one product, or for two products with the same left operand.
 tile::trace::CutSchedule make_cut_schedule(const MatmulProblem& p, const std::optional<MatrixLayout>& second,
-                                           int threads, const tile::cpu::Cpu& cpu) {
+                                           int threads, const pool::Cpu& cpu) {
   const tile::Matrix a = to_tile_matrix(p.a, nullptr, p.m, p.k),
                      b = to_tile_matrix(transpose_layout(p.b), nullptr, p.n, p.k);
   tile::cpu::MatmulOperands operands{nullptr, dtype_bits(p.a.dtype) / 8, dtype_bits(p.b.dtype) / 8, &a, &b};
@@ -176,8 +176,7 @@ MatmulTraffic trace_tiles(const MatmulProblem& p, const TileScheduleOptions& ord
   return count_traffic(TracedProduct{p, epilogue}, s);
 }
 
-MatmulTraffic trace_cpu(const MatmulProblem& p, int threads, const MatmulEpilogue& epilogue,
-                        const tile::cpu::Cpu& cpu) {
+MatmulTraffic trace_cpu(const MatmulProblem& p, int threads, const MatmulEpilogue& epilogue, const pool::Cpu& cpu) {
   if (p.batch == 0 || p.m == 0 || p.n == 0) return {};
   if (p.d.col_stride != 1 && p.n > 1) {  // Contiguous columns of D are transposed, as in matmul()
     return swap_operands(trace_cpu(transpose_problem(p), threads, transpose_epilogue(epilogue), cpu));
@@ -185,7 +184,7 @@ MatmulTraffic trace_cpu(const MatmulProblem& p, int threads, const MatmulEpilogu
   return count_traffic(TracedProduct{p, epilogue}, make_cut_schedule(p, std::nullopt, threads, cpu));
 }
 
-FusedTraffic trace_cpu(const FusedMatmul& x, int threads, const tile::cpu::Cpu& cpu) {
+FusedTraffic trace_cpu(const FusedMatmul& x, int threads, const pool::Cpu& cpu) {
   const MatmulProblem& p = x.product;
   FusedTraffic none;
   none.chain.resize(x.chain.tensors.size() - static_cast<std::size_t>(x.product_count()));

@@ -59,7 +59,7 @@ MatmulTraffic trace_tiles(const MatmulProblem& problem, const TileScheduleOption
 // Returns the traffic under the schedule of matmul() (ops/product/cpu.h) on any CPU with `threads` threads; a small
 // product uses one thread. Requires a problem that matmul() supports.
 MatmulTraffic trace_cpu(const MatmulProblem& problem, int threads, const MatmulEpilogue& epilogue = {},
-                        const tile::cpu::Cpu& cpu = tile::cpu::this_cpu());
+                        const pool::Cpu& cpu = pool::this_cpu());
 
 // Traffic of a fused product on a CPU. `chain` has the tensors of its chain that follow the sums, in their order; a
 // tensor that is read once per column of tiles counts once. Requires a problem that the CPU supports.
@@ -73,6 +73,6 @@ struct FusedTraffic {
     return bytes;
   }
 };
-FusedTraffic trace_cpu(const FusedMatmul& problem, int threads, const tile::cpu::Cpu& cpu = tile::cpu::this_cpu());
+FusedTraffic trace_cpu(const FusedMatmul& problem, int threads, const pool::Cpu& cpu = pool::this_cpu());
 
 }  // namespace ridge::ops

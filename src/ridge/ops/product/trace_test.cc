@@ -119,11 +119,11 @@ TEST(TraceCpu, Int8WeightsMoveAByteAnElement) {
   p.b.dtype = DType::int8;
   MatmulEpilogue e;
   e.scale = {&e, DType::f32, 0, 1};
-  for (const tile::cpu::Cpu& cpu : tile::cpu::all_test_cpus()) {
+  for (const pool::Cpu& cpu : pool::all_test_cpus()) {
     const MatmulTraffic x = trace_cpu(p, 1, e, cpu);
-    EXPECT_EQ(x.a.global_bytes, 2 * 90 * 700) << describe_cpu(cpu);
-    EXPECT_EQ(x.b.global_bytes, 600 * 700) << describe_cpu(cpu);
-    EXPECT_EQ(x.scale.global_bytes, 4 * 600) << describe_cpu(cpu);
+    EXPECT_EQ(x.a.global_bytes, 2 * 90 * 700) << pool::describe_cpu(cpu);
+    EXPECT_EQ(x.b.global_bytes, 600 * 700) << pool::describe_cpu(cpu);
+    EXPECT_EQ(x.scale.global_bytes, 4 * 600) << pool::describe_cpu(cpu);
   }
 }
 
@@ -160,17 +160,17 @@ TEST(TraceTiles, ABandOfTileRowsNeedsLessOfMemoryThanOneRow) {
 
 // CPUs that pack A read it once.
 TEST(TraceCpu, APanelOfAIsReadOnceAndAStageOfBOnceForEachGroup) {
-  const auto check = [](DType in, Index m, Index n, Index k, const tile::cpu::Cpu& cpu) {
+  const auto check = [](DType in, Index m, Index n, Index k, const pool::Cpu& cpu) {
     const Index size = dtype_bits(in) / 8;
     const MatmulTraffic x = trace_cpu(product(m, n, k, in, DType::f32), 1, {}, cpu);
-    SCOPED_TRACE(describe_cpu(cpu));
+    SCOPED_TRACE(pool::describe_cpu(cpu));
     ASSERT_EQ(x.flops, 2 * m * n * k);
     ASSERT_EQ(x.a.global_bytes, size * m * k) << m << " " << n << " " << k;
     ASSERT_EQ(x.b.global_bytes, size * n * k) << m << " " << n << " " << k;
     ASSERT_EQ(x.d.global_bytes, 4 * m * n);
     ASSERT_GE(x.b.requested_bytes, x.b.global_bytes);
   };
-  for (const tile::cpu::Cpu& cpu : tile::cpu::all_test_cpus())
+  for (const pool::Cpu& cpu : pool::all_test_cpus())
     for (const DType in : {DType::f32, DType::bf16})
       for (const Index m : {9, 100, 113, 1000})
         for (const Index n : {600, 1025})
@@ -181,8 +181,8 @@ TEST(TraceCpu, APanelOfAIsReadOnceAndAStageOfBOnceForEachGroup) {
 TEST(TraceCpu, WhatIsNotWorthSharingIsCountedOnOneThread) {
   const MatmulProblem small = product(48, 48, 48, DType::f32, DType::f32);
   const MatmulProblem large = product(100, 20, 2000, DType::f32, DType::f32);
-  for (const tile::cpu::Cpu& cpu : tile::cpu::all_test_cpus()) {
-    SCOPED_TRACE(describe_cpu(cpu));
+  for (const pool::Cpu& cpu : pool::all_test_cpus()) {
+    SCOPED_TRACE(pool::describe_cpu(cpu));
     const auto of = [&](const MatmulProblem& p, int threads) { return trace_cpu(p, threads, {}, cpu); };
     for (const int threads : {0, 2, 8}) EXPECT_EQ(of(small, threads), of(small, 1)) << threads;
     EXPECT_GT(of(large, 2).b.global_bytes, of(large, 1).b.global_bytes);
@@ -193,8 +193,8 @@ TEST(TraceCpu, TransposedOutputsAndEmptyProductsFollowTheRealRun) {
   MatmulProblem p = product(700, 900, 300, DType::f32, DType::f32);
   p.d.row_stride = 1;
   p.d.col_stride = 700;
-  for (const tile::cpu::Cpu& cpu : tile::cpu::all_test_cpus()) {
-    SCOPED_TRACE(describe_cpu(cpu));
+  for (const pool::Cpu& cpu : pool::all_test_cpus()) {
+    SCOPED_TRACE(pool::describe_cpu(cpu));
     const MatmulTraffic x = trace_cpu(p, 2, {}, cpu);
     EXPECT_EQ(x.flops, 2 * 700 * 900 * 300);
     EXPECT_EQ(x.a.global_bytes, 4 * 700 * 300);

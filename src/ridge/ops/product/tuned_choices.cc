@@ -121,7 +121,7 @@ std::string tuning_key(const MatmulCall& call) {
 }
 
 TunedChoices TunedChoices::for_user(TuningEnvironment environment) {
-  return TunedChoices(KernelStore::for_user("tuned"), std::move(environment));
+  return TunedChoices(device::KernelStore::for_user("tuned"), std::move(environment));
 }
 
 std::string TunedChoices::key(const MatmulCall& call) const {

@@ -30,7 +30,7 @@ struct TuningEnvironment {
 std::string tuning_key(const MatmulCall& call);
 class TunedChoices {
  public:
-  TunedChoices(KernelStore store, TuningEnvironment environment)
+  TunedChoices(device::KernelStore store, TuningEnvironment environment)
       : store_(std::move(store)), environment_(std::move(environment)) {}
   static TunedChoices for_user(TuningEnvironment environment);  // $XDG_CACHE_HOME/ridge/tuned, or ~/.cache/ridge/tuned
 
@@ -47,7 +47,7 @@ class TunedChoices {
  private:
   std::string key(const MatmulCall& call) const;
 
-  KernelStore store_;
+  device::KernelStore store_;
   TuningEnvironment environment_;
 };
 

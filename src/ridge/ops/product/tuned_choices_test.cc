@@ -37,7 +37,7 @@ class TunedChoicesTest : public testing::Test {
     call.d = placeholder_address();
   }
   TunedChoices choices(int driver = 13000, const std::string& device = "NVIDIA H200") const {
-    return TunedChoices(KernelStore(folder_), {device, driver, h200_numbers()});
+    return TunedChoices(device::KernelStore(folder_), {device, driver, h200_numbers()});
   }
   // Returns a choice with another config than the model's.
   TunedChoice other() const {
@@ -46,8 +46,8 @@ class TunedChoicesTest : public testing::Test {
       if (plan.splits > 1 && plan.config != all[0].config) return {plan, 1.5e-5, 1.75e-5, 8};
     return {};
   }
-  std::string entry() const { return KernelStore(folder_).find(name()).value_or("none"); }
-  void put(const std::string& content) const { ASSERT_TRUE(KernelStore(folder_).save(name(), content)); }
+  std::string entry() const { return device::KernelStore(folder_).find(name()).value_or("none"); }
+  void put(const std::string& content) const { ASSERT_TRUE(device::KernelStore(folder_).save(name(), content)); }
   std::string name() const { return "ridge.tuned/2 NVIDIA H200 multiprocessors 132 " + tuning_key(call); }
   std::string ignored(const std::string& why) const {
     return fmt::format("the tuned choice {} is ignored: {}", fs::path(choices().entry_path(call)).filename().string(),
@@ -217,7 +217,7 @@ TEST_F(TunedChoicesTest, ServesWritersAtOnce) {
 }
 
 TEST_F(TunedChoicesTest, KeepsNothingWithoutAPlace) {
-  const TunedChoices nowhere(KernelStore(""), {"NVIDIA H200", 13000, h200_numbers()});
+  const TunedChoices nowhere(device::KernelStore(""), {"NVIDIA H200", 13000, h200_numbers()});
   EXPECT_FALSE(nowhere.save(call, other()));
   EXPECT_FALSE(nowhere.find(call, workspace).choice);
   EXPECT_EQ(nowhere.find(call, workspace).ignored_reason, "");

@@ -55,8 +55,8 @@ void route_rows(const RoutedRows& r, std::span<void* const> data, int threads) {
   const char* const from = static_cast<const char*>(data[1]);
   char* const to = static_cast<char*>(data[r.is_return ? 2 : 3]);
   const int parts = r.index_count * bytes < (1 << 17) ? 1 : std::max(threads, 1);
-  tile::cpu::run_parallel(parts, [&](int part) {
-    const tile::cpu::WorkSlice mine = tile::cpu::split_evenly(r.index_count, parts, part);
+  pool::run_parallel(parts, [&](int part) {
+    const pool::WorkSlice mine = pool::split_evenly(r.index_count, parts, part);
     for (std::int64_t i = mine.begin; i < mine.end; ++i) {
       if (!r.is_return && rows[i] >= 0)
         std::memcpy(to + rows[i] * bytes, from + i / r.indices_per_row * bytes, static_cast<std::size_t>(bytes));

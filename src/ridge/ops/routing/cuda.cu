@@ -122,7 +122,7 @@ template <class Word, bool is_return> __global__ void __launch_bounds__(move_thr
 template <class Word> void move_rows(const RoutedRows& r, const void* from, void* to, const int* rows,
                                      std::int64_t words, cudaStream_t stream) {
   const auto blocks = static_cast<unsigned>(
-      std::min<std::int64_t>((r.index_count + move_warps - 1) / move_warps, 8 * multiprocessor_count()));
+      std::min<std::int64_t>((r.index_count + move_warps - 1) / move_warps, 8 * device::multiprocessor_count()));
   if (r.is_return)
     move_kernel<Word, true><<<blocks, move_threads, 0, stream>>>(static_cast<const Word*>(from), static_cast<Word*>(to),
                                                                  rows, r.index_count, r.indices_per_row, words);

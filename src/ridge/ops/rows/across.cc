@@ -12,8 +12,6 @@
 namespace ridge::ops {
 namespace {
 
-namespace cpu = tile::cpu;
-
 constexpr std::int64_t max_tasks = 64, min_task_elements = 1 << 15;  // elements
 constexpr std::int64_t range_columns = 2048;
 
@@ -31,8 +29,8 @@ void reduce_across_rows(const AcrossRun& run, std::int64_t rows, std::int64_t co
   if (threads <= 0) threads = usable_cores();
   const auto sums = std::make_unique_for_overwrite<double[]>(static_cast<std::size_t>(row_blocks * columns));
   const int workers = static_cast<int>(std::min<std::int64_t>(threads, row_blocks * ranges));
-  cpu::run_parallel(workers, [&](int worker) {
-    const cpu::WorkSlice mine = cpu::split_evenly(row_blocks * ranges, workers, worker);
+  pool::run_parallel(workers, [&](int worker) {
+    const pool::WorkSlice mine = pool::split_evenly(row_blocks * ranges, workers, worker);
     for (std::int64_t i = mine.begin; i < mine.end; ++i) {
       const std::int64_t row_block = i / ranges, range = i % ranges;
       AcrossRun task = run;
@@ -42,13 +40,13 @@ void reduce_across_rows(const AcrossRun& run, std::int64_t rows, std::int64_t co
       task.part.first = ranges == 1 ? 0 : range * range_columns;
       task.part.last = ranges == 1 ? columns : std::min(columns, task.part.first + range_columns);
       task.part.sums = sums.get() + row_block * columns;
-      cpu::select_for_isa(plain::run_across, avx2::run_across, avx512::run_across)(task);
+      pool::select_for_isa(plain::run_across, avx2::run_across, avx512::run_across)(task);
     }
   });
   const int store_workers =
       static_cast<int>(std::min<std::int64_t>(threads, ceil_div(row_blocks * columns, min_task_elements)));
-  cpu::run_parallel(store_workers, [&](int worker) {
-    const cpu::WorkSlice mine = cpu::split_evenly(columns, store_workers, worker);
+  pool::run_parallel(store_workers, [&](int worker) {
+    const pool::WorkSlice mine = pool::split_evenly(columns, store_workers, worker);
     const bool adds = run.function == ReduceFunction::sum || run.function == ReduceFunction::mean;
     for (std::int64_t row_block = 1; row_block < row_blocks; ++row_block) {
       const double* const other_sums = sums.get() + row_block * columns;

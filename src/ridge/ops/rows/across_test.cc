@@ -14,8 +14,6 @@
 namespace ridge::ops {
 namespace {
 
-namespace cpu = tile::cpu;
-
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr RowFunction gradients[] = {RowFunction::product_sum_across_rows, RowFunction::rmsnorm_weight_gradient,
                                      RowFunction::layernorm_weight_gradient};
@@ -62,7 +60,7 @@ struct Case {
   int threads = 1;
 };
 
-class AcrossRows : public cpu::IsaTest {};
+class AcrossRows : public pool::IsaTest {};
 
 // Returns the result of `function` on f32 rows and checks that nothing is written after it.
 std::vector<float> made(RowFunction function, const Case& c, const std::vector<float>& x,
@@ -159,8 +157,8 @@ TEST_P(AcrossRows, ReductionsGoAcrossTheMiddleOfThree) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryIsa, AcrossRows, testing::ValuesIn(cpu::available_isas()),
-                         [](const auto& isa) { return std::string(cpu::isa_name(isa.param)); });
+INSTANTIATE_TEST_SUITE_P(EveryIsa, AcrossRows, testing::ValuesIn(pool::available_isas()),
+                         [](const auto& isa) { return std::string(pool::isa_name(isa.param)); });
 
 TEST(Across, OfNoRowsIsNothing) {
   const Case c{.rows = 0, .columns = 3};

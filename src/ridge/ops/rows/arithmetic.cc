@@ -4,10 +4,10 @@
 namespace ridge::ops {
 
 void execute_arithmetic(const ArithmeticCall& run) {
-  tile::cpu::select_for_isa(plain::execute_arithmetic, avx2::execute_arithmetic, avx512::execute_arithmetic)(run);
+  pool::select_for_isa(plain::execute_arithmetic, avx2::execute_arithmetic, avx512::execute_arithmetic)(run);
 }
 void run_compiled_chain(const CompiledChain& run) {
-  tile::cpu::select_for_isa(plain::run_compiled_chain, avx2::run_compiled_chain, avx512::run_compiled_chain)(run);
+  pool::select_for_isa(plain::run_compiled_chain, avx2::run_compiled_chain, avx512::run_compiled_chain)(run);
 }
 
 }  // namespace ridge::ops

@@ -34,7 +34,7 @@ template <class T, class F> struct TwoInputChain {
 template <class V> void run_chain(const CompiledChain& run) {
   with_typed_pointer(run.dtype, run.y, [&](auto* y) {
     using T = std::decay_t<decltype(*y)>;
-    const bool streams = 3 * run.n * static_cast<std::int64_t>(sizeof(T)) > tile::cpu::cache_sizes().l3;
+    const bool streams = 3 * run.n * static_cast<std::int64_t>(sizeof(T)) > pool::cache_sizes().l3;
     const tile::cpu::RowsPart part{0, 1, run.n, nullptr, streams, !streams};
     const auto run_with = [&](auto f) {
       tile::cpu::run_rows<V, TwoInputChain<T, decltype(f)>>(

@@ -250,10 +250,10 @@ template <class T> void expect_chain(DType dtype, std::int64_t n, std::size_t sh
   ASSERT_EQ(value(y.back()), -77) << n;
 }
 TEST(CompiledChain, GivesEverySizeOnEveryInstructionSet) {
-  const tile::cpu::Isa before = tile::cpu::active_isa();
-  const std::int64_t large = tile::cpu::cache_sizes().l3 / 6 + 4321;
-  for (const tile::cpu::Isa isa : tile::cpu::available_isas()) {
-    ASSERT_TRUE(tile::cpu::set_active_isa(isa));
+  const pool::Isa before = pool::active_isa();
+  const std::int64_t large = pool::cache_sizes().l3 / 6 + 4321;
+  for (const pool::Isa isa : pool::available_isas()) {
+    ASSERT_TRUE(pool::set_active_isa(isa));
     for (std::int64_t n = 0; n <= 300; n += n < 140 ? 1 : 29) {
       expect_chain<float>(DType::f32, n, 1);
       expect_chain<Bf16>(DType::bf16, n, 1);
@@ -264,7 +264,7 @@ TEST(CompiledChain, GivesEverySizeOnEveryInstructionSet) {
       expect_chain<Bf16>(DType::bf16, large, shift);
     }
   }
-  tile::cpu::set_active_isa(before);
+  pool::set_active_isa(before);
 }
 
 Counts of_chain(ChainOp bend) {

@@ -50,9 +50,9 @@ float* thread_scratch(std::int64_t floats, std::uintptr_t x) {
 
 void run_worker(const RowRun& run) {
   if (is_gradient(run.problem.function))
-    cpu::select_for_isa(plain::run_gradient, avx2::run_gradient, avx512::run_gradient)(run);
+    pool::select_for_isa(plain::run_gradient, avx2::run_gradient, avx512::run_gradient)(run);
   else
-    cpu::select_for_isa(plain::run_rows, avx2::run_rows, avx512::run_rows)(run);
+    pool::select_for_isa(plain::run_rows, avx2::run_rows, avx512::run_rows)(run);
 }
 
 std::vector<double> to_doubles(DType dtype, const void* from, std::int64_t begin, std::int64_t count) {
@@ -115,7 +115,7 @@ void store_rounded(DType dtype, void* y, std::int64_t at, double value) {
 }
 
 std::optional<std::string> unsupported_reason(const RowProblem& p) {
-  if (auto reason = cpu::isa_override_error()) return reason;
+  if (auto reason = pool::isa_override_error()) return reason;
   if (p.rows < 0 || p.columns < 0)
     return "expected rows and columns of at least 0, found " + std::to_string(p.rows) + " and " +
            std::to_string(p.columns);
@@ -143,13 +143,13 @@ void run_row_function(const RowProblem& p, const RowData& data, int threads) {
   if (p.rows == 0 || p.columns == 0) return;
   const double elements = static_cast<double>(p.rows) * static_cast<double>(p.columns);
   const double bytes = elements * (dtype_bits(p.x.dtype) + dtype_bits(p.y.dtype)) / 8;
-  const bool streams = bytes > static_cast<double>(cpu::cache_sizes().l3);
-  const bool in_l2 = bytes <= static_cast<double>(cpu::cache_sizes().l2);
+  const bool streams = bytes > static_cast<double>(pool::cache_sizes().l3);
+  const bool in_l2 = bytes <= static_cast<double>(pool::cache_sizes().l2);
   if (threads <= 0) threads = usable_cores();
   const std::int64_t useful_threads = std::max<std::int64_t>(p.rows * p.columns / min_elements_per_thread, 1);
   const int workers = static_cast<int>(std::min({std::int64_t{threads}, useful_threads, p.rows}));
-  cpu::run_parallel(workers, [&](int worker) {
-    const cpu::WorkSlice part = cpu::split_evenly(p.rows, workers, worker);
+  pool::run_parallel(workers, [&](int worker) {
+    const pool::WorkSlice part = pool::split_evenly(p.rows, workers, worker);
     const std::int64_t floats = cpu::row_scratch_floats(p.columns);
     float* const scratch = thread_scratch(2 * floats, row_address(p, data.x, part.begin));
     RowRun run{p, data, {part.begin, part.end, p.columns, scratch, streams, in_l2, rerun_row_in_f64}, scratch + floats};

@@ -16,7 +16,6 @@
 namespace ridge::ops {
 namespace {
 
-namespace cpu = tile::cpu;
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
 float read(const char* data, DType dtype, std::int64_t i) {
@@ -98,7 +97,7 @@ std::vector<double> by_text(const RowProblem& p, const char* x, const char* weig
 }
 constexpr RowFunction all_functions[] = {RowFunction::softmax, RowFunction::rmsnorm, RowFunction::layernorm};
 
-class Rows : public cpu::IsaTest {};
+class Rows : public pool::IsaTest {};
 
 TEST_P(Rows, every_width_stride_and_type_is_right_and_touches_its_own_bytes_only) {
   std::mt19937 random(3);
@@ -247,7 +246,7 @@ TEST_P(Rows, streamed_rows_and_any_number_of_threads_give_the_same_bits) {
     std::size_t past;  // Offset of y from a cache line, in elements.
   };
   for (const Case& c : {Case{DType::f32, 1003, 1}, Case{DType::bf16, 1056, 0}, Case{DType::bf16, 1003, 1}}) {
-    const std::int64_t bytes = dtype_bits(c.dtype) / 8, many = cpu::cache_sizes().l3 / (2 * bytes) / c.columns + 1;
+    const std::int64_t bytes = dtype_bits(c.dtype) / 8, many = pool::cache_sizes().l3 / (2 * bytes) / c.columns + 1;
     const auto size = static_cast<std::size_t>(many * c.columns * bytes);
     std::vector<char> x(size), y(static_cast<std::size_t>(c.columns * bytes)), memory(size + 128);
     char* const line = memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
@@ -275,7 +274,7 @@ TEST_P(Rows, rows_taken_by_two_are_those_taken_alone) {
   for (const DType dtype : {DType::bf16, DType::f16})
     for (const std::int64_t columns : {4160, 5003})
       for (int odd = 0; odd < 2; ++odd) {
-        const std::int64_t many = cpu::cache_sizes().l2 / (4 * columns) / 2 * 2 + 2 + odd,
+        const std::int64_t many = pool::cache_sizes().l2 / (4 * columns) / 2 * 2 + 2 + odd,
                            stride = (columns + 63) / 64 * 64;
         const auto row = static_cast<std::size_t>(columns * 2);
         const Guarded x(static_cast<std::size_t>((many - 1) * stride * 2) + row), w(row),
@@ -302,8 +301,8 @@ TEST_P(Rows, rows_taken_by_two_are_those_taken_alone) {
       }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryIsa, Rows, testing::ValuesIn(cpu::available_isas()),
-                         [](const auto& isa) { return std::string(cpu::isa_name(isa.param)); });
+INSTANTIATE_TEST_SUITE_P(EveryIsa, Rows, testing::ValuesIn(pool::available_isas()),
+                         [](const auto& isa) { return std::string(pool::isa_name(isa.param)); });
 
 TEST(RowRefusal, says_in_a_sentence_what_is_wrong) {
   const RowProblem good{RowFunction::rmsnorm, 4, 8, {DType::f32, 8}, {DType::f32, 8}};

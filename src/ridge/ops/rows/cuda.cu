@@ -90,17 +90,17 @@ std::optional<std::string> unsupported_reason(const RowProblem& p) {
 std::optional<std::string> unsupported_reason(const RowProgram& program) { return invalid_reason(program); }
 
 std::optional<std::string> launch_rows(const RowProgram& program, std::span<void* const> tensors, CUstream_st* stream) {
-  return launch_generated(generate(program, tensors, multiprocessor_limits()), stream);
+  return device::launch_generated(generate(program, tensors, device::multiprocessor_limits()), stream);
 }
 
 std::size_t workspace_bytes(const RowProblem& p) {
   if (!reduces_across_rows(p.function)) return 0;
-  return counter_bytes +
+  return device::counter_bytes +
          static_cast<std::size_t>(max_row_splits(make_row_program(p, false)) * p.columns) * sizeof(float);
 }
 
-std::optional<std::string> launch_rows(const RowProblem& p, const RowData& data, const DeviceWorkspace& workspace,
-                                       CUstream_st* stream) {
+std::optional<std::string> launch_rows(const RowProblem& p, const RowData& data,
+                                       const device::DeviceWorkspace& workspace, CUstream_st* stream) {
   if (p.rows == 0 && reduces_across_rows(p.function)) {  // Sums over no rows are zero.
     const cudaError_t e =
         cudaMemsetAsync(data.y, 0, static_cast<std::size_t>(p.columns * dtype_bits(p.y.dtype) / 8), stream);
@@ -110,16 +110,17 @@ std::optional<std::string> launch_rows(const RowProblem& p, const RowData& data,
   if (p.rows == 0 || p.columns == 0) return std::nullopt;
   const void* const weight = has_weight(p.function) ? data.weight : nullptr;
   const RowProgram program = make_row_program(p, weight != nullptr);
-  if (p.function > RowFunction::layernorm || (!generation_unavailable_reason() && !invalid_reason(program))) {
+  if (p.function > RowFunction::layernorm || (!device::generation_unavailable_reason() && !invalid_reason(program))) {
     if (workspace.bytes < workspace_bytes(p))
       return "workspace: expected " + std::to_string(workspace_bytes(p)) + " bytes, found " +
              std::to_string(workspace.bytes);
     std::vector<void*> tensors{const_cast<void*>(data.x)};
     if (is_gradient(p.function)) tensors.push_back(const_cast<void*>(data.dy));
     if (weight != nullptr) tensors.push_back(const_cast<void*>(weight));
-    tensors.push_back(reduces_across_rows(p.function) ? static_cast<char*>(workspace.data) + counter_bytes : data.y);
-    const GeneratedKernel kernel = generate(program, tensors, multiprocessor_limits());
-    const auto error = launch_generated(kernel, stream);
+    tensors.push_back(reduces_across_rows(p.function) ? static_cast<char*>(workspace.data) + device::counter_bytes
+                                                      : data.y);
+    const device::GeneratedKernel kernel = generate(program, tensors, device::multiprocessor_limits());
+    const auto error = device::launch_generated(kernel, stream);
     if (error || !reduces_across_rows(p.function)) return error;
     const ReduceProblem sum{ReduceFunction::sum, DType::f32, p.y.dtype, {{p.columns, 1, 1}}, {}};
     return reduce_splits(sum, kernel.blocks / kernel.cluster_blocks, p.rows, tensors.back(), data.y, stream);
@@ -128,9 +129,8 @@ std::optional<std::string> launch_rows(const RowProblem& p, const RowData& data,
       p.rows,      p.columns, p.x.row_stride,       p.y.row_stride,       data.x,
       data.weight, data.y,    to_stored(p.x.dtype), to_stored(p.y.dtype), to_stored(p.weight_dtype),
       p.epsilon};
-  select_kernel(
-      p.function)<<<static_cast<unsigned>(std::min<Index>(p.rows, 8 * multiprocessor_count())), threads, 0, stream>>>(
-      d);
+  select_kernel(p.function)<<<static_cast<unsigned>(std::min<Index>(p.rows, 8 * device::multiprocessor_count())),
+                              threads, 0, stream>>>(d);
   const cudaError_t e = cudaGetLastError();
   if (e == cudaSuccess) return std::nullopt;
   return std::string("launching a row function: ") + cudaGetErrorString(e);

@@ -23,8 +23,8 @@ std::optional<std::string> unsupported_reason(const ReduceProblem& problem);
 // Returns an error message if the launch fails. The problem must be supported. `workspace` has at least
 // workspace_bytes(problem) bytes, and its counters stay zero; only sums across rows need one.
 std::size_t workspace_bytes(const RowProblem& problem);
-std::optional<std::string> launch_rows(const RowProblem& problem, const RowData& data, const DeviceWorkspace& workspace,
-                                       CUstream_st* stream);
+std::optional<std::string> launch_rows(const RowProblem& problem, const RowData& data,
+                                       const device::DeviceWorkspace& workspace, CUstream_st* stream);
 // Requires generated kernels. tensors[i] is the data of program.tensors[i].
 std::optional<std::string> launch_rows(const RowProgram& program, std::span<void* const> tensors, CUstream_st* stream);
 
@@ -32,7 +32,7 @@ std::optional<std::string> launch_rows(const RowProgram& program, std::span<void
 // device need none.
 std::size_t workspace_bytes(const ReduceProblem& problem);
 std::optional<std::string> reduce(const ReduceProblem& problem, const void* x, void* y,
-                                  const DeviceWorkspace& workspace, CUstream_st* stream);
+                                  const device::DeviceWorkspace& workspace, CUstream_st* stream);
 // Combines the partial results of a reduction of `values` elements: f32, contiguous in the order of the kept axes.
 std::optional<std::string> reduce_splits(ReduceProblem problem, std::int64_t splits, std::int64_t values,
                                          const void* from, void* y, CUstream_st* stream);

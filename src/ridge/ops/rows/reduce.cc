@@ -17,8 +17,6 @@
 namespace ridge::ops {
 namespace {
 
-namespace cpu = tile::cpu;
-
 constexpr std::int64_t block_points = 32;
 constexpr std::int64_t min_row_elements = 24;          // Shorter rows are faster in the loop.
 constexpr std::int64_t min_across_elements = 1 << 12;  // Elements of all columns; fewer are faster in the loop.
@@ -90,8 +88,8 @@ void reduce_points(const ReduceProblem& p, const T* x, void* y, std::int64_t beg
   }
 }
 // Reduces each point with a row kernel, which adds partly in f32; results that overflow are recomputed by the loop.
-template <class T> void reduce_contiguous_rows(const ReduceProblem& p, const T* x, void* y, cpu::WorkSlice range) {
-  const auto reduced = cpu::select_for_isa(plain::reduce_row, avx2::reduce_row, avx512::reduce_row);
+template <class T> void reduce_contiguous_rows(const ReduceProblem& p, const T* x, void* y, pool::WorkSlice range) {
+  const auto reduced = pool::select_for_isa(plain::reduce_row, avx2::reduce_row, avx512::reduce_row);
   for (std::int64_t i = range.begin; i < range.end; ++i) {
     const Offsets at = offsets_of(p.kept, i);
     const auto all = reduced({p.function, p.x, x + at.x, point_count(p.reduced)});
@@ -102,7 +100,8 @@ template <class T> void reduce_contiguous_rows(const ReduceProblem& p, const T* 
   }
 }
 // Reduces contiguous points together; a few rows at a time are added in f32.
-template <class T> void reduce_columns(const ReduceProblem& p, const T* x, void* y, cpu::WorkSlice outer, int threads) {
+template <class T>
+void reduce_columns(const ReduceProblem& p, const T* x, void* y, pool::WorkSlice outer, int threads) {
   const ReduceAxis columns = p.kept.back(), rows = p.reduced[0];
   const double divisor = p.function == ReduceFunction::mean ? static_cast<double>(rows.extent) : 1;
   for (std::int64_t i = outer.begin; i < outer.end; ++i) {
@@ -147,7 +146,7 @@ std::vector<ReduceAxis> merge_axes(std::vector<ReduceAxis> axes) {
 }
 
 std::optional<std::string> unsupported_reason(const ReduceProblem& p) {
-  if (auto reason = cpu::isa_override_error()) return reason;
+  if (auto reason = pool::isa_override_error()) return reason;
   for (const auto& [dtype, which] : {std::pair(p.x, "x"), {p.y, "y"}})
     if (!is_storable(dtype))
       return std::string(which) + " is " + std::string(dtype_name(dtype)) + "; reductions store f32, bf16 and f16";
@@ -173,8 +172,8 @@ void reduce(const ReduceProblem& given, const void* x, void* y, int threads) {
                      items = (kept + points_per_item - 1) / points_per_item;
   const int max_workers = static_cast<int>(std::min<std::int64_t>(threads, useful_threads)),
             workers = static_cast<int>(std::min<std::int64_t>(max_workers, items));
-  cpu::run_parallel(workers, [&](int worker) {
-    const cpu::WorkSlice mine = cpu::split_evenly(items, workers, worker);
+  pool::run_parallel(workers, [&](int worker) {
+    const pool::WorkSlice mine = pool::split_evenly(items, workers, worker);
     with_typed_pointer(p.x, const_cast<void*>(x), [&](auto* from) {
       if (is_by_columns)
         reduce_columns(p, from, y, mine, workers == 1 ? max_workers : 1);

@@ -83,8 +83,8 @@ __device__ void fold_points(const DeviceReduction& p, ReduceIndex base, ReduceIn
     tile::cuda::Pack<form, W> x[batch];
 #pragma unroll
     for (int b = 0; b < batch; ++b)
-      x[b] = tile::cuda::read<form, W, W, tile::cuda::CachePolicy::streamed>(p.x, base + offset_of(p.reduced, r + b * step).x,
-                                                                     r + b * step < end);
+      x[b] = tile::cuda::read<form, W, W, tile::cuda::CachePolicy::streamed>(
+          p.x, base + offset_of(p.reduced, r + b * step).x, r + b * step < end);
 #pragma unroll
     for (int i = 0; i < W; ++i) {
       float part = x[0][i];
@@ -188,7 +188,7 @@ ReductionPlan plan_reduction(const ReduceProblem& p) {
   // A split has several batches for all lanes; the second kernel must not have more work per point than the first.
   const ReduceIndex min_split_values =
       s.reduces_columns ? threads / s.lanes * down_batch : s.lanes * vector_width * along_batch;
-  const ReduceIndex sms = multiprocessor_count();
+  const ReduceIndex sms = device::multiprocessor_count();
   const ReduceIndex max_splits =
       std::min<ReduceIndex>(max_splits_per_sm * sms,
                             s.reduces_columns ? std::max<ReduceIndex>(static_cast<ReduceIndex>(std::sqrt(s.values)), 32)
@@ -296,17 +296,17 @@ std::optional<std::string> reduce_splits(ReduceProblem p, std::int64_t splits, s
 
 std::size_t workspace_bytes(const ReduceProblem& p) {
   const ReductionPlan s = plan_reduction(p);
-  return s.splits == 1 ? 0 : counter_bytes + static_cast<std::size_t>(s.splits * s.points) * 4;
+  return s.splits == 1 ? 0 : device::counter_bytes + static_cast<std::size_t>(s.splits * s.points) * 4;
 }
 
-std::optional<std::string> reduce(const ReduceProblem& p, const void* x, void* y, const DeviceWorkspace& workspace,
-                                  CUstream_st* stream) {
+std::optional<std::string> reduce(const ReduceProblem& p, const void* x, void* y,
+                                  const device::DeviceWorkspace& workspace, CUstream_st* stream) {
   ReductionPlan s = plan_reduction(p);
   if (s.splits == 1) return launch_error(launch_reduction(p, s, x, y, false, stream));
   if (workspace.bytes < workspace_bytes(p))
     return "workspace: expected " + std::to_string(workspace_bytes(p)) + " bytes, found " +
            std::to_string(workspace.bytes);
-  char* const partial_results = static_cast<char*>(workspace.data) + counter_bytes;
+  char* const partial_results = static_cast<char*>(workspace.data) + device::counter_bytes;
   if (const cudaError_t e = launch_reduction(p, s, x, partial_results, true, stream); e != cudaSuccess)
     return launch_error(e);
   ReduceProblem final_problem = p;

@@ -10,8 +10,6 @@
 namespace ridge::ops {
 namespace {
 
-namespace cpu = tile::cpu;
-
 constexpr std::int64_t line_bytes = 64;
 
 std::int64_t count_blocks(const RowBlockProgram& s) {
@@ -99,8 +97,8 @@ void run_row_blocks(const RowBlockProgram& s, std::span<void* const> data, int t
   const std::int64_t block_count = count_blocks(s);
   if (threads <= 0) threads = usable_cores();
   const int workers = static_cast<int>(std::min<std::int64_t>(threads, block_count));
-  cpu::run_parallel(workers, [&](int worker) {
-    const cpu::WorkSlice range = cpu::split_evenly(block_count, workers, worker);
+  pool::run_parallel(workers, [&](int worker) {
+    const pool::WorkSlice range = pool::split_evenly(block_count, workers, worker);
     RowBlockRunner runner(s, data);
     for (std::int64_t i = range.begin; i < range.end; ++i) runner.run_block(i);
   });

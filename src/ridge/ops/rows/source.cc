@@ -31,7 +31,7 @@ std::int64_t count_elements(const std::vector<std::int64_t>& extents) {
 
 class RowKernelWriter {
  public:
-  RowKernelWriter(const RowProgram& program, std::span<void* const> data, const cuda::MultiprocessorLimits& device)
+  RowKernelWriter(const RowProgram& program, std::span<void* const> data, const device::MultiprocessorLimits& device)
       : program_(program),
         data_(data),
         device_(device),
@@ -40,7 +40,7 @@ class RowKernelWriter {
         splits_(max_row_splits(program)),
         slots_(splits_ > 0 ? "1" : "0") {}
 
-  GeneratedKernel write_kernel() {
+  device::GeneratedKernel write_kernel() {
     if (rows_ == 0 || program_.columns == 0) return {};
     choose_layout();
     std::string steps = write_tensors();
@@ -48,7 +48,7 @@ class RowKernelWriter {
     steps = write_header() + steps + setup_code_ + write_prefetch() +
             "  at.for_each_row(rows, [&](const Index row) {\n" + shift_code_ + take_code_ + step_code_ + "  });\n" +
             final_code_;
-    out_.source = kernel_source(out_, "ridge/ops/rows/gradient_kernels.h", wide_indices_, steps);
+    out_.source = device::kernel_source(out_, "ridge/ops/rows/gradient_kernels.h", wide_indices_, steps);
     return std::move(out_);
   }
 
@@ -416,8 +416,8 @@ class RowKernelWriter {
 
   const RowProgram& program_;
   std::span<void* const> data_;
-  cuda::MultiprocessorLimits device_;
-  GeneratedKernel out_;
+  device::MultiprocessorLimits device_;
+  device::GeneratedKernel out_;
   ArgumentWords arguments_;
   std::int64_t rows_, splits_;
   std::vector<int> vector_widths_;
@@ -435,8 +435,8 @@ class RowKernelWriter {
 
 }  // namespace
 
-GeneratedKernel generate(const RowProgram& program, std::span<void* const> tensors,
-                         const cuda::MultiprocessorLimits& device) {
+device::GeneratedKernel generate(const RowProgram& program, std::span<void* const> tensors,
+                                 const device::MultiprocessorLimits& device) {
   return RowKernelWriter(program, tensors, device).write_kernel();
 }
 

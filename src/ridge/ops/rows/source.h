@@ -11,7 +11,7 @@ namespace ridge::ops {
 
 // Returns the kernel of a valid program (`invalid_reason`). Pointers are device memory; only their alignment matters.
 // Sums across rows have one split per block or cluster, at most max_row_splits(program).
-GeneratedKernel generate(const RowProgram& program, std::span<void* const> tensors,
-                         const cuda::MultiprocessorLimits& device);
+device::GeneratedKernel generate(const RowProgram& program, std::span<void* const> tensors,
+                                 const device::MultiprocessorLimits& device);
 
 }  // namespace ridge::ops

@@ -5,7 +5,7 @@
 
 #include "ridge/pool/isa.h"
 
-namespace ridge::tile::cpu {
+namespace ridge::pool {
 
 class IsaTest : public testing::TestWithParam<Isa> {
  protected:
@@ -18,4 +18,4 @@ class IsaTest : public testing::TestWithParam<Isa> {
   const Isa previous_ = active_isa();
 };
 
-}  // namespace ridge::tile::cpu
+}  // namespace ridge::pool

@@ -6,7 +6,7 @@
 
 #include "ridge/pool/isa.h"
 
-namespace ridge::tile::cpu {
+namespace ridge::pool {
 
 inline std::vector<Cpu> all_test_cpus() {
   std::vector<Cpu> all;
@@ -23,4 +23,4 @@ inline std::string describe_cpu(const Cpu& cpu) {
          std::to_string(cpu.caches.l2 >> 10) + " KiB of L2";
 }
 
-}  // namespace ridge::tile::cpu
+}  // namespace ridge::pool

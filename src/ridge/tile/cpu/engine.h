@@ -11,10 +11,13 @@
 #include "ridge/base/float16.h"
 #include "ridge/tile/tile.h"
 
+namespace ridge::pool {
+struct Cpu;  // defined in pool/isa.h
+}
+
 namespace ridge::tile::cpu {
 
 using Unit = std::int32_t;
-struct Cpu;  // defined in pool/isa.h
 
 // Addresses of a later stage that are prefetched into the L2 while this stage is multiplied: one (A) or two (B) cache
 // lines per four steps of k. Line s is at base + (s mod (mask + 1)) * stride + ((s & ~mask) << shift), s >=
@@ -141,7 +144,7 @@ constexpr Index packed_units(const Engine& e, Index k) {
 // Returns the engine for these operands on a CPU, or null. Its sizes may be read on any CPU; its functions need a CPU
 // with the instruction set. `prepacked`: B is packed once for many products, so an engine that does not widen it is
 // preferred.
-const Engine* find_engine(DType a, DType b, const Cpu& cpu, bool prepacked = false);
+const Engine* find_engine(DType a, DType b, const pool::Cpu& cpu, bool prepacked = false);
 const Engine* find_engine(DType a, DType b);  // Returns that of this_cpu().
 
 // Returns Pair<A, B>::engine for formats a and b, which are widened to f32 while they are packed, or null.

@@ -71,7 +71,7 @@ const Engine* plain_engine(DType a, DType b) {
   return find_widening_engine<PlainWidening>(a, b);
 }
 
-const Engine* find_engine(DType a, DType b, const Cpu& cpu, bool prepacked) {
+const Engine* find_engine(DType a, DType b, const pool::Cpu& cpu, bool prepacked) {
   const Isa best = cpu.isa;
   const bool pairs = cpu.bf16_pairs || prepacked;
   const Engine* found = nullptr;
@@ -83,6 +83,6 @@ const Engine* find_engine(DType a, DType b, const Cpu& cpu, bool prepacked) {
   return found != nullptr ? found : plain_engine(a, b);
 }
 
-const Engine* find_engine(DType a, DType b) { return find_engine(a, b, this_cpu()); }
+const Engine* find_engine(DType a, DType b) { return find_engine(a, b, pool::this_cpu()); }
 
 }  // namespace ridge::tile::cpu

@@ -80,7 +80,7 @@ template <class V, class Kernel> class RowsRunner {
       if (n_ > l1_floats && part_.end - part_.begin > 1 &&
           offset_in_line(part_.begin) == offset_in_line(part_.begin + 1))
         return run_row_pairs<PrefetchFor<X>>();
-    if (sizeof(X) == 2 || needs_far_prefetch())
+    if (sizeof(X) == 2 || pool::needs_far_prefetch())
       run_pipelined<pairs, PrefetchFor<X>>();
     else
       run_pipelined<pairs, NoPrefetch>();
@@ -92,7 +92,7 @@ template <class V, class Kernel> class RowsRunner {
   void run_one_pass() const {
     if (!part_.non_temporal)
       run_one_pass<NoPrefetch>();
-    else if (needs_far_prefetch())
+    else if (pool::needs_far_prefetch())
       run_one_pass<PrefetchFor<X>>();
     else
       run_one_pass<std::conditional_t<sizeof(X) == 2, PrefetchNearL1, NoPrefetch>>();

@@ -194,11 +194,11 @@ template <class Kernel> class MatmulRun {
       for (Index i = 0; i < items; ++i) {
         next = threads_;
         Team team = make_team(i);
-        cpu::run_parallel(threads_, [&](int w) { run_group(team, next, w, threads_); });
+        pool::run_parallel(threads_, [&](int w) { run_group(team, next, w, threads_); });
       }
       return;
     }
-    cpu::run_parallel(threads_, [&](int w) {
+    pool::run_parallel(threads_, [&](int w) {
       for (Index i = w; i < items; i = next.fetch_add(1, std::memory_order_relaxed)) {
         std::atomic<Index> columns{1};
         Team team = make_team(i);
@@ -225,8 +225,8 @@ template <class Kernel> class MatmulRun {
                                   ? ceil_div(rows.size, e.row_multiple) * e.row_multiple
                                   : rows.size;
     team.left =
-        static_cast<Unit*>(thread_arenas().left.ensure_size(sizeof(Unit) * (packed_rows * (units + tails) + 64)));
-    team.packed_state = static_cast<std::atomic<unsigned char>*>(thread_arenas().packed_flags.ensure_size(flags));
+        static_cast<Unit*>(pool::thread_arenas().left.ensure_size(sizeof(Unit) * (packed_rows * (units + tails) + 64)));
+    team.packed_state = static_cast<std::atomic<unsigned char>*>(pool::thread_arenas().packed_flags.ensure_size(flags));
     for (Index i = 0; i < flags; ++i) new (&team.packed_state[i]) std::atomic<unsigned char>(0);
     return team;
   }
@@ -312,7 +312,7 @@ template <class Kernel> class MatmulRun {
     }
     const Index resident_rows = schedule_.stages > 1 ? team.rows.size : row_block_range(team, 0).size;
     acc.stride = ceil_div(sums_width(col), 16) * 16 + 16;  // keeps rows in different cache sets
-    acc.sums = static_cast<Sum*>(thread_arenas().sums.ensure_size(sizeof(Sum) * resident_rows * acc.stride));
+    acc.sums = static_cast<Sum*>(pool::thread_arenas().sums.ensure_size(sizeof(Sum) * resident_rows * acc.stride));
     if (schedule_.stages > 1) acc.sums += in_group.begin * acc.stride;
     return acc;
   }

@@ -79,7 +79,7 @@ bool can_read_left_in_place(const MatmulSizes& p, const MatmulOperands& o, Index
 }  // namespace
 
 const Engine& choose_engine(const MatmulSizes& p, const Engine& engine, const Matrix& right, bool right_uniform,
-                            const CacheSizes& core_caches) {
+                            const pool::CacheSizes& core_caches) {
   const Index unit_bytes = sizeof(Unit);
   const bool in_l2 = p.k * p.n / engine.per_unit * unit_bytes <= core_caches.l2 / 2;
   const Index max_across_k_rows = in_l2 ? engine.few_row_limits.in_l2 : engine.few_row_limits.across_k;

@@ -41,12 +41,12 @@ struct MatmulOperands {
   const Matrix *left = nullptr, *right = nullptr;
   Index right_parts = 1;      // number of matrices like `right` in one product
   bool right_uniform = true;  // all are contiguous along the same axis; else each is packed
-  CacheSizes caches = cpu::cache_sizes();
+  pool::CacheSizes caches = pool::cache_sizes();
 };
 
 // Returns the engine that runs this product: `engine` or its few_rows_engine.
 const Engine& choose_engine(const MatmulSizes& problem, const Engine& engine, const Matrix& right, bool right_uniform,
-                            const CacheSizes& core_caches = cache_sizes());
+                            const pool::CacheSizes& core_caches = pool::cache_sizes());
 
 CpuSchedule choose_schedule(const MatmulSizes& problem, const MatmulOperands& operands, TileLimits limits, int threads);
 

@@ -107,7 +107,7 @@ CpuSchedule of_few(MatmulSizes p, int per_unit, bool along, int threads = 1) {
 }
 
 TEST(CpuSchedule, few_rows_of_f32_read_what_lies_in_the_L2_in_place) {
-  const Index k = cache_sizes().l2 / 4 / 1024;  // 1024 columns fill the L2
+  const Index k = pool::cache_sizes().l2 / 4 / 1024;  // 1024 columns fill the L2
   for (const Index m : {1, 8}) {
     const CpuSchedule s = of_few({1, m, 1024, k}, 1, false);
     EXPECT_FALSE(s.skinny || s.pack_right) << m << " rows";
@@ -117,7 +117,7 @@ TEST(CpuSchedule, few_rows_of_f32_read_what_lies_in_the_L2_in_place) {
 }
 
 TEST(CpuSchedule, a_second_pass_over_quads_is_for_those_that_lie_in_memory) {
-  const Index k = cache_sizes().l2 / 1024;
+  const Index k = pool::cache_sizes().l2 / 1024;
   EXPECT_TRUE(of_few({1, 8, 1024, k}, 4, true).skinny);
   EXPECT_FALSE(of_few({1, 9, 1024, k}, 4, true).skinny);
   EXPECT_TRUE(of_few({1, 9, 2048, k}, 4, true).skinny);
@@ -134,7 +134,7 @@ TEST(CpuSchedule, how_many_rows_are_few_depends_on_where_B_lies) {
   tiles.per_unit = 2;
   tiles.few_rows_engine = [] { return find_engine(DType::f32, DType::f32); };
   tiles.few_row_limits = {2, 6, 4};
-  const Index k = cache_sizes().l2 / 2 / 1024;  // 512 columns of bf16 take half of the L2
+  const Index k = pool::cache_sizes().l2 / 2 / 1024;  // 512 columns of bf16 take half of the L2
   const auto most = [&](Index n, bool along) {
     Matrix b;
     b.col_stride = along ? 1 : n;

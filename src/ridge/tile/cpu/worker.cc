@@ -134,8 +134,8 @@ Worker::RightPanels Worker::right_panels(const RecordedLoad& b, int right_part) 
   RightSlot& slot = slots_[right_part];
   const bool is_packed = slot.matrix == b.matrix && slot.k == b.k.begin && slot.column == b.along.begin;
   if (!is_packed) {
-    slot.data = static_cast<Unit*>(
-        thread_arenas().right[right_part].ensure_size(sizeof(Unit) * ceil_div(b.along.size, e.cols) * e.cols * steps));
+    slot.data = static_cast<Unit*>(pool::thread_arenas().right[right_part].ensure_size(
+        sizeof(Unit) * ceil_div(b.along.size, e.cols) * e.cols * steps));
     slot.matrix = b.matrix;
     slot.k = b.k.begin;
     slot.column = b.along.begin;
@@ -193,7 +193,7 @@ void Worker::multiply_skinny(const SumsTarget& sums, const RecordedLoad& a, cons
   args.a = packed_left_panel(a, 0, {0, a.along.size});
   if (e.needs_sum_scratch)  // reuses the memory of packed B
     args.scratch_sums =
-        thread_arenas().right[0].ensure_size(sizeof(Unit) * ceil_div(args.n, e.cols) * e.cols * args.rows);
+        pool::thread_arenas().right[0].ensure_size(sizeof(Unit) * ceil_div(args.n, e.cols) * e.cols * args.rows);
   (packed ? e.skinny_packed : e.skinny_across_k)(args);
 }
 

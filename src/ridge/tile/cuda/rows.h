@@ -370,7 +370,7 @@ template <class S> class RowOnLanes {
 #pragma unroll
     for (int k = 0; k < S::vectors; ++k)
       packs.of[k] = cuda::read<T::format, S::width, T::aligned_elements, T::policy>(data, at + k * stride,
-                                                                                      in_vectors && !is_cut(k));
+                                                                                    in_vectors && !is_cut(k));
 #pragma unroll
     for (int k = 0; k < S::vectors; ++k)
       if (!in_vectors || is_cut(k))

@@ -266,9 +266,9 @@ MatmulCase make_simple_case(Index m, Index n, Index k, DType in, DType out, int 
 
 std::string describe_case(const MatmulCase& c) {
   const MatmulProblem& p = c.call.problem;
-  std::string s = fmt::format("isa {}, seed {}, threads {}, runs {}{}: batch {} m {} n {} k {}",
-                              tile::cpu::isa_name(tile::cpu::active_isa()), c.seed, c.threads, c.runs,
-                              c.packed ? ", packed" : "", p.batch, p.m, p.n, p.k);
+  std::string s =
+      fmt::format("isa {}, seed {}, threads {}, runs {}{}: batch {} m {} n {} k {}", pool::isa_name(pool::active_isa()),
+                  c.seed, c.threads, c.runs, c.packed ? ", packed" : "", p.batch, p.m, p.n, p.k);
   for (const MatrixLayout* x : {&p.a, &p.b, &p.d})
     s += fmt::format(", {} strides {} {} {}", dtype_name(x->dtype), x->batch_stride, x->row_stride, x->col_stride);
   if (p.grouped) s += fmt::format(", groups begin at {}", fmt::join(c.starts, " "));
