@@ -76,6 +76,10 @@ add_test(NAME style COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/styl
 set_tests_properties(style PROPERTIES LABELS fast)
 
 # The mutation tool detects a mutant that must be detected and misses one that must be missed.
+# The language checker finds what is planted.
+add_test(NAME language COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/language_test.py)
+set_tests_properties(language PROPERTIES LABELS fast)
+
 add_test(NAME mutate COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/mutate_test.py ${CMAKE_CXX_COMPILER})
 set_tests_properties(mutate PROPERTIES LABELS "fast;compile")
 

@@ -24,7 +24,7 @@
 
 namespace ridge {
 
-// A machine, or its name: "h200" of the catalog, "mine.toml", or this computer's "cpu" or "cuda".
+// A machine or its name: "h200" of the catalog, the path of a machine file, or this computer's "cpu" or "cuda".
 class MachineChoice {
  public:
   MachineChoice(std::string name = "cpu") : name_(std::move(name)) {}

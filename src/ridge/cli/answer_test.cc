@@ -248,7 +248,7 @@ TEST_F(CliTest, ClaimsThatDependOnSizesAreUndecided) {
   EXPECT_EQ(text.out,
             "undecided: B > 300\n"
             "  B >= r*D*F/(D*F - r*(D + F)); 295.343 where B << D, F, where compute takes at least as long as memory\n"
-            "  it depends on D, F: give a value with -d D=N\n");
+            "  it depends on D, F: set a value with -d D=N\n");
   const auto check_result = [&](const std::vector<std::string>& more) {
     std::vector<std::string> words = open;
     words.insert(words.end(), more.begin(), more.end());
@@ -260,7 +260,7 @@ TEST_F(CliTest, ClaimsThatDependOnSizesAreUndecided) {
   EXPECT_EQ(check_result({"D=8192", "F=8192"})["verdict"], "wrong");    // Holds from 319
   EXPECT_EQ(check_result({"D=36000", "F=36000"})["verdict"], "right");  // Holds from 301
   EXPECT_EQ(ridge({"explain", matmul, "--on", "h100", "--check", "intensity = 2"}).out,
-            "undecided: intensity = 2\n  intensity has no value yet\n  it depends on B, D, F: give a value with -d "
+            "undecided: intensity = 2\n  intensity has no value yet\n  it depends on B, D, F: set a value with -d "
             "B=N\n");
 }
 

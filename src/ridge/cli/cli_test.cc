@@ -100,7 +100,7 @@ TEST_F(CliTest, PlansWithoutADevice) {
     const Outcome out =
         ridge({"explain", layer, "--on", "h200", "--plan", option, "-d", "N=512", "-d", "D=512", "-d", "F=512"});
     EXPECT_NE(out.out.find(kernel), std::string::npos) << out.out << out.err;
-    EXPECT_EQ(out.out.find("in one kernel") == std::string::npos, std::string_view(option) == "--no-fuse");
+    EXPECT_EQ(out.out.find("in one kernel: ") == std::string::npos, std::string_view(option) == "--no-fuse");
   }
   rejects({"explain", matmul, "--library", "cublaslt"}, 2, "ridge: expected --library together with --plan\n");
   rejects({"explain", "--flops", "1", "--bytes", "1", "--plan"}, 2,

@@ -1,5 +1,10 @@
 #include "ridge/plan/choose_fusion.h"
 
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <queue>
+
 #include "ridge/ops/attention/model.h"
 #include "ridge/ops/chain/model.h"
 #include "ridge/ops/fused/model.h"
@@ -50,6 +55,49 @@ Result<Plan> plan_fastest_fusion(const Program& program, const Bindings& dims, c
     best = std::move(other);
   }
   return best;
+}
+
+std::vector<int> order_groups(const std::vector<std::vector<int>>& members,
+                              const std::vector<std::set<int>>& successors) {
+  const auto at = [](int group) { return static_cast<std::size_t>(group); };
+  std::vector<int> waits(members.size());
+  for (const std::set<int>& later : successors)
+    for (const int g : later) ++waits[at(g)];
+  std::priority_queue<int, std::vector<int>, std::greater<>> ready;
+  for (int g = 0; g < static_cast<int>(members.size()); ++g)
+    if (!members[at(g)].empty() && waits[at(g)] == 0) ready.push(g);
+  std::vector<int> out;
+  while (!ready.empty()) {
+    out.push_back(ready.top());
+    ready.pop();
+    for (const int g : successors[at(out.back())])
+      if (--waits[at(g)] == 0) ready.push(g);
+  }
+  return out;
+}
+
+std::int64_t saturating_add(std::int64_t a, std::int64_t b) {
+  std::int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
+std::string_view name(FusionGroup::GroupKind kind) {
+  switch (kind) {
+    case FusionGroup::GroupKind::product: return "product";
+    case FusionGroup::GroupKind::pointwise: return "pointwise";
+    case FusionGroup::GroupKind::rows: return "rows";
+    case FusionGroup::GroupKind::attention: return "attention";
+    case FusionGroup::GroupKind::attention_backward: return "attention_backward";
+    case FusionGroup::GroupKind::loops: return "loops";
+  }
+  return "";
+}
+
+std::vector<int> statements_with_recomputed(const FusionGroup& group) {
+  std::vector<int> out;
+  std::merge(group.statements.begin(), group.statements.end(), group.recomputed.begin(), group.recomputed.end(),
+             std::back_inserter(out));
+  return out;
 }
 
 }  // namespace ridge

@@ -2,7 +2,10 @@
 // whether that is faster: both plans are made, and the one with the shorter predicted time is used.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <set>
+#include <vector>
 
 #include "ridge/ops/model.h"
 #include "ridge/plan/plan.h"
@@ -15,5 +18,13 @@ std::optional<double> predict_plan_seconds(const Plan& plan, const ops::DeviceNu
 // Like `make_plan`, with the products in separate kernels wherever that is predicted to be faster.
 Result<Plan> plan_fastest_fusion(const Program& program, const Bindings& dims, const FuseOptions& options,
                                  const ops::DeviceNumbers& device);
+
+// Returns the numbers of the groups that have members, each after the groups whose results it reads; of the groups that
+// are ready the lowest number comes first. `successors` lists for each group those that read its results.
+std::vector<int> order_groups(const std::vector<std::vector<int>>& members,
+                              const std::vector<std::set<int>>& successors);
+
+// Returns a + b, or INT64_MAX if the sum exceeds it.
+std::int64_t saturating_add(std::int64_t a, std::int64_t b);
 
 }  // namespace ridge

@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <map>
-#include <queue>
 #include <set>
 
 #include "ridge/base/string_util.h"
 #include "ridge/ops/fused/model.h"
 #include "ridge/plan/attention/recognize_backward.h"
 #include "ridge/plan/attention/recognize_forward.h"
+#include "ridge/plan/choose_fusion.h"
 #include "ridge/plan/lower.h"
 #include "ridge/program/contraction.h"
 #include "ridge/program/routine.h"
@@ -22,11 +22,6 @@ namespace {
 constexpr std::size_t max_statements_per_kernel = 64;  // limit on the statements of a fused kernel
 constexpr std::int64_t max_row_bytes = 1 << 20;  // limit on the bytes that a row of a CPU kernel touches; about one L2
 constexpr int max_sibling_trials = 4;            // limit on the readers of the same tensor that are tried
-
-std::int64_t saturating_add(std::int64_t a, std::int64_t b) {
-  std::int64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
-}
 
 class StatementFuser {
  public:
@@ -476,24 +471,12 @@ class StatementFuser {
 
   // Returns the groups so that each follows those whose results it reads; ties by the position of the last statement.
   std::vector<int> topological_order() const {
-    std::vector<std::set<int>> after(members_.size());
-    std::vector<int> waits(members_.size());
+    std::vector<std::set<int>> successors(members_.size());
     for (int s = 0; s < statement_count(); ++s)
       for (const int reader : readers_[to_index(result_of(s))])
-        if (group_of_[to_index(reader)] != group_of_[to_index(s)] &&
-            after[to_index(group_of_[to_index(s)])].insert(group_of_[to_index(reader)]).second)
-          ++waits[to_index(group_of_[to_index(reader)])];
-    std::priority_queue<int, std::vector<int>, std::greater<>> ready;
-    for (int g = 0; g < static_cast<int>(members_.size()); ++g)
-      if (!members_[to_index(g)].empty() && waits[to_index(g)] == 0) ready.push(g);
-    std::vector<int> out;
-    for (; !ready.empty();) {
-      out.push_back(ready.top());
-      ready.pop();
-      for (const int g : after[to_index(out.back())])
-        if (--waits[to_index(g)] == 0) ready.push(g);
-    }
-    return out;
+        if (group_of_[to_index(reader)] != group_of_[to_index(s)])
+          successors[to_index(group_of_[to_index(s)])].insert(group_of_[to_index(reader)]);
+    return order_groups(members_, successors);
   }
 
   FusionGroup make_group(const std::vector<int>& own, const std::vector<int>& recomputed = {}) const {
@@ -606,25 +589,6 @@ class StatementFuser {
 };
 
 }  // namespace
-
-std::string_view name(FusionGroup::GroupKind kind) {
-  switch (kind) {
-    case FusionGroup::GroupKind::product: return "product";
-    case FusionGroup::GroupKind::pointwise: return "pointwise";
-    case FusionGroup::GroupKind::rows: return "rows";
-    case FusionGroup::GroupKind::attention: return "attention";
-    case FusionGroup::GroupKind::attention_backward: return "attention_backward";
-    case FusionGroup::GroupKind::loops: return "loops";
-  }
-  return "";
-}
-
-std::vector<int> statements_with_recomputed(const FusionGroup& group) {
-  std::vector<int> out;
-  std::merge(group.statements.begin(), group.statements.end(), group.recomputed.begin(), group.recomputed.end(),
-             std::back_inserter(out));
-  return out;
-}
 
 FusionPlan fuse_statements(const Program& program, const std::vector<Shape>& shapes, const FuseOptions& options) {
   return StatementFuser(program, shapes, options).fuse_all();

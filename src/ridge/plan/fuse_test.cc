@@ -185,8 +185,8 @@ TEST(Fuse, EndsOneProductWhereADeviceHasNoKernelForTwo) {
   EXPECT_EQ(exact.groups(), "u | g h");
   EXPECT_EQ(exact.internal_names(), "g");
   EXPECT_EQ(exact.boundary_texts(),
-            std::vector<std::string>{"u | h: the device has no kernel for this: its gated layer is fast "
-                                     "for bf16 and f16 alone, and this one multiplies f32"});
+            std::vector<std::string>{"u | h: the device has no kernel for this: its gated layer supports "
+                                     "only bf16 and f16, and this one multiplies f32"});
   EXPECT_EQ(brief.groups(), "g u h");
   EXPECT_EQ(fused("dims B = 8, D = 4, F = 16\nx: bf16[B, D]  gate: bf16[F, D]  up: bf16[D, F]\n"
                   "g[B, F] = x * gate\nu[B, F] = x * up\nh: bf16[B, F] = silu(g) * u",

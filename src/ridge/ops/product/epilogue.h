@@ -7,9 +7,11 @@
 #include "ridge/ops/product/call.h"
 #include "ridge/ops/stored.h"
 
-namespace ridge::tile {
+namespace ridge {
+namespace tile {
 struct EpilogueTile;  // tile.h, on a CPU
 }
+}  // namespace ridge
 
 namespace ridge::ops {
 

@@ -11,9 +11,11 @@
 #include "ridge/base/float16.h"
 #include "ridge/tile/tile.h"
 
-namespace ridge::pool {
+namespace ridge {
+namespace pool {
 struct Cpu;  // defined in pool/isa.h
 }
+}  // namespace ridge
 
 namespace ridge::tile::cpu {
 
