@@ -1,4 +1,4 @@
-// Built-in catalog: the content of each machines/NAME.toml at build time.
+// Built-in catalog: the content of each machines/<name>.toml at build time.
 #pragma once
 
 #include <string_view>

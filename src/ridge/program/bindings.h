@@ -1,4 +1,4 @@
-// Parses values of dimensions: -d B=256, and the table of `--table FILE.csv`. Its header names dimensions; each row
+// Parses values of dimensions: -d B=256, and the table of `--table <file>.csv`. Its header names dimensions; each row
 // gives them values.
 //   B,D        explains the program with B = 1, D = 8192, then with B = 256, D = 8192
 //   1,8192
