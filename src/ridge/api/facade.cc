@@ -209,7 +209,7 @@ Result<std::vector<Report>> explain_each(const Request& request, const std::vect
 Result<std::vector<OperandLines>> count_cache_lines(const Request& request, const LinesRequest& tiles) {
   const auto resolved = resolve_request(request);
   if (!resolved) return resolved.error();
-  return count_operand_lines(resolved->program, with_defaults(resolved->machine), request.dims, tiles);
+  return analyze_tile_alignment(resolved->program, with_defaults(resolved->machine), request.dims, tiles);
 }
 
 Result<std::vector<TileWaves>> count_tile_waves(const Request& request, const std::string& tile) {

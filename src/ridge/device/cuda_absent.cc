@@ -43,7 +43,7 @@ Status set_then_wait(const Queue&, std::span<DeviceFlag* const>, std::span<const
   return no_cuda_error();
 }
 std::int64_t SmallBuffer::bytes() const { return data_bytes(); }
-Status exchange_small(const Queue&, const SmallBuffer&, const SmallMessage&) { return no_cuda_error(); }
+Status queue_small_collective(const Queue&, const SmallBuffer&, const SmallMessage&) { return no_cuda_error(); }
 std::optional<std::string> interpreter_note() { return no_cuda_error().message; }
 std::optional<std::string> read_all(const StreamedBuffers&, int, CUstream_st*) { return no_cuda_error().message; }
 std::optional<std::string> write_all(const StreamedBuffers&, int, CUstream_st*) { return no_cuda_error().message; }

@@ -112,7 +112,7 @@ std::int64_t SmallBuffer::bytes() const {
   return data_bytes() + static_cast<std::int64_t>(sizeof(CallCount)) * ranks * max_small_blocks;
 }
 
-Status exchange_small(const Queue& queue, const SmallBuffer& buffer, const SmallMessage& message) {
+Status queue_small_collective(const Queue& queue, const SmallBuffer& buffer, const SmallMessage& message) {
   ExchangeCall call{buffer, message};
   call.vectors = (message.bytes + vector_bytes - 1) / vector_bytes;
   if (call.vectors == 0) return Done{};

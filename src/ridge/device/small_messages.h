@@ -36,6 +36,6 @@ struct SmallMessage {
 };
 // `from`, `to` and `stride_bytes` are multiples of 16. Memory is read and written up to the next multiple of 16 bytes.
 // All ranks pass the same `bytes`. Errors: `bytes` exceeds the capacity; there are more than `max_small_ranks` ranks.
-Status exchange_small(const Queue& queue, const SmallBuffer& buffer, const SmallMessage& message);
+Status queue_small_collective(const Queue& queue, const SmallBuffer& buffer, const SmallMessage& message);
 
 }  // namespace ridge::device

@@ -192,7 +192,7 @@ class ShardingRanking {
         return a.sharding.total_seconds() < b.sharding.total_seconds();
       return a.sharding.peak_bytes < b.sharding.peak_bytes;
     });
-    // Two axes that always split together give the same sharding as one axis.
+    // Removes duplicates: two mesh axes that always split together are the same sharding as one axis of their size.
     const auto is_same = [](const RankedSharding& a, const RankedSharding& b) {
       return a.sharding.total_seconds() == b.sharding.total_seconds() && a.sharding.words == b.sharding.words &&
              a.sharding.peak_bytes == b.sharding.peak_bytes;

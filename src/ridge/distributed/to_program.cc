@@ -13,7 +13,7 @@ class ShardedProgramBuilder {
     for (const auto& [letter, size] : costs.mesh().axes)
       out_.mesh.push_back({.name = std::string(1, letter), .size = size});
     out_.statements.clear();
-    out_.stacks.clear();  // parts of a stack may have different layouts
+    out_.stacks.clear();  // a stacked input concatenates tensors, whose layouts may differ
   }
 
   Program build_program() {

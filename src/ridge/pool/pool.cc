@@ -89,7 +89,7 @@ class Pool {
 
   void run(int threads, PoolTask task, void* context) {
     const std::lock_guard lock(call_mutex_);
-    add_workers(threads - 1);
+    grow_to(threads - 1);
     task_ = task;
     context_ = context;
     callers_cpu_.store(sched_getcpu(), std::memory_order_relaxed);
@@ -146,7 +146,7 @@ class Pool {
     }
   }
 
-  void add_workers(int target) {
+  void grow_to(int target) {
     while (size() < std::min(target, max_workers)) {
       PoolWorker& new_worker = workers_.emplace_back();
       const int index = size() + 1;

@@ -71,7 +71,7 @@ void explain_text(std::string_view text) {
     if (e->fused) check_numbers(*e->fused);
     (void)sound(check_claim(*e, claim));
   }
-  (void)sound(count_operand_lines(*program, machine, sizes, {.columns = 4, .leading = {}, .line_bytes = {}}));
+  (void)sound(analyze_tile_alignment(*program, machine, sizes, {.columns = 4, .leading = {}, .line_bytes = {}}));
   (void)sound(analyze_chains(*program, machine, sizes, {}));
 }
 

@@ -105,8 +105,8 @@ std::int64_t pad_leading_dimension(std::int64_t leading, std::int64_t element_bi
   return (leading + step - 1) / step * step;
 }
 
-Result<std::vector<OperandLines>> count_operand_lines(const Program& program, const Machine& machine,
-                                                      const Bindings& given, const LinesRequest& request) {
+Result<std::vector<OperandLines>> analyze_tile_alignment(const Program& program, const Machine& machine,
+                                                         const Bindings& given, const LinesRequest& request) {
   const auto dims = program.bind_sizes(given);
   if (!dims) return dims.error();
   for (const auto& entry : request.leading)

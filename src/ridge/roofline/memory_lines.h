@@ -54,7 +54,7 @@ struct LinesRequest {
 // Analyzes every tensor of the program: its last axis gives the columns, the product of the others the rows. Counts
 // lines and, if the machine has them, sectors. Errors: a dimension without a value, a leading dimension below the
 // columns, an unknown tensor, no line_bytes.
-Result<std::vector<OperandLines>> count_operand_lines(const Program& program, const Machine& machine,
-                                                      const Bindings& given, const LinesRequest& request);
+Result<std::vector<OperandLines>> analyze_tile_alignment(const Program& program, const Machine& machine,
+                                                         const Bindings& given, const LinesRequest& request);
 
 }  // namespace ridge

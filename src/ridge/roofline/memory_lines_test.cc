@@ -54,7 +54,7 @@ TEST(MemoryLines, count_every_tile_and_report_the_gain_of_padding) {
   machine.numbers.emplace("line_bytes", testing::make_number(16));
   const Program program = parse("x: f32[N, M]\ny: f32[N, M] = cos(x)").value();
   const auto lines =
-      count_operand_lines(program, machine, {{"N", 4}, {"M", 13}}, {.columns = 4, .leading = {}, .line_bytes = {}});
+      analyze_tile_alignment(program, machine, {{"N", 4}, {"M", 13}}, {.columns = 4, .leading = {}, .line_bytes = {}});
   ASSERT_TRUE(lines.ok()) << lines.error().to_string();
   const OperandLines& x = lines->at(0);
   EXPECT_EQ(x.tile, (LineCount{7, 4, 3}));
@@ -70,7 +70,7 @@ TEST(MemoryLines, reject_unknown_tensors_and_lines) {
   const Program program = parse("x: f32[N, M]\ny: f32[N, M] = cos(x)").value();
   const Machine machine = testing::make_test_machine({}, 1, 1);
   const auto error = [&](const Bindings& dims, const LinesRequest& request) {
-    const auto lines = count_operand_lines(program, machine, dims, request);
+    const auto lines = analyze_tile_alignment(program, machine, dims, request);
     return lines ? std::string("none") : lines.error().to_string();
   };
   const Bindings dims{{"N", 4}, {"M", 13}};

@@ -59,8 +59,9 @@ std::size_t chain_length(const Program& program, std::size_t first) {
 }
 
 struct ChainCounts {
-  Polynomial fused, unfused, elements;                                     // Bytes, bytes, number of elements
-  std::map<std::string, std::pair<std::int64_t, std::int64_t>> functions;  // Applications, and those in repeats
+  Polynomial fused, unfused, elements;  // Bytes, bytes, number of elements
+  std::map<std::string, std::pair<std::int64_t, std::int64_t>>
+      functions;  // By function name: number of applications, and of those inside `repeat`
   std::vector<std::string> order;
 };
 

@@ -107,8 +107,8 @@ class MatmulTrial {
     return timer.seconds();
   }
 
-  // Estimates the seconds of one call. The first calls of a small product wait for threads and memory; counted as
-  // typical, they would leave a turn with a dozen calls.
+  // Estimates the seconds of one call. If the first call is short, more are averaged: threads that wake up and memory
+  // that is touched for the first time would make the estimate too high and the timed runs too short.
   double estimate_call_seconds(int threads) const {
     constexpr double short_call_seconds = 5e-3;
     constexpr int calls = 16;

@@ -63,7 +63,7 @@ struct CpuBenchmark {
 Result<CpuBenchmark> run_cpu_benchmark(const std::vector<BenchmarkShape>& shapes, const Machine& machine,
                                        const CpuBenchmarkOptions& options);
 
-// Checks that each product fits into `available` bytes once per process.
+// Checks that a copy of each product for every process fits into `available` bytes.
 Status check_benchmark_memory(const std::vector<BenchmarkShape>& shapes, std::size_t processes, std::int64_t available);
 
 }  // namespace ridge

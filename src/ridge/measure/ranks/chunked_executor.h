@@ -102,7 +102,9 @@ class ChunkedExecutor {
   const Redistribution& redistribution_step() const {
     return std::get<Redistribution>(rank_program_->schedule().steps[pair_.redistribution_step]);
   }
-  int exchanged_slot() const { return pair_.is_gather() ? redistribution_step().to : redistribution_step().from; }
+  int redistributed_tensor_slot() const {
+    return pair_.is_gather() ? redistribution_step().to : redistribution_step().from;
+  }
   bool is_all_reduce() const { return pair_.kind == Collective::all_reduce; }
   std::int64_t row_bytes() const { return ranks::row_bytes(*rank_program_, pair_); }
   const RowShard& local_shard() const { return shards_[position_]; }

@@ -86,8 +86,8 @@ std::vector<std::byte*> LaunchPerChunkExecutor::buffers_of(const Program& progra
   for (std::size_t t = 0; t < compute_step().slots.size(); ++t) {
     const Tensor& tensor = program.tensors[t];
     const int slot = compute_step().slots[t];
-    const bool is_local_operand = pair_.is_gather() && chunk.step == 0 && slot == exchanged_slot();
-    if (!pair_.is_gather() && slot == exchanged_slot()) {
+    const bool is_local_operand = pair_.is_gather() && chunk.step == 0 && slot == redistributed_tensor_slot();
+    if (!pair_.is_gather() && slot == redistributed_tensor_slot()) {
       out.push_back(sum_address(chunk));
       continue;
     }

@@ -47,7 +47,7 @@ class RankRunner {
 
   Result<RankRunResult> run_all() {
     if (const Status ready = transport::agree_on_status(comm_, prepare_run()); !ready) return ready.error();
-    for (const auto& step : {&RankRunner::agree_on_kernels, &RankRunner::allocate_memory, &RankRunner::fill_inputs})
+    for (const auto& step : {&RankRunner::unify_kernel_choices, &RankRunner::allocate_memory, &RankRunner::fill_inputs})
       if (const Status done = transport::agree_on_status(comm_, (this->*step)()); !done) return done.error();
     if (options_.cuda)
       if (const Status moved = move_to_device(); !moved) return moved.error();
@@ -96,7 +96,7 @@ class RankRunner {
   }
 
   // Ranks with shards of different sizes may fuse differently: fusion is then off. Ranks without work do not count.
-  Status agree_on_kernels() {
+  Status unify_kernel_choices() {
     for (const bool may_retry : {true, false}) {
       const KernelChoices mine = kernel_choices();
       KernelChoices first = mine;

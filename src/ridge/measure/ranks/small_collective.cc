@@ -42,7 +42,7 @@ Status SmallCollective::queue_call(const device::Queue& queue, const SmallCollec
   message.stride_bytes = args.stride;
   message.is_sum = args.is_reduction;
   message.dtype = args.dtype;
-  return device::exchange_small(queue, shape_, message);
+  return device::queue_small_collective(queue, shape_, message);
 }
 
 }  // namespace ridge::ranks

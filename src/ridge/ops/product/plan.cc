@@ -430,8 +430,8 @@ MatmulPlan choose_plan(const MatmulCall& call, std::size_t workspace_bytes, cons
 
 namespace {
 
-// Adapts a plan to shared rows, or returns nullopt. Each band of tile rows must lie in the rows of one chunk: otherwise
-// a tile could wait for a chunk that waits for it.
+// Adapts a plan to rows that other ranks send or receive in chunks (tile/shared_rows.h), or returns nullopt. A band of
+// tile rows must not span two chunks: tiles and chunks could then wait for each other.
 std::optional<MatmulPlan> adapt_to_chunks(MatmulPlan plan, const MatmulCall& call) {
   if (plan.path != MatmulPlan::Path::tiles || plan.splits > 1 || plan.split_mode != SplitMode::split_k)
     return std::nullopt;

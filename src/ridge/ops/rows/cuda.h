@@ -33,7 +33,8 @@ std::optional<std::string> launch_rows(const RowProgram& program, std::span<void
 std::size_t workspace_bytes(const ReduceProblem& problem);
 std::optional<std::string> reduce(const ReduceProblem& problem, const void* x, void* y,
                                   const device::DeviceWorkspace& workspace, CUstream_st* stream);
-// Combines the partial results of a reduction of `values` elements: f32, contiguous in the order of the kept axes.
+// Combines partial results, f32 and contiguous in the order of the kept axes. `values` is the number of elements that
+// each result reduces, by which a mean divides.
 std::optional<std::string> reduce_splits(ReduceProblem problem, std::int64_t splits, std::int64_t values,
                                          const void* from, void* y, CUstream_st* stream);
 

@@ -35,7 +35,7 @@ template <int n> struct RowElements {
 template <int n> RIDGE_FN float element_of(const RowElements<n>& x, int i) { return x[i]; }
 RIDGE_FN float element_of(float x, int) { return x; }
 
-// Operations `at` of a pass on `n` elements of each of the kernel's `rows` input rows.
+// The argument `at` of a row kernel's pass: its loads, maps and reductions act on `n` elements of each of `rows` rows.
 template <int n, int rows = 1> struct RowOperations {
   RowElements<n> x[rows];
   float weight = 1, number = 0;

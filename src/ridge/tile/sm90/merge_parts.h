@@ -22,7 +22,7 @@ template <class Kernel> struct StepSave {
     add_row_parts(x);
 #pragma unroll
     for (int i = 0; i < X::size; i += 2, at += 128)
-      if (row_of_thread() + (is_row<X> ? 0 : i / 2 % 2 * 8) < rows) *at = {x.v[i], x.v[i + 1]};
+      if (first_row_of_thread() + (is_row<X> ? 0 : i / 2 % 2 * 8) < rows) *at = {x.v[i], x.v[i + 1]};
   }
 };
 
@@ -70,7 +70,7 @@ template <class Kernel> struct StepSliceStore {
 #pragma unroll
     for (int i = 0; i < X::size; i += is_row<X> ? 1 : 2) {
       const int row = of.slice_row(is_row<X> ? i : i / 2 % 2);
-      const int col = of.warp_slice() * X::cols + i / 4 * 8 + col_of_thread();
+      const int col = of.warp_slice() * X::cols + i / 4 * 8 + first_col_of_thread();
       if (row >= of.rows) continue;
       if constexpr (is_row<X>)
         *place(row) = x.v[i];

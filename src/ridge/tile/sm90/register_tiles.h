@@ -49,8 +49,8 @@ namespace sm90 {
 
 template <class X> inline constexpr bool is_row = X::cols == 1;
 
-TILE_FN int row_of_thread() { return threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4; }
-TILE_FN int col_of_thread() { return threadIdx.x % 4 * 2; }
+TILE_FN int first_row_of_thread() { return threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4; }
+TILE_FN int first_col_of_thread() { return threadIdx.x % 4 * 2; }
 
 template <class F> TILE_FN float reduce_four_lanes(float x, const F& f) {
   x = f(x, __shfl_xor_sync(~0u, x, 1));
@@ -105,8 +105,8 @@ template <class X, class F, class... Others> TILE_FN void map(X& x, const F& f, 
 template <class X, class F> TILE_FN void mask_columns(X& x, int first_row, const F& columns, float outside) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    const IntRange unmasked = columns(first_row + row_of_thread() + 8 * r);
-    const int begin = unmasked.begin - col_of_thread(), end = unmasked.end - col_of_thread();
+    const IntRange unmasked = columns(first_row + first_row_of_thread() + 8 * r);
+    const int begin = unmasked.begin - first_col_of_thread(), end = unmasked.end - first_col_of_thread();
 #pragma unroll
     for (int i = 0; i < X::size; i += 4)
 #pragma unroll

@@ -374,12 +374,12 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
     on.begin_reading(tile);
     const char* const in_slot = reinterpret_cast<const char*>(tile.data) +
                                 on.template ring<Tile::ring>().slot * static_cast<int>(sizeof(typename Kernel::Stage));
-    return {reinterpret_cast<const float*>(in_slot) + first + own_column(x) + col_of_thread()};
+    return {reinterpret_cast<const float*>(in_slot) + first + own_column(x) + first_col_of_thread()};
   }
   // Adds x to tile `number` of a matrix in memory and clears x. Ordered adds need a call of `request_turn` before.
   template <class X> TILE_FN void add_to_memory(const SumsInMemory& view, X& x, int matrix, int number) const {
-    float* const to =
-        view.data + static_cast<Index>(group_tile<X>(view, matrix, number)) * (X::size * 128) + threadIdx.x % 128 * 4;
+    float* const to = view.data + static_cast<Index>(warpgroup_part_index<X>(view, matrix, number)) * (X::size * 128) +
+                      threadIdx.x % 128 * 4;
     if constexpr (AddsInOrder<Kernel>) on.wait_for_turn();
 #pragma unroll
     for (int i = 0; i < X::size / 4; ++i) add_four_floats(to + i * 512, x.v + 4 * i);
@@ -389,7 +389,7 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
   // Requests a turn to add to a tile after `before` other adds.
   template <class X>
   TILE_FN void request_turn(const SumsInMemory& view, const X&, int matrix, int number, int before) const {
-    on.request_turn(view.add_counts + group_tile<X>(view, matrix, number), before);
+    on.request_turn(view.add_counts + warpgroup_part_index<X>(view, matrix, number), before);
   }
   template <class X, class F, class... Others> TILE_FN void map(X& x, const F& f, Others&... others) const {
     sm90::map(x, f, others...);
@@ -423,7 +423,7 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
   }
 
  private:
-  template <class X> TILE_FN int group_tile(const SumsInMemory& view, int matrix, int number) const {
+  template <class X> TILE_FN int warpgroup_part_index(const SumsInMemory& view, int matrix, int number) const {
     return (matrix * view.tiles_per_matrix + number) * X::warpgroups_per_tile + on.id;
   }
   // Issues a product. A group owns 64 rows of the sums or, if all groups have the same 64 rows, a part of the columns.
@@ -484,7 +484,7 @@ template <class Kernel> struct StepStore {
     if (view.data == nullptr || threadIdx.x % 4 != 0) return;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const int line = on.id * 64 + row_of_thread() + 8 * r;
+      const int line = on.id * 64 + first_row_of_thread() + 8 * r;
       if (line < line_count(view, on.matrix(), on.row())) *line_address(view, on.matrix(), on.row(), line) = x.v[r];
     }
   }
@@ -498,7 +498,7 @@ template <class Kernel> struct StepStore {
         static_cast<float*>(const_cast<void*>(view.data)) + at.outer * view.outer_stride + at.inner * view.inner_stride;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const Index row = on.first_row() + row_of_thread() + 8 * r;
+      const Index row = on.first_row() + first_row_of_thread() + 8 * r;
       if (row < view.rows) to[row * view.row_stride] = x.v[r];
     }
   }

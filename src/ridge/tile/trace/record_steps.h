@@ -117,7 +117,7 @@ template <class Kernel> class StepRecorder {
     }
     int held(int s) const { return slot(Kernel::rings, s); }
     int item(int s) const { return slot(Kernel::rings, config.resident_slots + s); }
-    int turn_barrier(int id) const {
+    int add_turn_barrier(int id) const {
       return slot(Kernel::rings, config.resident_slots + 2 + id);
     }  // granted and finished follow
     RecordedStep& add_step(const StepPosition& at, RecordedStepKind what, int object = -1,
@@ -281,15 +281,15 @@ template <class Kernel> class StepRecorder {
     void request_turn(int counter, int before) {
       if (lane != 0) return;
       role.add_step(*this, RecordedStepKind::write, role.cell(name() + " turn", CellKind::buffer));
-      role.add_step(*this, RecordedStepKind::arrive, role.turn_barrier(this->id));
+      role.add_step(*this, RecordedStepKind::arrive, role.add_turn_barrier(this->id));
       const StepRole turn_server{role.record, *role.record.turn_server_, role.block};
-      turn_server.add_step(*this, RecordedStepKind::wait, role.turn_barrier(this->id), turns & 1);
+      turn_server.add_step(*this, RecordedStepKind::wait, role.add_turn_barrier(this->id), turns & 1);
       turn_server.add_step(*this, RecordedStepKind::read, role.cell(name() + " turn", CellKind::buffer));
       RecordedStep& poll = turn_server.add_step(*this, RecordedStepKind::poll, counter, before);
       poll.other = -1;
       poll.order = MemoryOrder::acquire;
-      turn_server.add_step(*this, RecordedStepKind::arrive, role.turn_barrier(this->id) + 1);
-      turn_server.add_step(*this, RecordedStepKind::wait, role.turn_barrier(this->id) + 2, turns & 1);
+      turn_server.add_step(*this, RecordedStepKind::arrive, role.add_turn_barrier(this->id) + 1);
+      turn_server.add_step(*this, RecordedStepKind::wait, role.add_turn_barrier(this->id) + 2, turns & 1);
       RecordedStep& add = turn_server.add_step(*this, RecordedStepKind::add, counter);
       add.order = MemoryOrder::release;
     }
@@ -390,13 +390,13 @@ template <class Kernel> class StepRecorder {
       on.read_registers(x);
       x.live = false;
       if constexpr (AddsInOrder<Kernel>) {
-        on.role.add_step(on, RecordedStepKind::wait, on.role.turn_barrier(on.id) + 1, on.turns & 1);
+        on.role.add_step(on, RecordedStepKind::wait, on.role.add_turn_barrier(on.id) + 1, on.turns & 1);
         on.role.add_step(on, RecordedStepKind::write,
                          on.role.record.scribe_.shared_cell("sums of tile " + std::to_string(number) + " of matrix " +
                                                                 std::to_string(matrix) + " of " + on.name() +
                                                                 std::to_string(on.lane),
                                                             CellKind::memory));
-        on.role.add_step(on, RecordedStepKind::arrive, on.role.turn_barrier(on.id) + 2);
+        on.role.add_step(on, RecordedStepKind::arrive, on.role.add_turn_barrier(on.id) + 2);
         ++on.turns;
       }
     }
