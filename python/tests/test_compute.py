@@ -194,8 +194,8 @@ class Layers(unittest.TestCase):
         for given, said in [
                 ((normal(2, 3), normal(7, 3)), "expected w to have an even number of rows and two axes, found shape (7, 3)"),
                 ((normal(2, 3), normal(3, 8)), "expected w to have an even number of rows and two axes, found shape (3, 8)"),
-                ((normal(2, 3), normal(4, 6)), "expected rows of x as long as those of w, 6, found 3: w lies as torch.nn.Linear has "
-                 "it, [2*F, D]"),
+                ((normal(2, 3), normal(4, 6)), "expected rows of x as long as those of w, 6, found 3: w has the layout of "
+                 "torch.nn.Linear, [2*F, D]"),
                 ((normal(2, 3), normal(4, 3), normal(2)), "expected b to have shape (4,), a number for each row of w, found (2,)"),
                 ((normal(2, 3).astype(np.float64), normal(4, 3)), "expected x and w of one dtype, found float64 and float32")]:
             with self.assertRaises(ridge.Error) as raised:
