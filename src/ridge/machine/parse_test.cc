@@ -104,9 +104,9 @@ const Refusal refusals[] = {
      "                                    ^\n"
      "  hint: the file is cut short: complete it, or write it again\n"},
     {"AValueWithoutQuotes", "name = gpu\n",
-     "gpu.toml:1:9: expected TOML: a [table], or key = value, on one line\n"
+     "gpu.toml:1:8: expected TOML: a [table], or key = value, on one line\n"
      "  name = gpu\n"
-     "          ^\n"
+     "         ^\n"
      "  hint: strings need quotes, numbers and dates do not; a table in braces must be on one line\n"},
     {"ABrokenInlineTable", "name = \"gpu\"\n[matrix]\nbf16 = { value = 1e12,\n unit = \"FLOP/s\" }\n",
      "gpu.toml:3:23: expected TOML: a [table], or key = value, on one line\n"
