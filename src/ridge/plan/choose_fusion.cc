@@ -76,11 +76,6 @@ std::vector<int> order_groups(const std::vector<std::vector<int>>& members,
   return out;
 }
 
-std::int64_t saturating_add(std::int64_t a, std::int64_t b) {
-  std::int64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
-}
-
 std::string_view name(FusionGroup::GroupKind kind) {
   switch (kind) {
     case FusionGroup::GroupKind::product: return "product";

@@ -2,7 +2,6 @@
 // whether that is faster: both plans are made, and the one with the shorter predicted time is used.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <set>
 #include <vector>
@@ -23,8 +22,5 @@ Result<Plan> plan_fastest_fusion(const Program& program, const Bindings& dims, c
 // are ready the lowest number comes first. `successors` lists for each group those that read its results.
 std::vector<int> order_groups(const std::vector<std::vector<int>>& members,
                               const std::vector<std::set<int>>& successors);
-
-// Returns a + b, or INT64_MAX if the sum exceeds it.
-std::int64_t saturating_add(std::int64_t a, std::int64_t b);
 
 }  // namespace ridge

@@ -37,4 +37,10 @@ std::optional<std::int64_t> merged_stride(const Shape& shape, const std::vector<
 
 std::string format_shape(const Shape& shape);  // "[F, D]"
 
+// Returns a + b, or INT64_MAX if the sum exceeds it.
+inline std::int64_t saturating_add(std::int64_t a, std::int64_t b) {
+  std::int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
 }  // namespace ridge
