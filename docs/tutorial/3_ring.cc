@@ -19,7 +19,7 @@ using ridge::ops::Matmul, ridge::ops::MatmulConfig;
 template <int slots> constexpr MatmulConfig ring{.m = 128, .n = 128, .k = 64, .stages = slots, .consumers = 2};
 
 template <int slots> trace::RecordedProgram recorded() {  // two tiles, each 32 stages deep
-  return trace::record<Matmul<ring<slots>, ridge::Bf16, ridge::Bf16, ridge::Bf16>>(
+  return trace::record_program<Matmul<ring<slots>, ridge::Bf16, ridge::Bf16, ridge::Bf16>>(
       {.kernel = "matmul", .sizes = {.m = 256, .n = 128, .k = 2048}});
 }
 

@@ -62,9 +62,9 @@ Moved in_two(Index t) {  // tiles of 128 x 128 scores; of 128 rows and all 64 co
   const auto f = scores<First>(t);
   const auto s = mean<Second>(t);
   const trace::TrafficCounts one =
-      trace::count<First>(f, trace::TileSchedule{.cut = {128, 128, 64}, .sizes = {n, n, d}});
+      trace::count_traffic_of<First>(f, trace::TileSchedule{.cut = {128, 128, 64}, .sizes = {n, n, d}});
   const trace::TrafficCounts two =
-      trace::count<Second>(s, trace::TileSchedule{.cut = {128, 64, 64}, .sizes = {n, d, n}});
+      trace::count_traffic_of<Second>(s, trace::TileSchedule{.cut = {128, 64, 64}, .sizes = {n, d, n}});
   Moved sum{0, one.flops + two.flops};
   for (const trace::TrafficCounts& c : {one, two})
     for (const auto& rows : {c.loads, c.stores})

@@ -17,7 +17,7 @@ using Kernel =
 trace::RecordedProgram recorded(Index t) {
   typename Kernel::Globals g{};
   set_parameters(g, AttentionProblem{.rows = t, .keys = t, .width = d});
-  const StepOrder order{.matrices = 1, .rows = static_cast<int>(t), .tile_rows = 128};
+  const ItemOrder order{.matrices = 1, .rows = static_cast<int>(t), .tile_rows = 128};
   return trace::record_steps<Kernel>({.kernel = "attention", .order = order}, g);
 }
 

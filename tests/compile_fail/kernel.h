@@ -33,7 +33,7 @@ template <class A = SharedTile<float, 128, 64>, class B = SharedTile<float, 128,
 };
 
 template <class Kernel> void use() {
-  (void)trace::count<Kernel>({}, trace::TileSchedule{});
-  (void)trace::record<Kernel>({});
+  (void)trace::count_traffic_of<Kernel>({}, trace::TileSchedule{});
+  (void)trace::record_program<Kernel>({});
 }
 template <class Kernel> void use_on_cpu() { cpu::run_kernel<Kernel>({}, {}, *cpu::plain_engine({}, {}), 1); }

@@ -9,4 +9,4 @@ struct Kernel : Words<> {
 #endif
   static constexpr MatmulConfig config{.m = 128, .n = 128, .k = 64, .consumers = players, .roles = Roles::pingpong};
 };
-int main() { (void)trace::record<Kernel>({}); }
+int main() { (void)trace::record_program<Kernel>({}); }

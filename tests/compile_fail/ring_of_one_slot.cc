@@ -8,4 +8,4 @@ struct Kernel : Words<> {
   static constexpr MatmulConfig config{.m = 128, .n = 128, .k = 64, .stages = 2};
 #endif
 };
-int main() { (void)trace::record<Kernel>({}); }
+int main() { (void)trace::record_program<Kernel>({}); }

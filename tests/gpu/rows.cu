@@ -31,7 +31,7 @@ std::optional<std::string> run_case(const random_rows::Case& c, random_rows::Dat
   const device::DeviceWorkspace workspace{room.data(), bytes};
   const ops::RowData data{at[0], c.weighted ? at[2] : nullptr, at[1], at[3]};
   const auto trouble = c.sum ? ops::cuda::reduce(*c.sum, at[0], at[1], workspace, nullptr)
-                             : ops::cuda::launch_rows(c.p, data, workspace, nullptr);
+                             : ops::cuda::launch_row_kernel(c.p, data, workspace, nullptr);
   if (trouble) return trouble;
   must(cudaDeviceSynchronize(), random_rows::text(c).c_str());
   must(cudaMemcpy(d.y.bytes().data(), places[1]->data(), d.y.bytes().size(), cudaMemcpyDeviceToHost), "copying back");
@@ -77,7 +77,7 @@ void time_one(const RowProblem& p, const ops::RowData& data, const Memory& x, co
   const Memory room(ops::cuda::workspace_bytes(p) + 1);
   const auto bytes = static_cast<std::size_t>(ops::traffic_bytes(p) / 2);
   const auto run = [&] {
-    if (const auto trouble = ops::cuda::launch_rows(p, data, {room.data(), room.size()}, nullptr)) {
+    if (const auto trouble = ops::cuda::launch_row_kernel(p, data, {room.data(), room.size()}, nullptr)) {
       std::fprintf(stderr, "%s\n", trouble->c_str());
       std::exit(2);
     }

@@ -48,7 +48,7 @@ Result<std::shared_ptr<const Impl>> plan_attention(int device, const Sizes& size
   const ops::AttentionBackwardProblem problem = make_problem(sizes);
   for (const auto& reason : {cuda::unsupported_reason(problem.forward), cuda::unsupported_reason(problem)})
     if (reason) return input_error(*reason);
-  const device::OutsideCapture capture_guard;
+  const device::RelaxedCaptureGuard capture_guard;
   const api::DeviceGuard device_guard(device);
   if (!device_guard.status()) return device_guard.status().error();
   const auto numbers = current_device_numbers();

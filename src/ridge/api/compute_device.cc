@@ -82,7 +82,7 @@ Status check_device_operands(const Impl& impl, std::span<const ArrayView> inputs
 }  // namespace
 
 Status api::plan_on_device(Impl& impl, const FuseOptions& fuse_options, int device) {
-  const device::OutsideCapture capture_guard;
+  const device::RelaxedCaptureGuard capture_guard;
   const DeviceGuard device_guard(device);
   if (!device_guard.status()) return device_guard.status();
   const auto numbers = current_device_numbers();

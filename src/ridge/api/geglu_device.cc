@@ -63,7 +63,7 @@ Result<std::shared_ptr<const Impl>> plan_geglu(int device, const Sizes& s) {
                api::placeholder_address(5), api::placeholder_address(6), api::placeholder_address(7), bias_gradient},
       api::placeholder_address(8));
   if (const auto reason = unsupported_reason(backward)) return input_error(*reason);
-  const device::OutsideCapture capture_guard;
+  const device::RelaxedCaptureGuard capture_guard;
   const api::DeviceGuard device_guard(device);
   if (!device_guard.status()) return device_guard.status().error();
   const auto numbers = current_device_numbers();

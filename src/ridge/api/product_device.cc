@@ -48,7 +48,7 @@ struct KeyHash {
 
 Result<std::shared_ptr<const Impl>> plan_product(int device, const cuda::MatmulCall& call) {
   if (const auto reason = cuda::unsupported_reason(call)) return input_error(*reason);
-  const device::OutsideCapture capture_guard;
+  const device::RelaxedCaptureGuard capture_guard;
   const api::DeviceGuard device_guard(device);
   if (!device_guard.status()) return device_guard.status().error();
   const auto plan = choose_matmul_plan(call, ops::plan_workspace_bytes, {.use_stored = true});

@@ -33,22 +33,22 @@ Status Queue::launch_graph(const RecordedGraph&) const { return no_cuda_error();
 Result<double> Queue::measure_seconds(const std::function<Status()>&) const { return no_cuda_error(); }
 Status copy_on_stream(CUstream_st*, void*, const void*, std::int64_t) { return no_cuda_error(); }
 Status clear_on_stream(CUstream_st*, void*, std::int64_t) { return no_cuda_error(); }
-OutsideCapture::OutsideCapture() = default;
-OutsideCapture::~OutsideCapture() = default;
+RelaxedCaptureGuard::RelaxedCaptureGuard() = default;
+RelaxedCaptureGuard::~RelaxedCaptureGuard() = default;
 Result<MemoryHandle> export_handle(const DeviceBuffer&) { return no_cuda_error(); }
 Result<ImportedMemory> ImportedMemory::open(const MemoryHandle&) { return no_cuda_error(); }
 Status set_flags(const Queue&, std::span<DeviceFlag* const>) { return no_cuda_error(); }
-Status wait_for_flags(const Queue&, std::span<DeviceFlag* const>) { return no_cuda_error(); }
-Status set_then_wait(const Queue&, std::span<DeviceFlag* const>, std::span<const AwaitedFlag>) {
+Status wait_and_reset_flags(const Queue&, std::span<DeviceFlag* const>) { return no_cuda_error(); }
+Status set_and_wait_flags(const Queue&, std::span<DeviceFlag* const>, std::span<const AwaitedFlag>) {
   return no_cuda_error();
 }
-std::int64_t SmallBuffer::bytes() const { return data_bytes(); }
-Status queue_small_collective(const Queue&, const SmallBuffer&, const SmallMessage&) { return no_cuda_error(); }
+std::int64_t SmallBufferLayout::bytes() const { return data_bytes(); }
+Status queue_small_collective(const Queue&, const SmallBufferLayout&, const SmallMessage&) { return no_cuda_error(); }
 std::optional<std::string> interpreter_note() { return no_cuda_error().message; }
-std::optional<std::string> read_all(const StreamedBuffers&, int, CUstream_st*) { return no_cuda_error().message; }
-std::optional<std::string> write_all(const StreamedBuffers&, int, CUstream_st*) { return no_cuda_error().message; }
-std::optional<std::string> copy_all(const StreamedBuffers&, int, CUstream_st*) { return no_cuda_error().message; }
-std::optional<std::string> multiply_add(int, int, CUstream_st*) { return no_cuda_error().message; }
+std::optional<std::string> launch_read(const StreamedBuffers&, int, CUstream_st*) { return no_cuda_error().message; }
+std::optional<std::string> launch_write(const StreamedBuffers&, int, CUstream_st*) { return no_cuda_error().message; }
+std::optional<std::string> launch_copy(const StreamedBuffers&, int, CUstream_st*) { return no_cuda_error().message; }
+std::optional<std::string> launch_fma(int, int, CUstream_st*) { return no_cuda_error().message; }
 std::optional<std::string> launch_empty_kernel(CUstream_st*) { return no_cuda_error().message; }
 
 }  // namespace ridge::device

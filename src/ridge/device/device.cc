@@ -21,7 +21,7 @@ std::optional<Error> device_error(const DriverReport& x) {
     return absent_error("expected a device of compute capability 9.0 (Hopper), found " + std::to_string(x.major) + "." +
                             std::to_string(x.minor),
                         "choose an H100 or H200 with CUDA_VISIBLE_DEVICES; --on cpu runs here");
-  if (!x.tensor_maps)
+  if (!x.has_tensor_maps)
     return absent_error("the CUDA driver lacks cuTensorMapEncodeTiled", "update NVIDIA's driver to 525 or later");
   return std::nullopt;
 }

@@ -64,7 +64,7 @@ DriverReport query_driver() {
   cudaDriverEntryPointQueryResult found{};
   const cudaError_t e =
       cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &encoder, 12000, cudaEnableDefault, &found);
-  x.tensor_maps = e == cudaSuccess && encoder != nullptr;
+  x.has_tensor_maps = e == cudaSuccess && encoder != nullptr;
   cudaGetLastError();
   return x;
 }
@@ -73,16 +73,16 @@ namespace {
 __global__ void full_sm_kernel() {}
 }  // namespace
 
-int max_active_clusters(int blocks) {
+int max_active_clusters(int cluster_blocks) {
   int device = 0, shared_bytes = 0, count = 0;
   cudaGetDevice(&device);
   cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   cudaFuncSetAttribute(full_sm_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
   cudaLaunchAttribute cluster{};
   cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
+  cluster.val.clusterDim = {static_cast<unsigned>(cluster_blocks), 1, 1};
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.gridDim = dim3(static_cast<unsigned>(cluster_blocks));
   config.blockDim = dim3(128);
   config.dynamicSmemBytes = static_cast<std::size_t>(shared_bytes);
   config.attrs = &cluster;
@@ -196,9 +196,9 @@ Status Queue::copy_rows(const PitchedRows& to, const PitchedRows& from, std::int
                    "a copy of rows");
 }
 Status Queue::wait_for(const Queue& other) const {
-  if (const Status s = to_status(cudaEventRecord(mark_.get(), other.stream()), "marking what to wait for"); !s)
+  if (const Status s = to_status(cudaEventRecord(wait_event_.get(), other.stream()), "marking what to wait for"); !s)
     return s;
-  return to_status(cudaStreamWaitEvent(stream(), mark_.get(), 0), "waiting for another queue");
+  return to_status(cudaStreamWaitEvent(stream(), wait_event_.get(), 0), "waiting for another queue");
 }
 Status Queue::set_bytes(void* to, int byte, std::int64_t bytes) const {
   return to_status(cudaMemsetAsync(to, byte, static_cast<std::size_t>(bytes), stream()), "setting memory");

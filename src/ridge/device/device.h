@@ -26,9 +26,9 @@ struct DriverReport {
   bool has_cuda_build = false;  // True if this build has CUDA kernels.
   int driver = 0;               // Version: 13000 is 13.0, 0 is no driver.
   int devices = 0;
-  std::string error = {};    // CUDA's message if there are no devices.
-  int major = 0, minor = 0;  // Compute capability.
-  bool tensor_maps = false;  // True if the driver has cuTensorMapEncodeTiled.
+  std::string error = {};        // CUDA's message if there are no devices.
+  int major = 0, minor = 0;      // Compute capability.
+  bool has_tensor_maps = false;  // True if the driver has cuTensorMapEncodeTiled.
 };
 DriverReport query_driver();
 // Returns why kernels cannot run on the device, with a hint, or nullopt if they can.
@@ -57,8 +57,9 @@ struct DeviceProperties {
   double clock_hz = 0, memory_bytes_per_s = 0;  // Maxima that the driver reports.
 };
 Result<DeviceProperties> device_properties();
-// Returns how many clusters of 1 to 8 blocks run concurrently if a block fills an SM; 0 if there is no device.
-int max_active_clusters(int blocks);
+// Returns how many clusters of `cluster_blocks` blocks (1 to 8) run concurrently if a block fills an SM; 0 if there is
+// no device.
+int max_active_clusters(int cluster_blocks);
 
 // Owns a CUDA object together with the function that destroys it, so that users need no CUDA header.
 template <class T> using Handle = std::unique_ptr<T, void (*)(T*)>;
@@ -113,9 +114,9 @@ class Queue {
 
  private:
   Queue(Handle<CUstream_st> stream, Handle<CUevent_st> start, Handle<CUevent_st> stop, Handle<CUevent_st> mark)
-      : stream_(std::move(stream)), start_(std::move(start)), stop_(std::move(stop)), mark_(std::move(mark)) {}
+      : stream_(std::move(stream)), start_(std::move(start)), stop_(std::move(stop)), wait_event_(std::move(mark)) {}
   Handle<CUstream_st> stream_;
-  Handle<CUevent_st> start_, stop_, mark_;
+  Handle<CUevent_st> start_, stop_, wait_event_;
 };
 
 }  // namespace ridge::device

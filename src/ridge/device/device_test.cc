@@ -12,52 +12,57 @@
 namespace ridge::device {
 namespace {
 
-DriverReport hopper() {
-  return {
-      .has_cuda_build = true, .driver = 13000, .devices = 1, .error = {}, .major = 9, .minor = 0, .tensor_maps = true};
+DriverReport hopper_report() {
+  return {.has_cuda_build = true,
+          .driver = 13000,
+          .devices = 1,
+          .error = {},
+          .major = 9,
+          .minor = 0,
+          .has_tensor_maps = true};
 }
-std::string said(DriverReport report) {
+std::string error_text(DriverReport report) {
   const auto error = device_error(report);
   if (!error) return "runs";
   EXPECT_EQ(error->kind, ErrorKind::absent);
   return error->to_string();
 }
 
-TEST(Device, RunsOnHopperAlone) {
-  EXPECT_EQ(said(hopper()), "runs");
-  DriverReport ampere = hopper(), blackwell = hopper();
+TEST(Device, SupportsOnlyHopper) {
+  EXPECT_EQ(error_text(hopper_report()), "runs");
+  DriverReport ampere = hopper_report(), blackwell = hopper_report();
   ampere.major = 8;
   blackwell.major = 10;
-  EXPECT_EQ(said(ampere),
+  EXPECT_EQ(error_text(ampere),
             "expected a device of compute capability 9.0 (Hopper), found 8.0\n"
             "  hint: choose an H100 or H200 with CUDA_VISIBLE_DEVICES; --on cpu runs here\n");
-  EXPECT_EQ(said(blackwell),
+  EXPECT_EQ(error_text(blackwell),
             "expected a device of compute capability 9.0 (Hopper), found 10.0\n"
             "  hint: choose an H100 or H200 with CUDA_VISIBLE_DEVICES; --on cpu runs here\n");
 }
 
-TEST(Device, SaysWhatIsMissingAndTheCure) {
-  EXPECT_EQ(said({}),
+TEST(Device, ErrorsNameTheMissingPartAndAFix) {
+  EXPECT_EQ(error_text({}),
             "this build has no CUDA kernels: RIDGE_CUDA was OFF or nvcc not found when ridge was built\n"
             "  hint: install nvcc 12.4 or later and build again with -DRIDGE_CUDA=ON; everything else works "
             "without it\n");
-  EXPECT_EQ(said({.has_cuda_build = true}),
+  EXPECT_EQ(error_text({.has_cuda_build = true}),
             "no CUDA driver was found\n"
             "  hint: install NVIDIA's driver; without a driver, --on cpu runs here and --on h200 explains\n");
-  EXPECT_EQ(said({.has_cuda_build = true, .driver = 11040}),
+  EXPECT_EQ(error_text({.has_cuda_build = true, .driver = 11040}),
             "expected a CUDA driver of version 12.0 or later, found 11.4\n"
             "  hint: update NVIDIA's driver to 525 or later\n");
-  EXPECT_EQ(
-      said({.has_cuda_build = true, .driver = 13000, .devices = 0, .error = "no CUDA-capable device is detected"}),
-      "no CUDA device was found: no CUDA-capable device is detected\n"
-      "  hint: `nvidia-smi` lists devices; CUDA_VISIBLE_DEVICES hides them\n");
-  DriverReport old = hopper();
-  old.tensor_maps = false;
-  EXPECT_EQ(said(old),
+  EXPECT_EQ(error_text(
+                {.has_cuda_build = true, .driver = 13000, .devices = 0, .error = "no CUDA-capable device is detected"}),
+            "no CUDA device was found: no CUDA-capable device is detected\n"
+            "  hint: `nvidia-smi` lists devices; CUDA_VISIBLE_DEVICES hides them\n");
+  DriverReport old = hopper_report();
+  old.has_tensor_maps = false;
+  EXPECT_EQ(error_text(old),
             "the CUDA driver lacks cuTensorMapEncodeTiled\n  hint: update NVIDIA's driver to 525 or later\n");
 }
 
-TEST(Device, MakesNothingWhereThereIsNone) {
+TEST(Device, FunctionsFailWithoutADevice) {
   if (!unavailable_reason()) GTEST_SKIP() << "there is a device";
   const std::string why = *unavailable_reason();
   for (const Error& error : {DeviceBuffer::allocate(1).error(), Queue::create().error(), device_properties().error()}) {
@@ -66,7 +71,7 @@ TEST(Device, MakesNothingWhereThereIsNone) {
   }
 }
 
-ops::MatmulCall call_of(DType dtype) {
+ops::MatmulCall square_matmul_call(DType dtype) {
   ops::MatmulCall call;
   call.problem = {1, 64, 64, 64, {dtype, 64, 1, 0}, {dtype, 64, 1, 0}, {DType::f32, 64, 1, 0}};
   call.a = call.b = call.d = ops::placeholder_address();
@@ -74,10 +79,12 @@ ops::MatmulCall call_of(DType dtype) {
 }
 
 TEST(Device, MultipliesF32WithoutTensorCores) {
-  EXPECT_EQ(ops::cuda::unsupported_reason(call_of(DType::f32)), std::nullopt);
-  EXPECT_EQ(ops::cuda::choose_plan(call_of(DType::f32), 0, h200_numbers()).path, ops::cuda::MatmulPlan::Path::plain);
-  EXPECT_EQ(ops::cuda::choose_plan(call_of(DType::bf16), 0, h200_numbers()).path, ops::cuda::MatmulPlan::Path::tiles);
-  EXPECT_EQ(ops::cuda::unsupported_reason(call_of(DType::int8)),
+  EXPECT_EQ(ops::cuda::unsupported_reason(square_matmul_call(DType::f32)), std::nullopt);
+  EXPECT_EQ(ops::cuda::choose_plan(square_matmul_call(DType::f32), 0, h200_numbers()).path,
+            ops::cuda::MatmulPlan::Path::plain);
+  EXPECT_EQ(ops::cuda::choose_plan(square_matmul_call(DType::bf16), 0, h200_numbers()).path,
+            ops::cuda::MatmulPlan::Path::tiles);
+  EXPECT_EQ(ops::cuda::unsupported_reason(square_matmul_call(DType::int8)),
             "expected bf16 * bf16, f16 * f16 or f32 * f32 -> bf16, f16 or f32, found int8 * int8 -> f32");
 }
 

@@ -2,8 +2,8 @@
 
 namespace ridge::device {
 
-std::string kernel_source(const GeneratedKernel& kernel, std::string_view header, bool wide_indices,
-                          std::string_view body) {
+std::string make_kernel_source(const GeneratedKernel& kernel, std::string_view header, bool wide_indices,
+                               std::string_view body) {
   std::string out = "#include \"" + std::string(header) + "\"\nnamespace ridge::tile::cuda {\n";
   out += wide_indices ? "using Index = u64;\nusing Offset = i64;\n" : "using Index = u32;\nusing Offset = int;\n";
   out += "struct Arguments { u64 word[" + std::to_string(kernel.arguments.size()) + "]; };\n";

@@ -29,8 +29,8 @@ struct GeneratedKernel {
 };
 
 // Returns the full source: the kernel's declaration around `body`, which uses the operations of `header`.
-std::string kernel_source(const GeneratedKernel& kernel, std::string_view header, bool wide_indices,
-                          std::string_view body);
+std::string make_kernel_source(const GeneratedKernel& kernel, std::string_view header, bool wide_indices,
+                               std::string_view body);
 inline constexpr std::string_view pointwise_header = "ridge/tile/cuda/vector_access.h";
 
 }  // namespace device

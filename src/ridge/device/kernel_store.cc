@@ -33,7 +33,7 @@ std::uint64_t entry_checksum(std::string_view key, std::string_view content) {
   return fnv1a_hash(content, fnv1a_hash(key));
 }
 
-struct StoredKernel {
+struct StoredFile {
   fs::file_time_type last_used;
   std::uint64_t bytes = 0;
   fs::path path;
@@ -50,7 +50,7 @@ bool is_entry(const fs::path& path) {
 void evict_entries(const std::string& folder, std::uint64_t max_bytes) {
   std::error_code error;
   const auto now = fs::file_time_type::clock::now();
-  std::vector<StoredKernel> entries;
+  std::vector<StoredFile> entries;
   std::uint64_t bytes = 0;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     std::error_code entry_error;
@@ -66,8 +66,8 @@ void evict_entries(const std::string& folder, std::uint64_t max_bytes) {
   }
   if (bytes <= max_bytes) return;
   std::sort(entries.begin(), entries.end(),
-            [](const StoredKernel& a, const StoredKernel& b) { return a.last_used < b.last_used; });
-  for (const StoredKernel& oldest : entries) {
+            [](const StoredFile& a, const StoredFile& b) { return a.last_used < b.last_used; });
+  for (const StoredFile& oldest : entries) {
     if (bytes <= max_bytes) return;
     std::error_code entry_error;
     fs::remove(oldest.path, entry_error);

@@ -30,10 +30,12 @@ class KernelStoreTest : public testing::Test {
 };
 
 // Writes directly, without base/file.h's atomic rename and sync, which take milliseconds.
-void put(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+void write_directly(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
 
 // Runs `work` in a child process and returns its exit code.
-template <class Work> int in_child(Work work) {
+template <class Work> int run_in_child(Work work) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(work());
   int status = 0;
@@ -41,7 +43,7 @@ template <class Work> int in_child(Work work) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST_F(KernelStoreTest, KeepsWhatItIsGiven) {
+TEST_F(KernelStoreTest, FindsSavedEntries) {
   EXPECT_FALSE(store().find(key));
   EXPECT_TRUE(store().save(key, content));
   EXPECT_EQ(store().find(key), content);
@@ -52,7 +54,7 @@ TEST_F(KernelStoreTest, KeepsWhatItIsGiven) {
   EXPECT_EQ(store().find("empty"), "");
 }
 
-TEST_F(KernelStoreTest, TakesNoOtherEntryForItsOwn) {
+TEST_F(KernelStoreTest, RejectsEntriesOfAnotherKey) {
   ASSERT_TRUE(store().save(key, content));
   fs::copy_file(store().entry_path(key), store().entry_path("another"));  // Simulates a hash collision.
   EXPECT_FALSE(store().find("another"));
@@ -60,31 +62,31 @@ TEST_F(KernelStoreTest, TakesNoOtherEntryForItsOwn) {
   EXPECT_EQ(store().find("another"), "code");
 }
 
-TEST_F(KernelStoreTest, IgnoresAFlippedBitAnywhere) {
+TEST_F(KernelStoreTest, IgnoresFilesWithAFlippedBit) {
   ASSERT_TRUE(store().save(key, content));
   const std::string good = read_file(store().entry_path(key)).value();
   for (std::size_t bit = 0; bit < good.size() * 8; bit += bit < 1000 ? 1 : 37) {
     std::string bad = good;
     bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << bit % 8));
-    put(store().entry_path(key), bad);
+    write_directly(store().entry_path(key), bad);
     ASSERT_FALSE(store().find(key)) << "bit " << bit;
   }
   EXPECT_TRUE(store().save(key, content));
   EXPECT_EQ(store().find(key), content);
 }
 
-TEST_F(KernelStoreTest, IgnoresACutOrLongerFile) {
+TEST_F(KernelStoreTest, IgnoresTruncatedOrExtendedFiles) {
   ASSERT_TRUE(store().save(key, content));
   const std::string good = read_file(store().entry_path(key)).value();
   for (std::size_t size = 0; size < good.size(); size += size < 200 ? 1 : 97) {
-    put(store().entry_path(key), good.substr(0, size));
+    write_directly(store().entry_path(key), good.substr(0, size));
     ASSERT_FALSE(store().find(key)) << size << " bytes";
   }
   ASSERT_TRUE(write_file(store().entry_path(key), good + "x").ok());
   EXPECT_FALSE(store().find(key));
 }
 
-TEST_F(KernelStoreTest, IgnoresAnotherVersion) {
+TEST_F(KernelStoreTest, IgnoresFilesOfAnotherVersion) {
   ASSERT_TRUE(store().save(key, content));
   std::string other = read_file(store().entry_path(key)).value();
   other.replace(other.find("/1"), 2, "/2");
@@ -92,7 +94,7 @@ TEST_F(KernelStoreTest, IgnoresAnotherVersion) {
   EXPECT_FALSE(store().find(key));
 }
 
-TEST_F(KernelStoreTest, WorksWithoutAPlace) {
+TEST_F(KernelStoreTest, FindsNothingWithoutAFolder) {
   EXPECT_FALSE(KernelStore("").save(key, content));
   EXPECT_FALSE(KernelStore("").find(key));
   EXPECT_FALSE(KernelStore("/dev/null/kernels").save(key, content));
@@ -100,8 +102,8 @@ TEST_F(KernelStoreTest, WorksWithoutAPlace) {
   EXPECT_FALSE(KernelStore(folder_ + "/file").save(key, content));
 }
 
-TEST_F(KernelStoreTest, LeavesNothingOnAFullDisk) {
-  EXPECT_EQ(in_child([&] {
+TEST_F(KernelStoreTest, LeavesNoFileOnAFullDisk) {
+  EXPECT_EQ(run_in_child([&] {
               ::signal(SIGXFSZ, SIG_IGN);
               const rlimit limit{1000, 1000};
               ::setrlimit(RLIMIT_FSIZE, &limit);
@@ -112,7 +114,7 @@ TEST_F(KernelStoreTest, LeavesNothingOnAFullDisk) {
   EXPECT_TRUE(fs::is_empty(folder_ + "/kernels"));
 }
 
-TEST_F(KernelStoreTest, ServesSixteenProcesses) {
+TEST_F(KernelStoreTest, WorksWithSixteenConcurrentProcesses) {
   std::vector<pid_t> children;
   for (int i = 0; i < 16; ++i) {
     children.push_back(::fork());
@@ -135,8 +137,8 @@ TEST_F(KernelStoreTest, ServesSixteenProcesses) {
 
 // RIDGE_KILLS sets the number of kills; the default of 60 suits CI.
 TEST_F(KernelStoreTest, SurvivesWritersKilledAtAnyMoment) {
-  const char* asked = std::getenv("RIDGE_KILLS");
-  const int kills = asked ? std::atoi(asked) : 60;
+  const char* value = std::getenv("RIDGE_KILLS");
+  const int kills = value ? std::atoi(value) : 60;
   std::mt19937 random(1);
   const std::string large(1 << 20, 'y');
   for (int i = 0; i < kills; ++i) {
@@ -155,7 +157,7 @@ TEST_F(KernelStoreTest, SurvivesWritersKilledAtAnyMoment) {
   EXPECT_EQ(store().find(key), content);
 }
 
-TEST_F(KernelStoreTest, TidiesWhatTheKilledLeft) {
+TEST_F(KernelStoreTest, RemovesOldUnfinishedFiles) {
   ASSERT_TRUE(store().save(key, content));
   const std::string old = store().entry_path("a") + ".1.unfinished", young = store().entry_path("b") + ".2.unfinished";
   for (const std::string& path : {old, young}) ASSERT_TRUE(write_file(path, "half").ok());
@@ -165,14 +167,15 @@ TEST_F(KernelStoreTest, TidiesWhatTheKilledLeft) {
   EXPECT_TRUE(fs::exists(young));
 }
 
-TEST_F(KernelStoreTest, MakesRoomByWhatWasUsedLongestAgo) {
-  const std::string place = folder_ + "/kernels", hundred(100'000, 'x');
-  const KernelStore small(place, 350'000);  // Room for three entries.
+TEST_F(KernelStoreTest, EvictsLeastRecentlyUsedEntries) {
+  const std::string store_folder = folder_ + "/kernels", hundred(100'000, 'x');
+  const KernelStore small(store_folder, 350'000);  // Room for three entries.
   const auto hours_ago = [&](const char* name, int hours) {
     fs::last_write_time(small.entry_path(name), fs::file_time_type::clock::now() - std::chrono::hours(hours));
   };
   for (const char* name : {"a", "b", "c"}) ASSERT_TRUE(small.save(name, hundred));
-  ASSERT_TRUE(write_file(place + "/README", std::string(400'000, 'x')).ok());  // Not an entry, so it is not counted.
+  ASSERT_TRUE(
+      write_file(store_folder + "/README", std::string(400'000, 'x')).ok());  // Not an entry, so it is not counted.
   hours_ago("a", 3);
   hours_ago("b", 2);
   hours_ago("c", 1);
@@ -180,12 +183,12 @@ TEST_F(KernelStoreTest, MakesRoomByWhatWasUsedLongestAgo) {
   ASSERT_TRUE(small.save("d", hundred));
   EXPECT_FALSE(small.find("b"));
   for (const char* name : {"a", "c", "d"}) EXPECT_EQ(small.find(name), hundred) << name;
-  EXPECT_TRUE(fs::exists(place + "/README"));
+  EXPECT_TRUE(fs::exists(store_folder + "/README"));
   EXPECT_FALSE(small.save("e", std::string(350'000, 'x')));  // Exceeds the limit of the store.
   for (const char* name : {"a", "c", "d"}) EXPECT_TRUE(small.find(name)) << name;
 }
 
-TEST_F(KernelStoreTest, TakesAnEntryWrittenAnewForNew) {
+TEST_F(KernelStoreTest, RewritingAnEntryCountsAsUse) {
   const KernelStore small(folder_ + "/kernels", 250'000);  // Room for two entries.
   for (const char* name : {"a", "b"}) ASSERT_TRUE(small.save(name, std::string(100'000, 'x')));
   for (const char* name : {"a", "b"})

@@ -30,7 +30,7 @@ struct NvrtcFunctions {
 
 struct NvrtcLibrary {
   NvrtcFunctions call;
-  Result<Nvrtc> found = Nvrtc{};
+  Result<NvrtcInfo> found = NvrtcInfo{};
 };
 
 // NVRTC opens its builtins library by bare name. The loader finds it only if it is already loaded, unless it is in a
@@ -52,7 +52,7 @@ bool load_library(const std::string& path, NvrtcLibrary& to) {
     return function != nullptr;
   };
   NvrtcFunctions& f = to.call;
-  Nvrtc info{path, 0, 0};
+  NvrtcInfo info{path, 0, 0};
   const bool is_complete = resolve(f.version, "nvrtcVersion") && resolve(f.create, "nvrtcCreateProgram") &&
                            resolve(f.destroy, "nvrtcDestroyProgram") && resolve(f.compile, "nvrtcCompileProgram") &&
                            resolve(f.log_size, "nvrtcGetProgramLogSize") && resolve(f.log, "nvrtcGetProgramLog") &&
@@ -130,7 +130,7 @@ const std::vector<DeviceHeader>& included_headers() {
 
 }  // namespace
 
-const Result<Nvrtc>& find_nvrtc() { return nvrtc_library().found; }
+const Result<NvrtcInfo>& find_nvrtc() { return nvrtc_library().found; }
 
 std::string make_compile_key(const std::string& text) {
   std::string key = find_nvrtc() ? fmt::format("nvrtc {}.{}", find_nvrtc()->major, find_nvrtc()->minor) : "no compiler";

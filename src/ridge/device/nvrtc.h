@@ -9,12 +9,12 @@
 
 namespace ridge::device {
 
-struct Nvrtc {
+struct NvrtcInfo {
   std::string path;  // "libnvrtc.so.13"
   int major = 0, minor = 0;
 };
 // Returns the loaded library. Errors (absent): NVRTC was not found or is turned off.
-const Result<Nvrtc>& find_nvrtc();
+const Result<NvrtcInfo>& find_nvrtc();
 
 // The last option makes lambdas device functions; NVRTC 13.0 would not infer it.
 inline constexpr std::string_view nvrtc_options[] = {"--gpu-architecture=sm_90a", "--std=c++20", "--fmad=false",

@@ -14,15 +14,16 @@ struct StreamedBuffers {  // Device memory; addresses and size are multiples of 
   void* to = nullptr;
   const void* from = nullptr;
   std::int64_t bytes = 0;
-  int repeats = 1;  // Passes of `read_all` within one launch; loads bypass the L1.
+  int repeats = 1;  // Passes of `launch_read` within one launch; loads bypass the L1.
 };
-std::optional<std::string> read_all(const StreamedBuffers& x, int blocks, CUstream_st* stream);  // `to` has 4 bytes.
-std::optional<std::string> write_all(const StreamedBuffers& x, int blocks, CUstream_st* stream);
-std::optional<std::string> copy_all(const StreamedBuffers& x, int blocks, CUstream_st* stream);
+// Of `to`, a reading kernel needs only 4 bytes.
+std::optional<std::string> launch_read(const StreamedBuffers& x, int blocks, CUstream_st* stream);
+std::optional<std::string> launch_write(const StreamedBuffers& x, int blocks, CUstream_st* stream);
+std::optional<std::string> launch_copy(const StreamedBuffers& x, int blocks, CUstream_st* stream);
 
 // Every thread executes rounds * `multiply_adds_per_round` fused multiply-adds in f32.
 inline constexpr int multiply_adds_per_round = 128;
-std::optional<std::string> multiply_add(int rounds, int blocks, CUstream_st* stream);
+std::optional<std::string> launch_fma(int rounds, int blocks, CUstream_st* stream);
 std::optional<std::string> launch_empty_kernel(CUstream_st* stream);
 
 }  // namespace ridge::device

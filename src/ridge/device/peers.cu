@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* hint = "`nvidia-smi topo -p2p r` shows which devices have peer access";
 
-decltype(&cuStreamBatchMemOp) memory_operations() {
+decltype(&cuStreamBatchMemOp) batch_memop_function() {
   static const auto operations = [] {
     void* f = nullptr;
     cudaDriverEntryPointQueryResult found{};
@@ -42,10 +42,10 @@ CUstreamBatchMemOpParams wait_operation(DeviceFlag* flag, DeviceFlag value) {
 }
 
 Status submit_operations(const Queue& queue, std::vector<CUstreamBatchMemOpParams>& all) {
-  if (memory_operations() == nullptr)
+  if (batch_memop_function() == nullptr)
     return absent_error("the CUDA driver has no cuStreamBatchMemOp, which devices need to wait for each other",
                         "a driver of CUDA 12 or later has it");
-  const CUresult r = memory_operations()(queue.stream(), static_cast<unsigned>(all.size()), all.data(), 0);
+  const CUresult r = batch_memop_function()(queue.stream(), static_cast<unsigned>(all.size()), all.data(), 0);
   if (r == CUDA_SUCCESS) return Done{};
   return absent_error("the CUDA device failed at a flag operation: driver error " + std::to_string(static_cast<int>(r)),
                       hint);
@@ -75,17 +75,17 @@ Result<ImportedMemory> ImportedMemory::open(const MemoryHandle& name) {
 }
 
 Status set_flags(const Queue& queue, std::span<DeviceFlag* const> peer_flags) {
-  return set_then_wait(queue, peer_flags, {});
+  return set_and_wait_flags(queue, peer_flags, {});
 }
 
-Status wait_for_flags(const Queue& queue, std::span<DeviceFlag* const> own_flags) {
+Status wait_and_reset_flags(const Queue& queue, std::span<DeviceFlag* const> own_flags) {
   std::vector<AwaitedFlag> all;
   for (DeviceFlag* const flag : own_flags) all.push_back({flag});
-  return set_then_wait(queue, {}, all);
+  return set_and_wait_flags(queue, {}, all);
 }
 
-Status set_then_wait(const Queue& queue, std::span<DeviceFlag* const> peer_flags,
-                     std::span<const AwaitedFlag> own_flags) {
+Status set_and_wait_flags(const Queue& queue, std::span<DeviceFlag* const> peer_flags,
+                          std::span<const AwaitedFlag> own_flags) {
   std::vector<CUstreamBatchMemOpParams> all;
   for (DeviceFlag* const flag : peer_flags) all.push_back(write_operation(flag, 1));
   for (const AwaitedFlag& one : own_flags) all.push_back(wait_operation(one.flag, one.value));

@@ -31,7 +31,7 @@ class ImportedMemory {
 using DeviceFlag = std::uint32_t;
 Status set_flags(const Queue& queue, std::span<DeviceFlag* const> peer_flags);
 // Makes later work on the queue wait until all of these flags are set, and resets them.
-Status wait_for_flags(const Queue& queue, std::span<DeviceFlag* const> own_flags);
+Status wait_and_reset_flags(const Queue& queue, std::span<DeviceFlag* const> own_flags);
 // A flag that is reset after the wait, or a counter that kernels raise to `value` and that keeps its value.
 struct AwaitedFlag {
   DeviceFlag* flag = nullptr;
@@ -39,7 +39,7 @@ struct AwaitedFlag {
   bool keeps_value = false;
 };
 // Sets and waits in one batch, which takes as long as one of them.
-Status set_then_wait(const Queue& queue, std::span<DeviceFlag* const> peer_flags,
-                     std::span<const AwaitedFlag> own_flags);
+Status set_and_wait_flags(const Queue& queue, std::span<DeviceFlag* const> peer_flags,
+                          std::span<const AwaitedFlag> own_flags);
 
 }  // namespace ridge::device

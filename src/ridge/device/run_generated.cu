@@ -25,7 +25,7 @@ struct LoadedKernel {  // A loaded kernel, or the error.
   std::string error;
 };
 
-std::string machine_code(const std::string& text, std::string& error) {
+std::string find_or_compile(const std::string& text, std::string& error) {
   static const KernelStore store = KernelStore::for_user();
   const std::string key = make_compile_key(text);
   if (auto found = store.find(key)) return *std::move(found);
@@ -58,9 +58,9 @@ cudaLaunchConfig_t launch_config(const GeneratedKernel& kernel, cudaLaunchAttrib
 
 LoadedKernel load_kernel(const GeneratedKernel& kernel) {
   LoadedKernel out;
-  const std::string code = machine_code(kernel.source, out.error);
+  const std::string code = find_or_compile(kernel.source, out.error);
   if (!out.error.empty()) return out;
-  const OutsideCapture outside;
+  const RelaxedCaptureGuard outside;
   cudaLibrary_t library = nullptr;
   cudaError_t e = cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
   if (e == cudaSuccess) e = cudaLibraryGetKernel(&out.kernel, library, "ridge_kernel");
@@ -81,7 +81,7 @@ LoadedKernel load_kernel(const GeneratedKernel& kernel) {
 
 // Returns the loaded kernel of the current device. Kernels stay loaded for the process's lifetime; each device has its
 // own, since attributes such as the shared memory limit are set per device.
-LoadedKernel find_or_load(const GeneratedKernel& kernel) {
+LoadedKernel find_or_load_kernel(const GeneratedKernel& kernel) {
   static std::mutex mutex;
   // Never destroyed: the driver may be unloaded first.
   static auto& kernels_by_device = *new std::map<int, std::map<std::string, LoadedKernel>>;
@@ -95,7 +95,7 @@ LoadedKernel find_or_load(const GeneratedKernel& kernel) {
 
 std::optional<std::string> launch_generated(const GeneratedKernel& kernel, CUstream_st* stream) {
   if (kernel.blocks == 0) return std::nullopt;
-  const LoadedKernel code = find_or_load(kernel);
+  const LoadedKernel code = find_or_load_kernel(kernel);
   if (!code.error.empty()) return code.error;
   cudaLaunchAttribute cluster;
   cudaLaunchConfig_t config = launch_config(kernel, cluster);
@@ -121,8 +121,8 @@ std::optional<std::string> generation_unavailable_reason() {
     GeneratedKernel empty_kernel;
     empty_kernel.arguments = {0};
     empty_kernel.blocks = 1;
-    empty_kernel.source = kernel_source(empty_kernel, pointwise_header, false, "");
-    const LoadedKernel code = find_or_load(empty_kernel);
+    empty_kernel.source = make_kernel_source(empty_kernel, pointwise_header, false, "");
+    const LoadedKernel code = find_or_load_kernel(empty_kernel);
     return code.error.empty() ? std::nullopt : std::optional(code.error);
   }();
   return error;

@@ -16,7 +16,7 @@ constexpr int threads = 256;
 constexpr std::int64_t vector_bytes = sizeof(uint4);
 
 struct ExchangeCall {
-  SmallBuffer buffer;
+  SmallBufferLayout buffer;
   SmallMessage message;
   std::int64_t vectors = 0, vectors_per_block = 0;  // 16-byte vectors, in total and per block.
 };
@@ -27,7 +27,7 @@ __device__ CallCount* call_counts_of(const ExchangeCall& call, int rank) {
 __device__ uint4* slot_address(const ExchangeCall& call, int rank, int from, CallCount call_number) {
   const std::int64_t half = call_number % 2 * call.buffer.ranks;
   return reinterpret_cast<uint4*>(call.message.buffers[static_cast<std::size_t>(rank)] +
-                                  (half + from) * call.buffer.capacity);
+                                  (half + from) * call.buffer.slot_bytes);
 }
 
 __device__ float to_wide(float x) { return x; }
@@ -108,15 +108,15 @@ template <class T, bool sums> __global__ void __launch_bounds__(threads) exchang
 
 }  // namespace
 
-std::int64_t SmallBuffer::bytes() const {
+std::int64_t SmallBufferLayout::bytes() const {
   return data_bytes() + static_cast<std::int64_t>(sizeof(CallCount)) * ranks * max_small_blocks;
 }
 
-Status queue_small_collective(const Queue& queue, const SmallBuffer& buffer, const SmallMessage& message) {
+Status queue_small_collective(const Queue& queue, const SmallBufferLayout& buffer, const SmallMessage& message) {
   ExchangeCall call{buffer, message};
   call.vectors = (message.bytes + vector_bytes - 1) / vector_bytes;
   if (call.vectors == 0) return Done{};
-  if (call.vectors * vector_bytes > buffer.capacity || buffer.ranks > max_small_ranks)
+  if (call.vectors * vector_bytes > buffer.slot_bytes || buffer.ranks > max_small_ranks)
     return input_error("a message exceeds its buffer's capacity, or the number of ranks exceeds the maximum");
   const std::int64_t useful_blocks = (call.vectors + threads - 1) / threads;
   const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(useful_blocks, max_small_blocks));

@@ -13,12 +13,12 @@ namespace ridge::device {
 inline constexpr int max_small_ranks = 8;
 inline constexpr int max_small_blocks = 64;
 
-// Receive buffer of a rank. It has two halves, since a rank may write the next call's data while another rank still
-// reads this call's. Counts after the data hold how often each block of each rank has written.
-struct SmallBuffer {
-  std::int64_t capacity = 0;  // Bytes per rank and half, a multiple of 16.
+// Layout of a rank's receive buffer: two halves with a slot for each rank, then counts of how often each block of each
+// rank has written. A rank may write the next call's data while another rank still reads this call's.
+struct SmallBufferLayout {
+  std::int64_t slot_bytes = 0;  // A multiple of 16.
   int ranks = 1;
-  constexpr std::int64_t data_bytes() const { return 2 * capacity * ranks; }
+  constexpr std::int64_t data_bytes() const { return 2 * slot_bytes * ranks; }
   std::int64_t bytes() const;  // Includes the counts, which the caller sets to 0.
 };
 
@@ -35,7 +35,7 @@ struct SmallMessage {
   DType dtype = DType::f32;
 };
 // `from`, `to` and `stride_bytes` are multiples of 16. Memory is read and written up to the next multiple of 16 bytes.
-// All ranks pass the same `bytes`. Errors: `bytes` exceeds the capacity; there are more than `max_small_ranks` ranks.
-Status queue_small_collective(const Queue& queue, const SmallBuffer& buffer, const SmallMessage& message);
+// All ranks pass the same `bytes`. Errors: `bytes` exceeds `slot_bytes`; there are more than `max_small_ranks` ranks.
+Status queue_small_collective(const Queue& queue, const SmallBufferLayout& buffer, const SmallMessage& message);
 
 }  // namespace ridge::device

@@ -15,13 +15,13 @@ Status clear_on_stream(CUstream_st* stream, void* to, std::int64_t bytes) {
   return to_status(cudaMemsetAsync(to, 0, static_cast<std::size_t>(bytes), stream), "setting memory");
 }
 
-OutsideCapture::OutsideCapture() {
+RelaxedCaptureGuard::RelaxedCaptureGuard() {
   cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
   cudaThreadExchangeStreamCaptureMode(&mode);
   mode_ = static_cast<int>(mode);
 }
 
-OutsideCapture::~OutsideCapture() {
+RelaxedCaptureGuard::~RelaxedCaptureGuard() {
   auto mode = static_cast<cudaStreamCaptureMode>(mode_);
   cudaThreadExchangeStreamCaptureMode(&mode);
 }

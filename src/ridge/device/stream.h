@@ -14,12 +14,12 @@ Status copy_on_stream(CUstream_st* stream, void* to, const void* from, std::int6
 Status clear_on_stream(CUstream_st* stream, void* to, std::int64_t bytes);
 
 // RAII guard: allocations, module loads and waits of this thread do not invalidate a stream capture in progress.
-class OutsideCapture {
+class RelaxedCaptureGuard {
  public:
-  OutsideCapture();
-  OutsideCapture(const OutsideCapture&) = delete;
-  OutsideCapture& operator=(const OutsideCapture&) = delete;
-  ~OutsideCapture();
+  RelaxedCaptureGuard();
+  RelaxedCaptureGuard(const RelaxedCaptureGuard&) = delete;
+  RelaxedCaptureGuard& operator=(const RelaxedCaptureGuard&) = delete;
+  ~RelaxedCaptureGuard();
 
  private:
   int mode_ = 0;  // The thread's previous mode.

@@ -26,7 +26,7 @@ CUtensorMapSwizzle swizzle_mode(int elements) {
 
 }  // namespace
 
-bool encode_tensor_map(CUtensorMap& map, const LineTensor& x, DType dtype, TensorMapBox box, bool swizzled) {
+bool encode_tensor_map(CUtensorMap& map, const MatrixBatch& x, DType dtype, TensorMapBox box, bool swizzled) {
   const cuuint64_t sizes[3] = {static_cast<cuuint64_t>(x.length), static_cast<cuuint64_t>(x.lines),
                                static_cast<cuuint64_t>(x.matrices)};
   const std::int64_t matrix = x.matrices == 1 ? x.line_stride : x.matrix_stride;
@@ -41,7 +41,7 @@ bool encode_tensor_map(CUtensorMap& map, const LineTensor& x, DType dtype, Tenso
                        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
-bool encode_tensor_map(CUtensorMap& map, const StackedLineTensor& x, DType dtype, TensorMapBox box) {
+bool encode_tensor_map(CUtensorMap& map, const MatrixBatch2D& x, DType dtype, TensorMapBox box) {
   const cuuint64_t sizes[4] = {static_cast<cuuint64_t>(x.length), static_cast<cuuint64_t>(x.lines),
                                static_cast<cuuint64_t>(x.inner), static_cast<cuuint64_t>(x.outer)};
   // An axis of size 1 or stride 0 gets the smallest stride that TMA accepts.

@@ -12,21 +12,21 @@ namespace ridge::device {
 struct TensorMapBox {
   int x, y;
 };
-// Matrices of `lines` lines of `length` 16-bit elements. Strides are in elements.
-struct LineTensor {
+// `matrices` matrices of `lines` contiguous lines of `length` 16-bit elements. Strides are in elements.
+struct MatrixBatch {
   void* data;
   std::int64_t length, lines, matrices, line_stride, matrix_stride;
 };
 
-// inner * outer matrices of `lines` lines of `length` 16-bit elements. Strides are in elements.
-struct StackedLineTensor {
+// outer x inner matrices, with a stride for each of the two batch axes.
+struct MatrixBatch2D {
   void* data;
   std::int64_t length, lines, inner, outer, line_stride, inner_stride, outer_stride;
 };
 
 // Returns false if the driver fails. If `swizzled`, the box's rows of 128 or 64 bytes are swizzled in shared memory.
-bool encode_tensor_map(CUtensorMap& map, const LineTensor& x, DType dtype, TensorMapBox box, bool swizzled);
-bool encode_tensor_map(CUtensorMap& map, const StackedLineTensor& x, DType dtype, TensorMapBox box);  // Swizzled.
+bool encode_tensor_map(CUtensorMap& map, const MatrixBatch& x, DType dtype, TensorMapBox box, bool swizzled);
+bool encode_tensor_map(CUtensorMap& map, const MatrixBatch2D& x, DType dtype, TensorMapBox box);  // Swizzled.
 
 // Five axes with any strides; the first is contiguous, and boxes have size 1 along the last two.
 struct FiveAxisTensor {

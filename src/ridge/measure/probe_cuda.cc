@@ -110,14 +110,14 @@ class DeviceProbe {
     const device::StreamedBuffers x{to->data(), from->data(), bytes};
     const double work = static_cast<double>(bytes);
     if (const Status s = add_rate_line("copy", 2 * work, 4,
-                                       [&] { return to_status(device::copy_all(x, blocks_, queue_.stream())); });
+                                       [&] { return to_status(device::launch_copy(x, blocks_, queue_.stream())); });
         !s)
       return s;
     if (const Status s =
-            add_rate_line("read", work, 4, [&] { return to_status(device::read_all(x, blocks_, queue_.stream())); });
+            add_rate_line("read", work, 4, [&] { return to_status(device::launch_read(x, blocks_, queue_.stream())); });
         !s)
       return s;
-    return add_rate_line("write", work, 4, [&] { return to_status(device::write_all(x, blocks_, queue_.stream())); });
+    return add_rate_line("write", work, 4, [&] { return to_status(device::launch_write(x, blocks_, queue_.stream())); });
   }
 
   // Reads a quarter of the L2 repeatedly.
@@ -130,7 +130,7 @@ class DeviceProbe {
     constexpr int times = 200;
     const device::StreamedBuffers x{sink->data(), memory->data(), bytes, times};
     return add_rate_line("L2 read", static_cast<double>(bytes) * times, 1,
-                         [&] { return to_status(device::read_all(x, blocks_, queue_.stream())); });
+                         [&] { return to_status(device::launch_read(x, blocks_, queue_.stream())); });
   }
 
   Status measure_host_transfers() {
@@ -153,7 +153,7 @@ class DeviceProbe {
     constexpr int rounds = 20'000;
     const double work = 2.0 * rounds * device::multiply_adds_per_round * 512 * blocks_;
     const auto found =
-        measure_rates(work, 1, [&] { return to_status(device::multiply_add(rounds, blocks_, queue_.stream())); });
+        measure_rates(work, 1, [&] { return to_status(device::launch_fma(rounds, blocks_, queue_.stream())); });
     if (!found) return found.error();
     add_line("f32", "FLOP/s", *found);
     return Done{};

@@ -42,21 +42,21 @@ void run_step(const PlanStep& step, std::span<void* const> data, int threads) {
         threads);
   else if (const auto* conv = std::get_if<ops::ConvLoops>(&step.kernel))
     ops::run_loops(*conv, data, threads);
-  else if (const auto* indexed = std::get_if<ops::IndexLoops>(&step.kernel))
+  else if (const auto* indexed = std::get_if<ops::GatherScatterLoops>(&step.kernel))
     ops::run_loops(*indexed, data, threads);
-  else if (const auto* running = std::get_if<ops::RunningLoops>(&step.kernel))
+  else if (const auto* running = std::get_if<ops::RunningSumLoops>(&step.kernel))
     ops::run_loops(*running, data, threads);
-  else if (const auto* top = std::get_if<ops::TopLoops>(&step.kernel))
+  else if (const auto* top = std::get_if<ops::TopKLoops>(&step.kernel))
     ops::run_loops(*top, data, threads);
-  else if (const auto* routed = std::get_if<ops::RoutedLoops>(&step.kernel))
+  else if (const auto* routed = std::get_if<ops::RoutedProductLoops>(&step.kernel))
     ops::run_loops(*routed, data, threads);
-  else if (const auto* in_groups = std::get_if<ops::RoutedRows>(&step.kernel))
+  else if (const auto* in_groups = std::get_if<ops::RoutingProblem>(&step.kernel))
     ops::route_rows(*in_groups, data, threads);
-  else if (const auto* scan = std::get_if<ops::ScanLoops>(&step.kernel))
+  else if (const auto* scan = std::get_if<ops::RecurrenceLoops>(&step.kernel))
     ops::run_loops(*scan, data, threads);
   else if (const auto* quantize = std::get_if<ops::QuantizeLoops>(&step.kernel))
     ops::run_loops(*quantize, data, threads);
-  else if (const auto* scaled = std::get_if<ops::ProductLoops>(&step.kernel))
+  else if (const auto* scaled = std::get_if<ops::ScaledProductLoops>(&step.kernel))
     ops::run_loops(*scaled, data, threads);
   else
     ops::run_chain_program(std::get<ops::ChainProgram>(step.kernel), data, threads);

@@ -45,11 +45,11 @@ std::optional<std::string> run_chain_program(const ChainProgram&, std::span<void
   return no_cuda_message();
 }
 std::size_t workspace_bytes(const RowProblem&) { return 0; }
-std::optional<std::string> launch_rows(const RowProblem&, const RowData&, const device::DeviceWorkspace&,
+std::optional<std::string> launch_row_kernel(const RowProblem&, const RowData&, const device::DeviceWorkspace&,
                                        CUstream_st*) {
   return no_cuda_message();
 }
-std::optional<std::string> launch_rows(const RowProgram&, std::span<void* const>, CUstream_st*) {
+std::optional<std::string> launch_row_kernel(const RowProgram&, std::span<void* const>, CUstream_st*) {
   return no_cuda_message();
 }
 std::size_t workspace_bytes(const ReduceProblem&) { return 0; }
@@ -57,7 +57,7 @@ std::optional<std::string> reduce(const ReduceProblem&, const void*, void*, cons
                                   CUstream_st*) {
   return no_cuda_message();
 }
-std::optional<std::string> route_rows(const RoutedRows&, std::span<void* const>, CUstream_st*) {
+std::optional<std::string> route_rows(const RoutingProblem&, std::span<void* const>, CUstream_st*) {
   return no_cuda_message();
 }
 std::optional<std::string> verify_samples(const CheckedProduct&, const void*, CheckCounters*, CUstream_st*) {

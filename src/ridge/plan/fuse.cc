@@ -199,7 +199,7 @@ class StatementFuser {
           if (is_position(node)) return "no fused epilogue of the device takes index(…)";
     const ops::FusedMatmul fused = make_fused_matmul(program_, shapes_, make_group(set));
     const std::optional<std::string> refusal = ops::cuda::unsupported_reason(fused);
-    return refusal ? refusal : ops::slow_epilogue_reason(fused);
+    return refusal ? refusal : ops::slow_fusion_reason(fused);
   }
 
   std::optional<std::string> rows_blocker(const std::vector<int>& set, const std::vector<int>& products,

@@ -44,7 +44,7 @@ class FullRowsLowering {
     if (blocker) return {{}, {}, *std::move(blocker)};
     std::vector<std::int64_t> extents;
     for (const std::string& dim : rows_) extents.push_back(axis_along(results_[widest_].destination.shape, dim).extent);
-    builder_ = ops::RowBuilder(std::move(extents), columns_extent_);
+    builder_ = ops::RowProgramBuilder(std::move(extents), columns_extent_);
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       values_.push_back(lower_node(i));
       for (const ChainResult& result : results_)
@@ -62,7 +62,7 @@ class FullRowsLowering {
   std::string device_blocker(const ops::RowProgram& program) const {
     const Blocker reason = idle_reason_ ? idle_reason_ : ops::invalid_reason(program);
     if (!reason) return "";
-    const auto known = ops::recognize_rows(program);
+    const auto known = ops::recognize_row_function(program);
     const bool is_compiled =
         known && known->problem.function <= ops::RowFunction::layernorm && !ops::unsupported_reason(known->problem);
     return is_compiled ? "" : *reason;
@@ -202,7 +202,7 @@ class FullRowsLowering {
   std::int64_t columns_extent_ = 1;
   Blocker idle_reason_ = {};  // reason if the rows are too few for a device
   std::size_t widest_ = 0;    // index of the result with the most dimensions
-  ops::RowBuilder builder_{{}, 1};
+  ops::RowProgramBuilder builder_{{}, 1};
   std::vector<int> values_, buffers_, loads_;  // value of each node; buffer and load of each tensor
 };
 

@@ -36,14 +36,14 @@ ops::ConvLoops make_conv_loops(Lowering& to, const Expression& e) {
   return out;
 }
 
-ops::IndexLoops make_index_loops(Lowering& to, const Expression& e) {
+ops::GatherScatterLoops make_index_loops(Lowering& to, const Expression& e) {
   const std::vector<int> in = expression_operands(e);
   const View &values = to.view_of(in[0]), &indices = to.view_of(in[1]), &result = to.view_of(e.result);
   const bool scatters = e.routine->kind == RoutineKind::scatter;
   const std::string over = axis_key(e.routine->over.front());
   const View& indexed_tensor = scatters ? result : values;
   const SizedAxis along_axis = axis_along(indexed_tensor.shape, over);
-  ops::IndexLoops out{.is_scatter = scatters,
+  ops::GatherScatterLoops out{.is_scatter = scatters,
                       .values = values.dtype,
                       .indices = indices.dtype,
                       .result = result.dtype,
@@ -56,10 +56,10 @@ ops::IndexLoops make_index_loops(Lowering& to, const Expression& e) {
   return out;
 }
 
-ops::RunningLoops make_running_loops(Lowering& to, const Expression& e) {
+ops::RunningSumLoops make_running_loops(Lowering& to, const Expression& e) {
   const View &values = to.view_of(expression_operands(e)[0]), &result = to.view_of(e.result);
   const std::string over = axis_key(e.routine->over.front());
-  ops::RunningLoops out{values.dtype, result.dtype, {}, {}};
+  ops::RunningSumLoops out{values.dtype, result.dtype, {}, {}};
   for (const SizedAxis& axis : result.shape) {
     if (axis.dim.empty()) continue;
     const ops::LoopAxis loop = loop_axis(axis, values, {}, result);
@@ -71,10 +71,10 @@ ops::RunningLoops make_running_loops(Lowering& to, const Expression& e) {
   return out;
 }
 
-ops::TopLoops make_top_loops(Lowering& to, const Expression& e) {
+ops::TopKLoops make_top_loops(Lowering& to, const Expression& e) {
   const View &values = to.view_of(expression_operands(e)[0]), &result = to.view_of(e.result);
   const std::string over = axis_key(e.routine->over.front());
-  ops::TopLoops out{.values = values.dtype, .result = result.dtype, .axes = {}, .axis = {}};
+  ops::TopKLoops out{.values = values.dtype, .result = result.dtype, .axes = {}, .axis = {}};
   for (const SizedAxis& axis : values.shape) {
     if (axis.dim.empty()) continue;
     if (axis.dim == over)
@@ -90,11 +90,11 @@ ops::TopLoops make_top_loops(Lowering& to, const Expression& e) {
   return out;
 }
 
-ops::RoutedLoops make_routed_loops(Lowering& to, const Expression& e) {
+ops::RoutedProductLoops make_routed_loops(Lowering& to, const Expression& e) {
   const std::vector<int> in = expression_operands(e);
   const View &x = to.view_of(in[0]), &w = to.view_of(in[1]), &ids = to.view_of(in[2]), &result = to.view_of(e.result);
   const std::string over = axis_key(e.routine->over.front());
-  ops::RoutedLoops out{.values = x.dtype,
+  ops::RoutedProductLoops out{.values = x.dtype,
                        .weights = w.dtype,
                        .indices = ids.dtype,
                        .result = result.dtype,
@@ -129,8 +129,8 @@ struct ScanAxes {
   }
 };
 
-ops::ScanNode make_scan_node(Lowering& to, const Node& node, const ScanAxes& axes) {
-  using ScanKind = ops::ScanNode::Kind;
+ops::RecurrenceNode make_scan_node(Lowering& to, const Node& node, const ScanAxes& axes) {
+  using ScanKind = ops::RecurrenceNode::Kind;
   switch (node.kind) {
     case Node::Kind::tensor: return {.kind = ScanKind::load};
     case Node::Kind::number: return {.kind = ScanKind::number, .number = node.number};
@@ -143,14 +143,14 @@ ops::ScanNode make_scan_node(Lowering& to, const Node& node, const ScanAxes& axe
   return {.kind = ScanKind::call, .function = node.function, .arguments = node.arguments, .repeat = node.repeat};
 }
 
-ops::ScanLoops make_scan_loops(Lowering& to, const Expression& e) {
+ops::RecurrenceLoops make_scan_loops(Lowering& to, const Expression& e) {
   const std::string over = axis_key(e.routine->over.front());
   const View& result = to.view_of(e.result);
   ScanAxes axes;
   for (const SizedAxis& axis : result.shape)
     if (!axis.dim.empty() && axis.dim != over) axes.all.push_back(axis);
   axes.all.push_back(axis_along(result.shape, over));
-  ops::ScanLoops out;
+  ops::RecurrenceLoops out;
   for (const SizedAxis& axis : axes.all) out.extents.push_back(axis.extent);
   for (const Node& node : e.nodes) {
     if (node.kind == Node::Kind::routine) break;
@@ -174,9 +174,9 @@ ops::QuantizeLoops make_quantize_loops(Lowering& to, const Expression& e) {
   return out;
 }
 
-ops::ProductLoops make_product_loops(Lowering& to, const Contraction& c) {
+ops::ScaledProductLoops make_product_loops(Lowering& to, const Contraction& c) {
   const View &left = to.view_of(c.left), &right = to.view_of(c.right), &result = to.view_of(c.result);
-  ops::ProductLoops out{left.dtype, right.dtype, result.dtype, {}, {}};
+  ops::ScaledProductLoops out{left.dtype, right.dtype, result.dtype, {}, {}};
   for (const SizedAxis& axis : result.shape)
     if (!axis.dim.empty()) out.axes.push_back(loop_axis(axis, left, right, result));
   for (const SizedAxis& axis : left.shape)
@@ -218,7 +218,7 @@ DimList concat_dims(DimList first, const DimList& rest) {
 }
 
 struct GroupedRouting {
-  ops::RoutedRows gather, scatter;
+  ops::RoutingProblem gather, scatter;
   ops::MatmulProblem product;
 };
 
@@ -253,7 +253,7 @@ std::optional<GroupedRouting> make_grouped_routing(const Lowering& to, const Exp
                 .width = k_extent,
                 .capacity = capacity};
   out.scatter = out.gather;
-  out.scatter.is_return = true;
+  out.scatter.restores_order = true;
   out.scatter.values = result.dtype;
   out.scatter.width = n_extent;
   out.product = {.batch = experts.extent,
@@ -275,7 +275,7 @@ bool lower_as_grouped_product(Lowering& to, int group, const Expression& e) {
   const std::vector<int> in = expression_operands(e);
   const int x = to.view_of(in[0]).buffer, w = to.view_of(in[1]).buffer, ids = to.view_of(in[2]).buffer;
   const ops::MatmulProblem& p = found->product;
-  const int row_indices = to.add_buffer(DType::int32, found->gather.row_map_size());
+  const int row_indices = to.add_buffer(DType::int32, found->gather.row_map_elements());
   const int rows = to.add_buffer(p.a.dtype, p.m * p.k), sums = to.add_buffer(p.d.dtype, p.m * p.n);
   const auto add = [&](auto kernel, std::vector<int> buffers, std::string copy) {
     to.plan.steps.push_back({.group = group,

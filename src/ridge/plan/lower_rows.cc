@@ -187,7 +187,7 @@ namespace {
 
 // Returns the row program as one known row function or its gradient, or nullopt if it is none.
 std::optional<PlanStep> recognized_row_step(const LoweredRows& rows, int group, const FusionPlan& fusion) {
-  const auto known = ops::recognize_rows(rows.program);
+  const auto known = ops::recognize_row_function(rows.program);
   if (!known || ops::unsupported_reason(known->problem)) return std::nullopt;
   const bool compiled = known->problem.function <= ops::RowFunction::layernorm;
   if (fusion.target == Target::cuda && !compiled &&

@@ -147,7 +147,7 @@ void convert_integer_inputs(Lowering& to, int index) {
       const std::int64_t count = count_elements(view.shape);
       PlanStep step;
       step.group = index;
-      step.kernel = ops::RunningLoops{DType::int32, DType::f32, {{count, 1, 0, 1}}, {}};  // sums of one element each
+      step.kernel = ops::RunningSumLoops{DType::int32, DType::f32, {{count, 1, 0, 1}}, {}};  // sums of one element each
       step.copy_description = fmt::format("{} to f32", to.tensor_name(t));
       const int converted = to.add_buffer(DType::f32, count);
       step.buffers = {view.buffer, converted};
@@ -160,7 +160,7 @@ void convert_integer_inputs(Lowering& to, int index) {
 // Returns an error for a routed product that could not become a grouped product: a device has no other kernel for it.
 std::optional<Error> validate_routing(const Program& program, const Plan& plan) {
   for (const PlanStep& step : plan.steps) {
-    if (!std::holds_alternative<ops::RoutedLoops>(step.kernel)) continue;
+    if (!std::holds_alternative<ops::RoutedProductLoops>(step.kernel)) continue;
     const int statement = plan.fusion.groups[static_cast<std::size_t>(step.group)].statements.front();
     return input_error(
         fmt::format(

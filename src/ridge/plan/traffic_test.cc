@@ -46,12 +46,12 @@ Index traffic_by_config(const MatmulProblem& p, const ops::cuda::MatmulPlan& pla
   g.d.rows = m;
   g.d.cols = n;
   tile::trace::TileSchedule s;
-  s.cut = {c.m, c.n, c.k, c.cluster_m, c.cluster_n, c.can_split()};
+  s.tile_shape = {c.m, c.n, c.k, c.cluster_m, c.cluster_n, c.can_split()};
   s.blocks = 4 * c.cluster();
   if (plan.split_mode == tile::SplitMode::stream_k) s.blocks = plan.blocks;
   s.sizes = {static_cast<int>(m), static_cast<int>(n), static_cast<int>(p.k), static_cast<int>(p.batch), plan.splits};
   s.sizes.split_mode = plan.split_mode;
-  const tile::trace::TrafficCounts x = tile::trace::count<Kernel>(g, s);
+  const tile::trace::TrafficCounts x = tile::trace::count_traffic_of<Kernel>(g, s);
   EXPECT_EQ(x.flops, 2 * p.batch * p.m * p.n * p.k);
   return x.load(&g.a).global_bytes + x.load(&g.b).global_bytes + x.store(&g.d).global_bytes + x.partial_written_bytes +
          x.partial_read_bytes;

@@ -18,12 +18,12 @@ bool is_intel() {
 
 Isa limit_to_permitted(Isa isa) { return enable_isa(isa) ? isa : Isa::avx512_bf16; }  // the system must grant AMX
 
-bool is_set(const char* isa) { return isa != nullptr && *isa != '\0'; }
+bool is_nonempty(const char* isa) { return isa != nullptr && *isa != '\0'; }
 
 struct IsaState {
   IsaChoice choice = choose_isa(detected_isa(), std::getenv("RIDGE_ISA"));
   std::atomic<Isa> isa{limit_to_permitted(choice.isa)};
-  std::atomic<bool> pairs{is_set(std::getenv("RIDGE_ISA")) || !is_intel()};
+  std::atomic<bool> bf16_pairs{is_nonempty(std::getenv("RIDGE_ISA")) || !is_intel()};
 };
 IsaState& isa_state() {
   static IsaState c;
@@ -90,8 +90,8 @@ bool set_active_isa(Isa isa) {
   return true;
 }
 
-bool multiplies_bf16_pairs() { return isa_state().pairs.load(std::memory_order_relaxed); }
-void set_bf16_pairs(bool pairs) { isa_state().pairs.store(pairs, std::memory_order_relaxed); }
+bool multiplies_bf16_pairs() { return isa_state().bf16_pairs.load(std::memory_order_relaxed); }
+void set_bf16_pairs(bool pairs) { isa_state().bf16_pairs.store(pairs, std::memory_order_relaxed); }
 
 bool needs_far_prefetch() { return is_intel(); }
 

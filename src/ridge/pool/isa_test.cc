@@ -7,7 +7,7 @@
 namespace ridge::pool {
 namespace {
 
-TEST(Isa, the_override_goes_downward_only) {
+TEST(Isa, the_override_selects_the_same_or_a_lower_set) {
   EXPECT_EQ(choose_isa(Isa::avx512, nullptr).isa, Isa::avx512);
   EXPECT_EQ(choose_isa(Isa::avx512, "").isa, Isa::avx512);
   EXPECT_EQ(choose_isa(Isa::avx512, "avx2").isa, Isa::avx2);
@@ -15,19 +15,19 @@ TEST(Isa, the_override_goes_downward_only) {
   EXPECT_EQ(choose_isa(Isa::avx512, "avx512").error, "");
 }
 
-TEST(Isa, an_override_that_the_cpu_lacks_is_refused_with_a_sentence) {
+TEST(Isa, an_override_that_the_cpu_lacks_is_an_error) {
   const IsaChoice choice = choose_isa(Isa::avx2, "avx512_bf16");
   EXPECT_EQ(choice.isa, Isa::avx2);
   EXPECT_EQ(choice.error,
             "expected RIDGE_ISA to name an instruction set of this CPU, found 'avx512_bf16'; the CPU has at most avx2");
 }
 
-TEST(Isa, an_override_that_is_no_instruction_set_is_refused_with_a_sentence) {
+TEST(Isa, an_unknown_override_is_an_error) {
   EXPECT_EQ(choose_isa(Isa::avx2, "sse9").error,
             "expected RIDGE_ISA to be plain, avx2, avx512, avx512_bf16 or amx, found 'sse9'");
 }
 
-TEST(Isa, a_test_can_go_down_and_up_again_but_not_beyond_the_cpu) {
+TEST(Isa, set_active_isa_accepts_only_sets_of_this_cpu) {
   const Isa before = active_isa();
   for (const Isa each : available_isas()) {
     EXPECT_TRUE(set_active_isa(each));
@@ -39,7 +39,7 @@ TEST(Isa, a_test_can_go_down_and_up_again_but_not_beyond_the_cpu) {
   EXPECT_TRUE(set_active_isa(before));
 }
 
-TEST(Isa, a_set_that_is_named_multiplies_pairs_of_bf16) {
+TEST(Isa, set_active_isa_enables_bf16_pairs) {
   const Isa before = active_isa();
   set_bf16_pairs(false);
   EXPECT_FALSE(multiplies_bf16_pairs());
@@ -49,7 +49,7 @@ TEST(Isa, a_set_that_is_named_multiplies_pairs_of_bf16) {
 
 TEST(Isa, every_cpu_has_plain) { EXPECT_EQ(available_isas().front(), Isa::plain); }
 
-TEST(CacheSizes, sizes_come_from_sysfs_and_what_is_missing_keeps_its_default) {
+TEST(CacheSizes, missing_sysfs_entries_keep_their_defaults) {
   const FakeRoot root;
   const std::string cache = "/sys/devices/system/cpu/cpu0/cache/index";
   const auto level = [&](int index, const char* type, const char* number, const char* size) {

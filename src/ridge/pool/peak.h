@@ -22,10 +22,10 @@ struct PeakLoops {
   void (*read)(const std::byte* from, std::size_t bytes);                 // multiple of 256 bytes, 64-byte aligned
   void (*copy)(std::byte* to, const std::byte* from, std::size_t bytes);  // non-temporal stores if any
   // Stores to[i] = a[i] xor b[i], non-temporal: the traffic of a kernel that reads two arrays and writes one.
-  void (*combine)(std::byte* to, const std::byte* a, const std::byte* b, std::size_t bytes);
-  // `copy` and `combine` with ordinary stores, for arrays that stay in a cache; `to` may equal an input.
+  void (*xor_arrays)(std::byte* to, const std::byte* a, const std::byte* b, std::size_t bytes);
+  // `copy` and `xor_arrays` with ordinary stores, for arrays that stay in a cache; `to` may equal an input.
   void (*copy_cached)(std::byte* to, const std::byte* from, std::size_t bytes);
-  void (*combine_cached)(std::byte* to, const std::byte* a, const std::byte* b, std::size_t bytes);
+  void (*xor_arrays_cached)(std::byte* to, const std::byte* a, const std::byte* b, std::size_t bytes);
 };
 
 // Returns the loops for active_isa(). The functions below serve tests; the CPU must have the set that they name.

@@ -31,9 +31,9 @@ const PeakLoops& avx2_peak_loops() {
                                    .bf16 = nullptr,
                                    .read = read_loop<Avx2>,
                                    .copy = copy_loop<Avx2, true>,
-                                   .combine = combine_loop<Avx2, true>,
+                                   .xor_arrays = xor_loop<Avx2, true>,
                                    .copy_cached = copy_loop<Avx2, false>,
-                                   .combine_cached = combine_loop<Avx2, false>};
+                                   .xor_arrays_cached = xor_loop<Avx2, false>};
   return loops;
 }
 

@@ -31,9 +31,9 @@ const PeakLoops& avx512_peak_loops() {
                                    .bf16 = nullptr,
                                    .read = read_loop<Avx512>,
                                    .copy = copy_loop<Avx512, true>,
-                                   .combine = combine_loop<Avx512, true>,
+                                   .xor_arrays = xor_loop<Avx512, true>,
                                    .copy_cached = copy_loop<Avx512, false>,
-                                   .combine_cached = combine_loop<Avx512, false>};
+                                   .xor_arrays_cached = xor_loop<Avx512, false>};
   return loops;
 }
 

@@ -55,7 +55,7 @@ template <class VectorOps, bool non_temporal> void copy_loop(std::byte* to, cons
 }
 
 template <class VectorOps, bool non_temporal>
-void combine_loop(std::byte* to, const std::byte* a, const std::byte* b, std::size_t bytes) {
+void xor_loop(std::byte* to, const std::byte* a, const std::byte* b, std::size_t bytes) {
   constexpr std::size_t width = sizeof(typename VectorOps::Vector);
   for (std::size_t at = 0; at < bytes; at += 256) {
 #pragma GCC unroll 16

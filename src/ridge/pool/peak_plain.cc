@@ -45,9 +45,9 @@ const PeakLoops& plain_peak_loops() {
                                    .bf16 = nullptr,
                                    .read = read_loop<Plain>,
                                    .copy = copy_loop<Plain, true>,
-                                   .combine = combine_loop<Plain, true>,
+                                   .xor_arrays = xor_loop<Plain, true>,
                                    .copy_cached = copy_loop<Plain, false>,
-                                   .combine_cached = combine_loop<Plain, false>};
+                                   .xor_arrays_cached = xor_loop<Plain, false>};
   return loops;
 }
 

@@ -22,13 +22,13 @@ void expect_copies(const PeakLoops& loops) {
   loops.copy(to[0].bytes, from[0].bytes, 512);
   EXPECT_EQ(std::memcmp(to[0].bytes, from[0].bytes, 512), 0) << isa_name(loops.isa);
   EXPECT_EQ(to[0].bytes[512], std::byte{0x5a}) << isa_name(loops.isa);
-  loops.combine(to[0].bytes, from[0].bytes, from[0].bytes, 256);
+  loops.xor_arrays(to[0].bytes, from[0].bytes, from[0].bytes, 256);
   EXPECT_EQ(to[0].bytes[255], std::byte{0}) << isa_name(loops.isa);
   EXPECT_EQ(to[0].bytes[256], from[0].bytes[256]) << isa_name(loops.isa);
   loops.copy_cached(to[1].bytes, from[0].bytes, 768);
   EXPECT_EQ(std::memcmp(to[1].bytes, from[0].bytes, 768), 0) << isa_name(loops.isa);
   EXPECT_EQ(to[1].bytes[768], std::byte{0x5a}) << isa_name(loops.isa);
-  loops.combine_cached(to[1].bytes, from[0].bytes, from[0].bytes + 256, 256);
+  loops.xor_arrays_cached(to[1].bytes, from[0].bytes, from[0].bytes + 256, 256);
   EXPECT_EQ(to[1].bytes[255], from[0].bytes[255] ^ from[0].bytes[511]) << isa_name(loops.isa);
   EXPECT_EQ(to[1].bytes[256], from[0].bytes[256]) << isa_name(loops.isa);
   loops.read(from[0].bytes, sizeof(Block));
@@ -37,7 +37,7 @@ void expect_copies(const PeakLoops& loops) {
   EXPECT_EQ(loops.bf16 == nullptr, loops.bf16_flop_per_round == 0);
 }
 
-TEST(PeakLoops, CopyExactlyWhatTheyAreGiven) {
+TEST(PeakLoops, WriteTheRightBytesAndNoOthers) {
   for (const Isa isa : available_isas()) {
     ASSERT_TRUE(set_active_isa(isa));
     EXPECT_EQ(peak_loops().isa, isa);
@@ -45,7 +45,7 @@ TEST(PeakLoops, CopyExactlyWhatTheyAreGiven) {
   }
 }
 
-TEST(RunTogether, CallsEachWorkerOnce) {
+TEST(RunConcurrently, CallsEachWorkerOnce) {
   std::atomic<int> sum{0};
   run_concurrently(5, [&](int worker) { sum += 1 << (4 * worker); });
   EXPECT_EQ(sum, 0x11111);

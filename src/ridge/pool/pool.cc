@@ -74,7 +74,7 @@ void move_off_core(int cpu) {
 }
 
 struct alignas(64) PoolWorker {    // one cache line each, so that a wake-up misses in one worker only
-  std::atomic<int> call_count{0};  // incremented to wake the worker
+  std::atomic<int> wake_count{0};  // incremented to wake the worker
   std::jthread thread;
 };
 
@@ -97,7 +97,7 @@ class Pool {
     // With more threads than cores, a spinning thread only takes time from threads that have tasks.
     pauses_.store(started < usable_cores() ? pauses_before_sleep : 0, std::memory_order_relaxed);
     remaining_.store(threads, std::memory_order_relaxed);
-    next_task_.store((++calls_ << 2 * index_bits) + (static_cast<std::uint64_t>(threads) << index_bits) + 1,
+    next_task_.store((++call_number_ << 2 * index_bits) + (static_cast<std::uint64_t>(threads) << index_bits) + 1,
                      std::memory_order_release);  // the caller runs task 0
     for (int i = 0; i < started; ++i) wake_worker(workers_[static_cast<std::size_t>(i)]);
     run_task_index(0);
@@ -111,8 +111,8 @@ class Pool {
 
  private:
   static void wake_worker(PoolWorker& w) {
-    w.call_count.fetch_add(1, std::memory_order_release);
-    w.call_count.notify_one();
+    w.wake_count.fetch_add(1, std::memory_order_release);
+    w.wake_count.notify_one();
   }
 
   // Runs tasks that no thread has started until there are none left. A late thread may find tasks of a later call.
@@ -138,8 +138,8 @@ class Pool {
   void worker_loop(PoolWorker& self, int index) {
     if (pin_flag().load(std::memory_order_relaxed)) pin_this_thread(index);
     for (int last_call = 0;;) {
-      wait_while_equal(self.call_count, last_call, pauses_.load(std::memory_order_relaxed));
-      last_call = self.call_count.load(std::memory_order_acquire);
+      wait_while_equal(self.wake_count, last_call, pauses_.load(std::memory_order_relaxed));
+      last_call = self.wake_count.load(std::memory_order_acquire);
       if (stopping_.load(std::memory_order_relaxed)) return;
       if (pauses_.load(std::memory_order_relaxed) > 0) move_off_core(callers_cpu_.load(std::memory_order_relaxed));
       run_pending_tasks();
@@ -167,9 +167,9 @@ class Pool {
   PoolTask task_ = nullptr;
   void* context_ = nullptr;
   std::atomic<int> callers_cpu_{-1};
-  std::uint64_t calls_ = 0;
-  // Number of the call, its number of tasks and the index of the next task, in one word, so that a thread that comes
-  // late from an earlier call cannot take a task of this one by that call's count.
+  std::uint64_t call_number_ = 0;
+  // One word holds the number of the call, its number of tasks and the index of the next task. So a thread that is late
+  // from an earlier call cannot take a task of this call.
   alignas(64) std::atomic<std::uint64_t> next_task_{0};
   std::atomic<bool> stopping_{false};
   std::atomic<int> pauses_{pauses_before_sleep};
@@ -208,6 +208,6 @@ void run_pool_task(int threads, PoolTask task, void* context) {
 
 void pin_workers(bool pin) { pin_flag().store(pin, std::memory_order_relaxed); }
 
-int pool_size() { return process_pool().pool->size(); }
+int worker_count() { return process_pool().pool->size(); }
 
 }  // namespace ridge::pool

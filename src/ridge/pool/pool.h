@@ -32,7 +32,7 @@ template <class F> void run_parallel(int threads, F&& f) {
 // would share the same CPUs. Has no effect if the affinity mask has one CPU or the system call fails.
 void pin_workers(bool pin);
 
-int pool_size();  // Returns the number of workers that exist, without the caller.
+int worker_count();  // Number of threads in the pool, without the caller.
 
 struct WorkSlice {
   std::int64_t begin = 0, end = 0;

@@ -16,7 +16,7 @@
 namespace ridge::pool {
 namespace {
 
-TEST(Pool, every_worker_runs_once) {
+TEST(Pool, every_task_runs_once) {
   for (const int threads : {1, 2, 3, 4, 9}) {
     std::vector<std::atomic<int>> calls(static_cast<std::size_t>(threads));
     run_parallel(threads, [&](int worker) { ++calls[static_cast<std::size_t>(worker)]; });
@@ -35,7 +35,7 @@ TEST(Pool, every_task_runs_once_in_calls_whose_counts_vary) {
   }
 }
 
-TEST(Pool, what_workers_write_is_visible_afterwards_in_a_thousand_calls) {
+TEST(Pool, writes_of_workers_are_visible_after_the_call) {
   std::array<int, 4> plain{};  // no atomics, because the pool orders the accesses
   for (int i = 1; i <= 1000; ++i) {
     run_parallel(4, [&](int worker) { plain[static_cast<std::size_t>(worker)] += worker + 1; });
@@ -62,7 +62,7 @@ TEST(Pool, the_caller_waits_for_a_worker_that_takes_long) {
   EXPECT_TRUE(done);
 }
 
-TEST(Pool, the_caller_takes_what_a_worker_has_not_begun) {
+TEST(Pool, the_caller_runs_tasks_that_no_worker_has_started) {
   run_parallel(2, [](int) {});
   const auto caller = std::this_thread::get_id();
   bool taken = false;
@@ -114,7 +114,7 @@ TEST(Pool, a_call_inside_a_task_runs_on_that_thread) {
   EXPECT_EQ(calls.load(), 12);
 }
 
-TEST(Pool, several_user_threads_take_turns) {
+TEST(Pool, calls_from_several_threads_all_complete) {
   std::atomic<int> calls = 0;
   {
     std::vector<std::jthread> users;
@@ -132,15 +132,15 @@ TEST(Pool, several_user_threads_take_turns) {
   EXPECT_EQ(calls.load(), 4 * 100 * 3);
 }
 
-TEST(Pool, it_grows_on_demand_and_keeps_what_it_has) {
+TEST(Pool, the_pool_grows_on_demand_and_keeps_its_workers) {
   run_parallel(5, [](int) {});
-  EXPECT_GE(pool_size(), 4);
-  const int before = pool_size();
+  EXPECT_GE(worker_count(), 4);
+  const int before = worker_count();
   run_parallel(2, [](int) {});
-  EXPECT_EQ(pool_size(), before);
+  EXPECT_EQ(worker_count(), before);
 }
 
-TEST(Pool, more_workers_than_threads_can_be_all_run) {
+TEST(Pool, more_tasks_than_threads_all_run) {
   std::atomic<int> calls = 0;
   const auto count = [&](int) { ++calls; };
   run_parallel(3, [&](int worker) {
@@ -152,12 +152,12 @@ TEST(Pool, more_workers_than_threads_can_be_all_run) {
 TEST(Pool, pinned_workers_do_the_same_work) {
   pin_workers(true);
   std::atomic<int> calls = 0;
-  run_parallel(pool_size() + 3, [&](int) { ++calls; });
+  run_parallel(worker_count() + 3, [&](int) { ++calls; });
   pin_workers(false);
-  EXPECT_EQ(calls.load(), pool_size() + 1);
+  EXPECT_EQ(calls.load(), worker_count() + 1);
 }
 
-TEST(Pool, a_child_process_starts_its_own) {
+TEST(Pool, a_forked_child_starts_its_own_pool) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the thread sanitizer does not support threads after a fork";
 #endif
@@ -175,7 +175,7 @@ TEST(Pool, a_child_process_starts_its_own) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-TEST(Pool, slices_cover_everything_once_in_whole_grains) {
+TEST(Pool, slices_cover_the_range_once_in_multiples_of_the_granularity) {
   for (const std::int64_t count : {0, 1, 7, 64, 65, 1000})
     for (const int parts : {1, 2, 3, 8})
       for (const std::int64_t granularity : {1, 16, 64}) {

@@ -2,9 +2,9 @@
 //
 //   y = activation(alpha * scale * x + bias) * gate + beta * addend
 //
-// An operand without data is left out. Each operand is a matrix whose strides may be 0: a bias or an int8 weight scale
-// per column has strides 0, 1. A target supplies the arithmetic (`Math`: all, `apply_activation`) and a function that
-// reads an operand. V is a vector of floats.
+// An operand whose data is null is omitted. Each operand is a matrix whose strides may be 0: a bias or an int8 weight
+// scale per column has strides 0, 1. A target supplies the arithmetic (`Math`: all, `apply_activation`) and a function
+// that reads an operand. V is a vector of floats.
 #pragma once
 
 #include <cstdint>

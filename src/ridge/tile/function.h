@@ -1,5 +1,5 @@
-// Declares functions that every target inlines: a function compiled for several instruction sets must not be
-// merged into one by the linker.
+// TILE_FN declares functions that are always inlined, so that the linker cannot merge copies that are compiled for
+// different instruction sets.
 #pragma once
 
 #ifdef __CUDACC__

@@ -1,7 +1,7 @@
-// Work items of a grouped product: D's rows form consecutive groups, each with its own matrix B, and a tile lies in one
-// group. The lengths of the groups may be known only on the device, so producer and consumers each go through the
-// groups and count their tiles: with 256 groups that is 512 reads, which hit the L1. All compute the same list. Three
-// groups of 200, 0 and 130 rows have 2, 0 and 2 rows of tiles of 128.
+// Assigns the work items of a grouped product to blocks. D's rows form consecutive groups, each with its own matrix B,
+// and a tile has rows of one group only. The lengths of the groups may be known only on the device, so the producer and
+// each consumer iterate over the groups and count their tiles: 512 reads for 256 groups, which hit the L1. Three groups
+// of 200, 0 and 130 rows have 2, 0 and 2 rows of tiles of 128 rows.
 #pragma once
 
 #include <type_traits>
@@ -14,8 +14,8 @@ struct GroupRows {
   int begin = 0, end = 0;
 };
 struct RowGroups {
-  const int* starts = nullptr;  // first row of each group, followed by the end of the last one
-  bool along_n = false;         // true if a tile's n runs along the rows (operands exchanged), not its m
+  const int* starts = nullptr;  // first row of each group, then the end of the last group
+  bool along_n = false;         // true if the rows are the tiles' n (A and B are exchanged) and not their m
 
   // Returns the rows of a group, clamped to 0 … rows.
   TILE_FN GroupRows rows_of_group(int group, int rows) const {
@@ -29,7 +29,7 @@ struct RowGroups {
 };
 
 struct GroupedScheduler {
-  TileShape cut;
+  TileShape tile_shape;
   ProductShape sizes;  // `batch` is the number of groups
   RowGroups groups;
   int stages, next_tile, tile_stride, group = -1;
@@ -39,7 +39,7 @@ struct GroupedScheduler {
   // Requires tiles * stages < 2^31. Clusters and split-K are not supported.
   TILE_FN GroupedScheduler(const TileShape& c, const ProductShape& p, const RowGroups& g, int blocks_in_grid,
                            int this_block)
-      : cut(c),
+      : tile_shape(c),
         sizes(p),
         groups(g),
         stages((p.k + c.k - 1) / c.k),
@@ -53,20 +53,20 @@ struct GroupedScheduler {
               first = i / wide * sizes.raster_rows;
     const int high = row_tiles() - first < sizes.raster_rows ? row_tiles() - first : sizes.raster_rows, in = i % wide;
     x = {};
-    x.m0 = (first + in % high) * cut.m + (groups.along_n ? 0 : rows.begin);
-    x.n0 = in / high * cut.n + (groups.along_n ? rows.begin : 0);
+    x.m0 = (first + in % high) * tile_shape.m + (groups.along_n ? 0 : rows.begin);
+    x.n0 = in / high * tile_shape.n + (groups.along_n ? rows.begin : 0);
     x.batch = group;
-    x.last = stages;
-    x.tile = x.block_tile = next_tile;
-    x.end = rows.end;
+    x.end_stage = stages;
+    x.cluster_tile = x.block_tile = next_tile;
+    x.row_end = rows.end;
     next_tile += tile_stride;
     return true;
   }
 
  private:
   TILE_FN static int ceil_div(int x, int by) { return (x + by - 1) / by; }
-  TILE_FN int row_tiles() const { return ceil_div(groups.along_n ? sizes.m : rows.end - rows.begin, cut.m); }
-  TILE_FN int column_tiles() const { return ceil_div(groups.along_n ? rows.end - rows.begin : sizes.n, cut.n); }
+  TILE_FN int row_tiles() const { return ceil_div(groups.along_n ? sizes.m : rows.end - rows.begin, tile_shape.m); }
+  TILE_FN int column_tiles() const { return ceil_div(groups.along_n ? rows.end - rows.begin : sizes.n, tile_shape.n); }
   TILE_FN bool next_group() {
     if (group + 1 >= sizes.batch) return false;
     tiles_before += tiles;

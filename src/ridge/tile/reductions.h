@@ -1,4 +1,4 @@
-// Names of the reductions of a row. This file is also compiled at run time, tile.h is not.
+// Tag types that select the reduction of a row. This file is also compiled at run time, unlike tile.h.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,6 @@ using Index = std::int64_t;
 
 struct Max {};
 struct Add {};
-struct Squares {};  // sum of squares, for rows only
+struct SumOfSquares {};  // only for kernels on rows (rows.h)
 
 }  // namespace ridge::tile

@@ -1,12 +1,12 @@
 // The synchronisation of a pipelined kernel. One producer fills the slots of a ring by asynchronous copies; consumers
-// multiply them. A consumer issues the products of stage i before it waits for those of stage i - 1 and releases slot
-// i - 1, so the tensor cores never drain between stages. The target supplies the operations that wait and arrive
-// (`On`): instructions on Hopper (sm90/run_product.h); the trace target records them and checks them under a thousand
-// schedules. The code that runs is therefore the code that is checked.
+// multiply the slots. A consumer issues the products of stage i before it waits for the products of stage i - 1 and
+// releases their slot, so that the tensor cores never drain between stages. The target supplies the operations that
+// wait and arrive (`On`): instructions on Hopper (sm90/run_product.h), recorded steps in the trace target, which checks
+// them under a thousand schedules. So the checked code is the code that runs.
 //
-// A slot has two barriers. full: one arrival of the producer, and the bytes of its copies. empty: one arrival of each
-// group of threads that multiplies it. A barrier counts phases 0, 1, 0, …; a waiter names the phase that it waits to
-// end, and a wait for phase 1 of a barrier that was never used returns immediately.
+// A slot has two barriers. `full` expects one arrival of the producer and the bytes of its copies; `empty` expects one
+// arrival of each thread group that multiplies the slot. A barrier has phases 0, 1, 0, …. A thread waits for the end of
+// a given phase; a wait for phase 1 of an unused barrier returns immediately.
 #pragma once
 
 #include "ridge/tile/grouped_scheduler.h"
@@ -20,7 +20,8 @@
 
 namespace ridge::tile {
 
-template <int slots> struct Ring {
+// The next slot of a ring to fill or to read, and the phase of its barriers.
+template <int slots> struct RingPosition {
   int slot = 0;
   std::uint32_t phase = 0;
   TILE_FN void advance() {
@@ -36,27 +37,29 @@ template <int slots> struct Ring {
   }
 };
 
-// The loads of a stage to issue: all of them, only the operands that no earlier kernel writes, or the others.
+// Operands of a stage to load: all, only those that no earlier kernel writes (constants), or only the rest.
 enum class LoadSubset { all_operands, constants, rest };
 
-// Runs the loading thread. If `prefetch_constants`, it loads the constant operands of the first stages before earlier
-// kernels have ended.
+// Runs the loading thread. If `prefetch_constants`, the thread loads the constant operands of the first stages before
+// earlier kernels have ended.
 template <class Kernel, class On>
 TILE_FN void run_producer(On& on, SchedulerOf<Kernel> scheduler, bool prefetch_constants) {
   constexpr auto config = Kernel::config;
-  if constexpr (is_grouped<Kernel>) on.wait_for_earlier_kernels();  // one of them may write the groups' starts
-  Ring<config.stages> ring;
+  if constexpr (is_grouped<Kernel>) on.wait_for_earlier_kernels();  // an earlier kernel may write the groups' starts
+  RingPosition<config.stages> ring;
   WorkItem item;
   bool more = scheduler.next(item);
-  int prefetched_stages = 0;  // stages of the first item whose constant operands are in flight
+  int prefetched_stages = 0;  // stages of the first item whose constant operands are prefetched
   if (prefetch_constants) {
-    prefetched_stages = !more ? 0 : item.last - item.first < config.stages ? item.last - item.first : config.stages;
+    prefetched_stages = !more                                               ? 0
+                        : item.end_stage - item.first_stage < config.stages ? item.end_stage - item.first_stage
+                                                                            : config.stages;
     TILE_ROLLED
-    for (int i = 0; i < prefetched_stages; ++i) on.template fill<LoadSubset::constants>(item, i, item.first + i);
+    for (int i = 0; i < prefetched_stages; ++i) on.template fill<LoadSubset::constants>(item, i, item.first_stage + i);
     on.wait_for_earlier_kernels();
     TILE_ROLLED
     for (int i = 0; i < prefetched_stages; ++i, ring.advance()) {
-      on.template fill<LoadSubset::rest>(item, i, item.first + i);
+      on.template fill<LoadSubset::rest>(item, i, item.first_stage + i);
       on.arrive_full(i);
     }
   } else {
@@ -64,7 +67,7 @@ TILE_FN void run_producer(On& on, SchedulerOf<Kernel> scheduler, bool prefetch_c
   }
   for (; more; more = scheduler.next(item), prefetched_stages = 0) {
     TILE_ROLLED
-    for (int stage = item.first + prefetched_stages; stage < item.last; ++stage, ring.advance()) {
+    for (int stage = item.first_stage + prefetched_stages; stage < item.end_stage; ++stage, ring.advance()) {
       on.wait_empty(ring.slot, ring.phase ^ 1);
       on.template fill<LoadSubset::all_operands>(item, ring.slot, stage);
       on.arrive_full(ring.slot);
@@ -72,36 +75,37 @@ TILE_FN void run_producer(On& on, SchedulerOf<Kernel> scheduler, bool prefetch_c
   }
 }
 
-// Every split of k writes its partial sums to memory; the last to arrive adds all of them in the order of the splits,
-// so the result does not depend on the order of arrival. Returns true if this group stores the tile.
+// Combines the splits of k in the block that arrives last: every split writes its partial sums to memory, and the last
+// adds them in the order of the splits, so that results are reproducible. Returns true if this group stores the tile.
 template <class On, class State> TILE_FN bool combine_in_last_block(On& on, State& acc, const WorkItem& item) {
   on.write_partial(acc, item);
   on.sync_group();
-  if (on.leads()) on.count_arrival(item);  // the barrier before it orders the group's writes before this one release
+  if (on.leads()) on.count_arrival(item);  // sync_group orders the group's writes before this release
   on.sync_group();
-  if (!on.is_last()) return false;
+  if (!on.arrived_last()) return false;
   on.add_partials(acc, item);
   return true;
 }
 
-// Fields of a tile's counter: arrived splits, departed splits, and one bit for each split that gave up its slice.
-inline constexpr std::uint32_t one_arrival = 1, one_departure = 1 << 8, one_forgone_slice = 1 << 16, count_mask = 255;
+// Increments of the fields of a tile's counter: arrived splits, departed splits, and one bit for each split that does
+// not store its slice.
+inline constexpr std::uint32_t one_arrival = 1, one_departure = 1 << 8, one_skipped_slice = 1 << 16, count_mask = 255;
 
 // Waits for the other splits of a tile (first thread of a group). The wait has a timeout, because a busy device may not
-// start the other splits before this one ends. Then a split gives up its slice, and the last to arrive stores it.
+// start the other splits before this split ends. After a timeout the last split to arrive stores this split's slice.
 template <class On> TILE_FN void wait_for_splits(On& on, const WorkItem& item) {
   const std::uint32_t splits = item.splits, mine = 1u << item.split, before = on.add_acquire_release(item, one_arrival);
   std::uint32_t granted = mine;
   if ((before & count_mask) + 1 == splits)
-    granted |= before / one_forgone_slice;
+    granted |= before / one_skipped_slice;
   else if (!on.have_all_arrived(item) &&
-           (on.add_acquire_release(item, mine * one_forgone_slice) & count_mask) != splits)
+           (on.add_acquire_release(item, mine * one_skipped_slice) & count_mask) != splits)
     granted = 0;
   on.grant_slices(granted);
   if ((on.add_relaxed(item, one_departure) / one_departure & count_mask) + 1 == splits) on.clear_counter(item);
 }
 
-// Combines splits that run concurrently: each waits until the others have arrived and then stores a slice of the tile.
+// Combines splits that run concurrently: each split waits until all have arrived and then stores a slice of the tile.
 // Returns false if this group has no slice to store.
 template <class On, class State> TILE_FN bool combine_in_all_blocks(On& on, const State& acc, const WorkItem& item) {
   on.write_partial(acc, item);
@@ -111,7 +115,7 @@ template <class On, class State> TILE_FN bool combine_in_all_blocks(On& on, cons
   return on.has_slice(item);
 }
 
-// Combines the partial sums of the splits of k. Returns false if this group stores nothing of the tile.
+// Combines the partial sums of the splits of k. Returns false if this group stores no part of the tile.
 template <class Kernel, class On, class State> TILE_FN bool combine_splits(On& on, State& acc, const WorkItem& item) {
   if constexpr (Kernel::config.can_split_in_cluster()) {
     if (on.splits_in_cluster()) {  // each block of a cluster has one split and then stores a slice of the tile
@@ -127,32 +131,32 @@ template <class Kernel, class On, class State> TILE_FN bool combine_splits(On& o
   return true;
 }
 
-// Runs consumer `id` of the block, a group of threads that multiplies. In ping-pong each of two consumers has every
-// other item, and they use the tensor cores alternately.
+// Runs consumer `id` of the block, a group of threads that multiplies. In ping-pong, two consumers process alternate
+// items and take turns in using the tensor cores.
 template <class Kernel, class On> TILE_FN void run_consumer(On& on, SchedulerOf<Kernel> scheduler, int id) {
   constexpr auto config = Kernel::config;
   if constexpr (is_grouped<Kernel>) on.wait_for_earlier_kernels();
   constexpr bool pingpong = config.roles == Roles::pingpong;
   static_assert(config.stages >= 2, "a ring needs at least two slots: a slot is released one stage late");
   static_assert(!pingpong || config.consumers == 2, "ping-pong needs exactly two consumers");
-  Ring<config.stages> ring;
+  RingPosition<config.stages> ring;
   WorkItem item;
   if (pingpong && id == 1) on.pass_turn(0);  // consumer 0 begins
   for (int turn = 0; scheduler.next(item); ++turn) {
     if (pingpong && turn % 2 != id) {
-      ring.skip_stages(item.last - item.first);
+      ring.skip_stages(item.end_stage - item.first_stage);
       continue;
     }
     typename Kernel::State acc;
     int previous = ring.slot;
     if constexpr (pingpong) on.wait_turn(id);
     TILE_ROLLED
-    for (int stage = item.first; stage < item.last; ++stage) {
+    for (int stage = item.first_stage; stage < item.end_stage; ++stage) {
       on.wait_full(ring.slot, ring.phase);
       on.mma_fence();
       on.compute(acc, item, ring.slot, stage);
       on.mma_commit();
-      if (stage > item.first) {
+      if (stage > item.first_stage) {
         on.template mma_wait<1>();
         on.release_slot(previous);
       }
@@ -164,11 +168,14 @@ template <class Kernel, class On> TILE_FN void run_consumer(On& on, SchedulerOf<
     on.release_slot(previous);
     if (combine_splits<Kernel>(on, acc, item)) on.store(acc, item);
   }
-  if (on.leads()) on.template wait_for_store_reads<0>();  // a block's memory must outlive the stores' reading of it
+  if (on.leads())
+    on.template wait_for_store_reads<0>();  // a block must not end before its bulk stores have read shared memory
 }
 
-// Stores one box of the output through one of `buffers` buffers, after the bulk store that last used it has read it.
-template <int buffers, class On, class Write, class Send> TILE_FN void send_box(On& on, Write&& write, Send&& send) {
+// Stores one box of the output through the next of `buffers` buffers: waits until an earlier bulk store has read the
+// buffer, calls `write` to fill the buffer, and calls `send` to start the bulk store.
+template <int buffers, class On, class Write, class Send>
+TILE_FN void store_through_buffer(On& on, Write&& write, Send&& send) {
   if (on.leads()) on.template wait_for_store_reads<buffers - 1>();
   on.sync_group();
   write();
@@ -181,8 +188,8 @@ template <int buffers, class On, class Write, class Send> TILE_FN void send_box(
   on.next_buffer();
 }
 
-// Waits until the bulk stores of earlier tiles have read the output buffers. Only grouped kernels need this, because
-// they store some tiles by bulk stores and others by threads through the same buffers.
+// Waits until the bulk stores of earlier tiles have read the output buffers. Only grouped kernels need this: they write
+// some tiles by bulk stores and other tiles by threads, through the same buffers.
 template <class Kernel, class On> TILE_FN void wait_for_buffers(On& on) {
   if constexpr (is_grouped<Kernel>) {
     if (on.leads()) on.template wait_for_store_reads<0>();

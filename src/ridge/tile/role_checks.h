@@ -1,6 +1,6 @@
-// Compile-time errors for operations of the wrong role. A target's `at` has another type in load, compute and store; an
-// operation of another role fails with a sentence that says where it belongs. `OnlyLoads<Position>` adds these errors
-// to a Position.
+// Compile-time errors for operations in the wrong function of a kernel. load, compute and store each receive an `at` of
+// another type. OnlyLoads, OnlyMultiplies and OnlyStores add to such a type the operations of the other functions,
+// which fail to compile with a message that names the right function.
 #pragma once
 
 #include "ridge/tile/tile.h"

@@ -1,13 +1,13 @@
-// Options of a kernel config: how the threads of a kernel divide its work, and the layout of its operands.
+// Options of a kernel config: division of work among thread groups, and layout of the operands.
 #pragma once
 
 namespace ridge::tile {
 
-// Division of work among the groups of threads that multiply: all work on one tile, or each owns every other tile, so
-// that one multiplies while the other stores.
+// Division of work among the groups of threads that multiply. cooperative: all groups work on the same tile. pingpong:
+// two groups process alternate tiles, so that one multiplies while the other stores.
 enum class Roles { cooperative, pingpong };
 
-// The axis of an operand that is contiguous in memory: k, or the axis that it has in common with the output.
+// The contiguous axis of an operand: k, or the axis that the operand shares with the output (m or n).
 enum class Major { k, mn };
 
 }  // namespace ridge::tile

@@ -1,8 +1,8 @@
 // The synchronisation of kernels that run in steps (steps.h). One thread loads an item's resident tiles and fills the
 // rings; groups of 128 threads multiply. A ring slot is released when the product that read it has finished, resident
-// tiles when the output stores have read them. With `config.turns` the groups issue the products of a step one after
-// the other, so that one multiplies while another processes its results. The target supplies the operations that wait
-// and arrive (`On`): instructions on Hopper (sm90/steps.h), recorded steps for the checker (trace/).
+// tiles when the output stores have read them. With `config.issues_in_turn` the groups issue the products of a step one
+// after the other, so that one group multiplies while another processes its results. The target supplies the operations
+// that wait and arrive (`On`): instructions on Hopper (sm90/run_steps.h), recorded steps for the checker (trace/).
 #pragma once
 
 #include "ridge/tile/ring.h"
@@ -15,35 +15,36 @@ concept IsRingTile = requires {
   Tile::ring;
 };
 
-// True if the steps of a tile may be divided among items; two groups of threads have no registers left for that.
-template <class Kernel> inline constexpr bool has_parts = Kernel::config.consumers == 1;
+// True if the steps of a tile may be divided among items. With two thread groups too few registers are left.
+template <class Kernel> inline constexpr bool can_divide_steps = Kernel::config.consumers == 1;
 
-// Kernels in which every step loads all tiles of a Stage: their rings advance together. Their steps form rounds.
+// Kernels in which every step loads all tiles of a Stage, so that all rings advance together. The steps form rounds.
 template <class Kernel>
 concept InLockstep = requires {
   requires Kernel::lockstep;
 };
 template <class Kernel> inline constexpr int ring_count = InLockstep<Kernel> ? 1 : Kernel::rings;
 
-// Kernels in which an item may have no steps; such items are skipped.
+// Kernels of sequences with different lengths. An item may have no steps and is then skipped.
 template <class Kernel>
 concept IsRagged = requires {
   requires Kernel::config.ragged;
 };
 
-// Kernels that add to sums in memory in a fixed order: a group requests its turn early (`request_turn`), adds when the
-// turn has come, and then signals the next group.
+// Kernels that add to sums in memory in a fixed order: a group requests its turn early (`request_turn`), waits for the
+// turn, adds, and signals the next group.
 template <class Kernel>
 concept AddsInOrder = requires {
   requires Kernel::config.ordered;
 };
 
+// The current step of a work item.
 struct StepPosition {
   StepItem item;
-  int step_index = 0, step_count = 0;  // index of the step, and number of steps of these rows
+  int step_index = 0, step_count = 0;  // step_count: steps of the tile of rows, over all items that share it
   IntRange own_steps;                  // steps of this item
   int rounds_done = 0, round_step = 0, round_steps = 0;
-  int item_length = 0;  // result of Kernel::length, read once per item
+  int item_length = 0;  // sequence length of this item, from Kernel::sequence_length
   TILE_FN int length() const { return item_length; }
   TILE_FN int matrix() const { return item.matrix; }
   TILE_FN int row() const { return item.row; }
@@ -54,14 +55,15 @@ struct StepPosition {
   TILE_FN bool is_first() const { return step_index == own_steps.begin; }
   TILE_FN bool is_last() const { return step_index == own_steps.end; }
 
-  template <class Kernel> TILE_FN void begin(const StepOrder& order, StepItem next, const typename Kernel::Globals& g) {
+  template <class Kernel>
+  TILE_FN void set_item(const ItemOrder& order, StepItem next, const typename Kernel::Globals& g) {
     item = next;
-    if (!item.is_real) return;
+    if (!item.is_valid) return;
     if constexpr (requires { Kernel::sequence_length(*this, g); }) item_length = Kernel::sequence_length(*this, g);
     const StepCount steps = Kernel::count_steps(*this, g);
     step_count = steps.count;
     own_steps = {0, step_count};
-    if constexpr (has_parts<Kernel>) own_steps = order.steps_of(item.part, step_count);
+    if constexpr (can_divide_steps<Kernel>) own_steps = order.steps_of_part(item.part, step_count);
     if constexpr (InLockstep<Kernel>) {
       round_steps = steps.steps_per_round;
       rounds_done = round_step = 0;
@@ -77,11 +79,11 @@ struct StepPosition {
   }
 };
 
-// Operations for a kernel's `hold` and `load`. `Self` supplies wait_empty, fill and arrive_full of a ring slot, and
-// `fill_resident`.
+// Operations for a kernel's `load_resident` and `load`. `Self` supplies wait_empty, fill and arrive_full of a ring
+// slot, and `fill_resident`.
 template <class Kernel, class Self> struct RingLoader : StepPosition {
-  Ring<Kernel::config.stages> rings[ring_count<Kernel>];
-  Ring<Kernel::config.resident_slots> resident;
+  RingPosition<Kernel::config.stages> rings[ring_count<Kernel>];
+  RingPosition<Kernel::config.resident_slots> resident;
 
   template <class Tile, class Box>
   TILE_FN void load(Tile& tile, const MatricesView<Box>& view, int matrix, int first_row, int = 0) {
@@ -113,20 +115,21 @@ template <class Kernel, class Self> struct RingLoader : StepPosition {
   }
 };
 
-// Runs the thread that loads. `next_item` takes the next item; an item with `is_real` == false ends the loop.
+// Runs the loading thread until `next_item` takes an item that is not valid.
 template <class Kernel, class On> TILE_FN void produce_steps(On& on) {
   for (int iteration = 0;; ++iteration) {
     on.begin_item();
-    if constexpr (has_parts<Kernel> || IsRagged<Kernel>)
-      while (on.item.is_real && on.own_steps.begin == on.own_steps.end) {
+    if constexpr (can_divide_steps<Kernel> || IsRagged<Kernel>)
+      while (on.item.is_valid && on.own_steps.begin == on.own_steps.end) {
         on.next_item();
         on.begin_item();
       }
     on.wait_item_empty(iteration & 1, (iteration >> 1 & 1) ^ 1);
     on.publish_item(iteration & 1);
-    if (!on.item.is_real) return;
+    if (!on.item.is_valid) return;
     on.step_index = on.own_steps.begin;
-    // With one resident buffer, the previous item uses it until its end: the first step's tiles are loaded before it.
+    // With one resident slot, the previous item uses the slot until its end. Meanwhile the first step's tiles are
+    // loaded.
     if constexpr (Kernel::config.resident_slots == 1) {
       on.load_step();
       on.advance();
@@ -141,35 +144,35 @@ template <class Kernel, class On> TILE_FN void produce_steps(On& on) {
   }
 }
 
-// Progress of a step on one ring's tile.
+// State of one ring's tile within a step.
 struct TileUse {
-  int last = 0;                     // number of the last product that began to read it, from 1; 0 before the first
-  int products_left = 0;            // products of the step that have not begun yet
-  bool is_read_by_threads = false;  // true while threads read it
+  int last_product = 0;             // number, from 1, of the last product issued that reads the tile; 0 if none
+  int products_left = 0;            // products of the step that read the tile and are not issued yet
+  bool is_read_by_threads = false;  // true while threads read the tile
 };
 
-// A group of threads: its state and its products in flight. `Self` supplies wait_full and `release_slot` of a slot,
-// sync_turn, `pass_turn_to`, sync_groups, mma_fence, mma_commit, mma_wait and `keep_order`.
-template <class Kernel, class Self> struct StepGroup : StepPosition {
+// A group of 128 threads that multiplies: its ring positions and its products in flight. `Self` supplies wait_full and
+// release_slot of a slot, sync_turn, pass_turn_to, sync_groups, mma_fence, mma_commit, mma_wait and prevent_reordering.
+template <class Kernel, class Self> struct StepWarpgroup : StepPosition {
   static constexpr auto config = Kernel::config;
-  Ring<config.stages> rings[ring_count<Kernel>];
-  Ring<config.resident_slots> resident;
+  RingPosition<config.stages> rings[ring_count<Kernel>];
+  RingPosition<config.resident_slots> resident;
   int id;          // number of the group
-  int issued = 0;  // products of this step issued so far
+  int issued = 0;  // number of products of this step issued so far
   TileUse uses[Kernel::rings];
   bool has_turn = false;
 
-  TILE_FN explicit StepGroup(int group) : id(group) {}
+  TILE_FN explicit StepWarpgroup(int group) : id(group) {}
   TILE_FN Self& self() { return static_cast<Self&>(*this); }
-  // True if the groups own different columns of the same 64 rows; otherwise each owns 64 rows.
-  static constexpr bool by_columns = config.m < 64 * config.consumers;
-  TILE_FN int first_row() const { return row() + (by_columns ? 0 : id * 64); }
+  // True if all groups own the same 64 rows and split the columns; otherwise each group owns 64 rows.
+  static constexpr bool splits_columns = config.m < 64 * config.consumers;
+  TILE_FN int first_row() const { return row() + (splits_columns ? 0 : id * 64); }
 
   TILE_FN void begin_step() {
     issued = 0;
     has_turn = false;
   }
-  TILE_FN void end_step() {  // waits for the products that the kernel has not waited for
+  TILE_FN void end_step() {  // waits for products in flight that the kernel has not waited for
     self().template mma_wait<0>();
     release_finished(issued);
   }
@@ -181,11 +184,11 @@ template <class Kernel, class Self> struct StepGroup : StepPosition {
   template <bool is_last, class Tile> TILE_FN void begin_product(const Tile&) {
     if constexpr (IsRingTile<Tile>) {
       constexpr int r = Tile::ring;
-      if (uses[r].last == 0) {
+      if (uses[r].last_product == 0) {
         self().wait_full(r, ring<r>().slot, ring<r>().phase);
         uses[r].products_left = Tile::products;
       }
-      uses[r].last = issued + 1;
+      uses[r].last_product = issued + 1;
       --uses[r].products_left;
     }
     if constexpr (config.issues_in_turn && !is_last)
@@ -197,7 +200,7 @@ template <class Kernel, class Self> struct StepGroup : StepPosition {
   }
   template <class Sum> TILE_FN void end_product(Sum& sum) {
     self().mma_commit();
-    sum.live = true;
+    sum.is_written = true;
     sum.last_product = ++issued;
   }
   template <bool is_last, class Sum> TILE_FN void wait_for_product(const Sum& sum) {
@@ -205,19 +208,19 @@ template <class Kernel, class Self> struct StepGroup : StepPosition {
       if (has_turn) self().pass_turn_to((id + 1) % config.consumers);
       has_turn = false;
     }
-    self().keep_order();
+    self().prevent_reordering();
     wait_for_all_but(issued - sum.last_product);
     release_finished(sum.last_product);
   }
-  // Waits for a tile that threads read.
+  // Waits until a tile that threads will read is loaded.
   template <class Tile> TILE_FN void begin_reading(const Tile&) {
     constexpr int r = Tile::ring;
     if (!uses[r].is_read_by_threads) self().wait_full(r, ring<r>().slot, ring<r>().phase);
     uses[r].is_read_by_threads = true;
   }
-  // Waits for all groups: afterwards the data that they wrote before `arrive_at_barrier` can be read, and tiles that
-  // threads have read are released. Consecutive steps use different barriers, because a group may reach the next one
-  // before all have left this one.
+  // Waits until all groups have arrived, so that data written before `arrive_at_barrier` can be read, and releases
+  // tiles that threads have read. Consecutive steps use different barriers, because a group may reach the next barrier
+  // before all groups have left this barrier.
   template <bool is_last> TILE_FN void wait_at_barrier() {
     self().sync_groups(barrier_number<is_last>());
     release_read_tiles<0>();
@@ -229,19 +232,19 @@ template <class Kernel, class Self> struct StepGroup : StepPosition {
   }
 
  private:
-  TILE_FN void wait_for_all_but(int left) {
-    if (left == 0)
+  TILE_FN void wait_for_all_but(int pending) {
+    if (pending == 0)
       self().template mma_wait<0>();
-    else if (left == 1)
+    else if (pending == 1)
       self().template mma_wait<1>();
     else
       self().template mma_wait<2>();
   }
   TILE_FN void release_finished(int product) { release_finished_ring<0>(product); }
   template <int r> TILE_FN void release_finished_ring(int product) {
-    if (uses[r].last != 0 && uses[r].last <= product && uses[r].products_left == 0) {
+    if (uses[r].last_product != 0 && uses[r].last_product <= product && uses[r].products_left == 0) {
       release_ring_slot<r>();
-      uses[r].last = 0;
+      uses[r].last_product = 0;
     }
     if constexpr (r + 1 < Kernel::rings) release_finished_ring<r + 1>(product);
   }
@@ -258,6 +261,7 @@ template <class Kernel, class Self> struct StepGroup : StepPosition {
   }
 };
 
+// Runs a group of threads that multiplies, until the loading thread publishes an item that is not valid.
 template <class Kernel, class On> TILE_FN void consume_steps(On& on) {
   constexpr auto config = Kernel::config;
   if (config.issues_in_turn && on.id == config.consumers - 1) on.pass_turn_to(0);
@@ -265,7 +269,7 @@ template <class Kernel, class On> TILE_FN void consume_steps(On& on) {
     on.acquire_item(iteration & 1, iteration >> 1 & 1);
     on.sync_group();
     on.release_item(iteration & 1);
-    if (!on.item.is_real) break;
+    if (!on.item.is_valid) break;
     typename Kernel::State state;
     on.wait_for_resident(on.resident.slot, on.resident.phase);
     on.step_index = on.own_steps.begin;

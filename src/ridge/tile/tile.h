@@ -1,6 +1,6 @@
-// The types of the tile language: tiles, ranges and views. Each target decides where their bytes are stored. A kernel
-// is a tile pipeline: a work item owns one tile of the output, a stage holds the tiles of one step of k, and three
-// functions describe the work:
+// The types by which kernels are written for all targets: tiles, ranges and views. Each target decides where their
+// bytes are stored. A kernel is a tile pipeline: a work item owns one tile of the output, a stage holds the tiles of
+// one step of k, and three functions describe the work:
 //
 //   load:    at.load(s.a, g.a, at.row(), k); at.load(s.b, g.b, at.col(), k);
 //   compute: at.mma(acc, s.a, transposed(s.b));     // issues the product without waiting for it
@@ -24,7 +24,7 @@ namespace ridge::tile {
 
 using Index = std::int64_t;
 
-struct Range {  // begin … begin + size - 1; at most as large as the tile, smaller at the matrix's edge
+struct Range {  // indices begin … begin + size - 1; a tile's range is shorter at the edge of the matrix
   Index begin = 0, size = 0;
   TILE_FN constexpr Index end() const { return begin + size; }
   bool operator==(const Range&) const = default;
@@ -32,13 +32,13 @@ struct Range {  // begin … begin + size - 1; at most as large as the tile, sma
 struct Row : Range {};  // a range of the output's rows
 struct Col : Range {};  // a range of the output's columns
 
-#ifndef __CUDACC__  // The data that a CPU target adds to a view; sm90/storage.h has Hopper's.
-struct InputOnTarget {
-  DType dtype = DType::f32;  // element type of the matrices of a kernel that runs in steps (steps.h)
+#ifndef __CUDACC__  // Data that a CPU target adds to each view. Those of Hopper are in sm90/storage.h.
+struct TargetInput {
+  DType dtype = DType::f32;  // element type of the view, for kernels that run in steps (steps.h)
 };
-// Input of an epilogue: a tile of sums (f32 or int32) and the output tile that it writes.
+// Arguments of an epilogue: a tile of sums (f32 or int32) and the output tile to write.
 struct EpilogueTile {
-  const Epilogue& finish;
+  const Epilogue& epilogue;
   const void* sums;
   bool are_int32;
   Index sums_stride;
@@ -48,9 +48,9 @@ struct EpilogueTile {
   Col col;
   Index batch;
 };
-struct OutputOnTarget {
-  Epilogue finish{};
-  void (*write)(const EpilogueTile&) = nullptr;  // epilogue; if null, sums are stored unchanged in the view's type
+struct TargetOutput {
+  Epilogue epilogue{};
+  void (*write_tile)(const EpilogueTile&) = nullptr;  // if null, sums are converted to the view's type and stored
 };
 #endif
 
@@ -62,46 +62,46 @@ struct Matrix {
   const void* prepacked = nullptr;  // the same values in the target's packed order, or null if not prepacked
 };
 
-// A matrix divided into tiles of this shape. Its rows run along `Along` (Row or Col) of the output, its columns are k.
-// If `constant`, no earlier kernel writes it (weights), so a target may load it before earlier kernels have ended.
+// An operand divided into tiles of type Tile_. Its rows correspond to the output's rows or columns (`Along`: Row or
+// Col), its columns to k. If `constant`, no earlier kernel writes the operand (weights), so a target may load it early.
 inline constexpr bool constant = true;
 template <class Tile_, class Along_, bool constant_ = false> struct GlobalView : Matrix {
   using Tile = Tile_;
   using Along = Along_;
-  InputOnTarget on_target{};
+  TargetInput target{};
 };
 
-// The output. Its strides may be those of the transpose, so that exchanging the operands needs no separate kernel.
+// The output matrix. Its strides may be those of its transpose, so that exchanging A and B needs no other kernel.
 template <class T, int M, int N> struct OutputView {
   using type = T;
   static constexpr int rows_of_tile = M, cols_of_tile = N;
   T* data = nullptr;
   Index rows = 0, cols = 0;
   Index row_stride = 0, col_stride = 1, batch_stride = 0;
-  OutputOnTarget on_target{};
+  TargetOutput target{};
 };
 
 #ifndef __CUDACC__
-// A load that was requested: rows `along` and columns `k` of a matrix become the tile's rows from `first_row` on.
+// A load that was requested: rows `rows` and columns `k` of a matrix become the tile's rows from `first_row` on.
 struct RecordedLoad {
   const Matrix* matrix = nullptr;
-  Range along, k;
+  Range rows, k;
   int first_row = 0;
 };
 template <class T, int Rows, int Cols> struct SharedTile {
   using type = T;
   static constexpr int rows = Rows, cols = Cols, max_parts = 2;
   RecordedLoad parts[max_parts];
-  int count = 0;
+  int part_count = 0;
 };
 
-// M x N sums of the products so far. `WarpgroupsPerTile` groups of threads own it together (1 on a CPU).
+// M x N sums of products. `WarpgroupsPerTile` groups of threads own the sums together (1 on a CPU).
 template <int M, int N, int WarpgroupsPerTile = 1, class Sum_ = float> struct Accumulator {
   using Sum = Sum_;
   static constexpr int rows = M, cols = N;
   Sum* sums = nullptr;
   Index stride = 0;
-  bool live = false;  // true once a product has written it; the first product overwrites
+  bool is_written = false;  // true once a product has written the sums; the first product overwrites them
 };
 #endif
 

@@ -17,7 +17,7 @@ struct RingMemory {
   ByteRing ring() { return {&head, data.data() + 64, length}; }
 };
 
-TEST(ByteRing, gives_back_what_was_written_in_order) {
+TEST(ByteRing, reads_bytes_in_the_order_written) {
   RingMemory memory;
   std::mt19937 random(1);
   std::uint8_t next = 0, expected = 0;
@@ -45,12 +45,12 @@ TEST(ByteRing, holds_no_more_than_its_length) {
 }
 
 // Ten million random headers, as another process may have corrupted them: no byte outside the ring may change.
-TEST(ByteRing, of_any_head_stays_inside_its_memory) {
+TEST(ByteRing, corrupt_headers_cause_no_access_out_of_bounds) {
   RingMemory memory;
   std::mt19937_64 random(7);
   std::array<std::byte, 80> bytes;
   bytes.fill(std::byte{0xAB});
-  std::int64_t refused = 0;
+  std::int64_t rejected = 0;
   for (int i = 0; i < 10'000'000; ++i) {
     const std::uint64_t a = random();
     memory.head.written.bytes.store(a, std::memory_order_relaxed);
@@ -58,10 +58,10 @@ TEST(ByteRing, of_any_head_stays_inside_its_memory) {
     const std::size_t requested = a % bytes.size();
     const auto count =
         a % 2 == 0 ? memory.ring().read({bytes.data(), requested}) : memory.ring().write({bytes.data(), requested});
-    refused += count ? 0 : 1;
+    rejected += count ? 0 : 1;
     ASSERT_LE(count.value_or(0), std::min(requested, length));
   }
-  EXPECT_GT(refused, 1'000'000);
+  EXPECT_GT(rejected, 1'000'000);
   for (std::size_t i = 0; i < 64; ++i) {
     EXPECT_EQ(memory.data[i], std::byte{0});
     EXPECT_EQ(memory.data[64 + length + i], std::byte{0});

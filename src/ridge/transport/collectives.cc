@@ -13,7 +13,7 @@
 namespace ridge::transport {
 namespace {
 
-constexpr std::int64_t block_elements = 1024;  // elements; their accumulators fit into the L1 cache
+constexpr std::int64_t block_elements = 1024;  // the accumulators of a block fit into the L1 cache
 
 float to_accumulator(float x) { return x; }
 float to_accumulator(Bf16 x) { return to_float(x); }
@@ -31,24 +31,24 @@ template <class T> T combine_pair(ReduceOp op, T a, T b) {
   return op == ReduceOp::max ? std::max(a, b) : std::min(a, b);
 }
 
-template <class T> void reduce_block(const PartialSums& partial_sums, std::int64_t begin, std::int64_t count, T* out) {
+template <class T> void reduce_block(const ReduceInputs& reduction, std::int64_t begin, std::int64_t count, T* out) {
   using AccumulatorType = decltype(to_accumulator(T{}));
   std::array<AccumulatorType, block_elements> sums;
-  const auto input_at = [&](std::size_t a) { return reinterpret_cast<const T*>(partial_sums.inputs[a]) + begin; };
+  const auto input_at = [&](std::size_t a) { return reinterpret_cast<const T*>(reduction.inputs[a]) + begin; };
   for (std::int64_t i = 0; i < count; ++i) sums[static_cast<std::size_t>(i)] = to_accumulator(input_at(0)[i]);
-  for (std::size_t a = 1; a < partial_sums.inputs.size(); ++a) {
+  for (std::size_t a = 1; a < reduction.inputs.size(); ++a) {
     const T* const from = input_at(a);
     for (std::int64_t i = 0; i < count; ++i) {
       AccumulatorType& sum = sums[static_cast<std::size_t>(i)];
-      sum = combine_pair(partial_sums.op, sum, to_accumulator(from[i]));
+      sum = combine_pair(reduction.op, sum, to_accumulator(from[i]));
     }
   }
   for (std::int64_t i = 0; i < count; ++i) store_rounded(sums[static_cast<std::size_t>(i)], out[begin + i]);
 }
 
-template <class T> void reduce_all(const PartialSums& partial_sums, std::int64_t elements, std::byte* out) {
+template <class T> void reduce_all(const ReduceInputs& reduction, std::int64_t elements, std::byte* out) {
   for (std::int64_t begin = 0; begin < elements; begin += block_elements)
-    reduce_block<T>(partial_sums, begin, std::min(block_elements, elements - begin), reinterpret_cast<T*>(out));
+    reduce_block<T>(reduction, begin, std::min(block_elements, elements - begin), reinterpret_cast<T*>(out));
 }
 
 struct ElementRange {
@@ -80,12 +80,12 @@ bool can_reduce(DType dtype) {
   return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16 || dtype == DType::int32;
 }
 
-void reduce_elements(const PartialSums& partial_sums, std::int64_t elements, std::byte* out) {
-  switch (partial_sums.dtype) {
-    case DType::f32: return reduce_all<float>(partial_sums, elements, out);
-    case DType::bf16: return reduce_all<Bf16>(partial_sums, elements, out);
-    case DType::f16: return reduce_all<F16>(partial_sums, elements, out);
-    case DType::int32: return reduce_all<std::int32_t>(partial_sums, elements, out);
+void reduce_elements(const ReduceInputs& reduction, std::int64_t elements, std::byte* out) {
+  switch (reduction.dtype) {
+    case DType::f32: return reduce_all<float>(reduction, elements, out);
+    case DType::bf16: return reduce_all<Bf16>(reduction, elements, out);
+    case DType::f16: return reduce_all<F16>(reduction, elements, out);
+    case DType::int32: return reduce_all<std::int32_t>(reduction, elements, out);
     default: break;
   }
   RIDGE_CHECK(false, "the caller checks can_reduce() first");
@@ -109,10 +109,10 @@ Status all_reduce(Communicator& comm, std::span<const int> group, const ReduceSp
     received.push_back({group[i], from(i)});
   }
   if (const Status done = comm.exchange_messages(sent, received); !done) return done;
-  PartialSums partial_sums{spec.dtype, spec.op, {}};
+  ReduceInputs reduction{spec.dtype, spec.op, {}};
   for (std::size_t i = 0; i < group.size(); ++i)
-    partial_sums.inputs.push_back(i == mine ? part(i).data() : from(i).data());
-  reduce_elements(partial_sums, static_cast<std::int64_t>(length) / width, part(mine).data());
+    reduction.inputs.push_back(i == mine ? part(i).data() : from(i).data());
+  reduce_elements(reduction, static_cast<std::int64_t>(length) / width, part(mine).data());
   sent.clear();
   received.clear();
   for (std::size_t i = 0; i < group.size(); ++i) {

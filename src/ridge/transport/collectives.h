@@ -15,12 +15,12 @@ enum class ReduceOp { sum, max, min };
 bool can_reduce(DType dtype);
 
 // Writes out[i] = inputs[0][i] + inputs[1][i] + …, or the maximum or minimum; `out` may be one of the inputs.
-struct PartialSums {
+struct ReduceInputs {
   DType dtype = DType::f32;
   ReduceOp op = ReduceOp::sum;
   std::vector<const std::byte*> inputs = {};
 };
-void reduce_elements(const PartialSums& partial_sums, std::int64_t elements, std::byte* out);
+void reduce_elements(const ReduceInputs& reduction, std::int64_t elements, std::byte* out);
 
 // All-reduces `data` in place over the ranks of `group`, which includes this rank. Rank i of the group reduces the i-th
 // slice and sends the result to the others. Slices have equal length, except that the last ones may be shorter.

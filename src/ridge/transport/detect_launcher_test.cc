@@ -22,7 +22,7 @@ std::string describe_launcher(const Variables& variables) {
                : "none";
 }
 
-TEST(Launcher, is_known_by_its_variables) {
+TEST(Launcher, is_detected_from_environment_variables) {
   EXPECT_EQ(describe_launcher({}), "none");
   EXPECT_EQ(describe_launcher(
                 {{"OMPI_COMM_WORLD_RANK", "3"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}),
@@ -40,7 +40,7 @@ TEST(Launcher, is_known_by_its_variables) {
   EXPECT_EQ(describe_launcher({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}}), "none");
 }
 
-TEST(Launcher, that_says_what_cannot_be_is_none) {
+TEST(Launcher, inconsistent_variables_give_none) {
   EXPECT_EQ(describe_launcher({{"RANK", "2"}, {"WORLD_SIZE", "2"}}), "none");
   EXPECT_EQ(describe_launcher({{"RANK", "-1"}, {"WORLD_SIZE", "2"}}), "none");
   EXPECT_EQ(describe_launcher({{"RANK", "one"}, {"WORLD_SIZE", "2"}}), "none");
@@ -53,7 +53,7 @@ constexpr const char* install_hint =
     "install Open MPI (on Debian: apt install openmpi-bin), or name its library in RIDGE_MPI; on one machine --ranks "
     "needs no MPI";
 
-TEST(Launcher, of_another_MPI_is_refused_by_its_name) {
+TEST(Launcher, other_MPI_libraries_are_rejected) {
   const auto found = connect_mpi({"mpirun", 0, 2, 2}, {.library_path = RIDGE_NOT_OPEN_MPI});
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error(),
@@ -62,7 +62,7 @@ TEST(Launcher, of_another_MPI_is_refused_by_its_name) {
                          install_hint));
 }
 
-TEST(Launcher, without_a_library_says_what_to_install) {
+TEST(Launcher, a_missing_library_gives_an_install_hint) {
   const auto none = connect_mpi({"mpirun", 0, 2, 2}, {.library_path = "/nowhere/libmpi.so"});
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error(), absent_error("MPI was not found: /nowhere/libmpi.so: cannot open shared object file: No such "

@@ -122,7 +122,7 @@ class ProcessGroup {
                         .hint = signal == SIGKILL ? "the system may have run out of memory: give smaller dimensions"
                                                   : "if you did not send it, please report the command"});
     } else if (code != 0) {
-      ending_since_ = SteadyClock::now();  // it has printed its error, and the other ranks will end, too
+      ending_since_ = SteadyClock::now();  // the rank has printed its error; the others will end, too
     }
   }
 

@@ -33,13 +33,13 @@ int abort_on_error(Communicator& comm, const Status& status) {
 
 Status mismatch_error(std::string what) { return Error{.kind = ErrorKind::mismatch, .message = std::move(what)}; }
 
-std::string cause_of(const Result<LaunchResult>& launched) {
+std::string failure_message(const Result<LaunchResult>& launched) {
   if (!launched) return launched.error().message;
   return launched->cause ? launched->cause->message : "";
 }
 
-std::byte byte_of(int from, int to, std::size_t piece, std::size_t at) {
-  return static_cast<std::byte>((static_cast<std::size_t>(from * 31 + to * 7) + piece * 13 + at) & 0xFF);
+std::byte expected_byte(int from, int to, std::size_t message, std::size_t at) {
+  return static_cast<std::byte>((static_cast<std::size_t>(from * 31 + to * 7) + message * 13 + at) & 0xFF);
 }
 
 // Every rank sends every other one 0 to 3 messages of random lengths, some of them longer than a ring.
@@ -51,40 +51,41 @@ Status random_exchange(Communicator& comm, unsigned seed) {
   std::vector<std::array<int, 3>> of_received;
   for (int from = 0; from < comm.size(); ++from)
     for (int to = 0; to < comm.size(); ++to)
-      for (std::size_t piece = 0, count = random() % 4; piece < count; ++piece) {
+      for (std::size_t message = 0, count = random() % 4; message < count; ++message) {
         const std::size_t length = random() % 3 == 0 ? random() % 700'000 : random() % 50;
         if (from == to) continue;
         if (from == comm.rank()) {
           auto& bytes = out.emplace_back(length);
-          for (std::size_t i = 0; i < length; ++i) bytes[i] = byte_of(from, to, piece, i);
+          for (std::size_t i = 0; i < length; ++i) bytes[i] = expected_byte(from, to, message, i);
           sent.push_back({to, bytes});
         } else if (to == comm.rank()) {
           received.push_back({from, in.emplace_back(length)});
-          of_received.push_back({from, to, static_cast<int>(piece)});
+          of_received.push_back({from, to, static_cast<int>(message)});
         }
       }
   if (const Status done = comm.exchange_messages(sent, received); !done) return done;
   for (std::size_t k = 0; k < in.size(); ++k)
     for (std::size_t i = 0; i < in[k].size(); ++i)
-      if (in[k][i] != byte_of(of_received[k][0], of_received[k][1], static_cast<std::size_t>(of_received[k][2]), i))
+      if (in[k][i] !=
+          expected_byte(of_received[k][0], of_received[k][1], static_cast<std::size_t>(of_received[k][2]), i))
         return mismatch_error("a received byte differs from the sent one");
   return Done{};
 }
 
-TEST(Launch, ranks_exchange_random_pieces) {
+TEST(Launch, ranks_exchange_random_messages) {
   for (const int n : {1, 2, 3, 4, 5, 7}) {
     const auto launched = launch_ranks(n, timeout_s, [](Communicator& comm) {
       for (unsigned seed = 0; seed < 20; ++seed)
         if (const int code = abort_on_error(comm, random_exchange(comm, seed)); code != 0) return code;
       return 0;
     });
-    EXPECT_EQ(cause_of(launched), "") << n << " ranks";
+    EXPECT_EQ(failure_message(launched), "") << n << " ranks";
     EXPECT_EQ(launched->exit_code, 0);
   }
 }
 
 // Compares with the sums of one process that adds in rank order, in f32.
-Status sums_in_order(Communicator& comm) {
+Status check_sum_order(Communicator& comm) {
   const auto value = [](int rank, std::size_t i) {
     return static_cast<float>((rank + 1) * 1000.1 / (1.0 + static_cast<double>(i % 977)));
   };
@@ -117,30 +118,31 @@ Status sums_in_order(Communicator& comm) {
   return Done{};
 }
 
-TEST(Launch, sums_are_in_the_order_of_the_ranks) {
+TEST(Launch, all_reduce_adds_in_rank_order) {
   for (const int n : {1, 2, 3, 4, 5, 7})
-    EXPECT_EQ(cause_of(launch_ranks(n, timeout_s, [](Communicator& r) { return abort_on_error(r, sums_in_order(r)); })),
+    EXPECT_EQ(failure_message(
+                  launch_ranks(n, timeout_s, [](Communicator& r) { return abort_on_error(r, check_sum_order(r)); })),
               "")
         << n;
 }
 
-TEST(Launch, largest_and_smallest_keep_a_NaN) {
+TEST(Launch, max_and_min_keep_a_NaN) {
   const float nan = std::nanf("");
   const std::vector<float> a{1, nan, -3}, b{2, 5, -4};
   std::vector<float> out(3);
-  PartialSums addends{DType::f32,
+  ReduceInputs inputs{DType::f32,
                       ReduceOp::max,
                       {reinterpret_cast<const std::byte*>(a.data()), reinterpret_cast<const std::byte*>(b.data())}};
-  reduce_elements(addends, 3, reinterpret_cast<std::byte*>(out.data()));
+  reduce_elements(inputs, 3, reinterpret_cast<std::byte*>(out.data()));
   EXPECT_EQ(out[0], 2);
   EXPECT_TRUE(std::isnan(out[1]));
   EXPECT_EQ(out[2], -3);
-  addends.op = ReduceOp::min;
-  reduce_elements(addends, 3, reinterpret_cast<std::byte*>(out.data()));
+  inputs.op = ReduceOp::min;
+  reduce_elements(inputs, 3, reinterpret_cast<std::byte*>(out.data()));
   EXPECT_EQ(out[2], -4);
 }
 
-TEST(Launch, the_first_ranks_error_is_everyones) {
+TEST(Launch, all_ranks_agree_on_the_lowest_ranks_error) {
   const auto launched = launch_ranks(5, timeout_s, [](Communicator& comm) {
     const Status mine =
         comm.rank() >= 2 ? Status(input_error(fmt::format("no {}", comm.rank()), "mend it")) : Status(Done{});
@@ -148,11 +150,11 @@ TEST(Launch, the_first_ranks_error_is_everyones) {
     const bool right = !all && all.error() == input_error("rank 2: no 2", "mend it");
     return right ? kind_of(all.error()) : 1;
   });
-  EXPECT_EQ(cause_of(launched), "");
+  EXPECT_EQ(failure_message(launched), "");
   EXPECT_EQ(launched->exit_code, 3);
 }
 
-TEST(Launch, whoever_abandons_ends_all_with_its_words) {
+TEST(Launch, abort_all_ends_all_ranks_and_reports_its_error) {
   const auto launched = launch_ranks(4, timeout_s, [](Communicator& comm) {
     if (comm.rank() == 3) {
       comm.abort_all(input_error("no file", "make one"));
@@ -160,7 +162,7 @@ TEST(Launch, whoever_abandons_ends_all_with_its_words) {
     }
     return abort_on_error(comm, barrier(comm));
   });
-  EXPECT_EQ(cause_of(launched), "rank 3: no file");
+  EXPECT_EQ(failure_message(launched), "rank 3: no file");
   EXPECT_EQ(launched->cause->hint, "make one");
   EXPECT_EQ(launched->exit_code, 3);
 }
@@ -170,19 +172,19 @@ TEST(Launch, a_rank_that_throws_ends_all) {
     if (comm.rank() == 1) throw std::bad_alloc();
     return abort_on_error(comm, barrier(comm));
   });
-  EXPECT_EQ(cause_of(launched), "rank 1: out of memory");
+  EXPECT_EQ(failure_message(launched), "rank 1: out of memory");
 }
 
-TEST(Launch, a_rank_that_hangs_is_ended_when_patience_is) {
+TEST(Launch, a_rank_that_hangs_causes_a_timeout) {
   const auto launched = launch_ranks(2, 0.3, [](Communicator& comm) {
     if (comm.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(60));
     return abort_on_error(comm, barrier(comm));
   });
-  EXPECT_EQ(cause_of(launched), "rank 0: timed out after 0.3 s of waiting for rank 1");
+  EXPECT_EQ(failure_message(launched), "rank 0: timed out after 0.3 s of waiting for rank 1");
   EXPECT_EQ(launched->cause->hint, "if that rank computes for longer, raise --patience");
 }
 
-TEST(Launch, a_piece_of_another_length_is_refused) {
+TEST(Launch, a_message_of_unexpected_length_is_an_error) {
   const auto launched = launch_ranks(2, timeout_s, [](Communicator& comm) {
     std::vector<std::byte> bytes(16 + 8 * static_cast<std::size_t>(comm.rank()));
     const SendRequest sent{1 - comm.rank(), bytes};
@@ -190,18 +192,18 @@ TEST(Launch, a_piece_of_another_length_is_refused) {
     const ReceiveRequest received{1 - comm.rank(), in};
     return abort_on_error(comm, comm.exchange_messages({&sent, 1}, {&received, 1}));
   });
-  EXPECT_EQ(cause_of(launched), "rank 0: rank 1 sends 24 bytes where 16 are expected");
+  EXPECT_EQ(failure_message(launched), "rank 0: rank 1 sends 24 bytes where 16 are expected");
 }
 
-TEST(Launch, refuses_numbers_of_ranks) {
-  EXPECT_EQ(cause_of(launch_ranks(0, timeout_s, [](Communicator&) { return 0; })),
+TEST(Launch, an_invalid_number_of_ranks_is_an_error) {
+  EXPECT_EQ(failure_message(launch_ranks(0, timeout_s, [](Communicator&) { return 0; })),
             "expected 1 to 256 ranks on one machine, found 0");
-  EXPECT_EQ(cause_of(launch_ranks(257, timeout_s, [](Communicator&) { return 0; })),
+  EXPECT_EQ(failure_message(launch_ranks(257, timeout_s, [](Communicator&) { return 0; })),
             "expected 1 to 256 ranks on one machine, found 257");
 }
 
 // Returns the number of child processes of this process.
-int children() {
+int count_child_processes() {
   int out = 0;
   DIR* const folder = ::opendir("/proc");
   while (const dirent* entry = ::readdir(folder)) {
@@ -238,11 +240,11 @@ TEST(Launch, a_rank_killed_at_any_moment_ends_all) {
         if (const int code = abort_on_error(comm, random_exchange(comm, seed)); code != 0) return code;
     });
     const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    ASSERT_EQ(cause_of(launched),
+    ASSERT_EQ(failure_message(launched),
               fmt::format("rank {}: killed by signal {} ({})", victim, signal, ::strsignal(signal)));
     EXPECT_EQ(launched->exit_code, 1);
     EXPECT_LT(took, 10);
-    ASSERT_EQ(children(), 0);
+    ASSERT_EQ(count_child_processes(), 0);
   }
   ::munmap(pids, 4096);
 }

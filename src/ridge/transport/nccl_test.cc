@@ -25,7 +25,7 @@ std::string reported_error(const std::string& library) {
   return launched->cause ? launched->cause->message + "\n" + launched->cause->hint : "joined";
 }
 
-TEST(NcclCommunicator, that_is_absent_is_said_with_its_cure) {
+TEST(NcclCommunicator, a_missing_library_gives_an_install_hint) {
   EXPECT_NE(reported_error("/nowhere/libnccl.so.2")
                 .find("rank 0: NCCL was not found: /nowhere/libnccl.so.2: cannot open shared "
                       "object file: No such file or directory\n" +

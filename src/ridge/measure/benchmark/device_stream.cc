@@ -95,7 +95,7 @@ class DeviceStreamTrial {
       p.rows = elements_ / case_.columns;
       p.columns = case_.columns;
       p.x = p.y = {case_.dtype, case_.columns};
-      return to_status(cuda::launch_rows(p, {array_data(0), nullptr, array_data(1)}, {}, queue_.stream()));
+      return to_status(cuda::launch_row_kernel(p, {array_data(0), nullptr, array_data(1)}, {}, queue_.stream()));
     }
     const ops::ChainTensor flat{case_.dtype, {1}};
     const std::vector<ops::ChainTensor> tensors(static_cast<std::size_t>(case_.read_count() + 1), flat);
@@ -132,7 +132,7 @@ class DeviceStreamTrial {
     for (std::int64_t done = 0; done < total_bytes; done += array_bytes()) {
       const device::StreamedBuffers x{array_data(case_.read_count()), array_data(0),
                                       std::min(array_bytes(), total_bytes - done)};
-      if (const Status queued = to_status(device::copy_all(x, 4 * device::multiprocessor_count(), queue_.stream()));
+      if (const Status queued = to_status(device::launch_copy(x, 4 * device::multiprocessor_count(), queue_.stream()));
           !queued)
         return queued;
     }

@@ -48,12 +48,12 @@ std::vector<ChainStep> chain_steps(StreamKernel kernel) {
           {.op = ChainOp::store, .a = 0, .slot = 2}};
 }
 
-ops::ArithmeticKernel arithmetic_kernel(StreamKernel kernel) {
-  using ops::ArithmeticKernel;
-  if (kernel == StreamKernel::rmsnorm) return ArithmeticKernel::rmsnorm;
-  if (kernel == StreamKernel::softmax) return ArithmeticKernel::softmax;
-  if (kernel == StreamKernel::cosines) return ArithmeticKernel::cosines;
-  return has_gelu(kernel) ? ArithmeticKernel::gelu : ArithmeticKernel::affine;
+ops::RoofKernel arithmetic_kernel(StreamKernel kernel) {
+  using ops::RoofKernel;
+  if (kernel == StreamKernel::rmsnorm) return RoofKernel::rmsnorm;
+  if (kernel == StreamKernel::softmax) return RoofKernel::softmax;
+  if (kernel == StreamKernel::cosines) return RoofKernel::cosines;
+  return has_gelu(kernel) ? RoofKernel::gelu : RoofKernel::affine;
 }
 
 double reference_chain_value(StreamKernel kernel, double x, double r) {
@@ -99,7 +99,7 @@ class StreamTrial {
   }
   double time_arithmetic(std::int64_t each, int calls = 1) const {
     return time_slowest_thread(threads_, calls, [&](int) {
-      ops::execute_arithmetic({arithmetic_kernel(case_.kernel), case_.dtype, each, case_.columns});
+      ops::run_roof_loop({arithmetic_kernel(case_.kernel), case_.dtype, each, case_.columns});
     });
   }
   // Returns the seconds of the kernel's loads and stores in a cache, without arithmetic: its passes over each row.
@@ -117,7 +117,7 @@ class StreamTrial {
       if (case_.read_count() == 1)
         loops.copy(element_address(2, from), element_address(0, from), bytes);
       else
-        loops.combine(element_address(2, from), element_address(0, from), element_address(1, from), bytes);
+        loops.xor_arrays(element_address(2, from), element_address(0, from), element_address(1, from), bytes);
     });
   }
 
@@ -162,8 +162,8 @@ class StreamTrial {
     const std::size_t bytes = static_cast<std::size_t>(elements * dtype_bits(case_.dtype) / 8);
     std::byte *const x = element_address(0, from), *const y = element_address(2, from);
     if (case_.columns != 0) loops.read(x, bytes);  // for the sum of squares, or the maximum
-    if (case_.kernel == StreamKernel::rmsnorm) return loops.combine_cached(y, x, element_address(1, 0), bytes);
-    if (case_.read_count() == 2) return loops.combine_cached(y, x, element_address(1, from), bytes);
+    if (case_.kernel == StreamKernel::rmsnorm) return loops.xor_arrays_cached(y, x, element_address(1, 0), bytes);
+    if (case_.read_count() == 2) return loops.xor_arrays_cached(y, x, element_address(1, from), bytes);
     loops.copy_cached(y, x, bytes);
     if (case_.kernel == StreamKernel::softmax) loops.copy_cached(y, y, bytes);
   }

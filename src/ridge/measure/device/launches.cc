@@ -154,10 +154,10 @@ Status DeviceLaunches::queue_step(CUstream_st* stream, const PlanStep& step, con
           return to_status(cuda::run_chain_program(kernel, data, stream));
         } else if constexpr (std::is_same_v<Kernel, ops::RowProblem>) {
           const ops::RowData rows{data[0], data[1], data[2], data.size() > 3 ? data[3] : nullptr};
-          return to_status(cuda::launch_rows(kernel, rows, workspace, stream));
+          return to_status(cuda::launch_row_kernel(kernel, rows, workspace, stream));
         } else if constexpr (std::is_same_v<Kernel, ops::RowProgram>) {
-          return to_status(cuda::launch_rows(kernel, data, stream));
-        } else if constexpr (std::is_same_v<Kernel, ops::RoutedRows>) {
+          return to_status(cuda::launch_row_kernel(kernel, data, stream));
+        } else if constexpr (std::is_same_v<Kernel, ops::RoutingProblem>) {
           return to_status(cuda::route_rows(kernel, data, stream));
         } else if constexpr (std::is_same_v<Kernel, ops::AttentionProblem>) {
           float* const lse = data.size() > 4 ? static_cast<float*>(data[4]) : nullptr;

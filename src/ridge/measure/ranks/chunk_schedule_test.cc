@@ -108,8 +108,8 @@ TEST(ChunkOptions, are_strips_of_groups_of_rows) {
   EXPECT_EQ(second.shard_position(4095).shard, 0);
   EXPECT_EQ(second.shard_position(4100).shard, 1);
   EXPECT_EQ(second.shard_position(4100).row, 4);
-  EXPECT_EQ(second.width(3, 8192), 2048);
-  EXPECT_EQ(second.width(3, 8000), 1856) << "the last column block has the remainder";
+  EXPECT_EQ(second.chunk_width(3, 8192), 2048);
+  EXPECT_EQ(second.chunk_width(3, 8000), 1856) << "the last column block has the remainder";
   // A gather starts with this rank's own rows, and a shard arrives in column blocks.
   const ops::RowWalk gathered = plan_row_walk(halves, 1, {.is_gather = true, .columns = 8192}, 4);
   EXPECT_EQ(gathered.first, 4096);

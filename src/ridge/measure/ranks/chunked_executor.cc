@@ -107,13 +107,13 @@ Status ChunkedExecutor::join_queues(const device::Queue& queue) const {
 
 Status ChunkedExecutor::queue_barrier(const device::Queue& queue, std::size_t flag) const {
   const Status flagged = peer_memory_->set_flags(queue, flag, other_ranks_);
-  return flagged ? peer_memory_->wait_for_flags(queue, flag, other_ranks_) : flagged;
+  return flagged ? peer_memory_->wait_and_reset_flags(queue, flag, other_ranks_) : flagged;
 }
 
 // All flags are consumed before `join_queues`, and others set them again only after this rank's next ready flag.
 Status ChunkedExecutor::wait_for_sums(const RowShard& shard, std::size_t chunks) const {
   for (std::size_t index = 0; index < chunks; ++index)
-    if (const Status waited = peer_memory_->wait_for_flags(queues_.first_copy, sum_flag(index), {shard.rank}); !waited)
+    if (const Status waited = peer_memory_->wait_and_reset_flags(queues_.first_copy, sum_flag(index), {shard.rank}); !waited)
       return waited;
   return Done{};
 }
@@ -126,7 +126,7 @@ Status ChunkedExecutor::FlaggedCopies::queue_copy(const CopyWork& work, device::
 }
 
 Status ChunkedExecutor::FlaggedCopies::wait_for_flag(const device::AwaitedFlag& word) {
-  return device::set_then_wait(*queue_, std::exchange(pending_flags_, {}), {&word, 1});
+  return device::set_and_wait_flags(*queue_, std::exchange(pending_flags_, {}), {&word, 1});
 }
 
 Status ChunkedExecutor::FlaggedCopies::follow_queue(const device::Queue& other) {

@@ -186,7 +186,7 @@ Status LaunchPerChunkExecutor::queue_scatter_chunk(const LaunchChunk& chunk, con
   const bool is_last = chunk.step + 1 == shards_.size();
   if (chunk.step > 0)
     if (const Status arrived =
-            peer_memory_->wait_for_flags(on, chunk_flag(chunk.step, chunk.index), {shard_after(1).rank});
+            peer_memory_->wait_and_reset_flags(on, chunk_flag(chunk.step, chunk.index), {shard_after(1).rank});
         !arrived)
       return arrived;
   if (const Status queued = chunk.steps->queue_steps_on(on); !queued) return queued;

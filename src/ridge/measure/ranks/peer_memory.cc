@@ -80,10 +80,10 @@ Status PeerMemory::set_flags(const device::Queue& queue, std::size_t flag, const
   return device::set_flags(queue, flags);
 }
 
-Status PeerMemory::wait_for_flags(const device::Queue& queue, std::size_t flag, const std::vector<int>& others) const {
+Status PeerMemory::wait_and_reset_flags(const device::Queue& queue, std::size_t flag, const std::vector<int>& others) const {
   std::vector<device::DeviceFlag*> flags;
   for (const int r : others) flags.push_back(flag_address(flags_.data(), flag, r));
-  return device::wait_for_flags(queue, flags);
+  return device::wait_and_reset_flags(queue, flags);
 }
 
 // Every rank copies to the next one. The last flags are reserved for this.
@@ -103,7 +103,7 @@ Status PeerMemory::measure_links() {
   const device::AwaitedFlag no_wait{
       .flag = flag_address(flags_.data(), flag_count_ - 1, next), .value = 0, .keeps_value = true};
   const auto work = [&](std::size_t kind) -> Status {
-    for (const Status& begun : {set_flags(*queue, first_flag, {previous}), wait_for_flags(*queue, first_flag, {next})})
+    for (const Status& begun : {set_flags(*queue, first_flag, {previous}), wait_and_reset_flags(*queue, first_flag, {next})})
       if (!begun) return begun;
     if (kind == 0) return Done{};
     if (kind < 3) return queue->copy(peer_data, from->data(), kind == 2 ? timed_bytes : 256);
@@ -112,11 +112,11 @@ Status PeerMemory::measure_links() {
       const std::int64_t each = timed_bytes / timed_copies;
       auto* const peer_done = peer_flag(next, first_flag + 1 + static_cast<std::size_t>(i));
       for (const Status& done : {queue->copy(peer_data + i * each, from->data() + i * each, each),
-                                 device::set_then_wait(*queue, {&peer_done, 1}, {&no_wait, kind - 4})})
+                                 device::set_and_wait_flags(*queue, {&peer_done, 1}, {&no_wait, kind - 4})})
         if (!done) return done;
     }
     for (std::int64_t i = 0; i < timed_copies; ++i) {
-      const Status waited = wait_for_flags(*queue, first_flag + 1 + static_cast<std::size_t>(i), {previous});
+      const Status waited = wait_and_reset_flags(*queue, first_flag + 1 + static_cast<std::size_t>(i), {previous});
       if (!waited) return waited;
     }
     return Done{};

@@ -34,7 +34,7 @@ class PeerMemory {
 
   // Queue: set a flag on other ranks; wait until each of them has set it here, which clears it (device/peers.h).
   Status set_flags(const device::Queue& queue, std::size_t flag, const std::vector<int>& others) const;
-  Status wait_for_flags(const device::Queue& queue, std::size_t flag, const std::vector<int>& others) const;
+  Status wait_and_reset_flags(const device::Queue& queue, std::size_t flag, const std::vector<int>& others) const;
 
   // Returns the address of the flag that this rank sets on `other`.
   device::DeviceFlag* peer_flag(int other, std::size_t flag) const {

@@ -76,7 +76,7 @@ void Redistributor::reduce_received(std::byte* to) {
   std::sort(all.begin(), all.end(), before);
   const auto n = static_cast<std::size_t>(comm_schedule_.mesh().size(comm_schedule_.move().over));
   for (std::size_t first = 0; first + n <= all.size(); first += n) {
-    transport::PartialSums partial_sums{comm_schedule_.tensor().dtype, comm_schedule_.tensor().reduce_op, {}};
+    transport::ReduceInputs partial_sums{comm_schedule_.tensor().dtype, comm_schedule_.tensor().reduce_op, {}};
     for (std::size_t a = 0; a < n; ++a) partial_sums.inputs.push_back(staging_.data() + all[first + a]->staging_offset);
     std::byte* const sum = staging_.data() + all[first]->staging_offset;
     transport::reduce_elements(partial_sums, count_words(all[first]->box), sum);

@@ -101,7 +101,7 @@ ops::ScatteredRows SingleKernelExecutor::scattered_rows() const {
   out.first_added_row = walk_.shard_rows;
   for (std::size_t step = 0; step < shards_.size(); ++step)
     out.shard_data[step] = result_address(shard_after(step + 1).rank, shard_after(step + 1));
-  out.is_ready = begun_flag();
+  out.ready_flag = begun_flag();
   out.arrived = arrival_flags(comm_->rank());
   out.next_rank_counts = arrival_flags(shard_before(1).rank);
   out.chunk_counts = stored_counts(0);

@@ -32,7 +32,7 @@ class SmallCollective {
  private:
   explicit SmallCollective(device::DeviceBuffer buffer) : buffer_(std::move(buffer)) {}
   device::DeviceBuffer buffer_;  // receive buffer, followed by this rank's call counts
-  device::SmallBuffer shape_;
+  device::SmallBufferLayout shape_;
   device::SmallMessage message_;
 };
 

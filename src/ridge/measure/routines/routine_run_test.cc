@@ -160,7 +160,7 @@ std::vector<std::string> list_kernels(const std::string& text, const FuseOptions
     if (const auto* product = std::get_if<ops::MatmulProblem>(&step.kernel))
       out.emplace_back(product->grouped ? "grouped product" : "product");
     else
-      out.emplace_back(std::holds_alternative<ops::RoutedRows>(step.kernel) ? "rows" : "loops");
+      out.emplace_back(std::holds_alternative<ops::RoutingProblem>(step.kernel) ? "rows" : "loops");
   }
   return out;
 }

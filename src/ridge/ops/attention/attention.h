@@ -77,7 +77,7 @@ template <AttentionConfig C, class T> struct Attention {
   // Returns the row of q to which a line of its tile belongs.
   TILE_FN static int row_of_line(auto& at, const Globals& g, int line) {
     if constexpr (C.ragged)
-      return at.row() + (line - at.row()) / g.q.group;
+      return at.row() + (line - at.row()) / g.q.lines_per_row;
     else
       return line;
   }

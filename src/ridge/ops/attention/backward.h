@@ -32,9 +32,9 @@ template <AttentionBackwardConfig C, class T> struct AttentionBackward {
   using RowStats = tile::RingTile<2, tile::SharedTile<typename tile::AccumulatedType<T>::type, 1, 2 * C.q>,
                                   0>;  // For each row log2 of its sum of exponentials, then each row's delta
   // Each warpgroup has its own 64 keys; if that takes too many registers, all share 64 keys and split the columns.
-  static constexpr bool by_columns = C.m < 64 * C.consumers;
+  static constexpr bool splits_columns = C.m < 64 * C.consumers;
   // dQ is computed as [rows, columns] if each warpgroup has 64 rows, and transposed otherwise.
-  static constexpr bool along_rows = by_columns || C.q == 64 * C.consumers;
+  static constexpr bool along_rows = splits_columns || C.q == 64 * C.consumers;
   template <int M, int N> using SumTile = tile::Accumulator<M, N, C.consumers, typename tile::AccumulatedType<T>::type>;
   using DQ = std::conditional_t<along_rows, SumTile<C.q, C.d>, SumTile<C.d, C.q>>;
   struct Globals {
@@ -51,11 +51,11 @@ template <AttentionBackwardConfig C, class T> struct AttentionBackward {
     int heads_per_key_head = 1;  // Number of query heads that share one key and value head
   };
   struct NoTile {};
-  using ScoreTile = std::conditional_t<by_columns, tile::ResidentTile<T, C.m, C.q>, tile::ResidentTile<T, C.q, C.m>>;
+  using ScoreTile = std::conditional_t<splits_columns, tile::ResidentTile<T, C.m, C.q>, tile::ResidentTile<T, C.q, C.m>>;
   struct Resident {
     Keys k, v;
     ScoreTile ds[2];  // Double buffer: other warpgroups may still read the previous step's
-    std::conditional_t<by_columns, ScoreTile, NoTile> weights[2];
+    std::conditional_t<splits_columns, ScoreTile, NoTile> weights[2];
   };
   struct Stage {
     Q q;
@@ -104,7 +104,7 @@ template <AttentionBackwardConfig C, class T> struct AttentionBackward {
       at.mma(ds, h.v, transposed(s.dout));
       if constexpr (C.ordered) at.request_turn(g.dq, dq, query_head(at, g), row_tile(at, g), count_later_items(at, g));
       at.wait_for_product(p);
-      const int own_column = at.own_column(p), first_row = row_tile(at, g) * C.q + own_column;
+      const int first_own_column = at.first_own_column(p), first_row = row_tile(at, g) * C.q + first_own_column;
       const tile::Range key_range = at.own_rows();
       const bool has_mask =
           g.band.has_masked_pair(first_row, C.q, static_cast<int>(key_range.begin), static_cast<int>(key_range.size));
@@ -115,7 +115,7 @@ template <AttentionBackwardConfig C, class T> struct AttentionBackward {
           p, [&](auto score, auto row_lse) { return tile::exp2_of(score * g.scale_log2 - row_lse); }, lse);
       tile::RegisterOperand<C.m, C.q, C.consumers, T> weights, ds_operand;
       at.copy(weights, p);
-      if constexpr (by_columns)
+      if constexpr (splits_columns)
         at.copy(h.weights[at.step() % 2], weights);
       else
         at.mma(x.dv, weights, s.dout);
@@ -127,13 +127,13 @@ template <AttentionBackwardConfig C, class T> struct AttentionBackward {
       if (has_mask) at.mask_columns(ds, visible_rows, 0.0F);
       at.copy(ds_operand, ds);
       const ScoreTile& ds_tile = h.ds[at.step() % 2];
-      if constexpr (by_columns)
+      if constexpr (splits_columns)
         at.copy(ds_tile, ds_operand);
       else
         at.copy(ds_tile, transposed(ds_operand));
       at.arrive_at_barrier();
       at.wait_at_barrier();
-      if constexpr (by_columns) {
+      if constexpr (splits_columns) {
         at.mma(x.dv, h.weights[at.step() % 2], s.dout);
         at.mma(dq, transposed(ds_tile), h.k);
         at.mma(x.dk, ds_tile, s.q);

@@ -81,7 +81,7 @@ void store_dq(const AttentionBackwardRun& run, const RowTilePosition& at, const 
     const float* const source = sums + r / DqSums::panel * (DqSums::panel * width) + r % DqSums::panel;
     const std::int64_t to = row_offset(run.problem.dq, at, r);
     for (int c = 0; c < width; ++c)
-      cpu::store_narrowed(source[c * DqSums::panel] * scale, p.dtype, run.data.dq, to + c);
+      cpu::store_rounded(source[c * DqSums::panel] * scale, p.dtype, run.data.dq, to + c);
   }
 }
 
@@ -116,13 +116,13 @@ void run_attention_backward(const AttentionBackwardRun& run) {
   const AttentionProblem& p = run.problem.forward;
   const CpuBackwardKernel::Globals g = make_globals(run);
   const VisibleKeys visible = find_visible_keys(p);
-  auto& memory = *new (run.memory) cpu::StepMemory<CpuBackwardKernel>;
-  const tile::StepOrder order{.matrices = static_cast<int>(p.outer * p.key_heads),
+  auto& memory = *new (run.memory) cpu::StepTiles<CpuBackwardKernel>;
+  const tile::ItemOrder order{.matrices = static_cast<int>(p.outer * p.key_heads),
                               .rows = static_cast<int>(p.keys),
                               .tile_rows = CpuBackwardKernel::config.m};
   for (;;) {
     const tile::StepItem item = order.item_at(run.next_item->fetch_add(1, std::memory_order_relaxed));
-    if (!item.is_real) return;
+    if (!item.is_valid) return;
     if (item.row < visible.end && item.row + CpuBackwardKernel::config.m > visible.first)
       cpu::run_item<CpuBackwardKernel>(item, memory, g);
     else
@@ -135,6 +135,6 @@ void finish_attention_backward(const AttentionBackwardRun& run, std::int64_t beg
     store_dq(run, locate_row_tile(run, tile), run.sums + tile * run.problem.forward.width * q_rows);
 }
 
-std::size_t attention_backward_memory() { return sizeof(cpu::StepMemory<CpuBackwardKernel>); }
+std::size_t attention_backward_memory() { return sizeof(cpu::StepTiles<CpuBackwardKernel>); }
 
 }  // namespace ridge::ops::RIDGE_BODY_ISA

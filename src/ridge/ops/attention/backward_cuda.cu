@@ -22,7 +22,7 @@ std::optional<std::string> launch(const AttentionBackwardCall& call, const Atten
            std::to_string(workspace.bytes);
   AttentionBackwardMaps maps{};
   const auto encode_map = [&](CUtensorMap& map, const void* data, const HeadsLayout& x, bool has_rows, int box) {
-    const device::StackedLineTensor shape{const_cast<void*>(data),
+    const device::MatrixBatch2D shape{const_cast<void*>(data),
                                           p.width,
                                           has_rows ? p.rows : p.keys,
                                           has_rows ? p.heads : p.key_heads,

@@ -105,9 +105,9 @@ template <class Kernel> __global__ void __launch_bounds__(backward_pass_threads)
     v[2 * i + 1] = tile::sm90::pack_pair<T>(four_sums.z * scale, four_sums.w * scale);
   }
   if constexpr (Kernel::along_rows) {
-    constexpr int width = Kernel::by_columns ? d / Kernel::config.consumers : d;
-    tile::sm90::copy_rows<q, width>(tile::sm90::shared_address(staged_rows), Kernel::by_columns ? 0 : group * 64,
-                                    Kernel::by_columns ? group * width : 0, v);
+    constexpr int width = Kernel::splits_columns ? d / Kernel::config.consumers : d;
+    tile::sm90::copy_rows<q, width>(tile::sm90::shared_address(staged_rows), Kernel::splits_columns ? 0 : group * 64,
+                                    Kernel::splits_columns ? group * width : 0, v);
   } else {
     tile::sm90::copy_transposed<q>(tile::sm90::shared_address(staged_rows) + group * q * 128, v);
   }

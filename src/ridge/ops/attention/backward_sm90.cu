@@ -9,10 +9,10 @@
 namespace ridge::ops::cuda {
 namespace {
 
-using tile::sm90::run_steps, tile::sm90::step_shared_bytes, tile::sm90::step_threads, tile::sm90::StepProblem;
+using tile::sm90::run_steps, tile::sm90::step_shared_bytes, tile::sm90::step_threads, tile::sm90::StepKernelArgs;
 
 template <class View> void set_view(View& view, const CUtensorMap& map, std::int64_t rows, std::int64_t heads) {
-  view.on_target.map = map;
+  view.target.map = map;
   view.rows = rows;
   view.inner = heads;
 }
@@ -46,7 +46,7 @@ template <class Kernel> cudaError_t launch_items(const AttentionBackwardLaunch& 
     return e;
   const AttentionProblem& p = x.problem.forward;
   const VisibleKeys visible = find_visible_keys(p);
-  tile::StepOrder order{static_cast<int>(p.outer * p.key_heads), static_cast<int>(visible.end), Kernel::config.m,
+  tile::ItemOrder order{static_cast<int>(p.outer * p.key_heads), static_cast<int>(visible.end), Kernel::config.m,
                         x.plan.concurrent_heads};
   order.ascending = !Kernel::config.ordered;
   order.first_row = static_cast<int>(visible.first / Kernel::config.m * Kernel::config.m);
@@ -61,7 +61,7 @@ template <class Kernel> cudaError_t launch_items(const AttentionBackwardLaunch& 
   config.attrs = &attribute;
   config.numAttrs = 1;
   return cudaLaunchKernelEx(&config, run_steps<Kernel>, make_globals<Kernel>(x),
-                            StepProblem{order, x.counters, nullptr});
+                            StepKernelArgs{order, x.counters, nullptr});
 }
 
 // Returns the keys that no item covers; items store full tiles of m keys.

@@ -27,7 +27,7 @@ template <class Kernel> RecordedProgram record_backward(int blocks) {
   g.rows = 3 * c.m;
   g.band = {-(1 << 30), 0, 3 * c.m};
   g.heads_per_key_head = 2;
-  tile::StepOrder order{1, 3 * c.m, c.m, 1, 1};
+  tile::ItemOrder order{1, 3 * c.m, c.m, 1, 1};
   order.ascending = !c.ordered;
   return tile::trace::record_steps<Kernel>({.kernel = "attention backward", .order = order, .blocks = blocks}, g);
 }
@@ -90,7 +90,7 @@ TEST(AttentionBackwardTrace, CatchesEachForgottenWait) {
     EXPECT_NE(error_without(clean, of), "") << barrier;
   }
   for (const RecordedStepKind what : {RecordedStepKind::fence_sums, RecordedStepKind::wait_multiply,
-                                      RecordedStepKind::fence_proxy, RecordedStepKind::join, RecordedStepKind::arrive})
+                                      RecordedStepKind::fence_proxy, RecordedStepKind::bar_arrive, RecordedStepKind::arrive})
     EXPECT_NE(error_without(clean, [&](const RecordedProgram&, const RecordedStep& s) { return s.what == what; }), "")
         << static_cast<int>(what);
 }

@@ -41,10 +41,10 @@ void restrict_to_sequence(auto& g, const AttentionProblem& p, const AttentionDat
   g.k.rows = g.v.rows = g.band.keys;
   if (!p.pages) return;
   const std::int64_t pages_per_sequence = p.keys / p.pages->rows;
-  for (auto* const view : {&g.k.in_pages, &g.v.in_pages})
+  for (auto* const view : {&g.k.page_table, &g.v.page_table})
     *view = {data.pages + sequence * pages_per_sequence, p.pages->rows, 0};
-  g.k.in_pages.stride = p.k.outer;
-  g.v.in_pages.stride = p.v.outer;
+  g.k.page_table.page_stride = p.k.outer;
+  g.v.page_table.page_stride = p.v.outer;
   g.k.outer_stride = g.v.outer_stride = 0;
 }
 
@@ -59,11 +59,11 @@ template <class Kernel> void run_items(const AttentionRun& run) {
   set_view(g.lse, DType::f32, data.lse, p.rows, 1, p.heads, {p.heads * p.rows, p.rows, 1});
   set_parameters(g, p);
   const typename Kernel::Globals full_globals = g;
-  auto& memory = *new (run.memory) tile::cpu::StepMemory<Kernel>;
-  const tile::StepOrder order{static_cast<int>(p.outer * p.heads), static_cast<int>(p.rows), Kernel::config.m, 1};
+  auto& memory = *new (run.memory) tile::cpu::StepTiles<Kernel>;
+  const tile::ItemOrder order{static_cast<int>(p.outer * p.heads), static_cast<int>(p.rows), Kernel::config.m, 1};
   for (;;) {
     const tile::StepItem item = order.item_at(run.next_item->fetch_add(1, std::memory_order_relaxed));
-    if (!item.is_real) return;
+    if (!item.is_valid) return;
     if (has_ragged_sequences(p)) {
       g = full_globals;
       restrict_to_sequence(g, p, data, item.matrix / static_cast<int>(p.heads));
@@ -77,8 +77,8 @@ template <class T> void run_with_type(const AttentionRun& x) {
   x.tall ? run_items<CpuAttention<T, tall_rows>>(x) : run_items<CpuAttention<T, short_rows>>(x);
 }
 template <class T> constexpr std::size_t step_memory_bytes(bool tall) {
-  return tall ? sizeof(tile::cpu::StepMemory<CpuAttention<T, tall_rows>>)
-              : sizeof(tile::cpu::StepMemory<CpuAttention<T, short_rows>>);
+  return tall ? sizeof(tile::cpu::StepTiles<CpuAttention<T, tall_rows>>)
+              : sizeof(tile::cpu::StepTiles<CpuAttention<T, short_rows>>);
 }
 
 }  // namespace

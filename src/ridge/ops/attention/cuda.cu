@@ -15,7 +15,7 @@ namespace {
 bool encode_maps(AttentionMaps& maps, const AttentionCall& call, const AttentionProblem& p, const AttentionConfig& c) {
   const auto encode_map = [&](CUtensorMap& map, const void* data, const HeadsLayout& x, std::int64_t rows,
                               std::int64_t heads, int box) {
-    const device::StackedLineTensor shape{
+    const device::MatrixBatch2D shape{
         const_cast<void*>(data), p.width, rows, heads, p.outer, x.row, x.head, x.outer};
     return device::encode_tensor_map(map, shape, p.dtype, {64, box});
   };

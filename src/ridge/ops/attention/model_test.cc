@@ -184,8 +184,8 @@ TEST(AttentionModel, CutsNoTileOfTwoGroups) {
     }
 }
 
-TEST(StepOrder, SharesTheStepsOfATileAmongItsParts) {
-  const tile::StepOrder order{3, 130, 64, 2, 5};
+TEST(ItemOrder, SharesTheStepsOfATileAmongItsParts) {
+  const tile::ItemOrder order{3, 130, 64, 2, 5};
   EXPECT_EQ(order.item_count(), 3 * 3 * 5);
   std::set<std::pair<int, int>> seen;
   for (int i = 0; i < order.item_count(); ++i) {
@@ -197,8 +197,8 @@ TEST(StepOrder, SharesTheStepsOfATileAmongItsParts) {
   for (const int count : {1, 3, 5, 17}) {
     int next = 0;
     for (int part = 0; part < 5; ++part) {
-      const tile::IntRange own = order.steps_of(part, count);
-      if (part < order.used_parts(count)) {
+      const tile::IntRange own = order.steps_of_part(part, count);
+      if (part < order.nonempty_parts(count)) {
         EXPECT_EQ(own.begin, next);
         EXPECT_GT(own.end, own.begin);
         next = own.end;
@@ -210,19 +210,19 @@ TEST(StepOrder, SharesTheStepsOfATileAmongItsParts) {
   }
 }
 
-TEST(StepOrder, TakesEachTileOfEachMatrixOnceTheLastRowsFirst) {
+TEST(ItemOrder, TakesEachTileOfEachMatrixOnceTheLastRowsFirst) {
   for (const int width : {1, 3, 7, 100}) {
-    const tile::StepOrder order{.matrices = 7, .rows = 300, .tile_rows = 128, .width = width};
+    const tile::ItemOrder order{.matrices = 7, .rows = 300, .tile_rows = 128, .group_matrices = width};
     EXPECT_EQ(order.item_count(), 21);
     std::set<std::pair<int, int>> seen;
     for (int i = 0; i < order.item_count(); ++i) {
       const tile::StepItem item = order.item_at(i);
-      EXPECT_TRUE(item.is_real);
+      EXPECT_TRUE(item.is_valid);
       seen.emplace(item.matrix, item.row);
     }
     EXPECT_EQ(seen.size(), 21U);
     EXPECT_EQ(order.item_at(0).row, 256);
-    EXPECT_FALSE(order.item_at(21).is_real);
+    EXPECT_FALSE(order.item_at(21).is_valid);
   }
 }
 

@@ -17,7 +17,7 @@ template <class View> void set_view(View& view, DType dtype, const void* data, s
   view.inner = heads;
   view.inner_stride = strides.head;
   view.outer_stride = strides.outer;
-  view.on_target.dtype = dtype;
+  view.target.dtype = dtype;
 }
 
 }  // namespace

@@ -9,17 +9,17 @@
 namespace ridge::ops::cuda {
 namespace {
 
-using tile::sm90::run_steps, tile::sm90::step_shared_bytes, tile::sm90::step_threads, tile::sm90::StepProblem;
+using tile::sm90::run_steps, tile::sm90::step_shared_bytes, tile::sm90::step_threads, tile::sm90::StepKernelArgs;
 
 template <class View> void set_view(View& view, const CUtensorMap& map, std::int64_t rows, std::int64_t heads) {
-  view.on_target.map = map;
+  view.target.map = map;
   view.rows = rows;
   view.inner = heads;
 }
 template <class Tile> void set_key_view(tile::RaggedView<Tile>& view, const AttentionLaunch& x) {
   const AttentionProblem& p = x.problem;
-  view.ends = true;
-  view.lines = rows_per_box(p, x.config);
+  view.may_end_early = true;
+  view.box_lines = rows_per_box(p, x.config);
   if (p.pages) {
     view.rows = p.pages->rows;
     view.pages = x.call.pages;
@@ -29,7 +29,7 @@ template <class Tile> void set_key_view(tile::RaggedView<Tile>& view, const Atte
   }
 }
 void set_packed_view(auto& view, const AttentionLaunch& x) {
-  view.ends = true;
+  view.may_end_early = true;
   view.starts = x.call.row_starts;
   view.outer_stride = 0;
 }
@@ -40,8 +40,8 @@ template <class Kernel> void set_ragged_views(typename Kernel::Globals& g, const
   const int group = x.plan.group;
   set_key_view(g.k, x);
   set_key_view(g.v, x);
-  g.q.group = g.o.group = g.lse.group = group;
-  g.q.lines = Kernel::config.m / group * group;
+  g.q.lines_per_row = g.o.lines_per_row = g.lse.lines_per_row = group;
+  g.q.box_lines = Kernel::config.m / group * group;
   g.o.line_stride = p.o.head;
   g.lse.line_stride = p.rows;
   for (tile::Matrices* const row_view : std::initializer_list<tile::Matrices*>{&g.q, &g.o, &g.lse}) {
@@ -80,7 +80,7 @@ template <class Kernel> cudaError_t launch_attention(const AttentionLaunch& x) {
   set_parameters(g, p);
   if constexpr (Kernel::config.ragged) set_ragged_views<Kernel>(g, x);
   const int group = x.plan.group;
-  const tile::StepOrder order{static_cast<int>(p.outer * p.heads / group), static_cast<int>(p.rows),
+  const tile::ItemOrder order{static_cast<int>(p.outer * p.heads / group), static_cast<int>(p.rows),
                               Kernel::config.m / group, x.plan.concurrent_heads, x.plan.parts};
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(std::min<std::int64_t>(x.plan.items, x.multiprocessors)));
@@ -92,7 +92,7 @@ template <class Kernel> cudaError_t launch_attention(const AttentionLaunch& x) {
   attribute.val.programmaticStreamSerializationAllowed = 1;
   config.attrs = &attribute;
   config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, run_steps<Kernel>, g, StepProblem{order, x.counters, x.states});
+  return cudaLaunchKernelEx(&config, run_steps<Kernel>, g, StepKernelArgs{order, x.counters, x.states});
 }
 
 constexpr AttentionConfig select_config(std::size_t i, bool is_ragged) {

@@ -11,7 +11,7 @@
 namespace ridge::ops::cuda {
 namespace {
 
-tile::trace::Rates make_rates(const BlockThroughput& throughput, double clock_hz) {
+tile::trace::BlockRates make_rates(const BlockThroughput& throughput, double clock_hz) {
   return {.ticks_per_second = clock_hz,
           .copy_bytes_per_tick = throughput.load_bytes,
           .copy_latency = static_cast<std::int64_t>(throughput.load_latency),
@@ -21,13 +21,13 @@ tile::trace::Rates make_rates(const BlockThroughput& throughput, double clock_hz
           .thread_bytes_per_tick = 2 * exponentials_per_cycle};
 }
 
-template <class Kernel> Timeline make_timeline(const tile::StepOrder& order, const typename Kernel::Globals& g,
-                                               const tile::trace::Rates& rates) {
+template <class Kernel> Timeline make_timeline(const tile::ItemOrder& order, const typename Kernel::Globals& g,
+                                               const tile::trace::BlockRates& rates) {
   return tile::trace::simulate_timeline(tile::trace::record_steps<Kernel>({.kernel = "attention", .order = order}, g),
                                         rates);
 }
 
-template <std::size_t index> Timeline forward_timeline(int items, int steps, const tile::trace::Rates& rates) {
+template <std::size_t index> Timeline forward_timeline(int items, int steps, const tile::trace::BlockRates& rates) {
   using TracedAttention = Attention<attention_kernel_configs[index], tile::trace::RecordedElement<Bf16>>;
   constexpr AttentionConfig c = attention_kernel_configs[index];
   AttentionProblem p{.rows = c.m, .keys = std::int64_t{steps} * c.kv, .width = c.d};
@@ -38,19 +38,19 @@ template <std::size_t index> Timeline forward_timeline(int items, int steps, con
 }
 
 // Records the backward pass without a mask.
-template <std::size_t index> Timeline backward_timeline(int items, int steps, const tile::trace::Rates& rates) {
+template <std::size_t index> Timeline backward_timeline(int items, int steps, const tile::trace::BlockRates& rates) {
   using TracedBackward =
       AttentionBackward<attention_backward_kernel_configs[index], tile::trace::RecordedElement<Bf16>>;
   constexpr AttentionBackwardConfig c = attention_backward_kernel_configs[index];
   typename TracedBackward::Globals g{};
   g.rows = steps * c.q;
   g.band = {-(1 << 30), 1 << 30, c.m};
-  tile::StepOrder order{items, c.m, c.m, 1, 1};
+  tile::ItemOrder order{items, c.m, c.m, 1, 1};
   order.ascending = true;
   return make_timeline<TracedBackward>(order, g, rates);
 }
 
-using TimelineFunction = Timeline (*)(int items, int steps, const tile::trace::Rates&);
+using TimelineFunction = Timeline (*)(int items, int steps, const tile::trace::BlockRates&);
 template <std::size_t... rows>
 constexpr std::array<TimelineFunction, sizeof...(rows)> all_forward_timelines(std::index_sequence<rows...>) {
   return {&forward_timeline<rows>...};

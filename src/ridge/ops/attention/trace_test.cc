@@ -31,7 +31,7 @@ RecordedProgram record_attention(const AttentionProblem& p, int blocks, const st
     g.q.rows = p.rows;
     set_ragged_args(g, p, lengths.data());
   }
-  const tile::StepOrder order{static_cast<int>(p.outer * p.heads), static_cast<int>(p.rows), Kernel::config.m, 2, 1};
+  const tile::ItemOrder order{static_cast<int>(p.outer * p.heads), static_cast<int>(p.rows), Kernel::config.m, 2, 1};
   return tile::trace::record_steps<Kernel>({.kernel = "attention", .order = order, .blocks = blocks}, g);
 }
 
@@ -158,7 +158,7 @@ TEST(AttentionTrace, CatchesEachForgottenWait) {
         << barrier;
   for (const RecordedStepKind what :
        {RecordedStepKind::fence_sums, RecordedStepKind::wait_multiply, RecordedStepKind::wait_read,
-        RecordedStepKind::fence_proxy, RecordedStepKind::join, RecordedStepKind::arrive})
+        RecordedStepKind::fence_proxy, RecordedStepKind::bar_arrive, RecordedStepKind::arrive})
     EXPECT_NE(error_without(clean, [&](const RecordedProgram&, const RecordedStep& s) { return s.what == what; }), "")
         << static_cast<int>(what);
 }

@@ -58,7 +58,7 @@ class ChainKernelWriter {
     body += write_declarations() + write_loop(write_loads()) + write_loop(write_steps());
     out_.threads = threads;
     out_.blocks = (count_ + threads * items_ - 1) / (threads * items_);
-    out_.source = device::kernel_source(out_, device::pointwise_header, wide_indices_, body);
+    out_.source = device::make_kernel_source(out_, device::pointwise_header, wide_indices_, body);
     return std::move(out_);
   }
 

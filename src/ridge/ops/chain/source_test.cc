@@ -32,7 +32,7 @@ device::GeneratedKernel rows_of(RowFunction function, std::int64_t columns, DTyp
   p.x = p.y = p.dy = {dtype, columns};
   const RowProgram program = make_row_program(p, false);
   const std::vector<void*> data(program.tensors.size(), reinterpret_cast<void*>(std::uintptr_t{4096}));
-  return generate(program, data, an_h100);
+  return generate_row_kernel(program, data, an_h100);
 }
 device::GeneratedKernel softmax(std::int64_t columns, DType dtype = DType::bf16) {
   return rows_of(RowFunction::softmax, columns, dtype);
@@ -62,13 +62,13 @@ TEST(GeneratedTest, LongRowsTakeAClusterAndTooLongOnesAreRefused) {
 // A thread has 128 registers.
 TEST(GeneratedTest, LanesHoldLessOfEachValueWhereManyAreAlive) {
   const auto of = [](int inputs) {
-    RowBuilder b({7}, 1000);
+    RowProgramBuilder b({7}, 1000);
     std::vector<int> values;
     for (int i = 0; i < inputs; ++i) values.push_back(b.load(b.add_tensor({DType::f32, {1000, 1}})));
     const int row = b.reduce_row(ReduceFunction::sum, values[0]);
     for (int i = 1; i < inputs; ++i) values[0] = b.apply(ChainOp::add, values[0], values[static_cast<std::size_t>(i)]);
     b.store(b.apply(ChainOp::multiply, values[0], row), b.add_tensor({DType::f32, {1000, 1}}));
-    return elements_per_lane(b.finish());
+    return max_elements_per_lane(b.finish());
   };
   EXPECT_EQ(of(1), 64);
   EXPECT_EQ(of(2), 32);
@@ -78,7 +78,7 @@ TEST(GeneratedTest, LanesHoldLessOfEachValueWhereManyAreAlive) {
 
 TEST(GeneratedTest, ClustersFetchTheNextRowWhereVectorsAreWholeAndRegistersAreLeft) {
   const auto fetches = [](const device::GeneratedKernel& kernel) {
-    return kernel.source.find("at.next(row))") != std::string::npos;
+    return kernel.source.find("at.next_row(row))") != std::string::npos;
   };
   const auto rmsnorm = [](std::int64_t columns, DType dtype) { return rows_of(RowFunction::rmsnorm, columns, dtype); };
   EXPECT_TRUE(fetches(rmsnorm(131072, DType::bf16)));
@@ -110,7 +110,7 @@ TEST(GeneratedTest, RowsThatBeginAnywhereAndSomeTextsComeByWayOfSharedMemory) {
 TEST(GeneratedTest, RowsThatBeginAnywhereAreNeverHeldAheadInRegisters) {
   const auto softmax_of = [](std::int64_t rows, std::int64_t columns, std::vector<DType> dtypes, int steps,
                              unsigned at) {
-    RowBuilder b({rows}, columns);
+    RowProgramBuilder b({rows}, columns);
     const ChainTensor first{DType::bf16, {columns, 1}};
     int x = b.load(b.add_tensor(first));
     for (const DType dtype : dtypes) x = b.apply(ChainOp::add, x, b.load(b.add_tensor({dtype, {columns, 1}})));
@@ -118,7 +118,7 @@ TEST(GeneratedTest, RowsThatBeginAnywhereAreNeverHeldAheadInRegisters) {
     b.store(b.apply_row_function(RowFunction::softmax, x), b.add_tensor(first));
     const RowProgram program = b.finish();
     const std::vector<void*> data(program.tensors.size(), reinterpret_cast<void*>(std::uintptr_t{4096 + at}));
-    return generate(program, data, an_h100);
+    return generate_row_kernel(program, data, an_h100);
   };
   const std::vector<DType> many(8, DType::bf16), wide(3, DType::f32);
   for (const device::GeneratedKernel& kernel :
@@ -140,13 +140,13 @@ TEST(GeneratedTest, FunctionsOfRowsAreTheirTexts) {
 }
 
 TEST(GeneratedTest, ProgramsWithNothingAlongTheirRowsAreRefused) {
-  RowBuilder b({7}, 10);
+  RowProgramBuilder b({7}, 10);
   b.store(b.load(b.add_tensor({DType::f32, {10, 1}})), b.add_tensor({DType::f32, {10, 1}}));
   EXPECT_EQ(invalid_reason(b.finish()), "no step reduces its rows; such a program is a chain");
 }
 
 TEST(GeneratedTest, RowsOfStridedColumnsAreRefused) {
-  RowBuilder b({7}, 10);
+  RowProgramBuilder b({7}, 10);
   b.store(b.apply_row_function(RowFunction::softmax, b.load(b.add_tensor({DType::f32, {1, 7}}))),
           b.add_tensor({DType::f32, {10, 1}}));
   EXPECT_EQ(invalid_reason(b.finish()), "expected contiguous columns, found a stride of 7");

@@ -25,7 +25,8 @@ struct OperandPointers {
   std::span<void* const> chain;
 };
 
-template <int left, int right> void run_with_sizes(const FusedMatmul& x, const OperandPointers& data, int threads) {
+template <int left, int right>
+void run_with_element_bytes(const FusedMatmul& x, const OperandPointers& data, int threads) {
   using Left = typename ElementOfSize<left>::type;
   using Right = typename ElementOfSize<right>::type;
   const MatmulProblem& p = x.product;
@@ -35,21 +36,21 @@ template <int left, int right> void run_with_sizes(const FusedMatmul& x, const O
     tile::cpu::run_kernel<Kernel>(g, {p.batch, p.m, p.n, p.k}, *tile::cpu::find_engine(p.a.dtype, p.b.dtype), threads);
   };
   if (!x.second) {
-    typename CpuMappedMatmul<Left, Right>::Globals g;
+    typename CpuMatmulWithChain<Left, Right>::Globals g;
     static_cast<tile::Matrix&>(g.a) = to_tile_matrix(p.a, data.a, p.m, p.k);
     static_cast<tile::Matrix&>(g.b) = to_tile_matrix(transpose_layout(p.b), data.b, p.n, p.k);
     g.chain = TileChain(x, data.chain);
-    return run.template operator()<CpuMappedMatmul<Left, Right>>(g);
+    return run.template operator()<CpuMatmulWithChain<Left, Right>>(g);
   }
-  typename CpuFoldedMatmul<Left, Right>::Globals g;
+  typename CpuMatmulPairWithChain<Left, Right>::Globals g;
   static_cast<tile::Matrix&>(g.a) = to_tile_matrix(p.a, data.a, p.m, p.k);
   static_cast<tile::Matrix&>(g.b) = to_tile_matrix(transpose_layout(p.b), data.b, p.n, p.k);
   static_cast<tile::Matrix&>(g.c) = to_tile_matrix(transpose_layout(*x.second), data.second, p.n, p.k);
   g.combine = TileChain(x, data.chain);
-  run.template operator()<CpuFoldedMatmul<Left, Right>>(g);
+  run.template operator()<CpuMatmulPairWithChain<Left, Right>>(g);
 }
 
-std::optional<std::string> validate_sums(const FusedMatmul& x) {
+std::optional<std::string> invalid_sums_reason(const FusedMatmul& x) {
   const ChainProgram& chain = x.chain;
   const auto products = static_cast<std::size_t>(x.product_count());
   const std::vector<std::int64_t> extents{x.product.batch, x.product.m, x.product.n};
@@ -139,7 +140,7 @@ std::optional<std::string> unsupported_reason(const FusedMatmul& x) {
            std::string(dtype_name(x.second->dtype));
   if (p.a.dtype == DType::int8 && p.b.dtype == DType::int8)
     return "expected sums in f32 for a product with a fused chain, found int8 * int8";
-  if (auto reason = validate_sums(x)) return reason;
+  if (auto reason = invalid_sums_reason(x)) return reason;
   return unsupported_reason(x.chain);
 }
 
@@ -150,12 +151,12 @@ void matmul(const FusedMatmul& x, const void* a, const void* b, const void* seco
   threads = choose_thread_count(p, threads);
   const OperandPointers data{a, b, second, chain_data};
   switch (dtype_bits(p.a.dtype) * 100 + dtype_bits(p.b.dtype)) {
-    case 3232: return run_with_sizes<4, 4>(x, data, threads);
-    case 3208: return run_with_sizes<4, 1>(x, data, threads);
-    case 1616: return run_with_sizes<2, 2>(x, data, threads);
-    case 1608: return run_with_sizes<2, 1>(x, data, threads);
-    case 832: return run_with_sizes<1, 4>(x, data, threads);
-    default: return run_with_sizes<1, 2>(x, data, threads);
+    case 3232: return run_with_element_bytes<4, 4>(x, data, threads);
+    case 3208: return run_with_element_bytes<4, 1>(x, data, threads);
+    case 1616: return run_with_element_bytes<2, 2>(x, data, threads);
+    case 1608: return run_with_element_bytes<2, 1>(x, data, threads);
+    case 832: return run_with_element_bytes<1, 4>(x, data, threads);
+    default: return run_with_element_bytes<1, 2>(x, data, threads);
   }
 }
 

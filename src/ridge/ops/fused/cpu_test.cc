@@ -150,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(Fused, FusedOnEveryIsa, ::testing::ValuesIn(pool::avail
 constexpr std::array<std::array<Index, 3>, 8> sizes{
     {{1, 1, 1}, {1, 300, 129}, {7, 33, 5}, {113, 65, 70}, {230, 517, 401}, {20, 31, 1300}, {3, 40, 50}, {12, 40, 0}}};
 
-TEST_P(FusedOnEveryIsa, IsTheProductsAndTheChainBitForBit) {
+TEST_P(FusedOnEveryIsa, EqualsUnfusedBitForBit) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
     for (const auto& [n, f, d] : sizes)
       for (const ChainOp activation : {ChainOp::gelu, ChainOp::gelu_tanh, ChainOp::silu, ChainOp::load}) {
@@ -161,13 +161,13 @@ TEST_P(FusedOnEveryIsa, IsTheProductsAndTheChainBitForBit) {
       }
 }
 
-TEST_P(FusedOnEveryIsa, OneMatrixOfWeightsHasItsValueHalfFirst) {
+TEST_P(FusedOnEveryIsa, SupportsBothWeightsInOneMatrix) {
   for (const auto& [n, f, d] : sizes)
     EXPECT_EQ(compare_with_unfused(LayerData({.n = n, .f = f, .d = d, .dtype = DType::bf16, .one_matrix = true}), 2),
               "");
 }
 
-TEST_P(FusedOnEveryIsa, OneProductEndsInAChainOfSeveralResults) {
+TEST_P(FusedOnEveryIsa, ChainCanStoreSeveralResults) {
   for (const auto& [n, f, d] : sizes)
     for (const Index batch : {1, 3})
       EXPECT_EQ(compare_with_unfused(
@@ -176,7 +176,7 @@ TEST_P(FusedOnEveryIsa, OneProductEndsInAChainOfSeveralResults) {
           << n << " " << f << " " << d;
 }
 
-TEST_P(FusedOnEveryIsa, NotANumberAndInfinitiesGoWhereTheyShould) {
+TEST_P(FusedOnEveryIsa, PropagatesNanAndInfinity) {
   LayerData m({.n = 9, .f = 70, .d = 33, .dtype = DType::bf16});
   write_element(DType::bf16, m.x.data(), 2 * 33 + 5, NAN);
   write_element(DType::bf16, m.x.data(), 4 * 33 + 1, INFINITY);
@@ -206,7 +206,7 @@ TEST_P(FusedOnEveryIsa, NotANumberAndInfinitiesGoWhereTheyShould) {
 }
 
 // Compares gated_layer(), with one or two weight matrices, with and without biases, with the chain built by hand.
-TEST_P(FusedOnEveryIsa, TheGatedLayerIsThatKernel) {
+TEST_P(FusedOnEveryIsa, GatedLayerEqualsItsChain) {
   for (const bool one_matrix : {true, false})
     for (const bool biases : {true, false}) {
       const LayerData m({.n = 37, .f = 70, .d = 33, .dtype = DType::f16, .biases = biases, .one_matrix = one_matrix});
@@ -233,7 +233,7 @@ TEST_P(FusedOnEveryIsa, TheGatedLayerIsThatKernel) {
   EXPECT_EQ(unsupported_reason(GatedLayer{.n = -1}), "expected sizes of at least 0, found n -1, f 0, d 0");
 }
 
-TEST(FusedMatmul, IsRefusedWithASentence) {
+TEST(FusedMatmul, ReportsUnsupportedProblems) {
   FusedMatmul p = problem_of({.n = 2, .f = 3, .d = 4});
   EXPECT_EQ(unsupported_reason(p), std::nullopt);
   FusedMatmul other = p;
@@ -254,7 +254,7 @@ TEST(FusedMatmul, IsRefusedWithASentence) {
 }
 
 // Each tensor is moved once, and the sums are not moved.
-TEST(FusedTrace, MovesWhatComesInAndGoesOutAndNothingElse) {
+TEST(FusedTrace, MovesEachTensorOnceAndNoSums) {
   for (const DType dtype : {DType::f32, DType::bf16})
     for (const auto& [n, f, d] : {std::array<Index, 3>{200, 517, 401}, {300, 600, 1300}, {500, 1000, 100}})
       for (const bool pair : {true, false}) {

@@ -29,9 +29,9 @@ struct ScaledOperand {  // factor * tensor
 struct Unsupported {  // Any other expression, with the reason
   std::string why;
 };
-using ChainValue = std::variant<Unsupported, float, ScaledOperand, EpilogueForm, GatedForm>;
+using SymbolicValue = std::variant<Unsupported, float, ScaledOperand, EpilogueForm, GatedForm>;
 
-ChainValue unsupported(const char* why) { return Unsupported{why}; }
+SymbolicValue unsupported(const char* why) { return Unsupported{why}; }
 
 // Multiplication by a power of two is exact, so it distributes over the sums and the terms added to them.
 bool is_power_of_two(float x) {
@@ -39,13 +39,13 @@ bool is_power_of_two(float x) {
   return std::isnormal(x) && std::fabs(std::frexp(x, &exponent)) == 0.5F;
 }
 
-bool is_plain_sums(const EpilogueForm& s) {
+bool has_only_alpha(const EpilogueForm& s) {
   return s.activation == EpilogueActivation::none && s.scale < 0 && s.bias < 0 && s.gate < 0 && s.residual < 0;
 }
 
-ChainValue multiply_forms(EpilogueForm s, float factor) {
+SymbolicValue multiply_forms(EpilogueForm s, float factor) {
   if (factor == 1) return s;
-  if (is_plain_sums(s) && s.alpha == 1) {
+  if (has_only_alpha(s) && s.alpha == 1) {
     s.alpha = factor;
     return s;
   }
@@ -60,21 +60,21 @@ ChainValue multiply_forms(EpilogueForm s, float factor) {
   } else if (s.residual >= 0)
     s.beta *= factor;
   const bool exact = std::isnormal(s.alpha) && std::isnormal(s.beta);
-  return exact ? ChainValue(s) : unsupported("constants whose product exceeds f32's range");
+  return exact ? SymbolicValue(s) : unsupported("constants whose product exceeds f32's range");
 }
-ChainValue multiply_forms(ScaledOperand t, float factor) {
+SymbolicValue multiply_forms(ScaledOperand t, float factor) {
   const bool exact = (is_power_of_two(t.factor) || is_power_of_two(factor)) && std::isnormal(t.factor * factor);
   if (t.factor != 1 && factor != 1 && !exact) return unsupported("an operand with two factors");
   return ScaledOperand{t.tensor, t.factor * factor};
 }
-ChainValue multiply_forms(float a, float b) { return a * b; }
-ChainValue multiply_forms(const EpilogueForm& sums, const ScaledOperand& t) {
-  const ChainValue value =
+SymbolicValue multiply_forms(float a, float b) { return a * b; }
+SymbolicValue multiply_forms(const EpilogueForm& sums, const ScaledOperand& t) {
+  const SymbolicValue value =
       t.factor == 1 || is_power_of_two(t.factor) ? multiply_forms(sums, t.factor) : unsupported("a gate with a factor");
   if (!std::holds_alternative<EpilogueForm>(value)) return value;
   EpilogueForm s = std::get<EpilogueForm>(value);
   if (s.residual >= 0) return unsupported("a gate after a residual");
-  if (is_plain_sums(s))
+  if (has_only_alpha(s))
     s.scale = t.tensor;
   else if (s.gate < 0)
     s.gate = t.tensor;
@@ -82,7 +82,7 @@ ChainValue multiply_forms(const EpilogueForm& sums, const ScaledOperand& t) {
     return unsupported("a second gate");
   return s;
 }
-ChainValue multiply_forms(const EpilogueForm& a, const EpilogueForm& b) {
+SymbolicValue multiply_forms(const EpilogueForm& a, const EpilogueForm& b) {
   if (a.product == b.product) return unsupported("the sums times themselves");
   for (const EpilogueForm* s : {&a, &b})
     if (s->alpha != 1 || s->scale >= 0 || s->gate >= 0 || s->residual >= 0)
@@ -92,7 +92,7 @@ ChainValue multiply_forms(const EpilogueForm& a, const EpilogueForm& b) {
   return a.activation == EpilogueActivation::none ? GatedForm{a, b} : GatedForm{b, a};
 }
 
-ChainValue add_forms(EpilogueForm s, const ScaledOperand& t) {
+SymbolicValue add_forms(EpilogueForm s, const ScaledOperand& t) {
   const bool first = s.activation == EpilogueActivation::none && s.bias < 0 && s.gate < 0 && s.residual < 0;
   if (first && t.factor == 1)
     s.bias = t.tensor;
@@ -103,9 +103,9 @@ ChainValue add_forms(EpilogueForm s, const ScaledOperand& t) {
     return unsupported("more than two terms");
   return s;
 }
-ChainValue add_forms(float a, float b) { return a + b; }
+SymbolicValue add_forms(float a, float b) { return a + b; }
 
-ChainValue apply_activation(ChainOp op, const ChainValue& x) {
+SymbolicValue apply_activation(ChainOp op, const SymbolicValue& x) {
   if (std::holds_alternative<Unsupported>(x)) return x;
   if (!std::holds_alternative<EpilogueForm>(x))
     return unsupported("a function of something other than a product's sums");
@@ -124,16 +124,16 @@ ChainValue apply_activation(ChainOp op, const ChainValue& x) {
 }
 
 // Calls `apply`, or returns the reason of an operand that is already unsupported.
-template <class Work> ChainValue apply_binary(const ChainValue& a, const ChainValue& b, const Work& apply) {
-  for (const ChainValue* x : {&a, &b})
+template <class Work> SymbolicValue apply_binary(const SymbolicValue& a, const SymbolicValue& b, const Work& apply) {
+  for (const SymbolicValue* x : {&a, &b})
     if (std::holds_alternative<Unsupported>(*x)) return *x;
   return apply(a, b);
 }
 
-ChainValue multiply_values(const ChainValue& x, const ChainValue& y) {
-  return apply_binary(x, y, [](const ChainValue& a, const ChainValue& b) {
+SymbolicValue multiply_values(const SymbolicValue& x, const SymbolicValue& y) {
+  return apply_binary(x, y, [](const SymbolicValue& a, const SymbolicValue& b) {
     return std::visit(
-        [](const auto& left, const auto& right) -> ChainValue {
+        [](const auto& left, const auto& right) -> SymbolicValue {
           if constexpr (requires { multiply_forms(left, right); })
             return multiply_forms(left, right);
           else if constexpr (requires { multiply_forms(right, left); })
@@ -144,10 +144,10 @@ ChainValue multiply_values(const ChainValue& x, const ChainValue& y) {
         a, b);
   });
 }
-ChainValue add_values(const ChainValue& x, const ChainValue& y) {
-  return apply_binary(x, y, [](const ChainValue& a, const ChainValue& b) {
+SymbolicValue add_values(const SymbolicValue& x, const SymbolicValue& y) {
+  return apply_binary(x, y, [](const SymbolicValue& a, const SymbolicValue& b) {
     return std::visit(
-        [](const auto& left, const auto& right) -> ChainValue {
+        [](const auto& left, const auto& right) -> SymbolicValue {
           if constexpr (requires { add_forms(left, right); })
             return add_forms(left, right);
           else if constexpr (requires { add_forms(right, left); })
@@ -158,52 +158,55 @@ ChainValue add_values(const ChainValue& x, const ChainValue& y) {
         a, b);
   });
 }
-ChainValue divide_values(const ChainValue& a, const ChainValue& b) {
+SymbolicValue divide_values(const SymbolicValue& a, const SymbolicValue& b) {
   if (!std::holds_alternative<float>(b)) return unsupported("a division");
   const float factor = std::get<float>(b);
   if (std::holds_alternative<float>(a)) return std::get<float>(a) / factor;
   return is_power_of_two(factor) ? multiply_values(a, 1 / factor) : unsupported("a division by no power of two");
 }
-ChainValue apply_max(const ChainValue& a, const ChainValue& b) {
-  const auto is_zero = [](const ChainValue& x) { return std::holds_alternative<float>(x) && std::get<float>(x) == 0; };
+SymbolicValue recognize_relu(const SymbolicValue& a, const SymbolicValue& b) {
+  const auto is_zero = [](const SymbolicValue& x) {
+    return std::holds_alternative<float>(x) && std::get<float>(x) == 0;
+  };
   if (is_zero(a) || is_zero(b)) return apply_activation(ChainOp::relu, is_zero(a) ? b : a);
   return unsupported("an unsupported operation");
 }
 
 struct ChainEpilogue {
-  ChainValue value;  // Sums, Pair or the reason why it is neither
-  int stored = -1;
+  SymbolicValue value;  // EpilogueForm, GatedForm, or the reason why it is neither
+  int stored = -1;      // Tensor to which the chain stores
 };
 
-ChainValue apply_step(const ChainStep& step, const std::vector<ChainValue>& registers) {
-  const ChainValue &a = registers[static_cast<std::size_t>(step.a)], &b = registers[static_cast<std::size_t>(step.b)];
+SymbolicValue apply_step(const ChainStep& step, const std::vector<SymbolicValue>& registers) {
+  const SymbolicValue &a = registers[static_cast<std::size_t>(step.a)],
+                      &b = registers[static_cast<std::size_t>(step.b)];
   if (step.op == Function::add) return add_values(a, b);
   if (step.op == Function::subtract) return add_values(a, multiply_values(b, -1.0F));
   if (step.op == Function::multiply) return multiply_values(a, b);
   if (step.op == Function::divide) return divide_values(a, b);
   if (step.op == Function::negate)
     return step.repeat == 1 ? multiply_values(a, -1.0F) : unsupported("a repeated function");
-  if (step.op == Function::max) return apply_max(a, b);
+  if (step.op == Function::max) return recognize_relu(a, b);
   if (operand_count(step.op) != 1) return unsupported("an unsupported operation");
   return step.repeat == 1 ? apply_activation(step.op, a) : unsupported("a repeated function");
 }
 
 ChainEpilogue interpret_chain(const FusedMatmul& problem) {
   ChainEpilogue out{unsupported("no stored result")};
-  std::vector<ChainValue> registers(static_cast<std::size_t>(problem.chain.registers),
-                                    unsupported("an empty register"));
+  std::vector<SymbolicValue> registers(static_cast<std::size_t>(problem.chain.registers),
+                                       unsupported("an empty register"));
   for (const ChainStep& step : problem.chain.steps) {
     if (step.op == ChainOp::store) {
       if (out.stored >= 0) return {unsupported("more than one stored result")};
       out = {registers[static_cast<std::size_t>(step.a)], step.slot};
       continue;
     }
-    ChainValue value = unsupported("");
+    SymbolicValue value = unsupported("");
     if (step.op == ChainOp::load)
-      value = step.slot < problem.product_count() ? ChainValue(EpilogueForm{.product = step.slot})
-                                                  : ChainValue(ScaledOperand{step.slot});
+      value = step.slot < problem.product_count() ? SymbolicValue(EpilogueForm{.product = step.slot})
+                                                  : SymbolicValue(ScaledOperand{step.slot});
     else
-      value = step.op == ChainOp::constant ? ChainValue(step.constant) : apply_step(step, registers);
+      value = step.op == ChainOp::constant ? SymbolicValue(step.constant) : apply_step(step, registers);
     registers[static_cast<std::size_t>(step.result)] = std::move(value);
   }
   if (std::holds_alternative<EpilogueForm>(out.value) && problem.second)

@@ -13,7 +13,7 @@
 namespace ridge::ops::cuda {
 namespace {
 
-using ReduceIndex = std::int64_t;
+using Index = std::int64_t;
 
 // p and q are products of x; `result` is an expression of these and of the inputs b, d, f, c, r and s.
 constexpr const char* inputs =
@@ -24,7 +24,7 @@ std::string make_program(const std::string& result) {
   return std::string(inputs) + "p[M, N] = x * w\n" + (two ? "q[M, N] = x * v\n" : "") + "y: bf16[M, N] = " + result;
 }
 
-FusedMatmul lower_fused(const std::string& text, ReduceIndex m, ReduceIndex n, ReduceIndex k = 3) {
+FusedMatmul lower_fused(const std::string& text, Index m, Index n, Index k = 3) {
   const Program program = parse(text).value();
   Bindings dims{{"M", m}, {"N", n}, {"K", k}};
   if (text.find("[B,") != std::string::npos) dims["B"] = 2;
@@ -71,12 +71,12 @@ class TestOperands {
   }
   // Returns A, B, C and the chain's tensors after the sums. The sums themselves are stored last.
   std::vector<void*> data() const { return {data_.begin(), data_.end() - problem_.product_count()}; }
-  double product_sum(int product, ReduceIndex m, ReduceIndex n) const {
+  double product_sum(int product, Index m, Index n) const {
     return tensors_[tensors_.size() - static_cast<std::size_t>(1 + product)]
                    [static_cast<std::size_t>(m * problem_.product.n + n)];
   }
 
-  double run_steps(ReduceIndex m, ReduceIndex n) const {
+  double evaluate_chain(Index m, Index n) const {
     std::map<int, double> at;
     double stored = NAN;
     for (const ChainStep& s : problem_.chain.steps) {
@@ -99,7 +99,7 @@ class TestOperands {
     return stored;
   }
 
-  double evaluate_call(const MatmulCall& call, ReduceIndex m, ReduceIndex n) const {
+  double evaluate_call(const MatmulCall& call, Index m, Index n) const {
     const MatmulEpilogue& e = call.epilogue;
     const auto of = [&](const EpilogueOperand& x, double none) {
       return x.data ? static_cast<const double*>(x.data)[m * x.row_stride + n * x.col_stride] : none;
@@ -107,7 +107,7 @@ class TestOperands {
     const double inner = e.alpha * of(e.scale, 1) * product_sum(0, m, n) + of(e.bias, 0);
     return apply_activation(e.activation, inner) * of(e.gate, 1) + e.beta * of(e.addend, 0);
   }
-  double evaluate_call(const GatedCall& call, ReduceIndex m, ReduceIndex n) const {
+  double evaluate_call(const GatedCall& call, Index m, Index n) const {
     const auto of = [&](const void* bias) { return bias ? static_cast<const double*>(bias)[n] : 0.0; };
     const auto half = [&](const void* weights) { return product_sum(weights == data_[1] ? 0 : 1, m, n); };
     EXPECT_NE(call.up, call.gate);
@@ -115,7 +115,7 @@ class TestOperands {
   }
 
  private:
-  double operand(int slot, ReduceIndex m, ReduceIndex n) const {
+  double operand(int slot, Index m, Index n) const {
     const auto& strides = problem_.chain.tensors[static_cast<std::size_t>(slot)].strides;
     const auto t = static_cast<std::size_t>(3 + slot - problem_.product_count());
     return tensors_[t][static_cast<std::size_t>(m * strides[1] + n * strides[2])];
@@ -126,21 +126,21 @@ class TestOperands {
 };
 
 // Returns false if the chain is unsupported; otherwise expects the call to give the chain's results.
-bool expect_same(const FusedMatmul& problem, const std::string& what) {
-  const auto refusal = unsupported_reason(problem);
-  if (refusal) return false;
+bool expect_call_equals_chain(const FusedMatmul& problem, const std::string& what) {
+  const auto reason = unsupported_reason(problem);
+  if (reason) return false;
   const TestOperands numbers(problem, 11);
   const FusedCall call = make_fused_call(problem, numbers.data());
-  for (ReduceIndex m = 0; m < problem.product.m; ++m)
-    for (ReduceIndex n = 0; n < problem.product.n; ++n) {
-      const double expected = numbers.run_steps(m, n);
+  for (Index m = 0; m < problem.product.m; ++m)
+    for (Index n = 0; n < problem.product.n; ++n) {
+      const double expected = numbers.evaluate_chain(m, n);
       const double found = std::visit([&](const auto& c) { return numbers.evaluate_call(c, m, n); }, call);
       EXPECT_NEAR(found, expected, 1e-9 * (1 + std::fabs(expected))) << what << " at " << m << ", " << n;
     }
   return true;
 }
 
-TEST(FusedCuda, ReadsEpilogues) {
+TEST(FusedCuda, RecognizesEpilogues) {
   for (const char* result : {"relu(p)",
                              "p + b",
                              "b + p",
@@ -176,21 +176,22 @@ TEST(FusedCuda, ReadsEpilogues) {
                              "(p * s + r) * -2",
                              "c + p",
                              "p * (2 * b)"})
-    EXPECT_TRUE(expect_same(lower_fused(result), result)) << result << ": " << *unsupported_reason(lower_fused(result));
+    EXPECT_TRUE(expect_call_equals_chain(lower_fused(result), result))
+        << result << ": " << *unsupported_reason(lower_fused(result));
 }
 
-TEST(FusedCuda, ReadsGatedLayers) {
+TEST(FusedCuda, RecognizesGatedLayers) {
   for (const char* result :
        {"p * q", "(p + b) * gelu(q + d)", "gelu(d + q) * (b + p)", "relu(p) * q", "q * silu(p + b)",
         "silu(q) * (p + b)", "(p + f) * (q + f)", "max(p, 0) * (q + b)", "gelu_tanh(p + f) * q"}) {
     const FusedMatmul problem = lower_fused(result);
-    ASSERT_TRUE(expect_same(problem, result)) << result << ": " << *unsupported_reason(problem);
+    ASSERT_TRUE(expect_call_equals_chain(problem, result)) << result << ": " << *unsupported_reason(problem);
     const TestOperands numbers(problem, 1);
     EXPECT_TRUE(std::holds_alternative<GatedCall>(make_fused_call(problem, numbers.data()))) << result;
   }
 }
 
-TEST(FusedCuda, SaysOfAGatedLayerWhereEverythingLies) {
+TEST(FusedCuda, GatedCallHasTheRightAddressesAndSizes) {
   const FusedMatmul problem = lower_fused("silu(p + b) * q");
   const TestOperands numbers(problem, 1);
   const std::vector<void*> data = numbers.data();
@@ -203,22 +204,22 @@ TEST(FusedCuda, SaysOfAGatedLayerWhereEverythingLies) {
   EXPECT_EQ(call.y, data[4]);
   EXPECT_EQ(call.bias, DType::bf16);
   EXPECT_EQ((std::vector{call.m, call.n, call.k, call.x_row_stride, call.weight_line_stride, call.y_row_stride}),
-            (std::vector<ReduceIndex>{5, 4, 3, 3, 3, 4}));
+            (std::vector<Index>{5, 4, 3, 3, 3, 4}));
 }
 
 // Weights [K, N] instead of [N, K].
-TEST(FusedCuda, ReadsWeightsEitherWay) {
+TEST(FusedCuda, SupportsBothWeightLayouts) {
   const FusedMatmul problem = lower_fused(
       "x: bf16[M, K]  w: bf16[K, N]  v: bf16[K, N]\np[M, N] = x * w\nq[M, N] = x * v\ny: bf16[M, N] = p * silu(q)", 5,
       4);
-  ASSERT_TRUE(expect_same(problem, "[K, N]"));
+  ASSERT_TRUE(expect_call_equals_chain(problem, "[K, N]"));
   const TestOperands numbers(problem, 1);
   const auto call = std::get<GatedCall>(make_fused_call(problem, numbers.data()));
   EXPECT_EQ(call.weights, tile::Major::mn);
   EXPECT_EQ(call.weight_line_stride, 4);
 }
 
-TEST(FusedCuda, RefusesOtherChains) {
+TEST(FusedCuda, ReportsUnsupportedChains) {
   const std::string start = "the device's epilogue is scale, bias, activation, gate and residual; this chain has ";
   for (const auto& [result, why] : std::initializer_list<std::pair<const char*, const char*>>{
            {"cos(p)", "an unsupported operation"},
@@ -246,7 +247,7 @@ TEST(FusedCuda, RefusesOtherChains) {
     EXPECT_EQ(unsupported_reason(lower_fused(result)), start + why) << result;
 }
 
-TEST(FusedCuda, RefusesWhatTheGatedKernelCannotReadOrWrite) {
+TEST(FusedCuda, ReportsUnsupportedGatedLayers) {
   const std::string start = "the device has no kernel for this: its gated layer ";
   const auto why = [&](const std::string& declared, const std::string& result = "p * q") {
     return unsupported_reason(
@@ -271,7 +272,7 @@ TEST(FusedCuda, RefusesWhatTheGatedKernelCannotReadOrWrite) {
             start + "takes a batch of 1, found 2");
 }
 
-TEST(FusedCuda, RefusesTwoResultsAndSumsThatNobodyReads) {
+TEST(FusedCuda, ReportsTwoResultsAndUnusedSums) {
   FusedMatmul problem = lower_fused("relu(p)");
   const auto last = problem.chain.tensors.back();
   problem.chain.tensors.push_back(last);
@@ -285,12 +286,12 @@ TEST(FusedCuda, RefusesTwoResultsAndSumsThatNobodyReads) {
 }
 
 // Random expressions: most are unsupported, and the others give the right results.
-TEST(FusedCuda, IsNeverWrongAboutWhatItTakes) {
+TEST(FusedCuda, RandomSupportedChainsAreRight) {
   std::mt19937 random(3);
   const auto pick = [&](const std::vector<std::string>& of) {
     return of[std::uniform_int_distribution<std::size_t>(0, of.size() - 1)(random)];
   };
-  int taken = 0;
+  int supported = 0;
   for (int round = 0; round < 3000; ++round) {
     std::string e = pick({"p", "p", "p", "(p + b)", "(q + d)"});
     for (int depth = std::uniform_int_distribution<int>(1, 6)(random); depth > 0; --depth) {
@@ -306,10 +307,10 @@ TEST(FusedCuda, IsNeverWrongAboutWhatItTakes) {
       e = next;
     }
     if (e.find('p') == std::string::npos) continue;
-    taken += expect_same(lower_fused(e), e);
+    supported += expect_call_equals_chain(lower_fused(e), e);
     if (HasFailure()) return;
   }
-  EXPECT_GT(taken, 200);
+  EXPECT_GT(supported, 200);
 }
 
 }  // namespace

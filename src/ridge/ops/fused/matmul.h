@@ -26,14 +26,14 @@ class TileChain {
   ChainCode lower_for_tile(const tile::EpilogueTile& x) const;
   const FusedMatmul* problem_ = nullptr;
   std::span<void* const> data_;
-  std::uint64_t call_number_ = 0;  // Number of the call, as a cache key
+  std::uint64_t call_number_ = 0;  // Cache key of the lowered chain
   struct ChainOperands {
     std::vector<tile::EpilogueInput> reads, writes;
   };
   std::shared_ptr<const ChainOperands> tensors_;  // Shared by all copies: the trace identifies tensors by address
 };
 
-template <MatmulConfig C, class Left, class Right> struct MappedMatmul {
+template <MatmulConfig C, class Left, class Right> struct MatmulWithChain {
   static constexpr MatmulConfig config = C;
   using A = SharedTile<Left, C.m, C.k>;
   using B = SharedTile<Right, C.n, C.k>;
@@ -59,9 +59,10 @@ template <MatmulConfig C, class Left, class Right> struct MappedMatmul {
   }
 };
 
-template <class Left, class Right> using CpuMappedMatmul = MappedMatmul<cpu_kernel_configs[0], Left, Right>;
+template <class Left, class Right> using CpuMatmulWithChain = MatmulWithChain<cpu_kernel_configs[0], Left, Right>;
 inline constexpr MatmulConfig cpu_pair_config{
     .m = cpu_kernel_configs[0].m, .n = 2 * cpu_kernel_configs[0].n, .k = cpu_kernel_configs[0].k};
-template <class Left, class Right> using CpuFoldedMatmul = GatedMatmul<cpu_pair_config, Left, float, TileChain, Right>;
+template <class Left, class Right> using CpuMatmulPairWithChain =
+    GatedMatmul<cpu_pair_config, Left, float, TileChain, Right>;
 
 }  // namespace ridge::ops

@@ -23,7 +23,7 @@ namespace {
 // between it loses. Operands whose type or layout differs from the result's double the epilogue (4096 x 4096 x 1024: a
 // bias 90, gelu and a bias 100), but if the result's rows are not 16-byte aligned, the second kernel suffers too (94 /
 // 137).
-std::optional<std::string> slow_product_reason(const cuda::MatmulCall& call) {
+std::optional<std::string> slow_matmul_fusion_reason(const cuda::MatmulCall& call) {
   const MatmulProblem& p = call.problem;
   const bool aligned = (p.d.col_stride == 1 ? p.d.row_stride : p.d.col_stride) % 8 == 0;
   if (p.a.dtype == DType::f32 || !aligned) return std::nullopt;
@@ -42,14 +42,14 @@ std::optional<std::string> slow_product_reason(const cuda::MatmulCall& call) {
 // f32 products have no tiles, and their epilogue costs no measurable time. The gated layer's epilogue is hidden if all
 // tensors have x's type; otherwise it takes 12 ps per element, against 1.1 to 1.7 of a pointwise kernel. Row sizes that
 // are no multiple of 8 cost as much, and each of two separate products costs half of that.
-std::optional<std::string> slow_epilogue_reason(const FusedMatmul& fused) {
+std::optional<std::string> slow_fusion_reason(const FusedMatmul& fused) {
   const cuda::FusedCall call = cuda::make_fused_call(fused);
   if (const auto* gated = std::get_if<cuda::GatedCall>(&call)) {
     const bool has_biases = gated->bu != nullptr || gated->bg != nullptr;
     if (gated->out == gated->dtype && (!has_biases || gated->bias == gated->dtype)) return std::nullopt;
     return "a separate kernel is faster on the device for a gate whose result or biases have another dtype than x";
   }
-  return slow_product_reason(std::get<cuda::MatmulCall>(call));
+  return slow_matmul_fusion_reason(std::get<cuda::MatmulCall>(call));
 }
 
 Result<Forecast> forecast(const FusedMatmul& fused, const DeviceNumbers& device) {

@@ -19,6 +19,6 @@ Result<Forecast> forecast(const FusedMatmul& fused, const DeviceNumbers& device)
 CpuForecast cpu_forecast(const FusedMatmul& fused, int threads);
 
 // Returns why one fused kernel is slower than two, or nullopt if it is not. The device must support the problem.
-std::optional<std::string> slow_epilogue_reason(const FusedMatmul& fused);
+std::optional<std::string> slow_fusion_reason(const FusedMatmul& fused);
 
 }  // namespace ridge::ops

@@ -49,7 +49,7 @@ std::string cuda_error_text(const char* what, cudaError_t e) {
   return std::string(what) + ": " + cudaGetErrorString(e);
 }
 
-bool encode_load(tile::InputOnTarget& to, const TileOperand& x, DType dtype, int rows, int depth) {
+bool encode_load(tile::TargetInput& to, const TileOperand& x, DType dtype, int rows, int depth) {
   to.batched = false;
   return device::encode_tensor_map(
       to.map, {const_cast<void*>(x.data), x.contiguous_extent(), x.line_count(), 1, x.line_stride, 0}, dtype,
@@ -60,7 +60,7 @@ bool encode_load(tile::InputOnTarget& to, const TileOperand& x, DType dtype, int
 bool can_store_in_bulk(const void* data, std::int64_t cols, std::int64_t lines, std::int64_t line) {
   return cols % 8 == 0 && can_copy_engine_read(GatedOperands::make_operand(data, lines, cols, line), 1);
 }
-bool encode_store(CUtensorMap& map, CUtensorMap& tail, const device::LineTensor& x, DType dtype, int columns) {
+bool encode_store(CUtensorMap& map, CUtensorMap& tail, const device::MatrixBatch& x, DType dtype, int columns) {
   return device::encode_tensor_map(map, x, dtype, {64, 64}, true) &&
          (columns % 64 == 0 || device::encode_tensor_map(tail, x, dtype, {columns % 64, 64}, true));
 }
@@ -68,16 +68,16 @@ bool encode_store(CUtensorMap& map, CUtensorMap& tail, const device::LineTensor&
 bool encode_results(GatedLaunch& x, const GatedCall& call, int columns) {
   const auto is_pair_aligned = [](const void* bias) { return reinterpret_cast<std::uintptr_t>(bias) % 4 == 0; };
   x.output.format = to_stored(call.out);
-  x.output.bulk =
+  x.output.stores_in_bulk =
       (!call.y || (call.out == call.dtype && can_store_in_bulk(call.y, call.n, call.m, call.y_row_stride))) &&
       ((!call.bu && !call.bg) || (call.bias == call.dtype && is_pair_aligned(call.bu) && is_pair_aligned(call.bg))) &&
       (!call.h || can_store_in_bulk(call.h, call.n, call.m, call.h_row_stride));
-  if (!x.output.bulk) return true;
+  if (!x.output.stores_in_bulk) return true;
   const auto make_lines = [&](void* data, std::int64_t line) {
-    return device::LineTensor{
+    return device::MatrixBatch{
         data, call.n, call.m, 1, GatedOperands::make_operand(data, call.m, call.n, line).line_stride, 0};
   };
-  const device::LineTensor first = call.y ? make_lines(call.y, call.y_row_stride)
+  const device::MatrixBatch first = call.y ? make_lines(call.y, call.y_row_stride)
                                           : make_lines(call.h, call.h_row_stride);  // All kernels fetch its map
   if (!encode_store(x.output.map, x.output.tail, first, call.dtype, columns)) return false;
   if (!call.h) return true;

@@ -17,12 +17,12 @@ template <int index, class T> struct InputGradientKernel : JoinedMatmul<input_gr
   }
 };
 
-bool encode_a(tile::InputOnTarget& to, const InputGradient& x, const void* data, int rows) {
+bool encode_a(tile::TargetInput& to, const InputGradient& x, const void* data, int rows) {
   to.batched = false;
   return device::encode_tensor_map(to.map, {const_cast<void*>(data), x.k, x.m, 1, x.dh_row_stride, 0}, x.dtype,
                                    {64, rows}, true);
 }
-bool encode_b(tile::InputOnTarget& to, const InputGradient& x, const void* data) {
+bool encode_b(tile::TargetInput& to, const InputGradient& x, const void* data) {
   to.batched = false;
   return device::encode_tensor_map(to.map, {const_cast<void*>(data), x.n, x.k, 1, x.weight_line_stride, 0}, x.dtype,
                                    {64, 64}, true);
@@ -38,13 +38,13 @@ std::optional<std::string> launch_config(const InputGradient& x, int blocks, cud
   };
   if (const cudaError_t e = allow_shared_memory<ConfiguredKernel>(); e != cudaSuccess) return error_text(e);
   typename ConfiguredKernel::Globals g{};
-  if (!encode_a(g.a.on_target, x, x.du, ConfiguredKernel::config.m) ||
-      !encode_a(g.second_a.on_target, x, x.dg, ConfiguredKernel::config.m) || !encode_b(g.b.on_target, x, x.up) ||
-      !encode_b(g.second_b.on_target, x, x.gate) ||
-      !device::encode_tensor_map(g.d.on_target.map, {x.dx, x.n, x.m, 1, x.dx_row_stride, 0}, x.dtype, {64, 64}, true))
+  if (!encode_a(g.a.target, x, x.du, ConfiguredKernel::config.m) ||
+      !encode_a(g.second_a.target, x, x.dg, ConfiguredKernel::config.m) || !encode_b(g.b.target, x, x.up) ||
+      !encode_b(g.second_b.target, x, x.gate) ||
+      !device::encode_tensor_map(g.d.target.map, {x.dx, x.n, x.m, 1, x.dx_row_stride, 0}, x.dtype, {64, 64}, true))
     return "the driver rejected a tensor map";
   g.second_begin = padded_depth(x.k);
-  g.d.on_target.adds_to_output = x.add;
+  g.d.target.adds_to_output = x.add;
   tile::sm90::ProductArgs problem{};
   problem.sizes = {static_cast<int>(x.m), static_cast<int>(x.n), 2 * padded_depth(x.k), 1, 1, 8};
   cudaLaunchConfig_t config{};
@@ -58,7 +58,7 @@ std::optional<std::string> launch_config(const InputGradient& x, int blocks, cud
   config.attrs = &attribute;
   config.numAttrs = 1;
   if (const cudaError_t e = cudaLaunchKernelEx(&config, tile::sm90::run_product<ConfiguredKernel>, g, problem,
-                                               tile::sm90::SharedRowsOf<ConfiguredKernel>{});
+                                               tile::sm90::PeerRowMapsOf<ConfiguredKernel>{});
       e != cudaSuccess)
     return error_text(e);
   return std::nullopt;

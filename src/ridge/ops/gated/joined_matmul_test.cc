@@ -32,7 +32,7 @@ TEST(JoinedMatmul, BothPairsAreLoadedOnceForEachTileAndNothingElseIs) {
     g.d.rows = 300;
     g.d.cols = 200;
     const tile::trace::TileSchedule s{.cut = {128, 128, 64}, .sizes = {300, 200, 2 * g.second_begin}};
-    const tile::trace::TrafficCounts c = tile::trace::count<Kernel>(g, s);
+    const tile::trace::TrafficCounts c = tile::trace::count_traffic_of<Kernel>(g, s);
     EXPECT_EQ(c.load(&g.a).global_bytes, 2 * 2 * 300 * k);
     EXPECT_EQ(c.load(&g.second_a).global_bytes, 2 * 2 * 300 * k);
     EXPECT_EQ(c.load(&g.b).global_bytes, 2 * 3 * 200 * k);
@@ -46,7 +46,7 @@ template <std::size_t index> void expect_clean() {
   constexpr MatmulConfig c = input_gradient_kernel_configs[index];
   const tile::trace::RecordOptions two_tiles{.kernel = "input gradient, config " + std::to_string(index),
                                              .sizes = {.m = 2 * c.m, .n = c.n, .k = c.k * (c.stages + 1)}};
-  EXPECT_EQ(check_schedules(tile::trace::record<RowVector<index>>(two_tiles), 300).first, "");
+  EXPECT_EQ(check_schedules(tile::trace::record_program<RowVector<index>>(two_tiles), 300).first, "");
 }
 TEST(JoinedMatmul, ItsSynchronisationIsClean) {
   [&]<std::size_t... index>(std::index_sequence<index...>) { (expect_clean<index>(), ...); }

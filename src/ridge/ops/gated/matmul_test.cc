@@ -130,7 +130,7 @@ TEST_P(GatedOnEveryIsa, MapsComposeWithFoldsAndWithEpilogues) {
   CpuKernel::Globals g = x.make_globals();
   MatmulEpilogue minus;
   minus.alpha = -1;
-  g.d.on_target = {make_finish(minus, DType::f32), apply_epilogue};
+  g.d.target = {make_finish(minus, DType::f32), apply_epilogue};
   run<CpuKernel>(g, x, 2);
   for (Index i = 0; i < x.m; ++i)
     for (Index j = 0; j < x.f; ++j) ASSERT_EQ(x.d[static_cast<std::size_t>(i * x.f + j)], -x.expected(i, j));
@@ -160,7 +160,7 @@ TEST(GatedTrace, EachHalfOfATileIsCounted) {
     g.d.rows = 300;
     g.d.cols = f;
     const tile::trace::TileSchedule s{.cut = {128, 64, 64}, .sizes = {300, static_cast<int>(f), 100}};
-    const tile::trace::TrafficCounts c = tile::trace::count<Kernel>(g, s);
+    const tile::trace::TrafficCounts c = tile::trace::count_traffic_of<Kernel>(g, s);
     EXPECT_EQ(c.load(&g.b).global_bytes, 2 * 3 * f * 100);
     EXPECT_EQ(c.load(&g.c).global_bytes, 2 * 3 * f * 100);
     EXPECT_EQ(c.load(&g.a).global_bytes, 2 * 300 * 100 * ((f + 63) / 64));
@@ -171,9 +171,9 @@ TEST(GatedTrace, EachHalfOfATileIsCounted) {
 
 TEST(GatedTrace, ItsSynchronisationIsClean) {
   const auto first = [](const tile::trace::RecordedProgram& p) { return tile::trace::check_schedules(p, 1000).first; };
-  EXPECT_EQ(first(tile::trace::record<HopperKernel<1>>({.kernel = "gated", .sizes = {.m = 192, .n = 64, .k = 256}})),
+  EXPECT_EQ(first(tile::trace::record_program<HopperKernel<1>>({.kernel = "gated", .sizes = {.m = 192, .n = 64, .k = 256}})),
             "");
-  EXPECT_EQ(first(tile::trace::record<HopperKernel<2>>({.kernel = "gated", .sizes = {.m = 128, .n = 128, .k = 64}})),
+  EXPECT_EQ(first(tile::trace::record_program<HopperKernel<2>>({.kernel = "gated", .sizes = {.m = 128, .n = 128, .k = 64}})),
             "");
 }
 
@@ -193,8 +193,8 @@ struct WithoutWait : HopperKernel<1> {
 
 TEST(GatedTrace, SumsThatAreReadBeforeTheyAreSettledAreCaught) {
   const tile::trace::RecordOptions options{.kernel = "scaled", .sizes = {.m = 64, .n = 64, .k = 256}};
-  EXPECT_EQ(tile::trace::check_schedules(tile::trace::record<WithWait>(options), 1000).first, "");
-  const tile::trace::CheckResult v = tile::trace::check_schedules(tile::trace::record<WithoutWait>(options), 1000);
+  EXPECT_EQ(tile::trace::check_schedules(tile::trace::record_program<WithWait>(options), 1000).first, "");
+  const tile::trace::CheckResult v = tile::trace::check_schedules(tile::trace::record_program<WithoutWait>(options), 1000);
   EXPECT_EQ(v.failed, 1000);
   EXPECT_EQ(
       v.first,

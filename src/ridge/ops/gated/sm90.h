@@ -56,7 +56,7 @@ template <class T> struct Gate {
     return x;
   }
   template <class View>
-  TILE_FN void write_exact(const View& view, float u, float g, tile::Index row, tile::Index col) const {
+  TILE_FN void write_unaligned(const View& view, float u, float g, tile::Index row, tile::Index col) const {
     if (bu.data) u += tile::sm90::read_stored(bu.format, bu.data, col);
     if (bg.data) g += tile::sm90::read_stored(bg.format, bg.data, col);
     constexpr auto stored_as = std::is_same_v<T, Bf16> ? tile::StorageFormat::bf16 : tile::StorageFormat::f16;
@@ -68,7 +68,7 @@ template <class T> struct Gate {
     if (view.data == nullptr) return;
     const float y = u * tile::sm90::Math::apply_activation(activation, g);
     const tile::Index i = row * view.row_stride + col;
-    const tile::StorageFormat stored = view.on_target.format;
+    const tile::StorageFormat stored = view.target.format;
     if (stored == tile::StorageFormat::f32)
       reinterpret_cast<float*>(view.data)[i] = y;
     else
@@ -89,8 +89,8 @@ template <int index, class T> struct GatedKernel : GatedMatmul<sm90_gated_kernel
 };
 
 struct GatedLaunch {
-  tile::InputOnTarget a, b, c;
-  tile::OutputOnTarget output;
+  tile::TargetInput a, b, c;
+  tile::TargetOutput output;
   void *d, *h;
   std::int64_t rows, cols, d_row_stride, h_row_stride;  // Rows, columns and row stride of D; row stride of h
   EpilogueActivation activation;
@@ -108,10 +108,10 @@ struct CompiledGatedConfig {
 template <class Kernel> cudaError_t launch_gated_config(const GatedLaunch& x) {
   if (const cudaError_t e = allow_shared_memory<Kernel>(); e != cudaSuccess) return e;
   typename Kernel::Globals g{};
-  g.a.on_target = x.a;
-  g.b.on_target = x.b;
-  g.c.on_target = x.c;
-  g.d.on_target = x.output;
+  g.a.target = x.a;
+  g.b.target = x.b;
+  g.c.target = x.c;
+  g.d.target = x.output;
   g.d.data = static_cast<decltype(g.d.data)>(x.d);
   g.d.rows = x.rows;
   g.d.cols = x.cols;
@@ -131,7 +131,7 @@ template <class Kernel> cudaError_t launch_gated_config(const GatedLaunch& x) {
   attribute.val.programmaticStreamSerializationAllowed = 1;
   config.attrs = &attribute;
   config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, tile::sm90::run_product<Kernel>, g, x.problem, tile::sm90::SharedRowsOf<Kernel>{});
+  return cudaLaunchKernelEx(&config, tile::sm90::run_product<Kernel>, g, x.problem, tile::sm90::PeerRowMapsOf<Kernel>{});
 }
 
 template <class T> void register_gated_configs(CompiledGatedConfig* kernels);

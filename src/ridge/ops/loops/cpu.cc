@@ -9,7 +9,7 @@ namespace ridge::ops {
 namespace {
 
 // Returns three window dimensions; missing leading ones have size 1.
-std::array<ConvWindow, 3> pad_to_three(const ConvLoops& conv) {
+std::array<ConvWindow, 3> pad_windows_to_3d(const ConvLoops& conv) {
   std::array<ConvWindow, 3> out;
   std::copy(conv.windows.begin(), conv.windows.end(), out.end() - static_cast<std::ptrdiff_t>(conv.windows.size()));
   return out;
@@ -48,15 +48,15 @@ struct ConvolutionRunner {
     return sum;
   }
 
-  void compute_channel(std::int64_t image) const {  // `image` is n * out_channels + k
-    const std::int64_t n = image / conv.out_channels, k = image % conv.out_channels, each = conv.channels / conv.groups;
+  void compute_output_plane(std::int64_t plane) const {  // `plane` is n * out_channels + k
+    const std::int64_t n = plane / conv.out_channels, k = plane % conv.out_channels, each = conv.channels / conv.groups;
     const std::int64_t first = k / (conv.out_channels / conv.groups) * each;
     for (std::int64_t at = 0; at < out_size(); ++at) {
       const std::array<std::int64_t, 3> o{at / (w[1].out * w[2].out), at / w[2].out % w[1].out, at % w[2].out};
       double sum = 0;
       for (std::int64_t c = 0; c < each; ++c)
         sum += sum_window((n * conv.channels + first + c) * in_size(), (k * each + c) * kernel_size(), o);
-      store_element(conv.y, data[2], image * out_size() + at, sum);
+      store_element(conv.y, data[2], plane * out_size() + at, sum);
     }
   }
 };
@@ -64,12 +64,12 @@ struct ConvolutionRunner {
 }  // namespace
 
 void run_loops(const ConvLoops& conv, std::span<void* const> data, int threads) {
-  ConvolutionRunner work{conv, pad_to_three(conv), {}, data};
+  ConvolutionRunner work{conv, pad_windows_to_3d(conv), {}, data};
   for (std::size_t d = 3 - conv.windows.size(); d < 3; ++d) work.padding[d] = conv.padding;
-  parallel_for(conv.batch * conv.out_channels, threads, [&](std::int64_t image) { work.compute_channel(image); });
+  parallel_for(conv.batch * conv.out_channels, threads, [&](std::int64_t plane) { work.compute_output_plane(plane); });
 }
 
-void run_loops(const IndexLoops& l, std::span<void* const> data, int threads) {
+void run_loops(const GatherScatterLoops& l, std::span<void* const> data, int threads) {
   if (!l.is_scatter) {
     parallel_for(count_points(l.axes), threads, [&](std::int64_t point) {
       const LoopAxis at = offsets_at(l.axes, point);
@@ -89,7 +89,7 @@ void run_loops(const IndexLoops& l, std::span<void* const> data, int threads) {
   parallel_for(l.result_elements, threads, [&](std::int64_t i) { store_element(l.result, data[2], i, sums[i]); });
 }
 
-void run_loops(const RunningLoops& l, std::span<void* const> data, int threads) {
+void run_loops(const RunningSumLoops& l, std::span<void* const> data, int threads) {
   parallel_for(count_points(l.axes), threads, [&](std::int64_t point) {
     LoopAxis at = offsets_at(l.axes, point);
     double sum = 0;

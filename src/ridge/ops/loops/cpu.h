@@ -10,18 +10,18 @@ namespace ridge::ops {
 // `data`: x, w and y.
 void run_loops(const ConvLoops& conv, std::span<void* const> data, int threads);
 // `data`: values, indices, result, and f32 scratch for a scatter whose result is not f32. All indices must be in range.
-void run_loops(const IndexLoops& indexed, std::span<void* const> data, int threads);
+void run_loops(const GatherScatterLoops& indexed, std::span<void* const> data, int threads);
 // `data`: values and result.
-void run_loops(const RunningLoops& running, std::span<void* const> data, int threads);
+void run_loops(const RunningSumLoops& running, std::span<void* const> data, int threads);
 // `data`: values and result.
-void run_loops(const TopLoops& top, std::span<void* const> data, int threads);
+void run_loops(const TopKLoops& top, std::span<void* const> data, int threads);
 // `data`: values, weights, indices and result. All indices must be in range.
-void run_loops(const RoutedLoops& routed, std::span<void* const> data, int threads);
+void run_loops(const RoutedProductLoops& routed, std::span<void* const> data, int threads);
 // `data`: values and result.
 void run_loops(const QuantizeLoops& quantize, std::span<void* const> data, int threads);
 // `data`: left, right and result.
-void run_loops(const ProductLoops& product, std::span<void* const> data, int threads);
+void run_loops(const ScaledProductLoops& product, std::span<void* const> data, int threads);
 // `data`: the operands, the result last.
-void run_loops(const ScanLoops& scan, std::span<void* const> data, int threads);
+void run_loops(const RecurrenceLoops& scan, std::span<void* const> data, int threads);
 
 }  // namespace ridge::ops

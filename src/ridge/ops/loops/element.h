@@ -21,7 +21,7 @@ inline double load_element(DType dtype, const void* data, std::int64_t i) {
     case DType::int32: return static_cast<const std::int32_t*>(data)[i];
     default: break;
   }
-  RIDGE_CHECK(is_block_scaled(dtype), "plan() lets no other dtype in");
+  RIDGE_CHECK(is_block_scaled(dtype), "plan() accepts no other dtype");
   return load_scaled_element(dtype, data, i);
 }
 
@@ -31,7 +31,7 @@ inline void store_element(DType dtype, void* data, std::int64_t i, double value)
     case DType::f32: static_cast<float*>(data)[i] = rounded; return;
     case DType::bf16: static_cast<Bf16*>(data)[i] = to_bf16(rounded); return;
     case DType::f16: static_cast<F16*>(data)[i] = to_f16(rounded); return;
-    default: RIDGE_CHECK(false, "plan() lets no other dtype in");
+    default: RIDGE_CHECK(false, "plan() accepts no other dtype");
   }
 }
 

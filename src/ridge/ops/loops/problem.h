@@ -31,47 +31,49 @@ struct LoopAxis {
   bool operator==(const LoopAxis&) const = default;
 };
 
-// At each point of `axes`, the index selects the element of the values to read (gather) or of the result to add to
-// (scatter). A scatter adds in f32: in the result if that is f32, otherwise in a buffer of the same size.
-struct IndexLoops {
+// Gather or scatter. At each point of `axes`, the index selects the element of the values that is read (gather) or the
+// element of the result that is added to (scatter). A scatter adds in f32: in the result if that is f32, otherwise in a
+// buffer of the same size.
+struct GatherScatterLoops {
   bool is_scatter = false;
   DType values = DType::f32, indices = DType::int32, result = DType::f32;
   std::vector<LoopAxis> axes;
   std::int64_t index_extent = 1, index_stride = 0;  // Number of valid indices, and the stride between them
   std::int64_t result_elements = 0;
-  bool operator==(const IndexLoops&) const = default;
+  bool operator==(const GatherScatterLoops&) const = default;
 };
 
 // result[t] = values[0] + … + values[t] along `axis`, at each point of `axes`.
-struct RunningLoops {
+struct RunningSumLoops {
   DType values = DType::f32, result = DType::f32;
   std::vector<LoopAxis> axes;
   LoopAxis axis;
-  bool operator==(const RunningLoops&) const = default;
+  bool operator==(const RunningSumLoops&) const = default;
 };
 
 // Indices of the `count` largest values along `axis` at each point, largest first; ties keep their order; NaNs come
 // last.
-struct TopLoops {
+struct TopKLoops {
   DType values = DType::f32, result = DType::int32;
   std::vector<LoopAxis> axes;
   LoopAxis axis;
   std::int64_t count = 1, result_stride = 0;
-  bool operator==(const TopLoops&) const = default;
+  bool operator==(const TopKLoops&) const = default;
 };
 
-// result = the sum over `summed` of values * weights of the expert that the index selects. `weight_strides` belong to
-// `axes`. Only the first `capacity` indices of each expert count (0 counts all); the result of the others is 0.
-struct RoutedLoops {
+// result = the sum over `summed` of values * weights of the expert that the index selects. `weight_strides` are the
+// weights' strides along `axes`. Only the first `capacity` indices of each expert count (0 counts all); the result of
+// the others is 0.
+struct RoutedProductLoops {
   DType values = DType::f32, weights = DType::f32, indices = DType::int32, result = DType::f32;
   std::vector<LoopAxis> axes = {}, summed = {};
   std::vector<std::int64_t> weight_strides = {}, summed_weight_strides = {};
   std::int64_t experts = 1, expert_stride = 0, capacity = 0, index_count = 0;
-  bool operator==(const RoutedLoops&) const = default;
+  bool operator==(const RoutedProductLoops&) const = default;
 };
 
-// Sequential loop along the last axis whose body is an expression: nodes after their arguments; the last is the result.
-struct ScanNode {
+// A recurrence along the last axis: each step evaluates the nodes in order, and the last node is the step's result.
+struct RecurrenceNode {
   enum class Kind { load, number, index, previous, call } kind = Kind::number;
   Function function = {};
   std::vector<int> arguments = {};
@@ -79,18 +81,18 @@ struct ScanNode {
   double number = 0;
   int operand = 0;       // Operand that a `load` reads
   std::size_t axis = 0;  // Axis whose index an `index` returns
-  bool operator==(const ScanNode&) const = default;
+  bool operator==(const RecurrenceNode&) const = default;
 };
-struct ScanOperand {
+struct RecurrenceOperand {
   DType dtype = DType::f32;
-  std::vector<std::int64_t> strides;  // Stride along each axis; the scanned axis is last
-  bool operator==(const ScanOperand&) const = default;
+  std::vector<std::int64_t> strides;  // Stride along each axis, in elements
+  bool operator==(const RecurrenceOperand&) const = default;
 };
-struct ScanLoops {
-  std::vector<std::int64_t> extents;  // Extent of each axis; the scanned axis is last
-  std::vector<ScanOperand> operands;  // The last one is the result
-  std::vector<ScanNode> nodes;
-  bool operator==(const ScanLoops&) const = default;
+struct RecurrenceLoops {
+  std::vector<std::int64_t> extents;        // Extent of each axis; the recurrence's axis is last
+  std::vector<RecurrenceOperand> operands;  // The last one is the result
+  std::vector<RecurrenceNode> nodes;
+  bool operator==(const RecurrenceLoops&) const = default;
 };
 
 // Quantizes values along `axis` in blocks that share a scale, at each point of `axes`.
@@ -103,19 +105,19 @@ struct QuantizeLoops {
 
 // result = the sum over `summed` of left * right; at least one is block-scaled. Strides of right are in
 // `LoopAxis::indices`.
-struct ProductLoops {
+struct ScaledProductLoops {
   DType left = DType::f32, right = DType::f32, result = DType::f32;
   std::vector<LoopAxis> axes, summed;
-  bool operator==(const ProductLoops&) const = default;
+  bool operator==(const ScaledProductLoops&) const = default;
 };
 
 inline std::optional<std::string> unsupported_reason(const QuantizeLoops&) { return std::nullopt; }
-inline std::optional<std::string> unsupported_reason(const ProductLoops&) { return std::nullopt; }
-inline std::optional<std::string> unsupported_reason(const TopLoops&) { return std::nullopt; }
-inline std::optional<std::string> unsupported_reason(const RoutedLoops&) { return std::nullopt; }
-inline std::optional<std::string> unsupported_reason(const ScanLoops&) { return std::nullopt; }
+inline std::optional<std::string> unsupported_reason(const ScaledProductLoops&) { return std::nullopt; }
+inline std::optional<std::string> unsupported_reason(const TopKLoops&) { return std::nullopt; }
+inline std::optional<std::string> unsupported_reason(const RoutedProductLoops&) { return std::nullopt; }
+inline std::optional<std::string> unsupported_reason(const RecurrenceLoops&) { return std::nullopt; }
 inline std::optional<std::string> unsupported_reason(const ConvLoops&) { return std::nullopt; }
-inline std::optional<std::string> unsupported_reason(const IndexLoops&) { return std::nullopt; }
-inline std::optional<std::string> unsupported_reason(const RunningLoops&) { return std::nullopt; }
+inline std::optional<std::string> unsupported_reason(const GatherScatterLoops&) { return std::nullopt; }
+inline std::optional<std::string> unsupported_reason(const RunningSumLoops&) { return std::nullopt; }
 
 }  // namespace ridge::ops

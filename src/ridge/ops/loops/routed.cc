@@ -15,7 +15,7 @@ void store_index(DType dtype, void* data, std::int64_t i, std::int64_t index) {
 }
 
 // Returns for each index whether it is one of the first `capacity` of its expert.
-std::vector<bool> within_capacity(const RoutedLoops& l, const void* indices) {
+std::vector<bool> within_capacity(const RoutedProductLoops& l, const void* indices) {
   std::vector<bool> out(static_cast<std::size_t>(l.index_count), true);
   if (l.capacity == 0) return out;
   std::vector<std::int64_t> taken(static_cast<std::size_t>(l.experts));
@@ -34,7 +34,7 @@ std::int64_t strided_offset(std::int64_t point, const std::vector<LoopAxis>& axe
 
 }  // namespace
 
-void run_loops(const TopLoops& l, std::span<void* const> data, int threads) {
+void run_loops(const TopKLoops& l, std::span<void* const> data, int threads) {
   parallel_for(count_points(l.axes), threads, [&](std::int64_t point) {
     const LoopAxis at = offsets_at(l.axes, point);
     std::vector<double> values(static_cast<std::size_t>(l.axis.extent));
@@ -53,7 +53,7 @@ void run_loops(const TopLoops& l, std::span<void* const> data, int threads) {
   });
 }
 
-void run_loops(const RoutedLoops& l, std::span<void* const> data, int threads) {
+void run_loops(const RoutedProductLoops& l, std::span<void* const> data, int threads) {
   const std::vector<bool> is_counted = within_capacity(l, data[2]);
   const std::int64_t terms = count_points(l.summed);
   parallel_for(count_points(l.axes), threads, [&](std::int64_t point) {

@@ -16,7 +16,7 @@ void run_loops(const QuantizeLoops& l, std::span<void* const> data, int threads)
   });
 }
 
-void run_loops(const ProductLoops& l, std::span<void* const> data, int threads) {
+void run_loops(const ScaledProductLoops& l, std::span<void* const> data, int threads) {
   const std::int64_t terms = count_points(l.summed);
   parallel_for(count_points(l.axes), threads, [&](std::int64_t point) {
     const LoopAxis at = offsets_at(l.axes, point);

@@ -4,10 +4,10 @@
 namespace ridge::ops {
 namespace {
 
-// Evaluates one line along the scanned axis, from the first step to the last.
-class ScanLine {
+// Evaluates the recurrence at one point of all axes but the last.
+class RecurrenceLine {
  public:
-  ScanLine(const ScanLoops& l, std::span<void* const> data) : l_(l), data_(data), values_(l.nodes.size()) {}
+  RecurrenceLine(const RecurrenceLoops& l, std::span<void* const> data) : l_(l), data_(data), values_(l.nodes.size()) {}
 
   void run(std::int64_t line) {
     const std::size_t last = l_.extents.size() - 1;
@@ -22,21 +22,21 @@ class ScanLine {
   }
 
  private:
-  static std::int64_t operand_offset(const ScanOperand& operand, const std::vector<std::int64_t>& at) {
+  static std::int64_t operand_offset(const RecurrenceOperand& operand, const std::vector<std::int64_t>& at) {
     std::int64_t out = 0;
     for (std::size_t i = 0; i < at.size(); ++i) out += at[i] * operand.strides[i];
     return out;
   }
 
-  double evaluate_node(const ScanNode& n, const std::vector<std::int64_t>& at, double previous) const {
+  double evaluate_node(const RecurrenceNode& n, const std::vector<std::int64_t>& at, double previous) const {
     const auto operand = static_cast<std::size_t>(n.operand);
     switch (n.kind) {
-      case ScanNode::Kind::load:
+      case RecurrenceNode::Kind::load:
         return load_element(l_.operands[operand].dtype, data_[operand], operand_offset(l_.operands[operand], at));
-      case ScanNode::Kind::number: return n.number;
-      case ScanNode::Kind::index: return static_cast<double>(at[n.axis]);
-      case ScanNode::Kind::previous: return previous;
-      case ScanNode::Kind::call: break;
+      case RecurrenceNode::Kind::number: return n.number;
+      case RecurrenceNode::Kind::index: return static_cast<double>(at[n.axis]);
+      case RecurrenceNode::Kind::previous: return previous;
+      case RecurrenceNode::Kind::call: break;
     }
     double in[3] = {0, 0, 0};
     for (std::size_t a = 0; a < n.arguments.size() && a < 3; ++a)
@@ -45,17 +45,17 @@ class ScanLine {
     return in[0];
   }
 
-  const ScanLoops& l_;
+  const RecurrenceLoops& l_;
   std::span<void* const> data_;
   std::vector<double> values_;
 };
 
 }  // namespace
 
-void run_loops(const ScanLoops& l, std::span<void* const> data, int threads) {
+void run_loops(const RecurrenceLoops& l, std::span<void* const> data, int threads) {
   std::int64_t lines = 1;
   for (std::size_t i = 0; i + 1 < l.extents.size(); ++i) lines *= l.extents[i];
-  parallel_for(lines, threads, [&](std::int64_t line) { ScanLine(l, data).run(line); });
+  parallel_for(lines, threads, [&](std::int64_t line) { RecurrenceLine(l, data).run(line); });
 }
 
 }  // namespace ridge::ops

@@ -56,9 +56,9 @@ struct LoadBox {
 };
 // Encodes the tensor map of a tile that `loading_blocks` blocks load together: each loads a part of the rows or, if
 // that is not a multiple of 64, a part of k (tile/sm90/tile_operations.h).
-bool encode_input(tile::InputOnTarget& to, const TileOperand& x, std::int64_t batch, DType dtype, LoadBox tile) {
+bool encode_input(tile::TargetInput& to, const TileOperand& x, std::int64_t batch, DType dtype, LoadBox tile) {
   to.batched = batch > 1 && x.batch_stride != 0;
-  const device::LineTensor lines{const_cast<void*>(x.data), x.contiguous_extent(), x.line_count(),
+  const device::MatrixBatch lines{const_cast<void*>(x.data), x.contiguous_extent(), x.line_count(),
                                  to.batched ? batch : 1,    x.line_stride,         x.batch_stride};
   const int rows = tile.rows / tile.loading_blocks;
   const int depth = rows % 64 == 0 ? tile.depth : tile.depth / tile.loading_blocks;
@@ -66,12 +66,12 @@ bool encode_input(tile::InputOnTarget& to, const TileOperand& x, std::int64_t ba
   return device::encode_tensor_map(to.map, lines, dtype, box, true);
 }
 
-tile::OutputOnTarget make_output(const MatmulCall& call, const TileProblem& t) {
-  tile::OutputOnTarget o{};
+tile::TargetOutput make_output(const MatmulCall& call, const TileProblem& t) {
+  tile::TargetOutput o{};
   static_cast<tile::Epilogue&>(o) =
       make_finish(t.d_transposed ? transpose_epilogue(call.epilogue) : call.epilogue, call.problem.d.dtype);
   const std::uintptr_t vector_bytes = o.format == tile::StorageFormat::f32 ? 16 : 8;
-  o.vectors = reinterpret_cast<std::uintptr_t>(t.d) % vector_bytes == 0 && t.d_line_stride % 4 == 0 &&
+  o.aligned_fours = reinterpret_cast<std::uintptr_t>(t.d) % vector_bytes == 0 && t.d_line_stride % 4 == 0 &&
               (t.result_count() == 1 || t.d_batch_stride % 4 == 0);
   o.vector_epilogue = has_vector_epilogue(call);
   return o;
@@ -79,31 +79,31 @@ tile::OutputOnTarget make_output(const MatmulCall& call, const TileProblem& t) {
 
 // The copy engine stores D if the epilogue only rounds and rows are aligned. It reads single elements but writes
 // multiples of 16 bytes: after a row of 22 elements it would overwrite two elements of the next row.
-bool encode_output(tile::OutputOnTarget& o, const MatmulCall& call, const TileProblem& t, const MatmulConfig& c) {
+bool encode_output(tile::TargetOutput& o, const MatmulCall& call, const TileProblem& t, const MatmulConfig& c) {
   const DType dtype = call.problem.d.dtype;
   o.adds_to_output = adds_rounded_sum(call);
-  o.bulk = can_store_in_bulk(call);
-  if (!o.bulk) return true;
+  o.stores_in_bulk = can_store_in_bulk(call);
+  if (!o.stores_in_bulk) return true;
   const device::TensorMapBox box = {64, c.swap ? c.n : 64};
-  const device::LineTensor lines{t.d, t.n, t.m, t.result_count(), t.d_line_stride, t.d_batch_stride};
+  const device::MatrixBatch lines{t.d, t.n, t.m, t.result_count(), t.d_line_stride, t.d_batch_stride};
   if (!device::encode_tensor_map(o.map, lines, dtype, box, true)) return false;
   return c.swap || c.n % 64 == 0 || device::encode_tensor_map(o.tail, lines, dtype, {c.n % 64, 64}, false);
 }
 
-bool encode_rows(tile::SharedRowMaps& o, const MatmulCall& call, const TileProblem& t, const MatmulConfig& c) {
+bool encode_rows(tile::PeerRowMaps& o, const MatmulCall& call, const TileProblem& t, const MatmulConfig& c) {
   o.gathered = call.gathered;
   o.scattered = call.scattered;
   if (o.gathered.rows > 0) {
     TileOperand own_rows = t.a;
     own_rows.data = o.gathered.own_shard;
     own_rows.extent = o.gathered.shard_rows;
-    tile::InputOnTarget map;
+    tile::TargetInput map;
     if (!encode_input(map, own_rows, 1, call.problem.a.dtype, {c.m, c.k, c.cluster_n})) return false;
     o.own_shard = map.map;
   }
   if (o.scattered.rows > 0)
     for (int i = 0; i < o.scattered.total_rows / o.scattered.shard_rows; ++i) {
-      const device::LineTensor lines{o.scattered.shard_data[i], t.n, o.scattered.shard_rows, 1, t.d_line_stride,
+      const device::MatrixBatch lines{o.scattered.shard_data[i], t.n, o.scattered.shard_rows, 1, t.d_line_stride,
                                      t.d_batch_stride};
       if (!device::encode_tensor_map(o.shards[i], lines, call.problem.d.dtype, {64, 64}, true)) return false;
     }
@@ -153,7 +153,7 @@ std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan
     return "the driver rejected a tensor map";
   // Operands that are read once are evicted from the L2 first, to keep those that are reused (saves 1 to 3 % of a
   // product that reads weights once).
-  const auto read_once = [&](const tile::InputOnTarget& in) { return t.batch == 1 || in.batched; };
+  const auto read_once = [&](const tile::TargetInput& in) { return t.batch == 1 || in.batched; };
   if (b.extent <= c.n * c.cluster_n && read_once(x.a)) x.a.cache_policy = tile::evict_first;
   if (a.extent <= c.m * c.cluster_m && read_once(x.b)) x.b.cache_policy = tile::evict_first;
   x.d = t.d;

@@ -67,7 +67,7 @@ template <class V> void store_int8(V y, void* out, std::int64_t at, int n, std::
 }
 
 template <class V> void finish_tile(const tile::EpilogueTile& x) {
-  const tile::Epilogue& f = x.finish;
+  const tile::Epilogue& f = x.epilogue;
   for (std::int64_t i = 0; i < x.row.size; ++i)
     for (std::int64_t j = 0; j < x.col.size; j += V::lanes) {
       const int n = static_cast<int>(std::min<std::int64_t>(V::lanes, x.col.size - j));

@@ -88,7 +88,7 @@ struct StridedOperand {  // Element (i, k) of product b is data[b * batch_stride
 struct StridedOutput {
   void* data;
   Index rows, cols, row_stride, batch_stride;
-  tile::OutputOnTarget on_target;
+  tile::TargetOutput target;
 };
 
 using OneElement = tile::sm90::EpilogueRun<1, tile::sm90::RunDirection::row>;
@@ -132,7 +132,7 @@ __global__ void plain_matmul_kernel(StridedOperand a, StridedOperand b, const __
     for (int r = 0; r < 4; ++r) {
       const Index y = row + threadIdx.y + 8 * r, x = col + threadIdx.x;
       if (y < end && x < d.cols)
-        tile::sm90::store_epilogue(d, tile::sm90::LaneValues<1>{{sum[r]}}, OneElement{y, x, product, 1});
+        tile::sm90::apply_and_store(d, tile::sm90::LaneValues<1>{{sum[r]}}, OneElement{y, x, product, 1});
     }
   }
 }
@@ -229,7 +229,7 @@ template <class T, class Word, int rows> __global__ void __launch_bounds__(dot_w
     if (warp == first && lane < sums && y < d.rows && x < d.cols) {
       float s = 0;
       for (int w = 0; w < warps_per_group; ++w) s += warp_sums[first + w][lane];
-      tile::sm90::store_epilogue(d, tile::sm90::LaneValues<1>{{s}}, OneElement{y, x, product, 1});
+      tile::sm90::apply_and_store(d, tile::sm90::LaneValues<1>{{s}}, OneElement{y, x, product, 1});
     }
     __syncthreads();
   }
@@ -330,13 +330,13 @@ cudaError_t copy_lines(const TileOperand& x, bool transpose, void* to, std::int6
                       : launch_copy<std::uint16_t>(from, out, line, stream);
 }
 
-cudaError_t multiply_gemv(const TileProblem& t, StorageFormat in, const tile::OutputOnTarget& output,
+cudaError_t multiply_gemv(const TileProblem& t, StorageFormat in, const tile::TargetOutput& output,
                           cudaStream_t stream) {
   const StridedOutput d{t.d, t.m, t.n, t.d_line_stride, t.d_batch_stride, output};
   return in == StorageFormat::bf16 ? launch_gemv<Bf16>(t, d, stream) : launch_gemv<F16>(t, d, stream);
 }
 
-cudaError_t multiply_plain(const TileProblem& t, StorageFormat in, const tile::OutputOnTarget& output,
+cudaError_t multiply_plain(const TileProblem& t, StorageFormat in, const tile::TargetOutput& output,
                            cudaStream_t stream) {
   const StridedOutput d{t.d, t.m, t.n, t.d_line_stride, t.d_batch_stride, output};
   const double squares = static_cast<double>(t.batch) * static_cast<double>((t.m + square_side - 1) / square_side) *

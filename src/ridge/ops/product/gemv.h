@@ -13,11 +13,11 @@ namespace ridge::ops::cuda {
 cudaError_t copy_lines(const TileOperand& from, bool transpose, void* to, std::int64_t batch, cudaStream_t stream);
 
 // Computes up to `max_gemv_rows` rows of D from unaligned operands that are contiguous along k, without copies.
-cudaError_t multiply_gemv(const TileProblem& t, tile::StorageFormat in, const tile::OutputOnTarget& output,
+cudaError_t multiply_gemv(const TileProblem& t, tile::StorageFormat in, const tile::TargetOutput& output,
                           cudaStream_t stream);
 
 // Computes any product with the epilogue of `output`, whose tensor maps are not used.
-cudaError_t multiply_plain(const TileProblem& t, tile::StorageFormat in, const tile::OutputOnTarget& output,
+cudaError_t multiply_plain(const TileProblem& t, tile::StorageFormat in, const tile::TargetOutput& output,
                            cudaStream_t stream);
 
 }  // namespace ridge::ops::cuda

@@ -12,12 +12,12 @@
 namespace ridge::ops::cuda {
 
 struct TileLaunchArgs {
-  tile::InputOnTarget a, b;
-  tile::OutputOnTarget output;
+  tile::TargetInput a, b;
+  tile::TargetOutput output;
   void* d;
   std::int64_t rows, cols, line_stride, batch_stride;  // Sizes and strides of D
   tile::sm90::ProductArgs problem;
-  tile::SharedRowMaps shared_rows;
+  tile::PeerRowMaps shared_rows;
   int blocks, cluster;
   bool dependent_launch;
   cudaStream_t stream;
@@ -37,9 +37,9 @@ template <class Kernel> cudaError_t allow_shared_memory() {
 template <class Kernel> cudaError_t launch_config(const TileLaunchArgs& x) {
   if (const cudaError_t e = allow_shared_memory<Kernel>(); e != cudaSuccess) return e;
   typename Kernel::Globals g{};
-  g.a.on_target = x.a;
-  g.b.on_target = x.b;
-  g.d.on_target = x.output;
+  g.a.target = x.a;
+  g.b.target = x.b;
+  g.d.target = x.output;
   g.d.data = static_cast<decltype(g.d.data)>(x.d);
   g.d.rows = x.rows;
   g.d.cols = x.cols;
@@ -60,9 +60,9 @@ template <class Kernel> cudaError_t launch_config(const TileLaunchArgs& x) {
     attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
     attributes[config.numAttrs++].val.clusterDim = {static_cast<unsigned>(x.cluster), 1, 1};
   }
-  tile::sm90::SharedRowsOf<Kernel> rows{};
-  if constexpr (std::is_base_of_v<tile::SharedRowMaps, decltype(rows)>)
-    static_cast<tile::SharedRowMaps&>(rows) = x.shared_rows;
+  tile::sm90::PeerRowMapsOf<Kernel> rows{};
+  if constexpr (std::is_base_of_v<tile::PeerRowMaps, decltype(rows)>)
+    static_cast<tile::PeerRowMaps&>(rows) = x.shared_rows;
   return cudaLaunchKernelEx(&config, tile::sm90::run_product<Kernel>, g, x.problem, rows);
 }
 

@@ -21,7 +21,7 @@ template <std::size_t index> void add_timeline(const TimelineArgs& args, Timelin
   if constexpr (config.a == tile::Major::k && config.b == tile::Major::k) {
     if (args.config != static_cast<int>(index)) return;
     const BlockThroughput throughput = cuda::block_throughput(config);
-    const tile::trace::Rates rates{.ticks_per_second = args.clock_hz,
+    const tile::trace::BlockRates rates{.ticks_per_second = args.clock_hz,
                                    .copy_bytes_per_tick = throughput.load_bytes,
                                    .copy_latency = static_cast<std::int64_t>(throughput.load_latency),
                                    .flops_per_tick = throughput.flops,
@@ -31,7 +31,7 @@ template <std::size_t index> void add_timeline(const TimelineArgs& args, Timelin
         .kernel = "matmul", .sizes = {.m = args.tiles * config.m, .n = config.n, .k = args.stages * config.k}};
     if constexpr (config.grouped)  // One group has all rows
       options.starts = {0, config.swap ? options.sizes.n : options.sizes.m};
-    out = tile::trace::simulate_timeline(tile::trace::record<Matmul<config, Bf16, Bf16, Bf16>>(options), rates);
+    out = tile::trace::simulate_timeline(tile::trace::record_program<Matmul<config, Bf16, Bf16, Bf16>>(options), rates);
   }
 }
 

@@ -38,8 +38,8 @@ MatmulTraffic count_traffic(const TracedProduct& x, const Schedule& schedule) {
   g.b.cols = p.k;
   g.d.rows = p.m;
   g.d.cols = p.n;
-  const tile::Epilogue& f = g.d.on_target.finish = make_finish(x.epilogue, p.d.dtype);
-  const tile::trace::TrafficCounts c = tile::trace::count<Kernel>(g, schedule);
+  const tile::Epilogue& f = g.d.target.epilogue = make_finish(x.epilogue, p.d.dtype);
+  const tile::trace::TrafficCounts c = tile::trace::count_traffic_of<Kernel>(g, schedule);
   MatmulTraffic t;
   t.a = to_traffic(c.load(&g.a));
   t.b = to_traffic(c.load(&g.b));
@@ -92,7 +92,7 @@ std::vector<OperandTraffic> chain_traffic(const FusedMatmul& x, const TileChain&
 }
 
 template <class Left, class Right>
-FusedTraffic count_fused_traffic(const FusedMatmul& x, const tile::trace::CutSchedule& schedule) {
+FusedTraffic count_fused_traffic(const FusedMatmul& x, const tile::trace::CpuTileSchedule& schedule) {
   FusedTraffic t;
   const auto shape = [&](auto& a, auto& b, auto& d) {
     a.rows = x.product.m;
@@ -107,11 +107,11 @@ FusedTraffic count_fused_traffic(const FusedMatmul& x, const tile::trace::CutSch
     t.flops = c.flops;
   };
   if (!x.second) {
-    using Kernel = MappedMatmul<unlimited_tile, Left, Right>;
+    using Kernel = MatmulWithChain<unlimited_tile, Left, Right>;
     typename Kernel::Globals g;
     shape(g.a, g.b, g.d);
     g.chain = TileChain(x, {});
-    add(tile::trace::count<Kernel>(g, schedule), &g.a, &g.b, g.chain);
+    add(tile::trace::count_traffic_of<Kernel>(g, schedule), &g.a, &g.b, g.chain);
     return t;
   }
   using Kernel = GatedMatmul<unlimited_tile, Left, float, TileChain, Right>;
@@ -120,7 +120,7 @@ FusedTraffic count_fused_traffic(const FusedMatmul& x, const tile::trace::CutSch
   g.c.rows = g.b.rows;
   g.c.cols = g.b.cols;
   g.combine = TileChain(x, {});
-  const tile::trace::TrafficCounts c = tile::trace::count<Kernel>(g, schedule);
+  const tile::trace::TrafficCounts c = tile::trace::count_traffic_of<Kernel>(g, schedule);
   add(c, &g.a, &g.b, g.combine);
   t.second = to_traffic(c.load(&g.c));
   return t;
@@ -132,7 +132,7 @@ MatmulTraffic swap_operands(MatmulTraffic t) {
 }
 
 // Returns the schedule of the cpu target for one product, or for two products with the same left operand.
-tile::trace::CutSchedule make_cut_schedule(const MatmulProblem& p, const std::optional<MatrixLayout>& second,
+tile::trace::CpuTileSchedule make_cpu_schedule(const MatmulProblem& p, const std::optional<MatrixLayout>& second,
                                            int threads, const pool::Cpu& cpu) {
   const tile::Matrix a = to_tile_matrix(p.a, nullptr, p.m, p.k),
                      b = to_tile_matrix(transpose_layout(p.b), nullptr, p.n, p.k);
@@ -143,7 +143,7 @@ tile::trace::CutSchedule make_cut_schedule(const MatmulProblem& p, const std::op
     operands.right_parts = 2;
     operands.right_uniform = (c.col_stride == 1) == (b.col_stride == 1) && (c.row_stride == 1) == (b.row_stride == 1);
   }
-  tile::trace::CutSchedule s;
+  tile::trace::CpuTileSchedule s;
   s.problem = {p.batch, p.m, p.n, p.k};
   const tile::cpu::Engine& engine = choose_engine(s.problem, *tile::cpu::find_engine(p.a.dtype, p.b.dtype, cpu), b,
                                                   operands.right_uniform, cpu.caches);
@@ -151,9 +151,9 @@ tile::trace::CutSchedule make_cut_schedule(const MatmulProblem& p, const std::op
   s.schedule =
       choose_schedule(s.problem, operands, {cpu_kernel_configs[0].m, cpu_kernel_configs[0].n, cpu_kernel_configs[0].k},
                       choose_thread_count(p, threads));
-  s.grain_m = engine.row_multiple;
-  s.grain_k = engine.k_multiple;
-  s.grain_n = engine.cols;
+  s.row_granularity = engine.row_multiple;
+  s.k_granularity = engine.k_multiple;
+  s.col_granularity = engine.cols;
   s.registers = {engine.rows, engine.cols};
   return s;
 }
@@ -167,7 +167,7 @@ MatmulTraffic trace_tiles(const MatmulProblem& p, const TileScheduleOptions& ord
     return swap_operands(trace_tiles(transpose_problem(p), unswapped, transpose_epilogue(epilogue)));
   }
   tile::trace::TileSchedule s;
-  s.cut = {order.m, order.n, order.k, order.cluster_m, order.cluster_n};
+  s.tile_shape = {order.m, order.n, order.k, order.cluster_m, order.cluster_n};
   s.sizes = {static_cast<int>(p.m), static_cast<int>(p.n), static_cast<int>(p.k), static_cast<int>(p.batch),
              order.splits,          order.raster_rows,     order.split_mode};
   s.blocks = order.blocks;
@@ -181,7 +181,7 @@ MatmulTraffic trace_cpu(const MatmulProblem& p, int threads, const MatmulEpilogu
   if (p.d.col_stride != 1 && p.n > 1) {  // Contiguous columns of D are transposed, as in matmul()
     return swap_operands(trace_cpu(transpose_problem(p), threads, transpose_epilogue(epilogue), cpu));
   }
-  return count_traffic(TracedProduct{p, epilogue}, make_cut_schedule(p, std::nullopt, threads, cpu));
+  return count_traffic(TracedProduct{p, epilogue}, make_cpu_schedule(p, std::nullopt, threads, cpu));
 }
 
 FusedTraffic trace_cpu(const FusedMatmul& x, int threads, const pool::Cpu& cpu) {
@@ -189,7 +189,7 @@ FusedTraffic trace_cpu(const FusedMatmul& x, int threads, const pool::Cpu& cpu) 
   FusedTraffic none;
   none.chain.resize(x.chain.tensors.size() - static_cast<std::size_t>(x.product_count()));
   if (p.batch == 0 || p.m == 0 || p.n == 0) return none;
-  const tile::trace::CutSchedule s = make_cut_schedule(p, x.second, threads, cpu);
+  const tile::trace::CpuTileSchedule s = make_cpu_schedule(p, x.second, threads, cpu);
   switch (dtype_bits(p.a.dtype) * 100 + dtype_bits(p.b.dtype)) {
     case 3232: return count_fused_traffic<float, float>(x, s);
     case 3208: return count_fused_traffic<float, std::int8_t>(x, s);

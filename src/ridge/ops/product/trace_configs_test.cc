@@ -23,7 +23,7 @@ template <std::size_t index> void expect_groups_clean() {
       .kernel = "config " + std::to_string(index) + " grouped",
       .sizes = {.m = c.swap ? c.m : 3 * c.m, .n = c.swap ? 3 * c.n : c.n, .k = c.k * (c.stages + 1), .batch = 3},
       .starts = {0, along + 5, along + 5, 3 * along}};
-  EXPECT_EQ(check_schedules(tile::trace::record<ConfigKernel<index>>(groups)).first, "");
+  EXPECT_EQ(check_schedules(tile::trace::record_program<ConfigKernel<index>>(groups)).first, "");
 }
 
 template <std::size_t index> void expect_clean() {
@@ -35,13 +35,13 @@ template <std::size_t index> void expect_clean() {
       .sizes = {.m = 2 * c.m * c.cluster_m, .n = c.n * c.cluster_n, .k = c.k * (c.stages + 1)},
       .blocks = c.cluster(),
       .prefetch_constants = index % 2 == 1};
-  EXPECT_EQ(check_schedules(tile::trace::record<ConfigKernel<index>>(whole)).first, "");
+  EXPECT_EQ(check_schedules(tile::trace::record_program<ConfigKernel<index>>(whole)).first, "");
   if (!c.can_split()) return;
   const tile::trace::RecordOptions splits{
       .kernel = name + " split",
       .sizes = {.m = c.m * c.cluster_m, .n = c.n * c.cluster_n, .k = c.k * 4, .splits = 2},
       .blocks = 2 * c.cluster()};
-  EXPECT_EQ(check_schedules(tile::trace::record<ConfigKernel<index>>(splits)).first, "");
+  EXPECT_EQ(check_schedules(tile::trace::record_program<ConfigKernel<index>>(splits)).first, "");
   if (c.can_split() && c.epilogue_steps() > 1) {
     tile::trace::RecordOptions cooperative = splits;
     cooperative.kernel = name + " cooperative_split_k";
@@ -50,7 +50,7 @@ template <std::size_t index> void expect_clean() {
       cooperative.sizes.splits = 3;
       cooperative.blocks = 3 * c.cluster();
     }
-    const tile::trace::CheckResult v = check_schedules(tile::trace::record<ConfigKernel<index>>(cooperative));
+    const tile::trace::CheckResult v = check_schedules(tile::trace::record_program<ConfigKernel<index>>(cooperative));
     EXPECT_EQ(v.first, "");
     // Sets of splits that timed out: none, or any set without the last to arrive
     EXPECT_GE(v.gave_up.size(), c.cluster() < 8 ? 7U : 3U) << name;
@@ -60,13 +60,13 @@ template <std::size_t index> void expect_clean() {
       .kernel = name + " in runs",
       .sizes = {.m = 2 * c.m, .n = c.n, .k = c.k * 3, .split_mode = tile::SplitMode::stream_k},
       .blocks = 3};
-  EXPECT_EQ(check_schedules(tile::trace::record<ConfigKernel<index>>(stream_k), 300).first, "");
+  EXPECT_EQ(check_schedules(tile::trace::record_program<ConfigKernel<index>>(stream_k), 300).first, "");
   if (!c.can_split_in_cluster()) return;
   const tile::trace::RecordOptions shared{
       .kernel = name + " shared",
       .sizes = {.m = c.m, .n = c.n, .k = c.k * 4, .splits = 2, .split_mode = tile::SplitMode::cluster_split_k},
       .blocks = 2};
-  EXPECT_EQ(check_schedules(tile::trace::record<ConfigKernel<index>>(shared), 300).first, "");
+  EXPECT_EQ(check_schedules(tile::trace::record_program<ConfigKernel<index>>(shared), 300).first, "");
 }
 
 template <std::size_t index> void expect_clean_if_compiled() {

@@ -11,13 +11,13 @@
 namespace ridge::ops {
 namespace {
 
-std::int64_t read_index(const RoutedRows& r, const void* indices, std::int64_t i) {
+std::int64_t read_index(const RoutingProblem& r, const void* indices, std::int64_t i) {
   return r.indices == DType::int8 ? static_cast<const std::int8_t*>(indices)[i]
                                   : static_cast<const std::int32_t*>(indices)[i];
 }
 
 // Writes the row map: counts the rows of each group, then gives each index, in order, the next row of its group.
-void assign_rows(const RoutedRows& r, const void* indices, std::int32_t* row_map) {
+void assign_rows(const RoutingProblem& r, const void* indices, std::int32_t* row_map) {
   std::int32_t* const starts = row_map;
   std::int32_t* const rows = row_map + r.groups + 1;
   std::int32_t* const group_counts = rows + r.index_count;
@@ -40,7 +40,7 @@ void assign_rows(const RoutedRows& r, const void* indices, std::int32_t* row_map
 
 }  // namespace
 
-std::optional<std::string> unsupported_reason(const RoutedRows& r) {
+std::optional<std::string> unsupported_reason(const RoutingProblem& r) {
   constexpr std::int64_t max_index = std::numeric_limits<std::int32_t>::max();
   if (r.index_count > max_index || r.groups >= max_index)
     return fmt::format("expected at most {} indices and fewer groups, found {} and {}", max_index, r.index_count,
@@ -48,21 +48,21 @@ std::optional<std::string> unsupported_reason(const RoutedRows& r) {
   return std::nullopt;
 }
 
-void route_rows(const RoutedRows& r, std::span<void* const> data, int threads) {
+void route_rows(const RoutingProblem& r, std::span<void* const> data, int threads) {
   const std::int64_t bytes = r.width * dtype_bits(r.values) / 8;
-  if (!r.is_return) assign_rows(r, data[0], static_cast<std::int32_t*>(data[2]));
-  const std::int32_t* const rows = static_cast<const std::int32_t*>(data[r.is_return ? 0 : 2]) + r.groups + 1;
+  if (!r.restores_order) assign_rows(r, data[0], static_cast<std::int32_t*>(data[2]));
+  const std::int32_t* const rows = static_cast<const std::int32_t*>(data[r.restores_order ? 0 : 2]) + r.groups + 1;
   const char* const from = static_cast<const char*>(data[1]);
-  char* const to = static_cast<char*>(data[r.is_return ? 2 : 3]);
+  char* const to = static_cast<char*>(data[r.restores_order ? 2 : 3]);
   const int parts = r.index_count * bytes < (1 << 17) ? 1 : std::max(threads, 1);
   pool::run_parallel(parts, [&](int part) {
     const pool::WorkSlice mine = pool::split_evenly(r.index_count, parts, part);
     for (std::int64_t i = mine.begin; i < mine.end; ++i) {
-      if (!r.is_return && rows[i] >= 0)
+      if (!r.restores_order && rows[i] >= 0)
         std::memcpy(to + rows[i] * bytes, from + i / r.indices_per_row * bytes, static_cast<std::size_t>(bytes));
-      else if (r.is_return && rows[i] >= 0)
+      else if (r.restores_order && rows[i] >= 0)
         std::memcpy(to + i * bytes, from + rows[i] * bytes, static_cast<std::size_t>(bytes));
-      else if (r.is_return)
+      else if (r.restores_order)
         std::memset(to + i * bytes, 0, static_cast<std::size_t>(bytes));
     }
   });

@@ -8,6 +8,6 @@
 namespace ridge::ops {
 
 // Moves the rows. Requires a problem without `unsupported_reason`; problem.h lists the tensors of `data`.
-void route_rows(const RoutedRows& rows, std::span<void* const> data, int threads);
+void route_rows(const RoutingProblem& rows, std::span<void* const> data, int threads);
 
 }  // namespace ridge::ops

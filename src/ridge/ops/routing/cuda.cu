@@ -104,26 +104,26 @@ __global__ void __launch_bounds__(threads)
 }
 
 constexpr int move_threads = 256, move_warps = move_threads / 32;
-// One warp per row. Copies row i / each to its routed row, or with `is_return` the routed row to row i, or zeros if it
-// has none.
-template <class Word, bool is_return> __global__ void __launch_bounds__(move_threads)
+// One warp per index i. Copies row i / indices_per_row to the sorted row of i, or with `restores_order` the sorted row
+// of i, or zeros if it has none, to row i.
+template <class Word, bool restores_order> __global__ void __launch_bounds__(move_threads)
     move_kernel(const Word* from, Word* to, const int* rows, std::int64_t count, std::int64_t indices_per_row,
                 std::int64_t words) {
   const std::int64_t step = std::int64_t{gridDim.x} * move_warps;
   for (std::int64_t i = std::int64_t{blockIdx.x} * move_warps + threadIdx.x / 32; i < count; i += step) {
     const std::int64_t row = rows[i];
-    if (!is_return && row < 0) continue;
-    const Word* const source = from + (is_return ? row : i / indices_per_row) * words;
-    Word* const target = to + (is_return ? i : row) * words;
+    if (!restores_order && row < 0) continue;
+    const Word* const source = from + (restores_order ? row : i / indices_per_row) * words;
+    Word* const target = to + (restores_order ? i : row) * words;
     for (std::int64_t w = threadIdx.x % 32; w < words; w += 32) target[w] = row < 0 ? Word{} : source[w];
   }
 }
 
-template <class Word> void move_rows(const RoutedRows& r, const void* from, void* to, const int* rows,
+template <class Word> void move_rows(const RoutingProblem& r, const void* from, void* to, const int* rows,
                                      std::int64_t words, cudaStream_t stream) {
   const auto blocks = static_cast<unsigned>(
       std::min<std::int64_t>((r.index_count + move_warps - 1) / move_warps, 8 * device::multiprocessor_count()));
-  if (r.is_return)
+  if (r.restores_order)
     move_kernel<Word, true><<<blocks, move_threads, 0, stream>>>(static_cast<const Word*>(from), static_cast<Word*>(to),
                                                                  rows, r.index_count, r.indices_per_row, words);
   else
@@ -133,9 +133,9 @@ template <class Word> void move_rows(const RoutedRows& r, const void* from, void
 
 }  // namespace
 
-std::optional<std::string> route_rows(const RoutedRows& r, std::span<void* const> data, CUstream_st* stream) {
+std::optional<std::string> route_rows(const RoutingProblem& r, std::span<void* const> data, CUstream_st* stream) {
   const auto groups = static_cast<int>(r.groups);
-  if (!r.is_return) {
+  if (!r.restores_order) {
     int* const starts = static_cast<int*>(data[2]);
     int* const rows = starts + groups + 1;
     int* const kept = rows + r.index_count;
@@ -145,9 +145,9 @@ std::optional<std::string> route_rows(const RoutedRows& r, std::span<void* const
     count_rows_kernel<<<blocks, threads, 0, stream>>>(indices, groups, capacity, kept);
     assign_rows_kernel<<<blocks, threads, 0, stream>>>(indices, groups, starts, rows, kept);
   }
-  const int* const rows = static_cast<const int*>(data[r.is_return ? 0 : 2]) + groups + 1;
+  const int* const rows = static_cast<const int*>(data[r.restores_order ? 0 : 2]) + groups + 1;
   const void* const from = data[1];
-  void* const to = data[r.is_return ? 2 : 3];
+  void* const to = data[r.restores_order ? 2 : 3];
   const std::int64_t bytes = r.width * dtype_bits(r.values) / 8;
   const auto address = reinterpret_cast<std::uintptr_t>(from) | reinterpret_cast<std::uintptr_t>(to);
   if (r.index_count > 0 && bytes > 0) {

@@ -6,7 +6,7 @@
 
 namespace ridge::ops {
 
-inline CpuForecast cpu_forecast(const RoutedRows&, int) { return {.kernel = "routed rows"}; }
-Result<Forecast> forecast(const RoutedRows& rows, const DeviceNumbers& device);
+inline CpuForecast cpu_forecast(const RoutingProblem&, int) { return {.kernel = "routed rows"}; }
+Result<Forecast> forecast(const RoutingProblem& rows, const DeviceNumbers& device);
 
 }  // namespace ridge::ops

@@ -1,5 +1,5 @@
-// Column reductions: threads share blocks of rows and, unless a row's own reduction needs all its columns, ranges of
-// columns. The partition depends only on the sizes, so results do not depend on the number of threads.
+// Column reductions. Each task is a block of rows and, unless the kernel needs full rows, a range of their columns. The
+// partition depends only on the sizes, so results do not depend on the number of threads.
 #include <algorithm>
 #include <memory>
 
@@ -12,14 +12,14 @@
 namespace ridge::ops {
 namespace {
 
-constexpr std::int64_t max_tasks = 64, min_task_elements = 1 << 15;  // elements
+constexpr std::int64_t max_tasks = 64, min_task_elements = 1 << 15;
 constexpr std::int64_t range_columns = 2048;
 
 std::int64_t ceil_div(std::int64_t count, std::int64_t divisor) { return (count + divisor - 1) / divisor; }
 
 }  // namespace
 
-void reduce_across_rows(const AcrossRun& run, std::int64_t rows, std::int64_t columns, int threads,
+void reduce_across_rows(const ColumnReductionRun& run, std::int64_t rows, std::int64_t columns, int threads,
                         const StoreColumns& store_columns) {
   const bool needs_full_rows = run.problem != nullptr && run.problem->function != RowFunction::product_sum_across_rows;
   const std::int64_t ranges = needs_full_rows ? 1 : ceil_div(columns, range_columns);
@@ -33,14 +33,14 @@ void reduce_across_rows(const AcrossRun& run, std::int64_t rows, std::int64_t co
     const pool::WorkSlice mine = pool::split_evenly(row_blocks * ranges, workers, worker);
     for (std::int64_t i = mine.begin; i < mine.end; ++i) {
       const std::int64_t row_block = i / ranges, range = i % ranges;
-      AcrossRun task = run;
+      ColumnReductionRun task = run;
       task.part.begin = rows * row_block / row_blocks;
       task.part.end = rows * (row_block + 1) / row_blocks;
       task.part.columns = columns;
       task.part.first = ranges == 1 ? 0 : range * range_columns;
       task.part.last = ranges == 1 ? columns : std::min(columns, task.part.first + range_columns);
       task.part.sums = sums.get() + row_block * columns;
-      pool::select_for_isa(plain::run_across, avx2::run_across, avx512::run_across)(task);
+      pool::select_for_isa(plain::reduce_columns_part, avx2::reduce_columns_part, avx512::reduce_columns_part)(task);
     }
   });
   const int store_workers =

@@ -18,29 +18,30 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr RowFunction gradients[] = {RowFunction::product_sum_across_rows, RowFunction::rmsnorm_weight_gradient,
                                      RowFunction::layernorm_weight_gradient};
 
-float drawn(std::mt19937& random) { return static_cast<float>(random() % 2001) / 500 - 2; }
+float random_float(std::mt19937& random) { return static_cast<float>(random() % 2001) / 500 - 2; }
 
-template <class Kind> std::vector<double> by_text(const std::vector<double>& x, tile::Index rows, tile::Index columns) {
+template <class Kind>
+std::vector<double> evaluate_reference(const std::vector<double>& x, tile::Index rows, tile::Index columns) {
   std::vector<double> y(static_cast<std::size_t>(columns), 77);
-  tile::value::run_rows<ReducedAcrossRows<double, double, Kind>>({{x.data(), columns}, {y.data()}}, rows, columns);
+  tile::value::run_rows<ColumnReduction<double, double, Kind>>({{x.data(), columns}, {y.data()}}, rows, columns);
   return y;
 }
 
-TEST(Across, TextsJoinEachColumn) {
+TEST(Across, ReferenceReducesEachColumn) {
   const std::vector<double> x{1, -2, 3, 4, 5, -6};
-  EXPECT_EQ(by_text<tile::Add>(x, 2, 3), (std::vector<double>{5, 3, -3}));
-  EXPECT_EQ(by_text<tile::MaxOrNan>(x, 3, 2), (std::vector<double>{5, 4}));
-  EXPECT_EQ(by_text<tile::MinOrNan>(x, 3, 2), (std::vector<double>{1, -6}));
+  EXPECT_EQ(evaluate_reference<tile::Add>(x, 2, 3), (std::vector<double>{5, 3, -3}));
+  EXPECT_EQ(evaluate_reference<tile::MaxOrNan>(x, 3, 2), (std::vector<double>{5, 4}));
+  EXPECT_EQ(evaluate_reference<tile::MinOrNan>(x, 3, 2), (std::vector<double>{1, -6}));
 }
 
 // A row contributes dy times its normalized x to the gradient.
-TEST(Across, TextsOfGradientsAreWhatTheNormsSay) {
+TEST(Across, WeightGradientIsDyTimesNormalizedX) {
   std::mt19937 random(3);
   for (const std::size_t columns : {1u, 2u, 7u, 32u}) {
     RowInputs row;
     for (std::size_t i = 0; i < columns; ++i) {
-      row.x.push_back(drawn(random));
-      row.dy.push_back(drawn(random));
+      row.x.push_back(random_float(random));
+      row.dy.push_back(random_float(random));
       row.weight.push_back(1);
     }
     for (const RowFunction function : gradients) {
@@ -63,8 +64,8 @@ struct Case {
 class AcrossRows : public pool::IsaTest {};
 
 // Returns the result of `function` on f32 rows and checks that nothing is written after it.
-std::vector<float> made(RowFunction function, const Case& c, const std::vector<float>& x,
-                        const std::vector<float>& dy) {
+std::vector<float> run_on_cpu(RowFunction function, const Case& c, const std::vector<float>& x,
+                              const std::vector<float>& dy) {
   RowProblem p;
   p.function = function;
   p.rows = c.rows;
@@ -77,36 +78,36 @@ std::vector<float> made(RowFunction function, const Case& c, const std::vector<f
   return y;
 }
 
-TEST_P(AcrossRows, EachThreadCountGivesTheSameBits) {
+TEST_P(AcrossRows, ThreadCountDoesNotChangeBits) {
   std::mt19937 random(2);
   for (const Case& c : {Case{.rows = 1000, .columns = 333}, Case{.rows = 100, .columns = 5000}}) {
     std::vector<float> x, dy;
     for (std::int64_t i = 0; i < c.rows * c.columns; ++i) {
-      x.push_back(drawn(random));
-      dy.push_back(drawn(random));
+      x.push_back(random_float(random));
+      dy.push_back(random_float(random));
     }
     for (const RowFunction function : gradients) {
       Case many = c;
       many.threads = 5;
-      EXPECT_EQ(made(function, c, x, dy), made(function, many, x, dy));
+      EXPECT_EQ(run_on_cpu(function, c, x, dy), run_on_cpu(function, many, x, dy));
     }
   }
 }
 
-TEST_P(AcrossRows, ANanIsInEachColumnThatItsRowHasAPartIn) {
+TEST_P(AcrossRows, NanReachesDependentColumns) {
   std::vector<float> x(64 * 40, 0.5F), dy(64 * 40, 2);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] += static_cast<float>(i % 5);
   x[10 * 40 + 7] = NAN;
   const Case c{.rows = 64, .columns = 40};
-  const std::vector<float> product = made(RowFunction::product_sum_across_rows, c, x, dy),
-                           norm = made(RowFunction::rmsnorm_weight_gradient, c, x, dy);
+  const std::vector<float> product = run_on_cpu(RowFunction::product_sum_across_rows, c, x, dy),
+                           norm = run_on_cpu(RowFunction::rmsnorm_weight_gradient, c, x, dy);
   for (std::size_t i = 0; i < 40; ++i) {
     EXPECT_EQ(std::isnan(product[i]), i == 7) << i;
     EXPECT_TRUE(std::isnan(norm[i])) << i;
   }
 }
 
-ReduceProblem down(ReduceFunction function, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
+ReduceProblem column_reduction(ReduceFunction function, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
   return {.function = function, .kept = {{columns, 1, 1}}, .reduced = {{rows, stride, 0}}};
 }
 
@@ -119,7 +120,7 @@ TEST_P(AcrossRows, ReductionsOfIntegersAreExact) {
         for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7 % 23) - 11;
         for (const ReduceFunction function : {ReduceFunction::sum, ReduceFunction::max, ReduceFunction::min}) {
           std::fill(y.begin(), y.end(), 77.0F);
-          reduce(down(function, m, n, stride), x.data(), y.data(), threads);
+          reduce(column_reduction(function, m, n, stride), x.data(), y.data(), threads);
           for (std::int64_t c = 0; c < n; ++c) {
             float want = x[static_cast<std::size_t>(c)];
             for (std::int64_t r = 1; r < m; ++r) {
@@ -136,7 +137,7 @@ TEST_P(AcrossRows, ReductionsOfIntegersAreExact) {
 }
 
 // The reduced axis is between kept axes; sums of some columns overflow f32 or contain a NaN.
-TEST_P(AcrossRows, ReductionsGoAcrossTheMiddleOfThree) {
+TEST_P(AcrossRows, ReducesTheMiddleOfThreeAxes) {
   std::vector<float> x(3 * 20 * 40), y(3 * 40);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 19);
   for (std::size_t r = 0; r < 20; ++r) x[800 + r * 40 + 5] = r % 2 == 0 ? 3e38F : -3e38F;
@@ -160,9 +161,9 @@ TEST_P(AcrossRows, ReductionsGoAcrossTheMiddleOfThree) {
 INSTANTIATE_TEST_SUITE_P(EveryIsa, AcrossRows, testing::ValuesIn(pool::available_isas()),
                          [](const auto& isa) { return std::string(pool::isa_name(isa.param)); });
 
-TEST(Across, OfNoRowsIsNothing) {
+TEST(Across, SumOverNoRowsIsZero) {
   const Case c{.rows = 0, .columns = 3};
-  EXPECT_EQ(made(RowFunction::product_sum_across_rows, c, {}, {}), (std::vector<float>{0, 0, 0, 77}));
+  EXPECT_EQ(run_on_cpu(RowFunction::product_sum_across_rows, c, {}, {}), (std::vector<float>{0, 0, 0, 77}));
 }
 
 }  // namespace

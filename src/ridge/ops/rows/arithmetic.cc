@@ -3,8 +3,8 @@
 
 namespace ridge::ops {
 
-void execute_arithmetic(const ArithmeticCall& run) {
-  pool::select_for_isa(plain::execute_arithmetic, avx2::execute_arithmetic, avx512::execute_arithmetic)(run);
+void run_roof_loop(const RoofLoopCall& run) {
+  pool::select_for_isa(plain::run_roof_loop, avx2::run_roof_loop, avx512::run_roof_loop)(run);
 }
 void run_compiled_chain(const CompiledChain& run) {
   pool::select_for_isa(plain::run_compiled_chain, avx2::run_compiled_chain, avx512::run_compiled_chain)(run);

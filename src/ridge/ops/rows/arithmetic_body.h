@@ -35,27 +35,27 @@ template <class V> void run_chain(const CompiledChain& run) {
   with_typed_pointer(run.dtype, run.y, [&](auto* y) {
     using T = std::decay_t<decltype(*y)>;
     const bool streams = 3 * run.n * static_cast<std::int64_t>(sizeof(T)) > pool::cache_sizes().l3;
-    const tile::cpu::RowsPart part{0, 1, run.n, nullptr, streams, !streams};
+    const tile::cpu::ThreadRows part{0, 1, run.n, nullptr, streams, !streams};
     const auto run_with = [&](auto f) {
       tile::cpu::run_rows<V, TwoInputChain<T, decltype(f)>>(
           {{static_cast<const T*>(run.x)}, {static_cast<const T*>(run.r)}, {y}}, part);
     };
-    run.kernel == ArithmeticKernel::gelu ? run_with(AffineGelu{}) : run_with(AffineRelu{});
+    run.kernel == RoofKernel::gelu ? run_with(AffineGelu{}) : run_with(AffineRelu{});
   });
 }
 
-// Four pairs of vectors at fixed addresses; they are independent, so they hide each other's latency.
-template <class V, class T> class CachedVectors {
+// Runs the loops on four pairs of vectors, which stay in the L1. The pairs are independent, to hide latency.
+template <class V, class T> class L1ResidentLoops {
  public:
   static constexpr int pairs = 4;
-  static constexpr std::int64_t pair = 2 * V::lanes, group = pairs * pair;
+  static constexpr std::int64_t pair_elements = 2 * V::lanes, group_elements = pairs * pair_elements;
   static constexpr bool halves = V::has_even_odd && std::is_same_v<T, Bf16>;
 
-  CachedVectors() {
-    for (std::int64_t i = 0; i < group; i += V::lanes) {
+  L1ResidentLoops() {
+    for (std::int64_t i = 0; i < group_elements; i += V::lanes) {
       broadcast<V>(0.5f).store(x_ + i);
       broadcast<V>(0.75f).store(r_ + i);
-      broadcast<V>(0.5f).store(between_ + i);
+      broadcast<V>(0.5f).store(exponentials_ + i);
     }
   }
 
@@ -88,7 +88,7 @@ template <class V, class T> class CachedVectors {
     for (std::int64_t row = 0; row < n / columns; ++row) {
       const V all =
           combine_vectors(part + (shares_weight ? row % 2 * 4 : 0), vectors_per_row, [](V a, V b) { return a + b; });
-      keep(1 / std::sqrt(sum_lanes(all) * 0.5f + 1e-5f));
+      do_not_optimize(1 / std::sqrt(sum_lanes(all) * 0.5f + 1e-5f));
     }
     const V scale = broadcast<V>(0.9f), second_scale = broadcast<V>(0.8f);
     VectorPair<V> w{scale, scale};
@@ -121,18 +121,18 @@ template <class V, class T> class CachedVectors {
         n, [&](const PairPointers& at, [[maybe_unused]] int k) __attribute__((always_inline)) {
           const VectorPair<V> x = load_pair<V, halves>(at.x);
           const V p = exponential(x.a - maximum), q = exponential(x.b - maximum);
-          p.store(at.between);
-          q.store(at.between + V::lanes);
+          p.store(at.exponentials);
+          q.store(at.exponentials + V::lanes);
           sums[0] = sums[0] + p;
           sums[1] = sums[1] + q;
         });
     for (std::int64_t row = 0; row < n / columns; ++row) {
-      keep(tile::cpu::max_lane(combine_vectors(part, 2, [](V a, V b) { return lane_max(b, a); })));
-      keep(1 / sum_lanes(sums[0] + sums[1]));
+      do_not_optimize(tile::cpu::max_lane(combine_vectors(part, 2, [](V a, V b) { return lane_max(b, a); })));
+      do_not_optimize(1 / sum_lanes(sums[0] + sums[1]));
     }
     for_each_pair(
         n, [&](const PairPointers& at, [[maybe_unused]] int k) __attribute__((always_inline)) {
-          const VectorPair<V> e = load_pair<V, false>(at.between);
+          const VectorPair<V> e = load_pair<V, false>(at.exponentials);
           store_pair<V, halves>({e.a * scale, e.b * scale}, at.y, false);
         });
   }
@@ -141,17 +141,17 @@ template <class V, class T> class CachedVectors {
   struct PairPointers {  // Addresses of one pair of vectors.
     const T *x, *r;
     T* y;
-    float* between;
-    PairPointers at(std::int64_t i) const { return {x + i, r + i, y + i, between + i}; }
+    float* exponentials;
+    PairPointers at(std::int64_t i) const { return {x + i, r + i, y + i, exponentials + i}; }
   };
   // The asm statement hides the addresses from the compiler for each group, so it cannot reuse loaded values. (A memory
-  // clobber also forced the sums to memory: rmsnorm's roof came out at 0.7 of its value.)
+  // clobber would also force the sums to memory, which lowers rmsnorm's roof to 0.7 of its value.)
   template <class F> [[gnu::always_inline]] void for_each_pair(std::int64_t n, F update) {
-    PairPointers lines{x_, r_, y_, between_};
-    for (std::int64_t i = 0; i < n; i += group) {
-      asm volatile("" : "+r"(lines.x), "+r"(lines.r), "+r"(lines.y), "+r"(lines.between));
+    PairPointers lines{x_, r_, y_, exponentials_};
+    for (std::int64_t i = 0; i < n; i += group_elements) {
+      asm volatile("" : "+r"(lines.x), "+r"(lines.r), "+r"(lines.y), "+r"(lines.exponentials));
 #pragma GCC unroll 4
-      for (int k = 0; k < pairs; ++k) update(lines.at(k * pair), k);
+      for (int k = 0; k < pairs; ++k) update(lines.at(k * pair_elements), k);
     }
   }
   static V exponential(V x) {
@@ -165,29 +165,29 @@ template <class V, class T> class CachedVectors {
     for (int k = 1; k < vectors_per_row; ++k) all = combine(all, combine(part[2 * k], part[2 * k + 1]));
     return all;
   }
-  template <class X> static void keep(X x) { asm volatile("" : : "m"(x)); }
+  template <class X> static void do_not_optimize(X x) { asm volatile("" : : "m"(x)); }
 
-  alignas(64) T x_[group];
-  alignas(64) T r_[group];
-  alignas(64) T y_[group];
-  alignas(64) float between_[group];
+  alignas(64) T x_[group_elements];
+  alignas(64) T r_[group_elements];
+  alignas(64) T y_[group_elements];
+  alignas(64) float exponentials_[group_elements];
 };
 
-template <class V, class T> void run_arithmetic(const ArithmeticCall& run) {
-  CachedVectors<V, T> vectors;
+template <class V, class T> void run_cached_loop(const RoofLoopCall& run) {
+  L1ResidentLoops<V, T> vectors;
   switch (run.kernel) {
-    case ArithmeticKernel::affine: return vectors.map(run.n, AffineRelu{});
-    case ArithmeticKernel::gelu: return vectors.map(run.n, AffineGelu{});
-    case ArithmeticKernel::cosines: return vectors.map(run.n, [](V x) { return cos(cos(x)); });
-    case ArithmeticKernel::rmsnorm: return vectors.rmsnorm(run.n, run.columns);
-    case ArithmeticKernel::softmax: return vectors.softmax(run.n, run.columns);
+    case RoofKernel::affine: return vectors.map(run.n, AffineRelu{});
+    case RoofKernel::gelu: return vectors.map(run.n, AffineGelu{});
+    case RoofKernel::cosines: return vectors.map(run.n, [](V x) { return cos(cos(x)); });
+    case RoofKernel::rmsnorm: return vectors.rmsnorm(run.n, run.columns);
+    case RoofKernel::softmax: return vectors.softmax(run.n, run.columns);
   }
 }
 
-inline void run_arithmetic(const ArithmeticCall& run) {
-  if (run.dtype == DType::bf16) return run_arithmetic<FloatLanes, Bf16>(run);
-  if (run.dtype == DType::f16) return run_arithmetic<FloatLanes, F16>(run);
-  run_arithmetic<FloatLanes, float>(run);
+inline void run_cached_loop(const RoofLoopCall& run) {
+  if (run.dtype == DType::bf16) return run_cached_loop<FloatLanes, Bf16>(run);
+  if (run.dtype == DType::f16) return run_cached_loop<FloatLanes, F16>(run);
+  run_cached_loop<FloatLanes, float>(run);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Tests that the roof of `ridge bench stream` has the kernel's own instructions: both run with vectors that count their
-// operations.
+// Tests that the roof loops of `ridge bench stream` execute the instructions of the kernels: both run with vectors that
+// count their operations.
 #include "ridge/ops/rows/arithmetic.h"
 
 #include <gtest/gtest.h>
@@ -151,7 +151,7 @@ float sum_lanes(Counted a) {
   return sum_lanes(a.v);
 }
 
-template <class F> Counts counted(F f) {
+template <class F> Counts count_operations(F f) {
   counts.clear();
   f();
   return counts;
@@ -160,28 +160,28 @@ template <class T> constexpr DType dtype_of = std::is_same_v<T, float>  ? DType:
                                               : std::is_same_v<T, Bf16> ? DType::bf16
                                                                         : DType::f16;
 
-template <class T> Counts of_rows(RowFunction function, std::int64_t rows, std::int64_t columns) {
+template <class T> Counts count_row_kernel(RowFunction function, std::int64_t rows, std::int64_t columns) {
   std::vector<T> x(static_cast<std::size_t>(rows * columns)), y(x.size()), w(static_cast<std::size_t>(columns));
   const Counted half = Counted::broadcast(0.5f);
   for (std::size_t i = 0; i < x.size(); i += Counted::lanes) half.store(x.data() + i);
   for (std::size_t i = 0; i < w.size(); i += Counted::lanes) half.store(w.data() + i);
   std::vector<float> scratch(static_cast<std::size_t>(tile::cpu::row_scratch_floats(columns)));
-  const tile::cpu::RowsPart part{0, rows, columns, scratch.data(), false, true};
-  return counted([&] {
+  const tile::cpu::ThreadRows part{0, rows, columns, scratch.data(), false, true};
+  return count_operations([&] {
     if (function == RowFunction::softmax)
       tile::cpu::run_rows<Counted, Softmax<T, T>>({{x.data(), columns}, {y.data(), columns}}, part);
     else
       tile::cpu::run_rows<Counted, Rmsnorm<T, T, T>>({{x.data(), columns}, {w.data()}, {y.data(), columns}}, part);
   });
 }
-template <class T> Counts roof(ArithmeticKernel text, std::int64_t n, std::int64_t columns = 0) {
-  return counted([&] { run_arithmetic<Counted, T>({text, dtype_of<T>, n, columns}); });
+template <class T> Counts count_roof_loop(RoofKernel kernel, std::int64_t n, std::int64_t columns = 0) {
+  return count_operations([&] { run_cached_loop<Counted, T>({kernel, dtype_of<T>, n, columns}); });
 }
-// `CachedVectors` first fills pairs * 2 vectors of each of three arrays.
-template <class T> Counts filling() {
-  return counted([] { CachedVectors<Counted, T> spot; });
+// `L1ResidentLoops` first stores pairs * 2 vectors in each of three arrays.
+template <class T> Counts count_initial_stores() {
+  return count_operations([] { L1ResidentLoops<Counted, T> loops; });
 }
-Counts less(Counts a, const Counts& b) {
+Counts subtract_counts(Counts a, const Counts& b) {
   for (const auto& [name, count] : b)
     if ((a[name] -= count) == 0) a.erase(name);
   return a;
@@ -190,36 +190,40 @@ Counts less(Counts a, const Counts& b) {
 template <class T> void expect_rows() {
   for (const std::int64_t columns : {1024, 4096})
     for (const RowFunction function : {RowFunction::rmsnorm, RowFunction::softmax}) {
-      const auto text = function == RowFunction::softmax ? ArithmeticKernel::softmax : ArithmeticKernel::rmsnorm;
-      EXPECT_EQ(of_rows<T>(function, 8, columns), less(roof<T>(text, 8 * columns, columns), filling<T>()))
-          << dtype_name(dtype_of<T>) << ", " << columns << " columns, " << (text == ArithmeticKernel::softmax);
+      const auto kernel = function == RowFunction::softmax ? RoofKernel::softmax : RoofKernel::rmsnorm;
+      EXPECT_EQ(count_row_kernel<T>(function, 8, columns),
+                subtract_counts(count_roof_loop<T>(kernel, 8 * columns, columns), count_initial_stores<T>()))
+          << dtype_name(dtype_of<T>) << ", " << columns << " columns, " << (kernel == RoofKernel::softmax);
     }
 }
-TEST(Arithmetic, has_the_row_kernels_instructions) {
+TEST(RoofLoops, roof_loop_executes_the_row_kernels_instructions) {
   expect_rows<float>();
   expect_rows<Bf16>();
   expect_rows<F16>();
 }
 
-TEST(Arithmetic, rmsnorm_takes_three_loads_of_which_two_rows_share_one_and_a_store_for_each_vector) {
+TEST(RoofLoops, rmsnorm_executes_the_expected_instructions) {
   const std::int64_t vectors = 8 * 1024 / Counted::lanes;
-  const Counts of = of_rows<float>(RowFunction::rmsnorm, 8, 1024);
-  EXPECT_EQ(of.at("load"), vectors * 5 / 2);
-  EXPECT_EQ(of.at("store"), vectors);
-  EXPECT_EQ(of.at("fma"), vectors);
-  EXPECT_EQ(of.at("multiply"), 2 * vectors);
-  EXPECT_EQ(of.at("sum"), 8);
+  const Counts rmsnorm_counts = count_row_kernel<float>(RowFunction::rmsnorm, 8, 1024);
+  EXPECT_EQ(rmsnorm_counts.at("load"), vectors * 5 / 2);
+  EXPECT_EQ(rmsnorm_counts.at("store"), vectors);
+  EXPECT_EQ(rmsnorm_counts.at("fma"), vectors);
+  EXPECT_EQ(rmsnorm_counts.at("multiply"), 2 * vectors);
+  EXPECT_EQ(rmsnorm_counts.at("sum"), 8);
 }
 
-constexpr std::int64_t many = 4096;
-Counts of_text(ArithmeticKernel text) {
-  const std::vector<float> x(many, 0.5f), r(many, 0.5f);
-  std::vector<float> y(many);
-  return counted([&] { run_chain<Counted>({text, DType::f32, many, x.data(), r.data(), y.data()}); });
+constexpr std::int64_t chain_elements = 4096;
+Counts count_compiled_chain(RoofKernel kernel) {
+  const std::vector<float> x(chain_elements, 0.5f), r(chain_elements, 0.5f);
+  std::vector<float> y(chain_elements);
+  return count_operations([&] {
+    run_chain<Counted>({kernel, DType::f32, chain_elements, x.data(), r.data(), y.data()});
+  });
 }
-TEST(Arithmetic, has_the_compiled_chains_instructions) {
-  for (const ArithmeticKernel text : {ArithmeticKernel::affine, ArithmeticKernel::gelu})
-    EXPECT_EQ(of_text(text), less(roof<float>(text, many), filling<float>()));
+TEST(RoofLoops, roof_loop_executes_the_compiled_chains_instructions) {
+  for (const RoofKernel kernel : {RoofKernel::affine, RoofKernel::gelu})
+    EXPECT_EQ(count_compiled_chain(kernel),
+              subtract_counts(count_roof_loop<float>(kernel, chain_elements), count_initial_stores<float>()));
 }
 
 // Sizes around vector multiples, addresses off a cache line, and non-temporal stores.
@@ -241,7 +245,7 @@ template <class T> void expect_chain(DType dtype, std::int64_t n, std::size_t sh
     x[i] = stored(static_cast<float>(i % 31) - 9);
     r[i] = stored(static_cast<float>(i % 5) * 0.25f);
   }
-  run_compiled_chain({ArithmeticKernel::affine, dtype, n, x.data(), r.data(), y.data() + shift});
+  run_compiled_chain({RoofKernel::affine, dtype, n, x.data(), r.data(), y.data() + shift});
   for (std::size_t i = 0; i < size; ++i) {
     const float u = 1.3f * value(x[i]) + 0.2f;
     ASSERT_EQ(value(y[i + shift]), value(stored(std::max(u, 0.0f) * value(r[i])))) << i << " of " << n;
@@ -249,7 +253,7 @@ template <class T> void expect_chain(DType dtype, std::int64_t n, std::size_t sh
   for (std::size_t i = 0; i < shift; ++i) ASSERT_EQ(value(y[i]), -77);
   ASSERT_EQ(value(y.back()), -77) << n;
 }
-TEST(CompiledChain, GivesEverySizeOnEveryInstructionSet) {
+TEST(CompiledChain, IsRightForAllSizesAndInstructionSets) {
   const pool::Isa before = pool::active_isa();
   const std::int64_t large = pool::cache_sizes().l3 / 6 + 4321;
   for (const pool::Isa isa : pool::available_isas()) {
@@ -267,17 +271,17 @@ TEST(CompiledChain, GivesEverySizeOnEveryInstructionSet) {
   pool::set_active_isa(before);
 }
 
-Counts of_chain(ChainOp bend) {
-  std::vector<float> x(many, 0.5f), r(many, 0.5f), y(many);
+Counts count_interpreted_chain(ChainOp activation) {
+  std::vector<float> x(chain_elements, 0.5f), r(chain_elements, 0.5f), y(chain_elements);
   const ChainTensor flat{DType::f32, {1}};
-  const ChainProgram program{{many},
+  const ChainProgram program{{chain_elements},
                              {flat, flat, flat},
                              {{.op = ChainOp::load, .result = 0, .slot = 0},
                               {.op = ChainOp::constant, .result = 1, .constant = 1.3f},
                               {.op = ChainOp::multiply, .result = 0, .a = 0, .b = 1},
                               {.op = ChainOp::constant, .result = 1, .constant = 0.2f},
                               {.op = ChainOp::add, .result = 0, .a = 0, .b = 1},
-                              {.op = bend, .result = 0, .a = 0},
+                              {.op = activation, .result = 0, .a = 0},
                               {.op = ChainOp::load, .result = 1, .slot = 1},
                               {.op = ChainOp::multiply, .result = 0, .a = 0, .b = 1},
                               {.op = ChainOp::store, .a = 0, .slot = 2}},
@@ -285,12 +289,15 @@ Counts of_chain(ChainOp bend) {
   const ChainCode code = lower_chain(program);
   std::vector<float> scratch(static_cast<std::size_t>(chain_scratch_floats(code)));
   void* const tensors[] = {x.data(), r.data(), y.data()};
-  return counted([&] { ChainRunner<Counted>({code, tensors, 0, code.block_count(), scratch.data()}).run_blocks(); });
+  return count_operations([&] {
+    ChainRunner<Counted>({code, tensors, 0, code.block_count(), scratch.data()}).run_blocks();
+  });
 }
-TEST(Arithmetic, has_an_interpreted_chains_instructions) {
-  for (const auto& [bend, text] :
-       {std::pair{ChainOp::relu, ArithmeticKernel::affine}, std::pair{ChainOp::gelu, ArithmeticKernel::gelu}})
-    EXPECT_EQ(of_chain(bend), less(roof<float>(text, many), filling<float>()));
+TEST(RoofLoops, roof_loop_executes_the_interpreted_chains_instructions) {
+  for (const auto& [activation, kernel] :
+       {std::pair{ChainOp::relu, RoofKernel::affine}, std::pair{ChainOp::gelu, RoofKernel::gelu}})
+    EXPECT_EQ(count_interpreted_chain(activation),
+              subtract_counts(count_roof_loop<float>(kernel, chain_elements), count_initial_stores<float>()));
 }
 
 }  // namespace

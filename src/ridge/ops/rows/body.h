@@ -8,7 +8,7 @@ namespace ridge::ops {
 namespace {
 
 template <class Kernel, class X, class W, class Y>
-auto norm_globals(const RowRun& run, const X* x, const W* weight, Y* y) {
+auto make_norm_globals(const RowRun& run, const X* x, const W* weight, Y* y) {
   const RowProblem& p = run.problem;
   typename Kernel::Globals g{};
   g.x = {x, p.x.row_stride};
@@ -22,7 +22,7 @@ auto norm_globals(const RowRun& run, const X* x, const W* weight, Y* y) {
 template <class V, template <class, class, class> class Norm, class X, class W, class Y>
 void run_norm(const RowRun& run, const X* x, const W* weight, Y* y) {
   using Kernel = Norm<X, W, Y>;
-  tile::cpu::run_rows<V, Kernel>(norm_globals<Kernel>(run, x, weight, y), run.part);
+  tile::cpu::run_rows<V, Kernel>(make_norm_globals<Kernel>(run, x, weight, y), run.part);
 }
 
 // Row kernels take weights as floats or in x's format. A missing weight becomes ones; other formats are widened.
@@ -40,16 +40,16 @@ template <class V> const float* widen_weights(const RowRun& run, std::int64_t n,
 }
 
 template <class V, template <class, class, class> class Norm, class X, class Y>
-void run_weighted(const RowRun& run, const X* x, Y* y) {
+void run_weighted_norm(const RowRun& run, const X* x, Y* y) {
   const DType dtype = run.problem.weight_dtype;
   const std::int64_t n = run.problem.columns;
   constexpr DType dtype_of_x = std::is_same_v<X, float>  ? DType::f32
                                : std::is_same_v<X, Bf16> ? DType::bf16
                                                          : DType::f16;
-  if (run.data.weight == nullptr) return run_norm<V, Norm>(run, x, fill_ones<V, X>(n, run.weights), y);
+  if (run.data.weight == nullptr) return run_norm<V, Norm>(run, x, fill_ones<V, X>(n, run.weight_scratch), y);
   if (dtype == dtype_of_x) return run_norm<V, Norm>(run, x, static_cast<const X*>(run.data.weight), y);
   const auto* const w =
-      dtype == DType::f32 ? static_cast<const float*>(run.data.weight) : widen_weights<V>(run, n, run.weights);
+      dtype == DType::f32 ? static_cast<const float*>(run.data.weight) : widen_weights<V>(run, n, run.weight_scratch);
   run_norm<V, Norm>(run, x, w, y);
 }
 
@@ -67,8 +67,8 @@ template <class V> void run_rows(const RowRun& run) {
       using X = std::decay_t<decltype(*x)>;
       using Y = std::decay_t<decltype(*y)>;
       switch (p.function) {
-        case RowFunction::rmsnorm: return run_weighted<V, Rmsnorm, X, Y>(run, x, y);
-        case RowFunction::layernorm: return run_weighted<V, Layernorm, X, Y>(run, x, y);
+        case RowFunction::rmsnorm: return run_weighted_norm<V, Rmsnorm, X, Y>(run, x, y);
+        case RowFunction::layernorm: return run_weighted_norm<V, Layernorm, X, Y>(run, x, y);
         case RowFunction::log_sum_exp: return run_log_sum_exp<V, X, Y>(run, x, y);
         default: return tile::cpu::run_rows<V, Softmax<X, Y>>({{x, p.x.row_stride}, {y, p.y.row_stride}}, run.part);
       }
@@ -81,7 +81,7 @@ template <class V> float reduce_row(const ReduceRun& run) {
   with_typed_pointer(run.dtype, const_cast<void*>(run.x), [&](auto* x) {
     using X = std::decay_t<decltype(*x)>;
     const auto reduce_with = [&](auto kind, double sum_scale) {
-      tile::cpu::run_row_reduction<V, ReducedRow<X, float, decltype(kind)>>({{x}, {&y}, sum_scale}, run.columns);
+      tile::cpu::run_row_reduction<V, RowReduction<X, float, decltype(kind)>>({{x}, {&y}, sum_scale}, run.columns);
     };
     switch (run.function) {
       case ReduceFunction::sum: return reduce_with(tile::Add{}, 1);

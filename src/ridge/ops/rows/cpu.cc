@@ -67,7 +67,7 @@ std::vector<double> to_doubles(DType dtype, const void* from, std::int64_t begin
   return out;
 }
 
-// Evaluates a row of a gradient in f64, for rows that f32 cannot represent. A null `weight` means ones.
+// Evaluates a row of a gradient in f64, for rows that are inaccurate in f32. A null `weight` means ones.
 std::vector<double> evaluate_row_in_f64(const RowProblem& p, const RowData& data, Index row) {
   return evaluate_in_f64(p, {to_doubles(p.x.dtype, data.x, row * p.x.row_stride, p.columns),
                              to_doubles(p.dy.dtype, data.dy, row * p.dy.row_stride, p.columns),
@@ -90,9 +90,9 @@ void add_row_in_f64(const void* context, Index row, double* sums) {
   const auto& [problem, data] = *static_cast<const AcrossRowsData*>(context);
   for (const double each : evaluate_row_in_f64(problem, data, row)) *sums++ += each;
 }
-void run_across(const RowProblem& p, const RowData& data, int threads) {
+void run_sum_across_rows(const RowProblem& p, const RowData& data, int threads) {
   const AcrossRowsData context{p, data};
-  AcrossRun run{&p, ReduceFunction::sum, p.x, data.x, data.dy, {}};
+  ColumnReductionRun run{&p, ReduceFunction::sum, p.x, data.x, data.dy, {}};
   run.part.recompute_in_f64 = add_row_in_f64;
   run.part.context = &context;
   reduce_across_rows(run, p.rows, p.columns, threads, [&](std::int64_t begin, std::int64_t end, const double* sums) {
@@ -139,7 +139,7 @@ std::optional<std::string> unsupported_reason(const RowProblem& p) {
 }
 
 void run_row_function(const RowProblem& p, const RowData& data, int threads) {
-  if (p.columns != 0 && reduces_across_rows(p.function)) return run_across(p, data, threads);
+  if (p.columns != 0 && reduces_across_rows(p.function)) return run_sum_across_rows(p, data, threads);
   if (p.rows == 0 || p.columns == 0) return;
   const double elements = static_cast<double>(p.rows) * static_cast<double>(p.columns);
   const double bytes = elements * (dtype_bits(p.x.dtype) + dtype_bits(p.y.dtype)) / 8;

@@ -14,11 +14,11 @@ namespace ridge::ops {
 std::optional<std::string> unsupported_reason(const ReduceProblem& problem);
 
 // Returns the axes sorted by x's strides, outermost first, without extents of 1; adjacent axes are merged if possible.
-std::vector<ReduceAxis> merge_axes(std::vector<ReduceAxis> axes);
+std::vector<ReduceAxis> sort_and_merge_axes(std::vector<ReduceAxis> axes);
 
-double combine_values(ReduceFunction function, double so_far, double value);  // A mean's sum.
+double combine_values(ReduceFunction function, double so_far, double value);  // Adds for a mean.
 
-// Writes y = function of each row of x, or of all rows.
+// Writes y: one result per row of x, or for sums across rows one per column.
 void run_row_function(const RowProblem& problem, const RowData& data, int threads = 0);
 
 void reduce(const ReduceProblem& problem, const void* x, void* y, int threads = 0);

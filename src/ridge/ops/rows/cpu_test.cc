@@ -18,7 +18,7 @@ namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-float read(const char* data, DType dtype, std::int64_t i) {
+float read_element(const char* data, DType dtype, std::int64_t i) {
   const char* at = data + i * (dtype_bits(dtype) / 8);
   const auto as = [&](auto value) {
     std::memcpy(&value, at, sizeof value);
@@ -27,7 +27,7 @@ float read(const char* data, DType dtype, std::int64_t i) {
   if (dtype == DType::f32) return as(float{});
   return dtype == DType::bf16 ? to_float(as(Bf16{})) : to_float(as(F16{}));
 }
-void write(char* data, DType dtype, std::int64_t i, float x) {
+void write_element(char* data, DType dtype, std::int64_t i, float x) {
   char* at = data + i * (dtype_bits(dtype) / 8);
   const Bf16 brain = to_bf16(x);
   const F16 half = to_f16(x);
@@ -37,18 +37,19 @@ void write(char* data, DType dtype, std::int64_t i, float x) {
 }
 
 // Memory that ends directly before a protected page.
-class Guarded {
+class GuardedMemory {
  public:
-  explicit Guarded(std::size_t bytes) : inner_((bytes + page) / page * page) {
-    map_ = static_cast<char*>(mmap(nullptr, inner_ + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    mprotect(map_ + inner_, page, PROT_NONE);
-    std::memset(map_, 0x7b, inner_);
-    data_ = map_ + inner_ - bytes;
+  explicit GuardedMemory(std::size_t bytes) : accessible_bytes_((bytes + page) / page * page) {
+    map_ = static_cast<char*>(
+        mmap(nullptr, accessible_bytes_ + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    mprotect(map_ + accessible_bytes_, page, PROT_NONE);
+    std::memset(map_, 0x7b, accessible_bytes_);
+    data_ = map_ + accessible_bytes_ - bytes;
   }
-  ~Guarded() { munmap(map_, inner_ + page); }
-  Guarded(const Guarded&) = delete;
+  ~GuardedMemory() { munmap(map_, accessible_bytes_ + page); }
+  GuardedMemory(const GuardedMemory&) = delete;
   char* data() const { return data_; }
-  bool untouched_before() const {
+  bool is_unchanged_before_data() const {
     for (char* p = map_; p < data_; ++p)
       if (*p != 0x7b) return false;
     return true;
@@ -56,13 +57,13 @@ class Guarded {
 
  private:
   static constexpr std::size_t page = 4096;
-  std::size_t inner_;
+  std::size_t accessible_bytes_;
   char *map_ = nullptr, *data_ = nullptr;
 };
 
-std::vector<double> reference(const RowProblem& p, const char* x, const char* weight, std::int64_t row) {
+std::vector<double> evaluate_directly(const RowProblem& p, const char* x, const char* weight, std::int64_t row) {
   std::vector<double> v;
-  for (std::int64_t c = 0; c < p.columns; ++c) v.push_back(read(x, p.x.dtype, row * p.x.row_stride + c));
+  for (std::int64_t c = 0; c < p.columns; ++c) v.push_back(read_element(x, p.x.dtype, row * p.x.row_stride + c));
   double top = -infinity, sum = 0, mean = 0;
   for (const double each : v) {
     top = std::max(top, each);
@@ -76,19 +77,20 @@ std::vector<double> reference(const RowProblem& p, const char* x, const char* we
   const double scale =
       p.function == RowFunction::softmax ? 1 / sum : 1 / std::sqrt(sum / static_cast<double>(p.columns) + p.epsilon);
   for (std::int64_t c = 0; c < p.columns; ++c)
-    v[static_cast<std::size_t>(c)] *= scale * (weight == nullptr ? 1 : read(weight, p.weight_dtype, c));
+    v[static_cast<std::size_t>(c)] *= scale * (weight == nullptr ? 1 : read_element(weight, p.weight_dtype, c));
   return v;
 }
 
 // Evaluates all rows with the reference implementation in f64.
-std::vector<double> by_text(const RowProblem& p, const char* x, const char* weight, const char* dy = nullptr) {
+std::vector<double> evaluate_reference(const RowProblem& p, const char* x, const char* weight,
+                                       const char* dy = nullptr) {
   std::vector<double> y;
   for (std::int64_t r = 0; r < p.rows; ++r) {
     RowInputs row;
     for (std::int64_t c = 0; c < p.columns; ++c) {
-      row.x.push_back(read(x, p.x.dtype, r * p.x.row_stride + c));
-      row.weight.push_back(weight == nullptr ? 1 : read(weight, p.weight_dtype, c));
-      if (dy != nullptr) row.dy.push_back(read(dy, p.dy.dtype, r * p.dy.row_stride + c));
+      row.x.push_back(read_element(x, p.x.dtype, r * p.x.row_stride + c));
+      row.weight.push_back(weight == nullptr ? 1 : read_element(weight, p.weight_dtype, c));
+      if (dy != nullptr) row.dy.push_back(read_element(dy, p.dy.dtype, r * p.dy.row_stride + c));
     }
     const std::vector<double> one = evaluate_in_f64(p, row);
     y.insert(y.end(), one.begin(), one.end());
@@ -99,7 +101,7 @@ constexpr RowFunction all_functions[] = {RowFunction::softmax, RowFunction::rmsn
 
 class Rows : public pool::IsaTest {};
 
-TEST_P(Rows, every_width_stride_and_type_is_right_and_touches_its_own_bytes_only) {
+TEST_P(Rows, all_widths_strides_and_dtypes_are_right_and_write_only_y) {
   std::mt19937 random(3);
   const DType types[] = {DType::f32, DType::bf16, DType::f16};
   for (const RowFunction function : all_functions)
@@ -115,17 +117,19 @@ TEST_P(Rows, every_width_stride_and_type_is_right_and_touches_its_own_bytes_only
       const auto bytes = [&](const RowLayout& l) {
         return static_cast<std::size_t>((2 * l.row_stride + columns) * (dtype_bits(l.dtype) / 8));
       };
-      const Guarded x(bytes(p.x)), y(bytes(p.y)), w(static_cast<std::size_t>(columns * dtype_bits(p.weight_dtype) / 8));
+      const GuardedMemory x(bytes(p.x)), y(bytes(p.y)),
+          w(static_cast<std::size_t>(columns * dtype_bits(p.weight_dtype) / 8));
       std::normal_distribution<float> normal(0, 3);
-      for (std::int64_t i = 0; i < 2 * p.x.row_stride + columns; ++i) write(x.data(), p.x.dtype, i, normal(random));
-      for (std::int64_t i = 0; i < columns; ++i) write(w.data(), p.weight_dtype, i, normal(random));
+      for (std::int64_t i = 0; i < 2 * p.x.row_stride + columns; ++i)
+        write_element(x.data(), p.x.dtype, i, normal(random));
+      for (std::int64_t i = 0; i < columns; ++i) write_element(w.data(), p.weight_dtype, i, normal(random));
       const char* weight = function != RowFunction::softmax && columns % 2 == 0 ? w.data() : nullptr;
       run_row_function(p, {x.data(), weight, y.data()}, 1);
       double unit = p.y.dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;
       if (p.y.dtype == DType::f32) unit = 2e-6;
-      const std::vector<double> text = by_text(p, x.data(), weight);
+      const std::vector<double> text = evaluate_reference(p, x.data(), weight);
       for (std::int64_t r = 0; r < 3; ++r) {
-        const std::vector<double> exact = reference(p, x.data(), weight, r);
+        const std::vector<double> exact = evaluate_directly(p, x.data(), weight, r);
         for (std::int64_t c = 0; c < columns; ++c) {
           const double want = exact[static_cast<std::size_t>(c)],
                        said = text[static_cast<std::size_t>(r * columns + c)];
@@ -135,28 +139,30 @@ TEST_P(Rows, every_width_stride_and_type_is_right_and_touches_its_own_bytes_only
           };
           ASSERT_NEAR(said, want, 2e-7 * std::abs(want) + (function == RowFunction::layernorm ? 2e-7 : 1e-12))
               << place();
-          ASSERT_NEAR(read(y.data(), p.y.dtype, r * p.y.row_stride + c), said, 1.01 * unit * std::abs(said) + 1e-7)
+          ASSERT_NEAR(read_element(y.data(), p.y.dtype, r * p.y.row_stride + c), said,
+                      1.01 * unit * std::abs(said) + 1e-7)
               << place();
         }
       }
-      ASSERT_TRUE(y.untouched_before()) << columns;
+      ASSERT_TRUE(y.is_unchanged_before_data()) << columns;
       for (std::int64_t r = 0; r < 2; ++r)
         for (std::int64_t i = columns * dtype_bits(p.y.dtype) / 8; i < p.y.row_stride * dtype_bits(p.y.dtype) / 8; ++i)
           ASSERT_EQ(y.data()[r * p.y.row_stride * dtype_bits(p.y.dtype) / 8 + i], 0x7b) << "between rows";
     }
 }
 
-TEST_P(Rows, log_sum_exp_is_a_number_a_row) {
+TEST_P(Rows, log_sum_exp_gives_one_number_per_row) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
     for (const std::int64_t n : {1, 7, 8, 65, 2048, 2049, 5000}) {
       std::vector<char> x(static_cast<std::size_t>(3 * n * 4));
       std::vector<float> y(7, -7);
-      for (std::int64_t i = 0; i < 3 * n; ++i) write(x.data(), dtype, i, static_cast<float>(i * 37 % 101) * 0.5f - 20);
-      if (dtype == DType::f32) write(x.data(), dtype, 2 * n, 1e4f);  // exp overflows f32
+      for (std::int64_t i = 0; i < 3 * n; ++i)
+        write_element(x.data(), dtype, i, static_cast<float>(i * 37 % 101) * 0.5f - 20);
+      if (dtype == DType::f32) write_element(x.data(), dtype, 2 * n, 1e4f);  // exp overflows f32
       const RowProblem p{RowFunction::log_sum_exp, 3, n, {dtype, n}, {DType::f32, 3}};
       ASSERT_EQ(unsupported_reason(p), std::nullopt);
       run_row_function(p, {x.data(), nullptr, y.data()}, 1);
-      const std::vector<double> text = by_text(p, x.data(), nullptr);
+      const std::vector<double> text = evaluate_reference(p, x.data(), nullptr);
       for (std::size_t i = 0; i < y.size(); ++i) {
         const double want = i % 3 == 0 ? text[i / 3] : -7;
         ASSERT_NEAR(y[i], want, 1e-6 * std::abs(want) + 1e-6) << dtype_name(dtype) << " " << n << " " << i;
@@ -184,14 +190,14 @@ TEST_P(Rows, large_numbers_do_not_overflow) {
   EXPECT_EQ(y, (std::vector<float>{1, -1, 1, 1}));
 }
 
-TEST_P(Rows, layernorm_of_a_large_mean_keeps_the_distances) {
+TEST_P(Rows, layernorm_is_accurate_for_a_large_mean) {
   for (const std::int64_t n : {3, 70, 5000})
     for (const float step : {0.0f, 0.5f}) {
       std::vector<float> x, y(static_cast<std::size_t>(n));
       for (std::int64_t i = 0; i < n; ++i) x.push_back(12345.7f + step * static_cast<float>(i % 3));
       RowProblem p{RowFunction::layernorm, 1, n, {DType::f32, n}, {DType::f32, n}};
       run_row_function(p, {x.data(), nullptr, y.data()}, 1);
-      const std::vector<double> exact = reference(p, reinterpret_cast<const char*>(x.data()), nullptr, 0);
+      const std::vector<double> exact = evaluate_directly(p, reinterpret_cast<const char*>(x.data()), nullptr, 0);
       for (std::size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], exact[i], 3e-6) << n << " columns, " << step;
     }
 }
@@ -212,7 +218,7 @@ TEST_P(Rows, nan_and_masks_stay_in_their_row) {
   for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(y[i], i == 5 || i == 6 ? 0.5f : 0.0f);
 }
 
-TEST_P(Rows, rows_that_are_worked_on_together_do_not_see_each_other) {
+TEST_P(Rows, rows_processed_together_are_independent) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   constexpr std::int64_t n = 70;
   const float fills[] = {1, -infinity, 2, infinity, 3, nan, 1e30f, -1e30f, 0.5f};
@@ -220,7 +226,7 @@ TEST_P(Rows, rows_that_are_worked_on_together_do_not_see_each_other) {
     for (const RowFunction function : all_functions) {
       std::vector<char> x(std::size(fills) * n * 4), y(x.size());
       for (std::size_t i = 0; i < std::size(fills) * n; ++i)
-        write(x.data(), dtype, static_cast<std::int64_t>(i), i % n == 1 ? 1 : fills[i / n]);
+        write_element(x.data(), dtype, static_cast<std::int64_t>(i), i % n == 1 ? 1 : fills[i / n]);
       run_row_function({function, std::size(fills), n, {dtype, n}, {dtype, n}}, {x.data(), nullptr, y.data()}, 1);
       for (std::int64_t r = 0; r < static_cast<std::int64_t>(std::size(fills)); ++r) {
         std::vector<char> alone(n * 4);
@@ -230,7 +236,7 @@ TEST_P(Rows, rows_that_are_worked_on_together_do_not_see_each_other) {
             << r;
       }
       if (function != RowFunction::softmax) continue;
-      const auto at = [&](int row, int column) { return read(y.data(), dtype, row * n + column); };
+      const auto at = [&](int row, int column) { return read_element(y.data(), dtype, row * n + column); };
       EXPECT_EQ(at(1, 1), 1);
       EXPECT_EQ(at(1, 0), 0);
       EXPECT_TRUE(std::isnan(at(3, 1)) && std::isnan(at(5, 69)));
@@ -252,7 +258,7 @@ TEST_P(Rows, streamed_rows_and_any_number_of_threads_give_the_same_bits) {
     char* const line = memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
     char* const streamed = line + c.past * static_cast<std::size_t>(bytes);
     for (std::int64_t i = 0; i < many * c.columns; ++i)
-      write(x.data(), c.dtype, i, static_cast<float>(i % 1009) * 0.01f);
+      write_element(x.data(), c.dtype, i, static_cast<float>(i % 1009) * 0.01f);
     for (const RowFunction function : all_functions)
       for (int threads = 1; threads <= 4; ++threads) {
         std::fill(memory.begin(), memory.end(), '\x7b');
@@ -270,20 +276,21 @@ TEST_P(Rows, streamed_rows_and_any_number_of_threads_give_the_same_bits) {
 
 // With 16-bit formats, more than 4096 columns and data beyond the L2, rmsnorm processes two rows together if vectors
 // have 16 lanes.
-TEST_P(Rows, rows_taken_by_two_are_those_taken_alone) {
+TEST_P(Rows, rows_processed_in_pairs_equal_single_rows) {
   for (const DType dtype : {DType::bf16, DType::f16})
     for (const std::int64_t columns : {4160, 5003})
       for (int odd = 0; odd < 2; ++odd) {
         const std::int64_t many = pool::cache_sizes().l2 / (4 * columns) / 2 * 2 + 2 + odd,
                            stride = (columns + 63) / 64 * 64;
         const auto row = static_cast<std::size_t>(columns * 2);
-        const Guarded x(static_cast<std::size_t>((many - 1) * stride * 2) + row), w(row),
+        const GuardedMemory x(static_cast<std::size_t>((many - 1) * stride * 2) + row), w(row),
             y(static_cast<std::size_t>((many - 1) * stride * 2) + row), alone(row);
         for (std::int64_t r = 0; r < many; ++r)
           for (std::int64_t c = 0; c < columns; ++c)  // Squares underflow or overflow f32.
-            write(x.data(), dtype, r * stride + c,
-                  static_cast<float>((r * 31 + c) % 257 - 128) * (dtype == DType::f16 || r % 5 != 2 ? 0.01f : 1e25f));
-        for (std::int64_t c = 0; c < columns; ++c) write(w.data(), dtype, c, static_cast<float>(c % 13) - 6);
+            write_element(
+                x.data(), dtype, r * stride + c,
+                static_cast<float>((r * 31 + c) % 257 - 128) * (dtype == DType::f16 || r % 5 != 2 ? 0.01f : 1e25f));
+        for (std::int64_t c = 0; c < columns; ++c) write_element(w.data(), dtype, c, static_cast<float>(c % 13) - 6);
         RowProblem p;
         p.function = RowFunction::rmsnorm;
         p.rows = many;
@@ -291,7 +298,7 @@ TEST_P(Rows, rows_taken_by_two_are_those_taken_alone) {
         p.x = p.y = {dtype, stride};
         p.weight_dtype = dtype;
         run_row_function(p, {x.data(), w.data(), y.data()}, 1);
-        ASSERT_TRUE(y.untouched_before());
+        ASSERT_TRUE(y.is_unchanged_before_data());
         p.rows = 1;
         for (std::int64_t r = 0; r < many; ++r) {
           run_row_function(p, {x.data() + r * stride * 2, w.data(), alone.data()}, 1);
@@ -304,28 +311,28 @@ TEST_P(Rows, rows_taken_by_two_are_those_taken_alone) {
 INSTANTIATE_TEST_SUITE_P(EveryIsa, Rows, testing::ValuesIn(pool::available_isas()),
                          [](const auto& isa) { return std::string(pool::isa_name(isa.param)); });
 
-TEST(RowRefusal, says_in_a_sentence_what_is_wrong) {
+TEST(RowErrors, unsupported_problems_are_reported) {
   const RowProblem good{RowFunction::rmsnorm, 4, 8, {DType::f32, 8}, {DType::f32, 8}};
-  const auto refusal = [](const RowProblem& p) { return unsupported_reason(p).value_or("none"); };
-  EXPECT_EQ(refusal(good), "none");
+  const auto reason = [](const RowProblem& p) { return unsupported_reason(p).value_or("none"); };
+  EXPECT_EQ(reason(good), "none");
   RowProblem p = good;
   p.columns = -1;
-  EXPECT_EQ(refusal(p), "expected rows and columns of at least 0, found 4 and -1");
+  EXPECT_EQ(reason(p), "expected rows and columns of at least 0, found 4 and -1");
   p = good;
   p.x.dtype = DType::int8;
-  EXPECT_EQ(refusal(p), "x is int8; row functions store f32, bf16 and f16");
+  EXPECT_EQ(reason(p), "x is int8; row functions store f32, bf16 and f16");
   p = good;
   p.y.row_stride = 7;
-  EXPECT_EQ(refusal(p), "y's rows overlap: expected a row stride of at least 8, found 7");
+  EXPECT_EQ(reason(p), "y's rows overlap: expected a row stride of at least 8, found 7");
   p = good;
   p.x.row_stride = std::int64_t{1} << 60;
-  EXPECT_EQ(refusal(p), "x reaches beyond 2^59 elements");
+  EXPECT_EQ(reason(p), "x reaches beyond 2^59 elements");
   p = good;
   p.weight_dtype = DType::f64;
-  EXPECT_EQ(refusal(p), "weight is f64; row functions store f32, bf16 and f16");
+  EXPECT_EQ(reason(p), "weight is f64; row functions store f32, bf16 and f16");
   p = good;
   p.epsilon = -1;
-  EXPECT_EQ(refusal(p), "expected an epsilon of at least 0, found -1.000000");
+  EXPECT_EQ(reason(p), "expected an epsilon of at least 0, found -1.000000");
 }
 
 }  // namespace

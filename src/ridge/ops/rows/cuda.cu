@@ -32,30 +32,32 @@ struct DeviceRowArguments {
 
 // A thread's view of a row that is not kept in registers: each pass reads it again.
 struct RowThread {
-  static constexpr int at_once = 4;
+  static constexpr int unroll_count = 4;
   const DeviceRowArguments& p;
   Index row;
-  TILE_FN Index place(Index i) const { return i * threads + threadIdx.x; }
+  TILE_FN Index column_of(Index i) const { return i * threads + threadIdx.x; }
   TILE_FN Index count() const { return (p.columns + threads - 1) / threads; }
-  TILE_FN bool is_inside(Index i) const { return place(i) < p.columns; }
-  TILE_FN float at(Index column) const { return tile::sm90::read_stored(p.x_stored, p.x, row * p.x_stride + column); }
-  TILE_FN float read(Index i) const { return at(place(i)); }
+  TILE_FN bool is_inside(Index i) const { return column_of(i) < p.columns; }
+  TILE_FN float value_at(Index column) const {
+    return tile::sm90::read_stored(p.x_stored, p.x, row * p.x_stride + column);
+  }
+  TILE_FN float read(Index i) const { return value_at(column_of(i)); }
   TILE_FN float weight(Index i) const {
-    return p.weight != nullptr ? tile::sm90::read_stored(p.weight_stored, p.weight, place(i)) : 1;
+    return p.weight != nullptr ? tile::sm90::read_stored(p.weight_stored, p.weight, column_of(i)) : 1;
   }
   TILE_FN void write(Index i, float x) const {
-    const Index to = row * p.y_stride + place(i);
+    const Index to = row * p.y_stride + column_of(i);
     if (p.y_stored == StorageFormat::f32)
       static_cast<float*>(p.y)[to] = x;
     else
       static_cast<std::uint16_t*>(p.y)[to] = tile::sm90::to_stored(p.y_stored, x);
   }
-  template <class F, int> __device__ float over_lanes(float x) const {
+  template <class F, int> __device__ float reduce_all_lanes(float x) const {
     __shared__ float warps[threads / 32];
     __syncthreads();  // All threads have read the last call's values.
     return tile::cuda::reduce_block<F, threads / 32>(x, warps);
   }
-  template <int> TILE_FN float first() const { return at(0); }
+  template <int> TILE_FN float first_element() const { return value_at(0); }
 };
 
 template <class RowKernel> __global__ void __launch_bounds__(threads) rows_kernel(const DeviceRowArguments p) {
@@ -89,8 +91,9 @@ std::optional<std::string> unsupported_reason(const RowProblem& p) {
 
 std::optional<std::string> unsupported_reason(const RowProgram& program) { return invalid_reason(program); }
 
-std::optional<std::string> launch_rows(const RowProgram& program, std::span<void* const> tensors, CUstream_st* stream) {
-  return device::launch_generated(generate(program, tensors, device::multiprocessor_limits()), stream);
+std::optional<std::string> launch_row_kernel(const RowProgram& program, std::span<void* const> tensors,
+                                             CUstream_st* stream) {
+  return device::launch_generated(generate_row_kernel(program, tensors, device::multiprocessor_limits()), stream);
 }
 
 std::size_t workspace_bytes(const RowProblem& p) {
@@ -99,8 +102,8 @@ std::size_t workspace_bytes(const RowProblem& p) {
          static_cast<std::size_t>(max_row_splits(make_row_program(p, false)) * p.columns) * sizeof(float);
 }
 
-std::optional<std::string> launch_rows(const RowProblem& p, const RowData& data,
-                                       const device::DeviceWorkspace& workspace, CUstream_st* stream) {
+std::optional<std::string> launch_row_kernel(const RowProblem& p, const RowData& data,
+                                             const device::DeviceWorkspace& workspace, CUstream_st* stream) {
   if (p.rows == 0 && reduces_across_rows(p.function)) {  // Sums over no rows are zero.
     const cudaError_t e =
         cudaMemsetAsync(data.y, 0, static_cast<std::size_t>(p.columns * dtype_bits(p.y.dtype) / 8), stream);
@@ -119,7 +122,7 @@ std::optional<std::string> launch_rows(const RowProblem& p, const RowData& data,
     if (weight != nullptr) tensors.push_back(const_cast<void*>(weight));
     tensors.push_back(reduces_across_rows(p.function) ? static_cast<char*>(workspace.data) + device::counter_bytes
                                                       : data.y);
-    const device::GeneratedKernel kernel = generate(program, tensors, device::multiprocessor_limits());
+    const device::GeneratedKernel kernel = generate_row_kernel(program, tensors, device::multiprocessor_limits());
     const auto error = device::launch_generated(kernel, stream);
     if (error || !reduces_across_rows(p.function)) return error;
     const ReduceProblem sum{ReduceFunction::sum, DType::f32, p.y.dtype, {{p.columns, 1, 1}}, {}};

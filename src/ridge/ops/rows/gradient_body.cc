@@ -10,8 +10,8 @@ void run_gradient(const RowRun& run) {
     using X = std::decay_t<decltype(*x)>;
     X* const y = static_cast<X*>(run.data.y);
     switch (p.function) {
-      case RowFunction::rmsnorm_gradient: return run_weighted<FloatLanes, RmsnormGradient, X, X>(run, x, y);
-      case RowFunction::layernorm_gradient: return run_weighted<FloatLanes, LayernormGradient, X, X>(run, x, y);
+      case RowFunction::rmsnorm_gradient: return run_weighted_norm<FloatLanes, RmsnormGradient, X, X>(run, x, y);
+      case RowFunction::layernorm_gradient: return run_weighted_norm<FloatLanes, LayernormGradient, X, X>(run, x, y);
       default:
         return tile::cpu::run_rows<FloatLanes, SoftmaxGradient<X, X>>(
             {{x, p.x.row_stride}, {static_cast<const X*>(run.data.dy), p.dy.row_stride}, {y, p.y.row_stride}},
@@ -22,7 +22,7 @@ void run_gradient(const RowRun& run) {
 
 namespace {
 
-template <class Kernel, class X> void run_across(const AcrossRun& run, const X* x) {
+template <class Kernel, class X> void run_across(const ColumnReductionRun& run, const X* x) {
   typename Kernel::Globals g{};
   g.x = {x, run.x_layout.row_stride};
   if constexpr (requires { g.dy; }) {
@@ -35,7 +35,7 @@ template <class Kernel, class X> void run_across(const AcrossRun& run, const X* 
 
 }  // namespace
 
-void run_across(const AcrossRun& run) {
+void reduce_columns_part(const ColumnReductionRun& run) {
   with_typed_pointer(run.x_layout.dtype, const_cast<void*>(run.x), [&](auto* x) {
     using X = std::decay_t<decltype(*x)>;
     if (run.problem != nullptr) {
@@ -46,9 +46,9 @@ void run_across(const AcrossRun& run) {
       }
     }
     switch (run.function) {
-      case ReduceFunction::max: return run_across<ReducedAcrossRows<X, float, tile::MaxOrNan>>(run, x);
-      case ReduceFunction::min: return run_across<ReducedAcrossRows<X, float, tile::MinOrNan>>(run, x);
-      default: return run_across<ReducedAcrossRows<X, float, tile::Add>>(run, x);
+      case ReduceFunction::max: return run_across<ColumnReduction<X, float, tile::MaxOrNan>>(run, x);
+      case ReduceFunction::min: return run_across<ColumnReduction<X, float, tile::MinOrNan>>(run, x);
+      default: return run_across<ColumnReduction<X, float, tile::Add>>(run, x);
     }
   });
 }

@@ -31,7 +31,7 @@ template <class X, class Y> struct SoftmaxGradient {
   }
 };
 
-// Common part of the norms' gradients. Targets that can recompute a row `in_doubt` do so in f64.
+// Base of the norms' gradients. If `is_inaccurate` is true for a row, targets that can do so compute it again in f64.
 template <class X, class W, class Y> struct NormGradient {
   static constexpr bool is_compute_heavy = false;
   using Stored = tile::RowFormats<X, W, Y>;
@@ -54,12 +54,12 @@ template <class X, class W, class Y> struct NormGradient {
 // With s = 1 / sqrt(mean of squares + epsilon): dx = s * (dy * weight - x * s^2 * mean of dy * weight * x)
 template <class X, class W, class Y> struct RmsnormGradient : NormGradient<X, W, Y> {
   static constexpr int passes = 3;
-  TILE_FN static constexpr int needs(int pass) { return pass == 2 ? 2 : 0; }
+  TILE_FN static constexpr int needed_results(int pass) { return pass == 2 ? 2 : 0; }
   using Base = NormGradient<X, W, Y>;
   using Globals = typename Base::Globals;
 
   TILE_FN static auto pass(auto& at, const Globals& g) {
-    return at.reduce(at.load(g.x), tile::Squares{}, InverseRms{});
+    return at.reduce(at.load(g.x), tile::SumOfSquares{}, InverseRms{});
   }
   TILE_FN static auto pass(auto& at, const Globals& g, auto) {
     auto e = Base::weighted_dy(at, g);
@@ -74,7 +74,7 @@ template <class X, class W, class Y> struct RmsnormGradient : NormGradient<X, W,
         scale, mean);
     at.store(g.y, e);
   }
-  TILE_FN static bool in_doubt(float scale, float mean) {
+  TILE_FN static bool is_inaccurate(float scale, float mean) {
     return !(scale > 0 && scale < 1e15F && std::abs(mean) < 1e15F);
   }
 };
@@ -93,7 +93,7 @@ struct CenteredPasses {
     auto e = at.load(g.x);
     at.map(
         e, [](auto x, auto center, auto residual) { return x - center - residual; }, mean, residual_mean);
-    return at.reduce(e, tile::Squares{}, InverseRms{});
+    return at.reduce(e, tile::SumOfSquares{}, InverseRms{});
   }
 };
 
@@ -102,7 +102,7 @@ template <class X, class W, class Y> struct LayernormGradient : NormGradient<X, 
   static constexpr int passes = 6;
   // Number of earlier results that a pass needs. The mean of dy * weight needs none; the one of dy * weight * (x -
   // mean) needs only the first mean, since the last pass corrects the rest.
-  TILE_FN static constexpr int needs(int pass) {
+  TILE_FN static constexpr int needed_results(int pass) {
     if (pass == 3) return 0;
     return pass == 4 ? 1 : pass;
   }
@@ -125,14 +125,14 @@ template <class X, class W, class Y> struct LayernormGradient : NormGradient<X, 
     at.map(
         e,
         [](auto each, auto x, auto center, auto residual, auto s, auto mean_value, auto slope_value) {
-          const auto factor =
-              (slope_value - residual * mean_value) * s * s * s;  // The same for all elements, as the last term below.
+          const auto factor = (slope_value - residual * mean_value) * s * s *
+                              s;  // This and the last term are the same for all elements.
           return s * each - (x - center) * factor + (residual * factor - s * mean_value);
         },
         at.load(g.x), mean, residual_mean, scale, mean_dy, mean_along);
     at.store(g.y, e);
   }
-  TILE_FN static bool in_doubt(float, float, float scale, float mean_dy, float mean_along) {
+  TILE_FN static bool is_inaccurate(float, float, float scale, float mean_dy, float mean_along) {
     return !(scale > 0 && scale < 1e15F && std::abs(mean_dy) + std::abs(mean_along) < 1e15F);
   }
 };
@@ -148,7 +148,7 @@ template <class X, class Y> struct WeightGradient {
     typename tile::NumberType<X>::type sum_scale = 1;  // 1 / columns
     float epsilon = 0;
   };
-  TILE_FN static bool in_doubt(float scale) { return !(scale > 0 && scale < 1e15F); }
+  TILE_FN static bool is_inaccurate(float scale) { return !(scale > 0 && scale < 1e15F); }
 };
 
 // The factor of the weight is x.
@@ -170,7 +170,7 @@ template <class X, class Y> struct RmsnormWeightGradient : WeightGradient<X, Y> 
   using Globals = typename WeightGradient<X, Y>::Globals;
 
   TILE_FN static auto pass(auto& at, const Globals& g) {
-    return at.reduce(at.load(g.x), tile::Squares{}, InverseRms{});
+    return at.reduce(at.load(g.x), tile::SumOfSquares{}, InverseRms{});
   }
   TILE_FN static auto pass(auto& at, const Globals& g, auto scale) {
     auto e = at.load(g.dy);
@@ -197,7 +197,7 @@ template <class X, class Y> struct LayernormWeightGradient : WeightGradient<X, Y
         at.load(g.x), mean, residual_mean, scale);
     return at.reduce_columns(e, tile::Add{});
   }
-  TILE_FN static bool in_doubt(float, float, float scale) { return Base::in_doubt(scale); }
+  TILE_FN static bool is_inaccurate(float, float, float scale) { return Base::is_inaccurate(scale); }
 };
 
 }  // namespace ridge::ops

@@ -15,12 +15,12 @@ using RowVector = std::vector<double>;
 constexpr RowFunction gradients[] = {RowFunction::softmax_gradient, RowFunction::rmsnorm_gradient,
                                      RowFunction::layernorm_gradient};
 
-RowFunction function_of(RowFunction gradient) {
+RowFunction differentiated_function(RowFunction gradient) {
   if (gradient == RowFunction::rmsnorm_gradient) return RowFunction::rmsnorm;
   return gradient == RowFunction::layernorm_gradient ? RowFunction::layernorm : RowFunction::softmax;
 }
 
-RowProblem problem_of(RowFunction function, std::int64_t rows = 1, std::int64_t columns = 1) {
+RowProblem make_problem(RowFunction function, std::int64_t rows = 1, std::int64_t columns = 1) {
   RowProblem p;
   p.function = function;
   p.rows = rows;
@@ -29,14 +29,14 @@ RowProblem problem_of(RowFunction function, std::int64_t rows = 1, std::int64_t 
 }
 
 double loss(RowFunction function, const RowInputs& row) {  // sum of dy * y
-  const RowVector y = evaluate_in_f64(problem_of(function), row);
+  const RowVector y = evaluate_in_f64(make_problem(function), row);
   double sum = 0;
   for (std::size_t i = 0; i < y.size(); ++i)
     sum += row.dy[i] * y[i] * (function == RowFunction::softmax ? 1 : row.weight[i]);
   return sum;
 }
 
-TEST(Gradients, AreWhatDifferencesSay) {
+TEST(Gradients, EqualFiniteDifferences) {
   std::mt19937 random(5);
   std::normal_distribution<double> normal(0.3, 1);
   for (const RowFunction gradient : gradients)
@@ -44,9 +44,10 @@ TEST(Gradients, AreWhatDifferencesSay) {
       RowInputs row;
       for (RowVector* each : {&row.x, &row.dy, &row.weight})
         for (std::size_t i = 0; i < columns; ++i) each->push_back(normal(random));
-      RowInputs of = row;  // x of softmax's gradient is softmax's result.
-      if (gradient == RowFunction::softmax_gradient) of.x = evaluate_in_f64(problem_of(RowFunction::softmax), row);
-      const RowVector dx = evaluate_in_f64(problem_of(gradient), of);
+      RowInputs inputs = row;  // x of softmax's gradient is softmax's result.
+      if (gradient == RowFunction::softmax_gradient)
+        inputs.x = evaluate_in_f64(make_problem(RowFunction::softmax), row);
+      const RowVector dx = evaluate_in_f64(make_problem(gradient), inputs);
       for (std::size_t i = 0; i < columns; ++i) {
         RowInputs up = row, down = row;
         for (RowInputs* each : {&up, &down}) each->weight.assign(columns, 1);
@@ -56,15 +57,15 @@ TEST(Gradients, AreWhatDifferencesSay) {
         constexpr double step = 1e-5;
         up.x[i] += step;
         down.x[i] -= step;
-        const RowFunction function = function_of(gradient);
+        const RowFunction function = differentiated_function(gradient);
         EXPECT_NEAR(dx[i], (loss(function, up) - loss(function, down)) / (2 * step), 2e-7)
             << static_cast<int>(gradient) << ", column " << i << " of " << columns;
       }
     }
 }
 
-TEST(Gradients, RefuseWhatHasSeveralFormats) {
-  RowProblem p = problem_of(RowFunction::softmax_gradient, 2, 8);
+TEST(Gradients, RejectMixedFormats) {
+  RowProblem p = make_problem(RowFunction::softmax_gradient, 2, 8);
   p.x = {DType::bf16, 8};
   p.y = {DType::f32, 8};
   p.dy = {DType::bf16, 8};

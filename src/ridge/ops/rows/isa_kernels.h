@@ -1,5 +1,5 @@
-// Functions that are compiled once for each instruction set: one worker's rows of a RowProblem, one row of a
-// ReduceProblem. Internal to the kernels.
+// Functions that are compiled once for each instruction set. They compute one worker's rows of a RowProblem, or one
+// row of a ReduceProblem. Internal to the kernels.
 #pragma once
 
 #include <functional>
@@ -12,8 +12,8 @@ namespace ridge::ops {
 struct RowRun {
   const RowProblem& problem;
   const RowData& data;
-  tile::cpu::RowsPart part;
-  float* weights;  // Scratch row for weights that are missing or of another format.
+  tile::cpu::ThreadRows part;
+  float* weight_scratch;  // One row, for weights that are missing or of another format.
 };
 
 struct ReduceRun {
@@ -23,8 +23,8 @@ struct ReduceRun {
   std::int64_t columns;
 };
 
-// One worker's rows of a reduction across rows: of a RowProblem, or of elements by `function` if `problem` is null.
-struct AcrossRun {
+// Reduction across one worker's rows: that of `problem`, or if it is null, of the elements of x by `function`.
+struct ColumnReductionRun {
   const RowProblem* problem;
   ReduceFunction function;
   RowLayout x_layout;
@@ -36,19 +36,19 @@ struct AcrossRun {
 namespace plain {
 void run_rows(const RowRun& run);
 void run_gradient(const RowRun& run);
-void run_across(const AcrossRun& run);
+void reduce_columns_part(const ColumnReductionRun& run);
 float reduce_row(const ReduceRun& run);
 }  // namespace plain
 namespace avx2 {
 void run_rows(const RowRun& run);
 void run_gradient(const RowRun& run);
-void run_across(const AcrossRun& run);
+void reduce_columns_part(const ColumnReductionRun& run);
 float reduce_row(const ReduceRun& run);
 }  // namespace avx2
 namespace avx512 {
 void run_rows(const RowRun& run);
 void run_gradient(const RowRun& run);
-void run_across(const AcrossRun& run);
+void reduce_columns_part(const ColumnReductionRun& run);
 float reduce_row(const ReduceRun& run);
 }  // namespace avx512
 
@@ -57,8 +57,9 @@ void store_rounded(DType dtype, void* y, std::int64_t at, double value);  // Rou
 
 // Receives the results of columns begin ... end - 1 in sums[begin] ... sums[end - 1].
 using StoreColumns = std::function<void(std::int64_t begin, std::int64_t end, const double* sums)>;
-// Reduces across rows; fills in the run's part for each worker. Several threads call `store_columns`, once per column.
-void reduce_across_rows(const AcrossRun& run, std::int64_t rows, std::int64_t columns, int threads,
+// Reduces across rows with several workers, for each of which it sets rows, columns and sums of `run.part`. Several
+// threads call `store_columns`, each for other columns.
+void reduce_across_rows(const ColumnReductionRun& run, std::int64_t rows, std::int64_t columns, int threads,
                         const StoreColumns& store_columns);
 
 }  // namespace ridge::ops

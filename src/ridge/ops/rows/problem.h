@@ -40,11 +40,10 @@ inline constexpr RowFunction row_functions[] = {RowFunction::softmax,
                                                 RowFunction::product_sum_across_rows,
                                                 RowFunction::rmsnorm_weight_gradient,
                                                 RowFunction::layernorm_weight_gradient};
-constexpr bool is_gradient(RowFunction function) { return function >= RowFunction::softmax_gradient; }  // Takes dy.
+constexpr bool is_gradient(RowFunction function) { return function >= RowFunction::softmax_gradient; }
 constexpr bool reduces_across_rows(RowFunction function) { return function >= RowFunction::product_sum_across_rows; }
-constexpr bool is_row_scalar(RowFunction function) {
-  return function == RowFunction::log_sum_exp;
-}  // One number per row.
+// True if the result is one number per row.
+constexpr bool is_row_scalar(RowFunction function) { return function == RowFunction::log_sum_exp; }
 constexpr bool has_weight(RowFunction function) {
   return function == RowFunction::rmsnorm || function == RowFunction::layernorm ||
          function == RowFunction::rmsnorm_gradient || function == RowFunction::layernorm_gradient;
@@ -63,7 +62,7 @@ struct RowProblem {
   RowFunction function = RowFunction::softmax;
   std::int64_t rows = 0, columns = 0;
   RowLayout x, y;
-  DType weight_dtype = DType::f32;  // If the function has a weight.
+  DType weight_dtype = DType::f32;  // Format of the weight, if the function has one.
   float epsilon = 1e-5f;            // For norms only.
   RowLayout dy = {};                // For gradients only.
   bool operator==(const RowProblem&) const = default;
@@ -111,11 +110,11 @@ struct RowProgram {
   int registers = 0;
 };
 
-// Steps that run one after another on a block of rows, so that intermediate results stay in cache and need no memory:
-// mean, difference, square, sum and quotient of a row in one pass over it.
+// A row-block program runs all steps on one block of rows before the next block, so that intermediate results stay in
+// cache. An example is mean, difference, square, sum and quotient of each row.
 struct RowBlockOperand {
   DType dtype = DType::f32;
-  std::vector<std::int64_t> strides;  // Per split dimension, in elements; empty for scratch.
+  std::vector<std::int64_t> strides;  // In elements, one for each split dimension; empty for scratch.
   std::int64_t scratch_elements = 0;  // Elements of each thread's scratch; 0 for tensors.
 };
 
@@ -129,7 +128,7 @@ struct RowBlockProgram {
   std::vector<std::int64_t> extents;      // Extents of the split dimensions, outermost first.
   std::vector<std::int64_t> block_sizes;  // Extents of a block; only one may leave a remainder.
   std::vector<RowBlockOperand> operands;
-  std::vector<RowBlockStep> full_steps, remainder_steps;  // For full blocks; for blocks shorter in that dimension.
+  std::vector<RowBlockStep> full_steps, remainder_steps;  // For full blocks, and for the shorter last blocks.
 };
 
 }  // namespace ridge::ops

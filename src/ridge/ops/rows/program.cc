@@ -8,46 +8,48 @@
 namespace ridge::ops {
 namespace {
 
-// Each block or cluster sums its split of the rows; all partial sums take at most 8 MB, or 33 splits.
+// Each block or cluster sums one split of the rows. Partial sums may take 8 MB, or more if that is less than 33 splits.
 constexpr std::int64_t max_split_limit = 1056, min_split_limit = 33, min_rows_per_split = 4, max_partial_sums = 1 << 21;
 
 }  // namespace
 
-int RowBuilder::add_step(RowProgramStep step) {
+int RowProgramBuilder::add_step(RowProgramStep step) {
   step.step.result = out_.registers++;
   out_.steps.push_back(step);
   return step.step.result;
 }
 
-int RowBuilder::add_tensor(ChainTensor tensor) {
+int RowProgramBuilder::add_tensor(ChainTensor tensor) {
   out_.tensors.push_back(std::move(tensor));
   return static_cast<int>(out_.tensors.size()) - 1;
 }
 
-int RowBuilder::load(int tensor) { return add_step({.step = {.op = ChainOp::load, .slot = tensor}}); }
+int RowProgramBuilder::load(int tensor) { return add_step({.step = {.op = ChainOp::load, .slot = tensor}}); }
 
-int RowBuilder::add_constant(float value) { return add_step({.step = {.op = ChainOp::constant, .constant = value}}); }
+int RowProgramBuilder::add_constant(float value) {
+  return add_step({.step = {.op = ChainOp::constant, .constant = value}});
+}
 
-int RowBuilder::apply(ChainOp op, int a, int b, int c, int repeat) {
+int RowProgramBuilder::apply(ChainOp op, int a, int b, int c, int repeat) {
   return add_step({.step = {.op = op, .a = a, .b = b, .c = c, .repeat = repeat}});
 }
 
-int RowBuilder::reduce_row(ReduceFunction function, int a) {
+int RowProgramBuilder::reduce_row(ReduceFunction function, int a) {
   return add_step(
       {.kind = RowProgramStep::StepKind::row_reduction, .function = function, .step = {.op = ChainOp::add, .a = a}});
 }
 
-int RowBuilder::apply_row_function(RowFunction function, int a, float epsilon, int dy) {
+int RowProgramBuilder::apply_row_function(RowFunction function, int a, float epsilon, int dy) {
   return add_step({.kind = RowProgramStep::StepKind::row_function,
                    .row_function = function,
                    .step = {.op = ChainOp::add, .a = a, .b = dy, .constant = epsilon}});
 }
 
-void RowBuilder::store(int value, int tensor) {
+void RowProgramBuilder::store(int value, int tensor) {
   out_.steps.push_back({.step = {.op = ChainOp::store, .a = value, .slot = tensor}});
 }
 
-void RowBuilder::reduce_columns(int value, int tensor) {
+void RowProgramBuilder::reduce_columns(int value, int tensor) {
   out_.steps.push_back(
       {.kind = RowProgramStep::StepKind::sum_across_rows, .step = {.op = ChainOp::store, .a = value, .slot = tensor}});
 }
@@ -75,7 +77,7 @@ std::vector<int> step_inputs(const RowProgramStep& s) {
 
 // Loads x last, so that it occupies registers as briefly as possible.
 RowProgram make_row_program(const RowProblem& p, bool weighted) {
-  RowBuilder b({p.rows}, p.columns);
+  RowProgramBuilder b({p.rows}, p.columns);
   const int x = b.add_tensor({p.x.dtype, {p.x.row_stride, 1}});
   const int dy = is_gradient(p.function) ? b.add_tensor({p.dy.dtype, {p.dy.row_stride, 1}}) : -1;
   const int weight = weighted ? b.add_tensor({p.weight_dtype, {0, 1}}) : -1;
@@ -95,7 +97,7 @@ RowProgram make_row_program(const RowProblem& p, bool weighted) {
 }
 
 // A thread has 128 registers (source.cc). A value that only the next step's reduction reads needs none.
-std::int64_t elements_per_lane(const RowProgram& program) {
+std::int64_t max_elements_per_lane(const RowProgram& program) {
   std::vector<bool> wide_registers(static_cast<std::size_t>(program.registers));
   std::vector<std::size_t> last_use(wide_registers.size(), 0);
   for (std::size_t i = 0; i < program.steps.size(); ++i)
@@ -130,7 +132,7 @@ std::optional<std::string> invalid_reason(const RowProgram& program) {
                   [](const RowProgramStep& s) { return s.kind == RowProgramStep::StepKind::element; }))
     return "no step reduces its rows; such a program is a chain";
   // At most 512 threads in a block and 8 blocks in a cluster. Without alignment a lane holds at most 32 elements.
-  const std::int64_t max_columns = std::min<std::int64_t>(elements_per_lane(program), 32) * 512 * 8;
+  const std::int64_t max_columns = std::min<std::int64_t>(max_elements_per_lane(program), 32) * 512 * 8;
   if (program.columns > max_columns)
     return "a row has " + std::to_string(program.columns) + " columns; expected at most " + std::to_string(max_columns);
   for (const ChainTensor& tensor : program.tensors)

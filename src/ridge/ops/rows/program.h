@@ -1,6 +1,6 @@
-// A program over rows and columns whose kernels keep full rows in registers; softmax is a load, a row function
-// (row_kernels.h) and a store. Kernels are generated for CUDA devices.
-//   RowBuilder b({rows}, columns);
+// A program over rows and columns whose kernels keep full rows in registers. Softmax, for example, is a load, a row
+// function (row_kernels.h) and a store. Kernels are generated for CUDA devices.
+//   RowProgramBuilder b({rows}, columns);
 //   const int x = b.add_tensor({DType::bf16, {columns, 1}}), y = b.add_tensor({DType::bf16, {columns, 1}});
 //   b.store(b.apply_row_function(RowFunction::softmax, b.load(x)), y);
 #pragma once
@@ -14,9 +14,9 @@
 namespace ridge::ops {
 
 // Builds a row program. Values are register numbers; each register is written once.
-class RowBuilder {
+class RowProgramBuilder {
  public:
-  RowBuilder(std::vector<std::int64_t> rows, std::int64_t columns) {
+  RowProgramBuilder(std::vector<std::int64_t> rows, std::int64_t columns) {
     out_.rows = std::move(rows);
     out_.columns = columns;
   }
@@ -25,11 +25,11 @@ class RowBuilder {
   int load(int tensor);
   int add_constant(float value);
   int apply(ChainOp op, int a, int b = 0, int c = 0, int repeat = 1);
-  int reduce_row(ReduceFunction function, int a);  // Over the row.
+  int reduce_row(ReduceFunction function, int a);
   void store(int value, int tensor);
-  void reduce_columns(int value, int tensor);  // Last step; f32, a row per split.
+  void reduce_columns(int value, int tensor);  // Must be last. Stores a row of f32 sums per split.
 
-  int apply_row_function(RowFunction function, int a, float epsilon = 0, int dy = 0);  // Without weight.
+  int apply_row_function(RowFunction function, int a, float epsilon = 0, int dy = 0);  // Applies no weight.
 
   RowProgram finish() { return std::move(out_); }
 
@@ -41,30 +41,31 @@ class RowBuilder {
 // Returns why no kernel can be generated (more columns than a cluster's registers hold, or columns that are not
 // contiguous), or nullopt.
 std::optional<std::string> invalid_reason(const RowProgram& program);
-std::optional<std::string> unsupported_reason(const RowProgram& program);  // For CPUs: always unsupported.
+std::optional<std::string> unsupported_reason(const RowProgram& program);  // CPUs run no row program.
 std::optional<std::string> unsupported_reason(const RowProblem& problem);
 // Returns the maximum number of splits, each with a row of f32 partial sums, or 0 if there is no sum across rows.
 std::int64_t max_row_splits(const RowProgram& program);
-// Returns how many elements of each value a lane keeps in registers.
-std::int64_t elements_per_lane(const RowProgram& program);
+// Returns how many elements of each value fit into a lane's registers.
+std::int64_t max_elements_per_lane(const RowProgram& program);
 
-// Evaluates a row with the reference implementation (tile/value) in f64. Returns y; strides and formats are ignored.
 struct RowInputs {
   std::vector<double> x, dy, weight;  // dy: gradients only; weight: norms only.
 };
+// Returns y of one row, evaluated by the reference implementation (tile/reference). Ignores strides and formats.
 std::vector<double> evaluate_in_f64(const RowProblem& problem, const RowInputs& row);
 
 // The row function that a program computes, however it is written. Program and row functions are evaluated in f64 on
 // random rows: compositions of +, *, /, exp, log and roots of row sums that agree there agree wherever both are
 // defined.
-struct RecognizedRows {
+struct RecognizedRowFunction {
   RowProblem problem;
   int x = 0, weight = -1, y = 0, dy = -1;  // Tensor indices, or -1.
 };
 // Returns nullopt if none matches. `across` means that the stored values are summed across rows.
-std::optional<RecognizedRows> recognize_rows(const RowProgram& program, bool across = false);
+std::optional<RecognizedRowFunction> recognize_row_function(const RowProgram& program, bool across = false);
 
-// Tensors of the result: x, dy of a gradient, weight if weighted, y. Sums across rows have partial sums as y.
+// The program's tensors are x, dy (gradients only), weight (if `weighted`) and y, in this order. If the function sums
+// across rows, y is the partial sums.
 RowProgram make_row_program(const RowProblem& problem, bool weighted);
 
 }  // namespace ridge::ops

@@ -52,7 +52,8 @@ double reduce_values(ReduceFunction function, const RowVector& x) {
   return function == ReduceFunction::mean ? sum / static_cast<double>(x.size()) : sum;
 }
 
-// Evaluates a program on one row of another length. Constants equal to its columns, or to 1 / columns, are rescaled.
+// Evaluates a program on one row, which may be shorter than the program's. Constants that equal the program's number
+// of columns, or its inverse, are replaced by those of the row.
 class ProgramEvaluator {
  public:
   ProgramEvaluator(const RowProgram& program, const std::vector<RowVector>& tensors, std::size_t columns)
@@ -114,7 +115,7 @@ class RowRecognizer {
  public:
   RowRecognizer(const RowProgram& program, bool across) : program_(program), across_(across) {}
 
-  std::optional<RecognizedRows> find_match() {
+  std::optional<RecognizedRowFunction> find_match() {
     if (!classify_tensors()) return std::nullopt;
     for (const RowFunction function : row_functions)
       for (const float epsilon : epsilons_)
@@ -128,7 +129,7 @@ class RowRecognizer {
 
   // True if there are at most three operands and one result, stored by rows, and all operations are smooth.
   bool classify_tensors() {
-    std::set<int> elements, two_registers;  // Registers: of values that vary by element; of the constant 2.
+    std::set<int> elements, two_registers;  // Registers of values that vary by element, and of the constant 2.
     for (const RowProgramStep& step : program_.steps) {
       const ChainStep& s = step.step;
       if (step.kind == RowProgramStep::StepKind::row_function) elements.insert(s.result);
@@ -159,14 +160,14 @@ class RowRecognizer {
   }
 
   // Tries every assignment of the operands to x, dy and weight. If there is one row, layouts do not exclude any.
-  std::optional<RecognizedRows> match_function(RowFunction function, float epsilon) const {
+  std::optional<RecognizedRowFunction> match_function(RowFunction function, float epsilon) const {
     if (reduces_across_rows(function) != across_ || is_row_scalar(function) != stores_row_scalar() || !(epsilon >= 0) ||
         (!is_norm(function) && epsilon != 0))
       return std::nullopt;
     if (tiny_constants_ != std::set<float>{} && tiny_constants_ != std::set<float>{epsilon}) return std::nullopt;
     std::vector<int> order(operands_.begin(), operands_.end());
     do {
-      RecognizedRows match{make_problem(function, epsilon)};
+      RecognizedRowFunction match{make_problem(function, epsilon)};
       std::size_t used = 0;
       match.x = order[used++];
       if (is_gradient(function) && used < order.size()) match.dy = order[used++];
@@ -180,7 +181,7 @@ class RowRecognizer {
     } while (std::next_permutation(order.begin(), order.end()));
     return std::nullopt;
   }
-  bool has_matching_layout(const RecognizedRows& match) const {
+  bool has_matching_layout(const RecognizedRowFunction& match) const {
     const auto is_shared = [&](int t) { return *uniform_row_stride(program_, tensor_at(t)) == 0; };
     const bool one_row =
         std::all_of(program_.rows.begin(), program_.rows.end(), [](std::int64_t extent) { return extent == 1; });
@@ -188,7 +189,7 @@ class RowRecognizer {
                        (match.weight < 0 || is_shared(match.weight)));
   }
 
-  bool agrees_on_samples(const RecognizedRows& match) const {
+  bool agrees_on_samples(const RecognizedRowFunction& match) const {
     std::mt19937 random(1);
     const auto draw_number = [&] { return (static_cast<double>(random()) + 1) / 0x1p32 - 0.5; };
     for (const std::size_t columns : trial_columns)
@@ -212,7 +213,7 @@ class RowRecognizer {
     return match.problem.function != RowFunction::log_sum_exp || agrees_at_infinity(match);
   }
   // log(sum(exp(x))) of a fully masked row is -inf; if the maximum is subtracted first, it is NaN.
-  bool agrees_at_infinity(const RecognizedRows& match) const {
+  bool agrees_at_infinity(const RecognizedRowFunction& match) const {
     constexpr double inf = std::numeric_limits<double>::infinity();
     for (const RowVector& row : {RowVector{-inf, -inf, -inf, -inf}, {1, -inf, 2, 0}, {1, inf, 2, 0}}) {
       const std::vector<RowVector> tensors(program_.tensors.size(), row);
@@ -225,7 +226,7 @@ class RowRecognizer {
     return true;
   }
 
-  void fill_problem(RecognizedRows& match) const {
+  void fill_problem(RecognizedRowFunction& match) const {
     RowProblem& p = match.problem;
     const auto layout = [&](int t) {
       return RowLayout{tensor_at(t).dtype, *uniform_row_stride(program_, tensor_at(t))};
@@ -250,7 +251,7 @@ class RowRecognizer {
 
 }  // namespace
 
-std::optional<RecognizedRows> recognize_rows(const RowProgram& program, bool across) {
+std::optional<RecognizedRowFunction> recognize_row_function(const RowProgram& program, bool across) {
   return RowRecognizer(program, across).find_match();
 }
 

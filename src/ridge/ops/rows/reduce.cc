@@ -18,8 +18,8 @@ namespace ridge::ops {
 namespace {
 
 constexpr std::int64_t block_points = 32;
-constexpr std::int64_t min_row_elements = 24;          // Shorter rows are faster in the loop.
-constexpr std::int64_t min_across_elements = 1 << 12;  // Elements of all columns; fewer are faster in the loop.
+constexpr std::int64_t min_row_kernel_elements = 24;          // Shorter rows are faster in the loop.
+constexpr std::int64_t min_column_kernel_elements = 1 << 12;  // Elements of all columns; fewer are faster in the loop.
 constexpr std::int64_t min_elements_per_thread = 1 << 14;
 
 std::int64_t point_count(const std::vector<ReduceAxis>& axes) {
@@ -56,13 +56,14 @@ template <class T> double as_double(T value) {
 }
 
 // True if the elements of a result are contiguous and enough for a row kernel. Axes must be merged.
-bool is_contiguous_row(const ReduceProblem& p) {
-  return p.reduced.size() == 1 && p.reduced[0].x_stride == 1 && p.reduced[0].extent >= min_row_elements;
+bool reduces_contiguous_rows(const ReduceProblem& p) {
+  return p.reduced.size() == 1 && p.reduced[0].x_stride == 1 && p.reduced[0].extent >= min_row_kernel_elements;
 }
 // True if enough results are contiguous and each one's elements have one stride.
 bool is_column_reduction(const ReduceProblem& p) {
   return p.reduced.size() == 1 && !p.kept.empty() && p.kept.back().x_stride == 1 &&
-         p.kept.back().extent >= block_points && p.kept.back().extent * p.reduced[0].extent >= min_across_elements;
+         p.kept.back().extent >= block_points &&
+         p.kept.back().extent * p.reduced[0].extent >= min_column_kernel_elements;
 }
 
 // Reduces kept points begin ... end - 1 with the loop.
@@ -106,7 +107,7 @@ void reduce_columns(const ReduceProblem& p, const T* x, void* y, pool::WorkSlice
   const double divisor = p.function == ReduceFunction::mean ? static_cast<double>(rows.extent) : 1;
   for (std::int64_t i = outer.begin; i < outer.end; ++i) {
     const Offsets at = offsets_of(p.kept, i * columns.extent);
-    const AcrossRun run{nullptr, p.function, {p.x, rows.x_stride}, x + at.x, nullptr, {}};
+    const ColumnReductionRun run{nullptr, p.function, {p.x, rows.x_stride}, x + at.x, nullptr, {}};
     reduce_across_rows(run, rows.extent, columns.extent, threads,
                        [&](std::int64_t begin, std::int64_t end, const double* sums) {
                          for (std::int64_t c = begin; c < end; ++c) {
@@ -131,7 +132,7 @@ double combine_values(ReduceFunction function, double so_far, double value) {
   }
 }
 
-std::vector<ReduceAxis> merge_axes(std::vector<ReduceAxis> axes) {
+std::vector<ReduceAxis> sort_and_merge_axes(std::vector<ReduceAxis> axes) {
   std::erase_if(axes, [](const ReduceAxis& a) { return a.extent == 1; });
   std::stable_sort(axes.begin(), axes.end(),
                    [](const ReduceAxis& a, const ReduceAxis& b) { return a.x_stride > b.x_stride; });
@@ -161,13 +162,14 @@ std::optional<std::string> unsupported_reason(const ReduceProblem& p) {
 }
 
 void reduce(const ReduceProblem& given, const void* x, void* y, int threads) {
-  const ReduceProblem p{given.function, given.x, given.y, merge_axes(given.kept), merge_axes(given.reduced)};
+  const ReduceProblem p{given.function, given.x, given.y, sort_and_merge_axes(given.kept),
+                        sort_and_merge_axes(given.reduced)};
   const std::int64_t kept = point_count(p.kept);
   if (threads <= 0) threads = usable_cores();
   const std::int64_t useful_threads =
       std::max<std::int64_t>(kept * point_count(p.reduced) / min_elements_per_thread, 1);
   const bool is_by_columns = is_column_reduction(p);
-  const std::int64_t points_per_block = is_contiguous_row(p) ? 1 : block_points,
+  const std::int64_t points_per_block = reduces_contiguous_rows(p) ? 1 : block_points,
                      points_per_item = is_by_columns ? p.kept.back().extent : points_per_block,
                      items = (kept + points_per_item - 1) / points_per_item;
   const int max_workers = static_cast<int>(std::min<std::int64_t>(threads, useful_threads)),
@@ -177,7 +179,7 @@ void reduce(const ReduceProblem& given, const void* x, void* y, int threads) {
     with_typed_pointer(p.x, const_cast<void*>(x), [&](auto* from) {
       if (is_by_columns)
         reduce_columns(p, from, y, mine, workers == 1 ? max_workers : 1);
-      else if (is_contiguous_row(p))
+      else if (reduces_contiguous_rows(p))
         reduce_contiguous_rows(p, from, y, mine);
       else
         reduce_points(p, from, y, mine.begin * block_points, std::min(kept, mine.end * block_points));

@@ -1,7 +1,7 @@
-// Reductions on the device: batches of values are combined in f32, batches in f64. If a kept axis is contiguous in x,
-// adjacent threads take adjacent points and loop over the reduced ones; else the lanes of a warp, or of a part of it,
-// share a point. If the points do not fill the device, the reduced points are split, and a second kernel of the same
-// source reduces the splits' f32 results in the workspace.
+// Reductions on the device: values of a batch are combined in f32, the batches in f64. If a kept axis is contiguous in
+// x, adjacent threads take adjacent points and loop over the reduced ones; else the lanes of a warp, or of a part of
+// it, share a point. If the points do not fill the device, the reduced points are split, and a second kernel of the
+// same source reduces the splits' f32 results in the workspace.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using tile::combine_values;
 using ReduceIndex = long long;
 
 constexpr int threads = 256, max_axes = 8;
-constexpr int down_batch = 8, along_batch = 4;                       // Loads in flight per thread.
+constexpr int column_batch = 8, row_batch = 4;                       // Loads in flight per thread.
 constexpr ReduceIndex threads_per_sm = 1024, max_splits_per_sm = 8;  // Per SM: threads that fill it; maximum splits.
 
 struct DeviceAxes {
@@ -32,7 +32,7 @@ struct DeviceAxes {
 struct DeviceReduction {
   DType y_dtype;
   DeviceAxes kept, reduced;
-  ReduceIndex split_points, splits, split_stride;  // Reduced points per split; distance of splits' results in y.
+  ReduceIndex points_per_split, splits, split_y_stride;  // Number of reduced points; y stride between splits.
   int lanes;
   double divisor;
   const char* x;
@@ -76,8 +76,8 @@ __device__ void store_result(const DeviceReduction& p, ReduceIndex at, double va
 
 // Reduces W adjacent values at the reduced points begin, begin + step, ..., with `batch` loads in flight.
 template <tile::cuda::NumberFormat form, int W, int batch, class F>
-__device__ void fold_points(const DeviceReduction& p, ReduceIndex base, ReduceIndex begin, ReduceIndex end,
-                            ReduceIndex step, double (&value)[W]) {
+__device__ void reduce_points(const DeviceReduction& p, ReduceIndex base, ReduceIndex begin, ReduceIndex end,
+                              ReduceIndex step, double (&value)[W]) {
   for (double& v : value) v = identity<F>;
   for (ReduceIndex r = begin; r < end; r += step * batch) {
     tile::cuda::Pack<form, W> x[batch];
@@ -95,7 +95,7 @@ __device__ void fold_points(const DeviceReduction& p, ReduceIndex base, ReduceIn
   }
 }
 __device__ ReduceIndex split_end(const DeviceReduction& p, ReduceIndex split) {
-  const ReduceIndex end = (split + 1) * p.split_points;
+  const ReduceIndex end = (split + 1) * p.points_per_split;
   return end < p.reduced.points ? end : p.reduced.points;
 }
 
@@ -109,8 +109,9 @@ template <tile::cuda::NumberFormat form, int W, class F> __global__ void __launc
     const ReduceIndex split = item / groups, first = (item - split * groups) * p.lanes * W, point = first + lane * W;
     const bool is_live = point < p.kept.points;
     double value[W];
-    fold_points<form, W, down_batch, F>(p, offset_of(p.kept, is_live ? point : 0).x, split * p.split_points + row,
-                                        is_live ? split_end(p, split) : 0, rows, value);
+    reduce_points<form, W, column_batch, F>(p, offset_of(p.kept, is_live ? point : 0).x,
+                                            split * p.points_per_split + row, is_live ? split_end(p, split) : 0, rows,
+                                            value);
     __syncthreads();  // All threads have read the last item's values.
 #pragma unroll
     for (int i = 0; i < W; ++i) {
@@ -123,7 +124,7 @@ template <tile::cuda::NumberFormat form, int W, class F> __global__ void __launc
     if (mine >= p.lanes * W || first + mine >= p.kept.points) continue;
     double all = warp_values[mine % W][0][mine / W];
     for (int w = 1; w < threads / 32; ++w) all = combine_values(F{}, all, warp_values[mine % W][w][mine / W]);
-    store_result(p, split * p.split_stride + offset_of(p.kept, first + mine).y, all);
+    store_result(p, split * p.split_y_stride + offset_of(p.kept, first + mine).y, all);
   }
 }
 
@@ -139,8 +140,8 @@ template <tile::cuda::NumberFormat form, int W, class F> __global__ void __launc
     const bool is_live = item < items;
     const Offset at = offset_of(p.kept, is_live ? point : 0);
     double value[W];
-    fold_points<form, W, along_batch, F>(p, at.x, split * p.split_points + lane * W, is_live ? split_end(p, split) : 0,
-                                         p.lanes * W, value);
+    reduce_points<form, W, row_batch, F>(p, at.x, split * p.points_per_split + lane * W,
+                                         is_live ? split_end(p, split) : 0, p.lanes * W, value);
     double all = value[0];
 #pragma unroll
     for (int i = 1; i < W; ++i) all = combine_values(F{}, all, value[i]);
@@ -153,7 +154,7 @@ template <tile::cuda::NumberFormat form, int W, class F> __global__ void __launc
       for (int w = 0; lane == 0 && w < threads / 32; ++w)
         all = w == 0 ? warp_values[0] : combine_values(F{}, all, warp_values[w]);
     }
-    if (is_live && lane == 0) store_result(p, split * p.split_stride + at.y, all);
+    if (is_live && lane == 0) store_result(p, split * p.split_y_stride + at.y, all);
   }
 }
 
@@ -169,34 +170,35 @@ int find_vector_width(const std::vector<ReduceAxis>& fast, const std::vector<Red
 
 struct ReductionPlan {
   std::vector<ReduceAxis> kept, reduced;
-  ReduceIndex points = 1, values = 1;  // Kept points; reduced points.
-  bool reduces_columns = false;        // True if adjacent elements of x belong to different results.
+  ReduceIndex kept_points = 1, reduced_points = 1;
+  bool reduces_columns = false;  // True if adjacent elements of x belong to different results.
   int lanes = 1, vector_width = 1;
-  ReduceIndex splits = 1, split_points = 1;
+  ReduceIndex splits = 1, points_per_split = 1;
 };
 ReductionPlan plan_reduction(const ReduceProblem& p) {
-  ReductionPlan s{merge_axes(p.kept), merge_axes(p.reduced)};
-  for (const ReduceAxis& a : s.kept) s.points *= a.extent;
-  for (const ReduceAxis& a : s.reduced) s.values *= a.extent;
+  ReductionPlan s{sort_and_merge_axes(p.kept), sort_and_merge_axes(p.reduced)};
+  for (const ReduceAxis& a : s.kept) s.kept_points *= a.extent;
+  for (const ReduceAxis& a : s.reduced) s.reduced_points *= a.extent;
   s.reduces_columns = !s.kept.empty() && s.kept.back().x_stride != 0 &&
                       (s.reduced.empty() || s.kept.back().x_stride < s.reduced.back().x_stride);
   const ReduceIndex vector_width = s.vector_width =
       s.reduces_columns ? find_vector_width(s.kept, s.reduced, p.x) : find_vector_width(s.reduced, s.kept, p.x);
-  while (s.lanes < 32 && s.lanes * vector_width < (s.reduces_columns ? s.points : s.values)) s.lanes *= 2;
-  if (!s.reduces_columns && s.values >= threads * vector_width * along_batch) s.lanes = threads;
-  const ReduceIndex busy_threads = s.reduces_columns ? s.points / vector_width * threads / s.lanes : s.points * s.lanes;
+  while (s.lanes < 32 && s.lanes * vector_width < (s.reduces_columns ? s.kept_points : s.reduced_points)) s.lanes *= 2;
+  if (!s.reduces_columns && s.reduced_points >= threads * vector_width * row_batch) s.lanes = threads;
+  const ReduceIndex busy_threads =
+      s.reduces_columns ? s.kept_points / vector_width * threads / s.lanes : s.kept_points * s.lanes;
   // A split has several batches for all lanes; the second kernel must not have more work per point than the first.
   const ReduceIndex min_split_values =
-      s.reduces_columns ? threads / s.lanes * down_batch : s.lanes * vector_width * along_batch;
+      s.reduces_columns ? threads / s.lanes * column_batch : s.lanes * vector_width * row_batch;
   const ReduceIndex sms = device::multiprocessor_count();
-  const ReduceIndex max_splits =
-      std::min<ReduceIndex>(max_splits_per_sm * sms,
-                            s.reduces_columns ? std::max<ReduceIndex>(static_cast<ReduceIndex>(std::sqrt(s.values)), 32)
-                                              : max_splits_per_sm * sms);
+  const ReduceIndex max_splits = std::min<ReduceIndex>(
+      max_splits_per_sm * sms, s.reduces_columns
+                                   ? std::max<ReduceIndex>(static_cast<ReduceIndex>(std::sqrt(s.reduced_points)), 32)
+                                   : max_splits_per_sm * sms);
   s.splits = std::clamp<ReduceIndex>(threads_per_sm * sms / std::max<ReduceIndex>(busy_threads, 1), 1,
-                                     std::clamp<ReduceIndex>(s.values / min_split_values, 1, max_splits));
-  s.split_points = ((s.values + s.splits - 1) / s.splits + 7) / 8 * 8;
-  s.splits = (s.values + s.split_points - 1) / s.split_points;
+                                     std::clamp<ReduceIndex>(s.reduced_points / min_split_values, 1, max_splits));
+  s.points_per_split = ((s.reduced_points + s.splits - 1) / s.splits + 7) / 8 * 8;
+  s.splits = (s.reduced_points + s.points_per_split - 1) / s.points_per_split;
   return s;
 }
 
@@ -241,15 +243,15 @@ cudaError_t launch_reduction(const ReduceProblem& problem, const ReductionPlan& 
   p.lanes = s.lanes;
   p.kept = to_device_axes(s.kept);
   p.reduced = to_device_axes(s.reduced);
-  p.split_points = s.split_points;
+  p.points_per_split = s.points_per_split;
   p.splits = s.splits;
   p.divisor = 1;
-  if (problem.function == ReduceFunction::mean && !partial) p.divisor = static_cast<double>(s.values);
+  if (problem.function == ReduceFunction::mean && !partial) p.divisor = static_cast<double>(s.reduced_points);
   p.x = static_cast<const char*>(x);
   p.y = static_cast<char*>(y);
   if (partial) {  // Contiguous results.
     p.y_dtype = DType::f32;
-    p.split_stride = s.points;
+    p.split_y_stride = s.kept_points;
     ReduceIndex stride = 1;
     for (int i = p.kept.count - 1; i >= 0; --i) {
       p.kept.y[i] = stride;
@@ -271,14 +273,14 @@ std::optional<std::string> launch_error(cudaError_t e) {
 std::optional<std::string> unsupported_reason(const ReduceProblem& p) {
   if (auto why = ops::unsupported_reason(p)) return why;
   for (const auto* axes : {&p.kept, &p.reduced})
-    if (const std::size_t count = merge_axes(*axes).size(); count > max_axes)
+    if (const std::size_t count = sort_and_merge_axes(*axes).size(); count > max_axes)
       return "the reduction has " + std::to_string(count) + " axes that cannot be merged; expected at most " +
              std::to_string(max_axes);
   return std::nullopt;
 }
 
-std::optional<std::string> reduce_splits(ReduceProblem p, std::int64_t splits, std::int64_t values, const void* from,
-                                         void* y, CUstream_st* stream) {
+std::optional<std::string> reduce_splits(ReduceProblem p, std::int64_t splits, std::int64_t reduced_points,
+                                         const void* from, void* y, CUstream_st* stream) {
   p.x = DType::f32;
   ReduceIndex stride = 1;
   for (auto axis = p.kept.rbegin(); axis != p.kept.rend(); ++axis) {
@@ -288,15 +290,15 @@ std::optional<std::string> reduce_splits(ReduceProblem p, std::int64_t splits, s
   p.reduced = {{splits, stride, 0}};
   ReductionPlan s = plan_reduction(p);
   s.splits = 1;
-  s.split_points = splits;
-  s.values = values;
+  s.points_per_split = splits;
+  s.reduced_points = reduced_points;
   s.lanes = std::min(s.lanes, 8);  // There are few points, so each gets more rows of threads.
   return launch_error(launch_reduction(p, s, from, y, false, stream));
 }
 
 std::size_t workspace_bytes(const ReduceProblem& p) {
   const ReductionPlan s = plan_reduction(p);
-  return s.splits == 1 ? 0 : device::counter_bytes + static_cast<std::size_t>(s.splits * s.points) * 4;
+  return s.splits == 1 ? 0 : device::counter_bytes + static_cast<std::size_t>(s.splits * s.kept_points) * 4;
 }
 
 std::optional<std::string> reduce(const ReduceProblem& p, const void* x, void* y,
@@ -311,7 +313,7 @@ std::optional<std::string> reduce(const ReduceProblem& p, const void* x, void* y
     return launch_error(e);
   ReduceProblem final_problem = p;
   final_problem.kept = s.kept;
-  return reduce_splits(final_problem, s.splits, s.values, partial_results, y, stream);
+  return reduce_splits(final_problem, s.splits, s.reduced_points, partial_results, y, stream);
 }
 
 }  // namespace ridge::ops::cuda

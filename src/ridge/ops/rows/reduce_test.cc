@@ -15,11 +15,11 @@ namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-ReduceProblem rows(ReduceFunction function, std::int64_t rows, std::int64_t columns) {
+ReduceProblem row_reduction(ReduceFunction function, std::int64_t rows, std::int64_t columns) {
   return {.function = function, .kept = {{rows, columns, 1}}, .reduced = {{columns, 1, 0}}};
 }
 
-TEST(Reduce, SumsWhatIntegersSayToTheLastBit) {
+TEST(Reduce, SumsOfIntegersAreExact) {
   for (const bool along_rows : {true, false})
     for (const std::int64_t m : {1, 2, 31, 32, 33, 100})
       for (const std::int64_t n : {1, 3, 64, 1000})
@@ -27,8 +27,8 @@ TEST(Reduce, SumsWhatIntegersSayToTheLastBit) {
           std::vector<float> x(static_cast<std::size_t>(m * n)),
               y(static_cast<std::size_t>(along_rows ? m : n) + 1, -7);
           for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 19) - 9;
-          const ReduceProblem problem =
-              along_rows ? rows(ReduceFunction::sum, m, n) : ReduceProblem{.kept = {{n, 1, 1}}, .reduced = {{m, n, 0}}};
+          const ReduceProblem problem = along_rows ? row_reduction(ReduceFunction::sum, m, n)
+                                                   : ReduceProblem{.kept = {{n, 1, 1}}, .reduced = {{m, n, 0}}};
           ASSERT_EQ(unsupported_reason(problem), std::nullopt);
           reduce(problem, x.data(), y.data(), threads);
           for (std::int64_t i = 0; i < (along_rows ? m : n); ++i) {
@@ -42,7 +42,7 @@ TEST(Reduce, SumsWhatIntegersSayToTheLastBit) {
 }
 
 // Row lengths around vector multiples and around the block that is added in f32; rows are independent.
-TEST(Reduce, AddsLongRowsAsIfInF64) {
+TEST(Reduce, MeansOfLongRowsAreAccurate) {
   for (const DType dtype : {DType::f32, DType::bf16})
     for (const std::int64_t n : {1, 7, 23, 24, 25, 63, 64, 65, 1000, 2047, 2048, 2049, 100003}) {
       std::vector<float> x(static_cast<std::size_t>(3 * n)), y(3);
@@ -51,7 +51,7 @@ TEST(Reduce, AddsLongRowsAsIfInF64) {
         half.push_back(to_bf16(1.1f + static_cast<float>(i % 13)));
         x[i] = to_float(half.back());
       }
-      ReduceProblem problem = rows(ReduceFunction::mean, 3, n);
+      ReduceProblem problem = row_reduction(ReduceFunction::mean, 3, n);
       problem.x = dtype;
       reduce(problem, dtype == DType::f32 ? static_cast<const void*>(x.data()) : half.data(), y.data());
       for (std::int64_t r = 0; r < 3; ++r) {
@@ -61,61 +61,61 @@ TEST(Reduce, AddsLongRowsAsIfInF64) {
     }
 }
 
-TEST(Reduce, FindsExtremesWhereverTheyLie) {
+TEST(Reduce, FindsExtremesAtEveryPosition) {
   for (const std::int64_t n : {1, 8, 70, 4100})
     for (const std::int64_t at : {std::int64_t{0}, n / 2, n - 1})
       for (const ReduceFunction function : {ReduceFunction::max, ReduceFunction::min}) {
         std::vector<float> x(static_cast<std::size_t>(n), 1), y(1);
         const float extreme = function == ReduceFunction::max ? 3.0f : -3.0f;
         x[static_cast<std::size_t>(at)] = extreme;
-        reduce(rows(function, 1, n), x.data(), y.data());
+        reduce(row_reduction(function, 1, n), x.data(), y.data());
         EXPECT_EQ(y[0], extreme) << n << ' ' << at;
         x[static_cast<std::size_t>(at)] = NAN;
-        reduce(rows(function, 1, n), x.data(), y.data());
+        reduce(row_reduction(function, 1, n), x.data(), y.data());
         EXPECT_TRUE(std::isnan(y[0])) << n << ' ' << at;
       }
 }
 
 // Reduced axes that merge into one contiguous axis form a row; kept points may have any layout.
-TEST(Reduce, GoesAlongAxesThatFollowOnEachOther) {
+TEST(Reduce, MergesContiguousReducedAxes) {
   std::vector<float> x(2 * 3 * 60), y(6);
   std::iota(x.begin(), x.end(), 0.0f);
   ReduceProblem p{
       .function = ReduceFunction::sum, .kept = {{3, 60, 2}, {2, 180, 1}}, .reduced = {{4, 15, 0}, {15, 1, 0}}};
-  for (const bool turned : {false, true}) {
-    if (turned) std::swap(p.reduced[0], p.reduced[1]);
+  for (const bool swapped : {false, true}) {
+    if (swapped) std::swap(p.reduced[0], p.reduced[1]);
     reduce(p, x.data(), y.data());
     for (int a = 0; a < 3; ++a)
       for (int b = 0; b < 2; ++b) EXPECT_EQ(y[static_cast<std::size_t>(a * 2 + b)], 60 * (180 * b + 60 * a) + 1770);
   }
 }
 
-TEST(Reduce, FindsTheLargestAndTheLeast) {
+TEST(Reduce, MaxAndMinHandleInfinityAndNan) {
   std::vector<float> x{3, -infinity, 5, 2, NAN, infinity, -1, -2, -3}, y(3);
-  reduce(rows(ReduceFunction::max, 3, 3), x.data(), y.data());
+  reduce(row_reduction(ReduceFunction::max, 3, 3), x.data(), y.data());
   EXPECT_EQ(y[0], 5);
   EXPECT_TRUE(std::isnan(y[1]));
   EXPECT_EQ(y[2], -1);
-  reduce(rows(ReduceFunction::min, 3, 3), x.data(), y.data());
+  reduce(row_reduction(ReduceFunction::min, 3, 3), x.data(), y.data());
   EXPECT_EQ(y[0], -infinity);
   EXPECT_TRUE(std::isnan(y[1]));
   EXPECT_EQ(y[2], -3);
 }
 
-TEST(Reduce, SumsWhoseWayLeavesF32) {
+TEST(Reduce, MeanIsRightIfSumOverflowsF32) {
   std::vector<float> x(3 * 64, 1e38F), y(3);
   for (std::size_t i = 64; i < 128; ++i) x[i] = i % 2 == 0 ? 3e38F : -3e38F;
   x[150] = infinity;
-  reduce(rows(ReduceFunction::mean, 3, 64), x.data(), y.data());
+  reduce(row_reduction(ReduceFunction::mean, 3, 64), x.data(), y.data());
   EXPECT_EQ(y[0], 1e38F);
   EXPECT_EQ(y[1], 0);
   EXPECT_EQ(y[2], infinity);
 }
 
-TEST(Reduce, ReadsAndWritesEveryDtype) {
+TEST(Reduce, ReadsAndWritesBf16AndF16) {
   std::vector<Bf16> x(40, to_bf16(1.5f));
   std::vector<F16> y(2);
-  ReduceProblem problem = rows(ReduceFunction::mean, 2, 20);
+  ReduceProblem problem = row_reduction(ReduceFunction::mean, 2, 20);
   problem.x = DType::bf16;
   problem.y = DType::f16;
   reduce(problem, x.data(), y.data());
@@ -127,13 +127,13 @@ TEST(Reduce, ReadsAndWritesEveryDtype) {
   EXPECT_EQ(to_float(w[0]), -2);
 }
 
-TEST(Reduce, RefusesWhatItCannotDo) {
-  ReduceProblem problem = rows(ReduceFunction::sum, 2, 3);
+TEST(Reduce, ReportsUnsupportedProblems) {
+  ReduceProblem problem = row_reduction(ReduceFunction::sum, 2, 3);
   problem.y = DType::f64;
   EXPECT_EQ(unsupported_reason(problem), "y is f64; reductions store f32, bf16 and f16");
-  problem = rows(ReduceFunction::sum, 0, 3);
+  problem = row_reduction(ReduceFunction::sum, 0, 3);
   EXPECT_EQ(unsupported_reason(problem), "expected extents of at least 1, found 0");
-  problem = rows(ReduceFunction::sum, std::int64_t{1} << 40, std::int64_t{1} << 40);
+  problem = row_reduction(ReduceFunction::sum, std::int64_t{1} << 40, std::int64_t{1} << 40);
   EXPECT_EQ(unsupported_reason(problem), "the reduction has more than 2^59 elements");
 }
 

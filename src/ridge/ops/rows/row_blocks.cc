@@ -18,7 +18,7 @@ std::int64_t count_blocks(const RowBlockProgram& s) {
   return n;
 }
 
-// A thread's state: its scratch, and the operands' addresses in the current block.
+// Runs blocks on one thread. Holds the thread's scratch and the operands' addresses in the current block.
 class RowBlockRunner {
  public:
   RowBlockRunner(const RowBlockProgram& program, std::span<void* const> data)

@@ -16,7 +16,7 @@ namespace ridge::ops {
 // y = e^(x - maximum) / sum. A NaN, +inf, or a row of only -inf (0/0) makes the row NaN.
 template <class X, class Y> struct Softmax {
   static constexpr int passes = 3;
-  static constexpr bool is_compute_heavy = true;  // much computation per load
+  static constexpr bool is_compute_heavy = true;
   using Stored = tile::RowFormats<X, Y>;
   struct Globals {
     tile::RowsView<X> x;
@@ -27,7 +27,7 @@ template <class X, class Y> struct Softmax {
   TILE_FN static auto pass(auto& at, const Globals& g, auto maximum) {
     auto e = at.load(g.x);
     at.map(
-        e, [](auto x, auto row_maximum) { return tile::power_of<Y>(x - row_maximum); }, maximum);
+        e, [](auto x, auto row_maximum) { return tile::scaled_exp<Y>(x - row_maximum); }, maximum);
     at.save_row(e);
     return at.reduce(e, tile::Add{}, [](auto sum, const Globals&) { return 1 / sum; });
   }
@@ -53,16 +53,16 @@ template <class X, class Y> struct LogSumExp {
   TILE_FN static auto pass(auto& at, const Globals& g, auto maximum) {
     auto e = at.load(g.x);
     at.map(
-        e, [](auto x, auto row_maximum) { return tile::power_of<float>(x - row_maximum); }, maximum);
+        e, [](auto x, auto row_maximum) { return tile::scaled_exp<float>(x - row_maximum); }, maximum);
     return at.reduce(e, tile::Add{});
   }
   TILE_FN static void pass(auto& at, const Globals& g, auto maximum, auto sum) {
-    at.store(g.y, maximum + tile::log_of_powers(sum));
+    at.store(g.y, maximum + tile::log_of_scaled_exps(sum));
   }
 };
 
 // Reduces each row to one number, times `sum_scale`, which turns a sum into a mean.
-template <class X, class Y, class Reduction> struct ReducedRow {
+template <class X, class Y, class Reduction> struct RowReduction {
   static constexpr int passes = 2;
   static constexpr bool is_compute_heavy = false;
   using Stored = tile::RowFormats<X>;
@@ -79,7 +79,7 @@ template <class X, class Y, class Reduction> struct ReducedRow {
 };
 
 // Reduces each column over all rows.
-template <class X, class Y, class Reduction> struct ReducedAcrossRows {
+template <class X, class Y, class Reduction> struct ColumnReduction {
   static constexpr int passes = 1;
   static constexpr bool is_compute_heavy = false;
   using Stored = tile::RowFormats<X>;
@@ -101,9 +101,9 @@ struct InverseRms {
   }
 };
 
-// Common part of norms. Squares of 1e20 overflow f32 and squares of 1e-25 underflow. Rows `in_doubt` for this reason,
-// or because the mean is so much larger than the deviations that rounding matters, are divided by their largest
-// element.
+// Base of the norms. Squares of 1e20 overflow f32, squares of 1e-25 underflow. `is_inaccurate` is true for such rows,
+// and for rows whose mean is so much larger than the deviations that rounding matters. They are computed again after
+// division by their largest element.
 template <class X, class W, class Y> struct NormBase {
   static constexpr bool is_compute_heavy = false;
   using Stored = tile::RowFormats<X, W, Y>;
@@ -114,9 +114,11 @@ template <class X, class W, class Y> struct NormBase {
     typename tile::NumberType<X>::type sum_scale = 1;  // 1 / columns
     float epsilon = 0;
   };
-  TILE_FN static bool in_doubt(float scale) { return !(scale > 0 && scale < 1e15F); }
-  TILE_FN static bool in_doubt(float mean, float scale) { return in_doubt(scale) || !(std::abs(mean) * scale < 64); }
-  TILE_FN static auto in_units(const Globals& g, tile::RowsView<float> x, float unit) {
+  TILE_FN static bool is_inaccurate(float scale) { return !(scale > 0 && scale < 1e15F); }
+  TILE_FN static bool is_inaccurate(float mean, float scale) {
+    return is_inaccurate(scale) || !(std::abs(mean) * scale < 64);
+  }
+  TILE_FN static auto rescaled_globals(const Globals& g, tile::RowsView<float> x, float unit) {
     return typename NormBase<float, W, Y>::Globals{x, g.weight, g.y, g.sum_scale, g.epsilon / unit / unit};
   }
 };
@@ -129,7 +131,7 @@ template <class X, class W, class Y> struct Rmsnorm : NormBase<X, W, Y> {
   using Rescaled = Rmsnorm<float, W, Y>;
 
   TILE_FN static auto pass(auto& at, const Globals& g) {
-    return at.reduce(at.load(g.x), tile::Squares{}, InverseRms{});
+    return at.reduce(at.load(g.x), tile::SumOfSquares{}, InverseRms{});
   }
   TILE_FN static void pass(auto& at, const Globals& g, auto scale) {
     auto x = at.load(g.x);
@@ -151,7 +153,7 @@ template <class X, class W, class Y> struct Layernorm : NormBase<X, W, Y> {
     auto x = at.load(g.x);
     at.map(
         x, [](auto each, auto center) { return each - center; }, mean);
-    return at.reduce(x, tile::Squares{}, InverseRms{});
+    return at.reduce(x, tile::SumOfSquares{}, InverseRms{});
   }
   TILE_FN static void pass(auto& at, const Globals& g, auto mean, auto scale) {
     auto x = at.load(g.x);

@@ -18,9 +18,9 @@ using namespace generated;
 
 constexpr std::int64_t max_cluster_blocks = 8;
 constexpr std::int64_t max_narrow_index = std::int64_t{1} << 30;
-constexpr std::int64_t min_shifted_columns =
-    256;  // Columns; in shorter rows the partial vectors at the ends cost too much.
-constexpr std::int64_t max_rows_ahead = 4;
+// In shorter rows the partial vectors at the ends cost too much.
+constexpr std::int64_t min_shifted_columns = 256;
+constexpr std::int64_t max_prefetched_rows = 4;
 constexpr int max_registers = 128;  // Per lane.
 
 std::int64_t count_elements(const std::vector<std::int64_t>& extents) {
@@ -46,9 +46,9 @@ class RowKernelWriter {
     std::string steps = write_tensors();
     for (std::size_t i = 0; i < program_.steps.size(); ++i) step_code_ += write_step(i);
     steps = write_header() + steps + setup_code_ + write_prefetch() +
-            "  at.for_each_row(rows, [&](const Index row) {\n" + shift_code_ + take_code_ + step_code_ + "  });\n" +
-            final_code_;
-    out_.source = device::kernel_source(out_, "ridge/ops/rows/gradient_kernels.h", wide_indices_, steps);
+            "  at.for_each_row(rows, [&](const Index row) {\n" + shift_code_ + row_start_code_ + step_code_ +
+            "  });\n" + final_code_;
+    out_.source = device::make_kernel_source(out_, "ridge/ops/rows/gradient_kernels.h", wide_indices_, steps);
     return std::move(out_);
   }
 
@@ -62,7 +62,7 @@ class RowKernelWriter {
   bool varies_along_columns(std::size_t t) const {
     return program_.columns > 1 && program_.tensors[t].strides[column_axis()] != 0;
   }
-  int size(std::size_t t) const { return dtype_bits(program_.tensors[t].dtype) / 8; }
+  int element_bytes(std::size_t t) const { return dtype_bits(program_.tensors[t].dtype) / 8; }
 
   void choose_layout() {
     vector_widths_.assign(program_.tensors.size(), 1);
@@ -79,12 +79,12 @@ class RowKernelWriter {
       }
       max_span = std::max(max_span, tensor_span);
       if (!varies_along_columns(t)) continue;
-      bytes += static_cast<double>(rows_) * static_cast<double>(program_.columns) * size(t);
-      vector_widths_[t] = vector_width(data_[t], x.dtype, strides, vector_bytes / size(t));
+      bytes += static_cast<double>(rows_) * static_cast<double>(program_.columns) * element_bytes(t);
+      vector_widths_[t] = vector_width(data_[t], x.dtype, strides, vector_bytes / element_bytes(t));
       width_ = std::max(width_, vector_widths_[t]);
       if (!is_shared_by_rows(t)) narrowest = std::min(narrowest, vector_widths_[t]);
-      all_in_vectors &= is_shared_by_rows(t) || vector_widths_[t] * size(t) == vector_bytes;
-      full_vectors_ &= vector_widths_[t] * size(t) == vector_bytes;
+      all_in_vectors &= is_shared_by_rows(t) || vector_widths_[t] * element_bytes(t) == vector_bytes;
+      full_vectors_ &= vector_widths_[t] * element_bytes(t) == vector_bytes;
     }
     // Adjacent lanes read adjacent elements; wider lanes of scalar loads would waste memory sectors.
     if (!all_in_vectors && !choose_shift()) width_ = narrowest;
@@ -109,14 +109,15 @@ class RowKernelWriter {
       is_weighted |= varies_along_columns(t) && is_shared_by_rows(t);
       if (!is_row_tensor(t)) continue;
       if (!first_tensor) first_tensor = t;
-      narrowest = std::min(narrowest, size(t));
+      narrowest = std::min(narrowest, element_bytes(t));
     }
     if (!first_tensor || (narrowest == 4 && !is_weighted)) return false;
     const int width = vector_bytes / narrowest;
     const auto misalignment = [&](std::size_t t) {  // Elements after a vector boundary, or -1.
       const auto address = reinterpret_cast<std::uintptr_t>(data_[t]);
-      return address % static_cast<unsigned>(size(t)) == 0
-                 ? static_cast<std::int64_t>(address / static_cast<unsigned>(size(t)) % static_cast<unsigned>(width))
+      return address % static_cast<unsigned>(element_bytes(t)) == 0
+                 ? static_cast<std::int64_t>(address / static_cast<unsigned>(element_bytes(t)) %
+                                             static_cast<unsigned>(width))
                  : std::int64_t{-1};
     };
     for (std::size_t t = 0; t < program_.tensors.size(); ++t) {
@@ -128,7 +129,7 @@ class RowKernelWriter {
           return false;
     }
     for (std::size_t t = 0; t < program_.tensors.size(); ++t)
-      vector_widths_[t] = is_row_tensor(t) ? vector_bytes / size(t) : 1;
+      vector_widths_[t] = is_row_tensor(t) ? vector_bytes / element_bytes(t) : 1;
     width_ = width;
     shift_expression_ =
         "t" + std::to_string(*first_tensor) + ".offset(row) + " + std::to_string(misalignment(*first_tensor));
@@ -139,7 +140,7 @@ class RowKernelWriter {
   void choose_lanes() {
     const std::int64_t shifted = shift_code_.empty() ? 0 : width_ - 1;
     const std::int64_t vectors = (program_.columns + shifted + width_ - 1) / width_;
-    const std::int64_t max_vectors = std::min<std::int64_t>(elements_per_lane(program_) / width_, 32);
+    const std::int64_t max_vectors = std::min<std::int64_t>(max_elements_per_lane(program_) / width_, 32);
     // More lanes hide more latency. Rows longer than a block holds use more elements per lane and fewer blocks.
     const std::int64_t few_vectors = std::min<std::int64_t>(max_vectors, 32 / width_),
                        lane_vectors = vectors > few_vectors * 256 ? max_vectors : few_vectors;
@@ -183,19 +184,19 @@ class RowKernelWriter {
       const auto t = static_cast<std::size_t>(given.step.slot);
       if (given.kind != RowProgramStep::StepKind::element || given.step.op != ChainOp::load) continue;
       if (!varies_along_columns(t) || !(is_vectorized(t) || (!varies_by_row(t) && is_copied_in_order(t)))) continue;
-      std::vector<std::size_t>& all = varies_by_row(t) ? prefetched_ : shared_by_rows_;
+      std::vector<std::size_t>& all = varies_by_row(t) ? prefetched_tensors_ : shared_row_tensors_;
       if ((varies_by_row(t) && is_shared_by_rows(t)) || std::count(all.begin(), all.end(), t) > 0) continue;
       all.push_back(t);
       if (varies_by_row(t)) row_bytes += prefetch_bytes(t);
     }
-    std::erase_if(shared_by_rows_, [&](std::size_t t) {
+    std::erase_if(shared_row_tensors_, [&](std::size_t t) {
       const bool fits = prefetch_bytes(t) + row_bytes <= free_bytes;
       if (fits) free_bytes -= prefetch_bytes(t);
       return !fits;
     });
-    if (row_bytes > 0) rows_ahead_ = std::clamp<std::int64_t>(free_bytes / row_bytes, 0, max_rows_ahead);
-    if (rows_ahead_ > 0) return;
-    prefetched_ = shared_by_rows_ = {};
+    if (row_bytes > 0) prefetched_rows_ = std::clamp<std::int64_t>(free_bytes / row_bytes, 0, max_prefetched_rows);
+    if (prefetched_rows_ > 0) return;
+    prefetched_tensors_ = shared_row_tensors_ = {};
     out_.persistent &= full_vectors_;
   }
   // True if rows are prefetched to shared memory: unaligned rows that store elements, and row functions that were
@@ -215,19 +216,19 @@ class RowKernelWriter {
     }
     return splits_ == 0 && stores && (!shift_code_.empty() || (is_faster && !is_slower));
   }
-  std::int64_t prefetch_bytes(std::size_t t) const {  // Shared memory of a block's part of a row.
+  std::int64_t prefetch_bytes(std::size_t t) const {  // Shared memory per block for one row.
     const bool is_in_order = is_copied_in_order(t) && !is_vectorized(t);
     const std::int64_t lanes = out_.threads + (is_in_order ? 1 : 0),
-                       bytes = vectors_per_lane_ * width_ * size(t) * lanes;
+                       bytes = vectors_per_lane_ * width_ * element_bytes(t) * lanes;
     return is_in_order ? (bytes / vector_bytes + 2) * vector_bytes : bytes;
   }
   // True if an aligned tensor is copied to shared memory in memory order and read with the row's shift.
   bool is_copied_in_order(std::size_t t) const {
     return !shift_code_.empty() && reinterpret_cast<std::uintptr_t>(data_[t]) % vector_bytes == 0 &&
-           width_ * size(t) >= 4;
+           width_ * element_bytes(t) >= 4;
   }
   bool is_vectorized(std::size_t t) const {
-    return varies_along_columns(t) && vector_widths_[t] * size(t) == vector_bytes;
+    return varies_along_columns(t) && vector_widths_[t] * element_bytes(t) == vector_bytes;
   }
   bool varies_by_row(std::size_t t) const {
     for (std::size_t axis = 0; axis < column_axis(); ++axis)
@@ -245,10 +246,10 @@ class RowKernelWriter {
     for (const int number : {lanes_, out_.threads, out_.cluster_blocks, vectors_per_lane_, width_})
       out += std::to_string(number) + ", ";
     out += "TailMode::" + extent + (is_persistent() ? ", true>;\n" : ", false>;\n");
-    out += "  __shared__ RowOnLanes<S>::PartialStorage places[" + slots_ + "];\n";
+    out += "  __shared__ RowOnLanes<S>::PartialStorage partial_sums[" + slots_ + "];\n";
     out +=
         "  const u32 columns = (u32)" + arguments_.add_argument(static_cast<std::uint64_t>(program_.columns)) + ";\n";
-    out += "  RowOnLanes<S> at(places, columns);\n";
+    out += "  RowOnLanes<S> at(partial_sums, columns);\n";
     out += "  const float share = __uint_as_float((u32)" +
            arguments_.add_argument(std::bit_cast<std::uint32_t>(1 / static_cast<float>(program_.columns))) + ");\n";
     return out + "  const Index rows = (Index)" + arguments_.add_argument(static_cast<std::uint64_t>(rows_)) + ";\n";
@@ -274,41 +275,42 @@ class RowKernelWriter {
   }
   // Writes the copies to shared memory before the first row and at the start of each row.
   std::string write_prefetch() {
-    if (rows_ahead_ == 0) return {};
-    const std::string count = std::to_string(rows_ahead_), shift = shift_code_.empty() ? "" : ", shift";
-    std::string out = "  extern __shared__ uint4 room[];\n", first_copies, copies;
+    if (prefetched_rows_ == 0) return {};
+    const std::string count = std::to_string(prefetched_rows_), shift = shift_code_.empty() ? "" : ", shift";
+    std::string out = "  extern __shared__ uint4 dynamic_shared[];\n", first_copies, copies;
     const auto add = [&](std::size_t t, std::int64_t rows) {
       const std::string number = std::to_string(t);
       out += "  const auto c" + number + " = at.prefetch_buffer<" + std::to_string(rows) + ">(t" + number +
-             ", room + " + std::to_string(out_.shared_bytes / vector_bytes) + ");\n";
+             ", dynamic_shared + " + std::to_string(out_.shared_bytes / vector_bytes) + ");\n";
       out_.shared_bytes += static_cast<int>(rows * prefetch_bytes(t));
       return "at.prefetch(c" + number + ", t" + number;
     };
-    for (const std::size_t t : shared_by_rows_) {
+    for (const std::size_t t : shared_row_tensors_) {
       const std::string number = std::to_string(t);
       if (is_vectorized(t)) {
         first_copies += "  " + add(t, 1) + ", (Index)0, 0);\n";
         continue;
       }
-      out += "  const auto c" + number + " = at.constant_buffer(t" + number + ", room + " +
+      out += "  const auto c" + number + " = at.constant_buffer(t" + number + ", dynamic_shared + " +
              std::to_string(out_.shared_bytes / vector_bytes) + ");\n  at.copy_constant_row(c" + number + ", t" +
              number + ");\n";
       out_.shared_bytes += static_cast<int>(prefetch_bytes(t));
     }
-    take_code_ = "  wait_for_all_but<" + count + " - 1>();\n";
-    for (const std::size_t t : prefetched_) {
-      copies += "      " + add(t, rows_ahead_) + ", row, turn" + shift + ");\n";
+    row_start_code_ = "  wait_for_all_but<" + count + " - 1>();\n";
+    for (const std::size_t t : prefetched_tensors_) {
+      copies += "      " + add(t, prefetched_rows_) + ", row, iteration" + shift + ");\n";
       const std::string number = std::to_string(t);
-      take_code_ += "  const auto p" + number + " = at.read_prefetched(c" + number + ", at.turn());\n";
+      row_start_code_ += "  const auto p" + number + " = at.read_prefetched(c" + number + ", at.iteration());\n";
     }
-    take_code_ += "  prefetch(at.next(row, (Index)" + count + "), at.turn() + " + count + ");\n";
-    out += "  const auto prefetch = [&](const Index row, const u32 turn) {\n    if (row < rows) {\n";
+    row_start_code_ += "  prefetch(at.next_row(row, (Index)" + count + "), at.iteration() + " + count + ");\n";
+    out += "  const auto prefetch = [&](const Index row, const u32 iteration) {\n    if (row < rows) {\n";
     if (!shift_code_.empty()) out += "      const int shift = at.shift_of(" + shift_expression_ + ");\n";
     out += copies + "    }\n    commit_row();\n  };\n" + first_copies;
-    return out + "  for (u32 i = 0; i < " + count + "; ++i) prefetch(at.next(at.first<Index>(), (Index)i), i);\n";
+    return out + "  for (u32 i = 0; i < " + count +
+           "; ++i) prefetch(at.next_row(at.first_row<Index>(), (Index)i), i);\n";
   }
 
-  bool is_shared_by_rows(std::size_t t) const {  // Several rows read the same elements.
+  bool is_shared_by_rows(std::size_t t) const {  // True if several rows read the same elements.
     for (std::size_t axis = 0; axis < column_axis(); ++axis)
       if (program_.rows[axis] > 1 && program_.tensors[t].strides[axis] == 0) return true;
     return false;
@@ -327,7 +329,7 @@ class RowKernelWriter {
       if (varies_along_columns(static_cast<std::size_t>(s.slot)))
         return "  at.store(" + t + ", row, " + wide_name(s.a) + ");\n";
       return "  at.store_one(" + t + ", row, " + value_in(s.a).name +
-             (value_in(s.a).is_wide ? "[at.first_own_element()]" : "") + ");\n";
+             (value_in(s.a).is_wide ? "[at.row_start_in_lane()]" : "") + ");\n";
     }
     const std::string name = "v" + std::to_string(index);
     NamedValue& result = register_values_[static_cast<std::size_t>(s.result)];
@@ -361,22 +363,22 @@ class RowKernelWriter {
     return value_in(reg).is_wide ? value_in(reg).name : "at.broadcast(" + value_in(reg).name + ")";
   }
 
-  // Persistent blocks load the next row while they process the current one.
+  // Returns the expression that loads a tensor's row. Persistent blocks load the next row early, in `next_code`.
   std::string write_load(std::size_t t, const std::string& name, std::string& next_code) {
     const std::string number = std::to_string(t);
     const auto is_in = [&](const std::vector<std::size_t>& all) { return std::count(all.begin(), all.end(), t) > 0; };
-    if (is_in(prefetched_)) return "at.unpack(p" + number + ")";
-    if (is_in(shared_by_rows_))
+    if (is_in(prefetched_tensors_)) return "at.unpack(p" + number + ")";
+    if (is_in(shared_row_tensors_))
       return "at.unpack(at.read_" +
              (is_vectorized(t) ? "prefetched(c" + number + ", 0))" : "constant(c" + number + "))");
-    const int words = vectors_per_lane_ * width_ * size(t) / 4;
-    if (rows_ahead_ > 0 || !shift_code_.empty() || !is_persistent() || lanes_ <= 32 || is_shared_by_rows(t) ||
+    const int words = vectors_per_lane_ * width_ * element_bytes(t) / 4;
+    if (prefetched_rows_ > 0 || !shift_code_.empty() || !is_persistent() || lanes_ <= 32 || is_shared_by_rows(t) ||
         !is_vectorized(t) || prefetched_words_ + words > std::min(max_registers, device_.registers / out_.threads) / 4)
       return "at.load(t" + number + ", row)";
     prefetched_words_ += words;
     const std::string packs = "p" + name;
-    setup_code_ += "  auto " + packs + " = at.read(t" + number + ", at.first<Index>());\n";
-    next_code = "  if (at.next(row) < rows) " + packs + " = at.read(t" + number + ", at.next(row));\n";
+    setup_code_ += "  auto " + packs + " = at.read(t" + number + ", at.first_row<Index>());\n";
+    next_code = "  if (at.next_row(row) < rows) " + packs + " = at.read(t" + number + ", at.next_row(row));\n";
     return "at.unpack(" + packs + ")";
   }
 
@@ -396,7 +398,7 @@ class RowKernelWriter {
     setup_code_ += "  u32 again_" + name + " = 0;\n";
     const std::string value =
         "at.run_row_kernel<" + kernel + ", " + slots_ + ">(" + x + ", " + globals + "}, again_" + name + others + ")";
-    slots_ += " + exchange_slots<" + kernel + ">()";
+    slots_ += " + exchange_slot_count<" + kernel + ">()";
     return value;
   }
   static std::string kernel_type(RowFunction function) {
@@ -422,21 +424,21 @@ class RowKernelWriter {
   std::int64_t rows_, splits_;
   std::vector<int> vector_widths_;
   std::string slots_;                          // Expression: shared memory slots in use.
-  std::string shift_expression_, shift_code_;  // For shifted rows.
-  std::string setup_code_, take_code_, step_code_,
-      final_code_;  // Before the loop; start of each row; each row; after the loop.
-  std::vector<std::size_t> prefetched_, shared_by_rows_;  // Tensors in shared memory: of next rows; shared by all rows.
-  std::vector<NamedValue> register_values_;               // By register.
+  std::string shift_expression_, shift_code_;  // Used if rows are not aligned to vectors.
+  // Code before the loop, at the start of each row, for each row, and after the loop.
+  std::string setup_code_, row_start_code_, step_code_, final_code_;
+  std::vector<std::size_t> prefetched_tensors_, shared_row_tensors_;  // Tensors in shared memory.
+  std::vector<NamedValue> register_values_;                           // By register.
   int width_ = 1, lanes_ = 1, vectors_per_lane_ = 1, prefetched_words_ = 0;
-  std::int64_t rows_ahead_ = 0;
+  std::int64_t prefetched_rows_ = 0;
   bool ragged_ = false, wide_indices_ = false, streamed_ = false,
        full_vectors_ = true;  // full_vectors_: all are 16 bytes.
 };
 
 }  // namespace
 
-device::GeneratedKernel generate(const RowProgram& program, std::span<void* const> tensors,
-                                 const device::MultiprocessorLimits& device) {
+device::GeneratedKernel generate_row_kernel(const RowProgram& program, std::span<void* const> tensors,
+                                            const device::MultiprocessorLimits& device) {
   return RowKernelWriter(program, tensors, device).write_kernel();
 }
 

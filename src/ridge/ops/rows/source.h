@@ -11,7 +11,7 @@ namespace ridge::ops {
 
 // Returns the kernel of a valid program (`invalid_reason`). Pointers are device memory; only their alignment matters.
 // Sums across rows have one split per block or cluster, at most max_row_splits(program).
-device::GeneratedKernel generate(const RowProgram& program, std::span<void* const> tensors,
-                                 const device::MultiprocessorLimits& device);
+device::GeneratedKernel generate_row_kernel(const RowProgram& program, std::span<void* const> tensors,
+                                            const device::MultiprocessorLimits& device);
 
 }  // namespace ridge::ops

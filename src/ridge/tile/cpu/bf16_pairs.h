@@ -1,5 +1,5 @@
 // Tiles for step kernels (steps.h) on a CPU that multiplies bf16 in pairs: a unit is two elements of a row, adjacent
-// along k, and vdpbf16ps multiplies and adds 16 of them in the time of 16 f32. Panels have the layout of panels.h, in
+// along k, and vdpbf16ps multiplies and adds 16 units in the time of 16 f32. Panels have the layout of panels.h, in
 // units; sums are f32, and left operands are rounded to bf16. Included by files that are compiled with AVX512_BF16.
 #pragma once
 
@@ -18,7 +18,7 @@ struct Bf16Pairs {};  // element type of tiles whose bf16 are multiplied in pair
 template <int Rows, int Cols> struct SharedTile<Bf16Pairs, Rows, Cols> {
   using type = Bf16Pairs;
   static constexpr int rows = Rows, cols = Cols;
-  static constexpr int stride = Cols + 32;  // not a power of two
+  static constexpr int stride = Cols + 32;  // a power of two would map rows to few cache sets
   alignas(64) Bf16 v[Rows * stride];
   int height = 0, width = 0;
 };
@@ -35,15 +35,15 @@ template <int M, int N> struct PairPanels {
 };
 }  // namespace
 template <int M, int N> struct ResidentTile<Bf16Pairs, M, N> : PairPanels<M, N> { using type = Bf16Pairs; };
-template <int M, int N, int Sharers> struct RegisterOperand<M, N, Sharers, Bf16Pairs> : PairPanels<M, N> {};
+template <int M, int N, int Groups> struct RegisterOperand<M, N, Groups, Bf16Pairs> : PairPanels<M, N> {};
 template <> struct AccumulatedType<Bf16Pairs> { using type = ComputeAs<float>; };
 
-// Overloads for `Bf16Pairs` that steps.h finds by the types of the tiles.
+// Overloads of functions in steps.h for tiles of `Bf16Pairs`.
 namespace {
 
 typedef std::int32_t Bf16Pair __attribute__((may_alias));
 
-// Columns of a right operand in pairs: pair k of column c is at c * col + k * step.
+// Right operand of a product in pairs: pair k of column c is at c * col + k * step.
 struct PairColumns {
   const Bf16Pair* data;
   Index col, step;
@@ -54,10 +54,10 @@ struct PairColumns {
   }
 };
 
-template <int R, int C> PairColumns columns_of_rows(const SharedTile<Bf16Pairs, R, C>& tile) {
+template <int R, int C> PairColumns columns_of_transpose(const SharedTile<Bf16Pairs, R, C>& tile) {
   return {reinterpret_cast<const Bf16Pair*>(tile.v), tile.stride / 2, 1};
 }
-// A tile with rows interleaved in pairs; zeros follow an odd last row.
+// A tile whose rows are interleaved in pairs; zeros follow an odd last row.
 template <int R, int C> struct RowPairs {
   static_assert(R % 2 == 0 && C % 16 == 0, "RowPairs: rows x2, columns x16");
   alignas(64) std::int32_t v[R / 2 * C];
@@ -75,7 +75,7 @@ template <int R, int C> struct RowPairs {
   }
   PairColumns columns() const { return {v, 1, C}; }
 };
-template <int R, int C> RowPairs<R, C> pairs_of_rows(const SharedTile<Bf16Pairs, R, C>& tile) {
+template <int R, int C> RowPairs<R, C> interleave_row_pairs(const SharedTile<Bf16Pairs, R, C>& tile) {
   return RowPairs<R, C>(tile);
 }
 

@@ -1,4 +1,5 @@
-// The register block, one template for all instruction sets: rows x vectors sums stay in registers in the loop over k.
+// The register block, one template for all instruction sets: rows x vectors sums stay in registers during the loop over
+// k.
 // Each step takes `vectors` loads of B, `rows` broadcasts of A and rows*vectors fused multiply-adds. With AVX-512, 14 x
 // 32 sums take 28 of 32 registers, with 28 multiply-adds per 16 loads (23 if some multiply-adds broadcast A
 // themselves). Sums start at zero and C is added once, at the end. V defines the vectors: lanes, zero, load, load_part,
@@ -16,10 +17,10 @@
 
 namespace ridge::tile::cpu {
 
-// Issues the prefetches of two `PrefetchPlan`s, one step per four steps of k. Its cost is instructions, which limit
-// speed if another thread shares the core. So addresses advance by a constant stride and are computed from the plan
-// only every `linear_steps` steps (`recompute_addresses`). With 8 lanes the loads, of which two start per cycle, are
-// the limit: addresses are never recomputed, and prefetches of rows in place are only approximate.
+// Issues the prefetches of two `PrefetchPlan`s, one step per four steps of k. Their instructions limit speed if another
+// thread shares the core. So addresses advance by a constant stride and are computed from the plan only every
+// `linear_steps` steps (`recompute_addresses`). With 8 lanes the loads are the limit (two start per cycle): addresses
+// are never recomputed, and prefetches of rows in place are only approximate.
 template <class V, bool packed> struct PrefetchCursor {
   static constexpr Index linear_steps = V::lanes == 8 ? std::numeric_limits<Index>::max() : PrefetchPlan::linear_steps;
   PrefetchPlan a, b;
@@ -40,19 +41,19 @@ template <class V, bool packed> struct PrefetchCursor {
     __builtin_prefetch(address_b, 0, 2);
     __builtin_prefetch(address_b + 64, 0, 2);
     address_b += step_b;
-    if (!packed) return;  // A read in place is in the cache and has no plan
+    if (!packed) return;  // A that is read in place is in the cache and needs no prefetch
     __builtin_prefetch(address_a, 0, 2);
     address_a += step_a;
   }
-  [[gnu::always_inline]] void recompute_addresses(Index steps_walked) {
+  [[gnu::always_inline]] void recompute_addresses(Index steps_done) {
     if (V::lanes == 8) return;
-    line_a += steps_walked;
-    line_b += steps_walked;
+    line_a += steps_done;
+    line_b += steps_done;
     address_a = line_address(a, line_a);
     address_b = line_address(b, line_b);
   }
   [[gnu::always_inline]] void next_panel() {
-    b.base += b.panel;
+    b.base += b.panel_bytes;
     address_b = b.base;
     line_b = 0;
     if (V::lanes == 8 && address_a >= a.base + a.packed_bytes) {
@@ -73,7 +74,7 @@ template <class V> constexpr bool can_stream = requires(typename V::Sum* p, type
 // True if the register block of V can pack B while it multiplies.
 template <class V> constexpr bool can_pack_right = requires(Unit* p, typename V::Register x) { V::store_packed(p, x); };
 
-// Returns the first n lanes in the form that the _part functions of V need: a mask or n itself.
+// Returns the argument that selects the first n lanes in the _part functions of V: a mask or n.
 template <class V> [[gnu::always_inline]] inline auto partial_lanes(int n) {
   if constexpr (requires { V::part(n); })
     return V::part(n);
@@ -81,9 +82,9 @@ template <class V> [[gnu::always_inline]] inline auto partial_lanes(int n) {
     return n;
 }
 
-// Prefetches C of one panel: first and last column of each row, because rows need not start at a line. Prefetching a
-// panel earlier fails: rows with a power-of-two stride share one L1 set, from which loads of B would evict them.
-// Splitting the loop over k to prefetch midway costs a twentieth of the speed if other threads use memory.
+// Prefetches C of one panel: the first and the last column of each row, because rows need not start at a line.
+// Prefetching a panel earlier is slower: rows with a power-of-two stride share one L1 set, from which loads of B would
+// evict them. Splitting the loop over k to prefetch midway costs a twentieth of the speed if other threads use memory.
 template <class V, int rows, int vectors>
 [[gnu::always_inline]] inline void prefetch_c(const typename V::Sum* c, Index stride) {
 #pragma GCC unroll 16
@@ -93,11 +94,11 @@ template <class V, int rows, int vectors>
   }
 }
 
-// True if the sums of V start from the values after the panel of A: see Engine::left_tail.
+// True if the sums of V start from values that are stored after the panel of A: see Engine::left_tail.
 template <class V> constexpr bool has_left_tail = requires { V::left_tail; };
 
 // True if the multiply-add of V can broadcast an operand from memory. That saves an instruction per unit of A but costs
-// a load for each use after the first. Every other row does it, which balances instructions and loads.
+// a load for each use after the first. It is done for every other row, which balances instructions and loads.
 template <class V> constexpr bool can_broadcast_from_memory = requires(typename V::Register x, const Unit& at) {
   V::multiply_add_at(x, at, x);
 };
@@ -126,13 +127,14 @@ template <int rows, bool packed> struct LeftAddresses {
     if (!packed && rows > 7) eighth += bytes;
     hide_common_stride();
   }
-  // Hides that the values are multiples of one stride; else the compiler would keep one pointer per row.
+  // Hides from the compiler that the strides are multiples of one stride; else it would keep one pointer per row.
   [[gnu::always_inline]] void hide_common_stride() {
     if (!packed) asm("" : "+r"(first), "+r"(eighth), "+r"(stride), "+r"(stride_3), "+r"(stride_5));
   }
 };
 
-// Fields of x are copied to locals, because the compiler must assume that a store to C changes x.
+// Multiplies A with one panel of B. Fields of x are copied to locals, because the compiler must assume that a store to
+// C changes x.
 template <class V, int rows, int vectors, bool packed, bool edge, bool packs_right>
 [[gnu::always_inline]] inline void multiply_panel(const BlockArgs& x, const Unit* b, Unit* keep, typename V::Sum* c,
                                                   bool add, bool stream, PrefetchCursor<V, packed>& cursor) {
@@ -241,7 +243,7 @@ template <class V, int rows, int vectors, bool packed, bool edge, bool packs_rig
   }
 }
 
-// Kept separate: in one function with the other loop, the compiler would copy the sums of both between registers.
+// A separate function: together with the loop that does not pack, the compiler would copy sums between registers.
 template <class V, int rows, int vectors, bool edge> [[gnu::noinline]] void multiply_and_pack(const BlockArgs& x) {
   multiply_panels<V, rows, vectors, true, edge, true>(x);
 }
@@ -260,7 +262,7 @@ constexpr std::array<BlockFunction, sizeof...(i)> block_functions(std::integer_s
   return {multiply_block<V, i + 1, vectors, packed, edge>...};
 }
 
-// Calls the instance for x.rows and x.cols. `in_place`: A may be unpacked.
+// Calls the instance of multiply_block for x.rows and x.cols. `in_place` is true if A may be unpacked.
 template <class V, int max_rows, bool in_place> void dispatch_block(const BlockArgs& x) {
   constexpr auto rows = std::make_integer_sequence<int, max_rows>{};
   static constexpr std::array<BlockFunction, max_rows> table[8] = {

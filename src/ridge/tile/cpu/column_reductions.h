@@ -1,6 +1,6 @@
 // Runs a kernel that reduces over rows to one number per column (tile/rows.h: ColumnsOut) on a CPU. A batch of rows
-// goes through all passes but the last, then through the last pass a few columns at a time: that reduces the batch in
-// registers and combines the result in f64 with earlier rows. 4096 x 4096 elements are split into 64 parts with
+// is processed by all passes but the last, and then by the last pass a few columns at a time, which reduces the batch
+// in registers and combines the result in f64 with earlier rows. 4096 x 4096 elements are split into 64 parts with
 // separate sums, whatever the number of threads. Included by one file for each instruction set.
 #pragma once
 
@@ -29,7 +29,7 @@ template <class V, class Kernel> class ColumnReducer {
   static constexpr Index resident_floats = 1 << 14, min_rows = 4;
   using Globals = typename Kernel::Globals;
   using Numbers = PassResults<Kernel::passes>;
-  struct Step {  // the members that RowAt needs
+  struct Step {  // the members that PassOperations needs
     using Vector = V;
     using PrefetchPolicy = NoPrefetch;
     static constexpr int rows = 1;
@@ -43,14 +43,14 @@ template <class V, class Kernel> class ColumnReducer {
   };
 
   template <int vectors>
-  [[gnu::always_inline]] static auto run_last_pass(const RowAt<Step, vectors>& at, const Numbers& numbers) {
+  [[gnu::always_inline]] static auto run_last_pass(const PassOperations<Step, vectors>& at, const Numbers& numbers) {
     return [&]<int... p>(std::integer_sequence<int, p...>) __attribute__((always_inline)) {
-      return Kernel::pass(at, at.step.position.g, RowPart<V, 1, 1>{{broadcast<V>(numbers.of[p])}}...);
+      return Kernel::pass(at, at.step.position.g, RowVectors<V, 1, 1>{{broadcast<V>(numbers.of[p])}}...);
     }
     (std::make_integer_sequence<int, last_pass>{});
   }
-  using Kind =
-      typename decltype(run_last_pass(std::declval<const RowAt<Step, 2>&>(), std::declval<const Numbers&>()))::Kind;
+  using Kind = typename decltype(run_last_pass(std::declval<const PassOperations<Step, 2>&>(),
+                                               std::declval<const Numbers&>()))::Kind;
 
   void reduce_batch(Index from, int count) const {
     RowBatch rows;
@@ -60,7 +60,7 @@ template <class V, class Kernel> class ColumnReducer {
       row_globals.x.data += row * g_.x.row_stride;
       for_each<last_pass>(
           [&](auto pass) { numbers.of[pass] = reduce_row<V, Kernel, pass>(row_globals, part_.columns, numbers); });
-      if (in_doubt<Kernel>(numbers))
+      if (is_inaccurate<Kernel>(numbers))
         part_.recompute_in_f64(part_.context, row, part_.sums);
       else
         rows.row[rows.count++] = row;
@@ -77,22 +77,24 @@ template <class V, class Kernel> class ColumnReducer {
     for (int k = 0; k < rows.count; ++k) {
       const Step step{{g_, rows.row[k], {}, nullptr, false}};
       for_each<pairs>([&](auto j) {
-        const auto x = run_last_pass(RowAt<Step, 2>{step, from + 2 * j * V::lanes, 2 * V::lanes, 0}, rows.numbers[k]);
+        const auto x =
+            run_last_pass(PassOperations<Step, 2>{step, from + 2 * j * V::lanes, 2 * V::lanes, 0}, rows.numbers[k]);
         all[2 * j] = accumulate_lanes(Kind{}, all[2 * j], x.of.v[0]);
         all[2 * j + 1] = accumulate_lanes(Kind{}, all[2 * j + 1], x.of.v[1]);
       });
     }
-    for_each<2 * pairs>([&](auto j) { add_lanes(all[j], from + j * V::lanes, V::lanes); });
+    for_each<2 * pairs>([&](auto j) { merge_into_sums(all[j], from + j * V::lanes, V::lanes); });
   }
   void reduce_tail(const RowBatch& rows, Index from, int count) const {
     V all = broadcast<V>(identity_value<Kind>);
     for (int k = 0; k < rows.count; ++k) {
       const Step step{{g_, rows.row[k], {}, nullptr, false}};
-      all = accumulate_lanes(Kind{}, all, run_last_pass(RowAt<Step, 1>{step, from, count, 0}, rows.numbers[k]).of.v[0]);
+      all = accumulate_lanes(Kind{}, all,
+                             run_last_pass(PassOperations<Step, 1>{step, from, count, 0}, rows.numbers[k]).of.v[0]);
     }
-    add_lanes(all, from, count);
+    merge_into_sums(all, from, count);
   }
-  [[gnu::always_inline]] void add_lanes(V all, Index from, int count) const {
+  [[gnu::always_inline]] void merge_into_sums(V all, Index from, int count) const {
     alignas(64) float of[V::lanes];
     all.store(of);
     for (int i = 0; i < count; ++i)

@@ -16,8 +16,8 @@ namespace ridge::tile::cpu {
 namespace {
 struct AmxTag {};
 
-// Uses inline assembly because the intrinsics take literals, not template constants. The compiler does not know the
-// tiles; volatile keeps the instructions in order, and data for the tiles is written before they are configured.
+// Inline assembly, because the intrinsics take literals, not template constants. The compiler does not know the tiles,
+// so volatile keeps the instructions in order, and data for tiles is written before the tiles are configured.
 struct AmxTiles {
   static constexpr int lanes = 16;
   [[gnu::always_inline]] static void configure(const TileShapes& s) {
@@ -35,7 +35,9 @@ struct AmxTiles {
   template <int t> [[gnu::always_inline]] static void load_past_l1(const void* p, Index stride) {
     asm volatile("tileloaddt1 (%0,%1,1), %%tmm%c2" : : "r"(p), "r"(stride), "i"(t));
   }
-  [[gnu::always_inline]] static void order_stores() { asm volatile("" : : : "memory"); }  // orders stores before loads
+  [[gnu::always_inline]] static void order_stores() {
+    asm volatile("" : : : "memory");
+  }  // keeps the compiler from moving stores after tile loads
   [[gnu::always_inline]] static void stream_row(Unit* to, const Unit* from) {
     _mm512_stream_si512(reinterpret_cast<__m512i*>(to), _mm512_load_si512(from));
     _mm512_stream_si512(reinterpret_cast<__m512i*>(to + 16), _mm512_load_si512(from + 16));
@@ -78,7 +80,7 @@ struct QuadTiles : AmxTiles {  // quads of int8, sums in int32
   }
 };
 
-// W: element type in the tiles. If B has that type, products with few rows of A read B in place.
+// Returns an engine whose tiles have elements of type W. If B has type W, products with few rows read B in place.
 template <class T, class W, class A, class B> constexpr Engine tile_engine() {
   Engine e{
       .rows = 32,
@@ -101,34 +103,34 @@ template <class T, class W, class A, class B> constexpr Engine tile_engine() {
   return e;
 }
 
-// Returns the vector engine for products of very few rows: bf16 in f32, because f32 multiply-adds start twice as often
-// as those of bf16 pairs.
+// Returns the vector engine for products of very few rows. bf16 is widened to f32, because f32 multiply-adds start
+// twice as often as multiply-adds of bf16 pairs.
 template <DType a, DType b> const Engine* vector_engine() {
   return (a == DType::int8 && b == DType::int8 ? avx512_bf16_engine : avx512_engine)(a, b);
 }
 
 template <class T, class W, class A, class B>
-constexpr Engine tile_engine_with_few(const Engine* (*few_rows)(), FewRowLimits rows) {
+constexpr Engine tile_engine_with_few_rows(const Engine* (*few_rows)(), FewRowLimits limits) {
   Engine e = tile_engine<T, W, A, B>();
   e.few_rows_engine = few_rows;
-  e.few_row_limits = rows;
+  e.few_row_limits = limits;
   return e;
 }
 using I8 = std::int8_t;
 constexpr Engine pair_engine =
-    tile_engine_with_few<PairTiles, Bf16, Bf16, Bf16>(vector_engine<DType::bf16, DType::bf16>, {4, 8, 4});
-constexpr Engine widened_right =
-    tile_engine_with_few<PairTiles, Bf16, Bf16, I8>(vector_engine<DType::bf16, DType::int8>, {8, 8, 8});
-constexpr Engine widened_left =
-    tile_engine_with_few<PairTiles, Bf16, I8, Bf16>(vector_engine<DType::int8, DType::bf16>, {4, 8, 4});
+    tile_engine_with_few_rows<PairTiles, Bf16, Bf16, Bf16>(vector_engine<DType::bf16, DType::bf16>, {4, 8, 4});
+constexpr Engine widened_right_engine =
+    tile_engine_with_few_rows<PairTiles, Bf16, Bf16, I8>(vector_engine<DType::bf16, DType::int8>, {8, 8, 8});
+constexpr Engine widened_left_engine =
+    tile_engine_with_few_rows<PairTiles, Bf16, I8, Bf16>(vector_engine<DType::int8, DType::bf16>, {4, 8, 4});
 constexpr Engine quad_engine =
-    tile_engine_with_few<QuadTiles, I8, I8, I8>(vector_engine<DType::int8, DType::int8>, {2, 8, 8});
+    tile_engine_with_few_rows<QuadTiles, I8, I8, I8>(vector_engine<DType::int8, DType::int8>, {2, 8, 8});
 }  // namespace
 
 const Engine* amx_engine(DType a, DType b) {
   if (a == DType::bf16 && b == DType::bf16) return &pair_engine;
-  if (a == DType::bf16 && b == DType::int8) return &widened_right;
-  if (a == DType::int8 && b == DType::bf16) return &widened_left;
+  if (a == DType::bf16 && b == DType::int8) return &widened_right_engine;
+  if (a == DType::int8 && b == DType::bf16) return &widened_left_engine;
   if (a == DType::int8 && b == DType::int8) return &quad_engine;
   return nullptr;
 }

@@ -87,7 +87,7 @@ template <class A, class B> struct Avx2Widening {
       .few_rows_k_block_units = dots_k_block_avx2,
   };
 };
-constexpr Engine integers{
+constexpr Engine int8_engine{
     .rows = 6,
     .cols = 16,
     .per_unit = 2,
@@ -98,7 +98,7 @@ constexpr Engine integers{
 }  // namespace
 
 const Engine* avx2_engine(DType a, DType b) {
-  if (a == DType::int8 && b == DType::int8) return &integers;
+  if (a == DType::int8 && b == DType::int8) return &int8_engine;
   return find_widening_engine<Avx2Widening>(a, b);
 }
 #else

@@ -29,7 +29,7 @@ template <class A, class B> struct Avx512Widening {
       .max_skinny_along_k_rows = 16,
   };
 };
-constexpr Engine integers{
+constexpr Engine int8_engine{
     .rows = 14,
     .cols = 32,
     .per_unit = 2,
@@ -40,9 +40,9 @@ constexpr Engine integers{
     .skinny_across_k = multiply_skinny_across_k<Ints, std::int16_t, std::int8_t>,
 };
 
-// Up to four rows are memory-bound, and bf16 pairs need fewer instructions.
+// Products with up to four rows are memory-bound; for them bf16 pairs need fewer instructions.
 const Engine* pair_engine() { return avx512_bf16_engine(DType::bf16, DType::bf16); }
-constexpr Engine wide_bf16 = [] {
+constexpr Engine widened_bf16_engine = [] {
   Engine e = Avx512Widening<Bf16, Bf16>::engine;
   e.few_rows_engine = pair_engine;
   e.few_row_limits = {4, 4, 4};
@@ -51,13 +51,13 @@ constexpr Engine wide_bf16 = [] {
 }  // namespace
 
 const Engine* avx512_engine(DType a, DType b) {
-  if (a == DType::int8 && b == DType::int8) return &integers;
+  if (a == DType::int8 && b == DType::int8) return &int8_engine;
   return find_widening_engine<Avx512Widening>(a, b);
 }
 
 const Engine* avx512_widened_bf16_engine(DType a, DType b) {
   if (a == DType::int8 && b == DType::int8) return avx512_bf16_engine(a, b);
-  return a == DType::bf16 && b == DType::bf16 ? &wide_bf16 : nullptr;
+  return a == DType::bf16 && b == DType::bf16 ? &widened_bf16_engine : nullptr;
 }
 #else
 const Engine* avx512_widened_bf16_engine(DType, DType) { return nullptr; }

@@ -24,9 +24,9 @@ struct V : FloatVectors512<Bf16Tag> {
 
 using QuadVectors = QuadVectors512<Bf16Tag>;
 
-// With few rows, widening the int8 of B is the limit: to f32 it takes two instructions for 16 elements, to bf16 pairs
-// five for 32, and a core may multiply pairs at half the rate (Emerald Rapids does).
-const Engine* widened_engine() { return avx512_engine(DType::bf16, DType::int8); }
+// With few rows, widening int8 of B is the limit: to f32 it takes two instructions for 16 elements, to bf16 pairs five
+// for 32, and some cores multiply pairs at half the rate (Emerald Rapids).
+const Engine* f32_widening_engine() { return avx512_engine(DType::bf16, DType::int8); }
 
 template <class A, class B> constexpr Engine pair_engines{
     .rows = 14,
@@ -38,9 +38,9 @@ template <class A, class B> constexpr Engine pair_engines{
     .right_packers = packers_avx512<Bf16Tag, B, Bf16>,
     .skinny_along_k = multiply_skinny_along_k<Dots16<V, Bf16, B>>,
     .skinny_across_k = multiply_skinny_across_k<V, Bf16, B>,
-    .few_rows_engine = sizeof(B) == 1 ? widened_engine : nullptr,
+    .few_rows_engine = sizeof(B) == 1 ? f32_widening_engine : nullptr,
 };
-constexpr Engine integers{
+constexpr Engine int8_engine{
     .rows = 14,
     .cols = 32,
     .per_unit = 4,
@@ -58,7 +58,7 @@ const Engine* avx512_bf16_engine(DType a, DType b) {
   if (a == DType::bf16 && b == DType::bf16) return &pair_engines<Bf16, Bf16>;
   if (a == DType::bf16 && b == DType::int8) return &pair_engines<Bf16, std::int8_t>;
   if (a == DType::int8 && b == DType::bf16) return &pair_engines<std::int8_t, Bf16>;
-  if (a == DType::int8 && b == DType::int8) return &integers;
+  if (a == DType::int8 && b == DType::int8) return &int8_engine;
   return nullptr;
 }
 

@@ -1,5 +1,5 @@
-// Plain C++ engines for every other machine: 6 x 8 sums in the compiler's vectors of four f32 or int32, which are SSE2
-// on x86-64 and NEON on ARM. They are the slowest and need no instruction set.
+// Plain C++ engines for machines without another engine: 6 x 8 sums in the compiler's vectors of four f32 or int32,
+// which are SSE2 on x86-64 and NEON on ARM. They are the slowest engines and run on any CPU.
 #include <cstring>
 
 #include "ridge/pool/isa.h"
@@ -55,7 +55,7 @@ template <class A, class B> struct PlainWidening {
       .right_packers = packers<V, B, float>,
   };
 };
-constexpr Engine integers{
+constexpr Engine int8_engine{
     .rows = 6,
     .cols = 8,
     .per_unit = 1,
@@ -67,7 +67,7 @@ constexpr Engine integers{
 }  // namespace
 
 const Engine* plain_engine(DType a, DType b) {
-  if (a == DType::int8 && b == DType::int8) return &integers;
+  if (a == DType::int8 && b == DType::int8) return &int8_engine;
   return find_widening_engine<PlainWidening>(a, b);
 }
 

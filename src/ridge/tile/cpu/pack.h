@@ -1,6 +1,6 @@
-// Packing in plain C++, for instruction sets without a faster one: panels of units, [steps][width]. A unit has the
-// elements of one step of k: one f32 (shorter formats are widened here, once) or several short elements. W is the
-// element type that the multiply needs, T that in memory. Tag is a type of an unnamed namespace: see block.h.
+// Packing in plain C++, for instruction sets without faster packing. A panel of units is [steps][width]. A unit has the
+// elements of one step of k: one f32 (shorter formats are widened) or several short elements. W is the element type in
+// the panel, T the element type in memory. Tag is a type of an unnamed namespace: see block.h.
 #pragma once
 
 #include <cstring>

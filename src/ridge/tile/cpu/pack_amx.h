@@ -1,6 +1,6 @@
 // Packing for AMX tiles. A left panel is [blocks of 16 units][rows][16 units], so that a tile is 16 contiguous cache
 // lines; a right panel is [steps][32] as for other instruction sets. Both are padded with zeros to full blocks. W is
-// the element type that the multiply needs, T that in memory. Tag is a type of an unnamed namespace: see block.h.
+// the element type in the panel, T the element type in memory. Tag is a type of an unnamed namespace: see block.h.
 #pragma once
 
 #include "ridge/tile/cpu/pack_avx512.h"
@@ -9,9 +9,9 @@ namespace ridge::tile::cpu {
 
 template <class W> inline constexpr int elements_per_unit = sizeof(Unit) / sizeof(W);
 
-// Returns one unit of each of 16 contiguous lanes for one step of k, of which `left` elements exist.
+// Loads one unit of each of 16 contiguous lanes for one step of k; the first `left` elements of k exist.
 template <class Tag, class T, class W>
-[[gnu::always_inline]] inline __m512i tile_units_across_k(const T* p, Index stride, Index left, int lanes) {
+[[gnu::always_inline]] inline __m512i load_tile_units(const T* p, Index stride, Index left, int lanes) {
   const __mmask16 in = first_lanes_mask<Tag>(lanes);
   if constexpr (sizeof(W) == 1) {
     __m128i rows[4];
@@ -54,8 +54,7 @@ template <class Tag, class T, class W> void pack_left_across_k(const PackArgs& x
 #pragma GCC unroll 16
       for (int i = 0; i < 16; ++i) {
         const Index from = i * elements_per_unit<W>, left = x.k - k - from;
-        r[i] =
-            tile_units_across_k<Tag, T, W>(source + (left > 0 ? from * x.stride : 0), x.stride, left, x.lanes - lane);
+        r[i] = load_tile_units<Tag, T, W>(source + (left > 0 ? from * x.stride : 0), x.stride, left, x.lanes - lane);
       }
       transpose_16x16<Tag>(r);
       Unit* const out = x.out + k / elements_per_unit<W> * x.width + lane * 16;
@@ -138,7 +137,7 @@ template <class Tag, class T, class W> void pack_steps_across_k(const PackArgs& 
     for (int lane = 0; lane < x.width; lane += 16)
       _mm512_mask_storeu_epi32(
           out + lane, first_lanes_mask<Tag>(x.width - lane),
-          tile_units_across_k<Tag, T, W>(from + (lane < x.lanes ? lane : 0), x.stride, left, x.lanes - lane));
+          load_tile_units<Tag, T, W>(from + (lane < x.lanes ? lane : 0), x.stride, left, x.lanes - lane));
   }
 }
 

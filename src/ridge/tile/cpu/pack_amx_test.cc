@@ -1,5 +1,5 @@
-// Compares the packing for AMX tiles, which needs AVX512_BF16 but no AMX, with that of plain C++ for any number of
-// lanes and any k. Sources end before an inaccessible page, and nothing but the panel may be written.
+// Compares the packing for AMX tiles (which needs AVX512_BF16 but no AMX) with packing in plain C++. Sources end before
+// an inaccessible page, and only the panel may be written.
 #include "ridge/tile/cpu/pack.h"
 
 #include <gtest/gtest.h>
@@ -17,9 +17,9 @@ namespace {
 
 using ops::oracle::GuardedBuffer;
 using Pack = void (*)(const PackArgs&);
-struct Here {};
+struct TestTag {};
 
-// Returns a left panel, [blocks of 16 units][width][16 units], from [steps][width].
+// Converts a panel from [steps][width] to the layout of left panels, [blocks of 16 units][width][16 units].
 std::vector<Unit> reorder_to_blocks(const std::vector<Unit>& steps, Index width) {
   std::vector<Unit> out(steps.size());
   for (Index s = 0; s < static_cast<Index>(steps.size()) / width; ++s)
@@ -42,17 +42,17 @@ template <class T> T exact_value(Index x) {
     return static_cast<T>(x);
 }
 
-// T is the type in memory, W that in the panel; per_unit of pack.h is sizeof(Unit) / sizeof(W).
-template <class T, class W> std::string wrong(Pack found, const Panel& p) {
+// Returns the first difference of packed panels, or "". T is the element type in memory, W in the panel.
+template <class T, class W> std::string find_difference(Pack found, const Panel& p) {
   const Index lines = p.along ? p.lanes : p.k, each = p.along ? p.k : p.lanes, stride = each + 3;
   const Index elements = (lines - 1) * stride + each;
   const GuardedBuffer source(static_cast<std::size_t>(elements) * sizeof(T));
   for (Index i = 0; i < elements; ++i) source.as<T>()[i] = exact_value<T>(i * 37 % 256 - 128);
   constexpr Index deep = 16 * per_unit<W>;
-  const Index whole = (p.k + deep - 1) / deep * 16;
-  std::vector<Unit> expected(static_cast<std::size_t>(whole * p.width));
-  (p.along ? pack_along_k<Here, T, W>
-           : pack_across_k<Here, T, W>)({source.data(), stride, p.lanes, p.width, p.k, expected.data()});
+  const Index padded_units = (p.k + deep - 1) / deep * 16;
+  std::vector<Unit> expected(static_cast<std::size_t>(padded_units * p.width));
+  (p.along ? pack_along_k<TestTag, T, W>
+           : pack_across_k<TestTag, T, W>)({source.data(), stride, p.lanes, p.width, p.k, expected.data()});
   if (p.left) expected = reorder_to_blocks(expected, p.width);
   const GuardedBuffer out(expected.size() * sizeof(Unit), GuardedBuffer::after);
   source.read_only();
@@ -66,14 +66,15 @@ template <class T, class W> std::string wrong(Pack found, const Panel& p) {
   return out.are_edges_intact() ? "" : name + ": units before the panel were overwritten";
 }
 
-template <class T, class W> void compare(const Packers& packers, bool left) {
+template <class T, class W> void expect_same_panels(const Packers& packers, bool left) {
   for (const int width : {1, 2, 13, 15, 16, 17, 29, 31, 32, 48, 64}) {
     if (left && width > 32) continue;  // a block has at most 32 rows
     for (const int lanes : {width, width - 1, width - 14})
       for (const Index k : {1, 2, 3, 4, 5, 31, 32, 33, 62, 63, 64, 65, 66, 67, 127, 129, 200})
         for (const bool along : {true, false}) {
           if (lanes < 1) continue;
-          ASSERT_EQ((wrong<T, W>(along ? packers.along_k : packers.across_k, {lanes, width, k, along, left})), "");
+          ASSERT_EQ((find_difference<T, W>(along ? packers.along_k : packers.across_k, {lanes, width, k, along, left})),
+                    "");
         }
   }
 }
@@ -88,16 +89,16 @@ class TilePackers : public testing::Test {
   }
 };
 
-TEST_F(TilePackers, left_panels_equal_those_of_plain_code) {
-  compare<Bf16, Bf16>(amx_engine(DType::bf16, DType::bf16)->left_packers, true);
-  compare<std::int8_t, Bf16>(amx_engine(DType::int8, DType::bf16)->left_packers, true);
-  compare<std::int8_t, std::int8_t>(amx_engine(DType::int8, DType::int8)->left_packers, true);
+TEST_F(TilePackers, left_panels_equal_plain_packing) {
+  expect_same_panels<Bf16, Bf16>(amx_engine(DType::bf16, DType::bf16)->left_packers, true);
+  expect_same_panels<std::int8_t, Bf16>(amx_engine(DType::int8, DType::bf16)->left_packers, true);
+  expect_same_panels<std::int8_t, std::int8_t>(amx_engine(DType::int8, DType::int8)->left_packers, true);
 }
 
-TEST_F(TilePackers, right_panels_equal_those_of_plain_code) {
-  compare<Bf16, Bf16>(amx_engine(DType::bf16, DType::bf16)->right_packers, false);
-  compare<std::int8_t, Bf16>(amx_engine(DType::bf16, DType::int8)->right_packers, false);
-  compare<std::int8_t, std::int8_t>(amx_engine(DType::int8, DType::int8)->right_packers, false);
+TEST_F(TilePackers, right_panels_equal_plain_packing) {
+  expect_same_panels<Bf16, Bf16>(amx_engine(DType::bf16, DType::bf16)->right_packers, false);
+  expect_same_panels<std::int8_t, Bf16>(amx_engine(DType::bf16, DType::int8)->right_packers, false);
+  expect_same_panels<std::int8_t, std::int8_t>(amx_engine(DType::int8, DType::int8)->right_packers, false);
 }
 
 }  // namespace

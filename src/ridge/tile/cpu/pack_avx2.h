@@ -1,4 +1,4 @@
-// Packing with AVX2 and F16C: as pack_avx512.h, but 8 x 8 units at a time, f32 or pairs of int16. T is the element type
+// Packing with AVX2 and F16C, 8 x 8 units at a time; a unit is an f32 or a pair of int16. T is the element type
 // in memory. Tag is a type of an unnamed namespace: see block.h.
 #pragma once
 
@@ -191,7 +191,7 @@ template <class Tag, class T> void pack_across_k_avx2(const PackArgs& x) {
 
 template <class Tag, class T>
 inline constexpr Packers packers_avx2{pack_along_k_avx2<Tag, T>, pack_across_k_avx2<Tag, T>};
-// Panels of A are so narrow that packing single elements is as fast.
+// For panels of A, which are narrow, packing element by element is as fast as with vectors.
 template <class Tag> inline constexpr Packers left_pairs_avx2{pack_along_k_avx2<Tag, PairOfInt8>,
                                                               pack_across_k<Tag, std::int8_t, std::int16_t>};
 template <class Tag>

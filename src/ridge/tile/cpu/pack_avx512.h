@@ -1,8 +1,8 @@
 // Packing with AVX-512. Along k it transposes 16 x 16 units at a time in registers (64 shuffles for 256 units); across
-// k it copies, and for pairs interleaves two rows. W is the element type that the multiply needs, T that in memory.
-// vpdpbusd multiplies unsigned by signed, so int8 of B are stored as uint8 with 128 added (W is std::uint8_t), and rows
-// of A end with -128 times their sums (`tail`), from which the sums of the product start. int32 wraps around, so
-// results are exact. Tag is a type of an unnamed namespace: see block.h.
+// k it copies, and for pairs interleaves two rows. W is the element type in the panel, T the element type in memory.
+// vpdpbusd multiplies unsigned by signed, so int8 of B are stored as uint8 with 128 added (W is std::uint8_t), and each
+// row of A ends with -128 times its sum (`tail`), which is the initial value of the row's products. int32 wraps around,
+// so results are exact. Tag is a type of an unnamed namespace: see block.h.
 #pragma once
 
 #include <immintrin.h>
@@ -48,7 +48,7 @@ template <class Tag> [[gnu::always_inline]] inline void transpose_16x16(__m512i 
   }
 }
 
-// Returns up to 32 elements as W of two bytes.
+// Loads up to 32 elements and converts them to the two-byte type W.
 template <class Tag, class T, class W> [[gnu::always_inline]] inline __m512i load_shorts(__mmask32 mask, const T* p) {
   if constexpr (sizeof(T) == 2) {
     return _mm512_maskz_loadu_epi16(mask, p);
@@ -63,7 +63,7 @@ template <class Tag, class T, class W> [[gnu::always_inline]] inline __m512i loa
   }
 }
 
-// Returns up to 64 int8 as W.
+// Loads up to 64 int8 and converts them to the one-byte type W.
 template <class Tag, class W> [[gnu::always_inline]] inline __m512i load_quads(__mmask64 mask, const std::int8_t* p) {
   const __m512i x = _mm512_maskz_loadu_epi8(mask, p);
   return __is_same(W, std::uint8_t) ? _mm512_xor_si512(x, _mm512_set1_epi8(-128)) : x;
@@ -100,7 +100,7 @@ template <class Tag> [[gnu::always_inline]] inline __m512i negate_lanes(__m512i 
   return _mm512_sub_epi32(_mm512_setzero_si512(), x);
 }
 
-// Returns up to 16 units of one lane; `left` elements exist from p on.
+// Loads up to 16 units of one row or column; the first `left` elements of p exist.
 template <class Tag, class T, class W> [[gnu::always_inline]] inline __m512i load_units(const T* p, Index left) {
   if constexpr (sizeof(W) == 1) {
     return load_quads<Tag, W>(left >= 64 ? ~__mmask64{0} : (__mmask64{1} << left) - 1, p);

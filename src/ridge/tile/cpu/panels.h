@@ -1,6 +1,6 @@
-// Parts of step kernels (steps.h) on a CPU: vectors, panels of rows, functions of an element, and the product of a
-// panel with columns. Included by files that are compiled for one instruction set: every name that is compiled is in an
-// unnamed namespace.
+// Building blocks of step kernels (steps.h) on a CPU: vectors, panels of rows, elementary functions, and the product of
+// a panel with columns. Included by files that are compiled for one instruction set: every name that is compiled is in
+// an unnamed namespace.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace ridge::tile {
 namespace {
 
-// Element type of tiles that this target converts to `Real` for computing, whatever format they are stored in.
+// Element type of tiles that are converted from any storage format to `Real` when they are loaded.
 template <class Real> struct ComputeAs {};
 
 #if defined(__AVX512F__)
@@ -29,6 +29,7 @@ template <class Real> struct Vector {
 template <class Real, int M> inline constexpr int panel_rows =
     M < max_vectors* Vector<Real>::lanes ? M : max_vectors* Vector<Real>::lanes;
 
+// M x N elements in panels of rows: element (r, c) of a panel is at c * panel + r.
 template <class Real_, int M, int N> struct RowPanels {
   using Real = Real_;
   static constexpr int rows = M, cols = N, panel = panel_rows<Real, M>, panels = M / panel;
@@ -36,13 +37,13 @@ template <class Real_, int M, int N> struct RowPanels {
   alignas(64) Real v[M * N];
   int width = N;  // number of valid columns
 
-  int k_steps() const { return width; }  // Returns the length of k as a left operand.
+  int k_steps() const { return width; }  // length of k if this is a left operand
   [[gnu::always_inline]] Real* panel_data(int p) { return v + p * (panel * N); }
   [[gnu::always_inline]] const Real* panel_data(int p) const { return v + p * (panel * N); }
 };
 
 // Returns 2^x with relative error 2^-22, or 0 for x < -126: x is split into an integer, which becomes the exponent, and
-// a rest of at most 1/2.
+// a remainder of at most 1/2.
 [[gnu::always_inline]] inline float exp2_of(float x) {
   const float low = x < -126 ? -126 : x, y = low > 127 ? 127 : low;
   const float raised = y + (0x1.8p23f + 127), rest = y - (raised - (0x1.8p23f + 127));
@@ -63,7 +64,7 @@ template <class Real> [[gnu::always_inline]] inline Real log_of(Real x) { return
 namespace cpu {
 namespace {
 
-// Columns of a right operand: element k of column c is at c * col + k * step.
+// Right operand of a product: element k of column c is at c * col + k * step.
 template <class Real> struct RightColumns {
   const Real* data;
   Index col, step;

@@ -1,6 +1,5 @@
 // Runs a kernel that reduces each row to one number (tile/rows.h: NumbersOut) on a CPU. Rows are read sequentially.
-// Blocks of 2048 elements are reduced in f32 and their results in f64, so a sum of any length has the error of a short
-// one.
+// Blocks of 2048 elements are reduced in f32 and their results in f64, so the error does not grow with the length.
 #pragma once
 
 #include <cmath>
@@ -12,8 +11,8 @@ namespace ridge::tile {
 
 namespace {
 
-// Returns the logarithm of a sum of `power_of` values, which have the factor 2^64.
-[[gnu::always_inline]] inline float log_of_powers(float sum) {
+// Returns the logarithm of a sum of `scaled_exp` values, which have the factor 2^64.
+[[gnu::always_inline]] inline float log_of_scaled_exps(float sum) {
   return static_cast<float>(std::log(static_cast<double>(sum)) - 64 * 0.69314718055994531);
 }
 
@@ -33,7 +32,7 @@ template <class V> struct NumberStore {
   }
 };
 
-// Returns the result of a pass over the row at which `g` begins, given the results of earlier passes.
+// Returns the result of a pass over the row whose data begins at g.x, given the results of earlier passes.
 template <class V, class Kernel, int pass>
 float reduce_row(const typename Kernel::Globals& g, Index columns, const PassResults<Kernel::passes>& earlier) {
   using X = typename decltype(g.x)::type;
@@ -44,12 +43,12 @@ float reduce_row(const typename Kernel::Globals& g, Index columns, const PassRes
   for (Index from = 0; from < columns; from += f32_block_elements, part.x.data += f32_block_elements) {
     Step step({part, 0, {}, &earlier, false});
     loop_over_row<V>(std::min(f32_block_elements, columns - from), 0, NoStep<>{}, step, NoStep<>{});
-    all = combine_values(Kind{}, all, static_cast<double>(step.template joined_row<0>()));
+    all = combine_values(Kind{}, all, static_cast<double>(step.template reduced_row<0>()));
   }
   return static_cast<float>(typename PassReduction<Step>::Finalize{}(all, g));
 }
 
-// Runs all passes over the row at which `g` begins. `earlier`: results of the passes so far.
+// Runs the remaining passes over the row whose data begins at g.x. `earlier` are the results of the passes so far.
 template <class V, class Kernel, class... Left>
 void run_row_reduction(const typename Kernel::Globals& g, Index columns, Left... earlier) {
   constexpr int pass = sizeof...(earlier);

@@ -14,7 +14,7 @@ namespace {
 // Returns 2^64 e^x for x <= 0, as accurate as results of type Y need.
 template <class Y, class V>
 requires requires { V::lanes; }
-[[gnu::always_inline]] inline V power_of(V x) {
+[[gnu::always_inline]] inline V scaled_exp(V x) {
   if constexpr (sizeof(Y) == 2)
     return ops::exp_times_2_64_16bit(x);
   else
@@ -34,7 +34,7 @@ struct PrefetchNearL1 {
   static constexpr int bytes = 1024, locality = 3;
 };
 
-// Calls f(0), f(1), … with the numbers as compile-time constants.
+// Calls f(0) … f(n - 1) with compile-time constants as arguments.
 template <int n, class F> [[gnu::always_inline]] inline void for_each(F&& f) {
   [&]<int... i>(std::integer_sequence<int, i...>) { (f(std::integral_constant<int, i>{}), ...); }
   (std::make_integer_sequence<int, n>{});
@@ -51,12 +51,12 @@ template <class V> float max_lane(V a) {
   return fold_lanes(a, [](float max_so_far, float each) { return each > max_so_far ? each : max_so_far; });
 }
 
-// `Max` ignores a NaN, which reaches the result through the sum of powers.
+// `Max` may ignore NaN, because softmax propagates NaN through its sum of exponentials.
 template <class V> V accumulate_lanes(Max, V a, V x) { return lane_max(x, a); }
 template <class V> V accumulate_lanes(MaxOrNan, V a, V x) { return max(a, x); }
 template <class V> V accumulate_lanes(MinOrNan, V a, V x) { return min(a, x); }
 template <class V> V accumulate_lanes(Add, V a, V x) { return a + x; }
-template <class V> V accumulate_lanes(Squares, V a, V x) { return fma(x, x, a); }
+template <class V> V accumulate_lanes(SumOfSquares, V a, V x) { return fma(x, x, a); }
 template <class V> V combine_partials(Max, V a, V b) { return lane_max(b, a); }
 template <class V> V combine_partials(MaxOrNan, V a, V b) { return max(a, b); }
 template <class V> V combine_partials(MinOrNan, V a, V b) { return min(a, b); }
@@ -74,8 +74,8 @@ template <> constexpr float identity_value<Max> = -__builtin_inff();
 template <> constexpr float identity_value<MaxOrNan> = identity_value<Max>;
 template <> constexpr float identity_value<MinOrNan> = __builtin_inff();
 
-// Vectors of one or more rows. With vectors == 1 a row's vector is used for all columns, with rows == 1 for all rows.
-template <class V, int rows_, int vectors_> struct RowPart {
+// `vectors_` vectors of each of `rows_` rows. A single vector applies to all columns, a single row to all rows.
+template <class V, int rows_, int vectors_> struct RowVectors {
   static constexpr int rows = rows_, vectors = vectors_;
   V v[rows_ * vectors_];
   template <int r, int j> [[gnu::always_inline]] V of() const {
@@ -85,10 +85,11 @@ template <class V, int rows_, int vectors_> struct RowPart {
 
 // Results of the passes for one row.
 template <int passes> struct PassResults { float of[std::max(passes - 1, 1)]; };
-template <class Kernel> bool in_doubt(const PassResults<Kernel::passes>& numbers) {
+// True if a row's results may be inaccurate, so that the row must be recomputed.
+template <class Kernel> bool is_inaccurate(const PassResults<Kernel::passes>& numbers) {
   return [&]<int... i>(std::integer_sequence<int, i...>) {
-    if constexpr (requires { Kernel::in_doubt(numbers.of[i]...); })
-      return Kernel::in_doubt(numbers.of[i]...);
+    if constexpr (requires { Kernel::is_inaccurate(numbers.of[i]...); })
+      return Kernel::is_inaccurate(numbers.of[i]...);
     else
       return false;
   }
@@ -101,12 +102,14 @@ struct RowScratch {
   Index row_stride;
 };
 
+// True if a pair of vectors has the even and the odd elements of a row of bf16, which are faster to convert.
 template <class V, class StorageFormat> constexpr bool uses_even_odd = false;
 template <class V, class... T> constexpr bool uses_even_odd<V, RowFormats<T...>> = V::has_even_odd &&
                                                                                    (std::is_same_v<T, Bf16> && ...);
 
-// The operations of a pass on `count` elements from i on of each row; k is the index in a loop iteration.
-template <class Step, int vectors> struct RowAt {
+// The argument `at` of a kernel's pass: operations on elements i … i + count - 1 of each row; k is the number of the
+// pair of vectors within a loop iteration.
+template <class Step, int vectors> struct PassOperations {
   using V = typename Step::Vector;
   const Step& step;
   Index i;
@@ -125,12 +128,12 @@ template <class Step, int vectors> struct RowAt {
     return read_part<1, Step::even_odd>(view.data + i, 0);
   }
   template <class F, class... Others>
-  [[gnu::always_inline]] void map(RowPart<V, Step::rows, vectors>& x, const F& f, const Others&... others) const {
+  [[gnu::always_inline]] void map(RowVectors<V, Step::rows, vectors>& x, const F& f, const Others&... others) const {
     for_each<Step::rows>([&](auto r) {
       for_each<vectors>([&](auto j) { x.v[r * vectors + j] = f(x.v[r * vectors + j], others.template of<r, j>()...); });
     });
   }
-  [[gnu::always_inline]] void save_row(const RowPart<V, Step::rows, vectors>& x) const {
+  [[gnu::always_inline]] void save_row(const RowVectors<V, Step::rows, vectors>& x) const {
     for_each<Step::rows>([&](auto r) {
       write_part<false>(x, r, step.position.scratch.data + r * step.position.scratch.row_stride + i, false);
     });
@@ -147,7 +150,7 @@ template <class Step, int vectors> struct RowAt {
     return {x};
   }
   template <class T>
-  [[gnu::always_inline]] void store(const RowsOut<T>& view, const RowPart<V, Step::rows, vectors>& x) const {
+  [[gnu::always_inline]] void store(const RowsOut<T>& view, const RowVectors<V, Step::rows, vectors>& x) const {
     for_each<Step::rows>([&](auto r) {
       write_part<Step::even_odd>(x, r, view.data + (step.position.row + r) * view.row_stride + i, step.position.stream);
     });
@@ -155,7 +158,7 @@ template <class Step, int vectors> struct RowAt {
 
  private:
   template <int rows, bool even_odd, class T> [[gnu::always_inline]] auto read_part(const T* from, Index stride) const {
-    RowPart<V, rows, vectors> out;
+    RowVectors<V, rows, vectors> out;
     for_each<rows>([&](auto r) {
       if constexpr (vectors == 1) out.v[r] = load_partial<V>(from + r * stride, count);
       for_each<vectors / 2>([&](auto pair) {
@@ -167,7 +170,7 @@ template <class Step, int vectors> struct RowAt {
     return out;
   }
   template <bool even_odd, int r, class T>
-  [[gnu::always_inline]] void write_part(const RowPart<V, Step::rows, vectors>& x, std::integral_constant<int, r>,
+  [[gnu::always_inline]] void write_part(const RowVectors<V, Step::rows, vectors>& x, std::integral_constant<int, r>,
                                          T* to, bool stream) const {
     if constexpr (vectors > 1)
       for_each<vectors / 2>([&](auto pair) {
@@ -182,9 +185,9 @@ template <class Step, int vectors> struct RowAt {
 };
 
 template <class Step> using PassReduction =
-    decltype(std::declval<const Step&>().run_pass_at(std::declval<const RowAt<Step, 2>&>()));
+    decltype(std::declval<const Step&>().run_pass_at(std::declval<const PassOperations<Step, 2>&>()));
 
-// The row of a pass (or the first of two) and its inputs.
+// The row that a pass processes (or the first of two rows), and the inputs of the pass.
 template <class Kernel> struct RowPosition {
   const typename Kernel::Globals& g;
   Index row;
@@ -193,7 +196,7 @@ template <class Kernel> struct RowPosition {
   bool stream;
 };
 
-// A pass of a kernel over `rows` rows, with enough vectors per row to hide the latency of the reduction.
+// A pass of a kernel over `rows_` rows. `pairs_` pairs of vectors accumulate each row, to hide the latency of the adds.
 template <class V, class Kernel, int pass, int rows_, int pairs_, class Prefetch> class RowStep {
  public:
   using Vector = V;
@@ -205,7 +208,7 @@ template <class V, class Kernel, int pass, int rows_, int pairs_, class Prefetch
   [[gnu::always_inline]] explicit RowStep(const KernelPosition& at) : RowStep(at, std::make_index_sequence<parts>()) {}
 
   [[gnu::always_inline]] void run_pair(Index i, int k = 0) {
-    const RowAt<RowStep, 2> at{*this, i, 2 * V::lanes, k};
+    const PassOperations<RowStep, 2> at{*this, i, 2 * V::lanes, k};
     if constexpr (is_last)
       run_pass_at(at);
     else
@@ -215,12 +218,12 @@ template <class V, class Kernel, int pass, int rows_, int pairs_, class Prefetch
         part[1] = accumulate_lanes(typename decltype(x)::Kind{}, part[1], x.of.v[2 * r + 1]);
       });
   }
-  // Runs the last pass on two pairs, which are both read before either is written.
+  // Runs the last pass on two pairs of vectors. Both pairs are read before either is written.
   [[gnu::always_inline]] void run_two_pairs(Index i) const {
-    run_pass_at(RowAt<RowStep, 4>{*this, i, 4 * V::lanes, 0});
+    run_pass_at(PassOperations<RowStep, 4>{*this, i, 4 * V::lanes, 0});
   }
-  // Runs the pass one vector at a time on the elements after the last full pair, in a separate step object: the address
-  // of this one must not be taken, so that it stays in registers.
+  // Runs the pass one vector at a time on elements after the last full pair. A separate step object is used, because
+  // taking the address of this object would move its members from registers to memory.
   [[gnu::always_inline]] void run_tail(Index from, Index n) {
     if (from >= n) return;
     if constexpr (is_last)
@@ -232,13 +235,13 @@ template <class V, class Kernel, int pass, int rows_, int pairs_, class Prefetch
         part = combine_partials(typename PassReduction<RowStep>::Kind{}, part, x.v[r]);
       });
   }
-  // Stores the result of the pass, which has read all of its rows.
+  // Stores the results of the pass after all elements have been read.
   [[gnu::always_inline]] void store_result(PassResults<Kernel::passes>* numbers) const {
     for_each<rows>([&](auto r) {
-      numbers[r].of[pass] = typename PassReduction<RowStep>::Finalize{}(this->template joined_row<r>(), position.g);
+      numbers[r].of[pass] = typename PassReduction<RowStep>::Finalize{}(this->template reduced_row<r>(), position.g);
     });
   }
-  template <int r> [[gnu::always_inline]] float joined_row() const {
+  template <int r> [[gnu::always_inline]] float reduced_row() const {
     using Kind = typename PassReduction<RowStep>::Kind;
     const V* const part = part_ + 2 * sums * r;
     V all = combine_partials(Kind{}, part[0], part[1]);
@@ -258,7 +261,7 @@ template <class V, class Kernel, int pass, int rows_, int pairs_, class Prefetch
 
  private:
   static constexpr bool is_last = pass + 1 == Kernel::passes;
-  // Number of pairs of vectors that accumulate a row. Compute-heavy passes hide the latency anyway and lack registers.
+  // Number of pairs of vectors that accumulate a row: one for compute-heavy passes, which lack registers.
   static constexpr int sums = Kernel::is_compute_heavy && pass > 0 ? 1 : pairs, parts = is_last ? 1 : rows * 2 * sums;
   template <std::size_t... i>  // no loop, which g++ would turn into a memset of sums in memory
   [[gnu::always_inline]] RowStep(const KernelPosition& at, std::index_sequence<i...>)
@@ -272,19 +275,19 @@ template <class V, class Kernel, int pass, int rows_, int pairs_, class Prefetch
     else
       return identity_value<typename PassReduction<RowStep>::Kind>;
   }
-  [[gnu::noinline]] static RowPart<V, rows, 1> run_tail_vectors(const typename Kernel::Globals& g, Index row,
-                                                                RowScratch scratch,
-                                                                const PassResults<Kernel::passes>* numbers,
-                                                                Range tail_range) {
+  [[gnu::noinline]] static RowVectors<V, rows, 1> run_tail_vectors(const typename Kernel::Globals& g, Index row,
+                                                                   RowScratch scratch,
+                                                                   const PassResults<Kernel::passes>* numbers,
+                                                                   Range tail_range) {
     RowStep step({g, row, scratch, numbers, false});
     for (Index i = tail_range.begin; i < tail_range.end(); i += V::lanes)
       step.run_partial(i, static_cast<int>(std::min<Index>(V::lanes, tail_range.end() - i)));
-    RowPart<V, rows, 1> out;
+    RowVectors<V, rows, 1> out;
     for_each<rows>([&](auto r) { out.v[r] = step.part_[is_last ? 0 : 2 * sums * r]; });
     return out;
   }
   [[gnu::always_inline]] void run_partial(Index i, int count) {
-    const RowAt<RowStep, 1> at{*this, i, count, 0};
+    const PassOperations<RowStep, 1> at{*this, i, count, 0};
     if constexpr (is_last)
       run_pass_at(at);
     else
@@ -300,7 +303,7 @@ template <class V, class Kernel, int pass, int rows_, int pairs_, class Prefetch
   }
 
   const typename Kernel::Globals g_;  // a copy, which stores cannot alias
-  RowPart<V, rows, 1> earlier_[pass == 0 ? 1 : pass];
+  RowVectors<V, rows, 1> earlier_[pass == 0 ? 1 : pass];
   V part_[parts];
 };
 
@@ -310,9 +313,9 @@ template <int pairs_per_iteration = 2> struct NoStep {
   static void run_tail(Index, Index) {}
 };
 
-// Loops over 0 … n-1: `write` writes one row, `fetch` reads one from memory and `work` one from a cache. Full pairs are
-// written from `prefix` on, where the output is line-aligned. So the writer runs before the readers, which may
-// overwrite their input.
+// Loops over elements 0 … n - 1 with three steps: `write` writes one row, `fetch` reads another row from memory and
+// `work` reads a row in cache. Full pairs are written from element `prefix` on, where the output is line-aligned. So
+// `write` is ahead of the readers, which may overwrite its input.
 template <class V, class Write, class Fetch, class Work>
 [[gnu::always_inline]] inline void loop_over_row(Index n, Index prefix, Write&& write, Fetch&& fetch, Work&& work) {
   constexpr int pairs = std::max(std::decay_t<Fetch>::pairs, std::decay_t<Work>::pairs);  // per loop iteration

@@ -1,13 +1,13 @@
-// Runs a row kernel (tile/rows.h) on a CPU. A row is read from memory once and later passes find it in the L1 or L2. To
-// keep memory busy, one loop goes over the columns of two or three rows concurrently: it writes the finished row, works
-// on the next and reads the one after that for the first time. Its access pattern is that of a copy, which the hardware
-// prefetcher serves well. (Skylake, one thread, rows of floats from memory, relative to a copy: rmsnorm 0.79 with one
-// loop per pass and prefetch instructions, 1.00 with a single loop; softmax 0.72 and 0.91.) Kernels that compute much
-// still prefetch (Emerald Rapids: softmax of f32 0.62 -> 0.86, rmsnorm of bf16 0.6 -> 0.9).
+// Runs a row kernel (tile/rows.h) on a CPU. A row is read from memory once; later passes find the row in the L1 or L2.
+// To keep memory busy, one loop processes two or three rows concurrently: it writes the finished row, works on the next
+// row and reads the row after that. The access pattern is that of a copy, which the hardware prefetcher serves well.
+// (Skylake, one thread, rows of floats from memory, relative to a copy: rmsnorm 0.79 with one loop per pass and
+// prefetch instructions, 1.00 with a single loop; softmax 0.72 and 0.91.) Kernels that compute much still prefetch
+// (Emerald Rapids: softmax of f32 0.62 -> 0.86, rmsnorm of bf16 0.6 -> 0.9).
 //
-// If all rows fit in the L2, the only latency is that of a row's result: the sum across lanes, root and division take
-// some 70 cycles during which a loop that needs the result stalls. So a batch of rows goes through one pass before the
-// next pass starts. Either way the order of a row's sum depends only on its length. Included by one file per
+// If all rows fit in the L2, the latency of a row's result matters: the sum across lanes, root and division take some
+// 70 cycles, during which a loop that needs the result stalls. So one pass processes a batch of rows before the next
+// pass starts. In both cases the summation order depends only on the length of the row. Included by one file per
 // instruction set.
 #pragma once
 
@@ -24,10 +24,10 @@ namespace {
 // Runs the rows of `Kernel` with vectors V.
 template <class V, class Kernel> class RowsRunner {
  public:
-  RowsRunner(const typename Kernel::Globals& g, const RowsPart& part) : g_(g), part_(part), n_(part.columns) {}
+  RowsRunner(const typename Kernel::Globals& g, const ThreadRows& part) : g_(g), part_(part), n_(part.columns) {}
 
-  // Chooses the pairs of vectors per row: an fma has a latency of four cycles and two start per cycle, so eight vectors
-  // of one row or of two saturate the units.
+  // Chooses the pairs of vectors per row. An fma has a latency of four cycles and two start per cycle, so eight
+  // vectors, of one row or two, saturate the units.
   void run_all() const {
     if (part_.begin == part_.end) return;
     if constexpr (last_pass == 0)
@@ -86,9 +86,9 @@ template <class V, class Kernel> class RowsRunner {
       run_pipelined<pairs, NoPrefetch>();
   }
 
-  // Runs kernels with a single pass. Groups of reads and writes use memory better than single ones. A core that also
-  // widens and rounds has too few lines in flight, so it prefetches (Zen 3, relative to a copy: bf16 0.77 -> 0.85, f16
-  // 0.83 -> 0.88).
+  // Runs kernels with a single pass. Groups of reads and writes use memory better than single ones. With widening and
+  // rounding a core has too few lines in flight, so the loop prefetches (Zen 3, relative to a copy: bf16 0.77 -> 0.85,
+  // f16 0.83 -> 0.88).
   void run_one_pass() const {
     if (!part_.non_temporal)
       run_one_pass<NoPrefetch>();
@@ -119,9 +119,9 @@ template <class V, class Kernel> class RowsRunner {
     });
     int k = 0;
     for (; k + rows_per_step <= rows; k += rows_per_step) {
-      bool any_in_doubt = false;
-      for (int i = 0; i < rows_per_step; ++i) any_in_doubt |= in_doubt<Kernel>(numbers[k + i]);
-      if (any_in_doubt) break;
+      bool any_inaccurate = false;
+      for (int i = 0; i < rows_per_step; ++i) any_inaccurate |= is_inaccurate<Kernel>(numbers[k + i]);
+      if (any_inaccurate) break;
       loop_over_row<V>(n_, 0, make_step<last_pass, rows_per_step, pairs>(from + k, k, numbers + k, false), NoStep<>{},
                        NoStep<>{});
     }
@@ -138,8 +138,7 @@ template <class V, class Kernel> class RowsRunner {
                        NoStep<4>{}, NoStep<>{});
   }
 
-  // Pipelines rows from memory: writes one row (and works on another if there are three passes) while it reads the
-  // next.
+  // Pipelines rows from memory: writes one row (and works on another if there are three passes) while reading the next.
   template <int pairs, class Prefetch> void run_pipelined() const {
     Numbers fetched{}, worked{};
     const Index end = part_.end;
@@ -158,11 +157,11 @@ template <class V, class Kernel> class RowsRunner {
     }
     if constexpr (last_pass == 2) write_row<pairs>(end - 1, 0, worked);
   }
-  // Writes row `row` if `is_row`, while it reads others.
+  // Writes row `row` if `has_row`, while reading other rows.
   template <int pairs, class Next, class Work>
-  [[gnu::always_inline]] void run_iteration(Index row, bool is_row, const Numbers& numbers, Next& next,
+  [[gnu::always_inline]] void run_iteration(Index row, bool has_row, const Numbers& numbers, Next& next,
                                             Work&& work) const {
-    if (is_row && !recompute_if_in_doubt(row, numbers))
+    if (has_row && !recompute_if_in_doubt(row, numbers))
       loop_over_row<V>(n_, unaligned_prefix(row), make_step<last_pass, 1, pairs>(row, 0, &numbers, can_stream_row(row)),
                        next, work);
     else
@@ -178,7 +177,7 @@ template <class V, class Kernel> class RowsRunner {
     Index r = part_.begin;
     for (; r + 1 < part_.end; r += 2) {
       auto next = make_step<0, 2, 4, Prefetch>(std::min(r + 2, part_.end - 2), 0, numbers, false);
-      if (in_doubt<Kernel>(numbers[0]) || in_doubt<Kernel>(numbers[1])) {
+      if (is_inaccurate<Kernel>(numbers[0]) || is_inaccurate<Kernel>(numbers[1])) {
         write_row<4>(r, 0, numbers[0]);
         write_row<4>(r + 1, 0, numbers[1]);
         loop_over_row<V>(n_, 0, NoStep<>{}, next, NoStep<>{});
@@ -196,19 +195,19 @@ template <class V, class Kernel> class RowsRunner {
                                                                      bool stream) const {
     return Step<pass, rows, pairs, Prefetch>({g_, row, scratch_row(row, k), numbers, stream});
   }
-  // Returns the memory for values kept for the last pass: y itself if its type is f32, else scratch.
+  // Returns the memory for values saved for later passes: y if its type is f32, else scratch memory.
   RowScratch scratch_row(Index row, int k) const {
     if constexpr (std::is_same_v<Y, float>)
       if (part_.in_l2 || !can_pipeline_rows) return {y_address(row), g_.y.row_stride};
     return {part_.scratch + k * n_, n_};
   }
 
-  static constexpr bool has_units = requires { &Kernel::in_units; };
-  // If a row is inaccurate, recomputes it scaled by its largest element (a centred kernel first subtracts the first
-  // element) or in f64, and returns true.
+  static constexpr bool can_rescale = requires { &Kernel::rescaled_globals; };
+  // If the row's results are inaccurate, recomputes the row and returns true: scaled by its largest element (a centred
+  // kernel first subtracts the first element) or in f64.
   bool recompute_if_in_doubt(Index row, const Numbers& numbers) const {
-    if (!in_doubt<Kernel>(numbers)) return false;
-    if constexpr (!has_units) {
+    if (!is_inaccurate<Kernel>(numbers)) return false;
+    if constexpr (!can_rescale) {
       if (part_.recompute_in_f64 != nullptr) part_.recompute_in_f64(part_.context, row);
       return part_.recompute_in_f64 != nullptr;
     } else {
@@ -225,7 +224,7 @@ template <class V, class Kernel> class RowsRunner {
       for_each_vector(part_.scratch, [&](Index i, V x, int count) {
         (x / broadcast<V>(unit)).store_partial(part_.scratch + i, count);
       });
-      RowsRunner<V, typename Kernel::Rescaled>(Kernel::in_units(g_, {part_.scratch, 0}, unit / part), part_)
+      RowsRunner<V, typename Kernel::Rescaled>(Kernel::rescaled_globals(g_, {part_.scratch, 0}, unit / part), part_)
           .run_single_row(row);
     }
     return true;
@@ -239,7 +238,7 @@ template <class V, class Kernel> class RowsRunner {
 
   Y* y_address(Index row) const { return g_.y.data + row * g_.y.row_stride; }
   std::uintptr_t offset_in_line(Index row) const { return reinterpret_cast<std::uintptr_t>(y_address(row)) % 64; }
-  // Returns the elements before the first full line of y; 0 with even_odd, where pairs of y must align with those of x.
+  // Returns the number of elements before the first full line of y; 0 with even_odd, where pairs of y and x must align.
   Index unaligned_prefix(Index row) const {
     if (even_odd || !can_stream_row(row) || offset_in_line(row) == 0) return 0;
     return std::min<Index>(n_, static_cast<Index>((64 - offset_in_line(row)) / sizeof(Y)));
@@ -249,11 +248,11 @@ template <class V, class Kernel> class RowsRunner {
   }
 
   const typename Kernel::Globals g_;
-  const RowsPart& part_;
+  const ThreadRows& part_;
   const Index n_;
 };
 
-template <class V, class Kernel> void run_rows(const typename Kernel::Globals& g, const RowsPart& part) {
+template <class V, class Kernel> void run_rows(const typename Kernel::Globals& g, const ThreadRows& part) {
   RowsRunner<V, Kernel>(g, part).run_all();
   if (part.non_temporal) V::store_fence();
 }

@@ -1,6 +1,6 @@
-// Runs a matmul kernel on this CPU. The kernel defines what a work item loads, multiplies and stores; this file decides
-// the order of work items and stages and the thread of each (schedule.h). Sums are in memory: in the output itself if
-// the kernel stores them unchanged (which `OperandScan` finds out by one call of `store`), else in scratch.
+// Runs a matmul kernel on this CPU. The kernel defines what a work item loads, multiplies and stores; this file assigns
+// work items and stages to threads (schedule.h). Sums are in memory: in the output if the kernel stores them unchanged
+// (`OperandScan` calls `store` once to find out), else in scratch.
 #pragma once
 
 #include <algorithm>
@@ -35,26 +35,26 @@ struct CpuLoader : OnlyLoads<CpuPosition> {
             Range k) const {
     static_assert(Box::rows == count && Box::cols == Tile::cols,
                   "load: a view must have the shape of the tile, or of the rows of it that are loaded");
-    part.tile.parts[part.tile.count++] = {&view, where, k, first};
+    part.tile.parts[part.tile.part_count++] = {&view, where, k, first};
   }
 };
 
 struct CpuMultiplier : OnlyMultiplies<CpuPosition> {
   Worker& worker;
-  Index width = 0;  // columns of the sums, over all parts of the right tile
-  template <int m, int n, int sharers, class Sum, class A, class B>
-  void mma(Accumulator<m, n, sharers, Sum>& acc, const A& a, Transposed<B> b) const {
+  Index width = 0;  // number of columns of the sums, over all matrices in the right tile
+  template <int m, int n, int groups, class Sum, class A, class B>
+  void mma(Accumulator<m, n, groups, Sum>& acc, const A& a, Transposed<B> b) const {
     static_assert(A::rows == m && B::rows == n && A::cols == B::cols, "mma: [m, k] x [n, k] transposed -> [m, n]");
     static_assert(sizeof(Sum) == sizeof(Unit), "mma: sums are f32 or int32");
     Sum* sums = acc.sums;
-    for (int i = 0; i < b.tile.count; ++i) {
-      worker.multiply_operands({sums, acc.stride, acc.live}, a.parts[0], b.tile.parts[i], i);
-      sums += b.tile.parts[i].along.size;
+    for (int i = 0; i < b.tile.part_count; ++i) {
+      worker.multiply_operands({sums, acc.stride, acc.is_written}, a.parts[0], b.tile.parts[i], i);
+      sums += b.tile.parts[i].rows.size;
     }
-    acc.live = true;
+    acc.is_written = true;
   }
-  template <class State> void wait_for_product(State&) const {}  // on a CPU mma returns after the product
-  template <int m, int n, int sharers, class Sum, class F> void map(Accumulator<m, n, sharers, Sum>& acc, F f) const {
+  template <class State> void wait_for_product(State&) const {}  // on a CPU mma returns when the product is finished
+  template <int m, int n, int groups, class Sum, class F> void map(Accumulator<m, n, groups, Sum>& acc, F f) const {
     for (Index i = 0; i < row().size; ++i)
       for (Index j = 0; j < width; ++j) {
         Sum& x = acc.sums[i * acc.stride + j];
@@ -76,28 +76,28 @@ template <class To, class From> To convert_value(From x) {
 struct CpuStorer : OnlyStores<CpuPosition> {
   Index batch = 0;
 
-  template <class Sums, class F> Mapped<Sums, F> map(const Sums& sums, F f) const { return {sums, f}; }
-  template <class Sums, class F> Folded<Sums, F> fold(const Sums& sums, F f) const { return {sums, f}; }
+  template <class Sums, class F> MappedSums<Sums, F> map(const Sums& sums, F f) const { return {sums, f}; }
+  template <class Sums, class F> FoldedColumns<Sums, F> fold(const Sums& sums, F f) const { return {sums, f}; }
 
-  template <int m, int n, int sharers, class Sum>
-  Sum value_at(const Accumulator<m, n, sharers, Sum>& acc, Index i, Index j) const {
+  template <int m, int n, int groups, class Sum>
+  Sum value_at(const Accumulator<m, n, groups, Sum>& acc, Index i, Index j) const {
     return acc.sums[i * acc.stride + j];
   }
-  template <class Sums, class F> auto value_at(const Mapped<Sums, F>& x, Index i, Index j) const {
+  template <class Sums, class F> auto value_at(const MappedSums<Sums, F>& x, Index i, Index j) const {
     return static_cast<typename Sums::Sum>(x.f(value_at(x.sums, i, j), row().begin + i, col().begin + j));
   }
-  template <class Sums, class F> auto value_at(const Folded<Sums, F>& x, Index i, Index j) const {
+  template <class Sums, class F> auto value_at(const FoldedColumns<Sums, F>& x, Index i, Index j) const {
     return static_cast<typename Sums::Sum>(
         x.f(value_at(x.sums, i, j), value_at(x.sums, i, j + col().size), row().begin + i, col().begin + j));
   }
 
-  // Stores computed values in parts of a row, unless the function takes full tiles.
+  // Stores functions of sums in parts of a row, unless the function stores full tiles itself.
   template <class T, int m, int n, class Sums>
   void store(const OutputView<T, m, n>& view, const Sums& sums, Row rows, Col cols) const {
     static_assert(Sums::rows == m && Sums::cols == n, "store: the output's tile has the shape of what is stored");
     using Sum = typename Sums::Sum;
-    if constexpr (takes_tiles<decltype(sums.f)>) {
-      sums.f.tile({view.on_target.finish, sums.sums.sums, std::is_integral_v<Sum>, sums.sums.stride, view.data,
+    if constexpr (stores_full_tiles<decltype(sums.f)>) {
+      sums.f.tile({view.target.epilogue, sums.sums.sums, std::is_integral_v<Sum>, sums.sums.stride, view.data,
                    view.row_stride, view.col_stride, view.batch_stride, rows, cols, batch});
     } else {
       store_row_parts(view, sums, rows, cols);
@@ -116,11 +116,11 @@ struct CpuStorer : OnlyStores<CpuPosition> {
         store(view, part, Row{{rows.begin + i, 1}}, Col{{cols.begin + j, wide}});
       }
   }
-  template <class T, int m, int n, int sharers, class Sum>
-  void store(const OutputView<T, m, n>& view, const Accumulator<m, n, sharers, Sum>& acc, Row row, Col col) const {
-    if (const OutputOnTarget& o = view.on_target; o.write != nullptr) {
-      return o.write({o.finish, acc.sums, std::is_integral_v<Sum>, acc.stride, view.data, view.row_stride,
-                      view.col_stride, view.batch_stride, row, col, batch});
+  template <class T, int m, int n, int groups, class Sum>
+  void store(const OutputView<T, m, n>& view, const Accumulator<m, n, groups, Sum>& acc, Row row, Col col) const {
+    if (const TargetOutput& o = view.target; o.write_tile != nullptr) {
+      return o.write_tile({o.epilogue, acc.sums, std::is_integral_v<Sum>, acc.stride, view.data, view.row_stride,
+                           view.col_stride, view.batch_stride, row, col, batch});
     }
     T* const out = view.data + batch * view.batch_stride + row.begin * view.row_stride + col.begin * view.col_stride;
     if (static_cast<const void*>(out) == acc.sums) return;
@@ -136,10 +136,10 @@ struct CpuStorer : OnlyStores<CpuPosition> {
   }
 };
 
-struct OperandScan : CpuPosition {  // records what a kernel loads and stores
+struct OperandScan : CpuPosition {  // records the operands that a kernel loads and the output that it stores
   const Matrix *left = nullptr, *right = nullptr;
   int left_bytes = 0, right_bytes = 0;  // bytes per element
-  Index right_parts = 0;                // matrices in the tile along columns
+  Index right_parts = 0;                // number of right matrices
   bool right_uniform = true;
   void* direct_output = nullptr;  // output that stores sums unchanged, or null
   Index row_stride = 0, batch_stride = 0;
@@ -157,12 +157,12 @@ struct OperandScan : CpuPosition {  // records what a kernel loads and stores
     (std::is_same_v<Along, Row> ? left_bytes : right_bytes) = sizeof(typename Tile::type);
     right_parts += std::is_same_v<Along, Col>;
   }
-  template <class Sums, class F> Mapped<Sums, F> map(const Sums& sums, F f) { return {sums, f}; }
-  template <class Sums, class F> Folded<Sums, F> fold(const Sums& sums, F f) { return {sums, f}; }
+  template <class Sums, class F> MappedSums<Sums, F> map(const Sums& sums, F f) { return {sums, f}; }
+  template <class Sums, class F> FoldedColumns<Sums, F> fold(const Sums& sums, F f) { return {sums, f}; }
   template <class T, int m, int n, class Sums> void store(const OutputView<T, m, n>&, const Sums&, Row, Col) {}
-  template <class T, int m, int n, int sharers, class Sum>
-  void store(const OutputView<T, m, n>& view, const Accumulator<m, n, sharers, Sum>&, Row, Col) {
-    if (!std::is_same_v<T, Sum> || view.col_stride != 1 || view.on_target.write != nullptr) return;
+  template <class T, int m, int n, int groups, class Sum>
+  void store(const OutputView<T, m, n>& view, const Accumulator<m, n, groups, Sum>&, Row, Col) {
+    if (!std::is_same_v<T, Sum> || view.col_stride != 1 || view.target.write_tile != nullptr) return;
     direct_output = view.data;
     row_stride = view.row_stride;
     batch_stride = view.batch_stride;
@@ -184,7 +184,7 @@ template <class Kernel> class MatmulRun {
     const Engine& chosen = choose_engine(problem_, engine, *scan_.right, scan_.right_uniform);
     operands_ = {&chosen,     scan_.left_bytes,  scan_.right_bytes,  scan_.left,
                  scan_.right, scan_.right_parts, scan_.right_uniform};
-    schedule_ = choose_schedule(problem_, operands_, {config.m, columns_of<Kernel>(), config.k}, threads);
+    schedule_ = choose_schedule(problem_, operands_, {config.m, output_columns<Kernel>(), config.k}, threads);
   }
 
   void operator()() {
@@ -219,7 +219,7 @@ template <class Kernel> class MatmulRun {
                                   schedule_.panel_rows);
     const Index flags = schedule_.row_blocks * panels * schedule_.stages;
     team.panels = panels;
-    // k blocks of skinny products have at least 512 units; their rows may be padded to full tiles.
+    // Skinny products have k blocks of at least 512 units, and their rows may be padded to full tiles.
     const Index tails = (schedule_.skinny ? ceil_div(units, 512) : schedule_.stages) * e.left_tail;
     const Index packed_rows = schedule_.skinny && e.skinny_left_packers.along_k != nullptr
                                   ? ceil_div(rows.size, e.row_multiple) * e.row_multiple
@@ -241,8 +241,9 @@ template <class Kernel> class MatmulRun {
     return split_range(problem_.n, schedule_.column_blocks, block, operands_.engine->cols);
   }
 
-  // Runs column blocks through all stages of k, and in a stage all row blocks of the group. A worker starts with the
-  // same column block in every call, because its core's caches may still have it, and then takes the next free one.
+  // Runs one worker of a group: for each of its column blocks, all stages of k, and in a stage all row blocks. A worker
+  // starts with the same column block in every call, because its core's caches may still have the block's data, and
+  // then takes the next free column block.
   void run_group(const Team& team, std::atomic<Index>& next, int worker_index, int workers) {
     Worker worker(team);
     for (Index i = 0; i < schedule_.row_blocks; ++i)
@@ -283,8 +284,8 @@ template <class Kernel> class MatmulRun {
     const Range in_group = row_block_range(team, worker.row_block);
     const CpuPosition position{{{team.rows.begin + in_group.begin, in_group.size}}, col};
     if (in_group.size == 0) return;
-    State acc = sums(team, in_group, col);
-    acc.live = stage > 0;
+    State acc = make_accumulator(team, in_group, col);
+    acc.is_written = stage > 0;
     if (problem_.k > 0) {
       typename Kernel::Stage tiles;
       CpuLoader loader{position};
@@ -302,9 +303,9 @@ template <class Kernel> class MatmulRun {
 
   Index sums_width(Col col) const { return col.size * scan_.right_parts; }
 
-  State sums(const Team& team, Range in_group, Col col) const {
+  State make_accumulator(const Team& team, Range in_group, Col col) const {
     State acc;
-    if (scan_.direct_output != nullptr && !schedule_.scratch) {
+    if (scan_.direct_output != nullptr && !schedule_.scratch_sums) {
       acc.sums = static_cast<Sum*>(scan_.direct_output) + team.batch * scan_.batch_stride +
                  (team.rows.begin + in_group.begin) * scan_.row_stride + col.begin;
       acc.stride = scan_.row_stride;

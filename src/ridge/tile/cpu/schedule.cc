@@ -5,21 +5,21 @@
 namespace ridge::tile::cpu {
 namespace {
 
-constexpr Index max_packed_left_bytes = Index{16} << 20;  // bytes of packed A, all threads
-constexpr Index max_scratch_bytes = Index{16} << 20;      // bytes of sums per thread, kept between stages of k
+constexpr Index max_packed_left_bytes = Index{16} << 20;  // limit of packed A, over all threads
+constexpr Index max_scratch_bytes = Index{16} << 20;      // limit of the sums that a thread keeps between stages of k
 
 Index round_up(Index a, Index to) { return ceil_div(a, to) * to; }
 
-// True if B across k is read in place because it fits in the L2. With many rows of A only if the rows of B are short.
+// True if B across k is read in place because it fits in the L2. With many rows of A, rows of B must also be short.
 bool can_read_right_in_place(const MatmulSizes& p, const MatmulOperands& o) {
   return o.right_uniform && o.engine->right_in_place && o.right->prepacked == nullptr && o.right->row_stride == 1 &&
          (p.n <= 512 || p.m <= max_skinny_rows) && p.k * p.n * o.right_bytes <= o.caches.l2 * 9 / 8;
 }
 
-// Chooses a skinny schedule if it is faster: all of k in one stage, in column blocks. With B across k the sums of a
-// column block stay in cache, and B is read in contiguous runs of a block's columns: sums in scratch may take an eighth
-// of the L2, sums in C 8 to 64 KiB per row. With B along k any split works.
-bool choose_skinny(const MatmulSizes& p, const MatmulOperands& o, int threads, CpuSchedule& s) {
+// Sets s to a skinny schedule and returns true if that is faster. A skinny schedule has one stage of k and several
+// column blocks. With B across k the sums of a column block must stay in cache: sums in scratch may take an eighth of
+// the L2, sums in C 8 to 64 KiB per row. With B along k any number of columns works.
+bool try_skinny_schedule(const MatmulSizes& p, const MatmulOperands& o, int threads, CpuSchedule& s) {
   const Engine& e = *o.engine;
   const bool packed = o.right->prepacked != nullptr, along_k = !packed && o.right->col_stride == 1;
   const bool widened = o.right_bytes * e.per_unit < static_cast<Index>(sizeof(Unit));  // every pass widens B again
@@ -30,28 +30,29 @@ bool choose_skinny(const MatmulSizes& p, const MatmulOperands& o, int threads, C
   const auto in_place = along_k ? e.skinny_along_k : e.skinny_across_k;
   if (p.m > max_rows || (packed ? e.skinny_packed : in_place) == nullptr) return false;
   const bool sums_in_c = !e.needs_sum_scratch;
-  // If B is in the L2, long runs do not matter, and sums that stay in registers over all of k are faster.
+  // If B fits in the L2, the normal schedule is faster, because its sums stay in registers over all of k.
   if (!along_k && sums_in_c && can_read_right_in_place(p, o)) return false;
-  const Index in_l2 = sums_in_c ? o.caches.l2 * 2 : o.caches.l2 * 9 / 8;  // bytes of B that suit the normal schedule
+  const Index in_l2 =
+      sums_in_c ? o.caches.l2 * 2 : o.caches.l2 * 9 / 8;  // largest B that suits the normal schedule, bytes
   if (!packed && !along_k && p.m > max_skinny_rows && p.k * p.n * o.right_bytes <= in_l2) return false;
-  // Packing quads takes less time than a second pass over quads in the L2.
+  // Packing int8 quads takes less time than a second pass over quads in the L2.
   if (along_k && e.per_unit == 4 && e.step_multiple == 1 && p.m > max_skinny_rows &&
       p.k * p.n * o.right_bytes <= o.caches.l2)
     return false;
-  // Tiles pass several groups of rows over B only if B comes from memory, which is slow; not if B is in the L2.
+  // AMX tiles multiply several groups of rows with B in place only if B is larger than the L2.
   if (along_k && e.skinny_left_packers.along_k != nullptr && p.m > rows_per_tile_group &&
       p.k * p.n * o.right_bytes <= o.caches.l2)
     return false;
   // One thread packs A for the tiles while the others wait, so A must be smaller than B. With several k blocks this
   // also applies to a single thread, so that the summation order does not depend on the number of threads.
   if (along_k && e.skinny_left_packers.along_k != nullptr && p.n < 2 * p.m &&
-      (threads > 1 || p.k > tile_k_block(p.m, e.per_unit)))
+      (threads > 1 || p.k > tile_k_block_elements(p.m, e.per_unit)))
     return false;
   s.skinny = true;
   s.pack_right = false;
   s.pack_left = !along_k;
-  // Threads that add to the same cache line of C would wait for each other at each step.
-  s.scratch = !along_k && sums_in_c && p.m > (threads > 1 ? 1 : 2);
+  // With sums in C, threads that add to the same cache line would wait for each other at each step.
+  s.scratch_sums = !along_k && sums_in_c && p.m > (threads > 1 ? 1 : 2);
   Index columns_per_block = p.m <= max_skinny_rows ? 4096 : 2048;
   if (p.m == 1) columns_per_block = 16384;
   if (!sums_in_c) columns_per_block = std::max<Index>(o.caches.l2 / 8 / std::max<Index>(p.m, 1) / e.cols, 1) * e.cols;
@@ -62,8 +63,8 @@ bool choose_skinny(const MatmulSizes& p, const MatmulOperands& o, int threads, C
   return true;
 }
 
-// True if A is read in place. A panel is then read again for each panel of columns of every right operand, and rows
-// with a stride of a multiple of 4 KiB evict each other from the L1.
+// True if A is read in place. Each panel of A is then read once per panel of columns of every right operand, and rows
+// whose stride is a multiple of 4 KiB evict each other from the L1.
 bool can_read_left_in_place(const MatmulSizes& p, const MatmulOperands& o, Index stages) {
   const Engine& e = *o.engine;
   const Matrix& a = *o.left;
@@ -92,7 +93,7 @@ CpuSchedule choose_schedule(const MatmulSizes& p, const MatmulOperands& o, TileL
   const Engine& e = *o.engine;
   CpuSchedule s;
   s.panel_rows = e.rows;
-  if (o.right_uniform && choose_skinny(p, o, threads, s)) return s;
+  if (o.right_uniform && try_skinny_schedule(p, o, threads, s)) return s;
   const Index units = packed_units(e, p.k), unit_bytes = sizeof(Unit);
   const Matrix& b = *o.right;
   // k per stage: a panel of A fills at most two thirds of the L1. A stage of B fills at most three eighths of the L2,
@@ -104,7 +105,7 @@ CpuSchedule choose_schedule(const MatmulSizes& p, const MatmulOperands& o, TileL
               l2_steps = stage_bytes / (7 * e.cols * unit_bytes);
   // With few rows and prepacked weights memory is the limit, so panels are read in memory order.
   const bool in_order = o.right->prepacked != nullptr && p.m <= 2 * e.rows;
-  // With few rows the packing pass is the limit; longer runs of each row of B outweigh reloading the sums more often.
+  // With few rows the packing pass is the limit: longer contiguous reads of B gain more than reloading sums costs.
   const bool long_runs = passes && b.row_stride == 1 && p.m <= 16 * e.rows;
   const Index run_steps = long_runs ? Index{128} : l1_steps;
   const Index fit = in_order ? l1_steps : std::min({l1_steps, l2_steps, run_steps});
@@ -117,11 +118,11 @@ CpuSchedule choose_schedule(const MatmulSizes& p, const MatmulOperands& o, TileL
   s.column_blocks = std::max<Index>(1, ceil_div(p.n, in_order ? e.cols : nc));
   const Index mc = std::max<Index>(e.rows, limits.m / e.rows * e.rows);
   // Tiles of sums that are reloaded need rows that are line-aligned and in different L1 sets.
-  s.scratch = e.step_multiple > 1 && s.stages > 1;
+  s.scratch_sums = e.step_multiple > 1 && s.stages > 1;
   const auto groups = [&](Index sharing_threads) {
     const Index row_bytes = std::max<Index>(units, 1) * unit_bytes;
     Index rows = max_packed_left_bytes / sharing_threads / row_bytes;
-    if (s.scratch) rows = std::min(rows, max_scratch_bytes / (nc * o.right_parts * unit_bytes));
+    if (s.scratch_sums) rows = std::min(rows, max_scratch_bytes / (nc * o.right_parts * unit_bytes));
     return std::max<Index>(1, ceil_div(p.m, std::max(mc, rows / mc * mc)));
   };
   s.groups = groups(1);
@@ -129,9 +130,9 @@ CpuSchedule choose_schedule(const MatmulSizes& p, const MatmulOperands& o, TileL
   s.shares_groups = p.batch * s.groups < 2 * threads || (p.batch < 2 * threads && p.n >= nc * threads);
   if (!s.shares_groups) s.groups = groups(threads);
   if (threads > 1 && s.shares_groups) {
-    // Threads get full panels of columns. If that gives one a quarter more than its share, rows are split instead, and
-    // each thread packs B. The same holds for few columns, unless B is along k and k is long: then packing all of B
-    // takes longer than reading all of A, if A is not much larger.
+    // Threads get full panels of columns. If a thread would get a quarter more columns than the average, rows are split
+    // instead, and each thread packs B. The same holds for few columns, unless B is along k and k is long: then packing
+    // all of B takes longer than reading all of A, if A is not much larger.
     const bool is_even = round_up(p.n, e.cols * threads) * 4 <= p.n * 5;
     const bool cut_rows = p.n >= 2 * e.cols * threads
                               ? !is_even && s.stages * s.column_blocks == 1 && 2 * p.m >= 3 * e.rows * threads
@@ -145,7 +146,7 @@ CpuSchedule choose_schedule(const MatmulSizes& p, const MatmulOperands& o, TileL
   }
   s.row_blocks = std::max<Index>(1, ceil_div(ceil_div(p.m, s.groups), mc));
   s.pack_left = !can_read_left_in_place(p, o, s.stages);
-  // Fewer rows in place if they share one L1 set, so that ways remain for B.
+  // If rows of A in place share one L1 set, panels have fewer rows, so that ways remain for B.
   if (!s.pack_left && e.row_multiple == 1 && o.left->row_stride * o.left_bytes % 4096 == 0)
     s.panel_rows = std::min(s.panel_rows, Index{8});
   s.pack_right = b.prepacked == nullptr && !can_read_right_in_place(p, o);

@@ -1,10 +1,10 @@
-// The schedule partitions a product at run time. Rows are split into groups (a group of A is packed once, which bounds
+// A schedule partitions a product at run time. Rows are split into groups (a group of A is packed once, which bounds
 // the memory), groups into row blocks, columns into column blocks, k into stages. A work item is (row block, column
-// block). A stage of k is finished for all row blocks of a group before the next stage starts, so that they share one
+// block). A stage of k is finished for all row blocks of a group before the next stage starts, so that they share the
 // packed stage of B. Sizes follow from the caches: with 32 KiB of L1 and 1 MiB of L2, a panel of A of 14 x 384 f32
 // takes 21 KiB and a stage of B of 384 x 256 takes 384 KiB. The number of threads affects only the splits of m and n,
-// which change no summation order. The schedule depends on the arguments only, so that of an AVX-512 CPU can be made on
-// any other.
+// which change no summation order. The schedule depends on the arguments only, so schedules for an AVX-512 CPU can be
+// made on any CPU.
 #pragma once
 
 #include "ridge/pool/isa.h"
@@ -18,15 +18,15 @@ struct MatmulSizes {
 };
 
 struct CpuSchedule {
-  bool pack_left = true, pack_right = true;  // false: operand is read in place
-  bool skinny = false;                       // few rows, B is read once
-  bool scratch = false;                      // sums are in scratch, not in the output
+  bool pack_left = true, pack_right = true;  // false if the operand is read in place
+  bool skinny = false;                       // true for few rows: B is read once, in place or prepacked
+  bool scratch_sums = false;                 // true if sums are in scratch memory, not in the output
   Index groups = 1;                          // groups of rows
   Index row_blocks = 1;                      // row blocks per group
   Index column_blocks = 1;
   Index stages = 1;           // stages of k
   Index panel_rows = 1;       // maximum rows in a panel of A
-  bool shares_groups = true;  // threads share each group and split its columns; false: each has own groups
+  bool shares_groups = true;  // true if threads share each group and split its columns; else each has its own
   bool operator==(const CpuSchedule&) const = default;
 };
 
@@ -39,12 +39,12 @@ struct MatmulOperands {
   const Engine* engine = nullptr;
   int left_bytes = 0, right_bytes = 0;  // bytes per element
   const Matrix *left = nullptr, *right = nullptr;
-  Index right_parts = 1;      // number of matrices like `right` in one product
-  bool right_uniform = true;  // all are contiguous along the same axis; else each is packed
+  Index right_parts = 1;      // number of right matrices that one kernel multiplies
+  bool right_uniform = true;  // true if all of them have the same contiguous axis
   pool::CacheSizes caches = pool::cache_sizes();
 };
 
-// Returns the engine that runs this product: `engine` or its few_rows_engine.
+// Returns the engine that runs this product: `engine` or, for few rows, its few_rows_engine.
 const Engine& choose_engine(const MatmulSizes& problem, const Engine& engine, const Matrix& right, bool right_uniform,
                             const pool::CacheSizes& core_caches = pool::cache_sizes());
 
@@ -52,7 +52,7 @@ CpuSchedule choose_schedule(const MatmulSizes& problem, const MatmulOperands& op
 
 constexpr Index ceil_div(Index a, Index b) { return a / b + (a % b != 0 ? 1 : 0); }
 
-// Returns part `i` of 0 … count-1 split into `parts` at multiples of `multiple`.
+// Returns part `i` of the range 0 … count - 1, which is split into `parts` parts at multiples of `multiple`.
 constexpr Range split_range(Index count, Index parts, Index i, Index multiple = 1) {
   if (parts == 1) return {0, count};  // skips divisions, which dominate small products
   const Index units = ceil_div(count, multiple), each = units / parts, more = units % parts;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr TileLimits limits{112, 4096, 4096};
 
-// A[k, m] and B[k, n]; their addresses are not used.
+// Chooses a schedule for A[k, m] and B[k, n] in f32. The matrices have no data.
 CpuSchedule schedule_for(MatmulSizes p, int threads) {
   Matrix a, b;
   a.row_stride = 1;
@@ -21,18 +21,18 @@ CpuSchedule schedule_for(MatmulSizes p, int threads) {
 
 Index packed_bytes(const MatmulSizes& p, const CpuSchedule& s) { return ceil_div(p.m, s.groups) * p.k * 4; }
 
-TEST(CpuSchedule, threads_with_columns_enough_share_each_group_of_rows) {
+TEST(CpuSchedule, threads_share_row_groups_if_columns_suffice) {
   for (const int threads : {1, 2, 4}) {
     const MatmulSizes p{1, 8192, 4096, 4096};
     const CpuSchedule s = schedule_for(p, threads);
     EXPECT_TRUE(s.shares_groups) << threads << " threads";
     EXPECT_EQ(s.column_blocks % threads, 0);
     EXPECT_LE(packed_bytes(p, s), Index{16} << 20);
-    EXPECT_GE(packed_bytes(p, s), Index{8} << 20);  // each group costs a pass over B
+    EXPECT_GE(packed_bytes(p, s), Index{8} << 20);  // each group of rows needs a pass over B
   }
 }
 
-TEST(CpuSchedule, groups_of_threads_that_share_none_take_the_room_of_one) {
+TEST(CpuSchedule, unshared_groups_of_all_threads_fit_in_16_mib) {
   for (const MatmulSizes& p : {MatmulSizes{1, 65536, 32, 4096}, MatmulSizes{16, 8192, 4096, 1024}})
     for (const int threads : {2, 4}) {
       const CpuSchedule s = schedule_for(p, threads);
@@ -41,8 +41,8 @@ TEST(CpuSchedule, groups_of_threads_that_share_none_take_the_room_of_one) {
     }
 }
 
-TEST(CpuSchedule, few_columns_that_are_long_in_k_are_cut_sooner_than_packed_by_every_thread) {
-  const auto cut = [](Index m, Index n, Index k) {
+TEST(CpuSchedule, few_columns_with_long_k_are_split_among_threads) {
+  const auto splits_columns = [](Index m, Index n, Index k) {
     Matrix a, b;  // A[m, k], B[n, k]: k contiguous
     a.col_stride = b.col_stride = 1;
     a.row_stride = b.row_stride = k;
@@ -50,15 +50,15 @@ TEST(CpuSchedule, few_columns_that_are_long_in_k_are_cut_sooner_than_packed_by_e
     return s.shares_groups && s.column_blocks == 2;
   };
   const Index panel = find_engine(DType::f32, DType::f32)->cols;
-  EXPECT_TRUE(cut(4 * panel, 2 * panel, 16384));
-  EXPECT_FALSE(cut(4 * panel, 2 * panel, 64)) << "one stage";
-  EXPECT_FALSE(cut(8 * panel, 2 * panel, 16384)) << "more of A to read";
-  EXPECT_FALSE(cut(4 * panel, panel + 1, 16384)) << "a panel for one thread, a column for the other";
+  EXPECT_TRUE(splits_columns(4 * panel, 2 * panel, 16384));
+  EXPECT_FALSE(splits_columns(4 * panel, 2 * panel, 64)) << "one stage";
+  EXPECT_FALSE(splits_columns(8 * panel, 2 * panel, 16384)) << "A is twice as large";
+  EXPECT_FALSE(splits_columns(4 * panel, panel + 1, 16384)) << "uneven: a panel and a single column";
   EXPECT_FALSE(schedule_for({1, 4 * panel, 2 * panel, 16384}, 2).shares_groups) << "columns contiguous";
 }
 
-// A bf16 tile engine whose rows are split at multiples of 16.
-CpuSchedule of_tiles(MatmulSizes p, int threads) {
+// Chooses a schedule for a bf16 tile engine whose rows are split at multiples of 16.
+CpuSchedule schedule_for_tiles(MatmulSizes p, int threads) {
   Engine tiles;
   tiles.rows = tiles.cols = 32;
   tiles.per_unit = 2;
@@ -72,25 +72,25 @@ CpuSchedule of_tiles(MatmulSizes p, int threads) {
   return choose_schedule(p, {&tiles, 2, 2, &a, &b}, limits, threads);
 }
 
-TEST(CpuSchedule, sums_that_wait_for_the_next_stage_take_little_room) {
+TEST(CpuSchedule, sums_kept_between_stages_fit_in_16_mib) {
   for (const MatmulSizes& p : {MatmulSizes{1, 60000, 4096, 4096}, MatmulSizes{1, 15360, 544, 4096}}) {
-    const CpuSchedule s = of_tiles(p, 1);
-    ASSERT_TRUE(s.scratch);
+    const CpuSchedule s = schedule_for_tiles(p, 1);
+    ASSERT_TRUE(s.scratch_sums);
     EXPECT_LE(ceil_div(p.m, s.groups) * ceil_div(p.n, s.column_blocks) * 4, Index{16} << 20);
   }
 }
 
-TEST(CpuSchedule, tiles_of_few_rows_are_not_packed_by_one_thread_while_the_others_wait) {
-  EXPECT_TRUE(of_tiles({1, 64, 64, 4096}, 1).skinny);
-  EXPECT_FALSE(of_tiles({1, 64, 64, 4096}, 2).skinny);
+TEST(CpuSchedule, skinny_tiles_need_more_weights_than_activations) {
+  EXPECT_TRUE(schedule_for_tiles({1, 64, 64, 4096}, 1).skinny);
+  EXPECT_FALSE(schedule_for_tiles({1, 64, 64, 4096}, 2).skinny);
   // Several k blocks change the summation order, so one thread must not use them either: results stay bitwise equal.
-  EXPECT_FALSE(of_tiles({1, 64, 64, 4098}, 1).skinny);
-  EXPECT_TRUE(of_tiles({1, 64, 4096, 16384}, 1).skinny);
-  EXPECT_TRUE(of_tiles({1, 64, 4096, 16384}, 2).skinny);
+  EXPECT_FALSE(schedule_for_tiles({1, 64, 64, 4098}, 1).skinny);
+  EXPECT_TRUE(schedule_for_tiles({1, 64, 4096, 16384}, 1).skinny);
+  EXPECT_TRUE(schedule_for_tiles({1, 64, 4096, 16384}, 2).skinny);
 }
 
-// Engines for int8 quads and for f32, B along k or across k.
-CpuSchedule of_few(MatmulSizes p, int per_unit, bool along, int threads = 1) {
+// Chooses a schedule for an engine of int8 quads (per_unit 4) or f32 (per_unit 1), with B along k or across k.
+CpuSchedule schedule_for_few_rows(MatmulSizes p, int per_unit, bool along, int threads = 1) {
   Engine e;
   e.rows = 14;
   e.cols = 32;
@@ -106,36 +106,36 @@ CpuSchedule of_few(MatmulSizes p, int per_unit, bool along, int threads = 1) {
   return choose_schedule(p, {&e, bytes, bytes, &a, &b}, limits, threads);
 }
 
-TEST(CpuSchedule, few_rows_of_f32_read_what_lies_in_the_L2_in_place) {
+TEST(CpuSchedule, few_f32_rows_read_B_in_place_if_B_fits_in_L2) {
   const Index k = pool::cache_sizes().l2 / 4 / 1024;  // 1024 columns fill the L2
   for (const Index m : {1, 8}) {
-    const CpuSchedule s = of_few({1, m, 1024, k}, 1, false);
+    const CpuSchedule s = schedule_for_few_rows({1, m, 1024, k}, 1, false);
     EXPECT_FALSE(s.skinny || s.pack_right) << m << " rows";
-    EXPECT_TRUE(of_few({1, m, 2048, k}, 1, false).skinny) << m << " rows, twice the L2";
+    EXPECT_TRUE(schedule_for_few_rows({1, m, 2048, k}, 1, false).skinny) << m << " rows, twice the L2";
   }
-  EXPECT_TRUE(of_few({1, 8, 1024, k}, 1, true).skinny) << "k contiguous";
+  EXPECT_TRUE(schedule_for_few_rows({1, 8, 1024, k}, 1, true).skinny) << "k contiguous";
 }
 
-TEST(CpuSchedule, a_second_pass_over_quads_is_for_those_that_lie_in_memory) {
+TEST(CpuSchedule, a_second_skinny_pass_over_int8_needs_B_larger_than_L2) {
   const Index k = pool::cache_sizes().l2 / 1024;
-  EXPECT_TRUE(of_few({1, 8, 1024, k}, 4, true).skinny);
-  EXPECT_FALSE(of_few({1, 9, 1024, k}, 4, true).skinny);
-  EXPECT_TRUE(of_few({1, 9, 2048, k}, 4, true).skinny);
+  EXPECT_TRUE(schedule_for_few_rows({1, 8, 1024, k}, 4, true).skinny);
+  EXPECT_FALSE(schedule_for_few_rows({1, 9, 1024, k}, 4, true).skinny);
+  EXPECT_TRUE(schedule_for_few_rows({1, 9, 2048, k}, 4, true).skinny);
 }
 
-TEST(CpuSchedule, threads_that_add_to_two_rows_keep_their_sums_apart) {
-  EXPECT_TRUE(of_few({1, 2, 4096, 4096}, 2, false, 2).scratch);
-  EXPECT_FALSE(of_few({1, 2, 4096, 4096}, 2, false).scratch);
-  EXPECT_FALSE(of_few({1, 1, 4096, 4096}, 2, false, 2).scratch);
+TEST(CpuSchedule, two_rows_on_two_threads_use_scratch_sums) {
+  EXPECT_TRUE(schedule_for_few_rows({1, 2, 4096, 4096}, 2, false, 2).scratch_sums);
+  EXPECT_FALSE(schedule_for_few_rows({1, 2, 4096, 4096}, 2, false).scratch_sums);
+  EXPECT_FALSE(schedule_for_few_rows({1, 1, 4096, 4096}, 2, false, 2).scratch_sums);
 }
 
-TEST(CpuSchedule, how_many_rows_are_few_depends_on_where_B_lies) {
+TEST(CpuSchedule, few_row_limit_depends_on_layout_and_cache_of_B) {
   Engine tiles;
   tiles.per_unit = 2;
   tiles.few_rows_engine = [] { return find_engine(DType::f32, DType::f32); };
   tiles.few_row_limits = {2, 6, 4};
   const Index k = pool::cache_sizes().l2 / 2 / 1024;  // 512 columns of bf16 take half of the L2
-  const auto most = [&](Index n, bool along) {
+  const auto max_few_rows = [&](Index n, bool along) {
     Matrix b;
     b.col_stride = along ? 1 : n;
     b.row_stride = along ? k : 1;
@@ -143,9 +143,9 @@ TEST(CpuSchedule, how_many_rows_are_few_depends_on_where_B_lies) {
     while (&choose_engine({1, m + 1, n, k}, tiles, b, true) != &tiles) ++m;
     return m;
   };
-  EXPECT_EQ(most(512, true), 2);
-  EXPECT_EQ(most(1024, false), 6);
-  EXPECT_EQ(most(512, false), 4);
+  EXPECT_EQ(max_few_rows(512, true), 2);
+  EXPECT_EQ(max_few_rows(1024, false), 6);
+  EXPECT_EQ(max_few_rows(512, false), 4);
 }
 
 }  // namespace

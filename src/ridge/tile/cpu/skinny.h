@@ -8,14 +8,14 @@
 
 namespace ridge::tile::cpu {
 
-// Products with both operands along k: the loops go over k blocks, over column blocks, and over passes of the rows that
-// fit in the registers. D defines the dot products: Element (of B), Sum, `rows` of one pass, `per_unit` elements of A
-// in a unit, `wide` columns of a block that several passes share, `columns(rows)` columns per call, and multiply<rows,
-// columns>(part, b, c, distance), which prefetches `distance` elements after what it reads. Its V is of an unnamed
-// namespace: see block.h.
+// Products with few rows and both operands along k: loops over k blocks, over column blocks, and over passes, each over
+// as many rows as fit in registers. D defines the dot products: Element (of B), Sum, `rows` of one pass, `per_unit`
+// elements of A in a unit, `block_columns` columns of a block that several passes share, `columns(rows)` columns per
+// call, and multiply<rows, columns>(part, b, c, distance), which prefetches `distance` elements after what it reads.
+// Its V is of an unnamed namespace: see block.h.
 
-// Runs one pass of `rows` rows over x.n columns. Each pass prefetches its share of the next columns; if there are
-// several passes, these are the columns of the next block.
+// Runs one pass of `rows` rows over x.n columns. Each pass prefetches a part of the next columns; if there are several
+// passes, the columns of the next block.
 template <class D, int rows> void run_pass_along_k(const SkinnyArgs& x, int pass, int passes) {
   constexpr int columns = D::columns(rows);
   const auto* const b = static_cast<const typename D::Element*>(x.b);
@@ -27,7 +27,8 @@ template <class D, int rows> void run_pass_along_k(const SkinnyArgs& x, int pass
   for (; j < x.n; ++j) D::template multiply<rows, 1>(x, b + j * x.b_stride, c + j, 0);
 }
 
-template <class D> constexpr Index left_tail_of() {  // units after each row of a k block: Engine::left_tail
+template <class D>
+constexpr Index left_tail_of() {  // number of units after each row of a k block, as in Engine::left_tail
   if constexpr (requires { D::tail; })
     return D::tail;
   else
@@ -44,15 +45,15 @@ template <class D> void multiply_skinny_along_k(const SkinnyArgs& x) {
   static constexpr auto by_rows = pass_functions<D>(std::make_integer_sequence<int, D::rows>{});
   const Index k_block = skinny_k_block_units(x.rows) * D::per_unit;
   const int passes = (x.rows + D::rows - 1) / D::rows;
-  const Index wide = passes == 1 ? x.n : D::wide;
+  const Index block_columns = passes == 1 ? x.n : D::block_columns;
   constexpr Index tail = left_tail_of<D>();
   const Unit* a_rows = x.a_by_rows;
   for (Index k = 0; k < x.k; k += k_block) {
     const Index units = ((x.k - k < k_block ? x.k - k : k_block) + D::per_unit - 1) / D::per_unit + tail;
-    for (Index j = 0; j < x.n; j += wide) {
+    for (Index j = 0; j < x.n; j += block_columns) {
       SkinnyArgs part = x;
       part.k = x.k - k < k_block ? x.k - k : k_block;
-      part.n = x.n - j < wide ? x.n - j : wide;
+      part.n = x.n - j < block_columns ? x.n - j : block_columns;
       part.b = static_cast<const typename D::Element*>(x.b) + j * x.b_stride + k;
       part.accumulate = x.accumulate || k > 0;
       for (int pass = 0, row = 0; pass < passes; ++pass, row += part.rows) {

@@ -1,5 +1,5 @@
-// Products with few rows for B along k, which is read once and whose bytes are the cost: like the AVX-512 code, in f32
-// with 16 registers of 8 lanes. At most four rows share a pass; further passes find B in a cache. V: see block.h.
+// Products with few rows for B along k, with AVX2. As in the AVX-512 code, B is read from memory once, which dominates
+// the time. A pass has at most four rows; further passes find B in a cache. V: see block.h.
 #pragma once
 
 #include "ridge/tile/cpu/pack_avx2.h"
@@ -9,7 +9,7 @@ namespace ridge::tile::cpu {
 
 inline constexpr int skinny_rows_avx2 = 4;
 
-// Returns the lane sums of three registers in the first three lanes.
+// Returns a register whose first three lanes are the sums of all lanes of a, b and c.
 template <class V> [[gnu::always_inline]] inline __m128 sum_lanes_of_3(__m256 a, __m256 b, __m256 c) {
   const __m256 ab = _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
   const __m256 cc = _mm256_add_ps(_mm256_unpacklo_ps(c, c), _mm256_unpackhi_ps(c, c));
@@ -22,7 +22,7 @@ template <class V, class T> struct Dots8 {
   using Element = T;
   using Sum = float;
   static constexpr int rows = 4;  // rows in one pass
-  static constexpr Index per_unit = 1, wide = 12;
+  static constexpr Index per_unit = 1, block_columns = 12;
   static constexpr int columns(int) { return 3; }
 
   template <int rows, int columns>
@@ -71,16 +71,17 @@ template <class V, class T> struct Dots8 {
 // times 4096 x 14336: 49 GFLOP/s with successive runs of 2 KiB, 55 with six streams over all of k), and all rows of A
 // should use a part of B while it is in the L1. So six columns are read in short k blocks, and the lanes of their sums
 // stay in the L1 between k blocks.
-inline constexpr int dots_k_block_avx2 = 128;   // units of k per k block
-inline constexpr int dots_columns_avx2 = 6;     // columns read concurrently
-inline constexpr Index dots_left_avx2 = 32768;  // units of A in the L2 that all columns use before the next
+inline constexpr int dots_k_block_avx2 = 128;  // units of k per k block
+inline constexpr int dots_columns_avx2 = 6;    // columns read concurrently
+inline constexpr Index dots_sweep_units_avx2 =
+    32768;  // units of A, which stay in the L2 while all columns are multiplied
 
 template <class T> struct DotsArgs {
   const float* a = nullptr;  // [rows][k]
   const T* b = nullptr;
   Index b_stride = 0, k = 0;
   float* sums = nullptr;        // [rows][dots_columns_avx2][8 lanes]
-  bool accumulate = false;      // adds to `sums`
+  bool accumulate = false;      // true if products are added to `sums`
   Index prefetch_distance = 0;  // elements; 0: no prefetch
 };
 
@@ -123,8 +124,8 @@ template <class V, class T, int rows, int columns, bool prefetches> void dots_av
     for (int j = 0; j < columns; ++j) _mm256_store_ps(stored_sums + (i * dots_columns_avx2 + j) * 8, sums[i][j]);
 }
 
-// Multiplies all rows over one k block. With two passes memory would be idle during the second, so that one prefetches
-// the next k block. With one pass the hardware prefetcher suffices.
+// Multiplies all rows over one k block. Memory would be idle during a second pass, so the second pass prefetches the
+// next k block. With one pass the hardware prefetcher suffices.
 template <class V, class T> void multiply_k_block(const DotsArgs<T>& x, int rows, int columns) {
   using DotsPass = void (*)(const DotsArgs<T>&);
   static constexpr DotsPass one[][4] = {{dots_avx2<V, T, 1, 1, false>, dots_avx2<V, T, 2, 1, false>,
@@ -150,7 +151,7 @@ template <class V, class T> void multiply_k_block(const DotsArgs<T>& x, int rows
 
 template <class V, class T> void few_rows_along_k_avx2(const SkinnyArgs& x) {
   alignas(64) float lanes[max_skinny_rows * dots_columns_avx2 * 8];
-  const Index k_per_sweep = dots_left_avx2 / x.rows / dots_k_block_avx2 * dots_k_block_avx2;
+  const Index k_per_sweep = dots_sweep_units_avx2 / x.rows / dots_k_block_avx2 * dots_k_block_avx2;
   for (Index from = 0; from < x.k; from += k_per_sweep)
     for (Index j = 0; j < x.n; j += dots_columns_avx2) {
       const int columns = static_cast<int>(x.n - j < dots_columns_avx2 ? x.n - j : dots_columns_avx2);

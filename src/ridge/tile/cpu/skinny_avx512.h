@@ -1,7 +1,7 @@
-// Products with at most 16 rows: B is read once and its bytes are the whole cost. 4096 x 4096 f32 at 30 GB/s take 2.2
-// ms, the FLOPs of one row a tenth of that. B is not packed. For B across k, four or eight rows of units at a time are
-// multiplied over a block of columns whose sums stay in the L2; for B along k, sums are dot products with three or four
-// columns of B at a time. Both prefetch the next rows or columns meanwhile. V: see block.h.
+// Products with few rows, with AVX-512. B is read from memory once, which dominates the time. 4096 x 4096 f32 at 30
+// GB/s take 2.2 ms, the FLOPs of one row a tenth of that. B is not packed. For B across k, four or eight rows of units
+// at a time are multiplied over a block of columns whose sums stay in the L2; for B along k, sums are dot products with
+// three or four columns of B at a time. Both prefetch the next rows or columns meanwhile. V: see block.h.
 #pragma once
 
 #include "ridge/tile/cpu/block.h"
@@ -10,13 +10,13 @@
 
 namespace ridge::tile::cpu {
 
-struct RightRows {  // rows of B in one call; prefetch distances in elements for even and odd steps
-  Index k = 0, prefetch_distance[2] = {0, 0};
-  const Unit* start_sums = nullptr;  // initial values of the sums, or null for zero
+struct RightRows {                             // rows of B that one call multiplies
+  Index k = 0, prefetch_distance[2] = {0, 0};  // number of rows; distances for even and odd steps, elements
+  const Unit* start_sums = nullptr;            // initial values of the sums, or null for zero
 };
 
 // Loads units of up to 16 or 32 columns of B: elements of one row, widened, pairs of two rows or quads of four. W is
-// the element type that the multiply needs, T that in memory.
+// the element type in the units, T the element type in memory.
 template <class V, class W, class T> struct RowUnits;
 
 template <class V, class T> struct RowUnits<V, float, T> {
@@ -51,10 +51,10 @@ requires(sizeof(W) == 1) struct RowUnits<V, W, std::int8_t> {
   }
 };
 
-// Returns the rows of units of B that one pass reads; few, because memory serves few streams best.
+// Returns the number of steps (rows of units of B) that one pass reads: few, because memory serves few streams best.
 constexpr int steps_per_pass(int rows) { return rows == 1 || rows > 4 ? 8 : 4; }
 
-// Computes C[rows][n] (+)= A[rows][k] * rows of B from `b` on. a is [steps][x.rows].
+// Computes C[rows][n] (+)= A[rows][k] * B[k][n] for the rows of B that begin at `b`. a is [steps][x.rows].
 template <class V, class W, class T, int rows, bool all_rows>
 void multiply_right_rows(const SkinnyArgs& x, const Unit* a, const T* b, typename V::Sum* c,
                          const RightRows& right_rows, bool accumulate) {
@@ -110,7 +110,7 @@ void multiply_right_rows(const SkinnyArgs& x, const Unit* a, const T* b, typenam
   }
 }
 
-// Returns the lane sums of four registers in the first four lanes.
+// Returns a register whose first four lanes are the sums of all lanes of the four registers.
 template <class V>
 [[gnu::always_inline]] inline typename V::Register sum_lanes_of_4(const typename V::Register (&of)[4]) {
   using Register = typename V::Register;
@@ -132,7 +132,7 @@ template <class V, class W, class T> struct Dots16 {
   using Element = T;
   using Sum = typename V::Sum;
   static constexpr int rows = 8;  // rows in one pass
-  static constexpr Index per_unit = sizeof(Unit) / sizeof(W), wide = 48, tail = has_left_tail<V> ? 16 : 0;
+  static constexpr Index per_unit = sizeof(Unit) / sizeof(W), block_columns = 48, tail = has_left_tail<V> ? 16 : 0;
   static constexpr int columns(int of_rows) { return of_rows >= 7 ? 3 : 4; }
 
   template <int rows, int columns>

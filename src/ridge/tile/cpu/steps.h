@@ -1,7 +1,7 @@
-// Runs a step kernel (tile/steps.h) on a CPU, one item per thread. Resident tiles and sums are in memory in panels of
-// rows, column by column: element (r, c) of a panel is at c * panel + r, so that a few vectors hold the rows of a
-// column. A product adds an element of the right operand times a vector of rows, and every other operation works on
-// vectors of rows: no sum crosses lanes, and keys and values are read row by row as in memory. A step of 96 keys of 128
+// Runs a step kernel (tile/steps.h) on a CPU, one item per thread. Resident tiles and sums are in panels of rows,
+// column by column: element (r, c) of a panel is at c * panel + r, so that a few vectors hold the rows of a column. A
+// product multiplies an element of the right operand by a vector of rows, and all other operations work on vectors of
+// rows. So no sum crosses lanes, and keys and values are read row by row as in memory. A step of 96 keys of 128
 // elements is 3.1 million multiply-adds and 96 KiB of operands. Included by one file for each instruction set: every
 // name that is compiled is in an unnamed namespace.
 #pragma once
@@ -21,11 +21,11 @@
 
 namespace ridge::tile {
 
-// A row-major tile of a matrix; rows after the end of the matrix are omitted.
+// A row-major tile of a matrix. It has fewer valid rows (`height`) at the end of the matrix.
 template <class Real, int Rows, int Cols> struct SharedTile<ComputeAs<Real>, Rows, Cols> {
   using type = ComputeAs<Real>;
   static constexpr int rows = Rows, cols = Cols;
-  // Not a power of two, which would map the rows to few L1 sets.
+  // A power of two would map the rows to few L1 sets.
   static constexpr int stride = Cols + 16;
   alignas(64) Real v[Rows * stride];
   int height = 0, width = 0;
@@ -37,23 +37,23 @@ template <class Real, int M, int N> struct ResidentTile<ComputeAs<Real>, M, N> :
 
 template <class Real> struct AccumulatedType<ComputeAs<Real>> { using type = ComputeAs<Real>; };
 
-template <class Real, int M, int N, int Sharers> struct Accumulator<M, N, Sharers, ComputeAs<Real>>
+template <class Real, int M, int N, int Groups> struct Accumulator<M, N, Groups, ComputeAs<Real>>
     : RowPanels<Real, M, N> {
-  bool live = false;
-  int before = 0;  // number of adds to the same sums that precede this one
+  bool is_written = false;
+  int adds_before = 0;  // number of adds by other items that precede the add of these sums
 };
-template <class Real, int M, int Sharers> struct Accumulator<M, 1, Sharers, ComputeAs<Real>> : RowPanels<Real, M, 1> {
+template <class Real, int M, int Groups> struct Accumulator<M, 1, Groups, ComputeAs<Real>> : RowPanels<Real, M, 1> {
   Accumulator() : Accumulator(zero_sum) {}
   Accumulator(Zero) { std::fill_n(this->v, M, Real{0}); }
   Accumulator(NegativeInfinity) { std::fill_n(this->v, M, -static_cast<Real>(INFINITY)); }
 };
-template <class Real, int M, int N, int Sharers> struct RegisterOperand<M, N, Sharers, ComputeAs<Real>>
+template <class Real, int M, int N, int Groups> struct RegisterOperand<M, N, Groups, ComputeAs<Real>>
     : RowPanels<Real, M, N> {};
 
 namespace cpu {
 namespace {
 
-// Converts n elements from index `at` on to Real.
+// Converts elements at … at + n - 1 to Real.
 template <class Real> void widen_row(const void* from, DType dtype, Index at, int n, Real* to) {
   switch (dtype) {
     case DType::bf16: {
@@ -80,7 +80,7 @@ template <class Real> void widen_row(const void* from, DType dtype, Index at, in
     }
   }
 }
-inline void store_narrowed(float x, DType dtype, void* to, Index at) {
+inline void store_rounded(float x, DType dtype, void* to, Index at) {
   if (dtype == DType::bf16)
     static_cast<Bf16*>(to)[at] = to_bf16(x);
   else if (dtype == DType::f16)
@@ -92,7 +92,7 @@ inline Index matrix_offset(const Matrices& x, int matrix) {
   return matrix / x.inner * x.outer_stride + matrix % x.inner * x.inner_stride;
 }
 
-// Returns the element of x for (c, r) of panel p; a single column applies to all columns.
+// Returns element (c, r) of panel p of x; if x has a single column, the column applies to all c.
 template <class X> [[gnu::always_inline]] inline auto matching_element(const X& x, int p, int c, int r) {
   return x.panel_data(p)[(X::cols == 1 ? 0 : c) * X::panel + r];
 }
@@ -116,9 +116,9 @@ template <class Real, int rows, int cols>
 }
 
 template <class View> Index row_offset(const View& x, Index row) {
-  const PageTable& in = x.in_pages;
-  if (in.table == nullptr) return row * x.row_stride;
-  return in.table[row / in.rows] * in.stride + row % in.rows * x.row_stride;
+  const PageTable& pages = x.page_table;
+  if (pages.table == nullptr) return row * x.row_stride;
+  return pages.table[row / pages.page_rows] * pages.page_stride + row % pages.page_rows * x.row_stride;
 }
 
 // Loads a tile from a matrix. The overloads for bf16 pairs are in bf16_pairs.h.
@@ -131,7 +131,7 @@ void load_tile(ResidentTile<ComputeAs<Real>, M, N>& tile, const View& view, Inde
     for (int r = 0; r < Tile::panel; ++r) {
       const Index at = first + p * Tile::panel + r;
       if (at < view.rows)
-        widen_row(view.data, view.on_target.dtype, matrix_start + row_offset(view, at), tile.width, row);
+        widen_row(view.data, view.target.dtype, matrix_start + row_offset(view, at), tile.width, row);
       else
         std::fill_n(row, tile.width, Real{0});
       for (int c = 0; c < tile.width; ++c) tile.panel_data(p)[c * Tile::panel + r] = row[c];
@@ -142,10 +142,11 @@ void load_tile(SharedTile<ComputeAs<Real>, Rows, Cols>& tile, const View& view, 
   tile.height = static_cast<int>(std::clamp<Index>(view.rows - first, 0, Rows));
   tile.width = static_cast<int>(view.cols);
   for (int r = 0; r < tile.height; ++r)
-    widen_row(view.data, view.on_target.dtype, matrix_start + row_offset(view, first + r), tile.width,
+    widen_row(view.data, view.target.dtype, matrix_start + row_offset(view, first + r), tile.width,
               tile.v + r * tile.stride);
 }
-template <class Real, int R, int C> RightColumns<Real> columns_of_rows(const SharedTile<ComputeAs<Real>, R, C>& tile) {
+template <class Real, int R, int C>
+RightColumns<Real> columns_of_transpose(const SharedTile<ComputeAs<Real>, R, C>& tile) {
   return {tile.v, Index{tile.stride}, Index{1}};
 }
 template <class Real, int M, int N, class From> void copy_tile(RowPanels<Real, M, N>& to, const From& from) {
@@ -155,21 +156,21 @@ template <class Real, int M, int N, class From> void copy_tile(RowPanels<Real, M
 
 struct CpuStepPosition {
   StepItem item;
-  int number = 0, count = 0;
-  int rounds = 0, in_round = 0, of_round = 1;
+  int step_index = 0, step_count = 0;
+  int round_index = 0, round_step = 0, round_steps = 1;
   int matrix() const { return item.matrix; }
   int row() const { return item.row; }
-  int step() const { return number; }
-  int steps() const { return count; }
-  bool is_first() const { return number == 0; }
-  int round() const { return rounds; }
-  int step_of_round() const { return in_round; }
-  bool is_last() const { return number == count; }
+  int step() const { return step_index; }
+  int steps() const { return step_count; }
+  bool is_first() const { return step_index == 0; }
+  int round() const { return round_index; }
+  int step_of_round() const { return round_step; }
+  bool is_last() const { return step_index == step_count; }
   void advance() {
-    ++number;
-    if (++in_round < of_round) return;
-    in_round = 0;
-    ++rounds;
+    ++step_index;
+    if (++round_step < round_steps) return;
+    round_step = 0;
+    ++round_index;
   }
 };
 
@@ -179,7 +180,7 @@ struct CpuStepLoader : CpuStepPosition {
   }
 };
 
-// The operations of `compute`, compiled for the first step, for middle steps and for the last.
+// The operations of a kernel's `compute`, compiled for the first step, the middle steps and the last step.
 template <bool first_, bool last_> struct CpuStepCompute : CpuStepPosition {
   static constexpr bool first = first_, last = last_;
   Range rows;
@@ -188,16 +189,16 @@ template <bool first_, bool last_> struct CpuStepCompute : CpuStepPosition {
   template <class Sum, class A, class B> void mma(Sum& sum, const A& a, Transposed<B> b) const {
     static_assert(A::rows == Sum::rows && B::rows == Sum::cols && A::cols == B::cols,
                   "mma: [m, k] x [n, k] transposed -> [m, n]");
-    add_to_memory(sum, a, columns_of_rows(b.tile), b.tile.height);
+    add_product(sum, a, columns_of_transpose(b.tile), b.tile.height);
   }
   template <class Sum, class A, class B> void mma(Sum& sum, const A& a, const B& b) const {
     static_assert(A::rows == Sum::rows && B::cols == Sum::cols && A::cols == B::rows, "mma: [m, k] x [k, n] -> [m, n]");
     if constexpr (requires { B::panel; })
       add_resident_product(sum, a, b);
     else if constexpr (requires { A::pairs; })
-      add_to_memory(sum, a, pairs_of_rows(b).columns(), b.width);
+      add_product(sum, a, interleave_row_pairs(b).columns(), b.width);
     else
-      add_to_memory(sum, a, RightColumns{b.v, Index{1}, Index{B::stride}}, b.width);
+      add_product(sum, a, RightColumns{b.v, Index{1}, Index{B::stride}}, b.width);
   }
   template <class X> void wait_for_product(const X&) const {}
   template <class X, class F, class... Others> void map(X& x, const F& f, const Others&... others) const {
@@ -207,9 +208,9 @@ template <bool first_, bool last_> struct CpuStepCompute : CpuStepPosition {
     for (int p = 0; p < X::panels; ++p) {
       int begin[X::panel], end[X::panel];
       for (int r = 0; r < X::panel; ++r) {
-        const IntRange kept = columns(static_cast<int>(rows.begin) + p * X::panel + r);
-        begin[r] = kept.begin;
-        end[r] = kept.end;
+        const IntRange unmasked = columns(static_cast<int>(rows.begin) + p * X::panel + r);
+        begin[r] = unmasked.begin;
+        end[r] = unmasked.end;
       }
       auto* v = x.panel_data(p);
       for (int c = 0; c < x.width; ++c)
@@ -244,8 +245,8 @@ template <bool first_, bool last_> struct CpuStepCompute : CpuStepPosition {
     }
   }
   template <class To, class From> void copy(To& to, const From& from) const { copy_tile(to, from); }
-  // Copies the transpose into a resident tile; missing columns become zeros. Kernels see resident tiles as const,
-  // because only this operation writes them.
+  // Copies the transpose of `from` to a resident tile; missing columns become zeros. Resident tiles are const in
+  // kernels, because only this operation writes them.
   template <class To, class From> void copy(const To& to, Transposed<From> from) const {
     static_assert(To::rows == From::cols && To::cols == From::rows, "copy: [m, n] transposed -> [n, m]");
     constexpr int high = From::panel, wide = To::panel;
@@ -258,30 +259,31 @@ template <bool first_, bool last_> struct CpuStepCompute : CpuStepPosition {
     for (int c = from.tile.width; c < From::cols; ++c)
       for (int r = 0; r < From::rows; ++r) into.panel_data(c / wide)[r * wide + c % wide] = 0;
   }
-  // One thread runs an item, so there is nothing to synchronise.
+  // These functions are empty, because one thread runs an item.
   void arrive_at_barrier() const {}
   void wait_at_barrier() const {}
-  template <class X> int own_column(const X&) const { return 0; }
+  template <class X> int first_own_column(const X&) const { return 0; }
   template <class Tile, class X> auto column_values(const Tile& tile, int from, const X&) const {
     return PerColumn{tile.v + from};
   }
-  // Records that `before` adds of other items to the tile precede that of x.
-  template <class X> void request_turn(const SumsInMemory&, X& x, int, int, int before) const { x.before = before; }
-  // Adds x to a tile of sums in memory, stored as panels of the valid columns, and marks x as empty. Items start in the
-  // order of their adds, so the add waits only for items that run; it yields after a while, in case the system has
-  // suspended such a thread.
+  // Records that `before` adds of other items to the tile must precede the add of x.
+  template <class X> void request_turn(const SumsInMemory&, X& x, int, int, int before) const {
+    x.adds_before = before;
+  }
+  // Adds x to a tile of sums in memory and marks x as empty. Items start in the order of their adds, so the add waits
+  // only for running items. It yields after a while, in case the system has suspended the other thread.
   template <class X> void add_to_memory(const SumsInMemory& view, X& x, int matrix, int tile) const {
     constexpr int polls_before_yield = 2000;
     const Index at = Index{matrix} * view.tiles_per_matrix + tile;
     const int size = X::panel * x.width;
     float* to = view.data + at * X::panels * size;
     const std::atomic_ref<int> adds_done(view.add_counts[at]);
-    for (int i = 0; adds_done.load(std::memory_order_acquire) != x.before; ++i)
+    for (int i = 0; adds_done.load(std::memory_order_acquire) != x.adds_before; ++i)
       if (i >= polls_before_yield) std::this_thread::yield();
     for (int p = 0; p < X::panels; ++p, to += size)
       for (int i = 0; i < size; ++i) to[i] += x.panel_data(p)[i];
-    adds_done.store(x.before + 1, std::memory_order_release);
-    x.live = false;
+    adds_done.store(x.adds_before + 1, std::memory_order_release);
+    x.is_written = false;
   }
 
   template <class X, class F, class... Others> static void map_elements(X& x, const F& f, const Others&... others) {
@@ -296,11 +298,11 @@ template <bool first_, bool last_> struct CpuStepCompute : CpuStepPosition {
 
  private:
   template <class Sum, class A, class Right>
-  static void add_to_memory(Sum& sum, const A& a, const Right& right, int columns) {
+  static void add_product(Sum& sum, const A& a, const Right& right, int columns) {
     sum.width = columns;
     for (int p = 0; p < Sum::panels; ++p)
-      multiply_panel<Sum::panel>(a.panel_data(p), right, columns, a.k_steps(), sum.panel_data(p), sum.live);
-    sum.live = true;
+      multiply_panel<Sum::panel>(a.panel_data(p), right, columns, a.k_steps(), sum.panel_data(p), sum.is_written);
+    sum.is_written = true;
   }
   // Multiplies with a resident right operand: element (k, c) of one of its panels is at c * panel + k.
   template <class Sum, class A, class B> static void add_resident_product(Sum& sum, const A& a, const B& b) {
@@ -309,12 +311,12 @@ template <bool first_, bool last_> struct CpuStepCompute : CpuStepPosition {
       for (int k = 0; k < B::panels; ++k)
         multiply_panel<Sum::panel>(a.panel_data(p) + k * B::panel * Sum::panel,
                                    RightColumns{b.panel_data(k), Index{B::panel}, Index{1}}, b.width, B::panel,
-                                   sum.panel_data(p), sum.live || k > 0);
-    sum.live = true;
+                                   sum.panel_data(p), sum.is_written || k > 0);
+    sum.is_written = true;
   }
 };
 
-// The operations of `store`.
+// The operations of a kernel's `store`.
 struct CpuStepStore : CpuStepPosition {
   template <class X, class F, class... Others> void map(X& x, const F& f, const Others&... others) const {
     CpuStepCompute<false, false>::map_elements(x, f, others...);
@@ -327,19 +329,19 @@ struct CpuStepStore : CpuStepPosition {
         const Index at = row() + p * X::panel + r;
         if (at >= view.rows) return;
         for (int c = 0; c < x.width; ++c)
-          store_narrowed(static_cast<float>(x.panel_data(p)[c * X::panel + r]), view.on_target.dtype,
-                         const_cast<void*>(view.data), matrix_start + at * view.row_stride + c);
+          store_rounded(static_cast<float>(x.panel_data(p)[c * X::panel + r]), view.target.dtype,
+                        const_cast<void*>(view.data), matrix_start + at * view.row_stride + c);
       }
   }
 };
 
-// Memory of the thread that runs an item.
-template <class Kernel> struct StepMemory {
-  typename Kernel::Resident held;
+// Tiles of the thread that runs an item.
+template <class Kernel> struct StepTiles {
+  typename Kernel::Resident resident;
   typename Kernel::Stage stage;
 };
 
-template <class Kernel, bool first, bool last> void run_step(const CpuStepPosition& at, StepMemory<Kernel>& memory,
+template <class Kernel, bool first, bool last> void run_step(const CpuStepPosition& at, StepTiles<Kernel>& memory,
                                                              typename Kernel::State& state,
                                                              const typename Kernel::Globals& g) {
   if constexpr (!(last && InLockstep<Kernel>)) {
@@ -347,20 +349,20 @@ template <class Kernel, bool first, bool last> void run_step(const CpuStepPositi
     Kernel::load(loader, memory.stage, g);
   }
   CpuStepCompute<first, last> compute{at, {at.row(), Kernel::config.m}};
-  Kernel::compute(compute, state, memory.held, memory.stage, g);
+  Kernel::compute(compute, state, memory.resident, memory.stage, g);
 }
 
 template <class Kernel>
-void run_item(const StepItem& item, StepMemory<Kernel>& memory, const typename Kernel::Globals& g) {
+void run_item(const StepItem& item, StepTiles<Kernel>& memory, const typename Kernel::Globals& g) {
   CpuStepPosition at{item};
   const StepCount steps = Kernel::count_steps(at, g);
-  at.count = steps.count;
-  at.of_round = steps.steps_per_round;
+  at.step_count = steps.count;
+  at.round_steps = steps.steps_per_round;
   CpuStepLoader loader{at};
-  Kernel::load_resident(loader, memory.held, g);
+  Kernel::load_resident(loader, memory.resident, g);
   typename Kernel::State state;
   run_step<Kernel, true, false>(at, memory, state, g);
-  for (at.advance(); at.number < at.count; at.advance()) run_step<Kernel, false, false>(at, memory, state, g);
+  for (at.advance(); at.step_index < at.step_count; at.advance()) run_step<Kernel, false, false>(at, memory, state, g);
   run_step<Kernel, false, true>(at, memory, state, g);
   CpuStepStore store{at};
   Kernel::store(store, state, g);

@@ -4,8 +4,8 @@
 // two tiles of A and two of B feed four products: 32 cycles of loads during 64 of multiplies. T defines the tiles:
 // configure, zero, load, load_past_l1, add_product, store, order_stores, release, stream_row and store_transposed for
 // results, and lanes for `PrefetchCursor`. T is a type of an unnamed namespace, so that the linker cannot use this code
-// for another file's instruction set; a test replaces it by plain C++. Source: Intel SDM vol. 1, chapter 18.
-// `TileShapes` has its layout: palette, start row, bytes per row and rows of each tile.
+// for another file's instruction set; a test uses tiles in plain C++. Source: Intel SDM vol. 1, chapter 18.
+// `TileShapes` has the layout of ldtilecfg: palette, start row, bytes per row and rows of each tile.
 #pragma once
 
 #include <algorithm>
@@ -104,7 +104,7 @@ template <class T, int tall, int wide>
       __builtin_prefetch(next_c + 2 * tile_rows - 1, 1);
     }
   }
-  if (x.non_temporal && x.cols == 2 * tile_rows) {  // tiles cannot be stored non-temporally, so a buffer is
+  if (x.non_temporal && x.cols == 2 * tile_rows) {  // tiles have no non-temporal store, so a buffer is stored
     alignas(64) Unit buffer[tall * tile_rows * 2 * tile_rows];
     for_each_sum_tile<tall, wide>([&](auto i, auto j) __attribute__((always_inline)) {
       T::template store<i * wide + j>(buffer + i * tile_rows * 2 * tile_rows + j * tile_rows, 8 * tile_rows);

@@ -1,8 +1,9 @@
-// Products of few rows with weights along k, [n][k], in AMX tiles. The weights are the left operand of the tiles: they
-// are read once, in place, 16 rows of 64 bytes at a time, and the activations are packed as the right operand. The sums
-// are [n][m] and are transposed when they are stored. 4096 x 4096 bf16 at 17 GB/s take 2 ms and the products of 64 rows
-// a third of that, so memory must never be idle: lines are prefetched 16 steps in advance. More than 64 rows pass in
-// groups over weights that the first group brought into the L2, and prefetch the next weights. T: see tiles.h.
+// Products of few rows with weights along k, [n][k], in AMX tiles. The weights are the left operand of the tiles and
+// are read once, in place, 16 rows of 64 bytes at a time; the activations are packed as the right operand. The sums are
+// [n][m] and are transposed when they are stored. 4096 x 4096 bf16 at 17 GB/s take 2 ms and the products of 64 rows
+// a third of that, so memory must never be idle: lines are prefetched 16 steps in advance. More than 64 rows are
+// multiplied in groups; the first group loads weights into the L2, and all groups prefetch the next weights. T: see
+// tiles.h.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace ridge::tile::cpu {
 constexpr int max_skinny_tile_rows = 160;
 constexpr Index prefetch_steps = 16;
 
-// Weights of one pass, and those of the next pass, which are prefetched afterwards.
+// Weights of one pass, and the weights of the next pass, which are prefetched.
 template <class W> struct SkinnyWeights {
   const W* from = nullptr;
   const W* next = nullptr;
@@ -22,7 +23,7 @@ template <class W> struct SkinnyWeights {
   int rows = 0;
 };
 
-struct RowGroup {  // `wide` tiles of rows of A from tile `first` on
+struct RowGroup {  // `wide` tiles of rows of A, beginning with tile `first`
   int first = 0, wide = 0, index = 0, groups = 1;
 };
 
@@ -37,7 +38,8 @@ void multiply_weights(const SkinnyArgs& x, const SkinnyWeights<W>& w, const RowG
                                     __attribute__((always_inline)) { T::template zero<i * wide + j>(); });
   const Unit* a = x.a_by_rows + group.first * tile_rows;
   const W* from = w.from;
-  const W* next = w.next + full_steps * group.index / group.groups * deep;  // prefetch share of the group
+  const W* next =
+      w.next + full_steps * group.index / group.groups * deep;  // part of the next weights that this group prefetches
   for (Index s = 0; s < full_steps; ++s, a += tile_rows * width, from += deep) {
     tile_step<T, tall, wide>(from, stride, tile_rows * stride, a, 4 * width);
     const W* prefetch_address = s + prefetch_steps < full_steps ? from + prefetch_steps * deep
@@ -66,7 +68,7 @@ void multiply_weights(const SkinnyArgs& x, const SkinnyWeights<W>& w, const RowG
   });
 }
 
-// Engine::skinny_along_k for tiles; a_by_rows is one panel, [steps][rows rounded up to full tiles].
+// Implements Engine::skinny_along_k with AMX tiles; a_by_rows is one panel, [steps][rows rounded up to full tiles].
 template <class T, class W> void tile_skinny_along_k(const SkinnyArgs& x) {
   using Multiply = void (*)(const SkinnyArgs&, const SkinnyWeights<W>&, const RowGroup&, Unit*);
   static constexpr Multiply by_width[2][4] = {
@@ -76,7 +78,7 @@ template <class T, class W> void tile_skinny_along_k(const SkinnyArgs& x) {
   constexpr Index in_unit = sizeof(Unit) / sizeof(W);
   const int tiles = (x.rows + tile_rows - 1) / tile_rows, max_weight_rows = (tiles <= 2 ? 2 : 1) * tile_rows,
             groups = (x.rows + rows_per_tile_group - 1) / rows_per_tile_group;
-  const Index k_block = tile_k_block(x.rows, in_unit);
+  const Index k_block = tile_k_block_elements(x.rows, in_unit);
   for (Index k = 0; k < x.k; k += k_block) {
     SkinnyArgs part = x;
     part.k = std::min(k_block, x.k - k);

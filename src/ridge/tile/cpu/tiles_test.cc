@@ -1,5 +1,5 @@
-// Tests the AMX code on any CPU: the register block of tiles with tiles in plain C++, run by the schedule, the worker
-// and the matmul kernel. Sizes are around every tile edge, NaN surrounds the operands, and values around D must not
+// Tests the AMX code on any CPU: the register block uses tiles in plain C++ and is run by the schedule, the worker and
+// the matmul kernel. Sizes are near multiples of a tile, NaN surrounds the operands, and values around D must not
 // change.
 #include "ridge/tile/cpu/tiles_skinny.h"
 
@@ -72,21 +72,21 @@ struct PlainTiles {
   }
 };
 
-// Packs [steps][width] by pack.h, padded to full blocks; a left operand is then transposed block by block.
+// Packs to [steps][width] by pack.h, padded to full blocks. A left operand is then transposed block by block.
 template <void (*pack)(const PackArgs&), bool left> void pack_tiles(const PackArgs& x) {
-  const Index units = (x.k + 1) / 2, whole = ceil_div(units, 16) * 16;
-  std::vector<Unit> steps(static_cast<std::size_t>(whole * x.width));
+  const Index units = (x.k + 1) / 2, padded_units = ceil_div(units, 16) * 16;
+  std::vector<Unit> steps(static_cast<std::size_t>(padded_units * x.width));
   PackArgs plain = x;
   plain.out = steps.data();
   pack(plain);
-  for (Index s = 0; s < whole; ++s)
+  for (Index s = 0; s < padded_units; ++s)
     for (Index i = 0; i < x.width; ++i)
       x.out[left ? (s / 16 * x.width + i) * 16 + s % 16 : s * x.width + i] =
           steps[static_cast<std::size_t>(s * x.width + i)];
 }
-struct Here {};
-template <bool left> constexpr Packers tile_packers{pack_tiles<pack_along_k<Here, Bf16, Bf16>, left>,
-                                                    pack_tiles<pack_across_k<Here, Bf16, Bf16>, left>};
+struct TestTag {};
+template <bool left> constexpr Packers tile_packers{pack_tiles<pack_along_k<TestTag, Bf16, Bf16>, left>,
+                                                    pack_tiles<pack_across_k<TestTag, Bf16, Bf16>, left>};
 
 constexpr Engine plain_tiles{
     .rows = 32,
@@ -151,7 +151,7 @@ std::string find_mismatch(const Engine& e, std::array<Index, 3> sizes, bool a_al
   return "";
 }
 
-TEST(AmxTiles, every_edge_of_a_tile_equals_the_loops) {
+TEST(AmxTiles, products_of_sizes_near_tile_edges_are_exact) {
   for (const Index m : {1, 5, 16, 17, 32, 33, 49, 65})
     for (const Index n : {1, 3, 16, 17, 31, 32, 33, 48, 97})
       for (const Index k : {1, 2, 31, 32, 33, 64, 95})
@@ -159,8 +159,8 @@ TEST(AmxTiles, every_edge_of_a_tile_equals_the_loops) {
           ASSERT_EQ(find_mismatch(plain_tiles, {m, n, k}, layouts % 2 == 0, layouts / 2 == 0, 1), "");
 }
 
-TEST(AmxTiles, stages_row_blocks_and_threads_equal_the_loops) {
-  // The last size has several k blocks, in which few rows use weights in place.
+TEST(AmxTiles, products_with_stages_blocks_and_threads_are_exact) {
+  // The last size has few rows, which read weights in place, in several k blocks.
   for (const auto& sizes : {std::array<Index, 3>{200, 70, 1100},
                             {113, 330, 640},
                             {40, 1025, 97},
@@ -172,8 +172,9 @@ TEST(AmxTiles, stages_row_blocks_and_threads_equal_the_loops) {
         ASSERT_EQ(find_mismatch(plain_tiles, sizes, layouts % 2 == 0, layouts / 2 == 0, threads), "");
 }
 
-// Computes D with the block alone, 70 columns as the worker splits them: two adjacent full panels, then a partial one.
-std::vector<float> by_block(const Operand& a, const Operand& b, int rows, bool stream) {
+// Computes D by calls of the register block alone. The 70 columns are split as by the worker: two full panels, then a
+// partial panel.
+std::vector<float> multiply_by_block(const Operand& a, const Operand& b, int rows, bool stream) {
   constexpr int cols = 70;
   constexpr Index deep = 32, stride = 80;
   std::vector<Unit> left(32 * 16), right(3 * 32 * 16);
@@ -204,8 +205,9 @@ std::vector<float> by_block(const Operand& a, const Operand& b, int rows, bool s
   return d;
 }
 
-// The worker uses more than one group of rows only for weights larger than the L2.
-TEST(AmxTiles, groups_of_rows_over_weights_equal_the_loops) {
+// Calls the skinny function directly, because the worker uses several groups of rows only for weights larger than the
+// L2.
+TEST(AmxTiles, skinny_products_with_row_groups_are_exact) {
   for (const int rows : {65, 80, 81, 129, 160})
     for (const Index n : {1, 16, 50})
       for (const Index k : {31, 96, 1100, 2900}) {  // the last has several k blocks
@@ -235,12 +237,12 @@ TEST(AmxTiles, groups_of_rows_over_weights_equal_the_loops) {
       }
 }
 
-// The worker stores non-temporally from eight million elements on, so this calls the block directly.
-TEST(AmxTiles, sums_that_are_streamed_equal_the_loops) {
+// Calls the block directly, because the worker stores non-temporally only from eight million elements on.
+TEST(AmxTiles, non_temporal_stores_are_exact) {
   const Operand a(32, 32, true), b(70, 32, true);
   for (int rows = 1; rows <= 32; ++rows)
     for (const bool non_temporal : {false, true}) {
-      const std::vector<float> d = by_block(a, b, rows, non_temporal);
+      const std::vector<float> d = multiply_by_block(a, b, rows, non_temporal);
       for (Index i = 0; i < 32; ++i)
         for (Index j = 0; j < 80; ++j) {
           float expected = i < rows && j < 70 ? 0 : -1;

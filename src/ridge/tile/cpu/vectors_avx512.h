@@ -19,7 +19,7 @@ template <class Tag> struct FloatVectors512 {
     return _mm512_maskz_loadu_ps(part, p);
   }
   [[gnu::always_inline]] static Register broadcast(Unit x) { return _mm512_castsi512_ps(_mm512_set1_epi32(x)); }
-  // Assembly, because with the intrinsic g++ 12 copies many sums. _at: a is one unit in memory, broadcast to all lanes.
+  // Assembly, because with the intrinsic g++ 12 copies many sums. multiply_add_at broadcasts a unit from memory.
   [[gnu::always_inline]] static Register multiply_add(Register c, Register a, Register b) {
     asm("vfmadd231ps %2, %1, %0" : "+v"(c) : "v"(b), "v"(a));
     return c;
@@ -71,7 +71,7 @@ template <class Tag> struct IntVectors512 {
   }
 };
 
-// Vectors of 16 int32 sums; a unit is four int8 along k, those of B stored as uint8: see pack_avx512.h.
+// Vectors of 16 int32 sums; a unit is four int8 along k. Units of B are stored as uint8: see pack_avx512.h.
 template <class Tag> struct QuadVectors512 : IntVectors512<Tag> {
   using Register = __m512i;
   static constexpr int left_tail = 16;

@@ -8,7 +8,7 @@
 namespace ridge::tile::cpu {
 namespace {
 
-constexpr Index stream_elements = Index{8} << 20;
+constexpr Index min_streamed_elements = Index{8} << 20;  // larger outputs are stored non-temporally
 
 const char* element_address(const Matrix& m, Index batch, Index row, Index col, int bytes) {
   return static_cast<const char*>(m.data) + (batch * m.batch_stride + row * m.row_stride + col * m.col_stride) * bytes;
@@ -24,8 +24,8 @@ void run_packer(const Packers& packers, const Matrix& m, const PackArgs& packing
   (m.col_stride == 1 ? packers.along_k : packers.across_k)(packing);
 }
 
-// Packs the rows of A for `skinny_along_k`, one k block after the other.
-void pack_rows(const Engine& e, const Matrix& m, Index batch, int bytes, Index rows, Unit* out) {
+// Packs the rows of A for `skinny_along_k`, k block by k block.
+void pack_skinny_rows(const Engine& e, const Matrix& m, Index batch, int bytes, Index rows, Unit* out) {
   const bool few_rows = e.few_rows_k_block_units != 0 && rows <= max_skinny_rows;
   const Index k_block = (few_rows ? e.few_rows_k_block_units : skinny_k_block_units(rows)) * e.per_unit;
   for (Index k = 0; k < m.cols; k += k_block) {
@@ -46,7 +46,7 @@ void pack_rows(const Engine& e, const Matrix& m, Index batch, int bytes, Index r
 Worker::~Worker() {
   if (shape_ != 0) team_.operands.engine->release_tiles();
 #if defined(__x86_64__)
-  if (streamed_) __builtin_ia32_sfence();
+  if (has_streamed_) __builtin_ia32_sfence();
 #endif
 }
 
@@ -57,10 +57,10 @@ Unit* Worker::packed_left(Index row, Index rows, Index k, Index k_stage) const {
   return team_.left + (row - team_.rows.begin) * units + (k / e.per_unit + k_stage * e.left_tail) * rows;
 }
 
-// Returns a packed panel of A. The first worker packs it; the others wait for that worker, which itself never waits.
-const Unit* Worker::packed_left_panel(const RecordedLoad& a, Index panel, Range rows) {
+// Returns a packed panel of A. The first worker that needs the panel packs it; other workers wait for that worker.
+const Unit* Worker::ensure_left_packed(const RecordedLoad& a, Index panel, Range rows) {
   const Engine& e = *team_.operands.engine;
-  const Index first = a.along.begin + rows.begin;
+  const Index first = a.rows.begin + rows.begin;
   Unit* const out = packed_left(first, rows.size, a.k.begin, stage);
   std::atomic<unsigned char>& packed = panel_state(row_block, panel, stage);
   if (packed.load(std::memory_order_acquire) == 2) return out;
@@ -79,7 +79,7 @@ const Unit* Worker::packed_left_panel(const RecordedLoad& a, Index panel, Range 
                   .k = a.k.size,
                   .out = out});
     else
-      pack_rows(e, *a.matrix, team_.batch, team_.operands.left_bytes, rows.size, out);
+      pack_skinny_rows(e, *a.matrix, team_.batch, team_.operands.left_bytes, rows.size, out);
     packed.store(2, std::memory_order_release);
     return out;
   }
@@ -94,7 +94,7 @@ const Unit* Worker::packed_left_panel(const RecordedLoad& a, Index panel, Range 
   return out;
 }
 
-// Packs a stage of B. Across k it packs four panels together, a few rows at a time: panel by panel, each row would
+// Packs a stage of B. B across k is packed four panels at a time, a few rows at a time. Panel by panel, each row would
 // touch a new page for one or two lines, which costs a third of the bandwidth; with eight panels the stores share L1
 // sets.
 void Worker::pack_right(const RecordedLoad& b, Unit* out) const {
@@ -104,41 +104,41 @@ void Worker::pack_right(const RecordedLoad& b, Unit* out) const {
               stride = b.matrix->col_stride == 1 ? b.matrix->row_stride : b.matrix->col_stride;
   const bool along_k = b.matrix->col_stride == 1;
   const Index columns_together = (along_k ? 1 : 4) * e.cols, k_block = along_k ? b.k.size : 16 * e.per_unit;
-  for (Index group = 0; group < b.along.size; group += columns_together)
+  for (Index group = 0; group < b.rows.size; group += columns_together)
     for (Index k = 0; k < b.k.size; k += k_block)
-      for (Index j = group; j < std::min(group + columns_together, b.along.size); j += e.cols) {
+      for (Index j = group; j < std::min(group + columns_together, b.rows.size); j += e.cols) {
         run_packer(e.right_packers, *b.matrix,
-                   {.source = element_address(*b.matrix, team_.batch, b.along.begin + j, b.k.begin + k, bytes),
+                   {.source = element_address(*b.matrix, team_.batch, b.rows.begin + j, b.k.begin + k, bytes),
                     .stride = stride,
-                    .lanes = static_cast<int>(std::min<Index>(e.cols, b.along.size - j)),
+                    .lanes = static_cast<int>(std::min<Index>(e.cols, b.rows.size - j)),
                     .width = e.cols,
                     .k = std::min(k_block, b.k.size - k),
                     .out = out + j * units + k / e.per_unit * e.cols});
       }
 }
 
-// Returns the panels of a stage of B: packed by the worker, prepacked, or in place. The block may read a stage in place
-// for the first panel of A and pack it for the others meanwhile: these stores cost less than a separate pass.
-Worker::RightPanels Worker::right_panels(const RecordedLoad& b, int right_part) {
+// Returns the panels of a stage of B: packed by the worker, prepacked, or in place. Or the register block reads the
+// stage in place for the first panel of A and packs it for the others meanwhile, which costs less than a separate pass.
+Worker::RightPanels Worker::prepare_right_panels(const RecordedLoad& b, int right_part) {
   const Engine& e = *team_.operands.engine;
   const Index steps = packed_units(e, b.k.size);
   if (b.matrix->prepacked != nullptr) {
     const Index units = packed_units(e, team_.problem.k);
     const Unit* const all = static_cast<const Unit*>(b.matrix->prepacked);
-    return {all + b.along.begin * units + b.k.begin / e.per_unit * e.cols, e.cols * units, e.cols};
+    return {all + b.rows.begin * units + b.k.begin / e.per_unit * e.cols, e.cols * units, e.cols};
   }
-  RightPanels in_place{reinterpret_cast<const Unit*>(element_address(*b.matrix, team_.batch, b.along.begin, b.k.begin,
+  RightPanels in_place{reinterpret_cast<const Unit*>(element_address(*b.matrix, team_.batch, b.rows.begin, b.k.begin,
                                                                      team_.operands.right_bytes)),
                        e.cols, b.matrix->col_stride};
   if (!team_.schedule.pack_right) return in_place;
   RightSlot& slot = slots_[right_part];
-  const bool is_packed = slot.matrix == b.matrix && slot.k == b.k.begin && slot.column == b.along.begin;
+  const bool is_packed = slot.matrix == b.matrix && slot.k == b.k.begin && slot.column == b.rows.begin;
   if (!is_packed) {
     slot.data = static_cast<Unit*>(pool::thread_arenas().right[right_part].ensure_size(
-        sizeof(Unit) * ceil_div(b.along.size, e.cols) * e.cols * steps));
+        sizeof(Unit) * ceil_div(b.rows.size, e.cols) * e.cols * steps));
     slot.matrix = b.matrix;
     slot.k = b.k.begin;
-    slot.column = b.along.begin;
+    slot.column = b.rows.begin;
     if (e.block_packs_right && team_.schedule.pack_left && b.matrix->row_stride == 1) {
       in_place.packed_out = slot.data;
       return in_place;
@@ -169,28 +169,28 @@ void Worker::multiply_skinny(const SumsTarget& sums, const RecordedLoad& a, cons
   const Engine& e = *team_.operands.engine;
   const bool packed = b.matrix->prepacked != nullptr, along_k = !packed && b.matrix->col_stride == 1;
   SkinnyArgs args;
-  args.rows = static_cast<int>(a.along.size);
+  args.rows = static_cast<int>(a.rows.size);
   args.k = a.k.size;
-  args.n = b.along.size;
+  args.n = b.rows.size;
   args.c = sums.data;
   args.c_stride = sums.stride;
   args.accumulate = sums.accumulate;
   args.b_in_l2 = team_.problem.k * team_.problem.n * team_.operands.right_bytes <= team_.operands.caches.l2 / 2;
   if (packed) {
-    const RightPanels from = right_panels(b, 0);
+    const RightPanels from = prepare_right_panels(b, 0);
     args.b = from.data;
     args.b_stride = from.stride;
     args.b_panel_stride = from.panel;
   } else {
-    args.b = element_address(*b.matrix, team_.batch, b.along.begin, b.k.begin, team_.operands.right_bytes);
+    args.b = element_address(*b.matrix, team_.batch, b.rows.begin, b.k.begin, team_.operands.right_bytes);
     args.b_stride = along_k ? b.matrix->row_stride : b.matrix->col_stride;
     args.b_panel_stride = e.cols;
   }
   if (along_k) {
-    args.a_by_rows = packed_left_panel(a, 0, {0, a.along.size});
+    args.a_by_rows = ensure_left_packed(a, 0, {0, a.rows.size});
     return e.skinny_along_k(args);
   }
-  args.a = packed_left_panel(a, 0, {0, a.along.size});
+  args.a = ensure_left_packed(a, 0, {0, a.rows.size});
   if (e.needs_sum_scratch)  // reuses the memory of packed B
     args.scratch_sums =
         pool::thread_arenas().right[0].ensure_size(sizeof(Unit) * ceil_div(args.n, e.cols) * e.cols * args.rows);
@@ -202,7 +202,7 @@ void Worker::multiply_operands(const SumsTarget& sums, const RecordedLoad& a, co
   const Engine& e = *team_.operands.engine;
   const CpuSchedule& s = team_.schedule;
   const Index steps = packed_units(e, a.k.size);
-  RightPanels from = right_panels(b, right_part);
+  RightPanels from = prepare_right_panels(b, right_part);
   BlockArgs block;
   block.steps = steps;
   block.c_stride = sums.stride;
@@ -211,33 +211,34 @@ void Worker::multiply_operands(const SumsTarget& sums, const RecordedLoad& a, co
   if (e.release_tiles != nullptr) block.tile_shape = &shape_;
   block.a_stride = a.matrix->row_stride / e.per_unit;
   // An output of 32 MiB or more that is written once would only evict the operands from the caches.
-  block.non_temporal = s.stages == 1 && !sums.accumulate && team_.problem.m * team_.problem.n >= stream_elements &&
+  block.non_temporal = s.stages == 1 && !sums.accumulate &&
+                       team_.problem.m * team_.problem.n >= min_streamed_elements &&
                        reinterpret_cast<std::uintptr_t>(sums.data) % 64 == 0 && sums.stride % 16 == 0;
-  streamed_ |= block.non_temporal;
-  const Index count = ceil_div(a.along.size, s.panel_rows), grains = ceil_div(a.along.size, e.row_multiple);
+  has_streamed_ |= block.non_temporal;
+  const Index count = ceil_div(a.rows.size, s.panel_rows), grains = ceil_div(a.rows.size, e.row_multiple);
   const Index each = grains / count * e.row_multiple, more = grains % count;
   Range panel;
   for (Index p = 0; p < count; ++p) {
-    panel = {panel.end(), std::min(each + (p < more ? e.row_multiple : 0), a.along.size - panel.end())};
+    panel = {panel.end(), std::min(each + (p < more ? e.row_multiple : 0), a.rows.size - panel.end())};
     block.rows = static_cast<int>(panel.size);
     block.a = s.pack_left
-                  ? packed_left_panel(a, p, panel)
-                  : reinterpret_cast<const Unit*>(element_address(*a.matrix, team_.batch, a.along.begin + panel.begin,
+                  ? ensure_left_packed(a, p, panel)
+                  : reinterpret_cast<const Unit*>(element_address(*a.matrix, team_.batch, a.rows.begin + panel.begin,
                                                                   a.k.begin, team_.operands.left_bytes));
     Unit* const c = static_cast<Unit*>(sums.data) + panel.begin * sums.stride;
-    if (p > 0 && from.packed_out != nullptr) from = right_panels(b, right_part);
+    if (p > 0 && from.packed_out != nullptr) from = prepare_right_panels(b, right_part);
     block.b_stride = from.stride;
     block.panel_stride = from.panel;
     block.packed_out_stride = e.cols * steps;
-    const Index full_panels = b.along.size / e.cols;
-    for (Index column_panel = 0; column_panel * e.cols < b.along.size;) {  // all full panels, then the partial one
+    const Index full_panels = b.rows.size / e.cols;
+    for (Index column_panel = 0; column_panel * e.cols < b.rows.size;) {  // all full panels, then the partial one
       const Index j = column_panel * e.cols;
       block.panels = j == 0 && full_panels > 0 ? static_cast<int>(full_panels) : 1;
-      block.cols = static_cast<int>(std::min<Index>(e.cols, b.along.size - j));
+      block.cols = static_cast<int>(std::min<Index>(e.cols, b.rows.size - j));
       block.b = from.data + column_panel * from.panel;
       block.c = c + j;
       if (from.packed_out != nullptr) block.packed_out = from.packed_out + column_panel * block.packed_out_stride;
-      // Assigned separately: copying the first to the second would wait for all earlier stores of sums.
+      // Two assignments, because copying prefetch_a to prefetch_b would wait for all earlier stores of sums.
       const char* const block_address = reinterpret_cast<const char*>(block.b);
       block.prefetch_a = {.base = block_address, .mask = 0};
       block.prefetch_b = {.base = block_address, .mask = 0};
@@ -252,12 +253,11 @@ void Worker::multiply_operands(const SumsTarget& sums, const RecordedLoad& a, co
   }
 }
 
-// Plans prefetches of the next panel of A, which may be the first of the next row block; each column panel fetches a
-// part.
+// Plans prefetches of the next panel of A, which may be in the next row block. Each column panel fetches a part.
 void Worker::prefetch_left(BlockArgs& block, Index panel, Index count, const RecordedLoad& a, Index from) const {
   const Engine& e = *team_.operands.engine;
   const CpuSchedule& s = team_.schedule;
-  Range rows = a.along, k = a.k;
+  Range rows = a.rows, k = a.k;
   Index block_of = row_block, stage_of = stage;
   if (++panel == count) {
     if (next.row_block < 0) return;
@@ -290,41 +290,41 @@ void Worker::prefetch_left(BlockArgs& block, Index panel, Index count, const Rec
   }
 }
 
-// Plans prefetches of the next stage of B: a quarter during each of the last four panels of A of this stage.
+// Plans prefetches of the next stage of B: a quarter during each of the last four panels of A in this stage.
 void Worker::prefetch_right(BlockArgs& block, Index remaining_panels, Index column) const {
   const Engine& e = *team_.operands.engine;
   const Matrix& b = *next.right;
-  // A half if a step of prepacked B is one line (16 columns), because four steps prefetch two lines.
+  // Parts are halves if a step of prepacked B is one line (16 columns), because four steps prefetch two lines.
   const Index parts = b.prepacked != nullptr ? e.cols / 8 : 4;
   const Index panel = std::min(parts, panels) - remaining_panels;
   if (panel < 0 || column >= next.columns.size) return;
   const int bytes = team_.operands.right_bytes;
-  const Index quarter = block.steps / parts;
+  const Index part_steps = block.steps / parts;
   if (b.prepacked != nullptr) {
     const Index units = packed_units(e, team_.problem.k);
     const Unit* const at = static_cast<const Unit*>(b.prepacked) + (next.columns.begin + column) * units +
-                           (next.k.begin / e.per_unit + panel * quarter) * e.cols;
+                           (next.k.begin / e.per_unit + panel * part_steps) * e.cols;
     block.prefetch_b = {.base = reinterpret_cast<const char*>(at),
                         .stride = 128,
                         .mask = -1,
-                        .panel = e.cols * units * static_cast<Index>(sizeof(Unit))};
+                        .panel_bytes = e.cols * units * static_cast<Index>(sizeof(Unit))};
     return;
   }
   if (b.col_stride == 1) {
     block.prefetch_b = {.base = element_address(b, team_.batch, next.columns.begin + column, next.k.begin, bytes) +
-                                panel * quarter / 32 * 128,
+                                panel * part_steps / 32 * 128,
                         .stride = b.row_stride * bytes,
                         .mask = 31,
                         .shift = 2,
-                        .panel = e.cols * b.row_stride * bytes};
+                        .panel_bytes = e.cols * b.row_stride * bytes};
     return;
   }
-  const Index row = panel * quarter;
+  const Index row = panel * part_steps;
   if (row >= next.k.size) return;
   block.prefetch_b = {.base = element_address(b, team_.batch, next.columns.begin + column, next.k.begin + row, bytes),
                       .stride = b.col_stride * bytes,
                       .mask = -1,
-                      .panel = e.cols * bytes};
+                      .panel_bytes = e.cols * bytes};
 }
 
 }  // namespace ridge::tile::cpu

@@ -1,5 +1,5 @@
-// Reductions of a row over the elements of a lane, the lanes of a warp, the warps of a block and the blocks of a
-// cluster. The order is always the same, so results are reproducible.
+// Reductions over the elements of a lane, the lanes of a warp, the warps of a block and the blocks of a cluster. Their
+// order is fixed, so results are reproducible.
 #pragma once
 
 #include "ridge/tile/cuda/vector_access.h"
@@ -8,21 +8,21 @@ namespace ridge::tile::cuda {
 
 struct SumOp {
   static constexpr u32 identity = 0;
-  RIDGE_FN static float of(float a, float b) { return a + b; }
+  RIDGE_FN static float combine(float a, float b) { return a + b; }
 };
 struct MaxOp {
   static constexpr u32 identity = 0xff800000u;
-  RIDGE_FN static float of(float a, float b) { return max(a, b); }
+  RIDGE_FN static float combine(float a, float b) { return max(a, b); }
 };
 struct MinOp {
   static constexpr u32 identity = 0x7f800000u;
-  RIDGE_FN static float of(float a, float b) { return min(a, b); }
+  RIDGE_FN static float combine(float a, float b) { return min(a, b); }
 };
 
 template <class F, int n, int count> RIDGE_FN float fold_elements(float (&x)[count]) {
   if constexpr (n > 1) {
 #pragma unroll
-    for (int i = 0; i < n / 2; ++i) x[i] = F::of(x[i], x[n - 1 - i]);
+    for (int i = 0; i < n / 2; ++i) x[i] = F::combine(x[i], x[n - 1 - i]);
     return fold_elements<F, (n + 1) / 2>(x);
   } else {
     return x[0];
@@ -31,7 +31,7 @@ template <class F, int n, int count> RIDGE_FN float fold_elements(float (&x)[cou
 template <class F, int count> RIDGE_FN float reduce_elements(float (&x)[count]) { return fold_elements<F, count>(x); }
 template <class F, int lanes> RIDGE_FN float reduce_lanes(float x) {
 #pragma unroll
-  for (int other = lanes / 2; other > 0; other /= 2) x = F::of(x, __shfl_xor_sync(0xffffffffu, x, other));
+  for (int other = lanes / 2; other > 0; other /= 2) x = F::combine(x, __shfl_xor_sync(0xffffffffu, x, other));
   return x;
 }
 // Writes a warp's partial result. `warp_partials` has one float for each warp. Every warp writes before the barrier,
@@ -56,9 +56,9 @@ RIDGE_FN u32 cluster_rank() {
 RIDGE_FN void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 RIDGE_FN void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
-// Buffers by which the blocks of a cluster exchange partial results of a row: every warp sends its number to every
-// block, whose barrier counts the bytes. Iterations alternate between two buffers. A warp can be at most one iteration
-// ahead of another, because it needs the numbers of all warps, so it never overwrites a buffer that is being read.
+// Buffers by which the blocks of a cluster exchange partial results of a row. Every warp sends its number to every
+// block, whose mbarrier counts the bytes. Iterations alternate between two buffers. A warp never overwrites a buffer
+// that is being read, because it needs the numbers of all warps and so is at most one iteration ahead of them.
 template <int warps, int blocks> struct ClusterExchange {
   float partials[2][warps * blocks];
   u64 arrived[2];
@@ -69,7 +69,8 @@ RIDGE_FN u32 cluster_address(u32 block, u32 own) {
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(own), "r"(block));
   return remote;
 }
-// Initialises the exchange. cluster_wait() must be called before the first `send_to_cluster`; loads may come first.
+// Initialises the barriers of exchanges. cluster_wait() must be called before the first `send_to_cluster`; loads may be
+// issued in between.
 template <int warps, int blocks, int count> RIDGE_FN void init_exchange(ClusterExchange<warps, blocks> (&all)[count]) {
   if (threadIdx.x == 0) {
     for (int i = 0; i < 2 * count; ++i)
@@ -108,7 +109,7 @@ RIDGE_FN float reduce_from_cluster(const ClusterExchange<warps, blocks>& by, u32
   float x = lane < warps * blocks ? partials[lane] : __uint_as_float(F::identity);
 #pragma unroll
   for (int i = 32; i < warps * blocks; i += 32)
-    if (i + lane < warps * blocks) x = F::of(x, partials[i + lane]);
+    if (i + lane < warps * blocks) x = F::combine(x, partials[i + lane]);
   return reduce_lanes<F, 32>(x);
 }
 

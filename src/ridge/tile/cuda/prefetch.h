@@ -1,36 +1,36 @@
-// Prefetch of later rows into shared memory while the current row is processed, without registers. A lane reads only
-// what it has copied itself, so that no lane waits for another.
+// Prefetch of later rows into shared memory while the current row is processed; no registers hold the data. A lane
+// reads only data that the lane has copied itself, so that no lane waits for another.
 #pragma once
 
 #include "ridge/tile/cuda/vector_access.h"
 
 namespace ridge::tile::cuda {
 
-constexpr int copy_bytes = 16;
+constexpr int async_copy_bytes = 16;
 
-// Copies the first `bytes` of `most` bytes from global memory and fills the rest with zeros.
-template <int most> RIDGE_FN void copy_async(u32 to, const char* from, u32 bytes) {
-  const u64 place = __cvta_generic_to_global(from);
-  if constexpr (most == 16)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(place), "r"(bytes) : "memory");
+// Copies the first `bytes` of `max_bytes` bytes from global to shared memory and fills the rest with zeros.
+template <int max_bytes> RIDGE_FN void copy_async(u32 to, const char* from, u32 bytes) {
+  const u64 address = __cvta_generic_to_global(from);
+  if constexpr (max_bytes == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(address), "r"(bytes) : "memory");
   else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(place), "n"(most), "r"(bytes)
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(address), "n"(max_bytes), "r"(bytes)
                  : "memory");
 }
-// Closes the group of copies of one row.
+// Commits the copies of one row as a group.
 RIDGE_FN void commit_row() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // Waits until at most the copies of the last `rows` rows are in flight.
 template <int rows> RIDGE_FN void wait_for_all_but() { asm volatile("cp.async.wait_group %0;" ::"n"(rows) : "memory"); }
 
-// Shared memory for a tensor's vectors of the rows in flight, in 16-byte units; each lane has its own addresses.
+// Shared memory for prefetched rows of a tensor, in units of 16 bytes; each lane has its own addresses.
 template <class S, NumberFormat format_, int rows_> struct PrefetchBuffer {
   static constexpr NumberFormat format = format_;
-  static constexpr int rows = rows_, copies = S::width * size_of<format> / copy_bytes;
-  static constexpr int in_piece = copy_bytes / size_of<format>;  // elements of a copy
-  u32 begin;                                                     // this lane's first address
+  static constexpr int rows = rows_, copies = S::width * size_of<format> / async_copy_bytes;
+  static constexpr int elements_per_copy = async_copy_bytes / size_of<format>;  // elements of a copy
+  u32 begin;  // shared address of this lane's first vector
 
   RIDGE_FN u32 address_of(u32 iteration, int vector, int piece) const {
-    return begin + ((iteration % rows * S::vectors + vector) * copies + piece) * (S::threads * copy_bytes);
+    return begin + ((iteration % rows * S::vectors + vector) * copies + piece) * (S::threads * async_copy_bytes);
   }
   RIDGE_FN Pack<format, S::width> load_pack(u32 iteration, int vector) const {
     Pack<format, S::width> x;
@@ -44,12 +44,13 @@ template <class S, NumberFormat format_, int rows_> struct PrefetchBuffer {
   }
 };
 
-// A row that all rows of a kernel read (such as weights), in shared memory in element order. One more vector precedes
-// the first of each block, so that a lane can read at the same shift as its elements of an unaligned row.
+// A row that a kernel needs for all rows (such as weights), in shared memory in element order. An extra vector precedes
+// the first vector of each block, so that a lane can read with the same shift as in an unaligned row.
 template <class S, NumberFormat format_> struct ConstantRow {
   static constexpr NumberFormat format = format_;
-  static constexpr int vector = S::width * size_of<format>, piece = vector < copy_bytes ? vector : copy_bytes;
-  static constexpr int in_piece = piece / size_of<format>;
+  static constexpr int vector = S::width * size_of<format>,
+                       piece = vector < async_copy_bytes ? vector : async_copy_bytes;
+  static constexpr int elements_per_copy = piece / size_of<format>;
   u32 begin;
 
   RIDGE_FN u32 address_of(int k, int lane) const { return begin + (k * (S::threads + 1) + 1 + lane) * vector; }

@@ -10,23 +10,23 @@
 
 namespace ridge::tile::cuda {
 
-// Masking of a lane's elements at the end of a row. full: none; vectors: full vectors; ragged: single elements;
-// shifted: rows with unaligned begin, whose first vector is aligned and contains elements before the row.
+// Masking of a lane's elements outside the row. full: no masking; vectors: masks full vectors; ragged: masks single
+// elements; shifted: the row begins unaligned, and its first vector is aligned and has elements before the row.
 enum class TailMode { full, vectors, ragged, shifted };
 
 // Layout of a row on `lanes` lanes of one or several blocks of `threads` threads; consecutive lanes own consecutive
 // vectors.
-template <int lanes_, int threads_, int blocks_, int vectors_, int width_, TailMode tail_mode_, bool resident_>
+template <int lanes_, int threads_, int blocks_, int vectors_, int width_, TailMode tail_mode_, bool persistent_>
 struct LaneLayout {
   static constexpr int lanes = lanes_, threads = threads_, blocks = blocks_, vectors = vectors_, width = width_;
   static constexpr int warps = threads / 32, elements = vectors * width;
   static constexpr TailMode tail_mode = tail_mode_;
-  static constexpr bool resident = resident_;  // true if the block or cluster processes several rows
+  static constexpr bool persistent = persistent_;  // true if the block or cluster processes several rows
 };
 
 template <class S, NumberFormat format> struct LanePacks { Pack<format, S::width> of[S::vectors]; };
 
-// A tensor whose rows begin at `offset(row)`, a multiple of `alignment_elements`.
+// A tensor whose rows begin at element `offset(row)`, a multiple of `aligned_elements`.
 template <NumberFormat format_, int aligned_elements_, CachePolicy policy_, class Offset> struct TensorRows {
   static constexpr NumberFormat format = format_;
   static constexpr int aligned_elements = aligned_elements_;
@@ -41,16 +41,18 @@ RIDGE_FN TensorRows<format, aligned_elements, policy, Offset> tensor_rows(char* 
 
 // Storage for the exchange of partial results. A persistent block alternates between two buffers, because warps may
 // still read the numbers of the previous row.
-template <int warps, int blocks, bool resident> struct ExchangeStorage { using type = ClusterExchange<warps, blocks>; };
-template <int warps, bool resident> struct ExchangeStorage<warps, 1, resident> {
-  using type = float[resident ? 2 * warps : warps];
+template <int warps, int blocks, bool persistent> struct ExchangeStorage {
+  using type = ClusterExchange<warps, blocks>;
+};
+template <int warps, bool persistent> struct ExchangeStorage<warps, 1, persistent> {
+  using type = float[persistent ? 2 * warps : warps];
 };
 
-// A lane's elements in memory, so that a loop can index them.
+// A lane's elements in local memory, so that a loop can index them.
 template <class At> struct LaneElements {
-  static constexpr int at_once = 1;
+  static constexpr int unroll_count = 1;
   const At at;  // a copy, because a reference would force the original into memory
-  const u32 turn;
+  const u32 iteration;
   typename At::RowElements x;
   typename At::RowElements y{};
 
@@ -59,40 +61,42 @@ template <class At> struct LaneElements {
   RIDGE_FN float read(i64 i) const { return x[static_cast<int>(i)]; }
   RIDGE_FN static float weight(i64) { return 1; }
   RIDGE_FN void write(i64 i, float each) { y[static_cast<int>(i)] = each; }
-  template <class F, int slot> RIDGE_FN float over_lanes(float each) const {
-    return at.template over_lanes<F, slot>(each, turn);
+  template <class F, int slot> RIDGE_FN float reduce_all_lanes(float each) const {
+    return at.template reduce_all_lanes<F, slot>(each, iteration);
   }
-  template <int slot> RIDGE_FN float first() const {
-    return over_lanes<SumOp, slot>(at.holds_first() ? x[at.first_own_element()] : 0);
+  template <int slot> RIDGE_FN float first_element() const {
+    return reduce_all_lanes<SumOp, slot>(at.is_first_lane() ? x[at.row_start_in_lane()] : 0);
   }
 };
 
-// A row of which a lane processes all of its elements together.
+// A row in registers: each lane processes all of its elements in one call of a pass.
 template <class Rows, int count> struct RegisterRow {
   const Rows& rows;
   u32& rescaled_rows;
   using At = RowOperations<Rows::elements, count>;
   At at;
 
-  // Sends this lane's partial results of all passes before it waits for any total.
-  template <class Text, int slot, int... pass>
-  RIDGE_FN void run_round(PassList<pass...>, const typename Text::Globals& g, float* numbers) {
-    ((numbers[pass] = rows.template reduce_own<OpOf<Text, pass, At>>(run_pass<Text, pass>(at, g, numbers).of)), ...);
-    (rows.template send_partial<OpOf<Text, pass, At>, slot + pass>(numbers[pass], rows.turn()), ...);
+  // Runs the passes of a round. A lane sends its partial results of all passes before it waits for any total.
+  template <class Kernel, int slot, int... pass>
+  RIDGE_FN void run_round(PassList<pass...>, const typename Kernel::Globals& g, float* numbers) {
+    ((numbers[pass] =
+          rows.template reduce_own_elements<OpOf<Kernel, pass, At>>(run_pass<Kernel, pass>(at, g, numbers).of)),
+     ...);
+    (rows.template send_partial<OpOf<Kernel, pass, At>, slot + pass>(numbers[pass], rows.iteration()), ...);
     rows.sync_lanes();
-    ((numbers[pass] = FinalizeOf<Text, pass, At>{}(
-          rows.template receive_total<OpOf<Text, pass, At>, slot + pass>(numbers[pass], rows.turn()), g)),
+    ((numbers[pass] = FinalizeOf<Kernel, pass, At>{}(
+          rows.template receive_total<OpOf<Kernel, pass, At>, slot + pass>(numbers[pass], rows.iteration()), g)),
      ...);
   }
   template <class Pass, class Before> RIDGE_FN void each_element(const Pass& pass, const Before&) { pass(at); }
-  // Several rows in a warp must take the same branch; otherwise all lanes have the same row and the same numbers.
+  // True if x is true for any row of the warp. Rows that share a warp must take the same branch.
   RIDGE_FN static bool any_lane(bool x) {
     if constexpr (Rows::shares_warps) return __any_sync(0xffffffffu, x);
     return x;
   }
-  template <class Text, int slot> RIDGE_FN void in_units(const typename Text::Globals& g) {
+  template <class Kernel, int slot> RIDGE_FN void run_rescaled(const typename Kernel::Globals& g) {
     LaneElements<Rows> lane{rows, rescaled_rows++, at.x[0]};
-    LoopedRow<LaneElements<Rows>>{lane}.template in_units<Text, slot>(g);
+    LoopedRow<LaneElements<Rows>>{lane}.template run_rescaled<Kernel, slot>(g);
     at.y = lane.y;
   }
 };
@@ -102,7 +106,7 @@ template <class S> class RowOnLanes {
   static constexpr int elements = S::elements;
   static constexpr bool shares_warps = S::lanes < 32;
   using RowElements = cuda::RowElements<elements>;
-  using PartialStorage = typename ExchangeStorage<S::warps, S::blocks, S::resident>::type;
+  using PartialStorage = typename ExchangeStorage<S::warps, S::blocks, S::persistent>::type;
 
   template <int count> RIDGE_FN RowOnLanes(PartialStorage (&storage)[count], u32 columns) : storage_(storage) {
     if constexpr (S::blocks > 1) init_exchange(storage);
@@ -121,25 +125,25 @@ template <class S> class RowOnLanes {
     return static_cast<int>(offset & (S::width - 1));
   }
 
-  template <class Index> RIDGE_FN Index first() const {
+  template <class Index> RIDGE_FN Index first_row() const {
     if constexpr (S::lanes <= 32) return (blockIdx.x * static_cast<Index>(S::threads) + threadIdx.x) / S::lanes;
     return blockIdx.x / S::blocks;
   }
-  template <class Index> RIDGE_FN Index next(Index row, Index after = 1) const {
+  template <class Index> RIDGE_FN Index next_row(Index row, Index after = 1) const {
     return row + after * (gridDim.x / S::blocks);
   }
   template <class Index, class F> RIDGE_FN void for_each_row(Index rows, const F& f) {
-    Index row = first<Index>();
+    Index row = first_row<Index>();
     if constexpr (S::lanes <= 32) {
       const Index team = threadIdx.x / S::lanes, teams = gridDim.x * static_cast<Index>(S::threads / S::lanes);
       do {
         has_row_ = row < rows;
         f(has_row_ ? row : 0);
         row += teams;
-      } while (S::resident && row - team < rows);
-    } else if constexpr (S::resident) {
+      } while (S::persistent && row - team < rows);
+    } else if constexpr (S::persistent) {
       if constexpr (S::blocks > 1) cluster_wait();
-      for (; row < rows; row = next(row), ++turn_) f(row);
+      for (; row < rows; row = next_row(row), ++iteration_) f(row);
     } else {
       f(row);
     }
@@ -166,36 +170,38 @@ template <class S> class RowOnLanes {
     }
     return packs;
   }
-  // The same through shared memory: `prefetch` copies a row to it, and `read_prefetched` reads the row some iterations
-  // later, as many as the buffer holds rows.
+  // Reads through shared memory: `prefetch` copies a row to a buffer, and `read_prefetched` reads the row as many
+  // iterations later as the buffer has rows.
   template <int rows, class T>
-  RIDGE_FN static PrefetchBuffer<S, T::format, rows> prefetch_buffer(const T&, const uint4* room) {
-    return {shared_address(room) + threadIdx.x * copy_bytes};
+  RIDGE_FN static PrefetchBuffer<S, T::format, rows> prefetch_buffer(const T&, const uint4* memory) {
+    return {shared_address(memory) + threadIdx.x * async_copy_bytes};
   }
   template <class To, class T, class Index>
-  RIDGE_FN void prefetch(const To& to, const T& from, Index row, u32 turn, int shift = 0) const {
+  RIDGE_FN void prefetch(const To& to, const T& from, Index row, u32 iteration, int shift = 0) const {
     const char* const data = from.data + (from.offset(row) + lane_ * S::width - shift) * i64{size_of<T::format>};
 #pragma unroll
     for (int k = 0; k < S::vectors; ++k)
 #pragma unroll
       for (int i = 0; i < To::copies; ++i) {
-        int there = To::in_piece;
+        int valid = To::elements_per_copy;
         if constexpr (S::tail_mode != TailMode::full)
-          there = min(
-              max((is_shifted ? columns_left_unshifted_ + shift : columns_left_) - k * stride - i * To::in_piece, 0),
-              To::in_piece);
-        copy_async<copy_bytes>(to.address_of(turn, k, i), data + k * stride * size_of<T::format> + i * copy_bytes,
-                               there * size_of<T::format>);
+          valid = min(max((is_shifted ? columns_left_unshifted_ + shift : columns_left_) - k * stride -
+                              i * To::elements_per_copy,
+                          0),
+                      To::elements_per_copy);
+        copy_async<async_copy_bytes>(to.address_of(iteration, k, i),
+                                     data + k * stride * size_of<T::format> + i * async_copy_bytes,
+                                     valid * size_of<T::format>);
       }
   }
-  template <class To> RIDGE_FN LanePacks<S, To::format> read_prefetched(const To& from, u32 turn) const {
+  template <class To> RIDGE_FN LanePacks<S, To::format> read_prefetched(const To& from, u32 iteration) const {
     LanePacks<S, To::format> packs;
 #pragma unroll
-    for (int k = 0; k < S::vectors; ++k) packs.of[k] = from.load_pack(turn, k);
+    for (int k = 0; k < S::vectors; ++k) packs.of[k] = from.load_pack(iteration, k);
     return packs;
   }
-  template <class T> RIDGE_FN static ConstantRow<S, T::format> constant_buffer(const T&, const uint4* room) {
-    return {shared_address(room)};
+  template <class T> RIDGE_FN static ConstantRow<S, T::format> constant_buffer(const T&, const uint4* memory) {
+    return {shared_address(memory)};
   }
   template <class To, class T> RIDGE_FN void copy_constant_row(const To& to, const T& from) const {
     constexpr int size = size_of<T::format>;
@@ -203,10 +209,10 @@ template <class S> class RowOnLanes {
     const auto vector = [&](int k, int lane) {
       const int column = (lane_ - static_cast<int>(threadIdx.x) + lane) * S::width + k * stride;
 #pragma unroll
-      for (int i = 0; i < S::width; i += To::in_piece) {
+      for (int i = 0; i < S::width; i += To::elements_per_copy) {
         const int left = column < 0 ? 0 : columns_left_unshifted_ + lane_ * S::width - column - i;
         copy_async<To::piece>(to.address_of(k, lane) + i * size, data + (left > 0 ? column + i : 0) * size,
-                              min(max(left, 0), To::in_piece) * size);
+                              min(max(left, 0), To::elements_per_copy) * size);
       }
     };
 #pragma unroll
@@ -251,7 +257,7 @@ template <class S> class RowOnLanes {
     }
   }
   template <class T, class Index> RIDGE_FN void store_one(const T& to, Index row, float x) const {
-    if (has_row_ && holds_first()) write_one<T::format>(to.data, to.offset(row), x);
+    if (has_row_ && is_first_lane()) write_one<T::format>(to.data, to.offset(row), x);
   }
 
   template <class F> RIDGE_FN RowElements each_element(const F& f) const {
@@ -264,7 +270,7 @@ template <class S> class RowOnLanes {
     return each_element([&](int) { return x; });
   }
 
-  // Column sums: `add_column_sums` accumulates this lane's rows, `store_column_sums` reduces them over the block or
+  // Column sums: `add_column_sums` adds a row to this lane's sums; `store_column_sums` adds the sums of the block or
   // cluster and stores them as a row of `to`.
   RIDGE_FN void add_column_sums(RowElements& sums, const RowElements& x) const {
 #pragma unroll
@@ -291,24 +297,24 @@ template <class S> class RowOnLanes {
     store(to, blockIdx.x / S::blocks, sums);
   }
 
-  // Returns the reduction of the full row, exchanged through storage[slot].
+  // Returns the reduction of the full row. Lanes exchange partial results through storage[slot].
   template <class F, int slot> RIDGE_FN float reduce_row(const RowElements& x) const {
-    return over_lanes<F, slot>(reduce_own<F>(x), turn_);
+    return reduce_all_lanes<F, slot>(reduce_own_elements<F>(x), iteration_);
   }
-  template <class F> RIDGE_FN float reduce_own(const RowElements& x) const {
+  template <class F> RIDGE_FN float reduce_own_elements(const RowElements& x) const {
     RowElements some = each_element(
         [&](int i) { return S::tail_mode == TailMode::full || is_inside(i) ? x[i] : __uint_as_float(F::identity); });
     return reduce_elements<F>(some.of);
   }
 
-  // Runs a row kernel on these elements and on those of `others`. `rescaled_rows` counts the rows that this cluster has
-  // rescaled.
-  template <class Text, int slot, class... Parts>
-  RIDGE_FN auto run_row_kernel(const RowElements& x, const typename Text::Globals& g, u32& rescaled_rows,
+  // Runs a row kernel on the row x and the further inputs `others`. `rescaled_rows` counts the rows that this cluster
+  // has rescaled.
+  template <class Kernel, int slot, class... Parts>
+  RIDGE_FN auto run_row_kernel(const RowElements& x, const typename Kernel::Globals& g, u32& rescaled_rows,
                                const Parts&... others) const {
     RegisterRow<RowOnLanes, 1 + sizeof...(others)> row{*this, rescaled_rows, {{x, others...}}};
-    run_passes<Text, slot, true>(row, g);
-    if constexpr (tile::is_row_reduction<Text>)
+    run_passes<Kernel, slot, true>(row, g);
+    if constexpr (tile::is_row_reduction<Kernel>)
       return row.at.number;
     else
       return row.at.y;
@@ -318,39 +324,41 @@ template <class S> class RowOnLanes {
     if (is_shifted && lane_ == 0 && i < shift_) return false;
     return i / S::width * stride + i % S::width < columns_left_;
   }
-  RIDGE_FN bool holds_first() const { return lane_ == 0; }
-  RIDGE_FN int first_own_element() const {
-    return is_shifted ? shift_ : 0;
-  }  // index of the row's first element in lane 0
-  template <class F, int slot> RIDGE_FN float over_lanes(float x, u32 turn) const {
-    send_partial<F, slot>(x, turn);
+  RIDGE_FN bool is_first_lane() const { return lane_ == 0; }
+  // Returns the index of the row's first element among the elements of lane 0.
+  RIDGE_FN int row_start_in_lane() const { return is_shifted ? shift_ : 0; }
+  template <class F, int slot> RIDGE_FN float reduce_all_lanes(float x, u32 iteration) const {
+    send_partial<F, slot>(x, iteration);
     sync_lanes();
-    return receive_total<F, slot>(x, turn);
+    return receive_total<F, slot>(x, iteration);
   }
-  // The steps of `over_lanes` apart, so that several numbers share one barrier.
-  template <class F, int slot> RIDGE_FN void send_partial(float x, u32 turn) const {
-    if constexpr (S::lanes > 32 && S::blocks == 1) write_warp_partial<F>(x, warp_storage(slot, turn));
+  // send_partial, sync_lanes and receive_total are the steps of `reduce_all_lanes`; separate calls let several numbers
+  // share one barrier.
+  template <class F, int slot> RIDGE_FN void send_partial(float x, u32 iteration) const {
+    if constexpr (S::lanes > 32 && S::blocks == 1) write_warp_partial<F>(x, warp_storage(slot, iteration));
     if constexpr (S::blocks > 1) {
-      if constexpr (slot == 0 && !S::resident) cluster_wait();
-      send_to_cluster<F>(x, storage_[slot], turn);
+      if constexpr (slot == 0 && !S::persistent) cluster_wait();
+      send_to_cluster<F>(x, storage_[slot], iteration);
     }
   }
   RIDGE_FN void sync_lanes() const {
     if constexpr (S::lanes > 32 && S::blocks == 1) __syncthreads();
   }
-  template <class F, int slot> RIDGE_FN float receive_total(float x, u32 turn) const {
+  template <class F, int slot> RIDGE_FN float receive_total(float x, u32 iteration) const {
     if constexpr (S::lanes <= 32) return reduce_lanes<F, S::lanes>(x);
-    if constexpr (S::lanes > 32 && S::blocks == 1) return reduce_warp_partials<F, S::warps>(warp_storage(slot, turn));
-    if constexpr (S::blocks > 1) return reduce_from_cluster<F>(storage_[slot], turn);
+    if constexpr (S::lanes > 32 && S::blocks == 1)
+      return reduce_warp_partials<F, S::warps>(warp_storage(slot, iteration));
+    if constexpr (S::blocks > 1) return reduce_from_cluster<F>(storage_[slot], iteration);
   }
-  RIDGE_FN u32 turn() const { return turn_; }
+  RIDGE_FN u32 iteration() const { return iteration_; }
 
  private:
   static constexpr int stride = S::lanes * S::width;
   static constexpr bool is_shifted = S::tail_mode == TailMode::shifted;
 
-  RIDGE_FN float* warp_storage(int slot, u32 turn) const {
-    if constexpr (S::lanes > 32 && S::blocks == 1) return storage_[slot] + (S::resident ? turn % 2 * S::warps : 0);
+  RIDGE_FN float* warp_storage(int slot, u32 iteration) const {
+    if constexpr (S::lanes > 32 && S::blocks == 1)
+      return storage_[slot] + (S::persistent ? iteration % 2 * S::warps : 0);
     return nullptr;
   }
 
@@ -363,7 +371,8 @@ template <class S> class RowOnLanes {
     for (int i = 0; i < S::width; ++i)
       if (is_inside(k * S::width + i)) f(i);
   }
-  // Reads full vectors first, all concurrently; then the vectors at the ends, and unaligned tensors, by elements.
+  // Reads full vectors first, all concurrently. Vectors at the ends of the row, and unaligned tensors, are read by
+  // elements afterwards.
   template <class T> RIDGE_FN LanePacks<S, T::format> read_shifted(const char* data, i64 at) const {
     constexpr bool in_vectors = T::aligned_elements > 1;
     LanePacks<S, T::format> packs;
@@ -376,14 +385,14 @@ template <class S> class RowOnLanes {
       if (!in_vectors || is_cut(k))
 #pragma unroll
         for (int i = 0; i < S::width; ++i) {
-          const bool there = is_inside(k * S::width + i);
-          const char* const place = data + (at + k * stride + i) * size_of<T::format>;
+          const bool exists = is_inside(k * S::width + i);
+          const char* const address = data + (at + k * stride + i) * size_of<T::format>;
           if constexpr (T::format == NumberFormat::f32) {
             u32 one;
-            read_bytes<4, CachePolicy::cached>(&one, place, there);
+            read_bytes<4, CachePolicy::cached>(&one, address, exists);
             packs.of[k].word[i] |= one;
           } else {
-            packs.of[k].word[i / 2] |= static_cast<u32>(read_16_bits(place, there)) << (i % 2 * 16);
+            packs.of[k].word[i / 2] |= static_cast<u32>(read_16_bits(address, exists)) << (i % 2 * 16);
           }
         }
     return packs;
@@ -391,7 +400,7 @@ template <class S> class RowOnLanes {
 
   PartialStorage* const storage_;
   int lane_, columns_left_, columns_left_unshifted_ = 0, shift_ = 0;
-  u32 turn_ = 0;
+  u32 iteration_ = 0;
   bool has_row_ = true;
 };
 

@@ -49,10 +49,11 @@ template <NumberFormat format, int W> struct Pack {
   RIDGE_FN float operator[](int i) const { return unpack<format>(word, i); }
 };
 
-// Cache policy of an access; `streamed` is evicted first. Data that is read must not change while the kernel runs.
+// Cache policy of an access; `streamed` lines are evicted first. Data that is read must not change while the kernel
+// runs.
 enum class CachePolicy { cached, streamed };
 
-// Reads `bytes` bytes, or zeros if `exists` is false. Without a branch, so that many reads are in flight concurrently.
+// Reads `bytes` bytes, or returns zeros if `exists` is false. It has no branch, so that many reads are in flight.
 template <int bytes, CachePolicy policy> RIDGE_FN void read_bytes(u32* to, const void* from, bool exists = true) {
   const u64 address = __cvta_generic_to_global(from);
   const u32 predicate = exists;
@@ -118,7 +119,7 @@ template <NumberFormat format> RIDGE_FN void write_one(char* data, i64 at, float
     reinterpret_cast<u16*>(data)[at] = round_to<format>(x);
 }
 
-// Reads W elements from `at` on, a multiple of `alignment_elements`; all or none of them exist.
+// Reads W elements from element `at` on, a multiple of `aligned_elements`; returns zeros if `exists` is false.
 template <NumberFormat format, int W, int aligned_elements, CachePolicy policy>
 RIDGE_FN Pack<format, W> read(const char* data, i64 at, bool exists = true) {
   Pack<format, W> x;
@@ -136,9 +137,9 @@ RIDGE_FN Pack<format, W> read(const char* data, i64 at, bool exists = true) {
   }
   return x;
 }
-// Reads W elements of which the first `count` exist; `count` may be negative or more than W. The others become 0. A
-// count clamped to 0 … W must not be compared with W: ptxas of CUDA 13.0 takes the comparison from the clamping
-// instruction (VIMNMX.RELU) and gets it wrong.
+// Reads W elements of which the first `count` exist, and returns zeros for the rest; `count` may be negative or more
+// than W. A count clamped to 0 … W must not be compared with W: ptxas of CUDA 13.0 derives the comparison from the
+// clamping instruction (VIMNMX.RELU) and miscompiles it.
 template <NumberFormat format, int W, int aligned_elements, CachePolicy policy, class Count>
 RIDGE_FN Pack<format, W> read_some(const char* data, i64 at, Count count) {
   Pack<format, W> x = read<format, W, aligned_elements, policy>(data, at, count >= W);
@@ -179,11 +180,11 @@ RIDGE_FN void write(char* data, i64 at, const float (&x)[W], Count count = W) {
     if (i < count) write_one<format>(data, at + i, x[i]);
 }
 
-// Returns n / d for n < 2^31 by one wide multiply and a shift, whose constants the host computes (generated.cc). For
-// 64-bit n, `by` is d itself.
-RIDGE_FN u32 divide_by(u32 n, u64 by) {
-  return static_cast<u32>((static_cast<u64>(n) * static_cast<u32>(by)) >> static_cast<u32>(by >> 32));
+// Returns n / d. For 32-bit n < 2^31, `divisor` has a multiplier and a shift that the host computes from d
+// (generated.cc); for 64-bit n, `divisor` is d.
+RIDGE_FN u32 divide_by(u32 n, u64 divisor) {
+  return static_cast<u32>((static_cast<u64>(n) * static_cast<u32>(divisor)) >> static_cast<u32>(divisor >> 32));
 }
-RIDGE_FN u64 divide_by(u64 n, u64 by) { return n / by; }
+RIDGE_FN u64 divide_by(u64 n, u64 divisor) { return n / divisor; }
 
 }  // namespace ridge::tile::cuda

@@ -1,5 +1,5 @@
-// Reference implementation of kernels on rows (tile/rows.h): in double precision, one row and one pass at a time. It
-// has no schedule that could be wrong, so tests compare the other targets with it.
+// Reference implementation of kernels on rows (tile/rows.h): in double precision, one row and one pass at a time. Tests
+// compare the other targets with the reference.
 #pragma once
 
 #include <cmath>
@@ -14,9 +14,9 @@ namespace ridge::tile {
 
 namespace {
 
-// Returns e^x. Another target may return e^x times a common factor.
-template <class Y> double power_of(double x) { return std::exp(x); }
-inline double log_of_powers(double sum) { return std::log(sum); }
+// Returns e^x. Other targets may multiply all values by a common factor.
+template <class Y> double scaled_exp(double x) { return std::exp(x); }
+inline double log_of_scaled_exps(double sum) { return std::log(sum); }
 
 }  // namespace
 
@@ -32,7 +32,7 @@ template <class T> double as_double(T x) {
 struct ReferenceRow {
   using DoubleRow = std::vector<double>;
   Index row, columns;
-  DoubleRow saved;  // the row that `save_row` has saved
+  DoubleRow saved;  // row saved by `save_row`
 
   template <class T, int which> DoubleRow load(const RowsView<T, which>& view) const {
     return read_row(view.data + row * view.row_stride);
@@ -75,13 +75,13 @@ template <class Kind> double reduce_row(Kind kind, const std::vector<double>& ro
   for (const double x : row) all = combine_values(kind, all, x);
   return all;
 }
-inline double reduce_row(Squares, const std::vector<double>& row) {
+inline double reduce_row(SumOfSquares, const std::vector<double>& row) {
   double sum = 0;
   for (const double x : row) sum += x * x;
   return sum;
 }
 
-// Runs a pass. It receives NaN for the numbers that it does not need, so that a wrong `needs` shows in the results.
+// Runs a pass. The pass receives NaN for numbers that it does not need, so that a wrong `needs` makes results NaN.
 template <class Kernel> auto run_pass(ReferenceRow& at, const typename Kernel::Globals& g, auto... numbers) {
   constexpr std::size_t needed = needed_numbers<Kernel>(sizeof...(numbers));
   return [&]<std::size_t... i>(std::index_sequence<i...>) {
@@ -89,7 +89,7 @@ template <class Kernel> auto run_pass(ReferenceRow& at, const typename Kernel::G
   }
   (std::make_index_sequence<sizeof...(numbers)>{});
 }
-// Runs the remaining passes of a row; `numbers` are the results of the earlier ones.
+// Runs the remaining passes of a row; `numbers` are the results of the earlier passes.
 template <class Kernel> auto run_passes(ReferenceRow& at, const typename Kernel::Globals& g, auto... numbers) {
   if constexpr (sizeof...(numbers) + 1 == Kernel::passes) {
     return run_pass<Kernel>(at, g, numbers...);

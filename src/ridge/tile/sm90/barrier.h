@@ -1,6 +1,6 @@
 // Hopper's synchronisation instructions, one function for each. An mbarrier in shared memory counts arrivals of threads
-// and bytes of copies and flips its phase when both are complete; a waiter names the phase (0 or 1) that it waits to
-// end. PTX ISA 9.0, sections "mbarrier", "barrier", "griddepcontrol", "setmaxnreg".
+// and bytes of copies, and flips its phase when both are complete; a thread waits for the end of phase 0 or 1. PTX
+// ISA 9.0, sections "mbarrier", "barrier", "griddepcontrol", "setmaxnreg".
 #pragma once
 
 #include "ridge/tile/tile.h"
@@ -9,11 +9,11 @@ namespace ridge::tile::sm90 {
 
 TILE_FN std::uint32_t shared_address(const void* p) { return static_cast<std::uint32_t>(__cvta_generic_to_shared(p)); }
 
-TILE_FN void barrier_init(std::uint32_t bar, int arrivals) {
+TILE_FN void init_mbarrier(std::uint32_t bar, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(arrivals) : "memory");
 }
 // Makes the initialised barriers visible to the copy engine and to the other blocks of the cluster.
-TILE_FN void barrier_init_done() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+TILE_FN void publish_mbarrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
 TILE_FN void expect_bytes(std::uint32_t bar, int bytes) {
   asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
@@ -60,7 +60,8 @@ TILE_FN int cluster_rank() {
   return rank;
 }
 
-// Sets the registers of a thread, a multiple of 8. If 128 * (sum over warpgroups) exceeds 65,536, the block hangs.
+// Set the number of registers of each thread of a warpgroup to `count`, a multiple of 8. The block hangs if 128 times
+// the sum of the counts over all warpgroups exceeds 65,536.
 template <int count> TILE_FN void increase_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
 }
@@ -68,7 +69,8 @@ template <int count> TILE_FN void decrease_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
 }
 
-// Programmatic dependent launch: waits for earlier kernels and their stores; lets the next kernel start.
+// Programmatic dependent launch: the first function waits for earlier kernels and their stores, the second lets the
+// next kernel start.
 TILE_FN void wait_for_earlier_kernels() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 TILE_FN void let_next_kernel_start() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 
@@ -81,7 +83,7 @@ TILE_FN std::uint32_t add_acquire_release(std::uint32_t* counter, std::uint32_t 
 TILE_FN void add_release(std::uint32_t* counter, std::uint32_t by) {
   asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(counter), "r"(by) : "memory");
 }
-// The same for readers on any device.
+// Adds with release at system scope: writes before it are visible to readers on any device.
 TILE_FN void add_release_system(std::uint32_t* counter, std::uint32_t by) {
   asm volatile("red.release.sys.global.add.u32 [%0], %1;" ::"l"(counter), "r"(by) : "memory");
 }
@@ -99,7 +101,7 @@ TILE_FN std::uint32_t read_acquire(const std::uint32_t* counter) {
   return now;
 }
 
-// Reads a flag that another device writes; that device's earlier writes are visible afterwards.
+// Reads a flag that another device writes. Writes of that device before the flag are visible afterwards.
 TILE_FN std::uint32_t read_acquire_system(const std::uint32_t* word) {
   std::uint32_t now;
   asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(now) : "l"(word) : "memory");

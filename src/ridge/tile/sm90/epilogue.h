@@ -1,8 +1,8 @@
 // Epilogues on Hopper (tile/epilogue.h) in any of three formats and at any alignment. Registers can only be indexed by
-// constants, so each warp writes 16 x 16 of its sums at a time to its own 1 KiB of shared memory and a loop reads them:
-// one short loop instead of thousands of unrolled instructions in each of a hundred kernels. A thread applies each
-// operation to eight contiguous elements, because few warps are left to hide the latency of an instruction cache miss
-// at a branch, or of a load from the L2.
+// constants. So each warp writes 16 x 16 sums at a time to its own 1 KiB of shared memory, and a loop reads them: a
+// short loop replaces thousands of unrolled instructions in each of a hundred kernels. A thread applies each operation
+// to eight contiguous elements, because too few warps run to hide the latency of instruction cache misses and of loads
+// from L2.
 #pragma once
 
 #include "ridge/base/float16.h"
@@ -26,7 +26,7 @@ TILE_FN std::uint16_t to_stored(StorageFormat format, float x) {
   return bits;
 }
 
-// Convert between two floats and two 16-bit numbers in one register.
+// unpack_pair and pack_pair convert between two floats and two 16-bit numbers in one register.
 template <class T> TILE_FN float2 unpack_pair(std::uint32_t two) {
   if constexpr (std::is_same_v<T, Bf16>) return {__uint_as_float(two << 16), __uint_as_float(two & 0xffff0000u)};
   float2 x;
@@ -64,7 +64,7 @@ template <int n> struct LaneValues {  // elements that a thread processes togeth
   TILE_FN friend LaneValues operator*(float y, const LaneValues& x) { return x * y; }
 };
 
-// Activations of at most 15 instructions, two of them on the special function unit; errors below 2^-20 |x|.
+// Activations in at most 15 instructions, two of them on the special function unit. Errors are below 2^-20 |x|.
 struct Math {
   TILE_FN static float all(float x) { return x; }
   template <int n>
@@ -146,8 +146,9 @@ template <class T, int count> TILE_FN LaneValues<count> widen_pairs(const std::u
   });
 }
 
-// Direction of a thread's `count` (1, 2 or 8) elements: contiguous in a row, or in a column.
+// Direction of a thread's elements: consecutive columns of a row, or consecutive rows of a column.
 enum class RunDirection { row, column };
+// The `count` (1, 2 or 8) elements of the output that a thread processes together.
 template <int count, RunDirection run> struct EpilogueRun {
   static constexpr int pairs = (count + 1) / 2;
   Index row, col, batch;
@@ -159,7 +160,7 @@ template <int count, RunDirection run> struct EpilogueRun {
     return {row, col, batch, begins ? left < count ? static_cast<int>(left) : count : 0};
   }
   TILE_FN LaneValues<count> operator()(
-      const EpilogueInput& p) const {  // returns the operand's values at these elements
+      const EpilogueInput& p) const {  // returns the values of an operand at these elements
     const Index first = batch * p.batch_stride + row * p.row_stride + col * p.col_stride;
     const Index step = run == RunDirection::row ? p.col_stride : p.row_stride;
     if (p.format == StorageFormat::f32) return read_floats(static_cast<const float*>(p.data) + first, step);
@@ -188,14 +189,15 @@ template <int count, RunDirection run> struct EpilogueRun {
   }
 };
 
+// Applies the epilogue to the sums of a run and stores the results.
 template <int count, RunDirection run, class View>
-TILE_FN void store_epilogue(const View& view, const LaneValues<count>& sums, const EpilogueRun<count, run>& at) {
+TILE_FN void apply_and_store(const View& view, const LaneValues<count>& sums, const EpilogueRun<count, run>& at) {
   constexpr int pairs = (count + 1) / 2, half = pairs > 1 ? pairs / 2 : pairs;
-  const OutputOnTarget& o = view.on_target;
+  const TargetOutput& o = view.target;
   const LaneValues<count> y = tile::apply_epilogue<Math>(o, sums, at);
   const Index first = at.batch * view.batch_stride + at.row * view.row_stride + at.col;
   const Index step = run == RunDirection::row ? 1 : view.row_stride;
-  const bool is_full = run == RunDirection::row && count > 1 && o.vectors && at.inside_count >= count;
+  const bool is_full = run == RunDirection::row && count > 1 && o.aligned_fours && at.inside_count >= count;
   if (o.format == StorageFormat::f32) {
     float* const to = reinterpret_cast<float*>(view.data) + first;
     if (is_full) return write_words<count>(to, reinterpret_cast<const std::uint32_t*>(y.v));

@@ -1,27 +1,26 @@
-// Epilogues that combine two columns into one (gates): columns j and j + h of a work item's sums are in the same thread
-// (8 columns take 4 registers), so no data exchange is needed. `FoldingConsumer` is the `at` of kernels that call
-// at.fold. The function f that combines them supplies:
+// Epilogues that combine two columns into one (gates). Columns j and j + h of a work item's sums are in the same
+// thread, so that threads exchange no data. `FoldingConsumer` is the `at` of kernels that call at.fold. The function f
+// that combines two sums u and g supplies:
 //
-//   f.with_form(run)                  calls run(form) with one of f's constants, the same for all threads
-//   f.beside(col, cols)               returns the bias of this thread's two columns of col … col + 7, of cols (x8)
-//   f(form, u, g)                     returns the result for two sums
-//   f.keep, f.u_maps, f.g_maps        true if both sums of each pair are stored as well, and their views; a view
-//                                     without data is not written
-//   f.write_exact(view, u, g, row, col)  stores the result of two sums, in any format and at any alignment
+//   f.with_form(run)                         calls run(form) with one of f's constants, the same for all threads
+//   f.load_biases(col, cols)                 returns the biases of this thread's two columns in col … col + 7
+//   f(form, u, g)                            returns the result for u and g
+//   f.stores_h, f.u_maps, f.g_maps           true if u and g are stored as well, and their tensor maps
+//   f.write_unaligned(view, u, g, row, col)  stores the result for u and g, in any format and at any alignment
 #pragma once
 
 #include "ridge/tile/sm90/tile_operations.h"
 
 namespace ridge::tile::sm90 {
 
-struct BoxMaps {  // tensor maps for boxes of 64 columns, and for the remaining columns of a tile
+struct BoxMaps {  // tensor maps for boxes of 64 columns (`map`), and for the remaining columns of a tile (`tail`)
   CUtensorMap map, tail;
 };
 struct ColumnBias {  // bias of the sums u and g for two adjacent columns, two 16-bit numbers in each register
   std::uint32_t u, g;
 };
 
-// Writes 16 columns of 64 rows, two numbers in each register in the layout of wgmma, to columns 16 j … of a buffer in
+// Writes 16 columns of 64 rows from registers (layout of wgmma, two numbers in each) to columns 16 j … of a buffer in
 // the copy engine's layout: rows of 128 or 64 bytes, swizzled in 16-byte units so that eight rows use every bank once.
 template <int cols> TILE_FN void stage_packed(std::uint32_t out, int j, const std::uint32_t* x) {
   constexpr int bytes = cols * 2, shift = cols == 64 ? 0 : 1, mask = cols == 64 ? 7 : cols == 32 ? 3 : 0;
@@ -48,16 +47,17 @@ template <class Kernel, class At> struct FoldingConsumer {
 
   template <class T, int m, int n, class Sums, class F>
   TILE_FN void store(const OutputView<T, m, n>& view, const FoldedSums<Sums, F>& folded, Row row, Col col) {
-    const int first = static_cast<int>(row.begin) + at.share * rows, column = static_cast<int>(col.begin);
-    if (view.on_target.bulk)
+    const int first = static_cast<int>(row.begin) + at.row_part * rows, column = static_cast<int>(col.begin);
+    if (view.target.stores_in_bulk)
       folded.f.with_form([&](auto form)
                              __attribute__((always_inline)) { store_bulk<T>(form, view, folded, first, column); });
     else
-      store_exact(view, folded, first, column);
+      store_unaligned(view, folded, first, column);
   }
 
  private:
-  static constexpr int rows = config.m / config.warpgroups_per_tile(), group = config.n / 2;  // registers for 64 rows
+  static constexpr int rows = config.m / config.warpgroups_per_tile(),
+                       group = config.n / 2;  // group: registers that hold 64 rows
 
   template <class T, class Form, class View, class Sums, class F>
   TILE_FN void store_bulk(Form form, const View& view, const FoldedSums<Sums, F>& folded, int row, int col) {
@@ -82,7 +82,7 @@ template <class Kernel, class At> struct FoldingConsumer {
         write_box<T, cols>(v, f, width, f.g_maps, box, [](float, float g) { return g; });
       }
       if (view.data != nullptr)
-        write_box<T, cols>(v, f, width, view.on_target, box, [&](float u, float g) { return f(form, u, g); });
+        write_box<T, cols>(v, f, width, view.target, box, [&](float u, float g) { return f(form, u, g); });
     }
   }
 
@@ -106,12 +106,14 @@ template <class Kernel, class At> struct FoldingConsumer {
         stage_packed<cols>(out, j, x);
       }
     };
-    send_box<config.staging>(at, write, [&] { store_box(cols == swizzle_elements ? &to.map : &to.tail, out, box); });
+    store_through_buffer<config.staging>(at, write,
+                                         [&] { store_box(cols == swizzle_elements ? &to.map : &to.tail, out, box); });
   }
 
   // Stores in any format and alignment: 64 x 16 pairs at a time through shared memory, sixteen columns of u and of g in
   // one row of 32 floats, swizzled in 16-byte units.
-  template <class View, class Pair> TILE_FN void store_exact(const View& view, const Pair& folded, int row, int col) {
+  template <class View, class Pair>
+  TILE_FN void store_unaligned(const View& view, const Pair& folded, int row, int col) {
     float* const staged = reinterpret_cast<float*>(at.staging);
     constexpr int wide = columns / 16;
     const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
@@ -137,7 +139,7 @@ template <class Kernel, class At> struct FoldingConsumer {
         const int r = e / 16, c = e % 16;
         const Index y = row + chunk / wide * 64 + r, x = col + chunk % wide * 16 + c;
         const auto sum = [&](int unit) { return staged[r * 32 + (unit ^ (r % 8)) * 4 + c % 4]; };
-        if (y < view.rows && x < view.cols) folded.f.write_exact(view, sum(c / 4), sum(c / 4 + 4), y, x);
+        if (y < view.rows && x < view.cols) folded.f.write_unaligned(view, sum(c / 4), sum(c / 4 + 4), y, x);
       }
     }
   }

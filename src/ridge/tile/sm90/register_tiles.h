@@ -9,7 +9,7 @@
 
 namespace ridge::tile {
 
-// One number for each row, the same in the row's four threads; while `is_partial`, each thread has a partial result.
+// One number for each row, held by the four threads of the row: the same number, or partial sums if `is_partial`.
 template <int M, int WarpgroupsPerTile> struct Accumulator<M, 1, WarpgroupsPerTile, float> {
   static constexpr int rows = M, cols = 1, size = 2;
   float v[size];
@@ -47,7 +47,7 @@ TILE_FN float log_of(float x) { return logf(x); }
 
 namespace sm90 {
 
-template <class X> inline constexpr bool is_row = X::cols == 1;
+template <class X> inline constexpr bool is_per_row = X::cols == 1;
 
 TILE_FN int first_row_of_thread() { return threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4; }
 TILE_FN int first_col_of_thread() { return threadIdx.x % 4 * 2; }
@@ -59,31 +59,33 @@ template <class F> TILE_FN float reduce_four_lanes(float x, const F& f) {
 TILE_FN float max_of(float x, float y) { return fmaxf(x, y); }
 TILE_FN float sum_of(float x, float y) { return x + y; }
 
-template <int M, int S> TILE_FN void add_row_parts(Accumulator<M, 1, S>& x) {
+// Adds the partial sums of the four threads of each row, if x has them.
+template <int M, int S> TILE_FN void reduce_row_partials(Accumulator<M, 1, S>& x) {
   if (!x.is_partial) return;
   for (float& each : x.v) each = reduce_four_lanes(each, sum_of);
   x.is_partial = false;
 }
-template <int M, int N, int S, class T> TILE_FN void add_row_parts(Accumulator<M, N, S, T>&) {}
+template <int M, int N, int S, class T> TILE_FN void reduce_row_partials(Accumulator<M, N, S, T>&) {}
 
 // One number for each column, read from shared memory when needed, because products need the registers.
 struct ColumnValues {
-  const float* of_thread;  // number of this thread's first column
+  const float* of_thread;  // address of the number of this thread's first column
 };
-TILE_FN void add_row_parts(const ColumnValues&) {}
-template <int M, int N, int S, class T> TILE_FN void add_row_parts(const RegisterOperand<M, N, S, T>&) {}
-template <class X> inline constexpr bool is_operands = false;
-template <int M, int N, int S, class T> inline constexpr bool is_operands<RegisterOperand<M, N, S, T>> = true;
+TILE_FN void reduce_row_partials(const ColumnValues&) {}
+template <int M, int N, int S, class T> TILE_FN void reduce_row_partials(const RegisterOperand<M, N, S, T>&) {}
+template <class X> inline constexpr bool is_register_operand = false;
+template <int M, int N, int S, class T> inline constexpr bool is_register_operand<RegisterOperand<M, N, S, T>> = true;
 
-// Returns the value of operand x for number i of a tile: the number at the same position, of its row or of its column.
+// Returns the number of x that is combined with number i of a tile: at the same position, of the same row, or of the
+// same column.
 template <class X> TILE_FN float operand_at(const X& x, int i) {
   if constexpr (std::is_same_v<std::remove_const_t<X>, ColumnValues>) {
     const float2 two = *reinterpret_cast<const float2*>(x.of_thread + i / 4 * 8);
     return i % 2 == 0 ? two.x : two.y;
-  } else if constexpr (is_operands<std::remove_const_t<X>>) {
+  } else if constexpr (is_register_operand<std::remove_const_t<X>>) {
     const float2 two = unpack_pair<typename X::type>(x.v[i / 2]);
     return i % 2 == 0 ? two.x : two.y;
-  } else if constexpr (is_row<X>)
+  } else if constexpr (is_per_row<X>)
     return x.v[i / 2 % 2];
   else
     return x.v[i];
@@ -91,17 +93,17 @@ template <class X> TILE_FN float operand_at(const X& x, int i) {
 
 // Sets x = f(x, others…) for each number; an operand with one number per row applies to all of the row.
 template <class X, class F, class... Others> TILE_FN void map(X& x, const F& f, Others&... others) {
-  add_row_parts(x);
-  (add_row_parts(others), ...);
+  reduce_row_partials(x);
+  (reduce_row_partials(others), ...);
 #pragma unroll
   for (int i = 0; i < X::size; ++i) {
-    if constexpr (is_row<X>)
+    if constexpr (is_per_row<X>)
       x.v[i] = f(x.v[i], others.v[i]...);
     else
       x.v[i] = f(x.v[i], operand_at(others, i)...);
   }
 }
-// Sets numbers outside their row's columns to `outside`; `columns(row)` returns the range of columns of a row.
+// Sets masked numbers to `outside`; `columns(row)` returns the range of unmasked columns of a row.
 template <class X, class F> TILE_FN void mask_columns(X& x, int first_row, const F& columns, float outside) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
@@ -134,7 +136,7 @@ template <class Row, class X> TILE_FN void reduce(Row& into, const X& x, Max) {
     into.v[r] = fmaxf(into.v[r], reduce_four_lanes(largest, max_of));
   }
 }
-// Sets into = into * times + the row's sum. Its four partial results are added when it is read.
+// Sets into = into * times + the row's sum. The four threads of the row keep partial sums until `into` is read.
 template <class Row, class X> TILE_FN void reduce(Row& into, const X& x, Add, const Row& times) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {

@@ -11,18 +11,18 @@ struct ProductArgs {
   ProductShape sizes;
   bool prefetch_constants;  // true if constant operands may be read before earlier kernels have ended
   float* partial;           // partial sums of the splits of k
-  std::uint32_t* arrived;   // a counter of arrived splits for each group's part of a tile; zero between launches
-  const int* starts;        // first rows of the groups (grouped_scheduler.h)
+  std::uint32_t* arrived;   // counters of arrived splits, one per tile and thread group; zero between launches
+  const int* starts;        // first rows of the groups of a grouped product (grouped_scheduler.h)
 };
 
 template <class Kernel> TILE_FN SchedulerOf<Kernel> make_scheduler(const ProductArgs& p, int rank) {
   constexpr auto c = Kernel::config;
-  const TileShape cut = {c.m, c.n, c.k, c.cluster_m, c.cluster_n, c.can_split()};
+  const TileShape tile_shape = {c.m, c.n, c.k, c.cluster_m, c.cluster_n, c.can_split()};
   const int blocks = static_cast<int>(gridDim.x), block = static_cast<int>(blockIdx.x);
   if constexpr (is_grouped<Kernel>)
-    return GroupedScheduler(cut, p.sizes, {p.starts, c.swap}, blocks, block);
+    return GroupedScheduler(tile_shape, p.sizes, {p.starts, c.swap}, blocks, block);
   else
-    return TileScheduler(cut, p.sizes, blocks, block, rank);
+    return TileScheduler(tile_shape, p.sizes, blocks, block, rank);
 }
 
 template <class Kernel> struct PipelineStorage {
@@ -32,30 +32,30 @@ template <class Kernel> struct PipelineStorage {
   typename Kernel::Stage ring[config.stages];
   alignas(1024) std::uint8_t staging[config.consumers][staging_bytes];
   std::uint64_t full[config.stages], empty[config.stages];
-  std::uint32_t granted[config.consumers];  // slices that each group stores, as set by its first thread
+  std::uint32_t granted[config.consumers];  // by group: bit mask of the slices to store, set by its first thread
 };
 template <class Kernel>
 inline constexpr int shared_bytes = sizeof(PipelineStorage<Kernel>) + 1024;  // with room to align the base to 1024
 template <class Kernel> inline constexpr int block_threads = 128 * (Kernel::config.consumers + 1);
 
-// Registers of a thread that multiplies and of one that loads. All threads together use the 65,536 registers of an SM.
+// Return the registers of each thread of a multiplying and of the loading warpgroup; together at most 65,536 per SM.
 constexpr int consumer_registers(int consumers) { return consumers == 3 ? 160 : 232; }
 constexpr int producer_registers(int consumers) { return consumers == 3 ? 32 : 40; }
 
 template <class Kernel> struct RingProducer {  // operations of the loading thread
   PipelineStorage<Kernel>& s;
   const typename Kernel::Globals& g;
-  const SharedRowsOf<Kernel>& rows;
+  const PeerRowMapsOf<Kernel>& rows;
   int rank;
 
-  template <LoadSubset half> TILE_FN void fill(const WorkItem& item, int slot, int stage) const {
-    TileLoader<Kernel, half> at;
+  template <LoadSubset subset> TILE_FN void fill(const WorkItem& item, int slot, int stage) const {
+    TileLoader<Kernel, subset> at;
     at.m0 = item.m0;
     at.n0 = item.n0;
     at.batch = item.batch;
     at.rank = rank;
     at.full = shared_address(s.full) + 8 * slot;
-    at.shared = &rows;
+    at.peer_rows = &rows;
     Kernel::load(at, s.ring[slot], g, Range{stage * Kernel::config.k, Kernel::config.k});
   }
   TILE_FN void wait_for_earlier_kernels() const { sm90::wait_for_earlier_kernels(); }
@@ -72,13 +72,13 @@ template <class Kernel> struct RingConsumer : TileConsumer<Kernel> {  // operati
   const ProductArgs& p;
 
   TILE_FN RingConsumer(PipelineStorage<Kernel>& shared_memory, const typename Kernel::Globals& globals,
-                       const ProductArgs& problem, const SharedRowsOf<Kernel>& rows, int number, int rank)
+                       const ProductArgs& problem, const PeerRowMapsOf<Kernel>& rows, int number, int rank)
       : s(shared_memory), g(globals), p(problem) {
-    this->shared = &rows;
+    this->peer_rows = &rows;
     this->id = number;
     this->rank = rank;
     this->staging = s.staging[number];
-    this->share = Kernel::config.roles == Roles::pingpong ? 0 : number;
+    this->row_part = Kernel::config.roles == Roles::pingpong ? 0 : number;
   }
   TILE_FN void wait_for_earlier_kernels() const { sm90::wait_for_earlier_kernels(); }
   TILE_FN void pass_turn(int to) const { arrive_threads(8 + to, 256); }
@@ -105,7 +105,7 @@ template <class Kernel> struct RingConsumer : TileConsumer<Kernel> {  // operati
   }
   TILE_FN void store(State& acc, const WorkItem& item) {
     set_item(item);
-    std::uint32_t left = 0;  // slices that remain to be stored, one bit for each split; 0 means the full tile
+    std::uint32_t left = 0;  // bit mask of the slices that remain to be stored; 0 means the full tile
     if constexpr (Kernel::config.can_split())
       if (item.splits > 1 && (is_cooperative() || splits_in_cluster())) left = s.granted[this->id];
     do {
@@ -115,15 +115,15 @@ template <class Kernel> struct RingConsumer : TileConsumer<Kernel> {  // operati
     } while (left &= left - 1);
   }
 
-  // Partial sums of a split of k in memory, arranged so that each thread writes and reads 16 bytes at a time.
+  // Partial sums of splits in memory: [register / 4][thread][4], so that each thread accesses 16 bytes at a time.
   static constexpr int group_floats = State::size * 128;  // floats of a group
   TILE_FN static float4* thread_vector(float* sums, int i) {
     return reinterpret_cast<float4*>(sums + i * 128 + threadIdx.x % 128 * 4);
   }
   TILE_FN float* partial_sums(const WorkItem& item, int split) const {
-    return p.partial +
-           (static_cast<std::size_t>(item.partial + split) * Kernel::config.warpgroups_per_tile() + this->share) *
-               group_floats;
+    return p.partial + (static_cast<std::size_t>(item.first_partial + split) * Kernel::config.warpgroups_per_tile() +
+                        this->row_part) *
+                           group_floats;
   }
   TILE_FN void write_partial(const State& acc, const WorkItem& item) const {
     float* const to = partial_sums(item, item.split);
@@ -132,14 +132,14 @@ template <class Kernel> struct RingConsumer : TileConsumer<Kernel> {  // operati
       __stcg(thread_vector(to, i), make_float4(acc.v[i], acc.v[i + 1], acc.v[i + 2], acc.v[i + 3]));
   }
   TILE_FN std::uint32_t* arrival_counter(const WorkItem& item) const {
-    return p.arrived + item.block_tile * Kernel::config.warpgroups_per_tile() + this->share;
+    return p.arrived + item.block_tile * Kernel::config.warpgroups_per_tile() + this->row_part;
   }
   TILE_FN void count_arrival(const WorkItem& item) const {
     const bool is_last = add_acquire_release(item, 1) + 1 == static_cast<std::uint32_t>(item.splits);
     s.granted[this->id] = is_last;
     if (is_last) write_relaxed(arrival_counter(item), 0);
   }
-  TILE_FN bool is_last() const { return s.granted[this->id] != 0; }
+  TILE_FN bool arrived_last() const { return s.granted[this->id] != 0; }
   TILE_FN void add_partials(State& acc, const WorkItem& item) const {
     constexpr int free_registers = Kernel::config.consumers == 1 ? 64 : 32;  // registers for loads in flight
     if constexpr (State::size > 96) {  // too few registers: half of the sums at a time
@@ -153,7 +153,7 @@ template <class Kernel> struct RingConsumer : TileConsumer<Kernel> {  // operati
   TILE_FN auto partials_in_memory(const WorkItem& item) const {
     return [=, this](int split, int i) { return __ldcg(thread_vector(partial_sums(item, split), i)); };
   }
-  // Sums registers first … first + count - 1 over all splits, in their order.
+  // Sums registers first … first + count - 1 over all splits, in the order of the splits.
   template <int first, int count, int splits_per_round, class Read>
   TILE_FN static void add_splits(State& acc, int splits, const Read& read) {
 #pragma unroll
@@ -196,18 +196,18 @@ template <class Kernel> struct RingConsumer : TileConsumer<Kernel> {  // operati
       if (clock64() - since > timeout_cycles) return false;
     return true;
   }
-  TILE_FN void grant_slices(std::uint32_t shares) const { s.granted[this->id] = shares; }
+  TILE_FN void grant_slices(std::uint32_t mask) const { s.granted[this->id] = mask; }
   TILE_FN void clear_counter(const WorkItem& item) const { write_relaxed(arrival_counter(item), 0); }
-  // True if the group has slices to store. A slice may be empty.
+  // True if the group has slices of the tile to store.
   TILE_FN bool has_slice(const WorkItem&) const { return s.granted[this->id] != 0; }
 
-  // Operations of splits in a cluster. The sums are written over the ring, whose stages have all been multiplied, so
-  // that the other blocks can read them.
+  // Operations of splits in a cluster. The sums overwrite the ring, whose stages have all been multiplied, and the
+  // other blocks of the cluster read them there.
   TILE_FN bool splits_in_cluster() const { return p.sizes.split_mode == SplitMode::cluster_split_k; }
   TILE_FN void sync_consumers() const {
     if constexpr (Kernel::config.consumers > 1) sync_threads(8, 128 * Kernel::config.consumers);
   }
-  TILE_FN float* shared_sums() const { return reinterpret_cast<float*>(s.ring) + this->share * group_floats; }
+  TILE_FN float* shared_sums() const { return reinterpret_cast<float*>(s.ring) + this->row_part * group_floats; }
   TILE_FN void publish_sums(const State& acc) const {
     static_assert(sizeof s.ring >= sizeof(float) * group_floats * Kernel::config.warpgroups_per_tile(),
                   "the sums do not fit in the ring for cluster split-K: use more stages");
@@ -219,7 +219,7 @@ template <class Kernel> struct RingConsumer : TileConsumer<Kernel> {  // operati
   TILE_FN void sync_cluster() const { cluster_sync(); }
 
  private:
-  // Sums one slice of the tile: the epilogue steps (tile_operations.h) are divided among the splits.
+  // Sums one slice of the tile over all splits. The epilogue steps (tile_operations.h) are divided among the splits.
   TILE_FN void sum_slice(State& acc, int split, const WorkItem& item) {
     this->epilogue_steps = {epilogue_steps_of<Kernel> * split / item.splits,
                             epilogue_steps_of<Kernel> * (split + 1) / item.splits};
@@ -229,38 +229,38 @@ template <class Kernel> struct RingConsumer : TileConsumer<Kernel> {  // operati
       sum_steps<0>(acc, item.splits, [from](int block, int i) { return read_shared_of_block(from + i * 512, block); });
     }
   }
-  template <int turn, class Read> TILE_FN void sum_steps(State& acc, int splits, const Read& read) const {
-    constexpr auto registers = registers_of<Kernel>(turn);
-    if (turn >= this->epilogue_steps.first && turn < this->epilogue_steps.end)
+  template <int step, class Read> TILE_FN void sum_steps(State& acc, int splits, const Read& read) const {
+    constexpr auto registers = step_registers<Kernel>(step);
+    if (step >= this->epilogue_steps.first && step < this->epilogue_steps.end)
       add_splits<registers.first, registers.count, 8>(acc, splits, read);
-    if constexpr (turn + 1 < epilogue_steps_of<Kernel>) sum_steps<turn + 1>(acc, splits, read);
+    if constexpr (step + 1 < epilogue_steps_of<Kernel>) sum_steps<step + 1>(acc, splits, read);
   }
   TILE_FN void set_item(const WorkItem& item) {
     this->m0 = item.m0;
     this->n0 = item.n0;
     this->batch = item.batch;
-    this->end = item.end;
+    this->row_end = item.row_end;
   }
 };
 
 // Runs a product with one persistent block on each SM. The grid is a multiple of the cluster.
 template <class Kernel> __global__ void __launch_bounds__(block_threads<Kernel>, 1)
     run_product(const __grid_constant__ typename Kernel::Globals g, const __grid_constant__ ProductArgs p,
-                const __grid_constant__ SharedRowsOf<Kernel> rows) {
+                const __grid_constant__ PeerRowMapsOf<Kernel> rows) {
   constexpr auto config = Kernel::config;
   static_assert(shared_bytes<Kernel> <= max_shared_bytes,
                 "the ring and the output buffers exceed a block's shared memory: use fewer stages");
   extern __shared__ std::uint8_t raw[];
   auto& s = *reinterpret_cast<PipelineStorage<Kernel>*>(raw + (1024 - shared_address(raw) % 1024) % 1024);
   const int rank = config.cluster() > 1 ? cluster_rank() : 0;
-  const bool shares = config.can_split_in_cluster() && p.sizes.split_mode == SplitMode::cluster_split_k;
+  const bool splits_in_cluster = config.can_split_in_cluster() && p.sizes.split_mode == SplitMode::cluster_split_k;
   const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);
   if (threadIdx.x == 0) {
     for (int i = 0; i < config.stages; ++i) {
-      barrier_init(shared_address(s.full) + 8 * i, 1);
-      barrier_init(shared_address(s.empty) + 8 * i, config.warpgroups_per_tile() * config.loading_blocks());
+      init_mbarrier(shared_address(s.full) + 8 * i, 1);
+      init_mbarrier(shared_address(s.empty) + 8 * i, config.warpgroups_per_tile() * config.loading_blocks());
     }
-    barrier_init_done();
+    publish_mbarrier_init();
   }
   if constexpr (config.cluster() > 1)
     cluster_sync();
@@ -270,19 +270,20 @@ template <class Kernel> __global__ void __launch_bounds__(block_threads<Kernel>,
   if (warpgroup == config.consumers) {
     if constexpr (config.consumers > 1) decrease_registers<producer_registers(config.consumers)>();
     if (threadIdx.x % 128 == 0) {
-      prefetch_map(&g.a.on_target.map);
-      prefetch_map(&g.b.on_target.map);
-      prefetch_map(&g.d.on_target.map);
+      prefetch_map(&g.a.target.map);
+      prefetch_map(&g.b.target.map);
+      prefetch_map(&g.d.target.map);
       RingProducer<Kernel> on{s, g, rows, rank};
       run_producer<Kernel>(on, make_scheduler<Kernel>(p, rank), p.prefetch_constants);
     }
-    if (shares) cluster_sync();
+    if (splits_in_cluster) cluster_sync();
   } else {
     if constexpr (config.consumers > 1) increase_registers<consumer_registers(config.consumers)>();
     RingConsumer<Kernel> on(s, g, p, rows, warpgroup, rank);
     run_consumer<Kernel>(on, make_scheduler<Kernel>(p, rank), warpgroup);
   }
-  if (config.cluster() > 1 || shares) cluster_sync();  // other blocks may still read this block's shared memory
+  if (config.cluster() > 1 || splits_in_cluster)
+    cluster_sync();  // other blocks may still read this block's shared memory
 }
 
 }  // namespace ridge::tile::sm90

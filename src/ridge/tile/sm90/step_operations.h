@@ -8,13 +8,13 @@
 
 namespace ridge::tile::sm90 {
 
-struct StepProblem {
-  StepOrder order;
-  int* counters;           // number of items taken, then finished parts of each tile; zero between launches
-  float* parts = nullptr;  // states of all items if the steps of a tile are divided into parts
+struct StepKernelArgs {
+  ItemOrder order;
+  int* counters;            // number of items taken, then finished parts of each tile; zero between launches
+  float* states = nullptr;  // memory for the states of all items if the steps of a tile are divided into parts
 };
 
-struct BoxOrigin4d {  // first element of a box: along the contiguous axis, along the other axis, and the matrix
+struct BoxOrigin4d {  // position of a box: x along the contiguous axis, y along the other axis, and the matrix
   int x, y, inner, outer;
 };
 TILE_FN void load_box(std::uint32_t to, const CUtensorMap* map, BoxOrigin4d c, std::uint32_t bar) {
@@ -24,7 +24,7 @@ TILE_FN void load_box(std::uint32_t to, const CUtensorMap* map, BoxOrigin4d c, s
       "l"(map), "r"(c.x), "r"(c.y), "r"(c.inner), "r"(c.outer), "r"(bar)
       : "memory");
 }
-struct BoxOrigin5d {  // the same for a tensor of five axes
+struct BoxOrigin5d {  // position of a box in a tensor of five axes
   int x, line, row, inner, outer;
 };
 TILE_FN void load_box(std::uint32_t to, const CUtensorMap* map, BoxOrigin5d c, std::uint32_t bar) {
@@ -40,7 +40,7 @@ TILE_FN void store_box(const CUtensorMap* map, std::uint32_t from, BoxOrigin5d c
       "r"(c.x), "r"(c.line), "r"(c.row), "r"(c.inner), "r"(c.outer), "r"(from)
       : "memory");
 }
-TILE_FN void load_bytes(std::uint32_t to, const void* from, int bytes, std::uint32_t bar) {  // multiples of 16
+TILE_FN void load_bytes(std::uint32_t to, const void* from, int bytes, std::uint32_t bar) {  // bytes: a multiple of 16
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
                "l"(from), "r"(bytes), "r"(bar)
                : "memory");
@@ -61,11 +61,11 @@ TILE_FN BoxOrigin4d box_origin(const Matrices& of, int matrix, int row, int col)
 }
 
 // Returns the box origin in a matrix that has only `rows` of the view's rows. The copy engine clips a box only at the
-// end of an axis, so row r has the index view.rows - rows + r on one axis of size view.rows, and the index `rows` on
-// another axis, whose origin lies view.rows before.
+// end of an axis. So row r has the index view.rows - rows + r on an axis of size view.rows, and the index `rows` on
+// another axis, whose origin is view.rows rows before the matrix.
 template <class View> TILE_FN BoxOrigin5d ragged_box_origin(const View& of, int matrix, int row, int rows) {
   const int inner = static_cast<int>(of.inner), outer = matrix / inner, head = matrix % inner;
-  if (!of.ends) return {0, 0, row, head, outer};
+  if (!of.may_end_early) return {0, 0, row, head, outer};
   const int clipped = static_cast<int>(of.rows) - rows + row;
   if (of.starts == nullptr) return {0, clipped, rows, head, outer};
   return {0, clipped, of.starts[outer] + rows, head, 0};
@@ -76,7 +76,7 @@ TILE_FN BoxOrigin5d box_origin(const RaggedOut<T, m, n>& of, int matrix, int row
   out.x = col;
   return out;
 }
-// A load of a ragged matrix: the matrix, the first row, and the number of rows that the matrix has.
+// A load from a ragged matrix: index of the matrix, first row to load, and number of rows of the matrix.
 struct RaggedLoad {
   int matrix, row, rows;
 };
@@ -84,47 +84,47 @@ template <class Tile> TILE_FN RaggedLoad box_origin(const RaggedView<Tile>&, int
   return {matrix, row, rows};
 }
 
-// Requests for turns from a group to the thread that waits for them (`serve_turns`), so that no thread that multiplies
-// waits for memory.
+// A request of a group that wants to add to a tile after other groups. A separate thread polls the counter in memory
+// (`serve_turns`), so that no thread that multiplies does.
 struct TurnRequest {
-  int* add_count = nullptr;  // counter of the adds to a tile; null ends the serving thread
-  int before = 0;            // number of adds by other items that come first
+  int* add_count = nullptr;  // counter of the adds to the tile; null ends the serving thread
+  int adds_before = 0;       // number of adds by other items that come first
 };
 template <int groups> struct TurnQueues {
-  TurnRequest wanted[groups];
-  std::uint64_t requested[groups], granted[groups], finished[groups];
+  TurnRequest requests[groups];
+  std::uint64_t requested[groups], granted[groups], finished[groups];  // mbarriers
 };
 struct NoTurns {};
 
-template <class Kernel> struct StepShared {
+template <class Kernel> struct StepSharedMemory {
   static constexpr auto config = Kernel::config;
-  // A group's output is staged over its own rows of the resident tiles. With two buffers the next item is loaded during
-  // that.
+  // A group's output overwrites its rows of the resident tiles. With two slots the next item is loaded meanwhile.
   typename Kernel::Resident resident[config.resident_slots];
   typename Kernel::Stage stages[config.stages];
   std::uint64_t full[Kernel::rings][config.stages], empty[Kernel::rings][config.stages];
   std::uint64_t resident_full[config.resident_slots], resident_empty[config.resident_slots], item_full[2],
       item_empty[2];
   StepItem item[2];
-  bool is_last_part;
-  float never_written;
+  bool is_last_part;  // true if this item finished last of its tile's parts
+  float reordering_guard;
   std::conditional_t<AddsInOrder<Kernel>, TurnQueues<config.consumers>, NoTurns> turns;
 };
-template <class Kernel> inline constexpr int step_shared_bytes = sizeof(StepShared<Kernel>);
+template <class Kernel> inline constexpr int step_shared_bytes = sizeof(StepSharedMemory<Kernel>);
 template <class Kernel> inline constexpr int step_threads = 128 * (Kernel::config.consumers + 1);
 
 // Operations of the loading thread.
 template <class Kernel> struct StepProducer : RingLoader<Kernel, StepProducer<Kernel>> {
-  StepShared<Kernel>& s;
+  StepSharedMemory<Kernel>& s;
   const typename Kernel::Globals& g;
-  const StepProblem& p;
+  const StepKernelArgs& p;
   int next = static_cast<int>(blockIdx.x);  // number of the next item
 
-  TILE_FN StepProducer(StepShared<Kernel>& shared, const typename Kernel::Globals& globals, const StepProblem& problem)
+  TILE_FN StepProducer(StepSharedMemory<Kernel>& shared, const typename Kernel::Globals& globals,
+                       const StepKernelArgs& problem)
       : s(shared), g(globals), p(problem) {}
 
   TILE_FN void begin_item() {
-    this->template begin<Kernel>(p.order, p.order.template item_at<has_parts<Kernel>>(next), g);
+    this->template set_item<Kernel>(p.order, p.order.template item_at<can_divide_steps<Kernel>>(next), g);
   }
   // Takes the next item. Each block gets one number past the end; the block with the last such number resets the
   // counter for the next launch.
@@ -165,14 +165,14 @@ template <class Kernel> struct StepProducer : RingLoader<Kernel, StepProducer<Ke
   TILE_FN static void load_boxes(std::uint32_t to, const View& view, RaggedLoad at, std::uint32_t full) {
     static_assert(Tile::cols % swizzle_elements == 0 && Tile::rows <= 256, "load: columns x64 and at most 256 rows");
     if (view.pages != nullptr) return load_pages<Tile>(to, view, at, full);
-    expect_bytes(full, view.lines * Tile::cols * 2);
+    expect_bytes(full, view.box_lines * Tile::cols * 2);
     load_columns<Tile>(to, view, ragged_box_origin(view, at.matrix, at.row, at.rows), full);
   }
   template <class Tile, class View>
   TILE_FN static void load_columns(std::uint32_t to, const View& view, BoxOrigin5d at, std::uint32_t full) {
 #pragma unroll
     for (int j = 0; j < Tile::cols / swizzle_elements; ++j) {
-      load_box(to + j * Tile::rows * 128, &view.on_target.map, at, full);
+      load_box(to + j * Tile::rows * 128, &view.target.map, at, full);
       at.x += swizzle_elements;
     }
   }
@@ -183,7 +183,7 @@ template <class Kernel> struct StepProducer : RingLoader<Kernel, StepProducer<Ke
     const int* const pages = view.pages + at.matrix / inner * view.pages_per_matrix;
     expect_bytes(full, Tile::rows * Tile::cols * 2);
     TILE_ROLLED
-    for (int line = 0; line < Tile::rows; line += view.lines) {
+    for (int line = 0; line < Tile::rows; line += view.box_lines) {
       const int row = at.row + line, page = row / page_rows, left = at.rows - page * page_rows;
       const int rows = left < 0 ? 0 : left < page_rows ? left : page_rows;
       const int number = rows > 0 ? pages[page] : 0;
@@ -194,12 +194,12 @@ template <class Kernel> struct StepProducer : RingLoader<Kernel, StepProducer<Ke
   template <class Tile, class View>
   TILE_FN static void load_boxes(std::uint32_t to, const View& view, BoxOrigin4d at, std::uint32_t full) {
     if constexpr (std::is_same_v<typename Tile::type, float>)
-      return load_numbers<Tile>(to, view, at, full);
+      return load_floats<Tile>(to, view, at, full);
     else
       load_tiles<Tile>(to, view, at, full);
   }
   template <class Tile>
-  TILE_FN static void load_numbers(std::uint32_t to, const Matrices& view, BoxOrigin4d at, std::uint32_t full) {
+  TILE_FN static void load_floats(std::uint32_t to, const Matrices& view, BoxOrigin4d at, std::uint32_t full) {
     constexpr int bytes = Tile::rows * Tile::cols * 4;
     expect_bytes(full, bytes);
     load_bytes(to,
@@ -213,7 +213,7 @@ template <class Kernel> struct StepProducer : RingLoader<Kernel, StepProducer<Ke
     expect_bytes(full, Tile::rows * Tile::cols * 2);
 #pragma unroll
     for (int j = 0; j < Tile::cols / swizzle_elements; ++j)
-      load_box(to + j * Tile::rows * 128, &view.on_target.map,
+      load_box(to + j * Tile::rows * 128, &view.target.map,
                BoxOrigin4d{at.x + j * swizzle_elements, at.y, at.inner, at.outer}, full);
   }
 };
@@ -243,33 +243,33 @@ TILE_FN void copy_rows(std::uint32_t to, int first_row, int first_col, const std
 
 template <class Kernel, bool first, bool last> struct StepCompute;
 
-// Operations of a warpgroup.
-template <class Kernel> struct StepConsumer : StepGroup<Kernel, StepConsumer<Kernel>> {
-  using Group = StepGroup<Kernel, StepConsumer<Kernel>>;
+// Operations of a warpgroup that multiplies.
+template <class Kernel> struct StepConsumer : StepWarpgroup<Kernel, StepConsumer<Kernel>> {
+  using Group = StepWarpgroup<Kernel, StepConsumer<Kernel>>;
   static constexpr auto config = Kernel::config;
-  StepShared<Kernel>& s;
+  StepSharedMemory<Kernel>& s;
   const typename Kernel::Globals& g;
-  const StepProblem& p;
-  const typename Kernel::Resident* resident_now = nullptr;
-  float reduced = 0;  // a result of the last row sum, for `keep_order`
+  const StepKernelArgs& p;
+  const typename Kernel::Resident* current_resident = nullptr;
+  float last_row_sum = 0;  // number that depends on the last row sum, for `prevent_reordering`
   std::uint32_t turn_phase = 0;
 
-  TILE_FN StepConsumer(StepShared<Kernel>& shared, const typename Kernel::Globals& globals, const StepProblem& problem,
-                       int number)
+  TILE_FN StepConsumer(StepSharedMemory<Kernel>& shared, const typename Kernel::Globals& globals,
+                       const StepKernelArgs& problem, int number)
       : Group(number), s(shared), g(globals), p(problem) {}
 
   TILE_FN bool leads() const { return threadIdx.x % 128 == 0; }
   TILE_FN void sync_group() const { sync_threads(1 + this->id, 128); }
   TILE_FN void acquire_item(int slot, int phase) {
     wait_mbarrier(shared_address(&s.item_full[slot]), phase);
-    this->template begin<Kernel>(p.order, s.item[slot], g);
+    this->template set_item<Kernel>(p.order, s.item[slot], g);
   }
   TILE_FN void release_item(int slot) const {
     if (leads()) arrive_mbarrier(shared_address(&s.item_empty[slot]));
   }
   TILE_FN void wait_for_resident(int slot, int phase) {
     wait_mbarrier(shared_address(&s.resident_full[slot]), phase);
-    resident_now = &s.resident[slot];
+    current_resident = &s.resident[slot];
   }
   TILE_FN void release_resident(int slot) const {
     if (!leads()) return;
@@ -286,11 +286,11 @@ template <class Kernel> struct StepConsumer : StepGroup<Kernel, StepConsumer<Ker
   TILE_FN void release_slot(int r, int slot) const {
     if (leads()) arrive_mbarrier(shared_address(&s.empty[r][slot]));
   }
-  TILE_FN void sync_groups(int meeting) const { sync_threads(8 + (this->id + 1) % 2 + 2 * meeting, 256); }
-  TILE_FN void arrive_groups(int meeting) const { arrive_threads(8 + this->id + 2 * meeting, 256); }
+  TILE_FN void sync_groups(int barrier) const { sync_threads(8 + (this->id + 1) % 2 + 2 * barrier, 256); }
+  TILE_FN void arrive_groups(int barrier) const { arrive_threads(8 + this->id + 2 * barrier, 256); }
   TILE_FN void request_turn(int* add_count, int before) {
     if (!leads()) return;
-    s.turns.wanted[this->id] = {add_count, before};
+    s.turns.requests[this->id] = {add_count, before};
     arrive_mbarrier(shared_address(&s.turns.requested[this->id]));
   }
   TILE_FN void wait_for_turn() { wait_mbarrier(shared_address(&s.turns.granted[this->id]), turn_phase); }
@@ -303,11 +303,11 @@ template <class Kernel> struct StepConsumer : StepGroup<Kernel, StepConsumer<Ker
   TILE_FN void mma_fence() const { sm90::mma_fence(); }
   TILE_FN void mma_commit() const { sm90::mma_commit(); }
   template <int left> TILE_FN void mma_wait() const { sm90::mma_wait<left>(); }
-  // Keeps ptxas from moving a wait for products above the work that should overlap them: it does not move the wait
-  // above a volatile store that depends on that work. The store never happens, since a sum of exponentials is not
+  // Keeps ptxas from moving a wait for products above the work that should overlap the products: a wait is not moved
+  // above a volatile store that depends on the work. The store never happens, since a sum of exponentials is not
   // negative.
-  TILE_FN void keep_order() const {
-    if (reduced < 0) *static_cast<volatile float*>(&s.never_written) = reduced;
+  TILE_FN void prevent_reordering() const {
+    if (last_row_sum < 0) *static_cast<volatile float*>(&s.reordering_guard) = last_row_sum;
   }
 
   template <class Tile> TILE_FN std::uint32_t tile_address(const Tile& tile) {
@@ -319,7 +319,7 @@ template <class Kernel> struct StepConsumer : StepGroup<Kernel, StepConsumer<Ker
   }
 };
 
-// Operations of compute; compiled for the first step, the middle steps and the last.
+// Operations of a kernel's `compute`, compiled for the first step, the middle steps and the last step.
 template <class Kernel, bool first_, bool last_> struct StepCompute {
   static constexpr bool first = first_, last = last_;
   static constexpr auto config = Kernel::config;
@@ -332,12 +332,12 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
   TILE_FN int length() const { return on.length(); }
   TILE_FN int round() const { return on.round(); }
   TILE_FN int step_of_round() const { return on.step_of_round(); }
-  // Returns the rows of the matrix that this group owns.
+  // Returns the range of rows that this group owns.
   TILE_FN Range own_rows() const { return {on.first_row(), 64}; }
 
   // Returns the first column of x that this group owns.
-  template <class X> TILE_FN int own_column(const X&) const {
-    return on.by_columns ? on.id * (X::cols / X::warpgroups_per_tile) : 0;
+  template <class X> TILE_FN int first_own_column(const X&) const {
+    return on.splits_columns ? on.id * (X::cols / X::warpgroups_per_tile) : 0;
   }
 
   template <class Sum, class A, class B> TILE_FN void mma(Sum& sum, const A& a, Transposed<B> b) const {
@@ -360,7 +360,8 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
     const std::uint64_t right = make_descriptor<Major::mn>(on.tile_address(b), k * 128);
 #pragma unroll
     for (int i = 0; i < k / 16; ++i)
-      mma_64_registers<n, T>(sum.v, a.v + 4 * i, right + i * (16 * 128 / 16), i == 0 ? static_cast<int>(sum.live) : 1);
+      mma_64_registers<n, T>(sum.v, a.v + 4 * i, right + i * (16 * 128 / 16),
+                             i == 0 ? static_cast<int>(sum.is_written) : 1);
     on.end_product(sum);
   }
   template <class Sum> TILE_FN void wait_for_product(const Sum& sum) const { on.template wait_for_product<last>(sum); }
@@ -369,14 +370,14 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
     on.arrive_groups(on.template barrier_number<last>());
   }
   TILE_FN void wait_at_barrier() const { on.template wait_at_barrier<last>(); }
-  // Returns the numbers of a tile from `first` on, for the columns of x that this group owns.
+  // Returns the numbers of a tile, beginning with number `first`, for the columns of x that this group owns.
   template <class X, class Tile> TILE_FN ColumnValues column_values(const Tile& tile, int first, const X& x) const {
     on.begin_reading(tile);
     const char* const in_slot = reinterpret_cast<const char*>(tile.data) +
                                 on.template ring<Tile::ring>().slot * static_cast<int>(sizeof(typename Kernel::Stage));
-    return {reinterpret_cast<const float*>(in_slot) + first + own_column(x) + first_col_of_thread()};
+    return {reinterpret_cast<const float*>(in_slot) + first + first_own_column(x) + first_col_of_thread()};
   }
-  // Adds x to tile `number` of a matrix in memory and clears x. Ordered adds need a call of `request_turn` before.
+  // Adds x to tile `number` of a matrix in memory and marks x as empty. Ordered adds need an earlier `request_turn`.
   template <class X> TILE_FN void add_to_memory(const SumsInMemory& view, X& x, int matrix, int number) const {
     float* const to = view.data + static_cast<Index>(warpgroup_part_index<X>(view, matrix, number)) * (X::size * 128) +
                       threadIdx.x % 128 * 4;
@@ -384,7 +385,7 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
 #pragma unroll
     for (int i = 0; i < X::size / 4; ++i) add_four_floats(to + i * 512, x.v + 4 * i);
     if constexpr (AddsInOrder<Kernel>) on.pass_turn();
-    x.live = false;
+    x.is_written = false;
   }
   // Requests a turn to add to a tile after `before` other adds.
   template <class X>
@@ -404,10 +405,10 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
   template <class Row, class X> TILE_FN void reduce(Row& into, const X& x, Max by) const { sm90::reduce(into, x, by); }
   template <class Row, class X> TILE_FN void reduce(Row& into, const X& x, Add by, const Row& times) const {
     sm90::reduce(into, x, by, times);
-    on.reduced = fminf(into.v[0], into.v[1]);
+    on.last_row_sum = fminf(into.v[0], into.v[1]);
   }
   template <class To, class From> TILE_FN void copy(To& to, const From& from) const { sm90::copy(to, from); }
-  // Copies an operand to a tile whose rows are the operand's columns.
+  // Copies the transpose of an operand to a tile.
   template <class T, int rows, int cols, int warpgroups_per_tile>
   TILE_FN void copy(const ResidentTile<T, rows, cols>& to,
                     Transposed<RegisterOperand<cols, rows, warpgroups_per_tile, T>> from) const {
@@ -417,28 +418,28 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
   template <class T, int rows, int cols, int warpgroups_per_tile>
   TILE_FN void copy(const ResidentTile<T, rows, cols>& to,
                     const RegisterOperand<rows, cols, warpgroups_per_tile, T>& from) const {
-    constexpr int width = on.by_columns ? cols / warpgroups_per_tile : cols;
-    copy_rows<rows, width>(shared_address(to.data), on.by_columns ? 0 : on.id * 64, on.by_columns ? on.id * width : 0,
-                           from.v);
+    constexpr int width = on.splits_columns ? cols / warpgroups_per_tile : cols;
+    copy_rows<rows, width>(shared_address(to.data), on.splits_columns ? 0 : on.id * 64,
+                           on.splits_columns ? on.id * width : 0, from.v);
   }
 
  private:
   template <class X> TILE_FN int warpgroup_part_index(const SumsInMemory& view, int matrix, int number) const {
     return (matrix * view.tiles_per_matrix + number) * X::warpgroups_per_tile + on.id;
   }
-  // Issues a product. A group owns 64 rows of the sums or, if all groups have the same 64 rows, a part of the columns.
+  // Issues a product. A group owns 64 rows of the sums or, if all groups own the same 64 rows, a part of the columns.
   template <bool is_a_transposed, bool is_b_transposed, int m, int n, int warpgroups_per_tile, class A, class B>
   TILE_FN void issue_products(Accumulator<m, n, warpgroups_per_tile>& sum, const A& a, const B& b) const {
-    constexpr bool by_columns = m < 64 * warpgroups_per_tile;
-    static_assert(m == (by_columns ? 64 : 64 * warpgroups_per_tile), "mma: each group owns 64 rows");
-    constexpr int depth = is_a_transposed ? A::rows : A::cols, width = by_columns ? n / warpgroups_per_tile : n;
+    constexpr bool splits_columns = m < 64 * warpgroups_per_tile;
+    static_assert(m == (splits_columns ? 64 : 64 * warpgroups_per_tile), "mma: each group owns 64 rows");
+    constexpr int depth = is_a_transposed ? A::rows : A::cols, width = splits_columns ? n / warpgroups_per_tile : n;
     static_assert((is_a_transposed ? A::cols : A::rows) == m && (is_b_transposed ? B::rows : B::cols) == n &&
                       (is_b_transposed ? B::cols : B::rows) == depth,
                   "mma: [m, k] x [k, n] -> [m, n]; the two sizes of a transposed operand are exchanged");
     constexpr Major of_a = is_a_transposed ? Major::mn : Major::k, of_b = is_b_transposed ? Major::k : Major::mn;
     on.template begin_product<last>(b);
-    const int own_a = by_columns ? 0 : on.id * (is_a_transposed ? A::rows : 64);
-    const int own_b = by_columns ? on.id * (is_b_transposed ? width : width / swizzle_elements * B::rows) : 0;
+    const int own_a = splits_columns ? 0 : on.id * (is_a_transposed ? A::rows : 64);
+    const int own_b = splits_columns ? on.id * (is_b_transposed ? width : width / swizzle_elements * B::rows) : 0;
     const std::uint64_t left = make_descriptor<of_a>(on.tile_address(a) + own_a * 128, A::rows * 128);
     const std::uint64_t right = make_descriptor<of_b>(on.tile_address(b) + own_b * 128, B::rows * 128);
 #pragma unroll
@@ -446,7 +447,7 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
       const int in_a = is_a_transposed ? k * 128 : k / 4 * (A::rows * 8) + k % 4 * 2;
       const int in_b = is_b_transposed ? k / 4 * (B::rows * 8) + k % 4 * 2 : k * 128;
       mma_64<width, typename A::type, of_a, of_b>(sum.v, left + in_a, right + in_b,
-                                                  k == 0 ? static_cast<int>(sum.live) : 1);
+                                                  k == 0 ? static_cast<int>(sum.is_written) : 1);
     }
     on.end_product(sum);
   }
@@ -455,22 +456,22 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
 // Returns the number of lines of an item that begins at `row`; `line_address` returns the address of a line.
 template <class T, int m, int n> TILE_FN int line_count(const RaggedOut<T, m, n>& view, int matrix, int row) {
   const int left = row_count(view, matrix) - row;
-  return min(left * view.group, m / view.group * view.group);
+  return min(left * view.lines_per_row, m / view.lines_per_row * view.lines_per_row);
 }
 template <class T, int m, int n>
 TILE_FN T* line_address(const RaggedOut<T, m, n>& view, int matrix, int row, int line) {
   const int inner = static_cast<int>(view.inner), outer = matrix / inner;
   const int start = view.starts == nullptr ? 0 : view.starts[outer];
   return static_cast<T*>(const_cast<void*>(view.data)) + outer * view.outer_stride +
-         matrix % inner * view.inner_stride + (start + row + line / view.group) * view.row_stride +
-         line % view.group * view.line_stride;
+         matrix % inner * view.inner_stride + (start + row + line / view.lines_per_row) * view.row_stride +
+         line % view.lines_per_row * view.line_stride;
 }
 
-// Operations of store.
+// Operations of a kernel's `store`.
 template <class Kernel> struct StepStore {
   static constexpr auto config = Kernel::config;
   StepConsumer<Kernel>& on;
-  int left = 0;  // bytes of the outputs stored before this one
+  int staged_bytes = 0;  // bytes of the resident slot that outputs already use
 
   TILE_FN int matrix() const { return on.matrix(); }
   TILE_FN int row() const { return on.row(); }
@@ -480,7 +481,7 @@ template <class Kernel> struct StepStore {
   // Stores one number for each line of a ragged output.
   template <int m, int warpgroups_per_tile>
   TILE_FN void store(const RaggedOut<float, m, 1>& view, Accumulator<m, 1, warpgroups_per_tile>& x) {
-    add_row_parts(x);
+    reduce_row_partials(x);
     if (view.data == nullptr || threadIdx.x % 4 != 0) return;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -491,7 +492,7 @@ template <class Kernel> struct StepStore {
   // Stores one number for each row.
   template <int m, int warpgroups_per_tile>
   TILE_FN void store(const MatricesOut<float, m, 1>& view, Accumulator<m, 1, warpgroups_per_tile>& x) {
-    add_row_parts(x);
+    reduce_row_partials(x);
     if (view.data == nullptr || threadIdx.x % 4 != 0) return;
     const BoxOrigin4d at = box_origin(view, on.matrix(), 0, 0);
     float* const to =
@@ -522,11 +523,11 @@ template <class Kernel> struct StepStore {
   TILE_FN void store_boxes(const View& view, const Accumulator<m, n, warpgroups_per_tile>& x) {
     using T = typename View::type;
     static_assert(n % swizzle_elements == 0, "store: columns x64");
-    constexpr int width = on.by_columns ? n / warpgroups_per_tile : n;
-    const int first_col = on.by_columns ? on.id * width : 0;
-    const std::uint32_t out = shared_address(&on.s.resident[on.resident.slot]) + left +
-                              (on.by_columns ? 0 : on.id * 64 * 128) + first_col / swizzle_elements * (m * 128);
-    left += m * n * static_cast<int>(sizeof(T));
+    constexpr int width = on.splits_columns ? n / warpgroups_per_tile : n;
+    const int first_col = on.splits_columns ? on.id * width : 0;
+    const std::uint32_t out = shared_address(&on.s.resident[on.resident.slot]) + staged_bytes +
+                              (on.splits_columns ? 0 : on.id * 64 * 128) + first_col / swizzle_elements * (m * 128);
+    staged_bytes += m * n * static_cast<int>(sizeof(T));
     on.sync_group();
     const int lane = threadIdx.x % 32, r = threadIdx.x % 128 / 32 * 16 + lane % 8 + lane / 8 % 2 * 8;
 #pragma unroll
@@ -542,7 +543,7 @@ template <class Kernel> struct StepStore {
     if (on.first_row() < (IsRagged<Kernel> ? matrix_rows(view) : view.rows)) {
 #pragma unroll
       for (int j = 0; j < width / swizzle_elements; ++j)
-        store_box(&view.on_target.map, out + j * m * 128,
+        store_box(&view.target.map, out + j * m * 128,
                   box_origin(view, on.matrix(), on.first_row(), first_col + j * swizzle_elements));
     }
     commit_stores();

@@ -1,6 +1,6 @@
-// Hopper's storage of the types of tile.h: a tile is in shared memory, sums are in registers, a matrix also has a
-// tensor map for the copy engine, and an output has its epilogue. A 128 x 64 tile of bf16 takes 16 KiB; its 128 x 128
-// sums take 64 registers of each thread of two warpgroups. tile.h includes this file when nvcc compiles.
+// The types of tile.h on Hopper: tiles are in shared memory and sums in registers; a matrix also has a tensor map for
+// the copy engine (TMA), and an output has an epilogue. A 128 x 64 tile of bf16 takes 16 KiB; 128 x 128 sums take 64
+// registers of each thread of two warpgroups. tile.h includes this file when nvcc compiles.
 #pragma once
 
 #include <cuda.h>
@@ -12,7 +12,7 @@
 
 namespace ridge::tile {
 
-inline constexpr int max_shared_bytes = 227 * 1024;  // limit of a block
+inline constexpr int max_shared_bytes = 227 * 1024;  // shared memory of a block
 
 // Swizzled rows of 128 bytes must start at multiples of 1024 bytes: the copy engine and the tensor cores swizzle by
 // address bits.
@@ -28,29 +28,29 @@ template <int M, int N, int WarpgroupsPerTile = 1, class Sum_ = float> struct Ac
   static constexpr int rows = M, cols = N, warpgroups_per_tile = WarpgroupsPerTile,
                        size = M * N / (WarpgroupsPerTile * 128);
   Sum v[size];
-  bool live = false;     // true once a product has written it; the first product overwrites
-  int last_product = 0;  // number of the last product in flight that adds to it (step_ring.h)
+  bool is_written = false;  // true once a product has written the sums; the first product overwrites them
+  int last_product = 0;     // number of the last product issued that adds to the sums (step_ring.h)
 };
 
 // L2 cache policies, encoded as by createpolicy.fractional with fraction 1.
 inline constexpr std::uint64_t evict_normal = 0x1000000000000000, evict_first = 0x12F0000000000000;
 
-struct InputOnTarget {
+struct TargetInput {
   CUtensorMap map;
   bool batched;                               // false if all products of a batch read the same matrix
   std::uint64_t cache_policy = evict_normal;  // L2 policy of the loads: `evict_normal` or `evict_first`
 };
 
-struct OutputOnTarget : Epilogue {
-  CUtensorMap map, tail;  // boxes of 64 columns, and of the last N % 64
-  bool bulk;              // true if sums are only rounded and the copy engine can write them
-  bool vectors;           // true if groups of four contiguous elements are aligned
+struct TargetOutput : Epilogue {
+  CUtensorMap map, tail;  // maps for boxes of 64 columns, and of the last N % 64 columns
+  bool stores_in_bulk;    // true if sums are only rounded and then stored by the copy engine
+  bool aligned_fours;     // true if each group of four contiguous elements is aligned
   bool vector_epilogue;   // true if D and all operands have A's format and D's rows consist of aligned 16-byte units
   bool adds_to_output;    // true if the bulk store adds to D
 };
 
-// Rows that a product exchanges with other ranks. A scattered result is stored in bulk.
-struct SharedRowMaps {
+// Rows that a product exchanges with other ranks (shared_rows.h), and their tensor maps.
+struct PeerRowMaps {
   GatheredRows gathered;
   ScatteredRows scattered;
   CUtensorMap own_shard;                          // map of this rank's own rows of A

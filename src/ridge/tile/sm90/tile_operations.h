@@ -1,6 +1,6 @@
-// Operations of a product kernel on Hopper, by role: a producer loads, a consumer multiplies and stores. A tile whose
-// rows are contiguous along k is stored as consecutive blocks of rows x 64 elements (128 bytes, swizzled); one that is
-// contiguous along the output's axis, as blocks of k x 64. Each block is one box of the copy engine.
+// Operations of a product kernel on Hopper: the producer loads, consumers multiply and store. In shared memory a tile
+// that is contiguous along k consists of blocks of [rows][64] elements (128 bytes, swizzled), and a tile that is
+// contiguous along m or n of blocks of [k][64]. The copy engine loads each block as one box.
 #pragma once
 
 #include "ridge/tile/ring.h"
@@ -12,9 +12,9 @@ namespace ridge::tile::sm90 {
 
 inline constexpr int swizzle_elements = 64;  // 16-bit elements in the 128 bytes that are swizzled together
 
-template <class Kernel> struct Position {  // position of the work item
-  int m0, n0, batch, rank;                 // `rank` is the block's rank in its cluster
-  int end;                                 // end of the rows of D that may be written, in grouped products
+template <class Kernel> struct ItemPosition {  // position of the work item
+  int m0, n0, batch, rank;                     // `rank` is the block's rank in its cluster
+  int row_end;                                 // end of the rows of D that may be written, in grouped products
   TILE_FN Row row() const { return {{m0, Kernel::config.m}}; }
   TILE_FN Col col() const { return {{n0, Kernel::config.n}}; }
 };
@@ -22,11 +22,11 @@ template <class Kernel> struct Position {  // position of the work item
 template <class Along> inline constexpr bool along_rows = std::is_same_v<Along, Row>;
 template <class Kernel, class Along> inline constexpr Major major_of =
     along_rows<Along> ? Kernel::config.a : Kernel::config.b;
-// Number of blocks of a cluster that load the same tile: those along the other axis.
+// Number of blocks of a cluster that need the same tile; each loads a part and multicasts it.
 template <class Kernel, class Along> inline constexpr int multicast_blocks =
     along_rows<Along> ? Kernel::config.cluster_n : Kernel::config.cluster_m;
 
-// True if rows that a kernel loads may arrive while it multiplies, or if its result is scattered (shared_rows.h).
+// True if rows of A may arrive from other ranks while the kernel runs, or if the result is scattered (shared_rows.h).
 template <class Kernel> inline constexpr bool gathers_rows = [] {
   if constexpr (requires { Kernel::config.gathers_rows(); }) return Kernel::config.gathers_rows();
   return false;
@@ -36,13 +36,13 @@ template <class Kernel> inline constexpr bool scatters_rows = [] {
   return false;
 }();
 
-struct NoSharedRows {};
-template <class Kernel> struct SharedRowsOf
-    : std::conditional_t<gathers_rows<Kernel> || scatters_rows<Kernel>, SharedRowMaps, NoSharedRows> {};
+struct NoPeerRows {};
+template <class Kernel> struct PeerRowMapsOf
+    : std::conditional_t<gathers_rows<Kernel> || scatters_rows<Kernel>, PeerRowMaps, NoPeerRows> {};
 
-template <class Kernel, LoadSubset subset> struct TileLoader : Position<Kernel> {
-  std::uint32_t full;  // address of the full barrier of the slot that is being filled
-  const SharedRowsOf<Kernel>* shared;
+template <class Kernel, LoadSubset subset> struct TileLoader : ItemPosition<Kernel> {
+  std::uint32_t full;  // shared address of the full barrier of the slot to fill
+  const PeerRowMapsOf<Kernel>* peer_rows;
 
   template <class Tile, class Along, bool is_constant>
   TILE_FN void load(Tile& tile, const GlobalView<Tile, Along, is_constant>& view, Along where, Range k) const {
@@ -58,17 +58,17 @@ template <class Kernel, LoadSubset subset> struct TileLoader : Position<Kernel> 
     if constexpr (subset != LoadSubset::all_operands && is_prefetched != (subset == LoadSubset::constants)) return;
     expect_bytes(full, count * Tile::cols * 2);
     int along = static_cast<int>(where.begin);
-    const int depth = static_cast<int>(k.begin), product = view.on_target.batched ? this->batch : 0;
-    const CUtensorMap* map = &view.on_target.map;
+    const int depth = static_cast<int>(k.begin), product = view.target.batched ? this->batch : 0;
+    const CUtensorMap* map = &view.target.map;
     if constexpr (along_rows<Along> && gathers_rows<Kernel>)
-      if (const GatheredRows& rows = shared->gathered; rows.rows > 0) {
+      if (const GatheredRows& rows = peer_rows->gathered; rows.rows > 0) {
         if (depth % rows.cols == 0) wait_for_rows(rows, along, depth);
-        if (rows.walk_row(along) < rows.shard_rows) {
-          along = rows.walk_row(along);
-          map = &shared->own_shard;
+        if (rows.walk_position(along) < rows.shard_rows) {
+          along = rows.walk_position(along);
+          map = &peer_rows->own_shard;
         }
       }
-    const MapAndPolicy from{map, view.on_target.cache_policy};
+    const MapAndPolicy from{map, view.target.cache_policy};
     if constexpr (major_of<Kernel, Along> == Major::k)
       load_k_major<first, count, Along>(part.tile, from, {depth, along, product});
     else
@@ -78,7 +78,7 @@ template <class Kernel, LoadSubset subset> struct TileLoader : Position<Kernel> 
  private:
   struct MapAndPolicy {
     const CUtensorMap* map;
-    std::uint64_t kept;
+    std::uint64_t policy;
   };
 
   TILE_FN static void wait_for_rows(const GatheredRows& rows, int row, int column) {
@@ -118,7 +118,7 @@ template <class Kernel, LoadSubset subset> struct TileLoader : Position<Kernel> 
   }
 
   template <class Along>
-  TILE_FN int multicast_rank() const {  // index of this block among those that load the same tile
+  TILE_FN int multicast_rank() const {  // index of this block among the blocks that need the same tile
     if constexpr (multicast_blocks<Kernel, Along> == 1) return 0;
     return along_rows<Along> ? this->rank / Kernel::config.cluster_m : this->rank % Kernel::config.cluster_m;
   }
@@ -126,11 +126,11 @@ template <class Kernel, LoadSubset subset> struct TileLoader : Position<Kernel> 
   TILE_FN void load_for_cluster(std::uint32_t to, const MapAndPolicy& from, BoxOrigin box) const {
     constexpr int m = Kernel::config.cluster_m, n = Kernel::config.cluster_n;
     if constexpr (multicast_blocks<Kernel, Along> == 1) {
-      load_box(to, from.map, from.kept, box, full);
+      load_box(to, from.map, from.policy, box, full);
     } else {  // the ranks of a cluster advance along m first
       constexpr int along_n = ((1 << m * n) - 1) / ((1 << m) - 1), along_m = (1 << m) - 1;
       const int block_mask = along_rows<Along> ? along_n << this->rank % m : along_m << this->rank / m * m;
-      load_box_multicast(to, from.map, from.kept, box, full, static_cast<std::uint16_t>(block_mask));
+      load_box_multicast(to, from.map, from.policy, box, full, static_cast<std::uint16_t>(block_mask));
     }
   }
 };
@@ -149,13 +149,13 @@ TILE_FN void store_matrix2_transposed(std::uint32_t to, std::uint32_t a, std::ui
   asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1,%2};" ::"r"(to), "r"(a), "r"(b) : "memory");
 }
 
-// An epilogue step processes 16 columns of 64 rows of a group's part of a tile, in the order of the registers.
+// A group processes its part of a tile in epilogue steps of 64 rows x 16 columns, in the order of the registers.
 template <class Kernel> inline constexpr int steps_across = (Kernel::config.n + 15) / 16;
 template <class Kernel> inline constexpr int epilogue_steps_of = Kernel::config.epilogue_steps();
 struct RegisterRange {
   int first, count;
 };
-template <class Kernel> TILE_FN constexpr RegisterRange registers_of(int step) {
+template <class Kernel> TILE_FN constexpr RegisterRange step_registers(int step) {
   constexpr int n = Kernel::config.n;
   const int across = step % steps_across<Kernel>;
   return {step / steps_across<Kernel> * (n / 2) + across * 8, (across + 1) * 16 <= n ? 8 : n % 16 / 2};
@@ -164,13 +164,14 @@ struct EpilogueStepRange {
   int first, end;
 };
 
-template <class Kernel> struct TileConsumer : Position<Kernel> {
-  int share;              // index of this consumer's part of the tile's rows
+template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
+  int row_part;           // index of this consumer's part of the tile's rows
   int id;                 // number of this consumer in the block
   std::uint8_t* staging;  // this consumer's output buffers
-  const SharedRowsOf<Kernel>* shared;
+  const PeerRowMapsOf<Kernel>* peer_rows;
   int buffer = 0;
-  EpilogueStepRange epilogue_steps{0, epilogue_steps_of<Kernel>};  // fewer if other blocks store the rest of the tile
+  EpilogueStepRange epilogue_steps{0,
+                                   epilogue_steps_of<Kernel>};  // steps to store; fewer if other blocks store the rest
 
   TILE_FN bool leads() const { return threadIdx.x % 128 == 0; }
   TILE_FN void sync_group() const { sync_threads(1 + id, 128); }
@@ -188,7 +189,7 @@ template <class Kernel> struct TileConsumer : Position<Kernel> {
     constexpr int group = A::cols * 128;                   // bytes of a k x 64 block
     constexpr int a_rows = (a_k ? 64 * 128 : group) / 16;  // stride of 64 rows, in descriptor units
     const std::uint64_t from_a =
-        make_descriptor<Kernel::config.a>(shared_address(a.data), group) + share * (mine / 64) * a_rows;
+        make_descriptor<Kernel::config.a>(shared_address(a.data), group) + row_part * (mine / 64) * a_rows;
     const std::uint64_t from_b = make_descriptor<Kernel::config.b>(shared_address(b.tile.data), group);
 #pragma unroll
     for (int k = 0; k < A::cols / 16; ++k) {
@@ -198,17 +199,17 @@ template <class Kernel> struct TileConsumer : Position<Kernel> {
       for (int i = 0; i < mine / 64; ++i)
         mma_64<n, typename A::type, Kernel::config.a, Kernel::config.b>(acc.v + i * (n / 2),
                                                                         from_a + step_a + i * a_rows, from_b + step_b,
-                                                                        k == 0 ? static_cast<int>(acc.live) : 1);
+                                                                        k == 0 ? static_cast<int>(acc.is_written) : 1);
     }
-    acc.live = true;
+    acc.is_written = true;
   }
 
   template <class T, int m, int n, int warpgroups_per_tile>
   TILE_FN void store(const OutputView<T, m, n>& view, const Accumulator<m, n, warpgroups_per_tile>& acc, Row row,
                      Col col) {
-    const int first = static_cast<int>(row.begin) + share * (m / warpgroups_per_tile),
+    const int first = static_cast<int>(row.begin) + row_part * (m / warpgroups_per_tile),
               column = static_cast<int>(col.begin);
-    if (view.on_target.bulk && epilogue_steps.end - epilogue_steps.first == epilogue_steps_of<Kernel> &&
+    if (view.target.stores_in_bulk && epilogue_steps.end - epilogue_steps.first == epilogue_steps_of<Kernel> &&
         is_in_group(first, column, m / warpgroups_per_tile)) {
       store_bulk(view, acc, first, column);
       if constexpr (scatters_rows<Kernel>)
@@ -222,15 +223,16 @@ template <class Kernel> struct TileConsumer : Position<Kernel> {
   template <class T, int m, int n, int warpgroups_per_tile>
   TILE_FN void store_rounded(const OutputView<T, m, n>& view, const Accumulator<m, n, warpgroups_per_tile>& acc,
                              Row row, Col col) {
-    store_bulk(view, acc, static_cast<int>(row.begin) + share * (m / warpgroups_per_tile), static_cast<int>(col.begin));
+    store_bulk(view, acc, static_cast<int>(row.begin) + row_part * (m / warpgroups_per_tile),
+               static_cast<int>(col.begin));
   }
 
  private:
   static constexpr bool swap = Kernel::config.swap;
 
-  // True if the `high` rows of this consumer's part of a tile are all in one group of rows.
+  // True if all rows of this consumer's part of a tile are in one group of a grouped product.
   TILE_FN bool is_in_group(int row, int col, int high) const {
-    if constexpr (is_grouped<Kernel>) return (swap ? col + Kernel::config.n : row + high) <= this->end;
+    if constexpr (is_grouped<Kernel>) return (swap ? col + Kernel::config.n : row + high) <= this->row_end;
     return true;
   }
   struct OutputBounds {
@@ -239,26 +241,26 @@ template <class Kernel> struct TileConsumer : Position<Kernel> {
   // Returns the rows and columns of D that may be written.
   template <class View> TILE_FN decltype(auto) output_bounds(const View& view) const {
     if constexpr (is_grouped<Kernel>)
-      return OutputBounds{this->end, view.cols};
+      return OutputBounds{this->row_end, view.cols};
     else
       return (view);
   }
 
-  // Operations of a scattered result (shared_rows.h), called by the consumer's first thread, which stores. A consumer's
-  // part of a tile is in one group of rows, and in one or two chunks of columns.
+  // Operations for a scattered result (shared_rows.h), called by the consumer's first thread, which stores. A
+  // consumer's part of a tile belongs to one or two chunks, side by side.
   template <class View> TILE_FN static int column_end(const View& view, int col) {
     const int cols = static_cast<int>(view.cols);
     return cols - col < Kernel::config.n ? cols : col + Kernel::config.n;
   }
   template <class View> TILE_FN void wait_for_peers(const View& view, int row, int col) const {
-    const ScatteredRows& rows = shared->scattered;
+    const ScatteredRows& rows = peer_rows->scattered;
     const int end = column_end(view, col);
     if (rows.rows == 0 || end <= col) return;
-    while (read_acquire_system(rows.is_ready) == 0) {}
+    while (read_acquire_system(rows.ready_flag) == 0) {}
     if (rows.adds_to_row(row)) {
       int column_chunk = rows.chunk_in_shard(0, col), chunk = rows.chunk_number(row, col) - rows.chunks_per_shard;
       for (int next = column_chunk * rows.cols; next < end; next += rows.cols, ++column_chunk, ++chunk) {
-        const int all = rows.rows * rows.width(column_chunk, static_cast<int>(view.cols));
+        const int all = rows.rows * rows.chunk_width(column_chunk, static_cast<int>(view.cols));
         const std::uint32_t* const word = rows.arrived + rows.flag_index(chunk);
         while (read_acquire_system(word) != static_cast<std::uint32_t>(rows.copies_chunks ? 1 : all)) {}
       }
@@ -266,10 +268,10 @@ template <class Kernel> struct TileConsumer : Position<Kernel> {
     fence_global_proxy();
   }
   template <class View> TILE_FN void signal_stored_chunks(const View& view, int height, int row, int col) const {
-    const ScatteredRows& rows = shared->scattered;
+    const ScatteredRows& rows = peer_rows->scattered;
     const int end = column_end(view, col);
     if (rows.rows == 0 || end <= col) return;
-    const bool is_last = rows.is_last(rows.walk_row(row));
+    const bool is_last = rows.is_in_last_shard(rows.walk_position(row));
     if (is_last && !rows.counts_last_shard) return;
     wait_for_all_stores();
     std::uint32_t* const words = is_last || rows.copies_chunks ? rows.chunk_counts : rows.next_rank_counts;
@@ -302,7 +304,7 @@ template <class Kernel> struct TileConsumer : Position<Kernel> {
             stage_swizzled<T>(out, v);
         };
         auto send = [&] {
-          const OutputOnTarget& o = view.on_target;
+          const TargetOutput& o = view.target;
           const int from = row + i * 64;
           const CUtensorMap* const map = tail ? &o.tail : &o.map;
           const int product = is_grouped<Kernel> ? 0 : this->batch;
@@ -310,15 +312,15 @@ template <class Kernel> struct TileConsumer : Position<Kernel> {
               swap ? BoxOrigin{from, col, product} : BoxOrigin{col + c * swizzle_elements, from, product};
           if constexpr (scatters_rows<Kernel>) {
             if (i == 0 && c == 0) wait_for_peers(view, row, col);
-            const ScatteredRows& rows = shared->scattered;
+            const ScatteredRows& rows = peer_rows->scattered;
             auto position = RowWalk::ShardPosition{0, from};
             const CUtensorMap* to = map;
             bool adds = o.adds_to_output;
             if (rows.rows > 0) {
               adds = rows.adds_to_row(from);
-              if (!rows.copies_chunks || rows.is_last(rows.walk_row(from))) {
+              if (!rows.copies_chunks || rows.is_in_last_shard(rows.walk_position(from))) {
                 position = rows.shard_position(from);
-                to = shared->shards + position.shard;
+                to = peer_rows->shards + position.shard;
               }
             }
             store_or_add_box(to, out, {box.x, position.row, box.batch}, adds);
@@ -326,11 +328,11 @@ template <class Kernel> struct TileConsumer : Position<Kernel> {
             store_or_add_box(map, out, box, o.adds_to_output);
           }
         };
-        send_box<Kernel::config.staging>(*this, write, send);
+        store_through_buffer<Kernel::config.staging>(*this, write, send);
       }
   }
 
-  // Writes 16 rows x 16 columns for each warp and step, to 64 rows of 128 bytes, swizzled in 16-byte units.
+  // Writes 64 x 64 rounded sums to shared memory, as 64 rows of 128 bytes, swizzled in 16-byte units.
   template <class T> TILE_FN void stage_swizzled(std::uint32_t out, const float* v) const {
     const int lane = threadIdx.x % 32, r = threadIdx.x % 128 / 32 * 16 + lane % 16;
 #pragma unroll
@@ -350,7 +352,7 @@ template <class Kernel> struct TileConsumer : Position<Kernel> {
                     pack_pair<T>(x[4], x[5]), pack_pair<T>(x[6], x[7]));
     }
   }
-  // Writes 16 rows x 8 columns of the tile for each warp and step, as 8 rows of 16 columns of the output.
+  // Writes the transpose of 64 rows x `cols` columns of sums to shared memory, rounded and swizzled.
   template <class T, int cols> TILE_FN void stage_transposed(std::uint32_t out, const float* v) const {
     const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
 #pragma unroll
@@ -365,15 +367,15 @@ template <class Kernel> struct TileConsumer : Position<Kernel> {
   template <class T, int m, int n, int warpgroups_per_tile>
   TILE_FN void store_with_epilogue(const OutputView<T, m, n>& view, const Accumulator<m, n, warpgroups_per_tile>& acc,
                                    int row, int col) {
-    if (view.on_target.vector_epilogue)
+    if (view.target.vector_epilogue)
       store_vectors<T, m / warpgroups_per_tile, n>(view, acc.v, row, col);
-    else if (view.on_target.vectors)
+    else if (view.target.aligned_fours)
       store_runs<RunDirection::row, m / warpgroups_per_tile, n>(view, acc.v, row, col);
     else
       store_runs<RunDirection::column, m / warpgroups_per_tile, n>(view, acc.v, row, col);
   }
 
-  // Position of a thread's eight sums in an epilogue step: eight columns of a row (across), or eight rows.
+  // A thread's eight sums in an epilogue step: eight columns of a row if `across`, else eight rows of a column.
   template <bool across, int n> struct EpilogueStep {
     static constexpr int steps_per_row = steps_across<Kernel>;
     int r, c;
@@ -384,22 +386,22 @@ template <class Kernel> struct TileConsumer : Position<Kernel> {
     }
     TILE_FN int row(int step) const { return step / steps_per_row * 64 + threadIdx.x % 128 / 32 * 16 + r; }
     TILE_FN int col(int step) const { return step % steps_per_row * 16 + c; }
-    TILE_FN bool is_real(int step) const {
+    TILE_FN bool is_inside(int step) const {
       return n % 16 == 0 || step % steps_per_row + 1 < steps_per_row || c < n % 16;
     }
     TILE_FN LaneValues<8> read_step(float* mine, const float* v, int step) const {
       __syncwarp();  // the warp has read the previous 16 x 16 sums
       call_with_constant<0, epilogue_steps_of<Kernel>>(step, [&]<int i>() {
-        constexpr RegisterRange registers = registers_of<Kernel>(i);
+        constexpr RegisterRange registers = step_registers<Kernel>(i);
         stage_sums<registers.count * 2>(mine, v + registers.first);
       });
       __syncwarp();
       return read_sums<across>(mine, r, c);
     }
   };
-  TILE_FN float* sums_of_warp() const { return reinterpret_cast<float*>(staging) + threadIdx.x % 128 / 32 * 256; }
+  TILE_FN float* warp_staging() const { return reinterpret_cast<float*>(staging) + threadIdx.x % 128 / 32 * 256; }
 
-  // Position of eight contiguous elements of D, which are all inside or all outside.
+  // Eight contiguous elements of D, which are all inside or all outside D.
   struct EightElements {
     unsigned batch, y, x;
     bool inside;
@@ -417,11 +419,11 @@ template <class Kernel> struct TileConsumer : Position<Kernel> {
   TILE_FN void store_vectors(const View& view, const float* v, int row, int col) {
     constexpr bool loads_early = rows / 64 * n / 2 < 192;
     const EpilogueStep<!swap, n> mine;
-    const OutputOnTarget& o = view.on_target;
+    const TargetOutput& o = view.target;
     const auto eight = [&](int group, int across) {
       const int r = row + group * 64 + mine.row(0), c = col + mine.col(across), y = swap ? c : r, x = swap ? r : c;
       const bool inside =
-          mine.is_real(across) && y < static_cast<int>(output_bounds(view).rows) && x < static_cast<int>(view.cols);
+          mine.is_inside(across) && y < static_cast<int>(output_bounds(view).rows) && x < static_cast<int>(view.cols);
       return EightElements{static_cast<unsigned>(this->batch), static_cast<unsigned>(y), static_cast<unsigned>(x),
                            inside};
     };
@@ -439,7 +441,7 @@ template <class Kernel> struct TileConsumer : Position<Kernel> {
     if (loads_early) load_operands(here);
 #pragma unroll 1
     for (; step < epilogue_steps.end; ++step) {
-      const LaneValues<8> sums = mine.read_step(sums_of_warp(), v, step);
+      const LaneValues<8> sums = mine.read_step(warp_staging(), v, step);
       const LaneValues<8> z = tile::apply_epilogue<Math>(o, sums, [&](const EpilogueInput& p) {
         if (loads_early)
           return widen_pairs<T, 8>(operands[&p == &o.scale ? 0 : &p == &o.bias ? 1 : &p == &o.gate ? 2 : 3]);
@@ -466,10 +468,10 @@ template <class Kernel> struct TileConsumer : Position<Kernel> {
     const EpilogueStep<(run == RunDirection::row) != swap, n> mine;
 #pragma unroll 1
     for (int step = epilogue_steps.first; step < epilogue_steps.end; ++step) {
-      const LaneValues<8> sums = mine.read_step(sums_of_warp(), v, step);
+      const LaneValues<8> sums = mine.read_step(warp_staging(), v, step);
       const int r = row + mine.row(step), c = col + mine.col(step);
       const auto at = EpilogueRun<8, run>::in(output_bounds(view), swap ? c : r, swap ? r : c, this->batch);
-      if (mine.is_real(step) && at.inside_count > 0) store_epilogue(view, sums, at);
+      if (mine.is_inside(step) && at.inside_count > 0) apply_and_store(view, sums, at);
     }
   }
   // Prefetches the tile's part of an operand into the L2.
@@ -484,7 +486,7 @@ template <class Kernel> struct TileConsumer : Position<Kernel> {
     for (int x = 0; x < n && col + x < view.cols; x += line)
       asm volatile("prefetch.global.L2 [%0];" ::"l"(data + x * bytes_of(p.format)));
   }
-  // Calls do_it<i>() for first <= i < end, because registers can only be indexed by constants.
+  // Calls do_it<i>() with i, first <= i < end, as a constant, because registers can only be indexed by constants.
   template <int first, int end, class Do> TILE_FN static void call_with_constant(int i, const Do& do_it) {
     constexpr int middle = (first + end) / 2;
     if constexpr (end - first == 1)

@@ -7,8 +7,7 @@
 
 namespace ridge::tile::sm90 {
 
-struct BoxOrigin {  // first element of a box: along the contiguous axis, along the other axis, and the index in the
-                    // batch
+struct BoxOrigin {  // position of a box: x along the contiguous axis, y along the other axis, index in the batch
   int x, y, batch;
 };
 
@@ -22,8 +21,8 @@ TILE_FN void load_box(std::uint32_t to, const CUtensorMap* map, std::uint64_t po
       : "memory");
 }
 
-// Loads a box into the shared memory of every block of the mask, at the same address; the bytes are reported to each
-// block's barrier.
+// Loads a box into the shared memory of every block in the mask `blocks`, at the same address, and reports the bytes to
+// each block's barrier.
 TILE_FN void load_box_multicast(std::uint32_t to, const CUtensorMap* map, std::uint64_t policy, BoxOrigin c,
                                 std::uint32_t bar, std::uint16_t blocks) {
   asm volatile(
@@ -38,8 +37,8 @@ TILE_FN void store_box(const CUtensorMap* map, std::uint32_t from, BoxOrigin c) 
                "r"(c.x), "r"(c.y), "r"(c.batch), "r"(from)
                : "memory");
 }
-// Stores the box, or adds its 16-bit numbers to the tensor in the L2, which rounds once more; the SM does not read the
-// tensor ("cp.reduce.async.bulk.tensor"). One asm statement does both, because two calls cost more registers.
+// Stores the box, or adds its 16-bit numbers to the tensor in the L2 ("cp.reduce.async.bulk.tensor"), which rounds once
+// more. One asm statement has both instructions, because two calls cost more registers.
 TILE_FN void store_or_add_box(const CUtensorMap* map, std::uint32_t from, BoxOrigin c, bool add) {
   asm volatile(
       "{ .reg .pred p;\n\tsetp.ne.b32 p, %5, 0;\n\t"
@@ -53,8 +52,8 @@ TILE_FN void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "m
 template <int left> TILE_FN void wait_for_store_reads() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(left) : "memory");
 }
-// `wait_for_all_stores` waits until this thread's stores have reached memory. `fence_global_proxy` orders what this
-// thread has read before the copies that the engine starts next.
+// `wait_for_all_stores` waits until this thread's bulk stores have reached memory. `fence_global_proxy` orders this
+// thread's earlier reads before its later copies by the engine.
 TILE_FN void wait_for_all_stores() {
   asm volatile("cp.async.bulk.wait_group 0;\n\tfence.proxy.async.global;" ::: "memory");
 }

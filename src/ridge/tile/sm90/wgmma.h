@@ -63,7 +63,7 @@ template <Major major> TILE_FN std::uint64_t make_descriptor(std::uint32_t addre
                "." TYPE " {" LIST "}, %" #A ", %" #B ", p, 1, 1, %" #TA ", %" #TB "; }"                          \
                : __VA_ARGS__                                                                                     \
                : "l"(a), "l"(b), "r"(add), "n"(ta), "n"(tb))
-// The same with A in four registers of each thread; B is contiguous along n.
+// The variants with _HELD have A in four registers of each thread; B is contiguous along n.
 #define RIDGE_WGMMA_HELD(N, TYPE, LIST, A0, A1, A2, A3, B, P, ...)                                               \
   asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #P ", 0; wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE \
                "." TYPE " {" LIST "}, {%" #A0 ",%" #A1 ",%" #A2 ",%" #A3 "}, %" #B ", p, 1, 1, 1; }"             \

@@ -7,14 +7,14 @@
 namespace ridge::tile::trace {
 namespace {
 
-// One run of a program.
+// Runs a program once, in an order that `seed` determines.
 class ScheduleRun {
  public:
   ScheduleRun(const RecordedProgram& program, unsigned seed) : w_(program, seed), program_(program) {}
 
   std::string operator()() {
     // In a third of the runs asynchronous operations are slow, in a third they are fast.
-    const unsigned threads_first = static_cast<unsigned>(w_.random() % 3);
+    const unsigned delay_mode = static_cast<unsigned>(w_.random() % 3);
     if (!program_.streams.empty()) choose_timeout_mode();
     while (w_.error.empty()) {
       ready_.clear();
@@ -22,12 +22,12 @@ class ScheduleRun {
         if (!w_.threads[t].done && is_ready(static_cast<int>(t))) ready_.push_back(static_cast<int>(t));
       ending_.clear();
       for (std::size_t f = 0; f < w_.in_flight.size(); ++f)
-        if (may_end(w_.in_flight[f])) ending_.push_back(static_cast<int>(f));
+        if (can_end(w_.in_flight[f])) ending_.push_back(static_cast<int>(f));
       if (ready_.empty() && ending_.empty()) break;
-      if (pick_thread(threads_first))
+      if (choose_thread_first(delay_mode))
         run_step(ready_[w_.random() % ready_.size()]);
       else
-        end(ending_[w_.random() % ending_.size()]);
+        end_operation(ending_[w_.random() % ending_.size()]);
     }
     if (w_.error.empty()) {
       for (const SimulatedThread& t : w_.threads)
@@ -48,7 +48,7 @@ class ScheduleRun {
     for (char& is_waiting : w_.waits_to_start) is_waiting = 1;
     start_clusters();
   }
-  int choose_polls() {
+  int choose_poll_limit() {
     const bool waits = mode_ == TimeoutMode::all || (mode_ == TimeoutMode::some && w_.random() % 2 == 0);
     return waits ? -1 : static_cast<int>(w_.random() % (1U << w_.random() % 8));
   }
@@ -68,10 +68,11 @@ class ScheduleRun {
         w_.report_error(diagnose_unstored(w_, static_cast<int>(i)));
     for (std::size_t i = 0; i < program_.counters.size() && w_.error.empty(); ++i)
       if (program_.counters[i].returns_to_zero && w_.counters[i].value != 0)
-        w_.report_error(diagnose_counter(w_, static_cast<int>(i)));
+        w_.report_error(diagnose_nonzero_counter(w_, static_cast<int>(i)));
   }
 
-  bool pick_thread(unsigned mode) {
+  // Returns true to run a thread's step next, false to end an asynchronous operation.
+  bool choose_thread_first(unsigned mode) {
     if (ready_.empty() || ending_.empty()) return ending_.empty();
     unsigned chance = 32;  // probability times 64
     if (mode == 0) chance = 8;
@@ -79,29 +80,29 @@ class ScheduleRun {
     return w_.random() % 64 < chance;
   }
 
-  // True if an operation may end now; the multiplies of a group end in order.
-  bool may_end(const AsyncOperation& f) const {
+  // True if the operation can end now. The multiplies of a group end in order.
+  bool can_end(const AsyncOperation& f) const {
     if (f.step->what != RecordedStepKind::multiply) return true;
     const SimulatedGroup& g = w_.groups[program_.threads[f.access.thread].group];
     return static_cast<int>(g.ended.size()) == f.number;
   }
 
-  std::size_t next_at(int t) const {
+  std::size_t next_step_index(int t) const {
     const RecordedThread& thread = program_.threads[t];
-    std::size_t at = w_.threads[t].at;
-    while (at < thread.steps.size() && !thread.steps[at].is_done_by(w_.granted_bits(thread))) ++at;
+    std::size_t at = w_.threads[t].step_index;
+    while (at < thread.steps.size() && !thread.steps[at].is_enabled_by(w_.granted_bits(thread))) ++at;
     return at;
   }
   const RecordedStep* next_step(int t) {
     const std::vector<RecordedStep>& steps = program_.threads[t].steps;
-    const std::size_t at = next_at(t);
+    const std::size_t at = next_step_index(t);
     if (at == steps.size()) return nullptr;
     if (steps[at].what != RecordedStepKind::run_stream) return &steps[at];
     SimulatedThread& s = w_.threads[t];
-    const bool begins = s.speaker.current_step() == nullptr;
-    const RecordedStep* const word = s.speaker.current_step(program_, steps[at]);
-    if (begins) s.polls_left = choose_polls();
-    return word;
+    const bool begins = s.cursor.current_step() == nullptr;
+    const RecordedStep* const step = s.cursor.replay_to_step(program_, steps[at]);
+    if (begins) s.polls_left = choose_poll_limit();
+    return step;
   }
 
   bool is_ready(int t) {
@@ -113,15 +114,15 @@ class ScheduleRun {
       case RecordedStepKind::wait:
         return (w_.barriers[step->object].phases & 1) != static_cast<std::uint32_t>(step->amount);
       case RecordedStepKind::sync: return !s.waits_at_sync || w_.named[step->object].generation != s.generation;
-      case RecordedStepKind::poll: return is_reached(*step);
-      case RecordedStepKind::poll_until_timeout: return s.polls_left >= 0 || is_reached(*step);
+      case RecordedStepKind::poll: return is_count_reached(*step);
+      case RecordedStepKind::poll_until_timeout: return s.polls_left >= 0 || is_count_reached(*step);
       case RecordedStepKind::wait_multiply: return required_multiplies(t, *step) <= ended_multiplies(t);
       case RecordedStepKind::wait_read: return have_stores_reached(t, *step, 1);
       case RecordedStepKind::wait_written: return have_stores_reached(t, *step, 2);
       default: return true;
     }
   }
-  bool is_reached(const RecordedStep& poll) const {
+  bool is_count_reached(const RecordedStep& poll) const {
     return (w_.counters[poll.object].value & poll.other) >= poll.amount;
   }
 
@@ -137,7 +138,7 @@ class ScheduleRun {
     return last < 0 ? 0 : batches[last];
   }
   bool have_stores_reached(int t, const RecordedStep& step, int state) const {
-    const std::vector<char>& s = w_.threads[t].store_state;
+    const std::vector<char>& s = w_.threads[t].store_states;
     return std::all_of(s.begin(), s.begin() + required_stores(t, step), [&](char x) { return x >= state; });
   }
 
@@ -146,7 +147,7 @@ class ScheduleRun {
     SimulatedThread& s = w_.threads[t];
     const RecordedStep* const step = next_step(t);
     if (step == nullptr) return finish_thread(t);
-    s.at = next_at(t);
+    s.step_index = next_step_index(t);
     if (step->what == RecordedStepKind::sync && !s.waits_at_sync) {
       s.known.seen.advance_thread(t);
       s.waits_at_sync = true;
@@ -154,28 +155,28 @@ class ScheduleRun {
       return arrive_named(t, *step);
     }
     s.known.seen.advance_thread(t);
-    if (step->what == RecordedStepKind::poll_until_timeout && !is_reached(*step) && s.polls_left-- > 0)
+    if (step->what == RecordedStepKind::poll_until_timeout && !is_count_reached(*step) && s.polls_left-- > 0)
       return;  // polls again
-    const RecordedStep& listed = program_.threads[t].steps[s.at];
+    const RecordedStep& listed = program_.threads[t].steps[s.step_index];
     execute_step(t, *step);
-    if (listed.what != RecordedStepKind::run_stream || !s.speaker.finish_step(program_, listed, result_)) ++s.at;
+    if (listed.what != RecordedStepKind::run_stream || !s.cursor.advance_with_result(program_, listed, result_)) ++s.step_index;
   }
 
   void execute_step(int t, const RecordedStep& step) {
     SimulatedThread& s = w_.threads[t];
     const Access now{t, s.known.seen.step(t), -1, &step};
     switch (step.what) {
-      case RecordedStepKind::wait: return s.known.merge_knowledge(w_.barriers[step.object].completed);
+      case RecordedStepKind::wait: return s.known.merge_clocks(w_.barriers[step.object].completed);
       case RecordedStepKind::arrive:
         if (program_.threads[t].block != program_.barriers[step.object].block)
-          w_.in_shared.push_back({program_.barriers[step.object].block, now});
+          w_.shared_accesses.push_back({program_.barriers[step.object].block, now});
         return arrive_at_barrier(step.object, now, s.known, 0);
-      case RecordedStepKind::expect: w_.barriers[step.object].bytes += step.amount; return;
+      case RecordedStepKind::expect_bytes: w_.barriers[step.object].missing_bytes += step.amount; return;
       case RecordedStepKind::copy:
       case RecordedStepKind::store: return start_operation(t, step);
       case RecordedStepKind::fence_sums: s.sums_fenced = true; return;
       case RecordedStepKind::multiply: return issue_multiply(t, step);
-      case RecordedStepKind::commit: s.multiply_batches.push_back(s.multiplies); return;
+      case RecordedStepKind::commit_multiply: s.multiply_batches.push_back(s.multiplies); return;
       case RecordedStepKind::wait_multiply: {
         const int ended = required_multiplies(t, step);
         if (ended > 0) s.known.seen.merge_clock(w_.groups[program_.threads[t].group].ended[ended - 1]);
@@ -183,25 +184,25 @@ class ScheduleRun {
       }
       case RecordedStepKind::sync:
         s.waits_at_sync = false;
-        return s.known.merge_knowledge(w_.named[step.object].completed);
-      case RecordedStepKind::join: return arrive_named(t, step);
+        return s.known.merge_clocks(w_.named[step.object].completed);
+      case RecordedStepKind::bar_arrive: return arrive_named(t, step);
       case RecordedStepKind::fence_proxy: return s.known.fenced.merge_clock(s.known.seen);
       case RecordedStepKind::write:
         if (program_.cells[step.object].kind == CellKind::sums) s.sums_fenced = false;
         return w_.write_cell(step.object + buffer_offset(t, step), now, s.known);
       case RecordedStepKind::read:
         if (const int home = program_.cells[step.object].block; home >= 0 && home != program_.threads[t].block)
-          w_.in_shared.push_back({home, now});  // the other block must not end before this read
+          w_.shared_accesses.push_back({home, now});  // the other block must not end before this read
         if (program_.cells[step.object].kind == CellKind::sums) s.sums_fenced = false;
         return w_.read_cell(step.object + buffer_offset(t, step), now, s.known);
       case RecordedStepKind::commit_store: s.store_batches.push_back(static_cast<int>(s.stores.size())); return;
-      case RecordedStepKind::wait_read: return learn_stores(t, step, 1);
-      case RecordedStepKind::wait_written: return learn_stores(t, step, 2);
+      case RecordedStepKind::wait_read: return learn_store_ends(t, step, 1);
+      case RecordedStepKind::wait_written: return learn_store_ends(t, step, 2);
       case RecordedStepKind::next_buffer: s.buffer = (s.buffer + 1) % program_.buffers; return;
       case RecordedStepKind::add: return add_to_counter(t, step);
       case RecordedStepKind::poll: result_ = 1; return acquire_counter(t, step);
       case RecordedStepKind::poll_until_timeout:  // after a timeout the thread has learned nothing
-        result_ = is_reached(step) ? 1 : 0;
+        result_ = is_count_reached(step) ? 1 : 0;
         if (result_ != 0) acquire_counter(t, step);
         return;
       case RecordedStepKind::clear: w_.counters[step.object].value = 0; return;
@@ -214,29 +215,29 @@ class ScheduleRun {
   }
 
   int buffer_offset(int t, const RecordedStep& step) const {
-    return step.is_buffer ? w_.threads[t].buffer * program_.lanes : 0;
+    return step.is_buffer ? w_.threads[t].buffer * program_.cells_per_buffer : 0;
   }
 
   // Records an arrival of a thread, or of the bytes of a copy that has ended.
   void arrive_at_barrier(int barrier, const Access& from, const HappensBefore& known, std::int64_t bytes) {
     SimulatedBarrier& b = w_.barriers[barrier];
     const RecordedBarrier& named = program_.barriers[barrier];
-    b.missing -= from.operation < 0 ? 1 : 0;
-    b.bytes -= bytes;
-    b.arriving.merge_knowledge(known);
-    if (b.missing < 0) return w_.report_error(diagnose_arrival(w_, barrier, from));
-    if (w_.block_threads[named.block] == 0) return w_.report_error(diagnose_end(w_, from));
-    if (b.missing > 0 || b.bytes != 0) return;
+    b.missing_arrivals -= from.operation < 0 ? 1 : 0;
+    b.missing_bytes -= bytes;
+    b.arriving.merge_clocks(known);
+    if (b.missing_arrivals < 0) return w_.report_error(diagnose_extra_arrival(w_, barrier, from));
+    if (w_.running_threads[named.block] == 0) return w_.report_error(diagnose_early_end(w_, from));
+    if (b.missing_arrivals > 0 || b.missing_bytes != 0) return;
     ++b.phases;
-    b.missing = named.arrivals;
+    b.missing_arrivals = named.arrivals;
     b.completed = b.arriving;
     b.arriving = empty_knowledge();
   }
 
   void arrive_named(int t, const RecordedStep& step) {
     SimulatedNamedBarrier& b = w_.named[step.object];
-    b.arrived += program_.threads[t].weight;
-    b.arriving.merge_knowledge(w_.threads[t].known);
+    b.arrived += program_.threads[t].represented_threads;
+    b.arriving.merge_clocks(w_.threads[t].known);
     if (b.arrived > step.amount)
       return w_.report_error(program_.named_barriers[step.object] + ": " + std::to_string(b.arrived) +
                              " threads arrive, expected " + std::to_string(step.amount) +
@@ -258,14 +259,14 @@ class ScheduleRun {
     AsyncOperation f{&step, {t, s.known.seen.step(t), w_.operations++, &step}, s.known};
     f.buffer = buffer_offset(t, step);
     if (step.what == RecordedStepKind::copy) {
-      w_.in_shared.push_back({program_.cells[step.object].block, f.access});
+      w_.shared_accesses.push_back({program_.cells[step.object].block, f.access});
     } else {
       ++w_.operations;  // a store has a second operation, its write
       f.number = static_cast<int>(s.stores.size());
       s.stores.push_back(f.access.operation);
-      s.store_state.push_back(0);
+      s.store_states.push_back(0);
       for (const int cell : step.cells)
-        if (program_.cells[cell].block >= 0) w_.in_shared.push_back({program_.cells[cell].block, f.access});
+        if (program_.cells[cell].block >= 0) w_.shared_accesses.push_back({program_.cells[cell].block, f.access});
     }
     w_.in_flight.push_back(std::move(f));
   }
@@ -273,7 +274,7 @@ class ScheduleRun {
   void issue_multiply(int t, const RecordedStep& step) {
     SimulatedThread& s = w_.threads[t];
     SimulatedGroup& g = w_.groups[program_.threads[t].group];
-    if (!s.sums_fenced) return w_.report_error(diagnose_fence(w_, step.object, {t, 0, -1, &step}));
+    if (!s.sums_fenced) return w_.report_error(diagnose_sums_fence(w_, step.object, {t, 0, -1, &step}));
     const int number = s.multiplies++;
     if (number == static_cast<int>(g.issued.size())) {
       g.issued.push_back(0);
@@ -281,16 +282,16 @@ class ScheduleRun {
       g.issuer.push_back({});
     }
     if (program_.threads[t].leads) g.issuer[number] = {t, s.known.seen.step(t), -1, &step};
-    g.issuing[number].merge_knowledge(s.known);
+    g.issuing[number].merge_clocks(s.known);
     if (++g.issued[number] < g.threads) return;
     AsyncOperation f{&step, g.issuer[number], g.issuing[number]};
     f.access.operation = w_.operations++;
     f.number = number;
-    if (!step.cells.empty()) w_.in_shared.push_back({program_.threads[t].block, f.access});
+    if (!step.cells.empty()) w_.shared_accesses.push_back({program_.threads[t].block, f.access});
     w_.in_flight.push_back(std::move(f));
   }
 
-  void end(int index) {
+  void end_operation(int index) {
     AsyncOperation f = w_.in_flight[index];
     HappensBefore& k = f.known;
     switch (f.step->what) {
@@ -314,7 +315,7 @@ class ScheduleRun {
   }
 
   void end_store(int index, AsyncOperation& f) {
-    char& state = w_.threads[f.access.thread].store_state[f.number];
+    char& state = w_.threads[f.access.thread].store_states[f.number];
     if (!f.has_read) {
       for (const int cell : f.step->cells) w_.read_cell(cell + f.buffer, f.access, f.known);
       f.has_read = true;
@@ -329,7 +330,7 @@ class ScheduleRun {
     w_.in_flight.erase(w_.in_flight.begin() + index);
   }
 
-  void learn_stores(int t, const RecordedStep& step, int state) {
+  void learn_store_ends(int t, const RecordedStep& step, int state) {
     SimulatedThread& s = w_.threads[t];
     for (int i = 0; i < required_stores(t, step); ++i)
       for (int part = 0; part < state; ++part) s.known.seen.learn_end(s.stores[i] + part);
@@ -340,10 +341,10 @@ class ScheduleRun {
     SimulatedCounter& c = w_.counters[step.object];
     const bool releases = step.order == MemoryOrder::release || step.order == MemoryOrder::acquire_release;
     acquire_counter(t, step);
-    c.hidden.merge_clock(s.known.seen);
+    c.all_adders.merge_clock(s.known.seen);
     if (releases) {
       c.released.merge_clock(s.known.seen);
-      c.released_fenced.merge_clock(s.known.fenced);
+      c.released_fences.merge_clock(s.known.fenced);
     }
     c.adds.push_back({{t, s.known.seen.step(t), -1, &step}, c.value});
     result_ = c.value;
@@ -360,10 +361,10 @@ class ScheduleRun {
     s.last_counter = step.object;
     if (step.order == MemoryOrder::acquire || step.order == MemoryOrder::acquire_release) {
       s.known.seen.merge_clock(c.released);
-      s.known.fenced.merge_clock(c.released_fenced);
-      s.known.unreleased.merge_clock(c.hidden);
+      s.known.fenced.merge_clock(c.released_fences);
+      s.known.unreleased.merge_clock(c.all_adders);
     } else {
-      s.known.unacquired.merge_clock(c.hidden);
+      s.known.unacquired.merge_clock(c.all_adders);
     }
   }
 
@@ -371,12 +372,12 @@ class ScheduleRun {
     const int block = program_.threads[t].block;
     w_.threads[t].done = true;
     w_.block_end[block].merge_clock(w_.threads[t].known.seen);
-    if (--w_.block_threads[block] > 0) return;
-    for (const auto& [where, access] : w_.in_shared)
-      if (where == block && !access.known_to(w_.block_end[block])) return w_.report_error(diagnose_end(w_, access));
+    if (--w_.running_threads[block] > 0) return;
+    for (const auto& [where, access] : w_.shared_accesses)
+      if (where == block && !access.is_known_to(w_.block_end[block])) return w_.report_error(diagnose_early_end(w_, access));
     const int first = block / program_.cluster * program_.cluster;
     for (int b = first; b < first + program_.cluster; ++b)
-      if (w_.block_threads[b] > 0) return;
+      if (w_.running_threads[b] > 0) return;
     ++free_clusters_;
     start_clusters();
   }

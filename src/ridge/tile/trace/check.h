@@ -22,9 +22,10 @@ std::string check_schedule(const RecordedProgram& program, unsigned seed);
 
 struct CheckResult {
   int schedules = 0, failed = 0;
-  std::string first;                               // error of the first schedule that failed
-  std::map<std::set<std::string>, int> gave_up{};  // number of schedules for each set of threads that gave up
+  std::string first_error;                         // error of the first schedule that failed; empty if none did
+  std::map<std::set<std::string>, int> gave_up{};  // number of schedules for each set of threads that gave up waiting
 };
+// Runs the program with the seeds 0 to `schedules` - 1.
 CheckResult check_schedules(const RecordedProgram& program, int schedules = 1000);
 
 }  // namespace ridge::tile::trace

@@ -35,7 +35,7 @@ constexpr MatmulConfig clustered(MatmulConfig c, int m, int n) {
 }
 
 template <MatmulConfig config> void expect_clean(const RecordOptions& options, int schedules = 1000) {
-  const CheckResult v = check_schedules(record<Matmul<config, Bf16, Bf16, Bf16>>(options), schedules);
+  const CheckResult v = check_schedules(record_program<Matmul<config, Bf16, Bf16, Bf16>>(options), schedules);
   EXPECT_EQ(v.first, "") << options.kernel;
   EXPECT_EQ(v.schedules, schedules);
 }
@@ -111,7 +111,7 @@ TEST(Check, RunsOfStagesThatMeetTilesAnywhereAreClean) {
   expect_clean<base(2, 2, Roles::pingpong)>({.kernel = "4 runs, ping-pong", .sizes = sizes, .blocks = 4}, 300);
 }
 TEST(Check, AProgramThatIsTooLongIsRefused) {
-  const RecordedProgram p = record<Matmul<base(2, 1, Roles::cooperative), Bf16, Bf16, Bf16>>(
+  const RecordedProgram p = record_program<Matmul<base(2, 1, Roles::cooperative), Bf16, Bf16, Bf16>>(
       {.kernel = "long", .sizes = {.m = 64, .n = 64, .k = 64 * 2000}});
   EXPECT_EQ(check_schedule(p, 0),
             "long: too long to check: 8002 asynchronous operations, expected at most 2976; check fewer stages");

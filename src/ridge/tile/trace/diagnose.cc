@@ -1,6 +1,6 @@
-// Error messages of the checker. It finds two unordered accesses; the missing wait is inferred from what the later one
-// knows of the earlier. For example, if it knows that a multiply was started but not that it ended, then the slot was
-// released without a wait for the multiply.
+// Error messages of the checker. The checker finds two unordered accesses; the missing wait is inferred from what the
+// later access knows of the earlier one. For example, if a copy knows that a multiply has started but not that it has
+// ended, the slot was released without a wait for the multiply.
 #include <algorithm>
 
 #include "ridge/tile/trace/simulator_state.h"
@@ -13,20 +13,20 @@ const std::string& thread_name(const SimulatorState& w, const Access& a) { retur
 std::string tile_suffix(const Access& a) { return a.step->item >= 0 ? " of tile " + std::to_string(a.step->item) : ""; }
 
 // True if the producer starts the copy `a` before `b`.
-bool is_earlier(const Access& a, const Access& b) {
+bool is_earlier_stage(const Access& a, const Access& b) {
   return std::pair(a.step->item, a.step->stage) < std::pair(b.step->item, b.step->stage);
 }
 
 std::string describe_reused_slot(const SimulatorState& w, const std::string& cell, const Access& reader,
                                  const Access& copy, const VectorClock& copy_knew) {
-  const std::string missing = reader.start_known_to(copy_knew)
+  const std::string missing = reader.is_start_known_to(copy_knew)
                                   ? thread_name(w, reader) + "'s wait for its multiply before it releases the slot"
                                   : "the producer's wait for the slot to be released";
-  return cell + ": the copy for " + stage_name(copy) + " overwrites " + stage_name(reader) + " while the multiply of " +
+  return cell + ": the copy for " + describe_stage(copy) + " overwrites " + describe_stage(reader) + " while the multiply of " +
          thread_name(w, reader) + " may still read it; missing: " + missing;
 }
 
-// True if the thread that started a store waits until the store has read its buffer, before it uses the buffer again.
+// True if the thread that started the store waits for the store to read its buffer before it writes the buffer again.
 bool waits_for_store(const SimulatorState& w, const Access& store) {
   const std::vector<RecordedStep>& steps = w.program.threads[store.thread].steps;
   int commits = 0, turns = 0;
@@ -41,42 +41,42 @@ bool waits_for_store(const SimulatorState& w, const Access& store) {
 }
 
 // Returns the state of a group's first thread, which accesses counters for the group.
-const SimulatedThread& leader_of(const SimulatorState& w, int thread) {
+const SimulatedThread& find_leader(const SimulatorState& w, int thread) {
   const RecordedThread& t = w.program.threads[thread];
   for (std::size_t i = 0; i < w.threads.size(); ++i)
     if (t.group >= 0 && w.program.threads[i].group == t.group && w.program.threads[i].leads) return w.threads[i];
   return w.threads[thread];
 }
 
-// True if the thread knows of an add to its counter by the writer's group.
-bool knows_add(const SimulatorState& w, const SimulatedThread& granted, const Access& writer) {
-  const HappensBefore& k = granted.known;
-  for (const CounterAdd& r : w.counters[granted.last_counter].adds)
+// True if the thread knows of an add by the writer's group to the counter that the thread read last.
+bool knows_add(const SimulatorState& w, const SimulatedThread& thread, const Access& writer) {
+  const HappensBefore& k = thread.known;
+  for (const CounterAdd& r : w.counters[thread.last_counter].adds)
     if (w.program.threads[r.by.thread].group == w.program.threads[writer.thread].group &&
-        (r.by.known_to(k.seen) || r.by.known_to(k.unacquired) || r.by.known_to(k.unreleased)))
+        (r.by.is_known_to(k.seen) || r.by.is_known_to(k.unacquired) || r.by.is_known_to(k.unreleased)))
       return true;
   return false;
 }
 
 std::string missing_counter_order(const SimulatorState& w, const Access& writer, const Access& reader) {
-  const SimulatedThread& granted = leader_of(w, reader.thread);
-  if (granted.last_counter < 0) return "any order between the two";
-  const std::string& name = w.program.counters[granted.last_counter].name;
-  const HappensBefore& k = granted.known;
-  if (const std::string leaver = diagnose_leaver(w, reader); !leaver.empty()) return leaver;
-  if (writer.known_to(k.unreleased)) return "a release where " + thread_name(w, writer) + " adds to the " + name;
-  if (writer.known_to(k.unacquired)) return "an acquire where " + thread_name(w, reader) + " reads the " + name;
+  const SimulatedThread& leader = find_leader(w, reader.thread);
+  if (leader.last_counter < 0) return "any order between the two";
+  const std::string& name = w.program.counters[leader.last_counter].name;
+  const HappensBefore& k = leader.known;
+  if (const std::string leaver = diagnose_given_up_slice(w, reader); !leaver.empty()) return leaver;
+  if (writer.is_known_to(k.unreleased)) return "a release where " + thread_name(w, writer) + " adds to the " + name;
+  if (writer.is_known_to(k.unacquired)) return "an acquire where " + thread_name(w, reader) + " reads the " + name;
   const bool started =
-      writer.start_known_to(k.seen) || writer.start_known_to(k.unacquired) || writer.start_known_to(k.unreleased);
+      writer.is_start_known_to(k.seen) || writer.is_start_known_to(k.unacquired) || writer.is_start_known_to(k.unreleased);
   if (writer.operation >= 0 && started)
     return thread_name(w, writer) + "'s wait until its store has arrived, before it adds to the " + name;
-  if (!w.program.threads[writer.thread].leads && knows_add(w, granted, writer))
+  if (!w.program.threads[writer.thread].leads && knows_add(w, leader, writer))
     return "the group's barrier before the first thread of " + thread_name(w, writer) + " adds to the " + name;
   return "a wait of " + thread_name(w, reader) + " for the " + name;
 }
 
 // Returns the next access that writes a cell; its `step` is null if there is none.
-Access later_writer(const SimulatorState& w, int cell) {
+Access find_next_writer(const SimulatorState& w, int cell) {
   for (const AsyncOperation& f : w.in_flight)
     if (f.step->what == RecordedStepKind::store && f.step->other == cell)
       return {f.access.thread, f.access.started, f.access.operation + 1, f.step};
@@ -89,8 +89,8 @@ Access later_writer(const SimulatorState& w, int cell) {
   return {};
 }
 
-std::string describe_unfinished(const std::string& cell, const Access& reader, const Access& multiply) {
-  return cell + ": the sums" + tile_suffix(reader) + " are read while the multiply for " + stage_name(multiply) +
+std::string describe_sums_race(const std::string& cell, const Access& reader, const Access& multiply) {
+  return cell + ": the sums" + tile_suffix(reader) + " are read while the multiply for " + describe_stage(multiply) +
          " may still add to them; missing: the wait for all multiplies before the sums are used";
 }
 
@@ -110,7 +110,7 @@ std::string diagnose_buffer(const SimulatorState& w, const std::string& cell, co
 
 }  // namespace
 
-std::string stage_name(const Access& a) {
+std::string describe_stage(const Access& a) {
   std::string s;
   if (a.step->stage >= 0) s += "stage " + std::to_string(a.step->stage) + " of ";
   if (a.step->item >= 0) return s + "tile " + std::to_string(a.step->item);
@@ -125,14 +125,14 @@ std::string diagnose_write(const SimulatorState& w, int cell, const Access& befo
     case CellKind::tile:
       if (now.step->what == RecordedStepKind::write)
         return c.name + ": " + thread_name(w, now) + " writes sums to it while the multiply of " +
-               thread_name(w, before) + " may still read " + stage_name(before) +
+               thread_name(w, before) + " may still read " + describe_stage(before) +
                "; missing: the barrier of the block's consumers before the write";
       if (before.step->what == RecordedStepKind::multiply)
         return describe_reused_slot(w, c.name, before, now, knows.seen);
-      return c.name + ": the copy for " + stage_name(is_earlier(now, before) ? before : now) +
-             " races with the copy for " + stage_name(is_earlier(now, before) ? now : before) +
+      return c.name + ": the copy for " + describe_stage(is_earlier_stage(now, before) ? before : now) +
+             " races with the copy for " + describe_stage(is_earlier_stage(now, before) ? now : before) +
              "; missing: the producer's wait for the slot to be released";
-    case CellKind::sums: return describe_unfinished(c.name, before, now);
+    case CellKind::sums: return describe_sums_race(c.name, before, now);
     case CellKind::buffer: return diagnose_buffer(w, c.name, before, now);
     case CellKind::output:
       return c.name + ": written by " + thread_name(w, before) + tile_suffix(before) + " and by " +
@@ -148,17 +148,17 @@ std::string diagnose_read(const SimulatorState& w, int cell, const Access& now, 
   const RecordedCell& c = w.program.cells[cell];
   const Access& writer = w.cells[cell].writer;
   const bool is_written = writer.step != nullptr;
-  if (is_written && writer.known_to(knows.seen) && !writer.known_to(knows.fenced) && writer.operation < 0 &&
+  if (is_written && writer.is_known_to(knows.seen) && !writer.is_known_to(knows.fenced) && writer.operation < 0 &&
       now.operation >= 0)
-    return diagnose_unfenced(w, cell, writer, now);
+    return diagnose_proxy_fence(w, cell, writer, now);
   switch (c.kind) {
     case CellKind::tile:
-      if (is_written && is_earlier(now, writer))
+      if (is_written && is_earlier_stage(now, writer))
         return describe_reused_slot(w, c.name, now, writer, w.cells[cell].writer_knew);
-      return c.name + ": the multiply of " + thread_name(w, now) + " may read " + stage_name(now) +
+      return c.name + ": the multiply of " + thread_name(w, now) + " may read " + describe_stage(now) +
              " before its copy has arrived; missing: " + thread_name(w, now) + "'s wait for the slot to be full";
     case CellKind::sums:
-      if (is_written) return describe_unfinished(c.name, now, writer);
+      if (is_written) return describe_sums_race(c.name, now, writer);
       return c.name + ": the sums" + tile_suffix(now) +
              " are used and no multiply has written them; missing: a stage of k for this work item";
     case CellKind::buffer:
@@ -166,7 +166,7 @@ std::string diagnose_read(const SimulatorState& w, int cell, const Access& now, 
              " have written them; missing: the group's barrier after the write";
     case CellKind::output:
     case CellKind::memory:
-      if (const Access from = is_written ? writer : later_writer(w, cell); from.step != nullptr)
+      if (const Access from = is_written ? writer : find_next_writer(w, cell); from.step != nullptr)
         return c.name + ": " + thread_name(w, now) + " may not see what " + thread_name(w, from) + " writes" +
                tile_suffix(from) + "; missing: " + missing_counter_order(w, from, now);
       return c.name + ": " + thread_name(w, now) + " reads data that no thread writes";
@@ -174,19 +174,19 @@ std::string diagnose_read(const SimulatorState& w, int cell, const Access& now, 
   return c.name;
 }
 
-std::string diagnose_unfenced(const SimulatorState& w, int cell, const Access& writer, const Access& now) {
+std::string diagnose_proxy_fence(const SimulatorState& w, int cell, const Access& writer, const Access& now) {
   const char* const does = now.step->what == RecordedStepKind::copy ? "the copy of " : "the store of ";
   return w.program.cells[cell].name + ": " + does + thread_name(w, now) + tile_suffix(now) +
          " may not see what threads of " + thread_name(w, writer) +
          " wrote; missing: a proxy fence between the write and the asynchronous operation";
 }
 
-std::string diagnose_fence(const SimulatorState& w, int cell, const Access& now) {
-  return w.program.cells[cell].name + ": the multiply for " + stage_name(now) + " may overtake what " +
+std::string diagnose_sums_fence(const SimulatorState& w, int cell, const Access& now) {
+  return w.program.cells[cell].name + ": the multiply for " + describe_stage(now) + " may overtake what " +
          thread_name(w, now) + " did to the sums before; missing: the fence between the two";
 }
 
-std::string diagnose_end(const SimulatorState& w, const Access& left) {
+std::string diagnose_early_end(const SimulatorState& w, const Access& pending) {
   const std::string end = w.program.threads[left.thread].name;
   switch (left.step->what) {
     case RecordedStepKind::arrive:
@@ -196,10 +196,10 @@ std::string diagnose_end(const SimulatorState& w, const Access& left) {
       return w.program.cells[left.step->object].name + ": " + end +
              " may still read it when its block has ended; missing: the cluster's barrier at the end";
     case RecordedStepKind::copy:
-      return end + " ends while the copy for " + stage_name(left) +
+      return end + " ends while the copy for " + describe_stage(left) +
              " may still write a slot; missing: a wait for it to be full";
     case RecordedStepKind::multiply:
-      return end + " ends while its multiply for " + stage_name(left) +
+      return end + " ends while its multiply for " + describe_stage(left) +
              " may still read a slot; missing: the wait for all multiplies";
     default:
       return end + " ends while the store" + tile_suffix(left) +
@@ -207,9 +207,9 @@ std::string diagnose_end(const SimulatorState& w, const Access& left) {
   }
 }
 
-std::string diagnose_arrival(const SimulatorState& w, int barrier, const Access& now) {
+std::string diagnose_extra_arrival(const SimulatorState& w, int barrier, const Access& now) {
   const bool fills = w.program.threads[now.thread].group < 0;
-  return w.program.barriers[barrier].name + ": " + thread_name(w, now) + " arrives for " + stage_name(now) +
+  return w.program.barriers[barrier].name + ": " + thread_name(w, now) + " arrives for " + describe_stage(now) +
          " before the previous phase has ended; missing: " +
          (fills ? "the producer's wait for the slot to be released"
                 : thread_name(w, now) + "'s wait for the slot to be full");
@@ -220,8 +220,8 @@ std::string diagnose_deadlock(const SimulatorState& w) {
   for (std::size_t t = 0; t < w.threads.size(); ++t) {
     const RecordedThread& thread = w.program.threads[t];
     if (w.threads[t].done || !thread.leads) continue;
-    std::size_t at = w.threads[t].at;
-    while (!thread.steps[at].is_done_by(w.granted_bits(thread))) ++at;
+    std::size_t at = w.threads[t].step_index;
+    while (!thread.steps[at].is_enabled_by(w.granted_bits(thread))) ++at;
     const bool is_waiting = w.is_waiting_to_start(static_cast<int>(t));
     const RecordedStep& step = is_waiting ? thread.steps[at] : *w.current_step(static_cast<int>(t), thread.steps[at]);
     std::string what;
@@ -231,9 +231,9 @@ std::string diagnose_deadlock(const SimulatorState& w) {
       const RecordedBarrier& b = w.program.barriers[step.object];
       what = b.name;
       const SimulatedBarrier& s = w.barriers[step.object];
-      if (missing.empty() && s.missing > 0)
-        missing = std::to_string(s.missing) + " of " + std::to_string(b.arrivals) + " arrivals at " + b.name;
-      if (missing.empty()) missing = std::to_string(s.bytes) + " bytes at " + b.name;
+      if (missing.empty() && s.missing_arrivals > 0)
+        missing = std::to_string(s.missing_arrivals) + " of " + std::to_string(b.arrivals) + " arrivals at " + b.name;
+      if (missing.empty()) missing = std::to_string(s.missing_bytes) + " bytes at " + b.name;
     } else if (step.what == RecordedStepKind::sync) {
       what = w.program.named_barriers[step.object];
       const std::int64_t arrived = w.named[step.object].arrived;
@@ -250,7 +250,7 @@ std::string diagnose_deadlock(const SimulatorState& w) {
     }
     const Access access{static_cast<int>(t), 0, -1, &step};
     waits += (waits.empty() ? "" : ", ") + thread.name + " waits for " + what;
-    if (const std::string where = stage_name(access); !where.empty()) waits += " (after " + where + ")";
+    if (const std::string where = describe_stage(access); !where.empty()) waits += " (after " + where + ")";
   }
   return "deadlock: " + waits + "; missing: " + missing;
 }

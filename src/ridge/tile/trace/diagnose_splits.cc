@@ -9,7 +9,7 @@
 namespace ridge::tile::trace {
 namespace {
 
-struct Participant {  // the first thread of the group that has a split of a tile
+struct Participant {  // first thread of a group that computes one split of a tile
   int thread = -1;
   const RecordedStep* stream = nullptr;
   Access as_access() const { return {thread, 0, -1, stream}; }
@@ -29,11 +29,11 @@ const StepStream& stream_of(const SimulatorState& w, const Participant& p) {
 
 // Returns, for example, "block 1 consumer 0, after stage 3 of tile 0".
 std::string describe_participant(const SimulatorState& w, const Participant& p) {
-  return w.program.threads[p.thread].name + ", after " + stage_name(p.as_access());
+  return w.program.threads[p.thread].name + ", after " + describe_stage(p.as_access());
 }
 
-// Returns a participant's matching add to the counter, or null. It adds once for its arrival, once for its departure,
-// and once if it gives up its slice.
+// Returns the participant's add to the counter that matches, or null. A participant adds once when it arrives, once when
+// it departs, and once if it gives up its slice.
 const CounterAdd* find_add(const SimulatorState& w, const Participant& p, bool (*is_matching)(std::int64_t)) {
   for (const CounterAdd& r : w.counters[stream_of(w, p).counter].adds)
     if (r.by.thread == p.thread && is_matching(r.by.step->by)) return &r;
@@ -41,7 +41,7 @@ const CounterAdd* find_add(const SimulatorState& w, const Participant& p, bool (
 }
 bool is_arrival(std::int64_t by) { return by == one_arrival; }
 bool is_departure(std::int64_t by) { return by == one_departure; }
-bool is_forgoing(std::int64_t by) { return by >= one_forgone_slice; }
+bool is_slice_given_up(std::int64_t by) { return by >= one_skipped_slice; }
 
 // Returns the participant for this tile in the group of `thread`.
 Participant find_participant(const SimulatorState& w, int thread, int item) {
@@ -54,14 +54,14 @@ Participant find_participant(const SimulatorState& w, int thread, int item) {
 }
 
 // Returns the participant that owns an output cell; its `thread` is -1 if the cell is not a slice.
-Participant find_owner(const SimulatorState& w, int cell) {
+Participant find_slice_owner(const SimulatorState& w, int cell) {
   for (std::size_t t = 0; t < w.program.threads.size(); ++t)
     for (const RecordedStep& s : w.program.threads[t].steps) {
-      if (s.what != RecordedStepKind::write || s.object != cell || s.granted < 0) continue;
+      if (s.what != RecordedStepKind::write || s.object != cell || s.required_bit < 0) continue;
       const Participant writer = find_participant(w, static_cast<int>(t), s.item);
       if (writer.thread < 0) continue;
       for (const Participant& p : find_participants(w, stream_of(w, writer).counter))
-        if (stream_of(w, p).split == s.granted) return p;
+        if (stream_of(w, p).split == s.required_bit) return p;
     }
   return {};
 }
@@ -75,9 +75,9 @@ Participant find_last_arrival(const SimulatorState& w, int counter) {
       last = p;
   return last;
 }
-// True if it gave up its slice after all splits had arrived; then no split checks its bit any more.
-bool forwent_too_late(const SimulatorState& w, const Participant& p) {
-  const CounterAdd* const r = find_add(w, p, is_forgoing);
+// True if the participant gave up its slice after all splits had arrived; no split checks its bit then.
+bool gave_up_too_late(const SimulatorState& w, const Participant& p) {
+  const CounterAdd* const r = find_add(w, p, is_slice_given_up);
   return r != nullptr && (r->before & count_mask) >= stream_of(w, p).splits;
 }
 
@@ -85,14 +85,14 @@ bool forwent_too_late(const SimulatorState& w, const Participant& p) {
 
 std::string diagnose_unstored(const SimulatorState& w, int cell) {
   const std::string begin = w.program.cells[cell].name + ": not stored when the kernel ends; missing: ";
-  const Participant p = find_owner(w, cell);
+  const Participant p = find_slice_owner(w, cell);
   if (p.thread < 0) return begin + "a store of these sums";
   const std::string owner = describe_participant(w, p);
   const bool left = std::count(w.gave_up.begin(), w.gave_up.end(), p.thread) > 0;
-  if (left && find_add(w, p, is_forgoing) == nullptr)
+  if (left && find_add(w, p, is_slice_given_up) == nullptr)
     return begin + "the bit of " + owner + ", in the counter when it gives up its slice";
   if (!left) return begin + "its slice among those that " + owner + ", is granted";
-  if (forwent_too_late(w, p))
+  if (gave_up_too_late(w, p))
     return begin + "a check of " + owner + ", whether all splits have arrived when it gives up";
   const Participant last = find_last_arrival(w, stream_of(w, p).counter);
   if (last.thread < 0) return begin + "a split that finds that it arrived last, because " + owner + ", gave up";
@@ -102,21 +102,21 @@ std::string diagnose_unstored(const SimulatorState& w, int cell) {
 
 std::string diagnose_double_store(const SimulatorState& w, int cell, const Access& before, const Access& now) {
   const std::string begin = w.program.cells[cell].name + ": written by " + w.program.threads[before.thread].name +
-                            " (" + stage_name(before) + ") and by " + w.program.threads[now.thread].name + " (" +
-                            stage_name(now) + "); missing: ";
-  const Participant p = find_owner(w, cell);
+                            " (" + describe_stage(before) + ") and by " + w.program.threads[now.thread].name + " (" +
+                            describe_stage(now) + "); missing: ";
+  const Participant p = find_slice_owner(w, cell);
   if (p.thread < 0) return begin + "a single owner of the output";
-  if (const std::string leaver = diagnose_leaver(w, p.as_access()); !leaver.empty()) return begin + leaver;
+  if (const std::string leaver = diagnose_given_up_slice(w, p.as_access()); !leaver.empty()) return begin + leaver;
   return begin + "a check for splits that gave up: " + describe_participant(w, p) + ", has not";
 }
 
-std::string diagnose_leaver(const SimulatorState& w, const Access& now) {
+std::string diagnose_given_up_slice(const SimulatorState& w, const Access& now) {
   const Participant p = now.step->item < 0 ? Participant{} : find_participant(w, now.thread, now.step->item);
-  if (p.thread < 0 || find_add(w, p, is_forgoing) == nullptr || forwent_too_late(w, p)) return "";
+  if (p.thread < 0 || find_add(w, p, is_slice_given_up) == nullptr || gave_up_too_late(w, p)) return "";
   return "a grant of zero for " + describe_participant(w, p) + ": it gave up its slice to the split that arrives last";
 }
 
-std::string diagnose_counter(const SimulatorState& w, int counter) {
+std::string diagnose_nonzero_counter(const SimulatorState& w, int counter) {
   const std::int64_t value = w.counters[counter].value;
   const std::string begin = w.program.counters[counter].name + ": ";
   const std::vector<Participant> all = find_participants(w, counter);
@@ -125,7 +125,7 @@ std::string diagnose_counter(const SimulatorState& w, int counter) {
            " when the kernel ends, expected 0; missing: the reset by the group that arrives last";
   std::string left;
   for (const Participant& p : all)
-    if ((value / one_forgone_slice >> stream_of(w, p).split & 1) != 0)
+    if ((value / one_skipped_slice >> stream_of(w, p).split & 1) != 0)
       left += (left.empty() ? "" : ", ") + describe_participant(w, p);
   const std::string state = begin + std::to_string(value & count_mask) + " splits have arrived and " +
                             std::to_string(value / one_departure & count_mask) + " have departed when the kernel ends" +

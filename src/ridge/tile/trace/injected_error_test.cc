@@ -21,7 +21,7 @@ constexpr MatmulConfig pingpong{.m = 128, .n = 128, .k = 64, .stages = 3, .consu
 constexpr MatmulConfig pair{.m = 128, .n = 128, .k = 64, .stages = 3, .consumers = 2, .cluster_m = 2};
 
 template <MatmulConfig config> RecordedProgram recorded(ProductShape sizes, int blocks = 1) {
-  return record<Matmul<config, Bf16, Bf16, Bf16>>({.kernel = "matmul", .sizes = sizes, .blocks = blocks});
+  return record_program<Matmul<config, Bf16, Bf16, Bf16>>({.kernel = "matmul", .sizes = sizes, .blocks = blocks});
 }
 
 using Pick = std::function<bool(const RecordedProgram&, const RecordedThread&, std::size_t step)>;
@@ -210,7 +210,7 @@ TEST(Fault, TheBarrierBeforeTheCounterIsDropped) {
                                   [](const RecordedProgram&, const RecordedThread& t, std::size_t i) {
                                     return t.steps[i].what == RecordedStepKind::sync &&
                                            t.steps[i - 1].what == RecordedStepKind::write &&
-                                           t.steps[i - 2].what == RecordedStepKind::read && t.steps[i].granted < 0;
+                                           t.steps[i - 2].what == RecordedStepKind::read && t.steps[i].required_bit < 0;
                                   })),
             "matmul: partial sums 0 of tile 0 part 1 (other threads): block 2 consumer 1 may not see what block 0 "
             "consumer 1 writes of tile 0; missing: the group's barrier before the first thread of block 0 consumer "
@@ -268,7 +268,7 @@ TEST(Fault, SumsArePutWhereAnotherConsumerStillMultiplies) {
 
 TEST(Fault, AConsumerDoesNotPassItsTurn) {
   const RecordedProgram clean = recorded<pingpong>({.m = 512, .n = 128, .k = 192});
-  EXPECT_EQ(caught(clean, without(clean, RecordedStepKind::join)),
+  EXPECT_EQ(caught(clean, without(clean, RecordedStepKind::bar_arrive)),
             "matmul: deadlock: producer waits for slot 0 empty (after stage 2 of tile 0), consumer 0 waits "
             "for barrier of consumer 0's turn, consumer 1 waits for barrier of consumer 1's turn; missing: "
             "1 of 1 arrivals at slot 0 empty");
@@ -305,7 +305,7 @@ struct Unloaded : Matmul<cooperative, Bf16, Bf16, Bf16> {
   TILE_FN static void load(auto& at, Stage& s, const Globals& g, Range k) { at.load(s.a, g.a, at.row(), k); }
 };
 TEST(Fault, ATileIsMultipliedAndWasNeverLoaded) {
-  EXPECT_EQ(check_schedule(record<Unloaded>({.kernel = "unloaded", .sizes = two_tiles}), 0),
+  EXPECT_EQ(check_schedule(record_program<Unloaded>({.kernel = "unloaded", .sizes = two_tiles}), 0),
             "unloaded: a multiply reads 128 rows of a tile of which 0 are loaded; missing: at.load of the other rows");
 }
 

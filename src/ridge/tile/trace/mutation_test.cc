@@ -55,7 +55,7 @@ struct Seen {
 template <class Kernel> Seen seen() {
   const auto g = globals<Kernel>(300, 200, 100);
   TileSchedule s{.cut = {128, 128, 64}, .sizes = {300, 200, 100}};
-  const TrafficCounts c = count<Kernel>(g, s);
+  const TrafficCounts c = count_traffic_of<Kernel>(g, s);
   return {c.load(&g.a).global_bytes, c.load(&g.b).global_bytes, c.store(&g.d).global_bytes, c.flops};
 }
 

@@ -1,12 +1,12 @@
 #include "ridge/tile/trace/record.h"
 
 namespace ridge::tile::trace {
-std::string SymbolTable::in_block(int block, const std::string& name) const {
+std::string SymbolTable::block_prefixed(int block, const std::string& name) const {
   return blocks_ > 1 ? "block " + std::to_string(block) + " " + name : name;
 }
 
-void SymbolTable::add_slot(int block, int slot, int releases) {
-  const std::string name = in_block(block, "slot " + std::to_string(slot));
+void SymbolTable::add_slot_barriers(int block, int slot, int releases) {
+  const std::string name = block_prefixed(block, "slot " + std::to_string(slot));
   barriers_[{block, slot, 0}] = program.add_barrier(name + " full", 1, block);
   barriers_[{block, slot, 1}] = program.add_barrier(name + " empty", releases, block);
 }
@@ -15,7 +15,7 @@ int SymbolTable::tile_cell(int block, int slot, std::ptrdiff_t tile, LoadedRows 
   auto& parts = tiles_[{block, slot, tile}];
   if (const auto found = parts.find(part); found != parts.end()) return found->second;
   const char letter = letters_.try_emplace(tile, static_cast<char>('a' + letters_.size())).first->second;
-  std::string name = in_block(block, "slot " + std::to_string(slot) + " tile " + letter);
+  std::string name = block_prefixed(block, "slot " + std::to_string(slot) + " tile " + letter);
   if (part.first > 0) name += " from row " + std::to_string(part.first);
   return parts[part] = program.add_cell(name, CellKind::tile, block);
 }
@@ -44,18 +44,18 @@ std::vector<int> SymbolTable::all_tile_cells(int block) const {
 
 int SymbolTable::named_barrier(int block, const std::string& name) {
   const auto [found, is_new] =
-      named_barriers_.try_emplace(in_block(block, name), static_cast<int>(program.named_barriers.size()));
-  if (is_new) program.named_barriers.push_back(in_block(block, "barrier " + name));
+      named_barriers_.try_emplace(block_prefixed(block, name), static_cast<int>(program.named_barriers.size()));
+  if (is_new) program.named_barriers.push_back(block_prefixed(block, "barrier " + name));
   return found->second;
 }
 
-int SymbolTable::shared_cell(const std::string& name, CellKind kind, int block) {
+int SymbolTable::find_or_add_cell(const std::string& name, CellKind kind, int block) {
   const auto [found, is_new] = cells_.try_emplace(name, 0);
   if (is_new) found->second = program.add_cell(name, kind, block);
   return found->second;
 }
 
-int SymbolTable::shared_counter(const std::string& name) {
+int SymbolTable::find_or_add_counter(const std::string& name) {
   const auto [found, is_new] = counters_.try_emplace(name, 0);
   if (is_new) {
     found->second = program.add_counter(name);
@@ -64,8 +64,8 @@ int SymbolTable::shared_counter(const std::string& name) {
   return found->second;
 }
 
-int SymbolTable::add_stream(StepStream talk) {
-  program.streams.push_back(std::move(talk));
+int SymbolTable::add_stream(StepStream stream_step) {
+  program.streams.push_back(std::move(stream_step));
   return static_cast<int>(program.streams.size()) - 1;
 }
 

@@ -27,15 +27,15 @@ struct RecordOptions {
   std::vector<int> starts{};        // first rows of the groups of a grouped product
 };
 
-// The barriers, cells and counters of a program by name, created at their first use.
+// Barriers, cells and counters of the program being recorded, by name. Each is created at its first use.
 class SymbolTable {
  public:
   explicit SymbolTable(int blocks) : blocks_(blocks) {}
   RecordedProgram program;
 
-  int full(int block, int slot) { return barriers_.at({block, slot, 0}); }
-  int empty(int block, int slot) { return barriers_.at({block, slot, 1}); }
-  void add_slot(int block, int slot, int releases);
+  int full_barrier(int block, int slot) { return barriers_.at({block, slot, 0}); }
+  int empty_barrier(int block, int slot) { return barriers_.at({block, slot, 1}); }
+  void add_slot_barriers(int block, int slot, int releases);  // `releases` is the number of arrivals that empty it
 
   // Rows of a tile that one copy loads. A tile is identified by its offset in the stage.
   struct LoadedRows {
@@ -44,13 +44,13 @@ class SymbolTable {
   };
   int tile_cell(int block, int slot, std::ptrdiff_t tile, LoadedRows part);
   std::vector<int> tile_cells(int block, int slot, std::ptrdiff_t tile, int rows);
-  std::vector<int> all_tile_cells(int block) const;  // the tiles that any step loads
+  std::vector<int> all_tile_cells(int block) const;  // cells of all tiles that any step loads
 
   int named_barrier(int block, const std::string& name);
-  int shared_cell(const std::string& name, CellKind kind, int block = -1);
-  int shared_counter(const std::string& name);  // a counter that is zero between launches
-  int add_stream(StepStream talk);
-  std::string in_block(int block, const std::string& name) const;  // adds the block if there are several
+  int find_or_add_cell(const std::string& name, CellKind kind, int block = -1);
+  int find_or_add_counter(const std::string& name);  // The counter must be zero when the kernel ends.
+  int add_stream(StepStream stream_step);
+  std::string block_prefixed(int block, const std::string& name) const;  // "block 1 " + name if there are several blocks
 
  private:
   int blocks_;
@@ -60,7 +60,7 @@ class SymbolTable {
   std::map<std::ptrdiff_t, char> letters_;
 };
 
-// `Operations` are those by which splits wait for each other.
+// `Operations` are the recorded operations by which splits wait for each other; tests replace them.
 template <class Kernel, class Operations = SplitOperations> class Recorder {
  public:
   using Globals = typename Kernel::Globals;
@@ -69,18 +69,18 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
   static constexpr auto config = Kernel::config;
 
   Recorder(const Globals& globals, const RecordOptions& options)
-      : globals_(globals), options_(options), scribe_(options.blocks) {}
+      : globals_(globals), options_(options), symbols_(options.blocks) {}
 
   RecordedProgram operator()() {
-    scribe_.program.kernel = options_.kernel;
-    scribe_.program.buffers = config.staging;
-    scribe_.program.lanes = 2;
-    scribe_.program.cluster = cluster();
+    symbols_.program.kernel = options_.kernel;
+    symbols_.program.buffers = config.staging;
+    symbols_.program.cells_per_buffer = 2;
+    symbols_.program.cluster = cluster();
     for (int b = 0; b < options_.blocks; ++b)
       for (int s = 0; s < config.stages; ++s)
-        scribe_.add_slot(b, s, config.warpgroups_per_tile() * config.loading_blocks());
+        symbols_.add_slot_barriers(b, s, config.warpgroups_per_tile() * config.loading_blocks());
     for (int b = 0; b < options_.blocks; ++b) {
-      RecordedThread& t = scribe_.program.add_thread(scribe_.in_block(b, "producer"), b);
+      RecordedThread& t = symbols_.program.add_thread(symbols_.block_prefixed(b, "producer"), b);
       RecordingProducer on{{*this, t, b}};
       if (!splits_in_cluster()) on.sync_cluster();
       run_producer<Kernel>(on, scheduler(b), options_.prefetch_constants);
@@ -88,23 +88,23 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
       on.sync_cluster();
     }
     for (int b = 0; b < options_.blocks; ++b)
-      for (int id = 0; id < config.consumers; ++id, ++scribe_.program.groups)
+      for (int id = 0; id < config.consumers; ++id, ++symbols_.program.groups)
         for (int lane = 0; lane < 2; ++lane) {
-          RecordedThread& t = scribe_.program.add_thread(scribe_.in_block(b, "consumer " + std::to_string(id)), b);
-          t.group = scribe_.program.groups;
+          RecordedThread& t = symbols_.program.add_thread(symbols_.block_prefixed(b, "consumer " + std::to_string(id)), b);
+          t.group = symbols_.program.groups;
           t.leads = lane == 0;
-          t.weight = 64;
+          t.represented_threads = 64;
           RecordingConsumer on{{*this, t, b}, id, lane};
           if (!splits_in_cluster()) on.sync_cluster();
           run_consumer<Kernel>(on, scheduler(b), id);
           on.sync_cluster();
         }
-    return std::move(scribe_.program);
+    return std::move(symbols_.program);
   }
 
  private:
   static constexpr TileShape tile_shape() {
-    return {config.m, columns_of<Kernel>(), config.k, config.cluster_m, config.cluster_n, config.can_split()};
+    return {config.m, output_columns<Kernel>(), config.k, config.cluster_m, config.cluster_n, config.can_split()};
   }
   bool splits_in_cluster() const {
     return config.can_split_in_cluster() && options_.sizes.split_mode == SplitMode::cluster_split_k;
@@ -119,7 +119,7 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
   // True if bulk stores write the item; threads write tiles that extend beyond their group of rows.
   bool stores_in_bulk(const WorkItem& item) const {
     if constexpr (is_grouped<Kernel>)
-      if ((config.swap ? item.n0 + config.n : item.m0 + config.m) > item.end) return false;
+      if ((config.swap ? item.n0 + config.n : item.m0 + config.m) > item.row_end) return false;
     return options_.bulk;
   }
   std::ptrdiff_t tile_offset(const void* tile) const {
@@ -130,22 +130,22 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
     Recorder& record;
     RecordedThread& thread;
     int block;
-    int tile_now = -1, stage_now = -1;  // tile and stage of the steps that are being recorded
-    int granted = -1;                   // bit that the steps being recorded need; -1: always run
+    int current_tile = -1, current_stage = -1;  // tile and stage of the steps that are being recorded
+    int required_bit = -1;              // bit that the steps being recorded need; -1: none
 
     RecordedStep& add_step(RecordedStepKind what, int object = -1, std::int64_t amount = 0) {
-      thread.steps.push_back({.what = what, .object = object, .amount = amount, .granted = granted});
-      thread.steps.back().item = tile_now;
-      thread.steps.back().stage = stage_now;
+      thread.steps.push_back({.what = what, .object = object, .amount = amount, .required_bit = required_bit});
+      thread.steps.back().item = current_tile;
+      thread.steps.back().stage = current_stage;
       return thread.steps.back();
     }
     int cluster_rank() const { return block % tile_shape().cluster(); }
-    int first_of_cluster() const { return block - cluster_rank(); }
+    int first_cluster_block() const { return block - cluster_rank(); }
     // Barrier of all recorded threads of a cluster; the producer counts as one thread.
     void sync_cluster() {
       const int blocks = record.cluster();
       if (blocks == 1) return;
-      const int all = record.scribe_.named_barrier(block / blocks * blocks, "of the cluster");
+      const int all = record.symbols_.named_barrier(block / blocks * blocks, "of the cluster");
       add_step(RecordedStepKind::sync, all, blocks * (1 + 128 * config.consumers));
     }
   };
@@ -157,23 +157,23 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
     Col col() const { return col_range; }
   };
   static RecordedPosition item_position(const WorkItem& x) {
-    return {{{x.m0, config.m}}, {{x.n0, columns_of<Kernel>()}}};
+    return {{{x.m0, config.m}}, {{x.n0, output_columns<Kernel>()}}};
   }
 
   struct RecordingProducer : RecordingRole {
     template <LoadSubset subset> void fill(const WorkItem& item, int slot, int stage) {
-      this->tile_now = item.tile;
-      this->stage_now = stage;
+      this->current_tile = item.cluster_tile;
+      this->current_stage = stage;
       RecordingLoader<subset> at{item_position(item), *this, slot};
       this->record.stage_ = {};
       Kernel::load(at, this->record.stage_, this->record.globals_, Range{Index{stage} * config.k, config.k});
     }
     void wait_for_earlier_kernels() {}
     void wait_empty(int slot, std::uint32_t phase) {
-      this->add_step(RecordedStepKind::wait, this->record.scribe_.empty(this->block, slot), phase);
+      this->add_step(RecordedStepKind::wait, this->record.symbols_.empty_barrier(this->block, slot), phase);
     }
     void arrive_full(int slot) {
-      this->add_step(RecordedStepKind::arrive, this->record.scribe_.full(this->block, slot));
+      this->add_step(RecordedStepKind::arrive, this->record.symbols_.full_barrier(this->block, slot));
     }
   };
 
@@ -196,47 +196,47 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
       constexpr bool is_left = std::is_same_v<Along, Row>;
       constexpr int sharing_blocks = is_left ? config.cluster_n : config.cluster_m,
                     row_bytes = Tile::cols * sizeof(typename Tile::type);
-      SymbolTable& scribe = on.record.scribe_;
-      on.add_step(RecordedStepKind::expect, scribe.full(on.block, slot), count * row_bytes);
+      SymbolTable& symbols = on.record.symbols_;
+      on.add_step(RecordedStepKind::expect_bytes, symbols.full_barrier(on.block, slot), count * row_bytes);
       const int my_share = is_left ? on.cluster_rank() / config.cluster_m : on.cluster_rank() % config.cluster_m;
       const std::ptrdiff_t tile = on.record.tile_offset(&part.tile);
       for (int r = 0; r < tile_shape().cluster(); ++r) {
         const bool is_sharing = is_left ? r % config.cluster_m == on.cluster_rank() % config.cluster_m
                                         : r / config.cluster_m == on.cluster_rank() / config.cluster_m;
         if (!is_sharing) continue;
-        const int to = on.first_of_cluster() + r, mine = count / sharing_blocks;
+        const int to = on.first_cluster_block() + r, mine = count / sharing_blocks;
         RecordedStep& step =
-            on.add_step(RecordedStepKind::copy, scribe.tile_cell(to, slot, tile, {first + my_share * mine, mine}),
+            on.add_step(RecordedStepKind::copy, symbols.tile_cell(to, slot, tile, {first + my_share * mine, mine}),
                         mine * row_bytes);
-        step.other = scribe.full(to, slot);
+        step.other = symbols.full_barrier(to, slot);
       }
     }
   };
 
   struct RecordingConsumer : RecordingRole {
-    int id, lane;
+    int id, lane;  // number of the consumer; 0 for its first thread, 1 for the thread that represents the others
 
     void wait_for_earlier_kernels() {}
     void wait_full(int slot, std::uint32_t phase) {
-      this->add_step(RecordedStepKind::wait, this->record.scribe_.full(this->block, slot), phase);
+      this->add_step(RecordedStepKind::wait, this->record.symbols_.full_barrier(this->block, slot), phase);
     }
     void mma_fence() { this->add_step(RecordedStepKind::fence_sums); }
     void compute(State& acc, const WorkItem& item, int slot, int stage) {
-      this->tile_now = item.tile;
-      this->stage_now = stage;
+      this->current_tile = item.cluster_tile;
+      this->current_stage = stage;
       RecordingMultiplier at{item_position(item), *this, slot};
       Kernel::compute(at, acc, this->record.stage_);
     }
-    void mma_commit() { this->add_step(RecordedStepKind::commit); }
+    void mma_commit() { this->add_step(RecordedStepKind::commit_multiply); }
     template <int max_pending> void mma_wait() { this->add_step(RecordedStepKind::wait_multiply, -1, max_pending); }
     void release_slot(int slot) {
       if (lane != 0) return;
       for (int r = 0; r < tile_shape().cluster(); ++r)
         if (config.shares_loads(r, this->cluster_rank()))
-          this->add_step(RecordedStepKind::arrive, this->record.scribe_.empty(this->first_of_cluster() + r, slot));
+          this->add_step(RecordedStepKind::arrive, this->record.symbols_.empty_barrier(this->first_cluster_block() + r, slot));
     }
     void wait_turn(int of) { this->add_step(RecordedStepKind::sync, turn_barrier(of), 256); }
-    void pass_turn(int to) { this->add_step(RecordedStepKind::join, turn_barrier(to), 256); }
+    void pass_turn(int to) { this->add_step(RecordedStepKind::bar_arrive, turn_barrier(to), 256); }
     int turn_barrier(int of) { return named_barrier_of_block("of consumer " + std::to_string(of) + "'s turn"); }
 
     bool leads() const { return lane == 0; }
@@ -244,14 +244,14 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
       this->add_step(RecordedStepKind::sync, named_barrier_of_block("of consumer " + std::to_string(id)), 128);
     }
     int named_barrier_of_block(const std::string& name) {
-      return this->record.scribe_.named_barrier(this->block, name);
+      return this->record.symbols_.named_barrier(this->block, name);
     }
-    int own_cell(const std::string& name, CellKind kind) {
-      SymbolTable& scribe = this->record.scribe_;
-      return scribe.shared_cell(scribe.in_block(this->block, "consumer " + std::to_string(id) + name), kind,
+    int consumer_cell(const std::string& name, CellKind kind) {
+      SymbolTable& symbols = this->record.symbols_;
+      return symbols.find_or_add_cell(symbols.block_prefixed(this->block, "consumer " + std::to_string(id) + name), kind,
                                 this->block);
     }
-    int sums_cell() { return own_cell(" sums", CellKind::sums); }
+    int sums_cell() { return consumer_cell(" sums", CellKind::sums); }
 
     // Index of this consumer's part of the tile; in ping-pong one consumer has all of it.
     int tile_part() const { return config.warpgroups_per_tile() > 1 ? id : 0; }
@@ -261,7 +261,7 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
     }
     std::string lane_name() const { return lane == 0 ? "" : " (other threads)"; }
     int partial_cell(const WorkItem& x, int split) {
-      return this->record.scribe_.shared_cell(
+      return this->record.symbols_.find_or_add_cell(
           "partial sums " + std::to_string(split) + " " + part_name(x) + lane_name(), CellKind::memory);
     }
     void write_partial(const State&, const WorkItem& x) {
@@ -269,12 +269,12 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
       this->add_step(RecordedStepKind::write, partial_cell(x, x.split));
     }
     void count_arrival(const WorkItem& x) {
-      this->add_step(RecordedStepKind::add, this->record.scribe_.shared_counter("counter " + part_name(x)), x.splits);
-      this->add_step(RecordedStepKind::write, own_cell(" flag", CellKind::buffer));
+      this->add_step(RecordedStepKind::add, this->record.symbols_.find_or_add_counter("counter " + part_name(x)), x.splits);
+      this->add_step(RecordedStepKind::write, consumer_cell(" flag", CellKind::buffer));
     }
-    bool is_last() {
-      this->add_step(RecordedStepKind::read, own_cell(" flag", CellKind::buffer));
-      this->granted = 0;
+    bool arrived_last() {
+      this->add_step(RecordedStepKind::read, consumer_cell(" flag", CellKind::buffer));
+      this->required_bit = 0;
       return true;
     }
     void add_partials(State&, const WorkItem& x) {
@@ -284,16 +284,16 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
     // Operations of splits that run concurrently.
     bool is_cooperative() const { return this->record.options_.sizes.split_mode == SplitMode::cooperative_split_k; }
     void wait_for_splits(const WorkItem& x) {
-      const int counter = this->record.scribe_.shared_counter("counter " + part_name(x)),
-                flag = own_cell(" flag", CellKind::buffer);
-      const auto text = [=](StepReplay& asking) {
-        Operations on{asking, counter, flag};
+      const int counter = this->record.symbols_.find_or_add_counter("counter " + part_name(x)),
+                flag = consumer_cell(" flag", CellKind::buffer);
+      const auto body = [=](StepReplay& replay) {
+        Operations on{replay, counter, flag};
         tile::wait_for_splits(on, x);
       };
-      this->add_step(RecordedStepKind::run_stream, this->record.scribe_.add_stream({counter, x.split, x.splits, text}));
+      this->add_step(RecordedStepKind::run_stream, this->record.symbols_.add_stream({counter, x.split, x.splits, body}));
     }
     bool has_slice(const WorkItem&) {
-      if (is_cooperative()) this->add_step(RecordedStepKind::read, own_cell(" flag", CellKind::buffer));
+      if (is_cooperative()) this->add_step(RecordedStepKind::read, consumer_cell(" flag", CellKind::buffer));
       return true;
     }
 
@@ -307,13 +307,13 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
     void publish_sums(const State&) {
       this->add_step(RecordedStepKind::read, sums_cell());
       if (id == 0 && lane == 0)
-        for (const int cell : this->record.scribe_.all_tile_cells(this->block))
+        for (const int cell : this->record.symbols_.all_tile_cells(this->block))
           this->add_step(RecordedStepKind::write, cell);
       this->add_step(RecordedStepKind::write, shared_sums(this->block, lane));
     }
     int shared_sums(int of_block, int of_lane) {
-      SymbolTable& scribe = this->record.scribe_;
-      return scribe.shared_cell(scribe.in_block(of_block, "consumer " + std::to_string(id) + " shared sums") +
+      SymbolTable& symbols = this->record.symbols_;
+      return symbols.find_or_add_cell(symbols.block_prefixed(of_block, "consumer " + std::to_string(id) + " shared sums") +
                                     (of_lane == 0 ? "" : " (other threads)"),
                                 CellKind::buffer, of_block);
     }
@@ -321,14 +321,14 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
     void store(const State& acc, const WorkItem& item) {
       RecordingStorer at{item_position(item), *this, item};
       Kernel::store(at, this->record.globals_, acc);
-      this->granted = -1;
+      this->required_bit = -1;
     }
     int buffer_cell(int of_lane) {
       int first = -1;  // the cells of a group's buffers have consecutive numbers
       for (int b = 0; b < config.staging; ++b)
         for (int l = 0; l < 2; ++l) {
           const int cell =
-              own_cell(" buffer " + std::to_string(b) + (l == 0 ? "" : " (other threads)"), CellKind::buffer);
+              consumer_cell(" buffer " + std::to_string(b) + (l == 0 ? "" : " (other threads)"), CellKind::buffer);
           if (first < 0) first = cell;
         }
       return first + of_lane;
@@ -347,16 +347,16 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
     template <int m, int n, int warpgroups_per_tile, class Sum, class A, class B>
     void mma(Accumulator<m, n, warpgroups_per_tile, Sum>& acc, const A& a, Transposed<B> b) const {
       static_assert(A::rows == m && B::rows == n && A::cols == B::cols, "mma: [m, k] x [n, k] transposed -> [m, n]");
-      SymbolTable& scribe = on.record.scribe_;
-      std::vector<int> cells = scribe.tile_cells(on.block, slot, on.record.tile_offset(&a), A::rows);
-      const std::vector<int> right = scribe.tile_cells(on.block, slot, on.record.tile_offset(&b.tile), B::rows);
+      SymbolTable& symbols = on.record.symbols_;
+      std::vector<int> cells = symbols.tile_cells(on.block, slot, on.record.tile_offset(&a), A::rows);
+      const std::vector<int> right = symbols.tile_cells(on.block, slot, on.record.tile_offset(&b.tile), B::rows);
       cells.insert(cells.end(), right.begin(), right.end());
       constexpr std::int64_t flops = std::int64_t{2} * (m / warpgroups_per_tile) * n * A::cols;
       on.add_step(RecordedStepKind::multiply, on.sums_cell(), flops).cells = std::move(cells);
-      acc.live = true;
+      acc.is_written = true;
     }
     template <class Sums> void wait_for_product(Sums&) const {
-      on.add_step(RecordedStepKind::commit);
+      on.add_step(RecordedStepKind::commit_multiply);
       on.add_step(RecordedStepKind::wait_multiply, -1, 0);
     }
     // Recorded as a read, because a later multiply needs a fence after a thread has used its registers.
@@ -366,8 +366,8 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
   struct RecordingStorer : OnlyStores<RecordedPosition> {
     RecordingConsumer& on;
     WorkItem item;
-    template <class Sums, class F> Mapped<Sums, F> map(const Sums& sums, F f) const { return {sums, f}; }
-    template <class Sums, class F> Folded<Sums, F> fold(const Sums& sums, F f) const { return {sums, f}; }
+    template <class Sums, class F> MappedSums<Sums, F> map(const Sums& sums, F f) const { return {sums, f}; }
+    template <class Sums, class F> FoldedColumns<Sums, F> fold(const Sums& sums, F f) const { return {sums, f}; }
     template <class T, int m, int n, class Sums>
     void store(const OutputView<T, m, n>&, const Sums&, Row row, Col col) const {
       static_assert(Sums::rows == m && Sums::cols == n, "store: the output's tile has the shape of what is stored");
@@ -378,7 +378,7 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
         for (int c = 0; c < boxes; ++c) {
           const Index at_row = row.begin + on.tile_part() * (m / config.warpgroups_per_tile()) + i * 64;
           const int wide = config.swap ? n : std::min(64, n - c * 64);
-          store_box_of(at_row, col.begin + c * 64, std::int64_t{64} * wide * sizeof(T));
+          store_box(at_row, col.begin + c * 64, std::int64_t{64} * wide * sizeof(T));
         }
     }
     std::string output_name(Index row, Index col) const {
@@ -389,8 +389,8 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
     // granted.
     void store_slice(Index row, Index col) const {
       if (on.splits_in_cluster()) return store_slice(row, col, item.split);
-      for (on.granted = 0; on.granted < item.splits; ++on.granted) store_slice(row, col, on.granted);
-      on.granted = -1;
+      for (on.required_bit = 0; on.required_bit < item.splits; ++on.required_bit) store_slice(row, col, on.required_bit);
+      on.required_bit = -1;
     }
     void store_slice(Index row, Index col, int of_split) const {
       const int first = on.block / item.splits * item.splits;
@@ -399,19 +399,19 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
                     on.splits_in_cluster() ? on.shared_sums(first + split, on.lane) : on.partial_cell(item, split));
       const std::string name = output_name(row, col) + " slice " + std::to_string(of_split) + " of consumer " +
                                std::to_string(on.id) + on.lane_name();
-      on.add_step(RecordedStepKind::write, on.record.scribe_.shared_cell(name, CellKind::output));
+      on.add_step(RecordedStepKind::write, on.record.symbols_.find_or_add_cell(name, CellKind::output));
     }
-    void store_box_of(Index row, Index col, std::int64_t bytes) const {
+    void store_box(Index row, Index col, std::int64_t bytes) const {
       const std::string name = output_name(row, col);
-      SymbolTable& scribe = on.record.scribe_;
+      SymbolTable& symbols = on.record.symbols_;
       if (on.record.stores_in_bulk(item)) {
-        send_box<config.staging>(
+        store_through_buffer<config.staging>(
             on, [&] { on.add_step(RecordedStepKind::write, on.buffer_cell(on.lane), bytes / 2).is_buffer = true; },
             [&] {
               RecordedStep& step = on.add_step(RecordedStepKind::store, -1, bytes);
               step.cells = {on.buffer_cell(0), on.buffer_cell(1)};
               step.is_buffer = true;
-              step.other = scribe.shared_cell(name, CellKind::output);
+              step.other = symbols.find_or_add_cell(name, CellKind::output);
             });
         return;
       }
@@ -421,18 +421,18 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
       on.sync_group();
       on.add_step(RecordedStepKind::read, on.buffer_cell(0));
       on.add_step(RecordedStepKind::read, on.buffer_cell(1));
-      on.add_step(RecordedStepKind::write, scribe.shared_cell(name + on.lane_name(), CellKind::output), bytes / 2);
+      on.add_step(RecordedStepKind::write, symbols.find_or_add_cell(name + on.lane_name(), CellKind::output), bytes / 2);
     }
   };
 
   const Globals& globals_;
   RecordOptions options_;
-  SymbolTable scribe_;
+  SymbolTable symbols_;
   Stage stage_{};  // only the addresses of its tiles are used
 };
 
 template <class Kernel, class Operations = SplitOperations>
-RecordedProgram record(const RecordOptions& options, const typename Kernel::Globals& globals = {}) {
+RecordedProgram record_program(const RecordOptions& options, const typename Kernel::Globals& globals = {}) {
   return Recorder<Kernel, Operations>(globals, options)();
 }
 

@@ -15,7 +15,7 @@ namespace trace {
 template <class T> struct RecordedElement { using type = T; };  // element type of tiles without data
 struct RecordedColumns {
   static constexpr int cols = 0;
-  int cell;  // cell of the tile from which they are read
+  int cell;  // cell of the tile from which the columns are read
 };
 }  // namespace trace
 
@@ -30,7 +30,7 @@ template <class T> struct AccumulatedType<trace::RecordedElement<T>> { using typ
 template <int M, int N, int WarpgroupsPerTile, class T>
 struct Accumulator<M, N, WarpgroupsPerTile, trace::RecordedElement<T>> {
   static constexpr int rows = M, cols = N;
-  bool live = false;
+  bool is_written = false;
   int last_product = 0;
   Accumulator() = default;
   Accumulator(Zero) {}
@@ -46,7 +46,7 @@ namespace trace {
 
 struct RecordStepsOptions {
   std::string kernel;
-  StepOrder order;
+  ItemOrder order;
   int blocks = 1;
 };
 
@@ -57,38 +57,38 @@ template <class Kernel> class StepRecorder {
   static constexpr auto config = Kernel::config;
 
   StepRecorder(const Globals& globals, const RecordStepsOptions& options)
-      : globals_(globals), options_(options), scribe_(options.blocks) {}
+      : globals_(globals), options_(options), symbols_(options.blocks) {}
 
   RecordedProgram operator()() {
-    scribe_.program.kernel = options_.kernel;
-    scribe_.program.lanes = 2;
+    symbols_.program.kernel = options_.kernel;
+    symbols_.program.cells_per_buffer = 2;
     for (int b = 0; b < options_.blocks; ++b) add_barriers(b);
     for (int b = 0; b < options_.blocks; ++b) {
-      RecordingStepProducer on{{}, {*this, scribe_.program.add_thread(scribe_.in_block(b, "producer"), b), b}};
+      RecordingStepProducer on{{}, {*this, symbols_.program.add_thread(symbols_.block_prefixed(b, "producer"), b), b}};
       on.next = b;
       produce_steps<Kernel>(on);
     }
     for (int b = 0; b < options_.blocks; ++b)
-      for (int id = 0; id < config.consumers; ++id, ++scribe_.program.groups) {
+      for (int id = 0; id < config.consumers; ++id, ++symbols_.program.groups) {
         if constexpr (AddsInOrder<Kernel>)
-          turn_server_ = &scribe_.program.add_thread(scribe_.in_block(b, "turn server " + std::to_string(id)), b);
+          turn_server_ = &symbols_.program.add_thread(symbols_.block_prefixed(b, "turn server " + std::to_string(id)), b);
         for (int lane = 0; lane < 2; ++lane) {
-          RecordedThread& t = scribe_.program.add_thread(scribe_.in_block(b, "consumer " + std::to_string(id)), b);
-          t.group = scribe_.program.groups;
+          RecordedThread& t = symbols_.program.add_thread(symbols_.block_prefixed(b, "consumer " + std::to_string(id)), b);
+          t.group = symbols_.program.groups;
           t.leads = lane == 0;
-          t.weight = 64;
+          t.represented_threads = 64;
           RecordingStepConsumer on(id, {*this, t, b}, lane);
           consume_steps<Kernel>(on);
         }
       }
-    return std::move(scribe_.program);
+    return std::move(symbols_.program);
   }
 
  private:
   void add_barriers(int block) {
     const auto pair = [&](const std::string& name) {
-      const int full = scribe_.program.add_barrier(scribe_.in_block(block, name) + " full", 1, block);
-      scribe_.program.add_barrier(scribe_.in_block(block, name) + " empty", config.consumers, block);
+      const int full = symbols_.program.add_barrier(symbols_.block_prefixed(block, name) + " full", 1, block);
+      symbols_.program.add_barrier(symbols_.block_prefixed(block, name) + " empty", config.consumers, block);
       return full;
     };
     std::vector<int>& all = barriers_.emplace_back();
@@ -100,9 +100,9 @@ template <class Kernel> class StepRecorder {
     if constexpr (AddsInOrder<Kernel>)
       for (int id = 0; id < config.consumers; ++id) {
         const std::string of = " of consumer " + std::to_string(id);
-        all.push_back(scribe_.program.add_barrier(scribe_.in_block(block, "turn requested" + of), 1, block));
-        scribe_.program.add_barrier(scribe_.in_block(block, "turn granted" + of), 1, block);
-        scribe_.program.add_barrier(scribe_.in_block(block, "turn finished" + of), 2, block);  // threads
+        all.push_back(symbols_.program.add_barrier(symbols_.block_prefixed(block, "turn requested" + of), 1, block));
+        symbols_.program.add_barrier(symbols_.block_prefixed(block, "turn granted" + of), 1, block);
+        symbols_.program.add_barrier(symbols_.block_prefixed(block, "turn finished" + of), 2, block);  // threads
       }
   }
 
@@ -111,15 +111,15 @@ template <class Kernel> class StepRecorder {
     RecordedThread& thread;
     int block;
 
-    // Returns the number of the full barrier; the empty barrier has the next number.
-    int slot(int ring, int s) const {
+    // Each ..._barrier returns the number of a full barrier; its empty barrier has the next number.
+    int slot_barrier(int ring, int s) const {
       return record.barriers_[static_cast<std::size_t>(block)][static_cast<std::size_t>(ring * config.stages + s)];
     }
-    int held(int s) const { return slot(Kernel::rings, s); }
-    int item(int s) const { return slot(Kernel::rings, config.resident_slots + s); }
-    int add_turn_barrier(int id) const {
-      return slot(Kernel::rings, config.resident_slots + 2 + id);
-    }  // granted and finished follow
+    int resident_barrier(int s) const { return slot_barrier(Kernel::rings, s); }
+    int item_barrier(int s) const { return slot_barrier(Kernel::rings, config.resident_slots + s); }
+    int turn_request_barrier(int id) const {
+      return slot_barrier(Kernel::rings, config.resident_slots + 2 + id);
+    }  // the barriers "turn granted" and "turn finished" have the next two numbers
     RecordedStep& add_step(const StepPosition& at, RecordedStepKind what, int object = -1,
                            std::int64_t amount = 0) const {
       thread.steps.push_back({.what = what, .object = object, .amount = amount});
@@ -128,7 +128,7 @@ template <class Kernel> class StepRecorder {
       return thread.steps.back();
     }
     int cell(const std::string& name, CellKind kind) const {
-      return record.scribe_.shared_cell(record.scribe_.in_block(block, name), kind, block);
+      return record.symbols_.find_or_add_cell(record.symbols_.block_prefixed(block, name), kind, block);
     }
     int tile_cell(int ring, int s) const {
       return cell("ring " + std::to_string(ring) + " slot " + std::to_string(s), CellKind::tile);
@@ -152,37 +152,37 @@ template <class Kernel> class StepRecorder {
 
     RecordingStepProducer(RingLoader<Kernel, RecordingStepProducer>, StepRole r) : role(r) {}
     void begin_item() {
-      const StepOrder& order = role.record.options_.order;
-      this->template begin<Kernel>(order, order.item_at<has_parts<Kernel>>(next), role.record.globals_);
+      const ItemOrder& order = role.record.options_.order;
+      this->template set_item<Kernel>(order, order.item_at<can_divide_steps<Kernel>>(next), role.record.globals_);
     }
     void next_item() { next += role.record.options_.blocks; }
-    void wait_item_empty(int s, int phase) { role.add_step(*this, RecordedStepKind::wait, role.item(s) + 1, phase); }
+    void wait_item_empty(int s, int phase) { role.add_step(*this, RecordedStepKind::wait, role.item_barrier(s) + 1, phase); }
     void publish_item(int s) {
       role.add_step(*this, RecordedStepKind::write, role.item_cell(s));
-      role.add_step(*this, RecordedStepKind::arrive, role.item(s));
+      role.add_step(*this, RecordedStepKind::arrive, role.item_barrier(s));
     }
     void wait_resident_empty(int s, int phase) {
-      role.add_step(*this, RecordedStepKind::wait, role.held(s) + 1, phase);
+      role.add_step(*this, RecordedStepKind::wait, role.resident_barrier(s) + 1, phase);
     }
     void load_resident(int s) {
       Kernel::load_resident(*this, role.record.resident_, role.record.globals_);
-      role.add_step(*this, RecordedStepKind::arrive, role.held(s));
+      role.add_step(*this, RecordedStepKind::arrive, role.resident_barrier(s));
     }
     void load_step() { Kernel::load(*this, role.record.stage_, role.record.globals_); }
     void wait_empty(int r, int s, int phase) {
-      role.add_step(*this, RecordedStepKind::wait, role.slot(r, s) + 1, phase);
+      role.add_step(*this, RecordedStepKind::wait, role.slot_barrier(r, s) + 1, phase);
     }
-    void arrive_full(int r, int s) { role.add_step(*this, RecordedStepKind::arrive, role.slot(r, s)); }
+    void arrive_full(int r, int s) { role.add_step(*this, RecordedStepKind::arrive, role.slot_barrier(r, s)); }
     template <class Tile, class View> void fill(int r, int s, Tile&, const View&, int, int, int) {
-      copy(role.tile_cell(r, s), role.slot(r, s), Tile::rows * Tile::cols * sizeof(typename Tile::type));
+      copy(role.tile_cell(r, s), role.slot_barrier(r, s), Tile::rows * Tile::cols * sizeof(typename Tile::type));
     }
     template <class Tile, class View> void fill_resident(int s, Tile& tile, const View&, int, int, int) {
       for (int group = 0; group < config.consumers; ++group)
         for (const int cell : role.resident_cells(s, role.tile_number(tile), group))
-          copy(cell, role.held(s), Tile::rows * Tile::cols * sizeof(typename Tile::type) / (2 * config.consumers));
+          copy(cell, role.resident_barrier(s), Tile::rows * Tile::cols * sizeof(typename Tile::type) / (2 * config.consumers));
     }
     void copy(int cell, int full, std::int64_t bytes) {
-      role.add_step(*this, RecordedStepKind::expect, full, bytes);
+      role.add_step(*this, RecordedStepKind::expect_bytes, full, bytes);
       role.add_step(*this, RecordedStepKind::copy, cell, bytes).other = full;
     }
   };
@@ -190,40 +190,40 @@ template <class Kernel> class StepRecorder {
   template <bool first_, bool last_> struct RecordingStepCompute;
   struct RecordingStepStore;
 
-  struct RecordingStepConsumer : StepGroup<Kernel, RecordingStepConsumer> {
+  struct RecordingStepConsumer : StepWarpgroup<Kernel, RecordingStepConsumer> {
     StepRole role;
     int lane;
     const State* state = nullptr;
 
     RecordingStepConsumer(int group, StepRole r, int of)
-        : StepGroup<Kernel, RecordingStepConsumer>(group), role(r), lane(of) {}
+        : StepWarpgroup<Kernel, RecordingStepConsumer>(group), role(r), lane(of) {}
     std::string name() const { return "consumer " + std::to_string(this->id); }
-    int named_barrier(const std::string& what) const { return role.record.scribe_.named_barrier(role.block, what); }
+    int named_barrier(const std::string& what) const { return role.record.symbols_.named_barrier(role.block, what); }
     void sync_group() { role.add_step(*this, RecordedStepKind::sync, named_barrier("of " + name()), 128); }
     void acquire_item(int s, int phase) {
-      role.add_step(*this, RecordedStepKind::wait, role.item(s), phase);
+      role.add_step(*this, RecordedStepKind::wait, role.item_barrier(s), phase);
       role.add_step(*this, RecordedStepKind::read, role.item_cell(s));
-      const StepOrder& order = role.record.options_.order;
-      this->template begin<Kernel>(order,
-                                   order.item_at<has_parts<Kernel>>(role.block + items * role.record.options_.blocks),
+      const ItemOrder& order = role.record.options_.order;
+      this->template set_item<Kernel>(order,
+                                   order.item_at<can_divide_steps<Kernel>>(role.block + items * role.record.options_.blocks),
                                    role.record.globals_);
       ++items;
     }
     void release_item(int s) {
-      if (lane == 0) role.add_step(*this, RecordedStepKind::arrive, role.item(s) + 1);
+      if (lane == 0) role.add_step(*this, RecordedStepKind::arrive, role.item_barrier(s) + 1);
     }
-    void wait_for_resident(int s, int phase) { role.add_step(*this, RecordedStepKind::wait, role.held(s), phase); }
+    void wait_for_resident(int s, int phase) { role.add_step(*this, RecordedStepKind::wait, role.resident_barrier(s), phase); }
     void release_resident(int s) {
       if (lane != 0) return;
       role.add_step(*this, RecordedStepKind::wait_read);
-      role.add_step(*this, RecordedStepKind::arrive, role.held(s) + 1);
+      role.add_step(*this, RecordedStepKind::arrive, role.resident_barrier(s) + 1);
     }
     void wait_for_stores() {
       if (lane == 0) role.add_step(*this, RecordedStepKind::wait_read);
     }
     template <bool first, bool last> void compute(State& x) {
       state = &x;
-      step_sums.clear();
+      temporary_sums.clear();
       RecordingStepCompute<first, last> at{*this};
       Kernel::compute(at, x, role.record.resident_, role.record.stage_, role.record.globals_);
     }
@@ -231,35 +231,35 @@ template <class Kernel> class StepRecorder {
       RecordingStepStore at{*this};
       Kernel::store(at, x, role.record.globals_);
     }
-    void wait_full(int r, int s, int phase) { role.add_step(*this, RecordedStepKind::wait, role.slot(r, s), phase); }
+    void wait_full(int r, int s, int phase) { role.add_step(*this, RecordedStepKind::wait, role.slot_barrier(r, s), phase); }
     void release_slot(int r, int s) {
-      if (lane == 0) role.add_step(*this, RecordedStepKind::arrive, role.slot(r, s) + 1);
+      if (lane == 0) role.add_step(*this, RecordedStepKind::arrive, role.slot_barrier(r, s) + 1);
     }
-    int groups_barrier(int group, int meeting) const {
-      return named_barrier("of consumer " + std::to_string(group) + "'s barrier " + std::to_string(meeting));
+    int group_named_barrier(int group, int index) const {
+      return named_barrier("of consumer " + std::to_string(group) + "'s barrier " + std::to_string(index));
     }
-    void sync_groups(int meeting) {
-      role.add_step(*this, RecordedStepKind::sync, groups_barrier((this->id + 1) % 2, meeting), 256);
+    void sync_groups(int index) {
+      role.add_step(*this, RecordedStepKind::sync, group_named_barrier((this->id + 1) % 2, index), 256);
     }
-    void arrive_groups(int meeting) {
-      role.add_step(*this, RecordedStepKind::join, groups_barrier(this->id, meeting), 256);
+    void arrive_groups(int index) {
+      role.add_step(*this, RecordedStepKind::bar_arrive, group_named_barrier(this->id, index), 256);
     }
     int product_turn_barrier(int of) const { return named_barrier("of consumer " + std::to_string(of) + "'s turn"); }
     void sync_turn(int of) { role.add_step(*this, RecordedStepKind::sync, product_turn_barrier(of), 256); }
-    void pass_turn_to(int of) { role.add_step(*this, RecordedStepKind::join, product_turn_barrier(of), 256); }
+    void pass_turn_to(int of) { role.add_step(*this, RecordedStepKind::bar_arrive, product_turn_barrier(of), 256); }
     void mma_fence() { role.add_step(*this, RecordedStepKind::fence_sums); }
-    void mma_commit() { role.add_step(*this, RecordedStepKind::commit); }
+    void mma_commit() { role.add_step(*this, RecordedStepKind::commit_multiply); }
     template <int left> void mma_wait() { role.add_step(*this, RecordedStepKind::wait_multiply, -1, left); }
-    void keep_order() {}
+    void prevent_reordering() {}
 
     // Returns the cell of sums. Sums of the state are named by their offset, others by their width and order of use.
     template <class X> int sums_cell(const X& x) {
       const auto at = reinterpret_cast<const char*>(&x) - reinterpret_cast<const char*>(state);
       if (at >= 0 && at < static_cast<std::ptrdiff_t>(sizeof(State)))
         return role.cell(name() + " state at " + std::to_string(at), CellKind::sums);
-      const auto found = std::find(step_sums.begin(), step_sums.end(), &x);
-      const auto number = found - step_sums.begin();
-      if (found == step_sums.end()) step_sums.push_back(&x);
+      const auto found = std::find(temporary_sums.begin(), temporary_sums.end(), &x);
+      const auto number = found - temporary_sums.begin();
+      if (found == temporary_sums.end()) temporary_sums.push_back(&x);
       return role.cell(
           name() + " sums of " + std::to_string(X::cols) + (number > 0 ? ", number " + std::to_string(number) : ""),
           CellKind::sums);
@@ -281,20 +281,20 @@ template <class Kernel> class StepRecorder {
     void request_turn(int counter, int before) {
       if (lane != 0) return;
       role.add_step(*this, RecordedStepKind::write, role.cell(name() + " turn", CellKind::buffer));
-      role.add_step(*this, RecordedStepKind::arrive, role.add_turn_barrier(this->id));
+      role.add_step(*this, RecordedStepKind::arrive, role.turn_request_barrier(this->id));
       const StepRole turn_server{role.record, *role.record.turn_server_, role.block};
-      turn_server.add_step(*this, RecordedStepKind::wait, role.add_turn_barrier(this->id), turns & 1);
+      turn_server.add_step(*this, RecordedStepKind::wait, role.turn_request_barrier(this->id), turns & 1);
       turn_server.add_step(*this, RecordedStepKind::read, role.cell(name() + " turn", CellKind::buffer));
       RecordedStep& poll = turn_server.add_step(*this, RecordedStepKind::poll, counter, before);
       poll.other = -1;
       poll.order = MemoryOrder::acquire;
-      turn_server.add_step(*this, RecordedStepKind::arrive, role.add_turn_barrier(this->id) + 1);
-      turn_server.add_step(*this, RecordedStepKind::wait, role.add_turn_barrier(this->id) + 2, turns & 1);
+      turn_server.add_step(*this, RecordedStepKind::arrive, role.turn_request_barrier(this->id) + 1);
+      turn_server.add_step(*this, RecordedStepKind::wait, role.turn_request_barrier(this->id) + 2, turns & 1);
       RecordedStep& add = turn_server.add_step(*this, RecordedStepKind::add, counter);
       add.order = MemoryOrder::release;
     }
     int items = 0, turns = 0;
-    std::vector<const void*> step_sums{};  // sums of this step that are not part of the state
+    std::vector<const void*> temporary_sums{};  // addresses of this step's sums that are not part of the state
   };
 
   template <bool first_, bool last_> struct RecordingStepCompute {
@@ -309,8 +309,8 @@ template <class Kernel> class StepRecorder {
 
     int round() const { return on.round(); }
     int step_of_round() const { return on.step_of_round(); }
-    template <class X> int own_column(const X&) const {
-      return on.by_columns ? on.id * (X::cols / config.consumers) : 0;
+    template <class X> int first_own_column(const X&) const {
+      return on.splits_columns ? on.id * (X::cols / config.consumers) : 0;
     }
 
     // Returns the cells of a tile that a product reads: of a resident tile the group's own rows, or all.
@@ -320,7 +320,7 @@ template <class Kernel> class StepRecorder {
       } else {
         std::vector<int> all;
         for (int group = 0; group < config.consumers; ++group)
-          if (!own_rows || on.by_columns || group == on.id)
+          if (!own_rows || on.splits_columns || group == on.id)
             for (const int cell : on.role.resident_cells(on.resident.slot, on.role.tile_number(tile), group))
               all.push_back(cell);
         return all;
@@ -379,24 +379,24 @@ template <class Kernel> class StepRecorder {
     void wait_at_barrier() const { on.template wait_at_barrier<last>(); }
     // The counter need not be zero at the end, because a pass before the kernel clears it.
     template <class X> void request_turn(const SumsInMemory&, const X&, int matrix, int number, int before) const {
-      SymbolTable& scribe = on.role.record.scribe_;
-      const int counter = scribe.shared_counter("adds to tile " + std::to_string(number) + " of matrix " +
+      SymbolTable& symbols = on.role.record.symbols_;
+      const int counter = symbols.find_or_add_counter("adds to tile " + std::to_string(number) + " of matrix " +
                                                 std::to_string(matrix) + " by " + on.name());
-      scribe.program.counters[static_cast<std::size_t>(counter)].returns_to_zero = false;
+      symbols.program.counters[static_cast<std::size_t>(counter)].returns_to_zero = false;
       on.request_turn(counter, before);
     }
     // Unordered adds commute and are not recorded; an ordered add is a write.
     template <class X> void add_to_memory(const SumsInMemory&, X& x, int matrix, int number) const {
       on.read_registers(x);
-      x.live = false;
+      x.is_written = false;
       if constexpr (AddsInOrder<Kernel>) {
-        on.role.add_step(on, RecordedStepKind::wait, on.role.add_turn_barrier(on.id) + 1, on.turns & 1);
+        on.role.add_step(on, RecordedStepKind::wait, on.role.turn_request_barrier(on.id) + 1, on.turns & 1);
         on.role.add_step(on, RecordedStepKind::write,
-                         on.role.record.scribe_.shared_cell("sums of tile " + std::to_string(number) + " of matrix " +
+                         on.role.record.symbols_.find_or_add_cell("sums of tile " + std::to_string(number) + " of matrix " +
                                                                 std::to_string(matrix) + " of " + on.name() +
                                                                 std::to_string(on.lane),
                                                             CellKind::memory));
-        on.role.add_step(on, RecordedStepKind::arrive, on.role.add_turn_barrier(on.id) + 2);
+        on.role.add_step(on, RecordedStepKind::arrive, on.role.turn_request_barrier(on.id) + 2);
         ++on.turns;
       }
     }
@@ -452,7 +452,7 @@ template <class Kernel> class StepRecorder {
       if (on.lane != 0) return;
       RecordedStep& step = on.role.add_step(on, RecordedStepKind::store, -1, bytes);
       step.cells = from;
-      step.other = on.role.record.scribe_.shared_cell("output of tile " + std::to_string(on.item.tile) +
+      step.other = on.role.record.symbols_.find_or_add_cell("output of tile " + std::to_string(on.item.tile) +
                                                           " of consumer " + std::to_string(on.id) +
                                                           (number > 0 ? ", number " + std::to_string(number) : ""),
                                                       CellKind::output);
@@ -462,7 +462,7 @@ template <class Kernel> class StepRecorder {
 
   const Globals& globals_;
   RecordStepsOptions options_;
-  SymbolTable scribe_;
+  SymbolTable symbols_;
   std::vector<std::vector<int>> barriers_;  // numbers of the full barriers of each block
   RecordedThread* turn_server_ = nullptr;   // thread that serves the turns of the group being recorded
   typename Kernel::Resident resident_{};

@@ -37,28 +37,28 @@ SimulatorState::SimulatorState(const RecordedProgram& p, unsigned seed)
   const HappensBefore k{c, c, c, c};
   for (SimulatedThread& t : threads) t.known = k;
   for (std::size_t i = 0; i < barriers.size(); ++i) {
-    barriers[i].missing = p.barriers[i].arrivals;
+    barriers[i].missing_arrivals = p.barriers[i].arrivals;
     barriers[i].arriving = barriers[i].completed = k;
   }
   for (SimulatedNamedBarrier& b : named) b.arriving = b.completed = k;
-  for (SimulatedCounter& x : counters) x.released = x.released_fenced = x.hidden = c;
+  for (SimulatedCounter& x : counters) x.released = x.released_fences = x.all_adders = c;
   block_end.assign(blocks, c);
-  block_threads.assign(blocks, 0);
+  running_threads.assign(blocks, 0);
   waits_to_start.assign((blocks + p.cluster - 1) / p.cluster, 0);
-  for (const RecordedThread& t : p.threads) ++block_threads[t.block];
+  for (const RecordedThread& t : p.threads) ++running_threads[t.block];
 }
 
 void SimulatorState::write_cell(int cell, const Access& access, const HappensBefore& known) {
   SimulatedCell& s = cells[cell];
   if (++s.writes > 1 && program.cells[cell].kind == CellKind::output)
     report_error(diagnose_double_store(*this, cell, s.writer, access));
-  if (s.writer.step != nullptr && !s.writer.known_to(known.seen))
+  if (s.writer.step != nullptr && !s.writer.is_known_to(known.seen))
     report_error(diagnose_write(*this, cell, s.writer, access, known));
   else if (s.writer.step != nullptr && s.writer.operation < 0 && access.operation >= 0 &&
-           !s.writer.known_to(known.fenced))
-    report_error(diagnose_unfenced(*this, cell, s.writer, access));
+           !s.writer.is_known_to(known.fenced))
+    report_error(diagnose_proxy_fence(*this, cell, s.writer, access));
   for (const Access& r : s.readers)
-    if (!r.known_to(known.seen)) report_error(diagnose_write(*this, cell, r, access, known));
+    if (!r.is_known_to(known.seen)) report_error(diagnose_write(*this, cell, r, access, known));
   s.readers.clear();
   s.writer = access;
   s.writer_knew = known.seen;
@@ -67,10 +67,10 @@ void SimulatorState::write_cell(int cell, const Access& access, const HappensBef
 void SimulatorState::read_cell(int cell, const Access& access, const HappensBefore& known) {
   SimulatedCell& s = cells[cell];
   const bool registers = program.cells[cell].kind == CellKind::sums;  // ordered by mma_fence, not by a proxy fence
-  const bool blind = !registers && access.operation >= 0 && s.writer.operation < 0 && !s.writer.known_to(known.fenced);
+  const bool blind = !registers && access.operation >= 0 && s.writer.operation < 0 && !s.writer.is_known_to(known.fenced);
   const bool other = program.cells[cell].kind == CellKind::tile && s.writer.step != nullptr &&
                      (s.writer.step->item != access.step->item || s.writer.step->stage != access.step->stage);
-  if (s.writer.step == nullptr || !s.writer.known_to(known.seen) || blind || other)
+  if (s.writer.step == nullptr || !s.writer.is_known_to(known.seen) || blind || other)
     report_error(diagnose_read(*this, cell, access, known));
   s.readers.push_back(access);
 }

@@ -1,5 +1,5 @@
-// State of a simulated program: threads with their clocks, barriers, cells with their last accesses, and operations in
-// flight. Internal to the checker.
+// State of the simulation that checks a recorded program: threads with their clocks, barriers, cells with their last
+// accesses, and operations in flight. Internal to the checker (check.cc).
 #pragma once
 
 #include <random>
@@ -11,12 +11,12 @@
 
 namespace ridge::tile::trace {
 
-struct HappensBefore {
-  VectorClock seen;        // events that happened before
-  VectorClock fenced;      // events whose writes asynchronous operations see (after a proxy fence)
+struct HappensBefore {     // events that a thread or an operation knows to have happened
+  VectorClock seen;        // known events
+  VectorClock fenced;      // known events whose writes are also visible to asynchronous operations (after a proxy fence)
   VectorClock unacquired;  // events that would be known if counters had been read with acquire
   VectorClock unreleased;  // events that would be known if others had added to counters with release
-  void merge_knowledge(const HappensBefore& o) {
+  void merge_clocks(const HappensBefore& o) {
     seen.merge_clock(o.seen);
     fenced.merge_clock(o.fenced);
     unacquired.merge_clock(o.unacquired);
@@ -25,26 +25,26 @@ struct HappensBefore {
 };
 
 struct Access {               // one access to a cell
-  int thread = -1;            // thread that made the access or started it
-  std::uint32_t started = 0;  // step of that thread
+  int thread = -1;                // thread that made the access or started it
+  std::uint32_t thread_step = 0;  // number of that thread's step
   int operation = -1;         // number of the asynchronous operation; -1 for an access by the thread itself
   const RecordedStep* step = nullptr;
-  bool known_to(const VectorClock& clock) const {
-    return operation < 0 ? clock.knows_step(thread, started) : clock.knows_end(operation);
+  bool is_known_to(const VectorClock& clock) const {
+    return operation < 0 ? clock.knows_step(thread, thread_step) : clock.knows_end(operation);
   }
-  bool start_known_to(const VectorClock& clock) const { return clock.knows_step(thread, started); }
+  bool is_start_known_to(const VectorClock& clock) const { return clock.knows_step(thread, thread_step); }
 };
 
 struct SimulatedCell {
-  Access writer;
-  VectorClock writer_knew;
-  std::vector<Access> readers;
-  int writes = 0;
+  Access writer;                // last write
+  VectorClock writer_knew;      // clock of the writer at that write
+  std::vector<Access> readers;  // reads since the last write
+  int writes = 0;               // number of writes so far
 };
 
 struct SimulatedBarrier {
-  int missing = 0;           // arrivals that this phase still needs
-  std::int64_t bytes = 0;    // bytes that this phase still needs
+  int missing_arrivals = 0;           // arrivals that this phase still needs
+  std::int64_t missing_bytes = 0;  // bytes that this phase still needs
   std::uint32_t phases = 0;  // completed phases
   HappensBefore arriving, completed;
 };
@@ -57,11 +57,13 @@ struct SimulatedNamedBarrier {
 
 struct CounterAdd {  // an add to a counter
   Access by;
-  std::int64_t before = 0;
+  std::int64_t before = 0;  // value before the add
 };
 struct SimulatedCounter {
   std::int64_t value = 0;
-  VectorClock released, released_fenced, hidden;
+  VectorClock released;         // events that adds with release have published
+  VectorClock released_fences;  // the same for events before a proxy fence
+  VectorClock all_adders;       // events known to any thread that added, with or without release
   std::vector<CounterAdd> adds;  // in chronological order
 };
 
@@ -75,17 +77,17 @@ struct AsyncOperation {  // an asynchronous operation that has not ended
 };
 
 struct SimulatedThread {
-  std::size_t at = 0;
+  std::size_t step_index = 0;  // next step of its list
   HappensBefore known;
   bool waits_at_sync = false;
   std::uint32_t generation = 0;  // generation of the named barrier at which it arrived
-  bool sums_fenced = false;
+  bool sums_fenced = false;  // true if its sums were not accessed since the last fence_sums
   int multiplies = 0, buffer = 0;
   std::vector<int> multiply_batches, store_batches;  // operations started before each batch was closed
-  std::vector<int> stores;                           // operation that reads; the next number is the one that writes
-  std::vector<char> store_state;                     // 0 in flight, 1 has read, 2 has written
+  std::vector<int> stores;                           // number of each store's read; the write has the next number
+  std::vector<char> store_states;                     // 0 in flight, 1 has read, 2 has written
   int last_counter = -1;
-  StreamCursor speaker;
+  StreamCursor cursor;
   int polls_left = 0;  // polls of a counter before the timeout; -1: no timeout
   bool done = false;
 };
@@ -112,9 +114,9 @@ struct SimulatorState {
   std::vector<SimulatedGroup> groups;
   std::vector<AsyncOperation> in_flight;
   int operations = 0;
-  std::vector<std::pair<int, Access>> in_shared;  // block, and an access to its shared memory
+  std::vector<std::pair<int, Access>> shared_accesses;  // a block, and an access to its shared memory
   std::vector<VectorClock> block_end;
-  std::vector<int> block_threads;    // threads of a block that are not done
+  std::vector<int> running_threads;    // threads of a block that are not done
   std::vector<char> waits_to_start;  // by cluster: 1 if the device has not started it yet
   std::vector<int> gave_up;          // threads that gave up before all splits of their tile had arrived
   std::string error;
@@ -130,29 +132,31 @@ struct SimulatorState {
   }
   std::uint32_t granted_bits(const RecordedThread& t) const { return t.group < 0 ? 0 : groups[t.group].granted; }
   const RecordedStep* current_step(
-      int thread, const RecordedStep& step) const {  // the current step of a stream, else `step` itself
-    return step.what == RecordedStepKind::run_stream ? threads[thread].speaker.current_step() : &step;
+      int thread, const RecordedStep& step) const {  // the stream's current step for run_stream, else `step` itself
+    return step.what == RecordedStepKind::run_stream ? threads[thread].cursor.current_step() : &step;
   }
   void write_cell(int cell, const Access& access, const HappensBefore& known);
   void read_cell(int cell, const Access& access, const HappensBefore& known);
 };
 
-// Return a sentence that says what is wrong and which wait is missing.
+// Each diagnose_… returns an error message: a sentence that says what is wrong and which wait is missing.
 std::string diagnose_write(const SimulatorState& w, int cell, const Access& before, const Access& now,
                            const HappensBefore& known);
 std::string diagnose_read(const SimulatorState& w, int cell, const Access& now, const HappensBefore& known);
-std::string diagnose_unfenced(const SimulatorState& w, int cell, const Access& writer,
-                              const Access& now);                                       // missing proxy fence
-std::string diagnose_arrival(const SimulatorState& w, int barrier, const Access& now);  // too many in a phase
+std::string diagnose_proxy_fence(const SimulatorState& w, int cell, const Access& writer,
+                                 const Access& now);  // an asynchronous access without a proxy fence before it
+std::string diagnose_extra_arrival(const SimulatorState& w, int barrier, const Access& now);  // too many arrivals in a phase
 std::string diagnose_deadlock(const SimulatorState& w);
-std::string diagnose_end(const SimulatorState& w, const Access& gave_up);
-std::string diagnose_fence(const SimulatorState& w, int cell, const Access& now);
-std::string stage_name(const Access& a);  // for example "stage 3 of tile 0"
+// A block ends while the access `pending` to its shared memory may still run.
+std::string diagnose_early_end(const SimulatorState& w, const Access& pending);
+// A multiply is issued without the fence_sums after an earlier access to its sums.
+std::string diagnose_sums_fence(const SimulatorState& w, int cell, const Access& now);
+std::string describe_stage(const Access& a);  // for example "stage 3 of tile 0"
 
-// The same for splits that wait for each other: a slice that is not stored, or twice; a counter that is not zero.
+// Error messages for splits that wait for each other: a slice is not stored, or stored twice; a counter is not zero.
 std::string diagnose_unstored(const SimulatorState& w, int cell);
 std::string diagnose_double_store(const SimulatorState& w, int cell, const Access& before, const Access& now);
-std::string diagnose_counter(const SimulatorState& w, int counter);
-std::string diagnose_leaver(const SimulatorState& w, const Access& now);  // is empty if it has not given up
+std::string diagnose_nonzero_counter(const SimulatorState& w, int counter);
+std::string diagnose_given_up_slice(const SimulatorState& w, const Access& now);  // empty if the split has not given up
 
 }  // namespace ridge::tile::trace

@@ -1,5 +1,5 @@
-// Operations by which concurrent splits of a tile wait for each other (`wait_for_splits`, ring.h). Each is a step, so
-// that the checker can run steps of other blocks between any two, and can let any wait time out.
+// Operations by which concurrent splits of a tile wait for each other (`wait_for_splits`, ring.h), recorded as one step
+// each, so that the checker can run steps of other blocks between any two of them and can let any wait time out.
 #pragma once
 
 #include "ridge/tile/ring.h"
@@ -19,16 +19,16 @@ struct SplitOperations {
     return poll_counter(RecordedStepKind::poll_until_timeout, item.splits, MemoryOrder::acquire);
   }
   void grant_slices(std::uint32_t shares) {
-    replay.perform_step({.what = RecordedStepKind::grant, .object = flag, .amount = shares});
+    replay.replay_step({.what = RecordedStepKind::grant, .object = flag, .amount = shares});
   }
-  void clear_counter(const WorkItem&) { replay.perform_step({.what = RecordedStepKind::clear, .object = counter}); }
+  void clear_counter(const WorkItem&) { replay.replay_step({.what = RecordedStepKind::clear, .object = counter}); }
 
   std::uint32_t add_to_counter(std::uint32_t by, MemoryOrder order) {
     return static_cast<std::uint32_t>(
-        replay.perform_step({.what = RecordedStepKind::add, .object = counter, .by = by, .order = order}));
+        replay.replay_step({.what = RecordedStepKind::add, .object = counter, .by = by, .order = order}));
   }
   bool poll_counter(RecordedStepKind what, int splits, MemoryOrder order) {
-    return replay.perform_step(
+    return replay.replay_step(
                {.what = what, .object = counter, .other = count_mask, .amount = splits, .order = order}) != 0;
   }
 };

@@ -29,7 +29,7 @@ template <MatmulConfig config, class Words = SplitOperations> CheckResult checke
                            .split_mode = SplitMode::cooperative_split_k};
   const int blocks = tiles * splits * config.cluster();
   return check_schedules(
-      record<Matmul<config, Bf16, Bf16, Bf16>, Words>({.kernel = "matmul", .sizes = sizes, .blocks = blocks}));
+      record_program<Matmul<config, Bf16, Bf16, Bf16>, Words>({.kernel = "matmul", .sizes = sizes, .blocks = blocks}));
 }
 
 TEST(Await, AnyOfThoseWhoWaitMayLeave) {
@@ -63,12 +63,12 @@ template <class Words> std::string always_caught() {
   EXPECT_EQ(v.failed, 1000);
   return v.first;
 }
-constexpr bool leaves(std::uint32_t by) { return by >= one_forgone_slice; }
+constexpr bool leaves(std::uint32_t by) { return by >= one_skipped_slice; }
 
 struct LastDoesNotLookAtWhoHasLeft : SplitOperations {
   std::uint32_t add_acquire_release(const WorkItem& x, std::uint32_t by) {
     const std::uint32_t before = SplitOperations::add_acquire_release(x, by);
-    return leaves(by) ? before : before & (one_forgone_slice - 1);
+    return leaves(by) ? before : before & (one_skipped_slice - 1);
   }
 };
 TEST(Await, TheLastDoesNotLookAtWhoHasLeft) {
@@ -109,7 +109,7 @@ TEST(Await, WhoLeavesStoresItsShareAsWell) {
 struct LastTakesAll : SplitOperations {
   std::uint32_t add_acquire_release(const WorkItem& x, std::uint32_t by) {
     const std::uint32_t before = SplitOperations::add_acquire_release(x, by);
-    return leaves(by) ? before : before | 7 * one_forgone_slice;
+    return leaves(by) ? before : before | 7 * one_skipped_slice;
   }
 };
 TEST(Await, TheLastTakesTheSharesOfWhoHasStayed) {

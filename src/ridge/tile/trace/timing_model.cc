@@ -12,10 +12,10 @@ constexpr Tick never = std::numeric_limits<Tick>::max();
 
 struct Port {  // a resource that serves one request after another
   std::int32_t lane = -1;
-  Tick free = 0;
+  Tick free_at = 0;
 };
 
-struct Signal {  // end of an asynchronous operation
+struct Completion {  // end of an asynchronous operation
   Tick at = 0;
   int barrier = -1;  // barrier at which the bytes arrive, or -1
   std::int64_t bytes = 0;
@@ -23,7 +23,7 @@ struct Signal {  // end of an asynchronous operation
 
 class TimingModel {
  public:
-  TimingModel(const RecordedProgram& p, const Rates& rates)
+  TimingModel(const RecordedProgram& p, const BlockRates& rates)
       : program_(p),
         rates_(rates),
         threads_(p.threads.size()),
@@ -42,14 +42,14 @@ class TimingModel {
     }
     for (std::size_t t = 0; t < p.threads.size(); ++t)
       threads_[t].lane = p.threads[t].leads ? timeline_.add_lane(p.threads[t].name) : -1;
-    for (std::size_t i = 0; i < p.barriers.size(); ++i) barriers_[i].missing = p.barriers[i].arrivals;
+    for (std::size_t i = 0; i < p.barriers.size(); ++i) barriers_[i].missing_arrivals = p.barriers[i].arrivals;
     for (const RecordedThread& t : p.threads)
       if (t.group >= 0) ++groups_[t.group].threads;
   }
 
   Timeline operator()() {
-    for (Tick now = 0; now != never; now = next_event(now)) {
-      deliver_signals(now);
+    for (Tick now = 0; now != never; now = next_event_tick(now)) {
+      deliver_completions(now);
       for (bool moved = true; moved;) {
         moved = false;
         for (std::size_t t = 0; t < threads_.size(); ++t)
@@ -65,17 +65,17 @@ class TimingModel {
   };
   struct TimedThread {
     std::int32_t lane = -1;
-    std::size_t at = 0;
+    std::size_t step_index = 0;
     Tick busy_until = 0, waits_since = -1;
     bool at_sync = false;
     int generation = 0, multiplies = 0;
     std::vector<int> multiply_batches, store_batches;
     std::vector<Tick> read_at, written_at;
-    StreamCursor speaker;
+    StreamCursor cursor;
   };
   struct TimedBarrier {
-    int missing = 0;
-    std::int64_t bytes = 0;
+    int missing_arrivals = 0;
+    std::int64_t missing_bytes = 0;
     std::uint32_t phases = 0;
   };
   struct TimedNamedBarrier {
@@ -89,38 +89,38 @@ class TimingModel {
     std::vector<Tick> ended;
   };
 
-  Tick next_event(Tick now) const {
+  Tick next_event_tick(Tick now) const {
     Tick next = never;
-    for (const Signal& s : signals_) next = std::min(next, s.at);
+    for (const Signal& s : completions_) next = std::min(next, s.step_index);
     for (const TimedThread& t : threads_)
       if (t.busy_until > now) next = std::min(next, t.busy_until);
     return next;
   }
 
-  void deliver_signals(Tick now) {
-    for (const Signal& s : signals_)
-      if (s.at <= now && s.barrier >= 0) arrive_at_barrier(s.barrier, 0, s.bytes);
-    std::erase_if(signals_, [now](const Signal& s) { return s.at <= now; });
+  void deliver_completions(Tick now) {
+    for (const Signal& s : completions_)
+      if (s.step_index <= now && s.barrier >= 0) arrive_at_barrier(s.barrier, 0, s.bytes);
+    std::erase_if(completions_, [now](const Signal& s) { return s.step_index <= now; });
   }
 
   void arrive_at_barrier(int barrier, int arrivals, std::int64_t bytes) {
     TimedBarrier& b = barriers_[barrier];
-    b.missing -= arrivals;
-    b.bytes -= bytes;
-    if (b.missing > 0 || b.bytes != 0) return;
+    b.missing_arrivals -= arrivals;
+    b.missing_bytes -= bytes;
+    if (b.missing_arrivals > 0 || b.missing_bytes != 0) return;
     ++b.phases;
-    b.missing = program_.barriers[barrier].arrivals;
+    b.missing_arrivals = program_.barriers[barrier].arrivals;
   }
 
   // Runs a thread's next step. Returns false if the thread cannot run it yet.
   bool try_step(int t, Tick now) {
     TimedThread& s = threads_[t];
     const RecordedThread& thread = program_.threads[t];
-    while (s.at < thread.steps.size() && !thread.steps[s.at].is_done_by(granted_bits(thread))) ++s.at;
-    if (s.at == thread.steps.size() || s.busy_until > now) return false;
-    const bool is_in_stream = thread.steps[s.at].what == RecordedStepKind::run_stream;
+    while (s.step_index < thread.steps.size() && !thread.steps[s.step_index].is_enabled_by(granted_bits(thread))) ++s.step_index;
+    if (s.step_index == thread.steps.size() || s.busy_until > now) return false;
+    const bool is_in_stream = thread.steps[s.step_index].what == RecordedStepKind::run_stream;
     const RecordedStep& step =
-        is_in_stream ? *s.speaker.current_step(program_, thread.steps[s.at]) : thread.steps[s.at];
+        is_in_stream ? *s.cursor.replay_to_step(program_, thread.steps[s.step_index]) : thread.steps[s.step_index];
     if (step.what == RecordedStepKind::sync && !s.at_sync) {
       s.at_sync = true;
       s.generation = named_[step.object].generation;
@@ -131,17 +131,17 @@ class TimingModel {
       return false;
     }
     if (s.waits_since >= 0 && s.lane >= 0)
-      timeline_.add_event(s.lane, phase_of(step.what), s.waits_since, now, step.stage);
+      timeline_.add_event(s.lane, wait_phase(step.what), s.waits_since, now, step.stage);
     s.waits_since = -1;
     execute_step(t, step, now);
-    if (!is_in_stream || !s.speaker.finish_step(program_, thread.steps[s.at], result_)) ++s.at;
+    if (!is_in_stream || !s.cursor.advance_with_result(program_, thread.steps[s.step_index], result_)) ++s.step_index;
     return true;
   }
   std::uint32_t granted_bits(const RecordedThread& thread) const {
     return thread.group < 0 ? 0 : groups_[thread.group].granted;
   }
 
-  static Phase phase_of(RecordedStepKind what) {
+  static Phase wait_phase(RecordedStepKind what) {
     switch (what) {
       case RecordedStepKind::wait: return Phase::stall;
       case RecordedStepKind::wait_multiply: return Phase::compute;
@@ -151,7 +151,7 @@ class TimingModel {
     }
   }
 
-  int batch_end(const std::vector<int>& batches, const RecordedStep& step) const {
+  int last_required(const std::vector<int>& batches, const RecordedStep& step) const {
     const std::ptrdiff_t last = std::ssize(batches) - 1 - step.amount;
     return last < 0 ? 0 : batches[last];
   }
@@ -169,19 +169,19 @@ class TimingModel {
       case RecordedStepKind::poll:
       case RecordedStepKind::poll_until_timeout: return (counters_[step.object] & step.other) >= step.amount;
       case RecordedStepKind::wait_multiply:
-        return all_before(groups_[program_.threads[t].group].ended, batch_end(s.multiply_batches, step));
-      case RecordedStepKind::wait_read: return all_before(s.read_at, batch_end(s.store_batches, step));
-      case RecordedStepKind::wait_written: return all_before(s.written_at, batch_end(s.store_batches, step));
+        return all_before(groups_[program_.threads[t].group].ended, last_required(s.multiply_batches, step));
+      case RecordedStepKind::wait_read: return all_before(s.read_at, last_required(s.store_batches, step));
+      case RecordedStepKind::wait_written: return all_before(s.written_at, last_required(s.store_batches, step));
       default: return true;
     }
   }
 
   // Occupies the port for `ticks` as soon as it is free and adds the event to the timeline. Returns the end.
   Tick use_port(Port& port, Phase phase, Tick now, double ticks, std::int64_t stage) {
-    const Tick begin = std::max(now, port.free);
-    port.free = begin + std::max<Tick>(1, std::llround(ticks));
-    timeline_.add_event(port.lane, phase, begin, port.free, stage);
-    return port.free;
+    const Tick begin = std::max(now, port.free_at);
+    port.free_at = begin + std::max<Tick>(1, std::llround(ticks));
+    timeline_.add_event(port.lane, phase, begin, port.free_at, stage);
+    return port.free_at;
   }
 
   void execute_step(int t, const RecordedStep& step, Tick now) {
@@ -190,17 +190,17 @@ class TimingModel {
     const double amount = static_cast<double>(step.amount);
     switch (step.what) {
       case RecordedStepKind::arrive: return arrive_at_barrier(step.object, 1, 0);
-      case RecordedStepKind::expect: barriers_[step.object].bytes += step.amount; return;
+      case RecordedStepKind::expect_bytes: barriers_[step.object].missing_bytes += step.amount; return;
       case RecordedStepKind::copy: {
         const Tick end = use_port(ports.copies, Phase::load, now, amount / rates_.copy_bytes_per_tick, step.stage);
-        signals_.push_back({end + rates_.copy_latency, step.other, step.amount});
+        completions_.push_back({end + rates_.copy_latency, step.other, step.amount});
         return;
       }
       case RecordedStepKind::multiply: return issue_multiply(t, step, now);
-      case RecordedStepKind::commit: s.multiply_batches.push_back(s.multiplies); return;
+      case RecordedStepKind::commit_multiply: s.multiply_batches.push_back(s.multiplies); return;
       case RecordedStepKind::commit_store: s.store_batches.push_back(static_cast<int>(s.read_at.size())); return;
       case RecordedStepKind::sync: s.at_sync = false; return;
-      case RecordedStepKind::join: return arrive_named(t, step);
+      case RecordedStepKind::bar_arrive: return arrive_named(t, step);
       case RecordedStepKind::write:
         s.busy_until = now + std::llround(amount / rates_.thread_bytes_per_tick * 2);  // a group has two threads
         if (s.lane >= 0) timeline_.add_event(s.lane, Phase::drain, now, s.busy_until, step.stage);
@@ -209,8 +209,8 @@ class TimingModel {
         const Tick end = use_port(ports.stores, Phase::store, now, amount / rates_.store_bytes_per_tick, step.stage);
         s.read_at.push_back(end);
         s.written_at.push_back(end + rates_.store_latency);
-        signals_.push_back({end});
-        signals_.push_back({end + rates_.store_latency});
+        completions_.push_back({end});
+        completions_.push_back({end + rates_.store_latency});
         return;
       }
       case RecordedStepKind::add: {
@@ -239,19 +239,19 @@ class TimingModel {
     if (++g.issued[number] < g.threads) return;
     const double ticks = static_cast<double>(step.amount) / rates_.flops_per_tick;
     g.ended.push_back(use_port(ports_[program_.threads[t].block].multiplier, Phase::compute, now, ticks, step.stage));
-    signals_.push_back({g.ended.back()});
+    completions_.push_back({g.ended.back()});
   }
 
   void arrive_named(int t, const RecordedStep& step) {
     TimedNamedBarrier& b = named_[step.object];
-    b.arrived += program_.threads[t].weight;
+    b.arrived += program_.threads[t].represented_threads;
     if (b.arrived < step.amount) return;
     b.arrived = 0;
     ++b.generation;
   }
 
   const RecordedProgram& program_;
-  Rates rates_;
+  BlockRates rates_;
   Timeline timeline_;
   std::vector<Ports> ports_;
   std::vector<TimedThread> threads_;
@@ -259,12 +259,12 @@ class TimingModel {
   std::vector<TimedNamedBarrier> named_;
   std::vector<std::int64_t> counters_;
   std::vector<TimedGroup> groups_;
-  std::vector<Signal> signals_;
+  std::vector<Signal> completions_;
   std::int64_t result_ = 0;  // result of the last step of a stream
 };
 
 }  // namespace
 
-Timeline simulate_timeline(const RecordedProgram& program, const Rates& rates) { return TimingModel(program, rates)(); }
+Timeline simulate_timeline(const RecordedProgram& program, const BlockRates& rates) { return TimingModel(program, rates)(); }
 
 }  // namespace ridge::tile::trace

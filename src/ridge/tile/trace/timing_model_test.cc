@@ -17,12 +17,12 @@ using ops::Matmul, ops::MatmulConfig;
 template <int stages> constexpr MatmulConfig one{.m = 64, .n = 64, .k = 64, .stages = stages, .consumers = 1};
 constexpr MatmulConfig turns{.m = 64, .n = 64, .k = 64, .stages = 4, .consumers = 2, .roles = Roles::pingpong};
 
-template <MatmulConfig config> Timeline paced(const RecordOptions& options, const Rates& rates) {
-  return simulate_timeline(record<Matmul<config, Bf16, Bf16, Bf16>>(options), rates);
+template <MatmulConfig config> Timeline paced(const RecordOptions& options, const BlockRates& rates) {
+  return simulate_timeline(record_program<Matmul<config, Bf16, Bf16, Bf16>>(options), rates);
 }
 
 // A tile has 8 KiB: a copy takes 128 ticks. A stage has 2 * 64^3 FLOPs: 256 ticks.
-const Rates rates{.copy_bytes_per_tick = 64, .copy_latency = 500, .flops_per_tick = 2048};
+const BlockRates rates{.copy_bytes_per_tick = 64, .copy_latency = 500, .flops_per_tick = 2048};
 
 Index first(const Timeline& t, int lane) {
   Index at = 1 << 30;

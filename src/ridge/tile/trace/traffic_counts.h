@@ -18,7 +18,7 @@
 
 namespace ridge::tile::trace {
 
-// Traffic of one view of a kernel's globals, in bytes. Elements outside the matrix count only as part of a tile.
+// Traffic of one view of a kernel's globals. Elements outside the matrix count only in the last two members.
 struct ViewTraffic {
   const void* view = nullptr;
   int element_bytes = 0;
@@ -56,7 +56,7 @@ struct RegisterBlock {
   Index rows = 64, cols = 0;
 };
 
-// The loaded tiles that a target keeps, so that loading one again causes no traffic.
+// Which loaded tiles a target keeps. Loading a kept tile again causes no traffic.
 enum class Retention : std::uint8_t { no, newest, all };
 
 // LRU cache of boxes. A box larger than the cache is never stored.
@@ -64,7 +64,7 @@ class Cache {
  public:
   explicit Cache(Index bytes) : capacity_(bytes) {}
   using Key = std::tuple<const void*, Index, Index, Index>;  // view, batch, along, k
-  bool holds(const Key& key, Index bytes);                   // on a miss, inserts the box
+  bool find_or_insert(const Key& key, Index bytes);          // Returns true on a hit; on a miss, inserts the box.
 
  private:
   Index capacity_ = 0, used_ = 0;
@@ -93,16 +93,16 @@ class TrafficCounter {
   void count_multiply(const RecordedLoad* a, int a_parts, const RecordedLoad* b, int b_parts);
   void store(const void* view, int element_bytes, Index rows, Index cols);
   void count_read(const EpilogueInput& x, Index rows, Index cols);  // counts an operand that an epilogue reads
-  // The same, but an operand that consecutive work items of a column share is counted once.
+  // Counts an operand that an epilogue reads, but only once if consecutive work items of a column share the operand.
   void count_column_read(const EpilogueInput& x, Index rows, Index cols, Index first_column);
   void forget_tiles() {
     kept_.clear();
     newest_.clear();
-  }  // called at a new group of work items
+  }  // called before each new group of work items
 
  private:
-  ViewTraffic& load_row(const void* view, int element_bytes);
-  bool is_remembered(const BoxLoad& x);
+  ViewTraffic& find_load_traffic(const void* view, int element_bytes);
+  bool mark_kept(const BoxLoad& x);  // Returns true if the target has kept this tile since an earlier load.
 
   RegisterBlock block_;
   Retention left_, right_;

@@ -1,5 +1,6 @@
-// A vector clock: for each thread the last step that is known to have happened, and for each asynchronous operation one
-// bit that its end is known. Example: [5 2 | 101] knows five steps of the first thread and two of three copies.
+// A vector clock: for each thread the number of its last step that is known to have happened, and for each asynchronous
+// operation a bit that is 1 if its end is known. [5 2 | 101] knows five steps of the first thread, two of the second,
+// and the ends of two of three copies.
 #pragma once
 
 #include <algorithm>
