@@ -1,5 +1,7 @@
 #include "ridge/tile/trace/traffic_counts.h"
 
+#include "ridge/base/ceil_div.h"
+
 namespace ridge::tile::trace {
 namespace {
 
@@ -9,8 +11,6 @@ ViewTraffic& row_of(std::vector<ViewTraffic>& rows, const void* view, int elemen
   rows.push_back({.view = view, .element_bytes = element_bytes});
   return rows.back();
 }
-
-Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
 
 }  // namespace
 
