@@ -22,7 +22,7 @@ namespace {
 
 namespace cuda = ops::cuda;
 using Sizes = AttentionOnDevice::Sizes;
-using Impl = AttentionOnDevice::Impl;
+using AttentionImpl = AttentionOnDevice::Impl;
 
 ops::AttentionBackwardProblem make_problem(const Sizes& s) {
   const ops::HeadsLayout row_layout{s.heads * s.rows * s.width, s.rows * s.width, s.width};
@@ -41,7 +41,7 @@ ops::AttentionBackwardProblem make_problem(const Sizes& s) {
   return out;
 }
 
-Result<std::shared_ptr<const Impl>> plan_attention(int device, const Sizes& sizes) {
+Result<std::shared_ptr<const AttentionImpl>> plan_attention(int device, const Sizes& sizes) {
   if (sizes.heads < 1 || sizes.rows < 1 || sizes.keys < 1 || sizes.width < 1)
     return input_error(fmt::format("expected sizes of at least 1, found {} heads, {} rows, {} keys, width {}",
                                    sizes.heads, sizes.rows, sizes.keys, sizes.width));
@@ -53,12 +53,12 @@ Result<std::shared_ptr<const Impl>> plan_attention(int device, const Sizes& size
   if (!device_guard.status()) return device_guard.status().error();
   const auto numbers = current_device_numbers();
   if (!numbers) return numbers.error();
-  return std::make_shared<const Impl>(
-      Impl{device, sizes, problem, cuda::choose_plan(problem.forward, *numbers), cuda::choose_plan(problem, *numbers)});
+  return std::make_shared<const AttentionImpl>(
+      AttentionImpl{device, sizes, problem, cuda::choose_plan(problem.forward, *numbers), cuda::choose_plan(problem, *numbers)});
 }
 
 template <class Call, class Plan>
-Status launch_attention(const Impl& impl, const Call& call, const Plan& plan, void* scratch, CUstream_st* stream) {
+Status launch_attention(const AttentionImpl& impl, const Call& call, const Plan& plan, void* scratch, CUstream_st* stream) {
   const api::DeviceGuard device_guard(impl.device);
   if (!device_guard.status()) return device_guard.status();
   const Status cleared = device::clear_on_stream(stream, scratch, static_cast<std::int64_t>(device::counter_bytes));
@@ -69,7 +69,7 @@ Status launch_attention(const Impl& impl, const Call& call, const Plan& plan, vo
 }  // namespace
 
 Result<AttentionOnDevice> AttentionOnDevice::make(int device, const Sizes& sizes) {
-  static api::PlanCache<Impl> plans;
+  static api::PlanCache<AttentionImpl> plans;
   auto impl = plans.find_or_plan(device, sizes, plan_attention);
   if (!impl) return impl.error();
   return AttentionOnDevice(*std::move(impl));

@@ -13,14 +13,14 @@
 namespace ridge {
 namespace {
 
-using Impl = Computation::Impl;
+using ComputationImpl = Computation::Impl;
 
 constexpr std::int64_t scratch_alignment = 64;
 
 // One call on a CPU: the addresses of its operands, and copies and scratch memory that live while it runs.
 class CpuCall {
  public:
-  CpuCall(const Impl& impl, std::span<const ArrayView> inputs, std::span<const ArrayView> outputs)
+  CpuCall(const ComputationImpl& impl, std::span<const ArrayView> inputs, std::span<const ArrayView> outputs)
       : impl_(impl), inputs_(inputs), outputs_(outputs) {}
 
   Status prepare_inputs() {
@@ -90,7 +90,7 @@ class CpuCall {
     return nullptr;
   }
 
-  const Impl& impl_;
+  const ComputationImpl& impl_;
   std::span<const ArrayView> inputs_, outputs_;
   std::vector<std::byte*> data_;  // Addresses of the inputs, after copying
   std::vector<ArrayStorage> copies_;
@@ -113,7 +113,7 @@ Result<LoadedProgram> load_for_arrays(const ComputeRequest& request, const std::
   return program;
 }
 
-Status plan_on_cpu(Impl& impl, const FuseOptions& options) {
+Status plan_on_cpu(ComputationImpl& impl, const FuseOptions& options) {
   auto planned = make_plan(impl.program, impl.dims, options);
   if (!planned) return planned.error();
   impl.plan = *std::move(planned);
@@ -123,7 +123,7 @@ Status plan_on_cpu(Impl& impl, const FuseOptions& options) {
 }
 
 // Checks that no array has block scales, because arrays cannot represent their layout.
-Status check_no_block_scales(const Impl& impl) {
+Status check_no_block_scales(const ComputationImpl& impl) {
   for (const auto* types : {&impl.inputs, &impl.outputs})
     for (const ArrayType& type : *types)
       if (is_block_scaled(type.dtype))
@@ -151,7 +151,7 @@ Result<std::vector<ArrayType>> evaluate_shapes(const std::vector<api::ArgumentSp
 Result<Computation> prepare(const ComputeRequest& request, const std::vector<ArrayType>& inputs) {
   auto program = load_for_arrays(request, inputs);
   if (!program) return program.error();
-  auto impl = std::make_shared<Impl>();
+  auto impl = std::make_shared<ComputationImpl>();
   impl->program = std::move(program->program);
   const std::vector<api::ArgumentSpec> specs = api::input_specs(impl->program);
   const auto outputs = api::output_specs(impl->program, request.requested_results);

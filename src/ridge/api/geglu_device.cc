@@ -21,7 +21,7 @@ namespace cuda = ops::cuda;
 using Sizes = GegluOnDevice::Sizes;
 using Forward = GegluOnDevice::Forward;
 using Backward = GegluOnDevice::Backward;
-using Impl = GegluOnDevice::Impl;
+using GegluImpl = GegluOnDevice::Impl;
 
 constexpr std::uintptr_t array_alignment = 16;   // Bytes; kernels access arrays in vectors of this size
 constexpr std::int64_t scratch_alignment = 256;  // Bytes, of buffers in the scratch memory
@@ -52,7 +52,7 @@ cuda::GatedBackward make_call(const Sizes& s, const Backward& a, void* dh) {
   return call;
 }
 
-Result<std::shared_ptr<const Impl>> plan_geglu(int device, const Sizes& s) {
+Result<std::shared_ptr<const GegluImpl>> plan_geglu(int device, const Sizes& s) {
   void* const bias = s.has_bias ? api::placeholder_address(2) : nullptr;
   void* const bias_gradient = s.has_bias ? api::placeholder_address(3) : nullptr;
   const auto forward = make_call(s, Forward{api::placeholder_address(0), api::placeholder_address(1), bias,
@@ -71,12 +71,12 @@ Result<std::shared_ptr<const Impl>> plan_geglu(int device, const Sizes& s) {
   const std::size_t third_of_h = static_cast<std::size_t>(4 * s.rows * s.hidden / 3);
   const std::size_t backward_workspace_bytes =
       s.keeps_h ? ops::plan_workspace_bytes : third_of_h + product_workspace_bytes;
-  return std::make_shared<const Impl>(Impl{device, s, choose_plan(forward, ops::plan_workspace_bytes, *numbers),
+  return std::make_shared<const GegluImpl>(GegluImpl{device, s, choose_plan(forward, ops::plan_workspace_bytes, *numbers),
                                            choose_plan(backward, backward_workspace_bytes, *numbers)});
 }
 
 template <class Call, class Plan>
-Status launch_layer(const Impl& impl, const Call& call, const Plan& plan, void* workspace, CUstream_st* stream) {
+Status launch_layer(const GegluImpl& impl, const Call& call, const Plan& plan, void* workspace, CUstream_st* stream) {
   const api::DeviceGuard device_guard(impl.device);
   if (!device_guard.status()) return device_guard.status();
   return api::check_launch(launch(call, plan, {workspace, plan.workspace_bytes, false}, stream));
@@ -85,7 +85,7 @@ Status launch_layer(const Impl& impl, const Call& call, const Plan& plan, void* 
 }  // namespace
 
 Result<GegluOnDevice> GegluOnDevice::make(int device, const Sizes& sizes) {
-  static api::PlanCache<Impl> plans;
+  static api::PlanCache<GegluImpl> plans;
   auto impl = plans.find_or_plan(device, sizes, plan_geglu);
   if (!impl) return impl.error();
   return GegluOnDevice(*std::move(impl));

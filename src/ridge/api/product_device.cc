@@ -21,7 +21,7 @@ struct MatmulOnDevice::Impl {
 namespace {
 
 namespace cuda = ops::cuda;
-using Impl = MatmulOnDevice::Impl;
+using MatmulImpl = MatmulOnDevice::Impl;
 
 // Everything that determines the choice of kernels: sizes, strides, dtypes, device and alignment of the operands.
 using Key = std::array<std::int64_t, 20>;
@@ -46,20 +46,20 @@ struct KeyHash {
   }
 };
 
-Result<std::shared_ptr<const Impl>> plan_product(int device, const cuda::MatmulCall& call) {
+Result<std::shared_ptr<const MatmulImpl>> plan_product(int device, const cuda::MatmulCall& call) {
   if (const auto reason = cuda::unsupported_reason(call)) return input_error(*reason);
   const device::RelaxedCaptureGuard capture_guard;
   const api::DeviceGuard device_guard(device);
   if (!device_guard.status()) return device_guard.status().error();
   const auto plan = choose_matmul_plan(call, ops::plan_workspace_bytes, {.use_stored = true});
   if (!plan) return plan.error();
-  return std::make_shared<const Impl>(Impl{device, call.problem, plan->plan});
+  return std::make_shared<const MatmulImpl>(MatmulImpl{device, call.problem, plan->plan});
 }
 
-Result<std::shared_ptr<const Impl>> find_or_plan(int device, const cuda::MatmulCall& call) {
+Result<std::shared_ptr<const MatmulImpl>> find_or_plan(int device, const cuda::MatmulCall& call) {
   constexpr std::size_t max_cached = 4096;
   static std::mutex mutex;
-  static std::unordered_map<Key, std::shared_ptr<const Impl>, KeyHash> plans;
+  static std::unordered_map<Key, std::shared_ptr<const MatmulImpl>, KeyHash> plans;
   const Key key = make_key(device, call);
   {
     const std::lock_guard lock(mutex);

@@ -19,19 +19,6 @@
 namespace ridge::api {
 namespace {
 
-RunOptions make_run_options(const Request& request, const RunRequest& run_request) {
-  return {.in = run_request.in,
-          .out = run_request.out,
-          .seed = run_request.seed,
-          .threads = run_request.threads,
-          .cuda = request.on.where() == RunTarget::cuda,
-          .fuse = request.fuse,
-          .passes = run_request.passes,
-          .seconds = run_request.seconds,
-          .tune = to_tune_options(run_request.tuning),
-          .progress = run_request.progress};
-}
-
 Status check_request(const Request& request, const RanksRequest& ranks_request) {
   if (ranks_request.spread && !ranks_request.mesh.empty())
     return usage_error("expected --spread without --mesh: --spread chooses the grid");

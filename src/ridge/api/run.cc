@@ -8,6 +8,19 @@
 #include "ridge/plan/predict.h"
 
 namespace ridge::api {
+RunOptions make_run_options(const Request& request, const RunRequest& run_request) {
+  return {.in = run_request.in,
+          .out = run_request.out,
+          .seed = run_request.seed,
+          .threads = run_request.threads,
+          .cuda = request.on.where() == RunTarget::cuda,
+          .fuse = request.fuse,
+          .passes = run_request.passes,
+          .seconds = run_request.seconds,
+          .tune = to_tune_options(run_request.tuning),
+          .progress = run_request.progress};
+}
+
 namespace {
 
 // A resolved program with its report and plan.
@@ -25,19 +38,6 @@ Status check_machine(const Request& request) {
         fmt::format("run uses this computer; expected --on cpu, --on cuda or this CPU's machine file, found '{}'", on),
         fmt::format("`ridge explain --on {}` predicts times on that machine", on));
   return Done{};
-}
-
-RunOptions make_run_options(const Request& request, const RunRequest& run_request) {
-  return {.in = run_request.in,
-          .out = run_request.out,
-          .seed = run_request.seed,
-          .threads = run_request.threads,
-          .cuda = request.on.where() == RunTarget::cuda,
-          .fuse = request.fuse,
-          .passes = run_request.passes,
-          .seconds = run_request.seconds,
-          .tune = to_tune_options(run_request.tuning),
-          .progress = run_request.progress};
 }
 
 Result<PreparedRun> prepare_run(const Request& request, const RunRequest& run_request, const RunOptions& options) {

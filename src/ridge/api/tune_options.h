@@ -1,7 +1,9 @@
-// Converts the public `Tuning` to the options of measure/tune.h.
+// Converts the public request of a run to the options of measure/.
 #pragma once
 
+#include "ridge/measure/run.h"
 #include "ridge/measure/tune_options.h"
+#include "ridge/ridge.h"
 #include "ridge/tuning.h"
 
 namespace ridge {
@@ -13,6 +15,10 @@ inline TuneOptions to_tune_options(const Tuning& tuning) {
     case Tuning::From::measured: break;
   }
   return {.use_stored = true, .candidates = tuning.candidates};
+}
+
+namespace api {
+RunOptions make_run_options(const Request& request, const RunRequest& run_request);
 }
 
 }  // namespace ridge

@@ -18,7 +18,7 @@ constexpr std::array<std::pair<CollectivePattern, std::string_view>, 5> pattern_
      {CollectivePattern::all_reduce, "all-reduce"},
      {CollectivePattern::all_to_all, "all-to-all"},
      {CollectivePattern::gather, "gather"}}};
-constexpr std::int64_t max_chips = 1 << 20;
+constexpr std::int64_t max_collective_chips = 1 << 20;
 constexpr double max_bytes = 0x1p60;
 
 Collective as_collective(CollectivePattern pattern) {
@@ -120,9 +120,9 @@ std::optional<SmallMessages> small_messages_for(const Transfer& transfer, const 
 std::optional<Error> validate_request(const CollectiveRequest& request) {
   if (!(request.bytes >= 1 && request.bytes <= max_bytes))
     return usage_error(fmt::format("expected 1 to 2^60 bytes of a collective, found {}", request.bytes), "--bytes 1e9");
-  if (request.chips < 2 || request.chips > max_chips || request.chip_stride < 1 || request.chip_stride > max_chips)
-    return usage_error(fmt::format("expected 2 to {} chips with a stride of {} to {}, found {} and {}", max_chips, 1,
-                                   max_chips, request.chips, request.chip_stride),
+  if (request.chips < 2 || request.chips > max_collective_chips || request.chip_stride < 1 || request.chip_stride > max_collective_chips)
+    return usage_error(fmt::format("expected 2 to {} chips with a stride of {} to {}, found {} and {}", max_collective_chips, 1,
+                                   max_collective_chips, request.chips, request.chip_stride),
                        "--chips 64");
   if (request.ragged_of != 0 && (request.pattern != CollectivePattern::all_to_all || request.ragged_to < 1 ||
                                  request.ragged_to > request.ragged_of))

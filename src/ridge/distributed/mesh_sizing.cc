@@ -38,7 +38,7 @@ std::vector<std::map<char, std::int64_t>> list_ring_assignments(const Mesh& mesh
 
 namespace {
 
-constexpr std::int64_t max_chips = 1 << 16;
+constexpr std::int64_t max_mesh_chips = 1 << 16;
 
 // True if each tensor axis is split over all open axes or over none of them.
 bool always_split_together(const Program& program, const std::string& open_axes) {
@@ -163,8 +163,8 @@ Result<MeshChoice> evaluate_choice(const Program& program, const Machine& machin
 
 Status search_mesh_sizes(MeshSizing& out, const Program& program, const Machine& machine, const Network& network,
                          const Bindings& given, std::int64_t chips) {
-  if (chips < 2 || chips > max_chips)
-    return usage_error(fmt::format("expected 2 to {} chips, found {}", max_chips, chips), "--chips 64");
+  if (chips < 2 || chips > max_mesh_chips)
+    return usage_error(fmt::format("expected 2 to {} chips, found {}", max_mesh_chips, chips), "--chips 64");
   for (const std::string& dim : program.dim_names())
     if (!program.bind_sizes(given)->contains(dim))
       return usage_error(fmt::format("dimension {} has no value; comparing meshes needs all sizes", dim),

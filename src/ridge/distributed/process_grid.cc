@@ -14,7 +14,7 @@
 namespace ridge {
 namespace {
 
-constexpr std::int64_t max_devices = 4096;
+constexpr std::int64_t max_grid_devices = 4096;
 
 // Returns the real-valued grid of `devices` devices that moves the fewest words. Short sides may stay unsplit (1).
 std::array<double, 3> optimal_real_grid(double devices, const MatmulDims& dims) {
@@ -144,8 +144,8 @@ std::optional<Error> validate_program(const Program& program, const Bindings& si
   const auto* product = program.statements.size() == 1 ? std::get_if<Contraction>(&program.statements[0].op) : nullptr;
   if (product == nullptr || product->contracted.empty() || product->grouped || !program.mesh.empty())
     return usage_error("expected an unsharded program of one product of two tensors", example);
-  if (devices < 1 || devices > max_devices)
-    return usage_error(fmt::format("expected 1 to {} devices, found {}", max_devices, devices), "--ranks 4");
+  if (devices < 1 || devices > max_grid_devices)
+    return usage_error(fmt::format("expected 1 to {} devices, found {}", max_grid_devices, devices), "--ranks 4");
   for (const std::string& dim : program.dim_names())
     if (!sizes.contains(dim))
       return usage_error(fmt::format("dimension {} has no value; comparing grids needs all sizes", dim),

@@ -14,7 +14,7 @@
 namespace ridge {
 namespace {
 
-constexpr std::int64_t max_chips = 4096;
+constexpr std::int64_t max_sharded_chips = 4096;
 constexpr std::string_view example = "--mesh X=4,Y=2";
 
 Result<Mesh> parse_mesh_axes(const std::string& text) {
@@ -26,16 +26,16 @@ Result<Mesh> parse_mesh_axes(const std::string& text) {
     const auto axis_size =
         axis_text.size() > 2 && axis_text[1] == '=' ? parse_whole_number(axis_text.substr(2)) : std::nullopt;
     const bool letter = !axis_text.empty() && axis_text[0] >= 'A' && axis_text[0] <= 'Z';
-    if (!letter || !axis_size || *axis_size < 1 || *axis_size > max_chips || out.size(axis_text[0]) != 1)
+    if (!letter || !axis_size || *axis_size < 1 || *axis_size > max_sharded_chips || out.size(axis_text[0]) != 1)
       return usage_error(
-          fmt::format("expected mesh axes, capital letters each with a size from 1 to {}, found '{}'", max_chips, text),
+          fmt::format("expected mesh axes, capital letters each with a size from 1 to {}, found '{}'", max_sharded_chips, text),
           std::string(example));
     out.axes.emplace_back(axis_text[0], *axis_size);
     begin = end + 1;
   }
   if (out.axes.size() > 3) return usage_error("expected at most three mesh axes", std::string(example));
-  if (out.devices() > max_chips)
-    return usage_error(fmt::format("expected at most {} chips, found {}", max_chips, out.devices()),
+  if (out.devices() > max_sharded_chips)
+    return usage_error(fmt::format("expected at most {} chips, found {}", max_sharded_chips, out.devices()),
                        std::string(example));
   return out;
 }
@@ -89,8 +89,8 @@ std::optional<Error> validate_sizes(const Program& program, const Bindings& size
 std::optional<Error> validate_options(const Program& program, const ShardOptions& options) {
   if (!program.mesh.empty())
     return usage_error("expected a program that is not sharded", "`ridge explain` reads sharded programs");
-  if (options.mesh.empty() && (options.chips < 2 || options.chips > max_chips))
-    return usage_error(fmt::format("expected 2 to {} chips, found {}", max_chips, options.chips), "--chips 8");
+  if (options.mesh.empty() && (options.chips < 2 || options.chips > max_sharded_chips))
+    return usage_error(fmt::format("expected 2 to {} chips, found {}", max_sharded_chips, options.chips), "--chips 8");
   for (const Tensor& tensor : program.tensors)
     for (const Axis& axis : tensor.axes)
       if (axis.dim.size() == 1 && options.mesh.find(axis.dim + "=") != std::string::npos)

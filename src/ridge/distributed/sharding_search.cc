@@ -53,8 +53,8 @@ struct SearchLabel {
 
 bool is_equal_time(double a, double b) { return std::abs(a - b) <= 1e-9 * std::min(a, b); }
 
-using Key = std::vector<int>;  // layout index of each tensor that a later statement reads
-using LabelsByState = std::map<Key, std::vector<SearchLabel>>;
+using LayoutKey = std::vector<int>;  // layout index of each tensor that a later statement reads
+using LabelsByState = std::map<LayoutKey, std::vector<SearchLabel>>;
 
 class ShardingSearch {
  public:
@@ -87,7 +87,7 @@ class ShardingSearch {
       if (readers_[t].empty() && costs_.program().tensors[t].role == TensorRole::input)
         start.input_bytes +=
             costs_.bytes_per_device(static_cast<int>(t), replicated_layout(costs_.program().tensors[t]));
-    states_after_.push_back({{Key{}, {start}}});
+    states_after_.push_back({{LayoutKey{}, {start}}});
     for (std::size_t s = 0; s < costs_.program().statements.size(); ++s) {
       add_states_after(s);
       if (labels_tried_ > max_labels)
@@ -251,7 +251,7 @@ class ShardingSearch {
       extended.time_s += option.time_s;
       extended.peak_intermediates += option.result_bytes + option.copy_bytes;
       if (output) extended.output_bytes = option.result_bytes;
-      Key key;
+      LayoutKey key;
       for (const int other : context.live_after)
         key.push_back(other == t ? option.index : indices[static_cast<std::size_t>(other)]);
       std::vector<SearchLabel>& next_labels = next[key];

@@ -13,14 +13,14 @@
 namespace ridge {
 namespace {
 
-constexpr std::int64_t max_devices = 1 << 16;
+constexpr std::int64_t max_interval_devices = 1 << 16;
 constexpr std::size_t max_intervals = 16, max_coefficients = 4;
 
 // Sizes with equal keys share one formula. The key has, for each transfer, its devices on all levels but the outermost,
 // the index of the slowest level, and the number of links in use.
-using Key = std::vector<std::vector<std::int64_t>>;
+using DivisorKey = std::vector<std::vector<std::int64_t>>;
 struct SizeClass {
-  Key key;
+  DivisorKey key;
   std::int64_t step = 1;
 };
 
@@ -194,7 +194,7 @@ std::optional<Polynomial> fit_in_inverse_powers(const std::vector<std::int64_t>&
 
 // Returns the first sizes of an interval, some larger ones and the last.
 std::vector<std::int64_t> sample_sizes(const SizeInterval& s) {
-  const std::int64_t last = s.to == 0 ? max_devices / s.step * s.step : s.to, count = (last - s.from) / s.step + 1;
+  const std::int64_t last = s.to == 0 ? max_interval_devices / s.step * s.step : s.to, count = (last - s.from) / s.step + 1;
   std::set<std::int64_t> indices;
   for (const std::int64_t index : {std::int64_t{0}, std::int64_t{1}, std::int64_t{2}, std::int64_t{3}, std::int64_t{4},
                                    std::int64_t{5}, std::int64_t{8}, std::int64_t{13}, count / 2, count - 1})
@@ -231,8 +231,8 @@ bool solve_even_sizes(SizeInterval& s, const SizedProgram& sized, const std::str
 }
 
 // Returns the last size with the same key as `from`; equal keys are contiguous.
-std::int64_t last_size_with_key(const SizedProgram& sized, std::int64_t from, const Key& key) {
-  std::int64_t in = from, out = max_devices + 1;
+std::int64_t last_size_with_key(const SizedProgram& sized, std::int64_t from, const DivisorKey& key) {
+  std::int64_t in = from, out = max_interval_devices + 1;
   while (out - in > 1) {
     const std::int64_t middle = in + (out - in) / 2;
     (sized.size_class(middle).key == key ? in : out) = middle;
@@ -275,10 +275,10 @@ Result<std::vector<SizeInterval>> find_size_intervals(const Program& program, Ne
                        fmt::format("give it a size: -d {}=8", axes.substr(0, 1)));
   };
   std::vector<SizeInterval> out;
-  for (std::int64_t n = 2; n <= max_devices;) {
+  for (std::int64_t n = 2; n <= max_interval_devices;) {
     const SizeClass current = sized.size_class(n);
     const std::int64_t last = last_size_with_key(sized, n, current.key), step = current.step;
-    SizeInterval s{(n + step - 1) / step * step, last == max_devices ? 0 : last / step * step, step};
+    SizeInterval s{(n + step - 1) / step * step, last == max_interval_devices ? 0 : last / step * step, step};
     n = last + 1;
     if (s.to > 0 && s.to < s.from) continue;
     if (!solve_interval(s, sized, axes) && !solve_even_sizes(s, sized, axes)) return none();

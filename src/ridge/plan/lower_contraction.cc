@@ -18,12 +18,6 @@ struct MatrixOperand {
   ops::MatrixLayout layout;
 };
 
-std::int64_t extent_of(const Shape& shape, const DimList& group) {
-  std::int64_t n = 1;
-  for (const std::string& dim : group) n *= axis_along(shape, dim).extent;
-  return n;
-}
-
 DimList concat_dims(const DimList& a, const DimList& b, const DimList& c) {
   DimList out = a;
   out.insert(out.end(), b.begin(), b.end());
@@ -52,7 +46,7 @@ std::optional<ops::MatrixLayout> matrix_layout(const View& view, const DimList& 
   const auto row_stride = merged_stride(view.shape, rows), col_stride = merged_stride(view.shape, cols);
   if (!batch_stride || !row_stride || !col_stride) return std::nullopt;
   ops::MatrixLayout out{view.dtype, *row_stride, *col_stride, *batch_stride};
-  const std::int64_t r = extent_of(view.shape, rows), c = extent_of(view.shape, cols);
+  const std::int64_t r = extent_along(view.shape, rows), c = extent_along(view.shape, cols);
   // An extent of 1 needs no stride; the stride of a packed matrix satisfies the checks of every kernel.
   if (c == 1) out.col_stride = 1;
   if (r == 1) out.row_stride = out.col_stride == 1 ? c : 1;
@@ -93,10 +87,10 @@ class ProductOperands {
   // Returns the sizes of the product, with empty layouts.
   ops::MatmulProblem make_problem(int left, int right, int result) const {
     const Shape &l = to_.shape_of(left), &r = to_.shape_of(right), &d = to_.shape_of(result);
-    return {.batch = extent_of(d, dims_.batch),
-            .m = extent_of(d, dims_.m),
-            .n = extent_of(d, dims_.n),
-            .k = extent_of(count_elements(l) >= count_elements(r) ? l : r, dims_.k),
+    return {.batch = extent_along(d, dims_.batch),
+            .m = extent_along(d, dims_.m),
+            .n = extent_along(d, dims_.n),
+            .k = extent_along(count_elements(l) >= count_elements(r) ? l : r, dims_.k),
             .a = {},
             .b = {},
             .d = {}};

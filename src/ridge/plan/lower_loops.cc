@@ -196,11 +196,6 @@ DimList dim_order(const Shape& shape) {
     if (!axis.dim.empty()) out.push_back(axis.dim);
   return out;
 }
-std::int64_t extent_of(const Shape& shape, const DimList& dims) {
-  std::int64_t out = 1;
-  for (const std::string& dim : dims) out *= axis_along(shape, dim).extent;
-  return out;
-}
 // True if the shape has exactly these dimensions in this order, contiguous.
 bool is_contiguous_as(const Shape& shape, const DimList& dims) {
   if (dim_order(shape) != dims) return false;
@@ -242,13 +237,13 @@ std::optional<GroupedRouting> make_grouped_routing(const Lowering& to, const Exp
     return std::nullopt;
   const SizedAxis experts = axis_along(w.shape, over);
   const std::int64_t count = count_elements(ids.shape), capacity = e.routine->capacity,
-                     n_extent = extent_of(result.shape, n), k_extent = extent_of(x.shape, k);
+                     n_extent = extent_along(result.shape, n), k_extent = extent_along(x.shape, k);
   if ((*w_n != 1 && n_extent > 1) && (*w_k != 1 && k_extent > 1)) return std::nullopt;
   GroupedRouting out;
   out.gather = {.values = x.dtype,
                 .indices = ids.dtype,
                 .index_count = count,
-                .indices_per_row = count / extent_of(ids.shape, leading),
+                .indices_per_row = count / extent_along(ids.shape, leading),
                 .groups = experts.extent,
                 .width = k_extent,
                 .capacity = capacity};

@@ -13,18 +13,14 @@ namespace {
 constexpr std::int64_t row_block_bytes = 384 << 10;  // limit on the bytes that a row block touches; half of an L2
 constexpr std::int64_t min_row_blocks = 16;          // smallest number of row blocks, so that all threads have work
 
-bool names_dim(const std::vector<Axis>& axes, const std::string& dim) {
-  return std::any_of(axes.begin(), axes.end(), [&](const Axis& axis) { return axis.dim == dim; });
-}
-
 bool can_split(const Program& program, const Statement& statement, const std::string& dim) {
-  if (!names_dim(program.tensors[static_cast<std::size_t>(statement.result())].axes, dim)) return false;
+  if (!has_dim(program.tensors[static_cast<std::size_t>(statement.result())].axes, dim)) return false;
   const auto* e = std::get_if<Expression>(&statement.op);
   if (e == nullptr) return true;
   for (const std::vector<Axis>& axes : find_index_spaces(program.tensors, e->nodes).axes)
-    if (!axes.empty() && !names_dim(axes, dim)) return false;
+    if (!axes.empty() && !has_dim(axes, dim)) return false;
   return std::none_of(e->nodes.begin(), e->nodes.end(),
-                      [&](const Node& n) { return n.kind == Node::Kind::along_dims && names_dim(n.over, dim); });
+                      [&](const Node& n) { return n.kind == Node::Kind::along_dims && has_dim(n.over, dim); });
 }
 
 class RowBlockLowering {

@@ -134,7 +134,7 @@ class MetapipeMapper {
     double bytes = 0;
     for (const int operand : parse_counts) {
       const Tensor& t = program_.tensors[static_cast<std::size_t>(operand)];
-      if (rows.empty() || std::any_of(t.axes.begin(), t.axes.end(), [&](const Axis& a) { return a.dim == rows; }))
+      if (rows.empty() || has_dim(t.axes, rows))
         continue;
       double elements = 1;
       for (const Axis& axis : t.axes)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ridge/base/ceil_div.h"
 #include "ridge/plan/shape.h"
 
 namespace ridge {
@@ -13,7 +14,6 @@ namespace {
 constexpr std::int64_t max_tiles = 1 << 16;
 constexpr double nanosecond = 1e-9;
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t to_nanoseconds(double seconds) {
   return static_cast<std::int64_t>(std::ceil(std::min(seconds / nanosecond, 1e15)));
 }
@@ -58,9 +58,6 @@ class PassMapper {
     return context_.program.tensors[static_cast<std::size_t>(statement_at(stage).result())];
   }
   TensorUse& use_of(int tensor) { return uses_[static_cast<std::size_t>(tensor)]; }
-  static bool has_axis(const Tensor& t, const std::string& dim) {
-    return std::any_of(t.axes.begin(), t.axes.end(), [&](const Axis& a) { return a.dim == dim; });
-  }
 
   Status record_tensor_uses() {
     for (const Tensor& t : context_.program.tensors) {
@@ -69,8 +66,8 @@ class PassMapper {
       TensorUse h;
       h.bytes = static_cast<std::int64_t>(
           std::ceil(static_cast<double>(count_elements(*sized)) * bytes_per_element(t.dtype)));
-      h.has_rows = pass_.rows.empty() || has_axis(t, pass_.rows);
-      h.has_inner = !context_.inner.empty() && context_.inner != pass_.rows && has_axis(t, context_.inner);
+      h.has_rows = pass_.rows.empty() || has_dim(t.axes, pass_.rows);
+      h.has_inner = !context_.inner.empty() && context_.inner != pass_.rows && has_dim(t.axes, context_.inner);
       if (h.bytes > std::int64_t{1} << 40)
         return input_error(
             fmt::format("expected tensors of at most 2^40 bytes to simulate, found {} of '{}'", h.bytes, t.name),

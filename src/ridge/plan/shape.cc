@@ -41,6 +41,12 @@ SizedAxis axis_along(const Shape& shape, const std::string& dim) {
   return {dim, 1, 0};
 }
 
+std::int64_t extent_along(const Shape& shape, const std::vector<std::string>& dims) {
+  std::int64_t extent = 1;
+  for (const std::string& dim : dims) extent *= axis_along(shape, dim).extent;
+  return extent;
+}
+
 bool has_axis(const Shape& shape, const std::string& dim) {
   for (const SizedAxis& axis : shape)
     if (axis.dim == dim) return true;

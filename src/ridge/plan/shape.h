@@ -27,6 +27,8 @@ std::int64_t count_elements(const Shape& shape);
 // Returns the axis of `dim`, or one with extent 1 and stride 0 if the tensor lacks it.
 SizedAxis axis_along(const Shape& shape, const std::string& dim);
 bool has_axis(const Shape& shape, const std::string& dim);
+// Returns the product of the extents along some dimensions.
+std::int64_t extent_along(const Shape& shape, const std::vector<std::string>& dims);
 
 // Returns the dimensions in another order, with the strides of contiguous memory.
 Shape pack_shape(const Shape& shape, const std::vector<std::string>& order);

@@ -5,10 +5,6 @@
 namespace ridge {
 namespace {
 
-bool contains_dim(const std::vector<Axis>& axes, const std::string& dim) {
-  return std::any_of(axes.begin(), axes.end(), [&](const Axis& a) { return a.dim == dim; });
-}
-
 // Returns the dimensions of a statement's index space, those of the result first.
 std::vector<std::string> statement_dims(const Program& program, const Statement& statement) {
   std::vector<std::string> dims;
@@ -82,14 +78,14 @@ StreamingPass pop_last_pass(const Program& program, const Bindings& sizes, std::
 }  // namespace
 
 StreamMode stream_mode(const Program& program, const Statement& statement, const std::string& dim) {
-  const bool kept = contains_dim(program.tensors[static_cast<std::size_t>(statement.result())].axes, dim);
+  const bool kept = has_dim(program.tensors[static_cast<std::size_t>(statement.result())].axes, dim);
   if (const auto* product = std::get_if<Contraction>(&statement.op)) {
     const auto& sums = product->contracted;
     if (kept) return StreamMode::rows;
     return std::find(sums.begin(), sums.end(), dim) == sums.end() ? StreamMode::no : StreamMode::sum;
   }
   const auto& nodes = std::get<Expression>(statement.op).nodes;
-  const auto over_it = [&](const Node& n) { return n.kind == Node::Kind::along_dims && contains_dim(n.over, dim); };
+  const auto over_it = [&](const Node& n) { return n.kind == Node::Kind::along_dims && has_dim(n.over, dim); };
   const auto count = std::count_if(nodes.begin(), nodes.end(), over_it);
   if (kept) return count == 0 ? StreamMode::rows : StreamMode::no;
   return count == 1 && over_it(nodes.back()) && is_reducing_function(nodes.back().function) ? StreamMode::sum

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "ridge/base/ceil_div.h"
 #include "ridge/base/float16.h"
 #include "ridge/ops/product/cuda.h"
 #include "ridge/ops/product/describe.h"
@@ -30,8 +31,6 @@ namespace {
 
 using ops::MatmulConfig, ops::MatmulProblem, ops::MatmulTraffic, ops::sm90_kernel_configs;
 using tile::Index, tile::Range;
-
-constexpr Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
 
 // Returns the bytes that config `row` requests on four blocks; the number of blocks matters only for stream-K.
 template <std::size_t index, class Out>

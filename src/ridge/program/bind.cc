@@ -11,6 +11,16 @@
 
 namespace ridge {
 
+std::optional<std::int64_t> Axis::size(const Bindings& sizes) const {
+  if (!is_named()) return literal;
+  const auto found = sizes.find(dim);
+  return found == sizes.end() ? std::nullopt : std::optional(found->second);
+}
+
+bool has_dim(const std::vector<Axis>& axes, const std::string& dim) {
+  return std::any_of(axes.begin(), axes.end(), [&](const Axis& axis) { return axis.dim == dim; });
+}
+
 std::vector<std::string> Program::dim_names() const {
   std::vector<std::string> names;
   for (const Dimension& d : dims) names.push_back(d.name);

@@ -10,9 +10,7 @@
 namespace ridge::program {
 namespace {
 
-constexpr const char* example = "such as 'bshd,bthd->bsht'";
-
-bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
+constexpr const char* einsum_example = "such as 'bshd,bthd->bsht'";
 
 }  // namespace
 
@@ -51,7 +49,7 @@ bool Parser::parse_einsum() {
     TensorRef m;
     if (!parse_einsum_axes(string, at, m.axes)) return false;
     if (m.axes.empty())
-      return report_error(span_inside(string, at), "expected the letters of an operand in an einsum string", example);
+      return report_error(span_inside(string, at), "expected the letters of an operand in an einsum string", einsum_example);
     m.name = unused_name(factors.empty() ? "X" : factors.size() == 1 ? "Y" : "W");
     m.span = m.axes.front().span;
     const int tensor = declare_tensor(m, options_.dtype, true);
@@ -61,14 +59,14 @@ bool Parser::parse_einsum() {
     return report_error(
         span_inside(string, at),
         fmt::format("expected a letter, ',' or '->' in an einsum string, found {}", quote_word(text.substr(at, 1))),
-        stops(".") ? "every dimension has a letter of its own" : example);
+        stops(".") ? "every dimension has a letter of its own" : einsum_example);
   at += 2;
   if (!parse_einsum_axes(string, at, result.axes)) return false;
   if (at + 1 != text.size())
     return report_error(
         span_inside(string, at),
         fmt::format("expected a letter or the end of the einsum string, found {}", quote_word(text.substr(at, 1))),
-        example);
+        einsum_example);
   if (!is_at_end_of_line()) return report_expected("the end of the line", "an einsum string is a statement of its own");
   if (result.axes.empty()) result.axes.push_back({.dim = {}, .literal = 1, .span = string.span});
   result.name = unused_name("Z");

@@ -33,8 +33,11 @@ struct Axis {
   TextSpan span = {};
   bool is_named() const { return !dim.empty(); }
   Polynomial extent() const { return is_named() ? Polynomial::make_symbol(dim) : Polynomial(literal); }
+  // Returns the size, or nullopt if the dimension has no value.
+  std::optional<std::int64_t> size(const Bindings& sizes) const;
   bool operator==(const Axis& o) const { return dim == o.dim && literal == o.literal; }  // ignores mesh axes
 };
+bool has_dim(const std::vector<Axis>& axes, const std::string& dim);
 
 struct Dimension {
   std::string name;

@@ -9,7 +9,7 @@ namespace ridge::program {
 namespace {
 
 constexpr const char* formats = "e4m3 with block = 128, mxfp8, mxfp4 or nvfp4";
-constexpr const char* example = "write quantize(x, e4m3, block = 128) or quantize(x, mxfp4)";
+constexpr const char* quantize_example = "write quantize(x, e4m3, block = 128) or quantize(x, mxfp4)";
 
 }  // namespace
 
@@ -17,9 +17,9 @@ bool Parser::parse_quantize_arguments(Routine& out, const Token& keyword) {
   if (peek().kind != TokenKind::name)
     return report_error(keyword.span,
                         fmt::format("expected a tensor and a format in quantize, found {}", quote_token(peek())),
-                        example);
+                        quantize_example);
   if (parse_tensor() < 0) return false;
-  if (!expect_symbol(",", "',' and a format", example)) return false;
+  if (!expect_symbol(",", "',' and a format", quantize_example)) return false;
   const Token format = peek();
   const auto dtype = format.kind == TokenKind::name ? parse_dtype(format.text) : std::nullopt;
   if (!dtype || (*dtype != DType::e4m3 && !is_block_scaled(*dtype)))
@@ -40,7 +40,7 @@ bool Parser::parse_quantize_block(DType format, const Token& at) {
   consume_token();
   const Token option = peek();
   if (option.kind != TokenKind::name || option.text != "block" || !peek(1).is_symbol("="))
-    return report_error(option.span, fmt::format("expected block = 128, found {}", quote_token(option)), example);
+    return report_error(option.span, fmt::format("expected block = 128, found {}", quote_token(option)), quantize_example);
   if (!needed)
     return report_error(option.span,
                         fmt::format("{} has blocks of {} already", dtype_name(format), dtype_info(format).block),

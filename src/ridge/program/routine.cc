@@ -17,17 +17,6 @@ const Tensor& tensor_at(const Program& program, int i) { return program.tensors[
 
 std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b != 0 && a < 0 ? 1 : 0); }
 
-// Returns the size of an axis, or nullopt if it has no value.
-std::optional<std::int64_t> size_if_known(const Axis& axis, const Bindings& sizes) {
-  if (!axis.is_named()) return axis.literal;
-  const auto found = sizes.find(axis.dim);
-  return found == sizes.end() ? std::nullopt : std::optional(found->second);
-}
-
-bool contains_dim(const std::vector<Axis>& axes, const std::string& dim) {
-  return std::any_of(axes.begin(), axes.end(), [&](const Axis& a) { return a.dim == dim; });
-}
-
 std::string format_window_formula(const WindowDimension& w, std::int64_t in, std::int64_t kernel) {
   return fmt::format("({} + 2*{} - {}*({} - 1) - 1)/{} + 1", in, w.padding, w.dilation, kernel, w.stride);
 }
@@ -38,8 +27,8 @@ struct SizeError {
 };
 
 std::optional<SizeError> check_window(const WindowDimension& w, const Bindings& sizes) {
-  const auto in = size_if_known(w.in, sizes), out = size_if_known(w.out, sizes),
-             kernel = size_if_known(w.kernel, sizes);
+  const auto in = w.in.size(sizes), out = w.out.size(sizes),
+             kernel = w.kernel.size(sizes);
   if (!in || !out || !kernel) return std::nullopt;
   if (*kernel > max_window)
     return SizeError{w.out.span, fmt::format("expected a window of at most {}, found {}", max_window, *kernel),
@@ -64,8 +53,8 @@ std::optional<SizeError> check_groups(const Program& program, const Expression& 
              &output_channels = tensor_at(program, in[1]).axes[0];
   if (!conv.routine->groups.has_all_values(sizes)) return std::nullopt;
   const auto groups = conv.routine->groups.evaluate(sizes);
-  const auto channels = size_if_known(input_channels, sizes), each = size_if_known(weight_channels, sizes),
-             results = size_if_known(output_channels, sizes);
+  const auto channels = input_channels.size(sizes), each = weight_channels.size(sizes),
+             results = output_channels.size(sizes);
   const TextSpan span = tensor_at(program, conv.result).span;
   if (!groups || *groups < 1)
     return SizeError{span, "expected at least 1 group of channels, found fewer", "groups = 1"};
@@ -176,7 +165,7 @@ static std::optional<SizeError> check_routing(const Program& program, const Expr
   const TextSpan span = tensor_at(program, e.result).span;
   const std::vector<Axis> rows =
       chooses ? std::vector<Axis>{chosen_axis(program, e)} : tensor_at(program, expression_operands(e)[2]).axes;
-  const auto experts = size_if_known(e.routine->over.front(), sizes), each = size_if_known(rows.back(), sizes);
+  const auto experts = e.routine->over.front().size(sizes), each = rows.back().size(sizes);
   if (experts && each && *each > *experts)
     return SizeError{span,
                      fmt::format("cannot choose {} of the {} along {}", *each, *experts,
@@ -191,7 +180,7 @@ static std::optional<SizeError> check_routing(const Program& program, const Expr
   std::int64_t loads = 0, index_count = 1;
   for (const std::int64_t load : e.routine->loads) loads += load;
   for (const Axis& axis : rows) {
-    const auto size = size_if_known(axis, sizes);
+    const auto size = axis.size(sizes);
     if (!size || __builtin_mul_overflow(index_count, *size, &index_count)) return std::nullopt;
   }
   if (index_count == loads) return std::nullopt;
@@ -227,7 +216,7 @@ std::optional<Error> validate_block_sizes(const Program& program, const Bindings
   for (const Tensor& t : program.tensors) {
     if (!is_block_scaled(t.dtype) || t.axes.empty()) continue;
     const Axis& last = t.axes.back();
-    auto size = size_if_known(last, sizes);
+    auto size = last.size(sizes);
     std::int64_t parts = 1;
     for (const char letter : last.mesh)
       if (const auto axis = sizes.find(std::string(1, letter)); axis != sizes.end()) parts *= axis->second;
@@ -250,13 +239,13 @@ std::string split_unsupported_reason(const Program& program, const Statement& st
   const auto& expression = std::get<Expression>(statement.op);
   if (routine->kind == RoutineKind::conv) return conv_split_unsupported_reason(program, expression, dim);
   const bool runs_along = routine->kind == RoutineKind::cumsum || routine->kind == RoutineKind::scan;
-  if (runs_along && contains_dim(routine->over, dim)) return "each step needs the previous one";
+  if (runs_along && has_dim(routine->over, dim)) return "each step needs the previous one";
   if (routine->kind == RoutineKind::topk &&
-      (contains_dim(routine->over, dim) || chosen_axis(program, expression).dim == dim))
+      (has_dim(routine->over, dim) || chosen_axis(program, expression).dim == dim))
     return "the top k of a shard are not the top k of all";
   const bool routes = routine->kind == RoutineKind::routed &&
-                      (contains_dim(routine->over, dim) ||
-                       contains_dim(tensor_at(program, expression_operands(expression)[2]).axes, dim));
+                      (has_dim(routine->over, dim) ||
+                       has_dim(tensor_at(program, expression_operands(expression)[2]).axes, dim));
   return routes ? "the experts of a shard and the traffic to them are not modelled" : "";
 }
 

@@ -9,7 +9,7 @@
 namespace ridge::program {
 namespace {
 
-constexpr const char* example = "write h[N, T] = scan(a * h + x over T)";
+constexpr const char* scan_example = "write h[N, T] = scan(a * h + x over T)";
 
 }  // namespace
 
@@ -20,7 +20,7 @@ bool Parser::parse_scan(const TensorRef& result, std::size_t first, const Token&
   scan_result_.clear();
   if (body < 0) return false;
   if (peek().kind != TokenKind::name || peek().text != "over")
-    return report_expected("an operator or 'over' and the dimension of the scan", example);
+    return report_expected("an operator or 'over' and the dimension of the scan", scan_example);
   const Token keyword = tokens_[next_];
   if (!parse_routine_over(out, keyword)) return false;
   if (!close_bracket(open, ")", "')'")) return false;

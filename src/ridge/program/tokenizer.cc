@@ -14,7 +14,6 @@ namespace {
 
 constexpr std::size_t max_shown_characters = 40;
 
-bool is_letter(char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_word_character(char c) { return is_letter(c) || is_digit(c) || c == '_'; }
 

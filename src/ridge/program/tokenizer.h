@@ -15,6 +15,9 @@ namespace ridge::program {
 
 inline constexpr std::size_t max_name_characters = 64;
 
+// True for the letters of ASCII.
+inline bool is_letter(char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); }
+
 enum class TokenKind {
   name,     // letter, then letters, digits, underscores; primes at the end: X', d_ff
   number,   // 64, 0.5, 1e-6; without sign

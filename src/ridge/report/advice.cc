@@ -3,14 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "ridge/report/json_values.h"
 #include "ridge/report/text_parts.h"
 
 namespace ridge {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string title_line(const AdviceReport& report) {
   const Interval& current = report.predicted_s;
@@ -56,8 +54,6 @@ std::string confirmation_summary(const AdviceReport& report) {
   return fmt::format("{} of {} confirmed, {} within the predicted interval\n", count(&Confirmation::is_confirmed),
                      requested, count(&Confirmation::is_within_interval));
 }
-
-Json interval_json(const Interval& x) { return {{"low", x.low}, {"expected", x.expected}, {"high", x.high}}; }
 
 Json step_json(const AdviceStep& step) {
   Json out{{"kind", step.advice.kind},

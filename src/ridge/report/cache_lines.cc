@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 
 #include "ridge/base/string_util.h"
+#include "ridge/report/json_values.h"
 
 namespace ridge {
 
@@ -22,7 +22,6 @@ Cells lines_table(const std::vector<OperandLines>& operands) {
 }
 
 std::string render_lines_json(const std::vector<OperandLines>& operands) {
-  using Json = nlohmann::ordered_json;
   Json out{{"schema", "ridge.lines/1"}, {"operands", Json::array()}};
   for (const OperandLines& o : operands)
     out["operands"].push_back({{"tensor", o.tensor},

@@ -2,14 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 
+#include "ridge/report/json_values.h"
 #include "ridge/report/text_parts.h"
 
 namespace ridge {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::vector<std::string> error_row(const char* what, const PredictionErrors& x, bool has_interval) {
   return {what,

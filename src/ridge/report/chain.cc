@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 
 #include "ridge/base/string_util.h"
+#include "ridge/report/json_values.h"
 
 namespace ridge {
 
@@ -30,7 +30,6 @@ Cells chain_table(const std::vector<PointwiseChain>& chains) {
 }
 
 std::string render_chains_json(const std::vector<PointwiseChain>& chains) {
-  using Json = nlohmann::ordered_json;
   Json out{{"schema", "ridge.chains/1"}, {"chains", Json::array()}};
   for (const PointwiseChain& c : chains) {
     Json one{{"name", c.name},
@@ -41,7 +40,7 @@ std::string render_chains_json(const std::vector<PointwiseChain>& chains) {
              {"bytes_per_element_unfused", c.unfused_bytes},
              {"break_even_flops_per_element", c.break_even_flops},
              {"compute_bound", c.compute_bound}};
-    one["break_even_repeats"] = c.break_even_repeats ? Json(*c.break_even_repeats) : Json(nullptr);
+    one["break_even_repeats"] = or_null(c.break_even_repeats);
     one["launch_s"] = c.launch_s;
     one["launch_dominates_below_elements_fused"] = c.fused_elements;
     one["launch_dominates_below_elements_unfused"] = c.unfused_elements;

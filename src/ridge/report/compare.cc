@@ -4,18 +4,13 @@
 
 #include <algorithm>
 #include <limits>
-#include <nlohmann/json.hpp>
 
+#include "ridge/report/json_values.h"
+#include "ridge/report/parts/tables.h"
 #include "ridge/report/text_parts.h"
 
 namespace ridge {
 namespace {
-
-template <class T> std::string short_form(const std::optional<T>& value, std::string_view unit) {
-  if (!value) return "-";
-  return unit.empty() ? format_significant(static_cast<double>(*value))
-                      : format_with_prefix(static_cast<double>(*value), unit);
-}
 
 std::vector<const Report*> sort_fastest_first(const std::vector<Report>& reports) {
   std::vector<const Report*> out;
@@ -67,7 +62,7 @@ Cells comparison_table(const Report& first, const Report& second) {
   const auto add = [&](const Prediction& a, const Prediction& b) {
     const auto row = [&](const char* what, const auto& x, const auto& y, std::string_view unit) {
       const bool both = x && y && *x != 0;
-      cells.push_back({a.work.name, what, short_form(x, unit), short_form(y, unit),
+      cells.push_back({a.work.name, what, format_or_dash(x, unit), format_or_dash(y, unit),
                        both ? format_significant(static_cast<double>(*y) / static_cast<double>(*x)) : "-"});
     };
     row("work", a.flops, b.flops, "FLOP");
@@ -87,7 +82,6 @@ Cells comparison_table(const Report& first, const Report& second) {
 }
 
 std::string render_comparison_json(const Report& first, const Report& second) {
-  using Json = nlohmann::ordered_json;
   const Json out{{"schema", "ridge.against/1"},
                  {"reports", {Json::parse(render_json(first)), Json::parse(render_json(second))}}};
   return out.dump(2) + "\n";
@@ -119,7 +113,6 @@ std::string render_ranking_text(const std::vector<Report>& reports, const TextSt
 }
 
 std::string render_ranking_json(const std::vector<Report>& reports) {
-  using Json = nlohmann::ordered_json;
   Json out{{"schema", "ridge.ranking/1"}, {"machines", Json::array()}};
   for (const Report& report : reports) out["machines"].push_back(Json::parse(render_json(report)));
   return out.dump(2) + "\n";
@@ -143,7 +136,6 @@ std::string render_alternating_runs_text(const Report& first, const Report& seco
 }
 
 std::string render_alternating_runs_json(const Report& first, const Report& second, const MedianInterval& ratio) {
-  using Json = nlohmann::ordered_json;
   Json out{{"schema", "ridge.against/1"},
            {"reports", {Json::parse(render_json(first)), Json::parse(render_json(second))}}};
   out["ratio"] = {{"median", ratio.median}, {"low", ratio.low}, {"high", ratio.high}, {"pairs", ratio.samples}};

@@ -4,11 +4,11 @@
 
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "ridge/base/version.h"
 #include "ridge/report/distributed/communication.h"
+#include "ridge/report/json_values.h"
 #include "ridge/report/parts/used_peaks.h"
 #include "ridge/report/plan.h"
 #include "ridge/report/report.h"
@@ -16,16 +16,6 @@
 
 namespace ridge {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-template <class T> Json or_null(const std::optional<T>& value) { return value ? Json(*value) : Json(nullptr); }
-// A count above 2^63 becomes the nearest double, because JSON readers have no larger integers.
-Json or_null(const std::optional<Count>& value) {
-  if (!value) return nullptr;
-  if (*value > INT64_MAX) return static_cast<double>(*value);
-  return static_cast<std::int64_t>(*value);
-}
 
 Json source_json(const SourcedValue& number) {
   Json out{{"source", number.source}, {"read_on", number.read_on}, {"origin", origin_name(number.origin)}};
@@ -69,12 +59,12 @@ Json link_json(const Link& link) {
 
 Json threshold_json(const Threshold& t) {
   Json out{{"dim", t.dim}, {"relation", name(t.relation)}};
-  out["exact"] = t.exact.empty() ? Json(nullptr) : Json(t.exact);
+  out["exact"] = or_null(t.exact);
   out["value"] = or_null(t.value);
   out["value_real"] = or_null(t.value_real);
   out["approx"] = or_null(t.approx);
-  out["assuming"] = t.assuming.empty() ? Json(nullptr) : Json(t.assuming);
-  out["condition"] = t.condition.empty() ? Json(nullptr) : Json(t.condition);
+  out["assuming"] = or_null(t.assuming);
+  out["condition"] = or_null(t.condition);
   out["ratio"] = t.ratio;
   out["roofs"] = {name(t.roofs[0]), name(t.roofs[1])};
   if (t.numerical) out["numerical"] = true;
@@ -112,7 +102,7 @@ Json prediction_json(const Prediction& p, const std::vector<std::string>& order)
 Json network_json(const Network& network) {
   Json out{{"link", network.link}, {"links_used", network.links_used}, {"bytes_per_s_one_way", network.rate}};
   out["topology"] = network.topology ? Json(topology_name(*network.topology)) : Json(nullptr);
-  out["latency_s"] = network.latency_s > 0 ? Json(network.latency_s) : Json(nullptr);
+  out["latency_s"] = positive_or_null(network.latency_s);
   return out;
 }
 
@@ -129,7 +119,7 @@ Json memory_use_json(const MemoryUse& memory, const std::vector<std::string>& or
   Json out{{"footprint_bytes", or_null(memory.peak_bytes)},
            {"capacity_bytes", or_null(memory.capacity)},
            {"chips", or_null(memory.min_chips)}};
-  out["at"] = memory.peak_statement.empty() ? Json(nullptr) : Json(memory.peak_statement);
+  out["at"] = or_null(memory.peak_statement);
   out["formula"] = memory.peak.to_string(order);
   out["parameters"] = or_null(memory.parameter_count);
   out["parameter_bytes"] = or_null(memory.parameter_bytes);
@@ -146,7 +136,7 @@ Json memory_use_json(const MemoryUse& memory, const std::vector<std::string>& or
   out["fits"] = Json::array();
   for (const Threshold& t : memory.capacity_thresholds) {
     Json one{{"dim", t.dim}, {"relation", name(t.relation)}, {"value", or_null(t.value)}};
-    one["exact"] = t.exact.empty() ? Json(nullptr) : Json(t.exact);
+    one["exact"] = or_null(t.exact);
     out["fits"].push_back(std::move(one));
   }
   return out;
@@ -271,7 +261,7 @@ Json dims_json(const Explanation& e) {
 
 Json provenance_json(const Report& report) {
   Json out{{"ridge", version()}, {"commit", commit()}};
-  out["day"] = report.day.empty() ? Json(nullptr) : Json(report.day);
+  out["day"] = or_null(report.day);
   if (report.measured) {
     out["seed"] = report.measured->seed;
     out["threads"] = report.measured->threads;
@@ -389,7 +379,7 @@ std::string render_json(const ClaimCheck& check) {
   out["verdict"] = claim_result(check);
   if (!check.operation.empty()) out["of"] = check.operation;
   out["depends_on"] = check.deciding_dims;
-  out["slip"] = check.mistake.empty() ? Json(nullptr) : Json(check.mistake);
+  out["slip"] = or_null(check.mistake);
   return dump_json(out, false);
 }
 

@@ -1,14 +1,13 @@
 // The list of CUDA kernels, as text and JSON.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 
 #include "ridge/base/string_util.h"
+#include "ridge/report/json_values.h"
 #include "ridge/report/report.h"
 
 namespace ridge {
 namespace {
-using Json = nlohmann::ordered_json;
 
 std::string or_dash(const std::optional<int>& value) { return value ? std::to_string(*value) : "-"; }
 
@@ -20,8 +19,8 @@ Json kernel_json(const KernelListEntry& e) {
   row["warpgroups"] = e.consumer_warpgroups;
   row["a_along"] = e.layouts.substr(0, 1);
   row["b_along"] = e.layouts.substr(1);
-  row["registers"] = e.registers ? Json(*e.registers) : Json(nullptr);
-  row["shared_bytes"] = e.shared_bytes ? Json(*e.shared_bytes) : Json(nullptr);
+  row["registers"] = or_null(e.registers);
+  row["shared_bytes"] = or_null(e.shared_bytes);
   return row;
 }
 }  // namespace

@@ -7,12 +7,10 @@
 #include <cmath>
 
 #include "ridge/base/string_util.h"
+#include "ridge/report/json_values.h"
 
 namespace ridge {
 namespace {
-
-using Json = nlohmann::ordered_json;
-template <class T> Json or_null(const std::optional<T>& value) { return value ? Json(*value) : Json(nullptr); }
 template <class T> std::string or_dash(const std::optional<T>& value) { return value ? std::to_string(*value) : "-"; }
 
 Json plan_json(const TilePlan& p) {
@@ -20,7 +18,7 @@ Json plan_json(const TilePlan& p) {
   out["tile"] = p.tile_m ? Json{{"m", *p.tile_m}, {"n", *p.tile_n}, {"k", *p.tile_k}} : Json(nullptr);
   out["stages"] = or_null(p.stages);
   out["split"] = or_null(p.split);
-  out["split_mode"] = p.split_description.name.empty() ? Json(nullptr) : Json(p.split_description.name);
+  out["split_mode"] = or_null(p.split_description.name);
   out["waves"] = or_null(p.waves);
   return out;
 }
@@ -46,8 +44,6 @@ OpPlan total_plan(const PlannedProgram& planned) {
   }
   return total;
 }
-
-Json interval_json(const Interval& t) { return {{"low", t.low}, {"expected", t.expected}, {"high", t.high}}; }
 
 void add_plan(Json& op, const OpPlan& p) {
   op["predicted_s"] = interval_json(p.predicted_s);

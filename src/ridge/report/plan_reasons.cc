@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "ridge/base/string_util.h"
+#include "ridge/report/json_values.h"
 #include "ridge/report/plan.h"
 
 namespace ridge {
@@ -91,7 +92,6 @@ std::string plan_reason(const OpPlan& plan) {
 }
 
 nlohmann::ordered_json plan_properties_json(const OpPlan& plan) {
-  using Json = nlohmann::ordered_json;
   if (!plan.properties) return nullptr;
   const PlanProperties& properties = *plan.properties;
   Json out{{"reason", plan_reason(plan)}};

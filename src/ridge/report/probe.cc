@@ -1,10 +1,10 @@
 // Results of `ridge probe`, as text and JSON.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 
 #include "ridge/base/string_util.h"
 #include "ridge/base/version.h"
+#include "ridge/report/json_values.h"
 #include "ridge/report/report.h"
 
 namespace ridge {
@@ -22,7 +22,6 @@ std::string render_probe_text(const ProbeReport& probe) {
 }
 
 std::string render_probe_json(const ProbeReport& probe) {
-  using Json = nlohmann::ordered_json;
   Json out{{"schema", "ridge.probe/1"}, {"machine", probe.machine.name}, {"title", probe.machine.title}};
   out["measured"] = Json::array();
   for (const ProbeLine& line : probe.lines) {

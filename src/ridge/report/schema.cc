@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
+
+#include "ridge/report/json_values.h"
 
 namespace ridge {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* dialect = "https://json-schema.org/draft/2020-12/schema";
 

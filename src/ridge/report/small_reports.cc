@@ -4,14 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "ridge/base/string_util.h"
+#include "ridge/report/json_values.h"
 
 namespace ridge {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // Removes the factor r from a threshold's formula; it is 1 if statements are compared with each other.
 std::string without_ratio(std::string formula, const std::vector<std::string>& order) {
@@ -39,12 +37,12 @@ std::string threshold_line(const Threshold& t, const std::vector<std::string>& o
   return out + (t.numerical ? " (solved numerically)" : "");
 }
 
-Json thresholds_json(const std::vector<Threshold>& all) {
+Json crossover_thresholds_json(const std::vector<Threshold>& all) {
   Json out = Json::array();
   for (const Threshold& t : all) {
     Json one{{"dim", t.dim}, {"relation", name(t.relation)}};
-    one["value"] = t.value ? Json(*t.value) : Json(nullptr);
-    one["exact"] = t.exact.empty() ? Json(nullptr) : Json(t.exact);
+    one["value"] = or_null(t.value);
+    one["exact"] = or_null(t.exact);
     one["numerical"] = t.numerical;
     out.push_back(std::move(one));
   }
@@ -95,14 +93,14 @@ std::string render_json(const StatementComparison& b) {
   Json out{{"schema", "ridge.between/1"}, {"first", b.first}, {"second", b.second}};
   out["first_flops"] = b.first_flops.to_string(b.order);
   out["second_flops"] = b.second_flops.to_string(b.order);
-  out["flops"] = thresholds_json(b.flops_thresholds);
-  out["time"] = thresholds_json(b.time_thresholds);
+  out["flops"] = crossover_thresholds_json(b.flops_thresholds);
+  out["time"] = crossover_thresholds_json(b.time_thresholds);
   return out.dump(2) + "\n";
 }
 
 std::string render_json(const PointToPointTransfer& p) {
   Json out{{"schema", "ridge.passage/1"}, {"link", p.link}, {"bytes", p.bytes}, {"hops", p.hops}, {"links", p.links}};
-  out["first_byte_s"] = p.first_byte_s > 0 ? Json(p.first_byte_s) : Json(nullptr);
+  out["first_byte_s"] = positive_or_null(p.first_byte_s);
   out["time_s"] = p.last_byte_s;
   return out.dump(2) + "\n";
 }

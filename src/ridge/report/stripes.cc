@@ -2,14 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 
 #include "ridge/base/string_util.h"
+#include "ridge/report/json_values.h"
 
 namespace ridge {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string rate_text(const Stripe& row, std::optional<double> seconds) {
   return seconds ? format_with_prefix(row.flops / *seconds, "FLOP/s") : "-";
@@ -52,7 +50,7 @@ std::string render_json(const Stripes& stripes) {
               {"waves", row.waves}, {"flops", row.flops},   {"edge", row.edge}};
     each["predicted_s"] = {
         {"low", row.predicted_s.low}, {"expected", row.predicted_s.expected}, {"high", row.predicted_s.high}};
-    each["measured_s"] = row.measured_s ? Json(*row.measured_s) : Json(nullptr);
+    each["measured_s"] = or_null(row.measured_s);
     out["sizes"].push_back(std::move(each));
   }
   return out.dump(1) + "\n";

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "ridge/base/cores.h"
 #include "ridge/base/string_util.h"
 #include "ridge/base/version.h"
+#include "ridge/report/json_values.h"
 #include "ridge/report/table.h"
 
 namespace ridge {
@@ -37,12 +37,6 @@ class SweepSizes {
 // Returns "memory to compute", or an empty string. `point` must not be the first of its line.
 std::string crossover_text(const SweepPoint* point) {
   return point->limiter_changed ? fmt::format("{} to {}", name((point - 1)->limiter), name(point->limiter)) : "";
-}
-
-// Above 2^63 the nearest double, as in json.cc.
-nlohmann::ordered_json count_json(Count value) {
-  if (value > INT64_MAX) return static_cast<double>(value);
-  return static_cast<std::int64_t>(value);
 }
 
 bool is_split(const Sweep& sweep) { return !sweep.lines.empty() && sweep.lines.front().split.has_value(); }
@@ -262,7 +256,6 @@ std::string render_csv(const Sweep& sweep) {
 }
 
 std::string render_json(const Sweep& sweep) {
-  using Json = nlohmann::ordered_json;
   Json out{{"schema", "ridge.sweep/1"}, {"verb", "sweep"}, {"program", sweep.program_text}};
   out["ranges"] = Json::object();
   for (const DimensionValues& range : sweep.ranges) out["ranges"][range.dim] = range.values;

@@ -1,14 +1,12 @@
 #include "ridge/report/table.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "ridge/base/string_util.h"
+#include "ridge/report/json_values.h"
 
 namespace ridge {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 class RowFlattener {
  public:

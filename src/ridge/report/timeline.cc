@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "ridge/base/string_util.h"
+#include "ridge/report/json_values.h"
 #include "ridge/report/svg/drawing.h"
 
 namespace ridge {
@@ -57,7 +57,7 @@ std::string quote_json(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-constexpr std::string_view styles = R"(
+constexpr std::string_view timeline_css = R"(
 text{font-family:system-ui,"Segoe UI","DejaVu Sans",sans-serif;font-size:12px;fill:#1f2328}
 .title{font-size:15px;font-weight:600}
 .back{fill:#ffffff}
@@ -180,7 +180,7 @@ std::string chrome_trace(const Timeline& t, std::string_view title) {
   return out + "\n]}\n";
 }
 
-std::string_view timeline_styles() { return styles; }
+std::string_view timeline_styles() { return timeline_css; }
 
 DrawnTimeline draw_timeline(const Timeline& t, double top) {
   const std::vector<LaneRows> lanes = place_events(t);
@@ -206,7 +206,7 @@ std::string svg_page(double height, std::string_view title, const std::string& b
          fmt::format(
              "<title>{0}</title>\n<style>{1}</style>\n<rect class=\"back\" width=\"100%\" height=\"100%\"/>\n"
              "<text class=\"title\" x=\"16\" y=\"24\">{0}</text>\n{2}</svg>\n",
-             escape_xml(title), styles, body);
+             escape_xml(title), timeline_css, body);
 }
 
 std::string draw_note(double y, std::string_view text) {

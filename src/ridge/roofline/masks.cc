@@ -123,10 +123,6 @@ std::optional<double> constant_value(const std::vector<Node>& nodes, int at) {
   return inner ? std::optional(-*inner) : std::nullopt;
 }
 
-bool contains_dim(const std::vector<Axis>& axes, const std::string& dim) {
-  return std::any_of(axes.begin(), axes.end(), [&](const Axis& axis) { return axis.dim == dim; });
-}
-
 // Finds tensors that are 0 or -inf outside a mask (forward), and tensors that are read only inside one (backward).
 class MaskFinder {
  public:
@@ -188,8 +184,8 @@ class MaskFinder {
         infinite = infinite_outside_[static_cast<std::size_t>(node.tensor)];
       } else if (node.kind == Node::Kind::along_dims && node.function == Function::softmax) {
         const int mask = out.infinite[argument(0)];
-        if (mask >= 0 && (contains_dim(node.over, masks_.all[static_cast<std::size_t>(mask)].rows) ||
-                          contains_dim(node.over, masks_.all[static_cast<std::size_t>(mask)].columns)))
+        if (mask >= 0 && (has_dim(node.over, masks_.all[static_cast<std::size_t>(mask)].rows) ||
+                          has_dim(node.over, masks_.all[static_cast<std::size_t>(mask)].columns)))
           zero = mask;
       } else if (node.kind == Node::Kind::call && node.function == Function::multiply) {
         zero = std::max(out.zero[argument(0)], out.zero[argument(1)]);
@@ -304,6 +300,13 @@ std::optional<std::int64_t> count_sequence_pairs(const IndexMask& mask, __int128
 }
 
 }  // namespace
+
+std::string unused_symbol(const Program& program, std::string symbol) {
+  const std::vector<std::string> dims = program.dim_names();
+  while (std::any_of(dims.begin(), dims.end(), [&](const std::string& dim) { return dim.starts_with(symbol); }))
+    symbol += "_";
+  return symbol;
+}
 
 ProgramMasks find_masks(const Program& program) {
   ProgramMasks out = MaskFinder(program).find_all();

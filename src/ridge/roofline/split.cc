@@ -70,10 +70,6 @@ static std::set<std::string> add_linked_dims(const Program& program, std::set<st
   return out;
 }
 
-static bool has_dim(const Tensor& tensor, const std::string& dim) {
-  return std::any_of(tensor.axes.begin(), tensor.axes.end(), [&](const Axis& axis) { return axis.dim == dim; });
-}
-
 // Returns an error if there is no such dimension, or only sizes depend on it.
 static std::optional<Error> validate_dim(const Program& program, const std::string& dim) {
   const std::vector<std::string> known = program.dim_names();
@@ -82,7 +78,7 @@ static std::optional<Error> validate_dim(const Program& program, const std::stri
         fmt::format("the program has no dimension '{}' to split; it has {}", dim, fmt::join(known, ", ")));
   std::vector<std::string> splittable;
   for (const std::string& each : known)
-    if (std::any_of(program.tensors.begin(), program.tensors.end(), [&](const Tensor& t) { return has_dim(t, each); }))
+    if (std::any_of(program.tensors.begin(), program.tensors.end(), [&](const Tensor& t) { return has_dim(t.axes, each); }))
       splittable.push_back(each);
   if (std::find(splittable.begin(), splittable.end(), dim) != splittable.end()) return std::nullopt;
   return usage_error(fmt::format("no tensor has dimension '{}', so splitting it changes nothing", dim),

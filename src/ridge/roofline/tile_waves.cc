@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "ridge/base/ceil_div.h"
 #include "ridge/base/string_util.h"
 #include "ridge/program/contraction.h"
 
@@ -28,8 +29,6 @@ Result<std::int64_t> evaluate_extent(const std::vector<std::string>& dims, const
   std::vector<std::string> factors(dims);
   return Polynomial::make_term(1, std::move(factors)).evaluate(sizes);
 }
-
-std::int64_t ceil_div(std::int64_t total, std::int64_t divisor) { return (total + divisor - 1) / divisor; }
 
 Result<TileWaves> count_waves(const Contraction& product, const Bindings& sizes, const OutputTile& tile,
                               std::int64_t cores) {

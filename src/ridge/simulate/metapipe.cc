@@ -12,7 +12,6 @@ namespace {
 constexpr std::int64_t max_number = std::int64_t{1} << 40;
 constexpr std::int64_t unbounded = std::numeric_limits<std::int64_t>::max() / 4;
 constexpr std::int64_t max_tiles = 1 << 20;
-constexpr int max_nesting = 16;
 constexpr std::array<std::string_view, 4> schedule_names{"sequential", "pipelined", "streaming", "fork-join"};
 
 Error loop_error(const Metapipe& pipe, const std::string& message) {
@@ -75,7 +74,7 @@ Status check_edges(const Metapipe& pipe) {
 }
 
 Status check_loop(const Metapipe& pipe, int level) {
-  if (level > max_nesting) return loop_error(pipe, fmt::format("expected loops nested at most {} deep", max_nesting));
+  if (level > max_loop_nesting) return loop_error(pipe, fmt::format("expected loops nested at most {} deep", max_loop_nesting));
   if (pipe.stages.empty()) return loop_error(pipe, "expected at least one stage, found none");
   for (const auto& [what, value, min_value] : {std::tuple{"iterations", pipe.iterations, 1},
                                                {"a parallel factor", pipe.parallel, 1},

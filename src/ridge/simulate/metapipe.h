@@ -24,6 +24,8 @@
 
 namespace ridge {
 
+inline constexpr int max_loop_nesting = 16;
+
 enum class PipeSchedule : std::uint8_t { sequential, pipelined, streaming, fork_join };
 std::string_view schedule_name(PipeSchedule schedule);
 std::optional<PipeSchedule> parse_schedule(std::string_view name);

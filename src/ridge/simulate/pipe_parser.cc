@@ -14,7 +14,6 @@ namespace ridge {
 namespace {
 
 constexpr std::size_t max_text_bytes = 1 << 20;
-constexpr int max_nesting = 16;
 
 struct PipeToken {
   std::string text;
@@ -130,8 +129,8 @@ class PipeParser {
     if (!schedule)
       return expected_error("a loop: sequential, pipelined, streaming or fork-join",
                             "pipelined rows 10 { load a 100  compute b 300  store c 50 }");
-    if (level > max_nesting)
-      return error_at(current_token(), fmt::format("expected loops nested at most {} deep", max_nesting));
+    if (level > max_loop_nesting)
+      return error_at(current_token(), fmt::format("expected loops nested at most {} deep", max_loop_nesting));
     pipe.schedule = *schedule;
     next_token();
     if (const Status s = parse_name(pipe.name, "the loop's name"); !s) return s;

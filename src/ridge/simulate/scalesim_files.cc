@@ -10,7 +10,7 @@
 namespace ridge {
 namespace {
 
-constexpr std::int64_t max_number = (std::int64_t{1} << 31) - 1;
+constexpr std::int64_t max_cell_value = (std::int64_t{1} << 31) - 1;
 
 struct TextLine {
   std::string_view text;
@@ -70,7 +70,7 @@ Error error_at(const TextLine& line, std::string_view part, std::string_view sou
 std::optional<std::int64_t> whole_number(std::string_view s) {
   std::int64_t value = 0;
   const auto [end, code] = std::from_chars(s.data(), s.data() + s.size(), value);
-  if (code != std::errc() || end != s.data() + s.size() || value < 0 || value > max_number) return std::nullopt;
+  if (code != std::errc() || end != s.data() + s.size() || value < 0 || value > max_cell_value) return std::nullopt;
   return value;
 }
 
@@ -127,7 +127,7 @@ Result<LayerNumbers> parse_numbers(const TextLine& line, const std::vector<std::
     const std::optional<std::int64_t> number = whole_number(cells[i]);
     if (!number || *number < 1)
       return error_at(line, cells[i], source,
-                      fmt::format("expected a whole number from 1 to {} for {}, found '{}'", max_number, column,
+                      fmt::format("expected a whole number from 1 to {} for {}, found '{}'", max_cell_value, column,
                                   printable_excerpt(cells[i])));
     layer_numbers.numbers.push_back(*number);
   }
@@ -141,7 +141,7 @@ Result<LayerNumbers> parse_numbers(const TextLine& line, const std::vector<std::
       const std::optional<std::int64_t> batch = whole_number(cells[i]);
       if (!batch || *batch < 1)
         return error_at(line, cells[i], source,
-                        fmt::format("expected a whole number from 1 to {} for the batch, found '{}'", max_number,
+                        fmt::format("expected a whole number from 1 to {} for the batch, found '{}'", max_cell_value,
                                     printable_excerpt(cells[i])));
       layer_numbers.batch = *batch;
     }
@@ -252,7 +252,7 @@ class ConfigReader {
     const std::string_view first = trim_blanks(found->second.text.substr(0, found->second.text.find(',')));
     const std::optional<std::int64_t> value = whole_number(first);
     if (value && *value >= 1) return *value;
-    set_error(found->second, fmt::format("expected a whole number from 1 to {} for {}, found '{}'", max_number,
+    set_error(found->second, fmt::format("expected a whole number from 1 to {} for {}, found '{}'", max_cell_value,
                                          key.substr(key.find('.') + 1), printable_excerpt(first)));
     return 1;
   }

@@ -7,13 +7,12 @@
 #include <deque>
 #include <vector>
 
+#include "ridge/base/ceil_div.h"
 #include "ridge/simulate/scratchpad.h"
 
 namespace ridge::simulate {
 
 constexpr std::int64_t padding_address = -1;  // the address of a padded element
-
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // An SRAM that prefetches a fixed sequence of words cyclically, in lines of 1/100 of its size.
 class ReadBuffer {

@@ -5,6 +5,8 @@
 #include <array>
 #include <initializer_list>
 
+#include "ridge/base/ceil_div.h"
+
 namespace ridge {
 namespace {
 
@@ -18,8 +20,6 @@ constexpr std::array<DataflowName, 3> dataflow_names{{
     {Dataflow::weight_stationary, "ws", "weight-stationary"},
     {Dataflow::input_stationary, "is", "input-stationary"},
 }};
-
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a / b + (a % b != 0); }
 
 // Returns the product of factors ≥ 1, or nullopt if it overflows int64.
 std::optional<std::int64_t> checked_product(std::initializer_list<std::int64_t> factors) {

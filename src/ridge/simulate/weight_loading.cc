@@ -9,7 +9,7 @@
 namespace ridge {
 namespace {
 
-constexpr std::int64_t max_tiles = 100'000'000;
+constexpr std::int64_t max_simulated_tiles = 100'000'000;
 constexpr std::int64_t max_timeline_tiles = 1 << 14;
 
 Status check_weights(const SystolicArray& array, const ProductSize& product, const WeightMemory& memory) {
@@ -73,8 +73,8 @@ Result<WeightSimulation> simulate_weight_loading(const SystolicArray& array, con
   if (const Status status = check_weights(array, product, memory); !status) return status.error();
   WeightSimulation simulation{describe_tiles(array, product, memory), {}};
   const WeightReport& r = simulation.report;
-  if (r.tiles > max_tiles)
-    return input_error(fmt::format("expected at most {} tiles to simulate, found {}", max_tiles, r.tiles),
+  if (r.tiles > max_simulated_tiles)
+    return input_error(fmt::format("expected at most {} tiles to simulate, found {}", max_simulated_tiles, r.tiles),
                        "the closed form has no limit on tiles");
   simulation.timeline.ticks_per_second = memory.clock_hz;
   const std::int32_t fetch_lane = simulation.timeline.add_lane("fetch"),

@@ -12,7 +12,7 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 constexpr double max_sleep_s = 0.05;     // interval at which a sleeping rank checks whether the run has ended
-constexpr int polls_before_sleep = 200;  // polls before the first sleep: a message in flight takes about 1 us
+constexpr int polls_before_first_sleep = 200;  // polls before the first sleep: a message in flight takes about 1 us
 
 double seconds_since(SteadyClock::time_point start) {
   return std::chrono::duration<double>(SteadyClock::now() - start).count();
@@ -157,7 +157,7 @@ Status SharedMemoryCommunicator::exchange_messages(std::span<const SendRequest> 
       idle = 0;
       last = SteadyClock::now();
     }
-    if (exchange.is_done() || *moved || idle < polls_before_sleep) continue;
+    if (exchange.is_done() || *moved || idle < polls_before_first_sleep) continue;
     if (const auto ended = segment_.run_end()) return ended->why;
     if (seconds_since(last) > timeout_s_)
       return Error{.kind = ErrorKind::finding,

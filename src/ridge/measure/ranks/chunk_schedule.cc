@@ -20,24 +20,20 @@ const TensorSlot& slot_of(const RankSchedule& schedule, int slot) {
   return schedule.slots[static_cast<std::size_t>(slot)];
 }
 
-bool contains(const Tensor& tensor, const std::string& dim) {
-  return std::any_of(tensor.axes.begin(), tensor.axes.end(), [&](const Axis& axis) { return axis.dim == dim; });
-}
-
 bool contains(const std::vector<std::string>& dims, const std::string& dim) {
   return std::find(dims.begin(), dims.end(), dim) != dims.end();
 }
 
 // True if the dimension is the tensor's first axis (and elements have full bytes), or does not occur in the tensor.
 bool has_only_as_rows(const Tensor& tensor, const std::string& dim) {
-  if (!contains(tensor, dim)) return true;
+  if (!has_dim(tensor.axes, dim)) return true;
   const auto count = std::count_if(tensor.axes.begin(), tensor.axes.end(), [&](const Axis& a) { return a.dim == dim; });
   return tensor.axes.front().dim == dim && count == 1 && dtype_bits(tensor.dtype) % 8 == 0 &&
          !is_block_scaled(tensor.dtype);
 }
 
 bool has_independent_rows(const Program& program, const Statement& statement, const std::string& dim) {
-  if (!contains(program.tensors[static_cast<std::size_t>(statement.result())], dim)) return false;
+  if (!has_dim(program.tensors[static_cast<std::size_t>(statement.result())].axes, dim)) return false;
   if (const auto* product = std::get_if<Contraction>(&statement.op))
     return !product->grouped && !contains(product->contracted, dim);
   const auto& e = std::get<Expression>(statement.op);

@@ -12,7 +12,7 @@ namespace {
 constexpr std::int64_t timed_bytes = std::int64_t{64} << 20;  // bytes of the timed long copy
 constexpr std::int64_t timed_copies = 8;                      // number of copies into which it is split
 constexpr std::size_t timing_flags = 2 + timed_copies;
-constexpr int timed_runs = 9;
+constexpr int timed_memory_runs = 9;
 constexpr std::int64_t allocation_bytes = std::int64_t{2} << 20;  // CUDA puts small buffers into one
 
 }  // namespace
@@ -126,7 +126,7 @@ Status PeerMemory::measure_links() {
   std::array<double, 6> seconds{};
   for (std::size_t kind = 0; kind < seconds.size(); ++kind) {
     std::vector<double> samples;
-    for (int run = 0; run < timed_runs; ++run) {
+    for (int run = 0; run < timed_memory_runs; ++run) {
       if (const Status synced = transport::barrier(*comm_); !synced) return synced;
       const auto took = queue->measure_seconds([&] { return work(kind); });
       if (!took) return took.error();

@@ -5,7 +5,7 @@
 namespace ridge::ranks {
 namespace {
 
-constexpr std::int64_t vector_bytes = 16;
+constexpr std::int64_t push_vector_bytes = 16;
 
 }  // namespace
 
@@ -13,7 +13,7 @@ Result<std::unique_ptr<SmallCollective>> SmallCollective::make(PeerMemory& peer_
                                                                std::int64_t bytes) {
   const auto n = static_cast<int>(group.size());
   if (bytes > max_bytes || n > device::max_small_ranks) return std::unique_ptr<SmallCollective>();
-  const device::SmallBufferLayout shape{(bytes + vector_bytes - 1) / vector_bytes * vector_bytes, n};
+  const device::SmallBufferLayout shape{(bytes + push_vector_bytes - 1) / push_vector_bytes * push_vector_bytes, n};
   const std::int64_t counts = static_cast<std::int64_t>(sizeof(device::CallCount)) * device::max_small_blocks;
   auto buffer = allocate_exportable_memory(shape.bytes() + counts);
   if (!buffer) return buffer.error();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ridge/base/ceil_div.h"
 #include "ridge/ops/attention/config.h"
 #include "ridge/ops/attention/model.h"
 #include "ridge/ops/fitted.h"
@@ -11,7 +12,6 @@
 namespace ridge::ops {
 namespace {
 
-std::int64_t ceil_div(std::int64_t x, std::int64_t by) { return (x + by - 1) / by; }
 std::size_t align_bytes(std::int64_t bytes) { return static_cast<std::size_t>(ceil_div(bytes, 256) * 256); }
 
 // Returns the number of steps of the item whose keys begin at `key`; must agree with the kernel (backward.h).

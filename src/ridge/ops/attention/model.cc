@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "ridge/base/ceil_div.h"
 #include "ridge/device/workspace.h"
 #include "ridge/ops/attention/config.h"
 #include "ridge/ops/attention/cpu.h"
@@ -20,8 +21,6 @@ namespace {
 constexpr int max_head_size = std::max_element(attention_kernel_configs.begin(), attention_kernel_configs.end(),
                                                [](const auto& a, const auto& b) { return a.d < b.d; }) -> d;
 constexpr std::int64_t max_items = std::int64_t{1} << 30, alignment_elements = 8;
-
-std::int64_t ceil_div(std::int64_t x, std::int64_t by) { return (x + by - 1) / by; }
 
 // Rows from `row` on see no key before `first_key`; rows up to `last_row` see no key from `end_key` on.
 std::int64_t first_key(const AttentionProblem& p, std::int64_t row) {

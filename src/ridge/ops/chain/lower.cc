@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "ridge/base/ceil_div.h"
 #include "ridge/pool/isa.h"
 
 namespace ridge::ops {
@@ -297,7 +298,6 @@ ChainCode lower_chain(const ChainProgram& program) {
 }
 
 namespace {
-std::int64_t ceil_div(std::int64_t count, std::int64_t each) { return count / each + (count % each != 0 ? 1 : 0); }
 }  // namespace
 
 std::int64_t ChainCode::block_count() const {

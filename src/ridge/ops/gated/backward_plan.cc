@@ -6,6 +6,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "ridge/base/ceil_div.h"
 #include "ridge/ops/fitted.h"
 #include "ridge/ops/gated/backward_steps.h"
 #include "ridge/ops/gated/operands.h"
@@ -17,7 +18,6 @@ namespace {
 // Workspace of a product; more is used only if it would otherwise take the plain path (operands that are copied).
 constexpr std::size_t thrifty_bytes = std::size_t{16} << 20;
 
-std::int64_t ceil_div(std::int64_t x, std::int64_t by) { return (x + by - 1) / by; }
 double multiply_as_double(std::int64_t x, std::int64_t y) { return static_cast<double>(x) * static_cast<double>(y); }
 void* placeholder_pointer(std::uintptr_t address) {
   return reinterpret_cast<void*>(address);

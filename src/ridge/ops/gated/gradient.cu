@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "ridge/base/ceil_div.h"
 #include "ridge/ops/gated/sm90.h"
 
 namespace ridge::ops::cuda {
@@ -13,8 +14,6 @@ namespace {
 
 constexpr int warps = 8, vector = 8, block_columns = 32 * vector;
 constexpr std::int64_t rows_per_block = GatedGradient::rows_per_block;
-
-std::int64_t ceil_div(std::int64_t x, std::int64_t by) { return (x + by - 1) / by; }
 
 struct ValueAndSlope {
   float value, slope;

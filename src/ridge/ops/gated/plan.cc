@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "ridge/base/ceil_div.h"
 #include "ridge/ops/gated/config.h"
 #include "ridge/ops/gated/gradient.h"
 #include "ridge/ops/gated/operands.h"
@@ -13,7 +14,6 @@
 namespace ridge::ops::cuda {
 namespace {
 
-std::int64_t ceil_div(std::int64_t x, std::int64_t by) { return (x + by - 1) / by; }
 bool is_float(DType x) { return x == DType::bf16 || x == DType::f16 || x == DType::f32; }
 
 }  // namespace

@@ -17,7 +17,7 @@ namespace {
 
 using tile::SplitMode, tile::Major, tile::Roles;
 
-double ceil_div(double x, double by) { return std::ceil(x / by); }
+double ceil_quotient(double x, double by) { return std::ceil(x / by); }
 // Returns the time of two overlapping activities: their p-norm. A higher power means a better overlap.
 double overlap_times(double x, double y, double power) {
   const double longer = std::max(x, y), shorter = std::min(x, y);
@@ -42,8 +42,8 @@ struct ConcurrentReaders {
   double a = 1, b = 1;
 };
 ConcurrentReaders count_readers(const MatmulConfig& c, const TileWork& w, double clusters) {
-  const double rows = ceil_div(static_cast<double>(w.m), c.m * c.cluster_m),
-               cols = ceil_div(static_cast<double>(w.n), c.n * c.cluster_n);
+  const double rows = ceil_quotient(static_cast<double>(w.m), c.m * c.cluster_m),
+               cols = ceil_quotient(static_cast<double>(w.n), c.n * c.cluster_n);
   const double across = std::min(cols, std::max(1.0, clusters / std::min(8.0, rows)));
   return {across, clusters / across};
 }
@@ -59,7 +59,7 @@ BlockCycles count_block_cycles(const ClosedFormConstants& f, const MatmulConfig&
   const double load =
       std::max(lines * c.k * 2 / rate, (c.m + c.n) * c.k * 2 / f.arriving) + narrow_readers * f.narrow_line;
   const double wait = c.roles == Roles::cooperative && c.consumers > 1 ? f.both_wait : 1;
-  const double boxes = ceil_div(c.n, 64) * c.m / c.warpgroups_per_tile() / 64 * (w.element_stores ? f.element_box : 1);
+  const double boxes = ceil_quotient(c.n, 64) * c.m / c.warpgroups_per_tile() / 64 * (w.element_stores ? f.element_box : 1);
   const double stage = std::max(wait * overlap_times(multiply, load, f.stage_power), f.least_stage * c.k / 128);
   return {multiply, load, stage + (c.cluster() > 1 ? f.cluster_stage : 0), f.tile_end + boxes * f.box};
 }
@@ -71,9 +71,9 @@ double count_split_cycles(const ClosedFormConstants& f, const MatmulConfig& c, c
   if (split.split_mode == SplitMode::cluster_split_k) return f.share + f.share_step * std::ceil(sums / 4 / splits);
   if (split.split_mode == SplitMode::cooperative_split_k)
     return f.gather + f.gather_sums * sums / 64 +
-           f.gather_turn * ceil_div(c.epilogue_steps(), splits) * ceil_div(splits, 8);
+           f.gather_turn * ceil_quotient(c.epilogue_steps(), splits) * ceil_quotient(splits, 8);
   const double concurrent = std::max(1.0, std::floor((c.consumers == 1 ? 64 : 32) / sums)),
-               batches = ceil_div(split.split_mode == SplitMode::stream_k ? 2 : splits, concurrent);
+               batches = ceil_quotient(split.split_mode == SplitMode::stream_k ? 2 : splits, concurrent);
   return f.split + f.split_sums * sums / 64 + f.split_batch * batches * std::max(1.0, base::pow(sums / 64, 0.7));
 }
 
@@ -139,9 +139,9 @@ double predict_seconds(const MatmulConfig& c, const TileWork& w, const SplitK& s
   const ClosedFormConstants& f = select_bound(model.constants, bound);
   const BoundRates rates = make_bound_rates(f, device, bound);
   const int sms = device.multiprocessors;
-  const double tiles = static_cast<double>(w.batch) * ceil_div(static_cast<double>(w.m), c.m * c.cluster_m) *
-                       ceil_div(static_cast<double>(w.n), c.n * c.cluster_n) * c.cluster();
-  const double stages = ceil_div(static_cast<double>(w.k), c.k), splits = split.splits, items = tiles * splits;
+  const double tiles = static_cast<double>(w.batch) * ceil_quotient(static_cast<double>(w.m), c.m * c.cluster_m) *
+                       ceil_quotient(static_cast<double>(w.n), c.n * c.cluster_n) * c.cluster();
+  const double stages = ceil_quotient(static_cast<double>(w.k), c.k), splits = split.splits, items = tiles * splits;
   const bool streamed = split.split_mode == SplitMode::stream_k;
   const int cluster_blocks = split.split_mode == SplitMode::cluster_split_k ? split.splits : c.cluster();
   const double concurrent = streamed ? sms : cluster_blocks * count_concurrent_clusters(cluster_blocks, sms);
@@ -155,10 +155,10 @@ double predict_seconds(const MatmulConfig& c, const TileWork& w, const SplitK& s
                                      f.l2_power);  // Equivalent memory bytes
   double us = 0;
   if (streamed) {
-    const double run = ceil_div(tiles * stages, sms) * x.stage + 2 * count_split_cycles(f, c, split);
+    const double run = ceil_quotient(tiles * stages, sms) * x.stage + 2 * count_split_cycles(f, c, split);
     us = f.stream / rates.cycles_per_us + overlap_times(run / rates.cycles_per_us, bytes / rates.memory, f.overlap);
   } else {
-    us = predict_waves_us(rates, c, split, x, {ceil_div(stages, splits), items, concurrent, bytes});
+    us = predict_waves_us(rates, c, split, x, {ceil_quotient(stages, splits), items, concurrent, bytes});
   }
   const double busy = std::min(1.0, tiles * stages * x.multiply / sms / rates.cycles_per_us / us);
   us *= 1 + f.slowdown * busy * busy * std::clamp((us - 20) / 200, 0.0, 1.0);

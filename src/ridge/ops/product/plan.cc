@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "ridge/base/ceil_div.h"
 #include "ridge/ops/product/closed_form.h"
 #include "ridge/ops/product/epilogue.h"
 #include "ridge/ops/product/groups.h"
@@ -43,8 +44,6 @@ std::optional<std::string> validate_layout(const char* name, const MatrixLayout&
 
 bool is_16_bit_float(DType x) { return x == DType::bf16 || x == DType::f16; }
 bool is_storable(DType x) { return is_16_bit_float(x) || x == DType::f32; }
-
-std::int64_t ceil_div(std::int64_t x, std::int64_t by) { return (x + by - 1) / by; }
 
 }  // namespace
 

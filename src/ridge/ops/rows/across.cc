@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "ridge/base/ceil_div.h"
 #include "ridge/base/cores.h"
 #include "ridge/ops/rows/cpu.h"
 #include "ridge/ops/rows/isa_kernels.h"
@@ -14,8 +15,6 @@ namespace {
 
 constexpr std::int64_t max_tasks = 64, min_task_elements = 1 << 15;
 constexpr std::int64_t range_columns = 2048;
-
-std::int64_t ceil_div(std::int64_t count, std::int64_t divisor) { return (count + divisor - 1) / divisor; }
 
 }  // namespace
 

@@ -20,9 +20,9 @@ namespace {
 constexpr std::int64_t block_points = 32;
 constexpr std::int64_t min_row_kernel_elements = 24;          // Shorter rows are faster in the loop.
 constexpr std::int64_t min_column_kernel_elements = 1 << 12;  // Elements of all columns; fewer are faster in the loop.
-constexpr std::int64_t min_elements_per_thread = 1 << 14;
+constexpr std::int64_t min_reduced_per_thread = 1 << 14;
 
-std::int64_t point_count(const std::vector<ReduceAxis>& axes) {
+std::int64_t count_points(const std::vector<ReduceAxis>& axes) {
   std::int64_t n = 1;
   for (const ReduceAxis& axis : axes) n *= axis.extent;
   return n;
@@ -69,7 +69,7 @@ bool is_column_reduction(const ReduceProblem& p) {
 // Reduces kept points begin ... end - 1 with the loop.
 template <class T>
 void reduce_points(const ReduceProblem& p, const T* x, void* y, std::int64_t begin, std::int64_t end) {
-  const std::int64_t reduced = point_count(p.reduced);
+  const std::int64_t reduced = count_points(p.reduced);
   for (std::int64_t first = begin; first < end; first += block_points) {
     const std::int64_t count = std::min(block_points, end - first);
     std::array<Offsets, block_points> at;
@@ -93,7 +93,7 @@ template <class T> void reduce_contiguous_rows(const ReduceProblem& p, const T* 
   const auto reduced = pool::select_for_isa(plain::reduce_row, avx2::reduce_row, avx512::reduce_row);
   for (std::int64_t i = range.begin; i < range.end; ++i) {
     const Offsets at = offsets_of(p.kept, i);
-    const auto all = reduced({p.function, p.x, x + at.x, point_count(p.reduced)});
+    const auto all = reduced({p.function, p.x, x + at.x, count_points(p.reduced)});
     if (std::isfinite(all))
       store_rounded(p.y, y, at.y, all);
     else
@@ -164,10 +164,10 @@ std::optional<std::string> unsupported_reason(const ReduceProblem& p) {
 void reduce(const ReduceProblem& given, const void* x, void* y, int threads) {
   const ReduceProblem p{given.function, given.x, given.y, sort_and_merge_axes(given.kept),
                         sort_and_merge_axes(given.reduced)};
-  const std::int64_t kept = point_count(p.kept);
+  const std::int64_t kept = count_points(p.kept);
   if (threads <= 0) threads = usable_cores();
   const std::int64_t useful_threads =
-      std::max<std::int64_t>(kept * point_count(p.reduced) / min_elements_per_thread, 1);
+      std::max<std::int64_t>(kept * count_points(p.reduced) / min_reduced_per_thread, 1);
   const bool is_by_columns = is_column_reduction(p);
   const std::int64_t points_per_block = reduces_contiguous_rows(p) ? 1 : block_points,
                      points_per_item = is_by_columns ? p.kept.back().extent : points_per_block,

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "ridge/base/version.h"
+#include "ridge/report/json_values.h"
 
 namespace ridge {
 

@@ -2,18 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 
 #include "ridge/base/string_util.h"
 #include "ridge/base/version.h"
 #include "ridge/machine/system.h"
 #include "ridge/ops/product/describe.h"
 #include "ridge/plan/kernel_list.h"
+#include "ridge/report/json_values.h"
 
 namespace ridge {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string cublas_version(std::size_t v) { return fmt::format("{}.{}.{}", v / 10000, v / 100 % 100, v % 100); }
 
@@ -60,8 +58,8 @@ Json row_json(const DeviceBenchmarkRow& row) {
       out["tuned"].push_back(std::move(json));
     }
   }
-  out["sm_hz"] = row.sm_hz > 0 ? Json(row.sm_hz) : Json(nullptr);
-  out["flops_per_cycle"] = row.flops_per_cycle > 0 ? Json(row.flops_per_cycle) : Json(nullptr);
+  out["sm_hz"] = positive_or_null(row.sm_hz);
+  out["flops_per_cycle"] = positive_or_null(row.flops_per_cycle);
   out["per_cycle"] = row.fraction_of_cycle_peak() > 0 ? Json(row.fraction_of_cycle_peak()) : Json(nullptr);
   out["right"] = row.right;
   out["worst_error"] = row.error_over_bound;
@@ -125,11 +123,11 @@ std::string device_benchmark_json(const DeviceBenchmark& benchmark) {
         {{"name", c.name},
          {"rows", c.rows},
          {"geometric_mean", c.geometric_mean},
-         {"geometric_mean_tuned", c.tuned_geometric_mean > 0 ? Json(c.tuned_geometric_mean) : Json(nullptr)},
+         {"geometric_mean_tuned", positive_or_null(c.tuned_geometric_mean)},
          {"geometric_mean_first", c.geometric_mean_first},
          {"percentile_5", c.percentile_5},
          {"worst", c.worst},
-         {"per_cycle", c.fraction_of_cycle_peak > 0 ? Json(c.fraction_of_cycle_peak) : Json(nullptr)},
+         {"per_cycle", positive_or_null(c.fraction_of_cycle_peak)},
          {"prediction_error", c.prediction_error},
          {"wrong", c.wrong}});
   out["rows"] = Json::array();

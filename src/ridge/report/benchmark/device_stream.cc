@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "ridge/base/version.h"
+#include "ridge/report/json_values.h"
 
 namespace ridge {
 

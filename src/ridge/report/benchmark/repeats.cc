@@ -5,12 +5,11 @@
 
 #include "ridge/base/string_util.h"
 #include "ridge/base/version.h"
+#include "ridge/report/json_values.h"
 #include "ridge/report/table.h"
 
 namespace ridge {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json timing_json(const RepeatsPoint& point, const RepeatsTiming& w) {
   return {{"measured_s", {{"median", w.time.median}, {"min", w.time.min}, {"max", w.time.max}, {"runs", w.time.runs}}},

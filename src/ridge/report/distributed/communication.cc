@@ -1,9 +1,9 @@
 #include "ridge/report/distributed/communication.h"
 
+#include "ridge/report/json_values.h"
+
 namespace ridge {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json line_json(const LinearCost& line) { return {{"steps", line.steps}, {"bytes_per_s", line.rate}}; }
 
@@ -43,7 +43,7 @@ Json overlaps_json(const std::vector<Overlap>& all) {
     one["in_turn_s"] = o.times.total_seconds(1);
     one["chunks"] = o.best.count;
     one["chunked_s"] = o.best.seconds;
-    one["chunks_pay_from"] = o.min_size ? Json(*o.min_size) : Json(nullptr);
+    one["chunks_pay_from"] = or_null(o.min_size);
     out.push_back(std::move(one));
   }
   return out;

@@ -4,16 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "ridge/base/string_util.h"
 #include "ridge/report/distributed/communication.h"
+#include "ridge/report/json_values.h"
 #include "ridge/report/table.h"
 
 namespace ridge {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string mesh_text(const Mesh& mesh, const std::map<char, std::int64_t>& rings) {
   std::string out;
@@ -101,8 +99,6 @@ std::string threshold_line(const Threshold& t) {
   return out + (t.numerical ? " (solved numerically)" : "");
 }
 
-Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
-
 }  // namespace
 
 std::string render_text(const ShardAnswer& a) {
@@ -174,12 +170,12 @@ static const SolvedInterval* main_interval(const MeshSizing& o) {
   return nullptr;
 }
 
-static Json thresholds_json(const std::vector<Threshold>& all) {
+static Json mesh_thresholds_json(const std::vector<Threshold>& all) {
   Json out = Json::array();
   for (const Threshold& t : all) {
     Json one{{"dim", t.dim}, {"relation", name(t.relation)}};
-    one["exact"] = t.exact.empty() ? Json(nullptr) : Json(t.exact);
-    one["value"] = t.value ? Json(*t.value) : Json(nullptr);
+    one["exact"] = or_null(t.exact);
+    one["value"] = or_null(t.value);
     one["approx"] = or_null(t.approx);
     one["assuming"] = t.assuming;
     out.push_back(std::move(one));
@@ -193,17 +189,17 @@ std::string render_json(const MeshSizing& o) {
   out["flops"] = main ? Json(main->flops.to_string(o.symbols)) : Json(nullptr);
   out["sent"] = main ? Json(main->sent.to_string(o.symbols)) : Json(nullptr);
   out["ratio"] = main ? Json(main->roofs.ridge()) : Json(nullptr);
-  out["thresholds"] = main ? thresholds_json(main->thresholds) : Json::array();
+  out["thresholds"] = main ? mesh_thresholds_json(main->thresholds) : Json::array();
   out["stretches"] = Json::array();
   for (const SolvedInterval& s : o.intervals) {
-    Json one{{"from", s.interval.from}, {"to", s.interval.to > 0 ? Json(s.interval.to) : Json(nullptr)}};
+    Json one{{"from", s.interval.from}, {"to", positive_or_null(s.interval.to)}};
     one["step"] = s.interval.step;
     one["link"] = s.interval.link;
     one["bytes_per_s"] = s.interval.rate;
     one["flops"] = s.flops.to_string(o.symbols);
     one["sent"] = s.sent.to_string(o.symbols);
     one["ratio"] = s.roofs.ridge();
-    one["thresholds"] = thresholds_json(s.thresholds);
+    one["thresholds"] = mesh_thresholds_json(s.thresholds);
     out["stretches"].push_back(std::move(one));
   }
   out["meshes"] = Json::array();

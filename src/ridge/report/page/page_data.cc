@@ -3,16 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "ridge/base/string_util.h"
+#include "ridge/report/json_values.h"
 #include "ridge/report/page/page.h"
 #include "ridge/report/text_parts.h"
 
 namespace ridge {
 namespace {
-
-using Json = nlohmann::ordered_json;
 using SizeIndices = std::map<std::string, std::size_t>;
 
 // JavaScript numbers hold 53 bits; larger integers become strings.

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "ridge/base/string_util.h"
 #include "ridge/machine/keys.h"
+#include "ridge/report/json_values.h"
 #include "ridge/report/parts/used_peaks.h"
 #include "ridge/report/plan.h"
 #include "ridge/report/text_parts.h"
@@ -17,12 +17,6 @@ namespace {
 template <class T> std::string number_or_empty(const std::optional<T>& value) {
   return value ? fmt::format("{}", *value) : "";
 }
-template <class T> std::string short_form(const std::optional<T>& value, std::string_view unit) {
-  if (!value) return "-";
-  return unit.empty() ? format_significant(static_cast<double>(*value))
-                      : format_with_prefix(static_cast<double>(*value), unit);
-}
-
 std::vector<std::string> csv_row(const Prediction& p, const OpMeasurement* m) {
   std::vector<std::string> row{p.work.name,
                                number_or_empty(p.flops),
@@ -42,13 +36,13 @@ std::vector<std::string> csv_row(const Prediction& p, const OpMeasurement* m) {
 
 std::vector<std::string> run_row(const Prediction& p, const OpMeasurement* m) {
   std::vector<std::string> row{p.work.name,
-                               short_form(p.flops, "FLOP"),
-                               short_form(p.bytes, "B"),
-                               short_form(p.intensity, ""),
-                               short_form(p.ridge, ""),
+                               format_or_dash(p.flops, "FLOP"),
+                               format_or_dash(p.bytes, "B"),
+                               format_or_dash(p.intensity, ""),
+                               format_or_dash(p.ridge, ""),
                                limiter_text(p),
-                               short_form(p.time_lower_s, "s"),
-                               short_form(p.time_upper_s, "s")};
+                               format_or_dash(p.time_lower_s, "s"),
+                               format_or_dash(p.time_upper_s, "s")};
   if (!m) return row;
   row.push_back(format_with_prefix(m->time.median, "s"));
   row.push_back(m->fraction_of_roof ? format_percent(*m->fraction_of_roof) : "-");

@@ -1,9 +1,12 @@
 // A report as tables: CSV with bare SI numbers for programs, Markdown with readable units for documents.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "ridge/base/string_util.h"
 #include "ridge/report/report.h"
 #include "ridge/report/table.h"
 
@@ -20,5 +23,12 @@ Cells report_cells(const Report& report);
 Cells catalog_table(const std::vector<Machine>& machines);
 // Columns: what, value, unit, origin, source, read_on, note; one row per number of the machine.
 Cells machine_table(const Machine& machine);
+
+// Returns the value with a metric prefix and its unit, or "-" if there is none.
+template <class T> std::string format_or_dash(const std::optional<T>& value, std::string_view unit) {
+  if (!value) return "-";
+  return unit.empty() ? format_significant(static_cast<double>(*value))
+                      : format_with_prefix(static_cast<double>(*value), unit);
+}
 
 }  // namespace ridge

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "ridge/base/string_util.h"
 #include "ridge/base/version.h"
+#include "ridge/report/json_values.h"
 #include "ridge/report/simulate/simulate.h"
 #include "ridge/report/svg/drawing.h"
 
@@ -32,7 +32,7 @@ std::string ratio_of(const CallModeReport& r, CallMode from) {
   return known ? format_significant(r.speedup_over(from, CallMode::looped), 3) + " x" : "-";
 }
 
-constexpr std::string_view styles = R"(<style>
+constexpr std::string_view call_mode_styles = R"(<style>
 text{font-family:system-ui,"Segoe UI","DejaVu Sans",sans-serif;font-size:12px;fill:#1f2328}
 .title{font-size:15px;font-weight:600}
 .soft{fill:#57606a}
@@ -111,7 +111,6 @@ std::string render_text(const DecodeReport& d) {
 }
 
 std::string render_json(const DecodeReport& d) {
-  using Json = nlohmann::ordered_json;
   Json out{{"schema", "ridge.simulate/1"},
            {"verb", "simulate decode"},
            {"model", "Llama-3.1-8B"},
@@ -134,8 +133,8 @@ std::string render_json(const DecodeReport& d) {
   for (const ImpliedCallOverhead& i : d.implied)
     out["implied"].push_back({{"figure", i.figure},
                               {"source", i.source},
-                              {"call_s", i.seconds ? Json(*i.seconds) : Json(nullptr)},
-                              {"why", i.why_not.empty() ? Json(nullptr) : Json(i.why_not)}});
+                              {"call_s", or_null(i.seconds)},
+                              {"why", or_null(i.why_not)}});
   out["provenance"] = {{"ridge", version()}, {"commit", commit()}};
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -157,7 +156,7 @@ std::string call_modes_svg(std::span<const CallModeReport> sweep, std::string_vi
   }
   std::string out = svg_head(width, height);
   out += fmt::format("<title>{2}</title>\n{3}<rect class=\"back\" width=\"{0}\" height=\"{1}\"/>\n", width, height,
-                     escape_xml(title), styles);
+                     escape_xml(title), call_mode_styles);
   out += draw_text("title", {24, 28}, title) + draw_text("soft", {24, 48}, subtitle);
   if (high <= low || min_s <= 0)
     return out + draw_text("soft", {24, 90}, "expected at least two times per call above 0: --sync 1e-7..1e-4:*10") +

@@ -1,10 +1,10 @@
 // Report of one block of a Hopper kernel on the trace target, with latencies and rates fitted on an H200.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 
 #include "ridge/base/string_util.h"
 #include "ridge/base/version.h"
+#include "ridge/report/json_values.h"
 #include "ridge/report/simulate/simulate.h"
 #include "ridge/report/timeline.h"
 
@@ -37,7 +37,6 @@ std::string render_text(const KernelTimeline& k) {
 }
 
 std::string render_json(const KernelTimeline& k) {
-  using Json = nlohmann::ordered_json;
   Json out{{"schema", "ridge.simulate/1"},
            {"verb", "simulate kernel"},
            {"kernel", k.kernel},

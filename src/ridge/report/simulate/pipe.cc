@@ -1,10 +1,10 @@
 // Report of a pipe of loops: simulated cycles, closed form, and the reasons why stages waited.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 
 #include "ridge/base/string_util.h"
 #include "ridge/base/version.h"
+#include "ridge/report/json_values.h"
 #include "ridge/report/simulate/simulate.h"
 #include "ridge/report/timeline.h"
 
@@ -50,14 +50,13 @@ std::string render_text(const PipeReport& r) {
 }
 
 std::string render_json(const PipeReport& r) {
-  using Json = nlohmann::ordered_json;
   Json out{{"schema", "ridge.simulate/1"},
            {"verb", "simulate metapipe"},
            {"name", r.pipe.name},
            {"schedule", schedule_name(r.pipe.schedule)},
            {"iterations", r.pipe.iterations},
            {"cycles", r.run.cycles},
-           {"closed_form_cycles", r.closed_form ? Json(*r.closed_form) : Json(nullptr)},
+           {"closed_form_cycles", or_null(r.closed_form)},
            {"sequential_cycles", r.sequential_cycles},
            {"bottleneck", r.run.bottleneck},
            {"bottleneck_busy", r.run.bottleneck_busy},

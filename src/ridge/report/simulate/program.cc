@@ -1,18 +1,16 @@
 // Report of a program on a dataflow chip: units of each statement, bottleneck, and cost of calls.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 
 #include "ridge/base/string_util.h"
 #include "ridge/base/version.h"
+#include "ridge/report/json_values.h"
 #include "ridge/report/simulate/simulate.h"
 #include "ridge/report/timeline.h"
 
 namespace ridge {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string tiles_text(const MappedPass& p) {
   const char* const plural = p.tiles == 1 ? "" : "s";
@@ -58,7 +56,7 @@ std::string pass_text(const MappedPass& m) {
 Json pass_json(const MappedPass& m) {
   const Placement& p = m.placement;
   Json out;
-  out["rows"] = {{"dim", m.rows.empty() ? Json(nullptr) : Json(m.rows)},
+  out["rows"] = {{"dim", or_null(m.rows)},
                  {"extent", m.extent},
                  {"tile", m.tile},
                  {"tiles", m.tiles}};
@@ -151,9 +149,9 @@ std::string render_tpu_v1_json(std::span<const TpuV1Row> rows) {
   for (const TpuV1Row& row : rows)
     out["rows"].push_back({{"name", row.name},
                            {"batch", row.batch},
-                           {"modelled_active", row.modelled ? Json(*row.modelled) : Json(nullptr)},
+                           {"modelled_active", or_null(row.modelled)},
                            {"measured_active", row.measured_active},
-                           {"why", row.remark.empty() ? Json(nullptr) : Json(row.remark)}});
+                           {"why", or_null(row.remark)}});
   out["provenance"] = {{"ridge", version()}, {"commit", commit()}};
   return out.dump(2) + "\n";
 }

@@ -1,8 +1,8 @@
+#include "ridge/report/json_values.h"
 #include "ridge/report/simulate/simulate.h"
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 
 #include "ridge/base/string_util.h"
 #include "ridge/base/version.h"
@@ -10,11 +10,9 @@
 namespace ridge {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 Json words_json(std::int64_t a, std::int64_t b, std::int64_t c) { return {{"a", a}, {"b", b}, {"c", c}}; }
 
-std::string percent_text(double fraction) { return fmt::format("{:.2f} %", 100 * fraction); }
+std::string utilization_text(double fraction) { return fmt::format("{:.2f} %", 100 * fraction); }
 
 std::string run_details(const SystolicRun& run) {
   const FoldPhases& p = run.phases;
@@ -43,7 +41,7 @@ std::string runs_table(std::span<const SystolicRun> runs) {
                                  std::to_string(p.k),
                                  std::to_string(run.report.folds),
                                  std::to_string(run.report.cycles),
-                                 run.report.utilization ? percent_text(*run.report.utilization) : "-"};
+                                 run.report.utilization ? utilization_text(*run.report.utilization) : "-"};
     if (stalls) row.push_back(run.stalls ? std::to_string(run.stalls->stall_cycles) : "-");
     if (stalls) row.push_back(run.stalls ? std::to_string(run.stalls->cycles) : "-");
     if (copies) row.push_back(std::to_string(run.task.copies));
@@ -52,7 +50,7 @@ std::string runs_table(std::span<const SystolicRun> runs) {
   const SystolicTotal total = sum_runs(runs);
   std::string out = align_columns(rows, {false, true, true, true, true, true, true, true, true, true});
   out += fmt::format("\n{} layers: {} cycles, {} busy", runs.size(), format_significant(total.cycles, 15),
-                     percent_text(total.utilization()));
+                     utilization_text(total.utilization()));
   if (stalls) out += fmt::format(", plus {} stall cycles", format_significant(total.stall_cycles, 15));
   return out + "\n";
 }
@@ -82,7 +80,7 @@ std::string render_json(const SystolicRun& run, bool one_line) {
   if (run.task.copies > 1) out["copies"] = run.task.copies;
   out["cycles"] = r.cycles;
   out["folds"] = r.folds;
-  out["utilization"] = r.utilization ? Json(*r.utilization) : Json(nullptr);
+  out["utilization"] = or_null(r.utilization);
   out["sram_words"] = words_json(r.sram_words.a, r.sram_words.b, r.sram_words.c);
   out["fold"] = {{"cycles", r.fold_cycles},
                  {"load", run.phases.load},

@@ -14,7 +14,7 @@ namespace {
 constexpr double cell = 38, margin = 24, frame_gap = 30, caption = 24, page_width = 960;
 constexpr std::int64_t max_drawn_folds = 8;
 
-constexpr std::string_view styles = R"(.soft{fill:#57606a}
+constexpr std::string_view pipe_styles = R"(.soft{fill:#57606a}
 .idle{fill:#f6f8fa;stroke:#d0d7de}
 .busy{fill:#ffd8b5;stroke:#bc4c00}
 .cellheld{font-size:10px;fill:#57606a}
@@ -134,7 +134,7 @@ std::string render_svg(const SystolicRun& run) {
       bottom += frames.height;
     }
   return svg_head(page_width, bottom) +
-         fmt::format("<title>{}</title>\n<style>{}{}</style>\n", escape_xml(title), timeline_styles(), styles) +
+         fmt::format("<title>{}</title>\n<style>{}{}</style>\n", escape_xml(title), timeline_styles(), pipe_styles) +
          draw_box("back", {0, 0, page_width, bottom}) + body + "</svg>\n";
 }
 

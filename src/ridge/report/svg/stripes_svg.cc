@@ -12,7 +12,7 @@
 namespace ridge {
 namespace {
 
-constexpr double width = 760, height = 440;
+constexpr double stripes_width = 760, stripes_height = 440;
 constexpr std::size_t max_named_edges = 12;  // max edges with names
 
 // Returns a step of 1, 2 or 5 times a power of ten, such that four to eight fit.
@@ -68,7 +68,7 @@ std::string draw_edges(const Stripes& stripes, const PictureBox& plot, const Lin
 }  // namespace
 
 std::string render_svg(const Stripes& stripes) {
-  const PictureBox plot{70, 60, width - 20, height - 60};
+  const PictureBox plot{70, 60, stripes_width - 20, stripes_height - 60};
   double max_rate = 0;
   for (const Stripe& row : stripes.rows)
     for (const double seconds : {row.predicted_s.expected, row.measured_s.value_or(row.predicted_s.expected)})
@@ -84,7 +84,7 @@ std::string render_svg(const Stripes& stripes) {
     if (row.measured_s) measured.push_back({at, y.position(row.flops / *row.measured_s)});
   }
   std::string out =
-      svg_head(width, height) + curve_styles() + draw_axes(stripes, plot, x, y) + draw_edges(stripes, plot, x);
+      svg_head(stripes_width, stripes_height) + curve_styles() + draw_axes(stripes, plot, x, y) + draw_edges(stripes, plot, x);
   out += draw_polyline(0, predicted) + (measured.empty() ? "" : draw_polyline(1, measured));
   out += draw_text("n0", {plot.left, 24}, fmt::format("{} on {}: predicted", stripes.title, stripes.machine_title));
   if (!measured.empty()) out += draw_text("n1", {plot.right, 24}, "measured", " text-anchor=\"end\"");

@@ -10,12 +10,6 @@
 namespace ridge {
 namespace {
 
-std::optional<std::int64_t> axis_size(const Axis& axis, const Bindings& dims) {
-  if (!axis.is_named()) return axis.literal;
-  const auto found = dims.find(axis.dim);
-  return found == dims.end() ? std::nullopt : std::optional(found->second);
-}
-
 std::int64_t kept_rows(std::int64_t load, std::int64_t capacity) {
   return capacity > 0 ? std::min(load, capacity) : load;
 }
@@ -29,13 +23,6 @@ std::int64_t kept_rows(const Routing& routing) {
 // Returns the number of experts with a row.
 std::int64_t count_busy_experts(const Routing& routing) {
   return std::count_if(routing.loads.begin(), routing.loads.end(), [](std::int64_t load) { return load > 0; });
-}
-
-std::string unused_symbol(const Program& program, std::string symbol) {
-  const std::vector<std::string> dims = program.dim_names();
-  while (std::any_of(dims.begin(), dims.end(), [&](const std::string& dim) { return dim.starts_with(symbol); }))
-    symbol += "_";
-  return symbol;
 }
 
 int find_or_add_mask(const Program& program, ProgramMasks& masks, const Routing& routing, RoutingCount what) {
@@ -73,10 +60,10 @@ std::vector<std::string> dependency_dims(const Routing& routing) {
 }
 
 std::optional<std::int64_t> count_routing(const Routing& routing, RoutingCount what, const Bindings& dims) {
-  const auto experts = axis_size(routing.experts, dims), experts_per_row = axis_size(routing.indices.back(), dims);
+  const auto experts = routing.experts.size(dims), experts_per_row = routing.indices.back().size(dims);
   std::int64_t rows = 1;
   for (const Axis& axis : routing.indices) {
-    const auto size = axis_size(axis, dims);
+    const auto size = axis.size(dims);
     if (!size || __builtin_mul_overflow(rows, *size, &rows)) return std::nullopt;
   }
   if (!experts || !experts_per_row || *experts_per_row > *experts || *experts > std::int64_t{1} << 40)

@@ -11,12 +11,6 @@ namespace {
 
 constexpr std::int64_t max_marked = 1 << 26;  // Limit of the elements that are tested one by one
 
-std::optional<std::int64_t> axis_size(const Axis& axis, const Bindings& dims) {
-  if (!axis.is_named()) return axis.literal;
-  const auto found = dims.find(axis.dim);
-  return found == dims.end() ? std::nullopt : std::optional(found->second);
-}
-
 struct WindowSizes {
   std::int64_t in, out, kernel;
 };
@@ -51,13 +45,6 @@ std::optional<std::int64_t> count_touched(const WindowDimension& w, const Window
       break;
     }
   return sum;
-}
-
-std::string unused_symbol(const Program& program, std::string symbol) {
-  const std::vector<std::string> dims = program.dim_names();
-  while (std::any_of(dims.begin(), dims.end(), [&](const std::string& dim) { return dim.starts_with(symbol); }))
-    symbol += "_";
-  return symbol;
 }
 
 // Returns the index of an equal mask, or adds a mask.
@@ -99,8 +86,8 @@ std::vector<std::string> dependency_dims(const WindowDimension& window) {
 }
 
 std::optional<std::int64_t> count_window(const WindowDimension& window, WindowCount what, const Bindings& dims) {
-  const auto in = axis_size(window.in, dims), out = axis_size(window.out, dims),
-             kernel = axis_size(window.kernel, dims);
+  const auto in = window.in.size(dims), out = window.out.size(dims),
+             kernel = window.kernel.size(dims);
   if (!in || !out || !kernel || count_window_positions(window, *in, *kernel) != *out) return std::nullopt;
   const WindowSizes sizes{*in, *out, *kernel};
   return what == WindowCount::taps ? count_taps(window, sizes) : count_touched(window, sizes);

@@ -11,7 +11,7 @@
 namespace ridge {
 namespace {
 
-constexpr std::int64_t max_size = std::int64_t{1} << 40;
+constexpr std::int64_t max_overlap_size = std::int64_t{1} << 40;
 
 bool reduces_partial_sums(const Transfer& t) {
   return t.kind == Collective::all_reduce || t.kind == Collective::reduce_scatter;
@@ -83,10 +83,6 @@ std::string choose_chunk_dim(const Program& program, const Contraction& product,
   return out;
 }
 
-bool has_dim(const Tensor& tensor, const std::string& dim) {
-  return std::any_of(tensor.axes.begin(), tensor.axes.end(), [&](const Axis& a) { return a.dim == dim; });
-}
-
 void add_memory_times(OverlapTimes& times, const Program& program, const Contraction& product, const std::string& dim,
                       const Explanation& e) {
   std::vector<int> tensors{product.left, product.right, product.result};
@@ -96,7 +92,7 @@ void add_memory_times(OverlapTimes& times, const Program& program, const Contrac
   for (const int t : tensors) {
     const Tensor& tensor = program.tensors[static_cast<std::size_t>(t)];
     const double bytes = stored_bytes(program, tensor, e.dims).evaluate_double({e.dims.begin(), e.dims.end()});
-    (has_dim(tensor, dim) ? times.chunked_memory_s : times.repeated_memory_s) +=
+    (has_dim(tensor.axes, dim) ? times.chunked_memory_s : times.repeated_memory_s) +=
         bandwidth ? bytes / bandwidth->value : 0;
   }
 }
@@ -152,8 +148,8 @@ std::optional<std::int64_t> min_size_for_chunks(const OverlapTimes& times, std::
     scaled.transfer_s *= scale;
     return scaled.is_faster_in_chunks();
   };
-  if (!is_faster(max_size)) return std::nullopt;
-  std::int64_t below = 1, from = max_size;  // A single row is a single chunk
+  if (!is_faster(max_overlap_size)) return std::nullopt;
+  std::int64_t below = 1, from = max_overlap_size;  // A single row is a single chunk
   while (from - below > 1) {
     const std::int64_t middle = below + (from - below) / 2;
     (is_faster(middle) ? from : below) = middle;

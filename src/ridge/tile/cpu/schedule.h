@@ -7,6 +7,7 @@
 // made on any CPU.
 #pragma once
 
+#include "ridge/base/ceil_div.h"
 #include "ridge/pool/isa.h"
 #include "ridge/pool/pool.h"
 #include "ridge/tile/cpu/engine.h"
@@ -49,8 +50,6 @@ const Engine& choose_engine(const MatmulSizes& problem, const Engine& engine, co
                             const pool::CacheSizes& core_caches = pool::cache_sizes());
 
 CpuSchedule choose_schedule(const MatmulSizes& problem, const MatmulOperands& operands, TileLimits limits, int threads);
-
-constexpr Index ceil_div(Index a, Index b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 // Returns part `i` of the range 0 … count - 1, which is split into `parts` parts at multiples of `multiple`.
 constexpr Range split_range(Index count, Index parts, Index i, Index multiple = 1) {

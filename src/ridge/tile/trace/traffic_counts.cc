@@ -1,5 +1,7 @@
 #include "ridge/tile/trace/traffic_counts.h"
 
+#include "ridge/base/ceil_div.h"
+
 namespace ridge::tile::trace {
 namespace {
 
@@ -9,8 +11,6 @@ ViewTraffic& find_or_add_view(std::vector<ViewTraffic>& rows, const void* view, 
   rows.push_back({.view = view, .element_bytes = element_bytes});
   return rows.back();
 }
-
-Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
 
 }  // namespace
 

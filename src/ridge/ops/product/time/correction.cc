@@ -8,7 +8,7 @@
 namespace ridge::ops::cuda {
 namespace {
 
-double ceil_div(double x, double by) { return std::ceil(x / by); }
+double ceil_quotient(double x, double by) { return std::ceil(x / by); }
 
 }  // namespace
 
@@ -16,8 +16,8 @@ Features make_features(const MatmulConfig& c, const TileWork& w, const SplitK& s
                        double form_s) {
   const double m = static_cast<double>(w.m), n = static_cast<double>(w.n), k = static_cast<double>(w.k);
   const double batch = static_cast<double>(w.batch), splits = s.splits;
-  const double clusters_m = ceil_div(m, c.m * c.cluster_m), clusters_n = ceil_div(n, c.n * c.cluster_n);
-  const double tiles = batch * clusters_m * clusters_n * c.cluster(), stages = ceil_div(k, c.k);
+  const double clusters_m = ceil_quotient(m, c.m * c.cluster_m), clusters_n = ceil_quotient(n, c.n * c.cluster_n);
+  const double tiles = batch * clusters_m * clusters_n * c.cluster(), stages = ceil_quotient(k, c.k);
   const int cluster_blocks = s.split_mode == tile::SplitMode::cluster_split_k ? s.splits : c.cluster();
   const double waves =
       tiles * splits / (cluster_blocks * count_concurrent_clusters(cluster_blocks, device.multiprocessors));
