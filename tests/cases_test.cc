@@ -1,7 +1,7 @@
-// Text cases: a program, a machine and what must be said of them, through parse, find_machine, explain and advise.
+// Text cases: a program, a machine and expected lines, checked through parse, find_machine, explain and advise.
 //   cases_test [--update] FOLDER
-// runs every *.case below the folder; --update rewrites what is expected (never a `golden` line). tests/cases/README.md
-// tells the format.
+// runs every *.case file below the folder; --update rewrites the expected lines, except `golden` lines.
+// tests/cases/README.md describes the format.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,15 +21,15 @@
 namespace ridge {
 namespace {
 
-std::vector<std::string> split(const std::string& text) {
+std::vector<std::string> split_words(const std::string& text) {
   std::istringstream words(text);
   std::vector<std::string> out;
   for (std::string word; words >> word;) out.push_back(word);
   return out;
 }
 
-// Not a number: NaN, which no comparison survives.
-double number(const std::string& text) {
+// Returns NaN if the text is not a number; then every comparison fails.
+double parse_number(const std::string& text) {
   double value = NAN;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
   return status == std::errc{} && end == text.data() + text.size() ? value : NAN;
@@ -43,14 +43,14 @@ struct Case {
   std::optional<DimensionSplit> cut;
 };
 
-// --- running
+// --- running a case
 
-Result<Machine> machine_of(const Case& c) {
+Result<Machine> make_case_machine(const Case& c) {
   auto machine = find_machine(c.machine);
   if (!machine) return machine;
   for (const auto& words : c.set) {
     SourcedValue stated;
-    stated.value = number(words.back());
+    stated.value = parse_number(words.back());
     stated.source = "the case";
     if (words[0] == "link" && words.size() == 2) {
       machine->links = {{.name = "link", .bandwidth = stated}};
@@ -72,18 +72,18 @@ std::string first_line(const Error& error) {
   return all.substr(0, all.find('\n'));
 }
 
-Result<Explanation> explained(const Case& c) {
-  const auto machine = machine_of(c);
+Result<Explanation> explain_case(const Case& c) {
+  const auto machine = make_case_machine(c);
   if (!machine) return machine.error();
   if (c.numbers.size() == 3)
-    return explain(Flops{number(c.numbers[0])}, Bytes{number(c.numbers[1])}, *machine,
+    return explain(Flops{parse_number(c.numbers[0])}, Bytes{parse_number(c.numbers[1])}, *machine,
                    parse_dtype(c.numbers[2]).value_or(DType::bf16));
   const auto program = parse(c.program);
   if (!program) return program.error();
   return explain(*program, *machine, c.given, c.cut);
 }
 
-// --- what can be said of an operation, by key
+// --- values of an operation, by key
 
 std::string text(double value) { return fmt::format("{:.12g}", value); }
 std::string text(std::int64_t value) { return fmt::format("{}", value); }
@@ -102,9 +102,9 @@ std::string threshold_text(const Threshold& t, const std::string& aspect) {
   return "no such key";
 }
 
-using Say = std::function<std::string(const Prediction&, const std::vector<std::string>& order)>;
-const std::map<std::string, Say>& keys() {
-  static const std::map<std::string, Say> all{
+using DescribeKey = std::function<std::string(const Prediction&, const std::vector<std::string>& order)>;
+const std::map<std::string, DescribeKey>& prediction_keys() {
+  static const std::map<std::string, DescribeKey> all{
       {"flops", [](auto& p, auto&) { return text(p.flops); }},
       {"bytes", [](auto& p, auto&) { return text(p.bytes); }},
       {"intensity", [](auto& p, auto&) { return text(p.intensity); }},
@@ -131,8 +131,8 @@ const std::map<std::string, Say>& keys() {
   return all;
 }
 
-// Of the program's memory: of all of it, of a tensor or of a dimension.
-std::string memory_said(const MemoryUse& memory, const std::string& key, const std::string& name) {
+// Returns a value of the program's memory use: the total, or that of the tensor or dimension `name`.
+std::string describe_memory_key(const MemoryUse& memory, const std::string& key, const std::string& name) {
   if (key == "held_bytes") return text(memory.peak_bytes);
   if (key == "held_at") return memory.peak_statement;
   if (key == "parameters") return text(memory.parameter_count);
@@ -148,22 +148,22 @@ std::string memory_said(const MemoryUse& memory, const std::string& key, const s
   return "no such key";
 }
 
-bool of_memory(const std::string& key) {
+bool is_memory_key(const std::string& key) {
   static const std::set<std::string> keys{"held_bytes", "held_at",      "parameters", "chips",
                                           "fits",       "device_bytes", "all_bytes",  "copies"};
   return keys.contains(key);
 }
 
-// Keys with a name behind them.
-bool takes_name(const std::string& key) {
+// True if a name follows the key, for example a dimension.
+bool has_name_argument(const std::string& key) {
   static const std::set<std::string> keys{"fits", "device_bytes", "all_bytes", "copies", "product", "advice"};
   return keys.contains(key) || key.find("threshold") != std::string::npos;
 }
 
-// Key: one of the above or `threshold… DIM`, of the first operation, or with `NAME.` in front of that one, of the
-// total or of the fused program.
-std::string said(const Explanation& e, std::string key, const std::string& dim) {
-  if (of_memory(key)) return e.memory ? memory_said(*e.memory, key, dim) : "null";
+// Returns the value of a key: one of the above or `threshold… DIM`. A prefix `NAME.` selects an operation, `total.` the
+// whole program, `fused.` the fused program; without a prefix the first operation is used.
+std::string describe_key(const Explanation& e, std::string key, const std::string& dim) {
+  if (is_memory_key(key)) return e.memory ? describe_memory_key(*e.memory, key, dim) : "null";
   if (key == "network") return e.network ? ridge::describe_network(*e.network) : "none";
   for (const Threshold& t : e.product_thresholds)
     if (key == "product" && t.dim == dim) return threshold_text(t, "threshold");
@@ -185,17 +185,17 @@ std::string said(const Explanation& e, std::string key, const std::string& dim) 
         return threshold_text(t, key);
     return "no such threshold";
   }
-  const auto say = keys().find(key);
-  return say == keys().end() ? "no such key" : say->second(*op, e.dim_names);
+  const auto say = prediction_keys().find(key);
+  return say == prediction_keys().end() ? "no such key" : say->second(*op, e.dim_names);
 }
 
-// The advice of that rank, best first: what to do and what it gains of the program's time, at least and at most.
-std::string advice_said(const Case& c, const Explanation& e, const std::string& rank) {
+// Returns the advice number `rank`, 1 being the best: its text and its gain, in % of the program's time.
+std::string describe_advice(const Case& c, const Explanation& e, const std::string& rank) {
   const auto program = parse(c.program);
   if (!program) return "no program";
   const auto all = make_advice(*program, e, {});
   if (!all) return first_line(all.error());
-  const double at = number(rank) - 1;
+  const double at = parse_number(rank) - 1;
   if (!(at >= 0)) return "no such rank";
   if (at >= static_cast<double>(all->advice.size())) return "nothing";
   const Advice& x = all->advice[static_cast<std::size_t>(at)];
@@ -206,7 +206,7 @@ std::string advice_said(const Case& c, const Explanation& e, const std::string& 
 
 // --- files
 
-struct Tally {
+struct TestCounts {
   int cases = 0, checks = 0, wrong = 0;
 };
 
@@ -214,30 +214,30 @@ class CaseFile {
  public:
   CaseFile(std::string path, bool update) : path_(std::move(path)), update_(update) {}
 
-  void run(Tally& tally) {
+  void run(TestCounts& counts) {
     const auto content = read_file(path_);
-    if (!content) return complain(tally, content.error().to_string());
+    if (!content) return report_failure(counts, content.error().to_string());
     std::istringstream lines(*content);
     for (std::string line; std::getline(lines, line); out_ += line + "\n") {
       ++line_;
-      take(line, tally);
+      read_case_line(line, counts);
     }
-    if (update_ && out_ != *content && !write_file(path_, out_)) complain(tally, "could not be rewritten");
+    if (update_ && out_ != *content && !write_file(path_, out_)) report_failure(counts, "could not be rewritten");
   }
 
  private:
-  void complain(Tally& tally, const std::string& what) {
-    ++tally.wrong;
+  void report_failure(TestCounts& counts, const std::string& what) {
+    ++counts.wrong;
     std::fprintf(stderr, "%s:%d: %s: %s\n", path_.c_str(), line_, case_.name.c_str(), what.c_str());
   }
 
-  void take(std::string& line, Tally& tally) {
-    const std::vector<std::string> words = split(line);
+  void read_case_line(std::string& line, TestCounts& counts) {
+    const std::vector<std::string> words = split_words(line);
     if (words.empty() || words[0].starts_with("#")) return;
     const std::vector<std::string> rest(words.begin() + 1, words.end());
     const std::string tail = rest.empty() ? "" : line.substr(line.find(rest[0], words[0].size()));
     if (words[0] == "case") {
-      ++tally.cases;
+      ++counts.cases;
       case_ = {.name = tail, .program = {}, .machine = {}, .numbers = {}, .set = {}, .given = {}, .cut = {}};
     } else if (words[0] == "program") {
       case_.program += tail + "\n";
@@ -249,41 +249,41 @@ class CaseFile {
       case_.set.push_back(rest);
     } else if (words[0] == "split") {
       const auto cut = parse_split(tail);
-      if (!cut) return complain(tally, cut.error().to_string());
+      if (!cut) return report_failure(counts, cut.error().to_string());
       case_.cut = *cut;
     } else if (words[0] == "-d") {
       for (const std::string& binding : rest)
         case_.given[binding.substr(0, binding.find('='))] =
-            static_cast<std::int64_t>(number(binding.substr(binding.find('=') + 1)));
+            static_cast<std::int64_t>(parse_number(binding.substr(binding.find('=') + 1)));
     } else {
-      check(line, words, tally);
+      check(line, words, counts);
     }
   }
 
-  void check(std::string& line, const std::vector<std::string>& words, Tally& tally) {
-    ++tally.checks;
+  void check(std::string& line, const std::vector<std::string>& words, TestCounts& counts) {
+    ++counts.checks;
     const bool limit = words[0] == "limit" && words.size() > 2;
     const bool golden = limit || (words[0] == "golden" && words.size() > 2);
-    const std::size_t at = golden ? 2 : 0;  // of the key
-    const bool threshold = takes_name(words[at]) && words.size() > at + 1;
+    const std::size_t at = golden ? 2 : 0;  // index of the key
+    const bool threshold = has_name_argument(words[at]) && words.size() > at + 1;
     const std::string key = threshold ? words[at] + " " + words[at + 1] : words[at];
-    const auto e = explained(case_);
+    const auto e = explain_case(case_);
     std::string found = key == "error" ? "none" : "";
     if (!e)
       found = first_line(e.error());
     else if (words[at] == "advice")
-      found = advice_said(case_, *e, threshold ? words[at + 1] : "");
+      found = describe_advice(case_, *e, threshold ? words[at + 1] : "");
     else if (key != "error")
-      found = said(*e, words[at], threshold ? words[at + 1] : "");
+      found = describe_key(*e, words[at], threshold ? words[at + 1] : "");
     if (golden) {
-      const double right = number(words[1]), ours = number(found.substr(0, found.find(' ')));
+      const double right = parse_number(words[1]), ours = parse_number(found.substr(0, found.find(' ')));
       if (!(std::abs(ours - right) <= (limit ? 1e-8 : 1e-11) * std::abs(right)))
-        complain(tally, fmt::format("expected {} {}, found {}", key, words[1], found));
+        report_failure(counts, fmt::format("expected {} {}, found {}", key, words[1], found));
     } else if (const std::string says = key + " " + found; says != line) {
       if (update_)
         line = says;
       else
-        complain(tally, fmt::format("expected {}, found {}", line, says));
+        report_failure(counts, fmt::format("expected {}, found {}", line, says));
     }
   }
 
@@ -301,11 +301,11 @@ int run(int argc, char** argv) {
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder, error))
     if (entry.path().extension() == ".case") paths.push_back(entry.path().string());
   std::sort(paths.begin(), paths.end());
-  Tally tally;
-  for (const std::string& path : paths) CaseFile(path, update).run(tally);
-  std::fprintf(stderr, "%d cases, %d checks, %d wrong\n", tally.cases, tally.checks, tally.wrong);
-  if (tally.cases == 0 || tally.checks == 0) std::fprintf(stderr, "no case was run below '%s'\n", folder.c_str());
-  return tally.wrong > 0 || tally.checks == 0 ? 1 : 0;
+  TestCounts counts;
+  for (const std::string& path : paths) CaseFile(path, update).run(counts);
+  std::fprintf(stderr, "%d cases, %d checks, %d wrong\n", counts.cases, counts.checks, counts.wrong);
+  if (counts.cases == 0 || counts.checks == 0) std::fprintf(stderr, "no case was run below '%s'\n", folder.c_str());
+  return counts.wrong > 0 || counts.checks == 0 ? 1 : 0;
 }
 
 }  // namespace

@@ -57,8 +57,8 @@ def main():
         found = subprocess.run([sys.executable, TOOL, "--root", root, room / "larger.cc"], capture_output=True, text=True)
         print(found.stdout + found.stderr)
         lived = [line for line in found.stdout.splitlines() if line.startswith("src/") and "lived" in line.split(": ")[1]]
-        expected = ["src/ridge/room/larger.cc:7: lived, no test comes by: a - b: - → +",
-                  "src/ridge/room/larger.cc:7: lived, no test comes by: a - b: - → the terms exchanged"]
+        expected = ["src/ridge/room/larger.cc:7: lived, no test reaches it: a - b: - → +",
+                  "src/ridge/room/larger.cc:7: lived, no test reaches it: a - b: - → the terms exchanged"]
         end = found.stdout.splitlines()[-1]
         if [line for line in lived if ":7:" in line] != expected:
             return f"expected the faults of line 7 to live, found {lived}"

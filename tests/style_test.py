@@ -58,18 +58,18 @@ PROSE = [("a word " * 20 + "\n", 1), ("| a | b | c | d | e | f | g |\n", 1), ("|
 def main():
     wrong = []
     for body, what in FAULTS:
-        found = check_style.faults_of_code("namespace n {\nvoid f() {\n" + body + "\n}\n}\n")
+        found = check_style.find_code_faults("namespace n {\nvoid f() {\n" + body + "\n}\n}\n")
         if found != [(3, what)]:
             wrong.append(f"{body}\n  expected {[(3, what)]}, found {found}")
     for body in CLEAN:
-        found = check_style.faults_of_code("namespace n {\nstruct S : A, B {\n  S() : A(1), B(2) {\n" + body + "\n}\n  int a, b;\n};\n}\n")
+        found = check_style.find_code_faults("namespace n {\nstruct S : A, B {\n  S() : A(1), B(2) {\n" + body + "\n}\n  int a, b;\n};\n}\n")
         if found:
             wrong.append(f"{body}\n  expected nothing, found {found}")
     record = "template <class A, class B = C> class S {\n  S(int x) : a(x), b(x) {}\n  int a, b;\n};\n"
-    if found := check_style.faults_of_code(record):
+    if found := check_style.find_code_faults(record):
         wrong.append(f"{record}\n  expected nothing, found {found}")
     for text, count in PROSE:
-        if len(found := check_style.faults_of_prose(text)) != count:
+        if len(found := check_style.find_prose_faults(text)) != count:
             wrong.append(f"{text}\n  expected {count}, found {found}")
     if wrong:
         sys.exit("\n".join(wrong))

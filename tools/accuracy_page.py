@@ -23,11 +23,11 @@ svg text { fill: var(--ink); font-size: 11px; } .grid { stroke: var(--grid); fil
 """
 
 
-def decades(low, high):
+def decade_exponents(low, high):
     return range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
 
 
-def time_text(seconds):
+def format_time(seconds):
     for unit, size in (("s", 1), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= size * 0.9995:
             return f"{seconds / size:.4g} {unit}"
@@ -52,7 +52,7 @@ class Axes:
         for e in self.exponents:
             at = self.x(10.0 ** e)
             out.append(f'<path class="grid" d="M{at:.0f} {TOP}V{HEIGHT - BOTTOM}"/>')
-            out.append(f'<text x="{at:.0f}" y="{HEIGHT - BOTTOM + 14}" text-anchor="middle">{time_text(10.0 ** e)}</text>')
+            out.append(f'<text x="{at:.0f}" y="{HEIGHT - BOTTOM + 14}" text-anchor="middle">{format_time(10.0 ** e)}</text>')
         for value, text in marks:
             out.append(f'<path class="grid" d="M{LEFT} {self.y(value):.0f}H{WIDTH - RIGHT}"/>')
             out.append(f'<text x="{LEFT - 4}" y="{self.y(value) + 4:.0f}" text-anchor="end">{text}</text>')
@@ -67,16 +67,16 @@ def svg(title, inside):
     return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{html.escape(title)}">{inside}</svg>'
 
 
-def against(name, points, exponents):
+def plot_prediction(name, points, exponents):
     first, last = exponents[0], exponents[-1]
     axes = Axes(exponents, lambda s: (min(max(math.log10(s), first), last) - first) / (last - first))
     line = f'<path class="line" d="M{axes.x(10.0 ** first):.0f} {axes.y(10.0 ** first):.0f}L{axes.x(10.0 ** last):.0f} {axes.y(10.0 ** last):.0f}"/>'
-    marks = [(10.0 ** e, time_text(10.0 ** e)) for e in exponents]
+    marks = [(10.0 ** e, format_time(10.0 ** e)) for e in exponents]
     return svg(f"{name}: predicted against measured", axes.frame(marks, "x: measured; y: predicted") + line +
                axes.dots([(p["measured_s"], p["predicted_s"]) for p in points]))
 
 
-def residuals(name, points, exponents):
+def plot_residuals(name, points, exponents):
     most = math.log(MAX_RATIO)
     axes = Axes(exponents, lambda r: (min(max(math.log(r), -most), most) + most) / (2 * most))
     low, high = (points[0][k] / points[0]["predicted_s"] for k in ("low_s", "high_s"))
@@ -91,8 +91,8 @@ def residuals(name, points, exponents):
 def worst_table(points):
     names = [k for k in points[0] if not k.endswith("_s") and k not in ("sizes", "kind")]
     worst = sorted(points, key=lambda p: -abs(math.log(p["predicted_s"] / p["measured_s"])))[:WORST]
-    rows = "".join("<tr>" + "".join(f"<td>{p[n]:g}</td>" for n in names) + f"<td>{time_text(p['measured_s'])}</td>"
-                   f"<td>{time_text(p['predicted_s'])}</td><td>{p['measured_s'] / p['predicted_s']:.2f}</td></tr>" for p in worst)
+    rows = "".join("<tr>" + "".join(f"<td>{p[n]:g}</td>" for n in names) + f"<td>{format_time(p['measured_s'])}</td>"
+                   f"<td>{format_time(p['predicted_s'])}</td><td>{p['measured_s'] / p['predicted_s']:.2f}</td></tr>" for p in worst)
     head = "".join(f"<th>{n}</th>" for n in [*names, "measured", "predicted", "ratio"])
     return f'<div class="scroll"><table><tr>{head}</tr>{rows}</table></div>'
 
@@ -100,15 +100,15 @@ def worst_table(points):
 def section(line, points):
     name = line[0]
     times = [p[k] for p in points for k in ("measured_s", "predicted_s")]
-    exponents = list(decades(min(times), max(times)))
+    exponents = list(decade_exponents(min(times), max(times)))
     drawn = points[::max(1, math.ceil(len(points) / MAX_POINTS))]
     return (f"<h2>{html.escape(name)}</h2><p>{len(points)} held-out kernels, {len(drawn)} of them drawn: mean error {line[5]}, "
             f"90th percentile {line[6]}; the 80 % interval holds for {line[7]}.</p>"
-            f'<div class="pair">{against(name, drawn, exponents)}{residuals(name, drawn, exponents)}</div>'
+            f'<div class="pair">{plot_prediction(name, drawn, exponents)}{plot_residuals(name, drawn, exponents)}</div>'
             f"<details><summary>The ten largest errors</summary>{worst_table(points)}</details>")
 
 
-def page(head, shown):
+def render_page(head, shown):
     cells = lambda tag, row: "".join(f"<{tag}>{html.escape(x)}</{tag}>" for x in row)
     table = f"<tr>{cells('th', head)}</tr>" + "".join(f"<tr>{cells('td', line)}</tr>" for line, _ in shown)
     return ('<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'

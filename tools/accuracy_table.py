@@ -16,22 +16,22 @@ import subprocess
 import sys
 import tempfile
 
-from accuracy_page import page
-from accuracy_sets import ROOT, sets
+from accuracy_page import render_page
+from accuracy_sets import ROOT, list_timing_sets
 
 HEAD = ["timings", "kernels", "roofline alone", "numbers before", "fitted", "held out", "90th percentile", "coverage of the 80 % interval", "goal"]
 
 
-def calibrated(ridge, each, path, more):
+def run_calibrate(ridge, each, path, more):
     words = [ridge, "calibrate", path, "--on", each.machine, "--dtype", each.dtype, "--source", each.source, *more]
     done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
     if done.returncode:
-        print(f"accuracy_table: {each.what} is skipped: {done.stderr.splitlines()[0]}", file=sys.stderr)
+        print(f"accuracy_table: {each.title} is skipped: {done.stderr.splitlines()[0]}", file=sys.stderr)
         return ""
     return done.stdout
 
 
-def write(machine, text):
+def write_library_numbers(machine, text):
     """Writes the numbers of a library into a machine file."""
     lines = [line for line in text.splitlines() if line.startswith("library_")]
     path = ROOT / f"machines/{machine}.toml"
@@ -42,14 +42,14 @@ def write(machine, text):
     path.write_text("\n".join(kept[:at] + lines + kept[at:]) + "\n")
 
 
-def errors(points):
+def summarize_errors(points):
     """Returns mean error, 90th percentile and interval coverage."""
     off = sorted(abs(p["predicted_s"] / p["measured_s"] - 1) for p in points)
     inside = sum(p["low_s"] <= p["measured_s"] <= p["high_s"] for p in points)
     return sum(off) / len(off), off[round(0.9 * (len(off) - 1))], inside / len(off)
 
 
-def points_of(path, kinds):
+def read_points(path, kinds):
     out = []
     for row in csv.DictReader(path.open()):
         point = {k: float(v) for k, v in row.items()}
@@ -60,47 +60,47 @@ def points_of(path, kinds):
     return out
 
 
-def percent(x):
+def format_percent(x):
     return f"{100 * x:.1f} %"
 
 
-def line_of(name, found, points, goal):
-    mean, nine, inside = errors(points)
+def format_line(name, found, points, goal):
+    mean, nine, inside = summarize_errors(points)
     count = found["apart"]["kernels"] + found["fitted"]["kernels"]
-    return [name, str(count), percent(found["roofline"]["mean"]), percent(found["before"]["mean"]), percent(found["fitted"]["mean"]),
-            percent(mean), percent(nine), percent(inside), goal]
+    means = [found[key]["mean"] for key in ("roofline", "before", "fitted")]
+    return [name, str(count), *map(format_percent, (*means, mean, nine, inside)), goal]
 
 
 def pooled_lines(pooled):
     """Lines per kind of operator, pooled over machines with their own numbers, and the error of another model."""
     for kind, points in pooled.items():
         theirs = sum(abs(p["kind"][1] / p["measured_s"] - 1) for p in points) / len(points)
-        mean, nine, inside = errors(points)
-        yield [f"NeuSight's {kind}, held out", str(len(points)), "–", "–", "–", percent(mean), percent(nine), percent(inside),
-               f"NeuSight's {percent(theirs)}"]
+        mean, nine, inside = summarize_errors(points)
+        yield [f"NeuSight's {kind}, held out", str(len(points)), "–", "–", "–", *map(format_percent, (mean, nine, inside)),
+               f"NeuSight's {format_percent(theirs)}"]
 
 
-def evaluated(arguments, folder):
+def evaluate_sets(arguments, folder):
     """Yields the line and the points of each set."""
     pooled = {}
-    for each in sets(arguments.public):
-        if arguments.only and arguments.only not in each.what:
+    for each in list_timing_sets(arguments.public):
+        if arguments.only and arguments.only not in each.title:
             continue
         csv_path, points_path = folder / "timings.csv", folder / "points.csv"
         kinds = each.prepare(csv_path)
         if kinds is None:
-            print(f"accuracy_table: {each.what} is skipped: no {each.file} in {arguments.public}", file=sys.stderr)
+            print(f"accuracy_table: {each.title} is skipped: no {each.file} in {arguments.public}", file=sys.stderr)
             continue
-        text = calibrated(arguments.ridge, each, csv_path, ["--json", "--points", points_path])
+        text = run_calibrate(arguments.ridge, each, csv_path, ["--json", "--points", points_path])
         if not text:
             continue
-        points = points_of(points_path, kinds)
+        points = read_points(points_path, kinds)
         for point in points if each.pooled else []:
             pooled.setdefault(point["kind"][0], []).append(point)
-        if arguments.write and each.writes:
-            write(each.machine, calibrated(arguments.ridge, each, csv_path, []))
+        if arguments.write and each.updates_machine:
+            write_library_numbers(each.machine, run_calibrate(arguments.ridge, each, csv_path, []))
         if not each.pooled:
-            yield line_of(each.what + each.remark, json.loads(text), points, each.goal), points
+            yield format_line(each.title + each.remark, json.loads(text), points, each.goal), points
     for line in pooled_lines(pooled):
         yield line, pooled[line[0].removeprefix("NeuSight's ").removesuffix(", held out")]
 
@@ -116,13 +116,13 @@ def main():
     shown = []
     print("| " + " | ".join(HEAD) + " |\n" + "| --- " * len(HEAD) + "|")
     with tempfile.TemporaryDirectory() as folder:
-        for line, points in evaluated(arguments, pathlib.Path(folder)):
+        for line, points in evaluate_sets(arguments, pathlib.Path(folder)):
             print("| " + " | ".join(line) + " |", flush=True)
             shown.append((line, points))
     if not shown:
         sys.exit("accuracy_table: no timings found")
     if arguments.page:
-        arguments.page.write_text(page(HEAD, shown))
+        arguments.page.write_text(render_page(HEAD, shown))
 
 
 if __name__ == "__main__":

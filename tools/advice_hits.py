@@ -17,28 +17,28 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 MIN_TIMED = 3  # per kind; with fewer its line remains a guess
 
 
-def advice_of(ridge, program, on):
+def run_advise(ridge, program, on):
     done = subprocess.run([ridge, "advise", program, "--on", on, "--confirm", "--json"], capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{program}\n{done.stderr}")
     return json.loads(done.stdout)
 
 
-def file_of(on):
+def spread_file(on):
     return ROOT / f"data/models/{'' if on == 'cpu' else 'device_'}advice.csv"
 
 
-def spreads(on):
+def read_spreads(on):
     """Returns the lines of the file by kind."""
-    lines = [line.split(",") for line in file_of(on).read_text().splitlines()]
+    lines = [line.split(",") for line in spread_file(on).read_text().splitlines()]
     return {cells[0].removeprefix("device_").removeprefix("advice_"): cells for cells in lines if len(cells) == 5 and "advice_" in cells[0]}
 
 
-def ratio_off(row):
+def measured_over_predicted(row):
     return row["measured_ratio"] / row["predicted_ratio"]
 
 
-def rows_of(report, middles):
+def advice_rows(report, middles):
     """Yields one row per advice; confirmed ones have the predicted and the measured ratio of the two times."""
     now = report["predicted_s"]["expected"]
     for each in report["advice"]:
@@ -50,12 +50,12 @@ def rows_of(report, middles):
         yield row
 
 
-def fit(path):
+def write_spreads(path):
     result = json.loads(pathlib.Path(path).read_text())
-    file = file_of(result["on"])
+    file = spread_file(result["on"])
     text = file.read_text()
-    for kind, cells in spreads(result["on"]).items():
-        off = sorted(ratio_off(r) for r in result["rows"] if r.get("kind") == kind and "within" in r)
+    for kind, cells in read_spreads(result["on"]).items():
+        off = sorted(measured_over_predicted(r) for r in result["rows"] if r.get("kind") == kind and "within" in r)
         if len(off) < MIN_TIMED:
             continue
         at = [f"{off[round(share * (len(off) - 1))]:.2f}" for share in (0.05, 0.5, 0.95)]
@@ -65,12 +65,12 @@ def fit(path):
     file.write_text(text)
 
 
-def print_within(path):
+def print_interval_coverage(path):
     result = json.loads(pathlib.Path(path).read_text())
     run = [r for r in result["rows"] if "within" in r]
-    known = spreads(result["on"])
-    inside = sum(float(known[r["kind"]][1]) <= ratio_off(r) <= float(known[r["kind"]][3]) for r in run)
-    print(f"{inside} of {len(run)} ratios ({100 * inside / max(1, len(run)):.0f} %) are within the spreads of {file_of(result['on']).name}")
+    known = read_spreads(result["on"])
+    inside = sum(float(known[r["kind"]][1]) <= measured_over_predicted(r) <= float(known[r["kind"]][3]) for r in run)
+    print(f"{inside} of {len(run)} ratios ({100 * inside / max(1, len(run)):.0f} %) are within the spreads of {spread_file(result['on']).name}")
 
 
 def main():
@@ -83,14 +83,14 @@ def main():
     parser.add_argument("--within")
     arguments = parser.parse_args()
     if arguments.within:
-        return print_within(arguments.within)
+        return print_interval_coverage(arguments.within)
     if arguments.fit:
-        return fit(arguments.fit)
+        return write_spreads(arguments.fit)
     programs = [p for p in pathlib.Path(arguments.programs).read_text().split("\n\n") if p.strip()]
     rows, silent = [], 0
-    middles = {kind: float(cells[2]) for kind, cells in spreads(arguments.on).items()}
+    middles = {kind: float(cells[2]) for kind, cells in read_spreads(arguments.on).items()}
     for program in programs:
-        found = list(rows_of(advice_of(arguments.ridge, program, arguments.on), middles))
+        found = list(advice_rows(run_advise(arguments.ridge, program, arguments.on), middles))
         silent += not found
         rows += found
         for row in found:

@@ -11,7 +11,7 @@ MAX_FILES = 40
 
 
 def read_grants(page: str) -> dict[str, set[str]]:
-    """The grants of each module; several rows of one module add up."""
+    """Returns the modules that each module may include; several rows of one module add up."""
     grants: dict[str, set[str]] = {}
     for module, names in re.findall(r"^\| `([\w/]+)` \| ([^|]+) \|", page, re.M):
         grants.setdefault(module, set()).update(set(names.split()) - {"–"})
@@ -19,7 +19,7 @@ def read_grants(page: str) -> dict[str, set[str]]:
 
 
 def module_of(path: str, modules) -> str | None:
-    """The innermost module that contains a path under src/ridge."""
+    """Returns the innermost module that contains a path under src/ridge."""
     parts = path.split("/")[:-1]
     for length in range(len(parts), 0, -1):
         if "/".join(parts[:length]) in modules:

@@ -8,8 +8,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Modules that plan, run and time kernels. Simulators of other machines have tables with their numbers.
-ROOMS = {"api", "device", "measure", "ops", "tile"}
-FAULTS = [  # pattern, meaning
+CHECKED_MODULES = {"api", "device", "measure", "ops", "tile"}
+DEVICE_NUMBERS = [  # pattern, meaning
     (r"\b(?:132|114)\b", "multiprocessors"),
     (r"\b\d[\d.]*e(?:9|1[0-5])\b", "a rate"),
     (r"\b(?:1755|1773|1675|1785|1830|1980)\b", "a clock"),
@@ -22,30 +22,30 @@ ALLOWED = {  # file: allowed pattern, reason
 }
 
 
-def code_of(text):
+def blank_comments_and_strings(text):
     """Returns the text with comments and strings blanked, with the same lines."""
     blank = lambda m: re.sub(r"[^\n]", " ", m.group())
     return re.sub(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"', blank, text, flags=re.S)
 
 
-def faults(name, text):
+def find_device_numbers(name, text):
     allowed = ALLOWED.get(name, (None,))[0]
-    for number, line in enumerate(code_of(text).split("\n"), 1):
-        for pattern, what in FAULTS:
+    for number, line in enumerate(blank_comments_and_strings(text).split("\n"), 1):
+        for pattern, what in DEVICE_NUMBERS:
             for found in re.finditer(pattern, line):
                 if not (allowed and re.fullmatch(allowed, found.group())):
                     yield f"{name}:{number}: {found.group()} looks like {what}: take it from the machine"
 
 
 def is_checked(path):
-    room = path.relative_to(ROOT / "src").parts[1]
-    return (path.suffix in (".h", ".cc", ".cu") and room in ROOMS and "testing" not in path.parts
+    module = path.relative_to(ROOT / "src").parts[1]
+    return (path.suffix in (".h", ".cc", ".cu") and module in CHECKED_MODULES and "testing" not in path.parts
             and not path.stem.endswith(("_test", "_fuzz")))
 
 
 def main():
     files = [path for path in sorted((ROOT / "src").rglob("*.*")) if len(path.relative_to(ROOT / "src").parts) > 2 and is_checked(path)]
-    found = [fault for path in files for fault in faults(str(path.relative_to(ROOT)), path.read_text())]
+    found = [fault for path in files for fault in find_device_numbers(str(path.relative_to(ROOT)), path.read_text())]
     if not files:
         found = ["checked no file"]
     print("\n".join(found) if found else f"{len(files)} files contain no number of one device")

@@ -20,25 +20,25 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "data/cubins_sm90.csv"
 GATED_GOLDEN = ROOT / "data/gated_cubins_sm90.csv"
 FLAGS = ["-gencode=arch=compute_90a,code=sm_90a", "-std=c++20", "--expt-relaxed-constexpr", "-O3", f"-I{ROOT / 'src'}"]
-KINDS = {0x9F0: "wgmma", 0x5B4: "tma_load", 0x3B5: "tma_store", 0x844: "stmatrix", 0x9C8: "setmaxnreg", 0x983: "local_load",
+OPCODES = {0x9F0: "wgmma", 0x5B4: "tma_load", 0x3B5: "tma_store", 0x844: "stmatrix", 0x9C8: "setmaxnreg", 0x983: "local_load",
          0x387: "local_store"}
 COUNTED = ["wgmma", "tma_load", "tma_store", "stmatrix", "setmaxnreg"]
 HEADER = "type,config,registers,shared_bytes," + ",".join(COUNTED)
-DX = 1000  # number of the input gradient's first row, so that rows sort
+FIRST_GRADIENT_ROW = 1000  # rows of the input gradient are numbered from here, so that they sort last
 GATED_HEADER = "type,config,registers,spilled_bytes," + ",".join(COUNTED)
 
 
-def nvcc() -> str | None:
+def find_nvcc() -> str | None:
     return shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
 
 
-def parts() -> int:
+def count_config_parts() -> int:
     text = (ROOT / "src/ridge/ops/product/sm90.h").read_text()
     return int(re.search(r"int config_parts = (\d+);", text).group(1))
 
 
-def sections(elf: bytes):
-    """(name, contents) of every section of a 64-bit ELF file."""
+def read_elf_sections(elf: bytes):
+    """Yields (name, contents) of every section of a 64-bit ELF file."""
     offset, = struct.unpack_from("<Q", elf, 0x28)
     size, count, names = struct.unpack_from("<HHH", elf, 0x3A)
     headers = [struct.unpack_from("<IIQQQQ", elf, offset + i * size) for i in range(count)]
@@ -48,15 +48,15 @@ def sections(elf: bytes):
         yield elf[base + name:end].decode(), elf[at:at + length]
 
 
-def key(mangled: str):
+def parse_kernel_name(mangled: str):
     found = re.search(r"(Matmul|Gated|InputGradient)KernelILi(\d+)ENS_\d+(Bf16|F16)E", mangled)
     if not found:
         return None
-    return found.group(3), int(found.group(2)) + (DX if found.group(1) == "InputGradient" else 0)
+    return found.group(3), int(found.group(2)) + (FIRST_GRADIENT_ROW if found.group(1) == "InputGradient" else 0)
 
 
 def compile_part(compiler: str, folder: str, kind: str, part: int | str) -> dict:
-    """Compiles a part of the product kernels, or another file, which may spill. Returns its properties."""
+    """Compiles a part of the product kernels, or another file, which may spill. Returns the properties of each kernel."""
     gated = isinstance(part, str)
     out = pathlib.Path(folder) / f"{kind}_{str(part).replace('/', '_')}.cubin"
     source, define = (part, []) if gated else ("product/sm90.cu", [f"-DRIDGE_PART={part}"])
@@ -70,19 +70,19 @@ def compile_part(compiler: str, folder: str, kind: str, part: int | str) -> dict
     name, spilled = None, []
     for line in run.stderr.splitlines():
         if "Compiling entry function" in line:
-            name = key(line)
+            name = parse_kernel_name(line)
         elif name and "spill stores" in line:
             spilled = [int(x) for x in re.findall(r"(\d+) bytes", line)]
         elif name and "Used " in line:
             rows[name] = {"registers": int(re.search(r"Used (\d+) registers", line).group(1)),
                           "spilled_bytes": spilled[1], "stack": spilled[0]}
-    for section, code in sections(out.read_bytes()):
-        row = key(section) if section.startswith(".text.") else None
+    for section, code in read_elf_sections(out.read_bytes()):
+        row = parse_kernel_name(section) if section.startswith(".text.") else None
         if not row:
             continue
-        counts = dict.fromkeys(KINDS.values(), 0)
+        counts = dict.fromkeys(OPCODES.values(), 0)
         for at in range(0, len(code), 16):
-            kind_of = KINDS.get(struct.unpack_from("<Q", code, at)[0] & 0xFFF)
+            kind_of = OPCODES.get(struct.unpack_from("<Q", code, at)[0] & 0xFFF)
             if kind_of:
                 counts[kind_of] += 1
         if not rows[row]["stack"] and (counts["local_load"] or counts["local_store"]):
@@ -91,8 +91,8 @@ def compile_part(compiler: str, folder: str, kind: str, part: int | str) -> dict
     return rows
 
 
-def shared_bytes(compiler: str, folder: str) -> list[int]:
-    """Runs a program that prints the sizes, which are constants; it needs no device."""
+def list_shared_bytes(compiler: str, folder: str) -> list[int]:
+    """Returns the shared memory of each kernel config, printed by a program that needs no device."""
     source = pathlib.Path(folder) / "shared.cu"
     source.write_text('#include "ridge/ops/product/sm90.h"\n#include <cstdio>\n#include <utility>\n'
                       "using namespace ridge::ops;\n"
@@ -104,10 +104,10 @@ def shared_bytes(compiler: str, folder: str) -> list[int]:
     return [int(x) for x in subprocess.run([str(program)], check=True, capture_output=True, text=True).stdout.split()]
 
 
-def table(compiler: str) -> list[str]:
+def product_lines(compiler: str) -> list[str]:
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
-        shared = shared_bytes(compiler, folder)
-        jobs = [pool.submit(compile_part, compiler, folder, kind, part) for kind in ("Bf16", "F16") for part in range(parts())]
+        shared = list_shared_bytes(compiler, folder)
+        jobs = [pool.submit(compile_part, compiler, folder, kind, part) for kind in ("Bf16", "F16") for part in range(count_config_parts())]
         rows = {name: row for job in jobs for name, row in job.result().items()}
     if spills := [f"{kind} row {row}: {x['stack']} bytes of stack" for (kind, row), x in sorted(rows.items()) if x["stack"]]:
         sys.exit("check_cubins: expected no spills, found " + ", ".join(spills))
@@ -117,19 +117,19 @@ def table(compiler: str) -> list[str]:
                                *(rows[name][kind] for kind in COUNTED)])) for name in sorted(rows)]
 
 
-def gated_table(compiler: str) -> list[str]:
+def gated_lines(compiler: str) -> list[str]:
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
         rows: dict = {}
         files = [("Bf16", "gated/sm90.cu"), ("F16", "gated/sm90.cu"), ("both", "gated/input_gradient.cu")]
         for found in pool.map(lambda file: compile_part(compiler, folder, *file), files):
             rows.update(found)
     def label(row: int):
-        return f"dx{row - DX}" if row >= DX else row
+        return f"dx{row - FIRST_GRADIENT_ROW}" if row >= FIRST_GRADIENT_ROW else row
     return [",".join(map(str, [name[0].lower(), label(name[1]), *(rows[name][key] for key in ("registers", "spilled_bytes", *COUNTED))]))
             for name in sorted(rows)]
 
 
-def check(golden_file: pathlib.Path, header: str, lines: list[str]) -> int:
+def compare_with_golden(golden_file: pathlib.Path, header: str, lines: list[str]) -> int:
     golden = golden_file.read_text().splitlines()
     if golden[0] != lines[0]:
         print(f"check_cubins: checked for serialised products but not the counts: expected {golden[0][2:]}, found {lines[0][2:]}")
@@ -148,18 +148,18 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--update", action="store_true")
     update = arguments.parse_args().update
-    compiler = nvcc()
+    compiler = find_nvcc()
     if not compiler:
         print("check_cubins: not checked: nvcc was not found")
         return 0
     version = re.search(r"release ([\d.]+)", subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout).group(1)
     wrong = 0
-    for golden, header, made in ((GOLDEN, HEADER, table), (GATED_GOLDEN, GATED_HEADER, gated_table)):
+    for golden, header, made in ((GOLDEN, HEADER, product_lines), (GATED_GOLDEN, GATED_HEADER, gated_lines)):
         lines = [f"# nvcc {version}", header, *made(compiler)]
         if update:
             golden.write_text("\n".join(lines) + "\n")
         else:
-            wrong |= check(golden, header, lines)
+            wrong |= compare_with_golden(golden, header, lines)
     return wrong
 
 

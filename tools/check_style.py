@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 
-TO_DO: list = ["src/ridge/program/", "src/ridge/cli/", "src/ridge/tile/sm90/",
+UNCHECKED_PATHS: list = ["src/ridge/program/", "src/ridge/cli/", "src/ridge/tile/sm90/",
               "src/ridge/tile/ring.h", "src/ridge/tile/tile_scheduler.h", "src/ridge/tile/epilogue.h"]
 # Path prefixes that are not checked yet; this list only shrinks. Its files of the tile language generate the machine code of
 # the CUDA kernels: after each rewritten expression tools/check_cubins.py must show the same code.
@@ -26,10 +26,10 @@ TOKEN = re.compile(r'''
   | (?P<sign><<<|::|->\*?|\+\+|--|<=>|<<=|&&|\|\||[-+*/%&|^=!<>]=|<<|\.\.\.|.)''', re.X | re.M | re.S)
 OPEN, CLOSE = {"(": ")", "[": "]", "{": "}", "<<<": ">>>"}, set(")]}")
 CONTROL = {"if", "for", "while", "switch", "catch"}
-DECLARES = set("""auto const constexpr consteval constinit static inline extern mutable volatile thread_local typename unsigned signed
+DECLARATION_WORDS = set("""auto const constexpr consteval constinit static inline extern mutable volatile thread_local typename unsigned signed
     int double float bool char void long short using typedef friend struct class enum union template namespace operator
     __shared__ __device__ __constant__ alignas""".split())
-EXPRESSES = {"return", "throw", "delete", "co_return", "co_yield", "new", "sizeof", "goto"}
+EXPRESSION_WORDS = {"return", "throw", "delete", "co_return", "co_yield", "new", "sizeof", "goto"}
 
 
 class Token:
@@ -37,7 +37,7 @@ class Token:
         self.kind, self.text, self.line, self.start, self.inside = kind, text, line, start, None
 
 
-def tokens_of(source):
+def tokenize(source):
     out, line = [], 1
     for m in TOKEN.finditer(source):
         if m.lastgroup != "skip" and not m["skip"]:
@@ -47,7 +47,7 @@ def tokens_of(source):
     return out
 
 
-def nested(tokens):
+def nest_brackets(tokens):
     """Groups each bracket and its contents into one token."""
     top = []
     stack = [(None, top)]
@@ -67,12 +67,12 @@ def nested(tokens):
     return top
 
 
-def without_templates(tokens):
+def collapse_templates(tokens):
     """Replaces template arguments by one token: `a<b, c> d` becomes `a<> d`."""
     out, i = [], 0
     while i < len(tokens):
         t = tokens[i]
-        if t.text == "<" and out and (out[-1].kind == "word" or out[-1].text == "]") and out[-1].text not in EXPRESSES:
+        if t.text == "<" and out and (out[-1].kind == "word" or out[-1].text == "]") and out[-1].text not in EXPRESSION_WORDS:
             depth, j, doubtful = 0, i, False
             while j < len(tokens):
                 x = tokens[j].text
@@ -113,55 +113,55 @@ def is_operator(before):
 
 
 def begins_container(statement):
-    plain = [t.text for t in without_templates(statement)]
+    plain = [t.text for t in collapse_templates(statement)]
     if "(" in plain and "alignas" not in plain and "requires" not in plain:
         return False
     return any(x in ("namespace", "struct", "class", "union", "enum") for x in plain) and "=" not in plain or \
         plain[:1] == ["extern"] and len(plain) == 2
 
 
-class Finder:
+class StyleChecker:
     def __init__(self):
         self.found = []
 
-    def say(self, line, what):
+    def report_fault(self, line, what):
         self.found.append((line, what))
 
     # ---- statements
-    def statements(self, tokens, in_code):
+    def check_statements(self, tokens, in_code):
         """Checks the statements of a file, a namespace, a class (not in_code) or a body."""
         statement = []
         for t in tokens:
             if t.text == ";":
-                self.end(statement, in_code, semicolon=t)
+                self.end_statement(statement, in_code, semicolon=t)
                 statement = []
             elif t.text == "{":
                 first = statement[0].text if statement else ""
                 if begins_container(statement):
-                    self.inside_container(t, statement)
+                    self.check_container(t, statement)
                     statement.append(t)
                     if not any(x.text == "enum" for x in statement):
                         statement = []
                 elif in_code and (not statement or first in CONTROL | {"else", "do", "try", "case", "default"}
                                   and self.ends_control(statement)):
-                    self.end(statement, in_code, True)
+                    self.end_statement(statement, in_code, True)
                     statement = []
-                    self.statements(t.inside, True)
+                    self.check_statements(t.inside, True)
                 elif not in_code and is_block(statement, t):
-                    self.end(statement, False)
+                    self.end_statement(statement, False)
                     statement = []
-                    self.statements(t.inside, True)
+                    self.check_statements(t.inside, True)
                 else:
                     statement.append(t)
             else:
                 statement.append(t)
-        self.end(statement, in_code)
+        self.end_statement(statement, in_code)
 
-    def inside_container(self, brace, statement):
+    def check_container(self, brace, statement):
         if any(x.text == "enum" for x in statement):
-            self.expressions(brace.inside)
+            self.check_brackets(brace.inside)
         else:
-            self.statements(brace.inside, False)
+            self.check_statements(brace.inside, False)
 
     @staticmethod
     def ends_control(statement):
@@ -172,14 +172,14 @@ class Finder:
         before = [t.text for t in statement[:-1]]
         return last.text == "(" and before and before[-1] in CONTROL | {"constexpr"}
 
-    def end(self, statement, in_code, is_head=False, semicolon=None):
-        whole, statement = statement, self.without_control(statement)
-        if statement and in_code and not is_head and self.commas(statement):
+    def end_statement(self, statement, in_code, is_head=False, semicolon=None):
+        whole, statement = statement, self.strip_control(statement)
+        if statement and in_code and not is_head and self.check_commas(statement):
             self.several(whole[:len(whole) - len(statement)], statement, semicolon)
-        self.expressions(statement)
-        self.ternaries(statement, False)
+        self.check_brackets(statement)
+        self.check_ternaries(statement, False)
 
-    def without_control(self, statement):
+    def strip_control(self, statement):
         """Returns the statement without `if (…)`, `else`, `case …:`, whose brackets are checked."""
         i = 0
         while i < len(statement):
@@ -190,7 +190,7 @@ class Finder:
                     j += 1
                 if j == len(statement):
                     break
-                self.head(x, statement[j])
+                self.check_control_head(x, statement[j])
                 i = j + 1
             elif x in ("else", "do") or x.isupper() and i + 1 < len(statement) and statement[i + 1].text in CONTROL:
                 i += 1
@@ -205,27 +205,27 @@ class Finder:
                 break
         return statement[i:]
 
-    def head(self, keyword, bracket):
+    def check_control_head(self, keyword, bracket):
         part = []
         for t in [*bracket.inside, Token("sign", ";", bracket.line)]:
             if t.text != ";":
                 part.append(t)
                 continue
             if keyword != "for":
-                self.commas(part)
-            self.expressions(part)
-            self.ternaries(part, False)
+                self.check_commas(part)
+            self.check_brackets(part)
+            self.check_ternaries(part, False)
             part = []
 
     # ---- commas
     @staticmethod
-    def declares(tokens):
+    def is_declaration(tokens):
         plain = tokens
         while plain and plain[0].text == "[" and plain[0].inside and plain[0].inside[0].text == "[":
             plain = plain[1:]
-        if not plain or plain[0].text in DECLARES:
+        if not plain or plain[0].text in DECLARATION_WORDS:
             return True
-        if plain[0].text in EXPRESSES or plain[0].kind != "word" and plain[0].text != "::":
+        if plain[0].text in EXPRESSION_WORDS or plain[0].kind != "word" and plain[0].text != "::":
             return False
         i, word = 0, False  # word: the last token was a word of the type's name
         while i < len(plain):
@@ -246,18 +246,18 @@ class Finder:
             i += 1
         return False
 
-    def commas(self, tokens):
-        plain = without_templates(tokens)
+    def check_commas(self, tokens):
+        plain = collapse_templates(tokens)
         comma = next((t for t in plain if t.text == ","), None)
-        if not comma or self.declares(plain):
+        if not comma or self.is_declaration(plain):
             return False
-        self.say(comma.line, "a comma operator: write two statements")
+        self.report_fault(comma.line, "a comma operator: write two statements")
         return True
 
     def several(self, control, statement, semicolon):
         """Called for each statement with a comma operator."""
 
-    def expressions(self, tokens):
+    def check_brackets(self, tokens):
         """Checks brackets: lambdas contain statements; grouping brackets must not contain a comma."""
         for i, t in enumerate(tokens):
             before = tokens[i - 1] if i else None
@@ -265,20 +265,20 @@ class Finder:
                 continue
             if t.text == "{":
                 if any(x.text == ";" for x in t.inside):  # a lambda's body
-                    self.statements(t.inside, True)
+                    self.check_statements(t.inside, True)
                     continue
             elif t.text == "(" and (before is None or before.kind == "sign" and before.text not in ("(", "[", "{", ">", "]", ")", "<<<")
                                     or before.text in ("return", "throw", "else", "case")):
                 if any(x.text == "..." for x in (*t.inside, *tokens[i + 1:i + 2])) or is_operator(tokens[:i]):
                     pass  # a fold; `operator+(T a, T b)`
                 elif not (i + 1 < len(tokens) and tokens[i + 1].text == "{"):
-                    comma = next((x for x in without_templates(t.inside) if x.text == ","), None)
+                    comma = next((x for x in collapse_templates(t.inside) if x.text == ","), None)
                     if comma:
-                        self.say(comma.line, "a comma operator in brackets")
-            self.expressions(t.inside)
+                        self.report_fault(comma.line, "a comma operator in brackets")
+            self.check_brackets(t.inside)
 
     # ---- ternaries
-    def ternaries(self, tokens, within):
+    def check_ternaries(self, tokens, within):
         """True if these tokens contain a `?`. within: they are in an operand of a ternary."""
         here = held = False  # here: this expression has a `?`; held: brackets before it have one
         any_at_all = False
@@ -287,12 +287,12 @@ class Finder:
                 here = held = False
             elif t.text == "?":
                 if here or within or held:
-                    self.say(t.line, "a ternary inside a ternary")
+                    self.report_fault(t.line, "a ternary inside a ternary")
                 here = any_at_all = True
             elif t.inside is not None:
                 if t.text == "{" and any(x.text == ";" for x in t.inside):
                     continue  # a body, whose statements were checked
-                inner = self.ternaries(t.inside, here or within)
+                inner = self.check_ternaries(t.inside, here or within)
                 held = held or inner and not here
                 any_at_all = any_at_all or inner
             elif t.text in ("=", "<<", "&&", "||", "return", "+", "+="):
@@ -300,13 +300,13 @@ class Finder:
         return any_at_all
 
 
-def faults_of_code(source):
-    finder = Finder()
-    finder.statements(nested(tokens_of(source)), False)
+def find_code_faults(source):
+    finder = StyleChecker()
+    finder.check_statements(nest_brackets(tokenize(source)), False)
     return sorted(set(finder.found))
 
 
-def faults_of_prose(text):
+def find_prose_faults(text):
     found, fenced, before = [], False, ""
     for number, line in enumerate(text.split("\n"), 1):
         if line.lstrip().startswith("```"):
@@ -332,11 +332,11 @@ def main():
     if not paths:
         patterns = ["*.h", "*.cc", "*.cu", "README.md", "docs/*.md"]
         listed = subprocess.run(["git", "ls-files", *patterns], cwd=root, capture_output=True, text=True, check=True)
-        paths = [p for p in listed.stdout.split("\n") if p and ("--all" in sys.argv or not p.startswith(tuple(TO_DO)))]
+        paths = [p for p in listed.stdout.split("\n") if p and ("--all" in sys.argv or not p.startswith(tuple(UNCHECKED_PATHS)))]
     count = 0
     for path in paths:
         text = (root / path).read_text(encoding="utf-8")
-        for line, what in (faults_of_prose if path.endswith(".md") else faults_of_code)(text):
+        for line, what in (find_prose_faults if path.endswith(".md") else find_code_faults)(text):
             print(f"{path}:{line}: {what}")
             count += 1
     if count:

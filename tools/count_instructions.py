@@ -14,10 +14,10 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FUNCTIONS = ["gelu", "cos", "sin", "gelu_tanh", "tanh", "log", "silu", "sigmoid", "exp", "divide", "sqrt", "rsqrt"]
 BINARY = ["divide"]
-AGAIN = {"cos": "cos_of_cos"}  # further calls in a chain that have a separate body
-ROUGH = ["gelu", "gelu_tanh", "silu", "sigmoid"]  # name_16 is the version for 16-bit results
+REPEATED_BODY = {"cos": "cos_of_cos"}  # further calls in a chain that have a separate body
+APPROXIMATE = ["gelu", "gelu_tanh", "silu", "sigmoid"]  # name_16 is the version for 16-bit results
 SPECIAL = re.compile(r"MUFU|FRND|F2I|I2F\b|F2F")
-RARE = re.compile(r"CALL|DMUL|DADD|DFMA")
+SLOW_PATH = re.compile(r"CALL|DMUL|DADD|DFMA")
 HEADER = """# Instructions per lane of one call of a function, of each further call in a chain, and of a call with a 16-bit result;
 # other functions count as 1. Derived: counted in machine code, without timings.
 # tool: tools/count_instructions.py
@@ -28,10 +28,10 @@ function,first,again,rough,origin
 """
 
 
-def source():
+def kernel_source():
     """Returns kernels that call each function once and twice: a chain loads constants once."""
     out = '#include "ridge/ops/function/device_math.h"\nusing namespace ridge;\n'
-    for name in FUNCTIONS + list(AGAIN.values()) + [f"{name}_16" for name in ROUGH]:
+    for name in FUNCTIONS + list(REPEATED_BODY.values()) + [f"{name}_16" for name in APPROXIMATE]:
         more = ", p[threadIdx.x + 32]" if name in BINARY else ""
         once = f"device::{name}(p[threadIdx.x]{more})"
         twice = f"device::{name}({once}{more})"
@@ -40,11 +40,11 @@ def source():
     return out
 
 
-def kernels(cuobjdump):
+def disassemble_kernels(cuobjdump):
     """Yields the instructions of each kernel: address, predicate, text."""
     with tempfile.TemporaryDirectory() as folder:
         text, cubin = pathlib.Path(folder) / "k.cu", pathlib.Path(folder) / "k.cubin"
-        text.write_text(source())
+        text.write_text(kernel_source())
         subprocess.run(["nvcc", "-arch=sm_90a", "-std=c++20", f"-I{ROOT}/src", "-cubin", "-o", cubin, text], check=True)
         sass = subprocess.run([cuobjdump, "-sass", cubin], check=True, capture_output=True, text=True).stdout
     for part in re.split(r"Function : k_", sass)[1:]:
@@ -52,7 +52,7 @@ def kernels(cuobjdump):
         yield part.split()[0], [(int(at, 16), predicate, words) for at, predicate, words in lines]
 
 
-def longest(code):
+def longest_path(code):
     """Returns the number of instructions on the longest path, and the number of special ones on it."""
     place = {at: i for i, (at, _, _) in enumerate(code)}
     ways = [(0, 0)] * (len(code) + 1)
@@ -63,7 +63,7 @@ def longest(code):
         after = ways[i + 1]
         if words.startswith("EXIT"):
             after = after if predicate else (0, 0)
-        elif RARE.match(words) or words.startswith("RET"):
+        elif SLOW_PATH.match(words) or words.startswith("RET"):
             after = never
         elif jump:
             there = place[int(jump[1], 16)]
@@ -73,16 +73,16 @@ def longest(code):
     return ways[0]
 
 
-def cost(once, twice):
+def repeated_call_cost(once, twice):
     return max(twice[0] - once[0], 8 * (twice[1] - once[1]))
 
 
 def main():
-    counts = {name: longest(code) for name, code in kernels(sys.argv[1])}
-    of = {name: cost(counts[name], counts[f"{name}_twice"]) for name in counts if not name.endswith("_twice")}
+    counts = {name: longest_path(code) for name, code in disassemble_kernels(sys.argv[1])}
+    of = {name: repeated_call_cost(counts[name], counts[f"{name}_twice"]) for name in counts if not name.endswith("_twice")}
     day = subprocess.run(["git", "log", "-1", "--format=%cs", "--", "src/ridge/ops/function/device_math.h"], cwd=ROOT, check=True,
                          capture_output=True, text=True).stdout.strip()
-    lines = [f"{name},{of[name]},{of[AGAIN.get(name, name)]},{of[f'{name}_16' if name in ROUGH else name]},derived\n"
+    lines = [f"{name},{of[name]},{of[REPEATED_BODY.get(name, name)]},{of[f'{name}_16' if name in APPROXIMATE else name]},derived\n"
              for name in FUNCTIONS]
     (ROOT / "data/models/functions.csv").write_text(HEADER.format(day=day) + "".join(lines))
 

@@ -28,24 +28,24 @@ p[S, H, T] = softmax({scores} over T)
 o: {dtype}[S, H, E] = p * v
 """
 SCORES = {False: "s * rsqrt(size(E))", True: "where(index(T) <= index(S), s * rsqrt(size(E)), -inf)"}
-CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(("OPENBLAS", "OMP_", "MKL_"))}
+CLEAN_ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith(("OPENBLAS", "OMP_", "MKL_"))}
 
 
-def run(ridge: str, *arguments: str) -> dict:
-    done = subprocess.run([ridge, "run", *arguments, "--json"], capture_output=True, text=True, env=CLEAN)
+def run_ridge(ridge: str, *arguments: str) -> dict:
+    done = subprocess.run([ridge, "run", *arguments, "--json"], capture_output=True, text=True, env=CLEAN_ENVIRONMENT)
     if done.returncode:
         raise SystemExit(done.stderr)
     return json.loads(done.stdout)["total"]
 
 
-def ours(ridge: str, folder: str, case) -> float:
+def time_ridge(ridge: str, folder: str, case) -> float:
     rows, heads, width, dtype, causal = case
     path = pathlib.Path(folder) / "attention.ridge"
     path.write_text(TEXT.format(rows=rows, heads=heads, width=width, dtype=dtype, scores=SCORES[causal]))
-    return run(ridge, str(path))["measured_s"]["median"]
+    return run_ridge(ridge, str(path))["measured_s"]["median"]
 
 
-def theirs(case) -> float:
+def time_torch(case) -> float:
     rows, heads, width, dtype, causal = case
     q, k, v = (torch.randn(1, heads, rows, width, dtype={"f32": torch.float32, "bf16": torch.bfloat16}[dtype]) for _ in range(3))
     times = []
@@ -62,12 +62,12 @@ def main() -> None:
     cpu = next((line.split(":")[1].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), platform.machine())
     products = {}
     for dtype in ("f32", "bf16"):
-        total = [run(ridge, f"{dtype}[M, K] * {dtype}[K, N] -> {dtype}[M, N]", "M=2048", "N=2048", "K=2048") for _ in range(TURNS)]
+        total = [run_ridge(ridge, f"{dtype}[M, K] * {dtype}[K, N] -> {dtype}[M, N]", "M=2048", "N=2048", "K=2048") for _ in range(TURNS)]
         products[dtype] = total[0]["flops"] / statistics.median(t["measured_s"]["median"] for t in total)
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for case in CASES:
-            turns = [(ours(ridge, folder, case), theirs(case)) for _ in range(TURNS)]
+            turns = [(time_ridge(ridge, folder, case), time_torch(case)) for _ in range(TURNS)]
             mine, peer = (statistics.median(t[i] for t in turns) for i in (0, 1))
             count, heads, width, dtype, causal = case
             flops = 4 * count * count * heads * width / (2 if causal else 1)

@@ -14,11 +14,11 @@ STREAMS = ["kernel", "format", "from memory, fraction of roof", "goal", "in cach
 CLASSES = [("all", lambda m: True), ("M > 8", lambda m: m > 8), ("M ≤ 8", lambda m: m <= 8)]
 
 
-def read(kind: str) -> list[dict]:
+def read_results(kind: str) -> list[dict]:
     return [json.loads(path.read_text()) for path in sorted((page_table.ROOT / "results").glob(f"cpu_{kind}_*.json"))]
 
 
-def formats(row: dict) -> str:
+def format_dtypes(row: dict) -> str:
     return row["dtype"] + ("*" + row["weights"] if row.get("weights") else "")
 
 
@@ -34,11 +34,11 @@ def tables_by_machine(runs: list[dict], head: list, rows_of) -> str:
     return "\n".join(f"{device}:\n\n" + page_table.tables(head, rows, 2, [range(2, 6)]) for device, rows in out.items())
 
 
-def products(run: dict) -> list:
+def product_rows(run: dict) -> list:
     out = []
-    for kind in dict.fromkeys(map(formats, run["rows"])):
+    for kind in dict.fromkeys(map(format_dtypes, run["rows"])):
         for title, belongs in CLASSES:
-            rows = [row for row in run["rows"] if formats(row) == kind and belongs(row["m"])]
+            rows = [row for row in run["rows"] if format_dtypes(row) == kind and belongs(row["m"])]
             peak = statistics.median(row["fraction_of_peak"] for row in rows)
             ratios = [row["ratio"] for row in rows]
             threads = f"{run['threads']} thread" + ("s" if run["threads"] > 1 else "")
@@ -46,7 +46,7 @@ def products(run: dict) -> list:
     return out
 
 
-def streams(run: dict) -> list:
+def stream_rows(run: dict) -> list:
     out = []
     for kernel, dtype in dict.fromkeys((row["kernel"], row["dtype"]) for row in run["rows"]):
         rows = [row for row in run["rows"] if (row["kernel"], row["dtype"]) == (kernel, dtype)]
@@ -57,5 +57,6 @@ def streams(run: dict) -> list:
 
 
 if __name__ == "__main__":
-    sys.exit(page_table.serve("cpu_product_table", "docs/performance/cpu.md", tables_by_machine(read("matmul"), PRODUCTS, products) + "\n" +
-                              tables_by_machine(read("stream"), STREAMS, streams)))
+    tables = (tables_by_machine(read_results("matmul"), PRODUCTS, product_rows) + "\n" +
+              tables_by_machine(read_results("stream"), STREAMS, stream_rows))
+    sys.exit(page_table.serve("cpu_product_table", "docs/performance/cpu.md", tables))

@@ -38,14 +38,14 @@ print(sorted(times)[len(times) // 2])
 """
 
 
-def ridge(binary: str, verb: str, *options: str) -> dict:
+def run_ridge(binary: str, verb: str, *options: str) -> dict:
     done = subprocess.run([binary, verb, LAYER, "--json", *options], capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(done.stderr)
     return json.loads(done.stdout)
 
 
-def sizes(n: int, d: int) -> list[str]:
+def size_options(n: int, d: int) -> list[str]:
     return ["-d", f"N={n}", "-d", f"D={d}"]
 
 
@@ -59,7 +59,7 @@ def measure(binary: str, torch: str, only: str) -> dict:
         row = {"N": n, "d": d, "fused_s": [], "apart_s": [], "torch_s": []}
         for _ in range(3):
             for key, options in (("fused_s", []), ("apart_s", ["--no-fuse"])):
-                run = ridge(binary, "run", *sizes(n, d), "--threads", "2", *options)
+                run = run_ridge(binary, "run", *size_options(n, d), "--threads", "2", *options)
                 row[key].append(run["total"]["measured_s"]["median"])
                 row.setdefault("memory_bytes", {})[key] = run["provenance"]["memory_bytes"]
                 about = {"date": run["provenance"]["day"], "commit": run["provenance"]["commit"],
@@ -72,7 +72,7 @@ def measure(binary: str, torch: str, only: str) -> dict:
     return {"command": "tools/geglu_table.py build/ridge --measure --torch PYTHON", **about, "rows": rows}
 
 
-def text(number: float, unit: str) -> str:
+def format_number(number: float, unit: str) -> str:
     for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1, ""), (1e-3, "m"), (1e-6, "µ")):
         if number >= factor:
             return f"{number / factor:.3g} {prefix}{unit}"
@@ -88,15 +88,16 @@ def table(binary: str) -> str:
             "CPU, unfused", "CPU, fused", "PyTorch eager"]
     out = []
     for n, d in ROWS:
-        plan = ridge(binary, "explain", "--on", "cpu", "--plan", *sizes(n, d))
-        bound = ridge(binary, "explain", "--on", "h200", *sizes(n, d))
+        plan = run_ridge(binary, "explain", "--on", "cpu", "--plan", *size_options(n, d))
+        bound = run_ridge(binary, "explain", "--on", "h200", *size_options(n, d))
         parameters, alive = 2 * (8 * d * d + 8 * d), plan["alive_bytes"]
         if alive["before"] != 2 * 13 * n * d + parameters or alive["after"] != 2 * 5 * n * d + parameters:
             sys.exit(f"N = {n}, d = {d}: expected 13*N*d and 5*N*d elements plus the parameters, found {alive}")
         row = measured.get((n, d))
-        middle = lambda key: text(sorted(row[key])[len(row[key]) // 2], "s") if row and row[key] else "–"  # noqa: E731
-        out.append([n, d, text(parameters, "B"), text(alive["before"], "B"), text(alive["after"], "B"), f"{n / (d + 1):.3g}",
-                    text(bound["total"]["time_lower_s"], "s"), text(bound["fused"]["time_lower_s"], "s"),
+        middle = lambda key: format_number(sorted(row[key])[len(row[key]) // 2], "s") if row and row[key] else "–"  # noqa: E731
+        out.append([n, d, format_number(parameters, "B"), format_number(alive["before"], "B"), format_number(alive["after"], "B"),
+                    f"{n / (d + 1):.3g}",
+                    format_number(bound["total"]["time_lower_s"], "s"), format_number(bound["fused"]["time_lower_s"], "s"),
                     middle("apart_s"), middle("fused_s"), middle("torch_s")])
     return page_table.tables(head, out, 2, [range(2, 6), range(6, 8), range(8, 11)])
 

@@ -10,17 +10,17 @@ import tomllib
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEADER_KEYS = ("tool", "device", "day", "timings")
 MAX_PER_MACHINE = 10
-OF_DEVICE = 3  # cores, L2 capacity, launch_s or the clock, which are in other sections of a machine file
+NUMBERS_ELSEWHERE = 3  # cores, L2 capacity, launch_s or the clock, which are in other sections of a machine file
 
 
-def read(path):
+def read_model(path):
     lines = path.read_text().splitlines()
     facts = dict(re.match(r"# (\w+): (.*)", line).groups() for line in lines if re.match(r"# \w+: ", line))
     rows = [line.split(",") for line in lines if line and not line.startswith("#")]
     return facts, rows[0], rows[1:]  # the fitted numbers follow the name
 
 
-def numbers_in(columns, rows):
+def count_numbers(columns, rows):
     """Counts cells that are numbers; in trees every edge, node and leaf. Derived numbers do not count: they use no timings."""
     if "origin" in columns:
         rows = [row for row in rows if row[columns.index("origin")] != "derived"]
@@ -36,9 +36,9 @@ def main():
     arguments = parser.parse_args()
     wrong, total = [], 0
     for path in sorted((ROOT / "data/models").glob("*.csv")):
-        facts, columns, rows = read(path)
+        facts, columns, rows = read_model(path)
         trees = sum(row[0] == "tree" for row in rows)
-        count = numbers_in(columns, rows)
+        count = count_numbers(columns, rows)
         total += count
         wrong += [f"{path.name} has no line '{fact}'" for fact in HEADER_KEYS if not facts.get(fact)]
         line = f"{path.name:24} {count:6} numbers in {len(rows)} lines" + (f", {trees} trees" if trees else "")
@@ -49,8 +49,8 @@ def main():
             continue
         plan = machine.get("plan", {})
         total += len(plan)
-        if len(plan) + OF_DEVICE > MAX_PER_MACHINE:
-            wrong.append(f"{path.name} has {len(plan) + OF_DEVICE} numbers for plans, at most {MAX_PER_MACHINE}")
+        if len(plan) + NUMBERS_ELSEWHERE > MAX_PER_MACHINE:
+            wrong.append(f"{path.name} has {len(plan) + NUMBERS_ELSEWHERE} numbers for plans, at most {MAX_PER_MACHINE}")
         print(f"{path.name:24} {len(plan):6} numbers" + ("" if plan else ": no plans were timed"))
     print(f"{'all':24} {total:6} numbers")
     print("".join(f"{line}\n" for line in wrong), end="")

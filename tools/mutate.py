@@ -8,7 +8,7 @@ links it to the tests of its module. Every test runs once to record the switches
 tests that reach it, fast ones first, until one fails. Faults that survive are tried with the tests of modules that may
 include the file (docs/architecture.md), if these are built; --neighbours names others, --alone uses none. A fault is
 caught if a test fails; crashes and timeouts are counted separately. tools/mutants_that_live.txt lists equivalent mutants
-with the reason. Exit code 1: some lived.
+with the reason. The exit code is 1 if a fault lived.
 """
 import argparse
 import collections
@@ -26,8 +26,8 @@ from mutate_source import Source
 
 class Suite:
     """The tests of one module, linked with the copy of the file."""
-    def __init__(self, room, binary, folder):
-        self.room, self.binary, self.folder, self.reached, self.seconds = room, binary, folder, {}, {}
+    def __init__(self, module, binary, folder):
+        self.module, self.binary, self.folder, self.reached, self.seconds = module, binary, folder, {}, {}
 
     def run(self, tests, mutant, limit, note=None):
         env = dict(os.environ, RIDGE_MUTANT=str(mutant), GTEST_FAIL_FAST="1", GTEST_BRIEF="1")
@@ -43,7 +43,7 @@ class Suite:
         said = "[  FAILED  ]" in done.stdout or "a bug in ridge:" in done.stdout  # a failed test or RIDGE_CHECK
         return ("caught" if said else "crashed"), done.stdout
 
-    def look(self, unfit):
+    def record_reached_mutants(self, unfit):
         listed = subprocess.run([self.binary, "--gtest_list_tests"], cwd=self.folder, capture_output=True, text=True)
         tests, group = [], ""
         for line in listed.stdout.splitlines():
@@ -58,14 +58,14 @@ class Suite:
             verdict, said = self.run([test], 0, 600, note)
             self.seconds[test] = time.monotonic() - begin
             if verdict != "lived":
-                sys.exit(f"{self.room}: {test} fails without a fault:\n{said}")
+                sys.exit(f"{self.module}: {test} fails without a fault:\n{said}")
             for number, mark in enumerate(note.read_bytes() if note.exists() else b""):
                 if mark == ord("u"):
                     unfit.add(number)
                 elif mark:
                     self.reached.setdefault(number, []).append(test)
 
-    def judge(self, mutant):
+    def classify_mutant(self, mutant):
         tests = sorted(self.reached.get(mutant, []), key=self.seconds.get)
         quick = [t for t in tests if self.seconds[t] < 0.1]
         slow = [[t] for t in tests if self.seconds[t] >= 0.1]
@@ -87,7 +87,7 @@ class Mutation:
         self.options, self.root = options, options.root
         self.build = options.build
 
-    def room_of(self, file):
+    def module_of(self, file):
         parts = file.relative_to(self.root / "src/ridge").parts[:-1]
         for n in range(len(parts), 0, -1):
             name = "_".join(parts[:n])
@@ -95,25 +95,25 @@ class Mutation:
                 return name
         sys.exit(f"{file}: no tests of its module in {self.build}")
 
-    def neighbours(self, room):
+    def neighbours(self, module):
         if self.options.alone:
             return []
         if self.options.neighbours is not None:
             return [n for n in self.options.neighbours.split(",") if n]
         page = self.root / "docs/architecture.md"
         rows = re.findall(r"^\| `([\w/]+)` \| ([^|]*) \|", page.read_text(), re.M) if page.exists() else []
-        names = [r.replace("/", "_") for r, grants in rows if room.replace("_", "/").split("/")[0] in grants.split()]
-        return [n for n in names if n != room and (self.build / (n + "_test")).exists()]
+        names = [r.replace("/", "_") for r, grants in rows if module.replace("_", "/").split("/")[0] in grants.split()]
+        return [n for n in names if n != module and (self.build / (n + "_test")).exists()]
 
-    def commands(self, room):
-        done = subprocess.run(["ninja", "-C", str(self.build), "-t", "commands", room + "_test"], capture_output=True, text=True)
+    def commands(self, module):
+        done = subprocess.run(["ninja", "-C", str(self.build), "-t", "commands", module + "_test"], capture_output=True, text=True)
         return done.stdout.splitlines()
 
-    def compiled(self, commands, file, folder):
+    def compile_copies(self, commands, file, folder):
         """Compiles the file, or the sources of its module that include it. Returns (original object, new object) pairs."""
         users = [file]
         if file.suffix == ".h":
-            users = self.users(commands, file)
+            users = self.find_includers(commands, file)
         pairs, errors = [], ""
         for user in users:
             command = next((c for c in commands if re.search(rf" -c \S*{re.escape(str(user.relative_to(self.root)))}$", c)), None)
@@ -140,7 +140,7 @@ class Mutation:
             sys.exit(f"{file}: no source of its module's tests compiles it")
         return pairs, errors
 
-    def users(self, commands, file):
+    def find_includers(self, commands, file):
         """Returns the sources and tests of the header's module that include it, directly or indirectly."""
         out = []
         for command in commands:
@@ -153,7 +153,7 @@ class Mutation:
                     out.append(source)
         return out
 
-    def linked(self, commands, pairs, binary):
+    def link_tests(self, commands, pairs, binary):
         words = shlex.split(commands[-1].replace(": && ", "").replace(" && :", ""))
         out = words.index("-o")
         words[out + 1] = str(binary)
@@ -164,8 +164,8 @@ class Mutation:
         if done.returncode:
             sys.exit(f"{binary.name} does not link:\n{done.stderr[-3000:]}")
 
-    def known(self, file):
-        """Returns (source line, fault) → reason; the fault * matches all of that line."""
+    def read_equivalent_mutants(self, file):
+        """Returns (source line, fault) → reason; the fault * stands for every fault of the line."""
         page, out = self.root / "tools/mutants_that_live.txt", {}
         for line in page.read_text().splitlines() if page.exists() else []:
             fields = [f.strip() for f in line.split(" @ ")]
@@ -173,7 +173,7 @@ class Mutation:
                 out[(fields[1], fields[2])] = fields[3]
         return out
 
-    def numbered(self, sites):
+    def number_mutants(self, sites):
         number = 1
         for site in sites:
             for m in site.mutants:
@@ -198,60 +198,60 @@ class Mutation:
             for m in sorted((m for s in sites for m in s.mutants), key=lambda m: m.line):
                 print(f"{shown}:{m.line}: {m.was}: {m.becomes}")
             return 0
-        room = self.room_of(file)
-        self.ninja(room)
-        commands = self.commands(room)
+        module = self.module_of(file)
+        self.build_tests(module)
+        commands = self.commands(module)
         with tempfile.TemporaryDirectory(prefix="mutate-", dir=self.build) as name:
             folder = pathlib.Path(name)
-            sites, pairs, refused = self.build_all(source, sites, file, commands, folder)
+            sites, pairs, misfits = self.build_all(source, sites, file, commands, folder)
             mutants = [m for s in sites for m in s.mutants]
             unfit, left = set(), mutants
-            for which in [room] + self.neighbours(room):
+            for which in [module] + self.neighbours(module):
                 if not left:
                     break
-                if which != room:
-                    self.ninja(which)
+                if which != module:
+                    self.build_tests(which)
                     commands = self.commands(which)
                 binary = folder / (which + "_test")
-                self.linked(commands, pairs, binary)
+                self.link_tests(commands, pairs, binary)
                 suite = Suite(which, str(binary), str(self.build))
-                suite.look(unfit)
+                suite.record_reached_mutants(unfit)
                 for k, m in enumerate(left):
                     if sys.stderr.isatty():
                         print(f"\r{shown} {which}: {k + 1} of {len(left)} ", end="", file=sys.stderr)
-                    m.verdict = suite.judge(m.id) if m.id not in unfit else "unfit"
+                    m.verdict = suite.classify_mutant(m.id) if m.id not in unfit else "unfit"
                     m.reached = m.id in suite.reached or getattr(m, "reached", False)
                 left = [m for m in left if m.verdict in ("lived", "crashed", "no end")]
-                if which == room:
+                if which == module:
                     unfit_here = [m for m in mutants if m.verdict == "unfit"]
             mutants = [m for m in mutants if m not in unfit_here]
-        return self.tell(shown, mutants, refused + len(unfit_here), lines, self.known(file))
+        return self.print_report(shown, mutants, misfits + len(unfit_here), lines, self.read_equivalent_mutants(file))
 
-    def ninja(self, room):
-        done = subprocess.run(["ninja", "-j1", "-C", str(self.build), room + "_test"], capture_output=True, text=True)
+    def build_tests(self, module):
+        done = subprocess.run(["ninja", "-j1", "-C", str(self.build), module + "_test"], capture_output=True, text=True)
         if done.returncode:
             sys.exit(done.stdout[-3000:])
 
     def build_all(self, source, sites, file, commands, folder):
         copy = folder / "src" / file.relative_to(self.root / "src")
         copy.parent.mkdir(parents=True)
-        refused = 0
+        misfits = 0
         while True:
-            self.numbered(sites)
+            self.number_mutants(sites)
             copy.write_text(source.with_switches(sites))
-            pairs, errors = self.compiled(commands, file, folder)
+            pairs, errors = self.compile_copies(commands, file, folder)
             if not errors:
-                return sites, pairs, refused
+                return sites, pairs, misfits
             bad = {int(n) for n in re.findall(rf"{re.escape(file.name)}:(\d+):\d+: (?:error|  required)", errors)}
             bad |= {int(n) for n in re.findall(rf"{re.escape(file.name)}:(\d+):\d+:   required", errors)}
             numbers = {int(n) for n in re.findall(r"ridge_mutate::\w+<(?:'.', )?(\d+)", errors)}
-            gone = [s for s in sites if any(m.line in bad or m.id in numbers for m in s.mutants)]
-            if not gone:
+            removed = [s for s in sites if any(m.line in bad or m.id in numbers for m in s.mutants)]
+            if not removed:
                 sys.exit(f"{file}: the copy with the switches does not compile:\n{errors[:4000]}")
-            refused += sum(len(s.mutants) for s in gone)
-            sites = [s for s in sites if s not in gone]
+            misfits += sum(len(s.mutants) for s in removed)
+            sites = [s for s in sites if s not in removed]
 
-    def tell(self, shown, mutants, unfit, lines, known):
+    def print_report(self, shown, mutants, unfit, lines, known):
         count = collections.Counter()
         for m in sorted(mutants, key=lambda m: m.line):
             text = lines[m.line - 1].strip()
@@ -260,7 +260,7 @@ class Mutation:
                 m.verdict = "equivalent"
             count[m.verdict] += 1
             if m.verdict in ("lived", "crashed", "no end"):
-                word = m.verdict if m.reached else "lived, no test comes by"
+                word = m.verdict if m.reached else "lived, no test reaches it"
                 print(f"{shown}:{m.line}: {word}: {m.was}: {m.becomes}\n    {text}")
         tried = len(mutants) - count["equivalent"]
         share = f", {100 * count['caught'] / tried:.0f} % caught" if tried else ""

@@ -25,38 +25,39 @@ def roof_s(row: dict) -> float:
     return max(2 * m * n * k / PEAK, 2 * (m * k + n * k + m * n) / MEMORY)
 
 
-def per_cycle(row: dict) -> float:
+def fraction_of_peak_cycles(row: dict) -> float:
     return 2 * row["m"] * row["n"] * row["k"] / (row["ours_s"]["median"] * row["sm_hz"] * FLOPS_PER_CYCLE)
 
 
-def aligned(row: dict) -> bool:
+def is_aligned(row: dict) -> bool:
     return row["n"] % 8 == 0 and row["k"] % 8 == 0
 
 
 CLASSES = {
     "suite": [("M ≤ 128", lambda r: r["m"] <= 128), ("128 < M < 2048", lambda r: 128 < r["m"] < 2048),
               ("M ≥ 2048", lambda r: r["m"] >= 2048), ("M ≥ 512", lambda r: r["m"] >= 512)],
-    "random": [("n and k multiples of 8", aligned)]
-    + [(f"… {name}", lambda r, low=low, high=high: aligned(r) and low <= r["m"] < high)
+    "random": [("n and k multiples of 8", is_aligned)]
+    + [(f"… {name}", lambda r, low=low, high=high: is_aligned(r) and low <= r["m"] < high)
        for name, low, high in (("M ≤ 128", 1, 129), ("128 < M < 2048", 129, 2048), ("M ≥ 2048", 2048, 1 << 62))]
-    + [("n or k not a multiple of 8", lambda r: not aligned(r))],
+    + [("n or k not a multiple of 8", lambda r: not is_aligned(r))],
 }
 
 
-def gain(rows: list[dict]) -> str:
+def format_tuning_gain(rows: list[dict]) -> str:
     """Returns the gain of the fastest timed plan over the model's choice, or "-" if the run had no `--tune`."""
     if not all("tuned_ratio" in row for row in rows):
         return "-"
     return f"{mean([row['tuned_ratio'] for row in rows]) / mean([row['ratio'] for row in rows]) - 1:.1%}"
 
 
-def line(name: str, title: str, rows: list[dict]) -> list:
+def class_row(name: str, title: str, rows: list[dict]) -> list:
     ratios = sorted(row["ratio"] for row in rows)
     error = sum(abs(row["predicted_s"] / row["ours_s"]["median"] - 1) for row in rows) / len(rows)
     return [f"{name}, {title}", len(rows), f"{mean(ratios):.3f}", f"{ratios[len(ratios) // 20]:.3f}", f"{ratios[0]:.3f}",
              f"{mean([row['ratio_first'] for row in rows]):.3f}",
-             f"{mean([roof_s(row) / row['ours_s']['median'] for row in rows]):.0%}", f"{mean(list(map(per_cycle, rows))):.0%}",
-             f"{error:.1%}", gain(rows)]
+             f"{mean([roof_s(row) / row['ours_s']['median'] for row in rows]):.0%}",
+             f"{mean(list(map(fraction_of_peak_cycles, rows))):.0%}",
+             f"{error:.1%}", format_tuning_gain(rows)]
 
 
 def table() -> str:
@@ -64,7 +65,7 @@ def table() -> str:
     for name, classes in CLASSES.items():
         rows = json.loads((page_table.ROOT / f"results/h200_matmul_{name}.json").read_text())["rows"]
         for title, belongs in classes:
-            lines.append(line(name, title, [row for row in rows if belongs(row)]))
+            lines.append(class_row(name, title, [row for row in rows if belongs(row)]))
     return page_table.tables(HEAD, lines, 1, [range(1, 5), range(5, 10)])
 
 

@@ -26,7 +26,7 @@ def grids(ranks: int) -> list:
     return [(rows, ranks // rows) for rows in range(1, ranks + 1) if ranks % rows == 0]
 
 
-class Theirs:
+class PsgemmRank:
     """A rank of psgemm: libraries through ctypes, arguments by reference as in Fortran."""
 
     def __init__(self, folder: str):
@@ -47,12 +47,12 @@ class Theirs:
     def blacs(self, name: str, *arguments) -> None:
         getattr(self.communication, name)(*[ctypes.byref(a) if isinstance(a, ctypes.c_int) else a for a in arguments])
 
-    def local(self, extent: int, block: int, place: int, places: int) -> int:
+    def local_extent(self, extent: int, block: int, place: int, places: int) -> int:
         numroc = self.library.numroc_
         numroc.restype = ctypes.c_int
         return numroc(*[ctypes.byref(ctypes.c_int(x)) for x in (extent, block, place, 0, places)])
 
-    def passes(self, shape, grid, block) -> list:
+    def time_passes(self, shape, grid, block) -> list:
         m, n, k = shape
         context, row, col = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
         self.blacs("blacs_get_", ctypes.c_int(-1), ctypes.c_int(0), context)
@@ -60,7 +60,7 @@ class Theirs:
         self.blacs("blacs_gridinfo_", context, ctypes.c_int(grid[0]), ctypes.c_int(grid[1]), row, col)
         matrices = []
         for rows, cols in ((m, k), (k, n), (m, n)):
-            here = self.local(rows, block, row.value, grid[0]), self.local(cols, block, col.value, grid[1])
+            here = self.local_extent(rows, block, row.value, grid[0]), self.local_extent(cols, block, col.value, grid[1])
             data = self.numpy.asfortranarray(self.numpy.random.default_rng(self.rank).standard_normal(here, dtype=self.numpy.float32))
             description = (ctypes.c_int * 9)(1, context.value, rows, cols, block, block, 0, 0, max(1, here[0]))
             matrices.append((data, description))
@@ -80,11 +80,11 @@ class Theirs:
 
 
 def serve(folder: str, shape) -> None:
-    theirs = Theirs(folder)
+    theirs = PsgemmRank(folder)
     found = {}
     for grid in grids(theirs.count):
         for block in BLOCKS:
-            found[f"{grid[0]} x {grid[1]}, {block}"] = statistics.median(theirs.passes(shape, grid, block))
+            found[f"{grid[0]} x {grid[1]}, {block}"] = statistics.median(theirs.time_passes(shape, grid, block))
     if theirs.rank == 0:
         print(json.dumps(found), flush=True)
     theirs.mpi.MPI_Finalize()

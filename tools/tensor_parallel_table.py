@@ -22,25 +22,26 @@ text{font-family:system-ui,"Segoe UI","DejaVu Sans",sans-serif;font-size:13px;fi
 """
 
 
-def predicted(row) -> float:
+def predicted_seconds(row) -> float:
     return row["computing_predicted_s"] + row["network_predicted_s"]
 
 
-def shares(row) -> tuple:
-    return row["network_s"] / (row["network_s"] + row["computing_s"]), row["network_predicted_s"] / predicted(row)
+def communication_fractions(row) -> tuple:
+    return row["network_s"] / (row["network_s"] + row["computing_s"]), row["network_predicted_s"] / predicted_seconds(row)
 
 
 def table(results) -> str:
     lines = []
     for row in results["rows"]:
-        measured, expected = shares(row)
-        lines.append([row["case"], row["gpus"], f"{row['pass_s'] * 1e6:.0f}", f"{predicted(row) * 1e6:.0f}", f"{abs(predicted(row) / row['pass_s'] - 1):.1%}",
+        measured, expected = communication_fractions(row)
+        lines.append([row["case"], row["gpus"], f"{row['pass_s'] * 1e6:.0f}", f"{predicted_seconds(row) * 1e6:.0f}",
+                      f"{abs(predicted_seconds(row) / row['pass_s'] - 1):.1%}",
                       f"{row['network_s'] * 1e6:.0f}", f"{row['network_predicted_s'] * 1e6:.0f}", f"{measured:.0%}", f"{expected:.0%}"])
     head = f"{results['device']}, {results['date']}, commit {results['commit']}, {results['carrier']}:\n\n"
     return head + page_table.tables(HEAD, lines, 2, [range(2, 5), range(5, 9)])
 
 
-def picture(runs) -> str:
+def draw_picture(runs) -> str:
     results = runs[0]
     top = max(0.5, max(max(each.values()) for each in results["share_by_roofs"].values()))
     at = lambda chips, share: (LEFT + {1: 0, 2: 1, 4: 2, 8: 3}[int(chips)] / 3 * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - share / top * (HEIGHT - TOP - BOTTOM))
@@ -58,7 +59,7 @@ def picture(runs) -> str:
         out.append(f'<path class="curve s{i}" d="M' + "L".join(f"{x:.1f} {y:.1f}" for x, y in points) + '"/>')
         for row in (row for run in runs for row in run["rows"]):
             if row["case"] == name and row["gpus"] > 1:
-                x, y = at(row["gpus"], shares(row)[0])
+                x, y = at(row["gpus"], communication_fractions(row)[0])
                 out.append(f'<circle class="dot s{i}" cx="{x:.1f}" cy="{y:.1f}" r="5"/>')
         y = TOP + 22 * i + 12
         out.append(f'<path class="curve s{i}" d="M{WIDTH - RIGHT + 20} {y - 4}h18"/><text x="{WIDTH - RIGHT + 46}" y="{y}">{name}</text>')
@@ -68,7 +69,7 @@ def picture(runs) -> str:
 if __name__ == "__main__":
     found = [json.loads(path.read_text()) for path in RESULTS]
     if "--update" in sys.argv:
-        PICTURE.write_text(picture(found))
-    elif "--check" in sys.argv and PICTURE.read_text() != picture(found):
+        PICTURE.write_text(draw_picture(found))
+    elif "--check" in sys.argv and PICTURE.read_text() != draw_picture(found):
         sys.exit(f"{PICTURE.relative_to(page_table.ROOT)} is out of date; run tools/tensor_parallel_table.py --update")
     sys.exit(page_table.serve("tensor_parallel_table", "docs/distributed.md", "\n".join(map(table, found))))

@@ -19,7 +19,7 @@ def device_properties(machine):
     yield "l2_bytes", value(machine["memory"]["l2"], "capacity")
 
 
-def plan_text(plan, configs):
+def format_plan(plan, configs):
     """Returns None if the result does not identify the plan: it does not say which operand was copied."""
     if plan["kernel"] == "sm90_gemv":
         return "gemv"
@@ -45,7 +45,7 @@ def main():
     print("".join(header) + "op,dtype,m,n,k,plans")
     for result in results:
         for row in result["rows"]:
-            plan = plan_text(row["plan"], configs)
+            plan = format_plan(row["plan"], configs)
             if plan and row["out"] == row["dtype"]:
                 time = f"{1e6 * row['ours_s']['median']:.4g}"
                 print(f"{row['op']},{row['dtype']},{row['m']},{row['n']},{row['k']},{plan}={time}")

@@ -44,7 +44,7 @@ Dot::Globals vectors(Index m, Index n, Index k, const float* x, const float* y, 
 Index traced_bytes(const Dot::Globals& g) {
   const ProductShape sizes{static_cast<int>(g.d.rows), static_cast<int>(g.d.cols), static_cast<int>(g.x.cols)};
   const trace::TrafficCounts c =
-      trace::count_traffic_of<Dot>(g, trace::TileSchedule{.cut = {1, 1, Dot::config.k}, .sizes = sizes});
+      trace::count_traffic_of<Dot>(g, trace::TileSchedule{.tile_shape = {1, 1, Dot::config.k}, .sizes = sizes});
   return c.load(&g.x).global_bytes + c.load(&g.y).global_bytes + c.store(&g.d).global_bytes;
 }
 

@@ -44,7 +44,7 @@ std::string faulty() {
   std::erase_if(program.threads[0].steps, [&](const trace::RecordedStep& s) {
     return s.what == trace::RecordedStepKind::wait && program.barriers[s.object].name.ends_with("empty");
   });
-  return trace::check_schedules(program, 100).first;
+  return trace::check_schedules(program, 100).first_error;
 }
 
 int main() {
@@ -57,7 +57,7 @@ int main() {
   constexpr Index n = 4096;
   using ridge::DType;
   const ridge::ops::MatmulProblem p{1, n, n, n, {DType::bf16, n, 1}, {DType::bf16, 1, n}, {DType::bf16, n, 1}};
-  const auto alone = trace_tiles(p, {}), pair = trace_tiles(p, {.cluster_m = 2});
+  const auto alone = count_tile_traffic(p, {}), pair = count_tile_traffic(p, {.cluster_m = 2});
   std::printf("4096^3 alone   A %.0f MB, B %.0f MB\n", tutorial::mb(alone.a.global_bytes),
               tutorial::mb(alone.b.global_bytes));
   std::printf("       in pairs A %.0f MB, B %.0f MB\n", tutorial::mb(pair.a.global_bytes),

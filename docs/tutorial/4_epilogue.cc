@@ -24,7 +24,8 @@ int main() {
   call.epilogue.bias = {.data = bias.data(), .row_stride = 0, .col_stride = 1};  // the same for every row
 
   // Tiles of 128 x 128. The separate pass reads D and the bias and writes y.
-  const MatmulTraffic product = trace_tiles(call.problem, {}), fused = trace_tiles(call.problem, {}, call.epilogue);
+  const MatmulTraffic product = count_tile_traffic(call.problem, {}),
+                      fused = count_tile_traffic(call.problem, {}, call.epilogue);
   const Index pass = 4 * (m * n + n + m * n);
   std::printf("product, then a pass  %5.2f MB + %4.2f MB, %5.2f FLOP/B\n", tutorial::mb(product.global_bytes()),
               tutorial::mb(pass),

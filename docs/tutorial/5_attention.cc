@@ -62,9 +62,9 @@ Moved in_two(Index t) {  // tiles of 128 x 128 scores; of 128 rows and all 64 co
   const auto f = scores<First>(t);
   const auto s = mean<Second>(t);
   const trace::TrafficCounts one =
-      trace::count_traffic_of<First>(f, trace::TileSchedule{.cut = {128, 128, 64}, .sizes = {n, n, d}});
+      trace::count_traffic_of<First>(f, trace::TileSchedule{.tile_shape = {128, 128, 64}, .sizes = {n, n, d}});
   const trace::TrafficCounts two =
-      trace::count_traffic_of<Second>(s, trace::TileSchedule{.cut = {128, 64, 64}, .sizes = {n, d, n}});
+      trace::count_traffic_of<Second>(s, trace::TileSchedule{.tile_shape = {128, 64, 64}, .sizes = {n, d, n}});
   Moved sum{0, one.flops + two.flops};
   for (const trace::TrafficCounts& c : {one, two})
     for (const auto& rows : {c.loads, c.stores})
@@ -73,8 +73,8 @@ Moved in_two(Index t) {  // tiles of 128 x 128 scores; of 128 rows and all 64 co
 }
 Index in_three(Index t) {
   using enum ridge::DType;
-  const auto s = ridge::ops::trace_tiles({1, t, t, d, {f32, d, 1}, {f32, 1, d}, {f32, t, 1}}, {});
-  const auto o = ridge::ops::trace_tiles({1, t, d, t, {f32, t, 1}, {f32, d, 1}, {f32, d, 1}}, {.n = 64});
+  const auto s = ridge::ops::count_tile_traffic({1, t, t, d, {f32, d, 1}, {f32, 1, d}, {f32, t, 1}}, {});
+  const auto o = ridge::ops::count_tile_traffic({1, t, d, t, {f32, t, 1}, {f32, d, 1}, {f32, d, 1}}, {.n = 64});
   return s.global_bytes() + 2 * 4 * t * t + o.global_bytes();
 }
 Index in_one(Index t) { return 4 * d * (t + t + 2 * t * (t / 128)); }  // k and v once for each 128 rows of q

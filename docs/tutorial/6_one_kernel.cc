@@ -16,7 +16,7 @@ using Kernel =
 
 trace::RecordedProgram recorded(Index t) {
   typename Kernel::Globals g{};
-  set_parameters(g, AttentionProblem{.rows = t, .keys = t, .width = d});
+  set_scalar_args(g, AttentionProblem{.rows = t, .keys = t, .width = d});
   const ItemOrder order{.matrices = 1, .rows = static_cast<int>(t), .tile_rows = 128};
   return trace::record_steps<Kernel>({.kernel = "attention", .order = order}, g);
 }

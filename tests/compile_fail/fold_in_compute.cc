@@ -1,12 +1,12 @@
 // says: fold: columns are folded in store; compute has only map
 #include "kernel.h"
 
-struct Kernel : Words<> {
+struct Kernel : TestKernel<> {
   static void compute(auto& at, State& acc, const Stage& s) {
-    Words<>::compute(at, acc, s);
+    TestKernel<>::compute(at, acc, s);
 #ifdef BAD
     at.fold(acc, [](float x, float y, Index, Index) { return x * y; });
 #endif
   }
 };
-int main() { use_on_cpu<Kernel>(); }
+int main() { compile_cpu_kernel<Kernel>(); }

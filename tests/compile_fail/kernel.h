@@ -1,5 +1,5 @@
-// A matmul kernel with one line that may be bad: each file here is compiled twice, without BAD (must compile) and with
-// it (must fail with the sentence in the file's first line).
+// A matmul kernel for compile-time checks. Each file here is compiled twice: without BAD it must compile; with BAD,
+// which adds an invalid line, it must fail with the message in the file's first line.
 #pragma once
 
 #include "ridge/ops/product/config.h"
@@ -12,7 +12,8 @@ using ridge::ops::MatmulConfig;
 
 inline constexpr MatmulConfig config{.m = 128, .n = 128, .k = 64};
 
-template <class A = SharedTile<float, 128, 64>, class B = SharedTile<float, 128, 64>, class Sum = float> struct Words {
+template <class A = SharedTile<float, 128, 64>, class B = SharedTile<float, 128, 64>, class Sum = float>
+struct TestKernel {
   static constexpr MatmulConfig config = ::config;
   struct Globals {
     GlobalView<SharedTile<float, 128, 64>, Row> a;
@@ -32,8 +33,8 @@ template <class A = SharedTile<float, 128, 64>, class B = SharedTile<float, 128,
   static void store(auto& at, const Globals& g, const State& acc) { at.store(g.d, acc, at.row(), at.col()); }
 };
 
-template <class Kernel> void use() {
+template <class Kernel> void compile_kernel() {
   (void)trace::count_traffic_of<Kernel>({}, trace::TileSchedule{});
   (void)trace::record_program<Kernel>({});
 }
-template <class Kernel> void use_on_cpu() { cpu::run_kernel<Kernel>({}, {}, *cpu::plain_engine({}, {}), 1); }
+template <class Kernel> void compile_cpu_kernel() { cpu::run_kernel<Kernel>({}, {}, *cpu::plain_engine({}, {}), 1); }

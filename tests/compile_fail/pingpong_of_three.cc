@@ -1,7 +1,7 @@
 // says: ping-pong needs exactly two consumers
 #include "kernel.h"
 
-struct Kernel : Words<> {
+struct Kernel : TestKernel<> {
 #ifdef BAD
   static constexpr int players = 3;
 #else

@@ -1,7 +1,7 @@
 // says: a ring needs at least two slots: a slot is released one stage late
 #include "kernel.h"
 
-struct Kernel : Words<> {
+struct Kernel : TestKernel<> {
 #ifdef BAD
   static constexpr MatmulConfig config{.m = 128, .n = 128, .k = 64, .stages = 1};
 #else

@@ -1,7 +1,7 @@
 // says: load: a view along rows is loaded at a row, one along columns at a column
 #include "kernel.h"
 
-struct Kernel : Words<> {
+struct Kernel : TestKernel<> {
   static void load(auto& at, Stage& s, const Globals& g, Range k) {
     at.load(s.a, g.a, at.row(), k);
 #ifdef BAD
@@ -11,4 +11,4 @@ struct Kernel : Words<> {
 #endif
   }
 };
-int main() { use<Kernel>(); }
+int main() { compile_kernel<Kernel>(); }

@@ -6,4 +6,4 @@ using Sum = double;
 #else
 using Sum = float;
 #endif
-int main() { use_on_cpu<Words<SharedTile<float, 128, 64>, SharedTile<float, 128, 64>, Sum>>(); }
+int main() { compile_cpu_kernel<TestKernel<SharedTile<float, 128, 64>, SharedTile<float, 128, 64>, Sum>>(); }

@@ -1,7 +1,7 @@
 // says: mma: [m, k] x [n, k] transposed -> [m, n]
 #include "kernel.h"
 
-struct Kernel : Words<> {
+struct Kernel : TestKernel<> {
   static void compute(auto& at, State& acc, const Stage& s) {
 #ifdef BAD
     const SharedTile<float, 128, 32> shallow;
@@ -11,4 +11,4 @@ struct Kernel : Words<> {
 #endif
   }
 };
-int main() { use<Kernel>(); }
+int main() { compile_kernel<Kernel>(); }

@@ -6,4 +6,4 @@ using Left = SharedTile<float, 64, 64>;
 #else
 using Left = SharedTile<float, 128, 64>;
 #endif
-int main() { use<Words<Left>>(); }
+int main() { compile_kernel<TestKernel<Left>>(); }

@@ -1,5 +1,5 @@
-// Runs one fuzz target over every file below the given folders without libFuzzer: the seeds and earlier findings of a
-// fuzzer. Fails if the folders have no files.
+// Runs one fuzz target without libFuzzer, on every file below the given folders: seeds and inputs that once failed.
+// Fails if the folders have no files.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
       if (!entry.is_regular_file()) continue;
       const auto content = ridge::read_file(entry.path().string());
       if (!content) continue;
-      // Also truncated, like a file on a full disk.
+      // The target also gets truncated copies, like a file on a full disk.
       for (std::size_t size = 0; size <= content->size(); size += 1 + content->size() / 16)
         LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(content->data()), size);
       LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(content->data()), content->size());

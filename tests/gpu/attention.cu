@@ -1,4 +1,4 @@
-// Attention on a device against fp64 on the host (ops/attention/testing/cases.h).
+// Compares attention on a device with fp64 on the host (ops/attention/testing/cases.h).
 #include "ridge/measure/device_machine.h"
 #include "ridge/ops/attention/cuda.h"
 #include "ridge/ops/attention/testing/cases.h"
@@ -11,37 +11,37 @@ using ops::AttentionProblem, ops::testing::AttentionCase, ops::testing::Attentio
 using ops::testing::max_error_ratio, ops::testing::describe_problem;
 namespace cuda = ops::cuda;
 
-struct OnDevice {
-  explicit OnDevice(const StoredElements& x) : memory(x.bytes()) {
-    must(cudaMemcpy(memory.data(), x.data(), x.bytes(), cudaMemcpyHostToDevice), "copying to the device");
+struct DeviceArray {
+  explicit DeviceArray(const StoredElements& x) : memory(x.bytes()) {
+    check_cuda(cudaMemcpy(memory.data(), x.data(), x.bytes(), cudaMemcpyHostToDevice), "copying to the device");
   }
-  Memory memory;
+  DeviceMemory memory;
 };
 
-struct Numbers {
-  explicit Numbers(const std::vector<int>& x) : memory(x.size() * 4 + 4), is_there(!x.empty()) {
-    must(cudaMemcpy(memory.data(), x.data(), x.size() * 4, cudaMemcpyHostToDevice), "copying to the device");
+struct DeviceInts {
+  explicit DeviceInts(const std::vector<int>& x) : memory(x.size() * 4 + 4), not_empty(!x.empty()) {
+    check_cuda(cudaMemcpy(memory.data(), x.data(), x.size() * 4, cudaMemcpyHostToDevice), "copying to the device");
   }
-  const int* data() const { return is_there ? reinterpret_cast<const int*>(memory.data()) : nullptr; }
-  Memory memory;
-  bool is_there;
+  const int* data() const { return not_empty ? reinterpret_cast<const int*>(memory.data()) : nullptr; }
+  DeviceMemory memory;
+  bool not_empty;
 };
 
-// Runs a case. Returns why it could not run, or an empty string.
-std::string run(AttentionCase& x, const ops::DeviceNumbers& device, const device::DeviceWorkspace& workspace) {
-  const OnDevice q(x.q), k(x.k), v(x.v), o(x.o);
-  const Memory lse(x.lse.size() * 4);
-  must(cudaMemcpy(lse.data(), x.lse.data(), x.lse.size() * 4, cudaMemcpyHostToDevice), "copying to the device");
-  const Numbers lengths(x.lengths), row_starts(x.row_starts), key_starts(x.key_starts), pages(x.pages);
+// Runs a case and copies its results back. Returns an error message, or an empty string.
+std::string run_case(AttentionCase& x, const ops::DeviceNumbers& device, const device::DeviceWorkspace& workspace) {
+  const DeviceArray q(x.q), k(x.k), v(x.v), o(x.o);
+  const DeviceMemory lse(x.lse.size() * 4);
+  check_cuda(cudaMemcpy(lse.data(), x.lse.data(), x.lse.size() * 4, cudaMemcpyHostToDevice), "copying to the device");
+  const DeviceInts lengths(x.lengths), row_starts(x.row_starts), key_starts(x.key_starts), pages(x.pages);
   const cuda::AttentionCall call{x.problem,       q.memory.data(),   k.memory.data(),
                                  v.memory.data(), o.memory.data(),   reinterpret_cast<float*>(lse.data()),
                                  lengths.data(),  row_starts.data(), key_starts.data(),
                                  pages.data()};
   const cuda::AttentionPlan plan = cuda::choose_plan(x.problem, device);
-  if (auto trouble = cuda::launch(call, plan, workspace, nullptr)) return *trouble;
-  must(cudaDeviceSynchronize(), describe_problem(x.problem).c_str());
-  must(cudaMemcpy(x.o.data(), o.memory.data(), x.o.bytes(), cudaMemcpyDeviceToHost), "copying back");
-  must(cudaMemcpy(x.lse.data(), lse.data(), x.lse.size() * 4, cudaMemcpyDeviceToHost), "copying back");
+  if (auto failure = cuda::launch(call, plan, workspace, nullptr)) return *failure;
+  check_cuda(cudaDeviceSynchronize(), describe_problem(x.problem).c_str());
+  check_cuda(cudaMemcpy(x.o.data(), o.memory.data(), x.o.bytes(), cudaMemcpyDeviceToHost), "copying back");
+  check_cuda(cudaMemcpy(x.lse.data(), lse.data(), x.lse.size() * 4, cudaMemcpyDeviceToHost), "copying back");
   return {};
 }
 
@@ -54,8 +54,8 @@ int check_attention(int argc, char** argv) {
     std::fprintf(stderr, "%s", device.error().to_string().c_str());
     return 77;
   }
-  Memory memory(ops::plan_workspace_bytes / 4);
-  must(cudaMemset(memory.data(), 0, device::counter_bytes), "clearing counters");
+  DeviceMemory memory(ops::plan_workspace_bytes / 4);
+  check_cuda(cudaMemset(memory.data(), 0, device::counter_bytes), "clearing counters");
   const device::DeviceWorkspace workspace{memory.data(), memory.size(), true};
   double worst = 0;
   int wrong = 0, refused = 0, ragged = 0, grouped = 0, in_parts = 0, packed = 0, in_pages = 0;
@@ -66,22 +66,23 @@ int check_attention(int argc, char** argv) {
       ++refused;
       continue;
     }
-    if (const std::string trouble = run(x, *device, workspace); !trouble.empty()) {
-      std::fprintf(stderr, "%s: %s\n", describe_problem(p).c_str(), trouble.c_str());
+    if (const std::string failure = run_case(x, *device, workspace); !failure.empty()) {
+      std::fprintf(stderr, "%s: %s\n", describe_problem(p).c_str(), failure.c_str());
       return 2;
     }
     const cuda::AttentionPlan plan = cuda::choose_plan(p, *device);
     ragged += plan.is_ragged ? 1 : 0;
-    grouped += plan.group > 1 ? 1 : 0;
+    grouped += plan.heads_per_tile > 1 ? 1 : 0;
     packed += p.packed ? 1 : 0;
     in_pages += p.pages ? 1 : 0;
-    in_parts += plan.is_ragged && plan.parts > 1 ? 1 : 0;
-    const double unit = p.dtype == DType::bf16 ? 0x1p-8 : 0x1p-11, off = max_error_ratio(x, 2 * unit, unit);
-    worst = std::max(worst, off);
-    if (off <= 1) continue;
+    in_parts += plan.is_ragged && plan.key_splits > 1 ? 1 : 0;
+    const double weight_rounding = p.dtype == DType::bf16 ? 0x1p-8 : 0x1p-11,
+                 error_ratio = max_error_ratio(x, 2 * weight_rounding, weight_rounding);
+    worst = std::max(worst, error_ratio);
+    if (error_ratio <= 1) continue;
     if (++wrong > 5) continue;
     std::fprintf(stderr, "case %d, %s, config %d, %d parts, groups of %d: %g of the allowed error\n", i,
-                 describe_problem(p).c_str(), plan.config, plan.parts, plan.group, off);
+                 describe_problem(p).c_str(), plan.config, plan.key_splits, plan.heads_per_tile, error_ratio);
   }
   std::printf(
       "attention: %d cases, %d refused, %d wrong, at most %.2f of the allowed error; %d ragged, %d of these in "

@@ -1,5 +1,5 @@
-// The gradients of attention on a device against fp64 on the host (ops/attention/testing/backward_cases.h), in both
-// modes; two runs of the deterministic mode must agree bit by bit.
+// Compares the gradients of attention on a device with fp64 on the host (ops/attention/testing/backward_cases.h), with
+// ordered and unordered adds; two runs with ordered adds must agree bit by bit.
 #include "ridge/measure/device_machine.h"
 #include "ridge/ops/attention/cuda.h"
 #include "ridge/ops/attention/testing/backward_cases.h"
@@ -13,42 +13,42 @@ using ops::testing::AttentionBackwardCase, ops::testing::AttentionBackwardCases,
 using ops::testing::max_error_ratio, ops::testing::describe_problem;
 namespace cuda = ops::cuda;
 
-class OnDevice {
+class DeviceArray {
  public:
-  OnDevice(const void* data, std::size_t bytes) : memory_(bytes) {
-    must(cudaMemcpy(memory_.data(), data, bytes, cudaMemcpyHostToDevice), "copying to the device");
+  DeviceArray(const void* data, std::size_t bytes) : memory_(bytes) {
+    check_cuda(cudaMemcpy(memory_.data(), data, bytes, cudaMemcpyHostToDevice), "copying to the device");
   }
-  explicit OnDevice(const StoredElements& x) : OnDevice(x.data(), x.bytes()) {}
+  explicit DeviceArray(const StoredElements& x) : DeviceArray(x.data(), x.bytes()) {}
   void* data() const { return memory_.data(); }
   void copy_to(StoredElements& x) const {
-    must(cudaMemcpy(x.data(), memory_.data(), x.bytes(), cudaMemcpyDeviceToHost), "copying back");
+    check_cuda(cudaMemcpy(x.data(), memory_.data(), x.bytes(), cudaMemcpyDeviceToHost), "copying back");
   }
 
  private:
-  Memory memory_;
+  DeviceMemory memory_;
 };
 
-// Runs a case. Returns why it could not run, or an empty string.
-std::string run(AttentionBackwardCase& x, const ops::DeviceNumbers& device) {
-  const OnDevice q(x.q), k(x.k), v(x.v), o(x.o), dout(x.dout), dq(x.dq_before), dk(x.dk_before), dv(x.dv_before),
+// Runs a case and copies its results back. Returns an error message, or an empty string.
+std::string run_case(AttentionBackwardCase& x, const ops::DeviceNumbers& device) {
+  const DeviceArray q(x.q), k(x.k), v(x.v), o(x.o), dout(x.dout), dq(x.dq_before), dk(x.dk_before), dv(x.dv_before),
       lse(x.lse.data(), x.lse.size() * 4);
   const cuda::AttentionBackwardPlan plan = cuda::choose_plan(x.problem, device);
-  Memory memory(device::counter_bytes + plan.workspace_bytes);
-  must(cudaMemset(memory.data(), 0xff, memory.size()), "poisoning the workspace");
-  must(cudaMemset(memory.data(), 0, device::counter_bytes), "clearing counters");
+  DeviceMemory memory(device::counter_bytes + plan.workspace_bytes);
+  check_cuda(cudaMemset(memory.data(), 0xff, memory.size()), "poisoning the workspace");
+  check_cuda(cudaMemset(memory.data(), 0, device::counter_bytes), "clearing counters");
   const cuda::AttentionBackwardCall call{x.problem,
                                          {q.data(), k.data(), v.data(), o.data(), dout.data(),
                                           static_cast<const float*>(lse.data()), dq.data(), dk.data(), dv.data()}};
   for (int again = 0; again < 2; ++again)  // each launch must leave the counters at zero
-    if (auto trouble = cuda::launch(call, plan, {memory.data(), memory.size(), true}, nullptr)) return *trouble;
-  must(cudaDeviceSynchronize(), describe_problem(x.problem.forward).c_str());
+    if (auto failure = cuda::launch(call, plan, {memory.data(), memory.size(), true}, nullptr)) return *failure;
+  check_cuda(cudaDeviceSynchronize(), describe_problem(x.problem.forward).c_str());
   dq.copy_to(x.dq);
   dk.copy_to(x.dk);
   dv.copy_to(x.dv);
   return {};
 }
 
-bool same(const StoredElements& a, const StoredElements& b) {
+bool equal_bits(const StoredElements& a, const StoredElements& b) {
   for (std::size_t i = 0; i < a.size(); ++i)
     if (!a.has_same_bits(i, b)) return false;
   return true;
@@ -74,24 +74,25 @@ int check_attention_backward(int argc, char** argv) {
       ++refused;
       continue;
     }
-    if (const std::string trouble = run(x, *device); !trouble.empty()) {
-      std::fprintf(stderr, "%s: %s\n", describe_problem(p).c_str(), trouble.c_str());
+    if (const std::string failure = run_case(x, *device); !failure.empty()) {
+      std::fprintf(stderr, "%s: %s\n", describe_problem(p).c_str(), failure.c_str());
       return 2;
     }
-    // Weights and slopes are rounded once each, and slopes use the rounded weights; f16 has no values below 2^-24.
+    // The weights and dS are each rounded once, and dS uses the rounded weights; f16 has no values below 2^-24.
     const bool is_bf16 = p.dtype == DType::bf16;
-    const double unit = is_bf16 ? 0x1p-8 : 0x1p-11;
-    double off = max_error_ratio(x, {2 * unit, unit, is_bf16 ? 0 : 0x1p-24});
+    const double weight_rounding = is_bf16 ? 0x1p-8 : 0x1p-11;
+    double error_ratio = max_error_ratio(x, {2 * weight_rounding, weight_rounding, is_bf16 ? 0 : 0x1p-24});
     if (x.problem.ordered) {
       AttentionBackwardCase again = x;
-      if (const std::string trouble = run(again, *device); !trouble.empty()) return 2;
-      if (!same(x.dq, again.dq) || !same(x.dk, again.dk) || !same(x.dv, again.dv)) off = 4e30;  // not deterministic
+      if (const std::string failure = run_case(again, *device); !failure.empty()) return 2;
+      if (!equal_bits(x.dq, again.dq) || !equal_bits(x.dk, again.dk) || !equal_bits(x.dv, again.dv))
+        error_ratio = 4e30;  // not deterministic
     }
-    worst = std::max(worst, off);
-    if (off <= 1) continue;
+    worst = std::max(worst, error_ratio);
+    if (error_ratio <= 1) continue;
     if (++wrong > 5) continue;
     std::fprintf(stderr, "case %d, %s, %s: %g of the allowed error\n", i, describe_problem(p).c_str(),
-                 x.problem.ordered ? "ordered" : "unordered", off);
+                 x.problem.ordered ? "ordered" : "unordered", error_ratio);
   }
   std::printf("attention backward: %d cases, %d refused, %d wrong, at most %.2f of the allowed error\n", cases, refused,
               wrong, worst);

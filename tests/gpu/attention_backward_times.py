@@ -38,10 +38,10 @@ PLAN = """
 import ctypes, json, sys
 path, sizes, strides, scale, ordered = json.loads(sys.argv[1])
 c = ctypes.CDLL(path)
-c.ridge_attention_backward_make.restype, c.ridge_attention_trouble.restype = ctypes.c_void_p, ctypes.c_char_p
+c.ridge_attention_backward_make.restype, c.ridge_attention_error.restype = ctypes.c_void_p, ctypes.c_char_p
 plan = (ctypes.c_int64 * 8)(-1)
 if not c.ridge_attention_backward_make(0, (ctypes.c_int64 * 8)(*sizes), (ctypes.c_int64 * 24)(*strides), ctypes.c_double(scale), ordered, plan):
-    sys.exit(c.ridge_attention_trouble().decode())
+    sys.exit(c.ridge_attention_error().decode())
 print(json.dumps(list(plan)))
 """
 
@@ -50,7 +50,7 @@ class Ridge:
     def __init__(self, path):
         self.path, self.c = path, ctypes.CDLL(path)
         self.c.ridge_attention_backward_make.restype = ctypes.c_void_p
-        self.c.ridge_attention_trouble.restype = ctypes.c_char_p
+        self.c.ridge_attention_error.restype = ctypes.c_char_p
 
     def prepared(self, tensors, lse, causal, ordered):
         """Takes q, k, v, o and the gradient of o, [B, S, H, D]. Returns the plan and a call that returns dq, dk, dv."""
@@ -73,7 +73,7 @@ class Ridge:
             stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
             if self.c.ridge_attention_backward(ctypes.c_void_p(made), pointers, ctypes.c_void_p(workspace.data_ptr()),
                                                ctypes.c_int64(workspace.numel()), stream):
-                raise RuntimeError(self.c.ridge_attention_trouble().decode())
+                raise RuntimeError(self.c.ridge_attention_error().decode())
             return held[6:]
         return {"config": plan[0], "width": plan[1], "predicted_us": plan[4] / 1e3, "workspace_bytes": workspace.numel()}, call
 

@@ -1,5 +1,5 @@
-// C interface to attention for a caller with its own operands (attention_times.py has PyTorch tensors): device pointers
-// and a stream. A plan for one set of pointers is valid for others.
+// C interface to attention on device pointers and a stream, for attention_times.py, which passes PyTorch tensors. A
+// plan for one set of pointers is valid for others.
 #include <algorithm>
 #include <iterator>
 #include <string>
@@ -19,7 +19,7 @@ struct AttentionBackward {
   ridge::ops::AttentionBackwardProblem problem;
   cuda::AttentionBackwardPlan plan;
 };
-thread_local std::string trouble;
+thread_local std::string last_error;
 
 ridge::ops::AttentionProblem problem_of(int is_f16, const std::int64_t* sizes, double scale) {
   ridge::ops::AttentionProblem p;
@@ -40,12 +40,12 @@ ridge::ops::AttentionProblem problem_of(int is_f16, const std::int64_t* sizes, d
 
 extern "C" {
 
-const char* ridge_attention_trouble() { return trouble.c_str(); }
+const char* ridge_attention_error() { return last_error.c_str(); }
 
 // sizes: outer, heads, key_heads, rows, keys, width, low, high; strides: outer, head and row of q, k, v and o, in
-// elements. plan: the config (if negative, it is chosen for this device, which reads machine files), the width, the
-// parts, the items, the predicted nanoseconds and the workspace bytes, whose first 64 KiB must be zero before the first
-// call. Returns null on error; see ridge_attention_trouble.
+// elements. plan: the config, the concurrent heads, the key splits, the items, the predicted nanoseconds and the
+// workspace bytes; if the config is negative, a plan for this device is chosen and written there. The workspace's first
+// 64 KiB must be zero before the first call. Returns null on error; see ridge_attention_error.
 void* ridge_attention_make(int is_f16, const std::int64_t* sizes, const std::int64_t* strides, double scale, double cap,
                            std::int64_t* plan) {
   ridge::ops::AttentionProblem p = problem_of(is_f16, sizes, scale);
@@ -55,24 +55,24 @@ void* ridge_attention_make(int is_f16, const std::int64_t* sizes, const std::int
     strides += 3;
   }
   if (const auto why = cuda::unsupported_reason(p)) {
-    trouble = *why;
+    last_error = *why;
     return nullptr;
   }
   cuda::AttentionPlan known{.config = static_cast<int>(plan[0]),
                             .concurrent_heads = static_cast<int>(plan[1]),
-                            .parts = static_cast<int>(plan[2]),
+                            .key_splits = static_cast<int>(plan[2]),
                             .items = plan[3],
                             .workspace_bytes = static_cast<std::size_t>(plan[5])};
   if (plan[0] < 0) {
     const auto device = ridge::current_device_numbers();
     if (!device) {
-      trouble = device.error().message;
+      last_error = device.error().message;
       return nullptr;
     }
     known = cuda::choose_plan(p, *device);
     const std::int64_t found[] = {known.config,
                                   known.concurrent_heads,
-                                  known.parts,
+                                  known.key_splits,
                                   known.items,
                                   static_cast<std::int64_t>(known.predicted_s * 1e9),
                                   static_cast<std::int64_t>(known.workspace_bytes)};
@@ -87,12 +87,13 @@ int ridge_attention(void* of, const void* q, const void* k, const void* v, void*
   const auto& x = *static_cast<Attention*>(of);
   const auto why =
       launch({x.problem, q, k, v, o, lse}, x.plan, {workspace, static_cast<std::size_t>(bytes), true}, stream);
-  trouble = why.value_or("");
+  last_error = why.value_or("");
   return why ? 1 : 0;
 }
 
-// As above, with strides of q, k, v, o, the gradient of o, dq, dk and dv. plan: the config, the width, the tiles, the
-// items, the predicted nanoseconds, and the bytes of sums, row numbers and turn counters.
+// Like ridge_attention_make, with strides of q, k, v, o, the gradient of o, dq, dk and dv. plan: the config, the
+// concurrent heads, the row tiles per head, the items, the predicted nanoseconds, and the bytes of the sums of dq, of
+// the row statistics and of the add counts.
 void* ridge_attention_backward_make(int is_f16, const std::int64_t* sizes, const std::int64_t* strides, double scale,
                                     int ordered, std::int64_t* plan) {
   ridge::ops::AttentionBackwardProblem all{.forward = problem_of(is_f16, sizes, scale), .ordered = ordered != 0};
@@ -102,7 +103,7 @@ void* ridge_attention_backward_make(int is_f16, const std::int64_t* sizes, const
     strides += 3;
   }
   if (const auto why = cuda::unsupported_reason(all)) {
-    trouble = *why;
+    last_error = *why;
     return nullptr;
   }
   const auto bytes = [&](int i) { return static_cast<std::size_t>(plan[i]); };
@@ -110,25 +111,25 @@ void* ridge_attention_backward_make(int is_f16, const std::int64_t* sizes, const
   if (plan[0] < 0) {
     const auto device = ridge::current_device_numbers();
     if (!device) {
-      trouble = device.error().message;
+      last_error = device.error().message;
       return nullptr;
     }
     known = cuda::choose_plan(all, *device);
     const std::int64_t found[] = {known.config,
                                   known.concurrent_heads,
-                                  known.tiles,
+                                  known.tiles_per_head,
                                   known.items,
                                   static_cast<std::int64_t>(known.predicted_s * 1e9),
-                                  static_cast<std::int64_t>(known.sums_bytes),
+                                  static_cast<std::int64_t>(known.dq_sums_bytes),
                                   static_cast<std::int64_t>(known.row_stats_bytes),
                                   static_cast<std::int64_t>(known.add_counts_bytes)};
     std::copy(std::begin(found), std::end(found), plan);
   } else {
     known = {.config = static_cast<int>(plan[0]),
              .concurrent_heads = static_cast<int>(plan[1]),
-             .tiles = plan[2],
+             .tiles_per_head = plan[2],
              .items = plan[3],
-             .sums_bytes = bytes(5),
+             .dq_sums_bytes = bytes(5),
              .row_stats_bytes = bytes(6),
              .add_counts_bytes = bytes(7),
              .workspace_bytes = bytes(5) + bytes(6) + bytes(7)};
@@ -146,7 +147,7 @@ int ridge_attention_backward(void* of, void* const* pointers, void* workspace, s
       {pointers[0], pointers[1], pointers[2], pointers[3], pointers[4], static_cast<const float*>(pointers[5]),
        pointers[6], pointers[7], pointers[8]}};
   const auto why = launch(call, x.plan, {workspace, static_cast<std::size_t>(bytes), true}, stream);
-  trouble = why.value_or("");
+  last_error = why.value_or("");
   return why ? 1 : 0;
 }
 }

@@ -48,10 +48,10 @@ PLAN = """
 import ctypes, json, sys
 path, sizes, strides, scale = json.loads(sys.argv[1])
 c = ctypes.CDLL(path)
-c.ridge_attention_make.restype, c.ridge_attention_trouble.restype = ctypes.c_void_p, ctypes.c_char_p
+c.ridge_attention_make.restype, c.ridge_attention_error.restype = ctypes.c_void_p, ctypes.c_char_p
 plan = (ctypes.c_int64 * 6)(-1)
 if not c.ridge_attention_make(0, (ctypes.c_int64 * 8)(*sizes), (ctypes.c_int64 * 12)(*strides), ctypes.c_double(scale), ctypes.c_double(0), plan):
-    sys.exit(c.ridge_attention_trouble().decode())
+    sys.exit(c.ridge_attention_error().decode())
 print(json.dumps(list(plan)))
 """
 
@@ -62,7 +62,7 @@ class Ridge:
     def __init__(self, path):
         self.path, self.c = path, ctypes.CDLL(path)
         self.c.ridge_attention_make.restype = ctypes.c_void_p
-        self.c.ridge_attention_trouble.restype = ctypes.c_char_p
+        self.c.ridge_attention_error.restype = ctypes.c_char_p
 
     def prepared(self, q, k, v, causal):
         """Takes tensors [B, S, H, D]. Returns the plan and a call that returns o."""
@@ -83,7 +83,7 @@ class Ridge:
             stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
             if self.c.ridge_attention(ctypes.c_void_p(made), *pointers, None, ctypes.c_void_p(workspace.data_ptr()),
                                       ctypes.c_int64(workspace.numel()), stream):
-                raise RuntimeError(self.c.ridge_attention_trouble().decode())
+                raise RuntimeError(self.c.ridge_attention_error().decode())
             return o
         return {"config": plan[0], "parts": plan[2], "predicted_us": plan[4] / 1e3}, call
 

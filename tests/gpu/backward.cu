@@ -1,6 +1,6 @@
-// A gated layer's backward on a device, in both modes. dh must equal that of the separately checked steps; dx and dw
-// must equal its products in f64 within their rounding errors. Outputs are poisoned, canaries surround them and follow
-// the workspace, and a second launch must give the same bits.
+// Checks a gated layer's backward pass on a device, with and without a stored h. dh must equal that of the separately
+// checked steps; dx and dw must equal products of dh in f64 within rounding errors. Outputs are poisoned, canaries
+// surround them and follow the workspace, and a second launch must give the same bits.
 #include "gated.h"
 
 #include "ridge/device/device.h"
@@ -12,20 +12,21 @@ namespace {
 
 namespace cuda = ops::cuda;
 
-struct Judged {
+struct CheckedBackward {
   cuda::GatedBackward call;
-  Stored t;
+  ElementFormat t;
   const void *h, *dh, *dh_of_chunks;  // [m, 2*n]
   std::int64_t chunk;
-  Found* found;
+  ErrorCounts* found;
 };
 
-__device__ void hold(const Judged& j, int what, std::int64_t i, double is, double expected, double allowed) {
-  double worst = fabs(is - expected) / (0.51 * last_place(j.t) * fabs(expected) + allowed + 1e-7);
+__device__ void check_value(const CheckedBackward& j, int output, std::int64_t i, double is, double expected,
+                            double allowed) {
+  double worst = fabs(is - expected) / (0.51 * relative_ulp(j.t) * fabs(expected) + allowed + 1e-7);
   if (isnan(expected) || isnan(is)) worst = isnan(expected) == isnan(is) ? 0 : 1e9;
   if (!(worst <= 1)) {
     atomicAdd(&j.found->wrong, 1u);
-    atomicMin(&j.found->first, static_cast<unsigned long long>(what * 100000000ll + i));
+    atomicMin(&j.found->first, static_cast<unsigned long long>(output * 100000000ll + i));
   }
   atomicMax(&j.found->worst, __float_as_uint(static_cast<float>(worst)));
 }
@@ -33,23 +34,23 @@ __device__ void hold(const Judged& j, int what, std::int64_t i, double is, doubl
   for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < (count); \
        i += static_cast<std::int64_t>(gridDim.x) * blockDim.x)
 
-// Compares dh of the chunks with dh from the full h, whose sums may have another order.
-__global__ void judge_chunks(const Judged j) {
+// Compares dh computed in chunks with dh computed from the full h, whose sums may be in another order.
+__global__ void check_chunks(const CheckedBackward j) {
   const auto& c = j.call;
   RIDGE_EACH(i, c.m * c.n) {
     const std::int64_t r = i / c.n, f = i % c.n;
-    const double dy = get(j.t, c.dy, r * c.dy_row_stride + f), u = get(j.t, j.h, r * 2 * c.n + f);
+    const double dy = read_element(j.t, c.dy, r * c.dy_row_stride + f), u = read_element(j.t, j.h, r * 2 * c.n + f);
     for (int half = 0; half < 2; ++half) {
       const std::int64_t at = r * 2 * c.n + half * c.n + f;
-      hold(j, 1, i, get(j.t, j.dh_of_chunks, at), get(j.t, j.dh, at),
-           3 * last_place(j.t) * fabs(dy) * (half ? 1 + fabs(u) : 1 + fabs(get(j.t, j.h, at + c.n))));
+      check_value(j, 1, i, read_element(j.t, j.dh_of_chunks, at), read_element(j.t, j.dh, at),
+                  3 * relative_ulp(j.t) * fabs(dy) * (half ? 1 + fabs(u) : 1 + fabs(read_element(j.t, j.h, at + c.n))));
     }
   }
 }
 
-__global__ void judge_dx(const Judged j) {
+__global__ void check_dx(const CheckedBackward j) {
   const auto& c = j.call;
-  const double half_place = 0.51 * last_place(j.t);
+  const double half_ulp = 0.51 * relative_ulp(j.t);
   RIDGE_EACH(i, c.m * c.k) {
     const std::int64_t r = i / c.k, d = i % c.k;
     double sum = 0, terms = 0, off = 0;
@@ -57,21 +58,21 @@ __global__ void judge_dx(const Judged j) {
       double part = 0;
       for (int half = 0; half < 2; ++half) {
         for (std::int64_t f = first; f < min(first + j.chunk, c.n); ++f) {
-          const double x = get(j.t, j.dh_of_chunks, r * 2 * c.n + half * c.n + f) *
-                           get(j.t, half ? c.gate : c.up, f * c.weight_line_stride + d);
+          const double x = read_element(j.t, j.dh_of_chunks, r * 2 * c.n + half * c.n + f) *
+                           read_element(j.t, half ? c.gate : c.up, f * c.weight_line_stride + d);
           part += x;
           terms += fabs(x);
         }
-        off += half_place * fabs(sum + part);  // two products, each rounded
+        off += half_ulp * fabs(sum + part);  // two products, each rounded
       }
       sum += part;
-      off += half_place * fabs(part);
+      off += half_ulp * fabs(part);
     }
-    hold(j, 2, i, get(j.t, c.dx, r * c.dx_row_stride + d), sum, off + 3e-7 * terms);
+    check_value(j, 2, i, read_element(j.t, c.dx, r * c.dx_row_stride + d), sum, off + 3e-7 * terms);
   }
 }
 
-__global__ void judge_dw(const Judged j) {
+__global__ void check_dw(const CheckedBackward j) {
   const auto& c = j.call;
   RIDGE_EACH(i, 2 * c.n * c.k) {
     const std::int64_t f = i / c.k, d = i % c.k;
@@ -79,32 +80,33 @@ __global__ void judge_dw(const Judged j) {
     if (dw == nullptr) continue;
     double sum = 0, terms = 0;
     for (std::int64_t r = 0; r < c.m; ++r) {
-      const double x = get(j.t, j.dh_of_chunks, r * 2 * c.n + f) * get(j.t, c.x, r * c.x_row_stride + d);
+      const double x =
+          read_element(j.t, j.dh_of_chunks, r * 2 * c.n + f) * read_element(j.t, c.x, r * c.x_row_stride + d);
       sum += x;
       terms += fabs(x);
     }
-    hold(j, 3, i, get(j.t, dw, f % c.n * c.weight_grad_row_stride + d), sum, 3e-7 * terms);
+    check_value(j, 3, i, read_element(j.t, dw, f % c.n * c.weight_grad_row_stride + d), sum, 3e-7 * terms);
   }
 }
 
-__global__ void judge_db(const Judged j) {  // db does not include the rounding of dh
+__global__ void check_db(const CheckedBackward j) {  // db does not include the rounding of dh
   const auto& c = j.call;
   RIDGE_EACH(f, 2 * c.n) {
     void* const db = f < c.n ? c.dbu : c.dbg;
     if (db == nullptr) continue;
     double sum = 0, off = 0;
     for (std::int64_t r = 0; r < c.m; ++r) {
-      const double x = get(j.t, j.dh_of_chunks, r * 2 * c.n + f);
+      const double x = read_element(j.t, j.dh_of_chunks, r * 2 * c.n + f);
       sum += x;
-      off += (0.51 * last_place(j.t) + 1e-6) * fabs(x) + 1e-7;
+      off += (0.51 * relative_ulp(j.t) + 1e-6) * fabs(x) + 1e-7;
     }
-    hold(j, 4, f, get(j.t, db, f % c.n), sum, off);
+    check_value(j, 4, f, read_element(j.t, db, f % c.n), sum, off);
   }
 }
 
-// Copies columns 0 … columns - 1 of both halves of a chunk to their position in the full matrix.
-__global__ void place_chunk(const std::uint16_t* from, std::int64_t m, std::int64_t columns, std::uint16_t* to,
-                            std::int64_t n) {
+// Copies the columns of both halves (up and gate) of a chunk's dh to their position in the full dh.
+__global__ void copy_chunk_to_dh(const std::uint16_t* from, std::int64_t m, std::int64_t columns, std::uint16_t* to,
+                                 std::int64_t n) {
   RIDGE_EACH(i, m * 2 * columns) {
     const std::int64_t r = i / (2 * columns), f = i % (2 * columns);
     to[r * 2 * n + f % columns + (f < columns ? 0 : n)] = from[i];
@@ -112,15 +114,15 @@ __global__ void place_chunk(const std::uint16_t* from, std::int64_t m, std::int6
 }
 #undef RIDGE_EACH
 
-struct Ground {
-  Memory x{2 << 20}, up{2 << 20}, gate{2 << 20}, bu{8192}, bg{8192}, dy{2 << 20}, h{2 << 20}, dh{2 << 20},
+struct BackwardBuffers {
+  DeviceMemory x{2 << 20}, up{2 << 20}, gate{2 << 20}, bu{8192}, bg{8192}, dy{2 << 20}, h{2 << 20}, dh{2 << 20},
       dh_of_chunks{2 << 20}, chunk{2 << 20}, scratch{32 << 20}, workspace{32 << 20};
-  Memory h_in_place{2 << 20}, dx{2 << 20}, dw{4 << 20}, db{8192};  // written by the tested kernels
-  Memory first{10 << 20}, verdict{256};
-  std::vector<const Memory*> written() const { return {&h_in_place, &dx, &dw, &db}; }
+  DeviceMemory h_in_place{2 << 20}, dx{2 << 20}, dw{4 << 20}, db{8192};  // written by the tested kernels
+  DeviceMemory first{10 << 20}, summary{256};
+  std::vector<const DeviceMemory*> written() const { return {&h_in_place, &dx, &dw, &db}; }
 };
 
-cuda::GatedBackward draw(Random& r, Ground& g, int number) {
+cuda::GatedBackward random_backward(Random& r, BackwardBuffers& g, int number) {
   cuda::GatedBackward c;
   const bool even = r.below(3) != 0;
   const auto size = [&](int most) {
@@ -131,8 +133,8 @@ cuda::GatedBackward draw(Random& r, Ground& g, int number) {
   c.n = size(640);
   c.k = size(500);
   c.dtype = r.one_in(3) ? DType::f16 : DType::bf16;
-  c.activation = r.of({EpilogueActivation::none, EpilogueActivation::relu, EpilogueActivation::gelu,
-                       EpilogueActivation::gelu_tanh, EpilogueActivation::silu});
+  c.activation = r.pick({EpilogueActivation::none, EpilogueActivation::relu, EpilogueActivation::gelu,
+                         EpilogueActivation::gelu_tanh, EpilogueActivation::silu});
   const auto pad = [&] { return even ? 8 * r.below(2) : r.below(3); };
   c.x_row_stride = c.k + pad();
   c.weight_line_stride = c.k + pad();
@@ -157,22 +159,23 @@ cuda::GatedBackward draw(Random& r, Ground& g, int number) {
   if (!r.one_in(6)) c.dgate = g.dw.data() + 256 + (gate_first ? 0 : matrix + gap);
   if (!r.one_in(4)) c.dbu = g.db.data();
   if (!r.one_in(4)) c.dbg = g.db.data() + 2 * c.n;
-  const Stored t = stored(c.dtype);
+  const ElementFormat t = element_format(c.dtype);
   const float scale = 1.2F / std::sqrt(static_cast<float>(c.k));
-  fill<<<128, 256>>>(t, const_cast<void*>(c.x), c.m * c.x_row_stride, 11u * number + 1, 1);
-  fill<<<128, 256>>>(t, const_cast<void*>(c.up), c.n * c.weight_line_stride, 11u * number + 2, scale);
-  fill<<<128, 256>>>(t, const_cast<void*>(c.gate), c.n * c.weight_line_stride, 11u * number + 3, scale);
-  fill<<<8, 256>>>(t, g.bu.data(), 1000, 11u * number + 4, 1);
-  fill<<<8, 256>>>(t, g.bg.data(), 1000, 11u * number + 5, 1);
-  fill<<<128, 256>>>(t, g.dy.data(), c.m * c.dy_row_stride, 11u * number + 6, 1);
-  if (r.one_in(10)) poke<<<1, 1>>>(t, const_cast<void*>(c.x), r.below(static_cast<int>(c.m)) * c.x_row_stride, NAN);
+  fill_random<<<128, 256>>>(t, const_cast<void*>(c.x), c.m * c.x_row_stride, 11u * number + 1, 1);
+  fill_random<<<128, 256>>>(t, const_cast<void*>(c.up), c.n * c.weight_line_stride, 11u * number + 2, scale);
+  fill_random<<<128, 256>>>(t, const_cast<void*>(c.gate), c.n * c.weight_line_stride, 11u * number + 3, scale);
+  fill_random<<<8, 256>>>(t, g.bu.data(), 1000, 11u * number + 4, 1);
+  fill_random<<<8, 256>>>(t, g.bg.data(), 1000, 11u * number + 5, 1);
+  fill_random<<<128, 256>>>(t, g.dy.data(), c.m * c.dy_row_stride, 11u * number + 6, 1);
+  if (r.one_in(10))
+    set_element<<<1, 1>>>(t, const_cast<void*>(c.x), r.below(static_cast<int>(c.m)) * c.x_row_stride, NAN);
   return c;
 }
 
-using Sentence = std::optional<std::string>;
+using OptionalError = std::optional<std::string>;
 
-// Computes the full h and dh with the separately checked kernels.
-Sentence whole_dh(const cuda::GatedBackward& c, Ground& g) {
+// Computes h and dh without chunks, with the separately checked kernels.
+OptionalError compute_unchunked_dh(const cuda::GatedBackward& c, BackwardBuffers& g) {
   cuda::GatedCall h{.m = c.m, .n = c.n, .k = c.k, .dtype = c.dtype, .out = c.dtype, .bias = c.dtype};
   h.x = c.x;
   h.up = c.up;
@@ -184,9 +187,10 @@ Sentence whole_dh(const cuda::GatedBackward& c, Ground& g) {
   h.weight_line_stride = c.weight_line_stride;
   h.h_row_stride = 2 * c.n;
   const device::DeviceWorkspace scratch{g.scratch.data(), g.scratch.size(), false};
-  if (Sentence why = cuda::unsupported_reason(h)) return why;
-  if (Sentence why = cuda::launch(h, cuda::choose_plan(h, 0, *current_device_numbers()), scratch, nullptr)) return why;
-  cuda::GatedGradient dh{.m = c.m, .n = c.n, .dtype = c.dtype, .activation = c.activation};
+  if (OptionalError why = cuda::unsupported_reason(h)) return why;
+  if (OptionalError why = cuda::launch(h, cuda::choose_plan(h, 0, *current_device_numbers()), scratch, nullptr))
+    return why;
+  cuda::GateGradientCall dh{.m = c.m, .n = c.n, .dtype = c.dtype, .activation = c.activation};
   dh.dy = c.dy;
   dh.h = g.h.data();
   dh.dh = g.dh.data();
@@ -196,35 +200,36 @@ Sentence whole_dh(const cuda::GatedBackward& c, Ground& g) {
 }
 
 // Computes dh in the plan's chunks.
-Sentence chunked_dh(const cuda::GatedBackward& c, const cuda::GatedBackwardPlan& plan, Ground& g) {
+OptionalError compute_chunked_dh(const cuda::GatedBackward& c, const cuda::GatedBackwardPlan& plan,
+                                 BackwardBuffers& g) {
   const device::DeviceWorkspace scratch{g.scratch.data(), g.scratch.size(), false};
   for (std::int64_t first = 0; first < c.n; first += plan.chunk) {
     const std::int64_t columns = std::min(plan.chunk, c.n - first);
     cuda::BackwardSteps s = cuda::make_backward_steps(c, first, columns, g.chunk.data());
     const auto& steps = columns == plan.each.columns ? plan.each : plan.last;
-    if (Sentence why = cuda::launch(s.recompute, steps.recompute, scratch, nullptr)) return why;
+    if (OptionalError why = cuda::launch(s.recompute, steps.recompute, scratch, nullptr)) return why;
     s.gate.dbu = s.gate.dbg = nullptr;
-    if (Sentence why = cuda::launch(s.gate, scratch, nullptr)) return why;
-    place_chunk<<<128, 256>>>(reinterpret_cast<const std::uint16_t*>(g.chunk.data()), c.m, columns,
-                              reinterpret_cast<std::uint16_t*>(g.dh_of_chunks.data()) + first, c.n);
+    if (OptionalError why = cuda::launch(s.gate, scratch, nullptr)) return why;
+    copy_chunk_to_dh<<<128, 256>>>(reinterpret_cast<const std::uint16_t*>(g.chunk.data()), c.m, columns,
+                                   reinterpret_cast<std::uint16_t*>(g.dh_of_chunks.data()) + first, c.n);
   }
   return std::nullopt;
 }
 
-void poison(const cuda::GatedBackward& c, Ground& g) {
-  for (const Memory* x : g.written()) cudaMemset(x->data(), 0x5a, x->size());
+void poison_outputs(const cuda::GatedBackward& c, BackwardBuffers& g) {
+  for (const DeviceMemory* x : g.written()) cudaMemset(x->data(), 0x5a, x->size());
   if (c.h)
     cudaMemcpy2D(c.h, c.h_row_stride * 2, g.h.data(), c.n * 4, c.n * 4, static_cast<std::size_t>(c.m),
                  cudaMemcpyDefault);
 }
 
-void count_all_touched(const cuda::GatedBackward& c, const cuda::GatedBackwardPlan& plan, Ground& g,
-                       unsigned* touched) {
-  const auto count = [&](const Memory& all, const void* begin, std::int64_t lines, std::int64_t line,
+void count_all_overwritten_bytes(const cuda::GatedBackward& c, const cuda::GatedBackwardPlan& plan, BackwardBuffers& g,
+                                 unsigned* touched) {
+  const auto count = [&](const DeviceMemory& all, const void* begin, std::int64_t lines, std::int64_t line,
                          std::int64_t stride) {
     const std::size_t at = begin ? static_cast<std::size_t>(static_cast<const char*>(begin) - all.data()) : 0;
-    count_touched<<<64, 256>>>(reinterpret_cast<const std::uint8_t*>(all.data()), all.size(), at, begin ? lines : 0,
-                               line * 2, stride * 2, touched);
+    count_overwritten_bytes<<<64, 256>>>(reinterpret_cast<const std::uint8_t*>(all.data()), all.size(), at,
+                                         begin ? lines : 0, line * 2, stride * 2, touched);
   };
   count(g.dx, c.dx, c.m, c.k, c.dx_row_stride);
   count(g.h_in_place, c.h, c.m, 2 * c.n, c.h_row_stride);
@@ -235,64 +240,67 @@ void count_all_touched(const cuda::GatedBackward& c, const cuda::GatedBackwardPl
   if (!c.dup || !c.dgate) count(g.dw, c.dup ? c.dup : c.dgate, c.n, c.k, c.weight_grad_row_stride);
 }
 
-Sentence same_again(const std::vector<const Memory*>& written, Ground& g, bool remember) {
+OptionalError compare_with_first_run(const std::vector<const DeviceMemory*>& written, BackwardBuffers& g,
+                                     bool remember) {
   std::size_t at = 0;
-  for (const Memory* x : written) {
+  for (const DeviceMemory* x : written) {
     if (remember) {
       cudaMemcpy(g.first.data() + at, x->data(), x->size(), cudaMemcpyDefault);
     } else {
       std::vector<char> before(x->size()), now(x->size());
       cudaMemcpy(before.data(), g.first.data() + at, x->size(), cudaMemcpyDefault);
       cudaMemcpy(now.data(), x->data(), x->size(), cudaMemcpyDefault);
-      if (before != now) return "other bits the second time";
+      if (before != now) return "the second run gave other bits";
     }
     at += x->size();
   }
   return std::nullopt;
 }
 
-Sentence run_twice(const cuda::GatedBackward& c, const cuda::GatedBackwardPlan& plan, Ground& g) {
+OptionalError run_twice(const cuda::GatedBackward& c, const cuda::GatedBackwardPlan& plan, BackwardBuffers& g) {
   for (const bool first : {true, false}) {
-    poison(c, g);
+    poison_outputs(c, g);
     cudaMemset(g.workspace.data(), 0x5a, g.workspace.size());
-    if (Sentence why = cuda::launch(c, plan, {g.workspace.data(), plan.workspace_bytes, false}, nullptr)) return why;
+    if (OptionalError why = cuda::launch(c, plan, {g.workspace.data(), plan.workspace_bytes, false}, nullptr))
+      return why;
     if (const cudaError_t e = cudaDeviceSynchronize(); e != cudaSuccess) return cudaGetErrorString(e);
-    if (Sentence why = same_again(g.written(), g, first)) return why;
+    if (OptionalError why = compare_with_first_run(g.written(), g, first)) return why;
   }
   return std::nullopt;
 }
 
 }  // namespace
 
-bool one_backward(Random& r, int number) {
-  static Ground g;
-  const cuda::GatedBackward c = draw(r, g, number);
+bool check_one_backward(Random& r, int number) {
+  static BackwardBuffers g;
+  const cuda::GatedBackward c = random_backward(r, g, number);
   const ops::DeviceNumbers device = *current_device_numbers();
-  Sentence trouble = cuda::unsupported_reason(c);
+  OptionalError failure = cuda::unsupported_reason(c);
   cuda::GatedBackwardPlan plan = cuda::choose_plan(c, r.one_in(3) ? 0 : g.workspace.size(), device);
   if (!c.h && r.one_in(2))
     plan = *cuda::make_plan(c, g.workspace.size(), device, std::min<std::int64_t>(c.n, 64 * (r.below(4) + 1)));
-  if (!trouble) trouble = whole_dh(c, g);
-  if (!trouble && !c.h) trouble = chunked_dh(c, plan, g);
-  if (!trouble) trouble = run_twice(c, plan, g);
-  auto* const found = reinterpret_cast<Found*>(g.verdict.data());
-  auto* const touched = reinterpret_cast<unsigned*>(g.verdict.data() + 128);
-  const Found nothing{0, 0, ~0ull};
+  if (!failure) failure = compute_unchunked_dh(c, g);
+  if (!failure && !c.h) failure = compute_chunked_dh(c, plan, g);
+  if (!failure) failure = run_twice(c, plan, g);
+  auto* const found = reinterpret_cast<ErrorCounts*>(g.summary.data());
+  auto* const touched = reinterpret_cast<unsigned*>(g.summary.data() + 128);
+  const ErrorCounts nothing{0, 0, ~0ull};
   cudaMemcpy(found, &nothing, sizeof nothing, cudaMemcpyDefault);
   cudaMemset(touched, 0, 4);
-  const Judged j{c,    stored(c.dtype), g.h.data(), g.dh.data(), c.h ? g.dh.data() : g.dh_of_chunks.data(), plan.chunk,
-                 found};
-  judge_chunks<<<128, 256>>>(j);
-  judge_dw<<<256, 256>>>(j);
-  judge_db<<<8, 128>>>(j);
-  if (c.dx) judge_dx<<<256, 256>>>(j);
-  count_all_touched(c, plan, g, touched);
-  if (const cudaError_t e = cudaDeviceSynchronize(); e != cudaSuccess) trouble = cudaGetErrorString(e);
-  Found is;
+  const CheckedBackward j{
+      c,    element_format(c.dtype), g.h.data(), g.dh.data(), c.h ? g.dh.data() : g.dh_of_chunks.data(), plan.chunk,
+      found};
+  check_chunks<<<128, 256>>>(j);
+  check_dw<<<256, 256>>>(j);
+  check_db<<<8, 128>>>(j);
+  if (c.dx) check_dx<<<256, 256>>>(j);
+  count_all_overwritten_bytes(c, plan, g, touched);
+  if (const cudaError_t e = cudaDeviceSynchronize(); e != cudaSuccess) failure = cudaGetErrorString(e);
+  ErrorCounts is;
   unsigned bytes = 0;
   cudaMemcpy(&is, found, sizeof is, cudaMemcpyDefault);
   cudaMemcpy(&bytes, touched, 4, cudaMemcpyDefault);
-  if (!trouble && is.wrong == 0 && bytes == 0) return true;
+  if (!failure && is.wrong == 0 && bytes == 0) return true;
   std::printf(
       "case %d, backward: m %ld n %ld k %ld in %d act %d h %d dx %d dw %d%d db %d%d lines %ld %ld %ld %ld %ld %ld "
       "chunk "
@@ -301,7 +309,7 @@ bool one_backward(Random& r, int number) {
       c.dup != nullptr, c.dgate != nullptr, c.dbu != nullptr, c.dbg != nullptr, long(c.x_row_stride),
       long(c.weight_line_stride), long(c.dy_row_stride), long(c.h_row_stride), long(c.dx_row_stride),
       long(c.weight_grad_row_stride), long(plan.chunk), plan.each.dx.has_value(), plan.each.dx_products.size(),
-      plan.each.dw_products.size(), trouble.value_or("").c_str(), is.wrong, std::bit_cast<float>(is.worst), is.first,
+      plan.each.dw_products.size(), failure.value_or("").c_str(), is.wrong, std::bit_cast<float>(is.worst), is.first,
       bytes);
   return false;
 }

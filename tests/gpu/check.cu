@@ -17,7 +17,7 @@ namespace {
 using ops::MatmulProblem, ops::MatrixLayout;
 using namespace ops::cuda;
 
-struct Sides {  // padding around an operand
+struct PaddedOperand {  // sizes and layout of a matrix whose rows may be padded
   std::int64_t batch, rows, cols;
   MatrixLayout layout;
 };
@@ -27,63 +27,65 @@ __global__ void fill_nan(std::uint32_t* p, std::size_t words) {
        i += std::size_t{gridDim.x} * blockDim.x)
     p[i] = 0xffffffff;  // NaN in all three formats
 }
-__global__ void fill_matrix(void* data, Sides s, Stored stored, Values kind, std::uint32_t seed, std::int64_t nan_row) {
+__global__ void fill_matrix(void* data, PaddedOperand s, ElementFormat format, ValueKind kind, std::uint32_t seed,
+                            std::int64_t nan_row) {
   const std::int64_t all = s.batch * s.rows * s.cols;
   for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < all;
        i += std::int64_t{gridDim.x} * blockDim.x) {
     const std::int64_t b = i / (s.rows * s.cols), r = i / s.cols % s.rows, c = i % s.cols;
-    put(stored, data, b * s.layout.batch_stride + r * s.layout.row_stride + c * s.layout.col_stride,
-        r == nan_row ? nanf("") : value(kind, static_cast<std::uint64_t>(i), seed));
+    write_element(format, data, b * s.layout.batch_stride + r * s.layout.row_stride + c * s.layout.col_stride,
+                  r == nan_row ? nanf("") : random_value(kind, static_cast<std::uint64_t>(i), seed));
   }
 }
 
-// The next kernel may start early; unless it waits, it reads invalid group starts.
-__global__ void say_starts_late(const int* from, int* to, int count) {
+// Lets the next kernel start before the group starts are written; if that kernel does not wait, it reads invalid ones.
+__global__ void write_starts_late(const int* from, int* to, int count) {
   asm volatile("griddepcontrol.launch_dependents;");
   for (const long long since = clock64(); clock64() - since < 20000;) {}
   asm volatile("griddepcontrol.wait;" ::: "memory");
   for (int i = 0; i < count; ++i) to[i] = from[i];
 }
 
-struct Expected {
+struct CheckInput {
   MatmulProblem p;
   const void *a, *b, *d;
   std::int64_t d_bytes;  // size of the buffer that contains D
   std::int64_t d_offset;
   const char* d_buffer;
   MatmulEpilogue e;
-  const void* addend_before;  // the addend's values before D was written
-  const int* starts;          // starts of row groups, not null
-  bool exact;
+  const void* addend_before;  // the addend's values before D, which may alias it, was written
+  const int* starts;          // first rows of groups, if the problem is grouped
+  bool exact;                 // true if results must be equal bit for bit
 };
-struct Verdict {
-  unsigned wrong, beside;
-  float worst;
+struct ErrorSummary {
+  unsigned wrong, wrong_outside_bytes;
+  float worst_ratio;
   int row, col;
   float got, want;
 };
 
-__device__ double operand(const EpilogueOperand& x, const void* data, std::int64_t b, std::int64_t r, std::int64_t c) {
-  Stored s = Stored::f32;
-  if (x.dtype == DType::bf16) s = Stored::bf16;
-  if (x.dtype == DType::f16) s = Stored::f16;
-  return get(s, data, b * x.batch_stride + r * x.row_stride + c * x.col_stride);
+__device__ double read_operand(const EpilogueOperand& x, const void* data, std::int64_t b, std::int64_t r,
+                               std::int64_t c) {
+  ElementFormat s = ElementFormat::f32;
+  if (x.dtype == DType::bf16) s = ElementFormat::bf16;
+  if (x.dtype == DType::f16) s = ElementFormat::f16;
+  return read_element(s, data, b * x.batch_stride + r * x.row_stride + c * x.col_stride);
 }
 
-// Expected value, and the allowed error.
-__device__ void finish(const Expected& x, double sum, double magnitude, std::int64_t b, std::int64_t r, std::int64_t c,
-                       double& y, double& slack) {
+// Computes the expected value `y` and the allowed error `tolerance` from the sum of a dot product.
+__device__ void apply_epilogue(const CheckInput& x, double sum, double magnitude, std::int64_t b, std::int64_t r,
+                               std::int64_t c, double& y, double& tolerance) {
   const MatmulEpilogue& e = x.e;
   double unit = 0x1p-24;
   if (x.p.d.dtype == DType::bf16) unit = 0x1p-8;
   if (x.p.d.dtype == DType::f16) unit = 0x1p-11;
   const double least = x.p.d.dtype == DType::f16 ? 0x1p-24 : 0x1p-126;
   y = e.alpha * sum;
-  slack = 2.0 * static_cast<double>(x.p.k) * 0x1p-24 * magnitude * fabs(double{e.alpha}) + 0x1p-23 * fabs(y);
+  tolerance = 2.0 * static_cast<double>(x.p.k) * 0x1p-24 * magnitude * fabs(double{e.alpha}) + 0x1p-23 * fabs(y);
   if (e.bias.data) {
-    const double v = operand(e.bias, e.bias.data, b, r, c);
+    const double v = read_operand(e.bias, e.bias.data, b, r, c);
     y += v;
-    slack += 0x1p-23 * (fabs(y) + fabs(v));
+    tolerance += 0x1p-23 * (fabs(y) + fabs(v));
   }
   const double before = y;
   switch (e.activation) {
@@ -96,25 +98,25 @@ __device__ void finish(const Expected& x, double sum, double magnitude, std::int
     case EpilogueActivation::silu: y = y / (1 + exp(-y)); break;
   }
   if (e.activation != EpilogueActivation::none)
-    slack = 1.2 * slack + 0x1p-20 * (fabs(y) + fabs(before) * (fabs(before) < 12 ? 1 : 0));
+    tolerance = 1.2 * tolerance + 0x1p-20 * (fabs(y) + fabs(before) * (fabs(before) < 12 ? 1 : 0));
   if (e.gate.data) {
-    const double v = operand(e.gate, e.gate.data, b, r, c);
+    const double v = read_operand(e.gate, e.gate.data, b, r, c);
     y *= v;
-    slack = slack * fabs(v) + 0x1p-23 * fabs(y);
+    tolerance = tolerance * fabs(v) + 0x1p-23 * fabs(y);
   }
   if (e.addend.data) {
-    const double v = e.beta * operand(e.addend, x.addend_before, b, r, c);
+    const double v = e.beta * read_operand(e.addend, x.addend_before, b, r, c);
     y += v;
-    slack += 0x1p-23 * (fabs(y) + fabs(v)) + (e.may_round_sum ? unit * (fabs(sum) + slack) + least : 0);
+    tolerance += 0x1p-23 * (fabs(y) + fabs(v)) + (e.may_round_sum ? unit * (fabs(sum) + tolerance) + least : 0);
   }
-  slack += unit * (fabs(y) + slack) + least;
+  tolerance += unit * (fabs(y) + tolerance) + least;
 }
 
-__global__ void judge(Expected x, Verdict* verdict) {
-  const Stored in = x.p.a.dtype == DType::bf16 ? Stored::bf16 : Stored::f16;
-  Stored out = Stored::f32;
-  if (x.p.d.dtype == DType::bf16) out = Stored::bf16;
-  if (x.p.d.dtype == DType::f16) out = Stored::f16;
+__global__ void find_max_error(CheckInput x, ErrorSummary* summary) {
+  const ElementFormat in = x.p.a.dtype == DType::bf16 ? ElementFormat::bf16 : ElementFormat::f16;
+  ElementFormat out = ElementFormat::f32;
+  if (x.p.d.dtype == DType::bf16) out = ElementFormat::bf16;
+  if (x.p.d.dtype == DType::f16) out = ElementFormat::f16;
   const std::int64_t all = x.p.batch * x.p.m * x.p.n;
   for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < all;
        i += std::int64_t{gridDim.x} * blockDim.x) {
@@ -122,38 +124,39 @@ __global__ void judge(Expected x, Verdict* verdict) {
     if (x.p.grouped && (r < x.starts[b] || r >= x.starts[b + 1])) continue;
     double sum = 0, magnitude = 0;
     for (std::int64_t k = 0; k < x.p.k; ++k) {
-      const double product = get(in, x.a, b * x.p.a.batch_stride + r * x.p.a.row_stride + k * x.p.a.col_stride) *
-                             get(in, x.b, b * x.p.b.batch_stride + k * x.p.b.row_stride + c * x.p.b.col_stride);
+      const double product =
+          read_element(in, x.a, b * x.p.a.batch_stride + r * x.p.a.row_stride + k * x.p.a.col_stride) *
+          read_element(in, x.b, b * x.p.b.batch_stride + k * x.p.b.row_stride + c * x.p.b.col_stride);
       sum += product;
       magnitude += fabs(product);
     }
-    double want, slack;
-    finish(x, sum, magnitude, b, r, c, want, slack);
-    const double got = get(out, x.d, b * x.p.d.batch_stride + r * x.p.d.row_stride + c * x.p.d.col_stride);
+    double want, tolerance;
+    apply_epilogue(x, sum, magnitude, b, r, c, want, tolerance);
+    const double got = read_element(out, x.d, b * x.p.d.batch_stride + r * x.p.d.row_stride + c * x.p.d.col_stride);
     bool right;
     if (x.exact) {
       float rounded;
-      put(out, &rounded, 0, static_cast<float>(want));
-      right = got == get(out, &rounded, 0);
+      write_element(out, &rounded, 0, static_cast<float>(want));
+      right = got == read_element(out, &rounded, 0);
     } else {
-      right = fabs(got - want) <= slack;
-      if (isinf(got)) right = fabs(want) > 65500 && out == Stored::f16;
+      right = fabs(got - want) <= tolerance;
+      if (isinf(got)) right = fabs(want) > 65500 && out == ElementFormat::f16;
       if (isnan(want)) right = isnan(got);
     }
-    if (!right && atomicAdd(&verdict->wrong, 1) == 0) {
-      verdict->row = static_cast<int>(r);
-      verdict->col = static_cast<int>(c);
-      verdict->got = static_cast<float>(got);
-      verdict->want = static_cast<float>(want);
+    if (!right && atomicAdd(&summary->wrong, 1) == 0) {
+      summary->row = static_cast<int>(r);
+      summary->col = static_cast<int>(c);
+      summary->got = static_cast<float>(got);
+      summary->want = static_cast<float>(want);
     }
     if (!x.exact && !isnan(want) && !isinf(got)) {
-      const float ratio = static_cast<float>(fabs(got - want) / slack);
-      if (ratio > verdict->worst) verdict->worst = ratio;  // a race can only lose a maximum
+      const float ratio = static_cast<float>(fabs(got - want) / tolerance);
+      if (ratio > summary->worst_ratio) summary->worst_ratio = ratio;  // a race can only lose a maximum
     }
   }
 }
 // Every byte of the buffer outside D must still be 0xff.
-__global__ void judge_beside(Expected x, std::int64_t bytes_of_element, Verdict* verdict) {
+__global__ void check_outside_bytes(CheckInput x, std::int64_t bytes_of_element, ErrorSummary* summary) {
   const bool rows = x.p.d.col_stride == 1;
   const std::int64_t length = rows ? x.p.n : x.p.m, lines = rows ? x.p.m : x.p.n;
   const std::int64_t stride = rows ? x.p.d.row_stride : x.p.d.col_stride, line = lines == 1 ? length : stride;
@@ -165,10 +168,10 @@ __global__ void judge_beside(Expected x, std::int64_t bytes_of_element, Verdict*
     const std::int64_t r = inside / line;
     const bool is_owned = !x.p.grouped || (x.p.batch > 0 && r >= x.starts[0] && r < x.starts[x.p.batch]);
     if (e >= 0 && b < x.p.batch && r < lines && inside % line < length && is_owned) continue;
-    atomicAdd(&verdict->beside, 1);
+    atomicAdd(&summary->wrong_outside_bytes, 1);
   }
 }
-__global__ void differ(const char* p, const char* q, std::int64_t bytes, unsigned* count) {
+__global__ void count_different_bytes(const char* p, const char* q, std::int64_t bytes, unsigned* count) {
   for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < bytes;
        i += std::int64_t{gridDim.x} * blockDim.x)
     if (p[i] != q[i]) atomicAdd(count, 1);
@@ -176,11 +179,11 @@ __global__ void differ(const char* p, const char* q, std::int64_t bytes, unsigne
 
 struct Case {
   MatmulProblem p;
-  MatmulEpilogue e;  // a data pointer of 1 requests an operand
+  MatmulEpilogue e;  // a non-null data pointer requests that operand; the checker allocates it
   bool addend_is_d = false;
-  int a_offset = 0, b_offset = 0, d_offset = 0;  // elements
+  int a_offset = 0, b_offset = 0, d_offset = 0;  // offsets of the operands in their buffers, in elements
   bool integers = false, nan_row = false, constant_b = false, prepared = true;
-  int config = -1;  // -1 for the planner's choice
+  int config = -1;  // index of a kernel configuration, or -1 for the planner's choice
   bool gemv = false;
   std::vector<int> starts;  // of a grouped problem
   SplitK split;
@@ -189,7 +192,7 @@ struct Case {
   int runs = 2;
 };
 
-std::string text(const Case& c) {
+std::string describe_case(const Case& c) {
   char s[600];
   const MatmulProblem& p = c.p;
   std::snprintf(s, sizeof s,
@@ -209,23 +212,23 @@ std::string text(const Case& c) {
   return out;
 }
 
-class Bench {
+class CaseRunner {
  public:
-  explicit Bench(std::size_t each)
-      : a_(each),
-        b_(each),
-        d_(each),
-        first_(each),
-        extra_(each),
-        addend_(each),
-        workspace_(each * 2),
-        verdict_(256),
+  explicit CaseRunner(std::size_t buffer_bytes)
+      : a_(buffer_bytes),
+        b_(buffer_bytes),
+        d_(buffer_bytes),
+        first_output_(buffer_bytes),
+        epilogue_data_(buffer_bytes),
+        addend_(buffer_bytes),
+        workspace_(buffer_bytes * 2),
+        summary_(256),
         starts_(8192) {
-    must(cudaStreamCreate(&stream_), "creating a stream");
-    must(cudaMemset(workspace_.data(), 0, device::counter_bytes), "preparing the workspace");
+    check_cuda(cudaStreamCreate(&stream_), "creating a stream");
+    check_cuda(cudaMemset(workspace_.data(), 0, device::counter_bytes), "preparing the workspace");
     device_ = *current_device_numbers();
   }
-  ~Bench() { cudaStreamDestroy(stream_); }
+  ~CaseRunner() { cudaStreamDestroy(stream_); }
 
   bool run(Case c) {
     MatmulCall call;
@@ -240,16 +243,16 @@ class Bench {
     call.constant_b = c.constant_b;
     call.epilogue = c.e;
     if (c.p.grouped) {
-      must(cudaMemcpyAsync(starts_.data() + starts_.size() / 2, c.starts.data(), c.starts.size() * 4,
-                           cudaMemcpyHostToDevice, stream_),
-           "saying where groups begin");
+      check_cuda(cudaMemcpyAsync(starts_.data() + starts_.size() / 2, c.starts.data(), c.starts.size() * 4,
+                                 cudaMemcpyHostToDevice, stream_),
+                 "copying the group starts");
       call.starts = reinterpret_cast<const std::int32_t*>(starts_.data());
     }
-    const Values kind = c.integers ? Values::integers : Values::normal;
+    const ValueKind kind = c.integers ? ValueKind::integers : ValueKind::normal;
     const std::uint32_t seed = ++seed_;
-    place(a_, a, c.p.a, c.p.batch, c.p.m, c.p.k, kind, seed, c.nan_row ? c.p.m / 2 : -1);
-    place(b_, b, c.p.b, c.p.batch, c.p.k, c.p.n, kind, seed + 1000, -1);
-    epilogue(c, call, kind, seed);
+    fill_operand(a_, a, c.p.a, c.p.batch, c.p.m, c.p.k, kind, seed, c.nan_row ? c.p.m / 2 : -1);
+    fill_operand(b_, b, c.p.b, c.p.batch, c.p.k, c.p.n, kind, seed + 1000, -1);
+    fill_epilogue_operands(c, call, kind, seed);
     std::optional<MatmulPlan> plan;
     if (c.config >= 0) plan = make_plan(call, c.workspace, device_, {c.config, c.split, c.copies});
     if (c.gemv)
@@ -262,124 +265,128 @@ class Bench {
     splits_ += plan->splits > 1;
     copies_ += plan->copy_a || plan->copy_b;
     grouped_ += c.p.grouped;
-    const std::int64_t bytes = extent(c.p.d, c.p.batch, c.p.m, c.p.n) * out + 2048 + c.d_offset * out;
-    Verdict v{};
-    must(cudaMemsetAsync(verdict_.data(), 0, 256, stream_), "clearing the verdict");
+    const std::int64_t bytes = span_elements(c.p.d, c.p.batch, c.p.m, c.p.n) * out + 2048 + c.d_offset * out;
+    ErrorSummary v{};
+    check_cuda(cudaMemsetAsync(summary_.data(), 0, 256, stream_), "clearing the summary");
     for (int i = 0; i < c.runs; ++i) {
-      if (!once(c, call, *plan, bytes)) return false;
+      if (!launch_once(c, call, *plan, bytes)) return false;
       if (i == 0)
-        must(cudaMemcpyAsync(first_.data(), d_.data(), static_cast<std::size_t>(bytes), cudaMemcpyDeviceToDevice,
-                             stream_),
-             "keeping the first run");
+        check_cuda(cudaMemcpyAsync(first_output_.data(), d_.data(), static_cast<std::size_t>(bytes),
+                                   cudaMemcpyDeviceToDevice, stream_),
+                   "copying the first output");
       else
-        differ<<<256, 256, 0, stream_>>>(first_.data(), d_.data(), bytes,
-                                         reinterpret_cast<unsigned*>(verdict_.data() + 128));
+        count_different_bytes<<<256, 256, 0, stream_>>>(first_output_.data(), d_.data(), bytes,
+                                                        reinterpret_cast<unsigned*>(summary_.data() + 128));
     }
-    Expected x{c.p,
-               a,
-               b,
-               call.d,
-               bytes,
-               at,
-               d_.data(),
-               call.epilogue,
-               addend_.data() + 64,
-               call.starts,
-               c.integers && exact(c)};
+    CheckInput x{c.p,
+                 a,
+                 b,
+                 call.d,
+                 bytes,
+                 at,
+                 d_.data(),
+                 call.epilogue,
+                 addend_.data() + 64,
+                 call.starts,
+                 c.integers && is_exact(c)};
     if (c.e.addend.data && !c.addend_is_d) x.addend_before = call.epilogue.addend.data;
-    if (c.p.batch * c.p.m * c.p.n > 0) judge<<<2048, 128, 0, stream_>>>(x, reinterpret_cast<Verdict*>(verdict_.data()));
-    if (!c.addend_is_d) judge_beside<<<512, 256, 0, stream_>>>(x, out, reinterpret_cast<Verdict*>(verdict_.data()));
-    must(cudaGetLastError(), "judging");
+    if (c.p.batch * c.p.m * c.p.n > 0)
+      find_max_error<<<2048, 128, 0, stream_>>>(x, reinterpret_cast<ErrorSummary*>(summary_.data()));
+    if (!c.addend_is_d)
+      check_outside_bytes<<<512, 256, 0, stream_>>>(x, out, reinterpret_cast<ErrorSummary*>(summary_.data()));
+    check_cuda(cudaGetLastError(), "comparing the results");
     unsigned different = 0;
-    must(cudaMemcpyAsync(&v, verdict_.data(), sizeof v, cudaMemcpyDeviceToHost, stream_), "reading the verdict");
-    must(cudaMemcpyAsync(&different, verdict_.data() + 128, 4, cudaMemcpyDeviceToHost, stream_), "reading the verdict");
+    check_cuda(cudaMemcpyAsync(&v, summary_.data(), sizeof v, cudaMemcpyDeviceToHost, stream_), "reading the summary");
+    check_cuda(cudaMemcpyAsync(&different, summary_.data() + 128, 4, cudaMemcpyDeviceToHost, stream_),
+               "reading the summary");
     const cudaError_t e = cudaStreamSynchronize(stream_);
     if (e != cudaSuccess) {
-      std::printf("FAILED %s: %s; planned config %d splits %d\n", text(c).c_str(), cudaGetErrorString(e), plan->config,
-                  plan->splits);
+      std::printf("FAILED %s: %s; planned config %d splits %d\n", describe_case(c).c_str(), cudaGetErrorString(e),
+                  plan->config, plan->splits);
       std::exit(1);
     }
-    worst_ = std::max(worst_, v.worst);
-    if (v.wrong == 0 && v.beside == 0 && different == 0) return true;
+    worst_ = std::max(worst_, v.worst_ratio);
+    if (v.wrong == 0 && v.wrong_outside_bytes == 0 && different == 0) return true;
     std::printf(
         "WRONG %s: planned path %d config %d splits %d copies %d%d: %u wrong (first at %d,%d: %g, expected %g), %u "
-        "bytes "
-        "beside, %u bytes differ between runs\n",
-        text(c).c_str(), static_cast<int>(plan->path), plan->config, plan->splits, plan->copy_a, plan->copy_b, v.wrong,
-        v.row, v.col, v.got, v.want, v.beside, different);
+        "bytes written outside D, %u bytes differ between runs\n",
+        describe_case(c).c_str(), static_cast<int>(plan->path), plan->config, plan->splits, plan->copy_a, plan->copy_b,
+        v.wrong, v.row, v.col, v.got, v.want, v.wrong_outside_bytes, different);
     return false;
   }
 
-  void summary() const {
+  void print_summary() const {
     std::size_t configs = 0;
     for (const int n : configs_) configs += n > 0;
     std::printf(
-        "paths: %d nothing, %d tiles, %d gemv, %d plain; %d with k in pieces, %d shared, %d streamed, %d gathered, %d "
-        "with copies, %d in groups; %zu of %zu configs of the menu; worst error %.3f of its bound\n",
+        "paths: %d empty, %d tiles, %d gemv, %d plain; %d with k split, %d cluster, %d stream-K, %d cooperative, %d "
+        "with copies, %d grouped; %zu of %zu configs; worst error %.3f of its bound\n",
         paths_[0], paths_[1], paths_[2], paths_[3], splits_, split_modes_[1], split_modes_[2], split_modes_[3], copies_,
         grouped_, configs, configs_.size(), worst_);
   }
 
  private:
-  static bool exact(const Case& c) {
+  static bool is_exact(const Case& c) {
     return c.e.alpha == 1 && c.e.activation == EpilogueActivation::none && !c.e.bias.data && !c.e.gate.data &&
            !c.e.addend.data && !c.nan_row;
   }
-  static std::int64_t extent(const MatrixLayout& x, std::int64_t batch, std::int64_t rows, std::int64_t cols) {
+  static std::int64_t span_elements(const MatrixLayout& x, std::int64_t batch, std::int64_t rows, std::int64_t cols) {
     if (batch == 0 || rows == 0 || cols == 0) return 0;
     return (batch - 1) * x.batch_stride + (rows - 1) * x.row_stride + (cols - 1) * x.col_stride + 1;
   }
-  void place(const Memory& buffer, char* data, const MatrixLayout& x, std::int64_t batch, std::int64_t rows,
-             std::int64_t cols, Values kind, std::uint32_t seed, std::int64_t nan_row) {
-    const std::size_t bytes = static_cast<std::size_t>(extent(x, batch, rows, cols)) * 4 + 4096;
+  void fill_operand(const DeviceMemory& buffer, char* data, const MatrixLayout& x, std::int64_t batch,
+                    std::int64_t rows, std::int64_t cols, ValueKind kind, std::uint32_t seed, std::int64_t nan_row) {
+    const std::size_t bytes = static_cast<std::size_t>(span_elements(x, batch, rows, cols)) * 4 + 4096;
     fill_nan<<<256, 256, 0, stream_>>>(reinterpret_cast<std::uint32_t*>(buffer.data()),
                                        std::min(bytes, buffer.size()) / 4);
-    const Sides s{x.batch_stride == 0 ? std::min<std::int64_t>(batch, 1) : batch, rows, cols, x};
-    if (batch * rows * cols > 0) fill_matrix<<<256, 256, 0, stream_>>>(data, s, stored(x.dtype), kind, seed, nan_row);
+    const PaddedOperand s{x.batch_stride == 0 ? std::min<std::int64_t>(batch, 1) : batch, rows, cols, x};
+    if (batch * rows * cols > 0)
+      fill_matrix<<<256, 256, 0, stream_>>>(data, s, element_format(x.dtype), kind, seed, nan_row);
   }
-  void epilogue(const Case& c, MatmulCall& call, Values kind, std::uint32_t seed) {
-    char* at = extra_.data();
+  void fill_epilogue_operands(const Case& c, MatmulCall& call, ValueKind kind, std::uint32_t seed) {
+    char* at = epilogue_data_.data();
     for (EpilogueOperand* x : {&call.epilogue.bias, &call.epilogue.gate, &call.epilogue.addend}) {
       if (!x->data) continue;
       if (x == &call.epilogue.addend && c.addend_is_d) {
         x->data = call.d;
         continue;
       }
-      const Sides s{x->batch_stride ? c.p.batch : 1,
-                    x->row_stride ? c.p.m : 1,
-                    x->col_stride ? c.p.n : 1,
-                    {x->dtype, x->row_stride, x->col_stride, x->batch_stride}};
-      fill_matrix<<<256, 256, 0, stream_>>>(at, s, stored(x->dtype), kind, ++seed + 5000, -1);
+      const PaddedOperand s{x->batch_stride ? c.p.batch : 1,
+                            x->row_stride ? c.p.m : 1,
+                            x->col_stride ? c.p.n : 1,
+                            {x->dtype, x->row_stride, x->col_stride, x->batch_stride}};
+      fill_matrix<<<256, 256, 0, stream_>>>(at, s, element_format(x->dtype), kind, ++seed + 5000, -1);
       x->data = at;
-      at += (extent(s.layout, s.batch, s.rows, s.cols) * 4 + 1023) / 512 * 512;
+      at += (span_elements(s.layout, s.batch, s.rows, s.cols) * 4 + 1023) / 512 * 512;
     }
   }
-  bool once(const Case& c, const MatmulCall& call, const MatmulPlan& plan, std::int64_t bytes) {
-    must(cudaMemsetAsync(d_.data(), 0xff, static_cast<std::size_t>(bytes), stream_), "poisoning D");
+  bool launch_once(const Case& c, const MatmulCall& call, const MatmulPlan& plan, std::int64_t bytes) {
+    check_cuda(cudaMemsetAsync(d_.data(), 0xff, static_cast<std::size_t>(bytes), stream_), "poisoning D");
     if (c.addend_is_d) {
-      fill_matrix<<<256, 256, 0, stream_>>>(call.d, Sides{c.p.grouped ? 1 : c.p.batch, c.p.m, c.p.n, c.p.d},
-                                            stored(c.p.d.dtype), Values::normal, 99, -1);
-      must(cudaMemcpyAsync(
-               addend_.data() + 64, call.d,
-               static_cast<std::size_t>(extent(c.p.d, c.p.batch, c.p.m, c.p.n) * dtype_bits(c.p.d.dtype) / 8),
-               cudaMemcpyDeviceToDevice, stream_),
-           "keeping the addend");
+      fill_matrix<<<256, 256, 0, stream_>>>(call.d, PaddedOperand{c.p.grouped ? 1 : c.p.batch, c.p.m, c.p.n, c.p.d},
+                                            element_format(c.p.d.dtype), ValueKind::normal, 99, -1);
+      check_cuda(cudaMemcpyAsync(addend_.data() + 64, call.d,
+                                 static_cast<std::size_t>(span_elements(c.p.d, c.p.batch, c.p.m, c.p.n) *
+                                                          dtype_bits(c.p.d.dtype) / 8),
+                                 cudaMemcpyDeviceToDevice, stream_),
+                 "copying the addend");
     }
     if (c.p.grouped) {
-      must(cudaMemsetAsync(starts_.data(), 0xff, c.starts.size() * 4, stream_), "clearing where groups begin");
-      say_starts_late<<<1, 1, 0, stream_>>>(reinterpret_cast<const int*>(starts_.data() + starts_.size() / 2),
-                                            reinterpret_cast<int*>(starts_.data()), static_cast<int>(c.starts.size()));
+      check_cuda(cudaMemsetAsync(starts_.data(), 0xff, c.starts.size() * 4, stream_), "clearing the group starts");
+      write_starts_late<<<1, 1, 0, stream_>>>(reinterpret_cast<const int*>(starts_.data() + starts_.size() / 2),
+                                              reinterpret_cast<int*>(starts_.data()),
+                                              static_cast<int>(c.starts.size()));
     }
     device::DeviceWorkspace w{workspace_.data(), c.workspace, c.prepared};
     if (!c.prepared) w.data = workspace_.data() + workspace_.size() / 2;
     if (const auto refusal = launch(call, plan, w, stream_)) {
-      std::printf("REFUSED %s: %s\n", text(c).c_str(), refusal->c_str());
+      std::printf("REFUSED %s: %s\n", describe_case(c).c_str(), refusal->c_str());
       return false;
     }
     return true;
   }
 
-  Memory a_, b_, d_, first_, extra_, addend_, workspace_, verdict_, starts_;
+  DeviceMemory a_, b_, d_, first_output_, epilogue_data_, addend_, workspace_, summary_, starts_;
   cudaStream_t stream_ = nullptr;
   std::uint32_t seed_ = 1;
   ops::DeviceNumbers device_ = {};
@@ -393,21 +400,21 @@ class Random {
   explicit Random(std::uint32_t seed) : engine_(seed) {}
   int below(int n) { return static_cast<int>(engine_() % static_cast<unsigned>(n)); }
   bool one_in(int n) { return below(n) == 0; }
-  std::int64_t size(std::int64_t most) {  // log-uniform, often close to a multiple of a tile
+  std::int64_t size(std::int64_t max_size) {  // log-uniform, often close to a multiple of a tile
     const double x =
-        std::exp(std::log(static_cast<double>(most)) * std::uniform_real_distribution<double>(0, 1)(engine_));
+        std::exp(std::log(static_cast<double>(max_size)) * std::uniform_real_distribution<double>(0, 1)(engine_));
     std::int64_t n = std::max<std::int64_t>(1, static_cast<std::int64_t>(x));
     if (one_in(3)) n = n / 8 * 8 + (n < 8 ? 8 : 0);
     if (one_in(5)) n = n / 64 * 64 + below(3) - 1 + 64;
-    return std::clamp<std::int64_t>(n, 1, most);
+    return std::clamp<std::int64_t>(n, 1, max_size);
   }
 
  private:
   std::mt19937 engine_;
 };
 
-MatrixLayout layout(Random& r, DType dtype, std::int64_t batch, std::int64_t rows, std::int64_t cols, bool transposed,
-                    bool broadcast) {
+MatrixLayout random_layout(Random& r, DType dtype, std::int64_t batch, std::int64_t rows, std::int64_t cols,
+                           bool transposed, bool broadcast) {
   MatrixLayout x{dtype};
   const std::int64_t length = transposed ? rows : cols, lines = transposed ? cols : rows;
   std::int64_t line = std::max<std::int64_t>(length, 1);
@@ -423,7 +430,7 @@ MatrixLayout layout(Random& r, DType dtype, std::int64_t batch, std::int64_t row
   return x;
 }
 
-EpilogueOperand extra(Random& r, const Case& c, bool vector) {
+EpilogueOperand random_epilogue_operand(Random& r, const Case& c, bool vector) {
   EpilogueOperand x;
   x.data = &x;
   x.dtype = std::array{DType::bf16, DType::f16, DType::f32}[static_cast<std::size_t>(r.below(3))];
@@ -437,8 +444,8 @@ EpilogueOperand extra(Random& r, const Case& c, bool vector) {
   return x;
 }
 
-// Divides the case's rows into up to 300 groups, some empty, possibly with rows before the first and after the last.
-void put_in_groups(Random& r, Case& c) {
+// Divides the case's rows into up to 300 groups. Some are empty; some rows may precede the first or follow the last.
+void divide_into_groups(Random& r, Case& c) {
   MatmulProblem& p = c.p;
   p.grouped = true;
   p.batch = r.one_in(8) ? 1 + r.below(300) : 1 + r.below(12);
@@ -448,11 +455,11 @@ void put_in_groups(Random& r, Case& c) {
   }
   c.gemv = false;
   const bool b_transposed = p.b.row_stride == 1;
-  p.a = layout(r, p.a.dtype, 1, p.m, p.k, p.a.col_stride != 1, true);
-  p.b = layout(r, p.b.dtype, p.batch, p.k, p.n, b_transposed, r.one_in(4));
-  p.d = layout(r, p.d.dtype, 1, p.m, p.n, false, true);
+  p.a = random_layout(r, p.a.dtype, 1, p.m, p.k, p.a.col_stride != 1, true);
+  p.b = random_layout(r, p.b.dtype, p.batch, p.k, p.n, b_transposed, r.one_in(4));
+  p.d = random_layout(r, p.d.dtype, 1, p.m, p.n, false, true);
   for (EpilogueOperand* x : {&c.e.bias, &c.e.gate, &c.e.addend})
-    if (x->data) *x = extra(r, c, x == &c.e.bias);
+    if (x->data) *x = random_epilogue_operand(r, c, x == &c.e.bias);
   if (c.e.bias.data && r.one_in(2)) {
     c.e.bias.row_stride = 0;
     c.e.bias.col_stride = 1;
@@ -469,13 +476,13 @@ void put_in_groups(Random& r, Case& c) {
   if (r.one_in(4)) c.starts.back() += r.below(1000);
 }
 
-Case random_case(Random& r, std::int64_t most, std::size_t workspace) {
+Case random_case(Random& r, std::int64_t max_size, std::size_t workspace) {
   Case c;
   MatmulProblem& p = c.p;
   p.batch = r.one_in(4) ? 1 + r.below(4) : 1;
-  p.m = r.size(most);
-  p.n = r.size(most);
-  p.k = r.size(most * 2);
+  p.m = r.size(max_size);
+  p.n = r.size(max_size);
+  p.k = r.size(max_size * 2);
   if (r.one_in(60)) {
     if (r.one_in(3))
       p.m = 0;
@@ -490,9 +497,9 @@ Case random_case(Random& r, std::int64_t most, std::size_t workspace) {
   const DType in = r.one_in(2) ? DType::bf16 : DType::f16;
   const DType out =
       r.one_in(2) ? in : std::array{DType::bf16, DType::f16, DType::f32}[static_cast<std::size_t>(r.below(3))];
-  p.a = layout(r, in, p.batch, p.m, p.k, r.one_in(3), r.one_in(4));
-  p.b = layout(r, in, p.batch, p.k, p.n, !r.one_in(3), r.one_in(4));
-  p.d = layout(r, out, p.batch, p.m, p.n, r.one_in(4), false);
+  p.a = random_layout(r, in, p.batch, p.m, p.k, r.one_in(3), r.one_in(4));
+  p.b = random_layout(r, in, p.batch, p.k, p.n, !r.one_in(3), r.one_in(4));
+  p.d = random_layout(r, out, p.batch, p.m, p.n, r.one_in(4), false);
   if (r.one_in(4)) {
     c.a_offset = r.below(9);
     c.b_offset = r.below(9);
@@ -500,11 +507,11 @@ Case random_case(Random& r, std::int64_t most, std::size_t workspace) {
   if (r.one_in(4)) c.d_offset = r.below(9);
   if (r.one_in(3)) {
     if (r.one_in(2)) c.e.alpha = 0.5f;
-    if (r.one_in(2)) c.e.bias = extra(r, c, true);
+    if (r.one_in(2)) c.e.bias = random_epilogue_operand(r, c, true);
     c.e.activation = static_cast<EpilogueActivation>(r.below(5));
-    if (r.one_in(3)) c.e.gate = extra(r, c, false);
+    if (r.one_in(3)) c.e.gate = random_epilogue_operand(r, c, false);
     if (r.one_in(3)) {
-      c.e.addend = extra(r, c, false);
+      c.e.addend = random_epilogue_operand(r, c, false);
       c.e.beta = r.one_in(2) ? 1.0f : -0.75f;
     }
     if (c.e.addend.data && r.one_in(3)) {
@@ -528,39 +535,40 @@ Case random_case(Random& r, std::int64_t most, std::size_t workspace) {
     const auto& config = ops::sm90_kernel_configs[static_cast<std::size_t>(c.config)];
     const bool a_k = (config.swap ? config.b : config.a) == tile::Major::k,
                b_k = (config.swap ? config.a : config.b) == tile::Major::k;
-    p.a = layout(r, in, p.batch, p.m, p.k, !a_k, r.one_in(4));
-    p.b = layout(r, in, p.batch, p.k, p.n, b_k, r.one_in(4));
-    p.d = layout(r, out, p.batch, p.m, p.n, false, false);
+    p.a = random_layout(r, in, p.batch, p.m, p.k, !a_k, r.one_in(4));
+    p.b = random_layout(r, in, p.batch, p.k, p.n, b_k, r.one_in(4));
+    p.d = random_layout(r, out, p.batch, p.m, p.n, false, false);
     if (c.addend_is_d) c.e.addend = {&c, p.d.dtype, p.d.row_stride, p.d.col_stride, p.d.batch_stride};
   }
   if (r.one_in(10)) {  // few rows with unaligned operands
     c.gemv = true;
     c.config = -1;
     p.m = 1 + r.below(4);
-    p.a = layout(r, in, p.batch, p.m, p.k, false, true);
-    p.b = layout(r, in, p.batch, p.k, p.n, true, true);
-    p.d = layout(r, out, p.batch, p.m, p.n, false, false);
+    p.a = random_layout(r, in, p.batch, p.m, p.k, false, true);
+    p.b = random_layout(r, in, p.batch, p.k, p.n, true, true);
+    p.d = random_layout(r, out, p.batch, p.m, p.n, false, false);
     if (c.addend_is_d) c.e.addend = {&c, p.d.dtype, p.d.row_stride, p.d.col_stride, p.d.batch_stride};
   }
   c.runs = r.one_in(25) ? 10 : 2;
   const bool is_grouped = c.config >= 0 && ops::sm90_kernel_configs[static_cast<std::size_t>(c.config)].grouped;
-  if (is_grouped || r.one_in(8)) put_in_groups(r, c);
+  if (is_grouped || r.one_in(8)) divide_into_groups(r, c);
   return c;
 }
 
 }  // namespace
 
-// check [CASES] [MOST] [SEED]: sizes up to MOST.
-int check(int argc, char** argv) {
+// Arguments: check [CASES] [MAX_SIZE] [SEED].
+int check_matmul(int argc, char** argv) {
   const int cases = argc > 0 ? std::atoi(argv[0]) : 6000;
-  const int most = argc > 1 ? std::atoi(argv[1]) : 2048;
+  const int max_size = argc > 1 ? std::atoi(argv[1]) : 2048;
   Random r(argc > 2 ? static_cast<std::uint32_t>(std::atoi(argv[2])) : 1);
-  const std::size_t each = (static_cast<std::size_t>(most) * most * 100 + 255) / 256 * 256;  // a workspace's alignment
-  Bench bench(std::max<std::size_t>(each, std::size_t{16} << 20));
+  const std::size_t buffer_bytes =
+      (static_cast<std::size_t>(max_size) * max_size * 100 + 255) / 256 * 256;  // workspaces are 256-byte aligned
+  CaseRunner runner(std::max<std::size_t>(buffer_bytes, std::size_t{16} << 20));
   int wrong = 0;
   for (int i = 0; i < cases && wrong < 12; ++i)
-    wrong += !bench.run(random_case(r, most, std::max<std::size_t>(each, std::size_t{16} << 20)));
-  bench.summary();
+    wrong += !runner.run(random_case(r, max_size, std::max<std::size_t>(buffer_bytes, std::size_t{16} << 20)));
+  runner.print_summary();
   std::printf("%d cases, %d wrong\n", cases, wrong);
   return wrong == 0 ? 0 : 1;
 }

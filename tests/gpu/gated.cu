@@ -13,29 +13,30 @@ namespace {
 
 namespace cuda = ops::cuda;
 
-struct Given {                                                       // a call with its dtypes, for the reference
+struct ReferenceCall {                                               // operands of the reference implementation
   std::int64_t m, n, k, x_line, weight_n, weight_k, y_line, h_line;  // weight_n and weight_k are strides of the weights
-  Stored in, out, bias;
+  ElementFormat in, out, bias;
   EpilogueActivation activation;
   const void *x, *up, *gate, *bu, *bg, *y, *h;
-  std::int64_t step;  // distance of the checked elements
+  std::int64_t step;  // every step-th element is checked
 };
-__global__ void judge(Given c, Found* found) {
+__global__ void check_forward(ReferenceCall c, ErrorCounts* found) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  const double eps = last_place(c.out), eps_h = last_place(c.in);
+  const double eps = relative_ulp(c.out), eps_h = relative_ulp(c.in);
   for (std::int64_t i = (blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x) * c.step; i < c.m * c.n;
        i += step * c.step) {
     const std::int64_t r = i / c.n, f = i % c.n;
     double u = 0, g = 0, size = 0;
     for (std::int64_t k = 0; k < c.k; ++k) {
-      const double x = get(c.in, c.x, r * c.x_line + k), a = x * get(c.in, c.up, f * c.weight_n + k * c.weight_k),
-                   b = x * get(c.in, c.gate, f * c.weight_n + k * c.weight_k);
+      const double x = read_element(c.in, c.x, r * c.x_line + k),
+                   a = x * read_element(c.in, c.up, f * c.weight_n + k * c.weight_k),
+                   b = x * read_element(c.in, c.gate, f * c.weight_n + k * c.weight_k);
       u += a;
       g += b;
       size += fabs(a) + fabs(b);
     }
-    if (c.bu) u += get(c.bias, c.bu, f);
-    if (c.bg) g += get(c.bias, c.bg, f);
+    if (c.bu) u += read_element(c.bias, c.bu, f);
+    if (c.bg) g += read_element(c.bias, c.bg, f);
     const double sums = 3e-7 * size + 1e-7;  // error of f32 sums in the tensor cores
     const auto off = [&](double found, double expected, double allowed) {
       if (isnan(expected) || isnan(found)) return isnan(expected) == isnan(found) ? 0.0 : 1e9;
@@ -43,15 +44,15 @@ __global__ void judge(Given c, Found* found) {
         return expected == found || fabs(expected) > 3e4 || fabs(found) > 3e4 ? 0.0 : 1e9;
       return fabs(found - expected) / allowed;
     };
-    const double gate = activated(c.activation, g), y = u * gate;
+    const double gate = apply_activation(c.activation, g), y = u * gate;
     const double fine = isfinite(g) ? 1.8e-4 * (1 + g * g / 2) * fabs(y) + 1e-6 * fabs(u) : 0;
     double worst = 0;
     if (c.y)
-      worst = off(get(c.out, c.y, r * c.y_line + f), y,
+      worst = off(read_element(c.out, c.y, r * c.y_line + f), y,
                   0.51 * eps * fabs(y) + fine + sums * (fabs(u) * 1.2 + fabs(gate)) + 6e-8);
     if (c.h) {
-      worst = fmax(worst, off(get(c.in, c.h, r * c.h_line + f), u, 0.51 * eps_h * fabs(u) + sums));
-      worst = fmax(worst, off(get(c.in, c.h, r * c.h_line + c.n + f), g, 0.51 * eps_h * fabs(g) + sums));
+      worst = fmax(worst, off(read_element(c.in, c.h, r * c.h_line + f), u, 0.51 * eps_h * fabs(u) + sums));
+      worst = fmax(worst, off(read_element(c.in, c.h, r * c.h_line + c.n + f), g, 0.51 * eps_h * fabs(g) + sums));
     }
     if (!(worst <= 1)) {
       atomicAdd(&found->wrong, 1u);
@@ -61,12 +62,12 @@ __global__ void judge(Given c, Found* found) {
   }
 }
 
-// One thread per column. `h` is the original, even if dh overwrote it.
-__global__ void judge_gradient(ops::cuda::GatedGradient c, Stored t, const void* h, Found* found) {
+// Each thread checks one column. `h` is a copy from before the call, since dh may overwrite h.
+__global__ void check_gradient(ops::cuda::GateGradientCall c, ElementFormat t, const void* h, ErrorCounts* found) {
   const std::int64_t f = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
   if (f >= c.n) return;
-  const auto hold = [&](double is, double expected, double allowed) {
-    const double worst = fabs(is - expected) / (0.51 * last_place(t) * fabs(expected) + allowed + 6e-8);
+  const auto check_value = [&](double is, double expected, double allowed) {
+    const double worst = fabs(is - expected) / (0.51 * relative_ulp(t) * fabs(expected) + allowed + 6e-8);
     if (!(worst <= 1)) {
       atomicAdd(&found->wrong, 1u);
       atomicMin(&found->first, static_cast<unsigned long long>(f));
@@ -75,25 +76,25 @@ __global__ void judge_gradient(ops::cuda::GatedGradient c, Stored t, const void*
   };
   double sum_u = 0, sum_g = 0, off_u = 0, off_g = 0;
   for (std::int64_t r = 0; r < c.m; ++r) {
-    const double dy = get(t, c.dy, r * c.dy_row_stride + f), u = get(t, h, r * c.h_row_stride + f),
-                 g = get(t, h, r * c.h_row_stride + c.n + f);
-    const double du = dy * activated(c.activation, g), dg = dy * u * slope_of(c.activation, g),
+    const double dy = read_element(t, c.dy, r * c.dy_row_stride + f), u = read_element(t, h, r * c.h_row_stride + f),
+                 g = read_element(t, h, r * c.h_row_stride + c.n + f);
+    const double du = dy * apply_activation(c.activation, g), dg = dy * u * activation_slope(c.activation, g),
                  fine = 2e-4 * (1 + g * g / 2);
     const double bell = 0.4 * fabs(g) * exp(-g * g / 2);
     const double fine_u = fine * fabs(du) + 2e-6 * fabs(dy),
                  fine_g = fine * (fabs(dg) + fabs(dy * u) * bell) + 2e-6 * fabs(dy * u);
-    hold(get(t, c.dh, r * c.dh_row_stride + f), du, fine_u);
-    hold(get(t, c.dh, r * c.dh_row_stride + c.n + f), dg, fine_g);
+    check_value(read_element(t, c.dh, r * c.dh_row_stride + f), du, fine_u);
+    check_value(read_element(t, c.dh, r * c.dh_row_stride + c.n + f), dg, fine_g);
     sum_u += du;
     sum_g += dg;
     off_u += fine_u + 1e-6 * fabs(du);
     off_g += fine_g + 1e-6 * fabs(dg);
   }
-  if (c.dbu) hold(get(t, c.dbu, f), sum_u, off_u);
-  if (c.dbg) hold(get(t, c.dbg, f), sum_g, off_g);
+  if (c.dbu) check_value(read_element(t, c.dbu, f), sum_u, off_u);
+  if (c.dbg) check_value(read_element(t, c.dbg, f), sum_g, off_g);
 }
 
-Given given(const cuda::GatedCall& c) {
+ReferenceCall make_reference_call(const cuda::GatedCall& c) {
   return {c.m,
           c.n,
           c.k,
@@ -102,9 +103,9 @@ Given given(const cuda::GatedCall& c) {
           c.weights == tile::Major::k ? 1 : c.weight_line_stride,
           c.y_row_stride,
           c.h_row_stride,
-          stored(c.dtype),
-          stored(c.out),
-          stored(c.bias),
+          element_format(c.dtype),
+          element_format(c.out),
+          element_format(c.bias),
           c.activation,
           c.x,
           c.up,
@@ -116,18 +117,18 @@ Given given(const cuda::GatedCall& c) {
           1};
 }
 
-struct Places {
-  Memory x{8 << 20}, up{8 << 20}, gate{8 << 20}, bu{1 << 16}, bg{1 << 16}, y{16 << 20}, h{16 << 20}, again{16 << 20},
-      workspace{64 << 20};
-  Found* found = nullptr;
+struct DeviceBuffers {
+  DeviceMemory x{8 << 20}, up{8 << 20}, gate{8 << 20}, bu{1 << 16}, bg{1 << 16}, y{16 << 20}, h{16 << 20},
+      again{16 << 20}, workspace{64 << 20};
+  ErrorCounts* found = nullptr;
   unsigned* touched = nullptr;
-  Places() {
-    must(cudaMallocManaged(&found, sizeof *found), "memory");
-    must(cudaMallocManaged(&touched, 4), "memory");
+  DeviceBuffers() {
+    check_cuda(cudaMallocManaged(&found, sizeof *found), "memory");
+    check_cuda(cudaMallocManaged(&touched, 4), "memory");
   }
 };
 
-bool one(Random& r, Places& p, int number) {
+bool check_one_forward(Random& r, DeviceBuffers& p, int number) {
   cuda::GatedCall c;
   const auto size = [&](int most) {
     if (r.one_in(4)) return r.below(12) + 1;
@@ -142,14 +143,14 @@ bool one(Random& r, Places& p, int number) {
     c.n = (c.n + 7) / 8 * 8;
     c.k = (c.k + 7) / 8 * 8;
   }
-  c.dtype = r.of({DType::bf16, DType::bf16, DType::f16, DType::f16, DType::f32});
+  c.dtype = r.pick({DType::bf16, DType::bf16, DType::f16, DType::f16, DType::f32});
   if (!r.one_in(8) && c.dtype == DType::f32) c.dtype = DType::bf16;
-  c.out = r.one_in(4) ? r.of({DType::bf16, DType::f16, DType::f32}) : c.dtype;
-  c.bias = r.one_in(4) ? r.of({DType::bf16, DType::f16, DType::f32}) : c.dtype;
-  c.activation = r.of({EpilogueActivation::none, EpilogueActivation::relu, EpilogueActivation::gelu,
-                       EpilogueActivation::gelu, EpilogueActivation::gelu_tanh, EpilogueActivation::silu});
+  c.out = r.one_in(4) ? r.pick({DType::bf16, DType::f16, DType::f32}) : c.dtype;
+  c.bias = r.one_in(4) ? r.pick({DType::bf16, DType::f16, DType::f32}) : c.dtype;
+  c.activation = r.pick({EpilogueActivation::none, EpilogueActivation::relu, EpilogueActivation::gelu,
+                         EpilogueActivation::gelu, EpilogueActivation::gelu_tanh, EpilogueActivation::silu});
   const int pad = even ? 8 * r.below(3) : r.below(5);
-  c.weights = r.of({tile::Major::k, tile::Major::mn});
+  c.weights = r.pick({tile::Major::k, tile::Major::mn});
   const bool along_k = c.weights == tile::Major::k;
   const std::int64_t weights = along_k ? c.n : c.k;
   c.x_row_stride = c.k + pad;
@@ -168,21 +169,23 @@ bool one(Random& r, Places& p, int number) {
   if (!r.one_in(4)) c.bu = p.bu.data();
   if (!r.one_in(4)) c.bg = p.bg.data() + (even ? 0 : r.below(3)) * (dtype_bits(c.bias) / 8);
   const float scale = 1.5F / std::sqrt(static_cast<float>(std::max<std::int64_t>(c.k, 1)));
-  fill<<<256, 256>>>(stored(c.dtype), const_cast<void*>(c.x), c.m * c.x_row_stride, 7u * number + 1, 1);
-  fill<<<256, 256>>>(stored(c.dtype), const_cast<void*>(c.up), weights * c.weight_line_stride, 7u * number + 2, scale);
-  fill<<<256, 256>>>(stored(c.dtype), const_cast<void*>(c.gate), weights * c.weight_line_stride, 7u * number + 3,
-                     r.one_in(4) ? 4 * scale : scale);
-  fill<<<8, 256>>>(stored(c.bias), p.bu.data(), 1000, 7u * number + 4, 1);
-  fill<<<8, 256>>>(stored(c.bias), p.bg.data(), 1000, 7u * number + 5, 1);
+  fill_random<<<256, 256>>>(element_format(c.dtype), const_cast<void*>(c.x), c.m * c.x_row_stride, 7u * number + 1, 1);
+  fill_random<<<256, 256>>>(element_format(c.dtype), const_cast<void*>(c.up), weights * c.weight_line_stride,
+                            7u * number + 2, scale);
+  fill_random<<<256, 256>>>(element_format(c.dtype), const_cast<void*>(c.gate), weights * c.weight_line_stride,
+                            7u * number + 3, r.one_in(4) ? 4 * scale : scale);
+  fill_random<<<8, 256>>>(element_format(c.bias), p.bu.data(), 1000, 7u * number + 4, 1);
+  fill_random<<<8, 256>>>(element_format(c.bias), p.bg.data(), 1000, 7u * number + 5, 1);
   const char* odd = "";
   if (c.k > 0 && r.one_in(6)) {
     odd = "nan";
-    poke<<<1, 1>>>(stored(c.dtype), const_cast<void*>(c.x), r.below(static_cast<int>(c.m)) * c.x_row_stride, NAN);
+    set_element<<<1, 1>>>(element_format(c.dtype), const_cast<void*>(c.x),
+                          r.below(static_cast<int>(c.m)) * c.x_row_stride, NAN);
   }
   if (c.bg && r.one_in(8)) {
     odd = "inf";
-    poke<<<1, 1>>>(stored(c.bias), const_cast<void*>(c.bg), r.below(static_cast<int>(c.n)),
-                   r.one_in(2) ? INFINITY : -INFINITY);
+    set_element<<<1, 1>>>(element_format(c.bias), const_cast<void*>(c.bg), r.below(static_cast<int>(c.n)),
+                          r.one_in(2) ? INFINITY : -INFINITY);
   }
   cudaMemset(p.y.data(), 0x5a, p.y.size());
   cudaMemset(p.h.data(), 0x5a, p.h.size());
@@ -198,53 +201,53 @@ bool one(Random& r, Places& p, int number) {
             cuda::make_plan(c, room, *current_device_numbers(), config, r.one_in(2) ? 1 : r.below(5) + 1))
       plan = *other;
   }
-  plan.raster_rows = r.of({1, 4, 8, 16});
+  plan.raster_rows = r.pick({1, 4, 8, 16});
   const device::DeviceWorkspace workspace{p.workspace.data(), room, false};
-  must(cudaDeviceSynchronize(), "filling the operands");
+  check_cuda(cudaDeviceSynchronize(), "filling the operands");
   *p.found = {0, 0, ~0ull};
   *p.touched = 0;
-  std::string trouble;
+  std::string failure;
   for (int again = 0; again < 2; ++again) {
-    if (const auto why = cuda::launch(c, plan, workspace, nullptr)) trouble = *why;
+    if (const auto why = cuda::launch(c, plan, workspace, nullptr)) failure = *why;
     if (again == 0) cudaMemcpyAsync(p.again.data(), p.y.data(), p.y.size(), cudaMemcpyDeviceToDevice);
   }
-  judge<<<512, 256>>>(given(c), p.found);
-  count_touched<<<256, 256>>>(reinterpret_cast<const std::uint8_t*>(p.y.data()), p.y.size(), y_begin, c.y ? c.m : 0,
-                              c.n * out, c.y_row_stride * out, p.touched);
+  check_forward<<<512, 256>>>(make_reference_call(c), p.found);
+  count_overwritten_bytes<<<256, 256>>>(reinterpret_cast<const std::uint8_t*>(p.y.data()), p.y.size(), y_begin,
+                                        c.y ? c.m : 0, c.n * out, c.y_row_stride * out, p.touched);
   if (c.h)
-    count_touched<<<256, 256>>>(reinterpret_cast<const std::uint8_t*>(p.h.data()), p.h.size(), h_begin, c.m,
-                                2 * c.n * in, c.h_row_stride * in, p.touched);
-  if (const cudaError_t e = cudaDeviceSynchronize(); e != cudaSuccess) trouble = cudaGetErrorString(e);
+    count_overwritten_bytes<<<256, 256>>>(reinterpret_cast<const std::uint8_t*>(p.h.data()), p.h.size(), h_begin, c.m,
+                                          2 * c.n * in, c.h_row_stride * in, p.touched);
+  if (const cudaError_t e = cudaDeviceSynchronize(); e != cudaSuccess) failure = cudaGetErrorString(e);
   std::vector<char> first(static_cast<std::size_t>(c.m * c.y_row_stride * out)), second(first.size());
-  if (trouble.empty()) {
+  if (failure.empty()) {
     cudaMemcpy(first.data(), p.again.data() + y_begin, first.size(), cudaMemcpyDeviceToHost);
     cudaMemcpy(second.data(), p.y.data() + y_begin, second.size(), cudaMemcpyDeviceToHost);
-    if (first != second) trouble = "other bits the second time";
+    if (first != second) failure = "the second run gave other bits";
   }
-  if (trouble.empty() && p.found->wrong == 0 && *p.touched == 0) return true;
+  if (failure.empty() && p.found->wrong == 0 && *p.touched == 0) return true;
   std::printf(
       "case %d: m %ld n %ld k %ld in %d out %d bias %d act %d h %d bu %d bg %d lines %ld %ld %ld config %d splits %d "
       "path "
       "%d copies %d%d%d %s: %s wrong %u worst %g first %llu touched %u\n",
       number, long(c.m), long(c.n), long(c.k), int(c.dtype), int(c.out), int(c.bias), int(c.activation), c.h != nullptr,
       c.bu != nullptr, c.bg != nullptr, long(c.x_row_stride), long(c.weight_line_stride), long(c.y_row_stride),
-      plan.config, plan.splits, int(plan.path), plan.copy_x, plan.copy_up, plan.copy_gate, odd, trouble.c_str(),
+      plan.config, plan.splits, int(plan.path), plan.copy_x, plan.copy_up, plan.copy_gate, odd, failure.c_str(),
       p.found->wrong, std::bit_cast<float>(p.found->worst), p.found->first, *p.touched);
   return false;
 }
 
-bool one_gradient(Random& r, Places& p, int number) {
-  cuda::GatedGradient c;
+bool check_one_gradient(Random& r, DeviceBuffers& p, int number) {
+  cuda::GateGradientCall c;
   c.m = r.below(700) + 1;
   c.n = r.one_in(2) ? (r.below(80) + 1) * 8 : r.below(640) + 1;
-  c.dtype = r.of({DType::bf16, DType::f16});
-  c.activation = r.of({EpilogueActivation::none, EpilogueActivation::relu, EpilogueActivation::gelu,
-                       EpilogueActivation::gelu_tanh, EpilogueActivation::silu});
-  const int pad = r.of({0, 0, 8, 3});
+  c.dtype = r.pick({DType::bf16, DType::f16});
+  c.activation = r.pick({EpilogueActivation::none, EpilogueActivation::relu, EpilogueActivation::gelu,
+                         EpilogueActivation::gelu_tanh, EpilogueActivation::silu});
+  const int pad = r.pick({0, 0, 8, 3});
   const bool in_place = r.one_in(3);
   c.dy_row_stride = c.n + pad;
   c.h_row_stride = 2 * c.n + pad;
-  c.dh_row_stride = in_place ? c.h_row_stride : 2 * c.n + r.of({0, 8, 1});
+  c.dh_row_stride = in_place ? c.h_row_stride : 2 * c.n + r.pick({0, 8, 1});
   const std::size_t begin = 4096 + (r.one_in(4) ? 2 : 0);
   c.dy = p.x.data();
   c.h = p.up.data() + begin;
@@ -254,31 +257,31 @@ bool one_gradient(Random& r, Places& p, int number) {
   cudaMemset(p.y.data(), 0x5a, p.y.size());
   cudaMemset(p.up.data(), 0x5a, p.up.size());
   cudaMemset(p.h.data(), 0x5a, p.h.size());
-  fill<<<256, 256>>>(stored(c.dtype), p.x.data(), c.m * c.dy_row_stride, 5u * number + 1, 1);
-  fill<<<256, 256>>>(stored(c.dtype), p.up.data() + begin, (c.m - 1) * c.h_row_stride + 2 * c.n, 5u * number + 2,
-                     r.one_in(3) ? 3 : 1);
+  fill_random<<<256, 256>>>(element_format(c.dtype), p.x.data(), c.m * c.dy_row_stride, 5u * number + 1, 1);
+  fill_random<<<256, 256>>>(element_format(c.dtype), p.up.data() + begin, (c.m - 1) * c.h_row_stride + 2 * c.n,
+                            5u * number + 2, r.one_in(3) ? 3 : 1);
   cudaMemcpy(p.gate.data(), p.up.data(), p.up.size(), cudaMemcpyDeviceToDevice);
-  must(cudaDeviceSynchronize(), "filling the operands");
+  check_cuda(cudaDeviceSynchronize(), "filling the operands");
   *p.found = {0, 0, ~0ull};
   *p.touched = 0;
-  std::string trouble;
-  if (const auto why = cuda::unsupported_reason(c)) trouble = *why;
-  if (trouble.empty())
-    if (const auto why = cuda::launch(c, {p.workspace.data(), p.workspace.size(), false}, nullptr)) trouble = *why;
-  judge_gradient<<<8, 128>>>(c, stored(c.dtype), p.gate.data() + begin, p.found);
+  std::string failure;
+  if (const auto why = cuda::unsupported_reason(c)) failure = *why;
+  if (failure.empty())
+    if (const auto why = cuda::launch(c, {p.workspace.data(), p.workspace.size(), false}, nullptr)) failure = *why;
+  check_gradient<<<8, 128>>>(c, element_format(c.dtype), p.gate.data() + begin, p.found);
   if (!in_place)
-    count_touched<<<256, 256>>>(reinterpret_cast<const std::uint8_t*>(p.y.data()), p.y.size(), begin, c.m, 4 * c.n,
-                                c.dh_row_stride * 2, p.touched);
+    count_overwritten_bytes<<<256, 256>>>(reinterpret_cast<const std::uint8_t*>(p.y.data()), p.y.size(), begin, c.m,
+                                          4 * c.n, c.dh_row_stride * 2, p.touched);
   const std::int64_t sums = (c.dbu ? 2 * c.n : 0) + (c.dbg ? 2 * c.n : 0);
-  count_touched<<<256, 256>>>(reinterpret_cast<const std::uint8_t*>(p.h.data()), p.h.size(), c.dbu ? 0 : 2 * c.n, 1,
-                              sums, std::max<std::int64_t>(sums, 1), p.touched);
-  if (const cudaError_t e = cudaDeviceSynchronize(); e != cudaSuccess) trouble = cudaGetErrorString(e);
-  if (trouble.empty() && p.found->wrong == 0 && *p.touched == 0) return true;
+  count_overwritten_bytes<<<256, 256>>>(reinterpret_cast<const std::uint8_t*>(p.h.data()), p.h.size(),
+                                        c.dbu ? 0 : 2 * c.n, 1, sums, std::max<std::int64_t>(sums, 1), p.touched);
+  if (const cudaError_t e = cudaDeviceSynchronize(); e != cudaSuccess) failure = cudaGetErrorString(e);
+  if (failure.empty() && p.found->wrong == 0 && *p.touched == 0) return true;
   std::printf(
       "case %d, gradient: m %ld n %ld in %d act %d lines %ld %ld %ld in place %d db %d%d: %s wrong %u worst %g first "
       "%llu touched %u\n",
       number, long(c.m), long(c.n), int(c.dtype), int(c.activation), long(c.dy_row_stride), long(c.h_row_stride),
-      long(c.dh_row_stride), in_place, c.dbu != nullptr, c.dbg != nullptr, trouble.c_str(), p.found->wrong,
+      long(c.dh_row_stride), in_place, c.dbu != nullptr, c.dbg != nullptr, failure.c_str(), p.found->wrong,
       std::bit_cast<float>(p.found->worst), p.found->first, *p.touched);
   return false;
 }
@@ -288,14 +291,14 @@ bool one_gradient(Random& r, Places& p, int number) {
 int check_gated(int argc, char** argv) {
   const int cases = argc > 0 ? std::atoi(argv[0]) : 2000;
   Random r{argc > 1 ? static_cast<std::uint32_t>(std::atoi(argv[1])) : 1u};
-  Places p;
+  DeviceBuffers p;
   int wrong = 0, done = 0;
   for (; done < cases && wrong < 12; ++done) {
     bool right = false;
     switch (done % 4) {
-      case 1: right = one_backward(r, done); break;
-      case 3: right = one_gradient(r, p, done); break;
-      default: right = one(r, p, done);
+      case 1: right = check_one_backward(r, done); break;
+      case 3: right = check_one_gradient(r, p, done); break;
+      default: right = check_one_forward(r, p, done);
     }
     wrong += !right;
   }

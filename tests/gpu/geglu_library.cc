@@ -1,6 +1,6 @@
-// C interface to the gated layer, forward and backward, for a caller with its own operands (geglu_times.py has PyTorch
-// tensors): device pointers and a stream. All operands are bf16 with contiguous rows; weights [2*f, d] and biases [2*f]
-// have the value half first. A plan for one set of pointers is valid for others with the same alignment.
+// C interface to the gated layer, forward and backward, on device pointers and a stream, for geglu_times.py, which
+// passes PyTorch tensors. All operands are bf16 with contiguous rows; weights [2*f, d] and biases [2*f] have the up
+// half first, then the gate half. A plan for one set of pointers is valid for others with the same alignment.
 #include <memory>
 #include <string>
 
@@ -14,13 +14,13 @@ using ridge::ops::GatedLayer;
 
 struct Layer {
   GatedLayer sizes;
-  cuda::GatedTraining training;
+  cuda::GatedTrainingPlan training;
   std::optional<cuda::GatedPlan> forward;
   std::optional<cuda::GatedBackwardPlan> backward;
 };
-thread_local std::string trouble;
+thread_local std::string last_error;
 
-GatedLayer with(GatedLayer l, const void* x, const void* w, const void* b) {
+GatedLayer set_operands(GatedLayer l, const void* x, const void* w, const void* b) {
   const auto behind = [](const void* data, std::int64_t elements) {
     return data ? static_cast<const char*>(data) + elements * 2 : nullptr;
   };
@@ -32,8 +32,8 @@ GatedLayer with(GatedLayer l, const void* x, const void* w, const void* b) {
   return l;
 }
 
-int ended(const std::optional<std::string>& why) {
-  trouble = why.value_or("");
+int set_error(const std::optional<std::string>& why) {
+  last_error = why.value_or("");
   return why ? 1 : 0;
 }
 
@@ -41,18 +41,19 @@ int ended(const std::optional<std::string>& why) {
 
 extern "C" {
 
-const char* ridge_geglu_trouble() { return trouble.c_str(); }
+const char* ridge_geglu_error() { return last_error.c_str(); }
 
-// activation: a number of tile/epilogue.h. facts: whether h is kept, the chunk, the bytes beyond inputs and outputs
-// (including h), and the predicted nanoseconds forward and backward. Returns null on error; see ridge_geglu_trouble.
+// activation: a number of tile/epilogue.h. facts receives: whether h is kept, the chunk, the bytes beyond inputs and
+// outputs (including h), and the predicted nanoseconds forward and backward. Returns null on error; see
+// ridge_geglu_error.
 void* ridge_geglu_make(std::int64_t n, std::int64_t f, std::int64_t d, int activation, std::int64_t free_bytes,
                        std::int64_t* facts) {
   cuda::GatedCall sizes{.m = n, .n = f, .k = d};
   sizes.activation = static_cast<cuda::EpilogueActivation>(activation);
   const auto training =
-      cuda::plan_training(sizes, static_cast<std::size_t>(free_bytes), *ridge::current_device_numbers());
+      cuda::plan_gated_training(sizes, static_cast<std::size_t>(free_bytes), *ridge::current_device_numbers());
   if (!training) {
-    ended(training.error().message);
+    set_error(training.error().message);
     return nullptr;
   }
   facts[0] = training->keeps_h;
@@ -68,26 +69,26 @@ void ridge_geglu_free(void* layer) { delete static_cast<Layer*>(layer); }
 int ridge_geglu_forward(void* of, const void* x, const void* w, const void* b, void* y, void* h, void* workspace,
                         std::int64_t bytes, CUstream_st* stream) {
   auto& layer = *static_cast<Layer*>(of);
-  cuda::GatedCall call = cuda::make_gated_call(with(layer.sizes, x, w, b));
+  cuda::GatedCall call = cuda::make_gated_call(set_operands(layer.sizes, x, w, b));
   call.y = y;
   call.h = h;
-  if (const auto why = unsupported_reason(call)) return ended(why);
+  if (const auto why = unsupported_reason(call)) return set_error(why);
   const auto room = static_cast<std::size_t>(bytes);
   if (!layer.forward) layer.forward = choose_plan(call, room, *ridge::current_device_numbers());
-  return ended(launch(call, *layer.forward, {workspace, room}, stream));
+  return set_error(launch(call, *layer.forward, {workspace, room}, stream));
 }
 
 // h: null if it was not kept; dh overwrites it.
 int ridge_geglu_backward(void* of, const void* x, const void* w, const void* b, const void* dy, void* h, void* dx,
                          void* dw, void* db, void* workspace, std::int64_t bytes, CUstream_st* stream) {
   auto& layer = *static_cast<Layer*>(of);
-  cuda::GatedBackward call = cuda::make_gated_backward_call(with(layer.sizes, x, w, b), dy, dx, dw, db);
+  cuda::GatedBackward call = cuda::make_gated_backward_call(set_operands(layer.sizes, x, w, b), dy, dx, dw, db);
   call.h = h;
-  if (const auto why = unsupported_reason(call)) return ended(why);
+  if (const auto why = unsupported_reason(call)) return set_error(why);
   const auto room = static_cast<std::size_t>(bytes);
   const ridge::ops::DeviceNumbers device = *ridge::current_device_numbers();
   if (!layer.backward) layer.backward = make_plan(call, room, device, layer.training.chunk);
-  if (!layer.backward) return ended("the workspace holds less than was planned for");
-  return ended(launch(call, *layer.backward, {workspace, room}, stream));
+  if (!layer.backward) return set_error("the workspace holds less than was planned for");
+  return set_error(launch(call, *layer.backward, {workspace, room}, stream));
 }
 }

@@ -37,11 +37,11 @@ class Ridge:
     def __init__(self, path, n, d, free_bytes):
         self.c = ctypes.CDLL(path)
         self.c.ridge_geglu_make.restype = ctypes.c_void_p
-        self.c.ridge_geglu_trouble.restype = ctypes.c_char_p
+        self.c.ridge_geglu_error.restype = ctypes.c_char_p
         facts = (ctypes.c_int64 * 5)()
         self.layer = self.c.ridge_geglu_make(*(ctypes.c_int64(v) for v in (n, 4 * d, d)), GELU_TANH, ctypes.c_int64(free_bytes), facts)
         if not self.layer:
-            raise RuntimeError(self.c.ridge_geglu_trouble().decode())
+            raise RuntimeError(self.c.ridge_geglu_error().decode())
         self.keeps, self.chunk, self.extra = bool(facts[0]), facts[1], facts[2]
         self.predicted_us = {"forward": facts[3] / 1e3, "backward": facts[4] / 1e3}
         self.n, self.f = n, 4 * d
@@ -51,7 +51,7 @@ class Ridge:
         size = ctypes.c_int64(workspace.numel())
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
         if getattr(self.c, name)(ctypes.c_void_p(self.layer), *pointers, ctypes.c_void_p(workspace.data_ptr()), size, stream):
-            raise RuntimeError(self.c.ridge_geglu_trouble().decode())
+            raise RuntimeError(self.c.ridge_geglu_error().decode())
 
     def forward(self, x, w, b, keep=False):
         y = torch.empty(self.n, self.f, device="cuda", dtype=BF16)

@@ -1,7 +1,7 @@
-// Checks of the CUDA kernels on a device. `check`, `gated`, `attention`, `attention_backward` and `rows` compare with
-// f64, `functions` checks the functions of chains, `rows_times` and `grouped_times` time rows and grouped products,
-// `facts` prints properties of the compiled kernels. Without a device it exits with 77, which the test runner shows as
-// skipped.
+// Checks the CUDA kernels on a device. `check` (products), `gated`, `attention`, `attention_backward` and `rows`
+// compare with f64, `functions` checks elementwise functions, `rows_times` and `grouped_times` time rows and grouped
+// products, `facts` prints properties of the compiled kernels. Without a device it exits with 77, which the test runner
+// shows as skipped.
 #include <cstring>
 
 #include "support.h"
@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
     std::printf("SKIPPED: %s\n", why->c_str());
     return 77;
   }
-  if (std::strcmp(argv[1], "check") == 0) return gpu::check(argc - 2, argv + 2);
+  if (std::strcmp(argv[1], "check") == 0) return gpu::check_matmul(argc - 2, argv + 2);
   if (std::strcmp(argv[1], "gated") == 0) return gpu::check_gated(argc - 2, argv + 2);
   if (std::strcmp(argv[1], "attention") == 0) return gpu::check_attention(argc - 2, argv + 2);
   if (std::strcmp(argv[1], "attention_backward") == 0) return gpu::check_attention_backward(argc - 2, argv + 2);
@@ -28,7 +28,7 @@ int main(int argc, char** argv) {
   if (std::strcmp(argv[1], "grouped_times") == 0) return gpu::time_grouped(argc - 2, argv + 2);
   if (std::strcmp(argv[1], "functions") == 0) return gpu::check_functions();
   for (int config = 0; config < static_cast<int>(sm90_kernel_configs.size()); ++config) {
-    const auto facts = cuda::config_properties(config, DType::bf16);
+    const auto facts = cuda::kernel_resources(config, DType::bf16);
     const MatmulConfig& c = sm90_kernel_configs[static_cast<std::size_t>(config)];
     if (facts)
       std::printf("config %d: %dx%dx%d stages %d registers %d local %d shared %d\n", config, c.m, c.n, c.k, c.stages,

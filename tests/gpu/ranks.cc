@@ -26,10 +26,10 @@
 namespace ridge {
 namespace {
 
-using When = ranks::ChunkOptions::ChunkMode;
+using ChunkMode = ranks::ChunkOptions::ChunkMode;
 
-constexpr double patience_s = 60;
-constexpr ranks::ChunkOptions never{When::never};
+constexpr double timeout_s = 60;
+constexpr ranks::ChunkOptions no_chunks{ChunkMode::never};
 
 constexpr std::array programs{
     "x: bf16[B, D]  w: bf16[D, F]\ny: bf16[B, F] = x * w",
@@ -40,7 +40,7 @@ constexpr std::array programs{
     "x: f32[B, D]  y: f32[B, D]\nz: f32[B] = sum(x * y over D)\nw: f32[B, D] = x * exp(z)",
 };
 
-struct Asked {
+struct RunArgs {
   std::string text;
   Bindings sizes;
   ranks::ChunkOptions chunks = {};
@@ -48,10 +48,10 @@ struct Asked {
   bool checked = true;
 };
 
-// One rank; a process has several.
-class Alone final : public transport::Communicator {
+// Communicator with a single rank, for unsharded runs in a process of several ranks.
+class SingleRankCommunicator final : public transport::Communicator {
  public:
-  Alone() : Communicator(0, 1) {}
+  SingleRankCommunicator() : Communicator(0, 1) {}
   std::string_view transport_name() const override { return "none"; }
   Status exchange_messages(std::span<const transport::SendRequest>,
                            std::span<const transport::ReceiveRequest>) override {
@@ -60,51 +60,51 @@ class Alone final : public transport::Communicator {
   void abort_all(const Error&) noexcept override {}
 };
 
-// Ranks with their devices, connected once for all cases.
-struct Joined {
+// Communicators of the ranks, which are connected once for all cases.
+struct ConnectedRanks {
   transport::Communicator& ranks;
   std::shared_ptr<const transport::NcclCommunicator> nccl = {};
 };
 
-std::string library() {
+std::string nccl_library_path() {
   const char* const named = std::getenv("RIDGE_NCCL");
   return named != nullptr ? named : "";
 }
 
-Result<Joined> join(transport::Communicator& ranks) {
+Result<ConnectedRanks> connect_ranks(transport::Communicator& ranks) {
   if (const Status taken = ranks::use_rank_device(ranks); !taken) return taken.error();
-  auto nccl = transport::NcclCommunicator::connect(ranks, library());
-  if (nccl) return Joined{ranks, *std::move(nccl)};
+  auto nccl = transport::NcclCommunicator::connect(ranks, nccl_library_path());
+  if (nccl) return ConnectedRanks{ranks, *std::move(nccl)};
   if (nccl.error().kind != ErrorKind::absent) return nccl.error();
-  return Joined{ranks};
+  return ConnectedRanks{ranks};
 }
 
-Result<ranks::RankRunResult> run_once(const Asked& asked, const Joined& on) {
-  const auto program = parse(asked.text, {.dtype = DType::bf16});
+Result<ranks::RankRunResult> run_sharded(const RunArgs& args, const ConnectedRanks& on) {
+  const auto program = parse(args.text, {.dtype = DType::bf16});
   if (!program) return program.error();
   const auto machine = find_device_machine();
   if (!machine) return machine.error();
-  const auto explanation = explain(*program, *machine, asked.sizes, {}, Thresholds::skipped);
+  const auto explanation = explain(*program, *machine, args.sizes, {}, Thresholds::skipped);
   if (!explanation) return explanation.error();
   RunOptions options;
   options.cuda = true;
-  options.passes = asked.passes;
-  ranks::RankRunRequest task{*program, *explanation, 0, library(), asked.chunks, asked.checked, on.nccl};
+  options.passes = args.passes;
+  ranks::RankRunRequest task{*program, *explanation, 0, nccl_library_path(), args.chunks, args.checked, on.nccl};
   return ranks::run_on_ranks(task, on.ranks, options);
 }
 
 // Returns the predicted time of one rank that computes everything.
-std::string predicted(const Asked& asked) {
-  const auto program = parse(asked.text, {.dtype = DType::bf16});
+std::string format_prediction(const RunArgs& args) {
+  const auto program = parse(args.text, {.dtype = DType::bf16});
   const auto device = current_device_numbers();
-  const auto planned = plan_fastest_fusion(*program, asked.sizes, {.target = Target::cuda}, *device);
+  const auto planned = plan_fastest_fusion(*program, args.sizes, {.target = Target::cuda}, *device);
   const auto seconds = planned ? predict_plan_seconds(*planned, *device) : std::nullopt;
   return seconds ? fmt::format("  | {:.1f} us predicted", *seconds * 1e6) : std::string();
 }
 
 // Returns the output line of a correct run, or the error.
-Result<std::string> tried(const Asked& asked, const Joined& on) {
-  const auto done = run_once(asked, on);
+Result<std::string> run_and_format(const RunArgs& args, const ConnectedRanks& on) {
+  const auto done = run_sharded(args, on);
   if (!done) return done.error();
   if (on.ranks.rank() != 0) return std::string();
   const Measurement& m = done->measurement;
@@ -112,36 +112,36 @@ Result<std::string> tried(const Asked& asked, const Joined& on) {
   std::string out = fmt::format("{:.4f} ms  error {:.1e}", m.total.time.median * 1e3, m.total.max_rel_error);
   for (const RankTimes& rank : m.ranks->ranks)
     out += fmt::format("  (computing {:.4f}, network {:.4f})", rank.compute_s * 1e3, rank.network_s * 1e3);
-  if (on.ranks.size() == 1) out += predicted(asked);
+  if (on.ranks.size() == 1) out += format_prediction(args);
   for (const std::string& line : m.ranks->overlap_notes) out += "  | " + line;
   return out;
 }
 
-std::string text(const Asked& asked) {
-  std::string out = asked.text + "\n";
-  for (const auto& [dim, size] : asked.sizes) out += fmt::format(" {}={}", dim, size);
+std::string describe_run(const RunArgs& args) {
+  std::string out = args.text + "\n";
+  for (const auto& [dim, size] : args.sizes) out += fmt::format(" {}={}", dim, size);
   return out;
 }
 
 struct Case {
   std::string name;
-  Asked asked;
-  bool alone = false;  // only rank 0 runs it
+  RunArgs args;
+  bool only_rank_0 = false;  // true if only rank 0 runs the case, unsharded
 };
 
 // Runs the cases in sequence until one fails.
-Status try_all(std::span<const Case> cases, transport::Communicator& ranks) {
-  const auto joined = join(ranks);
+Status run_all_cases(std::span<const Case> cases, transport::Communicator& ranks) {
+  const auto joined = connect_ranks(ranks);
   if (!joined) return joined.error();
-  Alone one_rank;
+  SingleRankCommunicator one_rank;
   const bool is_wanted =
-      ranks.rank() == 0 && std::any_of(cases.begin(), cases.end(), [](const Case& c) { return c.alone; });
-  const auto one = is_wanted ? join(one_rank) : Joined{one_rank};
+      ranks.rank() == 0 && std::any_of(cases.begin(), cases.end(), [](const Case& c) { return c.only_rank_0; });
+  const auto one = is_wanted ? connect_ranks(one_rank) : ConnectedRanks{one_rank};
   if (!one) return one.error();
   for (const Case& next : cases) {
-    if (next.alone && ranks.rank() != 0) continue;
-    const auto done = tried(next.asked, next.alone ? *one : *joined);
-    if (!done) return input_error(next.name + ": " + done.error().to_string() + "\n" + text(next.asked));
+    if (next.only_rank_0 && ranks.rank() != 0) continue;
+    const auto done = run_and_format(next.args, next.only_rank_0 ? *one : *joined);
+    if (!done) return input_error(next.name + ": " + done.error().to_string() + "\n" + describe_run(next.args));
     if (ranks.rank() != 0) continue;
     std::printf("%s: %s\n", next.name.c_str(), done->c_str());
     std::fflush(stdout);
@@ -149,10 +149,10 @@ Status try_all(std::span<const Case> cases, transport::Communicator& ranks) {
   return Done{};
 }
 
-// One process per rank. True if all cases were correct.
-bool show(int count, std::span<const Case> cases) {
-  const auto launched = transport::launch_ranks(count, patience_s, [&](transport::Communicator& ranks) {
-    const Status done = try_all(cases, ranks);
+// Launches one process per rank, which runs the cases. True if all cases were correct.
+bool launch_ranks_and_run(int count, std::span<const Case> cases) {
+  const auto launched = transport::launch_ranks(count, timeout_s, [&](transport::Communicator& ranks) {
+    const Status done = run_all_cases(cases, ranks);
     if (!done) ranks.abort_all(done.error());
     return done ? 0 : 1;
   });
@@ -163,14 +163,14 @@ bool show(int count, std::span<const Case> cases) {
   return why.empty();
 }
 
-Asked drawn(int seed, int count) {
+RunArgs random_run(int seed, int count) {
   ranks::Random random{std::mt19937(static_cast<unsigned>(seed))};
   const auto program = parse(programs[random.below(programs.size())]);
   const Mesh mesh{{{'X', count}}};
-  Asked asked{.text = ranks::random_sharding(*program, mesh, random),
-              .sizes = {},
-              .chunks = {seed % 4 == 0 ? When::never : When::always, seed % 5},
-              .passes = 1 + seed % 3};
+  RunArgs args{.text = ranks::random_sharding(*program, mesh, random),
+               .sizes = {},
+               .chunks = {seed % 4 == 0 ? ChunkMode::never : ChunkMode::always, seed % 5},
+               .passes = 1 + seed % 3};
   const std::vector<std::string> dims = program->dim_names();
   const bool has_f = std::find(dims.begin(), dims.end(), "F") != dims.end();  // a matrix product
   for (const std::string& dim : dims) {
@@ -181,26 +181,26 @@ Asked drawn(int seed, int count) {
     if (seed % 3 == 0)  // one kernel for all chunks
       size = dim == "B" ? (1 + size % pieces) * 256 * count : (size + 63) / 64 * 64 * steps;
     if (seed % 9 == 0 && has_f && dim == (seed % 2 == 0 ? "F" : "D")) size += 4096;  // several column ranges
-    asked.sizes[dim] = size;
+    args.sizes[dim] = size;
   }
-  return asked;
+  return args;
 }
 
-constexpr int cases_of_process = 50;
+constexpr int cases_per_launch = 50;
 
 int check(int count, int cases, int first) {
   int wrong = 0;
-  for (int begin = first; begin < first + cases; begin += cases_of_process) {
+  for (int begin = first; begin < first + cases; begin += cases_per_launch) {
     std::vector<Case> some;
-    for (int seed = begin; seed < std::min(begin + cases_of_process, first + cases); ++seed)
-      some.push_back({fmt::format("case {}", seed), drawn(seed, count)});
-    if (!show(count, some)) ++wrong;
+    for (int seed = begin; seed < std::min(begin + cases_per_launch, first + cases); ++seed)
+      some.push_back({fmt::format("case {}", seed), random_run(seed, count)});
+    if (!launch_ranks_and_run(count, some)) ++wrong;
   }
   std::printf("%d cases, %d processes with a wrong one\n", cases, wrong);
   return wrong == 0 ? 0 : 1;
 }
 
-std::string text_of(const std::string& kind) {
+std::string program_of_kind(const std::string& kind) {
   if (kind == "moves") return "x: bf16[B_X, D]\ny: bf16[B, D] = x";
   if (kind == "scatter") return "x: bf16[B, D_X]  w: bf16[D_X, F]\ny: bf16[B_X, F] = x * w";
   if (kind == "reduce") return "x: bf16[B, D_X]  w: bf16[D_X, F]\ny: bf16[B, F] = x * w";
@@ -208,7 +208,7 @@ std::string text_of(const std::string& kind) {
 }
 
 // Times the three modes in alternation and predicts the unsharded one.
-int small(int count, int rounds, std::span<char* const> shapes) {
+int time_small_products(int count, int rounds, std::span<char* const> shapes) {
   const std::string whole = "x: bf16[B, D]  w: bf16[D, F]\ny: bf16[B, F] = x * w";
   std::vector<Case> cases;
   for (const char* const shape : shapes) {
@@ -222,16 +222,17 @@ int small(int count, int rounds, std::span<char* const> shapes) {
     Bindings sizes = given;
     sizes["X"] = count;
     for (int round = 0; round < rounds; ++round) {
-      cases.push_back({std::string(shape) + " not sharded", {whole, given, never, 9, false}, true});
-      cases.push_back({std::string(shape) + " in turn", {text_of(kind), sizes, never, 9, false}});
-      cases.push_back({std::string(shape) + " in chunks", {text_of(kind), sizes, {When::always}, 9, false}});
+      cases.push_back({std::string(shape) + " not sharded", {whole, given, no_chunks, 9, false}, true});
+      cases.push_back({std::string(shape) + " in turn", {program_of_kind(kind), sizes, no_chunks, 9, false}});
+      cases.push_back(
+          {std::string(shape) + " in chunks", {program_of_kind(kind), sizes, {ChunkMode::always}, 9, false}});
     }
   }
-  return show(count, cases) ? 0 : 1;
+  return launch_ranks_and_run(count, cases) ? 0 : 1;
 }
 
-int times(int count, const std::string& kind, const Bindings& given, int chunks) {
-  const std::string text = text_of(kind);
+int time_modes(int count, const std::string& kind, const Bindings& given, int chunks) {
+  const std::string text = program_of_kind(kind);
   std::string alone = kind == "gather" ? "x: bf16[B, D]  w: bf16[D, F_X]\ny: bf16[B, F_X] = x * w"
                                        : "x: bf16[B, D_X]  w: bf16[D_X, F]\ny: bf16[B, F]{U_X} = x * w";
   Bindings sizes = given;
@@ -240,15 +241,16 @@ int times(int count, const std::string& kind, const Bindings& given, int chunks)
   if (kind == "moves") sizes.erase("F");
   std::vector<Case> cases;
   if (kind == "moves") {
-    cases.push_back({name, {text, sizes, never, 9, false}});
+    cases.push_back({name, {text, sizes, no_chunks, 9, false}});
   } else if (chunks > 0) {
-    cases.push_back({fmt::format("{} in {} chunks", name, chunks), {text, sizes, {When::always, chunks}, 9, false}});
+    cases.push_back(
+        {fmt::format("{} in {} chunks", name, chunks), {text, sizes, {ChunkMode::always, chunks}, 9, false}});
   } else {
-    cases.push_back({name + " product alone", {alone, sizes, never, 9, false}});
-    cases.push_back({name + " in turn", {text, sizes, never, 9, false}});
+    cases.push_back({name + " product alone", {alone, sizes, no_chunks, 9, false}});
+    cases.push_back({name + " in turn", {text, sizes, no_chunks, 9, false}});
     cases.push_back({name + " in chunks", {text, sizes, {}, 9, false}});
   }
-  return show(count, cases) ? 0 : 1;
+  return launch_ranks_and_run(count, cases) ? 0 : 1;
 }
 
 }  // namespace
@@ -258,11 +260,12 @@ int main(int argc, char** argv) {
   if (argc >= 4 && std::strcmp(argv[1], "check") == 0)
     return ridge::check(std::atoi(argv[2]), std::atoi(argv[3]), argc > 4 ? std::atoi(argv[4]) : 0);
   if (argc >= 7 && std::strcmp(argv[1], "times") == 0)
-    return ridge::times(std::atoi(argv[2]), argv[3],
-                        {{"B", std::atoi(argv[4])}, {"D", std::atoi(argv[5])}, {"F", std::atoi(argv[6])}},
-                        argc > 7 ? std::atoi(argv[7]) : 0);
+    return ridge::time_modes(std::atoi(argv[2]), argv[3],
+                             {{"B", std::atoi(argv[4])}, {"D", std::atoi(argv[5])}, {"F", std::atoi(argv[6])}},
+                             argc > 7 ? std::atoi(argv[7]) : 0);
   if (argc > 4 && std::strcmp(argv[1], "small") == 0)
-    return ridge::small(std::atoi(argv[2]), std::atoi(argv[3]), {argv + 4, static_cast<std::size_t>(argc - 4)});
+    return ridge::time_small_products(std::atoi(argv[2]), std::atoi(argv[3]),
+                                      {argv + 4, static_cast<std::size_t>(argc - 4)});
   std::fprintf(
       stderr, "expected check RANKS COUNT [FIRST], times RANKS KIND B D F [N], or small RANKS ROUNDS KIND:B:D:F ...\n");
   return 2;

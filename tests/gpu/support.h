@@ -1,4 +1,4 @@
-// Device memory, and an exit with a message if a CUDA call fails.
+// Allocates device memory and checks CUDA calls; the program exits with a message if one fails.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,18 +14,20 @@
 
 namespace ridge::gpu {
 
-inline void must(cudaError_t e, const char* what) {
+inline void check_cuda(cudaError_t e, const char* what) {
   if (e == cudaSuccess) return;
   std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(e));
   std::exit(2);
 }
 
-class Memory {
+class DeviceMemory {
  public:
-  explicit Memory(std::size_t bytes) : bytes_(bytes) { must(cudaMalloc(&data_, bytes), "allocating device memory"); }
-  ~Memory() { cudaFree(data_); }
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
+  explicit DeviceMemory(std::size_t bytes) : bytes_(bytes) {
+    check_cuda(cudaMalloc(&data_, bytes), "allocating device memory");
+  }
+  ~DeviceMemory() { cudaFree(data_); }
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
   char* data() const { return static_cast<char*>(data_); }
   std::size_t size() const { return bytes_; }
 
@@ -34,14 +36,14 @@ class Memory {
   std::size_t bytes_;
 };
 
-enum class Stored : int { bf16, f16, f32 };
-inline Stored stored(DType x) {
-  if (x == DType::bf16) return Stored::bf16;
-  if (x == DType::f16) return Stored::f16;
-  return Stored::f32;
+enum class ElementFormat : int { bf16, f16, f32 };
+inline ElementFormat element_format(DType x) {
+  if (x == DType::bf16) return ElementFormat::bf16;
+  if (x == DType::f16) return ElementFormat::f16;
+  return ElementFormat::f32;
 }
 
-int check(int argc, char** argv);
+int check_matmul(int argc, char** argv);
 int check_gated(int argc, char** argv);
 int check_functions();
 int check_attention(int argc, char** argv);

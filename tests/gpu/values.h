@@ -1,4 +1,4 @@
-// Values for operands: a hash of the index, as a small integer or a standard normal number, in any stored format.
+// Pseudo-random values for operands: a hash of the index, as a small integer or a standard normal number.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -8,9 +8,9 @@
 
 namespace ridge::gpu {
 
-enum class Values : int { integers, normal };
+enum class ValueKind : int { integers, normal };
 
-__device__ inline std::uint32_t hashed(std::uint64_t i, std::uint32_t seed) {
+__device__ inline std::uint32_t hash_index(std::uint64_t i, std::uint32_t seed) {
   std::uint32_t h = static_cast<std::uint32_t>(i) * 2654435761u ^ seed ^ static_cast<std::uint32_t>(i >> 32) * 40503u;
   h ^= h >> 16;
   h *= 0x85ebca6bu;
@@ -19,21 +19,22 @@ __device__ inline std::uint32_t hashed(std::uint64_t i, std::uint32_t seed) {
   h ^= h >> 16;
   return h;
 }
-__device__ inline float value(Values kind, std::uint64_t i, std::uint32_t seed) {
-  const std::uint32_t h = hashed(i, seed), g = hashed(h, seed + 77);
-  if (kind == Values::integers) return static_cast<float>(static_cast<int>(h >> 7) % 5 - 2 + 0 * static_cast<int>(g));
+__device__ inline float random_value(ValueKind kind, std::uint64_t i, std::uint32_t seed) {
+  const std::uint32_t h = hash_index(i, seed), g = hash_index(h, seed + 77);
+  if (kind == ValueKind::integers)
+    return static_cast<float>(static_cast<int>(h >> 7) % 5 - 2 + 0 * static_cast<int>(g));
   const float u = static_cast<float>((h >> 8) + 1) * (1.0f / 16777217.0f),
               v = static_cast<float>(g >> 8) * (1.0f / 16777216.0f);
   return sqrtf(-2.f * logf(u)) * cospif(2.f * v);
 }
-__device__ inline void put(Stored stored, void* data, std::int64_t i, float x) {
-  if (stored == Stored::f32) static_cast<float*>(data)[i] = x;
-  if (stored == Stored::bf16) static_cast<__nv_bfloat16*>(data)[i] = __float2bfloat16(x);
-  if (stored == Stored::f16) static_cast<__half*>(data)[i] = __float2half(x);
+__device__ inline void write_element(ElementFormat format, void* data, std::int64_t i, float x) {
+  if (format == ElementFormat::f32) static_cast<float*>(data)[i] = x;
+  if (format == ElementFormat::bf16) static_cast<__nv_bfloat16*>(data)[i] = __float2bfloat16(x);
+  if (format == ElementFormat::f16) static_cast<__half*>(data)[i] = __float2half(x);
 }
-__device__ inline double get(Stored stored, const void* data, std::int64_t i) {
-  if (stored == Stored::f32) return static_cast<const float*>(data)[i];
-  if (stored == Stored::bf16) return __bfloat162float(static_cast<const __nv_bfloat16*>(data)[i]);
+__device__ inline double read_element(ElementFormat format, const void* data, std::int64_t i) {
+  if (format == ElementFormat::f32) return static_cast<const float*>(data)[i];
+  if (format == ElementFormat::bf16) return __bfloat162float(static_cast<const __nv_bfloat16*>(data)[i]);
   return __half2float(static_cast<const __half*>(data)[i]);
 }
 

@@ -22,20 +22,20 @@ namespace ridge::random_rows {
 
 using ops::ReduceFunction, ops::RowFunction, ops::RowProblem;
 
-constexpr const char* names[] = {"softmax",
-                                 "rmsnorm",
-                                 "layernorm",
-                                 "log_sum_exp",
-                                 "softmax_gradient",
-                                 "rmsnorm_gradient",
-                                 "layernorm_gradient",
-                                 "product_across",
-                                 "rmsnorm_weight_gradient",
-                                 "layernorm_weight_gradient"};
-constexpr const char* sum_names[] = {"sum", "mean", "max", "min"};
+constexpr const char* row_function_names[] = {"softmax",
+                                              "rmsnorm",
+                                              "layernorm",
+                                              "log_sum_exp",
+                                              "softmax_gradient",
+                                              "rmsnorm_gradient",
+                                              "layernorm_gradient",
+                                              "product_across",
+                                              "rmsnorm_weight_gradient",
+                                              "layernorm_weight_gradient"};
+constexpr const char* reduce_names[] = {"sum", "mean", "max", "min"};
 constexpr DType dtypes[] = {DType::f32, DType::bf16, DType::f16};
 
-// Stored elements that begin `off` elements after a 16-byte boundary.
+// Array of stored elements whose first element is `off` elements after a 16-byte boundary.
 class Elements {
  public:
   Elements(DType dtype, std::int64_t count, std::int64_t off)
@@ -78,7 +78,7 @@ struct Case {
   float mean = 0, size = 1;
 
   bool is_across() const { return sum ? sums_across : ops::reduces_across_rows(p.function); }
-  bool is_number() const { return sum ? !is_across() : ops::is_row_scalar(p.function); }
+  bool is_scalar_per_row() const { return sum ? !is_across() : ops::is_row_scalar(p.function); }
 };
 struct Data {
   Elements x, y, weight, dy;
@@ -86,7 +86,8 @@ struct Data {
 
 inline std::string text(const Case& c) {
   const auto of = [](DType dtype) { return std::string(dtype_name(dtype)) + " "; };
-  const char* const what = c.sum ? sum_names[static_cast<int>(c.sum->function)] : names[static_cast<int>(c.p.function)];
+  const char* const what =
+      c.sum ? reduce_names[static_cast<int>(c.sum->function)] : row_function_names[static_cast<int>(c.p.function)];
   return what + std::string(c.sum && c.is_across() ? " across" : "") + " of " + std::to_string(c.p.rows) + " x " +
          std::to_string(c.p.columns) + ", " + of(c.p.x.dtype) + of(c.p.y.dtype) +
          (c.weighted ? "weight " + of(c.p.weight_dtype) : "") + "strides " + std::to_string(c.p.x.row_stride) + " " +
@@ -136,7 +137,7 @@ inline Case random_case(std::mt19937& random, bool any_size) {
     c.size = sizes[below(4)];
     p.epsilon = 0;
   }
-  if (c.is_number()) p.y.row_stride = 1;
+  if (c.is_scalar_per_row()) p.y.row_stride = 1;
   if (c.is_across()) p.y.row_stride = 0;
   return c;
 }
@@ -157,8 +158,8 @@ inline Data random_data(const Case& c, std::mt19937& random) {
   return d;
 }
 
-// Expected results of a row, and the magnitude of their terms.
-inline std::vector<double> of_row(const Case& c, const Data& d, std::int64_t row) {
+// Returns the expected results of a row; for a sum across rows, the row's elements.
+inline std::vector<double> expected_row(const Case& c, const Data& d, std::int64_t row) {
   const RowProblem& p = c.p;
   ops::RowInputs v;
   for (std::int64_t i = 0; i < p.columns; ++i) {
@@ -175,49 +176,51 @@ inline std::vector<double> of_row(const Case& c, const Data& d, std::int64_t row
 }
 
 // Returns the error of an element divided by the allowed error.
-inline double off(const Case& c, double got, double wanted, double made_of) {
-  if (std::isnan(wanted) || std::isnan(got)) return std::isnan(wanted) && std::isnan(got) ? 0 : INFINITY;
-  if (std::abs(wanted) > 65504 && c.p.y.dtype == DType::f16) return 0;
+inline double error_ratio(const Case& c, double got, double expected, double term_magnitude) {
+  if (std::isnan(expected) || std::isnan(got)) return std::isnan(expected) && std::isnan(got) ? 0 : INFINITY;
+  if (std::abs(expected) > 65504 && c.p.y.dtype == DType::f16) return 0;
   double unit = c.p.y.dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;
   // Adding 131,072 numbers of few bits in f32 rounds in the same direction many times.
   if (c.p.y.dtype == DType::f32) unit = 4e-6 * std::max(1.0, static_cast<double>(c.p.columns) / 65536);
   const double least = c.p.y.dtype == DType::f16 ? 0x1p-24 : 1e-30;
-  return std::abs(got - wanted) / (1.05 * unit * std::abs(wanted) + 2e-6 * made_of + least);
+  return std::abs(got - expected) / (1.05 * unit * std::abs(expected) + 2e-6 * term_magnitude + least);
 }
 
 // Checks a sum across rows for all columns.
-inline double judge_across(const Case& c, const Data& d) {
+inline double max_error_ratio_across(const Case& c, const Data& d) {
   const auto columns = static_cast<std::size_t>(c.p.columns);
-  std::vector<double> all, made_of(columns);
+  std::vector<double> all, term_magnitude(columns);
   for (std::int64_t r = 0; r < c.p.rows; ++r) {
-    const std::vector<double> row = of_row(c, d, r);
+    const std::vector<double> row = expected_row(c, d, r);
     double length = 0;
     for (const double each : row) length += each * each / static_cast<double>(columns);
     for (std::size_t i = 0; i < columns; ++i) {
       if (r == 0) all.push_back(row[i]);
       if (r > 0) all[i] = ops::combine_values(c.sum ? c.sum->function : ReduceFunction::sum, all[i], row[i]);
-      made_of[i] += std::abs(row[i]) + (c.sum ? 0 : std::sqrt(length));
+      term_magnitude[i] += std::abs(row[i]) + (c.sum ? 0 : std::sqrt(length));
     }
   }
   double worst = d.y.is_untouched(c.p.columns) ? 0 : INFINITY;
   const bool is_mean = c.sum && c.sum->function == ReduceFunction::mean;
   for (std::size_t i = 0; i < columns; ++i) {
     const double divisor = is_mean ? static_cast<double>(c.p.rows) : 1;
-    worst = std::max(worst, off(c, d.y.get(static_cast<std::int64_t>(i)), all[i] / divisor, made_of[i] / divisor));
+    worst = std::max(
+        worst, error_ratio(c, d.y.get(static_cast<std::int64_t>(i)), all[i] / divisor, term_magnitude[i] / divisor));
   }
   return worst;
 }
 
 // Returns the largest error divided by the allowed error, or infinity if a NaN affected another row or bytes between
 // rows were written.
-inline double judge(const Case& c, const Data& d, std::string& where) {
-  if (c.is_across()) return judge_across(c, d);
+inline double max_error_ratio(const Case& c, const Data& d, std::string& where) {
+  if (c.is_across()) return max_error_ratio_across(c, d);
   const RowProblem& p = c.p;
-  const std::int64_t columns = c.is_number() ? 1 : p.columns;
-  double worst = 0, heaviest = 1;
-  for (std::int64_t i = 0; c.weighted && i < p.columns; ++i) heaviest = std::max(heaviest, std::abs(d.weight.get(i)));
+  const std::int64_t columns = c.is_scalar_per_row() ? 1 : p.columns;
+  double worst = 0, max_weight = 1;
+  for (std::int64_t i = 0; c.weighted && i < p.columns; ++i)
+    max_weight = std::max(max_weight, std::abs(d.weight.get(i)));
   for (std::int64_t r = 0; r < p.rows; ++r) {
-    const std::vector<double> want = of_row(c, d, r);
+    const std::vector<double> want = expected_row(c, d, r);
     // The error of a difference or sum with cancellation is relative to its terms.
     double largest = 0, sum = 0, most = 0;
     for (std::int64_t i = 0; i < p.columns; ++i) {
@@ -227,17 +230,17 @@ inline double judge(const Case& c, const Data& d, std::string& where) {
     }
     if (c.sum) largest = c.sum->function == ReduceFunction::mean ? sum / static_cast<double>(p.columns) : sum;
     // Up to a mean of 64 deviations layernorm adds x itself in f32; a logarithm near 0 is a difference.
-    if (p.function == RowFunction::layernorm) largest = std::min(std::abs(c.mean), 64.0F) / 4 * heaviest;
+    if (p.function == RowFunction::layernorm) largest = std::min(std::abs(c.mean), 64.0F) / 4 * max_weight;
     if (p.function == RowFunction::log_sum_exp) largest = most;
     if (p.function == RowFunction::softmax_gradient) largest = most * sum / 32;
     if (!c.sum && p.function >= RowFunction::layernorm)
       for (const double each : want) largest = std::max(largest, std::abs(each));
     for (std::int64_t i = 0; i < columns; ++i) {
-      const double wanted = r == c.nan_row ? NAN : want[static_cast<std::size_t>(i)];
-      const double got = d.y.get(r * p.y.row_stride + i), times = off(c, got, wanted, largest);
+      const double expected = r == c.nan_row ? NAN : want[static_cast<std::size_t>(i)];
+      const double got = d.y.get(r * p.y.row_stride + i), times = error_ratio(c, got, expected, largest);
       if (times > worst || (worst == 0 && times > 0))
         where = " at row " + std::to_string(r) + ", column " + std::to_string(i) + ": expected " +
-                std::to_string(wanted) + ", found " + std::to_string(got);
+                std::to_string(expected) + ", found " + std::to_string(got);
       worst = std::max(worst, times);
     }
     for (std::int64_t i = columns; i < (r + 1 < p.rows ? p.y.row_stride : columns + 1); ++i)
@@ -246,7 +249,7 @@ inline double judge(const Case& c, const Data& d, std::string& where) {
   return worst;
 }
 
-// `arguments` are the number of cases and a seed. `run` writes y into a case's data or returns an error; `refuse`
+// `argv` has the number of cases and a seed. `run` writes y into a case's data or returns an error; `refuse`
 // returns why a case is unsupported. Returns the exit code.
 struct Runner {
   bool any_size = false;
@@ -270,7 +273,7 @@ inline int check(int argc, char** argv, const Runner& runner) {
       return 2;
     }
     std::string where;
-    const double times = judge(c, data, where);
+    const double times = max_error_ratio(c, data, where);
     worst = std::max(worst, times);
     if (!(times <= 1) && ++wrong <= 5)
       std::fprintf(stderr, "%s: %g of the allowed error%s\n", text(c).c_str(), times, where.c_str());

@@ -15,7 +15,7 @@ std::optional<std::string> run_case(const Case& c, Data& d, int threads) {
   return std::nullopt;
 }
 
-bool every_width() {
+bool check_every_width() {
   std::mt19937 random(1);
   bool is_right = true;
   constexpr std::int64_t functions = std::size(ops::row_functions), widths = 150;
@@ -28,12 +28,12 @@ bool every_width() {
     c.p.x = c.p.y = c.p.dy = {dtype, c.p.columns + i % 5};
     c.p.weight_dtype = dtypes[i % 7 % 3];
     c.weighted = has_weight(c.p.function) && i % 4 != 0;
-    if (c.is_number()) c.p.y.row_stride = 1;
+    if (c.is_scalar_per_row()) c.p.y.row_stride = 1;
     if (c.is_across()) c.p.y.row_stride = 0;
     Data d = random_data(c, random);
     (void)run_case(c, d, 1);
     std::string where;
-    if (const double times = judge(c, d, where); !(times <= 1)) {
+    if (const double times = max_error_ratio(c, d, where); !(times <= 1)) {
       std::fprintf(stderr, "%s: %g of the allowed error%s\n", text(c).c_str(), times, where.c_str());
       is_right = false;
     }
@@ -44,7 +44,7 @@ bool every_width() {
 int main(int argc, char** argv) {
   const std::vector<pool::Isa> isas = pool::available_isas();
   for (const pool::Isa isa : isas)
-    if (!pool::set_active_isa(isa) || !every_width()) return 1;
+    if (!pool::set_active_isa(isa) || !check_every_width()) return 1;
   int count = 0;
   const auto refuse = [](const Case& c) {
     return c.sum ? ops::unsupported_reason(*c.sum) : ops::unsupported_reason(c.p);

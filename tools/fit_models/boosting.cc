@@ -24,7 +24,7 @@ struct Sum {
   double gain() const { return weighted * weighted / (weight + ridge_penalty); }
   Sum operator-(const Sum& x) const { return {weighted - x.weighted, weight - x.weight, count - x.count}; }
 };
-using Histogram = std::array<std::array<Sum, feature_edges + 1>, plan_feature_count>;
+using Histogram = std::array<std::array<Sum, max_edges_per_feature + 1>, plan_feature_count>;
 
 struct Cut {
   double gain = 0;
@@ -41,7 +41,7 @@ Cut best_cut(const Histogram& h, const std::array<bool, plan_feature_count>& all
       whole.weight += x.weight;
       whole.count += x.count;
     }
-    for (int e = 0; e < feature_edges; ++e) {
+    for (int e = 0; e < max_edges_per_feature; ++e) {
       const Sum& x = bins[static_cast<std::size_t>(e)];
       left.weighted += x.weighted;
       left.weight += x.weight;
@@ -112,7 +112,7 @@ std::vector<Learned> learned(const Samples& samples, const Form& form) {
   std::vector<Learned> out;
   for (const Sample& x : samples.all) {
     Learned y{.form_s = predicted(x, form)};
-    y.features = make_features(*x.config, x.work, x.split, form.devices[static_cast<std::size_t>(x.device)], y.form_s);
+    y.features = make_plan_features(*x.config, x.work, x.split, form.devices[static_cast<std::size_t>(x.device)], y.form_s);
     out.push_back(y);
   }
   return out;
@@ -131,10 +131,10 @@ std::array<BinEdges, plan_feature_count> edges_of(const std::vector<Learned>& al
     std::vector<float> some;  // between adjacent values, the same number of samples in each bin
     std::vector<float> distinct = values;
     distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-    const bool few = distinct.size() <= feature_edges;
+    const bool few = distinct.size() <= max_edges_per_feature;
     for (std::size_t i = 1; few && i < distinct.size(); ++i) some.push_back((distinct[i - 1] + distinct[i]) / 2);
-    for (std::size_t i = 1; !few && i <= feature_edges; ++i)
-      some.push_back(values[i * (values.size() - 1) / (feature_edges + 1)]);
+    for (std::size_t i = 1; !few && i <= max_edges_per_feature; ++i)
+      some.push_back(values[i * (values.size() - 1) / (max_edges_per_feature + 1)]);
     edges[f].fill(std::numeric_limits<float>::max());
     std::copy(some.begin(), some.end(), edges[f].begin());
   }

@@ -10,8 +10,8 @@ namespace ridge::fit {
 
 // A sample with binned features and its residual.
 struct Learned {
-  ops::cuda::Features features{};
-  ops::cuda::Bins bins{};
+  ops::cuda::PlanFeatures features{};
+  ops::cuda::FeatureBins bins{};
   double form_s = 0;
 };
 std::vector<Learned> learned(const Samples& samples, const Form& form);

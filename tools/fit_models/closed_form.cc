@@ -92,7 +92,7 @@ std::size_t place_of(const Sample& x, const Form& form, std::size_t kind) {
   const std::size_t constants = named_constants.size();
   if (kind >= constants)
     return bound_count * constants + static_cast<std::size_t>(x.device) * of_a_machine + kind - constants;
-  const auto bound = find_bound(x.work, form.devices[static_cast<std::size_t>(x.device)]);
+  const auto bound = classify_bound(x.work, form.devices[static_cast<std::size_t>(x.device)]);
   return static_cast<std::size_t>(bound) * constants + kind;
 }
 

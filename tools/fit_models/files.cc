@@ -132,7 +132,7 @@ Status write_spread(const Made& made, const std::string& root) {
 
 // Replaces the fitted lines of [plan]; other lines stay.
 Status write_machine(const Device& device, const DeviceNumbers& fitted, const std::string& root) {
-  const auto machine = find_catalog_machine(device.as_timed.device);
+  const auto machine = catalog_machine_name(device.as_timed.device);
   if (!machine)
     return input_error(fmt::format("the catalog has no machine file for '{}'", device.as_timed.device),
                        "write one: docs/machine_files.md");

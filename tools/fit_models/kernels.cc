@@ -17,11 +17,11 @@ namespace ridge::fit {
 namespace {
 
 using namespace ops;
-using Place = double KernelNumbers::*;
+using Place = double KernelConstants::*;
 
 // Coordinate descent: changes one number at a time by a factor, which shrinks if neither direction improves. It has the
 // same steps on every machine and suffices for few numbers and timings.
-void descend(KernelNumbers& numbers, const std::vector<Place>& places, const std::function<double()>& error) {
+void descend(KernelConstants& numbers, const std::vector<Place>& places, const std::function<double()>& error) {
   constexpr double first = 1.5, enough = 1.002;
   double least = error();
   for (double factor = first; factor > enough;) {
@@ -44,27 +44,27 @@ void descend(KernelNumbers& numbers, const std::vector<Place>& places, const std
 
 // Initial values of the fit: cycles of a few instructions and of the memory latency, and fractions near a peak. Derived
 // numbers keep the values of the file.
-KernelNumbers first_kernel_numbers() {
-  KernelNumbers out = kernel_numbers();
-  out.gemv_line = 10;
-  out.gemv_word = 4;
-  out.backward_pass = 10000;
-  out.backward_bandwidth = 0.85;
-  out.attention_multiplies = 0.85;
-  out.attention_exponentials = 0.5;
-  out.attention_l2 = 1.3;
-  out.attention_item = 2000;
-  out.attention_merge = 5000;
-  out.attention_part = 100;
-  out.attention_backward_multiplies = 0.6;
+KernelConstants initial_kernel_constants() {
+  KernelConstants out = kernel_constants();
+  out.gemv_cycles_per_line = 10;
+  out.gemv_cycles_per_word = 4;
+  out.gated_pass_launch_cycles = 10000;
+  out.gated_pass_memory_share = 0.85;
+  out.attention_multiply_share = 0.85;
+  out.exposed_exponential_share = 0.5;
+  out.attention_l2_share = 1.3;
+  out.attention_item_cycles = 2000;
+  out.attention_merge_cycles = 5000;
+  out.attention_split_cycles = 100;
+  out.backward_multiply_share = 0.6;
   return out;
 }
 
 double off(double predicted, double measured) { return std::abs(base::log(predicted / measured)); }
 
-void fit_few_rows(const Samples& samples, const Form& form, KernelNumbers& numbers) {
-  const KernelNumbersOverride tried(numbers);
-  descend(numbers, {&KernelNumbers::gemv_line, &KernelNumbers::gemv_word}, [&] {
+void fit_few_rows(const Samples& samples, const Form& form, KernelConstants& numbers) {
+  const KernelConstantsOverride tried(numbers);
+  descend(numbers, {&KernelConstants::gemv_cycles_per_line, &KernelConstants::gemv_cycles_per_word}, [&] {
     double sum = 0;
     for (const FewRows& x : samples.few_rows)
       sum += off(cuda::predict_gemv_seconds(x.work, form.devices[static_cast<std::size_t>(x.device)]), x.measured_s);
@@ -72,19 +72,20 @@ void fit_few_rows(const Samples& samples, const Form& form, KernelNumbers& numbe
   });
 }
 
-void fit_backward(const std::vector<TimedPass>& passes, const DeviceNumbers& device, KernelNumbers& numbers) {
-  descend(numbers, {&KernelNumbers::backward_pass, &KernelNumbers::backward_bandwidth}, [&] {
+void fit_backward(const std::vector<TimedPass>& passes, const DeviceNumbers& device, KernelConstants& numbers) {
+  descend(numbers, {&KernelConstants::gated_pass_launch_cycles, &KernelConstants::gated_pass_memory_share}, [&] {
     double sum = 0;
     for (const TimedPass& x : passes) sum += off(pass_seconds(x, numbers, device), x.measured_s);
     return sum;
   });
 }
 
-void fit_attention(const std::vector<TimedAttention>& timings, const DeviceNumbers& device, KernelNumbers& numbers) {
-  const KernelNumbersOverride tried(numbers);
+void fit_attention(const std::vector<TimedAttention>& timings, const DeviceNumbers& device, KernelConstants& numbers) {
+  const KernelConstantsOverride tried(numbers);
   descend(numbers,
-          {&KernelNumbers::attention_multiplies, &KernelNumbers::attention_exponentials, &KernelNumbers::attention_l2,
-           &KernelNumbers::attention_item, &KernelNumbers::attention_merge, &KernelNumbers::attention_part},
+          {&KernelConstants::attention_multiply_share, &KernelConstants::exposed_exponential_share,
+           &KernelConstants::attention_l2_share, &KernelConstants::attention_item_cycles,
+           &KernelConstants::attention_merge_cycles, &KernelConstants::attention_split_cycles},
           [&] {
             double sum = 0;
             for (const TimedAttention& x : timings) sum += off(attention_seconds(x, device), x.measured_s);
@@ -93,9 +94,9 @@ void fit_attention(const std::vector<TimedAttention>& timings, const DeviceNumbe
 }
 
 void fit_attention_backward(const std::vector<TimedAttentionBackward>& timings, const DeviceNumbers& device,
-                            KernelNumbers& numbers) {
-  const KernelNumbersOverride tried(numbers);
-  descend(numbers, {&KernelNumbers::attention_backward_multiplies}, [&] {
+                            KernelConstants& numbers) {
+  const KernelConstantsOverride tried(numbers);
+  descend(numbers, {&KernelConstants::backward_multiply_share}, [&] {
     double sum = 0;
     for (const TimedAttentionBackward& x : timings)
       sum += off(cuda::choose_plan(x.problem, device).predicted_s, x.measured_s);
@@ -114,28 +115,28 @@ std::string facts_of(const Results& results) {
 
 }  // namespace
 
-Result<KernelNumbers> fit_kernels(const Samples& samples, const Form& form, const std::string& root) {
+Result<KernelConstants> fit_kernels(const Samples& samples, const Form& form, const std::string& root) {
   const auto results = read_results(root);
   if (!results) return results.error();
   const auto h100 = numbers_of(samples, form, results->h100), h200 = numbers_of(samples, form, results->h200);
   if (!h100) return h100.error();
   if (!h200) return h200.error();
-  KernelNumbers numbers = first_kernel_numbers();
+  KernelConstants numbers = initial_kernel_constants();
   fit_few_rows(samples, form, numbers);
   fit_backward(results->passes, *h200, numbers);
   fit_attention(results->attention, *h100, numbers);
   fit_attention_backward(results->attention_backward, *h100, numbers);
-  for (const NamedNumber<KernelNumbers>& x : named_kernel_numbers()) numbers.*x.member = rounded(numbers.*x.member);
+  for (const NamedNumber<KernelConstants>& x : named_kernel_constants()) numbers.*x.member = rounded(numbers.*x.member);
   return numbers;
 }
 
-Status write_kernels(const Samples& samples, const Form& form, const KernelNumbers& numbers, const std::string& root) {
+Status write_kernels(const Samples& samples, const Form& form, const KernelConstants& numbers, const std::string& root) {
   const auto results = read_results(root);
   if (!results) return results.error();
   const std::string path = root + "/data/models/kernels.csv";
   const auto text = rewritten(path, facts_of(*results), [&](const std::string& line) {
     auto cells = cells_of(line);
-    for (const NamedNumber<KernelNumbers>& x : named_kernel_numbers())
+    for (const NamedNumber<KernelConstants>& x : named_kernel_constants())
       if (x.name == cells[0] && cells[3] == "fitted") cells[2] = fmt::format("{:.4g}", numbers.*x.member);
     return line_of(cells);
   });

@@ -8,10 +8,10 @@
 namespace ridge::fit {
 
 // Errors: a result file that cannot be read or lacks a key.
-Result<ops::KernelNumbers> fit_kernels(const Samples& samples, const Form& form, const std::string& root);
+Result<ops::KernelConstants> fit_kernels(const Samples& samples, const Form& form, const std::string& root);
 
 // Writes both files. `facts` is the header of the timings of products.
-Status write_kernels(const Samples& samples, const Form& form, const ops::KernelNumbers& numbers,
+Status write_kernels(const Samples& samples, const Form& form, const ops::KernelConstants& numbers,
                      const std::string& root);
 
 }  // namespace ridge::fit

@@ -81,7 +81,7 @@ double error_of_this_build(const Samples& samples) {
   for (const Sample& x : samples.all) {
     const DeviceNumbers& device = samples.devices[static_cast<std::size_t>(x.device)].numbers;
     const double form = predict_seconds(*x.config, x.work, x.split, device);
-    const double time = form * predict_correction(make_features(*x.config, x.work, x.split, device, form));
+    const double time = form * predict_correction(make_plan_features(*x.config, x.work, x.split, device, form));
     sum += x.weight * std::abs(base::log(time) - x.log_measured);
     weight += x.weight;
   }

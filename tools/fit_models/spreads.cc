@@ -120,8 +120,8 @@ std::vector<double> untimed_ratios(const Samples& samples, const Form& form) {
 }
 
 std::vector<double> ratios_of(const std::string& kind, const Samples& samples, const Form& form, const Results& results,
-                              const KernelNumbers& numbers) {
-  const KernelNumbersOverride tried(numbers);
+                              const KernelConstants& numbers) {
+  const KernelConstantsOverride tried(numbers);
   const auto h100 = numbers_of(samples, form, results.h100), h200 = numbers_of(samples, form, results.h200);
   std::vector<double> out;
   if (kind == "streamed")
@@ -163,8 +163,9 @@ Result<Results> read_results(const std::string& root) {
   return out;
 }
 
-double pass_seconds(const TimedPass& pass, const KernelNumbers& n, const DeviceNumbers& device) {
-  return n.backward_pass / device.clock_hz + 10 * pass.elements / (n.backward_bandwidth * device.memory_bytes_per_s);
+double pass_seconds(const TimedPass& pass, const KernelConstants& n, const DeviceNumbers& device) {
+  return n.gated_pass_launch_cycles / device.clock_hz +
+         10 * pass.elements / (n.gated_pass_memory_share * device.memory_bytes_per_s);
 }
 
 double attention_seconds(const TimedAttention& x, const DeviceNumbers& device) {
@@ -178,7 +179,7 @@ Result<DeviceNumbers> numbers_of(const Samples& samples, const Form& form, const
                      "pass all files of data/timings");
 }
 
-Status write_spreads(const Samples& samples, const Form& form, const KernelNumbers& numbers, const Results& results,
+Status write_spreads(const Samples& samples, const Form& form, const KernelConstants& numbers, const Results& results,
                      const std::string& facts, const std::string& root) {
   const std::string path = root + "/data/models/spreads.csv";
   const auto text = rewritten(path, facts, [&](const std::string& line) {

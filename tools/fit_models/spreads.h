@@ -34,13 +34,13 @@ struct Results {
 };
 Result<Results> read_results(const std::string& root);
 
-double pass_seconds(const TimedPass& pass, const ops::KernelNumbers& numbers, const ops::DeviceNumbers& device);
+double pass_seconds(const TimedPass& pass, const ops::KernelConstants& numbers, const ops::DeviceNumbers& device);
 double attention_seconds(const TimedAttention& timed, const ops::DeviceNumbers& device);
 
 // Returns the fitted numbers of a device. Errors: it was not timed.
 Result<ops::DeviceNumbers> numbers_of(const Samples& samples, const Form& form, const std::string& device);
 
-Status write_spreads(const Samples& samples, const Form& form, const ops::KernelNumbers& numbers,
+Status write_spreads(const Samples& samples, const Form& form, const ops::KernelConstants& numbers,
                      const Results& results, const std::string& facts, const std::string& root);
 
 }  // namespace ridge::fit

@@ -41,7 +41,7 @@ Result<MedianInterval> measure_ratio(const Request& request, const AdviceList& a
   Request first = request_of_text(request, advices.program);
   first.fuse = request.fuse;
   if (!advice.variant.empty() && request.fuse && request.on.where() == RunTarget::cpu) {
-    const auto both = run_against(first, advice.variant, run_request);
+    const auto both = run_alternating(first, advice.variant, run_request);
     return both ? Result(both->ratio) : both.error();
   }
   const auto before = api::run(first, run_request);
@@ -99,7 +99,7 @@ Result<AdviceReport> advise(const Request& request, const std::optional<RunReque
 std::vector<SuggestedStep> to_suggested_steps(const Request& request, const AdviceList& advices) {
   std::vector<SuggestedStep> out;
   for (const Advice& advice : advices.advice)
-    out.push_back({NextStep{.description = advice.what,
+    out.push_back({NextStep{.description = advice.description,
                             .gain_s = advice.gain_s.expected,
                             .time_s = advices.predicted_s.expected - advice.gain_s.expected,
                             .options = advice.explain_options,

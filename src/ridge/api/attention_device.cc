@@ -53,17 +53,17 @@ Result<std::shared_ptr<const AttentionImpl>> plan_attention(int device, const Si
   if (!device_guard.status()) return device_guard.status().error();
   const auto numbers = current_device_numbers();
   if (!numbers) return numbers.error();
-  return std::make_shared<const AttentionImpl>(
-      AttentionImpl{device, sizes, problem, cuda::choose_plan(problem.forward, *numbers), cuda::choose_plan(problem, *numbers)});
+  return std::make_shared<const AttentionImpl>(AttentionImpl{
+      device, sizes, problem, cuda::choose_plan(problem.forward, *numbers), cuda::choose_plan(problem, *numbers)});
 }
 
-template <class Call, class Plan>
-Status launch_attention(const AttentionImpl& impl, const Call& call, const Plan& plan, void* scratch, CUstream_st* stream) {
+template <class Call, class Plan> Status launch_attention(const AttentionImpl& impl, const Call& call, const Plan& plan,
+                                                          void* scratch, CUstream_st* stream) {
   const api::DeviceGuard device_guard(impl.device);
   if (!device_guard.status()) return device_guard.status();
   const Status cleared = device::clear_on_stream(stream, scratch, static_cast<std::int64_t>(device::counter_bytes));
   if (!cleared) return cleared;
-  return api::check_launch(launch(call, plan, {scratch, device::counter_bytes + plan.workspace_bytes, true}, stream));
+  return api::launch_status(launch(call, plan, {scratch, device::counter_bytes + plan.workspace_bytes, true}, stream));
 }
 
 }  // namespace

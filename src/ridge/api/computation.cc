@@ -9,7 +9,8 @@
 
 namespace ridge {
 namespace {
-constexpr std::int64_t max_kept_bytes = std::int64_t{64} << 20;  // Largest scratch memory kept for the next call
+constexpr std::int64_t max_kept_scratch_bytes = std::int64_t{64}
+                                                << 20;  // Largest scratch memory kept for the next call
 }  // namespace
 
 std::optional<ArrayStorage> Computation::Impl::acquire_scratch() const {
@@ -26,7 +27,7 @@ std::optional<ArrayStorage> Computation::Impl::acquire_scratch() const {
 }
 
 void Computation::Impl::release_scratch(ArrayStorage scratch) const {
-  if (scratch_bytes == 0 || scratch_bytes > max_kept_bytes) return;
+  if (scratch_bytes == 0 || scratch_bytes > max_kept_scratch_bytes) return;
   const std::lock_guard lock(mutex);
   free_scratch.push_back(std::move(scratch));
 }

@@ -172,7 +172,7 @@ Result<Computation> prepare(const ComputeRequest& request, const std::vector<Arr
   for (const api::ArgumentSpec& each : *outputs) impl->results.push_back(each.tensors.front());
   if (const Status plain = check_no_block_scales(*impl); !plain) return plain.error();
   FuseOptions options{.target = request.device ? Target::cuda : Target::cpu, .fuse = request.fuse};
-  for (const api::ArgumentSpec& each : *outputs) options.stored.push_back(each.tensors.front());
+  for (const api::ArgumentSpec& each : *outputs) options.stored_tensors.push_back(each.tensors.front());
   const Status ready =
       request.device ? api::plan_on_device(*impl, options, *request.device) : plan_on_cpu(*impl, options);
   if (!ready) return ready.error();

@@ -22,7 +22,7 @@ struct Floats {
   ArrayView view() { return {data.data(), DType::f32, shape, strides}; }
 };
 
-Floats counted(std::vector<std::int64_t> shape, int seed = 0) {
+Floats make_counting_array(std::vector<std::int64_t> shape, int seed = 0) {
   Floats out{{}, std::move(shape), {}};
   std::int64_t elements = 1;
   for (const std::int64_t extent : out.shape) elements *= extent;
@@ -31,7 +31,7 @@ Floats counted(std::vector<std::int64_t> shape, int seed = 0) {
 }
 
 Floats zeros(std::vector<std::int64_t> shape) {
-  Floats out = counted(std::move(shape));
+  Floats out = make_counting_array(std::move(shape));
   std::fill(out.data.begin(), out.data.end(), NAN);
   return out;
 }
@@ -53,7 +53,7 @@ ArrayType f32(std::string name, std::vector<std::int64_t> shape) {
   return {std::move(name), DType::f32, std::move(shape)};
 }
 
-std::string refusal(const ComputeRequest& request, const std::vector<ArrayType>& inputs) {
+std::string prepare_error(const ComputeRequest& request, const std::vector<ArrayType>& inputs) {
   const auto prepared = prepare(request, inputs);
   return prepared ? "" : prepared.error().message;
 }
@@ -61,7 +61,7 @@ std::string refusal(const ComputeRequest& request, const std::vector<ArrayType>&
 constexpr const char* matrices = "X[M, K] * Y[K, N] -> Z[M, N]";
 
 TEST(Compute, MatchesPlainLoops) {
-  Floats a = counted({3, 5}), b = counted({5, 4}, 1), d = zeros({3, 4});
+  Floats a = make_counting_array({3, 5}), b = make_counting_array({5, 4}, 1), d = zeros({3, 4});
   const auto product_of = prepare({.program = matrices}, {f32("", a.shape), f32("", b.shape)});
   ASSERT_TRUE(product_of.ok()) << product_of.error().to_string();
   EXPECT_EQ(product_of->outputs()[0].shape, (std::vector<std::int64_t>{3, 4}));
@@ -73,7 +73,7 @@ TEST(Compute, MatchesPlainLoops) {
 }
 
 TEST(Compute, ReadsSlicesOfAStack) {
-  Floats x = counted({2, 3}), w = counted({8, 3}, 2), y = zeros({2, 4});
+  Floats x = make_counting_array({2, 3}), w = make_counting_array({8, 3}, 2), y = zeros({2, 4});
   const auto sum = prepare({.program = "x[N, D]\nw[2*F, D]\nup[F, D] = w[0:F]\ngate[F, D] = w[F:2*F]\n"
                                        "u[N, F] = x * up\ng[N, F] = x * gate\ny[N, F] = u - g"},
                            {f32("w", w.shape), f32("x", x.shape)});
@@ -90,7 +90,7 @@ TEST(Compute, ReadsSlicesOfAStack) {
 }
 
 TEST(Compute, CopiesUnsupportedLayouts) {
-  Floats a = counted({3, 5}), b = counted({5, 4}, 1), d = zeros({3, 4});
+  Floats a = make_counting_array({3, 5}), b = make_counting_array({5, 4}, 1), d = zeros({3, 4});
   Floats wide = zeros({3, 10});  // Holds a in every second element, in reverse along the first axis
   for (std::size_t i = 0; i < 3; ++i)
     for (std::size_t j = 0; j < 5; ++j) wide.data[(2 - i) * 10 + 2 * j] = a.data[i * 5 + j];
@@ -109,7 +109,7 @@ TEST(Compute, CopiesUnsupportedLayouts) {
 }
 
 TEST(Compute, ReturnsRequestedResults) {
-  Floats x = counted({2, 3}), e = zeros({2, 3});
+  Floats x = make_counting_array({2, 3}), e = zeros({2, 3});
   const ComputeRequest request{.program = "x[N, D]\nd: f32[N, D] = x + x\ne: f32[N, D] = d + x",
                                .requested_results = {"e"}};
   const auto sums = prepare(request, {f32("x", x.shape)});
@@ -118,34 +118,36 @@ TEST(Compute, ReturnsRequestedResults) {
   const ArrayView in[] = {x.view()}, out[] = {e.view()};
   ASSERT_TRUE((*sums)(in, out).ok());
   for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(e.data[i], 3 * x.data[i]);
-  EXPECT_EQ(refusal({.program = request.program, .requested_results = {"f"}}, {f32("x", x.shape)}),
+  EXPECT_EQ(prepare_error({.program = request.program, .requested_results = {"f"}}, {f32("x", x.shape)}),
             "unknown result 'f'; expected one of d, e");
-  EXPECT_EQ(refusal({.program = request.program, .requested_results = {"e", "e"}}, {f32("x", x.shape)}),
+  EXPECT_EQ(prepare_error({.program = request.program, .requested_results = {"e", "e"}}, {f32("x", x.shape)}),
             "expected result 'e' once, found it twice");
 }
 
 TEST(Compute, RejectsMismatchedArrays) {
   const ComputeRequest request{.program = matrices};
-  EXPECT_EQ(refusal(request, {f32("", {3, 5})}), "expected an array for input 'Y', found none; the inputs are X, Y");
-  EXPECT_EQ(refusal(request, {f32("", {3, 5}), f32("", {6, 4})}),
+  EXPECT_EQ(prepare_error(request, {f32("", {3, 5})}),
+            "expected an array for input 'Y', found none; the inputs are X, Y");
+  EXPECT_EQ(prepare_error(request, {f32("", {3, 5}), f32("", {6, 4})}),
             "dimension 'K' is 5 in 'X' and 6 in 'Y'; expected one size");
-  EXPECT_EQ(refusal({.program = matrices, .dims = {{"K", 4}}}, {f32("", {3, 5}), f32("", {5, 4})}),
+  EXPECT_EQ(prepare_error({.program = matrices, .dims = {{"K", 4}}}, {f32("", {3, 5}), f32("", {5, 4})}),
             "dimension 'K' is 4 as given and 5 in 'X'; expected one size");
-  EXPECT_EQ(refusal(request, {f32("", {3, 5, 1}), f32("", {5, 4})}),
+  EXPECT_EQ(prepare_error(request, {f32("", {3, 5, 1}), f32("", {5, 4})}),
             "'X' has shape [3, 5, 1]; expected 2 axes, [M, K]");
-  EXPECT_EQ(refusal(request, {f32("", {3, 0}), f32("", {0, 4})}),
+  EXPECT_EQ(prepare_error(request, {f32("", {3, 0}), f32("", {0, 4})}),
             "'X' has shape [3, 0]; expected every extent to be at least 1");
-  EXPECT_EQ(refusal(request, {f32("X", {3, 5}), f32("X", {5, 4})}), "expected one array for input 'X', found two");
-  EXPECT_EQ(refusal(request, {f32("X", {3, 5}), f32("W", {5, 4})}), "unknown input 'W'; expected one of X, Y");
-  EXPECT_EQ(refusal(request, {f32("", {3, 5}), f32("", {5, 4}), f32("", {5, 4})}),
+  EXPECT_EQ(prepare_error(request, {f32("X", {3, 5}), f32("X", {5, 4})}),
+            "expected one array for input 'X', found two");
+  EXPECT_EQ(prepare_error(request, {f32("X", {3, 5}), f32("W", {5, 4})}), "unknown input 'W'; expected one of X, Y");
+  EXPECT_EQ(prepare_error(request, {f32("", {3, 5}), f32("", {5, 4}), f32("", {5, 4})}),
             "expected 2 arrays at most, for X, Y; found more");
-  EXPECT_EQ(refusal(request, {f32("", {3, 5}), {"", DType::bf16, {5, 4}}}),
+  EXPECT_EQ(prepare_error(request, {f32("", {3, 5}), {"", DType::bf16, {5, 4}}}),
             "'Y' is bf16; expected f32, as the program says");
-  EXPECT_EQ(refusal({.program = "x: f32[N]\ny: f32[N, 2*N] = x"}, {}), "expected ',' or ']', found '*'");
+  EXPECT_EQ(prepare_error({.program = "x: f32[N]\ny: f32[N, 2*N] = x"}, {}), "expected ',' or ']', found '*'");
 }
 
 TEST(Compute, RejectsInvalidOutputs) {
-  Floats a = counted({3, 3}), d = zeros({3, 3});
+  Floats a = make_counting_array({3, 3}), d = zeros({3, 3});
   const auto product_of = prepare({.program = matrices}, {f32("", a.shape), f32("", a.shape)});
   const ArrayView in[] = {a.view(), a.view()}, same[] = {a.view()};
   EXPECT_EQ((*product_of)(in, same).error().message, "'Z' shares memory with the input 'X'");
@@ -163,7 +165,7 @@ TEST(Compute, RejectsInvalidOutputs) {
 }
 
 TEST(Compute, RejectsAnIndexOutOfRange) {
-  Floats table = counted({4, 2}), rows = zeros({3, 2});
+  Floats table = make_counting_array({4, 2}), rows = zeros({3, 2});
   std::vector<std::int32_t> index = {0, 3, 4};
   const std::int64_t three[] = {3};
   const auto gathered = prepare({.program = "t: f32[V, D]\ni: int32[N]\ny: f32[N, D] = gather(t, i over V)"},
@@ -177,7 +179,7 @@ TEST(Compute, RejectsAnIndexOutOfRange) {
 }
 
 TEST(Compute, IsSafeFromSeveralThreads) {
-  Floats x = counted({64, 32});
+  Floats x = make_counting_array({64, 32});
   const ComputeRequest request{.program = "x[N, D]\nm[N] = max(x over D)\ny: f32[N, D] = x - m"};
   std::vector<Floats> results(4, zeros({64, 32}));
   std::vector<std::thread> threads;
@@ -196,7 +198,7 @@ TEST(Compute, IsSafeFromSeveralThreads) {
 
 TEST(Matmul, SupportsAnyStridesAndBatches) {
   for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{1, 1, 1}, {3, 4, 5}, {17, 33, 31}, {65, 1, 7}}) {
-    Floats a = counted({m, k}), b = counted({k, n}, 1), d = zeros({m, n});
+    Floats a = make_counting_array({m, k}), b = make_counting_array({k, n}, 1), d = zeros({m, n});
     ASSERT_TRUE(matmul(a.view(), b.view(), d.view()).ok());
     EXPECT_EQ(d.data, product(a, b, m, n, k));
     Floats transposed = zeros({n, k});
@@ -208,7 +210,7 @@ TEST(Matmul, SupportsAnyStridesAndBatches) {
     ASSERT_TRUE(matmul(a.view(), {transposed.data.data(), DType::f32, b.shape, strides}, d.view()).ok());
     EXPECT_EQ(d.data, product(a, b, m, n, k));
   }
-  Floats a = counted({2, 3, 5}), b = counted({5, 4}, 1), d = zeros({2, 3, 4});
+  Floats a = make_counting_array({2, 3, 5}), b = make_counting_array({5, 4}, 1), d = zeros({2, 3, 4});
   ASSERT_TRUE(matmul(a.view(), b.view(), d.view()).ok());
   EXPECT_EQ(d.data, product(a, b, 6, 4, 5));
 }
@@ -217,16 +219,16 @@ TEST(Matmul, HandlesEmptySizes) {
   Floats none{{}, {3, 0}, {}}, d = zeros({3, 4});
   ASSERT_TRUE(matmul(none.view(), Floats{{}, {0, 4}, {}}.view(), d.view()).ok());
   EXPECT_EQ(d.data, std::vector<float>(12, 0));
-  Floats b = counted({5, 4});
+  Floats b = make_counting_array({5, 4});
   EXPECT_TRUE(matmul(Floats{{}, {0, 5}, {}}.view(), b.view(), Floats{{}, {0, 4}, {}}.view()).ok());
 }
 
 TEST(Matmul, RejectsMismatchedShapes) {
-  Floats a = counted({3, 5}), b = counted({4, 5}), d = zeros({3, 4});
+  Floats a = make_counting_array({3, 5}), b = make_counting_array({4, 5}), d = zeros({3, 4});
   EXPECT_EQ(
       matmul(a.view(), b.view(), d.view()).error().message,
       "expected a[..., m, k] * b[..., k, n] -> d[..., m, n] of one type, found f32[3, 5] * f32[4, 5] -> f32[3, 4]");
-  Floats square = counted({3, 3});
+  Floats square = make_counting_array({3, 3});
   EXPECT_EQ(matmul(square.view(), square.view(), square.view()).error().message, "d shares memory with a or b");
 }
 
@@ -265,7 +267,7 @@ TEST(Compute, CopiesMisalignedSlices) {
 }
 
 TEST(Compute, QueuesOnlyOnThePlannedDevice) {
-  Floats a = counted({3, 5}), b = counted({5, 4}, 1), d = zeros({3, 4});
+  Floats a = make_counting_array({3, 5}), b = make_counting_array({5, 4}, 1), d = zeros({3, 4});
   const auto here = prepare({.program = matrices}, {f32("", a.shape), f32("", b.shape)});
   ASSERT_TRUE(here.ok());
   const ArrayView in[] = {a.view(), b.view()}, out[] = {d.view()};
@@ -283,30 +285,30 @@ TEST(Compute, QueuesOnlyAlignedContiguousArrays) {
 }
 
 TEST(MatmulOnDevice, ValidatesBeforeOpeningADevice) {
-  Floats a = counted({3, 5}), b = counted({5, 4}), d = zeros({3, 4});
-  const auto refusal = [&] { return MatmulOnDevice::make(0, a.view(), b.view(), d.view()).error().message; };
+  Floats a = make_counting_array({3, 5}), b = make_counting_array({5, 4}), d = zeros({3, 4});
+  const auto prepare_error = [&] { return MatmulOnDevice::make(0, a.view(), b.view(), d.view()).error().message; };
   d.shape = {4, 3};
-  EXPECT_EQ(refusal(),
+  EXPECT_EQ(prepare_error(),
             "expected a[..., m, k] * b[..., k, n] -> d[..., m, n] of one type, found f32[3, 5] * f32[5, 4] "
             "-> f32[4, 3]");
   d.shape = {3, 4};
   b.strides = {8, 2};
   EXPECT_FALSE(MatmulOnDevice::can_read(b.view()));
-  EXPECT_EQ(refusal(), "expected a and b with contiguous rows or columns");
+  EXPECT_EQ(prepare_error(), "expected a and b with contiguous rows or columns");
   b.strides = {1, 5};
   EXPECT_TRUE(MatmulOnDevice::can_read(b.view()));
   d.strides = {1, 3};
-  EXPECT_EQ(refusal(), "expected d to be row-major, without gaps, at a multiple of its element's size");
+  EXPECT_EQ(prepare_error(), "expected d to be row-major, without gaps, at a multiple of its element's size");
   const std::vector<std::int64_t> square{2, 2};
-  const ArrayView eights{a.data.data(), DType::int8, square}, sums{d.data.data(), DType::int32, square};
-  EXPECT_EQ(MatmulOnDevice::make(0, eights, eights, sums).error().message,
+  const ArrayView int8_array{a.data.data(), DType::int8, square}, sums{d.data.data(), DType::int32, square};
+  EXPECT_EQ(MatmulOnDevice::make(0, int8_array, int8_array, sums).error().message,
             "expected bf16 * bf16, f16 * f16 or f32 * f32 -> bf16, f16 or f32, found int8 * int8 -> int32");
 }
 
 TEST(MatmulOnDevice, ReportsAMissingDevice) {
   const auto missing = device::unavailable_reason();
   if (!missing) GTEST_SKIP() << "there is a device";
-  Floats a = counted({3, 5}), b = counted({5, 4}), d = zeros({3, 4});
+  Floats a = make_counting_array({3, 5}), b = make_counting_array({5, 4}), d = zeros({3, 4});
   EXPECT_EQ(MatmulOnDevice::make(0, a.view(), b.view(), d.view()).error().message, *missing);
 }
 

@@ -49,7 +49,7 @@ Result<LoadedProgram> load_request_program(const Request& request) {
 
 Result<ResolvedRequest> resolve_on_machine(LoadedProgram program, const Request& request) {
   ResolvedRequest out{std::move(program.program), {}, std::move(program.title)};
-  const Status found = set_machine(request, out);
+  const Status found = resolve_machine(request, out);
   return found ? Result<ResolvedRequest>(std::move(out)) : found.error();
 }
 
@@ -61,7 +61,7 @@ Result<ResolvedRequest> load_request(const Request& request) {
   return ResolvedRequest{std::move(program->program), {}, std::move(program->title)};
 }
 
-Status set_machine(const Request& request, ResolvedRequest& resolved) {
+Status resolve_machine(const Request& request, ResolvedRequest& resolved) {
   auto machine = load_machine(request.on, request.link, request.sustained);
   if (machine && request.memory) machine = with_memory(*std::move(machine), *request.memory);
   if (!machine) return machine.error();
@@ -149,7 +149,7 @@ Result<Report> make_full_report(const ResolvedRequest& resolved, const Bindings&
   report->planned = *std::move(planned);
   Request request_with_dims = request;
   request_with_dims.dims = dims;
-  if (resolved.program.statements.size() <= max_next_statements && !request.split)
+  if (resolved.program.statements.size() <= max_suggest_statements && !request.split)
     if (const auto all = ridge::make_advice(resolved.program, report->explanation, {report->library, request.fuse}))
       report->next_steps = to_suggested_steps(request_with_dims, *all);
   return report;

@@ -48,8 +48,6 @@ Result<std::vector<Report>> explain_each(const Request& request, const std::vect
 // Returns advice that would make a program faster. With `confirming`, runs all advice that this computer can run.
 // Errors: those of `explain` and `run`.
 Result<AdviceReport> advise(const Request& request, const std::optional<RunRequest>& confirming);
-// Fits a library's parameters on a machine to the timings in a CSV file; without a path, this CPU's parameters to a
-// benchmark run, stored in the file of `ridge probe`. Errors: of the machine or the file; too few lines.
 struct CalibrationRequest {
   std::string path;
   MachineChoice on = {};
@@ -59,16 +57,18 @@ struct CalibrationRequest {
   std::function<void(double done, const std::string& doing)> progress = {};  // Progress of the run
   std::string points = {};  // CSV file to write with the held-out kernels; not written if empty
 };
+// Fits a library's parameters on a machine to the timings in a CSV file; without a path, this CPU's parameters to a
+// benchmark run, stored in the file of `ridge probe`. Errors: of the machine or the file; too few lines.
 Result<CalibrationReport> calibrate(const CalibrationRequest& request);
 // Converts advice to the next steps of a report.
 std::vector<SuggestedStep> to_suggested_steps(const Request& request, const AdviceList& advices);
-// Returns times of a product along the only dimension with several values. Errors: several such dimensions or none; not
-// a single product.
 struct StripesRequest {
   std::string tile = "256x128";  // Tile on machines without a planner
   bool is_tile_given = false;    // If true, used on machines with a planner, too
   bool measure = false;          // Run each size on this computer
 };
+// Returns times of a product along the only dimension with several values. Errors: several such dimensions or none; not
+// a single product.
 Result<Stripes> predict_stripes(const SweepRequest& request, const StripesRequest& options);
 // Runs a program on this CPU or a CUDA device; `measured` holds the times and the first mismatch, if any.
 Result<Report> run(const Request& request, const RunRequest& run_request);
@@ -78,9 +78,9 @@ struct RanksRequest {
   int ranks = 0;          // Number of ranks; 0 for the number of devices in the mesh
   std::string mesh = {};  // "X=2,Y=2"; if empty, the program's mesh or the best one
   // If true, distributes the tensors of a single product evenly, without replication, on the fastest grid.
-  bool spread = false;
-  bool in_turn = false;    // On devices: do not overlap products with communication
-  double timeout_s = 120;  // Timeout of a rank that waits for another rank
+  bool distribute_evenly = false;
+  bool no_overlap = false;  // On devices: do not overlap products with communication
+  double timeout_s = 120;   // Timeout of a rank that waits for another rank
   // Called on a rank started by MPI with its error, before it aborts all ranks.
   std::function<void(const Error&)> on_abort = {};
   bool is_requested() const { return ranks != 0 || !mesh.empty(); }
@@ -93,12 +93,12 @@ int count_launched_ranks();
 Result<int> run_on_ranks(const Request& request, const RunRequest& run_request, const RanksRequest& ranks_request,
                          const std::function<int(const Report&)>& deliver);
 
-// Runs two programs on this CPU with alternating passes, both at the sizes of the request.
 struct PairedRun {
   Report first, second;
   MedianInterval ratio;  // Time of the second over that of the first
 };
-Result<PairedRun> run_against(const Request& request, const std::string& other, const RunRequest& run_request);
+// Runs two programs on this CPU with alternating passes, both at the sizes of the request.
+Result<PairedRun> run_alternating(const Request& request, const std::string& other, const RunRequest& run_request);
 
 // Counts the cache lines of each tensor if it is read in tiles of some columns.
 Result<std::vector<OperandLines>> count_cache_lines(const Request& request, const LinesRequest& tiles);
@@ -113,10 +113,10 @@ Result<PointToPointTransfer> predict_transfer(const MachineChoice& on, const std
 Result<CollectiveTime> predict_collective(const MachineChoice& on, const std::optional<LinkChoice>& link,
                                           const CollectiveRequest& request);
 // Returns the best shardings of a program.
-Result<ShardAnswer> find_shardings(const Request& request, const ShardOptions& options);
+Result<ShardingReport> find_shardings(const Request& request, const ShardOptions& options);
 Result<bool> is_sharded(const Request& request);
 // Returns thresholds of the mesh sizes of a sharded program, or with `chips` its best meshes.
-Result<MeshSizing> analyze_open_mesh(const Request& request, std::int64_t chips);
+Result<MeshSizing> analyze_mesh_sizes(const Request& request, std::int64_t chips);
 // Returns the cost of chains of pointwise statements, fused and unfused.
 Result<std::vector<PointwiseChain>> compare_chains(const Request& request, const FunctionCosts& costs);
 

@@ -34,7 +34,7 @@ std::int64_t h_bytes(const Sizes& s) {
 
 ops::GatedLayer make_layer(const Sizes& s, const void* x, const void* w, const void* b) {
   const ops::GatedLayer layer{.n = s.rows, .f = s.hidden, .d = s.width, .dtype = s.dtype, .x = x};
-  return with_one_matrix(layer, w, b);
+  return with_joined_weights(layer, w, b);
 }
 
 cuda::GatedCall make_call(const Sizes& s, const Forward& a) {
@@ -71,15 +71,16 @@ Result<std::shared_ptr<const GegluImpl>> plan_geglu(int device, const Sizes& s) 
   const std::size_t third_of_h = static_cast<std::size_t>(4 * s.rows * s.hidden / 3);
   const std::size_t backward_workspace_bytes =
       s.keeps_h ? ops::plan_workspace_bytes : third_of_h + product_workspace_bytes;
-  return std::make_shared<const GegluImpl>(GegluImpl{device, s, choose_plan(forward, ops::plan_workspace_bytes, *numbers),
-                                           choose_plan(backward, backward_workspace_bytes, *numbers)});
+  return std::make_shared<const GegluImpl>(GegluImpl{device, s,
+                                                     choose_plan(forward, ops::plan_workspace_bytes, *numbers),
+                                                     choose_plan(backward, backward_workspace_bytes, *numbers)});
 }
 
 template <class Call, class Plan>
 Status launch_layer(const GegluImpl& impl, const Call& call, const Plan& plan, void* workspace, CUstream_st* stream) {
   const api::DeviceGuard device_guard(impl.device);
   if (!device_guard.status()) return device_guard.status();
-  return api::check_launch(launch(call, plan, {workspace, plan.workspace_bytes, false}, stream));
+  return api::launch_status(launch(call, plan, {workspace, plan.workspace_bytes, false}, stream));
 }
 
 }  // namespace

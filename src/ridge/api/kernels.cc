@@ -33,9 +33,9 @@ Result<KernelCode> read_kernel_code(const std::string& name, CodeFormat format, 
         fmt::format("`ridge kernels {}` lists them", name));
   const KernelListEntry& entry = exact_match == found->end() ? found->front() : *exact_match;
   const bool sass = format == CodeFormat::sass;
-  auto text =
-      ops::cuda::dump_code(entry.config, dtype, sass ? ops::cuda::AssemblyKind::sass : ops::cuda::AssemblyKind::ptx,
-                           ops::cuda::toolkit_folders());
+  auto text = ops::cuda::extract_kernel_code(entry.config, dtype,
+                                             sass ? ops::cuda::AssemblyKind::sass : ops::cuda::AssemblyKind::ptx,
+                                             ops::cuda::toolkit_folders());
   if (!text) return text.error();
   return KernelCode{entry, std::string(ridge::dtype_name(dtype)), sass ? "sass" : "ptx", *std::move(text)};
 }

@@ -28,7 +28,7 @@ void set_kernels(const Report& report, Formulas& formulas) {
 }
 
 // True if the page's scripts can count the program. They do not know routines, grouped products and lists of lengths.
-bool can_recount(const Program& program) {
+bool can_evaluate_in_page(const Program& program) {
   const auto is_known = [](const Statement& statement) {
     const auto* c = std::get_if<Contraction>(&statement.op);
     return routine_of(statement) == nullptr && (c == nullptr || !c->grouped);
@@ -43,7 +43,7 @@ Result<PageSubject> make_subject(AnsweredRequest answered) {
   if (answered.request.program.empty() || out.report.explanation.ops.size() > max_page_statements) return out;
   const auto resolved = resolve_request(answered.request);
   if (!resolved) return resolved.error();
-  if (!can_recount(resolved->program)) return out;
+  if (!can_evaluate_in_page(resolved->program)) return out;
   auto formulas = make_formulas(resolved->program, answered.request.dims, answered.request.split);
   if (!formulas) return formulas.error();
   set_kernels(out.report, *formulas);

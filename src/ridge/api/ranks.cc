@@ -20,13 +20,13 @@ namespace ridge::api {
 namespace {
 
 Status check_request(const Request& request, const RanksRequest& ranks_request) {
-  if (ranks_request.spread && !ranks_request.mesh.empty())
+  if (ranks_request.distribute_evenly && !ranks_request.mesh.empty())
     return usage_error("expected --spread without --mesh: --spread chooses the grid");
-  if (request.on.where() == RunTarget::elsewhere)
+  if (request.on.where() == RunTarget::prediction_only)
     return usage_error(
         fmt::format("ranks run on this computer; expected --on cpu or --on cuda, found '{}'", request.on.name()),
         fmt::format("`ridge explain --on {}` predicts times on that machine", request.on.name()));
-  if (ranks_request.in_turn && request.on.where() != RunTarget::cuda)
+  if (ranks_request.no_overlap && request.on.where() != RunTarget::cuda)
     return usage_error("expected --in-turn with --on cuda: ranks on CPUs never overlap computing and sending");
   return Done{};
 }
@@ -101,7 +101,7 @@ Result<std::string> broadcast_text(transport::Communicator& ranks, const Result<
 // Returns the best sharding of an unsharded program. Rank 0 calls this.
 Result<DistributedProduct> find_sharding(const RanksPlan& plan, const RanksRequest& ranks_request,
                                          const Machine& machine, int ranks) {
-  if (ranks_request.spread) return distribute_product(plan.resolved.program, machine, plan.dims, ranks);
+  if (ranks_request.distribute_evenly) return distribute_product(plan.resolved.program, machine, plan.dims, ranks);
   const auto found = search_shardings(plan.resolved.program, machine, plan.dims,
                                       {.chips = ranks, .mesh = ranks_request.mesh, .max_results = 1});
   if (!found) return found.error();
@@ -134,14 +134,14 @@ Result<SplitProgram> split_on_first_rank(const RanksPlan& plan, const RanksReque
   const auto mesh = ranks::mesh_of(out.program, out.program.bind_sizes({}).value());
   if (!mesh) return mesh.error();
   out.devices = static_cast<int>(mesh->devices());
-  if (ranks_request.spread && found) out.grid = ridge::format_product(**found);
+  if (ranks_request.distribute_evenly && found) out.grid = ridge::format_product(**found);
   return out;
 }
 
 // Checks that all ranks have the same request; a launcher may have started them with different arguments.
 Status check_same_request(const RanksPlan& plan, const RanksRequest& ranks_request, const RunOptions& o,
                           transport::Communicator& ranks) {
-  std::string sizes = ranks_request.mesh + (ranks_request.spread ? " spread" : "");
+  std::string sizes = ranks_request.mesh + (ranks_request.distribute_evenly ? " spread" : "");
   for (const auto& [name, value] : plan.dims) sizes += fmt::format(" {}={}", name, value);
   const transport::ComparedText compared[] = {
       {"version of ridge", fmt::format("{} {}", version(), commit())},
@@ -160,12 +160,13 @@ Result<Report> run_split(const ResolvedRequest& resolved, const Bindings& dims, 
     return agreed.error();
   const double bound = min_words_moved(split.program, explanation->dims, ranks.size());
   const char* const nccl = std::getenv("RIDGE_NCCL");
-  const ranks::RankRunRequest sharded{split.program,
-                                      *explanation,
-                                      bound,
-                                      nccl != nullptr ? nccl : "",
-                                      {.mode = ranks_request.in_turn ? ranks::ChunkOptions::ChunkMode::never
-                                                                     : ranks::ChunkOptions::ChunkMode::where_faster}};
+  const ranks::RankRunRequest sharded{
+      split.program,
+      *explanation,
+      bound,
+      nccl != nullptr ? nccl : "",
+      {.mode = ranks_request.no_overlap ? ranks::ChunkOptions::ChunkMode::never
+                                        : ranks::ChunkOptions::ChunkMode::where_faster}};
   auto result = ranks::run_on_ranks(sharded, ranks, options);
   if (!result) return result.error();
   if (resolved.program.mesh.empty() && result->measurement.ranks && ranks.size() > 1) {
@@ -181,7 +182,7 @@ Result<Report> run_on_rank(const RanksPlan& plan, const RanksRequest& ranks_requ
   ResolvedRequest resolved = plan.resolved;
   if (options.cuda) {
     Status found = ranks::use_rank_device(ranks);
-    if (found) found = set_machine(plan.request, resolved);
+    if (found) found = resolve_machine(plan.request, resolved);
     if (const Status agreed = transport::agree_on_status(ranks, found); !agreed) return agreed.error();
   } else if (ranks.size() > 1 && resolved.machine.links.empty()) {
     auto link = ranks::measure_link(ranks);

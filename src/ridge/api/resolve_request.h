@@ -14,7 +14,7 @@ struct ResolvedRequest {
 // Loads the program, without the machine.
 Result<ResolvedRequest> load_request(const Request& request);
 // Finds the machine; for "cuda", queries the device.
-Status set_machine(const Request& request, ResolvedRequest& resolved);
+Status resolve_machine(const Request& request, ResolvedRequest& resolved);
 // Loads the program and finds the machine. Errors: of the program or the machine.
 Result<ResolvedRequest> resolve_request(const Request& request);
 // Returns the basic report of `explain`, without suggestions, groups and plans.

@@ -115,7 +115,7 @@ TEST(Machines, ReturnsOneOrAll) {
   EXPECT_EQ(machine_of("h2000").error().kind, ErrorKind::absent);
   EXPECT_EQ(MachineChoice().where(), RunTarget::cpu);
   EXPECT_EQ(MachineChoice("cuda").where(), RunTarget::cuda);
-  EXPECT_EQ(MachineChoice("h200").where(), RunTarget::elsewhere);
+  EXPECT_EQ(MachineChoice("h200").where(), RunTarget::prediction_only);
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ void add_overheads(const PlannedProgram& planned, Report& report) {
   const std::vector<OpMeasurement>& ops = report.measured->ops;
   if (ops.size() != planned.kernels.size()) return;
   for (std::size_t i = 0; i < ops.size(); ++i) {
-    const OpPlan& plan = planned.kernels[i];
+    const GroupPrediction& plan = planned.kernels[i];
     report.measured_overheads.push_back({plan.roofline_s, plan.overheads});
     report.measured_overheads.back().overheads.back().seconds += ops[i].time.median - plan.predicted_s.expected;
   }
@@ -88,7 +88,7 @@ Result<Report> run(const Request& request, const RunRequest& run_request) {
   return report;
 }
 
-Result<PairedRun> run_against(const Request& request, const std::string& other, const RunRequest& run_request) {
+Result<PairedRun> run_alternating(const Request& request, const std::string& other, const RunRequest& run_request) {
   const RunOptions options = make_run_options(request, run_request);
   if (options.cuda || !run_request.in.empty() || !run_request.out.empty())
     return usage_error(

@@ -3,7 +3,7 @@
 
 namespace ridge::api {
 
-Result<ShardAnswer> find_shardings(const Request& request, const ShardOptions& options) {
+Result<ShardingReport> find_shardings(const Request& request, const ShardOptions& options) {
   const auto resolved = resolve_request(request);
   if (!resolved) return resolved.error();
   return ridge::search_shardings(resolved->program, resolved->machine, request.dims, options);
@@ -14,7 +14,7 @@ Result<bool> is_sharded(const Request& request) {
   return resolved ? Result<bool>(!resolved->program.mesh.empty()) : resolved.error();
 }
 
-Result<MeshSizing> analyze_open_mesh(const Request& request, std::int64_t chips) {
+Result<MeshSizing> analyze_mesh_sizes(const Request& request, std::int64_t chips) {
   const auto resolved = resolve_request(request);
   if (!resolved) return resolved.error();
   return ridge::solve_mesh_sizes(resolved->program, resolved->machine, request.dims, chips);

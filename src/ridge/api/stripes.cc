@@ -46,7 +46,7 @@ Result<Stripe> predict_stripe(const ResolvedRequest& resolved, const Request& re
   if (has_planner) {
     const auto planned = predict_program(resolved.program, *explained, {.count_bytes = false});
     if (!planned) return planned.error();
-    const OpPlan& op = planned->kernels.front();
+    const GroupPrediction& op = planned->kernels.front();
     out.kernel = op.plan.kernel;
     out.predicted_s = planned->predicted_s;
     out.waves = op.plan.waves.value_or(1);

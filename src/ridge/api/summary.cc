@@ -43,7 +43,7 @@ MeasuredTime to_summary(const OpMeasurement& m) {
 std::vector<KernelSummary> to_summary(const PlannedProgram& planned, const Explanation& explanation) {
   std::vector<KernelSummary> out;
   for (std::size_t i = 0; i < planned.kernels.size(); ++i) {
-    const OpPlan& kernel = planned.kernels[i];
+    const GroupPrediction& kernel = planned.kernels[i];
     KernelSummary each{.results = {},
                        .kernel = kernel.plan.kernel,
                        .low_s = kernel.predicted_s.low,

@@ -24,7 +24,7 @@ Status check_addresses(std::initializer_list<NamedAddress> arrays, const void* s
   return Done{};
 }
 
-Status check_launch(const std::optional<std::string>& error) {
+Status launch_status(const std::optional<std::string>& error) {
   if (error) return absent_error("the CUDA device failed at " + *error, "`nvidia-smi` shows the device's state");
   return Done{};
 }

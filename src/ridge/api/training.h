@@ -49,7 +49,7 @@ struct NamedAddress {
 // Checks addresses. Errors: a required array or scratch memory that is null or misaligned.
 Status check_addresses(std::initializer_list<NamedAddress> arrays, const void* scratch, std::int64_t scratch_bytes);
 
-// Converts the result of a launch.
-Status check_launch(const std::optional<std::string>& error);
+// Returns an error if the launch failed with this message.
+Status launch_status(const std::optional<std::string>& error);
 
 }  // namespace ridge::api

@@ -31,7 +31,7 @@ double decode_magnitude(int code, SmallFloat format) {
   return std::ldexp(mantissa + (1 << format.mantissa_bits), exponent - format.exponent_bias - format.mantissa_bits);
 }
 
-std::int64_t block_bytes(DType dtype) { return stored_bits(dtype).bits / 8; }
+std::int64_t block_bytes(DType dtype) { return scale_block_bits(dtype).bits / 8; }
 
 double find_max_magnitude(const double* values, int count) {
   double out = 0;

@@ -13,7 +13,7 @@ namespace {
 std::vector<double> round_trip_block(DType dtype, std::vector<double> values) {
   const int block = dtype_info(dtype).block;
   values.resize(static_cast<std::size_t>(block));
-  std::vector<std::uint8_t> memory(static_cast<std::size_t>(2 * stored_bits(dtype).bits / 8), 0xAA);
+  std::vector<std::uint8_t> memory(static_cast<std::size_t>(2 * scale_block_bits(dtype).bits / 8), 0xAA);
   store_scaled_block(dtype, memory.data(), 1, values.data());
   for (int i = 0; i < block; ++i)
     values[static_cast<std::size_t>(i)] = load_scaled_element(dtype, memory.data(), block + i);
@@ -71,7 +71,7 @@ TEST(BlockScale, RoundsToTheNearest) {
   }
 }
 
-TEST(StoredBits, CountScales) {
+TEST(ScaleBlockBits, CountScales) {
   EXPECT_EQ(stored_bytes(DType::mxfp4, 64), 34);
   EXPECT_EQ(stored_bytes(DType::mxfp8, 64), 66);
   EXPECT_EQ(stored_bytes(DType::nvfp4, 64), 36);

@@ -4,10 +4,10 @@
 #include <string_view>
 
 namespace ridge {
-[[noreturn]] void check_failed(const char* file, int line, const char* condition, std::string_view values);
+[[noreturn]] void abort_failed_check(const char* file, int line, const char* condition, std::string_view values);
 }
 
-#define RIDGE_CHECK(condition, values)                                                 \
-  do {                                                                                 \
-    if (!(condition)) ::ridge::check_failed(__FILE__, __LINE__, #condition, (values)); \
+#define RIDGE_CHECK(condition, values)                                                       \
+  do {                                                                                       \
+    if (!(condition)) ::ridge::abort_failed_check(__FILE__, __LINE__, #condition, (values)); \
   } while (false)

@@ -4,7 +4,7 @@
 // versions 1 and 2. Sources: Linux Documentation/admin-guide/cgroup-v2.rst ("cpu.max", "memory.max"),
 // cgroup-v1/memory.rst and scheduler/sched-bwc.rst.
 //
-// Parameter `root` is "", or a folder that replaces / in tests.
+// `root` is a prefix of the paths in /proc and /sys: "", or a folder that replaces / in tests.
 #pragma once
 
 #include <cstdint>

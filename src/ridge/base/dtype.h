@@ -68,22 +68,23 @@ constexpr std::string_view dtype_name(DType dtype) { return dtype_info(dtype).na
 constexpr int dtype_bits(DType dtype) { return dtype_info(dtype).bits; }
 constexpr bool is_block_scaled(DType dtype) { return dtype_info(dtype).block > 0; }
 
-// Bits of a block with its scale and elements in the block: 136 and 32 for mxfp4. Without scales blocks have 1 element.
-struct StoredBits {
+// Size of a block: bits, including the scale, and number of elements; 136 and 32 for mxfp4. Without scales a block is 1
+// element.
+struct ScaleBlockBits {
   int bits, elements;
 };
-constexpr StoredBits stored_bits(DType dtype) {
+constexpr ScaleBlockBits scale_block_bits(DType dtype) {
   const DTypeInfo& d = dtype_info(dtype);
-  return is_block_scaled(dtype) ? StoredBits{d.bits * d.block + d.scale_bits, d.block} : StoredBits{d.bits, 1};
+  return is_block_scaled(dtype) ? ScaleBlockBits{d.bits * d.block + d.scale_bits, d.block} : ScaleBlockBits{d.bits, 1};
 }
 // Returns the bytes of `elements` elements, a multiple of the block. Only for block-scaled dtypes and dtypes of at
 // least 8 bits; kernels use no others.
 constexpr std::int64_t stored_bytes(DType dtype, std::int64_t elements) {
-  const StoredBits stored = stored_bits(dtype);
+  const ScaleBlockBits stored = scale_block_bits(dtype);
   return elements / stored.elements * (stored.bits / 8);
 }
 constexpr double bytes_per_element(DType dtype) {
-  return stored_bits(dtype).bits / (8.0 * stored_bits(dtype).elements);
+  return scale_block_bits(dtype).bits / (8.0 * scale_block_bits(dtype).elements);
 }
 
 constexpr DType wider_dtype(DType a, DType b) { return dtype_info(a).rank >= dtype_info(b).rank ? a : b; }

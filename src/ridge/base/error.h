@@ -18,7 +18,8 @@ struct TextSpan {
   bool operator==(const TextSpan&) const = default;
 };
 
-// The values are the exit codes of the command line (see docs/scripting.md).
+// The values are the exit codes of the command line (see docs/scripting.md). `absent`: a machine, driver or tool is
+// missing.
 enum class ErrorKind { finding = 1, usage = 2, input = 3, absent = 4, mismatch = 5 };
 
 struct Error {

@@ -20,7 +20,7 @@ Result<std::string> read_file(const std::string& path, std::size_t limit = std::
 Status write_file(const std::string& path, std::span<const std::string_view> pieces);
 Status write_file(const std::string& path, std::string_view content);
 
-// Why a write failed: the system's message, and whether the reader closed the pipe.
+// Reason of a failed write: the system's message; `is_closed_pipe` if the reader has closed the pipe.
 struct WriteFailure {
   std::string reason;
   bool is_closed_pipe = false;

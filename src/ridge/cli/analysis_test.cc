@@ -19,12 +19,12 @@ TEST_F(CliTest, ChecksClaimsAndSuggestsLikelyMistakes) {
   const auto check = [&](const std::vector<std::string>& arguments, const std::string& claim) {
     return ridge(with(arguments, {"--check", claim}));
   };
-  const Outcome right = check(two_chips, "D > 8755");
+  const ProcessResult right = check(two_chips, "D > 8755");
   EXPECT_EQ(right.code, 0) << right.err << right.out;
   EXPECT_EQ(right.out,
             "right: D > 8755\n"
             "  D >= 8756: 2*r = 8755.56, where compute takes at least as long as network\n");
-  const Outcome wrong = check(two_chips, "D > 4378");
+  const ProcessResult wrong = check(two_chips, "D > 4378");
   EXPECT_EQ(wrong.code, 1);
   EXPECT_EQ(
       wrong.out,
@@ -44,11 +44,12 @@ TEST_F(CliTest, ChecksClaimsAndSuggestsLikelyMistakes) {
   EXPECT_EQ(check(dot, "limiter = compute").code, 1);
   EXPECT_EQ(check({"explain", "--flops", "1e12", "--bytes", "1e9", "--on", "h100"}, "bytes = 0.9313e9").out,
             "wrong: bytes = 0.9313e9\n  bytes = 1000000000 B\n  likely mistake: GiB taken for GB: 1 GiB is 1.074 GB\n");
-  rejects(with(dot, {"--check", "intensity"}), 2,
-          "ridge: expected a claim like 'B > 240' or 'intensity = 2', found 'intensity'\n");
-  rejects(with(dot, {"--check", "speed = 2"}), 2,
-          "ridge: 'speed' is neither a dimension (N) nor one of limiter, flops, bytes, intensity, ridge, time_math, "
-          "time_memory, time_network, time_lower, time_upper\n");
+  expect_rejected(with(dot, {"--check", "intensity"}), 2,
+                  "ridge: expected a claim like 'B > 240' or 'intensity = 2', found 'intensity'\n");
+  expect_rejected(
+      with(dot, {"--check", "speed = 2"}), 2,
+      "ridge: 'speed' is neither a dimension (N) nor one of limiter, flops, bytes, intensity, ridge, time_math, "
+      "time_memory, time_network, time_lower, time_upper\n");
 }
 
 TEST_F(CliTest, PrintsSteps) {
@@ -69,11 +70,11 @@ TEST_F(CliTest, PrintsSteps) {
 
 TEST_F(CliTest, ComparesTwoMachinesOrPrograms) {
   const std::vector<std::string> sized{"explain", matmul, "--on", "h100", "-d", "B=64", "-d", "D=4096", "-d", "F=4096"};
-  const Outcome machines = ridge(with(sized, {"--against", "h200", "--csv"}));
+  const ProcessResult machines = ridge(with(sized, {"--against", "h200", "--csv"}));
   EXPECT_EQ(machines.err, "");
   EXPECT_TRUE(machines.out.starts_with("op,,h100,h200,second / first\nZ,work,2.147 GFLOP,2.147 GFLOP,1\n"))
       << machines.out;
-  const Outcome programs = ridge(with(sized, {"--against", "bf16[B, D] * int8[D, F] -> bf16[B, F]", "--json"}));
+  const ProcessResult programs = ridge(with(sized, {"--against", "bf16[B, D] * int8[D, F] -> bf16[B, F]", "--json"}));
   EXPECT_EQ(nlohmann::json::parse(programs.out)["reports"][1]["ops"][0]["formulas"]["bytes"], "2*B*D + 2*B*F + D*F");
 }
 
@@ -94,7 +95,7 @@ TEST_F(CliTest, CountsCacheLinesOfMatrices) {
 
 TEST_F(CliTest, PrintsEveryTableAsCsvAndMarkdown) {
   const auto first_lines = [&](const std::vector<std::string>& arguments) {
-    const Outcome out = ridge(arguments);
+    const ProcessResult out = ridge(arguments);
     EXPECT_EQ(out.code, 0) << out.err;
     return out.out.substr(0, out.out.find('\n', out.out.find('\n') + 1) + 1);
   };
@@ -123,8 +124,8 @@ TEST_F(CliTest, PrintsEveryTableAsCsvAndMarkdown) {
 }
 
 TEST_F(CliTest, SweepsMachinesDtypesAndSizes) {
-  const Outcome csv = ridge({"sweep", "A[B, D] * W[D, F] -> C[B, F]", "--on", "tpu_v5e,h100", "--dtype", "bf16,int8",
-                             "-d", "B=128..512:*2", "D=8192", "F=8192", "--csv"});
+  const ProcessResult csv = ridge({"sweep", "A[B, D] * W[D, F] -> C[B, F]", "--on", "tpu_v5e,h100", "--dtype",
+                                   "bf16,int8", "-d", "B=128..512:*2", "D=8192", "F=8192", "--csv"});
   EXPECT_EQ(csv.err, "");
   EXPECT_TRUE(csv.out.starts_with(
       "machine,dtype,B,D,F,flops,bytes,intensity,limiter,time_lower_s,time_upper_s,crossover,unknown\n"
@@ -138,14 +139,15 @@ TEST_F(CliTest, SweepsMachinesDtypesAndSizes) {
   const std::string matmul_b_last =
       ridge({"sweep", matmul, "--on", "tpu_v5e", "-d", "D=8192", "F=8192", "B=1..1024", "--md"}).out;
   EXPECT_NE(matmul_b_last.find("| tpu_v5e | bf16 | B = 256 | memory to compute |"), std::string::npos) << matmul_b_last;
-  rejects({"sweep", matmul, "-d", "B=1.."}, 2,
-          "ridge: expected NAME=VALUES, found 'B=1..'\n  hint: -d B=256, -d B=1,8,64, -d B=1..4096:*2, or -d "
-          "B=128..512:128\n");
-  rejects({"sweep", matmul, "--on", "h100", "-d", "B=1..5000", "D=1..5000", "F=1"}, 2,
-          "ridge: expected at most 16777216 points, found more\n  hint: take larger steps, or fewer dimensions at a "
-          "time\n");
-  rejects({"sweep", matmul, "--on", "h100", "-d", "B=1"}, 2,
-          "ridge: dimension 'D' has no value\n  hint: give it one or several: -d D=256, -d D=1..4096:*2\n");
+  expect_rejected({"sweep", matmul, "-d", "B=1.."}, 2,
+                  "ridge: expected NAME=VALUES, found 'B=1..'\n  hint: -d B=256, -d B=1,8,64, -d B=1..4096:*2, or -d "
+                  "B=128..512:128\n");
+  expect_rejected(
+      {"sweep", matmul, "--on", "h100", "-d", "B=1..5000", "D=1..5000", "F=1"}, 2,
+      "ridge: expected at most 16777216 points, found more\n  hint: take larger steps, or fewer dimensions at a "
+      "time\n");
+  expect_rejected({"sweep", matmul, "--on", "h100", "-d", "B=1"}, 2,
+                  "ridge: dimension 'D' has no value\n  hint: give it one or several: -d D=256, -d D=1..4096:*2\n");
 }
 
 TEST_F(CliTest, ReportsWhySweepPointsAreUnknown) {
@@ -179,8 +181,9 @@ TEST_F(CliTest, ModesPrintTheirResults) {
   EXPECT_EQ(ridge({"explain", "--on", "tpu_v5e", "--link", "ici", "--send", "17e6", "--hops", "6"}).out,
             "17.00 MB over 2 x ici, 6 hops: first byte after 6.000 us, last byte after 176.0 us, of which sending "
             "takes 170.0 us\n");
-  rejects({"explain", matmul, "--on", "h100", "--between", "Z"}, 2,
-          "ridge: expected STATEMENTS=STATEMENTS after --between, found 'Z'\n  hint: --between 's, o = q, k, v'\n");
+  expect_rejected(
+      {"explain", matmul, "--on", "h100", "--between", "Z"}, 2,
+      "ridge: expected STATEMENTS=STATEMENTS after --between, found 'Z'\n  hint: --between 's, o = q, k, v'\n");
   const auto sustained = nlohmann::json::parse(
       ridge({"explain", matmul, "--on", "tpu_v5e", "--split", "D=2", "--sustained", "--json"}).out);
   EXPECT_EQ(sustained["network"]["bytes_per_s_one_way"], 45e9);
@@ -206,7 +209,7 @@ TEST_F(CliTest, PrintsTablesForOtherPrograms) {
 TEST_F(CliTest, WritesPagesOfReportsAndSweeps) {
   const std::string page = path("page.html"), mlp = std::string(RIDGE_SOURCE_DIR) + "/examples/mlp.ridge";
   const auto subjects = [&](const std::vector<std::string>& words) {
-    const Outcome outcome = ridge(with(words, {"--html", page}));
+    const ProcessResult outcome = ridge(with(words, {"--html", page}));
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     const std::string html = *read_file(page), opening = "id=\"data\">";
     EXPECT_LE(html.size(), 300'000u);
@@ -220,7 +223,7 @@ TEST_F(CliTest, WritesPagesOfReportsAndSweeps) {
   EXPECT_EQ(subjects({"explain", matmul, "--on", "h100", "--split", "D=2"}), 1u);
   EXPECT_EQ(subjects({"explain", "--flops", "1e12", "--bytes", "1e9", "--on", "h100"}), 0u) << "nothing to move";
   EXPECT_EQ(subjects({"sweep", matmul, "--on", "h100,h200", "-d", "B=1..64:*2", "D=64", "F=64"}), 2u);
-  const Outcome refused = ridge({"explain", mlp, "--on", "h100", "--html", "-"});
+  const ProcessResult refused = ridge({"explain", mlp, "--on", "h100", "--html", "-"});
   EXPECT_EQ(refused.err,
             "ridge: expected a file for the picture or page, found '-': the standard output is for text\n"
             "  hint: --svg picture.svg\n");

@@ -48,7 +48,7 @@ std::size_t blank_after(const std::vector<std::string>& lines, std::size_t from)
 bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TEST_F(CliTest, ExplainsALayerOnOneScreen) {
-  const Outcome outcome = ridge({"explain", file("layer.ridge", layer), "--on", "h100"});
+  const ProcessResult outcome = ridge({"explain", file("layer.ridge", layer), "--on", "h100"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const std::vector<std::string> lines = lines_of(outcome.out);
   const std::size_t end = blank_after(lines, blank_after(lines, 0) + 1);  // Title and sizes, a blank line, the answer
@@ -64,7 +64,8 @@ TEST_F(CliTest, ExplainsALayerOnOneScreen) {
 
 TEST_F(CliTest, FourStatementsFitIntoFortyLines) {
   for (const char* program : {"mlp.ridge", "softmax.ridge", "geglu.ridge"}) {
-    const Outcome outcome = ridge({"explain", std::string(RIDGE_SOURCE_DIR) + "/examples/" + program, "--on", "h200"});
+    const ProcessResult outcome =
+        ridge({"explain", std::string(RIDGE_SOURCE_DIR) + "/examples/" + program, "--on", "h200"});
     EXPECT_LE(lines_of(outcome.out).size(), 40u) << outcome.out;
   }
 }
@@ -104,7 +105,7 @@ TEST_F(CliTest, EveryNextStepPredictsTheSuggestedTime) {
     for (std::string word; command >> word;) words.push_back(word);
     words.erase(words.begin());
     words.push_back("--json");
-    const Outcome shown = ridge(words);
+    const ProcessResult shown = ridge(words);
     ASSERT_EQ(shown.code, 0) << step << shown.err;
     if (!step["time_s"].is_null())
       EXPECT_DOUBLE_EQ(Json::parse(shown.out)["total"]["time_lower_s"], step["time_s"]) << step;
@@ -117,10 +118,10 @@ constexpr const char* small_layer =
 
 TEST_F(CliTest, PrintsTheBalanceOfTheProgramAndTotalsOfLayers) {
   const std::string program = file("small.ridge", small_layer);
-  const Outcome one = ridge({"explain", program, "--on", "h100", "B=16"});
+  const ProcessResult one = ridge({"explain", program, "--on", "h100", "B=16"});
   EXPECT_TRUE(holds(one.out, "\nbalance  compute time exceeds memory time for B >= 354\n")) << one.out;
   EXPECT_TRUE(holds(one.out, ": fits; each dimension alone up to B = 1217119; 117.4 M parameters\n")) << one.out;
-  const Outcome many = ridge({"explain", program, "--on", "h100", "B=16", "--layers", "1000"});
+  const ProcessResult many = ridge({"explain", program, "--on", "h100", "B=16", "--layers", "1000"});
   EXPECT_TRUE(
       holds(many.out,
             "\nlayers   1000 of these: at least 71.77 ms (perfect overlap); 234.9 GB of hbm's 80.00 GB: does not "
@@ -130,15 +131,16 @@ TEST_F(CliTest, PrintsTheBalanceOfTheProgramAndTotalsOfLayers) {
   const double kept = 2.0 * 4096 * 14336 * 2;
   EXPECT_EQ(json["layers"]["footprint_bytes"], json["memory"]["footprint_bytes"].get<double>() + 999 * kept);
   EXPECT_DOUBLE_EQ(json["layers"]["time_lower_s"], 1000 * json["total"]["time_lower_s"].get<double>());
-  rejects({"explain", program, "--layers", "0"}, 2,
-          "ridge: --layers: expected a whole number from 1 to 1048576, found '0'\n  hint: ridge explain --help\n");
+  expect_rejected(
+      {"explain", program, "--layers", "0"}, 2,
+      "ridge: --layers: expected a whole number from 1 to 1048576, found '0'\n  hint: ridge explain --help\n");
 }
 
 TEST_F(CliTest, ExplainsWithoutASize) {
   const std::string program = file("open.ridge",
                                    "dims B\nx: bf16[B, 4096]   up: bf16[4096, 14336]   down: bf16[14336, "
                                    "4096]\nu[B, 14336] = x * up\ny: bf16[B, 4096] = u * down\n");
-  const Outcome open = ridge({"explain", program, "--on", "h100"});
+  const ProcessResult open = ridge({"explain", program, "--on", "h100"});
   EXPECT_TRUE(
       open.out.starts_with("open.ridge  on h100 (NVIDIA H100 SXM)\ndims  B = ?\n\n"
                            "no times yet: B has no value; -d B=16 sets it\n"
@@ -149,18 +151,18 @@ TEST_F(CliTest, ExplainsWithoutASize) {
 
 TEST_F(CliTest, FusesOneChipsPart) {
   const std::string program = file("small.ridge", small_layer);
-  const Outcome both = ridge({"explain", program, "--on", "h100", "--split", "F=8", "--fuse", "u,h,y"});
+  const ProcessResult both = ridge({"explain", program, "--on", "h100", "--split", "F=8", "--fuse", "u,h,y"});
   EXPECT_TRUE(holds(both.out, "one of 8 chips, F split\n")) << both.out << both.err;
   EXPECT_TRUE(holds(both.out, "\nu, h, y")) << both.out;
   EXPECT_TRUE(holds(both.out, "\nfused: intermediates stay ")) << both.out;
-  rejects({"explain", program, "--on", "h100", "--plan", "--fuse", "u,h"}, 2,
-          "ridge: expected --fuse without --plan: a plan chooses which statements share a kernel\n"
-          "  hint: remove --fuse or --plan\n");
+  expect_rejected({"explain", program, "--on", "h100", "--plan", "--fuse", "u,h"}, 2,
+                  "ridge: expected --fuse without --plan: a plan chooses which statements share a kernel\n"
+                  "  hint: remove --fuse or --plan\n");
 }
 
 TEST_F(CliTest, NamesTheThresholdOfAClaim) {
   const std::string program = file("small.ridge", small_layer);
-  const Outcome first = ridge({"explain", program, "--on", "h100", "--check", "B > 319"});
+  const ProcessResult first = ridge({"explain", program, "--on", "h100", "--check", "B > 319"});
   EXPECT_TRUE(first.out.ends_with("  this is the threshold of u: write u.B, OPERATION.B or total.B to select one\n"))
       << first.out;
   EXPECT_FALSE(holds(ridge({"explain", program, "--on", "h100", "--check", "u.B > 319"}).out, "threshold of"));
@@ -175,9 +177,9 @@ TEST_F(CliTest, ANamedLinkKeepsItsTopologyAtAnotherRate) {
   };
   EXPECT_EQ(network("nvlink=1e9"), "network: 18 x nvlink: directly through a switch, 18.00 GB/s one way");
   EXPECT_EQ(network("1e9"), "network: link: one ring, one way, 1.000 GB/s one way");
-  rejects({"explain", program, "--on", "h100", "--split", "F=8", "--link", "nvlink=fast"}, 2,
-          "ridge: expected a rate in B/s, one way, or a link of h100 after --link, found 'nvlink=fast'\n"
-          "  hint: it has nvlink, scaleout, pcie\n");
+  expect_rejected({"explain", program, "--on", "h100", "--split", "F=8", "--link", "nvlink=fast"}, 2,
+                  "ridge: expected a rate in B/s, one way, or a link of h100 after --link, found 'nvlink=fast'\n"
+                  "  hint: it has nvlink, scaleout, pcie\n");
 }
 
 TEST_F(CliTest, RanksMachinesInOneTable) {
@@ -198,7 +200,7 @@ TEST_F(CliTest, RanksMachinesInOneTable) {
 
 TEST_F(CliTest, AcceptsSizesAndProgramInAnyPosition) {
   const auto time = [&](const std::vector<std::string>& words) {
-    const Outcome outcome = ridge(words);
+    const ProcessResult outcome = ridge(words);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return Json::parse(outcome.out)["total"]["time_lower_s"];
   };
@@ -206,15 +208,15 @@ TEST_F(CliTest, AcceptsSizesAndProgramInAnyPosition) {
   EXPECT_EQ(time({"explain", matmul, "B=16", "D=8", "F=4", "--on", "h100", "--json"}), usual);
   EXPECT_EQ(time({"explain", "B=16", "--json", "D=8", "--on", "H100", matmul, "F=4"}), usual);
   EXPECT_EQ(ridge({"run", "N=4", "x: f32[N]\ny: f32[N] = cos(x)"}).code, 0);
-  rejects({"explain", "-d", "B=1", matmul, "B=2"}, 2,
-          "ridge: dimension 'B' is given twice, as 1 and as 2\n  hint: give each dimension once\n");
+  expect_rejected({"explain", "-d", "B=1", matmul, "B=2"}, 2,
+                  "ridge: dimension 'B' is given twice, as 1 and as 2\n  hint: give each dimension once\n");
 }
 
 TEST_F(CliTest, RejectsUnusedOptions) {
   const auto refused = [&](const std::vector<std::string>& options, const std::string& message) {
     std::vector<std::string> words{"explain", matmul, "--on", "h100", "B=16", "D=8", "F=4"};
     words.insert(words.end(), options.begin(), options.end());
-    const Outcome outcome = ridge(words);
+    const ProcessResult outcome = ridge(words);
     EXPECT_EQ(outcome.code, 2) << outcome.out;
     EXPECT_TRUE(outcome.err.starts_with("ridge: " + message + "\n")) << outcome.err;
   };
@@ -231,19 +233,20 @@ TEST_F(CliTest, RejectsUnusedOptions) {
   refused({"--all", "--json"}, "expected --all without --json, --csv and --md, which are always complete");
   refused({"--split", "B=2", "--split", "D=2"}, "'X' has both B and D, which cannot be split over the same chips");
   refused({"--on"}, "expected a value after --on, found none");
-  rejects({"bench", "stream", "--against", "onednn"}, 2,
-          "ridge: expected stream without --against\n  hint: stream can be combined with --on --threads --rounds "
-          "--only --json "
-          "--csv --md\n");
-  rejects({"completion", "tcsh"}, 2,
-          "ridge: SHELL: expected bash, zsh or fish, found 'tcsh'\n  hint: ridge completion --help\n");
-  rejects({"run", matmul, "--threads", "0"}, 2,
-          "ridge: --threads: expected a whole number from 1 to 4096, found '0'\n  hint: ridge run --help\n");
+  expect_rejected(
+      {"bench", "stream", "--against", "onednn"}, 2,
+      "ridge: expected stream without --against\n  hint: stream can be combined with --on --threads --rounds "
+      "--only --json "
+      "--csv --md\n");
+  expect_rejected({"completion", "tcsh"}, 2,
+                  "ridge: SHELL: expected bash, zsh or fish, found 'tcsh'\n  hint: ridge completion --help\n");
+  expect_rejected({"run", matmul, "--threads", "0"}, 2,
+                  "ridge: --threads: expected a whole number from 1 to 4096, found '0'\n  hint: ridge run --help\n");
 }
 
 TEST_F(CliTest, ClaimsThatDependOnSizesAreUndecided) {
   const std::vector<std::string> open{"explain", matmul, "--on", "h100", "--check", "B > 300"};
-  const Outcome text = ridge(open);
+  const ProcessResult text = ridge(open);
   EXPECT_EQ(text.code, 1);
   EXPECT_EQ(text.out,
             "undecided: B > 300\n"
@@ -285,7 +288,7 @@ TEST_F(CliTest, PrintsTheSameRowsInEveryFormat) {
 
 TEST_F(CliTest, EveryVerbPrintsItsSchema) {
   for (const char* verb : {"explain", "run", "sweep", "simulate", "probe", "bench", "kernels", "machines"}) {
-    const Outcome outcome = ridge({verb, "--schema"});
+    const ProcessResult outcome = ridge({verb, "--schema"});
     EXPECT_EQ(outcome.code, 0) << verb << outcome.err;
     EXPECT_EQ(Json::parse(outcome.out)["$schema"], "https://json-schema.org/draft/2020-12/schema") << verb;
   }
@@ -293,7 +296,7 @@ TEST_F(CliTest, EveryVerbPrintsItsSchema) {
 
 TEST_F(CliTest, SweepsFindLimiterChangesBetweenPoints) {
   const std::string svg = path("s.svg");
-  const Outcome outcome =
+  const ProcessResult outcome =
       ridge({"sweep", matmul, "--on", "h100,b200", "D=8192", "F=28672", "B=1..4096:*2", "--svg", svg});
   EXPECT_TRUE(holds(outcome.out, "h100     bf16   B = 310  memory to compute")) << outcome.out;
   EXPECT_TRUE(holds(outcome.out, "b200     bf16   B = 295  memory to compute")) << outcome.out;
@@ -307,9 +310,9 @@ TEST_F(CliTest, SweepsFindLimiterChangesBetweenPoints) {
       Json::parse(ridge({"sweep", matmul, "--on", "h100", "D=8192", "F=28672", "B=1..4096:*2", "--json"}).out);
   EXPECT_EQ(json["schema"], "ridge.sweep/1");
   EXPECT_EQ(json["lines"][0]["changes"][0]["first"], 310);
-  rejects({"sweep", matmul, "--on", "h100", "--dtype", "bf16,int8", "D=8", "F=8", "B=1..4"}, 2,
-          "ridge: expected tensors without a dtype with --dtype, found that every tensor declares its own\n"
-          "  hint: --dtype sets all dtypes of A[B, D] * W[D, F] -> C[B, F]; x: bf16[B, D] declares its own\n");
+  expect_rejected({"sweep", matmul, "--on", "h100", "--dtype", "bf16,int8", "D=8", "F=8", "B=1..4"}, 2,
+                  "ridge: expected tensors without a dtype with --dtype, found that every tensor declares its own\n"
+                  "  hint: --dtype sets all dtypes of A[B, D] * W[D, F] -> C[B, F]; x: bf16[B, D] declares its own\n");
 }
 
 TEST_F(CliTest, RunsTheRequestedNumberOfTimes) {
@@ -317,23 +320,25 @@ TEST_F(CliTest, RunsTheRequestedNumberOfTimes) {
   const auto runs = [&](const std::vector<std::string>& more) {
     std::vector<std::string> all = words;
     all.insert(all.end(), more.begin(), more.end());
-    const Outcome outcome = ridge(all);
+    const ProcessResult outcome = ridge(all);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return Json::parse(outcome.out)["total"]["measured_s"]["runs"].get<int>();
   };
   EXPECT_EQ(runs({"--runs", "17"}), 17);
   EXPECT_EQ(runs({"--runs", "1"}), 1);
   EXPECT_GT(runs({"--time", "300ms"}), 1000);
-  rejects({"run", matmul, "--time", "soon"}, 2,
-          "ridge: expected a time above 0 and at most an hour after --time, found 'soon'\n  hint: --time 2s, --time "
-          "500ms\n");
-  rejects({"run", matmul, "--time", "2s", "--runs", "3"}, 2, "ridge: expected either --runs or --time, found both\n");
+  expect_rejected(
+      {"run", matmul, "--time", "soon"}, 2,
+      "ridge: expected a time above 0 and at most an hour after --time, found 'soon'\n  hint: --time 2s, --time "
+      "500ms\n");
+  expect_rejected({"run", matmul, "--time", "2s", "--runs", "3"}, 2,
+                  "ridge: expected either --runs or --time, found both\n");
 }
 
 TEST_F(CliTest, RunsTwoProgramsAlternately) {
   const std::string once = file("once.ridge", "x: f32[N]\ny: f32[N] = repeat(4, cos, x)"),
                     more = file("more.ridge", "x: f32[N]\ny: f32[N] = repeat(64, cos, x)");
-  const Outcome text = ridge({"run", once, "--against", more, "N=100000", "--runs", "20"});
+  const ProcessResult text = ridge({"run", once, "--against", more, "N=100000", "--runs", "20"});
   EXPECT_EQ(text.code, 0) << text.err;
   EXPECT_TRUE(holds(text.out, "more.ridge takes ")) << text.out;
   EXPECT_TRUE(holds(text.out, ", 20 pairs)")) << text.out;
@@ -341,18 +346,19 @@ TEST_F(CliTest, RunsTwoProgramsAlternately) {
   EXPECT_EQ(json["schema"], "ridge.against/1");
   EXPECT_GT(json["ratio"]["low"], 2);
   EXPECT_EQ(json["ratio"]["pairs"], 20);
-  rejects({"run", once, "--against", more, "N=8", "--svg", "x.svg"}, 2,
-          "ridge: expected --against without --svg\n  hint: --against can be combined with -d --dtype --seed --threads "
-          "--runs "
-          "--time --no-fuse --json --csv --md --html\n");
+  expect_rejected(
+      {"run", once, "--against", more, "N=8", "--svg", "x.svg"}, 2,
+      "ridge: expected --against without --svg\n  hint: --against can be combined with -d --dtype --seed --threads "
+      "--runs "
+      "--time --no-fuse --json --csv --md --html\n");
 }
 
 TEST_F(CliTest, RejectsABinaryMachineFile) {
-  rejects({"explain", matmul, "--on",
-           file("binary.toml", std::string("\x7f"
-                                           "ELF\0\0\1",
-                                           7))},
-          3, "FOLDER/binary.toml: expected a machine file in TOML, found a binary file\n");
+  expect_rejected({"explain", matmul, "--on",
+                   file("binary.toml", std::string("\x7f"
+                                                   "ELF\0\0\1",
+                                                   7))},
+                  3, "FOLDER/binary.toml: expected a machine file in TOML, found a binary file\n");
 }
 
 TEST_F(CliTest, DrawsTheRoofOfALimitingLink) {

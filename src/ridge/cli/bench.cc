@@ -86,7 +86,7 @@ int run_device(const BenchArgs& args) {
   if (!result) return print_error(result.error());
   const int code = print_result(args.format, format_device_benchmark(*result), device_benchmark_json(*result), "rows");
   const auto wrong_row =
-      std::find_if(result->rows.begin(), result->rows.end(), [](const auto& row) { return !row.right; });
+      std::find_if(result->rows.begin(), result->rows.end(), [](const auto& row) { return !row.is_correct; });
   if (code != 0 || wrong_row == result->rows.end()) return code;
   return print_error({.kind = ErrorKind::mismatch,
                       .message = fmt::format("ridge computes wrong results for {}", wrong_row->shape.text())});

@@ -14,7 +14,7 @@ bool holds(const std::string& text, const std::string& part) { return text.find(
 
 TEST_F(CliTest, UsesTheRequestedMemory) {
   const auto explained = [&](const std::string& memory) {
-    const Outcome outcome =
+    const ProcessResult outcome =
         ridge({"explain", matmul, "--on", "tpu_v5e", "--memory", memory, "B=8", "D=8192", "F=8192", "--json"});
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return Json::parse(outcome.out);
@@ -28,27 +28,32 @@ TEST_F(CliTest, UsesTheRequestedMemory) {
   EXPECT_DOUBLE_EQ(seconds("pcie"), bytes / 15e9);  // For a link: the memory at its other end
   EXPECT_DOUBLE_EQ(seconds("hbm"), bytes / 819e9);
   EXPECT_TRUE(holds(explained("vmem").dump(), "--memory vmem --weights int8")) << "the steps keep the choice";
-  const Outcome bare = ridge({"explain", "--flops", "1", "--bytes", "15e9", "--on", "tpu_v5e", "--memory", "pcie"});
+  const ProcessResult bare =
+      ridge({"explain", "--flops", "1", "--bytes", "15e9", "--on", "tpu_v5e", "--memory", "pcie"});
   EXPECT_TRUE(holds(bare.out, "memory-bound: at least 1 s (perfect overlap)")) << bare.out << bare.err;
 }
 
 TEST_F(CliTest, RejectsAnUnknownMemory) {
-  rejects({"explain", matmul, "--on", "tpu_v5e", "--memory", "l3"}, 2,
-          "ridge: expected a rate in B/s, or a memory or link of tpu_v5e with a rate after --memory, found 'l3'\n"
-          "  hint: it has hbm, vmem, ici, dcn, pcie\n");
-  rejects({"explain", matmul, "--on", "h200", "--plan", "--memory", "l2", "B=8", "D=8", "F=8"}, 2,
-          "ridge: expected --memory without --plan: plans use the device's own memory\n");
-  rejects({"explain", "--send", "17e6", "--on", "tpu_v5e", "--memory", "vmem"}, 2,
-          "ridge: expected --send without --memory\n  hint: --send can be combined with --on --link --hops --json\n");
-  rejects({"explain", matmul, "--on", "tpu_v5e", "--hops", "3"}, 2, "ridge: expected --hops together with --send\n");
-  rejects({"explain", "--flops", "1", "--bytes", "1", "--on", "h100", "--split", "D=2"}, 2,
-          "ridge: expected --flops without --split\n  hint: --flops can be combined with --flops --bytes --on --dtype "
-          "--memory "
-          "--sustained --plan --steps --check --against --all --json --csv --md --svg --html --roofs\n");
-  rejects({"explain", matmul, "--on", "h100", "--between", "Z=Z", "--split", "D=2"}, 2,
-          "ridge: expected --between without --split\n  hint: --between can be combined with -d --dtype --on "
-          "--sustained --link "
-          "--memory --json\n");
+  expect_rejected(
+      {"explain", matmul, "--on", "tpu_v5e", "--memory", "l3"}, 2,
+      "ridge: expected a rate in B/s, or a memory or link of tpu_v5e with a rate after --memory, found 'l3'\n"
+      "  hint: it has hbm, vmem, ici, dcn, pcie\n");
+  expect_rejected({"explain", matmul, "--on", "h200", "--plan", "--memory", "l2", "B=8", "D=8", "F=8"}, 2,
+                  "ridge: expected --memory without --plan: plans use the device's own memory\n");
+  expect_rejected(
+      {"explain", "--send", "17e6", "--on", "tpu_v5e", "--memory", "vmem"}, 2,
+      "ridge: expected --send without --memory\n  hint: --send can be combined with --on --link --hops --json\n");
+  expect_rejected({"explain", matmul, "--on", "tpu_v5e", "--hops", "3"}, 2,
+                  "ridge: expected --hops together with --send\n");
+  expect_rejected(
+      {"explain", "--flops", "1", "--bytes", "1", "--on", "h100", "--split", "D=2"}, 2,
+      "ridge: expected --flops without --split\n  hint: --flops can be combined with --flops --bytes --on --dtype "
+      "--memory "
+      "--sustained --plan --steps --check --against --all --json --csv --md --svg --html --roofs\n");
+  expect_rejected({"explain", matmul, "--on", "h100", "--between", "Z=Z", "--split", "D=2"}, 2,
+                  "ridge: expected --between without --split\n  hint: --between can be combined with -d --dtype --on "
+                  "--sustained --link "
+                  "--memory --json\n");
 }
 
 TEST_F(CliTest, RejectsAnUnusedDtype) {
@@ -66,15 +71,15 @@ TEST_F(CliTest, RejectsAnUnusedDtype) {
                                                {"simulate", "--on", "sn40l"}}) {
     std::vector<std::string> all = verb;
     all.insert(all.end(), words.begin(), words.end());
-    rejects(all, 2, message);
+    expect_rejected(all, 2, message);
   }
-  const Outcome taken = ridge({"explain", "A[B, D] * int8[D, F] -> C[B, F]", "--dtype", "f32", "--on", "h100"});
+  const ProcessResult taken = ridge({"explain", "A[B, D] * int8[D, F] -> C[B, F]", "--dtype", "f32", "--on", "h100"});
   EXPECT_EQ(taken.code, 0) << taken.err;
   EXPECT_EQ(ridge({"explain", "--flops", "1", "--bytes", "1", "--dtype", "int8", "--on", "h100"}).code, 0);
 }
 
 TEST_F(CliTest, SuggestsNextStepsForMasksWithTheirOwnPairs) {
-  const Outcome outcome = ridge(
+  const ProcessResult outcome = ridge(
       {"explain",
        "q: bf16[S, H, E]   k: bf16[T, H, E]   w: bf16[H, E, F]\ns[S, H, T] = q * k\n"
        "p[S, H, T] = softmax(where(index(T) <= index(S), s, -inf) over T)\no[S, H, E] = p * k\ny: bf16[S, F] = o * w",
@@ -84,22 +89,22 @@ TEST_F(CliTest, SuggestsNextStepsForMasksWithTheirOwnPairs) {
 }
 
 TEST_F(CliTest, RanksBareNumbersAndShowsSeveralMachines) {
-  const Outcome ranked = ridge({"explain", "--flops", "1e12", "--bytes", "1", "--on", "h100,tpu_v6e"});
+  const ProcessResult ranked = ridge({"explain", "--flops", "1e12", "--bytes", "1", "--on", "h100,tpu_v6e"});
   EXPECT_EQ(ranked.code, 0) << ranked.err;
   EXPECT_TRUE(holds(ranked.out, "1.011 ms") && holds(ranked.out, "1.089 ms")) << ranked.out;
-  const Outcome pods = ridge({"machines", "tpu_v5e,tpu_v5p"});
+  const ProcessResult pods = ridge({"machines", "tpu_v5e,tpu_v5p"});
   EXPECT_EQ(pods.code, 0) << pods.err;
   EXPECT_TRUE(holds(pods.out, "pod of 256 chips")) << pods.out;
   EXPECT_TRUE(holds(pods.out, "4.096 TB of hbm; 209.7 TB/s bandwidth; 256 cores; 32 hosts")) << pods.out;
   EXPECT_TRUE(holds(pods.out, "pod of 8 960 chips") && holds(pods.out, "2 240 hosts")) << pods.out;
   EXPECT_TRUE(holds(ridge({"machines", "h100"}).out, "16 896")) << "lanes of all cores";
-  rejects({"machines", "tpu_v5e,tpu_v5p", "--csv"}, 2,
-          "ridge: expected one machine with --csv and --md, or none for the catalog, found several\n");
+  expect_rejected({"machines", "tpu_v5e,tpu_v5p", "--csv"}, 2,
+                  "ridge: expected one machine with --csv and --md, or none for the catalog, found several\n");
 }
 
 TEST_F(CliTest, APlanExplainsItsTime) {
   const auto plan = [&](const std::string& on, const std::string& n) {
-    const Outcome outcome =
+    const ProcessResult outcome =
         ridge({"explain", "bf16[M, K] * bf16[K, N] -> bf16[M, N]", "--on", on, "--plan", "M=" + n, "N=" + n, "K=" + n});
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return outcome.out;

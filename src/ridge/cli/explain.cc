@@ -239,7 +239,7 @@ int run_explain(const ExplainArgs& args) {
   if (!args.claim.empty()) return print_claim_check(args);
   if (!args.against.empty()) return print_comparison(args);
   if (args.steps) return print_steps(args);
-  if (args.output.all && (args.output.json || args.output.csv || args.output.md))
+  if (args.output.show_all && (args.output.json || args.output.csv || args.output.md))
     return print_error(usage_error("expected --all without --json, --csv and --md, which are always complete"));
   const auto answered = answer_request(request_args);
   return answered ? print_report(answered->report, args.output, answered->request) : print_error(answered.error());
@@ -279,7 +279,7 @@ void add_explain(CLI::App& app, int& code) {
       ->type_name("MEMORY");
   verb->add_option("--weights", args->request_args.weights, "Count the weights as stored in this dtype")
       ->type_name("DTYPE");
-  verb->add_option("--fuse", args->request_args.fused,
+  verb->add_option("--fuse", args->request_args.fused_groups,
                    "Count these statements, named by results, as one kernel; may be repeated")
       ->type_name("A,B,C")
       ->expected(1)
@@ -296,9 +296,9 @@ void add_explain(CLI::App& app, int& code) {
   add_no_fuse_option(*verb, args->request_args);
   verb->add_option("--library", args->request_args.library, "Kernels for --plan: ridge (default) or cublaslt")
       ->check(one_of({"ridge", "cublaslt"}));
-  verb->add_flag("--why", args->request_args.why,
+  verb->add_flag("--why", args->request_args.explain_overhead,
                  "With --plan: attribute each kernel's time above its bound to causes");
-  verb->add_flag("--all", args->output.all, "Print every formula and threshold");
+  verb->add_flag("--all", args->output.show_all, "Print every formula and threshold");
   verb->add_flag("--steps", args->steps, "Show each calculation: formula, numbers, result (with --md: Markdown)");
   verb->add_option("--check", args->claim,
                    "Check a claim: 'B > 240', 'u.intensity = 2'; exit code 1 if it is wrong. Quantities: flops, bytes, "

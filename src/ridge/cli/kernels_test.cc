@@ -34,45 +34,50 @@ class KernelCodeTest : public CliTest {
 };
 
 TEST_F(KernelCodeTest, ReportsInvalidArguments) {
-  rejects({"kernels", "--sass"}, 2,
-          "ridge: expected a kernel's name with --sass, found none\n"
-          "  hint: ridge kernels sm90_128x192x64_pingpong --sass\n");
+  expect_rejected({"kernels", "--sass"}, 2,
+                  "ridge: expected a kernel's name with --sass, found none\n"
+                  "  hint: ridge kernels sm90_128x192x64_pingpong --sass\n");
   const std::string listing = ridge({"kernels", "sm90_64x128x64", "--csv"}).out;
   const auto names = std::count(listing.begin(), listing.end(), '\n') - 1;
-  rejects({"kernels", "sm90_64x128x64", "--ptx"}, 2,
-          fmt::format("ridge: expected the full name of one kernel, found 'sm90_64x128x64', which {} names contain\n"
-                      "  hint: `ridge kernels sm90_64x128x64` lists them\n",
-                      names));
-  rejects({"kernels", full_name, "--ptx", "--csv"}, 2, "ridge: expected --ptx as text or with --json, found --csv\n");
-  rejects({"kernels", full_name, "--sass", "--dtype", "f32"}, 2,
-          "ridge: expected bf16 or f16, the dtypes of these kernels, found 'f32'\n  hint: --dtype f16\n");
-  rejects({"kernels", full_name, "--dtype", "f16"}, 2, "ridge: expected --dtype together with --sass or --ptx\n");
-  rejects({"kernels", full_name, "--sass", "--ptx"}, 2,
-          "ridge: expected --sass without --ptx\n  hint: ridge kernels --help\n");
-  rejects({"kernels", "sm80", "--sass"}, 3, "ridge: no kernel is called 'sm80'\n  hint: `ridge kernels` lists them\n");
+  expect_rejected(
+      {"kernels", "sm90_64x128x64", "--ptx"}, 2,
+      fmt::format("ridge: expected the full name of one kernel, found 'sm90_64x128x64', which {} names contain\n"
+                  "  hint: `ridge kernels sm90_64x128x64` lists them\n",
+                  names));
+  expect_rejected({"kernels", full_name, "--ptx", "--csv"}, 2,
+                  "ridge: expected --ptx as text or with --json, found --csv\n");
+  expect_rejected({"kernels", full_name, "--sass", "--dtype", "f32"}, 2,
+                  "ridge: expected bf16 or f16, the dtypes of these kernels, found 'f32'\n  hint: --dtype f16\n");
+  expect_rejected({"kernels", full_name, "--dtype", "f16"}, 2,
+                  "ridge: expected --dtype together with --sass or --ptx\n");
+  expect_rejected({"kernels", full_name, "--sass", "--ptx"}, 2,
+                  "ridge: expected --sass without --ptx\n  hint: ridge kernels --help\n");
+  expect_rejected({"kernels", "sm80", "--sass"}, 3,
+                  "ridge: no kernel is called 'sm80'\n  hint: `ridge kernels` lists them\n");
 }
 
 TEST_F(KernelCodeTest, NeedsABuildWithKernels) {
   if (has_cuda()) GTEST_SKIP() << "this build has CUDA kernels";
-  rejects({"kernels", full_name, "--sass"}, 4, "ridge: " + device::device_error({})->to_string());
+  expect_rejected({"kernels", full_name, "--sass"}, 4, "ridge: " + device::device_error({})->to_string());
 }
 
 TEST_F(KernelCodeTest, PrintsTheListingAndNothingElse) {
   if (!has_cuda()) GTEST_SKIP() << "not checked: this build has no CUDA kernels";
   const std::string path = "PATH=" + folder.string();
-  const Outcome text = ridge({"kernels", full_name, "--sass"}, {.environment = {path}});
+  const ProcessResult text = ridge({"kernels", full_name, "--sass"}, {.environment = {path}});
   EXPECT_EQ(text.code, 0) << text.err;
   EXPECT_EQ(text.err, "");
   EXPECT_EQ(text.out.find("Function : " + ops::cuda::kernel_symbol(full_row(), DType::bf16) + "\n  NOP ;\n"), 0U)
       << text.out.substr(0, 200);
-  const Outcome json = ridge({"kernels", full_name, "--sass", "--dtype", "f16", "--json"}, {.environment = {path}});
+  const ProcessResult json =
+      ridge({"kernels", full_name, "--sass", "--dtype", "f16", "--json"}, {.environment = {path}});
   EXPECT_EQ(json.code, 0) << json.err;
   EXPECT_NE(json.out.find("\"schema\": \"ridge.kernels/2\""), std::string::npos);
   EXPECT_NE(json.out.find("\"dtype\": \"f16\""), std::string::npos);
   EXPECT_NE(json.out.find("\"sass\": \"Function : " + ops::cuda::kernel_symbol(full_row(), DType::f16)),
             std::string::npos);
   // 90 kB exceed the pipe buffer; a closed pipe ends the program without an error.
-  const Outcome left = ridge({"kernels", full_name, "--sass"}, {.environment = {path}, .closed_pipe = true});
+  const ProcessResult left = ridge({"kernels", full_name, "--sass"}, {.environment = {path}, .is_stdout_closed = true});
   EXPECT_EQ(left.code, 0);
   EXPECT_EQ(left.err, "");
 }

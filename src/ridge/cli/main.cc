@@ -17,7 +17,7 @@ constexpr const char* top_level_examples = R"(Examples:
   ridge probe
   ridge machines h100
 
-Know the roof. Reach it. Show the difference.
+Computes how fast a tensor program can run on a machine and what limits it; plans and runs its kernels.
 )";
 
 // Prints a verb's examples before its options.
@@ -82,6 +82,6 @@ int run_guarded(int argc, char** argv) {
 }  // namespace ridge::cli
 
 int main(int argc, char** argv) {
-  ridge::cli::set_signals();
+  ridge::cli::handle_signals();
   return ridge::cli::run_guarded(argc, argv);
 }

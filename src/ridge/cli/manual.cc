@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <memory>
+#include <utility>
 
 #include "ridge/cli/option_checks.h"
 #include "ridge/cli/output.h"
@@ -174,10 +175,33 @@ std::string format_man_options(const CLI::App& app) {
   return out;
 }
 
+// Environment variables, as in README.md, and their effects.
+constexpr std::pair<const char*, const char*> environment_variables[] = {
+    {"RIDGE_ISA", "Limit of the CPU kernels: plain, avx2, avx512, avx512_bf16 or amx."},
+    {"RIDGE_PIN", "If 1, threads are pinned to cores."},
+    {"RIDGE_NVRTC", "Path of NVRTC; the value off disables compiling at run time."},
+    {"RIDGE_NCCL, RIDGE_MPI", "Path of the library."},
+    {"XDG_DATA_HOME", "Folder of probed machines; default ~/.local/share."},
+    {"XDG_CACHE_HOME", "Folder of compiled kernels and tuned plans; default ~/.cache."},
+    {"NO_COLOR", "If set, output has no color."},
+    {"CLICOLOR_FORCE", "If set and not 0, output to a pipe has color, too."},
+    {"TERM", "If dumb, there is neither color nor progress bar."},
+    {"CUDA_HOME, CUDA_PATH, VIRTUAL_ENV, CONDA_PREFIX, PATH", "Folders that are searched for NVRTC and cuobjdump."},
+    {"CUDA_VISIBLE_DEVICES", "GPUs that CUDA makes visible."},
+};
+
+std::string format_man_environment() {
+  std::string out = ".SH ENVIRONMENT\n";
+  for (const auto& [names, effect] : environment_variables)
+    out += fmt::format(".TP\n\\fB{}\\fR\n{}\n", escape_troff(names), escape_troff(effect));
+  return out + ".PP\nRanks also read the variables that mpirun, srun and torchrun set.\n";
+}
+
 std::string format_man_page(const CLI::App& app) {
   std::string out = fmt::format(
-      ".TH RIDGE 1 \"\" \"ridge {}\"\n.SH NAME\nridge \\- know the roof, reach it, show the "
-      "difference\n.SH SYNOPSIS\n.B ridge\n\\fIverb\\fR [\\fIoptions\\fR]\n.SH DESCRIPTION\n"
+      ".TH RIDGE 1 \"\" \"ridge {}\"\n.SH NAME\nridge \\- compute how fast a tensor program can run and what limits "
+      "it\n"
+      ".SH SYNOPSIS\n.B ridge\n\\fIverb\\fR [\\fIoptions\\fR]\n.SH DESCRIPTION\n"
       "Analyzes a tensor program: how fast it can run on a machine and what limits it. Runs it "
       "and compares predicted with measured times.\n",
       escape_troff(std::string(version())));
@@ -193,9 +217,8 @@ std::string format_man_page(const CLI::App& app) {
     if (!verb.app->get_footer().empty()) out += fmt::format(".PP\n.nf\n{}.fi\n", escape_troff(verb.app->get_footer()));
   }
   return out +
-         ".SH EXIT STATUS\n0 ok, 1 finding, 2 usage, 3 bad input, 4 machine or driver absent, 5 results differ.\n"
-         ".SH ENVIRONMENT\n\\fBNO_COLOR\\fR, \\fBXDG_DATA_HOME\\fR (directory of the measurements of "
-         "\\fBridge probe\\fR), \\fBRIDGE_ISA\\fR, \\fBRIDGE_PIN\\fR.\n";
+         ".SH EXIT STATUS\n0 ok, 1 finding, 2 usage, 3 bad input, 4 machine or driver absent, 5 results differ.\n" +
+         format_man_environment();
 }
 
 }  // namespace

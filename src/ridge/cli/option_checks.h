@@ -24,10 +24,10 @@ Error unexpected_argument_error(const CLI::App& app);
 // Converts an error of CLI11.
 Error to_error(const CLI::App& app, const CLI::ParseError& error);
 
-// Returns a usage error if an option is given that mode `form` ("--check", "stream") does not use. The mode uses the
-// options in `beside` ("--on -d --json").
+// Returns a usage error if an option is given that the mode ("--check", "stream") does not use. `supported` lists the
+// options that it uses ("--on -d --json").
 std::optional<Error> check_combined_options(const CLI::App& verb, const std::string& mode, std::string_view supported);
-// Returns a usage error if one of `options` is given without `needed`, which it requires.
+// Returns a usage error if one of `options` is given without the option `required`.
 std::optional<Error> check_required_option(const CLI::App& verb, std::string_view options, const std::string& required);
 
 }  // namespace ridge::cli

@@ -24,7 +24,7 @@ bool is_dumb_terminal() {
 }
 
 // Runs on the main thread, which writes the files, so no write follows the removal.
-extern "C" void on_signal(int signal) {
+extern "C" void exit_on_signal(int signal) {
   if (::gettid() != ::getpid()) {
     ::tgkill(::getpid(), ::getpid(), signal);
     return;
@@ -38,7 +38,7 @@ std::string render_in_format(const Report& report, const ReportOutput& output) {
   if (output.csv) return render_csv(report);
   if (output.md) return render_markdown(report);
   TextStyle style = text_style();
-  style.all = output.all;
+  style.show_all = output.show_all;
   return render_text(report, style);
 }
 
@@ -78,10 +78,10 @@ void end_progress() {
   if (::isatty(STDERR_FILENO) == 1 && !is_dumb_terminal()) (void)write_all(STDERR_FILENO, "\r\x1b[K");
 }
 
-void set_signals() {
+void handle_signals() {
   std::signal(SIGPIPE, SIG_IGN);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP})
-    if (std::signal(signal, on_signal) == SIG_IGN) std::signal(signal, SIG_IGN);  // Ignored by nohup
+    if (std::signal(signal, exit_on_signal) == SIG_IGN) std::signal(signal, SIG_IGN);  // Ignored by nohup
 }
 
 void add_format_options(CLI::App& verb, OutputFormat& format, const std::string& schema) {
@@ -97,15 +97,15 @@ void add_format_options(CLI::App& verb, OutputFormat& format, const std::string&
 void add_output_options(CLI::App& verb, ReportOutput& output) {
   add_format_options(verb, output);
   verb.add_option("--svg", output.svg, "Plot the roofline into this file")->type_name("FILE");
-  verb.add_flag("--roofs", output.roofs, "Also plot the bandwidths of the caches in the machine file");
+  verb.add_flag("--roofs", output.show_cache_roofs, "Also plot the bandwidths of the caches in the machine file");
   verb.add_option("--html", output.html, "Write an interactive page into this file: sliders, machines, plot, tables")
       ->type_name("FILE");
 }
 
 int print_report(Report report, const ReportOutput& output, const Request& request) {
   end_progress();
-  report.show_cache_roofs = output.roofs;
-  if (output.roofs && output.svg.empty() && output.html.empty())
+  report.show_cache_roofs = output.show_cache_roofs;
+  if (output.show_cache_roofs && output.svg.empty() && output.html.empty())
     return print_error(usage_error("expected --roofs together with --svg or --html: it adds lines to the plot"));
   const Status drawn = write_if_requested(output.svg, [&] { return render_svg(report); });
   if (!drawn) return print_error(drawn.error());
@@ -142,14 +142,14 @@ Status write_if_requested(const std::string& path, const std::function<std::stri
   return path.empty() ? Done{} : write_file(path, content());
 }
 
-void add_positional_arguments(CLI::App& verb, std::vector<std::string>& words) {
-  verb.add_option("PROGRAM", words,
+void add_positional_arguments(CLI::App& verb, std::vector<std::string>& positionals) {
+  verb.add_option("PROGRAM", positionals,
                   "A file, - for the standard input, or the program text; NAME=VALUE sets a size as -d does")
       ->type_name("");
 }
 
 void add_request_options(CLI::App& verb, RequestArgs& request_args) {
-  add_positional_arguments(verb, request_args.words);
+  add_positional_arguments(verb, request_args.positionals);
   verb.add_option("--on", request_args.on, "Machine: a catalog name, a .toml file, cuda, or cpu (default)")
       ->type_name("MACHINE");
   verb.add_option("-d", request_args.dims, "Value of a dimension; may be repeated")

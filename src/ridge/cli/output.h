@@ -24,9 +24,9 @@ TextStyle text_style();  // From NO_COLOR, CLICOLOR_FORCE, TERM=dumb and whether
 std::function<void(double, const std::string&)> progress_bar();
 void end_progress();
 
-// Installs signal handlers: SIGINT, SIGTERM and SIGHUP remove a half-written file and exit with 128 + the signal's
+// Installs handlers: SIGINT, SIGTERM and SIGHUP remove a half-written file and exit with 128 + the signal's
 // number (Ctrl-C: 130), unless the parent ignored them. A closed pipe becomes an error of write().
-void set_signals();
+void handle_signals();
 
 // Format of a result: text, unless one of these is set.
 struct OutputFormat {
@@ -43,8 +43,8 @@ int print_result(const OutputFormat& format, const std::string& text, const std:
 // Output options of a report.
 struct ReportOutput : OutputFormat {
   std::string svg, html;
-  bool all = false;    // Print every formula and threshold
-  bool roofs = false;  // Draw the bandwidths of caches
+  bool show_all = false;          // Print every formula and threshold
+  bool show_cache_roofs = false;  // Draw the bandwidths of caches
 };
 void add_output_options(CLI::App& verb, ReportOutput& output);
 // Prints the report in the requested format and writes the picture and the page.
@@ -55,7 +55,7 @@ Status write_page(const std::string& path, const std::function<Result<Page>()>& 
 int print_result(const Cells& cells, const std::vector<bool>& right_aligned, const OutputFormat& format);
 
 // Adds the positional arguments: PROGRAM and sizes, which may appear between the options.
-void add_positional_arguments(CLI::App& verb, std::vector<std::string>& words);
+void add_positional_arguments(CLI::App& verb, std::vector<std::string>& positionals);
 void add_request_options(CLI::App& verb, RequestArgs& request_args);
 
 // Writes the file if `path` is not empty.

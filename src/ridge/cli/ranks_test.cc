@@ -29,7 +29,7 @@ std::vector<int> grandchildren() {
 }
 
 TEST_F(CliTest, RanksPrintOneDocument) {
-  const Outcome run = ridge({"run", split, "--mesh", "X=3", "B=8", "D=32", "F=16", "--runs", "2", "--json"});
+  const ProcessResult run = ridge({"run", split, "--mesh", "X=3", "B=8", "D=32", "F=16", "--runs", "2", "--json"});
   ASSERT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(run.err, "");
   const auto json = nlohmann::json::parse(run.out);
@@ -45,8 +45,9 @@ TEST_F(CliTest, RanksPrintOneDocument) {
 // An unsharded program gets the best sharding, for any number of ranks.
 TEST_F(CliTest, RanksRunUnshardedPrograms) {
   for (const char* const ranks : {"1", "2", "3", "4", "5", "7"}) {
-    const Outcome run = ridge({"run", "x: f32[B, D]  w: f32[D, F]\nh[B, F] = x * w\ny: f32[B, F] = softmax(h over F)",
-                               "--ranks", ranks, "B=30", "D=21", "F=28", "--runs", "1"});
+    const ProcessResult run =
+        ridge({"run", "x: f32[B, D]  w: f32[D, F]\nh[B, F] = x * w\ny: f32[B, F] = softmax(h over F)", "--ranks", ranks,
+               "B=30", "D=21", "F=28", "--runs", "1"});
     EXPECT_EQ(run.code, 0) << ranks << run.err;
     EXPECT_NE(run.out.find("checked 1 680 of 1 680 results against fp64"), std::string::npos) << ranks << run.out;
   }
@@ -55,8 +56,8 @@ TEST_F(CliTest, RanksRunUnshardedPrograms) {
 // Tests one product without replication: results on any grid, and at least as many words as the bound.
 TEST_F(CliTest, RanksRunASpreadProduct) {
   for (const char* const ranks : {"1", "2", "4", "5", "7"}) {
-    const Outcome run = ridge({"run", "bf16[M, K] * bf16[K, N] -> bf16[M, N]", "--ranks", ranks, "--spread", "M=61",
-                               "N=53", "K=97", "--runs", "1", "--json"});
+    const ProcessResult run = ridge({"run", "bf16[M, K] * bf16[K, N] -> bf16[M, N]", "--ranks", ranks, "--spread",
+                                     "M=61", "N=53", "K=97", "--runs", "1", "--json"});
     ASSERT_EQ(run.code, 0) << ranks << run.err;
     const auto json = nlohmann::json::parse(run.out);
     EXPECT_GE(json["network"]["words"].get<double>(), json["network"]["words_bound"].get<double>() * (1 - 1e-9));
@@ -67,7 +68,7 @@ TEST_F(CliTest, RanksRunASpreadProduct) {
 TEST_F(CliTest, RanksAreDeterministic) {
   std::string first;
   for (int i = 0; i < 3; ++i) {
-    const Outcome run =
+    const ProcessResult run =
         ridge({"run", split, "--mesh", "X=4", "B=33", "D=517", "F=65", "--runs", "1", "--out", "y=" + path("y.npy")});
     ASSERT_EQ(run.code, 0) << run.err;
     const std::string bits = *read_file(path("y.npy"));
@@ -91,30 +92,30 @@ TEST_F(CliTest, RanksReportErrors) {
     more.insert(more.begin(), sized.begin(), sized.end());
     return more;
   };
-  rejects(with({"--ranks", "2"}), 2,
-          "ridge: mesh axis X has no size, which determines the number of ranks\n  hint: --mesh X=2\n");
-  rejects(with({"--mesh", "X=2", "--ranks", "4"}), 2,
-          "ridge: the mesh has 2 devices (X = 2), but --ranks is 4\n  hint: remove --ranks\n");
-  rejects(with({"--mesh", "X=2,Y=2"}), 2,
-          "ridge: --mesh X=2,Y=2 has an axis Y that the program does not use\n  hint: remove it\n");
-  rejects(with({"--mesh", "X=2", "--on", "h100"}), 2,
-          "ridge: ranks run on this computer; expected --on cpu or --on cuda, found 'h100'\n"
-          "  hint: `ridge explain --on h100` predicts times on that machine\n");
-  rejects(with({"--mesh", "X=2", "--in-turn"}), 2,
-          "ridge: expected --in-turn with --on cuda: ranks on CPUs never overlap computing and sending\n");
-  rejects(with({"--mesh", "X=2", "--html", "a.html"}), 2,
-          "ridge: expected --html without --ranks and --mesh: the page shows runs of one process\n");
-  rejects({"run", "x: f32[N]\ny: f32[N] = cos(x)", "N=8", "--trace", "t.json"}, 2,
-          "ridge: expected --trace together with --ranks\n");
-  rejects({"run", "x: f32[N]\ny: f32[N] = cos(x)", "N=8", "--in-turn"}, 2,
-          "ridge: expected --in-turn together with --ranks\n");
-  rejects({"run", "x: f32[N]\ny: f32[N] = cos(x)", "N=8", "--ranks", "2", "--spread"}, 2,
-          "ridge: rank 0: expected an unsharded program of one product of two tensors\n  hint: 'bf16[M, K] * "
-          "bf16[K, N] -> bf16[M, N]' M=4096 N=4096 K=4096\n");
-  rejects({"run", split, "--mesh", "X=2", "B=8", "D=8"}, 3,
-          "ridge: dimension 'F' has no value; expected one to run the program\n  hint: -d F=64\n");
-  rejects(with({"--mesh", "X=2", "--in", "z=a.npy"}), 3,
-          "ridge: rank 0: unknown tensor 'z' in --in; expected an input, one of x, w\n");
+  expect_rejected(with({"--ranks", "2"}), 2,
+                  "ridge: mesh axis X has no size, which determines the number of ranks\n  hint: --mesh X=2\n");
+  expect_rejected(with({"--mesh", "X=2", "--ranks", "4"}), 2,
+                  "ridge: the mesh has 2 devices (X = 2), but --ranks is 4\n  hint: remove --ranks\n");
+  expect_rejected(with({"--mesh", "X=2,Y=2"}), 2,
+                  "ridge: --mesh X=2,Y=2 has an axis Y that the program does not use\n  hint: remove it\n");
+  expect_rejected(with({"--mesh", "X=2", "--on", "h100"}), 2,
+                  "ridge: ranks run on this computer; expected --on cpu or --on cuda, found 'h100'\n"
+                  "  hint: `ridge explain --on h100` predicts times on that machine\n");
+  expect_rejected(with({"--mesh", "X=2", "--in-turn"}), 2,
+                  "ridge: expected --in-turn with --on cuda: ranks on CPUs never overlap computing and sending\n");
+  expect_rejected(with({"--mesh", "X=2", "--html", "a.html"}), 2,
+                  "ridge: expected --html without --ranks and --mesh: the page shows runs of one process\n");
+  expect_rejected({"run", "x: f32[N]\ny: f32[N] = cos(x)", "N=8", "--trace", "t.json"}, 2,
+                  "ridge: expected --trace together with --ranks\n");
+  expect_rejected({"run", "x: f32[N]\ny: f32[N] = cos(x)", "N=8", "--in-turn"}, 2,
+                  "ridge: expected --in-turn together with --ranks\n");
+  expect_rejected({"run", "x: f32[N]\ny: f32[N] = cos(x)", "N=8", "--ranks", "2", "--spread"}, 2,
+                  "ridge: rank 0: expected an unsharded program of one product of two tensors\n  hint: 'bf16[M, K] * "
+                  "bf16[K, N] -> bf16[M, N]' M=4096 N=4096 K=4096\n");
+  expect_rejected({"run", split, "--mesh", "X=2", "B=8", "D=8"}, 3,
+                  "ridge: dimension 'F' has no value; expected one to run the program\n  hint: -d F=64\n");
+  expect_rejected(with({"--mesh", "X=2", "--in", "z=a.npy"}), 3,
+                  "ridge: rank 0: unknown tensor 'z' in --in; expected an input, one of x, w\n");
 }
 
 TEST_F(CliTest, AKilledRankEndsTheRun) {
@@ -131,7 +132,7 @@ TEST_F(CliTest, AKilledRankEndsTheRun) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
   });
-  const Outcome run =
+  const ProcessResult run =
       ridge({"run", split, "--mesh", "X=4", "B=64", "D=1024", "F=512", "--time", "60s", "--out", "y=" + path("y.npy")});
   killer.join();
   EXPECT_EQ(run.err,
@@ -153,7 +154,7 @@ class MpiTest : public CliTest {
   }
 
   // `words`: arguments of mpirun, quoted for a shell; RIDGE is replaced by the path of the binary.
-  Outcome started(std::string words) const {
+  ProcessResult started(std::string words) const {
     for (std::size_t at = words.find("RIDGE"); at != std::string::npos; at = words.find("RIDGE"))
       words.replace(at, 5, std::string(RIDGE_BINARY) + " run");
     const std::string command = fmt::format(
@@ -169,7 +170,7 @@ class MpiTest : public CliTest {
 };
 
 TEST_F(MpiTest, MatchesSharedMemoryBitwise) {
-  const Outcome many = started("-n 4 RIDGE " + sized + " --json --out y=" + path("mpi.npy"));
+  const ProcessResult many = started("-n 4 RIDGE " + sized + " --json --out y=" + path("mpi.npy"));
   ASSERT_EQ(many.code, 0) << many.err;
   const auto json = nlohmann::json::parse(many.out);
   EXPECT_EQ(json["network"]["carrier"], "Open MPI");
@@ -183,7 +184,7 @@ TEST_F(MpiTest, MatchesSharedMemoryBitwise) {
 
 TEST_F(MpiTest, RunsAnUnshardedProgram) {
   for (const int n : {2, 3, 5}) {
-    const Outcome many =
+    const ProcessResult many =
         started(fmt::format("-n {} RIDGE 'f32[M, K] * f32[K, N] -> f32[M, N]' M=30 K=21 N=28 --runs 1", n));
     EXPECT_EQ(many.code, 0) << many.err;
     EXPECT_NE(many.out.find("checked 840 of 840 results against fp64"), std::string::npos) << many.out;
@@ -191,17 +192,17 @@ TEST_F(MpiTest, RunsAnUnshardedProgram) {
 }
 
 TEST_F(MpiTest, ReportsCommonErrorsOnce) {
-  const Outcome other = started("-n 3 RIDGE " + sized);
+  const ProcessResult other = started("-n 3 RIDGE " + sized);
   EXPECT_EQ(other.err, "ridge: mpirun started 3 ranks; expected 4\n  hint: mpirun -n 4 ridge run …\n");
   EXPECT_EQ(other.code, 2);
-  const Outcome wrong = started("-n 4 RIDGE " + sized + " --in z=a.npy");
+  const ProcessResult wrong = started("-n 4 RIDGE " + sized + " --in z=a.npy");
   EXPECT_EQ(wrong.err, "ridge: rank 0: unknown tensor 'z' in --in; expected an input, one of x, w\n");
   EXPECT_EQ(wrong.code, 3);
 }
 
 TEST_F(MpiTest, RejectsRanksWithAnotherProgram) {
   const std::string other = "'x: f32[B, D_X]   w: f32[D_X, F]\ny: f32[B, F] = x * w' --mesh X=2 B=33 D=517 F=65";
-  const Outcome mixed = started("-n 1 RIDGE '" + split + "' --mesh X=2 B=33 D=517 F=65 : -n 1 RIDGE " + other);
+  const ProcessResult mixed = started("-n 1 RIDGE '" + split + "' --mesh X=2 B=33 D=517 F=65 : -n 1 RIDGE " + other);
   EXPECT_EQ(
       mixed.err,
       "ridge: rank 1: its program differs from that of rank 0\n  hint: start every rank with the same command, files "
@@ -210,7 +211,7 @@ TEST_F(MpiTest, RejectsRanksWithAnotherProgram) {
 }
 
 TEST_F(MpiTest, AKilledRankEndsTheRun) {
-  const Outcome killed =
+  const ProcessResult killed =
       started("-n 3 RIDGE '" + split + "' --mesh X=4 B=33 D=517 F=65 --time 60s : -n 1 timeout -s KILL 1 RIDGE '" +
               split + "' --mesh X=4 B=33 D=517 F=65 --time 60s");
   EXPECT_NE(killed.code, 0);

@@ -50,10 +50,10 @@ bool is_size_argument(const std::string& word) {
 
 }  // namespace
 
-Result<PositionalArgs> split_positionals(const std::vector<std::string>& words, std::string_view verb) {
+Result<PositionalArgs> split_positionals(const std::vector<std::string>& positionals, std::string_view verb) {
   PositionalArgs out;
   bool found = false;
-  for (const std::string& word : words) {
+  for (const std::string& word : positionals) {
     if (is_size_argument(word)) {
       out.dims.push_back(word);
       continue;
@@ -68,10 +68,10 @@ Result<PositionalArgs> split_positionals(const std::vector<std::string>& words, 
 }
 
 Status read_positionals(RequestArgs& args, std::string_view verb) {
-  auto words = split_positionals(args.words, verb);
-  if (!words) return words.error();
-  args.program = std::move(words->program);
-  args.dims.insert(args.dims.end(), words->dims.begin(), words->dims.end());
+  auto positionals = split_positionals(args.positionals, verb);
+  if (!positionals) return positionals.error();
+  args.program = std::move(positionals->program);
+  args.dims.insert(args.dims.end(), positionals->dims.begin(), positionals->dims.end());
   return Done{};
 }
 
@@ -104,11 +104,11 @@ Result<Request> to_request(const RequestArgs& args) {
   request.link = parse_link(args.link);
   request.memory = parse_link(args.memory);
   request.fuse = args.fuse;
-  request.why = args.why;
+  request.why = args.explain_overhead;
   request.sustained = args.sustained;
   request.layers = args.layers;
   if (args.plan) request.planned = args.library == "cublaslt" ? KernelChoice::cublaslt : KernelChoice::ridge;
-  for (const std::string& list : args.fused) request.fused.push_back(split_names(list));
+  for (const std::string& list : args.fused_groups) request.fused.push_back(split_names(list));
   if (!args.weights.empty()) {
     const auto weights = parse_dtype_argument(args.weights);
     if (!weights) return weights.error();
@@ -133,7 +133,7 @@ Result<BareWork> bare_work(const RequestArgs& args) {
 
 RequestArgs with_alternative(RequestArgs args, const std::string& other) {
   const std::vector<std::string> names = catalog_names();
-  const bool is_machine = run_target_of(other) != RunTarget::elsewhere || other.ends_with(".toml") ||
+  const bool is_machine = run_target_of(other) != RunTarget::prediction_only || other.ends_with(".toml") ||
                           std::find(names.begin(), names.end(), other) != names.end();
   (is_machine ? args.on : args.program) = other;
   return args;

@@ -16,26 +16,26 @@ struct PositionalArgs {
   std::string program;
   std::vector<std::string> dims;
 };
-Result<PositionalArgs> split_positionals(const std::vector<std::string>& words, std::string_view verb);
+Result<PositionalArgs> split_positionals(const std::vector<std::string>& positionals, std::string_view verb);
 
 struct RequestArgs {
-  std::vector<std::string> words;       // A file, "-" or program text, and "B=256"
-  std::string program;                  // Set from `words` by `read_positionals`
-  std::string on = "cpu";               // Catalog name, .toml file, "cpu" or "cuda"
-  std::vector<std::string> dims;        // Such as "B=256"
-  std::string dtype = {};               // For tensors that declare none; default bf16
-  std::optional<double> flops, bytes;   // Instead of a program
-  bool plan = false;                    // explain: also plan kernels
-  bool fuse = true;                     // If false, each statement is one kernel
-  bool why = false;                     // Attribute the time above the roof to causes
-  bool sustained = false;               // Use the rates that real programs reach
-  std::string library = {};             // Kernels of the plan: "cublaslt", else ridge
-  std::vector<std::string> split = {};  // Such as "D=2": dimension D over two chips
-  std::string weights = {};             // Storage dtype of the weights; default: the program's
-  std::vector<std::string> fused = {};  // Such as "s,p,o": statements in one kernel
-  std::int64_t layers = 1;              // Number of layers like the program
-  std::string link = {};                // Link name, one-way rate in B/s, or NAME=RATE; default: the first
-  std::string memory = {};              // Memory or link name, or rate; default: the first memory
+  std::vector<std::string> positionals;        // A file, "-" or program text, and "B=256"
+  std::string program;                         // Set from `positionals` by `read_positionals`
+  std::string on = "cpu";                      // Catalog name, .toml file, "cpu" or "cuda"
+  std::vector<std::string> dims;               // Such as "B=256"
+  std::string dtype = {};                      // For tensors that declare none; default bf16
+  std::optional<double> flops, bytes;          // Instead of a program
+  bool plan = false;                           // explain: also plan kernels
+  bool fuse = true;                            // If false, each statement is one kernel
+  bool explain_overhead = false;               // Attribute the time above the roof to causes
+  bool sustained = false;                      // Use the rates that real programs reach
+  std::string library = {};                    // Kernels of the plan: "cublaslt", else ridge
+  std::vector<std::string> split = {};         // Such as "D=2": dimension D over two chips
+  std::string weights = {};                    // Storage dtype of the weights; default: the program's
+  std::vector<std::string> fused_groups = {};  // Such as "s,p,o": statements in one kernel
+  std::int64_t layers = 1;                     // Number of layers like the program
+  std::string link = {};                       // Link name, one-way rate in B/s, or NAME=RATE; default: the first
+  std::string memory = {};                     // Memory or link name, or rate; default: the first memory
 };
 Status read_positionals(RequestArgs& args, std::string_view verb);
 // Splits "h100,h200" at commas.
@@ -47,7 +47,7 @@ Result<BareWork> bare_work(const RequestArgs& args);
 RequestArgs with_alternative(RequestArgs args, const std::string& other);
 
 struct SweepRequestArgs {
-  std::vector<std::string> words;
+  std::vector<std::string> positionals;
   std::string program;
   std::vector<std::string> on = {"cpu"}, dtypes, dims;  // Such as "B=1..4096:*2"
   std::string split = {};                               // Such as "D=1,2,4"

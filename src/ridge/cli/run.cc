@@ -67,7 +67,7 @@ int run_paired_programs(const RunArgs& args, const Request& request) {
   const auto invalid = check_combined_options(
       *args.verb, "--against", "-d --dtype --seed --threads --runs --time --no-fuse --json --csv --md --html");
   if (invalid) return print_error(*invalid);
-  const auto both = api::run_against(request, args.against, args.run_request);
+  const auto both = api::run_alternating(request, args.against, args.run_request);
   if (!both) return print_error(both.error());
   end_progress();
   Request second = request;
@@ -141,10 +141,10 @@ void add_ranks_options(CLI::App& verb, RunArgs& args) {
       ->type_name("P")
       ->check(whole_number_between(1, 256));
   verb.add_option("--mesh", args.ranks.mesh, "Run with one rank for each device of this mesh")->type_name("X=2,Y=2");
-  verb.add_flag("--spread", args.ranks.spread,
+  verb.add_flag("--spread", args.ranks.distribute_evenly,
                 "With --ranks, for a single product: distribute each tensor evenly, without copies, on the best grid "
                 "p1 x p2 x p3");
-  verb.add_flag("--in-turn", args.ranks.in_turn,
+  verb.add_flag("--in-turn", args.ranks.no_overlap,
                 "With --ranks or --mesh and --on cuda: never overlap products with communication");
   verb.add_option("--trace", args.trace,
                   "With --ranks or --mesh: write a trace of the last pass for ui.perfetto.dev, one track for each rank")
@@ -207,7 +207,8 @@ void add_run(CLI::App& app, int& code) {
           ->type_name("[=N]")
           ->check(whole_number_between(0, 1000));
   add_ranks_options(*verb, *args);
-  verb->add_flag("--why", args->request_args.why, "Attribute each operation's time above its bound to causes");
+  verb->add_flag("--why", args->request_args.explain_overhead,
+                 "Attribute each operation's time above its bound to causes");
   add_no_fuse_option(*verb, args->request_args);
   add_output_options(*verb, args->output);
   verb->callback([args, tune, &code] {

@@ -57,7 +57,7 @@ int run_shard(ShardArgs& args) {
   const auto sharded = api::is_sharded(*request);
   if (!sharded) return print_error(sharded.error());
   if (*sharded && args.options.mesh.empty()) {
-    const auto open = api::analyze_open_mesh(*request, args.options.chips);
+    const auto open = api::analyze_mesh_sizes(*request, args.options.chips);
     const std::string list = args.options.chips == 0 ? "thresholds" : "meshes";
     return open ? print_result(args.format, render_text(*open), render_json(*open), list) : print_error(open.error());
   }

@@ -12,15 +12,16 @@ std::vector<std::string> with(std::vector<std::string> words, const std::vector<
 }
 
 TEST_F(CliTest, ShardReportsInvalidArguments) {
-  rejects(with(product, {"--chips", "8"}), 2,
-          "ridge: dimension B has no value; comparing shardings needs all sizes\n  hint: -d B=4096\n");
-  rejects(with(product, {"--chips", "1", "B=8", "D=8", "F=8"}), 2,
-          "ridge: expected 2 to 4096 chips, found 1\n  hint: --chips 8\n");
-  rejects(with(product, {"--bytes", "8"}), 2, "ridge: expected --bytes together with --collective\n");
-  rejects({"shard", "--collective", "all-gather", "--bytes", "8", "--chips", "8", "--ragged", "8", "--on", "h100"}, 2,
-          "ridge: expected TO/OF destinations after --ragged, found '8'\n  hint: --ragged 8/64\n");
-  rejects({"shard", "--collective", "gather", "--chips", "8", "--on", "h100"}, 2,
-          "ridge: expected 1 to 2^60 bytes of a collective, found 0\n  hint: --bytes 1e9\n");
+  expect_rejected(with(product, {"--chips", "8"}), 2,
+                  "ridge: dimension B has no value; comparing shardings needs all sizes\n  hint: -d B=4096\n");
+  expect_rejected(with(product, {"--chips", "1", "B=8", "D=8", "F=8"}), 2,
+                  "ridge: expected 2 to 4096 chips, found 1\n  hint: --chips 8\n");
+  expect_rejected(with(product, {"--bytes", "8"}), 2, "ridge: expected --bytes together with --collective\n");
+  expect_rejected(
+      {"shard", "--collective", "all-gather", "--bytes", "8", "--chips", "8", "--ragged", "8", "--on", "h100"}, 2,
+      "ridge: expected TO/OF destinations after --ragged, found '8'\n  hint: --ragged 8/64\n");
+  expect_rejected({"shard", "--collective", "gather", "--chips", "8", "--on", "h100"}, 2,
+                  "ridge: expected 1 to 2^60 bytes of a collective, found 0\n  hint: --bytes 1e9\n");
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ void add_simulate(CLI::App& app, int& code) {
       "  ridge simulate decode --on sn40l --chips 16 --sync 1e-7..1e-4:*10\n"
       "  ridge simulate kernel sm90_128x192x64_pingpong --svg kernel.svg\n");
   verb->require_subcommand(0, 1);
-  add_positional_arguments(*verb, args->request_args.words);
+  add_positional_arguments(*verb, args->request_args.positionals);
   verb->add_option("--on", args->request_args.on, "Chip: plasticine, sn10 or sn40l (default)")->type_name("CHIP");
   verb->add_option("-d", args->request_args.dims, "Value of a dimension; may be repeated")
       ->type_name("NAME=VALUE")
@@ -97,10 +97,10 @@ void add_simulate(CLI::App& app, int& code) {
   add_format_options(*verb, args->format, "ridge.simulate/1");
   add_picture_options(*verb, args->pictures, "the metapipe filling up");
   add_systolic(*verb, code);
-  add_weights(*verb, code);
+  add_weight_loading(*verb, code);
   add_metapipe(*verb, code);
   add_decode(*verb, code);
-  add_kernel(*verb, code);
+  add_kernel_timeline(*verb, code);
   verb->callback([args, verb, &code] {
     if (verb->get_subcommands().empty()) code = run_simulate(*args);
   });

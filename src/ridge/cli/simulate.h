@@ -17,9 +17,9 @@ Status write_pictures(const PictureFiles& pictures, const std::function<std::str
                       const std::string& title);
 
 void add_systolic(CLI::App& simulate, int& code);
-void add_weights(CLI::App& simulate, int& code);
+void add_weight_loading(CLI::App& simulate, int& code);
 void add_metapipe(CLI::App& simulate, int& code);
 void add_decode(CLI::App& simulate, int& code);
-void add_kernel(CLI::App& simulate, int& code);
+void add_kernel_timeline(CLI::App& simulate, int& code);
 
 }  // namespace ridge::cli

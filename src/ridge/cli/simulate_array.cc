@@ -75,7 +75,7 @@ void add_systolic(CLI::App& simulate, int& code) {
   verb->callback([args, &code] { code = simulate_systolic(*args); });
 }
 
-void add_weights(CLI::App& simulate, int& code) {
+void add_weight_loading(CLI::App& simulate, int& code) {
   struct WeightsArgs {
     PictureFiles pictures;
     OutputFormat format;

@@ -78,7 +78,7 @@ void add_decode(CLI::App& simulate, int& code) {
   verb->callback([args, &code] { code = simulate_decode(*args); });
 }
 
-void add_kernel(CLI::App& simulate, int& code) {
+void add_kernel_timeline(CLI::App& simulate, int& code) {
   auto args = std::make_shared<KernelArgs>();
   CLI::App* verb =
       simulate.add_subcommand("kernel", "Simulate one block of a Hopper kernel: overlapping load, compute and store");

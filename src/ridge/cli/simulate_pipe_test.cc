@@ -13,7 +13,7 @@ class SimulatePipeTest : public CliTest {
   Json json(std::vector<std::string> arguments) const {
     arguments.insert(arguments.begin(), "simulate");
     arguments.emplace_back("--json");
-    const Outcome outcome = ridge(arguments);
+    const ProcessResult outcome = ridge(arguments);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return Json::parse(outcome.out);
   }
@@ -29,7 +29,8 @@ class SimulatePipeTest : public CliTest {
 
 TEST_F(SimulatePipeTest, SimulatesAPipelineFromText) {
   const std::string pipe = "pipelined rows 10 { load a 100  compute b 300  store c 50 }";
-  const Outcome outcome = ridge({"simulate", "metapipe", pipe, "--trace", path("t.json"), "--svg", path("t.svg")});
+  const ProcessResult outcome =
+      ridge({"simulate", "metapipe", pipe, "--trace", path("t.json"), "--svg", path("t.svg")});
   EXPECT_EQ(outcome.out,
             "rows: 10 iterations, pipelined\n  cycles       3150\n  closed form  3150\n"
             "  sequential   4500, 1.43 times as long\n  bottleneck   b, busy 95.2 % of the time\n\n"
@@ -40,9 +41,10 @@ TEST_F(SimulatePipeTest, SimulatesAPipelineFromText) {
   EXPECT_NE(read_file(path("t.svg"))->find("3 150 cycles"), std::string::npos);
   EXPECT_EQ(json({"metapipe", pipe, "--split", "b=3"})["cycles"], 1350);
   EXPECT_EQ(json({"metapipe", example("matmul.pipe")})["closed_form_cycles"], nullptr);
-  rejects({"simulate", "metapipe", "none"}, 3,
-          "ridge: cannot read 'none': No such file or directory\n  hint: a pipe is a file, - or the text itself: "
-          "'pipelined rows 10 { load a 100  compute b 300 }'\n");
+  expect_rejected(
+      {"simulate", "metapipe", "none"}, 3,
+      "ridge: cannot read 'none': No such file or directory\n  hint: a pipe is a file, - or the text itself: "
+      "'pipelined rows 10 { load a 100  compute b 300 }'\n");
 }
 
 TEST_F(SimulatePipeTest, PrintsTheCostOfCalls) {
@@ -59,9 +61,9 @@ TEST_F(SimulatePipeTest, PrintsTheCostOfCalls) {
   EXPECT_NE(read_file(path("c.svg"))->find("looped, 3 calls"), std::string::npos);
   const std::string hint = "'\n  hint: --sync 5e-6, --sync 0,1e-6,1e-5 or --sync 1e-7..1e-4:*10\n";
   for (const std::string sync : {"", "x", "1,,2", "-1", "0..1", "2..1", "1..2:*1", "1..2:*x"})
-    rejects({"simulate", "decode", "--sync", sync}, 2,
-            "ridge: expected seconds of at least 0 after --sync, found '" + sync + hint);
-  rejects({"simulate", "decode", "--chips", "0"}, 2, "ridge: expected 1 to 1048576 chips, found 0\n");
+    expect_rejected({"simulate", "decode", "--sync", sync}, 2,
+                    "ridge: expected seconds of at least 0 after --sync, found '" + sync + hint);
+  expect_rejected({"simulate", "decode", "--chips", "0"}, 2, "ridge: expected 1 to 1048576 chips, found 0\n");
 }
 
 TEST_F(SimulatePipeTest, DrawsABlockOfAKernel) {
@@ -74,22 +76,23 @@ TEST_F(SimulatePipeTest, DrawsABlockOfAKernel) {
   EXPECT_NEAR(got["compute_cycles"].get<double>(), 64 * 512, 1);
   EXPECT_GT(got["overlap_cycles"].get<double>(), 0.8 * load_cycles);
   EXPECT_GT(events("k.json"), 64 * 3);
-  rejects({"simulate", "kernel", "sm90_128x128x64_pingpog"}, 3,
-          "ridge: no kernel is called 'sm90_128x128x64_pingpog'\n  hint: did you mean sm90_128x128x64_pingpong?\n");
-  rejects({"simulate", "kernel", "--tiles", "0"}, 2, "ridge: expected 1 to 64 tiles, found 0\n");
-  rejects({"simulate", "kernel", "--k", "0"}, 2, "ridge: expected K from 1 to 262144, found 0\n");
+  expect_rejected(
+      {"simulate", "kernel", "sm90_128x128x64_pingpog"}, 3,
+      "ridge: no kernel is called 'sm90_128x128x64_pingpog'\n  hint: did you mean sm90_128x128x64_pingpong?\n");
+  expect_rejected({"simulate", "kernel", "--tiles", "0"}, 2, "ridge: expected 1 to 64 tiles, found 0\n");
+  expect_rejected({"simulate", "kernel", "--k", "0"}, 2, "ridge: expected K from 1 to 262144, found 0\n");
 }
 
 TEST_F(SimulatePipeTest, MapsEveryExample) {
   for (const char* name :
        {"attention", "cos_chain", "dot", "flash_attention", "gda", "geglu", "llama_decoder", "mlp", "softmax"}) {
-    const Outcome outcome = ridge({"simulate", example(name + std::string(".ridge")), "--on", "sn40l"});
+    const ProcessResult outcome = ridge({"simulate", example(name + std::string(".ridge")), "--on", "sn40l"});
     EXPECT_EQ(outcome.code, 0) << name << outcome.err;
   }
   const Json flash = json({example("flash_attention.ridge"), "--inner", "T=256", "--svg", path("f.svg")});
   EXPECT_EQ(flash["passes"][0]["inner"]["tiles"], 8);
   EXPECT_NE(read_file(path("f.svg"))->find("Pipeline fill"), std::string::npos);
-  rejects(
+  expect_rejected(
       {"simulate", "A[I_X, J] * B[J, K] -> C[I_X, K]", "-d", "I=8", "-d", "J=8", "-d", "K=8", "-d", "X=2"}, 3,
       "ridge: cannot simulate a program that is sharded over the mesh axis X: it runs on one device\n  hint: `ridge "
       "explain` counts what each device does\n");

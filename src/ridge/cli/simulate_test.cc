@@ -14,14 +14,14 @@ class SimulateTest : public CliTest {
   Json json(std::vector<std::string> arguments) const {
     arguments.insert(arguments.begin(), {"simulate", "systolic"});
     arguments.emplace_back("--json");
-    const Outcome outcome = ridge(arguments);
+    const ProcessResult outcome = ridge(arguments);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_EQ(outcome.err, "");
     return Json::parse(outcome.out);
   }
   void refuses(std::vector<std::string> arguments, int code, const std::string& message) const {
     arguments.insert(arguments.begin(), {"simulate", "systolic"});
-    rejects(arguments, code, message);
+    expect_rejected(arguments, code, message);
   }
 };
 
@@ -62,7 +62,7 @@ TEST_F(SimulateTest, CountsStallsAtAGivenBandwidth) {
 
 TEST_F(SimulateTest, ReadsATableOfProducts) {
   const std::string csv = file("p.csv", "M,K\n256,256\n1,4\n");
-  const Outcome outcome = ridge(
+  const ProcessResult outcome = ridge(
       {"simulate", "systolic", "--rows", "32", "--cols", "32", "--dataflow", "os", "1", "128", "1", "--table", csv});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   std::istringstream lines(outcome.out);
@@ -84,7 +84,7 @@ TEST_F(SimulateTest, ReadsScaleSimsOwnFiles) {
       "s.cfg",
       "[general]\nrun_name = a\n[architecture_presets]\nArrayHeight: 32\nArrayWidth: 32\nIfmapSramSzkB: 64\n"
       "FilterSramSzkB: 64\nOfmapSramSzkB: 64\nBandwidth: 10\nDataflow: is\n[run_presets]\nInterfaceBandwidth: USER\n");
-  const Outcome outcome = ridge({"simulate", "systolic", "--topology", layers, "--config", config});
+  const ProcessResult outcome = ridge({"simulate", "systolic", "--topology", layers, "--config", config});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.out,
             "layer     M    N    K  folds  cycles  utilization  stalls  total\n"
@@ -142,24 +142,25 @@ TEST_F(SimulateTest, RejectsInvalidArguments) {
 
 TEST_F(SimulateTest, MapsAProgramOntoAChip) {
   const std::string mlp = std::string(RIDGE_SOURCE_DIR) + "/examples/mlp.ridge";
-  const Outcome outcome = ridge({"simulate", mlp, "--on", "sn40l", "--json", "--svg", path("m.svg")});
+  const ProcessResult outcome = ridge({"simulate", mlp, "--on", "sn40l", "--json", "--svg", path("m.svg")});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const Json got = Json::parse(outcome.out);
   EXPECT_EQ(got["calling"][0]["calls"], 4);
   EXPECT_EQ(got["passes"][0]["stages"].size(), 6U);
   EXPECT_TRUE(read_file(path("m.svg"))->starts_with("<svg "));
-  rejects(
+  expect_rejected(
       {"simulate"}, 2,
       "ridge: expected a PROGRAM, systolic, weights, metapipe, decode or kernel; found none\n  hint: ridge simulate "
       "examples/mlp.ridge --on "
       "sn40l\n");
-  rejects({"simulate", mlp, "--on", "h100"}, 2,
-          "ridge: expected a fabric plasticine, sn10, sn40l, found 'h100'\n  hint: ridge explain --on takes any "
-          "machine; ridge simulate systolic simulates an array\n");
+  expect_rejected(
+      {"simulate", mlp, "--on", "h100"}, 2,
+      "ridge: expected a fabric plasticine, sn10, sn40l, found 'h100'\n  hint: ridge explain --on takes any "
+      "machine; ridge simulate systolic simulates an array\n");
 }
 
 TEST_F(SimulateTest, PrintsThePapersTable) {
-  const Outcome outcome = ridge({"simulate", "weights"});
+  const ProcessResult outcome = ridge({"simulate", "weights"});
   EXPECT_EQ(outcome.code, 0);
   EXPECT_NE(outcome.out.find("  MLP0   batch 200  14.8 %  12.7 %\n"), std::string::npos) << outcome.out;
   EXPECT_EQ(Json::parse(ridge({"simulate", "weights", "--json"}).out)["rows"].size(), 6U);

@@ -36,10 +36,10 @@ int print_stripes(const SweepArgs& args, const SweepRequest& request) {
 }
 
 int run_sweep(SweepArgs& args) {
-  const auto words = split_positionals(args.request_args.words, "sweep");
-  if (!words) return print_error(words.error());
-  args.request_args.program = words->program;
-  args.request_args.dims.insert(args.request_args.dims.end(), words->dims.begin(), words->dims.end());
+  const auto positionals = split_positionals(args.request_args.positionals, "sweep");
+  if (!positionals) return print_error(positionals.error());
+  args.request_args.program = positionals->program;
+  args.request_args.dims.insert(args.request_args.dims.end(), positionals->dims.begin(), positionals->dims.end());
   auto request = to_request(args.request_args);
   if (!request) return print_error(request.error());
   if (args.stripes) return print_stripes(args, *request);
@@ -72,7 +72,7 @@ void add_sweep(CLI::App& app, int& code) {
       "N2=1792 "
       "--tile 256x128\n");
   SweepRequestArgs& r = args->request_args;
-  add_positional_arguments(*verb, r.words);
+  add_positional_arguments(*verb, r.positionals);
   verb->add_option("--on", r.on, "Machines: catalog names, .toml files, or cpu (default)")
       ->type_name("A,B,C")
       ->delimiter(',')

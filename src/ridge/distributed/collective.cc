@@ -55,7 +55,7 @@ SendTime choose_faster(SendTime a, SendTime b) {
   return a.transfer_s + a.message_latency_s <= b.transfer_s + b.message_latency_s ? a : b;
 }
 
-std::optional<SendTime> library_all_to_all(const Machine& machine, double wait_s, double sent_bytes) {
+std::optional<SendTime> library_all_to_all_time(const Machine& machine, double wait_s, double sent_bytes) {
   const auto narrow_rate = machine_number(machine, "collective_pair_narrow_rate"),
              wide_rate = machine_number(machine, "collective_pair_wide_rate"),
              wide_delay_s = machine_number(machine, "collective_pair_wide_s");
@@ -63,7 +63,7 @@ std::optional<SendTime> library_all_to_all(const Machine& machine, double wait_s
   return choose_faster({sent_bytes / *narrow_rate, wait_s}, {sent_bytes / *wide_rate, wait_s + *wide_delay_s});
 }
 
-// Returns the fitted time of collective.h. Libraries were timed on one link level only.
+// Returns the fitted time that collective.h describes. Libraries were timed on one link level only.
 std::optional<SendTime> library_transfer_time(const Machine& machine, const CollectiveRequest& request) {
   const auto call_s = machine_number(machine, "collective_call_s"),
              step_s = machine_number(machine, "collective_step_s"),
@@ -77,7 +77,7 @@ std::optional<SendTime> library_transfer_time(const Machine& machine, const Coll
   const double n = static_cast<double>(request.chips), V = request.bytes;
   const double passes = request.pattern == CollectivePattern::all_reduce ? 2 : 1, sent_bytes = passes * V * (n - 1) / n;
   if (request.pattern == CollectivePattern::all_to_all)
-    return library_all_to_all(machine, *call_s + *step_s, sent_bytes);
+    return library_all_to_all_time(machine, *call_s + *step_s, sent_bytes);
   const double wait_s = *call_s + passes * (n - 1) * *step_s;
   const SendTime ring = choose_faster({sent_bytes / *narrow_rate, wait_s},
                                       {sent_bytes / *wide_rate + V / n / *copy_rate, wait_s + *wide_delay_s});
@@ -108,7 +108,7 @@ void add_overlap(CollectiveTime& out) {
   out.chunk_count = best.count;
 }
 
-// Returns how a small transfer is sent best, tree or ring, without its mesh axes.
+// Returns the times of a small transfer as a tree and as a ring, without its mesh axes.
 std::optional<SmallMessages> small_messages_for(const Transfer& transfer, const Network& network) {
   std::vector<SmallMessages> found;
   add_small_messages(found, transfer, network);
@@ -120,9 +120,10 @@ std::optional<SmallMessages> small_messages_for(const Transfer& transfer, const 
 std::optional<Error> validate_request(const CollectiveRequest& request) {
   if (!(request.bytes >= 1 && request.bytes <= max_bytes))
     return usage_error(fmt::format("expected 1 to 2^60 bytes of a collective, found {}", request.bytes), "--bytes 1e9");
-  if (request.chips < 2 || request.chips > max_collective_chips || request.chip_stride < 1 || request.chip_stride > max_collective_chips)
-    return usage_error(fmt::format("expected 2 to {} chips with a stride of {} to {}, found {} and {}", max_collective_chips, 1,
-                                   max_collective_chips, request.chips, request.chip_stride),
+  if (request.chips < 2 || request.chips > max_collective_chips || request.chip_stride < 1 ||
+      request.chip_stride > max_collective_chips)
+    return usage_error(fmt::format("expected 2 to {} chips with a stride of {} to {}, found {} and {}",
+                                   max_collective_chips, 1, max_collective_chips, request.chips, request.chip_stride),
                        "--chips 64");
   if (request.ragged_of != 0 && (request.pattern != CollectivePattern::all_to_all || request.ragged_to < 1 ||
                                  request.ragged_to > request.ragged_of))
@@ -157,7 +158,7 @@ Result<CollectiveTime> collective_time(const Machine& machine, const CollectiveR
       request.ragged_of == 0 ? 1 : static_cast<double>(request.ragged_to) / static_cast<double>(request.ragged_of);
   Transfer transfer{as_collective(request.pattern), "C", request.chips, Polynomial(std::int64_t{1} << 40)};
   for (const LevelWork& level : count_level_work(transfer, *network)) {
-    const auto sent_bytes = level.sent.as_constant();
+    const auto sent_bytes = level.bytes_sent.as_constant();
     out.levels.push_back({level.link, level.group_size,
                           (sent_bytes ? sent_bytes->to_double() : 0) * 0x1p-40 * request.bytes * part, level.rate});
   }

@@ -14,7 +14,7 @@ namespace {
 
 using Row = std::map<std::string, std::string>;
 
-std::vector<Row> table(const std::string& path) {
+std::vector<Row> read_csv_rows(const std::string& path) {
   std::ifstream file(path);
   std::vector<std::string> names;
   std::vector<Row> out;
@@ -34,11 +34,11 @@ std::vector<Row> table(const std::string& path) {
   return out;
 }
 
-std::vector<Row> stored(const std::string& file) {
-  return table(std::string(RIDGE_SOURCE_DIR) + "/data/library/" + file);
+std::vector<Row> read_stored_timings(const std::string& file) {
+  return read_csv_rows(std::string(RIDGE_SOURCE_DIR) + "/data/library/" + file);
 }
 
-CollectivePattern pattern(const std::string& op) {
+CollectivePattern to_pattern(const std::string& op) {
   const std::map<std::string, CollectivePattern> all{{"all_gather", CollectivePattern::all_gather},
                                                      {"reduce_scatter", CollectivePattern::reduce_scatter},
                                                      {"all_reduce", CollectivePattern::all_reduce},
@@ -67,27 +67,27 @@ class RelativeErrors {
 
 // Returns errors for sizes from 2 MB on, which were not fitted. A framework's host issued these calls; the time that it
 // takes was fitted to smaller calls (tools/fit_collectives.py).
-RelativeErrors issued_by_a_host(const std::string& machine, const std::string& file) {
+RelativeErrors host_issued_errors(const std::string& machine, const std::string& file) {
   const Machine found = find_machine(machine).value();
   RelativeErrors out;
-  for (const Row& row : stored(file)) {
+  for (const Row& row : read_stored_timings(file)) {
     const double bytes = std::stod(row.at("bytes"));
     if (bytes < 2e6) continue;
-    const auto time =
-        collective_time(found, {.pattern = pattern(row.at("op")), .bytes = bytes, .chips = std::stoll(row.at("gpus"))});
+    const auto time = collective_time(
+        found, {.pattern = to_pattern(row.at("op")), .bytes = bytes, .chips = std::stoll(row.at("gpus"))});
     out.add(row.at("op"), time->host_issued_s.value(), 1e-6 * std::stod(row.at("us")));
   }
   return out;
 }
 
 TEST(LibraryCollectives, two_h100_issued_by_a_host) {
-  const RelativeErrors off = issued_by_a_host("h100", "h100_nccl.csv");
+  const RelativeErrors off = host_issued_errors("h100", "h100_nccl.csv");
   for (const char* op : {"all_gather", "reduce_scatter", "all_reduce", "alltoall"}) EXPECT_LT(off.of(op), 0.12) << op;
   EXPECT_LT(off.all(), 0.09);
 }
 
 TEST(LibraryCollectives, four_h200_issued_by_a_host) {
-  const RelativeErrors off = issued_by_a_host("h200", "h200_nccl.csv");
+  const RelativeErrors off = host_issued_errors("h200", "h200_nccl.csv");
   for (const char* op : {"all_gather", "reduce_scatter", "all_reduce"}) EXPECT_LT(off.of(op), 0.08) << op;
   EXPECT_LT(off.of("alltoall"), 0.13);
   EXPECT_LT(off.all(), 0.08);
@@ -98,11 +98,11 @@ TEST(LibraryCollectives, public_timings_of_h200) {
   if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there";
   const Machine h200 = find_machine("h200").value();
   RelativeErrors off;
-  for (const Row& row : table(path)) {
+  for (const Row& row : read_csv_rows(path)) {
     const double bytes = std::stod(row.at("message_size")) * (row.at("nccl_dtype") == "half" ? 2 : 1);
     if (row.at("op_name") == "all_reduce" && row.at("nccl_dtype") != "half") continue;  // no integers in switches
     const auto time = collective_time(
-        h200, {.pattern = pattern(row.at("op_name")), .bytes = bytes, .chips = std::stoll(row.at("num_gpus"))});
+        h200, {.pattern = to_pattern(row.at("op_name")), .bytes = bytes, .chips = std::stoll(row.at("num_gpus"))});
     off.add(row.at("op_name"), time->library_s.value(), 1e-6 * std::stod(row.at("latency_us")));
   }
   for (const char* op : {"all_gather", "reduce_scatter", "all_reduce", "alltoall"}) EXPECT_LT(off.of(op), 0.09) << op;
@@ -112,7 +112,7 @@ TEST(LibraryCollectives, public_timings_of_h200) {
 // timings the host was late: 619 and 635 us, where the other run took 268 and 432.
 TEST(LibraryCollectives, two_chunks_overlap_with_a_product) {
   RelativeErrors off;
-  for (const Row& row : stored("h100_chunked.csv")) {
+  for (const Row& row : read_stored_timings("h100_chunked.csv")) {
     const OverlapTimes beside{.math_s = std::stod(row.at("product_us")), .transfer_s = std::stod(row.at("gather_us"))};
     const double timed = std::stod(row.at("chunked_us"));
     if (timed > std::stod(row.at("in_turn_us"))) continue;

@@ -87,12 +87,12 @@ void add_thresholds(SolvedInterval& out, const std::vector<std::string>& split_d
   const std::string& symbol = symbols.back();
   const std::array<Limiter, 2> names{Limiter::compute, Limiter::network};
   const SizeInterval& s = out.interval;
-  for (Threshold& t : find_thresholds({s.flops, s.sent, out.roofs, names}, dims, symbols))
+  for (Threshold& t : find_thresholds({s.flops, s.bytes_sent, out.roofs, names}, dims, symbols))
     out.thresholds.push_back(std::move(t));
   for (const std::string& dim : split_dims) {
     const std::string per_device_dim = fmt::format("{}/{}", dim, symbol);
     const Polynomial full_dim = Polynomial::make_term(1, {per_device_dim, symbol});
-    const Ratio ratio = cancel_common_factor(s.flops.substitute(dim, full_dim), s.sent.substitute(dim, full_dim));
+    const Ratio ratio = cancel_common_factor(s.flops.substitute(dim, full_dim), s.bytes_sent.substitute(dim, full_dim));
     Bindings others = dims;
     others.erase(dim);
     std::vector<std::string> per_device_symbols{per_device_dim};
@@ -118,8 +118,8 @@ Status solve_intervals(MeshSizing& out, const Program& program, const Machine& m
   if (!found) return found.error();
   out.symbols.push_back(out.open_axes);
   for (SizeInterval& s : *found) {
-    if (s.sent.is_zero()) return input_error("the program sends nothing on any mesh");
-    const Ratio ratio = cancel_common_factor(s.flops, s.sent);
+    if (s.bytes_sent.is_zero()) return input_error("the program sends nothing on any mesh");
+    const Ratio ratio = cancel_common_factor(s.flops, s.bytes_sent);
     SolvedInterval solved{std::move(s), RoofRates{*peak, 0}, ratio.flops, ratio.bytes};
     solved.roofs = RoofRates{*peak, solved.interval.rate};
     add_thresholds(solved, split_dims(program, out.open_axes), sizes, out.symbols);

@@ -28,7 +28,7 @@ struct MeshChoice {
 struct SolvedInterval {  // one interval of sizes of the open axes
   SizeInterval interval;
   RoofRates roofs;                         // peak, and the rate of the slowest link in this interval
-  Polynomial flops, sent;                  // for one device, with common factors cancelled
+  Polynomial flops, bytes_sent;            // for one device, with common factors cancelled
   std::vector<Threshold> thresholds = {};  // compute against network: first in the program's dimensions, then in B/X
 };
 

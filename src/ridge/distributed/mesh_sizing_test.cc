@@ -41,7 +41,7 @@ TEST(MeshSizing, keeps_the_size_as_a_symbol) {
   EXPECT_EQ(format_sizes(ring.interval, "X"), "X >= 3");
   EXPECT_EQ(ring.roofs.ridge(), 100);
   EXPECT_EQ(ring.flops.to_string(open.symbols), "B");
-  EXPECT_EQ(ring.sent.to_string(open.symbols), "X - 1");
+  EXPECT_EQ(ring.bytes_sent.to_string(open.symbols), "X - 1");
   ASSERT_EQ(ring.thresholds.size(), 3U);
   EXPECT_EQ(ring.thresholds[0].dim, "B");
   EXPECT_EQ(ring.thresholds[0].exact, "r*(X - 1)");
@@ -80,7 +80,7 @@ TEST(MeshSizing, each_interval_has_a_formula) {
 
 // Closed-form work of a device among n: an all-gather, an all-reduce or both directions of a layer, over as many link
 // levels as n devices use.
-struct ByHand {
+struct ClosedFormWork {
   std::int64_t peak, inside, outside, spine, node, leaf;  // rates for each chip; 0 without such a level
   // True if 2*products*B*D*F/n FLOPs take at least as long as an all-gather of `bytes`, or an all-reduce (twice that).
   bool computes_longer(__int128 flops, __int128 bytes, std::int64_t n) const {
@@ -103,7 +103,7 @@ struct Random {
 
 struct Case {
   Machine machine;
-  ByHand hand;
+  ClosedFormWork hand;
   std::int64_t kind = 0;  // index of the program
   bool computes_longer(std::int64_t B, std::int64_t D, std::int64_t F, std::int64_t n) const {
     const __int128 product = static_cast<__int128>(2) * B * D * F;
@@ -115,7 +115,7 @@ struct Case {
 
 // Draws a machine with one to three link levels.
 Case draw_case(Random& random) {
-  ByHand hand{random.between(100, 100000), random.between(20, 400), random.between(1, 60), 1, 0, 0};
+  ClosedFormWork hand{random.between(100, 100000), random.between(20, 400), random.between(1, 60), 1, 0, 0};
   const std::int64_t levels = random.between(1, 3), share = random.between(1, 4);
   if (levels > 2) hand.outside = (hand.outside + share - 1) / share * share;
   hand.inside = std::max(hand.inside, hand.outside);
@@ -148,7 +148,7 @@ TEST(MeshSizing, thresholds_are_exact_for_integer_sizes) {
       const SizeInterval& s = one.interval;
       const std::int64_t last = s.to == 0 ? s.from + 50 * s.step : s.to;
       const std::int64_t n = s.from + random.between(0, (last - s.from) / s.step) * s.step;
-      const RoofPair meeting{one.flops, one.sent, one.roofs, {Limiter::compute, Limiter::network}};
+      const RoofPair meeting{one.flops, one.bytes_sent, one.roofs, {Limiter::compute, Limiter::network}};
       for (const Threshold& t : find_thresholds(meeting, {{"D", D}, {"F", F}, {"X", n}}, open.symbols)) {
         if (t.dim != "B") continue;
         ASSERT_TRUE(t.relation != Relation::always || c.computes_longer(1, D, F, n)) << seed;
@@ -170,11 +170,12 @@ TEST(MeshSizing, direct_links_to_all_devices) {
   const MeshSizing open = solve_text(fsdp, make_ring_machine(1000, 5, 3, Topology::direct));
   ASSERT_EQ(open.intervals.size(), 2U);
   EXPECT_EQ(format_sizes(open.intervals[0].interval, "X"), "X = 2 to 4");
-  EXPECT_EQ(open.intervals[0].flops.to_string(open.symbols) + " to " + open.intervals[0].sent.to_string(open.symbols),
-            "B to 1");
+  EXPECT_EQ(
+      open.intervals[0].flops.to_string(open.symbols) + " to " + open.intervals[0].bytes_sent.to_string(open.symbols),
+      "B to 1");
   EXPECT_EQ(open.intervals[0].roofs.ridge(), 200);
   EXPECT_EQ(format_sizes(open.intervals[1].interval, "X"), "X >= 5");
-  EXPECT_EQ(open.intervals[1].sent.to_string(open.symbols), "X - 1");
+  EXPECT_EQ(open.intervals[1].bytes_sent.to_string(open.symbols), "X - 1");
   EXPECT_NEAR(open.intervals[1].roofs.ridge(), 1000 / 15.0, 1e-9);
 }
 

@@ -27,9 +27,9 @@ Result<Mesh> parse_mesh_axes(const std::string& text) {
         axis_text.size() > 2 && axis_text[1] == '=' ? parse_whole_number(axis_text.substr(2)) : std::nullopt;
     const bool letter = !axis_text.empty() && axis_text[0] >= 'A' && axis_text[0] <= 'Z';
     if (!letter || !axis_size || *axis_size < 1 || *axis_size > max_sharded_chips || out.size(axis_text[0]) != 1)
-      return usage_error(
-          fmt::format("expected mesh axes, capital letters each with a size from 1 to {}, found '{}'", max_sharded_chips, text),
-          std::string(example));
+      return usage_error(fmt::format("expected mesh axes, capital letters each with a size from 1 to {}, found '{}'",
+                                     max_sharded_chips, text),
+                         std::string(example));
     out.axes.emplace_back(axis_text[0], *axis_size);
     begin = end + 1;
   }
@@ -99,7 +99,7 @@ std::optional<Error> validate_options(const Program& program, const ShardOptions
   return std::nullopt;
 }
 
-// Gives the mesh axes other letters if X or Y is a dimension of the program.
+// Renames the mesh axes X and Y if the program has dimensions of these names.
 void rename_axes(Mesh& mesh, const Program& program) {
   const std::vector<std::string> dims = program.dim_names();
   std::string free;
@@ -170,7 +170,7 @@ Result<std::vector<Mesh>> requested_meshes(const Program& program, const Network
 // Searches meshes sequentially and keeps the best shardings of all.
 class ShardingRanking {
  public:
-  ShardingRanking(ShardAnswer& out, const Machine& machine, std::size_t count)
+  ShardingRanking(ShardingReport& out, const Machine& machine, std::size_t count)
       : out_(out), machine_(machine), count_(count) {}
 
   Status search_mesh(const Mesh& mesh, const Network& network) {
@@ -215,9 +215,10 @@ class ShardingRanking {
 
   void remember_unlimited(const ShardingCosts& costs) {
     const auto any = best_shardings(costs, 0, 1);
-    if (!any || any->empty() || (out_.unlimited_s && *out_.unlimited_s <= any->front().total_seconds())) return;
-    out_.unlimited_s = any->front().total_seconds();
-    out_.unlimited_bytes = any->front().peak_bytes;
+    if (!any || any->empty() || (out_.unlimited_memory_s && *out_.unlimited_memory_s <= any->front().total_seconds()))
+      return;
+    out_.unlimited_memory_s = any->front().total_seconds();
+    out_.unlimited_peak_bytes = any->front().peak_bytes;
   }
 
   void add_sharding(const ShardingCosts& costs, const Mesh& mesh, const std::map<char, std::int64_t>& rings,
@@ -228,7 +229,7 @@ class ShardingRanking {
     out_.best.push_back(std::move(ranked));
   }
 
-  ShardAnswer& out_;
+  ShardingReport& out_;
   const Machine& machine_;
   std::size_t count_;
 };
@@ -242,7 +243,7 @@ SendTime slower_transfer_time(const Machine& machine, const Network& network, co
   return *library;
 }
 
-Status add_communication_details(ShardAnswer& out, const Machine& machine) {
+Status add_communication_details(ShardingReport& out, const Machine& machine) {
   if (out.best.empty()) return Done{};
   const auto parsed = parse(out.best[0].program_text);
   if (!parsed) return parsed.error();
@@ -260,8 +261,8 @@ Status add_communication_details(ShardAnswer& out, const Machine& machine) {
 
 }  // namespace
 
-Result<ShardAnswer> search_shardings(const Program& program, const Machine& machine, const Bindings& given,
-                                     const ShardOptions& options) {
+Result<ShardingReport> search_shardings(const Program& program, const Machine& machine, const Bindings& given,
+                                        const ShardOptions& options) {
   if (auto wrong = validate_options(program, options)) return *std::move(wrong);
   auto sizes = program.bind_sizes(given);
   if (!sizes) return sizes.error();
@@ -270,7 +271,7 @@ Result<ShardAnswer> search_shardings(const Program& program, const Machine& mach
   if (!network) return network.error();
   const auto meshes = requested_meshes(program, *network, options);
   if (!meshes) return meshes.error();
-  ShardAnswer out;
+  ShardingReport out;
   out.program = program;
   out.sizes = *sizes;
   out.machine = machine.name;

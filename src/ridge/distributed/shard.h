@@ -28,15 +28,15 @@ struct RankedSharding {
   std::string program_text;                    // sharded program in the notation
 };
 
-struct ShardAnswer {
+struct ShardingReport {
   Program program;
   Bindings sizes;
   std::string machine, network;  // names of the machine and of its links
   std::int64_t chips = 1, meshes = 1;
-  std::vector<RankedSharding> best;        // fastest first; empty if none fits into memory
-  std::optional<double> capacity = {};     // memory of a chip in B; nullopt if unknown
-  std::optional<double> unlimited_s = {};  // fastest time without a memory limit, if no sharding fits
-  double unlimited_bytes = 0;              // memory that this needs
+  std::vector<RankedSharding> best;               // fastest first; empty if none fits into memory
+  std::optional<double> capacity = {};            // memory of a chip in B; nullopt if unknown
+  std::optional<double> unlimited_memory_s = {};  // fastest time without a memory limit, if no sharding fits
+  double unlimited_peak_bytes = 0;                // memory that this needs
   // Lower bound on the words moved by the products over all chips, if each tensor is stored once, evenly distributed.
   double min_words = 0;
   // Communication of the fastest sharding: how its small messages are sent best, and which collectives overlap with
@@ -47,8 +47,8 @@ struct ShardAnswer {
 
 // Errors: chips outside 2 to 4096, an invalid mesh or one with another number of chips, a program that is sharded
 // already, a dimension without a value; a machine without a link.
-Result<ShardAnswer> search_shardings(const Program& program, const Machine& machine, const Bindings& given,
-                                     const ShardOptions& options);
+Result<ShardingReport> search_shardings(const Program& program, const Machine& machine, const Bindings& given,
+                                        const ShardOptions& options);
 
 // Returns the minimum number of words, over all P chips, that a product of m x k by k x n moves if each chip starts
 // with 1/P of each operand and ends with 1/P of the result (Al Daas, Ballard, Grigori, Kumar, Rouse, SPAA 2022).

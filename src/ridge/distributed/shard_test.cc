@@ -23,8 +23,8 @@ Machine make_test_machine(double capacity = 0) {
 constexpr const char* mlp =
     "x: bf16[B, D]   up: bf16[D, F]   down: bf16[F, D]\nh[B, F] = x * up\na[B, F] = gelu(h)\ny: bf16[B, D] = a * down";
 
-ShardAnswer search_text(const std::string& text, const Machine& machine, const Bindings& sizes,
-                        const ShardOptions& options) {
+ShardingReport search_text(const std::string& text, const Machine& machine, const Bindings& sizes,
+                           const ShardOptions& options) {
   auto found = search_shardings(parse(text).value(), machine, sizes, options);
   EXPECT_TRUE(found.ok()) << (found.ok() ? "" : found.error().to_string());
   return *std::move(found);
@@ -32,13 +32,13 @@ ShardAnswer search_text(const std::string& text, const Machine& machine, const B
 
 // With many rows, weights are replicated and rows split: nothing moves. With few rows, weights are split and rows move.
 TEST(Shard, best_sharding_depends_on_the_number_of_rows) {
-  const ShardAnswer many =
+  const ShardingReport many =
       search_text(mlp, make_test_machine(), {{"B", 1 << 20}, {"D", 512}, {"F", 2048}}, {.chips = 8});
   EXPECT_EQ(format_partition(many.best[0].sharding.partitions[0]), "B over X");
   EXPECT_EQ(many.best[0].sharding.words, 0);
   EXPECT_EQ(many.best[0].sharding.network_s, 0);
   EXPECT_EQ(many.best.size(), 10U);
-  const ShardAnswer few = search_text(mlp, make_test_machine(), {{"B", 8}, {"D", 8192}, {"F", 32768}}, {.chips = 8});
+  const ShardingReport few = search_text(mlp, make_test_machine(), {{"B", 8}, {"D", 8192}, {"F", 32768}}, {.chips = 8});
   EXPECT_EQ(format_partition(few.best[0].sharding.partitions[0]), "F over X");
   EXPECT_EQ(format_partition(few.best[0].sharding.partitions[2]), "F over X");
   // The result's partial sums are reduce-scattered: 7 of 8 are sent for each of its words.
@@ -47,13 +47,13 @@ TEST(Shard, best_sharding_depends_on_the_number_of_rows) {
 
 // Seven chips and eight rows, or 16381 columns: the largest shard decides, and every word moved is counted.
 TEST(Shard, sizes_that_the_mesh_does_not_divide) {
-  const ShardAnswer many =
+  const ShardingReport many =
       search_text(mlp, make_test_machine(), {{"B", 1 << 20}, {"D", 512}, {"F", 2048}}, {.chips = 7});
   EXPECT_EQ(format_partition(many.best[0].sharding.partitions[0]), "B over X");
   const double part = (1 << 20) / 7 + 1, products = 2 * 2 * part * 512 * 2048 / 1e14;
   EXPECT_GT(many.best[0].sharding.compute_s, products);
   EXPECT_LT(many.best[0].sharding.compute_s, 1.2 * products);
-  const ShardAnswer few = search_text(mlp, make_test_machine(), {{"B", 8}, {"D", 8192}, {"F", 16381}}, {.chips = 7});
+  const ShardingReport few = search_text(mlp, make_test_machine(), {{"B", 8}, {"D", 8192}, {"F", 16381}}, {.chips = 7});
   EXPECT_EQ(format_partition(few.best[0].sharding.partitions[0]), "F over X");
   EXPECT_EQ(format_partition(few.best[0].sharding.partitions[2]), "F over X");
   EXPECT_EQ(few.best[0].sharding.words, 6 * 8 * 8192);
@@ -82,15 +82,15 @@ TEST(Shard, splits_only_divisible_dimensions) {
 
 TEST(Shard, respects_the_memory_limit) {
   const Bindings sizes{{"B", 1 << 14}, {"D", 1024}, {"F", 4096}};
-  const ShardAnswer open = search_text(mlp, make_test_machine(), sizes, {.chips = 8});
+  const ShardingReport open = search_text(mlp, make_test_machine(), sizes, {.chips = 8});
   const double need = open.best[0].sharding.peak_bytes;
-  const ShardAnswer tight = search_text(mlp, make_test_machine(0.9 * need), sizes, {.chips = 8});
+  const ShardingReport tight = search_text(mlp, make_test_machine(0.9 * need), sizes, {.chips = 8});
   ASSERT_FALSE(tight.best.empty());
   for (const RankedSharding& r : tight.best) EXPECT_LE(r.sharding.peak_bytes, 0.9 * need);
   EXPECT_GE(tight.best[0].sharding.total_seconds(), open.best[0].sharding.total_seconds());
-  const ShardAnswer none = search_text(mlp, make_test_machine(1000), sizes, {.chips = 8});
+  const ShardingReport none = search_text(mlp, make_test_machine(1000), sizes, {.chips = 8});
   EXPECT_TRUE(none.best.empty());
-  EXPECT_GT(*none.unlimited_s, 0);
+  EXPECT_GT(*none.unlimited_memory_s, 0);
 }
 
 // The program text parses, and explain() predicts the same network time for it.
@@ -105,7 +105,7 @@ TEST(Shard, program_text_is_readable_by_explain) {
       Bindings sizes;
       for (const std::string& dim : parse(text).value().dim_names())
         sizes[dim] = dim == "B" || dim == "S" ? rows : 2048;
-      const ShardAnswer a = search_text(text, make_test_machine(), sizes, {.chips = chips});
+      const ShardingReport a = search_text(text, make_test_machine(), sizes, {.chips = chips});
       const auto again = parse(a.best[0].program_text);
       ASSERT_TRUE(again.ok()) << a.best[0].program_text << (again.ok() ? "" : again.error().to_string());
       const auto e = explain(*again, make_test_machine(), sizes, {}, Thresholds::skipped);
@@ -117,7 +117,7 @@ TEST(Shard, program_text_is_readable_by_explain) {
 }
 
 TEST(Shard, explains_slower_shardings) {
-  const ShardAnswer a = search_text(mlp, make_test_machine(), {{"B", 64}, {"D", 8192}, {"F", 32768}}, {.chips = 8});
+  const ShardingReport a = search_text(mlp, make_test_machine(), {{"B", 64}, {"D", 8192}, {"F", 32768}}, {.chips = 8});
   EXPECT_EQ(a.best[0].slower_because, "");
   for (std::size_t i = 1; i < a.best.size(); ++i) EXPECT_NE(a.best[i].slower_because, "");
 }
@@ -145,7 +145,7 @@ TEST(Shard, uses_library_times) {
 
 // Of shardings with equal times, only the one with the least memory is listed.
 TEST(Shard, lists_equal_times_once) {
-  const ShardAnswer a =
+  const ShardingReport a =
       search_text(mlp, make_test_machine(), {{"B", 64}, {"D", 8192}, {"F", 32768}}, {.mesh = "X=4,Y=2"});
   for (std::size_t i = 1; i < a.best.size(); ++i)
     EXPECT_GT(a.best[i].sharding.total_seconds(), a.best[i - 1].sharding.total_seconds() * (1 + 1e-10));
@@ -186,7 +186,7 @@ TEST(Shard, large_layer_is_fast) {
       "a[B, G, R, E] = p * values\no[B, D] = a * wo\ny[B, D] = x + o\nn[B, D] = rmsnorm(y over D) * norm2\n"
       "g[B, F] = n * gate\nu[B, F] = n * up\nm[B, F] = silu(g) * u\nw[B, D] = m * down\nz: bf16[B, D] = y + w";
   const Bindings sizes{{"B", 512}, {"D", 8192}, {"G", 8}, {"R", 8}, {"E", 128}, {"F", 28672}, {"T", 8192}};
-  const ShardAnswer a = search_text(layer, make_test_machine(), sizes, {.chips = 64});
+  const ShardingReport a = search_text(layer, make_test_machine(), sizes, {.chips = 64});
   EXPECT_EQ(a.best.size(), 10U);
   EXPECT_EQ(a.meshes, 4);  // 64, 32 x 2, 16 x 4, 8 x 8
 }

@@ -57,7 +57,7 @@ const RedistributionCost& ShardingCosts::redistribution_cost(int tensor, const L
   if (found != cached.end()) return found->second;
   const Tensor& t = program_->tensors[static_cast<std::size_t>(tensor)];
   const std::vector<std::int64_t> shape = tensor_extents(t, sizes_);
-  const StoredBits stored = stored_bits(t.dtype);
+  const ScaleBlockBits stored = scale_block_bits(t.dtype);
   const Rational element_bytes(stored.bits, 8 * stored.elements);
   RedistributionCost cost;
   for (const RedistributionStep& step : plan_redistribution(source, target)) {

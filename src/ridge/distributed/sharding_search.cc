@@ -10,7 +10,7 @@
 namespace ridge {
 namespace {
 
-constexpr std::size_t max_labels = 20'000'000;  // takes some seconds
+constexpr std::size_t max_prefixes = 20'000'000;  // takes some seconds
 
 const Tensor& tensor_at(const ShardingCosts& costs, int t) {
   return costs.program().tensors[static_cast<std::size_t>(t)];
@@ -37,15 +37,14 @@ double copy_bytes(const ShardingCosts& costs, int t, const Layout& source, const
   return costs.redistribution_cost(t, source, target).needs_copy ? costs.bytes_per_device(t, copy) : 0;
 }
 
-// Cost of a prefix of the program. Peak memory is the inputs, which are always live, plus `peak_intermediates`.
-struct SearchLabel {
+// Cost and choices of the statements so far. Peak memory is the inputs, always live, plus `peak_intermediates`.
+struct ShardingPrefix {
   double time_s = 0, input_bytes = 0, output_bytes = 0, peak_intermediates = 0;
-  int previous_state = -1, previous_label = -1;  // predecessor
+  int previous_state = -1, previous_prefix = -1;  // predecessor
   int partition_index = 0;
-  std::vector<std::pair<int, int>> input_layouts =
-      {};                // inputs first read by this statement, with their layout indices
-  int result_index = 0;  // layout index of the result
-  bool is_no_worse(const SearchLabel& o) const {
+  std::vector<std::pair<int, int>> input_layouts = {};  // inputs first read by this statement; their layout indices
+  int result_index = 0;                                 // layout index of the result
+  bool is_no_worse(const ShardingPrefix& o) const {
     return time_s <= o.time_s && input_bytes <= o.input_bytes && output_bytes <= o.output_bytes &&
            peak_intermediates <= o.peak_intermediates;
   }
@@ -54,7 +53,7 @@ struct SearchLabel {
 bool is_equal_time(double a, double b) { return std::abs(a - b) <= 1e-9 * std::min(a, b); }
 
 using LayoutKey = std::vector<int>;  // layout index of each tensor that a later statement reads
-using LabelsByState = std::map<LayoutKey, std::vector<SearchLabel>>;
+using PrefixesByState = std::map<LayoutKey, std::vector<ShardingPrefix>>;
 
 class ShardingSearch {
  public:
@@ -82,7 +81,7 @@ class ShardingSearch {
   }
 
   Result<std::vector<Sharding>> run() {
-    SearchLabel start;
+    ShardingPrefix start;
     for (std::size_t t = 0; t < readers_.size(); ++t)
       if (readers_[t].empty() && costs_.program().tensors[t].role == TensorRole::input)
         start.input_bytes +=
@@ -90,8 +89,8 @@ class ShardingSearch {
     states_after_.push_back({{LayoutKey{}, {start}}});
     for (std::size_t s = 0; s < costs_.program().statements.size(); ++s) {
       add_states_after(s);
-      if (labels_tried_ > max_labels)
-        return input_error(fmt::format("more than {} sharding combinations to try", max_labels),
+      if (prefixes_tried_ > max_prefixes)
+        return input_error(fmt::format("more than {} sharding combinations to try", max_prefixes),
                            "give fewer mesh axes, or a part of the program");
     }
     return collect_best();
@@ -103,7 +102,7 @@ class ShardingSearch {
     return !readers.empty() && readers.back() > after;
   }
 
-  // Returns the tensors of the keys before statement `next`, in order: available and still to be read.
+  // Returns the tensors that exist before statement `next` and are read by it or later: those of a LayoutKey.
   std::vector<int> live_tensors(std::size_t next) const {
     std::vector<int> out;
     for (std::size_t t = 0; t < readers_.size(); ++t) {
@@ -133,7 +132,7 @@ class ShardingSearch {
   struct StatementContext {
     std::size_t s;
     const Statement& statement;
-    std::vector<int> live_before, live_after;  // tensors of the keys before and after it
+    std::vector<int> live_before, live_after;  // live tensors before and after the statement
     std::vector<int> operands;
     // For the current partition: result options, required layouts, and redistribution costs of each operand layout.
     std::vector<ResultOption> result_options = {};
@@ -145,19 +144,19 @@ class ShardingSearch {
   void add_states_after(std::size_t s) {
     const Statement& statement = costs_.program().statements[s];
     StatementContext context{s, statement, live_tensors(s), live_tensors(s + 1), distinct_operands(statement)};
-    LabelsByState next;
+    PrefixesByState next;
     LayoutIndices indices(readers_.size(), -1);
     for (std::size_t c = 0; c < costs_.statement_costs(s).size(); ++c) {
       set_operand_costs(context, costs_.statement_costs(s)[c].partition);
       context.result_options =
           result_options(statement, costs_.statement_costs(s)[c].partition, is_read_again(statement.result(), s));
       int index = 0;
-      for (const auto& [key, labels] : states_after_.back()) {
-        SearchLabel step{.previous_state = index++, .partition_index = static_cast<int>(c)};
+      for (const auto& [key, prefixes] : states_after_.back()) {
+        ShardingPrefix step{.previous_state = index++, .partition_index = static_cast<int>(c)};
         step.time_s = costs_.statement_costs(s)[c].compute_s + costs_.statement_costs(s)[c].network_s;
-        if (labels.front().time_s + step.time_s + min_remaining_s_[s + 1] > max_seconds_) continue;
+        if (prefixes.front().time_s + step.time_s + min_remaining_s_[s + 1] > max_seconds_) continue;
         for (std::size_t i = 0; i < key.size(); ++i) indices[static_cast<std::size_t>(context.live_before[i])] = key[i];
-        choose_operand_layouts(context, labels, indices, step, 0, next);
+        choose_operand_layouts(context, prefixes, indices, step, 0, next);
       }
     }
     keep_fastest_states(next);
@@ -165,10 +164,10 @@ class ShardingSearch {
   }
 
   // Drops all but the fastest states if the number of states is limited.
-  void keep_fastest_states(LabelsByState& states) const {
+  void keep_fastest_states(PrefixesByState& states) const {
     if (max_states_ == 0 || states.size() <= max_states_) return;
     std::vector<double> times;
-    for (const auto& [key, labels] : states) times.push_back(labels.front().time_s);
+    for (const auto& [key, prefixes] : states) times.push_back(prefixes.front().time_s);
     std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(max_states_) - 1, times.end());
     const double max_time = times[max_states_ - 1];
     std::erase_if(states, [&](const auto& each) { return each.second.front().time_s > max_time; });
@@ -205,18 +204,19 @@ class ShardingSearch {
   }
 
   // Tries all layouts of the operands from the i-th on. `step` has the costs of the operands before it.
-  void choose_operand_layouts(const StatementContext& context, const std::vector<SearchLabel>& labels,
-                              LayoutIndices& indices, const SearchLabel& step, std::size_t i, LabelsByState& next) {
-    if (i == context.operands.size()) return choose_result_layout(context, labels, indices, step, next);
+  void choose_operand_layouts(const StatementContext& context, const std::vector<ShardingPrefix>& prefixes,
+                              LayoutIndices& indices, const ShardingPrefix& step, std::size_t i,
+                              PrefixesByState& next) {
+    if (i == context.operands.size()) return choose_result_layout(context, prefixes, indices, step, next);
     const int t = context.operands[i];
-    if (labels.front().time_s + step.time_s + min_remaining_s_[context.s + 1] > max_seconds_) return;
+    if (prefixes.front().time_s + step.time_s + min_remaining_s_[context.s + 1] > max_seconds_) return;
     int& chosen = indices[static_cast<std::size_t>(t)];
     if (chosen >= 0) {
       const OperandCost& operand_cost = context.operand_costs[i][static_cast<std::size_t>(chosen)];
-      SearchLabel extended = step;
+      ShardingPrefix extended = step;
       extended.time_s += operand_cost.time_s;
       extended.peak_intermediates += operand_cost.copy_bytes;
-      return choose_operand_layouts(context, labels, indices, extended, i + 1, next);
+      return choose_operand_layouts(context, prefixes, indices, extended, i + 1, next);
     }
     const bool has_several_readers = readers_[static_cast<std::size_t>(t)].size() > 1;
     const std::vector<Layout> layouts = has_several_readers
@@ -225,28 +225,28 @@ class ShardingSearch {
     for (const Layout& option : layouts) {
       const int index = layout_index(t, option);
       const OperandCost& operand_cost = context.operand_costs[i][static_cast<std::size_t>(index)];
-      SearchLabel extended = step;
+      ShardingPrefix extended = step;
       extended.time_s += operand_cost.time_s;
       extended.peak_intermediates += operand_cost.copy_bytes;
       extended.input_bytes += layout_bytes_[static_cast<std::size_t>(t)][static_cast<std::size_t>(index)];
       extended.input_layouts.emplace_back(t, index);
       chosen = index;
-      choose_operand_layouts(context, labels, indices, extended, i + 1, next);
+      choose_operand_layouts(context, prefixes, indices, extended, i + 1, next);
       chosen = -1;
     }
   }
 
-  void choose_result_layout(const StatementContext& context, const std::vector<SearchLabel>& labels,
-                            const LayoutIndices& indices, SearchLabel step, LabelsByState& next) {
+  void choose_result_layout(const StatementContext& context, const std::vector<ShardingPrefix>& prefixes,
+                            const LayoutIndices& indices, ShardingPrefix step, PrefixesByState& next) {
     const int t = context.statement.result();
     const bool output = tensor_at(costs_, t).role == TensorRole::output;
     for (std::size_t other = 0; other < indices.size(); ++other)
       if (indices[other] >= 0 && costs_.program().tensors[other].role == TensorRole::intermediate)
         step.peak_intermediates += layout_bytes_[other][static_cast<std::size_t>(indices[other])];
     for (const ResultOption& option : context.result_options) {
-      if (labels.front().time_s + step.time_s + option.time_s + min_remaining_s_[context.s + 1] > max_seconds_)
+      if (prefixes.front().time_s + step.time_s + option.time_s + min_remaining_s_[context.s + 1] > max_seconds_)
         continue;
-      SearchLabel extended = step;
+      ShardingPrefix extended = step;
       extended.result_index = option.index;
       extended.time_s += option.time_s;
       extended.peak_intermediates += option.result_bytes + option.copy_bytes;
@@ -254,48 +254,49 @@ class ShardingSearch {
       LayoutKey key;
       for (const int other : context.live_after)
         key.push_back(other == t ? option.index : indices[static_cast<std::size_t>(other)]);
-      std::vector<SearchLabel>& next_labels = next[key];
-      labels_tried_ += labels.size();
-      for (std::size_t l = 0; l < labels.size(); ++l) {
-        if (labels[l].time_s + extended.time_s + min_remaining_s_[context.s + 1] > max_seconds_) break;
-        add_label(next_labels, labels[l], extended, static_cast<int>(l));
+      std::vector<ShardingPrefix>& next_prefixes = next[key];
+      prefixes_tried_ += prefixes.size();
+      for (std::size_t l = 0; l < prefixes.size(); ++l) {
+        if (prefixes[l].time_s + extended.time_s + min_remaining_s_[context.s + 1] > max_seconds_) break;
+        add_prefix(next_prefixes, prefixes[l], extended, static_cast<int>(l));
       }
-      if (next_labels.empty()) next.erase(key);
+      if (next_prefixes.empty()) next.erase(key);
     }
   }
 
-  void add_label(std::vector<SearchLabel>& labels, const SearchLabel& before, const SearchLabel& step, int label) {
+  void add_prefix(std::vector<ShardingPrefix>& prefixes, const ShardingPrefix& before, const ShardingPrefix& step,
+                  int prefix) {
     const bool memory = capacity_ > 0;
-    if (!memory && labels.size() == count_ && labels.back().time_s <= before.time_s + step.time_s) return;
-    SearchLabel sum = step;
-    sum.previous_label = label;
+    if (!memory && prefixes.size() == count_ && prefixes.back().time_s <= before.time_s + step.time_s) return;
+    ShardingPrefix sum = step;
+    sum.previous_prefix = prefix;
     sum.time_s += before.time_s;
     sum.input_bytes += before.input_bytes;
     sum.output_bytes += before.output_bytes;
     sum.peak_intermediates = std::max(before.peak_intermediates, before.output_bytes + step.peak_intermediates);
     if (memory && sum.input_bytes + sum.peak_intermediates > capacity_) return;
-    if (memory ? is_dominated(labels, sum) : merge_with_equal_time(labels, sum)) return;
+    if (memory ? is_dominated(prefixes, sum) : merge_with_equal_time(prefixes, sum)) return;
     const auto position =
-        std::upper_bound(labels.begin(), labels.end(), sum,
-                         [](const SearchLabel& a, const SearchLabel& b) { return a.time_s < b.time_s; });
-    labels.insert(position, std::move(sum));
-    if (!memory && labels.size() > count_) labels.pop_back();
+        std::upper_bound(prefixes.begin(), prefixes.end(), sum,
+                         [](const ShardingPrefix& a, const ShardingPrefix& b) { return a.time_s < b.time_s; });
+    prefixes.insert(position, std::move(sum));
+    if (!memory && prefixes.size() > count_) prefixes.pop_back();
   }
 
-  // True if a label with the same time exists; keeps the one with less memory.
-  static bool merge_with_equal_time(std::vector<SearchLabel>& labels, const SearchLabel& sum) {
-    const auto equal_label = std::find_if(labels.begin(), labels.end(),
-                                          [&](const SearchLabel& o) { return is_equal_time(o.time_s, sum.time_s); });
-    if (equal_label == labels.end()) return false;
-    if (sum.input_bytes + sum.peak_intermediates < equal_label->input_bytes + equal_label->peak_intermediates)
-      *equal_label = sum;
+  // True if a prefix with the same time exists; keeps the one with less memory.
+  static bool merge_with_equal_time(std::vector<ShardingPrefix>& prefixes, const ShardingPrefix& sum) {
+    const auto equal_prefix = std::find_if(
+        prefixes.begin(), prefixes.end(), [&](const ShardingPrefix& o) { return is_equal_time(o.time_s, sum.time_s); });
+    if (equal_prefix == prefixes.end()) return false;
+    if (sum.input_bytes + sum.peak_intermediates < equal_prefix->input_bytes + equal_prefix->peak_intermediates)
+      *equal_prefix = sum;
     return true;
   }
-  // True if an equally fast label needs no more memory, or if labels with `count` distinct shorter times do not.
-  bool is_dominated(const std::vector<SearchLabel>& labels, const SearchLabel& sum) const {
+  // True if an equally fast prefix needs no more memory, or if prefixes with `count` distinct shorter times do not.
+  bool is_dominated(const std::vector<ShardingPrefix>& prefixes, const ShardingPrefix& sum) const {
     std::size_t faster = 0;
     double last = -1;
-    for (const SearchLabel& o : labels) {  // ascending times
+    for (const ShardingPrefix& o : prefixes) {  // ascending times
       if (!o.is_no_worse(sum)) continue;
       if (is_equal_time(o.time_s, sum.time_s)) return true;
       if (last < 0 || !is_equal_time(o.time_s, last)) ++faster;
@@ -305,10 +306,11 @@ class ShardingSearch {
   }
 
   Result<std::vector<Sharding>> collect_best() const {
-    std::vector<std::pair<double, std::pair<int, int>>> last;  // time, state, label
+    std::vector<std::pair<double, std::pair<int, int>>> last;  // time, state, prefix
     int index = 0;
-    for (const auto& [key, labels] : states_after_.back()) {
-      for (std::size_t l = 0; l < labels.size(); ++l) last.push_back({labels[l].time_s, {index, static_cast<int>(l)}});
+    for (const auto& [key, prefixes] : states_after_.back()) {
+      for (std::size_t l = 0; l < prefixes.size(); ++l)
+        last.push_back({prefixes[l].time_s, {index, static_cast<int>(l)}});
       ++index;
     }
     std::stable_sort(last.begin(), last.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -328,20 +330,21 @@ class ShardingSearch {
     return out;
   }
 
-  Sharding trace_sharding(int state, int label) const {
+  Sharding trace_sharding(int state, int prefix) const {
     const Program& program = costs_.program();
     std::vector<Partition> partitions(program.statements.size());
     std::vector<Layout> layouts;
     for (const Tensor& t : program.tensors) layouts.push_back(replicated_layout(t));
     for (std::size_t s = program.statements.size(); s-- > 0;) {
-      const SearchLabel& l = std::next(states_after_[s + 1].begin(), state)->second[static_cast<std::size_t>(label)];
+      const ShardingPrefix& l =
+          std::next(states_after_[s + 1].begin(), state)->second[static_cast<std::size_t>(prefix)];
       partitions[s] = costs_.statement_costs(s)[static_cast<std::size_t>(l.partition_index)].partition;
       const int result = program.statements[s].result();
       const auto layout = [&](int t, int index) { return costs_.layouts_of(t)[static_cast<std::size_t>(index)]; };
       layouts[static_cast<std::size_t>(result)] = layout(result, l.result_index);
       for (const auto& [t, index] : l.input_layouts) layouts[static_cast<std::size_t>(t)] = layout(t, index);
       state = l.previous_state;
-      label = l.previous_label;
+      prefix = l.previous_prefix;
     }
     return evaluate_sharding(costs_, std::move(partitions), std::move(layouts));
   }
@@ -353,8 +356,8 @@ class ShardingSearch {
   std::vector<std::vector<std::size_t>> readers_;
   std::vector<std::vector<double>> layout_bytes_;  // B on a device for each tensor and layout
   std::vector<double> min_remaining_s_;            // lower bound in s for the statements from each index on
-  std::vector<LabelsByState> states_after_;
-  std::size_t labels_tried_ = 0;
+  std::vector<PrefixesByState> states_after_;
+  std::size_t prefixes_tried_ = 0;
 };
 
 bool all_fit(const std::vector<Sharding>& all, double capacity) {

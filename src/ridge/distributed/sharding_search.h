@@ -31,7 +31,7 @@ Result<std::vector<Sharding>> best_shardings(const ShardingCosts& costs, double 
 
 // Returns the layouts in which to store an input whose only reader requires `required`.
 std::vector<Layout> candidate_input_layouts(const ShardingCosts& costs, int input, const Layout& required,
-                                            bool short_of_memory);
+                                            bool is_memory_limited);
 // Returns the layouts in which to store a result that is produced as `produced`.
 std::vector<Layout> candidate_result_layouts(const ShardingCosts& costs, int result, const Layout& produced,
                                              bool read_again);

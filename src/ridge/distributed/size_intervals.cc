@@ -18,22 +18,22 @@ constexpr std::size_t max_intervals = 16, max_coefficients = 4;
 
 // Sizes with equal keys share one formula. The key has, for each transfer, its devices on all levels but the outermost,
 // the index of the slowest level, and the number of links in use.
-using DivisorKey = std::vector<std::vector<std::int64_t>>;
+using FormulaKey = std::vector<std::vector<std::int64_t>>;
 struct SizeClass {
-  DivisorKey key;
+  FormulaKey key;
   std::int64_t step = 1;
 };
 
-struct DeviceCounts {
-  Polynomial flops, sent;
+struct DeviceWork {
+  Polynomial flops, bytes_sent;
 };
 
-Rational fraction_of(const Polynomial& sent, const Polynomial& bytes) {
+Rational coefficient_ratio(const Polynomial& sent, const Polynomial& bytes) {
   if (sent.is_zero() || bytes.is_zero()) return 0;
   return sent.terms().begin()->second / bytes.terms().begin()->second;
 }
 
-std::int64_t round_rate(double rate) { return std::max<std::int64_t>(1, std::llround(rate)); }
+std::int64_t round_bytes_per_s(double rate) { return std::max<std::int64_t>(1, std::llround(rate)); }
 
 // Returns the number of links in use, or 0 if each other device has its own link, so that the number does not matter.
 std::int64_t occupied_links(const LevelWork& level, const Network& network) {
@@ -45,7 +45,7 @@ std::int64_t occupied_links(const LevelWork& level, const Network& network) {
 std::size_t slowest_level(const Transfer& t, const std::vector<LevelWork>& levels) {
   std::size_t out = 0;
   const auto time = [&](std::size_t i) {
-    return fraction_of(levels[i].sent, t.bytes) / Rational(round_rate(levels[i].rate));
+    return coefficient_ratio(levels[i].bytes_sent, t.bytes) / Rational(round_bytes_per_s(levels[i].rate));
   };
   for (std::size_t i = 1; i < levels.size(); ++i)
     if (time(i) > time(out)) out = i;
@@ -92,15 +92,15 @@ class SizedProgram {
       }
   }
 
-  DeviceCounts count_at(std::int64_t n, double rate) const {
+  DeviceWork work_for_size(std::int64_t n, double rate) const {
     const Network network = network_at(n);
-    DeviceCounts out;
+    DeviceWork out;
     for (const Work& work : work_at(n)) {
       if (work.contraction) out.flops += work.flops;
       for (const Transfer& t : work.transfers) {
         const std::vector<LevelWork> levels = count_level_work(t, network);
         const LevelWork& level = levels[slowest_level(t, levels)];
-        out.sent += level.sent * Rational(round_rate(rate), round_rate(level.rate));
+        out.bytes_sent += level.bytes_sent * Rational(round_bytes_per_s(rate), round_bytes_per_s(level.rate));
       }
     }
     return out;
@@ -194,7 +194,8 @@ std::optional<Polynomial> fit_in_inverse_powers(const std::vector<std::int64_t>&
 
 // Returns the first sizes of an interval, some larger ones and the last.
 std::vector<std::int64_t> sample_sizes(const SizeInterval& s) {
-  const std::int64_t last = s.to == 0 ? max_interval_devices / s.step * s.step : s.to, count = (last - s.from) / s.step + 1;
+  const std::int64_t last = s.to == 0 ? max_interval_devices / s.step * s.step : s.to,
+                     count = (last - s.from) / s.step + 1;
   std::set<std::int64_t> indices;
   for (const std::int64_t index : {std::int64_t{0}, std::int64_t{1}, std::int64_t{2}, std::int64_t{3}, std::int64_t{4},
                                    std::int64_t{5}, std::int64_t{8}, std::int64_t{13}, count / 2, count - 1})
@@ -210,15 +211,15 @@ bool solve_interval(SizeInterval& s, const SizedProgram& sized, const std::strin
   const std::vector<std::int64_t> points = sample_sizes(s);
   std::vector<Polynomial> flops, sent;
   for (const std::int64_t n : points) {
-    DeviceCounts counts = sized.count_at(n, s.rate);
+    DeviceWork counts = sized.work_for_size(n, s.rate);
     flops.push_back(std::move(counts.flops));
-    sent.push_back(std::move(counts.sent));
+    sent.push_back(std::move(counts.bytes_sent));
   }
   const auto flops_fit = fit_in_inverse_powers(points, flops, axes),
              sent_fit = fit_in_inverse_powers(points, sent, axes);
   if (!flops_fit || !sent_fit) return false;
   s.flops = *flops_fit;
-  s.sent = *sent_fit;
+  s.bytes_sent = *sent_fit;
   return true;
 }
 
@@ -231,7 +232,7 @@ bool solve_even_sizes(SizeInterval& s, const SizedProgram& sized, const std::str
 }
 
 // Returns the last size with the same key as `from`; equal keys are contiguous.
-std::int64_t last_size_with_key(const SizedProgram& sized, std::int64_t from, const DivisorKey& key) {
+std::int64_t last_size_with_key(const SizedProgram& sized, std::int64_t from, const FormulaKey& key) {
   std::int64_t in = from, out = max_interval_devices + 1;
   while (out - in > 1) {
     const std::int64_t middle = in + (out - in) / 2;

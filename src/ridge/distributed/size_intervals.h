@@ -23,7 +23,7 @@ struct SizeInterval {
   double rate = 0;                          // B/s for each device on `link`, one way
   // FLOPs of contractions, and bytes sent. Bytes on other links are scaled to the bytes that `link` sends in the same
   // time. Both are multiplied by the same power of n.
-  Polynomial flops = {}, sent = {};
+  Polynomial flops = {}, bytes_sent = {};
 };
 
 // Returns the intervals in ascending order. `axes` are the mesh axes whose product is n; `fixed` has the sizes of the

@@ -45,7 +45,7 @@ TEST(Machine, ReturnsThePeakOfUnitAndDtype) {
             "machine 'none' has no matrix peak for f16; expected one of f32");
 }
 
-TEST(Machine, NamesTheMemoryThatHasNoBandwidth) {
+TEST(Machine, ReportsMemoryWithoutBandwidth) {
   Machine machine = small_machine();
   EXPECT_EQ(machine.memory_bandwidth()->value, 11);
   machine.memory[0].bandwidth.reset();
@@ -91,7 +91,7 @@ TEST(Machine, AcceptsAMemoryByNameLinkOrRate) {
   EXPECT_TRUE(with_memory(machine, ByteRate{-1}).error().message.ends_with("found '-1'"));
 }
 
-TEST(Machine, TotalsOfManyChipsAreSums) {
+TEST(Machine, TotalsOfAPodAreSumsOverChips) {
   Machine machine = small_machine();
   machine.peaks = {{ComputeUnit::matrix, DType::bf16, make_number(8)}};
   EXPECT_TRUE(list_chip_groups(machine).empty());

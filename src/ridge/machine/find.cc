@@ -16,7 +16,7 @@ namespace ridge {
 namespace {
 
 Result<Machine> load_machine_file(const std::string& path, const std::string& hint) {
-  // The limit also ends reading of endless devices.
+  // The size limit also stops reading an endless device such as /dev/zero.
   const Result<std::string> text = read_file(path, std::size_t{1} << 20);
   if (text) return parse_machine(*text, path);
   Error error = text.error();
@@ -39,7 +39,7 @@ std::optional<Result<Machine>> load_probed_machine(const std::string& device, co
 
 Result<Machine> find_cpu() {
   if (auto machine = load_probed_machine("cpu", "ridge probe")) return *std::move(machine);
-  return guess_cpu(read_system(), today_utc());
+  return estimate_cpu_machine(read_system_properties(), today_utc());
 }
 
 Result<Machine> find_cuda() {
@@ -72,7 +72,7 @@ std::string to_lower_case(std::string text) {
 
 RunTarget run_target_of(std::string_view machine_name) {
   if (machine_name == "cpu") return RunTarget::cpu;
-  return machine_name == "cuda" ? RunTarget::cuda : RunTarget::elsewhere;
+  return machine_name == "cuda" ? RunTarget::cuda : RunTarget::prediction_only;
 }
 
 std::vector<std::string> catalog_names() {
@@ -90,7 +90,7 @@ Result<std::string> measured_machine_path(const std::string& device) {
 }
 
 Result<Machine> find_machine(const std::string& name_or_path) {
-  if (const RunTarget target = run_target_of(name_or_path); target != RunTarget::elsewhere)
+  if (const RunTarget target = run_target_of(name_or_path); target != RunTarget::prediction_only)
     return target == RunTarget::cpu ? find_cpu() : find_cuda();
   const std::string name = to_lower_case(name_or_path);
   for (const EmbeddedMachine& machine : embedded_machines())

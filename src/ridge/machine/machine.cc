@@ -75,7 +75,7 @@ Machine limit_to_threads(Machine machine, int threads) {
     if (level.bandwidth) limit(*level.bandwidth, level.one_core_bandwidth);
   const auto cores = machine.numbers.find("cores");
   if (cores != machine.numbers.end() && threads >= cores->second.value)
-    unknown = false;  // all cores' numbers are meant
+    unknown = false;  // with a thread for each core the rates of all cores apply
   const std::string thread_text = threads == 1 ? "one core" : fmt::format("{} threads", threads);
   if (unknown)
     machine.title += fmt::format(", {}; numbers without a single-core value are those of all cores", thread_text);

@@ -109,7 +109,7 @@ std::string print_machine(const Machine& machine);  // returns TOML for parse_ma
 Result<Machine> find_machine(const std::string& name_or_path);
 // Target for running a machine's programs: "cpu" is this CPU, "cuda" the local CUDA device. For other machines there
 // are only predictions.
-enum class RunTarget { cpu, cuda, elsewhere };
+enum class RunTarget { cpu, cuda, prediction_only };
 RunTarget run_target_of(std::string_view machine_name);
 std::vector<std::string> catalog_names();
 

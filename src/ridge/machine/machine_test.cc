@@ -42,7 +42,7 @@ double matrix_ridge(const std::string& name, DType dtype) {
   return peak ? (*peak)->rate.value / machine->memory_bandwidth()->value : 0;
 }
 
-TEST_F(FindMachine, HoldsTheCatalog) {
+TEST_F(FindMachine, FindsEveryCatalogMachine) {
   EXPECT_EQ(catalog_names().size(), 41u);
   EXPECT_THAT(catalog_names(), testing::IsSupersetOf({"tpu_v1", "tpu_v5e", "tpu_v5p", "a100_80", "h100", "h200", "b200",
                                                       "mi300x", "sn40l", "zen5", "tpu_7x", "gb200", "wse3"}));
@@ -77,7 +77,7 @@ TEST_F(FindMachine, AddsLabelledDefaults) {
   EXPECT_TRUE(bare.peaks.empty() && bare.memory.empty());
 }
 
-TEST_F(FindMachine, TakesALinkByItsNameOrAsARate) {
+TEST_F(FindMachine, AcceptsALinkByNameOrRate) {
   const Machine h200 = *find_machine("h200");
   EXPECT_EQ(with_link(h200, "pcie")->links[0].bandwidth.value, 64e9);
   EXPECT_EQ(with_link(h200, "pcie")->links.size(), h200.links.size());
@@ -87,7 +87,7 @@ TEST_F(FindMachine, TakesALinkByItsNameOrAsARate) {
             "  hint: it has nvlink, scaleout, pcie\n");
 }
 
-TEST_F(FindMachine, ReproducesPublishedRidges) {
+TEST_F(FindMachine, ReproducesPublishedRidgePoints) {
   EXPECT_NEAR(matrix_ridge("tpu_v5e", DType::bf16), 240.54, 0.005);
   EXPECT_NEAR(matrix_ridge("tpu_v5e", DType::int8), 481.07, 0.005);
   EXPECT_NEAR(matrix_ridge("tpu_v5p", DType::bf16), 166.00, 0.005);
@@ -129,7 +129,7 @@ TEST_F(FindMachine, MultipliesF32OnTheVectorUnitAndTf32OnTheMatrixUnit) {
   EXPECT_EQ((*h100.contraction_peak(DType::tf32))->rate.value, 494.7e12);
 }
 
-TEST_F(FindMachine, NamesTheDTypesThatAMachineHasWhereOneIsMissing) {
+TEST_F(FindMachine, MissingDtypeErrorListsTheKnownOnes) {
   EXPECT_EQ(find_machine("tpu_v1")->contraction_peak(DType::bf16).error().to_string(),
             "machine 'tpu_v1' has no matrix peak for bf16; expected one of int8\n"
             "  hint: choose a dtype or a machine that has one, or add bf16 under [matrix] in a machine file\n");
@@ -159,7 +159,7 @@ TEST_F(FindMachine, ReadsAFileByItsPath) {
   EXPECT_EQ(*find_machine(path), *find_machine("h100"));
 }
 
-TEST_F(FindMachine, SaysWhichFileCannotBeRead) {
+TEST_F(FindMachine, ReportsAnUnreadableFile) {
   const Error missing = find_machine(folder + "/none.toml").error();
   EXPECT_EQ(missing.kind, ErrorKind::input);
   EXPECT_EQ(missing.to_string(), "cannot read '" + folder +
@@ -169,7 +169,7 @@ TEST_F(FindMachine, SaysWhichFileCannotBeRead) {
   EXPECT_EQ(find_machine("/dev/zero").error().message, "cannot read '/dev/zero': it holds more than 1048576 bytes");
 }
 
-TEST_F(FindMachine, GuessesThisCpuUntilItIsProbed) {
+TEST_F(FindMachine, EstimatesThisCpuUntilItIsProbed) {
   const Machine guess = *find_machine("cpu");
   EXPECT_EQ(guess.name, "cpu");
   EXPECT_EQ(guess.pointwise_peak()->rate.origin, Origin::guessed);
@@ -180,7 +180,7 @@ TEST_F(FindMachine, GuessesThisCpuUntilItIsProbed) {
   EXPECT_EQ(*parse_machine(print_machine(guess), "guess"), guess);
 }
 
-TEST_F(FindMachine, ReadsWhatProbeWrote) {
+TEST_F(FindMachine, ReadsTheProbeFile) {
   const std::string path = *measured_machine_path();
   EXPECT_EQ(path, folder + "/ridge/machines/cpu.toml");
   Machine machine = *find_machine("zen5");
@@ -199,7 +199,7 @@ TEST_F(FindMachine, ReportsACorruptMeasurementInsteadOfGuessing) {
                 "  hint: the file is cut short: complete it, or write it again; `ridge probe` writes it again\n");
 }
 
-TEST_F(FindMachine, FollowsTheXdgRulesForItsFolder) {
+TEST_F(FindMachine, UsesTheXdgDataFolder) {
   const char* home = std::getenv("HOME");
   const std::string kept = home != nullptr ? home : "";
   setenv("XDG_DATA_HOME", "relative", 1);
@@ -231,7 +231,7 @@ Machine make_four_core_machine() {
   return machine;
 }
 
-TEST(SeenWithThreads, UsesTheSmallerOfAllCoresAndOneCoreTimesThreads) {
+TEST(LimitToThreads, UsesTheSmallerOfAllCoresAndOneCoreTimesThreads) {
   const Machine one = limit_to_threads(make_four_core_machine(), 1),
                 two = limit_to_threads(make_four_core_machine(), 2),
                 four = limit_to_threads(make_four_core_machine(), 4);
@@ -246,7 +246,7 @@ TEST(SeenWithThreads, UsesTheSmallerOfAllCoresAndOneCoreTimesThreads) {
   EXPECT_EQ(four, make_four_core_machine());
 }
 
-TEST(SeenWithThreads, TitleReportsMissingSingleCoreNumbers) {
+TEST(LimitToThreads, TitleReportsMissingSingleCoreNumbers) {
   Machine machine = make_four_core_machine();
   machine.peaks[0].one_core.reset();
   const Machine one = limit_to_threads(machine, 1);
@@ -255,7 +255,7 @@ TEST(SeenWithThreads, TitleReportsMissingSingleCoreNumbers) {
   EXPECT_EQ(limit_to_threads(machine, 4).title, "CPU, 4 cores");
 }
 
-TEST(System, ReadsTheProcessorFromItsDescription) {
+TEST(System, ParsesCpuinfo) {
   const SystemProperties properties = parse_cpuinfo(
       "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel name\t: AMD EPYC\ncpu MHz\t\t: 2596.138\n"
       "flags\t\t: fpu avx2 fma avx512f avx512_bf16\nbugs\t\t:\n\nprocessor\t: 1\ncpu MHz\t\t: 3100.5\n");
@@ -267,14 +267,14 @@ TEST(System, ReadsTheProcessorFromItsDescription) {
   EXPECT_EQ(parse_cpuinfo("cpu MHz : nan\ncpu family : nan\n:::\n").family, 0);
 }
 
-TEST(System, CountsFlopACycleByInstructionSet) {
+TEST(System, FlopPerCycleDependsOnTheInstructionSet) {
   const auto width = [](std::string vendor, int family, Isa isa, std::string flags) {
     SystemProperties properties;
     properties.vendor = std::move(vendor);
     properties.family = family;
     properties.isa = isa;
     properties.flags = std::move(flags);
-    return vector_width(properties).flop_per_cycle;
+    return vector_throughput(properties).flop_per_cycle;
   };
   EXPECT_EQ(width("AuthenticAMD", 25, Isa::avx512_bf16, ""), 32);
   EXPECT_EQ(width("AuthenticAMD", 26, Isa::avx512, ""), 64);
@@ -286,13 +286,13 @@ TEST(System, CountsFlopACycleByInstructionSet) {
   EXPECT_EQ(width("", 0, Isa::plain, ""), 8);
 }
 
-TEST(System, GuessesFromCoresClockAndWidth) {
+TEST(System, EstimatesPeaksFromCoresClockAndVectorWidth) {
   SystemProperties properties;
   properties.cores = 4;
   properties.clock_hz = 2e9;
   properties.isa = Isa::avx2;
   properties.model = "CPU";
-  const Machine machine = guess_cpu(properties, "2026-11-20");
+  const Machine machine = estimate_cpu_machine(properties, "2026-11-20");
   EXPECT_EQ(machine.title, "CPU, 4 cores");
   EXPECT_EQ(machine.pointwise_peak()->rate.value, 4 * 2e9 * 32);
   EXPECT_EQ(machine.pointwise_peak()->one_core->value, 2e9 * 32);
@@ -305,23 +305,25 @@ TEST(System, GuessesFromCoresClockAndWidth) {
   EXPECT_EQ(machine.memory_bandwidth()->value, 35e9);
   properties.isa = Isa::avx512_bf16;
   // 64 FLOP per cycle and a bf16 instruction.
-  EXPECT_EQ((*guess_cpu(properties, "2026-11-20").contraction_peak(DType::bf16))->rate.value, 2 * 4 * 2e9 * 64);
-  EXPECT_EQ((*guess_cpu(properties, "2026-11-20").contraction_peak(DType::f16))->rate.value, 4 * 2e9 * 64);
+  EXPECT_EQ((*estimate_cpu_machine(properties, "2026-11-20").contraction_peak(DType::bf16))->rate.value,
+            2 * 4 * 2e9 * 64);
+  EXPECT_EQ((*estimate_cpu_machine(properties, "2026-11-20").contraction_peak(DType::f16))->rate.value, 4 * 2e9 * 64);
   EXPECT_EQ((*machine.contraction_peak(DType::int8))->rate.value, 4 * 2e9 * 32);
-  EXPECT_EQ((*guess_cpu(properties, "2026-11-20").contraction_peak(DType::int8))->rate.value, 4 * 4 * 2e9 * 64);
+  EXPECT_EQ((*estimate_cpu_machine(properties, "2026-11-20").contraction_peak(DType::int8))->rate.value,
+            4 * 4 * 2e9 * 64);
   properties.vendor = "GenuineIntel";  // vdpbf16ps issues every second cycle
-  EXPECT_EQ((*guess_cpu(properties, "2026-11-20").contraction_peak(DType::bf16))->rate.value, 4 * 2e9 * 64);
-  EXPECT_EQ((*guess_cpu(properties, "2026-11-20").contraction_peak(DType::bf16))->rate.source,
+  EXPECT_EQ((*estimate_cpu_machine(properties, "2026-11-20").contraction_peak(DType::bf16))->rate.value, 4 * 2e9 * 64);
+  EXPECT_EQ((*estimate_cpu_machine(properties, "2026-11-20").contraction_peak(DType::bf16))->rate.source,
             "the f32 guess: bf16 is widened to f32");
   properties.isa = Isa::amx;  // a tile product: 16 x 16 x 32 of bf16 in 16 cycles, twice as many of int8
-  const Machine tiles = guess_cpu(properties, "2026-11-20");
+  const Machine tiles = estimate_cpu_machine(properties, "2026-11-20");
   EXPECT_EQ((*tiles.contraction_peak(DType::bf16))->rate.value, 4 * 2e9 * 1024);
   EXPECT_EQ((*tiles.contraction_peak(DType::bf16))->rate.source, "16 times the f32 guess (AMX: 1024 FLOP a cycle)");
   EXPECT_EQ((*tiles.contraction_peak(DType::int8))->rate.value, 4 * 2e9 * 2048);
   EXPECT_EQ((*tiles.contraction_peak(DType::int8))->rate.source, "32 times the f32 guess (AMX)");
 }
 
-TEST(System, CountsTheCpusOfAList) {
+TEST(System, CountsCoresInASysfsList) {
   EXPECT_EQ(cores_in_list("0-7,64-71\n"), 16);
   EXPECT_EQ(cores_in_list("3\n"), 1);
   EXPECT_EQ(cores_in_list("\n"), 0);

@@ -16,7 +16,7 @@ namespace {
 
 using namespace machine;
 
-// Machine files have about 5 kB; larger files are something else.
+// Machine files have about 5 kB; a file above this limit is rejected.
 constexpr std::size_t max_file_bytes = 1 << 20;
 
 // Returns the name if it can be used on the command line and as a TOML key.
@@ -37,25 +37,25 @@ Result<const toml::table*> as_table(const MachineFileText& text, const TomlEntry
 }
 
 // Nested tables of peaks and memory levels, and the members that they set.
-struct PeakPart {
+struct PeakSubtable {
   std::string_view name;
   std::optional<SourcedValue> Peak::*member;
 };
-constexpr PeakPart peak_parts[] = {{"one_core", &Peak::one_core}, {"sustained", &Peak::sustained}};
-struct LevelPart {
+constexpr PeakSubtable peak_subtables[] = {{"one_core", &Peak::one_core}, {"sustained", &Peak::sustained}};
+struct LevelSubtable {
   std::string_view name;
   std::optional<SourcedValue> MemoryLevel::*member;
 };
-constexpr LevelPart level_parts[] = {{"one_core", &MemoryLevel::one_core_bandwidth},
-                                     {"sustained", &MemoryLevel::sustained}};
+constexpr LevelSubtable level_subtables[] = {{"one_core", &MemoryLevel::one_core_bandwidth},
+                                             {"sustained", &MemoryLevel::sustained}};
 
-template <class Part, std::size_t n> const Part* find_part(const Part (&parts)[n], std::string_view name) {
+template <class Part, std::size_t n> const Part* find_subtable(const Part (&parts)[n], std::string_view name) {
   const Part* found = std::find_if(parts, parts + n, [&](const Part& part) { return part.name == name; });
   return found == parts + n ? nullptr : found;
 }
 
-// Reads one number per dtype of [matrix] or [vector], or of a part such as [matrix.one_core].
-Status read_rates(const MachineFileText& text, const TomlEntry& entry, ComputeUnit unit, const PeakPart* part,
+// Reads one number per dtype of [matrix] or [vector], or of a subtable such as [matrix.one_core].
+Status read_rates(const MachineFileText& text, const TomlEntry& entry, ComputeUnit unit, const PeakSubtable* part,
                   Machine& machine) {
   const std::string what = part ? fmt::format("{}.{}", unit_name(unit), part->name) : std::string(unit_name(unit));
   Result<const toml::table*> table = as_table(text, entry, what);
@@ -65,7 +65,7 @@ Status read_rates(const MachineFileText& text, const TomlEntry& entry, ComputeUn
     if (d.element == d.dtype) keys.emplace_back(d.name);
   for (const TomlEntry& field : sorted_entries(**table)) {
     const std::string_view key = field.key->str();
-    if (!part && find_part(peak_parts, key)) continue;
+    if (!part && find_subtable(peak_subtables, key)) continue;
     const std::optional<DType> dtype = parse_dtype(key);
     if (!dtype || dtype_name(*dtype) != key) {
       Error error = unknown_key_error(text, *field.key, fmt::format(" in [{}]", what), keys);
@@ -92,9 +92,9 @@ Status read_rates(const MachineFileText& text, const TomlEntry& entry, ComputeUn
 
 Status read_peaks(const MachineFileText& text, const TomlEntry& entry, ComputeUnit unit, Machine& machine) {
   if (Status read = read_rates(text, entry, unit, nullptr, machine); !read) return read;
-  // The parts are read last, in any order of the file, because they need the peaks.
+  // Subtables such as [matrix.one_core] are read last, because they refer to peaks.
   for (const TomlEntry& field : sorted_entries(*entry.node->as_table()))
-    if (const PeakPart* part = find_part(peak_parts, field.key->str()))
+    if (const PeakSubtable* part = find_subtable(peak_subtables, field.key->str()))
       if (Status read = read_rates(text, field, unit, part, machine); !read) return read;
   return Done{};
 }
@@ -124,7 +124,7 @@ Status read_level(const MachineFileText& text, const TomlEntry& entry, Machine& 
   MemoryLevel level{.name = *level_name, .bandwidth = {}, .capacity = {}};
   for (const TomlEntry& field : sorted_entries(**table)) {
     const std::string_view key = field.key->str();
-    if (const LevelPart* part = find_part(level_parts, key)) {
+    if (const LevelSubtable* part = find_subtable(level_subtables, key)) {
       Result<SourcedValue> found = read_bandwidth(text, field, fmt::format("{}.{}", what, key));
       if (!found) return found.error();
       level.*(part->member) = *found;

@@ -37,7 +37,7 @@ TEST(ParseMachine, ReadsAMinimalFile) {
   EXPECT_EQ(machine->pointwise_peak(), nullptr);
 }
 
-TEST(ParseMachine, ReadsWholeNumbersThatNoDoubleHolds) {
+TEST(ParseMachine, RoundsIntegersThatNoDoubleHolds) {
   const auto rate = [](const std::string& value) {
     const Result<Machine> machine = parse_machine(
         minimal_file("bf16 = { value = " + value + R"(, unit = "FLOP/s", source = "s", read = 2026-11-20 })"),
@@ -49,7 +49,7 @@ TEST(ParseMachine, ReadsWholeNumbersThatNoDoubleHolds) {
   EXPECT_EQ(rate("9223372036854775807"), 0x1p63);
 }
 
-TEST(ParseMachine, KeepsTheMemoriesInTheOrderOfTheText) {
+TEST(ParseMachine, KeepsTheMemoryOrderOfTheFile) {
   const Result<Machine> machine = parse_machine(
       minimal_file(good,
                    "[memory.cache]\ncapacity = { value = 64, unit = \"B\", source = \"s\", read = 2026-11-20 }\n"
@@ -62,7 +62,7 @@ TEST(ParseMachine, KeepsTheMemoriesInTheOrderOfTheText) {
   EXPECT_EQ(machine->memory[2].name, "attic");
 }
 
-TEST(ParseMachine, ReadsWhatOneCoreReaches) {
+TEST(ParseMachine, ReadsOneCoreRates) {
   const Result<Machine> machine = parse_machine(
       "name = \"gpu\"\n[vector.one_core]\nf32 = { value = 1, unit = \"FLOP/s\", source = \"s\", read = 2026-11-20 }\n"
       "[vector]\nf32 = { value = 2, unit = \"FLOP/s\", source = \"s\", read = 2026-11-20 }\n"
@@ -74,18 +74,18 @@ TEST(ParseMachine, ReadsWhatOneCoreReaches) {
   EXPECT_EQ(machine->memory[0].one_core_bandwidth->value, 5);
 }
 
-struct Refusal {
+struct InvalidFile {
   const char* name;
   std::string toml;
   const char* text;
 };
-void PrintTo(const Refusal& refusal, std::ostream* out) { *out << refusal.name; }
+void PrintTo(const InvalidFile& invalid, std::ostream* out) { *out << invalid.name; }
 
-class Refuses : public testing::TestWithParam<Refusal> {};
+class InvalidMachineFile : public testing::TestWithParam<InvalidFile> {};
 
-TEST_P(Refuses, WithPositionAndHint) { EXPECT_EQ(parse_error_text(GetParam().toml), GetParam().text); }
+TEST_P(InvalidMachineFile, ErrorHasPositionAndHint) { EXPECT_EQ(parse_error_text(GetParam().toml), GetParam().text); }
 
-const Refusal refusals[] = {
+const InvalidFile invalid_files[] = {
     {"AnEmptyFile", "", "gpu.toml: the machine lacks a name\n  hint: add name = \"my_machine\" at the top\n"},
     {"NoPeak", "name = \"gpu\"\n",
      "gpu.toml: the machine lacks a peak\n"
@@ -286,7 +286,7 @@ const Refusal refusals[] = {
      "         ^^^^^^^^^^^^\n"},
 };
 
-INSTANTIATE_TEST_SUITE_P(ParseMachine, Refuses, testing::ValuesIn(refusals),
+INSTANTIATE_TEST_SUITE_P(ParseMachine, InvalidMachineFile, testing::ValuesIn(invalid_files),
                          [](const auto& row) { return std::string(row.param.name); });
 
 TEST(ParseMachine, RejectsAFileThatIsTooLarge) {
@@ -323,7 +323,7 @@ std::string code_block(const std::string& text, int index) {
   return text.substr(at, text.find("```", at) - at);
 }
 
-TEST(ParseMachine, ReadsTheExampleOfTheManualAndReportsItsError) {
+TEST(ParseMachine, ParsesTheExampleInTheManual) {
   const std::string manual = *read_file(std::string(RIDGE_SOURCE_DIR) + "/docs/machine_files.md");
   const std::string example = code_block(manual, 0);
   const Result<Machine> machine = parse_machine(example, "my_machine.toml");

@@ -82,7 +82,7 @@ SystemProperties parse_cpuinfo(std::string_view cpuinfo) {
   return properties;
 }
 
-SystemProperties read_system() {
+SystemProperties read_system_properties() {
   SystemProperties properties = parse_cpuinfo(read_text("/proc/cpuinfo"));
   properties.cores = usable_cores();
   properties.isa = detected_isa();
@@ -108,7 +108,7 @@ SystemProperties read_system() {
   return properties;
 }
 
-VectorWidth vector_width(const SystemProperties& properties) {
+VectorThroughput vector_throughput(const SystemProperties& properties) {
   // Zen 4 (family 25) executes a 512-bit instruction as two halves; Zen 5 and Intel servers have two full units.
   if (properties.isa >= Isa::avx512 && properties.vendor == "AuthenticAMD" && properties.family <= 25)
     return {32, "AVX-512 in two halves"};
@@ -119,8 +119,8 @@ VectorWidth vector_width(const SystemProperties& properties) {
   return {8, "a 128-bit multiply and a 128-bit add a cycle"};
 }
 
-Machine guess_cpu(const SystemProperties& properties, const std::string& day) {
-  const VectorWidth width = vector_width(properties);
+Machine estimate_cpu_machine(const SystemProperties& properties, const std::string& day) {
+  const VectorThroughput width = vector_throughput(properties);
   const double clock = properties.clock_hz > 0 ? properties.clock_hz : 2.5e9;
   const double one = width.flop_per_cycle * clock, all = one * properties.cores;
   const std::string core_words = properties.cores == 1 ? "1 core" : fmt::format("{} cores", properties.cores);

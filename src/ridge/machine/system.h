@@ -30,7 +30,7 @@ struct SystemProperties {
   double memory_bytes = 0;
 };
 
-SystemProperties read_system();
+SystemProperties read_system_properties();
 
 // Parses the content of /proc/cpuinfo: model, vendor, family, flags and the highest clock of all cores.
 SystemProperties parse_cpuinfo(std::string_view cpuinfo);
@@ -38,15 +38,15 @@ SystemProperties parse_cpuinfo(std::string_view cpuinfo);
 int cores_in_list(std::string_view list);
 
 // f32 FLOP per cycle and core, with the reason. Every peak is this times the clock times the cores.
-struct VectorWidth {
+struct VectorThroughput {
   int flop_per_cycle;
   std::string_view why;
 };
-VectorWidth vector_width(const SystemProperties& properties);
+VectorThroughput vector_throughput(const SystemProperties& properties);
 
 // Returns an estimated machine. Memory bandwidth is 20 GB/s for the first core plus 5 GB/s for each other core: 25 GB/s
 // for 2 cores, 495 GB/s for 96. `day` is the date of the numbers, YYYY-MM-DD.
-Machine guess_cpu(const SystemProperties& properties, const std::string& day);
+Machine estimate_cpu_machine(const SystemProperties& properties, const std::string& day);
 
 std::string today_utc();  // YYYY-MM-DD, UTC
 

@@ -1,4 +1,4 @@
-// Attention's gradients as `ridge run` runs them, against the fp64 reference, which evaluates single statements.
+// Attention's backward pass, run as `ridge run` does, against the fp64 reference, which evaluates each statement alone.
 #include <gtest/gtest.h>
 
 #include "ridge/measure/run.h"
@@ -31,7 +31,7 @@ std::string program_of(const std::string& dtype, const std::string& weights, con
          tensor("dq", "B, S, K, G, E") + " = ds * k\n" + tensor("dk", "B, T, K, E") + " = ds * q\n";
 }
 
-TEST(AttentionBackwardRun, EqualsItsStatements) {
+TEST(AttentionBackwardRun, FusedKernelMatchesSeparateStatements) {
   const std::string causal = "softmax(where(index(T) <= index(S) + 5, s * 0.2, -inf) over T)";
   const std::string window = "softmax(where((index(T) <= index(S)) * (index(T) > index(S) - 7), s * 0.2, -inf) over T)";
   for (const char* const dtype : {"f32", "bf16", "f16"}) {

@@ -1,5 +1,5 @@
-// Attention of sequences of different lengths, as `ridge run` runs it, against the fp64 reference, which evaluates the
-// statements one by one: in one kernel, and in separate ones if a program needs more.
+// Attention of sequences of different lengths, fused or in separate kernels, run as `ridge run` does. Results are
+// compared with the fp64 reference, which evaluates each statement alone.
 #include <gtest/gtest.h>
 
 #include "ridge/measure/run.h"
@@ -29,7 +29,7 @@ struct Declared {  // a tensor of this format in the notation
   }
 };
 
-std::string program_of(const std::string& dtype, const std::string& mask, const std::string& more = "") {
+std::string attention_program(const std::string& dtype, const std::string& mask, const std::string& more = "") {
   const Declared tensor{dtype};
   return "dims B = 3, S = 5, T = 70, K = 2, G = 2, E = 12\n" + tensor("q", "B, S, K, G, E") + " " +
          tensor("k", "B, T, K, E") + " " + tensor("v", "B, T, K, E") + " n: int32[B]\n" +
@@ -37,14 +37,14 @@ std::string program_of(const std::string& dtype, const std::string& mask, const 
          tensor("o", "B, S, K, G, E") + " = p * v\n";
 }
 
-TEST(AttentionOfLengths, EqualsItsStatements) {
+TEST(VariableLengthAttention, FusedKernelMatchesSeparateStatements) {
   for (const char* const dtype : {"f32", "bf16", "f16"})
     for (const char* const mask : {"index(T) < n", "index(T) <= index(S) + n - 1", "index(T) < n + 1"})
-      EXPECT_EQ(count_kernels(program_of(dtype, mask)), 1u) << dtype << " " << mask;
+      EXPECT_EQ(count_kernels(attention_program(dtype, mask)), 1u) << dtype << " " << mask;
 }
 
 // Contiguous sequences of one or several rows, with equal and with different numbers of keys.
-TEST(AttentionOfLengths, SupportsContiguousSequences) {
+TEST(VariableLengthAttention, MatchesReferenceForPackedSequences) {
   const auto text = [](const std::string& dims, const std::string& mask) {
     return "dims " + dims +
            ", H = 3, E = 12\nq: f32[S, H, E]   k: f32[T, H, E]   v: f32[T, H, E]\n"
@@ -63,7 +63,7 @@ TEST(AttentionOfLengths, SupportsContiguousSequences) {
 }
 
 // Keys and values in pages are read in place; other gathers are stored first.
-std::string paged(const std::string& dtype, const std::string& mask, const std::string& more = "") {
+std::string paged_attention_program(const std::string& dtype, const std::string& mask, const std::string& more = "") {
   const Declared tensor{dtype};
   return "dims B = 3, S = 5, P = 17, M = 4, R = 16, K = 2, G = 2, E = 12\n" + tensor("q", "B, S, K, G, E") + " " +
          tensor("k", "P, R, K, E") + " " + tensor("v", "P, R, K, E") + " n: int32[B] pages: int32[B, M]\n" +
@@ -71,20 +71,23 @@ std::string paged(const std::string& dtype, const std::string& mask, const std::
          "s[B, S, K, G, M, R] = q * a\np[B, S, K, G, M, R] = softmax(" + mask + " over M, R)\n" +
          tensor("o", "B, S, K, G, E") + " = p * b\n";
 }
-TEST(AttentionOfLengths, ReadsKeysInPages) {
+TEST(VariableLengthAttention, ReadsPagedKeysInPlace) {
   for (const char* const dtype : {"f32", "bf16", "f16"}) {
-    EXPECT_EQ(count_kernels(paged(dtype, "s * 0.2")), 1u);
-    EXPECT_EQ(count_kernels(paged(dtype, "where(index(M) * size(R) + index(R) < n, s * 0.2, -inf)")), 1u);
-    EXPECT_EQ(count_kernels(paged(dtype, "where(16 * index(M) + index(R) <= index(S) + n - 1, s * 0.2, -inf)")), 1u);
+    EXPECT_EQ(count_kernels(paged_attention_program(dtype, "s * 0.2")), 1u);
+    EXPECT_EQ(count_kernels(paged_attention_program(dtype, "where(index(M) * size(R) + index(R) < n, s * 0.2, -inf)")),
+              1u);
+    EXPECT_EQ(count_kernels(
+                  paged_attention_program(dtype, "where(16 * index(M) + index(R) <= index(S) + n - 1, s * 0.2, -inf)")),
+              1u);
   }
-  EXPECT_EQ(count_kernels(paged("f32", "where(index(M) * 15 + index(R) < n, s * 0.2, -inf)")), 5u);
-  EXPECT_EQ(count_kernels(paged("f32", "s * 0.2", "c: f32[B, M, R, K, E] = a + 1\n")), 6u)
+  EXPECT_EQ(count_kernels(paged_attention_program("f32", "where(index(M) * 15 + index(R) < n, s * 0.2, -inf)")), 5u);
+  EXPECT_EQ(count_kernels(paged_attention_program("f32", "s * 0.2", "c: f32[B, M, R, K, E] = a + 1\n")), 6u)
       << "a is also read elsewhere";
 }
 
-// Whole numbers are converted for the kernels of expressions.
-TEST(AttentionOfLengths, RunsSeparateKernelsIfItIsNotAttention) {
-  EXPECT_EQ(count_kernels(program_of("f32", "index(T) < 2 * n")), 3u);
+// Integers are converted to f32 for the kernels of expressions.
+TEST(VariableLengthAttention, RunsSeparateKernelsForOtherPrograms) {
+  EXPECT_EQ(count_kernels(attention_program("f32", "index(T) < 2 * n")), 3u);
   EXPECT_EQ(count_kernels("dims N = 9, D = 40\nx: f32[N, D]   n: int32[N]\ny: f32[N, D] = where(index(D) < n, x, 0)\n"),
             1u);
   EXPECT_EQ(count_kernels("dims N = 9, D = 40\nx: bf16[N, D]   n: int32[N]\n"

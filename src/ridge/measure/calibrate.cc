@@ -18,18 +18,18 @@
 namespace ridge {
 namespace {
 
-constexpr std::size_t min_kernels = 10, min_sites_timings = 3, max_fitted = 2500;
+constexpr std::size_t min_kernels = 10, min_kernels_per_half = 3, max_fitted_kernels = 2500;
 // Weight of the penalty for leaving the start values, so that few timings change only the numbers that matter for them.
 constexpr double prior_weight = 0.1;
 
 struct TimingColumns {
-  const ops::LibraryFormula* form = nullptr;
-  std::vector<int> sizes;  // columns of the form's sizes; -1 if absent
+  const ops::LibraryFormula* formula = nullptr;
+  std::vector<int> sizes;  // columns of the formula's sizes; -1 if absent
   int dtype = -1, time = -1;
   bool in_seconds = false;
 };
 
-bool is_time(const std::string& name) {
+bool is_time_column(const std::string& name) {
   return name == "us" || name.ends_with("_us") || name == "us_best" || name == "us_default" || name == "time_s" ||
          name == "median_s";
 }
@@ -40,44 +40,45 @@ int find_column(const CsvLine& head, std::string_view name) {
   return -1;
 }
 
-// Finds the first form whose required columns are all present.
-void find_form(TimingColumns& out, const CsvLine& head) {
-  for (const ops::LibraryFormula* form : ops::library_formulas()) {
+// Finds the first formula whose required columns are all present.
+void find_formula(TimingColumns& out, const CsvLine& head) {
+  for (const ops::LibraryFormula* formula : ops::library_formulas()) {
     out.sizes.clear();
-    for (const std::string_view column : form->columns) out.sizes.push_back(find_column(head, column));
-    const auto needed = out.sizes.begin() + static_cast<std::ptrdiff_t>(form->required_columns);
+    for (const std::string_view column : formula->columns) out.sizes.push_back(find_column(head, column));
+    const auto needed = out.sizes.begin() + static_cast<std::ptrdiff_t>(formula->required_columns);
     if (std::count(out.sizes.begin(), needed, -1) > 0) continue;
-    out.form = form;
+    out.formula = formula;
     return;
   }
 }
 
-std::string list_forms() {
+std::string list_formulas() {
   std::vector<std::string> out;
-  for (const ops::LibraryFormula* form : ops::library_formulas())
-    out.push_back(fmt::format("{} ({})", fmt::join(form->columns.first(form->required_columns), ", "), form->name));
+  for (const ops::LibraryFormula* formula : ops::library_formulas())
+    out.push_back(
+        fmt::format("{} ({})", fmt::join(formula->columns.first(formula->required_columns), ", "), formula->name));
   return fmt::format("{}", fmt::join(out, "; "));
 }
 
 Result<TimingColumns> parse_columns(const CsvLine& head, const std::string& source, const std::string& column) {
   TimingColumns out;
-  find_form(out, head);
+  find_formula(out, head);
   out.dtype = find_column(head, "dtype");
   for (std::size_t i = 0; i < head.cells.size(); ++i) {
     const std::string& name = head.cells[i].text;
-    if (!(column.empty() ? is_time(name) && (out.time < 0 || name == "us_best") : name == column)) continue;
+    if (!(column.empty() ? is_time_column(name) && (out.time < 0 || name == "us_best") : name == column)) continue;
     out.time = static_cast<int>(i);
     out.in_seconds = name.ends_with("_s");
   }
-  if (out.form != nullptr && out.time >= 0) return out;
+  if (out.formula != nullptr && out.time >= 0) return out;
   const bool has_time = out.time >= 0;
   const std::string times = column.empty() ? "such as us or time_s" : column;
   return error_at_cell(
-      input_error(
-          fmt::format("expected {}, found {}",
-                      has_time ? "the columns of a kernel: " + list_forms() : "a column of times " + times, head.text),
-          has_time ? "`ridge bench matmul --against cublaslt --csv` writes such a file"
-                   : "--column NAME selects the column of times"),
+      input_error(fmt::format("expected {}, found {}",
+                              has_time ? "the columns of a kernel: " + list_formulas() : "a column of times " + times,
+                              head.text),
+                  has_time ? "`ridge bench matmul --against cublaslt --csv` writes such a file"
+                           : "--column NAME selects the column of times"),
       source, head, head.cells[0]);
 }
 
@@ -108,11 +109,11 @@ Result<TimedKernel> read_line(const std::string& source, const CsvLine& line, co
 }
 
 // Selects half of the sites by a hash of their sizes alone.
-bool is_fitted_site(const ops::LibraryFormula& form, const TimedKernel& kernel) {
+bool is_fitted_site(const ops::LibraryFormula& formula, const TimedKernel& kernel) {
   constexpr std::uint64_t factors[] = {0x9e3779b97f4a7c15ULL, 0xc2b2ae3d27d4eb4fULL, 0x165667b19e3779f9ULL};
   std::uint64_t x = 0;
-  for (std::size_t i = 0; i < form.group_columns.size(); ++i)
-    x += static_cast<std::uint64_t>(kernel.sizes[form.group_columns[i]]) * factors[i];
+  for (std::size_t i = 0; i < formula.group_columns.size(); ++i)
+    x += static_cast<std::uint64_t>(kernel.sizes[formula.group_columns[i]]) * factors[i];
   x ^= x >> 29;
   x *= 0xbf58476d1ce4e5b9ULL;
   return (x >> 40 & 1) != 0;
@@ -144,9 +145,9 @@ PredictionErrors compute_errors(const KernelTimings& timings, const Predictor& p
   return out;
 }
 
-// Takes every n-th timing so that at most `max_fitted` remain, which bounds the time of a fit.
+// Takes every n-th timing so that at most `max_fitted_kernels` remain, which bounds the time of a fit.
 KernelTimings subsample_timings(const KernelTimings& all) {
-  const std::size_t step = (all.size() + max_fitted - 1) / max_fitted;
+  const std::size_t step = (all.size() + max_fitted_kernels - 1) / max_fitted_kernels;
   KernelTimings out;
   for (std::size_t i = 0; i < all.size(); i += step) out.push_back(all[i]);
   return out;
@@ -158,8 +159,8 @@ std::vector<double> exp_each(const std::vector<double>& logs) {
   return out;
 }
 
-std::vector<double> fit_numbers(const KernelTimings& timings, const ops::LibraryFormula& form,
-                                const ops::LibraryDevice& chip, const std::vector<double>& from) {
+std::vector<double> fit_formula_numbers(const KernelTimings& timings, const ops::LibraryFormula& formula,
+                                        const ops::LibraryDevice& chip, const std::vector<double>& from) {
   std::vector<double> begin;
   for (const double x : from) begin.push_back(base::log(x));
   const auto objective = [&](const std::vector<double>& logs) {
@@ -167,26 +168,26 @@ std::vector<double> fit_numbers(const KernelTimings& timings, const ops::Library
     double sum = 0;
     for (std::size_t i = 0; i < logs.size(); ++i) sum += prior_weight * (logs[i] - begin[i]) * (logs[i] - begin[i]);
     for (const TimedKernel& x : timings)
-      sum += std::abs(base::log(form.estimate_seconds(x.sizes, chip, candidate) / x.seconds));
+      sum += std::abs(base::log(formula.estimate_seconds(x.sizes, chip, candidate) / x.seconds));
     return sum;
   };
   // The second call restarts the simplex, which may have shrunk before it reached the minimum.
-  return exp_each(minimize_by_simplex(minimize_by_simplex(begin, 0.2, 400, objective), 0.2, 400, objective));
+  return exp_each(minimize_nelder_mead(minimize_nelder_mead(begin, 0.2, 400, objective), 0.2, 400, objective));
 }
 
-// Numbers of the machine's file, or the form's start values.
+// Numbers of the machine's file, or the formula's start values.
 struct InitialFit {
   ops::LibraryDevice chip;
   std::vector<double> numbers;
   ops::PredictionSpread spread;
 };
 
-Result<InitialFit> initial_fit(const Machine& machine, DType dtype, const ops::LibraryFormula& form) {
-  const auto rates = library_machine(machine, dtype);
+Result<InitialFit> make_initial_fit(const Machine& machine, DType dtype, const ops::LibraryFormula& formula) {
+  const auto rates = find_datasheet_rates(machine, dtype);
   if (!rates) return rates.error();
-  InitialFit out{.chip = library_chip(machine, *rates), .numbers = {}, .spread = {}};
+  InitialFit out{.chip = make_library_device(machine, *rates), .numbers = {}, .spread = {}};
   out.chip.element_bytes = dtype_bits(dtype) / 8.0;
-  if (&form == &ops::product_formula()) {
+  if (&formula == &ops::product_formula()) {
     const auto products = find_library_model(machine, dtype);
     if (!products) return products.error();
     for (const ops::NamedLibraryNumber& x : ops::library_numbers) out.numbers.push_back(products->numbers.*x.member);
@@ -197,16 +198,17 @@ Result<InitialFit> initial_fit(const Machine& machine, DType dtype, const ops::L
     const auto found = machine.numbers.find(key);
     return found == machine.numbers.end() ? otherwise : found->second.value;
   };
-  for (const ops::LibraryParameter& x : form.numbers)
+  for (const ops::LibraryParameter& x : formula.numbers)
     out.numbers.push_back(stored(std::string(x.key), x.initial_value));
-  out.spread = form_spread(machine, form);
+  out.spread = formula_spread(machine, formula);
   return out;
 }
 
 // Returns the site's columns: "n and k".
-std::string list_site_columns(const ops::LibraryFormula& form) {
+std::string list_site_columns(const ops::LibraryFormula& formula) {
   std::string out;
-  for (const std::size_t i : form.group_columns) out += (out.empty() ? "" : " and ") + std::string(form.columns[i]);
+  for (const std::size_t i : formula.group_columns)
+    out += (out.empty() ? "" : " and ") + std::string(formula.columns[i]);
   return out;
 }
 
@@ -218,10 +220,10 @@ struct NamedValue {
 std::vector<NamedValue> named_values(const Calibration& x) {
   std::vector<NamedValue> out;
   for (std::size_t i = 0; i < x.numbers.size(); ++i)
-    out.push_back({std::string(x.form->numbers[i].key), x.form->numbers[i].unit, x.numbers[i]});
+    out.push_back({std::string(x.formula->numbers[i].key), x.formula->numbers[i].unit, x.numbers[i]});
   const std::pair<const char*, double> spread[] = {
       {"low", x.spread.low}, {"middle", x.spread.middle}, {"high", x.spread.high}};
-  for (const auto& [what, value] : spread) out.push_back({spread_key(*x.form, what), "1", value});
+  for (const auto& [what, value] : spread) out.push_back({spread_key(*x.formula, what), "1", value});
   return out;
 }
 std::string describe_source(const Calibration& x, const std::string& source) {
@@ -240,7 +242,7 @@ Result<LibraryTimings> read_library_timings(std::string_view csv, const std::str
       const auto found = parse_columns(line, source, column);
       if (!found) return found.error();
       at = *found;
-      out.form = at->form;
+      out.formula = at->formula;
       continue;
     }
     const auto cell = [&](int i) {
@@ -261,24 +263,24 @@ Result<LibraryTimings> read_library_timings(std::string_view csv, const std::str
 }
 
 Result<Calibration> calibrate_library(const Machine& machine, DType dtype, const LibraryTimings& timings) {
-  const ops::LibraryFormula& form = *timings.form;
-  const auto initial = initial_fit(machine, dtype, form);
+  const ops::LibraryFormula& formula = *timings.formula;
+  const auto initial = make_initial_fit(machine, dtype, formula);
   if (!initial) return initial.error();
   KernelTimings fitting, held_out;
-  for (const TimedKernel& x : timings.kernels) (is_fitted_site(form, x) ? fitting : held_out).push_back(x);
-  if (fitting.size() < min_sites_timings || held_out.size() < min_sites_timings)
+  for (const TimedKernel& x : timings.kernels) (is_fitted_site(formula, x) ? fitting : held_out).push_back(x);
+  if (fitting.size() < min_kernels_per_half || held_out.size() < min_kernels_per_half)
     return input_error(
         fmt::format("{} kernels have too few different {} to hold out half of these", timings.kernels.size(),
-                    list_site_columns(form)),
-        fmt::format("time kernels of at least {} different {}", 2 * min_sites_timings, list_site_columns(form)));
+                    list_site_columns(formula)),
+        fmt::format("time kernels of at least {} different {}", 2 * min_kernels_per_half, list_site_columns(formula)));
   Calibration out;
   out.machine = machine.name;
   out.title = machine.title;
   out.dtype = dtype;
-  out.form = &form;
-  out.numbers = fit_numbers(subsample_timings(fitting), form, initial->chip, initial->numbers);
+  out.formula = &formula;
+  out.numbers = fit_formula_numbers(subsample_timings(fitting), formula, initial->chip, initial->numbers);
   const auto predictor_with = [&](const std::vector<double>& numbers) -> Predictor {
-    return [&](const TimedKernel& x) { return form.estimate_seconds(x.sizes, initial->chip, numbers); };
+    return [&](const TimedKernel& x) { return formula.estimate_seconds(x.sizes, initial->chip, numbers); };
   };
   const Predictor calibrated = predictor_with(out.numbers);
   std::vector<double> ratios;
@@ -287,8 +289,8 @@ Result<Calibration> calibrate_library(const Machine& machine, DType dtype, const
   out.fitted_errors = compute_errors(fitting, calibrated, out.spread);
   out.held_out_errors = compute_errors(held_out, calibrated, out.spread);
   out.previous_errors = compute_errors(held_out, predictor_with(initial->numbers), initial->spread);
-  out.roofline_errors =
-      compute_errors(held_out, [&](const TimedKernel& x) { return form.roofline_seconds(x.sizes, initial->chip); }, {});
+  out.roofline_errors = compute_errors(
+      held_out, [&](const TimedKernel& x) { return formula.roofline_seconds(x.sizes, initial->chip); }, {});
   for (const TimedKernel& x : held_out) out.held_out.push_back({x, calibrated(x)});
   return out;
 }
@@ -308,7 +310,7 @@ std::string format_machine_lines(const Calibration& x, const std::string& source
 }
 
 std::string format_held_out_csv(const Calibration& x) {
-  std::string out = fmt::format("{},measured_s,low_s,predicted_s,high_s\n", fmt::join(x.form->columns, ","));
+  std::string out = fmt::format("{},measured_s,low_s,predicted_s,high_s\n", fmt::join(x.formula->columns, ","));
   for (const HeldOutKernel& each : x.held_out) {
     for (const double size : each.timed.sizes) out += fmt::format("{},", size);
     out += fmt::format("{:.6g},{:.6g},{:.6g},{:.6g}\n", each.timed.seconds, x.spread.low * each.predicted_s,

@@ -14,14 +14,14 @@
 namespace ridge {
 
 struct TimedKernel {
-  std::vector<double> sizes;  // in the order of the form's columns
+  std::vector<double> sizes;  // values of LibraryFormula::columns, in this order
   double seconds = 0;
 };
 struct LibraryTimings {
-  const ops::LibraryFormula* form = nullptr;
+  const ops::LibraryFormula* formula = nullptr;
   std::vector<TimedKernel> kernels;
 };
-// Reads a CSV with the columns of a form and a time: `column`, else the first whose name ends in us, us_best,
+// Reads a CSV with the columns of a formula and a time: `column`, else the first whose name ends in us, us_best,
 // us_default or time_s ("_s": seconds, otherwise microseconds). An optional dtype column selects lines of `dtype`;
 // lines without a time are skipped. Errors: no such column, too few lines of this dtype, a cell that is not a number.
 Result<LibraryTimings> read_library_timings(std::string_view csv, const std::string& source, DType dtype,
@@ -39,8 +39,8 @@ struct HeldOutKernel {
 struct Calibration {
   std::string machine, title;
   DType dtype = DType::bf16;
-  const ops::LibraryFormula* form = nullptr;
-  std::vector<double> numbers;                      // values of form->numbers
+  const ops::LibraryFormula* formula = nullptr;
+  std::vector<double> numbers;                      // values of formula->numbers
   ops::PredictionSpread spread;                     // range of 80 % of measured / predicted in the fitted half
   PredictionErrors fitted_errors, held_out_errors;  // on the fitted and on the held-out sites
   // On the held-out sites: errors of the machine's previous numbers and of the plain roofline.
@@ -50,7 +50,7 @@ struct Calibration {
 // Errors: the machine's file lacks numbers that predictions need; fewer than 10 kernels, or too few sites.
 Result<Calibration> calibrate_library(const Machine& machine, DType dtype, const LibraryTimings& timings);
 
-// Returns the machine with the fitted numbers, or these as lines of [numbers], with their provenance.
+// Both write the fitted numbers with their provenance: into a machine, or as lines of a machine file's [numbers].
 Machine with_calibration(Machine machine, const Calibration& calibration, const std::string& source,
                          const std::string& day);
 std::string format_machine_lines(const Calibration& calibration, const std::string& source, const std::string& day);

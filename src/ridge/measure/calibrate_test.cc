@@ -26,10 +26,10 @@ std::string make_timings() {
   return out;
 }
 
-TEST(Calibrate, FindsTheNumbersOfALibraryAgain) {
+TEST(Calibrate, RecoversTheNumbersOfASimulatedLibrary) {
   const auto read = read_library_timings(make_timings(), "t.csv", DType::bf16, "");
   ASSERT_TRUE(read) << read.error().to_string();
-  EXPECT_EQ(read->form->name, "product");
+  EXPECT_EQ(read->formula->name, "product");
   EXPECT_EQ(read->kernels.size(), 180u);
   const auto found = calibrate_library(*find_machine("h200"), DType::bf16, *read);
   ASSERT_TRUE(found) << found.error().to_string();
@@ -44,7 +44,7 @@ TEST(Calibrate, FindsTheNumbersOfALibraryAgain) {
   EXPECT_LE(found->spread.middle, found->spread.high);
 }
 
-TEST(Calibrate, StoresTheNumbersInAMachineThatReadsThemBack) {
+TEST(Calibrate, WrittenMachineReadsBackWithFittedNumbers) {
   const Machine h100 = *find_machine("h100");
   const auto found =
       calibrate_library(h100, DType::bf16, *read_library_timings(make_timings(), "t.csv", DType::bf16, "us"));
@@ -58,37 +58,37 @@ TEST(Calibrate, StoresTheNumbersInAMachineThatReadsThemBack) {
   EXPECT_NEAR(library->spread.high, found->spread.high, 1e-3);
 }
 
-// Fitting timings that a form computes recovers its numbers, including one that differs from its start value.
-TEST(Calibrate, FindsTheNumbersOfEveryFormAgain) {
+// Fitting timings that a formula computes recovers its numbers, including one that differs from its start value.
+TEST(Calibrate, RecoversTheNumbersOfEveryFormula) {
   const Machine h200 = *find_machine("h200");
-  const ops::LibraryDevice chip{.rates = *library_machine(h200, DType::bf16), .cache_bytes = 52428800};
-  for (const ops::LibraryFormula* form : ops::library_formulas()) {
-    if (form->name == "product") continue;
+  const ops::LibraryDevice chip{.rates = *find_datasheet_rates(h200, DType::bf16), .cache_bytes = 52428800};
+  for (const ops::LibraryFormula* formula : ops::library_formulas()) {
+    if (formula->name == "product") continue;
     std::vector<double> known;
-    for (const ops::LibraryParameter& x : form->numbers) known.push_back(x.initial_value);
+    for (const ops::LibraryParameter& x : formula->numbers) known.push_back(x.initial_value);
     known[0] *= 5;
-    LibraryTimings timings{.form = form, .kernels = {}};
+    LibraryTimings timings{.formula = formula, .kernels = {}};
     for (int i = 0; i < 200; ++i) {
       const double width = 64 << i % 3, rows = 16 << i % 8, heads = 4 + i % 7 * 4;
       TimedKernel kernel{{1.0 + i % 5, heads, 4, rows * 4, width}, 0};
-      if (form->name == "streamed") kernel.sizes = {rows * heads, width * 16};
-      if (form->name == "cpu")
+      if (formula->name == "streamed") kernel.sizes = {rows * heads, width * 16};
+      if (formula->name == "cpu")
         kernel.sizes = {rows * heads * 1e-7, width * 1e-7, rows * 1e-7, rows * heads * width, rows, heads * 8, width};
-      kernel.seconds = form->estimate_seconds(kernel.sizes, chip, known);
-      if (form->columns.size() == 5)
-        EXPECT_GE(kernel.seconds, form->roofline_seconds(kernel.sizes, chip)) << form->name;
+      kernel.seconds = formula->estimate_seconds(kernel.sizes, chip, known);
+      if (formula->columns.size() == 5)
+        EXPECT_GE(kernel.seconds, formula->roofline_seconds(kernel.sizes, chip)) << formula->name;
       timings.kernels.push_back(kernel);
     }
     const auto found = calibrate_library(h200, DType::bf16, timings);
     ASSERT_TRUE(found) << found.error().to_string();
-    EXPECT_LT(found->held_out_errors.mean, 0.02) << form->name;
-    EXPECT_GT(found->previous_errors.mean, 0.05) << form->name;
-    EXPECT_NE(format_machine_lines(*found, "t.csv", "2026-11-26").find(std::string(form->numbers[0].key) + " = "),
+    EXPECT_LT(found->held_out_errors.mean, 0.02) << formula->name;
+    EXPECT_GT(found->previous_errors.mean, 0.05) << formula->name;
+    EXPECT_NE(format_machine_lines(*found, "t.csv", "2026-11-26").find(std::string(formula->numbers[0].key) + " = "),
               std::string::npos);
   }
 }
 
-TEST(Calibrate, SaysWhatAFileLacks) {
+TEST(Calibrate, ErrorsNameMissingColumnsAndTimings) {
   const auto error_text = [](const std::string& csv, const std::string& column = "") {
     const auto read = read_library_timings(csv, "t.csv", DType::bf16, column);
     return read ? std::string() : read.error().to_string();
@@ -109,7 +109,7 @@ TEST(Calibrate, SaysWhatAFileLacks) {
             "  hint: a CSV with the columns dtype,m,n,k,us: `ridge bench matmul --against cublaslt --csv`\n");
 }
 
-TEST(Calibrate, PredictsWhereNobodyCalibratedByAnH200sShares) {
+TEST(Calibrate, ModelsMachinesWithoutCalibration) {
   const auto elsewhere = find_library_model(*find_machine("a100_40"), DType::bf16);
   ASSERT_TRUE(elsewhere) << elsewhere.error().to_string();
   EXPECT_FALSE(elsewhere->is_calibrated);

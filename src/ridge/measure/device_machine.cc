@@ -51,7 +51,7 @@ Machine machine_from_driver(const device::DeviceProperties& properties) {
 
 }  // namespace
 
-std::optional<std::string> find_catalog_machine(const std::string& device_name) {
+std::optional<std::string> catalog_machine_name(const std::string& device_name) {
   std::istringstream text(device_name);
   std::vector<std::string> words;
   for (std::string word; text >> word;) words.push_back(word);
@@ -66,7 +66,7 @@ std::optional<std::string> find_catalog_machine(const std::string& device_name) 
 }
 
 Result<Machine> guess_device_machine(const device::DeviceProperties& properties) {
-  const auto entry = find_catalog_machine(properties.name);
+  const auto entry = catalog_machine_name(properties.name);
   if (!entry) return machine_from_driver(properties);
   auto machine = find_machine(*entry);
   if (!machine) return machine;
@@ -97,7 +97,7 @@ Result<Machine> find_device_machine() {
   if (!machine) return machine;
   // The catalog supplies the numbers that a probe does not measure.
   machine->kernels = "sm90";
-  const auto entry = find_catalog_machine(machine->title);
+  const auto entry = catalog_machine_name(machine->title);
   if (!entry) return machine;
   const auto catalog = find_machine(*entry);
   if (!catalog) return catalog;

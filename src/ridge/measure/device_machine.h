@@ -15,7 +15,7 @@ namespace ridge {
 Result<Machine> find_device_machine();
 
 // Returns "h200" for "NVIDIA H200", or nullopt for a model that the catalog lacks.
-std::optional<std::string> find_catalog_machine(const std::string& device_name);
+std::optional<std::string> catalog_machine_name(const std::string& device_name);
 
 // Returns the catalog's machine of this model; for an unknown model, or a part of a device (MIG), the driver's values.
 Result<Machine> guess_device_machine(const device::DeviceProperties& properties);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t cold_bytes = std::int64_t{256} << 20, line_bytes = 256;
 constexpr std::int64_t max_sets = 64, max_launches = 256;
-constexpr double replay_seconds = 2e-3, warm_seconds = 0.02;
+constexpr double replay_seconds = 2e-3, warmup_seconds = 0.02;
 
 std::int64_t round_up_to_line(std::int64_t bytes) { return (bytes + line_bytes - 1) / line_bytes * line_bytes; }
 
@@ -113,7 +113,7 @@ Status DeviceSteps::queue_steps_on(const device::Queue& queue, std::optional<int
 }
 
 // Returns copies of the buffers that the steps use: as many as touch `cold_bytes`, or as fit.
-Result<std::vector<DeviceSteps::BufferAddresses>> DeviceSteps::make_rotated_sets(
+Result<std::vector<DeviceSteps::BufferAddresses>> DeviceSteps::make_rotating_copies(
     std::optional<int> group, std::vector<device::DeviceBuffer>& pool) const {
   std::vector<BufferAddresses> sets{addresses_};
   const std::vector<int> buffers = list_used_buffers(plan(), group);
@@ -143,7 +143,7 @@ Result<std::vector<DeviceSteps::BufferAddresses>> DeviceSteps::make_rotated_sets
 
 Result<std::vector<double>> DeviceSteps::time_steps(std::optional<int> group, PassCounter passes) {
   std::vector<device::DeviceBuffer> pool;
-  const auto sets = make_rotated_sets(group, pool);
+  const auto sets = make_rotating_copies(group, pool);
   if (!sets) return sets.error();
   const auto record_launches = [&](std::int64_t count) {
     return queue_.record_graph([&]() -> Status {
@@ -175,7 +175,7 @@ Result<std::vector<double>> DeviceSteps::time_steps(std::optional<int> group, Pa
   while (passes.needs_more()) {
     const auto seconds = replay(*recording);
     if (!seconds) return seconds.error();
-    if (warmed < warm_seconds) {
+    if (warmed < warmup_seconds) {
       warmed += *seconds + 1e-6;
       continue;
     }

@@ -51,8 +51,8 @@ class DeviceSteps {
   Status prepare_workspace();          // allocates the workspace, zeroes its counters and writes index buffers
   Status write_index_buffers() const;  // fills buffers that hold index(T)
   Status queue_steps(CUstream_st* stream, std::optional<int> group, const BufferAddresses& addresses) const;
-  Result<std::vector<BufferAddresses>> make_rotated_sets(std::optional<int> group,
-                                                         std::vector<device::DeviceBuffer>& pool) const;
+  Result<std::vector<BufferAddresses>> make_rotating_copies(std::optional<int> group,
+                                                            std::vector<device::DeviceBuffer>& pool) const;
 
   DeviceLaunches launches_;
   device::Queue queue_;

@@ -20,13 +20,13 @@ TEST(MeasuredBound, IsOverheadIfTimeIsConstant) {
   EXPECT_EQ(r.double_s, 3.3e-6);
 }
 
-TEST(MeasuredBound, IsTheRooflinesIfTimeGrowsWithWork) {
+TEST(MeasuredBound, IsTheRooflineLimiterIfTimeGrowsWithWork) {
   const MeasuredBound r = classify_bound("B", {{50e-6, 65e-6}, {100e-6, 125e-6}, {200e-6, 245e-6}}, Limiter::compute);
   EXPECT_EQ(r.limiter, Limiter::compute);
   EXPECT_NEAR(r.fixed_s, 5e-6, 1e-9);
 }
 
-TEST(RunOnDevice, KnowsWhatAnInterpreterWouldRun) {
+TEST(RunOnDevice, ListsGroupsThatAreInterpretedWithoutNvrtc) {
   const auto program = parse(
       "x: bf16[M, K]   w: bf16[K, N]\ny[M, N] = x * w\nz: bf16[M, N] = softmax(y over N)\n"
       "s: f32[M] = sum(y over N)\nc: f32[M] = cos(s)");
@@ -36,7 +36,7 @@ TEST(RunOnDevice, KnowsWhatAnInterpreterWouldRun) {
   EXPECT_EQ(list_generated_groups(*planned), (std::vector<int>{1, 3}));  // neither the product nor the sum
 }
 
-TEST(MeasuredBound, KeepsTheFixedPartBetweenZeroAndTheTime) {
+TEST(MeasuredBound, FixedTimeIsBetweenZeroAndTheTotal) {
   EXPECT_EQ(classify_bound("B", {{1, 5}, {2, 4}, {4, 3}}, {}).fixed_s, 4);   // faster when larger
   EXPECT_EQ(classify_bound("B", {{1, 1}, {2, 4}, {4, 20}}, {}).fixed_s, 0);  // slower than in proportion
 }
@@ -58,7 +58,7 @@ device::DeviceProperties properties_of(const std::string& name, int multiprocess
           .memory_bytes_per_s = 4e12};
 }
 
-TEST(DeviceMachine, IsTheCatalogsUntilItIsProbed) {
+TEST(DeviceMachine, UsesTheCatalogForKnownModels) {
   const auto machine = guess_device_machine(properties_of("NVIDIA H200", 132));
   ASSERT_TRUE(machine.ok());
   EXPECT_EQ(machine->name, "cuda");
@@ -70,7 +70,7 @@ TEST(DeviceMachine, IsTheCatalogsUntilItIsProbed) {
   EXPECT_EQ(guess_device_machine(properties_of("NVIDIA H100 80GB HBM3", 132))->memory_bandwidth()->value, 3.35e12);
 }
 
-TEST(DeviceMachine, OfAModelThatTheCatalogLacksIsWhatTheDriverSays) {
+TEST(DeviceMachine, UsesDriverValuesForUnknownModels) {
   for (const char* name :
        {"NVIDIA GH200 480GB", "NVIDIA H20", "NVIDIA H100 NVL", "NVIDIA H100 80GB HBM3 MIG 1g.10gb"}) {
     const auto machine = guess_device_machine(properties_of(name, 78));
@@ -85,7 +85,7 @@ TEST(DeviceMachine, OfAModelThatTheCatalogLacksIsWhatTheDriverSays) {
   }
 }
 
-TEST(DeviceMachine, OfAProbeReadsBackAsItWasWritten) {
+TEST(DeviceMachine, ProbedMachineFileReadsBackEqual) {
   std::vector<ProbeLine> lines;
   double value = 1e12;
   for (const char* name : {"launch, eager", "launch, graph", "copy", "read", "write", "L2 read", "host to device",
@@ -102,7 +102,7 @@ TEST(DeviceMachine, OfAProbeReadsBackAsItWasWritten) {
   EXPECT_EQ(*again, machine);
 }
 
-TEST(DeviceShapes, RoundToTheOperandsFormatByDefault) {
+TEST(DeviceShapes, ResultDtypeDefaultsToOperandDtype) {
   const auto shapes =
       parse_shapes("op,dtype,m,n,k\nlinear,f16,1,2,3\ntn,e4m3,1,2,3\n", "s.csv", BenchmarkTarget::device);
   ASSERT_TRUE(shapes.ok());
@@ -115,25 +115,25 @@ TEST(DeviceShapes, RoundToTheOperandsFormatByDefault) {
       "s.csv:2:1: expected out f16 or f32 of f16 operands, found 'bf16'\n");
 }
 
-TEST(DeviceBenchmark, SumsUpByClass) {
+TEST(DeviceBenchmark, SummarizesByShapeClass) {
   DeviceBenchmark benchmark;
   for (const auto& [m, n, ratio] : {std::tuple{64, 64, 2.0}, {64, 64, 0.5}, {4096, 63, 4.0}}) {
     DeviceBenchmarkRow row{
         .shape = {.op = "linear", .dtype = DType::bf16, .out = DType::bf16, .m = m, .n = n, .k = 64}};
-    row.ours.median = 1e-6;
+    row.ridge_time.median = 1e-6;
     row.plan.predicted_s = 1.1e-6;
     row.ratio = ratio;
-    row.ratio_first = ratio;
-    row.right = n != 63;
+    row.ratio_to_first = ratio;
+    row.is_correct = n != 63;
     row.sm_hz = 1e9;
-    row.flops_per_cycle = n == 63 ? 0 : 1e5 * ratio;
+    row.peak_flops_per_cycle = n == 63 ? 0 : 1e5 * ratio;
     benchmark.rows.push_back(row);
   }
-  const auto classes = benchmark.summarize_classes();
+  const auto classes = benchmark.summarize_shape_classes();
   ASSERT_EQ(classes.size(), 3u);
   EXPECT_EQ(classes[0].name, "M <= 128");
   EXPECT_DOUBLE_EQ(classes[0].geometric_mean, 1);
-  EXPECT_EQ(classes[0].worst, 0.5);
+  EXPECT_EQ(classes[0].worst_ratio, 0.5);
   EXPECT_EQ(classes[1].name, "n or k not a multiple of 8");
   EXPECT_EQ(classes[1].wrong, 1u);
   EXPECT_DOUBLE_EQ(classes[0].fraction_of_cycle_peak, 2.0 * 64 * 64 * 64 / 1e8);  // geometric mean of a half and twice

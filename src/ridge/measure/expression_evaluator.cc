@@ -1,6 +1,6 @@
-// Error bounds: f changes by its values at the ends of its argument's interval, and each operation adds 8 u of its
-// value (kernels' functions are accurate to 4 ulp). A sum of k terms adds `sum_error_growth(k)`. Functions along
-// dimensions are composed of these: softmax of a maximum, differences, exponentials, a sum and a quotient.
+// Error bounds. A function's bound is the larger change of f from its value at x to those at x - error and x + error,
+// plus 8 u of the value (kernels' functions are accurate to 4 ulp). A sum of k terms adds `sum_error_growth(k)`.
+// Functions along dimensions combine these bounds; softmax is a maximum, differences, exponentials, a sum, a quotient.
 #include "ridge/measure/expression_evaluator.h"
 
 #include <algorithm>
@@ -168,13 +168,14 @@ void ExpressionEvaluator::prepare_nodes(const std::vector<Shape>& shapes, int re
     slot_in_space_.push_back(nodes_of_space.size());
     nodes_of_space.push_back(i);
   }
-  result_axes_ = axis_steps(shapes[static_cast<std::size_t>(result)]);
+  result_axes_ = tensor_axes(shapes[static_cast<std::size_t>(result)]);
   for (const Node& n : nodes_) {
     Shape named;
     for (const Axis& axis : n.over)
       if (!axis_label(axis).empty())
         named.push_back({axis_label(axis), axis.is_named() ? reference_.dims.at(axis.dim) : axis.literal, 0});
-    node_axes_.push_back(axis_steps(n.kind == Node::Kind::tensor ? shapes[static_cast<std::size_t>(n.tensor)] : named));
+    node_axes_.push_back(
+        tensor_axes(n.kind == Node::Kind::tensor ? shapes[static_cast<std::size_t>(n.tensor)] : named));
     if (n.kind == Node::Kind::tensor) add_intermediate(shapes, n.tensor);
   }
   cost_ = evaluation_cost(0, 1);
@@ -300,8 +301,8 @@ std::size_t ExpressionEvaluator::dim_index(const std::string& key) {
   return dims_.size() - 1;
 }
 
-ExpressionEvaluator::AxisSteps ExpressionEvaluator::axis_steps(const Shape& shape) {
-  AxisSteps out;
+ExpressionEvaluator::TensorAxes ExpressionEvaluator::tensor_axes(const Shape& shape) {
+  TensorAxes out;
   for (const SizedAxis& axis : shape)
     if (!axis.dim.empty()) out.push_back({dim_index(axis.dim), axis.extent, axis.stride});
   return out;
@@ -314,7 +315,7 @@ ValueWithError ExpressionEvaluator::evaluate_element(std::int64_t index) const {
 
 ValueWithError ExpressionEvaluator::evaluate_element(std::int64_t index, EvaluationCache& memo) const {
   Coordinates at(dims_.size());
-  for (const AxisStep& step : result_axes_) at[step.dim] = index / step.stride % step.extent;
+  for (const TensorAxis& step : result_axes_) at[step.dim] = index / step.stride % step.extent;
   return evaluate_space(0, at, memo);
 }
 
@@ -325,7 +326,7 @@ double ExpressionEvaluator::evaluation_cost(int space, double points) const {
     const Node& n = nodes_[i];
     double row = 1;
     if (n.kind == Node::Kind::along_dims)
-      for (const AxisStep& step : node_axes_[i]) row *= static_cast<double>(step.extent);
+      for (const TensorAxis& step : node_axes_[i]) row *= static_cast<double>(step.extent);
     all += n.kind == Node::Kind::along_dims ? row * (evaluation_cost(argument_space(i), row) + 2) : n.repeat;
     if (n.kind != Node::Kind::tensor) continue;
     if (const auto inner = intermediates_.expressions.find(n.tensor); inner != intermediates_.expressions.end())
@@ -347,7 +348,7 @@ ValueWithError ExpressionEvaluator::evaluate_space(int space, const Coordinates&
 ValueWithError ExpressionEvaluator::evaluate_tensor(std::size_t i, const Coordinates& at, EvaluationCache& memo) const {
   const int tensor = nodes_[i].tensor;
   std::int64_t offset = 0;
-  for (const AxisStep& step : node_axes_[i]) offset += at[step.dim] * step.stride;
+  for (const TensorAxis& step : node_axes_[i]) offset += at[step.dim] * step.stride;
   const auto inner = intermediates_.expressions.find(tensor);
   const auto product = intermediates_.products.find(tensor);
   if (inner == intermediates_.expressions.end() && product == intermediates_.products.end())
@@ -384,7 +385,7 @@ ValueWithError ExpressionEvaluator::evaluate_node(std::size_t i, const std::vect
     case Node::Kind::number: return constant_value(n.number);
     case Node::Kind::index: return {static_cast<double>(at[node_axes_[i][0].dim]), 0};
     case Node::Kind::size: return constant_value(static_cast<double>(node_axes_[i][0].extent));
-    case Node::Kind::along_dims: return evaluate_along(i, at, memo);
+    case Node::Kind::along_dims: return evaluate_row_function(i, at, memo);
     case Node::Kind::sequence: return constant_value(sequence_index(n.over[0].dim, at[node_axes_[i][0].dim]));
     case Node::Kind::previous:
     case Node::Kind::routine: RIDGE_CHECK(false, "measure/routines evaluates routines");
@@ -407,7 +408,7 @@ ValueWithError ExpressionEvaluator::evaluate_node(std::size_t i, const std::vect
 const ExpressionEvaluator::EvaluatedRow& ExpressionEvaluator::evaluate_row(std::size_t i, Coordinates at,
                                                                            EvaluationCache& memo) const {
   std::int64_t points = 1;
-  for (const AxisStep& step : node_axes_[i]) {
+  for (const TensorAxis& step : node_axes_[i]) {
     points *= step.extent;
     at[step.dim] = 0;
   }
@@ -416,36 +417,37 @@ const ExpressionEvaluator::EvaluatedRow& ExpressionEvaluator::evaluate_row(std::
   if (!is_new) return out;
   for (std::int64_t p = 0; p < points; ++p) {
     std::int64_t rest = p;
-    for (const AxisStep& step : node_axes_[i]) {
+    for (const TensorAxis& step : node_axes_[i]) {
       at[step.dim] = rest % step.extent;
       rest /= step.extent;
     }
-    out.all.push_back(evaluate_space(argument_space(i), at, memo));
+    out.values.push_back(evaluate_space(argument_space(i), at, memo));
   }
   if (nodes_[i].function != Function::softmax) return out;
-  out.largest = evaluate_extreme(Function::max, out.all);
+  out.largest = evaluate_extreme(Function::max, out.values);
   std::vector<ValueWithError> powers;
-  for (const ValueWithError& x : out.all) powers.push_back(exp_shifted(x, out.largest));
+  for (const ValueWithError& x : out.values) powers.push_back(exp_shifted(x, out.largest));
   out.total = sum_row(powers);
   return out;
 }
 
-ValueWithError ExpressionEvaluator::evaluate_along(std::size_t i, const Coordinates& at, EvaluationCache& memo) const {
+ValueWithError ExpressionEvaluator::evaluate_row_function(std::size_t i, const Coordinates& at,
+                                                          EvaluationCache& memo) const {
   const Function function = nodes_[i].function;
   const EvaluatedRow& row_values = evaluate_row(i, at, memo);
   const auto evaluate_here = [&] { return evaluate_space(argument_space(i), at, memo); };
   switch (function) {
-    case Function::sum: return sum_row(row_values.all);
-    case Function::mean: return mean_of_row(row_values.all);
+    case Function::sum: return sum_row(row_values.values);
+    case Function::mean: return mean_of_row(row_values.values);
     case Function::softmax: return softmax_element(row_values, evaluate_here());
-    case Function::rmsnorm: return normalize_rms(row_values.all, evaluate_here());
+    case Function::rmsnorm: return normalize_rms(row_values.values, evaluate_here());
     case Function::layernorm: {
-      std::vector<ValueWithError> all = row_values.all;
+      std::vector<ValueWithError> all = row_values.values;
       const ValueWithError middle = mean_of_row(all);
       for (ValueWithError& x : all) x = evaluate_call(Function::subtract, x, middle, {});
       return normalize_rms(all, evaluate_call(Function::subtract, evaluate_here(), middle, {}));
     }
-    default: return evaluate_extreme(function, row_values.all);
+    default: return evaluate_extreme(function, row_values.values);
   }
 }
 

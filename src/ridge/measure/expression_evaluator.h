@@ -49,10 +49,10 @@ class ExpressionEvaluator {
   ~ExpressionEvaluator();
 
   using Coordinates = std::vector<std::int64_t>;  // index along each dimension
-  // Values evaluated so far: elements of tensors computed inside the kernel, each of which a row needs many times, and
-  // the rows of functions along dimensions.
+  // Caches evaluated values: elements of tensors that are computed inside the kernel, each of which a row needs many
+  // times, and the rows of functions along dimensions.
   struct EvaluatedRow {
-    std::vector<ValueWithError> all;
+    std::vector<ValueWithError> values;
     ValueWithError largest, total;  // softmax: maximum of the row, sum of its exponentials
   };
   struct EvaluationCache {
@@ -67,16 +67,16 @@ class ExpressionEvaluator {
   struct KernelIntermediates;
   ExpressionEvaluator(const Reference& reference, const std::vector<Shape>& shapes, const Expression& expression,
                       KernelIntermediates& intermediates);
-  struct AxisStep {
+  struct TensorAxis {
     std::size_t dim;
     std::int64_t extent, stride;
   };
-  using AxisSteps = std::vector<AxisStep>;
+  using TensorAxes = std::vector<TensorAxis>;
 
   void prepare_nodes(const std::vector<Shape>& shapes, int result);
   void add_intermediate(const std::vector<Shape>& shapes, int tensor);
   std::size_t dim_index(const std::string& key);
-  AxisSteps axis_steps(const Shape& shape);
+  TensorAxes tensor_axes(const Shape& shape);
   double evaluation_cost(int space, double points) const;
   ValueWithError evaluate_space(int space, const Coordinates& at, EvaluationCache& memo) const;
   double sequence_index(const std::string& dim, std::int64_t position) const;
@@ -84,7 +84,7 @@ class ExpressionEvaluator {
                                EvaluationCache& memo) const;
   ValueWithError evaluate_tensor(std::size_t i, const Coordinates& at, EvaluationCache& memo) const;
   const EvaluatedRow& evaluate_row(std::size_t i, Coordinates at, EvaluationCache& memo) const;
-  ValueWithError evaluate_along(std::size_t i, const Coordinates& at, EvaluationCache& memo) const;
+  ValueWithError evaluate_row_function(std::size_t i, const Coordinates& at, EvaluationCache& memo) const;
   ValueWithError sum_row(const std::vector<ValueWithError>& row) const;
   ValueWithError mean_of_row(const std::vector<ValueWithError>& row) const;
   ValueWithError softmax_element(const EvaluatedRow& row, const ValueWithError& element) const;
@@ -100,8 +100,8 @@ class ExpressionEvaluator {
       space_nodes_;                         // nodes of each space in order; the last one is the space's value
   std::vector<std::size_t> slot_in_space_;  // index of each node in its space
   std::vector<std::string> dims_;
-  std::vector<AxisSteps> node_axes_;  // per node: axes of the tensor, or dimensions that it names
-  AxisSteps result_axes_;
+  std::vector<TensorAxes> node_axes_;  // per node: axes of the tensor, or dimensions that it names
+  TensorAxes result_axes_;
   std::unique_ptr<KernelIntermediates> owned_intermediates_;  // set in the outermost evaluator only
   KernelIntermediates& intermediates_;
   double cost_ = 0;

@@ -12,9 +12,9 @@ namespace ridge {
 namespace {
 
 // A program's tensors as f64 values rounded to f32, filled statement by statement.
-class Evaluated {
+class EvaluatedProgram {
  public:
-  Evaluated(Program program, const Bindings& dims) : program_(std::move(program)), dims_(dims) {
+  EvaluatedProgram(Program program, const Bindings& dims) : program_(std::move(program)), dims_(dims) {
     for (const Tensor& tensor : program_.tensors)
       values_.emplace_back(static_cast<std::size_t>(count_elements(make_shape(tensor, dims_).value())));
   }
@@ -61,9 +61,9 @@ Program example(const std::string& name) {
   return load_program(std::string(RIDGE_SOURCE_DIR) + "/examples/" + name, DType::f32).value().program;
 }
 
-TEST(GegluBackward, IsTheDerivativeOfTheForward) {
+TEST(GegluBackward, MatchesFiniteDifferencesOfTheForward) {
   const Bindings dims{{"N", 3}, {"D", 5}, {"F", 4}};
-  Evaluated forward(example("geglu.ridge"), dims), backward(example("geglu_backward.ridge"), dims);
+  EvaluatedProgram forward(example("geglu.ridge"), dims), backward(example("geglu_backward.ridge"), dims);
   unsigned seed = 1;
   for (const char* name : {"x", "up", "gate", "bu", "bg", "r"})
     for (float& v : backward.of(name)) v = static_cast<float>((seed = seed * 1664525 + 1013904223) >> 8) * 0x1p-23F - 1;

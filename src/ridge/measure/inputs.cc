@@ -41,9 +41,9 @@ std::optional<IndexedDimension> find_indexed_dimension(const Program& program, c
   return out;
 }
 
-class Filler {
+class InputFiller {
  public:
-  explicit Filler(const FillRequest& request) : request_(request) {}
+  explicit InputFiller(const FillRequest& request) : request_(request) {}
 
   Status fill_all() const {
     for (const StackedInput& stack : request_.program.stacks)
@@ -88,7 +88,7 @@ class Filler {
         ++reinterpret_cast<std::int32_t*>(array_at(i).data)[at];
       return Done{};
     }
-    if (!has_normal) {  // no kernel reads it
+    if (!has_normal) {  // no kernel reads an input of this dtype
       poison_array(array_at(i), request_.threads);
       return Done{};
     }
@@ -197,9 +197,9 @@ Status check_indices(const Program& program, const Bindings& dims, int input, co
   return Done{};
 }
 
-Status fill_inputs(const FillRequest& request) { return Filler(request).fill_all(); }
+Status fill_inputs(const FillRequest& request) { return InputFiller(request).fill_all(); }
 
-Status fill_one_input(const FillRequest& request, int tensor) { return Filler(request).fill_one_input(tensor); }
+Status fill_one_input(const FillRequest& request, int tensor) { return InputFiller(request).fill_one_input(tensor); }
 
 std::optional<int> find_tensor(const Program& program, const std::string& name) {
   for (std::size_t i = 0; i < program.tensors.size(); ++i)

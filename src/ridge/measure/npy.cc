@@ -97,7 +97,7 @@ struct HeaderEntries {
   std::optional<std::vector<std::int64_t>> shape;
 };
 
-std::optional<HeaderEntries> parse_entries(std::string_view text) {
+std::optional<HeaderEntries> parse_header_entries(std::string_view text) {
   HeaderParser dict(text);
   HeaderEntries out;
   if (!dict.accept_char('{')) return std::nullopt;
@@ -144,7 +144,7 @@ struct FileCloser {
 };
 using File = std::unique_ptr<std::FILE, FileCloser>;
 
-Status check_fits(const NpyHeader& header, const Array& array, const std::vector<std::int64_t>& shape) {
+Status check_header_matches(const NpyHeader& header, const Array& array, const std::vector<std::int64_t>& shape) {
   if (header.dtype != array.dtype) {
     const char* hint = "x.astype(numpy.float32)";
     if (array.dtype == DType::bf16) hint = "x.astype(ml_dtypes.bfloat16)";
@@ -178,7 +178,7 @@ Result<NpyHeader> parse_npy_header(std::string_view bytes) {
       major == 1 ? byte(8) | byte(9) << 8 : byte(8) | byte(9) << 8 | byte(10) << 16 | byte(11) << 24;
   if (length > max_header_bytes) return malformed_error(fmt::format("a header of {} bytes", length));
   if (bytes.size() - start < length) return malformed_error("a header that is cut off");
-  const auto found = parse_entries(bytes.substr(start, length));
+  const auto found = parse_header_entries(bytes.substr(start, length));
   if (!found) return malformed_error("a header that is not {'descr', 'fortran_order', 'shape'}");
   auto dtype = parse_dtype(*found->descr);
   if (!dtype) return dtype.error();
@@ -212,7 +212,7 @@ Status read_npy(const std::string& path, const Array& array, const std::vector<s
   if (std::ferror(file.get())) return read_error(errno);
   const auto header = parse_npy_header(start);
   if (!header) return with_source(path, header.error());
-  const Status fits = check_fits(*header, array, shape);
+  const Status fits = check_header_matches(*header, array, shape);
   if (!fits) return with_source(path, fits.error());
   const std::size_t expected_bytes = static_cast<std::size_t>(count_elements(shape) * (dtype_bits(array.dtype) / 8));
   std::size_t read_bytes = std::min(expected_bytes, start.size() - header->data_offset);

@@ -14,10 +14,10 @@ namespace ridge {
 
 // Calls work(begin, end) for blocks of at most `block` elements, in no guaranteed order.
 template <class Work> void parallel_for(std::int64_t count, std::int64_t block, int threads, const Work& work) {
-  std::atomic<std::int64_t> next_block{0};
+  std::atomic<std::int64_t> next_begin{0};
   const auto run_blocks = [&] {
     for (;;) {
-      const std::int64_t begin = next_block.fetch_add(block);
+      const std::int64_t begin = next_begin.fetch_add(block);
       if (begin >= count) return;
       work(begin, std::min(count, begin + block));
     }

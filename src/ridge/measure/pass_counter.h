@@ -13,9 +13,9 @@ namespace ridge {
 class PassCounter {
  public:
   explicit PassCounter(const RunOptions& options, double seconds = 0.2)
-      : exact_passes_(options.passes), seconds_(seconds) {
+      : exact_passes_(options.passes), min_seconds_(seconds) {
     if (options.seconds > 0) {
-      seconds_ = options.seconds;
+      min_seconds_ = options.seconds;
       max_passes_ = 1'000'000;
     }
   }
@@ -33,11 +33,11 @@ class PassCounter {
   }
   bool needs_more() const {
     if (exact_passes_ > 0) return done_ < exact_passes_;
-    return done_ < min_passes || (spent_ < seconds_ && done_ < max_passes_);
+    return done_ < min_passes || (spent_s_ < min_seconds_ && done_ < max_passes_);
   }
   void add_pass(double seconds) {
     ++done_;
-    spent_ += seconds;
+    spent_s_ += seconds;
   }
   // Passes cover 0.2 to 0.7 of the run's progress.
   double run_progress() const {
@@ -48,9 +48,9 @@ class PassCounter {
  private:
   static constexpr int min_passes = 5;
   int exact_passes_;
-  double seconds_;
+  double min_seconds_;
   int done_ = 0, max_passes_ = 1000;
-  double spent_ = 0;
+  double spent_s_ = 0;
 };
 
 }  // namespace ridge

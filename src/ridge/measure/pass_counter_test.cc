@@ -11,7 +11,7 @@ int count_passes(PassCounter passes, double seconds) {
   return count;
 }
 
-TEST(PassCounter, RunsAtLeastFivePassesAndFillsTheTime) {
+TEST(PassCounter, RunsAtLeastFivePassesAndTheMinimumTime) {
   EXPECT_EQ(count_passes(PassCounter({}), 1), 5);
   EXPECT_EQ(count_passes(PassCounter({}), 0.03125), 7);
   EXPECT_EQ(count_passes(PassCounter({}), 1e-9), 1000);

@@ -45,7 +45,7 @@ Result<std::vector<double>> PlanTimer::measure_plans(const std::vector<cuda::Mat
     recordings.push_back(std::move(*recording));
   }
   std::vector<std::vector<double>> all_samples(plans.size());
-  for (double warmed = 0; warmed < options_.warm_seconds;)  // the first replay loads the kernels
+  for (double warmed = 0; warmed < options_.warmup_seconds;)  // the first replay loads the kernels
     for (const device::RecordedGraph& recording : recordings) {
       const auto seconds = time_launch(recording);
       if (!seconds) return seconds.error();
@@ -56,7 +56,7 @@ Result<std::vector<double>> PlanTimer::measure_plans(const std::vector<cuda::Mat
       const std::size_t at = (i + round) % plans.size();  // every plan is first in some rounds
       const auto seconds = time_launch(recordings[at]);
       if (!seconds) return seconds.error();
-      all_samples[at].push_back(*seconds / static_cast<double>(launches_));
+      all_samples[at].push_back(*seconds / static_cast<double>(launches_per_graph_));
     }
   std::vector<double> medians;
   for (const std::vector<double>& samples : all_samples) medians.push_back(compute_statistics(samples).median);
@@ -88,11 +88,11 @@ Status PlanTimer::allocate_sets(const std::vector<cuda::MatmulPlan>& plans) {
   const auto properties = device::device_properties();
   if (!properties) return properties.error();
   const std::int64_t free = properties->free_bytes / 4 * 3 - static_cast<std::int64_t>(workspace);
-  sets_ = std::max<std::int64_t>(1, std::min({cold_bytes / set_bytes_ + 1, max_launches, free / set_bytes_}));
-  launches_ =
-      std::clamp(static_cast<std::int64_t>(std::ceil(options_.replay_seconds / std::max(min_predicted_s, 1e-7))), sets_,
-                 max_launches);
-  for (const std::int64_t bytes : {sets_ * set_bytes_, static_cast<std::int64_t>(workspace)}) {
+  set_count_ = std::max<std::int64_t>(1, std::min({cold_bytes / set_bytes_ + 1, max_launches, free / set_bytes_}));
+  launches_per_graph_ =
+      std::clamp(static_cast<std::int64_t>(std::ceil(options_.replay_seconds / std::max(min_predicted_s, 1e-7))),
+                 set_count_, max_launches);
+  for (const std::int64_t bytes : {set_count_ * set_bytes_, static_cast<std::int64_t>(workspace)}) {
     auto memory = device::DeviceBuffer::allocate(bytes);
     if (!memory) return memory.error();
     memory_.push_back(std::move(*memory));
@@ -105,7 +105,7 @@ Status PlanTimer::allocate_sets(const std::vector<cuda::MatmulPlan>& plans) {
 }
 
 Status PlanTimer::fill_sets() const {
-  for (std::int64_t set = 0; set < sets_; ++set)
+  for (std::int64_t set = 0; set < set_count_; ++set)
     for (std::size_t i = 0; i < operands_.size(); ++i)
       if (const Status filled = queue_->fill_normal(operand_address(set, operands_[i].original), operands_[i].dtype,
                                                     operands_[i].elements, static_cast<std::uint32_t>(i));
@@ -135,8 +135,8 @@ Status PlanTimer::launch_plan(const cuda::MatmulPlan& plan, std::int64_t set) co
 
 Result<device::RecordedGraph> PlanTimer::record_launches(const cuda::MatmulPlan& plan) const {
   return queue_->record_graph([&]() -> Status {
-    for (std::int64_t i = 0; i < launches_; ++i)
-      if (const Status launched = launch_plan(plan, i % sets_); !launched) return launched;
+    for (std::int64_t i = 0; i < launches_per_graph_; ++i)
+      if (const Status launched = launch_plan(plan, i % set_count_); !launched) return launched;
     return Done{};
   });
 }

@@ -1,6 +1,6 @@
-// Times plans of one product in turns, on separate memory: operands of random normals that rotate, so that the L2 is
-// cold if 256 sets of them exceed it; one CUDA graph of launches per plan. Errors: no device, no device memory for the
-// operands.
+// Times plans of one product alternately, on separate memory. Operands are random normals; launches rotate through up
+// to 256 copies of them, so that the L2 is cold. Each plan has one CUDA graph of launches. Errors: no device, no device
+// memory for the operands.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,13 @@
 namespace ridge {
 
 struct PlanTimerOptions {
-  double replay_seconds = 2e-3;  // minimum time of one replay of a graph, if 256 launches take as long
-  double warm_seconds = 0.1;     // time of replays before the first sample, at least one per plan
+  double replay_seconds = 2e-3;  // minimum time of one replay of a graph (of at most 256 launches)
+  double warmup_seconds = 0.1;   // time of replays before the first sample, at least one per plan
 };
 
 class PlanTimer {
  public:
-  // The call must be supported (`refuse` returns nullopt).
+  // The call must be supported (`unsupported_reason` returns nullopt).
   explicit PlanTimer(const ops::cuda::MatmulCall& call, const PlanTimerOptions& options = {});
 
   // Returns the median seconds of a launch per plan, in order. The first call allocates memory.
@@ -46,7 +46,7 @@ class PlanTimer {
   const ops::cuda::MatmulCall& call_;
   PlanTimerOptions options_;
   std::vector<RotatedOperand> operands_ = {};
-  std::int64_t set_bytes_ = 0, sets_ = 1, launches_ = 1;  // set_bytes_: bytes of one set of operands
+  std::int64_t set_bytes_ = 0, set_count_ = 1, launches_per_graph_ = 1;  // set_bytes_: bytes of one set of operands
   std::optional<device::Queue> queue_ = {};
   std::vector<device::DeviceBuffer> memory_ = {};
   device::DeviceWorkspace workspace_ = {};

@@ -20,7 +20,7 @@
 namespace ridge {
 namespace {
 
-constexpr std::size_t huge_page = std::size_t{2} << 20;
+constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 
 // Anonymous memory on 2 MiB pages where the system grants them, so that TLB misses do not lower the measured bandwidth.
 class ProbeBuffer {
@@ -56,7 +56,7 @@ BufferPart part_of_worker(std::size_t bytes, int cores, int worker) {
 struct ProbedQuantity {
   std::string name, unit;
   int cores;
-  std::function<double(int worker)> step;  // does about a millisecond of work or more and returns the amount of work
+  std::function<double(int worker)> do_work;  // does about a millisecond of work or more and returns the amount of work
 };
 
 struct ProbeRun {
@@ -73,7 +73,7 @@ ProbeRun run_quantity(const ProbedQuantity& quantity, double seconds) {
     const double start = thread_cpu_seconds();
     double worker_work = 0;
     do {
-      worker_work += quantity.step(worker);
+      worker_work += quantity.do_work(worker);
     } while (timer.seconds() < seconds);
     work += worker_work;
     cpu_seconds += thread_cpu_seconds() - start;
@@ -82,7 +82,7 @@ ProbeRun run_quantity(const ProbedQuantity& quantity, double seconds) {
   return {work / wall, cpu_seconds / (wall * quantity.cores)};
 }
 
-std::function<double(int)> make_arithmetic_step(void (*loop)(std::int64_t), std::int64_t flop) {
+std::function<double(int)> make_arithmetic_work(void (*loop)(std::int64_t), std::int64_t flop) {
   constexpr std::int64_t rounds = 100'000;  // 24 instructions each: about a millisecond
   return [=](int) {
     loop(rounds);
@@ -120,9 +120,9 @@ std::vector<ProbedQuantity> list_quantities(const pool::PeakLoops& loops, const 
   const int all = properties.cores;
   std::vector<ProbedQuantity> list;
   for (const int cores : all > 1 ? std::vector<int>{1, all} : std::vector<int>{1}) {
-    list.push_back({"f32", "FLOP/s", cores, make_arithmetic_step(loops.f32, loops.f32_flop_per_round)});
+    list.push_back({"f32", "FLOP/s", cores, make_arithmetic_work(loops.f32, loops.f32_flop_per_round)});
     if (loops.bf16 != nullptr)
-      list.push_back({"bf16", "FLOP/s", cores, make_arithmetic_step(loops.bf16, loops.bf16_flop_per_round)});
+      list.push_back({"bf16", "FLOP/s", cores, make_arithmetic_work(loops.bf16, loops.bf16_flop_per_round)});
     list.push_back({"read", "B/s", cores, [&loops, &buffer, cores](int worker) {
                       const BufferPart mine = part_of_worker(buffer.bytes(), cores, worker);
                       loops.read(buffer.data() + mine.begin, mine.bytes);
@@ -241,7 +241,8 @@ void add_cache_levels(Machine& machine, const std::vector<ProbeLine>& lines, con
 }
 
 Machine make_cpu_machine(const std::vector<ProbeLine>& lines, const SystemProperties& properties, Isa isa) {
-  Machine machine = guess_cpu(properties, today_utc());  // supplies the title and the values that the system reports
+  Machine machine =
+      estimate_cpu_machine(properties, today_utc());  // supplies the title and the values that the system reports
   const std::string source = fmt::format("ridge probe, {} registers", isa_name(isa));
   machine.peaks = {make_peak(lines, ComputeUnit::matrix, DType::bf16, properties.cores, source),
                    make_peak(lines, ComputeUnit::matrix, DType::f16, properties.cores, source),
@@ -297,7 +298,7 @@ std::size_t choose_probe_buffer_bytes(const ProbeOptions& options, const SystemP
   if (options.buffer_bytes == 0)
     bytes = std::min(std::max(8 * properties.last_level_bytes, 128.0 * 1024 * 1024), properties.memory_bytes / 8);
   if (available) bytes = std::min(bytes, static_cast<double>(*available) / 2);
-  return std::max<std::size_t>(static_cast<std::size_t>(bytes) / huge_page, 1) * huge_page;
+  return std::max<std::size_t>(static_cast<std::size_t>(bytes) / huge_page_bytes, 1) * huge_page_bytes;
 }
 
 Result<ProbeReport> probe_cpu(const ProbeOptions& options) {
@@ -308,7 +309,7 @@ Result<ProbeReport> probe_cpu(const ProbeOptions& options) {
     if (!path) return path.error();
     report.path = *path;
   }
-  const SystemProperties properties = read_system();
+  const SystemProperties properties = read_system_properties();
   const pool::PeakLoops& loops = pool::peak_loops();
   const ProbeBuffer buffer(choose_probe_buffer_bytes(options, properties, available_bytes()));
   if (buffer.data() == nullptr)

@@ -27,7 +27,7 @@ class Probe : public testing::Test {
   ProbeOptions quick;  // not accurate; accuracy is not asserted
 };
 
-TEST_F(Probe, WritesAMachineThatIsFoundAsThisCpu) {
+TEST_F(Probe, WritesAMachineFileThatFindMachineReads) {
   const Result<ProbeReport> report = probe_cpu(quick);
   ASSERT_TRUE(report.ok()) << report.error().to_string();
   EXPECT_EQ(report->path, folder + "/ridge/machines/cpu.toml");
@@ -42,7 +42,7 @@ TEST_F(Probe, WritesAMachineThatIsFoundAsThisCpu) {
   EXPECT_EQ(f16.rate.value, report->machine.pointwise_peak()->rate.value);
   EXPECT_TRUE(f16.rate.source.ends_with("; f16 is widened to f32")) << f16.rate.source;
   EXPECT_EQ(report->machine.memory[0].bandwidth->origin, Origin::measured);
-  const SystemProperties facts = read_system();
+  const SystemProperties facts = read_system_properties();
   for (const CacheProperties& cache : facts.caches) {
     const std::string name = "l" + std::to_string(cache.level);
     const auto& levels = report->machine.memory;
@@ -56,7 +56,7 @@ TEST_F(Probe, WritesAMachineThatIsFoundAsThisCpu) {
   }
 }
 
-TEST_F(Probe, TakesAsBandwidthTheGreaterOfReadingAndCopying) {
+TEST_F(Probe, BandwidthIsTheMaximumOfReadAndCopy) {
   quick.write = false;
   const ProbeReport report = *probe_cpu(quick);
   EXPECT_EQ(report.path, "");
@@ -90,7 +90,7 @@ TEST_F(Probe, ReportsProgressAndStopsOnRequest) {
   EXPECT_FALSE(std::filesystem::exists(folder + "/ridge/machines/cpu.toml"));
 }
 
-TEST_F(Probe, SaysBeforeMeasuringThatTheFolderCannotBeMade) {
+TEST_F(Probe, ReportsAnUnusableFolderBeforeMeasuring) {
   std::ofstream(folder) << "a file where a folder should be";
   quick.progress = [](const ProbeProgress&) {
     ADD_FAILURE() << "measured before the folder was known to be writable";
@@ -101,7 +101,7 @@ TEST_F(Probe, SaysBeforeMeasuringThatTheFolderCannotBeMade) {
                                                       "  hint: set XDG_DATA_HOME to a folder that can be written\n");
 }
 
-TEST_F(Probe, LeavesNothingWhereTheFileCannotBePut) {
+TEST_F(Probe, LeavesNoPartialFileIfWritingFails) {
   std::filesystem::create_directories(folder + "/ridge/machines/cpu.toml");
   EXPECT_EQ(probe_cpu(quick).error().to_string(),
             "cannot write '" + folder + "/ridge/machines/cpu.toml': Is a directory\n");
@@ -110,7 +110,7 @@ TEST_F(Probe, LeavesNothingWhereTheFileCannotBePut) {
   EXPECT_EQ(left, 1);
 }
 
-TEST(ProbeBuffer, IsSeveralCachesAndAtMostHalfOfAvailableMemory) {
+TEST(ProbeBuffer, ExceedsCachesAndIsAtMostHalfOfAvailableMemory) {
   constexpr double mib = 1 << 20;
   SystemProperties facts;
   facts.last_level_bytes = 32 * mib;

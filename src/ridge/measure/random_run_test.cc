@@ -1,4 +1,4 @@
-// Random programs on this CPU, fused and with one kernel per statement, on one thread and on several, against a literal
+// Random programs on this CPU, fused and with one kernel per statement, on one thread and on several, against a direct
 // evaluation of the program. All values are small integers, so that every sum is exact in any order and results must be
 // bit-identical. The evaluation uses no shapes, strides or groups.
 #include <fmt/format.h>
@@ -25,9 +25,9 @@ using Point = std::array<std::int64_t, 5>;  // indices along A to E
 std::size_t letter(const std::string& dim) { return static_cast<std::size_t>(dim[0] - 'A'); }
 
 // Evaluates every element of every tensor in f64, by dimension names.
-class Literal {
+class NamedIndexEvaluator {
  public:
-  Literal(const Program& program, const Bindings& dims) : program_(program) {
+  NamedIndexEvaluator(const Program& program, const Bindings& dims) : program_(program) {
     for (const auto& [dim, extent] : dims) sizes_[letter(dim)] = extent;
     for (const Tensor& t : program.tensors) values.emplace_back(static_cast<std::size_t>(count(t.axes)));
   }
@@ -128,9 +128,9 @@ class Literal {
 
 // Random statements over up to five dimensions that read earlier results. `bound` is a tensor's largest magnitude:
 // larger operands are clamped to 2 so that it stays below 2^22, and results beyond a dtype's range are stored in f32.
-class Statements {
+class RandomStatements {
  public:
-  explicit Statements(unsigned seed) : random_(seed) {
+  explicit RandomStatements(unsigned seed) : random_(seed) {
     constexpr std::int64_t sizes[] = {1, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33};
     for (const char* dim : {"A", "B", "C", "D", "E"}) dims[dim] = sizes[random_.below(12)];
     if (random_.below(2)) dims["B"] = dims["A"];  // different layouts may have the same extents
@@ -303,7 +303,8 @@ struct RunResult {
   std::size_t groups = 0;
 };
 
-RunResult run_fused_or_not(const Program& program, const Bindings& dims, const Literal& given, bool fuse, int threads) {
+RunResult run_fused_or_not(const Program& program, const Bindings& dims, const NamedIndexEvaluator& given, bool fuse,
+                           int threads) {
   const Plan p = make_plan(program, dims, {.fuse = fuse}).value();
   RunResult out;
   for (std::size_t i = 0; i < p.buffers.size(); ++i) {
@@ -327,7 +328,7 @@ RunResult run_fused_or_not(const Program& program, const Bindings& dims, const L
 }
 
 // Describes the first wrong element of a stored tensor; empty if all are right.
-std::string first_mismatch(const Program& program, const RunResult& result, const Literal& expected) {
+std::string first_mismatch(const Program& program, const RunResult& result, const NamedIndexEvaluator& expected) {
   for (std::size_t t = 0; t < program.tensors.size(); ++t) {
     const Array& array = result.storage[t].array();
     for (std::int64_t i = 0; i < array.elements; ++i) {
@@ -339,13 +340,13 @@ std::string first_mismatch(const Program& program, const RunResult& result, cons
   return "";
 }
 
-TEST(RandomPrograms, GiveTheSameFusedAndUnfused) {
+TEST(RandomPrograms, AreBitIdenticalFusedAndUnfused) {
   const pool::Isa before = pool::active_isa();
   const auto isas = pool::available_isas();
   int fused_more = 0, refused = 0;
   const unsigned programs = testing::program_count(1500);
   for (unsigned seed = 0; seed < programs; ++seed) {
-    const Statements s(seed);
+    const RandomStatements s(seed);
     const auto program = parse(s.text);
     ASSERT_TRUE(program.ok()) << s.text << program.error().to_string();
     Bindings dims;
@@ -354,7 +355,7 @@ TEST(RandomPrograms, GiveTheSameFusedAndUnfused) {
       ++refused;
       continue;
     }
-    Literal literal(*program, dims);
+    NamedIndexEvaluator literal(*program, dims);
     testing::RandomProgram random(seed);
     for (std::size_t t = 0; t < program->tensors.size(); ++t)
       if (program->tensors[t].role == TensorRole::input)

@@ -25,7 +25,7 @@ namespace {
 constexpr double u = 0x1p-24;
 constexpr double min_normal = 0x1p-126;  // below it, f32 and bf16 lose digits or a kernel may flush to 0
 
-constexpr double max_nodes = 2e7;  // about a second of work
+constexpr double max_evaluated_nodes = 2e7;  // about a second of work
 
 double subnormal_error(DType dtype) {
   if (dtype_info(dtype).is_integer) return 0;
@@ -217,9 +217,10 @@ std::uint64_t mix_bits(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// Returns |got - expected|: 0 if both are the same, infinite if exactly one is finite. An expected value beyond the
-// dtype's range must be an infinity; within the bound of that limit, both are correct.
-double absolute_error(double got, const Expected& expected, DType dtype) {
+// Returns |got - expected|: 0 if both are the same, infinite if exactly one is finite. If the expected value overflows
+// the dtype, infinity is correct; within its error bound of that limit, infinity and the largest number are both
+// correct.
+double error_with_overflow(double got, const Expected& expected, DType dtype) {
   if (got == expected.value || (std::isnan(got) && std::isnan(expected.value))) return 0;
   if (!std::isfinite(expected.value)) return INFINITY;
   // An f32 sum that overflows midway is infinite or NaN, whatever the exact sum is.
@@ -230,7 +231,7 @@ double absolute_error(double got, const Expected& expected, DType dtype) {
   return std::fabs(got - expected.value);
 }
 
-// Values that overflow the dtype do not count.
+// Returns the root mean square of the expected values, without those that overflow the dtype.
 double root_mean_square(const std::vector<Expected>& expected, DType dtype) {
   double squares = 0, count = 0;
   for (const Expected& e : expected)
@@ -309,7 +310,8 @@ std::int64_t Reference::max_affordable_elements(const Statement& statement, std:
     element_nodes *= rows;
     if (rows > 1) min_elements = 8;
   }
-  return std::clamp<std::int64_t>(static_cast<std::int64_t>(max_nodes / element_nodes), min_elements, requested);
+  return std::clamp<std::int64_t>(static_cast<std::int64_t>(max_evaluated_nodes / element_nodes), min_elements,
+                                  requested);
 }
 
 std::vector<std::int64_t> sample_indices(const std::vector<std::int64_t>& extents, std::int64_t requested,
@@ -340,23 +342,23 @@ std::vector<std::int64_t> sample_indices(const std::vector<std::int64_t>& extent
   return out;
 }
 
-TimeComparison compare_elements(const Array& result, const std::vector<std::int64_t>& indices,
-                                const std::vector<Expected>& expected) {
+ElementComparison compare_elements(const Array& result, const std::vector<std::int64_t>& indices,
+                                   const std::vector<Expected>& expected) {
   const double rms = root_mean_square(expected, result.dtype);
-  TimeComparison out;
+  ElementComparison out;
   for (std::size_t i = 0; i < indices.size(); ++i) {
-    const double off = absolute_error(read_element(result, indices[i]), expected[i], result.dtype);
+    const double off = error_with_overflow(read_element(result, indices[i]), expected[i], result.dtype);
     if (off == 0) continue;
     const double scale = expected[i].scale > 0 ? expected[i].scale : std::max(std::fabs(expected[i].value), rms);
     const double error = std::isfinite(off) ? off / scale : INFINITY;
     out.max_rel_error = std::max(out.max_rel_error, std::isnan(error) ? INFINITY : error);
-    if (out.first_wrong < 0 && !(std::isfinite(off) && off <= expected[i].bound))
-      out.first_wrong = static_cast<std::int64_t>(i);
+    if (out.first_wrong_position < 0 && !(std::isfinite(off) && off <= expected[i].bound))
+      out.first_wrong_position = static_cast<std::int64_t>(i);
   }
   return out;
 }
 
-Error mismatch_error(const CheckedResult& result, std::int64_t index, const Expected& expected, double found) {
+Error mismatch_error(const MismatchedResult& result, std::int64_t index, const Expected& expected, double found) {
   std::vector<std::int64_t> position(result.shape.size());
   std::int64_t rest = index;
   for (std::size_t axis = position.size(); axis-- > 0; rest /= result.shape[axis])

@@ -50,24 +50,24 @@ struct Reference {
 std::vector<std::int64_t> sample_indices(const std::vector<std::int64_t>& extents, std::int64_t requested,
                                          std::uint64_t seed);
 
-// Result of a comparison. A value that is not finite, or that overflows the dtype, is correct only if the result is the
-// same infinity, or NaN as well.
-struct TimeComparison {
-  double max_rel_error = 0;       // infinite if exactly one of the two is finite
-  std::int64_t first_wrong = -1;  // position in `indices` of the first element beyond its bound, or -1
+// Result of comparing elements with their expected values. If the expected value is infinite or NaN, or overflows the
+// dtype, only the same infinity, or NaN, is correct.
+struct ElementComparison {
+  double max_rel_error = 0;                // infinite if exactly one of the two is finite
+  std::int64_t first_wrong_position = -1;  // position in `indices` of the first element beyond its bound, or -1
 };
-TimeComparison compare_elements(const Array& result, const std::vector<std::int64_t>& indices,
-                                const std::vector<Expected>& expected);
+ElementComparison compare_elements(const Array& result, const std::vector<std::int64_t>& indices,
+                                   const std::vector<Expected>& expected);
 
 // Returns the largest relative rounding error of this dtype; 0 for integers.
 double unit_roundoff(DType dtype);
 
-// A result with a wrong element, for the error message.
-struct CheckedResult {
+// A result that has a wrong element, as the error message describes it.
+struct MismatchedResult {
   std::string name;
   std::vector<std::int64_t> shape;
   std::string text;  // text of the statement
 };
-Error mismatch_error(const CheckedResult& result, std::int64_t index, const Expected& expected, double found);
+Error mismatch_error(const MismatchedResult& result, std::int64_t index, const Expected& expected, double found);
 
 }  // namespace ridge

@@ -262,12 +262,12 @@ class ProgramRunner {
     const std::vector<std::int64_t> indices =
         sample_indices(shape, reference.max_affordable_elements(statement, max_checked_elements), options_.seed);
     const std::vector<Expected> expected = reference.evaluate_elements(statement, indices);
-    const TimeComparison comparison = compare_elements(array_at(result), indices, expected);
+    const ElementComparison comparison = compare_elements(array_at(result), indices, expected);
     op.max_rel_error = std::max(op.max_rel_error, comparison.max_rel_error);
     op.checked += static_cast<std::int64_t>(indices.size());
     op.elements += array_at(result).elements;
-    if (comparison.first_wrong >= 0 && !out_.mismatch) {
-      const auto wrong = static_cast<std::size_t>(comparison.first_wrong);
+    if (comparison.first_wrong_position >= 0 && !out_.mismatch) {
+      const auto wrong = static_cast<std::size_t>(comparison.first_wrong_position);
       out_.mismatch = mismatch_error({tensor_at(result).name, shape, statement.text}, indices[wrong], expected[wrong],
                                      read_element(array_at(result), indices[wrong]));
       if (!options_.out.empty()) out_.mismatch->hint = "no output file was written";
@@ -301,14 +301,14 @@ Result<PlannedRun> plan_run(const Program& program, const Explanation& explanati
                            .fuse = options.fuse,
                            .generate_kernels = !options.cuda || !device::interpreter_note()};
   for (const auto& [name, path] : options.out)
-    if (const auto tensor = find_tensor(program, name)) fuse_options.stored.push_back(*tensor);
+    if (const auto tensor = find_tensor(program, name)) fuse_options.stored_tensors.push_back(*tensor);
   const auto device = options.cuda ? current_device_numbers() : Result<ops::DeviceNumbers>(usage_error(""));
   auto planned = device ? plan_fastest_fusion(program, explanation.dims, fuse_options, *device)
                         : make_plan(program, explanation.dims, fuse_options);
   if (!planned) return planned.error();
   std::vector<std::vector<int>> groups;
   for (const FusionGroup& group : planned->fusion.groups) groups.push_back(statements_with_recomputed(group));
-  auto regrouped = predict_groups(program, explanation, groups, fuse_options.stored);
+  auto regrouped = predict_groups(program, explanation, groups, fuse_options.stored_tensors);
   if (!regrouped) return regrouped.error();
   return PlannedRun{*std::move(planned), *std::move(regrouped)};
 }

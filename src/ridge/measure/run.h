@@ -71,8 +71,8 @@ struct DeviceMeasurement {
   int driver = 0;    // 13000 is version 13.0
   // Seconds of a pass launched kernel by kernel; `total` times a replayed graph.
   double eager_s = 0;
-  double host_to_device = 0, device_to_host = 0;   // B/s from and to pinned memory
-  std::int64_t input_bytes = 0, output_bytes = 0;  // bytes of the program's inputs and outputs
+  double host_to_device_bytes_per_s = 0, device_to_host_bytes_per_s = 0;  // B/s from and to pinned memory
+  std::int64_t input_bytes = 0, output_bytes = 0;                         // bytes of the program's inputs and outputs
 };
 
 // One rank's part of a pass.
@@ -92,12 +92,12 @@ struct RanksMeasurement {
   std::int64_t words_sent = 0;  // elements that all ranks send in a pass
   // Lower bound on the elements sent if each tensor is spread evenly and stored once.
   double min_words = 0;
-  std::optional<double> predicted_s = {};  // predicted seconds of a pass on the network
-  double measured_s = 0;                   // seconds of the slowest rank
-  std::optional<double> computing_s = {};  // on devices: predicted seconds of rank 0's kernels in a pass
-  std::string sharding_note = {};          // chosen sharding; empty if the program specifies it
-  std::string product_grid = {};           // grid of a distributed product and its distance from the bound
-  Timeline timeline = {};                  // last pass in ns, one row per rank
+  std::optional<double> predicted_s = {};          // predicted seconds of a pass on the network
+  double measured_s = 0;                           // seconds of the slowest rank
+  std::optional<double> predicted_compute_s = {};  // on devices: predicted seconds of rank 0's kernels in a pass
+  std::string sharding_note = {};                  // chosen sharding; empty if the program specifies it
+  std::string product_grid = {};                   // grid of a distributed product and its distance from the bound
+  Timeline timeline = {};                          // last pass in ns, one row per rank
 };
 
 struct Measurement {
@@ -145,7 +145,7 @@ struct RunTask {
 };
 struct PairedMeasurement {
   Measurement first, second;
-  MedianInterval ratio;  // the second program's seconds over the first one's, per turn
+  MedianInterval ratio;  // the second program's seconds over the first one's, per pair of passes
 };
 Result<PairedMeasurement> run_paired(const RunTask& first, const RunTask& second, const RunOptions& options);
 

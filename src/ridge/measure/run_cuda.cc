@@ -51,7 +51,7 @@ class HostTransfer {
         if (!replay_seconds) return replay_seconds.error();
         if (i > 0) seconds.push_back(*replay_seconds);
       }
-      (to_device ? notes.host_to_device : notes.device_to_host) =
+      (to_device ? notes.host_to_device_bytes_per_s : notes.device_to_host_bytes_per_s) =
           static_cast<double>(staged_bytes) / compute_statistics(seconds).median;
     }
     return Done{};

@@ -40,8 +40,8 @@ TEST(Reference, AgreesWithNumbersComputedByHand) {
   EXPECT_EQ(expected[3].scale, 53);
 }
 
-// A device's gelu may be approximate; only gelu has that tolerance.
-TEST(Reference, AppliesAKernelsGeluTolerance) {
+// A device's gelu may be approximate; other functions have no such tolerance.
+TEST(Reference, AppliesTheGeluToleranceOfTheKernel) {
   std::vector<float> x{-3, 0.5F, 3}, y(3);
   const auto bounds = [&](const char* function, GeluTolerance tolerance) {
     const auto program = parse(fmt::format("x: f32[N]  y: f32[N] = {}(x)", function)).value();
@@ -60,7 +60,7 @@ TEST(Reference, AppliesAKernelsGeluTolerance) {
 }
 
 // At -inf, CPU kernels and generated kernels return the limit, a product's epilogue on a device NaN.
-TEST(Reference, ReturnsTheKernelsValueAtMinusInfinity) {
+TEST(Reference, GeluAtMinusInfinityDependsOnTheKernel) {
   std::vector<float> x{-INFINITY, INFINITY}, y(2);
   for (const char* function : {"gelu", "gelu_tanh", "silu"}) {
     const auto program = parse(fmt::format("x: f32[N]  y: f32[N] = {}(x)", function)).value();
@@ -74,7 +74,7 @@ TEST(Reference, ReturnsTheKernelsValueAtMinusInfinity) {
   }
 }
 
-TEST(Reference, Int8IsExactAndStaysInItsRange) {
+TEST(Reference, Int8IsExactAndSaturates) {
   std::vector<std::int8_t> x{100, 2, 3, 4}, w{5, 6, 7, 8};
   const auto array = [](auto& values, DType dtype) {
     return Array{dtype, static_cast<std::int64_t>(values.size()), reinterpret_cast<std::byte*>(values.data())};
@@ -107,7 +107,7 @@ TEST(Reference, EvaluatesPointwiseByName) {
 }
 
 // A condition that is too close to decide in f32 allows both branches.
-TEST(Reference, TakesEitherBranchOfAnUncertainCondition) {
+TEST(Reference, AllowsEitherBranchOfAnUncertainCondition) {
   std::vector<float> x{1, 5, 0, 7}, y(4);
   const auto bounds = [&](const std::string& condition) {
     const auto program = parse(fmt::format("x: f32[N]  y: f32[N] = where({}, 1, max(x, 8) - 5)", condition)).value();
@@ -161,7 +161,7 @@ TEST(Reference, EvaluatesAlongDimensions) {
   EXPECT_NEAR(ratio[1].value, 0 * low / (2 / rms) + -1 * high / (5 / rms), 1e-12);
 }
 
-TEST(Reference, EvaluatesFewerElementsIfEachNeedsARow) {
+TEST(Reference, ChecksFewerElementsIfEachNeedsARow) {
   const auto program = parse("x: f32[N, D]\ny[N, D] = softmax(x over D)\nz[N, D] = cos(x)").value();
   const Bindings dims{{"N", 4096}, {"D", 65536}};
   const Reference reference{program, dims, {}};
@@ -169,7 +169,7 @@ TEST(Reference, EvaluatesFewerElementsIfEachNeedsARow) {
   EXPECT_EQ(reference.max_affordable_elements(program.statements[1], 10'000), 10'000);
 }
 
-TEST(Reference, FindsAnElementThatMissesOneTermOfItsSum) {
+TEST(Reference, DetectsAMissingTermOfASum) {
   constexpr std::int64_t k = 4096;
   std::vector<float> x(k), w(k), z{0};
   fill_normal(array_of(x), 1, 0, 1);
@@ -179,15 +179,15 @@ TEST(Reference, FindsAnElementThatMissesOneTermOfItsSum) {
   const Reference reference{program, dims, {array_of(x), array_of(w), array_of(z)}};
   const auto expected = reference.evaluate_elements(program.statements[0], {0});
   z[0] = static_cast<float>(expected[0].value);
-  EXPECT_EQ(compare_elements(array_of(z), {0}, expected).first_wrong, -1);
+  EXPECT_EQ(compare_elements(array_of(z), {0}, expected).first_wrong_position, -1);
   z[0] = static_cast<float>(expected[0].value - 1.0 * expected[0].scale / k);  // a term of mean size
-  EXPECT_EQ(compare_elements(array_of(z), {0}, expected).first_wrong, 0);
+  EXPECT_EQ(compare_elements(array_of(z), {0}, expected).first_wrong_position, 0);
   z[0] = NAN;
-  EXPECT_EQ(compare_elements(array_of(z), {0}, expected).first_wrong, 0);
+  EXPECT_EQ(compare_elements(array_of(z), {0}, expected).first_wrong_position, 0);
 }
 
 // Compares one f32 or f16 element.
-TimeComparison compare_one(float got, Expected expected, DType dtype = DType::f32) {
+ElementComparison compare_one(float got, Expected expected, DType dtype = DType::f32) {
   F16 half = to_f16(got);
   std::byte* data = dtype == DType::f16 ? reinterpret_cast<std::byte*>(&half) : reinterpret_cast<std::byte*>(&got);
   return compare_elements({dtype, 1, data}, {0}, {expected});
@@ -195,7 +195,7 @@ TimeComparison compare_one(float got, Expected expected, DType dtype = DType::f3
 
 TEST(Compare, ZeroOverZeroIsNoError) {
   EXPECT_EQ(compare_one(0, {0, 0, 0}).max_rel_error, 0);
-  EXPECT_EQ(compare_one(0, {0, 0, 0}).first_wrong, -1);
+  EXPECT_EQ(compare_one(0, {0, 0, 0}).first_wrong_position, -1);
 }
 
 TEST(Compare, NonFiniteValuesAreRightOnlyIfEqual) {
@@ -211,35 +211,36 @@ TEST(Compare, NonFiniteValuesAreRightOnlyIfEqual) {
                                           {1.0f, nan, false},
                                           {nan, 1.0f, false},
                                           {inf, 1.0f, false}}) {
-    const double bound = std::isfinite(value) ? 1e-6 : INFINITY;  // as the reference returns it
+    const double bound = std::isfinite(value) ? 1e-6 : INFINITY;  // the bound that the reference returns
     for (const double scale : {0.0, static_cast<double>(std::fabs(value))}) {
-      const TimeComparison c = compare_one(got, {value, scale, bound});
-      EXPECT_EQ(c.first_wrong, right ? -1 : 0) << got << " for " << value << ", scale " << scale;
+      const ElementComparison c = compare_one(got, {value, scale, bound});
+      EXPECT_EQ(c.first_wrong_position, right ? -1 : 0) << got << " for " << value << ", scale " << scale;
       EXPECT_EQ(c.max_rel_error, right ? 0 : INFINITY) << got << " for " << value << ", scale " << scale;
     }
   }
 }
 
 TEST(Compare, ValuesThatOverflowTheDtypeCountAsInfinite) {
-  EXPECT_EQ(compare_one(INFINITY, {1e40, 0, 1e33}).first_wrong, -1);
-  EXPECT_EQ(compare_one(-INFINITY, {1e40, 0, 1e33}).first_wrong, 0);
-  EXPECT_EQ(compare_one(3e38f, {1e40, 0, 1e33}).first_wrong, 0);
-  EXPECT_EQ(compare_one(INFINITY, {65520, 0, 0}, DType::f16).first_wrong, -1);
-  EXPECT_EQ(compare_one(INFINITY, {65519, 0, 0.5}, DType::f16).first_wrong, 0);
-  EXPECT_EQ(compare_one(INFINITY, {65519, 0, 2}, DType::f16).first_wrong,
-            -1);  // within the bound it may round either way
-  EXPECT_EQ(compare_one(65504, {65521, 0, 34}, DType::f16).first_wrong, -1);
-  EXPECT_EQ(compare_one(NAN, {1, 1e39, 1e33}).first_wrong, -1);  // the sum overflowed midway
+  EXPECT_EQ(compare_one(INFINITY, {1e40, 0, 1e33}).first_wrong_position, -1);
+  EXPECT_EQ(compare_one(-INFINITY, {1e40, 0, 1e33}).first_wrong_position, 0);
+  EXPECT_EQ(compare_one(3e38f, {1e40, 0, 1e33}).first_wrong_position, 0);
+  EXPECT_EQ(compare_one(INFINITY, {65520, 0, 0}, DType::f16).first_wrong_position, -1);
+  EXPECT_EQ(compare_one(INFINITY, {65519, 0, 0.5}, DType::f16).first_wrong_position, 0);
+  EXPECT_EQ(compare_one(INFINITY, {65519, 0, 2}, DType::f16).first_wrong_position,
+            -1);  // 65519 + 2 may round to infinity or to 65504
+  EXPECT_EQ(compare_one(65504, {65521, 0, 34}, DType::f16).first_wrong_position, -1);
+  EXPECT_EQ(compare_one(NAN, {1, 1e39, 1e33}).first_wrong_position,
+            -1);  // scale 1e39: a partial sum may have overflowed
 }
 
-TEST(Compare, ValuesBeyondTheDtypeHideNoError) {
+TEST(Compare, OverflowingValuesDoNotHideOtherErrors) {
   std::vector<float> got{INFINITY, 1};
-  const TimeComparison c = compare_elements(array_of(got), {0, 1}, {{1e300, 0, 1e293}, {0, 0, 0}});
-  EXPECT_EQ(c.first_wrong, 1);
-  EXPECT_EQ(c.max_rel_error, INFINITY);  // against an rms of 0, not of 1e300
+  const ElementComparison c = compare_elements(array_of(got), {0, 1}, {{1e300, 0, 1e293}, {0, 0, 0}});
+  EXPECT_EQ(c.first_wrong_position, 1);
+  EXPECT_EQ(c.max_rel_error, INFINITY);  // relative to an rms of 0, which excludes 1e300
 }
 
-TEST(ParallelFor, DoesAllTheWorkWithoutThreads) {
+TEST(ParallelFor, RunsAllBlocksIfNoThreadStarts) {
   const auto child = [] {
     std::ifstream about("/proc/self/statm");
     rlim_t pages = 0;
@@ -253,7 +254,7 @@ TEST(ParallelFor, DoesAllTheWorkWithoutThreads) {
   EXPECT_EXIT(child(), testing::ExitedWithCode(0), "");
 }
 
-TEST(Sample, TakesAllOfFewAndSpreadsOverMany) {
+TEST(Sample, TakesAllIfFewElseOnePerInterval) {
   EXPECT_EQ(sample_indices({2, 3}, 10, 0).size(), 6u);
   const auto many = sample_indices({1000, 1000}, 1000, 0);
   EXPECT_GE(many.size(), 1000u);
@@ -319,13 +320,13 @@ TEST(Npy, RejectsEveryTruncatedHeader) {
     EXPECT_FALSE(parse_npy_header(std::string_view(header).substr(0, length)).ok()) << length;
 }
 
-TEST(Memory, ReadsWhatTheSystemCallsAvailable) {
+TEST(Memory, ParsesAvailableBytesOfMeminfo) {
   EXPECT_EQ(parse_available_bytes("MemTotal:  9 kB\nMemAvailable:   2048 kB\n"), 2048 * 1024);
   EXPECT_EQ(parse_available_bytes("MemTotal: 9 kB\n"), std::nullopt);
   EXPECT_GT(available_bytes().value_or(0), 1 << 20);
 }
 
-TEST(Clocks, AreTheMeanOverTheCores) {
+TEST(Clocks, MeanHzIsOverAllCores) {
   EXPECT_EQ(parse_mean_hz("cpu MHz\t\t: 2000.0\ncpu MHz : 3000.0\n"), 2.5e9);
   EXPECT_EQ(parse_mean_hz("model name : x\n"), std::nullopt);
 }
@@ -339,7 +340,7 @@ Measurement measure_program(const std::string& text, const Bindings& dims, DType
   return run_program(*program, *explanation, {}).value();
 }
 
-TEST(Run, IsRightOnOddShapesLayoutsAndDtypes) {
+TEST(Run, MatchesReferenceOnOddShapesLayoutsAndDtypes) {
   const std::vector<std::string> programs{"A[B, D] * B[D, F] -> C[B, F]",
                                           "A[B, D] * B[F, D] -> C[B, F]",
                                           "A[D, B] * B[D, F] -> C[F, B]",
@@ -365,7 +366,7 @@ TEST(Run, IsRightOnOddShapesLayoutsAndDtypes) {
       }
 }
 
-TEST(Run, ResultsOfLayersAreAsLargeAsTheirInputs) {
+TEST(Run, LayerResultsHaveTheMagnitudeOfInputs) {
   const auto program = parse("x: f32[N, D]\nW: f32[D, F]\nV: f32[D, F]\nh[N, F] = x * W\ny[N, D] = V * h\n");
   const auto explanation = explain(*program, *find_machine("h100"), {{"N", 32}, {"D", 256}, {"F", 128}});
   const std::string path = testing::TempDir() + "ridge_layers.npy";
@@ -379,7 +380,7 @@ TEST(Run, ResultsOfLayersAreAsLargeAsTheirInputs) {
 }
 
 // On a guessed machine, tensors in a cache have no roof, because no cache's rate was measured.
-TEST(Run, HasARoofOnTheDefaultMachineForEveryDTypeThatRuns) {
+TEST(Run, ReportsRoofFractionUnlessTensorsAreInCache) {
   const std::string folder = testing::TempDir() + "ridge_never_probed";
   setenv("XDG_DATA_HOME", folder.c_str(), 1);
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
@@ -399,7 +400,7 @@ TEST(Run, HasARoofOnTheDefaultMachineForEveryDTypeThatRuns) {
   unsetenv("XDG_DATA_HOME");
 }
 
-TEST(Run, IsRightAlongDimensions) {
+TEST(Run, FunctionsAlongDimensionsMatchReference) {
   const std::string program =
       "x[A, B, C]   w[C]\n"
       "a[A, B, C] = softmax(x over C)\n"
@@ -426,7 +427,7 @@ TEST(Run, IsRightAlongDimensions) {
 }
 
 // The reference computes a fused kernel's result in fp64 from the layer's inputs.
-TEST(Run, IsRightWhereStatementsShareAKernel) {
+TEST(Run, FusedStatementsMatchReference) {
   const std::string inputs =
       "x: {0}[N, D]  up: {0}[F, D]  gate: {0}[F, D]  bu: {0}[F]  bg: {0}[F]  r: {0}[N, F]\nu[N, F] = x * up\n"
       "g[N, F] = x * gate\n";
@@ -445,7 +446,7 @@ TEST(Run, IsRightWhereStatementsShareAKernel) {
 }
 
 // The kernel computes both operands of a sum of products.
-TEST(Run, IsRightWhereAKernelMakesBothOperandsOfASum) {
+TEST(Run, MatchesReferenceIfBothOperandsAreFused) {
   const std::string text =
       "x: bf16[B, D]  y: bf16[B, D]\na[B, D] = x\nb[B, D] = exp(y)\nz[B] = a * b\nw: bf16[B, D] = b * exp(z)";
   const Measurement m = measure_program(text, {{"B", 5}, {"D", 7}});
@@ -453,7 +454,7 @@ TEST(Run, IsRightWhereAKernelMakesBothOperandsOfASum) {
   EXPECT_EQ(m.result_names.size(), 1u);
 }
 
-TEST(Run, OneKernelAStatementIsRightToo) {
+TEST(Run, UnfusedStatementsMatchReference) {
   const auto program = parse("x: f32[N]\na[N] = exp(x)\nb[N] = a * x\ny: f32[N] = b + a").value();
   const auto explanation = explain(program, *find_machine("h100"), {{"N", 1000}}).value();
   const Measurement unfused = run_program(program, explanation, {.fuse = false}).value(),
@@ -465,7 +466,7 @@ TEST(Run, OneKernelAStatementIsRightToo) {
   EXPECT_EQ(unfused.memory_bytes, 16000);
 }
 
-TEST(Run, IsRightInRowBlocks) {
+TEST(Run, RowBlocksMatchReference) {
   const std::string text =
       "x: {0}[N, M, D]  w: {0}[D]\n"
       "m[N, M] = max(x over D)\ne[N, M, D] = exp(x - m)\ns[N, M] = sum(e over D)\ny: {0}[N, M, D] = e / s\n"
@@ -484,7 +485,7 @@ TEST(Run, IsRightInRowBlocks) {
 }
 
 // Each statement reads the one before it twice: without a cache the reference would take 2^40 steps.
-TEST(Run, ALongChainIsCheckedInTime) {
+TEST(Run, ChecksALongChainInReasonableTime) {
   std::string text = "x: f32[N]\na0[N] = cos(x)\n";
   for (int i = 1; i <= 40; ++i) text += fmt::format("a{}[N] = cos(a{} + a{}) * 0.5\n", i, i - 1, i > 1 ? i - 2 : 0);
   const Measurement m = measure_program(text + "y: f32[N] = a40", {{"N", 100}});
@@ -492,7 +493,7 @@ TEST(Run, ALongChainIsCheckedInTime) {
   EXPECT_EQ(m.result_names.size(), 1u);
 }
 
-TEST(Run, RefusesWhatIsShardedOrTooLongToCount) {
+TEST(Run, RejectsShardedProgramsAndLargeIndices) {
   const auto refusal = [](const std::string& text, const Bindings& dims) {
     const auto program = parse(text).value();
     const auto explanation = explain(program, *find_machine("h100"), dims);
@@ -507,7 +508,7 @@ TEST(Run, RefusesWhatIsShardedOrTooLongToCount) {
             "  hint: -d N=16777216\n");
 }
 
-TEST(Run, IsRightForEveryFunction) {
+TEST(Run, EveryFunctionMatchesReference) {
   const Measurement m = measure_program(
       "x: f32[N, F]  b: f32[F]\n"
       "p: f32[N, F] = where(x < b, exp(x), log(abs(b) + 1)) + cos(x) * sin(b)\n"

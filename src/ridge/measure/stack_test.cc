@@ -46,7 +46,7 @@ class StackRun : public testing::Test {
   }
 };
 
-TEST_F(StackRun, ReadsItsPartsFromOneFile) {
+TEST_F(StackRun, ReadsTheStackFromOneFile) {
   ASSERT_TRUE(put("w", 0, {112, 24}).ok() && put("b", 7, {112}).ok());
   ASSERT_TRUE(put("up", 0, {56, 24}).ok() && put("gate", 56 * 24, {56, 24}).ok());
   ASSERT_TRUE(put("bu", 7, {56}).ok() && put("bg", 7 + 56, {56}).ok());
@@ -62,7 +62,7 @@ TEST_F(StackRun, ReadsItsPartsFromOneFile) {
   EXPECT_EQ(first->result_names, second->result_names);
 }
 
-TEST_F(StackRun, SaysWhichFileItWants) {
+TEST_F(StackRun, ErrorNamesTheStackFile) {
   ASSERT_TRUE(put("up", 0, {56, 24}).ok());
   EXPECT_EQ(run_with(one, {.in = {{"up", path("up")}}}).error().to_string(),
             "'up' in --in is a part of 'w'\n  hint: pass the whole tensor: --in w=FILE.npy\n");
@@ -75,7 +75,7 @@ TEST_F(StackRun, SaysWhichFileItWants) {
   EXPECT_NE(small.error().to_string().find("(112, 24)"), std::string::npos) << small.error().to_string();
 }
 
-TEST(StackPlan, IsThatOfTwoMatrices) {
+TEST(StackPlan, EqualsThePlanOfSeparateMatrices) {
   for (const char* on : {"h200", "cpu"}) {
     std::vector<PlannedProgram> plans;
     std::vector<Explanation> explanations;

@@ -19,7 +19,7 @@ Explanation two_operations() {
   return explanation;
 }
 
-TEST(Summary, OfACpuComparesSumsOverAllPasses) {
+TEST(Summary, CpuOverheadUsesSumsOverAllPasses) {
   Measurement m;
   summarize_samples(two_operations(), {{4e-3, 4e-3, 2e-3}, {5e-3, 7e-3, 3e-3}}, {10e-3, 12e-3, 6e-3},
                     OverheadMethod::sums, m);
@@ -37,7 +37,7 @@ TEST(Summary, OfACpuComparesSumsOverAllPasses) {
 }
 
 // Tensors of 1 kB in a cache of 4 kB at 1 MB/s: they take at least 1 ms, whatever the memory's rate.
-TEST(Summary, OfTensorsInACacheComparesWithTheCachesMeasuredRate) {
+TEST(Summary, CacheResidentTensorsUseTheCacheBandwidth) {
   Explanation e = two_operations();
   e.memory = MemoryUse{.tensors = {{.name = "x", .device_bytes = 1000}}};
   for (Prediction* p : {&e.ops[0], &e.ops[1], &e.total}) {
@@ -62,7 +62,7 @@ TEST(Summary, OfTensorsInACacheComparesWithTheCachesMeasuredRate) {
   EXPECT_DOUBLE_EQ(*device.ops[0].fraction_of_roof, 0.5);
 }
 
-TEST(Summary, OfADeviceComparesMedians) {
+TEST(Summary, DeviceOverheadUsesMedians) {
   Measurement m;
   summarize_samples(two_operations(), {{4e-3, 9e-3, 2e-3}, {5e-3}}, {10e-3, 12e-3, 6e-3}, OverheadMethod::medians, m);
   EXPECT_DOUBLE_EQ(m.ops[0].share, 4.0 / 9);
@@ -72,7 +72,7 @@ TEST(Summary, OfADeviceComparesMedians) {
   EXPECT_EQ(m.ops[1].time.runs, 1);
 }
 
-TEST(Summary, OfTimesThatDoNotAddUpHasNoOverhead) {
+TEST(Summary, OverheadIsNeverNegative) {
   for (const OverheadMethod between : {OverheadMethod::sums, OverheadMethod::medians}) {
     Measurement m;
     summarize_samples(two_operations(), {{4e-3}, {5e-3}}, {8e-3}, between, m);
@@ -86,7 +86,7 @@ TEST(Summary, OfTimesThatDoNotAddUpHasNoOverhead) {
 }
 
 // Passes composed of random parts: the summary recovers the parts.
-TEST(Summary, RecoversThePartsOfPasses) {
+TEST(Summary, RecoversOperationTimesAndOverhead) {
   std::mt19937 random(9);
   const auto some = [&] { return 1e-6 * static_cast<double>(1 + random() % 1000); };
   for (int i = 0; i < 500; ++i) {
@@ -120,7 +120,7 @@ TEST(Summary, RecoversThePartsOfPasses) {
   }
 }
 
-TEST(MedianInterval, LiesBetweenOrderStatistics) {
+TEST(MedianInterval, EndsAreOrderStatistics) {
   std::vector<double> samples;
   for (int i = 1; i <= 100; ++i) samples.push_back(i);
   const MedianInterval all = compute_median_interval(samples);

@@ -7,14 +7,14 @@
 namespace ridge {
 namespace {
 
-TEST(Statistics, GivesTheMiddleAndTheEnds) {
+TEST(Statistics, ReturnsMedianMinimumAndMaximum) {
   EXPECT_EQ(compute_statistics({30, 10, 11}), (Statistics{11, 10, 30, 3}));
   EXPECT_EQ(compute_statistics({4, 1, 3, 2}), (Statistics{2.5, 1, 4, 4}));
   EXPECT_EQ(compute_statistics({7}), (Statistics{7, 7, 7, 1}));
   EXPECT_EQ(compute_statistics({}), (Statistics{0, 0, 0, 0}));
 }
 
-TEST(Timer, NeverRunsBackwards) {
+TEST(Timer, IsMonotonic) {
   for (const TimerClock clock : {TimerClock::wall, TimerClock::thread}) {
     const Timer timer(clock);
     const double first = timer.seconds();

@@ -18,13 +18,13 @@ namespace cuda = ops::cuda;
 
 // Smaller gains are noise: at the power limit, a plan's time varies by several per cent between runs.
 constexpr double min_gain = 0.02;
-constexpr int first_rounds = 5, last_rounds = 9;
+constexpr int first_rounds = 5, finalist_rounds = 9;
 constexpr std::size_t finalist_count = 3;
 
 TuningResult to_tuning_result(const cuda::TunedChoice& choice, const cuda::MatmulPlan& model, bool now) {
   return {plan_name(choice.plan), choice.plan.splits,
           choice.seconds,         choice.model_seconds,
-          choice.candidates,      now,
+          choice.candidate_count, now,
           choice.plan == model,   ""};
 }
 
@@ -40,7 +40,7 @@ Result<cuda::TunedChoice> pick_fastest_plan(std::vector<cuda::MatmulPlan> plans,
   std::vector<cuda::MatmulPlan> finalists{plans[0]};  // the model's choice
   for (const std::size_t i : order)
     if (i != 0 && finalists.size() <= finalist_count) finalists.push_back(plans[i]);
-  const auto seconds = measure(finalists, last_rounds);
+  const auto seconds = measure(finalists, finalist_rounds);
   if (!seconds) return seconds.error();
   const auto best = std::min_element(seconds->begin(), seconds->end());
   const bool is_faster = *best < (1 - min_gain) * seconds->front();
@@ -57,7 +57,7 @@ Result<ChosenPlan> choose_matmul_plan(const cuda::MatmulCall& call, std::size_t 
   if (model.path != Path::tiles && model.path != Path::gemv) return ChosenPlan{model};  // this path has no candidates
   if (call.problem.grouped) return ChosenPlan{model};  // the fastest plan depends on the groups' sizes
   const auto found = options.use_stored ? stored_choices.find(call, workspace_bytes) : cuda::TunedChoices::Lookup{};
-  if (found.choice && found.choice->candidates >= options.candidates)
+  if (found.choice && found.choice->candidate_count >= options.candidates)
     return ChosenPlan{found.choice->plan, to_tuning_result(*found.choice, model, false)};
   if (options.candidates <= 0) {
     if (found.ignored_reason.empty()) return ChosenPlan{model};

@@ -19,7 +19,8 @@ struct ChosenPlan {
   std::optional<TuningResult> tuned = {};
 };
 
-// The call must be supported (`refuse` returns nullopt). Errors: no device, no device memory for the operands.
+// The call must be supported (`unsupported_reason` returns nullopt). Errors: no device, no device memory for the
+// operands.
 Result<ChosenPlan> choose_matmul_plan(const ops::cuda::MatmulCall& call, std::size_t workspace_bytes,
                                       const TuneOptions& options);
 

@@ -1,5 +1,5 @@
-// Stubs of the operations of these folders for builds without CUDA. Each returns the error of device/device.cc. They
-// are compiled in place of the .cu files (CMakeLists.txt); a missing stub is a link error. Planning still works.
+// Stubs of the CUDA operations of the folders in ops, for builds without CUDA. Each stub returns the error of
+// device/device.cc. The stubs are compiled in place of the .cu files (CMakeLists.txt). Planning still works.
 #include "ridge/device/device.h"
 #include "ridge/ops/attention/cuda.h"
 #include "ridge/ops/chain/cuda.h"
@@ -30,13 +30,13 @@ std::optional<std::string> launch(const AttentionBackwardCall&, const AttentionB
                                   const device::DeviceWorkspace&, CUstream_st*) {
   return no_cuda_message();
 }
-std::optional<std::string> launch(const GatedGradient&, const device::DeviceWorkspace&, CUstream_st*) {
+std::optional<std::string> launch(const GateGradientCall&, const device::DeviceWorkspace&, CUstream_st*) {
   return no_cuda_message();
 }
 std::optional<std::string> launch(const InputGradient&, const InputGradientPlan&, CUstream_st*) {
   return no_cuda_message();
 }
-std::optional<ConfigProperties> config_properties(int, DType) { return std::nullopt; }
+std::optional<KernelResources> kernel_resources(int, DType) { return std::nullopt; }
 std::optional<std::string> unsupported_reason(const ChainProgram&) { return no_cuda_message(); }
 std::optional<std::string> unsupported_reason(const RowProblem&) { return no_cuda_message(); }
 std::optional<std::string> unsupported_reason(const RowProgram&) { return no_cuda_message(); }
@@ -46,7 +46,7 @@ std::optional<std::string> run_chain_program(const ChainProgram&, std::span<void
 }
 std::size_t workspace_bytes(const RowProblem&) { return 0; }
 std::optional<std::string> launch_row_kernel(const RowProblem&, const RowData&, const device::DeviceWorkspace&,
-                                       CUstream_st*) {
+                                             CUstream_st*) {
   return no_cuda_message();
 }
 std::optional<std::string> launch_row_kernel(const RowProgram&, std::span<void* const>, CUstream_st*) {

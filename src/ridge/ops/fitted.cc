@@ -10,47 +10,47 @@
 namespace ridge::ops {
 namespace {
 
-constexpr NamedNumber<KernelNumbers> kernel_number_fields[] = {
-    {"gemv_line", &KernelNumbers::gemv_line},
-    {"gemv_word", &KernelNumbers::gemv_word},
-    {"backward_pass", &KernelNumbers::backward_pass},
-    {"backward_bandwidth", &KernelNumbers::backward_bandwidth},
-    {"plain_flops", &KernelNumbers::plain_flops},
-    {"lanes", &KernelNumbers::lanes},
-    {"multiplies", &KernelNumbers::multiplies},
-    {"attention_multiplies", &KernelNumbers::attention_multiplies},
-    {"attention_exponentials", &KernelNumbers::attention_exponentials},
-    {"attention_l2", &KernelNumbers::attention_l2},
-    {"attention_item", &KernelNumbers::attention_item},
-    {"attention_merge", &KernelNumbers::attention_merge},
-    {"attention_part", &KernelNumbers::attention_part},
-    {"attention_backward_multiplies", &KernelNumbers::attention_backward_multiplies},
+constexpr NamedNumber<KernelConstants> kernel_constant_fields[] = {
+    {"gemv_line", &KernelConstants::gemv_cycles_per_line},
+    {"gemv_word", &KernelConstants::gemv_cycles_per_word},
+    {"backward_pass", &KernelConstants::gated_pass_launch_cycles},
+    {"backward_bandwidth", &KernelConstants::gated_pass_memory_share},
+    {"plain_flops", &KernelConstants::plain_flops_per_cycle},
+    {"lanes", &KernelConstants::lanes_per_multiprocessor},
+    {"multiplies", &KernelConstants::multiply_adds_per_cycle},
+    {"attention_multiplies", &KernelConstants::attention_multiply_share},
+    {"attention_exponentials", &KernelConstants::exposed_exponential_share},
+    {"attention_l2", &KernelConstants::attention_l2_share},
+    {"attention_item", &KernelConstants::attention_item_cycles},
+    {"attention_merge", &KernelConstants::attention_merge_cycles},
+    {"attention_part", &KernelConstants::attention_split_cycles},
+    {"attention_backward_multiplies", &KernelConstants::backward_multiply_share},
 };
-constexpr NamedNumber<DeviceFractions> device_fraction_fields[] = {
-    {"clock", &DeviceFractions::clock},           {"busy_clock", &DeviceFractions::busy_clock},
-    {"memory", &DeviceFractions::memory},         {"l2", &DeviceFractions::l2},
-    {"launch", &DeviceFractions::launch},         {"clusters_1", &DeviceFractions::clusters_1},
-    {"clusters_2", &DeviceFractions::clusters_2}, {"clusters_3", &DeviceFractions::clusters_3},
-    {"clusters_4", &DeviceFractions::clusters_4}, {"clusters_5", &DeviceFractions::clusters_5},
-    {"clusters_6", &DeviceFractions::clusters_6}, {"clusters_7", &DeviceFractions::clusters_7},
-    {"clusters_8", &DeviceFractions::clusters_8},
+constexpr NamedNumber<HopperRates> hopper_rate_fields[] = {
+    {"clock", &HopperRates::clock_share},         {"busy_clock", &HopperRates::busy_clock_share},
+    {"memory", &HopperRates::memory_share},       {"l2", &HopperRates::l2_bytes_per_cycle},
+    {"launch", &HopperRates::launch_s},           {"clusters_1", &HopperRates::cluster1_share},
+    {"clusters_2", &HopperRates::cluster2_share}, {"clusters_3", &HopperRates::cluster3_share},
+    {"clusters_4", &HopperRates::cluster4_share}, {"clusters_5", &HopperRates::cluster5_share},
+    {"clusters_6", &HopperRates::cluster6_share}, {"clusters_7", &HopperRates::cluster7_share},
+    {"clusters_8", &HopperRates::cluster8_share},
 };
 
-const KernelNumbers* override_numbers = nullptr;
+const KernelConstants* override_numbers = nullptr;
 
 using FunctionCostTable = std::map<std::string, FunctionCost, std::less<>>;
 using Spreads = std::map<std::string, PredictionSpread, std::less<>>;
 
 // Returns the cells [first, first + count) of each line as numbers, by the name in the first cell.
-Result<std::map<std::string, std::vector<double>, std::less<>>> read_table(const FittedFile& file,
-                                                                           std::size_t first_call, std::size_t count) {
+Result<std::map<std::string, std::vector<double>, std::less<>>> read_table(const FittedFile& file, std::size_t first,
+                                                                           std::size_t count) {
   std::map<std::string, std::vector<double>, std::less<>> out;
   for (const CsvLine& line : file.lines) {
     std::vector<double>& row = out[line.cells[0].text];
     if (!row.empty())
       return error_at_cell(input_error(fmt::format("expected each name once, found '{}' twice", line.cells[0].text)),
                            file.source, line, line.cells[0]);
-    for (std::size_t i = first_call; i < first_call + count; ++i) {
+    for (std::size_t i = first; i < first + count; ++i) {
       const auto number = parse_cell(file, line, i);
       if (!number) return number.error();
       row.push_back(*number);
@@ -63,7 +63,7 @@ Result<std::map<std::string, std::vector<double>, std::less<>>> read_table(const
 template <class Numbers, std::size_t count> Result<Numbers> parse_numbers(const NamedNumber<Numbers> (&names)[count],
                                                                           std::string_view csv,
                                                                           const std::string& source) {
-  const auto file = read_fitted_file(csv, source, "number,unit,value,origin,meaning");
+  const auto file = parse_fitted_file(csv, source, "number,unit,value,origin,meaning");
   if (!file) return file.error();
   auto rows = read_table(*file, 2, 1);
   if (!rows) return rows.error();
@@ -86,7 +86,8 @@ Numbers parse_embedded(const NamedNumber<Numbers> (&names)[count], std::string_v
 }
 
 FunctionCostTable load_function_costs() {
-  const auto file = read_fitted_file(functions_csv(), "data/models/functions.csv", "function,first,again,rough,origin");
+  const auto file =
+      parse_fitted_file(functions_csv(), "data/models/functions.csv", "function,first,again,rough,origin");
   RIDGE_CHECK(file, file.error().to_string());
   const auto rows = read_table(*file, 1, 3);
   RIDGE_CHECK(rows, rows.error().to_string());
@@ -96,7 +97,7 @@ FunctionCostTable load_function_costs() {
 }
 
 void add_spreads(std::string_view csv, const char* source, Spreads& to) {
-  const auto file = read_fitted_file(csv, source, "kind,low,middle,high,meaning");
+  const auto file = parse_fitted_file(csv, source, "kind,low,middle,high,meaning");
   RIDGE_CHECK(file, file.error().to_string());
   const auto rows = read_table(*file, 1, 3);
   RIDGE_CHECK(rows, rows.error().to_string());
@@ -113,7 +114,7 @@ Spreads load_spreads() {
 
 }  // namespace
 
-Result<FittedFile> read_fitted_file(std::string_view text, const std::string& source, std::string_view columns) {
+Result<FittedFile> parse_fitted_file(std::string_view text, const std::string& source, std::string_view columns) {
   FittedFile out{.source = source};
   bool header_seen = false;
   for (CsvLine& line : read_csv(text)) {
@@ -146,24 +147,24 @@ Result<double> parse_cell(const FittedFile& file, const CsvLine& line, std::size
                        line.cells[cell]);
 }
 
-Result<KernelNumbers> parse_kernel_numbers(std::string_view csv, const std::string& source) {
-  return parse_numbers(kernel_number_fields, csv, source);
+Result<KernelConstants> parse_kernel_constants(std::string_view csv, const std::string& source) {
+  return parse_numbers(kernel_constant_fields, csv, source);
 }
-Result<DeviceFractions> parse_device_fractions(std::string_view csv, const std::string& source) {
-  return parse_numbers(device_fraction_fields, csv, source);
+Result<HopperRates> parse_hopper_rates(std::string_view csv, const std::string& source) {
+  return parse_numbers(hopper_rate_fields, csv, source);
 }
 
-const KernelNumbers& kernel_numbers() {
-  static const KernelNumbers all = parse_embedded(kernel_number_fields, kernels_csv(), "data/models/kernels.csv");
+const KernelConstants& kernel_constants() {
+  static const KernelConstants all = parse_embedded(kernel_constant_fields, kernels_csv(), "data/models/kernels.csv");
   return override_numbers == nullptr ? all : *override_numbers;
 }
-std::span<const NamedNumber<KernelNumbers>> named_kernel_numbers() { return kernel_number_fields; }
+std::span<const NamedNumber<KernelConstants>> named_kernel_constants() { return kernel_constant_fields; }
 
-KernelNumbersOverride::KernelNumbersOverride(const KernelNumbers& numbers) { override_numbers = &numbers; }
-KernelNumbersOverride::~KernelNumbersOverride() { override_numbers = nullptr; }
+KernelConstantsOverride::KernelConstantsOverride(const KernelConstants& numbers) { override_numbers = &numbers; }
+KernelConstantsOverride::~KernelConstantsOverride() { override_numbers = nullptr; }
 
-const DeviceFractions& device_fractions() {
-  static const DeviceFractions all = parse_embedded(device_fraction_fields, devices_csv(), "data/models/devices.csv");
+const HopperRates& hopper_rates() {
+  static const HopperRates all = parse_embedded(hopper_rate_fields, devices_csv(), "data/models/devices.csv");
   return all;
 }
 

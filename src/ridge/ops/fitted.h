@@ -1,6 +1,6 @@
-// Reads the CSV files of data/models, which the build embeds. They hold numbers fitted to timings, each with its unit
-// and meaning. Their header lines name the tool, timings, device and day. The numbers are cycles, bytes and fractions,
-// the same on every Hopper; `DeviceNumbers` (model.h) holds what differs between machines.
+// Reads the CSV files of data/models, which the build embeds: numbers fitted to timings, each with its unit and
+// meaning. The files' header lines name the tool, timings, device and day. The numbers are cycles, bytes and fractions,
+// which are the same on every Hopper; `DeviceNumbers` (model.h) has the rates that differ between machines.
 #pragma once
 
 #include <functional>
@@ -21,47 +21,51 @@ struct FittedFile {
   std::map<std::string, std::string, std::less<>> properties = {};  // Header lines such as "# device: NVIDIA H200"
   std::vector<CsvLine> lines = {};                                  // Lines after the line of column names
 };
-// The text must outlive the result. Errors: column names other than `columns`, a line with fewer cells.
-Result<FittedFile> read_fitted_file(std::string_view text, const std::string& source, std::string_view columns);
+// `text` must outlive the result. Errors: column names other than `columns`, or a line with fewer cells.
+Result<FittedFile> parse_fitted_file(std::string_view text, const std::string& source, std::string_view columns);
 // Returns a cell as a number.
 Result<double> parse_cell(const FittedFile& file, const CsvLine& line, std::size_t cell);
 
-// Values of data/models/kernels.csv; the fields have the names of its lines.
-struct KernelNumbers {
-  double gemv_line, gemv_word;
-  double backward_pass, backward_bandwidth;
-  double plain_flops, lanes, multiplies;
-  double attention_multiplies, attention_exponentials, attention_l2, attention_item, attention_merge, attention_part;
-  double attention_backward_multiplies;
+// Values of data/models/kernels.csv, which has their meaning. Shares are relative to a rate of the device.
+struct KernelConstants {
+  double gemv_cycles_per_line, gemv_cycles_per_word;
+  double gated_pass_launch_cycles, gated_pass_memory_share;  // Backward pass over h of a gated layer
+  double plain_flops_per_cycle, lanes_per_multiprocessor, multiply_adds_per_cycle;
+  double attention_multiply_share, exposed_exponential_share, attention_l2_share;
+  double attention_item_cycles, attention_merge_cycles, attention_split_cycles;
+  double backward_multiply_share;  // Of attention's backward pass
 };
-const KernelNumbers& kernel_numbers();
-Result<KernelNumbers> parse_kernel_numbers(std::string_view csv, const std::string& source);
+const KernelConstants& kernel_constants();
+Result<KernelConstants> parse_kernel_constants(std::string_view csv, const std::string& source);
 
 template <class Numbers> struct NamedNumber {
   std::string_view name;
   double Numbers::*member;
 };
-std::span<const NamedNumber<KernelNumbers>> named_kernel_numbers();
+std::span<const NamedNumber<KernelConstants>> named_kernel_constants();
 
-// For fitting: kernel_numbers() returns `numbers` while this object exists. Not thread-safe; do not nest.
-class KernelNumbersOverride {
+// While an object of this class exists, kernel_constants() returns `numbers`. For fitting. Not thread-safe; do not
+// nest.
+class KernelConstantsOverride {
  public:
-  explicit KernelNumbersOverride(const KernelNumbers& numbers);
-  ~KernelNumbersOverride();
-  KernelNumbersOverride(const KernelNumbersOverride&) = delete;
-  KernelNumbersOverride& operator=(const KernelNumbersOverride&) = delete;
+  explicit KernelConstantsOverride(const KernelConstants& numbers);
+  ~KernelConstantsOverride();
+  KernelConstantsOverride(const KernelConstantsOverride&) = delete;
+  KernelConstantsOverride& operator=(const KernelConstantsOverride&) = delete;
 };
 
-// Values of data/models/devices.csv: measured rates as fractions of peak rates, assumed for untimed devices, too.
-struct DeviceFractions {
-  double clock, busy_clock, memory, l2, launch;
-  double clusters_1, clusters_2, clusters_3, clusters_4, clusters_5, clusters_6, clusters_7, clusters_8;
+// Values of data/models/devices.csv, measured on the timed Hopper devices and assumed for other Hopper devices. Shares
+// are relative to the machine file's rates; `cluster4_share` is the share of multiprocessors usable by clusters of 4.
+struct HopperRates {
+  double clock_share, busy_clock_share, memory_share, l2_bytes_per_cycle, launch_s;
+  double cluster1_share, cluster2_share, cluster3_share, cluster4_share, cluster5_share, cluster6_share, cluster7_share,
+      cluster8_share;
 };
-const DeviceFractions& device_fractions();
-Result<DeviceFractions> parse_device_fractions(std::string_view csv, const std::string& source);
+const HopperRates& hopper_rates();
+Result<HopperRates> parse_hopper_rates(std::string_view csv, const std::string& source);
 
-// Values of data/models/functions.csv: instructions per lane for one call, for each further call in a chain of calls,
-// and for a call whose result is stored in 16 bits.
+// Values of data/models/functions.csv: instructions per lane for one call of a function, for each further call if it is
+// applied repeatedly, and for a call whose result is stored in 16 bits.
 struct FunctionCost {
   double first_call = 1, repeated_call = 1, approximate_call = 1;
 };

@@ -29,17 +29,17 @@ struct DeviceNumbers {
   double l2_bytes_per_s = 0;      // L2 bandwidth
   std::int64_t l2_bytes = 0;
   double launch_s = 0;  // Launch overhead of a kernel in a graph
-  bool timed = true;    // False if no plans were timed on this device; predictions are then less certain
+  bool timed = true;    // True if plans were timed on this device; otherwise predictions are less certain
 };
-// Throughput of one block in bytes and FLOPs per cycle; latencies in cycles.
+// Throughput of one thread block; latencies in cycles.
 struct BlockThroughput {
-  double load_bytes = 0, load_latency = 0;  // Loads from the L2
-  double flops = 0;
-  double store_bytes = 0, store_latency = 0;
+  double load_bytes_per_cycle = 0, load_latency = 0;  // Loads from the L2
+  double flops_per_cycle = 0;
+  double store_bytes_per_cycle = 0, store_latency = 0;
 };
-inline constexpr std::size_t plan_workspace_bytes = std::size_t{512} << 20;  // Limit of a kernel
+inline constexpr std::size_t plan_workspace_bytes = std::size_t{512} << 20;  // Limit on the workspace of a kernel
 
-// Name of a split mode ("cooperative_split_k") and a phrase that explains it; both empty if k is not split.
+// Name of a split mode ("cooperative_split_k") and its explanation; both are empty if k is not split.
 struct SplitDescription {
   std::string_view name = {}, meaning = {};
 };
@@ -53,21 +53,21 @@ struct TilePlan {
 
 // Counts that explain the predicted time of a product's plan.
 struct PlanProperties {
-  std::int64_t work_items = 0,
-               concurrent_items = 0;  // Tiles times splits, and how many run concurrently; 0 without tiles
+  std::int64_t work_items = 0;        // Tiles times splits; 0 without tiles
+  std::int64_t concurrent_items = 0;  // Work items that run concurrently
   double outside_fraction = 0;        // Fraction of the multiply-adds that lie outside the result
   double min_bytes = 0;               // Bytes if each operand is read once and the result written once
   struct UnalignedOperand {           // An operand whose lines do not start at multiples of 128 bytes
     int operand = 0;                  // 0 is left, 1 is right
-    std::int64_t bytes = 0,
-                 alignment = 0;     // Distance between the starts of lines; largest power of 2 that divides them
-    std::int64_t copied_bytes = 0;  // Bytes moved to copy it to aligned lines; 0 if it is not copied
+    std::int64_t line_stride_bytes = 0;
+    std::int64_t alignment = 0;           // Largest power of 2 that divides the line stride, in bytes, up to 128
+    std::int64_t copy_traffic_bytes = 0;  // Bytes read and written to copy the operand to aligned lines; 0 without copy
   };
   std::vector<UnalignedOperand> unaligned_operands = {};
   std::int64_t min_alignment = 0;      // Alignment in bytes that the copy engine requires
   std::int64_t result_line_bytes = 0;  // Distance between the starts of the result's rows
-  bool element_stores = false;         // True if unaligned rows of the result require stores of single elements
-  struct PaddedProduct {               // The same product with every size rounded up to a multiple of 8
+  bool element_stores = false;         // True if rows of the result are unaligned, so that elements are stored singly
+  struct PaddedProduct {               // The same product with m, n and k rounded up to multiples of 8
     std::int64_t m = 0, n = 0, k = 0;
     double predicted_s = 0;
   };
@@ -77,7 +77,7 @@ struct PlanProperties {
 struct Candidate {
   TilePlan plan = {};
   double predicted_s = 0;
-  std::string why;  // Its greatest disadvantage, such as "loads 20 % more for each product"
+  std::string why;  // Greatest disadvantage of this candidate: "loads 20 % more for each product"
 };
 inline constexpr std::size_t max_candidates = 4;
 
@@ -85,24 +85,23 @@ struct PredictionSpread {  // Ratio of measured to predicted time: 5th percentil
   double low = 1, middle = 1, high = 1;
 };
 
-// `traffic` is requested from the L2 (or from memory if nothing is reused); `memory` is the part that misses the L2.
+// Bytes requested from the L2 (or from memory if nothing is reused), and the part of them that misses the L2.
 struct MovedBytes {
-  std::int64_t traffic = 0, memory = 0;
+  std::int64_t requested_bytes = 0, memory_bytes = 0;
 };
 
 struct Forecast {
   TilePlan plan = {};
-  bool names_statement =
-      false;  // True if the report names the statement after this kernel, not after its other kernels
+  bool is_main_kernel = false;  // True if the report shows this kernel's plan for the statement
   double seconds = 0;
   PredictionSpread spread = {};
-  // Counts on demand, because tracing the tiles of a large product takes seconds. Without a target: nothing moves.
+  // Counts on demand, because tracing the tiles of a large product takes seconds. Empty if no bytes move.
   std::function<MovedBytes()> count_bytes = {};
   std::vector<Candidate> candidates = {};         // Next best plans, fastest first
   std::optional<PlanProperties> properties = {};  // Present for products
 };
 
-// Returns the spread of a kind; it is wider if `device.timed` is false.
+// Returns the spread of a kind of prediction (fitted.h); the spread is wider if `device.timed` is false.
 PredictionSpread spread_on_device(const DeviceNumbers& device, std::string_view kind);
 
 // Returns the prediction for a streaming kernel: the longer of moving `bytes` and issuing `instructions` (per lane).
@@ -110,8 +109,8 @@ Forecast forecast_streamed(std::string_view kernel, double bytes, double instruc
 
 struct CpuForecast {
   std::string_view kernel;
-  std::optional<std::int64_t> requested_bytes = {};  // Without it, each buffer moves once
-  double vector_flops = 0;                           // Equivalent f32 FLOPs, if they may take longer than the bytes
+  std::optional<std::int64_t> requested_bytes = {};  // If absent, each buffer moves once
+  double vector_flops = 0;                           // Equivalent f32 FLOPs; 0 if memory surely takes longer
   bool uses_bf16_pairs = false;                      // True if the CPU multiplies pairs of bf16
   std::optional<PlanProperties> properties = {};     // Present for products
 };

@@ -1,4 +1,4 @@
-// Conversion from `DType` to the stored types of kernels.
+// Conversion from `DType` to the storage formats of kernels.
 #pragma once
 
 #include "ridge/base/dtype.h"
@@ -6,8 +6,8 @@
 
 namespace ridge::ops {
 
-// Returns `Stored::f32` for all types but bf16, f16 and int8.
-inline tile::StorageFormat to_stored(DType dtype) {
+// Returns the storage format of bf16, f16 or int8, and f32 for all other types.
+inline tile::StorageFormat to_storage_format(DType dtype) {
   switch (dtype) {
     case DType::bf16: return tile::StorageFormat::bf16;
     case DType::f16: return tile::StorageFormat::f16;

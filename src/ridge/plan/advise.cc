@@ -26,7 +26,7 @@ std::optional<Interval> predict_seconds(const Program& program, const Explanatio
   return Interval{*total.time_lower_s, *total.time_lower_s, *total.time_upper_s};
 }
 
-// Returns the spread of measured over predicted ratios of two times; a ratio is more certain than either time.
+// Returns measured over predicted values of the ratio of two programs' times; the ratio is more certain than each time.
 ops::PredictionSpread advice_spread(const Machine& machine, const std::string& kind) {
   const auto device = device_numbers(machine);
   return ops::find_spread((device ? "device_advice_" : "advice_") + kind);
@@ -46,7 +46,7 @@ void add_variant_advice(const Program& program, const Explanation& explanation, 
     const auto seconds = other ? predict_seconds(variant.program, *other, request) : std::nullopt;
     if (!seconds) continue;
     out.advice.push_back({.kind = variant.kind,
-                          .what = variant.what,
+                          .description = variant.description,
                           .gain_s = estimate_gain(out.predicted_s, seconds->expected, variant.work_ratio,
                                                   advice_spread(explanation.machine, variant.kind)),
                           .variant = print_program(with_sizes(variant.program, variant.dims)),
@@ -63,7 +63,7 @@ void add_bound_advice(const Program& program, const Explanation& explanation, Ad
   const double scale = out.predicted_s.expected / *total.time_lower_s;
   for (const NextStep& step : suggest_next_steps(program, explanation, {})) {
     const bool is_shown = std::any_of(out.advice.begin(), out.advice.end(), [&](const Advice& x) {
-      return step.options.starts_with("--weights") && x.what == "store the weights in int8";
+      return step.options.starts_with("--weights") && x.description == "store the weights in int8";
     });
     const bool is_part =
         step.options.starts_with("--split") &&
@@ -71,7 +71,7 @@ void add_bound_advice(const Program& program, const Explanation& explanation, Ad
     if (!step.gain_s || is_shown || is_part || step.options.starts_with("--fuse")) continue;
     const double gain = *step.gain_s * scale;
     out.advice.push_back({.kind = "bound",
-                          .what = step.description,
+                          .description = step.description,
                           .gain_s = {*step.gain_s / std::max(1.0, scale), gain, std::max(gain, *step.gain_s)},
                           .variant = {},
                           .work_ratio = 1,
@@ -86,7 +86,7 @@ Status add_fusion_advice(const Program& program, const Explanation& explanation,
   const auto shared = predict_program(program, explanation, {.library = request.library, .count_bytes = false});
   if (!shared) return shared.error();
   out.advice.push_back({.kind = "sharing",
-                        .what = "fuse statements into shared kernels",
+                        .description = "fuse statements into shared kernels",
                         .gain_s = estimate_gain(out.predicted_s, shared->predicted_s.expected, 1,
                                                 advice_spread(explanation.machine, "sharing")),
                         .variant = {},

@@ -13,7 +13,7 @@ namespace ridge {
 
 struct Advice {
   std::string kind;             // ProgramVariant::kind, "sharing" (fused kernels), or "bound" (from bounds only)
-  std::string what;             // such as "multiply b * c first, then a"
+  std::string description;      // such as "multiply b * c first, then a"
   Interval gain_s = {};         // seconds saved per run of the given program (of a batch: per item)
   std::string variant;          // source of the faster program with its sizes; empty if only `explain_options` apply
   double work_ratio = 1;        // work of the variant over that of the program: 16 for a batch of 16 instead of 1

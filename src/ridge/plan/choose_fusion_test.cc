@@ -19,18 +19,18 @@ Result<PlannedProgram> planned(std::int64_t rows, const PlanRequest& request = {
   return predict_program(*program, *explanation, request);
 }
 
-TEST(Soonest, TakesTheProductsOfAGateApartWhereThatIsPredictedToBeFaster) {
+TEST(ChooseFusion, ChosenPlanIsNoSlowerThanUnfused) {
   const std::pair<std::int64_t, std::int64_t> layers[] = {
       {1024, 4096}, {2048, 5632}, {4096, 11008}, {4096, 14336}, {5120, 13824}};
   for (const auto& [width, hidden] : layers)
     for (const std::int64_t rows : {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 2048, 8192}) {
-      const auto chosen = planned(rows, {}, width, hidden), apart = planned(rows, {.fuse = false}, width, hidden);
-      ASSERT_TRUE(chosen && apart);
-      EXPECT_LE(chosen->predicted_s.expected, apart->predicted_s.expected * (1 + 1e-9)) << rows << " of " << width;
+      const auto chosen = planned(rows, {}, width, hidden), unfused = planned(rows, {.fuse = false}, width, hidden);
+      ASSERT_TRUE(chosen && unfused);
+      EXPECT_LE(chosen->predicted_s.expected, unfused->predicted_s.expected * (1 + 1e-9)) << rows << " of " << width;
     }
 }
 
-TEST(Soonest, SharesAKernelWhereOnePassOverTheRowsIsWorthIt) {
+TEST(ChooseFusion, FusesLargeGatedProducts) {
   const auto program = parse(
       "x: bf16[B, D]   gate: bf16[F, D]   up: bf16[F, D]\n"
       "g[B, F] = x * gate\nu[B, F] = x * up\nh: bf16[B, F] = silu(g) * u");
@@ -40,24 +40,24 @@ TEST(Soonest, SharesAKernelWhereOnePassOverTheRowsIsWorthIt) {
   EXPECT_EQ(many->kernels.size(), 1u);
 }
 
-TEST(Soonest, SaysWhyTheyAreApart) {
+TEST(ChooseFusion, ReportsWhyProductsAreNotFused) {
   const auto program = parse(layer);
   const auto device = device_numbers(*find_machine("h200"));
   const auto one =
       plan_fastest_fusion(*program, {{"B", 1}, {"D", 4096}, {"F", 14336}}, {.target = Target::cuda}, *device);
   ASSERT_TRUE(one);
   EXPECT_GT(one->fusion.groups.size(), 2u);
-  bool is_said = false;
-  for (const FusionBoundary& seam : one->fusion.boundaries)
-    is_said = is_said || seam.why == "the two products are predicted to be faster in separate kernels";
-  EXPECT_TRUE(is_said);
+  bool is_reported = false;
+  for (const FusionBoundary& boundary : one->fusion.boundaries)
+    is_reported = is_reported || boundary.reason == "the two products are predicted to be faster in separate kernels";
+  EXPECT_TRUE(is_reported);
 }
 
-TEST(Soonest, LossesAddUpToWhatIsPredicted) {
+TEST(ChooseFusion, RooflineAndOverheadsAddUpToThePrediction) {
   for (const std::int64_t rows : {1, 16, 257, 4096}) {
     const auto why = planned(rows, {.with_overheads = true});
     ASSERT_TRUE(why);
-    for (const OpPlan& op : why->kernels) {
+    for (const GroupPrediction& op : why->kernels) {
       ASSERT_FALSE(op.overheads.empty());
       EXPECT_EQ(op.overheads.back().cause, "unknown");
       double sum = op.roofline_s;

@@ -39,18 +39,18 @@ Result<ops::DeviceNumbers> device_numbers(const Machine& machine) {
   if (!cores) return missing_error(machine, "cores");
   if (!clock) return missing_error(machine, "clock");
   if (l2 == nullptr) return missing_error(machine, "L2");
-  const ops::DeviceFractions& n = ops::device_fractions();
+  const ops::HopperRates& n = ops::hopper_rates();
   const auto fitted = [&](const char* key, double derived) {
     return find_number(machine.plan_numbers, key).value_or(derived);
   };
   ops::DeviceNumbers out;
   out.multiprocessors = static_cast<int>(*cores);
-  out.clock_hz = fitted("clock_hz", n.clock * *clock);
-  out.busy_clock_hz = fitted("busy_clock_hz", n.busy_clock * *clock);
-  out.memory_bytes_per_s = fitted("memory_bytes_per_s", n.memory * machine.memory.front().bandwidth->value);
-  out.l2_bytes_per_s = fitted("l2_bytes_per_s", n.l2 * *cores * *clock);
+  out.clock_hz = fitted("clock_hz", n.clock_share * *clock);
+  out.busy_clock_hz = fitted("busy_clock_hz", n.busy_clock_share * *clock);
+  out.memory_bytes_per_s = fitted("memory_bytes_per_s", n.memory_share * machine.memory.front().bandwidth->value);
+  out.l2_bytes_per_s = fitted("l2_bytes_per_s", n.l2_bytes_per_cycle * *cores * *clock);
   out.l2_bytes = static_cast<std::int64_t>(l2->capacity->value);
-  out.launch_s = fitted("launch_s", n.launch);
+  out.launch_s = fitted("launch_s", n.launch_s);
   out.timed = !machine.plan_numbers.empty();
   return out;
 }

@@ -9,7 +9,7 @@
 namespace ridge {
 namespace {
 
-constexpr double min_seconds = 1e-12;  // lower limit on inputs, seconds; a form needs positive ones
+constexpr double min_seconds = 1e-12;  // lower limit on times: a formula needs positive inputs
 
 // Returns the compute time at the sustained rate, or at the peak where that was not measured.
 double sustained_math_s(const Prediction& p) {
@@ -40,8 +40,8 @@ GroupProductSize largest_product(const Plan& plan, int group) {
 
 }  // namespace
 
-std::vector<double> cpu_form_sizes(const Explanation& explanation, const Plan& plan, int group,
-                                   const Prediction& group_prediction, double functions_s) {
+std::vector<double> cpu_formula_inputs(const Explanation& explanation, const Plan& plan, int group,
+                                       const Prediction& group_prediction, double functions_s) {
   double multiply = 0, other = 0;
   const FusionGroup& of = plan.fusion.groups[static_cast<std::size_t>(group)];
   for (const int s : statements_with_recomputed(of)) {
@@ -60,37 +60,40 @@ std::vector<double> cpu_form_sizes(const Explanation& explanation, const Plan& p
           std::max(p.k, 1.0)};
 }
 
-ops::LibraryDevice library_chip(const Machine& machine, const ops::DatasheetRates& rates) {
+ops::LibraryDevice make_library_device(const Machine& machine, const ops::DatasheetRates& rates) {
   ops::LibraryDevice out{.rates = rates};
   if (machine.memory.size() > 1 && machine.memory[1].capacity) out.cache_bytes = machine.memory[1].capacity->value;
   return out;
 }
 
-std::string spread_key(const ops::LibraryFormula& form, std::string_view what) {
-  if (&form == &ops::cpu_formula()) return fmt::format("cpu_{}", what);
-  return &form == &ops::product_formula() ? fmt::format("library_{}", what)
-                                          : fmt::format("library_{}_{}", form.name, what);
+std::string spread_key(const ops::LibraryFormula& formula, std::string_view what) {
+  if (&formula == &ops::cpu_formula()) return fmt::format("cpu_{}", what);
+  return &formula == &ops::product_formula() ? fmt::format("library_{}", what)
+                                             : fmt::format("library_{}_{}", formula.name, what);
 }
 
-ops::PredictionSpread form_spread(const Machine& machine, const ops::LibraryFormula& form) {
+ops::PredictionSpread formula_spread(const Machine& machine, const ops::LibraryFormula& formula) {
   const auto at = [&](std::string_view what) {
-    const auto found = machine.numbers.find(spread_key(form, what));
+    const auto found = machine.numbers.find(spread_key(formula, what));
     return found == machine.numbers.end() ? 1.0 : found->second.value;
   };
   return {at("low"), at("middle"), at("high")};
 }
 
-bool is_fitted(const Machine& machine, const ops::LibraryFormula& form) {
-  return std::all_of(form.numbers.begin(), form.numbers.end(),
+bool is_fitted(const Machine& machine, const ops::LibraryFormula& formula) {
+  return std::all_of(formula.numbers.begin(), formula.numbers.end(),
                      [&](const ops::LibraryParameter& x) { return machine.numbers.contains(std::string(x.key)); });
 }
 
-std::optional<FormEstimate> estimate_with_form(const Machine& machine, const ops::LibraryFormula& form,
-                                               const std::vector<double>& sizes, const ops::DatasheetRates& rates) {
-  if (!is_fitted(machine, form)) return std::nullopt;
+std::optional<FormulaEstimate> estimate_with_formula(const Machine& machine, const ops::LibraryFormula& formula,
+                                                     const std::vector<double>& sizes,
+                                                     const ops::DatasheetRates& rates) {
+  if (!is_fitted(machine, formula)) return std::nullopt;
   std::vector<double> numbers;
-  for (const ops::LibraryParameter& x : form.numbers) numbers.push_back(machine.numbers.at(std::string(x.key)).value);
-  return FormEstimate{form.estimate_seconds(sizes, library_chip(machine, rates), numbers), form_spread(machine, form)};
+  for (const ops::LibraryParameter& x : formula.numbers)
+    numbers.push_back(machine.numbers.at(std::string(x.key)).value);
+  return FormulaEstimate{formula.estimate_seconds(sizes, make_library_device(machine, rates), numbers),
+                         formula_spread(machine, formula)};
 }
 
 }  // namespace ridge

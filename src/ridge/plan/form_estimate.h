@@ -17,26 +17,27 @@ namespace ridge {
 
 // Returns the inputs of ops::cpu_formula(), all above 0 as it requires. `group_prediction` is that of the group as one
 // operation; `functions_s` is the time of its functions, 0 if unknown.
-std::vector<double> cpu_form_sizes(const Explanation& explanation, const Plan& plan, int group,
-                                   const Prediction& group_prediction, double functions_s);
+std::vector<double> cpu_formula_inputs(const Explanation& explanation, const Plan& plan, int group,
+                                       const Prediction& group_prediction, double functions_s);
 
-// Returns the machine's properties that a form needs.
-ops::LibraryDevice library_chip(const Machine& machine, const ops::DatasheetRates& rates);
+// Returns the machine's properties that a formula needs.
+ops::LibraryDevice make_library_device(const Machine& machine, const ops::DatasheetRates& rates);
 
 // Returns a key of the machine's file, such as "library_low", "library_prefill_low" or "cpu_low".
-std::string spread_key(const ops::LibraryFormula& form, std::string_view what);
+std::string spread_key(const ops::LibraryFormula& formula, std::string_view what);
 
-bool is_fitted(const Machine& machine, const ops::LibraryFormula& form);
+bool is_fitted(const Machine& machine, const ops::LibraryFormula& formula);
 
 // Returns measured over predicted time from the machine's file, 1 if absent. 80 % of measurements were low to high.
-ops::PredictionSpread form_spread(const Machine& machine, const ops::LibraryFormula& form);
+ops::PredictionSpread formula_spread(const Machine& machine, const ops::LibraryFormula& formula);
 
-struct FormEstimate {
+struct FormulaEstimate {
   double seconds = 0;  // time of one launch
   ops::PredictionSpread spread;
 };
-// Returns the estimate for a kernel of these sizes, or nullopt if the form is not calibrated for this machine.
-std::optional<FormEstimate> estimate_with_form(const Machine& machine, const ops::LibraryFormula& form,
-                                               const std::vector<double>& sizes, const ops::DatasheetRates& rates = {});
+// Returns the estimate for a kernel of these sizes, or nullopt if the formula is not calibrated for this machine.
+std::optional<FormulaEstimate> estimate_with_formula(const Machine& machine, const ops::LibraryFormula& formula,
+                                                     const std::vector<double>& sizes,
+                                                     const ops::DatasheetRates& rates = {});
 
 }  // namespace ridge

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t max_statements_per_kernel = 64;  // limit on the statements of a fused kernel
 constexpr std::int64_t max_row_bytes = 1 << 20;  // limit on the bytes that a row of a CPU kernel touches; about one L2
-constexpr int max_sibling_trials = 4;            // limit on the readers of the same tensor that are tried
+constexpr int max_sibling_trials = 4;            // limit on the tried merges with another reader of a tensor
 
 class StatementFuser {
  public:
@@ -46,7 +46,7 @@ class StatementFuser {
     for (int s = 0; options_.fuse && s < statement_count(); ++s) merge_attention_backward(s);
     for (int s = 0; options_.fuse && s < statement_count(); ++s) merge_attention(s);
     for (int s = 0; options_.fuse && s < statement_count(); ++s) merge_sum_across_rows(s);
-    for (int s = 0; options_.fuse && s < statement_count(); ++s) merge_with_producers(s);
+    for (int s = 0; options_.fuse && s < statement_count(); ++s) merge_producers_or_sibling(s);
     FusionPlan out;
     for (const int g : topological_order()) out.groups.push_back(make_group(members_[to_index(g)], recomputed_by(g)));
     out.target = options_.target;
@@ -73,23 +73,24 @@ class StatementFuser {
   }
   bool must_be_stored(int tensor) const {
     return program_.tensors[to_index(tensor)].role != TensorRole::intermediate ||
-           std::find(options_.stored.begin(), options_.stored.end(), tensor) != options_.stored.end();
+           std::find(options_.stored_tensors.begin(), options_.stored_tensors.end(), tensor) !=
+               options_.stored_tensors.end();
   }
 
   // Returns why the statements cannot be one kernel, or nullopt if they can.
   std::optional<std::string> find_blocker(const std::vector<int>& set) const {
     std::vector<int> products, along;
     for (const int s : set) {
-      if (row_sums_.contains(s) && set.size() > 1 && set != members_[to_index(group_of_[to_index(s)])])
+      if (sums_across_rows_.contains(s) && set.size() > 1 && set != members_[to_index(group_of_[to_index(s)])])
         return fmt::format("{} is a sum across rows, which is a separate kernel", name_of(result_of(s)));
       if (form_of(s) == StatementForm::standalone && set.size() > 1) return standalone_blocker(s);
       if (form_of(s) == StatementForm::product) (is_row_sum(s, set) ? along : products).push_back(s);
-      if (form_of(s) == StatementForm::along) along.push_back(s);
+      if (form_of(s) == StatementForm::along_dims) along.push_back(s);
     }
     if (set.size() > max_statements_per_kernel)
       return fmt::format("a kernel has at most {} statements", max_statements_per_kernel);
     if (!along.empty()) return rows_blocker(set, products, along);
-    if (auto why = recompute_blocker(set, products)) return why;
+    if (auto why = product_input_blocker(set, products)) return why;
     if (auto why = index_space_blocker(set)) return why;
     if (products.empty()) return chain_limit_blocker(set);
     return products_blocker(set, products);
@@ -119,13 +120,13 @@ class StatementFuser {
     return fmt::format("{} is computed by {}, which has separate kernels", made,
                        routine_name(routine_of(statement_at(s))->kind));
   }
-  enum class StatementForm { product, pointwise, along, standalone };
+  enum class StatementForm { product, pointwise, along_dims, standalone };
   StatementForm form_of(int s) const {
     if (routine_of(statement_at(s)) || is_grouped(s) || is_scaled_product(s)) return StatementForm::standalone;
     if (const auto* c = std::get_if<Contraction>(&statement_at(s).op))
       return has_sum(*c) ? StatementForm::product : StatementForm::pointwise;
     for (const Node& node : std::get<Expression>(statement_at(s).op).nodes)
-      if (node.kind == Node::Kind::along_dims) return StatementForm::along;
+      if (node.kind == Node::Kind::along_dims) return StatementForm::along_dims;
     return StatementForm::pointwise;
   }
   const std::set<std::string>& index_space(int tensor) const { return index_spaces_[to_index(tensor)]; }
@@ -151,7 +152,8 @@ class StatementFuser {
   }
 
   // Returns a reason if the same kernel computes an operand of a product.
-  std::optional<std::string> recompute_blocker(const std::vector<int>& set, const std::vector<int>& products) const {
+  std::optional<std::string> product_input_blocker(const std::vector<int>& set,
+                                                   const std::vector<int>& products) const {
     for (const int p : products)
       for (const int t : distinct_operands(p))
         if (writer_[to_index(t)] >= 0 && contains(set, writer_[to_index(t)]))
@@ -162,7 +164,7 @@ class StatementFuser {
 
   std::optional<std::string> products_blocker(const std::vector<int>& set, const std::vector<int>& products) const {
     if (set.size() == 1) return std::nullopt;
-    if (!options_.epilogues) return "the library's products have no fused epilogue";
+    if (!options_.fuse_epilogues) return "the library's products have no fused epilogue";
     if (products.size() > 2) return "a kernel has at most two products";
     for (const int p : products) {
       if (products.size() > 1 && std::find(options_.unfused_products.begin(), options_.unfused_products.end(), p) !=
@@ -266,7 +268,7 @@ class StatementFuser {
   }
   static bool contains(const std::vector<int>& set, int s) { return std::binary_search(set.begin(), set.end(), s); }
 
-  // True if a statement outside the set depends on the set and the set depends on it.
+  // True if a statement outside the set reads a result of the set, and the set reads a result that depends on it.
   bool would_create_cycle(const std::vector<int>& set) const {
     std::set<int> seen;
     std::vector<int> next;
@@ -288,14 +290,14 @@ class StatementFuser {
     return false;
   }
 
-  // Tries the latest producers first, since their results are the most likely to have no other reader. If none can be
-  // merged, a pointwise statement joins another that reads the same tensor.
-  void merge_with_producers(int s) {
+  // Merges a statement with its producers, the latest first, since later results are less likely to have other readers.
+  // If there is none to merge, a pointwise statement joins another reader of the same tensor (a sibling).
+  void merge_producers_or_sibling(int s) {
     std::vector<int> producers;
     for (const int t : distinct_operands(s))
       if (writer_[to_index(t)] >= 0 && writer_[to_index(t)] < s) producers.push_back(writer_[to_index(t)]);
     std::sort(producers.rbegin(), producers.rend());
-    merge_with_all_producers(s, producers);
+    try_merge_all_producers(s, producers);
     for (const int p : producers) (void)try_merge(s, p);
     if (members_[to_index(group_of_[to_index(s)])].size() > 1 || form_of(s) != StatementForm::pointwise) return;
     for (const int t : distinct_operands(s)) {
@@ -308,8 +310,9 @@ class StatementFuser {
     }
   }
 
-  // Merges a statement with all its producers together: with one of two products, the other would still be stored.
-  void merge_with_all_producers(int s, const std::vector<int>& producers) {
+  // Merges a statement with all its producers in one step: if only one of two products joined, the other would be
+  // stored.
+  void try_merge_all_producers(int s, const std::vector<int>& producers) {
     if (options_.target == Target::cuda && merge_gate_with_products(s)) return;
     std::vector<int> set = members_[to_index(group_of_[to_index(s)])];
     for (const int p : producers) {
@@ -320,7 +323,7 @@ class StatementFuser {
     if (set.size() > 1 && !find_blocker(set) && !would_create_cycle(set)) merge_statements(set);
   }
 
-  // Merges a gate with both products. On a device one merge alone may be slower than none, and both together fastest.
+  // Merges a gate with both its products. On a device, a merge with only one product may be slower than no merge.
   bool merge_gate_with_products(int s) {
     if (form_of(s) != StatementForm::pointwise) return false;
     std::vector<int> set{s};
@@ -348,7 +351,7 @@ class StatementFuser {
 
   // Merges the gradients of attention. Their kernel recomputes the softmax statements if anything else reads them.
   void merge_attention_backward(int s) {
-    if (!options_.epilogues || form_of(s) != StatementForm::product ||
+    if (!options_.fuse_epilogues || form_of(s) != StatementForm::product ||
         members_[to_index(group_of_[to_index(s)])].size() > 1)
       return;
     auto found = find_attention_backward(program_, shapes_, s, options_.target);
@@ -377,7 +380,7 @@ class StatementFuser {
     return fmt::format("'{}' is also needed elsewhere, and {} does not store it", name_of(tensor), who);
   }
 
-  // Merges a sum across rows with the statements that only it reads; its kernel recomputes the others.
+  // Merges a sum across rows with the producers that only the sum reads; its kernel recomputes the other producers.
   void merge_sum_across_rows(int s) {
     if (members_[to_index(group_of_[to_index(s)])].size() > 1 ||
         (options_.target == Target::cuda && !options_.generate_kernels))
@@ -388,7 +391,7 @@ class StatementFuser {
     for (auto each = found->statements.rbegin() + 1; each != found->statements.rend(); ++each) {
       std::vector<int> with{*each};
       with.insert(with.end(), own.begin(), own.end());
-      if (members_[to_index(group_of_[to_index(*each)])].size() == 1 && !row_sums_.contains(*each) &&
+      if (members_[to_index(group_of_[to_index(*each)])].size() == 1 && !sums_across_rows_.contains(*each) &&
           is_internal(*each, with))
         own = with;
       else
@@ -396,13 +399,13 @@ class StatementFuser {
     }
     if (would_create_cycle(own)) return;
     merge_statements(own);
-    row_sums_.insert(s);
+    sums_across_rows_.insert(s);
     if (!recomputed.empty()) recomputed_by_[group_of_[to_index(s)]] = recomputed;
   }
 
   // Merges an attention: a product whose weights are computed from another product, with the statements in between.
   void merge_attention(int s) {
-    if (!(options_.epilogues || options_.library_attention) || form_of(s) != StatementForm::product ||
+    if (!(options_.fuse_epilogues || options_.library_attention) || form_of(s) != StatementForm::product ||
         attention_backward_groups_.contains(group_of_[to_index(s)]))
       return;
     for (const int weights : distinct_operands(s)) {
@@ -411,13 +414,13 @@ class StatementFuser {
       add_producers(weights, set, products);
       sort_unique(set);
       const bool is_made =
-          std::any_of(set.begin(), set.end(), [&](int each) { return form_of(each) == StatementForm::along; });
+          std::any_of(set.begin(), set.end(), [&](int each) { return form_of(each) == StatementForm::along_dims; });
       if (products != 1 || !is_made) continue;
       if (const std::vector<int> with_pages = add_page_gathers(program_, set); attention_blocker(with_pages).empty())
         set = with_pages;
-      const std::string find_blocker = attention_blocker(set);
-      if (!find_blocker.empty()) {
-        attention_blockers_[s] = find_blocker;
+      const std::string blocker = attention_blocker(set);
+      if (!blocker.empty()) {
+        attention_blockers_[s] = blocker;
       } else if (!would_create_cycle(set)) {
         merge_statements(set);
         attention_statements_.insert(s);
@@ -426,8 +429,8 @@ class StatementFuser {
     }
   }
   std::string attention_blocker(const std::vector<int>& set) const {
-    std::string find_blocker = storage_blocker(set);
-    return find_blocker.empty() ? find_attention(program_, shapes_, set, options_.target).fusion_blocker : find_blocker;
+    std::string blocker = external_use_blocker(set);
+    return blocker.empty() ? find_attention(program_, shapes_, set, options_.target).fusion_blocker : blocker;
   }
   void add_producers(int tensor, std::vector<int>& set, int& products) const {
     const int from = writer_[to_index(tensor)];
@@ -439,7 +442,7 @@ class StatementFuser {
     else
       for (const int t : distinct_operands(from)) add_producers(t, set, products);
   }
-  std::string storage_blocker(const std::vector<int>& set) const {
+  std::string external_use_blocker(const std::vector<int>& set) const {
     for (const int s : set)
       if (s != set.back() && !is_internal(s, set))
         return needed_elsewhere_reason(result_of(s), "the fused attention kernel");
@@ -469,7 +472,7 @@ class StatementFuser {
     members_[to_index(g)] = set;
   }
 
-  // Returns the groups so that each follows those whose results it reads; ties by the position of the last statement.
+  // Returns the groups in execution order; groups that are ready together are ordered by their last statement.
   std::vector<int> topological_order() const {
     std::vector<std::set<int>> successors(members_.size());
     for (int s = 0; s < statement_count(); ++s)
@@ -505,8 +508,8 @@ class StatementFuser {
     FusionGroup::GroupKind out = FusionGroup::GroupKind::pointwise;
     for (const int s : set) {
       if (form_of(s) == StatementForm::product) out = FusionGroup::GroupKind::product;
-      if (form_of(s) == StatementForm::along || is_row_sum(s, set)) out = FusionGroup::GroupKind::rows;
-      if (row_sums_.contains(s)) return FusionGroup::GroupKind::rows;
+      if (form_of(s) == StatementForm::along_dims || is_row_sum(s, set)) out = FusionGroup::GroupKind::rows;
+      if (sums_across_rows_.contains(s)) return FusionGroup::GroupKind::rows;
       if (attention_statements_.contains(s)) out = FusionGroup::GroupKind::attention;
       if (attention_backward_groups_.contains(group_of_[to_index(s)]))
         return FusionGroup::GroupKind::attention_backward;
@@ -516,7 +519,7 @@ class StatementFuser {
     return out;
   }
 
-  // Returns the bytes of live tensors while each of `lists` runs.
+  // Returns the bytes of live tensors during each step; a step runs one list of statements.
   std::vector<std::int64_t> live_bytes_per_step(const std::vector<std::vector<int>>& lists,
                                                 const std::set<int>& internal_tensors) const {
     std::vector<std::size_t> when(to_index(statement_count()));
@@ -584,8 +587,8 @@ class StatementFuser {
   std::set<int> attention_statements_;        // statements that are the last product of a fused attention
   std::map<int, std::string> attention_blockers_;  // reason why a product like attention is not fused
   std::set<int> attention_backward_groups_;        // groups that are gradients of attention
-  std::set<int> row_sums_;                         // statements that are sums across rows, each last in its kernel
-  std::map<int, std::vector<int>> recomputed_by_;  // sorted statements of others that a group recomputes
+  std::set<int> sums_across_rows_;                 // statements that are sums across rows, each last in its kernel
+  std::map<int, std::vector<int>> recomputed_by_;  // sorted statements of other groups that a group recomputes
 };
 
 }  // namespace

@@ -25,8 +25,8 @@ enum class Target { cpu, cuda };
 struct FuseOptions {
   Target target = Target::cpu;
   bool fuse = true;                        // false gives each statement its own kernel
-  std::vector<int> stored = {};            // tensors that must be stored, whichever kernels read them
-  bool epilogues = true;                   // false if products run in a library without fused epilogues
+  std::vector<int> stored_tensors = {};    // tensors that must be stored, whichever kernels read them
+  bool fuse_epilogues = true;              // false if products run in a library without fused epilogues
   bool library_attention = false;          // true if that library has an attention forward kernel
   std::vector<int> unfused_products = {};  // products that share no kernel with another product, because that is faster
   bool generate_kernels = true;            // true if CUDA kernels can be compiled for the program at run time
@@ -42,20 +42,20 @@ struct FusionGroup {
   std::int64_t bytes_before = 0, bytes_after = 0, live_bytes = 0;
 };
 std::string_view name(FusionGroup::GroupKind kind);
-std::vector<int> statements_with_recomputed(
-    const FusionGroup& group);  // its own and the recomputed ones, in program order
+// Returns the kernel's own and recomputed statements, in program order.
+std::vector<int> statements_with_recomputed(const FusionGroup& group);
 
-// Two statements in different kernels, the second of which reads the result of the first.
+// A statement that reads the result of a statement in another kernel.
 struct FusionBoundary {
-  int from = 0, to = 0;
-  std::string why;
+  int producer = 0, consumer = 0;  // indices into Program::statements
+  std::string reason;              // reason why the two do not share a kernel
 };
 
 struct FusionPlan {
   Target target = Target::cpu;
   bool full_row_kernels = true;            // false if functions along dimensions take one step each
   std::vector<FusionGroup> groups;         // in execution order
-  std::vector<FusionBoundary> boundaries;  // ordered by `to`
+  std::vector<FusionBoundary> boundaries;  // ordered by `consumer`
   // Peak bytes of live tensors with one kernel per statement and after fusion. Inputs and outputs are live to the end.
   std::int64_t live_bytes_before = 0, live_bytes_after = 0;
 };

@@ -31,9 +31,8 @@ struct Fused {
   }
   std::vector<std::string> boundary_texts() const {
     std::vector<std::string> out;
-    for (const FusionBoundary& first_boundary : fusion.boundaries)
-      out.push_back(
-          fmt::format("{} | {}: {}", result(first_boundary.from), result(first_boundary.to), first_boundary.why));
+    for (const FusionBoundary& boundary : fusion.boundaries)
+      out.push_back(fmt::format("{} | {}: {}", result(boundary.producer), result(boundary.consumer), boundary.reason));
     return out;
   }
   std::string result(int s) const {
@@ -55,7 +54,7 @@ constexpr const char* geglu =
     "x: bf16[N, D]   up: bf16[F, D]   gate: bf16[F, D]   bu: bf16[F]   bg: bf16[F]\n"
     "u[N, F] = x * up\ng[N, F] = x * gate\ny: bf16[N, F] = (u + bu) * gelu(g + bg)";
 
-TEST(Fuse, PutsTwoProductsOfOneOperandAndTheirGateIntoOneKernel) {
+TEST(Fuse, FusesTwoProductsWithTheirGate) {
   const Fused x = fused(geglu);
   EXPECT_EQ(x.groups(), "u g y");
   EXPECT_EQ(x.internal_names(), "u g");
@@ -65,7 +64,7 @@ TEST(Fuse, PutsTwoProductsOfOneOperandAndTheirGateIntoOneKernel) {
 
 // docs/geglu.md: the peak of live elements is 13*N*d plus the parameters unfused, and 5*N*d plus the parameters fused;
 // the saving is 8*N*d, and its ratio to the parameters 8*d*d + 8*d is N/(d + 1).
-TEST(Fuse, CountsWhatAGegluLayerKeepsAlive) {
+TEST(Fuse, CountsLiveBytesOfAGegluLayer) {
   for (const auto& [n, d] : {std::pair<std::int64_t, std::int64_t>{6, 8}, {32768, 8192}, {1, 4096}}) {
     const Fused x = fused(geglu, {}, {{"N", n}, {"D", d}});
     const std::int64_t parameters = 8 * d * d + 8 * d;
@@ -77,7 +76,7 @@ TEST(Fuse, CountsWhatAGegluLayerKeepsAlive) {
   }
 }
 
-TEST(Fuse, KeepsOneKernelAStatementWhereThatIsAsked) {
+TEST(Fuse, OneKernelPerStatementWithoutFusion) {
   const Fused x = fused(geglu, {.fuse = false});
   EXPECT_EQ(x.groups(), "u | g | y");
   EXPECT_EQ(x.internal_names(), "");
@@ -85,14 +84,14 @@ TEST(Fuse, KeepsOneKernelAStatementWhereThatIsAsked) {
   EXPECT_TRUE(x.fusion.boundaries.empty());
 }
 
-TEST(Fuse, StoresWhatIsWantedInMemory) {
-  const Fused x = fused(geglu, {.stored = {5}});
+TEST(Fuse, StoresRequestedTensors) {
+  const Fused x = fused(geglu, {.stored_tensors = {5}});
   EXPECT_EQ(x.program.tensors[5].name, "u");
   EXPECT_EQ(x.groups(), "u g y");
   EXPECT_EQ(x.internal_names(), "g");
 }
 
-TEST(Fuse, SaysWhyNeighboursStayApart) {
+TEST(Fuse, ReportsWhyStatementsAreNotFused) {
   const Bindings dims{{"B", 8}, {"D", 4}, {"F", 16}};
   EXPECT_EQ(
       fused("x: f32[B, D]  g: f32[D, F]  d: f32[F, D]\nh[B, F] = x * g\nk[B, F] = silu(h)\ny: f32[B, D] = k * d", {},
@@ -119,7 +118,7 @@ TEST(Fuse, SaysWhyNeighboursStayApart) {
 }
 
 // The rows of a product may be several dimensions; a tensor with only one of them has no single stride along the rows.
-TEST(Fuse, LeavesApartWhatHasOneOfTwoRowDimensions) {
+TEST(Fuse, DoesNotFuseOperandsWithOneOfTwoRowDimensions) {
   const auto boundary_texts = [](const std::string& axes) {
     return fused("x: f32[A, B, D]  w: f32[D, F]  b: f32[" + axes + "]\nu[A, B, F] = x * w\ny: f32[A, B, F] = u + b", {},
                  {{"A", 3}, {"B", 5}, {"D", 4}, {"F", 16}})
@@ -144,7 +143,7 @@ TEST(Fuse, LeavesApartWhatHasOneOfTwoRowDimensions) {
 }
 
 // Fusion of a GEGLU layer (docs/geglu.md) and similar layers on a device, which has two kinds of fused kernels.
-TEST(Fuse, AsksTheDeviceHowItsProductsEnd) {
+TEST(Fuse, FusesOnlyEpiloguesThatTheDeviceSupports) {
   const FuseOptions cuda{.target = Target::cuda};
   const std::string dims = "dims N = 6, D = 8, F = 32\nx: bf16[N, D]   up: bf16[F, D]   gate: bf16[F, D]  r: bf16[F]\n";
   EXPECT_EQ(fused(geglu, cuda).groups(), "u g y");
@@ -156,13 +155,13 @@ TEST(Fuse, AsksTheDeviceHowItsProductsEnd) {
       fused(dims + "b[F] = r * r\nu[N, F] = x * up\ng[N, F] = x * gate\nv[N, F] = u + b\ny: bf16[N, F] = v * g", cuda)
           .groups(),
       "b | u g v y")
-      << "what is made over other dimensions is an operand";
+      << "b has other dimensions, so it is an operand";
   EXPECT_EQ(fused(dims + "u[N, F] = x * up\ng[N, F] = x * gate\na[N, F] = silu(g)\nc: bf16[N, F] = a + 1\n"
                          "y: bf16[N, F] = a * u",
                   cuda)
                 .groups(),
             "g a | c | u y")
-      << "two results: each product ends in what it alone makes";
+      << "two results: each product has its own epilogue";
   EXPECT_EQ(fused(dims + "u[N, F] = x * up\ny: bf16[N, F] = gelu(u * 0.5 + 1)", cuda).boundary_texts(),
             std::vector<std::string>{"u | y: the device's epilogue is scale, bias, activation, gate and residual; this "
                                      "chain has a sum of unsupported expressions"});
@@ -173,7 +172,7 @@ TEST(Fuse, AsksTheDeviceHowItsProductsEnd) {
 
 // If the pair cannot be one kernel, the gate may still be the epilogue of one product that reads the other's result,
 // where that is faster than a separate kernel.
-TEST(Fuse, EndsOneProductWhereADeviceHasNoKernelForTwo) {
+TEST(Fuse, FusesTheGateWithOneProductIfNoKernelTakesTwo) {
   const auto layer = [](const char* dtype) {
     return fmt::format(
         "dims B = 8, D = 4, F = 16\nx: {0}[B, D]  gate: {0}[D, F]  up: {0}[D, F]\n"
@@ -196,33 +195,33 @@ TEST(Fuse, EndsOneProductWhereADeviceHasNoKernelForTwo) {
                 "u | h: the device has no kernel for this: its gated layer needs two weights of the same layout"});
 }
 
-TEST(Fuse, LeavesApartWhatIsFasterThatWay) {
+TEST(Fuse, DoesNotFuseIfSeparateKernelsAreFaster) {
   const Bindings dims{{"N", 4}, {"D", 4}, {"F", 4}};
   const auto first_boundary = [&](const std::string& text, const FuseOptions& options) {
     return fused(text, options, dims).boundary_texts().at(0);
   };
   const std::string product = "x: bf16[N, D]  w: bf16[F, D]  b: f32[F]\nu[N, F] = x * w\n";
-  EXPECT_EQ(first_boundary(product + "y: bf16[N, F] = gelu(u + b)", {.target = Target::cuda, .epilogues = false}),
+  EXPECT_EQ(first_boundary(product + "y: bf16[N, F] = gelu(u + b)", {.target = Target::cuda, .fuse_epilogues = false}),
             "u | y: the library's products have no fused epilogue");
-  const auto ended = [&](const char* operand, std::int64_t n, std::int64_t d, std::int64_t f) {
+  const auto with_epilogue = [&](const char* operand, std::int64_t n, std::int64_t d, std::int64_t f) {
     const Fused x = fused(
         std::string("x: bf16[N, D]  w: bf16[F, D]  ") + operand + "\nu[N, F] = x * w\ny: bf16[N, F] = gelu(u + b)",
         {.target = Target::cuda}, {{"N", n}, {"D", d}, {"F", f}});
     return x.boundary_texts().empty() ? x.groups() : x.boundary_texts().at(0);
   };
-  EXPECT_EQ(ended("b: bf16[F]", 512, 512, 512), "u y");
-  EXPECT_EQ(ended("b: bf16[F]", 2048, 4096, 2048), "u y");
-  EXPECT_EQ(ended("b: bf16[N, F]", 2048, 4096, 2048), "u y");
+  EXPECT_EQ(with_epilogue("b: bf16[F]", 512, 512, 512), "u y");
+  EXPECT_EQ(with_epilogue("b: bf16[F]", 2048, 4096, 2048), "u y");
+  EXPECT_EQ(with_epilogue("b: bf16[N, F]", 2048, 4096, 2048), "u y");
   EXPECT_EQ(
-      ended("b: bf16[F]", 4096, 1024, 4096),
+      with_epilogue("b: bf16[F]", 4096, 1024, 4096),
       "u | y: a separate kernel is faster on the device for this many results with K = 1024: products do not hide the "
       "epilogue");
   const std::string otherwise =
       "u | y: a separate kernel is faster on the device for epilogue operands whose dtype or layout differs from a "
       "16-bit result's";
   for (const char* operand : {"b: f32[F]", "b: f16[F]", "b: bf16[N]", "b: bf16[F, N]"})
-    EXPECT_EQ(ended(operand, 512, 512, 512), otherwise) << operand;
-  EXPECT_EQ(ended("b: f32[F]", 512, 512, 511), "u y") << "rows that start anywhere cost a kernel behind as much";
+    EXPECT_EQ(with_epilogue(operand, 512, 512, 512), otherwise) << operand;
+  EXPECT_EQ(with_epilogue("b: f32[F]", 512, 512, 511), "u y") << "unaligned rows slow a separate kernel as well";
   const std::string pair = "x: bf16[N, D]  w: bf16[F, D]  v: bf16[F, D]  b: f32[F]\nu[N, F] = x * w\ng[N, F] = x * v\n";
   for (const char* gate : {"y: bf16[N, F] = u * gelu(g + b)", "y: f32[N, F] = u * gelu(g)"})
     EXPECT_EQ(first_boundary(pair + gate, {.target = Target::cuda}),
@@ -231,16 +230,16 @@ TEST(Fuse, LeavesApartWhatIsFasterThatWay) {
 }
 
 // On a device a kernel holds full rows.
-TEST(Fuse, HoldsRowsWholeOnADevice) {
+TEST(Fuse, DeviceKernelsNeedFullRows) {
   const auto on_device = [](const std::string& text, const Bindings& dims) {
     return fused(text, {.target = Target::cuda}, dims);
   };
   const std::string softmax =
       "x: f32[N, D]\nm[N] = max(x over D)\ne[N, D] = exp(x - m)\ns[N] = sum(e over D)\ny: f32[N, D] = e / s";
-  const Fused whole = on_device(softmax, {{"N", 100}, {"D", 1000}});
-  EXPECT_EQ(whole.groups(), "m e s y");
-  EXPECT_EQ(whole.internal_names(), "m e s");
-  EXPECT_EQ(whole.fusion.groups[0].bytes_after, 2 * 100 * 1000 * 4);
+  const Fused fused_softmax = on_device(softmax, {{"N", 100}, {"D", 1000}});
+  EXPECT_EQ(fused_softmax.groups(), "m e s y");
+  EXPECT_EQ(fused_softmax.internal_names(), "m e s");
+  EXPECT_EQ(fused_softmax.fusion.groups[0].bytes_after, 2 * 100 * 1000 * 4);
   EXPECT_EQ(fused(softmax, {.target = Target::cuda, .generate_kernels = false}, {{"N", 100}, {"D", 1000}}).groups(),
             "m | e | s | y");
   EXPECT_EQ(on_device(softmax, {{"N", 1}, {"D", 300000}}).boundary_texts().at(0),
@@ -266,7 +265,7 @@ TEST(Fuse, HoldsRowsWholeOnADevice) {
       std::vector<std::string>{"a | y: a reduces along a dimension: it reduces along E and along D"});
 }
 
-TEST(Fuse, JoinsPointwiseStatementsAndTheirSiblings) {
+TEST(Fuse, FusesPointwiseStatementsAndSiblings) {
   const Bindings dims{{"N", 100}};
   const Fused x =
       fused("x: f32[N]  z: f32[N]\na[N] = exp(x)\nb[N] = a * z\nc: f32[N] = b + a\nd: f32[N] = cos(b)", {}, dims);
@@ -278,7 +277,7 @@ TEST(Fuse, JoinsPointwiseStatementsAndTheirSiblings) {
 }
 
 // s needs z and z needs a, so a and s cannot be one kernel: z would have to run between them.
-TEST(Fuse, NeverMakesAKernelThatWaitsForItself) {
+TEST(Fuse, DoesNotCreateACycleOfKernels) {
   const Fused x = fused(
       "x: f32[N, N']  w: f32[N', M]\na[N, N'] = exp(x)\nz[N, M] = a * w\nm[N] = sum(z over M)\n"
       "y: f32[N, N'] = a * m",
@@ -294,7 +293,7 @@ TEST(Fuse, NeverMakesAKernelThatWaitsForItself) {
 constexpr const char* softmax =
     "x: f32[N, D]\nm[N] = max(x over D)\ne[N, D] = exp(x - m)\ns[N] = sum(e over D)\ny: f32[N, D] = e / s";
 
-TEST(Fuse, RunsAlongRowsAStripAtATime) {
+TEST(Fuse, FusesRowFunctionsOnTheCpu) {
   const Fused x = fused(softmax, {}, {{"N", 100}, {"D", 1000}});
   EXPECT_EQ(x.groups(), "m e s y");
   EXPECT_EQ(x.internal_names(), "m e s");
@@ -310,21 +309,21 @@ TEST(Fuse, RunsAlongRowsAStripAtATime) {
 }
 
 // Statements that are no known row function; recognize_rows_test.cc tests those that are.
-TEST(Fuse, LowersRowsToStripsOfScratch) {
+TEST(Fuse, LowersRowsToRowBlocksWithScratch) {
   const Program program = parse(std::string(softmax) + " + x").value();
   const Plan p = make_plan(program, {{"N", 1000}, {"D", 1000}}).value();
   ASSERT_EQ(p.steps.size(), 1u);
-  const auto& strips = std::get<ops::RowBlockProgram>(p.steps[0].kernel);
-  EXPECT_EQ(strips.extents, std::vector<std::int64_t>{1000});
-  EXPECT_EQ(strips.full_steps.size(), 4u);
+  const auto& row_blocks = std::get<ops::RowBlockProgram>(p.steps[0].kernel);
+  EXPECT_EQ(row_blocks.extents, std::vector<std::int64_t>{1000});
+  EXPECT_EQ(row_blocks.full_steps.size(), 4u);
   EXPECT_EQ(p.steps[0].buffers, (std::vector<int>{0, -1, -1, -1, 4}));
   EXPECT_EQ(p.memory_bytes, 2 * 4 * 1000 * 1000);
-  const Plan apart = make_plan(program, {{"N", 1000}, {"D", 1000}}, {.fuse = false}).value();
-  EXPECT_EQ(apart.steps.size(), 4u);
-  EXPECT_EQ(apart.memory_bytes, 4 * (3 * 1000 * 1000 + 2 * 1000));
+  const Plan unfused = make_plan(program, {{"N", 1000}, {"D", 1000}}, {.fuse = false}).value();
+  EXPECT_EQ(unfused.steps.size(), 4u);
+  EXPECT_EQ(unfused.memory_bytes, 4 * (3 * 1000 * 1000 + 2 * 1000));
 }
 
-TEST(Fuse, LowersToOneStepThatMovesWhatTheGroupCounts) {
+TEST(Fuse, OneStepMovesTheBytesOfItsGroup) {
   for (const Bindings& dims : {Bindings{{"N", 200}, {"D", 96}}, Bindings{{"N", 130}, {"D", 131}}}) {
     const Program program = parse(geglu).value();
     const Plan p = make_plan(program, program.bind_sizes(dims).value()).value();
@@ -335,8 +334,9 @@ TEST(Fuse, LowersToOneStepThatMovesWhatTheGroupCounts) {
       // Tiles read short rows of x in place, and then each of two threads reads all of x for its own columns.
       const bool in_place = cpu.isa == pool::Isa::amx && step.product.k % 32 == 0;
       const std::int64_t again = in_place ? p.buffers[0].size_bytes() : 0;
-      EXPECT_EQ(ops::trace_cpu(step, 1, cpu).global_bytes(), p.fusion.groups[0].bytes_after) << pool::describe_cpu(cpu);
-      EXPECT_EQ(ops::trace_cpu(step, 2, cpu).global_bytes(), p.fusion.groups[0].bytes_after + again)
+      EXPECT_EQ(ops::count_cpu_traffic(step, 1, cpu).global_bytes(), p.fusion.groups[0].bytes_after)
+          << pool::describe_cpu(cpu);
+      EXPECT_EQ(ops::count_cpu_traffic(step, 2, cpu).global_bytes(), p.fusion.groups[0].bytes_after + again)
           << pool::describe_cpu(cpu);
     }
     EXPECT_EQ(p.buffers[5].size_bytes() + p.buffers[6].size_bytes(), 0);

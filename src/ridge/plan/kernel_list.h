@@ -10,10 +10,10 @@ namespace ridge {
 
 struct KernelListEntry {
   std::string name;  // "sm90_128x192x64_pingpong"; "_mk" if A is m-major
-  int config = 0, m = 0, n = 0, k = 0, stages = 0, consumer_warpgroups = 0;  // groups: consumer warpgroups
+  int config = 0, m = 0, n = 0, k = 0, stages = 0, consumer_warpgroups = 0;  // m, n, k: tile
   std::string roles;                           // "pingpong", "cooperative", "single", "swapped"
   std::string layouts;                         // majorness of A and B: "kk", "kn", "mk" or "mn"
-  std::optional<int> registers, shared_bytes;  // per thread; per block; bf16, data/cubins_sm90.csv
+  std::optional<int> registers, shared_bytes;  // per thread, and per block; bf16 only (data/cubins_sm90.csv)
 };
 
 enum class CodeFormat { sass, ptx };

@@ -40,7 +40,7 @@ double row_count(const std::vector<std::int64_t>& extents) {
 
 }  // namespace
 
-Result<ops::DatasheetRates> library_machine(const Machine& machine, DType dtype) {
+Result<ops::DatasheetRates> find_datasheet_rates(const Machine& machine, DType dtype) {
   const Peak* const peak = machine.find_peak(dtype == DType::f32 ? ComputeUnit::vector : ComputeUnit::matrix, dtype);
   const auto cores = machine.numbers.find("cores");
   const auto missing = [&](const char* what) {
@@ -54,13 +54,13 @@ Result<ops::DatasheetRates> library_machine(const Machine& machine, DType dtype)
 }
 
 Result<LibraryModel> find_library_model(const Machine& machine, DType dtype) {
-  const auto rates = library_machine(machine, dtype);
+  const auto rates = find_datasheet_rates(machine, dtype);
   if (!rates) return rates.error();
   if (is_fitted(machine, ops::product_formula()))
-    return LibraryModel{*rates, fitted_numbers(machine), form_spread(machine, ops::product_formula()), true};
+    return LibraryModel{*rates, fitted_numbers(machine), formula_spread(machine, ops::product_formula()), true};
   const auto reference_machine = find_machine("h200");
   const auto reference_rates =
-      reference_machine ? library_machine(*reference_machine, DType::bf16) : reference_machine.error();
+      reference_machine ? find_datasheet_rates(*reference_machine, DType::bf16) : reference_machine.error();
   if (!reference_rates) return reference_rates.error();
   LibraryModel out{*rates, fitted_numbers(*reference_machine), ops::find_spread("library_elsewhere"), false};
   const double speedup = rates->flops_per_s / rates->cores / (reference_rates->flops_per_s / reference_rates->cores);

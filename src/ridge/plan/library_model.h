@@ -22,18 +22,18 @@ struct LibraryModel {
   bool is_calibrated = false;    // false if the parameters are scaled from those of an H200
 };
 // Returns the datasheet rates. Errors: the machine file lacks a peak of this dtype, the memory bandwidth or the cores.
-Result<ops::DatasheetRates> library_machine(const Machine& machine, DType dtype);
-// Errors: those of `library_machine`.
+Result<ops::DatasheetRates> find_datasheet_rates(const Machine& machine, DType dtype);
+// Errors: those of `find_datasheet_rates`.
 Result<LibraryModel> find_library_model(const Machine& machine, DType dtype);
 
 ops::LibraryProduct to_library_product(const ops::MatmulProblem& problem);
 
 struct LibraryKernel {
-  const ops::LibraryFormula* form = nullptr;
+  const ops::LibraryFormula* formula = nullptr;
   std::vector<double> sizes = {};
   DType dtype = DType::bf16;
 };
-// Returns the form for a step that moves `bytes`: causal 16-bit attention with equal numbers of queries and keys, or
+// Returns the formula for a step that moves `bytes`: causal 16-bit attention with equal numbers of queries and keys, or
 // with one query per head that sees every key; chains and row functions. Returns nullopt for any other step.
 std::optional<LibraryKernel> find_library_kernel(const PlanStep& step, std::int64_t bytes);
 

@@ -22,10 +22,10 @@ Result<DecodeReport> predict_llama_8b_decode(const Machine& machine, const Decod
   const LayeredStep step = llama_8b_decode(options.context);
   auto sweep = sweep_call_overhead(step, report.rates, options.sync_seconds);
   if (!sweep) return sweep.error();
-  report.calling = *std::move(sweep);
+  report.call_reports = *std::move(sweep);
   report.bytes = static_cast<double>(step.layers) * step.layer_bytes + step.other_bytes;
   report.flops = static_cast<double>(step.layers) * step.layer_flops + step.other_flops;
-  report.implied = implied_call_overheads(step, report.rates);
+  report.implied_overheads = implied_call_overheads(step, report.rates);
   return report;
 }
 

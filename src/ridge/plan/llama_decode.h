@@ -21,8 +21,8 @@ struct DecodeReport {
   std::int64_t chips = 1, context = 0;
   double bytes = 0, flops = 0;  // per token, in looped mode
   LayeredMachine rates;
-  std::vector<CallModeReport> calling;  // one report for each of `sync_seconds`
-  std::vector<ImpliedCallOverhead> implied;
+  std::vector<CallModeReport> call_reports;  // one report for each of `sync_seconds`
+  std::vector<ImpliedCallOverhead> implied_overheads;
 };
 
 // Returns the time per token in each mode. Errors: counts below 1, a machine without a bf16 matrix peak or a bandwidth.

@@ -71,7 +71,7 @@ class ProductOperands {
     const View& view = to_.view_of(tensor);
     const auto direct = view.dtype == math ? matrix_layout(view, dims_.batch, rows, cols) : std::nullopt;
     if (direct) return {view.buffer, *direct};
-    const Shape shape = pack_shape(view.shape, concat_dims(dims_.batch, rows, cols));
+    const Shape shape = contiguous_shape(view.shape, concat_dims(dims_.batch, rows, cols));
     const View copy{to_.add_buffer(math, count_elements(shape)), math, shape};
     to_.plan.steps.push_back(make_copy_step(group_, view, copy, describe_copy(tensor, view, copy)));
     return {copy.buffer, *matrix_layout(copy, dims_.batch, rows, cols)};
@@ -118,7 +118,7 @@ class MatmulLowering {
     const View& out = to_.view_of(contraction_.result);
     const auto direct = matrix_layout(out, g.batch, g.m, g.n);
     if (direct) return add_matmul(a, b, {out.buffer, *direct});
-    const Shape shape = pack_shape(out.shape, concat_dims(g.batch, g.m, g.n));
+    const Shape shape = contiguous_shape(out.shape, concat_dims(g.batch, g.m, g.n));
     const View between{to_.add_buffer(out.dtype, count_elements(shape)), out.dtype, shape};
     add_matmul(a, b, {between.buffer, *matrix_layout(between, g.batch, g.m, g.n)});
     to_.plan.steps.push_back(
@@ -148,7 +148,7 @@ class MatmulLowering {
   ProductOperands operands_;
 };
 
-struct OrientedProduct {  // tensors; the shared operand is `left`
+struct OrientedProduct {  // tensors of a product; `left` is the operand that the group's products share
   int result, left, right;
 };
 
@@ -314,34 +314,33 @@ void lower_contraction(Lowering& to, int group, const Contraction& c) { MatmulLo
 
 // Lowers a grouped product: copies the operand with G = H/8, each element 8 times, and then multiplies over H.
 static void lower_grouped_product(Lowering& to, int group, const Contraction& c) {
-  const Contraction::GroupedOperand& assign_product_dims = *c.grouped;
-  const View before = to.view_of(assign_product_dims.tensor);
-  const std::string member_dim = "1/" + assign_product_dims.group;  // index among the 8
+  const Contraction::GroupedOperand& grouped = *c.grouped;
+  const View before = to.view_of(grouped.tensor);
+  const std::string member_dim = "1/" + grouped.group;  // index among the 8
   Shape expanded;
   std::vector<std::string> order;
   for (const SizedAxis& axis : before.shape) {
     expanded.push_back(axis);
     if (!axis.dim.empty()) order.push_back(axis.dim);
-    if (axis.dim != assign_product_dims.group) continue;
-    expanded.back() = {assign_product_dims.dim, axis.extent * assign_product_dims.group_size, 0};
+    if (axis.dim != grouped.group) continue;
+    expanded.back() = {grouped.dim, axis.extent * grouped.group_size, 0};
     order.push_back(member_dim);
   }
   Shape split = before.shape;
-  split.push_back({member_dim, assign_product_dims.group_size, 0});
-  const Shape copied = pack_shape(split, order);
+  split.push_back({member_dim, grouped.group_size, 0});
+  const Shape copied = contiguous_shape(split, order);
   std::int64_t stride = 1;
   for (auto axis = expanded.rbegin(); axis != expanded.rend(); ++axis) {
     axis->stride = stride;
     stride *= axis->extent;
   }
   const View copy{to.add_buffer(before.dtype, count_elements(copied)), before.dtype, copied};
-  to.plan.steps.push_back(make_copy_step(
-      group, before, copy,
-      fmt::format("{}{}, each {} repeated {} times", to.tensor_name(assign_product_dims.tensor),
-                  format_shape(before.shape), assign_product_dims.group, assign_product_dims.group_size)));
-  to.tensors[static_cast<std::size_t>(assign_product_dims.tensor)] = {copy.buffer, before.dtype, expanded};
+  to.plan.steps.push_back(make_copy_step(group, before, copy,
+                                         fmt::format("{}{}, each {} repeated {} times", to.tensor_name(grouped.tensor),
+                                                     format_shape(before.shape), grouped.group, grouped.group_size)));
+  to.tensors[static_cast<std::size_t>(grouped.tensor)] = {copy.buffer, before.dtype, expanded};
   lower_contraction(to, group, c);
-  to.tensors[static_cast<std::size_t>(assign_product_dims.tensor)] = before;
+  to.tensors[static_cast<std::size_t>(grouped.tensor)] = before;
 }
 
 void lower_products(Lowering& to, int group) {

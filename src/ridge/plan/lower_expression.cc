@@ -46,11 +46,11 @@ class ExpressionLowering {
     std::vector<std::string> order;
     for (const SizedAxis& axis : shape)
       if (!axis.dim.empty()) order.push_back(axis.dim);
-    shape = pack_shape(shape, order);
+    shape = contiguous_shape(shape, order);
     return {to_.add_buffer(DType::f32, count_elements(shape)), DType::f32, shape};
   }
 
-  // Returns a view of a space's value, computed into a new buffer unless it is a tensor.
+  // Returns the view of an index space's value: the tensor, or a new buffer with the computed value.
   View materialize_space(int space) {
     const std::vector<std::size_t>& members = members_[static_cast<std::size_t>(space)];
     if (members.size() == 1) return *leaf_view(members[0]);
@@ -81,7 +81,7 @@ class ExpressionLowering {
     return spaces_.space_of_node[static_cast<std::size_t>(nodes_[i].arguments[0])];
   }
 
-  // Adds a function along dimensions that writes `out` or a new buffer.
+  // Adds the steps of a function along dimensions, which writes `out` or a new buffer. Returns the view of the result.
   View lower_function(std::size_t i, const std::optional<View>& out) {
     const Node& node = nodes_[i];
     const View x = materialize_space(argument_space(i));
@@ -138,13 +138,13 @@ class ExpressionLowering {
     std::vector<std::string> order = m.kept;
     order.insert(order.end(), m.over.begin(), m.over.end());
     if (!row_stride(x, m)) {
-      const View copy = add_buffer(pack_shape(x.shape, order));
+      const View copy = add_buffer(contiguous_shape(x.shape, order));
       to_.plan.steps.push_back(make_copy_step(
           group_, x, copy,
           fmt::format("argument along {} to {} order", fmt::join(m.over, ", "), format_shape(copy.shape))));
       x = copy;
     }
-    const View y = out && row_stride(*out, m) ? *out : add_buffer(pack_shape(x.shape, order));
+    const View y = out && row_stride(*out, m) ? *out : add_buffer(contiguous_shape(x.shape, order));
     problem.x = {x.dtype, *row_stride(x, m)};
     problem.y = {y.dtype, *row_stride(y, m)};
     to_.plan.steps.push_back({group_, problem, {x.buffer, -1, y.buffer}, ""});

@@ -16,10 +16,10 @@ namespace {
 
 using ops::ReduceFunction;
 
-// Rows of at least this length occupy a multiprocessor each, so fewer than `min_long_rows` leave most of them idle.
+// A row of this many columns occupies one multiprocessor, so fewer than `min_long_rows` rows leave most of them idle.
 constexpr std::int64_t min_long_row_columns = 16384, min_long_rows = 64;
 
-std::vector<std::string> long_dim_names(const Shape& shape) {
+std::vector<std::string> nontrivial_dim_names(const Shape& shape) {
   std::vector<std::string> out;
   for (const SizedAxis& axis : shape)
     if (axis.extent > 1) out.push_back(axis.dim);
@@ -37,13 +37,14 @@ class FullRowsLowering {
       : nodes_(nodes), results_(results), inputs_(inputs) {}
 
   LoweredRows lower_row_program() {
-    Blocker blocker = find_columns();
-    if (!blocker) blocker = find_rows();
+    Blocker blocker = set_columns();
+    if (!blocker) blocker = set_rows();
     if (!blocker) blocker = check_views();
     if (!blocker) blocker = check_functions();
     if (blocker) return {{}, {}, *std::move(blocker)};
     std::vector<std::int64_t> extents;
-    for (const std::string& dim : rows_) extents.push_back(axis_along(results_[widest_].destination.shape, dim).extent);
+    for (const std::string& dim : rows_)
+      extents.push_back(axis_along(results_[widest_result_].destination.shape, dim).extent);
     builder_ = ops::RowProgramBuilder(std::move(extents), columns_extent_);
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       values_.push_back(lower_node(i));
@@ -69,7 +70,7 @@ class FullRowsLowering {
   }
 
   // Sets `columns_`, along which all functions run, in memory order; returns a reason if the functions differ.
-  Blocker find_columns() {
+  Blocker set_columns() {
     std::vector<std::string> first = inputs_.columns;
     std::sort(first.begin(), first.end());
     for (const Node& node : nodes_) {
@@ -83,7 +84,7 @@ class FullRowsLowering {
     }
     for (const View* view : all_views()) {
       std::vector<std::string> mine;
-      for (const std::string& dim : long_dim_names(view->shape))
+      for (const std::string& dim : nontrivial_dim_names(view->shape))
         if (contains(first, dim)) mine.push_back(dim);
       if (mine.size() <= columns_.size()) continue;
       columns_ = mine;
@@ -93,13 +94,13 @@ class FullRowsLowering {
     return std::nullopt;
   }
 
-  Blocker find_rows() {
+  Blocker set_rows() {
     std::int64_t rows = 1;
     for (std::size_t i = 0; i < results_.size(); ++i)
-      if (long_dim_names(results_[i].destination.shape).size() >
-          long_dim_names(results_[widest_].destination.shape).size())
-        widest_ = i;
-    for (const SizedAxis& axis : results_[widest_].destination.shape)
+      if (nontrivial_dim_names(results_[i].destination.shape).size() >
+          nontrivial_dim_names(results_[widest_result_].destination.shape).size())
+        widest_result_ = i;
+    for (const SizedAxis& axis : results_[widest_result_].destination.shape)
       if (axis.extent > 1 && !contains(columns_, axis.dim)) {
         rows_.push_back(axis.dim);
         rows *= axis.extent;
@@ -108,7 +109,7 @@ class FullRowsLowering {
       for (const std::string& dim : rows_)
         if (!has_axis(result.destination.shape, dim))
           return fmt::format("{} and {} have different dimensions", format_shape(result.destination.shape),
-                             format_shape(results_[widest_].destination.shape));
+                             format_shape(results_[widest_result_].destination.shape));
     if (columns_extent_ >= min_long_row_columns && rows < min_long_rows)
       idle_reason_ = fmt::format("{} row{} of {} would leave most multiprocessors idle", rows, rows == 1 ? "" : "s",
                                  columns_extent_);
@@ -118,7 +119,7 @@ class FullRowsLowering {
   Blocker check_views() const {
     for (const View* view : all_views()) {
       bool any = false;
-      for (const std::string& dim : long_dim_names(view->shape)) {
+      for (const std::string& dim : nontrivial_dim_names(view->shape)) {
         any |= contains(columns_, dim);
         if (!contains(columns_, dim) && !contains(rows_, dim))
           return fmt::format("{} has a dimension that is neither of the rows nor of the columns",
@@ -136,7 +137,7 @@ class FullRowsLowering {
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       for (const int argument : nodes_[i].arguments) seen[i].merge(std::set(seen[static_cast<std::size_t>(argument)]));
       if (inputs_.views[i])
-        for (const std::string& dim : long_dim_names(inputs_.views[i]->shape)) seen[i].insert(dim);
+        for (const std::string& dim : nontrivial_dim_names(inputs_.views[i]->shape)) seen[i].insert(dim);
       if (nodes_[i].kind != Node::Kind::along_dims) continue;
       for (const std::string& dim : rows_)
         if (!seen[i].contains(dim))
@@ -200,8 +201,8 @@ class FullRowsLowering {
   const RowKernelInputs& inputs_;
   std::vector<std::string> columns_, rows_;
   std::int64_t columns_extent_ = 1;
-  Blocker idle_reason_ = {};  // reason if the rows are too few for a device
-  std::size_t widest_ = 0;    // index of the result with the most dimensions
+  Blocker idle_reason_ = {};       // reason if the rows are too few for a device
+  std::size_t widest_result_ = 0;  // index of the result with the most dimensions
   ops::RowProgramBuilder builder_{{}, 1};
   std::vector<int> values_, buffers_, loads_;  // value of each node; buffer and load of each tensor
 };

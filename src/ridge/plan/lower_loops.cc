@@ -36,7 +36,7 @@ ops::ConvLoops make_conv_loops(Lowering& to, const Expression& e) {
   return out;
 }
 
-ops::GatherScatterLoops make_index_loops(Lowering& to, const Expression& e) {
+ops::GatherScatterLoops make_gather_scatter_loops(Lowering& to, const Expression& e) {
   const std::vector<int> in = expression_operands(e);
   const View &values = to.view_of(in[0]), &indices = to.view_of(in[1]), &result = to.view_of(e.result);
   const bool scatters = e.routine->kind == RoutineKind::scatter;
@@ -44,19 +44,19 @@ ops::GatherScatterLoops make_index_loops(Lowering& to, const Expression& e) {
   const View& indexed_tensor = scatters ? result : values;
   const SizedAxis along_axis = axis_along(indexed_tensor.shape, over);
   ops::GatherScatterLoops out{.is_scatter = scatters,
-                      .values = values.dtype,
-                      .indices = indices.dtype,
-                      .result = result.dtype,
-                      .axes = {},
-                      .index_extent = along_axis.extent,
-                      .index_stride = along_axis.stride,
-                      .result_elements = count_elements(result.shape)};
+                              .values = values.dtype,
+                              .indices = indices.dtype,
+                              .result = result.dtype,
+                              .axes = {},
+                              .index_extent = along_axis.extent,
+                              .index_stride = along_axis.stride,
+                              .result_elements = count_elements(result.shape)};
   for (const SizedAxis& axis : (scatters ? values : result).shape)
     if (!axis.dim.empty()) out.axes.push_back(loop_axis(axis, values, indices, result));
   return out;
 }
 
-ops::RunningSumLoops make_running_loops(Lowering& to, const Expression& e) {
+ops::RunningSumLoops make_running_sum_loops(Lowering& to, const Expression& e) {
   const View &values = to.view_of(expression_operands(e)[0]), &result = to.view_of(e.result);
   const std::string over = axis_key(e.routine->over.front());
   ops::RunningSumLoops out{values.dtype, result.dtype, {}, {}};
@@ -71,7 +71,7 @@ ops::RunningSumLoops make_running_loops(Lowering& to, const Expression& e) {
   return out;
 }
 
-ops::TopKLoops make_top_loops(Lowering& to, const Expression& e) {
+ops::TopKLoops make_topk_loops(Lowering& to, const Expression& e) {
   const View &values = to.view_of(expression_operands(e)[0]), &result = to.view_of(e.result);
   const std::string over = axis_key(e.routine->over.front());
   ops::TopKLoops out{.values = values.dtype, .result = result.dtype, .axes = {}, .axis = {}};
@@ -90,18 +90,18 @@ ops::TopKLoops make_top_loops(Lowering& to, const Expression& e) {
   return out;
 }
 
-ops::RoutedProductLoops make_routed_loops(Lowering& to, const Expression& e) {
+ops::RoutedProductLoops make_routed_product_loops(Lowering& to, const Expression& e) {
   const std::vector<int> in = expression_operands(e);
   const View &x = to.view_of(in[0]), &w = to.view_of(in[1]), &ids = to.view_of(in[2]), &result = to.view_of(e.result);
   const std::string over = axis_key(e.routine->over.front());
   ops::RoutedProductLoops out{.values = x.dtype,
-                       .weights = w.dtype,
-                       .indices = ids.dtype,
-                       .result = result.dtype,
-                       .experts = axis_along(w.shape, over).extent,
-                       .expert_stride = stride_of(w, over),
-                       .capacity = e.routine->capacity,
-                       .index_count = count_elements(ids.shape)};
+                              .weights = w.dtype,
+                              .indices = ids.dtype,
+                              .result = result.dtype,
+                              .experts = axis_along(w.shape, over).extent,
+                              .expert_stride = stride_of(w, over),
+                              .capacity = e.routine->capacity,
+                              .index_count = count_elements(ids.shape)};
   for (const SizedAxis& axis : result.shape) {
     if (axis.dim.empty()) continue;
     out.axes.push_back(loop_axis(axis, x, ids, result));
@@ -116,7 +116,7 @@ ops::RoutedProductLoops make_routed_loops(Lowering& to, const Expression& e) {
 }
 
 // The axes of the result in order, with the scanned axis last.
-struct ScanAxes {
+struct RecurrenceAxes {
   std::vector<SizedAxis> all;
   std::vector<std::int64_t> strides_of(const View& view) const {
     std::vector<std::int64_t> out;
@@ -129,7 +129,7 @@ struct ScanAxes {
   }
 };
 
-ops::RecurrenceNode make_scan_node(Lowering& to, const Node& node, const ScanAxes& axes) {
+ops::RecurrenceNode make_recurrence_node(Lowering& to, const Node& node, const RecurrenceAxes& axes) {
   using ScanKind = ops::RecurrenceNode::Kind;
   switch (node.kind) {
     case Node::Kind::tensor: return {.kind = ScanKind::load};
@@ -143,10 +143,10 @@ ops::RecurrenceNode make_scan_node(Lowering& to, const Node& node, const ScanAxe
   return {.kind = ScanKind::call, .function = node.function, .arguments = node.arguments, .repeat = node.repeat};
 }
 
-ops::RecurrenceLoops make_scan_loops(Lowering& to, const Expression& e) {
+ops::RecurrenceLoops make_recurrence_loops(Lowering& to, const Expression& e) {
   const std::string over = axis_key(e.routine->over.front());
   const View& result = to.view_of(e.result);
-  ScanAxes axes;
+  RecurrenceAxes axes;
   for (const SizedAxis& axis : result.shape)
     if (!axis.dim.empty() && axis.dim != over) axes.all.push_back(axis);
   axes.all.push_back(axis_along(result.shape, over));
@@ -154,7 +154,7 @@ ops::RecurrenceLoops make_scan_loops(Lowering& to, const Expression& e) {
   for (const SizedAxis& axis : axes.all) out.extents.push_back(axis.extent);
   for (const Node& node : e.nodes) {
     if (node.kind == Node::Kind::routine) break;
-    out.nodes.push_back(make_scan_node(to, node, axes));
+    out.nodes.push_back(make_recurrence_node(to, node, axes));
     if (node.kind != Node::Kind::tensor) continue;
     out.nodes.back().operand = static_cast<int>(out.operands.size());
     const View& view = to.view_of(node.tensor);
@@ -174,7 +174,7 @@ ops::QuantizeLoops make_quantize_loops(Lowering& to, const Expression& e) {
   return out;
 }
 
-ops::ScaledProductLoops make_product_loops(Lowering& to, const Contraction& c) {
+ops::ScaledProductLoops make_scaled_product_loops(Lowering& to, const Contraction& c) {
   const View &left = to.view_of(c.left), &right = to.view_of(c.right), &result = to.view_of(c.result);
   ops::ScaledProductLoops out{left.dtype, right.dtype, result.dtype, {}, {}};
   for (const SizedAxis& axis : result.shape)
@@ -190,7 +190,7 @@ ops::ScaledProductLoops make_product_loops(Lowering& to, const Contraction& c) {
 // and w has one matrix for each expert that is contiguous along its rows or columns.
 using DimList = std::vector<std::string>;
 
-DimList dim_order(const Shape& shape) {
+DimList dims_in_order(const Shape& shape) {
   DimList out;
   for (const SizedAxis& axis : shape)
     if (!axis.dim.empty()) out.push_back(axis.dim);
@@ -198,12 +198,12 @@ DimList dim_order(const Shape& shape) {
 }
 // True if the shape has exactly these dimensions in this order, contiguous.
 bool is_contiguous_as(const Shape& shape, const DimList& dims) {
-  if (dim_order(shape) != dims) return false;
-  std::int64_t stride_of = 1;
+  if (dims_in_order(shape) != dims) return false;
+  std::int64_t packed_stride = 1;
   for (auto dim = dims.rbegin(); dim != dims.rend(); ++dim) {
     const SizedAxis axis = axis_along(shape, *dim);
-    if (axis.extent > 1 && axis.stride != stride_of) return false;
-    stride_of *= axis.extent;
+    if (axis.extent > 1 && axis.stride != packed_stride) return false;
+    packed_stride *= axis.extent;
   }
   return true;
 }
@@ -221,14 +221,14 @@ std::optional<GroupedRouting> make_grouped_routing(const Lowering& to, const Exp
   const std::vector<int> in = expression_operands(e);
   const View &x = to.view_of(in[0]), &w = to.view_of(in[1]), &ids = to.view_of(in[2]), &result = to.view_of(e.result);
   const std::string over = axis_key(e.routine->over.front());
-  const DimList indices = dim_order(ids.shape);
+  const DimList indices = dims_in_order(ids.shape);
   DimList leading = indices, n, k;  // leading: the first dimensions of x
   if (!leading.empty() && !has_axis(x.shape, leading.back())) leading.pop_back();
-  for (const std::string& dim : dim_order(result.shape))
+  for (const std::string& dim : dims_in_order(result.shape))
     if (!has_axis(ids.shape, dim)) n.push_back(dim);
-  for (const std::string& dim : dim_order(x.shape))
+  for (const std::string& dim : dims_in_order(x.shape))
     if (!has_axis(result.shape, dim)) k.push_back(dim);
-  for (const std::string& dim : dim_order(w.shape))  // w must have only the dimensions of E, n and k
+  for (const std::string& dim : dims_in_order(w.shape))  // w must have only the dimensions of E, n and k
     if (dim != over && std::count(n.begin(), n.end(), dim) + std::count(k.begin(), k.end(), dim) == 0)
       return std::nullopt;
   const auto w_n = merged_stride(w.shape, n), w_k = merged_stride(w.shape, k);
@@ -293,7 +293,7 @@ void lower_loops(Lowering& to, int group) {
   if (const auto* c = std::get_if<Contraction>(&to.statement_at(statement).op)) {
     to.plan.steps.push_back(
         {.group = group,
-         .kernel = make_product_loops(to, *c),
+         .kernel = make_scaled_product_loops(to, *c),
          .buffers = {to.view_of(c->left).buffer, to.view_of(c->right).buffer, to.view_of(c->result).buffer},
          .copy_description = ""});
     return;
@@ -306,11 +306,11 @@ void lower_loops(Lowering& to, int group) {
   switch (e.routine->kind) {
     case RoutineKind::conv: step.kernel = make_conv_loops(to, e); break;
     case RoutineKind::gather:
-    case RoutineKind::scatter: step.kernel = make_index_loops(to, e); break;
-    case RoutineKind::cumsum: step.kernel = make_running_loops(to, e); break;
-    case RoutineKind::topk: step.kernel = make_top_loops(to, e); break;
-    case RoutineKind::routed: step.kernel = make_routed_loops(to, e); break;
-    case RoutineKind::scan: step.kernel = make_scan_loops(to, e); break;
+    case RoutineKind::scatter: step.kernel = make_gather_scatter_loops(to, e); break;
+    case RoutineKind::cumsum: step.kernel = make_running_sum_loops(to, e); break;
+    case RoutineKind::topk: step.kernel = make_topk_loops(to, e); break;
+    case RoutineKind::routed: step.kernel = make_routed_product_loops(to, e); break;
+    case RoutineKind::scan: step.kernel = make_recurrence_loops(to, e); break;
     case RoutineKind::quantize: step.kernel = make_quantize_loops(to, e); break;
   }
   if (e.routine->kind == RoutineKind::scatter && to.dtype_of(e.result) != DType::f32)

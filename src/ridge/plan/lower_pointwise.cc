@@ -14,8 +14,8 @@ using ops::ChainProgram;
 using ops::ChainStep;
 
 // Limits of CUDA chain kernels (ops/chain/cuda.cu).
-constexpr std::size_t max_steps = 96, max_tensors = 20;
-constexpr int max_registers = 24;
+constexpr std::size_t max_chain_steps = 96, max_chain_tensors = 20;
+constexpr int max_chain_registers = 24;
 
 // Chains have only `less` and `less_equal`; the other two comparisons swap the operands.
 ChainOp chain_op(Function function) {
@@ -197,8 +197,8 @@ bool fits_device_chain(const JoinedNodes& chain) {
   for (const Node& node : chain.nodes)
     if (node.kind == Node::Kind::size) dims[node.over[0].dim] = 1;
   const LoweredChain lowered = lower_chain(chain.nodes, all, results, {views, {}, {}, dims});
-  return lowered.program.steps.size() <= max_steps && lowered.buffers.size() <= max_tensors &&
-         lowered.program.registers <= max_registers;
+  return lowered.program.steps.size() <= max_chain_steps && lowered.buffers.size() <= max_chain_tensors &&
+         lowered.program.registers <= max_chain_registers;
 }
 
 LoweredChain lower_chain(const std::vector<Node>& nodes, const std::vector<std::size_t>& members,

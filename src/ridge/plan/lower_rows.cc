@@ -68,7 +68,7 @@ class RowBlockLowering {
         std::vector<std::string> order;
         for (const SizedAxis& axis : view.shape)
           if (!axis.dim.empty()) order.push_back(axis.dim);
-        view.shape = pack_shape(view.shape, order);
+        view.shape = contiguous_shape(view.shape, order);
         view.dtype = DType::f32;
       }
       view.buffer = part.add_buffer(view.dtype, count_elements(view.shape));
@@ -181,7 +181,7 @@ std::vector<std::string> row_block_dimensions(const Program& program, const std:
 
 namespace {
 
-// Returns the row program as one known row function or its gradient, or nullopt if it is none.
+// Returns the row program as a step with one predefined row function or its gradient; nullopt if it is neither.
 std::optional<PlanStep> recognized_row_step(const LoweredRows& rows, int group, const FusionPlan& fusion) {
   const auto known = ops::recognize_row_function(rows.program);
   if (!known || ops::unsupported_reason(known->problem)) return std::nullopt;
@@ -208,7 +208,7 @@ std::optional<PlanStep> sum_across_rows_step(const Lowering& to, int group, int 
 }
 
 // Returns one step that computes all statements, or nullopt.
-std::optional<PlanStep> single_step(Lowering& to, int group, const std::vector<int>& statements) {
+std::optional<PlanStep> try_single_step(Lowering& to, int group, const std::vector<int>& statements) {
   if (auto step = sum_across_rows_step(to, group, statements.back())) return step;
   LoweredRows rows = lower_group_as_full_rows(to, group);
   if (rows.fusion_blocker.empty())
@@ -226,7 +226,7 @@ std::optional<PlanStep> single_step(Lowering& to, int group, const std::vector<i
 
 void lower_rows(Lowering& to, int group) {
   const std::vector<int> statements = to.plan.fusion.groups[static_cast<std::size_t>(group)].statements;
-  if (auto step = single_step(to, group, statements)) {
+  if (auto step = try_single_step(to, group, statements)) {
     to.plan.steps.push_back(*std::move(step));
     return;
   }

@@ -32,16 +32,17 @@ class MetapipeMapper {
     if (const Status s = count_statement_work(*dims); !s) return s.error();
     context.flops = flops_;
     for (const StreamingPass& pass : split_into_passes(program_, *dims)) {
-      if (!pass.rows.empty() && !dims->contains(pass.rows))
-        return input_error(fmt::format("dimension '{}' has no value", pass.rows), fmt::format("-d {}=1024", pass.rows));
+      if (!pass.streamed_dim.empty() && !dims->contains(pass.streamed_dim))
+        return input_error(fmt::format("dimension '{}' has no value", pass.streamed_dim),
+                           fmt::format("-d {}=1024", pass.streamed_dim));
       auto mapped = map_pass_to_pipe(context, pass);
       if (!mapped) return mapped.error();
       mapped_.passes.push_back(*std::move(mapped));
       add_pass_time(pass, mapped_.passes.back(), *dims);
     }
-    const auto has_inner = [](const MappedPass& p) { return !p.inner.empty(); };
-    if (!context.inner.empty() && std::none_of(mapped_.passes.begin(), mapped_.passes.end(), has_inner))
-      return usage_error(fmt::format("expected an inner dimension that does not stream, found '{}'", context.inner),
+    const auto has_inner = [](const MappedPass& p) { return !p.inner_dim.empty(); };
+    if (!context.inner_dim.empty() && std::none_of(mapped_.passes.begin(), mapped_.passes.end(), has_inner))
+      return usage_error(fmt::format("expected an inner dimension that does not stream, found '{}'", context.inner_dim),
                          "rows stream along it already; --tile sets how many at a time");
     mapped_.layers = options_.layers;
     mapped_.fabric = std::string(fabric_.name);
@@ -101,7 +102,7 @@ class MetapipeMapper {
     if (!options_.inner.empty()) {
       const auto inner = parse_counts({options_.inner}, "--inner", program_.dim_names(), "a dimension");
       if (!inner) return inner.error();
-      context.inner = inner->begin()->first;
+      context.inner_dim = inner->begin()->first;
       context.inner_tile = inner->begin()->second;
     }
     const auto schedule = parse_schedule(options_.schedule);
@@ -126,16 +127,15 @@ class MetapipeMapper {
     return Done{};
   }
 
-  // Returns the bytes that statement s reads from tensors without the streamed dimension `rows`.
-  double weight_bytes_of(int s, const std::string& rows, const Bindings& dims) const {
-    std::vector<int> parse_counts = statement_operands(program_.statements[static_cast<std::size_t>(s)]);
-    std::sort(parse_counts.begin(), parse_counts.end());
-    parse_counts.erase(std::unique(parse_counts.begin(), parse_counts.end()), parse_counts.end());
+  // Returns the bytes that statement s reads from tensors without the streamed dimension.
+  double weight_bytes_of(int s, const std::string& streamed_dim, const Bindings& dims) const {
+    std::vector<int> operands = statement_operands(program_.statements[static_cast<std::size_t>(s)]);
+    std::sort(operands.begin(), operands.end());
+    operands.erase(std::unique(operands.begin(), operands.end()), operands.end());
     double bytes = 0;
-    for (const int operand : parse_counts) {
+    for (const int operand : operands) {
       const Tensor& t = program_.tensors[static_cast<std::size_t>(operand)];
-      if (rows.empty() || has_dim(t.axes, rows))
-        continue;
+      if (streamed_dim.empty() || has_dim(t.axes, streamed_dim)) continue;
       double elements = 1;
       for (const Axis& axis : t.axes)
         elements *= static_cast<double>(axis.is_named() ? dims.at(axis.dim) : axis.literal);
@@ -150,7 +150,7 @@ class MetapipeMapper {
     const double peak = static_cast<double>(fabric_.pcus) * fabric_.pcu_flops_per_second;
     const double memory = fabric_.memory_bytes_per_second;
     for (const int s : pass.statements) {
-      const double weight_bytes_of_op = weight_bytes_of(s, mapped.rows, dims),
+      const double weight_bytes_of_op = weight_bytes_of(s, mapped.streamed_dim, dims),
                    compute = flops_[static_cast<std::size_t>(s)] / peak;
       const bool stay = weight_bytes_of_op <= static_cast<double>(fabric_.pmus * fabric_.pmu_bytes);
       const double bytes = op_bytes_[static_cast<std::size_t>(s)] +
@@ -166,15 +166,15 @@ class MetapipeMapper {
     // While a layer computes, the next layer's weights load into the free memory units. Weights that are streamed need
     // none, so then either memory or the compute units are always busy.
     const double free_pmus = static_cast<double>(std::max<std::int64_t>(
-        0, fabric_.pmus - mapped.placement.pmus - (mapped.weights_stay ? mapped.weight_pmus : 0)));
+        0, fabric_.pmus - mapped.placement.pmus - (mapped.weights_resident ? mapped.weight_pmus : 0)));
     const double hidden =
-        mapped.weights_stay ? std::min(1.0, free_pmus / std::max(1.0, static_cast<double>(mapped.weight_pmus))) : 1;
+        mapped.weights_resident ? std::min(1.0, free_pmus / std::max(1.0, static_cast<double>(mapped.weight_pmus))) : 1;
     double work = pipe;
     if (mapped.tiles == 1) {
       work = 0;
       for (const PlacedStage& stage : mapped.placement.stages) work += stage.seconds;
     }
-    const double weights = mapped.weights_stay ? static_cast<double>(mapped.weight_bytes) : 0;
+    const double weights = mapped.weights_resident ? static_cast<double>(mapped.weight_bytes) : 0;
     loop_iteration_seconds_ +=
         std::max(work, (mapped.off_chip_bytes() - (1 - hidden) * weights) / memory) + (1 - hidden) * weights / memory;
   }
@@ -213,7 +213,7 @@ class MetapipeMapper {
 }  // namespace
 
 double MappedPass::off_chip_bytes() const {
-  return static_cast<double>(weight_bytes) * (weights_stay ? 1 : static_cast<double>(tiles)) +
+  return static_cast<double>(weight_bytes) * (weights_resident ? 1 : static_cast<double>(tiles)) +
          static_cast<double>(streamed_bytes) + static_cast<double>(inner_bytes);
 }
 

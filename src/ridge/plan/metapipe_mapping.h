@@ -36,12 +36,12 @@ struct MappingOptions {
 };
 
 struct MappedPass {
-  std::string rows;  // dimension that streams; empty if everything is one tile
+  std::string streamed_dim;  // dimension that streams; empty if everything is one tile
   std::int64_t extent = 1, tile = 1, tiles = 1;
-  std::string inner;  // dimension of the nested pipe; empty if there is none
+  std::string inner_dim;  // dimension of the nested pipe; empty if there is none
   std::int64_t inner_tile = 0, inner_tiles = 0;
   std::int64_t weight_bytes = 0, weight_pmus = 0;
-  bool weights_stay = true;         // true if the weights stay in the memory units for all tiles
+  bool weights_resident = true;     // true if the weights stay in the memory units for all tiles
   std::int64_t streamed_bytes = 0;  // bytes of streamed inputs and outputs, and of sums stored at the end
   std::int64_t inner_bytes = 0;     // bytes that the nested pipe reads, over all tiles of rows
   Placement placement;

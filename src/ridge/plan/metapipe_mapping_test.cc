@@ -24,13 +24,13 @@ std::string load_example(const std::string& name) {
   return *read_file(std::string(RIDGE_SOURCE_DIR) + "/examples/" + name + ".ridge");
 }
 
-TEST(AsMetapipe, KeepsWeightsAndMovesOnlyWhatEntersAndLeaves) {
+TEST(MetapipeMapping, ResidentWeightsAndOnlyInputsAndOutputsMove) {
   const MappedProgram mapping = *map_example(mlp);
   const MappedPass& m = mapping.passes.at(0);
-  EXPECT_EQ(m.rows, "B");
+  EXPECT_EQ(m.streamed_dim, "B");
   EXPECT_EQ(m.tile, 16);  // 16 rows of 2·14336 bytes are the last power of two in 512 KiB
   EXPECT_EQ(m.tiles, 16);
-  EXPECT_TRUE(m.weights_stay);
+  EXPECT_TRUE(m.weights_resident);
   EXPECT_EQ(m.weight_bytes, 3LL * 2 * 4096 * 14336);
   const double streamed = 2.0 * 2 * 256 * 4096;  // x and y
   EXPECT_EQ(mapping.launch_modes[0].cost_of(CallMode::fused).bytes, static_cast<double>(m.weight_bytes) + streamed);
@@ -44,7 +44,7 @@ TEST(AsMetapipe, KeepsWeightsAndMovesOnlyWhatEntersAndLeaves) {
             1);
 }
 
-TEST(AsMetapipe, GivesABufferATileMoreForEveryStageItPassesOver) {
+TEST(MetapipeMapping, BufferHasOneMoreTilePerSkippedStage) {
   // x to g and u: 3 tiles; g to h: 3; u to h, h to y, y to store: 2.
   EXPECT_EQ(map_example(mlp)->passes[0].placement.buffer_bytes,
             16 * 2 * (3 * 4096 + 3 * 14336 + 2 * 14336 + 2 * 14336 + 2 * 4096));
@@ -52,22 +52,22 @@ TEST(AsMetapipe, GivesABufferATileMoreForEveryStageItPassesOver) {
             16 * 2 * (3 * 4096 + 3 * 14336 + 2 * 14336 + 5 * 14336 + 2 * 4096));
 }
 
-TEST(AsMetapipe, ReadsWeightsAgainWhereTheyDoNotFit) {
+TEST(MetapipeMapping, ReadsWeightsForEveryTileIfTheyDoNotFit) {
   const MappedProgram m = *map_example(mlp, {}, {}, "plasticine");
-  EXPECT_FALSE(m.passes[0].weights_stay);
+  EXPECT_FALSE(m.passes[0].weights_resident);
   EXPECT_EQ(
       m.launch_modes[0].cost_of(CallMode::fused).bytes,
       static_cast<double>(m.passes[0].weight_bytes) * static_cast<double>(m.passes[0].tiles) + 2.0 * 2 * 256 * 4096);
 }
 
-TEST(AsMetapipe, StreamsAlongTheLongestOfEqualDimensions) {
+TEST(MetapipeMapping, StreamsAlongTheLongestOfEqualDimensions) {
   const std::string layer =
       "x: bf16[B, S, D]   w: bf16[D, F]   v: bf16[F, D]\nu[B, S, F] = x * w\ny: bf16[B, S, D] = u * v";
-  EXPECT_EQ(map_example(layer, {{"B", 1}, {"S", 2048}, {"D", 64}, {"F", 8192}})->passes.at(0).rows, "S");
-  EXPECT_EQ(map_example(layer, {{"B", 2048}, {"S", 1}, {"D", 64}, {"F", 8192}})->passes.at(0).rows, "B");
+  EXPECT_EQ(map_example(layer, {{"B", 1}, {"S", 2048}, {"D", 64}, {"F", 8192}})->passes.at(0).streamed_dim, "S");
+  EXPECT_EQ(map_example(layer, {{"B", 2048}, {"S", 1}, {"D", 64}, {"F", 8192}})->passes.at(0).streamed_dim, "B");
 }
 
-TEST(AsMetapipe, GivesNoTimeToWhatDoesNotFit) {
+TEST(MetapipeMapping, ModesThatDoNotFitAreImpossible) {
   const MappedProgram fits = *map_example(mlp), tight = *map_example(mlp, {}, {.buffer = {"h=100000"}});
   EXPECT_FALSE(tight.passes[0].placement.fits);
   for (const CallMode calling : {CallMode::fused, CallMode::looped}) {
@@ -77,7 +77,7 @@ TEST(AsMetapipe, GivesNoTimeToWhatDoesNotFit) {
   EXPECT_TRUE(tight.launch_modes[0].cost_of(CallMode::kernel_by_kernel).is_possible);
 }
 
-TEST(AsMetapipe, LoopsLayersInOneCall) {
+TEST(MetapipeMapping, LoopsLayersInOneCall) {
   const MappedProgram m = *map_example(mlp, {}, {.layers = 32, .sync_seconds = {0, 5e-6}});
   ASSERT_EQ(m.launch_modes.size(), 2U);
   EXPECT_EQ(m.launch_modes[1].cost_of(CallMode::kernel_by_kernel).calls, 128);
@@ -89,42 +89,43 @@ TEST(AsMetapipe, LoopsLayersInOneCall) {
             m.launch_modes[0].speedup_over(CallMode::fused, CallMode::looped));
 }
 
-TEST(AsMetapipe, ASumIsKeptUntilTheLastTileIsThrough) {
+TEST(MetapipeMapping, StoresASumAfterTheLastTile) {
   const MappedProgram gda = *map_example(load_example("gda"));
   ASSERT_EQ(gda.passes.size(), 1U);
-  EXPECT_EQ(gda.passes[0].rows, "R");
+  EXPECT_EQ(gda.passes[0].streamed_dim, "R");
   EXPECT_EQ(gda.passes[0].placement.stages.size(), 5U);  // load, d, e, sigma, store
   // x, z and the labels are read, two means each stay resident, and sigma is stored once.
   EXPECT_EQ(gda.launch_modes[0].cost_of(CallMode::fused).bytes, 4.0 * (65536 * (96 + 96 + 1) + 4 * 96 + 96 * 96));
   const MappedProgram dot = *map_example("x * y: bf16[N], bf16[N] -> f32[1]", {{"N", 1 << 16}});
-  EXPECT_EQ(dot.passes.at(0).rows, "N");
+  EXPECT_EQ(dot.passes.at(0).streamed_dim, "N");
   EXPECT_EQ(dot.launch_modes[0].cost_of(CallMode::fused).bytes, 2.0 * 2 * (1 << 16) + 4);
 }
 
-TEST(AsMetapipe, WhatCannotStreamWithTheRestRunsBefore) {
-  EXPECT_EQ(map_example(load_example("attention"))->passes.at(0).rows, "H");  // y is the sum over the heads
+TEST(MetapipeMapping, StatementsThatCannotStreamRunInAnEarlierPass) {
+  EXPECT_EQ(map_example(load_example("attention"))->passes.at(0).streamed_dim, "H");  // y is the sum over the heads
   const MappedProgram one_head = *map_example(
       "q: bf16[S, E]  c: bf16[T, D]  wk: bf16[D, E]  v: bf16[T, E]\nk[T, E] = c * wk\ns[S, T] = q * k\n"
       "p[S, T] = softmax(s over T)\no[S, E] = p * v",
       {{"S", 64}, {"T", 64}, {"D", 32}, {"E", 32}});
   ASSERT_EQ(one_head.passes.size(), 2U);
-  EXPECT_EQ(one_head.passes[0].rows, "T");
-  EXPECT_EQ(one_head.passes[1].rows, "S");
+  EXPECT_EQ(one_head.passes[0].streamed_dim, "T");
+  EXPECT_EQ(one_head.passes[1].streamed_dim, "S");
   EXPECT_EQ(one_head.launch_modes[0].cost_of(CallMode::fused).calls, 2);
   EXPECT_EQ(one_head.launch_modes[0].cost_of(CallMode::looped).calls, 2);
   // Columns stream where the sum over rows is read; a softmax over all dimensions is one tile.
-  EXPECT_EQ(
-      map_example("x: f32[N, D]\nm[D] = mean(x over N)\ny: f32[N, D] = x - m", {{"N", 64}, {"D", 8}})->passes[0].rows,
-      "D");
-  EXPECT_EQ(map_example("x: f32[N]\ny: f32[N] = softmax(x over N)", {{"N", 64}})->passes[0].rows, "");
+  EXPECT_EQ(map_example("x: f32[N, D]\nm[D] = mean(x over N)\ny: f32[N, D] = x - m", {{"N", 64}, {"D", 8}})
+                ->passes[0]
+                .streamed_dim,
+            "D");
+  EXPECT_EQ(map_example("x: f32[N]\ny: f32[N] = softmax(x over N)", {{"N", 64}})->passes[0].streamed_dim, "");
 }
 
-// Returns each pass as its dimension and the results of its statements.
+// Returns each pass as "dimension: results of its statements".
 std::string describe_passes(const std::string& text) {
   const Program program = *parse(text);
   std::string out;
   for (const StreamingPass& pass : split_into_passes(program)) {
-    out += (out.empty() ? "" : "; ") + pass.rows + ":";
+    out += (out.empty() ? "" : "; ") + pass.streamed_dim + ":";
     for (const int s : pass.statements)
       out += " " +
              program.tensors[static_cast<std::size_t>(program.statements[static_cast<std::size_t>(s)].result())].name;
@@ -132,33 +133,33 @@ std::string describe_passes(const std::string& text) {
   return out;
 }
 
-TEST(Passes, GoAlongTheDimensionThatLeavesFewestBehind) {
+TEST(StreamingPasses, ChoosesTheDimensionThatStreamsMostStatements) {
   EXPECT_EQ(describe_passes("x: f32[S, T]\na[S, T] = softmax(x over S)\ny: f32[S, T] = exp(a)"), "T: a y");
-  EXPECT_EQ(describe_passes("x: f32[S, T]\na[S, T] = cos(x)\ny: f32[S, T] = exp(a)"), "S: a y") << "the result's first";
+  EXPECT_EQ(describe_passes("x: f32[S, T]\na[S, T] = cos(x)\ny: f32[S, T] = exp(a)"), "S: a y")
+      << "the first dimension of the result";
   EXPECT_EQ(describe_passes("x: f32[S, T]\na[T, S] = cos(x)\ny: f32[T, S] = exp(a)"), "T: a y");
   EXPECT_EQ(
       describe_passes("x: f32[S, T]\na[S, T] = softmax(x over S)\nb[S, T] = softmax(a over T)\ny: f32[S, T] = exp(b)"),
       "T: a; S: b y");
 }
 
-TEST(Passes, WhatAnEarlierPassReadsIsMadeBefore) {
+TEST(StreamingPasses, OperandsOfAnEarlierPassAreComputedInIt) {
   // c could stream along S with y, but b reads it and needs full columns.
   EXPECT_EQ(describe_passes(
                 "x: f32[S, T]\nc[S, T] = cos(x)\nb[S, T] = softmax(c over S)\ny: f32[S, T] = softmax(b over T) + c"),
             "T: c b; S: y");
 }
 
-TEST(Passes, ASumStreamsWhereNobodyInThePassReadsIt) {
+TEST(StreamingPasses, ASumStreamsIfItsPassDoesNotReadIt) {
   EXPECT_EQ(describe_passes("x: f32[N]\ny: f32[1] = sum(x * x over N)"), "N: y");
-  EXPECT_EQ(describe_passes("x: f32[N]\ny: f32[1] = sum(x over N) + 1"), ": y")
-      << "the sum is not the last that is done";
-  EXPECT_EQ(describe_passes("x: f32[N]\ny: f32[1] = sum(x - mean(x over N) over N)"), ": y") << "two of them";
+  EXPECT_EQ(describe_passes("x: f32[N]\ny: f32[1] = sum(x over N) + 1"), ": y") << "the statement adds 1 after the sum";
+  EXPECT_EQ(describe_passes("x: f32[N]\ny: f32[1] = sum(x - mean(x over N) over N)"), ": y") << "two sums";
   EXPECT_EQ(describe_passes("x: f32[N, D]\ny: f32[1] = sum(softmax(x over D) over N, D)"), "N: y");
   EXPECT_EQ(describe_passes("x: f32[N, D]\na[D] = sum(x over N)\ny: f32[D] = exp(a)"), "D: a y");
   EXPECT_EQ(describe_passes("x: f32[N]\na[1] = sum(x over N)\ny: f32[1] = exp(a)"), "N: a; : y");
 }
 
-TEST(AsMetapipe, StoresWhatAnotherPassReads) {
+TEST(MetapipeMapping, StoresResultsThatAnotherPassReads) {
   const MappedProgram m = *map_example(
       "q: bf16[S, E]  c: bf16[T, D]  wk: bf16[D, E]  v: bf16[T, E]\nk[T, E] = c * wk\ns[S, T] = q * k\n"
       "p[S, T] = softmax(s over T)\no[S, E] = p * v",
@@ -172,7 +173,7 @@ TEST(AsMetapipe, StoresWhatAnotherPassReads) {
 
 // The bytes that a pass moves must equal those of inputs from outside the pass and of results read outside it, counted
 // from the statements alone.
-TEST(AsMetapipe, EveryPassMovesWhatItSharesWithTheRest) {
+TEST(MetapipeMapping, EveryPassMovesItsInputsAndOutputs) {
   std::mt19937 random(3);
   const auto below = [&](std::size_t n) { return random() % n; };
   int several = 0;
@@ -195,12 +196,11 @@ TEST(AsMetapipe, EveryPassMovesWhatItSharesWithTheRest) {
     const Bindings dims{{"S", 32}, {"T", 32}};
     const auto m = map_to_metapipe(program, dims, *find_fabric("sn40l"));
     ASSERT_TRUE(m.ok()) << text << m.error().to_string();
-    const std::vector<StreamingPass> describe_passes = split_into_passes(program);
-    ASSERT_EQ(m->passes.size(), describe_passes.size());
-    several += describe_passes.size() > 1;
-    for (std::size_t p = 0; p < describe_passes.size(); ++p) {
-      std::set<int> here(describe_passes[p].statements.begin(), describe_passes[p].statements.end()), made, read,
-          elsewhere;
+    const std::vector<StreamingPass> passes = split_into_passes(program);
+    ASSERT_EQ(m->passes.size(), passes.size());
+    several += passes.size() > 1;
+    for (std::size_t p = 0; p < passes.size(); ++p) {
+      std::set<int> here(passes[p].statements.begin(), passes[p].statements.end()), made, read, elsewhere;
       for (std::size_t s = 0; s < program.statements.size(); ++s) {
         const bool mine = here.contains(static_cast<int>(s));
         if (mine) made.insert(program.statements[s].result());
@@ -211,13 +211,13 @@ TEST(AsMetapipe, EveryPassMovesWhatItSharesWithTheRest) {
       for (const int t : made)
         moved += elsewhere.contains(t) || program.tensors[static_cast<std::size_t>(t)].role == TensorRole::output;
       EXPECT_EQ(m->passes[p].streamed_bytes + m->passes[p].weight_bytes, moved * 32 * 32 * 4)
-          << text << ", pass " << p << " along " << describe_passes[p].rows;
+          << text << ", pass " << p << " along " << passes[p].streamed_dim;
     }
   }
   EXPECT_GT(several, 50);
 }
 
-TEST(AsMetapipe, EveryExampleMaps) {
+TEST(MetapipeMapping, EveryExampleMaps) {
   for (const char* name :
        {"attention", "cos_chain", "dot", "flash_attention", "gda", "geglu", "llama_decoder", "mlp", "softmax"}) {
     const auto m = map_example(load_example(name));
@@ -231,10 +231,10 @@ TEST(AsMetapipe, EveryExampleMaps) {
   }
 }
 
-TEST(AsMetapipe, OneTokenReadsItsWeightsOnceAndNoSlowerThanMemory) {
+TEST(MetapipeMapping, OneTokenReadsItsWeightsOnceNearFullBandwidth) {
   const MappedProgram m = *map_example(load_example("llama_decoder"), {}, {.layers = 32});
   EXPECT_EQ(m.passes[0].tiles, 1);
-  EXPECT_FALSE(m.passes[0].weights_stay);
+  EXPECT_FALSE(m.passes[0].weights_resident);
   EXPECT_EQ(m.passes[0].weight_bytes, 2 * (218112000 - 8192) + 2 * 2 * 4096);
   for (const CallModeCost& c : m.launch_modes[0].costs) EXPECT_GT(c.bandwidth_fraction, 0.9) << call_mode_name(c.mode);
 }
@@ -242,7 +242,7 @@ TEST(AsMetapipe, OneTokenReadsItsWeightsOnceAndNoSlowerThanMemory) {
 constexpr const char* matmul = "a: bf16[M, K]  b: bf16[K, N]\nc[M, N] = a * b";
 const Bindings sizes{{"M", 1024}, {"N", 512}, {"K", 4096}};
 
-TEST(AsMetapipe, TheMatmulOfTheNotesIsAPipeWithinAPipe) {
+TEST(MetapipeMapping, TiledMatmulIsANestedPipe) {
   const MappedProgram m = *map_example(matmul, sizes, {.tile = 256, .inner = "N=64", .par = {"c=4"}});
   const Metapipe& pipe = m.passes[0].placement.pipe;
   ASSERT_EQ(pipe.stages.size(), 3U);  // load a; along N; store, which has nothing left to do
@@ -262,7 +262,7 @@ TEST(AsMetapipe, TheMatmulOfTheNotesIsAPipeWithinAPipe) {
   EXPECT_LT(map_example(matmul, sizes, {.tile = 256, .inner = "N=64"})->passes[0].run.cycles, m.passes[0].run.cycles);
 }
 
-TEST(AsMetapipe, FlashAttentionTakesItsSoftmaxOnline) {
+TEST(MetapipeMapping, FlashAttentionComputesItsSoftmaxOnline) {
   const Bindings dims{{"S", 256}, {"T", 1024}, {"H", 2}, {"E", 64}};
   const MappedProgram m = *map_example(load_example("flash_attention"), dims, {.tile = 64, .inner = "T=128"});
   const Metapipe& pipe = m.passes[0].placement.pipe;
@@ -276,7 +276,7 @@ TEST(AsMetapipe, FlashAttentionTakesItsSoftmaxOnline) {
             map_example(load_example("flash_attention"), dims, {.tile = 64})->passes[0].placement.buffer_bytes);
 }
 
-TEST(AsMetapipe, AnInnerLoopEndsWhereItsSumIsRead) {
+TEST(MetapipeMapping, AnInnerLoopEndsBeforeAReaderOfItsSum) {
   const MappedProgram m = *map_example(load_example("softmax"), {{"N", 64}, {"D", 512}}, {.inner = "D=64"});
   const Metapipe& pipe = m.passes[0].placement.pipe;
   ASSERT_EQ(pipe.stages.size(), 5U);  // load; m; e and s; y; store
@@ -284,7 +284,7 @@ TEST(AsMetapipe, AnInnerLoopEndsWhereItsSumIsRead) {
   EXPECT_EQ(pipe.stages[2].body.at(0).stages.size(), 3U);
 }
 
-TEST(AsMetapipe, RefusesWhatItCannotMap) {
+TEST(MetapipeMapping, RejectsInvalidOptions) {
   EXPECT_EQ(map_example(mlp, {}, {.layers = 0}).error().message, "expected 1 to 1048576 layers, found 0");
   EXPECT_EQ(map_example("x: f32[N]\ny: f32[N] = cos(x)", {{"N", 1 << 24}}, {.tile = 1}).error().to_string(),
             "expected at most 65536 tiles to clock, found 16777216 of 1 rows\n  hint: --tile 256\n");

@@ -35,13 +35,13 @@ class PassMapper {
   PassMapper(const PassContext& context, const StreamingPass& pass) : context_(context), pass_(pass) {}
 
   Result<MappedPass> map_pass() {
-    out_.rows = pass_.rows;
-    if (!pass_.rows.empty()) out_.extent = context_.dims.at(pass_.rows);
+    out_.streamed_dim = pass_.streamed_dim;
+    if (!pass_.streamed_dim.empty()) out_.extent = context_.dims.at(pass_.streamed_dim);
     if (const Status s = record_tensor_uses(); !s) return s.error();
     if (const Status s = choose_tile(); !s) return s.error();
-    find_loops();
+    find_inner_loops();
     if (const Status s = place_pass(); !s) return s.error();
-    if (const Status s = simulate_clock(); !s) return s.error();
+    if (const Status s = simulate_pass(); !s) return s.error();
     return std::move(out_);
   }
 
@@ -66,8 +66,9 @@ class PassMapper {
       TensorUse h;
       h.bytes = static_cast<std::int64_t>(
           std::ceil(static_cast<double>(count_elements(*sized)) * bytes_per_element(t.dtype)));
-      h.has_rows = pass_.rows.empty() || has_dim(t.axes, pass_.rows);
-      h.has_inner = !context_.inner.empty() && context_.inner != pass_.rows && has_dim(t.axes, context_.inner);
+      h.has_rows = pass_.streamed_dim.empty() || has_dim(t.axes, pass_.streamed_dim);
+      h.has_inner = !context_.inner_dim.empty() && context_.inner_dim != pass_.streamed_dim &&
+                    has_dim(t.axes, context_.inner_dim);
       if (h.bytes > std::int64_t{1} << 40)
         return input_error(
             fmt::format("expected tensors of at most 2^40 bytes to simulate, found {} of '{}'", h.bytes, t.name),
@@ -86,12 +87,12 @@ class PassMapper {
       h.producer = stage;
       h.is_used = true;
     }
-    find_leaving();
+    mark_pass_outputs();
     return Done{};
   }
 
   // Marks results that are outputs of the program or that another pass reads.
-  void find_leaving() {
+  void mark_pass_outputs() {
     std::vector<bool> in_pass(context_.program.statements.size(), false);
     for (const int s : pass_.statements) in_pass[static_cast<std::size_t>(s)] = true;
     for (std::int64_t stage = 1; stage <= statement_count(); ++stage)
@@ -103,7 +104,7 @@ class PassMapper {
   }
 
   Status choose_tile() {
-    std::int64_t largest = 1;  // largest bytes of a row of any tensor
+    std::int64_t largest = 1;  // bytes of one row of the tensor with the largest rows
     for (const TensorUse& h : uses_)
       if (h.is_used && h.has_rows) largest = std::max(largest, ceil_div(h.bytes, out_.extent));
     while (2 * out_.tile * largest <= context_.fabric.pmu_bytes && 2 * out_.tile <= out_.extent) out_.tile *= 2;
@@ -122,56 +123,58 @@ class PassMapper {
     std::int64_t size() const { return last - first + 1; }
   };
 
-  void find_loops() {
+  void find_inner_loops() {
     for (const TensorUse& h : uses_) inner_used_ |= h.is_used && h.has_inner;
     if (!inner_used_) return;
-    out_.inner = context_.inner;
-    out_.inner_tile = std::min(context_.inner_tile, context_.dims.at(context_.inner));
-    out_.inner_tiles = ceil_div(context_.dims.at(context_.inner), out_.inner_tile);
+    out_.inner_dim = context_.inner_dim;
+    out_.inner_tile = std::min(context_.inner_tile, context_.dims.at(context_.inner_dim));
+    out_.inner_tiles = ceil_div(context_.dims.at(context_.inner_dim), out_.inner_tile);
     for (std::int64_t stage = 1; stage <= statement_count(); ++stage) {
       if (!is_in_inner_loop(stage)) continue;
-      const bool extends_loop = !loops_.empty() && loops_.back().last == stage - 1 && !reads_loop_sum(stage);
+      const bool extends_loop =
+          !inner_loops_.empty() && inner_loops_.back().last == stage - 1 && !reads_inner_loop_sum(stage);
       if (extends_loop)
-        loops_.back().last = stage;
+        inner_loops_.back().last = stage;
       else
-        loops_.push_back({stage, stage});
+        inner_loops_.push_back({stage, stage});
     }
   }
 
   bool is_in_inner_loop(std::int64_t stage) {
-    return stream_mode(context_.program, statement_at(stage), context_.inner) != StreamMode::no || is_online(stage);
+    return stream_mode(context_.program, statement_at(stage), context_.inner_dim) != StreamMode::none ||
+           is_online_softmax(stage);
   }
   // True for a softmax over the inner dimension that is read only by products that sum over it.
-  bool is_online(std::int64_t stage) {
+  bool is_online_softmax(std::int64_t stage) {
     const auto* e = std::get_if<Expression>(&statement_at(stage).op);
     if (e == nullptr || e->nodes.back().kind != Node::Kind::along_dims || e->nodes.back().function != Function::softmax)
       return false;
-    const int result_of = statement_at(stage).result();
-    if (!use_of(result_of).has_inner || use_of(result_of).is_output) return false;
+    const int result = statement_at(stage).result();
+    if (!use_of(result).has_inner || use_of(result).is_output) return false;
     for (std::int64_t reader = stage + 1; reader <= statement_count(); ++reader) {
       const auto read = statement_operands(statement_at(reader));
-      if (std::find(read.begin(), read.end(), result_of) == read.end()) continue;
-      if (stream_mode(context_.program, statement_at(reader), context_.inner) != StreamMode::sum) return false;
+      if (std::find(read.begin(), read.end(), result) == read.end()) continue;
+      if (stream_mode(context_.program, statement_at(reader), context_.inner_dim) != StreamMode::sum) return false;
     }
     return true;
   }
-  bool reads_loop_sum(std::int64_t stage) {
+  bool reads_inner_loop_sum(std::int64_t stage) {
     for (const int operand : statement_operands(statement_at(stage))) {
       const TensorUse& h = use_of(operand);
-      if (h.producer >= loops_.back().first && !h.has_inner) return true;
+      if (h.producer >= inner_loops_.back().first && !h.has_inner) return true;
     }
     return false;
   }
-  const InnerLoop* loop_of(std::int64_t stage) const {
-    for (const InnerLoop& loop : loops_)
+  const InnerLoop* inner_loop_of(std::int64_t stage) const {
+    for (const InnerLoop& loop : inner_loops_)
       if (stage >= loop.first && stage <= loop.last) return &loop;
     return nullptr;
   }
-  bool is_read_in_loop(const TensorUse& h) const {
-    return inner_used_ && h.is_weight() && h.has_inner && loop_of(h.first_reader) != nullptr;
+  bool is_loaded_in_inner_loop(const TensorUse& h) const {
+    return inner_used_ && h.is_weight() && h.has_inner && inner_loop_of(h.first_reader) != nullptr;
   }
-  bool is_stored_in_loop(const TensorUse& h) const {
-    const InnerLoop* loop = loop_of(h.producer);
+  bool is_stored_in_inner_loop(const TensorUse& h) const {
+    const InnerLoop* loop = inner_loop_of(h.producer);
     return h.is_output && h.has_rows && h.has_inner && loop != nullptr && h.last_reader <= loop->last;
   }
 
@@ -182,7 +185,7 @@ class PassMapper {
   Status place_pass() {
     for (const TensorUse& h : uses_) {
       if (!h.is_used) continue;
-      if (is_read_in_loop(h))
+      if (is_loaded_in_inner_loop(h))
         out_.inner_bytes += h.bytes * out_.tiles;
       else if (h.is_weight())
         out_.weight_bytes += h.bytes;
@@ -192,14 +195,14 @@ class PassMapper {
     out_.weight_pmus = ceil_div(out_.weight_bytes + sum_bytes_, context_.fabric.pmu_bytes);
     for (const bool stay : {true, false}) {
       if (stay && out_.tiles == 1 && out_.weight_bytes > 0) continue;
-      out_.weights_stay = stay;
+      out_.weights_resident = stay;
       if (const Status s = place_pipeline(); !s) return s;
       if (out_.placement.pmus + (stay ? out_.weight_pmus : 0) <= context_.fabric.pmus) break;
     }
-    if (out_.weights_stay)
+    if (out_.weights_resident)
       out_.load_seconds = static_cast<double>(out_.weight_bytes) / context_.fabric.memory_bytes_per_second;
-    if (out_.inner.empty()) return Done{};
-    return set_pipe(out_.placement, context_.fabric, make_nested_pipe());
+    if (out_.inner_dim.empty()) return Done{};
+    return replace_pipe(out_.placement, context_.fabric, make_nested_pipe());
   }
 
   std::vector<StageWork> make_stage_work() {
@@ -219,17 +222,17 @@ class PassMapper {
 
   // Returns the operations that rescale a sum over an online softmax, once per inner tile.
   double rescaling_flops(std::int64_t stage) {
-    if (loop_of(stage) == nullptr) return 0;
+    if (inner_loop_of(stage) == nullptr) return 0;
     for (const int operand : statement_operands(statement_at(stage)))
       if (const std::int64_t from = use_of(operand).producer;
-          from > 0 && loop_of(from) == loop_of(stage) && is_online(from))
+          from > 0 && inner_loop_of(from) == inner_loop_of(stage) && is_online_softmax(from))
         return static_cast<double>(use_of(statement_at(stage).result()).bytes * 8 /
                                    dtype_bits(result_of(stage).dtype)) *
                static_cast<double>(out_.inner_tiles);
     return 0;
   }
 
-  std::int64_t requested_tiles(const TensorUse& h) const {
+  std::int64_t requested_buffer_tiles(const TensorUse& h) const {
     if (h.producer == 0) return 0;
     const auto asked = context_.buffer.find(result_of(h.producer).name);
     return asked == context_.buffer.end() ? 0 : asked->second;
@@ -244,10 +247,11 @@ class PassMapper {
       const double bytes = static_cast<double>(h.bytes);
       if (h.is_output && h.has_rows) stages.back().memory_bytes += bytes / tiles;
       if (h.is_input && h.has_rows) stages.front().memory_bytes += bytes / tiles;
-      if (h.is_weight() && (is_read_in_loop(h) || !out_.weights_stay))
+      if (h.is_weight() && (is_loaded_in_inner_loop(h) || !out_.weights_resident))
         stages[static_cast<std::size_t>(h.first_reader)].memory_bytes += bytes;
       const std::int64_t to = h.is_output ? last_stage() : h.last_reader;
-      if (h.has_rows && to > 0) options.skip_buffers.push_back({h.producer, to, tile_bytes(h), requested_tiles(h)});
+      if (h.has_rows && to > 0)
+        options.skip_buffers.push_back({h.producer, to, tile_bytes(h), requested_buffer_tiles(h)});
     }
     auto placement = place_stages(context_.fabric, stages, options);
     if (!placement) return placement.error();
@@ -269,8 +273,8 @@ class PassMapper {
     return Done{};
   }
 
-  // Assigns the units that balancing left unused where they shorten the pipeline fill most, as long as one saves a
-  // thousandth of the total time: with few tiles the fill dominates. Sets the units of `stages`; returns true if any.
+  // Gives unused compute units to the stages where each shortens the pipeline fill most, while one unit saves at least
+  // a thousandth of the total time; with few tiles the fill dominates. Returns true if `stages` changed.
   bool shorten_fill(const Placement& placed, std::vector<StageWork>& stages) const {
     constexpr double min_gain_fraction = 1e-3;
     const double rate = context_.fabric.pcu_flops_per_second;
@@ -310,7 +314,7 @@ class PassMapper {
     std::vector<std::int64_t> outer_index(static_cast<std::size_t>(statement_count()) + 2,
                                           0);  // index in the outer loop
     for (std::int64_t s = 0; s <= last_stage(); ++s) {
-      const InnerLoop* loop = loop_of(s);
+      const InnerLoop* loop = inner_loop_of(s);
       if (loop != nullptr && s > loop->first) {
         outer_index[static_cast<std::size_t>(s)] = static_cast<std::int64_t>(pipe.stages.size()) - 1;
         continue;
@@ -321,14 +325,15 @@ class PassMapper {
     double inner_stored = 0;
     for (const TensorUse& h : uses_) {
       if (!h.is_used) continue;
-      if (is_stored_in_loop(h)) inner_stored += static_cast<double>(tile_bytes(h));
+      if (is_stored_in_inner_loop(h)) inner_stored += static_cast<double>(tile_bytes(h));
       // Weights that are neither resident nor of the inner dimension are loaded with the rows.
-      if (h.is_weight() && !is_read_in_loop(h) && !out_.weights_stay && loop_of(h.first_reader) != nullptr)
+      if (h.is_weight() && !is_loaded_in_inner_loop(h) && !out_.weights_resident &&
+          inner_loop_of(h.first_reader) != nullptr)
         pipe.stages.front().memory_bytes += h.bytes;
-      const std::int64_t to = h.is_output && !is_stored_in_loop(h) ? last_stage() : h.last_reader;
+      const std::int64_t to = h.is_output && !is_stored_in_inner_loop(h) ? last_stage() : h.last_reader;
       if (!h.has_rows || to == 0) continue;
       const PipeBuffer buffer{outer_index[static_cast<std::size_t>(h.producer)],
-                              outer_index[static_cast<std::size_t>(to)], tile_bytes(h), requested_tiles(h)};
+                              outer_index[static_cast<std::size_t>(to)], tile_bytes(h), requested_buffer_tiles(h)};
       if (buffer.producer < buffer.consumer) pipe.buffers.push_back(buffer);
     }
     for (std::size_t s = 1; s < pipe.stages.size(); ++s)  // keep program order even without data
@@ -343,16 +348,16 @@ class PassMapper {
     PipeStage out;
     out.name = stage_work_[s].name;
     out.phase = stage_work_[s].phase;
-    out.depth =
-        ceil_div(to_nanoseconds(out_.placement.stages[s].seconds), loop_of(stage) != nullptr ? out_.inner_tiles : 1);
+    out.depth = ceil_div(to_nanoseconds(out_.placement.stages[s].seconds),
+                         inner_loop_of(stage) != nullptr ? out_.inner_tiles : 1);
     out.pcus = out_.placement.stages[s].pcus;
-    if (loop_of(stage) == nullptr) out.memory_bytes = static_cast<std::int64_t>(stage_work_[s].memory_bytes);
+    if (inner_loop_of(stage) == nullptr) out.memory_bytes = static_cast<std::int64_t>(stage_work_[s].memory_bytes);
     return out;
   }
 
   PipeStage make_inner_loop(const InnerLoop& loop) {
     Metapipe inner;
-    inner.name = fmt::format("along {}", out_.inner);
+    inner.name = fmt::format("along {}", out_.inner_dim);
     inner.iterations = out_.inner_tiles;
     inner.stages.push_back({.name = "load", .phase = Phase::load, .depth = 0, .pcus = 0});
     for (std::int64_t s = loop.first; s <= loop.last; ++s) inner.stages.push_back(make_stage(s));
@@ -361,26 +366,27 @@ class PassMapper {
     for (const TensorUse& h : uses_) {
       if (!h.is_used) continue;
       const std::int64_t bytes_per_inner_tile = ceil_div(tile_bytes(h), out_.inner_tiles);
-      if (is_read_in_loop(h) && loop_of(h.first_reader) == loop_of(loop.first)) {
+      if (is_loaded_in_inner_loop(h) && inner_loop_of(h.first_reader) == inner_loop_of(loop.first)) {
         inner.stages.front().memory_bytes += bytes_per_inner_tile;
         inner.buffers.push_back({0, within(std::min(h.last_reader, loop.last)), bytes_per_inner_tile, 0});
       }
       if (h.producer < loop.first || h.producer > loop.last || !h.has_inner) continue;
-      if (is_stored_in_loop(h)) store.memory_bytes += bytes_per_inner_tile;
-      const std::int64_t to = is_stored_in_loop(h) ? within(loop.last) + 1 : within(std::min(h.last_reader, loop.last));
+      if (is_stored_in_inner_loop(h)) store.memory_bytes += bytes_per_inner_tile;
+      const std::int64_t to =
+          is_stored_in_inner_loop(h) ? within(loop.last) + 1 : within(std::min(h.last_reader, loop.last));
       if (to > within(h.producer))
-        inner.buffers.push_back({within(h.producer), to, bytes_per_inner_tile, requested_tiles(h)});
+        inner.buffers.push_back({within(h.producer), to, bytes_per_inner_tile, requested_buffer_tiles(h)});
     }
     if (store.memory_bytes > 0) inner.stages.push_back(store);
     for (std::size_t s = 1; s < inner.stages.size(); ++s)
       inner.buffers.push_back({static_cast<std::int64_t>(s) - 1, static_cast<std::int64_t>(s), 0, 0});
     PipeStage stage;
-    stage.name = loops_.size() == 1 ? inner.name : fmt::format("{} ({})", inner.name, result_of(loop.last).name);
+    stage.name = inner_loops_.size() == 1 ? inner.name : fmt::format("{} ({})", inner.name, result_of(loop.last).name);
     stage.body.push_back(std::move(inner));
     return stage;
   }
 
-  Status simulate_clock() {
+  Status simulate_pass() {
     Placement& p = out_.placement;
     p.pipe = with_schedule(std::move(p.pipe), context_.schedule);
     auto run = simulate_metapipe(p.pipe, p.resources);
@@ -396,7 +402,7 @@ class PassMapper {
   const PassContext& context_;
   const StreamingPass& pass_;
   std::vector<TensorUse> uses_;  // one for each of Program::tensors
-  std::vector<InnerLoop> loops_;
+  std::vector<InnerLoop> inner_loops_;
   std::vector<StageWork> stage_work_;
   bool inner_used_ = false;
   std::int64_t sum_bytes_ = 0;

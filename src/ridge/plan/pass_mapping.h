@@ -13,7 +13,7 @@ struct PassContext {
   const Bindings& dims;  // value of every dimension
   const Fabric& fabric;
   std::int64_t tile = 0;
-  std::string inner;
+  std::string inner_dim;
   std::int64_t inner_tile = 0;
   std::map<std::string, std::int64_t> par, buffer;  // by name of the result
   PipeSchedule schedule = PipeSchedule::pipelined;

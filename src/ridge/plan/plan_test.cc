@@ -24,7 +24,7 @@ const ChainProgram& chain(const Plan& plan, std::size_t step) {
   return std::get<ChainProgram>(plan.steps.at(step).kernel);
 }
 
-TEST(Plan, WalksAMatmulAsItLies) {
+TEST(Plan, UsesTheStridesOfAMatmul) {
   const Plan p = planned("bf16[B, D] * bf16[D, F] -> bf16[B, F]", {{"B", 2}, {"D", 3}, {"F", 5}});
   ASSERT_EQ(p.steps.size(), 1u);
   EXPECT_EQ(matmul(p, 0),
@@ -32,13 +32,13 @@ TEST(Plan, WalksAMatmulAsItLies) {
   EXPECT_EQ(p.memory_bytes, 2 * (6 + 15 + 10));
 }
 
-TEST(Plan, WalksTransposedWeightsWithoutACopy) {
+TEST(Plan, DoesNotCopyTransposedWeights) {
   const Plan p = planned("f32[B, D] * f32[F, D] -> f32[B, F]", {{"B", 2}, {"D", 3}, {"F", 5}});
   ASSERT_EQ(p.steps.size(), 1u);
   EXPECT_EQ(matmul(p, 0).b, (MatrixLayout{DType::f32, 1, 3, 0}));
 }
 
-TEST(Plan, ExchangesTheOperandsOfATransposedResult) {
+TEST(Plan, SwapsTheOperandsOfATransposedResult) {
   const Plan p = planned("f32[B, D] * f32[D, F] -> f32[F, B]", {{"B", 2}, {"D", 3}, {"F", 5}});
   ASSERT_EQ(p.steps.size(), 1u);
   EXPECT_EQ(matmul(p, 0).m, 5);
@@ -55,14 +55,14 @@ TEST(Plan, GroupsBatchAndMergesDimensions) {
             (MatmulProblem{7, 6, 5, 4, {DType::f32, 4, 1, 24}, {DType::f32, 5, 1, 20}, {DType::f32, 5, 1, 30}}));
 }
 
-TEST(Plan, ADotProductHasRowsAndColumnsOfOne) {
+TEST(Plan, ADotProductHasOneRowAndColumn) {
   const Plan p = planned("x * y: f32[N], f32[N] -> f32[1]", {{"N", 9}});
   EXPECT_EQ(matmul(p, 0).m, 1);
   EXPECT_EQ(matmul(p, 0).n, 1);
   EXPECT_EQ(matmul(p, 0).k, 9);
 }
 
-TEST(Plan, CopiesAnOperandWhoseGroupHasNoSingleStride) {
+TEST(Plan, CopiesAnOperandWithoutASingleStride) {
   const Plan p = planned("f32[B, K, L] * f32[K, F, L] -> f32[B, F]", {{"B", 50}, {"K", 3}, {"L", 4}, {"F", 5}});
   ASSERT_EQ(p.steps.size(), 2u);
   EXPECT_EQ(p.steps[0].copy_description, "Y[K, F, L] to [K, L, F] order");
@@ -73,9 +73,9 @@ TEST(Plan, CopiesAnOperandWhoseGroupHasNoSingleStride) {
   EXPECT_EQ(p.buffers.size(), 4u);
 }
 
-TEST(Plan, CopiesAResultThatInterleavesItsGroups) {
+TEST(Plan, CopiesAResultWithInterleavedDimensions) {
   const Plan p = planned("f32[M, B, K] * f32[B, K, N] -> f32[M, B, N]", {{"M", 2}, {"B", 3}, {"K", 4}, {"N", 5}});
-  ASSERT_EQ(p.steps.size(), 1u) << "a batch stride says it: no copy";
+  ASSERT_EQ(p.steps.size(), 1u) << "a batch stride suffices: no copy";
   EXPECT_EQ(matmul(p, 0).d, (MatrixLayout{DType::f32, 15, 1, 5}));
   const Plan q = planned("f32[M, O, K] * f32[K, N] -> f32[M, N, O]", {{"M", 2}, {"O", 3}, {"K", 4}, {"N", 5}});
   ASSERT_EQ(q.steps.size(), 2u);
@@ -90,7 +90,7 @@ TEST(Plan, ConvertsMixedDtypesToF32) {
   EXPECT_EQ(matmul(p, 1).d.dtype, DType::bf16);
 }
 
-TEST(Plan, MultipliesAlikesAndInt8AsTheyAre) {
+TEST(Plan, DoesNotConvertEqualDtypesOrInt8) {
   const Bindings given{{"B", 2}, {"D", 3}, {"F", 5}};
   for (const char* text : {"f16[B, D] * f16[D, F] -> f32[B, F]", "int8[B, D] * int8[D, F] -> int32[B, F]",
                            "int8[B, D] * int8[D, F] -> int8[B, F]", "bf16[B, D] * int8[D, F] -> bf16[B, F]",
@@ -113,12 +113,12 @@ TEST(Plan, AChainBroadcastsAndReusesRegisters) {
   EXPECT_EQ(chain(p, 0).tensors.size(), 4u);
   EXPECT_LE(chain(p, 0).registers, 3);
   const Plan flat = planned("u: f32[N, F]\ny: f32[N, F] = repeat(5, cos, u)", {{"N", 2}, {"F", 3}});
-  EXPECT_EQ(chain(flat, 0).extents, (std::vector<std::int64_t>{2, 3})) << "merging axes is the kernels'";
+  EXPECT_EQ(chain(flat, 0).extents, (std::vector<std::int64_t>{2, 3})) << "the kernel merges axes, not the plan";
   EXPECT_EQ(chain(flat, 0).registers, 1);
   EXPECT_EQ(chain(flat, 0).steps[1].repeat, 5);
 }
 
-TEST(Plan, RefusesWhatDoesNotRun) {
+TEST(Plan, RejectsUnsupportedPrograms) {
   const auto error = [](const std::string& text, const Bindings& given) {
     const auto program = parse(text);
     return make_plan(*program, *program->bind_sizes(given)).error().to_string();
@@ -165,9 +165,9 @@ TEST(Shape, KeepsEveryAxisAndNamesLiteralsByTheirExtent) {
   EXPECT_FALSE(make_shape(program.tensors[0], {{"A", INT64_MAX / 24 + 1}}).ok());
 }
 
-TEST(Shape, MergesWhatOneStrideWalks) {
+TEST(Shape, MergesDimensionsWithOneStride) {
   const Shape flat{{"A", 2, 7}, {"B", 1, 99}, {"C", 7, 1}};
-  EXPECT_EQ(merged_stride(flat, {"A", "B", "C"}), 1) << "an extent of 1 moves nothing";
+  EXPECT_EQ(merged_stride(flat, {"A", "B", "C"}), 1) << "an axis of extent 1 has no effect";
   EXPECT_EQ(merged_stride(flat, {"B"}), 0);
   const Shape shape{{"A", 2, 60}, {"B", 3, 20}, {"C", 4, 5}, {"D", 5, 1}};
   EXPECT_EQ(merged_stride(shape, {"A", "B"}), 20);

@@ -23,22 +23,22 @@
 namespace ridge {
 namespace {
 
-void add_time(OpPlan& op, double seconds, const ops::PredictionSpread& spread) {
+void add_time(GroupPrediction& op, double seconds, const ops::PredictionSpread& spread) {
   op.predicted_s.low += spread.low * seconds;
   op.predicted_s.expected += spread.middle * seconds;
   op.predicted_s.high += spread.high * seconds;
 }
 
-void add_bytes(OpPlan& op, const ops::Forecast& kernel) {
+void add_bytes(GroupPrediction& op, const ops::Forecast& kernel) {
   if (!kernel.count_bytes) return;
   const ops::MovedBytes moved = kernel.count_bytes();
-  op.traffic_bytes += moved.traffic;
-  op.memory_bytes += moved.memory;
+  op.traffic_bytes += moved.requested_bytes;
+  op.memory_bytes += moved.memory_bytes;
 }
 
-void add_kernel(OpPlan& op, ops::Forecast kernel) {
+void add_kernel(GroupPrediction& op, ops::Forecast kernel) {
   add_time(op, kernel.seconds, kernel.spread);
-  if (kernel.names_statement) {
+  if (kernel.is_main_kernel) {
     op.plan = std::move(kernel.plan);
     op.candidates = std::move(kernel.candidates);
     op.properties = std::move(kernel.properties);
@@ -78,24 +78,24 @@ std::int64_t step_buffer_bytes(const Plan& plan, const PlanStep& step) {
   return bytes;
 }
 
-// Adds a step by a form that was fitted to a library on this machine. Returns false if there is none.
-Result<bool> add_fitted_library_kernel(OpPlan& op, const PlanContext& x, const PlanStep& step) {
+// Adds a step as a library kernel, timed by a formula fitted on this machine. Returns false if there is no formula.
+Result<bool> add_fitted_library_kernel(GroupPrediction& op, const PlanContext& x, const PlanStep& step) {
   const std::int64_t bytes = step_buffer_bytes(x.plan, step);
   const auto kernel = find_library_kernel(step, bytes);
   if (!kernel) return false;
-  const auto rates = library_machine(x.explanation.machine, kernel->dtype);
+  const auto rates = find_datasheet_rates(x.explanation.machine, kernel->dtype);
   if (!rates) return rates.error();
-  const auto known = estimate_with_form(x.explanation.machine, *kernel->form, kernel->sizes, *rates);
+  const auto known = estimate_with_formula(x.explanation.machine, *kernel->formula, kernel->sizes, *rates);
   if (!known) return false;
   add_time(op, known->seconds, known->spread);
   op.traffic_bytes += bytes;
   op.memory_bytes += bytes;
-  if (op.plan.kernel.empty()) op.plan = {.kernel = fmt::format("library_{}", kernel->form->name)};
+  if (op.plan.kernel.empty()) op.plan = {.kernel = fmt::format("library_{}", kernel->formula->name)};
   return true;
 }
 
 // Adds a library kernel. Its tile is unknown, so the bytes are the minimum. Returns false if there is no such kernel.
-Result<bool> add_library_kernel(OpPlan& op, const PlanContext& x, const PlanStep& step, std::string& remark) {
+Result<bool> add_library_kernel(GroupPrediction& op, const PlanContext& x, const PlanStep& step, std::string& remark) {
   const auto* const product = std::get_if<ops::MatmulProblem>(&step.kernel);
   if (product == nullptr) return add_fitted_library_kernel(op, x, step);
   const Machine& machine = x.explanation.machine;
@@ -103,7 +103,7 @@ Result<bool> add_library_kernel(OpPlan& op, const PlanContext& x, const PlanStep
   if (!library) return library.error();
   add_time(op, estimate_library_seconds(to_library_product(*product), library->machine, library->numbers),
            library->spread);
-  const auto bytes = static_cast<std::int64_t>(min_product_traffic(to_library_product(*product)));
+  const auto bytes = static_cast<std::int64_t>(min_traffic_bytes(to_library_product(*product)));
   op.traffic_bytes += bytes;
   op.memory_bytes += bytes;
   op.plan = {.kernel = "cublaslt"};
@@ -121,7 +121,7 @@ Status add_device_kernels(PlannedProgram& out, const PlanContext& x, const PlanR
   out.remark = uncertainty_remark(x.explanation.machine, *device);
   std::vector<double> main_kernel_s(out.kernels.size());  // time of each operation's main kernel, which has candidates
   for (const PlanStep& step : x.plan.steps) {
-    OpPlan& op = out.kernels[static_cast<std::size_t>(step.group)];
+    GroupPrediction& op = out.kernels[static_cast<std::size_t>(step.group)];
     if (!step.copy_description.empty()) op.copies.push_back(step.copy_description);
     if (request.library == KernelLibrary::cublaslt) {
       const auto added = add_library_kernel(op, x, step, out.remark);
@@ -131,13 +131,13 @@ Status add_device_kernels(PlannedProgram& out, const PlanContext& x, const PlanR
     auto kernel = std::visit([&](const auto& problem) { return forecast(problem, *device); }, step.kernel);
     if (!kernel)
       return input_error(fmt::format("cannot plan '{}': {}", statement_text(x, step.group), kernel.error().message));
-    if (kernel->names_statement) op.operands = operand_names(x.program, step);
+    if (kernel->is_main_kernel) op.operands = operand_names(x.program, step);
     if (request.count_bytes) add_bytes(op, *kernel);
-    if (kernel->names_statement)
+    if (kernel->is_main_kernel)
       main_kernel_s[static_cast<std::size_t>(step.group)] = kernel->spread.middle * kernel->seconds;
     add_kernel(op, *std::move(kernel));
   }
-  for (std::size_t i = 0; i < out.kernels.size(); ++i)  // candidates include the other steps
+  for (std::size_t i = 0; i < out.kernels.size(); ++i)  // adds the time of the group's other steps to each candidate
     for (ops::Candidate& candidate : out.kernels[i].candidates)
       candidate.predicted_s += out.kernels[i].predicted_s.expected - main_kernel_s[i];
   return Done{};
@@ -152,7 +152,7 @@ double compute_seconds(const ops::CpuForecast& kernel, const Machine& machine) {
   return rate > 0 ? kernel.vector_flops / rate : 0;
 }
 
-void add_cpu_kernel(OpPlan& op, const ops::CpuForecast& kernel, const Plan& plan, const PlanStep& step) {
+void add_cpu_kernel(GroupPrediction& op, const ops::CpuForecast& kernel, const Plan& plan, const PlanStep& step) {
   const std::int64_t requested_bytes = kernel.requested_bytes.value_or(step_buffer_bytes(plan, step));
   op.traffic_bytes += requested_bytes;
   if (!step.copy_description.empty()) op.memory_bytes += requested_bytes;
@@ -174,8 +174,8 @@ double sustained_group_s(const PlanContext& x, const FusionGroup& group, const P
 }
 
 // Replaces the prediction by the calibrated one if the machine was calibrated.
-void apply_calibration(OpPlan& op, const Machine& machine) {
-  const auto known = estimate_with_form(machine, ops::cpu_formula(), op.cpu_form_sizes);
+void apply_calibration(GroupPrediction& op, const Machine& machine) {
+  const auto known = estimate_with_formula(machine, ops::cpu_formula(), op.cpu_formula_inputs);
   if (!known) return;
   op.predicted_s = {};
   add_time(op, known->seconds, known->spread);
@@ -197,7 +197,7 @@ Status add_cpu_kernels(PlannedProgram& out, const PlanContext& x) {
   }
   std::vector<double> functions_s(groups.size());
   for (const PlanStep& step : x.plan.steps) {
-    OpPlan& op = out.kernels[static_cast<std::size_t>(step.group)];
+    GroupPrediction& op = out.kernels[static_cast<std::size_t>(step.group)];
     if (!step.copy_description.empty()) op.copies.push_back(step.copy_description);
     const ops::CpuForecast kernel =
         std::visit([](const auto& problem) { return cpu_forecast(problem, usable_cores()); }, step.kernel);
@@ -208,15 +208,15 @@ Status add_cpu_kernels(PlannedProgram& out, const PlanContext& x) {
     functions_s[static_cast<std::size_t>(step.group)] += compute_seconds(kernel, x.explanation.machine);
   }
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    OpPlan& op = out.kernels[i];
-    op.cpu_form_sizes =
-        cpu_form_sizes(x.explanation, x.plan, static_cast<int>(i), group_predictions->ops[i], functions_s[i]);
+    GroupPrediction& op = out.kernels[i];
+    op.cpu_formula_inputs =
+        cpu_formula_inputs(x.explanation, x.plan, static_cast<int>(i), group_predictions->ops[i], functions_s[i]);
     apply_calibration(op, x.explanation.machine);
   }
   return Done{};
 }
 
-void add_overhead(OpPlan& op, std::string_view cause, double seconds) {
+void add_overhead(GroupPrediction& op, std::string_view cause, double seconds) {
   const auto same =
       std::find_if(op.overheads.begin(), op.overheads.end(), [&](const Overhead& x) { return x.cause == cause; });
   if (same != op.overheads.end())
@@ -230,7 +230,7 @@ void add_step_overheads(PlannedProgram& out, const PlanContext& x, KernelLibrary
   const auto device = device_numbers(x.explanation.machine);
   if (!device) return;
   for (const PlanStep& step : x.plan.steps) {
-    OpPlan& op = out.kernels[static_cast<std::size_t>(step.group)];
+    GroupPrediction& op = out.kernels[static_cast<std::size_t>(step.group)];
     const auto* const product = std::get_if<ops::MatmulProblem>(&step.kernel);
     if (product == nullptr || library == KernelLibrary::cublaslt)
       add_overhead(op, "launch", device->launch_s);
@@ -240,7 +240,7 @@ void add_step_overheads(PlannedProgram& out, const PlanContext& x, KernelLibrary
   }
 }
 
-// Sets each kernel's roofline bound and overheads: memory below its peak where memory limits, the rest unknown.
+// Sets each kernel's roofline bound and overheads: launches, memory below its peak if memory limits, and the rest.
 Status add_overheads(PlannedProgram& out, const PlanContext& x, KernelLibrary library) {
   std::vector<std::vector<int>> groups;
   for (const FusionGroup& group : x.plan.fusion.groups) groups.push_back(statements_with_recomputed(group));
@@ -248,7 +248,7 @@ Status add_overheads(PlannedProgram& out, const PlanContext& x, KernelLibrary li
   if (!group_predictions) return group_predictions.error();
   add_step_overheads(out, x, library);
   for (std::size_t i = 0; i < out.kernels.size(); ++i) {
-    OpPlan& op = out.kernels[i];
+    GroupPrediction& op = out.kernels[i];
     const Prediction& p = group_predictions->ops[i];
     op.roofline_s = p.time_lower_s.value_or(0);
     const auto device = device_numbers(x.explanation.machine);
@@ -281,12 +281,12 @@ Result<PlannedProgram> predict_program(const Program& program, const Explanation
   const FuseOptions fuse_options{
       .target = is_cpu ? Target::cpu : Target::cuda,
       .fuse = request.fuse,
-      .epilogues = request.library == KernelLibrary::ridge,
+      .fuse_epilogues = request.library == KernelLibrary::ridge,
       .library_attention = is_fitted(machine, ops::prefill_formula()) || is_fitted(machine, ops::decode_formula())};
   const auto lowered = is_cpu ? make_plan(program, explanation.dims, fuse_options)
                               : plan_fastest_fusion(program, explanation.dims, fuse_options, *device_numbers(machine));
   if (!lowered) return lowered.error();
-  PlannedProgram out{lowered->fusion, std::vector<OpPlan>(lowered->fusion.groups.size()), {}, {}, {}};
+  PlannedProgram out{lowered->fusion, std::vector<GroupPrediction>(lowered->fusion.groups.size()), {}, {}, {}};
   for (const Statement& statement : program.statements) out.results.push_back(statement.result());
   const auto done = is_cpu ? add_cpu_kernels(out, {program, explanation, *lowered})
                            : add_device_kernels(out, {program, explanation, *lowered}, request);
@@ -294,7 +294,7 @@ Result<PlannedProgram> predict_program(const Program& program, const Explanation
   if (request.with_overheads)
     if (const Status added = add_overheads(out, {program, explanation, *lowered}, request.library); !added)
       return added.error();
-  for (const OpPlan& op : out.kernels) {
+  for (const GroupPrediction& op : out.kernels) {
     out.predicted_s.low += op.predicted_s.low;
     out.predicted_s.expected += op.predicted_s.expected;
     out.predicted_s.high += op.predicted_s.high;

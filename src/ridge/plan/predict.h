@@ -1,6 +1,6 @@
-// Predicts which kernels run a program, their times, and the candidates that were not chosen. For a Hopper GPU each
-// kernel's model answers (ops/*/model.h); no GPU is needed. For this CPU the roofline gives bounds with perfect overlap
-// and without overlap; for pointwise chains the cost of the functions counts, too.
+// Predicts which kernels run a program, their times, and the candidates that were not chosen. For a Hopper GPU the
+// times come from each kernel's model (ops/*/model.h); no GPU is needed. For this CPU the roofline gives bounds with
+// perfect overlap and without overlap; for pointwise chains the cost of the functions counts, too.
 #pragma once
 
 #include <optional>
@@ -28,8 +28,8 @@ struct Overhead {
   double seconds = 0;  // negative if the kernel is faster than the known causes predict
 };
 
-// Prediction for one fused group: one kernel, or the few that a statement needs.
-struct OpPlan {
+// Prediction for one fused group, which runs as one kernel or a few.
+struct GroupPrediction {
   Interval predicted_s = {};
   TilePlan plan = {};
   // Bytes that the kernels request from the L2 (without reuse: memory), and bytes that miss the L2 or a CPU's caches.
@@ -38,7 +38,7 @@ struct OpPlan {
   std::vector<std::string> copies = {};    // operands that are reordered or converted first; the time includes it
   std::optional<PlanProperties> properties = {};  // properties of a product that explain its time
   std::vector<std::string> operands = {};         // names of operands 0 and 1 of `properties`
-  std::vector<double> cpu_form_sizes = {};        // inputs of ops::cpu_formula(), on this CPU
+  std::vector<double> cpu_formula_inputs = {};    // inputs of ops::cpu_formula(), on this CPU
   // If requested: the roofline bound and the overhead of each cause, which add up to the predicted time.
   double roofline_s = 0;
   std::vector<Overhead> overheads = {};
@@ -47,16 +47,16 @@ struct OpPlan {
 struct PlanRequest {
   KernelLibrary library = KernelLibrary::ridge;
   bool fuse = true;             // false gives each statement its own kernel
-  bool with_overheads = false;  // true to fill OpPlan::overheads
+  bool with_overheads = false;  // true to fill GroupPrediction::overheads
   bool count_bytes =
       true;  // false to skip the bytes of device kernels, whose counting dominates the time of a prediction
 };
 struct PlannedProgram {
   FusionPlan fusion;
-  std::vector<OpPlan> kernels;  // one for each of FusionPlan::groups
-  std::vector<int> results;     // result tensor of each statement
-  Interval predicted_s;         // sum over the kernels
-  std::string remark;           // caveat about the machine's parameters, or empty
+  std::vector<GroupPrediction> kernels;  // one for each of FusionPlan::groups
+  std::vector<int> results;              // result tensor of each statement
+  Interval predicted_s;                  // sum over the kernels
+  std::string remark;                    // caveat about the machine's parameters, or empty
 };
 
 // Returns the prediction. `explanation` must belong to `program`. Errors: a machine that is neither a Hopper nor this

@@ -13,8 +13,9 @@
 namespace ridge {
 namespace {
 
-Result<std::vector<OpPlan>> plans(const std::string& text, const Bindings& given,
-                                  KernelLibrary library = KernelLibrary::ridge, const std::string& on = "h200") {
+Result<std::vector<GroupPrediction>> plans(const std::string& text, const Bindings& given,
+                                           KernelLibrary library = KernelLibrary::ridge,
+                                           const std::string& on = "h200") {
   const auto program = parse(text);
   const auto explanation = explain(*program, *find_machine(on), given);
   if (!explanation) return explanation.error();
@@ -25,10 +26,10 @@ Result<std::vector<OpPlan>> plans(const std::string& text, const Bindings& given
 constexpr const char* product = "bf16[B, D] * bf16[D, F] -> bf16[B, F]";
 const Bindings large{{"B", 8192}, {"D", 8192}, {"F", 8192}};
 
-TEST(Predict, NamesTheKernelAndWhatItWasChosenOver) {
+TEST(Predict, ListsTheKernelAndItsCandidates) {
   const auto found = plans(product, large);
   ASSERT_TRUE(found.ok());
-  const OpPlan& op = found->at(0);
+  const GroupPrediction& op = found->at(0);
   EXPECT_EQ(op.plan.kernel.substr(0, 5), "sm90_");
   EXPECT_EQ(op.plan.split, 1);
   EXPECT_EQ(op.plan.split_description.name, "");
@@ -44,26 +45,26 @@ TEST(Predict, NamesTheKernelAndWhatItWasChosenOver) {
                              [](const Candidate& x, const Candidate& y) { return x.predicted_s < y.predicted_s; }));
 }
 
-TEST(Predict, NoCandidateIsSoonerAndOneOfTheWinnersConfigSaysWhatDiffers) {
-  int alike = 0;
+TEST(Predict, NoCandidateIsFaster) {
+  int same_config = 0;
   for (const auto& [rows, columns, depth] : {std::array{1024, 408, 20160}, {224, 18752, 6312}, {128, 2048, 8192}}) {
-    const OpPlan op =
+    const GroupPrediction op =
         plans("bf16[B, D] * bf16[F, D] -> bf16[B, F]", {{"B", rows}, {"F", columns}, {"D", depth}})->at(0);
     for (const Candidate& candidate : op.candidates) {
       EXPECT_GE(candidate.predicted_s, op.predicted_s.expected) << candidate.plan.kernel;
       if (candidate.plan.kernel != op.plan.kernel || candidate.plan.split != op.plan.split) continue;
-      ++alike;
+      ++same_config;
       EXPECT_TRUE(candidate.why == "copies an operand first" || candidate.why == "copies no operand" ||
                   candidate.why == "the splits of k wait for each other" ||
                   candidate.why == "the last split of k adds all partial sums")
           << candidate.why;
     }
   }
-  EXPECT_GT(alike, 0);
+  EXPECT_GT(same_config, 0);
 }
 
-TEST(Predict, SaysHowTheWinnerCutsK) {
-  const OpPlan op = plans(product, {{"B", 512}, {"D", 17840}, {"F", 224}})->at(0);
+TEST(Predict, ReportsTheSplitOfK) {
+  const GroupPrediction op = plans(product, {{"B", 512}, {"D", 17840}, {"F", 224}})->at(0);
   ASSERT_GT(*op.plan.split, 1);
   EXPECT_TRUE((op.plan.split_description.name == "split_k" &&
                op.plan.split_description.meaning == "the last split of k adds all partial sums") ||
@@ -74,15 +75,15 @@ TEST(Predict, SaysHowTheWinnerCutsK) {
       << op.plan.split_description.name;
 }
 
-TEST(Predict, LiesWithinItsInterval) {
-  const OpPlan op = plans(product, large)->at(0);
+TEST(Predict, ExpectedTimeIsInsideTheInterval) {
+  const GroupPrediction op = plans(product, large)->at(0);
   EXPECT_LT(op.predicted_s.low, op.predicted_s.expected);
   EXPECT_LT(op.predicted_s.expected, op.predicted_s.high);
   EXPECT_GT(op.predicted_s.expected, 2.0 * 8192 * 8192 * 8192 / 989e12);
 }
 
-TEST(Predict, MovesAtLeastTheMinimumAndWhatTheTilesAsk) {
-  const OpPlan op = plans(product, {{"B", 4096}, {"D", 4096}, {"F", 4096}})->at(0);
+TEST(Predict, CountsMemoryBytesAndTileTraffic) {
+  const GroupPrediction op = plans(product, {{"B", 4096}, {"D", 4096}, {"F", 4096}})->at(0);
   const std::int64_t least = 3 * 4096 * 4096 * 2;
   EXPECT_GE(op.memory_bytes, least);
   const std::int64_t m = *op.plan.tile_m, n = *op.plan.tile_n, rows = (4096 + m - 1) / m, cols = (4096 + n - 1) / n;
@@ -90,8 +91,8 @@ TEST(Predict, MovesAtLeastTheMinimumAndWhatTheTilesAsk) {
   EXPECT_EQ(op.traffic_bytes, std::int64_t{2} * 4096 * 4096 * (rows + cols + 1));
 }
 
-TEST(Predict, KnowsCublasltByItsTimesAlone) {
-  const OpPlan op = plans(product, large, KernelLibrary::cublaslt)->at(0);
+TEST(Predict, CublasltHasNoTileOrCandidates) {
+  const GroupPrediction op = plans(product, large, KernelLibrary::cublaslt)->at(0);
   EXPECT_EQ(op.plan.kernel, "cublaslt");
   EXPECT_FALSE(op.plan.tile_m.has_value());
   EXPECT_TRUE(op.candidates.empty());
@@ -107,14 +108,14 @@ TEST(Predict, PlansChainsCopiesAndPlainProducts) {
 }
 
 // Operands of the epilogue are read in addition to the product's own traffic, a broadcast row once for each tile.
-TEST(Predict, PlansAProductWithItsEpilogue) {
+TEST(Predict, EpilogueOperandsAddTraffic) {
   const std::string inputs = "x: f32[B, D]  w: f32[F, D]  b: f32[F]  r: f32[B, F]\n";
   const Bindings dims{{"B", 4096}, {"D", 1024}, {"F", 2048}};
-  const OpPlan bare = plans(inputs + "y: f32[B, F] = x * w", dims)->at(0);
-  const auto ended = plans(inputs + "h[B, F] = x * w\ny: f32[B, F] = gelu(h + b) + r", dims);
-  ASSERT_TRUE(ended.ok()) << ended.error().to_string();
-  ASSERT_EQ(ended->size(), 1u);
-  const OpPlan& op = ended->at(0);
+  const GroupPrediction bare = plans(inputs + "y: f32[B, F] = x * w", dims)->at(0);
+  const auto with_epilogue = plans(inputs + "h[B, F] = x * w\ny: f32[B, F] = gelu(h + b) + r", dims);
+  ASSERT_TRUE(with_epilogue.ok()) << with_epilogue.error().to_string();
+  ASSERT_EQ(with_epilogue->size(), 1u);
+  const GroupPrediction& op = with_epilogue->at(0);
   EXPECT_EQ(op.plan.kernel, bare.plan.kernel + " + epilogue");
   EXPECT_EQ(op.memory_bytes, bare.memory_bytes + 4096 * 2048 * 4 + 2048 * 4);
   EXPECT_EQ(op.traffic_bytes, bare.traffic_bytes + 4096 * 2048 * 4 + 4096 / 32 * 2048 * 4);
@@ -123,8 +124,8 @@ TEST(Predict, PlansAProductWithItsEpilogue) {
             2u);
 }
 
-// Attention and streaming kernels, by the forms whose parameters are in the machine's file.
-TEST(Predict, TakesAFittedLibraryWhereThereIsOne) {
+// Attention and streaming kernels, by the formulas whose parameters are in the machine's file.
+TEST(Predict, UsesFittedLibraryKernels) {
   const std::string text =
       "q: bf16[B, H, S, D]  k: bf16[B, H, T, D]  v: bf16[B, H, T, D]\ns[B, H, S, T] = q * k\n"
       "p[B, H, S, T] = softmax(where(index(T) <= index(S), s * 0.125, -inf) over T)\no: bf16[B, H, S, D] = p * v\n"
@@ -136,29 +137,29 @@ TEST(Predict, TakesAFittedLibraryWhereThereIsOne) {
     const auto explanation = explain(*program, machine, {{"B", 2}, {"H", 16}, {"S", 2048}, {"T", 2048}, {"D", 64}});
     return predict_program(*program, *explanation, {KernelLibrary::cublaslt})->kernels;
   };
-  ASSERT_EQ(planned().size(), 4u) << "attention is no kernel of the library until it is fitted";
+  ASSERT_EQ(planned().size(), 4u) << "the library has no attention kernel until it is fitted";
   std::vector<double> numbers[2];
-  const ops::LibraryFormula* const forms[] = {&ops::prefill_formula(), &ops::streamed_formula()};
+  const ops::LibraryFormula* const formulas[] = {&ops::prefill_formula(), &ops::streamed_formula()};
   for (const std::size_t i : {0, 1}) {
-    for (const ops::LibraryParameter& x : forms[i]->numbers) {
+    for (const ops::LibraryParameter& x : formulas[i]->numbers) {
       machine.numbers[std::string(x.key)].value = x.initial_value;
       numbers[i].push_back(x.initial_value);
     }
-    machine.numbers[spread_key(*forms[i], "middle")].value = 2;
+    machine.numbers[spread_key(*formulas[i], "middle")].value = 2;
   }
-  const std::vector<OpPlan> after = planned();
+  const std::vector<GroupPrediction> after = planned();
   ASSERT_EQ(after.size(), 2u);
-  const ops::LibraryDevice chip = library_chip(machine, *library_machine(machine, DType::bf16));
+  const ops::LibraryDevice chip = make_library_device(machine, *find_datasheet_rates(machine, DType::bf16));
   const std::vector<double> sizes[] = {{2, 16, 16, 2048, 64}, {2 * 16 * 2048, 2 * 64 * 2}};
   const char* const names[] = {"library_prefill", "library_streamed"};
   for (const std::size_t i : {0, 1}) {
     EXPECT_EQ(after[i].plan.kernel, names[i]);
-    EXPECT_DOUBLE_EQ(after[i].predicted_s.expected, 2 * forms[i]->estimate_seconds(sizes[i], chip, numbers[i]))
+    EXPECT_DOUBLE_EQ(after[i].predicted_s.expected, 2 * formulas[i]->estimate_seconds(sizes[i], chip, numbers[i]))
         << names[i];
   }
 }
 
-TEST(Predict, CountsBytesWhereTheyAreAskedFor) {
+TEST(Predict, CountsBytesOnRequest) {
   const auto program = parse("bf16[M, K] * bf16[K, N] -> bf16[M, N]");
   const auto explanation = explain(*program, *find_machine("h200"), {{"M", 4096}, {"N", 4096}, {"K", 4096}});
   const auto with = predict_program(*program, *explanation),
@@ -179,7 +180,7 @@ TEST(Predict, PlansAGatedLayerAsOneKernel) {
   const auto found = plans(text, {{"N", n}, {"D", d}, {"F", f}});
   ASSERT_TRUE(found.ok()) << found.error().to_string();
   ASSERT_EQ(found->size(), 1u);
-  const OpPlan& op = found->at(0);
+  const GroupPrediction& op = found->at(0);
   EXPECT_EQ(op.plan.kernel.substr(0, 11), "sm90_gated_");
   const std::int64_t rows = (n + *op.plan.tile_m - 1) / *op.plan.tile_m;
   const std::int64_t cols = (2 * f + *op.plan.tile_n - 1) / *op.plan.tile_n;
@@ -196,7 +197,7 @@ TEST(Predict, PlansAGatedLayerAsOneKernel) {
   }
 }
 
-TEST(Predict, RefusesOtherMachinesAndOpenDimensions) {
+TEST(Predict, RejectsOtherMachinesAndUnboundDimensions) {
   EXPECT_EQ(plans(product, large, KernelLibrary::ridge, "tpu_v5e").error().to_string(),
             "plans need a Hopper GPU or this CPU; expected --on h100, h200, cuda or cpu, found 'tpu_v5e'\n"
             "  hint: ridge explain PROGRAM --on h200 --plan\n");
@@ -229,7 +230,7 @@ Result<PlannedProgram> plans_on(const Machine& machine, const Bindings& dims) {
   return predict_program(*program, *explanation);
 }
 
-TEST(Predict, PlansEachHopperAsItself) {
+TEST(Predict, PlanDependsOnTheHopperModel) {
   // 4 waves of 132 in tiles of 128 x 256, 4.6 of 114: the best tile of one device is not that of the other.
   const Bindings dims{{"B", 8448}, {"D", 4096}, {"F", 2048}};
   std::map<std::string, PlannedProgram> planned;
@@ -255,7 +256,7 @@ TEST(Predict, PlansEachHopperAsItself) {
   EXPECT_NEAR(of("h100_pcie") / of("h200"), 4.8 / 2.0, 0.5);
 }
 
-TEST(Predict, SaysWhereNobodyTimedPlansAndIsLessCertain) {
+TEST(Predict, UntimedDeviceHasAWiderInterval) {
   const auto machine = parse_machine(an_h20, "h20.toml");
   ASSERT_TRUE(machine) << machine.error().to_string();
   const Bindings dims{{"B", 64}, {"D", 4096}, {"F", 4096}};
@@ -269,7 +270,7 @@ TEST(Predict, SaysWhereNobodyTimedPlansAndIsLessCertain) {
   EXPECT_GT(width(*there), 1.3 * width(*timed));
 }
 
-TEST(Predict, NamesWhatAMachineFileLacks) {
+TEST(Predict, ReportsMissingMachineNumbers) {
   std::string text = an_h20;
   text.erase(text.find("clock_hz"));
   const auto machine = parse_machine(text, "h20.toml");
@@ -279,7 +280,7 @@ TEST(Predict, NamesWhatAMachineFileLacks) {
             "  hint: its machine file needs numbers.cores, numbers.clock_hz and memory.l2.capacity\n");
 }
 
-TEST(MenuList, HasEveryRowWithANameOfItsOwnAndWhatItWasCompiledTo) {
+TEST(KernelList, NamesAreUniqueAndRegistersAreKnown) {
   std::set<std::string> names;
   for (const KernelListEntry& entry : list_kernels()) {
     EXPECT_TRUE(names.insert(entry.name).second) << entry.name;

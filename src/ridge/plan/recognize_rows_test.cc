@@ -35,7 +35,7 @@ const std::string scale = "r[N] = rsqrt(mean(x * x over D) + 1e-5)\n", result = 
 const std::string centred = "u[N, D] = x - mean(x over D)\nr[N] = rsqrt(mean(u * u over D) + 1e-5)\n",
                   to_weight = "dw: f32[D] = ";
 
-TEST(KnownRows, GradientsOfRmsnormHoweverTheyAreSpelled) {
+TEST(RecognizeRows, RmsnormGradientsInEquivalentForms) {
   expect_row_function(
       RowFunction::rmsnorm_gradient,
       {scale + "h[N, D] = x * r\ng[N, D] = dy * w\nc[N] = mean(g * h over D)\n" + result + "r * (g - h * c)",
@@ -53,7 +53,7 @@ TEST(KnownRows, GradientsOfRmsnormHoweverTheyAreSpelled) {
   EXPECT_EQ(found->weight_dtype, DType::bf16);
 }
 
-TEST(KnownRows, GradientsOfLayernormHoweverTheyAreSpelled) {
+TEST(RecognizeRows, LayernormGradientsInEquivalentForms) {
   expect_row_function(
       RowFunction::layernorm_gradient,
       {centred + "h[N, D] = u * r\ng[N, D] = dy * w\na[N] = mean(g over D)\nc[N] = mean(g * h over D)\n" + result +
@@ -63,7 +63,7 @@ TEST(KnownRows, GradientsOfLayernormHoweverTheyAreSpelled) {
            "v * r - u * (mean(v * u over D) * r * r * r)"});
 }
 
-TEST(KnownRows, GradientsOfSoftmaxHoweverTheyAreSpelled) {
+TEST(RecognizeRows, SoftmaxGradientsInEquivalentForms) {
   expect_row_function(
       RowFunction::softmax_gradient,
       {"d[N] = sum(x * dy over D)\ny: bf16[N, D] = x * (dy - d)", "d[N] = x * dy\ny: bf16[N, D] = x * dy - d * x",
@@ -89,7 +89,7 @@ void expect_sum_across_rows(RowFunction function, const std::vector<std::string>
     }
 }
 
-TEST(KnownRows, GradientsOfWeightsHoweverTheyAreSpelled) {
+TEST(RecognizeRows, WeightGradientsInEquivalentForms) {
   expect_sum_across_rows(RowFunction::product_sum_across_rows,
                          {to_weight + "dy * x", to_weight + "sum(x * dy over N)"});
   expect_sum_across_rows(
@@ -104,7 +104,7 @@ TEST(KnownRows, GradientsOfWeightsHoweverTheyAreSpelled) {
 }
 
 // Intermediates that the gradient of x also needs are computed twice and stored by neither kernel.
-TEST(KnownRows, BothGradientsOfANormAreAKernelEach) {
+TEST(RecognizeRows, TwoGradientsOfANormAreTwoKernels) {
   const std::string norm = scale + "h[N, D] = x * r\n", weight = to_weight + "dy * h\n",
                     rest = "g[N, D] = dy * w\nc[N] = mean(g * h over D)\n" + result + "r * (g - h * c)\n";
   for (const Target target : {Target::cpu, Target::cuda})
@@ -118,7 +118,7 @@ TEST(KnownRows, BothGradientsOfANormAreAKernelEach) {
 }
 
 // The forward pass also reads h, and only h reads r.
-TEST(KnownRows, ANormAndItsWeightsGradientAreAKernelEach) {
+TEST(RecognizeRows, ANormAndItsWeightGradientAreTwoKernels) {
   for (const Target target : {Target::cpu, Target::cuda}) {
     const std::vector<PlanStep> steps =
         steps_of(scale + "h[N, D] = x * r\ny: bf16[N, D] = h * w\n" + to_weight + "dy * h", target);
@@ -128,8 +128,8 @@ TEST(KnownRows, ANormAndItsWeightsGradientAreAKernelEach) {
   }
 }
 
-// A computed dy is not part of the sum's kernel; an x of several dimensions is.
-TEST(KnownRows, GradientsOfWeightsBehindOtherStatements) {
+// If dy is computed, another kernel computes it. The rows of x may have several dimensions.
+TEST(RecognizeRows, WeightGradientsAfterOtherStatements) {
   const std::vector<PlanStep> steps =
       steps_of("z: bf16[N, D] = dy * 2\n" + scale + "h[N, D] = x * r\ndw: bf16[D] = z * h");
   ASSERT_EQ(steps.size(), 2u);
@@ -144,15 +144,15 @@ TEST(KnownRows, GradientsOfWeightsBehindOtherStatements) {
   EXPECT_EQ(std::get<RowProblem>(made.steps[0].kernel).rows, 15);
 }
 
-TEST(KnownRows, NothingElseSharesTheKernelOfASumAcrossRows) {
+TEST(RecognizeRows, ASumAcrossRowsIsASeparateKernel) {
   const Program program =
       parse(head + "h[N, D] = rmsnorm(x over D)\n" + to_weight + "dy * h\nz: f32[D] = dw * 2").value();
   const Plan made = make_plan(program, program.bind_sizes({}).value()).value();
   ASSERT_EQ(made.fusion.boundaries.size(), 1u);
-  EXPECT_EQ(made.fusion.boundaries[0].why, "dw is a sum across rows, which is a separate kernel");
+  EXPECT_EQ(made.fusion.boundaries[0].reason, "dw is a sum across rows, which is a separate kernel");
 }
 
-TEST(KnownRows, NearMissesOfGradientsOfWeightsAreNone) {
+TEST(RecognizeRows, SimilarSumsAreNotWeightGradients) {
   for (const std::string& text : {
            scale + "h[N, D] = x * r * r\n" + to_weight + "dy * h",
            scale + "h[N, D] = abs(x) * r\n" + to_weight + "dy * h",
@@ -164,7 +164,7 @@ TEST(KnownRows, NearMissesOfGradientsOfWeightsAreNone) {
     EXPECT_FALSE(only_row_problem(text)) << text;
 }
 
-TEST(KnownRows, FunctionsThatAreSpelledOut) {
+TEST(RecognizeRows, RecognizesFunctionsWrittenOut) {
   expect_row_function(RowFunction::softmax,
                       {"m[N] = max(x over D)\ne[N, D] = exp(x - m)\ny: bf16[N, D] = e / sum(e over D)"});
   expect_row_function(RowFunction::log_sum_exp,
@@ -175,7 +175,7 @@ TEST(KnownRows, FunctionsThatAreSpelledOut) {
 }
 
 // Where a generated kernel would leave a device idle or rows are too long for it, the precompiled kernels are used.
-TEST(KnownRows, FewLongRowsOfANormAreOneKernelOnADevice) {
+TEST(RecognizeRows, FewLongNormRowsAreOneDeviceKernel) {
   for (const char* const sizes : {"N = 63, D = 16384", "N = 4096, D = 140000"}) {
     const std::string inputs = std::string("dims ") + sizes + "\nx: bf16[N, D]   w: bf16[D]   dy: bf16[N, D]\n";
     const auto steps = [&](const std::string& text) {
@@ -189,23 +189,23 @@ TEST(KnownRows, FewLongRowsOfANormAreOneKernelOnADevice) {
   }
 }
 
-TEST(KnownRows, TinyEpsilonsStayWhatTheyAre) {
+TEST(RecognizeRows, KeepsTinyEpsilons) {
   const auto found = only_row_problem("y: bf16[N, D] = x * rsqrt(mean(x * x over D) + 1e-18)");
   ASSERT_TRUE(found);
   EXPECT_EQ(found->epsilon, 1e-18F);
 }
 
-TEST(KnownRows, NearMissesAreNone) {
+TEST(RecognizeRows, SimilarProgramsAreNotRecognized) {
   const std::string all[] = {
-      scale + result + "r * (dy * w - x * r * mean(dy * w * x over D))",            // r once
-      scale + result + "r * (dy * w + x * r * r * mean(dy * w * x over D))",        // a sign
+      scale + result + "r * (dy * w - x * r * mean(dy * w * x over D))",            // r instead of r * r
+      scale + result + "r * (dy * w + x * r * r * mean(dy * w * x over D))",        // plus instead of minus
       scale + result + "r * (dy * w - x * r * r * mean(dy * x over D))",            // no weight in the mean
-      scale + result + "r * (dy * w - x * r * r * sum(dy * w * x over D))",         // no mean
+      scale + result + "r * (dy * w - x * r * r * sum(dy * w * x over D))",         // sum instead of mean
       scale + result + "r * (dy * w - abs(x) * r * r * mean(dy * w * x over D))",   // abs is not smooth
-      scale + result + "r * (dy * w - x * r * r * mean(dy * w * x over D)) * 0.5",  // half
+      scale + result + "r * (dy * w - x * r * r * mean(dy * w * x over D)) * 0.5",  // half of the gradient
       "r[N] = rsqrt(mean(x * x over D) + 1e-5)\nq[N] = rsqrt(mean(x * x over D) + 1e-6)\n" + result +
-          "r * (dy * w - x * q * q * mean(dy * w * x over D))",                      // two epsilons
-      scale + "dx: f32[N, D] = r * (dy * w - x * r * r * mean(dy * w * x over D))",  // another format
+          "r * (dy * w - x * q * q * mean(dy * w * x over D))",                      // q and r have different epsilons
+      scale + "dx: f32[N, D] = r * (dy * w - x * r * r * mean(dy * w * x over D))",  // f32 result of bf16 inputs
       "y: bf16[N, D] = sqrt(x * x) * rsqrt(mean(x * x over D) + 1e-5)",              // sqrt(x * x) is not smooth
       "m[N] = max(x over D)\ne[N, D] = exp(x - m)\ny: bf16[N, D] = e / (1 + sum(e over D))",
       "m[N] = min(x over D)\ne[N, D] = exp(x - m)\ny: bf16[N, D] = e / sum(e over D)",
@@ -213,13 +213,13 @@ TEST(KnownRows, NearMissesAreNone) {
       // Constants too small to change any of the random test values.
       "e[N, D] = exp(x)\ny: bf16[N, D] = e / (sum(e over D) + 1e-12)", "y: f32[N] = log(sum(exp(x) over D) + 1e-12)",
       "u[N, D] = x - mean(x over D)\ny: bf16[N, D] = u * rsqrt(mean(u * u over D) + 1e-18) + 1e-30",
-      "y: f32[N] = log(sum(exp(x) over D))",  // -inf of a row of -inf, which the text is not
+      "y: f32[N] = log(sum(exp(x) over D))",  // differs from log-sum-exp for a row of -inf
   };
   for (const std::string& text : all) EXPECT_FALSE(only_row_problem(text)) << text;
 }
 
 // Rows of several dimensions, with and without a single stride between them.
-TEST(KnownRows, GoesThroughRowsOfSeveralDimensions) {
+TEST(RecognizeRows, RecognizesRowsOfSeveralDimensions) {
   const std::string text =
       "r[A, B] = rsqrt(mean(x * x over D) + 1e-5)\ndx: bf16[A, B, D] = r * (dy - x * r * r * mean(dy * x over D))";
   const auto steps = [&](const std::string& inputs) {

@@ -53,7 +53,7 @@ bool has_axis(const Shape& shape, const std::string& dim) {
   return false;
 }
 
-Shape pack_shape(const Shape& shape, const std::vector<std::string>& order) {
+Shape contiguous_shape(const Shape& shape, const std::vector<std::string>& order) {
   Shape out;
   for (const std::string& dim : order) out.push_back(axis_along(shape, dim));
   std::int64_t stride = 1;

@@ -31,7 +31,7 @@ bool has_axis(const Shape& shape, const std::string& dim);
 std::int64_t extent_along(const Shape& shape, const std::vector<std::string>& dims);
 
 // Returns the dimensions in another order, with the strides of contiguous memory.
-Shape pack_shape(const Shape& shape, const std::vector<std::string>& order);
+Shape contiguous_shape(const Shape& shape, const std::vector<std::string>& order);
 
 // Returns the one stride that addresses a group of dimensions with the last one fastest: the stride of the innermost
 // axis, or 0 if all extents are 1. Returns nullopt if there is no such stride.

@@ -25,7 +25,7 @@ std::vector<bool> find_excluded_statements(const Program& program, const std::ve
     const Statement& statement = program.statements[static_cast<std::size_t>(left[i])];
     const auto result = static_cast<std::size_t>(statement.result());
     const StreamMode how = stream_mode(program, statement, dim);
-    excluded_statements[i] = needed[result] || how == StreamMode::no || (how == StreamMode::sum && read[result]);
+    excluded_statements[i] = needed[result] || how == StreamMode::none || (how == StreamMode::sum && read[result]);
     for (const int operand : statement_operands(statement)) {
       read[static_cast<std::size_t>(operand)] = true;
       if (excluded_statements[i]) needed[static_cast<std::size_t>(operand)] = true;
@@ -62,11 +62,11 @@ StreamingPass pop_last_pass(const Program& program, const Bindings& sizes, std::
     if (excluded_statements.back()) continue;
     PassScore score{std::count(excluded_statements.begin(), excluded_statements.end(), true), 0, dim_size(dim, sizes)};
     for (const int s : left)
-      score.rows += stream_mode(program, program.statements[static_cast<std::size_t>(s)], dim) == StreamMode::rows;
+      score.rows += stream_mode(program, program.statements[static_cast<std::size_t>(s)], dim) == StreamMode::tiles;
     if (found && !score.better_than(best_score)) continue;
     found = true;
     best_score = score;
-    pass.rows = dim;
+    pass.streamed_dim = dim;
     best = std::move(excluded_statements);
   }
   std::vector<int> rest;
@@ -81,15 +81,15 @@ StreamMode stream_mode(const Program& program, const Statement& statement, const
   const bool kept = has_dim(program.tensors[static_cast<std::size_t>(statement.result())].axes, dim);
   if (const auto* product = std::get_if<Contraction>(&statement.op)) {
     const auto& sums = product->contracted;
-    if (kept) return StreamMode::rows;
-    return std::find(sums.begin(), sums.end(), dim) == sums.end() ? StreamMode::no : StreamMode::sum;
+    if (kept) return StreamMode::tiles;
+    return std::find(sums.begin(), sums.end(), dim) == sums.end() ? StreamMode::none : StreamMode::sum;
   }
   const auto& nodes = std::get<Expression>(statement.op).nodes;
   const auto over_it = [&](const Node& n) { return n.kind == Node::Kind::along_dims && has_dim(n.over, dim); };
   const auto count = std::count_if(nodes.begin(), nodes.end(), over_it);
-  if (kept) return count == 0 ? StreamMode::rows : StreamMode::no;
+  if (kept) return count == 0 ? StreamMode::tiles : StreamMode::none;
   return count == 1 && over_it(nodes.back()) && is_reducing_function(nodes.back().function) ? StreamMode::sum
-                                                                                            : StreamMode::no;
+                                                                                            : StreamMode::none;
 }
 
 std::vector<StreamingPass> split_into_passes(const Program& program, const Bindings& sizes) {

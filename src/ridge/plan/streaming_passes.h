@@ -14,12 +14,12 @@
 namespace ridge {
 
 struct StreamingPass {
-  std::string rows;             // dimension that streams; empty if everything is one tile
+  std::string streamed_dim;     // dimension that streams; empty if everything is one tile
   std::vector<int> statements;  // indices into Program::statements, in order
 };
 
 // A statement streams along a dimension not at all, tile by tile, or as a sum over all tiles.
-enum class StreamMode { no, rows, sum };
+enum class StreamMode { none, tiles, sum };
 StreamMode stream_mode(const Program& program, const Statement& statement, const std::string& dim);
 
 // Returns the passes in execution order. Each pass takes the dimension that leaves the fewest statements to earlier

@@ -89,7 +89,7 @@ class SumAcrossRowsFinder {
       for (const std::string& dim : *dims) out.push_back({dim, longest_extent(shapes_, dim), 0});
     std::vector<std::string> order = rows_;
     order.insert(order.end(), columns_.begin(), columns_.end());
-    return pack_shape(out, order);
+    return contiguous_shape(out, order);
   }
 
   std::optional<SumAcrossRows> match_statements(const std::vector<int>& set) const {

@@ -81,7 +81,7 @@ Index partial_tiles(const ops::cuda::MatmulPlan& plan, Index tiles, Index stages
 }
 
 // Operands that a plan copies are read and written once more; the plain kernel uses tiles of 32 x 32.
-Index expected(const MatmulProblem& p, const OpPlan& op) {
+Index expected(const MatmulProblem& p, const GroupPrediction& op) {
   ops::MatmulCall call;
   call.problem = p;
   call.a = call.b = call.d = ops::placeholder_address();
@@ -138,10 +138,10 @@ template <class Check> int for_each_product(Target target, const Check& check) {
   return products;
 }
 
-TEST(Traffic, OfAHopperPlanIsWhatTheMenusKernelAsksFor) {
+TEST(Traffic, HopperPlanEqualsTheKernelTrace) {
   int cut = 0, swapped = 0;
   const auto check = [&](const Program& program, const Bindings& dims, const Plan& lowered, const MatmulProblem& p) {
-    const OpPlan op = predict_program(program, *explain(program, *find_machine("h200"), dims))->kernels.at(0);
+    const GroupPrediction op = predict_program(program, *explain(program, *find_machine("h200"), dims))->kernels.at(0);
     Index copies = 0;  // steps that only reorder or convert
     for (const PlanStep& step : lowered.steps)
       if (!step.copy_description.empty())
@@ -202,7 +202,7 @@ template <class In, class Out> void run_recorded(const MatmulProblem& p, int thr
 void expect_consistent_traffic(const MatmulProblem& p, int threads) {
   const Index in = dtype_bits(p.a.dtype) / 8, out = dtype_bits(p.d.dtype) / 8;
   for (const pool::Cpu& cpu : pool::all_test_cpus()) {
-    const MatmulTraffic x = ops::trace_cpu(p, threads, {}, cpu);
+    const MatmulTraffic x = ops::count_cpu_traffic(p, threads, {}, cpu);
     SCOPED_TRACE(pool::describe_cpu(cpu));
     EXPECT_EQ(x.flops, 2 * p.batch * p.m * p.n * p.k);
     EXPECT_EQ(x.d.global_bytes, out * p.batch * p.m * p.n);
@@ -213,7 +213,7 @@ void expect_consistent_traffic(const MatmulProblem& p, int threads) {
   }
 }
 
-TEST(Traffic, OfACpuPlanIsWhatTheTextAsksForWhileItRuns) {
+TEST(Traffic, CpuPlanEqualsTheRecordedRun) {
   const auto check = [&](const Program&, const Bindings&, const Plan&, const MatmulProblem& p) {
     const Index in = dtype_bits(p.a.dtype) / 8, out = dtype_bits(p.d.dtype) / 8;
     if (p.a.dtype == DType::f16) return;  // the same sizes as bf16
@@ -226,7 +226,7 @@ TEST(Traffic, OfACpuPlanIsWhatTheTextAsksForWhileItRuns) {
         run_recorded<Bf16, float>(p, threads);
       else
         run_recorded<Bf16, Bf16>(p, threads);
-      const MatmulTraffic x = ops::trace_cpu(p, asked);
+      const MatmulTraffic x = ops::count_cpu_traffic(p, asked);
       EXPECT_EQ(x.a.requested_bytes, recorded_a);
       EXPECT_EQ(x.b.requested_bytes, recorded_b);
       EXPECT_EQ(x.d.global_bytes, recorded_d);

@@ -69,7 +69,8 @@ int count_readers(const Program& program, int tensor) {
 }
 
 // Adds y = kept * (moved * c) for y = (kept * moved) * c.
-void add_order(const VariantBuilder& builder, const Contraction& inner, const Contraction& outer, int kept, int moved) {
+void add_reordered_product(const VariantBuilder& builder, const Contraction& inner, const Contraction& outer, int kept,
+                           int moved) {
   const int c = outer.left == inner.result ? outer.right : outer.left;
   const Tensor &a = builder.tensor_at(kept), &b = builder.tensor_at(moved), &last = builder.tensor_at(c),
                &y = builder.tensor_at(outer.result), &intermediate = builder.tensor_at(inner.result);
@@ -94,7 +95,7 @@ void add_order(const VariantBuilder& builder, const Contraction& inner, const Co
   builder.add_variant("order", fmt::format("multiply {} * {} first, then {}", b.name, last.name, a.name), lines);
 }
 
-void add_orders(const VariantBuilder& builder) {
+void add_reordered_products(const VariantBuilder& builder) {
   for (const Statement& first : builder.program.statements)
     for (const Statement& second : builder.program.statements) {
       const Contraction *const inner = plain_contraction(first), *const outer = plain_contraction(second);
@@ -102,25 +103,24 @@ void add_orders(const VariantBuilder& builder) {
           count_readers(builder.program, inner->result) != 1)
         continue;
       if (outer->left != inner->result && outer->right != inner->result) continue;
-      add_order(builder, *inner, *outer, inner->left, inner->right);
-      add_order(builder, *inner, *outer, inner->right, inner->left);
+      add_reordered_product(builder, *inner, *outer, inner->left, inner->right);
+      add_reordered_product(builder, *inner, *outer, inner->right, inner->left);
     }
 }
 
 // Adds the transposed layout of each two-axis input that a kernel copies first ("w[F, D] to [D, F]").
-void add_layouts(const VariantBuilder& builder, const PlannedProgram& planned) {
-  for (const OpPlan& kernel : planned.kernels)
+void add_transposed_inputs(const VariantBuilder& builder, const PlannedProgram& planned) {
+  for (const GroupPrediction& kernel : planned.kernels)
     for (const std::string& copy : kernel.copies)
-      for (const Tensor& tensor_at : builder.program.tensors) {
-        if (tensor_at.role != TensorRole::input || tensor_at.axes.size() != 2 ||
-            !copy.starts_with(tensor_at.name + "["))
+      for (const Tensor& tensor : builder.program.tensors) {
+        if (tensor.role != TensorRole::input || tensor.axes.size() != 2 || !copy.starts_with(tensor.name + "["))
           continue;
         SourceLines lines = print_lines(builder.program);
-        const std::size_t at = find_line(lines, tensor_at.name);
-        std::vector<Axis> transposed = tensor_at.axes;
+        const std::size_t at = find_line(lines, tensor.name);
+        std::vector<Axis> transposed = tensor.axes;
         std::swap(transposed[0], transposed[1]);
-        lines[at] = fmt::format("{}: {}{}", tensor_at.name, dtype_name(tensor_at.dtype), format_axes(transposed));
-        builder.add_variant("layout", fmt::format("store {} as {}", tensor_at.name, format_axes(transposed)), lines);
+        lines[at] = fmt::format("{}: {}{}", tensor.name, dtype_name(tensor.dtype), format_axes(transposed));
+        builder.add_variant("layout", fmt::format("store {} as {}", tensor.name, format_axes(transposed)), lines);
       }
 }
 
@@ -134,14 +134,14 @@ bool reduces_on_cpu(const VariantBuilder& builder) {
   return false;
 }
 
-void add_dtypes(const VariantBuilder& builder) {
+void add_narrower_dtypes(const VariantBuilder& builder) {
   SourceLines lines = print_lines(builder.program);
   bool wide = false;
-  for (const Tensor& tensor_at : builder.program.tensors) {
-    const std::size_t at = find_line(lines, tensor_at.name);
-    const std::string head = tensor_at.name + ": f32[";
+  for (const Tensor& tensor : builder.program.tensors) {
+    const std::size_t at = find_line(lines, tensor.name);
+    const std::string head = tensor.name + ": f32[";
     if (at >= lines.size() || !lines[at].starts_with(head)) continue;
-    lines[at] = tensor_at.name + ": bf16[" + lines[at].substr(head.size());
+    lines[at] = tensor.name + ": bf16[" + lines[at].substr(head.size());
     wide = true;
   }
   if (wide && !reduces_on_cpu(builder)) builder.add_variant("dtype", "store all f32 tensors in bf16", lines);
@@ -154,7 +154,7 @@ void add_dtypes(const VariantBuilder& builder) {
 }
 
 // Adds sizes that are padded to multiples of 64.
-void add_padding(const VariantBuilder& builder) {
+void add_padded_sizes(const VariantBuilder& builder) {
   constexpr std::int64_t multiple = 64;
   for (const Dimension& dim : builder.program.dims) {
     const auto size = builder.dims.find(dim.name);
@@ -168,7 +168,7 @@ void add_padding(const VariantBuilder& builder) {
 }
 
 // Adds a larger batch: more rows along a dimension that no weight has and that is not summed.
-void add_batches(const VariantBuilder& builder) {
+void add_larger_batches(const VariantBuilder& builder) {
   constexpr std::int64_t times = 16, max_size = 1024;
   const std::vector<int> kept = find_weights(builder.program);
   if (kept.empty()) return;
@@ -191,15 +191,15 @@ void add_batches(const VariantBuilder& builder) {
 }
 
 // Adds one chip's shard of a split without communication, which a single device can time.
-void add_chips(const VariantBuilder& builder, const Machine& machine) {
+void add_single_chip_shard(const VariantBuilder& builder, const Machine& machine) {
   if (machine.links.empty() || !builder.program.mesh.empty()) return;
   std::optional<double> min_time_s;
   std::string shared;
   for (const Dimension& dim : builder.program.dims) {
     const auto size = builder.dims.find(dim.name);
-    if (size == builder.dims.end() || size->second % suggested_chips != 0 || !dim.lengths.empty()) continue;
-    const auto part =
-        explain(builder.program, machine, builder.dims, DimensionSplit{dim.name, suggested_chips}, Thresholds::skipped);
+    if (size == builder.dims.end() || size->second % suggested_split_chips != 0 || !dim.lengths.empty()) continue;
+    const auto part = explain(builder.program, machine, builder.dims, DimensionSplit{dim.name, suggested_split_chips},
+                              Thresholds::skipped);
     if (!part || !part->total.time_lower_s || part->total.time_network_s.value_or(0) > 0) continue;
     if (min_time_s && *part->total.time_lower_s >= *min_time_s) continue;
     min_time_s = part->total.time_lower_s;
@@ -207,9 +207,9 @@ void add_chips(const VariantBuilder& builder, const Machine& machine) {
   }
   if (!min_time_s) return;
   Bindings part = builder.dims;
-  part[shared] /= suggested_chips;
+  part[shared] /= suggested_split_chips;
   builder.out.push_back(
-      {"chips", fmt::format("{} chips, {} split", suggested_chips, shared), builder.program, std::move(part)});
+      {"chips", fmt::format("{} chips, {} split", suggested_split_chips, shared), builder.program, std::move(part)});
 }
 
 }  // namespace
@@ -228,12 +228,12 @@ std::vector<ProgramVariant> make_variants(const Program& program, const Explanat
     if (const auto size = explanation.dims.find(dim); size != explanation.dims.end()) dims.insert(*size);
   std::vector<ProgramVariant> out;
   const VariantBuilder builder{program, dims, explanation.machine.name, out};
-  add_orders(builder);
-  if (planned != nullptr) add_layouts(builder, *planned);
-  add_dtypes(builder);
-  add_padding(builder);
-  add_batches(builder);
-  add_chips(builder, explanation.machine);
+  add_reordered_products(builder);
+  if (planned != nullptr) add_transposed_inputs(builder, *planned);
+  add_narrower_dtypes(builder);
+  add_padded_sizes(builder);
+  add_larger_batches(builder);
+  add_single_chip_shard(builder, explanation.machine);
   return out;
 }
 

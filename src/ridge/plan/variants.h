@@ -10,7 +10,7 @@ namespace ridge {
 
 struct ProgramVariant {
   std::string kind;  // "order", "layout", "dtype", "weights", "padding", "batch", "chips"
-  std::string what;
+  std::string description;
   Program program;
   Bindings dims;
   double work_ratio = 1;

@@ -72,7 +72,7 @@ bool Parser::check_conv_windows(const Routine& routine, const ParsedOperand& x, 
     const WindowDimension window{x.axes[i],      result.axes[i],  w.axes[i],
                                  routine.stride, routine.padding, routine.dilation};
     const Axis& out = result.axes[i];
-    if (fits_for_all_sizes(window)) continue;
+    if (always_gives_result_size(window)) continue;
     const bool depends_on_sizes =
         !(window.in.extent() - window.out.extent() * Polynomial(window.stride)).as_constant() ||
         window.kernel.is_named();

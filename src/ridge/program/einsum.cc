@@ -37,7 +37,7 @@ bool Parser::parse_einsum_axes(const Token& string, std::size_t& at, std::vector
 }
 
 bool Parser::parse_einsum() {
-  const std::size_t first = next_;
+  const std::size_t first_token = next_;
   const Token string = consume_token();
   const std::string_view text = string.text;
   std::vector<ParsedOperand> factors;
@@ -49,7 +49,8 @@ bool Parser::parse_einsum() {
     TensorRef m;
     if (!parse_einsum_axes(string, at, m.axes)) return false;
     if (m.axes.empty())
-      return report_error(span_inside(string, at), "expected the letters of an operand in an einsum string", einsum_example);
+      return report_error(span_inside(string, at), "expected the letters of an operand in an einsum string",
+                          einsum_example);
     m.name = unused_name(factors.empty() ? "X" : factors.size() == 1 ? "Y" : "W");
     m.span = m.axes.front().span;
     const int tensor = declare_tensor(m, options_.dtype, true);
@@ -71,21 +72,22 @@ bool Parser::parse_einsum() {
   if (result.axes.empty()) result.axes.push_back({.dim = {}, .literal = 1, .span = string.span});
   result.name = unused_name("Z");
   result.span = string.span;
-  return factors.size() == 1 ? add_einsum_of_one_operand(factors[0], result, first)
-                             : add_einsum_product(factors, result, first);
+  return factors.size() == 1 ? add_einsum_of_one_operand(factors[0], result, first_token)
+                             : add_einsum_product(factors, result, first_token);
 }
 
-bool Parser::add_einsum_product(const std::vector<ParsedOperand>& factors, const TensorRef& result, std::size_t first) {
+bool Parser::add_einsum_product(const std::vector<ParsedOperand>& factors, const TensorRef& result,
+                                std::size_t first_token) {
   if (factors.size() > 2) return add_chain(factors, result);
   Contraction c;
   if (!make_contraction(factors[0], factors[1], result, c)) return false;
   if ((c.result = declare_result(result, {c.left, c.right})) < 0) return false;
-  add_statement(std::move(c), first);
+  add_statement(std::move(c), first_token);
   return true;
 }
 
 // Adds a copy for 'ij->ji', a sum for 'ij->i'.
-bool Parser::add_einsum_of_one_operand(const ParsedOperand& x, const TensorRef& result, std::size_t first) {
+bool Parser::add_einsum_of_one_operand(const ParsedOperand& x, const TensorRef& result, std::size_t first_token) {
   nodes_.clear();
   node_spans_.clear();
   add_node({.kind = Node::Kind::tensor, .tensor = x.tensor}, x.span);
@@ -99,7 +101,7 @@ bool Parser::add_einsum_of_one_operand(const ParsedOperand& x, const TensorRef& 
   Expression e;
   if ((e.result = declare_result(result, {x.tensor})) < 0) return false;
   e.nodes = std::move(nodes_);
-  add_statement(std::move(e), first);
+  add_statement(std::move(e), first_token);
   return true;
 }
 

@@ -93,9 +93,9 @@ bool Parser::expect_symbol(std::string_view symbol, const std::string& what, con
 }
 
 // Accepts the sign that closes `open`. If the line ends first, the error shows the opening sign.
-bool Parser::close_bracket(const Token& open, std::string_view sign, const std::string& otherwise) {
+bool Parser::close_bracket(const Token& open, std::string_view sign, const std::string& expected) {
   if (accept_symbol(sign)) return true;
-  if (!is_at_end_of_line()) return report_expected(otherwise);
+  if (!is_at_end_of_line()) return report_expected(expected);
   return report_error(open.span,
                       fmt::format("expected '{}' for this {}, found {}", sign, quote_token(open), quote_token(peek())),
                       "close it on the same line");
@@ -190,8 +190,8 @@ std::string Parser::unused_name(const std::string& base_name) const {
   return name;
 }
 
-void Parser::add_statement(std::variant<Contraction, Expression> op, std::size_t first) {
-  const Token &from = tokens_[first], &to = tokens_[next_ - 1];
+void Parser::add_statement(std::variant<Contraction, Expression> op, std::size_t first_token) {
+  const Token &from = tokens_[first_token], &to = tokens_[next_ - 1];
   const auto length = static_cast<std::size_t>(to.text.data() + to.text.size() - from.text.data());
   const std::string_view written(from.text.data(), length);
   program_.statements.push_back({.op = std::move(op),

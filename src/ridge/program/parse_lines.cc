@@ -23,7 +23,7 @@ bool Parser::parse_item() {
 }
 
 bool Parser::parse_declaration_or_definition() {
-  const std::size_t first = next_;
+  const std::size_t first_token = next_;
   TensorRef m;
   m.name = std::string(peek().text);
   m.span = peek().span;
@@ -39,7 +39,7 @@ bool Parser::parse_declaration_or_definition() {
     if (peek().is_symbol("{") && !parse_partial_sums(m)) return false;
     if (m.leading_size) return declare_stacked_input(m);
     if (peek().is_symbol("*") || peek().kind == TokenKind::suffix) {
-      next_ = first;
+      next_ = first_token;
       return parse_arrow_product();
     }
   } else if (peek().is_symbol("=")) {
@@ -50,7 +50,7 @@ bool Parser::parse_declaration_or_definition() {
                            "a tensor is declared x: bf16[N, D]");
   }
   if (m.leading_size) return declare_stacked_input(m);
-  if (accept_symbol("=")) return is_slice_ahead() ? parse_stack_part(m) : parse_definition(m, first);
+  if (accept_symbol("=")) return is_slice_ahead() ? parse_stack_part(m) : parse_definition(m, first_token);
   if (tensor_index_.contains(m.name) || find_stack(m.name))
     return report_error(m.span, fmt::format("tensor '{}' is declared twice", m.name), "use another name");
   declare_tensor(m, m.dtype.value_or(options_.dtype), true);
@@ -58,10 +58,10 @@ bool Parser::parse_declaration_or_definition() {
   return more || is_at_end_of_line() || report_expected("'=', another declaration or the end of the line");
 }
 
-bool Parser::parse_definition(const TensorRef& result, std::size_t first) {
+bool Parser::parse_definition(const TensorRef& result, std::size_t first_token) {
   if (!check_ref_sizes_differ(result)) return false;
   allows_repeated_sizes_ = false;
-  if (peek().kind == TokenKind::name && find_routine(peek().text)) return parse_routine(result, first);
+  if (peek().kind == TokenKind::name && find_routine(peek().text)) return parse_routine(result, first_token);
   nodes_.clear();
   node_spans_.clear();
   if (parse_expression(0) < 0) return false;
@@ -81,7 +81,7 @@ bool Parser::parse_definition(const TensorRef& result, std::size_t first) {
     Contraction c;
     if (!make_contraction(operand_at_node(0), operand_at_node(1), result, c)) return false;
     if ((c.result = declare_result(result, {c.left, c.right})) < 0) return false;
-    add_statement(std::move(c), first);
+    add_statement(std::move(c), first_token);
     return true;
   }
   if (!check_expression(result)) return false;
@@ -91,7 +91,7 @@ bool Parser::parse_definition(const TensorRef& result, std::size_t first) {
     if (n.kind == Node::Kind::tensor) operands.push_back(n.tensor);
   if ((p.result = declare_result(result, operands)) < 0) return false;
   p.nodes = std::move(nodes_);
-  add_statement(std::move(p), first);
+  add_statement(std::move(p), first_token);
   return true;
 }
 
@@ -106,7 +106,7 @@ ParsedOperand Parser::operand_at_node(std::size_t node) const {
 static constexpr const char* arrow_example = "such as bf16[B, D] * bf16[D, F] -> bf16[B, F]";
 
 bool Parser::parse_arrow_product() {
-  const std::size_t first = next_;
+  const std::size_t first_token = next_;
   TensorRef left, right, result;
   if (!parse_tensor_ref(left)) return false;
   if (!accept_symbol("*"))
@@ -126,7 +126,7 @@ bool Parser::parse_arrow_product() {
   }
   infers_result_ = !named && !result.has_axes;
   if (!is_at_end_of_line()) return report_expected("the end of the line", "a statement ends its line");
-  return check_no_suffix(result) && add_arrow_product(left, right, result, first);
+  return check_no_suffix(result) && add_arrow_product(left, right, result, first_token);
 }
 
 // Parses A[M, K] * B[K, N] * C[N, P] -> D[M, P].
@@ -161,7 +161,7 @@ bool Parser::check_no_suffix(const TensorRef& m) {
                       "after an operand of an arrow product it names the contracted dimensions: int8[B, D]_D");
 }
 
-bool Parser::add_arrow_product(TensorRef& left, TensorRef& right, TensorRef& result, std::size_t first) {
+bool Parser::add_arrow_product(TensorRef& left, TensorRef& right, TensorRef& result, std::size_t first_token) {
   ParsedOperand l{-1, "the left operand", left.name.empty(), left.span, {}};
   ParsedOperand r{-1, "the right operand", right.name.empty(), right.span, {}};
   if (left.name.empty()) left.name = unused_name("X");
@@ -183,7 +183,7 @@ bool Parser::add_arrow_product(TensorRef& left, TensorRef& right, TensorRef& res
   if (right.suffix && !check_suffix(right, r, c)) return false;
   if (result.name.empty()) result.name = unused_name("Z");
   if ((c.result = declare_result(result, {c.left, c.right})) < 0) return false;
-  add_statement(std::move(c), first);
+  add_statement(std::move(c), first_token);
   return true;
 }
 

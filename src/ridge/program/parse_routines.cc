@@ -50,14 +50,14 @@ std::vector<std::string> routine_names() {
   return out;
 }
 
-bool Parser::parse_routine(const TensorRef& result, std::size_t first) {
+bool Parser::parse_routine(const TensorRef& result, std::size_t first_token) {
   const Token keyword = consume_token();
   auto out = std::make_shared<Routine>(Routine{.kind = *find_routine(keyword.text)});
   nodes_.clear();
   node_spans_.clear();
   if (!expect_symbol("(", fmt::format("'(' after {}", quote_token(keyword)), usage_hint(out->kind))) return false;
   const Token open = tokens_[next_ - 1];
-  if (out->kind == RoutineKind::scan) return parse_scan(result, first, open, *out);
+  if (out->kind == RoutineKind::scan) return parse_scan(result, first_token, open, *out);
   if (!(out->kind == RoutineKind::quantize ? parse_quantize_arguments(*out, keyword)
                                            : parse_routine_arguments(*out, keyword)))
     return false;
@@ -74,7 +74,7 @@ bool Parser::parse_routine(const TensorRef& result, std::size_t first) {
   add_node(std::move(last), keyword.span);
   e.nodes = std::move(nodes_);
   e.routine = std::move(out);
-  add_statement(std::move(e), first);
+  add_statement(std::move(e), first_token);
   return true;
 }
 

@@ -31,7 +31,7 @@ struct TensorRef {
   std::optional<Polynomial> leading_size{};  // computed leading size, which is then not in `axes`
   bool has_axes = false;                     // true if axes are given here
   std::optional<Token> suffix;
-  std::string partial;      // "X" in {U_X}
+  std::string partial;      // "X" in {U_X}: mesh axes of the partial sums
   TextSpan span = {};       // position of the name, or of the dtype without a name
   TextSpan type_span = {};  // position of the dtype or the bracket
 };
@@ -73,7 +73,7 @@ class Parser {
   bool report_error(TextSpan span, std::string message, std::string hint = {});
   bool report_expected(const std::string& what,
                        const std::string& hint = {});  // "expected <what>, found <the next token>"
-  bool close_bracket(const Token& open, std::string_view sign, const std::string& otherwise);
+  bool close_bracket(const Token& open, std::string_view sign, const std::string& expected);
   bool is_at_end_of_line() const;
   bool check_statement_limit();
 
@@ -81,9 +81,9 @@ class Parser {
   bool parse_item();
   bool parse_declaration_or_definition();
   bool parse_arrow_product();
-  bool add_arrow_product(TensorRef& left, TensorRef& right, TensorRef& result, std::size_t first);
+  bool add_arrow_product(TensorRef& left, TensorRef& right, TensorRef& result, std::size_t first_token);
   bool check_no_suffix(const TensorRef& ref);
-  bool parse_definition(const TensorRef& result, std::size_t first);
+  bool parse_definition(const TensorRef& result, std::size_t first_token);
   bool parse_tensor_ref(TensorRef& out);
   bool parse_type(TensorRef& out);
   bool parse_axes(TensorRef& out);
@@ -95,7 +95,7 @@ class Parser {
   ParsedOperand operand_at_node(std::size_t node) const;
   int declare_result(const TensorRef& ref, const std::vector<int>& operands, bool quantizes = false);
   std::string unused_name(const std::string& base_name) const;
-  void add_statement(std::variant<Contraction, Expression> op, std::size_t first);
+  void add_statement(std::variant<Contraction, Expression> op, std::size_t first_token);
   void set_roles();
   void collect_later_names();
 
@@ -125,9 +125,9 @@ class Parser {
   bool check_reduction_sharding(const std::vector<Axis>& known_axes, const TensorRef& result);
 
   // Routines: parse_routines.cc, check_conv.cc, routing.cc, scan.cc.
-  bool parse_routine(const TensorRef& result, std::size_t first);
+  bool parse_routine(const TensorRef& result, std::size_t first_token);
   bool parse_routine_arguments(Routine& out, const Token& keyword);
-  bool parse_scan(const TensorRef& result, std::size_t first, const Token& open, Routine& out);
+  bool parse_scan(const TensorRef& result, std::size_t first_token, const Token& open, Routine& out);
   bool check_scan_body(const TensorRef& result);
   bool check_topk(const Routine& routine, const TensorRef& result);
   bool check_routed(const Routine& routine, const TensorRef& result);
@@ -168,8 +168,8 @@ class Parser {
   bool parse_arrow_chain(std::vector<TensorRef>& factors, TensorRef& result);
   bool parse_einsum();
   bool parse_einsum_axes(const Token& string, std::size_t& at, std::vector<Axis>& out);
-  bool add_einsum_product(const std::vector<ParsedOperand>& factors, const TensorRef& result, std::size_t first);
-  bool add_einsum_of_one_operand(const ParsedOperand& x, const TensorRef& result, std::size_t first);
+  bool add_einsum_product(const std::vector<ParsedOperand>& factors, const TensorRef& result, std::size_t first_token);
+  bool add_einsum_of_one_operand(const ParsedOperand& x, const TensorRef& result, std::size_t first_token);
   static TextSpan span_inside(const Token& string, std::size_t at);
 
   // Dimensions: parse_extents.cc.
@@ -248,6 +248,6 @@ class Parser {
 std::string format_axes(const std::vector<Axis>& axes);
 std::string format_axis(const Axis& axis);
 std::string format_partial(const std::string& partial);                          // "{U_X}" or ""
-bool has_same_sharding(const std::vector<Axis>& a, const std::vector<Axis>& b);  // also requires equal axes
+bool has_same_sharding(const std::vector<Axis>& a, const std::vector<Axis>& b);  // true if axes and mesh axes are equal
 
 }  // namespace ridge::program

@@ -40,7 +40,8 @@ bool Parser::parse_quantize_block(DType format, const Token& at) {
   consume_token();
   const Token option = peek();
   if (option.kind != TokenKind::name || option.text != "block" || !peek(1).is_symbol("="))
-    return report_error(option.span, fmt::format("expected block = 128, found {}", quote_token(option)), quantize_example);
+    return report_error(option.span, fmt::format("expected block = 128, found {}", quote_token(option)),
+                        quantize_example);
   if (!needed)
     return report_error(option.span,
                         fmt::format("{} has blocks of {} already", dtype_name(format), dtype_info(format).block),

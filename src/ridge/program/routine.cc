@@ -27,8 +27,7 @@ struct SizeError {
 };
 
 std::optional<SizeError> check_window(const WindowDimension& w, const Bindings& sizes) {
-  const auto in = w.in.size(sizes), out = w.out.size(sizes),
-             kernel = w.kernel.size(sizes);
+  const auto in = w.in.size(sizes), out = w.out.size(sizes), kernel = w.kernel.size(sizes);
   if (!in || !out || !kernel) return std::nullopt;
   if (*kernel > max_window)
     return SizeError{w.out.span, fmt::format("expected a window of at most {}, found {}", max_window, *kernel),
@@ -140,12 +139,12 @@ std::optional<std::int64_t> count_window_positions(const WindowDimension& w, std
 }
 
 // True if in = stride*out + c for a constant c, and floor((c + 2*padding - dilation*(kernel - 1) - 1)/stride) = -1.
-bool fits_for_all_sizes(const WindowDimension& w) {
-  return fits_for_all_sizes(w, w.in.extent(), w.out.extent(), w.kernel.extent());
+bool always_gives_result_size(const WindowDimension& w) {
+  return always_gives_result_size(w, w.in.extent(), w.out.extent(), w.kernel.extent());
 }
 
-bool fits_for_all_sizes(const WindowDimension& w, const Polynomial& in, const Polynomial& out,
-                        const Polynomial& kernel) {
+bool always_gives_result_size(const WindowDimension& w, const Polynomial& in, const Polynomial& out,
+                              const Polynomial& kernel) {
   const Polynomial excess = in - out * Polynomial(w.stride) + Polynomial(2 * w.padding - 1) -
                             (kernel - Polynomial(1)) * Polynomial(w.dilation);
   const auto constant = excess.as_constant();
@@ -153,7 +152,7 @@ bool fits_for_all_sizes(const WindowDimension& w, const Polynomial& in, const Po
 }
 
 // Returns the dimension of a topk's result that replaces the one that it runs over.
-static Axis chosen_axis(const Program& program, const Expression& topk) {
+static Axis topk_result_axis(const Program& program, const Expression& topk) {
   const std::vector<Axis>& from = tensor_at(program, expression_operands(topk)[0]).axes;
   for (const Axis& a : tensor_at(program, topk.result).axes)
     if (std::find(from.begin(), from.end(), a) == from.end()) return a;
@@ -164,7 +163,7 @@ static std::optional<SizeError> check_routing(const Program& program, const Expr
   const bool chooses = e.routine->kind == RoutineKind::topk;
   const TextSpan span = tensor_at(program, e.result).span;
   const std::vector<Axis> rows =
-      chooses ? std::vector<Axis>{chosen_axis(program, e)} : tensor_at(program, expression_operands(e)[2]).axes;
+      chooses ? std::vector<Axis>{topk_result_axis(program, e)} : tensor_at(program, expression_operands(e)[2]).axes;
   const auto experts = e.routine->over.front().size(sizes), each = rows.back().size(sizes);
   if (experts && each && *each > *experts)
     return SizeError{span,
@@ -241,11 +240,11 @@ std::string split_unsupported_reason(const Program& program, const Statement& st
   const bool runs_along = routine->kind == RoutineKind::cumsum || routine->kind == RoutineKind::scan;
   if (runs_along && has_dim(routine->over, dim)) return "each step needs the previous one";
   if (routine->kind == RoutineKind::topk &&
-      (has_dim(routine->over, dim) || chosen_axis(program, expression).dim == dim))
+      (has_dim(routine->over, dim) || topk_result_axis(program, expression).dim == dim))
     return "the top k of a shard are not the top k of all";
-  const bool routes = routine->kind == RoutineKind::routed &&
-                      (has_dim(routine->over, dim) ||
-                       has_dim(tensor_at(program, expression_operands(expression)[2]).axes, dim));
+  const bool routes =
+      routine->kind == RoutineKind::routed &&
+      (has_dim(routine->over, dim) || has_dim(tensor_at(program, expression_operands(expression)[2]).axes, dim));
   return routes ? "the experts of a shard and the traffic to them are not modelled" : "";
 }
 

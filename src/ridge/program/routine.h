@@ -55,10 +55,10 @@ inline constexpr std::int64_t max_window = 1 << 16;
 // Returns the number of window positions, floor((in + 2*padding - dilation*(kernel - 1) - 1)/stride) + 1, or nullopt if
 // the window does not fit or a size exceeds 2^62.
 std::optional<std::int64_t> count_window_positions(const WindowDimension& window, std::int64_t in, std::int64_t kernel);
-// True if the number of positions equals the result's size for all sizes.
-bool fits_for_all_sizes(const WindowDimension& window);
-bool fits_for_all_sizes(const WindowDimension& window, const Polynomial& in, const Polynomial& out,
-                        const Polynomial& kernel);
+// True if the number of window positions equals the result's size, whatever values the dimensions have.
+bool always_gives_result_size(const WindowDimension& window);
+bool always_gives_result_size(const WindowDimension& window, const Polynomial& in, const Polynomial& out,
+                              const Polynomial& kernel);
 
 // Routing of rows to experts. The last dimension of `indices` holds the experts of a row.
 struct Routing {

@@ -13,7 +13,7 @@ constexpr const char* scan_example = "write h[N, T] = scan(a * h + x over T)";
 
 }  // namespace
 
-bool Parser::parse_scan(const TensorRef& result, std::size_t first, const Token& open, Routine& out) {
+bool Parser::parse_scan(const TensorRef& result, std::size_t first_token, const Token& open, Routine& out) {
   if (tensor_index_.contains(result.name) || find_stack(result.name)) return declare_result(result, {0}) >= 0;
   scan_result_ = result.name;
   const int body = parse_expression(0);
@@ -40,7 +40,7 @@ bool Parser::parse_scan(const TensorRef& result, std::size_t first, const Token&
   add_node({.kind = Node::Kind::routine, .arguments = {body}}, open.span);
   e.nodes = std::move(nodes_);
   e.routine = std::make_shared<Routine>(out);
-  add_statement(std::move(e), first);
+  add_statement(std::move(e), first_token);
   return true;
 }
 

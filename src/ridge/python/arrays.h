@@ -21,7 +21,7 @@ ArrayLibrary array_library(nanobind::handle array);
 class ArrayOperand {
  public:
   // Raises ridge.Error for an object that is not an array, a device other than CUDA, an unsupported dtype, or a
-  // read-only array if `written`.
+  // read-only array if `is_written`.
   ArrayOperand(const std::string& name, nanobind::handle array, bool is_written = false);
 
   const std::string& name() const { return name_; }

@@ -14,7 +14,7 @@ namespace ridge::python {
 
 class ArrayCall {
  public:
-  // Raises ridge.Error as `Operand` does, and for an array on another device than the first.
+  // Raises ridge.Error as `ArrayOperand` does, and for an array on another device than the first.
   void add_input(const std::string& name, nanobind::handle array);
   const std::vector<ArrayOperand>& inputs() const { return inputs_; }
   const std::optional<ArrayDevice>& device() const {
@@ -39,7 +39,7 @@ class ArrayCall {
     ArrayType type;
     std::unique_ptr<NewArray> allocated = {};   // New array in host memory
     std::unique_ptr<ArrayOperand> given = {};   // The caller's array
-    nanobind::object array = {}, copy_to = {};  // Result; if `to` is set, copied into `to`, which is returned
+    nanobind::object array = {}, copy_to = {};  // Result; copied into `copy_to`, if that is set
   };
   std::vector<ArrayOperand> inputs_;
   std::vector<nanobind::object> arrays_, temporaries_;  // Input arrays; copies and scratch memory

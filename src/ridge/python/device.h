@@ -22,7 +22,7 @@ class ArrayDevice {
   CUstream_st* stream() const;  // The library's current stream
   nanobind::object allocate_array(const ArrayType& type) const;
   void* address_of(nanobind::handle array) const;
-  nanobind::object copy_row_major(nanobind::handle array) const;  // Row-major copy
+  nanobind::object copy_row_major(nanobind::handle array) const;
   void copy_array(nanobind::handle to, nanobind::handle from) const;
 
  private:

@@ -57,7 +57,7 @@ std::string confirmation_summary(const AdviceReport& report) {
 
 Json step_json(const AdviceStep& step) {
   Json out{{"kind", step.advice.kind},
-           {"what", step.advice.what},
+           {"what", step.advice.description},
            {"gain_s", interval_json(step.advice.gain_s)},
            {"work", step.advice.work_ratio},
            {"confirm", step.confirm_command},
@@ -83,7 +83,7 @@ std::string render_text(const AdviceReport& report, const TextStyle& style) {
     out += fmt::format("no advice: no known change gains {} or more\n", format_percent(min_gain_fraction));
   for (std::size_t i = 0; i < report.steps.size(); ++i) {
     const AdviceStep& step = report.steps[i];
-    out += fmt::format("{}. {}: {}\n   {}{}\n", i + 1, step.advice.what, gain_text(report, step.advice),
+    out += fmt::format("{}. {}: {}\n   {}{}\n", i + 1, step.advice.description, gain_text(report, step.advice),
                        step.is_confirmable ? "" : "cannot be confirmed on this machine: ", step.confirm_command);
     if (step.confirmation) out += "   " + measured_line(report, *step.confirmation) + "\n";
   }

@@ -10,7 +10,7 @@
 namespace ridge {
 
 // Columns: tensor, shape, leading dimension, unit (line or sector), units of the first tile and their minimum, rows
-// that cross one unit more, bytes moved over bytes used, and the same after padding.
+// that touch one unit more than the minimum, bytes moved over bytes used, and the same after padding.
 Cells lines_table(const std::vector<OperandLines>& operands);
 std::string render_lines_json(const std::vector<OperandLines>& operands);
 

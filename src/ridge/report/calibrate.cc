@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-
 #include "ridge/report/json_values.h"
 #include "ridge/report/text_parts.h"
 
@@ -31,7 +30,7 @@ Json errors_json(const PredictionErrors& x) {
 std::string render_text(const CalibrationReport& report) {
   const Calibration& c = report.calibration;
   std::string out =
-      fmt::format("{}, {} kernels ({}), from {}\n", c.title, dtype_name(c.dtype), c.form->name, report.source);
+      fmt::format("{}, {} kernels ({}), from {}\n", c.title, dtype_name(c.dtype), c.formula->name, report.source);
   out += align_columns({{"by", "kernels", "mean error", "median", "90th percentile", "in the interval"},
                         error_row("these numbers, fitted", c.fitted_errors, true),
                         error_row("these numbers, held out", c.held_out_errors, true),
@@ -50,7 +49,7 @@ std::string render_json(const CalibrationReport& report) {
   const Calibration& c = report.calibration;
   Json out{{"schema", "ridge.calibration/1"},
            {"machine", c.machine},
-           {"form", c.form->name},
+           {"form", c.formula->name},
            {"dtype", dtype_name(c.dtype)},
            {"source", report.source},
            {"day", report.day},
@@ -60,7 +59,8 @@ std::string render_json(const CalibrationReport& report) {
            {"apart", errors_json(c.held_out_errors)},
            {"before", errors_json(c.previous_errors)},
            {"roofline", errors_json(c.roofline_errors)}};
-  for (std::size_t i = 0; i < c.numbers.size(); ++i) out["numbers"][std::string(c.form->numbers[i].key)] = c.numbers[i];
+  for (std::size_t i = 0; i < c.numbers.size(); ++i)
+    out["numbers"][std::string(c.formula->numbers[i].key)] = c.numbers[i];
   return out.dump(1) + "\n";
 }
 

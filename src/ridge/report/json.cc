@@ -82,7 +82,7 @@ Json prediction_json(const Prediction& p, const std::vector<std::string>& order)
   out["runner_up"] = p.runner_up ? Json(name(*p.runner_up)) : Json(nullptr);
   if (!p.work.bytes_sent.is_zero()) {
     out["bytes_sent_formula"] = p.work.bytes_sent.to_string(order);
-    out["link_bytes_per_s"] = or_null(p.link);
+    out["link_bytes_per_s"] = or_null(p.link_rate);
     out["time_network_s"] = or_null(p.time_network_s);
     out["bytes_sent"] = or_null(p.bytes_sent);
   }
@@ -210,12 +210,12 @@ void add_device(Json& out, const Measurement& m) {
   out["clocks"]["slowed_by"] = m.clocks.throttle_reasons;
   const DeviceMeasurement& d = *m.device;
   out["device"] = {{"name", d.name}, {"driver", d.driver}, {"eager_s", d.eager_s}};
-  out["transfer"] = {{"host_to_device_bytes_per_s", d.host_to_device},
-                     {"device_to_host_bytes_per_s", d.device_to_host},
+  out["transfer"] = {{"host_to_device_bytes_per_s", d.host_to_device_bytes_per_s},
+                     {"device_to_host_bytes_per_s", d.device_to_host_bytes_per_s},
                      {"input_bytes", d.input_bytes},
-                     {"input_s", static_cast<double>(d.input_bytes) / d.host_to_device},
+                     {"input_s", static_cast<double>(d.input_bytes) / d.host_to_device_bytes_per_s},
                      {"output_bytes", d.output_bytes},
-                     {"output_s", static_cast<double>(d.output_bytes) / d.device_to_host}};
+                     {"output_s", static_cast<double>(d.output_bytes) / d.device_to_host_bytes_per_s}};
 }
 
 void add_ranks(Json& out, const RanksMeasurement& notes) {
@@ -235,14 +235,15 @@ void add_ranks(Json& out, const RanksMeasurement& notes) {
   if (!notes.device.empty()) {
     network["device"] = notes.device;
     network["in_chunks"] = notes.overlap_notes;
-    network["computing_predicted_s"] = or_null(notes.computing_s);  // prediction of ranks[0].compute_s
+    network["computing_predicted_s"] = or_null(notes.predicted_compute_s);  // prediction of ranks[0].compute_s
   }
   if (!notes.product_grid.empty()) network["grid"] = notes.product_grid;
   if (!notes.sharding_note.empty()) out["written"] = notes.sharding_note;
 }
 
 Json machine_json(const Machine& machine, const std::vector<const Peak*>& peaks) {
-  Json out{{"name", machine.name}, {"title", machine.title}, {"origin", origin_name(weakest_origin(machine, peaks))}};
+  Json out{
+      {"name", machine.name}, {"title", machine.title}, {"origin", origin_name(least_certain_origin(machine, peaks))}};
   out["peaks"] = Json::array();
   for (const Peak* peak : peaks) out["peaks"].push_back(peak_json(*peak));
   out["memory"] = Json::array();

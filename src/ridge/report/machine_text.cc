@@ -33,7 +33,7 @@ std::string guessed_note(const Machine& machine) {
   switch (run_target_of(machine.name)) {
     case RunTarget::cpu: return "guessed, not measured: `ridge probe` measures this machine";
     case RunTarget::cuda: return "guessed, not measured: `ridge probe --on cuda` measures this machine";
-    case RunTarget::elsewhere: break;
+    case RunTarget::prediction_only: break;
   }
   return "guessed: at least one number above has no source";
 }
@@ -66,12 +66,12 @@ std::string sources_text(const Explanation& e, const TextStyler& styled, bool al
     const MemoryLevel& level = e.machine.memory.front();
     rows.push_back(source_row(level.name, level.bandwidth->value, "B/s", *level.bandwidth));
   }
-  if (e.total.link && !e.machine.links.empty()) {
+  if (e.total.link_rate && !e.machine.links.empty()) {
     const Link& link = e.machine.links.front();
     rows.push_back(source_row(link.name, link.bandwidth.value, "B/s", link.bandwidth));
   }
   std::string out = "\n" + align_columns(rows, {false, true, false});
-  if (weakest_origin(e.machine, peaks) == Origin::guessed)
+  if (least_certain_origin(e.machine, peaks) == Origin::guessed)
     out += styled.highlight_warning(guessed_note(e.machine)) + "\n";
   return out;
 }

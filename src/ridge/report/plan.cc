@@ -23,7 +23,7 @@ Json plan_json(const TilePlan& p) {
   return out;
 }
 
-std::vector<std::string> plan_row(const std::string& op, const OpPlan& p) {
+std::vector<std::string> plan_row(const std::string& op, const GroupPrediction& p) {
   const Interval& t = p.predicted_s;
   return {op,
           p.plan.kernel,
@@ -36,16 +36,16 @@ std::vector<std::string> plan_row(const std::string& op, const OpPlan& p) {
           format_with_prefix(static_cast<double>(p.memory_bytes), "B")};
 }
 
-OpPlan total_plan(const PlannedProgram& planned) {
-  OpPlan total{.predicted_s = planned.predicted_s, .plan = {.kernel = "-"}};
-  for (const OpPlan& op : planned.kernels) {
+GroupPrediction total_plan(const PlannedProgram& planned) {
+  GroupPrediction total{.predicted_s = planned.predicted_s, .plan = {.kernel = "-"}};
+  for (const GroupPrediction& op : planned.kernels) {
     total.traffic_bytes += op.traffic_bytes;
     total.memory_bytes += op.memory_bytes;
   }
   return total;
 }
 
-void add_plan(Json& op, const OpPlan& p) {
+void add_plan(Json& op, const GroupPrediction& p) {
   op["predicted_s"] = interval_json(p.predicted_s);
   op["plan"] = plan_json(p.plan);
   op["traffic_bytes"] = p.traffic_bytes;
@@ -79,7 +79,7 @@ Json group_json(const Report& report, std::size_t index) {
   const FusionGroup& group = report.planned->fusion.groups[index];
   Json out{{"kind", name(group.kind)}, {"ops", Json::array()}, {"inside", internal_results(report, group)}};
   for (const int s : group.statements) out["ops"].push_back(statement_name(report, s));
-  const OpPlan& plan = report.planned->kernels[index];
+  const GroupPrediction& plan = report.planned->kernels[index];
   out["kernel"] = plan.plan.kernel;
   out["predicted_s"] = interval_json(plan.predicted_s);
   out["bytes_before"] = group.bytes_before;
@@ -107,8 +107,8 @@ std::string fusion_text(const Report& report) {
     out += "\n";
   }
   for (const FusionBoundary& boundary : report.planned->fusion.boundaries)
-    out += fmt::format("{} | {}: {}\n", statement_name(report, boundary.from), statement_name(report, boundary.to),
-                       boundary.why);
+    out += fmt::format("{} | {}: {}\n", statement_name(report, boundary.producer),
+                       statement_name(report, boundary.consumer), boundary.reason);
   const FusionPlan& f = report.planned->fusion;
   if (f.live_bytes_after != f.live_bytes_before)
     out += fmt::format("peak memory of tensors: {}; with one kernel per statement {}\n", bytes(f.live_bytes_after),
@@ -125,7 +125,7 @@ std::string kernel_name(const Report& report, std::size_t kernel) {
 std::string kernel_details_text(const Report& report) {
   std::string out;
   for (std::size_t i = 0; i < report.planned->kernels.size(); ++i) {
-    const OpPlan& plan = report.planned->kernels[i];
+    const GroupPrediction& plan = report.planned->kernels[i];
     if (const std::string reason = plan_reason(plan); !reason.empty())
       out += fmt::format("{}: {}\n", kernel_name(report, i), reason);
     if (!plan.plan.split_description.meaning.empty())
@@ -147,13 +147,13 @@ std::string kernel_details_text(const Report& report) {
 const std::vector<bool> right_aligned{false, false, true, true, true, true, true, true, true};
 
 // Returns the kernel's plan for its last statement, and a plan named "in NAME" for its other statements.
-OpPlan plan_of_statement(const Report& report, std::size_t group, int statement) {
+GroupPrediction plan_of_statement(const Report& report, std::size_t group, int statement) {
   const std::vector<int>& statements = report.planned->fusion.groups[group].statements;
   if (statement == statements.back()) return report.planned->kernels[group];
   return {.plan = {.kernel = "in " + statement_name(report, statements.back())}};
 }
 
-std::vector<std::string> csv_plan_row(const std::string& group, const OpPlan& p) {
+std::vector<std::string> csv_plan_row(const std::string& group, const GroupPrediction& p) {
   const auto number_or_empty = [](const auto& value) { return value ? std::to_string(*value) : ""; };
   return {group,
           p.plan.kernel,
@@ -203,7 +203,7 @@ void add_plans(Json& out, const Report& report) {
       Json& op = out["ops"][static_cast<std::size_t>(s)];
       add_plan(op, plan_of_statement(report, g, s));
       op["group"] = g;
-      const OpPlan& plan = planned.kernels[g];
+      const GroupPrediction& plan = planned.kernels[g];
       if (!plan.overheads.empty() && s == planned.fusion.groups[g].statements.back())
         op["lost"] = overheads_json(plan.roofline_s, plan.overheads);
     }
@@ -211,9 +211,9 @@ void add_plans(Json& out, const Report& report) {
   }
   out["seams"] = Json::array();
   for (const FusionBoundary& boundary : planned.fusion.boundaries)
-    out["seams"].push_back({{"from", statement_name(report, boundary.from)},
-                            {"to", statement_name(report, boundary.to)},
-                            {"why", boundary.why}});
+    out["seams"].push_back({{"from", statement_name(report, boundary.producer)},
+                            {"to", statement_name(report, boundary.consumer)},
+                            {"why", boundary.reason}});
   out["alive_bytes"] = {{"before", planned.fusion.live_bytes_before}, {"after", planned.fusion.live_bytes_after}};
   out["total"]["predicted_s"] = interval_json(planned.predicted_s);
   out["library"] = name(report.library);
@@ -227,14 +227,14 @@ Cells plan_cells(const Report& report) {
   for (std::size_t g = 0; g < report.planned->kernels.size(); ++g)
     for (const int s : report.planned->fusion.groups[g].statements)
       out[static_cast<std::size_t>(s) + 1] = csv_plan_row(std::to_string(g), plan_of_statement(report, g, s));
-  OpPlan total = total_plan(*report.planned);
+  GroupPrediction total = total_plan(*report.planned);
   total.plan.kernel.clear();
   out.back() = csv_plan_row("", total);
   return out;
 }
 
 Cells plan_table(const Report& report) {
-  const std::vector<OpPlan>& plans = report.planned->kernels;
+  const std::vector<GroupPrediction>& plans = report.planned->kernels;
   Cells rows{{"op", "kernel", "stages", "split", "waves", "expected", "low .. high", "traffic", "from memory"}};
   for (std::size_t i = 0; i < plans.size(); ++i) rows.push_back(plan_row(kernel_name(report, i), plans[i]));
   if (plans.size() > 1) rows.push_back(plan_row("total", total_plan(*report.planned)));

@@ -20,8 +20,8 @@ Cells plan_cells(const Report& report);
 void add_plans(nlohmann::ordered_json& out, const Report& report);  // adds to the document and its operations
 // Returns "128 tiles of 128 x 256, 132 at a time: 0.97 of one wave; no work outside the matrix; 25.17 MB from memory,
 // the minimum", and the same as JSON. Empty or null if the kernel is no product.
-std::string plan_reason(const OpPlan& plan);
-nlohmann::ordered_json plan_properties_json(const OpPlan& plan);
+std::string plan_reason(const GroupPrediction& plan);
+nlohmann::ordered_json plan_properties_json(const GroupPrediction& plan);
 // Returns "u, g, y", the statements of a kernel.
 std::string group_name(const Explanation& explanation, const FusionGroup& group);
 

@@ -15,7 +15,7 @@ namespace {
 std::string bytes_text(double count) { return format_with_prefix(count, "B"); }
 
 // "128 tiles of 128 x 256, 132 at a time: 0.97 of one wave"
-std::string waves_text(const OpPlan& plan) {
+std::string waves_text(const GroupPrediction& plan) {
   const PlanProperties& properties = *plan.properties;
   if (!plan.plan.tile_m)
     return fmt::format("{} tiles on {} threads", properties.work_items, properties.concurrent_items);  // a CPU
@@ -35,27 +35,27 @@ std::string outside_text(const PlanProperties& properties) {
 }
 
 // "58.80 MB from memory, minimum 25.19 MB"
-std::string traffic_text(const OpPlan& plan) {
+std::string traffic_text(const GroupPrediction& plan) {
   const double min_bytes = plan.properties->min_bytes, from_memory = static_cast<double>(plan.memory_bytes);
   if (from_memory < 1.005 * min_bytes) return fmt::format("{} from memory, the minimum", bytes_text(from_memory));
   return fmt::format("{} from memory, minimum {}", bytes_text(from_memory), bytes_text(min_bytes));
 }
 
-std::string operand_name(const OpPlan& plan, const PlanProperties::UnalignedOperand& lines) {
+std::string operand_name(const GroupPrediction& plan, const PlanProperties::UnalignedOperand& lines) {
   const auto at = static_cast<std::size_t>(lines.operand);
   return at < plan.operands.size() ? plan.operands[at] : "an operand";
 }
 
 // "rows of X (4098 B, aligned to 2 B) are not aligned to 16 B, so it is copied first, which moves 33.59 MB; ..."
-std::string unaligned_text(const OpPlan& plan) {
+std::string unaligned_text(const GroupPrediction& plan) {
   const PlanProperties& properties = *plan.properties;
   std::vector<std::string> copied, misaligned;
   std::int64_t copied_bytes = 0;
   for (const PlanProperties::UnalignedOperand& lines : properties.unaligned_operands) {
     const std::string text =
-        fmt::format("{} ({} B, aligned to {} B)", operand_name(plan, lines), lines.bytes, lines.alignment);
-    (lines.copied_bytes > 0 ? copied : misaligned).push_back(text);
-    copied_bytes += lines.copied_bytes;
+        fmt::format("{} ({} B, aligned to {} B)", operand_name(plan, lines), lines.line_stride_bytes, lines.alignment);
+    (lines.copy_traffic_bytes > 0 ? copied : misaligned).push_back(text);
+    copied_bytes += lines.copy_traffic_bytes;
   }
   std::vector<std::string> out;
   if (!copied.empty())
@@ -72,7 +72,7 @@ std::string unaligned_text(const OpPlan& plan) {
   return fmt::format("{}", fmt::join(out, "; "));
 }
 
-std::string padding_text(const OpPlan& plan) {
+std::string padding_text(const GroupPrediction& plan) {
   if (!plan.properties->padded) return {};
   const PlanProperties::PaddedProduct& p = *plan.properties->padded;
   return fmt::format("padded to {} x {} x {}: {} instead of {}", p.m, p.n, p.k, format_with_prefix(p.predicted_s, "s"),
@@ -81,7 +81,7 @@ std::string padding_text(const OpPlan& plan) {
 
 }  // namespace
 
-std::string plan_reason(const OpPlan& plan) {
+std::string plan_reason(const GroupPrediction& plan) {
   if (!plan.properties) return {};
   std::vector<std::string> parts;
   if (plan.properties->work_items > 0) parts.insert(parts.end(), {waves_text(plan), outside_text(*plan.properties)});
@@ -91,7 +91,7 @@ std::string plan_reason(const OpPlan& plan) {
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
-nlohmann::ordered_json plan_properties_json(const OpPlan& plan) {
+nlohmann::ordered_json plan_properties_json(const GroupPrediction& plan) {
   if (!plan.properties) return nullptr;
   const PlanProperties& properties = *plan.properties;
   Json out{{"reason", plan_reason(plan)}};
@@ -106,9 +106,9 @@ nlohmann::ordered_json plan_properties_json(const OpPlan& plan) {
   out["unaligned"] = Json::array();
   for (const PlanProperties::UnalignedOperand& lines : properties.unaligned_operands)
     out["unaligned"].push_back({{"operand", operand_name(plan, lines)},
-                                {"line_bytes", lines.bytes},
+                                {"line_bytes", lines.line_stride_bytes},
                                 {"start_multiple_bytes", lines.alignment},
-                                {"copied_bytes", lines.copied_bytes}});
+                                {"copied_bytes", lines.copy_traffic_bytes}});
   out["single_stores"] = properties.element_stores;
   out["padded"] = nullptr;
   if (properties.padded)

@@ -55,7 +55,7 @@ struct Report {
 
 struct TextStyle {
   bool color = false;
-  bool all = false;  // show every formula and threshold
+  bool show_all = false;  // Show every formula and threshold
 };
 std::string render_text(const Report& report, const TextStyle& style = {});
 

@@ -93,7 +93,7 @@ void expect_golden(const std::string& name, const std::string& got) {
   EXPECT_EQ(*expected, got) << name << " differs; RIDGE_UPDATE_GOLDENS=1 rewrites it";
 }
 
-TEST(Report, RendersTextAsTheGoldensSay) {
+TEST(Report, TextMatchesGoldenFiles) {
   expect_golden("explain_one.txt", render_text(explain_text("bf16[B, D] * bf16[D, F] -> bf16[B, F]",
                                                             {{"B", 512}, {"D", 8192}, {"F", 8192}})));
   expect_golden("explain_open.txt", render_text(explain_text("bf16[B, D] * bf16[D, F] -> bf16[B, F]", {})));
@@ -101,33 +101,33 @@ TEST(Report, RendersTextAsTheGoldensSay) {
   expect_golden("run_five.txt", render_text(make_run_report()));
 }
 
-TEST(Report, RendersJsonAsTheGoldensSay) {
+TEST(Report, JsonMatchesGoldenFiles) {
   expect_golden("explain_open.json",
                 without_commit(render_json(explain_text("bf16[B, D] * bf16[D, F] -> bf16[B, F]", {{"D", 8192}}))));
   expect_golden("run_five.json", without_commit(render_json(make_run_report())));
 }
 
-TEST(Report, RendersThePictureAsTheGoldensSay) {
+TEST(Report, PictureMatchesGoldenFiles) {
   expect_golden("explain_one.svg", render_svg(explain_text("bf16[B, D] * bf16[D, F] -> bf16[B, F]",
                                                            {{"B", 512}, {"D", 8192}, {"F", 8192}})));
   expect_golden("run_five.svg", render_svg(make_run_report()));
   EXPECT_EQ(render_svg(make_run_report()), render_svg(make_run_report()));
 }
 
-TEST(Report, OneLineOfJsonIsOneLine) {
+TEST(Report, OneLineJsonHasOneLine) {
   const std::string line = render_json(explain_text(five, {}), true);
   EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1);
   EXPECT_EQ(nlohmann::json::parse(line)["schema"], "ridge.report/2");
 }
 
-TEST(Report, BytesThatAreNoUtf8DoNotStopTheJson) {
+TEST(Report, JsonReplacesInvalidUtf8) {
   Report report = explain_text(five, {});
   report.explanation.program_text = "\xff";
   EXPECT_EQ(nlohmann::json::parse(render_json(report))["program"], "\xEF\xBF\xBD");
 }
 
 // The JSON writer only sees the characters that are not plain; the result must be the same as if it wrote all.
-TEST(Report, TheProgramStandsInTheJsonAsItIsWritten) {
+TEST(Report, JsonHasTheUnchangedProgramText) {
   Report report = explain_text(five, {});
   for (const std::string& text :
        {std::string(), std::string("# \"a\\b\" \t\x01\x7f\n\n# caf\xC3\xA9\xC3\xA9 \xE2\x88\x9E\"\n"),
@@ -148,12 +148,12 @@ TEST(Report, NumbersOfAMachineHaveTheirUnits) {
     EXPECT_THAT(text, ::testing::ContainsRegex(line));
 }
 
-TEST(Report, ColorsOnlyWhereAsked) {
+TEST(Report, HasColorsOnlyIfRequested) {
   EXPECT_EQ(render_text(make_run_report()).find('\x1b'), std::string::npos);
   EXPECT_NE(render_text(make_run_report(), {.color = true}).find('\x1b'), std::string::npos);
 }
 
-TEST(Report, PictureEscapesWhatXmlWouldRead) {
+TEST(Report, PictureEscapesXmlCharacters) {
   Report report = explain_text(five, {});
   report.title = "a<b>&\"'\x01";
   const std::string svg = render_svg(report);
@@ -192,7 +192,7 @@ std::string xml_error(std::string_view xml) {
   return open.empty() ? "" : "<" + open.back() + "> is not closed";
 }
 
-TEST(Picture, IsXmlWhateverTheNamesAre) {
+TEST(Picture, IsValidXmlForAnyNames) {
   EXPECT_EQ(xml_error(render_svg(make_run_report())), "");
   EXPECT_NE(xml_error("<svg><g></svg></g>"), "");
   EXPECT_NE(xml_error("<svg>\xff</svg>"), "");
@@ -217,7 +217,7 @@ TEST(Report, AnInfiniteErrorIsANumberInJson) {
   EXPECT_EQ(nlohmann::json::parse(render_json(report))["ops"][0]["max_rel_error"], std::numeric_limits<double>::max());
 }
 
-TEST(Report, NamesThePeaksByWhichTheOperationsWereJudged) {
+TEST(Report, NamesThePeaksThatTheOperationsUse) {
   Report report = explain_text(five, {});
   report.explanation.machine.peaks.clear();  // the peaks must not be looked up again
   const auto used = used_peaks(report.explanation);
@@ -275,7 +275,7 @@ TEST(Picture, FiveDistinctOperationsHaveFiveDotsAndFiveNames) {
   expect_no_overlap(picture);
 }
 
-TEST(Picture, AWideNameTakesMoreRoomThanANarrowOne) {
+TEST(Picture, WideCharactersHaveALargerTextWidth) {
   EXPECT_GT(text_width("WWWW", true), 4 * 13 * 1.10);  // DejaVu Sans Bold's W: 1.103 em
   EXPECT_GT(text_width("mmmm"), 4 * 13 * 0.97);
   EXPECT_GT(text_width("0000"), 4 * 13 * 0.636);
@@ -284,7 +284,7 @@ TEST(Picture, AWideNameTakesMoreRoomThanANarrowOne) {
   EXPECT_EQ(text_width("\xC3\xA9"), 13);
 }
 
-TEST(Picture, LabelsStandApartAtOneFiveAndFortyDots) {
+TEST(Picture, LabelsDoNotOverlapAtOneFiveAndFortyDots) {
   const Picture one =
       arrange_picture(explain_text("bf16[B, D] * bf16[D, F] -> bf16[B, F]", {{"B", 512}, {"D", 8192}, {"F", 8192}}));
   EXPECT_EQ(one.dot_labels.size(), 1u);
@@ -304,7 +304,7 @@ TEST(Picture, LabelsStandApartAtOneFiveAndFortyDots) {
   expect_no_overlap(crowd);
 }
 
-TEST(Picture, DimensionsWithoutValuesLeaveTheRoofsAndSaySo) {
+TEST(Picture, WithoutSizesShowsOnlyRoofsAndANote) {
   const Picture picture = arrange_picture(explain_text("bf16[B, D] * bf16[D, F] -> bf16[B, F]", {}));
   EXPECT_TRUE(picture.dots.empty());
   EXPECT_EQ(picture.not_drawn, std::vector<std::string>{"Z: its dimensions have no values"});
@@ -312,7 +312,7 @@ TEST(Picture, DimensionsWithoutValuesLeaveTheRoofsAndSaySo) {
 }
 
 // Two dots are closer to each other than a label is wide: each name is closer to its own dot, or a line joins them.
-TEST(Picture, ANameBelongsToOneDotOnly) {
+TEST(Picture, EachNameIsAssignedToOneDot) {
   const Picture picture =
       arrange_picture(explain_text("x: bf16[N, D]  w: bf16[D, F]  v: bf16[D, G]\nlong_name_of_one[N, F] = x * w\n"
                                    "long_name_of_two[N, G] = x * v\n",
@@ -325,21 +325,22 @@ TEST(Picture, ANameBelongsToOneDotOnly) {
   };
   for (const PictureLabel& label : picture.dot_labels)
     for (const PictureDot& dot : picture.dots) {
-      const bool own = std::hypot(dot.predicted.x - label.from.x, dot.predicted.y - label.from.y) < 1;
-      EXPECT_TRUE(own || label.leader || distance(label.box, dot.predicted) > distance(label.box, label.from) + 4)
+      const bool own = std::hypot(dot.predicted.x - label.dot_centre.x, dot.predicted.y - label.dot_centre.y) < 1;
+      EXPECT_TRUE(own || label.draw_leader ||
+                  distance(label.box, dot.predicted) > distance(label.box, label.dot_centre) + 4)
           << label.text;
     }
 }
 
 // Text widths are estimates: a label left of its dot is anchored at its right end.
-TEST(Picture, ANameLeftOfItsDotEndsThere) {
+TEST(Picture, NamesLeftOfDotsAreAnchoredAtTheirEnd) {
   const Report report = explain_text(
       "x: bf16[N, D]  w: bf16[D, F]  v: bf16[D, G]  u: bf16[D, H]\nlong_name_of_one[N, F] = x * w\n"
       "long_name_of_two[N, G] = x * v\nlong_name_of_three[N, H] = x * u\n",
       {{"N", 256}, {"D", 8192}, {"F", 28672}, {"G", 512}, {"H", 128}});
   int left = 0;
   for (const PictureLabel& label : arrange_picture(report).dot_labels) {
-    const bool is_left = label.box.right <= label.from.x;
+    const bool is_left = label.box.right <= label.dot_centre.x;
     left += is_left;
     EXPECT_EQ(render_svg(report).find(fmt::format(" text-anchor=\"end\">{}<", label.text)) != std::string::npos,
               is_left)
@@ -348,19 +349,19 @@ TEST(Picture, ANameLeftOfItsDotEndsThere) {
   EXPECT_GT(left, 0);
 }
 
-TEST(Picture, CachesHaveRoofsWhereTheyAreAskedFor) {
+TEST(Picture, DrawsCacheRoofsIfRequested) {
   Report report = explain_text("bf16[B, D] * bf16[D, F] -> bf16[B, F]", {{"B", 512}, {"D", 8192}, {"F", 8192}});
   const SourcedValue rate{.value = 5e12, .source = "test datasheet", .read_on = "2026-01-02"};
   report.explanation.machine.memory.push_back({"l2", rate, std::nullopt});
-  EXPECT_TRUE(arrange_picture(report).slopes.empty());
+  EXPECT_TRUE(arrange_picture(report).bandwidth_lines.empty());
   report.show_cache_roofs = true;
-  ASSERT_EQ(arrange_picture(report).slopes.size(), 1u);
-  EXPECT_EQ(arrange_picture(report).slopes[0].label.text, "5.000 TB/s l2");
+  ASSERT_EQ(arrange_picture(report).bandwidth_lines.size(), 1u);
+  EXPECT_EQ(arrange_picture(report).bandwidth_lines[0].label.text, "5.000 TB/s l2");
   expect_no_overlap(arrange_picture(report));
 }
 
 // Alone or embedded in a page, the picture scales to the available width, and its background fills the rest.
-TEST(Picture, TakesAnyWidthAndItsGroundGoesOn) {
+TEST(Picture, ScalesAndItsBackgroundFillsThePage) {
   const std::string svg = render_svg(make_run_report());
   EXPECT_TRUE(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 960 600\" role=\"img\">"));
   EXPECT_NE(svg.find("svg{background:#0d1117}"), std::string::npos);
@@ -374,7 +375,7 @@ TEST(Report, NamesOutliers) {
   EXPECT_EQ(render_text(make_run_report()).find("outliers"), std::string::npos);
 }
 
-TEST(Report, OfAProbeIsWhatTheSchemaSays) {
+TEST(Report, OfAProbeMatchesTheSchema) {
   ProbeReport probe;
   probe.machine = make_test_machine();
   probe.lines = {{"f32", "FLOP/s", 1, {1e11, 9e10, 1.1e11, 3}, ""},

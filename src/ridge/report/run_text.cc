@@ -93,9 +93,9 @@ std::string device_lines(const Report& report) {
         "clock {} of {}, {:.0f} W{}{}\n", format_with_prefix(*m.clocks.after_hz, "Hz"),
         format_with_prefix(m.clocks.max_hz.value_or(0), "Hz"), m.clocks.power_w.value_or(0),
         m.clocks.throttle_reasons.empty() ? "" : ", limited by: ", fmt::join(m.clocks.throttle_reasons, ", "));
-  const double copy_s = static_cast<double>(d.input_bytes) / d.host_to_device;
+  const double copy_s = static_cast<double>(d.input_bytes) / d.host_to_device_bytes_per_s;
   out += fmt::format("host to device {}: copying the inputs, {}, takes {}, {} times the program's time\n",
-                     format_with_prefix(d.host_to_device, "B/s"),
+                     format_with_prefix(d.host_to_device_bytes_per_s, "B/s"),
                      format_with_prefix(static_cast<double>(d.input_bytes), "B"), format_with_prefix(copy_s, "s"),
                      format_significant(copy_s / m.total.time.median, 3));
   for (std::size_t i = 0; i < m.ops.size(); ++i)
@@ -136,8 +136,9 @@ std::string ranks_text(const RanksMeasurement& notes, const TextStyler& styled) 
   out += fmt::format("network: predicted {}, measured {}\n", unit_or_dash(notes.predicted_s, "s"),
                      format_with_prefix(notes.measured_s, "s"));
   if (!notes.device.empty() && !notes.ranks.empty())
-    out += fmt::format("compute time of rank 0: predicted {}, measured {}\n", unit_or_dash(notes.computing_s, "s"),
-                       format_with_prefix(notes.ranks.front().compute_s, "s"));
+    out +=
+        fmt::format("compute time of rank 0: predicted {}, measured {}\n", unit_or_dash(notes.predicted_compute_s, "s"),
+                    format_with_prefix(notes.ranks.front().compute_s, "s"));
   for (const std::string& line : notes.overlap_notes) out += line + "\n";
   if (!notes.product_grid.empty()) out += notes.product_grid + "\n";
   if (notes.sharding_note.empty()) return out;

@@ -1,4 +1,4 @@
-// Small reports: tiles and waves of products, when one group of statements costs more than another, a transfer.
+// Small reports: tiles and waves of products, comparisons of statements, point-to-point transfers.
 #pragma once
 
 #include "ridge/report/table.h"
@@ -10,8 +10,8 @@ namespace ridge {
 
 Cells tile_waves_table(const std::vector<TileWaves>& waves);
 std::string render_tile_waves_json(const std::vector<TileWaves>& waves);  // "ridge.tiles/1"
-std::string render_text(const StatementComparison& between);
-std::string render_json(const StatementComparison& between);   // "ridge.between/1"
-std::string render_json(const PointToPointTransfer& passage);  // "ridge.passage/1"
+std::string render_text(const StatementComparison& comparison);
+std::string render_json(const StatementComparison& comparison);  // "ridge.between/1"
+std::string render_json(const PointToPointTransfer& transfer);   // "ridge.passage/1"
 
 }  // namespace ridge

@@ -114,7 +114,7 @@ void ridge_step(StepWriter& steps, const Prediction& p) {
 
 // Returns " + 2.000 us", the latency of the hops, or an empty string if it is zero.
 std::string latency_text(const Prediction& p) {
-  const double rest = *p.time_network_s - *p.bytes_sent / *p.link;
+  const double rest = *p.time_network_s - *p.bytes_sent / *p.link_rate;
   return rest > 1e-9 * *p.time_network_s ? " + " + format_with_prefix(rest, "s") : "";
 }
 
@@ -129,8 +129,8 @@ void time_steps(StepWriter& steps, const Prediction& p) {
   if (p.time_network_s)
     steps.add_step("Network time", "T_network",
                    {"bytes sent / link bandwidth + latency of the hops",
-                    fmt::format("{} / {}{}", format_with_prefix(*p.bytes_sent, "B"), format_with_prefix(*p.link, "B/s"),
-                                latency_text(p)),
+                    fmt::format("{} / {}{}", format_with_prefix(*p.bytes_sent, "B"),
+                                format_with_prefix(*p.link_rate, "B/s"), latency_text(p)),
                     format_with_prefix(*p.time_network_s, "s")});
   steps.add_step("Total time: the longest with perfect overlap, the sum without overlap", "T",
                  {fmt::format(">= {}, by {}", format_with_prefix(*p.time_lower_s, "s"), name(*p.limiter)),

@@ -12,7 +12,7 @@ Stripe at(std::int64_t size, std::int64_t tiles, std::int64_t waves) {
   return {size, "256x128", tiles, waves, 1e9, {0.9e-3, 1e-3, 1.1e-3}};
 }
 
-TEST(Stripes, NamesWhatBeginsAndDrawsIt) {
+TEST(Stripes, DescribesAndDrawsTileAndWaveChanges) {
   Stripes s{"bf16[M, K] * bf16[K, N] -> bf16[M, N]", "a100_80", "NVIDIA A100", "N", 108};
   s.rows = {at(1664, 98, 1), at(1792, 98, 1), at(1793, 120, 2)};
   describe_edges(s);

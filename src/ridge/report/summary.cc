@@ -96,8 +96,8 @@ std::string layers_line(const Report& report) {
   return out + "\n";
 }
 
-// Returns the summary of a program with open dimensions, whose times are unknown.
-std::string open_text(const Report& report, const TextStyler& styled) {
+// Returns the summary of a program whose times are unknown, because dimensions have no value.
+std::string unknown_sizes_text(const Report& report, const TextStyler& styled) {
   const Explanation& e = report.explanation;
   std::vector<std::string> open;
   for (const std::string& dim : e.dim_names)
@@ -127,7 +127,7 @@ std::string options_text(const NextStep& step) {
   return out;
 }
 
-std::vector<const SuggestedStep*> shown_steps(const std::vector<SuggestedStep>& steps) {
+std::vector<const SuggestedStep*> choose_shown_steps(const std::vector<SuggestedStep>& steps) {
   std::vector<const SuggestedStep*> out;
   std::size_t gains = 0, sizes = 0;
   for (const SuggestedStep& each : steps)
@@ -135,7 +135,7 @@ std::vector<const SuggestedStep*> shown_steps(const std::vector<SuggestedStep>& 
   return out;
 }
 
-TextRows next_rows(const std::vector<const SuggestedStep*>& steps, bool full_commands) {
+TextRows next_step_rows(const std::vector<const SuggestedStep*>& steps, bool full_commands) {
   TextRows rows;
   for (const SuggestedStep* each : steps) {
     const std::string command = full_commands ? each->command : "... " + options_text(each->step);
@@ -145,26 +145,26 @@ TextRows next_rows(const std::vector<const SuggestedStep*>& steps, bool full_com
   return rows;
 }
 
-std::string next_text(const Report& report) {
-  const std::vector<const SuggestedStep*> steps = shown_steps(report.next_steps);
+std::string next_steps_text(const Report& report) {
+  const std::vector<const SuggestedStep*> steps = choose_shown_steps(report.next_steps);
   if (steps.empty()) return {};
   const std::vector<bool> left(4, false);
-  const std::string full_table = align_columns(next_rows(steps, true), left);
+  const std::string full_table = align_columns(next_step_rows(steps, true), left);
   std::size_t longest = 0;
   for (std::size_t at = 0; at < full_table.size(); at = full_table.find('\n', at) + 1)
     longest =
         std::max(longest, count_characters(std::string_view(full_table).substr(at, full_table.find('\n', at) - at)));
   const bool one_line_each = std::count(full_table.begin(), full_table.end(), '\n') == static_cast<long>(steps.size());
-  return one_line_each && longest <= line_width ? full_table : align_columns(next_rows(steps, false), left);
+  return one_line_each && longest <= line_width ? full_table : align_columns(next_step_rows(steps, false), left);
 }
 
 }  // namespace
 
 std::string summary_text(const Report& report, const TextStyler& styled) {
   const Prediction& total = report.explanation.total;
-  if (!total.limiter || !total.time_lower_s || !total.time_upper_s) return open_text(report, styled);
+  if (!total.limiter || !total.time_lower_s || !total.time_upper_s) return unknown_sizes_text(report, styled);
   return styled.bold(limiter_line(report)) + largest_line(report) + balance_line(report) + memory_line(report) +
-         layers_line(report) + next_text(report) + "\n";
+         layers_line(report) + next_steps_text(report) + "\n";
 }
 
 }  // namespace ridge

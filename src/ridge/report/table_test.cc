@@ -5,7 +5,7 @@
 namespace ridge {
 namespace {
 
-TEST(RowsOf, lists_have_a_column_for_each_number_wherever_it_stands) {
+TEST(FlattenJson, gives_each_nested_number_a_column) {
   const std::string json =
       R"({"schema": "s", "rows": [{"op": "a", "tile": {"m": 64, "n": 8}, "times": [{"library": "ours", "median_s": 1e-3},
           {"library": "theirs", "median_s": 2e-3}]}, {"op": "b, c", "tile": null, "times": [{"library": "theirs",
@@ -19,7 +19,7 @@ TEST(RowsOf, lists_have_a_column_for_each_number_wherever_it_stands) {
   EXPECT_EQ(number_columns(cells), (std::vector<bool>{false, true, true, false, true, false, true, false, true, true}));
 }
 
-TEST(RowsOf, documents_one_behind_the_other_are_rows) {
+TEST(FlattenJson, makes_a_row_of_each_document) {
   EXPECT_EQ(csv_table(flatten_json(
                 "{\"schema\":\"s\",\"verb\":\"v\",\"a\":1,\"provenance\":{}}\n{\"a\":2,\"b\":\"}\\n{\"}\n", "")),
             "a,b\n1,\n2,\"}\n{\"\n");

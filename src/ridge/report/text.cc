@@ -36,7 +36,7 @@ std::string header_text(const Report& report, const TextStyler& styled) {
   if (!report.weights_dtype.empty()) out += fmt::format("weights stored as {}\n", report.weights_dtype);
   if (e.split) out += fmt::format("one of {} chips, {} split\n", e.split->chips, format_dims(*e.split));
   out += mesh_line(e);
-  return is_open(e) ? out : out + "\n";
+  return has_unknown_sizes(e) ? out : out + "\n";
 }
 
 std::vector<std::string> prediction_row(const Explanation& e, const std::string& op, const Prediction& p) {
@@ -103,7 +103,7 @@ std::string formulas_text(const Report& report, const TextStyler& styled, bool a
     if (!p.intensity_formula.empty())
       rows.push_back({fmt::format("  {}/B", work_unit(p.work)), p.intensity_formula + decimal_text(p)});
     if (!p.work.bytes_sent.is_zero()) rows.push_back({"  sent", p.work.bytes_sent.to_string(e.dim_names)});
-    if (is_open(e) && p.ridge)
+    if (has_unknown_sizes(e) && p.ridge)
       rows.push_back({"  ridge", fmt::format("{} {}/B", format_significant(*p.ridge), work_unit(p.work))});
     for (const Threshold& t : p.thresholds)
       if (all || is_shown_dim(report, t.dim)) rows.push_back({"  " + t.dim, threshold_text(t)});
@@ -140,13 +140,13 @@ std::string notes_text(const Report& report, bool all) {
 std::string explained_text(const Report& report, const TextStyler& styled, bool all) {
   const Explanation& e = report.explanation;
   std::string out;
-  if (!is_open(e))
+  if (!has_unknown_sizes(e))
     out += summary_text(report, styled) + styled.format_table(prediction_rows(report), prediction_right_aligned);
   else if (e.ops.size() > 1)
     out += "\n" + summary_text(report, styled);
   out += assumptions_text(e);
   if (report.planned) out += plan_text(report);
-  if (all || is_open(e) || e.ops.size() == 1)
+  if (all || has_unknown_sizes(e) || e.ops.size() == 1)
     out += formulas_text(report, styled, all);
   else
     out += collectives_text(report) + thresholds_text(report, styled, all);
@@ -171,7 +171,7 @@ TextRows prediction_rows(const Report& report) {
 std::string render_text(const Report& report, const TextStyle& style) {
   const TextStyler styled(style);
   const std::string header = header_text(report, styled);
-  if (!report.measured) return header + explained_text(report, styled, style.all);
+  if (!report.measured) return header + explained_text(report, styled, style.show_all);
   std::string overhead_lines;
   for (std::size_t i = 0; i < report.measured_overheads.size(); ++i)
     overhead_lines +=
@@ -179,7 +179,7 @@ std::string render_text(const Report& report, const TextStyle& style) {
                     overheads_text(report.measured_overheads[i].roofline_s, report.measured_overheads[i].overheads));
   return header + measured_text(report, styled) + "\n" +
          styled.format_table(prediction_rows(report), prediction_right_aligned) + overhead_lines +
-         sources_text(report.explanation, styled, style.all);
+         sources_text(report.explanation, styled, style.show_all);
 }
 
 std::string_view claim_result(const ClaimCheck& check) {

@@ -17,7 +17,7 @@ std::string op_name(const Report& report, std::size_t op) {
   return truncate_text(fmt::format("{}", fmt::join(names[op], ", ")), op_name_width);
 }
 
-bool is_open(const Explanation& e) {
+bool has_unknown_sizes(const Explanation& e) {
   return std::any_of(e.ops.begin(), e.ops.end(), [](const Prediction& p) { return !p.flops; });
 }
 

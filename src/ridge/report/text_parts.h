@@ -44,8 +44,8 @@ inline const char* work_unit(const Work& work) {  // integer work is counted in 
 inline constexpr std::size_t op_name_width = 24;  // max columns of an operation's name in a table
 // Returns "u, g, y", the results of operation `op`, truncated to `op_name_width`.
 std::string op_name(const Report& report, std::size_t op);
-// True if a dimension has no value. Some numbers are then unknown, and reports show formulas instead.
-bool is_open(const Explanation& e);
+// True if a dimension has no value. Reports then show formulas instead of numbers.
+bool has_unknown_sizes(const Explanation& e);
 std::string dims_text(const Explanation& e);  // "  B = 64  D = ?"
 // Returns the operation's fraction of the sum of all lower bounds, or nullopt if times are unknown.
 std::optional<double> time_fraction(const Explanation& e, const Prediction& op);

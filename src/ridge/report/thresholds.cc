@@ -25,7 +25,7 @@ std::string bound_text(const Threshold& t, bool first, bool sum) {
 bool has_crossing(const Threshold& t) { return t.relation == Relation::at_least || t.relation == Relation::at_most; }
 
 // "for B >= 256", "for every B"
-std::string range_of(const Threshold& t) {
+std::string range_text(const Threshold& t) {
   if (!has_crossing(t)) return fmt::format("every {}", t.dim);
   return fmt::format("{} {} {}", t.dim, name(t.relation), t.value ? std::to_string(*t.value) : t.exact);
 }
@@ -51,7 +51,7 @@ struct ThresholdLine {
 
 void add_line(std::vector<ThresholdLine>& lines, const Threshold& t, const std::string& op, bool sum, bool all) {
   const ThresholdLine line{
-      range_of(t), bound_text(t, t.relation != Relation::never, sum), derivation_parts(t, all), {op}};
+      range_text(t), bound_text(t, t.relation != Relation::never, sum), derivation_parts(t, all), {op}};
   const auto same = std::find_if(lines.begin(), lines.end(), [&](const ThresholdLine& l) {
     return l.range == line.range && l.meaning == line.meaning && l.derivation == line.derivation;
   });
@@ -61,7 +61,7 @@ void add_line(std::vector<ThresholdLine>& lines, const Threshold& t, const std::
     same->names.push_back(op);
 }
 
-std::vector<std::string> cells_of(const ThresholdLine& line) {
+std::vector<std::string> line_cells(const ThresholdLine& line) {
   return {line.range, truncate_text(fmt::format("{}", fmt::join(line.names, ", ")), 32), line.meaning};
 }
 
@@ -76,7 +76,7 @@ std::string join_fitting(const std::vector<std::string>& pieces, std::size_t max
 }
 
 // Returns the lines of `dim`: thresholds first, then limiters that hold for every size.
-std::vector<ThresholdLine> lines_of(const Report& report, const std::string& dim, bool all) {
+std::vector<ThresholdLine> list_dim_lines(const Report& report, const std::string& dim, bool all) {
   const Explanation& e = report.explanation;
   std::vector<ThresholdLine> lines;
   for (const bool crossing : {true, false}) {
@@ -95,7 +95,7 @@ std::vector<ThresholdLine> lines_of(const Report& report, const std::string& dim
 std::string threshold_text(const Threshold& t, bool sum) {
   if (t.relation == Relation::always) return fmt::format("{} for every {}", bound_text(t, true, sum), t.dim);
   if (t.relation == Relation::never) return fmt::format("{} for every {}", bound_text(t, false, sum), t.dim);
-  std::string out = fmt::format("{} for {}", bound_text(t, true, sum), range_of(t));
+  std::string out = fmt::format("{} for {}", bound_text(t, true, sum), range_text(t));
   if (t.value && !t.exact.empty()) out += ": " + t.exact;
   if (t.value_real && !t.numerical) out += fmt::format(" = {}", format_significant(*t.value_real, 5));
   if (t.numerical) out += ", solved numerically";
@@ -116,18 +116,18 @@ std::string thresholds_text(const Report& report, const TextStyler& styled, bool
   std::vector<ThresholdLine> lines;
   for (const std::string& dim : report.explanation.dim_names) {
     if (!all && !is_shown_dim(report, dim)) continue;
-    const std::vector<ThresholdLine> more = lines_of(report, dim, all);
+    const std::vector<ThresholdLine> more = list_dim_lines(report, dim, all);
     lines.insert(lines.end(), more.begin(), more.end());
   }
   if (lines.empty()) return {};
   std::array<std::size_t, 3> widest{};
   for (const ThresholdLine& line : lines)
     for (std::size_t i = 0; i < widest.size(); ++i)
-      widest[i] = std::max(widest[i], count_characters(cells_of(line)[i]));
+      widest[i] = std::max(widest[i], count_characters(line_cells(line)[i]));
   const std::size_t used_columns = widest[0] + widest[1] + widest[2] + 2 * widest.size();
   TextRows rows;
   for (const ThresholdLine& line : lines) {
-    rows.push_back(cells_of(line));
+    rows.push_back(line_cells(line));
     rows.back().push_back(
         join_fitting(line.derivation, all ? std::string::npos : width - std::min(width, used_columns)));
   }

@@ -21,7 +21,7 @@ Timeline two_copies() {
   return t;
 }
 
-TEST(ChromeTrace, IsExactlyThis) {
+TEST(ChromeTrace, MatchesTheExpectedText) {
   EXPECT_EQ(chrome_trace(two_copies(), "two & more"),
             R"json({"displayTimeUnit":"ns","otherData":{"title":"two & more","clock":"time"},
 "traceEvents":[
@@ -57,7 +57,7 @@ void expect_loads(const std::string& text, std::size_t events) {
   EXPECT_EQ(seen, events);
 }
 
-TEST(ChromeTrace, NoTwoEventsOfAThreadOverlapAtOddClocks) {
+TEST(ChromeTrace, EventsOfAThreadDoNotOverlapAtAnyClockRate) {
   for (const double hertz : {0.0, 1.755e9, 940e6, 3.0}) {
     Timeline t;
     t.ticks_per_second = hertz;
@@ -67,7 +67,7 @@ TEST(ChromeTrace, NoTwoEventsOfAThreadOverlapAtOddClocks) {
   }
 }
 
-TEST(ChromeTrace, NothingHappenedIsATraceToo) {
+TEST(ChromeTrace, WithoutEventsIsValid) {
   expect_loads(chrome_trace({}, ""), 0);
   EXPECT_NE(chrome_trace({}, "").find("ticks, drawn as microseconds"), std::string::npos);
 }
@@ -80,7 +80,7 @@ TEST(TimelineSvg, EscapesNamesAndDrawsEveryPhaseOnce) {
   EXPECT_NE(svg.find(">1.5 us</text>"), std::string::npos) << svg;
 }
 
-TEST(TimelineSvg, AMillionEventsStayADrawing) {
+TEST(TimelineSvg, MergesAMillionEventsIntoASmallPicture) {
   Timeline t;
   const int lane = t.add_lane("x");
   for (int i = 0; i < 1000000; ++i) t.add_event(lane, Phase::compute, i, i + 1, i);

@@ -1,5 +1,5 @@
 // Shares of a program's FLOPs and time by kind of work, for --all: products, functions along a dimension (softmax,
-// norms, sums) and elementwise work; and how many times higher the products' FLOP/s are, at the lower bounds.
+// norms, sums) and elementwise work. Also prints how many times higher the products' attainable FLOP/s are.
 #include <fmt/format.h>
 
 #include <array>
@@ -11,12 +11,12 @@ namespace {
 
 struct WorkKind {
   const char* name;
-  double flops = 0, seconds = 0;
+  double flops = 0, seconds = 0;  // Seconds: sum of the lower bounds
   int ops = 0;
-  double flops_per_s() const { return seconds > 0 ? flops / seconds : 0; }
+  double attainable_flops_per_s() const { return seconds > 0 ? flops / seconds : 0; }
 };
 
-std::size_t kind_of(const Work& work) {
+std::size_t work_kind_index(const Work& work) {
   if (work.contraction) return 0;
   return work.has_along_function ? 1 : 2;
 }
@@ -29,7 +29,7 @@ std::string work_kinds_text(const Explanation& e) {
   std::array<WorkKind, 3> kinds{{{"products"}, {"along dimensions"}, {"elementwise"}}};
   for (const Prediction& p : e.ops) {
     if (!p.flops || !p.time_lower_s) return {};
-    WorkKind& kind = kinds[kind_of(p.work)];
+    WorkKind& kind = kinds[work_kind_index(p.work)];
     kind.flops += static_cast<double>(*p.flops);
     kind.seconds += *p.time_lower_s;
     ++kind.ops;
@@ -40,10 +40,13 @@ std::string work_kinds_text(const Explanation& e) {
   TextRows rows{{"kind", "work", "of work", "of time", "rate", "products' rate"}};
   for (const WorkKind& kind : kinds) {
     if (kind.ops == 0) continue;
-    const bool slower = kind.flops_per_s() > 0 && kinds[0].flops_per_s() > kind.flops_per_s();
+    const bool slower =
+        kind.attainable_flops_per_s() > 0 && kinds[0].attainable_flops_per_s() > kind.attainable_flops_per_s();
     rows.push_back({kind.name, format_with_prefix(kind.flops, "FLOP"), share_text(kind.flops / flops),
-                    share_text(kind.seconds / seconds), format_with_prefix(kind.flops_per_s(), "FLOP/s"),
-                    slower ? format_significant(kinds[0].flops_per_s() / kind.flops_per_s()) + " times higher" : ""});
+                    share_text(kind.seconds / seconds), format_with_prefix(kind.attainable_flops_per_s(), "FLOP/s"),
+                    slower ? format_significant(kinds[0].attainable_flops_per_s() / kind.attainable_flops_per_s()) +
+                                 " times higher"
+                           : ""});
   }
   return "\n" + align_columns(rows, {false, true, true, true, true, true});
 }

@@ -8,20 +8,20 @@ namespace ridge {
 namespace {
 
 // Returns a dtype that the machine multiplies.
-DType multiplied(const Machine& machine) {
+DType find_matrix_dtype(const Machine& machine) {
   for (const Peak& peak : machine.peaks)
     if (peak.unit == ComputeUnit::matrix) return peak.dtype;
   return DType::f32;
 }
 
-TEST(Catalog, bounds_a_layer_on_every_machine_whatever_its_file_lacks) {
+TEST(Catalog, every_machine_gives_bounds_even_with_missing_numbers) {
   for (const std::string& name : catalog_names()) {
     const Machine machine = *find_machine(name);
     std::string text =
         "dims B = 64, D = 1024, F = 4*D\nx: T[B, D]   up: T[D, F]   down: T[F, D]\nu[B, F] = x * up\n"
         "h: T[B, F] = silu(u)\ny: T[B, D] = h * down";
     for (std::size_t at = text.find("T["); at != std::string::npos; at = text.find("T[", at + 1))
-      text.replace(at, 1, ridge::dtype_name(multiplied(machine)));
+      text.replace(at, 1, ridge::dtype_name(find_matrix_dtype(machine)));
     const auto layer = parse(text);
     ASSERT_TRUE(layer.ok()) << layer.error().to_string();
     const auto e = explain(*layer, machine, {});
@@ -35,7 +35,7 @@ TEST(Catalog, bounds_a_layer_on_every_machine_whatever_its_file_lacks) {
   }
 }
 
-TEST(Catalog, counts_multiply_adds_by_one_convention) {
+TEST(Catalog, every_machine_states_operations_per_multiply_add) {
   for (const std::string& name : catalog_names()) {
     const Machine machine = *find_machine(name);
     if (!machine.pointwise_peak()) continue;
@@ -45,7 +45,7 @@ TEST(Catalog, counts_multiply_adds_by_one_convention) {
   }
 }
 
-TEST(Catalog, says_of_every_network_with_several_links_how_they_reach_the_others) {
+TEST(Catalog, every_machine_with_several_links_has_a_topology) {
   for (const std::string& name : catalog_names())
     for (const Link& link : find_machine(name)->links)
       EXPECT_TRUE(!link.count || link.topology) << name << " " << link.name;

@@ -10,8 +10,8 @@
 namespace ridge {
 namespace {
 
-// Unsigned 512-bit number, lowest limb first. It holds a count (127 bits) times a mantissa (53) times the power of two
-// between two doubles, which is capped at 2^256, because larger powers decide alone.
+// Unsigned 512-bit number, lowest limb first. It holds a count (127 bits) times a mantissa (53 bits) times a power of
+// two. The power is capped at 2^256, because a larger one decides the comparison alone.
 using UInt512 = std::array<std::uint64_t, 8>;
 
 UInt512 multiply_wide(unsigned __int128 count, std::uint64_t mantissa) {

@@ -16,7 +16,7 @@ namespace {
 const std::vector<std::string> order{"B", "D", "F"};
 
 // Returns up to four terms of coefficients and dimensions, each at most once per term; never 0.
-Polynomial sum(testing::RandomProgram& random, int most) {
+Polynomial random_sum(testing::RandomProgram& random, int most) {
   Polynomial out;
   for (int i = 0, terms = 1 + random.below(most); i < terms; ++i) {
     std::vector<std::string> symbols;
@@ -45,9 +45,9 @@ bool holds(const std::string& condition, std::map<std::string, double> values) {
          testing::Calculator(condition.substr(greater + 3), values).sum();
 }
 
-// If the condition holds, the sides of the printed boundary differ as it says; otherwise a very large size (for
-// ">=") or size 1 (for "<=") is not compute-bound.
-void expect_true_of(const Counts& counts, const Threshold& t, const std::string& about) {
+// If the condition holds, the limiter must change at the printed boundary. Otherwise no size may be compute-bound (for
+// ">="), or the limiter may not change (for "<=").
+void expect_matching_counts(const Counts& counts, const Threshold& t, const std::string& about) {
   std::map<std::string, double> values = counts.sizes;
   values["r"] = counts.ridge;
   if (!t.condition.empty() && !holds(t.condition, values)) {
@@ -83,7 +83,8 @@ TEST(Conditions, AgreeWithTheCountsAtRandomSizes) {
   int held = 0, failed = 0;
   for (unsigned seed = 0; seed < testing::program_count(20000); ++seed) {
     testing::RandomProgram random(seed);
-    Counts counts{sum(random, 2), sum(random, 4), static_cast<double>(random.size(300)) * std::sqrt(2), {}};
+    Counts counts{
+        random_sum(random, 2), random_sum(random, 4), static_cast<double>(random.size(300)) * std::sqrt(2), {}};
     for (const std::string& dim : order) counts.sizes[dim] = static_cast<double>(random.size(3000)) + 0.37;
     Bindings some;
     if (random.below(4) == 0) some["F"] = static_cast<std::int64_t>(counts.sizes["F"] = random.below(900) + 1);
@@ -101,7 +102,7 @@ TEST(Conditions, AgreeWithTheCountsAtRandomSizes) {
       }
       if (t.value) continue;  // Solved in numbers: tested in property_test.cc
       ++(t.condition.empty() ? held : failed);
-      expect_true_of(counts, t, about);
+      expect_matching_counts(counts, t, about);
     }
   }
   EXPECT_GT(seen[Relation::at_least], 1000);
@@ -111,7 +112,7 @@ TEST(Conditions, AgreeWithTheCountsAtRandomSizes) {
 }
 
 // A condition that no size decides is not printed.
-TEST(Conditions, ThatNoSizeDecidesAreDecided) {
+TEST(Conditions, AreOmittedIfIndependentOfSizes) {
   const Polynomial b = Polynomial::make_symbol("B"), d = Polynomial::make_symbol("D");
   const std::vector<std::string> names{"B", "D"};
   const auto of = [&](const Polynomial& flops, const Polynomial& bytes) {

@@ -63,7 +63,7 @@ class WorkCounter {
 
   Polynomial stored_bytes(const Tensor& tensor) const { return count_elements(tensor.axes, element_bytes(tensor)); }
   static Rational element_bytes(const Tensor& tensor) {
-    const StoredBits stored = stored_bits(tensor.dtype);
+    const ScaleBlockBits stored = scale_block_bits(tensor.dtype);
     return Rational(stored.bits, 8 * stored.elements);
   }
 
@@ -205,7 +205,7 @@ std::int64_t flops_per_element(const Node& node) {
 // square.
 std::int64_t count_reductions(Function function) { return function_info(function).reductions; }
 
-// Returns the index spaces with their mesh axes: index(T) is split as the axis is that it counts along.
+// Returns the index spaces with their mesh axes; index(T) is split like the axis T.
 IndexSpaces WorkCounter::sharded_spaces(const Expression& op) const {
   IndexSpaces found = find_index_spaces(program_.tensors, op.nodes);
   if (program_.mesh.empty()) return found;

@@ -22,11 +22,11 @@ Program parsed(const std::string& text) {
 
 using Index = std::map<std::string, std::int64_t>;
 
-std::string key(const Axis& axis) { return axis.is_named() ? axis.dim : std::to_string(axis.literal); }
+std::string axis_key(const Axis& axis) { return axis.is_named() ? axis.dim : std::to_string(axis.literal); }
 
 // Calls `body` once for every combination of indices along `axes`.
-void nest(const std::vector<std::pair<std::string, std::int64_t>>& axes,
-          const std::function<void(const Index&)>& body) {
+void for_each_index(const std::vector<std::pair<std::string, std::int64_t>>& axes,
+                    const std::function<void(const Index&)>& body) {
   Index at;
   const std::function<void(std::size_t)> loop = [&](std::size_t depth) {
     if (depth == axes.size()) return body(at);
@@ -38,7 +38,7 @@ void nest(const std::vector<std::pair<std::string, std::int64_t>>& axes,
   loop(0);
 }
 
-struct Tally {
+struct LoopCounts {
   std::int64_t flops = 0, bits_read = 0, bits_written = 0;
 };
 
@@ -46,12 +46,12 @@ class LoopNest {
  public:
   LoopNest(const Program& program, const Bindings& sizes) : program_(program), sizes_(sizes) {}
 
-  Tally run(const Statement& statement) {
+  LoopCounts run(const Statement& statement) {
     std::visit([&](const auto& op) { run_op(op); }, statement.op);
     for (const auto& [tensor, elements] : touched_)
-      (tensor == statement.result() ? tally_.bits_written : tally_.bits_read) +=
+      (tensor == statement.result() ? counts_.bits_written : counts_.bits_read) +=
           static_cast<std::int64_t>(elements.size()) * dtype_bits(program_.tensors[tensor].dtype);
-    return tally_;
+    return counts_;
   }
 
  private:
@@ -59,55 +59,57 @@ class LoopNest {
 
   void touch(int tensor, const Index& at) {
     std::vector<std::int64_t> element;
-    for (const Axis& axis : program_.tensors[tensor].axes) element.push_back(extent(axis) == 1 ? 0 : at.at(key(axis)));
+    for (const Axis& axis : program_.tensors[tensor].axes)
+      element.push_back(extent(axis) == 1 ? 0 : at.at(axis_key(axis)));
     touched_[tensor].insert(element);
   }
 
   std::vector<std::pair<std::string, std::int64_t>> space(const std::vector<int>& tensors) const {
     std::map<std::string, std::int64_t> all;
     for (const int t : tensors)
-      for (const Axis& axis : program_.tensors[t].axes) all[key(axis)] = extent(axis);
+      for (const Axis& axis : program_.tensors[t].axes) all[axis_key(axis)] = extent(axis);
     return {all.begin(), all.end()};
   }
 
   void run_op(const Contraction& op) {
     const auto all = space({op.result, op.left, op.right});
     std::set<std::string> kept{"1"};
-    for (const Axis& axis : program_.tensors[op.result].axes) kept.insert(key(axis));
+    for (const Axis& axis : program_.tensors[op.result].axes) kept.insert(axis_key(axis));
     const bool sums = std::any_of(all.begin(), all.end(), [&](const auto& a) { return !kept.contains(a.first); });
-    nest(all, [&](const Index& at) {
-      tally_.flops += sums ? 2 : 1;
+    for_each_index(all, [&](const Index& at) {
+      counts_.flops += sums ? 2 : 1;
       for (const int t : {op.left, op.right, op.result}) touch(t, at);
     });
   }
 
   void run_op(const Expression& op) {
     std::map<std::string, std::int64_t> result;
-    for (const Axis& axis : program_.tensors[op.result].axes) result[key(axis)] = extent(axis);
-    nest({result.begin(), result.end()}, [&](const Index& at) { touch(op.result, at); });
+    for (const Axis& axis : program_.tensors[op.result].axes) result[axis_key(axis)] = extent(axis);
+    for_each_index({result.begin(), result.end()}, [&](const Index& at) { touch(op.result, at); });
     level(op, static_cast<int>(op.nodes.size()) - 1, result, 0);
   }
 
   const Node& node(const Expression& op, int i) const { return op.nodes[static_cast<std::size_t>(i)]; }
 
-  // Returns the dimensions of a value alone.
+  // Returns the dimensions and sizes of the value of node i.
   std::map<std::string, std::int64_t> dims_of(const Expression& op, int i) const {
     const Node& n = node(op, i);
     std::map<std::string, std::int64_t> all;
     if (n.kind == Node::Kind::tensor)
-      for (const Axis& axis : program_.tensors[n.tensor].axes) all[key(axis)] = extent(axis);
-    if (n.kind == Node::Kind::index) all[key(n.over[0])] = extent(n.over[0]);
+      for (const Axis& axis : program_.tensors[n.tensor].axes) all[axis_key(axis)] = extent(axis);
+    if (n.kind == Node::Kind::index) all[axis_key(n.over[0])] = extent(n.over[0]);
     for (const int argument : n.arguments) all.merge(dims_of(op, argument));
     if (n.kind == Node::Kind::along_dims && is_reducing_function(n.function))
-      for (const Axis& axis : n.over) all.erase(key(axis));
+      for (const Axis& axis : n.over) all.erase(axis_key(axis));
     return all;
   }
 
-  // Visits all points of a space: what is computed there, `passes` over it, and then the levels below.
+  // Visits every point of an index space. Counts `passes` FLOPs and the operations at each point, then visits the
+  // spaces of the arguments of functions along dimensions.
   void level(const Expression& op, int root, const std::map<std::string, std::int64_t>& space, int passes) {
     std::set<int> below;
-    nest({space.begin(), space.end()}, [&](const Index& at) {
-      tally_.flops += passes;
+    for_each_index({space.begin(), space.end()}, [&](const Index& at) {
+      counts_.flops += passes;
       visit(op, root, at, below);
     });
     for (const int i : below) {
@@ -131,17 +133,17 @@ class LoopNest {
     }
     bool varies = n.kind == Node::Kind::index;
     for (const int argument : n.arguments) varies = visit(op, argument, at, below) || varies;
-    if (n.kind == Node::Kind::call && varies) tally_.flops += n.repeat;
+    if (n.kind == Node::Kind::call && varies) counts_.flops += n.repeat;
     return varies;
   }
 
   const Program& program_;
   const Bindings& sizes_;
   std::map<int, std::set<std::vector<std::int64_t>>> touched_;
-  Tally tally_;
+  LoopCounts counts_;
 };
 
-std::int64_t bytes_of(std::int64_t bits) { return (bits + 7) / 8; }
+std::int64_t bits_to_bytes(std::int64_t bits) { return (bits + 7) / 8; }
 
 void expect_agreement(const std::string& text, testing::RandomProgram& random) {
   const Program program = parsed(text);
@@ -150,10 +152,10 @@ void expect_agreement(const std::string& text, testing::RandomProgram& random) {
     for (const std::string& dim : program.dim_names()) sizes[dim] = 1 + random.below(5);
     const std::vector<Work> work = count_work(program);
     ASSERT_EQ(work.size(), 1u);
-    const Tally tally = LoopNest(program, sizes).run(program.statements[0]);
+    const LoopCounts tally = LoopNest(program, sizes).run(program.statements[0]);
     EXPECT_EQ(work[0].flops.evaluate(sizes).value(), tally.flops) << text;
-    EXPECT_EQ(work[0].bytes_in.evaluate(sizes).value(), bytes_of(tally.bits_read)) << text;
-    EXPECT_EQ(work[0].bytes_out.evaluate(sizes).value(), bytes_of(tally.bits_written)) << text;
+    EXPECT_EQ(work[0].bytes_in.evaluate(sizes).value(), bits_to_bytes(tally.bits_read)) << text;
+    EXPECT_EQ(work[0].bytes_out.evaluate(sizes).value(), bits_to_bytes(tally.bits_written)) << text;
   }
 }
 
@@ -206,17 +208,17 @@ TEST(Count, of_a_product) {
   EXPECT_EQ(formulas("f32[B, 64] * f32[64, F] -> f32[B, F]"), "contraction f32: 128*B*F FLOP, 256*B + 256*F + 4*B*F B");
 }
 
-TEST(Count, of_a_product_without_a_sum_is_one_an_element) {
+TEST(Count, of_a_product_without_a_sum_is_one_flop_per_element) {
   EXPECT_EQ(formulas("bf16[B] * bf16[F] -> bf16[B, F]"), "f32: B*F FLOP, 2*B + 2*F + 2*B*F B");
   EXPECT_EQ(formulas("x: bf16[N]\ny: bf16[N] = x * x"), "f32: N FLOP, 2*N + 2*N B");
 }
 
-TEST(Count, of_an_operand_that_occurs_twice_reads_it_once) {
+TEST(Count, reads_an_operand_that_occurs_twice_once) {
   EXPECT_EQ(formulas("x: bf16[N, D]\ng[N] = x * x"), "contraction bf16: 2*N*D FLOP, 2*N*D + 2*N B");
   EXPECT_EQ(formulas("x: f32[N]\ny: f32[N] = x * x + x"), "f32: 2*N FLOP, 4*N + 4*N B");
 }
 
-TEST(Count, of_pointwise_work_is_one_an_operation_and_element) {
+TEST(Count, of_pointwise_work_is_one_flop_per_operation_and_element) {
   EXPECT_EQ(formulas("u: bf16[N, F]   g: bf16[N, F]   bu: bf16[F]   bg: bf16[F]\n"
                      "y: bf16[N, F] = (u + bu) * gelu(g + bg)"),
             "f32: 4*N*F FLOP, 4*N*F + 4*F + 2*N*F B");
@@ -225,19 +227,19 @@ TEST(Count, of_pointwise_work_is_one_an_operation_and_element) {
   EXPECT_EQ(formulas("x: bf16[N]\ny: f32[N] = x"), "f32: 0 FLOP, 2*N + 4*N B");
 }
 
-TEST(Count, of_a_reduction_is_one_an_input) {
+TEST(Count, of_a_reduction_is_one_flop_per_input_element) {
   EXPECT_EQ(formulas("x: bf16[N, D]\ny[N] = sum(x over D)"), "f32: N*D FLOP, 2*N*D + 2*N B");
   EXPECT_EQ(formulas("x: bf16[N, D]\ny[1] = max(x over N, D)"), "f32: N*D FLOP, 2*N*D + 2 B");
   EXPECT_EQ(formulas("x: f32[N, D]   g: f32[D]\ny[N] = sum(x * g over D) / size(D)"),
             "f32: 2*N*D + N FLOP, 4*N*D + 4*D + 4*N B");
 }
 
-TEST(Count, of_a_sum_is_once_and_not_for_each_element_that_uses_it) {
+TEST(Count, computes_a_sum_once_and_not_per_element_that_reads_it) {
   EXPECT_EQ(formulas("x: f32[N, D]\ny[N, D] = x / sum(x over D)"), "f32: 2*N*D FLOP, 4*N*D + 4*N*D B");
   EXPECT_EQ(formulas("x: f32[N, D]\ny[N] = sum(x / sum(x over D) over D)"), "f32: 3*N*D FLOP, 4*N*D + 4*N B");
 }
 
-TEST(Count, of_softmax_is_five_and_of_norms_three_and_five) {
+TEST(Count, of_softmax_rmsnorm_layernorm_is_5_3_5_flops_per_element) {
   EXPECT_EQ(formulas("s: bf16[S, T]\np[S, T] = softmax(s over T)"), "f32: 5*S*T FLOP, 2*S*T + 2*S*T B");
   EXPECT_EQ(formulas("s: bf16[S, T]\np[S, T] = softmax(where(index(T) <= index(S), s * rsqrt(64), -inf) over T)"),
             "f32: 8*pairs FLOP, 2*S*T + 2*S*T B");
@@ -246,12 +248,12 @@ TEST(Count, of_softmax_is_five_and_of_norms_three_and_five) {
   EXPECT_EQ(formulas("x: bf16[N, D]\ny[N, D] = layernorm(x over D)"), "f32: 5*N*D FLOP, 2*N*D + 2*N*D B");
 }
 
-TEST(Count, of_a_summed_product_is_that_of_the_contraction) {
+TEST(Count, of_a_summed_product_equals_that_of_the_contraction) {
   EXPECT_EQ(formulas("x: bf16[B, D]   w: bf16[D, F]\ny[B, F] = sum(x * w over D)"),
             "contraction bf16: 2*B*D*F FLOP, 2*B*D + 2*D*F + 2*B*F B");
 }
 
-std::string of_a_device(const std::string& text, const Bindings& sizes) {
+std::string device_formulas(const std::string& text, const Bindings& sizes) {
   const Program program = parsed(text);
   const Work work = count_work(program, sizes).back();
   const auto order = program.dim_names();
@@ -259,19 +261,20 @@ std::string of_a_device(const std::string& text, const Bindings& sizes) {
                      work.bytes_out.to_string(order), work.collective);
 }
 
-TEST(Count, of_a_sharded_product_is_that_of_one_device) {
-  EXPECT_EQ(of_a_device("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]{U_X}", {{"X", 2}}),
+TEST(Count, of_a_sharded_product_is_for_one_device) {
+  EXPECT_EQ(device_formulas("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]{U_X}", {{"X", 2}}),
             "B*D*F FLOP, B*D + D*F + 2*B*F B; ");
-  EXPECT_EQ(of_a_device("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F_X]", {{"X", 4}}),
+  EXPECT_EQ(device_formulas("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F_X]", {{"X", 4}}),
             "B*D*F/2 FLOP, B*D/2 + D*F/2 + B*F/2 B; reduce-scatter over X");
-  EXPECT_EQ(of_a_device("bf16[B_Y, D_X] * bf16[D_X, F] -> bf16[B_Y, F]", {{"X", 2}, {"Y", 4}}),
+  EXPECT_EQ(device_formulas("bf16[B_Y, D_X] * bf16[D_X, F] -> bf16[B_Y, F]", {{"X", 2}, {"Y", 4}}),
             "B*D*F/4 FLOP, B*D/4 + D*F + B*F/2 B; all-reduce over X");
-  EXPECT_EQ(of_a_device("bf16[B_X, D] * bf16[D, F] -> bf16[B_X, F]", {}), "2*B*D*F FLOP, 2*B*D + 2*D*F + 2*B*F B; ");
-  EXPECT_EQ(of_a_device("x: f32[N_X, D_Y]   b: f32[D_Y]\ny[N_X, D_Y] = gelu(x + b)", {{"X", 2}, {"Y", 2}}),
+  EXPECT_EQ(device_formulas("bf16[B_X, D] * bf16[D, F] -> bf16[B_X, F]", {}),
+            "2*B*D*F FLOP, 2*B*D + 2*D*F + 2*B*F B; ");
+  EXPECT_EQ(device_formulas("x: f32[N_X, D_Y]   b: f32[D_Y]\ny[N_X, D_Y] = gelu(x + b)", {{"X", 2}, {"Y", 2}}),
             "N*D/2 FLOP, N*D + 2*D + N*D B; ");
 }
 
-TEST(Count, of_a_fused_program_leaves_out_undeclared_intermediates) {
+TEST(Count, of_a_fused_program_omits_undeclared_intermediates) {
   const Program program = parsed(
       "x: bf16[N, D]   w: bf16[D, F]   unused: bf16[N]\n"
       "u[N, F] = x * w\nv: f32[N, F] = exp(u)\ny[N] = sum(u * v over F)");
@@ -291,7 +294,7 @@ TEST(Count, lists_statements_in_order) {
   EXPECT_EQ(work[1].text, "y: f32[N, F] = exp(u)");
 }
 
-TEST(Count, of_literal_sizes_that_leave_64_bits_is_not_exact) {
+TEST(Count, of_literal_sizes_beyond_64_bits_is_inexact) {
   const Work work =
       count_work(parsed("bf16[4000000000, 4000000001] * bf16[4000000001, N] -> bf16[4000000000, N]")).at(0);
   EXPECT_FALSE(work.flops.is_exact());

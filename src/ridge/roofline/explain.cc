@@ -40,7 +40,7 @@ std::vector<Roof> list_roofs(const Prediction& p, const Polynomial& bytes, const
   std::vector<Roof> roofs;
   if (p.peak && p.time_math_s) roofs.push_back({Limiter::compute, p.work.flops, p.peak->rate.value, *p.time_math_s});
   roofs.push_back({Limiter::memory, bytes, context.bandwidth, *p.time_memory_s});
-  if (p.time_network_s) roofs.push_back({Limiter::network, p.work.link_load, *p.link, *p.time_network_s});
+  if (p.time_network_s) roofs.push_back({Limiter::network, p.work.link_load, *p.link_rate, *p.time_network_s});
   if (p.launch_s > 0) roofs.push_back({Limiter::overhead, 1, 1 / p.launch_s, p.launch_s});
   return roofs;
 }
@@ -50,9 +50,9 @@ Status estimate_times(Prediction& p, const Polynomial& bytes_formula, const Roof
       bytes_formula.evaluate_double(context.sizes);  // Not rounded up as *p.bytes is: int4 may give half bytes
   p.intensity = static_cast<double>(*p.flops) / bytes;
   p.time_memory_s = bytes / context.bandwidth;
-  if (p.link) {
+  if (p.link_rate) {
     p.bytes_sent = p.work.bytes_sent.evaluate_double(context.sizes);
-    p.time_network_s = p.work.link_load.evaluate_double(context.sizes) / *p.link;
+    p.time_network_s = p.work.link_load.evaluate_double(context.sizes) / *p.link_rate;
   }
   if (p.peak) p.time_math_s = static_cast<double>(*p.flops) / p.peak->rate.value;
   if (p.missing.empty() && !p.peak) p.time_math_s = 0;
@@ -76,7 +76,7 @@ Result<Prediction> predict_operation(const Work& work, const RooflineContext& co
   p.missing = peak->missing;
   p.bandwidth = context.bandwidth;
   p.launch_s = context.launch_s;
-  if (!work.bytes_sent.is_zero()) p.link = context.link;
+  if (!work.bytes_sent.is_zero()) p.link_rate = context.link_rate;
   p.intensity_formula = format_intensity(cancel_common_factor(work.flops, bytes_formula), context.order);
   if (p.peak) p.ridge = p.peak->rate.value / context.bandwidth;
   add_thresholds(p, work.flops, p.peak ? p.peak->rate.value : 0, context);
@@ -97,7 +97,7 @@ std::optional<Error> find_unsized_mesh_axis(const Program& program, const Bindin
 }
 
 // Adds the position of the statement to an error.
-Error locate_error(Error error, const Program& program, const Statement& statement) {
+Error add_statement_position(Error error, const Program& program, const Statement& statement) {
   if (!error.source.empty() || statement.span.line <= 0) return error;
   const Error at =
       program::SourceText{program.text, program.source}.error_at(statement.span, error.message, error.hint);
@@ -107,7 +107,7 @@ Error locate_error(Error error, const Program& program, const Statement& stateme
   return error;
 }
 
-constexpr const char* large_factor = "2^20";  // Symbol of value 2^20; factors of it represent counts beyond 2^63
+constexpr const char* large_factor_symbol = "2^20";  // Symbol of value 2^20; factors of it represent counts beyond 2^63
 
 Result<Polynomial> make_count(double count, std::string_view unit, double min_count) {
   if (!std::isfinite(count) || count < min_count || count != std::floor(count))
@@ -115,7 +115,7 @@ Result<Polynomial> make_count(double count, std::string_view unit, double min_co
   if (count > 1e38)
     return input_error(fmt::format("expected a count below 10^38, found {} {}", count, unit), "use smaller sizes");
   std::vector<std::string> factors;
-  for (; count >= 0x1p63; count /= 0x1p20) factors.emplace_back(large_factor);
+  for (; count >= 0x1p63; count /= 0x1p20) factors.emplace_back(large_factor_symbol);
   return Polynomial::make_term(static_cast<std::int64_t>(count), factors);
 }
 
@@ -171,7 +171,7 @@ std::vector<MaskCount> count_masks(const Program& program, const Bindings& given
     };
     const bool needed = std::any_of(work.begin(), work.end(), uses_symbol);
     if (mask.window || mask.routing) {
-      if (mask.window && !fits_for_all_sizes(program, *mask.window, given))
+      if (mask.window && !always_gives_result_size(program, *mask.window, given))
         for (std::string& dim : dependency_dims(*mask.window)) context.tied_dims.push_back(std::move(dim));
       const Polynomial all = mask.window ? full_window_count(*mask.window, mask.window_count)
                                          : full_routing_count(*mask.routing, mask.routing_count);
@@ -200,8 +200,8 @@ std::vector<MaskCount> count_masks(const Program& program, const Bindings& given
   return out;
 }
 
-// Ties H in G = H/8, which cannot take every size, and dimensions of sequences, whose size is fixed.
-void tie_quotient_dims(const Program& program, const Bindings& given, RooflineContext& context) {
+// Adds H in G = H/8, because H cannot take every size, and dimensions of sequences, whose sizes are fixed.
+void add_tied_dims(const Program& program, const Bindings& given, RooflineContext& context) {
   const auto fraction = [](const auto& term) { return term.second.denominator() != 1; };
   for (const Dimension& d : program.dims) {
     if (!lengths_along(program, d.name).empty()) context.tied_dims.push_back(d.name);
@@ -213,16 +213,16 @@ void tie_quotient_dims(const Program& program, const Bindings& given, RooflineCo
 }
 
 // Routes transfers over the machine's network, which must exist if anything is sent or the program is split.
-Status set_network(std::vector<Work>& work, const Program& program, bool cut, RooflineContext& context) {
+Status set_network(std::vector<Work>& work, const Program& program, bool is_split, RooflineContext& context) {
   const auto sends_bytes = [](const Work& one) { return !one.bytes_sent.is_zero(); };
-  if (!cut && std::none_of(work.begin(), work.end(), sends_bytes)) return Done{};
+  if (!is_split && std::none_of(work.begin(), work.end(), sends_bytes)) return Done{};
   auto network = make_network(context.machine);
   if (!network) return network.error();
   for (const MeshAxis& axis : program.mesh)
     if (const auto size = context.dims.find(axis.name); size != context.dims.end())
       network->mesh.emplace_back(axis.name[0], size->second);
   route_transfers(work, *network);
-  context.link = network->used_rate();
+  context.link_rate = network->used_rate();
   context.network = *std::move(network);
   return Done{};
 }
@@ -241,7 +241,7 @@ Status predict_all(Explanation& out, const Program& program, const std::vector<W
   out.ops.reserve(work.size());
   for (std::size_t i = 0; i < work.size(); ++i) {
     auto prediction = predict_operation(work[i], context);
-    if (!prediction) return locate_error(prediction.error(), program, program.statements[i]);
+    if (!prediction) return add_statement_position(prediction.error(), program, program.statements[i]);
     out.ops.push_back(*std::move(prediction));
   }
   if (context.thresholds) out.unsolved = dims_without_threshold(out, context.threshold_options.derived_sizes);
@@ -279,7 +279,7 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
   context.thresholds = small && thresholds == Thresholds::solved;
   Explanation out{.program_text = program.text, .machine = machine, .dim_names = context.order, .split = split};
   out.remarks = program.remarks;
-  tie_quotient_dims(program, given, context);
+  add_tied_dims(program, given, context);
   out.masks = count_masks(program, given, work, context);
   out.dims = context.dims;
   out.dims.erase(split_axis);
@@ -324,7 +324,7 @@ Result<Explanation> explain(Flops flops, Bytes bytes, const Machine& machine, DT
                   .math = dtype,
                   .flops = *counted_flops,
                   .bytes_in = *counted_bytes};
-  const Bindings sizes{{large_factor, 1 << 20}};
+  const Bindings sizes{{large_factor_symbol, 1 << 20}};
   RooflineContext context{machine, bandwidth->value, sizes, {}};
   context.sizes = {sizes.begin(), sizes.end()};
   Explanation out{.program_text = text, .machine = machine};

@@ -61,7 +61,7 @@ TEST(Explain, without_sizes_has_formulas_and_thresholds_but_no_numbers) {
   EXPECT_EQ(p.thresholds[0].value, std::nullopt);
 }
 
-TEST(Explain, takes_the_widest_operand_on_the_matrix_unit_and_f32_on_the_vector_unit) {
+TEST(Explain, uses_the_peak_of_the_widest_operand_or_f32_on_the_vector_unit) {
   const Machine m = make_test_machine({{DType::bf16, 4e12}, {DType::int8, 8e12}, {DType::tf32, 2e12}}, 1e12, 1e9);
   const auto peak = [&](const std::string& text) { return explained(text, m).ops.back().peak->rate.value; };
   EXPECT_EQ(peak("bf16[B, D] * int8[D, F] -> bf16[B, F]"), 4e12);
@@ -72,7 +72,7 @@ TEST(Explain, takes_the_widest_operand_on_the_matrix_unit_and_f32_on_the_vector_
   EXPECT_EQ(peak("int8[B] * int8[F] -> int8[B, F]"), 1e12);  // no sum: the vector unit's
 }
 
-TEST(Explain, names_the_vector_peak_that_a_machine_lacks_and_bounds_by_what_is_known) {
+TEST(Explain, reports_a_missing_vector_peak_and_gives_bounds_without_it) {
   const Explanation e = explained("x: bf16[N]\nu[N] = exp(x)", v5e, {{"N", 1000}});
   for (const Prediction* p : {&e.ops[0], &e.total}) {
     EXPECT_EQ(p->flops, 1000);
@@ -96,7 +96,7 @@ TEST(Explain, needs_no_peak_without_flops) {
   EXPECT_EQ(e.total.missing, "");
 }
 
-TEST(Explain, takes_a_launch_for_few_elements) {
+TEST(Explain, is_overhead_bound_for_few_elements) {
   Machine m = make_test_machine({}, 1e12, 1e9);
   m.numbers["launch_s"] = testing::make_number(1e-6);
   const Explanation e = explained("x: f32[N]\nu[N] = cos(x)\ny: f32[N] = cos(u)", m, {{"N", 10}});
@@ -107,7 +107,7 @@ TEST(Explain, takes_a_launch_for_few_elements) {
   EXPECT_DOUBLE_EQ(*e.fused->time_lower_s, 1e-6);
 }
 
-TEST(Explain, overlaps_the_units_of_a_fused_program) {
+TEST(Explain, overlaps_matrix_and_vector_unit_of_a_fused_program) {
   const Machine m = make_test_machine({{DType::bf16, 1e12}}, 1e9, 1e12);
   const Explanation e = explained("x: bf16[B, D]   w: bf16[D, F]\nu[B, F] = x * w\ny: bf16[B, F] = gelu(u)", m,
                                   {{"B", 100}, {"D", 1000}, {"F", 100}});
@@ -137,7 +137,7 @@ TEST(Explain, counts_half_bytes_and_reports_them_rounded_up) {
   EXPECT_EQ(explained("int4[N] * int4[N] -> int4[1]", m, {{"N", 3}}).ops.at(0).time_memory_s, 3.5);
 }
 
-TEST(Explain, counts_up_to_10_to_38_and_names_larger_counts) {
+TEST(Explain, counts_up_to_10_to_38_and_rejects_larger_counts) {
   const Count large = static_cast<Count>(1) << 67;
   EXPECT_TRUE(explained(product, v5e, {{"B", 4194304}, {"D", 4194304}, {"F", 4194304}}).ops[0].flops == large);
   EXPECT_EQ(error_of(product, v5e, {{"B", INT64_MAX}, {"D", INT64_MAX}, {"F", 2}}),

@@ -301,7 +301,7 @@ std::optional<std::int64_t> count_sequence_pairs(const IndexMask& mask, __int128
 
 }  // namespace
 
-std::string unused_symbol(const Program& program, std::string symbol) {
+std::string make_unused_symbol(const Program& program, std::string symbol) {
   const std::vector<std::string> dims = program.dim_names();
   while (std::any_of(dims.begin(), dims.end(), [&](const std::string& dim) { return dim.starts_with(symbol); }))
     symbol += "_";

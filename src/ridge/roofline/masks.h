@@ -58,7 +58,7 @@ struct ProgramMasks {
 };
 ProgramMasks find_masks(const Program& program);
 // Returns the symbol, with underscores behind it until no dimension of the program begins with it.
-std::string unused_symbol(const Program& program, std::string symbol);
+std::string make_unused_symbol(const Program& program, std::string symbol);
 
 // Returns the dimensions that the number of pairs depends on.
 std::vector<std::string> dependency_dims(const IndexMask& mask);

@@ -1,6 +1,6 @@
-// Compares the counts of masked programs with a literal walk over every element of every value: which are known to be 0
-// or -inf because the condition is false there, which are read by anything computed, and so which products and
-// operations remain. masks.cc works on complete masks, this test on single elements.
+// Compares the counts of masked programs with a reference that visits every element of every tensor. The reference
+// determines which elements are 0 or -inf outside the condition, which are read, and which operations remain. masks.cc
+// derives the same from complete masks.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -16,11 +16,11 @@ namespace ridge {
 namespace {
 
 using Index = std::map<std::string, std::int64_t>;
-enum class Known { nothing, zero, infinite };  // infinite means -inf
+enum class KnownValue { nothing, zero, infinite };  // infinite means -inf
 
-class ElementWalk {
+class MaskReference {
  public:
-  ElementWalk(const Program& program, Bindings sizes) : program_(program), sizes_(std::move(sizes)) {}
+  MaskReference(const Program& program, Bindings sizes) : program_(program), sizes_(std::move(sizes)) {}
 
   // Returns the FLOPs of each statement.
   std::vector<std::int64_t> flops() {
@@ -62,9 +62,9 @@ class ElementWalk {
     loop(0);
   }
 
-  Known known(const Element& e) const {
+  KnownValue known(const Element& e) const {
     const auto found = known_.find(e);
-    return found == known_.end() ? Known::nothing : found->second;
+    return found == known_.end() ? KnownValue::nothing : found->second;
   }
   bool needed(const Element& e) const {
     return program_.tensors[static_cast<std::size_t>(e.first)].role == TensorRole::output || needed_.contains(e);
@@ -74,7 +74,7 @@ class ElementWalk {
     const auto* op = std::get_if<Expression>(&statement.op);
     if (op == nullptr) return;
     nest(dims_of(op->result), {}, [&](const Index& at) {
-      if (const Known value = value_of(*op, op->nodes.size() - 1, at); value != Known::nothing)
+      if (const KnownValue value = value_of(*op, op->nodes.size() - 1, at); value != KnownValue::nothing)
         known_[element(op->result, at)] = value;
     });
   }
@@ -108,28 +108,29 @@ class ElementWalk {
     }
   }
 
-  Known value_of(const Expression& op, std::size_t i, const Index& at) const {
+  KnownValue value_of(const Expression& op, std::size_t i, const Index& at) const {
     const Node& n = node(op, i);
     if (n.kind == Node::Kind::tensor) return known(element(n.tensor, at));
     if (n.kind == Node::Kind::number) {
-      if (n.number == 0) return Known::zero;
-      return n.number == -HUGE_VAL ? Known::infinite : Known::nothing;
+      if (n.number == 0) return KnownValue::zero;
+      return n.number == -HUGE_VAL ? KnownValue::infinite : KnownValue::nothing;
     }
     if (n.kind == Node::Kind::along_dims)
-      return n.function == Function::softmax && value_of(op, argument(n, 0), at) == Known::infinite ? Known::zero
-                                                                                                    : Known::nothing;
-    if (n.kind != Node::Kind::call) return Known::nothing;
+      return n.function == Function::softmax && value_of(op, argument(n, 0), at) == KnownValue::infinite
+                 ? KnownValue::zero
+                 : KnownValue::nothing;
+    if (n.kind != Node::Kind::call) return KnownValue::nothing;
     if (n.function == Function::where) {
       const auto chosen = number(op, argument(n, 0), at);
-      if (!chosen) return Known::nothing;
+      if (!chosen) return KnownValue::nothing;
       return value_of(op, argument(n, *chosen != 0 ? 1 : 2), at);
     }
     if (n.function == Function::negate && node(op, argument(n, 0)).kind == Node::Kind::number)
-      return node(op, argument(n, 0)).number == HUGE_VAL ? Known::infinite : Known::nothing;
-    if (n.function != Function::multiply) return Known::nothing;
+      return node(op, argument(n, 0)).number == HUGE_VAL ? KnownValue::infinite : KnownValue::nothing;
+    if (n.function != Function::multiply) return KnownValue::nothing;
     const bool zero =
-        value_of(op, argument(n, 0), at) == Known::zero || value_of(op, argument(n, 1), at) == Known::zero;
-    return zero ? Known::zero : Known::nothing;
+        value_of(op, argument(n, 0), at) == KnownValue::zero || value_of(op, argument(n, 1), at) == KnownValue::zero;
+    return zero ? KnownValue::zero : KnownValue::nothing;
   }
 
   void walk(const Contraction& op) {
@@ -140,7 +141,8 @@ class ElementWalk {
       const Element left = element(op.left, at), right = element(op.right, at);
       needed_.insert(left);  // Products read both operands completely
       needed_.insert(right);
-      if (!needed(element(op.result, at)) || known(left) == Known::zero || known(right) == Known::zero) return;
+      if (!needed(element(op.result, at)) || known(left) == KnownValue::zero || known(right) == KnownValue::zero)
+        return;
       flops_ += sums ? 2 : 1;
     });
   }
@@ -152,7 +154,7 @@ class ElementWalk {
     });
   }
 
-  // Returns the index values of the dimensions that a value has itself.
+  // Returns the index values of the dimensions of node i's value.
   std::vector<std::int64_t> own(const Expression& op, std::size_t i, const Index& at) const {
     std::vector<std::int64_t> out;
     for (const std::string& dim : space(op, i)) out.push_back(at.at(dim));
@@ -173,7 +175,7 @@ class ElementWalk {
     const Node& n = node(op, i);
     if (n.kind == Node::Kind::tensor) needed_.insert(element(n.tensor, at));
     if (n.kind == Node::Kind::along_dims) return along(op, i, at);
-    if (n.kind != Node::Kind::call || value_of(op, i, at) == Known::zero) return;
+    if (n.kind != Node::Kind::call || value_of(op, i, at) == KnownValue::zero) return;
     if (space(op, i).empty()) return;  // Only numbers
     flops_ += n.repeat;
     for (std::size_t a = 0; a < n.arguments.size(); ++a) {
@@ -185,7 +187,7 @@ class ElementWalk {
     }
   }
 
-  // Counts once per row, regardless of its readers.
+  // Counts a function along dimensions once per row, however often the row is read.
   void along(const Expression& op, std::size_t i, const Index& at) {
     const Node& n = node(op, i);
     const std::size_t inner = argument(n, 0);
@@ -196,9 +198,9 @@ class ElementWalk {
     if (!computed_.insert({i, own(op, inner, row)}).second) return;
     const int each = n.function == Function::softmax ? 5 : 1;
     nest(over, row, [&](const Index& place) {
-      const Known value = value_of(op, inner, place);
-      if (n.function == Function::softmax && value == Known::infinite) return;
-      if (n.function == Function::sum && value == Known::zero) return;
+      const KnownValue value = value_of(op, inner, place);
+      if (n.function == Function::softmax && value == KnownValue::infinite) return;
+      if (n.function == Function::sum && value == KnownValue::zero) return;
       flops_ += each;
       compute(op, inner, place);
     });
@@ -206,7 +208,7 @@ class ElementWalk {
 
   const Program& program_;
   Bindings sizes_;
-  std::map<Element, Known> known_;
+  std::map<Element, KnownValue> known_;
   std::set<Element> needed_;
   std::set<std::pair<std::size_t, std::vector<std::int64_t>>> computed_;
   std::int64_t flops_ = 0;
@@ -264,7 +266,7 @@ std::string masked_program(testing::RandomProgram& random) {
   return text;
 }
 
-TEST(Count, agrees_with_a_walk_over_every_element_of_programs_with_masks) {
+TEST(Count, agrees_with_a_loop_over_every_element_of_masked_programs) {
   const Machine machine = testing::make_test_machine({{DType::bf16, 64}}, 16, 8);
   int masked = 0;
   const unsigned programs = testing::program_count(600);
@@ -278,7 +280,7 @@ TEST(Count, agrees_with_a_walk_over_every_element_of_programs_with_masks) {
     const auto e = explain(*program, machine, sizes, {}, Thresholds::skipped);
     ASSERT_TRUE(e.ok()) << text << e.error().to_string();
     masked += !e->masks.empty();
-    const std::vector<std::int64_t> walked = ElementWalk(*program, sizes).flops();
+    const std::vector<std::int64_t> walked = MaskReference(*program, sizes).flops();
     for (std::size_t s = 0; s < walked.size(); ++s)
       ASSERT_EQ(e->ops[s].flops, Count{walked[s]})
           << text << "statement " << s << ", seed " << seed << ", " << fmt::format("{}", sizes);

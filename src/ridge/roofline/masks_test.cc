@@ -41,7 +41,7 @@ TEST(ProgramMasks, count_the_unmasked_pairs_of_a_causal_mask) {
   EXPECT_EQ(e.ops[0].bytes, 2 * (8 * 4 + 8 * 4 + 8 * 8));  // Stored tensors are stored completely
 }
 
-TEST(ProgramMasks, have_a_closed_form_of_equal_dimensions_alone) {
+TEST(ProgramMasks, have_a_closed_form_only_for_equal_dimensions) {
   const Explanation open = explained(attention(causal, "dims T = S\n"));
   EXPECT_EQ(open.ops[0].work.flops.to_string(open.dim_names), "S*S*E + S*E");
   const Explanation two = explained(attention(causal), {{"T", 5}});
@@ -62,14 +62,14 @@ TEST(ProgramMasks, do_not_restrict_results_that_are_read_elsewhere) {
   EXPECT_TRUE(explained(text + "p: bf16[S, T] = cos(s)").masks.empty());
 }
 
-TEST(ProgramMasks, are_windows_too) {
+TEST(ProgramMasks, include_windows) {
   const Explanation e =
       explained(attention("(index(T) <= index(S)) * (index(S) - index(T) < 3)"), {{"S", 100}, {"T", 100}});
   EXPECT_EQ(e.ops[0].flops, 2 * 4 * (3 * 100 - 3));
 }
 
 // Compares with a literal loop over both indices.
-TEST(MasksProperty, count_what_a_loop_counts) {
+TEST(MasksProperty, count_equals_a_loop_over_both_indices) {
   std::mt19937 random(31);
   const auto up_to = [&](int n) { return static_cast<std::int64_t>(random() % static_cast<unsigned>(n)); };
   for (int i = 0; i < 20000; ++i) {
@@ -86,8 +86,8 @@ TEST(MasksProperty, count_what_a_loop_counts) {
   }
 }
 
-// One below the threshold, the other sum is larger, also if the number of pairs changes with the size.
-TEST(MasksProperty, thresholds_of_their_dimensions_separate) {
+// The limiter changes exactly at the threshold, also if the number of unmasked pairs depends on the size.
+TEST(MasksProperty, limiter_changes_at_the_threshold) {
   for (const char* dim : {"S", "T"}) {
     const Explanation e = explained(attention(causal), {{"S", 40}, {"T", 30}, {"E", 64}});
     for (const Threshold& t : e.total.thresholds) {

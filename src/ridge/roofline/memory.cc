@@ -147,8 +147,8 @@ std::set<std::string> find_token_dims(const Program& program) {
   return {};
 }
 
-// Question for the largest value of `dim` at which the peak fits into `capacity`.
-struct CapacityQuery {
+// Inputs of a search for the largest value of `dim` at which the peak fits into `capacity` bytes.
+struct FitQuery {
   const LiveBytes& live_bytes;
   const std::string& dim;
   double capacity;
@@ -170,7 +170,7 @@ struct LinearBytes {
   double boundary = 0;  // (capacity - rest)/slope
 };
 
-std::optional<LinearBytes> find_linear_bytes(const CapacityQuery& query, std::size_t kernel, const Bindings& sizes) {
+std::optional<LinearBytes> find_linear_bytes(const FitQuery& query, std::size_t kernel, const Bindings& sizes) {
   std::optional<Polynomial> count = query.live_bytes.bytes_at(kernel);
   if (const auto follows = query.options.derived_sizes.find(query.dim); follows != query.options.derived_sizes.end())
     count = substitute_derived_sizes(*count, follows->second);
@@ -185,16 +185,16 @@ std::optional<LinearBytes> find_linear_bytes(const CapacityQuery& query, std::si
   return LinearBytes{std::move(by_power[1]), std::move(by_power[0]), (query.capacity - *rest) / *slope};
 }
 
-constexpr double largest_size = 0x1p50;
+constexpr double max_searched_size = 0x1p50;
 
 // Solves for the largest size that fits. Bytes are linear in X for each kernel, so the solution for the kernel at the
 // peak gives a closer size. Returns nullopt after 8 steps, or if bytes are not linear.
-std::optional<Threshold> solve_capacity(const CapacityQuery& query, const Bindings& sizes,
-                                        const std::vector<std::string>& order) {
+std::optional<Threshold> solve_max_fitting_size(const FitQuery& query, const Bindings& sizes,
+                                                const std::vector<std::string>& order) {
   auto peak = query.live_bytes.find_peak(sizes);
   for (int step = 0; step < 8 && peak; ++step) {
     const auto line = find_linear_bytes(query, peak->kernel, sizes);
-    if (!line || line->boundary >= largest_size) return std::nullopt;
+    if (!line || line->boundary >= max_searched_size) return std::nullopt;
     const std::int64_t value = std::max<std::int64_t>(0, static_cast<std::int64_t>(std::floor(line->boundary)));
     if (value > 0 && !query.fits_at(value)) {
       peak = query.peak_at_size(value);
@@ -214,8 +214,8 @@ std::optional<Threshold> solve_capacity(const CapacityQuery& query, const Bindin
 }
 
 // Bisects for the largest size that fits; memory use only grows with a dimension. Returns nullopt if any size fits.
-std::optional<Threshold> search_capacity(const CapacityQuery& query) {
-  std::int64_t low = 0, high = static_cast<std::int64_t>(largest_size);
+std::optional<Threshold> search_max_fitting_size(const FitQuery& query) {
+  std::int64_t low = 0, high = static_cast<std::int64_t>(max_searched_size);
   if (query.fits_at(high)) return std::nullopt;
   while (high - low > 1) {
     const std::int64_t middle = low + (high - low) / 2;
@@ -252,7 +252,7 @@ void add_tensors(MemoryUse& memory, const Program& program, const Bindings& size
       out.copies = *out.all_bytes / *once;
     if (out.parameter) {
       memory.parameters +=
-          full_bytes * Rational(8 * stored_bits(tensor.dtype).elements, stored_bits(tensor.dtype).bits);
+          full_bytes * Rational(8 * scale_block_bits(tensor.dtype).elements, scale_block_bits(tensor.dtype).bits);
       parameter_bytes += full_bytes;
     }
     memory.tensors.push_back(std::move(out));
@@ -298,9 +298,9 @@ MemoryUse analyze_memory(const Program& program, const Machine& machine, const B
   if (program.statements.size() > max_solved_statements || !options.rebind) return out;
   for (const std::string& dim : order) {
     if (!present.contains(dim) && !options.derived_sizes.contains(dim)) continue;
-    const CapacityQuery query{live, dim, *out.capacity, options};
-    auto threshold = solve_capacity(query, sizes, order);
-    if (!threshold) threshold = search_capacity(query);
+    const FitQuery query{live, dim, *out.capacity, options};
+    auto threshold = solve_max_fitting_size(query, sizes, order);
+    if (!threshold) threshold = search_max_fitting_size(query);
     if (threshold) out.capacity_thresholds.push_back(*std::move(threshold));
   }
   return out;

@@ -1,4 +1,4 @@
-// The two matrices of the notes, and a line-by-line count of every small shape.
+// Compares with two worked problems (s1_11, s1_12), and with a line-by-line count of every small shape.
 #include "ridge/roofline/memory_lines.h"
 
 #include <gtest/gtest.h>
@@ -10,14 +10,14 @@
 namespace ridge {
 namespace {
 
-TEST(MemoryLines, of_four_columns_are_4_in_a_4_by_12_and_7_in_a_4_by_13_matrix) {
+TEST(MemoryLines, four_columns_touch_4_lines_of_4x12_and_7_lines_of_4x13) {
   EXPECT_EQ(count_lines({.rows = 4, .leading = 12, .width = 4, .line_bytes = 16}), (LineCount{4, 4, 0}));  // s1_11
   EXPECT_EQ(count_lines({.rows = 4, .leading = 13, .width = 4, .line_bytes = 16}), (LineCount{7, 4, 3}));  // s1_12
   EXPECT_EQ(pad_leading_dimension(13, 32, 16), 16);
   EXPECT_EQ(count_lines({.rows = 4, .leading = 16, .width = 4, .line_bytes = 16}), (LineCount{4, 4, 0}));
 }
 
-LineCount brute_force(const TileAccess& a) {
+LineCount count_lines_directly(const TileAccess& a) {
   std::set<std::int64_t> touched;
   LineCount count;
   for (std::int64_t row = 0; row < a.rows; ++row) {
@@ -42,7 +42,7 @@ TEST(MemoryLines, equal_a_line_by_line_count) {
         for (std::int64_t width = 1; width <= leading; width += 3)
           for (const std::int64_t rows : {1, 2, 7, 64, 801}) {
             const TileAccess a{rows, leading, (leading - width) / 2, width, bits, line};
-            ASSERT_EQ(count_lines(a), brute_force(a))
+            ASSERT_EQ(count_lines(a), count_lines_directly(a))
                 << rows << "x" << leading << " " << width << " " << bits << " " << line;
             ++checked;
           }

@@ -8,7 +8,7 @@
 namespace ridge {
 namespace {
 
-Machine machine_of(double capacity) {
+Machine make_memory_machine(double capacity) {
   Machine machine = testing::make_test_machine({{DType::bf16, 64}, {DType::int8, 64}}, 16, 8);
   machine.memory[0].capacity = testing::make_number(capacity);
   machine.links.push_back({.name = "ici", .bandwidth = testing::make_number(1)});
@@ -16,7 +16,7 @@ Machine machine_of(double capacity) {
 }
 
 MemoryUse memory(const std::string& text, const Bindings& given, double capacity) {
-  const auto e = explain(parse(text).value(), machine_of(capacity), given);
+  const auto e = explain(parse(text).value(), make_memory_machine(capacity), given);
   EXPECT_TRUE(e.ok()) << (e.ok() ? "" : e.error().to_string());
   return *e->memory;
 }
@@ -35,7 +35,7 @@ TEST(MemoryUse, holds_inputs_throughout_and_results_until_they_are_read) {
   EXPECT_EQ(m.min_chips, 1);
 }
 
-TEST(MemoryUse, says_up_to_which_size_it_fits) {
+TEST(MemoryUse, reports_the_largest_size_that_fits) {
   const MemoryUse m = memory(mlp, {{"B", 3}}, 100000);
   const auto of = [&](const std::string& dim) {
     for (const Threshold& t : m.capacity_thresholds)
@@ -55,7 +55,7 @@ TEST(MemoryUse, says_up_to_which_size_it_fits) {
   }
 }
 
-TEST(MemoryUse, searches_where_a_size_occurs_squared) {
+TEST(MemoryUse, searches_for_the_largest_size_if_it_occurs_squared) {
   const std::string square = "dims M = N\nx: bf16[N, M]\ny: bf16[N, M] = cos(x)";
   const MemoryUse m = memory(square, {{"N", 3}}, 10000);
   ASSERT_EQ(m.capacity_thresholds.size(), 2u);
@@ -72,7 +72,7 @@ TEST(MemoryUse, reports_the_number_of_chips_if_one_is_too_small) {
   EXPECT_EQ(m.capacity_thresholds.back().relation, Relation::never);  // the weights alone are 1600 B
 }
 
-TEST(MemoryUse, of_a_mesh_counts_every_copy) {
+TEST(MemoryUse, counts_every_copy_on_a_mesh) {
   const MemoryUse m =
       memory("mesh X = 2, Y = 8, Z = 2\na: int8[I_XY, J]\ny: int8[I_XY, J] = a", {{"I", 128}, {"J", 2048}}, 1e9);
   EXPECT_EQ(m.tensors[0].device_bytes, 16384);
@@ -80,15 +80,16 @@ TEST(MemoryUse, of_a_mesh_counts_every_copy) {
   EXPECT_EQ(m.tensors[0].copies, 2);
 }
 
-TEST(MemoryUse, of_a_gathered_weight_holds_all_of_it) {
+TEST(MemoryUse, includes_the_whole_gathered_weight) {
   const MemoryUse m = memory("mesh X = 64\nw: bf16[D_X, F]   x: bf16[B_X, D]\ng[D, F] = w\ny: bf16[B_X, F] = x * g",
                              {{"B", 64}, {"D", 64}, {"F", 100}}, 1e9);
   EXPECT_EQ(m.peak_statement, "y");
   EXPECT_EQ(m.peak_bytes, 2 * (100 + 64 + 64 * 100 + 100));
 }
 
-// Each row of S reads T cached tokens, which have none of its dimensions; a router's experts are weights nevertheless.
-TEST(MemoryUse, keys_and_values_of_a_cache_are_no_parameters) {
+// Cached keys and values have T but no token dimension of the input. The experts of a router lack it, too, but are
+// weights.
+TEST(MemoryUse, does_not_count_cached_keys_and_values_as_parameters) {
   const MemoryUse cached = memory(
       "dims S = 2, T = 40, G = 3, R = 2, E = 5, D = 7\nx: bf16[S, D]   wq: bf16[D, G, R, E]\n"
       "keys: bf16[T, G, E]   values: bf16[T, G, E]\nq[S, G, R, E] = x * wq\ns[G, R, S, T] = q * keys\n"
@@ -104,10 +105,10 @@ TEST(MemoryUse, keys_and_values_of_a_cache_are_no_parameters) {
 }
 
 // u and h stay inside the kernel, so inputs and y are live; with u and h in one kernel, only u is not stored.
-TEST(MemoryUse, intermediates_of_a_kernel_take_none) {
+TEST(MemoryUse, intermediates_inside_a_kernel_take_no_memory) {
   const Program program = parse(mlp).value();
   const Bindings given{{"B", 3}};
-  const auto e = explain(program, machine_of(1e6), given);
+  const auto e = explain(program, make_memory_machine(1e6), given);
   const double inputs = 2 * (3 * 10 + 400 + 400);
   const MemoryUse all = analyze_memory(program, *e, given, {{0, 1, 2}});
   EXPECT_EQ(all.peak_bytes, inputs + 2 * 3 * 10);

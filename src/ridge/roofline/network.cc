@@ -82,22 +82,22 @@ Polynomial bytes_sent_at_level(const Transfer& t, std::int64_t inside, std::int6
 
 // Level on which a transfer takes longest: the bytes that a chip sends there and their rate.
 struct SlowestLevel {
-  Polynomial sent;
+  Polynomial bytes_sent;
   double rate = 0;
   std::string link = {};  // Name of the outer level's link; the empty string means the first link
 };
 
-// Each level sends a fixed fraction of V, so the slowest is known before V.
+// Each level sends a fixed fraction of the bytes, so the slowest level does not depend on their number.
 SlowestLevel find_slowest_level(const Transfer& t, const Network& network) {
   SlowestLevel out;
   double slowest = 0;
   for (const LevelWork& level : count_level_work(t, network)) {
-    const bool none = t.bytes.is_zero() || level.sent.is_zero();
+    const bool none = t.bytes.is_zero() || level.bytes_sent.is_zero();
     const double part =
-        none ? 0 : level.sent.terms().begin()->second.to_double() / t.bytes.terms().begin()->second.to_double();
+        none ? 0 : level.bytes_sent.terms().begin()->second.to_double() / t.bytes.terms().begin()->second.to_double();
     if (out.rate > 0 && part / level.rate <= slowest) continue;
     out.link = out.rate > 0 ? level.link : "";
-    out.sent = level.sent;
+    out.bytes_sent = level.bytes_sent;
     out.rate = level.rate;
     slowest = part / level.rate;
   }
@@ -106,12 +106,12 @@ SlowestLevel find_slowest_level(const Transfer& t, const Network& network) {
 
 }  // namespace
 
-// Returns the bytes that the first link's used rate sends in the time of the slowest level.
+// Returns the bytes that the first link would send, at its rate in use, in the time of the slowest level.
 static Polynomial to_first_link_bytes(const SlowestLevel& slowest, const Network& network) {
   if (slowest.link.empty())
-    return slowest.sent * Rational(network.links_used, std::llround(slowest.rate / network.rate));
+    return slowest.bytes_sent * Rational(network.links_used, std::llround(slowest.rate / network.rate));
   const double times = network.used_rate() / slowest.rate;
-  return slowest.sent * Rational(std::llround(times * (1 << 20)), 1 << 20);
+  return slowest.bytes_sent * Rational(std::llround(times * (1 << 20)), 1 << 20);
 }
 
 std::vector<std::int64_t> group_sizes(const Transfer& transfer, const Network& network) {
@@ -163,7 +163,7 @@ std::vector<LevelWork> count_level_work(const Transfer& t, const Network& networ
 
 double time_transfer(const Transfer& transfer, const Network& network) {
   const SlowestLevel slowest = find_slowest_level(transfer, network);
-  const auto bytes = slowest.sent.as_constant();
+  const auto bytes = slowest.bytes_sent.as_constant();
   return (bytes ? bytes->to_double() / slowest.rate : 0) +
          static_cast<double>(count_hops(transfer, network)) * network.latency_s;
 }
@@ -234,7 +234,7 @@ void route_transfers(std::vector<Work>& work, Network& network) {
     each.bytes_sent = each.link_load = Polynomial();
     for (const Transfer& t : each.transfers) {
       const SlowestLevel slowest = find_slowest_level(t, network);
-      each.bytes_sent += slowest.sent;
+      each.bytes_sent += slowest.bytes_sent;
       each.link_load += to_first_link_bytes(slowest, network) + latency_bytes(t, network, network.used_rate());
       if (!slowest.link.empty()) network.slowest_level = slowest.link;
     }

@@ -8,7 +8,7 @@
 namespace ridge {
 namespace {
 
-Machine joined(std::optional<Topology> topology, double links, double latency = 0) {
+Machine make_linked_machine(std::optional<Topology> topology, double links, double latency = 0) {
   Machine machine = testing::make_test_machine({{DType::bf16, 1e15}}, 1e15, 1e15);
   Link link{.name = "ici", .bandwidth = testing::make_number(1e9), .topology = topology};
   if (links > 0) link.count = testing::make_number(links);
@@ -27,15 +27,15 @@ const std::string gather = "x: bf16[N, D_X]\ny: bf16[N, D] = x", exchange = "x: 
                   reduce = "x: bf16[N, D]{U_X}\ny: bf16[N, D] = x";
 const Bindings eight{{"X", 8}, {"N", 1000}, {"D", 1000}};  // 2 MB
 
-TEST(Network, of_an_unknown_topology_is_one_ring_one_way) {
-  const Machine machine = joined({}, 4);
+TEST(Network, unknown_topology_is_one_ring_in_one_direction) {
+  const Machine machine = make_linked_machine({}, 4);
   EXPECT_DOUBLE_EQ(seconds(gather, machine, eight), 7 / 8.0 * 2e6 / 1e9);
   EXPECT_DOUBLE_EQ(seconds(reduce, machine, eight), 2 * 7 / 8.0 * 2e6 / 1e9);
   EXPECT_DOUBLE_EQ(seconds(exchange, machine, eight), 7 / 2.0 * 2.5e5 / 1e9);
 }
 
-TEST(Network, of_a_ring_runs_both_ways) {
-  const Machine machine = joined(Topology::ring, 4);
+TEST(Network, ring_sends_in_both_directions) {
+  const Machine machine = make_linked_machine(Topology::ring, 4);
   EXPECT_DOUBLE_EQ(seconds(gather, machine, eight), 7 / 8.0 * 2e6 / 2e9);
   // A quarter of the unidirectional ring's time: half the distance over twice the links.
   EXPECT_DOUBLE_EQ(seconds(exchange, machine, eight), 64 / 4 / 8.0 * 2.5e5 / 2e9);
@@ -43,42 +43,44 @@ TEST(Network, of_a_ring_runs_both_ways) {
   EXPECT_DOUBLE_EQ(seconds(gather, machine, two), 1 / 2.0 * 2e6 / 1e9);  // Two devices: one link between them
 }
 
-TEST(Network, of_two_axes_takes_the_links_of_both) {
+TEST(Network, transfer_over_two_mesh_axes_uses_the_links_of_both) {
   const std::string text = "x: bf16[N, D_XY]\ny: bf16[N, D] = x";
-  EXPECT_DOUBLE_EQ(seconds(text, joined(Topology::ring, 4), {{"X", 4}, {"Y", 4}, {"N", 1000}, {"D", 1600}}),
-                   15 / 16.0 * 3.2e6 / 4e9);
+  EXPECT_DOUBLE_EQ(
+      seconds(text, make_linked_machine(Topology::ring, 4), {{"X", 4}, {"Y", 4}, {"N", 1000}, {"D", 1600}}),
+      15 / 16.0 * 3.2e6 / 4e9);
 }
 
-TEST(Network, of_a_switch_sends_directly_over_every_link) {
-  const Machine machine = joined(Topology::switched, 18);
+TEST(Network, switch_sends_directly_over_every_link) {
+  const Machine machine = make_linked_machine(Topology::switched, 18);
   EXPECT_DOUBLE_EQ(seconds(gather, machine, eight), 7 / 8.0 * 2e6 / 18e9);
   EXPECT_DOUBLE_EQ(seconds(exchange, machine, eight), 7 / 8.0 * 2.5e5 / 18e9);
 }
 
-TEST(Network, of_direct_links_uses_one_per_other_device) {
-  const Machine machine = joined(Topology::direct, 7);
+TEST(Network, direct_links_use_one_link_per_other_device) {
+  const Machine machine = make_linked_machine(Topology::direct, 7);
   EXPECT_DOUBLE_EQ(seconds(gather, machine, eight), 7 / 8.0 * 2e6 / 7e9);
   const Bindings four{{"X", 4}, {"N", 1000}, {"D", 1000}};
   EXPECT_DOUBLE_EQ(seconds(gather, machine, four), 3 / 4.0 * 2e6 / 3e9);
 }
 
-TEST(Network, waits_for_the_hops) {
+TEST(Network, adds_the_latency_of_hops) {
   const Bindings small{{"X", 4}, {"N", 1}, {"D", 128}};  // 256 B
-  EXPECT_NEAR(seconds(gather, joined(Topology::ring, 4, 1e-6), small), 2e-6 + 192 / 2e9, 1e-9);
-  EXPECT_NEAR(seconds(gather, joined({}, 0, 1e-6), small), 3e-6 + 192 / 1e9, 1e-9);
-  EXPECT_NEAR(seconds(reduce, joined(Topology::switched, 4, 1e-6), small), 2e-6 + 384 / 4e9, 1e-9);
+  EXPECT_NEAR(seconds(gather, make_linked_machine(Topology::ring, 4, 1e-6), small), 2e-6 + 192 / 2e9, 1e-9);
+  EXPECT_NEAR(seconds(gather, make_linked_machine({}, 0, 1e-6), small), 3e-6 + 192 / 1e9, 1e-9);
+  EXPECT_NEAR(seconds(reduce, make_linked_machine(Topology::switched, 4, 1e-6), small), 2e-6 + 384 / 4e9, 1e-9);
 }
 
 // If transfers use different links, the slower one sets the rate, and the others' bytes are scaled.
 TEST(Network, adds_transfers_over_different_links) {
   const std::string text = "x: bf16[N, D_XY]   z: bf16[N, D_X]\ny: bf16[N, D] = x\nu: bf16[N, D] = z";
   const double expected = 15 / 16.0 * 3.2e6 / 4e9 + 3 / 4.0 * 3.2e6 / 2e9;
-  EXPECT_DOUBLE_EQ(seconds(text, joined(Topology::ring, 4), {{"X", 4}, {"Y", 4}, {"N", 1000}, {"D", 1600}}), expected);
+  EXPECT_DOUBLE_EQ(
+      seconds(text, make_linked_machine(Topology::ring, 4), {{"X", 4}, {"Y", 4}, {"N", 1000}, {"D", 1600}}), expected);
 }
 
 // Eight nodes of eight chips: each chip's link carries an eighth of the data from outside, at 50 GB/s.
-TEST(Network, of_more_chips_than_a_link_joins_uses_the_next_link) {
-  Machine machine = joined(Topology::switched, 18);
+TEST(Network, more_chips_than_the_first_link_joins_use_the_next_link) {
+  Machine machine = make_linked_machine(Topology::switched, 18);
   machine.links[0].bandwidth = testing::make_number(25e9);
   machine.links.push_back(
       {.name = "scaleout", .bandwidth = testing::make_number(50e9), .topology = Topology::switched});
@@ -100,12 +102,12 @@ TEST(Network, of_more_chips_than_a_link_joins_uses_the_next_link) {
 
 // Chip (0,0) to chip (3,3) of a 4 x 4 torus: two links lead away from the first chip.
 TEST(Network, times_a_point_to_point_transfer) {
-  const PointToPointTransfer p = *time_point_to_point(joined(Topology::ring, 4, 1e-6), 17e6, 6);
+  const PointToPointTransfer p = *time_point_to_point(make_linked_machine(Topology::ring, 4, 1e-6), 17e6, 6);
   EXPECT_EQ(p.links, 2);
   EXPECT_DOUBLE_EQ(p.first_byte_s, 6e-6);
   EXPECT_DOUBLE_EQ(p.last_byte_s, 6e-6 + 17e6 / 2e9);
-  EXPECT_EQ(time_point_to_point(joined(Topology::switched, 18), 18e9, 1)->last_byte_s, 1);
-  EXPECT_EQ(time_point_to_point(joined({}, 0), 0, 1).error().message,
+  EXPECT_EQ(time_point_to_point(make_linked_machine(Topology::switched, 18), 18e9, 1)->last_byte_s, 1);
+  EXPECT_EQ(time_point_to_point(make_linked_machine({}, 0), 0, 1).error().message,
             "expected bytes above 0 and 1 to 1048576 hops, found 0 and 1");
 }
 
@@ -113,10 +115,11 @@ TEST(Network, describes_its_assumptions) {
   const auto said = [](const std::string& text, const Machine& machine) {
     return ridge::describe_network(*explain(parse(text).value(), machine, eight)->network);
   };
-  EXPECT_EQ(said(gather, joined(Topology::switched, 18)), "18 x ici: directly through a switch, 18.00 GB/s one way");
-  EXPECT_EQ(said(gather, joined(Topology::ring, 4, 1e-6)),
+  EXPECT_EQ(said(gather, make_linked_machine(Topology::switched, 18)),
+            "18 x ici: directly through a switch, 18.00 GB/s one way");
+  EXPECT_EQ(said(gather, make_linked_machine(Topology::ring, 4, 1e-6)),
             "2 x ici: a ring along each mesh axis, both ways, 2.000 GB/s one way, 1.000 us per hop");
-  EXPECT_EQ(said(gather, joined({}, 4)), "ici: one ring, one way, 1.000 GB/s one way");
+  EXPECT_EQ(said(gather, make_linked_machine({}, 4)), "ici: one ring, one way, 1.000 GB/s one way");
 }
 
 }  // namespace

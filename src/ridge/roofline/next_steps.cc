@@ -69,7 +69,7 @@ std::vector<int> adjacent_statements(const Program& program, int tensor) {
 }
 
 // True if fusing may save enough: it saves at most the times of all statements but the longest.
-bool can_gain(const StepContext& context, const std::vector<int>& statements) {
+bool can_fusing_gain(const StepContext& context, const std::vector<int>& statements) {
   double sum = 0, longest = 0;
   for (const int s : statements) {
     const double seconds = context.op(s).time_lower_s.value_or(0);
@@ -80,7 +80,7 @@ bool can_gain(const StepContext& context, const std::vector<int>& statements) {
 }
 
 // True if `candidate` merges the groups that contain `adjacent`, and no other group.
-bool joins_only(const KernelGroups& groups, const KernelGroups& candidate, const std::vector<int>& adjacent) {
+bool merges_only_adjacent(const KernelGroups& groups, const KernelGroups& candidate, const std::vector<int>& adjacent) {
   const auto touched = std::count_if(groups.begin(), groups.end(), [&](const std::vector<int>& group) {
     return std::any_of(group.begin(), group.end(),
                        [&](int s) { return std::find(adjacent.begin(), adjacent.end(), s) != adjacent.end(); });
@@ -90,7 +90,7 @@ bool joins_only(const KernelGroups& groups, const KernelGroups& candidate, const
 
 // Fuses statements around one intermediate after another, as long as each fusion gains and moves fewer bytes:
 // overlapping a memory-bound and a compute-bound statement needs no common kernel.
-KernelGroups choose_groups(const StepContext& context) {
+KernelGroups choose_fused_groups(const StepContext& context) {
   const Dependencies dependences(context.program);
   KernelGroups groups = unfused_groups(context.program);
   auto best = context.time_fused(groups);
@@ -99,9 +99,9 @@ KernelGroups choose_groups(const StepContext& context) {
   for (std::size_t t = 0; t < context.program.tensors.size(); ++t) {
     if (context.program.tensors[t].role != TensorRole::intermediate) continue;
     const std::vector<int> adjacent = adjacent_statements(context.program, static_cast<int>(t));
-    if (adjacent.size() < 2 || !can_gain(context, adjacent)) continue;
+    if (adjacent.size() < 2 || !can_fusing_gain(context, adjacent)) continue;
     KernelGroups candidate = dependences.join_groups(groups, adjacent);
-    if (!joins_only(groups, candidate, adjacent)) continue;
+    if (!merges_only_adjacent(groups, candidate, adjacent)) continue;
     const auto variant = context.time_fused(candidate);
     if (!variant || best->seconds - variant->seconds < min_gain ||
         best->memory_seconds - variant->memory_seconds < min_gain)
@@ -113,7 +113,7 @@ KernelGroups choose_groups(const StepContext& context) {
 }
 
 void add_fusions(const StepContext& context, std::vector<NextStep>& steps) {
-  for (const std::vector<int>& group : choose_groups(context)) {
+  for (const std::vector<int>& group : choose_fused_groups(context)) {
     if (group.size() < 2) continue;
     const auto variant =
         context.time_fused(Dependencies(context.program).join_groups(unfused_groups(context.program), group));
@@ -152,8 +152,8 @@ std::vector<SplitTime> time_single_splits(const StepContext& context) {
   std::vector<SplitTime> out;
   for (const Dimension& dim : context.program.dims) {
     const auto size = context.explanation.dims.find(dim.name);
-    if (size == context.explanation.dims.end() || size->second % suggested_chips != 0) continue;
-    const DimensionSplit split{dim.name, suggested_chips};
+    if (size == context.explanation.dims.end() || size->second % suggested_split_chips != 0) continue;
+    const DimensionSplit split{dim.name, suggested_split_chips};
     if (const auto seconds = context.time_variant(context.program, split)) out.push_back({split, *seconds});
   }
   std::stable_sort(out.begin(), out.end(), is_faster);
@@ -182,10 +182,10 @@ void add_split(const StepContext& context, std::vector<NextStep>& steps) {
   SplitTime best = single.front();
   const auto pair = std::min_element(paired.begin(), paired.end(), is_faster);
   if (pair != paired.end() && pair->seconds < (1 - min_gain_fraction) * best.seconds) best = *pair;
-  std::string options = fmt::format("--split {}={}", best.split.dim, suggested_chips);
+  std::string options = fmt::format("--split {}={}", best.split.dim, suggested_split_chips);
   for (const DimensionSplit& each : best.split.other_splits)
-    options += fmt::format(" --split {}={}", each.dim, suggested_chips);
-  steps.push_back(make_step(context, fmt::format("{} chips, {} split", suggested_chips, format_dims(best.split)),
+    options += fmt::format(" --split {}={}", each.dim, suggested_split_chips);
+  steps.push_back(make_step(context, fmt::format("{} chips, {} split", suggested_split_chips, format_dims(best.split)),
                             best.seconds, std::move(options)));
 }
 
@@ -236,8 +236,8 @@ std::optional<NextStep> make_size_step(const StepContext& context, const Limiter
   return step;
 }
 
-// Returns the dimensions of `dims` that no weight has, so the model stays as they grow; all of `dims` if there are
-// none.
+// Returns the dimensions of `dims` that no weight has, so that other sizes do not change the model. Returns all of
+// `dims` if there are none.
 std::vector<std::string> dims_without_weights(const Program& program, const std::vector<std::string>& dims) {
   std::vector<std::string> out;
   const std::vector<int> weight_tensors = find_weights(program);
@@ -282,7 +282,7 @@ std::vector<std::string> relevant_dimensions(const Program& program, const Expla
 std::vector<NextStep> suggest_next_steps(const Program& program, const Explanation& explanation,
                                          const std::vector<std::string>& dims, const TimeEstimator& time_of) {
   const auto seconds = time_of(program, explanation);
-  if (!seconds || *seconds <= 0 || program.statements.size() > max_next_statements) return {};
+  if (!seconds || *seconds <= 0 || program.statements.size() > max_suggest_statements) return {};
   const StepContext context{program, explanation, time_of, *seconds};
   std::vector<NextStep> steps;
   add_fusions(context, steps);

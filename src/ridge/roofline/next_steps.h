@@ -30,12 +30,12 @@ std::vector<std::string> relevant_dimensions(const Program& program, const Expla
                                              const Bindings& given);
 
 // Returns each step once, largest gain first, then sizes by the time of their statements. `explanation` is that of
-// `program`. Returns nothing if the time is unknown or the program exceeds `max_next_statements`.
+// `program`. Returns nothing if the time is unknown or the program exceeds `max_suggest_statements`.
 std::vector<NextStep> suggest_next_steps(const Program& program, const Explanation& explanation,
                                          const std::vector<std::string>& dims,
                                          const TimeEstimator& time_of = lower_bound_seconds);
 
-inline constexpr std::int64_t suggested_chips = 8;      // Common number of chips in one machine
-inline constexpr std::size_t max_next_statements = 64;  // Larger programs would take longer than explaining them
+inline constexpr std::int64_t suggested_split_chips = 8;   // Common number of chips in one machine
+inline constexpr std::size_t max_suggest_statements = 64;  // Larger programs would take longer than explaining them
 
 }  // namespace ridge

@@ -10,7 +10,7 @@ namespace ridge {
 namespace {
 
 // Rates: 100 TFLOP/s bf16, 10 TFLOP/s f32, 1 TB/s, and a link of 0.1 TB/s.
-Machine linked(double bandwidth = 1e12) {
+Machine make_linked_machine(double bandwidth = 1e12) {
   Machine machine = testing::make_test_machine({{DType::bf16, 1e14}, {DType::int8, 2e14}}, 1e13, bandwidth);
   machine.links.push_back({.name = "link", .bandwidth = testing::make_number(1e11)});
   return machine;
@@ -32,7 +32,7 @@ struct Explained {
   Program program;
   Explanation explanation;
 };
-Explained explained(const char* text, const Bindings& given = {}, const Machine& machine = linked()) {
+Explained explained(const char* text, const Bindings& given = {}, const Machine& machine = make_linked_machine()) {
   Program program = *parse(text);
   auto explanation = explain(program, machine, given);
   return {std::move(program), *std::move(explanation)};
@@ -41,16 +41,16 @@ std::vector<NextStep> steps(const char* text, const Bindings& given = {}) {
   const Explained e = explained(text, given);
   return suggest_next_steps(e.program, e.explanation, relevant_dimensions(e.program, e.explanation, given));
 }
-const NextStep* named(const std::vector<NextStep>& steps, const std::string& what) {
+const NextStep* find_step(const std::vector<NextStep>& steps, const std::string& what) {
   for (const NextStep& step : steps)
     if (step.description == what) return &step;
   return nullptr;
 }
 
 TEST(NextSteps, FuseAroundStoredIntermediates) {
-  const Explained e = explained(attention, {}, linked(5e11));
+  const Explained e = explained(attention, {}, make_linked_machine(5e11));
   const auto found = suggest_next_steps(e.program, e.explanation, {});
-  const NextStep* fuse = named(found, "fuse s, p, o");
+  const NextStep* fuse = find_step(found, "fuse s, p, o");
   ASSERT_NE(fuse, nullptr);
   EXPECT_EQ(fuse->options, "--fuse s,p,o");
   EXPECT_DOUBLE_EQ(*fuse->time_s, *e.explanation.fused->time_lower_s);
@@ -59,23 +59,23 @@ TEST(NextSteps, FuseAroundStoredIntermediates) {
 
 // With a faster memory, the products of scores and output are both compute-bound: fusing them gains nothing, so softmax
 // is fused with only one of them.
-TEST(NextSteps, FuseOnlyWhatGains) {
-  EXPECT_NE(named(steps(attention), "fuse s, p"), nullptr);
-  EXPECT_EQ(named(steps(attention), "fuse s, p, o"), nullptr);
+TEST(NextSteps, FuseOnlyIfItSavesTime) {
+  EXPECT_NE(find_step(steps(attention), "fuse s, p"), nullptr);
+  EXPECT_EQ(find_step(steps(attention), "fuse s, p, o"), nullptr);
 }
 
-TEST(NextSteps, NarrowWeightsWhereTheyAreRead) {
+TEST(NextSteps, SuggestNarrowWeightsIfReadingThemTakesLong) {
   const auto few = steps(layer), many = steps(layer, {{"B", 4096}});
-  ASSERT_NE(named(few, "int8 or fp8 weights"), nullptr);
+  ASSERT_NE(find_step(few, "int8 or fp8 weights"), nullptr);
   // Half of 2 * 4096 * 16384 * 2 bytes at 1 TB/s, and a small part of the rest.
-  EXPECT_NEAR(*named(few, "int8 or fp8 weights")->gain_s, 4096.0 * 16384 * 2 / 1e12, 1e-9);
-  EXPECT_EQ(*named(many, "int8 or fp8 weights")->gain_s, 0);
-  EXPECT_EQ(named(steps(attention), "int8 or fp8 weights"), nullptr) << "it has none";
+  EXPECT_NEAR(*find_step(few, "int8 or fp8 weights")->gain_s, 4096.0 * 16384 * 2 / 1e12, 1e-9);
+  EXPECT_EQ(*find_step(many, "int8 or fp8 weights")->gain_s, 0);
+  EXPECT_EQ(find_step(steps(attention), "int8 or fp8 weights"), nullptr) << "it has none";
 }
 
 TEST(NextSteps, SplitOverChipsAlongTheBestDimension) {
   const std::vector<NextStep> found = steps(attention);
-  const NextStep* chips = named(found, "8 chips, H split");
+  const NextStep* chips = find_step(found, "8 chips, H split");
   ASSERT_NE(chips, nullptr);
   EXPECT_NEAR(*chips->time_s * 8, *explained(attention).explanation.total.time_lower_s, 1e-9);
   EXPECT_EQ(chips->options, "--split H=8");
@@ -90,22 +90,23 @@ o[B, D] = q * wo
 u[B, F] = o * up
 y: bf16[B, D] = u * down)";
   const std::vector<NextStep> found = steps(two);
-  const NextStep* chips = named(found, "8 chips, F and H split");
+  const NextStep* chips = find_step(found, "8 chips, F and H split");
   ASSERT_NE(chips, nullptr);
   EXPECT_EQ(chips->options, "--split F=8 --split H=8");
   const Explained e = explained(two);
   DimensionSplit both{"F", 8};
   both.other_splits.push_back({"H", 8});
-  EXPECT_DOUBLE_EQ(*chips->time_s, *explain(e.program, linked(), {}, both)->total.time_lower_s);
+  EXPECT_DOUBLE_EQ(*chips->time_s, *explain(e.program, make_linked_machine(), {}, both)->total.time_lower_s);
   for (const Dimension& dim : e.program.dims)
-    EXPECT_GT(*explain(e.program, linked(), {}, DimensionSplit{dim.name, 8})->total.time_lower_s, *chips->time_s)
+    EXPECT_GT(*explain(e.program, make_linked_machine(), {}, DimensionSplit{dim.name, 8})->total.time_lower_s,
+              *chips->time_s)
         << dim.name;
 }
 
 // The command's output for one chip's part of three statements in one kernel.
-TEST(NextSteps, FuseOneChipsPart) {
+TEST(NextSteps, FuseStatementsOfOneChip) {
   const Program program = *parse(layer);
-  const auto cut = explain(program, linked(), {}, DimensionSplit{"F", 8});
+  const auto cut = explain(program, make_linked_machine(), {}, DimensionSplit{"F", 8});
   const auto fused = predict_groups(program, *cut, {{0, 1, 2}});
   ASSERT_TRUE(fused.ok());
   EXPECT_EQ(*fused->ops[0].bytes, 16 * 4096 * 2 * 2 + 2 * 4096 * 16384 / 8 * 2);
@@ -114,12 +115,12 @@ TEST(NextSteps, FuseOneChipsPart) {
 
 TEST(NextSteps, NameTheSizeAtWhichTheLimiterChanges) {
   const auto below = steps(layer);
-  ASSERT_NE(named(below, "B >= 104: u, y compute-bound"), nullptr) << below.back().description;
-  EXPECT_EQ(named(below, "B >= 104: u, y compute-bound")->gain_s, std::nullopt);
-  EXPECT_EQ(named(below, "B >= 104: u, y compute-bound")->dims, (Bindings{{"B", 104}}));
+  ASSERT_NE(find_step(below, "B >= 104: u, y compute-bound"), nullptr) << below.back().description;
+  EXPECT_EQ(find_step(below, "B >= 104: u, y compute-bound")->gain_s, std::nullopt);
+  EXPECT_EQ(find_step(below, "B >= 104: u, y compute-bound")->dims, (Bindings{{"B", 104}}));
   const auto above = steps(layer, {{"B", 4096}});
-  ASSERT_NE(named(above, "B < 104: u, y memory-bound"), nullptr) << above.back().description;
-  EXPECT_EQ(named(above, "B < 104: u, y memory-bound")->dims, (Bindings{{"B", 103}}));
+  ASSERT_NE(find_step(above, "B < 104: u, y memory-bound"), nullptr) << above.back().description;
+  EXPECT_EQ(find_step(above, "B < 104: u, y memory-bound")->dims, (Bindings{{"B", 103}}));
 }
 
 TEST(NextSteps, UseTheGivenTimeEstimator) {
@@ -136,18 +137,19 @@ TEST(NextSteps, UseTheGivenTimeEstimator) {
   }
 }
 
-TEST(NextSteps, AreNoneWhereTheTimeIsUnknown) {
+TEST(NextSteps, AreEmptyIfTheTimeIsUnknown) {
   const Program open = *parse("bf16[B, D] * bf16[D, F] -> bf16[B, F]");
-  EXPECT_TRUE(suggest_next_steps(open, *explain(open, linked(), {}), {"B"}).empty());
+  EXPECT_TRUE(suggest_next_steps(open, *explain(open, make_linked_machine(), {}), {"B"}).empty());
 }
 
 TEST(RelevantDimensions, AreOpenOrGivenOrTheThreeInMostStatements) {
   const Program program = *parse(layer);
   using Names = std::vector<std::string>;
-  EXPECT_EQ(relevant_dimensions(program, *explain(program, linked(), {{"B", 4}}), {{"B", 4}}), Names{"B"});
-  EXPECT_EQ(relevant_dimensions(program, *explain(program, linked(), {}), {}), (Names{"B", "F", "D"}));
+  EXPECT_EQ(relevant_dimensions(program, *explain(program, make_linked_machine(), {{"B", 4}}), {{"B", 4}}), Names{"B"});
+  EXPECT_EQ(relevant_dimensions(program, *explain(program, make_linked_machine(), {}), {}), (Names{"B", "F", "D"}));
   const Program open = *parse("bf16[B, D] * bf16[D, F] -> bf16[B, F]");
-  EXPECT_EQ(relevant_dimensions(open, *explain(open, linked(), {{"D", 8}}), {{"D", 8}}), (Names{"B", "D", "F"}));
+  EXPECT_EQ(relevant_dimensions(open, *explain(open, make_linked_machine(), {{"D", 8}}), {{"D", 8}}),
+            (Names{"B", "D", "F"}));
 }
 
 TEST(KernelGroups, IncludeStatementsThatMustRunBetween) {

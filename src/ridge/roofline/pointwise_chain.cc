@@ -16,7 +16,7 @@ Polynomial count_elements(const Tensor& tensor) {
   return count;
 }
 Polynomial count_bytes(const Tensor& tensor) {
-  const StoredBits stored = stored_bits(tensor.dtype);
+  const ScaleBlockBits stored = scale_block_bits(tensor.dtype);
   return count_elements(tensor) * Rational(stored.bits, 8 * stored.elements);
 }
 

@@ -1,4 +1,4 @@
-// Chains on the A100 of the roofline notes, with the right answers: 104 FLOPs per element, not 50.
+// Chains on an A100: compute-bound from 104 FLOPs per element, not from the often quoted 50.
 #include "ridge/roofline/pointwise_chain.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ TEST(PointwiseChain, of_two_cosines_moves_twice_as_much_unfused) {  // s1_8
   EXPECT_EQ(c.text, "x1[N] = cos(x); x2: f32[N] = cos(x1)");
 }
 
-TEST(PointwiseChain, is_compute_bound_from_104_flops_an_element_on) {  // s1_5
+TEST(PointwiseChain, is_compute_bound_from_104_flops_per_element) {  // s1_5
   const PointwiseChain c = chain("x: f32[N]\ny: f32[N] = repeat(103, cos, x)");
   EXPECT_DOUBLE_EQ(c.break_even_flops, 104);
   EXPECT_EQ(c.break_even_repeats, 104);
@@ -38,7 +38,7 @@ TEST(PointwiseChain, is_compute_bound_from_104_flops_an_element_on) {  // s1_5
   EXPECT_TRUE(chain("x: f32[N]\ny: f32[N] = repeat(104, cos, x)").compute_bound);
 }
 
-TEST(PointwiseChain, takes_the_cost_of_a_function_from_the_caller_then_from_the_machine) {
+TEST(PointwiseChain, prefers_the_callers_function_cost_to_the_machines) {
   const std::string text = "x: f32[N]\ny: f32[N] = repeat(3, cos, x) + 1";
   EXPECT_EQ(chain(text).flops, 4);
   const PointwiseChain c = chain(text, {{"cos", 20}});
@@ -57,7 +57,7 @@ TEST(PointwiseChain, is_limited_by_launches_below_a_number_of_elements) {
   EXPECT_DOUBLE_EQ(c.unfused_elements, 3e-6 * 1.5e12 / 8);  // four times both
 }
 
-TEST(PointwiseChain, ends_where_a_result_is_needed_elsewhere_or_summed) {
+TEST(PointwiseChain, ends_at_a_result_that_is_read_elsewhere_or_summed) {
   const Program p =
       parse("x: f32[N, M]\nw: f32[M]\na[N, M] = x + w\nb[N, M] = cos(a)\ny: f32[N] = b * w\nc: f32[N, M] = a * 2")
           .value();
@@ -70,7 +70,7 @@ TEST(PointwiseChain, ends_where_a_result_is_needed_elsewhere_or_summed) {
   EXPECT_EQ(found->at(2).name, "c");
 }
 
-TEST(PointwiseChain, ends_where_the_next_statement_has_another_size) {
+TEST(PointwiseChain, ends_if_the_next_statement_has_another_size) {
   const Program p = parse(
                         "x: f32[N]\nz: f32[N, M]\na[N] = cos(x)\nb[N] = a * 2\nc[N, M] = z + b\n"
                         "y: f32[N, M] = cos(c)")
@@ -104,7 +104,7 @@ TEST(PointwiseChain, continues_only_if_the_next_statement_is_the_only_reader) {
   EXPECT_EQ(texts(head + "y: f32[N, M] = a + 1\nz: f32[N] = sum(a over M)"), (Texts{"a 1", "y 1"}));
 }
 
-TEST(PointwiseChain, counts_what_varies_and_reads_each_input_once) {
+TEST(PointwiseChain, ignores_constant_calls_and_reads_each_input_once) {
   const PointwiseChain c = chain("x: f32[N]\nw: f32[N]\na[N] = x * w + exp(2)\ny: f32[N] = a * x - w");
   EXPECT_EQ(c.fused_bytes, 12) << "x, w and y";
   EXPECT_EQ(chain("x: f32[4, N]\ny: f32[4, N] = cos(x)").fused_bytes, 8);

@@ -35,7 +35,7 @@ struct Prediction {
   std::optional<double> ridge = {};             // FLOP/B; nullopt if the machine lacks the peak
   std::optional<Peak> peak = {};                // Peak rate of the machine for this operation
   std::optional<double> bandwidth = {};         // B/s
-  std::optional<double> link = {};              // B/s of the links used, one way; nullopt if nothing is sent
+  std::optional<double> link_rate = {};         // B/s of the links used, one way; nullopt if nothing is sent
   std::optional<double> bytes_sent = {};        // B
   std::optional<double> time_math_s = {}, time_memory_s = {}, time_network_s = {}, time_lower_s = {}, time_upper_s = {};
   double launch_s = 0;  // Seconds of the kernels' launches; 0 if not on record

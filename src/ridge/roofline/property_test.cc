@@ -16,7 +16,7 @@ namespace {
 
 const std::vector<DType> dtypes{DType::bf16, DType::int8, DType::int4, DType::f32};
 
-struct Draw {
+struct RandomCase {
   std::string text;
   Program program;
   Machine machine;
@@ -24,25 +24,26 @@ struct Draw {
 };
 
 // Half of the machines have round numbers, half have every bit set.
-double rate(testing::RandomProgram& random, double most) {
+double random_rate(testing::RandomProgram& random, double most) {
   const double value = static_cast<double>(random.size(static_cast<std::int64_t>(most)));
   return random.below(2) ? value : value * std::sqrt(2);
 }
 
-Draw draw(unsigned seed) {
+RandomCase make_random_case(unsigned seed) {
   testing::RandomProgram random(seed);
   const std::string text = seed % 2 ? random.pointwise(dtypes) : random.contraction(dtypes);
-  const double bandwidth = rate(random, 1e6);
+  const double bandwidth = random_rate(random, 1e6);
   std::vector<std::pair<DType, double>> matrix;
   for (const DType dtype : {DType::bf16, DType::int8, DType::int4})
-    matrix.emplace_back(dtype, bandwidth * rate(random, 1e3));
-  Draw d{text, *parse(text), testing::make_test_machine(matrix, bandwidth * rate(random, 1e3), bandwidth), {}};
+    matrix.emplace_back(dtype, bandwidth * random_rate(random, 1e3));
+  RandomCase d{
+      text, *parse(text), testing::make_test_machine(matrix, bandwidth * random_rate(random, 1e3), bandwidth), {}};
   for (const std::string& dim : d.program.dim_names()) d.sizes[dim] = random.size(20000);
   return d;
 }
 
 // Returns nullopt if a count exceeds 10^38.
-std::optional<bool> compute_bound_at(const Draw& d, const std::string& dim, std::int64_t value) {
+std::optional<bool> compute_bound_at(const RandomCase& d, const std::string& dim, std::int64_t value) {
   Bindings sizes = d.sizes;
   sizes[dim] = value;
   const auto e = explain(d.program, d.machine, sizes);
@@ -51,7 +52,7 @@ std::optional<bool> compute_bound_at(const Draw& d, const std::string& dim, std:
   return std::nullopt;
 }
 
-void expect_sound(const Draw& d, const Threshold& t, double ridge, std::map<Relation, int>& seen) {
+void expect_exact_threshold(const RandomCase& d, const Threshold& t, double ridge, std::map<Relation, int>& seen) {
   const std::string about = fmt::format("{}\n{} {} {}", d.text, t.dim, name(t.relation), t.value.value_or(0));
   ++seen[t.relation];
   ASSERT_NE(t.relation, Relation::at_most) << about;
@@ -76,19 +77,19 @@ void expect_sound(const Draw& d, const Threshold& t, double ridge, std::map<Rela
 TEST(ThresholdProperty, compute_bound_at_the_value_and_memory_bound_one_below) {
   std::map<Relation, int> seen;
   for (unsigned seed = 0; seed < testing::program_count(4000); ++seed) {
-    const Draw d = draw(seed);
+    const RandomCase d = make_random_case(seed);
     const auto e = explain(d.program, d.machine, d.sizes);
     ASSERT_TRUE(e.ok()) << d.text << e.error().to_string();
     EXPECT_EQ(e->ops[0].thresholds.size(), d.program.dim_names().size()) << d.text;
-    for (const Threshold& t : e->ops[0].thresholds) expect_sound(d, t, *e->ops[0].ridge, seen);
+    for (const Threshold& t : e->ops[0].thresholds) expect_exact_threshold(d, t, *e->ops[0].ridge, seen);
   }
   for (const Relation relation : {Relation::at_least, Relation::always, Relation::never})
     EXPECT_GT(seen[relation], 300);
 }
 
-TEST(ThresholdProperty, falls_and_times_shrink_as_bandwidth_grows) {
+TEST(ThresholdProperty, higher_bandwidth_lowers_thresholds_and_times) {
   for (unsigned seed = 0; seed < testing::program_count(1000); ++seed) {
-    Draw d = draw(seed);
+    RandomCase d = make_random_case(seed);
     const Explanation slow = *explain(d.program, d.machine, d.sizes);
     d.machine.memory[0].bandwidth->value *= 1.25;
     const Explanation fast = *explain(d.program, d.machine, d.sizes);
@@ -117,10 +118,11 @@ TEST(ThresholdProperty, higher_rates_make_nothing_slower) {
         1 + random.below(4), dtype(), dtype(), seed % 2 ? "_X" : "", seed % 2 ? "_X" : "",
         seed % 3 ? "softmax" : "rmsnorm");
     const Program program = parse(text).value();
-    Machine machine = testing::make_test_machine(
-        {{DType::bf16, rate(random, 1e5)}, {DType::int8, rate(random, 1e5)}, {DType::int4, rate(random, 1e5)}},
-        rate(random, 1e4), rate(random, 1e3));
-    machine.links.push_back({.name = "ici", .bandwidth = testing::make_number(rate(random, 1e3))});
+    Machine machine = testing::make_test_machine({{DType::bf16, random_rate(random, 1e5)},
+                                                  {DType::int8, random_rate(random, 1e5)},
+                                                  {DType::int4, random_rate(random, 1e5)}},
+                                                 random_rate(random, 1e4), random_rate(random, 1e3));
+    machine.links.push_back({.name = "ici", .bandwidth = testing::make_number(random_rate(random, 1e3))});
     const Bindings sizes{{"B", random.size(20000)}, {"D", 12 * random.size(2000)}, {"F", 12 * random.size(2000)}};
     const Explanation slow = *explain(program, machine, sizes);
     const int which = random.below(3 + static_cast<int>(machine.peaks.size()) - 1);
@@ -139,11 +141,11 @@ TEST(ThresholdProperty, higher_rates_make_nothing_slower) {
   }
 }
 
-// Answers without sizes must not contradict any sizes.
+// Thresholds without sizes must agree with those at any sizes.
 TEST(ThresholdProperty, without_sizes_agrees_with_every_choice_of_sizes) {
   int compared = 0;
   for (unsigned seed = 0; seed < testing::program_count(2000); ++seed) {
-    Draw d = draw(seed);
+    RandomCase d = make_random_case(seed);
     testing::RandomProgram random(seed + 1);
     Bindings some = d.sizes;
     for (const auto& [dim, size] : d.sizes)
@@ -168,7 +170,7 @@ TEST(ThresholdProperty, without_sizes_agrees_with_every_choice_of_sizes) {
 TEST(ThresholdProperty, approximation_is_the_limit) {
   int compared = 0;
   for (unsigned seed = 0; seed < testing::program_count(3000); ++seed) {
-    Draw d = draw(seed);
+    RandomCase d = make_random_case(seed);
     const Explanation e = *explain(d.program, d.machine, d.sizes);
     for (const Threshold& t : e.ops[0].thresholds) {
       if (!t.approx) continue;

@@ -9,7 +9,7 @@
 namespace ridge {
 namespace {
 
-Sweep swept(const char* text, const std::vector<std::string>& ranges, bool curves) {
+Sweep make_refined_sweep(const char* text, const std::vector<std::string>& ranges, bool curves) {
   const Program program = *parse(text);
   const Machine machine = testing::make_test_machine({{DType::bf16, 1e14}}, 1e13, 1e12);
   Sweep sweep;
@@ -21,8 +21,8 @@ Sweep swept(const char* text, const std::vector<std::string>& ranges, bool curve
 
 constexpr const char* product = "bf16[B, D] * bf16[D, F] -> bf16[B, F]";
 
-TEST(SweepRefiner, AChangeIsTheFirstWholeNumber) {
-  const Sweep coarse = swept(product, {"D=8192", "F=8192", "B=1..4096:*2"}, false);
+TEST(SweepRefiner, ReportsTheFirstSizeWithTheNewLimiter) {
+  const Sweep coarse = make_refined_sweep(product, {"D=8192", "F=8192", "B=1..4096:*2"}, false);
   ASSERT_EQ(coarse.lines[0].changes.size(), 1u);
   const SweepChange& change = coarse.lines[0].changes[0];
   EXPECT_EQ(change.first, 103);  // 100*D*F/(D*F - 100*(D + F)) = 102.5
@@ -32,9 +32,9 @@ TEST(SweepRefiner, AChangeIsTheFirstWholeNumber) {
   EXPECT_TRUE(coarse.lines[0].curves.empty()) << "no curves were requested";
 }
 
-TEST(SweepRefiner, ACurveAndItsFusedCurveBendAtTheirOwnChanges) {
-  const Sweep sweep = swept("x: bf16[B, D]  w: bf16[D, F]\nu[B, F] = x * w\ny: bf16[B, F] = gelu(u)",
-                            {"D=8192", "F=8192", "B=1..4096:*4"}, true);
+TEST(SweepRefiner, CurveAndFusedCurveBendAtTheirLimiterChanges) {
+  const Sweep sweep = make_refined_sweep("x: bf16[B, D]  w: bf16[D, F]\nu[B, F] = x * w\ny: bf16[B, F] = gelu(u)",
+                                         {"D=8192", "F=8192", "B=1..4096:*4"}, true);
   ASSERT_EQ(sweep.lines[0].curves.size(), 1u);
   const SweepCurve& curve = sweep.lines[0].curves[0];
   EXPECT_GT(curve.points.size(), 50u);
@@ -47,7 +47,7 @@ TEST(SweepRefiner, ACurveAndItsFusedCurveBendAtTheirOwnChanges) {
 }
 
 TEST(SweepRefiner, EachCombinationOfTheOtherRangesHasACurve) {
-  const Sweep sweep = swept(product, {"D=4096,8192", "F=8192", "B=1..64:*2"}, true);
+  const Sweep sweep = make_refined_sweep(product, {"D=4096,8192", "F=8192", "B=1..64:*2"}, true);
   ASSERT_EQ(sweep.lines[0].curves.size(), 2u);
   EXPECT_EQ(sweep.size_at(sweep.lines[0].curves[1].first_point, 0), 8192);
 }

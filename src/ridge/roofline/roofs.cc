@@ -76,9 +76,9 @@ void add_thresholds(Prediction& p, const Polynomial& flops, double peak, const R
       p.thresholds.push_back(std::move(t));
   };
   if (peak > 0) add({flops, bytes, {peak, context.bandwidth}});
-  if (!p.link) return;
-  if (peak > 0) add({flops, sent, {peak, *p.link}, {Limiter::compute, Limiter::network}});
-  add({bytes, sent, {context.bandwidth, *p.link}, {Limiter::memory, Limiter::network}});
+  if (!p.link_rate) return;
+  if (peak > 0) add({flops, sent, {peak, *p.link_rate}, {Limiter::compute, Limiter::network}});
+  add({bytes, sent, {context.bandwidth, *p.link_rate}, {Limiter::memory, Limiter::network}});
 }
 
 }  // namespace ridge

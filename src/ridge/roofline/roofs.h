@@ -1,5 +1,5 @@
-// Helpers of explain() that single operations and sums of operations share. A roof is a count divided by a rate of one
-// machine.
+// Helpers for the predictions of single operations and of sums. A roof is a time: a count of FLOPs or bytes divided by
+// a rate of the machine.
 #pragma once
 
 #include <map>
@@ -19,8 +19,8 @@ struct RooflineContext {
   Bindings dims;
   std::vector<std::string> order;
   ThresholdOptions threshold_options = {};   // Inputs of `find_thresholds`
-  std::optional<double> link = {};           // B/s; nullopt if nothing is sent
-  std::optional<Network> network = {};       // Network that `link` belongs to
+  std::optional<double> link_rate = {};      // B/s; nullopt if nothing is sent
+  std::optional<Network> network = {};       // Network of `link_rate`
   double launch_s = 0;                       // Seconds of a kernel launch; 0 if not on record
   std::map<std::string, double> sizes = {};  // The values of `dims` as doubles
   bool thresholds = true;

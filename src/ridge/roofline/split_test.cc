@@ -28,7 +28,7 @@ const Threshold& threshold(const Explanation& e, const std::string& dim, Limiter
   return e.ops[0].thresholds[0];
 }
 
-TEST(Split, of_the_summed_dimension_sends_the_partial_result) {
+TEST(Split, of_the_summed_dimension_sends_partial_sums) {
   const Explanation e = split_in_two("D");
   const Work& work = e.ops[0].work;
   EXPECT_EQ(work.flops.to_string(e.dim_names), "B*D*F");
@@ -42,7 +42,7 @@ TEST(Split, of_the_summed_dimension_sends_the_partial_result) {
   EXPECT_EQ(t.condition, "");
 }
 
-TEST(Split, is_limited_by_the_network_below_the_threshold_and_not_from_it_on) {
+TEST(Split, is_network_bound_only_below_the_threshold) {
   const Bindings below{{"B", 4096}, {"D", 8754}, {"F", 8192}}, above{{"B", 4096}, {"D", 8756}, {"F", 8192}};
   EXPECT_EQ(split_in_two("D", below).ops[0].limiter, Limiter::network);
   EXPECT_EQ(split_in_two("D", below).ops[0].runner_up, Limiter::compute);
@@ -51,7 +51,7 @@ TEST(Split, is_limited_by_the_network_below_the_threshold_and_not_from_it_on) {
   EXPECT_EQ(split_in_two("D", above).total.runner_up, Limiter::network);
 }
 
-TEST(Split, of_memory_against_network_is_a_threshold_of_its_own) {
+TEST(Split, has_a_separate_threshold_of_memory_against_network) {
   const Explanation e = split_in_two("D");
   const Threshold& t = threshold(e, "D", Limiter::memory, Limiter::network);
   EXPECT_EQ(t.exact, "(2*r*B*F - 2*B*F)/(B + F)");
@@ -70,14 +70,14 @@ TEST(Split, of_any_other_dimension_sends_nothing) {
   }
 }
 
-TEST(Split, over_more_chips_is_the_all_reduce_of_a_ring) {
+TEST(Split, over_more_chips_sends_a_ring_all_reduce) {
   const Explanation e = explain(parse(product).value(), v5e(), {}, DimensionSplit{"D", 4}).value();
   EXPECT_EQ(e.ops[0].work.bytes_sent.to_string(e.dim_names), "3*B*F");  // 2*3/4 of 2*B*F
   EXPECT_TRUE(
       explain(parse(product).value(), v5e(), {}, DimensionSplit{"D", 1}).value().ops[0].work.bytes_sent.is_zero());
 }
 
-TEST(Split, of_what_a_function_runs_along_all_reduces_as_the_sharded_program_does) {
+TEST(Split, along_a_functions_dimension_sends_as_the_sharded_program) {
   const auto sent = [](const std::string& text, const std::optional<DimensionSplit>& cut) {
     const Explanation e = explain(parse(text).value(), v5e(), cut ? Bindings{} : Bindings{{"X", 4}}, cut).value();
     return e.ops.back().work.bytes_sent.to_string(e.dim_names) + " B, " +
@@ -97,7 +97,7 @@ TEST(Split, of_what_a_function_runs_along_all_reduces_as_the_sharded_program_doe
 }
 
 // A program sharded in its text has the same numbers and thresholds as --split.
-TEST(Sharded, product_is_the_split_one) {
+TEST(Sharded, product_equals_the_split_product) {
   const std::string sharded[] = {"bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]",
                                  "bf16[B_X, D] * bf16[D, F] -> bf16[B_X, F]"};
   for (std::size_t i = 0; i < 2; ++i)
@@ -142,7 +142,7 @@ TEST(Sharded, statements_send_what_their_collectives_send_on_a_ring) {
 }
 
 // On one of four devices, an all-reduce in f32 sends 2*3/4 of 4 bytes per row.
-TEST(Sharded, functions_along_what_is_split_all_reduce_a_number_a_row) {
+TEST(Sharded, functions_along_a_split_dimension_all_reduce_per_row) {
   const auto work = [](const std::string& text) {
     const Bindings mesh = text.find('Y') == std::string::npos ? Bindings{{"X", 4}} : Bindings{{"X", 4}, {"Y", 2}};
     const Explanation e = explain(parse(text).value(), v5e(), mesh).value();
@@ -164,7 +164,7 @@ TEST(Sharded, functions_along_what_is_split_all_reduce_a_number_a_row) {
   EXPECT_EQ(work("x: bf16[B, D]\ny[T_X, B] = sum(index(T) * x over D)"), "0 B, B*D*T/2 FLOP");
 }
 
-TEST(Sharded, needs_a_link_only_where_something_is_sent) {
+TEST(Sharded, needs_a_link_only_if_something_is_sent) {
   const Machine alone = testing::make_test_machine({{DType::bf16, 1}}, {}, 1);
   const auto error = [&](const std::string& text) {
     const auto e = explain(parse(text).value(), alone, {{"X", 2}});
@@ -175,7 +175,7 @@ TEST(Sharded, needs_a_link_only_where_something_is_sent) {
             "machine 'test' has no link on record\n  hint: give its rate one way: --link 4.5e10\n");
 }
 
-TEST(Split, counts_the_largest_part_where_the_chips_do_not_divide_a_dimension) {
+TEST(Split, counts_the_largest_shard_of_an_indivisible_dimension) {
   const Program p = parse(product).value();
   const Explanation e = explain(p, v5e(), {{"B", 3}, {"D", 7}, {"F", 5}}, DimensionSplit{"D", 2}).value();
   EXPECT_EQ(e.ops[0].work.flops.to_string(e.dim_names), "2*B*F*ceil(D/2)");

@@ -28,13 +28,13 @@ class SweepSizes {
              const std::vector<MaskCount>& masks, const std::vector<DimShard>& parts)
       : fixed_sizes_(fixed_sizes) {
     for (const DimensionValues& range : ranges) names_.push_back(range.dim);
-    const std::set<std::string> moving = find_moving_sizes(program);
+    const std::set<std::string> varying = find_varying_sizes(program);
     for (bool again = true; again;) {
       again = false;
       for (const Dimension& dim : program.dims) {
-        if (!moving.contains(dim.name) || has_name(dim.name)) continue;
+        if (!varying.contains(dim.name) || has_name(dim.name)) continue;
         const auto symbols = dim.value->symbols();
-        const auto is_available = [&](const std::string& s) { return has_name(s) || !moving.contains(s); };
+        const auto is_available = [&](const std::string& s) { return has_name(s) || !varying.contains(s); };
         const bool known = std::all_of(symbols.begin(), symbols.end(),
                                        [&](const std::string& s) { return has_name(s) || fixed_sizes_.contains(s); });
         if (!known || !std::all_of(symbols.begin(), symbols.end(), is_available)) continue;
@@ -88,26 +88,26 @@ class SweepSizes {
   FlatMask flatten(const IndexMask& mask) const {
     FlatMask out{mask, fixed_sizes_, {}};
     for (const std::string& dim : dependency_dims(mask))
-      if (has_name(dim)) out.moving.emplace_back(dim, index_of(dim));
+      if (has_name(dim)) out.varying.emplace_back(dim, index_of(dim));
     return out;
   }
 
   // Returns the sizes that depend on a range, directly or indirectly.
-  std::set<std::string> find_moving_sizes(const Program& program) const {
-    std::set<std::string> moving;
+  std::set<std::string> find_varying_sizes(const Program& program) const {
+    std::set<std::string> varying;
     for (bool again = true; again;) {
       again = false;
       for (const Dimension& dim : program.dims) {
-        if (!dim.value || has_name(dim.name) || moving.contains(dim.name)) continue;
+        if (!dim.value || has_name(dim.name) || varying.contains(dim.name)) continue;
         const auto symbols = dim.value->symbols();
         const bool moves = std::any_of(symbols.begin(), symbols.end(),
-                                       [&](const std::string& s) { return has_name(s) || moving.contains(s); });
+                                       [&](const std::string& s) { return has_name(s) || varying.contains(s); });
         if (!moves) continue;
-        moving.insert(dim.name);
+        varying.insert(dim.name);
         again = true;
       }
     }
-    return moving;
+    return varying;
   }
 
   const Bindings& fixed_sizes_;
@@ -135,8 +135,8 @@ std::vector<std::string> list_reasons(const Program& program, const SweepSizes& 
   for (const FlatMask& each : sizes.masks()) {
     const IndexMask& mask = each.mask;
     out.emplace_back();
-    if (mask.window) out.back() = describe_window_misfit(*mask.window);
-    if (mask.routing) out.back() = describe_routing_misfit(*mask.routing);
+    if (mask.window) out.back() = window_mismatch_text(*mask.window);
+    if (mask.routing) out.back() = routing_mismatch_text(*mask.routing);
   }
   return out;
 }
@@ -149,7 +149,7 @@ Result<FlatProgram> compile_program(const SweepSizes& sizes, const Explanation& 
                   .ops = {},
                   .sum = {.flops = FlatCount({}, {}), .bytes = FlatCount({}, {}), .link_load = FlatCount({}, {})},
                   .bandwidth = *e.total.bandwidth,
-                  .link = e.total.link.value_or(1),
+                  .link_rate = e.total.link_rate.value_or(1),
                   .launch_s = launch_seconds(e.machine),
                   .reasons = {}};
   for (const Prediction& p : e.ops) {

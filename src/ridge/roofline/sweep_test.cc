@@ -15,7 +15,7 @@ namespace {
 
 std::vector<std::int64_t> values(const std::string& text) { return parse_range(text)->values; }
 
-TEST(Range, is_a_value_a_list_steps_or_factors) {
+TEST(Range, parses_a_value_a_list_steps_and_factors) {
   using Values = std::vector<std::int64_t>;
   EXPECT_EQ(values("B=256"), Values{256});
   EXPECT_EQ(values("B=1,8,64"), (Values{1, 8, 64}));
@@ -26,7 +26,7 @@ TEST(Range, is_a_value_a_list_steps_or_factors) {
   EXPECT_EQ(values("B=9223372036854775806..9223372036854775807"), (Values{INT64_MAX - 1, INT64_MAX}));
 }
 
-TEST(Range, refuses_other_forms) {
+TEST(Range, rejects_other_forms) {
   for (const char* text :
        {"B", "=1", "B=", "B=0", "B=-1", "B=1..", "B=..4", "B=1,,2", "B=1.5", "B=1..4:", "B=x", "B=9223372036854775808"})
     EXPECT_EQ(parse_range(text).error().to_string(), "expected NAME=VALUES, found '" + std::string(text) +
@@ -40,7 +40,7 @@ TEST(Range, refuses_other_forms) {
   EXPECT_EQ(parse_range("B=1..16777217").error().to_string(), "expected at most 16777216 values of B, found more\n");
 }
 
-TEST(Sweep, gives_each_point_what_explain_gives) {
+TEST(Sweep, each_point_equals_explain) {
   int compared = 0;
   for (unsigned seed = 0; seed < 400; ++seed) {
     testing::RandomProgram random(seed);
@@ -147,7 +147,7 @@ TEST(Sweep, of_a_masked_program_equals_explain) {
   }
 }
 
-TEST(Sweep, of_a_sharded_program_takes_one_size_of_the_mesh) {
+TEST(Sweep, of_a_sharded_program_accepts_one_mesh_size) {
   const Program program = parse("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]").value();
   Machine machine = testing::make_test_machine({{DType::bf16, 64}}, {}, 1);
   machine.links.push_back({.name = "ici", .bandwidth = testing::make_number(1)});

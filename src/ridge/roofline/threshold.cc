@@ -134,8 +134,8 @@ std::optional<LinearCounts> evaluate_terms(const RatioTerms& b, const Bindings& 
   return LinearCounts{{*f1, *f0}, {*m1, *m0}};
 }
 
-// The comparison is linear in X, so it changes at most once between 1 and 2^63 - 1. Bisection finds the place, usually
-// immediately between the two probes next to the boundary.
+// The comparison is linear in X, so it changes at most once between 1 and 2^63 - 1. Bisection finds that size, usually
+// immediately between the two sizes next to the real boundary.
 void solve_exactly(const ThresholdQuery& q, const LinearCounts& counts, Threshold& threshold) {
   const auto bound = [&](std::int64_t x) { return is_compute_bound(counts.flops, counts.bytes, x, q.rates); };
   std::int64_t low = 1, high = INT64_MAX;
@@ -169,7 +169,7 @@ bool is_ruled_out(const ThresholdQuery& q, const DimSet& unknown) {
 }
 
 // Returns f > r*m if both are numbers, or nullopt if they depend on sizes.
-std::optional<bool> exceeds_ratio(const Polynomial& f, const Polynomial& m, double r) {
+std::optional<bool> is_above_ridge(const Polynomial& f, const Polynomial& m, double r) {
   const Ratio c = cancel_common_factor(f, m);
   const auto left = c.flops.as_constant(), right = c.bytes.as_constant();
   if (!left || !right || right->is_zero()) return std::nullopt;
@@ -180,9 +180,9 @@ std::optional<bool> exceeds_ratio(const Polynomial& f, const Polynomial& m, doub
 std::optional<bool> evaluate_condition(const ThresholdQuery& q, Relation relation) {
   const RatioTerms& b = q.terms;
   const double r = q.rates.ridge();
-  if (relation == Relation::at_least) return exceeds_ratio(b.f1, b.m1, r);
-  if (!b.m0.is_zero()) return exceeds_ratio(b.f0, b.m0, r);
-  const auto stays_above = exceeds_ratio(b.f1, b.m1, r);
+  if (relation == Relation::at_least) return is_above_ridge(b.f1, b.m1, r);
+  if (!b.m0.is_zero()) return is_above_ridge(b.f0, b.m0, r);
+  const auto stays_above = is_above_ridge(b.f1, b.m1, r);
   return stays_above ? std::optional(!*stays_above) : std::nullopt;
 }
 
@@ -236,7 +236,7 @@ bool solve_symbolically(const ThresholdQuery& q, Threshold& threshold) {
 }
 
 // True if a count contains a symbol, of a mask or a shard, that depends on the dimension.
-bool has_pair_symbol(const std::string& dim, const DimSet& symbols, const ThresholdOptions& options) {
+bool has_symbol_of_dim(const std::string& dim, const DimSet& symbols, const ThresholdOptions& options) {
   return std::any_of(options.symbol_dims.begin(), options.symbol_dims.end(), [&](const auto& counted) {
     return symbols.contains(counted.first) &&
            std::find(counted.second.begin(), counted.second.end(), dim) != counted.second.end();
@@ -260,7 +260,7 @@ std::vector<std::string> list_varied_dims(const DimSet& symbols, std::span<const
     const auto is_present = [&](const auto& size) { return symbols.contains(size.first); };
     const bool follows =
         found != derived_sizes.end() && std::any_of(found->second.sizes.begin(), found->second.sizes.end(), is_present);
-    if (symbols.contains(dim) || follows || has_pair_symbol(dim, symbols, options)) out.push_back(dim);
+    if (symbols.contains(dim) || follows || has_symbol_of_dim(dim, symbols, options)) out.push_back(dim);
   }
   return out;
 }
@@ -282,7 +282,7 @@ std::optional<std::vector<double>> coefficients_of(const Polynomial& count, cons
   if (const auto follows = options.derived_sizes.find(dim); follows != options.derived_sizes.end())
     substituted = substitute_derived_sizes(count, follows->second);
   const std::vector<std::string> symbols = count.symbols();
-  if (!substituted || has_pair_symbol(dim, {symbols.begin(), symbols.end()}, options)) return std::nullopt;
+  if (!substituted || has_symbol_of_dim(dim, {symbols.begin(), symbols.end()}, options)) return std::nullopt;
   std::vector<double> out;
   for (const Polynomial& coefficient : substituted->collect_by_power(dim)) {
     if (!coefficient.is_exact() || !coefficient.has_all_values(dims)) return std::nullopt;
@@ -385,7 +385,7 @@ std::vector<Threshold> find_thresholds(const RoofPair& pair, const Bindings& dim
     if (std::find(excluded.begin(), excluded.end(), dim) != excluded.end()) continue;
     const Threshold initial{.dim = dim, .roofs = pair.limiters, .ratio = pair.rates.ridge()};
     std::optional<Threshold> closed;
-    if (!has_pair_symbol(dim, symbols, options))
+    if (!has_symbol_of_dim(dim, symbols, options))
       closed = solve_in_closed_form(
           options.derived_sizes.contains(dim) ? substituted_ratio(dim, pair, options.derived_sizes) : ratio, initial,
           pair, dims, varied_dims, r);

@@ -54,7 +54,7 @@ TEST(Thresholds, of_the_bf16_product_are_exact) {
                          "D never", "F never"}));
 }
 
-TEST(Thresholds, of_every_dimension_hold_the_others_at_their_values) {
+TEST(Thresholds, of_each_dimension_keep_the_others_fixed) {
   EXPECT_EQ(lines(matmul(), v5e, {{"B", 512}, {"D", 4096}, {"F", 1024}}),
             (SourceLines{"B >= 341 real 340.523222 exact r*D*F/(D*F - r*(D + F)) approx 240.54 assuming B << D, F",
                          "D >= 815 real 814.549213 exact r*B*F/(B*F - r*(B + F)) approx 240.54 assuming D << B, F",
@@ -68,7 +68,7 @@ TEST(Thresholds, without_values_keep_the_formula_and_the_limit) {
                          "F >= exact r*B*D/(B*D - r*(B + D)) approx 240.54 if B*D > r*(B + D) assuming F << B, D"}));
 }
 
-TEST(Thresholds, that_the_known_sizes_rule_out_are_never_even_without_the_others) {
+TEST(Thresholds, ruled_out_by_known_sizes_are_never) {
   EXPECT_EQ(
       lines(matmul(), v5e, {{"D", 64}}),
       (SourceLines{"B never", "D >= exact r*B*F/(B*F - r*(B + F)) approx 240.54 if B*F > r*(B + F) assuming D << B, F",
@@ -87,21 +87,21 @@ TEST(Thresholds, of_int8_products_and_of_int8_weights) {
             "B >= 102063 real 102062.765957 exact r*D*F/(2*D*F - 2*r*(D + F)) approx 121.60 assuming B << D, F");
 }
 
-TEST(Thresholds, of_weights_for_each_example_never_hold) {
+TEST(Thresholds, of_batched_weights_are_never) {
   const Work work = work_of(B * D * F * 2, B * D + B * D * F, B * F);
   EXPECT_EQ(lines(work, v5e_int8, {{"B", 64}, {"D", 8192}, {"F", 8192}}),
             (SourceLines{"B never", "D never", "F never"}));
   EXPECT_EQ(lines(work, v5e_int8, {}), (SourceLines{"B never", "D never", "F never"}));
 }
 
-TEST(Thresholds, of_a_batched_product_leave_out_dimensions_that_unknown_sizes_decide) {
+TEST(Thresholds, omit_dimensions_that_depend_on_unknown_sizes) {
   const Work work = work_of(S * B * D * F * 2, S * B * D * 2 + S * D * F * 2, S * B * F * 2);
   EXPECT_EQ(lines(work, v5e, {{"D", 8192}, {"F", 8192}}).size(), 3u);  // No S is enough by itself: B decides
   EXPECT_EQ(lines(work, v5e, {{"B", 256}, {"D", 8192}, {"F", 8192}})[1], "S always");
   EXPECT_EQ(lines(work, v5e, {{"B", 255}, {"D", 8192}, {"F", 8192}})[1], "S never");
 }
 
-TEST(Thresholds, of_two_free_dimensions_share_the_ridge) {
+TEST(Thresholds, of_a_batched_dimension_depend_on_the_other_batch_size) {
   const Work work = work_of(B * S * D * F * 2, B * S * D * 2 + D * F * 2, B * S * F * 2);
   EXPECT_EQ(lines(work, v5e, {{"S", 128}, {"D", 8192}, {"F", 8192}})[0],
             "B >= 2 real 1.996438 exact r*D*F/(S*D*F - r*(S*D + S*F)) approx 1.88 assuming B << D, F");
@@ -124,13 +124,13 @@ TEST(Thresholds, of_pointwise_work_depend_on_the_number_of_operations) {
   EXPECT_EQ(lines(copy, {16, 1}, {}), SourceLines{"B never"});
 }
 
-TEST(Thresholds, that_a_growing_dimension_leaves_are_upper_ones) {
+TEST(Thresholds, are_upper_bounds_if_growth_makes_memory_the_limit) {
   // Work of a single operation grows with every dimension; that of a sum may not.
   const Work work = work_of(B * 2 + 100, B, 10);
   EXPECT_EQ(lines(work, {4, 1}, {}), SourceLines{"B <= 30 real 30.000000 exact (100 - 10*r)/(r - 2)"});
 }
 
-TEST(Thresholds, rename_the_ridge_where_a_dimension_is_called_r) {
+TEST(Thresholds, rename_the_ridge_if_a_dimension_is_called_r) {
   const Polynomial r = Polynomial::make_symbol("r");
   const std::vector<std::string> names{"B", "r"};
   const Work work = work_of(B * r * 2, B * 2, r);
@@ -138,7 +138,7 @@ TEST(Thresholds, rename_the_ridge_where_a_dimension_is_called_r) {
   EXPECT_EQ(find_thresholds({work.flops, bytes, {4, 1}}, {{"r", 8}}, names).front().exact, "ridge*r/(2*r - 2*ridge)");
 }
 
-TEST(ComputeBound, decides_to_the_last_bit) {
+TEST(ComputeBound, compares_exactly) {
   EXPECT_TRUE(is_compute_bound({3, 0}, {1, 0}, INT64_MAX, {3, 1}));  // a tie is compute-bound
   EXPECT_FALSE(is_compute_bound({3, 0}, {1, 1}, INT64_MAX, {3, 1}));
   EXPECT_TRUE(is_compute_bound({3, 1}, {1, 0}, INT64_MAX, {3, 1}));
@@ -165,7 +165,7 @@ TEST(ComputeBound, agrees_with_products_of_powers_of_two) {
         }
 }
 
-TEST(ComputeBound, agrees_with_128_bits_where_these_suffice) {
+TEST(ComputeBound, agrees_with_128_bit_arithmetic) {
   std::mt19937_64 random(3);
   for (int i = 0; i < 20000; ++i) {
     const auto rate = [&] { return static_cast<std::int64_t>(random() >> (11 + random() % 40)) + 1; };  // exact in f64
@@ -192,7 +192,7 @@ TEST(ComputeBound, rejects_invalid_counts_and_sizes) {
             "dimension 'F' has no value");
 }
 
-TEST(Reduced, cancels_what_every_term_shares) {
+TEST(Ratio, cancels_the_common_factor_of_all_terms) {
   const Ratio ratio = cancel_common_factor(B * D * F * 2, B * D * 2 + B * F * Rational(1, 2));
   EXPECT_EQ(ratio.flops.to_string(), "4*D*F");
   EXPECT_EQ(ratio.bytes.to_string(), "4*D + F");

@@ -104,7 +104,7 @@ Status set_sum_limiters(Prediction& total, const std::vector<Prediction>& ops, c
   if (total.time_math_s) roofs.push_back(compute_roof(normalize_work(ops), *total.time_math_s));
   roofs.push_back({Limiter::memory, total.work.bytes(), context.bandwidth, *total.time_memory_s});
   if (total.time_network_s)
-    roofs.push_back({Limiter::network, total.work.link_load, *total.link, *total.time_network_s});
+    roofs.push_back({Limiter::network, total.work.link_load, *total.link_rate, *total.time_network_s});
   add_launch_roof(roofs, total);
   return set_limiters(total, std::move(roofs), context);
 }
@@ -123,7 +123,7 @@ Result<Prediction> sum_operations(const std::vector<Prediction>& ops, const Roof
     total.work.bytes_out += op.work.bytes_out;
     total.work.bytes_sent += op.work.bytes_sent;
     total.work.link_load += op.work.link_load;
-    if (op.link) total.link = op.link;
+    if (op.link_rate) total.link_rate = op.link_rate;
   }
   if (total.work.flops_without_masks == total.work.flops) total.work.flops_without_masks = Polynomial();
   const Polynomial moved = total.work.bytes();
@@ -165,7 +165,7 @@ std::vector<UnitWork> split_by_unit(const std::vector<Prediction>& ops) {
   return out;
 }
 
-// Merges the thresholds of two concurrent units: one of them suffices. Returns nullopt if both must be reported.
+// Returns the threshold from which at least one of two concurrent units limits, or nullopt if both must be reported.
 std::optional<Threshold> merge_thresholds(const Threshold& a, const Threshold& b) {
   if (a.relation == Relation::never || b.relation == Relation::always) return b;
   if (b.relation == Relation::never || a.relation == Relation::always) return a;
@@ -212,7 +212,7 @@ Result<Prediction> predict_kernel(Work work, const std::vector<Prediction>& ops,
   if (!bytes) return bytes.error();
   fused.bytes = *bytes;
   fused.bandwidth = context.bandwidth;
-  fused.link = total.link;
+  fused.link_rate = total.link_rate;
   fused.peak = total.peak;
   fused.ridge = total.ridge;
   fused.missing = total.missing;
@@ -231,7 +231,7 @@ Result<Prediction> predict_kernel(Work work, const std::vector<Prediction>& ops,
   for (const UnitWork& unit : units) roofs.push_back(compute_roof(unit.normalized, unit.time));
   roofs.push_back({Limiter::memory, formula, context.bandwidth, *fused.time_memory_s});
   if (fused.time_network_s)
-    roofs.push_back({Limiter::network, fused.work.link_load, *fused.link, *fused.time_network_s});
+    roofs.push_back({Limiter::network, fused.work.link_load, *fused.link_rate, *fused.time_network_s});
   add_launch_roof(roofs, fused);
   double longest = 0;
   for (const Roof& roof : roofs) longest = std::max(longest, roof.time_s);

@@ -1,4 +1,4 @@
-// Sums over a program's operations: run one after another with every result stored, or fused into one kernel that moves
+// Predicts a whole program: either its operations run in sequence and store every result, or one fused kernel moves
 // only the program's inputs and outputs.
 #pragma once
 

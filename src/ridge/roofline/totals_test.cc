@@ -49,7 +49,7 @@ const std::string block =
     "u[N, F] = x * w\n"
     "y: bf16[N, F] = gelu(u)";
 
-TEST(DerivedSizeMap, change_with_the_dimension_as_under_d) {
+TEST(DerivedSizeMap, change_with_the_dimension) {
   const std::string text = "dims D = 2048, F = 4*D\nx: bf16[N, D]   w: bf16[D, F]\nu: bf16[N, F] = x * w";
   const Explanation e = explained(text, machine, {{"N", 64}});
   EXPECT_EQ(e.derived, std::vector<std::string>{"F = 4*D"});
@@ -67,7 +67,7 @@ TEST(DerivedSizeMap, change_with_the_dimension_as_under_d) {
   EXPECT_EQ(threshold(wide.ops[0], "F")->exact, "r*D*N/(D*N - r*(D + N))");
 }
 
-TEST(DerivedSizeMap, are_chained_and_left_out_if_they_might_shrink) {
+TEST(DerivedSizeMap, are_chained_and_omitted_if_they_may_shrink) {
   const Explanation e = explained("dims D = 64, F = 2*D, G = 2*F\nx: bf16[N, D]   w: bf16[D, G]\nu: bf16[N, G] = x * w",
                                   machine, {{"N", 512}});
   EXPECT_EQ(threshold(e.ops[0], "D")->exact, "5*r*N/(4*N - 4*r)");
@@ -87,7 +87,7 @@ TEST(DerivedSizeMap, with_too_large_powers_have_no_threshold) {
   EXPECT_EQ(e.unsolved.front(), "D0");
 }
 
-TEST(Total, has_the_threshold_at_which_the_sums_of_times_are_equal) {
+TEST(Total, has_its_threshold_where_the_summed_times_are_equal) {
   const Explanation e = explained(block, machine, {{"N", 64}, {"D", 2048}, {"F", 2048}});
   // Math: (2*N*D*F + 10*N*F)/1e12. A FLOP of the vector unit counts as ten of the matrix unit.
   ASSERT_EQ(e.total.flop_weights.size(), 1u);
@@ -112,7 +112,7 @@ TEST(Total, has_the_threshold_at_which_the_sums_of_times_are_equal) {
   EXPECT_EQ(limiter(*fused.value - 1), Limiter::memory);
 }
 
-TEST(Total, leaves_out_what_lacks_a_peak_and_has_none_where_the_weights_are_no_fractions) {
+TEST(Total, omits_operations_without_a_peak_and_inexact_thresholds) {
   const Explanation open = explained(block, make_test_machine({{DType::bf16, 1e12}}, {}, 1e10));
   EXPECT_FALSE(open.total.thresholds.empty());
   EXPECT_EQ(open.total.missing, "vector f32 peak of test");
@@ -120,7 +120,7 @@ TEST(Total, leaves_out_what_lacks_a_peak_and_has_none_where_the_weights_are_no_f
 }
 
 // Random programs with several operations and a size that depends on another.
-TEST(TotalProperty, one_below_the_threshold_the_other_sum_is_longer) {
+TEST(TotalProperty, limiter_changes_at_the_threshold) {
   int separated = 0;
   for (unsigned seed = 0; seed < 1500; ++seed) {
     testing::RandomProgram random(seed);
@@ -148,7 +148,7 @@ TEST(TotalProperty, one_below_the_threshold_the_other_sum_is_longer) {
   EXPECT_GT(separated, 500);
 }
 
-std::int64_t allocations_of(int statements) {
+std::int64_t count_allocations(int statements) {
   std::string text = "dims B = 64\nx0: bf16[B, D0]\n";
   for (int i = 1; i <= statements; ++i)
     text += fmt::format("w{0}: bf16[D{1}, D{2}]\nx{0}[B, D{2}] = x{3} * w{0}\n", i, (i - 1) % 100, i % 100, i - 1);
@@ -160,7 +160,7 @@ std::int64_t allocations_of(int statements) {
 }
 
 TEST(Explain, allocates_linearly_in_the_length_of_the_program) {
-  const std::int64_t once = allocations_of(1000), twice = allocations_of(2000);
+  const std::int64_t once = count_allocations(1000), twice = count_allocations(2000);
   EXPECT_LT(static_cast<double>(twice), 2.1 * static_cast<double>(once));
   EXPECT_LT(once, 1000 * 800);
 }

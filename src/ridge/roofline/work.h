@@ -40,8 +40,8 @@ struct Work {
   Polynomial bytes_out = {};            // Bytes
   std::vector<Transfer> transfers = {};
   Polynomial bytes_sent = {};  // Bytes that each chip of a split or sharded program sends; 0 if nothing leaves the chip
-  // Bytes scaled so that `link_load` / `Prediction::link` is the network time in s; latency counts as the bytes that
-  // the links could send meanwhile.
+  // Bytes scaled so that `link_load` / `Prediction::link_rate` is the network time in s; latency counts as the bytes
+  // that the links could send meanwhile.
   Polynomial link_load = {};
   std::string collective = {};  // Collective of a sharded program: "all-reduce over X"
   Polynomial bytes() const { return bytes_in + bytes_out; }

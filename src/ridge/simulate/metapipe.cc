@@ -34,7 +34,7 @@ Status check_stage(const Metapipe& pipe, const PipeStage& stage, int level) {
       {"an interval", stage.interval, 0},
       {"a depth", stage.depth, 0},
       {"a parallel factor", stage.parallel, 1},
-      {"accept cycles", stage.accept, 0},
+      {"accept cycles", stage.accept_cycles, 0},
       {"PCUs", stage.pcus, 0},
       {"PMUs", stage.pmus, 0},
       {"memory bytes", stage.memory_bytes, 0},
@@ -45,9 +45,9 @@ Status check_stage(const Metapipe& pipe, const PipeStage& stage, int level) {
     if (const Status status = check_number(pipe, owner, "latencies", latency, 0); !status) return status;
   std::int64_t min_latency = leaf_latency(stage);
   for (const std::int64_t latency : stage.latencies) min_latency = std::min(min_latency, latency);
-  if (stage.body.empty() && stage.accept > min_latency)
+  if (stage.body.empty() && stage.accept_cycles > min_latency)
     return loop_error(pipe, fmt::format("expected {}accept cycles of at most its latency {}, found {}", owner,
-                                        min_latency, stage.accept));
+                                        min_latency, stage.accept_cycles));
   if (stage.body.size() > 1)
     return loop_error(pipe, fmt::format("expected {}one loop inside, found {}", owner, stage.body.size()));
   if (!stage.body.empty()) return check_loop(stage.body[0], level + 1);
@@ -74,7 +74,8 @@ Status check_edges(const Metapipe& pipe) {
 }
 
 Status check_loop(const Metapipe& pipe, int level) {
-  if (level > max_loop_nesting) return loop_error(pipe, fmt::format("expected loops nested at most {} deep", max_loop_nesting));
+  if (level > max_loop_nesting)
+    return loop_error(pipe, fmt::format("expected loops nested at most {} deep", max_loop_nesting));
   if (pipe.stages.empty()) return loop_error(pipe, "expected at least one stage, found none");
   for (const auto& [what, value, min_value] : {std::tuple{"iterations", pipe.iterations, 1},
                                                {"a parallel factor", pipe.parallel, 1},
@@ -105,12 +106,12 @@ std::int64_t max_latency(const PipeStage& stage) {
   const std::int64_t later_trips = (stage.trips - 1) / stage.parallel;
   std::int64_t latency = saturating_add(saturating_multiply(later_trips, stage.interval), stage.depth);
   for (const std::int64_t l : stage.latencies) latency = std::max(latency, l);
-  return std::max(latency, stage.accept);
+  return std::max(latency, stage.accept_cycles);
 }
 
 // Latency of a stage, and cycles until it accepts the next iteration.
 struct StageTiming {
-  std::int64_t latency = 0, accept = 0;
+  std::int64_t latency = 0, accept_cycles = 0;
 };
 
 std::optional<std::vector<StageTiming>> stage_timings(const Metapipe& pipe) {
@@ -125,7 +126,7 @@ std::optional<std::vector<StageTiming>> stage_timings(const Metapipe& pipe) {
     const std::vector<std::int64_t>& l = stage.latencies;
     if (std::adjacent_find(l.begin(), l.end(), std::not_equal_to<>()) != l.end()) return std::nullopt;
     const std::int64_t latency = leaf_latency(stage);
-    out.push_back({latency, stage.accept > 0 ? stage.accept : latency});
+    out.push_back({latency, stage.accept_cycles > 0 ? stage.accept_cycles : latency});
   }
   return out;
 }
@@ -156,12 +157,12 @@ std::int64_t pipelined_cycles(const Metapipe& pipe, const std::vector<StageTimin
   }
   std::int64_t cycles = 0;
   for (std::size_t s = 0; s < n; ++s)
-    cycles = std::max(cycles, head[s] + tail[s] + t[s].latency + (pipe.round_count() - 1) * t[s].accept);
+    cycles = std::max(cycles, head[s] + tail[s] + t[s].latency + (pipe.round_count() - 1) * t[s].accept_cycles);
   for (const Recurrence& r : pipe.recurrences) {  // at most one, and only in a chain
     std::int64_t cycle_latency = 0, sum = 0, slowest = 0;
     for (std::size_t s = 0; s < n; ++s) {
       sum += t[s].latency;
-      slowest = std::max(slowest, t[s].accept);
+      slowest = std::max(slowest, t[s].accept_cycles);
       if (static_cast<std::int64_t>(s) >= r.to && static_cast<std::int64_t>(s) <= r.from) cycle_latency += t[s].latency;
     }
     const std::int64_t full_distances = (pipe.round_count() - 1) / r.distance,
@@ -174,14 +175,14 @@ std::int64_t pipelined_cycles(const Metapipe& pipe, const std::vector<StageTimin
 // Divides the bytes, and the trips (or the depth of a single trip), as evenly as possible.
 std::vector<PipeStage> divide_stage(const PipeStage& undivided, std::int64_t pieces) {
   std::vector<PipeStage> parts;
-  const auto even_share = [&](std::int64_t total, std::int64_t p) { return total / pieces + (p < total % pieces); };
+  const auto share_of_piece = [&](std::int64_t total, std::int64_t p) { return total / pieces + (p < total % pieces); };
   for (std::int64_t p = 0; p < pieces; ++p) {
     PipeStage part = undivided;
     if (pieces > 1) part.name = fmt::format("{}.{}", undivided.name, p + 1);
     (undivided.trips > 1 ? part.trips : part.depth) =
-        even_share(undivided.trips > 1 ? undivided.trips : undivided.depth, p);
-    part.memory_bytes = even_share(undivided.memory_bytes, p);
-    part.network_bytes = even_share(undivided.network_bytes, p);
+        share_of_piece(undivided.trips > 1 ? undivided.trips : undivided.depth, p);
+    part.memory_bytes = share_of_piece(undivided.memory_bytes, p);
+    part.network_bytes = share_of_piece(undivided.network_bytes, p);
     parts.push_back(part);
   }
   return parts;
@@ -235,7 +236,8 @@ std::optional<std::int64_t> closed_form_cycles(const Metapipe& pipe) {
   for (const PipeBuffer& edge : effective_buffers(pipe))
     if (edge.tile_count() < edge.consumer - edge.producer + 1) return std::nullopt;
   // A stage with overlapping iterations uses several tiles at a time, which only FIFOs allow.
-  const bool overlaps = std::any_of(t->begin(), t->end(), [](const StageTiming& s) { return s.accept < s.latency; });
+  const bool overlaps =
+      std::any_of(t->begin(), t->end(), [](const StageTiming& s) { return s.accept_cycles < s.latency; });
   if (overlaps && pipe.schedule != PipeSchedule::streaming && pipe.stages.size() > 1) return std::nullopt;
   if ((!pipe.recurrences.empty() || pipe.schedule == PipeSchedule::streaming) && !is_chain(pipe)) return std::nullopt;
   if (pipe.recurrences.size() > 1 || (overlaps && !pipe.recurrences.empty())) return std::nullopt;

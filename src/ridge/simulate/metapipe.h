@@ -40,14 +40,15 @@ struct PipeStage {
   std::int64_t interval = 1;                 // cycles between trips (II)
   std::int64_t depth = 1;                    // cycles of one trip
   std::int64_t parallel = 1;                 // concurrent trips, each on its own copy of the hardware
-  std::int64_t accept = 0;                   // cycles until the next iteration may enter; 0 for the latency
+  std::int64_t accept_cycles = 0;            // cycles until the next iteration may enter; 0: the stage's latency
   std::vector<std::int64_t> latencies = {};  // data-dependent latency: latencies[i mod size] for iteration i
   std::int64_t pcus = 1;                     // compute units for each copy
   std::int64_t pmus = 0;                     // memory units for each copy, without buffers
   std::int64_t memory_bytes = 0;             // off-chip traffic of one iteration
   std::int64_t network_bytes = 0;
-  std::vector<Metapipe> body =
-      {};  // if it has a loop, the stage runs that once per iteration; trips to network_bytes are unused
+  // Empty, or one loop that the stage runs once per iteration; the members from `trips` to `network_bytes` are then
+  // unused.
+  std::vector<Metapipe> body = {};
   bool operator==(const PipeStage&) const;
 };
 

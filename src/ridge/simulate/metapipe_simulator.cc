@@ -86,7 +86,7 @@ class MetapipeSimulator {
         pcus_free_ += event.pcus;
         pmus_free_ += event.pmus;
         StageRun& stage = event.loop->stages[event.stage];
-        if (stage.inner) end_inner(stage);
+        if (stage.inner) end_inner_loop(stage);
         ++stage.computed;
       }
       advance_loop(*event.loop);
@@ -126,7 +126,7 @@ class MetapipeSimulator {
     return loop;
   }
 
-  void end_inner(StageRun& stage) {
+  void end_inner_loop(StageRun& stage) {
     run_.stages[stage.id].busy += now_ - stage.inner->began_at;
     record_event(stage.id, Phase::compute, stage.inner->began_at, now_, stage.computed);
     stage.inner.reset();
@@ -191,7 +191,7 @@ class MetapipeSimulator {
     const StageRun& run = loop.stages[s];
     const std::int64_t i = run.started;
     if (i >= loop.pipe->round_count() || now_ < run.next_accept_at) return false;
-    const bool overlaps = run.stage->body.empty() && run.stage->accept > 0;
+    const bool overlaps = run.stage->body.empty() && run.stage->accept_cycles > 0;
     // A full FIFO stops its stage, and the computed iteration stays in the stage.
     if (overlaps ? run.computed > run.released : run.released < i) return false;
     return has_inputs_and_space(loop, s, i) && has_free_units(loop, s);
@@ -267,8 +267,8 @@ class MetapipeSimulator {
     record_event(run.id, Phase::stall, now_, now_ + queued_cycles, i);
     record_event(run.id, stage.phase, now_ + queued_cycles, end, i);
     run.last_end_at = end;
-    if (stage.accept > 0) {
-      run.next_accept_at = now_ + stage.accept;
+    if (stage.accept_cycles > 0) {
+      run.next_accept_at = now_ + stage.accept_cycles;
       push_event(run.next_accept_at, loop, s, PipeEvent::EventKind::wake);
     }
     push_event(end, loop, s, PipeEvent::EventKind::done, units.pcus, units.pmus);
@@ -278,7 +278,7 @@ class MetapipeSimulator {
   void count_wait(const LoopRun& loop, std::size_t s, std::int64_t i, StageActivity& activity) {
     const StageRun& run = loop.stages[s];
     const std::int64_t previous = run.release_times.empty() ? loop.began_at : run.release_times.back();
-    const std::int64_t free_from = std::min(now_, run.stage->accept > 0 ? run.next_accept_at : previous);
+    const std::int64_t free_from = std::min(now_, run.stage->accept_cycles > 0 ? run.next_accept_at : previous);
     std::int64_t inputs_from = free_from, space_from = free_from;
     const auto index = static_cast<std::int64_t>(s);
     const auto end_of = [&](std::int64_t stage, std::int64_t iteration) {

@@ -172,31 +172,35 @@ TEST(Metapipe, TextShowsWaits) {
 }
 
 Metapipe random_pipe(std::mt19937& random, int level) {
-  const auto up_to = [&](int n) { return static_cast<std::int64_t>(1 + random() % static_cast<unsigned>(n)); };
+  const auto random_up_to = [&](int n) { return static_cast<std::int64_t>(1 + random() % static_cast<unsigned>(n)); };
   Metapipe pipe{.name = "p",
                 .schedule = static_cast<PipeSchedule>(random() % 4),
-                .iterations = up_to(12),
-                .parallel = up_to(3),
-                .overhead = up_to(3) - 1,
+                .iterations = random_up_to(12),
+                .parallel = random_up_to(3),
+                .overhead = random_up_to(3) - 1,
                 .stages = {}};
-  const std::int64_t stages = up_to(5);
+  const std::int64_t stages = random_up_to(5);
   for (std::int64_t s = 0; s < stages; ++s) {
-    PipeStage stage{.name = "s", .trips = up_to(9), .interval = up_to(3), .depth = up_to(20), .parallel = up_to(3)};
+    PipeStage stage{.name = "s",
+                    .trips = random_up_to(9),
+                    .interval = random_up_to(3),
+                    .depth = random_up_to(20),
+                    .parallel = random_up_to(3)};
     if (random() % (pipe.schedule == PipeSchedule::streaming ? 3 : 12) == 0)
-      stage.accept = up_to(static_cast<int>(leaf_latency(stage)));
-    if (random() % 12 == 0) stage.latencies.assign(static_cast<std::size_t>(up_to(3)), up_to(20));
-    for (const std::int64_t latency : stage.latencies) stage.accept = std::min(stage.accept, latency);
+      stage.accept_cycles = random_up_to(static_cast<int>(leaf_latency(stage)));
+    if (random() % 12 == 0) stage.latencies.assign(static_cast<std::size_t>(random_up_to(3)), random_up_to(20));
+    for (const std::int64_t latency : stage.latencies) stage.accept_cycles = std::min(stage.accept_cycles, latency);
     if (level < 2 && random() % 5 == 0) stage.body = {random_pipe(random, level + 1)};
     pipe.stages.push_back(stage);
   }
   if (random() % 2 == 0) {  // any acyclic graph; stages without inputs start immediately
     for (std::int64_t b = 1; b < stages; ++b)
       for (std::int64_t a = 0; a < b; ++a)
-        if (random() % 3 == 0) pipe.buffers.push_back({a, b, 0, random() % 2 == 0 ? 0 : b - a + up_to(3)});
+        if (random() % 3 == 0) pipe.buffers.push_back({a, b, 0, random() % 2 == 0 ? 0 : b - a + random_up_to(3)});
   }
   if (random() % 5 == 0) {
-    const std::int64_t to = up_to(static_cast<int>(stages)) - 1;
-    pipe.recurrences = {{to + up_to(static_cast<int>(stages - to)) - 1, to, up_to(3)}};
+    const std::int64_t to = random_up_to(static_cast<int>(stages)) - 1;
+    pipe.recurrences = {{to + random_up_to(static_cast<int>(stages - to)) - 1, to, random_up_to(3)}};
     if (random() % 4 == 0) pipe.recurrences.push_back({to, 0, 1});
   }
   return pipe;
@@ -256,20 +260,20 @@ TEST(Metapipe, SplittingKeepsRecurrences) {
 // computes the sum over the full pipe, independent of pieces.
 TEST(Metapipe, SplitsAreNoFasterThanARecurrence) {
   std::mt19937 random(23);
-  const auto up_to = [&](int n) { return static_cast<std::int64_t>(1 + random() % static_cast<unsigned>(n)); };
+  const auto random_up_to = [&](int n) { return static_cast<std::int64_t>(1 + random() % static_cast<unsigned>(n)); };
   for (int i = 0; i < 3000; ++i) {
-    Metapipe pipe{.name = "p", .iterations = up_to(20), .stages = {}};
-    const std::int64_t stages = up_to(5);
-    for (std::int64_t s = 0; s < stages; ++s) pipe.stages.push_back(fixed_stage("s", 3 + up_to(20)));
-    const std::int64_t to = up_to(static_cast<int>(stages)) - 1;
-    const Recurrence r{to + up_to(static_cast<int>(stages - to)) - 1, to, up_to(3)};
+    Metapipe pipe{.name = "p", .iterations = random_up_to(20), .stages = {}};
+    const std::int64_t stages = random_up_to(5);
+    for (std::int64_t s = 0; s < stages; ++s) pipe.stages.push_back(fixed_stage("s", 3 + random_up_to(20)));
+    const std::int64_t to = random_up_to(static_cast<int>(stages)) - 1;
+    const Recurrence r{to + random_up_to(static_cast<int>(stages - to)) - 1, to, random_up_to(3)};
     pipe.recurrences = {r};
     std::int64_t all = 0, around = 0;
     for (std::int64_t s = 0; s < stages; ++s) {
       all += pipe.stages[static_cast<std::size_t>(s)].depth;
       if (s >= r.to && s <= r.from) around += pipe.stages[static_cast<std::size_t>(s)].depth;
     }
-    const std::int64_t stage = up_to(static_cast<int>(stages)) - 1, pieces = up_to(4);
+    const std::int64_t stage = random_up_to(static_cast<int>(stages)) - 1, pieces = random_up_to(4);
     const std::int64_t whole = simulated_cycles(pipe),
                        split = simulated_cycles(split_stage(pipe, stage, pieces).value());
     const std::string about = std::to_string(i) + ": stage " + std::to_string(stage) + " of " + std::to_string(stages) +
@@ -311,17 +315,17 @@ TEST(Metapipe, AcceptsLimitsAndRejectsTheNextValue) {
             "expected stage 'compute' with latencies between 0 and 1099511627776, found -1");
   EXPECT_EQ(with_stage([](PipeStage& s) {
               s.latencies = {50, 20, 90};
-              s.accept = 20;
+              s.accept_cycles = 20;
             }),
             "taken");
   EXPECT_EQ(with_stage([](PipeStage& s) {
               s.latencies = {50, 20, 90};
-              s.accept = 21;
+              s.accept_cycles = 21;
             }),
             "expected stage 'compute' with accept cycles of at most its latency 20, found 21");
   EXPECT_EQ(with_stage([](PipeStage& s) {
               s.body = {three_stages(PipeSchedule::pipelined)};
-              s.accept = 1000;
+              s.accept_cycles = 1000;
             }),
             "taken")
       << "a loop's own numbers are unused";
@@ -420,7 +424,7 @@ TEST(Metapipe, RejectsInvalidPipes) {
   pipe.stages[2].trips = -4;
   EXPECT_EQ(message(pipe), "loop 'example': expected stage 'store' with trips between 1 and 1099511627776, found -4");
   pipe = three_stages(PipeSchedule::pipelined);
-  pipe.stages[2].accept = 51;
+  pipe.stages[2].accept_cycles = 51;
   EXPECT_EQ(message(pipe),
             "loop 'example': expected stage 'store' with accept cycles of at most its latency 50, found 51");
   pipe = three_stages(PipeSchedule::pipelined);

@@ -175,7 +175,7 @@ class PipeParser {
     return parse_fields({{"trips", &stage.trips},
                          {"interval", &stage.interval},
                          {"par", &stage.parallel},
-                         {"accept", &stage.accept},
+                         {"accept", &stage.accept_cycles},
                          {"pcus", &stage.pcus},
                          {"pmus", &stage.pmus},
                          {"memory", &stage.memory_bytes},

@@ -46,10 +46,12 @@ TEST(ParsedPipe, ParsesAllFields) {
       .stages =
           {{.name = "a", .phase = Phase::load, .pcus = 0, .pmus = 2, .memory_bytes = 10, .network_bytes = 11},
            {.name = "tiles",
-            .body = {{.name = "tiles",
-                      .schedule = PipeSchedule::fork_join,
-                      .iterations = 8,
-                      .stages = {{.name = "mm", .trips = 64, .interval = 2, .depth = 6, .parallel = 4, .accept = 3}}}}},
+            .body =
+                {{.name = "tiles",
+                  .schedule = PipeSchedule::fork_join,
+                  .iterations = 8,
+                  .stages =
+                      {{.name = "mm", .trips = 64, .interval = 2, .depth = 6, .parallel = 4, .accept_cycles = 3}}}}},
            {.name = "c", .phase = Phase::store, .depth = 30, .latencies = {30, 31}}},
       .buffers = {{0, 2, 12, 5}},
       .recurrences = {{2, 1, 2}}};

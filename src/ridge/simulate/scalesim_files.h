@@ -24,7 +24,7 @@ namespace ridge {
 struct TopologyLayer {
   std::string name;
   ProductSize product;
-  std::optional<Convolution> convolution;  // source of the product
+  std::optional<Convolution> convolution;  // convolution that `product` computes; nullopt if the file has a product
   std::int64_t copies = 1;  // a depthwise convolution ('DP' in its name) runs one channel this many times
   bool operator==(const TopologyLayer&) const = default;
 };

@@ -41,21 +41,21 @@ class StallSimulator {
  public:
   StallSimulator(const SystolicArray& array, const OperandAddresses& addresses, const Scratchpads& pads)
       : array_(array),
-        map_(map_product(array, addresses.product)),
+        map_(make_mapping(array, addresses.product)),
         addresses_(addresses),
         a_(pads.a, addresses.count_a(), pads.charges_waits_twice),
         b_(pads.b, addresses.count_b(), pads.charges_waits_twice),
         c_(pads.c),
         moving_buffer_(map_.is_transposed ? b_ : a_),
-        other_buffer_(map_.is_transposed ? a_ : b_) {}
+        second_buffer_(map_.is_transposed ? a_ : b_) {}
 
   StallReport run() {
-    append_prefetch_orders();
+    build_prefetch_orders();
     for (std::int64_t col = 0; col < map_.sc; col += array_.cols)
       for (std::int64_t row = 0; row < map_.sr; row += array_.rows)
         for (std::int64_t t = 0; t < map_.fold_cycles(); ++t) run_cycle(row, col, t);
     c_.drain_all(last_written_at_);
-    report_.cycles_with_prefetch = c_.last_write() + std::max(a_.initial_requests(), b_.initial_requests());
+    report_.cycles_with_prefetch = c_.last_write_cycle() + std::max(a_.initial_requests(), b_.initial_requests());
     report_.memory_reads_a = a_.words_read();
     report_.memory_reads_b = b_.words_read();
     report_.memory_writes_c = c_.words_written();
@@ -74,23 +74,23 @@ class StallSimulator {
   }
 
   // Sets the prefetch orders: skewed operands along the diagonals of their stacked folds, a stationary operand by rows.
-  void append_prefetch_orders() {
+  void build_prefetch_orders() {
     visit_diagonals(map_.row_folds * map_.t, array_.rows, [&](std::int64_t row, std::int64_t lane) {
       const std::int64_t i = row / map_.t * array_.rows + lane;
-      moving_buffer_.append_word(i < map_.sr ? moving_address(row % map_.t, i) : padding_address);
+      moving_buffer_.append_prefetch_word(i < map_.sr ? moving_address(row % map_.t, i) : padding_address);
     });
     const std::int64_t depth = map_.is_output_stationary ? map_.t : map_.sr;
-    const auto other_at = [&](std::int64_t row, std::int64_t lane) {
+    const auto append_second = [&](std::int64_t row, std::int64_t lane) {
       const std::int64_t j = row / depth * array_.cols + lane;
-      other_buffer_.append_word(j < map_.sc ? stationary_or_down_address(row % depth, j) : padding_address);
+      second_buffer_.append_prefetch_word(j < map_.sc ? stationary_or_down_address(row % depth, j) : padding_address);
     };
     if (map_.is_output_stationary)
-      visit_diagonals(map_.col_folds * depth, array_.cols, other_at);
+      visit_diagonals(map_.col_folds * depth, array_.cols, append_second);
     else
       for (std::int64_t row = 0; row < map_.col_folds * depth; ++row)
-        for (std::int64_t lane = 0; lane < array_.cols; ++lane) other_at(row, lane);
-    moving_buffer_.finish_order();
-    other_buffer_.finish_order();
+        for (std::int64_t lane = 0; lane < array_.cols; ++lane) append_second(row, lane);
+    moving_buffer_.finish_prefetch_order();
+    second_buffer_.finish_prefetch_order();
   }
 
   template <class Visit> static void visit_diagonals(std::int64_t rows, std::int64_t lanes, const Visit& visit) {
@@ -107,20 +107,21 @@ class StallSimulator {
     if (!moving_buffer_.always_hits())
       for (std::int64_t r = std::max<std::int64_t>(0, s - map_.t + 1); r < std::min(rows, s + 1); ++r)
         moving_buffer_.request_word(moving_address(s - r, row + r));
-    other_buffer_.begin_cycle(cycle);
-    if (!other_buffer_.always_hits()) request_other(row, col, cols, t);
+    second_buffer_.begin_cycle(cycle);
+    if (!second_buffer_.always_hits()) request_second_operand(row, col, cols, t);
     const std::int64_t written_at = c_.write_words(count_outputs(rows, cols, t), cycle);
-    report_.stall_cycles += std::max({moving_buffer_.stall_cycles(), other_buffer_.stall_cycles(), written_at - cycle});
+    report_.stall_cycles +=
+        std::max({moving_buffer_.stall_cycles(), second_buffer_.stall_cycles(), written_at - cycle});
     report_.cycles = std::max(report_.cycles, written_at);
     last_written_at_ = written_at;
   }
 
-  void request_other(std::int64_t row, std::int64_t col, std::int64_t cols, std::int64_t t) {
+  void request_second_operand(std::int64_t row, std::int64_t col, std::int64_t cols, std::int64_t t) {
     if (map_.is_output_stationary) {
       for (std::int64_t c = std::max<std::int64_t>(0, t - map_.t + 1); c < std::min(cols, t + 1); ++c)
-        other_buffer_.request_word(stationary_or_down_address(t - c, col + c));
+        second_buffer_.request_word(stationary_or_down_address(t - c, col + c));
     } else if (const std::int64_t r = array_.rows - 1 - t; r >= 0 && row + r < map_.sr) {
-      for (std::int64_t c = 0; c < cols; ++c) other_buffer_.request_word(stationary_or_down_address(row + r, col + c));
+      for (std::int64_t c = 0; c < cols; ++c) second_buffer_.request_word(stationary_or_down_address(row + r, col + c));
     }
   }
 
@@ -138,7 +139,7 @@ class StallSimulator {
   const OperandAddresses& addresses_;
   ReadBuffer a_, b_;
   WriteBuffer c_;
-  ReadBuffer &moving_buffer_, &other_buffer_;
+  ReadBuffer &moving_buffer_, &second_buffer_;
   StallReport report_;
   std::int64_t cycles_without_stalls_ = 0, last_written_at_ = 0;
 };
@@ -159,7 +160,7 @@ Status check_pads(const SystolicArray& array, const Scratchpads& pads, const Ope
                                      max_requests, name, pad.words, pad.bandwidth),
                          "without --bandwidth the array never waits");
   }
-  const SystolicMapping map = map_product(array, addresses.product);
+  const SystolicMapping map = make_mapping(array, addresses.product);
   std::int64_t requests = 0;
   if (__builtin_mul_overflow(map.fold_count(), map.fold_cycles(), &requests) ||
       __builtin_mul_overflow(requests, array.rows + 2 * array.cols, &requests) || requests > max_requests ||

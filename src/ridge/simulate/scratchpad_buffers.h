@@ -12,7 +12,7 @@
 
 namespace ridge::simulate {
 
-constexpr std::int64_t padding_address = -1;  // the address of a padded element
+constexpr std::int64_t padding_address = -1;  // stands for a padded element, which is not stored in memory
 
 // An SRAM that prefetches a fixed sequence of words cyclically, in lines of 1/100 of its size.
 class ReadBuffer {
@@ -23,25 +23,25 @@ class ReadBuffer {
         line_words_(ceil_div(pad.words, 100)),
         bandwidth_(pad.bandwidth),
         charges_waits_twice_(charges_waits_twice),
-        order_(),
+        prefetch_order_(),
         first_line_(static_cast<std::size_t>(addresses) + 1) {}
 
   // Appends a word to the prefetch order. Padding uses bandwidth but is not stored.
-  void append_word(std::int64_t address) {
+  void append_prefetch_word(std::int64_t address) {
     ++fetched_;
     if (address == padding_address) return;
-    order_.push_back(static_cast<std::int32_t>(address));
+    prefetch_order_.push_back(static_cast<std::int32_t>(address));
   }
 
-  void finish_order() {
-    line_count_ = static_cast<std::int64_t>(order_.size()) / line_words_ + 1;
+  void finish_prefetch_order() {
+    line_count_ = static_cast<std::int64_t>(prefetch_order_.size()) / line_words_ + 1;
     active_lines_ = std::min(line_count_, ceil_div(active_words_, line_words_));
     prefetch_lines_ = std::min(line_count_ - active_lines_, ceil_div(prefetch_words_, line_words_));
     window_end_ = active_lines_ % line_count_;
     initial_requests_ = std::min(ceil_div(active_words_, bandwidth_), ceil_div(fetched_, bandwidth_));
     words_read_ = initial_requests_ * bandwidth_;
     if (!always_hits()) index_lines();
-    order_ = {};
+    prefetch_order_ = {};
   }
 
   bool always_hits() const { return prefetch_lines_ == 0; }
@@ -50,31 +50,31 @@ class ReadBuffer {
 
   void begin_cycle(std::int64_t cycle) {
     cycle_ = cycle;
-    offset_ = 1;  // a hit takes a cycle
+    access_cycles_ = 1;  // a hit takes a cycle
   }
   void request_word(std::int64_t address) {
     if (address == padding_address) return;
     while (!is_in_window(address)) {
       prefetch_half();
-      const std::int64_t wait = prefetched_at_ - (cycle_ + offset_);
+      const std::int64_t wait = prefetched_at_ - (cycle_ + access_cycles_);
       if (charges_waits_twice_)
-        offset_ += wait > 0 ? 2 * wait : wait;
+        access_cycles_ += wait > 0 ? 2 * wait : wait;
       else
-        offset_ += std::max<std::int64_t>(wait, 0);
+        access_cycles_ += std::max<std::int64_t>(wait, 0);
     }
   }
-  std::int64_t stall_cycles() const { return offset_ - 1; }
+  std::int64_t stall_cycles() const { return access_cycles_ - 1; }
 
  private:
   // Builds the index from an address a to the lines that hold it, ascending: entries first_line_[a] to
   // first_line_[a + 1] of lines_.
   void index_lines() {
-    for (const std::int32_t a : order_) ++first_line_[static_cast<std::size_t>(a) + 1];
+    for (const std::int32_t a : prefetch_order_) ++first_line_[static_cast<std::size_t>(a) + 1];
     for (std::size_t a = 1; a < first_line_.size(); ++a) first_line_[a] += first_line_[a - 1];
     std::vector<std::int32_t> next(first_line_.begin(), first_line_.end() - 1);
-    lines_.resize(order_.size());
-    for (std::size_t i = 0; i < order_.size(); ++i) {
-      std::int32_t& slot = next[static_cast<std::size_t>(order_[i])];
+    lines_.resize(prefetch_order_.size());
+    for (std::size_t i = 0; i < prefetch_order_.size(); ++i) {
+      std::int32_t& slot = next[static_cast<std::size_t>(prefetch_order_[i])];
       lines_[static_cast<std::size_t>(slot++)] = static_cast<std::int32_t>(static_cast<std::int64_t>(i) / line_words_);
     }
   }
@@ -100,11 +100,11 @@ class ReadBuffer {
 
   std::int64_t active_words_, prefetch_words_, line_words_, bandwidth_;
   bool charges_waits_twice_;
-  std::vector<std::int32_t> order_, first_line_, lines_;
+  std::vector<std::int32_t> prefetch_order_, first_line_, lines_;
   std::int64_t fetched_ = 0, line_count_ = 0, active_lines_ = 0, prefetch_lines_ = 0;
   std::int64_t window_start_ = 0, window_end_ = 0;
   std::int64_t prefetched_at_ = -1;  // the cycle at which the last prefetch was complete
-  std::int64_t initial_requests_ = 0, words_read_ = 0, cycle_ = 0, offset_ = 1;
+  std::int64_t initial_requests_ = 0, words_read_ = 0, cycle_ = 0, access_cycles_ = 1;
 };
 
 // An SRAM that collects words into lines as wide as the memory port and drains half of its size when it is half full.
@@ -135,7 +135,7 @@ class WriteBuffer {
       cycle = drained_at_ + 1;
     }
   }
-  std::int64_t last_write() const { return last_write_; }
+  std::int64_t last_write_cycle() const { return last_write_cycle_; }
   std::int64_t words_written() const { return words_written_; }
 
  private:
@@ -155,12 +155,12 @@ class WriteBuffer {
     lines_.erase(lines_.begin(), lines_.begin() + static_cast<std::ptrdiff_t>(drained_lines));
     free_words_ += words;
     words_written_ += words;
-    last_write_ = std::max(last_write_, cycle + static_cast<std::int64_t>(drained_lines) - 1);
+    last_write_cycle_ = std::max(last_write_cycle_, cycle + static_cast<std::int64_t>(drained_lines) - 1);
     return cycle + static_cast<std::int64_t>(drained_lines) - 1;
   }
 
   std::int64_t words_, drain_words_, bandwidth_, free_words_;
-  std::int64_t open_line_words_ = 0, drained_at_ = 0, last_write_ = 0, words_written_ = 0;
+  std::int64_t open_line_words_ = 0, drained_at_ = 0, last_write_cycle_ = 0, words_written_ = 0;
   std::deque<std::int64_t> lines_;  // number of words in each line to drain
 };
 

@@ -147,7 +147,7 @@ std::int64_t count_buffer_pmus(const Metapipe& pipe, std::int64_t pmu_bytes) {
 
 }  // namespace
 
-Status set_pipe(Placement& placement, const Fabric& fabric, Metapipe pipe) {
+Status replace_pipe(Placement& placement, const Fabric& fabric, Metapipe pipe) {
   if (const Status status = check_metapipe(pipe); !status) return status.error();
   placement.pipe = std::move(pipe);
   placement.why_not.clear();
@@ -205,7 +205,7 @@ Result<Placement> place_stages(const Fabric& fabric, std::span<const StageWork> 
   Result<Metapipe> pipe = make_pipe(works, placement, options);
   if (!pipe) return pipe.error();
   placement.resources.memory_bytes_per_cycle = fabric.memory_bytes_per_second / ticks_per_second;
-  if (const Status status = set_pipe(placement, fabric, *std::move(pipe)); !status) return status.error();
+  if (const Status status = replace_pipe(placement, fabric, *std::move(pipe)); !status) return status.error();
   return placement;
 }
 

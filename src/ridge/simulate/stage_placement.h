@@ -79,8 +79,8 @@ struct PlacementOptions {
   std::vector<PipeBuffer> skip_buffers = {};  // further buffers than those between adjacent stages
 };
 
-// Replaces `placement.pipe` by a pipe of the same stages in other loops and recounts the buffers.
-Status set_pipe(Placement& placement, const Fabric& fabric, Metapipe pipe);
+// Replaces `placement.pipe` by `pipe`, which has the same stages in other loops, and recounts the buffers.
+Status replace_pipe(Placement& placement, const Fabric& fabric, Metapipe pipe);
 
 // Errors: no stage; negative or infinite numbers; a fabric without a required rate or bandwidth.
 Result<Placement> place_stages(const Fabric& fabric, std::span<const StageWork> stages,

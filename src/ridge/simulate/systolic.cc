@@ -80,14 +80,14 @@ Status check_systolic(const SystolicArray& array, const ProductSize& p) {
       return below_one_error(fmt::format("a product with {}", what), value, "A [M, K] times B [K, N] gives C [M, N]");
   constexpr std::int64_t max_dim = std::int64_t{1} << 62;  // rounding up to full tiles stays in range
   const bool sides_fit = p.m < max_dim && p.n < max_dim && p.k < max_dim;
-  if (!sides_fit || !checked_product({p.m, p.n, p.k}) || !counts_fit(array, map_product(array, p)))
+  if (!sides_fit || !checked_product({p.m, p.n, p.k}) || !counts_fit(array, make_mapping(array, p)))
     return input_error(fmt::format("the counts of M {} N {} K {} on {}×{} elements exceed 64 bits", p.m, p.n, p.k,
                                    array.rows, array.cols),
                        "split the product and add the cycles");
   return Done{};
 }
 
-SystolicMapping map_product(const SystolicArray& array, const ProductSize& p) {
+SystolicMapping make_mapping(const SystolicArray& array, const ProductSize& p) {
   SystolicMapping map;
   switch (array.dataflow) {
     case Dataflow::output_stationary: map = {.is_output_stationary = true, .sr = p.m, .sc = p.n, .t = p.k}; break;
@@ -103,7 +103,7 @@ SystolicMapping map_product(const SystolicArray& array, const ProductSize& p) {
 
 Result<SystolicReport> simulate_systolic(const SystolicArray& array, const ProductSize& p) {
   if (const Status status = check_systolic(array, p); !status) return status.error();
-  const SystolicMapping map = map_product(array, p);
+  const SystolicMapping map = make_mapping(array, p);
   SystolicReport report;
   report.array = array;
   report.product = p;

@@ -88,7 +88,7 @@ struct SystolicReport {
 // Errors: a size below 1, an array side over max_side, a count over 2^63 − 1.
 Status check_systolic(const SystolicArray& array, const ProductSize& product);
 // Returns the mapping. The sizes must have passed `check_systolic`.
-SystolicMapping map_product(const SystolicArray& array, const ProductSize& product);
+SystolicMapping make_mapping(const SystolicArray& array, const ProductSize& product);
 Result<SystolicReport> simulate_systolic(const SystolicArray& array, const ProductSize& product);
 
 }  // namespace ridge

@@ -53,26 +53,26 @@ class ElementRegisters {
       : rows_(rows),
         cols_(cols),
         margin_(std::max<std::int64_t>(cols, 64)),
-        head_(margin_),
+        row_offset_(margin_),
         stationary_(static_cast<std::size_t>(rows * cols)),
         down_(stationary_.size()),
         left_(static_cast<std::size_t>(rows * (cols + margin_))) {}
 
   float* stationary_row(std::int64_t r) { return stationary_.data() + ring_index(stationary_top_, r) * cols_; }
   float* down_row(std::int64_t r) { return down_.data() + ring_index(down_top_, r) * cols_; }
-  float* left_row(std::int64_t r) { return left_.data() + r * (cols_ + margin_) + head_; }
+  float* left_row(std::int64_t r) { return left_.data() + r * (cols_ + margin_) + row_offset_; }
 
   void shift_stationary_down() { stationary_top_ = ring_index(stationary_top_, rows_ - 1); }
   void shift_down() { down_top_ = ring_index(down_top_, rows_ - 1); }
   void shift_right() {
-    if (head_ == 0) {
+    if (row_offset_ == 0) {
       for (std::int64_t r = 0; r < rows_; ++r) {
         float* row = left_.data() + r * (cols_ + margin_);
         std::copy_backward(row, row + cols_ - 1, row + margin_ + cols_);
       }
-      head_ = margin_ + 1;
+      row_offset_ = margin_ + 1;
     }
-    --head_;
+    --row_offset_;
   }
   void clear_stationary() { std::fill(stationary_.begin(), stationary_.end(), 0.0F); }
   void multiply_add_all(bool is_output_stationary) {
@@ -87,7 +87,7 @@ class ElementRegisters {
   std::int64_t ring_index(std::int64_t top, std::int64_t r) const {
     return top + r < rows_ ? top + r : top + r - rows_;
   }
-  std::int64_t rows_, cols_, margin_, head_, stationary_top_ = 0, down_top_ = 0;
+  std::int64_t rows_, cols_, margin_, row_offset_, stationary_top_ = 0, down_top_ = 0;
   std::vector<float> stationary_, down_, left_;
 };
 
@@ -180,12 +180,12 @@ class Stepper {
 
   // `t` is the cycle of the stream, or -1 while the tile is shifted in.
   void end_cycle(const FoldOperands& operands, std::int64_t t) {
-    if (options_.frames) keep_frame(operands, t);
+    if (options_.frames) store_frame(operands, t);
     ++run_.cycles;
     run_.element_steps += array_.rows * array_.cols;
   }
 
-  void keep_frame(const FoldOperands& operands, std::int64_t t) {
+  void store_frame(const FoldOperands& operands, std::int64_t t) {
     ArrayFrame frame;
     frame.cycle = run_.cycles;
     frame.fold = fold_;
@@ -225,7 +225,7 @@ Status check_elements(const SystolicArray& array, const ProductSize& p, std::siz
     return input_error(
         fmt::format("expected at most {} results to step, found {}·{}", ElementOptions::max_results, p.m, p.n),
         "the closed form gives the same cycles");
-  const SystolicMapping map = map_product(array, p);
+  const SystolicMapping map = make_mapping(array, p);
   const std::int64_t element_count = array.rows * array.cols, cycles = map.fold_count() * map.fold_cycles();
   if (element_count > ElementOptions::max_elements)
     return input_error(fmt::format("expected an array of at most {} elements to step, found {}",
@@ -244,10 +244,10 @@ Status check_elements(const SystolicArray& array, const ProductSize& p, std::siz
 
 }  // namespace
 
-Result<ElementRun> step_elements(const SystolicArray& array, const ProductSize& p, std::span<const float> a,
-                                 std::span<const float> b, const ElementOptions& options) {
+Result<ElementRun> simulate_elements(const SystolicArray& array, const ProductSize& p, std::span<const float> a,
+                                     std::span<const float> b, const ElementOptions& options) {
   if (const Status status = check_elements(array, p, a.size(), b.size(), options); !status) return status.error();
-  const SystolicMapping map = map_product(array, p);
+  const SystolicMapping map = make_mapping(array, p);
   ElementRun run;
   run.c.assign(static_cast<std::size_t>(p.m * p.n), 0.0F);
   Stepper stepper(array, map, options, run);

@@ -48,7 +48,7 @@ struct ElementOptions {
 
 // Simulates A [M, K] times B [K, N], both row-major. Errors: those of `check_systolic`; operands of another size; an
 // array, a result, element-steps or frames above the limits of `ElementOptions`.
-Result<ElementRun> step_elements(const SystolicArray& array, const ProductSize& product, std::span<const float> a,
-                                 std::span<const float> b, const ElementOptions& options = {});
+Result<ElementRun> simulate_elements(const SystolicArray& array, const ProductSize& product, std::span<const float> a,
+                                     std::span<const float> b, const ElementOptions& options = {});
 
 }  // namespace ridge

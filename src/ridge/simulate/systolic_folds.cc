@@ -26,7 +26,7 @@ void add_words(SramWords& words, const SystolicArray& array, const SystolicMappi
   words.c += tile.cols * map.t;
 }
 
-void add_fold(Timeline& timeline, const FoldPhases& phases, std::int64_t cycle, std::int64_t fold) {
+void add_fold(Timeline& timeline, const FoldPhaseCycles& phases, std::int64_t cycle, std::int64_t fold) {
   for (const auto& [phase, cycles] : {std::pair{Phase::load, phases.load},
                                       {Phase::fill, phases.fill},
                                       {Phase::compute, phases.compute},
@@ -38,29 +38,29 @@ void add_fold(Timeline& timeline, const FoldPhases& phases, std::int64_t cycle, 
 
 }  // namespace
 
-FoldPhases fold_phases(const SystolicArray& array, const SystolicMapping& map) {
+FoldPhaseCycles fold_phase_cycles(const SystolicArray& array, const SystolicMapping& map) {
   const std::int64_t skew_cycles = array.rows + array.cols - 2, fill = std::min(map.t, skew_cycles);
   return {map.load_cycles, fill, std::max(map.t, skew_cycles) - fill, fill};
 }
 
 Timeline first_folds_timeline(const SystolicArray& array, const ProductSize& product, std::int64_t count) {
-  const SystolicMapping map = map_product(array, product);
+  const SystolicMapping map = make_mapping(array, product);
   Timeline timeline;
   timeline.add_lane("array");
   for (std::int64_t fold = 0; fold < std::min(count, map.fold_count()); ++fold)
-    add_fold(timeline, fold_phases(array, map), fold * map.fold_cycles(), fold);
+    add_fold(timeline, fold_phase_cycles(array, map), fold * map.fold_cycles(), fold);
   return timeline;
 }
 
 Result<FoldSimulation> simulate_folds(const SystolicArray& array, const ProductSize& product) {
   if (const Status status = check_systolic(array, product); !status) return status.error();
-  const SystolicMapping map = map_product(array, product);
+  const SystolicMapping map = make_mapping(array, product);
   if (map.fold_count() > max_folds)
     return input_error(fmt::format("expected at most {} folds to clock, found {}", max_folds, map.fold_count()),
                        "the closed form has no limit on folds");
   FoldSimulation simulation;
   simulation.timeline = first_folds_timeline(array, product, FoldSimulation::max_events / 4);
-  const FoldPhases phases = fold_phases(array, map);
+  const FoldPhaseCycles phases = fold_phase_cycles(array, map);
   std::int64_t cycle = 0;
   for (std::int64_t col = 0; col < map.sc; col += array.cols) {
     for (std::int64_t row = 0; row < map.sr; row += array.rows) {

@@ -13,11 +13,11 @@
 namespace ridge {
 
 // Cycles of the phases of one fold; equal for every fold of a product.
-struct FoldPhases {
+struct FoldPhaseCycles {
   std::int64_t load = 0, fill = 0, compute = 0, drain = 0;
-  bool operator==(const FoldPhases&) const = default;
+  bool operator==(const FoldPhaseCycles&) const = default;
 };
-FoldPhases fold_phases(const SystolicArray& array, const SystolicMapping& map);
+FoldPhaseCycles fold_phase_cycles(const SystolicArray& array, const SystolicMapping& map);
 
 struct FoldSimulation {
   std::int64_t folds = 0;

@@ -29,8 +29,8 @@ Result<SystolicRun> run_systolic(const SystolicTask& task) {
   auto report = simulate_systolic(task.array, task.product);
   if (!report) return report.error();
   if (task.copies < 1) return input_error(fmt::format("expected at least 1 copy of a layer, found {}", task.copies));
-  SystolicRun run{task, *std::move(report), map_product(task.array, task.product), {}, std::nullopt};
-  run.phases = fold_phases(task.array, run.mapping);
+  SystolicRun run{task, *std::move(report), make_mapping(task.array, task.product), {}, std::nullopt};
+  run.phases = fold_phase_cycles(task.array, run.mapping);
   if (!task.scratchpads) return run;
   auto stalls = simulate_stalls(task.array, task.product, *task.scratchpads, task.convolution);
   if (!stalls) return stalls.error();
@@ -40,7 +40,7 @@ Result<SystolicRun> run_systolic(const SystolicTask& task) {
 
 Result<ElementRun> compute_frames(const SystolicRun& run) {
   const ProductSize& p = run.task.product;
-  return step_elements(run.task.array, p, counting_values(p.m * p.k), counting_values(p.k * p.n), {.frames = true});
+  return simulate_elements(run.task.array, p, counting_values(p.m * p.k), counting_values(p.k * p.n), {.frames = true});
 }
 
 SystolicTotal sum_runs(std::span<const SystolicRun> runs) {

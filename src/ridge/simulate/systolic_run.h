@@ -27,7 +27,7 @@ struct SystolicRun {
   SystolicTask task;
   SystolicReport report;
   SystolicMapping mapping;
-  FoldPhases phases;  // equal in every fold
+  FoldPhaseCycles phases;  // equal in every fold
   std::optional<StallReport> stalls;
   std::string mapping_formula() const;  // "T + 2R + C − 2 = 350, T = M = 256"
   static constexpr std::int64_t max_drawn_elements = 64, max_drawn_cycles = 28;

@@ -121,16 +121,16 @@ std::vector<float> product_of(const ProductSize& p, const std::vector<float>& a,
 
 TEST(Systolic, ClosedFormFoldsAndElementsAgreeOnThousandsOfRandomCases) {
   std::mt19937 random(7);
-  const auto up_to = [&](int n) { return static_cast<std::int64_t>(1 + random() % static_cast<unsigned>(n)); };
+  const auto random_up_to = [&](int n) { return static_cast<std::int64_t>(1 + random() % static_cast<unsigned>(n)); };
   for (int i = 0; i < 4000; ++i) {
-    const SystolicArray array{up_to(9), up_to(9), flows[i % 3], random() % 2 == 0};
-    const ProductSize product{up_to(20), up_to(20), up_to(20)};
+    const SystolicArray array{random_up_to(9), random_up_to(9), flows[i % 3], random() % 2 == 0};
+    const ProductSize product{random_up_to(20), random_up_to(20), random_up_to(20)};
     SCOPED_TRACE(simulate_systolic(array, product).value().to_text());
     const SystolicReport closed = report(array, product);
     const FoldSimulation clock = simulate_folds(array, product).value();
     const std::vector<float> a = small_integers(random, product.m * product.k),
                              b = small_integers(random, product.k * product.n);
-    const ElementRun run = step_elements(array, product, a, b).value();
+    const ElementRun run = simulate_elements(array, product, a, b).value();
     ASSERT_EQ(clock.folds, closed.folds);
     ASSERT_EQ(clock.cycles, closed.cycles);
     ASSERT_EQ(clock.sram_words, closed.sram_words);
@@ -151,14 +151,14 @@ TEST(Systolic, LargerArraysMultiplyCorrectly) {
     const ProductSize product{130, 67, 200};
     const std::vector<float> a = small_integers(random, product.m * product.k),
                              b = small_integers(random, product.k * product.n);
-    EXPECT_EQ(step_elements({64, 48, flow}, product, a, b).value().c, product_of(product, a, b));
+    EXPECT_EQ(simulate_elements({64, 48, flow}, product, a, b).value().c, product_of(product, a, b));
   }
 }
 
 TEST(Systolic, FramesShowTheTwoByTwoExampleOfTheHeader) {
   const std::vector<float> a{5, 6}, b{1, 2, 3, 4};
   const ElementRun run =
-      step_elements({2, 2, Dataflow::weight_stationary, true}, {1, 2, 2}, a, b, {.frames = true}).value();
+      simulate_elements({2, 2, Dataflow::weight_stationary, true}, {1, 2, 2}, a, b, {.frames = true}).value();
   EXPECT_EQ(run.c, (std::vector<float>{23, 34}));
   ASSERT_EQ(run.frames.size(), 3U);
   EXPECT_EQ(run.frames[0].left, (std::vector<float>{5, 0, 0, 0}));
@@ -170,17 +170,19 @@ TEST(Systolic, FramesShowTheTwoByTwoExampleOfTheHeader) {
 TEST(Systolic, ElementsRejectWrongOperandsAndLongRuns) {
   const SystolicArray array{4, 4, Dataflow::weight_stationary};
   const std::vector<float> six(6), eight(8);
-  EXPECT_EQ(step_elements(array, {2, 4, 3}, eight, eight).error().message, "expected 6 numbers of A [2, 3], found 8");
-  EXPECT_EQ(step_elements(array, {2, 4, 3}, six, eight).error().message, "expected 12 numbers of B [3, 4], found 8");
+  EXPECT_EQ(simulate_elements(array, {2, 4, 3}, eight, eight).error().message,
+            "expected 6 numbers of A [2, 3], found 8");
+  EXPECT_EQ(simulate_elements(array, {2, 4, 3}, six, eight).error().message,
+            "expected 12 numbers of B [3, 4], found 8");
   const std::vector<float> one(1), tall(1 << 15);
-  EXPECT_EQ(step_elements({1, 1, Dataflow::output_stationary}, {1 << 15, 1 << 15, 1}, tall, tall).error().message,
+  EXPECT_EQ(simulate_elements({1, 1, Dataflow::output_stationary}, {1 << 15, 1 << 15, 1}, tall, tall).error().message,
             "expected at most 268435456 results to step, found 32768·32768");
   const std::vector<float> long_a(1 << 16);
-  EXPECT_EQ(step_elements({65536, 65536, Dataflow::weight_stationary}, {1, 1, 1}, one, one).error().message,
+  EXPECT_EQ(simulate_elements({65536, 65536, Dataflow::weight_stationary}, {1, 1, 1}, one, one).error().message,
             "expected an array of at most 16777216 elements to step, found 4294967296");
-  EXPECT_EQ(step_elements({4096, 4096, Dataflow::weight_stationary}, {1 << 16, 1, 1}, long_a, one).error().message,
+  EXPECT_EQ(simulate_elements({4096, 4096, Dataflow::weight_stationary}, {1 << 16, 1, 1}, long_a, one).error().message,
             "expected at most 1099511627776 element-steps, found 77822 cycles of 16777216 elements");
-  EXPECT_EQ(step_elements({8, 8, Dataflow::weight_stationary}, {1 << 16, 1, 1}, long_a, one, {.frames = true})
+  EXPECT_EQ(simulate_elements({8, 8, Dataflow::weight_stationary}, {1 << 16, 1, 1}, long_a, one, {.frames = true})
                 .error()
                 .message,
             "expected frames of at most 4194304 numbers, found 65558 cycles of 3·64");

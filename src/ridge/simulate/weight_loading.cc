@@ -33,7 +33,7 @@ Status check_weights(const SystolicArray& array, const ProductSize& product, con
 WeightReport describe_tiles(const SystolicArray& array, const ProductSize& product, const WeightMemory& memory) {
   WeightReport report;
   const double elements = static_cast<double>(array.rows) * static_cast<double>(array.cols);
-  report.tiles = map_product(array, product).fold_count();
+  report.tiles = make_mapping(array, product).fold_count();
   report.fetch_cycles = elements * memory.weight_bytes * memory.clock_hz / memory.bytes_per_second;
   report.shift_cycles = static_cast<double>(array.rows);
   report.stream_cycles = static_cast<double>(product.m) * static_cast<double>(memory.cycles_per_row);

@@ -23,12 +23,12 @@ TEST(WeightLoading, TpuV1FetchesATileIn1349CyclesAndIsBoundByThemBelowThatBatch)
 
 TEST(WeightLoading, ClosedFormEqualsSimulation) {
   std::mt19937 random(5);
-  const auto up_to = [&](int n) { return static_cast<std::int64_t>(1 + random() % static_cast<unsigned>(n)); };
+  const auto random_up_to = [&](int n) { return static_cast<std::int64_t>(1 + random() % static_cast<unsigned>(n)); };
   for (int i = 0; i < 3000; ++i) {
-    const SystolicArray array{up_to(12), up_to(12), ws};
-    const ProductSize product{up_to(40), up_to(50), up_to(50)};
-    const WeightMemory memory{static_cast<double>(up_to(300)), static_cast<double>(up_to(40)), 1, 1 + up_to(4),
-                              up_to(2)};
+    const SystolicArray array{random_up_to(12), random_up_to(12), ws};
+    const ProductSize product{random_up_to(40), random_up_to(50), random_up_to(50)};
+    const WeightMemory memory{static_cast<double>(random_up_to(300)), static_cast<double>(random_up_to(40)), 1,
+                              1 + random_up_to(4), random_up_to(2)};
     const WeightReport closed = estimate_weight_loading(array, product, memory).value();
     const WeightReport clocked = simulate_weight_loading(array, product, memory)->report;
     ASSERT_NEAR(clocked.cycles, closed.cycles, 1e-9 * closed.cycles) << closed.to_text();

@@ -23,10 +23,10 @@ class SimulatedRanks {
   void set_shards(const Layout& layout, const std::vector<std::int64_t>& value) {
     const std::int64_t n = mesh_.size(layout.partial_over);
     for (std::int64_t d = 0; d < mesh_.devices(); ++d) {
-      const std::int64_t rank_order = mesh_.coordinate_along(d, layout.partial_over);
+      const std::int64_t partial_index = mesh_.coordinate_along(d, layout.partial_over);
       for (const std::int64_t w : words_of_rank(layout, d)) {
         const std::int64_t v = value[static_cast<std::size_t>(w)];
-        rank_words(d)[w] = rank_order == 0 ? v - 7 * w * (n * (n - 1) / 2) : 7 * w * rank_order;
+        rank_words(d)[w] = partial_index == 0 ? v - 7 * w * (n * (n - 1) / 2) : 7 * w * partial_index;
       }
     }
   }
@@ -150,14 +150,14 @@ class SimulatedRanks {
   }
 
   std::int64_t fetch_partial_sum(const std::vector<WordValues>& before, const RedistributionStep& step, std::int64_t d,
-                                 std::int64_t w, std::int64_t rank_order) {
+                                 std::int64_t w, std::int64_t partial_index) {
     std::string other_partial_axes = step.before.partial_over;
     std::erase_if(other_partial_axes, [&](char c) { return step.over.find(c) != std::string::npos; });
     const WordValues& own_words = before[static_cast<std::size_t>(d)];
-    if (mesh_.coordinate_along(d, step.over) == rank_order && own_words.contains(w)) return own_words.at(w);
+    if (mesh_.coordinate_along(d, step.over) == partial_index && own_words.contains(w)) return own_words.at(w);
     for (std::int64_t other = 0; other < mesh_.devices(); ++other) {
       const WordValues& other_words = before[static_cast<std::size_t>(other)];
-      if (mesh_.coordinate_along(other, step.over) != rank_order ||
+      if (mesh_.coordinate_along(other, step.over) != partial_index ||
           mesh_.coordinate_along(other, other_partial_axes) != mesh_.coordinate_along(d, other_partial_axes))
         continue;
       if (!other_words.contains(w)) continue;

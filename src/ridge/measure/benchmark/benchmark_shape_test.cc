@@ -70,7 +70,7 @@ TEST(BenchmarkShape, RefusesInvalidRows) {
             "  hint: expected a CSV file with the columns op,dtype,m,n,k\n");
 }
 
-TEST(BenchmarkShape, HasTheFileOfTheRepositoryBuiltIn) {
+TEST(BenchmarkShape, BuiltInShapesEqualTheRepositoryFile) {
   EXPECT_EQ(default_shapes(), *read_file(RIDGE_SOURCE_DIR "/data/cpu_shapes.csv"));
   EXPECT_EQ(parse_shapes(default_shapes(), "data/cpu_shapes.csv")->size(), 60u);
 }

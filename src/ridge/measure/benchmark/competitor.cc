@@ -96,12 +96,12 @@ class MatmulTrial {
   // Calls before the timing restore clock, caches and threads after the other libraries' turns; a thread that slept may
   // need a millisecond to reach full speed.
   double time_calls(int calls, int threads) const {
-    constexpr double warm_up_seconds = 2e-3;
+    constexpr double warmup_seconds = 2e-3;
     if (threads > 1) {
       call_();
       spread_threads();
     }
-    for (const Timer since; since.seconds() < warm_up_seconds;) call_();
+    for (const Timer since; since.seconds() < warmup_seconds;) call_();
     const Timer timer(threads == 1 ? TimerClock::thread : TimerClock::wall);
     for (int i = 0; i < calls; ++i) call_();
     return timer.seconds();
@@ -161,7 +161,7 @@ void Competitor::serve_commands(const std::string& name, int threads, int socket
     if (!library) {
       set_failure(reply, library.error());
     } else if (command.action == Command::Action::describe) {
-      copy_text(reply.text, (*library)->describe());
+      copy_text(reply.description, (*library)->describe());
     } else if (command.action == Command::Action::prepare) {
       trial.reset();  // frees its memory before the next allocation
       auto made = MatmulTrial::make(

@@ -11,10 +11,10 @@
 namespace ridge {
 
 struct CompetitorReply {
-  bool supported = true;  // false if the library cannot compute this product
-  double seconds = 0;     // seconds of one call (prepare), or of all calls (run)
-  double max_error = 0;   // result of check: largest |got - ref| / (|A||B|)
-  char text[512] = {};    // result of describe
+  bool supported = true;       // false if the library cannot compute this product
+  double seconds = 0;          // seconds of one call (prepare), or of all calls (run)
+  double max_error = 0;        // result of check: largest |got - ref| / (|A||B|)
+  char description[512] = {};  // result of describe
   // If `failed`: kind, message and hint of the error.
   bool failed = false;
   ErrorKind kind = ErrorKind::input;

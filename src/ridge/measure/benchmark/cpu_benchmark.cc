@@ -16,9 +16,8 @@ namespace ridge {
 namespace {
 
 constexpr double turn_seconds = 0.02;  // time that one library computes per turn, at least one call
-constexpr auto idle_wait =
-    // OpenBLAS' idle threads spin for 2^26 cycles, libgomp's for a few ms.
-    std::chrono::milliseconds(40);
+// Pause before timing a library, until another library's idle threads sleep: OpenBLAS' spin for 2^26 cycles.
+constexpr auto idle_wait = std::chrono::milliseconds(40);
 
 // Bound for sums of k terms in f32 plus one rounding to the output's format; integer sums are exact.
 double allowed_error(const BenchmarkShape& s) {
@@ -111,7 +110,7 @@ Status check_libraries(const std::vector<std::string>& requested) {
 
 }  // namespace
 
-std::vector<CpuBenchmarkSummary> CpuBenchmark::summarize_classes() const {
+std::vector<CpuBenchmarkSummary> CpuBenchmark::summarize_shape_classes() const {
   std::vector<std::string> all_dtypes;
   for (const CpuBenchmarkRow& row : rows)
     if (std::find(all_dtypes.begin(), all_dtypes.end(), row.shape.dtypes()) == all_dtypes.end())
@@ -124,13 +123,13 @@ std::vector<CpuBenchmarkSummary> CpuBenchmark::summarize_classes() const {
     };
     for (const RowRange& g :
          {RowRange{"all", 1, INT64_MAX}, RowRange{"M > 8", 9, INT64_MAX}, RowRange{"M <= 8", 1, 8}}) {
-      CpuBenchmarkSummary c{.name = fmt::format("{} {}", dtypes, g.name), .worst = INFINITY};
+      CpuBenchmarkSummary c{.name = fmt::format("{} {}", dtypes, g.name), .worst_ratio = INFINITY};
       double logs = 0;
       for (const CpuBenchmarkRow& row : rows) {
         if (row.shape.dtypes() != dtypes || row.shape.m < g.from || row.shape.m > g.to || row.ratio == 0) continue;
         ++c.rows;
         logs += std::log(row.ratio);
-        c.worst = std::min(c.worst, row.ratio);
+        c.worst_ratio = std::min(c.worst_ratio, row.ratio);
       }
       if (c.rows == 0) continue;
       c.geometric_mean = std::exp(logs / static_cast<double>(c.rows));
@@ -184,7 +183,7 @@ Result<CpuBenchmark> run_cpu_benchmark(const std::vector<BenchmarkShape>& shapes
   for (Competitor& competitor : competitors) {
     auto about = competitor.describe();
     if (!about) return about.error();
-    result.libraries.emplace_back(about->text);
+    result.libraries.emplace_back(about->description);
   }
   return result;
 }

@@ -21,7 +21,7 @@ struct CpuBenchmarkOptions {
   int threads = 1;
   int rounds = 7;
   std::vector<std::string> libraries = {"openblas", "onednn"};  // in addition to ridge
-  std::function<void(std::size_t done, std::size_t of)> progress = {};
+  std::function<void(std::size_t done, std::size_t total)> progress = {};
 };
 
 struct LibraryTime {
@@ -44,7 +44,7 @@ struct CpuBenchmarkRow {
 struct CpuBenchmarkSummary {  // summary of a group of rows
   std::string name;
   std::size_t rows = 0;
-  double geometric_mean = 0, worst = 0;
+  double geometric_mean = 0, worst_ratio = 0;
 };
 
 struct CpuBenchmark {
@@ -54,7 +54,7 @@ struct CpuBenchmark {
   std::vector<std::string> removed_environment = {};  // variables that would have changed a library
   std::vector<CpuBenchmarkRow> rows = {};
   // Per dtype, in order of occurrence: all rows, M > 8, M <= 8.
-  std::vector<CpuBenchmarkSummary> summarize_classes() const;
+  std::vector<CpuBenchmarkSummary> summarize_shape_classes() const;
 };
 
 // `machine` must be adjusted to the number of threads (machine/machine.h). Errors before the timing: a library is

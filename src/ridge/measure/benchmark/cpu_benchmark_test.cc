@@ -23,7 +23,7 @@ Machine make_test_machine() {
   return machine;
 }
 
-TEST(CpuBenchmark, ChecksRidgeWithoutOtherLibraries) {
+TEST(CpuBenchmark, RunsWithoutOtherLibraries) {
   const auto result = run_cpu_benchmark({{"nn", DType::f32, DType::f32, 33, 47, 65},
                                          {"linear", DType::bf16, DType::f32, 3, 20, 31},
                                          {"tn", DType::f32, DType::f32, 17, 9, 5}},
@@ -40,10 +40,10 @@ TEST(CpuBenchmark, ChecksRidgeWithoutOtherLibraries) {
   EXPECT_NEAR(*result->rows[0].fraction_of_peak, result->rows[0].times[0].flop_per_s / 1e12, 1e-12);
   EXPECT_EQ(result->rows[1].fraction_of_peak, std::nullopt);  // the test machine has no bf16 peak
   EXPECT_EQ(result->machine_title, "A test machine");
-  EXPECT_TRUE(result->summarize_classes().empty());
+  EXPECT_TRUE(result->summarize_shape_classes().empty());
 }
 
-TEST(CpuBenchmark, SumsOfIntegersAreExact) {
+TEST(CpuBenchmark, Int8ProductsHaveNoError) {
   const auto result = run_cpu_benchmark(
       {{"nn", DType::int8, DType::int32, 33, 47, 65}, {"linear", DType::bf16, DType::bf16, 3, 20, 31, DType::int8}},
       make_test_machine(), {.threads = 1, .rounds = 1, .libraries = {}});
@@ -54,7 +54,7 @@ TEST(CpuBenchmark, SumsOfIntegersAreExact) {
   EXPECT_LT(result->rows[1].times[0].max_error, 0x1p-8);
 }
 
-TEST(CpuBenchmark, RefusesLibrariesBeforeAnythingRuns) {
+TEST(CpuBenchmark, RejectsInvalidLibraryListsBeforeTiming) {
   const auto error_text = [](std::vector<std::string> libraries) {
     const auto result = run_cpu_benchmark({{"nn", DType::f32, DType::f32, 4, 4, 4}}, make_test_machine(),
                                           {.libraries = std::move(libraries)});
@@ -70,7 +70,7 @@ TEST(CpuBenchmark, RefusesLibrariesBeforeAnythingRuns) {
             "expected libraries to compare ridge with, found 'ridge' itself\n  hint: --against openblas,onednn\n");
 }
 
-TEST(CpuBenchmark, RefusesAProductThatDoesNotFitIntoEveryProcess) {
+TEST(CpuBenchmark, RejectsShapesThatExceedMemory) {
   const std::vector<BenchmarkShape> shapes{{"nn", DType::f32, DType::f32, 4, 4, 4},
                                            {"nn", DType::f32, DType::f32, 1000, 1000, 1000}};
   EXPECT_TRUE(check_benchmark_memory(shapes, 3, 36'000'000).ok());  // 12 MB each
@@ -96,7 +96,7 @@ TEST(Competitor, ReportsAllocationFailure) {
   EXPECT_TRUE(ours->prepare_product({"nn", DType::f32, DType::f32, 5, 6, 7}).ok());  // the process continues
 }
 
-TEST(Competitor, ReportsADeadProcessAsAbsent) {
+TEST(Competitor, ReportsADeadProcess) {
   auto ours = Competitor::start("ridge", 1);
   ASSERT_TRUE(ours.ok());
   ASSERT_TRUE(ours->prepare_product({"nn", DType::f32, DType::f32, 5, 6, 7}).ok());
@@ -113,20 +113,20 @@ TEST(CpuBenchmark, SummarisesByDtypeAndRows) {
   CpuBenchmark c;
   for (auto [m, ratio] : {std::pair{1, 4.0}, std::pair{64, 1.0}, std::pair{128, 2.0}})
     c.rows.push_back({.shape = {"nn", DType::f32, DType::f32, m, 8, 8}, .ratio = ratio});
-  const auto classes = c.summarize_classes();
+  const auto classes = c.summarize_shape_classes();
   ASSERT_EQ(classes.size(), 3u);
   EXPECT_NEAR(classes[0].geometric_mean, 2.0, 1e-12);
   EXPECT_NEAR(classes[1].geometric_mean, std::sqrt(2.0), 1e-12);
-  EXPECT_EQ(classes[1].worst, 1.0);
+  EXPECT_EQ(classes[1].worst_ratio, 1.0);
   EXPECT_EQ(classes[2].rows, 1u);
   EXPECT_EQ(classes[0].name, "f32 all");
   c.rows[0].shape.dtype = DType::bf16;  // occurs first
   std::vector<std::string> names;
-  for (const CpuBenchmarkSummary& each : c.summarize_classes()) names.push_back(each.name);
+  for (const CpuBenchmarkSummary& each : c.summarize_shape_classes()) names.push_back(each.name);
   EXPECT_EQ(names, (std::vector<std::string>{"bf16 all", "bf16 M <= 8", "f32 all", "f32 M > 8"}));
 }
 
-TEST(CpuBenchmark, RemovesVariablesThatChangeALibrary) {
+TEST(CpuBenchmark, RemovesLibraryEnvironmentVariables) {
   setenv("OPENBLAS_CORETYPE", "Haswell", 1);
   const auto removed = remove_library_variables();
   EXPECT_NE(std::find(removed.begin(), removed.end(), "OPENBLAS_CORETYPE"), removed.end());

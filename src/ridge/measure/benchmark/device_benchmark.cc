@@ -15,7 +15,7 @@ namespace cuda = ops::cuda;
 
 constexpr std::int64_t gib = std::int64_t{1} << 30, pool_bytes = 6 * gib, output_bytes = 3 * gib, workspace_bytes = gib;
 constexpr std::int64_t baseline_workspace_bytes = std::int64_t{64} << 20, cold_bytes = std::int64_t{256} << 20;
-constexpr double replay_seconds = 2e-3, warm_seconds = 0.04;
+constexpr double replay_seconds = 2e-3, warmup_seconds = 0.04;
 
 std::int64_t round_up_to_kib(std::int64_t bytes) { return (bytes + 1023) / 1024 * 1024; }
 
@@ -24,11 +24,11 @@ Status to_status(const std::optional<std::string>& error) {
   return Done{};
 }
 
-constexpr int our_plan = -1, tuned_plan = -2;  // used in place of the index of a cuBLASLt heuristic
+constexpr int model_plan_index = -1, tuned_plan_index = -2;  // used in place of the index of a cuBLASLt heuristic
 
 struct RecordedLaunches {
   device::RecordedGraph recording;
-  int heuristic = our_plan;
+  int heuristic = model_plan_index;
   std::int64_t launches = 1;
   std::vector<double> seconds = {};
 };
@@ -78,11 +78,11 @@ class BenchmarkSession {
     if (!before) return before.error();
     auto all = record_baselines();
     if (!all) return all.error();
-    auto chosen = record_launches(our_plan);
+    auto chosen = record_launches(model_plan_index);
     if (!chosen) return chosen.error();
     if (const Status timed = time_candidates(row); !timed) return timed.error();
     if (!row.candidates.empty()) {
-      auto best = record_launches(tuned_plan);
+      auto best = record_launches(tuned_plan_index);
       if (!best) return best.error();
       all->push_back(std::move(*best));
     }
@@ -91,7 +91,7 @@ class BenchmarkSession {
     if (const auto clocks = read_device_clocks()) row.sm_hz = clocks->sm_hz;
     const auto after = count_wrong_elements();
     if (!after) return after.error();
-    row.right = *before == 0 && *after == 0;
+    row.is_correct = *before == 0 && *after == 0;
     row.error_over_bound = max_error_;
     return fill_statistics(std::move(row), *all);
   }
@@ -118,15 +118,15 @@ class BenchmarkSession {
     a_bytes_ = round_up_to_kib(s.m * s.k * 2);
     b_bytes_ = round_up_to_kib(s.n * s.k * 2);
     d_bytes_ = round_up_to_kib(s.m * s.n * dtype_bits(s.out) / 8);
-    sets_ = std::max<std::int64_t>(
+    set_count_ = std::max<std::int64_t>(
         1, std::min({cold_bytes / (a_bytes_ + b_bytes_ + d_bytes_) + 1, pool_bytes / (a_bytes_ + b_bytes_),
                      output_bytes / d_bytes_, std::int64_t{512}}));
     const double busy = 4096.0 * device_.multiprocessors * device_.busy_clock_hz;  // FLOP/s
     const double estimate =
         std::max(s.flops() / busy, static_cast<double>(a_bytes_ + b_bytes_ + d_bytes_) / device_.memory_bytes_per_s) +
         device_.launch_s;
-    launches_ = static_cast<std::int64_t>(std::clamp(replay_seconds / estimate, 2.0, 256.0));
-    launches_ = std::max(launches_, std::min<std::int64_t>(sets_, 64));
+    launches_per_graph_ = static_cast<std::int64_t>(std::clamp(replay_seconds / estimate, 2.0, 256.0));
+    launches_per_graph_ = std::max(launches_per_graph_, std::min<std::int64_t>(set_count_, 64));
     call_ = {};
     call_.problem = s.problem();
     call_.a = pool_data();
@@ -154,7 +154,7 @@ class BenchmarkSession {
     call.b = a + a_bytes_;
     call.d = d;
     const device::DeviceWorkspace w{workspace_data(), static_cast<std::size_t>(workspace_bytes), true};
-    return to_status(cuda::launch(call, heuristic == tuned_plan ? tuned_plan_ : plan_, w, queue_.stream()));
+    return to_status(cuda::launch(call, heuristic == tuned_plan_index ? tuned_plan_ : plan_, w, queue_.stream()));
   }
 
   // Returns the number of wrong elements.
@@ -168,7 +168,7 @@ class BenchmarkSession {
     const auto steps = [&]() -> Status {
       if (const Status s = queue_.set_bytes(output_data(), 0xff, d_bytes_); !s) return s;
       if (const Status s = queue_.set_bytes(results, 0, sizeof found); !s) return s;
-      if (const Status s = queue_launch(our_plan, pool_data(), output_data()); !s) return s;
+      if (const Status s = queue_launch(model_plan_index, pool_data(), output_data()); !s) return s;
       if (const Status s = to_status(cuda::verify_samples(p, output_data(), results, queue_.stream())); !s) return s;
       if (heuristic_count_ > 0 && queue_launch(0, pool_data(), theirs)) {
         if (const Status s = to_status(cuda::verify_samples(p, theirs, results + 1, queue_.stream())); !s) return s;
@@ -188,8 +188,8 @@ class BenchmarkSession {
   Result<RecordedLaunches> record_launches(int heuristic, std::int64_t launches) const {
     auto recording = queue_.record_graph([&]() -> Status {
       for (std::int64_t i = 0; i < launches; ++i)
-        if (const Status s = queue_launch(heuristic, pool_data() + i % sets_ * (a_bytes_ + b_bytes_),
-                                          output_data() + i % sets_ * d_bytes_);
+        if (const Status s = queue_launch(heuristic, pool_data() + i % set_count_ * (a_bytes_ + b_bytes_),
+                                          output_data() + i % set_count_ * d_bytes_);
             !s)
           return s;
       return Done{};
@@ -203,7 +203,9 @@ class BenchmarkSession {
     if (!seconds) return seconds.error();
     return *seconds / static_cast<double>(r.launches);
   }
-  Result<RecordedLaunches> record_launches(int heuristic) const { return record_launches(heuristic, launches_); }
+  Result<RecordedLaunches> record_launches(int heuristic) const {
+    return record_launches(heuristic, launches_per_graph_);
+  }
 
   // Records cuBLASLt's first heuristic and, if it is another one, the best of the first eight by three replays each.
   Result<std::vector<RecordedLaunches>> record_baselines() const {
@@ -238,7 +240,8 @@ class BenchmarkSession {
     plans.resize(std::min(plans.size(), static_cast<std::size_t>(candidate_count_)));
     for (const cuda::MatmulPlan& plan : plans) {
       tuned_plan_ = plan;
-      const auto runner = record_launches(tuned_plan, std::max(std::min(sets_, launches_), launches_ / 4));
+      const auto runner = record_launches(tuned_plan_index,
+                                          std::max(std::min(set_count_, launches_per_graph_), launches_per_graph_ / 4));
       if (!runner) return runner.error();
       std::vector<double> samples;
       for (int turn = 0; turn < 4; ++turn) {
@@ -255,7 +258,7 @@ class BenchmarkSession {
   }
 
   Status time_in_turns(std::vector<RecordedLaunches>& all) const {
-    for (double warmed = 0; warmed < warm_seconds;)  // until the clock settles at the power limit
+    for (double warmed = 0; warmed < warmup_seconds;)  // until the clock settles at the power limit
       for (RecordedLaunches& r : all) {
         const auto seconds = time_launch(r);
         if (!seconds) return seconds.error();
@@ -274,15 +277,15 @@ class BenchmarkSession {
 
   Result<DeviceBenchmarkRow> fill_statistics(DeviceBenchmarkRow row, const std::vector<RecordedLaunches>& all) const {
     const std::vector<double>& mine = all.back().seconds;
-    row.ours = compute_statistics(mine);
+    row.ridge_time = compute_statistics(mine);
     const std::size_t theirs = all.size() - 1 - (row.candidates.empty() ? 0 : 1);
     if (theirs > 0) {
       const RecordedLaunches &first = all[0], &best = all[theirs - 1];
-      row.first = compute_statistics(first.seconds);
-      row.best = compute_statistics(best.seconds);
+      row.first_heuristic_time = compute_statistics(first.seconds);
+      row.best_heuristic_time = compute_statistics(best.seconds);
       row.best_heuristic = best.heuristic;
       row.ratio = median_ratio(best.seconds, mine);
-      row.ratio_first = median_ratio(first.seconds, mine);
+      row.ratio_to_first = median_ratio(first.seconds, mine);
       if (!row.candidates.empty()) row.tuned_ratio = median_ratio(best.seconds, all[theirs].seconds);
     }
     return row;
@@ -294,8 +297,8 @@ class BenchmarkSession {
   int rounds_, candidate_count_;
   std::vector<device::DeviceBuffer> memory_ = {};
   std::optional<DType> filled_dtype_ = {};
-  std::int64_t a_bytes_ = 0, b_bytes_ = 0, d_bytes_ = 0, sets_ = 1,
-               launches_ = 1;  // bytes per matrix; number of sets and launches
+  std::int64_t a_bytes_ = 0, b_bytes_ = 0, d_bytes_ = 0, set_count_ = 1,
+               launches_per_graph_ = 1;  // bytes per matrix; number of sets and launches
   int heuristic_count_ = 0;
   double max_error_ = 0;
   cuda::MatmulCall call_ = {};
@@ -309,8 +312,9 @@ DeviceBenchmarkSummary summarize_rows(const std::string& name, const std::vector
   double sum = 0, firsts = 0, tuned_sum = 0, per_cycle = 0;
   int known = 0;
   for (const DeviceBenchmarkRow* row : rows) {
-    out.wrong += row->right ? 0 : 1;
-    out.prediction_error += std::fabs(row->plan.predicted_s / row->ours.median - 1) / static_cast<double>(rows.size());
+    out.wrong += row->is_correct ? 0 : 1;
+    out.prediction_error +=
+        std::fabs(row->plan.predicted_s / row->ridge_time.median - 1) / static_cast<double>(rows.size());
     if (row->fraction_of_cycle_peak() > 0) {
       per_cycle += std::log(row->fraction_of_cycle_peak());
       ++known;
@@ -318,7 +322,7 @@ DeviceBenchmarkSummary summarize_rows(const std::string& name, const std::vector
     if (!(row->ratio > 0)) continue;
     ratios.push_back(row->ratio);
     sum += std::log(row->ratio);
-    firsts += std::log(row->ratio_first);
+    firsts += std::log(row->ratio_to_first);
     if (row->tuned_ratio > 0) tuned_sum += std::log(row->tuned_ratio);
   }
   if (known > 0) out.fraction_of_cycle_peak = std::exp(per_cycle / known);
@@ -328,7 +332,7 @@ DeviceBenchmarkSummary summarize_rows(const std::string& name, const std::vector
   out.geometric_mean = std::exp(sum / n);
   out.geometric_mean_first = std::exp(firsts / n);
   if (tuned_sum != 0) out.tuned_geometric_mean = std::exp(tuned_sum / n);
-  out.worst = ratios.front();
+  out.worst_ratio = ratios.front();
   out.percentile_5 = ratios[ratios.size() / 20];
   return out;
 }
@@ -336,7 +340,7 @@ DeviceBenchmarkSummary summarize_rows(const std::string& name, const std::vector
 }  // namespace
 
 double DeviceBenchmarkRow::fraction_of_cycle_peak() const {
-  const double max_flops = ours.median * sm_hz * flops_per_cycle;
+  const double max_flops = ridge_time.median * sm_hz * peak_flops_per_cycle;
   return max_flops > 0 ? shape.flops() / max_flops : 0;
 }
 
@@ -347,7 +351,7 @@ std::optional<double> matrix_flops_per_cycle(const Machine& machine, DType dtype
   return peak->rate.value / (cores->second.value * clock->second.value);
 }
 
-std::vector<DeviceBenchmarkSummary> DeviceBenchmark::summarize_classes() const {
+std::vector<DeviceBenchmarkSummary> DeviceBenchmark::summarize_shape_classes() const {
   const auto aligned = [](const BenchmarkShape& s) { return s.n % 8 == 0 && s.k % 8 == 0; };
   const std::pair<const char*, std::function<bool(const BenchmarkShape&)>> all[] = {
       {"M <= 128", [&](const BenchmarkShape& s) { return aligned(s) && s.m <= 128; }},
@@ -374,7 +378,7 @@ Result<DeviceBenchmark> run_device_benchmark(const std::vector<BenchmarkShape>& 
   if (!session) return session.error();
   DeviceBenchmark out{.device = properties->name,
                       .driver = properties->driver,
-                      .baseline_version = session->version(),
+                      .cublaslt_version = session->version(),
                       .rounds = options.rounds};
   out.clocks_before = read_device_clocks();
   const auto machine = guess_device_machine(*properties);
@@ -388,7 +392,7 @@ Result<DeviceBenchmark> run_device_benchmark(const std::vector<BenchmarkShape>& 
     auto row = session->benchmark_product(shapes[i]);
     if (!row) return row.error();
     if (machine)
-      row->flops_per_cycle =
+      row->peak_flops_per_cycle =
           matrix_flops_per_cycle(*machine, shapes[i].dtype).value_or(0) * properties->multiprocessors;
     out.rows.push_back(*std::move(row));
   }

@@ -22,7 +22,7 @@ namespace ridge {
 struct DeviceBenchmarkOptions {
   int rounds = 9;
   int tuned_candidates = 0;  // number of the model's best plans that are timed as well; the fastest takes turns, too
-  std::function<void(std::size_t done, std::size_t of)> progress = {};
+  std::function<void(std::size_t done, std::size_t total)> progress = {};
 };
 
 struct CandidateTime {
@@ -32,25 +32,27 @@ struct CandidateTime {
 
 struct DeviceBenchmarkRow {
   BenchmarkShape shape;
-  Statistics ours = {}, first = {}, best = {};  // seconds per product; first, best: no runs if unsupported by cuBLASLt
+  Statistics ridge_time = {}, first_heuristic_time = {},
+             best_heuristic_time =
+                 {};  // seconds per product; the heuristics are cuBLASLt's, without runs if unsupported
   int best_heuristic = 0;
-  double ratio = 0, ratio_first = 0;  // 0 if cuBLASLt does not support the product
+  double ratio = 0, ratio_to_first = 0;  // 0 if cuBLASLt does not support the product
   ops::cuda::MatmulPlan plan = {};
   std::vector<CandidateTime> candidates = {};  // timed plans, fastest first
   double tuned_ratio = 0;                      // `ratio` of the fastest candidate; 0 without candidates
   // Clock by NVML after the last turn. All runners take turns of a few ms under that clock, so it belongs to the row
   // and not to one of them. 0 without NVML.
   double sm_hz = 0;
-  double flops_per_cycle = 0;             // peak of the device's matrix units in this dtype; 0 if unknown
-  double fraction_of_cycle_peak() const;  // ridge's FLOP per cycle of sm_hz over flops_per_cycle; 0 if unknown
-  bool right = false;
+  double peak_flops_per_cycle = 0;        // peak of the device's matrix units in this dtype; 0 if unknown
+  double fraction_of_cycle_peak() const;  // ridge's FLOP per cycle of sm_hz over peak_flops_per_cycle; 0 if unknown
+  bool is_correct = false;
   double error_over_bound = 0;  // largest error over its bound
 };
 
 struct DeviceBenchmarkSummary {
   std::string name;
   std::size_t rows = 0, wrong = 0;
-  double geometric_mean = 0, geometric_mean_first = 0, worst = 0, percentile_5 = 0, prediction_error = 0;
+  double geometric_mean = 0, geometric_mean_first = 0, worst_ratio = 0, percentile_5 = 0, prediction_error = 0;
   double tuned_geometric_mean = 0;    // geometric mean of tuned_ratio; 0 without candidates
   double fraction_of_cycle_peak = 0;  // geometric mean over the rows where it is known
 };
@@ -58,12 +60,12 @@ struct DeviceBenchmarkSummary {
 struct DeviceBenchmark {
   std::string device;
   int driver = 0;
-  std::size_t baseline_version = 0;
+  std::size_t cublaslt_version = 0;
   int rounds = 0;
   std::vector<DeviceBenchmarkRow> rows = {};
   std::vector<BenchmarkShape> skipped = {};  // dtypes that Ridge does not multiply, sizes beyond the pool
   std::optional<DeviceClocks> clocks_before = {}, clocks_after = {};
-  std::vector<DeviceBenchmarkSummary> summarize_classes() const;
+  std::vector<DeviceBenchmarkSummary> summarize_shape_classes() const;
 };
 
 // Returns the peak FLOP per cycle of one multiprocessor's matrix units: peak / (cores * the clock of the peaks), 4097

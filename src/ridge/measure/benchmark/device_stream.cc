@@ -64,22 +64,23 @@ class DeviceStreamTrial {
   static Result<DeviceStreamTrial> make(const DeviceStreamCase& stream_case, const DeviceStreamOptions& options,
                                         const device::Queue& queue) {
     DeviceStreamTrial trial(stream_case, queue, options.elements);
-    for (int i = 0; i <= stream_case.read_count(); ++i) {
+    for (int i = 0; i <= stream_case.arrays_read(); ++i) {
       auto memory = device::DeviceBuffer::allocate(trial.array_bytes());
       if (!memory) return memory.error();
       trial.arrays_.push_back(std::move(*memory));
-      if (i < stream_case.read_count())
+      if (i < stream_case.arrays_read())
         if (const Status filled =
                 queue.fill_normal(trial.array_data(i), stream_case.dtype, options.elements, static_cast<unsigned>(i));
             !filled)
           return filled.error();
     }
-    if (const Status set = queue.set_bytes(trial.array_data(stream_case.read_count()), 0xff, trial.array_bytes()); !set)
+    if (const Status set = queue.set_bytes(trial.array_data(stream_case.arrays_read()), 0xff, trial.array_bytes());
+        !set)
       return set.error();
     return Result<DeviceStreamTrial>(std::move(trial));
   }
 
-  double traffic_bytes() const { return static_cast<double>(array_bytes()) * (case_.read_count() + 1); }
+  double traffic_bytes() const { return static_cast<double>(array_bytes()) * (case_.arrays_read() + 1); }
   Result<device::RecordedGraph> record_launches(bool ours) const {
     return queue_.record_graph([&]() -> Status {
       for (int i = 0; i < launches_per_replay; ++i)
@@ -88,7 +89,7 @@ class DeviceStreamTrial {
     });
   }
   Status launch_kernel() const {
-    void* const data[] = {array_data(0), array_data(1), case_.read_count() == 2 ? array_data(2) : nullptr};
+    void* const data[] = {array_data(0), array_data(1), case_.arrays_read() == 2 ? array_data(2) : nullptr};
     if (case_.columns != 0) {
       ops::RowProblem p;
       p.function = case_.kernel == "softmax" ? ops::RowFunction::softmax : ops::RowFunction::rmsnorm;
@@ -98,9 +99,9 @@ class DeviceStreamTrial {
       return to_status(cuda::launch_row_kernel(p, {array_data(0), nullptr, array_data(1)}, {}, queue_.stream()));
     }
     const ops::ChainTensor flat{case_.dtype, {1}};
-    const std::vector<ops::ChainTensor> tensors(static_cast<std::size_t>(case_.read_count() + 1), flat);
+    const std::vector<ops::ChainTensor> tensors(static_cast<std::size_t>(case_.arrays_read() + 1), flat);
     return to_status(cuda::run_chain_program({{elements_}, tensors, chain_steps(case_.kernel), 2},
-                                             std::span(data, static_cast<std::size_t>(case_.read_count() + 1)),
+                                             std::span(data, static_cast<std::size_t>(case_.arrays_read() + 1)),
                                              queue_.stream()));
   }
 
@@ -109,7 +110,7 @@ class DeviceStreamTrial {
     const std::int64_t run = std::max(case_.columns, samples);
     for (const std::int64_t from : {std::int64_t{0}, elements_ / 2 / run * run, elements_ - run}) {
       std::vector<std::vector<double>> v;
-      for (int i = 0; i <= case_.read_count(); ++i) {
+      for (int i = 0; i <= case_.arrays_read(); ++i) {
         auto some = read_values(i, from, run);
         if (!some) return some.error();
         v.push_back(std::move(*some));
@@ -128,9 +129,9 @@ class DeviceStreamTrial {
 
   // Copies half as many bytes as the kernel reads and writes, so that the copy's total traffic is equal.
   Status launch_copy() const {
-    const std::int64_t total_bytes = array_bytes() * (case_.read_count() + 1) / 2;
+    const std::int64_t total_bytes = array_bytes() * (case_.arrays_read() + 1) / 2;
     for (std::int64_t done = 0; done < total_bytes; done += array_bytes()) {
-      const device::StreamedBuffers x{array_data(case_.read_count()), array_data(0),
+      const device::StreamedBuffers x{array_data(case_.arrays_read()), array_data(0),
                                       std::min(array_bytes(), total_bytes - done)};
       if (const Status queued = to_status(device::launch_copy(x, 4 * device::multiprocessor_count(), queue_.stream()));
           !queued)
@@ -227,8 +228,8 @@ Result<DeviceStreamRow> time_case(const DeviceStreamCase& stream_case, const Dev
     ratios.push_back(seconds[0] / seconds[1]);
   }
   const Statistics ratio = compute_statistics(ratios);
-  row.ours = compute_statistics(ours);
-  row.copy = compute_statistics(copy);
+  row.ridge_time = compute_statistics(ours);
+  row.copy_time = compute_statistics(copy);
   row.ratio = ratio.median;
   row.ratio_low = ratio.min;
   row.ratio_high = ratio.max;

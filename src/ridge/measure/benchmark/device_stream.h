@@ -20,7 +20,7 @@ struct DeviceStreamCase {
   std::string kernel;        // affine, gelu, silu_gate, cos_16 (16 cosines), softmax, rmsnorm
   DType dtype = DType::f32;  // dtype of every array
   std::int64_t columns = 0;  // length of the rows; 0 for a chain
-  int read_count() const { return kernel == "silu_gate" ? 2 : 1; }  // arrays read; one is written
+  int arrays_read() const { return kernel == "silu_gate" ? 2 : 1; }  // arrays read; one is written
   // Fraction of the copy's rate that no change may fall below; nullopt if arithmetic takes longer.
   std::optional<double> min_allowed_ratio() const;
 };
@@ -30,13 +30,13 @@ struct DeviceStreamOptions {
   std::int64_t elements = std::int64_t{1} << 28;
   int rounds = 9;
   std::string only_kernel = {};  // only cases with this kernel name; empty selects all
-  std::function<void(std::size_t done, std::size_t of)> progress = {};
+  std::function<void(std::size_t done, std::size_t total)> progress = {};
 };
 
 struct DeviceStreamRow {
   DeviceStreamCase stream_case;
   double bytes = 0;                                 // read and written by one call
-  Statistics ours, copy;                            // seconds for these bytes
+  Statistics ridge_time, copy_time;                 // seconds for these bytes
   double ratio = 0, ratio_low = 0, ratio_high = 0;  // copy over ours: median, minimum and maximum of the rounds
   double error = 0, allowed_error = 0;  // largest relative error found, and the error that rounding explains
 };

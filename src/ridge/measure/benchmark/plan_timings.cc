@@ -40,13 +40,13 @@ std::string format_plan(const TimedPlan& x) {
 }
 
 // Parses a number at the front of `text` and removes it.
-template <class Number> bool parse_number(std::string_view& text, Number& number) {
+template <class Number> bool consume_number(std::string_view& text, Number& number) {
   const auto end = std::from_chars(text.data(), text.data() + text.size(), number);
   if (end.ec != std::errc{}) return false;
   text.remove_prefix(static_cast<std::size_t>(end.ptr - text.data()));
   return true;
 }
-bool skip_prefix(std::string_view& text, std::string_view prefix) {
+bool consume_prefix(std::string_view& text, std::string_view prefix) {
   if (!text.starts_with(prefix)) return false;
   text.remove_prefix(prefix.size());
   return true;
@@ -55,20 +55,20 @@ bool skip_prefix(std::string_view& text, std::string_view prefix) {
 // Parses a plan; its config is the number in the file.
 std::optional<TimedPlan> parse_plan(std::string_view text) {
   TimedPlan x;
-  if (!skip_prefix(text, "gemv") && (!parse_number(text, x.config) || x.config < 0)) return std::nullopt;
+  if (!consume_prefix(text, "gemv") && (!consume_number(text, x.config) || x.config < 0)) return std::nullopt;
   for (const auto& [letter, mode] : split_letters)
-    if (skip_prefix(text, std::string_view(&letter, 1))) {
+    if (consume_prefix(text, std::string_view(&letter, 1))) {
       x.split.split_mode = mode;
-      if (mode != SplitMode::stream_k && (!parse_number(text, x.split.splits) || x.split.splits < 2))
+      if (mode != SplitMode::stream_k && (!consume_number(text, x.split.splits) || x.split.splits < 2))
         return std::nullopt;
       break;
     }
-  if (skip_prefix(text, "+")) {
-    x.copies.a = skip_prefix(text, "a");
-    x.copies.b = skip_prefix(text, "b");
+  if (consume_prefix(text, "+")) {
+    x.copies.a = consume_prefix(text, "a");
+    x.copies.b = consume_prefix(text, "b");
   }
   double microseconds = 0;
-  if (!skip_prefix(text, "=") || !parse_number(text, microseconds) || !text.empty() || !(microseconds > 0))
+  if (!consume_prefix(text, "=") || !consume_number(text, microseconds) || !text.empty() || !(microseconds > 0))
     return std::nullopt;
   x.seconds = microseconds * 1e-6;
   return x;
@@ -109,27 +109,28 @@ class TimingsReader {
   // Returns false if a number is malformed; ignores unknown remarks.
   bool read_header_line(std::string_view text) {
     TimedDevice& d = out.device;
-    if (skip_prefix(text, "device: ")) {
+    if (consume_prefix(text, "device: ")) {
       d.device = text;
-    } else if (skip_prefix(text, "day: ")) {
+    } else if (consume_prefix(text, "day: ")) {
       d.day = text;
-    } else if (skip_prefix(text, "ridge: ")) {
-      d.ridge = text;
-    } else if (skip_prefix(text, "driver: ")) {
-      return parse_number(text, d.driver);
-    } else if (skip_prefix(text, "multiprocessors: ")) {
-      return parse_number(text, d.multiprocessors);
-    } else if (skip_prefix(text, "clock_hz: ")) {
-      return parse_number(text, d.clock_hz);
-    } else if (skip_prefix(text, "memory_bytes_per_s: ")) {
-      return parse_number(text, d.memory_bytes_per_s);
-    } else if (skip_prefix(text, "l2_bytes: ")) {
-      return parse_number(text, d.l2_bytes);
-    } else if (skip_prefix(text, "clusters_at_once:")) {
-      for (int count = 0; skip_prefix(text, " ") && parse_number(text, count);) d.max_active_clusters.push_back(count);
-    } else if (skip_prefix(text, "config ")) {
+    } else if (consume_prefix(text, "ridge: ")) {
+      d.ridge_version = text;
+    } else if (consume_prefix(text, "driver: ")) {
+      return consume_number(text, d.driver);
+    } else if (consume_prefix(text, "multiprocessors: ")) {
+      return consume_number(text, d.multiprocessors);
+    } else if (consume_prefix(text, "clock_hz: ")) {
+      return consume_number(text, d.clock_hz);
+    } else if (consume_prefix(text, "memory_bytes_per_s: ")) {
+      return consume_number(text, d.memory_bytes_per_s);
+    } else if (consume_prefix(text, "l2_bytes: ")) {
+      return consume_number(text, d.l2_bytes);
+    } else if (consume_prefix(text, "clusters_at_once:")) {
+      for (int count = 0; consume_prefix(text, " ") && consume_number(text, count);)
+        d.max_active_clusters.push_back(count);
+    } else if (consume_prefix(text, "config ")) {
       int config = 0;
-      if (!parse_number(text, config) || !skip_prefix(text, ": ")) return false;
+      if (!consume_number(text, config) || !consume_prefix(text, ": ")) return false;
       const auto found = configs_by_name_.find(std::string(text));
       if (found == configs_by_name_.end()) out.unknown_configs.emplace_back(text);
       file_configs_[config] = found == configs_by_name_.end() ? std::nullopt : std::optional(found->second);
@@ -193,11 +194,12 @@ Result<ops::DeviceNumbers> timed_device_numbers(const TimedDevice& device) {
   return device_numbers(*machine);
 }
 
-std::optional<ops::cuda::PlannedWork> plan_timed_work(const ops::cuda::MatmulCall& call,
-                                                      const ops::DeviceNumbers& device, const TimedPlan& timed,
-                                                      const ops::cuda::ProductModel& model) {
-  for (const ops::cuda::OperandCopies copies : ops::cuda::copy_options(call)) {
-    auto x = ops::cuda::plan_work(call, std::size_t{1} << 30, device, {timed.config, timed.split, copies}, model);
+std::optional<ops::cuda::UncorrectedPlan> plan_timed_work(const ops::cuda::MatmulCall& call,
+                                                          const ops::DeviceNumbers& device, const TimedPlan& timed,
+                                                          const ops::cuda::ProductModel& model) {
+  for (const ops::cuda::OperandCopies copies : ops::cuda::list_copy_options(call)) {
+    auto x = ops::cuda::make_uncorrected_plan(call, std::size_t{1} << 30, device, {timed.config, timed.split, copies},
+                                              model);
     if (x && x->plan.copy_a == timed.copies.a && x->plan.copy_b == timed.copies.b) return x;
   }
   return std::nullopt;
@@ -206,7 +208,7 @@ std::optional<ops::cuda::PlannedWork> plan_timed_work(const ops::cuda::MatmulCal
 std::string format_timings_header(const TimedDevice& d) {
   std::string out(file_comment);
   out += fmt::format("# device: {}\n# day: {}\n# ridge: {}\n# driver: {}\n# multiprocessors: {}\n", d.device, d.day,
-                     d.ridge, d.driver, d.multiprocessors);
+                     d.ridge_version, d.driver, d.multiprocessors);
   out += fmt::format("# clock_hz: {}\n# memory_bytes_per_s: {}\n# l2_bytes: {}\n# clusters_at_once: {}\n", d.clock_hz,
                      d.memory_bytes_per_s, d.l2_bytes, fmt::join(d.max_active_clusters, " "));
   for (int config = 0; config < static_cast<int>(ops::sm90_kernel_configs.size()); ++config)

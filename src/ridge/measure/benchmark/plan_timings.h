@@ -38,7 +38,7 @@ struct TimedProduct {
 
 // Device properties as the driver reports them, and the date and version of the timing.
 struct TimedDevice {
-  std::string device, day, ridge;  // "NVIDIA H200", 2026-11-25, version and commit
+  std::string device, day, ridge_version;  // "NVIDIA H200", 2026-11-25, version and commit
   int driver = 0, multiprocessors = 0;
   double clock_hz = 0, memory_bytes_per_s = 0;  // maximum values
   std::int64_t l2_bytes = 0;
@@ -59,7 +59,7 @@ ops::cuda::MatmulCall make_timed_call(const BenchmarkShape& shape);
 Result<ops::DeviceNumbers> timed_device_numbers(const TimedDevice& device);
 
 // Plans the timed plan again with the current model. Returns nullopt if it is no longer supported.
-std::optional<ops::cuda::PlannedWork> plan_timed_work(
+std::optional<ops::cuda::UncorrectedPlan> plan_timed_work(
     const ops::cuda::MatmulCall& call, const ops::DeviceNumbers& device, const TimedPlan& timed,
     const ops::cuda::ProductModel& model = ops::cuda::product_model());
 

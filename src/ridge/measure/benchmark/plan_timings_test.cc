@@ -13,7 +13,7 @@ using tile::SplitMode;
 TimedDevice device() {
   return {.device = "NVIDIA H200",
           .day = "2026-11-25",
-          .ridge = "0.1.0 (abc)",
+          .ridge_version = "0.1.0 (abc)",
           .driver = 13000,
           .multiprocessors = 132,
           .clock_hz = 1.98e9,
@@ -32,7 +32,7 @@ TimedProduct product() {
            {.config = -1, .split = {}, .copies = {}, .seconds = 4e-6}}};
 }
 
-TEST(PlanTimings, SurviveWritingAndReading) {
+TEST(PlanTimings, WrittenFileReadsBackEqual) {
   const std::string line = format_timings_line(product());
   EXPECT_EQ(line, "tn,bf16,64,4096,512,3=12.34 3k4+a=1 5w16+ab=2 7c8+b=3 9s=1e+05 gemv=4\n");
   const auto back = parse_timings(format_timings_header(device()) + line, "t.csv");
@@ -62,7 +62,7 @@ TEST(PlanTimings, EachConfigHasAUniqueName) {
   EXPECT_EQ(std::unique(names.begin(), names.end()), names.end());
 }
 
-TEST(PlanTimings, SayWhatIsWrongAndWhere) {
+TEST(PlanTimings, ErrorsNameProblemAndLine) {
   const std::string head = format_timings_header(device());
   for (const auto& [line, message] :
        {std::pair{"linear,bf16,1,8,8,4", "expected a plan and its microseconds as 17k4=12.34, found '4'"},

@@ -203,7 +203,7 @@ Status add_predictions(RepeatsPoint& point, const Machine& machine, std::int64_t
   return Done{};
 }
 
-template <class Site> Status time_point(const Site& cosines, int rounds, RepeatsPoint& point) {
+template <class Cosines> Status time_repeat_count(const Cosines& cosines, int rounds, RepeatsPoint& point) {
   const double n = static_cast<double>(cosines.elements());
   point.flops = n * point.repeats;
   point.fused.bytes = 8 * n;
@@ -229,8 +229,8 @@ template <class Site> Status time_point(const Site& cosines, int rounds, Repeats
   return Done{};
 }
 
-template <class Site>
-Status time_all_points(const Site& cosines, int max_repeats, const RepeatsOptions& options, RepeatsBenchmark& out) {
+template <class Cosines>
+Status time_all_repeats(const Cosines& cosines, int max_repeats, const RepeatsOptions& options, RepeatsBenchmark& out) {
   out.elements = cosines.elements();
   std::vector<int> all;
   for (int repeats = 1; repeats <= max_repeats; repeats *= 2) all.push_back(repeats);
@@ -238,7 +238,7 @@ Status time_all_points(const Site& cosines, int max_repeats, const RepeatsOption
     if (options.progress) options.progress(out.points.size(), all.size());
     RepeatsPoint point{.repeats = repeats};
     if (const Status done = add_predictions(point, out.machine, out.elements); !done) return done;
-    if (const Status done = time_point(cosines, options.rounds, point); !done) return done;
+    if (const Status done = time_repeat_count(cosines, options.rounds, point); !done) return done;
     out.points.push_back(point);
   }
   return Done{};
@@ -251,24 +251,24 @@ Status time_on_device(const RepeatsOptions& options, RepeatsBenchmark& out) {
   const auto properties = device::device_properties();
   if (!properties) return properties.error();
   out.driver = properties->driver;
-  out.kernels = "sm_90a";
+  out.kernel_isa = "sm_90a";
   out.note = device::interpreter_note().value_or("");
   const auto cosines = DeviceCosines::make(options.elements > 0 ? options.elements : std::int64_t{1} << 28);
   if (!cosines) return cosines.error();
-  const Status played = time_all_points(*cosines, options.max_repeats > 0 ? options.max_repeats : 1024, options, out);
+  const Status timed = time_all_repeats(*cosines, options.max_repeats > 0 ? options.max_repeats : 1024, options, out);
   out.clocks = read_device_clocks();
-  return played;
+  return timed;
 }
 
 Status time_on_cpu(const RepeatsOptions& options, RepeatsBenchmark& out) {
   out.threads = options.threads > 0 ? options.threads : usable_cores();
-  out.kernels = isa_name(pool::active_isa());
+  out.kernel_isa = isa_name(pool::active_isa());
   auto machine = find_machine("cpu");
   if (!machine) return machine.error();
   out.machine = limit_to_threads(*std::move(machine), out.threads);
   const auto cosines = CpuCosines::make(options.elements > 0 ? options.elements : std::int64_t{1} << 24, out.threads);
   if (!cosines) return cosines.error();
-  return time_all_points(*cosines, options.max_repeats > 0 ? options.max_repeats : 256, options, out);
+  return time_all_repeats(*cosines, options.max_repeats > 0 ? options.max_repeats : 256, options, out);
 }
 
 }  // namespace
@@ -280,8 +280,8 @@ Result<RepeatsBenchmark> run_repeats_benchmark(const RepeatsOptions& options) {
     return usage_error(fmt::format("expected at least {} elements, found {}", min_elements, options.elements),
                        "a vector that fits into the caches does not measure the memory");
   RepeatsBenchmark out{.day = today_utc(), .rounds = options.rounds, .allowed_error = max_relative_error};
-  const Status played = options.cuda ? time_on_device(options, out) : time_on_cpu(options, out);
-  return played ? Result<RepeatsBenchmark>(std::move(out)) : played.error();
+  const Status timed = options.cuda ? time_on_device(options, out) : time_on_cpu(options, out);
+  return timed ? Result<RepeatsBenchmark>(std::move(out)) : timed.error();
 }
 
 }  // namespace ridge

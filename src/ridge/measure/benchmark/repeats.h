@@ -23,7 +23,7 @@ struct RepeatsOptions {
   std::int64_t elements = 0;  // length of the vector; 0 selects 2^24, on a device 2^28
   int max_repeats = 0;        // largest r of 1, 2, 4, …; 0 selects 256, on a device 1024
   int rounds = 5;             // both variants run once per round
-  std::function<void(std::size_t done, std::size_t of)> progress = {};
+  std::function<void(std::size_t done, std::size_t total)> progress = {};
 };
 
 struct RepeatsTiming {
@@ -42,7 +42,7 @@ struct RepeatsPoint {
 struct RepeatsBenchmark {
   Machine machine = {};  // the machine of the prediction
   std::string day = {}, note = {};
-  std::string kernels = {};                 // "avx2", "sm_90a"
+  std::string kernel_isa = {};              // "avx2", "sm_90a"
   int threads = 0, driver = 0, rounds = 0;  // threads on a CPU, driver on a device
   std::int64_t elements = 0;
   double allowed_error = 0;

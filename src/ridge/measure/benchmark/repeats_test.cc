@@ -5,11 +5,11 @@
 namespace ridge {
 namespace {
 
-TEST(RepeatsBenchmark, RunsAsOneKernelAndAsOneARepeat) {
+TEST(RepeatsBenchmark, TimesFusedAndUnfusedRepeats) {
   const auto figure = run_repeats_benchmark({.threads = 2, .elements = 50'000, .max_repeats = 5, .rounds = 2});
   ASSERT_TRUE(figure.ok()) << figure.error().to_string();
   ASSERT_EQ(figure->points.size(), 3u);  // 1, 2, 4
-  EXPECT_EQ(figure->elements, 49'152);   // whole blocks per thread
+  EXPECT_EQ(figure->elements, 49'152);   // a multiple of the block size per thread
   EXPECT_EQ(figure->threads, 2);
   const double n = 49'152;
   for (const RepeatsPoint& p : figure->points) {
@@ -27,7 +27,7 @@ TEST(RepeatsBenchmark, RunsAsOneKernelAndAsOneARepeat) {
   EXPECT_LT(figure->points[2].fused.predicted.expected, figure->points[2].unfused.predicted.expected);
 }
 
-TEST(RepeatsBenchmark, RefusesAVectorThatSaysNothing) {
+TEST(RepeatsBenchmark, RejectsAVectorThatIsTooShort) {
   EXPECT_EQ(run_repeats_benchmark({.threads = 2, .elements = 8191}).error().to_string(),
             "expected at least 8192 elements, found 8191\n  hint: a vector that fits into the caches does not "
             "measure the memory\n");

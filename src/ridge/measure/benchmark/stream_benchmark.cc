@@ -103,7 +103,7 @@ class StreamTrial {
     });
   }
   // Returns the seconds of the kernel's loads and stores in a cache, without arithmetic: its passes over each row.
-  double time_moves(std::int64_t each, int calls) const {
+  double time_loads_stores(std::int64_t each, int calls) const {
     const std::int64_t run = case_.columns == 0 ? each : case_.columns;
     return time_slowest_thread(threads_, calls, [&](int worker) {
       for (std::int64_t from = each * worker; from < each * (worker + 1); from += run) move(from, run);
@@ -114,7 +114,7 @@ class StreamTrial {
     const std::size_t bytes = static_cast<std::size_t>(elements_per_thread() * dtype_bits(case_.dtype) / 8);
     return time_slowest_thread(threads_, 1, [&](int worker) {
       const std::int64_t from = elements_per_thread() * worker;
-      if (case_.read_count() == 1)
+      if (case_.arrays_read() == 1)
         loops.copy(element_address(2, from), element_address(0, from), bytes);
       else
         loops.xor_arrays(element_address(2, from), element_address(0, from), element_address(1, from), bytes);
@@ -127,7 +127,7 @@ class StreamTrial {
   }
   double traffic_bytes() const {
     return static_cast<double>(elements_per_thread() * threads_ * dtype_bits(case_.dtype) / 8 *
-                               (case_.read_count() + 1));
+                               (case_.arrays_read() + 1));
   }
   // Returns the elements per array, in whole rows.
   std::int64_t elements_in(std::size_t bytes) const {
@@ -163,7 +163,7 @@ class StreamTrial {
     std::byte *const x = element_address(0, from), *const y = element_address(2, from);
     if (case_.columns != 0) loops.read(x, bytes);  // for the sum of squares, or the maximum
     if (case_.kernel == StreamKernel::rmsnorm) return loops.xor_arrays_cached(y, x, element_address(1, 0), bytes);
-    if (case_.read_count() == 2) return loops.xor_arrays_cached(y, x, element_address(1, from), bytes);
+    if (case_.arrays_read() == 2) return loops.xor_arrays_cached(y, x, element_address(1, from), bytes);
     loops.copy_cached(y, x, bytes);
     if (case_.kernel == StreamKernel::softmax) loops.copy_cached(y, y, bytes);
   }
@@ -240,13 +240,13 @@ Result<StreamRow> time_case(const StreamCase& stream_case, const StreamOptions& 
     const auto add_kernel_sample = [&] { mine.push_back(trial->time_kernel(trial->elements_per_thread())); };
     const auto add_stream_sample = [&] { theirs.push_back(trial->time_stream()); };
     const auto kernel_seconds = [&](std::int64_t some, int calls) { return trial->time_kernel(some, calls); };
-    const auto move_seconds = [&](std::int64_t some, int calls) { return trial->time_moves(some, calls); };
+    const auto load_store_seconds = [&](std::int64_t some, int calls) { return trial->time_loads_stores(some, calls); };
     const std::int64_t l2_elements = trial->elements_in(l2_array_bytes),
                        l1_elements = trial->elements_in(l1_array_bytes);
     cached.push_back(time_scaled(*trial, l2_elements, kernel_seconds));
-    const double cached_moves = time_scaled(*trial, l2_elements, move_seconds);
+    const double cached_moves = time_scaled(*trial, l2_elements, load_store_seconds);
     in_l1.push_back(time_scaled(*trial, l1_elements, kernel_seconds));
-    const double l1_moves = time_scaled(*trial, l1_elements, move_seconds);
+    const double l1_moves = time_scaled(*trial, l1_elements, load_store_seconds);
     arithmetic.push_back(
         time_scaled(*trial, l1_elements, [&](std::int64_t n, int calls) { return trial->time_arithmetic(n, calls); }));
     moves.push_back(in_l1.back() < cached.back() ? l1_moves : cached_moves);
@@ -263,8 +263,8 @@ Result<StreamRow> time_case(const StreamCase& stream_case, const StreamOptions& 
   trial->poison_result();
   trial->time_kernel(trial->elements_per_thread());
   if (auto ok = trial->check_result(row); !ok) return ok.error();
-  row.ours = compute_statistics(mine);
-  row.stream = compute_statistics(theirs);
+  row.ridge_time = compute_statistics(mine);
+  row.stream_time = compute_statistics(theirs);
   const Statistics ratio = compute_statistics(ratios);
   row.ratio = ratio.median;
   row.ratio_low = ratio.min;
@@ -272,9 +272,9 @@ Result<StreamRow> time_case(const StreamCase& stream_case, const StreamOptions& 
   row.l2_s = compute_statistics(cached).median;
   row.l1_s = compute_statistics(in_l1).median;
   row.arithmetic_s = compute_statistics(arithmetic).median;
-  row.moves_s = compute_statistics(moves).median;
+  row.load_store_s = compute_statistics(moves).median;
   row.in_cache_ratio = compute_statistics(in_cache).median;
-  row.fraction_of_roof = std::max(row.stream.median, row.l2_s) / row.ours.median;
+  row.fraction_of_roof = std::max(row.stream_time.median, row.l2_s) / row.ridge_time.median;
   return row;
 }
 
@@ -293,7 +293,7 @@ std::string_view kernel_name(StreamKernel kernel) {
   return "";
 }
 
-int StreamCase::read_count() const { return columns != 0 || kernel == StreamKernel::cosines ? 1 : 2; }
+int StreamCase::arrays_read() const { return columns != 0 || kernel == StreamKernel::cosines ? 1 : 2; }
 double StreamCase::min_allowed_ratio() const {
   return kernel == StreamKernel::rmsnorm || is_compiled(kernel) ? 0.95 : 0.85;
 }
@@ -314,7 +314,7 @@ Result<StreamBenchmark> run_stream_benchmark(const StreamOptions& options) {
   StreamBenchmark result{.threads = options.threads, .rounds = options.rounds, .array_bytes = options.array_bytes};
   constexpr std::size_t array_granularity = 4 << 20;  // whole rows of 65536 elements for any number of threads
   if (result.array_bytes == 0)
-    result.array_bytes = static_cast<std::size_t>(std::max(2 * read_system().last_level_bytes, 0x1p26));
+    result.array_bytes = static_cast<std::size_t>(std::max(2 * read_system_properties().last_level_bytes, 0x1p26));
   result.array_bytes = std::max(result.array_bytes / array_granularity, std::size_t{1}) * array_granularity;
   std::vector<StreamCase> cases = stream_cases();
   std::erase_if(cases, [&](const StreamCase& c) {

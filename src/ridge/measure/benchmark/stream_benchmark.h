@@ -34,7 +34,7 @@ struct StreamCase {
   StreamKernel kernel = StreamKernel::rmsnorm;
   DType dtype = DType::f32;          // dtype of every array
   std::int64_t columns = 0;          // length of rows in rmsnorm and softmax; 0 for a chain
-  int read_count() const;            // arrays read from memory; one is written
+  int arrays_read() const;           // arrays read from memory; one is written
   double min_allowed_ratio() const;  // fraction of the roof that no change may fall below
 };
 inline constexpr double min_in_cache_ratio = 0.9;  // for every case, relative to the slower of instructions and moves
@@ -45,19 +45,19 @@ struct StreamOptions {
   int rounds = 15;
   std::size_t array_bytes = 0;   // bytes per array; 0: twice the last-level cache, at least 64 MiB
   std::string only_kernel = {};  // only cases with this kernel name; empty selects all
-  std::function<void(std::size_t done, std::size_t of)> progress = {};
+  std::function<void(std::size_t done, std::size_t total)> progress = {};
 };
 
 struct StreamRow {
   StreamCase stream_case;
   double bytes = 0;                      // read and written by one call
-  Statistics ours, stream;               // CPU seconds of the slowest thread
+  Statistics ridge_time, stream_time;    // CPU seconds of the slowest thread
   double l2_s = 0;                       // seconds for as many elements from the L2
   double l1_s = 0;                       // the same from the L1, if a row fits
   double arithmetic_s = 0;               // seconds of the instructions alone
-  double moves_s = 0;                    // seconds of loads and stores alone, in the faster of L2 and L1
-  double in_cache_ratio = 0;             // max(arithmetic_s, moves_s) / min(l2_s, l1_s), median of rounds
-  double ratio = 0;                      // stream over ours, median of the rounds
+  double load_store_s = 0;               // seconds of loads and stores alone, in the faster of L2 and L1
+  double in_cache_ratio = 0;             // max(arithmetic_s, load_store_s) / min(l2_s, l1_s), median of rounds
+  double ratio = 0;                      // stream over ridge_time, median of the rounds
   double ratio_low = 0, ratio_high = 0;  // minimum and maximum over the rounds
   double fraction_of_roof = 0;           // max(stream, l2_s) / ours
   double error = 0, allowed_error = 0;   // largest relative error, and what rounding explains

@@ -13,21 +13,21 @@ TEST(StreamBenchmark, TimesAndChecksEveryCaseOnEveryThread) {
     ASSERT_TRUE(benchmark) << benchmark.error().message;
     ASSERT_EQ(benchmark->rows.size(), stream_cases().size());
     for (const StreamRow& row : benchmark->rows) {
-      EXPECT_GT(row.ours.median, 0);
+      EXPECT_GT(row.ridge_time.median, 0);
       EXPECT_GT(row.l2_s, 0);
       EXPECT_GT(row.l1_s, 0);
       EXPECT_GT(row.arithmetic_s, 0);
-      EXPECT_GT(row.moves_s, 0);
+      EXPECT_GT(row.load_store_s, 0);
       EXPECT_DOUBLE_EQ(row.in_cache_ratio,  // values of the single round
-                       std::max(row.arithmetic_s, row.moves_s) / std::min(row.l2_s, row.l1_s));
-      EXPECT_DOUBLE_EQ(row.ratio, row.stream.median / row.ours.median);
+                       std::max(row.arithmetic_s, row.load_store_s) / std::min(row.l2_s, row.l1_s));
+      EXPECT_DOUBLE_EQ(row.ratio, row.stream_time.median / row.ridge_time.median);
       EXPECT_LE(row.error, row.allowed_error);
     }
     EXPECT_EQ(benchmark->rows.front().bytes, threads == 1 ? 2.0 * (4 << 20) : 2.0 * 4 * 1024 * 341 * 3);
   }
 }
 
-TEST(StreamBenchmark, KnowsItsKernelsByName) {
+TEST(StreamBenchmark, SelectsKernelsByName) {
   const auto some = run_stream_benchmark({.rounds = 1, .array_bytes = 4 << 20, .only_kernel = "softmax"});
   ASSERT_TRUE(some);
   for (const StreamRow& row : some->rows) EXPECT_EQ(row.stream_case.kernel, StreamKernel::softmax);

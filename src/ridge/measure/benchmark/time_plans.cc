@@ -81,7 +81,7 @@ Result<TimedProduct> time_product(const BenchmarkShape& shape, const ops::Device
   TimedProduct out{shape, {}};
   const auto plans = sampler.sample_plans(call, device, static_cast<std::size_t>(std::min(max_plans, max_affordable)));
   if (plans.empty()) return out;
-  PlanTimer timer(call, {.replay_seconds = replay_seconds, .warm_seconds = 5e-3});
+  PlanTimer timer(call, {.replay_seconds = replay_seconds, .warmup_seconds = 5e-3});
   const auto seconds = timer.measure_plans(plans, rounds);
   if (!seconds) return seconds.error();
   for (std::size_t i = 0; i < plans.size(); ++i) {
@@ -99,7 +99,7 @@ Result<TimedDevice> describe_timed_device() {
   if (!properties) return properties.error();
   TimedDevice out{.device = properties->name,
                   .day = today_utc(),
-                  .ridge = fmt::format("{} ({})", version(), commit()),
+                  .ridge_version = fmt::format("{} ({})", version(), commit()),
                   .driver = properties->driver,
                   .multiprocessors = properties->multiprocessors,
                   .clock_hz = properties->clock_hz,

@@ -14,7 +14,7 @@ namespace cuda = ops::cuda;
 
 constexpr std::size_t max_workspace_bytes = ops::plan_workspace_bytes;
 
-std::vector<void*> step_data(const PlanStep& step, const std::vector<std::byte*>& addresses) {
+std::vector<void*> step_addresses(const PlanStep& step, const std::vector<std::byte*>& addresses) {
   std::vector<void*> data;
   for (const int buffer : step.buffers)
     data.push_back(buffer < 0 ? nullptr : addresses[static_cast<std::size_t>(buffer)]);
@@ -64,7 +64,7 @@ Result<DeviceLaunches> DeviceLaunches::make(Plan plan, const BufferAddresses& ad
 // Returns the call of a product with its epilogue, or nullopt for any other step.
 std::optional<cuda::FusedCall> DeviceLaunches::make_product_call(const PlanStep& step,
                                                                  const BufferAddresses& addresses) const {
-  const std::vector<void*> data = step_data(step, addresses);
+  const std::vector<void*> data = step_addresses(step, addresses);
   if (const auto* fused = std::get_if<ops::FusedMatmul>(&step.kernel)) {
     cuda::FusedCall out = cuda::make_fused_call(*fused, data);
     if (auto* const call = std::get_if<cuda::MatmulCall>(&out); call != nullptr && &step == &plan_.steps.front())
@@ -146,7 +146,7 @@ Status DeviceLaunches::queue_step(CUstream_st* stream, const PlanStep& step, con
           return to_status(cuda::launch(call, std::get<Chosen>(chosen_plans_[index]), workspace, stream));
         },
         *product);
-  const std::vector<void*> data = step_data(step, addresses);
+  const std::vector<void*> data = step_addresses(step, addresses);
   return std::visit(
       [&](const auto& kernel) -> Status {
         using Kernel = std::decay_t<decltype(kernel)>;

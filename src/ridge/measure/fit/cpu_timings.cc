@@ -54,14 +54,14 @@ Result<std::optional<TimedKernel>> time_case(const CpuCase& cpu_case, const Mach
   if (planned->kernels.size() != 1) return std::optional<TimedKernel>();
   const auto measured = run_program(*program, *explanation, {});
   if (!measured) return measured.error();
-  return std::optional(TimedKernel{planned->kernels.front().cpu_form_sizes, measured->ops.front().time.min});
+  return std::optional(TimedKernel{planned->kernels.front().cpu_formula_inputs, measured->ops.front().time.min});
 }
 
 }  // namespace
 
 Result<LibraryTimings> time_cpu_kernels(const Machine& machine,
                                         const std::function<void(double, const std::string&)>& progress) {
-  LibraryTimings out{.form = &ops::cpu_formula(), .kernels = {}};
+  LibraryTimings out{.formula = &ops::cpu_formula(), .kernels = {}};
   const std::vector<CpuCase> all = list_cases();
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (progress) progress(static_cast<double>(i) / static_cast<double>(all.size()), all[i].text);

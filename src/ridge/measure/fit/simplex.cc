@@ -27,8 +27,8 @@ std::vector<double> compute_centroid(const std::vector<SimplexVertex>& vertices)
 
 }  // namespace
 
-std::vector<double> minimize_by_simplex(const std::vector<double>& begin, double size, int steps,
-                                        const std::function<double(const std::vector<double>&)>& value) {
+std::vector<double> minimize_nelder_mead(const std::vector<double>& begin, double size, int steps,
+                                         const std::function<double(const std::vector<double>&)>& value) {
   std::vector<SimplexVertex> vertices{{begin, value(begin)}};
   for (std::size_t i = 0; i < begin.size(); ++i) {
     std::vector<double> at = begin;

@@ -7,7 +7,7 @@
 namespace ridge {
 
 // Starts from a simplex around `begin` with edges of length `size` and takes `steps` steps.
-std::vector<double> minimize_by_simplex(const std::vector<double>& begin, double size, int steps,
-                                        const std::function<double(const std::vector<double>&)>& value);
+std::vector<double> minimize_nelder_mead(const std::vector<double>& begin, double size, int steps,
+                                         const std::function<double(const std::vector<double>&)>& value);
 
 }  // namespace ridge

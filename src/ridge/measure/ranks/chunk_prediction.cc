@@ -20,7 +20,7 @@ namespace {
 constexpr double max_launch_ratio = 0.99;  // with a launch per chunk, more chunks must gain at least 1 %
 // Consecutive launches take longer than the sum of their predictions. A single kernel is therefore chosen up to 7 %
 // above their prediction, if a shard fills at least 0.9 waves; with less, its waiting tiles occupy multiprocessors.
-constexpr double single_kernel_tolerance = 1.07, min_full_wave = 0.9;
+constexpr double single_kernel_tolerance = 1.07, min_wave_fill = 0.9;
 
 // Fraction of a chunk's product time that is added to its remote stores, because both compete. Measured 0.5 on four
 // H200 for M x N x K = 8192 x 8192 x 4096, 8192 x 8192 x 8192 and 4096 x 8192 x 8192 (2026-11-27).
@@ -43,7 +43,7 @@ class ChunkPredictor {
     const auto alone = predict_plan_seconds(*planned, device_);
     if (!alone) return out;
     out.compute_s = *alone;
-    out.sequential_s = *alone + sequential_move_s();
+    out.sequential_s = *alone + redistribution_seconds();
     ChunkCandidate launches, kernel;
     for (std::int64_t chunks = std::max<std::int64_t>(1, request_.chunk_options.count); chunks <= max_chunks;
          chunks *= 2) {
@@ -56,7 +56,7 @@ class ChunkPredictor {
       if (request_.chunk_options.count > 0) break;
     }
     if (launches.chunks == 0) return out;
-    const double tolerance = kernel.waves < min_full_wave ? 1 : single_kernel_tolerance;
+    const double tolerance = kernel.waves < min_wave_fill ? 1 : single_kernel_tolerance;
     out.single_kernel =
         kernel.chunks > 0 && (!request_.pair.is_gather() || kernel.seconds < tolerance * launches.seconds);
     const ChunkCandidate& best = out.single_kernel ? kernel : launches;
@@ -76,7 +76,7 @@ class ChunkPredictor {
     double seconds = 0, waves = 1;
     std::int64_t chunks = 0;
     bool stores_remotely = false;
-    RunLengths runs = {};
+    ChunkRunLengths runs = {};
     void keep_if_faster(double other, std::int64_t count) {
       if (chunks == 0 || other < max_launch_ratio * seconds) *this = {other, 1, count};
     }
@@ -95,17 +95,18 @@ class ChunkPredictor {
     const std::int64_t chunk = cut.front().size();
     const bool is_gather = request_.pair.is_gather();
     const RankSchedule& schedule = request_.rank_program.schedule();
-    const auto edge_step = compute_seconds(program_for_rows(schedule, request_.pair, chunk));
-    const auto main_step = is_gather ? compute_seconds(program_for_rows(schedule, request_.pair, longest)) : edge_step;
-    if (!edge_step || !main_step) return (edge_step ? main_step : edge_step).error();
-    if (!*edge_step || !*main_step) return std::optional<double>();
+    const auto edge_product = compute_seconds(program_for_rows(schedule, request_.pair, chunk));
+    const auto main_product =
+        is_gather ? compute_seconds(program_for_rows(schedule, request_.pair, longest)) : edge_product;
+    if (!edge_product || !main_product) return (edge_product ? main_product : edge_product).error();
+    if (!*edge_product || !*main_product) return std::optional<double>();
     const auto bytes = static_cast<double>(chunk * row_bytes_);
     const double adding = is_gather ? 0 : bytes / device_.memory_bytes_per_s;
-    const ChunkSeconds seconds{.main_step = **main_step + adding,
-                               .edge_step = **edge_step,
+    const ChunkSeconds seconds{.main_product = **main_product + adding,
+                               .edge_product = **edge_product,
                                .send = send_seconds(bytes),
                                .latency = request_.link_costs.latency_s};
-    return std::optional(with_barrier(estimate_launches_s(request_.pair.kind, ranks, count, seconds)));
+    return std::optional(with_barrier(estimate_chunk_launches_s(request_.pair.kind, ranks, count, seconds)));
   }
 
   // Steps before a scattered product end before its first chunk is sent; steps after a gathered product start when all
@@ -120,39 +121,41 @@ class ChunkPredictor {
       if (stores_remotely && request_.pair.kind != Collective::reduce_scatter) continue;
       const double each = one.seconds / static_cast<double>(ranks * count),
                    transfer = bytes / request_.link_costs.write_bytes_per_s;
-      const KernelSeconds times{.chunk = each,
+      const KernelSeconds times{.chunk_product = each,
                                 .remote_store = stores_remotely ? transfer + store_slowdown * each : 0,
                                 .transfer = transfer,
                                 .copy_overhead = request_.pair.is_gather()
                                                      ? request_.link_costs.copy_overhead_s
                                                      : request_.link_costs.awaited_copy_overhead_s,
                                 .latency = request_.link_costs.latency_s,
-                                .waves_per_shard = one.waves};
-      for (const RunLengths& runs : candidate_run_lengths(stores_remotely, ranks, count)) {
+                                .waves_per_shard = one.waves_per_shard};
+      for (const ChunkRunLengths& runs : candidate_run_lengths(stores_remotely, ranks, count)) {
         const double seconds =
             other_steps_s + with_barrier(estimate_single_kernel_s(request_.pair.kind, ranks, count, runs, times));
-        if (best.chunks == 0 || seconds < best.seconds) best = {seconds, one.waves, count, stores_remotely, runs};
+        if (best.chunks == 0 || seconds < best.seconds)
+          best = {seconds, one.waves_per_shard, count, stores_remotely, runs};
       }
     }
   }
 
   // Returns all combinations of run lengths that are powers of two up to a full shard, for copies by the copy engine.
-  std::vector<RunLengths> candidate_run_lengths(bool stores_remotely, std::int64_t ranks, std::int64_t chunks) const {
+  std::vector<ChunkRunLengths> candidate_run_lengths(bool stores_remotely, std::int64_t ranks,
+                                                     std::int64_t chunks) const {
     const bool copies_sums = !request_.pair.is_gather() && !stores_remotely,
                broadcasts = request_.pair.kind == Collective::all_reduce;
-    std::vector<RunLengths> all{RunLengths{}};
-    const auto vary = [&](std::int64_t RunLengths::*length) {
-      const std::vector<RunLengths> shorter = all;
+    std::vector<ChunkRunLengths> all{ChunkRunLengths{}};
+    const auto vary = [&](std::int64_t ChunkRunLengths::*length) {
+      const std::vector<ChunkRunLengths> shorter = all;
       for (std::int64_t max_length = 2; max_length < 2 * chunks; max_length *= 2)
-        for (RunLengths runs : shorter) {
+        for (ChunkRunLengths runs : shorter) {
           runs.*length = max_length;
           all.push_back(runs);
         }
     };
-    if (copies_sums) vary(&RunLengths::max_first);
-    if (copies_sums && ranks > 3) vary(&RunLengths::max_middle);
-    if (copies_sums && ranks > 2) vary(&RunLengths::max_last);
-    if (broadcasts) vary(&RunLengths::max_broadcast);
+    if (copies_sums) vary(&ChunkRunLengths::max_first);
+    if (copies_sums && ranks > 3) vary(&ChunkRunLengths::max_middle);
+    if (copies_sums && ranks > 2) vary(&ChunkRunLengths::max_last);
+    if (broadcasts) vary(&ChunkRunLengths::max_broadcast);
     return all;
   }
 
@@ -167,9 +170,10 @@ class ChunkPredictor {
   double with_barrier(double seconds) const { return seconds + request_.link_costs.barrier_s; }
 
   // Returns the measured time, else NCCL's, else an estimate from the link bandwidth.
-  double sequential_move_s() const {
-    if (request_.measured_move_s) return *request_.measured_move_s;
-    const auto library = library_move_time(request_.machine, request_.rank_program, request_.pair.redistribution_step);
+  double redistribution_seconds() const {
+    if (request_.redistribution_s) return *request_.redistribution_s;
+    const auto library =
+        nccl_redistribution_s(request_.machine, request_.rank_program, request_.pair.redistribution_step);
     if (library) return *library;
     const auto n = static_cast<double>(shards_.size()),
                passes = request_.pair.kind == Collective::all_reduce ? 2.0 : 1.0;
@@ -198,7 +202,7 @@ std::optional<ops::MatmulCall> find_chunked_product(const ChunkRequest& request,
     const auto* const product = std::get_if<ops::MatmulProblem>(&planned.steps.back().kernel);
     return product != nullptr ? std::optional(ops::MatmulCall{*product}) : std::nullopt;
   }
-  const int gathered = exchanged_tensor(request.rank_program.schedule(), request.pair);
+  const int gathered = redistributed_tensor(request.rank_program.schedule(), request.pair);
   int readers = 0;
   for (const PlanStep& step : planned.steps)
     readers += static_cast<int>(std::count(step.buffers.begin(), step.buffers.end(), gathered));
@@ -213,8 +217,8 @@ Result<ChunkPrediction> predict_chunks(const ChunkRequest& request) {
   return device ? ChunkPredictor(request, *device).predict_best() : device.error();
 }
 
-std::optional<double> library_move_time(const Machine& machine, const RankProgram& rank_program,
-                                        std::size_t step_index) {
+std::optional<double> nccl_redistribution_s(const Machine& machine, const RankProgram& rank_program,
+                                            std::size_t step_index) {
   const auto& redistribution = std::get<Redistribution>(rank_program.schedule().steps[step_index]);
   const TensorSlot& slot = rank_program.schedule().slots[static_cast<std::size_t>(redistribution.from)];
   const auto transfer = transfer_of_step(redistribution.move, slot.extents, rank_program.mesh_device().mesh,
@@ -237,11 +241,11 @@ std::optional<SingleKernelPlan> plan_single_kernel(const ChunkRequest& request, 
   const bool is_gather = request.pair.is_gather();
   const ops::MatrixLayout& a = call.problem.a;
   if (is_gather && (a.row_stride != call.problem.k || a.col_stride != 1)) return std::nullopt;
-  const RowWalkShape shape{is_gather, is_gather ? call.problem.k : call.problem.n, call.problem.m / rows};
-  const ops::RowWalk out = plan_row_walk(shards, position, shape, chunks);
+  const RowOrderShape shape{is_gather, is_gather ? call.problem.k : call.problem.n, call.problem.m / rows};
+  const ops::RowWalk out = plan_row_order(shards, position, shape, chunks);
   if (out.rows == 0) return std::nullopt;
   // With one chunk per shard the first tiles of a shard would wait for all of the previous shard.
-  if (!is_gather && out.chunks_per_shard == 1 && plan_row_walk(shards, position, shape, 2).chunks_per_shard > 1)
+  if (!is_gather && out.chunks_per_shard == 1 && plan_row_order(shards, position, shape, 2).chunks_per_shard > 1)
     return std::nullopt;
   (is_gather ? static_cast<ops::RowWalk&>(call.gathered) : call.scattered) = out;
   const auto plan = ops::cuda::choose_chunked_plan(call, ops::plan_workspace_bytes, *device);

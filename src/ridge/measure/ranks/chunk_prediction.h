@@ -12,14 +12,14 @@
 namespace ridge::ranks {
 
 struct ChunkPrediction {         // predicted times in seconds
-  std::int64_t chunks = 0;       // chunks per shard; 0: running the steps in turn is faster
+  std::int64_t chunks = 0;       // chunks per shard; 0: the unchunked steps are faster
   bool single_kernel = false;    // true: one kernel for all chunks; false: one launch per chunk
   bool stores_remotely = false;  // true: the kernel stores sums to the peer; false: the copy engine sends them
-  RunLengths run_lengths;        // chunks per copy of the copy engine
+  ChunkRunLengths run_lengths;   // chunks per copy of the copy engine
   double chunked_s = 0, sequential_s = 0;
   double compute_s = 0;  // compute step alone
   // Returns the part of the network time that is not hidden, or nullopt without a prediction.
-  std::optional<double> exposed_move_s() const {
+  std::optional<double> exposed_network_s() const {
     if (sequential_s == 0) return std::nullopt;
     return (chunks > 0 ? chunked_s : sequential_s) - compute_s;
   }
@@ -32,15 +32,16 @@ struct ChunkRequest {
   const RunOptions& options;
   ChunkOptions chunk_options;
   int rank = 0;
-  LinkCosts link_costs;                        // measured between the devices
-  std::optional<double> measured_move_s = {};  // redistribution alone, if it was measured
+  LinkCosts link_costs;                         // measured between the devices
+  std::optional<double> redistribution_s = {};  // redistribution alone, if it was measured
 };
-// Steps without a prediction run in turn (0 chunks). Errors: those of `plan`; no device.
+// Returns 0 chunks for steps without a prediction, which then run one after the other. Errors: those of `plan`; no
+// device.
 Result<ChunkPrediction> predict_chunks(const ChunkRequest& request);
 
 // Returns NCCL's measured time for a redistribution on the machine's links, or nullopt if there is none.
-std::optional<double> library_move_time(const Machine& machine, const RankProgram& rank_program,
-                                        std::size_t step_index);
+std::optional<double> nccl_redistribution_s(const Machine& machine, const RankProgram& rank_program,
+                                            std::size_t step_index);
 
 // A single kernel for all chunks of the pair's product, with its processing order on this rank (flags and addresses are
 // not set yet). The product is the first planned step if it alone reads the gathered operand, or the last step if its
@@ -48,7 +49,7 @@ std::optional<double> library_move_time(const Machine& machine, const RankProgra
 struct SingleKernelPlan {
   ops::RowWalk walk;
   double seconds = 0;
-  double waves = 1;  // waves of tiles per shard
+  double waves_per_shard = 1;  // waves of tiles per shard
 };
 std::optional<SingleKernelPlan> plan_single_kernel(const ChunkRequest& request, const Plan& planned,
                                                    std::int64_t chunks);

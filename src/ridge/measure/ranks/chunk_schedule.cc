@@ -50,8 +50,8 @@ bool has_independent_rows(const Program& program, const std::string& dim) {
                      [&](const Statement& s) { return has_independent_rows(program, s, dim); });
 }
 
-// True if the move only changes how the first axis is split, and possibly reduces partial sums.
-bool moves_rows_only(const RedistributionStep& move) {
+// True if the redistribution only changes how the first axis is split, and possibly reduces partial sums.
+bool resplits_rows_only(const RedistributionStep& move) {
   Layout before = move.before, after = move.after;
   if (before.mesh_axes.empty()) return false;
   before.mesh_axes.front() = after.mesh_axes.front() = "";
@@ -113,7 +113,7 @@ std::optional<ChunkedPair> find_chunked_pair(const RankSchedule& schedule, std::
                   .redistribution_step = redistribution_index,
                   .kind = *redistribution->move.collective,
                   .row_dim = ""};
-  if (out.is_gather() != (first != nullptr) || !moves_rows_only(redistribution->move)) return std::nullopt;
+  if (out.is_gather() != (first != nullptr) || !resplits_rows_only(redistribution->move)) return std::nullopt;
   if (slot_of(schedule, redistribution->from).dtype != slot_of(schedule, redistribution->to).dtype) return std::nullopt;
   if (redistribution->reduce_op != transport::ReduceOp::sum || device.mesh.size(redistribution->move.over) < 2)
     return std::nullopt;
@@ -130,7 +130,7 @@ std::optional<ChunkedPair> find_chunked_pair(const RankSchedule& schedule, std::
   return out;
 }
 
-int exchanged_tensor(const RankSchedule& schedule, const ChunkedPair& pair) {
+int redistributed_tensor(const RankSchedule& schedule, const ChunkedPair& pair) {
   const auto& redistribution = std::get<Redistribution>(schedule.steps[pair.redistribution_step]);
   return find_tensor(std::get<ComputeStep>(schedule.steps[pair.compute_step]),
                      pair.is_gather() ? redistribution.to : redistribution.from);
@@ -165,8 +165,8 @@ std::vector<AxisRange> split_rows(const AxisRange& rows, std::int64_t chunks) {
   return out;
 }
 
-ops::RowWalk plan_row_walk(const std::vector<RowShard>& shards, std::size_t position, const RowWalkShape& shape,
-                           std::int64_t chunks) {
+ops::RowWalk plan_row_order(const std::vector<RowShard>& shards, std::size_t position, const RowOrderShape& shape,
+                            std::int64_t chunks) {
   const std::int64_t shard_rows = shards.front().rows.size() * shape.rows_per_shard_row,
                      all = shards.back().rows.end * shape.rows_per_shard_row;
   const auto is_uniform = [&](const RowShard& one) { return one.rows.size() * shape.rows_per_shard_row == shard_rows; };
@@ -174,7 +174,7 @@ ops::RowWalk plan_row_walk(const std::vector<RowShard>& shards, std::size_t posi
       !std::all_of(shards.begin(), shards.end(), is_uniform))
     return {};
   std::int64_t rows =
-      shape.is_gather ? shard_rows : std::min(shard_rows, ops::cuda::max_group_rows) / tile_rows * tile_rows;
+      shape.is_gather ? shard_rows : std::min(shard_rows, ops::cuda::max_scatter_band_rows) / tile_rows * tile_rows;
   while (rows > 0 && (shard_rows % rows != 0 || rows % shape.rows_per_shard_row != 0)) rows -= tile_rows;
   if (rows == 0) return {};
   const std::int64_t column_blocks = std::max<std::int64_t>(1, chunks * rows / shard_rows);
@@ -194,18 +194,21 @@ ops::RowWalk plan_row_walk(const std::vector<RowShard>& shards, std::size_t posi
 
 namespace {
 
-int wave_of(std::size_t step, double waves) { return static_cast<int>((static_cast<double>(step) + 0.5) * waves); }
+int wave_of_shard(std::size_t step, double waves) {
+  return static_cast<int>((static_cast<double>(step) + 0.5) * waves);
+}
 
 // The shards of a wave process their column blocks together, each block when it has arrived for all of them.
 double estimate_gather_s(std::size_t ranks, std::size_t column_blocks, const KernelSeconds& s) {
   std::vector<double> arrival(ranks * column_blocks, 0);
   double sent = s.latency;
-  for (const ColumnSend& each : order_sends(ranks, column_blocks, s.waves_per_shard))
-    arrival[each.step * column_blocks + each.column_block] = sent += s.transfer + s.copy_overhead;
+  for (const ColumnSend& each : order_column_sends(ranks, column_blocks, s.waves_per_shard))
+    arrival[each.rank_distance * column_blocks + each.column_block] = sent += s.transfer + s.copy_overhead;
   double computed = 0;
   for (std::size_t first = 0, end = 0; first < ranks; first = end) {
-    while (end < ranks && wave_of(end, s.waves_per_shard) == wave_of(first, s.waves_per_shard)) ++end;
-    const double each = s.chunk * static_cast<double>(end - first), once = each / std::max(1.0, s.waves_per_shard);
+    while (end < ranks && wave_of_shard(end, s.waves_per_shard) == wave_of_shard(first, s.waves_per_shard)) ++end;
+    const double each = s.chunk_product * static_cast<double>(end - first),
+                 once = each / std::max(1.0, s.waves_per_shard);
     for (std::size_t column_block = 0; column_block < column_blocks; ++column_block) {
       for (std::size_t step = first; step < end; ++step)
         computed = std::max(computed, arrival[step * column_blocks + column_block]);
@@ -223,10 +226,10 @@ double estimate_gather_s(std::size_t ranks, std::size_t column_blocks, const Ker
 // concurrently.
 class ScatterEstimate {
  public:
-  ScatterEstimate(std::int64_t ranks, std::int64_t chunks, const RunLengths& runs, const KernelSeconds& seconds)
+  ScatterEstimate(std::int64_t ranks, std::int64_t chunks, const ChunkRunLengths& runs, const KernelSeconds& seconds)
       : chunks_(chunks), remote_chunks_((ranks - 1) * chunks), all_chunks_(ranks * chunks), seconds_(seconds) {
     for (const ChunkRun& run : runs.list_runs(static_cast<std::size_t>(ranks), chunks)) {
-      const std::int64_t before = static_cast<std::int64_t>(run.step) * chunks;
+      const std::int64_t before = static_cast<std::int64_t>(run.shard_position) * chunks;
       runs_.push_back({before + run.chunk_range.begin, before + run.chunk_range.end});
     }
     concurrent_waves_ =
@@ -267,7 +270,7 @@ class ScatterEstimate {
     const auto done = [&](std::int64_t waves) {
       return ceil_with_tolerance(static_cast<double>(waves * concurrent_waves_) / static_cast<double>(waves_));
     };
-    return seconds_.chunk * static_cast<double>(all_chunks_) / static_cast<double>(concurrent_waves_) *
+    return seconds_.chunk_product * static_cast<double>(all_chunks_) / static_cast<double>(concurrent_waves_) *
            static_cast<double>(done(wave + 1) - done(wave));
   }
   // Returns when all chunks before `end` are stored; `current_s` is the time for the wave that is being multiplied.
@@ -295,7 +298,7 @@ class ScatterEstimate {
 
 }  // namespace
 
-std::vector<ChunkRun> RunLengths::list_runs(std::size_t ranks, std::int64_t chunks) const {
+std::vector<ChunkRun> ChunkRunLengths::list_runs(std::size_t ranks, std::int64_t chunks) const {
   std::vector<ChunkRun> out;
   for (std::size_t step = 0; step < ranks; ++step) {
     std::int64_t max_length = max_middle;
@@ -314,48 +317,49 @@ std::vector<ChunkRun> RunLengths::list_runs(std::size_t ranks, std::int64_t chun
 void assign_flags(ops::ScatteredRows& rows, const std::vector<ChunkRun>& runs) {
   for (std::size_t run_index = 0; run_index < runs.size(); ++run_index)
     for (std::int64_t j = runs[run_index].chunk_range.begin; j < runs[run_index].chunk_range.end; ++j) {
-      const auto chunk =
-          runs[run_index].step * static_cast<std::size_t>(rows.chunks_per_shard) + static_cast<std::size_t>(j);
+      const auto chunk = runs[run_index].shard_position * static_cast<std::size_t>(rows.chunks_per_shard) +
+                         static_cast<std::size_t>(j);
       rows.merged_flags[chunk] = static_cast<std::uint8_t>(chunk - run_index);
     }
 }
 
-std::vector<ColumnSend> order_sends(std::size_t ranks, std::size_t column_blocks, double waves) {
+std::vector<ColumnSend> order_column_sends(std::size_t ranks, std::size_t column_blocks, double waves) {
   std::vector<ColumnSend> out;
   for (std::size_t step = 1; step < ranks; ++step)
     for (std::size_t column_block = 0; column_block < column_blocks; ++column_block)
       out.push_back({step, column_block});
   std::stable_sort(out.begin(), out.end(), [&](const ColumnSend& x, const ColumnSend& y) {
-    return std::pair(wave_of(x.step, waves), x.column_block) < std::pair(wave_of(y.step, waves), y.column_block);
+    return std::pair(wave_of_shard(x.rank_distance, waves), x.column_block) <
+           std::pair(wave_of_shard(y.rank_distance, waves), y.column_block);
   });
   return out;
 }
 
-double estimate_single_kernel_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const RunLengths& runs,
+double estimate_single_kernel_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const ChunkRunLengths& runs,
                                 const KernelSeconds& seconds) {
   if (kind == Collective::all_gather)
     return estimate_gather_s(static_cast<std::size_t>(ranks), static_cast<std::size_t>(chunks), seconds);
   return ScatterEstimate(ranks, chunks, runs, seconds).total_seconds(kind);
 }
 
-double estimate_launches_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const ChunkSeconds& s) {
+double estimate_chunk_launches_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const ChunkSeconds& s) {
   double computed = 0, copied = kind == Collective::all_gather ? s.latency : 0;
   if (kind == Collective::all_gather) {
-    computed = s.main_step;
+    computed = s.main_product;
     for (std::int64_t step = 1; step + 1 < ranks; ++step) {
       copied += s.send * static_cast<double>(chunks);
-      computed = std::max(computed, copied) + s.main_step;
+      computed = std::max(computed, copied) + s.main_product;
     }
     for (std::int64_t i = 0; i < chunks; ++i) {
       copied += s.send;
-      computed = std::max(computed, copied) + s.edge_step;
+      computed = std::max(computed, copied) + s.edge_product;
     }
     return computed;
   }
   std::vector<double> arrival(static_cast<std::size_t>(chunks), 0), done = arrival;
   for (std::int64_t step = 0; step < ranks; ++step)
     for (std::size_t j = 0; j < arrival.size(); ++j) {
-      done[j] = computed = std::max(computed, arrival[j]) + (step == 0 ? s.edge_step : s.main_step);
+      done[j] = computed = std::max(computed, arrival[j]) + (step == 0 ? s.edge_product : s.main_product);
       if (step + 1 == ranks) continue;
       copied = std::max(copied, computed) + s.send;
       arrival[j] = copied + s.latency;

@@ -37,7 +37,7 @@ Result<ChunkedExecutor::ExecutorQueues> ChunkedExecutor::ExecutorQueues::make() 
 
 namespace {
 
-Status has_single_kernel(const ChunkRequest& request, const ChunkPrediction& prediction) {
+Status check_single_kernel(const ChunkRequest& request, const ChunkPrediction& prediction) {
   const auto& compute = std::get<ComputeStep>(request.rank_program.schedule().steps[request.pair.compute_step]);
   const auto planned = plan_local_program(compute.program, request.options);
   if (!planned) return planned.error();
@@ -57,7 +57,7 @@ Result<ChunkedExecutor::ExecutorChoice> ChunkedExecutor::make(const ChunkedPair&
                              context.chunk_options,
                              context.comm.rank(),
                              context.peer_memory.link_costs(),
-                             context.measured_move_s};
+                             context.redistribution_s};
   auto prediction = predict_chunks(request);
   if (const Status agreed = transport::agree_on_status(context.comm, prediction ? Status(Done{}) : prediction.error());
       !agreed)
@@ -68,7 +68,7 @@ Result<ChunkedExecutor::ExecutorChoice> ChunkedExecutor::make(const ChunkedPair&
   // Shards may differ by a row or column: a single kernel is used only if every rank has one.
   if (prediction->single_kernel)
     prediction->single_kernel =
-        static_cast<bool>(transport::agree_on_status(context.comm, has_single_kernel(request, *prediction)));
+        static_cast<bool>(transport::agree_on_status(context.comm, check_single_kernel(request, *prediction)));
   const Maker maker = prediction->single_kernel ? make_single_kernel : make_launch_per_chunk;
   std::unique_ptr<ChunkedExecutor> out = maker(pair, context, *prediction, *std::move(queues));
   if (const Status shared = out->share_memory(); !shared) return shared.error();
@@ -86,7 +86,7 @@ Result<DeviceSteps> ChunkedExecutor::make_unchunked_steps(const DeviceSteps::Lau
   return DeviceSteps::make_with_buffers(buffers, *std::move(planned), how);
 }
 
-Status ChunkedExecutor::complete_for_check(const device::Queue& queue) const {
+Status ChunkedExecutor::complete_for_verify(const device::Queue& queue) const {
   if (!pair_.is_gather()) return unchunked_->queue_steps_on(queue);
   std::byte* const destination = slots_->address_of(redistribution_step().to) + local_shard().rows.begin * row_bytes();
   return queue.copy(destination, slots_->address_of(redistribution_step().from),
@@ -113,7 +113,8 @@ Status ChunkedExecutor::queue_barrier(const device::Queue& queue, std::size_t fl
 // All flags are consumed before `join_queues`, and others set them again only after this rank's next ready flag.
 Status ChunkedExecutor::wait_for_sums(const RowShard& shard, std::size_t chunks) const {
   for (std::size_t index = 0; index < chunks; ++index)
-    if (const Status waited = peer_memory_->wait_and_reset_flags(queues_.first_copy, sum_flag(index), {shard.rank}); !waited)
+    if (const Status waited = peer_memory_->wait_and_reset_flags(queues_.first_copy, sum_flag(index), {shard.rank});
+        !waited)
       return waited;
   return Done{};
 }
@@ -125,11 +126,11 @@ Status ChunkedExecutor::FlaggedCopies::queue_copy(const CopyWork& work, device::
   return Done{};
 }
 
-Status ChunkedExecutor::FlaggedCopies::wait_for_flag(const device::AwaitedFlag& word) {
-  return device::set_and_wait_flags(*queue_, std::exchange(pending_flags_, {}), {&word, 1});
+Status ChunkedExecutor::FlaggedCopies::wait_for_flag(const device::AwaitedFlag& flag) {
+  return device::set_and_wait_flags(*queue_, std::exchange(pending_flags_, {}), {&flag, 1});
 }
 
-Status ChunkedExecutor::FlaggedCopies::follow_queue(const device::Queue& other) {
+Status ChunkedExecutor::FlaggedCopies::wait_for_queue(const device::Queue& other) {
   const Status flagged = set_pending_flags();
   return flagged ? queue_->wait_for(other) : flagged;
 }

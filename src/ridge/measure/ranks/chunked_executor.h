@@ -32,13 +32,13 @@ class ChunkedExecutor {
     ChunkOptions chunk_options;
     transport::Communicator& comm;
     PeerMemory& peer_memory;
-    std::size_t first_flag;                 // first of the pair's flags
-    std::optional<double> measured_move_s;  // redistribution alone, if it was measured
+    std::size_t first_flag;                  // first of the pair's flags
+    std::optional<double> redistribution_s;  // redistribution alone, if it was measured
   };
   static std::size_t flags_per_pair(std::size_t ranks);  // number of flags that a pair needs
   struct ExecutorChoice {
     ChunkPrediction prediction;
-    std::unique_ptr<ChunkedExecutor> executor;  // is null if running in turn is predicted to be as fast
+    std::unique_ptr<ChunkedExecutor> executor;  // null if the unchunked steps are predicted to be as fast
   };
   // Collective call; rank 0's prediction decides for all ranks.
   static Result<ExecutorChoice> make(const ChunkedPair& pair, const ExecutorContext& context);
@@ -49,7 +49,7 @@ class ChunkedExecutor {
   // Queues the products without transfers, on arbitrary data, for timing.
   virtual Status queue_compute_only(const device::Queue& queue) const = 0;
   // Completes tensors that only verification reads: the gathered operand, or the partial sums before the reduction.
-  Status complete_for_check(const device::Queue& queue) const;
+  Status complete_for_verify(const device::Queue& queue) const;
 
  protected:
   // Queues of a pair: two for computing, between which launches alternate, and two for copies.
@@ -63,8 +63,8 @@ class ChunkedExecutor {
     explicit FlaggedCopies(const device::Queue& queue) : queue_(&queue) {}
     using CopyWork = std::function<Status(const device::Queue&)>;
     Status queue_copy(const CopyWork& work, device::DeviceFlag* flag);
-    Status wait_for_flag(const device::AwaitedFlag& word);
-    Status follow_queue(const device::Queue& other);
+    Status wait_for_flag(const device::AwaitedFlag& flag);
+    Status wait_for_queue(const device::Queue& other);
     Status set_pending_flags();
 
    private:
@@ -82,7 +82,8 @@ class ChunkedExecutor {
   virtual std::int64_t chunk_count() const = 0;  // actual number of chunks per shard
 
   Result<DeviceSteps> make_unchunked_steps(const DeviceSteps::LaunchOptions& how) const;
-  // Flags: a rank's memory may be read or written; partial sums of a step, or the final sum of a chunk, have arrived.
+  // Indices of flags. Ready: others may access this rank's memory. Chunk: the partial sums of a chunk have arrived.
+  // Sum: the final sums of a chunk have arrived.
   std::size_t ready_flag() const { return first_flag_; }
   std::size_t chunk_flag(std::size_t step, std::size_t index) const {
     return first_flag_ + 1 + (step - 1) * max_chunks + index;

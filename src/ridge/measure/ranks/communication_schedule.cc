@@ -21,8 +21,8 @@ std::string axis_letters(const Mesh& mesh) {
   return out;
 }
 
-bool is_reduction(const RedistributionStep& move) {
-  return move.collective == Collective::reduce_scatter || move.collective == Collective::all_reduce;
+bool is_reduction(const RedistributionStep& step) {
+  return step.collective == Collective::reduce_scatter || step.collective == Collective::all_reduce;
 }
 
 }  // namespace
@@ -87,17 +87,17 @@ std::vector<int> group_ranks(const Mesh& mesh, const std::string& over, std::int
   return out;
 }
 
-CommunicationSchedule::CommunicationSchedule(const RedistributionStep& move, MovedTensor tensor, const Mesh& mesh,
-                                             std::int64_t device)
-    : move_(move),
+CommunicationSchedule::CommunicationSchedule(const RedistributionStep& step, RedistributedTensor tensor,
+                                             const Mesh& mesh, std::int64_t device)
+    : redistribution_(step),
       tensor_(std::move(tensor)),
       mesh_(mesh),
       device_(device),
       element_bytes_(dtype_bits(tensor_.dtype) / 8),
-      is_reduction_(ranks::is_reduction(move)),
-      before_(shard_box(tensor_.extents, move.before, mesh, device)),
-      after_(shard_box(tensor_.extents, move.after, mesh, device)) {
-  if (move.collective == Collective::all_reduce)
+      is_reduction_(ranks::is_reduction(step)),
+      before_(shard_box(tensor_.extents, step.before, mesh, device)),
+      after_(shard_box(tensor_.extents, step.after, mesh, device)) {
+  if (step.collective == Collective::all_reduce)
     set_reduction_group();
   else
     list_messages();
@@ -105,23 +105,24 @@ CommunicationSchedule::CommunicationSchedule(const RedistributionStep& move, Mov
 
 // Sets the ranks of an all-reduce and the words that this rank sends.
 void CommunicationSchedule::set_reduction_group() {
-  group_.resize(static_cast<std::size_t>(mesh_.size(move_.over)));
+  group_.resize(static_cast<std::size_t>(mesh_.size(redistribution_.over)));
   for (std::int64_t other = 0; other < mesh_.devices(); ++other)
     if (is_source_of(other, device_))
-      group_[static_cast<std::size_t>(mesh_.coordinate_along(other, move_.over))] = static_cast<int>(other);
+      group_[static_cast<std::size_t>(mesh_.coordinate_along(other, redistribution_.over))] = static_cast<int>(other);
   const auto n = static_cast<std::int64_t>(group_.size());
   const std::int64_t words = count_words(after_), each = (words + n - 1) / n,
-                     position = mesh_.coordinate_along(device_, move_.over);
+                     position = mesh_.coordinate_along(device_, redistribution_.over);
   const std::int64_t mine = std::min(words, (position + 1) * each) - std::min(words, position * each);
   words_sent_ = words - mine + (n - 1) * mine;  // its partial sums of the other slices, then the sums of its own slice
 }
 
 // True if `owner` sends to `reader`: their coordinates differ only along mesh axes over which data is exchanged.
 bool CommunicationSchedule::is_source_of(std::int64_t owner, std::int64_t reader) const {
-  const std::string cut = move_.collective == Collective::all_reduce ? "" : sharding_axes(move_.before);
+  const std::string cut =
+      redistribution_.collective == Collective::all_reduce ? "" : sharding_axes(redistribution_.before);
   for (const char letter : axis_letters(mesh_)) {
-    const bool may_differ =
-        cut.find(letter) != std::string::npos || (is_reduction_ && move_.over.find(letter) != std::string::npos);
+    const bool may_differ = cut.find(letter) != std::string::npos ||
+                            (is_reduction_ && redistribution_.over.find(letter) != std::string::npos);
     if (!may_differ && mesh_.coordinate_along(owner, letter) != mesh_.coordinate_along(reader, letter)) return false;
   }
   return true;
@@ -136,17 +137,17 @@ void CommunicationSchedule::add_message(std::vector<MessageBuffer>& to, MessageB
 
 void CommunicationSchedule::list_messages() {
   for (std::int64_t other = 0; other < mesh_.devices(); ++other) {
-    const auto rank_order = [&](std::int64_t owner) {
-      return is_reduction_ ? mesh_.coordinate_along(owner, move_.over) : 0;
+    const auto addition_order = [&](std::int64_t owner) {
+      return is_reduction_ ? mesh_.coordinate_along(owner, redistribution_.over) : 0;
     };
     if (is_source_of(other, device_)) {
-      const ShardBox box = intersect(after_, shard_box(tensor_.extents, move_.before, mesh_, other));
+      const ShardBox box = intersect(after_, shard_box(tensor_.extents, redistribution_.before, mesh_, other));
       const bool is_direct = other != device_ && !is_reduction_ && is_contiguous_in(after_, box);
-      add_message(other == device_ ? local_ : incoming_, {other, rank_order(other), box, 0, is_direct});
+      add_message(other == device_ ? local_ : incoming_, {other, addition_order(other), box, 0, is_direct});
     }
     if (other != device_ && is_source_of(device_, other)) {
-      const ShardBox box = intersect(shard_box(tensor_.extents, move_.after, mesh_, other), before_);
-      add_message(outgoing_, {other, rank_order(device_), box, 0, is_contiguous_in(before_, box)});
+      const ShardBox box = intersect(shard_box(tensor_.extents, redistribution_.after, mesh_, other), before_);
+      add_message(outgoing_, {other, addition_order(device_), box, 0, is_contiguous_in(before_, box)});
       words_sent_ += count_words(box);
     }
   }

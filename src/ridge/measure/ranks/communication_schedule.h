@@ -1,7 +1,7 @@
 // The messages of one device in a redistribution: the boxes that it sends and receives, with peers and addresses. If
 // several devices hold copies of a box, the source is the one whose coordinates differ only along mesh axes that split
-// the tensor (or hold its partial sums), which spreads the load. The number of words is the one in
-// distributed/redistribution.h.
+// the tensor (or hold its partial sums), which spreads the load. The number of words sent is
+// that of `words_moved` in distributed/redistribution.h.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@
 
 namespace ridge::ranks {
 
-struct MovedTensor {  // the tensor that is redistributed
+struct RedistributedTensor {  // the tensor that is redistributed
   std::vector<std::int64_t> extents;
   DType dtype = DType::f32;
   transport::ReduceOp reduce_op = transport::ReduceOp::sum;
@@ -19,18 +19,19 @@ struct MovedTensor {  // the tensor that is redistributed
 
 struct MessageBuffer {
   std::int64_t peer = 0;
-  std::int64_t rank_order = 0;     // position of the sender among the partial sums; they are added in this order
-  ShardBox box = {};               // in global indices
-  std::size_t staging_offset = 0;  // offset in staging memory, in bytes
-  bool is_contiguous = false;      // true if the box is contiguous in the shard and needs no staging
+  std::int64_t addition_order = 0;  // partial sums are added in ascending order of this position of their sender
+  ShardBox box = {};                // in global indices
+  std::size_t staging_offset = 0;   // offset in staging memory, in bytes
+  bool is_contiguous = false;       // true if the box is contiguous in the shard and needs no staging
 };
 
 class CommunicationSchedule {
  public:
-  CommunicationSchedule(const RedistributionStep& move, MovedTensor tensor, const Mesh& mesh, std::int64_t device);
+  CommunicationSchedule(const RedistributionStep& step, RedistributedTensor tensor, const Mesh& mesh,
+                        std::int64_t device);
 
-  const RedistributionStep& move() const { return move_; }
-  const MovedTensor& tensor() const { return tensor_; }
+  const RedistributionStep& redistribution() const { return redistribution_; }
+  const RedistributedTensor& tensor() const { return tensor_; }
   const Mesh& mesh() const { return mesh_; }
   std::int64_t device_index() const { return device_; }
   std::int64_t element_bytes() const { return element_bytes_; }  // bytes of one element
@@ -54,8 +55,8 @@ class CommunicationSchedule {
   void set_reduction_group();
   void add_message(std::vector<MessageBuffer>& to, MessageBuffer message);
 
-  RedistributionStep move_;
-  MovedTensor tensor_;
+  RedistributionStep redistribution_;
+  RedistributedTensor tensor_;
   const Mesh& mesh_;
   std::int64_t device_;
   std::int64_t element_bytes_;

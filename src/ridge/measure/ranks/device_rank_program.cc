@@ -71,7 +71,7 @@ Status DeviceRankProgram::make_chunked_pairs(transport::Communicator& comm, cons
   if (count == 0) return Done{};
   for (std::size_t p = 0; p < pairs.size(); ++p) {
     const std::size_t first_flag = ChunkedExecutor::flags_per_pair(static_cast<std::size_t>(comm.size())) * p;
-    const auto timed = time_move(pairs[p].redistribution_step, comm);
+    const auto timed = time_redistribution(pairs[p].redistribution_step, comm);
     if (!timed) return timed.error();
     auto made = ChunkedExecutor::make(pairs[p], {*rank_program_, slots_, options.machine, options.run_options,
                                                  options.chunk_options, comm, *peer_memory_, first_flag, *timed});
@@ -79,9 +79,9 @@ Status DeviceRankProgram::make_chunked_pairs(transport::Communicator& comm, cons
     notes_.push_back(describe_prediction(schedule, pairs[p], (*made).prediction));
     if (made->executor == nullptr) continue;
     if (auto* const redistributor = std::get_if<DeviceRedistributor>(&steps_[pairs[p].redistribution_step]))
-      replaced_moves_.push_back(std::move(*redistributor));
+      replaced_redistributors_.push_back(std::move(*redistributor));
     steps_[pairs[p].redistribution_step].emplace<EmptyStep>();
-    add_prediction(predicted_network_s_, made->prediction.exposed_move_s());
+    add_prediction(predicted_network_s_, made->prediction.exposed_network_s());
     add_prediction(predicted_compute_s_, made->prediction.compute_s);
     steps_[std::min(pairs[p].compute_step, pairs[p].redistribution_step)].emplace<std::unique_ptr<ChunkedExecutor>>(
         std::move(made->executor));
@@ -90,7 +90,8 @@ Status DeviceRankProgram::make_chunked_pairs(transport::Communicator& comm, cons
 }
 
 // Returns the seconds of a small redistribution without overlap, or nullopt if it is not small. Keeps its step.
-Result<std::optional<double>> DeviceRankProgram::time_move(std::size_t step_index, transport::Communicator& comm) {
+Result<std::optional<double>> DeviceRankProgram::time_redistribution(std::size_t step_index,
+                                                                     transport::Communicator& comm) {
   const CommunicationSchedule comm_schedule = make_comm_schedule(step_index);
   const auto small = DeviceRedistributor::is_small(comm_schedule, comm);
   if (!small) return small.error();
@@ -130,7 +131,7 @@ Status DeviceRankProgram::make_step(std::size_t step_index, const DeviceRunOptio
     const std::string& note = std::get<DeviceRedistributor>(steps_[step_index]).timing_note();
     if (!note.empty()) notes_.push_back(note);
     if (redistribution->move.collective)
-      add_prediction(predicted_network_s_, library_move_time(options.machine, *rank_program_, step_index));
+      add_prediction(predicted_network_s_, nccl_redistribution_s(options.machine, *rank_program_, step_index));
     return Done{};
   }
   const auto& compute = std::get<ComputeStep>(schedule.steps[step_index]);
@@ -159,7 +160,7 @@ Status DeviceRankProgram::upload_slots() const {
 Status DeviceRankProgram::download_slots() const {
   for (const QueuedStep& step : steps_)
     if (const auto* executor = std::get_if<std::unique_ptr<ChunkedExecutor>>(&step))
-      if (const Status completed = (*executor)->complete_for_check(queue_); !completed) return completed;
+      if (const Status completed = (*executor)->complete_for_verify(queue_); !completed) return completed;
   for (std::size_t s = 0; s < rank_program_->schedule().slots.size(); ++s) {
     const int slot = static_cast<int>(s);
     if (!rank_program_->is_stored(slot) || bytes_of(rank_program_->slot_array(slot)) == 0) continue;
@@ -177,8 +178,8 @@ Status DeviceRankProgram::queue_step(std::size_t step_index) {
   auto* const redistributor = std::get_if<DeviceRedistributor>(&steps_[step_index]);
   if (redistributor == nullptr) return Done{};
   const auto& redistribution = std::get<Redistribution>(rank_program_->schedule().steps[step_index]);
-  return redistributor->queue_move(queue_, slots_.address_of(redistribution.from),
-                                   slots_.address_of(redistribution.to));
+  return redistributor->queue_redistribution(queue_, slots_.address_of(redistribution.from),
+                                             slots_.address_of(redistribution.to));
 }
 
 Status DeviceRankProgram::queue_all_steps() {
@@ -260,7 +261,7 @@ Result<PassTimes> DeviceRankProgram::run_pass(transport::Communicator& comm) {
 
 // All ranks use rank 0's number of replays.
 Result<double> DeviceRankProgram::time_pass(transport::Communicator& comm) {
-  if (!can_record()) {
+  if (!can_record_graph()) {
     if (const Status synced = transport::barrier(comm); !synced) return synced.error();
     return queue_.measure_seconds([&] { return queue_all_steps(); });
   }

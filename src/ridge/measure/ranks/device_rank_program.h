@@ -52,13 +52,13 @@ class DeviceRankProgram {
   Status make_chunked_pairs(transport::Communicator& comm, const DeviceRunOptions& options);
   Status make_step(std::size_t step_index, const DeviceRunOptions& options);
   CommunicationSchedule make_comm_schedule(std::size_t step_index) const;
-  bool can_record() const { return nccl_groups_.world() != nullptr; }
+  bool can_record_graph() const { return nccl_groups_.world() != nullptr; }
   Status queue_step(std::size_t step_index);
   Status queue_all_steps();
   Status time_step(std::size_t step_index, transport::Communicator& comm, const Timer& since, PassTimes& times);
   Status time_compute(std::size_t step_index, PassTimes& times);
   Status time_chunked_pair(const ChunkedExecutor& executor, PassTimes& times);
-  Result<std::optional<double>> time_move(std::size_t step_index, transport::Communicator& comm);
+  Result<std::optional<double>> time_redistribution(std::size_t step_index, transport::Communicator& comm);
   static void add_prediction(std::optional<double>& all, std::optional<double> seconds);
   Result<double> time_pass(transport::Communicator& comm);
 
@@ -68,7 +68,7 @@ class DeviceRankProgram {
   SlotMemory slots_;
   std::unique_ptr<PeerMemory> peer_memory_;
   std::vector<QueuedStep> steps_;
-  std::vector<DeviceRedistributor> replaced_moves_;  // kept because other ranks have mapped their buffers
+  std::vector<DeviceRedistributor> replaced_redistributors_;  // kept because other ranks have mapped their buffers
   std::vector<std::string> notes_;
   std::optional<double> predicted_network_s_ = 0, predicted_compute_s_ = 0;
   std::optional<device::RecordedGraph> recording_;

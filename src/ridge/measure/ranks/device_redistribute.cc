@@ -43,8 +43,8 @@ bool is_reduce_scatter(const CommunicationSchedule& r) { return r.is_reduction()
 std::size_t max_partial_bytes(const CommunicationSchedule& r) {
   std::size_t result = 0;
   for (std::int64_t d = 0; d < r.mesh().devices(); ++d) {
-    const ShardBox after = shard_box(r.tensor().extents, r.move().after, r.mesh(), d);
-    const ShardBox before = shard_box(r.tensor().extents, r.move().before, r.mesh(), d);
+    const ShardBox after = shard_box(r.tensor().extents, r.redistribution().after, r.mesh(), d);
+    const ShardBox before = shard_box(r.tensor().extents, r.redistribution().before, r.mesh(), d);
     result = std::max(result, r.box_bytes(intersect(after, before)));
   }
   return (result + vector_bytes - 1) / vector_bytes * vector_bytes;
@@ -53,13 +53,13 @@ std::size_t max_partial_bytes(const CommunicationSchedule& r) {
 // True if an all-gather receives shards of equal length contiguously in the order of the ranks, so that no unpacking is
 // needed. All ranks of the group get the same answer.
 bool is_gather_contiguous(const CommunicationSchedule& r) {
-  if (r.move().collective != Collective::all_gather || r.local_messages().size() != 1) return false;
+  if (r.redistribution().collective != Collective::all_gather || r.local_messages().size() != 1) return false;
   const std::size_t each = r.box_bytes(r.block_before());
-  const auto n = static_cast<std::size_t>(r.mesh().size(r.move().over));
+  const auto n = static_cast<std::size_t>(r.mesh().size(r.redistribution().over));
   if (each * n != r.box_bytes(r.block_after()) || r.incoming_messages().size() + 1 != n) return false;
   for (const auto* messages : {&r.incoming_messages(), &r.local_messages()})
     for (const MessageBuffer& p : *messages) {
-      const auto position = static_cast<std::size_t>(r.mesh().coordinate_along(p.peer, r.move().over));
+      const auto position = static_cast<std::size_t>(r.mesh().coordinate_along(p.peer, r.redistribution().over));
       const auto offset = static_cast<std::size_t>(element_offset(r.block_after(), p.box) * r.element_bytes());
       const bool is_run = messages == &r.local_messages() || p.is_contiguous;
       if (!is_run || r.box_bytes(p.box) != each || offset != position * each) return false;
@@ -73,7 +73,7 @@ bool is_scatter_contiguous(const CommunicationSchedule& r) {
   const std::size_t each = max_partial_bytes(r);
   for (const auto* messages : {&r.outgoing_messages(), &r.local_messages()})
     for (const MessageBuffer& p : *messages) {
-      const auto position = static_cast<std::size_t>(r.mesh().coordinate_along(p.peer, r.move().over));
+      const auto position = static_cast<std::size_t>(r.mesh().coordinate_along(p.peer, r.redistribution().over));
       const std::vector<StridedRows> runs = split_into_rows(r.block_before(), p.box, r.element_bytes());
       if (runs.size() != 1 || runs.front().rows != 1 || static_cast<std::size_t>(runs.front().row_bytes) != each ||
           static_cast<std::size_t>(runs.front().block_offset) != position * each)
@@ -108,7 +108,7 @@ Result<NcclGroups> NcclGroups::make(transport::Communicator& comm, const Mesh& m
   return out;
 }
 
-Result<const transport::NcclCommunicator*> NcclGroups::group_over(const std::string& letters) {
+Result<const transport::NcclCommunicator*> NcclGroups::group_along(const std::string& letters) {
   const auto found = groups_.find(letters);
   if (found != groups_.end()) return found->second.get();
   const int mine = comm_->rank();
@@ -130,7 +130,7 @@ Result<DeviceRedistributor> DeviceRedistributor::make(CommunicationSchedule comm
   if (const Status reduced = transport::all_reduce_max(nccl_groups.comm(), needs_packing); !reduced)
     return reduced.error();
   const bool collective = nccl_groups.world() != nullptr && needs_packing == 0;
-  auto subgroup = collective ? nccl_groups.group_over(comm_schedule.move().over)
+  auto subgroup = collective ? nccl_groups.group_along(comm_schedule.redistribution().over)
                              : Result<const transport::NcclCommunicator*>(nullptr);
   if (!subgroup) return subgroup.error();
   std::size_t bytes = nccl_groups.world() != nullptr ? comm_schedule.staging_bytes() : 0;
@@ -162,7 +162,8 @@ Status DeviceRedistributor::compare_small_collective(PeerMemory& peer_memory) {
   if (const Status reduced = transport::all_reduce_max(*comm_, max_bytes); !reduced) return reduced;
   if (max_bytes == 0) return Done{};
   auto small = SmallCollective::make(
-      peer_memory, group_ranks(comm_schedule().mesh(), comm_schedule().move().over, comm_schedule().device_index()),
+      peer_memory,
+      group_ranks(comm_schedule().mesh(), comm_schedule().redistribution().over, comm_schedule().device_index()),
       max_bytes);
   if (!small) return small.error();
   if (*small == nullptr) return Done{};
@@ -185,9 +186,9 @@ Status DeviceRedistributor::compare_small_collective(PeerMemory& peer_memory) {
   }
   if (const Status done = transport::broadcast(*comm_, std::as_writable_bytes(std::span(seconds))); !done) return done;
   measured_s_ = std::min(seconds[0], seconds[1]);
-  timing_note_ = fmt::format("{} over {}: {} as one kernel, {} by NCCL", name(*comm_schedule().move().collective),
-                             comm_schedule().move().over, format_with_prefix(seconds[1], "s"),
-                             format_with_prefix(seconds[0], "s"));
+  timing_note_ = fmt::format("{} over {}: {} as one kernel, {} by NCCL",
+                             name(*comm_schedule().redistribution().collective), comm_schedule().redistribution().over,
+                             format_with_prefix(seconds[1], "s"), format_with_prefix(seconds[0], "s"));
   if (seconds[1] >= seconds[0]) active_small_ = nullptr;
   return Done{};
 }
@@ -195,7 +196,7 @@ Status DeviceRedistributor::compare_small_collective(PeerMemory& peer_memory) {
 Result<double> DeviceRedistributor::time_calls(const device::Queue& on, const std::byte* from, std::byte* to) {
   const auto recording = on.record_graph([&]() -> Status {
     for (int i = 0; i < timed_calls; ++i)
-      if (const Status queued = queue_move(on, from, to); !queued) return queued;
+      if (const Status queued = queue_redistribution(on, from, to); !queued) return queued;
     return Done{};
   });
   if (!recording) return recording.error();
@@ -209,8 +210,8 @@ Result<double> DeviceRedistributor::time_calls(const device::Queue& on, const st
   return compute_statistics(std::move(samples)).median;
 }
 
-Status DeviceRedistributor::queue_move(const device::Queue& queue, const std::byte* from, std::byte* to) {
-  if (world_ == nullptr) return move_through_host(queue, from, to);
+Status DeviceRedistributor::queue_redistribution(const device::Queue& queue, const std::byte* from, std::byte* to) {
+  if (world_ == nullptr) return redistribute_through_host(queue, from, to);
   if (!comm_schedule().reduction_group().empty()) return queue_all_reduce(queue, from, to);
   if (comm_schedule().is_reduction()) return queue_reduce_scatter(queue, from, to);
   if (group_ == nullptr) return queue_exchange(queue, from, to);
@@ -219,7 +220,8 @@ Status DeviceRedistributor::queue_move(const device::Queue& queue, const std::by
   return group_->all_gather(from, to, bytes, queue.stream());
 }
 
-Status DeviceRedistributor::move_through_host(const device::Queue& queue, const std::byte* from, std::byte* to) {
+Status DeviceRedistributor::redistribute_through_host(const device::Queue& queue, const std::byte* from,
+                                                      std::byte* to) {
   const auto before = static_cast<std::int64_t>(comm_schedule().box_bytes(comm_schedule().block_before()));
   const auto after = static_cast<std::int64_t>(comm_schedule().box_bytes(comm_schedule().block_after()));
   std::vector<std::byte> host_before(static_cast<std::size_t>(before)), host_after(static_cast<std::size_t>(after));
@@ -261,7 +263,7 @@ Status DeviceRedistributor::queue_reduce_scatter(const device::Queue& queue, con
   for (const auto* messages : {&r.outgoing_messages(), &r.local_messages()})
     for (const MessageBuffer& p : *messages) {
       std::byte* const destination =
-          staging_.data() + each * static_cast<std::size_t>(r.mesh().coordinate_along(p.peer, r.move().over));
+          staging_.data() + each * static_cast<std::size_t>(r.mesh().coordinate_along(p.peer, r.redistribution().over));
       if (const Status packed = queue_pack(queue, from, r.block_before(), p, r.element_bytes(), destination); !packed)
         return packed;
     }

@@ -26,7 +26,7 @@ class NcclGroups {
   const std::string& unavailable_reason() const { return unavailable_reason_; }  // why `world` is null
   transport::Communicator& comm() const { return *comm_; }
   // Returns the communicator along these mesh axes. Collective call: all ranks make the same calls in the same order.
-  Result<const transport::NcclCommunicator*> group_over(const std::string& letters);
+  Result<const transport::NcclCommunicator*> group_along(const std::string& letters);
 
  private:
   NcclGroups(transport::Communicator& comm, const Mesh& mesh) : comm_(&comm), mesh_(&mesh) {}
@@ -51,7 +51,7 @@ class DeviceRedistributor {
   static Result<bool> is_small(const CommunicationSchedule& comm_schedule, transport::Communicator& comm);
 
   // `from` and `to` are device memory. Returns without waiting if NCCL is used; otherwise when the data has arrived.
-  Status queue_move(const device::Queue& queue, const std::byte* from, std::byte* to);
+  Status queue_redistribution(const device::Queue& queue, const std::byte* from, std::byte* to);
 
  private:
   DeviceRedistributor(Redistributor host, device::DeviceBuffer staging, const NcclGroups& nccl_groups)
@@ -62,7 +62,7 @@ class DeviceRedistributor {
   const CommunicationSchedule& comm_schedule() const { return host_redistributor_.comm_schedule(); }
   Status compare_small_collective(PeerMemory& peer_memory);
   Result<double> time_calls(const device::Queue& queue, const std::byte* from, std::byte* to);
-  Status move_through_host(const device::Queue& queue, const std::byte* from, std::byte* to);
+  Status redistribute_through_host(const device::Queue& queue, const std::byte* from, std::byte* to);
   Status queue_all_reduce(const device::Queue& queue, const std::byte* from, std::byte* to) const;
   Status queue_reduce_scatter(const device::Queue& queue, const std::byte* from, std::byte* to) const;
   Status queue_exchange(const device::Queue& queue, const std::byte* from, std::byte* to) const;

@@ -18,8 +18,8 @@ class LaunchPerChunkExecutor final : public ChunkedExecutor {
   struct LaunchChunk {
     RowShard shard;
     AxisRange rows;
-    std::size_t step = 0;   // position of the shard in processing order: ranks that have added to its sums
-    std::size_t index = 0;  // index among the chunks of the shard
+    std::size_t shard_position = 0;  // position of the shard in processing order: ranks that have added to its sums
+    std::size_t index = 0;           // index among the chunks of the shard
     std::optional<DeviceSteps> steps = {};
   };
   Status share_memory() override;
@@ -56,7 +56,7 @@ Status LaunchPerChunkExecutor::share_memory() {
 
 // Partial sums in flight use the memory of the unreduced result: each rank computes every row of it once.
 std::byte* LaunchPerChunkExecutor::sum_address(const LaunchChunk& chunk) const {
-  if (chunk.step + 1 < shards_.size())
+  if (chunk.shard_position + 1 < shards_.size())
     return slots_->address_of(redistribution_step().from) + chunk.rows.begin * row_bytes();
   const bool is_complete = pair_.kind == Collective::all_reduce;
   return slots_->address_of(redistribution_step().to) +
@@ -65,7 +65,7 @@ std::byte* LaunchPerChunkExecutor::sum_address(const LaunchChunk& chunk) const {
 
 std::byte* LaunchPerChunkExecutor::next_sum_address(const LaunchChunk& chunk) const {
   const auto next = static_cast<std::size_t>(shard_before(1).rank);
-  if (chunk.step + 2 < shards_.size()) return peer_sources_[next] + chunk.rows.begin * row_bytes();
+  if (chunk.shard_position + 2 < shards_.size()) return peer_sources_[next] + chunk.rows.begin * row_bytes();
   const std::int64_t within = chunk.rows.begin - chunk.shard.rows.begin;
   return peer_results_[next] + (pair_.kind == Collective::all_reduce ? chunk.rows.begin : within) * row_bytes();
 }
@@ -86,7 +86,7 @@ std::vector<std::byte*> LaunchPerChunkExecutor::buffers_of(const Program& progra
   for (std::size_t t = 0; t < compute_step().slots.size(); ++t) {
     const Tensor& tensor = program.tensors[t];
     const int slot = compute_step().slots[t];
-    const bool is_local_operand = pair_.is_gather() && chunk.step == 0 && slot == redistributed_tensor_slot();
+    const bool is_local_operand = pair_.is_gather() && chunk.shard_position == 0 && slot == redistributed_tensor_slot();
     if (!pair_.is_gather() && slot == redistributed_tensor_slot()) {
       out.push_back(sum_address(chunk));
       continue;
@@ -106,7 +106,7 @@ Status LaunchPerChunkExecutor::add_steps(LaunchChunk& chunk) const {
   using OutputMode = DeviceLaunches::OutputMode;
   const DeviceSteps::LaunchOptions how{
       .tune = {.use_stored = options_->tune.use_stored},
-      .output_mode = !pair_.is_gather() && chunk.step > 0 ? OutputMode::accumulate : OutputMode::overwrite};
+      .output_mode = !pair_.is_gather() && chunk.shard_position > 0 ? OutputMode::accumulate : OutputMode::overwrite};
   auto steps = DeviceSteps::make_with_buffers(buffers_of(program, chunk), *std::move(planned), how);
   if (!steps) return steps.error();
   chunk.steps = *std::move(steps);
@@ -148,7 +148,7 @@ Status LaunchPerChunkExecutor::queue_gather(const device::Queue& queue) const {
   std::size_t turn = 0;
   for (const LaunchChunk& chunk : chunks_) {
     const device::Queue& on = compute_queue(turn++);
-    if (chunk.step > 0) {
+    if (chunk.shard_position > 0) {
       const std::int64_t within = (chunk.rows.begin - chunk.shard.rows.begin) * row_bytes();
       std::byte* const to = slots_->address_of(redistribution_step().to) + chunk.rows.begin * row_bytes();
       const std::byte* const from = peer_sources_[static_cast<std::size_t>(chunk.shard.rank)] + within;
@@ -158,7 +158,7 @@ Status LaunchPerChunkExecutor::queue_gather(const device::Queue& queue) const {
     }
     if (const Status queued = chunk.steps->queue_steps_on(on); !queued) return queued;
   }
-  // No rank overwrites its shard in the next pass while another one still reads it.
+  // The barrier prevents a rank from overwriting its shard in the next pass while another rank still reads it.
   if (const Status finished = queue_barrier(queues_.first_copy, ready_flag()); !finished) return finished;
   return join_queues(queue);
 }
@@ -183,22 +183,23 @@ Status LaunchPerChunkExecutor::queue_scatter(const device::Queue& queue) const {
 // Multiplies a chunk, then sends partial sums to the previous rank, or the final sums of an all-reduce to all ranks.
 Status LaunchPerChunkExecutor::queue_scatter_chunk(const LaunchChunk& chunk, const device::Queue& on,
                                                    FlaggedCopies& copies) const {
-  const bool is_last = chunk.step + 1 == shards_.size();
-  if (chunk.step > 0)
-    if (const Status arrived =
-            peer_memory_->wait_and_reset_flags(on, chunk_flag(chunk.step, chunk.index), {shard_after(1).rank});
+  const bool is_last = chunk.shard_position + 1 == shards_.size();
+  if (chunk.shard_position > 0)
+    if (const Status arrived = peer_memory_->wait_and_reset_flags(on, chunk_flag(chunk.shard_position, chunk.index),
+                                                                  {shard_after(1).rank});
         !arrived)
       return arrived;
   if (const Status queued = chunk.steps->queue_steps_on(on); !queued) return queued;
   if (is_last && !is_all_reduce()) return Done{};
-  if (const Status followed = copies.follow_queue(on); !followed) return followed;
+  if (const Status followed = copies.wait_for_queue(on); !followed) return followed;
   const std::int64_t bytes = chunk.rows.size() * row_bytes();
   const auto copied = [&](std::byte* to, std::size_t flag, int other) {
     return copies.queue_copy([&](const device::Queue& by) { return by.copy(to, sum_address(chunk), bytes); },
                              peer_memory_->peer_flag(other, flag));
   };
   if (!is_last) {  // set the flag before any work that waits for it is queued
-    const Status sent = copied(next_sum_address(chunk), chunk_flag(chunk.step + 1, chunk.index), shard_before(1).rank);
+    const Status sent =
+        copied(next_sum_address(chunk), chunk_flag(chunk.shard_position + 1, chunk.index), shard_before(1).rank);
     return sent ? copies.set_pending_flags() : sent;
   }
   for (std::size_t step = 1; step < shards_.size(); ++step) {

@@ -12,7 +12,7 @@ namespace {
 constexpr std::int64_t timed_bytes = std::int64_t{64} << 20;  // bytes of the timed long copy
 constexpr std::int64_t timed_copies = 8;                      // number of copies into which it is split
 constexpr std::size_t timing_flags = 2 + timed_copies;
-constexpr int timed_memory_runs = 9;
+constexpr int link_timing_runs = 9;
 constexpr std::int64_t allocation_bytes = std::int64_t{2} << 20;  // CUDA puts small buffers into one
 
 }  // namespace
@@ -80,7 +80,8 @@ Status PeerMemory::set_flags(const device::Queue& queue, std::size_t flag, const
   return device::set_flags(queue, flags);
 }
 
-Status PeerMemory::wait_and_reset_flags(const device::Queue& queue, std::size_t flag, const std::vector<int>& others) const {
+Status PeerMemory::wait_and_reset_flags(const device::Queue& queue, std::size_t flag,
+                                        const std::vector<int>& others) const {
   std::vector<device::DeviceFlag*> flags;
   for (const int r : others) flags.push_back(flag_address(flags_.data(), flag, r));
   return device::wait_and_reset_flags(queue, flags);
@@ -103,7 +104,8 @@ Status PeerMemory::measure_links() {
   const device::AwaitedFlag no_wait{
       .flag = flag_address(flags_.data(), flag_count_ - 1, next), .value = 0, .keeps_value = true};
   const auto work = [&](std::size_t kind) -> Status {
-    for (const Status& begun : {set_flags(*queue, first_flag, {previous}), wait_and_reset_flags(*queue, first_flag, {next})})
+    for (const Status& begun :
+         {set_flags(*queue, first_flag, {previous}), wait_and_reset_flags(*queue, first_flag, {next})})
       if (!begun) return begun;
     if (kind == 0) return Done{};
     if (kind < 3) return queue->copy(peer_data, from->data(), kind == 2 ? timed_bytes : 256);
@@ -126,7 +128,7 @@ Status PeerMemory::measure_links() {
   std::array<double, 6> seconds{};
   for (std::size_t kind = 0; kind < seconds.size(); ++kind) {
     std::vector<double> samples;
-    for (int run = 0; run < timed_memory_runs; ++run) {
+    for (int run = 0; run < link_timing_runs; ++run) {
       if (const Status synced = transport::barrier(*comm_); !synced) return synced;
       const auto took = queue->measure_seconds([&] { return work(kind); });
       if (!took) return took.error();

@@ -32,7 +32,7 @@ class PeerMemory {
   // Returns the addresses of every rank's `memory`, as mapped on this device. The mappings stay open.
   Result<std::vector<std::byte*>> open_on_all_ranks(const device::DeviceBuffer& memory);
 
-  // Queue: set a flag on other ranks; wait until each of them has set it here, which clears it (device/peers.h).
+  // Queue work that sets a flag on other ranks, or that waits until each of them has set it here and resets it.
   Status set_flags(const device::Queue& queue, std::size_t flag, const std::vector<int>& others) const;
   Status wait_and_reset_flags(const device::Queue& queue, std::size_t flag, const std::vector<int>& others) const;
 

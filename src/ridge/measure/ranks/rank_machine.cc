@@ -16,7 +16,7 @@ namespace ridge::ranks {
 namespace {
 
 constexpr std::size_t large_elements = 1 << 20;  // elements of the large all-reduce
-constexpr int timed_machine_runs = 9;
+constexpr int all_reduce_runs = 9;
 
 // Returns the median time of an all-reduce, in seconds.
 Result<double> time_all_reduce(transport::Communicator& comm, std::size_t numbers) {
@@ -24,7 +24,7 @@ Result<double> time_all_reduce(transport::Communicator& comm, std::size_t number
   std::vector<int> all(static_cast<std::size_t>(comm.size()));
   std::iota(all.begin(), all.end(), 0);
   std::vector<double> samples;
-  for (int run = 0; run < timed_machine_runs; ++run) {
+  for (int run = 0; run < all_reduce_runs; ++run) {
     if (const Status synced = transport::barrier(comm); !synced) return synced.error();
     const Timer timer;
     const Status done = transport::all_reduce(comm, all, {}, std::as_writable_bytes(std::span(data)));

@@ -79,7 +79,7 @@ Status RankProgram::plan_steps(const RunOptions& options) {
   for (const auto& schedule_step : schedule_.steps) {
     if (const auto* redistribution = std::get_if<Redistribution>(&schedule_step)) {
       const TensorSlot& slot = schedule_.slots[static_cast<std::size_t>(redistribution->from)];
-      const MovedTensor moved{slot.extents, slot.dtype, redistribution->reduce_op};
+      const RedistributedTensor moved{slot.extents, slot.dtype, redistribution->reduce_op};
       prepared_.emplace_back(
           Redistributor(CommunicationSchedule(redistribution->move, moved, device_->mesh, device_->index)));
       continue;
@@ -117,7 +117,7 @@ void RankProgram::find_stored_slots(const Program& program) {
   }
 }
 
-std::vector<int> RankProgram::kernel_of_statements() const {
+std::vector<int> RankProgram::kernel_first_statements() const {
   std::vector<int> out(statement_count_, -1);
   for (std::size_t i = 0; i < schedule_.steps.size(); ++i) {
     const auto* const compute = std::get_if<ComputeStep>(&schedule_.steps[i]);

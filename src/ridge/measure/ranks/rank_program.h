@@ -36,7 +36,7 @@ class RankProgram {
   const RankSchedule& schedule() const { return schedule_; }
   const MeshDevice& mesh_device() const { return *device_; }
   // For each statement the first statement of its kernel, or -1 if this rank has nothing to compute.
-  std::vector<int> kernel_of_statements() const;
+  std::vector<int> kernel_first_statements() const;
   std::vector<std::string> layout_copies() const;  // copies that change a layout, for example "w[F, D] to [D, F] order"
 
   std::size_t statement_count() const { return statement_count_; }

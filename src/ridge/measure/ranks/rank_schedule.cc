@@ -130,8 +130,8 @@ class ScheduleBuilder {
     if (from == to) return;
     const std::vector<RedistributionStep> steps = plan_redistribution(slot(from).layout, slot(to).layout);
     for (std::size_t i = 0; i < steps.size(); ++i) {
-      if ((error_ =
-               validate_move(program_.statements[static_cast<std::size_t>(statement_)], steps[i], slot(from).dtype)))
+      if ((error_ = validate_redistribution(program_.statements[static_cast<std::size_t>(statement_)], steps[i],
+                                            slot(from).dtype)))
         return;
       int next = to;
       if (i + 1 < steps.size()) {

@@ -1,5 +1,5 @@
-// Runs sharded programs on ranks: results must agree with fp64 for every split, even or uneven, and the words sent must
-// equal the number derived by distributed/.
+// Runs sharded programs on ranks: results must agree with fp64 for every split, even or uneven, and the number
+// of words sent must equal the count of distributed/redistribution.h.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -27,7 +27,7 @@ Bindings merge_bindings(Bindings a, const Bindings& b) {
 
 Status mismatch_error(std::string what) { return Error{.kind = ErrorKind::mismatch, .message = std::move(what)}; }
 
-std::int64_t words_derived(const Program& program, const Bindings& sizes, const Mesh& mesh) {
+std::int64_t count_words_sent(const Program& program, const Bindings& sizes, const Mesh& mesh) {
   std::int64_t out = 0;
   const auto schedule = build_rank_schedule(program, sizes, {mesh, 0});
   for (const auto& schedule_step : schedule->steps)
@@ -51,7 +51,7 @@ Status run_one(const Program& program, const Bindings& given, transport::Communi
   if (comm.rank() != 0) return Done{};
   if (done->measurement.mismatch) return *done->measurement.mismatch;
   const auto mesh = mesh_of(program, explanation->dims);
-  const std::int64_t expected = words_derived(program, explanation->dims, *mesh),
+  const std::int64_t expected = count_words_sent(program, explanation->dims, *mesh),
                      sent = done->measurement.ranks->words_sent;
   if (sent != expected) return mismatch_error(fmt::format("sends {} words, expected {}", sent, expected));
   return check ? check(*done) : Status(Done{});
@@ -102,14 +102,14 @@ TEST(Ranks, run_functions_along_split_dimensions) {
             << value << " over " << t << " on " << x;
 }
 
-TEST(Ranks, run_with_parts_that_are_empty) {
+TEST(Ranks, run_with_empty_shards) {
   EXPECT_EQ(run_text("x: f32[B, D_X]  w: f32[D_X, F]\ny: f32[B, F] = x * w", {{"B", 2}, {"D", 3}, {"F", 5}, {"X", 7}}),
             "");
   EXPECT_EQ(run_text("s: f32[B, T_X]\ny: f32[B, T_X] = softmax(s over T)", {{"B", 2}, {"T", 2}, {"X", 5}}), "");
   EXPECT_EQ(run_text("x: f32[B_XY, D]\ny: f32[B_X, D] = x", {{"B", 5}, {"D", 3}, {"X", 2}, {"Y", 2}}), "");
 }
 
-TEST(Ranks, run_a_layer_in_parallel_with_groups) {
+TEST(Ranks, run_a_tensor_parallel_layer_with_grouped_heads) {
   const char* const text = R"(dims G = H/2
 x: bf16[S, D]   z: bf16[T, D]   q: bf16[H_X, E, D]   k: bf16[G_X, E, D]   o: bf16[H_X, E, D]
 qs[S, H_X, E] = x * q
@@ -132,7 +132,7 @@ TEST(Ranks, run_a_layer_of_fewer_heads_than_ranks) {
     EXPECT_EQ(run_text(text, {{"S", 6}, {"T", 10}, {"D", 16}, {"H", 3}, {"E", 4}, {"X", ranks}}), "") << ranks;
 }
 
-TEST(Ranks, move_nothing_along_an_axis_of_one) {
+TEST(Ranks, send_nothing_along_an_axis_of_size_one) {
   const char* const text =
       "x: f32[B, D_X]  w: f32[D_X, F_Y]  v: f32[F_Y]{U_X}\nh[B, F_Y] = x * w\n"
       "y: f32[B, F_Y] = softmax(h over F)\nz: f32[B_X, F] = y\nu: f32[F] = v";
@@ -168,7 +168,7 @@ TEST(Ranks, run_random_shardings_of_uneven_sizes) {
   }
 }
 
-TEST(Ranks, run_twice_to_the_same_bits) {
+TEST(Ranks, two_runs_are_bit_identical) {
   const std::string text = "x: bf16[B, D_X]  w: bf16[D_X, F]\ny: bf16[B, F] = x * w";
   const Bindings sizes{{"B", 33}, {"D", 517}, {"F", 65}, {"X", 3}};
   double first = -1;
@@ -191,7 +191,7 @@ TEST(Ranks, run_twice_to_the_same_bits) {
   }
 }
 
-TEST(Ranks, refuse_what_they_cannot_do) {
+TEST(Ranks, report_unsupported_programs) {
   EXPECT_EQ(
       run_text("x: int8[B, D_X]  w: int8[D_X, F]\ny: int8[B, F] = x * w", {{"B", 8}, {"D", 8}, {"F", 8}, {"X", 2}}),
       "rank 0: cannot run 'y: int8[B, F] = x * w' on several ranks: its partial sums in int8 would be truncated");

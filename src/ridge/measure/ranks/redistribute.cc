@@ -71,10 +71,10 @@ void Redistributor::reduce_received(std::byte* to) {
   const auto before = [](const MessageBuffer* a, const MessageBuffer* b) {
     for (std::size_t i = 0; i < a->box.size(); ++i)
       if (a->box[i].begin != b->box[i].begin) return a->box[i].begin < b->box[i].begin;
-    return a->rank_order < b->rank_order;
+    return a->addition_order < b->addition_order;
   };
   std::sort(all.begin(), all.end(), before);
-  const auto n = static_cast<std::size_t>(comm_schedule_.mesh().size(comm_schedule_.move().over));
+  const auto n = static_cast<std::size_t>(comm_schedule_.mesh().size(comm_schedule_.redistribution().over));
   for (std::size_t first = 0; first + n <= all.size(); first += n) {
     transport::ReduceInputs partial_sums{comm_schedule_.tensor().dtype, comm_schedule_.tensor().reduce_op, {}};
     for (std::size_t a = 0; a < n; ++a) partial_sums.inputs.push_back(staging_.data() + all[first + a]->staging_offset);

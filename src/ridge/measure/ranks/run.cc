@@ -28,8 +28,8 @@ using KernelChoices = std::vector<std::int64_t>;
 constexpr double tick_s = 1e-9;  // resolution of the timeline
 
 // Columns of a pass: the seconds of each statement, then the totals of PassTimes.
-constexpr std::size_t summary_columns = 4;  // number of totals
-std::vector<double> row_of_times(const PassTimes& t) {
+constexpr std::size_t total_columns = 4;  // number of totals
+std::vector<double> make_pass_row(const PassTimes& t) {
   std::vector<double> out = t.statement_s;
   for (const double seconds : {t.compute_s, t.network_s, t.wait_s, t.wall_s}) out.push_back(seconds);
   return out;
@@ -89,7 +89,7 @@ class RankRunner {
 
   KernelChoices kernel_choices() const {
     KernelChoices out;
-    for (const int kernel : rank_program_->kernel_of_statements()) out.push_back(kernel);
+    for (const int kernel : rank_program_->kernel_first_statements()) out.push_back(kernel);
     for (std::size_t s = 0; s < rank_program_->schedule().slots.size(); ++s)
       out.push_back(rank_program_->is_stored(static_cast<int>(s)));
     return out;
@@ -199,7 +199,7 @@ class RankRunner {
       report_progress(passes.run_progress(), passes.describe_pass());
       const auto times = run_pass();
       if (!times) return times.error();
-      pass_rows_.push_back(row_of_times(*times));
+      pass_rows_.push_back(make_pass_row(*times));
       last_pass_ = times->step_times;
       passes.add_pass(times->wall_s);
     }
@@ -239,7 +239,7 @@ class RankRunner {
 
   // Returns the maximum of a column over all ranks, for one pass.
   double slowest_rank_s(const std::vector<std::vector<double>>& numbers, std::size_t pass, std::size_t column) const {
-    const std::size_t width = program().statements.size() + summary_columns;
+    const std::size_t width = program().statements.size() + total_columns;
     double out = 0;
     for (const auto& rank : numbers) out = std::max(out, rank[pass * width + column]);
     return out;
@@ -266,9 +266,9 @@ class RankRunner {
       const auto properties = device::device_properties();
       notes.device = properties ? properties->name : "";
       notes.overlap_notes = device_program_->notes();
-      notes.computing_s = device_program_->predicted_compute_s();
+      notes.predicted_compute_s = device_program_->predicted_compute_s();
     }
-    notes.min_words = request_.words_bound;
+    notes.min_words = request_.min_words;
     const auto predicted_network = device_program_ ? device_program_->predicted_network_s() : std::nullopt;
     notes.predicted_s = predicted_network ? *predicted_network : request_.explanation.total.time_network_s;
     notes.measured_s = median_seconds(network);
@@ -304,7 +304,7 @@ class RankRunner {
   }
 
   void add_rank_times(int rank, const std::vector<double>& numbers) {
-    const std::size_t statements = program().statements.size(), width = statements + summary_columns;
+    const std::size_t statements = program().statements.size(), width = statements + total_columns;
     const auto median_of_column = [&](std::size_t column) {
       std::vector<double> samples;
       for (std::size_t pass = 0; pass < pass_rows_.size(); ++pass) samples.push_back(numbers[pass * width + column]);

@@ -13,7 +13,7 @@ namespace ridge::ranks {
 struct RankRunRequest {
   const Program& program;          // sharded, or unsharded for one rank
   const Explanation& explanation;  // roofline of one device of the mesh
-  double words_bound = 0;          // for RanksMeasurement::words_bound
+  double min_words = 0;            // for RanksMeasurement::min_words
   std::string nccl_library = {};   // path of the NCCL library for devices; empty: the system's
   // On devices: selects the products that are overlapped with their collectives in chunks.
   ChunkOptions chunk_options = {};

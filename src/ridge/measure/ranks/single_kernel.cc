@@ -60,7 +60,7 @@ class SingleKernelExecutor final : public ChunkedExecutor {
 
   ops::RowWalk walk_ = {};
   std::vector<ChunkRun> runs_ = {};
-  double waves_ = 1;
+  double waves_per_shard_ = 1;
   std::optional<device::DeviceBuffer> memory_ = {};
   // Addresses on each rank, as mapped on this device: flags; results or gathered rows; partial sums in flight.
   std::vector<std::byte*> peer_flags_ = {}, peer_results_ = {}, peer_partials_ = {};
@@ -117,7 +117,7 @@ Status SingleKernelExecutor::build_kernels(const ChunkRequest& request) {
   const auto one = plan_single_kernel(request, *planned, prediction_.chunks);
   if (!one) return input_error("no kernel can process this product in chunks, although rank 0 has one");
   walk_ = one->walk;
-  waves_ = one->waves;
+  waves_per_shard_ = one->waves_per_shard;
   if (!pair_.is_gather()) runs_ = prediction_.run_lengths.list_runs(shards_.size(), chunk_count());
   for (const Status& done :
        {queues_.first.set_bytes(memory_->data(), 0, memory_->bytes()), queues_.first.synchronize()})
@@ -208,15 +208,15 @@ Status SingleKernelExecutor::queue_pair(const device::Queue& queue) const {
 Status SingleKernelExecutor::send_rows() const {
   FlaggedCopies copies(queues_.first_copy);
   const auto column_blocks = static_cast<std::size_t>(chunk_count());
-  for (const ColumnSend& next : order_sends(shards_.size(), column_blocks, waves_)) {
-    const int other = shard_before(next.step).rank;
+  for (const ColumnSend& next : order_column_sends(shards_.size(), column_blocks, waves_per_shard_)) {
+    const int other = shard_before(next.rank_distance).rank;
     const auto column_block = static_cast<std::int64_t>(next.column_block);
     const auto work = [&](const device::Queue& by) {
       return copy_run(by, {column_block, column_block + 1}, result_address(other, local_shard()),
                       slots_->address_of(redistribution_step().from));
     };
     const Status sent =
-        copies.queue_copy(work, arrival_flags(other) + (next.step - 1) * column_blocks + next.column_block);
+        copies.queue_copy(work, arrival_flags(other) + (next.rank_distance - 1) * column_blocks + next.column_block);
     if (!sent) return sent;
   }
   return copies.set_pending_flags();
@@ -259,7 +259,7 @@ Status SingleKernelExecutor::send_sums() const {
   }
   if (const Status flagged = copies.set_pending_flags(); !flagged) return flagged;
   if (prediction_.stores_remotely && !is_all_reduce())
-    return Done{};  // then the kernel has counted nothing on this rank
+    return Done{};  // the kernel counted elements on the peer only: this rank's counts are still 0
   if (const Status cleared =
           queues_.first_copy.set_bytes(stored_counts(0), 0, runs_.size() * sizeof(device::DeviceFlag));
       !cleared)

@@ -44,7 +44,7 @@ double ReductionSplitter::element_count(const std::vector<Axis>& over) const {
   return out;
 }
 
-std::string ReductionSplitter::split_axes(const std::vector<Axis>& over) const {
+std::string ReductionSplitter::mesh_axes_splitting(const std::vector<Axis>& over) const {
   std::string out;
   for (const Axis& axis : over) out += find_mesh_axes(program_, *expression_, axis);
   std::sort(out.begin(), out.end());
@@ -53,8 +53,11 @@ std::string ReductionSplitter::split_axes(const std::vector<Axis>& over) const {
 
 NodeList ReductionSplitter::add_reduction(Function function, const NodeList& argument, const Node& node,
                                           const std::vector<Axis>& axes) {
-  PartialReduction partial{
-      .value = argument, .over = node.over, .kept_axes = {}, .function = function, .mesh_axes = split_axes(node.over)};
+  PartialReduction partial{.value = argument,
+                           .over = node.over,
+                           .kept_axes = {},
+                           .function = function,
+                           .mesh_axes = mesh_axes_splitting(node.over)};
   if (function == Function::max) partial.reduce_op = transport::ReduceOp::max;
   if (function == Function::min) partial.reduce_op = transport::ReduceOp::min;
   for (Axis axis : axes) {
@@ -95,7 +98,7 @@ NodeList ReductionSplitter::split_reduction(const Node& node, const NodeList& ar
 
 std::vector<Node> ReductionSplitter::split_reductions(const Expression& expression, const Bindings& begins) {
   expression_ = &expression;
-  const auto is_split = [&](const Node& node) { return !node.over.empty() && !split_axes(node.over).empty(); };
+  const auto is_split = [&](const Node& node) { return !node.over.empty() && !mesh_axes_splitting(node.over).empty(); };
   if (std::none_of(expression.nodes.begin(), expression.nodes.end(), is_split)) return expression.nodes;
   const IndexSpaces found = find_index_spaces(program_.tensors, expression.nodes);
   std::vector<NodeList> trees;

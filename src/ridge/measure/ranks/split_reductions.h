@@ -41,7 +41,8 @@ class ReductionSplitter {
   NodeList add_reduction(Function function, const NodeList& argument, const Node& node, const std::vector<Axis>& axes);
   NodeList split_rmsnorm(const NodeList& argument, const Node& node, const std::vector<Axis>& axes);
   double element_count(const std::vector<Axis>& over) const;
-  std::string split_axes(const std::vector<Axis>& over) const;
+  // Returns the mesh axes that split these dimensions.
+  std::string mesh_axes_splitting(const std::vector<Axis>& over) const;
 
   const Program& program_;
   const Bindings& sizes_;

@@ -51,8 +51,8 @@ std::optional<Error> validate_grouped_axes(const Program& program, const Contrac
       fmt::format("split both over the same mesh axes, with a size that divides {}", g.group));
 }
 
-std::optional<Error> validate_move(const Statement& statement, const RedistributionStep& move, DType dtype) {
-  const bool is_reduction = move.collective == Collective::all_reduce || move.collective == Collective::reduce_scatter;
+std::optional<Error> validate_redistribution(const Statement& statement, const RedistributionStep& step, DType dtype) {
+  const bool is_reduction = step.collective == Collective::all_reduce || step.collective == Collective::reduce_scatter;
   if (is_reduction && !transport::can_reduce(dtype))
     return input_error(fmt::format("cannot run '{}' on several ranks: its partial sums in {} would be truncated",
                                    statement.text, dtype_name(dtype)),

@@ -14,6 +14,6 @@ std::optional<Error> validate_tensors(const Program& program);
 std::optional<Error> validate_grouped_axes(const Program& program, const Contraction& product, const Bindings& sizes,
                                            const Mesh& mesh);
 // Rejects partial sums in a dtype that cannot hold them, and elements that share block scales.
-std::optional<Error> validate_move(const Statement& statement, const RedistributionStep& move, DType dtype);
+std::optional<Error> validate_redistribution(const Statement& statement, const RedistributionStep& step, DType dtype);
 
 }  // namespace ridge::ranks

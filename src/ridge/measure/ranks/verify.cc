@@ -75,12 +75,12 @@ class ResultVerifier {
         sample_indices(extents, reference.max_affordable_elements(statement, max_checked_elements), options_.seed);
     std::vector<Expected> expected = reference.evaluate_elements(statement, indices);
     widen_bounds(s, extents, indices, expected);
-    const TimeComparison comparison = compare_elements(actual, indices, expected);
+    const ElementComparison comparison = compare_elements(actual, indices, expected);
     op.max_rel_error = std::max(op.max_rel_error, comparison.max_rel_error);
     op.checked += static_cast<std::int64_t>(indices.size());
     op.elements += actual.elements;
-    if (comparison.first_wrong < 0 || out.mismatch) return;
-    const auto wrong = static_cast<std::size_t>(comparison.first_wrong);
+    if (comparison.first_wrong_position < 0 || out.mismatch) return;
+    const auto wrong = static_cast<std::size_t>(comparison.first_wrong_position);
     out.mismatch = mismatch_error({tensor.name, extents, statement.text}, indices[wrong], expected[wrong],
                                   read_element(actual, indices[wrong]));
     if (!options_.out.empty()) out.mismatch->hint = "no output file was written";

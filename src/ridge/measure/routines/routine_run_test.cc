@@ -21,7 +21,7 @@ Result<Measurement> measure_program(const std::string& text, const Bindings& dim
   return run_program(*program, *explanation, options);
 }
 
-TEST(Run, routines_are_right) {
+TEST(Run, routines_match_the_reference) {
   for (unsigned seed = 0; seed < testing::program_count(300); ++seed) {
     const testing::RandomRoutine made = testing::RandomRoutineMaker(seed).make();
     const auto m =
@@ -32,7 +32,7 @@ TEST(Run, routines_are_right) {
   }
 }
 
-TEST(Run, routines_work_between_other_statements) {
+TEST(Run, routines_run_between_other_statements) {
   const std::string text =
       "dims V = 50, N = 7, D = 24\n"
       "t: bf16[V, D]  i: int32[N]  w: bf16[D, D2]\n"
@@ -47,7 +47,7 @@ TEST(Run, routines_work_between_other_statements) {
   }
 }
 
-TEST(Run, layers_of_routines_are_right) {
+TEST(Run, layers_of_routines_match_the_reference) {
   const std::vector<std::string> programs{
       "dims B = 9, D = 64, F = 32\n"
       "x: bf16[B, D]   w: mxfp4[F, D]   v: nvfp4[D, F]\n"
@@ -110,7 +110,7 @@ template <class T> std::vector<float> run_first_step(const std::string& text, co
   return y;
 }
 
-TEST(Loops, agree_with_numbers_done_by_hand) {
+TEST(Loops, match_hand_computed_numbers) {
   using Floats = std::vector<float>;
   using Ids = std::vector<std::int32_t>;
   EXPECT_EQ(run_first_step<std::int32_t>("t: f32[V, D] i: int32[N]\ny: f32[N, D] = gather(t, i over V)",
@@ -165,7 +165,7 @@ std::vector<std::string> list_kernels(const std::string& text, const FuseOptions
   return out;
 }
 
-TEST(Run, routes_rows_to_one_grouped_product_on_either_target) {
+TEST(Run, plans_routed_rows_as_one_grouped_product) {
   const std::vector<std::string> three{"rows", "grouped product", "rows"};
   const std::string in = "x: bf16[N, D]  w: bf16[E, F, D]  v: bf16[E, D, F]  i: int32[N, 2]\n";
   for (const Target target : {Target::cpu, Target::cuda}) {

@@ -19,7 +19,7 @@
 namespace ridge::ops {
 
 struct RaggedArgs {              // Extra kernel arguments for sequences of different lengths
-  const int* lengths = nullptr;  // Length of each sequence; null if all have the same length
+  const int* lengths = nullptr;  // Number of keys of each sequence, or null
   LengthDependence length_dependence = {};
 };
 struct UniformArgs {};
@@ -62,7 +62,7 @@ template <AttentionConfig C, class T> struct Attention {
         weights;  // Weights of this step's keys, which the next step multiplies
   };
 
-  // Returns the number of keys of the item's sequence. The target calls it once per item.
+  // Returns the number of keys of the item's sequence. Called once per item.
   TILE_FN static int sequence_length(auto& at, const Globals& g) requires(C.ragged) {
     const int sequence = at.matrix() / static_cast<int>(g.q.inner);
     if (g.k.starts != nullptr) return g.k.starts[sequence + 1] - g.k.starts[sequence];
@@ -74,7 +74,7 @@ template <AttentionConfig C, class T> struct Attention {
     else
       return (g.band);
   }
-  // Returns the row of q to which a line of its tile belongs.
+  // Returns the query row of a line of the tile; in ragged kernels a row has one line per head that shares the tile.
   TILE_FN static int row_of_line(auto& at, const Globals& g, int line) {
     if constexpr (C.ragged)
       return at.row() + (line - at.row()) / g.q.lines_per_row;
@@ -94,7 +94,7 @@ template <AttentionConfig C, class T> struct Attention {
     const int first = item_band.first_key(at.row()) / C.kv, end = item_band.end_key(last_row(at, g));
     return {end > first * C.kv ? (end + C.kv - 1) / C.kv - first : 1};
   }
-  // Returns the first key of a step.
+  // Returns the first key of a step. Steps go from the last keys to the first.
   TILE_FN static int first_key_of_step(auto& at, const Globals& g, int step) {
     return (band_of_item(at, g).first_key(at.row()) / C.kv + at.steps() - 1 - step) * C.kv;
   }
@@ -168,7 +168,8 @@ template <AttentionConfig C, class T> struct Attention {
     return rescale;
   }
 
-  // The kernel for a quarter of the columns. States are merged in such slices, so that few rows occupy many threads.
+  // Configuration of the kernel for a quarter of the columns. The states of key splits are merged in such slices, so
+  // that few rows occupy many threads.
   static constexpr AttentionConfig slice_columns(AttentionConfig c) {
     c.d /= column_slices;
     return c;
@@ -212,8 +213,8 @@ template <AttentionConfig C, class T> struct Attention {
   }
 };
 
-// Sets the members of Globals that are not operand views.
-void set_parameters(auto& g, const AttentionProblem& p) {
+// Sets the band, scale, cap and head ratio of a kernel's arguments; operand views are set elsewhere.
+void set_scalar_args(auto& g, const AttentionProblem& p) {
   constexpr double log2_e = 1.4426950408889634;
   g.band = {static_cast<int>(p.low), static_cast<int>(p.high), static_cast<int>(p.keys), p.moves_with_rows ? 1 : 0};
   g.scale_log2 = static_cast<float>((p.cap > 0 ? 1 : p.scale) * log2_e);

@@ -11,7 +11,7 @@ namespace cpu = tile::cpu;
 
 constexpr int q_rows = cpu_backward_rows;
 constexpr AttentionBackwardConfig cpu_config = {
-    .m = cpu_backward_keys, .q = q_rows, .d = cpu_attention_width, .ordered = true, .consumers = 1};
+    .m = cpu_backward_keys, .q = q_rows, .d = max_cpu_head_size, .ordered = true, .consumers = 1};
 using CpuBackwardKernel = AttentionBackward<cpu_config, tile::ComputeAs<float>>;
 
 CpuBackwardKernel::Globals make_globals(const AttentionBackwardRun& run) {
@@ -27,7 +27,7 @@ CpuBackwardKernel::Globals make_globals(const AttentionBackwardRun& run) {
            {p.heads * floats_per_head, floats_per_head, 2 * q_rows});
   set_view(g.dk, p.dtype, run.data.dk, p.keys, p.width, p.key_heads, run.problem.dk);
   set_view(g.dv, p.dtype, run.data.dv, p.keys, p.width, p.key_heads, run.problem.dv);
-  g.dq = {run.sums, run.add_counts, static_cast<int>(run.tiles_per_head)};
+  g.dq = {run.dq_sums, run.add_counts, static_cast<int>(run.tiles_per_head)};
   g.band = {static_cast<int>(p.low), static_cast<int>(p.high), static_cast<int>(p.keys)};
   g.rows = static_cast<int>(p.rows);
   g.scale = static_cast<float>(p.scale);
@@ -36,7 +36,7 @@ CpuBackwardKernel::Globals make_globals(const AttentionBackwardRun& run) {
   return g;
 }
 
-// Stores zero gradients for the item's keys, which no row sees.
+// Stores zero dk and dv for the item's keys, which no row sees.
 void store_zeros(const tile::StepItem& item, const CpuBackwardKernel::Globals& g) {
   CpuBackwardKernel::State state{};
   state.dk.width = state.dv.width = static_cast<int>(g.k.cols);
@@ -71,7 +71,7 @@ float dot_product(const float* a, const float* b, int width) {
   return sum;
 }
 
-// Stores the dq of a tile, whose sums are in column-major panels of rows, row by row.
+// Scales, rounds and stores the dq of a row tile. Its sums are in panels of rows, each panel column-major.
 void store_dq(const AttentionBackwardRun& run, const RowTilePosition& at, const float* sums) {
   using DqSums = CpuBackwardKernel::DQ;
   const AttentionProblem& p = run.problem.forward;
@@ -80,20 +80,19 @@ void store_dq(const AttentionBackwardRun& run, const RowTilePosition& at, const 
   for (int r = 0; r < at.rows; ++r) {
     const float* const source = sums + r / DqSums::panel * (DqSums::panel * width) + r % DqSums::panel;
     const std::int64_t to = row_offset(run.problem.dq, at, r);
-    for (int c = 0; c < width; ++c)
-      cpu::store_rounded(source[c * DqSums::panel] * scale, p.dtype, run.data.dq, to + c);
+    for (int c = 0; c < width; ++c) cpu::store_rounded(source[c * DqSums::panel] * scale, p.dtype, run.data.dq, to + c);
   }
 }
 
 }  // namespace
 
-// Rows that see no key and rows after the last one get a log-sum of infinity, so that their weights are 0.
+// Rows without visible keys and rows after the last row get a log-sum-exp of infinity, so that their weights are 0.
 void prepare_attention_backward(const AttentionBackwardRun& run, std::int64_t begin, std::int64_t end) {
   constexpr float log2_e = 1.4426950408889634F;
   const AttentionProblem& p = run.problem.forward;
   const int width = static_cast<int>(p.width);
   const std::int64_t size = p.width * q_rows;
-  std::fill(run.sums + begin * size, run.sums + end * size, 0.0F);
+  std::fill(run.dq_sums + begin * size, run.dq_sums + end * size, 0.0F);
   std::fill(run.add_counts + begin, run.add_counts + end, 0);
   for (std::int64_t tile = begin; tile < end; ++tile) {
     const RowTilePosition at = locate_row_tile(run, tile);
@@ -101,7 +100,7 @@ void prepare_attention_backward(const AttentionBackwardRun& run, std::int64_t be
     std::fill_n(row_stats, q_rows, INFINITY);
     std::fill_n(row_stats + q_rows, q_rows, 0.0F);
     for (int r = 0; r < at.rows; ++r) {
-      float o[cpu_attention_width], dout[cpu_attention_width];
+      float o[max_cpu_head_size], dout[max_cpu_head_size];
       cpu::widen_row(run.data.o, p.dtype, row_offset(p.o, at, r), width, o);
       cpu::widen_row(run.data.dout, p.dtype, row_offset(run.problem.dout, at, r), width, dout);
       const float lse = run.data.lse[at.head * p.rows + at.row + r];
@@ -132,9 +131,9 @@ void run_attention_backward(const AttentionBackwardRun& run) {
 
 void finish_attention_backward(const AttentionBackwardRun& run, std::int64_t begin, std::int64_t end) {
   for (std::int64_t tile = begin; tile < end; ++tile)
-    store_dq(run, locate_row_tile(run, tile), run.sums + tile * run.problem.forward.width * q_rows);
+    store_dq(run, locate_row_tile(run, tile), run.dq_sums + tile * run.problem.forward.width * q_rows);
 }
 
-std::size_t attention_backward_memory() { return sizeof(cpu::StepTiles<CpuBackwardKernel>); }
+std::size_t backward_scratch_bytes() { return sizeof(cpu::StepTiles<CpuBackwardKernel>); }
 
 }  // namespace ridge::ops::RIDGE_BODY_ISA

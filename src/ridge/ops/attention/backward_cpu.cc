@@ -11,7 +11,8 @@
 namespace ridge::ops {
 namespace {
 
-std::size_t padded_bytes(std::int64_t count) { return (static_cast<std::size_t>(count) * 4 + 63) / 64 * 64; }
+// Returns the bytes of `count` 4-byte numbers, rounded up to cache lines.
+std::size_t word_array_bytes(std::int64_t count) { return (static_cast<std::size_t>(count) * 4 + 63) / 64 * 64; }
 
 }  // namespace
 
@@ -23,15 +24,15 @@ void attention_backward(const AttentionBackwardProblem& problem, const Attention
       pool::select_for_isa(plain::run_attention_backward, avx2::run_attention_backward, avx512::run_attention_backward);
   const auto finish = pool::select_for_isa(plain::finish_attention_backward, avx2::finish_attention_backward,
                                            avx512::finish_attention_backward);
-  const auto memory = pool::select_for_isa(plain::attention_backward_memory, avx2::attention_backward_memory,
-                                           avx512::attention_backward_memory);
+  const auto memory =
+      pool::select_for_isa(plain::backward_scratch_bytes, avx2::backward_scratch_bytes, avx512::backward_scratch_bytes);
   const AttentionProblem& p = problem.forward;
   const std::int64_t tiles_per_head = (p.rows + cpu_backward_rows - 1) / cpu_backward_rows,
                      tiles = p.outer * p.heads * tiles_per_head;
-  const std::size_t row_stats_bytes = padded_bytes(tiles * 2 * cpu_backward_rows),
-                    add_counts_bytes = padded_bytes(tiles),
-                    sums_bytes = padded_bytes(tiles * cpu_backward_rows * p.width);
-  // The workspace of all threads is in this arena of the caller; its own work uses another arena.
+  const std::size_t row_stats_bytes = word_array_bytes(tiles * 2 * cpu_backward_rows),
+                    add_counts_bytes = word_array_bytes(tiles),
+                    sums_bytes = word_array_bytes(tiles * cpu_backward_rows * p.width);
+  // The workspace of all threads is in the calling thread's arena `sums`. Each thread's tiles are in its arena `left`.
   auto* const workspace =
       static_cast<std::byte*>(pool::thread_arenas().sums.ensure_size(row_stats_bytes + add_counts_bytes + sums_bytes));
   std::atomic<int> next{0};

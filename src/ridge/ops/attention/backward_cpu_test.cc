@@ -18,12 +18,13 @@ void run_backward(AttentionBackwardCase& x, int threads) {
                       x.dk.data(), x.dv.data()},
                      threads);
 }
-double error_ratio(const AttentionBackwardCase& x) {  // Weights and ds stay in f32
+// Returns the largest ratio of error to allowed error. Weights and dS are not rounded, since they stay in f32.
+double error_ratio(const AttentionBackwardCase& x) {
   const DType dtype = x.problem.forward.dtype;
   if (dtype == DType::f32) return max_error_ratio(x, {2e-6, 1e-6});
   return max_error_ratio(x, {2e-6, dtype == DType::bf16 ? 0x1p-8 : 0x1p-11});
 }
-bool are_same_bits(const StoredElements& a, const StoredElements& b) {
+bool equal_bits(const StoredElements& a, const StoredElements& b) {
   for (std::size_t i = 0; i < a.size(); ++i)
     if (!a.has_same_bits(i, b)) return false;
   return a.size() == b.size();
@@ -39,7 +40,7 @@ AttentionBackwardProblem contiguous_problem(DType dtype, std::int64_t rows, std:
 
 class AttentionBackwardOnCpu : public pool::IsaTest {};
 
-// RIDGE_ATTENTION_CASES=10000 runs that many cases.
+// The environment variable RIDGE_ATTENTION_CASES sets the number of cases.
 TEST_P(AttentionBackwardOnCpu, EqualsFp64OnRandomCases) {
   const char* case_count = std::getenv("RIDGE_ATTENTION_CASES");
   const unsigned cases = case_count != nullptr ? static_cast<unsigned>(std::atoi(case_count)) : 24;
@@ -52,7 +53,7 @@ TEST_P(AttentionBackwardOnCpu, EqualsFp64OnRandomCases) {
 }
 
 // Tests rows that see no key and keys that no row sees, as full tiles and within a tile.
-TEST_P(AttentionBackwardOnCpu, GivesZerosWhereNobodyIsSeen) {
+TEST_P(AttentionBackwardOnCpu, GivesZeroGradientsToMaskedRowsAndKeys) {
   const std::pair<std::int64_t, std::int64_t> bands[] = {{150, 160}, {-5, -2}, {-400, -300}, {300, 400}, {-200, -140}};
   for (const auto& [low, high] : bands) {
     AttentionBackwardProblem all = contiguous_problem(DType::f32, 190, 330, 24);
@@ -64,17 +65,17 @@ TEST_P(AttentionBackwardOnCpu, GivesZerosWhereNobodyIsSeen) {
   }
 }
 
-TEST_P(AttentionBackwardOnCpu, IsTheSameBitByBitHoweverManyThreadsThereAre) {
+TEST_P(AttentionBackwardOnCpu, ResultBitsDoNotDependOnThreadCount) {
   for (unsigned seed = 0; seed < 6; ++seed) {
     AttentionBackwardCase one = AttentionBackwardCases(100 + seed, {DType::f32}).next_case(1), four = one;
     run_backward(one, 1);
     run_backward(four, 4);
-    EXPECT_TRUE(are_same_bits(one.dq, four.dq) && are_same_bits(one.dk, four.dk) && are_same_bits(one.dv, four.dv))
+    EXPECT_TRUE(equal_bits(one.dq, four.dq) && equal_bits(one.dk, four.dk) && equal_bits(one.dv, four.dv))
         << describe_problem(one.problem.forward);
   }
 }
 
-TEST_P(AttentionBackwardOnCpu, KeepsNanOfARowInItsDq) {
+TEST_P(AttentionBackwardOnCpu, NanInARowAffectsOnlyItsDq) {
   for (const bool in_q : {true, false}) {
     AttentionBackwardProblem all = contiguous_problem(DType::f32, 200, 150, 8);
     all.forward.high = 0;
@@ -93,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(EveryIsa, AttentionBackwardOnCpu,
                          ::testing::Values(pool::Isa::plain, pool::Isa::avx2, pool::Isa::avx512),
                          [](const auto& each) { return std::string(isa_name(each.param)); });
 
-TEST(AttentionBackwardOnCpu, RefusesInSentences) {
+TEST(AttentionBackwardOnCpu, DescribesUnsupportedProblems) {
   AttentionBackwardProblem p = contiguous_problem(DType::f32, 4, 4, 8);
   EXPECT_EQ(unsupported_reason(p), std::nullopt);
   p.forward.cap = 30;

@@ -7,9 +7,9 @@
 
 namespace ridge::ops::cuda {
 
-using AttentionBackwardKernels = std::array<LaunchAttentionBackward, attention_backward_kernel_configs.size()>;
-template <> const AttentionBackwardKernels& attention_backward_kernels<Bf16>(bool ordered);
-template <> const AttentionBackwardKernels& attention_backward_kernels<F16>(bool ordered);
+using BackwardLaunchers = std::array<BackwardLauncher, attention_backward_kernel_configs.size()>;
+template <> const BackwardLaunchers& backward_launchers<Bf16>(bool ordered);
+template <> const BackwardLaunchers& backward_launchers<F16>(bool ordered);
 
 std::optional<std::string> launch(const AttentionBackwardCall& call, const AttentionBackwardPlan& plan,
                                   const device::DeviceWorkspace& workspace, CUstream_st* stream) {
@@ -23,13 +23,13 @@ std::optional<std::string> launch(const AttentionBackwardCall& call, const Atten
   AttentionBackwardMaps maps{};
   const auto encode_map = [&](CUtensorMap& map, const void* data, const HeadsLayout& x, bool has_rows, int box) {
     const device::MatrixBatch2D shape{const_cast<void*>(data),
-                                          p.width,
-                                          has_rows ? p.rows : p.keys,
-                                          has_rows ? p.heads : p.key_heads,
-                                          p.outer,
-                                          x.row,
-                                          x.head,
-                                          x.outer};
+                                      p.width,
+                                      has_rows ? p.rows : p.keys,
+                                      has_rows ? p.heads : p.key_heads,
+                                      p.outer,
+                                      x.row,
+                                      x.head,
+                                      x.outer};
     return device::encode_tensor_map(map, shape, p.dtype, {64, box});
   };
   const AttentionBackwardData& d = call.data;
@@ -37,21 +37,21 @@ std::optional<std::string> launch(const AttentionBackwardCall& call, const Atten
       !encode_map(maps.k, d.k, p.k, false, c.m) || !encode_map(maps.v, d.v, p.v, false, c.m) ||
       !encode_map(maps.dk, d.dk, problem.dk, false, 64) || !encode_map(maps.dv, d.dv, problem.dv, false, 64))
     return "attention backward: the driver rejected a tensor map of an operand";
-  char* const sums = static_cast<char*>(workspace.data) + device::counter_bytes;
-  char* const row_stats = sums + plan.sums_bytes;
+  char* const dq_sums = static_cast<char*>(workspace.data) + device::counter_bytes;
+  char* const row_stats = dq_sums + plan.dq_sums_bytes;
   int* const add_counts = problem.ordered ? reinterpret_cast<int*>(row_stats + plan.row_stats_bytes) : nullptr;
-  const AttentionBackwardLaunch launch_args{maps,
-                                            problem,
-                                            d,
-                                            plan,
-                                            static_cast<int*>(workspace.data),
-                                            reinterpret_cast<float*>(sums),
-                                            reinterpret_cast<float*>(row_stats),
-                                            add_counts,
-                                            device::multiprocessor_count(),
-                                            stream};
-  const auto& kernels = p.dtype == DType::bf16 ? attention_backward_kernels<Bf16>(problem.ordered)
-                                               : attention_backward_kernels<F16>(problem.ordered);
+  const BackwardLaunchArgs launch_args{maps,
+                                       problem,
+                                       d,
+                                       plan,
+                                       static_cast<int*>(workspace.data),
+                                       reinterpret_cast<float*>(dq_sums),
+                                       reinterpret_cast<float*>(row_stats),
+                                       add_counts,
+                                       device::multiprocessor_count(),
+                                       stream};
+  const auto& kernels =
+      p.dtype == DType::bf16 ? backward_launchers<Bf16>(problem.ordered) : backward_launchers<F16>(problem.ordered);
   const cudaError_t e = kernels[static_cast<std::size_t>(plan.config)](launch_args);
   if (e == cudaSuccess) return std::nullopt;
   return std::string("launching attention backward: ") + cudaGetErrorString(e);

@@ -1,5 +1,5 @@
-// The two passes around attention's backward kernel (backward.h). The first computes the two numbers per row that the
-// kernel needs from o, dO and the forward log-sum-exp, and clears the sums of dQ. The second rounds dQ. Each block
+// The passes before and after attention's backward kernel (backward.h). The first computes two numbers per row (log2 of
+// the sum of exponentials, and delta) from o, dO and lse, and clears the sums of dQ. The second rounds dQ. Each block
 // handles one row tile of a head. Both are memory-bound: for a head of 4096 rows of 128 bf16 elements the first reads
 // 2.1 MB and writes 2.1 MB of zeros, the second reads 2.1 MB and writes 1.0 MB.
 #pragma once
@@ -18,16 +18,16 @@ template <class T> TILE_FN T* row_pointer(const HeadsPointer& x, int outer, int 
 }
 
 struct BackwardShape {
-  int heads = 1, rows = 0, width = 0, tiles = 0;
+  int heads = 1, rows = 0, width = 0, tiles_per_head = 0;
 };
 
-struct PackedWords {
+struct WordPair {
   std::uint32_t a, b;
 };
 
 constexpr int backward_pass_threads = 256;
 
-// Grid [tiles, heads, outer]. Rows that see no key and rows after the last one get weights of 0.
+// The grid is [row tiles, heads, outer]. Rows without visible keys and rows after the last row get weights of 0.
 template <class Kernel> __global__ void __launch_bounds__(backward_pass_threads)
     prepare_backward(BackwardShape x, HeadsPointer o, HeadsPointer dout, const float* lse, float* row_stats, float* dq,
                      int* add_counts) {
@@ -36,7 +36,7 @@ template <class Kernel> __global__ void __launch_bounds__(backward_pass_threads)
   constexpr float log2_e = 1.4426950408889634F;
   const int tile = static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y),
             outer = static_cast<int>(blockIdx.z);
-  const std::int64_t matrix = std::int64_t{outer} * x.heads + head, tile_index = matrix * x.tiles + tile;
+  const std::int64_t matrix = std::int64_t{outer} * x.heads + head, tile_index = matrix * x.tiles_per_head + tile;
   auto* const zeros = reinterpret_cast<float4*>(dq + tile_index * (q * d));
   for (int i = static_cast<int>(threadIdx.x); i < q * d / 4; i += backward_pass_threads) zeros[i] = float4{0, 0, 0, 0};
   if (add_counts != nullptr && threadIdx.x < Kernel::config.consumers)
@@ -50,8 +50,8 @@ template <class Kernel> __global__ void __launch_bounds__(backward_pass_threads)
       for (int c = static_cast<int>(threadIdx.x) % lanes * elements_per_load; c < x.width;
            c += lanes * elements_per_load) {
         const uint4 words_a = *reinterpret_cast<const uint4*>(a + c), words_b = *reinterpret_cast<const uint4*>(b + c);
-        for (const auto& [word_a, word_b] : {PackedWords{words_a.x, words_b.x}, PackedWords{words_a.y, words_b.y},
-                                             PackedWords{words_a.z, words_b.z}, PackedWords{words_a.w, words_b.w}}) {
+        for (const auto& [word_a, word_b] : {WordPair{words_a.x, words_b.x}, WordPair{words_a.y, words_b.y},
+                                             WordPair{words_a.z, words_b.z}, WordPair{words_a.w, words_b.w}}) {
           const float2 u = tile::sm90::unpack_pair<T>(word_a), w = tile::sm90::unpack_pair<T>(word_b);
           sum = fmaf(u.x, w.x, fmaf(u.y, w.y, sum));
         }
@@ -65,19 +65,21 @@ template <class Kernel> __global__ void __launch_bounds__(backward_pass_threads)
   }
 }
 
-// Keys before `first` and from `end` on. No item covers them, so `clear_masked_keys` stores their gradients.
+// The masked keys are those before `visible_begin` and from `visible_end` on. No item of the backward kernel covers
+// them, so `clear_masked_keys` stores zeros as their gradients.
 struct MaskedKeys {
-  int first = 0, end = 0, keys = 0, width = 0;
+  int visible_begin = 0, visible_end = 0, keys = 0, width = 0;
 };
-// Grid [any number, key heads, outer].
+// The grid is [any number of blocks, key heads, outer].
 template <class T> __global__ void __launch_bounds__(backward_pass_threads)
     clear_masked_keys(MaskedKeys x, HeadsPointer dk, HeadsPointer dv) {
   const int units = x.width / 8;
-  const std::int64_t count = std::int64_t{x.first + x.keys - x.end} * units;
+  const std::int64_t count = std::int64_t{x.visible_begin + x.keys - x.visible_end} * units;
   for (std::int64_t i = std::int64_t{blockIdx.x} * backward_pass_threads + threadIdx.x; i < count;
        i += std::int64_t{gridDim.x} * backward_pass_threads) {
-    const std::int64_t masked_index = i / units,
-                       row = masked_index < x.first ? masked_index : masked_index - x.first + x.end;
+    const std::int64_t masked_index = i / units, row = masked_index < x.visible_begin
+                                                           ? masked_index
+                                                           : masked_index - x.visible_begin + x.visible_end;
     for (const HeadsPointer& gradient : {dk, dv})
       *reinterpret_cast<uint4*>(
           row_pointer<T>(gradient, static_cast<int>(blockIdx.z), static_cast<int>(blockIdx.y), row) + i % units * 8) =
@@ -85,7 +87,8 @@ template <class T> __global__ void __launch_bounds__(backward_pass_threads)
   }
 }
 
-// Grid [tiles, heads, outer]. A thread reads the sums that the same thread of the kernel added.
+// The grid is [row tiles, heads, outer]. Each thread reads the sums in the order in which the same thread of the
+// backward kernel wrote them.
 template <class Kernel> __global__ void __launch_bounds__(backward_pass_threads)
     finish_backward(BackwardShape x, const float* sums, HeadsPointer dq, float scale) {
   using T = typename Kernel::Q::type;
@@ -95,7 +98,7 @@ template <class Kernel> __global__ void __launch_bounds__(backward_pass_threads)
   const int tile = static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y),
             outer = static_cast<int>(blockIdx.z);
   const int group = static_cast<int>(threadIdx.x) / 128, thread = static_cast<int>(threadIdx.x) % 128;
-  const std::int64_t tile_index = (std::int64_t{outer} * x.heads + head) * x.tiles + tile;
+  const std::int64_t tile_index = (std::int64_t{outer} * x.heads + head) * x.tiles_per_head + tile;
   const float* const source = sums + tile_index * (q * d) + group * (size * 128) + thread * 4;
   std::uint32_t v[size / 2];
 #pragma unroll

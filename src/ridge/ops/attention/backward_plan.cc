@@ -12,7 +12,7 @@
 namespace ridge::ops {
 namespace {
 
-std::size_t align_bytes(std::int64_t bytes) { return static_cast<std::size_t>(ceil_div(bytes, 256) * 256); }
+std::size_t round_up_to_256(std::int64_t bytes) { return static_cast<std::size_t>(ceil_div(bytes, 256) * 256); }
 
 // Returns the number of steps of the item whose keys begin at `key`; must agree with the kernel (backward.h).
 std::int64_t count_item_steps(const AttentionProblem& p, const AttentionBackwardConfig& c, std::int64_t key) {
@@ -20,8 +20,9 @@ std::int64_t count_item_steps(const AttentionProblem& p, const AttentionBackward
   return (ceil_div(end, c.q) - first / c.q) * (p.heads / p.key_heads);
 }
 
-struct BackwardStepCounts {  // Numbers of steps, and of items, of one key head
-  std::int64_t total = 0, longest = 0, shortest = 0, items = 0;
+struct BackwardStepCounts {                           // Counts for one key head
+  std::int64_t total = 0, longest = 0, shortest = 0;  // Steps of all items, of the longest and of the shortest item
+  std::int64_t items = 0;
 };
 BackwardStepCounts count_steps(const AttentionProblem& p, const AttentionBackwardConfig& c) {
   BackwardStepCounts out;
@@ -35,8 +36,9 @@ BackwardStepCounts count_steps(const AttentionProblem& p, const AttentionBackwar
   return out;
 }
 
-// Returns the number of heads that run concurrently. If all items take equally long, it is one, whose rows stay in the
-// L2. Otherwise the longest items of several heads start first: enough heads to fill the device, more if the L2 fits.
+// Returns the number of key heads that run concurrently. If all items take equally long, the number is 1, so that the
+// head's rows stay in the L2. Otherwise the longest items of several heads start first: enough heads to fill the
+// device, or more if their rows fit in the L2.
 int choose_concurrent_heads(const AttentionProblem& p, const BackwardStepCounts& step_counts,
                             const DeviceNumbers& device) {
   constexpr double max_l2_fraction = 0.35;
@@ -47,7 +49,7 @@ int choose_concurrent_heads(const AttentionProblem& p, const BackwardStepCounts&
   const std::int64_t heads = p.outer * p.key_heads,
                      max_heads = std::clamp<std::int64_t>(
                          std::max(static_cast<std::int64_t>(heads_in_l2), heads_to_fill_device), 1, heads);
-  // From half of that number on, the one that leaves the fewest free places in the last round.
+  // Of the numbers above half of max_heads, choose the one that leaves the fewest slots idle in the last round.
   const auto idle_heads = [&](std::int64_t width) { return ceil_div(heads, width) * width - heads; };
   std::int64_t best = max_heads;
   for (std::int64_t width = max_heads; 2 * width > max_heads; --width)
@@ -119,24 +121,24 @@ AttentionBackwardPlan choose_plan(const AttentionBackwardProblem& x, const Devic
   const AttentionBackwardConfig& c = attention_backward_kernel_configs[static_cast<std::size_t>(out.config)];
   const BackwardStepCounts step_counts = count_steps(p, c);
   const std::int64_t matrices = p.outer * p.key_heads;
-  out.tiles = ceil_div(p.rows, c.q);
+  out.tiles_per_head = ceil_div(p.rows, c.q);
   out.items = matrices * step_counts.items;
   out.steps = matrices * step_counts.total;
   if (step_counts.items > 0) out.concurrent_heads = choose_concurrent_heads(p, step_counts, device);
-  const std::int64_t all_tiles = p.outer * p.heads * out.tiles;
-  out.sums_bytes = align_bytes(all_tiles * c.q * c.d * 4);
-  out.row_stats_bytes = align_bytes(all_tiles * 2 * c.q * 4);
-  out.add_counts_bytes = x.ordered ? align_bytes(all_tiles * c.consumers * 4) : 0;
-  out.workspace_bytes = out.sums_bytes + out.row_stats_bytes + out.add_counts_bytes;
-  const KernelNumbers& n = kernel_numbers();
-  const double step_cycles = 5.0 * c.m * c.q * c.d / (n.multiplies * n.attention_backward_multiplies);
-  const double item_cycles = n.attention_item;
+  const std::int64_t all_tiles = p.outer * p.heads * out.tiles_per_head;
+  out.dq_sums_bytes = round_up_to_256(all_tiles * c.q * c.d * 4);
+  out.row_stats_bytes = round_up_to_256(all_tiles * 2 * c.q * 4);
+  out.add_counts_bytes = x.ordered ? round_up_to_256(all_tiles * c.consumers * 4) : 0;
+  out.workspace_bytes = out.dq_sums_bytes + out.row_stats_bytes + out.add_counts_bytes;
+  const KernelConstants& n = kernel_constants();
+  const double step_cycles = 5.0 * c.m * c.q * c.d / (n.multiply_adds_per_cycle * n.backward_multiply_share);
+  const double item_cycles = n.attention_item_cycles;
   const double longest_cycles = item_cycles + static_cast<double>(step_counts.longest) * step_cycles;
   const double total_cycles =
       static_cast<double>(out.items) * item_cycles + static_cast<double>(out.steps) * step_cycles;
   const double cycles =
       out.items <= device.multiprocessors ? longest_cycles : total_cycles / device.multiprocessors + longest_cycles / 2;
-  // The passes around the kernel read o and dO, write and read the sums, and write dq.
+  // The passes before and after the kernel read o and dO, write and read the sums of dq, and write dq.
   const double row_bytes = static_cast<double>(p.outer * p.heads * p.rows * p.width);
   const double passes =
       2 * device.launch_s + row_bytes * (3.0 * dtype_bits(p.dtype) / 8 + 8) / device.memory_bytes_per_s;
@@ -159,7 +161,7 @@ Result<Forecast> forecast(const AttentionBackwardProblem& x, const DeviceNumbers
   const cuda::AttentionBackwardPlan plan = cuda::choose_plan(x, device);
   const AttentionBackwardConfig& c = attention_backward_kernel_configs[static_cast<std::size_t>(plan.config)];
   Forecast out;
-  out.names_statement = true;
+  out.is_main_kernel = true;
   out.plan.kernel = cuda::backward_config_name(plan.config);
   out.plan.tile_m = c.m;
   out.plan.tile_n = c.q;

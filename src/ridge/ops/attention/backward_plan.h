@@ -16,17 +16,17 @@ struct VisibleKeys {
   std::int64_t first = 0, end = 0;
 };
 VisibleKeys find_visible_keys(const AttentionProblem& problem);
-// Returns why the sequences are unsupported, or nullopt if they are uniform. No target has gradients of ragged ones.
+// Returns nullopt if all sequences have one length, else an error: no target has gradients of ragged sequences.
 std::optional<std::string> validate_uniform_sequences(const AttentionProblem& forward);
 
 namespace cuda {
 
 struct AttentionBackwardPlan {
-  int config = 0;            // Index in `attention_backward_kernel_configs`
-  int concurrent_heads = 1;  // Number of key heads that run concurrently
-  std::int64_t tiles = 0;    // Number of row tiles of a query head
-  std::int64_t items = 0, steps = 0;
-  std::size_t sums_bytes = 0, row_stats_bytes = 0, add_counts_bytes = 0;  // Consecutive in the workspace
+  int config = 0;                     // Index in `attention_backward_kernel_configs`
+  int concurrent_heads = 1;           // Number of key heads that run concurrently
+  std::int64_t tiles_per_head = 0;    // Number of row tiles of a query head
+  std::int64_t items = 0, steps = 0;  // Number of work items; number of steps of all items
+  std::size_t dq_sums_bytes = 0, row_stats_bytes = 0, add_counts_bytes = 0;  // Consecutive in the workspace
   double predicted_s = 0;
   std::size_t workspace_bytes = 0;  // Excluding the counters
   bool operator==(const AttentionBackwardPlan&) const = default;

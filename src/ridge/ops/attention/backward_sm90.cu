@@ -17,7 +17,7 @@ template <class View> void set_view(View& view, const CUtensorMap& map, std::int
   view.inner = heads;
 }
 
-template <class Kernel> typename Kernel::Globals make_globals(const AttentionBackwardLaunch& x) {
+template <class Kernel> typename Kernel::Globals make_globals(const BackwardLaunchArgs& x) {
   constexpr double log2_e = 1.4426950408889634;
   constexpr int floats_per_tile = 2 * Kernel::config.q;
   const AttentionProblem& p = x.problem.forward;
@@ -30,8 +30,8 @@ template <class Kernel> typename Kernel::Globals make_globals(const AttentionBac
   set_view(g.dout, x.maps.dout, p.rows, p.heads);
   g.row_stats.data = x.row_stats;
   g.row_stats.row_stride = floats_per_tile;
-  g.row_stats.outer_stride = x.plan.tiles * floats_per_tile;
-  g.dq = {x.sums, x.add_counts, static_cast<int>(x.plan.tiles)};
+  g.row_stats.outer_stride = x.plan.tiles_per_head * floats_per_tile;
+  g.dq = {x.dq_sums, x.add_counts, static_cast<int>(x.plan.tiles_per_head)};
   g.band = {static_cast<int>(p.low), static_cast<int>(p.high), static_cast<int>(p.keys), 1};
   g.rows = static_cast<int>(p.rows);
   g.scale = static_cast<float>(p.scale);
@@ -40,7 +40,7 @@ template <class Kernel> typename Kernel::Globals make_globals(const AttentionBac
   return g;
 }
 
-template <class Kernel> cudaError_t launch_items(const AttentionBackwardLaunch& x) {
+template <class Kernel> cudaError_t launch_backward_kernel(const BackwardLaunchArgs& x) {
   if (x.plan.items == 0) return cudaSuccess;
   if (const cudaError_t e = device::allow_shared_memory<run_steps<Kernel>>(step_shared_bytes<Kernel>); e != cudaSuccess)
     return e;
@@ -64,36 +64,37 @@ template <class Kernel> cudaError_t launch_items(const AttentionBackwardLaunch& 
                             StepKernelArgs{order, x.counters, nullptr});
 }
 
-// Returns the keys that no item covers; items store full tiles of m keys.
+// Returns the keys that no item of the backward kernel covers; an item covers a full tile of m keys.
 MaskedKeys find_masked_keys(const AttentionProblem& p, const AttentionBackwardPlan& plan, int m) {
   MaskedKeys out{0, 0, static_cast<int>(p.keys), static_cast<int>(p.width)};
   if (plan.items == 0) return out;
   const VisibleKeys visible = find_visible_keys(p);
-  out.first = static_cast<int>(visible.first / m * m);
-  out.end = static_cast<int>(std::min<std::int64_t>(p.keys, (visible.end + m - 1) / m * m));
+  out.visible_begin = static_cast<int>(visible.first / m * m);
+  out.visible_end = static_cast<int>(std::min<std::int64_t>(p.keys, (visible.end + m - 1) / m * m));
   return out;
 }
 
-template <class Kernel> cudaError_t launch_backward(const AttentionBackwardLaunch& x) {
+template <class Kernel> cudaError_t launch_backward(const BackwardLaunchArgs& x) {
   const AttentionBackwardProblem& problem = x.problem;
   const AttentionProblem& p = problem.forward;
   const AttentionBackwardData& d = x.data;
   const BackwardShape rows{static_cast<int>(p.heads), static_cast<int>(p.rows), static_cast<int>(p.width),
-                           static_cast<int>(x.plan.tiles)};
-  const dim3 grid(static_cast<unsigned>(x.plan.tiles), static_cast<unsigned>(p.heads), static_cast<unsigned>(p.outer));
+                           static_cast<int>(x.plan.tiles_per_head)};
+  const dim3 grid(static_cast<unsigned>(x.plan.tiles_per_head), static_cast<unsigned>(p.heads),
+                  static_cast<unsigned>(p.outer));
   prepare_backward<Kernel><<<grid, backward_pass_threads, 0, x.stream>>>(rows, {const_cast<void*>(d.o), p.o},
                                                                          {const_cast<void*>(d.dout), problem.dout},
-                                                                         d.lse, x.row_stats, x.sums, x.add_counts);
+                                                                         d.lse, x.row_stats, x.dq_sums, x.add_counts);
   const MaskedKeys masked = find_masked_keys(p, x.plan, Kernel::config.m);
-  if (masked.first > 0 || masked.end < masked.keys)
+  if (masked.visible_begin > 0 || masked.visible_end < masked.keys)
     clear_masked_keys<typename Kernel::Q::type>
         <<<dim3(static_cast<unsigned>(x.multiprocessors), static_cast<unsigned>(p.key_heads),
                 static_cast<unsigned>(p.outer)),
            backward_pass_threads, 0, x.stream>>>(masked, {d.dk, problem.dk}, {d.dv, problem.dv});
   if (const cudaError_t e = cudaGetLastError(); e != cudaSuccess) return e;
-  if (const cudaError_t e = launch_items<Kernel>(x); e != cudaSuccess) return e;
+  if (const cudaError_t e = launch_backward_kernel<Kernel>(x); e != cudaSuccess) return e;
   finish_backward<Kernel>
-      <<<grid, backward_pass_threads, 0, x.stream>>>(rows, x.sums, {d.dq, problem.dq}, static_cast<float>(p.scale));
+      <<<grid, backward_pass_threads, 0, x.stream>>>(rows, x.dq_sums, {d.dq, problem.dq}, static_cast<float>(p.scale));
   return cudaGetLastError();
 }
 
@@ -102,17 +103,18 @@ constexpr AttentionBackwardConfig with_order(AttentionBackwardConfig config, boo
   return config;
 }
 template <class T, bool ordered, std::size_t... i>
-constexpr std::array<LaunchAttentionBackward, sizeof...(i)> all_launch_functions(std::index_sequence<i...>) {
+constexpr std::array<BackwardLauncher, sizeof...(i)> make_launchers(std::index_sequence<i...>) {
   return {launch_backward<AttentionBackward<with_order(attention_backward_kernel_configs[i], ordered), T>>...};
 }
 
 }  // namespace
 
-template <> const std::array<LaunchAttentionBackward, attention_backward_kernel_configs.size()>&
-attention_backward_kernels<RIDGE_TYPE>(bool ordered) {
+template <>
+const std::array<BackwardLauncher, attention_backward_kernel_configs.size()>& backward_launchers<RIDGE_TYPE>(
+    bool ordered) {
   using ConfigIndices = std::make_index_sequence<attention_backward_kernel_configs.size()>;
-  static constexpr auto unordered_kernels = all_launch_functions<RIDGE_TYPE, false>(ConfigIndices{}),
-                        ordered_kernels = all_launch_functions<RIDGE_TYPE, true>(ConfigIndices{});
+  static constexpr auto unordered_kernels = make_launchers<RIDGE_TYPE, false>(ConfigIndices{}),
+                        ordered_kernels = make_launchers<RIDGE_TYPE, true>(ConfigIndices{});
   return ordered ? ordered_kernels : unordered_kernels;
 }
 

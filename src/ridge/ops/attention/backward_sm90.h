@@ -1,4 +1,4 @@
-// Launches attention's backward kernel with the passes before and after it. Internal to ops/attention.
+// Launches attention's backward kernel and the passes before and after it. Internal to ops/attention.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,22 +12,21 @@ namespace ridge::ops::cuda {
 struct AttentionBackwardMaps {
   CUtensorMap q, dout, k, v, dk, dv;
 };
-struct AttentionBackwardLaunch {
+struct BackwardLaunchArgs {
   const AttentionBackwardMaps& maps;
   const AttentionBackwardProblem& problem;
   const AttentionBackwardData& data;
   const AttentionBackwardPlan& plan;
   int* counters;
-  float *sums, *row_stats;
+  float *dq_sums, *row_stats;
   int* add_counts;
   int multiprocessors;
   cudaStream_t stream;
 };
-using LaunchAttentionBackward = cudaError_t (*)(const AttentionBackwardLaunch&);
+using BackwardLauncher = cudaError_t (*)(const BackwardLaunchArgs&);
 
-// Returns the launch functions of all configs for inputs of type T, with adds in a fixed order if `ordered`.
+// Returns the launch functions of all configs for inputs of type T; if `ordered`, dq is added in a fixed order.
 template <class T>
-const std::array<LaunchAttentionBackward, attention_backward_kernel_configs.size()>& attention_backward_kernels(
-    bool ordered);
+const std::array<BackwardLauncher, attention_backward_kernel_configs.size()>& backward_launchers(bool ordered);
 
 }  // namespace ridge::ops::cuda

@@ -1,4 +1,5 @@
-// Attention as one CPU thread runs it, with tiles of type T. Included by files compiled for one instruction set.
+// Computes attention items on one CPU thread, with tiles of type T. Included by files that are compiled for one
+// instruction set.
 #pragma once
 
 #include <atomic>
@@ -11,7 +12,7 @@ namespace ridge::ops {
 namespace {
 
 template <class T, int m> using CpuAttention =
-    Attention<AttentionConfig{.m = m, .kv = cpu_attention_keys, .d = cpu_attention_width, .consumers = 1}, T>;
+    Attention<AttentionConfig{.m = m, .kv = cpu_attention_keys, .d = max_cpu_head_size, .consumers = 1}, T>;
 
 // Restricts a view of packed sequences to rows `first` … `first + rows - 1`.
 template <class View> void restrict_rows(View& view, DType dtype, std::int64_t first, std::int64_t rows) {
@@ -21,7 +22,7 @@ template <class View> void restrict_rows(View& view, DType dtype, std::int64_t f
   view.outer_stride = 0;
 }
 
-// Restricts the views and the band to one sequence.
+// Restricts the views and the band to one of the ragged sequences.
 void restrict_to_sequence(auto& g, const AttentionProblem& p, const AttentionData& data, int sequence) {
   int length = p.lengths && data.lengths != nullptr ? clamp_length(data.lengths[sequence]) : 0;
   if (p.packed) {
@@ -57,7 +58,7 @@ template <class Kernel> void run_items(const AttentionRun& run) {
   set_view(g.v, p.dtype, data.v, p.keys, p.width, p.key_heads, p.v);
   set_view(g.o, p.dtype, data.o, p.rows, p.width, p.heads, p.o);
   set_view(g.lse, DType::f32, data.lse, p.rows, 1, p.heads, {p.heads * p.rows, p.rows, 1});
-  set_parameters(g, p);
+  set_scalar_args(g, p);
   const typename Kernel::Globals full_globals = g;
   auto& memory = *new (run.memory) tile::cpu::StepTiles<Kernel>;
   const tile::ItemOrder order{static_cast<int>(p.outer * p.heads), static_cast<int>(p.rows), Kernel::config.m, 1};
@@ -74,11 +75,11 @@ template <class Kernel> void run_items(const AttentionRun& run) {
 }
 
 template <class T> void run_with_type(const AttentionRun& x) {
-  x.tall ? run_items<CpuAttention<T, tall_rows>>(x) : run_items<CpuAttention<T, short_rows>>(x);
+  x.uses_tall_items ? run_items<CpuAttention<T, tall_item_rows>>(x) : run_items<CpuAttention<T, short_item_rows>>(x);
 }
-template <class T> constexpr std::size_t step_memory_bytes(bool tall) {
-  return tall ? sizeof(tile::cpu::StepTiles<CpuAttention<T, tall_rows>>)
-              : sizeof(tile::cpu::StepTiles<CpuAttention<T, short_rows>>);
+template <class T> constexpr std::size_t step_memory_bytes(bool uses_tall_items) {
+  return uses_tall_items ? sizeof(tile::cpu::StepTiles<CpuAttention<T, tall_item_rows>>)
+                         : sizeof(tile::cpu::StepTiles<CpuAttention<T, short_item_rows>>);
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ double run_error_ratio(AttentionCase& x, int threads) {
 
 class AttentionOnCpu : public pool::IsaTest {};
 
-// RIDGE_ATTENTION_CASES=20000 runs that many cases.
+// The environment variable RIDGE_ATTENTION_CASES sets the number of cases.
 TEST_P(AttentionOnCpu, EqualsFp64OnRandomCases) {
   const char* case_count = std::getenv("RIDGE_ATTENTION_CASES");
   const unsigned cases = case_count != nullptr ? static_cast<unsigned>(std::atoi(case_count)) : 60;
@@ -36,15 +36,15 @@ TEST_P(AttentionOnCpu, EqualsFp64OnRandomCases) {
   }
 }
 
-// With a length of half a billion and a window that moves with it, the first key that a row may see is far after the
-// last key, so the row sees none.
-TEST_P(AttentionOnCpu, SeesNoKeyWhereAWindowHasLeftThemAll) {
+// The sequence length is half a billion and the window moves with it, so the first key of each row's window is far
+// after the last key and the row sees none.
+TEST_P(AttentionOnCpu, RowsSeeNoKeyIfTheWindowIsPastTheLastKey) {
   AttentionCase x = AttentionCases(204, {DType::f32, DType::bf16, DType::f16}).next_case(1);
-  ASSERT_TRUE(x.problem.lengths && x.problem.lengths->low) << describe_problem(x.problem);
+  ASSERT_TRUE(x.problem.lengths && x.problem.lengths->low_from_length) << describe_problem(x.problem);
   EXPECT_LE(run_error_ratio(x, 1), 1) << describe_problem(x.problem);
 }
 
-TEST_P(AttentionOnCpu, KeepsNanInItsRow) {
+TEST_P(AttentionOnCpu, NanAffectsOnlyItsRow) {
   AttentionCase x = AttentionCases(3, {DType::f32}).next_case(1);
   x.problem = {.dtype = DType::f32, .rows = 200, .keys = 70, .width = 8};
   AttentionProblem& p = x.problem;
@@ -68,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(EveryIsa, AttentionOnCpu,
                                            pool::Isa::avx512_bf16),
                          [](const auto& each) { return std::string(isa_name(each.param)); });
 
-TEST(AttentionOnCpu, RefusesInSentences) {
+TEST(AttentionOnCpu, DescribesUnsupportedProblems) {
   AttentionProblem p{.dtype = DType::f32, .rows = 4, .keys = 4, .width = 8};
   p.q = p.k = p.v = p.o = {32, 32, 8};
   EXPECT_EQ(unsupported_reason(p), std::nullopt);

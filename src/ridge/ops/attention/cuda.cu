@@ -6,8 +6,10 @@
 
 namespace ridge::ops::cuda {
 
-template <> const std::array<LaunchAttention, attention_kernel_configs.size()>& attention_kernels<Bf16>(bool is_ragged);
-template <> const std::array<LaunchAttention, attention_kernel_configs.size()>& attention_kernels<F16>(bool is_ragged);
+template <>
+const std::array<AttentionLauncher, attention_kernel_configs.size()>& attention_launchers<Bf16>(bool is_ragged);
+template <>
+const std::array<AttentionLauncher, attention_kernel_configs.size()>& attention_launchers<F16>(bool is_ragged);
 
 namespace {
 
@@ -15,8 +17,7 @@ namespace {
 bool encode_maps(AttentionMaps& maps, const AttentionCall& call, const AttentionProblem& p, const AttentionConfig& c) {
   const auto encode_map = [&](CUtensorMap& map, const void* data, const HeadsLayout& x, std::int64_t rows,
                               std::int64_t heads, int box) {
-    const device::MatrixBatch2D shape{
-        const_cast<void*>(data), p.width, rows, heads, p.outer, x.row, x.head, x.outer};
+    const device::MatrixBatch2D shape{const_cast<void*>(data), p.width, rows, heads, p.outer, x.row, x.head, x.outer};
     return device::encode_tensor_map(map, shape, p.dtype, {64, box});
   };
   return encode_map(maps.q, call.q, p.q, p.rows, p.heads, c.m) &&
@@ -25,16 +26,16 @@ bool encode_maps(AttentionMaps& maps, const AttentionCall& call, const Attention
          encode_map(maps.o, call.o, p.o, p.rows, p.heads, 64);
 }
 
-// A tensor map whose loads stop at the end of a matrix of any length n: row r has coordinate max_rows - n + r on one
-// axis, which ends at max_rows, and the matrix's first row + n on the next axis. Both axes have the stride of one row
-// and begin `max_rows` rows before the first row.
-struct EndingRows {
-  std::int64_t max_rows, total_rows, matrices;  // Maximum rows of a matrix, total rows, number of matrices
+// Sizes of a tensor map whose loads stop at the end of a matrix of any length n. Row r has the coordinate max_rows - n
+// + r on one axis, which ends at max_rows, and the matrix's first row + n on the next axis. Both axes have the stride
+// of one row and begin `max_rows` rows before the first row.
+struct BoundedRows {
+  std::int64_t max_rows, total_rows, matrices;
   std::int64_t heads;
   int box;
 };
-bool encode_ending_map(CUtensorMap& map, const void* data, const HeadsLayout& x, const AttentionProblem& p,
-                       const EndingRows& ending) {
+bool encode_bounded_map(CUtensorMap& map, const void* data, const HeadsLayout& x, const AttentionProblem& p,
+                        const BoundedRows& ending) {
   const std::int64_t row_stride = ending.total_rows == 1 ? (p.width + 7) / 8 * 8 : x.row;
   const auto* const shifted_data = static_cast<const std::uint16_t*>(data) - ending.max_rows * row_stride;
   const device::FiveAxisTensor axes{const_cast<std::uint16_t*>(shifted_data),
@@ -44,24 +45,24 @@ bool encode_ending_map(CUtensorMap& map, const void* data, const HeadsLayout& x,
   return device::encode_tensor_map(map, axes, p.dtype);
 }
 
-// Encodes the tensor maps of ragged sequences, with the heads of a group as lines of a row.
+// Encodes the tensor maps of ragged sequences, where `heads_per_tile` heads share a tile.
 bool encode_ragged_maps(AttentionMaps& maps, const AttentionCall& call, const AttentionProblem& p,
-                        const AttentionConfig& c, int group) {
+                        const AttentionConfig& c, int heads_per_tile) {
   const auto encode_rows = [&](CUtensorMap& map, const void* data, const HeadsLayout& x, int box) {
-    if (p.packed) return encode_ending_map(map, data, x, p, {p.rows, p.packed->rows, 1, p.heads, box});
+    if (p.packed) return encode_bounded_map(map, data, x, p, {p.rows, p.packed->rows, 1, p.heads, box});
     const device::FiveAxisTensor axes{const_cast<void*>(data),
-                                      {p.width, group, p.rows, p.heads / group, p.outer},
-                                      {x.head, x.row, x.head * group, x.outer},
-                                      {64, group, box / group}};
+                                      {p.width, heads_per_tile, p.rows, p.heads / heads_per_tile, p.outer},
+                                      {x.head, x.row, x.head * heads_per_tile, x.outer},
+                                      {64, heads_per_tile, box / heads_per_tile}};
     return device::encode_tensor_map(map, axes, p.dtype);
   };
   const auto encode_keys = [&](CUtensorMap& map, const void* data, const HeadsLayout& x) {
-    EndingRows ending{p.keys, p.keys, p.outer, p.key_heads, c.kv};
+    BoundedRows ending{p.keys, p.keys, p.outer, p.key_heads, c.kv};
     if (p.pages)
-      ending = {p.pages->rows, p.pages->rows, p.pages->count, p.key_heads, rows_per_box(p, c)};
+      ending = {p.pages->rows, p.pages->rows, p.pages->count, p.key_heads, keys_per_box(p, c)};
     else if (p.packed)
       ending = {p.keys, p.packed->keys, 1, p.key_heads, c.kv};
-    return encode_ending_map(map, data, x, p, ending);
+    return encode_bounded_map(map, data, x, p, ending);
   };
   return encode_rows(maps.q, call.q, p.q, c.m) && encode_keys(maps.k, call.k, p.k) &&
          encode_keys(maps.v, call.v, p.v) && encode_rows(maps.o, call.o, p.o, 64);
@@ -80,17 +81,17 @@ std::optional<std::string> launch(const AttentionCall& call, const AttentionPlan
       (p.packed && (call.row_starts == nullptr || (!p.pages && call.key_starts == nullptr))))
     return "attention: expected lengths, starts and pages of ragged sequences, found one of them missing";
   AttentionMaps maps{};
-  if (!(plan.is_ragged ? encode_ragged_maps(maps, call, p, c, plan.group) : encode_maps(maps, call, p, c)))
+  if (!(plan.is_ragged ? encode_ragged_maps(maps, call, p, c, plan.heads_per_tile) : encode_maps(maps, call, p, c)))
     return "attention: the driver rejected a tensor map of an operand";
   auto* const states = reinterpret_cast<float*>(static_cast<char*>(workspace.data) + device::counter_bytes);
-  const AttentionLaunch launch_args{maps,   p,
-                                    call.o, call.lse,
-                                    plan,   c,
-                                    call,   static_cast<int*>(workspace.data),
-                                    states, device::multiprocessor_count(),
-                                    stream};
+  const AttentionLaunchArgs launch_args{maps,   p,
+                                        call.o, call.lse,
+                                        plan,   c,
+                                        call,   static_cast<int*>(workspace.data),
+                                        states, device::multiprocessor_count(),
+                                        stream};
   const auto& kernels =
-      p.dtype == DType::bf16 ? attention_kernels<Bf16>(plan.is_ragged) : attention_kernels<F16>(plan.is_ragged);
+      p.dtype == DType::bf16 ? attention_launchers<Bf16>(plan.is_ragged) : attention_launchers<F16>(plan.is_ragged);
   const cudaError_t e = kernels[static_cast<std::size_t>(plan.config)](launch_args);
   if (e == cudaSuccess) return std::nullopt;
   return std::string("launching attention: ") + cudaGetErrorString(e);

@@ -7,10 +7,10 @@
 
 namespace ridge::ops {
 
-// The limits of a band that depend on the length of the sequence.
+// How the bounds of a band depend on the length of the sequence.
 struct LengthDependence {
-  int limit = 1 << 30;    // At most keys 0 … length + limit - 1 exist
-  int low = 0, high = 0;  // 1 if the length is added to that limit, else 0
+  int length_offset = 1 << 30;          // At most keys 0 … length + length_offset - 1 exist
+  int low_factor = 0, high_factor = 0;  // 1 if the length is added to `low` or `high`, else 0
 };
 
 // Clamps a length to at most 2^29 in magnitude, so that sums of lengths do not overflow.
@@ -23,47 +23,51 @@ TILE_FN constexpr int clamp_length(int length) {
 struct Band {
   int low = -(1 << 30), high = 1 << 30;
   int keys = 0;
-  int row_step = 1;  // 1: the band moves by one key per row; 0: every row sees the keys of row 0
+  int keys_per_row = 1;  // Shift of the band per row: 1, or 0 if every row sees the keys of row 0
 
   // Returns the band for a sequence of this length, at most 2^29 in magnitude.
   TILE_FN constexpr Band for_length(int length, const LengthDependence& dependence) const {
-    const int limit = length + dependence.limit;
+    const int limit = length + dependence.length_offset;
     Band out = *this;
-    out.low += length * dependence.low;
-    out.high += length * dependence.high;
+    out.low += length * dependence.low_factor;
+    out.high += length * dependence.high_factor;
     if (limit < keys) out.keys = limit < 0 ? 0 : limit;
     return out;
   }
   // Returns the range of keys that a row sees, relative to key `from`.
   TILE_FN constexpr tile::IntRange visible_keys(int row, int from) const {
-    return {row * row_step + low - from, end_key(row) - from};
+    return {row * keys_per_row + low - from, end_key(row) - from};
   }
-  // No row from `row` on sees a key before the first; no row up to `last_row` sees the end or later keys.
-  TILE_FN constexpr int first_key(int row) const { return row * row_step + low > 0 ? row * row_step + low : 0; }
+  // Rows at or after `row` see no key before first_key(row); rows up to `last_row` see no key from end_key(last_row)
+  // on.
+  TILE_FN constexpr int first_key(int row) const { return row * keys_per_row + low > 0 ? row * keys_per_row + low : 0; }
   TILE_FN constexpr int end_key(int last_row) const {
-    return last_row * row_step + high + 1 < keys ? last_row * row_step + high + 1 : keys;
+    return last_row * keys_per_row + high + 1 < keys ? last_row * keys_per_row + high + 1 : keys;
   }
-  // Returns the range of rows that see a key, relative to row `from`. The next two bound the rows that see any of a
-  // range of keys.
+  // Returns the range of rows that see a key, relative to row `from`.
   TILE_FN constexpr tile::IntRange visible_rows(int key, int from) const {
     return {key - high - from, key < keys ? key - low + 1 - from : key - high - from};
   }
+  // Keys at or after `key` are seen by no row before first_row(key); keys up to `last_key` by none from end_row() on.
   TILE_FN constexpr int first_row(int key) const { return key - high > 0 ? key - high : 0; }
   TILE_FN constexpr int end_row(int last_key, int rows) const {
     return last_key - low + 1 < rows ? last_key - low + 1 : rows;
   }
-  // True if at least one of the rows does not see one of the keys.
+  // True if one of the `rows` rows from `row` on does not see one of the `count` keys from `key` on.
   TILE_FN constexpr bool has_masked_pair(int row, int rows, int key, int count) const {
-    return key + count > keys || key + count - 1 > row * row_step + high || key < (row + rows - 1) * row_step + low;
+    return key + count > keys || key + count - 1 > row * keys_per_row + high ||
+           key < (row + rows - 1) * keys_per_row + low;
   }
 };
 
-// If the band's end depends on the length, also excludes keys that no row sees: a weight of 0 times NaN would be NaN.
+// If the band's upper bound depends on the length, the result also excludes keys that no row sees, because a weight of
+// 0 times NaN would be NaN.
 constexpr LengthDependence length_dependence_of(const AttentionProblem& p) {
   const AttentionProblem::Lengths& x = *p.lengths;
-  std::int64_t limit = x.limit;
-  if (x.high && p.high + (p.moves_with_rows ? p.rows : 1) < limit) limit = p.high + (p.moves_with_rows ? p.rows : 1);
-  return {static_cast<int>(limit), x.low ? 1 : 0, x.high ? 1 : 0};
+  std::int64_t offset = x.length_offset;
+  const std::int64_t band_end = p.high + (p.moves_with_rows ? p.rows : 1);
+  if (x.high_from_length && band_end < offset) offset = band_end;
+  return {static_cast<int>(offset), x.low_from_length ? 1 : 0, x.high_from_length ? 1 : 0};
 }
 
 }  // namespace ridge::ops

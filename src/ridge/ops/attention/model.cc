@@ -22,7 +22,7 @@ constexpr int max_head_size = std::max_element(attention_kernel_configs.begin(),
                                                [](const auto& a, const auto& b) { return a.d < b.d; }) -> d;
 constexpr std::int64_t max_items = std::int64_t{1} << 30, alignment_elements = 8;
 
-// Rows from `row` on see no key before `first_key`; rows up to `last_row` see no key from `end_key` on.
+// Rows at or after `row` see no key before first_key(p, row); rows up to `last_row` see no key from end_key() on.
 std::int64_t first_key(const AttentionProblem& p, std::int64_t row) {
   return std::max<std::int64_t>(0, (p.moves_with_rows ? row : 0) + p.low);
 }
@@ -38,40 +38,42 @@ std::int64_t count_item_steps(const AttentionProblem& p, const AttentionConfig& 
 }
 
 double step_cycles(const AttentionConfig& c) {
-  const KernelNumbers& n = kernel_numbers();
-  const double product_cycles = 2.0 * c.m * c.kv * c.d / n.multiplies;
-  const double exposed_fraction = c.consumers == 1 ? 1 : n.attention_exponentials;  // a single warpgroup overlaps none
-  return product_cycles / n.attention_multiplies + exposed_fraction * c.m * c.kv / exponentials_per_cycle;
+  const KernelConstants& n = kernel_constants();
+  const double product_cycles = 2.0 * c.m * c.kv * c.d / n.multiply_adds_per_cycle;
+  // With a single warpgroup no exponentials overlap products.
+  const double exposed_fraction = c.consumers == 1 ? 1 : n.exposed_exponential_share;
+  return product_cycles / n.attention_multiply_share + exposed_fraction * c.m * c.kv / exponentials_per_cycle;
 }
 
-struct AttentionStepCounts {  // Numbers of steps: of all items, and of the longest item
+struct AttentionStepCounts {  // Number of steps of all items and of the longest item
   std::int64_t total = 0, longest = 0;
 };
-AttentionStepCounts count_steps(const AttentionProblem& p, const AttentionConfig& c, int group) {
+AttentionStepCounts count_steps(const AttentionProblem& p, const AttentionConfig& c, int heads_per_tile) {
   AttentionStepCounts out;
-  const std::int64_t rows = c.m / group;
+  const std::int64_t rows = c.m / heads_per_tile;
   for (std::int64_t row = 0; row < p.rows; row += rows) {
     const std::int64_t item_steps = count_item_steps(p, c, row, rows);
     out.total += item_steps;
     out.longest = std::max(out.longest, item_steps);
   }
-  out.total *= p.outer * p.heads / group;
+  out.total *= p.outer * p.heads / heads_per_tile;
   return out;
 }
-std::int64_t count_tiles(const AttentionProblem& p, const AttentionConfig& c, int group) {
-  return p.outer * p.heads / group * ceil_div(p.rows, c.m / group);
+std::int64_t count_tiles(const AttentionProblem& p, const AttentionConfig& c, int heads_per_tile) {
+  return p.outer * p.heads / heads_per_tile * ceil_div(p.rows, c.m / heads_per_tile);
 }
 
-// Returns the number of heads that run concurrently. If all items take equally long, it is one: the blocks then read
-// the keys of a head from memory once. Otherwise the longest items of several heads start first: at most as many heads
-// as the L2 holds and at least half of that, whichever number leaves the fewest free places in the last round.
-int choose_concurrent_heads(const AttentionProblem& p, int group, bool equal_items, const DeviceNumbers& device) {
+// Returns the number of heads that run concurrently. If all items take equally long, it is 1, so that the blocks read
+// the keys of a head from memory once. Otherwise the longest items of several heads start first. The number is between
+// half and all of the heads whose keys fit in the L2, and leaves the fewest slots idle in the last round.
+int choose_concurrent_heads(const AttentionProblem& p, int heads_per_tile, bool equal_items,
+                            const DeviceNumbers& device) {
   constexpr double max_l2_fraction = 0.35;
   if (equal_items) return 1;
   const double key_bytes =
-      4.0 * static_cast<double>(p.keys * p.width * p.key_heads * group) / static_cast<double>(p.heads);
+      4.0 * static_cast<double>(p.keys * p.width * p.key_heads * heads_per_tile) / static_cast<double>(p.heads);
   const double heads_in_l2 = max_l2_fraction * static_cast<double>(device.l2_bytes) / key_bytes;
-  const auto heads = p.outer * p.heads / group;
+  const auto heads = p.outer * p.heads / heads_per_tile;
   const auto max_heads = static_cast<std::int64_t>(std::clamp(heads_in_l2, 1.0, static_cast<double>(heads)));
   const auto idle_heads = [&](std::int64_t width) {
     return ceil_div(heads, width) * width - heads;
@@ -82,20 +84,20 @@ int choose_concurrent_heads(const AttentionProblem& p, int group, bool equal_ite
   return static_cast<int>(best);
 }
 
-// Returns the number of floats of an item's state (attention.h).
+// Returns the number of floats of an item's State (attention.h) in the workspace.
 std::int64_t floats_per_state(const AttentionConfig& c) { return std::int64_t{c.m} * c.d + 4 * 128; }
 
-// Returns the number of splits of the keys if there are fewer tiles than multiprocessors, so that each multiprocessor
-// gets one item. A second item per multiprocessor would start only, loads included, when the first ends.
-std::int64_t splits_to_fill_device(const AttentionProblem& p, const AttentionConfig& c, int group,
-                                   const DeviceNumbers& device) {
-  const std::int64_t tiles = count_tiles(p, c, group), longest = count_steps(p, c, group).longest;
+// Returns into how many items the keys of a tile are split if there are fewer tiles than multiprocessors: as many as
+// give each multiprocessor one item. A second item would not start, or load, before the first ends.
+std::int64_t choose_key_splits(const AttentionProblem& p, const AttentionConfig& c, int heads_per_tile,
+                               const DeviceNumbers& device) {
+  const std::int64_t tiles = count_tiles(p, c, heads_per_tile), longest = count_steps(p, c, heads_per_tile).longest;
   const std::int64_t counters = (tiles + 1) * static_cast<std::int64_t>(sizeof(int));
   if (c.consumers > 1 || counters > std::int64_t{device::counter_bytes}) return 1;  // See tile/step_ring.h
-  const std::int64_t parts = std::min(device.multiprocessors / tiles, longest);
+  const std::int64_t key_splits = std::min(device.multiprocessors / tiles, longest);
   const bool fits_workspace =
-      tiles * parts * floats_per_state(c) * 4 <= static_cast<std::int64_t>(plan_workspace_bytes / 4);
-  return parts > 1 && fits_workspace ? parts : 1;
+      tiles * key_splits * floats_per_state(c) * 4 <= static_cast<std::int64_t>(plan_workspace_bytes / 4);
+  return key_splits > 1 && fits_workspace ? key_splits : 1;
 }
 
 std::optional<std::string> validate_alignment(const char* name, const HeadsLayout& x) {
@@ -109,17 +111,17 @@ std::optional<std::string> validate_alignment(const char* name, const HeadsLayou
 std::optional<std::string> validate_lengths(const AttentionProblem& p, const AttentionProblem::Lengths& lengths) {
   constexpr std::int64_t max_distance = AttentionProblem::unbounded / 2;
   const auto is_in_range = [](std::int64_t x) { return x >= -max_distance && x <= max_distance; };
-  if ((lengths.limit != AttentionProblem::unbounded && !is_in_range(lengths.limit)) ||
-      (lengths.low && !is_in_range(p.low)) || (lengths.high && !is_in_range(p.high)))
+  if ((lengths.length_offset != AttentionProblem::unbounded && !is_in_range(lengths.length_offset)) ||
+      (lengths.low_from_length && !is_in_range(p.low)) || (lengths.high_from_length && !is_in_range(p.high)))
     return fmt::format("expected a band within 2^29 of a sequence's length, found {} … {} and {}", p.low, p.high,
-                       lengths.limit);
+                       lengths.length_offset);
   return std::nullopt;
 }
 
 std::optional<std::string> validate_packing(const AttentionProblem& p) {
-  if (p.packed && (!p.lengths || p.lengths->limit > 0))
+  if (p.packed && (!p.lengths || p.lengths->length_offset > 0))
     return fmt::format("packed sequences see only their own keys: expected lengths whose limit is at most 0, found {}",
-                       p.lengths ? std::to_string(p.lengths->limit) : "no lengths");
+                       p.lengths ? std::to_string(p.lengths->length_offset) : "no lengths");
   if (p.packed && (p.packed->rows < p.rows || (!p.pages && p.packed->keys < p.keys)))
     return fmt::format("the longest sequence has {} rows and {} keys: expected at least these totals, found {} and {}",
                        p.rows, p.keys, p.packed->rows, p.packed->keys);
@@ -151,17 +153,17 @@ std::optional<std::string> validate_sizes(const AttentionProblem& p) {
 
 // Checks an operand's layout: pages and packed sequences replace the groups of heads.
 std::optional<std::string> validate_operand(const char* name, const HeadsLayout& x, const AttentionProblem& p,
-                                            bool is_query_side) {
+                                            bool is_query_operand) {
   AttentionProblem stored = p;
-  std::int64_t rows = is_query_side ? p.rows : p.keys;
-  if (p.pages && !is_query_side) {
+  std::int64_t rows = is_query_operand ? p.rows : p.keys;
+  if (p.pages && !is_query_operand) {
     stored.outer = p.pages->count;
     rows = p.pages->rows;
   } else if (p.packed) {
     stored.outer = 1;
-    rows = is_query_side ? p.packed->rows : p.packed->keys;
+    rows = is_query_operand ? p.packed->rows : p.packed->keys;
   }
-  return validate_layout(name, x, stored, is_query_side ? p.heads : p.key_heads, rows);
+  return validate_layout(name, x, stored, is_query_operand ? p.heads : p.key_heads, rows);
 }
 
 }  // namespace
@@ -181,10 +183,10 @@ std::optional<std::string> unsupported_reason(const AttentionProblem& p) {
   const struct {
     const char* name;
     const HeadsLayout& layout;
-    bool is_query_side;
+    bool is_query_operand;
   } operands[] = {{"q", p.q, true}, {"k", p.k, false}, {"v", p.v, false}, {"o", p.o, true}};
   for (const auto& x : operands) {
-    if (auto why = validate_operand(x.name, x.layout, p, x.is_query_side)) return why;
+    if (auto why = validate_operand(x.name, x.layout, p, x.is_query_operand)) return why;
     if (auto why = validate_alignment(x.name, x.layout)) return why;
   }
   return std::nullopt;
@@ -217,39 +219,40 @@ std::optional<int> find_attention_config(std::string_view name) {
 AttentionPlan make_plan(const AttentionProblem& problem, AttentionTiling tiling, const DeviceNumbers& device) {
   const AttentionConfig& c = attention_kernel_configs[static_cast<std::size_t>(tiling.config)];
   const AttentionProblem p = with_length(problem, problem.keys);
-  const AttentionStepCounts step_counts = count_steps(p, c, tiling.group);
-  const std::int64_t tiles = count_tiles(p, c, tiling.group), parts = tiling.parts;
-  AttentionPlan out{.config = tiling.config, .group = tiling.group, .parts = static_cast<int>(parts)};
-  out.is_ragged = has_ragged_sequences(problem) || tiling.group > 1;
-  out.items = tiles * parts;
+  const AttentionStepCounts step_counts = count_steps(p, c, tiling.heads_per_tile);
+  const std::int64_t tiles = count_tiles(p, c, tiling.heads_per_tile), key_splits = tiling.key_splits;
+  AttentionPlan out{
+      .config = tiling.config, .heads_per_tile = tiling.heads_per_tile, .key_splits = static_cast<int>(key_splits)};
+  out.is_ragged = has_ragged_sequences(problem) || tiling.heads_per_tile > 1;
+  out.items = tiles * key_splits;
   out.steps = step_counts.total;
-  if (parts > 1) out.workspace_bytes = static_cast<std::size_t>(out.items * floats_per_state(c)) * sizeof(float);
+  if (key_splits > 1) out.workspace_bytes = static_cast<std::size_t>(out.items * floats_per_state(c)) * sizeof(float);
   out.concurrent_heads =
-      choose_concurrent_heads(p, tiling.group, step_counts.longest * tiles == step_counts.total, device);
-  const KernelNumbers& n = kernel_numbers();
-  // Splits start and end at the same time; their start-up overlaps no loads.
-  const double item_cycles = parts > 1 ? 0 : n.attention_item;
-  const double split_cycles =
-      parts > 1 ? n.attention_item + n.attention_merge + static_cast<double>(parts) * n.attention_part : 0;
+      choose_concurrent_heads(p, tiling.heads_per_tile, step_counts.longest * tiles == step_counts.total, device);
+  const KernelConstants& n = kernel_constants();
+  // All splits start and end at the same time, so no other item's work overlaps their start-up.
+  const double item_cycles = key_splits > 1 ? 0 : n.attention_item_cycles;
+  const double split_cycles = key_splits > 1 ? n.attention_item_cycles + n.attention_merge_cycles +
+                                                   static_cast<double>(key_splits) * n.attention_split_cycles
+                                             : 0;
   const double longest_cycles =
-      item_cycles + static_cast<double>(ceil_div(step_counts.longest, parts)) * step_cycles(c);
+      item_cycles + static_cast<double>(ceil_div(step_counts.longest, key_splits)) * step_cycles(c);
   const double total_cycles =
       static_cast<double>(out.items) * item_cycles + static_cast<double>(out.steps) * step_cycles(c);
   const double cycles =
       out.items <= device.multiprocessors ? longest_cycles : total_cycles / device.multiprocessors + longest_cycles / 2;
-  // A block has at most one ring of loads in flight, so few blocks saturate neither memory nor the L2, from which each
-  // step reads its keys and values.
+  // A block has at most one ring of loads in flight, so few blocks saturate neither the memory nor the L2.
   const double busy_fraction = std::min(1.0, static_cast<double>(out.items) / device.multiprocessors);
   const double l2_bytes = 2.0 * static_cast<double>(out.steps * c.kv * c.d * dtype_bits(p.dtype) / 8);
   out.predicted_s =
       device.launch_s + split_cycles / device.busy_clock_hz +
       std::max({cycles / device.busy_clock_hz, traffic_bytes(p) / (device.memory_bytes_per_s * busy_fraction),
-                l2_bytes / (n.attention_l2 * device.l2_bytes_per_s * busy_fraction)});
+                l2_bytes / (n.attention_l2_share * device.l2_bytes_per_s * busy_fraction)});
   return out;
 }
 
-// Returns how many heads that share keys also share a tile, as lines of each row; 1 if a tile cannot hold their rows.
-static int heads_per_tile_row(const AttentionProblem& p, const AttentionConfig& c) {
+// Returns the number of heads that share keys and a tile: all heads of a key head if a tile holds their rows, else 1.
+static int choose_heads_per_tile(const AttentionProblem& p, const AttentionConfig& c) {
   const std::int64_t heads_per_key_head = p.heads / p.key_heads;
   return c.consumers == 1 && heads_per_key_head > 1 && !p.packed && p.rows * heads_per_key_head <= c.m
              ? static_cast<int>(heads_per_key_head)
@@ -265,10 +268,10 @@ AttentionPlan choose_plan(const AttentionProblem& problem, const DeviceNumbers& 
   for (std::size_t i = 0; i < attention_kernel_configs.size(); ++i) {
     const AttentionConfig& c = attention_kernel_configs[i];
     if (c.d != min_width) continue;
-    for (const int group : std::set{1, heads_per_tile_row(p, c)})
-      for (const std::int64_t parts :
-           std::set{std::int64_t{1}, splits_to_fill_device(with_length(p, p.keys), c, group, device)}) {
-        const AttentionPlan plan = make_plan(p, {static_cast<int>(i), parts, group}, device);
+    for (const int heads_per_tile : std::set{1, choose_heads_per_tile(p, c)})
+      for (const std::int64_t key_splits :
+           std::set{std::int64_t{1}, choose_key_splits(with_length(p, p.keys), c, heads_per_tile, device)}) {
+        const AttentionPlan plan = make_plan(p, {static_cast<int>(i), key_splits, heads_per_tile}, device);
         if (!best || plan.predicted_s < best->predicted_s) best = plan;
       }
   }
@@ -282,8 +285,8 @@ std::optional<std::string> unsupported_reason(const AttentionProblem& p) {
   if (p.dtype != DType::f32 && p.dtype != DType::bf16 && p.dtype != DType::f16)
     return fmt::format("expected f32, bf16 or f16, found {}", dtype_name(p.dtype));
   if (auto why = validate_sizes(p)) return why;
-  if (p.width < 1 || p.width > cpu_attention_width)
-    return fmt::format("expected heads of 1 … {} elements, found {}", cpu_attention_width, p.width);
+  if (p.width < 1 || p.width > max_cpu_head_size)
+    return fmt::format("expected heads of 1 … {} elements, found {}", max_cpu_head_size, p.width);
   return validate_operand("o", p.o, p, true);
 }
 
@@ -291,9 +294,9 @@ AttentionProblem with_length(const AttentionProblem& p, std::int64_t length) {
   if (!p.lengths) return p;
   AttentionProblem out = p;
   const AttentionProblem::Lengths& lengths = *p.lengths;
-  if (lengths.low) out.low += length;
-  if (lengths.high) out.high += length;
-  out.keys = std::clamp<std::int64_t>(length + length_dependence_of(p).limit, 0, p.keys);
+  if (lengths.low_from_length) out.low += length;
+  if (lengths.high_from_length) out.high += length;
+  out.keys = std::clamp<std::int64_t>(length + length_dependence_of(p).length_offset, 0, p.keys);
   out.lengths.reset();
   return out;
 }
@@ -317,15 +320,15 @@ Result<Forecast> forecast(const AttentionProblem& p, const DeviceNumbers& device
   const cuda::AttentionPlan plan = cuda::choose_plan(p, device);
   const AttentionConfig& c = attention_kernel_configs[static_cast<std::size_t>(plan.config)];
   Forecast out;
-  out.names_statement = true;
+  out.is_main_kernel = true;
   out.plan.kernel = cuda::attention_config_name(plan.config);
   out.plan.tile_m = c.m;
   out.plan.tile_n = c.kv;
   out.plan.tile_k = c.d;
   out.plan.stages = c.stages;
   out.plan.waves = ceil_div(plan.items, device.multiprocessors);
-  if (plan.parts > 1) {
-    out.plan.split = plan.parts;
+  if (plan.key_splits > 1) {
+    out.plan.split = plan.key_splits;
     out.plan.split_description = {"split_keys", "the keys are split, and the splits are merged in a fixed order"};
   }
   out.seconds = plan.predicted_s;

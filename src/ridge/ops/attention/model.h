@@ -15,26 +15,28 @@ namespace ridge::ops {
 
 namespace cuda {
 struct AttentionPlan {
-  int config = 0;            // Index in `attention_kernel_configs`
-  int group = 1;             // Number of heads that share keys and a tile, as its lines
-  int concurrent_heads = 1;  // Number of heads that run concurrently, so that the L2 holds their keys
-  int parts = 1;             // Number of items among which the keys of a row tile are split
-  std::int64_t items = 0, steps = 0;
+  int config = 0;                     // Index in `attention_kernel_configs`
+  int heads_per_tile = 1;             // Number of heads that share keys and one tile
+  int concurrent_heads = 1;           // Number of heads that run concurrently, so that the L2 holds their keys
+  int key_splits = 1;                 // Number of items among which the keys of a row tile are split
+  std::int64_t items = 0, steps = 0;  // Number of work items; number of steps of all items
   double predicted_s = 0;
   std::size_t workspace_bytes = 0;  // Excluding the counters
-  bool is_ragged = false;           // Use the kernel for ragged sequences
+  bool is_ragged = false;           // True if the kernel for ragged sequences is used
   bool operator==(const AttentionPlan&) const = default;
 };
 // Returns why no kernel supports the problem, or nullopt if one does. Needs no device.
 std::optional<std::string> unsupported_reason(const AttentionProblem& problem);
-struct AttentionTiling {  // Index of the config, number of splits of the keys, heads per tile
+struct AttentionTiling {  // The choices that make_plan turns into a plan; see AttentionPlan
   int config = 0;
-  std::int64_t parts = 1;
-  int group = 1;
+  std::int64_t key_splits = 1;
+  int heads_per_tile = 1;
 };
-// Expects the result of `fold_heads`. For ragged sequences, all are taken to be as long as the longest.
+// Returns the plan with this tiling. `problem` is a result of `fold_heads`. Ragged sequences count as if all had the
+// maximum length.
 AttentionPlan make_plan(const AttentionProblem& problem, AttentionTiling tiling, const DeviceNumbers& device);
-AttentionPlan choose_plan(const AttentionProblem& problem, const DeviceNumbers& device);  // Must be supported
+// Returns the plan with the shortest predicted time for a supported problem.
+AttentionPlan choose_plan(const AttentionProblem& problem, const DeviceNumbers& device);
 // Returns a name such as "sm90_attention_128x128x128": rows per item, keys per step, head size.
 std::string attention_config_name(int config);
 std::optional<int> find_attention_config(std::string_view name);
@@ -42,23 +44,23 @@ int attention_config_count();
 std::int64_t keys_per_step(int config);
 // Returns the timeline of one block that runs `items` items of `steps` steps each, from the trace target.
 Timeline attention_timeline(int config, int items, int steps, const BlockThroughput& throughput, double clock_hz);
-// If each head has one row, returns the same problem with the heads that share keys as the rows of one head.
+// If each head has one row, returns an equal problem in which the heads that share keys are the rows of one head.
 AttentionProblem fold_heads(const AttentionProblem& problem);
 }  // namespace cuda
 
 // Exponentials per cycle of a multiprocessor: four partitions with 4 lanes each.
 inline constexpr double exponentials_per_cycle = 16;
 
-inline constexpr int cpu_attention_width = 256;  // Maximum head size
+inline constexpr int max_cpu_head_size = 256;
 // Return why the CPU does not support the problem, or nullopt if it does.
 std::optional<std::string> unsupported_reason(const AttentionProblem& problem);
 std::optional<std::string> unsupported_reason(const AttentionBackwardProblem& problem);
 
 // True if sequences have their own lengths, are packed or are paged.
 inline bool has_ragged_sequences(const AttentionProblem& p) { return p.lengths || p.packed || p.pages; }
-// If the problem has lengths, returns it for sequences that all have this length. Its keys may be 0.
+// If the problem has lengths, returns the problem in which all sequences have this length; it may have 0 keys.
 AttentionProblem with_length(const AttentionProblem& problem, std::int64_t length);
-// For ragged sequences the next two assume the maximum length.
+// For ragged sequences `flops` and `traffic_bytes` assume the maximum length.
 double flops(const AttentionProblem& problem);          // 4 * width per visible pair of a row and a key
 double traffic_bytes(const AttentionProblem& problem);  // Bytes of q, k, v and o, each moved once
 Result<Forecast> forecast(const AttentionProblem& problem, const DeviceNumbers& device);

@@ -19,14 +19,14 @@ constexpr DeviceNumbers device{.multiprocessors = 132,
                                .l2_bytes = 50 << 20,
                                .launch_s = 2e-6};
 
-AttentionProblem packed(std::int64_t outer, std::int64_t heads, std::int64_t rows, std::int64_t width) {
+AttentionProblem make_problem(std::int64_t outer, std::int64_t heads, std::int64_t rows, std::int64_t width) {
   AttentionProblem p{.outer = outer, .heads = heads, .key_heads = heads, .rows = rows, .keys = rows, .width = width};
   p.q = p.k = p.v = p.o = {rows * heads * width, width, heads * width};
   return p;
 }
 
-TEST(AttentionModel, CountsThePairsThatABandLetsThrough) {
-  AttentionProblem p = packed(2, 3, 10, 64);
+TEST(AttentionModel, FlopsCountOnlyVisiblePairs) {
+  AttentionProblem p = make_problem(2, 3, 10, 64);
   EXPECT_EQ(flops(p), 4.0 * 64 * 6 * 100);
   p.high = 0;
   EXPECT_EQ(flops(p), 4.0 * 64 * 6 * 55);
@@ -35,30 +35,30 @@ TEST(AttentionModel, CountsThePairsThatABandLetsThrough) {
   EXPECT_EQ(traffic_bytes(p), 4.0 * 2 * 3 * 10 * 64 * 2);
 }
 
-TEST(AttentionModel, TakesAKernelOfTheSmallestSufficientWidth) {
+TEST(AttentionModel, ChoosesTheSmallestSufficientHeadSize) {
   for (const auto& [width, kernel] : std::initializer_list<std::pair<int, int>>{
            {8, 64}, {64, 64}, {72, 128}, {128, 128}, {136, 192}, {192, 192}, {200, 256}, {256, 256}}) {
-    const cuda::AttentionPlan plan = cuda::choose_plan(packed(4, 16, 4096, width), device);
+    const cuda::AttentionPlan plan = cuda::choose_plan(make_problem(4, 16, 4096, width), device);
     EXPECT_EQ(attention_kernel_configs[static_cast<std::size_t>(plan.config)].d, kernel) << width;
   }
-  const cuda::AttentionPlan plan = cuda::choose_plan(packed(4, 16, 4096, 128), device);
+  const cuda::AttentionPlan plan = cuda::choose_plan(make_problem(4, 16, 4096, 128), device);
   EXPECT_EQ(plan.items, 64 * 32);
   const std::int64_t kv = attention_kernel_configs[static_cast<std::size_t>(plan.config)].kv;
   EXPECT_EQ(plan.steps, plan.items * ((4096 + kv - 1) / kv));
 }
 
 // Two of the measured times to which the model is fitted (results/h100_attention.json).
-TEST(AttentionModel, KeepsTheTimesThatItsNumbersWereFoundOn) {
+TEST(AttentionModel, PredictsTheTimesItWasFittedTo) {
   DeviceNumbers h100 = device;
   h100.busy_clock_hz = 1.693e9;
-  AttentionProblem p = packed(4, 16, 4096, 128);
+  AttentionProblem p = make_problem(4, 16, 4096, 128);
   EXPECT_NEAR(cuda::choose_plan(p, h100).predicted_s, 878e-6, 88e-6);
   p.high = 0;
   EXPECT_NEAR(cuda::choose_plan(p, h100).predicted_s, 479e-6, 48e-6);
 }
 
-TEST(AttentionModel, RefusesInSentences) {
-  AttentionProblem p = packed(2, 3, 10, 64);
+TEST(AttentionModel, DescribesUnsupportedProblems) {
+  AttentionProblem p = make_problem(2, 3, 10, 64);
   EXPECT_EQ(cuda::unsupported_reason(p), std::nullopt);
   const auto why = [&](const auto& change) {
     AttentionProblem other = p;
@@ -79,7 +79,7 @@ TEST(AttentionModel, RefusesInSentences) {
   EXPECT_EQ(why([](auto& x) { x.o.row = 32; }), "o's rows overlap: expected a row stride of at least 64, found 32");
 }
 
-TEST(AttentionModel, HasABandOfKeysForEachRow) {
+TEST(AttentionModel, BandAgreesWithEachPairOfRowAndKey) {
   for (const int low : {-(1 << 30), -5, 3})
     for (const int high : {-3, 0, 7, 1 << 30}) {
       const Band band{low, high, 20};
@@ -99,7 +99,7 @@ TEST(AttentionModel, HasABandOfKeysForEachRow) {
     }
 }
 
-TEST(AttentionModel, GoesThroughTheKeysOfFewRowsInParts) {
+TEST(AttentionModel, SplitsTheKeysOfFewRows) {
   AttentionProblem p{.outer = 1, .heads = 32, .key_heads = 8, .rows = 1, .keys = 8192, .width = 128};
   p.q = p.o = {32 * 128, 128, 128};
   p.k = p.v = {8192 * 1024, 128, 1024};
@@ -112,41 +112,41 @@ TEST(AttentionModel, GoesThroughTheKeysOfFewRowsInParts) {
   const cuda::AttentionPlan plan = cuda::choose_plan(p, device);
   const AttentionConfig& c = attention_kernel_configs[static_cast<std::size_t>(plan.config)];
   EXPECT_EQ(c.consumers, 1);
-  EXPECT_EQ(plan.parts, 16);  // 8 tiles on 132 multiprocessors
+  EXPECT_EQ(plan.key_splits, 16);  // 8 tiles on 132 multiprocessors
   EXPECT_EQ(plan.items, 8 * 16);
   EXPECT_EQ(plan.workspace_bytes, 8 * 16 * (64 * 128 + 4 * 128) * sizeof(float));
   p.high = 100;  // One step of keys cannot be split
-  EXPECT_EQ(cuda::choose_plan(p, device).parts, 1);
+  EXPECT_EQ(cuda::choose_plan(p, device).key_splits, 1);
 }
 
 // With two to eight rows, heads that share keys are the lines of each row of a tile, so that keys are loaded once.
-TEST(AttentionModel, TakesHeadsThatShareKeysAsLinesOfATile) {
+TEST(AttentionModel, PutsHeadsThatShareKeysIntoOneTile) {
   AttentionProblem p{.outer = 4, .heads = 32, .key_heads = 8, .rows = 5, .keys = 8192, .width = 128};
   p.q = p.o = {5 * 32 * 128, 128, 32 * 128};
   p.k = p.v = {8192 * 1024, 128, 1024};
   cuda::AttentionPlan plan = cuda::choose_plan(p, device);
-  EXPECT_EQ(plan.group, 4);
+  EXPECT_EQ(plan.heads_per_tile, 4);
   EXPECT_TRUE(plan.is_ragged);
-  EXPECT_EQ(plan.parts, 4);  // 32 tiles on 132 multiprocessors
+  EXPECT_EQ(plan.key_splits, 4);  // 32 tiles on 132 multiprocessors
   EXPECT_EQ(plan.items, 32 * 4);
   EXPECT_EQ(plan.steps, 32 * 64);
   p.rows = 17;  // 68 lines are more than a tile has
-  EXPECT_EQ(cuda::choose_plan(p, device).group, 1);
+  EXPECT_EQ(cuda::choose_plan(p, device).heads_per_tile, 1);
   p.rows = 1;
   plan = cuda::choose_plan(p, device);
   EXPECT_FALSE(plan.is_ragged) << "uniform sequences of one row need no ragged kernel";
   p.lengths.emplace();
   plan = cuda::choose_plan(p, device);
-  EXPECT_EQ(plan.group, 4);
+  EXPECT_EQ(plan.heads_per_tile, 4);
   EXPECT_TRUE(plan.is_ragged);
 }
 
-TEST(AttentionModel, MovesABandWithALength) {
-  AttentionProblem p = packed(2, 3, 10, 64);
+TEST(AttentionModel, ShiftsTheBandByTheLength) {
+  AttentionProblem p = make_problem(2, 3, 10, 64);
   p.keys = 50;
   p.low = -30;
   p.high = -10;
-  p.lengths = {.limit = 0, .low = true, .high = true};
+  p.lengths = {.length_offset = 0, .low_from_length = true, .high_from_length = true};
   const AttentionProblem x = with_length(p, 40);
   EXPECT_EQ(x.keys, 40);
   EXPECT_EQ(x.low, 10);
@@ -163,28 +163,28 @@ TEST(AttentionModel, MovesABandWithALength) {
   EXPECT_EQ(clamp_length(-2147483647 - 1), -(1 << 29));
 }
 
-TEST(AttentionModel, RefusesABandThatIsTooFarFromALength) {
-  AttentionProblem p = packed(2, 3, 10, 64);
+TEST(AttentionModel, RejectsABandTooFarFromTheLength) {
+  AttentionProblem p = make_problem(2, 3, 10, 64);
   p.high = AttentionProblem::unbounded - 1;
   EXPECT_EQ(cuda::unsupported_reason(p), std::nullopt);
-  p.lengths = {.limit = 0, .high = true};
+  p.lengths = {.length_offset = 0, .high_from_length = true};
   EXPECT_EQ(cuda::unsupported_reason(p),
             "expected a band within 2^29 of a sequence's length, found -1073741824 … 1073741823 and 0");
 }
 
 // Plans with two consumer warpgroups never split the keys of a tile (tile/step_ring.h).
-TEST(AttentionModel, CutsNoTileOfTwoGroups) {
+TEST(AttentionModel, NeverSplitsKeysWithTwoConsumers) {
   for (const std::int64_t rows : {1, 3, 17, 64, 65, 200, 1000})
     for (const std::int64_t keys : {64, 1000, 5000, 100000}) {
-      AttentionProblem p = packed(1, 2, rows, 192);
+      AttentionProblem p = make_problem(1, 2, rows, 192);
       p.keys = keys;
       const cuda::AttentionPlan plan = cuda::choose_plan(p, device);
       const AttentionConfig& c = attention_kernel_configs[static_cast<std::size_t>(plan.config)];
-      EXPECT_TRUE(plan.parts == 1 || c.consumers == 1) << rows << " " << keys;
+      EXPECT_TRUE(plan.key_splits == 1 || c.consumers == 1) << rows << " " << keys;
     }
 }
 
-TEST(ItemOrder, SharesTheStepsOfATileAmongItsParts) {
+TEST(ItemOrder, DividesTheStepsOfATileAmongItsParts) {
   const tile::ItemOrder order{3, 130, 64, 2, 5};
   EXPECT_EQ(order.item_count(), 3 * 3 * 5);
   std::set<std::pair<int, int>> seen;
@@ -210,7 +210,7 @@ TEST(ItemOrder, SharesTheStepsOfATileAmongItsParts) {
   }
 }
 
-TEST(ItemOrder, TakesEachTileOfEachMatrixOnceTheLastRowsFirst) {
+TEST(ItemOrder, VisitsEachTileOnceLastRowsFirst) {
   for (const int width : {1, 3, 7, 100}) {
     const tile::ItemOrder order{.matrices = 7, .rows = 300, .tile_rows = 128, .group_matrices = width};
     EXPECT_EQ(order.item_count(), 21);

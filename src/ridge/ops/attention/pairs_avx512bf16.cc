@@ -11,10 +11,12 @@ namespace ridge::ops::avx512_bf16 {
 
 #if defined(__AVX512BF16__)
 void run_attention(const AttentionRun& x) { run_with_type<tile::Bf16Pairs>(x); }
-std::size_t attention_memory(bool tall) { return step_memory_bytes<tile::Bf16Pairs>(tall); }
+std::size_t attention_scratch_bytes(bool uses_tall_items) {
+  return step_memory_bytes<tile::Bf16Pairs>(uses_tall_items);
+}
 #else
 void run_attention(const AttentionRun&) {}
-std::size_t attention_memory(bool) { return 0; }
+std::size_t attention_scratch_bytes(bool) { return 0; }
 #endif
 
 }  // namespace ridge::ops::avx512_bf16

@@ -18,18 +18,18 @@ struct HeadsLayout {
 };
 
 struct AttentionProblem {
-  static constexpr std::int64_t unbounded = std::int64_t{1} << 30;  // Value of a band limit that is absent
+  static constexpr std::int64_t unbounded = std::int64_t{1} << 30;  // Value of `high`, and of -`low`, if absent
   DType dtype = DType::bf16;                                        // Type of q, k, v and o
   std::int64_t outer = 1, heads = 1, key_heads = 1;
-  std::int64_t rows = 0, keys = 0, width = 0;
+  std::int64_t rows = 0, keys = 0, width = 0;  // Query rows and keys per head; elements per row
   double scale = 1;
-  double cap = 0;  // If above 0, a scaled score s becomes cap * tanh(s / cap)
-  std::int64_t low = -unbounded, high = unbounded;
-  bool moves_with_rows = true;  // False if every row sees the keys of row 0
+  double cap = 0;                                   // If above 0, a scaled score s becomes cap * tanh(s / cap)
+  std::int64_t low = -unbounded, high = unbounded;  // Row r sees keys r + low … r + high
+  bool moves_with_rows = true;                      // False if every row sees the keys of row 0
   HeadsLayout q = {}, k = {}, v = {}, o = {};
   struct Lengths {
-    std::int64_t limit = unbounded;  // At most keys 0 … length + limit - 1 are visible
-    bool low = false, high = false;  // True if that limit of the band adds the length: row + length + low
+    std::int64_t length_offset = unbounded;  // At most keys 0 … length + length_offset - 1 are visible
+    bool low_from_length = false, high_from_length = false;  // True if the bound adds the length: row + length + low
     bool operator==(const Lengths&) const = default;
   };
   std::optional<Lengths> lengths = {};  // Absent if sequences are uniform
@@ -37,14 +37,15 @@ struct AttentionProblem {
     std::int64_t rows = 0, keys = 0;  // Totals over all sequences
     bool operator==(const Packed&) const = default;
   };
-  // Packed sequences are concatenated, in q and o as in k and v; `rows` and `keys` above are those of the longest. They
-  // need `lengths`, their numbers of keys, and have no outer stride.
+  // Present if sequences are concatenated, in q and o as in k and v. The `rows` and `keys` of AttentionProblem are then
+  // those of the longest sequence, `lengths` must be present, and outer strides are unused.
   std::optional<Packed> packed = {};
   struct Pages {
     std::int64_t rows = 0, count = 0;  // Rows per page; number of pages
     bool operator==(const Pages&) const = default;
   };
-  // Paged k and v: key t of sequence b is row t % rows of page table[b][t / rows]. The outer stride is that of pages.
+  // Present if k and v are paged: key t of sequence b is row t % rows of page table[b][t / rows], and the outer stride
+  // is the distance of pages.
   std::optional<Pages> pages = {};
   bool operator==(const AttentionProblem&) const = default;
 };

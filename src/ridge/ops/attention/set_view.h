@@ -7,7 +7,7 @@
 namespace ridge::ops {
 namespace {
 
-// Makes `view` show `heads` heads of `rows` rows of `width` elements per group; strides are in elements.
+// Sets `view` to groups of `heads` heads of `rows` rows of `width` elements at `data`; strides are in elements.
 template <class View> void set_view(View& view, DType dtype, const void* data, std::int64_t rows, std::int64_t width,
                                     std::int64_t heads, const HeadsLayout& strides) {
   view.data = data;

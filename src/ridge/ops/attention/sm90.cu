@@ -16,10 +16,10 @@ template <class View> void set_view(View& view, const CUtensorMap& map, std::int
   view.rows = rows;
   view.inner = heads;
 }
-template <class Tile> void set_key_view(tile::RaggedView<Tile>& view, const AttentionLaunch& x) {
+template <class Tile> void set_key_view(tile::RaggedView<Tile>& view, const AttentionLaunchArgs& x) {
   const AttentionProblem& p = x.problem;
   view.may_end_early = true;
-  view.box_lines = rows_per_box(p, x.config);
+  view.box_lines = keys_per_box(p, x.config);
   if (p.pages) {
     view.rows = p.pages->rows;
     view.pages = x.call.pages;
@@ -28,27 +28,27 @@ template <class Tile> void set_key_view(tile::RaggedView<Tile>& view, const Atte
     view.starts = x.call.key_starts;
   }
 }
-void set_packed_view(auto& view, const AttentionLaunch& x) {
+void set_packed_view(auto& view, const AttentionLaunchArgs& x) {
   view.may_end_early = true;
   view.starts = x.call.row_starts;
   view.outer_stride = 0;
 }
 
-// Sets the views of a kernel for ragged sequences, where the heads of a group may be lines of a row.
-template <class Kernel> void set_ragged_views(typename Kernel::Globals& g, const AttentionLaunch& x) {
+// Sets the views of a kernel for ragged sequences, where each row of a tile has a line per head that shares the tile.
+template <class Kernel> void set_ragged_views(typename Kernel::Globals& g, const AttentionLaunchArgs& x) {
   const AttentionProblem& p = x.problem;
-  const int group = x.plan.group;
+  const int heads_per_tile = x.plan.heads_per_tile;
   set_key_view(g.k, x);
   set_key_view(g.v, x);
-  g.q.lines_per_row = g.o.lines_per_row = g.lse.lines_per_row = group;
-  g.q.box_lines = Kernel::config.m / group * group;
+  g.q.lines_per_row = g.o.lines_per_row = g.lse.lines_per_row = heads_per_tile;
+  g.q.box_lines = Kernel::config.m / heads_per_tile * heads_per_tile;
   g.o.line_stride = p.o.head;
   g.lse.line_stride = p.rows;
   for (tile::Matrices* const row_view : std::initializer_list<tile::Matrices*>{&g.q, &g.o, &g.lse}) {
-    row_view->inner /= group;
-    row_view->inner_stride *= group;
+    row_view->inner /= heads_per_tile;
+    row_view->inner_stride *= heads_per_tile;
   }
-  g.heads_per_key_head /= group;
+  g.heads_per_key_head /= heads_per_tile;
   set_ragged_args(g, p, x.call.lengths);
   if (!p.packed) return;
   set_packed_view(g.q, x);
@@ -57,7 +57,7 @@ template <class Kernel> void set_ragged_views(typename Kernel::Globals& g, const
   g.lse.inner_stride = p.packed->rows;
 }
 
-template <class Kernel> cudaError_t launch_attention(const AttentionLaunch& x) {
+template <class Kernel> cudaError_t launch_attention(const AttentionLaunchArgs& x) {
   if (const cudaError_t e = device::allow_shared_memory<run_steps<Kernel>>(step_shared_bytes<Kernel>); e != cudaSuccess)
     return e;
   const AttentionProblem& p = x.problem;
@@ -77,11 +77,11 @@ template <class Kernel> cudaError_t launch_attention(const AttentionLaunch& x) {
   g.lse.inner = p.heads;
   g.lse.inner_stride = p.rows;
   g.lse.outer_stride = p.heads * p.rows;
-  set_parameters(g, p);
+  set_scalar_args(g, p);
   if constexpr (Kernel::config.ragged) set_ragged_views<Kernel>(g, x);
-  const int group = x.plan.group;
-  const tile::ItemOrder order{static_cast<int>(p.outer * p.heads / group), static_cast<int>(p.rows),
-                              Kernel::config.m / group, x.plan.concurrent_heads, x.plan.parts};
+  const int heads_per_tile = x.plan.heads_per_tile;
+  const tile::ItemOrder order{static_cast<int>(p.outer * p.heads / heads_per_tile), static_cast<int>(p.rows),
+                              Kernel::config.m / heads_per_tile, x.plan.concurrent_heads, x.plan.key_splits};
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(std::min<std::int64_t>(x.plan.items, x.multiprocessors)));
   config.blockDim = dim3(step_threads<Kernel>);
@@ -99,17 +99,17 @@ constexpr AttentionConfig select_config(std::size_t i, bool is_ragged) {
   return is_ragged ? make_ragged(attention_kernel_configs[i]) : attention_kernel_configs[i];
 }
 template <class T, bool is_ragged, std::size_t... i>
-constexpr std::array<LaunchAttention, sizeof...(i)> all_launch_functions(std::index_sequence<i...>) {
+constexpr std::array<AttentionLauncher, sizeof...(i)> make_launchers(std::index_sequence<i...>) {
   return {launch_attention<Attention<select_config(i, is_ragged), T>>...};
 }
 
 }  // namespace
 
 template <>
-const std::array<LaunchAttention, attention_kernel_configs.size()>& attention_kernels<RIDGE_TYPE>(bool is_ragged) {
+const std::array<AttentionLauncher, attention_kernel_configs.size()>& attention_launchers<RIDGE_TYPE>(bool is_ragged) {
   constexpr auto indices = std::make_index_sequence<attention_kernel_configs.size()>{};
-  static constexpr auto uniform_kernels = all_launch_functions<RIDGE_TYPE, false>(indices),
-                        ragged_kernels = all_launch_functions<RIDGE_TYPE, true>(indices);
+  static constexpr auto uniform_kernels = make_launchers<RIDGE_TYPE, false>(indices),
+                        ragged_kernels = make_launchers<RIDGE_TYPE, true>(indices);
   return is_ragged ? ragged_kernels : uniform_kernels;
 }
 

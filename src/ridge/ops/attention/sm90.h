@@ -15,27 +15,27 @@ namespace ridge::ops::cuda {
 struct AttentionMaps {
   CUtensorMap q, k, v, o;
 };
-struct AttentionLaunch {
+struct AttentionLaunchArgs {
   const AttentionMaps& maps;
   const AttentionProblem& problem;
   void* o;
   float* lse;
   const AttentionPlan& plan;
   const AttentionConfig& config;
-  const AttentionCall& call;  // Holds the lengths, starts and pages of sequences
+  const AttentionCall& call;  // Supplies the lengths, starts and pages of sequences
   int* counters;
-  float* states;  // States of the splits
+  float* states;  // Workspace for the State of each key split (attention.h)
   int multiprocessors;
   cudaStream_t stream;
 };
-// Returns the keys per TMA box. Several boxes load a tile, so that no box spans two pages.
-inline int rows_per_box(const AttentionProblem& p, const AttentionConfig& c) {
+// Returns the number of keys per TMA box. If k and v are paged, several boxes load a tile, so that no box spans pages.
+inline int keys_per_box(const AttentionProblem& p, const AttentionConfig& c) {
   return p.pages ? std::gcd(static_cast<int>(p.pages->rows), c.kv) : c.kv;
 }
-using LaunchAttention = cudaError_t (*)(const AttentionLaunch&);
+using AttentionLauncher = cudaError_t (*)(const AttentionLaunchArgs&);
 
 // Returns the launch functions of all configs for inputs of type T, of the ragged kernels if `is_ragged`.
 template <class T>
-const std::array<LaunchAttention, attention_kernel_configs.size()>& attention_kernels(bool is_ragged);
+const std::array<AttentionLauncher, attention_kernel_configs.size()>& attention_launchers(bool is_ragged);
 
 }  // namespace ridge::ops::cuda

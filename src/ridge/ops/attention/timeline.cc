@@ -1,3 +1,4 @@
+// Predicts timelines of attention kernels from their recorded traces.
 #include <array>
 #include <utility>
 
@@ -13,10 +14,10 @@ namespace {
 
 tile::trace::BlockRates make_rates(const BlockThroughput& throughput, double clock_hz) {
   return {.ticks_per_second = clock_hz,
-          .copy_bytes_per_tick = throughput.load_bytes,
+          .copy_bytes_per_tick = throughput.load_bytes_per_cycle,
           .copy_latency = static_cast<std::int64_t>(throughput.load_latency),
-          .flops_per_tick = throughput.flops,
-          .store_bytes_per_tick = throughput.store_bytes,
+          .flops_per_tick = throughput.flops_per_cycle,
+          .store_bytes_per_tick = throughput.store_bytes_per_cycle,
           .store_latency = static_cast<std::int64_t>(throughput.store_latency),
           .thread_bytes_per_tick = 2 * exponentials_per_cycle};
 }
@@ -33,7 +34,7 @@ template <std::size_t index> Timeline forward_timeline(int items, int steps, con
   AttentionProblem p{.rows = c.m, .keys = std::int64_t{steps} * c.kv, .width = c.d};
   p.outer = items;
   typename TracedAttention::Globals g{};
-  set_parameters(g, p);
+  set_scalar_args(g, p);
   return make_timeline<TracedAttention>({items, c.m, c.m, 1, 1}, g, rates);
 }
 

@@ -16,7 +16,7 @@ namespace {
 using tile::trace::RecordedElement, tile::trace::RecordedProgram, tile::trace::RecordedStepKind,
     tile::trace::RecordedStep, tile::trace::check_schedules;
 
-AttentionProblem causal(const AttentionConfig& c) {
+AttentionProblem causal_problem(const AttentionConfig& c) {
   AttentionProblem p{.outer = 1, .heads = 2, .key_heads = 1, .rows = 2 * c.m, .keys = 3 * c.kv, .width = c.d};
   p.high = p.keys - p.rows;
   return p;
@@ -25,7 +25,7 @@ AttentionProblem causal(const AttentionConfig& c) {
 template <class Kernel>
 RecordedProgram record_attention(const AttentionProblem& p, int blocks, const std::vector<int>& lengths = {}) {
   typename Kernel::Globals g{};
-  set_parameters(g, p);
+  set_scalar_args(g, p);
   if constexpr (Kernel::config.ragged) {
     g.q.inner = p.heads;
     g.q.rows = p.rows;
@@ -38,46 +38,46 @@ RecordedProgram record_attention(const AttentionProblem& p, int blocks, const st
 template <std::size_t i> void check_config() {
   using Kernel = Attention<attention_kernel_configs[i], RecordedElement<Bf16>>;
   for (const int blocks : {1, 3}) {
-    const RecordedProgram program = record_attention<Kernel>(causal(attention_kernel_configs[i]), blocks);
+    const RecordedProgram program = record_attention<Kernel>(causal_problem(attention_kernel_configs[i]), blocks);
     EXPECT_EQ(program.error, "") << i;
     const auto result = check_schedules(program, 1000);
-    EXPECT_EQ(result.first, "") << "config " << i << ", " << blocks << " blocks: " << result.failed;
+    EXPECT_EQ(result.first_error, "") << "config " << i << ", " << blocks << " blocks: " << result.failed;
     EXPECT_EQ(result.schedules, 1000);
   }
 }
 template <std::size_t... i> void check_all_configs(std::index_sequence<i...>) { (check_config<i>(), ...); }
 
-TEST(AttentionTrace, IsRightUnderAThousandOrders) {
+TEST(AttentionTrace, HasNoRaceInAThousandSchedules) {
   check_all_configs(std::make_index_sequence<attention_kernel_configs.size()>{});
 }
 
-// Sequences of one key, of a part of the first step, of two steps and of the maximum length.
+// Checks sequences of one key, of half a step, of two steps and of the maximum length.
 template <std::size_t i> void check_ragged() {
   constexpr AttentionConfig c = make_ragged(attention_kernel_configs[i]);
-  AttentionProblem p = causal(c);
+  AttentionProblem p = causal_problem(c);
   p.outer = 4;
   p.heads = 1;
   p.high = -p.rows;
-  p.lengths = {.limit = 0, .high = true};
+  p.lengths = {.length_offset = 0, .high_from_length = true};
   for (const int blocks : {1, 3}) {
     const RecordedProgram program =
         record_attention<Attention<c, RecordedElement<Bf16>>>(p, blocks, {1, c.kv / 2, c.kv + 1, 3 * c.kv});
     EXPECT_EQ(program.error, "") << i;
     const auto result = check_schedules(program, 1000);
-    EXPECT_EQ(result.first, "") << "config " << i << ", " << blocks << " blocks: " << result.failed;
+    EXPECT_EQ(result.first_error, "") << "config " << i << ", " << blocks << " blocks: " << result.failed;
   }
 }
 template <std::size_t... i> void check_all_ragged(std::index_sequence<i...>) { (check_ragged<i>(), ...); }
 
-TEST(AttentionTrace, IsRightWhereSequencesDiffer) {
+TEST(AttentionTrace, RaggedKernelsHaveNoRace) {
   check_all_ragged(std::make_index_sequence<attention_kernel_configs.size()>{});
 }
 
 // Steps after the end of a sequence are skipped, not only masked.
-TEST(AttentionTrace, GoesNoFurtherThanASequence) {
+TEST(AttentionTrace, SkipsStepsAfterTheEndOfASequence) {
   constexpr AttentionConfig c = make_ragged(attention_kernel_configs[1]);
   AttentionProblem p{.outer = 3, .rows = c.m, .keys = 5 * c.kv, .width = c.d};
-  p.lengths = {.limit = 0};
+  p.lengths = {.length_offset = 0};
   const RecordedProgram program =
       record_attention<Attention<c, RecordedElement<Bf16>>>(p, 2, {1, 2 * c.kv, 2 * c.kv + 1});
   std::int64_t loaded = 0;
@@ -88,7 +88,7 @@ TEST(AttentionTrace, GoesNoFurtherThanASequence) {
 }
 
 // Each product of each item is recorded once: 4 * m * kv * d FLOP per step over all warpgroups.
-TEST(AttentionTrace, CountsItsProducts) {
+TEST(AttentionTrace, RecordsEachProductOnce) {
   constexpr AttentionConfig c = attention_kernel_configs[1];
   AttentionProblem p{.outer = 1, .heads = 3, .key_heads = 3, .rows = 2 * c.m, .keys = 5 * c.kv, .width = c.d};
   const RecordedProgram program = record_attention<Attention<c, RecordedElement<Bf16>>>(p, 2);
@@ -104,7 +104,7 @@ TEST(AttentionTrace, CountsItsProducts) {
   EXPECT_EQ(stored, 2 * p.width * p.heads * p.rows);
 }
 
-// The weights of the next step overwrite registers that the products with the values still read.
+// A kernel with a race: the next step's weights overwrite registers that the product with the values still reads.
 template <AttentionConfig C, class T> struct WithoutWait : Attention<C, T> {
   using Base = Attention<C, T>;
   template <class At> static void compute(At& at, typename Base::State& x, const typename Base::Resident& h,
@@ -121,11 +121,12 @@ template <AttentionConfig C, class T> struct WithoutWait : Attention<C, T> {
     }
   }
 };
-TEST(AttentionTrace, CatchesRegistersThatAreOverwrittenTooEarly) {
+TEST(AttentionTrace, DetectsOperandsOverwrittenTooEarly) {
   constexpr AttentionConfig c = attention_kernel_configs[1];
-  const auto result = check_schedules(record_attention<WithoutWait<c, RecordedElement<Bf16>>>(causal(c), 1), 200);
+  const auto result =
+      check_schedules(record_attention<WithoutWait<c, RecordedElement<Bf16>>>(causal_problem(c), 1), 200);
   EXPECT_EQ(result.failed, 200);
-  EXPECT_NE(result.first.find("operands"), std::string::npos) << result.first;
+  EXPECT_NE(result.first_error.find("operands"), std::string::npos) << result.first_error;
 }
 
 // Returns the first error of a program without the steps that `drop` selects.
@@ -137,17 +138,17 @@ std::string error_without(RecordedProgram p,
     dropped += std::erase_if(thread.steps, [&](const RecordedStep& s) { return drop(full_program, s); });
   EXPECT_GT(dropped, 0U) << "no step was removed";
   const auto result = check_schedules(p, 200);
-  EXPECT_GT(result.failed, 100) << result.first;
-  return result.first;
+  EXPECT_GT(result.failed, 100) << result.first_error;
+  return result.first_error;
 }
 bool is_at_barrier(const RecordedProgram& p, const RecordedStep& s, RecordedStepKind what, const std::string& part) {
   return s.what == what && p.barriers[static_cast<std::size_t>(s.object)].name.find(part) != std::string::npos;
 }
 
-TEST(AttentionTrace, CatchesEachForgottenWait) {
+TEST(AttentionTrace, DetectsEachRemovedWait) {
   constexpr AttentionConfig c = attention_kernel_configs[1];
-  const RecordedProgram clean = record_attention<Attention<c, RecordedElement<Bf16>>>(causal(c), 1);
-  ASSERT_EQ(check_schedules(clean, 200).first, "");
+  const RecordedProgram clean = record_attention<Attention<c, RecordedElement<Bf16>>>(causal_problem(c), 1);
+  ASSERT_EQ(check_schedules(clean, 200).first_error, "");
   for (const char* const barrier : {"ring 0 slot 0 full", "ring 1 slot 1 full", "ring 0 slot 1 empty",
                                     "ring 1 slot 0 empty", "resident 0 full", "resident 1 empty", "item 0 full"})
     EXPECT_NE(error_without(clean,
@@ -163,13 +164,13 @@ TEST(AttentionTrace, CatchesEachForgottenWait) {
         << static_cast<int>(what);
 }
 
-// With one step per item, the producer is two items ahead before a warpgroup takes one. (From the third item on, the
-// buffers for queries also make it wait.)
-TEST(AttentionTrace, CatchesAnItemThatIsOverwritten) {
+// With one step per item, the producer may be two items ahead of the warpgroups. (From the third item on, it also waits
+// for the buffers of queries.)
+TEST(AttentionTrace, DetectsAnOverwrittenItem) {
   constexpr AttentionConfig c = attention_kernel_configs[1];
   const AttentionProblem p{.rows = 6 * c.m, .keys = c.kv, .width = c.d};
   const RecordedProgram clean = record_attention<Attention<c, RecordedElement<Bf16>>>(p, 1);
-  ASSERT_EQ(check_schedules(clean, 200).first, "");
+  ASSERT_EQ(check_schedules(clean, 200).first_error, "");
   const auto first = [](const RecordedProgram& x, const RecordedStep& s) {
     return is_at_barrier(x, s, RecordedStepKind::wait, "item 0 empty");
   };

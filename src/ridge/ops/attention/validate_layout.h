@@ -1,4 +1,4 @@
-// Checks the layout of a result of attention. Internal to ops/attention.
+// Checks that the rows and heads of an operand do not overlap. Internal to ops/attention.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 
 namespace ridge::ops {
 
-// Returns why elements overlap if each of the problem's groups has `heads` heads of `rows` rows, or nullopt.
+// Returns an error if the elements of p.outer * `heads` heads of `rows` rows overlap in memory, else nullopt.
 inline std::optional<std::string> validate_layout(const char* name, const HeadsLayout& x, const AttentionProblem& p,
                                                   std::int64_t heads, std::int64_t rows) {
   if ((p.outer > 1 && x.outer == 0) || (heads > 1 && x.head == 0))

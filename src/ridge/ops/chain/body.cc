@@ -2,6 +2,6 @@
 
 namespace ridge::ops::RIDGE_BODY_ISA {
 
-void run_chain(const ChainRun& run) { ChainRunner<FloatLanes>(run).run_blocks(); }
+void run_chain(const ChainRunArgs& run) { ChainRunner<FloatLanes>(run).run_blocks(); }
 
 }  // namespace ridge::ops::RIDGE_BODY_ISA

@@ -1,6 +1,6 @@
-// Runs a lowered chain group by group: 64 or 128 elements pass through all moves before the next group is read. So
-// memory is accessed as in a copy, and intermediate values stay in registers or a few lines of the L1. (Processing 512
-// elements per step left memory idle in between: 0.65 of stream bandwidth on Skylake instead of 0.95.) Included by one
+// Runs a lowered chain group by group: 64 or 128 elements pass through all operations before the next group is read. So
+// memory accesses are spread evenly, and intermediate values stay in registers or a few lines of the L1. (With groups
+// of 512 elements memory was idle in between: 0.65 of stream bandwidth on Skylake instead of 0.95.) Included by one
 // file for each instruction set.
 #pragma once
 
@@ -17,14 +17,14 @@ namespace {
 
 template <class V> class ChainRunner {
  public:
-  explicit ChainRunner(const ChainRun& run) : run_(run), code_(run.code), windows_(code_.tensors.size()) {
-    static_assert(group_size<V> <= chain_group);
-    float* free = run.scratch + code_.kept_groups * chain_group;
-    for (std::size_t t = 0; t < windows_.size(); ++t) {
-      windows_[t].copy = free;
-      free += chain_group + (access_of(t).is_gathered ? code_.rows * code_.columns : 0);
+  explicit ChainRunner(const ChainRunArgs& run) : run_(run), code_(run.code), views_(code_.tensors.size()) {
+    static_assert(group_size<V> <= max_group_elements);
+    float* free = run.scratch + code_.saved_groups * max_group_elements;
+    for (std::size_t t = 0; t < views_.size(); ++t) {
+      views_[t].copy = free;
+      free += max_group_elements + (access_of(t).is_gathered ? code_.rows * code_.columns : 0);
     }
-    group_steps_ = bind_steps(false);
+    group_steps_ = make_group_steps(false);
   }
 
   void run_blocks() {
@@ -37,89 +37,90 @@ template <class V> class ChainRunner {
   }
 
  private:
-  // Address of the block in a tensor, and its strides.
-  struct TensorWindow {
+  // Address and strides, in elements, of the current block in a tensor.
+  struct BlockView {
     char* data = nullptr;
     std::int64_t row_stride = 0, column_stride = 0;
-    float* copy = nullptr;  // The block if the tensor is gathered, else an edge group.
+    float* copy = nullptr;  // f32 copy of the block if the tensor is gathered, else of a partial group.
   };
-  TensorWindow locate_window(std::size_t tensor) const {
-    const ChainAccess& access = code_.tensors[tensor];
+  BlockView make_block_view(std::size_t tensor) const {
+    const LoweredTensor& access = code_.tensors[tensor];
     std::int64_t offset = 0;
     for (std::size_t axis = 0; axis < static_cast<std::size_t>(code_.axes); ++axis)
-      offset += block_.at[axis] * access.strides[axis];
+      offset += block_.start[axis] * access.strides[axis];
     const auto last = static_cast<std::size_t>(code_.axes - 1);
     char* data = static_cast<char*>(run_.tensors[tensor]);
     return {data + offset * dtype_bytes(access.dtype), access.strides[last - 1], access.strides[last],
-            windows_[tensor].copy};
+            views_[tensor].copy};
   }
-  template <class Index> const ChainAccess& access_of(Index tensor) const {
+  template <class Index> const LoweredTensor& access_of(Index tensor) const {
     return code_.tensors[static_cast<std::size_t>(tensor)];
   }
-  bool is_uniform(std::size_t tensor) const {  // The tensor has one value in the block.
-    const ChainAccess& t = access_of(tensor);
-    return !t.is_gathered && !t.stored && t.strides[static_cast<std::size_t>(code_.axes - 1)] == 0;
+  bool is_uniform(std::size_t tensor) const {  // True if the tensor has one value in the block.
+    const LoweredTensor& t = access_of(tensor);
+    return !t.is_gathered && !t.is_stored && t.strides[static_cast<std::size_t>(code_.axes - 1)] == 0;
   }
-  template <class Index> bool is_direct(Index tensor) const {
+  template <class Index> bool is_in_place(Index tensor) const {
     return !access_of(tensor).is_gathered && !is_uniform(static_cast<std::size_t>(tensor));
   }
 
   void advance_block() {
     auto axis = static_cast<std::size_t>(code_.axes - 1);
-    block_.at[axis] += block_.columns;
-    if (block_.at[axis] == code_.extents[axis]) {
-      block_.at[axis] = 0;
-      block_.at[--axis] += block_.rows;
-      if (block_.at[axis] == code_.extents[axis]) {
-        block_.at[axis] = 0;
-        while (axis-- > 0 && ++block_.at[axis] == code_.extents[axis]) block_.at[axis] = 0;
+    block_.start[axis] += block_.columns;
+    if (block_.start[axis] == code_.extents[axis]) {
+      block_.start[axis] = 0;
+      block_.start[--axis] += block_.rows;
+      if (block_.start[axis] == code_.extents[axis]) {
+        block_.start[axis] = 0;
+        while (axis-- > 0 && ++block_.start[axis] == code_.extents[axis]) block_.start[axis] = 0;
       }
     }
     const auto last = static_cast<std::size_t>(code_.axes - 1);
-    block_.columns = std::min(code_.columns, code_.extents[last] - block_.at[last]);
-    block_.rows = std::min(code_.rows, code_.extents[last - 1] - block_.at[last - 1]);
+    block_.columns = std::min(code_.columns, code_.extents[last] - block_.start[last]);
+    block_.rows = std::min(code_.rows, code_.extents[last - 1] - block_.start[last - 1]);
   }
 
-  // Returns the steps of the moves: for full groups, which access direct tensors in place, or for partial groups at an
-  // edge, which access copies.
-  std::vector<GroupStep<V>> bind_steps(bool edge) const {
-    const bool halves = !edge && uses_halves();
+  // Returns the steps of the operations. Steps of full groups access tensors in place if possible; steps of partial
+  // groups at a block's edge access copies.
+  std::vector<GroupStep<V>> make_group_steps(bool edge) const {
+    const bool even_odd = !edge && uses_even_odd();
     std::vector<GroupStep<V>> steps;
-    steps.reserve(code_.moves.size() + 1);
-    for (const ChainMove& m : code_.moves) {
-      const bool apply = m.kind == ChainMove::apply, last = &m == &code_.moves.back();
-      GroupStep<V> step{
-          .a = make_operand(apply ? m.b : m.a, edge, halves), .b = make_operand(m.c, edge, halves), .repeat = m.repeat};
-      if (m.kind == ChainMove::load_group) step.function = load_function<V>(step.a);
-      if (m.kind == ChainMove::keep || m.kind == ChainMove::store_group)
-        step.function = store_function<V, false>(step.a.form, last);
-      if (apply) step.function = ops::select_function<V>(m.op, step.a);
+    steps.reserve(code_.operations.size() + 1);
+    for (const GroupOperation& m : code_.operations) {
+      const bool apply = m.kind == GroupOperation::apply, last = &m == &code_.operations.back();
+      GroupStep<V> step{.a = make_operand(apply ? m.b : m.a, edge, even_odd),
+                        .b = make_operand(m.c, edge, even_odd),
+                        .repeat = m.repeat};
+      if (m.kind == GroupOperation::load_group) step.function = load_step_function<V>(step.a);
+      if (m.kind == GroupOperation::save_group || m.kind == GroupOperation::store_group)
+        step.function = store_step_function<V, false>(step.a.form, last);
+      if (apply) step.function = ops::select_step_function<V>(m.op, step.a);
       steps.push_back(step);
     }
     steps.emplace_back();
     return steps;
   }
-  GroupOperand make_operand(const ChainSource& s, bool edge, bool halves) const {
+  GroupOperand make_operand(const OperandLocation& s, bool edge, bool even_odd) const {
     GroupOperand x;
-    if (s.kind == ChainSource::constant) {
-      x.form = OperandForm::number;
-      x.number = code_.constants[static_cast<std::size_t>(s.index)];
+    if (s.kind == OperandLocation::constant) {
+      x.form = OperandForm::constant;
+      x.constant = code_.constants[static_cast<std::size_t>(s.index)];
     }
-    if (s.kind == ChainSource::kept) x.data = reinterpret_cast<char*>(run_.scratch + s.index * chain_group);
-    if (s.kind != ChainSource::tensor) return x;
+    if (s.kind == OperandLocation::saved) x.data = reinterpret_cast<char*>(run_.scratch + s.index * max_group_elements);
+    if (s.kind != OperandLocation::tensor) return x;
     x.tensor = s.index;
-    if (edge || !is_direct(s.index)) return x;
+    if (edge || !is_in_place(s.index)) return x;
     x.prefetches = code_.streams_stores && pool::needs_far_prefetch();
     const DType dtype = access_of(s.index).dtype;
-    x.form = halves ? OperandForm::halves : OperandForm::bf16;
+    x.form = even_odd ? OperandForm::bf16_even_odd : OperandForm::bf16;
     if (dtype == DType::f32) x.form = OperandForm::f32;
     if (dtype == DType::f16) x.form = OperandForm::f16;
     return x;
   }
   // True if all tensors are bf16, so vectors can hold the even and the odd elements separately.
-  bool uses_halves() const {
+  bool uses_even_odd() const {
     if (!V::has_even_odd) return false;
-    for (std::size_t t = 0; t < windows_.size(); ++t)
+    for (std::size_t t = 0; t < views_.size(); ++t)
       if (!is_uniform(t) && (access_of(t).is_gathered || access_of(t).dtype != DType::bf16)) return false;
     return true;
   }
@@ -133,72 +134,73 @@ template <class V> class ChainRunner {
   void run_block() {
     const std::int64_t count = block_.rows * block_.columns;
     std::int64_t head = 0;
-    for (std::size_t t = 0; t < windows_.size(); ++t) {
-      windows_[t] = locate_window(t);
-      if (access_of(t).stored && is_direct(t)) head = elements_before_line(t);
-      if (!access_of(t).stored && !is_direct(t)) gather_block(t);
+    for (std::size_t t = 0; t < views_.size(); ++t) {
+      views_[t] = make_block_view(t);
+      if (access_of(t).is_stored && is_in_place(t)) head = elements_before_line(t);
+      if (!access_of(t).is_stored && !is_in_place(t)) gather_block(t);
     }
     head = std::min(head, count);
     for_each_tensor_operand(group_steps_, [&](GroupOperand& x, std::size_t t) {
-      x.data = is_direct(t) ? windows_[t].data : reinterpret_cast<char*>(windows_[t].copy);
+      x.data = is_in_place(t) ? views_[t].data : reinterpret_cast<char*>(views_[t].copy);
       x.column_stride = is_uniform(t) ? 0 : std::int64_t{sizeof(float)};
-      if (is_direct(t)) x.column_stride = dtype_bytes(access_of(t).dtype);
+      if (is_in_place(t)) x.column_stride = dtype_bytes(access_of(t).dtype);
     });
-    choose_stores(head);
-    if (head > 0) run_edge(0, head);
+    select_store_functions(head);
+    if (head > 0) run_partial_group(0, head);
     std::int64_t i = head;
-    for (; i + group_size<V> <= count; i += group_size<V>) GroupStep<V>::start(group_steps_.data(), i);
-    if (i < count) run_edge(i, count - i);
-    for (std::size_t t = 0; t < windows_.size(); ++t)
-      if (access_of(t).stored && access_of(t).is_gathered) scatter_block(t);
+    for (; i + group_size<V> <= count; i += group_size<V>) GroupStep<V>::run_steps(group_steps_.data(), i);
+    if (i < count) run_partial_group(i, count - i);
+    for (std::size_t t = 0; t < views_.size(); ++t)
+      if (access_of(t).is_stored && access_of(t).is_gathered) scatter_block(t);
   }
 
-  // Returns the number of elements before the first full cache line of an output.
+  // Returns the number of elements before the first full cache line of an output, or 0 if stores are not non-temporal.
   std::int64_t elements_before_line(std::size_t tensor) const {
     const auto bytes = static_cast<std::uintptr_t>(dtype_bytes(access_of(tensor).dtype));
-    const std::uintptr_t line_offset = reinterpret_cast<std::uintptr_t>(windows_[tensor].data) % 64;
+    const std::uintptr_t line_offset = reinterpret_cast<std::uintptr_t>(views_[tensor].data) % 64;
     return !code_.streams_stores || line_offset % bytes != 0
                ? 0
                : static_cast<std::int64_t>((64 - line_offset) % 64 / bytes);
   }
-  void choose_stores(std::int64_t head) {
+  // Selects non-temporal stores for the outputs that are aligned to cache lines after the first `head` elements.
+  void select_store_functions(std::int64_t head) {
     if (!code_.streams_stores) return;
-    for (std::size_t m = 0; m < code_.moves.size(); ++m) {
+    for (std::size_t m = 0; m < code_.operations.size(); ++m) {
       GroupStep<V>& step = group_steps_[m];
-      if (code_.moves[m].kind != ChainMove::store_group || !is_direct(step.a.tensor)) continue;
+      if (code_.operations[m].kind != GroupOperation::store_group || !is_in_place(step.a.tensor)) continue;
       const bool is_aligned = reinterpret_cast<std::uintptr_t>(step.a.data + head * step.a.column_stride) % 64 == 0;
-      const bool last = m + 1 == code_.moves.size();
-      step.function =
-          is_aligned ? store_function<V, true>(step.a.form, last) : store_function<V, false>(step.a.form, last);
+      const bool last = m + 1 == code_.operations.size();
+      step.function = is_aligned ? store_step_function<V, true>(step.a.form, last)
+                                 : store_step_function<V, false>(step.a.form, last);
     }
   }
 
-  // Runs n elements, less than a group, from element `first` of the block; direct tensors are copied in and out.
-  void run_edge(std::int64_t first, std::int64_t n) {
-    if (edge_steps_.empty()) edge_steps_ = bind_steps(true);
-    for (std::size_t t = 0; t < windows_.size(); ++t) {
-      if (!is_direct(t) || access_of(t).stored) continue;
-      std::fill_n(windows_[t].copy, group_size<V>, 0.0f);
-      with_typed_pointer(access_of(t).dtype, windows_[t].data,
-                         [&](auto* from) { widen_array<V>(from + first, n, windows_[t].copy); });
+  // Runs the n elements, fewer than a group, from element `first` of the block, on copies of the tensors' elements.
+  void run_partial_group(std::int64_t first, std::int64_t n) {
+    if (edge_steps_.empty()) edge_steps_ = make_group_steps(true);
+    for (std::size_t t = 0; t < views_.size(); ++t) {
+      if (!is_in_place(t) || access_of(t).is_stored) continue;
+      std::fill_n(views_[t].copy, group_size<V>, 0.0f);
+      with_typed_pointer(access_of(t).dtype, views_[t].data,
+                         [&](auto* from) { widen_array<V>(from + first, n, views_[t].copy); });
     }
     for_each_tensor_operand(edge_steps_, [&](GroupOperand& x, std::size_t t) {
-      x.data = reinterpret_cast<char*>(windows_[t].copy + (access_of(t).is_gathered ? first : 0));
+      x.data = reinterpret_cast<char*>(views_[t].copy + (access_of(t).is_gathered ? first : 0));
     });
-    GroupStep<V>::start(edge_steps_.data(), 0);
-    for (std::size_t t = 0; t < windows_.size(); ++t)
-      if (is_direct(t) && access_of(t).stored)
-        with_typed_pointer(access_of(t).dtype, windows_[t].data,
-                           [&](auto* to) { store_narrow(windows_[t].copy, n, to + first, 1); });
+    GroupStep<V>::run_steps(edge_steps_.data(), 0);
+    for (std::size_t t = 0; t < views_.size(); ++t)
+      if (is_in_place(t) && access_of(t).is_stored)
+        with_typed_pointer(access_of(t).dtype, views_[t].data,
+                           [&](auto* to) { convert_and_store(views_[t].copy, n, to + first, 1); });
   }
 
   void gather_block(std::size_t tensor) const {
-    const TensorWindow& w = windows_[tensor];
-    float* const to = windows_[tensor].copy;
+    const BlockView& w = views_[tensor];
+    float* const to = views_[tensor].copy;
     with_typed_pointer(access_of(tensor).dtype, w.data, [&](auto* from) {
       if (is_uniform(tensor)) {
         gather_strided<V>(from, 0, 1, to);
-        std::fill_n(to + 1, chain_group - 1, to[0]);
+        std::fill_n(to + 1, max_group_elements - 1, to[0]);
         return;
       }
       for (std::int64_t row = 0; row < block_.rows; ++row) {
@@ -211,14 +213,14 @@ template <class V> class ChainRunner {
     });
   }
   void scatter_block(std::size_t tensor) const {
-    const TensorWindow& w = windows_[tensor];
+    const BlockView& w = views_[tensor];
     with_typed_pointer(access_of(tensor).dtype, w.data, [&](auto* to) {
       for (std::int64_t row = 0; row < block_.rows; ++row)
-        store_narrow(windows_[tensor].copy + row * block_.columns, block_.columns, to + row * w.row_stride,
-                     w.column_stride);
+        convert_and_store(views_[tensor].copy + row * block_.columns, block_.columns, to + row * w.row_stride,
+                          w.column_stride);
     });
   }
-  template <class T> static void store_narrow(const float* from, std::int64_t n, T* to, std::int64_t stride) {
+  template <class T> static void convert_and_store(const float* from, std::int64_t n, T* to, std::int64_t stride) {
     for (std::int64_t i = 0; i < n; i += V::lanes) {
       const int count = static_cast<int>(std::min<std::int64_t>(V::lanes, n - i));
       if (stride == 1 && count == V::lanes)
@@ -228,9 +230,9 @@ template <class V> class ChainRunner {
     }
   }
 
-  const ChainRun& run_;
-  const ChainCode& code_;
-  std::vector<TensorWindow> windows_;
+  const ChainRunArgs& run_;
+  const LoweredChain& code_;
+  std::vector<BlockView> views_;
   std::vector<GroupStep<V>> group_steps_, edge_steps_;
   ChainBlock block_;
 };

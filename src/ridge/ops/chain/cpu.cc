@@ -1,4 +1,4 @@
-// Chains: lowered when a thread first runs them; the thread pool's workers share the blocks.
+// Runs chains. A thread lowers a chain when it first runs it; the thread pool's workers divide its blocks.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -15,12 +15,12 @@
 namespace ridge::ops {
 namespace {
 
-constexpr std::int64_t min_elements_per_thread = 1 << 14;  // Some microseconds; waking a worker costs one.
+constexpr std::int64_t min_elements_per_thread = 1 << 14;  // These take several us; waking a worker takes one.
 
 // Returns the bytes of all tensors, each element counted once.
-double footprint_bytes(const ChainCode& code) {
+double footprint_bytes(const LoweredChain& code) {
   double bytes = 0;
-  for (const ChainAccess& t : code.tensors) {
+  for (const LoweredTensor& t : code.tensors) {
     double tensor_bytes = dtype_bits(t.dtype) / 8;
     for (std::size_t axis = 0; axis < static_cast<std::size_t>(code.axes); ++axis)
       if (t.strides[axis] != 0) tensor_bytes *= static_cast<double>(code.extents[axis]);
@@ -29,11 +29,11 @@ double footprint_bytes(const ChainCode& code) {
   return bytes;
 }
 
-void run_blocks(const ChainRun& run) {
+void run_blocks(const ChainRunArgs& run) {
   pool::select_for_isa(plain::run_chain, avx2::run_chain, avx512::run_chain)(run);
 }
 
-float* thread_scratch(std::int64_t floats) {  // This thread's, reused between calls.
+float* thread_scratch(std::int64_t floats) {  // Returns this thread's 64-byte aligned buffer, which later calls reuse.
   thread_local std::vector<float> memory;
   memory.resize(std::max(memory.size(), static_cast<std::size_t>(floats) + 16));
   const auto misaligned_floats = reinterpret_cast<std::uintptr_t>(memory.data()) / sizeof(float) % 16;
@@ -52,10 +52,10 @@ bool is_same(const ChainProgram& a, const ChainProgram& b) {
 // Returns the chain's code from this thread's cache of its last eight programs, or lowers it. Lowering takes as long as
 // some thousand elements of an affine chain; a lookup takes a tenth of that. The reference stays valid until eight
 // other programs have run in this thread.
-const ChainCode& find_or_lower(const ChainProgram& program) {
+const LoweredChain& find_or_lower(const ChainProgram& program) {
   struct CachedChain {
     ChainProgram program;
-    ChainCode code;
+    LoweredChain code;
   };
   thread_local std::array<CachedChain, 8> cache;
   thread_local std::size_t oldest = 0;
@@ -74,13 +74,13 @@ std::optional<std::string> unsupported_reason(const ChainProgram& program) {
   return invalid_reason(program);
 }
 
-void run_chain(const ChainCode& code, std::span<void* const> tensors) {
+void run_chain(const LoweredChain& code, std::span<void* const> tensors) {
   if (code.elements == 0) return;
   run_blocks({code, tensors, 0, code.block_count(), thread_scratch(chain_scratch_floats(code))});
 }
 
 void run_chain_program(const ChainProgram& program, std::span<void* const> tensors, int threads) {
-  const ChainCode& code = find_or_lower(program);
+  const LoweredChain& code = find_or_lower(program);
   if (code.elements == 0) return;
   const std::int64_t blocks = code.block_count();
   if (threads <= 0) threads = usable_cores();

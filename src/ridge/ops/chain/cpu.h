@@ -1,5 +1,5 @@
-// Chains on this CPU. Data pointers point to the first element; inputs may be unaligned and must not overlap the
-// output. `threads` 0 means every core that the process may use (base/cores.h).
+// Runs chains on this CPU. Data pointers point to the first element; inputs may be unaligned and must not overlap the
+// output. If `threads` is 0, all cores that the process may use run the chain (base/cores.h).
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@ namespace ridge::ops {
 // Returns why this program cannot run, or nullopt if it can.
 std::optional<std::string> unsupported_reason(const ChainProgram& program);
 
-// tensors[i] is the data of program.tensors[i].
+// Runs a supported program. tensors[i] is the data of program.tensors[i].
 void run_chain_program(const ChainProgram& program, std::span<void* const> tensors, int threads = 0);
 
 }  // namespace ridge::ops

@@ -1,5 +1,5 @@
-// Tests chains against an element-by-element reference, on every instruction set of this CPU. The operations of the
-// random programs round once, so f64 rounded to f32 after each step is exact.
+// Tests chains against an element-by-element reference, on every instruction set of this CPU. Each operation of the
+// random programs rounds once, so the f32 reference is exact.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -23,37 +23,37 @@ using testing::run_reference;
 using testing::TensorLayout;
 using testing::write_element;
 
-// `bytes` of poisoned memory that end directly before a protected page, or begin directly after one.
-class Guarded {
+// A poisoned buffer that ends `shift` bytes before a protected page or begins `shift` bytes after one.
+class GuardedBuffer {
  public:
-  enum Side { before, after };
-  Guarded(std::size_t bytes, Side guard, std::size_t shift = 0) : bytes_(bytes), shift_(shift) {
-    inner_ = (bytes + shift + page - 1) / page * page;
+  enum GuardSide { before, after };
+  GuardedBuffer(std::size_t bytes, GuardSide guard, std::size_t shift = 0) : bytes_(bytes), shift_(shift) {
+    inner_bytes_ = (bytes + shift + page_bytes - 1) / page_bytes * page_bytes;
     map_ = static_cast<char*>(
-        mmap(nullptr, inner_ + 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    mprotect(map_, page, PROT_NONE);
-    mprotect(map_ + page + inner_, page, PROT_NONE);
-    std::memset(map_ + page, poison, inner_);
-    data_ = guard == before ? map_ + page + shift : map_ + page + inner_ - bytes - shift;
+        mmap(nullptr, inner_bytes_ + 2 * page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    mprotect(map_, page_bytes, PROT_NONE);
+    mprotect(map_ + page_bytes + inner_bytes_, page_bytes, PROT_NONE);
+    std::memset(map_ + page_bytes, poison, inner_bytes_);
+    data_ = guard == before ? map_ + page_bytes + shift : map_ + page_bytes + inner_bytes_ - bytes - shift;
   }
-  ~Guarded() { munmap(map_, inner_ + 2 * page); }
-  Guarded(const Guarded&) = delete;
+  ~GuardedBuffer() { munmap(map_, inner_bytes_ + 2 * page_bytes); }
+  GuardedBuffer(const GuardedBuffer&) = delete;
   char* data() const { return data_; }
-  bool untouched_around() const {
-    for (char* p = map_ + page; p < map_ + page + inner_; ++p)
+  bool is_surrounding_intact() const {
+    for (char* p = map_ + page_bytes; p < map_ + page_bytes + inner_bytes_; ++p)
       if ((p < data_ || p >= data_ + bytes_) && *p != poison) return false;
     return true;
   }
 
  private:
-  static constexpr std::size_t page = 4096;
+  static constexpr std::size_t page_bytes = 4096;
   static constexpr char poison = 0x7b;
-  std::size_t bytes_, shift_, inner_ = 0;
+  std::size_t bytes_, shift_, inner_bytes_ = 0;
   char *map_ = nullptr, *data_ = nullptr;
 };
 
 // out = where(less(x, r), x*c, x - r), in one dimension
-ChainProgram sample(std::int64_t n, DType x = DType::f32, DType r = DType::f32, DType out = DType::f32) {
+ChainProgram sample_program(std::int64_t n, DType x = DType::f32, DType r = DType::f32, DType out = DType::f32) {
   ChainProgram p;
   p.extents = {n};
   p.tensors = {{x, {1}}, {r, {1}}, {out, {1}}};
@@ -74,29 +74,29 @@ class Chain : public ::testing::Test {
   void SetUp() override { before_ = pool::active_isa(); }
   void TearDown() override { pool::set_active_isa(before_); }
   std::mt19937 random_{7};
-  float small() { return static_cast<float>(static_cast<int>(random_() % 9) - 4); }
+  float random_small() { return static_cast<float>(static_cast<int>(random_() % 9) - 4); }
   void fill(void* data, DType dtype, std::int64_t n) {
-    for (std::int64_t i = 0; i < n; ++i) write_element(data, dtype, i, small());
+    for (std::int64_t i = 0; i < n; ++i) write_element(data, dtype, i, random_small());
   }
 
  private:
   pool::Isa before_ = pool::Isa::plain;
 };
 
-TEST_F(Chain, every_size_alignment_and_type_touches_its_own_bytes_only) {
+TEST_F(Chain, all_sizes_alignments_and_dtypes_access_only_their_bytes) {
   const DType types[] = {DType::f32, DType::bf16, DType::f16};
   for (const pool::Isa isa : pool::available_isas()) {
     ASSERT_TRUE(pool::set_active_isa(isa));
     for (std::int64_t n = 0; n <= 67; ++n)
-      for (const auto side : {Guarded::before, Guarded::after}) {
+      for (const auto side : {GuardedBuffer::before, GuardedBuffer::after}) {
         const std::size_t shift = random_() % 64;
         const DType in = types[random_() % 3], other = types[random_() % 3], out = types[random_() % 3];
-        const ChainProgram p = sample(n, in, other, out);
+        const ChainProgram p = sample_program(n, in, other, out);
         const auto bytes = [n](DType d) {
           return static_cast<std::size_t>(n) * static_cast<std::size_t>(dtype_bits(d) / 8);
         };
-        const Guarded x(bytes(in), side, shift), r(bytes(other), side, 63 - shift), y(bytes(out), side, shift / 2),
-            expected(bytes(out), side);
+        const GuardedBuffer x(bytes(in), side, shift), r(bytes(other), side, 63 - shift),
+            y(bytes(out), side, shift / 2), expected(bytes(out), side);
         fill(x.data(), in, n);
         fill(r.data(), other, n);
         void* const tensors[] = {x.data(), r.data(), y.data()};
@@ -104,17 +104,17 @@ TEST_F(Chain, every_size_alignment_and_type_touches_its_own_bytes_only) {
         run_chain_program(p, tensors, 1);
         run_reference(p, references);
         ASSERT_EQ(std::memcmp(y.data(), expected.data(), bytes(out)), 0) << n << " on " << pool::isa_name(isa);
-        ASSERT_TRUE(x.untouched_around() && r.untouched_around() && y.untouched_around()) << n;
+        ASSERT_TRUE(x.is_surrounding_intact() && r.is_surrounding_intact() && y.is_surrounding_intact()) << n;
       }
   }
 }
 
-TEST_F(Chain, whole_groups_of_one_type_hold_their_order) {
+TEST_F(Chain, full_groups_of_one_dtype_keep_the_element_order) {
   for (const pool::Isa isa : pool::available_isas())
     for (const DType type : {DType::bf16, DType::f16, DType::f32})
       for (const std::int64_t n : {63, 64, 128, 129, 200, 1000, 9001}) {
         ASSERT_TRUE(pool::set_active_isa(isa));
-        const ChainProgram p = sample(n, type, type, type);
+        const ChainProgram p = sample_program(n, type, type, type);
         const auto bytes = static_cast<std::size_t>(n * dtype_bits(type) / 8);
         std::vector<char> x(bytes), r(bytes), y(bytes), expected(bytes);
         fill(x.data(), type, n);
@@ -127,9 +127,9 @@ TEST_F(Chain, whole_groups_of_one_type_hold_their_order) {
       }
 }
 
-// Lowered programs are cached: programs that differ in the sign of a zero are distinct, and more programs than the
-// cache holds run in turn.
-TEST_F(Chain, programs_in_turns_are_not_taken_for_each_other) {
+// Tests the cache of lowered programs with programs that differ only in the sign of a zero, and with more programs than
+// the cache holds.
+TEST_F(Chain, alternating_programs_use_their_own_code) {
   const auto program = [](std::int64_t n, float c) {
     ChainProgram p;
     p.extents = {n};
@@ -173,7 +173,7 @@ TEST_F(Chain, random_programs_over_random_layouts_equal_the_reference) {
     p.registers = 4;
     for (int t = 0; t < 4; ++t)
       p.steps.push_back(t < inputs ? ChainStep{.op = ChainOp::load, .result = t, .slot = t}
-                                   : ChainStep{.op = ChainOp::constant, .result = t, .constant = small()});
+                                   : ChainStep{.op = ChainOp::constant, .result = t, .constant = random_small()});
     const auto reg = [&] { return static_cast<int>(random_() % 4); };
     for (std::size_t i = 0, count = random_() % 9; i < count; ++i)
       p.steps.push_back({.op = ops[random_() % 12], .result = reg(), .a = reg(), .b = reg(), .c = reg()});
@@ -208,10 +208,10 @@ TEST_F(Chain, random_programs_over_random_layouts_equal_the_reference) {
   }
 }
 
-TEST_F(Chain, outputs_larger_than_the_cache_are_streamed_to_the_same_values) {
+TEST_F(Chain, outputs_larger_than_the_cache_have_the_same_values) {
   const std::int64_t n = pool::cache_sizes().l3 / 8 + 12345;
   for (const DType out : {DType::f32, DType::bf16}) {
-    const ChainProgram p = sample(n, DType::f32, DType::bf16, out);
+    const ChainProgram p = sample_program(n, DType::f32, DType::bf16, out);
     std::vector<char> x(static_cast<std::size_t>(4 * n)), r(static_cast<std::size_t>(2 * n)),
         y(static_cast<std::size_t>(4 * n + 64));
     for (std::int64_t i = 0; i < n; ++i) {
@@ -235,7 +235,7 @@ TEST_F(Chain, outputs_larger_than_the_cache_are_streamed_to_the_same_values) {
   }
 }
 
-ChainProgram transcendental(std::int64_t n) {
+ChainProgram transcendental_program(std::int64_t n) {
   ChainProgram p;
   p.extents = {n};
   p.tensors = {{DType::f32, {1}}, {DType::f32, {1}}};
@@ -256,19 +256,19 @@ TEST_F(Chain, ten_runs_and_one_to_four_threads_give_the_same_bits) {
   for (const pool::Isa isa : pool::available_isas()) {
     ASSERT_TRUE(pool::set_active_isa(isa));
     void* const once[] = {x.data(), first.data()};
-    run_chain_program(transcendental(n), once, 1);
+    run_chain_program(transcendental_program(n), once, 1);
     for (int run = 0; run < 10; ++run) {
       std::fill(y.begin(), y.end(), -1.0f);
       void* const tensors[] = {x.data(), y.data()};
-      run_chain_program(transcendental(n), tensors, 1 + run % 4);
+      run_chain_program(transcendental_program(n), tensors, 1 + run % 4);
       ASSERT_EQ(std::memcmp(y.data(), first.data(), x.size() * sizeof(float)), 0) << run;
     }
   }
 }
 
-TEST_F(Chain, a_repeated_function_equals_the_function_applied_that_often) {
+TEST_F(Chain, a_repeated_function_equals_repeated_steps) {
   const std::int64_t n = 1000;
-  ChainProgram often = transcendental(n), unrolled = often;
+  ChainProgram often = transcendental_program(n), unrolled = often;
   unrolled.steps.erase(unrolled.steps.begin() + 1);
   for (int i = 0; i < 7; ++i)
     unrolled.steps.insert(unrolled.steps.begin() + 1, {.op = ChainOp::cos, .result = 0, .a = 0});
@@ -284,10 +284,10 @@ TEST_F(Chain, a_repeated_function_equals_the_function_applied_that_often) {
   }
 }
 
-// Steps need no stack, whatever their number.
-TEST_F(Chain, a_hundred_thousand_steps_run) {
+// The stack does not grow with the number of steps.
+TEST_F(Chain, runs_a_hundred_thousand_steps) {
   const std::int64_t n = 100;
-  ChainProgram p = sample(n);
+  ChainProgram p = sample_program(n);
   p.steps = {{.op = ChainOp::load, .result = 0, .slot = 0}, {.op = ChainOp::load, .result = 1, .slot = 1}};
   p.steps.insert(p.steps.end(), 100000, {.op = ChainOp::add, .result = 0, .a = 0, .b = 1});
   p.steps.push_back({.op = ChainOp::store, .a = 0, .slot = 2});
@@ -300,20 +300,20 @@ TEST_F(Chain, a_hundred_thousand_steps_run) {
   }
 }
 
-TEST_F(Chain, nan_stays_in_its_element) {
+TEST_F(Chain, nan_affects_only_its_element) {
   const std::int64_t n = 1003;
   std::vector<float> x(static_cast<std::size_t>(n), 0.25f), y(x.size());
   x[517] = std::numeric_limits<float>::quiet_NaN();
   for (const pool::Isa isa : pool::available_isas()) {
     ASSERT_TRUE(pool::set_active_isa(isa));
     void* const tensors[] = {x.data(), y.data()};
-    run_chain_program(transcendental(n), tensors, 2);
+    run_chain_program(transcendental_program(n), tensors, 2);
     for (std::size_t i = 0; i < x.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i == 517) << i;
   }
 }
 
 TEST_F(Chain, an_input_may_be_broadcast_from_one_number) {
-  ChainProgram p = sample(1000);
+  ChainProgram p = sample_program(1000);
   p.tensors[1].strides = {0};
   std::vector<float> x(1000, 2), y(1000);
   float r = 5;
@@ -325,70 +325,70 @@ TEST_F(Chain, an_input_may_be_broadcast_from_one_number) {
   }
 }
 
-std::string refusal(ChainProgram p) { return unsupported_reason(p).value_or("none"); }
+std::string reason_or_none(ChainProgram p) { return unsupported_reason(p).value_or("none"); }
 
-TEST(ChainRefusal, says_in_a_sentence_what_is_wrong) {
-  const ChainProgram good = sample(4);
-  EXPECT_EQ(refusal(good), "none");
+TEST(ChainValidation, unsupported_reason_names_the_error) {
+  const ChainProgram good = sample_program(4);
+  EXPECT_EQ(reason_or_none(good), "none");
   ChainProgram p = good;
   p.extents = {-1};
-  EXPECT_EQ(refusal(p), "expected extents of at least 0, found -1");
+  EXPECT_EQ(reason_or_none(p), "expected extents of at least 0, found -1");
   p = good;
   p.tensors[1].dtype = DType::f64;
-  EXPECT_EQ(refusal(p), "tensor 1 of the chain is f64; chains store f32, bf16 and f16");
+  EXPECT_EQ(reason_or_none(p), "tensor 1 of the chain is f64; chains store f32, bf16 and f16");
   p = good;
   p.tensors[0].strides = {1, 1};
-  EXPECT_EQ(refusal(p), "tensor 0 of the chain has 2 strides, expected one for each of the 1 axes");
+  EXPECT_EQ(reason_or_none(p), "tensor 0 of the chain has 2 strides, expected one for each of the 1 axes");
   p = good;
   p.extents = {std::int64_t{1} << 60};
-  EXPECT_EQ(refusal(p), "the chain's index space has more than 2^59 elements");
+  EXPECT_EQ(reason_or_none(p), "the chain's index space has more than 2^59 elements");
   p = good;
   p.tensors[0].strides = {std::int64_t{1} << 60};
-  EXPECT_EQ(refusal(p), "tensor 0 of the chain reaches beyond 2^59 elements");
+  EXPECT_EQ(reason_or_none(p), "tensor 0 of the chain reaches beyond 2^59 elements");
   p = good;
   p.tensors[2].strides = {0};
   EXPECT_EQ(
-      refusal(p),
+      reason_or_none(p),
       "tensor 2 of the chain is an output whose elements share memory; expected strides that step over each other");
   p = good;
   p.steps[3].b = 3;
-  EXPECT_EQ(refusal(p), "step 3 of the chain reads register 3, which no step before it writes");
+  EXPECT_EQ(reason_or_none(p), "step 3 of the chain reads register 3, which no step before it writes");
   p = good;
   p.steps[3].b = 9;
-  EXPECT_EQ(refusal(p), "step 3 of the chain reads register 9, which no step before it writes");
+  EXPECT_EQ(reason_or_none(p), "step 3 of the chain reads register 9, which no step before it writes");
   p = good;
   p.steps[3].result = 4;
-  EXPECT_EQ(refusal(p), "step 3 of the chain writes register 4; there are 4");
+  EXPECT_EQ(reason_or_none(p), "step 3 of the chain writes register 4; there are 4");
   p = good;
   p.steps[7].slot = 3;
-  EXPECT_EQ(refusal(p), "step 7 of the chain names tensor 3; there are 3");
+  EXPECT_EQ(reason_or_none(p), "step 7 of the chain names tensor 3; there are 3");
   p = good;
   p.steps[4].repeat = 2;
-  EXPECT_EQ(refusal(p), "step 4 of the chain is repeated; only functions of one operand can be");
+  EXPECT_EQ(reason_or_none(p), "step 4 of the chain is repeated; only functions of one operand can be");
   p = good;
   p.steps[4].repeat = 0;
-  EXPECT_EQ(refusal(p), "step 4 of the chain has repeat 0, expected at least 1");
+  EXPECT_EQ(reason_or_none(p), "step 4 of the chain has repeat 0, expected at least 1");
   p = good;
   p.steps[7].slot = 1;
-  EXPECT_EQ(refusal(p), "tensor 1 of the chain is loaded and stored; an output must not overlap an input");
+  EXPECT_EQ(reason_or_none(p), "tensor 1 of the chain is loaded and stored; an output must not overlap an input");
   p = good;
   p.steps.push_back(p.steps[7]);
-  EXPECT_EQ(refusal(p), "tensor 2 of the chain is stored twice");
+  EXPECT_EQ(reason_or_none(p), "tensor 2 of the chain is stored twice");
   p = good;
   p.registers = -1;
-  EXPECT_EQ(refusal(p), "expected 0 to 2^20 registers, found -1");
+  EXPECT_EQ(reason_or_none(p), "expected 0 to 2^20 registers, found -1");
 }
 
-TEST(ChainRefusal, nine_axes_run_where_they_can_be_merged_and_are_refused_where_not) {
-  ChainProgram p = sample(2);
+TEST(ChainValidation, nine_axes_are_supported_only_if_they_merge) {
+  ChainProgram p = sample_program(2);
   p.extents.assign(9, 2);
   for (ChainTensor& t : p.tensors) {
     t.strides.clear();
     for (int axis = 8; axis >= 0; --axis) t.strides.push_back(std::int64_t{1} << axis);
   }
-  EXPECT_EQ(refusal(p), "none");
+  EXPECT_EQ(reason_or_none(p), "none");
   for (std::size_t axis = 0; axis < 9; ++axis) p.tensors[0].strides[axis] = std::int64_t{1} << axis;
-  EXPECT_EQ(refusal(p), "the chain has 9 axes that cannot be merged, expected at most 8");
+  EXPECT_EQ(reason_or_none(p), "the chain has 9 axes that cannot be merged, expected at most 8");
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Chains on a CUDA device, queued on the caller's stream. The kernel is generated and compiled once
-// (device/run_generated.h); without a compiler, a kernel interprets the steps. Nothing here allocates or waits. Data
-// pointers are device memory aligned to their elements.
+// Runs chains on a CUDA device, queued on the caller's stream. A kernel is generated and compiled once for each program
+// (device/run_generated.h); without a compiler a kernel interprets the steps. These functions neither allocate device
+// memory nor wait. Data pointers are device memory aligned to their elements.
 #pragma once
 
 #include <optional>

@@ -13,12 +13,14 @@ namespace {
 
 bool is_commutative(ChainOp op) { return op == ChainOp::add || op == ChainOp::multiply; }
 
-struct IndexSpace {  // Index space with merged and ordered axes: strides[axis][tensor].
+struct IndexSpace {
   std::vector<std::int64_t> extents;
-  std::vector<std::vector<std::int64_t>> strides;
+  std::vector<std::vector<std::int64_t>> strides;  // strides[axis][tensor]
 };
 
-IndexSpace merge_index_space(const ChainProgram& program) {
+// Drops axes of extent 1, orders the others by the first output's strides, and merges axes that are contiguous in every
+// tensor.
+IndexSpace merge_axes(const ChainProgram& program) {
   IndexSpace all;
   for (std::size_t axis = 0; axis < program.extents.size(); ++axis) {
     if (program.extents[axis] == 1) continue;
@@ -56,7 +58,7 @@ IndexSpace merge_index_space(const ChainProgram& program) {
 
 std::string step_prefix(std::size_t i) { return "step " + std::to_string(i) + " of the chain "; }
 
-// Returns the error if the number of elements or an element's offset exceeds 63 bits, or if a layout is invalid.
+// Returns an error if the index space or an offset is too large, or if a layout is invalid.
 std::optional<std::string> invalid_sizes_reason(const ChainProgram& p) {
   const auto max_elements = static_cast<double>(std::numeric_limits<std::int64_t>::max() / 16);
   double elements = 1;
@@ -116,7 +118,8 @@ std::optional<std::string> invalid_steps_reason(const ChainProgram& p) {
   return std::nullopt;
 }
 
-// True if elements share memory: sorted by size, each stride must exceed the span of all smaller ones.
+// True if two elements of a tensor may share memory: sorted by size, each stride must exceed the span of the smaller
+// ones.
 bool overlaps_itself(const ChainProgram& p, std::size_t tensor) {
   std::vector<std::pair<std::int64_t, std::int64_t>> axes;  // |stride|, extent
   for (std::size_t i = 0; i < p.extents.size(); ++i)
@@ -130,28 +133,28 @@ bool overlaps_itself(const ChainProgram& p, std::size_t tensor) {
   return false;
 }
 
-// Compiles steps over registers into moves of one group. A value is a step's result. Its location is where it can be
-// read again: a tensor or constant from the start; a kept group once it would be overwritten or is needed as second
-// operand.
+// Compiles steps over registers into operations on the current group. A value is a step's result. Its location says
+// where it can be read again: in a tensor, a constant, or a saved group. A value is saved when it is needed as second
+// operand or before its group is overwritten.
 class ChainCompiler {
  public:
-  ChainCompiler(const ChainProgram& program, ChainCode& code) : program_(program), code_(code) {}
+  ChainCompiler(const ChainProgram& program, LoweredChain& code) : program_(program), code_(code) {}
 
   void compile_steps() {
-    read_values();
+    number_values();
     for (std::size_t at = 0; at < program_.steps.size(); ++at) compile_step(program_.steps[at], operands_[at]);
   }
 
  private:
   struct ValueState {
-    ChainSource location;
-    int uses_left = 0;  // Remaining uses.
+    OperandLocation location;
+    int uses_left = 0;
   };
   struct StepValues {
     int a = -1, b = -1, c = -1, result = -1;  // Value numbers.
   };
 
-  void read_values() {
+  void number_values() {
     std::vector<int> value_in(static_cast<std::size_t>(program_.registers), -1);
     for (const ChainStep& s : program_.steps) {
       StepValues o;
@@ -177,82 +180,85 @@ class ChainCompiler {
 
   void compile_step(const ChainStep& s, StepValues o) {
     if (s.op == ChainOp::load) {
-      value_state(o.result).location = {ChainSource::tensor, s.slot};
+      value_state(o.result).location = {OperandLocation::tensor, s.slot};
     } else if (s.op == ChainOp::constant) {
-      value_state(o.result).location = {ChainSource::constant, static_cast<int>(code_.constants.size())};
+      value_state(o.result).location = {OperandLocation::constant, static_cast<int>(code_.constants.size())};
       code_.constants.push_back(s.constant);
     } else if (s.op == ChainOp::store) {
-      bring_to_group(o.a);
-      code_.moves.push_back({.kind = ChainMove::store_group, .a = {ChainSource::tensor, s.slot}});
-      consume_value(o.a);
+      load_into_group(o.a);
+      code_.operations.push_back({.kind = GroupOperation::store_group, .a = {OperandLocation::tensor, s.slot}});
+      end_use(o.a);
     } else {
       if (is_commutative(s.op) && group_value_ == o.b) std::swap(o.a, o.b);
-      ChainMove apply{.kind = ChainMove::apply, .op = s.op, .repeat = s.repeat};
-      if (o.b >= 0) apply.b = ensure_location(o.b);
-      if (o.c >= 0) apply.c = ensure_location(o.c);
-      bring_to_group(o.a);
+      GroupOperation apply{.kind = GroupOperation::apply, .op = s.op, .repeat = s.repeat};
+      if (o.b >= 0) apply.b = locate_or_save(o.b);
+      if (o.c >= 0) apply.c = locate_or_save(o.c);
+      load_into_group(o.a);
       for (const int v : {o.a, o.b, o.c})
         if (v >= 0) --value_state(v).uses_left;
-      if (value_state(o.a).uses_left > 0) ensure_location(o.a);  // The group is about to be overwritten.
-      if (s.op != ChainOp::negate || s.repeat % 2 != 0) code_.moves.push_back(apply);
+      if (value_state(o.a).uses_left > 0) locate_or_save(o.a);  // The group is about to be overwritten.
+      if (s.op != ChainOp::negate || s.repeat % 2 != 0) code_.operations.push_back(apply);
       for (const int v : {o.a, o.b, o.c})
-        if (v >= 0) release_slot(v);
+        if (v >= 0) release_slot_if_unused(v);
       group_value_ = o.result;
     }
   }
 
-  ChainSource ensure_location(int v) {
-    ChainSource& at = value_state(v).location;
-    if (at.kind != ChainSource::nowhere) return at;  // Otherwise it is the current group.
-    if (free_slots_.empty()) free_slots_.push_back(code_.kept_groups++);
-    at = {ChainSource::kept, free_slots_.back()};
+  // Returns the location of a value. Saves the current group first if the value is only there.
+  OperandLocation locate_or_save(int v) {
+    OperandLocation& at = value_state(v).location;
+    if (at.kind != OperandLocation::nowhere) return at;
+    if (free_slots_.empty()) free_slots_.push_back(code_.saved_groups++);
+    at = {OperandLocation::saved, free_slots_.back()};
     free_slots_.pop_back();
-    code_.moves.push_back({.kind = ChainMove::keep, .a = at});
+    code_.operations.push_back({.kind = GroupOperation::save_group, .a = at});
     return at;
   }
-  void bring_to_group(int v) {
+  void load_into_group(int v) {
     if (group_value_ == v) return;
-    const ChainSource from = ensure_location(v);
-    if (group_value_ >= 0 && value_state(group_value_).uses_left > 0) ensure_location(group_value_);
-    code_.moves.push_back({.kind = ChainMove::load_group, .a = from});
+    const OperandLocation from = locate_or_save(v);
+    if (group_value_ >= 0 && value_state(group_value_).uses_left > 0) locate_or_save(group_value_);
+    code_.operations.push_back({.kind = GroupOperation::load_group, .a = from});
     group_value_ = v;
   }
-  void consume_value(int v) {
+  void end_use(int v) {
     --value_state(v).uses_left;
-    release_slot(v);
+    release_slot_if_unused(v);
   }
-  void release_slot(int v) {
-    ChainSource& at = value_state(v).location;
-    if (value_state(v).uses_left > 0 || at.kind != ChainSource::kept) return;
+  void release_slot_if_unused(int v) {
+    OperandLocation& at = value_state(v).location;
+    if (value_state(v).uses_left > 0 || at.kind != OperandLocation::saved) return;
     free_slots_.push_back(at.index);
     at = {};
   }
 
   const ChainProgram& program_;
-  ChainCode& code_;
+  LoweredChain& code_;
   std::vector<ValueState> values_;
   std::vector<StepValues> operands_;
   std::vector<int> free_slots_;
-  int group_value_ = -1;  // Value in the current group, or -1.
+  int group_value_ = -1;  // Number of the value in the current group, or -1.
 };
 
-// Chooses which tensors are gathered, since steps cannot access them in place, and blocks whose copies fit in the L1.
-void choose_blocks(ChainCode& code) {
+// Marks the tensors that must be gathered, because steps cannot access them in place, and chooses the block shape such
+// that the gathered copies fit in the L1.
+void choose_blocks(LoweredChain& code) {
   const auto last = static_cast<std::size_t>(code.axes - 1);
   const std::int64_t width = code.extents[last];
-  for (const ChainMove& m : code.moves)
-    if (m.kind == ChainMove::store_group) code.tensors[static_cast<std::size_t>(m.a.index)].stored = true;
+  for (const GroupOperation& m : code.operations)
+    if (m.kind == GroupOperation::store_group) code.tensors[static_cast<std::size_t>(m.a.index)].is_stored = true;
   std::int64_t gathered = 0;
-  const bool has_short_rows = width < chain_group;  // A block has several rows, so no tensor is one run.
-  for (ChainAccess& t : code.tensors) {
-    const bool is_uniform = t.strides[last] == 0 && !t.stored;
+  const bool has_short_rows = width < max_group_elements;  // A block has several rows, so no tensor is contiguous.
+  for (LoweredTensor& t : code.tensors) {
+    const bool is_uniform = t.strides[last] == 0 && !t.is_stored;
     t.is_gathered = has_short_rows || (t.strides[last] != 1 && !is_uniform);
     gathered += t.is_gathered ? 1 : 0;
   }
   std::int64_t block = max_block_elements;
   if (gathered > 0) {
     const std::int64_t fits = pool::cache_sizes().l1d / 2 / static_cast<std::int64_t>(sizeof(float)) / gathered;
-    block = std::clamp<std::int64_t>(fits / chain_group * chain_group, chain_group, max_gathered_elements);
+    block = std::clamp<std::int64_t>(fits / max_group_elements * max_group_elements, max_group_elements,
+                                     max_gathered_elements);
   }
   code.columns = std::min(width, block);
   code.rows = has_short_rows ? block / std::max<std::int64_t>(width, 1) : 1;
@@ -269,26 +275,26 @@ std::optional<std::string> invalid_reason(const ChainProgram& program) {
     if (s.op == ChainOp::store && overlaps_itself(program, static_cast<std::size_t>(s.slot)))
       return "tensor " + std::to_string(s.slot) + " of the chain is an output whose elements share memory; expected " +
              "strides that step over each other";
-  const std::size_t axes = merge_index_space(program).extents.size();
+  const std::size_t axes = merge_axes(program).extents.size();
   if (axes > max_chain_axes)
     return "the chain has " + std::to_string(axes) + " axes that cannot be merged, expected at most " +
            std::to_string(max_chain_axes);
   return std::nullopt;
 }
 
-ChainCode lower_chain(const ChainProgram& program) {
-  IndexSpace space = merge_index_space(program);
-  while (space.extents.size() < 2) {  // Adds leading axes, so blocks have rows and columns.
+LoweredChain lower_chain(const ChainProgram& program) {
+  IndexSpace space = merge_axes(program);
+  while (space.extents.size() < 2) {  // Blocks need two axes, rows and columns.
     space.extents.insert(space.extents.begin(), 1);
     space.strides.insert(space.strides.begin(), std::vector<std::int64_t>(program.tensors.size(), 0));
   }
-  ChainCode code;
+  LoweredChain code;
   code.axes = static_cast<int>(space.extents.size());
   code.elements = 1;
   for (const std::int64_t extent : program.extents) code.elements *= extent;
   std::copy(space.extents.begin(), space.extents.end(), code.extents.begin());
   for (std::size_t t = 0; t < program.tensors.size(); ++t) {
-    ChainAccess& access = code.tensors.emplace_back();
+    LoweredTensor& access = code.tensors.emplace_back();
     access.dtype = program.tensors[t].dtype;
     for (std::size_t axis = 0; axis < space.extents.size(); ++axis) access.strides[axis] = space.strides[axis][t];
   }
@@ -297,10 +303,7 @@ ChainCode lower_chain(const ChainProgram& program) {
   return code;
 }
 
-namespace {
-}  // namespace
-
-std::int64_t ChainCode::block_count() const {
+std::int64_t LoweredChain::block_count() const {
   if (elements == 0) return 0;
   const auto last = static_cast<std::size_t>(axes - 1);
   std::int64_t count = ceil_div(extents[last], columns) * ceil_div(extents[last - 1], rows);
@@ -308,26 +311,28 @@ std::int64_t ChainCode::block_count() const {
   return count;
 }
 
-ChainBlock block_at(const ChainCode& code, std::int64_t index) {
+ChainBlock block_at(const LoweredChain& code, std::int64_t index) {
   ChainBlock block;
   const auto last = static_cast<std::size_t>(code.axes - 1);
   const std::int64_t width = code.extents[last], height = code.extents[last - 1];
   const std::int64_t across = ceil_div(width, code.columns), down = ceil_div(height, code.rows);
-  block.at[last] = index % across * code.columns;
+  block.start[last] = index % across * code.columns;
   index /= across;
-  block.at[last - 1] = index % down * code.rows;
+  block.start[last - 1] = index % down * code.rows;
   index /= down;
-  block.rows = std::min<std::int64_t>(code.rows, height - block.at[last - 1]);
-  block.columns = std::min(code.columns, width - block.at[last]);
+  block.rows = std::min<std::int64_t>(code.rows, height - block.start[last - 1]);
+  block.columns = std::min(code.columns, width - block.start[last]);
   for (std::size_t axis = last - 1; axis-- > 0; index /= code.extents[axis])
-    block.at[axis] = index % code.extents[axis];
+    block.start[axis] = index % code.extents[axis];
   return block;
 }
 
-// Kept groups, and for each tensor a block plus a group, since the last group may exceed the block.
-std::int64_t chain_scratch_floats(const ChainCode& code) {
-  std::int64_t floats = code.kept_groups * chain_group;
-  for (const ChainAccess& t : code.tensors) floats += chain_group + (t.is_gathered ? code.rows * code.columns : 0);
+// Scratch holds the saved groups and, for each tensor, a group, and a block if it is gathered. The last group may
+// exceed the block.
+std::int64_t chain_scratch_floats(const LoweredChain& code) {
+  std::int64_t floats = code.saved_groups * max_group_elements;
+  for (const LoweredTensor& t : code.tensors)
+    floats += max_group_elements + (t.is_gathered ? code.rows * code.columns : 0);
   return floats;
 }
 

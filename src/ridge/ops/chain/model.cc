@@ -8,8 +8,9 @@
 namespace ridge::ops {
 namespace {
 
-// Returns the cost of an operation in FLOPs at a CPU's vector peak, measured in cache with ops/function/vector_math.h
-// on AVX2: a cosine costs 54. An instruction counts as two FLOPs (one FMA).
+// Returns the time of a step per element, as the number of FLOPs that the CPU's vector peak executes meanwhile.
+// Measured in cache on AVX2 (ops/function/vector_math.h): a cosine costs 54. An instruction counts as two FLOPs (one
+// FMA).
 int cpu_flops(const ChainStep& step) { return function_info(step.op).cpu_flops * step.repeat; }
 
 }  // namespace
@@ -18,7 +19,7 @@ bool can_approximate(const std::vector<ChainTensor>& tensors, const ChainStep& s
   return step.op != ChainOp::store || dtype_bits(tensors[static_cast<std::size_t>(step.slot)].dtype) <= 16;
 }
 
-double instruction_count(const ChainStep& step, bool approximate) {
+double instructions_per_step(const ChainStep& step, bool approximate) {
   static const auto costs = [] {
     std::array<FunctionCost, function_table.size()> all;
     for (const FunctionInfo& f : function_table) all[static_cast<std::size_t>(f.function)] = function_cost(f.name);
@@ -29,13 +30,13 @@ double instruction_count(const ChainStep& step, bool approximate) {
   return cost.first_call + cost.repeated_call * (step.repeat - 1);
 }
 
-double elements_of(const std::vector<std::int64_t>& extents) {
+double element_count(const std::vector<std::int64_t>& extents) {
   double n = 1;
   for (const std::int64_t extent : extents) n *= static_cast<double>(extent);
   return n;
 }
 
-double bytes_of(const std::vector<ChainTensor>& tensors, const std::vector<std::int64_t>& extents) {
+double total_tensor_bytes(const std::vector<ChainTensor>& tensors, const std::vector<std::int64_t>& extents) {
   double bytes = 0;
   for (const ChainTensor& tensor : tensors) {
     double tensor_bytes = dtype_bits(tensor.dtype) / 8;
@@ -50,12 +51,12 @@ double instruction_count(const ChainProgram& chain) {
   const bool approximate = std::all_of(chain.steps.begin(), chain.steps.end(),
                                        [&](const ChainStep& step) { return can_approximate(chain.tensors, step); });
   double instructions_each = 0;
-  for (const ChainStep& step : chain.steps) instructions_each += instruction_count(step, approximate);
-  return elements_of(chain.extents) * instructions_each;
+  for (const ChainStep& step : chain.steps) instructions_each += instructions_per_step(step, approximate);
+  return element_count(chain.extents) * instructions_each;
 }
 
 double traffic_bytes(const ChainProgram& chain) {
-  return elements_of(chain.extents) == 0 ? 0 : bytes_of(chain.tensors, chain.extents);
+  return element_count(chain.extents) == 0 ? 0 : total_tensor_bytes(chain.tensors, chain.extents);
 }
 
 Result<Forecast> forecast(const ChainProgram& chain, const DeviceNumbers& device) {
@@ -65,7 +66,7 @@ Result<Forecast> forecast(const ChainProgram& chain, const DeviceNumbers& device
 CpuForecast cpu_forecast(const ChainProgram& chain, int) {
   double instructions_each = 0;
   for (const ChainStep& step : chain.steps) instructions_each += cpu_flops(step);
-  return {.kernel = "chain", .vector_flops = elements_of(chain.extents) * instructions_each};
+  return {.kernel = "chain", .vector_flops = element_count(chain.extents) * instructions_each};
 }
 
 }  // namespace ridge::ops

@@ -1,4 +1,4 @@
-// Traffic (each tensor once), instructions and predicted times of pointwise chains.
+// Predicts traffic, instructions and times of pointwise chains.
 #pragma once
 
 #include "ridge/ops/chain/problem.h"
@@ -6,16 +6,16 @@
 
 namespace ridge::ops {
 
-double elements_of(const std::vector<std::int64_t>& extents);
-double bytes_of(const std::vector<ChainTensor>& tensors,
-                const std::vector<std::int64_t>& extents);  // Each tensor once.
+double element_count(const std::vector<std::int64_t>& extents);
+double total_tensor_bytes(const std::vector<ChainTensor>& tensors,
+                          const std::vector<std::int64_t>& extents);  // Counts each tensor once.
 
-// True unless the step stores more than 16 bits. If it holds for all steps, functions use cheaper approximations.
+// True unless the step stores more than 16 bits. If true for all steps, functions use cheaper approximations.
 bool can_approximate(const std::vector<ChainTensor>& tensors, const ChainStep& step);
-// Per element, as in generated CUDA kernels (ops/function/device_math.h).
-double instruction_count(const ChainStep& step, bool approximate);
-double instruction_count(const ChainProgram& chain);  // Counts all elements.
-double traffic_bytes(const ChainProgram& chain);      // Bytes.
+// Returns the instructions per element of a step in generated CUDA kernels (ops/function/device_math.h).
+double instructions_per_step(const ChainStep& step, bool approximate);
+double instruction_count(const ChainProgram& chain);  // Instructions of all elements.
+double traffic_bytes(const ChainProgram& chain);      // Counts each tensor once.
 
 Result<Forecast> forecast(const ChainProgram& chain, const DeviceNumbers& device);
 CpuForecast cpu_forecast(const ChainProgram& chain, int threads);

@@ -1,4 +1,4 @@
-// A pointwise program as a plain struct, independent of its implementation. plan/ lowers statements to it.
+// Defines a pointwise program independently of its implementation. plan/ lowers statements to such programs.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,7 @@
 
 namespace ridge::ops {
 
-// A pointwise program over an index space of extents[0] x ... x extents[last] (row-major). It runs in blocks that stay
-// in the L1; no intermediate goes to memory.
-using ChainOp = Function;  // Elementwise; load and store use `slot`, an index of ChainProgram::tensors.
+using ChainOp = Function;  // An elementwise function, load, store or constant.
 
 struct ChainTensor {
   DType dtype = DType::f32;
@@ -21,16 +19,18 @@ struct ChainTensor {
 struct ChainStep {  // register[result] = op(register[a], register[b], register[c]) in f32.
   ChainOp op;
   int result = 0, a = 0, b = 0, c = 0;
-  int slot = 0;        // For load and store.
-  float constant = 0;  // For op `constant`.
-  int repeat = 1;      // Number of applications, for unary operations.
+  int slot = 0;        // Index of the tensor that `load` or `store` accesses.
+  float constant = 0;  // Value of op `constant`.
+  int repeat = 1;      // Number of times that a unary function is applied.
 };
 
+// A pointwise program over an index space of extents[0] x ... x extents[last] (row-major). No intermediate goes to
+// memory.
 struct ChainProgram {
   std::vector<std::int64_t> extents;
   std::vector<ChainTensor> tensors;
   std::vector<ChainStep> steps;
-  int registers = 0;
+  int registers = 0;  // Number of registers.
 };
 
 }  // namespace ridge::ops

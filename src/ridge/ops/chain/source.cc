@@ -1,6 +1,6 @@
-// Generates a chain's kernel. A thread processes `items_` groups of `width_` adjacent elements along the last axis: it
-// issues all loads before the first value is needed, computes in registers and stores the results. y = gelu(1.3*x +
-// 0.2) in f32 takes four 16-byte loads per thread, the arithmetic and four 16-byte stores.
+// Generates a chain's kernel. A thread processes `items_per_thread_` items of `width_` adjacent elements of the last
+// axis: it issues all loads before it needs the first value, computes in registers and stores the results. y =
+// gelu(1.3*x + 0.2) in f32 takes four 16-byte loads per thread, the arithmetic and four 16-byte stores.
 #include <algorithm>
 #include <cstdlib>
 
@@ -13,12 +13,12 @@ namespace {
 using namespace generated;
 
 constexpr int threads = 256;
-constexpr std::int64_t max_bytes_in_flight = 64;  // Loads in flight per thread.
-constexpr std::int64_t busy_items_per_sm = 2048;  // Per SM; with fewer, a thread takes one item.
+constexpr std::int64_t max_bytes_in_flight = 64;  // Bytes that a thread loads before it waits.
+constexpr std::int64_t busy_items_per_sm = 2048;  // With fewer items per SM a thread processes one item.
 constexpr std::int64_t max_narrow_index = std::int64_t{1} << 30;
 
-// Returns the steps that may be approximate: their value only flows through operations that keep the relative error,
-// and is stored in 16 bits.
+// Returns for each step whether it may be approximate: its value passes only through operations that keep the relative
+// error and is stored in 16 bits.
 std::vector<bool> approximable_steps(const ChainProgram& program) {
   std::vector<bool> approximable(program.steps.size(), true);
   std::vector<std::size_t> producer(static_cast<std::size_t>(program.registers));
@@ -51,19 +51,23 @@ class ChainKernelWriter {
   device::GeneratedKernel write_kernel() {
     if (code_.elements == 0) return {};
     choose_layout();
-    name_arguments();
-    std::string body = "  const Index first = blockIdx.x * Index{" + std::to_string(threads * items_) +
+    write_index_code();
+    std::string body = "  const Index first = blockIdx.x * Index{" + std::to_string(threads * items_per_thread_) +
                        "} + threadIdx.x, items = (Index)" +
-                       arguments_.add_argument(static_cast<std::uint64_t>(count_)) + ";\n";
+                       arguments_.add_argument(static_cast<std::uint64_t>(item_count_)) + ";\n";
     body += write_declarations() + write_loop(write_loads()) + write_loop(write_steps());
     out_.threads = threads;
-    out_.blocks = (count_ + threads * items_ - 1) / (threads * items_);
+    out_.blocks = (item_count_ + threads * items_per_thread_ - 1) / (threads * items_per_thread_);
     out_.source = device::make_kernel_source(out_, device::pointwise_header, wide_indices_, body);
     return std::move(out_);
   }
 
  private:
-  enum class AxisAccess { contiguous, uniform, strided };  // Adjacent elements of the last axis.
+  enum class AxisAccess {
+    contiguous,
+    uniform,
+    strided
+  };  // Distance of adjacent elements of the last axis: 1, 0, other.
   struct TensorSource {
     AxisAccess axis_access = AxisAccess::contiguous;
     int vector_width = 1;
@@ -73,7 +77,7 @@ class ChainKernelWriter {
 
   std::size_t last_axis() const { return static_cast<std::size_t>(code_.axes - 1); }
   std::int64_t column_count() const { return code_.extents[last_axis()]; }
-  int size(std::size_t t) const { return dtype_bits(code_.tensors[t].dtype) / 8; }
+  int element_bytes(std::size_t t) const { return dtype_bits(code_.tensors[t].dtype) / 8; }
 
   void choose_layout() {
     for (const ChainStep& s : program_.steps) {
@@ -84,7 +88,7 @@ class ChainKernelWriter {
     double bytes = 0, max_span = 0;
     for (std::size_t t = 0; t < tensors_.size(); ++t) {
       if (!is_used(t)) continue;
-      double tensor_bytes = size(t), tensor_span = 0;
+      double tensor_bytes = element_bytes(t), tensor_span = 0;
       for (std::size_t axis = 0; axis <= last_axis(); ++axis) {
         const std::int64_t stride = code_.tensors[t].strides[axis];
         if (stride != 0) tensor_bytes *= static_cast<double>(code_.extents[axis]);
@@ -92,22 +96,23 @@ class ChainKernelWriter {
       }
       bytes += tensor_bytes;
       max_span = std::max(max_span, tensor_span);
-      tensors_[t].streamed = tensor_bytes >= static_cast<double>(code_.elements) * size(t);
+      tensors_[t].streamed = tensor_bytes >= static_cast<double>(code_.elements) * element_bytes(t);
     }
     for (std::size_t t = 0; t < tensors_.size(); ++t)
-      tensors_[t].streamed &= bytes > static_cast<double>(streamed_bytes);
+      tensors_[t].streamed &= bytes > static_cast<double>(min_streaming_bytes);
     choose_width();
-    count_ = (column_count() + width_ - 1) / width_;
-    for (std::size_t axis = 0; axis < last_axis(); ++axis) count_ *= code_.extents[axis];
-    wide_indices_ = max_span >= static_cast<double>(max_narrow_index) || count_ >= max_narrow_index;
+    item_count_ = (column_count() + width_ - 1) / width_;
+    for (std::size_t axis = 0; axis < last_axis(); ++axis) item_count_ *= code_.extents[axis];
+    wide_indices_ = max_span >= static_cast<double>(max_narrow_index) || item_count_ >= max_narrow_index;
     std::int64_t bytes_in_flight = 0;
     for (std::size_t t = 0; t < tensors_.size(); ++t)
-      if (tensors_[t].loaded && tensors_[t].axis_access != AxisAccess::uniform) bytes_in_flight += width_ * size(t);
-    items_ = count_ < busy_items_per_sm * multiprocessors_
-                 ? 1
-                 : static_cast<int>(std::clamp<std::int64_t>(
-                       max_bytes_in_flight / std::max<std::int64_t>(bytes_in_flight, 1), 1, 4));
-    if (items_ == 3) items_ = 2;
+      if (tensors_[t].loaded && tensors_[t].axis_access != AxisAccess::uniform)
+        bytes_in_flight += width_ * element_bytes(t);
+    items_per_thread_ = item_count_ < busy_items_per_sm * multiprocessors_
+                            ? 1
+                            : static_cast<int>(std::clamp<std::int64_t>(
+                                  max_bytes_in_flight / std::max<std::int64_t>(bytes_in_flight, 1), 1, 4));
+    if (items_per_thread_ == 3) items_per_thread_ = 2;
   }
 
   bool is_used(std::size_t t) const { return tensors_[t].loaded || tensors_[t].stored; }
@@ -117,18 +122,19 @@ class ChainKernelWriter {
     return step == 0 ? AxisAccess::uniform : AxisAccess::strided;
   }
 
-  // Chooses the width of the widest vector access along the last axis.
+  // Chooses for each tensor the width of vector accesses along the last axis; width_ is the largest.
   void choose_width() {
     for (std::size_t t = 0; t < tensors_.size(); ++t) {
       if (!is_used(t)) continue;
-      const ChainAccess& access = code_.tensors[t];
+      const LoweredTensor& access = code_.tensors[t];
       const std::int64_t step = column_count() == 1 ? 0 : access.strides[last_axis()];
       tensors_[t].axis_access = choose_axis_access(step, tensors_[t].stored);
       if (tensors_[t].axis_access != AxisAccess::contiguous) continue;
       std::vector<std::int64_t> strides;
       for (std::size_t axis = 0; axis < last_axis(); ++axis)
         if (code_.extents[axis] > 1) strides.push_back(access.strides[axis]);
-      tensors_[t].vector_width = generated::vector_width(data_[t], access.dtype, strides, vector_bytes / size(t));
+      tensors_[t].vector_width =
+          generated::vector_width(data_[t], access.dtype, strides, vector_bytes / element_bytes(t));
       width_ = std::max(width_, tensors_[t].vector_width);
     }
     while (width_ > column_count()) width_ /= 2;
@@ -136,7 +142,7 @@ class ChainKernelWriter {
     ragged_ = column_count() % width_ != 0;
   }
 
-  void name_arguments() {
+  void write_index_code() {
     for (std::size_t t = 0; t < tensors_.size(); ++t) {
       if (!is_used(t)) continue;
       tensors_[t].data = arguments_.add_argument(data_[t]);
@@ -151,7 +157,7 @@ class ChainKernelWriter {
         add("(Offset)column * " + arguments_.add_signed_argument(code_.tensors[t].strides[last_axis()]));
       if (at.empty()) at = "0";
     }
-    // Indices of an item: its column, and its index along each other axis.
+    // The code computes an item's column and its index along each other axis.
     const std::int64_t chunks = (column_count() + width_ - 1) / width_;
     std::string rest = "item";
     index_code_ =
@@ -176,14 +182,14 @@ class ChainKernelWriter {
   }
 
   std::string write_loop(const std::string& inside) const {
-    return "#pragma unroll\n  for (int u = 0; u < " + std::to_string(items_) + "; ++u) {\n" + index_code_ + inside +
-           "  }\n";
+    return "#pragma unroll\n  for (int u = 0; u < " + std::to_string(items_per_thread_) + "; ++u) {\n" + index_code_ +
+           inside + "  }\n";
   }
-  std::string pack_type(std::size_t t) const {
-    return "<" + std::string(form_name(code_.tensors[t].dtype)) + ", " + std::to_string(width_);
+  std::string pack_template_args(std::size_t t) const {
+    return "<" + std::string(number_format_name(code_.tensors[t].dtype)) + ", " + std::to_string(width_);
   }
-  std::string access_type(std::size_t t) const {
-    return pack_type(t) + ", " + std::to_string(tensors_[t].vector_width) +
+  std::string access_template_args(std::size_t t) const {
+    return pack_template_args(t) + ", " + std::to_string(tensors_[t].vector_width) +
            (tensors_[t].streamed ? ", CachePolicy::streamed>" : ", CachePolicy::cached>");
   }
   std::string count_argument() const { return ragged_ ? ", count" : ""; }
@@ -192,9 +198,9 @@ class ChainKernelWriter {
     std::string out;
     for (std::size_t t = 0; t < tensors_.size(); ++t) {
       if (!tensors_[t].loaded) continue;
-      const std::string name = " x" + std::to_string(t) + "[" + std::to_string(items_) + "]";
+      const std::string name = " x" + std::to_string(t) + "[" + std::to_string(items_per_thread_) + "]";
       switch (tensors_[t].axis_access) {
-        case AxisAccess::contiguous: out += "  Pack" + pack_type(t) + ">" + name + ";\n"; break;
+        case AxisAccess::contiguous: out += "  Pack" + pack_template_args(t) + ">" + name + ";\n"; break;
         case AxisAccess::uniform: out += "  float" + name + ";\n"; break;
         case AxisAccess::strided: out += "  float" + name + "[" + std::to_string(width_) + "];\n"; break;
       }
@@ -207,10 +213,11 @@ class ChainKernelWriter {
     for (std::size_t t = 0; t < tensors_.size(); ++t) {
       const TensorSource& x = tensors_[t];
       if (!x.loaded) continue;
-      const std::string to = "x" + std::to_string(t) + "[u]", dtype = std::string(form_name(code_.tensors[t].dtype));
+      const std::string to = "x" + std::to_string(t) + "[u]",
+                        dtype = std::string(number_format_name(code_.tensors[t].dtype));
       if (x.axis_access == AxisAccess::contiguous)
-        out += "    " + to + " = read" + (ragged_ ? "_some" : "") + access_type(t) + "(" + x.data + ", " + x.offset +
-               count_argument() + ");\n";
+        out += "    " + to + " = read" + (ragged_ ? "_some" : "") + access_template_args(t) + "(" + x.data + ", " +
+               x.offset + count_argument() + ");\n";
       else if (x.axis_access == AxisAccess::uniform)
         out += "    " + to + " = read_one<" + dtype + ">(" + x.data + ", " + x.offset + ");\n";
       else
@@ -220,7 +227,7 @@ class ChainKernelWriter {
     }
     return out;
   }
-  std::string stride_expression(std::size_t t) const {  // The stride's expression within the offset.
+  std::string stride_expression(std::size_t t) const {  // Returns the last axis' stride, the last term of the offset.
     return tensors_[t].offset.substr(tensors_[t].offset.rfind("(Offset)a.word"));
   }
 
@@ -237,7 +244,7 @@ class ChainKernelWriter {
         const std::string y = "y" + std::to_string(t);
         outs += "    float " + y + "[" + width + "];\n";
         inside += "      " + y + "[i] = " + in(s.a) + ";\n";
-        stores += store(t, y);
+        stores += write_store(t, y);
         continue;
       }
       const std::string value = "v" + std::to_string(i);
@@ -255,31 +262,33 @@ class ChainKernelWriter {
     }
     return outs + "#pragma unroll\n    for (int i = 0; i < " + width + "; ++i) {\n" + inside + "    }\n" + stores;
   }
-  std::string store(std::size_t t, const std::string& y) const {
+  std::string write_store(std::size_t t, const std::string& y) const {
     const TensorSource& x = tensors_[t];
     if (x.axis_access == AxisAccess::contiguous)
-      return "    write" + access_type(t) + "(" + x.data + ", " + x.offset + ", " + y + count_argument() + ");\n";
+      return "    write" + access_template_args(t) + "(" + x.data + ", " + x.offset + ", " + y + count_argument() +
+             ");\n";
     return "#pragma unroll\n    for (int i = 0; i < " + std::to_string(width_) + "; ++i)\n      " +
-           (ragged_ ? "if (i < count) " : "") + "write_one<" + std::string(form_name(code_.tensors[t].dtype)) + ">(" +
-           x.data + ", " + x.offset + " + i * " + stride_expression(t) + ", " + y + "[i]);\n";
+           (ragged_ ? "if (i < count) " : "") + "write_one<" + std::string(number_format_name(code_.tensors[t].dtype)) +
+           ">(" + x.data + ", " + x.offset + " + i * " + stride_expression(t) + ", " + y + "[i]);\n";
   }
 
   const ChainProgram& program_;
   std::span<void* const> data_;
   int multiprocessors_;
-  const ChainCode code_;
+  const LoweredChain code_;
   device::GeneratedKernel out_;
   ArgumentWords arguments_;
   std::vector<TensorSource> tensors_;
   std::string index_code_;
-  std::int64_t count_ = 0;  // Items.
-  int width_ = 1, items_ = 1;
+  std::int64_t item_count_ = 0;
+  int width_ = 1, items_per_thread_ = 1;
   bool ragged_ = false, wide_indices_ = false;
 };
 
 }  // namespace
 
-device::GeneratedKernel generate(const ChainProgram& program, std::span<void* const> tensors, int multiprocessors) {
+device::GeneratedKernel generate_chain_kernel(const ChainProgram& program, std::span<void* const> tensors,
+                                              int multiprocessors) {
   return ChainKernelWriter(program, tensors, multiprocessors).write_kernel();
 }
 

@@ -5,7 +5,7 @@
 
 namespace ridge::ops::generated {
 
-std::string_view form_name(DType dtype) {
+std::string_view number_format_name(DType dtype) {
   if (dtype == DType::f32) return "NumberFormat::f32";
   return dtype == DType::bf16 ? "NumberFormat::bf16" : "NumberFormat::f16";
 }

@@ -1,4 +1,4 @@
-// Tests generated kernels. If NVRTC is found, they are compiled, which needs no device.
+// Tests generated kernels. If NVRTC is found, the test compiles them, which needs no device.
 #include "ridge/ops/chain/source.h"
 #include "ridge/ops/rows/source.h"
 
@@ -9,22 +9,22 @@
 namespace ridge::ops {
 namespace {
 
-// y = silu(x)*u over n elements; only the alignment of addresses matters.
-device::GeneratedKernel gate(std::int64_t n, DType dtype, std::uintptr_t place = 4096) {
+// Returns the kernel of y = silu(x)*u over n elements whose tensors are at `address`.
+device::GeneratedKernel gate_kernel(std::int64_t n, DType dtype, std::uintptr_t address = 4096) {
   const ChainTensor flat{dtype, {1}};
   const std::vector<ChainStep> steps{{.op = ChainOp::load, .result = 0, .slot = 0},
                                      {.op = ChainOp::silu, .result = 0, .a = 0},
                                      {.op = ChainOp::load, .result = 1, .slot = 1},
                                      {.op = ChainOp::multiply, .result = 0, .a = 0, .b = 1},
                                      {.op = ChainOp::store, .a = 0, .slot = 2}};
-  void* const at = reinterpret_cast<void*>(place);
+  void* const at = reinterpret_cast<void*>(address);
   const std::vector<void*> data{at, at, at};
-  return generate({{n}, {flat, flat, flat}, steps, 2}, data, 132);
+  return generate_chain_kernel({{n}, {flat, flat, flat}, steps, 2}, data, 132);
 }
 
-constexpr device::MultiprocessorLimits an_h100{132, 65536, 228 << 10, 1 << 10};
+constexpr device::MultiprocessorLimits h100_limits{132, 65536, 228 << 10, 1 << 10};
 
-device::GeneratedKernel rows_of(RowFunction function, std::int64_t columns, DType dtype = DType::bf16) {
+device::GeneratedKernel row_kernel(RowFunction function, std::int64_t columns, DType dtype = DType::bf16) {
   RowProblem p;
   p.function = function;
   p.rows = 1000;
@@ -32,26 +32,26 @@ device::GeneratedKernel rows_of(RowFunction function, std::int64_t columns, DTyp
   p.x = p.y = p.dy = {dtype, columns};
   const RowProgram program = make_row_program(p, false);
   const std::vector<void*> data(program.tensors.size(), reinterpret_cast<void*>(std::uintptr_t{4096}));
-  return generate_row_kernel(program, data, an_h100);
+  return generate_row_kernel(program, data, h100_limits);
 }
-device::GeneratedKernel softmax(std::int64_t columns, DType dtype = DType::bf16) {
-  return rows_of(RowFunction::softmax, columns, dtype);
-}
-
-TEST(GeneratedTest, OneTextServesManySizes) {
-  EXPECT_EQ(gate(1 << 20, DType::f32).source, gate((1 << 20) + 4096, DType::f32).source);
-  EXPECT_NE(gate(1 << 20, DType::f32).source, gate(1 << 20, DType::bf16).source);
-  EXPECT_NE(gate(1 << 20, DType::f32).source, gate(1 << 20, DType::f32, 4100).source);  // no vector loads
+device::GeneratedKernel softmax_kernel(std::int64_t columns, DType dtype = DType::bf16) {
+  return row_kernel(RowFunction::softmax, columns, dtype);
 }
 
-TEST(GeneratedTest, NothingIsLaunchedForNothing) { EXPECT_EQ(gate(0, DType::f32).blocks, 0); }
+TEST(GeneratedTest, SourceDoesNotDependOnTheSize) {
+  EXPECT_EQ(gate_kernel(1 << 20, DType::f32).source, gate_kernel((1 << 20) + 4096, DType::f32).source);
+  EXPECT_NE(gate_kernel(1 << 20, DType::f32).source, gate_kernel(1 << 20, DType::bf16).source);
+  EXPECT_NE(gate_kernel(1 << 20, DType::f32).source, gate_kernel(1 << 20, DType::f32, 4100).source);  // no vector loads
+}
 
-TEST(GeneratedTest, LongRowsTakeAClusterAndTooLongOnesAreRefused) {
-  EXPECT_EQ(softmax(1024).cluster_blocks, 1);
-  EXPECT_GT(softmax(131072).cluster_blocks, 1);
-  EXPECT_TRUE(softmax(131072).persistent);
-  EXPECT_EQ(softmax(16384).cluster_blocks, 1);
-  EXPECT_FALSE(softmax(16384).persistent);
+TEST(GeneratedTest, EmptyChainsLaunchNoBlocks) { EXPECT_EQ(gate_kernel(0, DType::f32).blocks, 0); }
+
+TEST(GeneratedTest, LongRowsUseClustersAndTooLongRowsAreInvalid) {
+  EXPECT_EQ(softmax_kernel(1024).cluster_blocks, 1);
+  EXPECT_GT(softmax_kernel(131072).cluster_blocks, 1);
+  EXPECT_TRUE(softmax_kernel(131072).persistent);
+  EXPECT_EQ(softmax_kernel(16384).cluster_blocks, 1);
+  EXPECT_FALSE(softmax_kernel(16384).persistent);
   RowProblem p;
   p.rows = 1;
   p.columns = std::int64_t{1} << 30;
@@ -60,7 +60,7 @@ TEST(GeneratedTest, LongRowsTakeAClusterAndTooLongOnesAreRefused) {
 }
 
 // A thread has 128 registers.
-TEST(GeneratedTest, LanesHoldLessOfEachValueWhereManyAreAlive) {
+TEST(GeneratedTest, LanesHoldFewerElementsIfMoreValuesAreLive) {
   const auto of = [](int inputs) {
     RowProgramBuilder b({7}, 1000);
     std::vector<int> values;
@@ -76,38 +76,40 @@ TEST(GeneratedTest, LanesHoldLessOfEachValueWhereManyAreAlive) {
   EXPECT_EQ(of(5), 8);
 }
 
-TEST(GeneratedTest, ClustersFetchTheNextRowWhereVectorsAreWholeAndRegistersAreLeft) {
+TEST(GeneratedTest, ClustersPrefetchTheNextRowIfRowsAreAlignedAndRegistersSuffice) {
   const auto fetches = [](const device::GeneratedKernel& kernel) {
     return kernel.source.find("at.next_row(row))") != std::string::npos;
   };
-  const auto rmsnorm = [](std::int64_t columns, DType dtype) { return rows_of(RowFunction::rmsnorm, columns, dtype); };
+  const auto rmsnorm = [](std::int64_t columns, DType dtype) {
+    return row_kernel(RowFunction::rmsnorm, columns, dtype);
+  };
   EXPECT_TRUE(fetches(rmsnorm(131072, DType::bf16)));
   EXPECT_TRUE(fetches(rmsnorm(20008, DType::bf16)));
   EXPECT_FALSE(fetches(rmsnorm(8192, DType::bf16)));
   EXPECT_EQ(rmsnorm(131072, DType::bf16).shared_bytes, 0);
 }
 
-TEST(GeneratedTest, RowsThatBeginAnywhereAndSomeTextsComeByWayOfSharedMemory) {
-  const auto ahead = [](const device::GeneratedKernel& kernel) {  // Rows in flight.
+TEST(GeneratedTest, UnalignedRowsAndSomeFunctionsUseSharedMemory) {
+  const auto rows_in_flight = [](const device::GeneratedKernel& kernel) {
     const std::size_t at = kernel.source.find("wait_for_all_but<");
     return at == std::string::npos ? 0 : kernel.source[at + 17] - '0';
   };
-  EXPECT_EQ(ahead(softmax(131072)), 3);
-  EXPECT_EQ(softmax(131072).shared_bytes, 3 * 32768);
-  EXPECT_EQ(ahead(softmax(131072, DType::f32)), 1);
-  EXPECT_EQ(ahead(softmax(20001)), 3);
-  EXPECT_TRUE(softmax(20001).persistent);
-  EXPECT_EQ(ahead(rows_of(RowFunction::rmsnorm_gradient, 131072)), 3);
+  EXPECT_EQ(rows_in_flight(softmax_kernel(131072)), 3);
+  EXPECT_EQ(softmax_kernel(131072).shared_bytes, 3 * 32768);
+  EXPECT_EQ(rows_in_flight(softmax_kernel(131072, DType::f32)), 1);
+  EXPECT_EQ(rows_in_flight(softmax_kernel(20001)), 3);
+  EXPECT_TRUE(softmax_kernel(20001).persistent);
+  EXPECT_EQ(rows_in_flight(row_kernel(RowFunction::rmsnorm_gradient, 131072)), 3);
   for (const device::GeneratedKernel& kernel :
-       {softmax(8192), softmax(20001, DType::f32), rows_of(RowFunction::log_sum_exp, 20001),
-        rows_of(RowFunction::layernorm_gradient, 131072)}) {
-    EXPECT_EQ(ahead(kernel), 0);
+       {softmax_kernel(8192), softmax_kernel(20001, DType::f32), row_kernel(RowFunction::log_sum_exp, 20001),
+        row_kernel(RowFunction::layernorm_gradient, 131072)}) {
+    EXPECT_EQ(rows_in_flight(kernel), 0);
     EXPECT_EQ(kernel.shared_bytes, 0);
   }
 }
 
-// Unaligned rows are loaded when needed if shared memory cannot hold one, or if all rows are the same.
-TEST(GeneratedTest, RowsThatBeginAnywhereAreNeverHeldAheadInRegisters) {
+// Unaligned rows are loaded when they are needed if shared memory cannot hold a row or if there is only one row.
+TEST(GeneratedTest, UnalignedRowsAreNotPrefetchedIntoRegisters) {
   const auto softmax_of = [](std::int64_t rows, std::int64_t columns, std::vector<DType> dtypes, int steps,
                              unsigned at) {
     RowProgramBuilder b({rows}, columns);
@@ -118,7 +120,7 @@ TEST(GeneratedTest, RowsThatBeginAnywhereAreNeverHeldAheadInRegisters) {
     b.store(b.apply_row_function(RowFunction::softmax, x), b.add_tensor(first));
     const RowProgram program = b.finish();
     const std::vector<void*> data(program.tensors.size(), reinterpret_cast<void*>(std::uintptr_t{4096 + at}));
-    return generate_row_kernel(program, data, an_h100);
+    return generate_row_kernel(program, data, h100_limits);
   };
   const std::vector<DType> many(8, DType::bf16), wide(3, DType::f32);
   for (const device::GeneratedKernel& kernel :
@@ -132,34 +134,36 @@ TEST(GeneratedTest, RowsThatBeginAnywhereAreNeverHeldAheadInRegisters) {
   EXPECT_GT(softmax_of(1000, 120001, {}, 300, 0).shared_bytes, 0);
 }
 
-TEST(GeneratedTest, FunctionsOfRowsAreTheirTexts) {
-  EXPECT_NE(softmax(1024).source.find("at.run_row_kernel<ops::Softmax<float, float>, 0>(v0, "), std::string::npos);
-  EXPECT_NE(rows_of(RowFunction::layernorm, 1024)
+TEST(GeneratedTest, RowFunctionsCallTheirKernelClasses) {
+  EXPECT_NE(softmax_kernel(1024).source.find("at.run_row_kernel<ops::Softmax<float, float>, 0>(v0, "),
+            std::string::npos);
+  EXPECT_NE(row_kernel(RowFunction::layernorm, 1024)
                 .source.find("at.run_row_kernel<ops::Layernorm<float, float, float>, 0>(v0, "),
             std::string::npos);
 }
 
-TEST(GeneratedTest, ProgramsWithNothingAlongTheirRowsAreRefused) {
+TEST(GeneratedTest, ProgramsWithoutReductionsAreInvalid) {
   RowProgramBuilder b({7}, 10);
   b.store(b.load(b.add_tensor({DType::f32, {10, 1}})), b.add_tensor({DType::f32, {10, 1}}));
   EXPECT_EQ(invalid_reason(b.finish()), "no step reduces its rows; such a program is a chain");
 }
 
-TEST(GeneratedTest, RowsOfStridedColumnsAreRefused) {
+TEST(GeneratedTest, StridedColumnsAreInvalid) {
   RowProgramBuilder b({7}, 10);
   b.store(b.apply_row_function(RowFunction::softmax, b.load(b.add_tensor({DType::f32, {1, 7}}))),
           b.add_tensor({DType::f32, {10, 1}}));
   EXPECT_EQ(invalid_reason(b.finish()), "expected contiguous columns, found a stride of 7");
 }
 
-TEST(GeneratedTest, TextsCompile) {
+TEST(GeneratedTest, GeneratedSourcesCompile) {
   if (!device::find_nvrtc()) GTEST_SKIP() << device::find_nvrtc().error().message;
   for (const device::GeneratedKernel& kernel :
-       {gate(1001, DType::f16), gate(1 << 28, DType::bf16), softmax(1001), softmax(20001), softmax(131072),
-        rows_of(RowFunction::rmsnorm, 33, DType::f32), rows_of(RowFunction::rmsnorm, 131072, DType::f32),
-        rows_of(RowFunction::layernorm, 20001), rows_of(RowFunction::layernorm, 131072),
-        rows_of(RowFunction::log_sum_exp, 1000), rows_of(RowFunction::softmax_gradient, 4096),
-        rows_of(RowFunction::rmsnorm_gradient, 20001), rows_of(RowFunction::layernorm_gradient, 131072)}) {
+       {gate_kernel(1001, DType::f16), gate_kernel(1 << 28, DType::bf16), softmax_kernel(1001), softmax_kernel(20001),
+        softmax_kernel(131072), row_kernel(RowFunction::rmsnorm, 33, DType::f32),
+        row_kernel(RowFunction::rmsnorm, 131072, DType::f32), row_kernel(RowFunction::layernorm, 20001),
+        row_kernel(RowFunction::layernorm, 131072), row_kernel(RowFunction::log_sum_exp, 1000),
+        row_kernel(RowFunction::softmax_gradient, 4096), row_kernel(RowFunction::rmsnorm_gradient, 20001),
+        row_kernel(RowFunction::layernorm_gradient, 131072)}) {
     const auto code = device::compile_to_cubin(kernel.source);
     ASSERT_TRUE(code) << code.error().message << "\n" << kernel.source;
     EXPECT_TRUE(

@@ -1,8 +1,8 @@
 // Elementary functions on a CUDA device. nvcc and NVRTC (for kernels generated at run time) compile this same source,
 // so results are identical to the bit; it therefore has no includes and uses no names from elsewhere. Errors are in
 // units in the last place (ulp) of the exact value for the f32 argument: at most 2 for exp, log, cos, sin, tanh, sqrt,
-// abs and arithmetic, which are CUDA's; for the others as stated at each, which tests/gpu/functions.cu checks. NaN
-// gives NaN, infinities give the limits.
+// abs and arithmetic, which are CUDA's; otherwise as stated at the function. tests/gpu/functions.cu checks the errors.
+// NaN gives NaN, infinities give the limits.
 #pragma once
 
 namespace ridge::ops::device_math {
@@ -15,7 +15,7 @@ RIDGE_FN float approx_reciprocal(float x) {  // error 1 ulp for normal numbers
   return y;
 }
 
-RIDGE_FN float max(float a, float b) {  // NaN if either is
+RIDGE_FN float max(float a, float b) {  // returns NaN if either operand is NaN
   float y;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
   return y;
@@ -25,7 +25,7 @@ RIDGE_FN float min(float a, float b) {
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
   return y;
 }
-RIDGE_FN float approx_exp2(float x) {  // keeps subnormals: e^-x may be multiplied by a large factor
+RIDGE_FN float approx_exp2(float x) {  // does not flush subnormals, which may be multiplied by a large factor
   float y;
   asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
@@ -92,7 +92,7 @@ RIDGE_FN float gelu_tanh(float x) {
   return multiply_by_logistic(x, v, fmaf(x, rest, fmaf(x, t, -v)));
 }
 
-RIDGE_FN float relu(float x) { return x < 0 ? 0 : x; }  // NaN gives NaN
+RIDGE_FN float relu(float x) { return x < 0 ? 0 : x; }
 RIDGE_FN float rsqrt(float x) { return rsqrtf(x); }
 RIDGE_FN float negate(float x) { return -x; }
 RIDGE_FN float abs(float x) { return fabsf(x); }
@@ -173,8 +173,8 @@ template <int times> RIDGE_FN float repeated_cos(float x) {
   return x;
 }
 
-// Variants for results that are stored in 16 bits, with at most two thirds of the instructions: relative error at most
-// 2^-18, or 2^-14 for results below 2^-24, which only bf16 can represent.
+// Variants for results that are stored in 16 bits, with at most two thirds of the instructions. The relative error is
+// at most 2^-18, or 2^-14 for results below 2^-24, which only bf16 can represent.
 RIDGE_FN float gelu_16(float x) {
   const float t = min(fabsf(x), 15.0f), e = approx_exp2(t * t * -0.72134752f),
               u = approx_reciprocal(fmaf(t, 0.35f, 1.0f));
@@ -239,7 +239,7 @@ RIDGE_FN float mish(float x) {
 
 }  // namespace ridge::ops::device_math
 
-// Overloads that select the function by its row of the table; kernels compiled at run time call functions by row name.
+// Overloads that select a function by its entry of function_table; kernels compiled at run time call functions by name.
 #if !defined(__CUDACC_RTC__)
 #include "ridge/base/function.h"
 

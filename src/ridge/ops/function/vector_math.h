@@ -26,7 +26,7 @@ template <class V> V abs(V x) { return as_float(as_int(x) & V::Int::broadcast(IN
 
 #if !defined(__AVX512F__)
 // Returns a * 2^n. It multiplies in two steps, so that neither factor overflows or underflows for n in -252 … 252.
-template <class V> V scale(V a, V n) {
+template <class V> V scale_by_pow2(V a, V n) {
   const auto k = to_int(n), half = shift_right<1>(k), one = V::Int::broadcast(127);
   return a * as_float(shift_left<23>(half + one)) * as_float(shift_left<23>(k - half + one));
 }
@@ -39,10 +39,11 @@ template <class V> [[gnu::always_inline]] inline V round_product(V x, float y) {
 
 template <class V> struct ScaledFloat {  // the number mantissa * 2^exponent
   V mantissa, exponent;
-  V value() const { return scale(mantissa, exponent); }
+  V value() const { return scale_by_pow2(mantissa, exponent); }
 };
 
-// Returns r of x = n*ln 2 + r. x is clamped to -150 … 89: e^x of either end is 0 or infinite as a float.
+// Returns r and sets n such that x = n*ln 2 + r. x is first clamped to -150 … 89, where e^x is 0 or infinite as a
+// float.
 template <class V> V reduce_by_ln2(V x, V& n) {
   x = lane_max(broadcast<V>(-150), lane_min(broadcast<V>(89), x));  // both return the second operand, x, if x is NaN
   n = round_product(x, 1.44269502f);
@@ -51,14 +52,15 @@ template <class V> V reduce_by_ln2(V x, V& n) {
 template <class V> V exp_polynomial(V r) {  // Returns (e^r - 1 - r) / r^2.
   return horner(r, 0.49999994f, 0.166665122f, 0.0416682996f, 0.00836982392f, 0.0013820614f);
 }
+// Returns e^x as a mantissa and a power of two.
 template <class V> ScaledFloat<V> exp_scaled(V x) {
   V n;
   const V r = reduce_by_ln2(x, n);
   return {fma(exp_polynomial(r), r * r, r) + broadcast<V>(1), n};
 }
-// e^(x + low) = (1 + rest) * 2^exponent for x in -250 … 0, where low is the rounding error of x. 1 + rest has more bits
-// than a float; q * e^x is fma(q, rest, q) scaled by 2^exponent.
+// The number (1 + rest) * 2^exponent. 1 + rest has more bits than a float; q * (1 + rest) is fma(q, rest, q).
 template <class V> struct ExpParts { V rest, exponent; };
+// Returns e^(x + low) for x in -250 … 0, where low is the rounding error of x.
 template <class V> [[gnu::always_inline]] inline ExpParts<V> exp_parts(V x, V low) {
   const V n = round_product(x, 1.44269502f);
   const V r = fma(n, broadcast<V>(-0.693147182f), x) + fma(n, broadcast<V>(1.90465421e-09f), low);
@@ -67,11 +69,10 @@ template <class V> [[gnu::always_inline]] inline ExpParts<V> exp_parts(V x, V lo
 
 template <class V> V exp(V x) { return exp_scaled(x).value(); }
 
-// Returns 2^64 e^x for x <= 0, for rows that are divided by their own sum. With the factor 2^64 every power that
-// affects a quotient is a normal float. So one shift makes the power of two (the low bits of the sum are n + 64 + 127,
-// 127 being the exponent bias) and one fma scales by it: 13 AVX2 instructions instead of the 22 that subnormal results
-// need. NaN gives NaN. Relative error 2^-21: ln 2 in one float costs 2.7e-9 of x; x, a difference of two floats,
-// already has 6e-8.
+// Returns 2^64 e^x for x <= 0, for rows that are divided by their own sum (softmax). With the factor 2^64 no power that
+// affects a quotient is subnormal. So one shift makes the power of two (the low bits of t are n + 64 + 127; 127 is the
+// exponent bias) and one fma scales by it: 13 AVX2 instructions instead of 22. NaN gives NaN. The relative error is
+// 2^-21; ln 2 in one float adds 2.7e-9 of x, less than the 6e-8 that x has as a difference of two floats.
 template <class V> [[gnu::always_inline]] inline V exp_times_2_64(V x) {
   x = lane_max(broadcast<V>(-130), x);
   const V integer = broadcast<V>(0x1.8p23f + 64 + 127), t = fma(x, broadcast<V>(1.44269502f), integer);
@@ -165,8 +166,8 @@ template <class V> ReducedAngle<V> reduce_angle(V x) {
   return {r, q};
 }
 
-// Returns sin(quarters * pi/2 + rest).
-template <class V> V sin_of_angle(const ReducedAngle<V>& angle) {
+// Returns sin(angle.quarters * pi/2 + angle.rest).
+template <class V> V sin_of_reduced_angle(const ReducedAngle<V>& angle) {
   const V r = angle.rest, s = r * r;
   const V sin = fma(r * s, horner(s, -0.166666538f, 0.00833209977f, -0.000195065106f), r);
   const V cos = fma(s * s, horner(s, 0.0416666418f, -0.00138871302f, 2.44120856e-05f),
@@ -175,11 +176,11 @@ template <class V> V sin_of_angle(const ReducedAngle<V>& angle) {
   return as_float(as_int(value) ^ shift_left<30>(angle.quarters & V::Int::broadcast(2)));
 }
 template <class V> V sin(V x) {
-  return select(x == broadcast<V>(0), x, sin_of_angle(reduce_angle(x)));
+  return select(x == broadcast<V>(0), x, sin_of_reduced_angle(reduce_angle(x)));
 }  // returns -0 for -0
 template <class V> V cos(V x) {
   const ReducedAngle<V> angle = reduce_angle(x);
-  return sin_of_angle(ReducedAngle<V>{angle.rest, angle.quarters + V::Int::broadcast(1)});
+  return sin_of_reduced_angle(ReducedAngle<V>{angle.rest, angle.quarters + V::Int::broadcast(1)});
 }
 
 template <class V> V tanh(V x) {
@@ -194,24 +195,24 @@ template <class V> V tanh(V x) {
 template <class V> V sigmoid(V x) {  // 1/(1 + e) or e/(1 + e) with e = e^-|x|
   const ScaledFloat<V> e = exp_scaled(negate(abs(x)));
   const auto negative = x < broadcast<V>(0);
-  return scale(select(negative, e.mantissa, broadcast<V>(1)) / (broadcast<V>(1) + e.value()),
-               select(negative, e.exponent, broadcast<V>(0)));
+  return scale_by_pow2(select(negative, e.mantissa, broadcast<V>(1)) / (broadcast<V>(1) + e.value()),
+                       select(negative, e.exponent, broadcast<V>(0)));
 }
 
 // Returns relu(x) - tail * 2^exponent. silu and gelu differ from relu by a tail that depends on |x| only. The result is
 // exactly -tail for x < 0, and -0 for -0 and -infinity.
 template <class V> V relu_minus_tail(V x, V tail, V exponent) {
-  return lane_max(broadcast<V>(-0.0f), x) - scale(tail, exponent);
+  return lane_max(broadcast<V>(-0.0f), x) - scale_by_pow2(tail, exponent);
 }
 
-// Returns x/(1 + e^-x) given z = |x| and e = e^-z: the tail is z*e/(1 + e).
-template <class V> V sigmoid_gate(V x, V z, const ExpParts<V>& e) {
-  const V power = scale(broadcast<V>(1) + e.rest, e.exponent);
+// Returns silu(x) = x/(1 + e^-x) given z = |x| and e = e^-z. The tail is z*e/(1 + e).
+template <class V> V silu_from_exp(V x, V z, const ExpParts<V>& e) {
+  const V power = scale_by_pow2(broadcast<V>(1) + e.rest, e.exponent);
   return relu_minus_tail(x, fma(z, e.rest, z) / (broadcast<V>(1) + power), e.exponent);
 }
 template <class V> V silu(V x) {
   const V z = lane_min(broadcast<V>(150), abs(x));
-  return sigmoid_gate(x, z, exp_parts(negate(z), broadcast<V>(0)));
+  return silu_from_exp(x, z, exp_parts(negate(z), broadcast<V>(0)));
 }
 
 // Returns x * Phi(x). The tail is z * Phi(-z) = e^(-z^2/2) * q * P(q), q = z/(z + 2.5), for z up to 14 and 0 above. P
@@ -235,7 +236,7 @@ template <class V> V gelu_tanh(V x) {
   const V t = a + p, back = t - a, t_low = (a - (t - back)) + (p - back);  // two-sum: t + t_low = a + p exactly
   const V rest = t_low + p_low + fma(s, broadcast<V>(2.39883247e-09f), broadcast<V>(-4.53406805e-08f));
   const V v = z * t, v_low = fma(z, rest, fma(z, t, negate(v)));
-  return sigmoid_gate(x, z, exp_parts(negate(v), negate(v_low)));
+  return silu_from_exp(x, z, exp_parts(negate(v), negate(v_low)));
 }
 
 template <class V> V rsqrt(V x) { return broadcast<V>(1) / sqrt(x); }
@@ -276,8 +277,9 @@ template <class V> V hard_swish(V x) {
 // Returns e^x - 1 = 2^n * p + (2^n - 1) with p = e^r - 1; for x > 60 the -1 is negligible.
 template <class V> V expm1(V x) {
   V n;
-  const V r = reduce_by_ln2(x, n), p = fma(exp_polynomial(r), r * r, r), power = scale(broadcast<V>(1), n);
-  const V value = select(broadcast<V>(60) < x, scale(p + broadcast<V>(1), n), fma(p, power, power - broadcast<V>(1)));
+  const V r = reduce_by_ln2(x, n), p = fma(exp_polynomial(r), r * r, r), power = scale_by_pow2(broadcast<V>(1), n);
+  const V value =
+      select(broadcast<V>(60) < x, scale_by_pow2(p + broadcast<V>(1), n), fma(p, power, power - broadcast<V>(1)));
   return select(x == broadcast<V>(0), x, value);
 }
 
@@ -323,8 +325,8 @@ template <class V> V mish(V x) {
   const auto negative = x < broadcast<V>(0);
   const V numerator = select(negative, e + two, fma(two, e, broadcast<V>(1)));
   const V denominator = select(negative, fma(e, numerator, two), fma(two * e, e, numerator));
-  return scale(x * (numerator / denominator) * select(negative, power.mantissa, broadcast<V>(1)),
-               select(negative, power.exponent, broadcast<V>(0)));
+  return scale_by_pow2(x * (numerator / denominator) * select(negative, power.mantissa, broadcast<V>(1)),
+                       select(negative, power.exponent, broadcast<V>(0)));
 }
 
 // Returns log z as result + low for z > 0, relative error 2^-31: z = m * 2^k, log m = 2*(s + s^3/3 + …) with
@@ -359,7 +361,7 @@ template <class V> V pow(V x, V y) {
   const V product = y * log, rest = fma(y, log, negate(product)) + y * low;
   const V p = lane_max(broadcast<V>(-150), lane_min(broadcast<V>(100), product));
   const ExpParts<V> power = exp_parts(p, select(abs(product) < broadcast<V>(100), rest, zero));
-  V value = select(z == one, select(is_nan(y), one, one), scale(one + power.rest, power.exponent));
+  V value = select(z == one, select(is_nan(y), one, one), scale_by_pow2(one + power.rest, power.exponent));
   const V half = y * broadcast<V>(0.5f);
   const auto odd = select(floor(half) == half, zero, select(floor(y) == y, one, zero));  // 1 or 0: y is odd
   const V nan = broadcast<V>(__builtin_nanf(""));
@@ -370,7 +372,7 @@ template <class V> V pow(V x, V y) {
   return select(y == zero, one, select(x == one, one, select(is_nan(y), y, value)));
 }
 
-// Overloads that select the function by its row of the table.
+// Overloads that select a function by its entry of function_table (base/function.h).
 template <class V> [[gnu::always_inline]] inline V apply_function(FunctionTag<Function::add>, V a, V b) {
   return a + b;
 }

@@ -1,6 +1,6 @@
 // Vectors of floats: 16 lanes with AVX-512, 8 with AVX2, else a plain array of 8 that the compiler vectorises for the
-// machine. A kernel is written once with these operations and compiled in one file for each instruction set; every name
-// is in an unnamed namespace, so that no AVX-512 copy of a function can be linked into the plain kernel. Rounding is to
+// machine. A kernel is written once with these operations and compiled once for each instruction set; all names are in
+// an unnamed namespace, so that no AVX-512 copy of a function is linked into the plain kernel. Rounding is to
 // nearest even and subnormals are kept. Only `stream_pair` and `stream_even_odd` need aligned addresses: aligned to the
 // bytes that they store.
 #pragma once
@@ -97,7 +97,7 @@ struct Float512 {
     return _mm512_mask_blend_epi32(_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), rounded, quiet);
   }
   __m256i to_f16_bits() const { return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
-  __m256i to_bf16_bits() const {  // not vcvtneps2bf16, which flushes subnormals to zero
+  __m256i to_bf16_bits() const {  // does not use vcvtneps2bf16, which flushes subnormals to zero
     return _mm512_cvtepi32_epi16(_mm512_srli_epi32(quiet_nan_or(round_to_bf16()), 16));
   }
 };
@@ -109,7 +109,7 @@ inline Float512 operator/(Float512 a, Float512 b) { return {_mm512_div_ps(a.v, b
 inline Float512 fma(Float512 a, Float512 b, Float512 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
 inline Float512 sqrt(Float512 a) { return {_mm512_sqrt_ps(a.v)}; }
 inline Float512 round_even(Float512 a) { return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | 8)}; }
-inline Float512 scale(Float512 a, Float512 n) { return {_mm512_scalef_ps(a.v, n.v)}; }
+inline Float512 scale_by_pow2(Float512 a, Float512 n) { return {_mm512_scalef_ps(a.v, n.v)}; }
 inline Float512 lane_min(Float512 a, Float512 b) { return {_mm512_min_ps(a.v, b.v)}; }
 inline Float512 lane_max(Float512 a, Float512 b) { return {_mm512_max_ps(a.v, b.v)}; }
 inline Mask512 operator<(Float512 a, Float512 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)}; }
@@ -326,7 +326,7 @@ inline FloatPlain operator*(FloatPlain a, FloatPlain b) {
 inline FloatPlain operator/(FloatPlain a, FloatPlain b) {
   return map_lanes<FloatPlain>([&](int i) { return a.v[i] / b.v[i]; });
 }
-// The product is exact in f64; the sum is rounded to f64 and then to f32. The result is exact wherever that of fma is.
+// The product is exact in f64; the sum is rounded to f64 and then to f32. The result is exact if that of fma is exact.
 inline FloatPlain fma(FloatPlain a, FloatPlain b, FloatPlain c) {
   return map_lanes<FloatPlain>(
       [&](int i) { return static_cast<float>(static_cast<double>(a.v[i]) * b.v[i] + static_cast<double>(c.v[i])); });

@@ -41,8 +41,8 @@ template <class V, class T> void store_partial(V value, T* to, int n, std::int64
     for (int k = 0; k < n; ++k) std::memcpy(to + k * stride, &part[k], sizeof(T));
 }
 
-// Two vectors of adjacent elements. With `even_odd`, a has the even bf16 and b the odd ones; all operands that are
-// combined must use the same order.
+// Two vectors of adjacent elements. If loaded with `even_odd`, a has the even bf16 and b the odd ones; operands that
+// are combined must have the same order.
 template <class V> struct VectorPair { V a, b; };
 template <class V, bool even_odd, class T> [[gnu::always_inline]] inline VectorPair<V> load_pair(const T* from) {
   if constexpr (even_odd) {
@@ -65,29 +65,31 @@ template <class V, bool even_odd, class T>
   }
 }
 
-// Prefetches the lines that a loop will read at a fixed distance after `from`: a core that also computes issues too few
-// loads to saturate memory. Elements of 16 bits are prefetched into the L1. A loop over 32-bit elements advances faster
-// than memory delivers, so these are prefetched further in advance and into the L2, which tracks more misses.
+// Prefetch distances of loops over arrays; without prefetches a core that also computes issues too few loads to
+// saturate memory. Elements of 16 bits are prefetched into the L1. A loop over 32-bit elements advances faster than
+// memory delivers, so these are prefetched further in advance and into the L2, which tracks more misses.
 struct PrefetchL1 {
-  static constexpr int bytes = 4096, locality = 3;
+  static constexpr int distance_bytes = 4096, locality = 3;
 };
 struct PrefetchL2 {
-  static constexpr int bytes = 8192, locality = 2;
+  static constexpr int distance_bytes = 8192, locality = 2;
 };
 template <class T> using PrefetchFor = std::conditional_t<sizeof(T) == 2, PrefetchL1, PrefetchL2>;
 template <class Prefetch, int elements, class T> [[gnu::always_inline]] inline void prefetch_lines(const T* from) {
   constexpr int line = 64, bytes = elements * static_cast<int>(sizeof(T));
 #pragma GCC unroll 4
   for (int at = 0; at < bytes; at += line)
-    __builtin_prefetch(reinterpret_cast<const char*>(from) + Prefetch::bytes + at, 0, Prefetch::locality);
+    __builtin_prefetch(reinterpret_cast<const char*>(from) + Prefetch::distance_bytes + at, 0, Prefetch::locality);
 }
 
+// Converts n elements to f32.
 template <class V, class T> void widen_array(const T* from, std::int64_t n, float* to) {
   std::int64_t i = 0;
   for (; i + V::lanes <= n; i += V::lanes) V::load(from + i).store(to + i);
   if (const int rest = static_cast<int>(n - i); rest > 0) load_partial<V>(from + i, rest).store_partial(to + i, rest);
 }
 
+// Converts n elements, `stride` elements apart, to contiguous f32.
 template <class V, class T> void gather_strided(const T* from, std::int64_t stride, std::int64_t n, float* to) {
   T part[V::lanes] = {};
   for (std::int64_t i = 0; i < n; i += V::lanes) {

@@ -1,6 +1,5 @@
-// Checks every function of one operand, on every instruction set of this CPU, over all exponents of f32, against the
-// same function in f64. Errors are in units of the result's last place (in smallest subnormals if the result is
-// subnormal).
+// Checks every elementwise function on every instruction set of this CPU, over all exponents of f32, against the same
+// function in f64. Errors are in ulp of the result; one ulp of a subnormal is the smallest subnormal.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,14 +15,14 @@ namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-std::vector<FunctionInfo> functions_of(int operands) {
+std::vector<FunctionInfo> functions_with_arity(int operands) {
   std::vector<FunctionInfo> found;
   for (const FunctionInfo& f : function_table)
     if (is_elementwise(f) && f.arity == operands) found.push_back(f);
   return found;
 }
 
-ChainProgram one_function(ChainOp op, std::int64_t n) {
+ChainProgram make_unary_program(ChainOp op, std::int64_t n) {
   ChainProgram p;
   p.extents = {n};
   p.tensors = {{DType::f32, {1}}, {DType::f32, {1}}};
@@ -34,10 +33,10 @@ ChainProgram one_function(ChainOp op, std::int64_t n) {
   return p;
 }
 
-std::vector<float> apply(ChainOp op, std::vector<float> x) {
+std::vector<float> run_function(ChainOp op, std::vector<float> x) {
   std::vector<float> y(x.size(), -12345.0f);
   void* const tensors[] = {x.data(), y.data()};
-  run_chain_program(one_function(op, static_cast<std::int64_t>(x.size())), tensors, 1);
+  run_chain_program(make_unary_program(op, static_cast<std::int64_t>(x.size())), tensors, 1);
   return y;
 }
 
@@ -46,7 +45,7 @@ double unit_in_last_place(double x) {
   return std::ldexp(1.0, exponent - 23);
 }
 
-double ulps(float got, double exact) {
+double ulp_error(float got, double exact) {
   if (std::isnan(exact)) return std::isnan(got) ? 0 : infinity;
   const auto nearest = static_cast<float>(exact);
   if (std::isinf(nearest)) {  // the largest float is one unit below infinity
@@ -58,8 +57,9 @@ double ulps(float got, double exact) {
   return std::abs(static_cast<double>(got) - exact) / unit_in_last_place(exact);
 }
 
-// Returns values of all exponents and signs with the extreme and some other mantissas, and the special values.
-std::vector<float> sweep() {
+// Returns floats of all exponents and signs with the extreme and random mantissas, a grid of small numbers, and the
+// floats nearest to multiples of pi/2.
+std::vector<float> sweep_arguments() {
   std::vector<float> x;
   std::uint32_t state = 1;
   for (std::uint32_t exponent = 0; exponent < 255; ++exponent)
@@ -70,7 +70,8 @@ std::vector<float> sweep() {
       for (const std::uint32_t sign : {0u, 0x80000000u})
         x.push_back(std::bit_cast<float>(sign | exponent << 23 | mantissa));
     }
-  for (int i = -120000; i <= 120000; ++i) x.push_back(static_cast<float>(i) * 0x1.01p-10f);  // curved ranges
+  // Functions are curved near 0.
+  for (int i = -120000; i <= 120000; ++i) x.push_back(static_cast<float>(i) * 0x1.01p-10f);
   // The floats nearest to multiples of pi/2, where the reduced angle is smallest.
   for (double k = 1; k < 1e36; k = std::floor(k * 1.37 + 1)) x.push_back(static_cast<float>(k * M_PI_2));
   return x;
@@ -87,19 +88,19 @@ class OnEveryIsa : public testing::Test {
 
 using VectorMath = OnEveryIsa;
 
-TEST_F(VectorMath, errors_stay_within_their_bounds_over_all_exponents) {
-  const std::vector<float> x = sweep();
-  for (const FunctionInfo& f : functions_of(1)) {
+TEST_F(VectorMath, unary_errors_stay_within_bounds_over_all_exponents) {
+  const std::vector<float> x = sweep_arguments();
+  for (const FunctionInfo& f : functions_with_arity(1)) {
     std::vector<double> exact;
     exact.reserve(x.size());
     for (const float each : x) exact.push_back(f.reference(each, 0, 0));
     for (const pool::Isa isa : pool::available_isas()) {
       ASSERT_TRUE(pool::set_active_isa(isa));
-      const std::vector<float> y = apply(f.function, x);
+      const std::vector<float> y = run_function(f.function, x);
       double worst = 0;
       std::size_t at = 0;
       for (std::size_t i = 0; i < x.size(); ++i)
-        if (const double error = ulps(y[i], exact[i]); error > worst) {
+        if (const double error = ulp_error(y[i], exact[i]); error > worst) {
           worst = error;
           at = i;
         }
@@ -110,25 +111,25 @@ TEST_F(VectorMath, errors_stay_within_their_bounds_over_all_exponents) {
   }
 }
 
-// libm's f64 reduces large arguments exactly; the arguments here cover the exponents.
+// The reference is libm in f64, which reduces large arguments exactly.
 TEST_F(VectorMath, angles_of_large_arguments_are_reduced_exactly) {
   const std::vector<float> x{65536.0f, 65537.0f, 1e6f, 12345678.0f, 1e10f, 1e22f, 16367173.0f * 0x1p72f,
                              3.4e38f,  -1e30f};
   for (const pool::Isa isa : pool::available_isas()) {
     ASSERT_TRUE(pool::set_active_isa(isa));
-    const std::vector<float> sines = apply(ChainOp::sin, x), cosines = apply(ChainOp::cos, x);
+    const std::vector<float> sines = run_function(ChainOp::sin, x), cosines = run_function(ChainOp::cos, x);
     for (std::size_t i = 0; i < x.size(); ++i) {
-      EXPECT_LE(ulps(sines[i], std::sin(static_cast<double>(x[i]))), 2) << x[i];
-      EXPECT_LE(ulps(cosines[i], std::cos(static_cast<double>(x[i]))), 2) << x[i];
+      EXPECT_LE(ulp_error(sines[i], std::sin(static_cast<double>(x[i]))), 2) << x[i];
+      EXPECT_LE(ulp_error(cosines[i], std::cos(static_cast<double>(x[i]))), 2) << x[i];
     }
   }
 }
 
-TEST_F(VectorMath, nan_gives_nan_and_infinities_their_limits) {
+TEST_F(VectorMath, nan_gives_nan_and_infinities_give_the_limits) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   struct Case {
     ChainOp op;
-    float below, above;  // f(-inf), f(inf)
+    float at_minus_infinity, at_infinity;
   };
   const Case cases[] = {{ChainOp::exp, 0, infinity},
                         {ChainOp::log, nan, infinity},
@@ -156,7 +157,7 @@ TEST_F(VectorMath, nan_gives_nan_and_infinities_their_limits) {
                         {ChainOp::leaky_relu, -infinity, infinity},
                         {ChainOp::hard_swish, -0.0f, infinity},
                         {ChainOp::mish, -0.0f, infinity}};
-  EXPECT_EQ(std::size(cases), functions_of(1).size());
+  EXPECT_EQ(std::size(cases), functions_with_arity(1).size());
   const auto same = [](float a, float b) {
     return std::isnan(a) ? std::isnan(b) : std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
   };
@@ -168,11 +169,11 @@ TEST_F(VectorMath, nan_gives_nan_and_infinities_their_limits) {
       x[4] = -infinity;
       x[5] = infinity;
       x[18] = -nan;
-      const std::vector<float> y = apply(c.op, x);
+      const std::vector<float> y = run_function(c.op, x);
       const std::string where = std::to_string(static_cast<int>(c.op)) + " on " + std::string(pool::isa_name(isa));
       EXPECT_TRUE(std::isnan(y[3]) && std::isnan(y[18])) << where;
-      EXPECT_TRUE(same(c.below, y[4])) << where << ": " << y[4];
-      EXPECT_TRUE(same(c.above, y[5])) << where << ": " << y[5];
+      EXPECT_TRUE(same(c.at_minus_infinity, y[4])) << where << ": " << y[4];
+      EXPECT_TRUE(same(c.at_infinity, y[5])) << where << ": " << y[5];
       for (const std::size_t i : {0, 1, 2, 6, 17}) EXPECT_FALSE(std::isnan(y[i])) << where;
     }
   }
@@ -185,23 +186,23 @@ TEST_F(VectorMath, zeros_keep_their_signs) {
          {ChainOp::sin, ChainOp::tanh, ChainOp::gelu, ChainOp::gelu_tanh, ChainOp::silu, ChainOp::sqrt, ChainOp::erf,
           ChainOp::tan, ChainOp::atan, ChainOp::log1p, ChainOp::expm1, ChainOp::floor, ChainOp::round, ChainOp::sign,
           ChainOp::leaky_relu, ChainOp::hard_swish, ChainOp::mish}) {
-      const std::vector<float> y = apply(op, {0.0f, -0.0f});
+      const std::vector<float> y = run_function(op, {0.0f, -0.0f});
       EXPECT_TRUE(y[0] == 0 && !std::signbit(y[0])) << static_cast<int>(op);
       EXPECT_TRUE(y[1] == 0 && std::signbit(y[1])) << static_cast<int>(op);
     }
-    EXPECT_EQ(apply(ChainOp::log, {0.0f, -0.0f}), (std::vector<float>{-infinity, -infinity}));
-    EXPECT_EQ(apply(ChainOp::rsqrt, {0.0f, -0.0f}), (std::vector<float>{infinity, -infinity}));
-    EXPECT_EQ(apply(ChainOp::exp, {0.0f, -0.0f}), (std::vector<float>{1, 1}));
+    EXPECT_EQ(run_function(ChainOp::log, {0.0f, -0.0f}), (std::vector<float>{-infinity, -infinity}));
+    EXPECT_EQ(run_function(ChainOp::rsqrt, {0.0f, -0.0f}), (std::vector<float>{infinity, -infinity}));
+    EXPECT_EQ(run_function(ChainOp::exp, {0.0f, -0.0f}), (std::vector<float>{1, 1}));
   }
 }
 
 // Results that C, IEEE 754 or the function table requires for special arguments.
-struct Edge {
+struct SpecialCase {
   ChainOp op;
-  float a, b, c, value;
+  float a, b, c, expected;
 };
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
-constexpr Edge edges[] = {
+constexpr SpecialCase special_cases[] = {
     {ChainOp::pow, nan, 0, 0, 1},
     {ChainOp::pow, 1, nan, 0, 1},
     {ChainOp::pow, -2, 3, 0, -8},
@@ -236,7 +237,7 @@ constexpr Edge edges[] = {
     {ChainOp::where, nan, 2, 3, 2},
 };
 
-std::vector<float> apply(ChainOp op, std::vector<float> a, std::vector<float> b, std::vector<float> c) {
+std::vector<float> run_function(ChainOp op, std::vector<float> a, std::vector<float> b, std::vector<float> c) {
   const auto n = static_cast<std::int64_t>(a.size());
   std::vector<float> y(a.size(), -12345.0f);
   void* const tensors[] = {a.data(), b.data(), c.data(), y.data()};
@@ -251,26 +252,26 @@ std::vector<float> apply(ChainOp op, std::vector<float> a, std::vector<float> b,
   return y;
 }
 
-TEST_F(VectorMath, edges_are_what_is_said) {
+TEST_F(VectorMath, special_arguments_give_the_required_results) {
   for (const pool::Isa isa : pool::available_isas()) {
     ASSERT_TRUE(pool::set_active_isa(isa));
-    for (const Edge& e : edges) {
-      const float y = apply(e.op, {e.a}, {e.b}, {e.c})[0];
-      EXPECT_TRUE(std::isnan(e.value) ? std::isnan(y) : std::bit_cast<int>(y) == std::bit_cast<int>(e.value))
+    for (const SpecialCase& e : special_cases) {
+      const float y = run_function(e.op, {e.a}, {e.b}, {e.c})[0];
+      EXPECT_TRUE(std::isnan(e.expected) ? std::isnan(y) : std::bit_cast<int>(y) == std::bit_cast<int>(e.expected))
           << function_info(e.op).name << " on " << pool::isa_name(isa) << " of " << e.a << ", " << e.b << ", " << e.c
           << ": " << y;
     }
   }
 }
 
-// Pairs operands of every magnitude; for pow also bases whose power is representable.
-TEST_F(VectorMath, functions_of_several_stay_within_their_bounds) {
-  const std::vector<float> a = sweep();
+// Combines random operands of all magnitudes; for pow the exponents are such that the result is a finite float.
+TEST_F(VectorMath, binary_and_ternary_errors_stay_within_bounds) {
+  const std::vector<float> a = sweep_arguments();
   std::vector<float> b(a.size()), c(a.size());
   std::uint32_t state = 7;
   const auto next = [&] { return (state = state * 1664525u + 1013904223u) >> 8; };
   for (int operands : {2, 3})
-    for (const FunctionInfo& f : functions_of(operands)) {
+    for (const FunctionInfo& f : functions_with_arity(operands)) {
       for (std::size_t i = 0; i < a.size(); ++i) {
         const float log = std::log(std::abs(a[i]));
         b[i] = a[next() % a.size()];
@@ -280,11 +281,11 @@ TEST_F(VectorMath, functions_of_several_stay_within_their_bounds) {
       }
       for (const pool::Isa isa : pool::available_isas()) {
         ASSERT_TRUE(pool::set_active_isa(isa));
-        const std::vector<float> y = apply(f.function, a, b, c);
+        const std::vector<float> y = run_function(f.function, a, b, c);
         double worst = 0;
         std::size_t at = 0;
         for (std::size_t i = 0; i < a.size(); ++i)
-          if (const double error = ulps(y[i], f.reference(a[i], b[i], c[i])); error > worst) {
+          if (const double error = ulp_error(y[i], f.reference(a[i], b[i], c[i])); error > worst) {
             worst = error;
             at = i;
           }

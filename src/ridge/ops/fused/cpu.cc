@@ -78,12 +78,12 @@ TileChain::TileChain(const FusedMatmul& problem, std::span<void* const> data) : 
     });
     // Only the strides are used; the address only has to be non-null.
     (is_written ? tensors.writes : tensors.reads)
-        .push_back({this, to_stored(chain.tensors[t].dtype), s[1], s[2], s[0]});
+        .push_back({this, to_storage_format(chain.tensors[t].dtype), s[1], s[2], s[0]});
   }
   tensors_ = std::make_shared<const ChainOperands>(std::move(tensors));
 }
 
-ChainCode TileChain::lower_for_tile(const tile::EpilogueTile& x) const {
+LoweredChain TileChain::lower_for_tile(const tile::EpilogueTile& x) const {
   ChainProgram part = problem_->chain;
   part.extents = {x.row.size, x.col.size};
   for (std::size_t t = 0; t < part.tensors.size(); ++t) {
@@ -99,7 +99,7 @@ void TileChain::tile(const tile::EpilogueTile& x) const {
   struct CachedCode {
     std::uint64_t call = 0;
     std::int64_t rows = 0, cols = 0, stride = 0;
-    ChainCode code;
+    LoweredChain code;
     std::vector<void*> data;
   };
   thread_local CachedCode cached;

@@ -22,7 +22,7 @@ namespace ridge::ops {
 namespace {
 
 using Index = std::int64_t;
-using oracle::GuardedBuffer;
+using product_testing::GuardedBuffer;
 
 std::size_t byte_count(DType dtype, Index elements) {
   return static_cast<std::size_t>(elements * dtype_bits(dtype) / 8);
@@ -121,7 +121,7 @@ std::string compare_with_unfused(const LayerData& m, int threads) {
   GuardedBuffer y(byte_count(l.dtype, all)), kept(byte_count(DType::bf16, all)), expected(y.size()),
       expected_kept(kept.size());
   std::vector<void*> data = chain_data(m, kept, y);
-  for (const GuardedBuffer* input : {&m.x, &m.up, &m.gate, &m.bu, &m.bg}) input->read_only();
+  for (const GuardedBuffer* input : {&m.x, &m.up, &m.gate, &m.bu, &m.bg}) input->make_read_only();
   matmul(p, m.x.data(), m.up.data(), l.pair ? m.second() : nullptr, data, threads);
   std::vector<float> u(static_cast<std::size_t>(all)), g(u);
   MatmulProblem plain = p.product;
@@ -215,7 +215,7 @@ TEST_P(FusedOnEveryIsa, GatedLayerEqualsItsChain) {
       std::memcpy(b.data() + m.bu.size(), m.bg.data(), m.bg.size());
       GatedLayer layer{.n = 37, .f = 70, .d = 33, .dtype = DType::f16, .x = m.x.data(), .y = y.data()};
       if (one_matrix)
-        layer = with_one_matrix(layer, m.up.data(), biases ? b.data() : nullptr);
+        layer = with_joined_weights(layer, m.up.data(), biases ? b.data() : nullptr);
       else {
         layer.up = m.up.data();
         layer.gate = m.gate.data();
@@ -258,7 +258,7 @@ TEST(FusedTrace, MovesEachTensorOnceAndNoSums) {
   for (const DType dtype : {DType::f32, DType::bf16})
     for (const auto& [n, f, d] : {std::array<Index, 3>{200, 517, 401}, {300, 600, 1300}, {500, 1000, 100}})
       for (const bool pair : {true, false}) {
-        const FusedTraffic t = trace_cpu(problem_of({.n = n, .f = f, .d = d, .dtype = dtype, .pair = pair}), 2);
+        const FusedTraffic t = count_cpu_traffic(problem_of({.n = n, .f = f, .d = d, .dtype = dtype, .pair = pair}), 2);
         const Index e = dtype_bits(dtype) / 8;
         EXPECT_EQ(t.a.global_bytes, e * n * d);
         EXPECT_EQ(t.b.global_bytes, e * f * d);

@@ -46,7 +46,7 @@ const void* advance_elements(const void* data, std::int64_t elements, DType dtyp
 
 }  // namespace
 
-GatedLayer with_one_matrix(GatedLayer l, const void* weights, const void* biases) {
+GatedLayer with_joined_weights(GatedLayer l, const void* weights, const void* biases) {
   l.up = weights;
   l.gate = advance_elements(weights, l.f * l.d, l.dtype);
   l.bu = biases;

@@ -23,7 +23,7 @@ class TileChain {
   const std::vector<tile::EpilogueInput>& results() const { return tensors_->writes; }
 
  private:
-  ChainCode lower_for_tile(const tile::EpilogueTile& x) const;
+  LoweredChain lower_for_tile(const tile::EpilogueTile& x) const;
   const FusedMatmul* problem_ = nullptr;
   std::span<void* const> data_;
   std::uint64_t call_number_ = 0;  // Cache key of the lowered chain

@@ -63,7 +63,7 @@ Result<Forecast> forecast(const FusedMatmul& fused, const DeviceNumbers& device)
 
 CpuForecast cpu_forecast(const FusedMatmul& fused, int threads) {
   CpuForecast out{.kernel = fused.second ? "2 matmuls + chain" : "matmul + chain",
-                  .requested_bytes = trace_cpu(fused, threads).global_bytes()};
+                  .requested_bytes = count_cpu_traffic(fused, threads).global_bytes()};
   if (!fused.second) out.properties = cpu_plan_properties(fused.product, threads);
   return out;
 }

@@ -1,5 +1,5 @@
-// Builds and launches the steps of a gated layer's backward pass. They run in order on one stream, so they share the
-// scratch part of the workspace.
+// Builds and launches the steps of a gated layer's backward pass. The steps run in order on one stream, so they share
+// the scratch part of the workspace.
 #include "ridge/ops/gated/backward.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ template <class T> T* advance_elements(T* data, std::int64_t elements) {  // 16-
 
 struct HiddenHalves {  // The two halves [u, g] of a chunk of h or dh
   void* data;
-  std::int64_t gate_offset, row_stride;  // Offset of g from u; stride from row to row; in elements
+  std::int64_t gate_offset, row_stride;  // Offset of g from u, and distance between rows, in elements
 };
 
 MatmulCall make_product_call(const GatedBackward& b) {
@@ -25,7 +25,7 @@ MatmulCall make_product_call(const GatedBackward& b) {
   return c;
 }
 
-// Returns the product dw = dh^T * x of one half.
+// Returns the product dw = dh^T * x for one half of the weights.
 MatmulCall make_weight_gradient_call(const GatedBackward& b, const void* dh, std::int64_t row_stride,
                                      std::int64_t columns, void* dw) {
   MatmulCall c = make_product_call(b);
@@ -67,7 +67,7 @@ std::vector<MatmulCall> make_weight_gradient_calls(const GatedBackward& b, std::
   return out;
 }
 
-// Returns the product dx = dh * w of one half, or dx += dh * w if `add`; dx is then read as well as stored.
+// Returns the product dx = dh * w for one half of the weights, or dx += dh * w if `add`.
 MatmulCall make_input_gradient_call(const GatedBackward& b, const void* dh, std::int64_t row_stride,
                                     std::int64_t columns, const void* weights, bool add) {
   MatmulCall c = make_product_call(b);

@@ -3,16 +3,16 @@
 // are two modes:
 //
 //   keeping h       The forward pass kept the pre-activations h = [u, g] (ops/gated/cuda.h). One pass computes dh, in
-//                   place or to its own memory if h is read again, and the biases' gradients; then dx = dh*w and
-//                   dw = dh^T*x. Needs 4*m*n bytes besides inputs and outputs, 3 * 4*m*n*k FLOP including forward.
-//   keeping only x  h is recomputed, c hidden columns per chunk: h_c by the layer's own kernel, dh_c in place,
+//                   place of h or in separate memory, and the biases' gradients; then dx = dh*w and dw = dh^T*x.
+//                   Needs 4*m*n bytes besides inputs and outputs, 3 * 4*m*n*k FLOP including forward.
+//   keeping only x  h is recomputed, c hidden columns per chunk: h_c by the layer's own kernel, dh_c in place of h_c,
 //                   dw_c = dh_c^T*x, which is then complete, and dx += dh_c*w_c. Needs 4*m*c bytes and a third more
 //                   FLOP. (Chunks of rows would have to add to all of dw, which is larger than dx.)
 //
-// Rounding: dh is rounded to the dtype, sums are f32, and the copy engine accumulates dx in its own dtype. With q
-// chunks the error is that of 1 + (q + 1) / 2 - 1 / q independent roundings of dx (q = 4: 3.3, q = 8: 5.4), against one
-// if h is kept, plus about two roundings of dh and h, which any bf16 computation has. At 8 chunks, the maximum, the
-// error is 1.6 times that of the other mode. f32 sums of dx would need 4*m*k more bytes, read and written q times.
+// Rounding: dh is rounded to the dtype, sums are f32, and the copy engine accumulates dx in the dtype of dx. With q
+// chunks, dx has the error of 1 + (q + 1) / 2 - 1 / q independent roundings (q = 4: 3.3, q = 8: 5.4), but of one
+// rounding if h is kept; both modes add about two roundings of dh and h. With 8 chunks, the maximum, the total error
+// is 1.6 times that of keeping h. f32 sums of dx would need 4*m*k more bytes, read and written q times.
 #pragma once
 
 #include "ridge/base/result.h"
@@ -29,10 +29,10 @@ struct GatedBackward {
   EpilogueActivation activation = EpilogueActivation::gelu;
   const void* x = nullptr;                    // [m, k]
   const void *up = nullptr, *gate = nullptr;  // [n, k] each
-  const void *bu = nullptr, *bg = nullptr;    // [n] each, or null; read only if h is recomputed
+  const void *bu = nullptr, *bg = nullptr;    // [n] each, or null; used only to recompute h
   const void* dy = nullptr;                   // [m, n]
-  void* h = nullptr;                          // [m, 2*n]: columns of u, then of g; null: recomputed
-  void* dh = nullptr;                         // If h was kept: [m, 2*n] with its stride; null: in place of h
+  void* h = nullptr;                          // [m, 2*n]: columns of u, then of g; null if h must be recomputed
+  void* dh = nullptr;                         // [m, 2*n] with the stride of h; if null, dh overwrites h
   void* dx = nullptr;                         // [m, k]; null if not needed
   void *dup = nullptr, *dgate = nullptr;      // [n, k] each; null if not needed
   void *dbu = nullptr, *dbg = nullptr;        // [n] each; null if not needed
@@ -60,23 +60,24 @@ struct GatedBackwardPlan {
 };
 
 std::optional<std::string> unsupported_reason(const GatedBackward& call);
-// Plans with chunks of `chunk` hidden columns (n if h was kept). Returns nullopt if that needs a larger workspace.
+// Plans with `chunk` hidden columns per chunk (n if h was kept). Returns nullopt if this needs a larger workspace.
 std::optional<GatedBackwardPlan> make_plan(const GatedBackward& call, std::size_t workspace_bytes,
                                            const DeviceNumbers& device, std::int64_t chunk);
-// Returns the fastest plan; among plans within 1 % of it, the one with the smallest workspace. If no plan fits, returns
-// the smallest one; launch() then fails with the bytes it needs. The call must be supported.
+// Returns the plan with the smallest workspace among those within 1 % of the fastest. If no plan fits the workspace,
+// returns the smallest plan; launch() then fails and states the needed bytes. The call must be supported.
 GatedBackwardPlan choose_plan(const GatedBackward& call, std::size_t workspace_bytes, const DeviceNumbers& device);
 std::optional<std::string> launch(const GatedBackward& call, const GatedBackwardPlan& plan,
                                   const device::DeviceWorkspace& workspace, CUstream_st* stream);
 
 // Plan for forward and backward of a layer if `free_bytes` are available besides inputs and outputs (x, weights,
-// biases, dy; y, dx, dw, db), which are aligned and of one dtype. h is kept if it fits, because that is always faster.
-struct GatedTraining {
+// biases, dy; y, dx, dw, db), which are aligned and of one dtype. h is kept if it fits, because keeping h is faster.
+struct GatedTrainingPlan {
   bool keeps_h = false;
   std::int64_t chunk = 0;       // Hidden columns per chunk of backward
   std::size_t extra_bytes = 0;  // Bytes of h, if kept, and of the workspace; at most free_bytes
   double forward_s = 0, backward_s = 0;
 };
-Result<GatedTraining> plan_training(const GatedCall& sizes, std::size_t free_bytes, const DeviceNumbers& device);
+Result<GatedTrainingPlan> plan_gated_training(const GatedCall& sizes, std::size_t free_bytes,
+                                              const DeviceNumbers& device);
 
 }  // namespace ridge::ops::cuda

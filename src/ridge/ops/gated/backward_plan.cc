@@ -15,17 +15,16 @@
 namespace ridge::ops::cuda {
 namespace {
 
-// Workspace of a product; more is used only if it would otherwise take the plain path (operands that are copied).
-constexpr std::size_t thrifty_bytes = std::size_t{16} << 20;
+// Preferred limit on a product's workspace. A product that would need the slow plain kernel within it may use more.
+constexpr std::size_t preferred_workspace_bytes = std::size_t{16} << 20;
 
 double multiply_as_double(std::int64_t x, std::int64_t y) { return static_cast<double>(x) * static_cast<double>(y); }
-void* placeholder_pointer(std::uintptr_t address) {
-  return reinterpret_cast<void*>(address);
-}  // Plans never dereference it
+// Plans use addresses but never dereference them.
+void* placeholder_pointer(std::uintptr_t address) { return reinterpret_cast<void*>(address); }
 
 template <class Call>
 auto choose_plan_within(const Call& call, std::size_t available_bytes, const DeviceNumbers& device) {
-  const auto plan = choose_plan(call, std::min(available_bytes, thrifty_bytes), device);
+  const auto plan = choose_plan(call, std::min(available_bytes, preferred_workspace_bytes), device);
   return plan.path == decltype(plan)::Path::plain ? choose_plan(call, available_bytes, device) : plan;
 }
 
@@ -44,7 +43,7 @@ std::vector<MatmulPlan> plan_products(const std::vector<MatmulCall>& calls, std:
   for (const MatmulCall& call : calls) {
     out.push_back(choose_plan_within(call, available_bytes, device));
     cost.add_step(out.back());
-    if (call.epilogue.addend.data)  // dx is also read
+    if (call.epilogue.addend.data)  // Adds the time to read dx
       cost.seconds += multiply_as_double(call.problem.m, call.problem.n) * dtype_bits(call.epilogue.addend.dtype) / 8 /
                       device.memory_bytes_per_s;
   }
@@ -60,15 +59,16 @@ std::optional<GatedBackwardPlan::ChunkPlan> plan_steps(const GatedBackward& b, s
   if (b.h == nullptr) cost.add_step(out.recompute = choose_plan_within(s.recompute, available_bytes, device));
   cost.scratch = std::max(cost.scratch, needed_workspace_bytes(s.gate));
   if (cost.scratch > available_bytes) return std::nullopt;
-  const KernelNumbers& n = kernel_numbers();
-  cost.seconds += n.backward_pass / device.clock_hz +
-                  10 * multiply_as_double(b.m, columns) / (n.backward_bandwidth * device.memory_bytes_per_s);
+  const KernelConstants& n = kernel_constants();
+  cost.seconds += n.gated_pass_launch_cycles / device.clock_hz +
+                  10 * multiply_as_double(b.m, columns) / (n.gated_pass_memory_share * device.memory_bytes_per_s);
   out.dw_products = plan_products(s.dw_products, available_bytes, device, cost);
   if (b.dx == nullptr) return out;
   ChunkCost separate_cost = cost;
   out.dx_products = plan_products(s.dx_products, available_bytes, device, separate_cost);
   out.dx = choose_plan(s.dx, device);
-  if (out.dx && cost.seconds + out.dx->predicted_s <= 1.01 * separate_cost.seconds) {  // One kernel rounds dx once
+  if (out.dx &&
+      cost.seconds + out.dx->predicted_s <= 1.01 * separate_cost.seconds) {  // Preferred, because it rounds dx once
     cost.seconds += out.dx->predicted_s;
     out.dx_products.clear();
   } else {
@@ -151,8 +151,8 @@ std::optional<std::string> unsupported_reason(const GatedBackward& b) {
     return fmt::format("expected sizes of at least 0, found n {}, f {}, d {}", b.m, b.n, b.k);
   if (b.dtype != DType::bf16 && b.dtype != DType::f16)
     return fmt::format("expected bf16 or f16, found {}", dtype_name(b.dtype));
-  constexpr std::int64_t most_rows = 65535 * GatedGradient::rows_per_block;
-  if (b.m > most_rows) return fmt::format("expected at most {} rows, found {}", most_rows, b.m);
+  constexpr std::int64_t max_rows = 65535 * GateGradientCall::rows_per_block;
+  if (b.m > max_rows) return fmt::format("expected at most {} rows, found {}", max_rows, b.m);
   return validate_matrices(b);
 }
 
@@ -193,7 +193,7 @@ GatedBackwardPlan choose_plan(const GatedBackward& b, std::size_t workspace_byte
     if (const auto plan = make_plan(b, workspace_bytes, device, columns_per_chunk(b.n, chunks))) all.push_back(*plan);
   if (all.empty()) {
     const std::int64_t chunk = columns_per_chunk(b.n, chunk_limit),
-                       sums = ceil_div(b.m, GatedGradient::rows_per_block) * 8 * chunk;
+                       sums = ceil_div(b.m, GateGradientCall::rows_per_block) * 8 * chunk;
     return *make_plan(b, static_cast<std::size_t>(4 * b.m * chunk + sums + 512) + device::counter_bytes, device, chunk);
   }
   double min_seconds = all.front().predicted_s;
@@ -204,7 +204,8 @@ GatedBackwardPlan choose_plan(const GatedBackward& b, std::size_t workspace_byte
   });
 }
 
-Result<GatedTraining> plan_training(const GatedCall& sizes, std::size_t free_bytes, const DeviceNumbers& device) {
+Result<GatedTrainingPlan> plan_gated_training(const GatedCall& sizes, std::size_t free_bytes,
+                                              const DeviceNumbers& device) {
   GatedCall forward = sizes;
   const auto placeholder = [](int i) { return placeholder_pointer(std::uintptr_t{1} << (40 + i)); };
   forward.x = placeholder(0);
@@ -242,9 +243,9 @@ Result<GatedTraining> plan_training(const GatedCall& sizes, std::size_t free_byt
     const GatedPlan forward_plan = choose_plan_within(forward, available_bytes, device);
     needed_bytes = h_kept_bytes + plan.workspace_bytes;
     if (needed_bytes <= free_bytes)
-      return GatedTraining{keeps_h, plan.chunk,
-                           h_kept_bytes + std::max(plan.workspace_bytes, forward_plan.workspace_bytes),
-                           forward_plan.predicted_s, plan.predicted_s};
+      return GatedTrainingPlan{keeps_h, plan.chunk,
+                               h_kept_bytes + std::max(plan.workspace_bytes, forward_plan.workspace_bytes),
+                               forward_plan.predicted_s, plan.predicted_s};
   }
   return input_error(
       fmt::format("expected {} free bytes besides inputs and outputs, found {}", needed_bytes, free_bytes),

@@ -8,7 +8,7 @@
 namespace ridge::ops::cuda {
 namespace {
 
-constexpr std::size_t mega = 1000000;
+constexpr std::size_t megabyte = 1000000;
 
 // Plans use addresses but never dereference them.
 char* placeholder_pointer(std::uintptr_t address) { return reinterpret_cast<char*>(address); }
@@ -28,9 +28,9 @@ GatedBackward with_kept_h(GatedBackward c) {
   return c;
 }
 
-TEST(GatedBackward, KeepingHTakesOneProductForTheWeightsAndOneKernelForTheInput) {
+TEST(GatedBackward, KeptHUsesOneWeightProductAndOneInputKernel) {
   const GatedBackward c = with_kept_h(make_backward_call(4096, 16384, 4096));
-  const GatedBackwardPlan plan = choose_plan(c, 8 * mega, h200_numbers());
+  const GatedBackwardPlan plan = choose_plan(c, 8 * megabyte, h200_numbers());
   EXPECT_EQ(plan.chunk, 16384);
   EXPECT_TRUE(plan.each.dx.has_value());
   EXPECT_EQ(plan.each.dw_products.size(), 1u);
@@ -42,7 +42,7 @@ TEST(GatedBackward, KeepingHTakesOneProductForTheWeightsAndOneKernelForTheInput)
   EXPECT_FALSE(steps.dx.add);
 }
 
-TEST(GatedBackward, HIsReadAgainWhereDhHasAPlaceOfItsOwn) {
+TEST(GatedBackward, SeparateDhLeavesHUnchanged) {
   GatedBackward c = with_kept_h(make_backward_call(4096, 16384, 4096));
   c.dh = placeholder_pointer(std::uintptr_t{1} << 35);
   const BackwardSteps steps = make_backward_steps(c, 0, c.n, nullptr);
@@ -56,13 +56,13 @@ TEST(GatedBackward, HIsReadAgainWhereDhHasAPlaceOfItsOwn) {
   EXPECT_EQ(make_backward_steps(with_kept_h(make_backward_call(64, 64, 64)), 0, 64, nullptr).gate.dh, with_kept_h(c).h);
 }
 
-TEST(GatedBackward, KeepingOnlyXGoesInChunksThatFit) {
+TEST(GatedBackward, RecomputedHUsesChunksThatFit) {
   const GatedBackward c = make_backward_call(4096, 32768, 8192);
-  for (const std::size_t bytes : {70 * mega, 100 * mega, 161 * mega, 1000 * mega}) {
+  for (const std::size_t bytes : {70 * megabyte, 100 * megabyte, 161 * megabyte, 1000 * megabyte}) {
     const GatedBackwardPlan plan = choose_plan(c, bytes, h200_numbers());
     EXPECT_LE(plan.workspace_bytes, bytes);
     EXPECT_GE(plan.workspace_bytes, static_cast<std::size_t>(4 * 4096 * plan.chunk));
-    EXPECT_LT(plan.workspace_bytes, static_cast<std::size_t>(4 * 4096 * plan.chunk) + 5 * mega);
+    EXPECT_LT(plan.workspace_bytes, static_cast<std::size_t>(4 * 4096 * plan.chunk) + 5 * megabyte);
     EXPECT_LE((c.n + plan.chunk - 1) / plan.chunk, GatedBackward::max_chunks);
     EXPECT_EQ(plan.chunk % 64, 0);
   }
@@ -71,17 +71,17 @@ TEST(GatedBackward, KeepingOnlyXGoesInChunksThatFit) {
 TEST(GatedBackward, LargerWorkspacesAreNeverSlowerAndRecomputingCostsAThirdMore) {
   const GatedBackward c = make_backward_call(4096, 16384, 4096);
   double before = 1;
-  for (const std::size_t bytes : {36 * mega, 60 * mega, 100 * mega, 300 * mega}) {
+  for (const std::size_t bytes : {36 * megabyte, 60 * megabyte, 100 * megabyte, 300 * megabyte}) {
     const double s = choose_plan(c, bytes, h200_numbers()).predicted_s;
     EXPECT_LE(s, before * 1.01);
     before = s;
   }
-  const double kept = choose_plan(with_kept_h(c), 300 * mega, h200_numbers()).predicted_s;
+  const double kept = choose_plan(with_kept_h(c), 300 * megabyte, h200_numbers()).predicted_s;
   EXPECT_GT(before, 1.3 * kept);
   EXPECT_LT(before, 1.6 * kept);
 }
 
-TEST(GatedBackward, ChunksStoreTheFirstTimeAndAddAfterwards) {
+TEST(GatedBackward, FirstChunkStoresDxAndLaterChunksAdd) {
   const GatedBackward c = make_backward_call(512, 1000, 64);
   const BackwardSteps first = make_backward_steps(c, 0, 512, placeholder_pointer(1 << 30)),
                       last = make_backward_steps(c, 512, 488, placeholder_pointer(1 << 30));
@@ -104,37 +104,37 @@ TEST(GatedBackward, ChunksStoreTheFirstTimeAndAddAfterwards) {
   EXPECT_EQ(last.dw_products[0].d, static_cast<char*>(c.dup) + 512 * 64 * 2);
 }
 
-TEST(GatedBackward, GradientsThatLieOtherwiseAreProductsOfTheirOwn) {
+TEST(GatedBackward, NonAdjacentWeightGradientsUseTwoProducts) {
   GatedBackward c = with_kept_h(make_backward_call(512, 1024, 64));
   std::swap(c.dup, c.dgate);
   EXPECT_EQ(make_backward_steps(c, 0, 1024, nullptr).dw_products.size(), 2u);
   c.dup = nullptr;
   EXPECT_EQ(make_backward_steps(c, 0, 1024, nullptr).dw_products.size(), 1u);
   c.dgate = c.dx = nullptr;
-  const GatedBackwardPlan plan = choose_plan(c, mega, h200_numbers());
+  const GatedBackwardPlan plan = choose_plan(c, megabyte, h200_numbers());
   EXPECT_TRUE(plan.each.dw_products.empty());
   EXPECT_TRUE(plan.each.dx_products.empty());
   EXPECT_FALSE(plan.each.dx.has_value());
 }
 
-TEST(GatedBackward, OperandsThatTheCopyEngineCannotReadTakeTwoProducts) {
+TEST(GatedBackward, UnalignedOperandsUseTwoProductsForDx) {
   GatedBackward c = with_kept_h(make_backward_call(512, 1024, 63));
-  const GatedBackwardPlan plan = choose_plan(c, 100 * mega, h200_numbers());
+  const GatedBackwardPlan plan = choose_plan(c, 100 * megabyte, h200_numbers());
   EXPECT_FALSE(plan.each.dx.has_value());
   EXPECT_EQ(plan.each.dx_products.size(), 2u);
 }
 
-TEST(GatedBackward, AWorkspaceThatIsTooSmallIsRefusedWithWhatItTakes) {
+TEST(GatedBackward, TooSmallWorkspaceIsRejectedWithNeededBytes) {
   const GatedBackward c = make_backward_call(4096, 16384, 4096);
-  const GatedBackwardPlan plan = choose_plan(c, mega, h200_numbers());
+  const GatedBackwardPlan plan = choose_plan(c, megabyte, h200_numbers());
   EXPECT_EQ(plan.chunk, 2048);
-  EXPECT_EQ(launch(c, plan, {placeholder_pointer(1 << 20), mega, false}, nullptr).value_or(""),
+  EXPECT_EQ(launch(c, plan, {placeholder_pointer(1 << 20), megabyte, false}, nullptr).value_or(""),
             "workspace: expected 34144256 bytes, found 1000000");
-  EXPECT_EQ(launch(c, plan, {placeholder_pointer(100), 100 * mega, false}, nullptr).value_or(""),
+  EXPECT_EQ(launch(c, plan, {placeholder_pointer(100), 100 * megabyte, false}, nullptr).value_or(""),
             "workspace: expected a multiple of 256 as its address");
 }
 
-TEST(GatedBackward, CallsThatCannotBeRightAreRefused) {
+TEST(GatedBackward, InvalidCallsAreRejected) {
   const auto why = [](auto change) {
     GatedBackward c = make_backward_call(64, 32, 16);
     change(c);
@@ -174,47 +174,48 @@ TEST(GatedBackward, EmptyLayersArePlanned) {
     for (const bool keeps : {false, true}) {
       const GatedBackward c = keeps ? with_kept_h(make_backward_call(n, f, d)) : make_backward_call(n, f, d);
       EXPECT_EQ(unsupported_reason(c), std::nullopt);
-      EXPECT_GE(choose_plan(c, mega, h200_numbers()).predicted_s, 0);
+      EXPECT_GE(choose_plan(c, megabyte, h200_numbers()).predicted_s, 0);
     }
 }
 
-TEST(GatedTraining, HIsKeptWhereThereIsRoomAndElseComputedAgain) {
+TEST(GatedTrainingPlan, HIsKeptIfMemoryAllowsElseRecomputed) {
   const GatedCall sizes{.m = 4096, .n = 32768, .k = 8192};
-  const auto roomy = plan_training(sizes, 600 * mega, h200_numbers()),
-             tight = plan_training(sizes, 161 * mega, h200_numbers());
+  const auto roomy = plan_gated_training(sizes, 600 * megabyte, h200_numbers()),
+             tight = plan_gated_training(sizes, 161 * megabyte, h200_numbers());
   ASSERT_TRUE(roomy.ok() && tight.ok());
   EXPECT_TRUE(roomy->keeps_h);
   EXPECT_EQ(roomy->extra_bytes, 4u * 4096 * 32768 + device::counter_bytes + 4096 / 128 * 2 * 32768 * 4);
   EXPECT_FALSE(tight->keeps_h);
-  EXPECT_LE(tight->extra_bytes, 161 * mega);
+  EXPECT_LE(tight->extra_bytes, 161 * megabyte);
   EXPECT_NEAR(tight->forward_s + tight->backward_s, 1.33 * (roomy->forward_s + roomy->backward_s),
               0.06 * (roomy->forward_s + roomy->backward_s));
 }
 
-TEST(GatedTraining, TooLittleMemorySaysHowMuchItTakes) {
-  const auto none = plan_training({.m = 4096, .n = 16384, .k = 4096}, 30 * mega, h200_numbers());
+TEST(GatedTrainingPlan, TooLittleMemoryReportsNeededBytes) {
+  const auto none = plan_gated_training({.m = 4096, .n = 16384, .k = 4096}, 30 * megabyte, h200_numbers());
   ASSERT_FALSE(none.ok());
   EXPECT_EQ(none.error().message, "expected 34144256 free bytes besides inputs and outputs, found 30000000");
   EXPECT_EQ(none.error().hint,
             "backward needs h and its gradient for 1/8 of the 16384 hidden columns: use fewer than 4096 rows");
-  EXPECT_EQ(plan_training({.m = 8, .n = 8, .k = 8, .dtype = DType::f32}, mega, h200_numbers()).error().message,
-            "expected bf16 or f16, found f32");
+  EXPECT_EQ(
+      plan_gated_training({.m = 8, .n = 8, .k = 8, .dtype = DType::f32}, megabyte, h200_numbers()).error().message,
+      "expected bf16 or f16, found f32");
 }
 
 // Measured on a busy H200 (results/h200_geglu_torch.json), keeping h and keeping only x.
-TEST(GatedTraining, PredictionsAreWithinATenthOfWhatWasMeasured) {
+TEST(GatedTrainingPlan, PredictionsAreWithinTenPercentOfMeasurements) {
   struct MeasuredTime {
     std::int64_t n, d;
     std::size_t bytes;
     double us;
   };
-  for (const MeasuredTime& s : {MeasuredTime{8192, 1024, 1000 * mega, 683},
-                                {8192, 1024, 82 * mega, 861},
-                                {4096, 4096, 1000 * mega, 4783},
-                                {4096, 4096, 93 * mega, 6638},
-                                {4096, 8192, 1000 * mega, 18886},
-                                {4096, 8192, 161 * mega, 26149}}) {
-    const auto plan = plan_training({.m = s.n, .n = 4 * s.d, .k = s.d}, s.bytes, h200_numbers());
+  for (const MeasuredTime& s : {MeasuredTime{8192, 1024, 1000 * megabyte, 683},
+                                {8192, 1024, 82 * megabyte, 861},
+                                {4096, 4096, 1000 * megabyte, 4783},
+                                {4096, 4096, 93 * megabyte, 6638},
+                                {4096, 8192, 1000 * megabyte, 18886},
+                                {4096, 8192, 161 * megabyte, 26149}}) {
+    const auto plan = plan_gated_training({.m = s.n, .n = 4 * s.d, .k = s.d}, s.bytes, h200_numbers());
     ASSERT_TRUE(plan.ok());
     EXPECT_NEAR((plan->forward_s + plan->backward_s) * 1e6 / s.us, 1, 0.1) << s.n << " x " << s.d << ", " << s.bytes;
   }

@@ -1,4 +1,4 @@
-// Launches a planned gated layer: the operand copies that it needs, then one kernel.
+// Launches a planned gated layer: copies of operands, then one kernel.
 #include <cuda_runtime.h>
 
 #include <array>
@@ -14,9 +14,9 @@ namespace ridge::ops::cuda {
 extern template void register_gated_configs<Bf16>(CompiledGatedConfig*);
 extern template void register_gated_configs<F16>(CompiledGatedConfig*);
 
-// For gelu z = x * p(x*x) approximates log2 of the odds of Phi(x), minimax over |x| <= 5.5 with weight 1 / (1 + x*x/2).
-// For silu and gelu_tanh it is exact, and the limit only keeps p finite.
-SigmoidForm sigmoid_form(EpilogueActivation activation) {
+// For gelu, z = x * p(x*x) approximates log2(Phi(x) / (1 - Phi(x))), minimax over |x| <= 5.5 with weight 1 / (1 +
+// x*x/2). For silu and gelu_tanh, z is exact, and `max_square` only keeps p finite.
+SigmoidCoefficients sigmoid_coefficients(EpilogueActivation activation) {
   constexpr float log2e = 1.44269504F;
   if (activation == EpilogueActivation::silu) return {{log2e}, 1};
   if (activation == EpilogueActivation::gelu_tanh)
@@ -42,7 +42,7 @@ const CompiledGatedConfig& find_gated_kernel(int config, DType in) {
                             : gated_kernels_of_type<F16>())[static_cast<std::size_t>(config)];
 }
 
-tile::EpilogueInput column_operand(const void* data, DType dtype) { return {data, to_stored(dtype), 0, 1, 0}; }
+tile::EpilogueInput column_operand(const void* data, DType dtype) { return {data, to_storage_format(dtype), 0, 1, 0}; }
 
 std::string cuda_error_text(const char* what, cudaError_t e) {
   cudaGetLastError();
@@ -65,9 +65,9 @@ bool encode_store(CUtensorMap& map, CUtensorMap& tail, const device::MatrixBatch
          (columns % 64 == 0 || device::encode_tensor_map(tail, x, dtype, {columns % 64, 64}, true));
 }
 
-bool encode_results(GatedLaunch& x, const GatedCall& call, int columns) {
+bool encode_results(GatedLaunchArgs& x, const GatedCall& call, int columns) {
   const auto is_pair_aligned = [](const void* bias) { return reinterpret_cast<std::uintptr_t>(bias) % 4 == 0; };
-  x.output.format = to_stored(call.out);
+  x.output.format = to_storage_format(call.out);
   x.output.stores_in_bulk =
       (!call.y || (call.out == call.dtype && can_store_in_bulk(call.y, call.n, call.m, call.y_row_stride))) &&
       ((!call.bu && !call.bg) || (call.bias == call.dtype && is_pair_aligned(call.bu) && is_pair_aligned(call.bg))) &&
@@ -77,8 +77,9 @@ bool encode_results(GatedLaunch& x, const GatedCall& call, int columns) {
     return device::MatrixBatch{
         data, call.n, call.m, 1, GatedOperands::make_operand(data, call.m, call.n, line).line_stride, 0};
   };
-  const device::MatrixBatch first = call.y ? make_lines(call.y, call.y_row_stride)
-                                          : make_lines(call.h, call.h_row_stride);  // All kernels fetch its map
+  const device::MatrixBatch first =
+      call.y ? make_lines(call.y, call.y_row_stride)
+             : make_lines(call.h, call.h_row_stride);  // Kernels prefetch this map even if y is null
   if (!encode_store(x.output.map, x.output.tail, first, call.dtype, columns)) return false;
   if (!call.h) return true;
   void* const gates = static_cast<char*>(call.h) + call.n * 2;
@@ -90,21 +91,21 @@ std::optional<std::string> launch_tiles(const GatedCall& call, const GatedPlan& 
                                         const device::DeviceWorkspace& workspace, cudaStream_t stream) {
   const MatmulConfig& c = sm90_gated_kernel_configs[static_cast<std::size_t>(plan.config)];
   char* next_free = static_cast<char*>(workspace.data) + device::counter_bytes;
-  GatedLaunch x{};
+  GatedLaunchArgs x{};
   if (plan.splits > 1) {
     x.problem.arrived = static_cast<std::uint32_t*>(workspace.data);
     x.problem.partial = reinterpret_cast<float*>(next_free);
-    next_free += partial_bytes(c, plan.tiles * plan.splits);
+    next_free += partial_sum_bytes(c, plan.tiles * plan.splits);
     if (!workspace.counters_zeroed)
       if (const cudaError_t e = cudaMemsetAsync(x.problem.arrived, 0, device::counter_bytes, stream); e != cudaSuccess)
         return cuda_error_text("clearing the workspace's counters", e);
   }
   GatedOperands operands = make_gated_operands(call);
   const auto copy = [&](TileOperand& x) {
-    const cudaError_t e = copy_lines(x, false, next_free, 1, stream);
+    const cudaError_t e = copy_to_aligned_lines(x, false, next_free, 1, stream);
     x.data = next_free;
-    x.line_stride = copied_line_elements(x);
-    next_free += copied_bytes(x, 1);
+    x.line_stride = copy_line_stride(x);
+    next_free += copy_size_bytes(x, 1);
     return e;
   };
   cudaError_t copied = cudaSuccess;
@@ -183,8 +184,8 @@ std::optional<std::string> launch(const GatedCall& call, const GatedPlan& plan,
     return "workspace: expected a multiple of 256 as its address";
   if (plan.path == GatedPlan::Path::tiles) return launch_tiles(call, plan, workspace, stream);
   const bool along_k = call.weights == tile::Major::k;
-  const PlainGatedArgs p{to_stored(call.dtype),
-                         to_stored(call.out),
+  const PlainGatedArgs p{to_storage_format(call.dtype),
+                         to_storage_format(call.out),
                          call.activation,
                          call.m,
                          call.n,

@@ -1,9 +1,9 @@
 // A gated layer y = (x*up^T + bu) * act(x*gate^T + bg) on a CUDA device in one kernel, queued on the caller's stream.
-// It stores y, or h, which backward needs, or both. Memory, streams and workspace are as in ops/product/cuda.h.
+// The kernel stores y, or h, which backward needs, or both. Memory, streams and workspace are as in ops/product/cuda.h.
 //
 // If y has the type of x and a layout that the copy engine can write, gelu uses 2^x and a polynomial: its relative
-// error is at most 2^-12.5 (1 + g*g/2) for |g| <= 5.5, its absolute error 1e-7 below; otherwise the error is at most
-// 2^-20 |g|. gelu(-inf) is NaN.
+// error is at most 2^-12.5 (1 + g*g/2) for |g| <= 5.5, its absolute error 1e-7 for g < -5.5. Otherwise the error of
+// gelu is at most 2^-20 |g|. gelu(-inf) is NaN.
 #pragma once
 
 #include "ridge/ops/gated/layer.h"
@@ -20,7 +20,7 @@ struct GatedCall {
   EpilogueActivation activation = EpilogueActivation::gelu;
   const void* x = nullptr;                    // [m, k]
   const void *up = nullptr, *gate = nullptr;  // [n, k] each
-  tile::Major weights = tile::Major::k;       // mn: both are [k, n]
+  tile::Major weights = tile::Major::k;       // If mn, up and gate are [k, n]
   const void *bu = nullptr, *bg = nullptr;    // [n] each, or null
   void* y = nullptr;                          // [m, n]; null if only h is needed
   void* h = nullptr;                          // [m, 2*n]: x*up^T + bu, then x*gate^T + bg; null if not needed
@@ -41,8 +41,8 @@ struct GatedPlan {
 };
 
 std::optional<std::string> unsupported_reason(const GatedCall& call);
-GatedPlan choose_plan(const GatedCall& call, std::size_t workspace_bytes,
-                      const DeviceNumbers& device);  // Must be supported
+// Returns the fastest plan. The call must be supported.
+GatedPlan choose_plan(const GatedCall& call, std::size_t workspace_bytes, const DeviceNumbers& device);
 std::optional<GatedPlan> make_plan(const GatedCall& call, std::size_t workspace_bytes, const DeviceNumbers& device,
                                    int config, int splits);
 std::optional<std::string> launch(const GatedCall& call, const GatedPlan& plan,

@@ -1,7 +1,7 @@
 // One pass over dy and h. A thread handles eight adjacent columns (16 bytes) in every eighth row of its block, so
-// column
-// sums stay in registers. Blocks write their sums to the workspace, and a second kernel adds them in a fixed order. The
-// pass is memory-bound: 10 bytes per element at about 18 bytes per cycle and multiprocessor hide 60 instructions.
+// column sums stay in registers. Blocks write their sums to the workspace, and a second kernel adds them in a fixed
+// order. The pass is memory-bound: 10 bytes per element at about 18 bytes per cycle and multiprocessor hide 60
+// instructions.
 #include "ridge/ops/gated/gradient.h"
 
 #include <string>
@@ -12,14 +12,14 @@
 namespace ridge::ops::cuda {
 namespace {
 
-constexpr int warps = 8, vector = 8, block_columns = 32 * vector;
-constexpr std::int64_t rows_per_block = GatedGradient::rows_per_block;
+constexpr int warps = 8, vector_elements = 8, block_columns = 32 * vector_elements;
+constexpr std::int64_t rows_per_block = GateGradientCall::rows_per_block;
 
 struct ValueAndSlope {
   float value, slope;
 };
 // Returns act(g) and act'(g).
-template <EpilogueActivation activation> __device__ ValueAndSlope evaluate_gate(const SigmoidForm& f, float g) {
+template <EpilogueActivation activation> __device__ ValueAndSlope evaluate_gate(const SigmoidCoefficients& f, float g) {
   if constexpr (activation == EpilogueActivation::none) return {g, 1};
   if constexpr (activation == EpilogueActivation::relu) return {g < 0 ? 0 : g, g > 0 ? 1.0F : 0.0F};
   const float s = fminf(g * g, f.max_square);
@@ -53,26 +53,26 @@ struct GradientArgs {
   const std::uint16_t *dy, *h;
   std::uint16_t* dh;
   float* sums;  // [row blocks, 2*n]; null if not needed
-  SigmoidForm form;
+  SigmoidCoefficients form;
 };
 
 // Reads or writes eight 16-bit elements with one instruction, or the first `count` one by one.
 template <bool is_vectorized>
-__device__ void read_columns(std::uint16_t (&to)[vector], const std::uint16_t* from, int count) {
+__device__ void read_columns(std::uint16_t (&to)[vector_elements], const std::uint16_t* from, int count) {
   if constexpr (is_vectorized) {
     *reinterpret_cast<uint4*>(to) = __ldcs(reinterpret_cast<const uint4*>(from));
   } else {
 #pragma unroll
-    for (int i = 0; i < vector; ++i) to[i] = i < count ? from[i] : 0;
+    for (int i = 0; i < vector_elements; ++i) to[i] = i < count ? from[i] : 0;
   }
 }
 template <bool is_vectorized>
-__device__ void write_columns(std::uint16_t* to, const std::uint16_t (&from)[vector], int count) {
+__device__ void write_columns(std::uint16_t* to, const std::uint16_t (&from)[vector_elements], int count) {
   if constexpr (is_vectorized) {
     *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(from);
   } else {
 #pragma unroll
-    for (int i = 0; i < vector; ++i)
+    for (int i = 0; i < vector_elements; ++i)
       if (i < count) to[i] = from[i];
   }
 }
@@ -80,19 +80,20 @@ __device__ void write_columns(std::uint16_t* to, const std::uint16_t (&from)[vec
 template <class T, EpilogueActivation activation, bool is_vectorized> __global__ void __launch_bounds__(warps * 32)
     gate_gradient_kernel(const __grid_constant__ GradientArgs p) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const std::int64_t col = blockIdx.x * static_cast<std::int64_t>(block_columns) + lane * vector;
+  const std::int64_t col = blockIdx.x * static_cast<std::int64_t>(block_columns) + lane * vector_elements;
   const std::int64_t first = blockIdx.y * rows_per_block, last = min(first + rows_per_block, p.m);
-  const int count = static_cast<int>(min(static_cast<std::int64_t>(vector), p.n - col));  // Existing columns
-  float sum_u[vector] = {}, sum_g[vector] = {};
+  const int count =
+      static_cast<int>(min(static_cast<std::int64_t>(vector_elements), p.n - col));  // Columns inside the matrix
+  float sum_u[vector_elements] = {}, sum_g[vector_elements] = {};
   if (count > 0) {
 #pragma unroll 2
     for (std::int64_t row = first + warp; row < last; row += warps) {
-      alignas(16) std::uint16_t dy[vector], u[vector], g[vector];
+      alignas(16) std::uint16_t dy[vector_elements], u[vector_elements], g[vector_elements];
       read_columns<is_vectorized>(dy, p.dy + row * p.dy_row_stride + col, count);
       read_columns<is_vectorized>(u, p.h + row * p.h_row_stride + col, count);
       read_columns<is_vectorized>(g, p.h + row * p.h_row_stride + p.n + col, count);
 #pragma unroll
-      for (int i = 0; i < vector; ++i) {
+      for (int i = 0; i < vector_elements; ++i) {
         const float d = decode_element<T>(dy[i]), v = decode_element<T>(u[i]);
         const ValueAndSlope gate = evaluate_gate<activation>(p.form, decode_element<T>(g[i]));
         const float du = d * gate.value, dg = d * v * gate.slope;
@@ -108,9 +109,9 @@ template <class T, EpilogueActivation activation, bool is_vectorized> __global__
   if (p.sums == nullptr) return;
   __shared__ float shared[warps][2][block_columns + 32];
 #pragma unroll
-  for (int i = 0; i < vector; ++i) {
-    shared[warp][0][lane * (vector + 1) + i] = sum_u[i];
-    shared[warp][1][lane * (vector + 1) + i] = sum_g[i];
+  for (int i = 0; i < vector_elements; ++i) {
+    shared[warp][0][lane * (vector_elements + 1) + i] = sum_u[i];
+    shared[warp][1][lane * (vector_elements + 1) + i] = sum_g[i];
   }
   __syncthreads();
   for (int e = threadIdx.x; e < 2 * block_columns; e += warps * 32) {
@@ -118,7 +119,8 @@ template <class T, EpilogueActivation activation, bool is_vectorized> __global__
     const std::int64_t at = blockIdx.x * static_cast<std::int64_t>(block_columns) + c;
     if (at >= p.n) continue;
     float sum = 0;
-    for (int w = 0; w < warps; ++w) sum += shared[w][half][c / vector * (vector + 1) + c % vector];
+    for (int w = 0; w < warps; ++w)
+      sum += shared[w][half][c / vector_elements * (vector_elements + 1) + c % vector_elements];
     p.sums[blockIdx.y * 2 * p.n + half * p.n + at] = sum;
   }
 }
@@ -140,8 +142,8 @@ void launch_pass(const GradientArgs& p, bool is_vectorized, dim3 grid, cudaStrea
   else
     gate_gradient_kernel<T, activation, false><<<grid, warps * 32, 0, stream>>>(p);
 }
-template <class T>
-void launch_passes(const GatedGradient& c, const GradientArgs& p, bool is_vectorized, dim3 grid, cudaStream_t stream) {
+template <class T> void launch_passes(const GateGradientCall& c, const GradientArgs& p, bool is_vectorized, dim3 grid,
+                                      cudaStream_t stream) {
   switch (c.activation) {
     case EpilogueActivation::none: launch_pass<T, EpilogueActivation::none>(p, is_vectorized, grid, stream); break;
     case EpilogueActivation::relu: launch_pass<T, EpilogueActivation::relu>(p, is_vectorized, grid, stream); break;
@@ -159,7 +161,7 @@ void launch_passes(const GatedGradient& c, const GradientArgs& p, bool is_vector
 
 }  // namespace
 
-std::optional<std::string> launch(const GatedGradient& c, const device::DeviceWorkspace& workspace,
+std::optional<std::string> launch(const GateGradientCall& c, const device::DeviceWorkspace& workspace,
                                   CUstream_st* stream) {
   if (c.n == 0) return std::nullopt;
   if (needed_workspace_bytes(c) > workspace.bytes)
@@ -177,11 +179,11 @@ std::optional<std::string> launch(const GatedGradient& c, const device::DeviceWo
                        static_cast<const std::uint16_t*>(c.h),
                        static_cast<std::uint16_t*>(c.dh),
                        sums,
-                       sigmoid_form(c.activation)};
+                       sigmoid_coefficients(c.activation)};
   const auto is_vector_aligned = [&](const void* data, std::int64_t line) {
-    return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && (line % vector == 0 || c.m <= 1);
+    return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && (line % vector_elements == 0 || c.m <= 1);
   };
-  const bool is_vectorized = c.n % vector == 0 && is_vector_aligned(c.dy, c.dy_row_stride) &&
+  const bool is_vectorized = c.n % vector_elements == 0 && is_vector_aligned(c.dy, c.dy_row_stride) &&
                              is_vector_aligned(c.h, c.h_row_stride) && is_vector_aligned(c.dh, c.dh_row_stride);
   const dim3 grid(static_cast<unsigned>(ceil_div(c.n, block_columns)),
                   static_cast<unsigned>(ceil_div(c.m, rows_per_block)));

@@ -7,21 +7,21 @@
 
 namespace ridge::ops::cuda {
 
-struct GatedGradient {
-  static constexpr std::int64_t rows_per_block = 128;  // Rows per block
+struct GateGradientCall {
+  static constexpr std::int64_t rows_per_block = 128;
   std::int64_t m = 0, n = 0;
   DType dtype = DType::bf16;  // Type of all matrices: bf16 or f16; sums are f32
   EpilogueActivation activation = EpilogueActivation::gelu;
   const void* dy = nullptr;                                             // [m, n]
   const void* h = nullptr;                                              // [m, 2*n]
-  void* dh = nullptr;                                                   // [m, 2*n], may be h
+  void* dh = nullptr;                                                   // [m, 2*n]; may overwrite h
   void *dbu = nullptr, *dbg = nullptr;                                  // [n] each; null if not needed
   std::int64_t dy_row_stride = 0, h_row_stride = 0, dh_row_stride = 0;  // Row strides in elements
 };
 
-std::optional<std::string> unsupported_reason(const GatedGradient& call);
-std::size_t needed_workspace_bytes(const GatedGradient& call);
-std::optional<std::string> launch(const GatedGradient& call, const device::DeviceWorkspace& workspace,
+std::optional<std::string> unsupported_reason(const GateGradientCall& call);
+std::size_t needed_workspace_bytes(const GateGradientCall& call);
+std::optional<std::string> launch(const GateGradientCall& call, const device::DeviceWorkspace& workspace,
                                   CUstream_st* stream);
 
 }  // namespace ridge::ops::cuda

@@ -1,4 +1,4 @@
-// Compiles and launches the configs of input_gradient.h: joined_matmul.h's kernel, which stores tiles or adds them.
+// Compiles and launches the configs of input_gradient.h with the kernel of joined_matmul.h.
 #include "ridge/ops/gated/input_gradient.h"
 
 #include "ridge/device/tensor_maps.h"
@@ -29,7 +29,7 @@ bool encode_b(tile::TargetInput& to, const InputGradient& x, const void* data) {
 }
 
 template <int index, class T>
-std::optional<std::string> launch_config(const InputGradient& x, int blocks, cudaStream_t stream) {
+std::optional<std::string> launch_with_config(const InputGradient& x, int blocks, cudaStream_t stream) {
   using ConfiguredKernel = InputGradientKernel<index, T>;
   static_assert(ConfiguredKernel::config.k == 64);
   const auto error_text = [](cudaError_t e) {
@@ -68,9 +68,9 @@ template <class T> std::optional<std::string> launch_with_type(const InputGradie
                                                                cudaStream_t stream) {
   static_assert(input_gradient_kernel_configs.size() == 3, "one case for each config");
   switch (plan.config) {
-    case 0: return launch_config<0, T>(x, plan.blocks, stream);
-    case 1: return launch_config<1, T>(x, plan.blocks, stream);
-    default: return launch_config<2, T>(x, plan.blocks, stream);
+    case 0: return launch_with_config<0, T>(x, plan.blocks, stream);
+    case 1: return launch_with_config<1, T>(x, plan.blocks, stream);
+    default: return launch_with_config<2, T>(x, plan.blocks, stream);
   }
 }
 

@@ -1,7 +1,7 @@
-// Computes dx = du*up + dg*gate, or adds that to dx: two products that share their sums in one kernel, whose k loop
-// runs over the first pair of operands and then over the second. The kernel does not read dx to add to it: the copy
-// engine adds each rounded tile in the L2. One block owns a tile, so results agree bit by bit. Internal to ops/gated:
-// the backward pass uses it and falls back to plain products for operands that this kernel does not support.
+// Computes dx = du*up + dg*gate, or dx += du*up + dg*gate, in one kernel: the k loop runs over the first pair of
+// operands and then over the second, with the same accumulators. The kernel does not read dx: the copy engine adds each
+// rounded tile in the L2. One block computes a tile, so results are deterministic. Internal to ops/gated: the backward
+// pass uses this kernel, or two products if the kernel does not support the operands.
 #pragma once
 
 #include "ridge/ops/product/config.h"
@@ -34,7 +34,7 @@ struct InputGradientPlan {
   bool operator==(const InputGradientPlan&) const = default;
 };
 
-// Returns nullopt if a size is 0, too large, or if the copy engine cannot read or write an operand's layout.
+// Returns the fastest plan; nullopt if a size is 0 or too large, or if the copy engine does not support a layout.
 std::optional<InputGradientPlan> choose_plan(const InputGradient& call, const DeviceNumbers& device);
 std::optional<std::string> launch(const InputGradient& call, const InputGradientPlan& plan, CUstream_st* stream);
 

@@ -1,6 +1,5 @@
-// Computes D = A * B + A' * B': two products that share their sums, so that neither goes to memory. The k loop runs
-// over the first pair and, from `second_begin` on, a multiple of the stage size, over the second. Elements after the
-// end of a matrix read as zero.
+// Computes D = A * B + A' * B' with one set of accumulators. The k loop runs over the first pair of operands and, from
+// `second_begin` (a multiple of the stage size) on, over the second pair. Elements outside a matrix read as zero.
 #pragma once
 
 #include "ridge/ops/product/matmul.h"

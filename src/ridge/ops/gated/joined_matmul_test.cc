@@ -15,12 +15,11 @@ namespace {
 
 using tile::Index;
 
-template <std::size_t index> using RowVector = JoinedMatmul<input_gradient_kernel_configs[index], Bf16>;
+template <std::size_t index> using InputGradientMatmul = JoinedMatmul<input_gradient_kernel_configs[index], Bf16>;
 
-// Counts the bytes of each pair, with k ending inside a stage: both pairs are read equally often and not past their
-// end.
-TEST(JoinedMatmul, BothPairsAreLoadedOnceForEachTileAndNothingElseIs) {
-  using Kernel = RowVector<1>;
+// Counts the bytes of each pair of operands, also for k that ends inside a stage.
+TEST(JoinedMatmul, BothPairsAreLoadedOncePerTile) {
+  using Kernel = InputGradientMatmul<1>;
   static_assert(Kernel::config.m == 128 && Kernel::config.n == 128 && Kernel::config.k == 64);
   for (const Index k : {1, 64, 100, 640}) {
     Kernel::Globals g;
@@ -31,7 +30,7 @@ TEST(JoinedMatmul, BothPairsAreLoadedOnceForEachTileAndNothingElseIs) {
     g.b.cols = g.second_b.cols = k;
     g.d.rows = 300;
     g.d.cols = 200;
-    const tile::trace::TileSchedule s{.cut = {128, 128, 64}, .sizes = {300, 200, 2 * g.second_begin}};
+    const tile::trace::TileSchedule s{.tile_shape = {128, 128, 64}, .sizes = {300, 200, 2 * g.second_begin}};
     const tile::trace::TrafficCounts c = tile::trace::count_traffic_of<Kernel>(g, s);
     EXPECT_EQ(c.load(&g.a).global_bytes, 2 * 2 * 300 * k);
     EXPECT_EQ(c.load(&g.second_a).global_bytes, 2 * 2 * 300 * k);
@@ -42,14 +41,14 @@ TEST(JoinedMatmul, BothPairsAreLoadedOnceForEachTileAndNothingElseIs) {
   }
 }
 
-template <std::size_t index> void expect_clean() {
+template <std::size_t index> void expect_no_sync_errors() {
   constexpr MatmulConfig c = input_gradient_kernel_configs[index];
   const tile::trace::RecordOptions two_tiles{.kernel = "input gradient, config " + std::to_string(index),
                                              .sizes = {.m = 2 * c.m, .n = c.n, .k = c.k * (c.stages + 1)}};
-  EXPECT_EQ(check_schedules(tile::trace::record_program<RowVector<index>>(two_tiles), 300).first, "");
+  EXPECT_EQ(check_schedules(tile::trace::record_program<InputGradientMatmul<index>>(two_tiles), 300).first_error, "");
 }
-TEST(JoinedMatmul, ItsSynchronisationIsClean) {
-  [&]<std::size_t... index>(std::index_sequence<index...>) { (expect_clean<index>(), ...); }
+TEST(JoinedMatmul, HasNoSynchronizationErrors) {
+  [&]<std::size_t... index>(std::index_sequence<index...>) { (expect_no_sync_errors<index>(), ...); }
   (std::make_index_sequence<input_gradient_kernel_configs.size()>{});
 }
 

@@ -1,8 +1,8 @@
 // Fused gated layer (GEGLU) on this CPU: y = (x*up^T + bu) * activation(x*gate^T + bg), in one kernel that stores only
-// y. The same as a program: examples/geglu.ridge.
+// y. examples/geglu.ridge is the same layer as a program.
 //
 //   GatedLayer layer{.n = 2048, .f = 4096, .d = 1024, .x = x, .y = y};
-//   gated_layer(with_one_matrix(layer, w, b));       // w[2*f, d], b[2*f] as in PyTorch's linear and chunk
+//   gated_layer(with_joined_weights(layer, w, b));       // w[2*f, d], b[2*f] as in PyTorch's linear and chunk
 #pragma once
 
 #include <optional>
@@ -20,12 +20,12 @@ struct GatedLayer {
   const void* x = nullptr;                    // [n, d]
   const void *up = nullptr, *gate = nullptr;  // [f, d] each
   const void *bu = nullptr, *bg = nullptr;    // [f] each, or null
-  void* y = nullptr;                          // [n, f], must not overlap the others
+  void* y = nullptr;                          // [n, f], must not overlap the inputs
 };
-// Returns the layer with its weights in one matrix [2*f, d], value half first, and biases in one vector [2*f] or null.
-GatedLayer with_one_matrix(GatedLayer layer, const void* weights, const void* biases);
+// Sets the layer's weights to the halves of one matrix [2*f, d], `up` first, and its biases to those of [2*f] or null.
+GatedLayer with_joined_weights(GatedLayer layer, const void* weights, const void* biases);
 
 std::optional<std::string> unsupported_reason(const GatedLayer& layer);
-void gated_layer(const GatedLayer& layer, int threads = 0);  // Must be supported
+void gated_layer(const GatedLayer& layer, int threads = 0);  // Requires a supported layer
 
 }  // namespace ridge::ops

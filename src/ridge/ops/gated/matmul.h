@@ -1,6 +1,6 @@
-// Computes D = f(A * B, A * C), a gated layer, in one pass over A. The same columns of B and C are the two halves of
-// one shared-memory tile and are multiplied together, so each thread has both sums of its elements of D (Dauphin et al.
-// 2017; Shazeer 2020, "GLU variants"). Neither product goes to memory.
+// Computes D = f(A * B, A * C), a gated layer (Dauphin et al. 2017; Shazeer 2020, "GLU variants"), in one pass over A.
+// The same columns of B and C are the two halves of one shared-memory tile, so each thread has both sums of its
+// elements of D. Neither product is stored in memory.
 #pragma once
 
 #include "ridge/ops/product/matmul.h"

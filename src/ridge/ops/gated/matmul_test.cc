@@ -1,5 +1,5 @@
-// Tests the gated kernel definition (halves of a tile, fold and map) on the CPU against a loop nest and on the trace
-// target.
+// Compares the gated kernel definition (halves of a tile, fold and map) with a loop nest on the CPU, and checks its
+// traffic and synchronization on the trace target.
 #include "ridge/ops/gated/matmul.h"
 
 #include <gtest/gtest.h>
@@ -27,8 +27,8 @@ struct Gate {  // u * relu(v), with a bias on each
     return (u + u_bias[col]) * (gate > 0 ? gate : 0);
   }
 };
-inline constexpr MatmulConfig on_cpu{.m = 112, .n = 2 * 4096, .k = 4096};
-using CpuKernel = GatedMatmul<on_cpu, float, float, Gate>;
+inline constexpr MatmulConfig cpu_config{.m = 112, .n = 2 * 4096, .k = 4096};
+using CpuKernel = GatedMatmul<cpu_config, float, float, Gate>;
 
 struct GatedCase {
   Index m, f, k;
@@ -44,7 +44,7 @@ struct GatedCase {
     for (std::vector<float>* each : {&x, &u, &v, &u_bias, &v_bias})
       for (float& e : *each) e = static_cast<float>((seed = seed * 1664525 + 1013904223) >> 16 & 7) - 3;
   }
-  // If `is_transposed`, the columns of v are contiguous, while those of u are not.
+  // If `is_transposed`, v is contiguous along f; u is always contiguous along k.
   CpuKernel::Globals make_globals(bool is_transposed = false) {
     CpuKernel::Globals g;
     static_cast<tile::Matrix&>(g.a) = {x.data(), m, k, k};
@@ -79,11 +79,11 @@ class GatedOnEveryIsa : public ::testing::TestWithParam<pool::Isa> {
 INSTANTIATE_TEST_SUITE_P(GatedCase, GatedOnEveryIsa, ::testing::ValuesIn(pool::available_isas()),
                          [](const auto& param) { return std::string(pool::isa_name(param.param)); });
 
-template <class Kernel> void run(const typename Kernel::Globals& g, const GatedCase& x, int threads) {
+template <class Kernel> void run_gated_kernel(const typename Kernel::Globals& g, const GatedCase& x, int threads) {
   tile::cpu::run_kernel<Kernel>(g, {1, x.m, x.f, x.k}, *tile::cpu::find_engine(DType::f32, DType::f32), threads);
 }
 
-TEST_P(GatedOnEveryIsa, PairsOfProductsComeOutBitForBit) {
+TEST_P(GatedOnEveryIsa, GatedProductsOfIntegersAreExact) {
   for (const auto& [m, f, k] : {std::array<Index, 3>{1, 1, 1},
                                 {7, 33, 5},
                                 {3, 300, 900},
@@ -98,7 +98,7 @@ TEST_P(GatedOnEveryIsa, PairsOfProductsComeOutBitForBit) {
     for (const int threads : {1, 2, 3, -2}) {
       const bool is_transposed = threads < 0;  // The two weights have different layouts
       std::fill(x.d.begin(), x.d.end(), -77.0F);
-      run<CpuKernel>(x.make_globals(is_transposed), x, std::abs(threads));
+      run_gated_kernel<CpuKernel>(x.make_globals(is_transposed), x, std::abs(threads));
       for (Index i = 0; i < m; ++i)
         for (Index j = 0; j < f; ++j)
           ASSERT_EQ(x.d[static_cast<std::size_t>(i * f + j)], x.expected(i, j))
@@ -107,7 +107,7 @@ TEST_P(GatedOnEveryIsa, PairsOfProductsComeOutBitForBit) {
   }
 }
 
-struct HalvedAndShifted : CpuKernel {  // Maps the folded sums: operations compose
+struct HalvedAndShifted : CpuKernel {  // Applies at.map to the result of at.fold
   TILE_FN static void store(auto& at, const Globals& g, const State& acc) {
     const auto halved = [](float y, Index row, Index col) { return y / 2 + static_cast<float>(row * 1000 + col); };
     at.store(g.d, at.map(at.fold(acc, g.combine), halved), at.row(), at.col());
@@ -123,33 +123,33 @@ struct Doubled : CpuKernel {  // Doubles the sums after each product
 
 TEST_P(GatedOnEveryIsa, MapsComposeWithFoldsAndWithEpilogues) {
   GatedCase x(37, 300, 40);
-  run<HalvedAndShifted>(x.make_globals(), x, 2);
+  run_gated_kernel<HalvedAndShifted>(x.make_globals(), x, 2);
   for (Index i = 0; i < x.m; ++i)
     for (Index j = 0; j < x.f; ++j)
       ASSERT_EQ(x.d[static_cast<std::size_t>(i * x.f + j)], x.expected(i, j) / 2 + static_cast<float>(i * 1000 + j));
   CpuKernel::Globals g = x.make_globals();
   MatmulEpilogue minus;
   minus.alpha = -1;
-  g.d.target = {make_finish(minus, DType::f32), apply_epilogue};
-  run<CpuKernel>(g, x, 2);
+  g.d.target = {to_tile_epilogue(minus, DType::f32), apply_epilogue};
+  run_gated_kernel<CpuKernel>(g, x, 2);
   for (Index i = 0; i < x.m; ++i)
     for (Index j = 0; j < x.f; ++j) ASSERT_EQ(x.d[static_cast<std::size_t>(i * x.f + j)], -x.expected(i, j));
 }
 
-TEST_P(GatedOnEveryIsa, ComputeMayWorkOnItsSums) {
+TEST_P(GatedOnEveryIsa, ComputeMayModifySums) {
   GatedCase x(9, 40, 20);  // One stage
   std::fill(x.u_bias.begin(), x.u_bias.end(), 0.0F);
   std::fill(x.v_bias.begin(), x.v_bias.end(), 0.0F);
-  run<Doubled>(x.make_globals(), x, 1);
+  run_gated_kernel<Doubled>(x.make_globals(), x, 1);
   for (Index i = 0; i < x.m; ++i)
     for (Index j = 0; j < x.f; ++j) ASSERT_EQ(x.d[static_cast<std::size_t>(i * x.f + j)], 4 * x.expected(i, j));
 }
 
 template <int consumers>
-constexpr MatmulConfig on_hopper{.m = 64 * consumers, .n = 128, .k = 64, .stages = 3, .consumers = consumers};
-template <int consumers> using HopperKernel = GatedMatmul<on_hopper<consumers>, Bf16, Bf16, Gate>;
+constexpr MatmulConfig hopper_config{.m = 64 * consumers, .n = 128, .k = 64, .stages = 3, .consumers = consumers};
+template <int consumers> using HopperKernel = GatedMatmul<hopper_config<consumers>, Bf16, Bf16, Gate>;
 
-TEST(GatedTrace, EachHalfOfATileIsCounted) {
+TEST(GatedTrace, TrafficOfBothHalvesIsCounted) {
   using Kernel = HopperKernel<2>;
   for (const Index f : {64, 100, 1000}) {
     Kernel::Globals g;
@@ -159,7 +159,7 @@ TEST(GatedTrace, EachHalfOfATileIsCounted) {
     g.b.cols = g.c.cols = 100;
     g.d.rows = 300;
     g.d.cols = f;
-    const tile::trace::TileSchedule s{.cut = {128, 64, 64}, .sizes = {300, static_cast<int>(f), 100}};
+    const tile::trace::TileSchedule s{.tile_shape = {128, 64, 64}, .sizes = {300, static_cast<int>(f), 100}};
     const tile::trace::TrafficCounts c = tile::trace::count_traffic_of<Kernel>(g, s);
     EXPECT_EQ(c.load(&g.b).global_bytes, 2 * 3 * f * 100);
     EXPECT_EQ(c.load(&g.c).global_bytes, 2 * 3 * f * 100);
@@ -169,11 +169,15 @@ TEST(GatedTrace, EachHalfOfATileIsCounted) {
   }
 }
 
-TEST(GatedTrace, ItsSynchronisationIsClean) {
-  const auto first = [](const tile::trace::RecordedProgram& p) { return tile::trace::check_schedules(p, 1000).first; };
-  EXPECT_EQ(first(tile::trace::record_program<HopperKernel<1>>({.kernel = "gated", .sizes = {.m = 192, .n = 64, .k = 256}})),
+TEST(GatedTrace, HasNoSynchronizationErrors) {
+  const auto first_error = [](const tile::trace::RecordedProgram& p) {
+    return tile::trace::check_schedules(p, 1000).first_error;
+  };
+  EXPECT_EQ(first_error(tile::trace::record_program<HopperKernel<1>>(
+                {.kernel = "gated", .sizes = {.m = 192, .n = 64, .k = 256}})),
             "");
-  EXPECT_EQ(first(tile::trace::record_program<HopperKernel<2>>({.kernel = "gated", .sizes = {.m = 128, .n = 128, .k = 64}})),
+  EXPECT_EQ(first_error(tile::trace::record_program<HopperKernel<2>>(
+                {.kernel = "gated", .sizes = {.m = 128, .n = 128, .k = 64}})),
             "");
 }
 
@@ -191,13 +195,14 @@ struct WithoutWait : HopperKernel<1> {
   }
 };
 
-TEST(GatedTrace, SumsThatAreReadBeforeTheyAreSettledAreCaught) {
+TEST(GatedTrace, ReadingSumsWithoutWaitIsDetected) {
   const tile::trace::RecordOptions options{.kernel = "scaled", .sizes = {.m = 64, .n = 64, .k = 256}};
-  EXPECT_EQ(tile::trace::check_schedules(tile::trace::record_program<WithWait>(options), 1000).first, "");
-  const tile::trace::CheckResult v = tile::trace::check_schedules(tile::trace::record_program<WithoutWait>(options), 1000);
+  EXPECT_EQ(tile::trace::check_schedules(tile::trace::record_program<WithWait>(options), 1000).first_error, "");
+  const tile::trace::CheckResult v =
+      tile::trace::check_schedules(tile::trace::record_program<WithoutWait>(options), 1000);
   EXPECT_EQ(v.failed, 1000);
   EXPECT_EQ(
-      v.first,
+      v.first_error,
       "scaled: consumer 0 sums: the sums of tile 0 are used and no multiply has written them; missing: a stage of k "
       "for this work item");
 }

@@ -46,13 +46,13 @@ std::vector<Candidate> list_next_best(const GatedCall& call, const GatedPlan& be
     return TiledProduct{config_of(plan), sums, plan.tiles, count_waves(plan, sms), plan.splits};
   };
   std::vector<Candidate> out;
-  for (int config_of = 0; config_of < static_cast<int>(sm90_gated_kernel_configs.size()); ++config_of) {
+  for (int config = 0; config < static_cast<int>(sm90_gated_kernel_configs.size()); ++config) {
     std::optional<GatedPlan> fastest;
     for (const int splits : {1, 2, 3, 4, 6, 8}) {
-      const auto plan = make_plan(call, plan_workspace_bytes, device, config_of, splits);
+      const auto plan = make_plan(call, plan_workspace_bytes, device, config, splits);
       if (plan && (!fastest || plan->predicted_s < fastest->predicted_s)) fastest = plan;
     }
-    if (fastest && config_of != best.config)
+    if (fastest && config != best.config)
       out.push_back({describe_plan(*fastest, sms), fastest->predicted_s,
                      why_slower(make_tiled(best), make_tiled(*fastest), sms)});
   }
@@ -64,7 +64,7 @@ std::vector<Candidate> list_next_best(const GatedCall& call, const GatedPlan& be
   return out;
 }
 
-// Models both halves as one product of twice the width, of whose results half are stored.
+// Counts both halves as one product of twice the width, half of whose results are stored.
 MovedBytes count_moved_bytes(const GatedCall& call, const GatedPlan& plan, const DeviceNumbers& device) {
   const MatmulProblem wide{.batch = 1,
                            .m = call.m,
@@ -86,7 +86,7 @@ MovedBytes count_moved_bytes(const GatedCall& call, const GatedPlan& plan, const
   const std::int64_t biases = ((call.bu != nullptr) + (call.bg != nullptr)) * call.n * dtype_bits(call.bias) / 8;
   const std::int64_t tile_rows = (call.m + order.m - 1) / order.m;
   order.cache_bytes = device.l2_bytes;
-  const MatmulTraffic all = trace_tiles(wide, order);
+  const MatmulTraffic all = count_tile_traffic(wide, order);
   return {copied + all.global_bytes() - all.d.global_bytes / 2 + biases * tile_rows,
           copied + all.a.memory_bytes + all.b.memory_bytes + all.d.memory_bytes / 2 + all.partial_bytes + biases};
 }
@@ -96,13 +96,14 @@ MovedBytes count_moved_bytes(const GatedCall& call, const GatedPlan& plan, const
 Forecast forecast(const GatedCall& call, const DeviceNumbers& device) {
   const GatedPlan plan = choose_plan(call, plan_workspace_bytes, device);
   Forecast out{.plan = describe_plan(plan, device.multiprocessors),
-               .names_statement = true,
+               .is_main_kernel = true,
                .spread = spread_on_device(device, "product")};
   if (plan.path == GatedPlan::Path::nothing) return out;
   out.seconds = plan.predicted_s;
   const double flop = 4.0 * static_cast<double>(call.m) * static_cast<double>(call.n) * static_cast<double>(call.k);
   if (plan.path == GatedPlan::Path::plain)
-    out.seconds = device.launch_s + flop / (kernel_numbers().plain_flops * device.multiprocessors * device.clock_hz);
+    out.seconds =
+        device.launch_s + flop / (kernel_constants().plain_flops_per_cycle * device.multiprocessors * device.clock_hz);
   out.count_bytes = [=] { return count_moved_bytes(call, plan, device); };
   if (plan.path == GatedPlan::Path::tiles) out.candidates = list_next_best(call, plan, device);
   return out;

@@ -7,7 +7,6 @@
 
 namespace ridge::ops::cuda {
 
-Forecast forecast(const GatedCall& call,
-                  const DeviceNumbers& device);  // Must be supported
+Forecast forecast(const GatedCall& call, const DeviceNumbers& device);  // Requires a supported call
 
 }  // namespace ridge::ops::cuda

@@ -40,7 +40,7 @@ GatedCall make_gated_call(const GatedLayer& l) {
 TileOperand GatedOperands::make_operand(const void* data, std::int64_t extent, std::int64_t k, std::int64_t line,
                                         tile::Major major) {
   TileOperand x{data, major, extent, k, line, 0};
-  if (x.line_count() <= 1) x.line_stride = copied_line_elements(x);  // Unused, but the copy engine checks it
+  if (x.line_count() <= 1) x.line_stride = copy_line_stride(x);  // Unused, but the copy engine checks it
   return x;
 }
 
@@ -101,8 +101,8 @@ std::optional<GatedPlan> make_plan(const GatedCall& call, std::size_t workspace_
   const auto plan_copy = [&](const TileOperand& x, bool& copy) {
     copy = !can_copy_engine_read(x, 1);
     if (copy) {
-      plan.workspace_bytes += copied_bytes(x, 1);
-      copied += static_cast<double>(copied_bytes(x, 1));
+      plan.workspace_bytes += copy_size_bytes(x, 1);
+      copied += static_cast<double>(copy_size_bytes(x, 1));
     }
   };
   plan_copy(operands.x, plan.copy_x);
@@ -114,7 +114,7 @@ std::optional<GatedPlan> make_plan(const GatedCall& call, std::size_t workspace_
   if (splits > 1) {
     if (plan.tiles * c.warpgroups_per_tile() * 4 > static_cast<std::int64_t>(device::counter_bytes))
       return std::nullopt;
-    plan.workspace_bytes += partial_bytes(c, plan.tiles * splits);
+    plan.workspace_bytes += partial_sum_bytes(c, plan.tiles * splits);
   }
   if (plan.workspace_bytes > 0) plan.workspace_bytes += device::counter_bytes;
   if (plan.workspace_bytes > workspace_bytes) return std::nullopt;
@@ -143,7 +143,7 @@ GatedPlan choose_plan(const GatedCall& call, std::size_t workspace_bytes, const 
   return best;
 }
 
-std::optional<std::string> unsupported_reason(const GatedGradient& c) {
+std::optional<std::string> unsupported_reason(const GateGradientCall& c) {
   if (c.m < 0 || c.n < 0) return fmt::format("expected sizes of at least 0, found n {}, f {}", c.m, c.n);
   if (c.dtype != DType::bf16 && c.dtype != DType::f16)
     return fmt::format("expected bf16 or f16, found {}", dtype_name(c.dtype));
@@ -164,7 +164,7 @@ std::optional<std::string> unsupported_reason(const GatedGradient& c) {
   return std::nullopt;
 }
 
-std::size_t needed_workspace_bytes(const GatedGradient& c) {
+std::size_t needed_workspace_bytes(const GateGradientCall& c) {
   return c.dbu == nullptr && c.dbg == nullptr
              ? 0
              : device::counter_bytes + static_cast<std::size_t>(ceil_div(c.m, c.rows_per_block) * 2 * c.n) * 4;

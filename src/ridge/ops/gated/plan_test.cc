@@ -20,7 +20,7 @@ GatedCall make_call(std::int64_t n, std::int64_t f, std::int64_t d) {
   return make_gated_call(layer);
 }
 
-TEST(GatedPlan, AlignedOperandsAreReadWhereTheyLie) {
+TEST(GatedPlan, AlignedOperandsAreNotCopied) {
   const GatedPlan plan = choose_plan(make_call(8192, 4096, 1024), 0, h200_numbers());
   EXPECT_EQ(plan.path, Path::tiles);
   EXPECT_FALSE(plan.copy_x || plan.copy_up || plan.copy_gate);
@@ -30,7 +30,7 @@ TEST(GatedPlan, AlignedOperandsAreReadWhereTheyLie) {
   EXPECT_EQ(plan.blocks, 132);
 }
 
-TEST(GatedPlan, WeightsThatLieAlongNHaveRowsOfTheirOwn) {
+TEST(GatedPlan, WeightsContiguousAlongNUseMatchingConfigs) {
   GatedCall c = make_call(4096, 1000, 1024);
   c.weights = tile::Major::mn;
   c.weight_line_stride = 1000;
@@ -48,18 +48,18 @@ TEST(GatedPlan, WeightsThatLieAlongNHaveRowsOfTheirOwn) {
             "weights: expected a stride of at least 1000, found 999: its rows would overlap");
 }
 
-TEST(GatedPlan, OperandsTheCopyEngineCannotReadAreCopiedOrReadPlainly) {
+TEST(GatedPlan, UnalignedOperandsAreCopiedOrUsePlainKernel) {
   GatedCall odd = make_call(512, 512, 511);
   const GatedPlan plan = choose_plan(odd, std::size_t{64} << 20, h200_numbers());
   EXPECT_EQ(plan.path, Path::tiles);
   EXPECT_TRUE(plan.copy_x && plan.copy_up && plan.copy_gate);
   EXPECT_GE(plan.workspace_bytes, 3u * 512 * 511 * 2);
-  EXPECT_EQ(choose_plan(odd, plan.workspace_bytes - 1, h200_numbers()).path == Path::tiles, false);
+  EXPECT_NE(choose_plan(odd, plan.workspace_bytes - 1, h200_numbers()).path, Path::tiles);
   odd.x_row_stride = 512;
   EXPECT_FALSE(choose_plan(odd, std::size_t{64} << 20, h200_numbers()).copy_x);
 }
 
-TEST(GatedPlan, WhatTilesDoNotTakeRunsPlainly) {
+TEST(GatedPlan, CallsWithoutTileKernelUsePlainKernel) {
   EXPECT_EQ(choose_plan(make_call(128, 128, 0), 0, h200_numbers()).path, Path::plain);
   GatedCall wide = make_call(128, 128, 128);
   wide.dtype = DType::f32;
@@ -68,7 +68,7 @@ TEST(GatedPlan, WhatTilesDoNotTakeRunsPlainly) {
   EXPECT_EQ(choose_plan(make_call(128, 0, 128), 0, h200_numbers()).path, Path::nothing);
 }
 
-TEST(GatedPlan, CallsThatCannotBeRightAreRefused) {
+TEST(GatedPlan, InvalidCallsAreRejected) {
   const auto why = [](auto change) {
     GatedCall c = make_call(64, 32, 16);
     change(c);
@@ -97,12 +97,12 @@ TEST(GatedPlan, CallsThatCannotBeRightAreRefused) {
             "bg: expected a pointer to whole bf16 elements, found one that is not a multiple of 2 bytes");
 }
 
-TEST(GatedGradient, CallsThatCannotBeRightAreRefused) {
-  GatedGradient c{.m = 130,
-                  .n = 8,
-                  .dy = placeholder_pointer(4096),
-                  .h = placeholder_pointer(8192),
-                  .dh = placeholder_pointer(8192)};
+TEST(GateGradientCall, InvalidCallsAreRejected) {
+  GateGradientCall c{.m = 130,
+                     .n = 8,
+                     .dy = placeholder_pointer(4096),
+                     .h = placeholder_pointer(8192),
+                     .dh = placeholder_pointer(8192)};
   c.dy_row_stride = 8;
   c.h_row_stride = c.dh_row_stride = 16;
   EXPECT_EQ(unsupported_reason(c), std::nullopt);

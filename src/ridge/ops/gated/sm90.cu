@@ -6,7 +6,7 @@
 namespace ridge::ops::cuda {
 
 template <class T, int... index> void register_all(CompiledGatedConfig* kernels, std::integer_sequence<int, index...>) {
-  ((kernels[index] = {launch_gated_config<GatedKernel<index, T>>, read_config_properties<GatedKernel<index, T>>}), ...);
+  ((kernels[index] = {launch_gated_kernel<GatedKernel<index, T>>, read_kernel_resources<GatedKernel<index, T>>}), ...);
 }
 
 template <class T> void register_gated_configs(CompiledGatedConfig* kernels) {

@@ -1,5 +1,5 @@
-// The gated layer's kernel (ops/gated/matmul.h) for the sm90 target, with the arithmetic of its pairs of sums. Internal
-// to ops/gated.
+// The gated layer's kernel (ops/gated/matmul.h) for the sm90 target, with the gate's arithmetic in CUDA. Internal to
+// ops/gated.
 #pragma once
 
 #include "ridge/ops/gated/config.h"
@@ -9,24 +9,24 @@
 
 namespace ridge::ops::cuda {
 
-// Coefficients of x / (1 + 2^-z), z = x * p(min(x*x, max_square)). silu and gelu_tanh have this form, gelu
-// approximately (ops/gated/cuda.h). It takes 12 instructions, two of them on the special function unit.
-struct SigmoidForm {
+// Coefficients of the activation x / (1 + 2^-z), z = x * p(min(x*x, max_square)). silu and gelu_tanh have this form,
+// gelu approximately (ops/gated/cuda.h). Evaluation takes 12 instructions, two of them on the special function unit.
+struct SigmoidCoefficients {
   float p[6], max_square;
 };
-SigmoidForm sigmoid_form(EpilogueActivation activation);
+SigmoidCoefficients sigmoid_coefficients(EpilogueActivation activation);
 
 template <class T> struct Gate {
   EpilogueActivation activation;
-  SigmoidForm sigmoid;
+  SigmoidCoefficients sigmoid;
   tile::EpilogueInput bu, bg;  // Biases, one per column
-  bool stores_h;               // Stores h
+  bool stores_h;               // True if u and g are stored as h
   tile::sm90::BoxMaps u_maps, g_maps;
   T* h;
   std::int64_t h_row_stride;
 
   enum class GateForm { sigmoid, relu, none };
-  template <class Run> TILE_FN void with_form(Run&& run) const {
+  template <class Run> TILE_FN void dispatch_gate_form(Run&& run) const {
     if (activation == EpilogueActivation::none) return run(std::integral_constant<GateForm, GateForm::none>{});
     if (activation == EpilogueActivation::relu) return run(std::integral_constant<GateForm, GateForm::relu>{});
     run(std::integral_constant<GateForm, GateForm::sigmoid>{});
@@ -46,7 +46,7 @@ template <class T> struct Gate {
   TILE_FN tile::sm90::ColumnBias load_biases(int col, int cols) const {
     return {load_bias_pair(bu.data, col, cols), load_bias_pair(bg.data, col, cols)};
   }
-  // The load is volatile; otherwise the compiler hoists all loads of a tile and spills.
+  // The load is volatile, because the compiler would otherwise hoist all loads of a tile and spill registers.
   TILE_FN static std::uint32_t load_bias_pair(const void* data, int col, int cols) {
     std::uint32_t x = 0;
     if (data != nullptr && col < cols) {
@@ -88,7 +88,7 @@ template <int index, class T> struct GatedKernel : GatedMatmul<sm90_gated_kernel
   }
 };
 
-struct GatedLaunch {
+struct GatedLaunchArgs {
   tile::TargetInput a, b, c;
   tile::TargetOutput output;
   void *d, *h;
@@ -101,11 +101,11 @@ struct GatedLaunch {
   cudaStream_t stream;
 };
 struct CompiledGatedConfig {
-  cudaError_t (*launch)(const GatedLaunch&);
-  cudaError_t (*properties)(ConfigProperties&);
+  cudaError_t (*launch)(const GatedLaunchArgs&);
+  cudaError_t (*properties)(KernelResources&);
 };
 
-template <class Kernel> cudaError_t launch_gated_config(const GatedLaunch& x) {
+template <class Kernel> cudaError_t launch_gated_kernel(const GatedLaunchArgs& x) {
   if (const cudaError_t e = allow_shared_memory<Kernel>(); e != cudaSuccess) return e;
   typename Kernel::Globals g{};
   g.a.target = x.a;
@@ -116,11 +116,8 @@ template <class Kernel> cudaError_t launch_gated_config(const GatedLaunch& x) {
   g.d.rows = x.rows;
   g.d.cols = x.cols;
   g.d.row_stride = x.d_row_stride;
-  g.combine = {x.activation,   sigmoid_form(x.activation),
-               x.bu,           x.bg,
-               x.h != nullptr, x.u_maps,
-               x.g_maps,       static_cast<decltype(g.combine.h)>(x.h),
-               x.h_row_stride};
+  g.combine = {x.activation, sigmoid_coefficients(x.activation),      x.bu,          x.bg, x.h != nullptr, x.u_maps,
+               x.g_maps,     static_cast<decltype(g.combine.h)>(x.h), x.h_row_stride};
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(x.blocks));
   config.blockDim = dim3(tile::sm90::block_threads<Kernel>);
@@ -131,7 +128,8 @@ template <class Kernel> cudaError_t launch_gated_config(const GatedLaunch& x) {
   attribute.val.programmaticStreamSerializationAllowed = 1;
   config.attrs = &attribute;
   config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, tile::sm90::run_product<Kernel>, g, x.problem, tile::sm90::PeerRowMapsOf<Kernel>{});
+  return cudaLaunchKernelEx(&config, tile::sm90::run_product<Kernel>, g, x.problem,
+                            tile::sm90::PeerRowMapsOf<Kernel>{});
 }
 
 template <class T> void register_gated_configs(CompiledGatedConfig* kernels);

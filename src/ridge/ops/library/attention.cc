@@ -19,7 +19,7 @@ constexpr LibraryParameter numbers[] = {
     {"library_prefill_compute", "1", 0.8},          // Fraction of the peak FLOP/s of the matrix unit
     {"library_prefill_exponentials_s", "s", 4e-7},  // Exponentials per step of 128 rows that multiplies do not hide
     {"library_prefill_item_s", "s", 2e-6},          // Fixed time per tile of rows at width 128
-    {"library_prefill_item_width", "1", 0.3},       // Exponent of the width in this time
+    {"library_prefill_item_width", "1", 0.3},       // Exponent of the width in the fixed time per tile
     {"library_prefill_memory", "1", 0.6},           // Fraction of the peak memory bandwidth
     {"library_prefill_overlap", "1", 1.3},          // Overlap exponent of bytes and steps (overlap.h)
     {"library_prefill_slowdown", "1", 0.1},         // Slowdown of long compute-bound kernels by the power limit
@@ -34,8 +34,8 @@ double count_flops(const PrefillSizes& p) { return 2 * p.batch * p.heads * p.row
 double count_bytes(const PrefillSizes& p) { return 4 * p.batch * p.rows * p.width * (p.heads + p.key_heads); }
 
 // Returns the compute time with tiles of `tile` rows, which `sharing` query heads of a key head fill together.
-double busy_seconds(const PrefillSizes& p, const LibraryDevice& chip, std::span<const double> n, double tile,
-                    double sharing) {
+double compute_seconds(const PrefillSizes& p, const LibraryDevice& chip, std::span<const double> n, double tile,
+                       double sharing) {
   const double tiles = std::ceil(p.rows * sharing / tile), steps = std::ceil(p.rows / keys_per_step);
   const double items = p.batch * p.heads / sharing * tiles;
   const double visible_fraction =
@@ -51,8 +51,8 @@ double estimate_seconds(std::span<const double> sizes, const LibraryDevice& chip
   const PrefillSizes p = to_sizes(sizes);
   double busy = 1e30;
   for (const double tile : {64.0, 128.0, 192.0}) {
-    busy = std::min(busy, busy_seconds(p, chip, n, tile, 1));
-    busy = std::min(busy, n[packing] * busy_seconds(p, chip, n, tile, p.heads / p.key_heads));
+    busy = std::min(busy, compute_seconds(p, chip, n, tile, 1));
+    busy = std::min(busy, n[packing] * compute_seconds(p, chip, n, tile, p.heads / p.key_heads));
   }
   const double total = overlap_seconds(busy, count_bytes(p) / (n[memory] * chip.rates.memory_bytes_per_s), n[overlap]);
   const double share = count_flops(p) / chip.rates.flops_per_s / total;

@@ -10,13 +10,13 @@ enum CpuParameter { launch, compute, rows, columns_, depth, vector, memory, cach
 constexpr LibraryParameter numbers[] = {
     {"cpu_launch_s", "s", 4e-6},  // Launch overhead: threads start and synchronize
     {"cpu_compute", "1", 0.9},    // Fraction of the multiply rate of products
-    {"cpu_rows", "1", 2},         // Rows of a product that reach half of that rate
-    {"cpu_columns", "1", 8},      // Columns of a product that reach half of that rate
-    {"cpu_depth", "1", 16},       // Depth (k) of a product that reaches half of that rate
-    {"cpu_vector", "1", 0.8},     // Fraction of the rate of all other computation
+    {"cpu_rows", "1", 2},         // Rows of a product that reach half of the multiply rate
+    {"cpu_columns", "1", 8},      // Columns of a product that reach half of the multiply rate
+    {"cpu_depth", "1", 16},       // Depth (k) of a product that reaches half of the multiply rate
+    {"cpu_vector", "1", 0.8},     // Fraction of the vector rate, for all other computation
     {"cpu_memory", "1", 0.9},     // Fraction of the memory bandwidth
-    {"cpu_cache", "1", 3},        // The same for data in the last-level cache
-    {"cpu_held", "1", 0.6},       // Fraction of that cache at which half of the bytes miss
+    {"cpu_cache", "1", 3},        // Bandwidth of the last-level cache over that of memory
+    {"cpu_held", "1", 0.6},       // Data size over cache size at which half of the bytes miss
     {"cpu_overlap", "1", 2},      // Overlap exponent of computing and bytes (overlap.h)
 };
 

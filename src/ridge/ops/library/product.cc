@@ -28,10 +28,10 @@ double estimate_seconds(std::span<const double> sizes, const LibraryDevice& chip
 double roofline_seconds(std::span<const double> sizes, const LibraryDevice& chip) {
   const LibraryProduct p = to_product(sizes, chip);
   return std::max(2 * p.batch * p.m * p.n * p.k / chip.rates.flops_per_s,
-                  min_product_traffic(p) / chip.rates.memory_bytes_per_s);
+                  min_traffic_bytes(p) / chip.rates.memory_bytes_per_s);
 }
 
-// The initial values are not used: a fit of products starts from another machine's numbers (plan/library_model.h).
+// Initial values of 1 are not used: a fit of products starts from another machine's numbers (plan/library_model.h).
 std::vector<LibraryParameter> product_parameters() {
   std::vector<LibraryParameter> out;
   for (const NamedLibraryNumber& x : library_numbers) out.push_back({x.key, x.unit, 1});

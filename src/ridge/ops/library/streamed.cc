@@ -6,12 +6,12 @@ namespace {
 
 constexpr std::string_view columns[] = {"rows", "row_bytes"};
 constexpr std::size_t group_columns[] = {1};
-enum CpuParameter { launch, memory, cache, half_miss, row, overlap };
+enum StreamedParameter { launch, memory, cache, half_miss, row, overlap };
 constexpr LibraryParameter numbers[] = {
     {"library_streamed_launch_s", "s", 2.5e-6},  // Launch overhead
     {"library_streamed_memory", "1", 0.85},      // Fraction of the peak memory bandwidth
-    {"library_streamed_cache", "1", 1.3},        // The same for data in the last-level cache
-    {"library_streamed_held", "1", 0.7},         // Fraction of that cache at which half of the bytes miss
+    {"library_streamed_cache", "1", 1.3},        // Bandwidth of the last-level cache over that of memory
+    {"library_streamed_held", "1", 0.7},         // Data size over cache size at which half of the bytes miss
     {"library_streamed_row_s", "s", 1e-9},       // Time per row on one core
     {"library_streamed_overlap", "1", 2},        // Overlap exponent of rows and bytes (overlap.h)
 };

@@ -3,7 +3,7 @@
 // products depends on the number and width of waves of tiles; that of others on bytes, launch overhead and the
 // reduction of splits.
 //
-// The formula follows the hardware; its constants are fitted for each `Bound` (fitted.h).
+// The formula follows the hardware; its constants are fitted for each `BoundKind` (fitted.h).
 #include "ridge/ops/product/closed_form.h"
 
 #include <algorithm>
@@ -25,19 +25,19 @@ double overlap_times(double x, double y, double power) {
   return longer * base::pow(1 + base::pow(shorter / longer, power), 1 / power);
 }
 
-struct BlockCycles {  // Cycles of one block: per stage, and at the end of a tile
+struct BlockCycles {  // Cycles of one block: per stage (multiplies, loads, both), and at the end of a tile
   double multiply, load, stage, end;
 };
 
-double line_factor(const ClosedFormConstants& f, int alignment, Major major) {
-  const double across = major == Major::mn ? f.across : 1;
+double unaligned_load_factor(const ClosedFormConstants& f, int alignment, Major major) {
+  const double across = major == Major::mn ? f.mn_major_factor : 1;
   if (alignment >= 128) return across;
-  if (alignment == 64) return across * f.line64;
-  return across * (alignment == 32 ? f.line32 : f.line16);
+  if (alignment == 64) return across * f.line64_factor;
+  return across * (alignment == 32 ? f.line32_factor : f.line16_factor);
 }
 
-// Number of clusters that read the same lines of A, and of B, concurrently, as tiles are walked in bands of 8 rows
-// (tile_scheduler.h).
+// Numbers of clusters that concurrently read the same lines of A, and of B, if the tile scheduler uses bands of 8 rows
+// of tiles (tile_scheduler.h).
 struct ConcurrentReaders {
   double a = 1, b = 1;
 };
@@ -50,93 +50,104 @@ ConcurrentReaders count_readers(const MatmulConfig& c, const TileWork& w, double
 
 BlockCycles count_block_cycles(const ClosedFormConstants& f, const MatmulConfig& c, const TileWork& w,
                                const ConcurrentReaders& concurrent) {
-  const double rate = c.swap ? f.l2_swapped : f.l2_straight;
-  const double multiply = c.m / 64.0 * (c.k / 16.0) * std::max(c.n / 2.0, f.reads_a + c.n / 4.0);
-  const double lines = static_cast<double>(c.m) / c.cluster_n * line_factor(f, w.alignment_a, c.a) +
-                       static_cast<double>(c.n) / c.cluster_m * line_factor(f, w.alignment_b, c.b);
+  const double rate = c.swap ? f.swapped_l2_rate : f.unswapped_l2_rate;
+  const double multiply = c.m / 64.0 * (c.k / 16.0) * std::max(c.n / 2.0, f.read_a_cycles + c.n / 4.0);
+  const double lines = static_cast<double>(c.m) / c.cluster_n * unaligned_load_factor(f, w.alignment_a, c.a) +
+                       static_cast<double>(c.n) / c.cluster_m * unaligned_load_factor(f, w.alignment_b, c.b);
   const double narrow_readers = (w.narrow_a ? concurrent.a * 64 / static_cast<double>(w.m) : 0) +
                                 (w.narrow_b ? concurrent.b * 64 / static_cast<double>(w.n) : 0);
   const double load =
-      std::max(lines * c.k * 2 / rate, (c.m + c.n) * c.k * 2 / f.arriving) + narrow_readers * f.narrow_line;
-  const double wait = c.roles == Roles::cooperative && c.consumers > 1 ? f.both_wait : 1;
-  const double boxes = ceil_quotient(c.n, 64) * c.m / c.warpgroups_per_tile() / 64 * (w.element_stores ? f.element_box : 1);
-  const double stage = std::max(wait * overlap_times(multiply, load, f.stage_power), f.least_stage * c.k / 128);
-  return {multiply, load, stage + (c.cluster() > 1 ? f.cluster_stage : 0), f.tile_end + boxes * f.box};
+      std::max(lines * c.k * 2 / rate, (c.m + c.n) * c.k * 2 / f.arrival_rate) + narrow_readers * f.narrow_line_cycles;
+  const double wait = c.roles == Roles::cooperative && c.consumers > 1 ? f.cooperative_factor : 1;
+  const double boxes =
+      ceil_quotient(c.n, 64) * c.m / c.warpgroups_per_tile() / 64 * (w.element_stores ? f.element_store_factor : 1);
+  const double stage =
+      std::max(wait * overlap_times(multiply, load, f.stage_overlap_power), f.min_stage_cycles * c.k / 128);
+  return {multiply, load, stage + (c.cluster() > 1 ? f.cluster_stage_cycles : 0),
+          f.tile_end_cycles + boxes * f.store_box_cycles};
 }
 
 // Returns the cycles to add the splits of a tile.
 double count_split_cycles(const ClosedFormConstants& f, const MatmulConfig& c, const SplitK& split) {
-  const double sums = static_cast<double>(c.m) * c.n / 128 / c.warpgroups_per_tile(),
-               splits = split.splits;  // `sums` per thread
-  if (split.split_mode == SplitMode::cluster_split_k) return f.share + f.share_step * std::ceil(sums / 4 / splits);
+  const double sums = static_cast<double>(c.m) * c.n / 128 / c.warpgroups_per_tile();  // Per thread
+  const double splits = split.splits;
+  if (split.split_mode == SplitMode::cluster_split_k)
+    return f.cluster_split_cycles + f.cluster_split_step_cycles * std::ceil(sums / 4 / splits);
   if (split.split_mode == SplitMode::cooperative_split_k)
-    return f.gather + f.gather_sums * sums / 64 +
-           f.gather_turn * ceil_quotient(c.epilogue_steps(), splits) * ceil_quotient(splits, 8);
+    return f.cooperative_cycles + f.cooperative_sum_cycles * sums / 64 +
+           f.cooperative_step_cycles * ceil_quotient(c.epilogue_steps(), splits) * ceil_quotient(splits, 8);
   const double concurrent = std::max(1.0, std::floor((c.consumers == 1 ? 64 : 32) / sums)),
                batches = ceil_quotient(split.split_mode == SplitMode::stream_k ? 2 : splits, concurrent);
-  return f.split + f.split_sums * sums / 64 + f.split_batch * batches * std::max(1.0, base::pow(sums / 64, 0.7));
+  return f.split_k_cycles + f.split_k_sum_cycles * sums / 64 +
+         f.split_k_batch_cycles * batches * std::max(1.0, base::pow(sums / 64, 0.7));
 }
 
 struct WaveWork {
   double stages, items, concurrent, bytes;  // `stages` per item
 };
-// Rates that a kernel with a given bound achieves on a device.
+// Rates that kernels with a given limiter achieve on a device.
 struct BoundRates {
   const ClosedFormConstants& f;
   double cycles_per_us;
-  double memory, memory_of_block, l2_again, l2_all;  // Bytes per us
+  double memory, block_memory, l2_repeat, l2_total;  // Bytes per us
 };
-BoundRates make_bound_rates(const ClosedFormConstants& f, const DeviceNumbers& device, Bound bound) {
-  const double cycles_per_us = 1e-6 * (bound == Bound::multiplies ? device.busy_clock_hz : device.clock_hz);
+BoundRates make_bound_rates(const ClosedFormConstants& f, const DeviceNumbers& device, BoundKind bound) {
+  const double cycles_per_us = 1e-6 * (bound == BoundKind::multiplies ? device.busy_clock_hz : device.clock_hz);
   const double memory = 1e-6 * device.memory_bytes_per_s, l2 = 1e-6 * device.l2_bytes_per_s;
-  return {f, cycles_per_us, f.memory * memory, f.memory_per_block * cycles_per_us, f.l2_again * l2, f.l2_all * l2};
+  return {f,
+          cycles_per_us,
+          f.memory_share * memory,
+          f.memory_per_block * cycles_per_us,
+          f.l2_repeat_share * l2,
+          f.l2_total_share * l2};
 }
 
 double predict_waves_us(const BoundRates& rates, const MatmulConfig& c, const SplitK& split, const BlockCycles& x,
                         const WaveWork& w) {
   const ClosedFormConstants& f = rates.f;
   const double loop = w.stages * x.stage;
-  const double end = c.roles == Roles::pingpong ? std::max(0.0, x.end - loop) : x.end + f.tile_end_alone;
+  const double end = c.roles == Roles::pingpong ? std::max(0.0, x.end - loop) : x.end + f.exposed_end_cycles;
   const double item = (loop + end + (split.splits > 1 ? count_split_cycles(f, c, split) : 0)) / rates.cycles_per_us;
   const double waves = std::floor(w.items / w.concurrent), rest = w.items - waves * w.concurrent;
   double us = 0;
   if (split.split_mode == SplitMode::cluster_split_k)
-    us = (std::ceil(w.items / w.concurrent) - 1) * f.next_cluster / rates.cycles_per_us;
-  us += waves * overlap_times(item, w.bytes / w.items * w.concurrent / rates.memory, f.overlap);
+    us = (std::ceil(w.items / w.concurrent) - 1) * f.next_cluster_cycles / rates.cycles_per_us;
+  us += waves * overlap_times(item, w.bytes / w.items * w.concurrent / rates.memory, f.wave_overlap_power);
   if (rest > 0)
-    us +=
-        overlap_times(item, w.bytes / w.items * rest / std::min(rates.memory, rest * rates.memory_of_block), f.overlap);
+    us += overlap_times(item, w.bytes / w.items * rest / std::min(rates.memory, rest * rates.block_memory),
+                        f.wave_overlap_power);
   return us;
 }
-// A copy reads and writes the operand. The fitted bandwidth includes the cost of reading the copy, mostly from the L2.
+// A copy reads and writes the operand. The fitted bandwidth includes the kernel's reads of the copy, mostly from the
+// L2.
 double predict_copy_us(const BoundRates& rates, const TileWork& w, const DeviceNumbers& device) {
-  return w.copies * rates.f.copy / rates.cycles_per_us +
-         2 * w.copied_bytes / (rates.f.copied * 1e-6 * device.memory_bytes_per_s);
+  return w.copies * rates.f.copy_cycles / rates.cycles_per_us +
+         2 * w.copied_bytes / (rates.f.copy_memory_share * 1e-6 * device.memory_bytes_per_s);
 }
 
 }  // namespace
 
-Bound find_bound(const TileWork& w, const DeviceNumbers& device) {
+BoundKind classify_bound(const TileWork& w, const DeviceNumbers& device) {
   const double multiplies =
       static_cast<double>(w.batch) * static_cast<double>(w.m) * static_cast<double>(w.n) * static_cast<double>(w.k);
-  const double concurrent = device.multiprocessors * kernel_numbers().multiplies * device.clock_hz;
-  if (multiplies / concurrent > w.minimum_bytes / device.memory_bytes_per_s) return Bound::multiplies;
-  return w.result_bytes > w.minimum_bytes / 2 ? Bound::results : Bound::bytes;
+  const double concurrent = device.multiprocessors * kernel_constants().multiply_adds_per_cycle * device.clock_hz;
+  if (multiplies / concurrent > w.minimum_bytes / device.memory_bytes_per_s) return BoundKind::multiplies;
+  return w.result_bytes > w.minimum_bytes / 2 ? BoundKind::results : BoundKind::bytes;
 }
 
 // A cluster must fit in one group of multiprocessors (GPC), and clusters do not always fill a group.
 int count_concurrent_clusters(int blocks, int multiprocessors) {
-  const DeviceFractions& n = device_fractions();
-  const double shares[] = {n.clusters_1, n.clusters_2, n.clusters_3, n.clusters_4,
-                           n.clusters_5, n.clusters_6, n.clusters_7, n.clusters_8};
+  const HopperRates& n = hopper_rates();
+  const double shares[] = {n.cluster1_share, n.cluster2_share, n.cluster3_share, n.cluster4_share,
+                           n.cluster5_share, n.cluster6_share, n.cluster7_share, n.cluster8_share};
   const double count = shares[blocks - 1] * multiprocessors / blocks;
   return std::max(1, static_cast<int>(count + 1e-6));
 }
 
 double predict_seconds(const MatmulConfig& c, const TileWork& w, const SplitK& split, const DeviceNumbers& device,
                        const ProductModel& model) {
-  const Bound bound = find_bound(w, device);
-  const ClosedFormConstants& f = select_bound(model.constants, bound);
+  const BoundKind bound = classify_bound(w, device);
+  const ClosedFormConstants& f = select_for_bound(model.constants, bound);
   const BoundRates rates = make_bound_rates(f, device, bound);
   const int sms = device.multiprocessors;
   const double tiles = static_cast<double>(w.batch) * ceil_quotient(static_cast<double>(w.m), c.m * c.cluster_m) *
@@ -150,47 +161,49 @@ double predict_seconds(const MatmulConfig& c, const TileWork& w, const SplitK& s
   const double each = static_cast<double>(c.m) / c.cluster_n + static_cast<double>(c.n) / c.cluster_m;
   const double requested_bytes = tiles * stages * each * c.k * 2;
   const double unique_bytes =
-      w.minimum_bytes + std::max(requested_bytes - w.minimum_bytes, 0.0) * rates.memory / rates.l2_again;
-  const double bytes = overlap_times(unique_bytes, requested_bytes * rates.memory / rates.l2_all,
-                                     f.l2_power);  // Equivalent memory bytes
+      w.minimum_bytes + std::max(requested_bytes - w.minimum_bytes, 0.0) * rates.memory / rates.l2_repeat;
+  const double bytes = overlap_times(unique_bytes, requested_bytes * rates.memory / rates.l2_total,
+                                     f.l2_overlap_power);  // Equivalent memory bytes
   double us = 0;
   if (streamed) {
     const double run = ceil_quotient(tiles * stages, sms) * x.stage + 2 * count_split_cycles(f, c, split);
-    us = f.stream / rates.cycles_per_us + overlap_times(run / rates.cycles_per_us, bytes / rates.memory, f.overlap);
+    us = f.stream_k_cycles / rates.cycles_per_us +
+         overlap_times(run / rates.cycles_per_us, bytes / rates.memory, f.wave_overlap_power);
   } else {
     us = predict_waves_us(rates, c, split, x, {ceil_quotient(stages, splits), items, concurrent, bytes});
   }
   const double busy = std::min(1.0, tiles * stages * x.multiply / sms / rates.cycles_per_us / us);
-  us *= 1 + f.slowdown * busy * busy * std::clamp((us - 20) / 200, 0.0, 1.0);
-  us +=
-      (f.launch + f.first_load + (c.m + c.n) * c.k * 2 / (c.swap ? f.l2_swapped : f.l2_straight)) / rates.cycles_per_us;
-  if (c.cluster() > 1)
-    us += (f.cluster_start + f.cluster_block * blocks * base::log2(c.cluster())) / rates.cycles_per_us;
-  if (c.cluster() == 8 && items > 3 * concurrent) us *= f.eights;
-  if (c.roles == Roles::pingpong) us += x.end / rates.cycles_per_us;
-  us -= std::clamp((sms - blocks) / blocks, 0.0, 1.0) * (w.prefetch_constants ? f.beside_prefetch : f.beside) /
+  us *= 1 + f.power_slowdown * busy * busy * std::clamp((us - 20) / 200, 0.0, 1.0);
+  us += (f.launch_cycles + f.first_load_cycles +
+         (c.m + c.n) * c.k * 2 / (c.swap ? f.swapped_l2_rate : f.unswapped_l2_rate)) /
         rates.cycles_per_us;
-  return (us + (w.prefetch_constants ? f.under_copy : 1) * predict_copy_us(rates, w, device)) * 1e-6;
+  if (c.cluster() > 1)
+    us += (f.cluster_start_cycles + f.cluster_block_cycles * blocks * base::log2(c.cluster())) / rates.cycles_per_us;
+  if (c.cluster() == 8 && items > 3 * concurrent) us *= f.cluster8_factor;
+  if (c.roles == Roles::pingpong) us += x.end / rates.cycles_per_us;
+  us -= std::clamp((sms - blocks) / blocks, 0.0, 1.0) *
+        (w.prefetch_constants ? f.prefetch_overlap_cycles : f.launch_overlap_cycles) / rates.cycles_per_us;
+  return (us + (w.prefetch_constants ? f.hidden_copy_share : 1) * predict_copy_us(rates, w, device)) * 1e-6;
 }
 
 double predict_gemv_seconds(const GemvWork& w, const DeviceNumbers& device) {
-  const KernelNumbers& n = kernel_numbers();
+  const KernelConstants& n = kernel_constants();
   const double words = std::ceil(static_cast<double>(w.k) * 2 / std::min(w.alignment, 8));
   const double lines = static_cast<double>(w.batch) * static_cast<double>(w.n), rows = static_cast<double>(w.m);
-  const double each = n.gemv_line + words * (1 + rows) * n.gemv_word / 32;
+  const double each = n.gemv_cycles_per_line + words * (1 + rows) * n.gemv_cycles_per_word / 32;
   const double bytes = 2 * lines * static_cast<double>(w.k);
   return device.launch_s +
          std::max(lines * each / device.multiprocessors / device.clock_hz, bytes / device.memory_bytes_per_s);
 }
 
 BlockThroughput block_throughput(const MatmulConfig& c) {
-  const ClosedFormConstants& f = select_bound(product_model().constants, Bound::multiplies);
+  const ClosedFormConstants& f = select_for_bound(product_model().constants, BoundKind::multiplies);
   const BlockCycles one = count_block_cycles(f, c, {}, {});
-  return {.load_bytes = c.swap ? f.l2_swapped : f.l2_straight,
-          .load_latency = f.first_load,
-          .flops = 2.0 * c.m * c.n * c.k / one.multiply,
-          .store_bytes = 64 * 64 * 2 / f.box,
-          .store_latency = f.tile_end + f.tile_end_alone};
+  return {.load_bytes_per_cycle = c.swap ? f.swapped_l2_rate : f.unswapped_l2_rate,
+          .load_latency = f.first_load_cycles,
+          .flops_per_cycle = 2.0 * c.m * c.n * c.k / one.multiply,
+          .store_bytes_per_cycle = 64 * 64 * 2 / f.store_box_cycles,
+          .store_latency = f.tile_end_cycles + f.exposed_end_cycles};
 }
 
 }  // namespace ridge::ops::cuda

@@ -10,7 +10,7 @@
 
 namespace ridge::ops::cuda {
 
-struct TileWork {  // A product in the orientation of the tile
+struct TileWork {  // A product with the operands in the order of the tile (MatmulConfig::swap)
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
   double minimum_bytes = 0;                  // Each operand read once and D written once
   double result_bytes = 0;                   // The part of D in `minimum_bytes`
@@ -19,13 +19,12 @@ struct TileWork {  // A product in the orientation of the tile
   bool element_stores = false;               // True if unaligned rows of D require stores of single elements
   int copies = 0;                            // Operands that are copied before the product
   double copied_bytes = 0;
-  bool prefetch_constants =
-      false;  // True if loads of one operand start before earlier kernels, including a copy, have ended
+  bool prefetch_constants = false;  // True if loads of one operand start before earlier kernels and copies have ended
 };
 
-Bound find_bound(const TileWork& work, const DeviceNumbers& device);
+BoundKind classify_bound(const TileWork& work, const DeviceNumbers& device);
 inline bool is_compute_bound(const TileWork& work, const DeviceNumbers& device) {
-  return find_bound(work, device) == Bound::multiplies;
+  return classify_bound(work, device) == BoundKind::multiplies;
 }
 
 // Returns the number of clusters of `blocks` blocks (1 to 8) that run concurrently.
@@ -35,24 +34,25 @@ int count_concurrent_clusters(int blocks, int multiprocessors);
 double predict_seconds(const MatmulConfig& config, const TileWork& work, const SplitK& split,
                        const DeviceNumbers& device, const ProductModel& model = product_model());
 
-// A plan with the time of the closed form alone, and the work that it was predicted for.
-struct PlannedWork {
+// A plan with the time of the closed form, before the correction, and the work that the closed form was given.
+struct UncorrectedPlan {
   MatmulPlan plan;
   TileWork work;
 };
-std::optional<PlannedWork> plan_work(const MatmulCall& call, std::size_t workspace_bytes, const DeviceNumbers& device,
-                                     const PlanChoice& choice, const ProductModel& model = product_model());
+std::optional<UncorrectedPlan> make_uncorrected_plan(const MatmulCall& call, std::size_t workspace_bytes,
+                                                     const DeviceNumbers& device, const PlanChoice& choice,
+                                                     const ProductModel& model = product_model());
 
-// Work of the kernel for a few rows of D; `alignment` is that of the operands' lines, in bytes.
+// Work of the kernel for a few rows of D; `alignment` is the alignment of the operands' lines in bytes.
 struct GemvWork {
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
   int alignment = 128;
 };
 double predict_gemv_seconds(const GemvWork& work, const DeviceNumbers& device);
-// Returns nullopt if that kernel does not support the call or tile kernels need no copy.
+// Returns nullopt if the GEMV kernel does not support the call, or if tile kernels can read the operands directly.
 std::optional<GemvWork> make_gemv_work(const MatmulCall& call);
 
-// Returns the throughput of one block from the fitted constants, for timelines.
+// Returns the throughput of one thread block from the fitted constants, for timelines.
 BlockThroughput block_throughput(const MatmulConfig& config);
 
 }  // namespace ridge::ops::cuda

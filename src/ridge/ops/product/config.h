@@ -14,7 +14,7 @@ struct MatmulConfig {
   int consumers = 1;        // Warpgroups that multiply
   tile::Roles roles = tile::Roles::cooperative;
   tile::Major a = tile::Major::k, b = tile::Major::k;  // Contiguous axes of the operands after a swap
-  bool swap = false;                                   // Computes a tile of D transposed: few rows of D are along n
+  bool swap = false;                                   // Computes tiles of D transposed, so that n is along D's rows
   int staging = 2;                                     // Output buffers of 64 columns per consumer
   int cluster_m = 1, cluster_n = 1;                    // Blocks that share loads by multicast, along m and n
   bool grouped = false;                                // D's rows are grouped (problem.h)
@@ -23,10 +23,11 @@ struct MatmulConfig {
   // True if block `r` of a cluster loads for block `s`. Ranks run along m first. Blocks with the same m load parts of a
   // tile of A for each other, those with the same n parts of a tile of B.
   constexpr bool shares_loads(int r, int s) const {
-    if (cluster_m == 1 || cluster_n == 1) return true;  // Keeps the rank out of the kernel's registers
+    if (cluster_m == 1 || cluster_n == 1) return true;  // Saves a register for the rank
     return r % cluster_m == s % cluster_m || r / cluster_m == s / cluster_m;
   }
-  constexpr int loading_blocks() const { return cluster_m + cluster_n - 1; }
+  // Number of blocks, including a block itself, that load for that block.
+  constexpr int blocks_sharing_loads() const { return cluster_m + cluster_n - 1; }
   constexpr bool can_split() const {  // False for large tiles, whose partial sums cost too much
     return !grouped && m * n <= (warpgroups_per_tile() > 1 ? 128 * 160 : 128 * 128);
   }
@@ -37,15 +38,14 @@ struct MatmulConfig {
   }
   // True if a kernel can scatter rows of D to other ranks (tile/shared_rows.h). Requires pingpong, because one
   // warpgroup waits for its stores while the other multiplies; wide tiles in clusters have too few registers.
-  constexpr bool scatters_rows() const {
+  constexpr bool can_scatter_rows() const {
     return !grouped && roles == tile::Roles::pingpong && !swap && n % 64 == 0 && (cluster() == 1 || n <= 128);
   }
   // True if a kernel can gather rows of A from other ranks; restricted to the tiles of large products.
-  constexpr bool gathers_rows() const {
+  constexpr bool can_gather_rows() const {
     return !grouped && m == 128 && n >= 128 && !swap && consumers == 2 && a == tile::Major::k;
   }
-  // Epilogue steps per consumer (64 rows x 16 columns each); `SplitMode::cooperative_split_k` divides them among
-  // splits.
+  // Epilogue steps of 64 rows x 16 columns per consumer; `SplitMode::cooperative_split_k` divides them among splits.
   constexpr int epilogue_steps() const { return (n + 15) / 16 * (m / warpgroups_per_tile() / 64); }
   bool operator==(const MatmulConfig&) const = default;
 };
@@ -55,10 +55,10 @@ inline constexpr std::array cpu_kernel_configs = {
     MatmulConfig{.m = 112, .n = 4096, .k = 4096},
 };
 
-// Hopper. Pingpong for tiles up to 128 x 192: the stores of one consumer overlap the other's multiplies. Wider tiles
-// need the registers of both consumers. Widths come in steps of 16, because large products need nearly full waves: 8192
-// x 8192 in 128 x 192 tiles takes 20.8 waves of 132 tiles, in 128 x 128 tiles 31.03. Swapped tiles have few rows of D
-// along n.
+// Hopper configurations. Tiles up to 128 x 192 use pingpong: the stores of one consumer overlap the multiplies of the
+// other. Wider tiles need the registers of both consumers. Widths are multiples of 16, because large products need
+// nearly full waves: 8192 x 8192 takes 20.8 waves of 132 tiles of 128 x 192, but 31.03 waves of 128 x 128. Swapped
+// tiles are for D with few rows, which are along n.
 namespace sm90_configs {
 using tile::Major, tile::Roles;
 constexpr MatmulConfig pingpong_tile(int n, int stages, int staging = 2) {
@@ -76,7 +76,7 @@ constexpr MatmulConfig one_consumer(int n, int stages) {
 constexpr MatmulConfig one_tall_consumer(int n, int stages) {
   return {.m = 128, .n = n, .k = 64, .stages = stages, .consumers = 1};
 }
-constexpr MatmulConfig swap_ab(int m, int n, int k, int stages, int staging = 2) {
+constexpr MatmulConfig swapped(int m, int n, int k, int stages, int staging = 2) {
   return {.m = m, .n = n, .k = k, .stages = stages, .consumers = m / 64, .swap = true, .staging = staging};
 }
 constexpr MatmulConfig with_majors(MatmulConfig c, Major a, Major b) {
@@ -114,16 +114,16 @@ inline constexpr std::array sm90_kernel_configs = {
     sm90_configs::one_consumer(80, 10),
     sm90_configs::one_consumer(96, 10),
     sm90_configs::one_consumer(128, 8),
-    sm90_configs::swap_ab(128, 8, 128, 6),
-    sm90_configs::swap_ab(128, 16, 128, 5),
-    sm90_configs::swap_ab(128, 32, 128, 5),
-    sm90_configs::swap_ab(128, 48, 128, 4),
-    sm90_configs::swap_ab(128, 80, 64, 7),
-    sm90_configs::swap_ab(128, 96, 64, 6),
-    sm90_configs::swap_ab(64, 8, 128, 11),
-    sm90_configs::swap_ab(64, 16, 128, 10),
-    sm90_configs::swap_ab(64, 32, 128, 8),
-    sm90_configs::swap_ab(64, 64, 128, 6),
+    sm90_configs::swapped(128, 8, 128, 6),
+    sm90_configs::swapped(128, 16, 128, 5),
+    sm90_configs::swapped(128, 32, 128, 5),
+    sm90_configs::swapped(128, 48, 128, 4),
+    sm90_configs::swapped(128, 80, 64, 7),
+    sm90_configs::swapped(128, 96, 64, 6),
+    sm90_configs::swapped(64, 8, 128, 11),
+    sm90_configs::swapped(64, 16, 128, 10),
+    sm90_configs::swapped(64, 32, 128, 8),
+    sm90_configs::swapped(64, 64, 128, 6),
     // B contiguous along n (input gradient of a layer)
     sm90_configs::with_majors(sm90_configs::pingpong_tile(64, 8), sm90_configs::k, sm90_configs::mn),
     sm90_configs::with_majors(sm90_configs::pingpong_tile(192, 5, 1), sm90_configs::k, sm90_configs::mn),
@@ -132,32 +132,32 @@ inline constexpr std::array sm90_kernel_configs = {
     // A contiguous along m
     sm90_configs::with_majors(sm90_configs::pingpong_tile(128, 6), sm90_configs::mn, sm90_configs::k),
     sm90_configs::with_majors(sm90_configs::one_consumer(64, 8), sm90_configs::mn, sm90_configs::k),
-    sm90_configs::with_majors(sm90_configs::swap_ab(128, 16, 128, 5), sm90_configs::mn, sm90_configs::k),
-    sm90_configs::with_majors(sm90_configs::swap_ab(64, 16, 128, 10), sm90_configs::mn, sm90_configs::k),
-    sm90_configs::with_majors(sm90_configs::swap_ab(64, 64, 128, 6), sm90_configs::mn, sm90_configs::k),
+    sm90_configs::with_majors(sm90_configs::swapped(128, 16, 128, 5), sm90_configs::mn, sm90_configs::k),
+    sm90_configs::with_majors(sm90_configs::swapped(64, 16, 128, 10), sm90_configs::mn, sm90_configs::k),
+    sm90_configs::with_majors(sm90_configs::swapped(64, 64, 128, 6), sm90_configs::mn, sm90_configs::k),
     // A contiguous along m and B along n (weight gradient of a layer)
     sm90_configs::with_majors(sm90_configs::pingpong_tile(128, 6), sm90_configs::mn, sm90_configs::mn),
     sm90_configs::with_majors(sm90_configs::two_consumers(128, 128, 6), sm90_configs::mn, sm90_configs::mn),
     sm90_configs::with_majors(sm90_configs::two_consumers(128, 256, 4), sm90_configs::mn, sm90_configs::mn),
     sm90_configs::with_majors(sm90_configs::one_consumer(64, 8), sm90_configs::mn, sm90_configs::mn),
     sm90_configs::with_majors(sm90_configs::one_consumer(128, 8), sm90_configs::mn, sm90_configs::mn),
-    sm90_configs::with_majors(sm90_configs::swap_ab(64, 64, 128, 6), sm90_configs::mn, sm90_configs::mn),
+    sm90_configs::with_majors(sm90_configs::swapped(64, 64, 128, 6), sm90_configs::mn, sm90_configs::mn),
     // Clusters, whose multicast loads reduce L2 traffic, mostly for few tokens, which all blocks read
     sm90_configs::in_cluster(sm90_configs::two_consumers(128, 128, 6), 2, 1),
     sm90_configs::in_cluster(sm90_configs::two_consumers(128, 256, 4), 2, 1),
     sm90_configs::in_cluster(sm90_configs::pingpong_tile(192, 5, 1), 2, 1),
     sm90_configs::in_cluster(sm90_configs::one_consumer(96, 10), 2, 1),
     sm90_configs::in_cluster(sm90_configs::one_consumer(128, 8), 2, 1),
-    sm90_configs::in_cluster(sm90_configs::swap_ab(64, 64, 128, 6), 1, 2),
-    sm90_configs::in_cluster(sm90_configs::swap_ab(128, 96, 64, 6), 1, 2),
-    sm90_configs::in_cluster(sm90_configs::swap_ab(64, 64, 128, 6), 2, 2),
-    sm90_configs::in_cluster(sm90_configs::swap_ab(64, 32, 128, 8), 4, 1),
-    sm90_configs::in_cluster(sm90_configs::swap_ab(64, 64, 128, 6), 4, 1),
-    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::swap_ab(64, 32, 128, 8), 4, 1), sm90_configs::mn,
+    sm90_configs::in_cluster(sm90_configs::swapped(64, 64, 128, 6), 1, 2),
+    sm90_configs::in_cluster(sm90_configs::swapped(128, 96, 64, 6), 1, 2),
+    sm90_configs::in_cluster(sm90_configs::swapped(64, 64, 128, 6), 2, 2),
+    sm90_configs::in_cluster(sm90_configs::swapped(64, 32, 128, 8), 4, 1),
+    sm90_configs::in_cluster(sm90_configs::swapped(64, 64, 128, 6), 4, 1),
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::swapped(64, 32, 128, 8), 4, 1), sm90_configs::mn,
                               sm90_configs::k),
-    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::swap_ab(64, 64, 128, 6), 4, 1), sm90_configs::mn,
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::swapped(64, 64, 128, 6), 4, 1), sm90_configs::mn,
                               sm90_configs::k),
-    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::swap_ab(64, 64, 128, 6), 4, 1), sm90_configs::mn,
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::swapped(64, 64, 128, 6), 4, 1), sm90_configs::mn,
                               sm90_configs::mn),
     sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::two_consumers(128, 64, 7), 1, 4), sm90_configs::mn,
                               sm90_configs::mn),
@@ -167,32 +167,32 @@ inline constexpr std::array sm90_kernel_configs = {
     sm90_configs::in_cluster(sm90_configs::pingpong_tile(160, 5), 2, 1),
     sm90_configs::in_cluster(sm90_configs::pingpong_tile(176, 5), 2, 1),
     sm90_configs::in_cluster(sm90_configs::one_consumer(80, 10), 1, 4),
-    sm90_configs::swap_ab(128, 112, 64, 6, 1),
-    sm90_configs::in_cluster(sm90_configs::swap_ab(128, 80, 64, 7), 1, 2),
-    sm90_configs::in_cluster(sm90_configs::swap_ab(128, 160, 64, 5, 1), 1, 2),
-    sm90_configs::in_cluster(sm90_configs::swap_ab(128, 160, 64, 5, 1), 2, 2),
-    sm90_configs::in_cluster(sm90_configs::swap_ab(64, 96, 64, 9), 1, 4),
+    sm90_configs::swapped(128, 112, 64, 6, 1),
+    sm90_configs::in_cluster(sm90_configs::swapped(128, 80, 64, 7), 1, 2),
+    sm90_configs::in_cluster(sm90_configs::swapped(128, 160, 64, 5, 1), 1, 2),
+    sm90_configs::in_cluster(sm90_configs::swapped(128, 160, 64, 5, 1), 2, 2),
+    sm90_configs::in_cluster(sm90_configs::swapped(64, 96, 64, 9), 1, 4),
     sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::pingpong_tile(128, 6), 2, 1), sm90_configs::k,
                               sm90_configs::mn),
-    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::swap_ab(64, 32, 128, 8), 1, 2), sm90_configs::mn,
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::swapped(64, 32, 128, 8), 1, 2), sm90_configs::mn,
                               sm90_configs::k),
-    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::swap_ab(64, 64, 128, 6), 1, 2), sm90_configs::mn,
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::swapped(64, 64, 128, 6), 1, 2), sm90_configs::mn,
                               sm90_configs::k),
-    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::swap_ab(128, 160, 64, 5, 1), 2, 1),
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::swapped(128, 160, 64, 5, 1), 2, 1),
                               sm90_configs::mn, sm90_configs::k),
     sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::pingpong_tile(128, 6), 2, 1), sm90_configs::mn,
                               sm90_configs::mn),
     sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::pingpong_tile(192, 5, 1), 2, 1), sm90_configs::mn,
                               sm90_configs::mn),
-    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::swap_ab(128, 64, 128, 4), 4, 1), sm90_configs::mn,
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::swapped(128, 64, 128, 4), 4, 1), sm90_configs::mn,
                               sm90_configs::mn),
     sm90_configs::in_cluster(sm90_configs::two_consumers(128, 96, 6), 1, 2),
     sm90_configs::in_cluster(sm90_configs::two_consumers(128, 112, 6), 1, 2),
     sm90_configs::in_cluster(sm90_configs::two_consumers(128, 144, 5), 2, 2),
     sm90_configs::in_cluster(sm90_configs::two_consumers(128, 160, 5), 2, 2),
     sm90_configs::in_cluster(sm90_configs::one_consumer(256, 5), 1, 2),
-    sm90_configs::in_cluster(sm90_configs::swap_ab(128, 144, 64, 5, 1), 2, 2),
-    sm90_configs::in_cluster(sm90_configs::swap_ab(64, 80, 64, 10), 1, 4),
+    sm90_configs::in_cluster(sm90_configs::swapped(128, 144, 64, 5, 1), 2, 2),
+    sm90_configs::in_cluster(sm90_configs::swapped(64, 80, 64, 10), 1, 4),
     sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::one_consumer(192, 6), 2, 1), sm90_configs::k,
                               sm90_configs::mn),
     sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::two_consumers(128, 128, 6), 4, 1),
@@ -209,10 +209,10 @@ inline constexpr std::array sm90_kernel_configs = {
     sm90_configs::two_consumers(128, 96, 6),
     sm90_configs::two_consumers(128, 112, 6),
     sm90_configs::two_consumers(128, 144, 5),
-    sm90_configs::swap_ab(128, 176, 64, 4, 1),
-    sm90_configs::in_cluster(sm90_configs::swap_ab(64, 128, 64, 8), 4, 2),
-    sm90_configs::in_cluster(sm90_configs::swap_ab(128, 80, 64, 7), 2, 4),
-    sm90_configs::in_cluster(sm90_configs::swap_ab(128, 112, 64, 6, 1), 2, 4),
+    sm90_configs::swapped(128, 176, 64, 4, 1),
+    sm90_configs::in_cluster(sm90_configs::swapped(64, 128, 64, 8), 4, 2),
+    sm90_configs::in_cluster(sm90_configs::swapped(128, 80, 64, 7), 2, 4),
+    sm90_configs::in_cluster(sm90_configs::swapped(128, 112, 64, 6, 1), 2, 4),
     sm90_configs::with_majors(sm90_configs::one_consumer(192, 5), sm90_configs::k, sm90_configs::mn),
     // One wave in clusters: narrow tiles on nearly all multiprocessors, at a quarter of the L2 traffic
     sm90_configs::in_cluster(sm90_configs::one_tall_consumer(64, 8), 2, 4),
@@ -222,16 +222,16 @@ inline constexpr std::array sm90_kernel_configs = {
     sm90_configs::in_cluster(sm90_configs::two_consumers(128, 128, 6), 2, 4),
     sm90_configs::in_cluster(sm90_configs::one_consumer(80, 11), 1, 2),
     sm90_configs::in_cluster(sm90_configs::one_consumer(80, 11), 2, 4),
-    sm90_configs::in_cluster(sm90_configs::swap_ab(64, 96, 64, 10, 1), 4, 1),
-    sm90_configs::in_cluster(sm90_configs::swap_ab(64, 128, 64, 8, 1), 4, 1),
-    sm90_configs::in_cluster(sm90_configs::swap_ab(64, 160, 64, 7, 1), 4, 1),
-    sm90_configs::in_cluster(sm90_configs::swap_ab(64, 192, 64, 6, 1), 4, 1),
-    sm90_configs::in_cluster(sm90_configs::swap_ab(192, 144, 64, 4, 1), 2, 2),
-    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::swap_ab(64, 96, 64, 10, 1), 4, 1),
+    sm90_configs::in_cluster(sm90_configs::swapped(64, 96, 64, 10, 1), 4, 1),
+    sm90_configs::in_cluster(sm90_configs::swapped(64, 128, 64, 8, 1), 4, 1),
+    sm90_configs::in_cluster(sm90_configs::swapped(64, 160, 64, 7, 1), 4, 1),
+    sm90_configs::in_cluster(sm90_configs::swapped(64, 192, 64, 6, 1), 4, 1),
+    sm90_configs::in_cluster(sm90_configs::swapped(192, 144, 64, 4, 1), 2, 2),
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::swapped(64, 96, 64, 10, 1), 4, 1),
                               sm90_configs::mn, sm90_configs::k),
-    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::swap_ab(64, 160, 64, 7, 1), 4, 1),
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::swapped(64, 160, 64, 7, 1), 4, 1),
                               sm90_configs::mn, sm90_configs::k),
-    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::swap_ab(64, 192, 64, 6, 1), 4, 1),
+    sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::swapped(64, 192, 64, 6, 1), 4, 1),
                               sm90_configs::mn, sm90_configs::k),
     sm90_configs::with_majors(sm90_configs::in_cluster(sm90_configs::one_tall_consumer(64, 8), 2, 4), sm90_configs::mn,
                               sm90_configs::mn),
@@ -249,21 +249,21 @@ inline constexpr std::array sm90_kernel_configs = {
     sm90_configs::for_groups(sm90_configs::pingpong_tile(128, 6)),
     sm90_configs::for_groups(sm90_configs::pingpong_tile(192, 5, 1)),
     sm90_configs::for_groups(sm90_configs::two_consumers(128, 256, 4)),
-    sm90_configs::for_groups(sm90_configs::swap_ab(128, 16, 128, 5)),
-    sm90_configs::for_groups(sm90_configs::swap_ab(128, 32, 128, 5)),
-    sm90_configs::for_groups(sm90_configs::swap_ab(64, 64, 128, 6)),
+    sm90_configs::for_groups(sm90_configs::swapped(128, 16, 128, 5)),
+    sm90_configs::for_groups(sm90_configs::swapped(128, 32, 128, 5)),
+    sm90_configs::for_groups(sm90_configs::swapped(64, 64, 128, 6)),
     sm90_configs::for_groups(
         sm90_configs::with_majors(sm90_configs::pingpong_tile(128, 6), sm90_configs::k, sm90_configs::mn)),
     sm90_configs::for_groups(
         sm90_configs::with_majors(sm90_configs::two_consumers(128, 256, 4), sm90_configs::k, sm90_configs::mn)),
     sm90_configs::for_groups(
-        sm90_configs::with_majors(sm90_configs::swap_ab(128, 16, 128, 5), sm90_configs::mn, sm90_configs::k)),
+        sm90_configs::with_majors(sm90_configs::swapped(128, 16, 128, 5), sm90_configs::mn, sm90_configs::k)),
     sm90_configs::for_groups(
-        sm90_configs::with_majors(sm90_configs::swap_ab(64, 64, 128, 6), sm90_configs::mn, sm90_configs::k)),
+        sm90_configs::with_majors(sm90_configs::swapped(64, 64, 128, 6), sm90_configs::mn, sm90_configs::k)),
 };
 
-// True for a sample with one config of each kind: the first with its roles and layouts, or with its roles and cluster
-// axes. A build with RIDGE_MENU=SAMPLE, for tests without a device, compiles only the sample.
+// True if the config is in the sample: the first one with its roles and layouts, or with its roles and cluster axes. A
+// build with RIDGE_MENU=SAMPLE, for tests without a device, compiles only the sample.
 constexpr bool is_in_sample(std::size_t index) {
   bool new_layout = true, new_cluster = true;
   for (std::size_t i = 0; i < index; ++i) {

@@ -55,7 +55,7 @@ void run_matmul(const MatmulCall& call, const void* packed_b, int threads) {
   g.d = {static_cast<Sum*>(call.d), p.m, p.n, layout.row_stride, layout.col_stride, layout.batch_stride};
   constexpr bool sums_are_integers = std::is_same_v<Sum, std::int32_t>;
   if (!is_store_only(call.epilogue) || p.d.dtype != (sums_are_integers ? DType::int32 : DType::f32))
-    g.d.target = {make_finish(call.epilogue, p.d.dtype), apply_epilogue};
+    g.d.target = {to_tile_epilogue(call.epilogue, p.d.dtype), apply_epilogue};
   const tile::cpu::MatmulSizes sizes{p.batch, p.m, p.n, p.k};
   tile::cpu::run_kernel<Kernel>(
       g, sizes, *tile::cpu::find_engine(p.a.dtype, p.b.dtype, pool::this_cpu(), packed_b != nullptr), threads);
@@ -95,7 +95,7 @@ void dispatch_matmul(const MatmulCall& call, const void* packed_b, int threads) 
   }
 }
 
-constexpr std::int64_t max_int8_products = (std::int64_t{1} << 17) - 1;  // Products whose sum fits in int32
+constexpr std::int64_t max_int8_k = (std::int64_t{1} << 17) - 1;  // Products whose sum fits in int32
 
 bool is_float(DType x) { return x == DType::f32 || x == DType::bf16 || x == DType::f16; }
 
@@ -108,9 +108,9 @@ std::optional<std::string> validate_dtypes(const MatmulProblem& p) {
         "expected f32, bf16 or f16, both equal or one of them int8 -> f32, bf16 or f16; or int8 * int8 -> int32, int8, "
         "f32, bf16 or f16; found {} * {} -> {}",
         dtype_name(a), dtype_name(b), dtype_name(d));
-  if (integers && p.k > max_int8_products)
-    return fmt::format("expected k of at most {}, where an int32 holds any sum of int8 products, found {}",
-                       max_int8_products, p.k);
+  if (integers && p.k > max_int8_k)
+    return fmt::format("expected k of at most {}, where an int32 holds any sum of int8 products, found {}", max_int8_k,
+                       p.k);
   return std::nullopt;
 }
 
@@ -142,7 +142,7 @@ std::optional<std::string> unsupported_reason(const MatmulProblem& p) {
 
 std::optional<std::string> unsupported_reason(const MatmulCall& call) {
   if (auto reason = unsupported_reason(call.problem)) return reason;
-  if (auto reason = validate_starts(call)) return reason;
+  if (auto reason = validate_group_starts(call)) return reason;
   if (auto reason = validate_epilogue(call.epilogue)) return reason;
   if (call.problem.d.dtype == DType::int32 && !is_store_only(call.epilogue))
     return "d: expected f32, bf16, f16 or int8 after an epilogue, found int32";

@@ -20,16 +20,16 @@ void matmul(const MatmulCall& call, int threads = 0);
 void matmul(const MatmulProblem& problem, const void* a, const void* b, void* d, int threads = 0);
 
 // B packed in the order in which this CPU's kernels read it, for any number of products with the same k, n and dtypes,
-// from any thread. Meant for the weights of a layer. Takes the bytes of B in the type of the multiplies (f32, bf16 or
-// int8; a wider one if the CPU lacks instructions for it), rounded up to 32 columns.
+// from any thread. Meant for the weights of a layer. Its size is that of B in the type of the multiplies (f32, bf16 or
+// int8, or a wider type if the CPU lacks instructions for that type), with columns rounded up to a multiple of 32.
 class PackedWeights {
  public:
   // Packs B. Requires one B for all batches (batch_stride 0 or batch 1) and a D with contiguous rows.
   PackedWeights(const MatmulProblem& problem, const void* b);
   std::int64_t n() const { return n_; }
   std::int64_t k() const { return k_; }
-  DType left_dtype() const { return left_dtype_; }  // Required type of A; `right_dtype` was that of B
-  DType right_dtype() const { return right_dtype_; }
+  DType left_dtype() const { return left_dtype_; }    // Required type of A
+  DType right_dtype() const { return right_dtype_; }  // Type of B before packing
   const void* data() const { return data_.get(); }
 
  private:

@@ -1,6 +1,6 @@
-// Compares every engine of this CPU with the reference implementation in f64: exact results for small integers, odd
-// shapes, layouts, strides, batches, dtypes, epilogues, poisoned outputs between guard pages, NaN in one row only, any
-// number of threads (testing/matmul_case.h). RIDGE_MATMUL_CASES=20000 runs 20000 random cases.
+// Compares every engine of this CPU with the reference implementation in f64: small integers (exact), odd shapes,
+// layouts, strides, batches, dtypes, epilogues, outputs between guard pages, NaN in one row, any number of threads
+// (testing/matmul_case.h). RIDGE_MATMUL_CASES=20000 runs 20000 random cases.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,8 +16,8 @@
 namespace ridge::ops {
 namespace {
 
-using oracle::check_case, oracle::GuardedBuffer, oracle::Index, oracle::MatmulCase, oracle::make_simple_case,
-    oracle::describe_case, oracle::TestValues;
+using product_testing::check_case, product_testing::GuardedBuffer, product_testing::Index, product_testing::MatmulCase,
+    product_testing::make_simple_case, product_testing::describe_case, product_testing::TestValues;
 
 void fill(const MatrixLayout& x, void* data, Index rows, Index cols, bool integers, unsigned seed) {
   fill_matrix(x, data, 1, rows, cols, integers ? TestValues::integers : TestValues::normals, seed);
@@ -27,7 +27,7 @@ class EveryIsa : public pool::IsaTest {};
 INSTANTIATE_TEST_SUITE_P(Matmul, EveryIsa, testing::ValuesIn(pool::available_isas()),
                          [](const auto& param) { return std::string(pool::isa_name(param.param)); });
 
-TEST_P(EveryIsa, SmallIntegersComeOutBitForBit) {
+TEST_P(EveryIsa, SmallIntegersAreExact) {
   for (const DType in : {DType::f32, DType::bf16, DType::int8})
     for (const Index m : {1, 2, 5, 7, 13, 14, 15, 29, 113})
       for (const Index n : {1, 3, 8, 16, 17, 31, 33, 65})
@@ -42,7 +42,7 @@ TEST_P(EveryIsa, SmallIntegersComeOutBitForBit) {
           }
 }
 
-TEST_P(EveryIsa, LargerShapesCrossEveryCut) {
+TEST_P(EveryIsa, LargeShapesSpanSeveralBlocks) {
   for (const DType in : {DType::f32, DType::bf16, DType::int8}) {
     for (const auto& [m, n, k] : {std::array<Index, 3>{113, 129, 700},
                                   {225, 257, 71},
@@ -63,7 +63,7 @@ TEST_P(EveryIsa, LargerShapesCrossEveryCut) {
   }
 }
 
-TEST_P(EveryIsa, FewRowsCrossEveryStretch) {
+TEST_P(EveryIsa, FewRowsSpanSeveralBlocks) {
   for (Index m = 1; m <= 9; ++m)
     for (const Index n : {4, 13, 263})  // Narrow and wide enough for blocks of 6, 16 and 128 columns
       for (const Index k : {Index{127}, Index{261}, n > 13 ? 520 : 32768 / m + 129})
@@ -101,11 +101,11 @@ TEST_P(EveryIsa, EveryPairOfDtypesInEveryLayout) {
     }
 }
 
-TEST_P(EveryIsa, Int8SumsAreExactToTheLargest) {
-  constexpr Index most = 131071;
+TEST_P(EveryIsa, Int8SumsAreExactUpToTheLargestK) {
+  constexpr Index max_k = 131071;
   // 127 * 127 * k is odd and above 2^24, so f32 cannot represent it.
   for (const auto& [left, right] : {std::array<std::int8_t, 2>{-128, -128}, {-128, 127}, {127, -128}, {127, 127}})
-    for (const auto& [m, n, k] : {std::array<Index, 3>{1, 1, most}, {5, 33, 3001}, {40, 70, 1801}})
+    for (const auto& [m, n, k] : {std::array<Index, 3>{1, 1, max_k}, {5, 33, 3001}, {40, 70, 1801}})
       for (int layouts = 0; layouts < 4; ++layouts) {
         const std::vector<std::int8_t> a(static_cast<std::size_t>(m * k), left);
         const std::vector<std::int8_t> b(static_cast<std::size_t>(n * k), right);
@@ -116,11 +116,11 @@ TEST_P(EveryIsa, Int8SumsAreExactToTheLargest) {
         ASSERT_EQ(d, std::vector<std::int32_t>(d.size(), static_cast<std::int32_t>(left * right * k)))
             << describe_case(c);
       }
-  EXPECT_EQ(unsupported_reason(make_simple_case(1, 1, most + 1, DType::int8, DType::int32).call.problem),
+  EXPECT_EQ(unsupported_reason(make_simple_case(1, 1, max_k + 1, DType::int8, DType::int32).call.problem),
             "expected k of at most 131071, where an int32 holds any sum of int8 products, found 131072");
 }
 
-TEST_P(EveryIsa, AnEpilogueIsAppliedInItsOrder) {
+TEST_P(EveryIsa, EpilogueStepsAreAppliedInOrder) {
   // One product of 1 x 1: 3 * 5 = 15; 2 * 0.5 * 15 + 1 = 16; relu; 16 * 3 - 2 * 7 = 34.
   const float a = 3, b = 5, scale = 0.5F, bias = 1, gate = 3, addend = 7;
   float d = 0;
@@ -131,7 +131,7 @@ TEST_P(EveryIsa, AnEpilogueIsAppliedInItsOrder) {
   EXPECT_EQ(d, 34);
 }
 
-TEST_P(EveryIsa, Int8ResultsRoundToEvenAndStayInRange) {
+TEST_P(EveryIsa, Int8ResultsRoundToEvenAndSaturate) {
   const std::int8_t a[] = {1, 3, 5, 100, -100, 0}, b = 1;
   const float half = 0.5F, scales[] = {1, 1, 1, 10, 10, NAN};
   std::int8_t d[6] = {};
@@ -143,7 +143,7 @@ TEST_P(EveryIsa, Int8ResultsRoundToEvenAndStayInRange) {
 }
 
 // Checks that one NaN in A and one in B affect only their row and column, in every layout.
-template <class T> void nan_stays(DType in, T one, T nan) {
+template <class T> void expect_nan_stays(DType in, T one, T nan) {
   constexpr Index n = 70, k = 90;
   for (const Index m : {1, 3, 6, 8, 12, 40})
     for (int layouts = 0; layouts < 4; ++layouts) {
@@ -162,11 +162,11 @@ template <class T> void nan_stays(DType in, T one, T nan) {
 }
 
 TEST_P(EveryIsa, NanStaysInItsRowAndInItsColumn) {
-  nan_stays<float>(DType::f32, 1, NAN);
-  nan_stays<Bf16>(DType::bf16, to_bf16(1), to_bf16(NAN));
+  expect_nan_stays<float>(DType::f32, 1, NAN);
+  expect_nan_stays<Bf16>(DType::bf16, to_bf16(1), to_bf16(NAN));
 }
 
-TEST_P(EveryIsa, SumsDoNotDependOnTheNumberOfThreadsOrTheRun) {
+TEST_P(EveryIsa, ResultsAreIdenticalForAnyThreadCount) {
   for (const DType in : {DType::f32, DType::bf16})
     for (const auto& [m, n, k] : {std::array<Index, 3>{100, 700, 900},
                                   {700, 40, 900},
@@ -229,7 +229,7 @@ TEST_P(EveryIsa, PackedWeightsGiveTheSameProducts) {
 }
 
 // A failing case can be run alone with RIDGE_MATMUL_FIRST=seed RIDGE_MATMUL_CASES=1.
-TEST(MatmulOracle, RandomCases) {
+TEST(MatmulReference, RandomCases) {
   const auto number = [](const char* name, int otherwise) {
     const char* const text = std::getenv(name);
     return text == nullptr ? otherwise : std::atoi(text);
@@ -240,7 +240,7 @@ TEST(MatmulOracle, RandomCases) {
   int wrong = 0;
   for (int i = first; i < first + cases && wrong < 10; ++i) {
     pool::set_active_isa(isas[static_cast<std::size_t>(i) % isas.size()]);
-    const std::string verdict = check_case(oracle::random_case(static_cast<unsigned>(i)));
+    const std::string verdict = check_case(product_testing::make_random_case(static_cast<unsigned>(i)));
     wrong += !verdict.empty();
     EXPECT_EQ(verdict, "");
   }
@@ -250,8 +250,8 @@ TEST(MatmulOracle, RandomCases) {
               isas.size(), wrong);
 }
 
-// Disables bf16 pairs, as on Intel; packed weights and up to four rows still use pairs.
-TEST(MatmulTest, Bf16ThatIsWidenedGivesTheSameProducts) {
+// Disables multiplying pairs of bf16, as on Intel; packed weights and up to four rows still use pairs.
+TEST(MatmulTest, WidenedBf16GivesTheSameProducts) {
   const pool::Isa before = pool::active_isa();
   if (!pool::set_active_isa(pool::Isa::avx512_bf16)) GTEST_SKIP() << "this CPU has no AVX512_BF16";
   pool::set_bf16_pairs(false);
@@ -273,7 +273,7 @@ TEST(MatmulTest, Bf16ThatIsWidenedGivesTheSameProducts) {
   pool::set_active_isa(before);
 }
 
-TEST(MatmulTest, PackedWeightsOfAnotherShapeAreRefused) {
+TEST(MatmulTest, PackedWeightsOfAnotherShapeAreRejected) {
   const std::vector<float> b(30);
   const PackedWeights packed(make_simple_case(4, 5, 6).call.problem, b.data());
   EXPECT_EQ(unsupported_reason(make_simple_case(4, 5, 6).call.problem, packed), std::nullopt);
@@ -285,8 +285,8 @@ TEST(MatmulTest, PackedWeightsOfAnotherShapeAreRefused) {
             "d: expected contiguous rows where the weights are packed, found contiguous columns");
 }
 
-// Formats whose engines use non-temporal stores.
-TEST_P(EveryIsa, LargeOutputsThatAreStreamedAreWhole) {
+// Tests the formats whose engines use non-temporal stores.
+TEST_P(EveryIsa, NonTemporalStoresWriteAllElements) {
   constexpr Index m = 2900, n = 3008, k = 3;
   for (const DType in : {DType::f32, DType::bf16, DType::int8}) {
     const MatmulCase c = make_simple_case(m, n, k, in, in == DType::int8 ? DType::int32 : DType::f32);
@@ -309,14 +309,14 @@ TEST_P(EveryIsa, LargeOutputsThatAreStreamedAreWhole) {
   }
 }
 
-TEST(MatmulTest, EmptySumsAreZeroAndEmptyOutputsAreLeftAlone) {
+TEST(MatmulTest, EmptySumsAreZeroAndEmptyOutputsAreUnchanged) {
   EXPECT_EQ(check_case(make_simple_case(5, 7, 0)), "");
   EXPECT_EQ(check_case(make_simple_case(5, 7, 0, DType::bf16, DType::bf16, 4)), "");
   EXPECT_EQ(check_case(make_simple_case(0, 7, 3)), "");
   EXPECT_EQ(check_case(make_simple_case(5, 0, 3)), "");
 }
 
-TEST(MatmulTest, RefusalsSayWhatWasExpectedAndFound) {
+TEST(MatmulTest, UnsupportedReasonsStateExpectedAndFound) {
   const MatmulProblem good = make_simple_case(4, 5, 6).call.problem;
   EXPECT_EQ(unsupported_reason(good), std::nullopt);
   MatmulProblem p = good;

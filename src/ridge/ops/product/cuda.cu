@@ -1,5 +1,5 @@
 // Queues a planned product: copies of operands, clearing of counters, then one kernel. Each call encodes tensor maps
-// from the operands' addresses and passes them as kernel parameters, so that a captured graph is self-contained.
+// from the operands' addresses and passes the maps as kernel parameters, so that a captured graph is self-contained.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -54,12 +54,12 @@ const CompiledConfig& find_kernel(int config, DType in) {
 struct LoadBox {
   int rows, depth, loading_blocks;
 };
-// Encodes the tensor map of a tile that `loading_blocks` blocks load together: each loads a part of the rows or, if
-// that is not a multiple of 64, a part of k (tile/sm90/tile_operations.h).
+// Encodes the tensor map of a tile that `loading_blocks` blocks load together: each block loads a part of the rows or,
+// if its rows are not a multiple of 64, a part of k (tile/sm90/tile_operations.h).
 bool encode_input(tile::TargetInput& to, const TileOperand& x, std::int64_t batch, DType dtype, LoadBox tile) {
   to.batched = batch > 1 && x.batch_stride != 0;
   const device::MatrixBatch lines{const_cast<void*>(x.data), x.contiguous_extent(), x.line_count(),
-                                 to.batched ? batch : 1,    x.line_stride,         x.batch_stride};
+                                  to.batched ? batch : 1,    x.line_stride,         x.batch_stride};
   const int rows = tile.rows / tile.loading_blocks;
   const int depth = rows % 64 == 0 ? tile.depth : tile.depth / tile.loading_blocks;
   const device::TensorMapBox box = {64, x.major == Major::k ? rows : depth};
@@ -69,23 +69,23 @@ bool encode_input(tile::TargetInput& to, const TileOperand& x, std::int64_t batc
 tile::TargetOutput make_output(const MatmulCall& call, const TileProblem& t) {
   tile::TargetOutput o{};
   static_cast<tile::Epilogue&>(o) =
-      make_finish(t.d_transposed ? transpose_epilogue(call.epilogue) : call.epilogue, call.problem.d.dtype);
+      to_tile_epilogue(t.d_transposed ? transpose_epilogue(call.epilogue) : call.epilogue, call.problem.d.dtype);
   const std::uintptr_t vector_bytes = o.format == tile::StorageFormat::f32 ? 16 : 8;
   o.aligned_fours = reinterpret_cast<std::uintptr_t>(t.d) % vector_bytes == 0 && t.d_line_stride % 4 == 0 &&
-              (t.result_count() == 1 || t.d_batch_stride % 4 == 0);
+                    (t.result_matrices() == 1 || t.d_batch_stride % 4 == 0);
   o.vector_epilogue = has_vector_epilogue(call);
   return o;
 }
 
-// The copy engine stores D if the epilogue only rounds and rows are aligned. It reads single elements but writes
-// multiples of 16 bytes: after a row of 22 elements it would overwrite two elements of the next row.
+// The copy engine stores D if the epilogue only rounds and rows are multiples of 16 bytes. The engine writes multiples
+// of 16 bytes: after a row of 22 elements it would overwrite two elements of the next row.
 bool encode_output(tile::TargetOutput& o, const MatmulCall& call, const TileProblem& t, const MatmulConfig& c) {
   const DType dtype = call.problem.d.dtype;
   o.adds_to_output = adds_rounded_sum(call);
   o.stores_in_bulk = can_store_in_bulk(call);
   if (!o.stores_in_bulk) return true;
   const device::TensorMapBox box = {64, c.swap ? c.n : 64};
-  const device::MatrixBatch lines{t.d, t.n, t.m, t.result_count(), t.d_line_stride, t.d_batch_stride};
+  const device::MatrixBatch lines{t.d, t.n, t.m, t.result_matrices(), t.d_line_stride, t.d_batch_stride};
   if (!device::encode_tensor_map(o.map, lines, dtype, box, true)) return false;
   return c.swap || c.n % 64 == 0 || device::encode_tensor_map(o.tail, lines, dtype, {c.n % 64, 64}, false);
 }
@@ -104,7 +104,7 @@ bool encode_rows(tile::PeerRowMaps& o, const MatmulCall& call, const TileProblem
   if (o.scattered.rows > 0)
     for (int i = 0; i < o.scattered.total_rows / o.scattered.shard_rows; ++i) {
       const device::MatrixBatch lines{o.scattered.shard_data[i], t.n, o.scattered.shard_rows, 1, t.d_line_stride,
-                                     t.d_batch_stride};
+                                      t.d_batch_stride};
       if (!device::encode_tensor_map(o.shards[i], lines, call.problem.d.dtype, {64, 64}, true)) return false;
     }
   return true;
@@ -118,25 +118,25 @@ std::string cuda_error_text(const char* what, cudaError_t e) {
 std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan& plan,
                                         const device::DeviceWorkspace& workspace, TileProblem t, CUstream_st* stream) {
   const MatmulConfig& c = sm90_kernel_configs[static_cast<std::size_t>(plan.config)];
-  if (call.row_walk().rows > 0 && !(call.gathered.rows > 0 ? c.gathers_rows() : c.scatters_rows()))
+  if (call.row_walk().rows > 0 && !(call.gathered.rows > 0 ? c.can_gather_rows() : c.can_scatter_rows()))
     return "config " + std::to_string(plan.config) +
            " cannot gather or scatter rows: expected a plan of choose_chunked_plan()";
   char* next_free = static_cast<char*>(workspace.data) + device::counter_bytes;
   TileLaunchArgs x{};
-  if (const std::int64_t partial = partial_tiles(plan); partial > 0) {
+  if (const std::int64_t partial = count_partial_tiles(plan); partial > 0) {
     x.problem.arrived = static_cast<std::uint32_t*>(workspace.data);
     x.problem.partial = reinterpret_cast<float*>(next_free);
-    next_free += partial_bytes(c, partial);
+    next_free += partial_sum_bytes(c, partial);
     if (!workspace.counters_zeroed)
       if (const cudaError_t e = cudaMemsetAsync(x.problem.arrived, 0, device::counter_bytes, stream); e != cudaSuccess)
         return cuda_error_text("clearing the workspace's counters", e);
   }
   const auto copy = [&](TileOperand& x, bool transpose) {
-    const cudaError_t e = copy_lines(x, transpose, next_free, t.batch, stream);
+    const cudaError_t e = copy_to_aligned_lines(x, transpose, next_free, t.batch, stream);
     if (transpose) x = with_contiguous_k(x);
     x.data = next_free;
-    x.line_stride = copied_line_elements(x);
-    next_free += copied_bytes(x, t.batch);
+    x.line_stride = copy_line_stride(x);
+    next_free += copy_size_bytes(x, t.batch);
     if (x.batch_stride != 0) x.batch_stride = x.line_count() * x.line_stride;
     return e;
   };
@@ -151,8 +151,8 @@ std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan
       !encode_input(x.b, b, t.batch, in, {c.n, c.k, c.cluster_m}) || !encode_output(x.output, call, t, c) ||
       !encode_rows(x.shared_rows, call, t, c))
     return "the driver rejected a tensor map";
-  // Operands that are read once are evicted from the L2 first, to keep those that are reused (saves 1 to 3 % of a
-  // product that reads weights once).
+  // Operands that are read once are evicted first from the L2, so that reused operands stay there (saves 1 to 3 % of
+  // the time of a product that reads weights once).
   const auto read_once = [&](const tile::TargetInput& in) { return t.batch == 1 || in.batched; };
   if (b.extent <= c.n * c.cluster_n && read_once(x.a)) x.a.cache_policy = tile::evict_first;
   if (a.extent <= c.m * c.cluster_m && read_once(x.b)) x.b.cache_policy = tile::evict_first;
@@ -168,7 +168,7 @@ std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan
                      plan.splits,
                      plan.raster_rows,
                      plan.split_mode,
-                     plan.first_row};
+                     plan.first_tile_row};
   x.problem.starts = t.starts;
   x.problem.prefetch_constants = plan.prefetch_constants;
   x.cluster = plan.split_mode == tile::SplitMode::cluster_split_k ? plan.splits : c.cluster();
@@ -196,13 +196,13 @@ std::optional<std::string> launch(const MatmulCall& call, const MatmulPlan& plan
   const TileProblem t = make_tile_problem(call);
   if (plan.path == MatmulPlan::Path::tiles) return launch_tiles(call, plan, workspace, t, stream);
   const auto multiply = plan.path == MatmulPlan::Path::gemv ? multiply_gemv : multiply_plain;
-  const cudaError_t e = multiply(t, to_stored(call.problem.a.dtype), make_output(call, t), stream);
+  const cudaError_t e = multiply(t, to_storage_format(call.problem.a.dtype), make_output(call, t), stream);
   if (e != cudaSuccess) return cuda_error_text("launching the product", e);
   return std::nullopt;
 }
 
-std::optional<ConfigProperties> config_properties(int config, DType in) {
-  ConfigProperties properties;
+std::optional<KernelResources> kernel_resources(int config, DType in) {
+  KernelResources properties;
   const CompiledConfig& compiled = find_kernel(config, in);
   if (!compiled.properties) return std::nullopt;
   if (compiled.properties(properties) != cudaSuccess) {

@@ -24,8 +24,8 @@ namespace ridge::ops::cuda {
 
 using ops::EpilogueActivation, ops::EpilogueOperand, ops::MatmulCall, ops::MatmulEpilogue;
 
-// Kernel and schedule of a product, chosen without measurement: tiles (a config of `sm90_kernel_configs` and its
-// schedule), gemv (a few rows of D from unaligned operands) or the plain kernel, which supports all calls.
+// Kernel and schedule of a product, chosen without measurement: a tile kernel (a config of `sm90_kernel_configs`), the
+// GEMV kernel (a few rows of D from unaligned operands) or the plain kernel, which supports all calls.
 struct MatmulPlan {
   enum class Path { nothing, tiles, gemv, plain } path = Path::plain;
   int config = -1;
@@ -34,19 +34,19 @@ struct MatmulPlan {
   bool transpose_a = false, transpose_b = false;  // The copy is transposed to make k contiguous
   int splits = 1;                                 // Splits of k, added in order, so results are deterministic
   tile::SplitMode split_mode = tile::SplitMode::split_k;
-  int raster_rows = 8;  // Tile rows per band of the walk
-  int first_row = 0;    // Tile row where the walk starts
+  int raster_rows = 8;     // Rows of tiles per band of the tile scheduler
+  int first_tile_row = 0;  // Row of tiles that is computed first
   bool prefetch_constants = false;
-  bool dependent_launch = true;  // Starts while the previous kernel runs, then waits for it
+  bool dependent_launch = true;  // The kernel starts while the previous kernel runs, then waits for its end
   int blocks = 0;
   std::int64_t tiles = 0, waves = 0;
   std::size_t workspace_bytes = 0;
-  double predicted_s = 0;  // Time from the end of the previous kernel; plans are compared by it
+  double predicted_s = 0;  // Time from the end of the previous kernel to the end of this one
   bool operator==(const MatmulPlan&) const = default;
 };
 
 // Returns why no kernel supports the call, or nullopt. Accesses no device.
-std::optional<std::string> unsupported_reason(const MatmulProblem& problem);  // For any data pointers
+std::optional<std::string> unsupported_reason(const MatmulProblem& problem);  // Ignores data pointers
 std::optional<std::string> unsupported_reason(const MatmulCall& call);
 
 // True if D and all epilogue operands have A's 16-bit type, rows aligned to 16 bytes along D's rows and 32-bit offsets.
@@ -55,24 +55,24 @@ bool has_vector_epilogue(const MatmulCall& call);
 
 // Returns the plan with the shortest predicted time. Requires a supported call; `device` is any Hopper (ops/model.h).
 MatmulPlan choose_plan(const MatmulCall& call, std::size_t workspace_bytes, const DeviceNumbers& device);
-// Limit on the rows of a band if the result is scattered, so that the band's part of A stays in the L2.
-inline constexpr std::int64_t max_group_rows = 2048;
-// Returns the fastest plan for a call with gathered or scattered rows, or nullopt if no kernel supports it.
+// Limit on the rows of D per band of tiles if D is scattered, so that the band's rows of A stay in the L2.
+inline constexpr std::int64_t max_scatter_band_rows = 2048;
+// Returns the fastest plan for a call with gathered or scattered rows, or nullopt if no kernel supports the call.
 std::optional<MatmulPlan> choose_chunked_plan(const MatmulCall& call, std::size_t workspace_bytes,
                                               const DeviceNumbers& device);
-// Returns the `each` fastest plans of each config that supports the call, fastest first.
+// Returns the `per_config` fastest plans of each config that supports the call, fastest first.
 std::vector<MatmulPlan> list_candidates(const MatmulCall& call, std::size_t workspace_bytes,
-                                        const DeviceNumbers& device, std::size_t each);
+                                        const DeviceNumbers& device, std::size_t per_config);
 struct SplitK {
-  // Any number for split_k, 2 to 8 for cluster_split_k, 2 to 16 for cooperative_split_k, 1 for stream_k
-  int splits = 1;
+  int splits =
+      1;  // Any number for split_k, 2 to 8 for cluster_split_k, 2 to 16 for cooperative_split_k, 1 for stream_k
   tile::SplitMode split_mode = tile::SplitMode::split_k;
 };
-std::vector<SplitK> split_options(const MatmulCall& call, const DeviceNumbers& device);  // Candidates
+std::vector<SplitK> list_split_options(const MatmulCall& call, const DeviceNumbers& device);
 struct OperandCopies {  // Operands to copy because the copy engine reads them slowly or not at all
   bool a = false, b = false;
 };
-std::vector<OperandCopies> copy_options(const MatmulCall& call);
+std::vector<OperandCopies> list_copy_options(const MatmulCall& call);
 struct PlanChoice {  // A config and its schedule
   int config = 0;
   SplitK split = {};
@@ -87,9 +87,9 @@ std::optional<std::string> launch(const MatmulCall& call, const MatmulPlan& plan
                                   const device::DeviceWorkspace& workspace, CUstream_st* stream);
 
 // Resources of a compiled kernel: registers per thread, local memory (spills) and shared memory in bytes.
-struct ConfigProperties {
+struct KernelResources {
   int registers = 0, local_bytes = 0, shared_bytes = 0;
 };
-std::optional<ConfigProperties> config_properties(int config, DType in);
+std::optional<KernelResources> kernel_resources(int config, DType in);
 
 }  // namespace ridge::ops::cuda

@@ -20,7 +20,7 @@ std::string plan_name(const MatmulPlan& plan);  // Name of its config, "sm90_gem
 SplitDescription describe_split(tile::SplitMode split_mode);
 SplitDescription describe_split(const MatmulPlan& plan);
 
-// Returns the prediction for a supported call. Reads no data; null pointers mark missing epilogue operands.
+// Returns the prediction for a supported call. No data are read; an epilogue operand is absent if its pointer is null.
 Forecast forecast(const MatmulCall& call, const DeviceNumbers& device);
 
 struct TiledProduct {  // A product divided into tiles

@@ -43,12 +43,12 @@ MatmulCall transpose_call(const MatmulCall& x) {
   return y;
 }
 
-tile::Epilogue make_finish(const MatmulEpilogue& e, DType d) {
+tile::Epilogue to_tile_epilogue(const MatmulEpilogue& e, DType d) {
   const auto operand = [](const EpilogueOperand& x) {
-    return tile::EpilogueInput{x.data, to_stored(x.dtype), x.row_stride, x.col_stride, x.batch_stride};
+    return tile::EpilogueInput{x.data, to_storage_format(x.dtype), x.row_stride, x.col_stride, x.batch_stride};
   };
-  return {to_stored(d),     e.activation,    e.alpha,         e.beta,
-          operand(e.scale), operand(e.bias), operand(e.gate), operand(e.addend)};
+  return {to_storage_format(d), e.activation,    e.alpha,         e.beta,
+          operand(e.scale),     operand(e.bias), operand(e.gate), operand(e.addend)};
 }
 
 void apply_epilogue(const tile::EpilogueTile& x) {

@@ -1,4 +1,4 @@
-// Conversion of a call's epilogue to that of the targets. Internal to the products.
+// Conversion of a call's epilogue to the epilogue of tile kernels. Internal to the products.
 #pragma once
 
 #include <optional>
@@ -15,9 +15,9 @@ struct EpilogueTile;  // tile.h, on a CPU
 
 namespace ridge::ops {
 
-// True if sums are only rounded to D's format.
+// True if the epilogue only rounds sums to D's format.
 bool is_store_only(const MatmulEpilogue& epilogue);
-// True if the epilogue only adds the sum to D, and the sum may be rounded before.
+// True if the epilogue only adds the sum to D, and the sum may be rounded before it is added.
 bool adds_rounded_sum(const MatmulCall& call);
 
 // Returns why an operand has an unsupported type, or nullopt.
@@ -27,7 +27,7 @@ std::optional<std::string> validate_epilogue(const MatmulEpilogue& epilogue);
 MatmulEpilogue transpose_epilogue(MatmulEpilogue epilogue);
 MatmulCall transpose_call(const MatmulCall& call);
 
-tile::Epilogue make_finish(const MatmulEpilogue& epilogue, DType d);
+tile::Epilogue to_tile_epilogue(const MatmulEpilogue& epilogue, DType d);
 
 // Applies the epilogue to a tile of sums on this CPU, in the instruction set of the kernels.
 void apply_epilogue(const tile::EpilogueTile& tile);

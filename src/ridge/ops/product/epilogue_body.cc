@@ -2,6 +2,6 @@
 
 namespace ridge::ops::RIDGE_BODY_ISA {
 
-void apply_epilogue(const tile::EpilogueTile& tile) { finish_tile<FloatLanes>(tile); }
+void apply_epilogue(const tile::EpilogueTile& tile) { apply_and_store_tile<FloatLanes>(tile); }
 
 }  // namespace ridge::ops::RIDGE_BODY_ISA

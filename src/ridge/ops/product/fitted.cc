@@ -14,50 +14,50 @@
 namespace ridge::ops::cuda {
 
 const std::array<NamedConstant, 44> named_constants{{
-    {"slowdown", &ClosedFormConstants::slowdown},
-    {"memory", &ClosedFormConstants::memory},
+    {"slowdown", &ClosedFormConstants::power_slowdown},
+    {"memory", &ClosedFormConstants::memory_share},
     {"memory_per_block", &ClosedFormConstants::memory_per_block},
-    {"l2_again", &ClosedFormConstants::l2_again},
-    {"l2_all", &ClosedFormConstants::l2_all},
-    {"l2_power", &ClosedFormConstants::l2_power},
-    {"l2_straight", &ClosedFormConstants::l2_straight},
-    {"l2_swapped", &ClosedFormConstants::l2_swapped},
-    {"arriving", &ClosedFormConstants::arriving},
-    {"reads_a", &ClosedFormConstants::reads_a},
-    {"least_stage", &ClosedFormConstants::least_stage},
-    {"line64", &ClosedFormConstants::line64},
-    {"line32", &ClosedFormConstants::line32},
-    {"line16", &ClosedFormConstants::line16},
-    {"across", &ClosedFormConstants::across},
-    {"narrow_line", &ClosedFormConstants::narrow_line},
-    {"both_wait", &ClosedFormConstants::both_wait},
-    {"stage_power", &ClosedFormConstants::stage_power},
-    {"launch", &ClosedFormConstants::launch},
-    {"first_load", &ClosedFormConstants::first_load},
-    {"tile_end", &ClosedFormConstants::tile_end},
-    {"tile_end_alone", &ClosedFormConstants::tile_end_alone},
-    {"box", &ClosedFormConstants::box},
-    {"element_box", &ClosedFormConstants::element_box},
-    {"split", &ClosedFormConstants::split},
-    {"split_sums", &ClosedFormConstants::split_sums},
-    {"split_batch", &ClosedFormConstants::split_batch},
-    {"gather", &ClosedFormConstants::gather},
-    {"gather_sums", &ClosedFormConstants::gather_sums},
-    {"gather_turn", &ClosedFormConstants::gather_turn},
-    {"share", &ClosedFormConstants::share},
-    {"share_step", &ClosedFormConstants::share_step},
-    {"next_cluster", &ClosedFormConstants::next_cluster},
-    {"cluster_stage", &ClosedFormConstants::cluster_stage},
-    {"cluster_block", &ClosedFormConstants::cluster_block},
-    {"cluster_start", &ClosedFormConstants::cluster_start},
-    {"eights", &ClosedFormConstants::eights},
-    {"stream", &ClosedFormConstants::stream},
-    {"copy", &ClosedFormConstants::copy},
-    {"copied", &ClosedFormConstants::copied},
-    {"under_copy", &ClosedFormConstants::under_copy},
-    {"overlap", &ClosedFormConstants::overlap},
-    {"beside", &ClosedFormConstants::beside},
-    {"beside_prefetch", &ClosedFormConstants::beside_prefetch},
+    {"l2_again", &ClosedFormConstants::l2_repeat_share},
+    {"l2_all", &ClosedFormConstants::l2_total_share},
+    {"l2_power", &ClosedFormConstants::l2_overlap_power},
+    {"l2_straight", &ClosedFormConstants::unswapped_l2_rate},
+    {"l2_swapped", &ClosedFormConstants::swapped_l2_rate},
+    {"arriving", &ClosedFormConstants::arrival_rate},
+    {"reads_a", &ClosedFormConstants::read_a_cycles},
+    {"least_stage", &ClosedFormConstants::min_stage_cycles},
+    {"line64", &ClosedFormConstants::line64_factor},
+    {"line32", &ClosedFormConstants::line32_factor},
+    {"line16", &ClosedFormConstants::line16_factor},
+    {"across", &ClosedFormConstants::mn_major_factor},
+    {"narrow_line", &ClosedFormConstants::narrow_line_cycles},
+    {"both_wait", &ClosedFormConstants::cooperative_factor},
+    {"stage_power", &ClosedFormConstants::stage_overlap_power},
+    {"launch", &ClosedFormConstants::launch_cycles},
+    {"first_load", &ClosedFormConstants::first_load_cycles},
+    {"tile_end", &ClosedFormConstants::tile_end_cycles},
+    {"tile_end_alone", &ClosedFormConstants::exposed_end_cycles},
+    {"box", &ClosedFormConstants::store_box_cycles},
+    {"element_box", &ClosedFormConstants::element_store_factor},
+    {"split", &ClosedFormConstants::split_k_cycles},
+    {"split_sums", &ClosedFormConstants::split_k_sum_cycles},
+    {"split_batch", &ClosedFormConstants::split_k_batch_cycles},
+    {"gather", &ClosedFormConstants::cooperative_cycles},
+    {"gather_sums", &ClosedFormConstants::cooperative_sum_cycles},
+    {"gather_turn", &ClosedFormConstants::cooperative_step_cycles},
+    {"share", &ClosedFormConstants::cluster_split_cycles},
+    {"share_step", &ClosedFormConstants::cluster_split_step_cycles},
+    {"next_cluster", &ClosedFormConstants::next_cluster_cycles},
+    {"cluster_stage", &ClosedFormConstants::cluster_stage_cycles},
+    {"cluster_block", &ClosedFormConstants::cluster_block_cycles},
+    {"cluster_start", &ClosedFormConstants::cluster_start_cycles},
+    {"eights", &ClosedFormConstants::cluster8_factor},
+    {"stream", &ClosedFormConstants::stream_k_cycles},
+    {"copy", &ClosedFormConstants::copy_cycles},
+    {"copied", &ClosedFormConstants::copy_memory_share},
+    {"under_copy", &ClosedFormConstants::hidden_copy_share},
+    {"overlap", &ClosedFormConstants::wave_overlap_power},
+    {"beside", &ClosedFormConstants::launch_overlap_cycles},
+    {"beside_prefetch", &ClosedFormConstants::prefetch_overlap_cycles},
 }};
 
 const std::array<std::string_view, plan_feature_count> feature_names{
@@ -87,9 +87,9 @@ Status check_fingerprint(const FittedFile& file) {
 }
 
 // Selects the initial constants (`initial`) or those of each bound (`fitted`).
-enum class Column : std::uint8_t { initial, fitted };
-Status read_constants(std::string_view csv, ProductModel& model, Column column = Column::fitted) {
-  const auto file = read_fitted_file(csv, constants_source, "constant,unit,start,bytes,results,multiplies,meaning");
+enum class ConstantColumn : std::uint8_t { initial, fitted };
+Status read_constants(std::string_view csv, ProductModel& model, ConstantColumn column = ConstantColumn::fitted) {
+  const auto file = parse_fitted_file(csv, constants_source, "constant,unit,start,bytes,results,multiplies,meaning");
   if (!file) return file.error();
   if (file->lines.size() != named_constants.size())
     return input_error(fmt::format("'{}': expected {} constants, found {}", constants_source, named_constants.size(),
@@ -100,7 +100,7 @@ Status read_constants(std::string_view csv, ProductModel& model, Column column =
       return file_error(*file, line,
                         fmt::format("expected {}, found '{}'", named_constants[i].name, line.cells[0].text));
     for (std::size_t bound = 0; bound < bound_count; ++bound) {
-      const auto number = parse_cell(*file, line, column == Column::initial ? 2 : 3 + bound);
+      const auto number = parse_cell(*file, line, column == ConstantColumn::initial ? 2 : 3 + bound);
       if (!number) return number.error();
       model.constants[bound].*(named_constants[i].member) = *number;
     }
@@ -127,14 +127,14 @@ bool parse_edges(std::string_view text, BinEdges& edges) {
 
 // Links must point to later nodes, so that every walk ends.
 bool parse_tree(std::string_view nodes, std::string_view leaves, RegressionTree& tree) {
-  for (int i = 0; i < tree_leaves - 1; ++i) {
+  for (int i = 0; i < leaves_per_tree - 1; ++i) {
     const auto at = static_cast<std::size_t>(i);
     if (!parse_number(nodes, tree.feature[at]) || !parse_number(nodes, tree.edge[at]) ||
         !parse_number(nodes, tree.left[at]) || !parse_number(nodes, tree.right[at]) ||
-        tree.feature[at] >= plan_feature_count || tree.edge[at] >= feature_edges)
+        tree.feature[at] >= plan_feature_count || tree.edge[at] >= max_edges_per_feature)
       return false;
     for (const int to : {tree.left[at], tree.right[at]})
-      if (to < 0 ? to < -tree_leaves : to <= i || to >= tree_leaves - 1) return false;
+      if (to < 0 ? to < -leaves_per_tree : to <= i || to >= leaves_per_tree - 1) return false;
   }
   for (std::int16_t& leaf : tree.leaf)
     if (!parse_number(leaves, leaf)) return false;
@@ -142,7 +142,7 @@ bool parse_tree(std::string_view nodes, std::string_view leaves, RegressionTree&
 }
 
 Status read_trees(std::string_view csv, ProductModel& model) {
-  const auto file = read_fitted_file(csv, trees_source, "what,nodes,leaves");
+  const auto file = parse_fitted_file(csv, trees_source, "what,nodes,leaves");
   if (!file) return file.error();
   if (Status made = check_fingerprint(*file); !made) return made;
   std::size_t features = 0;
@@ -165,7 +165,7 @@ Status read_trees(std::string_view csv, ProductModel& model) {
 
 }  // namespace
 
-Result<ProductModel> parse_product_model(const ProductModelFiles& files) {
+Result<ProductModel> parse_product_model(const ProductModelCsv& files) {
   ProductModel model;
   for (const Status& read : {read_constants(files.constants, model), read_trees(files.trees, model)})
     if (!read) return read.error();
@@ -174,7 +174,7 @@ Result<ProductModel> parse_product_model(const ProductModelFiles& files) {
 
 Result<ProductModel> parse_initial_constants(std::string_view constants) {
   ProductModel model;
-  if (const Status read = read_constants(constants, model, Column::initial); !read) return read.error();
+  if (const Status read = read_constants(constants, model, ConstantColumn::initial); !read) return read.error();
   return model;
 }
 

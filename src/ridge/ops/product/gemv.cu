@@ -11,9 +11,9 @@ namespace {
 
 using tile::Index, tile::Major, tile::StorageFormat;
 
-struct LineSource {  // Element x of line r of matrix i is data[i * batch_stride + r * line + x]
+struct LineSource {  // Element x of line r of matrix i is data[i * batch_stride + r * line_stride + x]
   const std::uint16_t* data;
-  Index length, lines, matrices, line, batch_stride;
+  Index length, lines, matrices, line_stride, batch_stride;
 };
 
 // Loads eight elements of a line starting at x, with zeros after its end. The start of a line is aligned to `Word`.
@@ -30,20 +30,19 @@ template <class Word> __device__ uint4 load_eight(const std::uint16_t* line, Ind
   return *reinterpret_cast<const uint4*>(out);
 }
 
-// Waits for earlier kernels before letting the product start. So the product may prefetch results of any earlier kernel
-// except this copy.
+// Waits for earlier kernels before the product may start, so that it may prefetch results of all of them but the copy.
 TILE_FN void begin_copy() {
   tile::sm90::wait_for_earlier_kernels();
   tile::sm90::let_next_kernel_start();
 }
 
 template <class Word, class Count>
-__global__ void copy_lines_kernel(LineSource from, std::uint16_t* to, Count chunks, Count all) {
+__global__ void copy_to_aligned_lines_kernel(LineSource from, std::uint16_t* to, Count chunks, Count all) {
   begin_copy();
-  const Count to_strided = static_cast<Count>(from.lines);
+  const Count lines = static_cast<Count>(from.lines);
   for (Count i = Count{blockIdx.x} * blockDim.x + threadIdx.x; i < all; i += Count{gridDim.x} * blockDim.x) {
     const Count row = i / chunks, x = i % chunks * 8;
-    const std::uint16_t* const line = from.data + row / to_strided * from.batch_stride + row % to_strided * from.line;
+    const std::uint16_t* const line = from.data + row / lines * from.batch_stride + row % lines * from.line_stride;
     *reinterpret_cast<uint4*>(to + static_cast<Index>(row) * static_cast<Index>(chunks) * 8 + x) =
         load_eight<Word>(line, x, from.length);
   }
@@ -64,7 +63,7 @@ template <class Word> __global__ void transpose_kernel(LineSource from, std::uin
     for (int e = threadIdx.x; e < transposed_lines * words; e += blockDim.x) {
       const int r = e / words, x = e % words * wide;
       Word word{};
-      if (first + r < from.lines) word = *reinterpret_cast<const Word*>(data + (first + r) * from.line + x);
+      if (first + r < from.lines) word = *reinterpret_cast<const Word*>(data + (first + r) * from.line_stride + x);
 #pragma unroll
       for (int q = 0; q < wide; ++q) transposing[r][x + q] = reinterpret_cast<const std::uint16_t*>(&word)[q];
     }
@@ -137,9 +136,9 @@ __global__ void plain_matmul_kernel(StridedOperand a, StridedOperand b, const __
   }
 }
 
-// Computes a few rows of D from unaligned operands: `warps_per_group` warps multiply the lines of A with two lines of
-// B. Lines are aligned to `Word`; a lane issues several loads per line before it multiplies.
-constexpr int dot_warps = 8, dot_columns = 2, dot_words = 4;
+// GEMV kernel: computes a few rows of D from unaligned operands. `warps_per_group` warps multiply the lines of A with
+// two lines of B. Lines are aligned to `Word`; a lane issues `gemv_words` loads per line before it multiplies.
+constexpr int gemv_warps = 8, gemv_columns = 2, gemv_words = 4;
 template <class T, class Word> __device__ void add_dot(float& sum, const Word& a, const Word& b) {
   const auto* const x = reinterpret_cast<const std::uint16_t*>(&a);
   const auto* const y = reinterpret_cast<const std::uint16_t*>(&b);
@@ -166,66 +165,66 @@ __device__ void load_or_zero(std::uint16_t& to, const std::uint16_t* from, bool 
                : "l"(from), "r"(static_cast<int>(inside)));
 }
 
-template <class T, class Word, int rows> __global__ void __launch_bounds__(dot_warps * 32)
+template <class T, class Word, int rows> __global__ void __launch_bounds__(gemv_warps * 32)
     gemv_kernel(StridedOperand a, StridedOperand b, const __grid_constant__ StridedOutput d, Index batch, Index k,
                 int warps_per_group) {
   tile::sm90::wait_for_earlier_kernels();
   tile::sm90::let_next_kernel_start();
-  constexpr int wide = sizeof(Word) / 2, sums = rows * dot_columns;
-  __shared__ float warp_sums[dot_warps][sums];
+  constexpr int wide = sizeof(Word) / 2, sums = rows * gemv_columns;
+  __shared__ float warp_sums[gemv_warps][sums];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, first = warp / warps_per_group * warps_per_group;
-  const Index col = (Index{blockIdx.x} * (dot_warps / warps_per_group) + warp / warps_per_group) * dot_columns;
+  const Index col = (Index{blockIdx.x} * (gemv_warps / warps_per_group) + warp / warps_per_group) * gemv_columns;
   const Index full_k = k / wide * wide;
   for (Index product = blockIdx.y; product < batch; product += gridDim.y) {
-    const std::uint16_t *from_a[rows], *from_b[dot_columns];
+    const std::uint16_t *from_a[rows], *from_b[gemv_columns];
 #pragma unroll
     for (int r = 0; r < rows; ++r)
       from_a[r] =
           static_cast<const std::uint16_t*>(a.data) + product * a.batch_stride + (r < d.rows ? r : d.rows - 1) * a.step;
 #pragma unroll
-    for (int c = 0; c < dot_columns; ++c)
+    for (int c = 0; c < gemv_columns; ++c)
       from_b[c] = static_cast<const std::uint16_t*>(b.data) + product * b.batch_stride +
                   (col + c < d.cols ? col + c : d.cols - 1) * b.step;
-    float sum[rows][dot_columns] = {};
-    const auto multiply = [&]<class W>(const W(&x)[rows], const W(&y)[dot_columns]) {
+    float sum[rows][gemv_columns] = {};
+    const auto multiply = [&]<class W>(const W(&x)[rows], const W(&y)[gemv_columns]) {
 #pragma unroll
       for (int r = 0; r < rows; ++r)
 #pragma unroll
-        for (int c = 0; c < dot_columns; ++c) add_dot<T>(sum[r][c], x[r], y[c]);
+        for (int c = 0; c < gemv_columns; ++c) add_dot<T>(sum[r][c], x[r], y[c]);
     };
     const int step = warps_per_group * 32 * wide;
-    for (Index at = (warp % warps_per_group * 32 + lane) * wide; at < full_k; at += step * dot_words) {
-      Word x[dot_words][rows], y[dot_words][dot_columns];
+    for (Index at = (warp % warps_per_group * 32 + lane) * wide; at < full_k; at += step * gemv_words) {
+      Word x[gemv_words][rows], y[gemv_words][gemv_columns];
 #pragma unroll
-      for (int u = 0; u < dot_words; ++u) {
+      for (int u = 0; u < gemv_words; ++u) {
         const Index index = at + u * step;
         const bool inside = index < full_k;
 #pragma unroll
-        for (int c = 0; c < dot_columns; ++c) load_or_zero(y[u][c], from_b[c] + index, inside);
+        for (int c = 0; c < gemv_columns; ++c) load_or_zero(y[u][c], from_b[c] + index, inside);
 #pragma unroll
         for (int r = 0; r < rows; ++r) load_or_zero(x[u][r], from_a[r] + index, inside);
       }
 #pragma unroll
-      for (int u = 0; u < dot_words; ++u)
+      for (int u = 0; u < gemv_words; ++u)
         if (at - lane * wide + u * step < full_k) multiply(x[u], y[u]);  // Uniform in the warp
     }
     if (warp == first && full_k + lane < k) {
-      std::uint16_t x[rows], y[dot_columns];
+      std::uint16_t x[rows], y[gemv_columns];
 #pragma unroll
-      for (int c = 0; c < dot_columns; ++c) y[c] = from_b[c][full_k + lane];
+      for (int c = 0; c < gemv_columns; ++c) y[c] = from_b[c][full_k + lane];
 #pragma unroll
       for (int r = 0; r < rows; ++r) x[r] = from_a[r][full_k + lane];
       multiply(x, y);
     }
 #pragma unroll
     for (int i = 0; i < sums; ++i) {
-      float s = sum[i / dot_columns][i % dot_columns];
+      float s = sum[i / gemv_columns][i % gemv_columns];
 #pragma unroll
       for (int across = 16; across > 0; across /= 2) s += __shfl_xor_sync(~0u, s, across);
       if (lane == 0) warp_sums[warp][i] = s;
     }
     __syncthreads();
-    const Index y = lane / dot_columns, x = col + lane % dot_columns;
+    const Index y = lane / gemv_columns, x = col + lane % gemv_columns;
     if (warp == first && lane < sums && y < d.rows && x < d.cols) {
       float s = 0;
       for (int w = 0; w < warps_per_group; ++w) s += warp_sums[first + w][lane];
@@ -244,8 +243,8 @@ StridedOperand to_strided(const TileOperand& x) {
 
 namespace {
 
-// Launches with programmatic dependence, as products do, and with the largest shared memory carveout: a multiprocessor
-// must be idle to change the carveout, and products need all shared memory.
+// Launches with programmatic dependent launch and the largest shared memory carveout, as products do: a multiprocessor
+// must be idle to change its carveout.
 template <class Kernel, class... Arguments> cudaError_t launch_dependent(Kernel* kernel, dim3 blocks, int threads,
                                                                          cudaStream_t stream,
                                                                          const Arguments&... arguments) {
@@ -268,9 +267,9 @@ cudaError_t launch_copy(const LineSource& from, std::uint16_t* to, Index line, c
   const Index chunks = line / 8, all = from.matrices * from.lines * chunks;
   const dim3 blocks(static_cast<unsigned>(std::min<Index>((all + 255) / 256, 16 * device::multiprocessor_count())));
   if (all >= Index{1} << 31)
-    return launch_dependent(copy_lines_kernel<Word, std::uint64_t>, blocks, copy_threads, stream, from, to,
+    return launch_dependent(copy_to_aligned_lines_kernel<Word, std::uint64_t>, blocks, copy_threads, stream, from, to,
                             static_cast<std::uint64_t>(chunks), static_cast<std::uint64_t>(all));
-  return launch_dependent(copy_lines_kernel<Word, std::uint32_t>, blocks, copy_threads, stream, from, to,
+  return launch_dependent(copy_to_aligned_lines_kernel<Word, std::uint32_t>, blocks, copy_threads, stream, from, to,
                           static_cast<std::uint32_t>(chunks), static_cast<std::uint32_t>(all));
 }
 template <class Word>
@@ -280,14 +279,14 @@ cudaError_t launch_transpose(const LineSource& from, std::uint16_t* to, Index li
   return launch_dependent(transpose_kernel<Word>, blocks, copy_threads, stream, from, to, line);
 }
 
-// Returns the bitwise or of the address and the byte strides of lines, whose low bits give the alignment.
-std::uintptr_t start_bits(const void* data, Index line, Index matrices, Index batch_stride) {
+// Returns the bitwise or of the address and the byte strides; its low zero bits give the alignment of all lines.
+std::uintptr_t alignment_bits(const void* data, Index line, Index matrices, Index batch_stride) {
   return reinterpret_cast<std::uintptr_t>(data) | static_cast<std::uintptr_t>(line) * 2 |
          (matrices > 1 ? static_cast<std::uintptr_t>(batch_stride) * 2 : 0);
 }
 // Returns the alignment of all lines in bytes.
 int line_alignment(const LineSource& x) {
-  const std::uintptr_t bits = start_bits(x.data, x.line, x.matrices, x.batch_stride);
+  const std::uintptr_t bits = alignment_bits(x.data, x.line_stride, x.matrices, x.batch_stride);
   if (bits % 16 == 0) return 16;
   return bits % 4 == 0 ? 4 : 2;
 }
@@ -295,29 +294,30 @@ int line_alignment(const LineSource& x) {
 template <class T, class Word>
 cudaError_t launch_gemv(const TileProblem& t, const StridedOutput& d, cudaStream_t stream) {
   int warps_per_group = 1;  // Warps per two columns; doubled while each has a full iteration of loads
-  while (warps_per_group < dot_warps && t.k * 2 > static_cast<Index>(sizeof(Word)) * warps_per_group * 32 * dot_words)
+  while (warps_per_group < gemv_warps && t.k * 2 > static_cast<Index>(sizeof(Word)) * warps_per_group * 32 * gemv_words)
     warps_per_group *= 2;
-  const Index columns = dot_columns * (dot_warps / warps_per_group);
+  const Index columns = gemv_columns * (gemv_warps / warps_per_group);
   const dim3 blocks(static_cast<unsigned>((t.n + columns - 1) / columns),
                     static_cast<unsigned>(std::min<Index>(t.batch, 65535)));
   const auto go = [&](auto kernel) {
-    return launch_dependent(kernel, blocks, dot_warps * 32, stream, to_strided(t.a), to_strided(t.b), d, Index{t.batch},
-                            Index{t.k}, warps_per_group);
+    return launch_dependent(kernel, blocks, gemv_warps * 32, stream, to_strided(t.a), to_strided(t.b), d,
+                            Index{t.batch}, Index{t.k}, warps_per_group);
   };
   if (t.m == 1) return go(gemv_kernel<T, Word, 1>);
   return t.m == 2 ? go(gemv_kernel<T, Word, 2>) : go(gemv_kernel<T, Word, 4>);
 }
 template <class T> cudaError_t launch_gemv(const TileProblem& t, const StridedOutput& d, cudaStream_t stream) {
-  const std::uintptr_t bits = start_bits(t.a.data, t.m > 1 ? t.a.line_stride : 0, t.batch, t.a.batch_stride) |
-                              start_bits(t.b.data, t.n > 1 ? t.b.line_stride : 0, t.batch, t.b.batch_stride);
+  const std::uintptr_t bits = alignment_bits(t.a.data, t.m > 1 ? t.a.line_stride : 0, t.batch, t.a.batch_stride) |
+                              alignment_bits(t.b.data, t.n > 1 ? t.b.line_stride : 0, t.batch, t.b.batch_stride);
   if (bits % 8 == 0) return launch_gemv<T, uint2>(t, d, stream);
   return bits % 4 == 0 ? launch_gemv<T, std::uint32_t>(t, d, stream) : launch_gemv<T, std::uint16_t>(t, d, stream);
 }
 
 }  // namespace
 
-cudaError_t copy_lines(const TileOperand& x, bool transpose, void* to, std::int64_t batch, cudaStream_t stream) {
-  const Index line = copied_line_elements(transpose ? with_contiguous_k(x) : x);
+cudaError_t copy_to_aligned_lines(const TileOperand& x, bool transpose, void* to, std::int64_t batch,
+                                  cudaStream_t stream) {
+  const Index line = copy_line_stride(transpose ? with_contiguous_k(x) : x);
   const LineSource from{static_cast<const std::uint16_t*>(x.data), x.contiguous_extent(), x.line_count(),
                         x.batch_stride == 0 ? 1 : batch,           x.line_stride,         x.batch_stride};
   auto* const out = static_cast<std::uint16_t*>(to);

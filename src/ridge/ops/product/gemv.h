@@ -1,5 +1,5 @@
-// Kernels without tiles: copies of operands to lines aligned to 128 bytes, products with a few rows of D, and a slow
-// product of any operands. Internal to the CUDA product.
+// Kernels without tensor cores: copies of operands to lines aligned to 128 bytes, products with a few rows of D, and a
+// slow product of any operands. Internal to the CUDA product.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,14 +9,15 @@
 
 namespace ridge::ops::cuda {
 
-// Copies `from`, transposed if `transpose`, to lines of `copied_line_elements`.
-cudaError_t copy_lines(const TileOperand& from, bool transpose, void* to, std::int64_t batch, cudaStream_t stream);
+// Copies `from`, transposed if `transpose`, to lines that are `copy_line_stride` elements apart.
+cudaError_t copy_to_aligned_lines(const TileOperand& from, bool transpose, void* to, std::int64_t batch,
+                                  cudaStream_t stream);
 
 // Computes up to `max_gemv_rows` rows of D from unaligned operands that are contiguous along k, without copies.
 cudaError_t multiply_gemv(const TileProblem& t, tile::StorageFormat in, const tile::TargetOutput& output,
                           cudaStream_t stream);
 
-// Computes any product with the epilogue of `output`, whose tensor maps are not used.
+// Computes any product and the epilogue of `output`. The tensor maps of `output` are not used.
 cudaError_t multiply_plain(const TileProblem& t, tile::StorageFormat in, const tile::TargetOutput& output,
                            cudaStream_t stream);
 

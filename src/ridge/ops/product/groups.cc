@@ -29,7 +29,7 @@ std::optional<std::string> validate_groups(const MatmulProblem& p) {
   return std::nullopt;
 }
 
-std::optional<std::string> validate_starts(const MatmulCall& call) {
+std::optional<std::string> validate_group_starts(const MatmulCall& call) {
   const MatmulProblem& p = call.problem;
   if (!p.grouped || p.batch == 0 || p.m == 0) return std::nullopt;
   if (call.starts == nullptr) return "starts: expected a number for each group and one more, found a null pointer";

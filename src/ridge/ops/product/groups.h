@@ -1,4 +1,4 @@
-// Validation of grouped problems (problem.h) on any target, and extraction of single groups.
+// Validation of grouped problems (problem.h) for CPU and CUDA, and extraction of single groups.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,8 @@ namespace ridge::ops {
 
 // Returns why the grouped problem is invalid; nullopt if it is valid or not grouped.
 std::optional<std::string> validate_groups(const MatmulProblem& problem);
-// Returns why `call.starts`, which must be readable here, is invalid; nullopt if valid or not grouped.
-std::optional<std::string> validate_starts(const MatmulCall& call);
+// Returns why `call.starts` is invalid; nullopt if valid or not grouped. `starts` must be readable by the host.
+std::optional<std::string> validate_group_starts(const MatmulCall& call);
 
 // Returns group `i` of a valid call as a separate product.
 MatmulCall extract_group(const MatmulCall& call, std::int64_t i);

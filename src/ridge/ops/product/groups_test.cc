@@ -17,33 +17,34 @@
 namespace ridge::ops {
 namespace {
 
-MatmulProblem grouped(std::int64_t groups, std::int64_t m, std::int64_t n, std::int64_t k, DType dtype = DType::bf16) {
+MatmulProblem grouped_problem(std::int64_t groups, std::int64_t m, std::int64_t n, std::int64_t k,
+                              DType dtype = DType::bf16) {
   return {groups, m, n, k, {dtype, k, 1}, {dtype, 1, k, n * k}, {dtype, n, 1}, true};
 }
 
-TEST(Groups, WhatIsRefusedIsSaid) {
-  MatmulProblem p = grouped(3, 10, 4, 8);
+TEST(Groups, InvalidProblemsAreRejectedWithReason) {
+  MatmulProblem p = grouped_problem(3, 10, 4, 8);
   EXPECT_EQ(validate_groups(p), std::nullopt);
   p.a.batch_stride = 80;
   EXPECT_EQ(unsupported_reason(p), "a: expected a batch stride of 0 for grouped rows of one matrix, found 80");
   EXPECT_EQ(cuda::unsupported_reason(p), unsupported_reason(p));
-  p = grouped(3, 10, 4, 8);
+  p = grouped_problem(3, 10, 4, 8);
   p.d.batch_stride = 40;
   EXPECT_EQ(unsupported_reason(p), "d: expected a batch stride of 0 for grouped rows of one matrix, found 40");
   p.d = {DType::bf16, 1, 10};
   EXPECT_EQ(cuda::unsupported_reason(p), "d: expected contiguous rows for grouped rows, found contiguous columns");
   EXPECT_EQ(unsupported_reason(p), cuda::unsupported_reason(p));
-  p = grouped(3, std::int64_t{1} << 31, 4, 8);
+  p = grouped_problem(3, std::int64_t{1} << 31, 4, 8);
   EXPECT_EQ(cuda::unsupported_reason(p),
             "expected at most 2147483647 grouped rows and fewer groups, found 2147483648 and 3");
 }
 
-TEST(Groups, StartsAreLookedAtWhereTheyCanBeRead) {
-  MatmulCall call{.problem = grouped(3, 10, 4, 8)};
-  EXPECT_EQ(validate_starts(call), "starts: expected a number for each group and one more, found a null pointer");
+TEST(Groups, ReadableStartsAreValidated) {
+  MatmulCall call{.problem = grouped_problem(3, 10, 4, 8)};
+  EXPECT_EQ(validate_group_starts(call), "starts: expected a number for each group and one more, found a null pointer");
   const auto said = [&](std::vector<std::int32_t> starts) {
     call.starts = starts.data();
-    return validate_starts(call).value_or("");
+    return validate_group_starts(call).value_or("");
   };
   EXPECT_EQ(said({0, 4, 4, 10}), "");
   EXPECT_EQ(said({2, 4, 4, 9}), "");
@@ -52,8 +53,8 @@ TEST(Groups, StartsAreLookedAtWhereTheyCanBeRead) {
   EXPECT_EQ(said({0, 4, 4, 11}), "starts: expected number 3 in 4 … 10, found 11");
 }
 
-TEST(Groups, OneGroupIsAProductOfItsOwn) {
-  MatmulCall call{.problem = grouped(2, 10, 4, 8, DType::f32)};
+TEST(Groups, ExtractedGroupIsASeparateProduct) {
+  MatmulCall call{.problem = grouped_problem(2, 10, 4, 8, DType::f32)};
   const std::vector<float> data(100);
   const std::vector<std::int32_t> starts{1, 3, 10};
   call.starts = starts.data();
@@ -69,21 +70,21 @@ TEST(Groups, OneGroupIsAProductOfItsOwn) {
   EXPECT_EQ(second.epilogue.scale.data, nullptr);
 }
 
-TEST(Groups, StartsOfAProductThatIsNotGroupedAreNotLookedAt) {
+TEST(Groups, StartsOfUngroupedProductsAreIgnored) {
   const std::vector<std::int32_t> starts{5, 3, 99};
-  MatmulCall call{.problem = grouped(2, 10, 4, 8), .starts = starts.data()};
+  MatmulCall call{.problem = grouped_problem(2, 10, 4, 8), .starts = starts.data()};
   EXPECT_EQ(cuda::make_tile_problem(call).starts, starts.data());
   call.problem.grouped = false;
   EXPECT_EQ(cuda::make_tile_problem(call).starts, nullptr);
-  EXPECT_EQ(validate_starts(call), std::nullopt);
+  EXPECT_EQ(validate_group_starts(call), std::nullopt);
 }
 
-// Short groups use swapped, narrow tiles and long groups tall tiles. There are at most as many blocks as possible
-// tiles, and no prefetch, because an earlier kernel may write the starts of groups.
-TEST(Groups, AreServedByRowsOfTheMenuOfTheirOwn) {
+// Short groups use swapped, narrow tiles and long groups tall tiles. There are at most as many blocks as tiles, and no
+// prefetch, because an earlier kernel may write the starts of groups.
+TEST(Groups, PlansUseGroupedConfigs) {
   for (const auto [groups, m] : {std::pair<int, int>{64, 64}, {8, 8192}, {256, 100}, {1, 1}})
     for (const bool along_n : {false, true}) {
-      MatmulCall call{.problem = grouped(groups, m, 2048, 1024), .constant_b = true};
+      MatmulCall call{.problem = grouped_problem(groups, m, 2048, 1024), .constant_b = true};
       if (along_n) call.problem.b = {DType::bf16, 2048, 1, 2048 * 1024};
       const cuda::MatmulPlan plan = cuda::choose_plan(call, std::size_t{64} << 20, h200_numbers());
       ASSERT_EQ(plan.path, cuda::MatmulPlan::Path::tiles) << groups << " " << m;
@@ -103,17 +104,17 @@ TEST(Groups, AreServedByRowsOfTheMenuOfTheirOwn) {
 }
 
 // Groups of 200, 0 and 130 rows have 2, 0 and 2 rows of tiles. D is written once; B of the empty group is not read.
-TEST(Groups, TilesMoveWhatTheirGroupsHave) {
+TEST(Groups, TilesMoveOnlyTheRowsOfTheirGroups) {
   const std::vector<std::int32_t> starts{0, 200, 200, 330};
-  const MatmulTraffic t = trace_tiles(grouped(3, 330, 300, 100), {.blocks = 3, .starts = starts.data()});
+  const MatmulTraffic t = count_tile_traffic(grouped_problem(3, 330, 300, 100), {.blocks = 3, .starts = starts.data()});
   EXPECT_EQ(t.items, 4 * 3);
   EXPECT_EQ(t.d.global_bytes, 330 * 300 * 2);
   EXPECT_EQ(t.b.global_bytes, 4 * 300 * 100 * 2);
-  // Boxes of 128 rows start with their group and end at the edge of the matrix: at rows 0, 128, 200 and 328 of 330.
+  // Boxes of 128 rows of A start at rows 0, 128, 200 and 328; they end at row 330, not at the end of a group.
   EXPECT_EQ(t.a.global_bytes, 3 * (128 + 128 + 128 + 2) * 100 * 2);
 }
 
-TEST(Groups, HaveATimelineAndAsManyTilesInIt) {
+TEST(Groups, TimelineHasMoreEventsForMoreTiles) {
   for (int config = 0; config < static_cast<int>(sm90_kernel_configs.size()); ++config) {
     const MatmulConfig& c = sm90_kernel_configs[static_cast<std::size_t>(config)];
     if (!c.grouped || c.a != tile::Major::k || c.b != tile::Major::k) continue;
@@ -123,13 +124,13 @@ TEST(Groups, HaveATimelineAndAsManyTilesInIt) {
   }
 }
 
-TEST(Groups, AProductOfManyShortOnesIsRightOnSeveralThreads) {
-  oracle::MatmulCase c;
-  c.call.problem = grouped(40, 100, 20, 30, DType::f32);
+TEST(Groups, ManyShortGroupsAreCorrectOnSeveralThreads) {
+  product_testing::MatmulCase c;
+  c.call.problem = grouped_problem(40, 100, 20, 30, DType::f32);
   c.threads = 3;
   c.runs = 4;
   for (int i = 0; i <= 40; ++i) c.starts.push_back(i * i / 16);
-  EXPECT_EQ(oracle::check_case(c), "");
+  EXPECT_EQ(product_testing::check_case(c), "");
 }
 
 }  // namespace

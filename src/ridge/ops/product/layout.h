@@ -9,7 +9,7 @@
 
 namespace ridge::ops {
 
-// Sets the strides of extents of at most 1, which are never used, so that such an axis counts as contiguous.
+// Returns the layout with unit strides along axes of at most one element, so that such an axis counts as contiguous.
 inline MatrixLayout canonical_layout(MatrixLayout layout, std::int64_t rows, std::int64_t cols) {
   if (cols <= 1) layout.col_stride = 1;
   if (rows <= 1 && layout.col_stride != 1) layout.row_stride = 1;
@@ -26,15 +26,15 @@ inline MatmulProblem transpose_problem(const MatmulProblem& p) {
   return {p.batch, p.n, p.m, p.k, transpose_layout(p.b), transpose_layout(p.a), transpose_layout(p.d)};
 }
 
-// Returns the view that the kernel definition expects: rows along an axis of the output, columns along k.
+// Returns an operand as the kernel definition expects it: rows along an axis of the output, columns along k.
 inline tile::Matrix to_tile_matrix(const MatrixLayout& layout, const void* data, std::int64_t rows, std::int64_t k) {
   const MatrixLayout x = canonical_layout(layout, rows, k);
   return {data, rows, k, x.row_stride, x.col_stride, x.batch_stride};
 }
 
 // Returns the number of threads for a product: `threads`, all cores for 0, or 1 for a small product. Waking a thread
-// costs about 5 us, so a product is small if one thread computes it in 10 us (at 100 GFLOP/s) or reads it in 5 us (at
-// 30 GB/s). The number of threads does not change the result.
+// costs about 5 us, so a product is small if one thread computes it in 10 us (at 100 GFLOP/s) and reads its matrices in
+// 5 us (at 30 GB/s). The number of threads does not change the result.
 inline int choose_thread_count(const MatmulProblem& p, int threads) {
   const auto real = [](std::int64_t x) { return static_cast<double>(x); };
   const double flops = 2 * real(p.batch) * real(p.m) * real(p.n) * real(p.k);

@@ -22,7 +22,7 @@ constexpr double small_tile_factor = 0.8;
 
 double overlap_times(double x, double y, double power) {
   const double longer = std::max(x, y), shorter = std::min(x, y);
-  // Saves two powers where the shorter time hardly counts.
+  // Skips two powers if the shorter time hardly counts.
   if (shorter < 0.02 * longer) return longer;
   return longer * base::pow(1 + base::pow(shorter / longer, power), 1 / power);
 }
@@ -36,7 +36,7 @@ struct ProductContext {
 
 double estimate_step_seconds(const ProductContext& x, const LibraryTile& tile) {
   const double cores = x.machine.cores, operand_scale = x.p.operand_bytes / 2;
-  const double multiply = 2 * tile.m * tile.n * step_depth * cores / (x.n.compute * x.machine.flops_per_s);
+  const double multiply = 2 * tile.m * tile.n * step_depth * cores / (x.n.compute_fraction * x.machine.flops_per_s);
   const double load = (tile.m + tile.n) * step_depth * 2 * operand_scale * cores / x.n.l2_bytes_per_s;
   const double waits = x.n.step_s * (tile.m * tile.n <= small_tile_results ? small_tile_factor : 1);
   return std::max({multiply, load, waits});
@@ -52,27 +52,27 @@ double best_tile_seconds(const ProductContext& x, const LibraryTile& tile, doubl
     const double reached = std::min(1.0, items * split * x.n.core_bandwidth_factor / x.machine.cores);
     const double split_seconds = split > 1 ? x.n.split_s + split * x.results_s : 0;
     if (std::max(busy, x.memory_s / reached) + split_seconds >= best) continue;
-    best = std::min(best, overlap_times(busy, x.memory_s / reached, x.n.overlap) + split_seconds);
+    best = std::min(best, overlap_times(busy, x.memory_s / reached, x.n.overlap_exponent) + split_seconds);
   }
   return best;
 }
 
 }  // namespace
 
-double min_product_traffic(const LibraryProduct& p) {
+double min_traffic_bytes(const LibraryProduct& p) {
   return p.batch * (p.k * (p.m + p.n) * p.operand_bytes + p.m * p.n * p.result_bytes);
 }
 
 double estimate_library_seconds(const LibraryProduct& p, const DatasheetRates& machine, const LibraryNumbers& n) {
-  const double memory = n.memory * machine.memory_bytes_per_s, results = p.batch * p.m * p.n;
-  const ProductContext context{p, machine, n, min_product_traffic(p) / memory, 4 * results / memory};
+  const double memory = n.memory_fraction * machine.memory_bytes_per_s, results = p.batch * p.m * p.n;
+  const ProductContext context{p, machine, n, min_traffic_bytes(p) / memory, 4 * results / memory};
   double seconds = 1e30;
   for (const LibraryTile& tile : tiles) {
     seconds = best_tile_seconds(context, tile, seconds);
     if (tile.m != tile.n) seconds = best_tile_seconds(context, {tile.n, tile.m}, seconds);
   }
-  const double busy = std::min(1.0, 2 * results * p.k / (n.compute * machine.flops_per_s) / seconds);
-  seconds *= 1 + n.slowdown * busy * busy * std::clamp((1e6 * seconds - 20) / 200, 0.0, 1.0);
+  const double busy = std::min(1.0, 2 * results * p.k / (n.compute_fraction * machine.flops_per_s) / seconds);
+  seconds *= 1 + n.power_slowdown * busy * busy * std::clamp((1e6 * seconds - 20) / 200, 0.0, 1.0);
   return n.launch_s + seconds;
 }
 

@@ -33,7 +33,7 @@ std::vector<std::string> split_string(std::string_view text, char separator) {
   return all;
 }
 
-// An anonymous file that receives the output of a program. Unlike a pipe it cannot block the program.
+// An anonymous file that receives the output of a program. Unlike a full pipe, the file never blocks the program.
 class OutputCapture {
  public:
   OutputCapture() : descriptor_(::memfd_create("ridge", MFD_CLOEXEC)) {}
@@ -65,7 +65,7 @@ Result<ProcessResult> run_tool(const std::string& folder, const std::vector<std:
     if (!std::string_view(*variable).starts_with("PATH=")) environment.emplace_back(*variable);
   const auto pointers = [](const std::vector<std::string>& texts) {
     std::vector<char*> all;
-    for (const std::string& read_text : texts) all.push_back(const_cast<char*>(read_text.c_str()));
+    for (const std::string& text : texts) all.push_back(const_cast<char*>(text.c_str()));
     all.push_back(nullptr);
     return all;
   };
@@ -91,34 +91,34 @@ std::optional<std::string> find_folder(const std::vector<std::string>& folders, 
   return std::nullopt;
 }
 
-// cuobjdump warns about every part of the binary without the function. Returns its "fatal" line or the first line.
-std::string fatal_line(const std::string& error_output) {
+// Returns cuobjdump's "fatal" line, or else the first line: cuobjdump also warns about parts without the function.
+std::string find_fatal_line(const std::string& error_output) {
   for (const std::string& line : split_string(error_output, '\n'))
     if (line.find("fatal") != std::string::npos) return line;
   return error_output.substr(0, error_output.find('\n'));
 }
 
-// Calls `part` with each section of the listing that begins with `start`.
-template <class Part> void for_each_part(std::string_view listing, std::string_view start, const Part& part) {
+// Calls `visit` with each section of the listing that begins with `start`.
+template <class Visit> void for_each_section(std::string_view listing, std::string_view start, const Visit& visit) {
   for (std::size_t at = listing.find(start); at != std::string_view::npos;) {
     const std::size_t next = listing.find(start, at + start.size());
-    part(listing.substr(at, next - at));
+    visit(listing.substr(at, next - at));
     at = next;
   }
 }
 
 }  // namespace
 
-std::string_view format_name(AssemblyKind assembly_kind) {
+std::string_view assembly_kind_name(AssemblyKind assembly_kind) {
   return assembly_kind == AssemblyKind::sass ? "SASS" : "PTX";
 }
 
-// Must match the mangled name of tile::sm90::run<MatmulKernel<config, in>>.
+// Must match the mangled name of tile::sm90::run_product<MatmulKernel<config, in>>.
 std::string kernel_symbol(int config, DType in) {
   const char* const type = in == DType::bf16 ? "4Bf16" : "3F16";
   return fmt::format(
       "_ZN5ridge4tile4sm9011run_productINS_3ops4cuda12MatmulKernelILi{}ENS_{}EEEEEvNT_7GlobalsENS1_11ProductArgsENS1_"
-      "12SharedRowsOfIS8_EE",
+      "13PeerRowMapsOfIS8_EE",
       config, type);
 }
 
@@ -135,7 +135,7 @@ std::vector<std::string> toolkit_folders() {
 std::optional<std::string> extract_sass(std::string_view listing, std::string_view symbol) {
   std::optional<std::string> found;
   const std::string title = fmt::format("\t\tFunction : {}\n", symbol);
-  for_each_part(listing, "\t\tFunction : ", [&](std::string_view part) {
+  for_each_section(listing, "\t\tFunction : ", [&](std::string_view part) {
     if (!part.starts_with(title)) return;
     part = part.substr(0, part.find("\nFatbin "));
     const std::size_t last = part.find_last_not_of(" \t\n.");
@@ -147,7 +147,7 @@ std::optional<std::string> extract_sass(std::string_view listing, std::string_vi
 std::optional<std::string> extract_ptx(std::string_view listing, std::string_view symbol) {
   std::optional<std::string> found;
   const std::string entry = fmt::format(".visible .entry {}(", symbol);
-  for_each_part(listing, "\n.version ", [&](std::string_view text) {
+  for_each_section(listing, "\n.version ", [&](std::string_view text) {
     text = text.substr(1, text.find("\nFatbin ", 1));
     if (text.find(entry) == std::string_view::npos) return;
     std::string entry_text;
@@ -162,13 +162,14 @@ std::optional<std::string> extract_ptx(std::string_view listing, std::string_vie
   return found;
 }
 
-Result<std::string> dump_code(int config, DType in, AssemblyKind assembly_kind, const std::vector<std::string>& tools) {
+Result<std::string> extract_kernel_code(int config, DType in, AssemblyKind assembly_kind,
+                                        const std::vector<std::string>& tools) {
   if (!device::query_driver().has_cuda_build) return *device::device_error({});
   const auto folder = find_folder(tools, "cuobjdump");
   if (!folder)
     return absent_error(fmt::format("expected cuobjdump, which lists {}, in PATH, in $CUDA_HOME/bin or in "
                                     "/usr/local/cuda/bin, found none",
-                                    format_name(assembly_kind)),
+                                    assembly_kind_name(assembly_kind)),
                         std::string(install_hint));
   const std::string symbol = kernel_symbol(config, in);
   const auto result = run_tool(*folder, {*folder + "/cuobjdump", assembly_kind == AssemblyKind::sass ? "-sass" : "-ptx",
@@ -176,13 +177,13 @@ Result<std::string> dump_code(int config, DType in, AssemblyKind assembly_kind, 
   if (!result) return result.error();
   if (result->exit_code != 0)
     return absent_error(fmt::format("{}/cuobjdump ended with exit code {}: {}", *folder, result->exit_code,
-                                    fatal_line(result->error_output)),
+                                    find_fatal_line(result->error_output)),
                         std::string(install_hint));
-  auto read_text = assembly_kind == AssemblyKind::sass ? extract_sass(result->standard_output, symbol)
-                                                       : extract_ptx(result->standard_output, symbol);
-  if (read_text) return *std::move(read_text);
+  auto code = assembly_kind == AssemblyKind::sass ? extract_sass(result->standard_output, symbol)
+                                                  : extract_ptx(result->standard_output, symbol);
+  if (code) return *std::move(code);
   return absent_error(
-      fmt::format("{}/cuobjdump finds no {} of {} in this binary", *folder, format_name(assembly_kind), symbol),
+      fmt::format("{}/cuobjdump finds no {} of {} in this binary", *folder, assembly_kind_name(assembly_kind), symbol),
       "use the cuobjdump of the toolkit that built ridge, or a later one");
 }
 

@@ -1,5 +1,5 @@
-// Prints the code of a kernel in this binary: machine code (SASS) or PTX, which the build embeds, too. Uses cuobjdump
-// of the CUDA toolkit; needs no device.
+// Extracts the code of a kernel from this binary: machine code (SASS) or the embedded PTX. Uses cuobjdump of the CUDA
+// toolkit; needs no device.
 #pragma once
 
 #include <optional>
@@ -13,11 +13,12 @@
 namespace ridge::ops::cuda {
 
 enum class AssemblyKind { sass, ptx };
-std::string_view format_name(AssemblyKind assembly_kind);  // "SASS"
+std::string_view assembly_kind_name(AssemblyKind assembly_kind);  // "SASS"
 
-// Returns the code for bf16 or f16. Searches cuobjdump in the folders `tools`, in order. Errors, all of kind `absent`:
-// no CUDA in this build, no cuobjdump or nvdisasm, a cuobjdump that cannot read this binary.
-Result<std::string> dump_code(int config, DType in, AssemblyKind assembly_kind, const std::vector<std::string>& tools);
+// Returns the kernel's code for bf16 or f16. Searches cuobjdump in the folders `tools`, in order. Errors of kind
+// `absent`: no CUDA in this build, no cuobjdump or nvdisasm, or a cuobjdump that cannot read this binary.
+Result<std::string> extract_kernel_code(int config, DType in, AssemblyKind assembly_kind,
+                                        const std::vector<std::string>& tools);
 // Returns the folders of PATH, then $CUDA_HOME/bin and /usr/local/cuda/bin.
 std::vector<std::string> toolkit_folders();
 

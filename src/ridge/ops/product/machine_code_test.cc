@@ -20,13 +20,13 @@ namespace {
 namespace fs = std::filesystem;
 
 // References the kernels, so that the linker takes them from the static library.
-auto* const volatile kernels_are_linked = &config_properties;
+auto* const volatile kernels_are_linked = &kernel_resources;
 
 bool has_cuda() {
   return device::device_error(device::query_driver()).value_or(Error{}).message != device::device_error({})->message;
 }
 
-// Provides a folder with a fake cuobjdump.
+// Fixture with a folder for a fake cuobjdump.
 class MachineCodeTest : public testing::Test {
  protected:
   void write_tool(const std::string& script) const {
@@ -45,7 +45,7 @@ constexpr const char* sass =
     ";\n\t\t..........\n\n\n"
     "\nFatbin elf code:\n================\narch = sm_90a\n";
 
-TEST(MachineCode, CutsAFunctionOutOfAListing) {
+TEST(MachineCode, ExtractsSassOfOneKernel) {
   EXPECT_EQ(extract_sass(sass, "mine"),
             "Function : mine\n\t.headerflags\t@\"x\"\n        /*0000*/  NOP ;\n        /*0010*/  EXIT ;\n");
   EXPECT_EQ(extract_sass(sass, "other"), "Function : other\n        /*0000*/  EXIT ;\n");
@@ -61,7 +61,7 @@ constexpr const char* ptx =
     ".visible .entry mine(\n.param .b32 mine_param_0\n)\n{\nret;\n\n}\n\n"
     ".visible .entry last(\n)\n{\nret;\n\n}\n\n";
 
-TEST(MachineCode, CutsAnEntryOutOfAText) {
+TEST(MachineCode, ExtractsPtxOfOneKernel) {
   const std::string head = ".version 9.0\n.target sm_90a\n.extern .shared .b8 raw[];\n\n";
   EXPECT_EQ(extract_ptx(ptx, "mine"), head + ".visible .entry mine(\n.param .b32 mine_param_0\n)\n{\nret;\n\n}\n");
   EXPECT_EQ(extract_ptx(ptx, "far"), ".version 9.0\n.target sm_90a\n\n.visible .entry far(\n)\n{\nret;\n\n}\n");
@@ -72,8 +72,8 @@ TEST(MachineCode, CutsAnEntryOutOfAText) {
 
 constexpr bool is_compiled(std::size_t config) { return RIDGE_WHOLE_MENU || is_in_sample(config); }
 
-// `kernel_symbol` spells mangled names by hand; the binary contains the names of registered kernels.
-TEST(MachineCode, NamesKernelsThatTheBinaryHolds) {
+// `kernel_symbol` formats mangled names by hand; they must equal the names of the kernels in the binary.
+TEST(MachineCode, KernelSymbolsExistInTheBinary) {
   if (!has_cuda()) GTEST_SKIP() << "this build has no CUDA kernels";
   const std::string binary = read_file("/proc/self/exe", std::size_t{1} << 30).value();
   for (std::size_t i = 0; i < sm90_kernel_configs.size(); ++i)
@@ -83,8 +83,8 @@ TEST(MachineCode, NamesKernelsThatTheBinaryHolds) {
     }
 }
 
-TEST_F(MachineCodeTest, SaysWhatIsMissing) {
-  const auto found = dump_code(0, DType::bf16, AssemblyKind::ptx, {folder_, "/nowhere"});
+TEST_F(MachineCodeTest, ReportsMissingCuobjdump) {
+  const auto found = extract_kernel_code(0, DType::bf16, AssemblyKind::ptx, {folder_, "/nowhere"});
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().kind, ErrorKind::absent);
   if (!has_cuda()) {
@@ -98,34 +98,34 @@ TEST_F(MachineCodeTest, SaysWhatIsMissing) {
       "folder of both to PATH\n");
 }
 
-TEST_F(MachineCodeTest, AsksTheToolAndSaysItsReasons) {
+TEST_F(MachineCodeTest, RunsCuobjdumpAndReportsItsErrors) {
   if (!has_cuda()) GTEST_SKIP() << "this build has no CUDA kernels";
   const std::string symbol = kernel_symbol(1, DType::f16);
-  // PATH must begin with the folder of cuobjdump, where nvdisasm is, too.
+  // PATH must begin with the folder of cuobjdump, because cuobjdump runs nvdisasm from there.
   write_tool(
       "echo 'cuobjdump warning : not here' >&2\nprintf '\\t\\tFunction : %s\\n%s %s ' $3 $1 $2\n"
       "[ -r $4 ] && printf '%s\\n\\t\\t.....\\n' ${PATH%%:*}\n");
-  EXPECT_EQ(dump_code(1, DType::f16, AssemblyKind::sass, {"/nowhere", folder_}).value(),
+  EXPECT_EQ(extract_kernel_code(1, DType::f16, AssemblyKind::sass, {"/nowhere", folder_}).value(),
             fmt::format("Function : {}\n-sass -fun {}\n", symbol, folder_));
   write_tool(
       "echo 'cuobjdump warning : not here' >&2\necho \"cuobjdump fatal   : Could not find 'nvdisasm'\" >&2\nexit "
       "255\n");
   EXPECT_EQ(
-      dump_code(1, DType::f16, AssemblyKind::sass, {folder_}).error().message,
+      extract_kernel_code(1, DType::f16, AssemblyKind::sass, {folder_}).error().message,
       fmt::format("{}/cuobjdump ended with exit code 255: cuobjdump fatal   : Could not find 'nvdisasm'", folder_));
   write_tool("exit 0\n");
-  EXPECT_EQ(dump_code(1, DType::f16, AssemblyKind::ptx, {folder_}).error().message,
+  EXPECT_EQ(extract_kernel_code(1, DType::f16, AssemblyKind::ptx, {folder_}).error().message,
             fmt::format("{}/cuobjdump finds no PTX of {} in this binary", folder_, symbol));
   write_tool("kill -9 $$\n");
-  EXPECT_EQ(dump_code(1, DType::f16, AssemblyKind::ptx, {folder_}).error().message,
+  EXPECT_EQ(extract_kernel_code(1, DType::f16, AssemblyKind::ptx, {folder_}).error().message,
             fmt::format("{}/cuobjdump ended with exit code 137: ", folder_));
 }
 
-// Uses the toolkit's cuobjdump, if there is one, for SASS of the first config and PTX of the last.
-TEST(MachineCode, ReadsThisBinary) {
+// Uses the toolkit's cuobjdump, if installed, for SASS of the first config and PTX of the last.
+TEST(MachineCode, ExtractsCodeFromThisBinary) {
   if (!has_cuda()) GTEST_SKIP() << "this build has no CUDA kernels";
   const auto folders = toolkit_folders();
-  const auto first = dump_code(0, DType::bf16, AssemblyKind::sass, folders);
+  const auto first = extract_kernel_code(0, DType::bf16, AssemblyKind::sass, folders);
   if (!first && first.error().message.find("found none") != std::string::npos)
     GTEST_SKIP() << "not checked: " << first.error().message;
   ASSERT_TRUE(first) << first.error().to_string();
@@ -135,7 +135,7 @@ TEST(MachineCode, ReadsThisBinary) {
   EXPECT_EQ(first->rfind("Function : "), 0U);
   int last = static_cast<int>(sm90_kernel_configs.size()) - 1;
   while (!is_compiled(static_cast<std::size_t>(last))) --last;
-  const auto text = dump_code(last, DType::f16, AssemblyKind::ptx, folders);
+  const auto text = extract_kernel_code(last, DType::f16, AssemblyKind::ptx, folders);
   ASSERT_TRUE(text) << text.error().to_string();
   EXPECT_EQ(text->find(".version "), 0U);
   EXPECT_NE(text->find("wgmma.mma_async.sync.aligned"), std::string::npos);

@@ -1,5 +1,5 @@
 // Kernel definition of D[m, n] = A[m, k] * B[n, k] transposed. Each work item computes one tile of D and pipelines the
-// loop over k. A 128 x 128 tile reads 256 elements and does 2 * 128 * 128 FLOPs for each k: 64 FLOPs per bf16 byte.
+// loop over k. For each k, a 128 x 128 tile reads 256 elements and does 2 * 128 * 128 FLOPs: 64 FLOPs per byte of bf16.
 #pragma once
 
 #include "ridge/ops/product/config.h"

@@ -103,7 +103,7 @@ double epilogue_bytes(const MatmulCall& call) {
 }
 
 // Returns the bytes moved by copies of operands before the product: each element is read and written.
-std::int64_t copied_bytes(const MatmulProblem& p, const MatmulPlan& plan) {
+std::int64_t copy_traffic_bytes(const MatmulProblem& p, const MatmulPlan& plan) {
   const auto count_moved_bytes = [&](const MatrixLayout& x, std::int64_t extent) {
     return 2 * (x.batch_stride == 0 ? 1 : p.batch) * extent * p.k * dtype_bits(x.dtype) / 8;
   };
@@ -128,10 +128,10 @@ MovedBytes count_moved_bytes(const MatmulCall& given, const MatmulPlan& plan, co
   if (plan.path == MatmulPlan::Path::nothing) return {};
   MatmulCall call = plan.d_transposed ? transpose_call(given) : given;
   TileScheduleOptions order = make_schedule_options(plan, device);
-  const std::int64_t copied = copied_bytes(call.problem, plan);  // Includes groups without rows
+  const std::int64_t copied = copy_traffic_bytes(call.problem, plan);  // Includes groups without rows
   call.problem = to_uniform_batch(call.problem);
   order.cache_bytes = device.l2_bytes;
-  const MatmulTraffic all = trace_tiles(call.problem, order, call.epilogue);
+  const MatmulTraffic all = count_tile_traffic(call.problem, order, call.epilogue);
   return {copied + all.global_bytes(), copied + all.a.memory_bytes + all.b.memory_bytes + all.d.memory_bytes +
                                            all.partial_bytes + static_cast<std::int64_t>(epilogue_bytes(call))};
 }
@@ -141,7 +141,7 @@ double seconds_without_epilogue(const MatmulProblem& problem, const MatmulPlan& 
   const auto whole = [](std::int64_t x) { return static_cast<double>((x + plain_tile - 1) / plain_tile * plain_tile); };
   const double flop =
       2.0 * static_cast<double>(problem.batch) * whole(problem.m) * whole(problem.n) * static_cast<double>(problem.k);
-  const double flop_per_s = kernel_numbers().plain_flops * device.multiprocessors * device.clock_hz;
+  const double flop_per_s = kernel_constants().plain_flops_per_cycle * device.multiprocessors * device.clock_hz;
   return device.launch_s + std::max(flop / flop_per_s, min_product_bytes(problem) / device.memory_bytes_per_s);
 }
 
@@ -150,7 +150,7 @@ double seconds_without_epilogue(const MatmulProblem& problem, const MatmulPlan& 
 std::optional<PlanProperties::PaddedProduct> predict_padded(const PlanProperties& properties,
                                                             const MatmulProblem& problem, const DeviceNumbers& device) {
   const bool copies = std::any_of(properties.unaligned_operands.begin(), properties.unaligned_operands.end(),
-                                  [](const PlanProperties::UnalignedOperand& x) { return x.copied_bytes > 0; });
+                                  [](const PlanProperties::UnalignedOperand& x) { return x.copy_traffic_bytes > 0; });
   if (!copies && !properties.element_stores) return std::nullopt;
   const MatmulProblem larger = pad_to_eight(problem);
   if (larger == problem) return std::nullopt;
@@ -206,7 +206,7 @@ Forecast forecast(const MatmulCall& given, const DeviceNumbers& device) {
   MatmulCall call = given;
   call.problem = to_uniform_batch(given.problem);
   const double epilogue_s = epilogue_bytes(call) / device.memory_bytes_per_s;
-  Forecast out{.plan = describe_plan(plan), .names_statement = true, .spread = spread_on_device(device, "product")};
+  Forecast out{.plan = describe_plan(plan), .is_main_kernel = true, .spread = spread_on_device(device, "product")};
   out.seconds = seconds_without_epilogue(call.problem, plan, device) + epilogue_s;
   out.count_bytes = [=] { return count_moved_bytes(given, plan, device); };
   out.properties = plan_properties(given.problem, plan, device);
@@ -226,7 +226,7 @@ Result<Forecast> forecast(const MatmulProblem& problem, const DeviceNumbers& dev
 CpuForecast cpu_forecast(const MatmulProblem& problem, int threads) {
   const MatmulProblem counted = to_uniform_batch(problem);
   return {.kernel = "matmul",
-          .requested_bytes = trace_cpu(counted, threads).global_bytes(),
+          .requested_bytes = count_cpu_traffic(counted, threads).global_bytes(),
           .properties = cpu_plan_properties(counted, threads)};
 }
 

@@ -12,9 +12,9 @@ CpuForecast cpu_forecast(const MatmulProblem& problem, int threads);
 
 // Returns the timeline of one block of a Hopper kernel in bf16: the trace target records the kernel definition, and the
 // fitted throughput sets the times. Example: a 128 x 256 x 64 block with 4 stages loads 48 KiB per stage in 650 cycles
-// with 1400 cycles of latency; the tensor cores take 1024 cycles per stage, so they never wait after the first.
-// `config` is an index of `sm90_kernel_configs`; the timeline is empty unless both operands are contiguous along k. Has
-// 1 to 64 tiles of 1 to 4096 stages. Lanes: copies, multiplier, stores, then the first thread of each role.
+// with 1400 cycles of latency; the tensor cores take 1024 cycles per stage, so they wait only for the first stage.
+// `config` is an index of `sm90_kernel_configs`; the timeline is empty unless both operands are contiguous along k.
+// `tiles` is 1 to 64, `stages` (per tile) 1 to 4096. Lanes: copies, multiplier, stores, first thread of each role.
 Timeline matmul_timeline(int config, int tiles, int stages, double clock_hz);
 // Returns the throughput of a block of this config.
 BlockThroughput matmul_throughput(int config);

@@ -1,6 +1,6 @@
-// The matrices of a call as tile kernels read them. D transposed is B transposed times A transposed, so operands may be
-// exchanged twice: first to make D's rows contiguous, then (`MatmulConfig::swap`) to put few rows of D along the tile's
-// n. Internal to the CUDA product.
+// The matrices of a call as tile kernels read them. D transposed is B transposed times A transposed, so A and B may be
+// exchanged twice: first to make D's rows contiguous, then (`MatmulConfig::swap`) if D has few rows. Internal to the
+// CUDA product.
 #pragma once
 
 #include "ridge/ops/product/config.h"
@@ -8,7 +8,7 @@
 
 namespace ridge::ops::cuda {
 
-struct TileOperand {  // An operand of `extent` x k elements
+struct TileOperand {  // An operand of `extent` x k elements of 16 bits
   const void* data = nullptr;
   tile::Major major = tile::Major::k;
   std::int64_t extent = 0, k = 0;
@@ -26,7 +26,7 @@ struct TileProblem {  // A product whose D is m x n with contiguous rows
   bool d_transposed = false;
   bool grouped = false;  // True if the m rows are divided into `batch` groups
   const std::int32_t* starts = nullptr;
-  std::int64_t result_count() const { return grouped ? 1 : batch; }  // Number of matrices in D
+  std::int64_t result_matrices() const { return grouped ? 1 : batch; }  // Number of matrices in D
   bool constant_a = false, constant_b = false;
 };
 
@@ -35,9 +35,10 @@ TileProblem make_tile_problem(const MatmulCall& call);
 // Returns the layout of a copy with k contiguous; the caller sets `data` and `line_stride`.
 TileOperand with_contiguous_k(const TileOperand& x);
 
-// Line stride and size of a copy whose lines start at multiples of 128 bytes, as the copy engine (TMA) requires.
-std::int64_t copied_line_elements(const TileOperand& x);
-std::size_t copied_bytes(const TileOperand& x, std::int64_t batch);
+// Line stride in elements, and size in bytes, of a copy of the operand whose lines start at multiples of 128 bytes.
+std::int64_t copy_line_stride(const TileOperand& x);
+std::size_t copy_size_bytes(const TileOperand& x, std::int64_t batch);
+// True if the copy engine (TMA) can read the operand without a copy.
 bool can_copy_engine_read(const TileOperand& x, std::int64_t batch);
 
 // True if the copy engine can store D or add to it: the epilogue only rounds, and D is aligned for it.
@@ -46,8 +47,8 @@ bool can_store_in_bulk(const MatmulCall& call);
 // Limits of the kernel for a few rows of D.
 inline constexpr std::int64_t max_gemv_rows = 4, max_gemv_columns = std::int64_t{1} << 31;
 
-// Number of tiles of partial sums that the splits of a plan write to memory.
-std::int64_t partial_tiles(const MatmulPlan& plan);
-std::size_t partial_bytes(const MatmulConfig& config, std::int64_t partial_tiles);
+// Number and size of the tiles of partial sums that the splits of k write to memory.
+std::int64_t count_partial_tiles(const MatmulPlan& plan);
+std::size_t partial_sum_bytes(const MatmulConfig& config, std::int64_t partial_tiles);
 
 }  // namespace ridge::ops::cuda

@@ -26,7 +26,7 @@ TileOperand make_operand(const void* data, const MatrixLayout& given, std::int64
   const MatrixLayout x = canonical_layout(given, extent, k);
   TileOperand o{data, x.col_stride == 1 ? Major::k : Major::mn, extent, k, 0, x.batch_stride};
   o.line_stride = o.major == Major::k ? x.row_stride : x.col_stride;
-  if (o.line_count() <= 1) o.line_stride = copied_line_elements(o);  // Unused, but the copy engine validates it
+  if (o.line_count() <= 1) o.line_stride = copy_line_stride(o);  // Unused, but the copy engine validates it
   return o;
 }
 
@@ -54,13 +54,13 @@ TileOperand with_contiguous_k(const TileOperand& x) {
   return y;
 }
 
-std::int64_t copied_line_elements(const TileOperand& x) {
+std::int64_t copy_line_stride(const TileOperand& x) {
   return ceil_div(std::max<std::int64_t>(x.contiguous_extent(), 1), 64) * 64;
 }
 
-std::size_t copied_bytes(const TileOperand& x, std::int64_t batch) {
+std::size_t copy_size_bytes(const TileOperand& x, std::int64_t batch) {
   const std::int64_t matrices = x.batch_stride == 0 ? 1 : batch;
-  return static_cast<std::size_t>(ceil_div(matrices * x.line_count() * copied_line_elements(x) * 2, 256) * 256);
+  return static_cast<std::size_t>(ceil_div(matrices * x.line_count() * copy_line_stride(x) * 2, 256) * 256);
 }
 
 bool can_copy_engine_read(const TileOperand& x, std::int64_t batch) {
@@ -69,12 +69,12 @@ bool can_copy_engine_read(const TileOperand& x, std::int64_t batch) {
   return strides && reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0;
 }
 
-std::int64_t partial_tiles(const MatmulPlan& plan) {
+std::int64_t count_partial_tiles(const MatmulPlan& plan) {
   if (plan.split_mode == SplitMode::stream_k) return plan.tiles + plan.blocks;
   return plan.split_mode != SplitMode::cluster_split_k && plan.splits > 1 ? plan.tiles * plan.splits : 0;
 }
 
-std::size_t partial_bytes(const MatmulConfig& c, std::int64_t partial_tiles) {
+std::size_t partial_sum_bytes(const MatmulConfig& c, std::int64_t partial_tiles) {
   return static_cast<std::size_t>(partial_tiles * c.m * c.n) * 4;
 }
 
@@ -171,15 +171,15 @@ std::optional<std::string> unsupported_reason(const MatmulCall& call) {
 
 namespace {
 
-// Narrow operands, contiguous along a short output axis, are loaded in lines of a few bytes. Lines that start at odd
-// multiples of 16 bytes take two sectors for one.
+// Narrow operands are contiguous along a short output axis, so that their lines have few bytes. Lines that start at odd
+// multiples of 16 bytes need two sectors of 32 bytes in place of one.
 bool is_narrow(const TileOperand& x) { return x.major == Major::mn && x.extent < 64; }
 bool crosses_sectors(const TileOperand& x) { return x.line_stride % 16 != 0; }
 int line_alignment(const TileOperand& x) { return static_cast<int>(std::gcd<std::int64_t>(x.line_stride * 2, 128)); }
 
 double multiply_as_double(std::int64_t x, std::int64_t y) { return static_cast<double>(x) * static_cast<double>(y); }
 double result_bytes(const TileProblem& t, DType out) {
-  return static_cast<double>(t.result_count()) * multiply_as_double(t.m, t.n) * dtype_bits(out) / 8;
+  return static_cast<double>(t.result_matrices()) * multiply_as_double(t.m, t.n) * dtype_bits(out) / 8;
 }
 // Returns how many groups can have rows; matrices of empty groups are not read.
 std::int64_t max_nonempty_groups(const TileProblem& t) { return t.grouped ? std::min(t.batch, t.m) : t.batch; }
@@ -190,8 +190,8 @@ double minimum_bytes(const TileProblem& t, DType out) {
          2 * (matrices_a * multiply_as_double(t.m, t.k) + matrices_b * multiply_as_double(t.n, t.k));
 }
 
-// Returns the tiles of uneven groups over the tiles of groups of the mean length. Uneven groups have eight lengths,
-// each half of the previous one.
+// Returns the number of tiles of uneven groups over that of equal groups of the mean length. The uneven groups have
+// eight lengths, each half of the previous one.
 double uneven_tile_ratio(std::int64_t mean, int tile) {
   double parts = 0, tiles = 0;
   for (int j = 0; j < 8; ++j) parts += std::exp2(-j);
@@ -216,8 +216,9 @@ std::int64_t max_grouped_tiles(const MatmulConfig& c, const TileProblem& t) {
 
 }  // namespace
 
-std::optional<PlannedWork> plan_work(const MatmulCall& call, std::size_t workspace_bytes, const DeviceNumbers& device,
-                                     const PlanChoice& choice, const ProductModel& model) {
+std::optional<UncorrectedPlan> make_uncorrected_plan(const MatmulCall& call, std::size_t workspace_bytes,
+                                                     const DeviceNumbers& device, const PlanChoice& choice,
+                                                     const ProductModel& model) {
   const auto& [config, split, copy_choice] = choice;
   const int sms = device.multiprocessors;
   TileProblem t = make_tile_problem(call);
@@ -229,12 +230,12 @@ std::optional<PlannedWork> plan_work(const MatmulCall& call, std::size_t workspa
   double copied = 0;
   const auto decide_copy = [&](TileOperand& x, bool wants_copy, bool& copy, bool& transpose) {
     copy = wants_copy || !can_copy_engine_read(x, t.batch);
-    transpose =
-        copy && is_narrow(x) && copied_bytes(with_contiguous_k(x), t.batch) + device::counter_bytes <= workspace_bytes;
+    transpose = copy && is_narrow(x) &&
+                copy_size_bytes(with_contiguous_k(x), t.batch) + device::counter_bytes <= workspace_bytes;
     if (transpose) x = with_contiguous_k(x);
     if (copy) {
-      plan.workspace_bytes += copied_bytes(x, t.batch);
-      copied += static_cast<double>(copied_bytes(x, t.batch));
+      plan.workspace_bytes += copy_size_bytes(x, t.batch);
+      copied += static_cast<double>(copy_size_bytes(x, t.batch));
     }
   };
   decide_copy(t.a, copy_choice.a, plan.copy_a, plan.transpose_a);
@@ -255,7 +256,7 @@ std::optional<PlannedWork> plan_work(const MatmulCall& call, std::size_t workspa
   plan.tiles = tiles_m * tiles_n * c.cluster();
   if (plan.tiles > max_int / w.batch / splits) return std::nullopt;
   plan.tiles *= w.batch;
-  // For short groups, tiles that read the same weights are adjacent, so that these are read from memory once.
+  // For short groups, tiles that read the same weights are adjacent, so that weights are read from memory once.
   if (t.grouped && c.swap) plan.raster_rows = 1;
   plan.splits = splits;
   plan.split_mode = split.split_mode;
@@ -265,7 +266,7 @@ std::optional<PlannedWork> plan_work(const MatmulCall& call, std::size_t workspa
       (c.epilogue_steps() < 2 || splits > tile::max_cooperative_splits))
     return std::nullopt;
   if (split.split_mode == SplitMode::stream_k) {
-    // Restricted to the cases that gain: weights that are read once, long runs of stages and few partial sums.
+    // Stream-K is restricted to cases where it is faster: weights read once, long runs of stages, few partial sums.
     if (!c.swap || c.n > 32 || c.a != Major::k || c.cluster() > 1 || stages < 16 || plan.tiles > max_int / stages ||
         plan.tiles % sms == 0 || plan.tiles * stages < 4 * sms)
       return std::nullopt;
@@ -278,10 +279,10 @@ std::optional<PlannedWork> plan_work(const MatmulCall& call, std::size_t workspa
   plan.blocks = static_cast<int>(std::min(max_tiles * splits, concurrent_blocks));
   if (split.split_mode == SplitMode::stream_k) plan.blocks = sms;
   if (split.split_mode == SplitMode::cluster_split_k) plan.blocks = static_cast<int>(plan.tiles * splits);
-  if (const std::int64_t partial = partial_tiles(plan); partial > 0) {
+  if (const std::int64_t partial = count_partial_tiles(plan); partial > 0) {
     if (plan.tiles * c.warpgroups_per_tile() * 4 > static_cast<std::int64_t>(device::counter_bytes))
       return std::nullopt;
-    plan.workspace_bytes += partial_bytes(c, partial);
+    plan.workspace_bytes += partial_sum_bytes(c, partial);
   }
   plan.waves = split.split_mode == SplitMode::stream_k ? 1 : ceil_div(plan.tiles * splits, concurrent_blocks);
   if (plan.workspace_bytes > 0) plan.workspace_bytes += device::counter_bytes;
@@ -289,7 +290,7 @@ std::optional<PlannedWork> plan_work(const MatmulCall& call, std::size_t workspa
   w.minimum_bytes = minimum_bytes(t, call.problem.d.dtype);
   w.result_bytes = result_bytes(t, call.problem.d.dtype);
   const bool saves_bytes = split.split_mode == SplitMode::cluster_split_k || split.split_mode == SplitMode::stream_k;
-  if (saves_bytes && is_compute_bound(w, device)) return std::nullopt;  // Compute-bound
+  if (saves_bytes && is_compute_bound(w, device)) return std::nullopt;
   // The kernel prefetches its constant operand, which is B unless D is transposed. A copy of A starts after all earlier
   // kernels, so B may be loaded during the copy even if an earlier kernel wrote it.
   plan.prefetch_constants =
@@ -305,27 +306,27 @@ std::optional<PlannedWork> plan_work(const MatmulCall& call, std::size_t workspa
   w.prefetch_constants = plan.prefetch_constants;
   plan.predicted_s =
       t.grouped ? predict_grouped_seconds(c, w, device, model) : predict_seconds(c, w, split, device, model);
-  return PlannedWork{plan, w};
+  return UncorrectedPlan{plan, w};
 }
 
 namespace {
-MatmulPlan apply_correction(const PlannedWork& x, const DeviceNumbers& device) {
+MatmulPlan apply_correction(const UncorrectedPlan& x, const DeviceNumbers& device) {
   const MatmulConfig& c = sm90_kernel_configs[static_cast<std::size_t>(x.plan.config)];
   const SplitK split{x.plan.splits, x.plan.split_mode};
   MatmulPlan plan = x.plan;
   if (c.grouped) return plan;  // The corrections were fitted without grouped configs
-  plan.predicted_s *= predict_correction(make_features(c, x.work, split, device, plan.predicted_s));
+  plan.predicted_s *= predict_correction(make_plan_features(c, x.work, split, device, plan.predicted_s));
   return plan;
 }
 }  // namespace
 
 std::optional<MatmulPlan> make_plan(const MatmulCall& call, std::size_t workspace_bytes, const DeviceNumbers& device,
                                     const PlanChoice& choice) {
-  const auto x = plan_work(call, workspace_bytes, device, choice);
+  const auto x = make_uncorrected_plan(call, workspace_bytes, device, choice);
   return x ? std::optional(apply_correction(*x, device)) : std::nullopt;
 }
 
-std::vector<SplitK> split_options(const MatmulCall& call, const DeviceNumbers& device) {
+std::vector<SplitK> list_split_options(const MatmulCall& call, const DeviceNumbers& device) {
   const MatmulProblem& p = call.problem;
   const double wave = 128.0 * 128 * device.multiprocessors;
   const double outputs = static_cast<double>(p.batch) * static_cast<double>(p.m) * static_cast<double>(p.n);
@@ -340,7 +341,7 @@ std::vector<SplitK> split_options(const MatmulCall& call, const DeviceNumbers& d
   return all;
 }
 
-std::vector<OperandCopies> copy_options(const MatmulCall& call) {
+std::vector<OperandCopies> list_copy_options(const MatmulCall& call) {
   const TileProblem t = make_tile_problem(call);
   const auto may_need_copy = [](const TileOperand& x) { return crosses_sectors(x) || is_narrow(x); };
   std::vector<OperandCopies> all{{false, false}};
@@ -361,15 +362,16 @@ std::optional<MatmulPlan> plan_gemv(const MatmulCall& call, const DeviceNumbers&
 }
 
 // Returns every plan of tiles with the time of the closed form; plans of one config are adjacent.
-std::vector<PlannedWork> list_planned_work(const MatmulCall& call, std::size_t workspace_bytes,
-                                           const DeviceNumbers& device) {
-  const std::vector<SplitK> all = split_options(call, device);
-  const std::vector<OperandCopies> copy_choices = copy_options(call);
-  std::vector<PlannedWork> found;
+std::vector<UncorrectedPlan> list_uncorrected_plans(const MatmulCall& call, std::size_t workspace_bytes,
+                                                    const DeviceNumbers& device) {
+  const std::vector<SplitK> all = list_split_options(call, device);
+  const std::vector<OperandCopies> copy_choices = list_copy_options(call);
+  std::vector<UncorrectedPlan> found;
   for (int config = 0; config < static_cast<int>(sm90_kernel_configs.size()); ++config)
     for (const SplitK split : all)
       for (const OperandCopies copy_choice : copy_choices)
-        if (const auto x = plan_work(call, workspace_bytes, device, {config, split, copy_choice})) found.push_back(*x);
+        if (const auto x = make_uncorrected_plan(call, workspace_bytes, device, {config, split, copy_choice}))
+          found.push_back(*x);
   return found;
 }
 
@@ -385,23 +387,23 @@ std::optional<GemvWork> make_gemv_work(const MatmulCall& call) {
 }
 
 std::vector<MatmulPlan> list_candidates(const MatmulCall& call, std::size_t workspace_bytes,
-                                        const DeviceNumbers& device, std::size_t each) {
+                                        const DeviceNumbers& device, std::size_t per_config) {
   const auto is_faster = [](const MatmulPlan& x, const MatmulPlan& y) { return x.predicted_s < y.predicted_s; };
-  const std::vector<PlannedWork> found = list_planned_work(call, workspace_bytes, device);
+  const std::vector<UncorrectedPlan> found = list_uncorrected_plans(call, workspace_bytes, device);
   double fastest_s = std::numeric_limits<double>::infinity();
-  for (const PlannedWork& x : found) fastest_s = std::min(fastest_s, x.plan.predicted_s);
-  // Plans that are too slow for corrections to change the order keep the time of the closed form.
+  for (const UncorrectedPlan& x : found) fastest_s = std::min(fastest_s, x.plan.predicted_s);
+  // Plans that no correction could make the fastest keep the time of the closed form.
   const double max_form_s = fastest_s * max_correction / min_correction;
   std::vector<MatmulPlan> out;
   if (const auto plan = plan_gemv(call, device)) out.push_back(*plan);
   for (auto x = found.begin(); x != found.end();) {
     const auto next =
-        std::find_if(x, found.end(), [&](const PlannedWork& y) { return y.plan.config != x->plan.config; });
+        std::find_if(x, found.end(), [&](const UncorrectedPlan& y) { return y.plan.config != x->plan.config; });
     const std::size_t before = out.size();
     for (; x != next; ++x) out.push_back(x->plan.predicted_s > max_form_s ? x->plan : apply_correction(*x, device));
     const auto first = out.begin() + static_cast<std::ptrdiff_t>(before);
     std::stable_sort(first, out.end(), is_faster);
-    out.resize(std::min(out.size(), before + each));
+    out.resize(std::min(out.size(), before + per_config));
   }
   std::stable_sort(out.begin(), out.end(), is_faster);
   return out;
@@ -415,11 +417,12 @@ MatmulPlan choose_plan(const MatmulCall& call, std::size_t workspace_bytes, cons
     none.path = MatmulPlan::Path::nothing;
     return none;
   }
-  std::vector<PlannedWork> found = list_planned_work(call, workspace_bytes, device);
-  std::stable_sort(found.begin(), found.end(),
-                   [](const PlannedWork& x, const PlannedWork& y) { return x.plan.predicted_s < y.plan.predicted_s; });
+  std::vector<UncorrectedPlan> found = list_uncorrected_plans(call, workspace_bytes, device);
+  std::stable_sort(found.begin(), found.end(), [](const UncorrectedPlan& x, const UncorrectedPlan& y) {
+    return x.plan.predicted_s < y.plan.predicted_s;
+  });
   std::optional<MatmulPlan> best = plan_gemv(call, device);
-  for (const PlannedWork& x : found) {
+  for (const UncorrectedPlan& x : found) {
     if (best && x.plan.predicted_s * min_correction > best->predicted_s) break;  // Too slow for any correction
     const MatmulPlan plan = apply_correction(x, device);
     if (!best || std::pair(plan.predicted_s, plan.config) < std::pair(best->predicted_s, best->config)) best = plan;
@@ -430,7 +433,7 @@ MatmulPlan choose_plan(const MatmulCall& call, std::size_t workspace_bytes, cons
 namespace {
 
 // Adapts a plan to rows that other ranks send or receive in chunks (tile/shared_rows.h), or returns nullopt. A band of
-// tile rows must not span two chunks: tiles and chunks could then wait for each other.
+// tile rows must not span two chunks, because tiles and chunks could then wait for each other.
 std::optional<MatmulPlan> adapt_to_chunks(MatmulPlan plan, const MatmulCall& call) {
   if (plan.path != MatmulPlan::Path::tiles || plan.splits > 1 || plan.split_mode != SplitMode::split_k)
     return std::nullopt;
@@ -438,14 +441,14 @@ std::optional<MatmulPlan> adapt_to_chunks(MatmulPlan plan, const MatmulCall& cal
   const RowWalk& walk = call.row_walk();
   const int cluster_rows = c.m * c.cluster_m;
   const bool gathers = call.gathered.rows > 0;
-  if (walk.rows % cluster_rows != 0 || (!gathers && walk.rows > max_group_rows)) return std::nullopt;
-  if (gathers ? !c.gathers_rows() || plan.copy_a || walk.cols % c.k != 0 : !c.scatters_rows() || walk.cols < c.n)
+  if (walk.rows % cluster_rows != 0 || (!gathers && walk.rows > max_scatter_band_rows)) return std::nullopt;
+  if (gathers ? !c.can_gather_rows() || plan.copy_a || walk.cols % c.k != 0 : !c.can_scatter_rows() || walk.cols < c.n)
     return std::nullopt;
-  // Gathered rows keep the plan's bands, limited to a chunk of rows; scattered rows are walked chunk by chunk.
+  // With gathered rows, bands are at most one chunk of rows; with scattered rows, a band is one chunk of rows.
   const int chunk_tile_rows = walk.rows / cluster_rows;
   if (!gathers || plan.raster_rows > chunk_tile_rows) plan.raster_rows = chunk_tile_rows;
   while (chunk_tile_rows % plan.raster_rows != 0) --plan.raster_rows;
-  plan.first_row = walk.first / cluster_rows;
+  plan.first_tile_row = walk.first / cluster_rows;
   return plan;
 }
 

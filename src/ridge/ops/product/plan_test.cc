@@ -1,4 +1,4 @@
-// Tests guarantees of the planner other than speed: safe prefetching and full clusters.
+// Tests properties of chosen plans other than speed: safe prefetching and full clusters.
 #include <gtest/gtest.h>
 
 #include "ridge/ops/product/config.h"
@@ -12,14 +12,13 @@ namespace {
 using tile::SplitMode;
 
 constexpr std::size_t workspace = std::size_t{64} << 20;
-void* placeholder_pointer(std::uintptr_t address) {
-  return reinterpret_cast<void*>(address);
-}  // Plans depend on addresses only
+// Plans use addresses but never dereference them.
+void* placeholder_pointer(std::uintptr_t address) { return reinterpret_cast<void*>(address); }
 
-MatrixLayout rows(std::int64_t line) { return {DType::bf16, line, 1, 0}; }
-MatrixLayout columns(std::int64_t line) { return {DType::bf16, 1, line, 0}; }
+MatrixLayout row_major(std::int64_t line) { return {DType::bf16, line, 1, 0}; }
+MatrixLayout column_major(std::int64_t line) { return {DType::bf16, 1, line, 0}; }
 
-MatmulCall call(std::int64_t m, std::int64_t n, std::int64_t k, MatrixLayout a, MatrixLayout b, MatrixLayout d) {
+MatmulCall make_call(std::int64_t m, std::int64_t n, std::int64_t k, MatrixLayout a, MatrixLayout b, MatrixLayout d) {
   MatmulCall c;
   c.problem = {1, m, n, k, a, b, d};
   c.a = placeholder_pointer(1 << 20);
@@ -28,8 +27,8 @@ MatmulCall call(std::int64_t m, std::int64_t n, std::int64_t k, MatrixLayout a, 
   return c;
 }
 
-TEST(MatmulPlan, OnlyConstantWeightsAreReadEarly) {
-  MatmulCall c = call(8, 4096, 4096, rows(4096), columns(4096), rows(4096));
+TEST(MatmulPlan, OnlyConstantWeightsArePrefetched) {
+  MatmulCall c = make_call(8, 4096, 4096, row_major(4096), column_major(4096), row_major(4096));
   EXPECT_FALSE(choose_plan(c, workspace, h200_numbers()).prefetch_constants);
   c.constant_b = true;
   EXPECT_TRUE(choose_plan(c, workspace, h200_numbers()).prefetch_constants);
@@ -38,22 +37,29 @@ TEST(MatmulPlan, OnlyConstantWeightsAreReadEarly) {
   EXPECT_FALSE(choose_plan(c, workspace, h200_numbers()).prefetch_constants);
 }
 
-TEST(MatmulPlan, AFewRowsOfOperandsThatStartAnywhereAreNotCopied) {
+TEST(MatmulPlan, FewRowsOfUnalignedOperandsUseGemv) {
   using Path = MatmulPlan::Path;
   const auto path = [](const MatmulCall& c) { return choose_plan(c, workspace, h200_numbers()).path; };
-  EXPECT_EQ(path(call(1, 5840, 132, rows(132), columns(132), rows(5840))), Path::gemv);
-  EXPECT_EQ(path(call(4, 320, 20001, rows(20001), columns(20001), rows(320))), Path::tiles) << "20 rounds of loads";
-  EXPECT_EQ(path(call(5840, 2, 132, rows(132), columns(132), columns(5840))), Path::gemv) << "computed transposed";
-  EXPECT_EQ(path(call(1, 5840, 136, rows(136), columns(136), rows(5840))), Path::tiles) << "the copy engine reads it";
-  EXPECT_EQ(path(call(5, 5840, 132, rows(132), columns(132), rows(5840))), Path::tiles) << "too many rows";
-  EXPECT_EQ(path(call(1, 5841, 136, rows(136), rows(5841), rows(5841))), Path::tiles) << "B along n";
-  MatmulCall none = call(1, 5840, 0, rows(0), columns(0), rows(5840));
+  EXPECT_EQ(path(make_call(1, 5840, 132, row_major(132), column_major(132), row_major(5840))), Path::gemv);
+  EXPECT_EQ(path(make_call(4, 320, 20001, row_major(20001), column_major(20001), row_major(320))), Path::tiles)
+      << "20 rounds of loads";
+  EXPECT_EQ(path(make_call(5840, 2, 132, row_major(132), column_major(132), column_major(5840))), Path::gemv)
+      << "computed transposed";
+  EXPECT_EQ(path(make_call(1, 5840, 136, row_major(136), column_major(136), row_major(5840))), Path::tiles)
+      << "the copy engine reads it";
+  EXPECT_EQ(path(make_call(5, 5840, 132, row_major(132), column_major(132), row_major(5840))), Path::tiles)
+      << "too many rows";
+  EXPECT_EQ(path(make_call(1, 5841, 136, row_major(136), row_major(5841), row_major(5841))), Path::tiles)
+      << "B along n";
+  MatmulCall none = make_call(1, 5840, 0, row_major(0), column_major(0), row_major(5840));
   EXPECT_EQ(path(none), Path::plain) << "zeros";
-  EXPECT_TRUE(list_candidates(call(1, 0, 132, rows(132), columns(132), rows(8)), workspace, h200_numbers(), 1).empty());
+  EXPECT_TRUE(list_candidates(make_call(1, 0, 132, row_major(132), column_major(132), row_major(8)), workspace,
+                              h200_numbers(), 1)
+                  .empty());
 }
 
-// choose_matmul_plan() applies the correction only to plans that may become the fastest.
-TEST(MatmulPlan, TheChosenOneIsTheFirstOfAllCandidates) {
+// choose_plan() applies the correction only to plans that may become the fastest.
+TEST(MatmulPlan, ChosenPlanIsTheFirstCandidate) {
   for (const auto [m, n, k] : {std::array{1, 57344, 8192},
                                {8, 240, 1216},
                                {1, 5840, 132},
@@ -62,7 +68,7 @@ TEST(MatmulPlan, TheChosenOneIsTheFirstOfAllCandidates) {
                                {512, 2048, 8192},
                                {2816, 512, 182},
                                {4096, 4096, 4096}}) {
-    const MatmulCall c = call(m, n, k, rows(k), columns(k), rows(n));
+    const MatmulCall c = make_call(m, n, k, row_major(k), column_major(k), row_major(n));
     const MatmulPlan chosen = choose_plan(c, workspace, h200_numbers()),
                      first = list_candidates(c, workspace, h200_numbers(), 1).front();
     EXPECT_EQ(std::tuple(chosen.path, chosen.config, chosen.splits, chosen.split_mode, chosen.copy_a, chosen.copy_b),
@@ -72,9 +78,9 @@ TEST(MatmulPlan, TheChosenOneIsTheFirstOfAllCandidates) {
   }
 }
 
-// Kernels that access 16 bytes at 32-bit offsets require that alignment and range.
-TEST(MatmulPlan, HasAVectorEpilogueWhereEverythingLiesAsTheResultDoes) {
-  const MatmulCall plain = call(64, 256, 128, rows(128), columns(128), rows(256));
+// The vectorized epilogue accesses 16 bytes at 32-bit offsets, so operands must be aligned and small enough.
+TEST(MatmulPlan, VectorEpilogueRequiresTypeAndAlignmentOfD) {
+  const MatmulCall plain = make_call(64, 256, 128, row_major(128), column_major(128), row_major(256));
   const auto vector_epilogue = [&](const EpilogueOperand& bias, void* d = placeholder_pointer(3 << 20)) {
     MatmulCall c = plain;
     c.d = d;
@@ -92,16 +98,16 @@ TEST(MatmulPlan, HasAVectorEpilogueWhereEverythingLiesAsTheResultDoes) {
   EXPECT_FALSE(vector_epilogue({there, DType::bf16, std::int64_t{1} << 27, 1, 0}))
       << "64 of these lines are 2^33 elements";
   EXPECT_FALSE(vector_epilogue({}, placeholder_pointer((3 << 20) + 8)));
-  MatmulCall turned = call(256, 64, 128, rows(128), columns(128), columns(256));
+  MatmulCall turned = make_call(256, 64, 128, row_major(128), column_major(128), column_major(256));
   turned.epilogue.bias = {there, DType::bf16, 1, 0, 0};
   EXPECT_TRUE(has_vector_epilogue(turned)) << "along the rows, which are the columns of what is stored";
-  MatmulCall narrow = call(64, 252, 128, rows(128), columns(128), rows(256));
+  MatmulCall narrow = make_call(64, 252, 128, row_major(128), column_major(128), row_major(256));
   EXPECT_FALSE(has_vector_epilogue(narrow));
 }
 
 // The copy engine can add to D only if nothing else is applied to the sums and rounding them is allowed.
-TEST(MatmulPlan, AddsRoundedSumsToDWhereNothingElseIsWanted) {
-  MatmulCall c = call(64, 256, 128, rows(128), columns(128), rows(256));
+TEST(MatmulPlan, RoundedSumsAreAddedOnlyWithoutOtherEpilogue) {
+  MatmulCall c = make_call(64, 256, 128, row_major(128), column_major(128), row_major(256));
   const MatrixLayout d = c.problem.d;
   c.epilogue = {.addend = {c.d, d.dtype, d.row_stride, d.col_stride, d.batch_stride}, .may_round_sum = true};
   EXPECT_TRUE(adds_rounded_sum(c));
@@ -124,27 +130,27 @@ TEST(MatmulPlan, AddsRoundedSumsToDWhereNothingElseIsWanted) {
   })) << "the first product to all";
 }
 
-// A D with contiguous columns is computed transposed, so the prefetched operand would be the activations.
-TEST(MatmulPlan, AnExchangeOfOperandsReadsNothingEarly) {
-  MatmulCall c = call(4096, 8, 4096, rows(4096), columns(4096), columns(4096));
+// D with contiguous columns is computed transposed, so the kernel would prefetch A, which an earlier kernel may write.
+TEST(MatmulPlan, TransposedDPrefetchesNothing) {
+  MatmulCall c = make_call(4096, 8, 4096, row_major(4096), column_major(4096), column_major(4096));
   c.constant_b = true;
   EXPECT_TRUE(choose_plan(c, workspace, h200_numbers()).d_transposed);
   EXPECT_FALSE(choose_plan(c, workspace, h200_numbers()).prefetch_constants);
 }
 
-// The copy starts after all earlier kernels, so any of them may have written B.
-TEST(MatmulPlan, TheOtherOperandIsReadUnderACopy) {
-  const MatmulCall a = call(9, 4096, 4096, columns(9), rows(4096), rows(4096));
+// The copy of A starts after all earlier kernels have ended, so B may be prefetched even if one of them wrote it.
+TEST(MatmulPlan, OtherOperandIsPrefetchedDuringACopy) {
+  const MatmulCall a = make_call(9, 4096, 4096, column_major(9), row_major(4096), row_major(4096));
   const MatmulPlan under = choose_plan(a, workspace, h200_numbers());
   EXPECT_TRUE(under.copy_a && under.transpose_a && !under.copy_b);
   EXPECT_TRUE(under.prefetch_constants);
-  const MatmulCall both = call(9, 4097, 4096, columns(9), rows(4097), rows(4097));
+  const MatmulCall both = make_call(9, 4097, 4096, column_major(9), row_major(4097), row_major(4097));
   EXPECT_TRUE(choose_plan(both, workspace, h200_numbers()).copy_b);
   EXPECT_FALSE(choose_plan(both, workspace, h200_numbers()).prefetch_constants);
 }
 
-TEST(MatmulPlan, ClustersAreWhole) {
-  const MatmulCall c = call(200, 1000, 4096, rows(4096), columns(4096), rows(1000));
+TEST(MatmulPlan, TilesAndBlocksFillWholeClusters) {
+  const MatmulCall c = make_call(200, 1000, 4096, row_major(4096), column_major(4096), row_major(1000));
   int clustered = 0;
   for (int config = 0; config < static_cast<int>(sm90_kernel_configs.size()); ++config) {
     const MatmulConfig& shape = sm90_kernel_configs[static_cast<std::size_t>(config)];

@@ -8,8 +8,8 @@
 namespace ridge::ops {
 
 // A matrix in memory: element (r, c) of batch i is at data + i*batch_stride + r*row_stride + c*col_stride, in elements.
-// One of row_stride and col_stride is 1, or the extent along it is at most 1. With batch_stride 0 all products share
-// it.
+// One of row_stride and col_stride is 1, or the extent along that axis is at most 1. If batch_stride is 0, all products
+// share the matrix.
 struct MatrixLayout {
   DType dtype = DType::f32;
   std::int64_t row_stride = 0, col_stride = 1, batch_stride = 0;
@@ -17,9 +17,9 @@ struct MatrixLayout {
 };
 
 // D[i] = A[i] * B[i] for i < batch: A is m x k, B is k x n, D is m x n. Sizes may be 0 (k = 0 writes zeros). call.h
-// lists the dtypes. With `grouped`, A and D are one matrix each, whose m rows are divided into `batch` consecutive
-// groups; product i uses the rows of group i, possibly none (experts, sequences of different lengths). The call has the
-// starts.
+// lists the dtypes. If `grouped`, A and D are one matrix each, whose m rows are divided into `batch` consecutive
+// groups; product i uses the rows of group i, possibly none (experts, sequences of different lengths).
+// `MatmulCall::starts` has the first rows of the groups.
 struct MatmulProblem {
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
   MatrixLayout a, b, d;
@@ -27,8 +27,8 @@ struct MatmulProblem {
   bool operator==(const MatmulProblem&) const = default;
 };
 
-// Returns a batch of groups of the mean length in place of the grouped problem, for counts and predictions, which do
-// not know the lengths. Other problems are returned unchanged.
+// Returns a batched problem with groups of the mean length in place of a grouped problem, for counts and predictions,
+// which do not know the lengths. Other problems are returned unchanged.
 inline MatmulProblem to_uniform_batch(const MatmulProblem& p) {
   MatmulProblem out = p;
   if (!p.grouped || p.m == 0 || p.batch == 0) return out;

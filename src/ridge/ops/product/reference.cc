@@ -13,7 +13,7 @@ std::int64_t element_offset(const MatrixLayout& x, std::int64_t batch, std::int6
   return batch * x.batch_stride + row * x.row_stride + col * x.col_stride;
 }
 
-template <class T> T read_unaligned(const void* data, std::int64_t index) {  // `data` may be unaligned
+template <class T> T read_unaligned(const void* data, std::int64_t index) {
   T x;
   std::memcpy(&x, static_cast<const char*>(data) + index * static_cast<std::int64_t>(sizeof(T)), sizeof x);
   return x;

@@ -19,7 +19,7 @@ struct Shape {
   int rows, cols;  // Size of a chunk
 };
 
-MatmulCall shared(const Shape& s, int ranks) {
+MatmulCall make_scatter_call(const Shape& s, int ranks) {
   const auto at = [](std::uintptr_t address) { return reinterpret_cast<void*>(address); };  // Never accessed
   MatmulCall c;
   c.problem = {1, s.m, s.n, s.k, {DType::bf16, s.k, 1, 0}, {DType::bf16, s.n, 1, 0}, {DType::bf16, s.n, 1, 0}};
@@ -36,10 +36,10 @@ MatmulCall shared(const Shape& s, int ranks) {
 }
 
 // Simulates ranks in a ring whose blocks process their tiles in sequence. A tile after the first chunk of rows is
-// stored when the next rank has stored the whole chunk that it is added to.
-class Ring {
+// stored when the next rank has stored the whole chunk that the tile is added to.
+class RingSimulation {
  public:
-  Ring(const MatmulCall& call, const MatmulPlan& plan, int ranks) : n_(static_cast<int>(call.problem.n)) {
+  RingSimulation(const MatmulCall& call, const MatmulPlan& plan, int ranks) : n_(static_cast<int>(call.problem.n)) {
     const MatmulConfig& c = sm90_kernel_configs[static_cast<std::size_t>(plan.config)];
     tile_ = {.m = c.m, .n = c.n, .k = c.k, .cluster_m = c.cluster_m, .cluster_n = c.cluster_n};
     for (int r = 0; r < ranks; ++r) {
@@ -52,52 +52,52 @@ class Ring {
                                      .first_row = rank.chunks.first / (c.m * c.cluster_m)};
       for (int b = 0; b < plan.blocks; ++b) {
         tile::TileScheduler scheduler(tile_, sizes, plan.blocks, b, b % c.cluster());
-        rank.left.emplace_back();
+        rank.remaining.emplace_back();
         for (tile::WorkItem x; scheduler.next(x);)
-          if (x.n0 < n_) rank.left.back().push_back(x);
-        std::reverse(rank.left.back().begin(), rank.left.back().end());
+          if (x.n0 < n_) rank.remaining.back().push_back(x);
+        std::reverse(rank.remaining.back().begin(), rank.remaining.back().end());
       }
       rank.stored.resize(static_cast<std::size_t>(ranks * rank.chunks.chunks_per_shard));
       ranks_.push_back(std::move(rank));
     }
   }
 
-  bool ends() {
-    while (step()) {}
+  bool completes() {
+    while (store_ready_tiles()) {}
     return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) {
-      return std::all_of(rank.left.begin(), rank.left.end(), [](const auto& block) { return block.empty(); });
+      return std::all_of(rank.remaining.begin(), rank.remaining.end(), [](const auto& block) { return block.empty(); });
     });
   }
 
  private:
   struct Rank {
     tile::ScatteredRows chunks;
-    std::vector<std::vector<tile::WorkItem>> left = {};  // Remaining tiles of each block; the next one is last
-    std::vector<std::int64_t> stored = {};               // Stored elements of each chunk
+    std::vector<std::vector<tile::WorkItem>> remaining = {};  // Remaining tiles of each block; the next one is last
+    std::vector<std::int64_t> stored = {};                    // Stored elements of each chunk
   };
 
-  bool step() {  // True if any block stored a tile
+  bool store_ready_tiles() {  // True if any block stored a tile
     bool any = false;
     for (std::size_t r = 0; r < ranks_.size(); ++r)
-      for (auto& block : ranks_[r].left)
-        while (!block.empty() && store(ranks_[r], ranks_[(r + 1) % ranks_.size()], block.back())) {
+      for (auto& block : ranks_[r].remaining)
+        while (!block.empty() && try_store(ranks_[r], ranks_[(r + 1) % ranks_.size()], block.back())) {
           block.pop_back();
           any = true;
         }
     return any;
   }
 
-  bool store(Rank& rank, const Rank& next, const tile::WorkItem& x) const {
+  bool try_store(Rank& rank, const Rank& next, const tile::WorkItem& x) const {
     const tile::ScatteredRows& chunks = rank.chunks;
-    const int end = std::min(n_, x.n0 + tile_.n), of_piece = chunks.chunks_per_shard;
+    const int end = std::min(n_, x.n0 + tile_.n), per_shard = chunks.chunks_per_shard;
     const int first = chunks.chunk_number(x.m0, x.n0), last = chunks.chunk_number(x.m0, end - 1);
     for (int number = first; number <= last; ++number)
-      if (number >= of_piece && !is_whole(next, number - of_piece)) return false;
+      if (number >= per_shard && !is_chunk_stored(next, number - per_shard)) return false;
     for (int col = x.n0; col < end; ++col)
       rank.stored[static_cast<std::size_t>(first + col / chunks.cols - x.n0 / chunks.cols)] += tile_.m;
     return true;
   }
-  bool is_whole(const Rank& rank, int number) const {
+  bool is_chunk_stored(const Rank& rank, int number) const {
     const int begin = number % rank.chunks.chunks_across * rank.chunks.cols,
               cols = std::min(rank.chunks.cols, n_ - begin);
     return rank.stored[static_cast<std::size_t>(number)] == std::int64_t{cols} * rank.chunks.rows;
@@ -108,7 +108,7 @@ class Ring {
   std::vector<Rank> ranks_;
 };
 
-TEST(SharedRows, RanksThatWaitForEachOtherComeToAnEnd) {
+TEST(SharedRows, RanksDoNotDeadlock) {
   for (const int ranks : {2, 3, 4})
     for (const Shape& one : {Shape{2048, 8192, 2048, 2048, 2048},
                              {2048, 8192, 2048, 2048, 1024},
@@ -117,29 +117,29 @@ TEST(SharedRows, RanksThatWaitForEachOtherComeToAnEnd) {
                              {256, 1000, 512, 128, 320}}) {
       Shape shape = one;
       shape.m *= ranks;  // The rows of all ranks
-      const MatmulCall call = shared(shape, ranks);
+      const MatmulCall call = make_scatter_call(shape, ranks);
       const auto plan = choose_chunked_plan(call, workspace, h200_numbers());
       ASSERT_TRUE(plan) << shape.m << " x " << shape.n;
-      EXPECT_TRUE(sm90_kernel_configs[static_cast<std::size_t>(plan->config)].scatters_rows());
-      EXPECT_TRUE(Ring(call, *plan, ranks).ends()) << ranks << " ranks, " << shape.m << " x " << shape.n;
+      EXPECT_TRUE(sm90_kernel_configs[static_cast<std::size_t>(plan->config)].can_scatter_rows());
+      EXPECT_TRUE(RingSimulation(call, *plan, ranks).completes()) << ranks << " ranks, " << shape.m << " x " << shape.n;
     }
 }
 
 // Shows that the simulation detects deadlocks: a band of rows in the chunks of two ranks waits for itself.
-TEST(SharedRows, AGroupOfRowsInTwoPiecesWouldWaitForItself) {
-  const MatmulCall call = shared({768, 4096, 4096, 384, 4096}, 2);
+TEST(SharedRows, BandAcrossTwoChunksDeadlocks) {
+  const MatmulCall call = make_scatter_call({768, 4096, 4096, 384, 4096}, 2);
   auto plan = choose_chunked_plan(call, workspace, h200_numbers());
   ASSERT_TRUE(plan);
-  EXPECT_TRUE(Ring(call, *plan, 2).ends());
+  EXPECT_TRUE(RingSimulation(call, *plan, 2).completes());
   plan->raster_rows = 6;
   plan->blocks = 1;
-  EXPECT_FALSE(Ring(call, *plan, 2).ends());
+  EXPECT_FALSE(RingSimulation(call, *plan, 2).completes());
 }
 
-TEST(SharedRows, HasNoPlanWhereNoKernelGoesThroughIt) {
+TEST(SharedRows, UnsupportedCallsHaveNoPlan) {
   const Shape good{4096, 4096, 4096, 2048, 2048};
   const auto planned = [&](auto change) {
-    MatmulCall call = shared(good, 2);
+    MatmulCall call = make_scatter_call(good, 2);
     change(call);
     return choose_chunked_plan(call, workspace, h200_numbers()).has_value();
   };
@@ -154,30 +154,30 @@ TEST(SharedRows, HasNoPlanWhereNoKernelGoesThroughIt) {
   EXPECT_FALSE(planned([](MatmulCall& c) { c.problem.batch = 2; }));
 }
 
-MatmulCall gathering(std::int64_t m, int ranks, int place, int cols) {
-  MatmulCall c = shared({m, 2048, 4096, 0, 1}, ranks);
+MatmulCall make_gather_call(std::int64_t m, int ranks, int rank, int cols) {
+  MatmulCall c = make_scatter_call({m, 2048, 4096, 0, 1}, ranks);
   c.scattered = {};
   c.gathered.total_rows = static_cast<int>(m);
   c.gathered.shard_rows = c.gathered.rows = c.gathered.total_rows / ranks;
   c.gathered.cols = cols;
   c.gathered.chunks_across = c.gathered.chunks_per_shard = 4096 / cols;
-  c.gathered.first = place * c.gathered.shard_rows;
+  c.gathered.first = rank * c.gathered.shard_rows;
   return c;
 }
 
-TEST(SharedRows, WhatIsGatheredIsMultipliedInTheOrderInWhichItComes) {
+TEST(SharedRows, GatheredRowsAreMultipliedInArrivalOrder) {
   constexpr int ranks = 4;
-  for (const int place : {0, 1, 3})
-    for (const int piece : {2048, 1536, 4096, 384}) {
-      const MatmulCall call = gathering(ranks * piece, ranks, place, 2048);
+  for (const int rank : {0, 1, 3})
+    for (const int rows : {2048, 1536, 4096, 384}) {
+      const MatmulCall call = make_gather_call(ranks * rows, ranks, rank, 2048);
       const auto plan = choose_chunked_plan(call, workspace, h200_numbers());
-      ASSERT_TRUE(plan) << piece;
+      ASSERT_TRUE(plan) << rows;
       const MatmulConfig& c = sm90_kernel_configs[static_cast<std::size_t>(plan->config)];
-      EXPECT_TRUE(c.gathers_rows());
-      EXPECT_LE(plan->raster_rows * c.m * c.cluster_m, max_group_rows);
+      EXPECT_TRUE(c.can_gather_rows());
+      EXPECT_LE(plan->raster_rows * c.m * c.cluster_m, max_scatter_band_rows);
       const tile::TileShape cut{.m = c.m, .n = c.n, .k = c.k, .cluster_m = c.cluster_m, .cluster_n = c.cluster_n};
       const tile::ProductShape sizes{
-          .m = ranks * piece, .n = 2048, .k = 4096, .raster_rows = plan->raster_rows, .first_row = plan->first_row};
+          .m = ranks * rows, .n = 2048, .k = 4096, .raster_rows = plan->raster_rows, .first_row = plan->first_tile_row};
       tile::TileScheduler scheduler(cut, sizes, c.cluster(), 0, 0);  // All tiles in sequence
       int at = 0;
       for (tile::WorkItem x; scheduler.next(x);) {
@@ -187,12 +187,12 @@ TEST(SharedRows, WhatIsGatheredIsMultipliedInTheOrderInWhichItComes) {
         at = next;
       }
       EXPECT_EQ(at, ranks - 1);
-      EXPECT_EQ(call.gathered.chunk_number(place * piece, 2048), 1) << "a rank's own rows are first";
+      EXPECT_EQ(call.gathered.chunk_number(rank * rows, 2048), 1) << "a rank's own rows are first";
     }
 }
 
-TEST(SharedRows, AreNotGatheredWhereAIsCopiedFirst) {
-  const MatmulCall good = gathering(8192, 4, 0, 2048);
+TEST(SharedRows, RowsAreNotGatheredIfAIsCopied) {
+  const MatmulCall good = make_gather_call(8192, 4, 0, 2048);
   EXPECT_TRUE(choose_chunked_plan(good, workspace, h200_numbers()));
   MatmulCall odd = good;
   odd.problem.a.row_stride = 4100;  // 8200 bytes, not a multiple of 16
@@ -203,7 +203,7 @@ TEST(SharedRows, AreNotGatheredWhereAIsCopiedFirst) {
   MatmulCall narrow = good;
   narrow.gathered.cols = 32;
   EXPECT_FALSE(choose_chunked_plan(narrow, workspace, h200_numbers())) << "a stage in two chunks";
-  EXPECT_FALSE(choose_chunked_plan(gathering(800, 4, 0, 2048), workspace, h200_numbers()))
+  EXPECT_FALSE(choose_chunked_plan(make_gather_call(800, 4, 0, 2048), workspace, h200_numbers()))
       << "a tile in the rows of two ranks";
 }
 

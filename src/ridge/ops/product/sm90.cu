@@ -1,5 +1,5 @@
 // Compiles every config_parts-th kernel config for one input type. The build compiles this file for each RIDGE_TYPE
-// (Bf16, F16) and RIDGE_PART, to keep compilations below a minute. RIDGE_WHOLE_MENU=0 restricts it to the sample.
+// (Bf16, F16) and RIDGE_PART, to keep compilations below a minute. RIDGE_WHOLE_MENU=0 compiles only sample configs.
 #include "ridge/ops/product/sm90.h"
 
 #include <utility>
@@ -12,7 +12,7 @@ template <class T, int part, int... i> void register_part(CompiledConfig* kernel
     if constexpr (index < configs) {
       if constexpr (RIDGE_WHOLE_MENU || is_in_sample(index)) {
         using Kernel = MatmulKernel<index, T>;
-        kernels[index] = {launch_config<Kernel>, read_config_properties<Kernel>};
+        kernels[index] = {launch_tile_kernel<Kernel>, read_kernel_resources<Kernel>};
       }
     }
   };

@@ -1,5 +1,5 @@
-// Instantiates a kernel config for the sm90 target: binds tensor maps and schedule to the views of the kernel
-// definition and launches it. Internal to the CUDA product.
+// Instantiates a kernel config for the sm90 target: binds tensor maps and schedule to the kernel definition and
+// launches the kernel. Internal to the CUDA product.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -25,7 +25,7 @@ struct TileLaunchArgs {
 
 struct CompiledConfig {
   cudaError_t (*launch)(const TileLaunchArgs&);
-  cudaError_t (*properties)(ConfigProperties&);
+  cudaError_t (*properties)(KernelResources&);
 };
 
 template <int index, class T> struct MatmulKernel : Matmul<sm90_kernel_configs[index], T, T, T> {};
@@ -34,7 +34,7 @@ template <class Kernel> cudaError_t allow_shared_memory() {
   return device::allow_shared_memory<tile::sm90::run_product<Kernel>>(tile::sm90::shared_bytes<Kernel>);
 }
 
-template <class Kernel> cudaError_t launch_config(const TileLaunchArgs& x) {
+template <class Kernel> cudaError_t launch_tile_kernel(const TileLaunchArgs& x) {
   if (const cudaError_t e = allow_shared_memory<Kernel>(); e != cudaSuccess) return e;
   typename Kernel::Globals g{};
   g.a.target = x.a;
@@ -66,15 +66,15 @@ template <class Kernel> cudaError_t launch_config(const TileLaunchArgs& x) {
   return cudaLaunchKernelEx(&config, tile::sm90::run_product<Kernel>, g, x.problem, rows);
 }
 
-template <class Kernel> cudaError_t read_config_properties(ConfigProperties& properties) {
+template <class Kernel> cudaError_t read_kernel_resources(KernelResources& properties) {
   cudaFuncAttributes f{};
   const cudaError_t e = cudaFuncGetAttributes(&f, tile::sm90::run_product<Kernel>);
   properties = {f.numRegs, static_cast<int>(f.localSizeBytes), tile::sm90::shared_bytes<Kernel>};
   return e;
 }
 
-// Writes the entry points of each config r with r % config_parts == part to kernels[r]. Each part is a separate
-// translation unit.
+// Writes the entry points of each config r with r % config_parts == part to kernels[r]. The configs are compiled in
+// `config_parts` translation units.
 inline constexpr int config_parts = 7;
 template <class T, int part> void register_configs(CompiledConfig* kernels);
 

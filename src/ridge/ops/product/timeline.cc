@@ -22,11 +22,11 @@ template <std::size_t index> void add_timeline(const TimelineArgs& args, Timelin
     if (args.config != static_cast<int>(index)) return;
     const BlockThroughput throughput = cuda::block_throughput(config);
     const tile::trace::BlockRates rates{.ticks_per_second = args.clock_hz,
-                                   .copy_bytes_per_tick = throughput.load_bytes,
-                                   .copy_latency = static_cast<std::int64_t>(throughput.load_latency),
-                                   .flops_per_tick = throughput.flops,
-                                   .store_bytes_per_tick = throughput.store_bytes,
-                                   .store_latency = static_cast<std::int64_t>(throughput.store_latency)};
+                                        .copy_bytes_per_tick = throughput.load_bytes_per_cycle,
+                                        .copy_latency = static_cast<std::int64_t>(throughput.load_latency),
+                                        .flops_per_tick = throughput.flops_per_cycle,
+                                        .store_bytes_per_tick = throughput.store_bytes_per_cycle,
+                                        .store_latency = static_cast<std::int64_t>(throughput.store_latency)};
     tile::trace::RecordOptions options{
         .kernel = "matmul", .sizes = {.m = args.tiles * config.m, .n = config.n, .k = args.stages * config.k}};
     if constexpr (config.grouped)  // One group has all rows

@@ -13,7 +13,7 @@
 namespace ridge::ops {
 namespace {
 
-// Tile sizes are only upper limits here, because no memory is allocated; the schedule sets the real extents.
+// Tile sizes are only upper limits, because tracing allocates no tiles; the schedule sets the real sizes.
 inline constexpr MatmulConfig unlimited_tile{.m = 1 << 30, .n = 1 << 30, .k = 1 << 30};
 
 OperandTraffic to_traffic(const tile::trace::ViewTraffic& x) {
@@ -25,8 +25,8 @@ struct TracedProduct {
   const MatmulEpilogue& epilogue;
 };
 
-// Traces the kernel definition under a schedule of the trace target, without exchanging operands. Only the sizes of the
-// types matter.
+// Traces the kernel definition under a schedule of the trace target, without swapping operands. Only the sizes of the
+// element types matter.
 template <class Left, class Right, class Out, class Sum, class Schedule>
 MatmulTraffic count_traffic(const TracedProduct& x, const Schedule& schedule) {
   using Kernel = Matmul<unlimited_tile, Left, Right, Out, Sum>;
@@ -38,7 +38,7 @@ MatmulTraffic count_traffic(const TracedProduct& x, const Schedule& schedule) {
   g.b.cols = p.k;
   g.d.rows = p.m;
   g.d.cols = p.n;
-  const tile::Epilogue& f = g.d.target.epilogue = make_finish(x.epilogue, p.d.dtype);
+  const tile::Epilogue& f = g.d.target.epilogue = to_tile_epilogue(x.epilogue, p.d.dtype);
   const tile::trace::TrafficCounts c = tile::trace::count_traffic_of<Kernel>(g, schedule);
   MatmulTraffic t;
   t.a = to_traffic(c.load(&g.a));
@@ -77,7 +77,7 @@ template <class Schedule> MatmulTraffic count_traffic(const TracedProduct& x, co
   }
 }
 
-// Returns the traffic of the chain's tensors that follow the sums, in their order.
+// Returns the traffic of the tensors that the chain reads or writes, in their order in the problem.
 std::vector<OperandTraffic> chain_traffic(const FusedMatmul& x, const TileChain& chain,
                                           const tile::trace::TrafficCounts& c) {
   std::vector<OperandTraffic> out;
@@ -133,7 +133,7 @@ MatmulTraffic swap_operands(MatmulTraffic t) {
 
 // Returns the schedule of the cpu target for one product, or for two products with the same left operand.
 tile::trace::CpuTileSchedule make_cpu_schedule(const MatmulProblem& p, const std::optional<MatrixLayout>& second,
-                                           int threads, const pool::Cpu& cpu) {
+                                               int threads, const pool::Cpu& cpu) {
   const tile::Matrix a = to_tile_matrix(p.a, nullptr, p.m, p.k),
                      b = to_tile_matrix(transpose_layout(p.b), nullptr, p.n, p.k);
   tile::cpu::MatmulOperands operands{nullptr, dtype_bits(p.a.dtype) / 8, dtype_bits(p.b.dtype) / 8, &a, &b};
@@ -160,31 +160,33 @@ tile::trace::CpuTileSchedule make_cpu_schedule(const MatmulProblem& p, const std
 
 }  // namespace
 
-MatmulTraffic trace_tiles(const MatmulProblem& p, const TileScheduleOptions& order, const MatmulEpilogue& epilogue) {
-  if (order.swap) {
-    TileScheduleOptions unswapped = order;
+MatmulTraffic count_tile_traffic(const MatmulProblem& p, const TileScheduleOptions& schedule,
+                                 const MatmulEpilogue& epilogue) {
+  if (schedule.swap) {
+    TileScheduleOptions unswapped = schedule;
     unswapped.swap = false;
-    return swap_operands(trace_tiles(transpose_problem(p), unswapped, transpose_epilogue(epilogue)));
+    return swap_operands(count_tile_traffic(transpose_problem(p), unswapped, transpose_epilogue(epilogue)));
   }
   tile::trace::TileSchedule s;
-  s.tile_shape = {order.m, order.n, order.k, order.cluster_m, order.cluster_n};
+  s.tile_shape = {schedule.m, schedule.n, schedule.k, schedule.cluster_m, schedule.cluster_n};
   s.sizes = {static_cast<int>(p.m), static_cast<int>(p.n), static_cast<int>(p.k), static_cast<int>(p.batch),
-             order.splits,          order.raster_rows,     order.split_mode};
-  s.blocks = order.blocks;
-  s.cache_bytes = order.cache_bytes;
-  s.starts = order.starts;
+             schedule.splits,       schedule.raster_rows,  schedule.split_mode};
+  s.blocks = schedule.blocks;
+  s.cache_bytes = schedule.cache_bytes;
+  s.starts = schedule.starts;
   return count_traffic(TracedProduct{p, epilogue}, s);
 }
 
-MatmulTraffic trace_cpu(const MatmulProblem& p, int threads, const MatmulEpilogue& epilogue, const pool::Cpu& cpu) {
+MatmulTraffic count_cpu_traffic(const MatmulProblem& p, int threads, const MatmulEpilogue& epilogue,
+                                const pool::Cpu& cpu) {
   if (p.batch == 0 || p.m == 0 || p.n == 0) return {};
-  if (p.d.col_stride != 1 && p.n > 1) {  // Contiguous columns of D are transposed, as in matmul()
-    return swap_operands(trace_cpu(transpose_problem(p), threads, transpose_epilogue(epilogue), cpu));
+  if (p.d.col_stride != 1 && p.n > 1) {  // D transposed is computed if D's columns are contiguous, as in matmul()
+    return swap_operands(count_cpu_traffic(transpose_problem(p), threads, transpose_epilogue(epilogue), cpu));
   }
   return count_traffic(TracedProduct{p, epilogue}, make_cpu_schedule(p, std::nullopt, threads, cpu));
 }
 
-FusedTraffic trace_cpu(const FusedMatmul& x, int threads, const pool::Cpu& cpu) {
+FusedTraffic count_cpu_traffic(const FusedMatmul& x, int threads, const pool::Cpu& cpu) {
   const MatmulProblem& p = x.product;
   FusedTraffic none;
   none.chain.resize(x.chain.tensors.size() - static_cast<std::size_t>(x.product_count()));

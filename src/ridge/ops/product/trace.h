@@ -1,6 +1,6 @@
 // Counts the bytes that the matmul kernel moves by running its definition under a schedule without hardware or data.
-// 4096^3 bf16 in tiles of 128 x 128 requests 2 * 4096^2 * 32 elements (2.1 GB) for inputs of 67 MB, and 2 * 4096^3
-// FLOPs. Under the schedule of the cpu target, which caches packed panels, the same definition requests A once.
+// Example: 4096^3 bf16 in tiles of 128 x 128 requests 2 * 4096^2 * 32 elements (2.1 GB) of inputs of 67 MB. Under the
+// schedule of the cpu target, which caches packed panels, the same kernel requests A once.
 #pragma once
 
 #include <cstdint>
@@ -40,29 +40,29 @@ struct MatmulTraffic {
 // A schedule of tiles on persistent blocks, as on Hopper.
 struct TileScheduleOptions {
   int m = 128, n = 128, k = 64;      // Tile, and depth of a stage
-  int cluster_m = 1, cluster_n = 1;  // Blocks that share loads; each divides the tile's other extent
-  bool swap = false;                 // The tile is one of D transposed
+  int cluster_m = 1, cluster_n = 1;  // Blocks that share loads; cluster_m must divide n, cluster_n must divide m
+  bool swap = false;                 // True if tiles are those of D transposed
   int splits = 1;                    // Splits of k, at most the number of stages
   tile::SplitMode split_mode = tile::SplitMode::split_k;
-  int raster_rows = 8;                   // Tile rows per band of the walk
+  int raster_rows = 8;                   // Rows of tiles per band of the tile scheduler
   int blocks = 128;                      // A multiple of cluster_m * cluster_n
   std::int64_t cache_bytes = 0;          // LRU cache between blocks and memory; 0 disables it
   const std::int32_t* starts = nullptr;  // For grouped problems; excludes clusters, swap and splits
 };
 
-// Returns the traffic of D = A * B under `order`. Sizes are 0 to 2^31 - 1; dtypes are f32, bf16, f16 or int8 (with
+// Returns the traffic of D = A * B under the schedule. Sizes are 0 to 2^31 - 1; dtypes are f32, bf16, f16 or int8 (with
 // int32 sums). Takes time in proportion to the number of loaded tiles (0.5 million for 8192^3, milliseconds). Reads no
 // data: an epilogue operand counts if its pointer is not null.
-MatmulTraffic trace_tiles(const MatmulProblem& problem, const TileScheduleOptions& order,
-                          const MatmulEpilogue& epilogue = {});
+MatmulTraffic count_tile_traffic(const MatmulProblem& problem, const TileScheduleOptions& schedule,
+                                 const MatmulEpilogue& epilogue = {});
 
 // Returns the traffic under the schedule of matmul() (ops/product/cpu.h) on any CPU with `threads` threads; a small
 // product uses one thread. Requires a problem that matmul() supports.
-MatmulTraffic trace_cpu(const MatmulProblem& problem, int threads, const MatmulEpilogue& epilogue = {},
-                        const pool::Cpu& cpu = pool::this_cpu());
+MatmulTraffic count_cpu_traffic(const MatmulProblem& problem, int threads, const MatmulEpilogue& epilogue = {},
+                                const pool::Cpu& cpu = pool::this_cpu());
 
-// Traffic of a fused product on a CPU. `chain` has the tensors of its chain that follow the sums, in their order; a
-// tensor that is read once per column of tiles counts once. Requires a problem that the CPU supports.
+// Traffic of a fused product on a CPU. `chain` has the tensors that the fused chain reads or writes, in their order in
+// the problem; a tensor that is read once per column of tiles counts once. Requires a problem that the CPU supports.
 struct FusedTraffic {
   OperandTraffic a, b, second;
   std::vector<OperandTraffic> chain;
@@ -73,6 +73,6 @@ struct FusedTraffic {
     return bytes;
   }
 };
-FusedTraffic trace_cpu(const FusedMatmul& problem, int threads, const pool::Cpu& cpu = pool::this_cpu());
+FusedTraffic count_cpu_traffic(const FusedMatmul& problem, int threads, const pool::Cpu& cpu = pool::this_cpu());
 
 }  // namespace ridge::ops

@@ -31,7 +31,7 @@ std::string to_text(std::string_view name, const EpilogueOperand& x) {
                      x.batch_stride, offset_in_16_bytes(x.data));
 }
 
-// Content of an entry. The plan is stored as the values that identify it among the planner's; the rest is rebuilt.
+// Content of an entry. Only the values that identify a plan among those of the planner are stored.
 struct TunedEntry {
   std::string ridge_version;
   int driver = 0;
@@ -90,7 +90,7 @@ TunedEntry make_entry(const TunedChoice& choice, int driver) {
           p.copy_b,
           choice.seconds,
           choice.model_seconds,
-          choice.candidates};
+          choice.candidate_count};
 }
 
 // Returns why the entry is outdated, or an empty string.

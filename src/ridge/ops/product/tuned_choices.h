@@ -1,7 +1,7 @@
-// Store of plans that measurement chose (measure/tune.h), for later runs. Each entry is keyed by the device and by all
-// that a plan depends on: sizes, strides, dtypes, alignment, epilogue. It records driver, version and kernel
-// configurations. An entry with other values of these, a plan that the planner does not offer, or a corrupt entry is
-// ignored with a message, and the model's choice is used: a stored choice may be slow, but never wrong.
+// Store of plans that measurement chose (measure/tune.h), for later runs. The key of an entry is the device and all
+// that a plan depends on: sizes, strides, dtypes, alignment, epilogue. An entry records driver, version and kernel
+// configurations. An entry with other values of these, with a plan that the planner does not offer, or that is corrupt,
+// is ignored with a message, and the model's choice is used: a stored choice may be slow, but never wrong.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace ridge::ops::cuda {
 struct TunedChoice {
   MatmulPlan plan;
   double seconds = 0, model_seconds = 0;  // Measured times of this plan and of the model's choice, interleaved
-  int candidates = 0;                     // Number of plans measured
+  int candidate_count = 0;                // Number of measured plans
 };
 
 struct TuningEnvironment {

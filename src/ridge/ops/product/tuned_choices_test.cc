@@ -40,16 +40,18 @@ class TunedChoicesTest : public testing::Test {
     return TunedChoices(device::KernelStore(folder_), {device, driver, h200_numbers()});
   }
   // Returns a choice with another config than the model's.
-  TunedChoice other() const {
+  TunedChoice other_choice() const {
     const auto all = list_candidates(call, workspace, h200_numbers(), 3);
     for (const MatmulPlan& plan : all)
       if (plan.splits > 1 && plan.config != all[0].config) return {plan, 1.5e-5, 1.75e-5, 8};
     return {};
   }
-  std::string entry() const { return device::KernelStore(folder_).find(name()).value_or("none"); }
-  void put(const std::string& content) const { ASSERT_TRUE(device::KernelStore(folder_).save(name(), content)); }
-  std::string name() const { return "ridge.tuned/2 NVIDIA H200 multiprocessors 132 " + tuning_key(call); }
-  std::string ignored(const std::string& why) const {
+  std::string entry_text() const { return device::KernelStore(folder_).find(entry_key()).value_or("none"); }
+  void write_entry(const std::string& content) const {
+    ASSERT_TRUE(device::KernelStore(folder_).save(entry_key(), content));
+  }
+  std::string entry_key() const { return "ridge.tuned/2 NVIDIA H200 multiprocessors 132 " + tuning_key(call); }
+  std::string ignored_message(const std::string& why) const {
     return fmt::format("the tuned choice {} is ignored: {}", fs::path(choices().entry_path(call)).filename().string(),
                        why);
   }
@@ -59,8 +61,8 @@ class TunedChoicesTest : public testing::Test {
   std::string folder_ = temporary_.path();
 };
 
-TEST_F(TunedChoicesTest, KeepsAPlan) {
-  const TunedChoice choice = other();
+TEST_F(TunedChoicesTest, SavedPlanIsFound) {
+  const TunedChoice choice = other_choice();
   ASSERT_GT(choice.plan.splits, 1);
   EXPECT_FALSE(choices().find(call, workspace).choice);
   EXPECT_EQ(choices().find(call, workspace).ignored_reason, "");
@@ -70,10 +72,10 @@ TEST_F(TunedChoicesTest, KeepsAPlan) {
   EXPECT_EQ(found.choice->plan, choice.plan);
   EXPECT_EQ(found.choice->seconds, 1.5e-5);
   EXPECT_EQ(found.choice->model_seconds, 1.75e-5);
-  EXPECT_EQ(found.choice->candidates, 8);
+  EXPECT_EQ(found.choice->candidate_count, 8);
   EXPECT_EQ(found.ignored_reason, "");
   EXPECT_EQ(
-      entry(),
+      entry_text(),
       fmt::format("ridge.tuned/2 ridge {} driver 13000 menu {} config {} splits {} split_mode {} copies 0 0 seconds "
                   "1.5e-05 model 1.75e-05 of 8\n",
                   version(), kernel_configs_fingerprint(), choice.plan.config, choice.plan.splits,
@@ -81,7 +83,7 @@ TEST_F(TunedChoicesTest, KeepsAPlan) {
 }
 
 // The stored values identify each plan of the planner.
-TEST_F(TunedChoicesTest, TellsEveryPlanFromTheOthers) {
+TEST_F(TunedChoicesTest, StoredValuesIdentifyEveryPlan) {
   call.problem.n = 24;
   call.problem.b = {DType::bf16, 24, 1};
   call.problem.d.row_stride = 24;  // A copy of B may pay off
@@ -98,8 +100,8 @@ TEST_F(TunedChoicesTest, TellsEveryPlanFromTheOthers) {
   EXPECT_EQ(copied.size(), 2U);
 }
 
-TEST_F(TunedChoicesTest, HoldsForOneCallAndDevice) {
-  ASSERT_TRUE(choices().save(call, other()));
+TEST_F(TunedChoicesTest, EntryAppliesToOneCallAndDevice) {
+  ASSERT_TRUE(choices().save(call, other_choice()));
   const auto none = [&](const auto& change) {
     MatmulCall changed = call;
     change(changed);
@@ -126,33 +128,34 @@ TEST_F(TunedChoicesTest, HoldsForOneCallAndDevice) {
   EXPECT_EQ(choices(13000, "NVIDIA H100").find(call, workspace).ignored_reason, "");
 }
 
-TEST_F(TunedChoicesTest, SaysWhatIsOutOfDate) {
-  ASSERT_TRUE(choices().save(call, other()));
-  const std::string good = entry();
+TEST_F(TunedChoicesTest, OutdatedEntriesAreIgnoredWithReason) {
+  ASSERT_TRUE(choices().save(call, other_choice()));
+  const std::string good = entry_text();
   EXPECT_EQ(choices(12080).find(call, workspace).ignored_reason,
-            ignored("it was measured with driver 13.0, this is 12.8"));
+            ignored_message("it was measured with driver 13.0, this is 12.8"));
   const auto with = [&](const std::string& word, const std::string& other_word) {
     std::string text = good;
     text.replace(text.find(word), word.size(), other_word);
-    put(text);
+    write_entry(text);
     const auto found = choices().find(call, workspace);
     EXPECT_FALSE(found.choice);
     return found.ignored_reason;
   };
   const std::string menu = fmt::format("menu {}", kernel_configs_fingerprint());
-  EXPECT_EQ(with(menu, "menu 12345"), ignored("it was measured with other kernel configurations than this build has"));
+  EXPECT_EQ(with(menu, "menu 12345"),
+            ignored_message("it was measured with other kernel configurations than this build has"));
   EXPECT_EQ(with(fmt::format("ridge {}", version()), "ridge 0.0.9"),
-            ignored(fmt::format("it was measured by ridge 0.0.9, this is {}", version())));
-  EXPECT_EQ(with("of 8", "of 8 9"), ignored("its format is not that of this version"));
-  EXPECT_EQ(with("seconds", "s"), ignored("its format is not that of this version"));
-  EXPECT_EQ(with(" of 8\n", ""), ignored("its format is not that of this version"));
+            ignored_message(fmt::format("it was measured by ridge 0.0.9, this is {}", version())));
+  EXPECT_EQ(with("of 8", "of 8 9"), ignored_message("its format is not that of this version"));
+  EXPECT_EQ(with("seconds", "s"), ignored_message("its format is not that of this version"));
+  EXPECT_EQ(with(" of 8\n", ""), ignored_message("its format is not that of this version"));
 }
 
-// Entries with a valid checksum may still have a config that does not exist or a plan that does not fit.
-TEST_F(TunedChoicesTest, OffersOnlyWhatThePlannerWould) {
-  const TunedChoice choice = other();
+// Entries with a valid checksum may still name a config that does not exist or a plan that the workspace cannot hold.
+TEST_F(TunedChoicesTest, EntriesWithoutMatchingPlanAreIgnored) {
+  const TunedChoice choice = other_choice();
   ASSERT_TRUE(choices().save(call, choice));
-  const std::string good = entry(), config = fmt::format("config {} ", choice.plan.config);
+  const std::string good = entry_text(), config = fmt::format("config {} ", choice.plan.config);
   for (const auto& [word, other_word] : {std::pair<std::string, std::string>{config, "config 100000 "},
                                          {config, "config -1 "},
                                          {fmt::format("splits {} ", choice.plan.splits), "splits 7777 "},
@@ -160,7 +163,7 @@ TEST_F(TunedChoicesTest, OffersOnlyWhatThePlannerWould) {
                                          {"copies 0", "copies 1"}}) {
     std::string text = good;
     text.replace(text.find(word), word.size(), other_word);
-    put(text);
+    write_entry(text);
     const auto found = choices().find(call, workspace);
     EXPECT_FALSE(found.choice) << text;
     EXPECT_NE(found.ignored_reason.find("does not fit this call within 67108864 bytes of workspace"), std::string::npos)
@@ -168,17 +171,17 @@ TEST_F(TunedChoicesTest, OffersOnlyWhatThePlannerWould) {
   }
   ASSERT_TRUE(choices().save(call, choice));
   ASSERT_GT(choice.plan.workspace_bytes, 0U);
-  EXPECT_EQ(
-      choices().find(call, 0).ignored_reason,
-      ignored(fmt::format("its plan (config {}, {} splits of k) does not fit this call within 0 bytes of workspace",
-                          choice.plan.config, choice.plan.splits)));
+  EXPECT_EQ(choices().find(call, 0).ignored_reason,
+            ignored_message(
+                fmt::format("its plan (config {}, {} splits of k) does not fit this call within 0 bytes of workspace",
+                            choice.plan.config, choice.plan.splits)));
 }
 
-TEST_F(TunedChoicesTest, IgnoresDamage) {
-  ASSERT_TRUE(choices().save(call, other()));
+TEST_F(TunedChoicesTest, CorruptEntriesAreIgnored) {
+  ASSERT_TRUE(choices().save(call, other_choice()));
   const std::string path = choices().entry_path(call), good = read_file(path).value();
   const auto write = [&](const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; };
-  const std::string damaged = ignored("it is corrupt or not an entry of this store");
+  const std::string damaged = ignored_message("it is corrupt or not an entry of this store");
   for (std::size_t size = 0; size < good.size(); size += 7) {
     write(good.substr(0, size));
     ASSERT_EQ(choices().find(call, workspace).ignored_reason, damaged) << size << " bytes";
@@ -191,11 +194,11 @@ TEST_F(TunedChoicesTest, IgnoresDamage) {
     ASSERT_FALSE(found.choice) << "bit " << bit;
     ASSERT_EQ(found.ignored_reason, damaged) << "bit " << bit;
   }
-  EXPECT_TRUE(choices().save(call, other()));
+  EXPECT_TRUE(choices().save(call, other_choice()));
   EXPECT_TRUE(choices().find(call, workspace).choice);
 }
 
-TEST_F(TunedChoicesTest, ServesWritersAtOnce) {
+TEST_F(TunedChoicesTest, ConcurrentWritersKeepEntriesValid) {
   const auto all = list_candidates(call, workspace, h200_numbers(), 1);
   std::vector<pid_t> children;
   for (int writer = 0; writer < 2; ++writer) {
@@ -205,7 +208,7 @@ TEST_F(TunedChoicesTest, ServesWritersAtOnce) {
     for (int turn = 0; turn < 50; ++turn) {
       wrong += !choices().save(call, {all[static_cast<std::size_t>(writer)], 1, 2, writer});
       const auto found = choices().find(call, workspace);
-      wrong += !found.choice || found.choice->plan != all[static_cast<std::size_t>(found.choice->candidates)];
+      wrong += !found.choice || found.choice->plan != all[static_cast<std::size_t>(found.choice->candidate_count)];
     }
     ::_exit(wrong == 0 ? 0 : 1);
   }
@@ -216,9 +219,9 @@ TEST_F(TunedChoicesTest, ServesWritersAtOnce) {
   }
 }
 
-TEST_F(TunedChoicesTest, KeepsNothingWithoutAPlace) {
+TEST_F(TunedChoicesTest, NothingIsSavedWithoutAFolder) {
   const TunedChoices nowhere(device::KernelStore(""), {"NVIDIA H200", 13000, h200_numbers()});
-  EXPECT_FALSE(nowhere.save(call, other()));
+  EXPECT_FALSE(nowhere.save(call, other_choice()));
   EXPECT_FALSE(nowhere.find(call, workspace).choice);
   EXPECT_EQ(nowhere.find(call, workspace).ignored_reason, "");
 }

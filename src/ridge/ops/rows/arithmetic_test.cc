@@ -286,7 +286,7 @@ Counts count_interpreted_chain(ChainOp activation) {
                               {.op = ChainOp::multiply, .result = 0, .a = 0, .b = 1},
                               {.op = ChainOp::store, .a = 0, .slot = 2}},
                              2};
-  const ChainCode code = lower_chain(program);
+  const LoweredChain code = lower_chain(program);
   std::vector<float> scratch(static_cast<std::size_t>(chain_scratch_floats(code)));
   void* const tensors[] = {x.data(), r.data(), y.data()};
   return count_operations([&] {

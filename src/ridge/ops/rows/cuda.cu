@@ -130,7 +130,7 @@ std::optional<std::string> launch_row_kernel(const RowProblem& p, const RowData&
   }
   const DeviceRowArguments d{
       p.rows,      p.columns, p.x.row_stride,       p.y.row_stride,       data.x,
-      data.weight, data.y,    to_stored(p.x.dtype), to_stored(p.y.dtype), to_stored(p.weight_dtype),
+      data.weight, data.y,    to_storage_format(p.x.dtype), to_storage_format(p.y.dtype), to_storage_format(p.weight_dtype),
       p.epsilon};
   select_kernel(p.function)<<<static_cast<unsigned>(std::min<Index>(p.rows, 8 * device::multiprocessor_count())),
                               threads, 0, stream>>>(d);

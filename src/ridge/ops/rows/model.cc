@@ -45,12 +45,12 @@ double instructions_per_element(const RowProgramStep& step, bool approximate) {
   if (step.kind == RowProgramStep::StepKind::row_reduction || step.kind == RowProgramStep::StepKind::sum_across_rows)
     return 1;
   return step.kind == RowProgramStep::StepKind::row_function ? instructions_per_element(step.row_function)
-                                                             : instruction_count(step.step, approximate);
+                                                             : instructions_per_step(step.step, approximate);
 }
 
 }  // namespace
 
-double traffic_bytes(const RowProgram& rows) { return bytes_of(rows.tensors, extents_of(rows)); }
+double traffic_bytes(const RowProgram& rows) { return total_tensor_bytes(rows.tensors, extents_of(rows)); }
 double traffic_bytes(const RowProblem& p) {
   double y = elements_of(p) * dtype_bits(p.y.dtype);
   if (is_row_scalar(p.function)) y /= static_cast<double>(p.columns);
@@ -67,7 +67,7 @@ double instruction_count(const RowProgram& rows) {
   });
   double instructions_each = 0;
   for (const RowProgramStep& step : rows.steps) instructions_each += instructions_per_element(step, approximate);
-  return elements_of(extents_of(rows)) * instructions_each;
+  return element_count(extents_of(rows)) * instructions_each;
 }
 double instruction_count(const RowProblem& rows) { return elements_of(rows) * instructions_per_element(rows.function); }
 double instruction_count(const ReduceProblem& p) { return point_count(p.kept) * point_count(p.reduced); }

@@ -90,7 +90,7 @@ class RowKernelWriter {
     if (!all_in_vectors && !choose_shift()) width_ = narrowest;
     while (width_ > program_.columns) width_ /= 2;
     for (int& width : vector_widths_) width = std::min(width, width_);
-    streamed_ = bytes > static_cast<double>(streamed_bytes);
+    streamed_ = bytes > static_cast<double>(min_streaming_bytes);
     choose_lanes();
     choose_prefetch();
     wide_indices_ = max_span >= static_cast<double>(max_narrow_index) || rows_ >= max_narrow_index / 32;
@@ -266,7 +266,7 @@ class RowKernelWriter {
           at += (at.empty() ? "" : " + ") + ("(Offset)i" + std::to_string(axis)) + " * " +
                 arguments_.add_signed_argument(program_.tensors[t].strides[axis]);
       out += "  const auto t" + std::to_string(t) + " = tensor_rows<" +
-             std::string(form_name(program_.tensors[t].dtype)) + ", " + std::to_string(vector_widths_[t]) +
+             std::string(number_format_name(program_.tensors[t].dtype)) + ", " + std::to_string(vector_widths_[t]) +
              (streamed_ && !is_shared_by_rows(t) ? ", CachePolicy::streamed>(" : ", CachePolicy::cached>(") +
              arguments_.add_argument(data_[t]) + ", [&](const Index row) -> Offset {\n" + (at.empty() ? "" : axes) +
              "  return " + (at.empty() ? "0" : at) + ";\n  });\n";

@@ -13,7 +13,7 @@ namespace {
 using tile::StorageFormat;
 
 constexpr int threads = 128;
-constexpr double typical_error = 0.5e-3;  // Error of an f32 sum of k products of normal numbers, over sqrt(k)
+constexpr double typical_error = 0.5e-3;  // Typical error of an f32 sum of k products of normal numbers, over sqrt(k)
 
 struct DeviceProduct {
   std::int64_t m, n, k;
@@ -80,7 +80,8 @@ __global__ void verify_all_kernel(DeviceProduct p, const void* d, const void* li
 }
 
 DeviceProduct to_device_product(const CheckedProduct& p) {
-  return {p.m, p.n, p.k, p.a_transposed, p.b_transposed, to_stored(p.dtype), to_stored(p.out), p.a, p.b};
+  return {p.m, p.n, p.k, p.a_transposed, p.b_transposed, to_storage_format(p.dtype), to_storage_format(p.out),
+          p.a, p.b};
 }
 std::optional<std::string> launch_error() {
   const cudaError_t e = cudaGetLastError();

@@ -1,6 +1,6 @@
-// Checks a product in device memory without copying it to the host: 4096 elements against sums in f64, and all elements
-// against the result of another library. Kernels are queued on the caller's stream. Both functions return the error of
-// the driver, or nullopt.
+// Checks the result of a product in device memory: 4096 elements against sums in f64, and all elements against the
+// result of another library. Kernels are queued on the caller's stream. Both functions return the driver's error, or
+// nullopt.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,11 @@ struct CheckedProduct {  // D[m, n]; A is [m, k] or [k, m], B is [k, n] or [n, k
   const void *a = nullptr, *b = nullptr;
 };
 
-// Counters in device memory, initially zero. `above_typical_error` counts elements whose error exceeds that of random
-// rounding in f32, whether or not it exceeds the bound.
+// Counters in device memory, initially zero. `above_typical_error` counts samples whose error exceeds that of random
+// rounding in f32, even if it is within the error bound; `differing` counts elements that differ from the library's.
 struct CheckCounters {
   unsigned sampled_wrong = 0, above_typical_error = 0, differing = 0;
-  float max_error_ratio = 0;  // Largest error of a sample over its bound
+  float max_error_ratio = 0;  // Largest ratio of a sample's error to its error bound
 };
 inline constexpr int verified_samples = 4096;
 

@@ -11,9 +11,9 @@ std::int64_t extent_of(const Shape& shape, const DimNames& dims) {
   return n;
 }
 
-std::optional<ops::HeadsLayout> heads_layout(const Shape& shape, const DimNames& outer_count, const DimNames& heads,
+std::optional<ops::HeadsLayout> heads_layout(const Shape& shape, const DimNames& outer, const DimNames& heads,
                                              const std::string& rows, const DimNames& width) {
-  const auto outer_stride = merged_stride(shape, outer_count), head = merged_stride(shape, heads),
+  const auto outer_stride = merged_stride(shape, outer), head = merged_stride(shape, heads),
              element = merged_stride(shape, width);
   if (!outer_stride || !head || !element) return std::nullopt;
   if (extent_of(shape, width) > 1 && *element != 1) return std::nullopt;

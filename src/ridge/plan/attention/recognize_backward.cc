@@ -28,7 +28,7 @@ class AttentionBackwardRecognizer {
   std::optional<FoundAttentionBackward> recognize_at(int s) {
     if (!product_at(s)) return std::nullopt;
     for (const int ds : {product_at(s)->left, product_at(s)->right})
-      if (match_candidates(s, ds)) {
+      if (match_dq_and_dk(s, ds)) {
         ds_ = ds;
         if (const Mismatch why = run_checks()) out_.fusion_blocker = *why;
         return out_;
@@ -64,7 +64,7 @@ class AttentionBackwardRecognizer {
   // Collects the statements that compute a tensor, down to products and to tensors with the dimensions of do and o.
   void add_producers(int tensor, std::set<int>& producers, std::set<int>& products) const {
     const int s = writer_[to_index(tensor)];
-    if (s < 0 || is_like_output_gradient(tensor)) return;
+    if (s < 0 || may_be_output_gradient(tensor)) return;
     if (product_at(s)) {
       products.insert(s);
     } else if (!routine_of(program_.statements[to_index(s)]) && producers.insert(s).second) {
@@ -72,20 +72,20 @@ class AttentionBackwardRecognizer {
     }
   }
 
-  // True for do itself, and for tensors with value dimensions, without keys, that are not computed from it.
-  bool is_like_output_gradient(int tensor) const {
+  // True for the output gradient do, and for a tensor with value dimensions but no keys that is not computed from do.
+  bool may_be_output_gradient(int tensor) const {
     if (out_.dout == tensor) return true;
     const DimNames dims = nontrivial_dims(shape_of(tensor));
     const bool along_values = std::any_of(
-        parts_.value_width.begin(), parts_.value_width.end(),
-        [&](const std::string& dim) { return contains_dim(dims, dim) && !contains_dim(dims, parts_.keys); });
+        attention_dims_.value_width.begin(), attention_dims_.value_width.end(),
+        [&](const std::string& dim) { return contains_dim(dims, dim) && !contains_dim(dims, attention_dims_.keys); });
     const std::vector<int> from = statement_operands(program_.statements[to_index(writer_[to_index(tensor)])]);
     return along_values && std::find(from.begin(), from.end(), out_.dout) == from.end();
   }
 
   // True if `ds` is an operand of two products and is computed, with functions along dimensions, from the product of
   // the two other operands (q and k).
-  bool match_candidates(int s, int ds) {
+  bool match_dq_and_dk(int s, int ds) {
     const int from = writer_[to_index(ds)];
     if (from < 0 || product_at(from)) return false;
     std::set<int> producers, products;
@@ -140,12 +140,12 @@ class AttentionBackwardRecognizer {
       const bool begins =
           node.kind == Node::Kind::along_dims && (node.function == Function::softmax || node.function == Function::max);
       if (!begins || node.over.size() != 1 || !softmaxes_.empty()) continue;
-      parts_.keys = node.over[0].dim;
-      AttentionEvaluator evaluator(shapes_, {.scores = result_of(scores_statement_)}, parts_.keys);
+      attention_dims_.keys = node.over[0].dim;
+      AttentionEvaluator evaluator(shapes_, {.scores = result_of(scores_statement_)}, attention_dims_.keys);
       const std::vector<AttentionTerm>& values = evaluator.evaluate_nodes(all.nodes);
       for (const JoinedNodes::StoredNode& one : all.results)
         if (values[one.node].kind == TermKind::softmax && values[one.node].factor == 1 &&
-            !evaluator.has_fixed_limit() && !values[one.node].band.in_sequence)
+            !evaluator.has_fixed_mask_limit() && !values[one.node].band.in_sequence)
           softmaxes_[one.tensor] = values[one.node];
       masked_dim_ = evaluator.masked_dim();
     }
@@ -161,12 +161,12 @@ class AttentionBackwardRecognizer {
   // Decides which operand is q and which is k.
   Mismatch identify_q_and_k() {
     const Contraction& c = *product_at(scores_statement_);
-    out_.k = has_axis(shape_of(c.left), parts_.keys) ? c.left : c.right;
+    out_.k = has_axis(shape_of(c.left), attention_dims_.keys) ? c.left : c.right;
     out_.q = other_operand(c, out_.k);
-    if (!has_axis(shape_of(out_.k), parts_.keys) || has_axis(shape_of(out_.q), parts_.keys))
+    if (!has_axis(shape_of(out_.k), attention_dims_.keys) || has_axis(shape_of(out_.q), attention_dims_.keys))
       return fmt::format("{} is not the product of one operand with {} and one without", name_of(c.result),
-                         parts_.keys);
-    parts_ = find_attention_dims(shape_of(out_.q), shape_of(out_.k), shape_of(c.result), parts_.keys);
+                         attention_dims_.keys);
+    attention_dims_ = find_attention_dims(shape_of(out_.q), shape_of(out_.k), shape_of(c.result), attention_dims_.keys);
     return std::nullopt;
   }
 
@@ -175,18 +175,19 @@ class AttentionBackwardRecognizer {
     for (const int s : products_) {
       const Contraction& c = *product_at(s);
       if (s == scores_statement_ || softmaxes_.contains(c.left) || softmaxes_.contains(c.right)) continue;
-      if (!has_axis(shape_of(c.result), parts_.keys)) continue;
+      if (!has_axis(shape_of(c.result), attention_dims_.keys)) continue;
       if (dp_statement_ >= 0)
-        return fmt::format("{} is computed from more than two products over {}", name_of(ds_), parts_.keys);
+        return fmt::format("{} is computed from more than two products over {}", name_of(ds_), attention_dims_.keys);
       dp_statement_ = s;
-      out_.v = has_axis(shape_of(c.left), parts_.keys) ? c.left : c.right;
+      out_.v = has_axis(shape_of(c.left), attention_dims_.keys) ? c.left : c.right;
       out_.dout = other_operand(c, out_.v);
     }
     if (dp_statement_ < 0)
-      return fmt::format("{} is computed from no product over {} other than {}", name_of(ds_), parts_.keys,
+      return fmt::format("{} is computed from no product over {} other than {}", name_of(ds_), attention_dims_.keys,
                          name_of(result_of(scores_statement_)));
     for (const std::string& dim : nontrivial_dims(shape_of(out_.v)))
-      if (dim != parts_.keys && !contains_dim(parts_.batch, dim)) parts_.value_width.push_back(dim);
+      if (dim != attention_dims_.keys && !contains_dim(attention_dims_.batch, dim))
+        attention_dims_.value_width.push_back(dim);
     producers_.clear();
     products_.clear();
     add_producers(ds_, producers_, products_);
@@ -195,7 +196,8 @@ class AttentionBackwardRecognizer {
 
   // Returns delta if the product is do times another tensor summed over values, or softmax times dp summed over keys.
   std::optional<AttentionTerm> delta_of(const Contraction& c) const {
-    if (!equals_union(nontrivial_dims(shape_of(c.result)), {&parts_.batch, &parts_.rows})) return std::nullopt;
+    if (!equals_union(nontrivial_dims(shape_of(c.result)), {&attention_dims_.batch, &attention_dims_.rows}))
+      return std::nullopt;
     for (const auto& [a, b] : {std::pair(c.left, c.right), {c.right, c.left}}) {
       if (a == out_.dout) return AttentionTerm{.kind = TermKind::delta, .tensor = b};
       const auto softmax = softmaxes_.find(a);
@@ -213,9 +215,9 @@ class AttentionBackwardRecognizer {
     for (const int s : products_)
       if (const auto delta = delta_of(*product_at(s))) {
         inputs.deltas[result_of(s)] = *delta;
-        end_statements_.insert(s);
+        delta_and_results_.insert(s);
       }
-    AttentionEvaluator evaluator(shapes_, inputs, parts_.keys, parts_.value_width);
+    AttentionEvaluator evaluator(shapes_, inputs, attention_dims_.keys, attention_dims_.value_width);
     const JoinedNodes all = join_producers();
     const std::vector<AttentionTerm>& values = evaluator.evaluate_nodes(all.nodes);
     for (const JoinedNodes::StoredNode& one : all.results)
@@ -228,7 +230,7 @@ class AttentionBackwardRecognizer {
         factor_ = x.factor;
         softmax_ = x;
       }
-    std::erase_if(softmaxes_, [&](const auto& each) {  // a different softmax
+    std::erase_if(softmaxes_, [&](const auto& each) {  // removes softmaxes of other scales or masks
       const AttentionTerm& x = each.second;
       return x.number != softmax_.number || x.tanh_scale != softmax_.tanh_scale || x.band != softmax_.band;
     });
@@ -253,7 +255,7 @@ class AttentionBackwardRecognizer {
     if (program_.tensors[to_index(sums)].role != TensorRole::intermediate || all.size() != 1 || product_at(all[0]) ||
         routine_of(program_.statements[to_index(all[0])]))
       return {sums, 1, {s}};
-    AttentionEvaluator evaluator(shapes_, {.scores = sums}, parts_.keys);
+    AttentionEvaluator evaluator(shapes_, {.scores = sums}, attention_dims_.keys);
     const JoinedNodes nodes = join_statements(program_, {all[0]}, {result_of(all[0])});
     const AttentionTerm x = evaluator.evaluate_nodes(nodes.nodes).back();
     const AttentionTerm none{};
@@ -266,7 +268,7 @@ class AttentionBackwardRecognizer {
       const ScaledProduct x = find_scaled_result(s);
       const bool of_k = other_operand(*product_at(s), ds_) == out_.k;
       (of_k ? out_.dq : out_.dk) = x.tensor;
-      end_statements_.insert(x.statements.begin(), x.statements.end());
+      delta_and_results_.insert(x.statements.begin(), x.statements.end());
       const double factor = factor_ * x.factor, scale = out_.problem.forward.scale;
       if (!(std::fabs(factor - scale) <= 1e-6 * scale))
         return fmt::format("{} is the gradient times {}, but the scores {} are scaled by {}", name_of(x.tensor),
@@ -276,7 +278,7 @@ class AttentionBackwardRecognizer {
       for (const int s : readers_of(p))
         if (const Contraction* c = product_at(s); c != nullptr && other_operand(*c, p) == out_.dout) {
           out_.dv = c->result;
-          end_statements_.insert(s);
+          delta_and_results_.insert(s);
           return std::nullopt;
         }
     return fmt::format("no statement computes the product of {} and {}, the gradient of {}",
@@ -284,11 +286,11 @@ class AttentionBackwardRecognizer {
   }
 
   Mismatch check_dims() {
-    const DimNames keys{parts_.keys};
+    const DimNames keys{attention_dims_.keys};
     const auto is = [&](int tensor, std::initializer_list<const DimNames*> groups) {
       return tensor < 0 || equals_union(nontrivial_dims(shape_of(tensor)), groups);
     };
-    const AttentionDims& x = parts_;
+    const AttentionDims& x = attention_dims_;
     for (const int of_q : {out_.q, out_.dq})
       if (!is(of_q, {&x.batch, &x.rows, &x.width})) return dims_mismatch(of_q);
     for (const int of_k : {out_.k, out_.dk})
@@ -316,7 +318,7 @@ class AttentionBackwardRecognizer {
   }
 
   Mismatch set_layouts() {
-    if (!masked_dim_.empty() && !contains_dim(parts_.rows, masked_dim_))
+    if (!masked_dim_.empty() && !contains_dim(attention_dims_.rows, masked_dim_))
       return fmt::format("the mask compares with {}, which is not a row dimension", masked_dim_);
     ops::AttentionBackwardProblem& all = out_.problem;
     ops::AttentionProblem& p = all.forward;
@@ -327,7 +329,7 @@ class AttentionBackwardRecognizer {
         {&shape_of(out_.dq), true, false, &all.dq}, {&shape_of(out_.dk), false, false, &all.dk},
         {&shape_of(out_.dv), false, true, &all.dv}};
     if (out_.o >= 0) layouts.push_back({&shape_of(out_.o), true, true, &p.o});
-    if (!choose_layout(p, parts_, masked_dim_, shape_of(out_.q), shape_of(out_.k), layouts))
+    if (!choose_layout(p, attention_dims_, masked_dim_, shape_of(out_.q), shape_of(out_.k), layouts))
       return fmt::format("{}, {}, {} and their gradients are not laid out as heads of contiguous rows", name_of(out_.q),
                          name_of(out_.k), name_of(out_.v));
     if (out_.o < 0) p.o = {p.heads * p.rows * p.width, p.rows * p.width, p.width};  // o goes to scratch memory
@@ -336,7 +338,7 @@ class AttentionBackwardRecognizer {
 
   // Lists the softmax statements and the others; returns a reason if an intermediate of the others is read elsewhere.
   Mismatch list_statements() {
-    std::set<int> softmax{scores_statement_}, all = end_statements_, products;
+    std::set<int> softmax{scores_statement_}, all = delta_and_results_, products;
     for (const auto& [p, value] : softmaxes_) add_producers(p, softmax, products);
     all.insert(dp_statement_);
     for (const int s : producers_)
@@ -362,11 +364,11 @@ class AttentionBackwardRecognizer {
   std::vector<int> writer_;                                // statement that writes each tensor; -1 for an input
   int ds_ = 0, scores_statement_ = 0, dp_statement_ = -1;  // tensor ds; statements of s and dp
   std::pair<int, int> dq_dk_;                              // statements of dq and dk, in either order
-  std::set<int> producers_, products_,
-      end_statements_;                      // statements before ds, products before ds; those of delta and results
-  std::map<int, AttentionTerm> softmaxes_;  // softmaxes of the scores, by tensor
-  AttentionTerm softmax_;                   // the softmax from which ds is computed
-  AttentionDims parts_ = {};
+  std::set<int> producers_, products_;                     // statements and products from which ds is computed
+  std::set<int> delta_and_results_;                        // statements that compute delta, dq, dk and dv
+  std::map<int, AttentionTerm> softmaxes_;                 // softmaxes of the scores, by tensor
+  AttentionTerm softmax_;                                  // the softmax from which ds is computed
+  AttentionDims attention_dims_ = {};
   std::string masked_dim_;
   double factor_ = 1;
   FoundAttentionBackward out_ = {};

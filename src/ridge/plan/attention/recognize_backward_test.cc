@@ -12,7 +12,7 @@ namespace ridge {
 namespace {
 
 using ops::AttentionBackwardProblem, ops::AttentionProblem, ops::HeadsLayout;
-constexpr std::int64_t far = AttentionProblem::unbounded;
+constexpr std::int64_t unbounded = AttentionProblem::unbounded;
 
 struct PlannedBackward {
   Plan plan;
@@ -32,7 +32,7 @@ struct PlannedBackward {
   }
   std::vector<std::string> boundary_reasons() const {
     std::vector<std::string> out;
-    for (const FusionBoundary& seam : plan.fusion.boundaries) out.push_back(seam.why);
+    for (const FusionBoundary& boundary : plan.fusion.boundaries) out.push_back(boundary.reason);
     return out;
   }
 };
@@ -50,7 +50,7 @@ struct BackwardForm {
   std::string results = "dq: bf16[B, S, H, E] = ds * k\ndk: bf16[B, T, H, E] = ds * q\n";
   std::string values = "dv: bf16[B, T, H, E] = p * do\n";
   std::string inputs = "";
-  std::int64_t low = -far, high = far;
+  std::int64_t low = -unbounded, high = unbounded;
   std::string text() const {
     return std::string("dims B = 2, S = 48, T = 80, H = 3, E = 64\n") +
            "q: bf16[B, S, H, E]   k: bf16[B, T, H, E]   v: bf16[B, T, H, E]\n" +
@@ -60,7 +60,7 @@ struct BackwardForm {
 };
 const std::string forward = "o: bf16[B, S, H, E] = p * v\n";
 
-TEST(AttentionBackward, IsOneKernelHoweverItIsSpelled) {
+TEST(AttentionBackward, EquivalentFormsAreOneKernel) {
   const BackwardForm all[] = {
       {},
       {.ds = "ds[B, S, H, T] = 0.125 * p * (dp - d)\n"},
@@ -105,7 +105,7 @@ TEST(AttentionBackward, IsOneKernelHoweverItIsSpelled) {
 }
 
 // The backward kernel reads what the forward pass stores instead of recomputing it.
-TEST(AttentionBackward, TakesTheForwardPassesResults) {
+TEST(AttentionBackward, ReadsTheResultsOfTheForwardPass) {
   const BackwardForm of_o{.delta = forward + "d[B, S, H] = sum(do * o over E)\n"};
   for (const std::string& text : {BackwardForm{}.text() + forward, of_o.text()}) {
     const PlannedBackward x = planned(text);
@@ -121,7 +121,7 @@ TEST(AttentionBackward, TakesTheForwardPassesResults) {
 }
 
 // do depends on o, as in any training step, so another kernel runs between the two.
-TEST(AttentionBackward, FollowsWhatIsMadeOfTheForwardPass) {
+TEST(AttentionBackward, RunsAfterStatementsThatReadTheForwardResult) {
   const BackwardForm x{.inputs = "w: bf16[B, S, H, E]\n"};
   std::string text = x.text();
   text.replace(text.find("do: bf16[B, S, H, E]\n"), 21, "");
@@ -143,7 +143,7 @@ TEST(AttentionBackward, SharesKeysAmongHeads) {
   EXPECT_EQ(x.problem().dq, (HeadsLayout{48 * 20 * 128, 128, 20 * 128}));
 }
 
-TEST(AttentionBackward, MovesItsOperandsAlone) {
+TEST(AttentionBackward, MovesOnlyItsOperands) {
   const std::int64_t q = 2 * 48 * 3 * 64 * 2, k = 2 * 80 * 3 * 64 * 2, s = 2 * 48 * 3 * 80 * 2, d = 2 * 48 * 3 * 2;
   const FusionGroup alone = planned(BackwardForm{}.text()).plan.fusion.groups[0];
   EXPECT_EQ(alone.bytes_after, 3 * q + 4 * k);
@@ -161,7 +161,7 @@ struct BackwardMismatch {
   FuseOptions options = {};
 };
 
-TEST(AttentionBackward, SaysWhyNearMissesAreNone) {
+TEST(AttentionBackward, ReportsWhySimilarProgramsAreNotFused) {
   const std::string no_slopes = "ds is not the softmax times (its gradient dp less the mean of that by the softmax)";
   const std::string no_softmax =
       "ds is not computed from the softmax of s times a number, masked by a comparison of two indices";
@@ -213,23 +213,23 @@ TEST(AttentionBackward, SaysWhyNearMissesAreNone) {
   }
 }
 
-TEST(AttentionBackward, IsAKernelOfADeviceToo) {
+TEST(AttentionBackward, IsOneKernelOnADevice) {
   EXPECT_EQ(planned(BackwardForm{}.text() + forward, {.target = Target::cuda}).group_kinds(),
             "attention attention_backward");
 }
 
 // If another statement reads the softmax, another kernel stores it, and the backward kernel still recomputes it.
-TEST(AttentionBackward, LeavesTheSoftmaxToWhoWantsIt) {
+TEST(AttentionBackward, AnotherKernelStoresASoftmaxThatIsReadElsewhere) {
   EXPECT_EQ(planned(BackwardForm{}.text() + "z: bf16[B, S, H, T] = p + 1\n").group_kinds(),
             "product rows attention_backward");
-  const PlannedBackward kept = planned(BackwardForm{}.text(), {.stored = {5}});
+  const PlannedBackward kept = planned(BackwardForm{}.text(), {.stored_tensors = {5}});
   EXPECT_EQ(kept.group_kinds(), "product rows attention_backward");
   EXPECT_GT(kept.plan.buffers[5].elements, 0);
 }
 
-TEST(AttentionBackward, IsLeftApartWhereNobodyAsksForIt) {
+TEST(AttentionBackward, IsNotFusedIfAnIntermediateMustBeStored) {
   EXPECT_EQ(planned(BackwardForm{}.text(), {.fuse = false}).group_kinds().find("attention"), std::string::npos);
-  EXPECT_EQ(planned(BackwardForm{}.text(), {.stored = {7}}).group_kinds().find("attention"), std::string::npos);
+  EXPECT_EQ(planned(BackwardForm{}.text(), {.stored_tensors = {7}}).group_kinds().find("attention"), std::string::npos);
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ class AttentionRecognizer {
   DType dtype_of(int tensor) const { return program_.tensors[static_cast<std::size_t>(tensor)].dtype; }
   // Assigns the operands to q, k and v, and the dimensions to their roles.
   std::optional<std::string> assign_operands(const Contraction& first, const Contraction& last) {
-    weights_ = is_written_inside(last.left) ? last.left : last.right;
+    weights_ = is_computed_inside(last.left) ? last.left : last.right;
     out_.v = weights_ == last.left ? last.right : last.left;
     out_.o = last.result;
     const DimNames weights = nontrivial_dims(shape_of(weights_)), values = nontrivial_dims(shape_of(out_.v)),
@@ -61,24 +61,27 @@ class AttentionRecognizer {
       if (contains_dim(values, dim) && !contains_dim(result, dim)) summed.push_back(dim);
     if (summed.empty() || summed.size() > 2)
       return fmt::format("{} is not summed over a single key dimension", name_of(out_.o));
-    parts_.keys = summed[0];
+    attention_dims_.keys = summed[0];
     if (summed.size() == 2)
       if (auto why = match_pages(first, summed)) return why;
-    out_.k = has_axis(shape_of(first.left), parts_.keys) ? first.left : first.right;
+    out_.k = has_axis(shape_of(first.left), attention_dims_.keys) ? first.left : first.right;
     out_.q = out_.k == first.left ? first.right : first.left;
     const DimNames q = nontrivial_dims(shape_of(out_.q)), k = nontrivial_dims(shape_of(out_.k)),
                    s = nontrivial_dims(shape_of(first.result));
-    if (contains_dim(q, parts_.keys)) return fmt::format("{} has the key dimension {}", name_of(out_.q), parts_.keys);
-    parts_ = find_attention_dims(shape_of(out_.q), shape_of(out_.k), shape_of(first.result), parts_.keys);
+    if (contains_dim(q, attention_dims_.keys))
+      return fmt::format("{} has the key dimension {}", name_of(out_.q), attention_dims_.keys);
+    attention_dims_ =
+        find_attention_dims(shape_of(out_.q), shape_of(out_.k), shape_of(first.result), attention_dims_.keys);
     for (const std::string& dim : values)
-      if (!contains_dim(summed, dim) && !contains_dim(parts_.batch, dim)) parts_.value_width.push_back(dim);
+      if (!contains_dim(summed, dim) && !contains_dim(attention_dims_.batch, dim))
+        attention_dims_.value_width.push_back(dim);
     const DimNames& keys = summed;
-    if (!equals_union(k, {&parts_.batch, &keys, &parts_.width}) ||
-        !equals_union(q, {&parts_.batch, &parts_.rows, &parts_.width}) ||
-        !equals_union(s, {&parts_.batch, &parts_.rows, &keys}) ||
-        !equals_union(weights, {&parts_.batch, &parts_.rows, &keys}) ||
-        !equals_union(values, {&parts_.batch, &keys, &parts_.value_width}) ||
-        !equals_union(result, {&parts_.batch, &parts_.rows, &parts_.value_width}))
+    if (!equals_union(k, {&attention_dims_.batch, &keys, &attention_dims_.width}) ||
+        !equals_union(q, {&attention_dims_.batch, &attention_dims_.rows, &attention_dims_.width}) ||
+        !equals_union(s, {&attention_dims_.batch, &attention_dims_.rows, &keys}) ||
+        !equals_union(weights, {&attention_dims_.batch, &attention_dims_.rows, &keys}) ||
+        !equals_union(values, {&attention_dims_.batch, &keys, &attention_dims_.value_width}) ||
+        !equals_union(result, {&attention_dims_.batch, &attention_dims_.rows, &attention_dims_.value_width}))
       return fmt::format("{} and {} are not products over the same heads", name_of(first.result), name_of(out_.o));
     for (const int tensor : {out_.q, out_.k, out_.v, out_.o})
       if (dtype_of(tensor) != dtype_of(out_.q))
@@ -87,7 +90,7 @@ class AttentionRecognizer {
     return std::nullopt;
   }
   const Statement& statement_at(int s) const { return program_.statements[static_cast<std::size_t>(s)]; }
-  bool is_written_inside(int tensor) const {
+  bool is_computed_inside(int tensor) const {
     return std::any_of(statements_.begin(), statements_.end() - 1,
                        [&](int s) { return !routine_of(statement_at(s)) && statement_at(s).result() == tensor; });
   }
@@ -97,7 +100,7 @@ class AttentionRecognizer {
     int table, indices;
     std::string along;
   };
-  std::optional<PageGather> gather_of(int tensor) const {
+  std::optional<PageGather> page_gather_of(int tensor) const {
     for (const int s : statements_)
       if (is_gather(statement_at(s)) && statement_at(s).result() == tensor) {
         const std::vector<int> in = expression_operands(std::get<Expression>(statement_at(s).op));
@@ -105,9 +108,11 @@ class AttentionRecognizer {
       }
     return std::nullopt;
   }
-  // Matches keys and values that one list gathers in pages: one of two summed dimensions is that of the list.
+  // Matches paged keys and values, gathered with the same page list; one of the two summed dimensions is the page
+  // dimension.
   std::optional<std::string> match_pages(const Contraction& first, const DimNames& summed) {
-    const auto left = gather_of(first.left), k = left ? left : gather_of(first.right), v = gather_of(out_.v);
+    const auto left = page_gather_of(first.left), k = left ? left : page_gather_of(first.right),
+               v = page_gather_of(out_.v);
     if (!k || !v || k->indices != v->indices || k->along != v->along || k->along.empty())
       return fmt::format("{} is not summed over a single key dimension", name_of(out_.o));
     const Shape& list = shape_of(k->indices);
@@ -116,7 +121,7 @@ class AttentionRecognizer {
         dtype_of(v->table) != dtype_of(out_.v))
       return fmt::format("{} is summed over more than pages and their rows", name_of(out_.o));
     pages_dim_ = first_is_page ? summed[0] : summed[1];
-    parts_.keys = first_is_page ? summed[1] : summed[0];
+    attention_dims_.keys = first_is_page ? summed[1] : summed[0];
     key_gather_ = k;
     value_gather_ = v;
     out_.pages = k->indices;
@@ -128,8 +133,8 @@ class AttentionRecognizer {
     std::erase_if(out, [&](const SizedAxis& axis) { return axis.dim == from.along; });
     return out;
   }
-  // Makes the dimensions of the page list, which are also those of the lengths, the first of the batch.
-  std::optional<std::string> set_page_list() {
+  // Moves the dimensions of the page list, which the lengths share, to the front of the batch dimensions.
+  std::optional<std::string> put_page_dims_first() {
     const Shape& list = shape_of(out_.pages);
     DimNames first;
     for (const std::string& dim : nontrivial_dims(list))
@@ -138,15 +143,15 @@ class AttentionRecognizer {
     if (list.back().dim != pages_dim_ || (!first.empty() && merged_stride(list, first) != each))
       return fmt::format("{} is not a page list for each sequence", name_of(out_.pages));
     for (const std::string& dim : first)
-      if (!contains_dim(parts_.batch, dim))
+      if (!contains_dim(attention_dims_.batch, dim))
         return fmt::format("{} differs along {}, which is not a dimension of both {} and {}", name_of(out_.pages), dim,
                            name_of(out_.q), name_of(out_.k));
     if (out_.lengths >= 0 && nontrivial_dims(shape_of(out_.lengths)) != first)
       return fmt::format("{} and {} do not describe the same sequences", name_of(out_.lengths), name_of(out_.pages));
-    parts_.outer_count = first.size();
-    for (const std::string& dim : parts_.batch)
+    attention_dims_.outer_count = first.size();
+    for (const std::string& dim : attention_dims_.batch)
       if (!contains_dim(first, dim)) first.push_back(dim);
-    parts_.batch = first;
+    attention_dims_.batch = first;
     return std::nullopt;
   }
   void set_pages() {
@@ -169,42 +174,43 @@ class AttentionRecognizer {
     AttentionInputs inputs{.scores = scores, .lengths = integer_inputs()};
     if (!pages_dim_.empty()) {
       inputs.pages = pages_dim_;
-      inputs.page_rows = axis_along(shape_of(out_.k), parts_.keys).extent;
+      inputs.page_rows = axis_along(shape_of(out_.k), attention_dims_.keys).extent;
     }
-    AttentionEvaluator evaluator(shapes_, inputs, parts_.keys);
+    AttentionEvaluator evaluator(shapes_, inputs, attention_dims_.keys);
     const AttentionTerm value = evaluator.evaluate_nodes(nodes).back();
     if (value.kind != AttentionTerm::TermKind::softmax || value.factor != 1)
       return fmt::format("{} is not the softmax over {} of {} times a number, masked by a comparison of two indices",
-                         name_of(weights_), parts_.keys, name_of(scores));
+                         name_of(weights_), attention_dims_.keys, name_of(scores));
     out_.problem.scale = value.tanh_scale == 0 ? value.number : value.tanh_scale * value.number;
     out_.problem.cap = value.tanh_scale == 0 ? 0 : value.number;
-    if (evaluator.has_fixed_limit() && !evaluator.masked_dim().empty())
+    if (evaluator.has_fixed_mask_limit() && !evaluator.masked_dim().empty())
       return fmt::format("one limit of the mask depends on {}, and the other does not", evaluator.masked_dim());
     const MaskBand& band = value.band;
     out_.problem.low = band.low;
     out_.problem.high = band.high;
-    out_.problem.moves_with_rows = !evaluator.has_fixed_limit();
+    out_.problem.moves_with_rows = !evaluator.has_fixed_mask_limit();
     masked_dim_ = evaluator.masked_dim();
     if (band.in_sequence) return match_sequences(band);
     if (band.lengths_tensor < 0) return std::nullopt;
     out_.problem.lengths = {band.length_offset, band.low_from_length, band.high_from_length};
     out_.lengths = band.lengths_tensor;
-    return set_lengths();
+    return put_length_dims_first();
   }
   // Matches a mask that compares sequences; rows and keys then count from the start of their sequence.
   std::optional<std::string> match_sequences(const MaskBand& band) {
     out_.row_lengths = lengths_along(program_, masked_dim_);
-    out_.key_lengths = lengths_along(program_, parts_.keys);
+    out_.key_lengths = lengths_along(program_, attention_dims_.keys);
     constexpr std::int64_t unbounded = MaskBand::unbounded;
     if (band.lengths_tensor >= 0 || out_.problem.moves_with_rows == false)
-      return fmt::format("the mask compares sequences of {} and {} and also lengths", masked_dim_, parts_.keys);
+      return fmt::format("the mask compares sequences of {} and {} and also lengths", masked_dim_,
+                         attention_dims_.keys);
     if (out_.row_lengths.size() != out_.key_lengths.size())
-      return fmt::format("{} has {} sequences, {} has {}", masked_dim_, out_.row_lengths.size(), parts_.keys,
+      return fmt::format("{} has {} sequences, {} has {}", masked_dim_, out_.row_lengths.size(), attention_dims_.keys,
                          out_.key_lengths.size());
     if ((band.low != -unbounded || band.high != unbounded) && out_.row_lengths != out_.key_lengths)
-      return fmt::format("the mask compares {} with {}, whose sequences start at different positions", parts_.keys,
-                         masked_dim_);
-    parts_.outer_count = 0;
+      return fmt::format("the mask compares {} with {}, whose sequences start at different positions",
+                         attention_dims_.keys, masked_dim_);
+    attention_dims_.outer_count = 0;
     return std::nullopt;
   }
   // Replaces the sizes of one long sequence by those of the packed sequences in it.
@@ -212,7 +218,7 @@ class AttentionRecognizer {
     ops::AttentionProblem& p = out_.problem;
     const auto longest = [](const std::vector<std::int64_t>& all) { return *std::max_element(all.begin(), all.end()); };
     p.packed = {p.rows, p.keys};
-    p.lengths = {.limit = 0};
+    p.lengths = {.length_offset = 0};
     p.outer = static_cast<std::int64_t>(out_.row_lengths.size());
     p.rows = longest(out_.row_lengths);
     p.keys = longest(out_.key_lengths);
@@ -224,31 +230,31 @@ class AttentionRecognizer {
         out.insert(static_cast<int>(t));
     return out;
   }
-  // Makes the dimensions of the lengths the first of the batch.
-  std::optional<std::string> set_lengths() {
+  // Moves the dimensions of the lengths to the front of the batch dimensions.
+  std::optional<std::string> put_length_dims_first() {
     const Shape& shape = shape_of(out_.lengths);
     DimNames first = nontrivial_dims(shape);
     for (const std::string& dim : first)
-      if (!contains_dim(parts_.batch, dim))
+      if (!contains_dim(attention_dims_.batch, dim))
         return fmt::format("{} differs along {}, which is not a dimension of both {} and {}", name_of(out_.lengths),
                            dim, name_of(out_.q), name_of(out_.k));
-    parts_.outer_count = first.size();
-    for (const std::string& dim : parts_.batch)
+    attention_dims_.outer_count = first.size();
+    for (const std::string& dim : attention_dims_.batch)
       if (!contains_dim(nontrivial_dims(shape), dim)) first.push_back(dim);
-    parts_.batch = first;
+    attention_dims_.batch = first;
     return std::nullopt;
   }
 
   std::optional<std::string> set_layouts() {
-    if (!masked_dim_.empty() && !contains_dim(parts_.rows, masked_dim_))
+    if (!masked_dim_.empty() && !contains_dim(attention_dims_.rows, masked_dim_))
       return fmt::format("the mask compares with {}, which is not a row dimension", masked_dim_);
     ops::AttentionProblem& p = out_.problem;
     p.dtype = dtype_of(out_.q);
     if (!pages_dim_.empty())
-      if (auto why = set_page_list()) return why;
+      if (auto why = put_page_dims_first()) return why;
     const Shape k = pages_dim_.empty() ? shape_of(out_.k) : page_shape(*key_gather_);
     const Shape v = pages_dim_.empty() ? shape_of(out_.v) : page_shape(*value_gather_);
-    if (choose_layout(p, parts_, masked_dim_, shape_of(out_.q), k,
+    if (choose_layout(p, attention_dims_, masked_dim_, shape_of(out_.q), k,
                       {{&shape_of(out_.q), true, false, &p.q},
                        {&k, false, false, &p.k},
                        {&v, false, true, &p.v},
@@ -265,7 +271,7 @@ class AttentionRecognizer {
   const std::vector<Shape>& shapes_;
   const std::vector<int>& statements_;
   Target target_;
-  AttentionDims parts_ = {};
+  AttentionDims attention_dims_ = {};
   int weights_ = 0;
   std::string pages_dim_;  // page dimension; empty if keys are not paged
   std::optional<PageGather> key_gather_, value_gather_;
@@ -274,7 +280,7 @@ class AttentionRecognizer {
 };
 
 // Adds a buffer with the start of each sequence and returns its index.
-int add_sequence_starts(Lowering& to, const std::vector<std::int64_t>& lengths) {
+int add_sequence_starts_buffer(Lowering& to, const std::vector<std::int64_t>& lengths) {
   const int out = to.add_buffer(DType::int32, static_cast<std::int64_t>(lengths.size()) + 1);
   PlanBuffer& buffer = to.plan.buffers[static_cast<std::size_t>(out)];
   buffer.holds_indices = true;
@@ -317,8 +323,8 @@ void lower_attention(Lowering& to, int group) {
   else if (found.lengths >= 0)
     step.buffers.insert(step.buffers.end(), {-1, found.lengths});
   if (!found.row_lengths.empty()) {
-    const int rows = add_sequence_starts(to, found.row_lengths);
-    const int keys = found.key_lengths == found.row_lengths ? rows : add_sequence_starts(to, found.key_lengths);
+    const int rows = add_sequence_starts_buffer(to, found.row_lengths);
+    const int keys = found.key_lengths == found.row_lengths ? rows : add_sequence_starts_buffer(to, found.key_lengths);
     step.buffers.insert(step.buffers.end(), {-1, -1, rows, keys});
   }
   to.plan.steps.push_back(std::move(step));

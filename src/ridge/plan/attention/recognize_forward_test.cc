@@ -13,7 +13,7 @@ namespace ridge {
 namespace {
 
 using ops::AttentionProblem, ops::HeadsLayout;
-constexpr std::int64_t far = AttentionProblem::unbounded;
+constexpr std::int64_t unbounded = AttentionProblem::unbounded;
 
 struct PlannedAttention {
   Plan plan;
@@ -28,7 +28,7 @@ struct PlannedAttention {
     return {};
   }
   std::string last_boundary_reason() const {
-    return plan.fusion.boundaries.empty() ? "" : plan.fusion.boundaries.back().why;
+    return plan.fusion.boundaries.empty() ? "" : plan.fusion.boundaries.back().reason;
   }
 };
 
@@ -47,10 +47,10 @@ std::string around(const std::string& weights) { return inputs + scores + weight
 struct AttentionForm {
   std::string text;
   double scale = 0.125;
-  std::int64_t low = -far, high = far;
+  std::int64_t low = -unbounded, high = unbounded;
 };
 
-TEST(Attention, IsOneKernelHoweverItIsSpelled) {
+TEST(Attention, EquivalentFormsAreOneKernel) {
   const AttentionForm all[] = {
       {around("p[B, S, H, T] = softmax(s * 0.125 over T)")},
       {around("p[B, S, H, T] = softmax(0.125 * s over T)")},
@@ -59,11 +59,13 @@ TEST(Attention, IsOneKernelHoweverItIsSpelled) {
       {around("p[B, S, H, T] = softmax(s * rsqrt(size(E)) over T)")},
       {around("z[B, S, H, T] = s * 0.25\np[B, S, H, T] = softmax(z * 0.5 over T)")},
       {around("p[B, S, H, T] = softmax(s over T)"), 1},
-      {around("p[B, S, H, T] = softmax(where(index(T) <= index(S), s * 0.125, -inf) over T)"), 0.125, -far, 0},
-      {around("p[B, S, H, T] = softmax(where(index(S) >= index(T), s, -inf) * 0.125 over T)"), 0.125, -far, 0},
-      {around("p[B, S, H, T] = softmax(where(index(T) < index(S) + 33, s * 0.125, -inf) over T)"), 0.125, -far, 32},
-      {around("p[B, S, H, T] = softmax(s * 0.125 + where(index(T) <= index(S), 0, -inf) over T)"), 0.125, -far, 0},
-      {around("p[B, S, H, T] = softmax(where(index(T) > index(S), 0, -inf) + s / 8 over T)"), 0.125, 1, far},
+      {around("p[B, S, H, T] = softmax(where(index(T) <= index(S), s * 0.125, -inf) over T)"), 0.125, -unbounded, 0},
+      {around("p[B, S, H, T] = softmax(where(index(S) >= index(T), s, -inf) * 0.125 over T)"), 0.125, -unbounded, 0},
+      {around("p[B, S, H, T] = softmax(where(index(T) < index(S) + 33, s * 0.125, -inf) over T)"), 0.125, -unbounded,
+       32},
+      {around("p[B, S, H, T] = softmax(s * 0.125 + where(index(T) <= index(S), 0, -inf) over T)"), 0.125, -unbounded,
+       0},
+      {around("p[B, S, H, T] = softmax(where(index(T) > index(S), 0, -inf) + s / 8 over T)"), 0.125, 1, unbounded},
       {around("c[B, S, H, T] = where(index(T) <= index(S), s / 8, -inf)\n"
               "p[B, S, H, T] = softmax(where(index(T) > index(S) - 16, c, -inf) over T)"),
        0.125, -15, 0},
@@ -71,9 +73,10 @@ TEST(Attention, IsOneKernelHoweverItIsSpelled) {
               "l[B, S, H] = sum(e over T)\np[B, S, H, T] = e / l")},
       {around("z[B, S, H, T] = where(index(T) <= index(S), s * 0.125, -inf)\nm[B, S, H] = max(z over T)\n"
               "e[B, S, H, T] = exp(z - m)\nl[B, S, H] = sum(e over T)\np[B, S, H, T] = e * (1 / l)"),
-       0.125, -far, 0},
+       0.125, -unbounded, 0},
       {around("p[B, S, H, T] = softmax(30 * tanh(s * 0.125 / 30) over T)")},
-      {around("p[B, S, H, T] = softmax(where(index(T) <= index(S), tanh(s / 240) * 30, -inf) over T)"), 0.125, -far, 0},
+      {around("p[B, S, H, T] = softmax(where(index(T) <= index(S), tanh(s / 240) * 30, -inf) over T)"), 0.125,
+       -unbounded, 0},
       {inputs + "s[B, S, H, T] = k * q\np[B, S, H, T] = softmax(s * 0.125 over T)\no: bf16[B, S, H, E] = v * p\n"},
       {inputs + "s[H, T, B, S] = q * k\np[B, H, S, T] = softmax(s * 0.125 over T)\no: bf16[B, H, S, E] = p * v\n"},
   };
@@ -93,30 +96,33 @@ TEST(Attention, IsOneKernelHoweverItIsSpelled) {
 
 struct LengthMask {
   std::string mask;
-  AttentionProblem::Lengths lengths = {.limit = 0};
-  std::int64_t low = -far, high = far;
+  AttentionProblem::Lengths lengths = {.length_offset = 0};
+  std::int64_t low = -unbounded, high = unbounded;
 };
 
-TEST(Attention, KnowsSequencesThatDifferInLength) {
+TEST(Attention, RecognizesSequenceLengths) {
   const LengthMask all[] = {
       {"index(T) < n"},
       {"n > index(T)"},
       {"index(T) <= n - 1"},
       {"index(T) + 1 <= n"},
       {"index(T) - n < 0"},
-      {"index(T) <= n", {.limit = 1}},
-      {"index(T) < n + 3", {.limit = 3}},
-      {"(index(T) < n) * (index(T) <= index(S))", {.limit = 0}, -far, 0},
-      {"index(T) <= index(S) + n - size(S)", {.limit = far, .high = true}, -far, -48},
-      {"index(T) < index(S) + n - 47", {.limit = far, .high = true}, -far, -48},
-      {"index(T) - index(S) <= n - size(S)", {.limit = far, .high = true}, -far, -48},
-      {"n - size(S) >= index(T) - index(S)", {.limit = far, .high = true}, -far, -48},
-      {"(index(T) <= index(S) + n - size(S)) * (index(T) < n)", {.limit = 0, .high = true}, -far, -48},
+      {"index(T) <= n", {.length_offset = 1}},
+      {"index(T) < n + 3", {.length_offset = 3}},
+      {"(index(T) < n) * (index(T) <= index(S))", {.length_offset = 0}, -unbounded, 0},
+      {"index(T) <= index(S) + n - size(S)", {.length_offset = unbounded, .high_from_length = true}, -unbounded, -48},
+      {"index(T) < index(S) + n - 47", {.length_offset = unbounded, .high_from_length = true}, -unbounded, -48},
+      {"index(T) - index(S) <= n - size(S)", {.length_offset = unbounded, .high_from_length = true}, -unbounded, -48},
+      {"n - size(S) >= index(T) - index(S)", {.length_offset = unbounded, .high_from_length = true}, -unbounded, -48},
+      {"(index(T) <= index(S) + n - size(S)) * (index(T) < n)",
+       {.length_offset = 0, .high_from_length = true},
+       -unbounded,
+       -48},
       {"(index(T) <= index(S) + n - size(S)) * (index(T) > index(S) + n - size(S) - 16)",
-       {.limit = far, .low = true, .high = true},
+       {.length_offset = unbounded, .low_from_length = true, .high_from_length = true},
        -63,
        -48},
-      {"(index(T) < n) * (index(S) - index(T) < 16)", {.limit = 0}, -15, far},
+      {"(index(T) < n) * (index(S) - index(T) < 16)", {.length_offset = 0}, -15, unbounded},
   };
   for (const LengthMask& one : all)
     for (const Target target : {Target::cpu, Target::cuda}) {
@@ -137,7 +143,7 @@ TEST(Attention, KnowsSequencesThatDifferInLength) {
 }
 
 // Decoding: a row of each head, and a window that ends with the sequence.
-TEST(Attention, MasksARowByItsSequenceAlone) {
+TEST(Attention, MasksOneRowByItsSequenceLength) {
   const AttentionProblem x =
       planned(
           "dims B = 2, T = 80, K = 4, G = 5, E = 128\n"
@@ -146,7 +152,7 @@ TEST(Attention, MasksARowByItsSequenceAlone) {
           "p[B, K, G, T] = softmax(where((index(T) < n) * (index(T) >= n - 16), s, -inf) over T)\n"
           "o: bf16[B, K, G, E] = p * v")
           .attention();
-  EXPECT_EQ(x.lengths, std::optional(AttentionProblem::Lengths{.limit = 0, .low = true}));
+  EXPECT_EQ(x.lengths, std::optional(AttentionProblem::Lengths{.length_offset = 0, .low_from_length = true}));
   EXPECT_EQ(x.low, -16);
   EXPECT_FALSE(x.moves_with_rows);
   EXPECT_EQ(x.outer, 2);
@@ -154,7 +160,7 @@ TEST(Attention, MasksARowByItsSequenceAlone) {
 }
 
 // New rows of sequences with a cache. With a single row, whose index is 0, four heads become the rows of a tile.
-TEST(Attention, DecodesOneRowOrSeveral) {
+TEST(Attention, DecodesOneOrSeveralRows) {
   const auto decoded = [](int rows) {
     return planned("dims B = 3, S = " + std::to_string(rows) +
                    ", T = 300, K = 2, G = 4, E = 64\n"
@@ -165,18 +171,19 @@ TEST(Attention, DecodesOneRowOrSeveral) {
   };
   const PlannedAttention one = decoded(1), some = decoded(5);
   EXPECT_EQ(one.group_kinds(), "attention") << one.last_boundary_reason();
-  EXPECT_EQ(one.attention().lengths, std::optional(AttentionProblem::Lengths{.limit = 0}));
+  EXPECT_EQ(one.attention().lengths, std::optional(AttentionProblem::Lengths{.length_offset = 0}));
   EXPECT_EQ(one.attention().rows, 4);
   EXPECT_EQ(one.attention().heads, 2);
   EXPECT_EQ(some.group_kinds(), "attention") << some.last_boundary_reason();
-  EXPECT_EQ(some.attention().lengths, std::optional(AttentionProblem::Lengths{.limit = far, .high = true}));
+  EXPECT_EQ(some.attention().lengths,
+            std::optional(AttentionProblem::Lengths{.length_offset = unbounded, .high_from_length = true}));
   EXPECT_EQ(some.attention().high, -5);
   EXPECT_EQ(some.attention().rows, 5);
   EXPECT_EQ(some.attention().heads, 8);
   EXPECT_EQ(some.attention().key_heads, 2);
 }
 
-TEST(Attention, KnowsSequencesThatLieOneBehindTheOther) {
+TEST(Attention, RecognizesPackedSequences) {
   const auto packed = [](const std::string& keys, const std::string& mask) {
     return planned("dims S = (70, 1, 200), T = " + keys +
                    ", H = 4, E = 64\nq: bf16[S, H, E]   k: bf16[T, H, E]   v: bf16[T, H, E]\n"
@@ -187,7 +194,7 @@ TEST(Attention, KnowsSequencesThatLieOneBehindTheOther) {
   ASSERT_EQ(x.group_kinds(), "attention") << x.last_boundary_reason();
   const AttentionProblem p = x.attention();
   EXPECT_EQ(p.packed, std::optional(AttentionProblem::Packed{271, 271}));
-  EXPECT_EQ(p.lengths, std::optional(AttentionProblem::Lengths{.limit = 0}));
+  EXPECT_EQ(p.lengths, std::optional(AttentionProblem::Lengths{.length_offset = 0}));
   EXPECT_EQ(p.outer, 3);
   EXPECT_EQ(p.rows, 200);
   EXPECT_EQ(p.keys, 200);
@@ -215,7 +222,7 @@ std::string in_pages(const std::string& gathers, const std::string& weights) {
          " over M, R)\no: bf16[B, S, K, G, E] = p * b";
 }
 
-TEST(Attention, ReadsKeysAndValuesInPages) {
+TEST(Attention, RecognizesPagedKeysAndValues) {
   const std::string gathers = "a[B, M, R, K, E] = gather(k, list over P)\nb[B, M, R, K, E] = gather(v, list over P)\n";
   for (const Target target : {Target::cpu, Target::cuda}) {
     const PlannedAttention x =
@@ -224,7 +231,8 @@ TEST(Attention, ReadsKeysAndValuesInPages) {
     ASSERT_EQ(x.group_kinds(), "attention") << x.last_boundary_reason();
     const AttentionProblem p = x.attention();
     EXPECT_EQ(p.pages, std::optional(AttentionProblem::Pages{16, 17}));
-    EXPECT_EQ(p.lengths, std::optional(AttentionProblem::Lengths{.limit = far, .high = true}));
+    EXPECT_EQ(p.lengths,
+              std::optional(AttentionProblem::Lengths{.length_offset = unbounded, .high_from_length = true}));
     EXPECT_EQ(p.high, -5);
     EXPECT_EQ(p.keys, 64);
     EXPECT_EQ(p.outer, 3);
@@ -246,7 +254,7 @@ TEST(Attention, ReadsKeysAndValuesInPages) {
   EXPECT_EQ(make_plan(parse(in_pages(gathers, "gelu(s)")).value(), {}, {.target = Target::cuda}).ok(), false);
 }
 
-TEST(Attention, SaysWhichLengthsItDoesNotKnow) {
+TEST(Attention, ReportsUnsupportedLengths) {
   const auto last_boundary_reason = [](const std::string& declared, const std::string& mask) {
     const PlannedAttention x = planned(inputs + declared + "\n" + scores + "p[B, S, H, T] = softmax(where(" + mask +
                                            ", s * 0.125, -inf) over T)\n" + result,
@@ -268,7 +276,7 @@ TEST(Attention, SaysWhichLengthsItDoesNotKnow) {
             "n differs along S, which is not a dimension of both q and k");
 }
 
-TEST(Attention, HasItsOperandsAsTheyLie) {
+TEST(Attention, UsesTheStridesOfItsOperands) {
   const AttentionProblem x = planned(around("p[B, S, H, T] = softmax(s * 0.125 over T)")).attention();
   EXPECT_EQ(x.q, (HeadsLayout{48 * 3 * 64, 64, 3 * 64}));
   EXPECT_EQ(x.k, (HeadsLayout{80 * 3 * 64, 64, 3 * 64}));
@@ -299,7 +307,7 @@ TEST(Attention, SharesKeysAmongHeads) {
   EXPECT_EQ(x.outer * x.key_heads, 8);
 }
 
-TEST(Attention, MovesItsOperandsAlone) {
+TEST(Attention, MovesOnlyItsOperands) {
   const PlannedAttention x = planned(around("p[B, S, H, T] = softmax(s over T)"));
   const std::int64_t q = 2 * 48 * 3 * 64 * 2, k = 2 * 80 * 3 * 64 * 2, s = 2 * 48 * 3 * 80 * 2;
   EXPECT_EQ(x.plan.fusion.groups[0].bytes_after, 2 * q + 2 * k);
@@ -311,7 +319,7 @@ struct AttentionMismatch {
   std::string text, why;
 };
 
-TEST(Attention, SaysWhyNearMissesAreNone) {
+TEST(Attention, ReportsWhySimilarProgramsAreNotFused) {
   const std::string no_softmax =
       "p is not the softmax over T of s times a number, masked by a comparison of two indices";
   const AttentionMismatch all[] = {
@@ -343,14 +351,14 @@ TEST(Attention, SaysWhyNearMissesAreNone) {
     const PlannedAttention x = planned(one.text);
     EXPECT_EQ(x.group_kinds().find("attention"), std::string::npos) << one.text;
     std::vector<std::string> reasons;
-    for (const FusionBoundary& seam : x.plan.fusion.boundaries) reasons.push_back(seam.why);
+    for (const FusionBoundary& boundary : x.plan.fusion.boundaries) reasons.push_back(boundary.reason);
     EXPECT_TRUE(std::find(reasons.begin(), reasons.end(), one.why) != reasons.end())
         << one.text << "\nfound: " << fmt::format("{}", fmt::join(reasons, " | "));
   }
 }
 
 // A CPU takes f32 and heads of any size up to 256; wider ones run as single kernels.
-TEST(Attention, OnACpuIsRefusedForItsWidthAlone) {
+TEST(Attention, CpuRejectsOnlyWideHeads) {
   const auto text = [](int width) {
     return "dims S = 48, T = 80, E = " + std::to_string(width) +
            "\nq: f32[S, E]   k: f32[T, E]   v: f32[T, E]\ns[S, T] = q * k\np[S, T] = softmax(s over T)\n"
@@ -362,12 +370,12 @@ TEST(Attention, OnACpuIsRefusedForItsWidthAlone) {
   EXPECT_EQ(planned(text(257), cpu).group_kinds().find("attention"), std::string::npos);
 }
 
-TEST(Attention, IsLeftApartWhereNobodyAsksForIt) {
+TEST(Attention, IsNotFusedWithoutEpiloguesOrIfStored) {
   const std::string text = around("p[B, S, H, T] = softmax(s over T)");
   EXPECT_EQ(planned(text, {.target = Target::cpu, .fuse = false}).group_kinds(), "product rows product");
   EXPECT_EQ(planned(text, {.target = Target::cuda, .fuse = false}).group_kinds(), "product rows product");
-  EXPECT_EQ(planned(text, {.target = Target::cuda, .epilogues = false}).group_kinds(), "product rows product");
-  EXPECT_EQ(planned(text, {.target = Target::cuda, .stored = {4}}).group_kinds(), "product rows product");
+  EXPECT_EQ(planned(text, {.target = Target::cuda, .fuse_epilogues = false}).group_kinds(), "product rows product");
+  EXPECT_EQ(planned(text, {.target = Target::cuda, .stored_tensors = {4}}).group_kinds(), "product rows product");
 }
 
 }  // namespace

@@ -194,7 +194,7 @@ AttnTerm AttentionEvaluator::evaluate_node(const Node& node) {
       return {.kind = TermKind::index, .dim = dim, .affine = {.rows = 1}};
     }
     case Node::Kind::size: return {.kind = TermKind::constant, .number = extent_of(node.over[0].dim)};
-    case Node::Kind::along_dims: return evaluate_along(node);
+    case Node::Kind::along_dims: return evaluate_reduction(node);
     case Node::Kind::call: return node.repeat == 1 ? evaluate_call(node) : AttnTerm{};
     case Node::Kind::sequence: return {.kind = TermKind::sequence, .dim = node.over[0].dim};
     case Node::Kind::previous:
@@ -212,7 +212,7 @@ AttnTerm AttentionEvaluator::evaluate_tensor(int tensor) const {
   return {.kind = TermKind::tensor, .tensor = tensor};
 }
 
-AttnTerm AttentionEvaluator::evaluate_along(const Node& node) const {
+AttnTerm AttentionEvaluator::evaluate_reduction(const Node& node) const {
   const AttnTerm& x = argument_of(node, 0);
   if (covers_keys(node.over)) return reduce_keys(node.function, x);
   DimNames over, values = value_dims_;
@@ -248,7 +248,7 @@ AttnTerm AttentionEvaluator::reduce_keys(Function function, AttnTerm x) const {
 AttnTerm AttentionEvaluator::evaluate_call(const Node& node) {
   const auto arity = node.arguments.size();
   if (std::all_of(node.arguments.begin(), node.arguments.end(),
-                  [&](int i) { return values_[static_cast<std::size_t>(i)].kind == TermKind::constant; }))
+                  [&](int i) { return terms_[static_cast<std::size_t>(i)].kind == TermKind::constant; }))
     return fold_constants(node);
   if (arity == 1) return evaluate_unary(node.function, argument_of(node, 0));
   if (arity == 2) return evaluate_binary(node.function, argument_of(node, 0), argument_of(node, 1));
@@ -314,7 +314,7 @@ AttnTerm AttentionEvaluator::compare_indices(const AttnTerm& a, const AttnTerm& 
   if (affine.keys != -sign || (affine.rows != sign && affine.rows != 0) || !(from_length || affine.lengths == 0))
     return {};
   if (affine.rows == 0)
-    has_fixed_limit_ = true;
+    has_fixed_mask_limit_ = true;
   else if (masked_dim_.empty() || masked_dim_ == difference->dim)
     masked_dim_ = difference->dim;
   else

@@ -87,21 +87,23 @@ class AttentionEvaluator {
 
   // Returns the term of each node.
   const std::vector<AttnTerm>& evaluate_nodes(const std::vector<Node>& nodes) {
-    for (const Node& node : nodes) values_.push_back(evaluate_node(node));
-    return values_;
+    for (const Node& node : nodes) terms_.push_back(evaluate_node(node));
+    return terms_;
   }
   const std::string& masked_dim() const { return masked_dim_; }  // dimension that masks compare with, or empty
-  bool has_fixed_limit() const { return has_fixed_limit_; }      // true if a limit of the band is the same for all rows
+  bool has_fixed_mask_limit() const {
+    return has_fixed_mask_limit_;
+  }  // true if a limit of the band is the same for all rows
 
  private:
   bool covers_keys(const std::vector<Axis>& over) const;
   const AttnTerm& argument_of(const Node& node, std::size_t i) const {
-    return values_[static_cast<std::size_t>(node.arguments[i])];
+    return terms_[static_cast<std::size_t>(node.arguments[i])];
   }
   double extent_of(const std::string& dim) const;
   AttnTerm evaluate_node(const Node& node);
   AttnTerm evaluate_tensor(int tensor) const;
-  AttnTerm evaluate_along(const Node& node) const;
+  AttnTerm evaluate_reduction(const Node& node) const;
   AttnTerm reduce_keys(Function function, AttnTerm x) const;
   AttnTerm evaluate_call(const Node& node);
   AttnTerm fold_constants(const Node& node) const;
@@ -112,9 +114,9 @@ class AttentionEvaluator {
   const std::vector<Shape>& shapes_;
   AttentionInputs inputs_;
   std::string keys_, masked_dim_;
-  bool has_fixed_limit_ = false;
+  bool has_fixed_mask_limit_ = false;
   DimNames value_dims_;
-  std::vector<AttnTerm> values_;
+  std::vector<AttnTerm> terms_;
 };
 
 }  // namespace ridge

@@ -29,9 +29,9 @@ std::string format_cpu_benchmark(const CpuBenchmark& benchmark) {
   out += fmt::format("\nGFLOP/s, median of {} rounds, {} thread{}; ratio: the best other library's time over ridge's\n",
                      benchmark.rounds, benchmark.threads, benchmark.threads == 1 ? "" : "s");
   out += fmt::format("of peak: {}\n", benchmark.machine_title);
-  for (const auto& c : benchmark.summarize_classes())
+  for (const auto& c : benchmark.summarize_shape_classes())
     out += fmt::format("{:<16} {:>3} rows   geometric mean {:.3f}   worst {:.3f}\n", c.name, c.rows, c.geometric_mean,
-                       c.worst);
+                       c.worst_ratio);
   for (const std::string& library : benchmark.libraries) out += "library: " + library + "\n";
   for (const std::string& variable : benchmark.removed_environment)
     out += "removed from the environment: " + variable + "\n";
@@ -71,9 +71,9 @@ std::string cpu_benchmark_json(const CpuBenchmark& benchmark) {
                               {"max_error", t.max_error}});
     out["rows"].push_back(r);
   }
-  for (const auto& c : benchmark.summarize_classes())
+  for (const auto& c : benchmark.summarize_shape_classes())
     out["classes"].push_back(
-        {{"name", c.name}, {"rows", c.rows}, {"geometric_mean", c.geometric_mean}, {"worst", c.worst}});
+        {{"name", c.name}, {"rows", c.rows}, {"geometric_mean", c.geometric_mean}, {"worst", c.worst_ratio}});
   return out.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-
 #include "ridge/base/string_util.h"
 #include "ridge/base/version.h"
 #include "ridge/machine/system.h"
@@ -41,12 +40,12 @@ Json row_json(const DeviceBenchmarkRow& row) {
   const BenchmarkShape& s = row.shape;
   Json out{{"op", s.op}, {"dtype", dtype_name(s.dtype)}, {"out", dtype_name(s.out)}, {"m", s.m}, {"n", s.n},
            {"k", s.k}};
-  out["ours_s"] = times_json(row.ours);
-  out["first_s"] = times_json(row.first);
-  out["best_s"] = times_json(row.best);
+  out["ours_s"] = times_json(row.ridge_time);
+  out["first_s"] = times_json(row.first_heuristic_time);
+  out["best_s"] = times_json(row.best_heuristic_time);
   out["best_heuristic"] = row.best_heuristic;
   out["ratio"] = row.ratio;
-  out["ratio_first"] = row.ratio_first;
+  out["ratio_first"] = row.ratio_to_first;
   out["predicted_s"] = row.plan.predicted_s;
   out["plan"] = plan_json(row.plan);
   if (!row.candidates.empty()) {
@@ -59,9 +58,9 @@ Json row_json(const DeviceBenchmarkRow& row) {
     }
   }
   out["sm_hz"] = positive_or_null(row.sm_hz);
-  out["flops_per_cycle"] = positive_or_null(row.flops_per_cycle);
+  out["flops_per_cycle"] = positive_or_null(row.peak_flops_per_cycle);
   out["per_cycle"] = row.fraction_of_cycle_peak() > 0 ? Json(row.fraction_of_cycle_peak()) : Json(nullptr);
-  out["right"] = row.right;
+  out["right"] = row.is_correct;
   out["worst_error"] = row.error_over_bound;
   return out;
 }
@@ -77,10 +76,10 @@ std::string format_device_benchmark(const DeviceBenchmark& benchmark) {
     const BenchmarkShape& s = row.shape;
     const auto time = [](const Statistics& t) { return t.runs == 0 ? "-" : format_with_prefix(t.median, "s"); };
     rows.push_back({s.op, std::string(dtype_name(s.dtype)), std::to_string(s.m), std::to_string(s.n),
-                    std::to_string(s.k), time(row.first), time(row.best), time(row.ours),
-                    row.ratio > 0 ? fmt::format("{:.3f}", row.ratio) : "-",
+                    std::to_string(s.k), time(row.first_heuristic_time), time(row.best_heuristic_time),
+                    time(row.ridge_time), row.ratio > 0 ? fmt::format("{:.3f}", row.ratio) : "-",
                     format_percent(row.fraction_of_cycle_peak()), format_with_prefix(row.plan.predicted_s, "s"),
-                    ops::cuda::plan_name(row.plan), std::to_string(row.plan.splits), row.right ? "" : "WRONG"});
+                    ops::cuda::plan_name(row.plan), std::to_string(row.plan.splits), row.is_correct ? "" : "WRONG"});
   }
   std::string out =
       align_columns(rows, {false, false, true, true, true, true, true, true, true, true, true, false, true, false});
@@ -90,17 +89,17 @@ std::string format_device_benchmark(const DeviceBenchmark& benchmark) {
       benchmark.rounds);
   std::vector<std::vector<std::string>> classes{{"class", "rows", "geometric mean", "tuned", "against first", "5 %",
                                                  "worst", "per cycle", "prediction off by", "wrong"}};
-  for (const DeviceBenchmarkSummary& c : benchmark.summarize_classes())
+  for (const DeviceBenchmarkSummary& c : benchmark.summarize_shape_classes())
     classes.push_back({c.name, std::to_string(c.rows), fmt::format("{:.4f}", c.geometric_mean),
                        c.tuned_geometric_mean > 0 ? fmt::format("{:.4f}", c.tuned_geometric_mean) : "-",
                        fmt::format("{:.4f}", c.geometric_mean_first), fmt::format("{:.3f}", c.percentile_5),
-                       fmt::format("{:.3f}", c.worst), format_percent(c.fraction_of_cycle_peak),
+                       fmt::format("{:.3f}", c.worst_ratio), format_percent(c.fraction_of_cycle_peak),
                        fmt::format("{:.1f} %", 100 * c.prediction_error), std::to_string(c.wrong)});
   out += align_columns(classes, {false, true, true, true, true, true, true, true, true, true});
   if (!benchmark.skipped.empty())
     out += fmt::format("skipped {} rows: neither bf16 nor f16, or larger than the pool\n", benchmark.skipped.size());
   out += fmt::format("{}, driver {}.{}, cuBLASLt {}\n", benchmark.device, benchmark.driver / 1000,
-                     benchmark.driver % 1000 / 10, cublas_version(benchmark.baseline_version));
+                     benchmark.driver % 1000 / 10, cublas_version(benchmark.cublaslt_version));
   if (benchmark.clocks_after)
     out += fmt::format("clock {} of {}, {:.0f} W{}{}\n", format_with_prefix(benchmark.clocks_after->sm_hz, "Hz"),
                        format_with_prefix(benchmark.clocks_after->max_sm_hz, "Hz"), benchmark.clocks_after->power_w,
@@ -114,22 +113,21 @@ std::string device_benchmark_json(const DeviceBenchmark& benchmark) {
   out["device"] = benchmark.device;
   out["driver"] = benchmark.driver;
   out["baseline"] = {
-      {"library", "cuBLASLt"}, {"version", cublas_version(benchmark.baseline_version)}, {"heuristics", 8}};
+      {"library", "cuBLASLt"}, {"version", cublas_version(benchmark.cublaslt_version)}, {"heuristics", 8}};
   out["rounds"] = benchmark.rounds;
   out["clocks"] = {{"before", clocks_json(benchmark.clocks_before)}, {"after", clocks_json(benchmark.clocks_after)}};
   out["classes"] = Json::array();
-  for (const DeviceBenchmarkSummary& c : benchmark.summarize_classes())
-    out["classes"].push_back(
-        {{"name", c.name},
-         {"rows", c.rows},
-         {"geometric_mean", c.geometric_mean},
-         {"geometric_mean_tuned", positive_or_null(c.tuned_geometric_mean)},
-         {"geometric_mean_first", c.geometric_mean_first},
-         {"percentile_5", c.percentile_5},
-         {"worst", c.worst},
-         {"per_cycle", positive_or_null(c.fraction_of_cycle_peak)},
-         {"prediction_error", c.prediction_error},
-         {"wrong", c.wrong}});
+  for (const DeviceBenchmarkSummary& c : benchmark.summarize_shape_classes())
+    out["classes"].push_back({{"name", c.name},
+                              {"rows", c.rows},
+                              {"geometric_mean", c.geometric_mean},
+                              {"geometric_mean_tuned", positive_or_null(c.tuned_geometric_mean)},
+                              {"geometric_mean_first", c.geometric_mean_first},
+                              {"percentile_5", c.percentile_5},
+                              {"worst", c.worst_ratio},
+                              {"per_cycle", positive_or_null(c.fraction_of_cycle_peak)},
+                              {"prediction_error", c.prediction_error},
+                              {"wrong", c.wrong}});
   out["rows"] = Json::array();
   for (const DeviceBenchmarkRow& row : benchmark.rows) out["rows"].push_back(row_json(row));
   out["passed_over"] = benchmark.skipped.size();

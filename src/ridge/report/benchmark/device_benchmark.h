@@ -1,4 +1,4 @@
-// Report of the matmul benchmark on a CUDA device, as text and as JSON ("ridge.run_device_benchmark/2").
+// Report of the matmul benchmark on a CUDA device, as text and as JSON ("ridge.device_contest/2").
 #pragma once
 
 #include <string>

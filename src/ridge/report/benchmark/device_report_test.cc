@@ -46,7 +46,7 @@ TEST(DeviceReport, ShowsTimingMethodAndTransferTime) {
     EXPECT_NE(text.find(line), std::string::npos) << line << "in\n" << text;
 }
 
-TEST(DeviceReport, HasTheSameInJson) {
+TEST(DeviceReport, JsonHasTheSameNumbers) {
   const auto json = nlohmann::json::parse(render_json(make_device_report()));
   EXPECT_EQ(json["ops"][0]["regime"]["name"], "overhead");
   EXPECT_EQ(json["ops"][0]["regime"]["dim"], "D");
@@ -73,7 +73,7 @@ TEST(DeviceReport, NamesInterpretedKernelsAndTheRemedy) {
   EXPECT_EQ(render_text(make_device_report()).find("note: "), std::string::npos);
 }
 
-TEST(DeviceReport, SaysWhatTuningGained) {
+TEST(DeviceReport, ShowsTheGainOfTuning) {
   Report report = make_device_report();
   const auto line = [&](const TuningResult& tuned) {
     report.measured->ops[0].tuned = {tuned};
@@ -111,8 +111,8 @@ TEST(DeviceStreamReport, ComparesEachKernelWithTheCopy) {
   DeviceStreamRow chain, rows;
   chain.stream_case = {"cos_16", DType::f32};
   chain.bytes = 8e9;
-  chain.ours = {4e-3, 3e-3, 5e-3, 3};
-  chain.copy = {2e-3, 2e-3, 2e-3, 3};
+  chain.ridge_time = {4e-3, 3e-3, 5e-3, 3};
+  chain.copy_time = {2e-3, 2e-3, 2e-3, 3};
   chain.ratio = 0.5;
   chain.ratio_low = 0.4;
   chain.ratio_high = 0.625;
@@ -133,11 +133,11 @@ TEST(DeviceStreamReport, ComparesEachKernelWithTheCopy) {
   EXPECT_EQ(json["note"], "NVRTC was not found");
 }
 
-TEST(PlanReport, ListsWinnersAndCandidates) {
+TEST(PlanReport, ListsChosenKernelsAndAlternatives) {
   Report report = make_device_report();
   report.verb = "explain";
   report.measured.reset();
-  OpPlan op;
+  GroupPrediction op;
   op.predicted_s = {1e-6, 2e-6, 3e-6};
   op.plan = {
       "sm90_64x64x64_single", 64, 64, 64, 8, 2, 1, ops::cuda::describe_split(tile::SplitMode::cooperative_split_k)};
@@ -178,13 +178,13 @@ TEST(PlanReport, ListsWinnersAndCandidates) {
       << markdown;
 }
 
-TEST(DeviceBenchmarkReport, ShowsAWrongRow) {
-  DeviceBenchmark benchmark{.device = "NVIDIA H200", .driver = 13000, .baseline_version = 130100, .rounds = 9};
+TEST(DeviceBenchmarkReport, MarksARowWithWrongResults) {
+  DeviceBenchmark benchmark{.device = "NVIDIA H200", .driver = 13000, .cublaslt_version = 130100, .rounds = 9};
   DeviceBenchmarkRow row{
       .shape = {.op = "linear", .dtype = DType::bf16, .out = DType::bf16, .m = 64, .n = 64, .k = 64}};
-  row.ours = {2e-6, 2e-6, 2e-6, 9};
-  row.first = row.best = {3e-6, 3e-6, 3e-6, 9};
-  row.ratio = row.ratio_first = 1.5;
+  row.ridge_time = {2e-6, 2e-6, 2e-6, 9};
+  row.first_heuristic_time = row.best_heuristic_time = {3e-6, 3e-6, 3e-6, 9};
+  row.ratio = row.ratio_to_first = 1.5;
   benchmark.rows = {row};
   const std::string text = format_device_benchmark(benchmark);
   EXPECT_NE(text.find("WRONG"), std::string::npos);
@@ -199,16 +199,16 @@ TEST(DeviceBenchmarkReport, ShowsAWrongRow) {
 }
 
 TEST(DeviceBenchmarkReport, ShowsTheFractionOfPeakPerCycle) {
-  DeviceBenchmark benchmark{.device = "NVIDIA H200", .driver = 13000, .baseline_version = 130100, .rounds = 5};
+  DeviceBenchmark benchmark{.device = "NVIDIA H200", .driver = 13000, .cublaslt_version = 130100, .rounds = 5};
   DeviceBenchmarkRow row{
       .shape = {.op = "linear", .dtype = DType::bf16, .out = DType::bf16, .m = 4096, .n = 4096, .k = 4096}};
-  row.ours = {200e-6, 200e-6, 200e-6, 5};
-  row.first = row.best = {210e-6, 210e-6, 210e-6, 5};
-  row.ratio = row.ratio_first = 1.05;
-  row.right = true;
+  row.ridge_time = {200e-6, 200e-6, 200e-6, 5};
+  row.first_heuristic_time = row.best_heuristic_time = {210e-6, 210e-6, 210e-6, 5};
+  row.ratio = row.ratio_to_first = 1.05;
+  row.is_correct = true;
   row.plan.predicted_s = 200e-6;
   row.sm_hz = 1.4e9;
-  row.flops_per_cycle = 132 * 4096;
+  row.peak_flops_per_cycle = 132 * 4096;
   benchmark.rows = {row, row};
   benchmark.rows[1].sm_hz = 0;  // no NVML
   const double expected = 2 * std::pow(4096.0, 3) / (200e-6 * 1.4e9 * 132 * 4096);

@@ -16,8 +16,8 @@ std::string format_device_stream(const DeviceStreamBenchmark& benchmark) {
     out += fmt::format("{:<12}{:<7}{:>8}{:>9.0f}{:>9.0f}{:>8.3f}{:>8.3f}{:>7.3f}{:>7}\n", row.stream_case.kernel,
                        dtype_name(row.stream_case.dtype),
                        row.stream_case.columns == 0 ? "-" : std::to_string(row.stream_case.columns),
-                       rate(row.ours.median), rate(row.copy.median), row.ratio, row.ratio_low, row.ratio_high,
-                       bar ? fmt::format("{:.2f}", *bar) : "-");
+                       rate(row.ridge_time.median), rate(row.copy_time.median), row.ratio, row.ratio_low,
+                       row.ratio_high, bar ? fmt::format("{:.2f}", *bar) : "-");
   }
   out += fmt::format(
       "\nGB/s read and written, median of {} rounds, arrays of {} elements; copy: a copy of as many bytes; "
@@ -47,8 +47,8 @@ nlohmann::ordered_json device_stream_json(const DeviceStreamBenchmark& benchmark
                            {"dtype", dtype_name(row.stream_case.dtype)},
                            {"columns", row.stream_case.columns},
                            {"bytes", row.bytes},
-                           {"ridge", times(row.ours)},
-                           {"copy", times(row.copy)},
+                           {"ridge", times(row.ridge_time)},
+                           {"copy", times(row.copy_time)},
                            {"ratio", row.ratio},
                            {"ratio_low", row.ratio_low},
                            {"ratio_high", row.ratio_high},

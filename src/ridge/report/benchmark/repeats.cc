@@ -21,8 +21,8 @@ Json timing_json(const RepeatsPoint& point, const RepeatsTiming& w) {
 }
 
 std::string describe_target(const RepeatsBenchmark& r) {
-  if (r.driver > 0) return fmt::format("driver {}.{}, {}", r.driver / 1000, r.driver % 1000 / 10, r.kernels);
-  return fmt::format("{} thread{}, {}", r.threads, r.threads == 1 ? "" : "s", r.kernels);
+  if (r.driver > 0) return fmt::format("driver {}.{}, {}", r.driver / 1000, r.driver % 1000 / 10, r.kernel_isa);
+  return fmt::format("{} thread{}, {}", r.threads, r.threads == 1 ? "" : "s", r.kernel_isa);
 }
 
 // Returns the origin of the rates behind the prediction: "guessed" if the machine was not measured.
@@ -64,7 +64,7 @@ nlohmann::ordered_json repeats_json(const RepeatsBenchmark& r) {
       {"day", r.day},
       {"machine",
        {{"name", r.machine.name}, {"title", r.machine.title}, {"origin", origin_name(prediction_origin(r.machine))}}},
-      {"kernels", r.kernels},
+      {"kernels", r.kernel_isa},
       {"elements", r.elements},
       {"rounds", r.rounds},
       {"allowed_error", r.allowed_error}};

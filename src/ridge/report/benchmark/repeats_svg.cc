@@ -91,7 +91,7 @@ std::string repeats_svg(const RepeatsBenchmark& r) {
          draw_text("title", {first_left, 28}, title) +
          draw_text("soft", {first_left, 48},
                    fmt::format("{}, {}; as one kernel, and as one kernel per repeat",
-                               r.machine.title.empty() ? r.machine.name : r.machine.title, r.kernels)) +
+                               r.machine.title.empty() ? r.machine.name : r.machine.title, r.kernel_isa)) +
          draw_legend(74);
   if (r.points.empty()) return out + "</svg>\n";
   for (std::size_t i = 0; i < panels.size(); ++i) {

@@ -9,7 +9,7 @@ namespace ridge {
 namespace {
 
 RepeatsBenchmark make_benchmark() {
-  RepeatsBenchmark out{.machine = *find_machine("h200"), .day = "2026-01-02", .kernels = "sm_90a"};
+  RepeatsBenchmark out{.machine = *find_machine("h200"), .day = "2026-01-02", .kernel_isa = "sm_90a"};
   out.driver = 13000;
   out.rounds = 3;
   out.elements = 1'000'000;
@@ -24,7 +24,7 @@ RepeatsBenchmark make_benchmark() {
   return out;
 }
 
-TEST(RepeatsReport, PutsTimeAndRatesOfBothSideBySide) {
+TEST(RepeatsReport, ShowsTimesAndRatesFusedAndUnfused) {
   EXPECT_EQ(
       format_repeats(make_benchmark()),
       "repeats  one kernel  predicted         FLOP/s         B/s  per repeat  predicted         FLOP/s         B/s\n"
@@ -34,7 +34,7 @@ TEST(RepeatsReport, PutsTimeAndRatesOfBothSideBySide) {
       "NVIDIA H200 SXM, driver 13.0, sm_90a, 2026-01-02\n");
 }
 
-TEST(RepeatsReport, HasTheSameInJson) {
+TEST(RepeatsReport, JsonHasTheSameNumbers) {
   const auto json = repeats_json(make_benchmark());
   EXPECT_EQ(json["schema"], "ridge.repeats/1");
   EXPECT_EQ(json["driver"], 13000);

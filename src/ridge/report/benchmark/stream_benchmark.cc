@@ -18,9 +18,9 @@ std::string format_stream_benchmark(const StreamBenchmark& benchmark) {
         "{:<15} {:<5} {:>7} {:>6.1f} {:>7.1f} {:>7.1f} {:>6.3f} {:>6.3f}-{:.3f} {:>8.3f} {:>5.2f} {:>6.1f} {:>6.1f} "
         "{:>6.1f} {:>8.3f} {:>5.2f}\n",
         kernel_name(row.stream_case.kernel), dtype_name(row.stream_case.dtype),
-        row.stream_case.columns == 0 ? "-" : std::to_string(row.stream_case.columns), rate(row.ours.median),
-        rate(row.stream.median), rate(row.l2_s), row.ratio, row.ratio_low, row.ratio_high, row.fraction_of_roof,
-        row.stream_case.min_allowed_ratio(), rate(row.l1_s), rate(row.arithmetic_s), rate(row.moves_s),
+        row.stream_case.columns == 0 ? "-" : std::to_string(row.stream_case.columns), rate(row.ridge_time.median),
+        rate(row.stream_time.median), rate(row.l2_s), row.ratio, row.ratio_low, row.ratio_high, row.fraction_of_roof,
+        row.stream_case.min_allowed_ratio(), rate(row.l1_s), rate(row.arithmetic_s), rate(row.load_store_s),
         row.in_cache_ratio, min_in_cache_ratio);
   }
   out += fmt::format(
@@ -45,12 +45,12 @@ nlohmann::ordered_json stream_benchmark_json(const StreamBenchmark& benchmark) {
                            {"dtype", dtype_name(row.stream_case.dtype)},
                            {"columns", row.stream_case.columns},
                            {"bytes", row.bytes},
-                           {"ridge", times(row.ours)},
+                           {"ridge", times(row.ridge_time)},
                            {"stream", times(row.stream)},
                            {"cached_s", row.l2_s},
                            {"l1_s", row.l1_s},
                            {"arithmetic_s", row.arithmetic_s},
-                           {"moves_s", row.moves_s},
+                           {"moves_s", row.load_store_s},
                            {"in_cache", row.in_cache_ratio},
                            {"in_cache_bar", min_in_cache_ratio},
                            {"ratio", row.ratio},

@@ -5,9 +5,9 @@
 namespace ridge {
 namespace {
 
-Json line_json(const LinearCost& line) { return {{"steps", line.steps}, {"bytes_per_s", line.rate}}; }
+Json linear_cost_json(const LinearCost& line) { return {{"steps", line.steps}, {"bytes_per_s", line.rate}}; }
 
-std::string tree_faster(const SmallMessages& small) {
+std::string tree_faster_range(const SmallMessages& small) {
   if (small.is_tree_always_faster()) return "always";
   return small.max_tree_bytes > 0 ? "below" : "never";
 }
@@ -18,9 +18,9 @@ Json small_messages_json(const std::vector<SmallMessages>& all) {
   Json out = Json::array();
   for (const SmallMessages& s : all) {
     Json one{{"collective", name(s.kind)}, {"over", s.mesh_axes}, {"devices", s.devices}, {"step_s", s.step_s}};
-    one["ring"] = line_json(s.ring);
-    one["tree"] = line_json(s.tree);
-    one["tree_faster"] = tree_faster(s);
+    one["ring"] = linear_cost_json(s.ring);
+    one["tree"] = linear_cost_json(s.tree);
+    one["tree_faster"] = tree_faster_range(s);
     one["tree_below_bytes"] =
         s.max_tree_bytes > 0 && !s.is_tree_always_faster() ? Json(s.max_tree_bytes) : Json(nullptr);
     out.push_back(std::move(one));
@@ -32,7 +32,7 @@ Json overlaps_json(const std::vector<Overlap>& all) {
   Json out = Json::array();
   for (const Overlap& o : all) {
     Json one{{"product", o.product}, {"tensor", o.tensor}, {"collective", o.collective}};
-    one["side"] = o.is_before_product ? "before" : "after";
+    one["side"] = o.gathers_operand ? "before" : "after";
     one["along"] = o.dim;
     one["math_s"] = o.times.math_s;
     one["memory_cut_s"] = o.times.chunked_memory_s;

@@ -23,9 +23,9 @@ std::string mesh_text(const Mesh& mesh, const std::map<char, std::int64_t>& ring
   return out;
 }
 
-double words_per_chip(const ShardAnswer& a, double words) { return words / static_cast<double>(a.chips); }
+double words_per_chip(const ShardingReport& a, double words) { return words / static_cast<double>(a.chips); }
 
-Cells shardings_table(const ShardAnswer& a) {
+Cells shardings_table(const ShardingReport& a) {
   Cells cells{{"", "mesh", "time", "computing", "sending", "words per chip", "memory", "compared with the first"}};
   for (std::size_t i = 0; i < a.best.size(); ++i) {
     const RankedSharding& r = a.best[i];
@@ -38,7 +38,7 @@ Cells shardings_table(const ShardAnswer& a) {
   return cells;
 }
 
-std::string moves_text(const ShardAnswer& a, const RankedSharding& r) {
+std::string moves_text(const ShardingReport& a, const RankedSharding& r) {
   std::string out;
   for (std::size_t s = 0; s < a.program.statements.size(); ++s) {
     const auto at = static_cast<std::size_t>(a.program.statements[s].result());
@@ -54,7 +54,7 @@ std::string moves_text(const ShardAnswer& a, const RankedSharding& r) {
   return out;
 }
 
-Json sharding_json(const ShardAnswer& a, const RankedSharding& r) {
+Json sharding_json(const ShardingReport& a, const RankedSharding& r) {
   Json out{{"mesh", Json::object()}, {"rings", Json::object()}};
   for (const auto& [letter, size] : r.mesh.axes) out["mesh"][std::string(1, letter)] = size;
   for (const auto& [letter, count] : r.rings) out["rings"][std::string(1, letter)] = count;
@@ -101,14 +101,14 @@ std::string threshold_line(const Threshold& t) {
 
 }  // namespace
 
-std::string render_text(const ShardAnswer& a) {
+std::string render_text(const ShardingReport& a) {
   std::string out = fmt::format("{} chips of {} ({}); {} mesh{} searched exhaustively\n", group_digits(a.chips),
                                 a.machine, a.network, a.meshes, a.meshes == 1 ? "" : "es");
   if (a.best.empty()) {
     out += fmt::format("no sharding fits into {} per chip", format_with_prefix(a.capacity.value_or(0), "B"));
-    if (a.unlimited_s)
-      out += fmt::format("; the fastest takes {} and needs {}", format_with_prefix(*a.unlimited_s, "s"),
-                         format_with_prefix(a.unlimited_bytes, "B"));
+    if (a.unlimited_memory_s)
+      out += fmt::format("; the fastest takes {} and needs {}", format_with_prefix(*a.unlimited_memory_s, "s"),
+                         format_with_prefix(a.unlimited_peak_bytes, "B"));
     return out + "\n";
   }
   out += text_table(shardings_table(a), {true, false, true, true, true, true, true, false}, false);
@@ -121,13 +121,13 @@ std::string render_text(const ShardAnswer& a) {
   return out + "\n" + a.best[0].program_text;
 }
 
-std::string render_json(const ShardAnswer& a) {
+std::string render_json(const ShardingReport& a) {
   Json out{{"schema", "ridge.shard/1"}, {"program", a.program.text}, {"machine", a.machine}, {"chips", a.chips}};
   out["dims"] = a.sizes;
   out["meshes_searched"] = a.meshes;
   out["capacity_bytes"] = or_null(a.capacity);
   out["least_words"] = a.min_words;
-  out["unlimited_s"] = or_null(a.unlimited_s);
+  out["unlimited_s"] = or_null(a.unlimited_memory_s);
   out["shardings"] = Json::array();
   for (const RankedSharding& r : a.best) out["shardings"].push_back(sharding_json(a, r));
   out["small_messages"] = small_messages_json(a.small_messages);
@@ -151,7 +151,7 @@ std::string render_text(const MeshSizing& o) {
                          format_sizes(s.interval, o.open_axes), s.interval.link,
                          format_with_prefix(s.interval.rate, "B/s"));
     out += fmt::format("per device: {} FLOP computed, {} B sent\n", s.flops.to_string(o.symbols),
-                       s.sent.to_string(o.symbols));
+                       s.bytes_sent.to_string(o.symbols));
     out += fmt::format("r = {} FLOP per byte sent; compute time exceeds network time\n",
                        format_significant(s.roofs.ridge(), 6));
     for (const Threshold& t : s.thresholds) out += "  " + threshold_line(t) + "\n";
@@ -164,7 +164,7 @@ std::string render_text(const MeshSizing& o) {
 }
 
 // Returns the first interval with more than one size, or null if there is none.
-static const SolvedInterval* main_interval(const MeshSizing& o) {
+static const SolvedInterval* first_size_range(const MeshSizing& o) {
   for (const SolvedInterval& s : o.intervals)
     if (s.interval.to != s.interval.from) return &s;
   return nullptr;
@@ -185,9 +185,9 @@ static Json mesh_thresholds_json(const std::vector<Threshold>& all) {
 
 std::string render_json(const MeshSizing& o) {
   Json out{{"schema", "ridge.meshes/1"}, {"program", o.program_text}, {"machine", o.machine}, {"axes", o.open_axes}};
-  const SolvedInterval* const main = main_interval(o);
+  const SolvedInterval* const main = first_size_range(o);
   out["flops"] = main ? Json(main->flops.to_string(o.symbols)) : Json(nullptr);
-  out["sent"] = main ? Json(main->sent.to_string(o.symbols)) : Json(nullptr);
+  out["sent"] = main ? Json(main->bytes_sent.to_string(o.symbols)) : Json(nullptr);
   out["ratio"] = main ? Json(main->roofs.ridge()) : Json(nullptr);
   out["thresholds"] = main ? mesh_thresholds_json(main->thresholds) : Json::array();
   out["stretches"] = Json::array();
@@ -197,7 +197,7 @@ std::string render_json(const MeshSizing& o) {
     one["link"] = s.interval.link;
     one["bytes_per_s"] = s.interval.rate;
     one["flops"] = s.flops.to_string(o.symbols);
-    one["sent"] = s.sent.to_string(o.symbols);
+    one["sent"] = s.bytes_sent.to_string(o.symbols);
     one["ratio"] = s.roofs.ridge();
     one["thresholds"] = mesh_thresholds_json(s.thresholds);
     out["stretches"].push_back(std::move(one));

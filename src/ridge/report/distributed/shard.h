@@ -9,8 +9,8 @@
 
 namespace ridge {
 
-std::string render_text(const ShardAnswer& answer);
-std::string render_json(const ShardAnswer& answer);  // "ridge.shard/1"
+std::string render_text(const ShardingReport& answer);
+std::string render_json(const ShardingReport& answer);  // "ridge.shard/1"
 std::string render_text(const MeshSizing& open);
 std::string render_json(const MeshSizing& open);            // "ridge.meshes/1"
 std::string render_json(const CollectiveTime& collective);  // "ridge.collective/1"

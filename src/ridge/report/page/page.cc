@@ -21,8 +21,8 @@ constexpr std::size_t max_derivation_bytes = 100'000;  // limit for its derivati
 
 using TemplateFields = std::map<std::string, std::string, std::less<>>;
 
-std::string_view find_part(std::string_view name) {
-  for (const EmbeddedPart& each : embedded_page())
+std::string_view find_embedded_file(std::string_view name) {
+  for (const EmbeddedFile& each : embedded_page_files())
     if (each.name == name) return each.text;
   return {};
 }
@@ -31,7 +31,7 @@ std::string join_scripts() {
   static constexpr std::array order{"formulas", "bounds", "thresholds", "numbers", "description",
                                     "answer",   "saved",  "picture",    "table",   "page"};
   std::string out;
-  for (const char* const name : order) out += find_part(name);
+  for (const char* const name : order) out += find_embedded_file(name);
   return out;
 }
 
@@ -120,7 +120,7 @@ std::string fill_page(const Page& page, bool is_interactive, const std::string& 
   for (std::size_t at = data.find('<'); at != data.npos; at = data.find('<', at)) data.replace(at, 1, "\\u003c");
   const TemplateFields fields{
       {"title", escape_xml(title)},
-      {"style", std::string(find_part("style"))},
+      {"style", std::string(find_embedded_file("style"))},
       {"subtitle", escape_xml("on " + machine_label(report.explanation.machine) + sizes_label(report.explanation))},
       {"summary", escape_xml(first_sentence(report))},
       {"picture", render_svg(report)},
@@ -128,7 +128,7 @@ std::string fill_page(const Page& page, bool is_interactive, const std::string& 
       {"more", extra_sections(page, derivation)},
       {"data", data},
       {"script", join_scripts()}};
-  return fill_template(find_part("skeleton"), fields);
+  return fill_template(find_embedded_file("skeleton"), fields);
 }
 
 }  // namespace

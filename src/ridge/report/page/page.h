@@ -34,9 +34,9 @@ inline constexpr std::size_t max_page_statements = 128;
 std::string page_data(const Page& page);
 
 // The page's embedded sources: style.css, skeleton.html and the scripts.
-struct EmbeddedPart {
+struct EmbeddedFile {
   std::string_view name, text;
 };
-const std::vector<EmbeddedPart>& embedded_page();
+const std::vector<EmbeddedFile>& embedded_page_files();
 
 }  // namespace ridge

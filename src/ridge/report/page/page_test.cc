@@ -131,19 +131,19 @@ Json picture_json(const Roofline& r) {
            {"y_low", r.y_low},
            {"y_high", r.y_high},
            {"bandwidth", r.bandwidth},
-           {"sent", r.sent},
+           {"sent", r.has_link_dots},
            {"not_drawn", r.not_drawn},
            {"bandwidth_name", r.bandwidth_name},
            {"peaks", rates_json(r.peaks)},
-           {"slopes", rates_json(r.slopes)},
+           {"slopes", rates_json(r.other_bandwidths)},
            {"dots", Json::array()}};
   for (const RooflineDot& dot : r.dots)
     out["dots"].push_back({{"name", dot.name},
                            {"tip", dot.tip},
                            {"intensity", dot.intensity},
                            {"rate", dot.rate},
-                           {"share", json_or_null(dot.share)},
-                           {"sent", dot.sent}});
+                           {"share", json_or_null(dot.time_fraction)},
+                           {"sent", dot.network_bound}});
   return out;
 }
 
@@ -208,7 +208,7 @@ ShellResult run_shell(const std::string& command) {
   return result;
 }
 
-TEST(Page, EvaluatesEveryFormulaAsTheProgramDoes) {
+TEST(Page, ScriptsComputeTheSameNumbersAsExplain) {
   if (run_shell("node --version").code != 0)
     GTEST_SKIP() << "SKIPPED: node is missing, so the page's formulas are not tested";
   std::mt19937_64 random(20261125);
@@ -234,7 +234,7 @@ Page page_of(const std::string& text, const Bindings& dims) {
   return {{{Report{"explain", "layer.ridge", e, std::nullopt, "2026-01-02"}, *make_formulas(program, dims)}}};
 }
 
-TEST(Page, IsOneFileThatFetchesNothing) {
+TEST(Page, LoadsNoOtherFiles) {
   const std::string html = render_page(page_of("bf16[B, D] * bf16[D, F] -> bf16[B, F]", {{"B", 64}}));
   EXPECT_TRUE(html.starts_with("<!doctype html>"));
   EXPECT_LE(html.size(), 300'000u);
@@ -243,7 +243,7 @@ TEST(Page, IsOneFileThatFetchesNothing) {
   EXPECT_EQ(html.find("{{"), std::string::npos);
 }
 
-TEST(Page, NoNameClosesItsData) {
+TEST(Page, EscapesScriptEndsInNames) {
   Page page = page_of("bf16[B, D] * bf16[D, F] -> bf16[B, F]", {{"B", 64}, {"D", 64}, {"F", 64}});
   page.subjects[0].report.title = "</script><b>&\xff";
   const std::string html = render_page(page);
@@ -253,7 +253,7 @@ TEST(Page, NoNameClosesItsData) {
 }
 
 // With a thousand statements the page would be too large, so it shows only picture and table.
-TEST(Page, OfAThousandStatementsDoesNotPlay) {
+TEST(Page, IsNotInteractiveForAThousandStatements) {
   std::string text = "x: bf16[B, D]  w: bf16[D, F]\n";
   for (int i = 0; i < 1000; ++i) text += fmt::format("y{}[B, F] = x * w\n", i);
   const std::string html = render_page(page_of(text, {{"B", 64}, {"D", 64}, {"F", 64}}));

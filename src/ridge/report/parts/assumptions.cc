@@ -22,7 +22,7 @@ std::string left_out_line(const Explanation& e) {
 }
 
 std::string network_line(const Explanation& e) {
-  return e.network && e.total.link ? fmt::format("network: {}\n", describe_network(*e.network)) : std::string();
+  return e.network && e.total.link_rate ? fmt::format("network: {}\n", describe_network(*e.network)) : std::string();
 }
 
 std::string communication_lines(const Explanation& e) {
@@ -85,7 +85,7 @@ std::string products_line(const Explanation& e) {
 
 std::string size_or_dash(const std::optional<double>& bytes) { return bytes ? format_with_prefix(*bytes, "B") : "-"; }
 
-std::string role_of(const TensorMemory& tensor) {
+std::string role_text(const TensorMemory& tensor) {
   if (tensor.parameter) return "parameters";
   switch (tensor.role) {
     case TensorRole::input: return "input";
@@ -106,8 +106,8 @@ std::string tensor_table(const MemoryUse& memory) {
   std::vector<std::vector<std::string>> rows;
   for (std::size_t i = 0; i < std::min(max_tensors, order.size()); ++i) {
     const TensorMemory& t = memory.tensors[order[i]];
-    rows.push_back(
-        {"  " + truncate_text(t.name, 24), std::string(dtype_name(t.dtype)), role_of(t), size_or_dash(t.device_bytes)});
+    rows.push_back({"  " + truncate_text(t.name, 24), std::string(dtype_name(t.dtype)), role_text(t),
+                    size_or_dash(t.device_bytes)});
     if (memory.devices > 1)
       rows.back().push_back(
           fmt::format("{} over {} devices, {}", size_or_dash(t.all_bytes), group_digits(memory.devices),

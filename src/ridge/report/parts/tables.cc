@@ -88,7 +88,7 @@ std::string subtitle_text(const Report& report) {
 }
 
 // Returns the summary without its final blank line; empty for a run.
-std::string summary_of(const Report& report) {
+std::string trimmed_summary(const Report& report) {
   std::string out = report.measured ? std::string() : summary_text(report, TextStyler({}));
   if (!out.empty()) out.pop_back();
   return out;
@@ -127,7 +127,7 @@ std::string render_csv(const Report& report) {
 
 std::string render_markdown(const Report& report) {
   std::string out = fmt::format("### `{}`\n\n{}\n\n", report.title, subtitle_text(report));
-  if (const std::string answer = summary_of(report); !answer.empty()) out += "```\n" + answer + "```\n\n";
+  if (const std::string answer = trimmed_summary(report); !answer.empty()) out += "```\n" + answer + "```\n\n";
   out += markdown_table(report_cells(report), right_aligned_columns(report));
   if (report.planned) out += plan_markdown(report);
   for (const Prediction& p : report.explanation.ops) {

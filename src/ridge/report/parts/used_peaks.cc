@@ -20,7 +20,7 @@ std::vector<const Prediction*> sums_with_thresholds(const Explanation& explanati
   return out;
 }
 
-Origin weakest_origin(const Machine& machine, const std::vector<const Peak*>& peaks) {
+Origin least_certain_origin(const Machine& machine, const std::vector<const Peak*>& peaks) {
   const auto uncertainty_rank = [](Origin origin) {
     switch (origin) {
       case Origin::measured: return 0;

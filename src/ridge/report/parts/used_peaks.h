@@ -16,6 +16,6 @@ std::vector<const Peak*> used_peaks(const Explanation& explanation);
 std::vector<const Prediction*> sums_with_thresholds(const Explanation& explanation);
 
 // Returns the least certain origin (guessed, derived, datasheet, measured) of `peaks` and the memory bandwidth.
-Origin weakest_origin(const Machine& machine, const std::vector<const Peak*>& peaks);
+Origin least_certain_origin(const Machine& machine, const std::vector<const Peak*>& peaks);
 
 }  // namespace ridge

@@ -20,14 +20,14 @@ constexpr std::string_view no_published_time =
 
 std::string percent_text(double fraction) { return format_significant(100 * fraction, 3) + " %"; }
 // Returns "-" if the mode does not fit on the chip.
-std::string time_of(const CallModeCost& c, double seconds) {
+std::string mode_time_text(const CallModeCost& c, double seconds) {
   return c.is_possible ? format_with_prefix(seconds, "s") : "-";
 }
-double sync_of(const CallModeReport& r) {
+double sync_seconds_per_call(const CallModeReport& r) {
   return r.costs[0].calls > 0 ? r.costs[0].sync_seconds / static_cast<double>(r.costs[0].calls) : 0;
 }
 
-std::string ratio_of(const CallModeReport& r, CallMode from) {
+std::string looped_speedup_text(const CallModeReport& r, CallMode from) {
   const bool known = r.cost_of(from).is_possible && r.cost_of(CallMode::looped).is_possible;
   return known ? format_significant(r.speedup_over(from, CallMode::looped), 3) + " x" : "-";
 }
@@ -43,7 +43,7 @@ text{font-family:system-ui,"Segoe UI","DejaVu Sans",sans-serif;font-size:12px;fi
 </style>
 )";
 
-struct LogAxis {  // logarithmic
+struct LogAxis {  // Maps values from low to high, logarithmically, to pixels
   double low = 1, high = 10, from = 0, to = 1;
   double position(double value) const { return from + std::log(value / low) / std::log(high / low) * (to - from); }
   std::vector<double> decade_values() const {
@@ -78,7 +78,7 @@ std::string call_modes_text(std::span<const CallModeReport> sweep, std::string_v
   if (sweep.size() == 1) {
     for (const CallModeCost& c : sweep[0].costs)
       rows.push_back({std::string(call_mode_name(c.mode)), std::to_string(c.calls), format_with_prefix(c.bytes, "B"),
-                      format_with_prefix(c.sync_seconds, "s"), time_of(c, c.seconds),
+                      format_with_prefix(c.sync_seconds, "s"), mode_time_text(c, c.seconds),
                       c.is_possible ? percent_text(c.bandwidth_fraction) : "does not fit"});
     return align_columns(rows, {false, true, true, true, true, true});
   }
@@ -86,13 +86,13 @@ std::string call_modes_text(std::span<const CallModeReport> sweep, std::string_v
   rows = {{std::string(first_header), "calls", "bytes", "work"}};
   for (const CallModeCost& c : sweep[0].costs)
     rows.push_back({std::string(call_mode_name(c.mode)), std::to_string(c.calls), format_with_prefix(c.bytes, "B"),
-                    time_of(c, c.work_seconds)});
+                    mode_time_text(c, c.work_seconds)});
   out += align_columns(rows, {false, true, true, true}) + "\n";
   rows = {{"per call", "kernel by kernel", "fused", "looped", "speedup", "over fused", "bandwidth, looped"}};
   for (const CallModeReport& r : sweep)
-    rows.push_back({format_with_prefix(sync_of(r), "s"), time_of(r.costs[0], r.costs[0].seconds),
-                    time_of(r.costs[1], r.costs[1].seconds), time_of(r.costs[2], r.costs[2].seconds),
-                    ratio_of(r, CallMode::kernel_by_kernel), ratio_of(r, CallMode::fused),
+    rows.push_back({format_with_prefix(sync_seconds_per_call(r), "s"), mode_time_text(r.costs[0], r.costs[0].seconds),
+                    mode_time_text(r.costs[1], r.costs[1].seconds), mode_time_text(r.costs[2], r.costs[2].seconds),
+                    looped_speedup_text(r, CallMode::kernel_by_kernel), looped_speedup_text(r, CallMode::fused),
                     r.costs[2].is_possible ? percent_text(r.costs[2].bandwidth_fraction) : "-"});
   return out + align_columns(rows, {true, true, true, true, true, true, true});
 }
@@ -102,11 +102,11 @@ std::string render_text(const DecodeReport& d) {
   out += fmt::format("{} and {} a token; {}, {}\n\n", format_with_prefix(d.bytes, "B"),
                      format_with_prefix(d.flops, "FLOP"), format_with_prefix(d.rates.bytes_per_second, "B/s"),
                      format_with_prefix(d.rates.flops_per_second, "FLOP/s"));
-  out += call_modes_text(d.calling, "");
+  out += call_modes_text(d.call_reports, "");
   std::vector<std::vector<std::string>> rows{{"published", "implied time per call"}};
-  for (const ImpliedCallOverhead& i : d.implied)
+  for (const ImpliedCallOverhead& i : d.implied_overheads)
     rows.push_back({std::string(i.figure), i.seconds ? format_with_prefix(*i.seconds, "s") : "nothing here"});
-  return out + "\n" + align_columns(rows, {false, true}) + "from " + std::string(d.implied.front().source) +
+  return out + "\n" + align_columns(rows, {false, true}) + "from " + std::string(d.implied_overheads.front().source) +
          ", if synchronisation is the only overhead\n" + std::string(no_published_time);
 }
 
@@ -121,20 +121,18 @@ std::string render_json(const DecodeReport& d) {
            {"flops", d.flops},
            {"calling", Json::array()},
            {"implied", Json::array()}};
-  for (const CallModeReport& r : d.calling)
+  for (const CallModeReport& r : d.call_reports)
     for (const CallModeCost& c : r.costs)
-      out["calling"].push_back({{"call_s", sync_of(r)},
+      out["calling"].push_back({{"call_s", sync_seconds_per_call(r)},
                                 {"name", call_mode_name(c.mode)},
                                 {"calls", c.calls},
                                 {"bytes", c.bytes},
                                 {"sync_s", c.sync_seconds},
                                 {"time_s", c.seconds},
                                 {"bandwidth_fraction", c.bandwidth_fraction}});
-  for (const ImpliedCallOverhead& i : d.implied)
-    out["implied"].push_back({{"figure", i.figure},
-                              {"source", i.source},
-                              {"call_s", or_null(i.seconds)},
-                              {"why", or_null(i.why_not)}});
+  for (const ImpliedCallOverhead& i : d.implied_overheads)
+    out["implied"].push_back(
+        {{"figure", i.figure}, {"source", i.source}, {"call_s", or_null(i.seconds)}, {"why", or_null(i.why_not)}});
   out["provenance"] = {{"ridge", version()}, {"commit", commit()}};
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -144,9 +142,9 @@ std::string call_modes_svg(std::span<const CallModeReport> sweep, std::string_vi
   constexpr double width = 960, height = 480;
   double low = HUGE_VAL, high = 0, min_s = HUGE_VAL, max_s = 0;
   for (const CallModeReport& r : sweep) {
-    if (sync_of(r) > 0) {
-      low = std::min(low, sync_of(r));
-      high = std::max(high, sync_of(r));
+    if (sync_seconds_per_call(r) > 0) {
+      low = std::min(low, sync_seconds_per_call(r));
+      high = std::max(high, sync_seconds_per_call(r));
     }
     for (const CallModeCost& c : r.costs) {
       if (!c.is_possible) continue;
@@ -172,9 +170,9 @@ std::string call_modes_svg(std::span<const CallModeReport> sweep, std::string_vi
     std::string points;
     double end = 0;
     for (const CallModeReport& r : sweep)
-      if (sync_of(r) > 0) {
+      if (sync_seconds_per_call(r) > 0) {
         end = y.position(r.costs[i].seconds);
-        points += fmt::format("{:.1f},{:.1f} ", x.position(sync_of(r)), end);
+        points += fmt::format("{:.1f},{:.1f} ", x.position(sync_seconds_per_call(r)), end);
       }
     out += fmt::format("<polyline class=\"curve\" stroke=\"{}\" points=\"{}\"/>\n", colours[i], points);
     label_y = std::max(end + 4, label_y + 16);
@@ -186,7 +184,7 @@ std::string call_modes_svg(std::span<const CallModeReport> sweep, std::string_vi
 }
 
 std::string render_svg(const DecodeReport& d) {
-  return call_modes_svg(d.calling, fmt::format("A token of Llama-3.1-8B on {} {}", d.chips, d.machine),
+  return call_modes_svg(d.call_reports, fmt::format("A token of Llama-3.1-8B on {} {}", d.chips, d.machine),
                         "kernel by kernel, fused, and all layers looped in one call; no time per call is published");
 }
 

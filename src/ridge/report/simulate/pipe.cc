@@ -1,7 +1,6 @@
 // Report of a pipe of loops: simulated cycles, closed form, and the reasons why stages waited.
 #include <fmt/format.h>
 
-
 #include "ridge/base/string_util.h"
 #include "ridge/base/version.h"
 #include "ridge/report/json_values.h"
@@ -20,7 +19,7 @@ void add_buffer_rows(const Metapipe& pipe, const std::string& prefix, std::vecto
     if (!stage.body.empty()) add_buffer_rows(stage.body[0], prefix + stage.name + "/", rows);
 }
 
-double sequential_ratio(const PipeReport& r) {
+double pipelining_speedup(const PipeReport& r) {
   return static_cast<double>(r.sequential_cycles) / static_cast<double>(std::max<std::int64_t>(1, r.run.cycles));
 }
 
@@ -35,7 +34,7 @@ std::string render_text(const PipeReport& r) {
   out += fmt::format("  cycles       {}\n", r.run.cycles);
   out += fmt::format("  closed form  {}\n", r.closed_form ? std::to_string(*r.closed_form) : "none for this pipe");
   out += fmt::format("  sequential   {}, {} times as long\n", r.sequential_cycles,
-                     format_significant(sequential_ratio(r), 3));
+                     format_significant(pipelining_speedup(r), 3));
   out += fmt::format("  bottleneck   {}, busy {} % of the time\n\n", r.run.bottleneck,
                      format_significant(100 * r.run.bottleneck_busy, 3));
   std::vector<std::vector<std::string>> rows{{"stage", "runs", "busy", "starved", "blocked", "contended"}};
@@ -76,7 +75,7 @@ std::string render_json(const PipeReport& r) {
 std::string render_svg(const PipeReport& r) {
   return pipeline_fill_svg(r.run.timeline, title_of(r),
                            fmt::format("{} cycles; stages in sequence {}, {} times as long", r.run.cycles,
-                                       r.sequential_cycles, format_significant(sequential_ratio(r), 3)));
+                                       r.sequential_cycles, format_significant(pipelining_speedup(r), 3)));
 }
 
 }  // namespace ridge

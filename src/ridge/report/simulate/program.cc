@@ -1,7 +1,6 @@
 // Report of a program on a dataflow chip: units of each statement, bottleneck, and cost of calls.
 #include <fmt/format.h>
 
-
 #include "ridge/base/string_util.h"
 #include "ridge/base/version.h"
 #include "ridge/report/json_values.h"
@@ -14,15 +13,15 @@ namespace {
 
 std::string tiles_text(const MappedPass& p) {
   const char* const plural = p.tiles == 1 ? "" : "s";
-  std::string out = p.rows.empty()
+  std::string out = p.streamed_dim.empty()
                         ? "no streaming: one tile"
-                        : fmt::format("{} = {} in {} tile{} of {}", p.rows, p.extent, p.tiles, plural, p.tile);
-  if (!p.inner.empty())
+                        : fmt::format("{} = {} in {} tile{} of {}", p.streamed_dim, p.extent, p.tiles, plural, p.tile);
+  if (!p.inner_dim.empty())
     out += fmt::format(", within each {} tile{} of {} along {}", p.inner_tiles, p.inner_tiles == 1 ? "" : "s",
-                       p.inner_tile, p.inner);
+                       p.inner_tile, p.inner_dim);
   if (p.weight_bytes > 0) {
     std::string residency = p.tiles == 1 ? "read as they are used" : "read again for every tile";
-    if (p.weights_stay) residency = fmt::format("kept in {} PMUs", p.weight_pmus);
+    if (p.weights_resident) residency = fmt::format("kept in {} PMUs", p.weight_pmus);
     out += fmt::format("; weights {}, {}", format_with_prefix(static_cast<double>(p.weight_bytes), "B"), residency);
   }
   if (p.inner_bytes > 0)
@@ -39,11 +38,11 @@ std::string pass_text(const MappedPass& m) {
       rows.push_back({s.name, std::to_string(s.pcus), format_with_prefix(s.seconds, "s"),
                       format_with_prefix(s.even_seconds, "s")});
   out += align_columns(rows, {false, true, true, true});
-  out +=
-      fmt::format("\n{} PCUs and {} PMUs of buffers ({}){}; {}\n", p.pcus, p.pmus,
-                  format_with_prefix(static_cast<double>(p.buffer_bytes), "B"),
-                  m.weights_stay && m.weight_pmus > 0 ? fmt::format(" and {} for weights and sums", m.weight_pmus) : "",
-                  p.fits ? "fits" : "does not fit: " + p.why_not);
+  out += fmt::format(
+      "\n{} PCUs and {} PMUs of buffers ({}){}; {}\n", p.pcus, p.pmus,
+      format_with_prefix(static_cast<double>(p.buffer_bytes), "B"),
+      m.weights_resident && m.weight_pmus > 0 ? fmt::format(" and {} for weights and sums", m.weight_pmus) : "",
+      p.fits ? "fits" : "does not fit: " + p.why_not);
   out += fmt::format("one tile every {}, limited by {}; {} times as fast as an even split\n",
                      format_with_prefix(p.interval_seconds, "s"), p.bottleneck,
                      format_significant(p.speedup_over_even(), 3));
@@ -56,13 +55,10 @@ std::string pass_text(const MappedPass& m) {
 Json pass_json(const MappedPass& m) {
   const Placement& p = m.placement;
   Json out;
-  out["rows"] = {{"dim", or_null(m.rows)},
-                 {"extent", m.extent},
-                 {"tile", m.tile},
-                 {"tiles", m.tiles}};
-  out["inner"] =
-      m.inner.empty() ? Json(nullptr) : Json{{"dim", m.inner}, {"tile", m.inner_tile}, {"tiles", m.inner_tiles}};
-  out["weights"] = {{"bytes", m.weight_bytes}, {"pmus", m.weight_pmus}, {"stay", m.weights_stay}};
+  out["rows"] = {{"dim", or_null(m.streamed_dim)}, {"extent", m.extent}, {"tile", m.tile}, {"tiles", m.tiles}};
+  out["inner"] = m.inner_dim.empty() ? Json(nullptr)
+                                     : Json{{"dim", m.inner_dim}, {"tile", m.inner_tile}, {"tiles", m.inner_tiles}};
+  out["weights"] = {{"bytes", m.weight_bytes}, {"pmus", m.weight_pmus}, {"stay", m.weights_resident}};
   out["stages"] = Json::array();
   for (const PlacedStage& s : p.stages)
     out["stages"].push_back(

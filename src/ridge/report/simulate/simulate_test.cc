@@ -13,7 +13,7 @@ std::size_t count(const std::string& text, const std::string& what) {
   return found;
 }
 
-TEST(Simulate, TellsWhereAFoldsCyclesGo) {
+TEST(SystolicReport, SplitsTheCyclesOfAFold) {
   const std::vector<SystolicRun> one{run({4, 4, Dataflow::weight_stationary}, {16, 4, 4})};
   EXPECT_EQ(render_text(one),
             "M 16 N 4 K 4 on 4×4 elements, weight-stationary\n"
@@ -24,7 +24,7 @@ TEST(Simulate, TellsWhereAFoldsCyclesGo) {
             "               load 4, fill 6, compute 10, drain 6\n");
 }
 
-TEST(Simulate, DrawsABoxForEveryElementOfEveryCycle) {
+TEST(SystolicReport, DrawsABoxForEveryElementInEveryCycle) {
   const std::string svg = render_svg(run({4, 4, Dataflow::weight_stationary, true}, {1, 4, 4}));
   EXPECT_EQ(count(svg, "class=\"busy\""), 16U + 1);  // every weight is used once; one in the legend
   EXPECT_EQ(count(svg, "class=\"idle\""), 7U * 16 - 16 + 1);
@@ -32,14 +32,14 @@ TEST(Simulate, DrawsABoxForEveryElementOfEveryCycle) {
   EXPECT_NE(svg.find("cycle 6: 1 of 16"), std::string::npos);
 }
 
-TEST(Simulate, DrawsFoldsAloneWhereTheArrayIsLarge) {
+TEST(SystolicReport, DrawsOnlyFoldsOfALargeArray) {
   const std::string svg = render_svg(run({32, 32, Dataflow::output_stationary}, {256, 128, 256}));
   EXPECT_EQ(count(svg, "class=\"busy\""), 0U);
   EXPECT_NE(svg.find("The first 8 folds"), std::string::npos);
   EXPECT_EQ(count(svg, "class=\"compute\""), 8U + 1);  // one in the legend
 }
 
-TEST(Simulate, BusyFlagsAddUpToTheProduct) {
+TEST(SystolicReport, BusyElementsEqualTheMultiplyAdds) {
   for (const Dataflow flow : {Dataflow::output_stationary, Dataflow::weight_stationary, Dataflow::input_stationary}) {
     const SystolicRun odd = run({3, 2, flow}, {3, 3, 2});
     ASSERT_TRUE(odd.is_drawable()) << dataflow_name(flow);

@@ -15,7 +15,7 @@ Json words_json(std::int64_t a, std::int64_t b, std::int64_t c) { return {{"a", 
 std::string utilization_text(double fraction) { return fmt::format("{:.2f} %", 100 * fraction); }
 
 std::string run_details(const SystolicRun& run) {
-  const FoldPhases& p = run.phases;
+  const FoldPhaseCycles& p = run.phases;
   std::string out = run.task.name.empty() ? "" : run.task.name + ": ";
   out += run.report.to_text();
   out += fmt::format("  fold         {}\n", run.mapping_formula());

@@ -38,7 +38,7 @@ std::vector<AxisTick> decade_ticks(int low, int high, const std::function<double
   return ticks;
 }
 
-void add_roofs(Picture& picture, const Roofline& r, const LogAxes& axes, Placer& placer) {
+void add_roofs(Picture& picture, const Roofline& r, const LogAxes& axes, LabelPlacer& placer) {
   const double low = std::max(std::pow(10.0, axes.x_low), std::pow(10.0, axes.y_low) / r.bandwidth);
   const double high = std::pow(10.0, axes.x_high);
   for (const Roofline::Rate& peak : r.peaks) {
@@ -58,7 +58,7 @@ void add_roofs(Picture& picture, const Roofline& r, const LogAxes& axes, Placer&
 }
 
 // Places each peak's name above its line, as far to the right as possible.
-void label_roofs(Picture& picture, const LogAxes& axes, Placer& placer) {
+void label_roofs(Picture& picture, const LogAxes& axes, LabelPlacer& placer) {
   for (const DrawnRoof& roof : picture.roofs) {
     const double width = text_width(roof.text);
     for (double left = axes.plot.right - width - 6; !roof.text.empty() && left > axes.plot.left; left -= 12) {
@@ -71,7 +71,7 @@ void label_roofs(Picture& picture, const LogAxes& axes, Placer& placer) {
 }
 
 // Returns boxes that cover a rotated text of this length, 8 px from its line.
-std::vector<PictureBox> boxes_along(const LineLabel& label, PicturePoint along, PicturePoint up, double length) {
+std::vector<PictureBox> cover_line_label(const LineLabel& label, PicturePoint along, PicturePoint up, double length) {
   std::vector<PictureBox> boxes;
   for (double s = 0; s < length; s += 6) {
     const PicturePoint middle{label.at.x + along.x * s + up.x / 2, label.at.y + along.y * s + up.y / 2};
@@ -81,14 +81,14 @@ std::vector<PictureBox> boxes_along(const LineLabel& label, PicturePoint along, 
 }
 
 // Places a name above or below a line, at the first position that touches nothing else.
-LineLabel name_along(const std::string& name, PicturePoint from, PicturePoint to, Placer& placer) {
+LineLabel place_line_label(const std::string& name, PicturePoint from, PicturePoint to, LabelPlacer& placer) {
   const double dx = to.x - from.x, dy = to.y - from.y, length = std::hypot(dx, dy), text = text_width(name);
   const PicturePoint along{dx / length, dy / length}, up{along.y * 8, -along.x * 8};
   for (const double off : {1.0, -2.2})
     for (double begin = 20; begin + text < length; begin += 15) {
       LineLabel label{name, {from.x + along.x * begin + off * up.x, from.y + along.y * begin + off * up.y}};
       label.angle = std::atan2(dy, dx) * 180 / 3.14159265358979;
-      label.boxes = boxes_along(label, along, up, text);
+      label.boxes = cover_line_label(label, along, up, text);
       if (!std::all_of(label.boxes.begin(), label.boxes.end(),
                        [&](const PictureBox& box) { return placer.is_free(box); }))
         continue;
@@ -98,33 +98,34 @@ LineLabel name_along(const std::string& name, PicturePoint from, PicturePoint to
   return {};
 }
 
-void label_bandwidth(Picture& picture, const Roofline& r, Placer& placer) {
+void label_bandwidth(Picture& picture, const Roofline& r, LabelPlacer& placer) {
   const DrawnRoof* longest = &picture.roofs.front();
   for (const DrawnRoof& roof : picture.roofs)
     if (roof.corner.x > longest->corner.x) longest = &roof;
-  picture.bandwidth = name_along(r.bandwidth_name, longest->from, longest->corner, placer);
+  picture.bandwidth = place_line_label(r.bandwidth_name, longest->from, longest->corner, placer);
 }
 
 // Adds the bandwidths other than the memory's, from the lower left of the frame up to the highest peak.
-void add_slopes(Picture& picture, const Roofline& r, const LogAxes& axes, Placer& placer) {
+void add_bandwidth_lines(Picture& picture, const Roofline& r, const LogAxes& axes, LabelPlacer& placer) {
   double top = 0;
   for (const Roofline::Rate& peak : r.peaks) top = std::max(top, peak.rate);
-  for (const auto& [rate, name] : r.slopes) {
+  for (const auto& [rate, name] : r.other_bandwidths) {
     const double low = std::max(std::pow(10.0, axes.x_low), std::pow(10.0, axes.y_low) / rate);
     const double high = std::min(std::pow(10.0, axes.x_high), top / rate);
     if (low >= high) continue;
     BandwidthLine slope{axes.position(low, low * rate), axes.position(high, high * rate), {}};
     placer.block_line(slope.from, slope.to);
     slope.label.text = name;
-    picture.slopes.push_back(std::move(slope));
+    picture.bandwidth_lines.push_back(std::move(slope));
   }
 }
 
-void label_slopes(Picture& picture, Placer& placer) {
-  for (BandwidthLine& slope : picture.slopes) slope.label = name_along(slope.label.text, slope.from, slope.to, placer);
+void label_bandwidth_lines(Picture& picture, LabelPlacer& placer) {
+  for (BandwidthLine& slope : picture.bandwidth_lines)
+    slope.label = place_line_label(slope.label.text, slope.from, slope.to, placer);
 }
 
-void label_ridges(Picture& picture, const Roofline& r, const LogAxes& axes, Placer& placer) {
+void label_ridges(Picture& picture, const Roofline& r, const LogAxes& axes, LabelPlacer& placer) {
   const auto foot_of = [&](const Roofline::Rate& peak) {
     return axes.position(peak.rate / r.bandwidth, std::pow(10.0, axes.y_low));
   };
@@ -135,16 +136,17 @@ void label_ridges(Picture& picture, const Roofline& r, const LogAxes& axes, Plac
     if (!labelled.insert(text).second) continue;
     const PicturePoint foot = foot_of(peak);
     if (auto label = placer.place_label(text, {foot.x, foot.y - 10})) {
-      label->leader = false;
+      label->draw_leader = false;
       picture.ridge_labels.push_back(*label);
     }
   }
 }
 
-// Adds the dots and returns their names. Operations at one point share a dot, sized by the sum of their shares.
-std::vector<std::string> add_dots(Picture& picture, const Roofline& r, const LogAxes& axes, Placer& placer) {
+// Adds the dots and returns their names. Operations at one point share a dot; its size shows the sum of their fractions
+// of the time.
+std::vector<std::string> add_dots(Picture& picture, const Roofline& r, const LogAxes& axes, LabelPlacer& placer) {
   std::vector<std::string> names;
-  std::vector<std::optional<double>> shares;
+  std::vector<std::optional<double>> fractions;
   for (const RooflineDot& d : r.dots) {
     const PicturePoint position = axes.position(d.intensity, d.rate);
     const auto same = std::find_if(picture.dots.begin(), picture.dots.end(), [&](const PictureDot& dot) {
@@ -154,13 +156,13 @@ std::vector<std::string> add_dots(Picture& picture, const Roofline& r, const Log
     if (same == picture.dots.end()) {
       picture.dots.push_back({.tip = "", .predicted = position, .measured = {}});
       names.emplace_back();
-      shares.emplace_back();
+      fractions.emplace_back();
     }
     PictureDot& dot = picture.dots[index];
     dot.tip += (dot.tip.empty() ? "" : "\n") + d.tip;
     names[index] += (names[index].empty() ? "" : ", ") + d.name;
-    if (d.share) shares[index] = shares[index].value_or(0) + *d.share;
-    dot.radius = radius_for_share(shares[index]);
+    if (d.time_fraction) fractions[index] = fractions[index].value_or(0) + *d.time_fraction;
+    dot.radius = dot_radius_px(fractions[index]);
     if (d.measured) dot.measured.push_back(axes.position(d.intensity, *d.measured));
   }
   const auto block_dot = [&](PicturePoint p, double radius) {
@@ -177,7 +179,7 @@ std::vector<std::string> add_dots(Picture& picture, const Roofline& r, const Log
   return names;
 }
 
-void label_dots(Picture& picture, const std::vector<std::string>& names, Placer& placer) {
+void label_dots(Picture& picture, const std::vector<std::string>& names, LabelPlacer& placer) {
   const auto anchor = [](const PictureDot& dot) { return dot.measured.empty() ? dot.predicted : dot.measured.front(); };
   const auto edge = [](const PictureDot& dot) { return dot.measured.empty() ? dot.radius : dot_radius; };
   for (std::size_t i = 0; i < picture.dots.size(); ++i) {
@@ -222,19 +224,19 @@ Picture arrange_picture(const Roofline& r) {
   picture.title = r.title;
   picture.subtitle = r.subtitle;
   picture.measured = r.measured;
-  picture.sent = r.sent;
+  picture.has_link_dots = r.has_link_dots;
   picture.not_drawn = r.not_drawn;
   if (r.bandwidth <= 0) return picture;
   const LogAxes axes{picture.plot, r.x_low, r.x_high, r.y_low, r.y_high};
   picture.x_ticks = decade_ticks(axes.x_low, axes.x_high, [&](double v) { return axes.position(v, 1).x; });
   picture.y_ticks = decade_ticks(axes.y_low, axes.y_high, [&](double v) { return axes.position(1, v).y; });
-  Placer placer(picture.plot);
+  LabelPlacer placer(picture.plot);
   add_roofs(picture, r, axes, placer);
-  add_slopes(picture, r, axes, placer);
+  add_bandwidth_lines(picture, r, axes, placer);
   const std::vector<std::string> names = add_dots(picture, r, axes, placer);
   label_roofs(picture, axes, placer);
   label_bandwidth(picture, r, placer);
-  label_slopes(picture, placer);
+  label_bandwidth_lines(picture, placer);
   label_ridges(picture, r, axes, placer);
   label_dots(picture, names, placer);
   return picture;

@@ -31,9 +31,9 @@ struct PictureBox {
 struct PictureLabel {
   std::string text;
   PictureBox box;
-  PicturePoint at;      // start of the baseline
-  PicturePoint from;    // centre of the dot that it names
-  bool leader = false;  // draw a thin line from dot to label
+  PicturePoint baseline;     // Start of the baseline
+  PicturePoint dot_centre;   // Centre of the dot that it names
+  bool draw_leader = false;  // Draw a thin line from dot to label
 };
 
 struct PictureDot {
@@ -74,11 +74,12 @@ struct Picture {
   std::vector<AxisTick> x_ticks, y_ticks;
   LineLabel bandwidth;  // "819 GB/s hbm"
   std::vector<DrawnRoof> roofs;
-  std::vector<BandwidthLine> slopes;
+  std::vector<BandwidthLine> bandwidth_lines;
   std::vector<PictureLabel> roof_labels, ridge_labels, dot_labels;
   std::vector<PictureDot> dots;
-  std::vector<std::string> not_drawn;   // operations without numbers, and the reason
-  bool measured = false, sent = false;  // sent: some dot is on the link's roof, at FLOPs per byte sent
+  std::vector<std::string> not_drawn;  // operations without numbers, and the reason
+  bool measured = false;               // The report is from a run
+  bool has_link_dots = false;          // Some dot is on the link's roof, at FLOPs per byte sent
 };
 
 struct Roofline;  // roofline.h

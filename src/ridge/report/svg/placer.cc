@@ -23,7 +23,7 @@ PictureBox text_box(PicturePoint start, const std::string& text, bool bold) {
   return {start.x - 2, start.y - 12, start.x + 2 + text_width(text, bold), start.y + 4};
 }
 
-void Placer::block_line(PicturePoint a, PicturePoint b) {
+void LabelPlacer::block_line(PicturePoint a, PicturePoint b) {
   const double length = std::hypot(b.x - a.x, b.y - a.y);
   const int steps = std::max(1, static_cast<int>(length / 4));
   for (int i = 0; i <= steps; ++i) {
@@ -32,31 +32,31 @@ void Placer::block_line(PicturePoint a, PicturePoint b) {
   }
 }
 
-bool Placer::is_free(const PictureBox& box) const {
+bool LabelPlacer::is_free(const PictureBox& box) const {
   if (box.left < bounds_.left || box.right > bounds_.right || box.top < bounds_.top || box.bottom > bounds_.bottom)
     return false;
   return std::none_of(taken_.begin(), taken_.end(), [&](const PictureBox& other) { return box.overlaps(other); });
 }
 
-bool Placer::reserve(const PictureBox& box) {
+bool LabelPlacer::reserve(const PictureBox& box) {
   if (!is_free(box)) return false;
   block_box(box);
   return true;
 }
 
-std::optional<PictureLabel> Placer::place_label(const std::string& text, PicturePoint from, bool bold,
-                                                const std::vector<PicturePoint>& others, double radius) {
+std::optional<PictureLabel> LabelPlacer::place_label(const std::string& text, PicturePoint from, bool bold,
+                                                     const std::vector<PicturePoint>& others, double radius) {
   const double min_distance = radius + 4;
   constexpr double min_line_distance = 28;  // px
-  if (auto clear = place_around({text, from, bold, others, Separation::by_distance, radius}, min_distance, 40))
+  if (auto clear = try_place_around({text, from, bold, others, Separation::by_distance, radius}, min_distance, 40))
     return clear;
-  auto label = place_around({text, from, bold, others, Separation::by_line, radius}, min_line_distance, 120);
-  if (!label) label = place_around({text, from, bold, {}, Separation::by_line, radius}, min_line_distance, 420);
-  if (label) label->leader = true;
+  auto label = try_place_around({text, from, bold, others, Separation::by_line, radius}, min_line_distance, 120);
+  if (!label) label = try_place_around({text, from, bold, {}, Separation::by_line, radius}, min_line_distance, 420);
+  if (label) label->draw_leader = true;
   return label;
 }
 
-bool Placer::is_clear(const PictureBox& box, const LabelRequest& request) {
+bool LabelPlacer::is_nearest_to_own_dot(const PictureBox& box, const LabelRequest& request) {
   constexpr double margin = 8;  // px
   const double own_distance = distance_to(box, request.from);
   const PicturePoint end = box.closest_point(request.from);
@@ -66,7 +66,8 @@ bool Placer::is_clear(const PictureBox& box, const LabelRequest& request) {
   });
 }
 
-std::optional<PictureLabel> Placer::place_around(const LabelRequest& request, double nearest, double farthest) {
+std::optional<PictureLabel> LabelPlacer::try_place_around(const LabelRequest& request, double nearest,
+                                                          double farthest) {
   const std::string& text = request.text;
   const PicturePoint from = request.from;
   const bool bold = request.bold;
@@ -82,7 +83,7 @@ std::optional<PictureLabel> Placer::place_around(const LabelRequest& request, do
       if (side < -0.3) left = middle.x - width;
       const PicturePoint start{std::round(left), std::round(middle.y + 4 + line_height / 2 * std::sin(angle))};
       const PictureBox box = text_box(start, text, bold);
-      if (!is_clear(box, request) || !reserve(box)) continue;
+      if (!is_nearest_to_own_dot(box, request) || !reserve(box)) continue;
       return PictureLabel{text, box, start, from, distance > request.radius + 14};
     }
   }

@@ -15,9 +15,9 @@ inline constexpr double font_size = 13, line_height = 15, dot_radius = 6;  // px
 // Returns the bounding box of a text whose baseline begins at `start`.
 PictureBox text_box(PicturePoint start, const std::string& text, bool bold = false);
 
-class Placer {
+class LabelPlacer {
  public:
-  explicit Placer(const PictureBox& bounds) : bounds_(bounds) {}
+  explicit LabelPlacer(const PictureBox& bounds) : bounds_(bounds) {}
 
   void block_box(const PictureBox& box) { taken_.push_back(box); }
   void block_line(PicturePoint a, PicturePoint b);
@@ -39,8 +39,8 @@ class Placer {
     Separation separation;
     double radius;  // the dot's, px
   };
-  static bool is_clear(const PictureBox& box, const LabelRequest& request);
-  std::optional<PictureLabel> place_around(const LabelRequest& request, double nearest, double farthest);
+  static bool is_nearest_to_own_dot(const PictureBox& box, const LabelRequest& request);
+  std::optional<PictureLabel> try_place_around(const LabelRequest& request, double nearest, double farthest);
 
   PictureBox bounds_;
   std::vector<PictureBox> taken_;

@@ -20,8 +20,8 @@ double bandwidth_of(const Explanation& e) {
 
 std::string tip_text(const RooflineDot& dot) {
   std::string out = fmt::format("{}: {} FLOP/B{}, at most {}", dot.name, format_significant(dot.intensity),
-                                dot.sent ? " sent" : "", format_with_prefix(dot.rate, "FLOP/s"));
-  if (dot.share) out += fmt::format(", {} of the time", format_percent(*dot.share));
+                                dot.network_bound ? " sent" : "", format_with_prefix(dot.rate, "FLOP/s"));
+  if (dot.time_fraction) out += fmt::format(", {} of the time", format_percent(*dot.time_fraction));
   if (dot.measured) out += fmt::format(", measured {}", format_with_prefix(*dot.measured, "FLOP/s"));
   return out;
 }
@@ -31,8 +31,11 @@ std::optional<RooflineDot> dot_on_link(const Explanation& e, const Prediction& p
   if (p.limiter != Limiter::network || !p.flops || *p.flops <= 0 || !p.time_network_s) return std::nullopt;
   const double sent = p.work.bytes_sent.evaluate_double({e.dims.begin(), e.dims.end()}),
                flops = static_cast<double>(*p.flops);
-  return RooflineDot{
-      .name = p.work.name, .tip = {}, .intensity = flops / sent, .rate = flops / *p.time_network_s, .sent = true};
+  return RooflineDot{.name = p.work.name,
+                     .tip = {},
+                     .intensity = flops / sent,
+                     .rate = flops / *p.time_network_s,
+                     .network_bound = true};
 }
 
 std::optional<RooflineDot> dot_on_roof(const Explanation& e, const Prediction& p) {
@@ -58,10 +61,10 @@ void add_dots(const Report& report, Roofline& out) {
       out.not_drawn.push_back(p.work.name + ": " + missing_reason(p));
       continue;
     }
-    dot->share = time_fraction(e, p);
+    dot->time_fraction = time_fraction(e, p);
     if (report.measured) dot->measured = static_cast<double>(*p.flops) / report.measured->ops[i].time.median;
     dot->tip = tip_text(*dot);
-    out.sent = out.sent || dot->sent;
+    out.has_link_dots = out.has_link_dots || dot->network_bound;
     out.dots.push_back(*std::move(dot));
   }
 }
@@ -77,10 +80,12 @@ void add_rates(const Report& report, Roofline& out) {
   out.bandwidth_name = fmt::format("{} {}", format_with_prefix(out.bandwidth, "B/s"), memory.front().name);
   for (std::size_t i = 1; report.show_cache_roofs && i < memory.size(); ++i)
     if (const auto& rate = memory[i].bandwidth)
-      out.slopes.push_back({rate->value, fmt::format("{} {}", format_with_prefix(rate->value, "B/s"), memory[i].name)});
-  if (!out.sent || !e.total.link) return;
+      out.other_bandwidths.push_back(
+          {rate->value, fmt::format("{} {}", format_with_prefix(rate->value, "B/s"), memory[i].name)});
+  if (!out.has_link_dots || !e.total.link_rate) return;
   const std::string link = e.machine.links.empty() ? "link" : e.machine.links.front().name;
-  out.slopes.push_back({*e.total.link, fmt::format("{} {}, sent", format_with_prefix(*e.total.link, "B/s"), link)});
+  out.other_bandwidths.push_back(
+      {*e.total.link_rate, fmt::format("{} {}, sent", format_with_prefix(*e.total.link_rate, "B/s"), link)});
 }
 
 void set_axes(Roofline& out) {
@@ -92,7 +97,7 @@ void set_axes(Roofline& out) {
   }
   for (const RooflineDot& d : out.dots) {
     x_low = std::min(x_low, d.intensity);
-    x_high = std::max(x_high, d.sent ? 4 * d.intensity : d.intensity);
+    x_high = std::max(x_high, d.network_bound ? 4 * d.intensity : d.intensity);
     y_low = std::min({y_low, d.rate, d.measured.value_or(d.rate)});
     y_high = std::max({y_high, d.rate, d.measured.value_or(d.rate)});
   }
@@ -107,9 +112,9 @@ void set_axes(Roofline& out) {
 
 }  // namespace
 
-double radius_for_share(const std::optional<double>& share) {
+double dot_radius_px(const std::optional<double>& fraction) {
   constexpr double min_radius = 4, max_radius = 12, default_radius = 6;
-  return share ? min_radius + (max_radius - min_radius) * std::sqrt(std::min(1.0, *share)) : default_radius;
+  return fraction ? min_radius + (max_radius - min_radius) * std::sqrt(std::min(1.0, *fraction)) : default_radius;
 }
 
 Roofline describe_roofline(const Report& report) {

@@ -14,12 +14,12 @@ namespace ridge {
 
 struct RooflineDot {  // an operation whose numbers are known
   std::string name;
-  std::string tip;                      // description for the tooltip
-  double intensity = 0;                 // FLOP/B; if network-bound, FLOPs per byte sent
-  double rate = 0;                      // attainable, FLOP/s
-  std::optional<double> share = {};     // fraction of the program's time
-  std::optional<double> measured = {};  // FLOP/s
-  bool sent = false;                    // network-bound
+  std::string tip;                           // description for the tooltip
+  double intensity = 0;                      // FLOP/B; if network-bound, FLOPs per byte sent
+  double rate = 0;                           // attainable, FLOP/s
+  std::optional<double> time_fraction = {};  // of the program
+  std::optional<double> measured = {};       // FLOP/s
+  bool network_bound = false;
 };
 
 struct Roofline {
@@ -31,16 +31,17 @@ struct Roofline {
     double rate = 0;
     std::string name;
   };
-  std::vector<Rate> peaks;   // FLOP/s: "197.0 TFLOP/s matrix bf16"
-  std::vector<Rate> slopes;  // B/s of the link if something is sent, and of caches if requested
+  std::vector<Rate> peaks;             // FLOP/s: "197.0 TFLOP/s matrix bf16"
+  std::vector<Rate> other_bandwidths;  // B/s of the link if something is sent, and of caches if requested
   std::vector<RooflineDot> dots;
-  std::vector<std::string> not_drawn;   // operations without numbers, and the reason
-  bool measured = false, sent = false;  // from a run; some dot is on the link's roof
+  std::vector<std::string> not_drawn;  // operations without numbers, and the reason
+  bool measured = false;               // The report is from a run
+  bool has_link_dots = false;          // Some dot is on the link's roof
 };
 
 Roofline describe_roofline(const Report& report);
 
 // Returns the radius of a dot in pixels; its area grows with the fraction of the time.
-double radius_for_share(const std::optional<double>& share);
+double dot_radius_px(const std::optional<double>& time_fraction);
 
 }  // namespace ridge

@@ -71,23 +71,23 @@ std::string draw_roofs(const Picture& p) {
     out += fmt::format("<polyline class=\"roof\" points=\"{:.1f},{:.1f} {:.1f},{:.1f} {:.1f},{:.1f}\"/>\n", roof.from.x,
                        roof.from.y, roof.corner.x, roof.corner.y, roof.to.x, roof.to.y);
   }
-  for (const PictureLabel& label : p.roof_labels) out += draw_text("roofname", label.at, label.text);
-  for (const PictureLabel& label : p.ridge_labels) out += draw_text("roofname", label.at, label.text);
-  for (const BandwidthLine& slope : p.slopes)
+  for (const PictureLabel& label : p.roof_labels) out += draw_text("roofname", label.baseline, label.text);
+  for (const PictureLabel& label : p.ridge_labels) out += draw_text("roofname", label.baseline, label.text);
+  for (const BandwidthLine& slope : p.bandwidth_lines)
     out += draw_line("slope", slope.from, slope.to) + draw_line_label(slope.label);
   return out + draw_line_label(p.bandwidth);
 }
 
 // Text widths are estimates, so a name is anchored at the side next to its dot.
 std::string draw_name(const PictureLabel& label) {
-  if (label.box.right > label.from.x) return draw_text("name", label.at, label.text);
-  return draw_text("name", {label.box.right - 2, label.at.y}, label.text, " text-anchor=\"end\"");
+  if (label.box.right > label.dot_centre.x) return draw_text("name", label.baseline, label.text);
+  return draw_text("name", {label.box.right - 2, label.baseline.y}, label.text, " text-anchor=\"end\"");
 }
 
 std::string draw_dots(const Picture& p) {
   std::string out;
   for (const PictureLabel& label : p.dot_labels)
-    if (label.leader) out += draw_line("leader", label.from, label.box.closest_point(label.from));
+    if (label.draw_leader) out += draw_line("leader", label.dot_centre, label.box.closest_point(label.dot_centre));
   for (const PictureDot& dot : p.dots) {
     out += fmt::format("<g><title>{}</title>\n", escape_xml(dot.tip));
     for (const PicturePoint& measured : dot.measured) out += draw_line("gap", dot.predicted, measured);
@@ -110,7 +110,7 @@ std::string draw_legend(const Picture& p) {
   }
   out += draw_line("roof", {x, y - 4}, {x + 24, y - 4}) + draw_text("soft", {x + 32, y}, "roofs: bandwidth, peak");
   x += 200;
-  if (p.sent) {
+  if (p.has_link_dots) {
     out += draw_line("slope", {x, y - 4}, {x + 24, y - 4}) +
            draw_text("soft", {x + 32, y}, "link bandwidth, at FLOPs per byte sent");
     x += 250;

@@ -16,7 +16,7 @@ namespace {
 using Index = std::vector<std::int64_t>;
 
 // Returns the number of points of an index space at which `holds` is true.
-std::int64_t visits(const Index& extents, const std::function<bool(const Index&)>& holds = nullptr) {
+std::int64_t count_iterations(const Index& extents, const std::function<bool(const Index&)>& holds = nullptr) {
   std::int64_t points = 1, count = 0;
   for (const std::int64_t extent : extents) points *= extent;
   Index at(extents.size());
@@ -35,7 +35,7 @@ struct Counts {
 std::ostream& operator<<(std::ostream& out, const Counts& c) { return out << c.flops << " FLOP " << c.bytes << " B"; }
 
 // Returns the counts of each statement, in order.
-std::vector<Counts> counted(const std::string& text) {
+std::vector<Counts> count_statements(const std::string& text) {
   const auto program = parse(text);
   EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().to_string());
   EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 11) << "twelve lines at most";
@@ -47,21 +47,22 @@ std::vector<Counts> counted(const std::string& text) {
   return out;
 }
 
-bool inside(std::int64_t position, std::int64_t size) { return position >= 0 && position < size; }
+bool is_inside(std::int64_t position, std::int64_t size) { return position >= 0 && position < size; }
 
 TEST(Layers, stem_of_resnet_50) {
-  const auto counts = counted(
+  const auto counts = count_statements(
       "dims N = 2, K = 5, H = 12, W = H, P = H/2, Q = P\n"
       "x: bf16[N, 3, H, W]   w: bf16[K, 3, 7, 7]\n"
       "y: bf16[N, K, P, Q] = conv(x, w, stride = 2, padding = 3)");
-  const std::int64_t taps = visits({2, 5, 3, 6, 6, 7, 7}, [](const Index& i) {
-    return inside(2 * i[3] + i[5] - 3, 12) && inside(2 * i[4] + i[6] - 3, 12);
+  const std::int64_t taps = count_iterations({2, 5, 3, 6, 6, 7, 7}, [](const Index& i) {
+    return is_inside(2 * i[3] + i[5] - 3, 12) && is_inside(2 * i[4] + i[6] - 3, 12);
   });
-  EXPECT_EQ(counts[0], (Counts{2 * taps, 2 * (visits({2, 3, 12, 12}) + visits({5, 3, 7, 7}) + visits({2, 5, 6, 6}))}));
+  EXPECT_EQ(counts[0], (Counts{2 * taps, 2 * (count_iterations({2, 3, 12, 12}) + count_iterations({5, 3, 7, 7}) +
+                                              count_iterations({2, 5, 6, 6}))}));
 }
 
 TEST(Layers, bottleneck_of_resnet_50) {
-  const auto counts = counted(
+  const auto counts = count_statements(
       "dims N = 2, C = 6, M = 3, R = M, K = 8, H = 8, W = H, P = H/2, Q = W/2\n"
       "x: bf16[N, C, H, W]   w1: bf16[M, C, 1, 1]   w2: bf16[R, M, 3, 3]   w3: bf16[K, R, 1, 1]   ws: bf16[K, C, 1, "
       "1]\n"
@@ -72,35 +73,40 @@ TEST(Layers, bottleneck_of_resnet_50) {
       "e[N, K, P, Q] = conv(d, w3)\n"
       "s[N, K, P, Q] = conv(x, ws, stride = 2)\n"
       "y: bf16[N, K, P, Q] = relu(e + s)");
-  const std::int64_t wide = visits({2, 3, 8, 8}), narrow = visits({2, 3, 4, 4}), out = visits({2, 8, 4, 4});
-  const std::int64_t taps = visits({2, 3, 3, 4, 4, 3, 3}, [](const Index& i) {
-    return inside(2 * i[3] + i[5] - 1, 8) && inside(2 * i[4] + i[6] - 1, 8);
+  const std::int64_t wide = count_iterations({2, 3, 8, 8}), narrow = count_iterations({2, 3, 4, 4}),
+                     out = count_iterations({2, 8, 4, 4});
+  const std::int64_t taps = count_iterations({2, 3, 3, 4, 4, 3, 3}, [](const Index& i) {
+    return is_inside(2 * i[3] + i[5] - 1, 8) && is_inside(2 * i[4] + i[6] - 1, 8);
   });
-  EXPECT_EQ(counts[0], (Counts{2 * visits({2, 3, 6, 8, 8}), 2 * (visits({2, 6, 8, 8}) + 18 + wide)}));
+  EXPECT_EQ(counts[0],
+            (Counts{2 * count_iterations({2, 3, 6, 8, 8}), 2 * (count_iterations({2, 6, 8, 8}) + 18 + wide)}));
   EXPECT_EQ(counts[1], (Counts{wide, 4 * wide}));
-  EXPECT_EQ(counts[2], (Counts{2 * taps, 2 * (wide + visits({3, 3, 3, 3}) + narrow)}));
-  EXPECT_EQ(counts[4], (Counts{2 * visits({2, 8, 3, 4, 4}), 2 * (narrow + 24 + out)}));
+  EXPECT_EQ(counts[2], (Counts{2 * taps, 2 * (wide + count_iterations({3, 3, 3, 3}) + narrow)}));
+  EXPECT_EQ(counts[4], (Counts{2 * count_iterations({2, 8, 3, 4, 4}), 2 * (narrow + 24 + out)}));
   const auto even = [](const Index& i) { return i[2] % 2 == 0 && i[3] % 2 == 0; };  // Elements that a stride of 2 reads
-  EXPECT_EQ(counts[5], (Counts{2 * visits({2, 8, 6, 4, 4}), 2 * (visits({2, 6, 8, 8}, even) + 48 + out)}));
+  EXPECT_EQ(counts[5],
+            (Counts{2 * count_iterations({2, 8, 6, 4, 4}), 2 * (count_iterations({2, 6, 8, 8}, even) + 48 + out)}));
   EXPECT_EQ(counts[6], (Counts{2 * out, 6 * out}));
 }
 
 TEST(Layers, embedding) {
-  const auto counts = counted(
+  const auto counts = count_statements(
       "dims N = 6, V = 50, D = 8\n"
       "table: bf16[V, D]   ids: int32[N]   dy: bf16[N, D]\n"
       "x: bf16[N, D] = gather(table, ids over V)\n"
       "dtable: bf16[V, D] = scatter(dy, ids over V)");
-  EXPECT_EQ(counts[0], (Counts{0, 2 * visits({6, 8}) + 4 * visits({6}) + 2 * visits({6, 8})}));
-  EXPECT_EQ(counts[1], (Counts{visits({6, 8}), 2 * visits({6, 8}) + 4 * visits({6}) + 2 * visits({50, 8})}));
+  EXPECT_EQ(counts[0],
+            (Counts{0, 2 * count_iterations({6, 8}) + 4 * count_iterations({6}) + 2 * count_iterations({6, 8})}));
+  EXPECT_EQ(counts[1], (Counts{count_iterations({6, 8}), 2 * count_iterations({6, 8}) + 4 * count_iterations({6}) +
+                                                             2 * count_iterations({50, 8})}));
 }
 
 // Two tokens that each select 2 of 4 experts: the mean number of experts over the 36 equally likely pairs of
 // selections.
-double reached_by_two_of_two_in_four() {
+double mean_experts_reached() {
   double sum = 0;
   const auto pair = [](const Index& i, std::size_t at) { return i[at] < i[at + 1]; };
-  visits({4, 4, 4, 4}, [&](const Index& i) {
+  count_iterations({4, 4, 4, 4}, [&](const Index& i) {
     if (!pair(i, 0) || !pair(i, 2)) return false;
     std::vector<bool> seen(4);
     for (const std::int64_t expert : i) seen[static_cast<std::size_t>(expert)] = true;
@@ -111,7 +117,7 @@ double reached_by_two_of_two_in_four() {
 }
 
 TEST(Layers, mixtral_with_routing) {
-  const auto counts = counted(
+  const auto counts = count_statements(
       "dims B = 2, D = 6, F = 10, E = 4\n"
       "x: bf16[B, D]   r: bf16[E, D]   up: bf16[E, F, D]   gate: bf16[E, F, D]   down: bf16[E, D, F]\n"
       "s[B, E] = x * r\n"
@@ -123,45 +129,53 @@ TEST(Layers, mixtral_with_routing) {
       "o[B, 2, D] = routed(h, down, i over E)\n"
       "c[B, 2] = gather(p, i over E)\n"
       "y: bf16[B, D] = c * o");
-  const double experts = reached_by_two_of_two_in_four();
+  const double experts = mean_experts_reached();
   EXPECT_EQ(experts, 3);  // 4*(1 - (1 - 2/4)^2)
-  const auto weights = static_cast<std::int64_t>(experts) * 2 * visits({10, 6});
-  EXPECT_EQ(counts[2], (Counts{visits({2, 4}), 2 * visits({2, 4}) + 4 * visits({2, 2})}));
-  EXPECT_EQ(counts[3], (Counts{2 * visits({2, 2, 10, 6}),
-                               2 * visits({2, 6}) + weights + 4 * visits({2, 2}) + 2 * visits({2, 2, 10})}));
+  const auto weights = static_cast<std::int64_t>(experts) * 2 * count_iterations({10, 6});
+  EXPECT_EQ(counts[2], (Counts{count_iterations({2, 4}), 2 * count_iterations({2, 4}) + 4 * count_iterations({2, 2})}));
+  EXPECT_EQ(counts[3], (Counts{2 * count_iterations({2, 2, 10, 6}), 2 * count_iterations({2, 6}) + weights +
+                                                                        4 * count_iterations({2, 2}) +
+                                                                        2 * count_iterations({2, 2, 10})}));
   EXPECT_EQ(counts[4], counts[3]);
-  EXPECT_EQ(counts[6], (Counts{2 * visits({2, 2, 6, 10}),
-                               2 * visits({2, 2, 10}) + weights + 4 * visits({2, 2}) + 2 * visits({2, 2, 6})}));
-  EXPECT_EQ(counts[7], (Counts{0, 2 * visits({2, 2}) + 4 * visits({2, 2}) + 2 * visits({2, 2})}));
+  EXPECT_EQ(counts[6], (Counts{2 * count_iterations({2, 2, 6, 10}), 2 * count_iterations({2, 2, 10}) + weights +
+                                                                        4 * count_iterations({2, 2}) +
+                                                                        2 * count_iterations({2, 2, 6})}));
+  EXPECT_EQ(counts[7],
+            (Counts{0, 2 * count_iterations({2, 2}) + 4 * count_iterations({2, 2}) + 2 * count_iterations({2, 2})}));
 }
 
 TEST(Layers, routing_by_loads_and_with_a_capacity) {
   const std::string inputs = "dims B = 4, D = 6, F = 10, E = 4\nx: bf16[B, D]   w: bf16[E, F, D]   i: int32[B, 2]\n";
-  const std::int64_t others = 2 * visits({4, 6}) + 4 * visits({4, 2}) + 2 * visits({4, 2, 10});
-  const auto loads = counted(inputs + "u: bf16[B, 2, F] = routed(x, w, i over E, loads = (5, 0, 1, 2))");
-  EXPECT_EQ(loads[0], (Counts{2 * visits({8, 10, 6}), others + 2 * visits({3, 10, 6})}));
-  const auto capped = counted(inputs + "u: bf16[B, 2, F] = routed(x, w, i over E, loads = (5, 0, 1, 2), capacity = 2)");
-  EXPECT_EQ(capped[0], (Counts{2 * visits({2 + 0 + 1 + 2, 10, 6}), others + 2 * visits({3, 10, 6})}));
-  const auto even = counted(inputs + "u: bf16[B, 2, F] = routed(x, w, i over E, capacity = 1)");
-  EXPECT_EQ(even[0].flops, 2 * visits({4, 10, 6}));
+  const std::int64_t others =
+      2 * count_iterations({4, 6}) + 4 * count_iterations({4, 2}) + 2 * count_iterations({4, 2, 10});
+  const auto loads = count_statements(inputs + "u: bf16[B, 2, F] = routed(x, w, i over E, loads = (5, 0, 1, 2))");
+  EXPECT_EQ(loads[0], (Counts{2 * count_iterations({8, 10, 6}), others + 2 * count_iterations({3, 10, 6})}));
+  const auto capped =
+      count_statements(inputs + "u: bf16[B, 2, F] = routed(x, w, i over E, loads = (5, 0, 1, 2), capacity = 2)");
+  EXPECT_EQ(capped[0],
+            (Counts{2 * count_iterations({2 + 0 + 1 + 2, 10, 6}), others + 2 * count_iterations({3, 10, 6})}));
+  const auto even = count_statements(inputs + "u: bf16[B, 2, F] = routed(x, w, i over E, capacity = 1)");
+  EXPECT_EQ(even[0].flops, 2 * count_iterations({4, 10, 6}));
 }
 
 TEST(Layers, scan_of_mamba) {
-  const auto counts = counted(
+  const auto counts = count_statements(
       "dims B = 2, T = 5, D = 3, N = 4\n"
       "x: bf16[B, T, D]   dt: bf16[B, T, D]   A: f32[D, N]   Bt: bf16[B, T, N]   Ct: bf16[B, T, N]\n"
       "a[B, T, D, N] = exp(dt * A)\n"
       "b: bf16[B, T, D, N] = dt * x * Bt\n"
       "h: bf16[B, T, D, N] = scan(a * h + b over T)\n"
       "y: bf16[B, T, D] = h * Ct");
-  const std::int64_t states = visits({2, 5, 3, 4});
-  EXPECT_EQ(counts[0], (Counts{2 * states, 2 * visits({2, 5, 3}) + 4 * visits({3, 4}) + 4 * states}));
+  const std::int64_t states = count_iterations({2, 5, 3, 4});
+  EXPECT_EQ(counts[0],
+            (Counts{2 * states, 2 * count_iterations({2, 5, 3}) + 4 * count_iterations({3, 4}) + 4 * states}));
   EXPECT_EQ(counts[2], (Counts{2 * states, 4 * states + 2 * states + 2 * states}));
-  EXPECT_EQ(counts[3], (Counts{2 * states, 2 * states + 2 * visits({2, 5, 4}) + 2 * visits({2, 5, 3})}));
+  EXPECT_EQ(counts[3],
+            (Counts{2 * states, 2 * states + 2 * count_iterations({2, 5, 4}) + 2 * count_iterations({2, 5, 3})}));
 }
 
 TEST(Layers, paged_decode) {
-  const auto counts = counted(
+  const auto counts = count_statements(
       "dims B = 3, M = 4, H = 8, G = H/4, E = 6, P = 40\n"
       "q: bf16[B, H, E]   k: bf16[P, 16, G, E]   v: bf16[P, 16, G, E]   pages: int32[B, M]\n"
       "kk[B, M, 16, G, E] = gather(k, pages over P)\n"
@@ -169,16 +183,16 @@ TEST(Layers, paged_decode) {
       "s[B, H, M, 16] = q * kk\n"
       "p[B, H, M, 16] = softmax(s * rsqrt(size(E)) over M, 16)\n"
       "o: bf16[B, H, E] = p * vv");
-  const std::int64_t cache = visits({3, 4, 16, 2, 6});
-  EXPECT_EQ(counts[0], (Counts{0, 2 * cache + 4 * visits({3, 4}) + 2 * cache}));
-  EXPECT_EQ(counts[2],
-            (Counts{2 * visits({3, 8, 4, 16, 6}), 2 * visits({3, 8, 6}) + 2 * cache + 2 * visits({3, 8, 4, 16})}));
-  EXPECT_EQ(counts[4],
-            (Counts{2 * visits({3, 8, 4, 16, 6}), 2 * visits({3, 8, 4, 16}) + 2 * cache + 2 * visits({3, 8, 6})}));
+  const std::int64_t cache = count_iterations({3, 4, 16, 2, 6});
+  EXPECT_EQ(counts[0], (Counts{0, 2 * cache + 4 * count_iterations({3, 4}) + 2 * cache}));
+  EXPECT_EQ(counts[2], (Counts{2 * count_iterations({3, 8, 4, 16, 6}),
+                               2 * count_iterations({3, 8, 6}) + 2 * cache + 2 * count_iterations({3, 8, 4, 16})}));
+  EXPECT_EQ(counts[4], (Counts{2 * count_iterations({3, 8, 4, 16, 6}),
+                               2 * count_iterations({3, 8, 4, 16}) + 2 * cache + 2 * count_iterations({3, 8, 6})}));
 }
 
 TEST(Layers, ragged_prefill) {
-  const auto counts = counted(
+  const auto counts = count_statements(
       "dims S = (5, 2, 4), T = S, H = 3, E = 6\n"
       "q: bf16[S, H, E]   k: bf16[T, H, E]   v: bf16[T, H, E]\n"
       "s[S, H, T] = q * k\n"
@@ -188,51 +202,53 @@ TEST(Layers, ragged_prefill) {
   const auto seen = [&](const Index& i) {
     return of[static_cast<std::size_t>(i[0])] == of[static_cast<std::size_t>(i[1])] && i[1] <= i[0];
   };
-  const std::int64_t pairs = visits({11, 11}, seen);
+  const std::int64_t pairs = count_iterations({11, 11}, seen);
   EXPECT_EQ(pairs, 15 + 3 + 10);
   EXPECT_EQ(counts[0].flops, 2 * 3 * 6 * pairs);
   EXPECT_EQ(counts[2].flops, 2 * 3 * 6 * pairs);
-  EXPECT_EQ(counts[0].bytes, 4 * visits({11, 3, 6}) + 2 * visits({11, 3, 11}));
+  EXPECT_EQ(counts[0].bytes, 4 * count_iterations({11, 3, 6}) + 2 * count_iterations({11, 3, 11}));
 }
 
 TEST(Layers, grouped_query_attention) {
-  const auto counts = counted(
+  const auto counts = count_statements(
       "dims B = 2, S = 5, T = 7, H = 8, G = H/4, E = 6\n"
       "q: bf16[B, S, H, E]   k: bf16[B, T, G, E]   v: bf16[B, T, G, E]\n"
       "s[B, H, S, T] = q * k\n"
       "p[B, H, S, T] = softmax(s over T)\n"
       "o: bf16[B, S, H, E] = p * v");
-  const std::int64_t scores = visits({2, 8, 5, 7});
-  EXPECT_EQ(counts[0],
-            (Counts{2 * visits({2, 8, 5, 7, 6}), 2 * (visits({2, 5, 8, 6}) + visits({2, 7, 2, 6}) + scores)}));
-  EXPECT_EQ(counts[2],
-            (Counts{2 * visits({2, 8, 5, 7, 6}), 2 * (scores + visits({2, 7, 2, 6}) + visits({2, 5, 8, 6}))}));
+  const std::int64_t scores = count_iterations({2, 8, 5, 7});
+  EXPECT_EQ(counts[0], (Counts{2 * count_iterations({2, 8, 5, 7, 6}),
+                               2 * (count_iterations({2, 5, 8, 6}) + count_iterations({2, 7, 2, 6}) + scores)}));
+  EXPECT_EQ(counts[2], (Counts{2 * count_iterations({2, 8, 5, 7, 6}),
+                               2 * (scores + count_iterations({2, 7, 2, 6}) + count_iterations({2, 5, 8, 6}))}));
 }
 
 // A batched bilinear form, from the documentation of torch.einsum.
 TEST(Layers, einsum_of_three) {
-  const auto counts = counted("dims b = 3, n = 4, a = 5, m = 6\n'bn,anm,bm->ba'");
+  const auto counts = count_statements("dims b = 3, n = 4, a = 5, m = 6\n'bn,anm,bm->ba'");
   ASSERT_EQ(counts.size(), 2u);
   std::int64_t least = INT64_MAX;  // Minimum over all orders: two of the three first, then the third
-  for (const auto& [first, second] : {std::pair(visits({3, 4, 5, 6}), visits({3, 5, 6})),  // (X Y) W
-                                      {visits({3, 5, 4, 6}), visits({3, 5, 4})},           // (Y W) X
-                                      {visits({3, 4, 6}) / 2, visits({3, 5, 4, 6})}})      // (X W) Y: no sum at first
+  for (const auto& [first, second] :
+       {std::pair(count_iterations({3, 4, 5, 6}), count_iterations({3, 5, 6})),  // (X Y) W
+        {count_iterations({3, 5, 4, 6}), count_iterations({3, 5, 4})},           // (Y W) X
+        {count_iterations({3, 4, 6}) / 2, count_iterations({3, 5, 4, 6})}})      // (X W) Y: no sum at first
     least = std::min(least, 2 * (first + second));
   EXPECT_EQ(counts[0].flops + counts[1].flops, least);
 }
 
 // Weights and input of a projection in blocks of 32: 4 bits per element, plus a scale of 8 bits per 32 elements.
 TEST(Layers, projection_in_mxfp4) {
-  const auto counts = counted(
+  const auto counts = count_statements(
       "dims B = 3, D = 64, F = 7\n"
       "x: bf16[B, D]   w: mxfp4[F, D]\n"
       "q[B, D] = quantize(x, mxfp8)\n"
       "y: bf16[B, F] = q * w");
   const auto begins = [](const Index& i) { return i[1] % 32 == 0; };
-  const std::int64_t x = visits({3, 64}), scales_x = visits({3, 64}, begins), w = visits({7, 64}),
-                     scales_w = visits({7, 64}, begins);
+  const std::int64_t x = count_iterations({3, 64}), scales_x = count_iterations({3, 64}, begins),
+                     w = count_iterations({7, 64}), scales_w = count_iterations({7, 64}, begins);
   EXPECT_EQ(counts[0], (Counts{3 * x, 2 * x + x + scales_x}));
-  EXPECT_EQ(counts[1], (Counts{2 * visits({3, 64, 7}), x + scales_x + w / 2 + scales_w + 2 * visits({3, 7})}));
+  EXPECT_EQ(counts[1],
+            (Counts{2 * count_iterations({3, 64, 7}), x + scales_x + w / 2 + scales_w + 2 * count_iterations({3, 7})}));
 }
 
 }  // namespace

@@ -15,12 +15,12 @@ namespace {
 
 Machine machine() { return testing::make_test_machine({{DType::bf16, 100}, {DType::e4m3, 200}}, 10, 3); }
 
-struct Tally {
+struct LoopCounts {
   std::int64_t flops = 0, bits_read = 0, bits_written = 0;
-  bool operator==(const Tally&) const = default;
+  bool operator==(const LoopCounts&) const = default;
 };
 
-// Uses the positions of the dimensions and nothing that the counts use.
+// Reference implementation. It uses only the positions of dimensions and shares no code with the counts.
 class LoopNest {
  public:
   LoopNest(const Program& program, const Bindings& sizes)
@@ -29,14 +29,14 @@ class LoopNest {
       if (node.kind == Node::Kind::tensor) in_.push_back(node.tensor);
   }
 
-  Tally run() {
+  LoopCounts run() {
     switch (e_.routine->kind) {
       case RoutineKind::conv: conv(); break;
       case RoutineKind::gather: gather(); break;
       case RoutineKind::quantize: quantize(); break;
       default: each();
     }
-    return tally_;
+    return counts_;
   }
 
  private:
@@ -71,12 +71,12 @@ class LoopNest {
                 inside = inside && from[d + 2] >= 0 && from[d + 2] < extent(x, d + 2);
               }
               if (!inside) continue;
-              tally_.flops += 2;
+              counts_.flops += 2;
               read.insert(from);
             }
-    tally_.bits_read = static_cast<std::int64_t>(read.size()) * dtype_bits(tensor(x).dtype) +
-                       elements(w) * dtype_bits(tensor(w).dtype);
-    tally_.bits_written = elements(y) * dtype_bits(tensor(y).dtype);
+    counts_.bits_read = static_cast<std::int64_t>(read.size()) * dtype_bits(tensor(x).dtype) +
+                        elements(w) * dtype_bits(tensor(w).dtype);
+    counts_.bits_written = elements(y) * dtype_bits(tensor(y).dtype);
   }
 
   // Reads a row for each index, as if all indices were different.
@@ -88,8 +88,8 @@ class LoopNest {
       if (!(a == e_.routine->over[0]) && std::find(of.begin(), of.end(), a) == of.end()) row *= size(a);
     }
     for (std::int64_t n = 0; n < elements(i); ++n)
-      tally_.bits_read += row * dtype_bits(tensor(t).dtype) + dtype_bits(tensor(i).dtype);
-    tally_.bits_written = elements(y) * dtype_bits(tensor(y).dtype);
+      counts_.bits_read += row * dtype_bits(tensor(t).dtype) + dtype_bits(tensor(i).dtype);
+    counts_.bits_written = elements(y) * dtype_bits(tensor(y).dtype);
   }
 
   // Reads element by element, and a scale whenever a new block begins.
@@ -98,9 +98,9 @@ class LoopNest {
     const auto [block, element_bits, scale_bits] = format(tensor(y).dtype);
     const std::int64_t row = size(tensor(y).axes.back());
     for (std::int64_t i = 0; i < elements(x); ++i) {
-      tally_.flops += 3;
-      tally_.bits_read += dtype_bits(tensor(x).dtype);
-      tally_.bits_written += element_bits + (i % row % block == 0 ? scale_bits : 0);
+      counts_.flops += 3;
+      counts_.bits_read += dtype_bits(tensor(x).dtype);
+      counts_.bits_written += element_bits + (i % row % block == 0 ? scale_bits : 0);
     }
   }
   static std::array<std::int64_t, 3> format(DType dtype) {
@@ -111,16 +111,16 @@ class LoopNest {
   }
 
   void each() {
-    tally_.flops = elements(in_[0]);
-    for (const int t : in_) tally_.bits_read += elements(t) * dtype_bits(tensor(t).dtype);
-    tally_.bits_written = elements(e_.result) * dtype_bits(tensor(e_.result).dtype);
+    counts_.flops = elements(in_[0]);
+    for (const int t : in_) counts_.bits_read += elements(t) * dtype_bits(tensor(t).dtype);
+    counts_.bits_written = elements(e_.result) * dtype_bits(tensor(e_.result).dtype);
   }
 
   const Program& program_;
   const Bindings& sizes_;
   const Expression& e_;
   std::vector<int> in_;
-  Tally tally_;
+  LoopCounts counts_;
 };
 
 TEST(Count, agrees_with_a_loop_nest_over_routines) {
@@ -131,7 +131,7 @@ TEST(Count, agrees_with_a_loop_nest_over_routines) {
     EXPECT_EQ(testing::round_trip_error(made.text), "") << made.text;
     const auto e = explain(*program, machine(), made.sizes);
     ASSERT_TRUE(e.ok()) << made.text << "\n" << e.error().to_string();
-    const Tally tally = LoopNest(*program, made.sizes).run();
+    const LoopCounts tally = LoopNest(*program, made.sizes).run();
     const Work& work = e->ops[0].work;
     const Bindings& dims = e->dims;
     EXPECT_EQ(work.flops.evaluate(dims).value(), tally.flops) << made.text;
@@ -194,14 +194,14 @@ TEST(Split, rejects_shards_that_are_no_multiple_of_blocks) {
 }
 
 // The formula at every size equals a count along one dimension: at the edges of H, two of three rows of taps remain.
-TEST(Count, of_padding_is_not_multiplied) {
+TEST(Count, omits_products_with_padding) {
   const std::string text = "x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x, w, padding = 1)";
   const Explanation e = explained(text, {{"N", 2}, {"C", 5}, {"K", 7}, {"H", 10}, {"W", 1}});
   EXPECT_EQ(*e.ops[0].flops, 2 * 2 * 5 * 7 * (3 * 10 - 2) * 1);
   EXPECT_EQ(e.ops[0].work.flops_without_masks.to_string(e.dim_names), "18*N*C*H*W*K");
 }
 
-TEST(Fused, tables_are_read_by_rows_and_strided_inputs_by_what_windows_reach) {
+TEST(Fused, reads_only_indexed_rows_and_elements_inside_windows) {
   const Explanation two = explained(
       "t: bf16[V, D]  i: int32[N]  j: int32[N]\na[N, D] = gather(t, i over V)\n"
       "b[N, D] = gather(t, j over V)\ny: bf16[N, D] = a + b");

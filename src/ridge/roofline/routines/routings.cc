@@ -21,7 +21,7 @@ std::int64_t kept_rows(const Routing& routing) {
 }
 
 // Returns the number of experts with a row.
-std::int64_t count_busy_experts(const Routing& routing) {
+std::int64_t count_used_experts(const Routing& routing) {
   return std::count_if(routing.loads.begin(), routing.loads.end(), [](std::int64_t load) { return load > 0; });
 }
 
@@ -33,7 +33,7 @@ int find_or_add_mask(const Program& program, ProgramMasks& masks, const Routing&
     if (masks.all[i].has_same_condition(mask)) return static_cast<int>(i);
     same_kind += masks.all[i].routing && masks.all[i].routing_count == what;
   }
-  const std::string symbol = unused_symbol(program, what == RoutingCount::experts ? "milliexperts" : "kept");
+  const std::string symbol = make_unused_symbol(program, what == RoutingCount::experts ? "milliexperts" : "kept");
   mask.symbol = same_kind == 0 ? symbol : fmt::format("{}{}", symbol, same_kind + 1);
   masks.all.push_back(std::move(mask));
   return static_cast<int>(masks.all.size()) - 1;
@@ -72,7 +72,7 @@ std::optional<std::int64_t> count_routing(const Routing& routing, RoutingCount w
     std::int64_t all = 0;
     for (const std::int64_t load : routing.loads) all += load;
     if (all != rows || static_cast<std::int64_t>(routing.loads.size()) != *experts) return std::nullopt;
-    return what == RoutingCount::kept ? kept_rows(routing) : 1000 * count_busy_experts(routing);
+    return what == RoutingCount::kept ? kept_rows(routing) : 1000 * count_used_experts(routing);
   }
   if (what == RoutingCount::kept) {
     const std::int64_t min_load = rows / *experts, larger_loads = rows % *experts;
@@ -95,10 +95,10 @@ std::optional<Polynomial> routing_closed_form(const Routing& routing, RoutingCou
   if (what == RoutingCount::kept && routing.capacity == 0) return full_routing_count(routing, what);
   if (routing.loads.empty()) return std::nullopt;
   if (what == RoutingCount::kept) return Polynomial(kept_rows(routing));
-  return Polynomial(1000 * count_busy_experts(routing));
+  return Polynomial(1000 * count_used_experts(routing));
 }
 
-std::string describe_routing_misfit(const Routing& routing) {
+std::string routing_mismatch_text(const Routing& routing) {
   return fmt::format("rows cannot be routed over {} at these sizes", program::format_axis(routing.experts));
 }
 

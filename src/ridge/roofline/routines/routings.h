@@ -16,6 +16,6 @@ std::vector<std::string> dependency_dims(const Routing& routing);
 std::optional<std::int64_t> count_routing(const Routing& routing, RoutingCount what, const Bindings& dims);
 Polynomial full_routing_count(const Routing& routing, RoutingCount what);  // Thousandths of all experts; all rows
 std::optional<Polynomial> routing_closed_form(const Routing& routing, RoutingCount what);
-std::string describe_routing_misfit(const Routing& routing);
+std::string routing_mismatch_text(const Routing& routing);
 
 }  // namespace ridge

@@ -9,7 +9,7 @@
 namespace ridge {
 namespace {
 
-constexpr std::int64_t max_marked = 1 << 26;  // Limit of the elements that are tested one by one
+constexpr std::int64_t max_tested_elements = 1 << 26;  // Limit of the elements that are tested one by one
 
 struct WindowSizes {
   std::int64_t in, out, kernel;
@@ -35,7 +35,7 @@ std::optional<std::int64_t> count_touched(const WindowDimension& w, const Window
   const std::int64_t window_span = w.dilation * (s.kernel - 1) + 1;
   if (w.stride >= window_span) return count_taps(w, s);
   if (w.dilation == 1) return std::clamp<std::int64_t>((s.out - 1) * w.stride + window_span - w.padding, 0, s.in);
-  if (s.in > max_marked || s.in * s.kernel > max_marked) return std::nullopt;
+  if (s.in > max_tested_elements || s.in * s.kernel > max_tested_elements) return std::nullopt;
   std::int64_t sum = 0;
   for (std::int64_t i = 0; i < s.in; ++i)
     for (std::int64_t k = 0; k < s.kernel; ++k) {
@@ -68,8 +68,8 @@ void add_window_masks(const Program& program, ProgramMasks& masks) {
     const Routine* const routine = routine_of(program.statements[s]);
     if (!routine || routine->kind != RoutineKind::conv) continue;
     if (tap_symbol.empty()) {
-      tap_symbol = unused_symbol(program, "taps");
-      touched_symbol = unused_symbol(program, "touched");
+      tap_symbol = make_unused_symbol(program, "taps");
+      touched_symbol = make_unused_symbol(program, "touched");
     }
     for (const WindowDimension& w : conv_windows(program, std::get<Expression>(program.statements[s].op))) {
       masks.statements[s].taps.push_back(find_or_add_mask(masks, w, WindowCount::taps, tap_symbol));
@@ -86,8 +86,7 @@ std::vector<std::string> dependency_dims(const WindowDimension& window) {
 }
 
 std::optional<std::int64_t> count_window(const WindowDimension& window, WindowCount what, const Bindings& dims) {
-  const auto in = window.in.size(dims), out = window.out.size(dims),
-             kernel = window.kernel.size(dims);
+  const auto in = window.in.size(dims), out = window.out.size(dims), kernel = window.kernel.size(dims);
   if (!in || !out || !kernel || count_window_positions(window, *in, *kernel) != *out) return std::nullopt;
   const WindowSizes sizes{*in, *out, *kernel};
   return what == WindowCount::taps ? count_taps(window, sizes) : count_touched(window, sizes);
@@ -109,13 +108,13 @@ std::optional<Polynomial> window_closed_form(const WindowDimension& w, WindowCou
   return contiguous && w.stride - 1 <= w.padding ? std::optional(w.in.extent()) : std::nullopt;
 }
 
-bool fits_for_all_sizes(const Program& program, const WindowDimension& window, const Bindings& given) {
+bool always_gives_result_size(const Program& program, const WindowDimension& window, const Bindings& given) {
   const auto substituted_size = [&](const Axis& axis) {
     for (const Dimension& d : program.dims)
       if (d.name == axis.dim && d.value && !d.value->as_constant() && !given.contains(d.name)) return *d.value;
     return axis.extent();
   };
-  return fits_for_all_sizes(window, substituted_size(window.in), substituted_size(window.out), window.kernel.extent());
+  return always_gives_result_size(window, substituted_size(window.in), substituted_size(window.out), window.kernel.extent());
 }
 
 std::string format_window(const WindowDimension& w, WindowCount what) {
@@ -128,7 +127,7 @@ std::string format_window(const WindowDimension& w, WindowCount what) {
   return what == WindowCount::taps ? fmt::format("0 <= {} < {}", position, in) : fmt::format("at {}", position);
 }
 
-std::string describe_window_misfit(const WindowDimension& w) {
+std::string window_mismatch_text(const WindowDimension& w) {
   return fmt::format("{} is not the number of windows over {}", program::format_axis(w.out),
                      program::format_axis(w.in));
 }

@@ -21,10 +21,9 @@ Polynomial full_window_count(const WindowDimension& window,
 std::optional<Polynomial> window_closed_form(const WindowDimension& window, WindowCount what);
 
 // True if the windows fit at any size because of the program's formulas: P = H - 2.
-bool fits_for_all_sizes(const Program& program, const WindowDimension& window, const Bindings& given);
+bool always_gives_result_size(const Program& program, const WindowDimension& window, const Bindings& given);
 
 std::string format_window(const WindowDimension& window, WindowCount what);  // "0 <= index(H) + index(3) - 1 < H"
-std::string describe_window_misfit(
-    const WindowDimension& window);  // Error text: "P is not the number of windows over H"
+std::string window_mismatch_text(const WindowDimension& window);  // Error text: "P is not the number of windows over H"
 
 }  // namespace ridge

@@ -21,7 +21,7 @@ bool reduces_partial_sums(const Transfer& t) {
 struct OverlapPair {
   std::size_t product = 0, collective = 0;
   int tensor = 0;
-  bool is_before_product = false;
+  bool gathers_operand = false;
 };
 
 class OverlapFinder {
@@ -171,7 +171,7 @@ std::vector<Overlap> find_overlaps(const Program& program, const Explanation& ex
     Overlap found{.product = product.work.name,
                   .tensor = program.tensors[static_cast<std::size_t>(pair.tensor)].name,
                   .collective = collective.work.collective,
-                  .is_before_product = pair.is_before_product,
+                  .gathers_operand = pair.gathers_operand,
                   .dim = dim,
                   .size = explanation.dims.at(dim)};
     found.times = estimate_overlap_times(program, explanation, pair, dim, estimate);
@@ -189,7 +189,7 @@ SendTime estimate_send_time(const Transfer& transfer, const Network& network) {
 
 std::string describe_overlap(const Overlap& o) {
   std::string out = o.product;
-  if (o.is_before_product)
+  if (o.gathers_operand)
     out += fmt::format(" after {} of {}", o.collective, o.tensor);
   else
     out += fmt::format(" before {}{}", o.tensor == o.product ? "its " : "", o.collective);

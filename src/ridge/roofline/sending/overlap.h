@@ -51,7 +51,7 @@ std::optional<std::int64_t> min_size_for_chunks(const OverlapTimes& times, std::
 
 struct Overlap {
   std::string product, tensor, collective;  // Names of results; "all-gather over X"
-  bool is_before_product = false;           // True if the collective gathers an operand, false if it sends the result
+  bool gathers_operand = false;             // If false, the collective sends the result
   std::string dim;                          // Dimension that is split into chunks: the largest possible one
   std::int64_t size = 1;                    // Size of `dim`
   OverlapTimes times;

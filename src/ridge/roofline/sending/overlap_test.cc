@@ -13,7 +13,7 @@ namespace {
 
 // Simulates chunks: each is sent after the preceding one, and computed when it has arrived and the preceding one is
 // computed.
-double chunk_by_chunk(const OverlapTimes& b, std::int64_t n) {
+double simulate_chunks(const OverlapTimes& b, std::int64_t n) {
   const auto chunks = static_cast<double>(n);
   double there = 0, done = 0;
   for (std::int64_t i = 0; i < n; ++i) {
@@ -47,7 +47,7 @@ TEST(Overlap, equals_a_chunk_by_chunk_simulation) {
     const double in_turn = b.total_seconds(1);
     bool some = false;
     for (std::int64_t n = 1; n <= max_chunks; ++n) {
-      ASSERT_NEAR(b.total_seconds(n), chunk_by_chunk(b, n), 1e-9 * in_turn * static_cast<double>(n)) << seed;
+      ASSERT_NEAR(b.total_seconds(n), simulate_chunks(b, n), 1e-9 * in_turn * static_cast<double>(n)) << seed;
       some = some || b.total_seconds(n) < in_turn * (1 - 1e-12);
     }
     ASSERT_EQ(b.is_faster_in_chunks(), some) << seed;
@@ -61,7 +61,7 @@ TEST(Overlap, equals_a_chunk_by_chunk_simulation) {
 }
 
 // Without memory time: two latencies of a message, two launches.
-TEST(Overlap, gains_above_two_latencies_and_two_launches) {
+TEST(Overlap, gains_if_transfer_and_compute_exceed_two_overheads) {
   OverlapTimes b{.math_s = 1e-3, .launch_s = 1e-5, .transfer_s = 2.01e-5, .message_latency_s = 4.99e-4};
   EXPECT_TRUE(b.is_faster_in_chunks());
   b.message_latency_s = 5.01e-4;
@@ -118,7 +118,7 @@ std::vector<std::string> descriptions(const std::string& program, const Bindings
   return out;
 }
 
-TEST(Overlap, of_a_gathered_operand_a_scattered_and_an_added_result) {
+TEST(Overlap, covers_gathered_operands_scattered_and_reduced_results) {
   using Lines = std::vector<std::string>;
   const std::string gathered = "mesh X = 4\nx: bf16[B_X, D]   w: bf16[D_X, F]\ng[D, F] = w\ny: bf16[B_X, F] = x * g";
   // 2*8192*4096*16384/4/1e14 s of math and 3/4*2*4096*16384/4e10 s of sending; along F, which both keep.
@@ -132,7 +132,7 @@ TEST(Overlap, of_a_gathered_operand_a_scattered_and_an_added_result) {
       explain(parse(separate).value(), make_linked_machine(), {{"B", 8192}, {"D", 4096}, {"F", 16384}});
   ASSERT_EQ(explained->overlaps.size(), 1U);
   EXPECT_EQ(explained->overlaps[0].product, "p");
-  EXPECT_FALSE(explained->overlaps[0].is_before_product);
+  EXPECT_FALSE(explained->overlaps[0].gathers_operand);
   EXPECT_EQ(explained->overlaps[0].collective, "all-reduce over X");
   Machine silent = make_linked_machine();
   silent.links[0].latency.reset();

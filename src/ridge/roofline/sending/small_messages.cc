@@ -37,7 +37,7 @@ SmallMessages make_costs(const Transfer& transfer, const Network& network) {
   double ring = 0, tree = 0;
   for (const LevelWork& level : count_level_work(unit, network)) {
     if (level.group_size < 2) continue;
-    const double seconds = level.sent.as_constant()->to_double() / level.rate;
+    const double seconds = level.bytes_sent.as_constant()->to_double() / level.rate;
     ring = std::max(ring, seconds);
     tree = std::max(tree, seconds * tree_byte_ratio(transfer.kind, level.group_size));
     out.ring.steps += passes * (level.group_size - 1);

@@ -22,16 +22,16 @@ SmallMessages small(Collective kind, std::int64_t n, const Network& net = networ
   return out.at(0);
 }
 
-struct Counted {
-  std::int64_t steps = 0, words = 0;  // words: most that a device sends
+struct SimulatedCollective {
+  std::int64_t steps = 0, max_blocks_sent = 0;  // Maximum over the devices; halves of V for trees
 };
 
-// Each device forwards what it received last.
-Counted ring_gather(std::int64_t n) {
+// Simulates a ring all-gather: each device forwards the block that it received last.
+SimulatedCollective simulate_ring_gather(std::int64_t n) {
   std::vector<std::set<std::int64_t>> has(static_cast<std::size_t>(n));
   for (std::int64_t d = 0; d < n; ++d) has[static_cast<std::size_t>(d)] = {d};
-  Counted out;
-  for (; has[0].size() < static_cast<std::size_t>(n); ++out.steps, ++out.words) {
+  SimulatedCollective out;
+  for (; has[0].size() < static_cast<std::size_t>(n); ++out.steps, ++out.max_blocks_sent) {
     const auto before = has;
     for (std::int64_t d = 0; d < n; ++d) {
       const std::int64_t from = (d + n - 1) % n, block = (from - out.steps % n + n) % n;
@@ -41,11 +41,12 @@ Counted ring_gather(std::int64_t n) {
   return out;
 }
 
-// In step k, each device sends what the device 2^k positions before it lacks.
-Counted doubling_gather(std::int64_t n) {
+// Simulates an all-gather by doubling: in step k, each device sends all blocks that the device 2^k positions before it
+// lacks.
+SimulatedCollective simulate_doubling_gather(std::int64_t n) {
   std::vector<std::set<std::int64_t>> has(static_cast<std::size_t>(n));
   for (std::int64_t d = 0; d < n; ++d) has[static_cast<std::size_t>(d)] = {d};
-  Counted out;
+  SimulatedCollective out;
   for (std::int64_t far = 1; far < n; far *= 2, ++out.steps) {
     const auto before = has;
     std::size_t most = 0;
@@ -55,18 +56,19 @@ Counted doubling_gather(std::int64_t n) {
       for (const std::int64_t block : before[static_cast<std::size_t>((d + far) % n)]) here.insert(block);
       most = std::max(most, here.size() - had);
     }
-    out.words += static_cast<std::int64_t>(most);
+    out.max_blocks_sent += static_cast<std::int64_t>(most);
   }
   for (const auto& each : has) EXPECT_EQ(each.size(), static_cast<std::size_t>(n));
   return out;
 }
 
-// One block per destination; in step k, those move 2^k positions whose distance has that bit.
-Counted doubling_exchange(std::int64_t n) {
+// Simulates an all-to-all with one block per destination. In step k, a block moves 2^k positions if bit k of its
+// distance is set.
+SimulatedCollective simulate_doubling_exchange(std::int64_t n) {
   std::vector<std::vector<std::pair<std::int64_t, std::int64_t>>> has(static_cast<std::size_t>(n));
   for (std::int64_t d = 0; d < n; ++d)
     for (std::int64_t to = 0; to < n; ++to) has[static_cast<std::size_t>(d)].emplace_back(to, d);
-  Counted out;
+  SimulatedCollective out;
   for (std::int64_t far = 1; far < n; far *= 2, ++out.steps) {
     auto next = has;
     for (auto& each : next) each.clear();
@@ -80,7 +82,7 @@ Counted doubling_exchange(std::int64_t n) {
       }
       most = std::max(most, sent);
     }
-    out.words += most;
+    out.max_blocks_sent += most;
     has = std::move(next);
   }
   for (std::int64_t d = 0; d < n; ++d)
@@ -88,9 +90,9 @@ Counted doubling_exchange(std::int64_t n) {
   return out;
 }
 
-// Two trees, the second shifted by one: in a binary tree over the numbers below n whose inner nodes are even, those of
-// the second are odd. A device sends half of V up and half down to each child; the height determines the latency.
-Counted two_trees(std::int64_t n) {
+// Simulates an all-reduce over two binary trees, the second shifted by one device: inner nodes of the first are even,
+// those of the second odd. A device sends V/2 to its parent and V/2 to each child. The height sets the latency.
+SimulatedCollective simulate_two_trees(std::int64_t n) {
   std::vector<std::int64_t> halves(static_cast<std::size_t>(n), 0);
   std::int64_t height = 0;
   const auto parent = [n](std::int64_t place) {  // Nodes count from 1; the largest power of two has no parent
@@ -117,21 +119,22 @@ TEST(SmallMessages, equal_a_simulation_of_devices) {
     const auto bytes = [&](const LinearCost& line) { return 4e10 / line.rate; };  // of V = 1
     const SmallMessages gather = small(Collective::all_gather, n), reduce = small(Collective::all_reduce, n),
                         exchange = small(Collective::all_to_all, n);
-    const Counted ring = ring_gather(n), tree = doubling_gather(n), pairs = doubling_exchange(n);
+    const SimulatedCollective ring = simulate_ring_gather(n), tree = simulate_doubling_gather(n),
+                              pairs = simulate_doubling_exchange(n);
     EXPECT_EQ(gather.ring.steps, ring.steps) << n;
-    EXPECT_NEAR(bytes(gather.ring), static_cast<double>(ring.words) / N, 1e-9) << n;
+    EXPECT_NEAR(bytes(gather.ring), static_cast<double>(ring.max_blocks_sent) / N, 1e-9) << n;
     EXPECT_EQ(gather.tree.steps, tree.steps) << n;
-    EXPECT_NEAR(bytes(gather.tree), static_cast<double>(tree.words) / N, 1e-9) << n;
+    EXPECT_NEAR(bytes(gather.tree), static_cast<double>(tree.max_blocks_sent) / N, 1e-9) << n;
     EXPECT_EQ(exchange.tree.steps, pairs.steps) << n;
-    EXPECT_NEAR(bytes(exchange.tree), static_cast<double>(pairs.words) / N, 1e-9) << n;
+    EXPECT_NEAR(bytes(exchange.tree), static_cast<double>(pairs.max_blocks_sent) / N, 1e-9) << n;
     EXPECT_EQ(reduce.ring.steps, 2 * ring.steps) << n;
-    const Counted trees = two_trees(n);
+    const SimulatedCollective trees = simulate_two_trees(n);
     EXPECT_LE(trees.steps, reduce.tree.steps) << n;
-    EXPECT_LE(static_cast<double>(trees.words) / 2, bytes(reduce.tree) + 1e-9) << n;
+    EXPECT_LE(static_cast<double>(trees.max_blocks_sent) / 2, bytes(reduce.tree) + 1e-9) << n;
   }
 }
 
-TEST(SmallMessages, cross_at_the_closed_form) {
+TEST(SmallMessages, tree_and_ring_cross_at_the_closed_form) {
   const double a = 1e-6, w = 4e10;
   const SmallMessages reduce = small(Collective::all_reduce, 8);
   EXPECT_NEAR(reduce.max_tree_bytes, 8 * (8 - 1 - 3) * a * w, 1);
@@ -150,7 +153,7 @@ TEST(SmallMessages, cross_at_the_closed_form) {
 }
 
 // Nodes of eight: steps of the levels add up, and the members of a node share the data that leaves it.
-TEST(SmallMessages, of_several_levels) {
+TEST(SmallMessages, add_the_steps_of_network_levels) {
   Network net = network();
   net.first_link_chips = 8;
   net.outer_levels = {{"scaleout", 1e9}};

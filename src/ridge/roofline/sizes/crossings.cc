@@ -24,7 +24,7 @@ std::vector<RatioSample> sample_ratio(const TimeComparison& comparison) {
 }
 
 // Returns the size between two at which |log_ratio| is least, if it has one minimum there.
-std::int64_t find_closest(const TimeComparison& comparison, std::int64_t low, std::int64_t high) {
+std::int64_t find_closest_times(const TimeComparison& comparison, std::int64_t low, std::int64_t high) {
   const auto distance = [&](std::int64_t size) { return std::abs(std::log(comparison.ratio(size))); };
   while (high - low > 2) {
     const std::int64_t third = (high - low) / 3;
@@ -47,7 +47,7 @@ std::vector<RatioSample> refine_samples(const TimeComparison& comparison) {
     const double distance = std::abs(all[i].log_ratio);
     const bool valley = distance <= std::abs(all[i - 1].log_ratio) && distance <= std::abs(all[i + 1].log_ratio);
     if (!valley || distance > refine_below) continue;
-    const std::int64_t between = find_closest(comparison, all[i - 1].size, all[i + 1].size);
+    const std::int64_t between = find_closest_times(comparison, all[i - 1].size, all[i + 1].size);
     out.push_back({between, std::log(comparison.ratio(between))});
   }
   const auto before = [](const RatioSample& a, const RatioSample& b) { return a.size < b.size; };

@@ -55,7 +55,7 @@ Limiter find_limiter(const FlatProgram& program, const TimeSums& times, Count by
   std::array<FlatRoof, 4> roofs{
       sum.peak > 0 && flops ? make_roof(Limiter::compute, *flops, sum.flops, sum.peak) : FlatRoof{},
       make_roof(Limiter::memory, bytes, sum.bytes, program.bandwidth),
-      load ? make_roof(Limiter::network, *load, sum.link_load, program.link) : FlatRoof{Limiter::network},
+      load ? make_roof(Limiter::network, *load, sum.link_load, program.link_rate) : FlatRoof{Limiter::network},
       FlatRoof{Limiter::overhead, 0, 1, 1, program.launch_s > 0 ? 1 / times.by_limiter[3] : 1}};
   const FlatRoof* top = nullptr;
   for (std::size_t i = 0; i < roofs.size(); ++i) {
@@ -67,7 +67,7 @@ Limiter find_limiter(const FlatProgram& program, const TimeSums& times, Count by
 }
 
 // Writes the sizes that depend on others; returns the reason if one of them is invalid.
-std::uint16_t add_dependent_sizes(const FlatProgram& program, std::int64_t* sizes) {
+std::uint16_t compute_dependent_sizes(const FlatProgram& program, std::int64_t* sizes) {
   const std::size_t first_shard = program.names.size() - program.shards.size(),
                     first_mask = first_shard - program.masks.size(), first = first_mask - program.derived.size();
   for (std::size_t i = 0; i < program.derived.size(); ++i) {
@@ -79,7 +79,7 @@ std::uint16_t add_dependent_sizes(const FlatProgram& program, std::int64_t* size
   }
   for (std::size_t i = 0; i < program.masks.size(); ++i) {
     Bindings dims = program.masks[i].fixed;
-    for (const auto& [dim, index] : program.masks[i].moving) dims[dim] = sizes[index];
+    for (const auto& [dim, index] : program.masks[i].varying) dims[dim] = sizes[index];
     const auto count = count_unmasked(program.masks[i].mask, dims);
     const IndexMask& mask = program.masks[i].mask;
     if (!count && (mask.window || mask.routing))
@@ -128,7 +128,7 @@ std::optional<Count> FlatCount::scaled_value(const std::int64_t* sizes) const {
 
 SweepPoint evaluate_point(const FlatProgram& program, std::int64_t* sizes) {
   SweepPoint point;
-  point.reason = add_dependent_sizes(program, sizes);
+  point.reason = compute_dependent_sizes(program, sizes);
   if (point.reason != all_known) return point;
   point.reason = count_overflow;
   const auto all = program.sum.bytes.scaled_value(sizes);
@@ -140,13 +140,13 @@ SweepPoint evaluate_point(const FlatProgram& program, std::int64_t* sizes) {
   };
   for (const FlatOp& op : program.ops) {
     const auto f = op.flops.scaled_value(sizes), b = op.bytes.scaled_value(sizes), l = op.link_load.scaled_value(sizes),
-               s = op.sent.scaled_value(sizes);
+               s = op.bytes_sent.scaled_value(sizes);
     if (!f || !b || !l || !s) return point;
     if (__builtin_add_overflow(flops, *f / op.flops.denominator(), &flops)) return point;
     if (static_cast<double>(flops) >= max_count) return point;
     times.add_operation(op.peak > 0 ? count(*f, op.flops) / op.peak : 0, count(*b, op.bytes) / program.bandwidth,
-                        count(*l, op.link_load) / program.link, program.launch_s);
-    point.bytes_sent += count(*s, op.sent);
+                        count(*l, op.link_load) / program.link_rate, program.launch_s);
+    point.bytes_sent += count(*s, op.bytes_sent);
   }
   point.flops = flops;
   point.bytes = *all / program.sum.bytes.denominator() + (*all % program.sum.bytes.denominator() != 0);

@@ -22,7 +22,7 @@ class FlatCount {
  public:
   FlatCount(const Polynomial& polynomial, const SizeNames& names);
 
-  bool zero() const { return terms_.empty(); }
+  bool is_zero() const { return terms_.empty(); }
   std::int64_t denominator() const { return denominator_; }
 
   // Returns the value times the denominator, or nullopt if it exceeds 10^38. Integer arithmetic may wrap; the value as
@@ -39,22 +39,22 @@ class FlatCount {
 };
 
 struct FlatOp {
-  FlatCount flops, bytes, link_load, sent;
+  FlatCount flops, bytes, link_load, bytes_sent;
   double peak = 0;  // 0 if the machine has none
 };
 
-// Counts of the whole program, which decide if times are too close for doubles.
+// Counts of the whole program. They decide exactly if two times are too close for doubles.
 struct FlatSum {
   FlatCount flops;  // FLOPs normalized to `peak`
   double peak = 0;  // 0 if they cannot be normalized
   FlatCount bytes, link_load;
 };
 
-// Number of unmasked pairs; its size comes after those that it depends on.
+// Number of unmasked pairs as a size; it follows the sizes that it depends on.
 struct FlatMask {
   IndexMask mask;
-  Bindings fixed;                                   // Sizes that no range changes
-  std::vector<std::pair<std::string, int>> moving;  // Other sizes and their indices
+  Bindings fixed;                                    // Sizes that no range changes
+  std::vector<std::pair<std::string, int>> varying;  // Other sizes and their indices
 };
 
 // Largest shard of a size over a mesh.
@@ -73,14 +73,14 @@ struct FlatProgram {
   std::vector<FlatShard> shards;   // Sizes after those of the masks
   std::vector<FlatOp> ops;
   FlatSum sum;
-  double bandwidth = 0, link = 1, launch_s = 0;
+  double bandwidth = 0, link_rate = 1, launch_s = 0;  // B/s, B/s, s
   std::vector<std::string> reasons;
   bool sends = false;
   std::string missing = {};
 };
 
-// Evaluates the point at `sizes`, which begins with the sizes of the ranges and has space for the others. The point's
-// reason says why a count or a time is unknown.
+// Evaluates one point. `sizes` begins with the sizes of the ranges and has space for the dependent sizes, which are
+// written. The point's reason says why a count or a time is unknown.
 SweepPoint evaluate_point(const FlatProgram& program, std::int64_t* sizes);
 
 }  // namespace ridge

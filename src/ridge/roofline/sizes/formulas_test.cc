@@ -10,7 +10,7 @@ namespace ridge {
 namespace {
 
 // Returns the value of every size, each from the preceding ones.
-Bindings resolved(const Formulas& formulas, const Bindings& own) {
+Bindings evaluate_sizes(const Formulas& formulas, const Bindings& own) {
   Bindings out;
   for (const SizeFormula& size : formulas.sizes) {
     std::int64_t value = 0;
@@ -33,7 +33,7 @@ void expect_counts(const std::string& text, const Bindings& given, const std::op
   const auto formulas = make_formulas(*program, {}, cut);
   const auto e = explain(*program, *find_machine("h100"), given, cut);
   ASSERT_TRUE(formulas.ok() && e.ok());
-  const Bindings sizes = resolved(*formulas, given);
+  const Bindings sizes = evaluate_sizes(*formulas, given);
   ASSERT_EQ(formulas->statements.size(), e->ops.size());
   for (std::size_t i = 0; i < e->ops.size(); ++i) {
     EXPECT_EQ(*formulas->statements[i].flops.evaluate_count(sizes), *e->ops[i].flops) << text;
@@ -45,7 +45,7 @@ void expect_counts(const std::string& text, const Bindings& given, const std::op
   }
 }
 
-TEST(Formulas, CountWhatExplainCounts) {
+TEST(Formulas, HaveTheCountsOfExplain) {
   for (const std::int64_t b : {1, 7, 64}) {
     expect_counts("bf16[B, D] * bf16[D, F] -> bf16[B, F]", {{"B", b}, {"D", 48}, {"F", 80}});
     expect_counts("x: int8[B, D]  w: int4[D, F]\ny: int8[B, F] = x * w\n", {{"B", b}, {"D", 47}, {"F", 81}});
@@ -84,7 +84,7 @@ TEST(Formulas, ATensorIsLiveUntilItsLastRead) {
   EXPECT_EQ(held, "x -1..1; w -1..1; v -1..1; u 0..1; y 1..1; ");
 }
 
-TEST(Formulas, AMeshWithoutASizeIsRefused) {
+TEST(Formulas, RejectAMeshWithoutASize) {
   const auto program = parse("x: bf16[B, D_X]  w: bf16[D_X, F]\ny: bf16[B, F] = x * w\n");
   EXPECT_EQ(make_formulas(*program, {}).error().to_string(),
             "mesh axis X has no size; expected one to count what each device does\n  hint: -d X=4, or a line mesh X = "

@@ -15,7 +15,7 @@
 namespace ridge::tile::cpu {
 namespace {
 
-using ops::oracle::GuardedBuffer;
+using ops::product_testing::GuardedBuffer;
 using Pack = void (*)(const PackArgs&);
 struct TestTag {};
 
@@ -55,7 +55,7 @@ template <class T, class W> std::string find_difference(Pack found, const Panel&
            : pack_across_k<TestTag, T, W>)({source.data(), stride, p.lanes, p.width, p.k, expected.data()});
   if (p.left) expected = reorder_to_blocks(expected, p.width);
   const GuardedBuffer out(expected.size() * sizeof(Unit), GuardedBuffer::after);
-  source.read_only();
+  source.make_read_only();
   found({source.data(), stride, p.lanes, p.width, p.k, out.as<Unit>()});
   const auto [is, should] = std::mismatch(out.as<Unit>(), out.as<Unit>() + expected.size(), expected.begin());
   const std::string name = std::to_string(p.lanes) + " lanes of " + std::to_string(p.width) + ", k " +

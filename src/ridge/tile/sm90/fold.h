@@ -2,7 +2,7 @@
 // thread, so that threads exchange no data. `FoldingConsumer` is the `at` of kernels that call at.fold. The function f
 // that combines two sums u and g supplies:
 //
-//   f.with_form(run)                         calls run(form) with one of f's constants, the same for all threads
+//   f.dispatch_gate_form(run)                calls run(form) with one of f's constants, the same for all threads
 //   f.load_biases(col, cols)                 returns the biases of this thread's two columns in col … col + 7
 //   f(form, u, g)                            returns the result for u and g
 //   f.stores_h, f.u_maps, f.g_maps           true if u and g are stored as well, and their tensor maps
@@ -49,7 +49,7 @@ template <class Kernel, class At> struct FoldingConsumer {
   TILE_FN void store(const OutputView<T, m, n>& view, const FoldedSums<Sums, F>& folded, Row row, Col col) {
     const int first = static_cast<int>(row.begin) + at.row_part * rows, column = static_cast<int>(col.begin);
     if (view.target.stores_in_bulk)
-      folded.f.with_form([&](auto form)
+      folded.f.dispatch_gate_form([&](auto form)
                              __attribute__((always_inline)) { store_bulk<T>(form, view, folded, first, column); });
     else
       store_unaligned(view, folded, first, column);

@@ -258,7 +258,7 @@ template <class Kernel> __global__ void __launch_bounds__(block_threads<Kernel>,
   if (threadIdx.x == 0) {
     for (int i = 0; i < config.stages; ++i) {
       init_mbarrier(shared_address(s.full) + 8 * i, 1);
-      init_mbarrier(shared_address(s.empty) + 8 * i, config.warpgroups_per_tile() * config.loading_blocks());
+      init_mbarrier(shared_address(s.empty) + 8 * i, config.warpgroups_per_tile() * config.blocks_sharing_loads());
     }
     publish_mbarrier_init();
   }

@@ -28,11 +28,11 @@ template <class Kernel, class Along> inline constexpr int multicast_blocks =
 
 // True if rows of A may arrive from other ranks while the kernel runs, or if the result is scattered (shared_rows.h).
 template <class Kernel> inline constexpr bool gathers_rows = [] {
-  if constexpr (requires { Kernel::config.gathers_rows(); }) return Kernel::config.gathers_rows();
+  if constexpr (requires { Kernel::config.can_gather_rows(); }) return Kernel::config.can_gather_rows();
   return false;
 }();
 template <class Kernel> inline constexpr bool scatters_rows = [] {
-  if constexpr (requires { Kernel::config.scatters_rows(); }) return Kernel::config.scatters_rows();
+  if constexpr (requires { Kernel::config.can_scatter_rows(); }) return Kernel::config.can_scatter_rows();
   return false;
 }();
 

@@ -159,7 +159,8 @@ class ScheduleRun {
       return;  // polls again
     const RecordedStep& listed = program_.threads[t].steps[s.step_index];
     execute_step(t, *step);
-    if (listed.what != RecordedStepKind::run_stream || !s.cursor.advance_with_result(program_, listed, result_)) ++s.step_index;
+    if (listed.what != RecordedStepKind::run_stream || !s.cursor.advance_with_result(program_, listed, result_))
+      ++s.step_index;
   }
 
   void execute_step(int t, const RecordedStep& step) {
@@ -374,7 +375,8 @@ class ScheduleRun {
     w_.block_end[block].merge_clock(w_.threads[t].known.seen);
     if (--w_.running_threads[block] > 0) return;
     for (const auto& [where, access] : w_.shared_accesses)
-      if (where == block && !access.is_known_to(w_.block_end[block])) return w_.report_error(diagnose_early_end(w_, access));
+      if (where == block && !access.is_known_to(w_.block_end[block]))
+        return w_.report_error(diagnose_early_end(w_, access));
     const int first = block / program_.cluster * program_.cluster;
     for (int b = first; b < first + program_.cluster; ++b)
       if (w_.running_threads[b] > 0) return;
@@ -410,7 +412,7 @@ CheckResult check_schedules(const RecordedProgram& program, int schedules) {
     for (const int t : run.gave_up()) gave_up.insert(program.threads[t].name);
     ++v.gave_up[gave_up];
     if (error.empty()) continue;
-    if (v.failed++ == 0) v.first = error;
+    if (v.failed++ == 0) v.first_error = error;
   }
   return v;
 }

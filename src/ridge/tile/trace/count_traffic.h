@@ -1,6 +1,6 @@
 // Runs a kernel's functions only to count its traffic and multiplications; no data is copied or multiplied. There are
-// two kinds of schedules: TileSchedule for the persistent blocks of a GPU, with full tiles that the copy engine clips at
-// the matrix's edge, and CpuTileSchedule for a CPU, with balanced ranges of rows and columns and packed panels.
+// two kinds of schedules: TileSchedule for the persistent blocks of a GPU, with full tiles that the copy engine clips
+// at the matrix's edge, and CpuTileSchedule for a CPU, with balanced ranges of rows and columns and packed panels.
 #pragma once
 
 #include <type_traits>
@@ -22,7 +22,8 @@ struct ItemPosition {
   Col col() const { return col_range; }
 };
 
-struct MulticastPart {  // the part of a tile that this block loads and multicasts to the other blocks that need the tile
+struct MulticastPart {  // the part of a tile that this block loads and multicasts to the other blocks that need the
+                        // tile
   int blocks = 1, rank = 0;  // number of blocks that need the tile, and the index of this one
 };
 
@@ -126,9 +127,9 @@ template <class Kernel, class Scheduler> class BlockTrafficCount {
 
   Scheduler scheduler(int block) const {
     if constexpr (grouped)
-      return {s_.cut, s_.sizes, {s_.starts}, s_.blocks, block};
+      return {s_.tile_shape, s_.sizes, {s_.starts}, s_.blocks, block};
     else
-      return {s_.cut, s_.sizes, s_.blocks, block, block % s_.tile_shape.cluster()};
+      return {s_.tile_shape, s_.sizes, s_.blocks, block, block % s_.tile_shape.cluster()};
   }
 
   bool take_item(BlockState& b) {
@@ -189,8 +190,8 @@ template <class Kernel, class Scheduler> class BlockTrafficCount {
   TrafficCounter counter_;
 };
 
-// Schedule of the CPU target. Its loops, from the outermost: groups of rows, column blocks, stages, row blocks. A packed
-// panel of A is kept for its group of rows, a packed stage of B until the next stage overwrites it.
+// Schedule of the CPU target. Its loops, from the outermost: groups of rows, column blocks, stages, row blocks. A
+// packed panel of A is kept for its group of rows, a packed stage of B until the next stage overwrites it.
 struct CpuTileSchedule {
   cpu::CpuSchedule schedule;
   cpu::MatmulSizes problem;
@@ -204,13 +205,13 @@ template <class Kernel> class CpuTrafficCount {
       : globals_(globals),
         s_(s),
         counter_(s.registers, s.schedule.pack_left ? Retention::all : Retention::no,
-               s.schedule.pack_right ? Retention::newest : Retention::no, 0) {}
+                 s.schedule.pack_right ? Retention::newest : Retention::no, 0) {}
 
   TrafficCounts operator()() {
     for (Index i = 0; i < s_.problem.batch * s_.schedule.groups; ++i) {
       counter_.forget_tiles();
       count_row_group(i / s_.schedule.groups,
-            cpu::split_range(s_.problem.m, s_.schedule.groups, i % s_.schedule.groups, s_.row_granularity));
+                      cpu::split_range(s_.problem.m, s_.schedule.groups, i % s_.schedule.groups, s_.row_granularity));
     }
     return counter_.counts;
   }
@@ -251,11 +252,13 @@ template <class Kernel> class CpuTrafficCount {
   TrafficCounter counter_;
 };
 
-template <class Kernel> TrafficCounts count_traffic_of(const typename Kernel::Globals& globals, const TileSchedule& schedule) {
+template <class Kernel>
+TrafficCounts count_traffic_of(const typename Kernel::Globals& globals, const TileSchedule& schedule) {
   if (schedule.starts != nullptr) return BlockTrafficCount<Kernel, GroupedScheduler>(globals, schedule)();
   return BlockTrafficCount<Kernel, TileScheduler>(globals, schedule)();
 }
-template <class Kernel> TrafficCounts count_traffic_of(const typename Kernel::Globals& globals, const CpuTileSchedule& schedule) {
+template <class Kernel>
+TrafficCounts count_traffic_of(const typename Kernel::Globals& globals, const CpuTileSchedule& schedule) {
   return CpuTrafficCount<Kernel>(globals, schedule)();
 }
 

@@ -22,8 +22,8 @@ std::string describe_reused_slot(const SimulatorState& w, const std::string& cel
   const std::string missing = reader.is_start_known_to(copy_knew)
                                   ? thread_name(w, reader) + "'s wait for its multiply before it releases the slot"
                                   : "the producer's wait for the slot to be released";
-  return cell + ": the copy for " + describe_stage(copy) + " overwrites " + describe_stage(reader) + " while the multiply of " +
-         thread_name(w, reader) + " may still read it; missing: " + missing;
+  return cell + ": the copy for " + describe_stage(copy) + " overwrites " + describe_stage(reader) +
+         " while the multiply of " + thread_name(w, reader) + " may still read it; missing: " + missing;
 }
 
 // True if the thread that started the store waits for the store to read its buffer before it writes the buffer again.
@@ -66,8 +66,8 @@ std::string missing_counter_order(const SimulatorState& w, const Access& writer,
   if (const std::string leaver = diagnose_given_up_slice(w, reader); !leaver.empty()) return leaver;
   if (writer.is_known_to(k.unreleased)) return "a release where " + thread_name(w, writer) + " adds to the " + name;
   if (writer.is_known_to(k.unacquired)) return "an acquire where " + thread_name(w, reader) + " reads the " + name;
-  const bool started =
-      writer.is_start_known_to(k.seen) || writer.is_start_known_to(k.unacquired) || writer.is_start_known_to(k.unreleased);
+  const bool started = writer.is_start_known_to(k.seen) || writer.is_start_known_to(k.unacquired) ||
+                       writer.is_start_known_to(k.unreleased);
   if (writer.operation >= 0 && started)
     return thread_name(w, writer) + "'s wait until its store has arrived, before it adds to the " + name;
   if (!w.program.threads[writer.thread].leads && knows_add(w, leader, writer))
@@ -79,7 +79,7 @@ std::string missing_counter_order(const SimulatorState& w, const Access& writer,
 Access find_next_writer(const SimulatorState& w, int cell) {
   for (const AsyncOperation& f : w.in_flight)
     if (f.step->what == RecordedStepKind::store && f.step->other == cell)
-      return {f.access.thread, f.access.started, f.access.operation + 1, f.step};
+      return {f.access.thread, f.access.thread_step, f.access.operation + 1, f.step};
   constexpr std::uint32_t never = 0xffffffff;
   for (std::size_t t = 0; t < w.program.threads.size(); ++t)
     for (const RecordedStep& s : w.program.threads[t].steps)
@@ -187,22 +187,22 @@ std::string diagnose_sums_fence(const SimulatorState& w, int cell, const Access&
 }
 
 std::string diagnose_early_end(const SimulatorState& w, const Access& pending) {
-  const std::string end = w.program.threads[left.thread].name;
-  switch (left.step->what) {
+  const std::string end = w.program.threads[pending.thread].name;
+  switch (pending.step->what) {
     case RecordedStepKind::arrive:
-      return w.program.barriers[left.step->object].name + ": " + end +
+      return w.program.barriers[pending.step->object].name + ": " + end +
              " may arrive when the block has ended; missing: the cluster's barrier at the end";
     case RecordedStepKind::read:
-      return w.program.cells[left.step->object].name + ": " + end +
+      return w.program.cells[pending.step->object].name + ": " + end +
              " may still read it when its block has ended; missing: the cluster's barrier at the end";
     case RecordedStepKind::copy:
-      return end + " ends while the copy for " + describe_stage(left) +
+      return end + " ends while the copy for " + describe_stage(pending) +
              " may still write a slot; missing: a wait for it to be full";
     case RecordedStepKind::multiply:
-      return end + " ends while its multiply for " + describe_stage(left) +
+      return end + " ends while its multiply for " + describe_stage(pending) +
              " may still read a slot; missing: the wait for all multiplies";
     default:
-      return end + " ends while the store" + tile_suffix(left) +
+      return end + " ends while the store" + tile_suffix(pending) +
              " may still read its buffer; missing: the wait until all stores have read";
   }
 }

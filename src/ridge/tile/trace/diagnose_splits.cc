@@ -32,8 +32,8 @@ std::string describe_participant(const SimulatorState& w, const Participant& p) 
   return w.program.threads[p.thread].name + ", after " + describe_stage(p.as_access());
 }
 
-// Returns the participant's add to the counter that matches, or null. A participant adds once when it arrives, once when
-// it departs, and once if it gives up its slice.
+// Returns the participant's add to the counter that matches, or null. A participant adds once when it arrives, once
+// when it departs, and once if it gives up its slice.
 const CounterAdd* find_add(const SimulatorState& w, const Participant& p, bool (*is_matching)(std::int64_t)) {
   for (const CounterAdd& r : w.counters[stream_of(w, p).counter].adds)
     if (r.by.thread == p.thread && is_matching(r.by.step->by)) return &r;

@@ -1,5 +1,5 @@
-// Targets run what a kernel's functions say and know no kernel by name. Each test changes one operation in a copy of
-// the matmul kernel and checks that the counts (here) and the results (on the CPU) change accordingly.
+// Checks that targets run the operations of a kernel's functions and recognise no kernel by name. Each test changes one
+// operation in a copy of the matmul kernel and checks that the traffic counts and the CPU's results change accordingly.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -48,28 +48,28 @@ template <class Kernel> typename Kernel::Globals globals(Index m, Index n, Index
   return g;
 }
 
-struct Seen {
+struct CountedWork {
   Index left, right, stored, flops;
-  bool operator==(const Seen&) const = default;
+  bool operator==(const CountedWork&) const = default;
 };
-template <class Kernel> Seen seen() {
+template <class Kernel> CountedWork count_work() {
   const auto g = globals<Kernel>(300, 200, 100);
-  TileSchedule s{.cut = {128, 128, 64}, .sizes = {300, 200, 100}};
+  TileSchedule s{.tile_shape = {128, 128, 64}, .sizes = {300, 200, 100}};
   const TrafficCounts c = count_traffic_of<Kernel>(g, s);
   return {c.load(&g.a).global_bytes, c.load(&g.b).global_bytes, c.store(&g.d).global_bytes, c.flops};
 }
 
-TEST(Mutation, TheCountsFollowEveryWordOfTheText) {
-  const Seen plain{4 * 300 * 100 * 2, 4 * 200 * 100 * 3, 4 * 300 * 200, 2 * 300 * 200 * 100};
-  EXPECT_EQ(seen<Plain>(), plain);
-  EXPECT_EQ(seen<WithoutLeft>(), (Seen{0, plain.right, plain.stored, 0}));
-  EXPECT_EQ(seen<WithoutRight>(), (Seen{plain.left, 0, plain.stored, 0}));
-  EXPECT_EQ(seen<Twice>(), (Seen{plain.left, plain.right, plain.stored, 2 * plain.flops}));
-  EXPECT_EQ(seen<Unstored>(), (Seen{plain.left, plain.right, 0, plain.flops}));
-  EXPECT_EQ(seen<Shifted>(), (Seen{4 * 299 * 100 * 2, plain.right, plain.stored, 2 * 299 * 200 * 100}));
+TEST(Mutation, CountsFollowTheKernelsOperations) {
+  const CountedWork plain{4 * 300 * 100 * 2, 4 * 200 * 100 * 3, 4 * 300 * 200, 2 * 300 * 200 * 100};
+  EXPECT_EQ(count_work<Plain>(), plain);
+  EXPECT_EQ(count_work<WithoutLeft>(), (CountedWork{0, plain.right, plain.stored, 0}));
+  EXPECT_EQ(count_work<WithoutRight>(), (CountedWork{plain.left, 0, plain.stored, 0}));
+  EXPECT_EQ(count_work<Twice>(), (CountedWork{plain.left, plain.right, plain.stored, 2 * plain.flops}));
+  EXPECT_EQ(count_work<Unstored>(), (CountedWork{plain.left, plain.right, 0, plain.flops}));
+  EXPECT_EQ(count_work<Shifted>(), (CountedWork{4 * 299 * 100 * 2, plain.right, plain.stored, 2 * 299 * 200 * 100}));
 }
 
-template <class Kernel> std::vector<float> on_cpu() {
+template <class Kernel> std::vector<float> run_on_cpu() {
   constexpr Index m = 30, n = 40, k = 50;
   std::vector<float> a(m * k), b(n * k), d(m * n, -1);
   for (Index i = 0; i < m * k; ++i) a[i] = static_cast<float>(i % 7 - 3);
@@ -85,8 +85,8 @@ template <class Kernel> std::vector<float> on_cpu() {
   return d;
 }
 
-TEST(Mutation, OnTheCpuAScaleInsideComputeScalesTheResult) {
-  const std::vector<float> plain = on_cpu<Plain>(), twice = on_cpu<Twice>();
+TEST(Mutation, CpuResultFollowsTheKernelsOperations) {
+  const std::vector<float> plain = run_on_cpu<Plain>(), twice = run_on_cpu<Twice>();
   ASSERT_NE(plain, std::vector<float>(plain.size(), 0.0F));
   for (std::size_t i = 0; i < plain.size(); ++i) ASSERT_EQ(twice[i], 2 * plain[i]);
 }

@@ -50,7 +50,8 @@ class SymbolTable {
   int find_or_add_cell(const std::string& name, CellKind kind, int block = -1);
   int find_or_add_counter(const std::string& name);  // The counter must be zero when the kernel ends.
   int add_stream(StepStream stream_step);
-  std::string block_prefixed(int block, const std::string& name) const;  // "block 1 " + name if there are several blocks
+  std::string block_prefixed(int block,
+                             const std::string& name) const;  // "block 1 " + name if there are several blocks
 
  private:
   int blocks_;
@@ -78,7 +79,7 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
     symbols_.program.cluster = cluster();
     for (int b = 0; b < options_.blocks; ++b)
       for (int s = 0; s < config.stages; ++s)
-        symbols_.add_slot_barriers(b, s, config.warpgroups_per_tile() * config.loading_blocks());
+        symbols_.add_slot_barriers(b, s, config.warpgroups_per_tile() * config.blocks_sharing_loads());
     for (int b = 0; b < options_.blocks; ++b) {
       RecordedThread& t = symbols_.program.add_thread(symbols_.block_prefixed(b, "producer"), b);
       RecordingProducer on{{*this, t, b}};
@@ -90,7 +91,8 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
     for (int b = 0; b < options_.blocks; ++b)
       for (int id = 0; id < config.consumers; ++id, ++symbols_.program.groups)
         for (int lane = 0; lane < 2; ++lane) {
-          RecordedThread& t = symbols_.program.add_thread(symbols_.block_prefixed(b, "consumer " + std::to_string(id)), b);
+          RecordedThread& t =
+              symbols_.program.add_thread(symbols_.block_prefixed(b, "consumer " + std::to_string(id)), b);
           t.group = symbols_.program.groups;
           t.leads = lane == 0;
           t.represented_threads = 64;
@@ -131,7 +133,7 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
     RecordedThread& thread;
     int block;
     int current_tile = -1, current_stage = -1;  // tile and stage of the steps that are being recorded
-    int required_bit = -1;              // bit that the steps being recorded need; -1: none
+    int required_bit = -1;                      // bit that the steps being recorded need; -1: none
 
     RecordedStep& add_step(RecordedStepKind what, int object = -1, std::int64_t amount = 0) {
       thread.steps.push_back({.what = what, .object = object, .amount = amount, .required_bit = required_bit});
@@ -233,7 +235,8 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
       if (lane != 0) return;
       for (int r = 0; r < tile_shape().cluster(); ++r)
         if (config.shares_loads(r, this->cluster_rank()))
-          this->add_step(RecordedStepKind::arrive, this->record.symbols_.empty_barrier(this->first_cluster_block() + r, slot));
+          this->add_step(RecordedStepKind::arrive,
+                         this->record.symbols_.empty_barrier(this->first_cluster_block() + r, slot));
     }
     void wait_turn(int of) { this->add_step(RecordedStepKind::sync, turn_barrier(of), 256); }
     void pass_turn(int to) { this->add_step(RecordedStepKind::bar_arrive, turn_barrier(to), 256); }
@@ -248,8 +251,8 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
     }
     int consumer_cell(const std::string& name, CellKind kind) {
       SymbolTable& symbols = this->record.symbols_;
-      return symbols.find_or_add_cell(symbols.block_prefixed(this->block, "consumer " + std::to_string(id) + name), kind,
-                                this->block);
+      return symbols.find_or_add_cell(symbols.block_prefixed(this->block, "consumer " + std::to_string(id) + name),
+                                      kind, this->block);
     }
     int sums_cell() { return consumer_cell(" sums", CellKind::sums); }
 
@@ -269,7 +272,8 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
       this->add_step(RecordedStepKind::write, partial_cell(x, x.split));
     }
     void count_arrival(const WorkItem& x) {
-      this->add_step(RecordedStepKind::add, this->record.symbols_.find_or_add_counter("counter " + part_name(x)), x.splits);
+      this->add_step(RecordedStepKind::add, this->record.symbols_.find_or_add_counter("counter " + part_name(x)),
+                     x.splits);
       this->add_step(RecordedStepKind::write, consumer_cell(" flag", CellKind::buffer));
     }
     bool arrived_last() {
@@ -290,7 +294,8 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
         Operations on{replay, counter, flag};
         tile::wait_for_splits(on, x);
       };
-      this->add_step(RecordedStepKind::run_stream, this->record.symbols_.add_stream({counter, x.split, x.splits, body}));
+      this->add_step(RecordedStepKind::run_stream,
+                     this->record.symbols_.add_stream({counter, x.split, x.splits, body}));
     }
     bool has_slice(const WorkItem&) {
       if (is_cooperative()) this->add_step(RecordedStepKind::read, consumer_cell(" flag", CellKind::buffer));
@@ -313,9 +318,10 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
     }
     int shared_sums(int of_block, int of_lane) {
       SymbolTable& symbols = this->record.symbols_;
-      return symbols.find_or_add_cell(symbols.block_prefixed(of_block, "consumer " + std::to_string(id) + " shared sums") +
-                                    (of_lane == 0 ? "" : " (other threads)"),
-                                CellKind::buffer, of_block);
+      return symbols.find_or_add_cell(
+          symbols.block_prefixed(of_block, "consumer " + std::to_string(id) + " shared sums") +
+              (of_lane == 0 ? "" : " (other threads)"),
+          CellKind::buffer, of_block);
     }
 
     void store(const State& acc, const WorkItem& item) {
@@ -389,7 +395,8 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
     // granted.
     void store_slice(Index row, Index col) const {
       if (on.splits_in_cluster()) return store_slice(row, col, item.split);
-      for (on.required_bit = 0; on.required_bit < item.splits; ++on.required_bit) store_slice(row, col, on.required_bit);
+      for (on.required_bit = 0; on.required_bit < item.splits; ++on.required_bit)
+        store_slice(row, col, on.required_bit);
       on.required_bit = -1;
     }
     void store_slice(Index row, Index col, int of_split) const {
@@ -421,7 +428,8 @@ template <class Kernel, class Operations = SplitOperations> class Recorder {
       on.sync_group();
       on.add_step(RecordedStepKind::read, on.buffer_cell(0));
       on.add_step(RecordedStepKind::read, on.buffer_cell(1));
-      on.add_step(RecordedStepKind::write, symbols.find_or_add_cell(name + on.lane_name(), CellKind::output), bytes / 2);
+      on.add_step(RecordedStepKind::write, symbols.find_or_add_cell(name + on.lane_name(), CellKind::output),
+                  bytes / 2);
     }
   };
 

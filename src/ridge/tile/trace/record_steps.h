@@ -71,9 +71,11 @@ template <class Kernel> class StepRecorder {
     for (int b = 0; b < options_.blocks; ++b)
       for (int id = 0; id < config.consumers; ++id, ++symbols_.program.groups) {
         if constexpr (AddsInOrder<Kernel>)
-          turn_server_ = &symbols_.program.add_thread(symbols_.block_prefixed(b, "turn server " + std::to_string(id)), b);
+          turn_server_ =
+              &symbols_.program.add_thread(symbols_.block_prefixed(b, "turn server " + std::to_string(id)), b);
         for (int lane = 0; lane < 2; ++lane) {
-          RecordedThread& t = symbols_.program.add_thread(symbols_.block_prefixed(b, "consumer " + std::to_string(id)), b);
+          RecordedThread& t =
+              symbols_.program.add_thread(symbols_.block_prefixed(b, "consumer " + std::to_string(id)), b);
           t.group = symbols_.program.groups;
           t.leads = lane == 0;
           t.represented_threads = 64;
@@ -156,7 +158,9 @@ template <class Kernel> class StepRecorder {
       this->template set_item<Kernel>(order, order.item_at<can_divide_steps<Kernel>>(next), role.record.globals_);
     }
     void next_item() { next += role.record.options_.blocks; }
-    void wait_item_empty(int s, int phase) { role.add_step(*this, RecordedStepKind::wait, role.item_barrier(s) + 1, phase); }
+    void wait_item_empty(int s, int phase) {
+      role.add_step(*this, RecordedStepKind::wait, role.item_barrier(s) + 1, phase);
+    }
     void publish_item(int s) {
       role.add_step(*this, RecordedStepKind::write, role.item_cell(s));
       role.add_step(*this, RecordedStepKind::arrive, role.item_barrier(s));
@@ -179,7 +183,8 @@ template <class Kernel> class StepRecorder {
     template <class Tile, class View> void fill_resident(int s, Tile& tile, const View&, int, int, int) {
       for (int group = 0; group < config.consumers; ++group)
         for (const int cell : role.resident_cells(s, role.tile_number(tile), group))
-          copy(cell, role.resident_barrier(s), Tile::rows * Tile::cols * sizeof(typename Tile::type) / (2 * config.consumers));
+          copy(cell, role.resident_barrier(s),
+               Tile::rows * Tile::cols * sizeof(typename Tile::type) / (2 * config.consumers));
     }
     void copy(int cell, int full, std::int64_t bytes) {
       role.add_step(*this, RecordedStepKind::expect_bytes, full, bytes);
@@ -204,15 +209,17 @@ template <class Kernel> class StepRecorder {
       role.add_step(*this, RecordedStepKind::wait, role.item_barrier(s), phase);
       role.add_step(*this, RecordedStepKind::read, role.item_cell(s));
       const ItemOrder& order = role.record.options_.order;
-      this->template set_item<Kernel>(order,
-                                   order.item_at<can_divide_steps<Kernel>>(role.block + items * role.record.options_.blocks),
-                                   role.record.globals_);
+      this->template set_item<Kernel>(
+          order, order.item_at<can_divide_steps<Kernel>>(role.block + items * role.record.options_.blocks),
+          role.record.globals_);
       ++items;
     }
     void release_item(int s) {
       if (lane == 0) role.add_step(*this, RecordedStepKind::arrive, role.item_barrier(s) + 1);
     }
-    void wait_for_resident(int s, int phase) { role.add_step(*this, RecordedStepKind::wait, role.resident_barrier(s), phase); }
+    void wait_for_resident(int s, int phase) {
+      role.add_step(*this, RecordedStepKind::wait, role.resident_barrier(s), phase);
+    }
     void release_resident(int s) {
       if (lane != 0) return;
       role.add_step(*this, RecordedStepKind::wait_read);
@@ -231,7 +238,9 @@ template <class Kernel> class StepRecorder {
       RecordingStepStore at{*this};
       Kernel::store(at, x, role.record.globals_);
     }
-    void wait_full(int r, int s, int phase) { role.add_step(*this, RecordedStepKind::wait, role.slot_barrier(r, s), phase); }
+    void wait_full(int r, int s, int phase) {
+      role.add_step(*this, RecordedStepKind::wait, role.slot_barrier(r, s), phase);
+    }
     void release_slot(int r, int s) {
       if (lane == 0) role.add_step(*this, RecordedStepKind::arrive, role.slot_barrier(r, s) + 1);
     }
@@ -381,7 +390,7 @@ template <class Kernel> class StepRecorder {
     template <class X> void request_turn(const SumsInMemory&, const X&, int matrix, int number, int before) const {
       SymbolTable& symbols = on.role.record.symbols_;
       const int counter = symbols.find_or_add_counter("adds to tile " + std::to_string(number) + " of matrix " +
-                                                std::to_string(matrix) + " by " + on.name());
+                                                      std::to_string(matrix) + " by " + on.name());
       symbols.program.counters[static_cast<std::size_t>(counter)].returns_to_zero = false;
       on.request_turn(counter, before);
     }
@@ -392,10 +401,10 @@ template <class Kernel> class StepRecorder {
       if constexpr (AddsInOrder<Kernel>) {
         on.role.add_step(on, RecordedStepKind::wait, on.role.turn_request_barrier(on.id) + 1, on.turns & 1);
         on.role.add_step(on, RecordedStepKind::write,
-                         on.role.record.symbols_.find_or_add_cell("sums of tile " + std::to_string(number) + " of matrix " +
-                                                                std::to_string(matrix) + " of " + on.name() +
-                                                                std::to_string(on.lane),
-                                                            CellKind::memory));
+                         on.role.record.symbols_.find_or_add_cell("sums of tile " + std::to_string(number) +
+                                                                      " of matrix " + std::to_string(matrix) + " of " +
+                                                                      on.name() + std::to_string(on.lane),
+                                                                  CellKind::memory));
         on.role.add_step(on, RecordedStepKind::arrive, on.role.turn_request_barrier(on.id) + 2);
         ++on.turns;
       }
@@ -452,10 +461,10 @@ template <class Kernel> class StepRecorder {
       if (on.lane != 0) return;
       RecordedStep& step = on.role.add_step(on, RecordedStepKind::store, -1, bytes);
       step.cells = from;
-      step.other = on.role.record.symbols_.find_or_add_cell("output of tile " + std::to_string(on.item.tile) +
-                                                          " of consumer " + std::to_string(on.id) +
-                                                          (number > 0 ? ", number " + std::to_string(number) : ""),
-                                                      CellKind::output);
+      step.other = on.role.record.symbols_.find_or_add_cell(
+          "output of tile " + std::to_string(on.item.tile) + " of consumer " + std::to_string(on.id) +
+              (number > 0 ? ", number " + std::to_string(number) : ""),
+          CellKind::output);
       on.role.add_step(on, RecordedStepKind::commit_store);
     }
   };

@@ -18,27 +18,27 @@
 namespace ridge::tile::trace {
 
 enum class RecordedStepKind : std::uint8_t {
-  wait,           // waits for the end of phase `amount` of barrier `object`
-  arrive,         // arrives at barrier `object`
-  expect_bytes,   // adds `amount` bytes to this phase of barrier `object`
-  copy,           // starts an asynchronous copy into cell `object`; its `amount` bytes arrive at barrier `other`
-  fence_sums,     // orders earlier accesses to sums before later multiplies
-  multiply,       // starts an asynchronous multiply of `cells` into the sums, cell `object`; the whole group issues it.
-                  // `amount` is the number of FLOPs of the group
-  commit_multiply,  // closes a batch of multiplies
-  wait_multiply,  // waits until at most `amount` batches are not finished
-  sync,           // arrives at named barrier `object` and waits for its `amount` threads
-  bar_arrive,     // arrives at named barrier `object` without waiting
-  fence_proxy,    // makes earlier writes visible to later asynchronous operations
-  write,          // writes `amount` bytes to cell `object`
-  read,           // reads cell `object`
-  store,          // starts an asynchronous store of `amount` bytes from `cells` to cell `other`
-  commit_store,   // closes a batch of stores
-  wait_read,      // waits until at most `amount` batches of stores still read their source
-  wait_written,   // waits until at most `amount` batches of stores have not arrived
-  next_buffer,    // advances to the next of the group's output buffers
-  add,            // adds `by` to counter `object`; if that makes it `amount` (not 0), resets it and grants bit 0
-  poll,           // waits until the bits `other` of counter `object` are at least `amount`
+  wait,          // waits for the end of phase `amount` of barrier `object`
+  arrive,        // arrives at barrier `object`
+  expect_bytes,  // adds `amount` bytes to this phase of barrier `object`
+  copy,          // starts an asynchronous copy into cell `object`; its `amount` bytes arrive at barrier `other`
+  fence_sums,    // orders earlier accesses to sums before later multiplies
+  multiply,      // starts an asynchronous multiply of `cells` into the sums, cell `object`; the whole group issues it.
+                 // `amount` is the number of FLOPs of the group
+  commit_multiply,     // closes a batch of multiplies
+  wait_multiply,       // waits until at most `amount` batches are not finished
+  sync,                // arrives at named barrier `object` and waits for its `amount` threads
+  bar_arrive,          // arrives at named barrier `object` without waiting
+  fence_proxy,         // makes earlier writes visible to later asynchronous operations
+  write,               // writes `amount` bytes to cell `object`
+  read,                // reads cell `object`
+  store,               // starts an asynchronous store of `amount` bytes from `cells` to cell `other`
+  commit_store,        // closes a batch of stores
+  wait_read,           // waits until at most `amount` batches of stores still read their source
+  wait_written,        // waits until at most `amount` batches of stores have not arrived
+  next_buffer,         // advances to the next of the group's output buffers
+  add,                 // adds `by` to counter `object`; if that makes it `amount` (not 0), resets it and grants bit 0
+  poll,                // waits until the bits `other` of counter `object` are at least `amount`
   poll_until_timeout,  // same as `poll`, but with a timeout; the result is 0 after a timeout
   clear,               // sets counter `object` to 0
   grant,               // grants the bits `amount` to the group, through cell `object`
@@ -63,9 +63,9 @@ struct RecordedStep {
 };
 
 struct RecordedThread {
-  std::string name;           // "consumer 1"
-  int block = 0, group = -1;  // group of threads that multiplies together, or -1
-  bool leads = true;          // true for the first thread of its group
+  std::string name;                      // "consumer 1"
+  int block = 0, group = -1;             // group of threads that multiplies together, or -1
+  bool leads = true;                     // true for the first thread of its group
   std::int64_t represented_threads = 1;  // number of threads that it counts as at a named barrier
   std::vector<RecordedStep> steps{};
 };
@@ -79,7 +79,7 @@ enum class CellKind : std::uint8_t { tile, sums, buffer, output, memory };
 struct RecordedCell {  // memory that is read and written as a unit
   std::string name;    // for example "slot 2 tile b"
   CellKind kind = CellKind::memory;
-  int block = -1;      // block whose shared memory or registers hold the cell; -1: global memory
+  int block = -1;  // block whose shared memory or registers hold the cell; -1: global memory
 };
 
 struct RecordedCounter {
@@ -162,9 +162,7 @@ class StreamCursor {
     }
     return &steps_.back();
   }
-  const RecordedStep* current_step() const {
-    return open_ ? &steps_.back() : nullptr;
-  }  // null before the first step
+  const RecordedStep* current_step() const { return open_ ? &steps_.back() : nullptr; }  // null before the first step
   // Stores the result of the current step and replays to the next one. Returns false if the stream has ended.
   bool advance_with_result(const RecordedProgram& program, const RecordedStep& stream_step, std::int64_t result) {
     results_.push_back(result);

@@ -67,7 +67,8 @@ void SimulatorState::write_cell(int cell, const Access& access, const HappensBef
 void SimulatorState::read_cell(int cell, const Access& access, const HappensBefore& known) {
   SimulatedCell& s = cells[cell];
   const bool registers = program.cells[cell].kind == CellKind::sums;  // ordered by mma_fence, not by a proxy fence
-  const bool blind = !registers && access.operation >= 0 && s.writer.operation < 0 && !s.writer.is_known_to(known.fenced);
+  const bool blind =
+      !registers && access.operation >= 0 && s.writer.operation < 0 && !s.writer.is_known_to(known.fenced);
   const bool other = program.cells[cell].kind == CellKind::tile && s.writer.step != nullptr &&
                      (s.writer.step->item != access.step->item || s.writer.step->stage != access.step->stage);
   if (s.writer.step == nullptr || !s.writer.is_known_to(known.seen) || blind || other)

@@ -11,9 +11,9 @@
 
 namespace ridge::tile::trace {
 
-struct HappensBefore {     // events that a thread or an operation knows to have happened
-  VectorClock seen;        // known events
-  VectorClock fenced;      // known events whose writes are also visible to asynchronous operations (after a proxy fence)
+struct HappensBefore {  // events that a thread or an operation knows to have happened
+  VectorClock seen;     // known events
+  VectorClock fenced;   // known events whose writes are also visible to asynchronous operations (after a proxy fence)
   VectorClock unacquired;  // events that would be known if counters had been read with acquire
   VectorClock unreleased;  // events that would be known if others had added to counters with release
   void merge_clocks(const HappensBefore& o) {
@@ -24,10 +24,10 @@ struct HappensBefore {     // events that a thread or an operation knows to have
   }
 };
 
-struct Access {               // one access to a cell
+struct Access {                   // one access to a cell
   int thread = -1;                // thread that made the access or started it
   std::uint32_t thread_step = 0;  // number of that thread's step
-  int operation = -1;         // number of the asynchronous operation; -1 for an access by the thread itself
+  int operation = -1;             // number of the asynchronous operation; -1 for an access by the thread itself
   const RecordedStep* step = nullptr;
   bool is_known_to(const VectorClock& clock) const {
     return operation < 0 ? clock.knows_step(thread, thread_step) : clock.knows_end(operation);
@@ -43,9 +43,9 @@ struct SimulatedCell {
 };
 
 struct SimulatedBarrier {
-  int missing_arrivals = 0;           // arrivals that this phase still needs
+  int missing_arrivals = 0;        // arrivals that this phase still needs
   std::int64_t missing_bytes = 0;  // bytes that this phase still needs
-  std::uint32_t phases = 0;  // completed phases
+  std::uint32_t phases = 0;        // completed phases
   HappensBefore arriving, completed;
 };
 
@@ -61,9 +61,9 @@ struct CounterAdd {  // an add to a counter
 };
 struct SimulatedCounter {
   std::int64_t value = 0;
-  VectorClock released;         // events that adds with release have published
-  VectorClock released_fences;  // the same for events before a proxy fence
-  VectorClock all_adders;       // events known to any thread that added, with or without release
+  VectorClock released;          // events that adds with release have published
+  VectorClock released_fences;   // the same for events before a proxy fence
+  VectorClock all_adders;        // events known to any thread that added, with or without release
   std::vector<CounterAdd> adds;  // in chronological order
 };
 
@@ -81,11 +81,11 @@ struct SimulatedThread {
   HappensBefore known;
   bool waits_at_sync = false;
   std::uint32_t generation = 0;  // generation of the named barrier at which it arrived
-  bool sums_fenced = false;  // true if its sums were not accessed since the last fence_sums
+  bool sums_fenced = false;      // true if its sums were not accessed since the last fence_sums
   int multiplies = 0, buffer = 0;
   std::vector<int> multiply_batches, store_batches;  // operations started before each batch was closed
   std::vector<int> stores;                           // number of each store's read; the write has the next number
-  std::vector<char> store_states;                     // 0 in flight, 1 has read, 2 has written
+  std::vector<char> store_states;                    // 0 in flight, 1 has read, 2 has written
   int last_counter = -1;
   StreamCursor cursor;
   int polls_left = 0;  // polls of a counter before the timeout; -1: no timeout
@@ -116,7 +116,7 @@ struct SimulatorState {
   int operations = 0;
   std::vector<std::pair<int, Access>> shared_accesses;  // a block, and an access to its shared memory
   std::vector<VectorClock> block_end;
-  std::vector<int> running_threads;    // threads of a block that are not done
+  std::vector<int> running_threads;  // threads of a block that are not done
   std::vector<char> waits_to_start;  // by cluster: 1 if the device has not started it yet
   std::vector<int> gave_up;          // threads that gave up before all splits of their tile had arrived
   std::string error;
@@ -145,7 +145,8 @@ std::string diagnose_write(const SimulatorState& w, int cell, const Access& befo
 std::string diagnose_read(const SimulatorState& w, int cell, const Access& now, const HappensBefore& known);
 std::string diagnose_proxy_fence(const SimulatorState& w, int cell, const Access& writer,
                                  const Access& now);  // an asynchronous access without a proxy fence before it
-std::string diagnose_extra_arrival(const SimulatorState& w, int barrier, const Access& now);  // too many arrivals in a phase
+std::string diagnose_extra_arrival(const SimulatorState& w, int barrier,
+                                   const Access& now);  // too many arrivals in a phase
 std::string diagnose_deadlock(const SimulatorState& w);
 // A block ends while the access `pending` to its shared memory may still run.
 std::string diagnose_early_end(const SimulatorState& w, const Access& pending);

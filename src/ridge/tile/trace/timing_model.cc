@@ -91,16 +91,16 @@ class TimingModel {
 
   Tick next_event_tick(Tick now) const {
     Tick next = never;
-    for (const Signal& s : completions_) next = std::min(next, s.step_index);
+    for (const Completion& s : completions_) next = std::min(next, s.at);
     for (const TimedThread& t : threads_)
       if (t.busy_until > now) next = std::min(next, t.busy_until);
     return next;
   }
 
   void deliver_completions(Tick now) {
-    for (const Signal& s : completions_)
-      if (s.step_index <= now && s.barrier >= 0) arrive_at_barrier(s.barrier, 0, s.bytes);
-    std::erase_if(completions_, [now](const Signal& s) { return s.step_index <= now; });
+    for (const Completion& s : completions_)
+      if (s.at <= now && s.barrier >= 0) arrive_at_barrier(s.barrier, 0, s.bytes);
+    std::erase_if(completions_, [now](const Completion& s) { return s.at <= now; });
   }
 
   void arrive_at_barrier(int barrier, int arrivals, std::int64_t bytes) {
@@ -116,7 +116,8 @@ class TimingModel {
   bool try_step(int t, Tick now) {
     TimedThread& s = threads_[t];
     const RecordedThread& thread = program_.threads[t];
-    while (s.step_index < thread.steps.size() && !thread.steps[s.step_index].is_enabled_by(granted_bits(thread))) ++s.step_index;
+    while (s.step_index < thread.steps.size() && !thread.steps[s.step_index].is_enabled_by(granted_bits(thread)))
+      ++s.step_index;
     if (s.step_index == thread.steps.size() || s.busy_until > now) return false;
     const bool is_in_stream = thread.steps[s.step_index].what == RecordedStepKind::run_stream;
     const RecordedStep& step =
@@ -259,12 +260,14 @@ class TimingModel {
   std::vector<TimedNamedBarrier> named_;
   std::vector<std::int64_t> counters_;
   std::vector<TimedGroup> groups_;
-  std::vector<Signal> completions_;
+  std::vector<Completion> completions_;
   std::int64_t result_ = 0;  // result of the last step of a stream
 };
 
 }  // namespace
 
-Timeline simulate_timeline(const RecordedProgram& program, const BlockRates& rates) { return TimingModel(program, rates)(); }
+Timeline simulate_timeline(const RecordedProgram& program, const BlockRates& rates) {
+  return TimingModel(program, rates)();
+}
 
 }  // namespace ridge::tile::trace

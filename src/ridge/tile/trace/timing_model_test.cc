@@ -17,14 +17,14 @@ using ops::Matmul, ops::MatmulConfig;
 template <int stages> constexpr MatmulConfig one{.m = 64, .n = 64, .k = 64, .stages = stages, .consumers = 1};
 constexpr MatmulConfig turns{.m = 64, .n = 64, .k = 64, .stages = 4, .consumers = 2, .roles = Roles::pingpong};
 
-template <MatmulConfig config> Timeline paced(const RecordOptions& options, const BlockRates& rates) {
+template <MatmulConfig config> Timeline simulate_matmul(const RecordOptions& options, const BlockRates& rates) {
   return simulate_timeline(record_program<Matmul<config, Bf16, Bf16, Bf16>>(options), rates);
 }
 
 // A tile has 8 KiB: a copy takes 128 ticks. A stage has 2 * 64^3 FLOPs: 256 ticks.
 const BlockRates rates{.copy_bytes_per_tick = 64, .copy_latency = 500, .flops_per_tick = 2048};
 
-Index first(const Timeline& t, int lane) {
+Index first_begin(const Timeline& t, int lane) {
   Index at = 1 << 30;
   for (const Event& e : t.events)
     if (e.lane == lane) at = std::min(at, e.begin);
@@ -32,27 +32,28 @@ Index first(const Timeline& t, int lane) {
 }
 
 TEST(TimingModel, TheFirstMultiplyStartsWhenTheFirstStageHasArrived) {
-  const Timeline t = paced<one<4>>({.kernel = "m", .sizes = {.m = 64, .n = 64, .k = 256}}, rates);
+  const Timeline t = simulate_matmul<one<4>>({.kernel = "m", .sizes = {.m = 64, .n = 64, .k = 256}}, rates);
   ASSERT_EQ(t.lanes, (std::vector<std::string>{"copies", "multiplier", "stores", "producer", "consumer 0"}));
-  EXPECT_EQ(first(t, 0), 0);
-  EXPECT_EQ(first(t, 1), 2 * 128 + 500);
+  EXPECT_EQ(first_begin(t, 0), 0);
+  EXPECT_EQ(first_begin(t, 1), 2 * 128 + 500);
   EXPECT_EQ(t.count_ticks(0, Phase::load), 4 * 2 * 128);
   EXPECT_EQ(t.count_ticks(1, Phase::compute), 4 * 256);
 }
 
-TEST(TimingModel, ARingThatHoldsLatencyTimesBandwidthIsAsFastAsItsPort) {
+TEST(TimingModel, ARingOfLatencyTimesBandwidthKeepsThePortBusy) {
   const RecordOptions options{.kernel = "m", .sizes = {.m = 64, .n = 64, .k = 64 * 40}};
   // A stage takes 256 ticks in the port, 500 in flight and 256 in the tensor cores, and is released one stage late:
   // five slots.
-  const Index deep = paced<one<6>>(options, rates).end_tick(), shallow = paced<one<2>>(options, rates).end_tick();
+  const Index deep = simulate_matmul<one<6>>(options, rates).end_tick(),
+              shallow = simulate_matmul<one<2>>(options, rates).end_tick();
   EXPECT_LT(deep, 40 * 256 + 500 + 256 + 1200);
   EXPECT_GT(shallow, 40 * (256 + 500 + 256) / 2);
-  EXPECT_LE(paced<one<7>>(options, rates).end_tick(), deep);
+  EXPECT_LE(simulate_matmul<one<7>>(options, rates).end_tick(), deep);
 }
 
-TEST(TimingModel, InPingPongOneStoresWhileTheOtherMultiplies) {
-  const Timeline t = paced<turns>({.kernel = "m", .sizes = {.m = 64 * 8, .n = 64, .k = 64}},
-                                  {.copy_latency = 0, .flops_per_tick = 2048, .thread_bytes_per_tick = 16});
+TEST(TimingModel, PingPongOverlapsStoresWithMultiplies) {
+  const Timeline t = simulate_matmul<turns>({.kernel = "m", .sizes = {.m = 64 * 8, .n = 64, .k = 64}},
+                                            {.copy_latency = 0, .flops_per_tick = 2048, .thread_bytes_per_tick = 16});
   bool overlap = false;
   for (const Event& a : t.events)
     for (const Event& b : t.events)
@@ -60,9 +61,9 @@ TEST(TimingModel, InPingPongOneStoresWhileTheOtherMultiplies) {
   EXPECT_TRUE(overlap);
 }
 
-TEST(TimingModel, EventsOfALaneAreDisjointAndEveryPieceIsDrawn) {
+TEST(TimingModel, EventsOfALaneAreDisjointAndComplete) {
   const Timeline t =
-      paced<one<3>>({.kernel = "m", .sizes = {.m = 192, .n = 64, .k = 320, .splits = 2}, .blocks = 2}, rates);
+      simulate_matmul<one<3>>({.kernel = "m", .sizes = {.m = 192, .n = 64, .k = 320, .splits = 2}, .blocks = 2}, rates);
   EXPECT_EQ(t.lanes.size(), 2U * 3 + 2 * 2);
   EXPECT_EQ(t.count_ticks(1, Phase::compute) + t.count_ticks(4, Phase::compute), 3 * 5 * 256);
   std::map<int, std::vector<Event>> lanes;
@@ -73,12 +74,12 @@ TEST(TimingModel, EventsOfALaneAreDisjointAndEveryPieceIsDrawn) {
   }
 }
 
-TEST(TimingModel, ASplitWaitsForTheLongerOne) {  // splits of two and three stages
+TEST(TimingModel, TheShorterSplitWaitsForTheLongerOne) {  // splits of two and three stages
   const RecordOptions options{
       .kernel = "m",
       .sizes = {.m = 64, .n = 64, .k = 320, .splits = 2, .split_mode = SplitMode::cooperative_split_k},
       .blocks = 2};
-  const Timeline t = paced<one<3>>(options, rates);
+  const Timeline t = simulate_matmul<one<3>>(options, rates);
   ASSERT_EQ(t.lanes[8], "block 0 consumer 0");
   ASSERT_EQ(t.lanes[9], "block 1 consumer 0");
   EXPECT_EQ(t.count_ticks(8, Phase::sync), 256);

@@ -56,7 +56,8 @@ void TrafficCounter::load(const BoxLoad& x) {
   const Index bytes = size_inside(x.share, x.view->rows) * depth * x.element_bytes;
   row.global_bytes += bytes;
   if (bytes == 0) return;
-  if (!has_cache_ || !cache_.find_or_insert({x.view, x.batch, x.share.begin, x.k.begin}, bytes)) row.memory_bytes += bytes;
+  if (!has_cache_ || !cache_.find_or_insert({x.view, x.batch, x.share.begin, x.k.begin}, bytes))
+    row.memory_bytes += bytes;
 }
 
 void TrafficCounter::count_multiply(const RecordedLoad* a, int a_parts, const RecordedLoad* b, int b_parts) {

@@ -39,21 +39,21 @@ class DenseRows {
   std::vector<double> all_;
 };
 
-// A gradient in fp64, the sum of the absolute values of its terms, and that sum without the weights.
+// A gradient in fp64, the sum of the absolute values of its terms, and that sum with all attention weights set to 1.
 struct ExactGradient {
-  DenseRows value, magnitude, unweighted_size;
+  DenseRows value, magnitude, unweighted_magnitude;
   ExactGradient(std::int64_t heads, std::int64_t rows, std::int64_t width)
-      : value(heads, rows, width), magnitude(heads, rows, width), unweighted_size(heads, rows, width) {}
+      : value(heads, rows, width), magnitude(heads, rows, width), unweighted_magnitude(heads, rows, width) {}
   struct Contribution {
-    double value, weight, unweighted_size;  // The absolute value is weight * unweighted_size
+    double value, weight, unweighted_magnitude;  // The term's absolute value is weight * unweighted_magnitude
   };
   void add(std::int64_t head, std::int64_t r, Contribution term, const double* x, std::int64_t width) {
     double *const to = value.row(head, r), *const to_magnitude = magnitude.row(head, r),
-                  *const to_unweighted_size = unweighted_size.row(head, r);
+                  *const to_unweighted = unweighted_magnitude.row(head, r);
     for (std::int64_t e = 0; e < width; ++e) {
       to[e] += term.value * x[e];
-      to_magnitude[e] += term.weight * term.unweighted_size * std::fabs(x[e]);
-      to_unweighted_size[e] += term.unweighted_size * std::fabs(x[e]);
+      to_magnitude[e] += term.weight * term.unweighted_magnitude * std::fabs(x[e]);
+      to_unweighted[e] += term.unweighted_magnitude * std::fabs(x[e]);
     }
   }
 };
@@ -61,7 +61,7 @@ struct ExactGradient {
 class ExactBackward {
  public:
   ExactGradient dq, dk, dv;
-  double largest_score = 0;  // Largest absolute score that a row sees
+  double max_abs_score = 0;  // Largest absolute score of a visible pair
 
   explicit ExactBackward(const AttentionBackwardCase& x) : ExactBackward(x.problem.forward, x.problem, x) {}
 
@@ -99,7 +99,7 @@ class ExactBackward {
       double& s = weights[static_cast<std::size_t>(t - first)];
       s = p_.scale * dot_product(q, k_.row(head, t));
       max_score = std::max(max_score, s);
-      largest_score = std::max(largest_score, std::fabs(s));
+      max_abs_score = std::max(max_abs_score, std::fabs(s));
     }
     for (double& w : weights) sum += w = std::exp(w - max_score);
     const double delta = dot_product(dout, o_.row(h, r), &delta_magnitude);
@@ -153,8 +153,8 @@ class AttentionBackwardCases : AttentionCases {
         for (std::int64_t r = 0; r < p.rows; ++r) {
           const ExactRow exact(forward, b, h, r);
           lse.push_back(exact.max_score > -INFINITY ? static_cast<float>(exact.lse) : -INFINITY);
-          for (std::size_t e = 0; e < exact.row.size(); ++e)
-            forward.o.set(AttentionCase::element_offset(p.o, b, h, r) + e, static_cast<float>(exact.row[e]));
+          for (std::size_t e = 0; e < exact.o.size(); ++e)
+            forward.o.set(AttentionCase::element_offset(p.o, b, h, r) + e, static_cast<float>(exact.o[e]));
         }
     return {gradient_problem,
             forward.q,
@@ -173,16 +173,16 @@ class AttentionBackwardCases : AttentionCases {
 };
 
 struct ErrorBounds {
-  double unit;      // Relative error of each term
-  double rounding;  // Relative rounding error of the result
-  double step = 0;  // Absolute error of a weight
+  double term_error;        // Relative error of each term
+  double result_rounding;   // Relative rounding error of the result
+  double weight_error = 0;  // Absolute error of a weight
 };
 
 // Returns the largest ratio of error to allowed error of a gradient; 2e30 if it is NaN, 3e30 if other memory changed.
 inline double max_error_ratio(const StoredElements& got, const StoredElements& before, const HeadsLayout& strides,
-                              const ExactGradient& exact, const AttentionProblem& p, bool is_query_side,
+                              const ExactGradient& exact, const AttentionProblem& p, bool is_query_operand,
                               ErrorBounds bounds) {
-  const std::int64_t heads = is_query_side ? p.heads : p.key_heads, rows = is_query_side ? p.rows : p.keys;
+  const std::int64_t heads = is_query_operand ? p.heads : p.key_heads, rows = is_query_operand ? p.rows : p.keys;
   double worst = 0;
   std::vector<bool> is_result(got.size());
   for (std::int64_t h = 0; h < p.outer * heads; ++h)
@@ -193,9 +193,9 @@ inline double max_error_ratio(const StoredElements& got, const StoredElements& b
         is_result[offset] = true;
         if (std::isnan(got[offset])) return 2e30;
         const double want = exact.value.row(h, r)[e];
-        const double allowed = bounds.unit * exact.magnitude.row(h, r)[e] +
-                               bounds.step * exact.unweighted_size.row(h, r)[e] + bounds.rounding * std::fabs(want) +
-                               1e-6;
+        const double allowed = bounds.term_error * exact.magnitude.row(h, r)[e] +
+                               bounds.weight_error * exact.unweighted_magnitude.row(h, r)[e] +
+                               bounds.result_rounding * std::fabs(want) + 1e-6;
         worst = std::max(worst, std::fabs(got[offset] - want) / allowed);
       }
   for (std::size_t i = 0; i < got.size(); ++i)
@@ -203,10 +203,10 @@ inline double max_error_ratio(const StoredElements& got, const StoredElements& b
   return worst;
 }
 
-// Returns the largest ratio of all three. `bounds.unit` excludes the error of the f32 scores, which is added here.
+// Returns the largest ratio of dq, dk and dv. Adds the error of the f32 scores to `bounds.term_error`.
 inline double max_error_ratio(const AttentionBackwardCase& x, ErrorBounds bounds) {
   const ExactBackward exact(x);
-  bounds.unit += 3e-7 * exact.largest_score;
+  bounds.term_error += 3e-7 * exact.max_abs_score;
   const AttentionBackwardProblem& gradient_problem = x.problem;
   return std::max(
       {max_error_ratio(x.dq, x.dq_before, gradient_problem.dq, exact.dq, gradient_problem.forward, true, bounds),

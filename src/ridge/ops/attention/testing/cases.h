@@ -21,8 +21,10 @@ namespace ridge::ops::testing {
 class StoredElements {
  public:
   StoredElements(DType dtype, std::size_t count)
-      : dtype_(dtype), each_(static_cast<std::size_t>(dtype_bits(dtype) / 8)), bytes_(count * each_, 0xff) {}  // NaN
-  std::size_t size() const { return bytes_.size() / each_; }
+      : dtype_(dtype),
+        element_bytes_(static_cast<std::size_t>(dtype_bits(dtype) / 8)),
+        bytes_(count * element_bytes_, 0xff) {}  // NaN
+  std::size_t size() const { return bytes_.size() / element_bytes_; }
   std::size_t bytes() const { return bytes_.size(); }
   void* data() { return bytes_.data(); }
   const void* data() const { return bytes_.data(); }
@@ -39,19 +41,19 @@ class StoredElements {
       write_bytes(i, x);
   }
   bool has_same_bits(std::size_t i, const StoredElements& other) const {
-    return std::memcmp(&bytes_[i * each_], &other.bytes_[i * each_], each_) == 0;
+    return std::memcmp(&bytes_[i * element_bytes_], &other.bytes_[i * element_bytes_], element_bytes_) == 0;
   }
 
  private:
   template <class T> T read_as(std::size_t i) const {
     T x;
-    std::memcpy(&x, &bytes_[i * each_], sizeof x);
+    std::memcpy(&x, &bytes_[i * element_bytes_], sizeof x);
     return x;
   }
-  template <class T> void write_bytes(std::size_t i, T x) { std::memcpy(&bytes_[i * each_], &x, sizeof x); }
+  template <class T> void write_bytes(std::size_t i, T x) { std::memcpy(&bytes_[i * element_bytes_], &x, sizeof x); }
 
   DType dtype_;
-  std::size_t each_;
+  std::size_t element_bytes_;
   std::vector<std::uint8_t> bytes_;
 };
 
@@ -71,7 +73,7 @@ struct AttentionCase {
     if (problem.packed && !problem.pages) return with_length(problem, length_between(key_starts, b));
     return with_length(problem, lengths.empty() ? 0 : lengths[static_cast<std::size_t>(b)]);
   }
-  // Return the offset of row r of a head of q or o, of key t of k or v, and of an element of lse.
+  // Return the offsets of row r of head h of q or o, of key t of k or v, and of an element of lse, for sequence b.
   std::size_t row_offset(const HeadsLayout& l, std::int64_t b, std::int64_t h, std::int64_t r) const {
     return problem.packed ? element_offset(l, 0, h, row_starts[static_cast<std::size_t>(b)] + r)
                           : element_offset(l, b, h, r);
@@ -103,12 +105,12 @@ class AttentionCases {
  public:
   AttentionCases(unsigned seed, std::vector<DType> dtypes) : random_(seed), dtypes_(std::move(dtypes)) {}
 
-  // Widths and gaps are multiples of `alignment`.
+  // Returns a random case whose widths and gaps between rows are multiples of `alignment` elements.
   AttentionCase next_case(int alignment) {
     AttentionProblem p = random_problem(alignment);
     std::vector<int> lengths, row_starts, key_starts, pages;
     if (p.lengths) lengths = random_lengths(p);
-    if (p.pages) pages = put_in_pages(p, alignment);
+    if (p.pages) pages = make_random_pages(p, alignment);
     if (p.packed) {
       row_starts = random_starts(p.outer, p.rows);
       p.packed->rows = row_starts.back();
@@ -182,7 +184,7 @@ class AttentionCases {
       p.low = p.high - random_below(200);
     }
     if (random_below(2) == 0) set_random_lengths(p);
-    if (p.lengths && p.lengths->limit <= 0 && random_below(3) == 0) p.packed.emplace();
+    if (p.lengths && p.lengths->length_offset <= 0 && random_below(3) == 0) p.packed.emplace();
     if (random_below(4) == 0) p.pages.emplace();
     p.q = random_layout(p.heads, p.rows, p.width, alignment);
     p.k = random_layout(p.key_heads, p.keys, p.width, alignment);
@@ -190,18 +192,18 @@ class AttentionCases {
     p.o = random_layout(p.heads, p.rows, p.width, alignment);
     return p;
   }
-  // Visible keys end with the sequence. Either, both or neither limit of the band depends on its length.
+  // Usually no key after the sequence's end is visible. None, one or both bounds of the band depend on the length.
   void set_random_lengths(AttentionProblem& p) {
     const auto unbounded = AttentionProblem::unbounded;
     p.lengths.emplace();
-    p.lengths->limit = random_below(6) == 0 ? unbounded : 0;
-    if (random_below(4) == 0) p.lengths->limit = random_below(5) - 2;
+    p.lengths->length_offset = random_below(6) == 0 ? unbounded : 0;
+    if (random_below(4) == 0) p.lengths->length_offset = random_below(5) - 2;
     if (p.high != unbounded && random_below(2) == 0) {
-      p.lengths->high = true;
+      p.lengths->high_from_length = true;
       p.high = random_below(2) == 0 ? -p.rows : random_below(100) - 50 - p.rows;
       if (p.low != -unbounded) p.low = p.high - random_below(200);
     }
-    p.lengths->low = p.low != -unbounded && p.lengths->high;
+    p.lengths->low_from_length = p.low != -unbounded && p.lengths->high_from_length;
   }
   std::vector<int> random_lengths(const AttentionProblem& p) {
     std::vector<int> out;
@@ -221,8 +223,8 @@ class AttentionCases {
                     (b == longest ? static_cast<int>(max_length) : random_below(static_cast<int>(max_length) + 1)));
     return out;
   }
-  // Puts the keys in pages in random order; some pages stay unused.
-  std::vector<int> put_in_pages(AttentionProblem& p, int alignment) {
+  // Makes the problem paged, with some unused pages, and returns a page table in random order.
+  std::vector<int> make_random_pages(AttentionProblem& p, int alignment) {
     constexpr int sizes[] = {16, 8, 24, 64, 128, 256, 40};
     p.pages->rows = sizes[random_below(7)] + (alignment == 1 ? random_below(3) : 0);
     const std::int64_t pages_per_sequence = (p.keys + p.pages->rows - 1) / p.pages->rows;
@@ -281,23 +283,23 @@ inline std::string describe_problem(const AttentionProblem& p) {
                     number(p.width) + ", scale " + std::to_string(p.scale) + ", cap " + std::to_string(p.cap) +
                     ", band " + number(p.low) + " " + number(p.high);
   if (p.lengths) {
-    out += ", lengths and " + number(p.lengths->limit);
-    if (p.lengths->low) out += ", low moves";
-    if (p.lengths->high) out += ", high moves";
+    out += ", lengths and " + number(p.lengths->length_offset);
+    if (p.lengths->low_from_length) out += ", low moves";
+    if (p.lengths->high_from_length) out += ", high moves";
   }
   if (p.packed) out += ", packed to " + number(p.packed->rows) + " and " + number(p.packed->keys);
   if (p.pages) out += ", in " + number(p.pages->count) + " pages of " + number(p.pages->rows);
   return out;
 }
 
-// One row of a head in fp64.
+// The attention result of one query row in fp64.
 class ExactRow {
  public:
-  std::vector<double> row, magnitude;                // `magnitude` has the sums of the absolute values of the terms
-  double lse = 0, max_score = 0, largest_score = 0;  // Largest visible score; largest absolute one
+  std::vector<double> o, magnitude;                  // Row of o; sums of the absolute values of its terms
+  double lse = 0, max_score = 0, max_abs_score = 0;  // Largest visible score; largest absolute visible score
 
   ExactRow(const AttentionCase& x, std::int64_t b, std::int64_t h, std::int64_t r)
-      : row(static_cast<std::size_t>(x.problem.width)), magnitude(row) {
+      : o(static_cast<std::size_t>(x.problem.width)), magnitude(o) {
     const AttentionProblem p = x.problem_of(b);
     const std::int64_t key_head = h / (p.heads / p.key_heads);
     const std::size_t q = x.row_offset(p.q, b, h, r);
@@ -306,30 +308,30 @@ class ExactRow {
     max_score = -INFINITY;
     for (std::int64_t t = 0; t < p.keys; ++t) {
       double s = 0;
-      for (std::size_t e = 0; e < row.size(); ++e) s += x.q[q + e] * x.k[x.key_offset(p.k, b, key_head, t) + e];
+      for (std::size_t e = 0; e < o.size(); ++e) s += x.q[q + e] * x.k[x.key_offset(p.k, b, key_head, t) + e];
       s *= p.scale;
       if (p.cap > 0) s = p.cap * std::tanh(s / p.cap);
       const bool is_seen = t - r >= p.low && t - r <= p.high;
-      if (is_seen) largest_score = std::max(largest_score, std::fabs(s));
+      if (is_seen) max_abs_score = std::max(max_abs_score, std::fabs(s));
       weights[static_cast<std::size_t>(t)] = is_seen ? s : -INFINITY;
       max_score = std::max(max_score, weights[static_cast<std::size_t>(t)]);
     }
     for (double& w : weights) sum += w = std::exp(w - max_score);
     lse = max_score + std::log(sum);
-    if (max_score == -INFINITY) std::fill(row.begin(), row.end(), NAN);
+    if (max_score == -INFINITY) std::fill(o.begin(), o.end(), NAN);
     for (std::int64_t t = 0; t < p.keys; ++t)
-      for (std::size_t e = 0; e < row.size(); ++e) {
+      for (std::size_t e = 0; e < o.size(); ++e) {
         const double part = weights[static_cast<std::size_t>(t)] / sum * x.v[x.key_offset(p.v, b, key_head, t) + e];
-        row[e] += part;
+        o[e] += part;
         magnitude[e] += std::fabs(part);
       }
   }
 };
 
 // Returns the largest ratio of error to allowed error; 1e30 if a log-sum-exp is wrong, 2e30 if a NaN is wrong, 3e30 if
-// other memory changed. `unit` is the relative rounding error of a weight; sums of weights use unrounded ones. Scores
-// are f32; the error of tanh is at most 1.3e-6 of the cap.
-inline double max_error_ratio(const AttentionCase& x, double unit, double rounding) {
+// other memory changed. `weight_error` and `result_rounding` are the relative rounding errors of weights and of o; sums
+// of weights are not rounded. Scores are f32; the error of tanh is at most 1.3e-6 of the cap.
+inline double max_error_ratio(const AttentionCase& x, double weight_error, double result_rounding) {
   const AttentionProblem& p = x.problem;
   double worst = 0;
   std::vector<bool> is_result(x.o.size());
@@ -340,15 +342,15 @@ inline double max_error_ratio(const AttentionCase& x, double unit, double roundi
         const float lse = x.lse[x.lse_offset(b, h, r)];
         if (exact.max_score > -INFINITY && !(std::fabs(lse - exact.lse) <= 1e-4 * (1 + std::fabs(exact.lse))))
           return 1e30;
-        for (std::size_t e = 0; e < exact.row.size(); ++e) {
+        for (std::size_t e = 0; e < exact.o.size(); ++e) {
           const std::size_t offset = x.row_offset(p.o, b, h, r) + e;
           is_result[offset] = true;
           const double got = x.o[offset];
-          if (std::isnan(exact.row[e]) != std::isnan(got)) return 2e30;
+          if (std::isnan(exact.o[e]) != std::isnan(got)) return 2e30;
           if (std::isnan(got)) continue;
-          const double allowed = (unit + 3e-7 * exact.largest_score + 1.3e-6 * p.cap) * exact.magnitude[e] +
-                                 rounding * std::fabs(exact.row[e]) + 1e-6;
-          worst = std::max(worst, std::fabs(got - exact.row[e]) / allowed);
+          const double allowed = (weight_error + 3e-7 * exact.max_abs_score + 1.3e-6 * p.cap) * exact.magnitude[e] +
+                                 result_rounding * std::fabs(exact.o[e]) + 1e-6;
+          worst = std::max(worst, std::fabs(got - exact.o[e]) / allowed);
         }
       }
   for (std::size_t i = x.lse.size() - AttentionCase::guard_elements; i < x.lse.size(); ++i)

@@ -1,5 +1,5 @@
-// Element-by-element reference implementation of chains, and random layouts. The operations here round once, so f32
-// after each step is exact.
+// Element-by-element reference implementation of chains, and random layouts. Each operation rounds once, so evaluating
+// in f32 is exact.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -89,10 +89,10 @@ inline bool is_same_value(float a, float b) { return std::isnan(a) ? std::isnan(
 
 struct TensorLayout {
   ChainTensor tensor;
-  std::int64_t first = 0, span = 1;  // Offset of element 0; elements of the memory.
+  std::int64_t first = 0, span = 1;  // Offset of element 0 from the lowest element; number of elements in memory.
 };
 
-// Returns a random layout: axes are permuted; some are broadcast (inputs only), reversed or padded.
+// Returns a random layout: axes may be permuted, broadcast (inputs only), reversed or padded.
 inline TensorLayout random_layout(std::mt19937& random, const std::vector<std::int64_t>& extents, DType dtype,
                                   bool output) {
   std::vector<std::size_t> order(extents.size());

@@ -13,7 +13,7 @@
 #include "ridge/ops/product/reference.h"
 #include "ridge/pool/isa.h"
 
-namespace ridge::ops::oracle {
+namespace ridge::ops::product_testing {
 namespace {
 
 constexpr unsigned char poison = 0xfb;  // A large finite number in f32, bf16 and f16
@@ -68,7 +68,7 @@ double apply_activation(EpilogueActivation activation, double y) {
 }
 
 struct ExpectedValue {
-  double value = 0, tolerance = 0;  // Error bound of a correct kernel
+  double value = 0, tolerance = 0;  // Result in f64, and the error bound of a correct kernel
 };
 
 class CaseChecker {
@@ -76,10 +76,10 @@ class CaseChecker {
   explicit CaseChecker(const MatmulCase& c) : c_(c), call_(c.call), p_(call_.problem) {}
 
   std::string operator()() {
-    place_operands();
+    allocate_operands();
     if (const auto refusal = unsupported_reason(call_)) return describe_case(c_) + ": refused: " + *refusal;
     if (p_.a.dtype != DType::int8 && c_.values == TestValues::nan_row && p_.m > 0 && p_.k > 0) set_nan_row();
-    for (const auto& memory : inputs_) memory->read_only();
+    for (const auto& memory : inputs_) memory->make_read_only();
     before_.assign(d_->data(), d_->data() + d_->size());
     run_call(c_.threads);
     const std::vector<char> first(d_->data(), d_->data() + d_->size());
@@ -96,7 +96,7 @@ class CaseChecker {
   }
 
  private:
-  char* input(const MatrixLayout& x, Index rows, Index cols, unsigned salt, unsigned shift) {
+  char* add_input(const MatrixLayout& x, Index rows, Index cols, unsigned salt, unsigned shift) {
     inputs_.push_back(std::make_unique<GuardedBuffer>(byte_count(x, p_.batch, rows, cols), c_.side, shift));
     inputs_.back()->fill(0xff);
     const TestValues values = salt > 1 && c_.values != TestValues::integers ? TestValues::normals : c_.values;
@@ -104,10 +104,10 @@ class CaseChecker {
     return inputs_.back()->data();
   }
 
-  void place_operands() {
+  void allocate_operands() {
     if (p_.grouped) call_.starts = c_.starts.data();
-    call_.a = input(p_.a, p_.m, p_.k, 0, c_.shifts[0]);
-    call_.b = input(p_.b, p_.k, p_.n, 1, c_.shifts[1]);
+    call_.a = add_input(p_.a, p_.m, p_.k, 0, c_.shifts[0]);
+    call_.b = add_input(p_.b, p_.k, p_.n, 1, c_.shifts[1]);
     d_ = std::make_unique<GuardedBuffer>(byte_count(p_.d, p_.batch, p_.m, p_.n), c_.side, c_.shifts[2]);
     d_->fill(poison);
     call_.d = d_->data();
@@ -120,7 +120,7 @@ class CaseChecker {
         x = {d_->data(), p_.d.dtype, p_.d.row_stride, p_.d.col_stride, p_.d.batch_stride};
         fill_matrix(p_.d, d_->data(), p_.batch, p_.m, p_.n, c_.values, c_.seed);
       } else {
-        x.data = input(as_matrix(x), p_.m, p_.n, salt, c_.shifts[salt % 3]);
+        x.data = add_input(as_matrix(x), p_.m, p_.n, salt, c_.shifts[salt % 3]);
       }
     }
   }
@@ -188,7 +188,7 @@ class CaseChecker {
         unit_roundoff(p_.d.dtype) * (std::fabs(y) + tolerance) + (p_.d.dtype == DType::f16 ? 0x1p-24 : 0x1p-126);
     return {y, tolerance};
   }
-  bool is_right(double got, const ExpectedValue& wanted) const {
+  bool is_within_tolerance(double got, const ExpectedValue& wanted) const {
     if (got == wanted.value || std::fabs(got - wanted.value) <= wanted.tolerance) return true;
     const bool may_overflow = p_.d.dtype == DType::f16 && std::fabs(wanted.value) + wanted.tolerance >= 65520;
     return may_overflow && std::isinf(got) && std::signbit(got) == std::signbit(wanted.value);
@@ -211,7 +211,7 @@ class CaseChecker {
         }
         const double got = read_element(p_.d, call_.d, i, r, col);
         const ExpectedValue wanted = expect_element(sum, magnitude, i, r, col);
-        if (!(r == nan_row_ ? std::isnan(got) : is_right(got, wanted)))
+        if (!(r == nan_row_ ? std::isnan(got) : is_within_tolerance(got, wanted)))
           return fmt::format(": element {} {} {}: expected {} within {:.2g}, found {}", i, r, col, wanted.value,
                              wanted.tolerance, got);
       }
@@ -244,11 +244,11 @@ class CaseChecker {
 
 }  // namespace
 
-MatrixLayout make_layout(DType dtype, Index rows, Index cols, bool transposed, Index field) {
+MatrixLayout make_layout(DType dtype, Index rows, Index cols, bool transposed, Index padding) {
   MatrixLayout x{dtype};
-  x.row_stride = transposed ? 1 : cols + field;
-  x.col_stride = transposed ? rows + field : 1;
-  x.batch_stride = (transposed ? cols : rows) * ((transposed ? rows : cols) + field);
+  x.row_stride = transposed ? 1 : cols + padding;
+  x.col_stride = transposed ? rows + padding : 1;
+  x.batch_stride = (transposed ? cols : rows) * ((transposed ? rows : cols) + padding);
   return x;
 }
 
@@ -356,7 +356,7 @@ EpilogueOperand random_operand(RandomSource& rng, const MatmulProblem& p) {
 
 void choose_epilogue(RandomSource& rng, MatmulCase& c) {
   static constexpr float alphas[] = {1, -1, 2, 0.5F}, betas[] = {1, 2, -0.5F};
-  static constexpr EpilogueActivation is_exact[] = {EpilogueActivation::none, EpilogueActivation::relu};
+  static constexpr EpilogueActivation exact[] = {EpilogueActivation::none, EpilogueActivation::relu};
   static constexpr EpilogueActivation all[] = {EpilogueActivation::none, EpilogueActivation::relu,
                                                EpilogueActivation::gelu, EpilogueActivation::gelu_tanh,
                                                EpilogueActivation::silu};
@@ -365,7 +365,7 @@ void choose_epilogue(RandomSource& rng, MatmulCase& c) {
   if (p.d.dtype == DType::int32 || rng.one_in(3)) return;
   e.alpha = rng.pick(alphas);
   e.beta = rng.pick(betas);
-  e.activation = c.values == TestValues::integers ? rng.pick(is_exact) : rng.pick(all);
+  e.activation = c.values == TestValues::integers ? rng.pick(exact) : rng.pick(all);
   for (const EpilogueField& field : epilogue_fields)
     if (rng.one_in(3)) e.*field.member = random_operand(rng, p);
   c.in_place = e.addend.data && p.d.dtype != DType::int8 && rng.one_in(3);
@@ -373,7 +373,7 @@ void choose_epilogue(RandomSource& rng, MatmulCase& c) {
 
 }  // namespace
 
-MatmulCase random_case(unsigned seed) {
+MatmulCase make_random_case(unsigned seed) {
   RandomSource rng(seed);
   MatmulCase c;
   c.seed = seed;
@@ -386,10 +386,10 @@ MatmulCase random_case(unsigned seed) {
   p.k = rng.one_in(6) ? rng.below(900) : rng.random_extent();
   while ((p.grouped ? 1 : p.batch) * p.m * p.n * p.k > 4'000'000) (rng.one_in(2) ? p.n : p.k) /= 2;
   choose_dtypes(rng, p);
-  const auto field = [&] { return rng.one_in(3) ? rng.below(70) : 0; };
-  p.a = make_layout(p.a.dtype, p.m, p.k, rng.one_in(2), field());
-  p.b = make_layout(p.b.dtype, p.k, p.n, rng.one_in(2), field());
-  p.d = make_layout(p.d.dtype, p.m, p.n, !p.grouped && rng.one_in(3), field());
+  const auto padding = [&] { return rng.one_in(3) ? rng.below(70) : 0; };
+  p.a = make_layout(p.a.dtype, p.m, p.k, rng.one_in(2), padding());
+  p.b = make_layout(p.b.dtype, p.k, p.n, rng.one_in(2), padding());
+  p.d = make_layout(p.d.dtype, p.m, p.n, !p.grouped && rng.one_in(3), padding());
   if (p.grouped || rng.one_in(3)) p.a.batch_stride = 0;
   if (rng.one_in(3)) p.b.batch_stride = 0;
   if (p.grouped) {
@@ -413,4 +413,4 @@ MatmulCase random_case(unsigned seed) {
   return c;
 }
 
-}  // namespace ridge::ops::oracle
+}  // namespace ridge::ops::product_testing

@@ -1,4 +1,4 @@
-// Placeholder pointer for calls that are only validated or planned. Never accessed.
+// Address for calls that are only validated or planned. The memory is never accessed.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,8 @@
 namespace ridge::ops {
 
 inline std::byte* placeholder_address() {  // Aligned to 256 bytes
-  static std::byte place alignas(256)[256];
-  return place;
+  static std::byte memory alignas(256)[256];
+  return memory;
 }
 
 }  // namespace ridge::ops

@@ -12,8 +12,8 @@ double ceil_quotient(double x, double by) { return std::ceil(x / by); }
 
 }  // namespace
 
-Features make_features(const MatmulConfig& c, const TileWork& w, const SplitK& s, const DeviceNumbers& device,
-                       double form_s) {
+PlanFeatures make_plan_features(const MatmulConfig& c, const TileWork& w, const SplitK& s, const DeviceNumbers& device,
+                                double form_s) {
   const double m = static_cast<double>(w.m), n = static_cast<double>(w.n), k = static_cast<double>(w.k);
   const double batch = static_cast<double>(w.batch), splits = s.splits;
   const double clusters_m = ceil_quotient(m, c.m * c.cluster_m), clusters_n = ceil_quotient(n, c.n * c.cluster_n);
@@ -58,20 +58,20 @@ Features make_features(const MatmulConfig& c, const TileWork& w, const SplitK& s
       std::min(clusters_n, 40.0),
       base::log(requested_bytes / w.minimum_bytes),
   };
-  Features out;
+  PlanFeatures out;
   std::transform(all.begin(), all.end(), out.begin(), [](double x) { return static_cast<float>(x); });
   return out;
 }
 
-Bins find_bins(const Features& features, const std::array<BinEdges, plan_feature_count>& edges) {
-  Bins bins;
+FeatureBins find_bins(const PlanFeatures& features, const std::array<BinEdges, plan_feature_count>& edges) {
+  FeatureBins bins;
   for (std::size_t f = 0; f < bins.size(); ++f)
     bins[f] =
         static_cast<std::uint8_t>(std::lower_bound(edges[f].begin(), edges[f].end(), features[f]) - edges[f].begin());
   return bins;
 }
 
-double evaluate_tree(const RegressionTree& tree, const Bins& bins) {
+double evaluate_tree(const RegressionTree& tree, const FeatureBins& bins) {
   int at = 0;
   while (at >= 0) {
     const auto i = static_cast<std::size_t>(at);
@@ -80,13 +80,13 @@ double evaluate_tree(const RegressionTree& tree, const Bins& bins) {
   return tree.leaf[static_cast<std::size_t>(-1 - at)] * 1e-4;
 }
 
-double correction_factor(std::span<const RegressionTree> trees, const Bins& bins) {
+double correction_factor(std::span<const RegressionTree> trees, const FeatureBins& bins) {
   double sum = 0;
   for (const RegressionTree& tree : trees) sum += evaluate_tree(tree, bins);
   return std::clamp(base::exp(sum), min_correction, max_correction);
 }
 
-double predict_correction(const Features& features, const ProductModel& model) {
+double predict_correction(const PlanFeatures& features, const ProductModel& model) {
   return correction_factor(model.trees, find_bins(features, model.edges));
 }
 

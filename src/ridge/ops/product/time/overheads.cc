@@ -12,7 +12,7 @@ using namespace cuda;
 
 class OverheadAnalysis {
  public:
-  OverheadAnalysis(const PlannedWork& planned, const DeviceNumbers& device)
+  OverheadAnalysis(const UncorrectedPlan& planned, const DeviceNumbers& device)
       : config_(sm90_kernel_configs[static_cast<std::size_t>(planned.plan.config)]),
         work_(planned.work),
         split_{planned.plan.splits, planned.plan.split_mode},
@@ -23,24 +23,25 @@ class OverheadAnalysis {
   }
 
   std::vector<OverheadCause> analyze_all() {
-    clear_constants({&ClosedFormConstants::launch, &ClosedFormConstants::cluster_start,
-                     &ClosedFormConstants::cluster_block, &ClosedFormConstants::beside,
-                     &ClosedFormConstants::beside_prefetch});
+    clear_constants({&ClosedFormConstants::launch_cycles, &ClosedFormConstants::cluster_start_cycles,
+                     &ClosedFormConstants::cluster_block_cycles, &ClosedFormConstants::launch_overlap_cycles,
+                     &ClosedFormConstants::prefetch_overlap_cycles});
     record_cause("launch");
     work_.alignment_a = work_.alignment_b = 128;
     work_.element_stores = work_.narrow_a = work_.narrow_b = false;
     work_.copies = 0;
     work_.copied_bytes = 0;
     record_cause("unaligned lines");
-    clear_constants({&ClosedFormConstants::first_load, &ClosedFormConstants::tile_end,
-                     &ClosedFormConstants::tile_end_alone, &ClosedFormConstants::box});
+    clear_constants({&ClosedFormConstants::first_load_cycles, &ClosedFormConstants::tile_end_cycles,
+                     &ClosedFormConstants::exposed_end_cycles, &ClosedFormConstants::store_box_cycles});
     record_cause("fill and drain");
-    clear_constants({&ClosedFormConstants::split, &ClosedFormConstants::split_sums, &ClosedFormConstants::split_batch,
-                     &ClosedFormConstants::gather, &ClosedFormConstants::gather_sums, &ClosedFormConstants::gather_turn,
-                     &ClosedFormConstants::share, &ClosedFormConstants::share_step, &ClosedFormConstants::stream,
-                     &ClosedFormConstants::next_cluster});
+    clear_constants({&ClosedFormConstants::split_k_cycles, &ClosedFormConstants::split_k_sum_cycles,
+                     &ClosedFormConstants::split_k_batch_cycles, &ClosedFormConstants::cooperative_cycles,
+                     &ClosedFormConstants::cooperative_sum_cycles, &ClosedFormConstants::cooperative_step_cycles,
+                     &ClosedFormConstants::cluster_split_cycles, &ClosedFormConstants::cluster_split_step_cycles,
+                     &ClosedFormConstants::stream_k_cycles, &ClosedFormConstants::next_cluster_cycles});
     record_cause("split fix-up");
-    clear_constants({&ClosedFormConstants::slowdown});
+    clear_constants({&ClosedFormConstants::power_slowdown});
     device_.busy_clock_hz = device_.clock_hz;
     record_cause("clock under power");
     record_last_wave();
@@ -61,7 +62,7 @@ class OverheadAnalysis {
   }
   void record_cause(std::string_view cause) { record_difference(cause, predict_s()); }
 
-  // A batch with one copy of the product per multiprocessor has only full waves.
+  // A batch with as many copies of the product as multiprocessors has only full waves.
   void record_last_wave() {
     TileWork repeated = work_;
     const int count = device_.multiprocessors;
@@ -100,8 +101,8 @@ std::vector<OverheadCause> overhead_breakdown(const MatmulProblem& problem, cons
   const MatmulCall call{.problem = problem};
   const MatmulPlan plan = choose_plan(call, plan_workspace_bytes, device);
   if (plan.path != MatmulPlan::Path::tiles) return {{"launch", device.launch_s}};
-  const auto planned = plan_work(call, plan_workspace_bytes, device,
-                                 {plan.config, {plan.splits, plan.split_mode}, {plan.copy_a, plan.copy_b}});
+  const auto planned = make_uncorrected_plan(call, plan_workspace_bytes, device,
+                                             {plan.config, {plan.splits, plan.split_mode}, {plan.copy_a, plan.copy_b}});
   return planned ? OverheadAnalysis(*planned, device).analyze_all() : std::vector<OverheadCause>{};
 }
 

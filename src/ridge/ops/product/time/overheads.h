@@ -1,5 +1,5 @@
-// Breakdown of a product's predicted time by cause of overhead. Causes are removed from the closed form one after the
-// other, so that their times add up.
+// Breakdown of a product's predicted time by cause of overhead. Causes are removed from the closed form one by one, so
+// that the times of all causes add up.
 #pragma once
 
 #include <string_view>
@@ -16,7 +16,7 @@ struct OverheadCause {
 };
 
 // Returns the causes in the order launch, unaligned lines, fill and drain, split fix-up, clock under power, last wave,
-// tile edges, without those that take no time. Returns only the launch for a plan without tiles.
+// tile edges, without causes that take no time. For a plan without tiles, returns only the launch.
 std::vector<OverheadCause> overhead_breakdown(const MatmulProblem& problem, const DeviceNumbers& device);
 
 }  // namespace ridge::ops

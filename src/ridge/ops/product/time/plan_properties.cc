@@ -42,7 +42,7 @@ MatmulProblem pad_to_eight(const MatmulProblem& p) {
 }
 
 PlanProperties cpu_plan_properties(const MatmulProblem& problem, int threads) {
-  const MatmulTraffic traffic = trace_cpu(problem, threads);
+  const MatmulTraffic traffic = count_cpu_traffic(problem, threads);
   PlanProperties out{.work_items = traffic.items, .concurrent_items = choose_thread_count(problem, threads)};
   if (traffic.issued_flops > 0) out.outside_fraction = 1 - as_double(traffic.flops) / as_double(traffic.issued_flops);
   out.min_bytes = min_product_bytes(problem);
@@ -81,9 +81,9 @@ PlanProperties plan_properties(const MatmulProblem& problem, const MatmulPlan& p
     const std::int64_t alignment = line_alignment(x);
     if (!copied && alignment >= full_line_bytes) return;
     out.unaligned_operands.push_back({.operand = plan.d_transposed ? 1 - operand : operand,
-                                      .bytes = x.line_stride * 2,
+                                      .line_stride_bytes = x.line_stride * 2,
                                       .alignment = alignment,
-                                      .copied_bytes = copied ? 4 * matrices * x.extent * tiles.k : 0});
+                                      .copy_traffic_bytes = copied ? 4 * matrices * x.extent * tiles.k : 0});
   };
   add(tiles.a, 0, plan.copy_a);
   add(tiles.b, 1, plan.copy_b);

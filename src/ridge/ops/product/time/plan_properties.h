@@ -14,7 +14,7 @@ PlanProperties cpu_plan_properties(const MatmulProblem& problem, int threads);
 
 namespace cuda {
 
-// Returns the properties of a plan of tiles; for other plans only the bytes.
+// Returns the properties of a plan of tiles; for other plans only `min_bytes`.
 PlanProperties plan_properties(const MatmulProblem& problem, const MatmulPlan& plan, const DeviceNumbers& device);
 
 }  // namespace cuda
