@@ -26,7 +26,7 @@ nanobind_add_module(ridge_python BACKEND_MODULE nanobind_backend NB_SUPPRESS_WAR
 set_target_properties(ridge_python PROPERTIES OUTPUT_NAME _ridge LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/python/ridge
                                               CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON)
 target_link_libraries(ridge_python PRIVATE ridge fmt::fmt)
-target_compile_options(ridge_python PRIVATE ${ridge_warnings})
+target_compile_options(ridge_python PRIVATE ${ridge_warnings} ${ridge_light_options})
 file(GLOB_RECURSE package_files RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS python/ridge/*.py python/ridge/*.pyi python/ridge/py.typed)
 foreach(file IN LISTS package_files)
   cmake_path(GET file PARENT_PATH folder)

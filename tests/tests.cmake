@@ -1,7 +1,7 @@
 # Tests that belong to no module: they use the program or the public API.
 add_executable(cases_test ${CMAKE_SOURCE_DIR}/tests/cases_test.cc)
 target_link_libraries(cases_test PRIVATE ridge)
-target_compile_options(cases_test PRIVATE ${ridge_warnings})
+target_compile_options(cases_test PRIVATE ${ridge_warnings} ${ridge_light_options})
 add_test(NAME cases COMMAND cases_test ${CMAKE_SOURCE_DIR}/tests/cases)
 add_test(NAME cases_none COMMAND cases_test ${CMAKE_SOURCE_DIR}/cmake)  # a folder without cases must fail
 set_tests_properties(cases PROPERTIES LABELS fast)
@@ -10,7 +10,7 @@ set_tests_properties(cases_none PROPERTIES LABELS fast WILL_FAIL TRUE)
 # Random row functions against f64; 20000 take minutes.
 add_executable(rows_random ${CMAKE_SOURCE_DIR}/tests/rows/random.cc)
 target_link_libraries(rows_random PRIVATE ridge)
-target_compile_options(rows_random PRIVATE ${ridge_warnings})
+target_compile_options(rows_random PRIVATE ${ridge_warnings} ${ridge_light_options})
 add_test(NAME rows_random COMMAND rows_random 400)
 
 # Questions that one command answers. A folder without them must fail.
@@ -43,6 +43,7 @@ add_executable(fit_models ${fit_models_sources})
 target_include_directories(fit_models PRIVATE ${CMAKE_SOURCE_DIR}/tools)
 target_link_libraries(fit_models PRIVATE ridge_room_benchmark ridge)
 target_compile_options(fit_models PRIVATE ${ridge_warnings})
+ridge_merge_sources(fit_models ${fit_models_sources})
 add_test(NAME fit_models_usage COMMAND fit_models)
 file(GLOB timings CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/data/timings/*.csv)
 add_test(NAME fit_models_check COMMAND fit_models --check ${timings})

@@ -18,6 +18,7 @@ if(RIDGE_FUZZ)  # clang 14 crashes on the nested loops of simulate/metapipe.h
   list(FILTER fuzzed_sources EXCLUDE REGEX "pipe")
 endif()
 add_library(fuzzed STATIC EXCLUDE_FROM_ALL ${fuzzed_sources})
+ridge_merge_sources(fuzzed ${fuzzed_sources})
 target_compile_features(fuzzed PUBLIC cxx_std_20)
 target_include_directories(fuzzed PUBLIC ${CMAKE_SOURCE_DIR}/src)
 target_link_libraries(fuzzed PUBLIC fmt::fmt nlohmann_json::nlohmann_json PRIVATE tomlplusplus::tomlplusplus)

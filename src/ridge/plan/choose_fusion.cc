@@ -76,18 +76,6 @@ std::vector<int> order_groups(const std::vector<std::vector<int>>& members,
   return out;
 }
 
-std::string_view name(FusionGroup::GroupKind kind) {
-  switch (kind) {
-    case FusionGroup::GroupKind::product: return "product";
-    case FusionGroup::GroupKind::pointwise: return "pointwise";
-    case FusionGroup::GroupKind::rows: return "rows";
-    case FusionGroup::GroupKind::attention: return "attention";
-    case FusionGroup::GroupKind::attention_backward: return "attention_backward";
-    case FusionGroup::GroupKind::loops: return "loops";
-  }
-  return "";
-}
-
 std::vector<int> statements_with_recomputed(const FusionGroup& group) {
   std::vector<int> out;
   std::merge(group.statements.begin(), group.statements.end(), group.recomputed.begin(), group.recomputed.end(),

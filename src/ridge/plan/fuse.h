@@ -41,7 +41,17 @@ struct FusionGroup {
   // Bytes moved with one kernel per statement, bytes moved as one kernel, and bytes of tensors live while it runs.
   std::int64_t bytes_before = 0, bytes_after = 0, live_bytes = 0;
 };
-std::string_view name(FusionGroup::GroupKind kind);
+inline std::string_view name(FusionGroup::GroupKind kind) {
+  switch (kind) {
+    case FusionGroup::GroupKind::product: return "product";
+    case FusionGroup::GroupKind::pointwise: return "pointwise";
+    case FusionGroup::GroupKind::rows: return "rows";
+    case FusionGroup::GroupKind::attention: return "attention";
+    case FusionGroup::GroupKind::attention_backward: return "attention_backward";
+    case FusionGroup::GroupKind::loops: return "loops";
+  }
+  return "";
+}
 // Returns the kernel's own and recomputed statements, in program order.
 std::vector<int> statements_with_recomputed(const FusionGroup& group);
 

@@ -268,8 +268,6 @@ Status add_overheads(PlannedProgram& out, const PlanContext& x, KernelLibrary li
 
 }  // namespace
 
-std::string_view name(KernelLibrary library) { return library == KernelLibrary::ridge ? "ridge" : "cublaslt"; }
-
 Result<PlannedProgram> predict_program(const Program& program, const Explanation& explanation,
                                        const PlanRequest& request) {
   const Machine& machine = explanation.machine;
