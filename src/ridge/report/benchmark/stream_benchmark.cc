@@ -46,7 +46,7 @@ nlohmann::ordered_json stream_benchmark_json(const StreamBenchmark& benchmark) {
                            {"columns", row.stream_case.columns},
                            {"bytes", row.bytes},
                            {"ridge", times(row.ridge_time)},
-                           {"stream", times(row.stream)},
+                           {"stream", times(row.stream_time)},
                            {"cached_s", row.l2_s},
                            {"l1_s", row.l1_s},
                            {"arithmetic_s", row.arithmetic_s},

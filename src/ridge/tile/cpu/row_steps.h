@@ -31,7 +31,7 @@ using ops::abs, ops::lane_max, ops::broadcast, ops::load_partial, ops::load_pair
 using ops::PrefetchL2, ops::prefetch_lines, ops::PrefetchFor, ops::PrefetchL1;
 struct NoPrefetch {};
 struct PrefetchNearL1 {
-  static constexpr int bytes = 1024, locality = 3;
+  static constexpr int distance_bytes = 1024, locality = 3;
 };
 
 // Calls f(0) … f(n - 1) with compile-time constants as arguments.
