@@ -200,7 +200,7 @@ std::string describe_advice(const Case& c, const Explanation& e, const std::stri
   if (at >= static_cast<double>(all->advice.size())) return "nothing";
   const Advice& x = all->advice[static_cast<std::size_t>(at)];
   const auto share = [&](double gain_s) { return 100 * gain_s / all->predicted_s.expected; };
-  return fmt::format("{}: {}, gains {:.3g} % ({:.3g} to {:.3g} %)", x.kind, x.what, share(x.gain_s.expected),
+  return fmt::format("{}: {}, gains {:.3g} % ({:.3g} to {:.3g} %)", x.kind, x.description, share(x.gain_s.expected),
                      share(x.gain_s.low), share(x.gain_s.high));
 }
 

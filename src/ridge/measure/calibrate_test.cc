@@ -12,7 +12,7 @@ namespace {
 ops::LibraryNumbers library_numbers() {
   ops::LibraryNumbers out = find_library_model(*find_machine("h200"), DType::bf16)->numbers;
   out.launch_s *= 1.5;
-  out.memory *= 0.8;
+  out.memory_fraction *= 0.8;
   return out;
 }
 std::string make_timings() {

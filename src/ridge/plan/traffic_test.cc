@@ -165,7 +165,7 @@ template <class In, class Out> struct RecordingMatmul : ops::Matmul<ops::cpu_ker
     Base::load(at, s, g, k);
   }
   static void compute(auto& at, typename Base::State& acc, const typename Base::Stage& s) {
-    recorded_flops += 2 * s.a.parts[0].along.size * s.b.parts[0].along.size * s.a.parts[0].k.size;
+    recorded_flops += 2 * s.a.parts[0].rows.size * s.b.parts[0].rows.size * s.a.parts[0].k.size;
     Base::compute(at, acc, s);
   }
   static void store(auto& at, const typename Base::Globals& g, const typename Base::State& acc) {
