@@ -48,7 +48,8 @@ template <class Kernel> typename Kernel::Globals matrices(const float* a, const 
 template <int m, int n> bool show() {
   using Kernel = Product<MatmulConfig{.m = m, .n = n, .k = 64}>;
   const auto g = matrices<Kernel>(nullptr, nullptr, nullptr);
-  const trace::TrafficCounts c = trace::count_traffic_of<Kernel>(g, trace::TileSchedule{.tile_shape = {m, n, 64}, .sizes = {M, N, K}});
+  const trace::TrafficCounts c =
+      trace::count_traffic_of<Kernel>(g, trace::TileSchedule{.tile_shape = {m, n, 64}, .sizes = {M, N, K}});
   const Index a = c.load(&g.a).global_bytes, b = c.load(&g.b).global_bytes, d = c.store(&g.d).global_bytes;
   std::printf("%3d x %-3d %9.2f %9.2f %9.2f %9.2f %9.2f\n", m, n, tutorial::mb(a), tutorial::mb(b), tutorial::mb(d),
               tutorial::mb(a + b + d), static_cast<double>(c.flops) / static_cast<double>(a + b + d));

@@ -112,7 +112,8 @@ std::vector<Learned> learned(const Samples& samples, const Form& form) {
   std::vector<Learned> out;
   for (const Sample& x : samples.all) {
     Learned y{.form_s = predicted(x, form)};
-    y.features = make_plan_features(*x.config, x.work, x.split, form.devices[static_cast<std::size_t>(x.device)], y.form_s);
+    y.features =
+        make_plan_features(*x.config, x.work, x.split, form.devices[static_cast<std::size_t>(x.device)], y.form_s);
     out.push_back(y);
   }
   return out;

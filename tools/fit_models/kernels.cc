@@ -130,7 +130,8 @@ Result<KernelConstants> fit_kernels(const Samples& samples, const Form& form, co
   return numbers;
 }
 
-Status write_kernels(const Samples& samples, const Form& form, const KernelConstants& numbers, const std::string& root) {
+Status write_kernels(const Samples& samples, const Form& form, const KernelConstants& numbers,
+                     const std::string& root) {
   const auto results = read_results(root);
   if (!results) return results.error();
   const std::string path = root + "/data/models/kernels.csv";

@@ -1,6 +1,6 @@
 // Stubs for the program without kernels (build/analysis/ridge), which the launcher builds for verbs that only analyze.
-// It has no planner either, because the planner asks the kernels for their limits. The launcher builds the whole program
-// when a command needs one of these; a missing stub is a link error.
+// It has no planner either, because the planner asks the kernels for their limits. The launcher builds the whole
+// program when a command needs one of these; a missing stub is a link error.
 #include <fmt/format.h>
 
 #include "ridge/api/facade.h"

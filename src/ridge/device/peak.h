@@ -16,7 +16,7 @@ struct StreamedBuffers {  // Device memory; addresses and size are multiples of 
   std::int64_t bytes = 0;
   int repeats = 1;  // Passes of `launch_read` within one launch; loads bypass the L1.
 };
-// Of `to`, a reading kernel needs only 4 bytes.
+// A reading kernel needs only 4 bytes of `to`.
 std::optional<std::string> launch_read(const StreamedBuffers& x, int blocks, CUstream_st* stream);
 std::optional<std::string> launch_write(const StreamedBuffers& x, int blocks, CUstream_st* stream);
 std::optional<std::string> launch_copy(const StreamedBuffers& x, int blocks, CUstream_st* stream);

@@ -117,7 +117,8 @@ class DeviceProbe {
             add_rate_line("read", work, 4, [&] { return to_status(device::launch_read(x, blocks_, queue_.stream())); });
         !s)
       return s;
-    return add_rate_line("write", work, 4, [&] { return to_status(device::launch_write(x, blocks_, queue_.stream())); });
+    return add_rate_line("write", work, 4,
+                         [&] { return to_status(device::launch_write(x, blocks_, queue_.stream())); });
   }
 
   // Reads a quarter of the L2 repeatedly.

@@ -33,7 +33,7 @@ struct KernelConstants {
   double plain_flops_per_cycle, lanes_per_multiprocessor, multiply_adds_per_cycle;
   double attention_multiply_share, exposed_exponential_share, attention_l2_share;
   double attention_item_cycles, attention_merge_cycles, attention_split_cycles;
-  double backward_multiply_share;  // Of attention's backward pass
+  double backward_multiply_share;  // The same for attention's backward pass
 };
 const KernelConstants& kernel_constants();
 Result<KernelConstants> parse_kernel_constants(std::string_view csv, const std::string& source);

@@ -1,7 +1,6 @@
 // The list of CUDA kernels, as text and JSON.
 #include <fmt/format.h>
 
-
 #include "ridge/base/string_util.h"
 #include "ridge/report/json_values.h"
 #include "ridge/report/report.h"

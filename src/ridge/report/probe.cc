@@ -1,7 +1,6 @@
 // Results of `ridge probe`, as text and JSON.
 #include <fmt/format.h>
 
-
 #include "ridge/base/string_util.h"
 #include "ridge/base/version.h"
 #include "ridge/report/json_values.h"

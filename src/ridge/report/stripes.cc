@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-
 #include "ridge/base/string_util.h"
 #include "ridge/report/json_values.h"
 

@@ -78,7 +78,8 @@ static std::optional<Error> validate_dim(const Program& program, const std::stri
         fmt::format("the program has no dimension '{}' to split; it has {}", dim, fmt::join(known, ", ")));
   std::vector<std::string> splittable;
   for (const std::string& each : known)
-    if (std::any_of(program.tensors.begin(), program.tensors.end(), [&](const Tensor& t) { return has_dim(t.axes, each); }))
+    if (std::any_of(program.tensors.begin(), program.tensors.end(),
+                    [&](const Tensor& t) { return has_dim(t.axes, each); }))
       splittable.push_back(each);
   if (std::find(splittable.begin(), splittable.end(), dim) != splittable.end()) return std::nullopt;
   return usage_error(fmt::format("no tensor has dimension '{}', so splitting it changes nothing", dim),

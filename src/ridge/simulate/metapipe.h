@@ -46,7 +46,7 @@ struct PipeStage {
   std::int64_t pmus = 0;                     // memory units for each copy, without buffers
   std::int64_t memory_bytes = 0;             // off-chip traffic of one iteration
   std::int64_t network_bytes = 0;
-  // Empty, or one loop that the stage runs once per iteration; the members from `trips` to `network_bytes` are then
+  // Is empty, or one loop that the stage runs once per iteration; the members from `trips` to `network_bytes` are then
   // unused.
   std::vector<Metapipe> body = {};
   bool operator==(const PipeStage&) const;

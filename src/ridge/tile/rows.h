@@ -13,8 +13,8 @@
 // `load` returns the elements that a target processes together: two vectors on a CPU (tile/cpu/rows.h), the elements of
 // one lane on a CUDA device (tile/cuda/rows.h), the full row in the reference (tile/reference/rows.h). The result of
 // `reduce` over the row is the number that the pass returns. A kernel may state how many of the earlier numbers a pass
-// reads, `static constexpr int needed_results(int pass)`; the default is all. A target may reduce independent passes together;
-// then a pass receives arbitrary values for the numbers that it does not read.
+// reads, `static constexpr int needed_results(int pass)`; the default is all. A target may reduce independent passes
+// together; then a pass receives arbitrary values for the numbers that it does not read.
 #pragma once
 
 #include "ridge/tile/reductions.h"

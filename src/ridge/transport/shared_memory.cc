@@ -11,7 +11,7 @@ namespace ridge::transport {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
-constexpr double max_sleep_s = 0.05;     // interval at which a sleeping rank checks whether the run has ended
+constexpr double max_sleep_s = 0.05;           // interval at which a sleeping rank checks whether the run has ended
 constexpr int polls_before_first_sleep = 200;  // polls before the first sleep: a message in flight takes about 1 us
 
 double seconds_since(SteadyClock::time_point start) {

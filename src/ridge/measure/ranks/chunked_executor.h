@@ -38,7 +38,7 @@ class ChunkedExecutor {
   static std::size_t flags_per_pair(std::size_t ranks);  // number of flags that a pair needs
   struct ExecutorChoice {
     ChunkPrediction prediction;
-    std::unique_ptr<ChunkedExecutor> executor;  // null if the unchunked steps are predicted to be as fast
+    std::unique_ptr<ChunkedExecutor> executor;  // Is null if the unchunked steps are predicted to be as fast
   };
   // Collective call; rank 0's prediction decides for all ranks.
   static Result<ExecutorChoice> make(const ChunkedPair& pair, const ExecutorContext& context);

@@ -51,7 +51,8 @@ template <AttentionBackwardConfig C, class T> struct AttentionBackward {
     int heads_per_key_head = 1;  // Number of query heads that share one key and value head
   };
   struct NoTile {};
-  using ScoreTile = std::conditional_t<splits_columns, tile::ResidentTile<T, C.m, C.q>, tile::ResidentTile<T, C.q, C.m>>;
+  using ScoreTile =
+      std::conditional_t<splits_columns, tile::ResidentTile<T, C.m, C.q>, tile::ResidentTile<T, C.q, C.m>>;
   struct Resident {
     Keys k, v;
     ScoreTile ds[2];  // Double buffer: other warpgroups may still read the previous step's

@@ -49,7 +49,7 @@ int choose_concurrent_heads(const AttentionProblem& p, const BackwardStepCounts&
   const std::int64_t heads = p.outer * p.key_heads,
                      max_heads = std::clamp<std::int64_t>(
                          std::max(static_cast<std::int64_t>(heads_in_l2), heads_to_fill_device), 1, heads);
-  // Of the numbers above half of max_heads, choose the one that leaves the fewest slots idle in the last round.
+  // Chooses, among the numbers above half of max_heads, the one that leaves the fewest slots idle in the last round.
   const auto idle_heads = [&](std::int64_t width) { return ceil_div(heads, width) * width - heads; };
   std::int64_t best = max_heads;
   for (std::int64_t width = max_heads; 2 * width > max_heads; --width)

@@ -7,7 +7,7 @@
 
 namespace ridge::ops {
 
-// How the bounds of a band depend on the length of the sequence.
+// Tells how the bounds of a band depend on the length of the sequence.
 struct LengthDependence {
   int length_offset = 1 << 30;          // At most keys 0 … length + length_offset - 1 exist
   int low_factor = 0, high_factor = 0;  // 1 if the length is added to `low` or `high`, else 0

@@ -155,7 +155,7 @@ TEST(SharedRows, UnsupportedCallsHaveNoPlan) {
 }
 
 MatmulCall make_gather_call(std::int64_t m, int ranks, int rank, int cols) {
-  MatmulCall c = make_scatter_call({m, 2048, 4096, 0, 1}, ranks);
+  MatmulCall c = make_scatter_call({m, 2048, 4096, 1, 1}, ranks);
   c.scattered = {};
   c.gathered.total_rows = static_cast<int>(m);
   c.gathered.shard_rows = c.gathered.rows = c.gathered.total_rows / ranks;

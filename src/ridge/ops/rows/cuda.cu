@@ -128,10 +128,17 @@ std::optional<std::string> launch_row_kernel(const RowProblem& p, const RowData&
     const ReduceProblem sum{ReduceFunction::sum, DType::f32, p.y.dtype, {{p.columns, 1, 1}}, {}};
     return reduce_splits(sum, kernel.blocks / kernel.cluster_blocks, p.rows, tensors.back(), data.y, stream);
   }
-  const DeviceRowArguments d{
-      p.rows,      p.columns, p.x.row_stride,       p.y.row_stride,       data.x,
-      data.weight, data.y,    to_storage_format(p.x.dtype), to_storage_format(p.y.dtype), to_storage_format(p.weight_dtype),
-      p.epsilon};
+  const DeviceRowArguments d{p.rows,
+                             p.columns,
+                             p.x.row_stride,
+                             p.y.row_stride,
+                             data.x,
+                             data.weight,
+                             data.y,
+                             to_storage_format(p.x.dtype),
+                             to_storage_format(p.y.dtype),
+                             to_storage_format(p.weight_dtype),
+                             p.epsilon};
   select_kernel(p.function)<<<static_cast<unsigned>(std::min<Index>(p.rows, 8 * device::multiprocessor_count())),
                               threads, 0, stream>>>(d);
   const cudaError_t e = cudaGetLastError();

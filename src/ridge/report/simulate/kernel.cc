@@ -1,7 +1,6 @@
 // Report of one block of a Hopper kernel on the trace target, with latencies and rates fitted on an H200.
 #include <fmt/format.h>
 
-
 #include "ridge/base/string_util.h"
 #include "ridge/base/version.h"
 #include "ridge/report/json_values.h"

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-
 #include "ridge/base/string_util.h"
 #include "ridge/base/version.h"
 

@@ -17,7 +17,7 @@ struct RooflineDot {  // an operation whose numbers are known
   std::string tip;                           // description for the tooltip
   double intensity = 0;                      // FLOP/B; if network-bound, FLOPs per byte sent
   double rate = 0;                           // attainable, FLOP/s
-  std::optional<double> time_fraction = {};  // of the program
+  std::optional<double> time_fraction = {};  // Belongs to the program
   std::optional<double> measured = {};       // FLOP/s
   bool network_bound = false;
 };

@@ -83,8 +83,8 @@ std::string render_svg(const Stripes& stripes) {
     predicted.push_back({at, y.position(row.flops / row.predicted_s.expected)});
     if (row.measured_s) measured.push_back({at, y.position(row.flops / *row.measured_s)});
   }
-  std::string out =
-      svg_head(stripes_width, stripes_height) + curve_styles() + draw_axes(stripes, plot, x, y) + draw_edges(stripes, plot, x);
+  std::string out = svg_head(stripes_width, stripes_height) + curve_styles() + draw_axes(stripes, plot, x, y) +
+                    draw_edges(stripes, plot, x);
   out += draw_polyline(0, predicted) + (measured.empty() ? "" : draw_polyline(1, measured));
   out += draw_text("n0", {plot.left, 24}, fmt::format("{} on {}: predicted", stripes.title, stripes.machine_title));
   if (!measured.empty()) out += draw_text("n1", {plot.right, 24}, "measured", " text-anchor=\"end\"");

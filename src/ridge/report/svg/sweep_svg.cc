@@ -132,7 +132,8 @@ std::string draw_header(const Sweep& sweep, const PictureBox& plot) {
   for (const DimensionValues& range : sweep.ranges)
     if (range.values.size() == 1)
       fixed += fmt::format("{}{} = {}", fixed.empty() ? "" : ", ", range.dim, range.values[0]);
-  return svg_head(sweep_width, sweep_height) + fmt::format("<title>{}</title>\n", escape_xml("Sweep: " + title)) + curve_styles() +
+  return svg_head(sweep_width, sweep_height) + fmt::format("<title>{}</title>\n", escape_xml("Sweep: " + title)) +
+         curve_styles() +
          fmt::format("<rect class=\"back\" width=\"{}\" height=\"{}\"/>\n", sweep_width, sweep_height) +
          draw_text("title", {plot.left, 28}, title) + draw_text("soft", {plot.left, 48}, fixed);
 }
@@ -143,7 +144,8 @@ std::string draw_remarks(const std::vector<NamedCurve>& curves, std::size_t undr
   if (std::any_of(curves.begin(), curves.end(), has_fused))
     parts.emplace_back("dotted: fused, no intermediates stored");
   if (undrawn_count > 0) parts.push_back(fmt::format("{} more curves are not drawn", undrawn_count));
-  return parts.empty() ? "" : draw_text("soft", {plot.left, sweep_height - 12}, fmt::format("{}", fmt::join(parts, "; ")));
+  return parts.empty() ? ""
+                       : draw_text("soft", {plot.left, sweep_height - 12}, fmt::format("{}", fmt::join(parts, "; ")));
 }
 
 }  // namespace

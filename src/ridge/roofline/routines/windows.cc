@@ -114,7 +114,8 @@ bool always_gives_result_size(const Program& program, const WindowDimension& win
       if (d.name == axis.dim && d.value && !d.value->as_constant() && !given.contains(d.name)) return *d.value;
     return axis.extent();
   };
-  return always_gives_result_size(window, substituted_size(window.in), substituted_size(window.out), window.kernel.extent());
+  return always_gives_result_size(window, substituted_size(window.in), substituted_size(window.out),
+                                  window.kernel.extent());
 }
 
 std::string format_window(const WindowDimension& w, WindowCount what) {

@@ -11,7 +11,7 @@ namespace ridge {
 struct LevelWork {
   std::string link;
   std::int64_t group_size = 1;  // Number of members that the level joins: devices, then groups of them
-  Polynomial bytes_sent = {};   // Of each device
+  Polynomial bytes_sent = {};   // Counted per device
   double rate = 0;              // B/s of a device, one way
 };
 std::vector<LevelWork> count_level_work(const Transfer& transfer, const Network& network);

@@ -125,9 +125,9 @@ struct Engine {
   void (*multiply_block)(const BlockArgs&) = nullptr;
   void (*release_tiles)() = nullptr;  // releases AMX tiles that stay configured (BlockArgs::tile_shape)
   Packers left_packers, right_packers;
-  void (*skinny_along_k)(const SkinnyArgs&) = nullptr;  // null: no function for few rows
+  void (*skinny_along_k)(const SkinnyArgs&) = nullptr;  // Is null if no function takes few rows
   void (*skinny_across_k)(const SkinnyArgs&) = nullptr;
-  void (*skinny_packed)(const SkinnyArgs&) = nullptr;  // for packed B; null: no function for few rows
+  void (*skinny_packed)(const SkinnyArgs&) = nullptr;  // for packed B; Is null if no function takes few rows
   bool needs_sum_scratch = false;                      // true if the last two functions keep sums in scratch, not in C
   int few_rows_k_block_units = 0;   // k block of a_by_rows for max_skinny_rows or fewer; 0: skinny_k_block_units()
   Packers skinny_left_packers{};    // pack a_by_rows as one panel; if null, left_packers pack k blocks

@@ -49,8 +49,9 @@ template <class Kernel, class At> struct FoldingConsumer {
   TILE_FN void store(const OutputView<T, m, n>& view, const FoldedSums<Sums, F>& folded, Row row, Col col) {
     const int first = static_cast<int>(row.begin) + at.row_part * rows, column = static_cast<int>(col.begin);
     if (view.target.stores_in_bulk)
-      folded.f.dispatch_gate_form([&](auto form)
-                             __attribute__((always_inline)) { store_bulk<T>(form, view, folded, first, column); });
+      folded.f.dispatch_gate_form([&](auto form) __attribute__((always_inline)) {
+        store_bulk<T>(form, view, folded, first, column);
+      });
     else
       store_unaligned(view, folded, first, column);
   }

@@ -162,7 +162,9 @@ class StreamCursor {
     }
     return &steps_.back();
   }
-  const RecordedStep* current_step() const { return open_ ? &steps_.back() : nullptr; }  // null before the first step
+  const RecordedStep* current_step() const {
+    return open_ ? &steps_.back() : nullptr;
+  }  // Is null before the first step
   // Stores the result of the current step and replays to the next one. Returns false if the stream has ended.
   bool advance_with_result(const RecordedProgram& program, const RecordedStep& stream_step, std::int64_t result) {
     results_.push_back(result);

@@ -158,6 +158,7 @@ std::string describe_stage(const Access& a);  // for example "stage 3 of tile 0"
 std::string diagnose_unstored(const SimulatorState& w, int cell);
 std::string diagnose_double_store(const SimulatorState& w, int cell, const Access& before, const Access& now);
 std::string diagnose_nonzero_counter(const SimulatorState& w, int counter);
-std::string diagnose_given_up_slice(const SimulatorState& w, const Access& now);  // empty if the split has not given up
+std::string diagnose_given_up_slice(const SimulatorState& w,
+                                    const Access& now);  // Is empty if the split has not given up
 
 }  // namespace ridge::tile::trace

@@ -56,7 +56,7 @@ struct RegisterBlock {
   Index rows = 64, cols = 0;
 };
 
-// Which loaded tiles a target keeps. Loading a kept tile again causes no traffic.
+// Selects the loaded tiles that a target keeps. Loading a kept tile again causes no traffic.
 enum class Retention : std::uint8_t { no, newest, all };
 
 // LRU cache of boxes. A box larger than the cache is never stored.
