@@ -16,13 +16,15 @@ fresh() {  # fresh UID INSTALLED… : a new checkout for a user to whom dpkg rep
   : >"$work/tree/src/a.cc"
   cp "$launcher" "$work/tree/ridge"
   : >"$work/log"
-  for tool in bash cat find grep sed mkdir mv rm readlink tr flock env cp chmod touch; do ln -s "$(command -v "$tool")" "$work/bin/$tool"; done
+  for tool in bash cat find grep sed mkdir mv rm readlink tr flock env cp chmod touch nproc; do ln -s "$(command -v "$tool")" "$work/bin/$tool"; done
   printf '%s\n' "$@" >"$work/installed"
   stub id "echo $user"
   stub dpkg-query "for package; do :; done; grep -qx -- \"\$package\" $work/installed && echo installed"
   stub apt-get "cat >/dev/null; while [[ \$1 != install ]] && [[ \$# -gt 1 ]]; do shift; done; [[ \$1 == install ]] && printf '%s\n' \"\$@\" >>$work/installed; true"
   stub cmake "mkdir -p $work/tree/build; echo 'RIDGE_TESTS:BOOL='\$(grep -o 'RIDGE_TESTS=O[NF]*' <<<\"\$*\" | sed s/.*=//) >$work/tree/build/CMakeCache.txt; : >$work/tree/build/build.ninja; printf 'program\ncli\n' >$work/tree/build/test_rooms"
-  stub ninja "printf '#!%s\necho program: \"\$@\"; [[ \${1:-} != read ]] || cat\n' $work/bin/bash >$work/tree/build/ridge; chmod +x $work/tree/build/ridge; echo 'ninja: no work to do.'"
+  stub ninja "name=program; to=$work/tree/build/ridge
+[[ \${!#} != ridge_analysis ]] || { name=analysis; to=$work/tree/build/analysis/ridge; mkdir -p $work/tree/build/analysis; }
+printf '#!%s\necho %s: \"\$@\"; [[ \${1:-} != read ]] || cat\n' $work/bin/bash \$name >\$to; chmod +x \$to; echo 'a warning'"
   stub ctest "echo ctest"
 }
 stub() {
@@ -49,8 +51,11 @@ build="g++ cmake ninja-build libcli11-dev libfmt-dev nlohmann-json3-dev libtomlp
 
 # shellcheck disable=SC2086  # one word a package
 fresh 0 $build
-ridge explain 'a b' --json
-expect 'hands its arguments on, and only the program prints to stdout' prints 'program: explain a b --json'
+ridge run 'a b' --json
+expect 'hands its arguments on, and only the program prints to stdout' prints 'program: run a b --json'
+expect 'announces a first build' says 'compiling: about 15 minutes of processor time on '
+expect 'keeps the log of the build' grep -qx 'a warning' "$work/tree/build/build.log"
+expect 'and does not show it' bash -c "! grep -q 'a warning' $work/err"
 expect 'installs nothing where nothing is missing' not_called '^apt-get '
 expect 'builds without the tests' called 'cmake .*-DRIDGE_TESTS=OFF'
 : >"$work/log"
@@ -64,13 +69,34 @@ ridge explain while others build
 expect 'and waits for nobody then' prints 'program: explain while others build'
 flock -u 8
 touch -d '+2 seconds' "$work/tree/src/a.cc"
-ridge explain changed
+ridge run changed
 expect 'builds where a source is newer' called 'ninja -C .* ridge_cli$'
 : >"$work/log"
 touch -d '+1 hour' "$work/tree/src/a.cc"
 ridge bench --help
 expect 'help waits for no build' not_called '^ninja '
 touch "$work/tree/src/a.cc"
+
+# shellcheck disable=SC2086
+fresh 0 $build
+ridge explain x
+expect 'a verb that only analyzes builds no kernels' called 'ninja -C .* ridge_analysis$'
+expect 'and comes from the program without them' prints 'analysis: explain x'
+: >"$work/log"
+ridge sweep x
+expect 'which is built once' not_called '^ninja '
+ridge explain x --plan
+expect 'a plan needs the kernels' prints 'program: explain x --plan'
+: >"$work/log"
+ridge explain x
+expect 'the program with kernels serves every verb' prints 'program: explain x'
+for words in 'simulate kernel' 'sweep x --stripes' 'explain x --on cuda' 'run x' 'man'; do
+  # shellcheck disable=SC2086
+  fresh 0 $build
+  # shellcheck disable=SC2086
+  ridge $words
+  expect "$words needs the kernels" prints "program: $words"
+done
 
 fresh 0 g++ cmake ninja-build libcli11-dev nlohmann-json3-dev libtomlplusplus-dev
 echo 'from stdin' | ridge read

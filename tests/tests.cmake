@@ -68,6 +68,11 @@ set_tests_properties(walk walk_planted PROPERTIES LABELS fast)
 add_test(NAME launcher COMMAND bash ${CMAKE_SOURCE_DIR}/tests/launcher_test.sh ${CMAKE_SOURCE_DIR}/ridge)
 set_tests_properties(launcher PROPERTIES LABELS fast)
 
+# The program without kernels agrees with the whole program.
+set_target_properties(ridge_analysis PROPERTIES EXCLUDE_FROM_ALL OFF)
+add_test(NAME analysis COMMAND bash ${CMAKE_SOURCE_DIR}/tests/analysis_test.sh $<TARGET_FILE:ridge_cli> $<TARGET_FILE:ridge_analysis> ${CMAKE_SOURCE_DIR})
+set_tests_properties(analysis PROPERTIES LABELS fast)
+
 # An installed tree, and a project that uses it.
 add_test(NAME install COMMAND bash ${CMAKE_SOURCE_DIR}/tests/install_test.sh ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
 set_tests_properties(install PROPERTIES LABELS "fast;compile")
@@ -76,11 +81,11 @@ set_tests_properties(install PROPERTIES LABELS "fast;compile")
 add_test(NAME style COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/style_test.py)
 set_tests_properties(style PROPERTIES LABELS fast)
 
-# The mutation tool detects a mutant that must be detected and misses one that must be missed.
-# The language checker finds what is planted.
+# The language checker finds inserted faults.
 add_test(NAME language COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/language_test.py)
 set_tests_properties(language PROPERTIES LABELS fast)
 
+# The mutation tool detects a mutant that must be detected and misses one that must be missed.
 add_test(NAME mutate COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/mutate_test.py ${CMAKE_CXX_COMPILER})
 set_tests_properties(mutate PROPERTIES LABELS "fast;compile")
 

@@ -19,7 +19,7 @@ namespace ridge {
 
 struct SizeInterval {
   std::int64_t from = 2, to = 0, step = 1;  // n = from, from + step, … up to `to`; unlimited if `to` is 0
-  std::string link;                         // slowest link level of the first transfer
+  std::string link = {};                    // slowest link level of the first transfer
   double rate = 0;                          // B/s for each device on `link`, one way
   // FLOPs of contractions, and bytes sent. Bytes on other links are scaled to the bytes that `link` sends in the same
   // time. Both are multiplied by the same power of n.

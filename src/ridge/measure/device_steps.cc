@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t cold_bytes = std::int64_t{256} << 20, line_bytes = 256;
 constexpr std::int64_t max_sets = 64, max_launches = 256;
-constexpr double replay_seconds = 2e-3, warmup_seconds = 0.02;
+constexpr double min_replay_seconds = 2e-3, warmup_seconds = 0.02;
 
 std::int64_t round_up_to_line(std::int64_t bytes) { return (bytes + line_bytes - 1) / line_bytes * line_bytes; }
 
@@ -166,8 +166,9 @@ Result<std::vector<double>> DeviceSteps::time_steps(std::optional<int> group, Pa
     if (!seconds) return seconds.error();
     launch_seconds = *seconds / static_cast<double>(sets->size());
   }
-  const auto count = std::clamp(static_cast<std::int64_t>(std::ceil(replay_seconds / std::max(launch_seconds, 1e-7))),
-                                static_cast<std::int64_t>(sets->size()), max_launches);
+  const auto count =
+      std::clamp(static_cast<std::int64_t>(std::ceil(min_replay_seconds / std::max(launch_seconds, 1e-7))),
+                 static_cast<std::int64_t>(sets->size()), max_launches);
   const auto recording = record_launches(count);
   if (!recording) return recording.error();
   std::vector<double> out;

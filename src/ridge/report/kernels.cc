@@ -4,11 +4,10 @@
 #include "ridge/base/string_util.h"
 #include "ridge/report/json_values.h"
 #include "ridge/report/report.h"
+#include "ridge/report/table.h"
 
 namespace ridge {
 namespace {
-
-std::string or_dash(const std::optional<int>& value) { return value ? std::to_string(*value) : "-"; }
 
 Json kernel_json(const KernelListEntry& e) {
   Json row{{"name", e.name}, {"config", e.config}, {"target", "sm_90a"}};

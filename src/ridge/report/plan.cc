@@ -8,11 +8,10 @@
 
 #include "ridge/base/string_util.h"
 #include "ridge/report/json_values.h"
+#include "ridge/report/table.h"
 
 namespace ridge {
 namespace {
-template <class T> std::string or_dash(const std::optional<T>& value) { return value ? std::to_string(*value) : "-"; }
-
 Json plan_json(const TilePlan& p) {
   Json out{{"kernel", p.kernel}};
   out["tile"] = p.tile_m ? Json{{"m", *p.tile_m}, {"n", *p.tile_n}, {"k", *p.tile_k}} : Json(nullptr);

@@ -1,6 +1,7 @@
 // Tables as text, Markdown and CSV. The first row is the header.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@ std::vector<bool> number_columns(const Cells& cells);
 // right[i]: column i is right-aligned.
 std::string text_table(const Cells& cells, const std::vector<bool>& right, bool color);
 std::string markdown_table(const Cells& cells, const std::vector<bool>& right);
+// Returns the number, or "-" if there is none.
+template <class T> std::string or_dash(const std::optional<T>& value) { return value ? std::to_string(*value) : "-"; }
 // Quotes a cell as in RFC 4180 if it holds a comma, a quote or a line end.
 std::string csv_cell(const std::string& text);
 std::string csv_table(const Cells& cells);

@@ -43,7 +43,7 @@ std::vector<PipeToken> split_tokens(std::string_view text) {
   return tokens;
 }
 
-constexpr std::array<Phase, 5> phases{Phase::load, Phase::fill, Phase::compute, Phase::drain, Phase::store};
+constexpr std::array<Phase, 5> all_phases{Phase::load, Phase::fill, Phase::compute, Phase::drain, Phase::store};
 
 class PipeParser {
  public:
@@ -163,9 +163,9 @@ class PipeParser {
   }
 
   Status parse_leaf(PipeStage& stage) {
-    const auto phase =
-        std::find_if(phases.begin(), phases.end(), [&](Phase p) { return phase_name(p) == current_token().text; });
-    if (phase == phases.end())
+    const auto phase = std::find_if(all_phases.begin(), all_phases.end(),
+                                    [&](Phase p) { return phase_name(p) == current_token().text; });
+    if (phase == all_phases.end())
       return expected_error("a stage (load, fill, compute, drain, store), a loop, buffer, again or }",
                             "compute mm 300");
     stage.phase = *phase;

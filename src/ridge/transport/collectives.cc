@@ -9,6 +9,7 @@
 
 #include "ridge/base/check.h"
 #include "ridge/base/float16.h"
+#include "ridge/transport/text_field.h"
 
 namespace ridge::transport {
 namespace {
@@ -66,13 +67,6 @@ struct ErrorRecord {
   std::array<char, 1024> message{};
   std::array<char, 512> hint{};
 };
-
-template <std::size_t n> void copy_truncated(const std::string& text, std::array<char, n>& to) {
-  std::memcpy(to.data(), text.data(), std::min(text.size(), n - 1));
-}
-template <std::size_t n> std::string read_text(const std::array<char, n>& from) {
-  return {from.data(), strnlen(from.data(), n)};
-}
 
 }  // namespace
 

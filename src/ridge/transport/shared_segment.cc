@@ -14,6 +14,8 @@
 #include <new>
 #include <utility>
 
+#include "ridge/transport/text_field.h"
+
 namespace ridge::transport {
 namespace {
 
@@ -27,14 +29,6 @@ std::uint64_t choose_ring_bytes(int ranks) {
   while (out > min_ring_bytes && out * pairs > max_total_ring_bytes) out /= 2;
   return out;
 }
-
-void copy_text(std::span<char> to, const std::string& text) {
-  const std::size_t count = std::min(text.size(), to.size() - 1);
-  std::memcpy(to.data(), text.data(), count);
-  to[count] = '\0';
-}
-
-std::string read_text(std::span<const char> from) { return {from.data(), strnlen(from.data(), from.size())}; }
 
 }  // namespace
 
@@ -123,8 +117,8 @@ void SharedSegment::end_run(int rank, const Error& why) const noexcept {
   if (!header.state.compare_exchange_strong(expected, SegmentHeader::ending)) return;
   header.rank = rank;
   header.kind = static_cast<int>(why.kind);
-  copy_text(header.message, why.message);
-  copy_text(header.hint, why.hint);
+  copy_truncated(why.message, header.message);
+  copy_truncated(why.hint, header.hint);
   header.state.store(SegmentHeader::ended);
   for (int r = 0; r < ranks_; ++r) wake_rank(r);
 }

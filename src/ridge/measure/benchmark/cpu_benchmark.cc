@@ -116,17 +116,17 @@ std::vector<CpuBenchmarkSummary> CpuBenchmark::summarize_shape_classes() const {
     if (std::find(all_dtypes.begin(), all_dtypes.end(), row.shape.dtypes()) == all_dtypes.end())
       all_dtypes.push_back(row.shape.dtypes());
   std::vector<CpuBenchmarkSummary> out;
-  for (const std::string& dtypes : all_dtypes) {
+  for (const std::string& class_dtypes : all_dtypes) {
     struct RowRange {
       const char* name;
       std::int64_t from, to;
     };
     for (const RowRange& g :
          {RowRange{"all", 1, INT64_MAX}, RowRange{"M > 8", 9, INT64_MAX}, RowRange{"M <= 8", 1, 8}}) {
-      CpuBenchmarkSummary c{.name = fmt::format("{} {}", dtypes, g.name), .worst_ratio = INFINITY};
+      CpuBenchmarkSummary c{.name = fmt::format("{} {}", class_dtypes, g.name), .worst_ratio = INFINITY};
       double logs = 0;
       for (const CpuBenchmarkRow& row : rows) {
-        if (row.shape.dtypes() != dtypes || row.shape.m < g.from || row.shape.m > g.to || row.ratio == 0) continue;
+        if (row.shape.dtypes() != class_dtypes || row.shape.m < g.from || row.shape.m > g.to || row.ratio == 0) continue;
         ++c.rows;
         logs += std::log(row.ratio);
         c.worst_ratio = std::min(c.worst_ratio, row.ratio);

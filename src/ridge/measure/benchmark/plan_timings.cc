@@ -21,7 +21,7 @@ using tile::SplitMode;
 constexpr std::string_view file_comment =
     "# Timings of plans of products with cold operands, by `ridge bench plans`. Times are in microseconds.\n"
     "# src/ridge/measure/benchmark/plan_timings.h describes the lines.\n";
-constexpr std::string_view columns = "op,dtype,m,n,k,plans";
+constexpr std::string_view timings_columns = "op,dtype,m,n,k,plans";
 
 constexpr std::pair<char, SplitMode> split_letters[] = {{'k', SplitMode::split_k},
                                                         {'w', SplitMode::cooperative_split_k},
@@ -88,7 +88,7 @@ class TimingsReader {
       Status done = Done{};
       if (line.starts_with("# ") && !read_header_line(std::string_view(line).substr(2)))
         done = line_error(fmt::format("expected a number in '{}'", line));
-      if (!line.empty() && line[0] != '#' && line != columns) done = read_product(line);
+      if (!line.empty() && line[0] != '#' && line != timings_columns) done = read_product(line);
       if (!done) return done;
     }
     if (out.products.empty() || out.device.device.empty())
@@ -140,7 +140,7 @@ class TimingsReader {
 
   Status read_product(const std::string& line) {
     const auto comma = line.rfind(',');
-    if (comma == std::string::npos) return line_error(fmt::format("expected {}, found '{}'", columns, line));
+    if (comma == std::string::npos) return line_error(fmt::format("expected {}, found '{}'", timings_columns, line));
     const auto shapes = parse_shapes("op,dtype,m,n,k\n" + line.substr(0, comma), source_, BenchmarkTarget::device);
     if (!shapes) return line_error(shapes.error().message);
     TimedProduct product{shapes->front(), {}};
@@ -213,7 +213,7 @@ std::string format_timings_header(const TimedDevice& d) {
                      d.memory_bytes_per_s, d.l2_bytes, fmt::join(d.max_active_clusters, " "));
   for (int config = 0; config < static_cast<int>(ops::sm90_kernel_configs.size()); ++config)
     out += fmt::format("# config {}: {}\n", config, format_config(config));
-  return out + std::string(columns) + "\n";
+  return out + std::string(timings_columns) + "\n";
 }
 
 std::string format_timings_line(const TimedProduct& product) {

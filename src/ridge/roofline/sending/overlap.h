@@ -54,8 +54,8 @@ struct Overlap {
   bool gathers_operand = false;             // If false, the collective sends the result
   std::string dim;                          // Dimension that is split into chunks: the largest possible one
   std::int64_t size = 1;                    // Size of `dim`
-  OverlapTimes times;
-  ChunkChoice best;
+  OverlapTimes times = {};
+  ChunkChoice best = {};
   std::optional<std::int64_t> min_size = {};  // Size of `dim` from which chunks are faster
 };
 
