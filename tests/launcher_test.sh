@@ -85,6 +85,8 @@ expect 'and comes from the program without them' prints 'analysis: explain x'
 : >"$work/log"
 ridge sweep x
 expect 'which is built once' not_called '^ninja '
+ridge explian x
+expect 'for an unknown verb, too' prints 'analysis: explian x'
 ridge explain x --plan
 expect 'a plan needs the kernels' prints 'program: explain x --plan'
 : >"$work/log"
@@ -102,7 +104,7 @@ fresh 0 g++ cmake ninja-build libcli11-dev nlohmann-json3-dev libtomlplusplus-de
 echo 'from stdin' | ridge read
 expect 'installs by name what is missing, and only that' called 'apt-get install -y -qq --no-install-recommends libfmt-dev$'
 expect 'shows the command' says 'running: apt-get update -qq && env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends libfmt-dev'
-expect 'leaves standard input to the program' prints $'program: read\nfrom stdin'
+expect 'leaves standard input to the program' prints $'analysis: read\nfrom stdin'
 expect 'installs no test packages for a verb' not_called libgtest-dev
 
 # shellcheck disable=SC2086
@@ -164,5 +166,14 @@ code=0
 ridge run || code=$?
 expect 'a failed configuration fails' test "$code" = 1
 expect 'and shows what cmake said' says 'CMake Error: no compiler'
+
+# shellcheck disable=SC2086
+fresh 0 $build
+stub ninja 'echo "a.cc:1: error: no"; exit 1'
+code=0
+ridge explain x || code=$?
+expect 'a failed build fails' test "$code" = 1
+expect 'and shows what the compiler said' says 'a.cc:1: error: no'
+expect 'and says so' says 'ridge: the build failed; the compiler said why above'
 
 echo "launcher_test: $ran checks passed"
