@@ -126,7 +126,8 @@ std::vector<CpuBenchmarkSummary> CpuBenchmark::summarize_shape_classes() const {
       CpuBenchmarkSummary c{.name = fmt::format("{} {}", class_dtypes, g.name), .worst_ratio = INFINITY};
       double logs = 0;
       for (const CpuBenchmarkRow& row : rows) {
-        if (row.shape.dtypes() != class_dtypes || row.shape.m < g.from || row.shape.m > g.to || row.ratio == 0) continue;
+        if (row.shape.dtypes() != class_dtypes || row.shape.m < g.from || row.shape.m > g.to || row.ratio == 0)
+          continue;
         ++c.rows;
         logs += std::log(row.ratio);
         c.worst_ratio = std::min(c.worst_ratio, row.ratio);
