@@ -9,7 +9,7 @@ set(ridge_separate_sources api/c.cc api/attention_device.cc api/compute_device.c
     ops/fused/cuda.cc ops/library/product.cc ops/library/streamed.cc ops/product/plan.cc transport/nccl.cc)
 
 # ridge_merge_sources(TARGET SOURCE...) merges the sources of each folder. Sources with options of their own (instruction
-# sets, timelines) are compiled by themselves.
+# sets, timelines) or definitions are compiled by themselves.
 function(ridge_merge_sources TARGET)
   if(NOT RIDGE_UNITY)
     return()
@@ -17,8 +17,9 @@ function(ridge_merge_sources TARGET)
   set_target_properties(${TARGET} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   foreach(source IN LISTS ARGN)
     get_source_file_property(options ${source} COMPILE_OPTIONS)
+    get_source_file_property(definitions ${source} COMPILE_DEFINITIONS)
     file(RELATIVE_PATH name ${CMAKE_SOURCE_DIR}/src/ridge ${source})
-    if(options OR name IN_LIST ridge_separate_sources)
+    if(options OR definitions OR name IN_LIST ridge_separate_sources)
       continue()
     endif()
     cmake_path(GET source PARENT_PATH folder)

@@ -21,7 +21,7 @@ fresh() {  # fresh UID INSTALLED… : a new checkout for a user to whom dpkg rep
   stub id "echo $user"
   stub dpkg-query "for package; do :; done; grep -qx -- \"\$package\" $work/installed && echo installed"
   stub apt-get "cat >/dev/null; while [[ \$1 != install ]] && [[ \$# -gt 1 ]]; do shift; done; [[ \$1 == install ]] && printf '%s\n' \"\$@\" >>$work/installed; true"
-  stub cmake "mkdir -p $work/tree/build; echo 'RIDGE_TESTS:BOOL='\$(grep -o 'RIDGE_TESTS=O[NF]*' <<<\"\$*\" | sed s/.*=//) >$work/tree/build/CMakeCache.txt; : >$work/tree/build/build.ninja; printf 'program\ncli\n' >$work/tree/build/test_rooms"
+  stub cmake "mkdir -p $work/tree/build; { echo 'RIDGE_TESTS:BOOL='\$(grep -o 'RIDGE_TESTS=O[NF]*' <<<\"\$*\" | sed s/.*=//); echo 'RIDGE_ISAS:STRING='\$(grep -o 'RIDGE_ISAS=[A-Z]*' <<<\"\$*\" | sed s/.*=//); } >$work/tree/build/CMakeCache.txt; : >$work/tree/build/build.ninja; printf 'program\ncli\n' >$work/tree/build/test_rooms"
   stub ninja "name=program; to=$work/tree/build/ridge
 [[ \${!#} != ridge_analysis ]] || { name=analysis; to=$work/tree/build/analysis/ridge; mkdir -p $work/tree/build/analysis; }
 printf '#!%s\necho %s: \"\$@\"; [[ \${1:-} != read ]] || cat\n' $work/bin/bash \$name >\$to; chmod +x \$to; echo 'a warning'"
@@ -58,6 +58,7 @@ expect 'keeps the log of the build' grep -qx 'a warning' "$work/tree/build/build
 expect 'and does not show it' bash -c "! grep -q 'a warning' $work/err"
 expect 'installs nothing where nothing is missing' not_called '^apt-get '
 expect 'builds without the tests' called 'cmake .*-DRIDGE_TESTS=OFF'
+expect 'and kernels for this CPU only' called 'cmake .*-DRIDGE_ISAS=NATIVE'
 : >"$work/log"
 ridge explain again
 expect 'asks dpkg once' not_called '^dpkg-query '
@@ -141,6 +142,7 @@ fresh 0 $build
 ridge test -R cli
 expect 'test installs its own group' called 'apt-get install .*libgtest-dev'
 expect 'test configures the tests' called 'cmake .*-DRIDGE_TESTS=ON'
+expect 'and all kernels' called 'cmake .*-DRIDGE_ISAS=ALL'
 menu=SAMPLE
 [[ ! -e /dev/nvidiactl ]] || menu=WHOLE
 expect 'with all kernels only where a device is' called "cmake .*-DRIDGE_MENU=$menu"
@@ -158,6 +160,20 @@ expect 'test hands its arguments to ctest' called 'ctest --test-dir .* -R progra
 : >"$work/log"
 ridge run
 expect 'a later run keeps the tests configured' not_called "^cmake "
+rm "$work/tree/build/build.ninja"
+ridge run
+expect 'and all kernels, if it configures again' called 'cmake .*-DRIDGE_ISAS=ALL'
+
+# shellcheck disable=SC2086
+fresh 0 $build
+ridge run
+: >"$work/log"
+RIDGE_ISA=avx2 ridge run
+expect 'RIDGE_ISA needs all kernels' called 'cmake .*-DRIDGE_ISAS=ALL'
+expect 'and builds them' called 'ninja -C .* ridge_cli$'
+: >"$work/log"
+RIDGE_ISA=avx2 ridge run
+expect 'but only once' not_called '^ninja '
 
 # shellcheck disable=SC2086
 fresh 0 $build

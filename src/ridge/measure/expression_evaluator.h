@@ -98,7 +98,7 @@ class ExpressionEvaluator {
   IndexSpaces spaces_;
   std::vector<std::vector<std::size_t>>
       space_nodes_;                         // nodes of each space in order; the last one is the space's value
-  std::vector<std::size_t> slot_in_space_;  // index of each node in its space
+  std::vector<std::size_t> slot_in_space_;  // position of each node in the entry of space_nodes_ for its space
   std::vector<std::string> dims_;
   std::vector<TensorAxes> node_axes_;  // per node: axes of the tensor, or dimensions that it names
   TensorAxes result_axes_;

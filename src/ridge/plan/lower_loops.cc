@@ -212,12 +212,12 @@ DimList concat_dims(DimList first, const DimList& rest) {
   return first;
 }
 
-struct GroupedRouting {
+struct RoutedProductKernels {
   ops::RoutingProblem gather, scatter;
   ops::MatmulProblem product;
 };
 
-std::optional<GroupedRouting> make_grouped_routing(const Lowering& to, const Expression& e) {
+std::optional<RoutedProductKernels> make_routed_product_kernels(const Lowering& to, const Expression& e) {
   const std::vector<int> in = expression_operands(e);
   const View &x = to.view_of(in[0]), &w = to.view_of(in[1]), &ids = to.view_of(in[2]), &result = to.view_of(e.result);
   const std::string over = axis_key(e.routine->over.front());
@@ -239,7 +239,7 @@ std::optional<GroupedRouting> make_grouped_routing(const Lowering& to, const Exp
   const std::int64_t count = count_elements(ids.shape), capacity = e.routine->capacity,
                      n_extent = extent_along(result.shape, n), k_extent = extent_along(x.shape, k);
   if ((*w_n != 1 && n_extent > 1) && (*w_k != 1 && k_extent > 1)) return std::nullopt;
-  GroupedRouting out;
+  RoutedProductKernels out;
   out.gather = {.values = x.dtype,
                 .indices = ids.dtype,
                 .index_count = count,
@@ -265,7 +265,7 @@ std::optional<GroupedRouting> make_grouped_routing(const Lowering& to, const Exp
 
 // Lowers a routed product to a grouped product. Returns false and adds nothing if the layouts do not allow it.
 bool lower_as_grouped_product(Lowering& to, int group, const Expression& e) {
-  const auto found = make_grouped_routing(to, e);
+  const auto found = make_routed_product_kernels(to, e);
   if (!found) return false;
   const std::vector<int> in = expression_operands(e);
   const int x = to.view_of(in[0]).buffer, w = to.view_of(in[1]).buffer, ids = to.view_of(in[2]).buffer;

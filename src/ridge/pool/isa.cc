@@ -1,5 +1,6 @@
 #include "ridge/pool/isa.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
@@ -56,24 +57,36 @@ std::optional<std::int64_t> read_size(const std::string& path) {  // Parses "48K
 
 }  // namespace
 
+IsaRange compiled_isas() { return {Isa::RIDGE_LOWEST_ISA, Isa::RIDGE_HIGHEST_ISA}; }
+
 std::vector<Isa> available_isas() {
   std::vector<Isa> all;
   const Isa max_isa = limit_to_permitted(choose_isa(detected_isa(), std::getenv("RIDGE_ISA")).isa);
-  for (int i = 0; i <= static_cast<int>(max_isa); ++i) all.push_back(static_cast<Isa>(i));
+  for (int i = static_cast<int>(compiled_isas().lowest); i <= static_cast<int>(max_isa); ++i)
+    all.push_back(static_cast<Isa>(i));
   return all;
 }
 
-IsaChoice choose_isa(Isa detected, const char* override_name) {
-  const std::string_view requested = override_name == nullptr ? "" : override_name;
-  if (requested.empty()) return {detected};
+IsaChoice choose_isa(Isa detected, const char* override_name, IsaRange compiled) {
+  const std::string lowest(isa_name(compiled.lowest)), highest(isa_name(compiled.highest));
+  if (detected < compiled.lowest)
+    return {compiled.lowest, "expected a CPU with " + lowest +
+                                 ", for which this program's kernels were compiled, found " +
+                                 std::string(isa_name(detected)) + "; build it on this CPU, or with -DRIDGE_ISAS=ALL"};
+  const Isa best = std::min(detected, compiled.highest);
+  const std::string requested = override_name == nullptr ? "" : override_name;
+  if (requested.empty()) return {best};
   for (const Isa isa : {Isa::plain, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx}) {
     if (requested != isa_name(isa)) continue;
-    if (isa <= detected) return {isa};
-    return {detected, "expected RIDGE_ISA to name an instruction set of this CPU, found '" + std::string(requested) +
-                          "'; the CPU has at most " + std::string(isa_name(detected))};
+    if (isa > detected)
+      return {best, "expected RIDGE_ISA to name an instruction set of this CPU, found '" + requested +
+                        "'; the CPU has at most " + std::string(isa_name(detected))};
+    if (isa < compiled.lowest || isa > compiled.highest)
+      return {best, "expected RIDGE_ISA to name an instruction set that this program was compiled for (" + lowest +
+                        " to " + highest + "), found '" + requested + "'; configure with -DRIDGE_ISAS=ALL"};
+    return {isa};
   }
-  return {detected,
-          "expected RIDGE_ISA to be plain, avx2, avx512, avx512_bf16 or amx, found '" + std::string(requested) + "'"};
+  return {best, "expected RIDGE_ISA to be plain, avx2, avx512, avx512_bf16 or amx, found '" + requested + "'"};
 }
 
 Isa active_isa() { return isa_state().isa.load(std::memory_order_relaxed); }
@@ -84,7 +97,7 @@ std::optional<std::string> isa_override_error() {
 }
 
 bool set_active_isa(Isa isa) {
-  if (!enable_isa(isa)) return false;
+  if (isa < compiled_isas().lowest || isa > compiled_isas().highest || !enable_isa(isa)) return false;
   isa_state().isa.store(isa, std::memory_order_relaxed);
   set_bf16_pairs(true);
   return true;

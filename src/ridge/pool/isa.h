@@ -16,17 +16,26 @@ using ridge::detected_isa;
 using ridge::Isa;
 using ridge::isa_name;
 
-std::vector<Isa> available_isas();  // Returns plain up to the set named by RIDGE_ISA, or up to detected_isa().
+// The sets that this program has kernels for: all, or those of the CPU that built it (RIDGE_ISAS in
+// cmake/RidgeIsa.cmake).
+struct IsaRange {
+  Isa lowest, highest;
+};
+IsaRange compiled_isas();
+
+// Returns the compiled sets up to the one named by RIDGE_ISA, or up to detected_isa().
+std::vector<Isa> available_isas();
 
 struct IsaChoice {
   Isa isa = Isa::plain;
-  std::string error = {};  // reason why RIDGE_ISA is ignored; "" if it is valid or unset
+  std::string error = {};  // reason why RIDGE_ISA is ignored or no kernel can run; "" if there is none
 };
-// Returns the set that `override_name` (RIDGE_ISA, may be null) selects. It must not exceed `detected`.
-IsaChoice choose_isa(Isa detected, const char* override_name);
+// Returns the set that `override_name` (RIDGE_ISA, may be null) selects. It must not exceed `detected`, and the program
+// must have kernels for it.
+IsaChoice choose_isa(Isa detected, const char* override_name, IsaRange compiled = compiled_isas());
 
 // Returns the set that the kernels use: RIDGE_ISA, read at the first call, else detected_isa(). If RIDGE_ISA is
-// invalid, detected_isa() is used and `isa_override_error` returns the reason, which every kernel reports as
+// invalid, the best set is used and `isa_override_error` returns the reason, which every kernel reports as
 // unsupported.
 Isa active_isa();
 std::optional<std::string> isa_override_error();

@@ -27,6 +27,28 @@ TEST(Isa, an_unknown_override_is_an_error) {
             "expected RIDGE_ISA to be plain, avx2, avx512, avx512_bf16 or amx, found 'sse9'");
 }
 
+TEST(Isa, an_override_without_kernels_is_an_error) {
+  const IsaRange compiled{Isa::avx512, Isa::avx512_bf16};
+  EXPECT_EQ(choose_isa(Isa::avx512_bf16, "avx512", compiled).isa, Isa::avx512);
+  const IsaChoice choice = choose_isa(Isa::avx512_bf16, "avx2", compiled);
+  EXPECT_EQ(choice.isa, Isa::avx512_bf16);
+  EXPECT_EQ(choice.error,
+            "expected RIDGE_ISA to name an instruction set that this program was compiled for (avx512 to avx512_bf16), "
+            "found 'avx2'; configure with -DRIDGE_ISAS=ALL");
+}
+
+TEST(Isa, a_cpu_uses_the_best_set_that_was_compiled) {
+  EXPECT_EQ(choose_isa(Isa::amx, nullptr, {Isa::avx2, Isa::avx512}).isa, Isa::avx512);
+}
+
+TEST(Isa, a_cpu_below_the_compiled_sets_is_an_error) {
+  const IsaChoice choice = choose_isa(Isa::avx2, nullptr, {Isa::avx512, Isa::avx512});
+  EXPECT_EQ(choice.isa, Isa::avx512);
+  EXPECT_EQ(choice.error,
+            "expected a CPU with avx512, for which this program's kernels were compiled, found avx2; build it on this "
+            "CPU, or with -DRIDGE_ISAS=ALL");
+}
+
 TEST(Isa, set_active_isa_accepts_only_sets_of_this_cpu) {
   const Isa before = active_isa();
   for (const Isa each : available_isas()) {

@@ -92,7 +92,7 @@ int Parser::parse_primary(int depth) {
   if (token.kind == TokenKind::name && token.text == "inf")
     return consume_token(), add_node({.kind = Node::Kind::number, .number = HUGE_VAL}, token.span);
   if (token.kind == TokenKind::name)
-    return peek(1).is_symbol("(") || is_reserved(token.text) ? parse_call(depth) : parse_tensor();
+    return peek(1).is_symbol("(") || is_reserved(token.text) ? parse_call(depth) : parse_tensor_name();
   if (!token.is_symbol("("))
     return report_expected("a tensor, a number or a function", "such as (u + bu) * gelu(g + bg)"), -1;
   consume_token();
@@ -111,7 +111,7 @@ int Parser::parse_number() {
   return -1;
 }
 
-int Parser::parse_tensor() {
+int Parser::parse_tensor_name() {
   const Token token = consume_token();
   if (!scan_result_.empty() && token.text == scan_result_) return add_node({.kind = Node::Kind::previous}, token.span);
   const auto found = tensor_index_.find(std::string(token.text));

@@ -106,7 +106,7 @@ bool Parser::parse_routine_arguments(Routine& out, const Token& keyword) {
 
 bool Parser::parse_routine_operand(RoutineKind kind) {
   if (peek().kind != TokenKind::name) return report_expected("a tensor", usage_hint(kind));
-  if (parse_tensor() < 0) return false;
+  if (parse_tensor_name() < 0) return false;
   if (peek().is_symbol(",") || peek().is_symbol(")") || (peek().kind == TokenKind::name && peek().text == "over"))
     return true;
   if (is_at_end_of_line()) return true;  // the error will show the open parenthesis

@@ -198,7 +198,7 @@ class Parser {
   int parse_power(int depth);
   int parse_primary(int depth);
   int parse_number();
-  int parse_tensor();
+  int parse_tensor_name();
   int parse_call(int depth);
   int add_call(Node node, const Token& name, const FunctionInfo& f);
   bool parse_over(Node& node, const FunctionInfo& f);

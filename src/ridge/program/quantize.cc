@@ -18,7 +18,7 @@ bool Parser::parse_quantize_arguments(Routine& out, const Token& keyword) {
     return report_error(keyword.span,
                         fmt::format("expected a tensor and a format in quantize, found {}", quote_token(peek())),
                         quantize_example);
-  if (parse_tensor() < 0) return false;
+  if (parse_tensor_name() < 0) return false;
   if (!expect_symbol(",", "',' and a format", quantize_example)) return false;
   const Token format = peek();
   const auto dtype = format.kind == TokenKind::name ? parse_dtype(format.text) : std::nullopt;

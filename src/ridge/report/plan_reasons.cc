@@ -29,7 +29,8 @@ std::string waves_text(const GroupPrediction& plan) {
                          : out + fmt::format("{:.2f} waves, rounded up to {}", share, full_waves);
 }
 
-std::string outside_text(const PlanProperties& properties) {
+// "3.1 % of the work is outside the matrix", at the edges of tiles
+std::string tile_edge_waste_text(const PlanProperties& properties) {
   if (properties.outside_fraction < 0.0005) return "no work outside the matrix";
   return fmt::format("{:.1f} % of the work is outside the matrix", 100 * properties.outside_fraction);
 }
@@ -84,7 +85,8 @@ std::string padding_text(const GroupPrediction& plan) {
 std::string plan_reason(const GroupPrediction& plan) {
   if (!plan.properties) return {};
   std::vector<std::string> parts;
-  if (plan.properties->work_items > 0) parts.insert(parts.end(), {waves_text(plan), outside_text(*plan.properties)});
+  if (plan.properties->work_items > 0)
+    parts.insert(parts.end(), {waves_text(plan), tile_edge_waste_text(*plan.properties)});
   parts.push_back(traffic_text(plan));
   for (const std::string& more : {unaligned_text(plan), padding_text(plan)})
     if (!more.empty()) parts.push_back(more);

@@ -94,7 +94,8 @@ std::string csv_rows(const Sweep& sweep, const SweepLine& line, std::size_t from
   return out;
 }
 
-std::string parallel_csv_rows(const Sweep& sweep, const SweepLine& line) {
+// Formats long lines with all cores.
+std::string format_csv_rows_in_threads(const Sweep& sweep, const SweepLine& line) {
   const std::size_t n = line.points.size(), threads = static_cast<std::size_t>(usable_cores());
   if (n < 16384 || threads == 1) return csv_rows(sweep, line, 0, n);
   std::vector<std::string> parts(threads);
@@ -251,7 +252,7 @@ std::string render_csv(const Sweep& sweep) {
   out += ",flops,bytes,intensity,limiter,time_lower_s,time_upper_s";
   if (has_traffic(sweep)) out += ",time_network_s,bytes_sent";
   out += ",crossover,unknown\n";
-  for (const SweepLine& line : sweep.lines) out += parallel_csv_rows(sweep, line);
+  for (const SweepLine& line : sweep.lines) out += format_csv_rows_in_threads(sweep, line);
   return out;
 }
 

@@ -10,7 +10,7 @@
 namespace ridge::transport {
 
 struct LaunchResult {
-  int exit_code = 0;                // exit code of rank 0, or that of `cause`
+  int exit_code = 0;                // exit code of rank 0, or of the kind of error in `cause`
   std::optional<Error> cause = {};  // why the run ended early, with the rank number
 };
 

@@ -98,7 +98,7 @@ Result<std::size_t> DeviceLaunches::choose_product_plan(const PlanStep& step, co
   if (call.row_walk().rows > 0) {
     const auto device = current_device_numbers();
     if (!device) return device.error();
-    const auto plan = cuda::choose_chunked_plan(call, max_workspace_bytes, *device);
+    const auto plan = cuda::choose_exchanged_rows_plan(call, max_workspace_bytes, *device);
     if (!plan) return input_error("no kernel supports shared rows for this product");
     chosen_plans_.back() = *plan;
     return plan->workspace_bytes;

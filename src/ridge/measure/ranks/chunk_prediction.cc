@@ -187,8 +187,8 @@ class ChunkPredictor {
   std::int64_t row_bytes_;
 };
 
-// Returns the product for a single kernel, without data, or nullopt if the step is not a product or if other steps read
-// the gathered operand.
+// Returns the product that one kernel could run for all chunks, still without data and chunks. Returns nullopt if the
+// step is not a product or if other steps read the gathered operand.
 std::optional<ops::MatmulCall> find_chunked_product(const ChunkRequest& request, const Plan& planned) {
   const auto call_of = [](const PlanStep& step) -> std::optional<ops::MatmulCall> {
     if (const auto* plain = std::get_if<ops::MatmulProblem>(&step.kernel)) return ops::MatmulCall{*plain};
@@ -248,7 +248,7 @@ std::optional<SingleKernelPlan> plan_single_kernel(const ChunkRequest& request, 
   if (!is_gather && out.chunks_per_shard == 1 && plan_row_order(shards, position, shape, 2).chunks_per_shard > 1)
     return std::nullopt;
   (is_gather ? static_cast<ops::RowWalk&>(call.gathered) : call.scattered) = out;
-  const auto plan = ops::cuda::choose_chunked_plan(call, ops::plan_workspace_bytes, *device);
+  const auto plan = ops::cuda::choose_exchanged_rows_plan(call, ops::plan_workspace_bytes, *device);
   const auto unchunked = ops::forecast(call.problem, *device);  // prediction without chunks
   if (!plan || !unchunked) return std::nullopt;
   const ops::MatmulConfig& c = ops::sm90_kernel_configs[static_cast<std::size_t>(plan->config)];

@@ -84,7 +84,7 @@ bool is_scatter_contiguous(const CommunicationSchedule& r) {
 }
 
 // Returns the bytes sent to each rank, or 0 if the small-collective kernel cannot do it.
-std::int64_t small_collective_bytes(const CommunicationSchedule& r) {
+std::int64_t count_bytes_to_each_rank(const CommunicationSchedule& r) {
   if (r.is_reduction() && r.tensor().reduce_op != transport::ReduceOp::sum) return 0;
   if (is_reduce_scatter(r)) return static_cast<std::int64_t>(max_partial_bytes(r));
   const auto bytes = static_cast<std::int64_t>(r.box_bytes(r.block_before()));
@@ -151,14 +151,14 @@ Result<DeviceRedistributor> DeviceRedistributor::make(CommunicationSchedule comm
 
 Result<bool> DeviceRedistributor::is_small(const CommunicationSchedule& comm_schedule, transport::Communicator& comm) {
   std::int64_t max_bytes =
-      comm_schedule.is_reduction() || is_gather_contiguous(comm_schedule) ? small_collective_bytes(comm_schedule) : 0;
+      comm_schedule.is_reduction() || is_gather_contiguous(comm_schedule) ? count_bytes_to_each_rank(comm_schedule) : 0;
   if (const Status reduced = transport::all_reduce_max(comm, max_bytes); !reduced) return reduced.error();
   return max_bytes > 0 && max_bytes <= SmallCollective::max_bytes;
 }
 
 // Times NCCL and the kernel between these devices, 20 calls per graph, on separate buffers. Rank 0's times decide.
 Status DeviceRedistributor::compare_small_collective(PeerMemory& peer_memory) {
-  std::int64_t max_bytes = small_collective_bytes(comm_schedule());  // maximum over all groups
+  std::int64_t max_bytes = count_bytes_to_each_rank(comm_schedule());  // maximum over all groups
   if (const Status reduced = transport::all_reduce_max(*comm_, max_bytes); !reduced) return reduced;
   if (max_bytes == 0) return Done{};
   auto small = SmallCollective::make(

@@ -27,8 +27,8 @@ constexpr int threads = 128, item_elements = 8, max_steps = 96, max_tensors = 20
 constexpr int slot_bytes = threads * item_elements * 4, max_slots = 24;  // 96 KiB of shared memory.
 
 struct DeviceStep {
-  std::uint8_t op, tensor, a, b, c, result;  // a, b, c and result are slots, last_value or no_operand.
-  bool keep;                                 // True if a step after the next one reads the result.
+  std::uint8_t op, accessed_tensor, a, b, c, result;  // a, b, c and result are slots, last_value or no_operand.
+  bool keep;                                          // True if a step after the next one reads the result.
   int repeat;
   float constant;
 };
@@ -134,8 +134,8 @@ __device__ __forceinline__ void store(const DeviceTensor& t, Index at, Index ste
   }
 }
 
-template <class F> __device__ __forceinline__ void map_unary(ItemValues& x, int repeat, F f) {
-  for (int times = 0; times < repeat; ++times)
+template <class F> __device__ __forceinline__ void apply_repeatedly(ItemValues& x, int times, F f) {
+  for (int i = 0; i < times; ++i)
 #pragma unroll
     for (float& one : x.v) one = f(one);
 }
@@ -150,7 +150,7 @@ __device__ __forceinline__ void apply_operation(ChainOp op, ItemValues& x, const
   dispatch_function(op, [&]<Function f>(FunctionTag<f>) {
     constexpr int arity = is_elementwise(function_info(f)) ? function_info(f).arity : 0;
     if constexpr (arity == 1)
-      map_unary(x, repeat, [](float v) { return device_math::apply_function(FunctionTag<f>{}, v); });
+      apply_repeatedly(x, repeat, [](float v) { return device_math::apply_function(FunctionTag<f>{}, v); });
     if constexpr (arity == 2)
       map_binary(x, y, [](float a, float b) { return device_math::apply_function(FunctionTag<f>{}, a, b); });
     if constexpr (arity == 3)
@@ -177,7 +177,7 @@ __global__ void __launch_bounds__(threads) chain_kernel(const __grid_constant__ 
     for (int i = 0; i < c.steps; ++i) {
       const DeviceStep& s = c.step[i];
       const ChainOp op = static_cast<ChainOp>(s.op);
-      const DeviceTensor& t = c.tensors[s.tensor];
+      const DeviceTensor& t = c.tensors[s.accessed_tensor];
       if (op == ChainOp::load) {
         x = load(t, element_offset(c, t, item), t.strides[last], item.count);
       } else if (op == ChainOp::constant) {

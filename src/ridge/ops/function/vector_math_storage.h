@@ -89,6 +89,13 @@ template <class V, class T> void widen_array(const T* from, std::int64_t n, floa
   if (const int rest = static_cast<int>(n - i); rest > 0) load_partial<V>(from + i, rest).store_partial(to + i, rest);
 }
 
+// Rounds n elements from f32.
+template <class V, class T> void round_array(const float* from, std::int64_t n, T* to) {
+  std::int64_t i = 0;
+  for (; i + V::lanes <= n; i += V::lanes) V::load(from + i).store(to + i);
+  if (const int rest = static_cast<int>(n - i); rest > 0) store_partial(V::load_partial(from + i, rest), to + i, rest);
+}
+
 // Converts n elements, `stride` elements apart, to contiguous f32.
 template <class V, class T> void gather_strided(const T* from, std::int64_t stride, std::int64_t n, float* to) {
   T part[V::lanes] = {};

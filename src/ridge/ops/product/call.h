@@ -30,8 +30,8 @@ struct MatmulEpilogue {
 
 // D = A * B, then the epilogue. Inputs other than the addend must not overlap D. `constant_b` promises that no running
 // kernel writes B (weights), so that a device may prefetch B. `gathered` or `scattered` describes rows of A or D that
-// ranks share (tile/shared_rows.h); they require batch 1 and a plan of choose_chunked_plan(). `starts` of a grouped
-// problem has `batch` + 1 nondecreasing numbers in 0 … m, in memory of the target: group i has rows starts[i] …
+// ranks share (tile/shared_rows.h); they require batch 1 and a plan of choose_exchanged_rows_plan(). `starts` of a
+// grouped problem has `batch` + 1 nondecreasing numbers in 0 … m, in memory of the target: group i has rows starts[i] …
 // starts[i + 1] - 1. Rows of D in no group are unchanged. An epilogue operand has a row for each row of D and a matrix
 // for each group (batch_stride; a bias per expert). A device does not validate `starts`: it clamps them to 0 … m; if
 // they decrease, D is unspecified, but no kernel accesses memory outside the operands.

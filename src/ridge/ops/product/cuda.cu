@@ -120,7 +120,7 @@ std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan
   const MatmulConfig& c = sm90_kernel_configs[static_cast<std::size_t>(plan.config)];
   if (call.row_walk().rows > 0 && !(call.gathered.rows > 0 ? c.can_gather_rows() : c.can_scatter_rows()))
     return "config " + std::to_string(plan.config) +
-           " cannot gather or scatter rows: expected a plan of choose_chunked_plan()";
+           " cannot gather or scatter rows: expected a plan of choose_exchanged_rows_plan()";
   char* next_free = static_cast<char*>(workspace.data) + device::counter_bytes;
   TileLaunchArgs x{};
   if (const std::int64_t partial = count_partial_tiles(plan); partial > 0) {

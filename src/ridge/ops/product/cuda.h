@@ -58,8 +58,8 @@ MatmulPlan choose_plan(const MatmulCall& call, std::size_t workspace_bytes, cons
 // Limit on the rows of D per band of tiles if D is scattered, so that the band's rows of A stay in the L2.
 inline constexpr std::int64_t max_scatter_band_rows = 2048;
 // Returns the fastest plan for a call with gathered or scattered rows, or nullopt if no kernel supports the call.
-std::optional<MatmulPlan> choose_chunked_plan(const MatmulCall& call, std::size_t workspace_bytes,
-                                              const DeviceNumbers& device);
+std::optional<MatmulPlan> choose_exchanged_rows_plan(const MatmulCall& call, std::size_t workspace_bytes,
+                                                     const DeviceNumbers& device);
 // Returns the `per_config` fastest plans of each config that supports the call, fastest first.
 std::vector<MatmulPlan> list_candidates(const MatmulCall& call, std::size_t workspace_bytes,
                                         const DeviceNumbers& device, std::size_t per_config);

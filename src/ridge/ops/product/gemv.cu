@@ -131,7 +131,7 @@ __global__ void plain_matmul_kernel(StridedOperand a, StridedOperand b, const __
     for (int r = 0; r < 4; ++r) {
       const Index y = row + threadIdx.y + 8 * r, x = col + threadIdx.x;
       if (y < end && x < d.cols)
-        tile::sm90::apply_and_store(d, tile::sm90::LaneValues<1>{{sum[r]}}, OneElement{y, x, product, 1});
+        tile::sm90::apply_and_store(d, tile::sm90::EpilogueVector<1>{{sum[r]}}, OneElement{y, x, product, 1});
     }
   }
 }
@@ -228,7 +228,7 @@ template <class T, class Word, int rows> __global__ void __launch_bounds__(gemv_
     if (warp == first && lane < sums && y < d.rows && x < d.cols) {
       float s = 0;
       for (int w = 0; w < warps_per_group; ++w) s += warp_sums[first + w][lane];
-      tile::sm90::apply_and_store(d, tile::sm90::LaneValues<1>{{s}}, OneElement{y, x, product, 1});
+      tile::sm90::apply_and_store(d, tile::sm90::EpilogueVector<1>{{s}}, OneElement{y, x, product, 1});
     }
     __syncthreads();
   }

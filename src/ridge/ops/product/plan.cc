@@ -461,8 +461,8 @@ bool can_store_in_bulk(const MatmulCall& call) {
          t.n % 8 == 0 && can_copy_engine_read(d, t.batch);
 }
 
-std::optional<MatmulPlan> choose_chunked_plan(const MatmulCall& call, std::size_t workspace_bytes,
-                                              const DeviceNumbers& device) {
+std::optional<MatmulPlan> choose_exchanged_rows_plan(const MatmulCall& call, std::size_t workspace_bytes,
+                                                     const DeviceNumbers& device) {
   const RowWalk& walk = call.row_walk();
   const double max_int = 2147483647.0;  // Elements of a rank's chunk are counted in 32 bits
   if (call.problem.batch != 1 || call.problem.m != walk.total_rows || make_tile_problem(call).d_transposed)

@@ -118,7 +118,7 @@ TEST(SharedRows, RanksDoNotDeadlock) {
       Shape shape = one;
       shape.m *= ranks;  // The rows of all ranks
       const MatmulCall call = make_scatter_call(shape, ranks);
-      const auto plan = choose_chunked_plan(call, workspace, h200_numbers());
+      const auto plan = choose_exchanged_rows_plan(call, workspace, h200_numbers());
       ASSERT_TRUE(plan) << shape.m << " x " << shape.n;
       EXPECT_TRUE(sm90_kernel_configs[static_cast<std::size_t>(plan->config)].can_scatter_rows());
       EXPECT_TRUE(RingSimulation(call, *plan, ranks).completes()) << ranks << " ranks, " << shape.m << " x " << shape.n;
@@ -128,7 +128,7 @@ TEST(SharedRows, RanksDoNotDeadlock) {
 // Shows that the simulation detects deadlocks: a band of rows in the chunks of two ranks waits for itself.
 TEST(SharedRows, BandAcrossTwoChunksDeadlocks) {
   const MatmulCall call = make_scatter_call({768, 4096, 4096, 384, 4096}, 2);
-  auto plan = choose_chunked_plan(call, workspace, h200_numbers());
+  auto plan = choose_exchanged_rows_plan(call, workspace, h200_numbers());
   ASSERT_TRUE(plan);
   EXPECT_TRUE(RingSimulation(call, *plan, 2).completes());
   plan->raster_rows = 6;
@@ -141,7 +141,7 @@ TEST(SharedRows, UnsupportedCallsHaveNoPlan) {
   const auto planned = [&](auto change) {
     MatmulCall call = make_scatter_call(good, 2);
     change(call);
-    return choose_chunked_plan(call, workspace, h200_numbers()).has_value();
+    return choose_exchanged_rows_plan(call, workspace, h200_numbers()).has_value();
   };
   EXPECT_TRUE(planned([](MatmulCall&) {}));
   EXPECT_FALSE(planned([](MatmulCall& c) { c.scattered.rows = 100; })) << "a tile in two bands of rows";
@@ -170,7 +170,7 @@ TEST(SharedRows, GatheredRowsAreMultipliedInArrivalOrder) {
   for (const int rank : {0, 1, 3})
     for (const int rows : {2048, 1536, 4096, 384}) {
       const MatmulCall call = make_gather_call(ranks * rows, ranks, rank, 2048);
-      const auto plan = choose_chunked_plan(call, workspace, h200_numbers());
+      const auto plan = choose_exchanged_rows_plan(call, workspace, h200_numbers());
       ASSERT_TRUE(plan) << rows;
       const MatmulConfig& c = sm90_kernel_configs[static_cast<std::size_t>(plan->config)];
       EXPECT_TRUE(c.can_gather_rows());
@@ -193,17 +193,17 @@ TEST(SharedRows, GatheredRowsAreMultipliedInArrivalOrder) {
 
 TEST(SharedRows, RowsAreNotGatheredIfAIsCopied) {
   const MatmulCall good = make_gather_call(8192, 4, 0, 2048);
-  EXPECT_TRUE(choose_chunked_plan(good, workspace, h200_numbers()));
+  EXPECT_TRUE(choose_exchanged_rows_plan(good, workspace, h200_numbers()));
   MatmulCall odd = good;
   odd.problem.a.row_stride = 4100;  // 8200 bytes, not a multiple of 16
-  EXPECT_FALSE(choose_chunked_plan(odd, workspace, h200_numbers()));
+  EXPECT_FALSE(choose_exchanged_rows_plan(odd, workspace, h200_numbers()));
   MatmulCall turned = good;
   turned.problem.a = {DType::bf16, 1, 8192, 0};
-  EXPECT_FALSE(choose_chunked_plan(turned, workspace, h200_numbers())) << "rows that are columns";
+  EXPECT_FALSE(choose_exchanged_rows_plan(turned, workspace, h200_numbers())) << "rows that are columns";
   MatmulCall narrow = good;
   narrow.gathered.cols = 32;
-  EXPECT_FALSE(choose_chunked_plan(narrow, workspace, h200_numbers())) << "a stage in two chunks";
-  EXPECT_FALSE(choose_chunked_plan(make_gather_call(800, 4, 0, 2048), workspace, h200_numbers()))
+  EXPECT_FALSE(choose_exchanged_rows_plan(narrow, workspace, h200_numbers())) << "a stage in two chunks";
+  EXPECT_FALSE(choose_exchanged_rows_plan(make_gather_call(800, 4, 0, 2048), workspace, h200_numbers()))
       << "a tile in the rows of two ranks";
 }
 

@@ -23,7 +23,7 @@ float random_float(std::mt19937& random) { return static_cast<float>(random() % 
 template <class Kind>
 std::vector<double> evaluate_reference(const std::vector<double>& x, tile::Index rows, tile::Index columns) {
   std::vector<double> y(static_cast<std::size_t>(columns), 77);
-  tile::value::run_rows<ColumnReduction<double, double, Kind>>({{x.data(), columns}, {y.data()}}, rows, columns);
+  tile::value::run_rows<ColumnReductionKernel<double, double, Kind>>({{x.data(), columns}, {y.data()}}, rows, columns);
   return y;
 }
 

@@ -156,10 +156,6 @@ template <class F> Counts count_operations(F f) {
   f();
   return counts;
 }
-template <class T> constexpr DType dtype_of = std::is_same_v<T, float>  ? DType::f32
-                                              : std::is_same_v<T, Bf16> ? DType::bf16
-                                                                        : DType::f16;
-
 template <class T> Counts count_row_kernel(RowFunction function, std::int64_t rows, std::int64_t columns) {
   std::vector<T> x(static_cast<std::size_t>(rows * columns)), y(x.size()), w(static_cast<std::size_t>(columns));
   const Counted half = Counted::broadcast(0.5f);

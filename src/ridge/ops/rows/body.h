@@ -33,45 +33,100 @@ template <class V, class X> const X* fill_ones(std::int64_t n, float* buffer) {
   for (std::int64_t i = 0; i < n; ++i) to[i] = one[0];
   return to;
 }
-template <class V> const float* widen_weights(const RowRun& run, std::int64_t n, float* buffer) {
-  with_typed_pointer(run.problem.weight_dtype, const_cast<void*>(run.data.weight),
-                     [&](auto* from) { widen_array<V>(from, n, buffer); });
-  return buffer;
-}
-
-template <class V, template <class, class, class> class Norm, class X, class Y>
-void run_weighted_norm(const RowRun& run, const X* x, Y* y) {
-  const DType dtype = run.problem.weight_dtype;
+// Returns the weights as floats, in `run.weight_scratch` if they are stored otherwise.
+template <class V> const float* to_f32_weights(const RowRun& run) {
   const std::int64_t n = run.problem.columns;
-  constexpr DType dtype_of_x = std::is_same_v<X, float>  ? DType::f32
-                               : std::is_same_v<X, Bf16> ? DType::bf16
-                                                         : DType::f16;
-  if (run.data.weight == nullptr) return run_norm<V, Norm>(run, x, fill_ones<V, X>(n, run.weight_scratch), y);
-  if (dtype == dtype_of_x) return run_norm<V, Norm>(run, x, static_cast<const X*>(run.data.weight), y);
-  const auto* const w =
-      dtype == DType::f32 ? static_cast<const float*>(run.data.weight) : widen_weights<V>(run, n, run.weight_scratch);
-  run_norm<V, Norm>(run, x, w, y);
+  if (run.data.weight == nullptr) return fill_ones<V, float>(n, run.weight_scratch);
+  if (run.problem.weight_dtype == DType::f32) return static_cast<const float*>(run.data.weight);
+  with_typed_pointer(run.problem.weight_dtype, const_cast<void*>(run.data.weight),
+                     [&](auto* from) { widen_array<V>(from, n, run.weight_scratch); });
+  return run.weight_scratch;
 }
 
-template <class V, class X, class Y> void run_log_sum_exp(const RowRun& run, const X* x, Y* y) {
+template <class X> constexpr DType dtype_of = std::is_same_v<X, float>  ? DType::f32
+                                              : std::is_same_v<X, Bf16> ? DType::bf16
+                                                                        : DType::f16;
+
+template <class V, template <class, class, class> class Norm, class X>
+void run_weighted_norm(const RowRun& run, const X* x, X* y) {
+  if constexpr (!std::is_same_v<X, float>) {
+    if (run.data.weight == nullptr)
+      return run_norm<V, Norm>(run, x, fill_ones<V, X>(run.problem.columns, run.weight_scratch), y);
+    if (run.problem.weight_dtype == dtype_of<X>)
+      return run_norm<V, Norm>(run, x, static_cast<const X*>(run.data.weight), y);
+  }
+  run_norm<V, Norm>(run, x, to_f32_weights<V>(run), y);
+}
+
+template <class V, class X> void run_log_sum_exp(const RowRun& run, const X* x) {
   const RowProblem& p = run.problem;
-  for (std::int64_t row = run.part.begin; row < run.part.end; ++row)
-    tile::cpu::run_row_reduction<V, LogSumExp<X, Y>>({{x + row * p.x.row_stride}, {y + row * p.y.row_stride}},
-                                                     p.columns);
+  for (std::int64_t row = run.part.begin; row < run.part.end; ++row) {
+    float y = 0;
+    tile::cpu::run_row_reduction<V, LogSumExp<X, float>>({{x + row * p.x.row_stride}, {&y}}, p.columns);
+    store_rounded(p.y.dtype, run.data.y, row * p.y.row_stride, static_cast<double>(y));
+  }
+}
+
+// Runs the row function where x and y have one format.
+template <class V, class X> void run_one_format(const RowRun& run, const X* x, X* y) {
+  const RowProblem& p = run.problem;
+  switch (p.function) {
+    case RowFunction::rmsnorm: return run_weighted_norm<V, Rmsnorm, X>(run, x, y);
+    case RowFunction::layernorm: return run_weighted_norm<V, Layernorm, X>(run, x, y);
+    default: return tile::cpu::run_rows<V, Softmax<X, X>>({{x, p.x.row_stride}, {y, p.y.row_stride}}, run.part);
+  }
+}
+
+// Runs the row function where x and y have different formats. Batches of rows that fit in the L1 are widened to f32 in
+// y or in `run.f32_rows`, computed there in place, and rounded to y, so that mixed formats need no kernels of their
+// own.
+template <class V, class X, class Y> void run_mixed_formats(const RowRun& run, const X* x, Y* y) {
+  const RowProblem& p = run.problem;
+  const std::int64_t n = p.columns;
+  const std::int64_t batch = std::max<std::int64_t>(tile::cpu::rows_per_batch(n), 1);
+  RowData data = run.data;
+  if (has_weight(p.function)) data.weight = to_f32_weights<V>(run);
+  for (std::int64_t begin = run.part.begin; begin < run.part.end; begin += batch) {
+    const std::int64_t rows = std::min(batch, run.part.end - begin);
+    const X* const from = x + begin * p.x.row_stride;
+    Y* const to = y + begin * p.y.row_stride;
+    RowProblem in_f32 = p;
+    in_f32.rows = rows;
+    in_f32.x.dtype = in_f32.y.dtype = in_f32.weight_dtype = DType::f32;
+    float* y_f32 = run.f32_rows;
+    in_f32.y.row_stride = n;
+    if constexpr (std::is_same_v<Y, float>) {
+      y_f32 = to;
+      in_f32.y.row_stride = p.y.row_stride;
+    }
+    const float* x_f32 = y_f32;
+    if constexpr (std::is_same_v<X, float>) {
+      x_f32 = from;
+    } else {
+      in_f32.x.row_stride = in_f32.y.row_stride;
+      for (std::int64_t r = 0; r < rows; ++r)
+        widen_array<V>(from + r * p.x.row_stride, n, y_f32 + r * in_f32.y.row_stride);
+    }
+    RowRun batch_run{in_f32, data, run.part, run.weight_scratch, run.f32_rows};
+    batch_run.part.begin = 0;
+    batch_run.part.end = rows;
+    batch_run.part.non_temporal = false;
+    batch_run.part.in_l2 = true;
+    run_one_format<V>(batch_run, x_f32, y_f32);
+    if constexpr (!std::is_same_v<Y, float>)
+      for (std::int64_t r = 0; r < rows; ++r) round_array<V>(y_f32 + r * n, n, to + r * p.y.row_stride);
+  }
 }
 
 template <class V> void run_rows(const RowRun& run) {
   const RowProblem& p = run.problem;
   with_typed_pointer(p.x.dtype, const_cast<void*>(run.data.x), [&](auto* x) {
+    if (p.function == RowFunction::log_sum_exp) return run_log_sum_exp<V>(run, x);
     with_typed_pointer(p.y.dtype, run.data.y, [&](auto* y) {
-      using X = std::decay_t<decltype(*x)>;
-      using Y = std::decay_t<decltype(*y)>;
-      switch (p.function) {
-        case RowFunction::rmsnorm: return run_weighted_norm<V, Rmsnorm, X, Y>(run, x, y);
-        case RowFunction::layernorm: return run_weighted_norm<V, Layernorm, X, Y>(run, x, y);
-        case RowFunction::log_sum_exp: return run_log_sum_exp<V, X, Y>(run, x, y);
-        default: return tile::cpu::run_rows<V, Softmax<X, Y>>({{x, p.x.row_stride}, {y, p.y.row_stride}}, run.part);
-      }
+      if constexpr (std::is_same_v<decltype(x), decltype(y)>)
+        run_one_format<V>(run, x, y);
+      else
+        run_mixed_formats<V>(run, x, y);
     });
   });
 }
@@ -81,7 +136,8 @@ template <class V> float reduce_row(const ReduceRun& run) {
   with_typed_pointer(run.dtype, const_cast<void*>(run.x), [&](auto* x) {
     using X = std::decay_t<decltype(*x)>;
     const auto reduce_with = [&](auto kind, double sum_scale) {
-      tile::cpu::run_row_reduction<V, RowReduction<X, float, decltype(kind)>>({{x}, {&y}, sum_scale}, run.columns);
+      tile::cpu::run_row_reduction<V, RowReductionKernel<X, float, decltype(kind)>>({{x}, {&y}, sum_scale},
+                                                                                    run.columns);
     };
     switch (run.function) {
       case ReduceFunction::sum: return reduce_with(tile::Add{}, 1);

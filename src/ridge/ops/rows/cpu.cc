@@ -151,8 +151,9 @@ void run_row_function(const RowProblem& p, const RowData& data, int threads) {
   pool::run_parallel(workers, [&](int worker) {
     const pool::WorkSlice part = pool::split_evenly(p.rows, workers, worker);
     const std::int64_t floats = cpu::row_scratch_floats(p.columns);
-    float* const scratch = thread_scratch(2 * floats, row_address(p, data.x, part.begin));
-    RowRun run{p, data, {part.begin, part.end, p.columns, scratch, streams, in_l2, rerun_row_in_f64}, scratch + floats};
+    float* const scratch = thread_scratch(3 * floats, row_address(p, data.x, part.begin));
+    const cpu::ThreadRows rows{part.begin, part.end, p.columns, scratch, streams, in_l2, rerun_row_in_f64};
+    RowRun run{p, data, rows, scratch + floats, scratch + 2 * floats};
     run.part.context = &run;
     run_worker(run);
   });

@@ -151,10 +151,53 @@ TEST_P(Rows, all_widths_strides_and_dtypes_are_right_and_write_only_y) {
     }
 }
 
+// Mixed formats are computed in batches of f32 rows: 40 rows of 1, 300 and 5003 columns are several batches.
+TEST_P(Rows, mixed_formats_give_the_f32_result_rounded) {
+  constexpr DType types[] = {DType::f32, DType::bf16, DType::f16};
+  constexpr std::int64_t rows = 40;
+  for (const RowFunction function : all_functions)
+    for (const std::int64_t columns : {1, 300, 5003})
+      for (int combination = 0; combination < 27; ++combination) {
+        const RowProblem p{function,
+                           rows,
+                           columns,
+                           {types[combination % 3], columns + 2},
+                           {types[combination / 3 % 3], columns + 5},
+                           types[combination / 9]};
+        if (p.x.dtype == p.y.dtype || (function == RowFunction::softmax && combination >= 9)) continue;
+        const auto elements = static_cast<std::size_t>(rows * (columns + 5));
+        std::vector<char> x(4 * elements), w(4 * elements), y(4 * elements, 0x7b);
+        std::vector<float> x_f32(elements), w_f32(static_cast<std::size_t>(columns)), y_f32(elements);
+        for (std::size_t i = 0; i < elements; ++i) {
+          write_element(x.data(), p.x.dtype, static_cast<std::int64_t>(i), static_cast<float>(i % 101) * 0.37f - 5);
+          x_f32[i] = read_element(x.data(), p.x.dtype, static_cast<std::int64_t>(i));
+        }
+        for (std::size_t c = 0; c < w_f32.size(); ++c) {
+          write_element(w.data(), p.weight_dtype, static_cast<std::int64_t>(c), static_cast<float>(c % 7) * 0.3f + 1);
+          w_f32[c] = read_element(w.data(), p.weight_dtype, static_cast<std::int64_t>(c));
+        }
+        const bool has_weight = function != RowFunction::softmax && combination % 2 == 0;
+        run_row_function(p, {x.data(), has_weight ? w.data() : nullptr, y.data()}, 1 + combination % 2);
+        run_row_function({function, rows, columns, {DType::f32, columns + 2}, {DType::f32, columns + 5}, DType::f32},
+                         {x_f32.data(), has_weight ? w_f32.data() : nullptr, y_f32.data()}, 1);
+        for (std::int64_t r = 0; r < rows; ++r)
+          for (std::int64_t c = 0; c < columns + 5; ++c) {
+            const std::int64_t i = r * (columns + 5) + c;
+            std::vector<char> want(4, 0x7b);
+            if (c < columns) write_element(want.data(), p.y.dtype, 0, y_f32[static_cast<std::size_t>(i)]);
+            ASSERT_EQ(std::memcmp(y.data() + i * dtype_bits(p.y.dtype) / 8, want.data(),
+                                  static_cast<std::size_t>(dtype_bits(p.y.dtype) / 8)),
+                      0)
+                << static_cast<int>(function) << ": " << dtype_name(p.x.dtype) << " to " << dtype_name(p.y.dtype)
+                << ", row " << r << ", column " << c << " of " << columns;
+          }
+      }
+}
+
 TEST_P(Rows, log_sum_exp_gives_one_number_per_row) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
     for (const std::int64_t n : {1, 7, 8, 65, 2048, 2049, 5000}) {
-      std::vector<char> x(static_cast<std::size_t>(3 * n * 4));
+      std::vector<char> x(static_cast<std::size_t>(3 * n * 4)), rounded(14, 0x7b);
       std::vector<float> y(7, -7);
       for (std::int64_t i = 0; i < 3 * n; ++i)
         write_element(x.data(), dtype, i, static_cast<float>(i * 37 % 101) * 0.5f - 20);
@@ -167,6 +210,11 @@ TEST_P(Rows, log_sum_exp_gives_one_number_per_row) {
         const double want = i % 3 == 0 ? text[i / 3] : -7;
         ASSERT_NEAR(y[i], want, 1e-6 * std::abs(want) + 1e-6) << dtype_name(dtype) << " " << n << " " << i;
       }
+      run_row_function({RowFunction::log_sum_exp, 3, n, {dtype, n}, {DType::bf16, 3}},
+                       {x.data(), nullptr, rounded.data()}, 1);
+      for (std::int64_t i = 0; i < 7; ++i)
+        ASSERT_EQ(read_element(rounded.data(), DType::bf16, i),
+                  i % 3 == 0 ? to_float(to_bf16(y[static_cast<std::size_t>(i)])) : to_float(Bf16{0x7b7b}));
     }
 }
 

@@ -10,8 +10,8 @@ void run_gradient(const RowRun& run) {
     using X = std::decay_t<decltype(*x)>;
     X* const y = static_cast<X*>(run.data.y);
     switch (p.function) {
-      case RowFunction::rmsnorm_gradient: return run_weighted_norm<FloatLanes, RmsnormGradient, X, X>(run, x, y);
-      case RowFunction::layernorm_gradient: return run_weighted_norm<FloatLanes, LayernormGradient, X, X>(run, x, y);
+      case RowFunction::rmsnorm_gradient: return run_weighted_norm<FloatLanes, RmsnormGradient, X>(run, x, y);
+      case RowFunction::layernorm_gradient: return run_weighted_norm<FloatLanes, LayernormGradient, X>(run, x, y);
       default:
         return tile::cpu::run_rows<FloatLanes, SoftmaxGradient<X, X>>(
             {{x, p.x.row_stride}, {static_cast<const X*>(run.data.dy), p.dy.row_stride}, {y, p.y.row_stride}},
@@ -46,9 +46,9 @@ void reduce_columns_part(const ColumnReductionRun& run) {
       }
     }
     switch (run.function) {
-      case ReduceFunction::max: return run_across<ColumnReduction<X, float, tile::MaxOrNan>>(run, x);
-      case ReduceFunction::min: return run_across<ColumnReduction<X, float, tile::MinOrNan>>(run, x);
-      default: return run_across<ColumnReduction<X, float, tile::Add>>(run, x);
+      case ReduceFunction::max: return run_across<ColumnReductionKernel<X, float, tile::MaxOrNan>>(run, x);
+      case ReduceFunction::min: return run_across<ColumnReductionKernel<X, float, tile::MinOrNan>>(run, x);
+      default: return run_across<ColumnReductionKernel<X, float, tile::Add>>(run, x);
     }
   });
 }

@@ -62,7 +62,7 @@ template <class X, class Y> struct LogSumExp {
 };
 
 // Reduces each row to one number, times `sum_scale`, which turns a sum into a mean.
-template <class X, class Y, class Reduction> struct RowReduction {
+template <class X, class Y, class Reduction> struct RowReductionKernel {
   static constexpr int passes = 2;
   static constexpr bool is_compute_heavy = false;
   using Stored = tile::RowFormats<X>;
@@ -79,7 +79,7 @@ template <class X, class Y, class Reduction> struct RowReduction {
 };
 
 // Reduces each column over all rows.
-template <class X, class Y, class Reduction> struct ColumnReduction {
+template <class X, class Y, class Reduction> struct ColumnReductionKernel {
   static constexpr int passes = 1;
   static constexpr bool is_compute_heavy = false;
   using Stored = tile::RowFormats<X>;

@@ -14,7 +14,7 @@ template <class V, class Kernel> class ColumnReducer {
  public:
   ColumnReducer(const typename Kernel::Globals& g, const ColumnReductionPart& part) : g_(g), part_(part) {}
 
-  void run_all() const {
+  void run_thread_rows() const {
     std::fill(part_.sums + part_.first, part_.sums + part_.last, double{identity_value<Kind>});
     const Index rows_per_step =
         last_pass == 0 ? max_batch_rows : std::clamp<Index>(resident_floats / part_.columns, min_rows, max_batch_rows);
@@ -108,7 +108,7 @@ template <class V, class Kernel> class ColumnReducer {
 // Reduces the rows of a part to `part.sums`, one per column.
 template <class V, class Kernel>
 void run_column_reduction(const typename Kernel::Globals& g, const ColumnReductionPart& part) {
-  ColumnReducer<V, Kernel>(g, part).run_all();
+  ColumnReducer<V, Kernel>(g, part).run_thread_rows();
 }
 
 }  // namespace

@@ -28,14 +28,14 @@ template <class V, class Kernel> class RowsRunner {
 
   // Chooses the pairs of vectors per row. An fma has a latency of four cycles and two start per cycle, so eight
   // vectors, of one row or two, saturate the units.
-  void run_all() const {
+  void run_thread_rows() const {
     if (part_.begin == part_.end) return;
     if constexpr (last_pass == 0)
       run_one_pass();
     else if constexpr (Kernel::passes >= 3)
-      run_all<2>();
+      run_thread_rows<2>();
     else
-      rows_per_batch(n_) > 1 ? run_all<2>() : run_all<4>();
+      rows_per_batch(n_) > 1 ? run_thread_rows<2>() : run_thread_rows<4>();
   }
   // Runs all passes on one row and skips the accuracy check.
   void run_single_row(Index row) const {
@@ -57,7 +57,7 @@ template <class V, class Kernel> class RowsRunner {
   // nothing.
   static constexpr bool can_pipeline_rows = V::has_even_odd;
 
-  template <int pairs> void run_all() const {
+  template <int pairs> void run_thread_rows() const {
     if constexpr (can_pipeline_rows)
       if (!part_.in_l2) return run_from_memory<pairs>();
     run_batches<pairs>();
@@ -253,7 +253,7 @@ template <class V, class Kernel> class RowsRunner {
 };
 
 template <class V, class Kernel> void run_rows(const typename Kernel::Globals& g, const ThreadRows& part) {
-  RowsRunner<V, Kernel>(g, part).run_all();
+  RowsRunner<V, Kernel>(g, part).run_thread_rows();
   if (part.non_temporal) V::store_fence();
 }
 

@@ -44,32 +44,32 @@ template <class T> TILE_FN std::uint32_t pack_pair(float low, float high) {
   return two;
 }
 
-template <int n> struct LaneValues {  // elements that a thread processes together
+template <int n> struct EpilogueVector {  // elements that a thread processes together
   float v[n];
-  template <class F> TILE_FN static LaneValues of(const F& f) {
-    LaneValues out;
+  template <class F> TILE_FN static EpilogueVector of(const F& f) {
+    EpilogueVector out;
 #pragma unroll
     for (int q = 0; q < n; ++q) out.v[q] = f(q);
     return out;
   }
-  TILE_FN LaneValues operator*(const LaneValues& y) const {
+  TILE_FN EpilogueVector operator*(const EpilogueVector& y) const {
     return of([&](int q) { return v[q] * y.v[q]; });
   }
-  TILE_FN LaneValues operator+(const LaneValues& y) const {
+  TILE_FN EpilogueVector operator+(const EpilogueVector& y) const {
     return of([&](int q) { return v[q] + y.v[q]; });
   }
-  TILE_FN LaneValues operator*(float y) const {
+  TILE_FN EpilogueVector operator*(float y) const {
     return of([&](int q) { return v[q] * y; });
   }
-  TILE_FN friend LaneValues operator*(float y, const LaneValues& x) { return x * y; }
+  TILE_FN friend EpilogueVector operator*(float y, const EpilogueVector& x) { return x * y; }
 };
 
 // Activations in at most 15 instructions, two of them on the special function unit. Errors are below 2^-20 |x|.
 struct Math {
   TILE_FN static float all(float x) { return x; }
   template <int n>
-  TILE_FN static LaneValues<n> apply_activation(EpilogueActivation activation, const LaneValues<n>& x) {
-    const auto each = [&](auto f) { return LaneValues<n>::of([&](int q) { return f(x.v[q]); }); };
+  TILE_FN static EpilogueVector<n> apply_activation(EpilogueActivation activation, const EpilogueVector<n>& x) {
+    const auto each = [&](auto f) { return EpilogueVector<n>::of([&](int q) { return f(x.v[q]); }); };
     switch (activation) {
       case EpilogueActivation::none: return x;
       case EpilogueActivation::relu: return each([](float y) { return keep_positive(y); });
@@ -81,7 +81,7 @@ struct Math {
     return x;
   }
   TILE_FN static float apply_activation(EpilogueActivation activation, float x) {
-    return apply_activation(activation, LaneValues<1>{{x}}).v[0];
+    return apply_activation(activation, EpilogueVector<1>{{x}}).v[0];
   }
 
  private:
@@ -139,8 +139,8 @@ template <int words> TILE_FN void write_words(void* to, const std::uint32_t* fro
   }
 }
 
-template <class T, int count> TILE_FN LaneValues<count> widen_pairs(const std::uint32_t* two) {
-  return LaneValues<count>::of([&](int q) {
+template <class T, int count> TILE_FN EpilogueVector<count> widen_pairs(const std::uint32_t* two) {
+  return EpilogueVector<count>::of([&](int q) {
     const float2 both = unpack_pair<T>(two[q / 2]);
     return q % 2 ? both.y : both.x;
   });
@@ -159,7 +159,7 @@ template <int count, RunDirection run> struct EpilogueRun {
     const bool begins = row < view.rows && col < view.cols;
     return {row, col, batch, begins ? left < count ? static_cast<int>(left) : count : 0};
   }
-  TILE_FN LaneValues<count> operator()(
+  TILE_FN EpilogueVector<count> operator()(
       const EpilogueInput& p) const {  // returns the values of an operand at these elements
     const Index first = batch * p.batch_stride + row * p.row_stride + col * p.col_stride;
     const Index step = run == RunDirection::row ? p.col_stride : p.row_stride;
@@ -173,13 +173,13 @@ template <int count, RunDirection run> struct EpilogueRun {
   TILE_FN bool is_contiguous(Index step) const {
     return run == RunDirection::row && count > 1 && step == 1 && inside_count >= count;
   }
-  TILE_FN LaneValues<count> read_floats(const float* from, Index step) const {
+  TILE_FN EpilogueVector<count> read_floats(const float* from, Index step) const {
     if (is_contiguous(step) && is_aligned<count>(from)) {
       std::uint32_t x[count];
       copy_words<count>(x, from);
-      return LaneValues<count>::of([&](int q) { return __uint_as_float(x[q]); });
+      return EpilogueVector<count>::of([&](int q) { return __uint_as_float(x[q]); });
     }
-    return LaneValues<count>::of([&](int q) { return q < inside_count ? from[q * step] : 0; });
+    return EpilogueVector<count>::of([&](int q) { return q < inside_count ? from[q * step] : 0; });
   }
   TILE_FN void read_shorts(std::uint32_t* two, const std::uint16_t* from, Index step) const {
     if (is_contiguous(step) && is_aligned<pairs>(from)) return copy_words<pairs>(two, from);
@@ -191,10 +191,10 @@ template <int count, RunDirection run> struct EpilogueRun {
 
 // Applies the epilogue to the sums of a run and stores the results.
 template <int count, RunDirection run, class View>
-TILE_FN void apply_and_store(const View& view, const LaneValues<count>& sums, const EpilogueRun<count, run>& at) {
+TILE_FN void apply_and_store(const View& view, const EpilogueVector<count>& sums, const EpilogueRun<count, run>& at) {
   constexpr int pairs = (count + 1) / 2, half = pairs > 1 ? pairs / 2 : pairs;
   const TargetOutput& o = view.target;
-  const LaneValues<count> y = tile::apply_epilogue<Math>(o, sums, at);
+  const EpilogueVector<count> y = tile::apply_epilogue<Math>(o, sums, at);
   const Index first = at.batch * view.batch_stride + at.row * view.row_stride + at.col;
   const Index step = run == RunDirection::row ? 1 : view.row_stride;
   const bool is_full = run == RunDirection::row && count > 1 && o.aligned_fours && at.inside_count >= count;
@@ -237,8 +237,8 @@ template <int width> TILE_FN void stage_sums(float* staged, const float* v) {  /
           make_float2(v[j * 4 + half * 2], v[j * 4 + half * 2 + 1]);
 }
 // Returns eight columns of row r from c on (along_row), or eight rows of column c from r on.
-template <bool along_row> TILE_FN LaneValues<8> read_sums(const float* staged, int r, int c) {
-  LaneValues<8> x;
+template <bool along_row> TILE_FN EpilogueVector<8> read_sums(const float* staged, int r, int c) {
+  EpilogueVector<8> x;
   if constexpr (along_row) {
 #pragma unroll
     for (int q = 0; q < 8; q += 4) {
@@ -249,7 +249,7 @@ template <bool along_row> TILE_FN LaneValues<8> read_sums(const float* staged, i
       x.v[q + 3] = four.w;
     }
   } else {
-    x = LaneValues<8>::of([&](int q) { return staged[staged_index(r + q, c)]; });
+    x = EpilogueVector<8>::of([&](int q) { return staged[staged_index(r + q, c)]; });
   }
   return x;
 }

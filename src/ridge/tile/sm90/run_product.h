@@ -7,6 +7,7 @@
 
 namespace ridge::tile::sm90 {
 
+// Arguments of a product besides its operands and epilogue, which Kernel::Globals holds.
 struct ProductArgs {
   ProductShape sizes;
   bool prefetch_constants;  // true if constant operands may be read before earlier kernels have ended

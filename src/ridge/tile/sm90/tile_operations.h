@@ -389,7 +389,7 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
     TILE_FN bool is_inside(int step) const {
       return n % 16 == 0 || step % steps_per_row + 1 < steps_per_row || c < n % 16;
     }
-    TILE_FN LaneValues<8> read_step(float* mine, const float* v, int step) const {
+    TILE_FN EpilogueVector<8> read_step(float* mine, const float* v, int step) const {
       __syncwarp();  // the warp has read the previous 16 x 16 sums
       call_with_constant<0, epilogue_steps_of<Kernel>>(step, [&]<int i>() {
         constexpr RegisterRange registers = step_registers<Kernel>(i);
@@ -441,8 +441,8 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
     if (loads_early) load_operands(here);
 #pragma unroll 1
     for (; step < epilogue_steps.end; ++step) {
-      const LaneValues<8> sums = mine.read_step(warp_staging(), v, step);
-      const LaneValues<8> z = tile::apply_epilogue<Math>(o, sums, [&](const EpilogueInput& p) {
+      const EpilogueVector<8> sums = mine.read_step(warp_staging(), v, step);
+      const EpilogueVector<8> z = tile::apply_epilogue<Math>(o, sums, [&](const EpilogueInput& p) {
         if (loads_early)
           return widen_pairs<T, 8>(operands[&p == &o.scale ? 0 : &p == &o.bias ? 1 : &p == &o.gate ? 2 : 3]);
         std::uint32_t two[4] = {};
@@ -468,7 +468,7 @@ template <class Kernel> struct TileConsumer : ItemPosition<Kernel> {
     const EpilogueStep<(run == RunDirection::row) != swap, n> mine;
 #pragma unroll 1
     for (int step = epilogue_steps.first; step < epilogue_steps.end; ++step) {
-      const LaneValues<8> sums = mine.read_step(warp_staging(), v, step);
+      const EpilogueVector<8> sums = mine.read_step(warp_staging(), v, step);
       const int r = row + mine.row(step), c = col + mine.col(step);
       const auto at = EpilogueRun<8, run>::in(output_bounds(view), swap ? c : r, swap ? r : c, this->batch);
       if (mine.is_inside(step) && at.inside_count > 0) apply_and_store(view, sums, at);

@@ -63,7 +63,7 @@ std::string missing_counter_order(const SimulatorState& w, const Access& writer,
   if (leader.last_counter < 0) return "any order between the two";
   const std::string& name = w.program.counters[leader.last_counter].name;
   const HappensBefore& k = leader.known;
-  if (const std::string leaver = diagnose_given_up_slice(w, reader); !leaver.empty()) return leaver;
+  if (const std::string leaver = diagnose_timed_out_split(w, reader); !leaver.empty()) return leaver;
   if (writer.is_known_to(k.unreleased)) return "a release where " + thread_name(w, writer) + " adds to the " + name;
   if (writer.is_known_to(k.unacquired)) return "an acquire where " + thread_name(w, reader) + " reads the " + name;
   const bool started = writer.is_start_known_to(k.seen) || writer.is_start_known_to(k.unacquired) ||

@@ -106,11 +106,11 @@ std::string diagnose_double_store(const SimulatorState& w, int cell, const Acces
                             describe_stage(now) + "); missing: ";
   const Participant p = find_slice_owner(w, cell);
   if (p.thread < 0) return begin + "a single owner of the output";
-  if (const std::string leaver = diagnose_given_up_slice(w, p.as_access()); !leaver.empty()) return begin + leaver;
+  if (const std::string leaver = diagnose_timed_out_split(w, p.as_access()); !leaver.empty()) return begin + leaver;
   return begin + "a check for splits that gave up: " + describe_participant(w, p) + ", has not";
 }
 
-std::string diagnose_given_up_slice(const SimulatorState& w, const Access& now) {
+std::string diagnose_timed_out_split(const SimulatorState& w, const Access& now) {
   const Participant p = now.step->item < 0 ? Participant{} : find_participant(w, now.thread, now.step->item);
   if (p.thread < 0 || find_add(w, p, is_slice_given_up) == nullptr || gave_up_too_late(w, p)) return "";
   return "a grant of zero for " + describe_participant(w, p) + ": it gave up its slice to the split that arrives last";

@@ -158,7 +158,8 @@ std::string describe_stage(const Access& a);  // for example "stage 3 of tile 0"
 std::string diagnose_unstored(const SimulatorState& w, int cell);
 std::string diagnose_double_store(const SimulatorState& w, int cell, const Access& before, const Access& now);
 std::string diagnose_nonzero_counter(const SimulatorState& w, int counter);
-std::string diagnose_given_up_slice(const SimulatorState& w,
-                                    const Access& now);  // Is empty if the split has not given up
+// Returns the error of an access to a slice that its split gave up after a timeout, else an empty text.
+std::string diagnose_timed_out_split(const SimulatorState& w,
+                                     const Access& now);  // Is empty if the split has not given up
 
 }  // namespace ridge::tile::trace
