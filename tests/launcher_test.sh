@@ -111,9 +111,23 @@ expect 'installs no test packages for a verb' not_called libgtest-dev
 fresh 0 $build
 ridge bench --help
 expect 'help on bench installs no libraries' not_called '^apt-get '
-expect 'and comes from the program' prints 'program: bench --help'
+expect 'and comes from the program without kernels' prints 'analysis: bench --help'
+expect 'which is built for it' called 'ninja -C .* ridge_analysis$'
+: >"$work/log"
 ridge bench stream -h
 expect 'wherever it is asked for' not_called '^apt-get '
+ridge help run
+expect 'the verb help prints it, too' prints 'analysis: help run'
+expect 'without another build' not_called '^ninja '
+ridge help test
+expect 'the launcher has the help of its own verb' grep -q '^ridge test \[ctest arguments\]: ' "$work/out"
+touch -d '+1 minute' "$work/tree/build/analysis/ridge"
+ridge run x
+ridge help run
+expect 'the program that was built last prints help' prints 'analysis: help run'
+touch -d '+2 minutes' "$work/tree/build/ridge"
+ridge help run
+expect 'be it the one with kernels' prints 'program: help run'
 ridge bench stream
 expect 'a contest without other libraries installs none' not_called '^apt-get '
 ridge bench matmul --against cublaslt
