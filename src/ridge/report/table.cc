@@ -69,10 +69,9 @@ class TableFitter {
   }
 
   void fit(std::size_t width) {
-    const std::size_t min_columns = has_header() ? 3 : 2;  // A table keeps this many columns
     while (total_width() > width) {
       if (cut_prose(width)) return;
-      if (columns_.size() <= min_columns) break;
+      if (columns_.size() <= min_column_count()) break;
       omit(choose_omitted());
     }
     while (total_width() > width && cut_widest_text(total_width() - width)) continue;
@@ -136,9 +135,12 @@ class TableFitter {
     return out;
   }
 
+  // A comparison of two values keeps both if its labels are texts that can be cut, as in `explain --chain`.
+  std::size_t min_column_count() const { return has_header() && has_words(columns_.front()) ? 3 : 2; }
+
   // True if a cut cell of the column is still useful: its longest cell has several words, so that it is no name.
-  bool is_prose(std::size_t column) const {
-    if (column == columns_.front() || is_right(column)) return false;
+  bool has_words(std::size_t column) const {
+    if (is_right(column)) return false;
     for (const auto& row : cells_)
       if (column < row.size() && count_characters(row[column]) == widths_[column])
         return row[column].find(' ') != std::string::npos;
@@ -163,7 +165,7 @@ class TableFitter {
   // Cuts the widest column of prose to the space that is left, if that is at least `min_text_width` characters. Returns
   // true if the table fits.
   bool cut_prose(std::size_t width) {
-    const auto column = widest_where([&](std::size_t i) { return is_prose(i); });
+    const auto column = widest_where([&](std::size_t i) { return i != columns_.front() && has_words(i); });
     const std::size_t excess = total_width() - width;
     if (!column || widths_[*column] < min_text_width + excess) return false;
     cut(*column, widths_[*column] - excess);

@@ -64,8 +64,18 @@ TEST(TextTable, LeavesOutTheRightmostColumnsLast) {
             "n  first  second  third\n1  10000  200000  30000\n(left out: fourth; --csv\nor COLUMNS=0 shows all)\n");
   EXPECT_EQ(text_table(numbers, {.right = right, .omit_first = {"first"}, .is_in_csv = false}, {.line_width = 17}),
             "n  second  third\n1  200000  30000\n(left out: first,\nfourth; COLUMNS=0\nshows all)\n");
-  EXPECT_EQ(text_table(numbers, {.right = right}, {.line_width = 5}).substr(0, 17), "n  first  second\n")
-      << "three columns remain";
+  EXPECT_EQ(text_table(numbers, {.right = right}, {.line_width = 5}).substr(0, 9), "n  first\n")
+      << "two columns remain, although they do not fit";
+  const Cells kernels{{"name", "tile", "bytes"}, {"sm90_128x128x64", "128x128x64", "2048"}};
+  EXPECT_EQ(
+      text_table(kernels, {.right = {false, true, true}}, {.line_width = 30}),
+      "name                   tile\nsm90_128x128x64  128x128x64\n(left out: bytes; --csv or\nCOLUMNS=0 shows all)\n")
+      << "a name is not cut while columns can be left out";
+  const Cells chains{{"", "fused", "apart"}, {"bytes of each element", "8", "16 and more"}};
+  EXPECT_EQ(text_table(chains, {.right = {false, true, false}}, {.line_width = 36}),
+            "                  fused  apart\nbytes of each...      8  16 and more\n(cut: notes; --csv or "
+            "COLUMNS=0\nshows all)\n")
+      << "both values remain";
 }
 
 TEST(TextTable, HasNoHeaderIfItsColumnsAreNamed) {
