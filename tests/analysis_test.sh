@@ -43,6 +43,15 @@ check_same machines h1
 check_same simulate systolic --rows 32 --cols 32 256 128 256 --json
 check_same simulate systolic --rows 0 --cols 32 256 128 256
 check_same simulate decode --json
+check_same
+check_same help
+check_same man
+for shell in bash zsh fish; do check_same completion "$shell"; done
+for verb in explain run advise sweep shard simulate probe calibrate bench kernels machines help completion man; do
+  check_same help "$verb"
+  check_same "$verb" --help
+done
+check_same run --rums 5
 check_refused run run "$product"
 check_refused advise advise "$product"
 check_refused probe probe
@@ -53,7 +62,7 @@ check_refused --plan explain examples/mlp.ridge --on h200 -d B=512 --plan
 check_refused 'simulate kernel' simulate kernel
 check_refused '--on cuda' explain "$product" --on cuda
 check_refused --stripes sweep "$product" --stripes --on h200 B=512 D=512 F=512..1024:256
-if [[ $wrong != 0 || $ran -lt 30 ]]; then  # fewer: the examples were not found
+if [[ $wrong != 0 || $ran -lt 60 ]]; then  # fewer: the examples were not found
   echo "analysis_test: $ran commands, some wrong or missing"
   exit 1
 fi

@@ -39,7 +39,8 @@ def faults_of(case, binary, scratch):
     name, command, phrases = case
     if not command or not phrases:
         return [f"{name}: expected a command and phrases of its output"]
-    env = dict(os.environ, XDG_DATA_HOME=scratch, NO_COLOR="1", COLUMNS="120")
+    env = dict(os.environ, XDG_DATA_HOME=scratch, NO_COLOR="1")
+    env.pop("COLUMNS", None)  # It limits the width of tables
     done = subprocess.run(["bash", "-c", f'ridge() {{ "{binary}" "$@"; }}\n{command}'], cwd=scratch, env=env, capture_output=True, text=True)
     printed = re.sub(r"\s+", " ", done.stdout)
     faults = [f"{name}: the output lacks '{p}'" for p in phrases if re.sub(r"\s+", " ", p) not in printed]

@@ -3,6 +3,7 @@
 # hands on. Usage: launcher_test.sh path/to/ridge
 set -euo pipefail
 launcher=$(readlink -f "$1")
+python=$(command -v python3) env=$(command -v env)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 ran=0
@@ -24,12 +25,16 @@ fresh() {  # fresh UID INSTALLED… : a new checkout for a user to whom dpkg rep
   stub cmake "mkdir -p $work/tree/build; { echo 'RIDGE_TESTS:BOOL='\$(grep -o 'RIDGE_TESTS=O[NF]*' <<<\"\$*\" | sed s/.*=//); echo 'RIDGE_ISAS:STRING='\$(grep -o 'RIDGE_ISAS=[A-Z]*' <<<\"\$*\" | sed s/.*=//); } >$work/tree/build/CMakeCache.txt; : >$work/tree/build/build.ninja; printf 'program\ncli\n' >$work/tree/build/test_rooms"
   stub ninja "name=program; to=$work/tree/build/ridge
 [[ \${!#} != ridge_analysis ]] || { name=analysis; to=$work/tree/build/analysis/ridge; mkdir -p $work/tree/build/analysis; }
-printf '#!%s\necho %s: \"\$@\"; [[ \${1:-} != read ]] || cat\n' $work/bin/bash \$name >\$to; chmod +x \$to; echo 'a warning'"
+printf '#!%s\necho %s: \"\$@\"; [[ \${1:-} != read ]] || cat\n' $work/bin/bash \$name >\$to; chmod +x \$to; echo 'a warning'; echo '[1/2] step'"
   stub ctest "echo ctest"
 }
 stub() {
   printf '#!%s\necho "%s $*" >>%s\n%s\n' "$work/bin/bash" "$1" "$work/log" "$2" >"$work/bin/$1"
   chmod +x "$work/bin/$1"
+}
+# on_terminal VARIABLE ARGUMENT…: the same with this variable on a terminal, whose whole output is kept
+on_terminal() {
+  "$python" -c 'import pty, sys; pty.spawn(sys.argv[1:])' "$env" -u NO_COLOR TERM=xterm "$1" PATH="$work/bin" "$work/tree/ridge" "${@:2}" </dev/null >"$work/out" 2>"$work/err"
 }
 ridge() { PATH=$work/bin "$work/tree/ridge" "$@" >"$work/out" 2>"$work/err"; }
 expect() {  # expect WHAT TEST…
@@ -78,6 +83,17 @@ ridge bench --help
 expect 'help waits for no build' not_called '^ninja '
 touch "$work/tree/src/a.cc"
 
+for variable in CI=1 NO_COLOR=1 TERM=dumb; do
+  # shellcheck disable=SC2086
+  fresh 0 $build
+  on_terminal $variable explain x
+  case $variable in
+    CI=1) expect 'a terminal shows the progress of the build in one line' grep -q $'\rridge: \[1/2\] ' "$work/out" ;;
+    *) expect "$variable leaves no line that is overwritten" bash -c "! grep -q $'\r[^\r]' $work/out" ;;
+  esac
+  expect 'and the program runs' grep -q 'analysis: explain x' "$work/out"
+done
+
 # shellcheck disable=SC2086
 fresh 0 $build
 ridge explain x
@@ -93,7 +109,7 @@ expect 'a plan needs the kernels' prints 'program: explain x --plan'
 : >"$work/log"
 ridge explain x
 expect 'the program with kernels serves every verb' prints 'program: explain x'
-for words in 'simulate kernel' 'sweep x --stripes' 'explain x --on cuda' 'run x' 'man'; do
+for words in 'simulate kernel' 'sweep x --stripes' 'explain x --on cuda' 'run x'; do
   # shellcheck disable=SC2086
   fresh 0 $build
   # shellcheck disable=SC2086
@@ -112,9 +128,23 @@ expect 'installs no test packages for a verb' not_called libgtest-dev
 fresh 0 $build
 ridge bench --help
 expect 'help on bench installs no libraries' not_called '^apt-get '
-expect 'and comes from the program' prints 'program: bench --help'
+expect 'and comes from the program without kernels' prints 'analysis: bench --help'
+expect 'which is built for it' called 'ninja -C .* ridge_analysis$'
+: >"$work/log"
 ridge bench stream -h
 expect 'wherever it is asked for' not_called '^apt-get '
+ridge help run
+expect 'the verb help prints it, too' prints 'analysis: help run'
+expect 'without another build' not_called '^ninja '
+ridge help test
+expect 'the launcher has the help of its own verb' grep -q '^ridge test \[ctest arguments\]: ' "$work/out"
+touch -d '+1 minute' "$work/tree/build/analysis/ridge"
+ridge run x
+ridge help run
+expect 'the program that was built last prints help' prints 'analysis: help run'
+touch -d '+2 minutes' "$work/tree/build/ridge"
+ridge help run
+expect 'be it the one with kernels' prints 'program: help run'
 ridge bench stream
 expect 'a contest without other libraries installs none' not_called '^apt-get '
 ridge bench matmul --against cublaslt

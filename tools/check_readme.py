@@ -17,7 +17,8 @@ BLOCK = re.compile(r"(?P<skip><!-- not executed: [^\n]*-->\n)?```(?P<kind>consol
 
 
 def run(command: str, binary: str, scratch: str) -> subprocess.CompletedProcess:
-    env = dict(os.environ, XDG_DATA_HOME=scratch, NO_COLOR="1", COLUMNS="100")
+    env = dict(os.environ, XDG_DATA_HOME=scratch, NO_COLOR="1")
+    env.pop("COLUMNS", None)  # It limits the width of tables
     return subprocess.run(["bash", "-c", command.replace("./ridge", binary)], cwd=scratch, env=env, capture_output=True, text=True)
 
 

@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
-
 #include "ridge/base/file.h"
+#include "ridge/cli/kernel_verbs.h"
 #include "ridge/cli/option_checks.h"
 #include "ridge/cli/output.h"
 #include "ridge/measure/benchmark/bench.h"
@@ -19,19 +18,6 @@
 namespace ridge::cli {
 namespace {
 
-struct BenchArgs {
-  std::string what = "matmul", shapes;
-  CpuBenchmarkOptions options;
-  std::string only, on = "cpu";
-  int tune = 0;
-  int rounds = 0;  // Number of rounds; 0 for the benchmark's default
-  RepeatsOptions repeats;
-  TimePlansOptions plans;
-  std::string svg;
-  OutputFormat format;
-  const CLI::App* verb = nullptr;
-};
-
 int run_stream(const BenchArgs& args) {
   StreamOptions options{.threads = args.options.threads, .only_kernel = args.only};
   if (args.rounds > 0) options.rounds = args.rounds;
@@ -41,8 +27,8 @@ int run_stream(const BenchArgs& args) {
   const auto result = run_stream_benchmark(options);
   end_progress();
   if (!result) return print_error(result.error());
-  return print_result(args.format, format_stream_benchmark(*result), stream_benchmark_json(*result).dump(1) + "\n",
-                      "rows");
+  return print_result(args.format, format_stream_benchmark(*result, text_style()),
+                      stream_benchmark_json(*result).dump(1) + "\n", "rows");
 }
 
 int run_device_stream(const BenchArgs& args) {
@@ -54,7 +40,8 @@ int run_device_stream(const BenchArgs& args) {
   const auto result = run_device_stream_benchmark(options);
   end_progress();
   if (!result) return print_error(result.error());
-  return print_result(args.format, format_device_stream(*result), device_stream_json(*result).dump(1) + "\n", "rows");
+  return print_result(args.format, format_device_stream(*result, text_style()),
+                      device_stream_json(*result).dump(1) + "\n", "rows");
 }
 
 int run_repeats(const BenchArgs& args) {
@@ -71,7 +58,7 @@ int run_repeats(const BenchArgs& args) {
   if (!args.svg.empty())
     if (const Status written = write_file(args.svg, repeats_svg(*figure)); !written)
       return print_error(written.error());
-  return print_result(args.format, format_repeats(*figure), repeats_json(*figure).dump(1) + "\n", "rows");
+  return print_result(args.format, format_repeats(*figure, text_style()), repeats_json(*figure).dump(1) + "\n", "rows");
 }
 
 int run_device(const BenchArgs& args) {
@@ -84,7 +71,8 @@ int run_device(const BenchArgs& args) {
   const auto result = bench_device_matmul(args.shapes, options);
   end_progress();
   if (!result) return print_error(result.error());
-  const int code = print_result(args.format, format_device_benchmark(*result), device_benchmark_json(*result), "rows");
+  const int code =
+      print_result(args.format, format_device_benchmark(*result, text_style()), device_benchmark_json(*result), "rows");
   const auto wrong_row =
       std::find_if(result->rows.begin(), result->rows.end(), [](const auto& row) { return !row.is_correct; });
   if (code != 0 || wrong_row == result->rows.end()) return code;
@@ -124,6 +112,8 @@ std::string_view supported_options(const std::string& what) {
   return "--against --shapes --threads --rounds --tune --json --csv --md";
 }
 
+}  // namespace
+
 int run_bench(BenchArgs& args) {
   if (const auto invalid = check_combined_options(*args.verb, args.what, supported_options(args.what)))
     return print_error(*invalid);
@@ -140,59 +130,7 @@ int run_bench(BenchArgs& args) {
   const auto result = bench_matmul(args.shapes, args.options);
   end_progress();
   if (!result) return print_error(result.error());
-  return print_result(args.format, format_cpu_benchmark(*result), cpu_benchmark_json(*result), "rows");
-}
-
-}  // namespace
-
-void add_bench(CLI::App& app, int& code) {
-  auto args = std::make_shared<BenchArgs>();
-  CLI::App* verb =
-      app.add_subcommand("bench", "Compare products with other libraries, or kernels with the memory bandwidth");
-  verb->footer(
-      "Examples:\n  ridge bench matmul --against openblas,onednn --threads 2\n"
-      "  ridge bench matmul --against cublaslt --shapes shapes.csv --json\n"
-      "  ridge bench stream --threads 1 --only softmax\n"
-      "  ridge bench stream --on cuda --json\n"
-      "  ridge bench repeats --on cuda --svg repeats.svg\n"
-      "  ridge bench plans --on cuda --shapes data/matmul_fit_shapes.csv --seconds 400 > timings.csv\n");
-  args->verb = verb;
-  verb->add_option("WHAT", args->what, "Benchmark: matmul, stream, repeats or plans")
-      ->check(one_of({"matmul", "stream", "repeats", "plans"}))
-      ->required();
-  verb->add_option("--against", args->options.libraries,
-                   "Libraries: openblas, onednn, torch; or cublaslt on a CUDA device")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  verb->add_option("--shapes", args->shapes,
-                   "CSV with the columns op,dtype,m,n,k and optionally out and weights (default: 60 built-in shapes)");
-  verb->add_option("--threads", args->options.threads, "Number of threads")->check(whole_number_between(1, 1024));
-  verb->add_option("--rounds", args->rounds, "Measurements of each library at each shape")
-      ->check(whole_number_between(1, 1000));
-  verb->add_option("--tune", args->tune,
-                   "On a CUDA device: also time this many of the model's best plans and report the gain of the fastest")
-      ->check(whole_number_between(1, 100));
-  verb->add_option("--only", args->only,
-                   "stream: the kernel to time (rmsnorm, softmax, affine, gelu, cosines, "
-                   "compiled_affine, compiled_gelu; on cuda also silu_gate, cos_1, cos_4, cos_16, cos_64)");
-  verb->add_option("--on", args->on, "stream, repeats, plans: cpu or cuda")->check(one_of({"cpu", "cuda"}));
-  verb->add_option("--most", args->repeats.max_repeats,
-                   "repeats: largest number of cosines (default 256; on cuda 1024)")
-      ->check(whole_number_between(1, 4096));
-  verb->add_option("--elements", args->repeats.elements, "repeats: elements of the vector (default 2^24; on cuda 2^28)")
-      ->check(whole_number_between(1, std::int64_t{1} << 32));
-  verb->add_option("--seconds", args->plans.seconds,
-                   "plans: stop starting products after this many seconds (default 400)")
-      ->check(number_between(1.0, 1e6));
-  verb->add_option("--plans", args->plans.plans_per_product,
-                   "plans: plans to time of each product; half are the model's best (default 40)")
-      ->check(whole_number_between(2, 1000));
-  verb->add_option("--skip", args->plans.skip, "plans: skip this many products, which an earlier run has timed");
-  add_format_options(
-      *verb, args->format,
-      "ridge.contest/1, ridge.stream/2, ridge.repeats/1, ridge.device_contest/2 or ridge.device_stream/1");
-  verb->add_option("--svg", args->svg, "repeats: plot time, FLOP/s and bytes/s into this file")->type_name("FILE");
-  verb->callback([args, &code] { code = run_bench(*args); });
+  return print_result(args.format, format_cpu_benchmark(*result, text_style()), cpu_benchmark_json(*result), "rows");
 }
 
 }  // namespace ridge::cli

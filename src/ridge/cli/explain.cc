@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "ridge/base/file.h"
+#include "ridge/cli/help.h"
 #include "ridge/cli/option_checks.h"
 #include "ridge/cli/output.h"
 #include "ridge/program/bindings.h"
@@ -272,10 +273,13 @@ void add_explain(CLI::App& app, int& code) {
       ->take_all()
       ->allow_extra_args(false);
   verb->add_option("--link", args->request_args.link,
-                   "Link between chips: a name, B/s one way, or NAME=B/s with the link's topology (default: the first)")
+                   "Link between chips: a name, a rate one way (450e9, 450GB/s), or NAME=RATE with the link's topology "
+                   "(default: the "
+                   "first)")
       ->type_name("LINK");
   verb->add_option("--memory", args->request_args.memory,
-                   "Memory of the tensors: a memory or link of the machine, or B/s (default: its first memory)")
+                   "Memory of the tensors: a memory or link of the machine, or a rate (3.35e12, 3350GB/s; default: its "
+                   "first memory)")
       ->type_name("MEMORY");
   verb->add_option("--weights", args->request_args.weights, "Count the weights as stored in this dtype")
       ->type_name("DTYPE");
@@ -335,6 +339,13 @@ void add_explain(CLI::App& app, int& code) {
   verb->add_option("--hops", args->hops, "With --send: number of links on the path (default: 1)")->type_name("N");
   verb->add_flag("--sustained", args->request_args.sustained, "Use the rates that real programs reach, if known");
   add_output_options(*verb, args->output);
+  group_options(*verb,
+                {{"Program", "PROGRAM -d --dtype --flops --bytes --table"},
+                 {"Machine", "--on --link --memory --sustained"},
+                 {"What if", "--split --weights --fuse --layers --against"},
+                 {"Kernel plan", "--plan --no-fuse --library --why"},
+                 {"What to show",
+                  "--all --steps --check --chain --cost --lines --ld --line-bytes --tile --between --send --hops"}});
   verb->callback([args, &code] {
     const Status valid = read_positionals(args->request_args, "explain");
     code = valid ? run_explain(*args) : print_error(valid.error());

@@ -1,9 +1,11 @@
 // Stubs for the program without kernels (build/analysis/ridge), which the launcher builds for verbs that only analyze.
 // It has no planner either, because the planner asks the kernels for their limits. The launcher builds the whole
-// program when a command needs one of these; a missing stub is a link error.
+// program when a command needs one of these; a missing stub is a link error. The options of the verbs are those of the
+// whole program (kernel_verbs.cc).
 #include <fmt/format.h>
 
 #include "ridge/api/facade.h"
+#include "ridge/cli/kernel_verbs.h"
 #include "ridge/cli/output.h"
 #include "ridge/measure/device_machine.h"
 #include "ridge/plan/kernel_timeline.h"
@@ -14,12 +16,6 @@ namespace {
 Error no_kernels_error(std::string_view what) {
   return absent_error(fmt::format("{} needs the kernels, and this program was built without them", what),
                       "start ./ridge, which builds what a command needs");
-}
-
-void add_absent_verb(CLI::App& app, int& code, const char* name, const char* description) {
-  CLI::App* verb = app.add_subcommand(name, description);
-  verb->allow_extras();
-  verb->callback([name, &code] { code = cli::print_error(no_kernels_error(name)); });
 }
 
 }  // namespace
@@ -44,12 +40,12 @@ Result<Stripes> predict_stripes(const SweepRequest&, const StripesRequest&) { re
 }  // namespace api
 
 namespace cli {
-void add_run(CLI::App& app, int& code) { add_absent_verb(app, code, "run", "Run a program, time and check it"); }
-void add_advise(CLI::App& app, int& code) { add_absent_verb(app, code, "advise", "Find changes that make it faster"); }
-void add_probe(CLI::App& app, int& code) { add_absent_verb(app, code, "probe", "Measure this machine's peaks"); }
-void add_calibrate(CLI::App& app, int& code) { add_absent_verb(app, code, "calibrate", "Fit a library's model"); }
-void add_bench(CLI::App& app, int& code) { add_absent_verb(app, code, "bench", "Compare with other libraries"); }
-void add_kernels(CLI::App& app, int& code) { add_absent_verb(app, code, "kernels", "List the CUDA kernels"); }
+int run_program(RunArgs&) { return print_error(no_kernels_error("run")); }
+int run_advise(AdviseArgs&) { return print_error(no_kernels_error("advise")); }
+int run_probe(ProbeArgs&) { return print_error(no_kernels_error("probe")); }
+int run_calibrate(CalibrateArgs&) { return print_error(no_kernels_error("calibrate")); }
+int run_bench(BenchArgs&) { return print_error(no_kernels_error("bench")); }
+int run_kernels(KernelsArgs&) { return print_error(no_kernels_error("kernels")); }
 }  // namespace cli
 
 }  // namespace ridge

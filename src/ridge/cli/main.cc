@@ -1,8 +1,11 @@
 // The command line: parses the verb and its options, calls the API and prints the result.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <new>
 
+#include "ridge/base/file.h"
+#include "ridge/cli/help.h"
 #include "ridge/cli/option_checks.h"
 #include "ridge/cli/output.h"
 #include "ridge/report/schema.h"
@@ -16,24 +19,15 @@ constexpr const char* top_level_examples = R"(Examples:
   ridge run examples/mlp.ridge --svg mlp.svg
   ridge probe
   ridge machines h100
-
-Computes how fast a tensor program can run on a machine and what limits it; plans and runs its kernels.
 )";
-
-// Prints a verb's examples before its options.
-class ExamplesFirst : public CLI::Formatter {
- public:
-  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
-    const std::string examples = app->get_footer();
-    return (examples.empty() ? "" : examples + "\n") + CLI::Formatter::make_help(app, name, mode);
-  }
-  std::string make_footer(const CLI::App*) const override { return "\n"; }
-};
 
 int run_command_line(int argc, char** argv) {
   int code = 0;
-  CLI::App app(top_level_examples, "ridge");
-  app.formatter(std::make_shared<ExamplesFirst>());
+  CLI::App app("Computes how fast a tensor program can run on a machine and what limits it; plans and runs its kernels",
+               "ridge");
+  app.footer(top_level_examples);
+  app.formatter(std::make_shared<HelpFormatter>());
+  app.set_help_flag("-h,--help", "Print this page");
   app.require_subcommand(1);
   app.set_version_flag("--version", fmt::format("ridge {} ({})", version(), commit()), "Print the version and commit");
   add_explain(app, code);
@@ -47,6 +41,7 @@ int run_command_line(int argc, char** argv) {
   add_bench(app, code);
   add_kernels(app, code);
   add_machines(app, code);
+  add_help(app, code);
   add_manual(app, code);
   try {
     app.parse(argc, argv);
@@ -58,6 +53,7 @@ int run_command_line(int argc, char** argv) {
   } catch (const CLI::CallForVersion& request) {
     return print_result(std::string(request.what()) + "\n");
   } catch (const CLI::ParseError& error) {
+    if (argc == 1) (void)write_all(STDERR_FILENO, app.help() + "\n");
     return print_error(to_error(app, error));
   }
   return code;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "ridge/cli/help.h"
 #include "ridge/cli/option_checks.h"
 #include "ridge/cli/output.h"
 
@@ -29,16 +30,6 @@ std::vector<VerbEntry> list_verbs(const CLI::App& app) {
   return all;
 }
 
-// Returns the allowed values of an option ("ridge cublaslt" of TEXT:{ridge,cublaslt}), or "" if any value is allowed.
-std::string option_choices(const CLI::Option& option) {
-  const std::string type = option.get_type_name();
-  const std::size_t open = type.find('{'), close = type.find('}');
-  if (open == std::string::npos || close == std::string::npos) return "";
-  std::string out = type.substr(open + 1, close - open - 1);
-  std::replace(out.begin(), out.end(), ',', ' ');
-  return out;
-}
-
 struct OptionEntry {
   std::string text, help;
   bool takes_value;
@@ -58,9 +49,14 @@ std::vector<OptionEntry> list_options(const CLI::App& app) {
   return words;
 }
 
+// Returns the verbs that may follow a verb. Any verb may follow `help`.
+std::vector<const CLI::App*> following_verbs(const VerbEntry& verb) {
+  return (verb.path == "help" ? verb.app->get_parent() : verb.app)->get_subcommands({});
+}
+
 std::vector<std::string> completion_words(const VerbEntry& verb) {
   std::vector<std::string> words;
-  for (const CLI::App* sub : verb.app->get_subcommands({})) words.push_back(sub->get_name());
+  for (const CLI::App* sub : following_verbs(verb)) words.push_back(sub->get_name());
   for (const CLI::Option* option : verb.app->get_options())
     if (option->get_positional() && !option_choices(*option).empty()) words.push_back(option_choices(*option));
   for (const OptionEntry& option : list_options(*verb.app)) words.push_back(option.text);
@@ -124,7 +120,7 @@ std::string fish_completion(const CLI::App& app) {
     std::string condition = "__fish_use_subcommand";
     if (!verb.path.empty())
       condition = "__fish_seen_subcommand_from " + verb.path.substr(verb.path.find_last_of(' ') + 1);
-    for (const CLI::App* sub : verb.app->get_subcommands({}))
+    for (const CLI::App* sub : following_verbs(verb))
       out += fmt::format("complete -c ridge -n {} -a {} -d {}\n", in_single_quotes(condition), sub->get_name(),
                          in_single_quotes(sub->get_description()));
     for (const OptionEntry& option : list_options(*verb.app)) {
@@ -166,11 +162,15 @@ std::string escape_troff(const std::string& text) {
 
 std::string format_man_options(const CLI::App& app) {
   std::string out;
-  for (const CLI::Option* option : app.get_options()) {
-    const std::string name = option->get_name(option->get_positional(), true), type = option->get_type_name();
-    out += fmt::format(".TP\n\\fB{}\\fR", escape_troff(name));
-    if (!type.empty()) out += fmt::format(" \\fI{}\\fR", escape_troff(type));
-    out += fmt::format("\n{}\n", escape_troff(option->get_description()));
+  const std::vector<OptionGroup> groups = list_option_groups(app);
+  for (const OptionGroup& group : groups) {
+    if (groups.size() > 1) out += fmt::format(".SS {}\n", escape_troff(group.name));
+    for (const CLI::Option* option : group.options) {
+      const std::string value = option->get_positional() ? "" : option_value_name(*option);
+      out += fmt::format(".TP\n\\fB{}\\fR", escape_troff(option_names(*option)));
+      if (!value.empty()) out += fmt::format(" \\fI{}\\fR", escape_troff(value));
+      out += fmt::format("\n{}\n", escape_troff(option_description(*option)));
+    }
   }
   return out;
 }
@@ -183,9 +183,10 @@ constexpr std::pair<const char*, const char*> environment_variables[] = {
     {"RIDGE_NCCL, RIDGE_MPI", "Path of the library."},
     {"XDG_DATA_HOME", "Folder of probed machines; default ~/.local/share."},
     {"XDG_CACHE_HOME", "Folder of compiled kernels and tuned plans; default ~/.cache."},
-    {"NO_COLOR", "If set, output has no color."},
+    {"NO_COLOR", "If set, there is neither color nor progress bar."},
     {"CLICOLOR_FORCE", "If set and not 0, output to a pipe has color, too."},
     {"TERM", "If dumb, there is neither color nor progress bar."},
+    {"COLUMNS", "Width of tables and help, also in pipes; 0 for no limit. Default: the terminal's width."},
     {"CUDA_HOME, CUDA_PATH, VIRTUAL_ENV, CONDA_PREFIX, PATH", "Folders that are searched for NVRTC and cuobjdump."},
     {"CUDA_VISIBLE_DEVICES", "GPUs that CUDA makes visible."},
 };

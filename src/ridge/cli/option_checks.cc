@@ -141,10 +141,17 @@ Error unexpected_argument_error(const CLI::App& app) {
   const std::string suggestion = suggest_name(where, typed);
   if (typed.starts_with('-') && typed != "-")
     return usage_error(fmt::format("unknown option '{}'", typed), suggestion.empty() ? "ridge --help" : suggestion);
-  if (&where == &app)
-    return usage_error(fmt::format("unknown verb '{}'; expected {}", typed, verb_names(app)), suggestion);
+  if (&where == &app) return unknown_verb_error(app, typed);
   return usage_error(fmt::format("unexpected argument '{}' after {}", typed, verb_path(where)),
                      fmt::format("ridge {} --help", verb_path(where)));
+}
+
+Error unknown_verb_error(const CLI::App& app, const std::string& typed) {
+  const std::string path = verb_path(app), names = verb_names(app);
+  if (names.empty())
+    return usage_error(fmt::format("unknown verb '{} {}'; {} has no verbs", path, typed, path), "ridge help " + path);
+  return usage_error(fmt::format("unknown verb '{}{}{}'; expected {}", path, path.empty() ? "" : " ", typed, names),
+                     suggest_name(app, typed));
 }
 
 Error to_error(const CLI::App& app, const CLI::ParseError& error) {

@@ -21,6 +21,8 @@ CLI::Validator number_between(double low, double high);
 std::string verb_path(const CLI::App& app);
 // Returns an error for an unknown verb or option, with the most similar existing one as hint.
 Error unexpected_argument_error(const CLI::App& app);
+// Returns an error for an unknown verb, or for an unknown verb of the verb `app`.
+Error unknown_verb_error(const CLI::App& app, const std::string& typed);
 // Converts an error of CLI11.
 Error to_error(const CLI::App& app, const CLI::ParseError& error);
 

@@ -1,12 +1,16 @@
 #include "ridge/cli/output.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 
 #include "ridge/base/file.h"
+#include "ridge/base/string_util.h"
+#include "ridge/cli/help.h"
 #include "ridge/cli/option_checks.h"
 #include "ridge/report/parts/tables.h"
 
@@ -21,6 +25,28 @@ bool is_set(const char* variable) {
 bool is_dumb_terminal() {
   const char* term = std::getenv("TERM");
   return term != nullptr && std::string_view(term) == "dumb";
+}
+
+bool are_escapes_disabled() { return is_set("NO_COLOR") || is_dumb_terminal(); }
+
+bool has_color() {
+  if (are_escapes_disabled()) return false;
+  const char* force = std::getenv("CLICOLOR_FORCE");
+  if (force != nullptr && *force != '\0' && std::string_view(force) != "0") return true;
+  return ::isatty(STDOUT_FILENO) == 1;
+}
+
+bool has_progress_bar() { return ::isatty(STDERR_FILENO) == 1 && !are_escapes_disabled(); }
+
+// Returns the maximum length of a line on stdout, or 0 if there is no limit.
+std::size_t find_line_width() {
+  constexpr std::int64_t min_columns = 20, max_columns = 100'000;
+  if (is_set("COLUMNS"))
+    if (const auto columns = ridge::parse_whole_number(std::getenv("COLUMNS")); columns && *columns >= 0)
+      return *columns == 0 ? 0 : static_cast<std::size_t>(std::clamp(*columns, min_columns, max_columns));
+  winsize size{};
+  if (::isatty(STDOUT_FILENO) != 1 || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 0;
+  return std::max<std::size_t>(size.ws_col, min_columns);
 }
 
 // Runs on the main thread, which writes the files, so no write follows the removal.
@@ -57,15 +83,10 @@ int print_error(const Error& error) {
   return static_cast<int>(error.kind);
 }
 
-TextStyle text_style() {
-  if (is_set("NO_COLOR") || is_dumb_terminal()) return {false};
-  const char* force = std::getenv("CLICOLOR_FORCE");
-  if (force != nullptr && *force != '\0' && std::string_view(force) != "0") return {true};
-  return {::isatty(STDOUT_FILENO) == 1};
-}
+TextStyle text_style() { return {.color = has_color(), .line_width = find_line_width()}; }
 
 std::function<void(double, const std::string&)> progress_bar() {
-  if (::isatty(STDERR_FILENO) != 1 || is_dumb_terminal()) return {};
+  if (!has_progress_bar()) return {};
   return [](double done, const std::string& doing) {
     const int full = static_cast<int>(done * 30);
     const std::string bar =
@@ -75,7 +96,7 @@ std::function<void(double, const std::string&)> progress_bar() {
 }
 
 void end_progress() {
-  if (::isatty(STDERR_FILENO) == 1 && !is_dumb_terminal()) (void)write_all(STDERR_FILENO, "\r\x1b[K");
+  if (has_progress_bar()) (void)write_all(STDERR_FILENO, "\r\x1b[K");
 }
 
 void handle_signals() {
@@ -92,6 +113,7 @@ void add_format_options(CLI::App& verb, OutputFormat& format, const std::string&
   top = top.substr(0, top.find(' '));
   verb.add_flag_callback(
       "--schema", [top] { throw SchemaRequest{top}; }, "Print the JSON Schema of what --json prints");
+  group_options(verb, {{"Output", "--json --csv --md --schema"}});
 }
 
 void add_output_options(CLI::App& verb, ReportOutput& output) {
@@ -100,6 +122,7 @@ void add_output_options(CLI::App& verb, ReportOutput& output) {
   verb.add_flag("--roofs", output.show_cache_roofs, "Also plot the bandwidths of the caches in the machine file");
   verb.add_option("--html", output.html, "Write an interactive page into this file: sliders, machines, plot, tables")
       ->type_name("FILE");
+  group_options(verb, {{"Output", "--svg --roofs --html"}});
 }
 
 int print_report(Report report, const ReportOutput& output, const Request& request) {
@@ -126,7 +149,7 @@ int print_result(const OutputFormat& format, const std::string& text, const std:
 int print_result(const Cells& cells, const std::vector<bool>& right_aligned, const OutputFormat& format) {
   return print_result(format.csv  ? csv_table(cells)
                       : format.md ? markdown_table(cells, right_aligned)
-                                  : text_table(cells, right_aligned, text_style().color));
+                                  : text_table(cells, {right_aligned}, text_style()));
 }
 
 Status write_page(const std::string& path, const std::function<Result<Page>()>& page) {

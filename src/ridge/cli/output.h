@@ -18,9 +18,12 @@ int print_result(std::string_view result);
 // Prints the error on stderr and returns its kind as the exit code.
 int print_error(const Error& error);
 
-TextStyle text_style();  // From NO_COLOR, CLICOLOR_FORCE, TERM=dumb and whether stdout is a terminal
+// Returns the style of text on stdout. NO_COLOR, CLICOLOR_FORCE, TERM=dumb and the terminal decide about color; COLUMNS
+// or the terminal about the width. A pipe has no limit unless COLUMNS is set; COLUMNS=0 means no limit.
+TextStyle text_style();
 
-// Returns a progress bar if stderr is a terminal with cursor movement (not TERM=dumb), else an empty function.
+// Returns a progress bar if stderr is a terminal, else an empty function. The bar needs escape sequences, so there is
+// none with NO_COLOR or TERM=dumb.
 std::function<void(double, const std::string&)> progress_bar();
 void end_progress();
 
@@ -75,6 +78,7 @@ void add_probe(CLI::App& app, int& code);
 void add_shard(CLI::App& app, int& code);
 void add_simulate(CLI::App& app, int& code);
 void add_sweep(CLI::App& app, int& code);
+void add_help(CLI::App& app, int& code);
 void add_manual(CLI::App& app, int& code);  // Must be last, because it lists the other verbs
 
 }  // namespace ridge::cli

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cmath>
 #include <sstream>
 
 #include "ridge/base/string_util.h"
@@ -15,14 +16,58 @@
 namespace ridge::cli {
 namespace {
 
-// Parses a number as a rate; other text is the name of a link.
-std::optional<LinkChoice> parse_link(const std::string& text) {
-  if (text.empty()) return std::nullopt;
+constexpr double min_rate = 1e6;  // B/s; a smaller rate is a number in GB/s or TB/s
+
+// Returns the factor of "GB/s" or " TB/s", 1 for "" and nullopt for other text.
+std::optional<double> unit_factor(std::string_view unit) {
+  while (unit.starts_with(' ')) unit.remove_prefix(1);
+  if (unit.empty() || unit == "B/s") return 1;
+  constexpr std::string_view prefixes = "kMGTP";
+  const std::size_t prefix = prefixes.find(unit.front());
+  if (unit.substr(1) != "B/s" || prefix == std::string_view::npos) return std::nullopt;
+  return std::pow(1000.0, static_cast<double>(prefix + 1));
+}
+
+Error too_small_error(const std::string& text, std::string_view option, const std::string& hint) {
+  return usage_error(fmt::format("expected at least 1e6 B/s after {}, found '{}'", option, text), hint);
+}
+
+// Returns the rate of "4.5e11" or "450GB/s"; nullopt for a text that is no rate, such as the name of a link. Errors: an
+// unknown unit, or a rate below `min_rate`.
+Result<std::optional<double>> parse_rate(const std::string& text, std::string_view option) {
   double rate = 0;
   const char* const end = text.data() + text.size();
   const auto [rest, status] = std::from_chars(text.data(), end, rate);
-  if (status == std::errc{} && rest == end && rate >= 1e-30 && rate <= 1e30) return LinkChoice(ByteRate{rate});
-  return LinkChoice(text);
+  if (status != std::errc{}) return std::optional<double>();
+  const std::string_view unit(rest, static_cast<std::size_t>(end - rest));
+  const auto factor = unit_factor(unit);
+  if (!factor && (unit.ends_with("/s") || unit.ends_with('B') || unit.ends_with("ps")))
+    return usage_error(fmt::format("expected a rate in B/s after {}, found '{}'", option, text),
+                       fmt::format("{0} 450e9 or {0} 450GB/s", option));
+  if (!factor || !(rate > 0 && rate * *factor <= 1e30)) return std::optional<double>();
+  if (rate * *factor >= min_rate) return std::optional(rate * *factor);
+  if (rate >= 1e5) return too_small_error(text, option, fmt::format("{0} 450e9 or {0} 450GB/s", option));
+  const bool is_terabytes = rate < 10;  // 4.8 is the bandwidth of a memory in TB/s, 450 that of a link in GB/s
+  const double meant = rate * (is_terabytes ? 1e12 : 1e9);
+  return too_small_error(
+      text, option,
+      fmt::format("did you mean {}{} ({})?", rate, is_terabytes ? "e12" : "e9", format_with_prefix(meant, "B/s")));
+}
+
+// Parses a rate, NAME=RATE or the name of a link or memory.
+Result<std::optional<LinkChoice>> parse_link(const std::string& text, std::string_view option) {
+  if (text.empty()) return std::optional<LinkChoice>();
+  const std::size_t equals = text.find('=');
+  const auto rate = parse_rate(equals == std::string::npos ? text : text.substr(equals + 1), option);
+  if (!rate) return rate.error();
+  if (!*rate) return std::optional(LinkChoice(text));
+  if (equals == std::string::npos) return std::optional(LinkChoice(ByteRate{**rate}));
+  return std::optional(LinkChoice(fmt::format("{}={}", text.substr(0, equals), **rate)));
+}
+
+std::string trim_blanks(const std::string& text) {
+  const std::size_t first = text.find_first_not_of(' ');
+  return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(' ') + 1 - first);
 }
 
 // Parses "D=1,2,4" into three splits.
@@ -75,11 +120,11 @@ Status read_positionals(RequestArgs& args, std::string_view verb) {
   return Done{};
 }
 
-std::vector<std::string> split_names(const std::string& list) {
+std::vector<std::string> split_names(const std::string& list, char separator) {
   std::vector<std::string> out;
   std::istringstream all(list);
-  for (std::string name; std::getline(all, name, ',');) out.push_back(name);
-  if (list.empty() || list.back() == ',') out.emplace_back();
+  for (std::string name; std::getline(all, name, separator);) out.push_back(trim_blanks(name));
+  if (list.empty() || list.back() == separator) out.emplace_back();
   return out;
 }
 
@@ -101,8 +146,12 @@ Result<Request> to_request(const RequestArgs& args) {
     if (!dtype) return dtype.error();
     request.dtype = *dtype;
   }
-  request.link = parse_link(args.link);
-  request.memory = parse_link(args.memory);
+  const auto link = parse_link(args.link, "--link");
+  if (!link) return link.error();
+  request.link = *link;
+  const auto memory = parse_link(args.memory, "--memory");
+  if (!memory) return memory.error();
+  request.memory = *memory;
   request.fuse = args.fuse;
   request.why = args.explain_overhead;
   request.sustained = args.sustained;
@@ -128,7 +177,9 @@ Result<BareWork> bare_work(const RequestArgs& args) {
                        "ridge explain --flops 1e12 --bytes 1e9 --on h100");
   const auto dtype = parse_dtype_argument(args.dtype.empty() ? "bf16" : args.dtype);
   if (!dtype) return dtype.error();
-  return BareWork{Flops{*args.flops}, Bytes{*args.bytes}, args.on, *dtype, parse_link(args.memory), args.sustained};
+  const auto memory = parse_link(args.memory, "--memory");
+  if (!memory) return memory.error();
+  return BareWork{Flops{*args.flops}, Bytes{*args.bytes}, args.on, *dtype, *memory, args.sustained};
 }
 
 RequestArgs with_alternative(RequestArgs args, const std::string& other) {
@@ -146,8 +197,10 @@ Result<SweepRequest> to_request(const SweepRequestArgs& args) {
     if (!range) return range.error();
     request.ranges.push_back(*std::move(range));
   }
-  request.on.assign(args.on.begin(), args.on.end());
-  request.link = parse_link(args.link);
+  for (const std::string& name : args.on) request.on.emplace_back(trim_blanks(name));
+  const auto link = parse_link(args.link, "--link");
+  if (!link) return link.error();
+  request.link = *link;
   auto splits = parse_sweep_splits(args.split);
   if (!splits) return splits.error();
   request.splits = *std::move(splits);

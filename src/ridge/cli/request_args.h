@@ -34,12 +34,12 @@ struct RequestArgs {
   std::string weights = {};                    // Storage dtype of the weights; default: the program's
   std::vector<std::string> fused_groups = {};  // Such as "s,p,o": statements in one kernel
   std::int64_t layers = 1;                     // Number of layers like the program
-  std::string link = {};                       // Link name, one-way rate in B/s, or NAME=RATE; default: the first
-  std::string memory = {};                     // Memory or link name, or rate; default: the first memory
+  std::string link = {};    // Link name, one-way rate (4.5e11, 450GB/s), or NAME=RATE; default: the first
+  std::string memory = {};  // Memory or link name, or rate; default: the first memory
 };
 Status read_positionals(RequestArgs& args, std::string_view verb);
-// Splits "h100,h200" at commas.
-std::vector<std::string> split_names(const std::string& list);
+// Splits "h100,h200" at commas, or at another separator.
+std::vector<std::string> split_names(const std::string& list, char separator = ',');
 Result<Request> to_request(const RequestArgs& args);
 // Converts --flops and --bytes.
 Result<BareWork> bare_work(const RequestArgs& args);

@@ -1,8 +1,8 @@
+// ridge run: runs a program on this CPU, a CUDA device or several ranks.
 #include <fmt/format.h>
 
 #include <charconv>
-#include <memory>
-
+#include "ridge/cli/kernel_verbs.h"
 #include "ridge/cli/option_checks.h"
 #include "ridge/cli/output.h"
 #include "ridge/report/compare.h"
@@ -10,19 +10,6 @@
 
 namespace ridge::cli {
 namespace {
-
-struct RunArgs {
-  RequestArgs request_args;
-  ReportOutput output;
-  RunRequest run_request;
-  std::vector<std::string> in, out;
-  std::string seed = "0";
-  int tune = 0;
-  bool is_tune_given = false;  // True if the option is given, even with 0
-  std::string time, against, timeout, trace;
-  api::RanksRequest ranks;
-  const CLI::App* verb = nullptr;
-};
 
 // Parses options of the form "x=a.npy".
 Status parse_file_options(const std::vector<std::string>& given, std::string_view option,
@@ -100,6 +87,8 @@ int run_ranks(RunArgs& args, const Request& request) {
   return code ? *code : print_error(code.error());
 }
 
+}  // namespace
+
 int run_program(RunArgs& args) {
   if (const Status valid = read_positionals(args.request_args, "run"); !valid) return print_error(valid.error());
   if (const Status parsed = parse_file_options(args.in, "--in", args.run_request.in); !parsed)
@@ -132,89 +121,6 @@ int run_program(RunArgs& args) {
   if (needs_ranks) return run_ranks(args, *request);
   const auto report = api::run(*request, args.run_request);
   return report ? print_report(*report, args.output, *request) : print_error(report.error());
-}
-
-void add_ranks_options(CLI::App& verb, RunArgs& args) {
-  verb.add_option("--ranks", args.ranks.ranks,
-                  "Run on this many processes of this machine; an unsharded program gets the best sharding of "
-                  "`ridge shard`")
-      ->type_name("P")
-      ->check(whole_number_between(1, 256));
-  verb.add_option("--mesh", args.ranks.mesh, "Run with one rank for each device of this mesh")->type_name("X=2,Y=2");
-  verb.add_flag("--spread", args.ranks.distribute_evenly,
-                "With --ranks, for a single product: distribute each tensor evenly, without copies, on the best grid "
-                "p1 x p2 x p3");
-  verb.add_flag("--in-turn", args.ranks.no_overlap,
-                "With --ranks or --mesh and --on cuda: never overlap products with communication");
-  verb.add_option("--trace", args.trace,
-                  "With --ranks or --mesh: write a trace of the last pass for ui.perfetto.dev, one track for each rank")
-      ->type_name("FILE.json");
-  verb.add_option("--patience", args.timeout,
-                  "With --ranks or --mesh: timeout of a rank that waits for another rank (default: 2 min)")
-      ->type_name("TIME");
-}
-
-}  // namespace
-
-void add_run(CLI::App& app, int& code) {
-  auto args = std::make_shared<RunArgs>();
-  CLI::App* verb = app.add_subcommand(
-      "run", "Run a program on this CPU or a CUDA device, time it and check its results against fp64");
-  verb->footer(
-      "Examples:\n"
-      "  ridge run examples/mlp.ridge --svg mlp.svg\n"
-      "  ridge run examples/mlp.ridge B=16 --time 2s\n"
-      "  ridge run examples/dot.ridge --against 'x * y: f32[N], f32[N] -> f32[1]' N=1000000\n"
-      "  ridge run examples/mlp.ridge --ranks 4 B=64\n"
-      "  ridge run $'x: bf16[B, D_X]   w: bf16[D_X, F]\\ny: bf16[B, F] = x * w' --mesh X=4 B=64 D=4096 F=4096\n"
-      "  ridge run examples/mlp.ridge --on cuda\n"
-      "  ridge run examples/mlp.ridge --on cuda --tune\n"
-      "  ridge run examples/geglu.ridge -d N=256 --threads 1 --json\n"
-      "  ridge run 'f32[M, K] * f32[K, N] -> f32[M, N]' -d M=512 -d N=512 -d K=512 --in X=a.npy --out Z=z.npy\n");
-  args->verb = verb;
-  add_request_options(*verb, args->request_args);
-  verb->add_option(
-          "--in", args->in,
-          "Read an input from this file; other inputs are random: normal, weights divided by the square root of "
-          "the summed extent")
-      ->type_name("TENSOR=FILE.npy")
-      ->expected(1)
-      ->take_all()
-      ->allow_extra_args(false);
-  verb->add_option("--out", args->out, "Write a result into this file")
-      ->type_name("TENSOR=FILE.npy")
-      ->expected(1)
-      ->take_all()
-      ->allow_extra_args(false);
-  verb->add_option("--seed", args->seed, "Seed of the random inputs (default 0)")->type_name("N");
-  verb->add_option("--threads", args->run_request.threads,
-                   "Number of threads (default: every core this process may use)")
-      ->type_name("N")
-      ->check(whole_number_between(1, 4096));
-  verb->add_option("--runs", args->run_request.passes,
-                   "Number of runs (default: at least five and 0.2 s); on cuda, replays of each graph")
-      ->type_name("N")
-      ->check(whole_number_between(1, 1'000'000));
-  verb->add_option("--time", args->time, "Minimum duration: 2s, 500ms")->type_name("TIME");
-  verb->add_option("--against", args->against,
-                   "Also run this program, alternating with the first, and report the ratio of times")
-      ->type_name("PROGRAM");
-  const auto* tune =
-      verb->add_flag(
-              "--tune{8}", args->tune,
-              "On cuda: measure the N best plans of each product by the model and cache the fastest for later runs; "
-              "--tune=0: use the model's choices, not the cache")
-          ->type_name("[=N]")
-          ->check(whole_number_between(0, 1000));
-  add_ranks_options(*verb, *args);
-  verb->add_flag("--why", args->request_args.explain_overhead,
-                 "Attribute each operation's time above its bound to causes");
-  add_no_fuse_option(*verb, args->request_args);
-  add_output_options(*verb, args->output);
-  verb->callback([args, tune, &code] {
-    args->is_tune_given = tune->count() > 0;
-    code = run_program(*args);
-  });
 }
 
 }  // namespace ridge::cli

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "ridge/base/string_util.h"
+#include "ridge/cli/help.h"
 #include "ridge/cli/option_checks.h"
 #include "ridge/cli/output.h"
 #include "ridge/report/distributed/shard.h"
@@ -59,15 +60,17 @@ int run_shard(ShardArgs& args) {
   if (*sharded && args.options.mesh.empty()) {
     const auto open = api::analyze_mesh_sizes(*request, args.options.chips);
     const std::string list = args.options.chips == 0 ? "thresholds" : "meshes";
-    return open ? print_result(args.format, render_text(*open), render_json(*open), list) : print_error(open.error());
+    return open ? print_result(args.format, render_text(*open, text_style()), render_json(*open), list)
+                : print_error(open.error());
   }
   const auto found = api::find_shardings(*request, args.options);
-  return found ? print_result(args.format, render_text(*found), render_json(*found), "shardings")
+  return found ? print_result(args.format, render_text(*found, text_style()), render_json(*found), "shardings")
                : print_error(found.error());
 }
 
 void add_collective_options(CLI::App& verb, ShardArgs& args) {
   verb.add_option("--collective", args.collective, "Predict a single collective, without a PROGRAM")
+      ->type_name("PATTERN")
       ->check(one_of({"all-gather", "reduce-scatter", "all-reduce", "all-to-all", "gather"}));
   verb.add_option("--bytes", args.request.bytes,
                   "With --collective: bytes of the full array; for all-to-all and all-reduce, bytes on each chip")
@@ -100,11 +103,16 @@ void add_shard(CLI::App& app, int& code) {
       ->type_name("N");
   verb->add_option("--mesh", args->options.mesh, "Search only this mesh; chips are adjacent along its last axis")
       ->type_name("X=4,Y=2");
-  verb->add_option("--link", args->request_args.link, "Link between chips: a name, or B/s one way (default: the first)")
+  verb->add_option("--link", args->request_args.link,
+                   "Link between chips: a name, or a rate one way (450e9, 450GB/s; default: the first)")
       ->type_name("LINK");
   verb->add_flag("--sustained", args->request_args.sustained, "Use the rates that real programs reach, if known");
   add_collective_options(*verb, *args);
   add_format_options(*verb, args->format, "ridge.shard/1");
+  group_options(*verb, {{"Program", "PROGRAM -d --dtype"},
+                        {"Machine", "--on --link --sustained"},
+                        {"Chips", "--chips --mesh"},
+                        {"A single collective", "--collective --bytes --apart --ragged --compute"}});
   verb->callback([args, &code] {
     const Status valid = read_positionals(args->request_args, "shard");
     code = valid ? run_shard(*args) : print_error(valid.error());

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "ridge/base/file.h"
+#include "ridge/cli/help.h"
 #include "ridge/cli/simulate.h"
 #include "ridge/report/simulate/simulate.h"
 
@@ -34,7 +35,7 @@ int run_simulate(SimulateArgs& args) {
   const Status drawn = write_pictures(
       args.pictures, [&] { return render_svg(*mapped); }, timeline_of(*mapped), title_of(*mapped));
   if (!drawn) return print_error(drawn.error());
-  return print_result(args.format, render_text(*mapped), render_json(*mapped), "passes");
+  return print_result(args.format, render_text(*mapped, text_style()), render_json(*mapped), "passes");
 }
 
 }  // namespace
@@ -42,6 +43,7 @@ int run_simulate(SimulateArgs& args) {
 void add_picture_options(CLI::App& verb, PictureFiles& pictures, const std::string& what) {
   verb.add_option("--svg", pictures.svg, "Draw " + what + " into this file")->type_name("FILE");
   verb.add_option("--trace", pictures.trace, "Write the timeline as a trace for ui.perfetto.dev")->type_name("FILE");
+  group_options(verb, {{"Output", "--svg --trace"}});
 }
 
 Status write_pictures(const PictureFiles& pictures, const std::function<std::string()>& page, const Timeline& timeline,
@@ -96,6 +98,9 @@ void add_simulate(CLI::App& app, int& code) {
       ->type_name("S|S,S|S..S:*F");
   add_format_options(*verb, args->format, "ridge.simulate/1");
   add_picture_options(*verb, args->pictures, "the metapipe filling up");
+  group_options(*verb, {{"Program", "PROGRAM -d --dtype"},
+                        {"Machine", "--on"},
+                        {"Mapping", "--tile --inner --par --buffer --schedule --layers --sync"}});
   add_systolic(*verb, code);
   add_weight_loading(*verb, code);
   add_metapipe(*verb, code);

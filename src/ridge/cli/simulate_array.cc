@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "ridge/base/file.h"
+#include "ridge/cli/help.h"
 #include "ridge/cli/simulate.h"
 #include "ridge/report/simulate/simulate.h"
 
@@ -36,7 +37,7 @@ int simulate_systolic(SystolicArgs& args) {
         title_of(run));
     if (!drawn) return print_error(drawn.error());
   }
-  if (args.table.empty()) return print_result(args.format, render_text(*runs), render_json(*runs), "");
+  if (args.table.empty()) return print_result(args.format, render_text(*runs, text_style()), render_json(*runs), "");
   std::string lines;
   for (const SystolicRun& run : *runs) lines += render_json(run, true);
   return print_result(args.format, lines, lines, "");
@@ -72,6 +73,9 @@ void add_systolic(CLI::App& simulate, int& code) {
       ->type_name("FILE.csv");
   add_format_options(*verb, args->format, "ridge.simulate/1");
   add_picture_options(*verb, args->pictures, "folds and, for a small array, every element at every cycle");
+  group_options(*verb, {{"Product", "M N K --topology --table"},
+                        {"Array", "--rows --cols --dataflow --preload --config"},
+                        {"Memory", "--bandwidth --sram --wait-once"}});
   verb->callback([args, &code] { code = simulate_systolic(*args); });
 }
 
@@ -98,7 +102,7 @@ void add_weight_loading(CLI::App& simulate, int& code) {
     const Status drawn = write_pictures(
         args->pictures, [&] { return timeline_svg(timeline, title); }, timeline, title);
     code = !drawn ? print_error(drawn.error())
-                  : print_result(args->format, format_tpu_v1_rows(rows), render_tpu_v1_json(rows), "rows");
+                  : print_result(args->format, render_text(rows, text_style()), render_tpu_v1_json(rows), "rows");
   });
 }
 

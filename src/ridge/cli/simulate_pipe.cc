@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "ridge/base/file.h"
+#include "ridge/cli/help.h"
 #include "ridge/cli/simulate.h"
 #include "ridge/report/simulate/simulate.h"
 
@@ -20,7 +21,7 @@ int simulate_metapipe(const MetapipeArgs& args) {
   const Status drawn = write_pictures(
       args.pictures, [&] { return render_svg(*report); }, report->run.timeline, title_of(*report));
   if (!drawn) return print_error(drawn.error());
-  return print_result(args.format, render_text(*report), render_json(*report), "stages");
+  return print_result(args.format, render_text(*report, text_style()), render_json(*report), "stages");
 }
 
 struct DecodeArgs {
@@ -38,7 +39,7 @@ int simulate_decode(const DecodeArgs& args) {
   if (!report) return print_error(report.error());
   if (!args.svg.empty())
     if (const Status written = write_file(args.svg, render_svg(*report)); !written) return print_error(written.error());
-  return print_result(args.format, render_text(*report), render_json(*report), "calling");
+  return print_result(args.format, render_text(*report, text_style()), render_json(*report), "calling");
 }
 
 struct KernelArgs {
@@ -75,6 +76,7 @@ void add_decode(CLI::App& simulate, int& code) {
   add_format_options(*verb, args->format, "ridge.simulate/1");
   verb->add_option("--svg", args->svg, "Plot the three variants over the cost of a call into this file")
       ->type_name("FILE");
+  group_options(*verb, {{"Output", "--svg"}});
   verb->callback([args, &code] { code = simulate_decode(*args); });
 }
 

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "ridge/base/file.h"
+#include "ridge/cli/help.h"
 #include "ridge/cli/option_checks.h"
 #include "ridge/cli/output.h"
 #include "ridge/report/sweep.h"
@@ -32,7 +33,7 @@ int print_stripes(const SweepArgs& args, const SweepRequest& request) {
   if (!found) return print_error(found.error());
   const Status drawn = write_if_requested(args.svg, [&] { return render_svg(*found); });
   if (!drawn) return print_error(drawn.error());
-  return print_result(args.format, render_text(*found), render_json(*found), "sizes");
+  return print_result(args.format, render_text(*found, text_style()), render_json(*found), "sizes");
 }
 
 int run_sweep(SweepArgs& args) {
@@ -89,7 +90,8 @@ void add_sweep(CLI::App& app, int& code) {
       ->allow_extra_args(false);
   verb->add_option("--split", r.split, "Split a dimension over chips: D=2, D=1,2,4, D=1..16:*2; results are one chip's")
       ->type_name("NAME=CHIPS");
-  verb->add_option("--link", r.link, "Link between chips: a name, or B/s one way (default: the first)")
+  verb->add_option("--link", r.link,
+                   "Link between chips: a name, or a rate one way (450e9, 450GB/s; default: the first)")
       ->type_name("LINK");
   verb->add_flag("--stripes", args->stripes,
                  "Predict the rate of a product along one dimension, with the steps of tiles and waves");
@@ -107,6 +109,11 @@ void add_sweep(CLI::App& app, int& code) {
   add_format_options(*verb, args->format, "ridge.sweep/1");
   verb->add_option("--svg", args->svg, "Plot the curves into this file")->type_name("FILE");
   verb->add_option("--html", args->html, "Write an interactive page with the curves into this file")->type_name("FILE");
+  group_options(*verb, {{"Program", "PROGRAM -d --dtype"},
+                        {"Machine", "--on --link"},
+                        {"What if", "--split"},
+                        {"Rate of a product", "--stripes --tile --measure"},
+                        {"Output", "--svg --html"}});
   verb->callback([args, &code] { code = run_sweep(*args); });
 }
 

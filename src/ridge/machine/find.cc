@@ -47,25 +47,81 @@ Result<Machine> find_cuda() {
   return absent_error("this machine's CUDA device was never probed", "ridge probe --on cuda");
 }
 
-Error unknown_machine_error(const std::string& requested) {
-  std::vector<std::string> names = catalog_names();
-  names.insert(names.end(), {"cpu", "cuda"});
-  std::vector<std::string> suggestions;
-  for (std::string next = find_nearest(requested, names); !next.empty() && suggestions.size() < 3;
-       next = find_nearest(requested, names)) {
-    suggestions.push_back(next);
-    std::erase(names, next);
-  }
-  std::string hint = "`ridge machines` lists the catalog";
-  if (!suggestions.empty()) hint = fmt::format("did you mean {}? {}", fmt::join(suggestions, ", "), hint);
-  return absent_error(
-      fmt::format("unknown machine '{}'; expected a name of the catalog, a .toml file, cpu or cuda", requested), hint);
-}
-
 // Catalog names are lower case, so that H100 finds h100.
 std::string to_lower_case(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
   return text;
+}
+
+struct CatalogEntry {
+  std::string name, title;  // The title is in lower case: "nvidia h100 sxm"
+};
+
+std::vector<CatalogEntry> list_catalog() {
+  std::vector<CatalogEntry> entries;
+  for (const EmbeddedMachine& machine : embedded_machines()) {
+    const auto parsed = parse_machine(machine.toml, std::string(machine.name));
+    entries.push_back({std::string(machine.name), parsed ? to_lower_case(parsed->title) : ""});
+  }
+  return entries;
+}
+
+bool is_gpu(const CatalogEntry& entry) {
+  return entry.title.starts_with("nvidia") || (entry.title.starts_with("amd") && entry.name.starts_with("mi"));
+}
+
+template <class Predicate> std::vector<std::string> names_where(const Predicate& is_match) {
+  std::vector<std::string> names;
+  for (const CatalogEntry& entry : list_catalog())
+    if (is_match(entry)) names.push_back(entry.name);
+  return names;
+}
+
+// Returns the names that the user may have meant: those that begin with the text (a100), else those that contain it or
+// have it in their title (4090, instinct), else those that it contains (h100_sxm), else up to three similar names.
+std::vector<std::string> suggest_machines(const std::string& requested) {
+  constexpr std::size_t min_part = 2, min_whole_name = 4, max_similar = 3;
+  const std::string typed = to_lower_case(requested);
+  std::vector<std::string> found;
+  if (typed.size() >= min_part)
+    found = names_where([&](const CatalogEntry& entry) { return entry.name.starts_with(typed); });
+  if (found.empty() && typed.size() >= min_part + 1)
+    found = names_where([&](const CatalogEntry& entry) {
+      return entry.name.find(typed) != std::string::npos || entry.title.find(typed) != std::string::npos;
+    });
+  if (found.empty())
+    found = names_where([&](const CatalogEntry& entry) {
+      return entry.name.size() >= min_whole_name && typed.find(entry.name) != std::string::npos;
+    });
+  if (!found.empty()) return found;
+  std::vector<std::string> names = catalog_names();
+  names.insert(names.end(), {"cpu", "cuda"});
+  for (std::string next = find_nearest(typed, names); !next.empty() && found.size() < max_similar;
+       next = find_nearest(typed, names)) {
+    found.push_back(next);
+    std::erase(names, next);
+  }
+  return found;
+}
+
+std::string unknown_machine_hint(const std::string& requested) {
+  constexpr std::size_t max_shown = 8;
+  const std::string typed = to_lower_case(requested);
+  if (typed == "gpu" || typed == "gpus")
+    return fmt::format("the catalog has the GPUs {}; cuda is the GPU of this computer; `ridge machines` lists all",
+                       fmt::join(names_where(is_gpu), ", "));
+  std::vector<std::string> found = suggest_machines(requested);
+  if (found.empty()) return "`ridge machines` lists the catalog";
+  const std::size_t more = found.size() - std::min(found.size(), max_shown);
+  found.resize(found.size() - more);
+  return fmt::format("did you mean {}{}? `ridge machines` lists the catalog", fmt::join(found, ", "),
+                     more > 0 ? fmt::format(" or {} others", more) : "");
+}
+
+Error unknown_machine_error(const std::string& requested) {
+  return absent_error(
+      fmt::format("unknown machine '{}'; expected a name of the catalog, a .toml file, cpu or cuda", requested),
+      unknown_machine_hint(requested));
 }
 
 }  // namespace

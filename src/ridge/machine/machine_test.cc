@@ -145,9 +145,8 @@ TEST_F(FindMachine, SuggestsSimilarNamesForAnUnknownOne) {
   EXPECT_EQ(error.kind, ErrorKind::absent);
   EXPECT_EQ(error.to_string(),
             "unknown machine 'h10'; expected a name of the catalog, a .toml file, cpu or cuda\n"
-            "  hint: did you mean h100? `ridge machines` lists the catalog\n");
-  EXPECT_EQ(find_machine("tpu_v5").error().hint,
-            "did you mean tpu_v1, tpu_v2, tpu_v3? `ridge machines` lists the catalog");
+            "  hint: did you mean h100, h100_pcie? `ridge machines` lists the catalog\n");
+  EXPECT_EQ(find_machine("tpu_v5").error().hint, "did you mean tpu_v5e, tpu_v5p? `ridge machines` lists the catalog");
   EXPECT_EQ(find_machine("abacus").error().hint, "`ridge machines` lists the catalog");
   EXPECT_EQ(find_machine("").error().message,
             "unknown machine ''; expected a name of the catalog, a .toml file, cpu or cuda");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "ridge/report/json_values.h"
+#include "ridge/report/table.h"
 #include "ridge/report/text_parts.h"
 
 namespace ridge {
@@ -27,16 +28,16 @@ Json errors_json(const PredictionErrors& x) {
 
 }  // namespace
 
-std::string render_text(const CalibrationReport& report) {
+std::string render_text(const CalibrationReport& report, const TextStyle& style) {
   const Calibration& c = report.calibration;
   std::string out =
       fmt::format("{}, {} kernels ({}), from {}\n", c.title, dtype_name(c.dtype), c.formula->name, report.source);
-  out += align_columns({{"by", "kernels", "mean error", "median", "90th percentile", "in the interval"},
-                        error_row("these numbers, fitted", c.fitted_errors, true),
-                        error_row("these numbers, held out", c.held_out_errors, true),
-                        error_row("previous numbers", c.previous_errors, true),
-                        error_row("bare roofline", c.roofline_errors, false)},
-                       {false, true, true, true, true, true});
+  out += text_table({{"by", "kernels", "mean error", "median", "90th percentile", "in the interval"},
+                     error_row("these numbers, fitted", c.fitted_errors, true),
+                     error_row("these numbers, held out", c.held_out_errors, true),
+                     error_row("previous numbers", c.previous_errors, true),
+                     error_row("bare roofline", c.roofline_errors, false)},
+                    {.right = {false, true, true, true, true, true}, .is_in_csv = false}, style);
   out += fmt::format("interval: {:.2f} to {:.2f} times the predicted time, for 80 % of the fitted kernels\n",
                      c.spread.low, c.spread.high);
   out += "\n" + format_machine_lines(c, report.source, report.day);

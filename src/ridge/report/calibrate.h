@@ -4,6 +4,7 @@
 #include <string>
 
 #include "ridge/measure/calibrate.h"
+#include "ridge/report/table.h"
 
 namespace ridge {
 
@@ -13,7 +14,7 @@ struct CalibrationReport {
   std::string machine_path;  // machine file that was written; empty if none
   std::string points_path;   // CSV file of the held-out kernels that was written; empty if none
 };
-std::string render_text(const CalibrationReport& report);
+std::string render_text(const CalibrationReport& report, const TextStyle& style = {});
 std::string render_json(const CalibrationReport& report);  // "ridge.calibration/1"
 
 }  // namespace ridge

@@ -105,7 +105,8 @@ std::string render_ranking_text(const std::vector<Report>& reports, const TextSt
   const Report& first = reports.front();
   std::string out = styled.bold(fmt::format("{}  on {} machines", first.title, reports.size())) + "\n";
   if (const std::string dims = dims_text(first.explanation); !dims.empty()) out += "dims" + dims + "\n";
-  out += "\n" + text_table(ranking_table(reports), ranking_right_aligned, style.color);
+  out +=
+      "\n" + text_table(ranking_table(reports), {ranking_right_aligned, {"largest", "vs the fastest", "fused"}}, style);
   for (const Report& report : reports)
     if (const std::string& missing = report.explanation.total.missing; !missing.empty())
       out += fmt::format("{}: {} is unknown\n", report.explanation.machine.name, missing);
@@ -131,7 +132,7 @@ Cells alternating_runs_table(const Report& first, const Report& second) {
 
 std::string render_alternating_runs_text(const Report& first, const Report& second, const MedianInterval& ratio,
                                          const TextStyle& style) {
-  return text_table(alternating_runs_table(first, second), alternating_runs_right_aligned, style.color) +
+  return text_table(alternating_runs_table(first, second), {alternating_runs_right_aligned}, style) +
          ratio_line(first, second, ratio) + outlier_line(first) + outlier_line(second);
 }
 

@@ -30,9 +30,10 @@ std::string render_kernels_text(const std::vector<KernelListEntry>& kernels, con
     rows.push_back({e.name, fmt::format("{}x{}x{}", e.m, e.n, e.k), std::to_string(e.stages), e.roles,
                     std::to_string(e.consumer_warpgroups), fmt::format("{}, {}", e.layouts[0], e.layouts[1]),
                     or_dash(e.registers), or_dash(e.shared_bytes)});
-  const std::string all = align_columns(rows, {false, true, true, false, true, false, true, true});
-  const std::size_t end = all.find('\n');
-  return (style.color ? "\x1b[1m" + all.substr(0, end) + "\x1b[0m" : all.substr(0, end)) + all.substr(end) +
+  return text_table(rows,
+                    {.right = {false, true, true, false, true, false, true, true},
+                     .omit_first = {"A, B along", "warpgroups", "roles", "stages", "registers"}},
+                    style) +
          "registers per thread at launch, shared memory per block; compiled for bf16 on sm_90a; f16 has the same "
          "kernels\n";
 }

@@ -70,7 +70,7 @@ std::string sources_text(const Explanation& e, const TextStyler& styled, bool al
     const Link& link = e.machine.links.front();
     rows.push_back(source_row(link.name, link.bandwidth.value, "B/s", link.bandwidth));
   }
-  std::string out = "\n" + align_columns(rows, {false, true, false});
+  std::string out = "\n" + styled.format_rows(rows, {false, true, false}, {"name", "value", "source"});
   if (least_certain_origin(e.machine, peaks) == Origin::guessed)
     out += styled.highlight_warning(guessed_note(e.machine)) + "\n";
   return out;
@@ -104,7 +104,8 @@ std::string render_machine_text(const Machine& machine, const TextStyle& style) 
   if (const auto lanes = total_lanes(machine))
     rows.push_back({"lanes of all cores", group_digits(static_cast<long long>(*lanes)), ""});
   for (const ChipGroup& chips : list_chip_groups(machine)) rows.push_back(chips_row(chips));
-  return styled.bold(machine.name) + "  " + machine.title + "\n" + align_columns(rows, {false, true, false});
+  return styled.bold(machine.name) + "  " + machine.title + "\n" +
+         styled.format_rows(rows, {false, true, false}, {"name", "value", "source"});
 }
 
 }  // namespace ridge

@@ -121,7 +121,7 @@ std::string kernel_name(const Report& report, std::size_t kernel) {
 }
 
 // Returns why each kernel takes its time, its split of k, its copies, and the alternatives.
-std::string kernel_details_text(const Report& report) {
+std::string kernel_details_text(const Report& report, const TextStyler& styled) {
   std::string out;
   for (std::size_t i = 0; i < report.planned->kernels.size(); ++i) {
     const GroupPrediction& plan = report.planned->kernels[i];
@@ -138,7 +138,8 @@ std::string kernel_details_text(const Report& report) {
     for (const Candidate& candidate : plan.candidates)
       rejected.push_back({fmt::format("  {}, split {}", candidate.plan.kernel, or_dash(candidate.plan.split)),
                           format_with_prefix(candidate.predicted_s, "s"), candidate.why});
-    out += fmt::format("{} was chosen over\n{}", kernel_name(report, i), align_columns(rejected, {false, true, false}));
+    out += fmt::format("{} was chosen over\n{}", kernel_name(report, i),
+                       styled.format_rows(rejected, {false, true, false}, {"kernel", "time", "reason"}));
   }
   return out;
 }
@@ -240,8 +241,10 @@ Cells plan_table(const Report& report) {
   return rows;
 }
 
-std::string plan_text(const Report& report) {
-  return "\n" + align_columns(plan_table(report), right_aligned) + fusion_text(report) + kernel_details_text(report);
+std::string plan_text(const Report& report, const TextStyler& styled) {
+  const TableLayout layout{right_aligned, {"from memory", "stages", "split", "traffic", "waves", "low .. high"}};
+  return "\n" + styled.format_table(plan_table(report), layout) + fusion_text(report) +
+         kernel_details_text(report, styled);
 }
 
 std::string plan_markdown(const Report& report) {
@@ -250,7 +253,7 @@ std::string plan_markdown(const Report& report) {
   if (!fusion.empty()) out += "\n";
   for (std::size_t at = 0; at < fusion.size(); at = fusion.find('\n', at) + 1)
     out += "- " + fusion.substr(at, fusion.find('\n', at) + 1 - at);
-  const std::string details = kernel_details_text(report);
+  const std::string details = kernel_details_text(report, TextStyler({}));
   return details.empty() ? out : out + "\n```\n" + details + "```\n";
 }
 

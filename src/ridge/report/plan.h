@@ -7,11 +7,12 @@
 
 #include "ridge/report/report.h"
 #include "ridge/report/table.h"
+#include "ridge/report/text_parts.h"
 
 namespace ridge {
 
 // All functions here require `report.planned`.
-std::string plan_text(const Report& report);
+std::string plan_text(const Report& report, const TextStyler& styled);
 std::string plan_markdown(const Report& report);
 Cells plan_table(const Report& report);  // readable units; one row per kernel, and the total
 // Returns bare numbers to append to a table of the statements: a header, one row per statement, the total. A kernel's

@@ -5,17 +5,21 @@
 #include "ridge/base/version.h"
 #include "ridge/report/json_values.h"
 #include "ridge/report/report.h"
+#include "ridge/report/table.h"
 
 namespace ridge {
 
-std::string render_probe_text(const ProbeReport& probe) {
+std::string render_probe_text(const ProbeReport& probe, const TextStyle& style) {
   std::vector<std::vector<std::string>> rows{{"what", "cores", "median", "min .. max", "runs", ""}};
   for (const ProbeLine& line : probe.lines)
     rows.push_back({line.name, std::to_string(line.cores), format_with_prefix(line.rate.median, line.unit),
                     fmt::format("{} .. {}", format_with_prefix(line.rate.min, line.unit),
                                 format_with_prefix(line.rate.max, line.unit)),
                     std::to_string(line.rate.runs), line.note});
-  std::string out = probe.machine.title + "\n" + align_columns(rows, {false, true, true, true, true, false});
+  std::string out =
+      probe.machine.title + "\n" +
+      text_table(rows, {.right = {false, true, true, true, true, false}, .omit_first = {"runs", "min .. max", "cores"}},
+                 style);
   if (!probe.path.empty()) out += "written to " + probe.path + "\n";
   return out;
 }

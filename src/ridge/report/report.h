@@ -10,6 +10,7 @@
 #include "ridge/measure/run.h"
 #include "ridge/plan/kernel_list.h"
 #include "ridge/plan/predict.h"
+#include "ridge/report/table.h"
 #include "ridge/roofline/claim.h"
 #include "ridge/roofline/next_steps.h"
 #include "ridge/roofline/prediction.h"
@@ -53,10 +54,6 @@ struct Report {
   std::string weights_dtype = {};  // dtype in which weights are stored; empty if the program's own
 };
 
-struct TextStyle {
-  bool color = false;
-  bool show_all = false;  // Show every formula and threshold
-};
 std::string render_text(const Report& report, const TextStyle& style = {});
 
 // Returns indented JSON, or one line (for --table), with a final newline. Contains no host or user names.
@@ -82,7 +79,7 @@ std::string render_kernels_text(const std::vector<KernelListEntry>& kernels, con
 std::string render_kernels_json(const std::vector<KernelListEntry>& kernels);  // "ridge.kernels/2"
 std::string render_kernel_json(const KernelCode& code);                        // one row, with the code
 
-std::string render_probe_text(const ProbeReport& probe);
+std::string render_probe_text(const ProbeReport& probe, const TextStyle& style = {});
 std::string render_probe_json(const ProbeReport& probe);  // "ridge.probe/1", without file paths
 
 }  // namespace ridge

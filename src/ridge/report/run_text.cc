@@ -129,7 +129,7 @@ std::string ranks_text(const RanksMeasurement& notes, const TextStyler& styled) 
   for (const RankTimes& r : notes.ranks)
     rows.push_back({std::to_string(r.rank), group_digits(r.words_sent), format_with_prefix(r.compute_s, "s"),
                     format_with_prefix(r.network_s, "s"), format_with_prefix(r.wait_s, "s")});
-  std::string out = "\n" + styled.format_table(rows, {true, true, true, true, true});
+  std::string out = "\n" + styled.format_table(rows, {.right = {true, true, true, true, true}, .is_in_csv = false});
   out += fmt::format("{} of {} ranks: {} words per pass; products need at least {} with one copy of each tensor\n",
                      notes.transport, notes.ranks.size(), group_digits(notes.words_sent),
                      group_digits(std::llround(notes.min_words)));
@@ -154,7 +154,8 @@ std::string measured_text(const Report& report, const TextStyler& styled) {
   for (std::size_t i = 0; i < measured.ops.size(); ++i)
     rows.push_back(measured_row(op_name(report, i), report.explanation.ops[i], measured.ops[i]));
   rows.push_back(measured_row("total", report.explanation.total, measured.total));
-  std::string out = styled.format_table(rows, {false, false, true, true, true, true, true, true, true});
+  std::string out = styled.format_table(rows, {{false, false, true, true, true, true, true, true, true},
+                                               {"runs", "min .. max", "limiter", "of time", "error"}});
   out += measured.device ? device_lines(report) : cpu_lines(measured);
   out += fmt::format("checked {} of {} results against fp64\n", group_digits(measured.total.checked),
                      group_digits(measured.total.elements));

@@ -29,7 +29,7 @@ void describe_edges(Stripes& stripes) {
   }
 }
 
-std::string render_text(const Stripes& stripes) {
+std::string render_text(const Stripes& stripes, const TextStyle& style) {
   std::vector<std::vector<std::string>> rows{
       {stripes.dim, "kernel", "tiles", "waves", "predicted", "rate", "measured", "rate", "change"}};
   for (const Stripe& row : stripes.rows)
@@ -38,7 +38,10 @@ std::string render_text(const Stripes& stripes) {
                     row.measured_s ? format_with_prefix(*row.measured_s, "s") : "-", rate_text(row, row.measured_s),
                     row.edge});
   return fmt::format("{} on {}, {} cores\n", stripes.title, stripes.machine_title, stripes.cores) +
-         align_columns(rows, {true, false, true, true, true, true, true, true, false});
+         text_table(rows,
+                    {.right = {true, false, true, true, true, true, true, true, false},
+                     .omit_first = {"tiles", "waves", "measured", "kernel"}},
+                    style);
 }
 
 std::string render_json(const Stripes& stripes) {

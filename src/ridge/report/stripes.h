@@ -29,7 +29,7 @@ struct Stripes {
 // Sets `edge` of each row; the rows must be sorted by size.
 void describe_edges(Stripes& stripes);
 
-std::string render_text(const Stripes& stripes);
+std::string render_text(const Stripes& stripes, const TextStyle& style = {});
 std::string render_json(const Stripes& stripes);  // "ridge.stripes/1"
 std::string render_svg(const Stripes& stripes);
 

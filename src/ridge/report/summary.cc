@@ -135,27 +135,40 @@ std::vector<const SuggestedStep*> choose_shown_steps(const std::vector<Suggested
   return out;
 }
 
-TextRows next_step_rows(const std::vector<const SuggestedStep*>& steps, bool full_commands) {
+// Amount of detail: the whole command, only its options, or also only the percentage of the gain.
+enum class StepDetail { full_command, options, percentage };
+
+TextRows next_step_rows(const std::vector<const SuggestedStep*>& steps, StepDetail detail) {
   TextRows rows;
   for (const SuggestedStep* each : steps) {
-    const std::string command = full_commands ? each->command : "... " + options_text(each->step);
-    rows.push_back(
-        {rows.empty() ? "next   " : "", truncate_text(each->step.description, 48), gain_text(each->step), command});
+    std::string command = each->command, gain = gain_text(each->step);
+    if (detail != StepDetail::full_command) command = "... " + options_text(each->step);
+    if (const std::size_t comma = gain.find(", -"); detail == StepDetail::percentage && comma != std::string::npos)
+      gain = gain.substr(comma + 2);
+    rows.push_back({rows.empty() ? "next   " : "", truncate_text(each->step.description, 48), gain, command});
   }
   return rows;
 }
 
-std::string next_steps_text(const Report& report) {
+std::size_t longest_line(const std::string& text) {
+  std::size_t longest = 0;
+  for (std::size_t at = 0; at < text.size(); at = text.find('\n', at) + 1)
+    longest = std::max(longest, count_characters(std::string_view(text).substr(at, text.find('\n', at) - at)));
+  return longest;
+}
+
+std::string next_steps_text(const Report& report, const TextStyler& styled) {
   const std::vector<const SuggestedStep*> steps = choose_shown_steps(report.next_steps);
   if (steps.empty()) return {};
   const std::vector<bool> left(4, false);
-  const std::string full_table = align_columns(next_step_rows(steps, true), left);
-  std::size_t longest = 0;
-  for (std::size_t at = 0; at < full_table.size(); at = full_table.find('\n', at) + 1)
-    longest =
-        std::max(longest, count_characters(std::string_view(full_table).substr(at, full_table.find('\n', at) - at)));
+  const std::vector<std::string> names{"", "next step", "gain", "options"};
+  const std::size_t max_width = styled.line_width() > 0 ? std::min(styled.line_width(), line_width) : line_width;
+  const std::string full_table = align_columns(next_step_rows(steps, StepDetail::full_command), left);
   const bool one_line_each = std::count(full_table.begin(), full_table.end(), '\n') == static_cast<long>(steps.size());
-  return one_line_each && longest <= line_width ? full_table : align_columns(next_step_rows(steps, false), left);
+  if (one_line_each && longest_line(full_table) <= max_width) return full_table;
+  const TextRows with_options = next_step_rows(steps, StepDetail::options);
+  const bool fits = styled.line_width() == 0 || longest_line(align_columns(with_options, left)) <= styled.line_width();
+  return styled.format_rows(fits ? with_options : next_step_rows(steps, StepDetail::percentage), left, names);
 }
 
 }  // namespace
@@ -164,7 +177,7 @@ std::string summary_text(const Report& report, const TextStyler& styled) {
   const Prediction& total = report.explanation.total;
   if (!total.limiter || !total.time_lower_s || !total.time_upper_s) return unknown_sizes_text(report, styled);
   return styled.bold(limiter_line(report)) + largest_line(report) + balance_line(report) + memory_line(report) +
-         layers_line(report) + next_steps_text(report) + "\n";
+         layers_line(report) + next_steps_text(report, styled) + "\n";
 }
 
 }  // namespace ridge

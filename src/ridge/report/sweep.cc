@@ -219,7 +219,8 @@ std::size_t count_points(const Sweep& sweep) {
 
 std::string render_tables(const Sweep& sweep, const TextStyle& style, bool markdown) {
   const auto render = [&](const Cells& cells, const std::vector<bool>& right) {
-    return markdown ? markdown_table(cells, right) : text_table(cells, right, style.color);
+    return markdown ? markdown_table(cells, right)
+                    : text_table(cells, {right, {"FLOP/B", "no overlap", "work", "bytes"}}, style);
   };
   std::string out;
   const std::size_t points = count_points(sweep);

@@ -1,6 +1,7 @@
 #include "ridge/report/table.h"
 
 #include <algorithm>
+#include <sstream>
 
 #include "ridge/base/string_util.h"
 #include "ridge/report/json_values.h"
@@ -51,6 +52,156 @@ class RowFlattener {
   Cells cells_{{}};
 };
 
+constexpr std::size_t min_text_width = 20;  // A column of prose is cut to this many characters, not to less
+constexpr std::size_t min_last_width = 8;   // The same if no further column can be left out
+
+// Shortens a table to the width of a terminal.
+class TableFitter {
+ public:
+  TableFitter(Cells cells, const TableLayout& layout)
+      : cells_(std::move(cells)), layout_(layout), names_(layout.column_names) {
+    if (names_.empty() && !cells_.empty()) names_ = cells_.front();
+    for (const auto& row : cells_) widths_.resize(std::max(widths_.size(), row.size()));
+    for (std::size_t i = 0; i < widths_.size(); ++i) {
+      columns_.push_back(i);
+      measure(i);
+    }
+  }
+
+  void fit(std::size_t width) {
+    while (total_width() > width) {
+      if (cut_prose(width)) return;
+      if (columns_.size() <= min_column_count()) break;
+      omit(choose_omitted());
+    }
+    while (total_width() > width && cut_widest_text(total_width() - width)) continue;
+  }
+
+  std::string rendered() const {
+    std::string out;
+    for (const auto& row : cells_) {
+      std::string line;
+      for (const std::size_t i : columns_) {
+        if (i >= row.size()) continue;
+        const std::string pad(widths_[i] - count_characters(row[i]), ' ');
+        line += (line.empty() && i == columns_.front() ? "" : layout_.separator) +
+                (is_right(i) ? pad + row[i] : row[i] + pad);
+      }
+      line.erase(line.find_last_not_of(' ') + 1);
+      out += line + "\n";
+    }
+    return out;
+  }
+
+  // Returns the line that names the columns that are left out, or "". Cut cells end in "...".
+  std::string note(std::size_t width) const {
+    if (omitted_.empty() && (cut_.empty() || !has_header())) return {};
+    std::string out = omitted_.empty() ? "" : "left out: " + join_names(omitted_);
+    if (!cut_.empty()) out += (out.empty() ? "cut: " : "; cut: ") + join_names(cut_);
+    out += std::string("; ") + (has_header() && layout_.is_in_csv ? "--csv or " : "") + "COLUMNS=0 shows all";
+    return wrap_words("(" + out + ")", width) + "\n";
+  }
+
+ private:
+  bool has_header() const { return layout_.column_names.empty(); }
+  bool is_right(std::size_t column) const { return column < layout_.right.size() && layout_.right[column]; }
+
+  void measure(std::size_t column) {
+    widths_[column] = 0;
+    for (const auto& row : cells_)
+      if (column < row.size()) widths_[column] = std::max(widths_[column], count_characters(row[column]));
+  }
+
+  std::size_t total_width() const {
+    std::size_t out = 0;
+    for (const std::size_t i : columns_) out += widths_[i] + (i == columns_.front() ? 0 : layout_.separator.size());
+    return out;
+  }
+
+  std::string name(std::size_t column) const {
+    const std::string name = column < names_.size() ? names_[column] : "";
+    return name.find_first_not_of(' ') == std::string::npos ? "notes" : trim_blanks(name);
+  }
+
+  static std::string trim_blanks(const std::string& text) {
+    const std::size_t first = text.find_first_not_of(' ');
+    return text.substr(first, text.find_last_not_of(' ') + 1 - first);
+  }
+
+  std::string join_names(const std::vector<std::size_t>& columns) const {
+    std::string out;
+    for (std::size_t i = 0; i < widths_.size(); ++i)
+      if (std::find(columns.begin(), columns.end(), i) != columns.end()) out += (out.empty() ? "" : ", ") + name(i);
+    return out;
+  }
+
+  // A comparison of two values keeps both if its labels are texts that can be cut, as in `explain --chain`.
+  std::size_t min_column_count() const { return has_header() && has_words(columns_.front()) ? 3 : 2; }
+
+  // True if a cut cell of the column is still useful: its longest cell has several words, so that it is no name.
+  bool has_words(std::size_t column) const {
+    if (is_right(column)) return false;
+    for (const auto& row : cells_)
+      if (column < row.size() && count_characters(row[column]) == widths_[column])
+        return row[column].find(' ') != std::string::npos;
+    return false;
+  }
+
+  // Returns the widest column that fulfills the condition.
+  template <class Predicate> std::optional<std::size_t> widest_where(const Predicate& is_candidate) const {
+    std::optional<std::size_t> widest;
+    for (const std::size_t i : columns_)
+      if (is_candidate(i) && (!widest || widths_[i] > widths_[*widest])) widest = i;
+    return widest;
+  }
+
+  void cut(std::size_t column, std::size_t width) {
+    for (auto& row : cells_)
+      if (column < row.size()) row[column] = truncate_text(row[column], width);
+    measure(column);
+    cut_.push_back(column);
+  }
+
+  // Cuts the widest column of prose to the space that is left, if that is at least `min_text_width` characters. Returns
+  // true if the table fits.
+  bool cut_prose(std::size_t width) {
+    const auto column = widest_where([&](std::size_t i) { return i != columns_.front() && has_words(i); });
+    const std::size_t excess = total_width() - width;
+    if (!column || widths_[*column] < min_text_width + excess) return false;
+    cut(*column, widths_[*column] - excess);
+    return true;
+  }
+
+  // Cuts the widest text column by at most `excess` characters, or by a third of its width. Returns false if it has
+  // `min_last_width` characters already.
+  bool cut_widest_text(std::size_t excess) {
+    const auto column = widest_where([&](std::size_t i) { return !is_right(i); });
+    if (!column || widths_[*column] <= min_last_width) return false;
+    const std::size_t width = widths_[*column];
+    cut(*column, std::max(min_last_width, width - std::min(excess, (width + 2) / 3)));
+    return true;
+  }
+
+  std::size_t choose_omitted() const {
+    for (const std::string& each : layout_.omit_first)
+      for (const std::size_t i : columns_)
+        if (i != columns_.front() && name(i) == each) return i;
+    return columns_.back();
+  }
+
+  void omit(std::size_t column) {
+    std::erase(columns_, column);
+    omitted_.push_back(column);
+  }
+
+  Cells cells_;
+  const TableLayout& layout_;
+  std::vector<std::string> names_;
+  std::vector<std::size_t> widths_;   // By column
+  std::vector<std::size_t> columns_;  // Columns that remain
+  std::vector<std::size_t> omitted_, cut_;
+};
+
 }  // namespace
 
 Cells flatten_json(const std::string& json, const std::string& list) {
@@ -79,10 +230,32 @@ std::vector<bool> number_columns(const Cells& cells) {
   return out;
 }
 
-std::string text_table(const Cells& cells, const std::vector<bool>& right, bool color) {
-  const std::string all = align_columns(cells, right);
+std::string text_table(const Cells& cells, const TableLayout& layout, const TextStyle& style) {
+  TableFitter fitter(cells, layout);
+  if (style.line_width > 0) fitter.fit(style.line_width);
+  const std::string all = fitter.rendered();
   const std::size_t end = all.find('\n');
-  return color ? "\x1b[1m" + all.substr(0, end) + "\x1b[0m" + all.substr(end) : all;
+  const bool is_bold = style.color && layout.column_names.empty() && end != std::string::npos;
+  return (is_bold ? "\x1b[1m" + all.substr(0, end) + "\x1b[0m" + all.substr(end) : all) + fitter.note(style.line_width);
+}
+
+std::string wrap_words(const std::string& text, std::size_t width, std::size_t indent) {
+  std::string out;
+  std::size_t used = 0;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    const std::size_t size = count_characters(word);
+    if (!out.empty() && width > 0 && used + 1 + size > width) {
+      out += "\n" + std::string(indent, ' ');
+      used = indent;
+    } else if (!out.empty()) {
+      out += ' ';
+      ++used;
+    }
+    out += word;
+    used += size;
+  }
+  return out;
 }
 
 std::string markdown_table(const Cells& cells, const std::vector<bool>& right) {

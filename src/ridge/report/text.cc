@@ -141,16 +141,17 @@ std::string explained_text(const Report& report, const TextStyler& styled, bool 
   const Explanation& e = report.explanation;
   std::string out;
   if (!has_unknown_sizes(e))
-    out += summary_text(report, styled) + styled.format_table(prediction_rows(report), prediction_right_aligned);
+    out += summary_text(report, styled) +
+           styled.format_table(prediction_rows(report), {prediction_right_aligned, prediction_omit_first});
   else if (e.ops.size() > 1)
     out += "\n" + summary_text(report, styled);
   out += assumptions_text(e);
-  if (report.planned) out += plan_text(report);
+  if (report.planned) out += plan_text(report, styled);
   if (all || has_unknown_sizes(e) || e.ops.size() == 1)
     out += formulas_text(report, styled, all);
   else
     out += collectives_text(report) + thresholds_text(report, styled, all);
-  if (all) out += work_kinds_text(e) + memory_text(e);
+  if (all) out += work_kinds_text(e, styled) + memory_text(e);
   return out + sources_text(e, styled, all) + notes_text(report, all);
 }
 
@@ -178,8 +179,8 @@ std::string render_text(const Report& report, const TextStyle& style) {
         fmt::format("{} took {}\n", op_name(report, i),
                     overheads_text(report.measured_overheads[i].roofline_s, report.measured_overheads[i].overheads));
   return header + measured_text(report, styled) + "\n" +
-         styled.format_table(prediction_rows(report), prediction_right_aligned) + overhead_lines +
-         sources_text(report.explanation, styled, style.show_all);
+         styled.format_table(prediction_rows(report), {prediction_right_aligned, prediction_omit_first}) +
+         overhead_lines + sources_text(report.explanation, styled, style.show_all);
 }
 
 std::string_view claim_result(const ClaimCheck& check) {

@@ -8,6 +8,7 @@
 
 #include "ridge/base/string_util.h"
 #include "ridge/report/report.h"
+#include "ridge/report/table.h"
 
 namespace ridge {
 
@@ -15,18 +16,24 @@ using TextRows = std::vector<std::vector<std::string>>;
 
 class TextStyler {
  public:
-  explicit TextStyler(const TextStyle& style) : color_(style.color) {}
-  std::string bold(const std::string& text) const { return color_ ? "\x1b[1m" + text + "\x1b[0m" : text; }
-  std::string highlight_warning(const std::string& text) const { return color_ ? "\x1b[33m" + text + "\x1b[0m" : text; }
-  // Returns the table with its first line in bold.
-  std::string format_table(const TextRows& rows, const std::vector<bool>& right) const {
-    const std::string all = align_columns(rows, right);
-    const std::size_t end = all.find('\n');
-    return bold(all.substr(0, end)) + all.substr(end);
+  explicit TextStyler(const TextStyle& style) : style_(style) {}
+  std::string bold(const std::string& text) const { return style_.color ? "\x1b[1m" + text + "\x1b[0m" : text; }
+  std::string highlight_warning(const std::string& text) const {
+    return style_.color ? "\x1b[33m" + text + "\x1b[0m" : text;
   }
+  // Returns the table with its first line in bold.
+  std::string format_table(const TextRows& rows, const TableLayout& layout) const {
+    return text_table(rows, layout, style_);
+  }
+  // Returns a table without a header.
+  std::string format_rows(const TextRows& rows, const std::vector<bool>& right,
+                          const std::vector<std::string>& column_names) const {
+    return text_table(rows, {.right = right, .column_names = column_names, .is_in_csv = false}, style_);
+  }
+  std::size_t line_width() const { return style_.line_width; }
 
  private:
-  bool color_;
+  TextStyle style_;
 };
 
 template <class T> std::string unit_or_dash(const std::optional<T>& value, std::string_view unit) {
@@ -59,10 +66,13 @@ std::string memory_use_text(double bytes, const MemoryUse& memory);
 TextRows prediction_rows(const Report& report);
 inline const std::vector<bool> prediction_right_aligned{false, true, true, true, true, true,
                                                         false, true, true, true, true};
+// Columns of `prediction_rows`, the least important first.
+inline const std::vector<std::string> prediction_omit_first{"ridge", "FLOP/B", "no overlap", "work",
+                                                            "sent",  "bytes",  "of time",    "network"};
 // Returns the summary: limiter, largest operations and next steps. Empty if no time is known.
 std::string summary_text(const Report& report, const TextStyler& styled);
 // Returns the shares of products, of functions along a dimension and of elementwise work; empty if all are products.
-std::string work_kinds_text(const Explanation& e);
+std::string work_kinds_text(const Explanation& e, const TextStyler& styled);
 // True if the thresholds of `dim` are shown without --all.
 bool is_shown_dim(const Report& report, const std::string& dim);
 // Returns one line for each size at which a limiter changes. Unless `all` is set, only requested dimensions are shown,

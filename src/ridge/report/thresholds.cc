@@ -135,7 +135,7 @@ std::string thresholds_text(const Report& report, const TextStyler& styled, bool
   const std::string derived_note =
       derived.empty() ? "" : fmt::format("; derived sizes follow: {}", fmt::join(derived, ", "));
   return "\n" + styled.bold("thresholds, other dimensions fixed" + derived_note) + "\n" +
-         align_columns(rows, {false, false, false, false});
+         styled.format_rows(rows, {false, false, false, false}, {"size", "operations", "limiter", "derivation"});
 }
 
 }  // namespace ridge

@@ -25,7 +25,7 @@ std::string share_text(double share) { return fmt::format("{:.3g} %", 100 * shar
 
 }  // namespace
 
-std::string work_kinds_text(const Explanation& e) {
+std::string work_kinds_text(const Explanation& e, const TextStyler& styled) {
   std::array<WorkKind, 3> kinds{{{"products"}, {"along dimensions"}, {"elementwise"}}};
   for (const Prediction& p : e.ops) {
     if (!p.flops || !p.time_lower_s) return {};
@@ -48,7 +48,7 @@ std::string work_kinds_text(const Explanation& e) {
                                  " times higher"
                            : ""});
   }
-  return "\n" + align_columns(rows, {false, true, true, true, true, true});
+  return "\n" + styled.format_table(rows, {.right = {false, true, true, true, true, true}, .is_in_csv = false});
 }
 
 }  // namespace ridge

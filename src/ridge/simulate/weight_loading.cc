@@ -135,13 +135,4 @@ std::vector<TpuV1Row> tpu_v1_applications() {
   return rows;
 }
 
-std::string format_tpu_v1_rows(std::span<const TpuV1Row> rows) {
-  std::string out = "TPU v1, share of cycles in which rows stream: model and table 3 of the paper\n";
-  for (const TpuV1Row& row : rows)
-    out += fmt::format("  {:<6} batch {:>3}  {:>6}  {:4.1f} %{}{}\n", row.name, row.batch,
-                       row.modelled ? fmt::format("{:.1f} %", 100 * *row.modelled) : "–", 100 * row.measured_active,
-                       row.remark.empty() ? "" : "  ", row.remark);
-  return out;
-}
-
 }  // namespace ridge

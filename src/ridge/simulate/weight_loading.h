@@ -66,6 +66,5 @@ struct TpuV1Row {
   std::string_view remark;
 };
 std::vector<TpuV1Row> tpu_v1_applications();
-std::string format_tpu_v1_rows(std::span<const TpuV1Row> rows);
 
 }  // namespace ridge

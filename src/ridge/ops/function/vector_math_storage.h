@@ -89,11 +89,25 @@ template <class V, class T> void widen_array(const T* from, std::int64_t n, floa
   if (const int rest = static_cast<int>(n - i); rest > 0) load_partial<V>(from + i, rest).store_partial(to + i, rest);
 }
 
-// Rounds n elements from f32.
-template <class V, class T> void round_array(const float* from, std::int64_t n, T* to) {
-  std::int64_t i = 0;
-  for (; i + V::lanes <= n; i += V::lanes) V::load(from + i).store(to + i);
-  if (const int rest = static_cast<int>(n - i); rest > 0) store_partial(V::load_partial(from + i, rest), to + i, rest);
+// Rounds n elements from f32. If `stream` is true, full lines are stored without reading them into the caches; a
+// V::store_fence() must follow.
+template <class V, class T> void round_array(const float* from, std::int64_t n, T* to, bool stream) {
+  const auto round_up_to = [&](std::int64_t i, std::int64_t end) {
+    for (; i < end; i += V::lanes) {
+      const int count = static_cast<int>(std::min<std::int64_t>(V::lanes, end - i));
+      store_partial(load_partial<V>(from + i, count), to + i, count);
+    }
+  };
+  if (!stream || reinterpret_cast<std::uintptr_t>(to) % sizeof(T) != 0) {
+    std::int64_t i = 0;
+    for (; i + V::lanes <= n; i += V::lanes) V::load(from + i).store(to + i);
+    return round_up_to(i, n);
+  }
+  const auto bytes_to_line = static_cast<std::int64_t>(-reinterpret_cast<std::uintptr_t>(to) % 64);
+  std::int64_t i = std::min<std::int64_t>(n, bytes_to_line / static_cast<std::int64_t>(sizeof(T)));
+  round_up_to(0, i);
+  for (; i + 2 * V::lanes <= n; i += 2 * V::lanes) store_pair<V, false>(load_pair<V, false>(from + i), to + i, true);
+  round_up_to(i, n);
 }
 
 // Converts n elements, `stride` elements apart, to contiguous f32.

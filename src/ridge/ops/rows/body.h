@@ -47,8 +47,8 @@ template <class X> constexpr DType dtype_of = std::is_same_v<X, float>  ? DType:
                                               : std::is_same_v<X, Bf16> ? DType::bf16
                                                                         : DType::f16;
 
-template <class V, template <class, class, class> class Norm, class X>
-void run_weighted_norm(const RowRun& run, const X* x, X* y) {
+template <class V, template <class, class, class> class Norm, class X, class Y>
+void run_weighted_norm(const RowRun& run, const X* x, Y* y) {
   if constexpr (!std::is_same_v<X, float>) {
     if (run.data.weight == nullptr)
       return run_norm<V, Norm>(run, x, fill_ones<V, X>(run.problem.columns, run.weight_scratch), y);
@@ -67,20 +67,25 @@ template <class V, class X> void run_log_sum_exp(const RowRun& run, const X* x) 
   }
 }
 
-// Runs the row function where x and y have one format.
-template <class V, class X> void run_one_format(const RowRun& run, const X* x, X* y) {
+// Whether a pair of formats has kernels of its own. With vector instructions these are the pairs that models use,
+// because conversion in a loop of its own takes up to a third of the time. Each kernel takes about a second to compile.
+template <class V, class X, class Y>
+constexpr bool has_own_kernels = V::has_even_odd
+                                     ? std::is_same_v<X, Y> || (!std::is_same_v<X, F16> && !std::is_same_v<Y, F16>)
+                                     : std::is_same_v<X, float>&& std::is_same_v<Y, float>;
+
+template <class V, class X, class Y> void run_own_kernel(const RowRun& run, const X* x, Y* y) {
   const RowProblem& p = run.problem;
   switch (p.function) {
-    case RowFunction::rmsnorm: return run_weighted_norm<V, Rmsnorm, X>(run, x, y);
-    case RowFunction::layernorm: return run_weighted_norm<V, Layernorm, X>(run, x, y);
-    default: return tile::cpu::run_rows<V, Softmax<X, X>>({{x, p.x.row_stride}, {y, p.y.row_stride}}, run.part);
+    case RowFunction::rmsnorm: return run_weighted_norm<V, Rmsnorm>(run, x, y);
+    case RowFunction::layernorm: return run_weighted_norm<V, Layernorm>(run, x, y);
+    default: return tile::cpu::run_rows<V, Softmax<X, Y>>({{x, p.x.row_stride}, {y, p.y.row_stride}}, run.part);
   }
 }
 
-// Runs the row function where x and y have different formats. Batches of rows that fit in the L1 are widened to f32 in
-// y or in `run.f32_rows`, computed there in place, and rounded to y, so that mixed formats need no kernels of their
-// own.
-template <class V, class X, class Y> void run_mixed_formats(const RowRun& run, const X* x, Y* y) {
+// Runs other pairs of formats in f32, a batch of rows that fits in the L1 at a time: x is widened to `run.f32_rows`,
+// and results are computed there in place and rounded to y.
+template <class V, class X, class Y> void run_in_f32(const RowRun& run, const X* x, Y* y) {
   const RowProblem& p = run.problem;
   const std::int64_t n = p.columns;
   const std::int64_t batch = std::max<std::int64_t>(tile::cpu::rows_per_batch(n), 1);
@@ -91,42 +96,41 @@ template <class V, class X, class Y> void run_mixed_formats(const RowRun& run, c
     const X* const from = x + begin * p.x.row_stride;
     Y* const to = y + begin * p.y.row_stride;
     RowProblem in_f32 = p;
-    in_f32.rows = rows;
     in_f32.x.dtype = in_f32.y.dtype = in_f32.weight_dtype = DType::f32;
-    float* y_f32 = run.f32_rows;
-    in_f32.y.row_stride = n;
-    if constexpr (std::is_same_v<Y, float>) {
-      y_f32 = to;
-      in_f32.y.row_stride = p.y.row_stride;
-    }
-    const float* x_f32 = y_f32;
-    if constexpr (std::is_same_v<X, float>) {
-      x_f32 = from;
-    } else {
-      in_f32.x.row_stride = in_f32.y.row_stride;
-      for (std::int64_t r = 0; r < rows; ++r)
-        widen_array<V>(from + r * p.x.row_stride, n, y_f32 + r * in_f32.y.row_stride);
-    }
     RowRun batch_run{in_f32, data, run.part, run.weight_scratch, run.f32_rows};
     batch_run.part.begin = 0;
     batch_run.part.end = rows;
-    batch_run.part.non_temporal = false;
-    batch_run.part.in_l2 = true;
-    run_one_format<V>(batch_run, x_f32, y_f32);
-    if constexpr (!std::is_same_v<Y, float>)
-      for (std::int64_t r = 0; r < rows; ++r) round_array<V>(y_f32 + r * n, n, to + r * p.y.row_stride);
+    const float* x_f32 = run.f32_rows;
+    if constexpr (std::is_same_v<X, float>) {
+      x_f32 = from;
+    } else {
+      in_f32.x.row_stride = n;
+      for (std::int64_t r = 0; r < rows; ++r) widen_array<V>(from + r * p.x.row_stride, n, run.f32_rows + r * n);
+    }
+    if constexpr (std::is_same_v<Y, float>) {
+      run_own_kernel<V>(batch_run, x_f32, to);
+    } else {
+      in_f32.y.row_stride = n;
+      batch_run.part.non_temporal = false;
+      batch_run.part.in_l2 = true;
+      run_own_kernel<V>(batch_run, x_f32, run.f32_rows);
+      for (std::int64_t r = 0; r < rows; ++r)
+        round_array<V>(run.f32_rows + r * n, n, to + r * p.y.row_stride, run.part.non_temporal);
+    }
   }
+  if (run.part.non_temporal) V::store_fence();
 }
 
 template <class V> void run_rows(const RowRun& run) {
   const RowProblem& p = run.problem;
   with_typed_pointer(p.x.dtype, const_cast<void*>(run.data.x), [&](auto* x) {
     if (p.function == RowFunction::log_sum_exp) return run_log_sum_exp<V>(run, x);
+    using X = std::decay_t<decltype(*x)>;
     with_typed_pointer(p.y.dtype, run.data.y, [&](auto* y) {
-      if constexpr (std::is_same_v<decltype(x), decltype(y)>)
-        run_one_format<V>(run, x, y);
+      if constexpr (has_own_kernels<V, X, std::decay_t<decltype(*y)>>)
+        run_own_kernel<V>(run, x, y);
       else
-        run_mixed_formats<V>(run, x, y);
+        run_in_f32<V>(run, x, y);
     });
   });
 }

@@ -10,8 +10,8 @@ void run_gradient(const RowRun& run) {
     using X = std::decay_t<decltype(*x)>;
     X* const y = static_cast<X*>(run.data.y);
     switch (p.function) {
-      case RowFunction::rmsnorm_gradient: return run_weighted_norm<FloatLanes, RmsnormGradient, X>(run, x, y);
-      case RowFunction::layernorm_gradient: return run_weighted_norm<FloatLanes, LayernormGradient, X>(run, x, y);
+      case RowFunction::rmsnorm_gradient: return run_weighted_norm<FloatLanes, RmsnormGradient>(run, x, y);
+      case RowFunction::layernorm_gradient: return run_weighted_norm<FloatLanes, LayernormGradient>(run, x, y);
       default:
         return tile::cpu::run_rows<FloatLanes, SoftmaxGradient<X, X>>(
             {{x, p.x.row_stride}, {static_cast<const X*>(run.data.dy), p.dy.row_stride}, {y, p.y.row_stride}},

@@ -14,7 +14,7 @@ struct RowRun {
   const RowData& data;
   tile::cpu::ThreadRows part;
   float* weight_scratch;  // One row, for weights that are missing or of another format.
-  float* f32_rows;        // A batch of rows (tile::cpu::rows_per_batch), if x and y have different formats.
+  float* f32_rows;        // A batch of rows (tile::cpu::rows_per_batch), for formats that have no kernels of their own.
 };
 
 struct ReduceRun {

@@ -6,26 +6,33 @@
 
 #include "ridge/base/version.h"
 #include "ridge/report/json_values.h"
+#include "ridge/report/table.h"
 
 namespace ridge {
 
-std::string format_cpu_benchmark(const CpuBenchmark& benchmark) {
+std::string format_cpu_benchmark(const CpuBenchmark& benchmark, const TextStyle& style) {
   std::size_t dtype_width = 5;
   for (const auto& row : benchmark.rows) dtype_width = std::max(dtype_width, row.shape.dtypes().size());
-  std::string out = fmt::format("{:<6} {:<{}} {:>6} {:>6} {:>6}", "op", "dtype", dtype_width, "m", "n", "k");
+  const auto cell = [](std::string_view text, int width) { return fmt::format("{:>{}}", text, width); };
+  Cells rows{{fmt::format("{:<6}", "op"), fmt::format("{:<{}}", "dtype", dtype_width), cell("m", 6), cell("n", 6),
+              cell("k", 6)}};
   if (!benchmark.rows.empty())
-    for (const auto& t : benchmark.rows[0].times) out += fmt::format(" {:>9}", t.library);
-  out += fmt::format(" {:>6} {:>13} {:>7}\n", "ratio", "rounds", "of peak");
+    for (const auto& t : benchmark.rows[0].times) rows.front().push_back(cell(t.library, 9));
+  rows.front().insert(rows.front().end(), {cell("ratio", 6), cell("rounds", 13), cell("of peak", 7)});
   for (const auto& row : benchmark.rows) {
     const auto& s = row.shape;
-    out += fmt::format("{:<6} {:<{}} {:>6} {:>6} {:>6}", s.op, s.dtypes(), dtype_width, s.m, s.n, s.k);
+    rows.push_back({s.op, s.dtypes(), std::to_string(s.m), std::to_string(s.n), std::to_string(s.k)});
     for (const auto& t : row.times)
-      out += t.supported ? fmt::format(" {:>9.1f}", t.flop_per_s / 1e9) : fmt::format(" {:>9}", "-");
-    out += row.ratio > 0 ? fmt::format(" {:>6.3f} {:>6.3f}-{:<6.3f}", row.ratio, row.ratio_low, row.ratio_high)
-                         : fmt::format(" {:>6} {:>13}", "-", "-");
-    out +=
-        row.fraction_of_peak ? fmt::format(" {:>6.1f}%\n", 100 * *row.fraction_of_peak) : fmt::format(" {:>7}\n", "-");
+      rows.back().push_back(t.supported ? fmt::format("{:.1f}", t.flop_per_s / 1e9) : "-");
+    const bool has_ratio = row.ratio > 0;
+    rows.back().push_back(has_ratio ? fmt::format("{:.3f}", row.ratio) : "-");
+    rows.back().push_back(has_ratio ? fmt::format("{:>6.3f}-{:<6.3f}", row.ratio_low, row.ratio_high) : "-");
+    rows.back().push_back(row.fraction_of_peak ? fmt::format("{:.1f}%", 100 * *row.fraction_of_peak) : "-");
   }
+  std::vector<bool> right(rows.front().size(), true);
+  right[0] = right[1] = false;
+  std::string out =
+      text_table(rows, {.right = right, .omit_first = {"rounds", "of peak", "dtype", "op"}, .separator = " "}, style);
   out += fmt::format("\nGFLOP/s, median of {} rounds, {} thread{}; ratio: the best other library's time over ridge's\n",
                      benchmark.rounds, benchmark.threads, benchmark.threads == 1 ? "" : "s");
   out += fmt::format("of peak: {}\n", benchmark.machine_title);

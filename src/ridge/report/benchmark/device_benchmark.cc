@@ -8,6 +8,7 @@
 #include "ridge/ops/product/describe.h"
 #include "ridge/plan/kernel_list.h"
 #include "ridge/report/json_values.h"
+#include "ridge/report/table.h"
 
 namespace ridge {
 namespace {
@@ -69,7 +70,7 @@ std::string format_percent(double x) { return x > 0 ? fmt::format("{:.0f} %", 10
 
 }  // namespace
 
-std::string format_device_benchmark(const DeviceBenchmark& benchmark) {
+std::string format_device_benchmark(const DeviceBenchmark& benchmark, const TextStyle& style) {
   std::vector<std::vector<std::string>> rows{{"op", "dtype", "m", "n", "k", "first", "best of 8", "ridge", "ratio",
                                               "per cycle", "predicted", "kernel", "split", ""}};
   for (const DeviceBenchmarkRow& row : benchmark.rows) {
@@ -82,7 +83,10 @@ std::string format_device_benchmark(const DeviceBenchmark& benchmark) {
                     ops::cuda::plan_name(row.plan), std::to_string(row.plan.splits), row.is_correct ? "" : "WRONG"});
   }
   std::string out =
-      align_columns(rows, {false, false, true, true, true, true, true, true, true, true, true, false, true, false});
+      text_table(rows,
+                 {.right = {false, false, true, true, true, true, true, true, true, true, true, false, true, false},
+                  .omit_first = {"split", "first", "per cycle", "predicted", "kernel", "dtype", "op"}},
+                 style);
   out += fmt::format(
       "\nmedians of {} interleaved rounds, cold L2; ratio: cuBLASLt's best of 8 over ridge\nper cycle: ridge's FLOPs "
       "over the matrix units' peak at the clock that NVML reads after the row's last turn\n",
@@ -95,7 +99,11 @@ std::string format_device_benchmark(const DeviceBenchmark& benchmark) {
                        fmt::format("{:.4f}", c.geometric_mean_first), fmt::format("{:.3f}", c.percentile_5),
                        fmt::format("{:.3f}", c.worst_ratio), format_percent(c.fraction_of_cycle_peak),
                        fmt::format("{:.1f} %", 100 * c.prediction_error), std::to_string(c.wrong)});
-  out += align_columns(classes, {false, true, true, true, true, true, true, true, true, true});
+  out += text_table(classes,
+                    {.right = {false, true, true, true, true, true, true, true, true, true},
+                     .omit_first = {"against first", "per cycle", "prediction off by", "5 %", "tuned"},
+                     .is_in_csv = false},
+                    style);
   if (!benchmark.skipped.empty())
     out += fmt::format("skipped {} rows: neither bf16 nor f16, or larger than the pool\n", benchmark.skipped.size());
   out += fmt::format("{}, driver {}.{}, cuBLASLt {}\n", benchmark.device, benchmark.driver / 1000,

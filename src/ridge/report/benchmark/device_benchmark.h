@@ -4,10 +4,11 @@
 #include <string>
 
 #include "ridge/measure/benchmark/device_benchmark.h"
+#include "ridge/report/table.h"
 
 namespace ridge {
 
-std::string format_device_benchmark(const DeviceBenchmark& benchmark);
+std::string format_device_benchmark(const DeviceBenchmark& benchmark, const TextStyle& style = {});
 std::string device_benchmark_json(const DeviceBenchmark& benchmark);
 
 }  // namespace ridge

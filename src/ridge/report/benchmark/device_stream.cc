@@ -4,21 +4,28 @@
 
 #include "ridge/base/version.h"
 #include "ridge/report/json_values.h"
+#include "ridge/report/table.h"
 
 namespace ridge {
 
-std::string format_device_stream(const DeviceStreamBenchmark& benchmark) {
-  std::string out = fmt::format("{:<12}{:<7}{:>8}{:>9}{:>9}{:>8}{:>15}{:>7}\n", "kernel", "dtype", "columns", "ridge",
-                                "copy", "ratio", "low   high", "bar");
+std::string format_device_stream(const DeviceStreamBenchmark& benchmark, const TextStyle& style) {
+  Cells rows{
+      {"kernel      ", "dtype  ", " columns", "    ridge", "     copy", "   ratio", "     low   high", "    bar"}};
   for (const DeviceStreamRow& row : benchmark.rows) {
     const auto rate = [&](double seconds) { return row.bytes / seconds * 1e-9; };
     const auto bar = row.stream_case.min_allowed_ratio();
-    out += fmt::format("{:<12}{:<7}{:>8}{:>9.0f}{:>9.0f}{:>8.3f}{:>8.3f}{:>7.3f}{:>7}\n", row.stream_case.kernel,
-                       dtype_name(row.stream_case.dtype),
-                       row.stream_case.columns == 0 ? "-" : std::to_string(row.stream_case.columns),
-                       rate(row.ridge_time.median), rate(row.copy_time.median), row.ratio, row.ratio_low,
-                       row.ratio_high, bar ? fmt::format("{:.2f}", *bar) : "-");
+    rows.push_back({std::string(row.stream_case.kernel), std::string(dtype_name(row.stream_case.dtype)),
+                    row.stream_case.columns == 0 ? "-" : std::to_string(row.stream_case.columns),
+                    fmt::format("{:.0f}", rate(row.ridge_time.median)),
+                    fmt::format("{:.0f}", rate(row.copy_time.median)), fmt::format("{:.3f}", row.ratio),
+                    fmt::format("{:.3f}{:>7.3f}", row.ratio_low, row.ratio_high),
+                    bar ? fmt::format("{:.2f}", *bar) : "-"});
   }
+  std::string out = text_table(rows,
+                               {.right = {false, false, true, true, true, true, true, true},
+                                .omit_first = {"low   high", "dtype"},
+                                .separator = ""},
+                               style);
   out += fmt::format(
       "\nGB/s read and written, median of {} rounds, arrays of {} elements; copy: a copy of as many bytes; "
       "ratio: ridge over copy\n{}, driver {}.{}\n",

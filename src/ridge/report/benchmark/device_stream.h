@@ -5,10 +5,11 @@
 #include <string>
 
 #include "ridge/measure/benchmark/device_stream.h"
+#include "ridge/report/table.h"
 
 namespace ridge {
 
-std::string format_device_stream(const DeviceStreamBenchmark& benchmark);
+std::string format_device_stream(const DeviceStreamBenchmark& benchmark, const TextStyle& style = {});
 nlohmann::ordered_json device_stream_json(const DeviceStreamBenchmark& benchmark);
 
 }  // namespace ridge

@@ -33,7 +33,7 @@ Origin prediction_origin(const Machine& machine) {
 
 }  // namespace
 
-std::string format_repeats(const RepeatsBenchmark& r) {
+std::string format_repeats(const RepeatsBenchmark& r, const TextStyle& style) {
   Cells cells{{"repeats", "one kernel", "predicted", "FLOP/s", "B/s", "per repeat", "predicted", "FLOP/s", "B/s"}};
   for (const RepeatsPoint& p : r.points) {
     cells.push_back({std::to_string(p.repeats)});
@@ -44,7 +44,8 @@ std::string format_repeats(const RepeatsBenchmark& r) {
             format_with_prefix(w->bytes / w->time.median, "B/s")})
         cells.back().push_back(cell);
   }
-  std::string out = text_table(cells, std::vector<bool>(cells[0].size(), true), false);
+  std::string out =
+      text_table(cells, {.right = std::vector<bool>(cells[0].size(), true), .omit_first = {"B/s"}}, style);
   out +=
       fmt::format("\nmedian of {} rounds of a cosine (1 FLOP) of {} f32 elements, as one kernel and one per repeat\n",
                   r.rounds, group_digits(r.elements));

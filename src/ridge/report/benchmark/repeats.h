@@ -5,10 +5,11 @@
 #include <string>
 
 #include "ridge/measure/benchmark/repeats.h"
+#include "ridge/report/table.h"
 
 namespace ridge {
 
-std::string format_repeats(const RepeatsBenchmark& repeats);
+std::string format_repeats(const RepeatsBenchmark& repeats, const TextStyle& style = {});
 nlohmann::ordered_json repeats_json(const RepeatsBenchmark& repeats);  // "ridge.repeats/1"
 // Draws time, FLOP/s and bytes/s against repeats on log axes, for one kernel and for one kernel per repeat: measured
 // values as dots on a line, predictions dashed.

@@ -4,25 +4,35 @@
 
 #include "ridge/base/version.h"
 #include "ridge/report/json_values.h"
+#include "ridge/report/table.h"
 
 namespace ridge {
 
-std::string format_stream_benchmark(const StreamBenchmark& benchmark) {
-  std::string out =
-      fmt::format("{:<15} {:<5} {:>7} {:>6} {:>7} {:>7} {:>6} {:>12} {:>8} {:>5} {:>6} {:>6} {:>6} {:>8} {:>5}\n",
-                  "kernel", "dtype", "columns", "ridge", "stream", "cached", "ratio", "rounds", "of roof", "bar",
-                  "in L1", "arith", "moves", "in cache", "bar");
+std::string format_stream_benchmark(const StreamBenchmark& benchmark, const TextStyle& style) {
+  Cells rows{{"kernel         ", "dtype", "columns", " ridge", " stream", " cached", " ratio", "      rounds",
+              " of roof", "  bar", " in L1", " arith", " moves", "in cache", "  bar"}};
   for (const auto& row : benchmark.rows) {
     const auto rate = [&](double seconds) { return row.bytes / seconds / 1e9; };
-    out += fmt::format(
-        "{:<15} {:<5} {:>7} {:>6.1f} {:>7.1f} {:>7.1f} {:>6.3f} {:>6.3f}-{:.3f} {:>8.3f} {:>5.2f} {:>6.1f} {:>6.1f} "
-        "{:>6.1f} {:>8.3f} {:>5.2f}\n",
-        kernel_name(row.stream_case.kernel), dtype_name(row.stream_case.dtype),
-        row.stream_case.columns == 0 ? "-" : std::to_string(row.stream_case.columns), rate(row.ridge_time.median),
-        rate(row.stream_time.median), rate(row.l2_s), row.ratio, row.ratio_low, row.ratio_high, row.fraction_of_roof,
-        row.stream_case.min_allowed_ratio(), rate(row.l1_s), rate(row.arithmetic_s), rate(row.load_store_s),
-        row.in_cache_ratio, min_in_cache_ratio);
+    rows.push_back({std::string(kernel_name(row.stream_case.kernel)), std::string(dtype_name(row.stream_case.dtype)),
+                    row.stream_case.columns == 0 ? "-" : std::to_string(row.stream_case.columns)});
+    for (const double seconds : {row.ridge_time.median, row.stream_time.median, row.l2_s})
+      rows.back().push_back(fmt::format("{:.1f}", rate(seconds)));
+    rows.back().insert(
+        rows.back().end(),
+        {fmt::format("{:.3f}", row.ratio), fmt::format("{:.3f}-{:.3f}", row.ratio_low, row.ratio_high),
+         fmt::format("{:.3f}", row.fraction_of_roof), fmt::format("{:.2f}", row.stream_case.min_allowed_ratio())});
+    for (const double seconds : {row.l1_s, row.arithmetic_s, row.load_store_s})
+      rows.back().push_back(fmt::format("{:.1f}", rate(seconds)));
+    rows.back().push_back(fmt::format("{:.3f}", row.in_cache_ratio));
+    rows.back().push_back(fmt::format("{:.2f}", min_in_cache_ratio));
   }
+  std::vector<bool> right(rows.front().size(), true);
+  right[0] = right[1] = false;
+  std::string out = text_table(rows,
+                               {.right = right,
+                                .omit_first = {"in L1", "arith", "moves", "in cache", "bar", "cached", "rounds"},
+                                .separator = " "},
+                               style);
   out += fmt::format(
       "\nGB/s read and written, median of {} rounds, {} thread{}, arrays of {} MiB; stream: the same arrays read and "
       "written without arithmetic;\ncached: ridge with arrays in the L2; ratio: ridge over stream; of roof: "

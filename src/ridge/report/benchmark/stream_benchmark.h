@@ -5,10 +5,11 @@
 #include <string>
 
 #include "ridge/measure/benchmark/stream_benchmark.h"
+#include "ridge/report/table.h"
 
 namespace ridge {
 
-std::string format_stream_benchmark(const StreamBenchmark& benchmark);
+std::string format_stream_benchmark(const StreamBenchmark& benchmark, const TextStyle& style = {});
 nlohmann::ordered_json stream_benchmark_json(const StreamBenchmark& benchmark);
 
 }  // namespace ridge

@@ -101,7 +101,7 @@ std::string threshold_line(const Threshold& t) {
 
 }  // namespace
 
-std::string render_text(const ShardingReport& a) {
+std::string render_text(const ShardingReport& a, const TextStyle& style) {
   std::string out = fmt::format("{} chips of {} ({}); {} mesh{} searched exhaustively\n", group_digits(a.chips),
                                 a.machine, a.network, a.meshes, a.meshes == 1 ? "" : "es");
   if (a.best.empty()) {
@@ -111,7 +111,10 @@ std::string render_text(const ShardingReport& a) {
                          format_with_prefix(a.unlimited_peak_bytes, "B"));
     return out + "\n";
   }
-  out += text_table(shardings_table(a), {true, false, true, true, true, true, true, false}, false);
+  out += text_table(shardings_table(a),
+                    {.right = {true, false, true, true, true, true, true, false},
+                     .omit_first = {"words per chip", "computing", "sending", "memory"}},
+                    style);
   out += fmt::format("products need at least {} words per chip if each tensor is stored once and spread evenly\n",
                      format_with_prefix(words_per_chip(a, a.min_words), ""));
   out += "\nthe first: result layout, partitioned dimensions and collectives of each statement\n" +
@@ -135,7 +138,7 @@ std::string render_json(const ShardingReport& a) {
   return out.dump(2) + "\n";
 }
 
-std::string render_text(const MeshSizing& o) {
+std::string render_text(const MeshSizing& o, const TextStyle& style) {
   std::string out = fmt::format("{} on {}\n", o.network, o.machine);
   if (!o.choices.empty()) {
     Cells cells{{"mesh", "math", "memory", "network", "longest"}};
@@ -143,7 +146,7 @@ std::string render_text(const MeshSizing& o) {
       cells.push_back({mesh_text(c.mesh, c.rings), format_with_prefix(c.math_s, "s"),
                        format_with_prefix(c.memory_s, "s"), format_with_prefix(c.network_s, "s"),
                        format_with_prefix(c.slowest_seconds(), "s")});
-    return out + text_table(cells, {false, true, true, true, true}, false);
+    return out + text_table(cells, {{false, true, true, true, true}}, style);
   }
   for (const SolvedInterval& s : o.intervals) {
     if (o.intervals.size() > 1)

@@ -10,6 +10,7 @@
 #include "ridge/report/json_values.h"
 #include "ridge/report/simulate/simulate.h"
 #include "ridge/report/svg/drawing.h"
+#include "ridge/report/table.h"
 
 namespace ridge {
 namespace {
@@ -72,7 +73,8 @@ std::string draw_grid(const LogAxis& x, const LogAxis& y) {
 
 }  // namespace
 
-std::string call_modes_text(std::span<const CallModeReport> sweep, std::string_view first_header) {
+std::string call_modes_text(std::span<const CallModeReport> sweep, std::string_view first_header,
+                            const TextStyle& style) {
   std::vector<std::vector<std::string>> rows{
       {std::string(first_header), "calls", "bytes", "call time", "time", "bandwidth"}};
   if (sweep.size() == 1) {
@@ -80,34 +82,35 @@ std::string call_modes_text(std::span<const CallModeReport> sweep, std::string_v
       rows.push_back({std::string(call_mode_name(c.mode)), std::to_string(c.calls), format_with_prefix(c.bytes, "B"),
                       format_with_prefix(c.sync_seconds, "s"), mode_time_text(c, c.seconds),
                       c.is_possible ? percent_text(c.bandwidth_fraction) : "does not fit"});
-    return align_columns(rows, {false, true, true, true, true, true});
+    return text_table(rows, {{false, true, true, true, true, true}}, style);
   }
   std::string out;
   rows = {{std::string(first_header), "calls", "bytes", "work"}};
   for (const CallModeCost& c : sweep[0].costs)
     rows.push_back({std::string(call_mode_name(c.mode)), std::to_string(c.calls), format_with_prefix(c.bytes, "B"),
                     mode_time_text(c, c.work_seconds)});
-  out += align_columns(rows, {false, true, true, true}) + "\n";
+  out += text_table(rows, {{false, true, true, true}}, style) + "\n";
   rows = {{"per call", "kernel by kernel", "fused", "looped", "speedup", "over fused", "bandwidth, looped"}};
   for (const CallModeReport& r : sweep)
     rows.push_back({format_with_prefix(sync_seconds_per_call(r), "s"), mode_time_text(r.costs[0], r.costs[0].seconds),
                     mode_time_text(r.costs[1], r.costs[1].seconds), mode_time_text(r.costs[2], r.costs[2].seconds),
                     looped_speedup_text(r, CallMode::kernel_by_kernel), looped_speedup_text(r, CallMode::fused),
                     r.costs[2].is_possible ? percent_text(r.costs[2].bandwidth_fraction) : "-"});
-  return out + align_columns(rows, {true, true, true, true, true, true, true});
+  return out + text_table(rows, {{true, true, true, true, true, true, true}}, style);
 }
 
-std::string render_text(const DecodeReport& d) {
+std::string render_text(const DecodeReport& d, const TextStyle& style) {
   std::string out = fmt::format("Llama-3.1-8B, one token after {}, bf16, on {} {}\n", d.context, d.chips, d.machine);
   out += fmt::format("{} and {} a token; {}, {}\n\n", format_with_prefix(d.bytes, "B"),
                      format_with_prefix(d.flops, "FLOP"), format_with_prefix(d.rates.bytes_per_second, "B/s"),
                      format_with_prefix(d.rates.flops_per_second, "FLOP/s"));
-  out += call_modes_text(d.call_reports, "");
+  out += call_modes_text(d.call_reports, "", style);
   std::vector<std::vector<std::string>> rows{{"published", "implied time per call"}};
   for (const ImpliedCallOverhead& i : d.implied_overheads)
     rows.push_back({std::string(i.figure), i.seconds ? format_with_prefix(*i.seconds, "s") : "nothing here"});
-  return out + "\n" + align_columns(rows, {false, true}) + "from " + std::string(d.implied_overheads.front().source) +
-         ", if synchronisation is the only overhead\n" + std::string(no_published_time);
+  return out + "\n" + text_table(rows, {.right = {false, true}, .is_in_csv = false}, style) + "from " +
+         std::string(d.implied_overheads.front().source) + ", if synchronisation is the only overhead\n" +
+         std::string(no_published_time);
 }
 
 std::string render_json(const DecodeReport& d) {

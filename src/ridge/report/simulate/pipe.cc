@@ -5,6 +5,7 @@
 #include "ridge/base/version.h"
 #include "ridge/report/json_values.h"
 #include "ridge/report/simulate/simulate.h"
+#include "ridge/report/table.h"
 #include "ridge/report/timeline.h"
 
 namespace ridge {
@@ -29,7 +30,7 @@ std::string title_of(const PipeReport& r) {
   return fmt::format("{}: {} iterations, {}", r.pipe.name, r.pipe.iterations, schedule_name(r.pipe.schedule));
 }
 
-std::string render_text(const PipeReport& r) {
+std::string render_text(const PipeReport& r, const TextStyle& style) {
   std::string out = title_of(r) + "\n";
   out += fmt::format("  cycles       {}\n", r.run.cycles);
   out += fmt::format("  closed form  {}\n", r.closed_form ? std::to_string(*r.closed_form) : "none for this pipe");
@@ -41,11 +42,12 @@ std::string render_text(const PipeReport& r) {
   for (const StageActivity& s : r.run.stages)
     rows.push_back({s.name, std::to_string(s.runs), std::to_string(s.busy), std::to_string(s.starved),
                     std::to_string(s.blocked), std::to_string(s.contended)});
-  out += align_columns(rows, {false, true, true, true, true, true});
+  out += text_table(rows, {{false, true, true, true, true, true}}, style);
   rows = {{"buffer", "tiles", "bytes each"}};
   add_buffer_rows(r.pipe, "", rows);
   if (rows.size() == 1) return out;
-  return out + "\n" + align_columns(rows, {false, true, true}) + fmt::format("{} bytes of buffers\n", r.buffer_bytes);
+  return out + "\n" + text_table(rows, {.right = {false, true, true}, .is_in_csv = false}, style) +
+         fmt::format("{} bytes of buffers\n", r.buffer_bytes);
 }
 
 std::string render_json(const PipeReport& r) {

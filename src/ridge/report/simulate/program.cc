@@ -5,6 +5,7 @@
 #include "ridge/base/version.h"
 #include "ridge/report/json_values.h"
 #include "ridge/report/simulate/simulate.h"
+#include "ridge/report/table.h"
 #include "ridge/report/timeline.h"
 
 namespace ridge {
@@ -29,7 +30,7 @@ std::string tiles_text(const MappedPass& p) {
   return out + "\n\n";
 }
 
-std::string pass_text(const MappedPass& m) {
+std::string pass_text(const MappedPass& m, const TextStyle& style) {
   const Placement& p = m.placement;
   std::string out = tiles_text(m);
   std::vector<std::vector<std::string>> rows{{"stage", "PCUs", "per tile", "even split"}};
@@ -37,7 +38,7 @@ std::string pass_text(const MappedPass& m) {
     if (s.seconds > 0)
       rows.push_back({s.name, std::to_string(s.pcus), format_with_prefix(s.seconds, "s"),
                       format_with_prefix(s.even_seconds, "s")});
-  out += align_columns(rows, {false, true, true, true});
+  out += text_table(rows, {{false, true, true, true}}, style);
   out += fmt::format(
       "\n{} PCUs and {} PMUs of buffers ({}){}; {}\n", p.pcus, p.pmus,
       format_with_prefix(static_cast<double>(p.buffer_bytes), "B"),
@@ -79,13 +80,13 @@ Json pass_json(const MappedPass& m) {
 
 }  // namespace
 
-std::string render_text(const MappedProgram& m) {
+std::string render_text(const MappedProgram& m, const TextStyle& style) {
   std::string out = fmt::format("{}  on {}\n", m.program, m.fabric);
   for (std::size_t i = 0; i < m.passes.size(); ++i) {
     if (m.passes.size() > 1) out += fmt::format("pass {} of {}: ", i + 1, m.passes.size());
-    out += pass_text(m.passes[i]);
+    out += pass_text(m.passes[i], style);
   }
-  out += call_modes_text(m.launch_modes, fmt::format("{} layer{}", m.layers, m.layers == 1 ? "" : "s"));
+  out += call_modes_text(m.launch_modes, fmt::format("{} layer{}", m.layers, m.layers == 1 ? "" : "s"), style);
   if (m.passes.size() > 1) out += "\na layer of several passes is not looped: the chip is reconfigured for each\n";
   return out + "\nno time per call is published: --sync sets one; clock and rates: docs/simulate.md\n";
 }
@@ -137,6 +138,19 @@ std::string render_svg(const MappedProgram& m) {
   return pipeline_fill_svg(
       timeline_of(m), title_of(m),
       fmt::format("one tile every {}, limited by {}", format_with_prefix(p.interval_seconds, "s"), p.bottleneck));
+}
+
+std::string render_text(std::span<const TpuV1Row> rows, const TextStyle& style) {
+  Cells cells;
+  for (const TpuV1Row& row : rows)
+    cells.push_back({fmt::format("  {}", row.name), fmt::format("batch {:>3}", row.batch),
+                     row.modelled ? fmt::format("{:.1f} %", 100 * *row.modelled) : "–",
+                     fmt::format("{:.1f} %", 100 * row.measured_active), std::string(row.remark)});
+  return "TPU v1, share of cycles in which rows stream: model and table 3 of the paper\n" +
+         text_table(cells,
+                    {.right = {false, false, true, true, false},
+                     .column_names = {"application", "batch", "model", "paper", "remark"}},
+                    style);
 }
 
 std::string render_tpu_v1_json(std::span<const TpuV1Row> rows) {

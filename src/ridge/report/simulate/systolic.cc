@@ -1,5 +1,6 @@
 #include "ridge/report/json_values.h"
 #include "ridge/report/simulate/simulate.h"
+#include "ridge/report/table.h"
 
 #include <fmt/format.h>
 
@@ -23,7 +24,7 @@ std::string run_details(const SystolicRun& run) {
   return out;
 }
 
-std::string runs_table(std::span<const SystolicRun> runs) {
+std::string runs_table(std::span<const SystolicRun> runs, const TextStyle& style) {
   bool stalls = false, copies = false;
   for (const SystolicRun& run : runs) {
     stalls |= run.stalls.has_value();
@@ -47,7 +48,10 @@ std::string runs_table(std::span<const SystolicRun> runs) {
     rows.push_back(std::move(row));
   }
   const SystolicTotal total = sum_runs(runs);
-  std::string out = align_columns(rows, {false, true, true, true, true, true, true, true, true, true});
+  std::string out = text_table(rows,
+                               {.right = {false, true, true, true, true, true, true, true, true, true},
+                                .omit_first = {"copies", "folds", "stalls", "N", "K", "M"}},
+                               style);
   out += fmt::format("\n{} layers: {} cycles, {} busy", runs.size(), format_significant(total.cycles, 15),
                      utilization_text(total.utilization()));
   if (stalls) out += fmt::format(", plus {} stall cycles", format_significant(total.stall_cycles, 15));
@@ -63,8 +67,8 @@ Json stalls_json(const StallReport& s) {
 
 }  // namespace
 
-std::string render_text(std::span<const SystolicRun> runs) {
-  return runs.size() == 1 ? run_details(runs[0]) : runs_table(runs);
+std::string render_text(std::span<const SystolicRun> runs, const TextStyle& style) {
+  return runs.size() == 1 ? run_details(runs[0]) : runs_table(runs, style);
 }
 
 std::string render_json(const SystolicRun& run, bool one_line) {

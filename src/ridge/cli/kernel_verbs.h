@@ -1,0 +1,76 @@
+// Verbs that need the kernels: run, advise, probe, calibrate, bench and kernels. Their options are declared in
+// kernel_verbs.cc, which is also part of the program without kernels; so its help, completion and manual page are
+// complete. The functions that execute the verbs are in one file for each verb, and in kernels_absent.cc.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ridge/cli/output.h"
+#include "ridge/measure/benchmark/bench.h"
+#include "ridge/measure/benchmark/repeats.h"
+#include "ridge/measure/benchmark/time_plans.h"
+
+namespace ridge::cli {
+
+struct RunArgs {
+  RequestArgs request_args;
+  ReportOutput output;
+  RunRequest run_request;
+  std::vector<std::string> in, out;
+  std::string seed = "0";
+  int tune = 0;
+  bool is_tune_given = false;  // True if the option is given, even with 0
+  std::string time, against, timeout, trace;
+  api::RanksRequest ranks;
+  const CLI::App* verb = nullptr;
+};
+
+struct AdviseArgs {
+  RequestArgs request_args;
+  OutputFormat format;
+  RunRequest run_request;
+  bool confirm = false;
+  const CLI::App* verb = nullptr;
+};
+
+struct ProbeArgs {
+  ProbeOptions options;
+  std::string on = "cpu";
+  OutputFormat format;
+};
+
+struct CalibrateArgs {
+  std::string on, dtype;
+  api::CalibrationRequest request;
+  OutputFormat format;
+};
+
+struct BenchArgs {
+  std::string what = "matmul", shapes;
+  CpuBenchmarkOptions options;
+  std::string only, on = "cpu";
+  int tune = 0;
+  int rounds = 0;  // Number of rounds; 0 for the benchmark's default
+  RepeatsOptions repeats;
+  TimePlansOptions plans;
+  std::string svg;
+  OutputFormat format;
+  const CLI::App* verb = nullptr;
+};
+
+struct KernelsArgs {
+  std::string name, dtype;
+  bool sass = false, ptx = false;
+  OutputFormat format;
+};
+
+// Each function executes a verb and returns the exit code.
+int run_program(RunArgs& args);
+int run_advise(AdviseArgs& args);
+int run_probe(ProbeArgs& args);
+int run_calibrate(CalibrateArgs& args);
+int run_bench(BenchArgs& args);
+int run_kernels(KernelsArgs& args);
+
+}  // namespace ridge::cli
