@@ -68,6 +68,14 @@ set_tests_properties(walk walk_planted PROPERTIES LABELS fast)
 add_test(NAME launcher COMMAND bash ${CMAKE_SOURCE_DIR}/tests/launcher_test.sh ${CMAKE_SOURCE_DIR}/ridge)
 set_tests_properties(launcher PROPERTIES LABELS fast)
 
+# CI rejects an unknown step before it runs one.
+add_test(NAME ci COMMAND bash ${CMAKE_SOURCE_DIR}/tests/ci_test.sh ${CMAKE_SOURCE_DIR}/.ci/run)
+set_tests_properties(ci PROPERTIES LABELS fast)
+
+# Every preset configures.
+add_test(NAME presets COMMAND bash ${CMAKE_SOURCE_DIR}/tests/presets_test.sh ${CMAKE_SOURCE_DIR})
+set_tests_properties(presets PROPERTIES LABELS "fast;compile")
+
 # The program without kernels agrees with the whole program.
 set_target_properties(ridge_analysis PROPERTIES EXCLUDE_FROM_ALL OFF)
 add_test(NAME analysis COMMAND bash ${CMAKE_SOURCE_DIR}/tests/analysis_test.sh $<TARGET_FILE:ridge_cli> $<TARGET_FILE:ridge_analysis> ${CMAKE_SOURCE_DIR})

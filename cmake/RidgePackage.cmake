@@ -1,0 +1,75 @@
+# Debian packages and archives, by cpack. `runtime` has the program with its manual page, completions, machines and
+# examples; `development` has the headers and the libraries.
+#   cmake --preset package && cmake --build --preset package && cpack --preset package
+# RIDGE_PORTABLE links fmt, toml++ and the C++ runtime into the program and libridge_c, so that these need only glibc.
+# Only these targets are linked again; no other source is compiled for it. A Python module keeps the shared C++ runtime,
+# because exceptions pass between it and nanobind's library.
+option(RIDGE_PORTABLE "Link fmt, toml++ and the C++ runtime into the program and the shared library" OFF)
+if(RIDGE_PORTABLE)
+  add_library(ridge_portable OBJECT cmake/portable/fmt.cc cmake/portable/toml.cc)
+  target_compile_features(ridge_portable PRIVATE cxx_std_20)
+  target_link_libraries(ridge_portable PRIVATE fmt::fmt tomlplusplus::tomlplusplus)
+  target_compile_options(ridge_portable PRIVATE -O2 -ffunction-sections -fdata-sections)
+  ridge_shareable(ridge_portable)
+  foreach(target IN ITEMS ridge_cli ridge_c ridge_python)
+    if(TARGET ${target})
+      # Objects come before libraries, so no symbol is left for the shared libraries to define, and --as-needed drops them.
+      target_sources(${target} PRIVATE $<TARGET_OBJECTS:ridge_portable>)
+      target_link_options(${target} PRIVATE -Wl,--as-needed -Wl,--gc-sections)
+      if(NOT target STREQUAL "ridge_python")
+        target_link_options(${target} PRIVATE -static-libstdc++ -static-libgcc)
+      endif()
+    endif()
+  endforeach()
+endif()
+if(NOT PROJECT_IS_TOP_LEVEL)
+  return()
+endif()
+
+# The licenses of the libraries that the program contains, from their Debian packages.
+foreach(package IN ITEMS libfmt-dev libtomlplusplus-dev libcli11-dev nlohmann-json3-dev)
+  install(FILES /usr/share/doc/${package}/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR}/licenses RENAME ${package} COMPONENT runtime OPTIONAL)
+endforeach()
+
+set(CPACK_GENERATOR TGZ)
+find_program(RIDGE_SHLIBDEPS dpkg-shlibdeps)  # in Debian's dpkg-dev; finds the packages that a binary depends on
+mark_as_advanced(RIDGE_SHLIBDEPS)
+if(RIDGE_SHLIBDEPS)
+  list(APPEND CPACK_GENERATOR DEB)
+endif()
+set(CPACK_PACKAGE_NAME ridge)
+set(CPACK_PACKAGE_VENDOR "The Ridge authors")
+set(CPACK_PACKAGE_CONTACT "The Ridge authors <ridge@example.org>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "how fast a tensor program can run, and what limits it")
+set(CPACK_PACKAGE_DESCRIPTION_FILE ${CMAKE_SOURCE_DIR}/cmake/package_description.txt)
+set(CPACK_RESOURCE_FILE_LICENSE ${CMAKE_SOURCE_DIR}/LICENSE)
+set(CPACK_RESOURCE_FILE_README ${CMAKE_SOURCE_DIR}/README.md)
+set(CPACK_PACKAGE_DIRECTORY ${CMAKE_BINARY_DIR})  # cpack also works there
+set(CPACK_OUTPUT_FILE_PREFIX ${CMAKE_BINARY_DIR}/packages)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+set(CPACK_VERBATIM_VARIABLES ON)
+set(CPACK_COMPONENTS_ALL runtime development)
+set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_SOURCE_DIR}/cmake/package_debian.cmake)
+
+string(TOLOWER ${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR} ridge_system)
+set(CPACK_PACKAGE_FILE_NAME ridge-${PROJECT_VERSION}-${ridge_system})
+set(CPACK_ARCHIVE_COMPONENT_INSTALL ON)
+set(CPACK_ARCHIVE_RUNTIME_FILE_NAME ${CPACK_PACKAGE_FILE_NAME})
+set(CPACK_ARCHIVE_DEVELOPMENT_FILE_NAME ridge-development-${PROJECT_VERSION}-${ridge_system})
+set(CPACK_PROJECT_CONFIG_FILE ${CMAKE_SOURCE_DIR}/cmake/package_generator.cmake)
+
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME ridge)
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libridge-dev)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libfmt-dev, libtomlplusplus-dev")
+file(WRITE ${CMAKE_BINARY_DIR}/debian/triggers "activate-noawait ldconfig\n")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_CONTROL_EXTRA ${CMAKE_BINARY_DIR}/debian/triggers)
+set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "Headers and libraries of ridge, for C++ and C.")
+include(CPack)

@@ -1,0 +1,3 @@
+// Defines what programs otherwise take from libtomlplusplus.so.
+#define TOML_IMPLEMENTATION
+#include <toml++/toml.h>
