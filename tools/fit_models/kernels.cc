@@ -22,9 +22,9 @@ using Place = double KernelConstants::*;
 // Coordinate descent: changes one number at a time by a factor, which shrinks if neither direction improves. It has the
 // same steps on every machine and suffices for few numbers and timings.
 void descend(KernelConstants& numbers, const std::vector<Place>& places, const std::function<double()>& error) {
-  constexpr double first = 1.5, enough = 1.002;
+  constexpr double first = 1.5, last = 1.002;
   double least = error();
-  for (double factor = first; factor > enough;) {
+  for (double factor = first; factor > last;) {
     bool moved = false;
     for (const Place place : places)
       for (const double by : {factor, 1 / factor}) {

@@ -100,6 +100,7 @@ class NamedIndexEvaluator {
         return out;
       }
       case Node::Kind::call: break;
+      default: ADD_FAILURE() << "no reference of this node"; return NAN;
     }
     const double a = argument(0, at), b = n.arguments.size() > 1 ? argument(1, at) : 0;
     switch (n.function) {

@@ -39,7 +39,7 @@ TEST(Summary, CpuOverheadUsesSumsOverAllPasses) {
 // Tensors of 1 kB in a cache of 4 kB at 1 MB/s: they take at least 1 ms, whatever the memory's rate.
 TEST(Summary, CacheResidentTensorsUseTheCacheBandwidth) {
   Explanation e = two_operations();
-  e.memory = MemoryUse{.tensors = {{.name = "x", .device_bytes = 1000}}};
+  e.memory = MemoryUse{.tensors = {{.name = "x", .bytes_formula = {}, .device_bytes = 1000}}};
   for (Prediction* p : {&e.ops[0], &e.ops[1], &e.total}) {
     p->bytes = 1000;
     p->time_lower_s = 2e-3;

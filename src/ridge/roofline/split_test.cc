@@ -221,14 +221,14 @@ TEST(Split, names_two_dimensions_that_cannot_be_split_together) {
     const auto refused = validate_split(parse(text).value(), *split);
     return refused ? refused->message : "accepted";
   };
-  const std::string product = "bf16[B, D] * bf16[D, F] -> bf16[B, F]";
-  EXPECT_EQ(refusal(product, {"D=2"}), "accepted");
-  EXPECT_EQ(refusal(product, {"B=2", "F=2"}), "'Z' has both B and F, which cannot be split over the same chips");
-  EXPECT_EQ(refusal(product, {"B=2", "F=4"}), "expected splits over the same chips, found B=2 and F=4");
-  EXPECT_EQ(refusal(product, {"B=2", "B=2"}), "dimension 'B' is split twice");
+  const std::string matmul = "bf16[B, D] * bf16[D, F] -> bf16[B, F]";
+  EXPECT_EQ(refusal(matmul, {"D=2"}), "accepted");
+  EXPECT_EQ(refusal(matmul, {"B=2", "F=2"}), "'Z' has both B and F, which cannot be split over the same chips");
+  EXPECT_EQ(refusal(matmul, {"B=2", "F=4"}), "expected splits over the same chips, found B=2 and F=4");
+  EXPECT_EQ(refusal(matmul, {"B=2", "B=2"}), "dimension 'B' is split twice");
   EXPECT_EQ(refusal("dims Z = 8\nx: bf16[N, D]   y: bf16[N] = sum(x over D)", {"Z=8"}),
             "no tensor has dimension 'Z', so splitting it changes nothing");
-  EXPECT_EQ(refusal(product, {"B=2", "G=2"}), "the program has no dimension 'G' to split; it has B, D, F");
+  EXPECT_EQ(refusal(matmul, {"B=2", "G=2"}), "the program has no dimension 'G' to split; it has B, D, F");
   EXPECT_EQ(refusal("x: bf16[N, T]\ny: bf16[N, T] = cumsum(x over T)", {"T=2"}),
             "'y: bf16[N, T] = cumsum(x over T)' cannot be split along T: each step needs the previous one");
   EXPECT_EQ(refusal("x: bf16[N, C, H]  w: bf16[K, C, 3]\ny: bf16[N, K, H] = conv(x, w, padding = 1)", {"H=2"}),

@@ -29,10 +29,10 @@ FoundPairs find_pairs(const std::string& text, Bindings sizes, std::int64_t numb
 }
 
 const Bindings sizes{{"B", 1024}, {"D", 64}, {"F", 128}, {"X", 2}};
-constexpr const char* gathered = "x: bf16[B_X, D]  w: bf16[D, F_X]\ng[B, D] = x\ny: bf16[B, F_X] = g * w";
+constexpr const char* gather_program = "x: bf16[B_X, D]  w: bf16[D, F_X]\ng[B, D] = x\ny: bf16[B, F_X] = g * w";
 
 TEST(ChunkSchedule, finds_pairs_with_independent_rows) {
-  const FoundPairs all_gather = find_pairs(gathered, sizes);
+  const FoundPairs all_gather = find_pairs(gather_program, sizes);
   ASSERT_EQ(all_gather.pairs.size(), 1u);
   EXPECT_EQ(all_gather.pairs[0].kind, Collective::all_gather);
   EXPECT_EQ(all_gather.pairs[0].row_dim, "B");
@@ -58,10 +58,10 @@ TEST(ChunkSchedule, finds_no_pairs_with_dependent_rows) {
            "x: bf16[B_X, D]  w: bf16[D, F]\ng[B, D] = x\ny: bf16[B, F] = g * w\nz: bf16[D] = sum(g over B)",  // as well
        })
     EXPECT_EQ(find_pairs(text, sizes).pairs.size(), 0u) << text;
-  EXPECT_EQ(find_pairs(gathered, sizes, 0, {2}).pairs.size(), 0u) << "the gathered tensor is written to a file";
+  EXPECT_EQ(find_pairs(gather_program, sizes, 0, {2}).pairs.size(), 0u) << "the gathered tensor is written to a file";
   Bindings alone = sizes;
   alone["X"] = 1;
-  EXPECT_EQ(find_pairs(gathered, alone).pairs.size(), 0u);
+  EXPECT_EQ(find_pairs(gather_program, alone).pairs.size(), 0u);
 }
 
 TEST(ChunkSchedule, row_shards_cover_every_row_once) {
@@ -70,7 +70,7 @@ TEST(ChunkSchedule, row_shards_cover_every_row_once) {
       Bindings given = sizes;
       given["X"] = x;
       given["B"] = b;
-      const FoundPairs all = find_pairs(gathered, given, x - 1);
+      const FoundPairs all = find_pairs(gather_program, given, x - 1);
       if (all.pairs.empty()) continue;  // a rank without rows has no pair
       std::int64_t next = 0;
       for (const RowShard& piece : row_shards(all.acts, all.pairs[0], all.device)) {

@@ -82,7 +82,7 @@ TEST(Groups, StartsOfUngroupedProductsAreIgnored) {
 // Short groups use swapped, narrow tiles and long groups tall tiles. There are at most as many blocks as tiles, and no
 // prefetch, because an earlier kernel may write the starts of groups.
 TEST(Groups, PlansUseGroupedConfigs) {
-  for (const auto [groups, m] : {std::pair<int, int>{64, 64}, {8, 8192}, {256, 100}, {1, 1}})
+  for (const auto& [groups, m] : {std::pair<int, int>{64, 64}, {8, 8192}, {256, 100}, {1, 1}})
     for (const bool along_n : {false, true}) {
       MatmulCall call{.problem = grouped_problem(groups, m, 2048, 1024), .constant_b = true};
       if (along_n) call.problem.b = {DType::bf16, 2048, 1, 2048 * 1024};
@@ -98,9 +98,10 @@ TEST(Groups, PlansUseGroupedConfigs) {
       EXPECT_GT(plan.predicted_s, 0);
     }
   const MatmulCall alone{.problem = {1, 64, 64, 64, {DType::bf16, 64, 1}, {DType::bf16, 1, 64}, {DType::bf16, 64, 1}}};
-  for (int config = 0; config < static_cast<int>(sm90_kernel_configs.size()); ++config)
-    if (sm90_kernel_configs[static_cast<std::size_t>(config)].grouped)
-      EXPECT_FALSE(cuda::make_plan(alone, std::size_t{64} << 20, h200_numbers(), {config}));
+  for (int config = 0; config < static_cast<int>(sm90_kernel_configs.size()); ++config) {
+    if (!sm90_kernel_configs[static_cast<std::size_t>(config)].grouped) continue;
+    EXPECT_FALSE(cuda::make_plan(alone, std::size_t{64} << 20, h200_numbers(), {config}));
+  }
 }
 
 // Groups of 200, 0 and 130 rows have 2, 0 and 2 rows of tiles. D is written once; B of the empty group is not read.

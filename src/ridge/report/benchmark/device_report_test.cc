@@ -144,7 +144,7 @@ TEST(PlanReport, ListsChosenKernelsAndAlternatives) {
   op.traffic_bytes = 4000;
   op.memory_bytes = 3000;
   op.candidates = {{{"sm90_128x64x64_pingpong", 128, 64, 64, 8, 1, 1}, 2.5e-6, "loads more"}};
-  report.planned = PlannedProgram{{}, {op}, {0}, op.predicted_s};
+  report.planned = PlannedProgram{{}, {op}, {0}, op.predicted_s, {}};
   report.planned->fusion.groups = {FusionGroup{.statements = {0}, .results = {0}}};
   const std::string text = render_text(report);
   EXPECT_NE(text.find("Z   sm90_64x64x64_single       8      2      1  2.000 us  1.000 us .. 3.000 us  4.000 kB"),
