@@ -23,7 +23,6 @@ using Forward = GegluOnDevice::Forward;
 using Backward = GegluOnDevice::Backward;
 using GegluImpl = GegluOnDevice::Impl;
 
-constexpr std::uintptr_t array_alignment = 16;   // Bytes; kernels access arrays in vectors of this size
 constexpr std::int64_t scratch_alignment = 256;  // Bytes, of buffers in the scratch memory
 constexpr std::size_t product_workspace_bytes = std::size_t{16}
                                                 << 20;  // Workspace of the products, besides the recomputed part of h

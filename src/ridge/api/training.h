@@ -22,7 +22,7 @@ template <class CachedPlan> class PlanCache {
   template <class Make> Result<std::shared_ptr<const CachedPlan>> find_or_plan(int device,
                                                                                const decltype(CachedPlan::sizes)& sizes,
                                                                                const Make& make) {
-    constexpr std::size_t max_cached = 256;
+    constexpr std::size_t max_plans = 256;
     {
       const std::lock_guard lock(mutex_);
       for (const auto& cached : plans_)
@@ -31,7 +31,7 @@ template <class CachedPlan> class PlanCache {
     const Result<std::shared_ptr<const CachedPlan>> planned = make(device, sizes);
     if (!planned) return planned.error();
     const std::lock_guard lock(mutex_);
-    if (plans_.size() >= max_cached) plans_.clear();
+    if (plans_.size() >= max_plans) plans_.clear();
     plans_.push_back(*planned);
     return *planned;
   }

@@ -1,6 +1,7 @@
 // Error bounds. A function's bound is the larger change of f from its value at x to those at x - error and x + error,
-// plus 8 u of the value (kernels' functions are accurate to 4 ulp). A sum of k terms adds `sum_error_growth(k)`.
-// Functions along dimensions combine these bounds; softmax is a maximum, differences, exponentials, a sum, a quotient.
+// plus 8 roundoffs of the value (kernels' functions are accurate to 4 ulp). A sum of k terms adds
+// `sum_error_growth(k)`. Functions along dimensions combine these bounds; softmax is a maximum, differences,
+// exponentials, a sum, a quotient.
 #include "ridge/measure/expression_evaluator.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 namespace ridge {
 namespace {
 
-constexpr double u = 0x1p-24;
+constexpr double f32_roundoff = 0x1p-24;
 constexpr double min_normal = 0x1p-126;    // below it, f32 and bf16 lose digits or a kernel may flush to 0
 constexpr double cache_lookup_nodes = 16;  // cost of looking up and storing one value, in nodes
 
@@ -24,10 +25,10 @@ bool fits_f32(double value) {
 }
 
 // A constant that f32 represents has no error: index(T) < 5 is certain at 5.
-ValueWithError constant_value(double value) { return {value, fits_f32(value) ? 0 : u * std::fabs(value)}; }
+ValueWithError constant_value(double value) { return {value, fits_f32(value) ? 0 : f32_roundoff * std::fabs(value)}; }
 
 ValueWithError with_rounding(double value, double error) {
-  return {value, error + 8 * u * std::fabs(value) + min_normal};
+  return {value, error + 8 * f32_roundoff * std::fabs(value) + min_normal};
 }
 
 // Sums and products are rounded correctly on every machine, so they are exact if f32 represents them.
@@ -130,7 +131,7 @@ std::string axis_label(const Axis& axis) {
 
 double sum_error_growth(double k, bool random_data) {
   const double worst = k + 2, random = 16 * std::sqrt(k) + 16;
-  return (random_data ? std::min(worst, random) : worst) * u;
+  return (random_data ? std::min(worst, random) : worst) * f32_roundoff;
 }
 
 // Tensors that statements of the kernel compute, each shared by all its readers.
@@ -290,7 +291,8 @@ ValueWithError ContractionEvaluator::evaluate_element(std::int64_t index) const 
     out.value += product;
     size += std::fabs(product);
   }
-  out.error = summed_.empty() ? u * size : sum_error_growth(static_cast<double>(points), random_data_) * size;
+  out.error =
+      summed_.empty() ? f32_roundoff * size : sum_error_growth(static_cast<double>(points), random_data_) * size;
   return out;
 }
 
@@ -479,7 +481,7 @@ ValueWithError ExpressionEvaluator::normalize_rms(const std::vector<ValueWithErr
   std::vector<ValueWithError> squares;
   for (const ValueWithError& x : row) squares.push_back(evaluate_call(Function::multiply, x, x, {}));
   const ValueWithError square =
-      evaluate_call(Function::add, mean_of_row(squares), {norm_epsilon, u * norm_epsilon}, {});
+      evaluate_call(Function::add, mean_of_row(squares), {norm_epsilon, f32_roundoff * norm_epsilon}, {});
   return evaluate_call(Function::multiply, element, evaluate_unary(Function::rsqrt, square), {});
 }
 

@@ -359,9 +359,9 @@ class PassMapper {
     Metapipe inner;
     inner.name = fmt::format("along {}", out_.inner_dim);
     inner.iterations = out_.inner_tiles;
-    inner.stages.push_back({.name = "load", .phase = Phase::load, .depth = 0, .pcus = 0});
+    inner.stages.push_back({.name = "load", .phase = Phase::load, .depth = 0, .pcus = 0, .body = {}});
     for (std::int64_t s = loop.first; s <= loop.last; ++s) inner.stages.push_back(make_stage(s));
-    PipeStage store{.name = "store", .phase = Phase::store, .depth = 0, .pcus = 0};
+    PipeStage store{.name = "store", .phase = Phase::store, .depth = 0, .pcus = 0, .body = {}};
     const auto within = [&](std::int64_t stage) { return stage - loop.first + 1; };
     for (const TensorUse& h : uses_) {
       if (!h.is_used) continue;

@@ -106,9 +106,8 @@ void ridge_step(StepWriter& steps, const Prediction& p) {
   std::vector<std::string> lines{"peak / bandwidth", fmt::format("{} / {}", peak_rate(p), memory_rate(p)),
                                  format_significant(*p.ridge, 5) + " FLOP/B"};
   if (p.intensity)
-    lines.push_back(*p.limiter == Limiter::memory || (*p.limiter == Limiter::network && p.runner_up == Limiter::memory)
-                        ? "=> I < r: memory time exceeds compute time"
-                        : "=> I >= r: compute time is at least memory time");
+    lines.push_back(*p.intensity < *p.ridge ? "=> I < r: memory time exceeds compute time"
+                                            : "=> I >= r: compute time is at least memory time");
   steps.add_step("Ridge: the intensity above which compute time exceeds memory time", "r", lines);
 }
 

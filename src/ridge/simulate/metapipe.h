@@ -48,7 +48,7 @@ struct PipeStage {
   std::int64_t network_bytes = 0;
   // Is empty, or one loop that the stage runs once per iteration; the members from `trips` to `network_bytes` are then
   // unused.
-  std::vector<Metapipe> body = {};
+  std::vector<Metapipe> body;
   bool operator==(const PipeStage&) const;
 };
 

@@ -9,7 +9,9 @@
 namespace ridge {
 namespace {
 
-PipeStage fixed_stage(std::string name, std::int64_t cycles) { return {.name = std::move(name), .depth = cycles}; }
+PipeStage fixed_stage(std::string name, std::int64_t cycles) {
+  return {.name = std::move(name), .depth = cycles, .body = {}};
+}
 
 Metapipe three_stages(PipeSchedule schedule) {
   return {.name = "example",
@@ -59,7 +61,7 @@ TEST(Metapipe, OneTilePerBufferSerializesAdjacentStages) {
 }
 
 TEST(Metapipe, InnerLoopsPipelineTheirTripsAndParallelFactorsDivideThem) {
-  PipeStage map{.name = "map", .trips = 64, .interval = 2, .depth = 9};
+  PipeStage map{.name = "map", .trips = 64, .interval = 2, .depth = 9, .body = {}};
   EXPECT_EQ(leaf_latency(map), 63 * 2 + 9);
   map.parallel = 10;
   EXPECT_EQ(leaf_latency(map), 6 * 2 + 9);
@@ -114,7 +116,7 @@ TEST(Metapipe, FifosBlockAndDataDependentStagesAreSimulated) {
 }
 
 TEST(Metapipe, MemoryIsSharedInOrderOfArrival) {
-  PipeStage load{.name = "load", .depth = 10, .memory_bytes = 1000}, store = load;
+  PipeStage load{.name = "load", .depth = 10, .memory_bytes = 1000, .body = {}}, store = load;
   store.name = "store";
   const Metapipe pipe{.name = "copy", .iterations = 100, .stages = {load, store}};
   EXPECT_EQ(closed_form_cycles(pipe), 1010);
@@ -136,7 +138,7 @@ TEST(Metapipe, StagesAlternateOnTooFewUnits) {
 }
 
 TEST(Metapipe, LastRoundMovesOnlyTheRemainingIterations) {
-  const PipeStage load{.name = "load", .depth = 1, .memory_bytes = 100};
+  const PipeStage load{.name = "load", .depth = 1, .memory_bytes = 100, .body = {}};
   const Metapipe pipe{.name = "rows", .iterations = 10, .parallel = 4, .stages = {load}};
   EXPECT_EQ(simulated_cycles(pipe, {.memory_bytes_per_cycle = 1}), 1000);
 }
@@ -185,7 +187,8 @@ Metapipe random_pipe(std::mt19937& random, int level) {
                     .trips = random_up_to(9),
                     .interval = random_up_to(3),
                     .depth = random_up_to(20),
-                    .parallel = random_up_to(3)};
+                    .parallel = random_up_to(3),
+                    .body = {}};
     if (random() % (pipe.schedule == PipeSchedule::streaming ? 3 : 12) == 0)
       stage.accept_cycles = random_up_to(static_cast<int>(leaf_latency(stage)));
     if (random() % 12 == 0) stage.latencies.assign(static_cast<std::size_t>(random_up_to(3)), random_up_to(20));
@@ -371,12 +374,12 @@ TEST(Metapipe, RejectsCyclesAbove64Bits) {
   constexpr std::int64_t most = std::int64_t{1} << 40;
   EXPECT_TRUE(fits(1 << 20, fixed_stage("s", most)));
   EXPECT_FALSE(fits(1 << 21, fixed_stage("s", most)));
-  EXPECT_TRUE(fits(1 << 20, {.name = "s", .latencies = {1, most}}));
-  EXPECT_FALSE(fits(1 << 21, {.name = "s", .latencies = {1, most}}));
-  EXPECT_TRUE(fits(1, {.name = "s", .trips = (1 << 20) + 1, .interval = most, .depth = 0}));
-  EXPECT_FALSE(fits(1, {.name = "s", .trips = (1 << 21) + 1, .interval = most, .depth = 0}));
-  EXPECT_TRUE(fits(1, {.name = "s", .trips = (1 << 21) + 1, .interval = most, .depth = 0, .parallel = 2}));
-  EXPECT_FALSE(fits(most, {.name = "s", .trips = most, .interval = most, .depth = most}));
+  EXPECT_TRUE(fits(1 << 20, {.name = "s", .latencies = {1, most}, .body = {}}));
+  EXPECT_FALSE(fits(1 << 21, {.name = "s", .latencies = {1, most}, .body = {}}));
+  EXPECT_TRUE(fits(1, {.name = "s", .trips = (1 << 20) + 1, .interval = most, .depth = 0, .body = {}}));
+  EXPECT_FALSE(fits(1, {.name = "s", .trips = (1 << 21) + 1, .interval = most, .depth = 0, .body = {}}));
+  EXPECT_TRUE(fits(1, {.name = "s", .trips = (1 << 21) + 1, .interval = most, .depth = 0, .parallel = 2, .body = {}}));
+  EXPECT_FALSE(fits(most, {.name = "s", .trips = most, .interval = most, .depth = most, .body = {}}));
   EXPECT_FALSE(
       fits(2, {.name = "s", .body = {{.name = "q", .iterations = 1 << 20, .stages = {fixed_stage("t", most)}}}}));
 }
@@ -384,7 +387,8 @@ TEST(Metapipe, RejectsCyclesAbove64Bits) {
 TEST(Metapipe, SplitsTripsOrDepthAndAllBytesEvenly) {
   Metapipe pipe{
       .name = "p",
-      .stages = {{.name = "s", .trips = 8, .interval = 3, .depth = 10, .memory_bytes = 7, .network_bytes = 11}}};
+      .stages = {
+          {.name = "s", .trips = 8, .interval = 3, .depth = 10, .memory_bytes = 7, .network_bytes = 11, .body = {}}}};
   const Metapipe trips = split_stage(pipe, 0, 3).value();
   std::vector<std::int64_t> shares;
   for (const PipeStage& s : trips.stages)
@@ -412,7 +416,7 @@ TEST(Metapipe, WithScheduleAppliesToNestedLoops) {
   EXPECT_EQ(in_turn.schedule, PipeSchedule::sequential);
   EXPECT_EQ(in_turn.stages[0].body[0].schedule, PipeSchedule::sequential);
   EXPECT_EQ(closed_form_cycles(in_turn), 4500);
-  EXPECT_EQ(leaf_latency({.name = "s", .latencies = {4, 5, 6}}, 7), 5);
+  EXPECT_EQ(leaf_latency({.name = "s", .latencies = {4, 5, 6}, .body = {}}, 7), 5);
 }
 
 TEST(Metapipe, RejectsInvalidPipes) {

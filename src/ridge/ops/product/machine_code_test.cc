@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // References the kernels, so that the linker takes them from the static library.
-auto* const volatile kernels_are_linked = &kernel_resources;
+[[maybe_unused]] auto* const volatile kernels_are_linked = &kernel_resources;
 
 bool has_cuda() {
   return device::device_error(device::query_driver()).value_or(Error{}).message != device::device_error({})->message;

@@ -216,7 +216,7 @@ template <bool first_, bool last_> struct CpuStepCompute : CpuStepPosition {
       for (int c = 0; c < x.width; ++c)
         for (int r = 0; r < X::panel; ++r) {
           auto& each = v[c * X::panel + r];
-          each = (c >= begin[r]) & (c < end[r]) ? each : outside;
+          each = ((c >= begin[r]) & (c < end[r])) ? each : outside;
         }
     }
   }
