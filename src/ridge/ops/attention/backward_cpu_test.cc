@@ -114,12 +114,12 @@ TEST(AttentionBackwardOnCpu, DescribesUnsupportedProblems) {
   p.dq.head = 0;
   EXPECT_EQ(unsupported_reason(p), "dq's heads overlap: expected strides above 0, found 32 and 0 for 1 x 2 heads");
   AttentionBackwardProblem differs = contiguous_problem(DType::f32, 4, 4, 8);
-  differs.forward.lengths.emplace();
+  differs.forward.lengths = AttentionProblem::Lengths{};
   EXPECT_EQ(
       unsupported_reason(differs),
       "expected sequences of one length in attention's gradients, found a length for each: mask the scores instead");
   differs.forward.lengths.reset();
-  differs.forward.pages.emplace();
+  differs.forward.pages = AttentionProblem::Pages{};
   EXPECT_EQ(cuda::unsupported_reason(differs),
             "expected contiguous keys and values in attention's gradients, found pages");
 }

@@ -135,7 +135,7 @@ TEST(AttentionModel, PutsHeadsThatShareKeysIntoOneTile) {
   p.rows = 1;
   plan = cuda::choose_plan(p, device);
   EXPECT_FALSE(plan.is_ragged) << "uniform sequences of one row need no ragged kernel";
-  p.lengths.emplace();
+  p.lengths = AttentionProblem::Lengths{};
   plan = cuda::choose_plan(p, device);
   EXPECT_EQ(plan.heads_per_tile, 4);
   EXPECT_TRUE(plan.is_ragged);

@@ -27,7 +27,7 @@ using testing::write_element;
 class GuardedBuffer {
  public:
   enum GuardSide { before, after };
-  GuardedBuffer(std::size_t bytes, GuardSide guard, std::size_t shift = 0) : bytes_(bytes), shift_(shift) {
+  GuardedBuffer(std::size_t bytes, GuardSide guard, std::size_t shift = 0) : bytes_(bytes) {
     inner_bytes_ = (bytes + shift + page_bytes - 1) / page_bytes * page_bytes;
     map_ = static_cast<char*>(
         mmap(nullptr, inner_bytes_ + 2 * page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -48,7 +48,7 @@ class GuardedBuffer {
  private:
   static constexpr std::size_t page_bytes = 4096;
   static constexpr char poison = 0x7b;
-  std::size_t bytes_, shift_, inner_bytes_ = 0;
+  std::size_t bytes_, inner_bytes_ = 0;
   char *map_ = nullptr, *data_ = nullptr;
 };
 

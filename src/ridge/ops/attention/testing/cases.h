@@ -184,8 +184,8 @@ class AttentionCases {
       p.low = p.high - random_below(200);
     }
     if (random_below(2) == 0) set_random_lengths(p);
-    if (p.lengths && p.lengths->length_offset <= 0 && random_below(3) == 0) p.packed.emplace();
-    if (random_below(4) == 0) p.pages.emplace();
+    if (p.lengths && p.lengths->length_offset <= 0 && random_below(3) == 0) p.packed = AttentionProblem::Packed{};
+    if (random_below(4) == 0) p.pages = AttentionProblem::Pages{};
     p.q = random_layout(p.heads, p.rows, p.width, alignment);
     p.k = random_layout(p.key_heads, p.keys, p.width, alignment);
     p.v = random_layout(p.key_heads, p.keys, p.width, alignment);
@@ -195,7 +195,7 @@ class AttentionCases {
   // Usually no key after the sequence's end is visible. None, one or both bounds of the band depend on the length.
   void set_random_lengths(AttentionProblem& p) {
     const auto unbounded = AttentionProblem::unbounded;
-    p.lengths.emplace();
+    p.lengths = AttentionProblem::Lengths{};
     p.lengths->length_offset = random_below(6) == 0 ? unbounded : 0;
     if (random_below(4) == 0) p.lengths->length_offset = random_below(5) - 2;
     if (p.high != unbounded && random_below(2) == 0) {
