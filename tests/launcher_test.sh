@@ -58,7 +58,7 @@ build="g++ cmake ninja-build libcli11-dev libfmt-dev nlohmann-json3-dev libtomlp
 fresh 0 $build
 ridge run 'a b' --json
 expect 'hands its arguments on, and only the program prints to stdout' prints 'program: run a b --json'
-expect 'announces a first build' says 'compiling: about 15 minutes of processor time on '
+expect 'announces a first build' says 'compiling: about 8 to 16 minutes of processor time on '
 expect 'keeps the log of the build' grep -qx 'a warning' "$work/tree/build/build.log"
 expect 'and does not show it' bash -c "! grep -q 'a warning' $work/err"
 expect 'installs nothing where nothing is missing' not_called '^apt-get '
