@@ -55,7 +55,7 @@ Result<ResolvedRequest> resolve_on_machine(LoadedProgram program, const Request&
 
 }  // namespace
 
-Result<ResolvedRequest> load_request(const Request& request) {
+Result<ResolvedRequest> load_without_machine(const Request& request) {
   auto program = load_request_program(request);
   if (!program) return program.error();
   return ResolvedRequest{std::move(program->program), {}, std::move(program->title)};

@@ -12,7 +12,7 @@ struct ResolvedRequest {
 };
 
 // Loads the program, without the machine.
-Result<ResolvedRequest> load_request(const Request& request);
+Result<ResolvedRequest> load_without_machine(const Request& request);
 // Finds the machine; for "cuda", queries the device.
 Status resolve_machine(const Request& request, ResolvedRequest& resolved);
 // Loads the program and finds the machine. Errors: of the program or the machine.

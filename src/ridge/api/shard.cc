@@ -10,7 +10,7 @@ Result<ShardingReport> find_shardings(const Request& request, const ShardOptions
 }
 
 Result<bool> is_sharded(const Request& request) {
-  const auto resolved = load_request(request);
+  const auto resolved = load_without_machine(request);
   return resolved ? Result<bool>(!resolved->program.mesh.empty()) : resolved.error();
 }
 

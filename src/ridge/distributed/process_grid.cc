@@ -82,9 +82,9 @@ class ProductDistributor {
     std::string dims;
     for (const Dimension& dim : program_.dims)
       dims += fmt::format("{}{} = {}", dims.empty() ? "dims " : ", ", dim.name, sizes_.at(dim.name));
-    const auto [left, left_all] = operand_layouts(c_.left, {x[0], "", x[2]}, x[1]);
-    const auto [right, right_all] = operand_layouts(c_.right, {"", x[1], x[2]}, x[0]);
-    const auto [result, made] = operand_layouts(c_.result, {x[0], x[1], ""}, x[2]);
+    const auto [left, left_all] = stored_and_gathered_layouts(c_.left, {x[0], "", x[2]}, x[1]);
+    const auto [right, right_all] = stored_and_gathered_layouts(c_.right, {"", x[1], x[2]}, x[0]);
+    const auto [result, made] = stored_and_gathered_layouts(c_.result, {x[0], x[1], ""}, x[2]);
     std::string out = dims + "\n" + mesh + "\n" + format_declaration(c_.left, left) + "\n";
     if (c_.right != c_.left) out += format_declaration(c_.right, right) + "\n";
     const std::string a = add_gather(c_.left, left, left_all, out);
@@ -96,8 +96,8 @@ class ProductDistributor {
   const Tensor& tensor_at(int t) const { return program_.tensors[static_cast<std::size_t>(t)]; }
 
   // Returns the stored layout, whose longest axis is also split over `extra_axis`, and the layout gathered over that.
-  std::pair<Layout, Layout> operand_layouts(int t, const std::array<std::string, 3>& cut,
-                                            const std::string& extra_axis) const {
+  std::pair<Layout, Layout> stored_and_gathered_layouts(int t, const std::array<std::string, 3>& cut,
+                                                        const std::string& extra_axis) const {
     Layout gathered_layout{.mesh_axes = std::vector<std::string>(tensor_at(t).axes.size())};
     std::size_t longest = 0;
     std::int64_t max_extent = 0;

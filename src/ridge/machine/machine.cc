@@ -106,7 +106,7 @@ static SourcedValue rate_from_option(double rate) {
   return out;
 }
 
-static std::optional<double> parse_rate(const std::string& text) {
+static std::optional<double> parse_bytes_per_s(const std::string& text) {
   double rate = 0;
   const char* const end = text.data() + text.size();
   const auto [rest, status] = std::from_chars(text.data(), end, rate);
@@ -125,7 +125,7 @@ Result<Machine> with_link(Machine machine, const LinkChoice& link) {
   } else {
     found = std::get<std::string>(link);
     const std::size_t equals = found.find('=');
-    const auto stated = equals == std::string::npos ? std::nullopt : parse_rate(found.substr(equals + 1));
+    const auto stated = equals == std::string::npos ? std::nullopt : parse_bytes_per_s(found.substr(equals + 1));
     const auto named = std::find_if(machine.links.begin(), machine.links.end(),
                                     [&](const Link& l) { return l.name == found.substr(0, equals); });
     if (named != machine.links.end() && (stated || equals == std::string::npos)) {

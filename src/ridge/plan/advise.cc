@@ -27,7 +27,7 @@ std::optional<Interval> predict_seconds(const Program& program, const Explanatio
 }
 
 // Returns measured over predicted values of the ratio of two programs' times; the ratio is more certain than each time.
-ops::PredictionSpread advice_spread(const Machine& machine, const std::string& kind) {
+ops::PredictionSpread find_advice_spread(const Machine& machine, const std::string& kind) {
   const auto device = device_numbers(machine);
   return ops::find_spread((device ? "device_advice_" : "advice_") + kind);
 }
@@ -48,7 +48,7 @@ void add_variant_advice(const Program& program, const Explanation& explanation, 
     out.advice.push_back({.kind = variant.kind,
                           .description = variant.description,
                           .gain_s = estimate_gain(out.predicted_s, seconds->expected, variant.work_ratio,
-                                                  advice_spread(explanation.machine, variant.kind)),
+                                                  find_advice_spread(explanation.machine, variant.kind)),
                           .variant = print_program(with_sizes(variant.program, variant.dims)),
                           .work_ratio = variant.work_ratio,
                           .explain_options = {}});
@@ -88,7 +88,7 @@ Status add_fusion_advice(const Program& program, const Explanation& explanation,
   out.advice.push_back({.kind = "sharing",
                         .description = "fuse statements into shared kernels",
                         .gain_s = estimate_gain(out.predicted_s, shared->predicted_s.expected, 1,
-                                                advice_spread(explanation.machine, "sharing")),
+                                                find_advice_spread(explanation.machine, "sharing")),
                         .variant = {},
                         .work_ratio = 1,
                         .explain_options = "--plan"});

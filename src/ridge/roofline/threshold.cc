@@ -250,8 +250,8 @@ DimSet list_symbols(const RoofPair& pair) {
 }
 
 // Returns the dimensions, in `order`, that the counts depend on, directly or through derived sizes.
-std::vector<std::string> list_varied_dims(const DimSet& symbols, std::span<const std::string> order,
-                                          const ThresholdOptions& options) {
+std::vector<std::string> list_affecting_dims(const DimSet& symbols, std::span<const std::string> order,
+                                             const ThresholdOptions& options) {
   const DerivedSizeMap& derived_sizes = options.derived_sizes;
   std::vector<std::string> out;
   for (const std::string& dim : order) {
@@ -379,7 +379,7 @@ std::vector<Threshold> find_thresholds(const RoofPair& pair, const Bindings& dim
   if (!pair.above.is_exact() || !pair.below.is_exact()) return all;
   const Ratio ratio = cancel_common_factor(pair.above, pair.below);
   const DimSet symbols = list_symbols(pair);
-  const std::vector<std::string> varied_dims = list_varied_dims(symbols, order, options);
+  const std::vector<std::string> varied_dims = list_affecting_dims(symbols, order, options);
   const std::string r = choose_ridge_symbol(order);
   for (const std::string& dim : varied_dims) {
     if (std::find(excluded.begin(), excluded.end(), dim) != excluded.end()) continue;

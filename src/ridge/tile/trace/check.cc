@@ -90,7 +90,7 @@ class ScheduleRun {
   std::size_t next_step_index(int t) const {
     const RecordedThread& thread = program_.threads[t];
     std::size_t at = w_.threads[t].step_index;
-    while (at < thread.steps.size() && !thread.steps[at].is_enabled_by(w_.granted_bits(thread))) ++at;
+    while (at < thread.steps.size() && !thread.steps[at].is_enabled_by(w_.granted_slice_mask(thread))) ++at;
     return at;
   }
   const RecordedStep* next_step(int t) {

@@ -221,7 +221,7 @@ std::string diagnose_deadlock(const SimulatorState& w) {
     const RecordedThread& thread = w.program.threads[t];
     if (w.threads[t].done || !thread.leads) continue;
     std::size_t at = w.threads[t].step_index;
-    while (!thread.steps[at].is_enabled_by(w.granted_bits(thread))) ++at;
+    while (!thread.steps[at].is_enabled_by(w.granted_slice_mask(thread))) ++at;
     const bool is_waiting = w.is_waiting_to_start(static_cast<int>(t));
     const RecordedStep& step = is_waiting ? thread.steps[at] : *w.current_step(static_cast<int>(t), thread.steps[at]);
     std::string what;

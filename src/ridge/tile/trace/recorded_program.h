@@ -57,8 +57,8 @@ struct RecordedStep {
   bool is_buffer = false;     // true if `cells` name buffer 0 and stand for the group's current buffer
   int item = -1, stage = -1;  // work item (tile) and stage along K; -1: none
   std::vector<int> cells{};   // cells that a multiply or a store reads
-  bool is_enabled_by(std::uint32_t granted_bits) const {
-    return required_bit < 0 || (granted_bits >> required_bit & 1) != 0;
+  bool is_enabled_by(std::uint32_t granted_slice_mask) const {
+    return required_bit < 0 || (granted_slice_mask >> required_bit & 1) != 0;
   }
 };
 

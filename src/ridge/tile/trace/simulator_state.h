@@ -130,7 +130,7 @@ struct SimulatorState {
   bool is_waiting_to_start(int thread) const {
     return waits_to_start[program.threads[thread].block / program.cluster] != 0;
   }
-  std::uint32_t granted_bits(const RecordedThread& t) const { return t.group < 0 ? 0 : groups[t.group].granted; }
+  std::uint32_t granted_slice_mask(const RecordedThread& t) const { return t.group < 0 ? 0 : groups[t.group].granted; }
   const RecordedStep* current_step(
       int thread, const RecordedStep& step) const {  // the stream's current step for run_stream, else `step` itself
     return step.what == RecordedStepKind::run_stream ? threads[thread].cursor.current_step() : &step;

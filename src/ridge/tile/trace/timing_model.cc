@@ -116,7 +116,7 @@ class TimingModel {
   bool try_step(int t, Tick now) {
     TimedThread& s = threads_[t];
     const RecordedThread& thread = program_.threads[t];
-    while (s.step_index < thread.steps.size() && !thread.steps[s.step_index].is_enabled_by(granted_bits(thread)))
+    while (s.step_index < thread.steps.size() && !thread.steps[s.step_index].is_enabled_by(granted_slice_mask(thread)))
       ++s.step_index;
     if (s.step_index == thread.steps.size() || s.busy_until > now) return false;
     const bool is_in_stream = thread.steps[s.step_index].what == RecordedStepKind::run_stream;
@@ -138,7 +138,7 @@ class TimingModel {
     if (!is_in_stream || !s.cursor.advance_with_result(program_, thread.steps[s.step_index], result_)) ++s.step_index;
     return true;
   }
-  std::uint32_t granted_bits(const RecordedThread& thread) const {
+  std::uint32_t granted_slice_mask(const RecordedThread& thread) const {
     return thread.group < 0 ? 0 : groups_[thread.group].granted;
   }
 

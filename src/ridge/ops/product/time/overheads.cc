@@ -19,7 +19,7 @@ class OverheadAnalysis {
         device_(device),
         model_(product_model()) {
     model_.trees.clear();
-    previous_s_ = predict_s();
+    previous_s_ = predict_product_s();
   }
 
   std::vector<OverheadCause> analyze_all() {
@@ -51,7 +51,7 @@ class OverheadAnalysis {
   }
 
  private:
-  double predict_s() const { return predict_seconds(config_, work_, split_, device_, model_); }
+  double predict_product_s() const { return predict_seconds(config_, work_, split_, device_, model_); }
   void clear_constants(std::initializer_list<double ClosedFormConstants::*> constants) {
     for (ClosedFormConstants& bound_constants : model_.constants)
       for (const auto constant : constants) bound_constants.*constant = 0;
@@ -60,7 +60,7 @@ class OverheadAnalysis {
     overheads_.push_back({cause, previous_s_ - now});
     previous_s_ = now;
   }
-  void record_cause(std::string_view cause) { record_difference(cause, predict_s()); }
+  void record_cause(std::string_view cause) { record_difference(cause, predict_product_s()); }
 
   // A batch with as many copies of the product as multiprocessors has only full waves.
   void record_last_wave() {
@@ -70,7 +70,7 @@ class OverheadAnalysis {
     repeated.minimum_bytes *= count;
     repeated.result_bytes *= count;
     std::swap(repeated, work_);
-    const double each = predict_s() / count;
+    const double each = predict_product_s() / count;
     std::swap(repeated, work_);
     record_difference("last wave", std::min(previous_s_, each));
   }
