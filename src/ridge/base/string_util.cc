@@ -116,7 +116,22 @@ std::string truncate_text(std::string_view text, std::size_t width) {
   return out;
 }
 
-std::string align_columns(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& right) {
+std::string_view trim_blanks(std::string_view text) {
+  constexpr std::string_view blanks = " \t\n\v\f\r";
+  const std::size_t first = text.find_first_not_of(blanks);
+  if (first == std::string_view::npos) return text.substr(0, 0);
+  return text.substr(first, text.find_last_not_of(blanks) + 1 - first);
+}
+
+std::string to_lower_case(std::string_view text) {
+  std::string out(text);
+  for (char& c : out)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return out;
+}
+
+std::string align_columns(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& right,
+                          std::string_view separator) {
   std::vector<std::size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
@@ -128,7 +143,7 @@ std::string align_columns(const std::vector<std::vector<std::string>>& rows, con
     for (std::size_t i = 0; i < row.size(); ++i) {
       const std::string pad(widths[i] - count_characters(row[i]), ' ');
       const bool flush_right = i < right.size() && right[i];
-      line += (i > 0 ? "  " : "") + (flush_right ? pad + row[i] : row[i] + pad);
+      line.append(i > 0 ? separator : "").append(flush_right ? pad + row[i] : row[i] + pad);
     }
     line.erase(line.find_last_not_of(' ') + 1);
     out += line + "\n";

@@ -28,8 +28,13 @@ std::string make_printable(std::string_view line);
 // Returns at most `width` characters, ending with "..." if some were cut; invalid UTF-8 becomes U+FFFD.
 std::string truncate_text(std::string_view text, std::size_t width);
 
-// Formats rows of cells as lines with aligned columns. Column i is right-aligned if right[i].
-std::string align_columns(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& right);
+// Returns the text without white space at its ends.
+std::string_view trim_blanks(std::string_view text);
+std::string to_lower_case(std::string_view text);  // ASCII letters only
+
+// Formats rows of cells as lines with aligned columns, `separator` between two. Column i is right-aligned if right[i].
+std::string align_columns(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& right,
+                          std::string_view separator = "  ");
 
 // Returns the candidate with the smallest edit distance, or "" if more than a third of the letters differ. A swap of
 // adjacent letters counts 1.

@@ -25,8 +25,17 @@ TEST(Text, NeverRoundsAwayDigitsBeforeThePoint) {
   EXPECT_EQ(group_digits(999), "999");
 }
 
+TEST(Text, trims_blanks_at_both_ends_only) {
+  EXPECT_EQ(trim_blanks(" \t a b\r"), "a b");
+  EXPECT_EQ(trim_blanks(" \t"), "");
+  EXPECT_EQ(trim_blanks(""), "");
+}
+
+TEST(Text, lower_case_changes_ascii_letters_only) { EXPECT_EQ(to_lower_case("H100 SXM é"), "h100 sxm é"); }
+
 TEST(Text, AlignsByCharactersNotBytes) {
   EXPECT_EQ(align_columns({{"op", "n"}, {"é", "10"}}, {false, true}), "op   n\né   10\n");
+  EXPECT_EQ(align_columns({{"op", "n"}, {"é", "10"}}, {}, "|"), "op|n\né |10\n");
 }
 
 TEST(Text, FindsTheNearestCandidate) {

@@ -65,11 +65,6 @@ Result<std::optional<LinkChoice>> parse_link(const std::string& text, std::strin
   return std::optional(LinkChoice(fmt::format("{}={}", text.substr(0, equals), **rate)));
 }
 
-std::string trim_blanks(const std::string& text) {
-  const std::size_t first = text.find_first_not_of(' ');
-  return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(' ') + 1 - first);
-}
-
 // Parses "D=1,2,4" into three splits.
 Result<std::vector<DimensionSplit>> parse_sweep_splits(const std::string& text) {
   std::vector<DimensionSplit> out;
@@ -123,7 +118,7 @@ Status read_positionals(RequestArgs& args, std::string_view verb) {
 std::vector<std::string> split_names(const std::string& list, char separator) {
   std::vector<std::string> out;
   std::istringstream all(list);
-  for (std::string name; std::getline(all, name, separator);) out.push_back(trim_blanks(name));
+  for (std::string name; std::getline(all, name, separator);) out.emplace_back(trim_blanks(name));
   if (list.empty() || list.back() == separator) out.emplace_back();
   return out;
 }
@@ -197,7 +192,7 @@ Result<SweepRequest> to_request(const SweepRequestArgs& args) {
     if (!range) return range.error();
     request.ranges.push_back(*std::move(range));
   }
-  for (const std::string& name : args.on) request.on.emplace_back(trim_blanks(name));
+  for (const std::string& name : args.on) request.on.emplace_back(std::string(trim_blanks(name)));
   const auto link = parse_link(args.link, "--link");
   if (!link) return link.error();
   request.link = *link;

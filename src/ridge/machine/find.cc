@@ -47,12 +47,6 @@ Result<Machine> find_cuda() {
   return absent_error("this machine's CUDA device was never probed", "ridge probe --on cuda");
 }
 
-// Catalog names are lower case, so that H100 finds h100.
-std::string to_lower_case(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
-
 struct CatalogEntry {
   std::string name, title;  // The title is in lower case: "nvidia h100 sxm"
 };

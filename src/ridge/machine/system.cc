@@ -13,6 +13,7 @@
 #include <iterator>
 
 #include "ridge/base/cores.h"
+#include "ridge/base/string_util.h"
 
 namespace ridge {
 namespace {
@@ -27,12 +28,6 @@ double leading_number(std::string_view text) {
   const auto begin = std::find_if(text.begin(), text.end(), [](char c) { return c != ' ' && c != '\t' && c != '\n'; });
   std::from_chars(text.data() + (begin - text.begin()), text.data() + text.size(), value);
   return std::isfinite(value) ? value : 0;
-}
-
-std::string trim_blanks(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\n')) text.remove_suffix(1);
-  return std::string(text);
 }
 
 SourcedValue make_guess(double value, std::string source, const std::string& day) {
@@ -71,7 +66,7 @@ SystemProperties parse_cpuinfo(std::string_view cpuinfo) {
     cpuinfo = end == std::string_view::npos ? std::string_view() : cpuinfo.substr(end + 1);
     const std::size_t colon = line.find(':');
     if (colon == std::string_view::npos) continue;
-    const std::string key = trim_blanks(line.substr(0, colon)), value = trim_blanks(line.substr(colon + 1));
+    const std::string key(trim_blanks(line.substr(0, colon))), value(trim_blanks(line.substr(colon + 1)));
     if (key == "model name") properties.model = value;
     if (key == "vendor_id") properties.vendor = value;
     if (key == "cpu family") properties.family = static_cast<int>(std::clamp(leading_number(value), 0.0, 1e6));

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "ridge/base/string_util.h"
 #include "ridge/program/parser.h"
 
 namespace ridge::program {
@@ -205,13 +206,6 @@ bool Parser::parse_arrow_types(TensorRef& left, TensorRef& right, TensorRef& res
 }
 
 // --- parts of a line
-
-static std::string to_lower_case(std::string_view text) {
-  std::string out(text);
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return out;
-}
 
 // True for bf61, BF16 or uint8. Such a name is a mistyped dtype; a tensor of that name would get the default dtype.
 static bool looks_like_dtype(std::string_view text) {

@@ -78,19 +78,14 @@ class TableFitter {
   }
 
   std::string rendered() const {
-    std::string out;
-    for (const auto& row : cells_) {
-      std::string line;
-      for (const std::size_t i : columns_) {
-        if (i >= row.size()) continue;
-        const std::string pad(widths_[i] - count_characters(row[i]), ' ');
-        line += (line.empty() && i == columns_.front() ? "" : layout_.separator) +
-                (is_right(i) ? pad + row[i] : row[i] + pad);
-      }
-      line.erase(line.find_last_not_of(' ') + 1);
-      out += line + "\n";
+    Cells shown(cells_.size());
+    std::vector<bool> right;
+    for (const std::size_t i : columns_) {
+      right.push_back(is_right(i));
+      for (std::size_t row = 0; row < cells_.size(); ++row)
+        if (i < cells_[row].size()) shown[row].push_back(cells_[row][i]);
     }
-    return out;
+    return align_columns(shown, right, layout_.separator);
   }
 
   // Returns the line that names the columns that are left out, or "". Cut cells end in "...".
@@ -120,12 +115,8 @@ class TableFitter {
 
   std::string name(std::size_t column) const {
     const std::string name = column < names_.size() ? names_[column] : "";
-    return name.find_first_not_of(' ') == std::string::npos ? "notes" : trim_blanks(name);
-  }
-
-  static std::string trim_blanks(const std::string& text) {
-    const std::size_t first = text.find_first_not_of(' ');
-    return text.substr(first, text.find_last_not_of(' ') + 1 - first);
+    const std::string trimmed(trim_blanks(name));
+    return trimmed.empty() ? "notes" : trimmed;
   }
 
   std::string join_names(const std::vector<std::size_t>& columns) const {

@@ -19,11 +19,6 @@ struct Claim {
   double rounding = 0;  // Half a unit of the last digit that is not a trailing zero
 };
 
-std::string trim_spaces(const std::string& text) {
-  const std::size_t begin = text.find_first_not_of(" \t"), end = text.find_last_not_of(" \t");
-  return begin == std::string::npos ? "" : text.substr(begin, end - begin + 1);
-}
-
 // Returns the rounding error: 8760 means 8755 to 8765, 240.2 means 240.15 to 240.25, 1e9 means 0.5e9 to 1.5e9.
 double rounding_error(const std::string& digits) {
   const std::size_t e = digits.find_first_of("eE");
@@ -44,8 +39,8 @@ Result<Claim> parse_claim(const std::string& text) {
     const std::size_t at = text.find(relation);
     if (at == std::string::npos) continue;
     claim.relation = relation == std::string("==") ? "=" : relation;
-    claim.left = trim_spaces(text.substr(0, at));
-    claim.right = trim_spaces(text.substr(at + std::string(relation).size()));
+    claim.left = trim_blanks(text.substr(0, at));
+    claim.right = trim_blanks(text.substr(at + std::string(relation).size()));
     break;
   }
   if (claim.left.empty() || claim.right.empty())

@@ -7,6 +7,8 @@
 #include <charconv>
 #include <map>
 
+#include "ridge/base/string_util.h"
+
 namespace ridge {
 namespace {
 
@@ -28,19 +30,6 @@ std::vector<TextLine> split_lines(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return lines;
-}
-
-std::string_view trim_blanks(std::string_view s) {
-  constexpr std::string_view blank = " \t\v\f\r";
-  const std::size_t first = s.find_first_not_of(blank);
-  if (first == std::string_view::npos) return s.substr(0, 0);
-  return s.substr(first, s.find_last_not_of(blank) - first + 1);
-}
-
-std::string to_lower(std::string_view s) {
-  std::string out(s);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
 }
 
 // Returns an excerpt for messages, printable and at most 40 bytes long.
@@ -101,11 +90,11 @@ constexpr std::string_view product_columns[] = {"M", "N", "K"};
 TopologyHeader parse_header(std::string_view text) {
   const std::vector<std::string_view> cells = split_cells(text);
   TopologyHeader header;
-  header.has_products =
-      cells.size() >= 4 && to_lower(cells[1]) == "m" && to_lower(cells[2]) == "n" && to_lower(cells[3]) == "k";
+  header.has_products = cells.size() >= 4 && to_lower_case(cells[1]) == "m" && to_lower_case(cells[2]) == "n" &&
+                        to_lower_case(cells[3]) == "k";
   if (header.has_products) header.size_columns = 3;
   for (std::size_t i = header.size_columns + 1; i < cells.size(); ++i)
-    if (to_lower(cells[i]).starts_with("batch")) header.batch_column = i;
+    if (to_lower_case(cells[i]).starts_with("batch")) header.batch_column = i;
   return header;
 }
 
@@ -212,7 +201,7 @@ Result<ConfigValues> parse_ini(std::string_view text, std::string_view source) {
     const std::string_view content = trim_blanks(line.text);
     if (content.empty() || content[0] == '#' || content[0] == ';') continue;
     if (content.front() == '[' && content.back() == ']') {
-      section = to_lower(trim_blanks(content.substr(1, content.size() - 2)));
+      section = to_lower_case(trim_blanks(content.substr(1, content.size() - 2)));
       continue;
     }
     const std::size_t end = content.find_first_of("=:");
@@ -223,7 +212,8 @@ Result<ConfigValues> parse_ini(std::string_view text, std::string_view source) {
                           : fmt::format("expected 'key: value', found '{}'", printable_excerpt(content)));
     const std::string_view key = trim_blanks(content.substr(0, end));
     const bool is_new =
-        values.emplace(section + "." + to_lower(key), ConfigValue{line, trim_blanks(content.substr(end + 1))}).second;
+        values.emplace(section + "." + to_lower_case(key), ConfigValue{line, trim_blanks(content.substr(end + 1))})
+            .second;
     if (!is_new)
       return error_at(line, key, source,
                       fmt::format("'{}' appears twice in [{}]", printable_excerpt(key), printable_excerpt(section)));
@@ -237,13 +227,13 @@ class ConfigReader {
   ConfigReader(const ConfigValues& values, std::string_view source) : values_(values), source_(source) {}
 
   std::string_view read_word(const std::string& key, std::optional<std::string_view> fallback = std::nullopt) {
-    const auto found = values_.find(to_lower(key));
+    const auto found = values_.find(to_lower_case(key));
     if (found != values_.end()) return found->second.text;
     if (!fallback) set_missing_error(key);
     return fallback.value_or("");
   }
   std::int64_t read_number(const std::string& key, std::optional<std::int64_t> fallback = std::nullopt) {
-    const auto found = values_.find(to_lower(key));
+    const auto found = values_.find(to_lower_case(key));
     if (found == values_.end()) {
       if (!fallback) set_missing_error(key);
       return fallback.value_or(1);
@@ -257,15 +247,15 @@ class ConfigReader {
     return 1;
   }
   bool read_flag(const std::string& key) {
-    const std::string value = to_lower(read_word(key, ""));
+    const std::string value = to_lower_case(read_word(key, ""));
     return value == "true" || value == "yes" || value == "on" || value == "1";
   }
   template <class T>
   T read_choice(const std::string& key, const std::map<std::string, T>& choices, std::string_view expected) {
     const std::string_view value = read_word(key);
-    const auto found = choices.find(to_lower(value));
+    const auto found = choices.find(to_lower_case(value));
     if (found != choices.end()) return found->second;
-    if (const auto at = values_.find(to_lower(key)); at != values_.end())
+    if (const auto at = values_.find(to_lower_case(key)); at != values_.end())
       set_error(at->second, fmt::format("expected {} {}, found '{}'", key.substr(key.find('.') + 1), expected,
                                         printable_excerpt(value)));
     return choices.begin()->second;

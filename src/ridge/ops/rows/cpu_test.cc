@@ -296,28 +296,37 @@ TEST_P(Rows, rows_processed_together_are_independent) {
 
 TEST_P(Rows, streamed_rows_and_any_number_of_threads_give_the_same_bits) {
   struct Case {
-    DType dtype;
+    DType x, y;
     std::int64_t columns;
-    std::size_t past;  // Offset of y from a cache line, in elements.
+    std::int64_t past;  // Offset of y from a cache line, in elements.
   };
-  for (const Case& c : {Case{DType::f32, 1003, 1}, Case{DType::bf16, 1056, 0}, Case{DType::bf16, 1003, 1}}) {
-    const std::int64_t bytes = dtype_bits(c.dtype) / 8, many = pool::cache_sizes().l3 / (2 * bytes) / c.columns + 1;
-    const auto size = static_cast<std::size_t>(many * c.columns * bytes);
-    std::vector<char> x(size), y(static_cast<std::size_t>(c.columns * bytes)), memory(size + 128);
+  for (const Case& c : {Case{DType::f32, DType::f32, 1003, 1}, Case{DType::bf16, DType::bf16, 1056, 0},
+                        Case{DType::bf16, DType::bf16, 1003, 1}, Case{DType::f16, DType::bf16, 1003, 1},
+                        Case{DType::f32, DType::f16, 1056, 0}, Case{DType::f16, DType::f32, 1003, 3}}) {
+    const std::int64_t x_bytes = dtype_bits(c.x) / 8, y_bytes = dtype_bits(c.y) / 8;
+    const std::int64_t many = pool::cache_sizes().l3 / (x_bytes + y_bytes) / c.columns + 1;
+    std::vector<char> x(static_cast<std::size_t>(many * c.columns * x_bytes)),
+        y(static_cast<std::size_t>(c.columns * y_bytes)),
+        memory(static_cast<std::size_t>(many * c.columns * y_bytes) + 128);
     char* const line = memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
-    char* const streamed = line + c.past * static_cast<std::size_t>(bytes);
+    char* const streamed = line + c.past * y_bytes;
+    const char* const end = streamed + many * c.columns * y_bytes;
     for (std::int64_t i = 0; i < many * c.columns; ++i)
-      write_element(x.data(), c.dtype, i, static_cast<float>(i % 1009) * 0.01f);
+      write_element(x.data(), c.x, i, static_cast<float>(i % 1009) * 0.01f);
     for (const RowFunction function : all_functions)
       for (int threads = 1; threads <= 4; ++threads) {
         std::fill(memory.begin(), memory.end(), '\x7b');
-        const RowLayout layout{c.dtype, c.columns};
-        run_row_function({function, many, c.columns, layout, layout}, {x.data(), nullptr, streamed}, threads);
-        EXPECT_TRUE(std::all_of(memory.data(), streamed, [](char each) { return each == 0x7b; }));
+        const RowLayout x_layout{c.x, c.columns}, y_layout{c.y, c.columns};
+        run_row_function({function, many, c.columns, x_layout, y_layout}, {x.data(), nullptr, streamed}, threads);
+        const auto is_poison = [](char each) { return each == 0x7b; };
+        EXPECT_TRUE(
+            std::all_of(static_cast<const char*>(memory.data()), static_cast<const char*>(streamed), is_poison));
+        EXPECT_TRUE(std::all_of(end, static_cast<const char*>(memory.data()) + memory.size(), is_poison));
         for (std::int64_t r = 0; r < many; r += 97) {  // A single row is not streamed.
-          run_row_function({function, 1, c.columns, layout, layout},
-                           {x.data() + r * c.columns * bytes, nullptr, y.data()}, 1);
-          ASSERT_EQ(std::memcmp(y.data(), streamed + r * c.columns * bytes, y.size()), 0) << r;
+          run_row_function({function, 1, c.columns, x_layout, y_layout},
+                           {x.data() + r * c.columns * x_bytes, nullptr, y.data()}, 1);
+          ASSERT_EQ(std::memcmp(y.data(), streamed + r * c.columns * y_bytes, y.size()), 0)
+              << dtype_name(c.x) << " to " << dtype_name(c.y) << ", row " << r;
         }
       }
   }
