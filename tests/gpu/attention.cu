@@ -1,4 +1,5 @@
 // Compares attention on a device with fp64 on the host (ops/attention/testing/cases.h).
+#include "guarded_memory.h"
 #include "ridge/measure/device_machine.h"
 #include "ridge/ops/attention/cuda.h"
 #include "ridge/ops/attention/testing/cases.h"
@@ -12,10 +13,10 @@ using ops::testing::max_error_ratio, ops::testing::describe_problem;
 namespace cuda = ops::cuda;
 
 struct DeviceArray {
-  explicit DeviceArray(const StoredElements& x) : memory(x.bytes()) {
+  DeviceArray(const StoredElements& x, GuardedMemory::Side side) : memory(x.bytes(), side) {
     check_cuda(cudaMemcpy(memory.data(), x.data(), x.bytes(), cudaMemcpyHostToDevice), "copying to the device");
   }
-  DeviceMemory memory;
+  GuardedMemory memory;
 };
 
 struct DeviceInts {
@@ -27,9 +28,11 @@ struct DeviceInts {
   bool not_empty;
 };
 
-// Runs a case and copies its results back. Returns an error message, or an empty string.
-std::string run_case(AttentionCase& x, const ops::DeviceNumbers& device, const device::DeviceWorkspace& workspace) {
-  const DeviceArray q(x.q), k(x.k), v(x.v), o(x.o);
+// Runs a case and copies its results back; unmapped memory is on this side of every operand. Returns an error message,
+// or an empty string.
+std::string run_case(AttentionCase& x, GuardedMemory::Side side, const ops::DeviceNumbers& device,
+                     const device::DeviceWorkspace& workspace) {
+  const DeviceArray q(x.q, side), k(x.k, side), v(x.v, side), o(x.o, side);
   const DeviceMemory lse(x.lse.size() * 4);
   check_cuda(cudaMemcpy(lse.data(), x.lse.data(), x.lse.size() * 4, cudaMemcpyHostToDevice), "copying to the device");
   const DeviceInts lengths(x.lengths), row_starts(x.row_starts), key_starts(x.key_starts), pages(x.pages);
@@ -66,7 +69,8 @@ int check_attention(int argc, char** argv) {
       ++refused;
       continue;
     }
-    if (const std::string failure = run_case(x, *device, workspace); !failure.empty()) {
+    const auto side = i % 2 == 0 ? GuardedMemory::Side::before : GuardedMemory::Side::after;
+    if (const std::string failure = run_case(x, side, *device, workspace); !failure.empty()) {
       std::fprintf(stderr, "%s: %s\n", describe_problem(p).c_str(), failure.c_str());
       return 2;
     }

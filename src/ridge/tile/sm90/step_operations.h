@@ -80,6 +80,10 @@ TILE_FN BoxOrigin5d box_origin(const RaggedOut<T, m, n>& of, int matrix, int row
 struct RaggedLoad {
   int matrix, row, rows;
 };
+// Zeros in global memory, for the rows after a matrix's end. The copy engine cannot make them: for a box outside its
+// tensor it translates the address of the tensor's origin, which is before the matrix (`ragged_box_origin`) and, if no
+// memory is there, an illegal access.
+template <int bytes> __device__ uint4 zeros_in_memory[bytes / 16];
 template <class Tile> TILE_FN RaggedLoad box_origin(const RaggedView<Tile>&, int matrix, int row, int rows) {
   return {matrix, row, rows};
 }
@@ -166,7 +170,13 @@ template <class Kernel> struct StepProducer : RingLoader<Kernel, StepProducer<Ke
     static_assert(Tile::cols % swizzle_elements == 0 && Tile::rows <= 256, "load: columns x64 and at most 256 rows");
     if (view.pages != nullptr) return load_pages<Tile>(to, view, at, full);
     expect_bytes(full, view.box_lines * Tile::cols * 2);
+    if (view.may_end_early && at.row >= at.rows) return load_zeros<Tile>(to, view.box_lines, full);
     load_columns<Tile>(to, view, ragged_box_origin(view, at.matrix, at.row, at.rows), full);
+  }
+  template <class Tile> TILE_FN static void load_zeros(std::uint32_t to, int lines, std::uint32_t full) {
+#pragma unroll
+    for (int j = 0; j < Tile::cols / swizzle_elements; ++j)
+      load_bytes(to + j * Tile::rows * 128, zeros_in_memory<Tile::rows * 128>, lines * 128, full);
   }
   template <class Tile, class View>
   TILE_FN static void load_columns(std::uint32_t to, const View& view, BoxOrigin5d at, std::uint32_t full) {
@@ -176,7 +186,7 @@ template <class Kernel> struct StepProducer : RingLoader<Kernel, StepProducer<Ke
       at.x += swizzle_elements;
     }
   }
-  // Loads a tile page by page; a box is in one page. Boxes after the matrix's end read neither data nor the page table.
+  // Loads a tile page by page; a box is in one page. Lines after the matrix's end read neither data nor the page table.
   template <class Tile, class View>
   TILE_FN static void load_pages(std::uint32_t to, const View& view, RaggedLoad at, std::uint32_t full) {
     const int inner = static_cast<int>(view.inner), page_rows = static_cast<int>(view.rows);
@@ -184,11 +194,14 @@ template <class Kernel> struct StepProducer : RingLoader<Kernel, StepProducer<Ke
     expect_bytes(full, Tile::rows * Tile::cols * 2);
     TILE_ROLLED
     for (int line = 0; line < Tile::rows; line += view.box_lines) {
-      const int row = at.row + line, page = row / page_rows, left = at.rows - page * page_rows;
-      const int rows = left < 0 ? 0 : left < page_rows ? left : page_rows;
-      const int number = rows > 0 ? pages[page] : 0;
+      const int row = at.row + line, page = row / page_rows;
+      if (row >= at.rows) {
+        load_zeros<Tile>(to + line * 128, view.box_lines, full);
+        continue;
+      }
+      const int left = at.rows - page * page_rows, rows = left < page_rows ? left : page_rows;
       load_columns<Tile>(to + line * 128, view,
-                         {0, page_rows - rows + row - page * page_rows, rows, at.matrix % inner, number}, full);
+                         {0, page_rows - rows + row - page * page_rows, rows, at.matrix % inner, pages[page]}, full);
     }
   }
   template <class Tile, class View>
