@@ -73,14 +73,12 @@ std::string first_line(const Error& error) {
 }
 
 Result<Explanation> explain_case(const Case& c) {
-  const auto machine = make_case_machine(c);
-  if (!machine) return machine.error();
+  RIDGE_TRY(machine, make_case_machine(c));
   if (c.numbers.size() == 3)
-    return explain(Flops{parse_number(c.numbers[0])}, Bytes{parse_number(c.numbers[1])}, *machine,
+    return explain(Flops{parse_number(c.numbers[0])}, Bytes{parse_number(c.numbers[1])}, machine,
                    parse_dtype(c.numbers[2]).value_or(DType::bf16));
-  const auto program = parse(c.program);
-  if (!program) return program.error();
-  return explain(*program, *machine, c.given, c.cut);
+  RIDGE_TRY(program, parse(c.program));
+  return explain(program, machine, c.given, c.cut);
 }
 
 // --- values of an operation, by key

@@ -27,8 +27,8 @@ class GuardedMemory {
  public:
   enum class Side { before, after };
 
-  // Maps at least `bytes` bytes between two unmapped ranges. The memory begins behind the first, or ends at most 15 bytes
-  // before the second.
+  // Maps at least `bytes` bytes between two unmapped ranges. The memory begins behind the first, or ends at most 15
+  // bytes before the second.
   GuardedMemory(std::size_t bytes, Side side) {
     int device = 0;
     check_cuda(cudaGetDevice(&device), "asking for the device");

@@ -72,7 +72,7 @@ std::string nccl_library_path() {
 }
 
 Result<ConnectedRanks> connect_ranks(transport::Communicator& ranks) {
-  if (const Status taken = ranks::use_rank_device(ranks); !taken) return taken.error();
+  RIDGE_TRY_STATUS(ranks::use_rank_device(ranks));
   auto nccl = transport::NcclCommunicator::connect(ranks, nccl_library_path());
   if (nccl) return ConnectedRanks{ranks, *std::move(nccl)};
   if (nccl.error().kind != ErrorKind::absent) return nccl.error();
@@ -80,16 +80,13 @@ Result<ConnectedRanks> connect_ranks(transport::Communicator& ranks) {
 }
 
 Result<ranks::RankRunResult> run_sharded(const RunArgs& args, const ConnectedRanks& on) {
-  const auto program = parse(args.text, {.dtype = DType::bf16});
-  if (!program) return program.error();
-  const auto machine = find_device_machine();
-  if (!machine) return machine.error();
-  const auto explanation = explain(*program, *machine, args.sizes, {}, Thresholds::skipped);
-  if (!explanation) return explanation.error();
+  RIDGE_TRY(program, parse(args.text, {.dtype = DType::bf16}));
+  RIDGE_TRY(machine, find_device_machine());
+  RIDGE_TRY(explanation, explain(program, machine, args.sizes, {}, Thresholds::skipped));
   RunOptions options;
   options.cuda = true;
   options.passes = args.passes;
-  ranks::RankRunRequest task{*program, *explanation, 0, nccl_library_path(), args.chunks, args.checked, on.nccl};
+  ranks::RankRunRequest task{program, explanation, 0, nccl_library_path(), args.chunks, args.checked, on.nccl};
   return ranks::run_on_ranks(task, on.ranks, options);
 }
 
@@ -104,10 +101,9 @@ std::string format_prediction(const RunArgs& args) {
 
 // Returns the output line of a correct run, or the error.
 Result<std::string> run_and_format(const RunArgs& args, const ConnectedRanks& on) {
-  const auto done = run_sharded(args, on);
-  if (!done) return done.error();
+  RIDGE_TRY(done, run_sharded(args, on));
   if (on.ranks.rank() != 0) return std::string();
-  const Measurement& m = done->measurement;
+  const Measurement& m = done.measurement;
   if (m.mismatch) return *m.mismatch;
   std::string out = fmt::format("{:.4f} ms  error {:.1e}", m.total.time.median * 1e3, m.total.max_rel_error);
   for (const RankTimes& rank : m.ranks->ranks)
@@ -131,16 +127,14 @@ struct Case {
 
 // Runs the cases in sequence until one fails.
 Status run_all_cases(std::span<const Case> cases, transport::Communicator& ranks) {
-  const auto joined = connect_ranks(ranks);
-  if (!joined) return joined.error();
+  RIDGE_TRY(joined, connect_ranks(ranks));
   SingleRankCommunicator one_rank;
   const bool is_wanted =
       ranks.rank() == 0 && std::any_of(cases.begin(), cases.end(), [](const Case& c) { return c.only_rank_0; });
-  const auto one = is_wanted ? connect_ranks(one_rank) : ConnectedRanks{one_rank};
-  if (!one) return one.error();
+  RIDGE_TRY(one, is_wanted ? connect_ranks(one_rank) : ConnectedRanks{one_rank});
   for (const Case& next : cases) {
     if (next.only_rank_0 && ranks.rank() != 0) continue;
-    const auto done = run_and_format(next.args, next.only_rank_0 ? *one : *joined);
+    const auto done = run_and_format(next.args, next.only_rank_0 ? one : joined);
     if (!done) return input_error(next.name + ": " + done.error().to_string() + "\n" + describe_run(next.args));
     if (ranks.rank() != 0) continue;
     std::printf("%s: %s\n", next.name.c_str(), done->c_str());

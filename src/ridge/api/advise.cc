@@ -55,11 +55,10 @@ Result<MedianInterval> measure_ratio(const Request& request, const AdviceList& a
 
 Status confirm_advice(const Request& request, const AdviceList& advices, const RunRequest& run_request,
                       AdviceStep& advice_step) {
-  const auto ratio = measure_ratio(request, advices, advice_step.advice, run_request);
-  if (!ratio) return ratio.error();
+  RIDGE_TRY(ratio, measure_ratio(request, advices, advice_step.advice, run_request));
   const Interval& predicted_gain_s = advice_step.advice.gain_s;
-  Confirmation found{.ratio = *ratio};
-  found.gain_s = advices.predicted_s.expected * (1 - ratio->median / advice_step.advice.work_ratio);
+  Confirmation found{.ratio = ratio};
+  found.gain_s = advices.predicted_s.expected * (1 - ratio.median / advice_step.advice.work_ratio);
   found.is_confirmed = found.gain_s > 0;
   found.is_within_interval = predicted_gain_s.low <= found.gain_s && found.gain_s <= predicted_gain_s.high;
   advice_step.confirmation = found;
@@ -75,23 +74,19 @@ bool is_confirmable(const Request& request, const Advice& advice) {
 }  // namespace
 
 Result<AdviceReport> advise(const Request& request, const std::optional<RunRequest>& confirming) {
-  const auto resolved = resolve_request(request);
-  if (!resolved) return resolved.error();
-  const auto report = make_basic_report(*resolved, request.dims, request);
-  if (!report) return report.error();
-  const auto advices = ridge::make_advice(resolved->program, report->explanation, {KernelLibrary::ridge, request.fuse});
-  if (!advices) return advices.error();
-  AdviceReport out{.title = resolved->title,
-                   .machine = resolved->machine.name,
-                   .machine_title = resolved->machine.title,
-                   .program = advices->program,
-                   .predicted_s = advices->predicted_s,
-                   .roofline_bound_s = advices->bound_s};
-  for (const Advice& advice : advices->advice) {
-    out.steps.push_back({advice, make_confirming_command(request, *advices, advice), is_confirmable(request, advice)});
+  RIDGE_TRY(resolved, resolve_request(request));
+  RIDGE_TRY(report, make_basic_report(resolved, request.dims, request));
+  RIDGE_TRY(advices, ridge::make_advice(resolved.program, report.explanation, {KernelLibrary::ridge, request.fuse}));
+  AdviceReport out{.title = resolved.title,
+                   .machine = resolved.machine.name,
+                   .machine_title = resolved.machine.title,
+                   .program = advices.program,
+                   .predicted_s = advices.predicted_s,
+                   .roofline_bound_s = advices.bound_s};
+  for (const Advice& advice : advices.advice) {
+    out.steps.push_back({advice, make_confirming_command(request, advices, advice), is_confirmable(request, advice)});
     if (!confirming || !out.steps.back().is_confirmable) continue;
-    if (const Status done = confirm_advice(request, *advices, *confirming, out.steps.back()); !done)
-      return done.error();
+    RIDGE_TRY_STATUS(confirm_advice(request, advices, *confirming, out.steps.back()));
   }
   return out;
 }

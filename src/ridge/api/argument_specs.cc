@@ -78,7 +78,7 @@ class DimensionSolver {
       if (array.shape[i] < 1)
         return input_error(fmt::format("'{}' has shape [{}]; expected every extent to be at least 1", spec.name,
                                        fmt::join(array.shape, ", ")));
-      if (const Status solved = solve_extent(spec, spec.extents[i], array.shape[i]); !solved) return solved;
+      RIDGE_TRY_STATUS(solve_extent(spec, spec.extents[i], array.shape[i]));
     }
     return Done{};
   }
@@ -112,11 +112,10 @@ class DimensionSolver {
 
 Status check_shape(const ArgumentSpec& spec, const ArrayType& array, const Bindings& dims) {
   for (std::size_t i = 0; i < array.shape.size(); ++i) {
-    const auto extent = spec.extents[i].evaluate(dims);
-    if (!extent) return extent.error();
-    if (*extent != array.shape[i])
+    RIDGE_TRY(extent, spec.extents[i].evaluate(dims));
+    if (extent != array.shape[i])
       return input_error(fmt::format("'{}' has shape [{}]; expected {} = {} along axis {}", spec.name,
-                                     fmt::join(array.shape, ", "), spec.extents[i].to_string(), *extent, i));
+                                     fmt::join(array.shape, ", "), spec.extents[i].to_string(), extent, i));
   }
   return Done{};
 }
@@ -161,11 +160,10 @@ Result<std::vector<std::size_t>> match_arrays(const std::vector<ArgumentSpec>& s
                                               const std::vector<ArrayType>& given) {
   std::vector<std::optional<std::size_t>> found(specs.size());
   for (std::size_t i = 0; i < given.size(); ++i) {
-    const auto index = find_input(given[i], i, specs);
-    if (!index) return index.error();
-    if (found[*index])
-      return input_error(fmt::format("expected one array for input '{}', found two", specs[*index].name));
-    found[*index] = i;
+    RIDGE_TRY(index, find_input(given[i], i, specs));
+    if (found[index])
+      return input_error(fmt::format("expected one array for input '{}', found two", specs[index].name));
+    found[index] = i;
   }
   std::vector<std::size_t> out;
   for (std::size_t i = 0; i < specs.size(); ++i) {
@@ -180,16 +178,14 @@ Result<std::vector<std::size_t>> match_arrays(const std::vector<ArgumentSpec>& s
 Result<Bindings> solve_dimensions(const Program& program, const std::vector<ArgumentSpec>& specs,
                                   const std::vector<ArrayType>& given, const Bindings& dims) {
   DimensionSolver solver(program, dims);
-  for (std::size_t i = 0; i < specs.size(); ++i)
-    if (const Status added = solver.add_array(specs[i], given[i]); !added) return added.error();
+  for (std::size_t i = 0; i < specs.size(); ++i) RIDGE_TRY_STATUS(solver.add_array(specs[i], given[i]));
   auto bindings = solver.bind_all();
   if (!bindings) return bindings;
   for (const Dimension& dim : program.dims)
     if (!bindings->contains(dim.name))
       return input_error(fmt::format("dimension '{}' has no value, because no array has it", dim.name),
                          fmt::format("pass {} = 64", dim.name));
-  for (std::size_t i = 0; i < specs.size(); ++i)
-    if (const Status valid = check_shape(specs[i], given[i], *bindings); !valid) return valid.error();
+  for (std::size_t i = 0; i < specs.size(); ++i) RIDGE_TRY_STATUS(check_shape(specs[i], given[i], *bindings));
   return bindings;
 }
 

@@ -51,18 +51,16 @@ Result<std::shared_ptr<const AttentionImpl>> plan_attention(int device, const Si
   const device::RelaxedCaptureGuard capture_guard;
   const api::DeviceGuard device_guard(device);
   if (!device_guard.status()) return device_guard.status().error();
-  const auto numbers = current_device_numbers();
-  if (!numbers) return numbers.error();
+  RIDGE_TRY(numbers, current_device_numbers());
   return std::make_shared<const AttentionImpl>(AttentionImpl{
-      device, sizes, problem, cuda::choose_plan(problem.forward, *numbers), cuda::choose_plan(problem, *numbers)});
+      device, sizes, problem, cuda::choose_plan(problem.forward, numbers), cuda::choose_plan(problem, numbers)});
 }
 
 template <class Call, class Plan> Status launch_attention(const AttentionImpl& impl, const Call& call, const Plan& plan,
                                                           void* scratch, CUstream_st* stream) {
   const api::DeviceGuard device_guard(impl.device);
   if (!device_guard.status()) return device_guard.status();
-  const Status cleared = device::clear_on_stream(stream, scratch, static_cast<std::int64_t>(device::counter_bytes));
-  if (!cleared) return cleared;
+  RIDGE_TRY_STATUS(device::clear_on_stream(stream, scratch, static_cast<std::int64_t>(device::counter_bytes)));
   return api::launch_status(launch(call, plan, {scratch, device::counter_bytes + plan.workspace_bytes, true}, stream));
 }
 
@@ -70,9 +68,8 @@ template <class Call, class Plan> Status launch_attention(const AttentionImpl& i
 
 Result<AttentionOnDevice> AttentionOnDevice::make(int device, const Sizes& sizes) {
   static api::PlanCache<AttentionImpl> plans;
-  auto impl = plans.find_or_plan(device, sizes, plan_attention);
-  if (!impl) return impl.error();
-  return AttentionOnDevice(*std::move(impl));
+  RIDGE_TRY(impl, plans.find_or_plan(device, sizes, plan_attention));
+  return AttentionOnDevice(std::move(impl));
 }
 
 std::int64_t AttentionOnDevice::forward_scratch_bytes() const {
@@ -83,25 +80,23 @@ std::int64_t AttentionOnDevice::backward_scratch_bytes() const {
 }
 
 Status AttentionOnDevice::queue(CUstream_st* stream, const Forward& a, void* scratch) const {
-  const Status valid = api::check_addresses({{"q", a.q}, {"k", a.k}, {"v", a.v}, {"o", a.o}, {"lse", a.lse}}, scratch,
-                                            forward_scratch_bytes());
-  if (!valid) return valid;
+  RIDGE_TRY_STATUS(api::check_addresses({{"q", a.q}, {"k", a.k}, {"v", a.v}, {"o", a.o}, {"lse", a.lse}}, scratch,
+                                        forward_scratch_bytes()));
   const cuda::AttentionCall call{impl_->problem.forward, a.q, a.k, a.v, a.o, static_cast<float*>(a.lse)};
   return launch_attention(*impl_, call, impl_->forward, scratch, stream);
 }
 
 Status AttentionOnDevice::queue(CUstream_st* stream, const Backward& a, void* scratch) const {
-  const Status valid = api::check_addresses({{"q", a.q},
-                                             {"k", a.k},
-                                             {"v", a.v},
-                                             {"o", a.o},
-                                             {"dout", a.dout},
-                                             {"lse", a.lse},
-                                             {"dq", a.dq},
-                                             {"dk", a.dk},
-                                             {"dv", a.dv}},
-                                            scratch, backward_scratch_bytes());
-  if (!valid) return valid;
+  RIDGE_TRY_STATUS(api::check_addresses({{"q", a.q},
+                                         {"k", a.k},
+                                         {"v", a.v},
+                                         {"o", a.o},
+                                         {"dout", a.dout},
+                                         {"lse", a.lse},
+                                         {"dq", a.dq},
+                                         {"dk", a.dk},
+                                         {"dv", a.dv}},
+                                        scratch, backward_scratch_bytes()));
   const cuda::AttentionBackwardCall call{
       impl_->problem, {a.q, a.k, a.v, a.o, a.dout, static_cast<const float*>(a.lse), a.dq, a.dk, a.dv}};
   return launch_attention(*impl_, call, impl_->backward, scratch, stream);

@@ -62,9 +62,8 @@ Result<NamedViews> to_views(const ridge_named_array* arrays, size_t count, const
   NamedViews out;
   if (arrays == nullptr && count > 0) return null_error(what);
   for (size_t i = 0; i < count; ++i) {
-    const auto each = to_view(arrays[i].array);
-    if (!each) return each.error();
-    out.views.push_back(*each);
+    RIDGE_TRY(each, to_view(arrays[i].array));
+    out.views.push_back(each);
     out.names.emplace_back(arrays[i].name == nullptr ? "" : arrays[i].name);
   }
   return out;
@@ -89,9 +88,8 @@ Result<std::vector<ArrayView>> order_views(const NamedViews& given, const std::v
 Status write_explanation(const char* program, const char* on, const Result<Bindings>& dims, char** json) {
   if (program == nullptr) return null_error("a program");
   if (!dims) return dims.error();
-  const auto summary = explain(Request{.program = program, .on = on == nullptr ? "cpu" : on, .dims = *dims});
-  if (!summary) return summary.error();
-  const std::string text = render_json(*summary);
+  RIDGE_TRY(summary, explain(Request{.program = program, .on = on == nullptr ? "cpu" : on, .dims = *dims}));
+  const std::string text = render_json(summary);
   *json = static_cast<char*>(std::malloc(text.size() + 1));
   if (*json == nullptr) return input_error("out of memory for the text");
   std::memcpy(*json, text.c_str(), text.size() + 1);
@@ -109,22 +107,20 @@ Status run_program(const char* program, const Result<Bindings>& dims, const Resu
     const ArrayView& each = inputs->views[i];
     types.push_back({inputs->names[i], each.dtype, {each.shape.begin(), each.shape.end()}});
   }
-  const auto computation = api::prepare_cached({.program = program, .dims = *dims}, types);
-  if (!computation) return computation.error();
-  const auto in = order_views(*inputs, computation->inputs(), "input");
-  const auto out = order_views(*outputs, computation->outputs(), "output");
+  RIDGE_TRY(computation, api::prepare_cached({.program = program, .dims = *dims}, types));
+  const auto in = order_views(*inputs, computation.inputs(), "input");
+  const auto out = order_views(*outputs, computation.outputs(), "output");
   if (!in) return in.error();
   if (!out) return out.error();
-  return (*computation)(*in, *out, threads);
+  return (computation)(*in, *out, threads);
 }
 
 Status multiply_arrays(const ridge_array* a, const ridge_array* b, const ridge_array* d, int threads) {
   if (a == nullptr || b == nullptr || d == nullptr) return null_error("a, b and d");
-  const auto left = to_view(*a), right = to_view(*b), result = to_view(*d);
-  if (!left) return left.error();
-  if (!right) return right.error();
-  if (!result) return result.error();
-  return matmul(*left, *right, *result, threads);
+  RIDGE_TRY(left, to_view(*a));
+  RIDGE_TRY(right, to_view(*b));
+  RIDGE_TRY(result, to_view(*d));
+  return matmul(left, right, result, threads);
 }
 
 }  // namespace

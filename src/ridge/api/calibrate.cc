@@ -17,9 +17,8 @@ Result<LibraryTimings> load_timings(const CalibrationRequest& request, const Mac
     return usage_error(fmt::format("expected a FILE of timings with --on {}, found none", request.on.name()),
                        "without FILE, `ridge calibrate --on cpu` times this CPU");
   }
-  const auto text = read_file(request.path);
-  if (!text) return text.error();
-  return read_library_timings(*text, request.path, request.dtype, request.column);
+  RIDGE_TRY(text, read_file(request.path));
+  return read_library_timings(text, request.path, request.dtype, request.column);
 }
 
 // Returns the path of the machine file to write: the requested one, or after a run this CPU's own file. Empty if none.
@@ -31,24 +30,18 @@ Result<std::string> output_path(const CalibrationRequest& request) {
 }  // namespace
 
 Result<CalibrationReport> calibrate(const CalibrationRequest& request) {
-  auto machine = machine_of(request.on);
-  if (!machine) return machine.error();
-  const auto path = output_path(request);
-  if (!path) return path.error();
-  const auto timings = load_timings(request, *machine);
-  if (!timings) return timings.error();
+  RIDGE_TRY(machine, machine_of(request.on));
+  RIDGE_TRY(path, output_path(request));
+  RIDGE_TRY(timings, load_timings(request, machine));
   const DType dtype = request.path.empty() ? DType::f32 : request.dtype;
-  auto found = ridge::calibrate_library(*machine, dtype, *timings);
-  if (!found) return found.error();
-  const std::string measured = request.path.empty() ? "a run on " + machine->title : request.path;
+  RIDGE_TRY(found, ridge::calibrate_library(machine, dtype, timings));
+  const std::string measured = request.path.empty() ? "a run on " + machine.title : request.path;
   const std::string source = request.source.empty() ? measured : request.source;
-  CalibrationReport out{*std::move(found), source, today_utc(), *path, request.points};
-  if (!request.points.empty())
-    if (const Status written = write_file(request.points, format_held_out_csv(out.calibration)); !written)
-      return written.error();
-  if (path->empty()) return out;
+  CalibrationReport out{std::move(found), source, today_utc(), path, request.points};
+  if (!request.points.empty()) RIDGE_TRY_STATUS(write_file(request.points, format_held_out_csv(out.calibration)));
+  if (path.empty()) return out;
   const Status written =
-      write_file(*path, print_machine(with_calibration(*std::move(machine), out.calibration, source, out.day)));
+      write_file(path, print_machine(with_calibration(std::move(machine), out.calibration, source, out.day)));
   if (!written) return written.error();
   return out;
 }

@@ -59,7 +59,7 @@ Status check_type(const ArrayView& view, const ArrayType& type) {
 Status check_output(const Impl& impl, std::size_t i, std::span<const ArrayView> inputs,
                     std::span<const ArrayView> outputs) {
   const std::string& name = impl.outputs[i].name;
-  if (const Status type = check_type(outputs[i], impl.outputs[i]); !type) return type;
+  RIDGE_TRY_STATUS(check_type(outputs[i], impl.outputs[i]));
   if (!is_row_major(outputs[i]))
     return input_error(fmt::format("expected '{}' to be written row-major, without gaps, at a multiple of {} bytes",
                                    name, dtype_bits(outputs[i].dtype) / 8));
@@ -78,10 +78,8 @@ Status check_operands(const Impl& impl, std::span<const ArrayView> inputs, std::
   if (inputs.size() != impl.inputs.size() || outputs.size() != impl.outputs.size())
     return input_error(fmt::format("expected {} inputs and {} outputs, found {} and {}", impl.inputs.size(),
                                    impl.outputs.size(), inputs.size(), outputs.size()));
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (const Status type = check_type(inputs[i], impl.inputs[i]); !type) return type;
-  for (std::size_t i = 0; i < outputs.size(); ++i)
-    if (const Status valid = check_output(impl, i, inputs, outputs); !valid) return valid;
+  for (std::size_t i = 0; i < inputs.size(); ++i) RIDGE_TRY_STATUS(check_type(inputs[i], impl.inputs[i]));
+  for (std::size_t i = 0; i < outputs.size(); ++i) RIDGE_TRY_STATUS(check_output(impl, i, inputs, outputs));
   return Done{};
 }
 

@@ -24,9 +24,8 @@ class CpuCall {
       : impl_(impl), inputs_(inputs), outputs_(outputs) {}
 
   Status prepare_inputs() {
-    if (const Status valid = api::check_operands(impl_, inputs_, outputs_); !valid) return valid;
-    for (const auto& step : {&CpuCall::copy_inputs, &CpuCall::check_indices})
-      if (const Status done = (this->*step)(); !done) return done;
+    RIDGE_TRY_STATUS(api::check_operands(impl_, inputs_, outputs_));
+    for (const auto& step : {&CpuCall::copy_inputs, &CpuCall::check_indices}) RIDGE_TRY_STATUS((this->*step)());
     return Done{};
   }
 
@@ -52,10 +51,9 @@ class CpuCall {
     for (const ArrayView& view : inputs_) {
       data_.push_back(static_cast<std::byte*>(view.data));
       if (api::is_row_major(view)) continue;
-      auto copied = api::copy_row_major(view);
-      if (!copied) return copied.error();
-      data_.back() = copied->array().data;
-      copies_.push_back(*std::move(copied));
+      RIDGE_TRY(copied, api::copy_row_major(view));
+      data_.back() = copied.array().data;
+      copies_.push_back(std::move(copied));
     }
     return Done{};
   }
@@ -114,10 +112,9 @@ Result<LoadedProgram> load_for_arrays(const ComputeRequest& request, const std::
 }
 
 Status plan_on_cpu(ComputationImpl& impl, const FuseOptions& options) {
-  auto planned = make_plan(impl.program, impl.dims, options);
-  if (!planned) return planned.error();
-  impl.plan = *std::move(planned);
-  if (const Status supported = api::check_kernels(impl, cpu_unsupported_reason); !supported) return supported;
+  RIDGE_TRY(planned, make_plan(impl.program, impl.dims, options));
+  impl.plan = std::move(planned);
+  RIDGE_TRY_STATUS(api::check_kernels(impl, cpu_unsupported_reason));
   api::place_buffers(impl, {.scratch_alignment = scratch_alignment});
   return Done{};
 }
@@ -138,9 +135,8 @@ Result<std::vector<ArrayType>> evaluate_shapes(const std::vector<api::ArgumentSp
   for (const api::ArgumentSpec& each : specs) {
     out.push_back({each.name, each.dtype, {}});
     for (const Polynomial& extent : each.extents) {
-      const auto size = extent.evaluate(dims);
-      if (!size) return size.error();
-      out.back().shape.push_back(*size);
+      RIDGE_TRY(size, extent.evaluate(dims));
+      out.back().shape.push_back(size);
     }
   }
   return out;
@@ -149,30 +145,25 @@ Result<std::vector<ArrayType>> evaluate_shapes(const std::vector<api::ArgumentSp
 }  // namespace
 
 Result<Computation> prepare(const ComputeRequest& request, const std::vector<ArrayType>& inputs) {
-  auto program = load_for_arrays(request, inputs);
-  if (!program) return program.error();
+  RIDGE_TRY(program, load_for_arrays(request, inputs));
   auto impl = std::make_shared<ComputationImpl>();
-  impl->program = std::move(program->program);
+  impl->program = std::move(program.program);
   const std::vector<api::ArgumentSpec> specs = api::input_specs(impl->program);
-  const auto outputs = api::output_specs(impl->program, request.requested_results);
-  if (!outputs) return outputs.error();
-  const auto order = api::match_arrays(specs, inputs);
-  if (!order) return order.error();
+  RIDGE_TRY(outputs, api::output_specs(impl->program, request.requested_results));
+  RIDGE_TRY(order, api::match_arrays(specs, inputs));
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    impl->inputs.push_back(inputs[(*order)[i]]);
+    impl->inputs.push_back(inputs[order[i]]);
     impl->inputs.back().name = specs[i].name;
     impl->tensors.push_back(specs[i].tensors);
   }
-  auto dims = api::solve_dimensions(impl->program, specs, impl->inputs, request.dims);
-  if (!dims) return dims.error();
-  impl->dims = *std::move(dims);
-  auto results = evaluate_shapes(*outputs, impl->dims);
-  if (!results) return results.error();
-  impl->outputs = *std::move(results);
-  for (const api::ArgumentSpec& each : *outputs) impl->results.push_back(each.tensors.front());
-  if (const Status plain = check_no_block_scales(*impl); !plain) return plain.error();
+  RIDGE_TRY(dims, api::solve_dimensions(impl->program, specs, impl->inputs, request.dims));
+  impl->dims = std::move(dims);
+  RIDGE_TRY(results, evaluate_shapes(outputs, impl->dims));
+  impl->outputs = std::move(results);
+  for (const api::ArgumentSpec& each : outputs) impl->results.push_back(each.tensors.front());
+  RIDGE_TRY_STATUS(check_no_block_scales(*impl));
   FuseOptions options{.target = request.device ? Target::cuda : Target::cpu, .fuse = request.fuse};
-  for (const api::ArgumentSpec& each : *outputs) options.stored_tensors.push_back(each.tensors.front());
+  for (const api::ArgumentSpec& each : outputs) options.stored_tensors.push_back(each.tensors.front());
   const Status ready =
       request.device ? api::plan_on_device(*impl, options, *request.device) : plan_on_cpu(*impl, options);
   if (!ready) return ready.error();
@@ -190,7 +181,7 @@ Status Computation::operator()(std::span<const ArrayView> inputs, std::span<cons
         fmt::format("the program was planned for arrays on CUDA device {}; expected a stream to queue it on",
                     impl_->device->number));
   CpuCall call(*impl_, inputs, outputs);
-  if (const Status ready = call.prepare_inputs(); !ready) return ready;
+  RIDGE_TRY_STATUS(call.prepare_inputs());
   return call.run_steps(threads > 0 ? threads : usable_cores());
 }
 

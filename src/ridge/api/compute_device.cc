@@ -35,13 +35,11 @@ Result<std::byte*> index_values_on(int device, const std::vector<float>& values)
   const auto found = all.find({device, values});
   if (found != all.end()) return found->second.data();
   const auto bytes = static_cast<std::int64_t>(values.size() * sizeof(float));
-  auto memory = device::DeviceBuffer::allocate(bytes);
-  if (!memory) return memory.error();
-  const auto queue = device::Queue::create();
-  if (!queue) return queue.error();
-  for (const Status& done : {queue->copy(memory->data(), values.data(), bytes), queue->synchronize()})
-    if (!done) return done.error();
-  return all.emplace(std::pair(device, values), *std::move(memory)).first->second.data();
+  RIDGE_TRY(memory, device::DeviceBuffer::allocate(bytes));
+  RIDGE_TRY(queue, device::Queue::create());
+  RIDGE_TRY_STATUS(queue.copy(memory.data(), values.data(), bytes));
+  RIDGE_TRY_STATUS(queue.synchronize());
+  return all.emplace(std::pair(device, values), std::move(memory)).first->second.data();
 }
 
 // Returns placeholder addresses with the alignment of every call; choosing kernels needs only that.
@@ -66,7 +64,7 @@ std::byte* resolve_address(const api::DeviceComputation& device, const BufferLoc
 }
 
 Status check_device_operands(const Impl& impl, std::span<const ArrayView> inputs, std::span<const ArrayView> outputs) {
-  if (const Status valid = api::check_operands(impl, inputs, outputs); !valid) return valid;
+  RIDGE_TRY_STATUS(api::check_operands(impl, inputs, outputs));
   for (std::size_t i = 0; i < inputs.size() + outputs.size(); ++i) {
     const bool is_input = i < inputs.size();
     const ArrayView& view = is_input ? inputs[i] : outputs[i - inputs.size()];
@@ -85,13 +83,11 @@ Status api::plan_on_device(Impl& impl, const FuseOptions& fuse_options, int devi
   const device::RelaxedCaptureGuard capture_guard;
   const DeviceGuard device_guard(device);
   if (!device_guard.status()) return device_guard.status();
-  const auto numbers = current_device_numbers();
-  if (!numbers) return numbers.error();
+  RIDGE_TRY(numbers, current_device_numbers());
   FuseOptions options = fuse_options;
   options.generate_kernels = !device::interpreter_note();
-  auto planned = plan_fastest_fusion(impl.program, impl.dims, options, *numbers);
-  if (!planned) return planned.error();
-  impl.plan = *std::move(planned);
+  RIDGE_TRY(planned, plan_fastest_fusion(impl.program, impl.dims, options, numbers));
+  impl.plan = std::move(planned);
   if (Status supported = check_kernels(impl, device_unsupported_reason); !supported) {
     Error error = supported.error();
     error.hint = "move the arrays to host memory: the CPU runs this program";
@@ -100,9 +96,8 @@ Status api::plan_on_device(Impl& impl, const FuseOptions& fuse_options, int devi
   place_buffers(impl, {.scratch_alignment = scratch_alignment, .input_alignment = array_alignment});
   std::vector<std::byte*> index_addresses;
   for (const std::vector<float>& each : impl.index_values) {
-    const auto address = index_values_on(device, each);
-    if (!address) return address.error();
-    index_addresses.push_back(*address);
+    RIDGE_TRY(address, index_values_on(device, each));
+    index_addresses.push_back(address);
   }
   auto launches =
       DeviceLaunches::make(std::move(impl.plan), placeholder_addresses(impl), {.tune = {.use_stored = true}});
@@ -122,7 +117,7 @@ Status Computation::queue(CUstream_st* stream, std::span<const ArrayView> inputs
                           void* scratch) const {
   if (!impl_->device)
     return input_error("the program was planned for arrays in host memory; expected a device in the request");
-  if (const Status ready = check_device_operands(*impl_, inputs, outputs); !ready) return ready;
+  RIDGE_TRY_STATUS(check_device_operands(*impl_, inputs, outputs));
   const api::DeviceComputation& device = *impl_->device;
   auto* const given = static_cast<std::byte*>(scratch);
   if (impl_->scratch_bytes > 0 && (given == nullptr || !is_aligned(given, scratch_alignment)))
@@ -142,8 +137,7 @@ Status Computation::queue(CUstream_st* stream, std::span<const ArrayView> inputs
   }
   if (device.workspace_bytes > 0) {
     const auto counters = static_cast<std::int64_t>(device::counter_bytes);
-    const Status cleared = device::clear_on_stream(stream, given, std::min(counters, device.workspace_bytes));
-    if (!cleared) return cleared;
+    RIDGE_TRY_STATUS(device::clear_on_stream(stream, given, std::min(counters, device.workspace_bytes)));
   }
   return device.launches.queue_steps(stream, addresses,
                                      {given, static_cast<std::size_t>(device.workspace_bytes), true});

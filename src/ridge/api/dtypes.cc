@@ -47,9 +47,8 @@ Result<std::vector<Program>> parse_with_dtypes(const Program& program, const std
                                                const Bindings& sizes) {
   std::vector<Program> out;
   for (const DType dtype : dtypes) {
-    auto read = parse_with_dtype(program, dtype, sizes);
-    if (!read) return read.error();
-    out.push_back(*std::move(read));
+    RIDGE_TRY(read, parse_with_dtype(program, dtype, sizes));
+    out.push_back(std::move(read));
   }
   return out;
 }

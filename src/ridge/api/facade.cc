@@ -29,9 +29,8 @@ namespace api {
 namespace {
 
 Result<Machine> load_machine(const MachineChoice& on, const std::optional<LinkChoice>& link, bool sustained = false) {
-  const auto found = machine_of(on);
-  if (!found) return found.error();
-  Machine machine = sustained ? with_sustained_rates(*found) : *found;
+  RIDGE_TRY(found, machine_of(on));
+  Machine machine = sustained ? with_sustained_rates(found) : found;
   return link ? with_link(std::move(machine), *link) : Result<Machine>(std::move(machine));
 }
 
@@ -41,9 +40,8 @@ Result<LoadedProgram> load_request_program(const Request& request) {
     return usage_error("expected a PROGRAM, found none", "ridge explain 'bf16[B, D] * bf16[D, F] -> bf16[B, F]'");
   auto out = load_with_dtype(request.program, request.dtype, request.dims);
   if (!out || !request.weights) return out;
-  auto narrowed = with_weight_dtype(std::move(out->program), *request.weights);
-  if (!narrowed) return narrowed.error();
-  out->program = *std::move(narrowed);
+  RIDGE_TRY(narrowed, with_weight_dtype(std::move(out->program), *request.weights));
+  out->program = std::move(narrowed);
   return out;
 }
 
@@ -56,9 +54,8 @@ Result<ResolvedRequest> resolve_on_machine(LoadedProgram program, const Request&
 }  // namespace
 
 Result<ResolvedRequest> load_without_machine(const Request& request) {
-  auto program = load_request_program(request);
-  if (!program) return program.error();
-  return ResolvedRequest{std::move(program->program), {}, std::move(program->title)};
+  RIDGE_TRY(program, load_request_program(request));
+  return ResolvedRequest{std::move(program.program), {}, std::move(program.title)};
 }
 
 Status resolve_machine(const Request& request, ResolvedRequest& resolved) {
@@ -75,9 +72,8 @@ Result<ResolvedRequest> resolve_request(const Request& request) {
 }
 
 Result<Report> make_basic_report(const ResolvedRequest& resolved, const Bindings& dims, const Request& request) {
-  auto explanation = ridge::explain(resolved.program, resolved.machine, dims, request.split);
-  if (!explanation) return explanation.error();
-  return Report{"explain", resolved.title, *std::move(explanation), std::nullopt, today_utc()};
+  RIDGE_TRY(explanation, ridge::explain(resolved.program, resolved.machine, dims, request.split));
+  return Report{"explain", resolved.title, std::move(explanation), std::nullopt, today_utc()};
 }
 
 namespace {
@@ -91,17 +87,15 @@ Status check_fused(const Request& request) {
 // Replaces the operations of the report by the requested fused groups.
 Status apply_fusion(const ResolvedRequest& resolved, const Bindings& dims, const Request& request, Report& report) {
   if (request.fused.empty()) return Done{};
-  const auto groups = parse_groups(resolved.program, request.fused);
-  if (!groups) return groups.error();
-  for (const std::vector<int>& group : *groups) {
+  RIDGE_TRY(groups, parse_groups(resolved.program, request.fused));
+  for (const std::vector<int>& group : groups) {
     report.statement_names.emplace_back();
     for (const int s : group)
       report.statement_names.back().push_back(report.explanation.ops[static_cast<std::size_t>(s)].work.name);
   }
-  auto fused = predict_groups(resolved.program, report.explanation, *groups);
-  if (!fused) return fused.error();
-  if (fused->memory) fused->memory = analyze_memory(resolved.program, report.explanation, dims, *groups);
-  report.explanation = *std::move(fused);
+  RIDGE_TRY(fused, predict_groups(resolved.program, report.explanation, groups));
+  if (fused.memory) fused.memory = analyze_memory(resolved.program, report.explanation, dims, groups);
+  report.explanation = std::move(fused);
   return Done{};
 }
 
@@ -135,18 +129,18 @@ LayeredModel scale_to_layers(const Explanation& e, std::int64_t count) {
 }
 
 Result<Report> make_full_report(const ResolvedRequest& resolved, const Bindings& dims, const Request& request) {
-  if (const Status valid = check_fused(request); !valid) return valid.error();
+  RIDGE_TRY_STATUS(check_fused(request));
   auto report = make_basic_report(resolved, dims, request);
   if (!report) return report;
   if (request.weights) report->weights_dtype = dtype_name(*request.weights);
   add_next_steps(resolved, dims, request, *report);
-  if (const Status fused = apply_fusion(resolved, dims, request, *report); !fused) return fused.error();
+  RIDGE_TRY_STATUS(apply_fusion(resolved, dims, request, *report));
   if (request.layers > 1) report->layers = scale_to_layers(report->explanation, request.layers);
   if (!request.planned) return report;
   report->library = *request.planned == KernelChoice::ridge ? KernelLibrary::ridge : KernelLibrary::cublaslt;
-  auto planned = predict_program(resolved.program, report->explanation, {report->library, request.fuse, request.why});
-  if (!planned) return planned.error();
-  report->planned = *std::move(planned);
+  RIDGE_TRY(planned,
+            predict_program(resolved.program, report->explanation, {report->library, request.fuse, request.why}));
+  report->planned = std::move(planned);
   Request request_with_dims = request;
   request_with_dims.dims = dims;
   if (resolved.program.statements.size() <= max_suggest_statements && !request.split)
@@ -158,9 +152,8 @@ Result<Report> make_full_report(const ResolvedRequest& resolved, const Bindings&
 }  // namespace
 
 Result<Report> explain(const Request& request) {
-  const auto resolved = resolve_request(request);
-  if (!resolved) return resolved.error();
-  return make_full_report(*resolved, request.dims, request);
+  RIDGE_TRY(resolved, resolve_request(request));
+  return make_full_report(resolved, request.dims, request);
 }
 
 Result<Report> explain(const BareWork& work) {
@@ -170,78 +163,66 @@ Result<Report> explain(const BareWork& work) {
   auto machine = load_machine(work.on, std::nullopt, work.sustained);
   if (machine && work.memory) machine = with_memory(*std::move(machine), *work.memory);
   if (!machine) return machine.error();
-  auto explanation = ridge::explain(work.flops, work.bytes, *machine, work.dtype);
-  if (!explanation) return explanation.error();
+  RIDGE_TRY(explanation, ridge::explain(work.flops, work.bytes, *machine, work.dtype));
   const std::string title = fmt::format("{}, {}", format_with_prefix(flops, "FLOP"), format_with_prefix(bytes, "B"));
-  return Report{"explain", title, *std::move(explanation), std::nullopt, today_utc()};
+  return Report{"explain", title, std::move(explanation), std::nullopt, today_utc()};
 }
 
 Result<std::vector<Report>> explain_on(const Request& request, const std::vector<MachineChoice>& machines) {
-  const auto program = load_request_program(request);
-  if (!program) return program.error();
+  RIDGE_TRY(program, load_request_program(request));
   std::vector<Report> out;
   for (const MachineChoice& machine : machines) {
     Request request_on_machine = request;
     request_on_machine.on = machine;
-    const auto resolved = resolve_on_machine(*program, request_on_machine);
-    if (!resolved) return resolved.error();
-    auto report = make_full_report(*resolved, request.dims, request_on_machine);
-    if (!report) return report.error();
-    out.push_back(*std::move(report));
+    RIDGE_TRY(resolved, resolve_on_machine(program, request_on_machine));
+    RIDGE_TRY(report, make_full_report(resolved, request.dims, request_on_machine));
+    out.push_back(std::move(report));
   }
   return out;
 }
 
 Result<std::vector<Report>> explain_each(const Request& request, const std::vector<Bindings>& rows) {
-  const auto resolved = resolve_request(request);
-  if (!resolved) return resolved.error();
+  RIDGE_TRY(resolved, resolve_request(request));
   std::vector<Report> out;
   for (const Bindings& row : rows) {
     Bindings dims = row;
     dims.insert(request.dims.begin(), request.dims.end());
-    auto report = make_full_report(*resolved, dims, request);
-    if (!report) return report.error();
-    out.push_back(*std::move(report));
+    RIDGE_TRY(report, make_full_report(resolved, dims, request));
+    out.push_back(std::move(report));
   }
   return out;
 }
 
 Result<std::vector<OperandLines>> count_cache_lines(const Request& request, const LinesRequest& tiles) {
-  const auto resolved = resolve_request(request);
-  if (!resolved) return resolved.error();
-  return analyze_tile_alignment(resolved->program, with_defaults(resolved->machine), request.dims, tiles);
+  RIDGE_TRY(resolved, resolve_request(request));
+  return analyze_tile_alignment(resolved.program, with_defaults(resolved.machine), request.dims, tiles);
 }
 
 Result<std::vector<TileWaves>> count_tile_waves(const Request& request, const std::string& tile) {
-  const auto resolved = resolve_request(request);
-  if (!resolved) return resolved.error();
-  return ridge::count_tile_waves(resolved->program, resolved->machine, request.dims, tile);
+  RIDGE_TRY(resolved, resolve_request(request));
+  return ridge::count_tile_waves(resolved.program, resolved.machine, request.dims, tile);
 }
 
 Result<StatementComparison> find_crossover(const Request& request, const std::string& statements) {
-  const auto resolved = resolve_request(request);
-  if (!resolved) return resolved.error();
-  return ridge::compare_statements(resolved->program, resolved->machine, request.dims, statements);
+  RIDGE_TRY(resolved, resolve_request(request));
+  return ridge::compare_statements(resolved.program, resolved.machine, request.dims, statements);
 }
 
 Result<PointToPointTransfer> predict_transfer(const MachineChoice& on, const std::optional<LinkChoice>& link,
                                               double bytes, std::int64_t hops) {
-  const auto machine = load_machine(on, link);
-  if (!machine) return machine.error();
-  return ridge::time_point_to_point(*machine, bytes, hops);
+  RIDGE_TRY(machine, load_machine(on, link));
+  return ridge::time_point_to_point(machine, bytes, hops);
 }
 
 Result<CollectiveTime> predict_collective(const MachineChoice& on, const std::optional<LinkChoice>& link,
                                           const CollectiveRequest& request) {
-  const auto machine = load_machine(on, link);
-  if (!machine) return machine.error();
-  return collective_time(*machine, request);
+  RIDGE_TRY(machine, load_machine(on, link));
+  return collective_time(machine, request);
 }
 
 Result<std::vector<PointwiseChain>> compare_chains(const Request& request, const FunctionCosts& costs) {
-  const auto resolved = resolve_request(request);
-  if (!resolved) return resolved.error();
-  return ridge::analyze_chains(resolved->program, with_defaults(resolved->machine), request.dims, costs);
+  RIDGE_TRY(resolved, resolve_request(request));
+  return ridge::analyze_chains(resolved.program, with_defaults(resolved.machine), request.dims, costs);
 }
 
 }  // namespace api
@@ -258,13 +239,12 @@ Status add_sweep_lines(const SweepRequest& request, const Program& program, cons
   for (const Machine& machine : machines)
     for (const std::optional<DimensionSplit>& split : splits) {
       const double before = static_cast<double>(out.lines.size());
-      auto line = sweep_line(program, machine, out.ranges, split, [&](double share) {
-        if (done) done((before + share) / lines);
-      });
-      if (!line) return line.error();
-      line->dtype = api::input_dtypes(program);
-      refine_sweep(program, machine, out, request.curves, *line);
-      out.lines.push_back(*std::move(line));
+      RIDGE_TRY(line, sweep_line(program, machine, out.ranges, split, [&](double share) {
+                  if (done) done((before + share) / lines);
+                }));
+      line.dtype = api::input_dtypes(program);
+      refine_sweep(program, machine, out, request.curves, line);
+      out.lines.push_back(std::move(line));
     }
   return Done{};
 }
@@ -277,23 +257,20 @@ Result<Sweep> sweep(const SweepRequest& request, const std::function<void(double
   Bindings sizes;  // Sizes that decide the order of chained products
   for (const DimensionValues& range : request.ranges)
     if (!range.values.empty()) sizes[range.dim] = range.values.front();
-  const auto loaded_program = api::load_with_dtype(request.program, first, sizes);
-  if (!loaded_program) return loaded_program.error();
+  RIDGE_TRY(loaded_program, api::load_with_dtype(request.program, first, sizes));
   const auto programs =
-      api::parse_with_dtypes(loaded_program->program, first ? request.dtypes : std::vector<DType>{DType::bf16}, sizes);
+      api::parse_with_dtypes(loaded_program.program, first ? request.dtypes : std::vector<DType>{DType::bf16}, sizes);
   if (!programs) return programs.error();
-  Sweep out{.program_text = loaded_program->program.text,
+  Sweep out{.program_text = loaded_program.program.text,
             .ranges = request.ranges,
             .lines = {},
-            .title = loaded_program->title};
+            .title = loaded_program.title};
   std::vector<Machine> machines;
   for (const MachineChoice& choice : request.on) {
-    auto machine = api::load_machine(choice, request.link);
-    if (!machine) return machine.error();
-    machines.push_back(*std::move(machine));
+    RIDGE_TRY(machine, api::load_machine(choice, request.link));
+    machines.push_back(std::move(machine));
   }
-  for (const Program& program : *programs)
-    if (const Status added = add_sweep_lines(request, program, machines, done, out); !added) return added.error();
+  for (const Program& program : *programs) RIDGE_TRY_STATUS(add_sweep_lines(request, program, machines, done, out));
   return out;
 }
 

@@ -65,14 +65,13 @@ Result<std::shared_ptr<const GegluImpl>> plan_geglu(int device, const Sizes& s) 
   const device::RelaxedCaptureGuard capture_guard;
   const api::DeviceGuard device_guard(device);
   if (!device_guard.status()) return device_guard.status().error();
-  const auto numbers = current_device_numbers();
-  if (!numbers) return numbers.error();
+  RIDGE_TRY(numbers, current_device_numbers());
   const std::size_t third_of_h = static_cast<std::size_t>(4 * s.rows * s.hidden / 3);
   const std::size_t backward_workspace_bytes =
       s.keeps_h ? ops::plan_workspace_bytes : third_of_h + product_workspace_bytes;
   return std::make_shared<const GegluImpl>(GegluImpl{device, s,
-                                                     choose_plan(forward, ops::plan_workspace_bytes, *numbers),
-                                                     choose_plan(backward, backward_workspace_bytes, *numbers)});
+                                                     choose_plan(forward, ops::plan_workspace_bytes, numbers),
+                                                     choose_plan(backward, backward_workspace_bytes, numbers)});
 }
 
 template <class Call, class Plan>
@@ -86,9 +85,8 @@ Status launch_layer(const GegluImpl& impl, const Call& call, const Plan& plan, v
 
 Result<GegluOnDevice> GegluOnDevice::make(int device, const Sizes& sizes) {
   static api::PlanCache<GegluImpl> plans;
-  auto impl = plans.find_or_plan(device, sizes, plan_geglu);
-  if (!impl) return impl.error();
-  return GegluOnDevice(*std::move(impl));
+  RIDGE_TRY(impl, plans.find_or_plan(device, sizes, plan_geglu));
+  return GegluOnDevice(std::move(impl));
 }
 
 std::int64_t GegluOnDevice::forward_scratch_bytes() const {
@@ -109,16 +107,15 @@ Status GegluOnDevice::queue(CUstream_st* stream, const Forward& a, void* scratch
 
 Status GegluOnDevice::queue(CUstream_st* stream, const Backward& a, void* scratch) const {
   const Sizes& s = impl_->sizes;
-  const Status valid = api::check_addresses({{"x", a.x},
-                                             {"w", a.w},
-                                             {"b", a.b, s.has_bias},
-                                             {"dy", a.dy},
-                                             {"h", a.h, s.keeps_h},
-                                             {"dx", a.dx},
-                                             {"dw", a.dw},
-                                             {"db", a.db, s.has_bias}},
-                                            scratch, backward_scratch_bytes());
-  if (!valid) return valid;
+  RIDGE_TRY_STATUS(api::check_addresses({{"x", a.x},
+                                         {"w", a.w},
+                                         {"b", a.b, s.has_bias},
+                                         {"dy", a.dy},
+                                         {"h", a.h, s.keeps_h},
+                                         {"dx", a.dx},
+                                         {"dw", a.dw},
+                                         {"db", a.db, s.has_bias}},
+                                        scratch, backward_scratch_bytes()));
   return launch_layer(*impl_, make_call(s, a, scratch), impl_->backward, static_cast<char*>(scratch) + h_bytes(s),
                       stream);
 }

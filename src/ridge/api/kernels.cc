@@ -23,21 +23,19 @@ Result<std::vector<KernelListEntry>> find_kernels(const std::string& name) {
 }
 
 Result<KernelCode> read_kernel_code(const std::string& name, CodeFormat format, DType dtype) {
-  auto found = find_kernels(name);
-  if (!found) return found.error();
+  RIDGE_TRY(found, find_kernels(name));
   const auto exact_match =
-      std::find_if(found->begin(), found->end(), [&](const KernelListEntry& e) { return e.name == name; });
-  if (exact_match == found->end() && found->size() > 1)
+      std::find_if(found.begin(), found.end(), [&](const KernelListEntry& e) { return e.name == name; });
+  if (exact_match == found.end() && found.size() > 1)
     return usage_error(
-        fmt::format("expected the full name of one kernel, found '{}', which {} names contain", name, found->size()),
+        fmt::format("expected the full name of one kernel, found '{}', which {} names contain", name, found.size()),
         fmt::format("`ridge kernels {}` lists them", name));
-  const KernelListEntry& entry = exact_match == found->end() ? found->front() : *exact_match;
+  const KernelListEntry& entry = exact_match == found.end() ? found.front() : *exact_match;
   const bool sass = format == CodeFormat::sass;
-  auto text = ops::cuda::extract_kernel_code(entry.config, dtype,
-                                             sass ? ops::cuda::AssemblyKind::sass : ops::cuda::AssemblyKind::ptx,
-                                             ops::cuda::toolkit_folders());
-  if (!text) return text.error();
-  return KernelCode{entry, std::string(ridge::dtype_name(dtype)), sass ? "sass" : "ptx", *std::move(text)};
+  RIDGE_TRY(text, ops::cuda::extract_kernel_code(entry.config, dtype,
+                                                 sass ? ops::cuda::AssemblyKind::sass : ops::cuda::AssemblyKind::ptx,
+                                                 ops::cuda::toolkit_folders()));
+  return KernelCode{entry, std::string(ridge::dtype_name(dtype)), sass ? "sass" : "ptx", std::move(text)};
 }
 
 }  // namespace ridge::api

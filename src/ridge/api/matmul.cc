@@ -76,10 +76,9 @@ double MatmulPlan::predicted_seconds() const { return impl_->plan.predicted_s; }
 Result<MatmulPlan> plan_matmul(const MatmulCall& call, std::int64_t max_workspace_bytes, const Tuning& tuning) {
   const ops::MatmulCall internal = to_internal(call);
   if (const auto reason = ops::cuda::unsupported_reason(internal)) return input_error(*reason);
-  if (const Status device_found = device::require_device(); !device_found) return device_found.error();
-  const auto chosen = choose_matmul_plan(internal, to_size(max_workspace_bytes), to_tune_options(tuning));
-  if (!chosen) return chosen.error();
-  return MatmulPlan(std::make_shared<const MatmulPlan::Impl>(MatmulPlan::Impl{chosen->plan}));
+  RIDGE_TRY_STATUS(device::require_device());
+  RIDGE_TRY(chosen, choose_matmul_plan(internal, to_size(max_workspace_bytes), to_tune_options(tuning)));
+  return MatmulPlan(std::make_shared<const MatmulPlan::Impl>(MatmulPlan::Impl{chosen.plan}));
 }
 
 Status matmul(CUstream_st* stream, const MatmulCall& call, const MatmulPlan& plan, const Workspace& workspace) {
@@ -91,9 +90,8 @@ Status matmul(CUstream_st* stream, const MatmulCall& call, const MatmulPlan& pla
 }
 
 Status matmul(CUstream_st* stream, const MatmulCall& call, const Workspace& workspace) {
-  const auto plan = plan_matmul(call, workspace.bytes);
-  if (!plan) return plan.error();
-  return matmul(stream, call, *plan, workspace);
+  RIDGE_TRY(plan, plan_matmul(call, workspace.bytes));
+  return matmul(stream, call, plan, workspace);
 }
 
 }  // namespace ridge

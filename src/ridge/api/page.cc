@@ -41,13 +41,11 @@ bool can_evaluate_in_page(const Program& program) {
 Result<PageSubject> make_subject(AnsweredRequest answered) {
   PageSubject out{std::move(answered.report)};
   if (answered.request.program.empty() || out.report.explanation.ops.size() > max_page_statements) return out;
-  const auto resolved = resolve_request(answered.request);
-  if (!resolved) return resolved.error();
-  if (!can_evaluate_in_page(resolved->program)) return out;
-  auto formulas = make_formulas(resolved->program, answered.request.dims, answered.request.split);
-  if (!formulas) return formulas.error();
-  set_kernels(out.report, *formulas);
-  out.formulas = *std::move(formulas);
+  RIDGE_TRY(resolved, resolve_request(answered.request));
+  if (!can_evaluate_in_page(resolved.program)) return out;
+  RIDGE_TRY(formulas, make_formulas(resolved.program, answered.request.dims, answered.request.split));
+  set_kernels(out.report, formulas);
+  out.formulas = std::move(formulas);
   return out;
 }
 
@@ -56,9 +54,8 @@ Result<PageSubject> make_subject(AnsweredRequest answered) {
 Result<Page> make_page(std::vector<AnsweredRequest> answered) {
   Page out;
   for (AnsweredRequest& each : answered) {
-    auto subject = make_subject(std::move(each));
-    if (!subject) return subject.error();
-    out.subjects.push_back(*std::move(subject));
+    RIDGE_TRY(subject, make_subject(std::move(each)));
+    out.subjects.push_back(std::move(subject));
   }
   for (const std::string& name : catalog_names())
     if (auto machine = find_machine(name)) out.machines.push_back(*std::move(machine));
@@ -73,9 +70,8 @@ Result<Page> make_page(const SweepRequest& request, const Sweep& sweep) {
   std::vector<AnsweredRequest> answered;
   for (const MachineChoice& machine : request.on) {
     request_at_first_sizes.on = machine;
-    auto report = api::explain(request_at_first_sizes);
-    if (!report) return report.error();
-    answered.push_back({request_at_first_sizes, *std::move(report)});
+    RIDGE_TRY(report, api::explain(request_at_first_sizes));
+    answered.push_back({request_at_first_sizes, std::move(report)});
   }
   auto page = make_page(std::move(answered));
   if (!page) return page;

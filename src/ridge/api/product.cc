@@ -68,10 +68,9 @@ std::optional<std::int64_t> find_batch_stride(const ArrayView& view, const std::
 
 Result<CpuOperand> make_operand(const ArrayView& view) {
   if (const auto layout = api::layout_for_kernels(view)) return CpuOperand{*layout, view.data, {}};
-  auto copy = api::copy_row_major(view);
-  if (!copy) return copy.error();
-  CpuOperand out{api::row_major_layout(view), copy->array().data, {}};
-  out.copy = *std::move(copy);
+  RIDGE_TRY(copy, api::copy_row_major(view));
+  CpuOperand out{api::row_major_layout(view), copy.array().data, {}};
+  out.copy = std::move(copy);
   return out;
 }
 
@@ -130,12 +129,11 @@ MatmulProblem api::make_problem(const MatrixLayout& a, const MatrixLayout& b, co
 
 Status matmul(const ArrayView& a, const ArrayView& b, const ArrayView& d, int threads) {
   if (const Status valid = api::check_product(a, b, d); !valid || api::is_empty(d)) return valid;
-  const auto left = make_operand(a), right = make_operand(b);
-  if (!left) return left.error();
-  if (!right) return right.error();
-  const MatmulProblem problem = api::make_problem(left->layout, right->layout, a, d);
+  RIDGE_TRY(left, make_operand(a));
+  RIDGE_TRY(right, make_operand(b));
+  const MatmulProblem problem = api::make_problem(left.layout, right.layout, a, d);
   if (const auto reason = ops::unsupported_reason(problem)) return input_error(*reason);
-  ops::matmul(problem, left->data, right->data, d.data, threads > 0 ? threads : usable_cores());
+  ops::matmul(problem, left.data, right.data, d.data, threads > 0 ? threads : usable_cores());
   return Done{};
 }
 

@@ -51,9 +51,8 @@ Result<std::shared_ptr<const MatmulImpl>> plan_product(int device, const cuda::M
   const device::RelaxedCaptureGuard capture_guard;
   const api::DeviceGuard device_guard(device);
   if (!device_guard.status()) return device_guard.status().error();
-  const auto plan = choose_matmul_plan(call, ops::plan_workspace_bytes, {.use_stored = true});
-  if (!plan) return plan.error();
-  return std::make_shared<const MatmulImpl>(MatmulImpl{device, call.problem, plan->plan});
+  RIDGE_TRY(plan, choose_matmul_plan(call, ops::plan_workspace_bytes, {.use_stored = true}));
+  return std::make_shared<const MatmulImpl>(MatmulImpl{device, call.problem, plan.plan});
 }
 
 Result<std::shared_ptr<const MatmulImpl>> find_or_plan(int device, const cuda::MatmulCall& call) {
@@ -65,12 +64,11 @@ Result<std::shared_ptr<const MatmulImpl>> find_or_plan(int device, const cuda::M
     const std::lock_guard lock(mutex);
     if (const auto found = plans.find(key); found != plans.end()) return found->second;
   }
-  const auto planned = plan_product(device, call);
-  if (!planned) return planned.error();
+  RIDGE_TRY(planned, plan_product(device, call));
   const std::lock_guard lock(mutex);
   if (plans.size() >= max_cached) plans.clear();
-  plans.emplace(key, *planned);
-  return *planned;
+  plans.emplace(key, planned);
+  return planned;
 }
 
 }  // namespace
@@ -78,13 +76,12 @@ Result<std::shared_ptr<const MatmulImpl>> find_or_plan(int device, const cuda::M
 bool MatmulOnDevice::can_read(const ArrayView& operand) { return api::layout_for_kernels(operand).has_value(); }
 
 Result<MatmulOnDevice> MatmulOnDevice::make(int device, const ArrayView& a, const ArrayView& b, const ArrayView& d) {
-  if (const Status valid = api::check_product(a, b, d); !valid) return valid.error();
+  RIDGE_TRY_STATUS(api::check_product(a, b, d));
   const auto left = api::layout_for_kernels(a), right = api::layout_for_kernels(b);
   if (!left || !right) return input_error("expected a and b with contiguous rows or columns");
   const cuda::MatmulCall call{api::make_problem(*left, *right, a, d), a.data, b.data, d.data};
-  auto parts = find_or_plan(device, call);
-  if (!parts) return parts.error();
-  return MatmulOnDevice(*std::move(parts), a, b, d);
+  RIDGE_TRY(parts, find_or_plan(device, call));
+  return MatmulOnDevice(std::move(parts), a, b, d);
 }
 
 std::int64_t MatmulOnDevice::scratch_bytes() const { return static_cast<std::int64_t>(impl_->plan.workspace_bytes); }

@@ -41,10 +41,9 @@ struct RanksPlan {
 
 Status bind_mesh(const std::string& text, const Program& program, Bindings& dims) {
   if (text.empty()) return Done{};
-  const auto mesh = parse_mesh(text);
-  if (!mesh) return mesh.error();
+  RIDGE_TRY(mesh, parse_mesh(text));
   if (program.mesh.empty()) return Done{};  // A sharding on this mesh is searched later
-  for (const auto& [letter, size] : mesh->axes) {
+  for (const auto& [letter, size] : mesh.axes) {
     const std::string name(1, letter);
     const auto has_axis_name = [&](const MeshAxis& axis) { return axis.name == name; };
     if (std::none_of(program.mesh.begin(), program.mesh.end(), has_axis_name))
@@ -62,22 +61,20 @@ Result<RanksPlan> plan_ranks(const Request& request, const RanksRequest& ranks_r
   if (!resolved) return resolved.error();
   RanksPlan out{request, *std::move(resolved), request.dims,
                 ranks_request.ranks != 0 ? ranks_request.ranks : launched_count};
-  if (const Status bound = bind_mesh(ranks_request.mesh, out.resolved.program, out.dims); !bound) return bound.error();
-  const auto sizes = out.resolved.program.bind_sizes(out.dims);
-  if (!sizes) return sizes.error();
+  RIDGE_TRY_STATUS(bind_mesh(ranks_request.mesh, out.resolved.program, out.dims));
+  RIDGE_TRY(sizes, out.resolved.program.bind_sizes(out.dims));
   for (const std::string& dim : out.resolved.program.dim_names())
-    if (!sizes->contains(dim))
+    if (!sizes.contains(dim))
       return input_error(fmt::format("dimension '{}' has no value; expected one to run the program", dim),
                          fmt::format("-d {}=64", dim));
-  const auto mesh = out.resolved.program.mesh.empty() && !ranks_request.mesh.empty()
-                        ? parse_mesh(ranks_request.mesh)
-                        : ranks::mesh_of(out.resolved.program, *sizes);
-  if (!mesh) return mesh.error();
+  RIDGE_TRY(mesh, out.resolved.program.mesh.empty() && !ranks_request.mesh.empty()
+                      ? parse_mesh(ranks_request.mesh)
+                      : ranks::mesh_of(out.resolved.program, sizes));
   const bool has_any_rank_count =
       out.resolved.program.mesh.empty() && ranks_request.mesh.empty();  // Any number of ranks is possible
-  if (out.ranks == 0 || !has_any_rank_count) out.ranks = static_cast<int>(mesh->devices());
+  if (out.ranks == 0 || !has_any_rank_count) out.ranks = static_cast<int>(mesh.devices());
   if (ranks_request.ranks != 0 && ranks_request.ranks != out.ranks)
-    return usage_error(fmt::format("the mesh has {} devices ({}), but --ranks is {}", out.ranks, format_mesh(*mesh),
+    return usage_error(fmt::format("the mesh has {} devices ({}), but --ranks is {}", out.ranks, format_mesh(mesh),
                                    ranks_request.ranks),
                        "remove --ranks");
   return out;
@@ -85,16 +82,13 @@ Result<RanksPlan> plan_ranks(const Request& request, const RanksRequest& ranks_r
 
 // Returns rank 0's text on every rank.
 Result<std::string> broadcast_text(transport::Communicator& ranks, const Result<std::string>& own_text) {
-  if (const Status agreed = transport::agree_on_status(ranks, own_text ? Status(Done{}) : own_text.error()); !agreed)
-    return agreed.error();
+  RIDGE_TRY_STATUS(transport::agree_on_status(ranks, own_text ? Status(Done{}) : own_text.error()));
   std::uint64_t length = own_text->size();
-  if (const Status done = transport::broadcast(ranks, std::as_writable_bytes(std::span(&length, 1))); !done)
-    return done.error();
+  RIDGE_TRY_STATUS(transport::broadcast(ranks, std::as_writable_bytes(std::span(&length, 1))));
   std::string out = ranks.rank() == 0 ? *own_text : "";
   if (length > max_program_bytes) return input_error("rank 0's program is too long");
   out.resize(length);
-  if (const Status done = transport::broadcast(ranks, std::as_writable_bytes(std::span(out))); !done)
-    return done.error();
+  RIDGE_TRY_STATUS(transport::broadcast(ranks, std::as_writable_bytes(std::span(out))));
   return out;
 }
 
@@ -102,13 +96,12 @@ Result<std::string> broadcast_text(transport::Communicator& ranks, const Result<
 Result<DistributedProduct> find_sharding(const RanksPlan& plan, const RanksRequest& ranks_request,
                                          const Machine& machine, int ranks) {
   if (ranks_request.distribute_evenly) return distribute_product(plan.resolved.program, machine, plan.dims, ranks);
-  const auto found = search_shardings(plan.resolved.program, machine, plan.dims,
-                                      {.chips = ranks, .mesh = ranks_request.mesh, .max_results = 1});
-  if (!found) return found.error();
-  if (found->best.empty())
+  RIDGE_TRY(found, search_shardings(plan.resolved.program, machine, plan.dims,
+                                    {.chips = ranks, .mesh = ranks_request.mesh, .max_results = 1}));
+  if (found.best.empty())
     return input_error("no sharding fits into the memory of the ranks", "use more ranks or smaller dimensions");
   DistributedProduct out;
-  out.program_text = found->best.front().program_text;
+  out.program_text = found.best.front().program_text;
   out.grid.m = ranks;
   return out;
 }
@@ -124,16 +117,14 @@ Result<SplitProgram> split_on_first_rank(const RanksPlan& plan, const RanksReque
   if (ranks.rank() == 0) found = find_sharding(plan, ranks_request, machine, ranks.size());
   Result<std::string> text = std::string();
   if (found) text = *found ? Result<std::string>((*found)->program_text) : found->error();
-  const auto program_text = broadcast_text(ranks, text);
-  if (!program_text) return program_text.error();
-  auto program = parse(*program_text, {.source = plan.resolved.program.source});
+  RIDGE_TRY(program_text, broadcast_text(ranks, text));
+  auto program = parse(program_text, {.source = plan.resolved.program.source});
   if (!program)
     return input_error("ranks cannot run the best sharding of the program: " + program.error().message,
                        "write a sharding into the program, such as D_X, and give --mesh");
   SplitProgram out{*std::move(program)};
-  const auto mesh = ranks::mesh_of(out.program, out.program.bind_sizes({}).value());
-  if (!mesh) return mesh.error();
-  out.devices = static_cast<int>(mesh->devices());
+  RIDGE_TRY(mesh, ranks::mesh_of(out.program, out.program.bind_sizes({}).value()));
+  out.devices = static_cast<int>(mesh.devices());
   if (ranks_request.distribute_evenly && found) out.grid = ridge::format_product(**found);
   return out;
 }
@@ -155,9 +146,7 @@ Status check_same_request(const RanksPlan& plan, const RanksRequest& ranks_reque
 Result<Report> run_split(const ResolvedRequest& resolved, const Bindings& dims, const SplitProgram& split,
                          const RanksRequest& ranks_request, const RunOptions& options, transport::Communicator& ranks) {
   auto explanation = explain(split.program, resolved.machine, dims);
-  if (const Status agreed = transport::agree_on_status(ranks, explanation ? Status(Done{}) : explanation.error());
-      !agreed)
-    return agreed.error();
+  RIDGE_TRY_STATUS(transport::agree_on_status(ranks, explanation ? Status(Done{}) : explanation.error()));
   const double bound = min_words_moved(split.program, explanation->dims, ranks.size());
   const char* const nccl = std::getenv("RIDGE_NCCL");
   const ranks::RankRunRequest sharded{
@@ -167,39 +156,36 @@ Result<Report> run_split(const ResolvedRequest& resolved, const Bindings& dims, 
       nccl != nullptr ? nccl : "",
       {.mode = ranks_request.no_overlap ? ranks::ChunkOptions::ChunkMode::never
                                         : ranks::ChunkOptions::ChunkMode::where_faster}};
-  auto result = ranks::run_on_ranks(sharded, ranks, options);
-  if (!result) return result.error();
-  if (resolved.program.mesh.empty() && result->measurement.ranks && ranks.size() > 1) {
-    result->measurement.ranks->sharding_note = split.program.text;
-    result->measurement.ranks->product_grid = split.grid;
+  RIDGE_TRY(result, ranks::run_on_ranks(sharded, ranks, options));
+  if (resolved.program.mesh.empty() && result.measurement.ranks && ranks.size() > 1) {
+    result.measurement.ranks->sharding_note = split.program.text;
+    result.measurement.ranks->product_grid = split.grid;
   }
-  return Report{"run", resolved.title, std::move(result->explanation), std::move(result->measurement), today_utc()};
+  return Report{"run", resolved.title, std::move(result.explanation), std::move(result.measurement), today_utc()};
 }
 
 Result<Report> run_on_rank(const RanksPlan& plan, const RanksRequest& ranks_request, const RunOptions& options,
                            transport::Communicator& ranks) {
-  if (const Status valid = check_same_request(plan, ranks_request, options, ranks); !valid) return valid.error();
+  RIDGE_TRY_STATUS(check_same_request(plan, ranks_request, options, ranks));
   ResolvedRequest resolved = plan.resolved;
   if (options.cuda) {
     Status found = ranks::use_rank_device(ranks);
     if (found) found = resolve_machine(plan.request, resolved);
-    if (const Status agreed = transport::agree_on_status(ranks, found); !agreed) return agreed.error();
+    RIDGE_TRY_STATUS(transport::agree_on_status(ranks, found));
   } else if (ranks.size() > 1 && resolved.machine.links.empty()) {
-    auto link = ranks::measure_link(ranks);
-    if (!link) return link.error();
-    resolved.machine.links.push_back(*std::move(link));
+    RIDGE_TRY(link, ranks::measure_link(ranks));
+    resolved.machine.links.push_back(std::move(link));
   }
   const int threads = options.threads > 0 ? options.threads : std::max(1, usable_cores() / ranks.local_size());
   if (!options.cuda)
     resolved.machine = ranks::machine_for_rank(std::move(resolved.machine), ranks.local_size(), threads);
   if (!resolved.program.mesh.empty() || ranks.size() == 1)
     return run_split(resolved, plan.dims, {resolved.program, ranks.size()}, ranks_request, options, ranks);
-  const auto sharded = split_on_first_rank(plan, ranks_request, resolved.machine, ranks);
-  if (!sharded) return sharded.error();
-  if (sharded->devices == ranks.size()) return run_split(resolved, {}, *sharded, ranks_request, options, ranks);
-  if (ranks.rank() >= sharded->devices) return Report{};  // This rank has no work
-  transport::SubsetCommunicator first(ranks, sharded->devices);
-  auto report = run_split(resolved, {}, *sharded, ranks_request, options, first);
+  RIDGE_TRY(sharded, split_on_first_rank(plan, ranks_request, resolved.machine, ranks));
+  if (sharded.devices == ranks.size()) return run_split(resolved, {}, sharded, ranks_request, options, ranks);
+  if (ranks.rank() >= sharded.devices) return Report{};  // This rank has no work
+  transport::SubsetCommunicator first(ranks, sharded.devices);
+  auto report = run_split(resolved, {}, sharded, ranks_request, options, first);
   if (!report) first.abort_all(report.error());
   return report;
 }
@@ -218,13 +204,12 @@ int run_and_deliver(const RanksPlan& plan, const RanksRequest& ranks_request, co
 Result<int> run_as_launched_rank(const RanksPlan& plan, const RanksRequest& ranks_request, const RunOptions& options,
                                  const transport::Launcher& launcher, const ReportHandler& deliver) {
   const char* const library = std::getenv("RIDGE_MPI");
-  auto ranks = transport::connect_mpi(launcher, {.timeout_s = ranks_request.timeout_s,
-                                                 .on_abort = ranks_request.on_abort,
-                                                 .library_path = library != nullptr ? library : ""});
-  if (!ranks) return ranks.error();
-  const auto report = run_on_rank(plan, ranks_request, options, **ranks);
+  RIDGE_TRY(ranks, transport::connect_mpi(launcher, {.timeout_s = ranks_request.timeout_s,
+                                                     .on_abort = ranks_request.on_abort,
+                                                     .library_path = library != nullptr ? library : ""}));
+  const auto report = run_on_rank(plan, ranks_request, options, *ranks);
   if (report) return launcher.rank == 0 ? deliver(*report) : 0;
-  (*ranks)->abort_all(report.error());
+  ranks->abort_all(report.error());
   return report.error();
 }
 
@@ -256,11 +241,11 @@ Result<int> run_on_ranks(const Request& request, const RunRequest& run_request, 
     const auto code = run_as_launched_rank(*plan, ranks_request, options, *launcher, deliver);
     return code ? code : report_once(launcher, code.error());
   }
-  const auto launched = transport::launch_ranks(
-      plan->ranks, ranks_request.timeout_s,
-      [&](transport::Communicator& ranks) { return run_and_deliver(*plan, ranks_request, options, ranks, deliver); });
-  if (!launched) return launched.error();
-  return launched->cause ? Result<int>(*launched->cause) : launched->exit_code;
+  RIDGE_TRY(launched,
+            transport::launch_ranks(plan->ranks, ranks_request.timeout_s, [&](transport::Communicator& ranks) {
+              return run_and_deliver(*plan, ranks_request, options, ranks, deliver);
+            }));
+  return launched.cause ? Result<int>(*launched.cause) : launched.exit_code;
 }
 
 }  // namespace ridge::api

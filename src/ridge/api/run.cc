@@ -41,17 +41,14 @@ Status check_machine(const Request& request) {
 }
 
 Result<PreparedRun> prepare_run(const Request& request, const RunRequest& run_request, const RunOptions& options) {
-  if (const Status valid = check_machine(request); !valid) return valid.error();
-  auto resolved = resolve_request(request);
-  if (!resolved) return resolved.error();
+  RIDGE_TRY_STATUS(check_machine(request));
+  RIDGE_TRY(resolved, resolve_request(request));
   if (request.on.where() == RunTarget::cpu && run_request.threads > 0)
-    resolved->machine = limit_to_threads(std::move(resolved->machine), run_request.threads);
-  auto report = make_basic_report(*resolved, request.dims, request);
-  if (!report) return report.error();
-  auto planned = plan_run(resolved->program, report->explanation, options);
-  if (!planned) return planned.error();
-  report->verb = "run";
-  return PreparedRun{*std::move(resolved), *std::move(report), *std::move(planned)};
+    resolved.machine = limit_to_threads(std::move(resolved.machine), run_request.threads);
+  RIDGE_TRY(report, make_basic_report(resolved, request.dims, request));
+  RIDGE_TRY(planned, plan_run(resolved.program, report.explanation, options));
+  report.verb = "run";
+  return PreparedRun{std::move(resolved), std::move(report), std::move(planned)};
 }
 
 Report make_measured_report(PreparedRun prepared, Measurement measurement) {
@@ -75,16 +72,13 @@ void add_overheads(const PlannedProgram& planned, Report& report) {
 
 Result<Report> run(const Request& request, const RunRequest& run_request) {
   const RunOptions options = make_run_options(request, run_request);
-  auto prepared = prepare_run(request, run_request, options);
-  if (!prepared) return prepared.error();
-  auto result = ridge::run_program(prepared->resolved.program, prepared->planned, options);
-  if (!result) return result.error();
-  if (!request.why) return make_measured_report(*std::move(prepared), *std::move(result));
-  auto planned = predict_program(prepared->resolved.program, prepared->report.explanation,
-                                 {KernelLibrary::ridge, request.fuse, true});
-  if (!planned) return planned.error();
-  Report report = make_measured_report(*std::move(prepared), *std::move(result));
-  add_overheads(*planned, report);
+  RIDGE_TRY(prepared, prepare_run(request, run_request, options));
+  RIDGE_TRY(result, ridge::run_program(prepared.resolved.program, prepared.planned, options));
+  if (!request.why) return make_measured_report(std::move(prepared), std::move(result));
+  RIDGE_TRY(planned, predict_program(prepared.resolved.program, prepared.report.explanation,
+                                     {KernelLibrary::ridge, request.fuse, true}));
+  Report report = make_measured_report(std::move(prepared), std::move(result));
+  add_overheads(planned, report);
   return report;
 }
 
@@ -96,13 +90,11 @@ Result<PairedRun> run_alternating(const Request& request, const std::string& oth
         "inputs");
   Request second = request;
   second.program = other;
-  auto a = prepare_run(request, run_request, options), b = prepare_run(second, run_request, options);
-  if (!a) return a.error();
-  if (!b) return b.error();
-  auto both = run_paired({a->resolved.program, a->planned}, {b->resolved.program, b->planned}, options);
-  if (!both) return both.error();
-  return PairedRun{make_measured_report(*std::move(a), std::move(both->first)),
-                   make_measured_report(*std::move(b), std::move(both->second)), both->ratio};
+  RIDGE_TRY(a, prepare_run(request, run_request, options));
+  RIDGE_TRY(b, prepare_run(second, run_request, options));
+  RIDGE_TRY(both, run_paired({a.resolved.program, a.planned}, {b.resolved.program, b.planned}, options));
+  return PairedRun{make_measured_report(std::move(a), std::move(both.first)),
+                   make_measured_report(std::move(b), std::move(both.second)), both.ratio};
 }
 
 }  // namespace ridge::api

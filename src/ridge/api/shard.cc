@@ -4,9 +4,8 @@
 namespace ridge::api {
 
 Result<ShardingReport> find_shardings(const Request& request, const ShardOptions& options) {
-  const auto resolved = resolve_request(request);
-  if (!resolved) return resolved.error();
-  return ridge::search_shardings(resolved->program, resolved->machine, request.dims, options);
+  RIDGE_TRY(resolved, resolve_request(request));
+  return ridge::search_shardings(resolved.program, resolved.machine, request.dims, options);
 }
 
 Result<bool> is_sharded(const Request& request) {
@@ -15,9 +14,8 @@ Result<bool> is_sharded(const Request& request) {
 }
 
 Result<MeshSizing> analyze_mesh_sizes(const Request& request, std::int64_t chips) {
-  const auto resolved = resolve_request(request);
-  if (!resolved) return resolved.error();
-  return ridge::solve_mesh_sizes(resolved->program, resolved->machine, request.dims, chips);
+  RIDGE_TRY(resolved, resolve_request(request));
+  return ridge::solve_mesh_sizes(resolved.program, resolved.machine, request.dims, chips);
 }
 
 }  // namespace ridge::api

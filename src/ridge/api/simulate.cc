@@ -43,36 +43,28 @@ Result<std::vector<SystolicRun>> simulate_systolic(const SystolicRequest& reques
   if (!request.topology.empty())
     return usage_error("expected either --table or --topology, found both",
                        "--table lists products, --topology SCALE-Sim's layers");
-  const auto csv = read_file(csv_path);
-  if (!csv) return csv.error();
-  const auto rows = parse_table(*csv, csv_path);
-  if (!rows) return rows.error();
+  RIDGE_TRY(csv, read_file(csv_path));
+  RIDGE_TRY(rows, parse_table(csv, csv_path));
   std::vector<SystolicRun> out;
-  for (const Bindings& row : *rows) {
-    const auto one = apply_row(request, row);
-    if (!one) return one.error();
-    auto runs = run_systolic(*one);
-    if (!runs) return runs.error();
-    out.push_back(std::move(runs->front()));
+  for (const Bindings& row : rows) {
+    RIDGE_TRY(one, apply_row(request, row));
+    RIDGE_TRY(runs, run_systolic(one));
+    out.push_back(std::move(runs.front()));
   }
   return out;
 }
 
 Result<MappedProgram> simulate_mapping(const Request& request, const MappingOptions& options) {
-  const auto loaded = load_with_dtype(request.program, request.dtype, request.dims);
-  if (!loaded) return loaded.error();
-  const auto fabric = find_fabric(request.on.name());
-  if (!fabric) return fabric.error();
-  auto mapped = map_to_metapipe(loaded->program, request.dims, *fabric, options);
-  if (!mapped) return mapped.error();
-  mapped->program = loaded->title;
+  RIDGE_TRY(loaded, load_with_dtype(request.program, request.dtype, request.dims));
+  RIDGE_TRY(fabric, find_fabric(request.on.name()));
+  RIDGE_TRY(mapped, map_to_metapipe(loaded.program, request.dims, fabric, options));
+  mapped.program = loaded.title;
   return mapped;
 }
 
 Result<DecodeReport> predict_decode(const MachineChoice& on, const DecodeOptions& options) {
-  const auto machine = machine_of(on);
-  if (!machine) return machine.error();
-  return predict_llama_8b_decode(*machine, options);
+  RIDGE_TRY(machine, machine_of(on));
+  return predict_llama_8b_decode(machine, options);
 }
 
 }  // namespace ridge::api

@@ -38,42 +38,37 @@ Result<SweptDimension> find_swept_dimension(const SweepRequest& request) {
 
 // Predicts one size with the planner, or with the library's model and the given tile.
 Result<Stripe> predict_stripe(const ResolvedRequest& resolved, const Request& request, const StripesRequest& options) {
-  const auto explained = ridge::explain(resolved.program, resolved.machine, request.dims, {}, Thresholds::skipped);
-  if (!explained) return explained.error();
-  const Prediction& first = explained->ops.front();
+  RIDGE_TRY(explained, ridge::explain(resolved.program, resolved.machine, request.dims, {}, Thresholds::skipped));
+  const Prediction& first = explained.ops.front();
   Stripe out{.kernel = options.tile, .flops = static_cast<double>(first.flops.value_or(0))};
   const bool has_planner = static_cast<bool>(device_numbers(resolved.machine)) && !options.is_tile_given;
   if (has_planner) {
-    const auto planned = predict_program(resolved.program, *explained, {.count_bytes = false});
-    if (!planned) return planned.error();
-    const GroupPrediction& op = planned->kernels.front();
+    RIDGE_TRY(planned, predict_program(resolved.program, explained, {.count_bytes = false}));
+    const GroupPrediction& op = planned.kernels.front();
     out.kernel = op.plan.kernel;
-    out.predicted_s = planned->predicted_s;
+    out.predicted_s = planned.predicted_s;
     out.waves = op.plan.waves.value_or(1);
     if (op.properties) out.tiles = op.properties->work_items;
     return out;
   }
-  const auto tiling = ridge::count_tile_waves(resolved.program, resolved.machine, request.dims, options.tile);
-  if (!tiling) return tiling.error();
-  out.tiles = tiling->front().tiles;
-  out.waves = tiling->front().waves;
+  RIDGE_TRY(tiling, ridge::count_tile_waves(resolved.program, resolved.machine, request.dims, options.tile));
+  out.tiles = tiling.front().tiles;
+  out.waves = tiling.front().waves;
   if (resolved.machine.name == "cpu") {
-    const auto planned = predict_program(resolved.program, *explained, {.count_bytes = false});
-    if (!planned) return planned.error();
-    out.predicted_s = planned->predicted_s;
+    RIDGE_TRY(planned, predict_program(resolved.program, explained, {.count_bytes = false}));
+    out.predicted_s = planned.predicted_s;
     return out;
   }
   const auto& product = std::get<Contraction>(resolved.program.statements.front().op);
   const DType dtype = resolved.program.tensors[static_cast<std::size_t>(product.left)].dtype;
-  const auto library = find_library_model(resolved.machine, dtype);
-  if (!library) return library.error();
-  const TileWaves& t = tiling->front();
+  RIDGE_TRY(library, find_library_model(resolved.machine, dtype));
+  const TileWaves& t = tiling.front();
   const auto as_double = [](std::int64_t x) { return static_cast<double>(x); };
   const double depth = out.flops / 2 / as_double(t.batch * t.m * t.n);
   const double seconds = ops::estimate_library_seconds(
-      {as_double(t.batch), as_double(t.m), as_double(t.n), depth, dtype_bits(dtype) / 8.0}, library->machine,
-      library->numbers);
-  const ops::PredictionSpread& spread = library->spread;
+      {as_double(t.batch), as_double(t.m), as_double(t.n), depth, dtype_bits(dtype) / 8.0}, library.machine,
+      library.numbers);
+  const ops::PredictionSpread& spread = library.spread;
   out.predicted_s = {spread.low * seconds, spread.middle * seconds, spread.high * seconds};
   return out;
 }
@@ -81,35 +76,31 @@ Result<Stripe> predict_stripe(const ResolvedRequest& resolved, const Request& re
 }  // namespace
 
 Result<Stripes> predict_stripes(const SweepRequest& request, const StripesRequest& options) {
-  auto swept = find_swept_dimension(request);
-  if (!swept) return swept.error();
-  const auto resolved = resolve_request(swept->request);
-  if (!resolved) return resolved.error();
-  const bool is_product = resolved->program.statements.size() == 1 &&
-                          std::holds_alternative<Contraction>(resolved->program.statements.front().op);
+  RIDGE_TRY(swept, find_swept_dimension(request));
+  RIDGE_TRY(resolved, resolve_request(swept.request));
+  const bool is_product = resolved.program.statements.size() == 1 &&
+                          std::holds_alternative<Contraction>(resolved.program.statements.front().op);
   if (!is_product)
     return usage_error(
-        fmt::format("expected one product after --stripes, found {} statements", resolved->program.statements.size()),
+        fmt::format("expected one product after --stripes, found {} statements", resolved.program.statements.size()),
         "ridge sweep 'bf16[M, K] * bf16[K, N] -> bf16[M, N]' --stripes --on h200 M=2048 K=2048 N=1024..4096:64");
-  Stripes out{.title = resolved->title,
-              .machine = resolved->machine.name,
-              .machine_title = resolved->machine.title,
-              .dim = swept->range->dim};
-  if (const auto cores = resolved->machine.numbers.find("cores"); cores != resolved->machine.numbers.end())
+  Stripes out{.title = resolved.title,
+              .machine = resolved.machine.name,
+              .machine_title = resolved.machine.title,
+              .dim = swept.range->dim};
+  if (const auto cores = resolved.machine.numbers.find("cores"); cores != resolved.machine.numbers.end())
     out.cores = static_cast<std::int64_t>(cores->second.value);
-  std::vector<std::int64_t> sizes = swept->range->values;
+  std::vector<std::int64_t> sizes = swept.range->values;
   std::sort(sizes.begin(), sizes.end());
   for (const std::int64_t size : sizes) {
-    swept->request.dims[swept->range->dim] = size;
-    auto row = predict_stripe(*resolved, swept->request, options);
-    if (!row) return row.error();
-    row->size = size;
+    swept.request.dims[swept.range->dim] = size;
+    RIDGE_TRY(row, predict_stripe(resolved, swept.request, options));
+    row.size = size;
     if (options.measure) {
-      const auto measured = api::run(swept->request, {});
-      if (!measured) return measured.error();
-      row->measured_s = measured->measured->total.time.median;
+      RIDGE_TRY(measured, api::run(swept.request, {}));
+      row.measured_s = measured.measured->total.time.median;
     }
-    out.rows.push_back(*std::move(row));
+    out.rows.push_back(std::move(row));
   }
   describe_edges(out);
   return out;

@@ -87,10 +87,9 @@ Result<Summary> run(const Request& request, const RunRequest& run_request) {
 }
 
 Result<std::vector<Summary>> explain_each(const Request& request, const std::vector<Bindings>& rows) {
-  auto reports = api::explain_each(request, rows);
-  if (!reports) return reports.error();
+  RIDGE_TRY(reports, api::explain_each(request, rows));
   std::vector<Summary> out;
-  for (Report& report : *reports) out.push_back(to_summary(std::move(report)));
+  for (Report& report : reports) out.push_back(to_summary(std::move(report)));
   return out;
 }
 

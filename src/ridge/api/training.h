@@ -28,12 +28,11 @@ template <class CachedPlan> class PlanCache {
       for (const auto& cached : plans_)
         if (cached->device == device && cached->sizes == sizes) return cached;
     }
-    const Result<std::shared_ptr<const CachedPlan>> planned = make(device, sizes);
-    if (!planned) return planned.error();
+    RIDGE_TRY(planned, make(device, sizes));
     const std::lock_guard lock(mutex_);
     if (plans_.size() >= max_plans) plans_.clear();
-    plans_.push_back(*planned);
-    return *planned;
+    plans_.push_back(planned);
+    return planned;
   }
 
  private:

@@ -49,3 +49,17 @@ struct Done {
 using Status = Result<Done>;  // result without a value; success is Done{}
 
 }  // namespace ridge
+
+// Evaluates the expression, a Result, once. Returns its error from the enclosing function, or declares the variable
+// `name` with its value.
+#define RIDGE_TRY(name, ...)                             \
+  auto&& name##_result = __VA_ARGS__;                    \
+  if (!name##_result.ok()) return name##_result.error(); \
+  auto name = *std::forward<decltype(name##_result)>(name##_result)
+
+// Evaluates the expression, a Result whose value is not needed, once, and returns its error from the enclosing
+// function.
+#define RIDGE_TRY_STATUS(...)                                                                    \
+  do {                                                                                           \
+    if (const auto& ridge_status = __VA_ARGS__; !ridge_status.ok()) return ridge_status.error(); \
+  } while (false)

@@ -58,8 +58,7 @@ TEST_F(CliTest, ExplainsALayerOnOneScreen) {
   for (const char* part : {"compute-bound: ", " (perfect overlap); ", "largest: ", "largest  ", "fuse s, p, a",
                            "int8 or fp8 weights", "8 chips, ", "S < 310: g, u, y memory-bound"})
     EXPECT_TRUE(holds(screen, part)) << part << "\n" << screen;
-  for (const std::string& line : lines)
-    if (!holds(line, "datasheet")) EXPECT_LE(line.size(), 120u) << line;
+  for (const std::string& line : lines) EXPECT_TRUE(line.size() <= 120 || holds(line, "datasheet")) << line;
 }
 
 TEST_F(CliTest, FourStatementsFitIntoFortyLines) {
@@ -107,8 +106,8 @@ TEST_F(CliTest, EveryNextStepPredictsTheSuggestedTime) {
     words.push_back("--json");
     const ProcessResult shown = ridge(words);
     ASSERT_EQ(shown.code, 0) << step << shown.err;
-    if (!step["time_s"].is_null())
-      EXPECT_DOUBLE_EQ(Json::parse(shown.out)["total"]["time_lower_s"], step["time_s"]) << step;
+    if (step["time_s"].is_null()) continue;
+    EXPECT_DOUBLE_EQ(Json::parse(shown.out)["total"]["time_lower_s"], step["time_s"]) << step;
   }
 }
 

@@ -62,15 +62,13 @@ int print_table_rows(const ExplainArgs& args) {
 // Explains the program, or bare FLOPs and bytes without a program.
 Result<api::AnsweredRequest> answer_request(const RequestArgs& request_args) {
   if (request_args.flops || request_args.bytes) {
-    const auto work = bare_work(request_args);
-    if (!work) return work.error();
-    auto report = api::explain(*work);
+    RIDGE_TRY(work, bare_work(request_args));
+    auto report = api::explain(work);
     return report ? Result(api::AnsweredRequest{{}, *std::move(report)}) : report.error();
   }
-  const auto request = to_request(request_args);
-  if (!request) return request.error();
-  auto report = api::explain(*request);
-  return report ? Result(api::AnsweredRequest{*request, *std::move(report)}) : report.error();
+  RIDGE_TRY(request, to_request(request_args));
+  auto report = api::explain(request);
+  return report ? Result(api::AnsweredRequest{request, *std::move(report)}) : report.error();
 }
 
 // Returns one report for each machine.
@@ -81,19 +79,16 @@ Result<std::vector<api::AnsweredRequest>> answer_on_machines(RequestArgs request
   if (request_args.flops || request_args.bytes) {
     for (const std::string& machine : machines) {
       request_args.on = machine;
-      auto answer = answer_request(request_args);
-      if (!answer) return answer.error();
-      out.push_back(*std::move(answer));
+      RIDGE_TRY(answer, answer_request(request_args));
+      out.push_back(std::move(answer));
     }
     return out;
   }
-  auto request = to_request(request_args);
-  if (!request) return request.error();
-  auto reports = api::explain_on(*request, {machines.begin(), machines.end()});
-  if (!reports) return reports.error();
-  for (std::size_t i = 0; i < reports->size(); ++i) {
-    request->on = machines[i];
-    out.push_back({*request, std::move((*reports)[i])});
+  RIDGE_TRY(request, to_request(request_args));
+  RIDGE_TRY(reports, api::explain_on(request, {machines.begin(), machines.end()}));
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    request.on = machines[i];
+    out.push_back({request, std::move(reports[i])});
   }
   return out;
 }

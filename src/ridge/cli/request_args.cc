@@ -58,11 +58,10 @@ Result<std::optional<double>> parse_rate(const std::string& text, std::string_vi
 Result<std::optional<LinkChoice>> parse_link(const std::string& text, std::string_view option) {
   if (text.empty()) return std::optional<LinkChoice>();
   const std::size_t equals = text.find('=');
-  const auto rate = parse_rate(equals == std::string::npos ? text : text.substr(equals + 1), option);
-  if (!rate) return rate.error();
-  if (!*rate) return std::optional(LinkChoice(text));
-  if (equals == std::string::npos) return std::optional(LinkChoice(ByteRate{**rate}));
-  return std::optional(LinkChoice(fmt::format("{}={}", text.substr(0, equals), **rate)));
+  RIDGE_TRY(rate, parse_rate(equals == std::string::npos ? text : text.substr(equals + 1), option));
+  if (!rate) return std::optional(LinkChoice(text));
+  if (equals == std::string::npos) return std::optional(LinkChoice(ByteRate{*rate}));
+  return std::optional(LinkChoice(fmt::format("{}={}", text.substr(0, equals), *rate)));
 }
 
 // Parses "D=1,2,4" into three splits.
@@ -72,9 +71,8 @@ Result<std::vector<DimensionSplit>> parse_sweep_splits(const std::string& text) 
   const auto range = parse_range(text);
   if (!range) return usage_error(fmt::format("expected NAME=CHIPS after --split, found '{}'", text), "--split D=1,2,4");
   for (const std::int64_t chips : range->values) {
-    const auto split = parse_split(fmt::format("{}={}", range->dim, chips));
-    if (!split) return split.error();
-    out.push_back(*split);
+    RIDGE_TRY(split, parse_split(fmt::format("{}={}", range->dim, chips)));
+    out.push_back(split);
   }
   return out;
 }
@@ -108,10 +106,9 @@ Result<PositionalArgs> split_positionals(const std::vector<std::string>& positio
 }
 
 Status read_positionals(RequestArgs& args, std::string_view verb) {
-  auto positionals = split_positionals(args.positionals, verb);
-  if (!positionals) return positionals.error();
-  args.program = std::move(positionals->program);
-  args.dims.insert(args.dims.end(), positionals->dims.begin(), positionals->dims.end());
+  RIDGE_TRY(positionals, split_positionals(args.positionals, verb));
+  args.program = std::move(positionals.program);
+  args.dims.insert(args.dims.end(), positionals.dims.begin(), positionals.dims.end());
   return Done{};
 }
 
@@ -133,20 +130,16 @@ Result<DType> parse_dtype_argument(const std::string& text) {
 }
 
 Result<Request> to_request(const RequestArgs& args) {
-  auto dims = parse_assignments(args.dims);
-  if (!dims) return dims.error();
-  Request request{.program = args.program, .on = args.on, .dims = *std::move(dims)};
+  RIDGE_TRY(dims, parse_assignments(args.dims));
+  Request request{.program = args.program, .on = args.on, .dims = std::move(dims)};
   if (!args.dtype.empty()) {
-    const auto dtype = parse_dtype_argument(args.dtype);
-    if (!dtype) return dtype.error();
-    request.dtype = *dtype;
+    RIDGE_TRY(dtype, parse_dtype_argument(args.dtype));
+    request.dtype = dtype;
   }
-  const auto link = parse_link(args.link, "--link");
-  if (!link) return link.error();
-  request.link = *link;
-  const auto memory = parse_link(args.memory, "--memory");
-  if (!memory) return memory.error();
-  request.memory = *memory;
+  RIDGE_TRY(link, parse_link(args.link, "--link"));
+  request.link = link;
+  RIDGE_TRY(memory, parse_link(args.memory, "--memory"));
+  request.memory = memory;
   request.fuse = args.fuse;
   request.why = args.explain_overhead;
   request.sustained = args.sustained;
@@ -154,14 +147,12 @@ Result<Request> to_request(const RequestArgs& args) {
   if (args.plan) request.planned = args.library == "cublaslt" ? KernelChoice::cublaslt : KernelChoice::ridge;
   for (const std::string& list : args.fused_groups) request.fused.push_back(split_names(list));
   if (!args.weights.empty()) {
-    const auto weights = parse_dtype_argument(args.weights);
-    if (!weights) return weights.error();
-    request.weights = *weights;
+    RIDGE_TRY(weights, parse_dtype_argument(args.weights));
+    request.weights = weights;
   }
   if (args.split.empty()) return request;
-  const auto split = parse_splits(args.split);
-  if (!split) return split.error();
-  request.split = *split;
+  RIDGE_TRY(split, parse_splits(args.split));
+  request.split = split;
   return request;
 }
 
@@ -170,11 +161,9 @@ Result<BareWork> bare_work(const RequestArgs& args) {
   if (!args.flops || !args.bytes || !args.program.empty())
     return usage_error("expected --flops and --bytes together and no PROGRAM",
                        "ridge explain --flops 1e12 --bytes 1e9 --on h100");
-  const auto dtype = parse_dtype_argument(args.dtype.empty() ? "bf16" : args.dtype);
-  if (!dtype) return dtype.error();
-  const auto memory = parse_link(args.memory, "--memory");
-  if (!memory) return memory.error();
-  return BareWork{Flops{*args.flops}, Bytes{*args.bytes}, args.on, *dtype, *memory, args.sustained};
+  RIDGE_TRY(dtype, parse_dtype_argument(args.dtype.empty() ? "bf16" : args.dtype));
+  RIDGE_TRY(memory, parse_link(args.memory, "--memory"));
+  return BareWork{Flops{*args.flops}, Bytes{*args.bytes}, args.on, dtype, memory, args.sustained};
 }
 
 RequestArgs with_alternative(RequestArgs args, const std::string& other) {
@@ -188,21 +177,17 @@ RequestArgs with_alternative(RequestArgs args, const std::string& other) {
 Result<SweepRequest> to_request(const SweepRequestArgs& args) {
   SweepRequest request{.program = args.program, .on = {}, .dtypes = {}};
   for (const std::string& text : args.dims) {
-    auto range = parse_range(text);
-    if (!range) return range.error();
-    request.ranges.push_back(*std::move(range));
+    RIDGE_TRY(range, parse_range(text));
+    request.ranges.push_back(std::move(range));
   }
   for (const std::string& name : args.on) request.on.emplace_back(std::string(trim_blanks(name)));
-  const auto link = parse_link(args.link, "--link");
-  if (!link) return link.error();
-  request.link = *link;
-  auto splits = parse_sweep_splits(args.split);
-  if (!splits) return splits.error();
-  request.splits = *std::move(splits);
+  RIDGE_TRY(link, parse_link(args.link, "--link"));
+  request.link = link;
+  RIDGE_TRY(splits, parse_sweep_splits(args.split));
+  request.splits = std::move(splits);
   for (const std::string& text : args.dtypes) {
-    const auto dtype = parse_dtype_argument(text);
-    if (!dtype) return dtype.error();
-    request.dtypes.push_back(*dtype);
+    RIDGE_TRY(dtype, parse_dtype_argument(text));
+    request.dtypes.push_back(dtype);
   }
   return request;
 }

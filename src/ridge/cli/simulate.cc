@@ -48,8 +48,7 @@ void add_picture_options(CLI::App& verb, PictureFiles& pictures, const std::stri
 
 Status write_pictures(const PictureFiles& pictures, const std::function<std::string()>& page, const Timeline& timeline,
                       const std::string& title) {
-  if (!pictures.svg.empty())
-    if (const Status written = write_file(pictures.svg, page()); !written) return written;
+  if (!pictures.svg.empty()) RIDGE_TRY_STATUS(write_file(pictures.svg, page()));
   if (!pictures.trace.empty()) return write_file(pictures.trace, chrome_trace(timeline, title));
   return Done{};
 }

@@ -40,7 +40,7 @@ __global__ void fill_normal_kernel(tile::StorageFormat stored, void* data, std::
 
 Result<Handle<CUevent_st>> create_event() {
   cudaEvent_t event = nullptr;
-  if (const Status s = to_status(cudaEventCreate(&event), "making an event"); !s) return s.error();
+  RIDGE_TRY_STATUS(to_status(cudaEventCreate(&event), "making an event"));
   return Handle<CUevent_st>(event, [](CUevent_st* x) { cudaEventDestroy(x); });
 }
 
@@ -98,7 +98,7 @@ int current_device() {
 }
 
 Status use_device(int number) {
-  if (const Status available = require_device(); !available) return available;
+  RIDGE_TRY_STATUS(require_device());
   return to_status(cudaSetDevice(number), "choosing it");
 }
 
@@ -122,14 +122,14 @@ MultiprocessorLimits multiprocessor_limits() {
 }
 
 Result<DeviceProperties> device_properties() {
-  if (const Status available = require_device(); !available) return available.error();
+  RIDGE_TRY_STATUS(require_device());
   int device = 0;
   cudaDeviceProp p{};
   DeviceProperties properties;
-  if (const Status s = to_status(cudaGetDevice(&device), "naming its device"); !s) return s.error();
-  if (const Status s = to_status(cudaGetDeviceProperties(&p, device), "describing itself"); !s) return s.error();
+  RIDGE_TRY_STATUS(to_status(cudaGetDevice(&device), "naming its device"));
+  RIDGE_TRY_STATUS(to_status(cudaGetDeviceProperties(&p, device), "describing itself"));
   std::size_t free = 0, total = 0;
-  if (const Status s = to_status(cudaMemGetInfo(&free, &total), "describing its memory"); !s) return s.error();
+  RIDGE_TRY_STATUS(to_status(cudaMemGetInfo(&free, &total), "describing its memory"));
   properties.name = p.name;
   cudaDriverGetVersion(&properties.driver);
   properties.multiprocessors = p.multiProcessorCount;
@@ -140,15 +140,14 @@ Result<DeviceProperties> device_properties() {
   for (const auto& [attribute, value] : {std::pair{cudaDevAttrClockRate, &clock_khz},
                                          {cudaDevAttrMemoryClockRate, &memory_clock_khz},
                                          {cudaDevAttrGlobalMemoryBusWidth, &bus_bits}})
-    if (const Status s = to_status(cudaDeviceGetAttribute(value, attribute, device), "describing itself"); !s)
-      return s.error();
+    RIDGE_TRY_STATUS(to_status(cudaDeviceGetAttribute(value, attribute, device), "describing itself"));
   properties.clock_hz = 1e3 * clock_khz;
   properties.memory_bytes_per_s = 2 * 1e3 * memory_clock_khz * bus_bits / 8.0;  // two transfers a clock cycle
   return properties;
 }
 
 Result<DeviceBuffer> DeviceBuffer::allocate(std::int64_t bytes, Location location) {
-  if (const Status available = require_device(); !available) return available.error();
+  RIDGE_TRY_STATUS(require_device());
   void* data = nullptr;
   const std::size_t size = static_cast<std::size_t>(std::max<std::int64_t>(bytes, 256));
   const cudaError_t e = location == Location::device ? cudaMalloc(&data, size) : cudaMallocHost(&data, size);
@@ -170,15 +169,15 @@ Result<DeviceBuffer> DeviceBuffer::allocate(std::int64_t bytes, Location locatio
 }
 
 Result<Queue> Queue::create(Priority priority) {
-  if (const Status available = require_device(); !available) return available.error();
+  RIDGE_TRY_STATUS(require_device());
   cudaStream_t stream = nullptr;
   int lowest_priority = 0, highest_priority = 0;
-  for (const Status& s :
-       {to_status(cudaDeviceGetStreamPriorityRange(&lowest_priority, &highest_priority), "asking for priorities"),
-        to_status(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
-                                               priority == Priority::high ? highest_priority : lowest_priority),
-                  "making a stream")})
-    if (!s) return s.error();
+  RIDGE_TRY_STATUS(
+      to_status(cudaDeviceGetStreamPriorityRange(&lowest_priority, &highest_priority), "asking for priorities"));
+  RIDGE_TRY_STATUS(
+      to_status(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
+                                             priority == Priority::high ? highest_priority : lowest_priority),
+                "making a stream"));
   Handle<CUstream_st> owned(stream, [](CUstream_st* x) { cudaStreamDestroy(x); });
   Result<Handle<CUevent_st>> start = create_event(), stop = create_event(), mark = create_event();
   for (const auto* event : {&start, &stop, &mark})
@@ -196,8 +195,7 @@ Status Queue::copy_rows(const PitchedRows& to, const PitchedRows& from, std::int
                    "a copy of rows");
 }
 Status Queue::wait_for(const Queue& other) const {
-  if (const Status s = to_status(cudaEventRecord(wait_event_.get(), other.stream()), "marking what to wait for"); !s)
-    return s;
+  RIDGE_TRY_STATUS(to_status(cudaEventRecord(wait_event_.get(), other.stream()), "marking what to wait for"));
   return to_status(cudaStreamWaitEvent(stream(), wait_event_.get(), 0), "waiting for another queue");
 }
 Status Queue::set_bytes(void* to, int byte, std::int64_t bytes) const {
@@ -215,8 +213,7 @@ Status Queue::fill_normal(void* to, DType dtype, std::int64_t elements, std::uin
 Status Queue::synchronize() const { return to_status(cudaStreamSynchronize(stream()), "running what was queued"); }
 
 Result<RecordedGraph> Queue::record_graph(const std::function<Status()>& work) const {
-  if (const Status s = to_status(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeThreadLocal), "recording"); !s)
-    return s.error();
+  RIDGE_TRY_STATUS(to_status(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeThreadLocal), "recording"));
   const Status worked = work();
   cudaGraph_t graph = nullptr;
   const Status ended = to_status(cudaStreamEndCapture(stream(), &graph), "recording");
@@ -225,7 +222,7 @@ Result<RecordedGraph> Queue::record_graph(const std::function<Status()>& work) c
   if (graph) cudaGraphDestroy(graph);
   if (!worked) return worked.error();
   if (!ended) return ended.error();
-  if (const Status s = to_status(instantiated, "instantiating a graph"); !s) return s.error();
+  RIDGE_TRY_STATUS(to_status(instantiated, "instantiating a graph"));
   return RecordedGraph(Handle<CUgraphExec_st>(made, [](CUgraphExec_st* x) { cudaGraphExecDestroy(x); }));
 }
 Status Queue::launch_graph(const RecordedGraph& r) const {
@@ -233,13 +230,12 @@ Status Queue::launch_graph(const RecordedGraph& r) const {
 }
 
 Result<double> Queue::measure_seconds(const std::function<Status()>& work) const {
-  if (const Status s = to_status(cudaEventRecord(start_.get(), stream()), "starting a clock"); !s) return s.error();
-  if (const Status s = work(); !s) return s.error();
-  if (const Status s = to_status(cudaEventRecord(stop_.get(), stream()), "stopping a clock"); !s) return s.error();
-  if (const Status s = to_status(cudaEventSynchronize(stop_.get()), "running what was queued"); !s) return s.error();
+  RIDGE_TRY_STATUS(to_status(cudaEventRecord(start_.get(), stream()), "starting a clock"));
+  RIDGE_TRY_STATUS(work());
+  RIDGE_TRY_STATUS(to_status(cudaEventRecord(stop_.get(), stream()), "stopping a clock"));
+  RIDGE_TRY_STATUS(to_status(cudaEventSynchronize(stop_.get()), "running what was queued"));
   float ms = 0;
-  if (const Status s = to_status(cudaEventElapsedTime(&ms, start_.get(), stop_.get()), "reading a clock"); !s)
-    return s.error();
+  RIDGE_TRY_STATUS(to_status(cudaEventElapsedTime(&ms, start_.get(), stop_.get()), "reading a clock"));
   return static_cast<double>(ms) * 1e-3;
 }
 

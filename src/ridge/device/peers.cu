@@ -56,8 +56,7 @@ Status submit_operations(const Queue& queue, std::vector<CUstreamBatchMemOpParam
 Result<MemoryHandle> export_handle(const DeviceBuffer& memory) {
   cudaIpcMemHandle_t handle{};
   static_assert(sizeof handle == sizeof(MemoryHandle));
-  if (const Status s = to_status(cudaIpcGetMemHandle(&handle, memory.data()), "exporting memory", hint); !s)
-    return s.error();
+  RIDGE_TRY_STATUS(to_status(cudaIpcGetMemHandle(&handle, memory.data()), "exporting memory", hint));
   MemoryHandle out;
   std::memcpy(out.bytes.data(), &handle, sizeof handle);
   return out;
@@ -67,9 +66,8 @@ Result<ImportedMemory> ImportedMemory::open(const MemoryHandle& name) {
   cudaIpcMemHandle_t handle{};
   std::memcpy(&handle, name.bytes.data(), sizeof handle);
   void* data = nullptr;
-  const Status opened = to_status(cudaIpcOpenMemHandle(&data, handle, cudaIpcMemLazyEnablePeerAccess),
-                                  "opening another process's memory", hint);
-  if (!opened) return opened.error();
+  RIDGE_TRY_STATUS(to_status(cudaIpcOpenMemHandle(&data, handle, cudaIpcMemLazyEnablePeerAccess),
+                             "opening another process's memory", hint));
   return ImportedMemory(
       Handle<std::byte>(static_cast<std::byte*>(data), [](std::byte* x) { (void)cudaIpcCloseMemHandle(x); }));
 }

@@ -149,24 +149,23 @@ std::optional<CollectivePattern> parse_pattern(std::string_view word) {
 
 Result<CollectiveTime> collective_time(const Machine& machine, const CollectiveRequest& request) {
   if (auto wrong = validate_request(request)) return *std::move(wrong);
-  auto network = make_network(machine);
-  if (!network) return network.error();
-  network->mesh = {{'C', request.chips}, {'-', request.chip_stride}};
+  RIDGE_TRY(network, make_network(machine));
+  network.mesh = {{'C', request.chips}, {'-', request.chip_stride}};
   CollectiveTime out;
   out.request = request;
   const double part =
       request.ragged_of == 0 ? 1 : static_cast<double>(request.ragged_to) / static_cast<double>(request.ragged_of);
   Transfer transfer{as_collective(request.pattern), "C", request.chips, Polynomial(std::int64_t{1} << 40)};
-  for (const LevelWork& level : count_level_work(transfer, *network)) {
+  for (const LevelWork& level : count_level_work(transfer, network)) {
     const auto sent_bytes = level.bytes_sent.as_constant();
     out.levels.push_back({level.link, level.group_size,
                           (sent_bytes ? sent_bytes->to_double() : 0) * 0x1p-40 * request.bytes * part, level.rate});
   }
-  if (request.pattern == CollectivePattern::gather) set_gather_levels(out.levels, *network, request);
+  if (request.pattern == CollectivePattern::gather) set_gather_levels(out.levels, network, request);
   for (const LevelTime& level : out.levels) out.sending_s = std::max(out.sending_s, level.transfer_seconds());
-  out.latency_s = static_cast<double>(count_hops(transfer, *network)) * network->latency_s;
+  out.latency_s = static_cast<double>(count_hops(transfer, network)) * network.latency_s;
   if (out.latency_s > 0) out.latency_bound_max_bytes = request.bytes * out.latency_s / out.sending_s;
-  if (request.pattern != CollectivePattern::gather) out.small_messages = small_messages_for(transfer, *network);
+  if (request.pattern != CollectivePattern::gather) out.small_messages = small_messages_for(transfer, network);
   if (out.levels.size() == 1 && request.ragged_of == 0)
     if (const auto library = library_transfer_time(machine, request)) {
       out.library_s = library->transfer_s + library->message_latency_s;

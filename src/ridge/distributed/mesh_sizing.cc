@@ -70,12 +70,11 @@ Result<double> contraction_peak_of(const Program& program, const Machine& machin
   std::optional<double> out;
   for (const Work& work : count_work(program, Bindings{})) {
     if (!work.contraction) continue;
-    const auto peak = machine.contraction_peak(work.math);
-    if (!peak) return peak.error();
-    if (out && *out != (*peak)->rate.value)
+    RIDGE_TRY(peak, machine.contraction_peak(work.math));
+    if (out && *out != peak->rate.value)
       return input_error("the program's products have different peak rates, so there is no single threshold",
                          "give a program with one of them");
-    out = (*peak)->rate.value;
+    out = peak->rate.value;
   }
   if (!out) return input_error("the program has no product, so there is no computation to compare with communication");
   return *out;
@@ -109,19 +108,17 @@ Status solve_intervals(MeshSizing& out, const Program& program, const Machine& m
         fmt::format("mesh axes {} do not always split a tensor axis together, so they are not one symbol",
                     out.open_axes),
         "give all but one of them a size with -d, or the number of chips with --chips");
-  const auto peak = contraction_peak_of(program, machine);
-  if (!peak) return peak.error();
+  RIDGE_TRY(peak, contraction_peak_of(program, machine));
   Bindings mesh;
   for (const MeshAxis& axis : program.mesh)
     if (const auto size = sizes.find(axis.name); size != sizes.end()) mesh[axis.name] = size->second;
-  auto found = find_size_intervals(program, network, out.open_axes, mesh);
-  if (!found) return found.error();
+  RIDGE_TRY(found, find_size_intervals(program, network, out.open_axes, mesh));
   out.symbols.push_back(out.open_axes);
-  for (SizeInterval& s : *found) {
+  for (SizeInterval& s : found) {
     if (s.bytes_sent.is_zero()) return input_error("the program sends nothing on any mesh");
     const Ratio ratio = cancel_common_factor(s.flops, s.bytes_sent);
-    SolvedInterval solved{std::move(s), RoofRates{*peak, 0}, ratio.flops, ratio.bytes};
-    solved.roofs = RoofRates{*peak, solved.interval.rate};
+    SolvedInterval solved{std::move(s), RoofRates{peak, 0}, ratio.flops, ratio.bytes};
+    solved.roofs = RoofRates{peak, solved.interval.rate};
     add_thresholds(solved, split_dims(program, out.open_axes), sizes, out.symbols);
     out.intervals.push_back(std::move(solved));
   }
@@ -144,20 +141,19 @@ void list_axis_sizes(const std::string& open_axes, std::int64_t chips, Bindings&
 
 Result<MeshChoice> evaluate_choice(const Program& program, const Machine& machine, Network network,
                                    const Bindings& sizes) {
-  const auto found = explain(program, machine, sizes, {}, Thresholds::skipped);
-  if (!found) return found.error();
+  RIDGE_TRY(found, explain(program, machine, sizes, {}, Thresholds::skipped));
   MeshChoice out;
   out.rings = network.rings_per_axis;
-  for (const MeshAxis& axis : program.mesh) out.mesh.axes.emplace_back(axis.name[0], found->dims.at(axis.name));
+  for (const MeshAxis& axis : program.mesh) out.mesh.axes.emplace_back(axis.name[0], found.dims.at(axis.name));
   network.mesh = out.mesh.axes;
-  std::vector<Work> work = count_work(program, found->dims);
+  std::vector<Work> work = count_work(program, found.dims);
   route_transfers(work, network);
-  Bindings all = found->dims;
+  Bindings all = found.dims;
   for (const auto& [name, part] : largest_shards(program, all)) all[name] = part;
   for (const Work& each : work)
     out.network_s += each.link_load.evaluate_double({all.begin(), all.end()}) / network.used_rate();
-  out.math_s = found->total.time_math_s.value_or(0);
-  out.memory_s = found->total.time_memory_s.value_or(0);
+  out.math_s = found.total.time_math_s.value_or(0);
+  out.memory_s = found.total.time_memory_s.value_or(0);
   return out;
 }
 
@@ -178,9 +174,8 @@ Status search_mesh_sizes(MeshSizing& out, const Program& program, const Machine&
     for (const auto& rings : list_ring_assignments(mesh, network)) {
       Network ring_network = network;
       ring_network.rings_per_axis = rings;
-      auto choice = evaluate_choice(program, machine, ring_network, each);
-      if (!choice) return choice.error();
-      out.choices.push_back(*std::move(choice));
+      RIDGE_TRY(choice, evaluate_choice(program, machine, ring_network, each));
+      out.choices.push_back(std::move(choice));
     }
   }
   std::stable_sort(out.choices.begin(), out.choices.end(), [](const MeshChoice& a, const MeshChoice& b) {
@@ -195,25 +190,22 @@ double MeshChoice::slowest_seconds() const { return std::max({math_s, memory_s, 
 
 Result<MeshSizing> solve_mesh_sizes(const Program& program, const Machine& machine, const Bindings& given,
                                     std::int64_t chips) {
-  auto sizes = program.bind_sizes(given);
-  if (!sizes) return sizes.error();
-  auto network = make_network(machine);
-  if (!network) return network.error();
+  RIDGE_TRY(sizes, program.bind_sizes(given));
+  RIDGE_TRY(network, make_network(machine));
   MeshSizing out;
   out.program_text = program.text;
   out.machine = machine.name;
   out.symbols = program.dim_names();
   for (const MeshAxis& axis : program.mesh)
-    if (!sizes->contains(axis.name)) out.open_axes += axis.name;
+    if (!sizes.contains(axis.name)) out.open_axes += axis.name;
   if (program.mesh.empty())
     return usage_error("expected a program that is sharded",
                        "--chips 8 searches for the best sharding of an unsharded program");
   if (out.open_axes.empty())
     return usage_error("every mesh axis has a size already", "`ridge explain` reports the work of each device");
-  out.network = describe_network(*network);
-  const Status done = chips == 0 ? solve_intervals(out, program, machine, *network, *sizes)
-                                 : search_mesh_sizes(out, program, machine, *network, given, chips);
-  if (!done) return done.error();
+  out.network = describe_network(network);
+  RIDGE_TRY_STATUS(chips == 0 ? solve_intervals(out, program, machine, network, sizes)
+                              : search_mesh_sizes(out, program, machine, network, given, chips));
   return out;
 }
 

@@ -176,10 +176,9 @@ ProcessGrid best_grid(std::int64_t devices, const MatmulDims& dims) {
 
 Result<DistributedProduct> distribute_product(const Program& program, const Machine& machine, const Bindings& given,
                                               std::int64_t devices) {
-  const auto sizes = program.bind_sizes(given);
-  if (!sizes) return sizes.error();
-  if (auto wrong = validate_program(program, *sizes, devices)) return *std::move(wrong);
-  const ProductDistributor distributor(program, *sizes);
+  RIDGE_TRY(sizes, program.bind_sizes(given));
+  if (auto wrong = validate_program(program, sizes, devices)) return *std::move(wrong);
+  const ProductDistributor distributor(program, sizes);
   const MatmulDims dims = distributor.product_dims();
   std::optional<DistributedProduct> best;
   double best_s = 0;
@@ -187,11 +186,9 @@ Result<DistributedProduct> distribute_product(const Program& program, const Mach
     const ProcessGrid grid = best_grid(used_devices, dims);
     if (!distributor.is_feasible(grid)) continue;
     const std::string text = distributor.program_text(grid);
-    const auto parsed = parse(text);
-    if (!parsed) return parsed.error();
-    const auto explained = explain(*parsed, machine, {}, {}, Thresholds::skipped);
-    if (!explained) return explained.error();
-    const double seconds = explained->total.time_lower_s.value_or(0);
+    RIDGE_TRY(parsed, parse(text));
+    RIDGE_TRY(explained, explain(parsed, machine, {}, {}, Thresholds::skipped));
+    const double seconds = explained.total.time_lower_s.value_or(0);
     if (best && seconds >= best_s) continue;
     best_s = seconds;
     best = DistributedProduct{text, grid, words_moved(grid, dims),

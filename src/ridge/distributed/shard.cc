@@ -155,12 +155,11 @@ bool order_matters(const Network& network, std::int64_t chips) {
 Result<std::vector<Mesh>> requested_meshes(const Program& program, const Network& network,
                                            const ShardOptions& options) {
   if (!options.mesh.empty()) {
-    auto mesh = parse_mesh(options.mesh);
-    if (!mesh) return mesh.error();
-    if (options.chips != 0 && options.chips != mesh->devices())
-      return usage_error(fmt::format("{} has {} chips, --chips says {}", options.mesh, mesh->devices(), options.chips),
+    RIDGE_TRY(mesh, parse_mesh(options.mesh));
+    if (options.chips != 0 && options.chips != mesh.devices())
+      return usage_error(fmt::format("{} has {} chips, --chips says {}", options.mesh, mesh.devices(), options.chips),
                          "leave one of the two out");
-    return std::vector<Mesh>{*std::move(mesh)};
+    return std::vector<Mesh>{std::move(mesh)};
   }
   std::vector<Mesh> out = list_meshes(options.chips, order_matters(network, options.chips));
   for (Mesh& mesh : out) rename_axes(mesh, program);
@@ -174,13 +173,11 @@ class ShardingRanking {
       : out_(out), machine_(machine), count_(count) {}
 
   Status search_mesh(const Mesh& mesh, const Network& network) {
-    const auto costs = ShardingCosts::compute_costs(out_.program, machine_, network, mesh, out_.sizes);
-    if (!costs) return costs.error();
+    RIDGE_TRY(costs, ShardingCosts::compute_costs(out_.program, machine_, network, mesh, out_.sizes));
     ++out_.meshes;
-    auto found = best_shardings(*costs, out_.capacity.value_or(0), count_, slowest_kept());
-    if (!found) return found.error();
-    if (found->empty() && out_.best.empty()) remember_unlimited(*costs);
-    for (Sharding& s : *found) add_sharding(*costs, mesh, network.rings_per_axis, std::move(s));
+    RIDGE_TRY(found, best_shardings(costs, out_.capacity.value_or(0), count_, slowest_kept()));
+    if (found.empty() && out_.best.empty()) remember_unlimited(costs);
+    for (Sharding& s : found) add_sharding(costs, mesh, network.rings_per_axis, std::move(s));
     return Done{};
   }
 
@@ -245,17 +242,15 @@ SendTime slower_transfer_time(const Machine& machine, const Network& network, co
 
 Status add_communication_details(ShardingReport& out, const Machine& machine) {
   if (out.best.empty()) return Done{};
-  const auto parsed = parse(out.best[0].program_text);
-  if (!parsed) return parsed.error();
-  const auto found = explain(*parsed, machine, {}, {}, Thresholds::skipped);
-  if (!found) return found.error();
-  if (!found->network) return Done{};
-  Network network = *found->network;
+  RIDGE_TRY(parsed, parse(out.best[0].program_text));
+  RIDGE_TRY(found, explain(parsed, machine, {}, {}, Thresholds::skipped));
+  if (!found.network) return Done{};
+  Network network = *found.network;
   network.rings_per_axis = out.best[0].rings;
-  for (const Prediction& p : found->ops)
+  for (const Prediction& p : found.ops)
     for (const Transfer& t : p.work.transfers) add_small_messages(out.small_messages, t, network);
   out.overlaps =
-      find_overlaps(*parsed, *found, [&](const Transfer& t) { return slower_transfer_time(machine, network, t); });
+      find_overlaps(parsed, found, [&](const Transfer& t) { return slower_transfer_time(machine, network, t); });
   return Done{};
 }
 
@@ -264,34 +259,31 @@ Status add_communication_details(ShardingReport& out, const Machine& machine) {
 Result<ShardingReport> search_shardings(const Program& program, const Machine& machine, const Bindings& given,
                                         const ShardOptions& options) {
   if (auto wrong = validate_options(program, options)) return *std::move(wrong);
-  auto sizes = program.bind_sizes(given);
-  if (!sizes) return sizes.error();
-  if (auto wrong = validate_sizes(program, *sizes)) return *std::move(wrong);
-  auto network = make_network(machine);
-  if (!network) return network.error();
-  const auto meshes = requested_meshes(program, *network, options);
-  if (!meshes) return meshes.error();
+  RIDGE_TRY(sizes, program.bind_sizes(given));
+  if (auto wrong = validate_sizes(program, sizes)) return *std::move(wrong);
+  RIDGE_TRY(network, make_network(machine));
+  RIDGE_TRY(meshes, requested_meshes(program, network, options));
   ShardingReport out;
   out.program = program;
-  out.sizes = *sizes;
+  out.sizes = sizes;
   out.machine = machine.name;
   const bool timed = library_transfer_seconds(machine, {Collective::all_gather, "X", 2, Polynomial(1)}).has_value();
-  out.network = fmt::format("{} x {}{}{}", network->links, network->link,
-                            network->topology ? fmt::format(", {}", topology_name(*network->topology)) : "",
+  out.network = fmt::format("{} x {}{}{}", network.links, network.link,
+                            network.topology ? fmt::format(", {}", topology_name(*network.topology)) : "",
                             timed ? "; collectives use fitted library times" : "");
-  out.chips = meshes->front().devices();
+  out.chips = meshes.front().devices();
   out.meshes = 0;
   if (!machine.memory.empty() && machine.memory[0].capacity) out.capacity = machine.memory[0].capacity->value;
-  out.min_words = min_words_moved(program, *sizes, out.chips);
+  out.min_words = min_words_moved(program, sizes, out.chips);
   ShardingRanking ranking(out, machine, options.max_results);
-  for (const Mesh& mesh : *meshes)
-    for (const auto& rings : list_ring_assignments(mesh, *network)) {
-      Network ring_network = *network;
+  for (const Mesh& mesh : meshes)
+    for (const auto& rings : list_ring_assignments(mesh, network)) {
+      Network ring_network = network;
       ring_network.rings_per_axis = rings;
-      if (const Status searched = ranking.search_mesh(mesh, ring_network); !searched) return searched.error();
+      RIDGE_TRY_STATUS(ranking.search_mesh(mesh, ring_network));
     }
   ranking.sort_and_trim();
-  if (const Status details = add_communication_details(out, machine); !details) return details.error();
+  RIDGE_TRY_STATUS(add_communication_details(out, machine));
   return out;
 }
 

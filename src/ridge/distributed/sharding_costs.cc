@@ -22,10 +22,9 @@ Result<ShardingCosts> ShardingCosts::compute_costs(const Program& program, const
     std::vector<StatementCost> all;
     for (const Partition& partition : list_partitions(program, statement, mesh, sizes)) {
       const Program statement_program = make_statement_program(program, statement, mesh, partition);
-      const auto found = explain(statement_program, machine, sizes, {}, Thresholds::skipped);
-      if (!found) return found.error();
-      const Prediction& p = found->ops[0];
-      const Bindings& part_sizes = found->dims;  // includes the sizes of uneven parts
+      RIDGE_TRY(found, explain(statement_program, machine, sizes, {}, Thresholds::skipped));
+      const Prediction& p = found.ops[0];
+      const Bindings& part_sizes = found.dims;  // includes the sizes of uneven parts
       StatementCost cost{partition, std::max(p.time_math_s.value_or(0), p.time_memory_s.value_or(0))};
       for (const Transfer& t : p.work.transfers) {
         Transfer sized_transfer = t;

@@ -468,9 +468,8 @@ Sharding evaluate_sharding(const ShardingCosts& costs, std::vector<Partition> pa
 static Result<std::vector<Sharding>> search_in_two_passes(const ShardingCosts& costs, double capacity,
                                                           std::size_t count, double max_seconds) {
   constexpr std::size_t max_states = 32;
-  const auto first_found = ShardingSearch(costs, capacity, count, max_states, max_seconds).run();
-  if (!first_found) return first_found.error();
-  double bound = first_found->size() == count ? first_found->back().total_seconds() : max_seconds;
+  RIDGE_TRY(first_found, ShardingSearch(costs, capacity, count, max_states, max_seconds).run());
+  double bound = first_found.size() == count ? first_found.back().total_seconds() : max_seconds;
   if (max_seconds > 0) bound = std::min(bound, max_seconds);
   return ShardingSearch(costs, capacity, count, 0, bound).run();
 }

@@ -58,12 +58,11 @@ template <class Part, std::size_t n> const Part* find_subtable(const Part (&part
 Status read_rates(const MachineFileText& text, const TomlEntry& entry, ComputeUnit unit, const PeakSubtable* part,
                   Machine& machine) {
   const std::string what = part ? fmt::format("{}.{}", unit_name(unit), part->name) : std::string(unit_name(unit));
-  Result<const toml::table*> table = as_table(text, entry, what);
-  if (!table) return table.error();
+  RIDGE_TRY(table, as_table(text, entry, what));
   std::vector<std::string> keys;
   for (const DTypeInfo& d : dtypes)
     if (d.element == d.dtype) keys.emplace_back(d.name);
-  for (const TomlEntry& field : sorted_entries(**table)) {
+  for (const TomlEntry& field : sorted_entries(*table)) {
     const std::string_view key = field.key->str();
     if (!part && find_subtable(peak_subtables, key)) continue;
     const std::optional<DType> dtype = parse_dtype(key);
@@ -91,43 +90,38 @@ Status read_rates(const MachineFileText& text, const TomlEntry& entry, ComputeUn
 }
 
 Status read_peaks(const MachineFileText& text, const TomlEntry& entry, ComputeUnit unit, Machine& machine) {
-  if (Status read = read_rates(text, entry, unit, nullptr, machine); !read) return read;
+  RIDGE_TRY_STATUS(read_rates(text, entry, unit, nullptr, machine));
   // Subtables such as [matrix.one_core] are read last, because they refer to peaks.
   for (const TomlEntry& field : sorted_entries(*entry.node->as_table()))
     if (const PeakSubtable* part = find_subtable(peak_subtables, field.key->str()))
-      if (Status read = read_rates(text, field, unit, part, machine); !read) return read;
+      RIDGE_TRY_STATUS(read_rates(text, field, unit, part, machine));
   return Done{};
 }
 
 // Reads a table with `bandwidth` as its only key.
 Result<SourcedValue> read_bandwidth(const MachineFileText& text, const TomlEntry& entry, const std::string& what) {
-  Result<const toml::table*> table = as_table(text, entry, what);
-  if (!table) return table.error();
+  RIDGE_TRY(table, as_table(text, entry, what));
   std::optional<SourcedValue> bandwidth;
-  for (const TomlEntry& field : sorted_entries(**table)) {
+  for (const TomlEntry& field : sorted_entries(*table)) {
     if (field.key->str() != "bandwidth")
       return unknown_key_error(text, *field.key, fmt::format(" in [{}]", what), {"bandwidth"});
-    Result<SourcedValue> found = read_number(text, field, what + ".bandwidth", "B/s");
-    if (!found) return found.error();
-    bandwidth = *found;
+    RIDGE_TRY(found, read_number(text, field, what + ".bandwidth", "B/s"));
+    bandwidth = found;
   }
   if (!bandwidth) return text.error_at(entry.key->source(), what + " lacks 'bandwidth'");
   return *bandwidth;
 }
 
 Status read_level(const MachineFileText& text, const TomlEntry& entry, Machine& machine) {
-  Result<std::string> level_name = read_name(text, entry.key->source(), entry.key->str());
-  if (!level_name) return level_name.error();
-  const std::string what = "memory." + *level_name;
-  Result<const toml::table*> table = as_table(text, entry, what);
-  if (!table) return table.error();
-  MemoryLevel level{.name = *level_name, .bandwidth = {}, .capacity = {}};
-  for (const TomlEntry& field : sorted_entries(**table)) {
+  RIDGE_TRY(level_name, read_name(text, entry.key->source(), entry.key->str()));
+  const std::string what = "memory." + level_name;
+  RIDGE_TRY(table, as_table(text, entry, what));
+  MemoryLevel level{.name = level_name, .bandwidth = {}, .capacity = {}};
+  for (const TomlEntry& field : sorted_entries(*table)) {
     const std::string_view key = field.key->str();
     if (const LevelSubtable* part = find_subtable(level_subtables, key)) {
-      Result<SourcedValue> found = read_bandwidth(text, field, fmt::format("{}.{}", what, key));
-      if (!found) return found.error();
-      level.*(part->member) = *found;
+      RIDGE_TRY(found, read_bandwidth(text, field, fmt::format("{}.{}", what, key)));
+      level.*(part->member) = found;
       continue;
     }
     if (key != "bandwidth" && key != "capacity")
@@ -147,10 +141,8 @@ Status read_level(const MachineFileText& text, const TomlEntry& entry, Machine& 
 }
 
 Status read_memory(const MachineFileText& text, const TomlEntry& entry, Machine& machine) {
-  Result<const toml::table*> table = as_table(text, entry, "memory");
-  if (!table) return table.error();
-  for (const TomlEntry& level : sorted_entries(**table))
-    if (Status read = read_level(text, level, machine); !read) return read.error();
+  RIDGE_TRY(table, as_table(text, entry, "memory"));
+  for (const TomlEntry& level : sorted_entries(*table)) RIDGE_TRY_STATUS(read_level(text, level, machine));
   return Done{};
 }
 
@@ -161,48 +153,42 @@ Status check_whole_number(const MachineFileText& text, const TomlEntry& field, c
 }
 
 Status read_topology(const MachineFileText& text, const TomlEntry& field, const std::string& path, Link& link) {
-  Result<std::string> word = read_string(text, *field.node, path);
-  if (!word) return word.error();
+  RIDGE_TRY(word, read_string(text, *field.node, path));
   for (const Topology each : {Topology::ring, Topology::switched, Topology::direct})
-    if (topology_name(each) == *word) link.topology = each;
+    if (topology_name(each) == word) link.topology = each;
   if (link.topology) return Done{};
   return text.error_at(field.node->source(),
-                       fmt::format("expected ring, switch or direct for {}, found '{}'", path, *word),
+                       fmt::format("expected ring, switch or direct for {}, found '{}'", path, word),
                        "omit it if unknown: one ring in one direction is assumed");
 }
 
 Status read_link(const MachineFileText& text, const TomlEntry& entry, Machine& machine) {
-  Result<std::string> link_name = read_name(text, entry.key->source(), entry.key->str());
-  if (!link_name) return link_name.error();
-  const std::string what = "link." + *link_name;
-  Result<const toml::table*> table = as_table(text, entry, what);
-  if (!table) return table.error();
-  Link link{.name = *link_name, .bandwidth = {}};
-  for (const TomlEntry& field : sorted_entries(**table)) {
+  RIDGE_TRY(link_name, read_name(text, entry.key->source(), entry.key->str()));
+  const std::string what = "link." + link_name;
+  RIDGE_TRY(table, as_table(text, entry, what));
+  Link link{.name = link_name, .bandwidth = {}};
+  for (const TomlEntry& field : sorted_entries(*table)) {
     const std::string key(field.key->str());
     const std::string path = what + "." + key;
     if (key == "sustained") {
-      Result<SourcedValue> found = read_bandwidth(text, field, path);
-      if (!found) return found.error();
-      link.sustained = *found;
+      RIDGE_TRY(found, read_bandwidth(text, field, path));
+      link.sustained = found;
       continue;
     }
     if (key == "topology") {
-      if (Status read = read_topology(text, field, path, link); !read) return read;
+      RIDGE_TRY_STATUS(read_topology(text, field, path, link));
       continue;
     }
     if (key != "bandwidth" && key != "count" && key != "latency")
       return unknown_key_error(text, *field.key, fmt::format(" in [{}]", what),
                                {"bandwidth", "count", "latency", "sustained", "topology"});
     const char* const other = key == "count" ? "1" : "s";
-    Result<SourcedValue> found = read_number(text, field, path, key == "bandwidth" ? "B/s" : other);
-    if (!found) return found.error();
-    if (key == "count")
-      if (Status is = check_whole_number(text, field, path, found->value); !is) return is;
+    RIDGE_TRY(found, read_number(text, field, path, key == "bandwidth" ? "B/s" : other));
+    if (key == "count") RIDGE_TRY_STATUS(check_whole_number(text, field, path, found.value));
     if (key == "bandwidth")
-      link.bandwidth = *found;
+      link.bandwidth = found;
     else
-      (key == "count" ? link.count : link.latency) = *found;
+      (key == "count" ? link.count : link.latency) = found;
   }
   if (link.bandwidth.value == 0)
     return text.error_at(entry.key->source(), what + " lacks 'bandwidth'", "add the rate of one link in one direction");
@@ -211,10 +197,8 @@ Status read_link(const MachineFileText& text, const TomlEntry& entry, Machine& m
 }
 
 Status read_links(const MachineFileText& text, const TomlEntry& entry, Machine& machine) {
-  Result<const toml::table*> table = as_table(text, entry, "link");
-  if (!table) return table.error();
-  for (const TomlEntry& link : sorted_entries(**table))
-    if (Status read = read_link(text, link, machine); !read) return read;
+  RIDGE_TRY(table, as_table(text, entry, "link"));
+  for (const TomlEntry& link : sorted_entries(*table)) RIDGE_TRY_STATUS(read_link(text, link, machine));
   return Done{};
 }
 
@@ -222,9 +206,8 @@ Status read_links(const MachineFileText& text, const TomlEntry& entry, Machine& 
 Status read_numbers(const MachineFileText& text, const TomlEntry& entry, std::span<const NumberKey> keys,
                     std::map<std::string, SourcedValue>& numbers) {
   const std::string what(entry.key->str());
-  Result<const toml::table*> table = as_table(text, entry, what);
-  if (!table) return table.error();
-  for (const TomlEntry& field : sorted_entries(**table)) {
+  RIDGE_TRY(table, as_table(text, entry, what));
+  for (const TomlEntry& field : sorted_entries(*table)) {
     const auto known_key =
         std::find_if(keys.begin(), keys.end(), [&](const NumberKey& k) { return k.key == field.key->str(); });
     if (known_key == keys.end()) {
@@ -233,12 +216,11 @@ Status read_numbers(const MachineFileText& text, const TomlEntry& entry, std::sp
       return unknown_key_error(text, *field.key, fmt::format(" in [{}]", what), key_names);
     }
     const std::string path = fmt::format("{}.{}", what, known_key->key);
-    Result<SourcedValue> found = read_number(text, field, path, known_key->unit);
-    if (!found) return found.error();
+    RIDGE_TRY(found, read_number(text, field, path, known_key->unit));
     if (known_key->unit == "1" &&
         !known_key->key.starts_with("library_"))  // library_ numbers are fractions and exponents
-      if (Status is = check_whole_number(text, field, path, found->value); !is) return is;
-    numbers.emplace(known_key->key, *found);
+      RIDGE_TRY_STATUS(check_whole_number(text, field, path, found.value));
+    numbers.emplace(known_key->key, found);
   }
   return Done{};
 }
@@ -313,8 +295,7 @@ Result<Machine> parse_machine(std::string_view toml_text, const std::string& sou
     return syntax_error(text, found);
   }
   Machine machine;
-  for (const TomlEntry& entry : sorted_entries(table))
-    if (Status read = read_top_level(text, entry, machine); !read) return read.error();
+  for (const TomlEntry& entry : sorted_entries(table)) RIDGE_TRY_STATUS(read_top_level(text, entry, machine));
   if (machine.name.empty())
     return file_error(source, "the machine lacks a name", "add name = \"my_machine\" at the top");
   if (machine.peaks.empty())

@@ -48,26 +48,24 @@ Result<double> read_value(const MachineFileText& text, const toml::node& node, s
 
 Status check_unit(const MachineFileText& text, const toml::node& node, std::string_view what, std::string_view unit,
                   double value) {
-  Result<std::string> written = read_string(text, node, fmt::format("the unit of {}", what));
-  if (!written) return written.error();
-  if (*written == unit) return Done{};
-  const double factor = prefix_factor(*written, unit);
-  return text.error_at(node.source(), fmt::format("expected unit \"{}\" for {}, found \"{}\"", unit, what, *written),
+  RIDGE_TRY(written, read_string(text, node, fmt::format("the unit of {}", what)));
+  if (written == unit) return Done{};
+  const double factor = prefix_factor(written, unit);
+  return text.error_at(node.source(), fmt::format("expected unit \"{}\" for {}, found \"{}\"", unit, what, written),
                        factor > 0 ? fmt::format("write value = {}, unit = \"{}\"", value * factor, unit) : "");
 }
 
 Result<Origin> read_origin(const MachineFileText& text, const toml::node& node, std::string_view what) {
-  Result<std::string> written = read_string(text, node, fmt::format("the origin of {}", what));
-  if (!written) return written.error();
+  RIDGE_TRY(written, read_string(text, node, fmt::format("the origin of {}", what)));
   std::vector<std::string> names;
   for (const Origin o : {Origin::datasheet, Origin::derived, Origin::measured, Origin::guessed}) {
-    if (origin_name(o) == *written) return o;
+    if (origin_name(o) == written) return o;
     names.emplace_back(origin_name(o));
   }
   return text.error_at(
       node.source(),
-      fmt::format("unknown origin \"{}\" of {}; expected one of {}", *written, what, fmt::join(names, ", ")),
-      suggest_word(*written, names));
+      fmt::format("unknown origin \"{}\" of {}; expected one of {}", written, what, fmt::join(names, ", ")),
+      suggest_word(written, names));
 }
 
 Result<std::string> read_day(const MachineFileText& text, const toml::node& node, std::string_view what) {
@@ -168,25 +166,20 @@ Result<SourcedValue> read_number(const MachineFileText& text, const TomlEntry& e
       return text.error_at(entry.key->source(),
                            fmt::format("{} lacks '{}'; expected value, unit, source and read", what, field), hint);
   SourcedValue result;
-  Result<double> value = read_value(text, *table->get("value"), what);
-  if (!value) return value.error();
-  result.value = *value;
-  if (Status unit_ok = check_unit(text, *table->get("unit"), what, unit, *value); !unit_ok) return unit_ok.error();
-  Result<std::string> source = read_string(text, *table->get("source"), fmt::format("the source of {}", what));
-  if (!source) return source.error();
-  result.source = *source;
-  Result<std::string> day = read_day(text, *table->get("read"), what);
-  if (!day) return day.error();
-  result.read_on = *day;
+  RIDGE_TRY(value, read_value(text, *table->get("value"), what));
+  result.value = value;
+  RIDGE_TRY_STATUS(check_unit(text, *table->get("unit"), what, unit, value));
+  RIDGE_TRY(source, read_string(text, *table->get("source"), fmt::format("the source of {}", what)));
+  result.source = source;
+  RIDGE_TRY(day, read_day(text, *table->get("read"), what));
+  result.read_on = day;
   if (const toml::node* node = table->get("origin")) {
-    Result<Origin> origin = read_origin(text, *node, what);
-    if (!origin) return origin.error();
-    result.origin = *origin;
+    RIDGE_TRY(origin, read_origin(text, *node, what));
+    result.origin = origin;
   }
   if (const toml::node* node = table->get("note")) {
-    Result<std::string> note = read_string(text, *node, fmt::format("the note of {}", what));
-    if (!note) return note.error();
-    result.note = *note;
+    RIDGE_TRY(note, read_string(text, *node, fmt::format("the note of {}", what)));
+    result.note = note;
   }
   return result;
 }

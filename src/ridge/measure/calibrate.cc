@@ -98,13 +98,11 @@ Result<double> parse_number(const std::string& source, const CsvLine& line, int 
 Result<TimedKernel> read_line(const std::string& source, const CsvLine& line, const TimingColumns& at) {
   TimedKernel out;
   for (const int cell : at.sizes) {
-    const auto size = cell < 0 ? Result(1.0) : parse_number(source, line, cell);
-    if (!size) return size.error();
-    out.sizes.push_back(*size);
+    RIDGE_TRY(size, cell < 0 ? Result(1.0) : parse_number(source, line, cell));
+    out.sizes.push_back(size);
   }
-  const auto time = parse_number(source, line, at.time);
-  if (!time) return time.error();
-  out.seconds = *time * (at.in_seconds ? 1 : 1e-6);
+  RIDGE_TRY(time, parse_number(source, line, at.time));
+  out.seconds = time * (at.in_seconds ? 1 : 1e-6);
   return out;
 }
 
@@ -183,15 +181,13 @@ struct InitialFit {
 };
 
 Result<InitialFit> make_initial_fit(const Machine& machine, DType dtype, const ops::LibraryFormula& formula) {
-  const auto rates = find_datasheet_rates(machine, dtype);
-  if (!rates) return rates.error();
-  InitialFit out{.chip = make_library_device(machine, *rates), .numbers = {}, .spread = {}};
+  RIDGE_TRY(rates, find_datasheet_rates(machine, dtype));
+  InitialFit out{.chip = make_library_device(machine, rates), .numbers = {}, .spread = {}};
   out.chip.element_bytes = dtype_bits(dtype) / 8.0;
   if (&formula == &ops::product_formula()) {
-    const auto products = find_library_model(machine, dtype);
-    if (!products) return products.error();
-    for (const ops::NamedLibraryNumber& x : ops::library_numbers) out.numbers.push_back(products->numbers.*x.member);
-    out.spread = products->spread;
+    RIDGE_TRY(products, find_library_model(machine, dtype));
+    for (const ops::NamedLibraryNumber& x : ops::library_numbers) out.numbers.push_back(products.numbers.*x.member);
+    out.spread = products.spread;
     return out;
   }
   const auto stored = [&](const std::string& key, double otherwise) {
@@ -239,9 +235,8 @@ Result<LibraryTimings> read_library_timings(std::string_view csv, const std::str
   for (const CsvLine& line : read_csv(csv)) {
     if (line.text.starts_with('#')) continue;
     if (!at) {
-      const auto found = parse_columns(line, source, column);
-      if (!found) return found.error();
-      at = *found;
+      RIDGE_TRY(found, parse_columns(line, source, column));
+      at = found;
       out.formula = at->formula;
       continue;
     }
@@ -252,9 +247,8 @@ Result<LibraryTimings> read_library_timings(std::string_view csv, const std::str
     const std::string typed = at->dtype < 0 ? "" : cell(at->dtype);
     const bool is_short = dtype == DType::bf16 && typed == "f16";  // f16 kernels take the same time as bf16
     if (!typed.empty() && typed != dtype_name(dtype) && !is_short) continue;
-    auto read = read_line(source, line, *at);
-    if (!read) return read.error();
-    out.kernels.push_back(*std::move(read));
+    RIDGE_TRY(read, read_line(source, line, *at));
+    out.kernels.push_back(std::move(read));
   }
   if (out.kernels.size() >= min_kernels) return out;
   return input_error(fmt::format("'{}' holds {} timings of {} kernels, expected {} or more", source, out.kernels.size(),
@@ -264,8 +258,7 @@ Result<LibraryTimings> read_library_timings(std::string_view csv, const std::str
 
 Result<Calibration> calibrate_library(const Machine& machine, DType dtype, const LibraryTimings& timings) {
   const ops::LibraryFormula& formula = *timings.formula;
-  const auto initial = make_initial_fit(machine, dtype, formula);
-  if (!initial) return initial.error();
+  RIDGE_TRY(initial, make_initial_fit(machine, dtype, formula));
   KernelTimings fitting, held_out;
   for (const TimedKernel& x : timings.kernels) (is_fitted_site(formula, x) ? fitting : held_out).push_back(x);
   if (fitting.size() < min_kernels_per_half || held_out.size() < min_kernels_per_half)
@@ -278,9 +271,9 @@ Result<Calibration> calibrate_library(const Machine& machine, DType dtype, const
   out.title = machine.title;
   out.dtype = dtype;
   out.formula = &formula;
-  out.numbers = fit_formula_numbers(subsample_timings(fitting), formula, initial->chip, initial->numbers);
+  out.numbers = fit_formula_numbers(subsample_timings(fitting), formula, initial.chip, initial.numbers);
   const auto predictor_with = [&](const std::vector<double>& numbers) -> Predictor {
-    return [&](const TimedKernel& x) { return formula.estimate_seconds(x.sizes, initial->chip, numbers); };
+    return [&](const TimedKernel& x) { return formula.estimate_seconds(x.sizes, initial.chip, numbers); };
   };
   const Predictor calibrated = predictor_with(out.numbers);
   std::vector<double> ratios;
@@ -288,9 +281,9 @@ Result<Calibration> calibrate_library(const Machine& machine, DType dtype, const
   out.spread = {quantile(ratios, 0.1), quantile(ratios, 0.5), quantile(ratios, 0.9)};
   out.fitted_errors = compute_errors(fitting, calibrated, out.spread);
   out.held_out_errors = compute_errors(held_out, calibrated, out.spread);
-  out.previous_errors = compute_errors(held_out, predictor_with(initial->numbers), initial->spread);
+  out.previous_errors = compute_errors(held_out, predictor_with(initial.numbers), initial.spread);
   out.roofline_errors = compute_errors(
-      held_out, [&](const TimedKernel& x) { return formula.roofline_seconds(x.sizes, initial->chip); }, {});
+      held_out, [&](const TimedKernel& x) { return formula.roofline_seconds(x.sizes, initial.chip); }, {});
   for (const TimedKernel& x : held_out) out.held_out.push_back({x, calibrated(x)});
   return out;
 }

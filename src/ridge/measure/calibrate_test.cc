@@ -75,8 +75,9 @@ TEST(Calibrate, RecoversTheNumbersOfEveryFormula) {
       if (formula->name == "cpu")
         kernel.sizes = {rows * heads * 1e-7, width * 1e-7, rows * 1e-7, rows * heads * width, rows, heads * 8, width};
       kernel.seconds = formula->estimate_seconds(kernel.sizes, chip, known);
-      if (formula->columns.size() == 5)
+      if (formula->columns.size() == 5) {
         EXPECT_GE(kernel.seconds, formula->roofline_seconds(kernel.sizes, chip)) << formula->name;
+      }
       timings.kernels.push_back(kernel);
     }
     const auto found = calibrate_library(h200, DType::bf16, timings);

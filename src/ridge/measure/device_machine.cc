@@ -89,9 +89,8 @@ Result<Machine> find_device_machine() {
   const auto path = measured_machine_path("cuda");
   std::error_code unknown;
   if (!path || !std::filesystem::exists(*path, unknown)) {
-    const auto properties = device::device_properties();
-    if (!properties) return properties.error();
-    return guess_device_machine(*properties);
+    RIDGE_TRY(properties, device::device_properties());
+    return guess_device_machine(properties);
   }
   auto machine = find_machine("cuda");
   if (!machine) return machine;
@@ -109,13 +108,12 @@ Result<Machine> find_device_machine() {
 Result<ops::DeviceNumbers> current_device_numbers() {
   static std::mutex mutex;
   static std::map<int, ops::DeviceNumbers> cached;
-  if (const Status available = device::require_device(); !available) return available.error();
+  RIDGE_TRY_STATUS(device::require_device());
   const std::lock_guard lock(mutex);
   const int device = device::current_device();
   if (const auto found = cached.find(device); found != cached.end()) return found->second;
-  const auto machine = find_device_machine();
-  if (!machine) return machine.error();
-  auto numbers = device_numbers(*machine);
+  RIDGE_TRY(machine, find_device_machine());
+  auto numbers = device_numbers(machine);
   if (!numbers) return numbers;
   numbers->multiprocessors = device::multiprocessor_count();
   return cached[device] = *numbers;

@@ -35,8 +35,7 @@ GeluTolerance gelu_tolerance(const Plan& plan, int group) {
 
 Result<DeviceSteps> DeviceSteps::allocate_and_make(Plan plan, const LaunchOptions& launch_options,
                                                    const std::vector<std::byte*>& external_buffers) {
-  auto queue = device::Queue::create();
-  if (!queue) return queue.error();
+  RIDGE_TRY(queue, device::Queue::create());
   const std::vector<int> needed = list_used_buffers(plan, launch_options.group);
   std::vector<device::DeviceBuffer> memories;
   BufferAddresses addresses;
@@ -44,15 +43,13 @@ Result<DeviceSteps> DeviceSteps::allocate_and_make(Plan plan, const LaunchOption
     std::byte* const external_buffer = i < external_buffers.size() ? external_buffers[i] : nullptr;
     const bool needs_memory =
         external_buffer == nullptr && std::binary_search(needed.begin(), needed.end(), static_cast<int>(i));
-    auto memory = device::DeviceBuffer::allocate(needs_memory ? plan.buffers[i].size_bytes() : 0);
-    if (!memory) return memory.error();
-    memories.push_back(std::move(*memory));
+    RIDGE_TRY(memory, device::DeviceBuffer::allocate(needs_memory ? plan.buffers[i].size_bytes() : 0));
+    memories.push_back(std::move(memory));
     addresses.push_back(external_buffer != nullptr ? external_buffer : memories.back().data());
   }
-  auto launches = DeviceLaunches::make(std::move(plan), addresses, launch_options);
-  if (!launches) return launches.error();
-  DeviceSteps out(*std::move(launches), *std::move(queue), std::move(memories), std::move(addresses));
-  if (const Status ready = out.prepare_workspace(); !ready) return ready.error();
+  RIDGE_TRY(launches, DeviceLaunches::make(std::move(plan), addresses, launch_options));
+  DeviceSteps out(std::move(launches), std::move(queue), std::move(memories), std::move(addresses));
+  RIDGE_TRY_STATUS(out.prepare_workspace());
   return out;
 }
 
@@ -67,12 +64,9 @@ Result<DeviceSteps> DeviceSteps::make_with_buffers(const std::vector<std::byte*>
 
 Status DeviceSteps::prepare_workspace() {
   const std::size_t bytes = std::max(device::counter_bytes, launches_.workspace_bytes());
-  auto memory = device::DeviceBuffer::allocate(static_cast<std::int64_t>(bytes));
-  if (!memory) return memory.error();
-  workspace_.push_back(std::move(*memory));
-  if (const Status set = queue_.set_bytes(workspace_[0].data(), 0, static_cast<std::int64_t>(device::counter_bytes));
-      !set)
-    return set;
+  RIDGE_TRY(memory, device::DeviceBuffer::allocate(static_cast<std::int64_t>(bytes)));
+  workspace_.push_back(std::move(memory));
+  RIDGE_TRY_STATUS(queue_.set_bytes(workspace_[0].data(), 0, static_cast<std::int64_t>(device::counter_bytes)));
   return write_index_buffers();
 }
 
@@ -81,8 +75,8 @@ Status DeviceSteps::write_index_buffers() const {
     const PlanBuffer& buffer = plan().buffers[i];
     if (!buffer.holds_indices || memory_[i].bytes() < buffer.size_bytes()) continue;
     const std::vector<float> indices = index_values(buffer);
-    for (const Status& done : {queue_.copy(addresses_[i], indices.data(), buffer.size_bytes()), queue_.synchronize()})
-      if (!done) return done;
+    RIDGE_TRY_STATUS(queue_.copy(addresses_[i], indices.data(), buffer.size_bytes()));
+    RIDGE_TRY_STATUS(queue_.synchronize());
   }
   return Done{};
 }
@@ -121,19 +115,16 @@ Result<std::vector<DeviceSteps::BufferAddresses>> DeviceSteps::make_rotating_cop
   for (const int b : buffers) bytes += round_up_to_line(plan().buffers[static_cast<std::size_t>(b)].size_bytes());
   if (bytes == 0) return sets;
   const std::int64_t copies = std::min(cold_bytes / bytes, max_sets - 1);
-  const auto properties = device::device_properties();
-  if (!properties) return properties.error();
-  if (copies <= 0 || copies * bytes > properties->free_bytes * 3 / 4) return sets;
-  auto memory = device::DeviceBuffer::allocate(copies * bytes);
-  if (!memory) return memory.error();
-  pool.push_back(std::move(*memory));
+  RIDGE_TRY(properties, device::device_properties());
+  if (copies <= 0 || copies * bytes > properties.free_bytes * 3 / 4) return sets;
+  RIDGE_TRY(memory, device::DeviceBuffer::allocate(copies * bytes));
+  pool.push_back(std::move(memory));
   std::byte* at = pool.back().data();
   for (std::int64_t i = 0; i < copies; ++i) {
     sets.push_back(addresses_);
     for (const int b : buffers) {
       const auto index = static_cast<std::size_t>(b);
-      if (const Status copied = queue_.copy(at, addresses_[index], plan().buffers[index].size_bytes()); !copied)
-        return copied.error();
+      RIDGE_TRY_STATUS(queue_.copy(at, addresses_[index], plan().buffers[index].size_bytes()));
       sets.back()[index] = at;
       at += round_up_to_line(plan().buffers[index].size_bytes());
     }
@@ -143,13 +134,11 @@ Result<std::vector<DeviceSteps::BufferAddresses>> DeviceSteps::make_rotating_cop
 
 Result<std::vector<double>> DeviceSteps::time_steps(std::optional<int> group, PassCounter passes) {
   std::vector<device::DeviceBuffer> pool;
-  const auto sets = make_rotating_copies(group, pool);
-  if (!sets) return sets.error();
+  RIDGE_TRY(sets, make_rotating_copies(group, pool));
   const auto record_launches = [&](std::int64_t count) {
     return queue_.record_graph([&]() -> Status {
       for (std::int64_t i = 0; i < count; ++i)
-        if (const Status queued =
-                queue_steps(queue_.stream(), group, (*sets)[static_cast<std::size_t>(i) % sets->size()]);
+        if (const Status queued = queue_steps(queue_.stream(), group, sets[static_cast<std::size_t>(i) % sets.size()]);
             !queued)
           return queued;
       return Done{};
@@ -158,30 +147,26 @@ Result<std::vector<double>> DeviceSteps::time_steps(std::optional<int> group, Pa
   const auto replay = [&](const device::RecordedGraph& recording) {
     return queue_.measure_seconds([&] { return queue_.launch_graph(recording); });
   };
-  const auto warm_up_recording = record_launches(static_cast<std::int64_t>(sets->size()));
-  if (!warm_up_recording) return warm_up_recording.error();
+  RIDGE_TRY(warm_up_recording, record_launches(static_cast<std::int64_t>(sets.size())));
   double launch_seconds = 0;
   for (int i = 0; i < 2; ++i) {  // the first replay loads the kernels
-    const auto seconds = replay(*warm_up_recording);
-    if (!seconds) return seconds.error();
-    launch_seconds = *seconds / static_cast<double>(sets->size());
+    RIDGE_TRY(seconds, replay(warm_up_recording));
+    launch_seconds = seconds / static_cast<double>(sets.size());
   }
   const auto count =
       std::clamp(static_cast<std::int64_t>(std::ceil(min_replay_seconds / std::max(launch_seconds, 1e-7))),
-                 static_cast<std::int64_t>(sets->size()), max_launches);
-  const auto recording = record_launches(count);
-  if (!recording) return recording.error();
+                 static_cast<std::int64_t>(sets.size()), max_launches);
+  RIDGE_TRY(recording, record_launches(count));
   std::vector<double> out;
   double warmed = 0;
   while (passes.needs_more()) {
-    const auto seconds = replay(*recording);
-    if (!seconds) return seconds.error();
+    RIDGE_TRY(seconds, replay(recording));
     if (warmed < warmup_seconds) {
-      warmed += *seconds + 1e-6;
+      warmed += seconds + 1e-6;
       continue;
     }
-    passes.add_pass(*seconds + 1e-6);
-    out.push_back(*seconds / static_cast<double>(count));
+    passes.add_pass(seconds + 1e-6);
+    out.push_back(seconds / static_cast<double>(count));
   }
   return out;
 }

@@ -48,7 +48,7 @@ class InputFiller {
   Status fill_all() const {
     for (const StackedInput& stack : request_.program.stacks)
       if (const auto file = request_.in.find(stack.name); file != request_.in.end())
-        if (const Status read = read_stack_parts(stack, file->second); !read) return read;
+        RIDGE_TRY_STATUS(read_stack_parts(stack, file->second));
     for (std::size_t i = 0; i < request_.arrays.size(); ++i) {
       const bool is_input =
           i < request_.program.tensors.size() && request_.program.tensors[i].role == TensorRole::input;
@@ -142,7 +142,7 @@ class InputFiller {
     }
     const auto all = ArrayStorage::make(stack.dtype, elements);
     if (!all) return input_error(fmt::format("not enough memory to read '{}'", stack.name));
-    if (const Status read = read_npy(path, all->array(), all_extents); !read) return read;
+    RIDGE_TRY_STATUS(read_npy(path, all->array(), all_extents));
     const std::byte* from = all->array().data;
     for (const int part : stack.parts) {
       const std::int64_t bytes = stored_bytes(stack.dtype, array_at(part).elements);

@@ -180,10 +180,9 @@ Result<NpyHeader> parse_npy_header(std::string_view bytes) {
   if (bytes.size() - start < length) return malformed_error("a header that is cut off");
   const auto found = parse_header_entries(bytes.substr(start, length));
   if (!found) return malformed_error("a header that is not {'descr', 'fortran_order', 'shape'}");
-  auto dtype = parse_dtype(*found->descr);
-  if (!dtype) return dtype.error();
+  RIDGE_TRY(dtype, parse_dtype(*found->descr));
   if (*found->fortran) return input_error("expected C order, found Fortran order", "numpy.ascontiguousarray(x)");
-  return NpyHeader{*dtype, *found->shape, start + length};
+  return NpyHeader{dtype, *found->shape, start + length};
 }
 
 std::string make_npy_header(DType dtype, const std::vector<std::int64_t>& shape) {

@@ -36,27 +36,23 @@ PlanTimer::PlanTimer(const cuda::MatmulCall& call, const PlanTimerOptions& optio
 }
 
 Result<std::vector<double>> PlanTimer::measure_plans(const std::vector<cuda::MatmulPlan>& plans, int rounds) {
-  if (memory_.empty())
-    if (const Status allocated = allocate_sets(plans); !allocated) return allocated.error();
+  if (memory_.empty()) RIDGE_TRY_STATUS(allocate_sets(plans));
   std::vector<device::RecordedGraph> recordings;
   for (const cuda::MatmulPlan& plan : plans) {
-    auto recording = record_launches(plan);
-    if (!recording) return recording.error();
-    recordings.push_back(std::move(*recording));
+    RIDGE_TRY(recording, record_launches(plan));
+    recordings.push_back(std::move(recording));
   }
   std::vector<std::vector<double>> all_samples(plans.size());
   for (double warmed = 0; warmed < options_.warmup_seconds;)  // the first replay loads the kernels
     for (const device::RecordedGraph& recording : recordings) {
-      const auto seconds = time_launch(recording);
-      if (!seconds) return seconds.error();
-      warmed += *seconds + 1e-6;
+      RIDGE_TRY(seconds, time_launch(recording));
+      warmed += seconds + 1e-6;
     }
   for (std::size_t round = 0; round < static_cast<std::size_t>(rounds); ++round)
     for (std::size_t i = 0; i < plans.size(); ++i) {
       const std::size_t at = (i + round) % plans.size();  // every plan is first in some rounds
-      const auto seconds = time_launch(recordings[at]);
-      if (!seconds) return seconds.error();
-      all_samples[at].push_back(*seconds / static_cast<double>(launches_per_graph_));
+      RIDGE_TRY(seconds, time_launch(recordings[at]));
+      all_samples[at].push_back(seconds / static_cast<double>(launches_per_graph_));
     }
   std::vector<double> medians;
   for (const std::vector<double>& samples : all_samples) medians.push_back(compute_statistics(samples).median);
@@ -76,41 +72,34 @@ void PlanTimer::add_operand(const void* original, const ops::MatrixLayout& x, st
 }
 
 Status PlanTimer::allocate_sets(const std::vector<cuda::MatmulPlan>& plans) {
-  auto queue = device::Queue::create();
-  if (!queue) return queue.error();
-  queue_.emplace(std::move(*queue));
+  RIDGE_TRY(queue, device::Queue::create());
+  queue_.emplace(std::move(queue));
   std::size_t workspace = device::counter_bytes;
   double min_predicted_s = options_.replay_seconds;
   for (const cuda::MatmulPlan& plan : plans) {
     workspace = std::max(workspace, plan.workspace_bytes);
     min_predicted_s = std::min(min_predicted_s, plan.predicted_s);
   }
-  const auto properties = device::device_properties();
-  if (!properties) return properties.error();
-  const std::int64_t free = properties->free_bytes / 4 * 3 - static_cast<std::int64_t>(workspace);
+  RIDGE_TRY(properties, device::device_properties());
+  const std::int64_t free = properties.free_bytes / 4 * 3 - static_cast<std::int64_t>(workspace);
   set_count_ = std::max<std::int64_t>(1, std::min({cold_bytes / set_bytes_ + 1, max_launches, free / set_bytes_}));
   launches_per_graph_ =
       std::clamp(static_cast<std::int64_t>(std::ceil(options_.replay_seconds / std::max(min_predicted_s, 1e-7))),
                  set_count_, max_launches);
   for (const std::int64_t bytes : {set_count_ * set_bytes_, static_cast<std::int64_t>(workspace)}) {
-    auto memory = device::DeviceBuffer::allocate(bytes);
-    if (!memory) return memory.error();
-    memory_.push_back(std::move(*memory));
+    RIDGE_TRY(memory, device::DeviceBuffer::allocate(bytes));
+    memory_.push_back(std::move(memory));
   }
   workspace_ = {memory_[1].data(), workspace, true};
-  if (const Status set = queue_->set_bytes(memory_[1].data(), 0, static_cast<std::int64_t>(device::counter_bytes));
-      !set)
-    return set;
+  RIDGE_TRY_STATUS(queue_->set_bytes(memory_[1].data(), 0, static_cast<std::int64_t>(device::counter_bytes)));
   return fill_sets();
 }
 
 Status PlanTimer::fill_sets() const {
   for (std::int64_t set = 0; set < set_count_; ++set)
     for (std::size_t i = 0; i < operands_.size(); ++i)
-      if (const Status filled = queue_->fill_normal(operand_address(set, operands_[i].original), operands_[i].dtype,
-                                                    operands_[i].elements, static_cast<std::uint32_t>(i));
-          !filled)
-        return filled;
+      RIDGE_TRY_STATUS(queue_->fill_normal(operand_address(set, operands_[i].original), operands_[i].dtype,
+                                           operands_[i].elements, static_cast<std::uint32_t>(i)));
   return queue_->synchronize();
 }
 
@@ -135,8 +124,7 @@ Status PlanTimer::launch_plan(const cuda::MatmulPlan& plan, std::int64_t set) co
 
 Result<device::RecordedGraph> PlanTimer::record_launches(const cuda::MatmulPlan& plan) const {
   return queue_->record_graph([&]() -> Status {
-    for (std::int64_t i = 0; i < launches_per_graph_; ++i)
-      if (const Status launched = launch_plan(plan, i % set_count_); !launched) return launched;
+    for (std::int64_t i = 0; i < launches_per_graph_; ++i) RIDGE_TRY_STATUS(launch_plan(plan, i % set_count_));
     return Done{};
   });
 }

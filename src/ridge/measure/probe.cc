@@ -305,9 +305,8 @@ Result<ProbeReport> probe_cpu(const ProbeOptions& options) {
   RIDGE_CHECK(options.runs > 0, "a probe needs at least one run");
   ProbeReport report;
   if (options.write) {
-    Result<std::string> path = prepare_machine_path("cpu");
-    if (!path) return path.error();
-    report.path = *path;
+    RIDGE_TRY(path, prepare_machine_path("cpu"));
+    report.path = path;
   }
   const SystemProperties properties = read_system_properties();
   const pool::PeakLoops& loops = pool::peak_loops();
@@ -321,12 +320,11 @@ Result<ProbeReport> probe_cpu(const ProbeOptions& options) {
     const BufferPart mine = part_of_worker(buffer.bytes(), properties.cores, worker);
     std::memset(buffer.data() + mine.begin, worker + 1, mine.bytes);
   });
-  Result<std::vector<ProbeLine>> lines = measure_quantities(list_quantities(loops, buffer, properties), options);
-  if (!lines) return lines.error();
-  report.lines = *lines;
+  RIDGE_TRY(lines, measure_quantities(list_quantities(loops, buffer, properties), options));
+  report.lines = lines;
   report.machine = make_cpu_machine(report.lines, properties, loops.isa);
   if (!options.write) return report;
-  if (const Status written = write_machine_file(report); !written) return written.error();
+  RIDGE_TRY_STATUS(write_machine_file(report));
   return report;
 }
 

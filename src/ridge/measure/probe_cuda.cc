@@ -36,7 +36,7 @@ class DeviceProbe {
     for (const auto& measure_part :
          {&DeviceProbe::measure_launches, &DeviceProbe::measure_memory, &DeviceProbe::measure_l2,
           &DeviceProbe::measure_host_transfers, &DeviceProbe::measure_multiply_adds, &DeviceProbe::measure_matmuls})
-      if (const Status done = (this->*measure_part)(); !done) return done.error();
+      RIDGE_TRY_STATUS((this->*measure_part)());
     if (options_.progress) options_.progress({.done = progress_steps, .total = progress_steps, .quantity = {}});
     return std::move(lines_);
   }
@@ -57,47 +57,41 @@ class DeviceProbe {
 
   // Returns rates in `work` per second. A graph has `times` calls of `queue_once`; the first replay is not counted.
   Result<std::vector<double>> measure_rates(double work, int times, const std::function<Status()>& queue_once) {
-    const auto recording = queue_.record_graph([&]() -> Status {
-      for (int i = 0; i < times; ++i)
-        if (const Status queued = queue_once(); !queued) return queued;
+    RIDGE_TRY(recording, queue_.record_graph([&]() -> Status {
+      for (int i = 0; i < times; ++i) RIDGE_TRY_STATUS(queue_once());
       return Done{};
-    });
-    if (!recording) return recording.error();
+    }));
     std::vector<double> out;
     for (int run = 0; run < run_count() + 1; ++run) {
-      const auto seconds = queue_.measure_seconds([&] { return queue_.launch_graph(*recording); });
-      if (!seconds) return seconds.error();
-      if (run > 0) out.push_back(work * times / *seconds);
+      RIDGE_TRY(seconds, queue_.measure_seconds([&] { return queue_.launch_graph(recording); }));
+      if (run > 0) out.push_back(work * times / seconds);
     }
     return out;
   }
   int run_count() const { return std::max(options_.runs, 5); }
 
   Status add_rate_line(const std::string& name, double work, int times, const std::function<Status()>& queue_once) {
-    if (const Status go = start_quantity(name); !go) return go;
-    const auto found = measure_rates(work, times, queue_once);
-    if (!found) return found.error();
-    add_line(name, "B/s", *found);
+    RIDGE_TRY_STATUS(start_quantity(name));
+    RIDGE_TRY(found, measure_rates(work, times, queue_once));
+    add_line(name, "B/s", found);
     return Done{};
   }
 
   Status measure_launches() {
-    if (const Status go = start_quantity("launch, eager"); !go) return go;
+    RIDGE_TRY_STATUS(start_quantity("launch, eager"));
     const auto empty = [&] { return to_status(device::launch_empty_kernel(queue_.stream())); };
     std::vector<double> eager;
     for (int run = 0; run < run_count() + 1; ++run) {
       const Timer timer;
-      for (int i = 0; i < launch_count; ++i)
-        if (const Status queued = empty(); !queued) return queued;
-      if (const Status waited = queue_.synchronize(); !waited) return waited;
+      for (int i = 0; i < launch_count; ++i) RIDGE_TRY_STATUS(empty());
+      RIDGE_TRY_STATUS(queue_.synchronize());
       if (run > 0) eager.push_back(timer.seconds() / launch_count);
     }
     add_line("launch, eager", "s", eager);
-    if (const Status go = start_quantity("launch, graph"); !go) return go;
-    auto graph = measure_rates(1, launch_count, empty);
-    if (!graph) return graph.error();
-    for (double& rate : *graph) rate = 1 / rate;
-    add_line("launch, graph", "s", *graph);
+    RIDGE_TRY_STATUS(start_quantity("launch, graph"));
+    RIDGE_TRY(graph, measure_rates(1, launch_count, empty));
+    for (double& rate : graph) rate = 1 / rate;
+    add_line("launch, graph", "s", graph);
     return Done{};
   }
 
@@ -106,13 +100,11 @@ class DeviceProbe {
     const auto from = device::DeviceBuffer::allocate(bytes), to = device::DeviceBuffer::allocate(bytes);
     for (const auto* memory : {&from, &to})
       if (!*memory) return memory->error();
-    if (const Status set = queue_.set_bytes(from->data(), 1, bytes); !set) return set;
+    RIDGE_TRY_STATUS(queue_.set_bytes(from->data(), 1, bytes));
     const device::StreamedBuffers x{to->data(), from->data(), bytes};
     const double work = static_cast<double>(bytes);
-    if (const Status s = add_rate_line("copy", 2 * work, 4,
-                                       [&] { return to_status(device::launch_copy(x, blocks_, queue_.stream())); });
-        !s)
-      return s;
+    RIDGE_TRY_STATUS(add_rate_line("copy", 2 * work, 4,
+                                   [&] { return to_status(device::launch_copy(x, blocks_, queue_.stream())); }));
     if (const Status s =
             add_rate_line("read", work, 4, [&] { return to_status(device::launch_read(x, blocks_, queue_.stream())); });
         !s)
@@ -127,7 +119,7 @@ class DeviceProbe {
     const auto memory = device::DeviceBuffer::allocate(bytes), sink = device::DeviceBuffer::allocate(256);
     for (const auto* each : {&memory, &sink})
       if (!*each) return each->error();
-    if (const Status set = queue_.set_bytes(memory->data(), 1, bytes); !set) return set;
+    RIDGE_TRY_STATUS(queue_.set_bytes(memory->data(), 1, bytes));
     constexpr int times = 200;
     const device::StreamedBuffers x{sink->data(), memory->data(), bytes, times};
     return add_rate_line("L2 read", static_cast<double>(bytes) * times, 1,
@@ -150,7 +142,7 @@ class DeviceProbe {
   }
 
   Status measure_multiply_adds() {
-    if (const Status go = start_quantity("f32"); !go) return go;
+    RIDGE_TRY_STATUS(start_quantity("f32"));
     constexpr int rounds = 20'000;
     const double work = 2.0 * rounds * device::multiply_adds_per_round * 512 * blocks_;
     const auto found =
@@ -161,22 +153,19 @@ class DeviceProbe {
   }
 
   Status measure_matmuls() {
-    for (const DType dtype : {DType::bf16, DType::f16})
-      if (const Status done = measure_matmuls(dtype); !done) return done;
+    for (const DType dtype : {DType::bf16, DType::f16}) RIDGE_TRY_STATUS(measure_matmuls(dtype));
     return Done{};
   }
 
   // First times one product at a time with pauses, so that the clock stays high; then runs for two seconds without a
   // pause and keeps the last samples.
   Status measure_matmuls(DType dtype) {
-    if (const Status go = start_quantity(dtype_name(dtype)); !go) return go;
+    RIDGE_TRY_STATUS(start_quantity(dtype_name(dtype)));
     std::vector<device::DeviceBuffer> matrices;
     for (std::uint32_t i = 0; i < 3; ++i) {
-      auto memory = device::DeviceBuffer::allocate(matrix_side * matrix_side * 2);
-      if (!memory) return memory.error();
-      if (const Status filled = queue_.fill_normal(memory->data(), dtype, matrix_side * matrix_side, i); !filled)
-        return filled;
-      matrices.push_back(std::move(*memory));
+      RIDGE_TRY(memory, device::DeviceBuffer::allocate(matrix_side * matrix_side * 2));
+      RIDGE_TRY_STATUS(queue_.fill_normal(memory.data(), dtype, matrix_side * matrix_side, i));
+      matrices.push_back(std::move(memory));
     }
     cuda::MatmulCall call;
     call.problem = {1,
@@ -189,27 +178,24 @@ class DeviceProbe {
     call.a = matrices[0].data();
     call.b = matrices[1].data();
     call.d = matrices[2].data();
-    const auto device = current_device_numbers();
-    if (!device) return device.error();
-    const auto plan = cuda::choose_plan(call, 0, *device);
+    RIDGE_TRY(device, current_device_numbers());
+    const auto plan = cuda::choose_plan(call, 0, device);
     const double work = 2.0 * matrix_side * matrix_side * matrix_side;
     const auto product = [&] { return to_status(cuda::launch(call, plan, {}, queue_.stream())); };
     std::vector<double> cold, warm;
     double busy = 0;
-    if (const auto first = queue_.measure_seconds(product); !first) return first.error();  // loads the kernel
+    RIDGE_TRY_STATUS(queue_.measure_seconds(product));  // loads the kernel
     for (int run = 0; run < run_count(); ++run) {
       const Timer rest;
       while (rest.seconds() < 0.1) {}
-      const auto seconds = queue_.measure_seconds(product);
-      if (!seconds) return seconds.error();
-      cold.push_back(work / *seconds);
+      RIDGE_TRY(seconds, queue_.measure_seconds(product));
+      cold.push_back(work / seconds);
     }
     std::string clock_note;
     while (busy < 2 * options_.seconds) {
-      const auto found = measure_rates(work, 20, product);
-      if (!found) return found.error();
-      for (const double rate : *found) busy += 20 * work / rate;
-      warm = *found;
+      RIDGE_TRY(found, measure_rates(work, 20, product));
+      for (const double rate : found) busy += 20 * work / rate;
+      warm = found;
       if (const auto clocks = read_device_clocks())
         clock_note = fmt::format(
             "{:.0f} MHz of {:.0f}, {:.0f} W{}", clocks->sm_hz / 1e6, clocks->max_sm_hz / 1e6, clocks->power_w,
@@ -270,22 +256,17 @@ Machine make_device_machine(const std::vector<ProbeLine>& lines, const std::stri
 }
 
 Result<ProbeReport> probe_cuda(const ProbeOptions& options) {
-  const auto properties = device::device_properties();
-  if (!properties) return properties.error();
+  RIDGE_TRY(properties, device::device_properties());
   ProbeReport report;
   if (options.write) {
-    auto path = prepare_machine_path("cuda");
-    if (!path) return path.error();
-    report.path = *path;
+    RIDGE_TRY(path, prepare_machine_path("cuda"));
+    report.path = path;
   }
-  auto queue = device::Queue::create();
-  if (!queue) return queue.error();
-  auto lines = DeviceProbe(options, *properties, std::move(*queue)).measure_all();
-  if (!lines) return lines.error();
-  report.lines = *std::move(lines);
-  report.machine = make_device_machine(report.lines, properties->name, properties->memory_bytes, properties->l2_bytes);
-  if (options.write)
-    if (const Status written = write_machine_file(report); !written) return written.error();
+  RIDGE_TRY(queue, device::Queue::create());
+  RIDGE_TRY(lines, DeviceProbe(options, properties, std::move(queue)).measure_all());
+  report.lines = std::move(lines);
+  report.machine = make_device_machine(report.lines, properties.name, properties.memory_bytes, properties.l2_bytes);
+  if (options.write) RIDGE_TRY_STATUS(write_machine_file(report));
   return report;
 }
 

@@ -53,18 +53,17 @@ class ProgramRunner {
   }
 
   Result<Measurement> measure_and_check() {
-    if (const Status ready = prepare_run(); !ready) return ready.error();
-    if (const Status measured = options_.cuda ? measure_on_device() : measure_on_cpu(); !measured)
-      return measured.error();
+    RIDGE_TRY_STATUS(prepare_run());
+    RIDGE_TRY_STATUS(options_.cuda ? measure_on_device() : measure_on_cpu());
     return check_and_write();
   }
 
   // Checks names and kernels, allocates the buffers and fills the inputs.
   Status prepare_run() {
-    if (const Status named = check_file_names(program_, options_.in, options_.out); !named) return named;
+    RIDGE_TRY_STATUS(check_file_names(program_, options_.in, options_.out));
     for (const auto& step :
          {&ProgramRunner::check_kernels, &ProgramRunner::allocate_buffers, &ProgramRunner::fill_buffers})
-      if (const Status done = (this->*step)(); !done) return done.error();
+      RIDGE_TRY_STATUS((this->*step)());
     return Done{};
   }
 
@@ -93,8 +92,7 @@ class ProgramRunner {
 
   Result<Measurement> check_and_write() {
     check_results();
-    if (!out_.mismatch)
-      if (const Status written = write_outputs(); !written) return written.error();
+    if (!out_.mismatch) RIDGE_TRY_STATUS(write_outputs());
     return std::move(out_);
   }
 
@@ -172,16 +170,15 @@ class ProgramRunner {
   Status measure_on_device() {
     std::vector<Array> arrays;
     for (const ArrayStorage& storage : storage_) arrays.push_back(storage.array());
-    auto samples = run_on_device({program_, explanation_, plan_}, arrays, options_);
-    if (!samples) return samples.error();
-    summarize_samples(explanation_, samples->ops, samples->passes, OverheadMethod::medians, out_);
+    RIDGE_TRY(samples, run_on_device({program_, explanation_, plan_}, arrays, options_));
+    summarize_samples(explanation_, samples.ops, samples.passes, OverheadMethod::medians, out_);
     record_copies();
-    out_.clocks = samples->clocks;
-    out_.device = samples->notes;
-    for (std::size_t i = 0; i < out_.ops.size(); ++i) out_.ops[i].measured_bound = samples->measured_bounds[i];
+    out_.clocks = samples.clocks;
+    out_.device = samples.notes;
+    for (std::size_t i = 0; i < out_.ops.size(); ++i) out_.ops[i].measured_bound = samples.measured_bounds[i];
     if (const auto note = device::interpreter_note())
       for (const int group : list_generated_groups(plan_)) out_.ops[static_cast<std::size_t>(group)].note = *note;
-    for (const auto& [op, tuned] : samples->tuned) out_.ops[static_cast<std::size_t>(op)].tuned.push_back(tuned);
+    for (const auto& [op, tuned] : samples.tuned) out_.ops[static_cast<std::size_t>(op)].tuned.push_back(tuned);
     return Done{};
   }
 
@@ -277,8 +274,7 @@ class ProgramRunner {
   Status write_outputs() const {
     for (const auto& [name, path] : options_.out) {
       const auto index = static_cast<std::size_t>(*find_tensor(program_, name));
-      const Status written = write_npy(path, storage_[index].array(), shape_extents(shapes_[index]));
-      if (!written) return written.error();
+      RIDGE_TRY_STATUS(write_npy(path, storage_[index].array(), shape_extents(shapes_[index])));
     }
     return Done{};
   }
@@ -303,19 +299,16 @@ Result<PlannedRun> plan_run(const Program& program, const Explanation& explanati
   for (const auto& [name, path] : options.out)
     if (const auto tensor = find_tensor(program, name)) fuse_options.stored_tensors.push_back(*tensor);
   const auto device = options.cuda ? current_device_numbers() : Result<ops::DeviceNumbers>(usage_error(""));
-  auto planned = device ? plan_fastest_fusion(program, explanation.dims, fuse_options, *device)
-                        : make_plan(program, explanation.dims, fuse_options);
-  if (!planned) return planned.error();
+  RIDGE_TRY(planned, device ? plan_fastest_fusion(program, explanation.dims, fuse_options, *device)
+                            : make_plan(program, explanation.dims, fuse_options));
   std::vector<std::vector<int>> groups;
-  for (const FusionGroup& group : planned->fusion.groups) groups.push_back(statements_with_recomputed(group));
-  auto regrouped = predict_groups(program, explanation, groups, fuse_options.stored_tensors);
-  if (!regrouped) return regrouped.error();
-  return PlannedRun{*std::move(planned), *std::move(regrouped)};
+  for (const FusionGroup& group : planned.fusion.groups) groups.push_back(statements_with_recomputed(group));
+  RIDGE_TRY(regrouped, predict_groups(program, explanation, groups, fuse_options.stored_tensors));
+  return PlannedRun{std::move(planned), std::move(regrouped)};
 }
 
 Result<Measurement> run_program(const Program& program, const PlannedRun& planned, const RunOptions& options) {
-  if (options.cuda)
-    if (const Status available = device::require_device(); !available) return available.error();
+  if (options.cuda) RIDGE_TRY_STATUS(device::require_device());
   return ProgramRunner(program, planned, options).measure_and_check();
 }
 
@@ -326,8 +319,7 @@ Result<Measurement> run_program(const Program& program, const Explanation& expla
 
 Result<PairedMeasurement> run_paired(const RunTask& first, const RunTask& second, const RunOptions& options) {
   ProgramRunner a(first.program, first.planned, options), b(second.program, second.planned, options);
-  for (ProgramRunner* runner : {&a, &b})
-    if (const Status ready = runner->prepare_run(); !ready) return ready.error();
+  for (ProgramRunner* runner : {&a, &b}) RIDGE_TRY_STATUS(runner->prepare_run());
   a.warm_up();
   b.warm_up();
   std::vector<double> ratios;
@@ -340,10 +332,9 @@ Result<PairedMeasurement> run_paired(const RunTask& first, const RunTask& second
   }
   a.finish_measurement();
   b.finish_measurement();
-  auto one = a.check_and_write(), other = b.check_and_write();
-  if (!one) return one.error();
-  if (!other) return other.error();
-  return PairedMeasurement{*std::move(one), *std::move(other), compute_median_interval(std::move(ratios))};
+  RIDGE_TRY(one, a.check_and_write());
+  RIDGE_TRY(other, b.check_and_write());
+  return PairedMeasurement{std::move(one), std::move(other), compute_median_interval(std::move(ratios))};
 }
 
 }  // namespace ridge

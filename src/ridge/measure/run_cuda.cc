@@ -19,9 +19,8 @@ std::int64_t array_bytes(const Array& array) { return array.elements * (dtype_bi
 class HostTransfer {
  public:
   static Result<HostTransfer> make(const device::Queue& queue) {
-    auto pinned = device::DeviceBuffer::allocate(staged_bytes, device::DeviceBuffer::Location::host);
-    if (!pinned) return pinned.error();
-    return HostTransfer(queue, std::move(*pinned));
+    RIDGE_TRY(pinned, device::DeviceBuffer::allocate(staged_bytes, device::DeviceBuffer::Location::host));
+    return HostTransfer(queue, std::move(pinned));
   }
 
   Status copy_to_device(const Array& from, std::byte* to) const {
@@ -32,24 +31,22 @@ class HostTransfer {
   }
   Status copy_to_host(const std::byte* from, const Array& to) const {
     return for_each_block(array_bytes(to), [&](std::int64_t at, std::int64_t bytes) -> Status {
-      if (const Status copied = wait_after(queue_.copy(pinned_.data(), from + at, bytes)); !copied) return copied;
+      RIDGE_TRY_STATUS(wait_after(queue_.copy(pinned_.data(), from + at, bytes)));
       std::memcpy(to.data + at, pinned_.data(), static_cast<std::size_t>(bytes));
       return Done{};
     });
   }
   // Measures B/s from host to device and back.
   Status measure_rates(DeviceMeasurement& notes) const {
-    auto device_memory = device::DeviceBuffer::allocate(staged_bytes);
-    if (!device_memory) return device_memory.error();
+    RIDGE_TRY(device_memory, device::DeviceBuffer::allocate(staged_bytes));
     for (const bool to_device : {true, false}) {
       std::vector<double> seconds;
       for (int i = 0; i < min_samples + 1; ++i) {
-        const auto replay_seconds = queue_.measure_seconds([&] {
-          return to_device ? queue_.copy(device_memory->data(), pinned_.data(), staged_bytes)
-                           : queue_.copy(pinned_.data(), device_memory->data(), staged_bytes);
-        });
-        if (!replay_seconds) return replay_seconds.error();
-        if (i > 0) seconds.push_back(*replay_seconds);
+        RIDGE_TRY(replay_seconds, queue_.measure_seconds([&] {
+          return to_device ? queue_.copy(device_memory.data(), pinned_.data(), staged_bytes)
+                           : queue_.copy(pinned_.data(), device_memory.data(), staged_bytes);
+        }));
+        if (i > 0) seconds.push_back(replay_seconds);
       }
       (to_device ? notes.host_to_device_bytes_per_s : notes.device_to_host_bytes_per_s) =
           static_cast<double>(staged_bytes) / compute_statistics(seconds).median;
@@ -62,7 +59,7 @@ class HostTransfer {
   Status wait_after(const Status& queued) const { return queued ? queue_.synchronize() : queued; }
   template <class Work> Status for_each_block(std::int64_t bytes, const Work& work) const {
     for (std::int64_t at = 0; at < bytes; at += staged_bytes)
-      if (const Status done = work(at, std::min(staged_bytes, bytes - at)); !done) return done;
+      RIDGE_TRY_STATUS(work(at, std::min(staged_bytes, bytes - at)));
     return Done{};
   }
   const device::Queue& queue_;
@@ -75,7 +72,7 @@ class DeviceRun {
       : program_(work.program), explanation_(work.explanation), plan_(work.plan), options_(options) {}
 
   Result<DeviceSamples> measure_all(const std::vector<Array>& arrays) {
-    if (const Status done = run_and_time(plan_, arrays); !done) return done.error();
+    RIDGE_TRY_STATUS(run_and_time(plan_, arrays));
     for (std::size_t i = 0; i < kernel_count(); ++i) {
       report_progress(0.4 + 0.3 * static_cast<double>(i) / static_cast<double>(kernel_count()),
                       "timing half and double size");
@@ -92,46 +89,39 @@ class DeviceRun {
 
   Status run_and_time(const Plan& plan, const std::vector<Array>& arrays) {
     if (options_.tune.candidates > 0) report_progress(0.1, "measuring plans");
-    auto steps = DeviceSteps::make(plan, options_.tune);
-    if (!steps) return steps.error();
-    out_.tuned = steps->tuning_results();
-    const auto properties = device::device_properties();
-    if (!properties) return properties.error();
-    const auto transfer = HostTransfer::make(steps->queue());
-    if (!transfer) return transfer.error();
-    out_.notes.name = properties->name;
-    out_.notes.driver = properties->driver;
-    if (const Status measured = transfer->measure_rates(out_.notes); !measured) return measured;
+    RIDGE_TRY(steps, DeviceSteps::make(plan, options_.tune));
+    out_.tuned = steps.tuning_results();
+    RIDGE_TRY(properties, device::device_properties());
+    RIDGE_TRY(transfer, HostTransfer::make(steps.queue()));
+    out_.notes.name = properties.name;
+    out_.notes.driver = properties.driver;
+    RIDGE_TRY_STATUS(transfer.measure_rates(out_.notes));
     report_progress(0.1, "copying the inputs to the device");
     for (std::size_t i = 0; i < arrays.size(); ++i) {
-      if (const Status copied = transfer->copy_to_device(arrays[i], steps->buffer_data(static_cast<int>(i))); !copied)
-        return copied;
+      RIDGE_TRY_STATUS(transfer.copy_to_device(arrays[i], steps.buffer_data(static_cast<int>(i))));
       (program_.tensors[i].role == TensorRole::input ? out_.notes.input_bytes : out_.notes.output_bytes) +=
           array_bytes(arrays[i]);
     }
-    for (const Status& done : {steps->queue_all_steps(), steps->queue().synchronize()})
-      if (!done) return done;
-    if (const Status timed = time_kernels(*steps); !timed) return timed;
+    RIDGE_TRY_STATUS(steps.queue_all_steps());
+    RIDGE_TRY_STATUS(steps.queue().synchronize());
+    RIDGE_TRY_STATUS(time_kernels(steps));
     report_progress(0.38, "copying the results back");
     for (std::size_t i = 0; i < arrays.size(); ++i)
       if (program_.tensors[i].role != TensorRole::input)
-        if (const Status copied = transfer->copy_to_host(steps->buffer_data(static_cast<int>(i)), arrays[i]); !copied)
-          return copied;
+        RIDGE_TRY_STATUS(transfer.copy_to_host(steps.buffer_data(static_cast<int>(i)), arrays[i]));
     return Done{};
   }
 
   Status time_kernels(DeviceSteps& steps) {
     for (std::size_t i = 0; i < kernel_count(); ++i) {
       report_progress(0.2 + 0.15 * static_cast<double>(i) / static_cast<double>(kernel_count()), "timing");
-      auto seconds = steps.time_steps(static_cast<int>(i), PassCounter::for_device(options_, kernel_count() + 1));
-      if (!seconds) return seconds.error();
+      RIDGE_TRY(seconds, steps.time_steps(static_cast<int>(i), PassCounter::for_device(options_, kernel_count() + 1)));
       if (i == 0) record_clock(out_.clocks.before_hz);
-      out_.ops.push_back(std::move(*seconds));
+      out_.ops.push_back(std::move(seconds));
     }
-    auto passes = steps.time_steps(std::nullopt, PassCounter::for_device(options_, kernel_count() + 1));
-    if (!passes) return passes.error();
+    RIDGE_TRY(passes, steps.time_steps(std::nullopt, PassCounter::for_device(options_, kernel_count() + 1)));
     record_clock(out_.clocks.after_hz);
-    out_.passes = std::move(*passes);
+    out_.passes = std::move(passes);
     return time_eager_passes(steps);
   }
 
@@ -140,9 +130,8 @@ class DeviceRun {
     std::vector<double> seconds;
     for (int i = 0; i < 2 * min_samples; ++i) {
       const Timer timer;
-      for (int pass = 0; pass < 8; ++pass)
-        if (const Status queued = steps.queue_all_steps(); !queued) return queued;
-      if (const Status waited = steps.queue().synchronize(); !waited) return waited;
+      for (int pass = 0; pass < 8; ++pass) RIDGE_TRY_STATUS(steps.queue_all_steps());
+      RIDGE_TRY_STATUS(steps.queue().synchronize());
       seconds.push_back(timer.seconds() / 8);
     }
     out_.notes.eager_s = compute_statistics(seconds).median;

@@ -32,20 +32,18 @@ TuningResult to_tuning_result(const cuda::TunedChoice& choice, const cuda::Matmu
 
 Result<cuda::TunedChoice> pick_fastest_plan(std::vector<cuda::MatmulPlan> plans, int candidates,
                                             const PlanMeasurer& measure) {
-  const auto first = measure(plans, first_rounds);
-  if (!first) return first.error();
+  RIDGE_TRY(first, measure(plans, first_rounds));
   std::vector<std::size_t> order(plans.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t x, std::size_t y) { return (*first)[x] < (*first)[y]; });
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t x, std::size_t y) { return first[x] < first[y]; });
   std::vector<cuda::MatmulPlan> finalists{plans[0]};  // the model's choice
   for (const std::size_t i : order)
     if (i != 0 && finalists.size() <= finalist_count) finalists.push_back(plans[i]);
-  const auto seconds = measure(finalists, finalist_rounds);
-  if (!seconds) return seconds.error();
-  const auto best = std::min_element(seconds->begin(), seconds->end());
-  const bool is_faster = *best < (1 - min_gain) * seconds->front();
-  const auto index = static_cast<std::size_t>(is_faster ? best - seconds->begin() : 0);
-  return cuda::TunedChoice{finalists[index], (*seconds)[index], seconds->front(), candidates};
+  RIDGE_TRY(seconds, measure(finalists, finalist_rounds));
+  const auto best = std::min_element(seconds.begin(), seconds.end());
+  const bool is_faster = *best < (1 - min_gain) * seconds.front();
+  const auto index = static_cast<std::size_t>(is_faster ? best - seconds.begin() : 0);
+  return cuda::TunedChoice{finalists[index], seconds[index], seconds.front(), candidates};
 }
 
 Result<ChosenPlan> choose_matmul_plan(const cuda::MatmulCall& call, std::size_t workspace_bytes,
@@ -67,11 +65,10 @@ Result<ChosenPlan> choose_matmul_plan(const cuda::MatmulCall& call, std::size_t 
   }
   auto plans = cuda::list_candidates(call, workspace_bytes, device, 2);
   plans.resize(std::min(plans.size(), static_cast<std::size_t>(options.candidates)));
-  const auto choice = pick_fastest_plan(plans, options.candidates, measure);
-  if (!choice) return choice.error();
-  ChosenPlan out{choice->plan, to_tuning_result(*choice, model, true)};
+  RIDGE_TRY(choice, pick_fastest_plan(plans, options.candidates, measure));
+  ChosenPlan out{choice.plan, to_tuning_result(choice, model, true)};
   out.tuned->remark = found.ignored_reason;
-  if (!stored_choices.save(call, *choice))
+  if (!stored_choices.save(call, choice))
     out.tuned->remark =
         "the tuned choice was not stored: cannot write $XDG_CACHE_HOME/ridge/tuned (default ~/.cache/ridge/tuned)";
   return out;
@@ -79,13 +76,11 @@ Result<ChosenPlan> choose_matmul_plan(const cuda::MatmulCall& call, std::size_t 
 
 Result<ChosenPlan> choose_matmul_plan(const cuda::MatmulCall& call, std::size_t workspace_bytes,
                                       const TuneOptions& options) {
-  const auto device = current_device_numbers();
-  if (!device) return device.error();
+  RIDGE_TRY(device, current_device_numbers());
   if (!options.use_stored && options.candidates <= 0)
-    return ChosenPlan{cuda::choose_plan(call, workspace_bytes, *device)};
-  const auto properties = device::device_properties();
-  if (!properties) return properties.error();
-  const auto stored_choices = cuda::TunedChoices::for_user({properties->name, properties->driver, *device});
+    return ChosenPlan{cuda::choose_plan(call, workspace_bytes, device)};
+  RIDGE_TRY(properties, device::device_properties());
+  const auto stored_choices = cuda::TunedChoices::for_user({properties.name, properties.driver, device});
   PlanTimer timer(call);
   const auto measure = [&](const std::vector<cuda::MatmulPlan>& plans, int rounds) {
     return timer.measure_plans(plans, rounds);

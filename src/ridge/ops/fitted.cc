@@ -51,9 +51,8 @@ Result<std::map<std::string, std::vector<double>, std::less<>>> read_table(const
       return error_at_cell(input_error(fmt::format("expected each name once, found '{}' twice", line.cells[0].text)),
                            file.source, line, line.cells[0]);
     for (std::size_t i = first; i < first + count; ++i) {
-      const auto number = parse_cell(file, line, i);
-      if (!number) return number.error();
-      row.push_back(*number);
+      RIDGE_TRY(number, parse_cell(file, line, i));
+      row.push_back(number);
     }
   }
   return out;
@@ -63,18 +62,16 @@ Result<std::map<std::string, std::vector<double>, std::less<>>> read_table(const
 template <class Numbers, std::size_t count> Result<Numbers> parse_numbers(const NamedNumber<Numbers> (&names)[count],
                                                                           std::string_view csv,
                                                                           const std::string& source) {
-  const auto file = parse_fitted_file(csv, source, "number,unit,value,origin,meaning");
-  if (!file) return file.error();
-  auto rows = read_table(*file, 2, 1);
-  if (!rows) return rows.error();
+  RIDGE_TRY(file, parse_fitted_file(csv, source, "number,unit,value,origin,meaning"));
+  RIDGE_TRY(rows, read_table(file, 2, 1));
   Numbers out{};
   for (const NamedNumber<Numbers>& each : names) {
-    const auto row = rows->find(each.name);
-    if (row == rows->end()) return input_error(fmt::format("'{}' lacks {}", source, each.name));
+    const auto row = rows.find(each.name);
+    if (row == rows.end()) return input_error(fmt::format("'{}' lacks {}", source, each.name));
     out.*(each.member) = row->second[0];
-    rows->erase(row);
+    rows.erase(row);
   }
-  if (!rows->empty()) return input_error(fmt::format("'{}': unknown name {}", source, rows->begin()->first));
+  if (!rows.empty()) return input_error(fmt::format("'{}': unknown name {}", source, rows.begin()->first));
   return out;
 }
 

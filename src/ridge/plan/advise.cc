@@ -83,11 +83,10 @@ void add_bound_advice(const Program& program, const Explanation& explanation, Ad
 Status add_fusion_advice(const Program& program, const Explanation& explanation, const PlanRequest& request,
                          AdviceList& out) {
   if (request.fuse || !has_planner(explanation.machine)) return Done{};
-  const auto shared = predict_program(program, explanation, {.library = request.library, .count_bytes = false});
-  if (!shared) return shared.error();
+  RIDGE_TRY(shared, predict_program(program, explanation, {.library = request.library, .count_bytes = false}));
   out.advice.push_back({.kind = "sharing",
                         .description = "fuse statements into shared kernels",
-                        .gain_s = estimate_gain(out.predicted_s, shared->predicted_s.expected, 1,
+                        .gain_s = estimate_gain(out.predicted_s, shared.predicted_s.expected, 1,
                                                 find_advice_spread(explanation.machine, "sharing")),
                         .variant = {},
                         .work_ratio = 1,
@@ -105,8 +104,7 @@ Result<AdviceList> make_advice(const Program& program, const Explanation& explan
     if (!explanation.dims.contains(dim))
       return usage_error(fmt::format("expected a value for each dimension, found none for {}", dim),
                          fmt::format("-d {}=16", dim));
-  if (has_planner(explanation.machine))
-    if (const auto planned = predict_program(program, explanation, request); !planned) return planned.error();
+  if (has_planner(explanation.machine)) RIDGE_TRY_STATUS(predict_program(program, explanation, request));
   const auto current = predict_seconds(program, explanation, request);
   if (!current)
     return input_error(fmt::format("cannot predict the time of the program: {} has no {}", explanation.machine.name,
@@ -115,7 +113,7 @@ Result<AdviceList> make_advice(const Program& program, const Explanation& explan
                  .program = print_program(with_sizes(program, explanation.dims)),
                  .bound_s = explanation.total.time_lower_s.value_or(0),
                  .advice = {}};
-  if (const Status added = add_fusion_advice(program, explanation, request, out); !added) return added.error();
+  RIDGE_TRY_STATUS(add_fusion_advice(program, explanation, request, out));
   add_variant_advice(program, explanation, request, out);
   add_bound_advice(program, explanation, out);
   std::erase_if(out.advice, [&](const Advice& x) {

@@ -10,11 +10,9 @@ namespace {
 
 Result<AdviceList> make_advice_for(const std::string& text, const Bindings& dims, const std::string& on,
                                    bool fuse = true) {
-  const auto program = parse(text);
-  if (!program) return program.error();
-  const auto explanation = explain(*program, *find_machine(on), dims);
-  if (!explanation) return explanation.error();
-  return make_advice(*program, *explanation, {.fuse = fuse});
+  RIDGE_TRY(program, parse(text));
+  RIDGE_TRY(explanation, explain(program, *find_machine(on), dims));
+  return make_advice(program, explanation, {.fuse = fuse});
 }
 
 const Advice* advice_of_kind(const AdviceList& all, const std::string& name) {

@@ -94,22 +94,19 @@ Result<TimelineSource> find_timeline_source(const KernelTimelineOptions& options
 }  // namespace
 
 Result<KernelTimeline> make_kernel_timeline(const KernelTimelineOptions& options) {
-  const auto source = find_timeline_source(options);
-  if (!source) return source.error();
-  if (options.k < 1 || options.k > max_stages * source->stage_k)
-    return usage_error(fmt::format("expected K from 1 to {}, found {}", max_stages * source->stage_k, options.k));
+  RIDGE_TRY(source, find_timeline_source(options));
+  if (options.k < 1 || options.k > max_stages * source.stage_k)
+    return usage_error(fmt::format("expected K from 1 to {}, found {}", max_stages * source.stage_k, options.k));
   if (options.tiles < 1 || options.tiles > 64)
     return usage_error(fmt::format("expected 1 to 64 tiles, found {}", options.tiles));
   KernelTimeline out;
   out.kernel = options.kernel;
   out.k = options.k;
   out.tiles = options.tiles;
-  out.stages = (options.k + source->stage_k - 1) / source->stage_k;
-  const auto machine = find_machine("h200");
-  if (!machine) return machine.error();
-  const auto device = device_numbers(*machine);
-  if (!device) return device.error();
-  out.timeline = source->make_timeline(static_cast<int>(out.tiles), static_cast<int>(out.stages), device->clock_hz);
+  out.stages = (options.k + source.stage_k - 1) / source.stage_k;
+  RIDGE_TRY(machine, find_machine("h200"));
+  RIDGE_TRY(device, device_numbers(machine));
+  out.timeline = source.make_timeline(static_cast<int>(out.tiles), static_cast<int>(out.stages), device.clock_hz);
   out.total_cycles = out.timeline.end_tick();
   out.clock_hz = out.timeline.ticks_per_second;
   const TickSpans loads = merge_spans(out.timeline, {{0, Phase::load}}),

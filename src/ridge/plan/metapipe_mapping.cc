@@ -22,23 +22,21 @@ class MetapipeMapper {
       : program_(program), fabric_(fabric), options_(options) {}
 
   Result<MappedProgram> map_program(const Bindings& given) {
-    if (const Status s = check_options(); !s) return s.error();
+    RIDGE_TRY_STATUS(check_options());
     if (auto refused = sharding_unsupported_reason(program_, "simulate")) return *std::move(refused);
     if (auto refused = routines_unsupported_reason(program_, "simulate")) return *std::move(refused);
-    auto dims = program_.bind_sizes(given);
-    if (!dims) return dims.error();
-    PassContext context{program_, *dims, fabric_, options_.tile, "", 0, {}, {}, PipeSchedule::pipelined, {}};
-    if (const Status s = read_options(context); !s) return s.error();
-    if (const Status s = count_statement_work(*dims); !s) return s.error();
+    RIDGE_TRY(dims, program_.bind_sizes(given));
+    PassContext context{program_, dims, fabric_, options_.tile, "", 0, {}, {}, PipeSchedule::pipelined, {}};
+    RIDGE_TRY_STATUS(read_options(context));
+    RIDGE_TRY_STATUS(count_statement_work(dims));
     context.flops = flops_;
-    for (const StreamingPass& pass : split_into_passes(program_, *dims)) {
-      if (!pass.streamed_dim.empty() && !dims->contains(pass.streamed_dim))
+    for (const StreamingPass& pass : split_into_passes(program_, dims)) {
+      if (!pass.streamed_dim.empty() && !dims.contains(pass.streamed_dim))
         return input_error(fmt::format("dimension '{}' has no value", pass.streamed_dim),
                            fmt::format("-d {}=1024", pass.streamed_dim));
-      auto mapped = map_pass_to_pipe(context, pass);
-      if (!mapped) return mapped.error();
-      mapped_.passes.push_back(*std::move(mapped));
-      add_pass_time(pass, mapped_.passes.back(), *dims);
+      RIDGE_TRY(mapped, map_pass_to_pipe(context, pass));
+      mapped_.passes.push_back(std::move(mapped));
+      add_pass_time(pass, mapped_.passes.back(), dims);
     }
     const auto has_inner = [](const MappedPass& p) { return !p.inner_dim.empty(); };
     if (!context.inner_dim.empty() && std::none_of(mapped_.passes.begin(), mapped_.passes.end(), has_inner))
@@ -93,17 +91,14 @@ class MetapipeMapper {
     std::vector<std::string> results;
     for (const Statement& s : program_.statements)
       results.push_back(program_.tensors[static_cast<std::size_t>(s.result())].name);
-    const auto par = parse_counts(options_.par, "--par", results, "a statement's result");
-    if (!par) return par.error();
-    const auto buffer = parse_counts(options_.buffer, "--buffer", results, "a statement's result");
-    if (!buffer) return buffer.error();
-    context.par = {par->begin(), par->end()};
-    context.buffer = {buffer->begin(), buffer->end()};
+    RIDGE_TRY(par, parse_counts(options_.par, "--par", results, "a statement's result"));
+    RIDGE_TRY(buffer, parse_counts(options_.buffer, "--buffer", results, "a statement's result"));
+    context.par = {par.begin(), par.end()};
+    context.buffer = {buffer.begin(), buffer.end()};
     if (!options_.inner.empty()) {
-      const auto inner = parse_counts({options_.inner}, "--inner", program_.dim_names(), "a dimension");
-      if (!inner) return inner.error();
-      context.inner_dim = inner->begin()->first;
-      context.inner_tile = inner->begin()->second;
+      RIDGE_TRY(inner, parse_counts({options_.inner}, "--inner", program_.dim_names(), "a dimension"));
+      context.inner_dim = inner.begin()->first;
+      context.inner_tile = inner.begin()->second;
     }
     const auto schedule = parse_schedule(options_.schedule);
     if (!schedule || *schedule == PipeSchedule::fork_join)
@@ -117,12 +112,10 @@ class MetapipeMapper {
   // Counts operations and bytes of each statement. Masked elements count, since tiles are computed in full.
   Status count_statement_work(const Bindings& dims) {
     for (const Work& work : count_work(program_)) {
-      const auto flops = get_flops_without_masks(work).evaluate(dims);
-      if (!flops) return flops.error();
-      const auto bytes = work.bytes().evaluate(dims);
-      if (!bytes) return bytes.error();
-      flops_.push_back(static_cast<double>(*flops));
-      op_bytes_.push_back(static_cast<double>(*bytes));
+      RIDGE_TRY(flops, get_flops_without_masks(work).evaluate(dims));
+      RIDGE_TRY(bytes, work.bytes().evaluate(dims));
+      flops_.push_back(static_cast<double>(flops));
+      op_bytes_.push_back(static_cast<double>(bytes));
     }
     return Done{};
   }

@@ -37,11 +37,11 @@ class PassMapper {
   Result<MappedPass> map_pass() {
     out_.streamed_dim = pass_.streamed_dim;
     if (!pass_.streamed_dim.empty()) out_.extent = context_.dims.at(pass_.streamed_dim);
-    if (const Status s = record_tensor_uses(); !s) return s.error();
-    if (const Status s = choose_tile(); !s) return s.error();
+    RIDGE_TRY_STATUS(record_tensor_uses());
+    RIDGE_TRY_STATUS(choose_tile());
     find_inner_loops();
-    if (const Status s = place_pass(); !s) return s.error();
-    if (const Status s = simulate_pass(); !s) return s.error();
+    RIDGE_TRY_STATUS(place_pass());
+    RIDGE_TRY_STATUS(simulate_pass());
     return std::move(out_);
   }
 
@@ -61,11 +61,10 @@ class PassMapper {
 
   Status record_tensor_uses() {
     for (const Tensor& t : context_.program.tensors) {
-      const auto sized = make_shape(t, context_.dims);
-      if (!sized) return sized.error();
+      RIDGE_TRY(sized, make_shape(t, context_.dims));
       TensorUse h;
-      h.bytes = static_cast<std::int64_t>(
-          std::ceil(static_cast<double>(count_elements(*sized)) * bytes_per_element(t.dtype)));
+      h.bytes =
+          static_cast<std::int64_t>(std::ceil(static_cast<double>(count_elements(sized)) * bytes_per_element(t.dtype)));
       h.has_rows = pass_.streamed_dim.empty() || has_dim(t.axes, pass_.streamed_dim);
       h.has_inner = !context_.inner_dim.empty() && context_.inner_dim != pass_.streamed_dim &&
                     has_dim(t.axes, context_.inner_dim);
@@ -196,7 +195,7 @@ class PassMapper {
     for (const bool stay : {true, false}) {
       if (stay && out_.tiles == 1 && out_.weight_bytes > 0) continue;
       out_.weights_resident = stay;
-      if (const Status s = place_pipeline(); !s) return s;
+      RIDGE_TRY_STATUS(place_pipeline());
       if (out_.placement.pmus + (stay ? out_.weight_pmus : 0) <= context_.fabric.pmus) break;
     }
     if (out_.weights_resident)
@@ -253,17 +252,16 @@ class PassMapper {
       if (h.has_rows && to > 0)
         options.skip_buffers.push_back({h.producer, to, tile_bytes(h), requested_buffer_tiles(h)});
     }
-    auto placement = place_stages(context_.fabric, stages, options);
-    if (!placement) return placement.error();
-    if (shorten_fill(*placement, stages)) {
-      const Placement balanced = *placement;
-      placement = place_stages(context_.fabric, stages, options);
-      if (!placement) return placement.error();
-      placement->even_interval_seconds = balanced.even_interval_seconds;
+    RIDGE_TRY(placement, place_stages(context_.fabric, stages, options));
+    if (shorten_fill(placement, stages)) {
+      const Placement balanced = placement;
+      RIDGE_TRY(shortened, place_stages(context_.fabric, stages, options));
+      placement = std::move(shortened);
+      placement.even_interval_seconds = balanced.even_interval_seconds;
       for (std::size_t s = 0; s < stages.size(); ++s)
-        placement->stages[s].even_seconds = balanced.stages[s].even_seconds;
+        placement.stages[s].even_seconds = balanced.stages[s].even_seconds;
     }
-    out_.placement = *std::move(placement);
+    out_.placement = std::move(placement);
     stage_work_ = std::move(stages);
     // Sums are stored after the last tile.
     for (const TensorUse& h : uses_)
@@ -389,13 +387,11 @@ class PassMapper {
   Status simulate_pass() {
     Placement& p = out_.placement;
     p.pipe = with_schedule(std::move(p.pipe), context_.schedule);
-    auto run = simulate_metapipe(p.pipe, p.resources);
-    if (!run) return run.error();
-    out_.run = *std::move(run);
+    RIDGE_TRY(run, simulate_metapipe(p.pipe, p.resources));
+    out_.run = std::move(run);
     out_.run.timeline.ticks_per_second = 1 / nanosecond;
-    const auto sequential_run = simulate_metapipe(with_schedule(p.pipe, PipeSchedule::sequential), p.resources);
-    if (!sequential_run) return sequential_run.error();
-    out_.sequential_ns = sequential_run->cycles;
+    RIDGE_TRY(sequential_run, simulate_metapipe(with_schedule(p.pipe, PipeSchedule::sequential), p.resources));
+    out_.sequential_ns = sequential_run.cycles;
     return Done{};
   }
 

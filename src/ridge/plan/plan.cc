@@ -218,9 +218,8 @@ Result<Plan> make_plan(const Program& program, const Bindings& dims, const FuseO
   if (auto dtype_error = check_index_range(program, dims)) return *dtype_error;
   std::vector<Shape> shapes;
   for (const Tensor& tensor : program.tensors) {
-    auto sized = make_shape(tensor, dims);
-    if (!sized) return sized.error();
-    shapes.push_back(*std::move(sized));
+    RIDGE_TRY(sized, make_shape(tensor, dims));
+    shapes.push_back(std::move(sized));
   }
   for (const Statement& statement : program.statements)
     if (auto error =

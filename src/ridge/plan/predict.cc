@@ -83,9 +83,8 @@ Result<bool> add_fitted_library_kernel(GroupPrediction& op, const PlanContext& x
   const std::int64_t bytes = step_buffer_bytes(x.plan, step);
   const auto kernel = find_library_kernel(step, bytes);
   if (!kernel) return false;
-  const auto rates = find_datasheet_rates(x.explanation.machine, kernel->dtype);
-  if (!rates) return rates.error();
-  const auto known = estimate_with_formula(x.explanation.machine, *kernel->formula, kernel->sizes, *rates);
+  RIDGE_TRY(rates, find_datasheet_rates(x.explanation.machine, kernel->dtype));
+  const auto known = estimate_with_formula(x.explanation.machine, *kernel->formula, kernel->sizes, rates);
   if (!known) return false;
   add_time(op, known->seconds, known->spread);
   op.traffic_bytes += bytes;
@@ -99,15 +98,14 @@ Result<bool> add_library_kernel(GroupPrediction& op, const PlanContext& x, const
   const auto* const product = std::get_if<ops::MatmulProblem>(&step.kernel);
   if (product == nullptr) return add_fitted_library_kernel(op, x, step);
   const Machine& machine = x.explanation.machine;
-  const auto library = find_library_model(machine, product->a.dtype);
-  if (!library) return library.error();
-  add_time(op, estimate_library_seconds(to_library_product(*product), library->machine, library->numbers),
-           library->spread);
+  RIDGE_TRY(library, find_library_model(machine, product->a.dtype));
+  add_time(op, estimate_library_seconds(to_library_product(*product), library.machine, library.numbers),
+           library.spread);
   const auto bytes = static_cast<std::int64_t>(min_traffic_bytes(to_library_product(*product)));
   op.traffic_bytes += bytes;
   op.memory_bytes += bytes;
   op.plan = {.kernel = "cublaslt"};
-  if (!library->is_calibrated)
+  if (!library.is_calibrated)
     remark = fmt::format(
         "the library is not calibrated on {}: its parameters are an H200's, scaled by the peaks, so the "
         "interval is wider",
@@ -116,19 +114,17 @@ Result<bool> add_library_kernel(GroupPrediction& op, const PlanContext& x, const
 }
 
 Status add_device_kernels(PlannedProgram& out, const PlanContext& x, const PlanRequest& request) {
-  const auto device = device_numbers(x.explanation.machine);
-  if (!device) return device.error();
-  out.remark = uncertainty_remark(x.explanation.machine, *device);
+  RIDGE_TRY(device, device_numbers(x.explanation.machine));
+  out.remark = uncertainty_remark(x.explanation.machine, device);
   std::vector<double> main_kernel_s(out.kernels.size());  // time of each operation's main kernel, which has candidates
   for (const PlanStep& step : x.plan.steps) {
     GroupPrediction& op = out.kernels[static_cast<std::size_t>(step.group)];
     if (!step.copy_description.empty()) op.copies.push_back(step.copy_description);
     if (request.library == KernelLibrary::cublaslt) {
-      const auto added = add_library_kernel(op, x, step, out.remark);
-      if (!added) return added.error();
-      if (*added) continue;
+      RIDGE_TRY(added, add_library_kernel(op, x, step, out.remark));
+      if (added) continue;
     }
-    auto kernel = std::visit([&](const auto& problem) { return forecast(problem, *device); }, step.kernel);
+    auto kernel = std::visit([&](const auto& problem) { return forecast(problem, device); }, step.kernel);
     if (!kernel)
       return input_error(fmt::format("cannot plan '{}': {}", statement_text(x, step.group), kernel.error().message));
     if (kernel->is_main_kernel) op.operands = operand_names(x.program, step);
@@ -184,10 +180,9 @@ void apply_calibration(GroupPrediction& op, const Machine& machine) {
 Status add_cpu_kernels(PlannedProgram& out, const PlanContext& x) {
   std::vector<std::vector<int>> groups;
   for (const FusionGroup& group : x.plan.fusion.groups) groups.push_back(statements_with_recomputed(group));
-  const auto group_predictions = predict_groups(x.program, x.explanation, groups);
-  if (!group_predictions) return group_predictions.error();
+  RIDGE_TRY(group_predictions, predict_groups(x.program, x.explanation, groups));
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    const Prediction& p = group_predictions->ops[i];
+    const Prediction& p = group_predictions.ops[i];
     if (!p.time_lower_s)
       return input_error(fmt::format("cannot plan '{}': no {} on record", p.work.text, p.missing),
                          "`ridge probe` measures this machine");
@@ -210,7 +205,7 @@ Status add_cpu_kernels(PlannedProgram& out, const PlanContext& x) {
   for (std::size_t i = 0; i < groups.size(); ++i) {
     GroupPrediction& op = out.kernels[i];
     op.cpu_formula_inputs =
-        cpu_formula_inputs(x.explanation, x.plan, static_cast<int>(i), group_predictions->ops[i], functions_s[i]);
+        cpu_formula_inputs(x.explanation, x.plan, static_cast<int>(i), group_predictions.ops[i], functions_s[i]);
     apply_calibration(op, x.explanation.machine);
   }
   return Done{};
@@ -244,12 +239,11 @@ void add_step_overheads(PlannedProgram& out, const PlanContext& x, KernelLibrary
 Status add_overheads(PlannedProgram& out, const PlanContext& x, KernelLibrary library) {
   std::vector<std::vector<int>> groups;
   for (const FusionGroup& group : x.plan.fusion.groups) groups.push_back(statements_with_recomputed(group));
-  const auto group_predictions = predict_groups(x.program, x.explanation, groups);
-  if (!group_predictions) return group_predictions.error();
+  RIDGE_TRY(group_predictions, predict_groups(x.program, x.explanation, groups));
   add_step_overheads(out, x, library);
   for (std::size_t i = 0; i < out.kernels.size(); ++i) {
     GroupPrediction& op = out.kernels[i];
-    const Prediction& p = group_predictions->ops[i];
+    const Prediction& p = group_predictions.ops[i];
     op.roofline_s = p.time_lower_s.value_or(0);
     const auto device = device_numbers(x.explanation.machine);
     const bool moves = p.limiter == Limiter::memory && p.time_memory_s;
@@ -272,8 +266,7 @@ Result<PlannedProgram> predict_program(const Program& program, const Explanation
                                        const PlanRequest& request) {
   const Machine& machine = explanation.machine;
   const bool is_cpu = machine.name == "cpu";
-  if (!is_cpu)
-    if (const auto device = device_numbers(machine); !device) return device.error();
+  if (!is_cpu) RIDGE_TRY_STATUS(device_numbers(machine));
   if (is_cpu && request.library != KernelLibrary::ridge)
     return usage_error("expected --library cublaslt with --on h200, found --on cpu");
   const FuseOptions fuse_options{
@@ -281,17 +274,13 @@ Result<PlannedProgram> predict_program(const Program& program, const Explanation
       .fuse = request.fuse,
       .fuse_epilogues = request.library == KernelLibrary::ridge,
       .library_attention = is_fitted(machine, ops::prefill_formula()) || is_fitted(machine, ops::decode_formula())};
-  const auto lowered = is_cpu ? make_plan(program, explanation.dims, fuse_options)
-                              : plan_fastest_fusion(program, explanation.dims, fuse_options, *device_numbers(machine));
-  if (!lowered) return lowered.error();
-  PlannedProgram out{lowered->fusion, std::vector<GroupPrediction>(lowered->fusion.groups.size()), {}, {}, {}};
+  RIDGE_TRY(lowered, is_cpu ? make_plan(program, explanation.dims, fuse_options)
+                            : plan_fastest_fusion(program, explanation.dims, fuse_options, *device_numbers(machine)));
+  PlannedProgram out{lowered.fusion, std::vector<GroupPrediction>(lowered.fusion.groups.size()), {}, {}, {}};
   for (const Statement& statement : program.statements) out.results.push_back(statement.result());
-  const auto done = is_cpu ? add_cpu_kernels(out, {program, explanation, *lowered})
-                           : add_device_kernels(out, {program, explanation, *lowered}, request);
-  if (!done) return done.error();
-  if (request.with_overheads)
-    if (const Status added = add_overheads(out, {program, explanation, *lowered}, request.library); !added)
-      return added.error();
+  RIDGE_TRY_STATUS(is_cpu ? add_cpu_kernels(out, {program, explanation, lowered})
+                          : add_device_kernels(out, {program, explanation, lowered}, request));
+  if (request.with_overheads) RIDGE_TRY_STATUS(add_overheads(out, {program, explanation, lowered}, request.library));
   for (const GroupPrediction& op : out.kernels) {
     out.predicted_s.low += op.predicted_s.low;
     out.predicted_s.expected += op.predicted_s.expected;

@@ -17,11 +17,9 @@ Result<std::vector<GroupPrediction>> plans(const std::string& text, const Bindin
                                            KernelLibrary library = KernelLibrary::ridge,
                                            const std::string& on = "h200") {
   const auto program = parse(text);
-  const auto explanation = explain(*program, *find_machine(on), given);
-  if (!explanation) return explanation.error();
-  const auto planned = predict_program(*program, *explanation, {library});
-  if (!planned) return planned.error();
-  return planned->kernels;
+  RIDGE_TRY(explanation, explain(*program, *find_machine(on), given));
+  RIDGE_TRY(planned, predict_program(*program, explanation, {library}));
+  return planned.kernels;
 }
 constexpr const char* product = "bf16[B, D] * bf16[D, F] -> bf16[B, F]";
 const Bindings large{{"B", 8192}, {"D", 8192}, {"F", 8192}};
@@ -223,11 +221,9 @@ clock_hz = { value = 1.98e9, unit = "Hz", source = "a test", read = 2026-11-25 }
 )";
 
 Result<PlannedProgram> plans_on(const Machine& machine, const Bindings& dims) {
-  const auto program = parse(product);
-  if (!program) return program.error();
-  const auto explanation = explain(*program, machine, dims);
-  if (!explanation) return explanation.error();
-  return predict_program(*program, *explanation);
+  RIDGE_TRY(program, parse(product));
+  RIDGE_TRY(explanation, explain(program, machine, dims));
+  return predict_program(program, explanation);
 }
 
 TEST(Predict, PlanDependsOnTheHopperModel) {

@@ -13,14 +13,12 @@ Result<Shape> make_shape(const Tensor& tensor, const Bindings& dims) {
   Polynomial size(1);
   Shape out;
   for (const Axis& axis : tensor.axes) {
-    auto extent = axis.extent().evaluate(dims);
-    if (!extent) return extent.error();
-    out.push_back({axis_key(axis), *extent, 0});
+    RIDGE_TRY(extent, axis.extent().evaluate(dims));
+    out.push_back({axis_key(axis), extent, 0});
     size = size * axis.extent();
   }
   // Checks for overflow with the widest element, 64 bits.
-  auto bytes = (size * Polynomial(8)).evaluate(dims);
-  if (!bytes) return bytes.error();
+  RIDGE_TRY_STATUS((size * Polynomial(8)).evaluate(dims));
   std::int64_t stride = 1;
   for (auto axis = out.rbegin(); axis != out.rend(); ++axis) {
     axis->stride = stride;

@@ -33,7 +33,7 @@ class CsvTableParser {
 
   Result<std::vector<Bindings>> parse_rows() {
     for (std::size_t i = 0; i < lines_.size(); ++i)
-      if (const Status read = i == 0 ? read_header(lines_[0]) : read_row(lines_[i]); !read) return read.error();
+      RIDGE_TRY_STATUS(i == 0 ? read_header(lines_[0]) : read_row(lines_[i]));
     if (!rows_.empty()) return std::move(rows_);
     Error none =
         input_error("expected a header of dimension names and at least one row, found none", "B,D\n        1,8192");

@@ -39,10 +39,9 @@ Result<ProgramText> read_program_text(const std::string& argument) {
   const bool from_input = argument == "-";
   if (from_input || fs::exists(argument, ignored)) {
     const std::string path = from_input ? "/dev/stdin" : argument;
-    auto text = read_file(path, max_program_bytes);
-    if (!text) return text.error();
+    RIDGE_TRY(text, read_file(path, max_program_bytes));
     const std::string title = from_input ? "standard input" : fs::path(argument).filename().string();
-    return ProgramText{*std::move(text), from_input ? "standard input" : argument, title};
+    return ProgramText{std::move(text), from_input ? "standard input" : argument, title};
   }
   if (!looks_like_program(argument))
     return input_error(fmt::format("cannot read '{}': No such file or directory", argument),
@@ -53,11 +52,9 @@ Result<ProgramText> read_program_text(const std::string& argument) {
 }  // namespace
 
 Result<LoadedProgram> load_program(const std::string& argument, DType dtype, const Bindings& sizes) {
-  auto from = read_program_text(argument);
-  if (!from) return from.error();
-  auto program = parse(from->text, {.source = from->name, .dtype = dtype, .sizes = sizes});
-  if (!program) return program.error();
-  return LoadedProgram{*std::move(program), from->title};
+  RIDGE_TRY(from, read_program_text(argument));
+  RIDGE_TRY(program, parse(from.text, {.source = from.name, .dtype = dtype, .sizes = sizes}));
+  return LoadedProgram{std::move(program), from.title};
 }
 
 }  // namespace ridge

@@ -19,9 +19,8 @@ Parser::Parser(std::string_view text, const ParseOptions& options) : source_{tex
 }
 
 Result<Program> Parser::parse_program() {
-  Result<std::vector<Token>> tokens = tokenize(source_);
-  if (!tokens) return tokens.error();
-  tokens_ = *std::move(tokens);
+  RIDGE_TRY(tokens, tokenize(source_));
+  tokens_ = std::move(tokens);
   collect_later_names();
   while (peek().kind != TokenKind::end) {
     if (peek().kind == TokenKind::newline)

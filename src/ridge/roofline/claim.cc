@@ -304,10 +304,9 @@ Result<ClaimCheck> check_parsed_claim(const Explanation& e, const Claim& claim) 
 }  // namespace
 
 Result<ClaimCheck> check_claim(const Explanation& explanation, const std::string& text) {
-  const auto claim = parse_claim(text);
-  if (!claim) return claim.error();
-  auto check = check_parsed_claim(explanation, *claim);
-  if (check) check->claim = fmt::format("{} {} {}", claim->left, claim->relation, claim->right);
+  RIDGE_TRY(claim, parse_claim(text));
+  auto check = check_parsed_claim(explanation, claim);
+  if (check) check->claim = fmt::format("{} {} {}", claim.left, claim.relation, claim.right);
   return check;
 }
 

@@ -113,10 +113,9 @@ bool is_compute_bound(LinearCount flops, LinearCount bytes, std::int64_t x, Roof
 }
 
 Result<bool> is_compute_bound(const Ratio& ratio, const Bindings& dims, RoofRates rates) {
-  const auto flops = ratio.flops.evaluate_count(dims), bytes = ratio.bytes.evaluate_count(dims);
-  if (!flops) return flops.error();
-  if (!bytes) return bytes.error();
-  return is_compute_bound(*flops, *bytes, rates);
+  RIDGE_TRY(flops, ratio.flops.evaluate_count(dims));
+  RIDGE_TRY(bytes, ratio.bytes.evaluate_count(dims));
+  return is_compute_bound(flops, bytes, rates);
 }
 
 }  // namespace ridge

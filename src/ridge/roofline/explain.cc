@@ -27,9 +27,8 @@ struct PeakLookup {
 // FLOPs needs no peak.
 Result<PeakLookup> find_peak(const Work& work, const Machine& machine) {
   if (work.contraction && work.math != DType::f32) {
-    const auto peak = machine.contraction_peak(work.math);
-    if (!peak) return peak.error();
-    return PeakLookup{**peak};
+    RIDGE_TRY(peak, machine.contraction_peak(work.math));
+    return PeakLookup{*peak};
   }
   if (const Peak* peak = machine.pointwise_peak()) return PeakLookup{*peak};
   return PeakLookup{std::nullopt, work.flops.is_zero() ? "" : "vector f32 peak of " + machine.name};
@@ -65,15 +64,13 @@ Status estimate_times(Prediction& p, const Polynomial& bytes_formula, const Roof
 Result<Prediction> predict_operation(const Work& work, const RooflineContext& context) {
   Prediction p{.work = work};
   const Polynomial bytes_formula = work.bytes();
-  const auto flops = evaluate_count(work.flops, context.dims), bytes = evaluate_count(bytes_formula, context.dims);
-  if (!flops) return flops.error();
-  if (!bytes) return bytes.error();
-  const auto peak = find_peak(work, context.machine);
-  if (!peak) return peak.error();
-  p.flops = *flops;
-  p.bytes = *bytes;
-  p.peak = peak->peak;
-  p.missing = peak->missing;
+  RIDGE_TRY(flops, evaluate_count(work.flops, context.dims));
+  RIDGE_TRY(bytes, evaluate_count(bytes_formula, context.dims));
+  RIDGE_TRY(peak, find_peak(work, context.machine));
+  p.flops = flops;
+  p.bytes = bytes;
+  p.peak = peak.peak;
+  p.missing = peak.missing;
   p.bandwidth = context.bandwidth;
   p.launch_s = context.launch_s;
   if (!work.bytes_sent.is_zero()) p.link_rate = context.link_rate;
@@ -81,8 +78,7 @@ Result<Prediction> predict_operation(const Work& work, const RooflineContext& co
   if (p.peak) p.ridge = p.peak->rate.value / context.bandwidth;
   add_thresholds(p, work.flops, p.peak ? p.peak->rate.value : 0, context);
   if (p.flops && p.bytes) {
-    const Status status = estimate_times(p, bytes_formula, context);
-    if (!status) return status.error();
+    RIDGE_TRY_STATUS(estimate_times(p, bytes_formula, context));
   }
   return p;
 }
@@ -216,14 +212,13 @@ void add_tied_dims(const Program& program, const Bindings& given, RooflineContex
 Status set_network(std::vector<Work>& work, const Program& program, bool is_split, RooflineContext& context) {
   const auto sends_bytes = [](const Work& one) { return !one.bytes_sent.is_zero(); };
   if (!is_split && std::none_of(work.begin(), work.end(), sends_bytes)) return Done{};
-  auto network = make_network(context.machine);
-  if (!network) return network.error();
+  RIDGE_TRY(network, make_network(context.machine));
   for (const MeshAxis& axis : program.mesh)
     if (const auto size = context.dims.find(axis.name); size != context.dims.end())
-      network->mesh.emplace_back(axis.name[0], size->second);
-  route_transfers(work, *network);
-  context.link_rate = network->used_rate();
-  context.network = *std::move(network);
+      network.mesh.emplace_back(axis.name[0], size->second);
+  route_transfers(work, network);
+  context.link_rate = network.used_rate();
+  context.network = std::move(network);
   return Done{};
 }
 
@@ -246,9 +241,8 @@ Status predict_all(Explanation& out, const Program& program, const std::vector<W
   }
   if (context.thresholds) out.unsolved = dims_without_threshold(out, context.threshold_options.derived_sizes);
   out.product_thresholds = find_compute_bound_sizes(out.ops, context);
-  auto total = sum_operations(out.ops, context);
-  if (!total) return total.error();
-  out.total = *std::move(total);
+  RIDGE_TRY(total, sum_operations(out.ops, context));
+  out.total = std::move(total);
   return Done{};
 }
 
@@ -256,14 +250,12 @@ Status predict_all(Explanation& out, const Program& program, const std::vector<W
 
 Result<Explanation> explain(const Program& program, const Machine& machine, const Bindings& given,
                             const std::optional<DimensionSplit>& split, Thresholds thresholds) {
-  const auto dims = program.bind_sizes(given);
-  if (!dims) return dims.error();
-  const auto bandwidth = machine.memory_bandwidth();
-  if (!bandwidth) return bandwidth.error();
-  if (auto missing = find_unsized_mesh_axis(program, *dims)) return *std::move(missing);
+  RIDGE_TRY(dims, program.bind_sizes(given));
+  RIDGE_TRY(bandwidth, machine.memory_bandwidth());
+  if (auto missing = find_unsized_mesh_axis(program, dims)) return *std::move(missing);
   if (split && !program.mesh.empty())
     return usage_error("--split needs a program without a mesh", "remove --split: the program is already sharded");
-  RooflineContext context{machine, bandwidth->value, *dims, program.dim_names()};
+  RooflineContext context{machine, bandwidth.value, dims, program.dim_names()};
   context.launch_s = launch_seconds(machine);
   if (split)
     if (auto invalid = validate_split(program, *split)) return *std::move(invalid);
@@ -272,9 +264,9 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
   if (split) context.dims[split_axis] = split->chips;
   if (split)
     if (auto uneven = validate_block_sizes(device_program, context.dims)) return *std::move(uneven);
-  std::vector<Work> work = split ? count_work(program, *split, *dims) : count_work(program, *dims);
+  std::vector<Work> work = split ? count_work(program, *split, dims) : count_work(program, dims);
   for (const auto& [name, part] : largest_shards(device_program, context.dims)) context.dims[name] = part;
-  if (const Status sent = set_network(work, device_program, split.has_value(), context); !sent) return sent.error();
+  RIDGE_TRY_STATUS(set_network(work, device_program, split.has_value(), context));
   const bool small = estimate_threshold_work(work) <= max_threshold_work;
   context.thresholds = small && thresholds == Thresholds::solved;
   Explanation out{.program_text = program.text, .machine = machine, .dim_names = context.order, .split = split};
@@ -289,14 +281,13 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
   out.thresholds_skipped = !small;
   out.network = context.network;
   for (const MeshAxis& axis : program.mesh) out.mesh_names.push_back(axis.name);
-  if (const Status predicted = predict_all(out, program, work, context); !predicted) return predicted.error();
+  RIDGE_TRY_STATUS(predict_all(out, program, work, context));
   const bool solved = thresholds == Thresholds::solved;  // Largest sizes that fit are thresholds, too
   if (out.network && !split && solved) add_collective_analysis(out, program);
   out.memory = analyze_memory(device_program, machine, context.dims,
                               solved ? context.threshold_options : ThresholdOptions(), context.order);
-  auto fused = predict_fused(device_program, work, out, context);
-  if (!fused) return fused.error();
-  out.fused = *std::move(fused);
+  RIDGE_TRY(fused, predict_fused(device_program, work, out, context));
+  out.fused = std::move(fused);
   return out;
 }
 
@@ -312,28 +303,24 @@ MemoryUse analyze_memory(const Program& program, const Explanation& explanation,
 }
 
 Result<Explanation> explain(Flops flops, Bytes bytes, const Machine& machine, DType dtype) {
-  const auto counted_flops = make_count(flops.value, "FLOPs", 0), counted_bytes = make_count(bytes.value, "bytes", 1);
-  if (!counted_flops) return counted_flops.error();
-  if (!counted_bytes) return counted_bytes.error();
-  const auto bandwidth = machine.memory_bandwidth();
-  if (!bandwidth) return bandwidth.error();
+  RIDGE_TRY(counted_flops, make_count(flops.value, "FLOPs", 0));
+  RIDGE_TRY(counted_bytes, make_count(bytes.value, "bytes", 1));
+  RIDGE_TRY(bandwidth, machine.memory_bandwidth());
   const std::string text = fmt::format("{} FLOP, {} B", flops.value, bytes.value);
   const Work work{.name = "numbers",
                   .text = text,
                   .contraction = true,
                   .math = dtype,
-                  .flops = *counted_flops,
-                  .bytes_in = *counted_bytes};
+                  .flops = counted_flops,
+                  .bytes_in = counted_bytes};
   const Bindings sizes{{large_factor_symbol, 1 << 20}};
-  RooflineContext context{machine, bandwidth->value, sizes, {}};
+  RooflineContext context{machine, bandwidth.value, sizes, {}};
   context.sizes = {sizes.begin(), sizes.end()};
   Explanation out{.program_text = text, .machine = machine};
-  auto prediction = predict_operation(work, context);
-  if (!prediction) return prediction.error();
-  out.ops.push_back(std::move(*prediction));
-  auto total = sum_operations(out.ops, context);
-  if (!total) return total.error();
-  out.total = std::move(*total);
+  RIDGE_TRY(prediction, predict_operation(work, context));
+  out.ops.push_back(std::move(prediction));
+  RIDGE_TRY(total, sum_operations(out.ops, context));
+  out.total = std::move(total);
   return out;
 }
 

@@ -110,14 +110,12 @@ Result<KernelGroups> parse_groups(const Program& program, const std::vector<std:
   for (const std::vector<std::string>& list : lists) {
     std::vector<int> named;
     for (const std::string& name : list) {
-      const auto statement = find_statement(program, name);
-      if (!statement) return statement.error();
+      RIDGE_TRY(statement, find_statement(program, name));
       if (!seen.insert(name).second) return usage_error(fmt::format("'{}' is named twice after --fuse", name));
-      named.push_back(*statement);
+      named.push_back(statement);
     }
     groups = dependences.join_groups(groups, named);
-    if (const Status complete = check_complete(program, named, group_of(groups, named.front())); !complete)
-      return complete.error();
+    RIDGE_TRY_STATUS(check_complete(program, named, group_of(groups, named.front())));
   }
   return groups;
 }

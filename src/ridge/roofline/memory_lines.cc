@@ -56,12 +56,11 @@ Result<OperandLines> make_operand_lines(const Tensor& tensor, const Bindings& di
   for (std::size_t i = 0; i < tensor.axes.size(); ++i)
     (i + 1 < tensor.axes.size() ? rows : columns) =
         (i + 1 < tensor.axes.size() ? rows : columns) * tensor.axes[i].extent();
-  const auto row_count = rows.evaluate(dims), column_count = columns.evaluate(dims);
-  if (!row_count) return row_count.error();
-  if (!column_count) return column_count.error();
+  RIDGE_TRY(row_count, rows.evaluate(dims));
+  RIDGE_TRY(column_count, columns.evaluate(dims));
   const auto given = request.leading.find(tensor.name);
-  out.rows = *row_count;
-  out.columns = *column_count;
+  out.rows = row_count;
+  out.columns = column_count;
   out.leading = given == request.leading.end() ? out.columns : given->second;
   if (out.leading < out.columns)
     return input_error(fmt::format("expected a leading dimension of at least the {} columns of {}, found {}",
@@ -107,8 +106,7 @@ std::int64_t pad_leading_dimension(std::int64_t leading, std::int64_t element_bi
 
 Result<std::vector<OperandLines>> analyze_tile_alignment(const Program& program, const Machine& machine,
                                                          const Bindings& given, const LinesRequest& request) {
-  const auto dims = program.bind_sizes(given);
-  if (!dims) return dims.error();
+  RIDGE_TRY(dims, program.bind_sizes(given));
   for (const auto& entry : request.leading)
     if (std::none_of(program.tensors.begin(), program.tensors.end(),
                      [&](const Tensor& t) { return t.name == entry.first; }))
@@ -130,9 +128,8 @@ Result<std::vector<OperandLines>> analyze_tile_alignment(const Program& program,
   std::vector<OperandLines> out;
   for (const Tensor& tensor : program.tensors)
     for (const auto& [unit, bytes] : units) {
-      auto one = make_operand_lines(tensor, *dims, request, unit, bytes);
-      if (!one) return one.error();
-      out.push_back(*std::move(one));
+      RIDGE_TRY(one, make_operand_lines(tensor, dims, request, unit, bytes));
+      out.push_back(std::move(one));
     }
   return out;
 }

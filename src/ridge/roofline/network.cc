@@ -263,13 +263,12 @@ Result<PointToPointTransfer> time_point_to_point(const Machine& machine, double 
   if (!(bytes > 0 && bytes < 1e38) || hops < 1 || hops > 1 << 20)
     return usage_error(fmt::format("expected bytes above 0 and 1 to {} hops, found {} and {}", 1 << 20, bytes, hops),
                        "--send 17e6 --hops 6");
-  const auto network = make_network(machine);
-  if (!network) return network.error();
-  PointToPointTransfer out{.link = network->link, .bytes = bytes, .hops = hops};
-  if (network->topology == Topology::switched) out.links = network->links;
-  if (network->topology == Topology::ring) out.links = std::max<std::int64_t>(1, network->links / 2);
-  out.first_byte_s = static_cast<double>(hops) * network->latency_s;
-  out.last_byte_s = out.first_byte_s + bytes / (network->rate * static_cast<double>(out.links));
+  RIDGE_TRY(network, make_network(machine));
+  PointToPointTransfer out{.link = network.link, .bytes = bytes, .hops = hops};
+  if (network.topology == Topology::switched) out.links = network.links;
+  if (network.topology == Topology::ring) out.links = std::max<std::int64_t>(1, network.links / 2);
+  out.first_byte_s = static_cast<double>(hops) * network.latency_s;
+  out.last_byte_s = out.first_byte_s + bytes / (network.rate * static_cast<double>(out.links));
   return out;
 }
 

@@ -117,8 +117,7 @@ Result<double> divide_by_elements(const Polynomial& count, const Polynomial& ele
   const auto& [monomial, one] = *elements.terms().begin();
   if (count.terms().size() == 1 && count.terms().begin()->first == monomial)
     return count.terms().begin()->second.to_double() / one.to_double();
-  for (const Polynomial* p : {&count, &elements})
-    if (const auto value = p->evaluate(dims); !value) return value.error();
+  for (const Polynomial* p : {&count, &elements}) RIDGE_TRY_STATUS(p->evaluate(dims));
   const std::map<std::string, double> sizes(dims.begin(), dims.end());
   return count.evaluate_double(sizes) / elements.evaluate_double(sizes);
 }
@@ -151,10 +150,8 @@ std::optional<std::int64_t> find_break_even_repeats(const PointwiseChain& chain,
 
 Result<std::vector<PointwiseChain>> analyze_chains(const Program& program, const Machine& machine,
                                                    const Bindings& given, const FunctionCosts& costs) {
-  const auto dims = program.bind_sizes(given);
-  if (!dims) return dims.error();
-  const auto bandwidth = machine.memory_bandwidth();
-  if (!bandwidth) return bandwidth.error();
+  RIDGE_TRY(dims, program.bind_sizes(given));
+  RIDGE_TRY(bandwidth, machine.memory_bandwidth());
   const Peak* peak = machine.pointwise_peak();
   if (!peak)
     return input_error(fmt::format("machine '{}' has no vector peak for f32", machine.name),
@@ -177,21 +174,21 @@ Result<std::vector<PointwiseChain>> analyze_chains(const Program& program, const
       chain.flops += static_cast<double>(chain.functions.back().applications) * chain.functions.back().cost;
       chain.kernels += chain.functions.back().applications;
     }
-    const auto fused = divide_by_elements(counts.fused, counts.elements, *dims);
-    const auto unfused = divide_by_elements(counts.unfused, counts.elements, *dims);
+    const auto fused = divide_by_elements(counts.fused, counts.elements, dims);
+    const auto unfused = divide_by_elements(counts.unfused, counts.elements, dims);
     if (!fused) return fused.error();
     if (!unfused) return unfused.error();
     chain.fused_bytes = *fused;
     chain.unfused_bytes = *unfused;
-    chain.break_even_flops = peak->rate.value * chain.fused_bytes / bandwidth->value;
+    chain.break_even_flops = peak->rate.value * chain.fused_bytes / bandwidth.value;
     chain.compute_bound = chain.flops >= chain.break_even_flops * (1 - 1e-12);
     chain.break_even_repeats = find_break_even_repeats(chain, counts);
     if (launch != machine.numbers.end()) {
       chain.launch_s = launch->second.value;
-      chain.fused_elements = chain.launch_s * bandwidth->value / chain.fused_bytes;
+      chain.fused_elements = chain.launch_s * bandwidth.value / chain.fused_bytes;
       if (chain.unfused_bytes > 0)
         chain.unfused_elements =
-            static_cast<double>(chain.kernels) * chain.launch_s * bandwidth->value / chain.unfused_bytes;
+            static_cast<double>(chain.kernels) * chain.launch_s * bandwidth.value / chain.unfused_bytes;
     }
     all.push_back(std::move(chain));
     first += length;

@@ -22,9 +22,8 @@ Result<std::vector<Limiter>> rank_roofs(std::vector<Roof> roofs, const RooflineC
   while (!roofs.empty()) {
     std::size_t top = 0;
     for (std::size_t i = 1; i < roofs.size(); ++i) {
-      const auto above = is_slower_or_equal(roofs[top], roofs[i], context);
-      if (!above) return above.error();
-      if (!*above) top = i;
+      RIDGE_TRY(above, is_slower_or_equal(roofs[top], roofs[i], context));
+      if (!above) top = i;
     }
     order.push_back(roofs[top].name);
     roofs.erase(roofs.begin() + static_cast<std::ptrdiff_t>(top));
@@ -33,9 +32,8 @@ Result<std::vector<Limiter>> rank_roofs(std::vector<Roof> roofs, const RooflineC
 }
 
 Status set_limiters(Prediction& p, std::vector<Roof> roofs, const RooflineContext& context) {
-  const auto order = rank_roofs(std::move(roofs), context);
-  if (!order) return order.error();
-  for (const Limiter each : *order) {
+  RIDGE_TRY(order, rank_roofs(std::move(roofs), context));
+  for (const Limiter each : order) {
     if (!p.limiter)
       p.limiter = each;
     else if (!p.runner_up && each != *p.limiter)

@@ -28,16 +28,15 @@ Result<DimensionSplit> parse_split(const std::string& text) {
 Result<DimensionSplit> parse_splits(const std::vector<std::string>& texts) {
   std::optional<DimensionSplit> out;
   for (const std::string& text : texts) {
-    auto one = parse_split(text);
-    if (!one) return one.error();
-    if (out && one->chips != out->chips)
+    RIDGE_TRY(one, parse_split(text));
+    if (out && one.chips != out->chips)
       return usage_error(fmt::format("expected splits over the same chips, found {}={} and {}={}", out->dim, out->chips,
-                                     one->dim, one->chips),
+                                     one.dim, one.chips),
                          "split two dimensions over the same chips: --split F=8 --split H=8");
     if (out)
-      out->other_splits.push_back(*one);
+      out->other_splits.push_back(one);
     else
-      out = *std::move(one);
+      out = std::move(one);
   }
   if (!out) return usage_error("expected DIMENSION=CHIPS after --split, found none", "--split D=2");
   return *std::move(out);

@@ -270,9 +270,8 @@ Program add_block_counts(const Program& program, const std::optional<DimensionSp
 Result<FlatProgram> compile_sweep(const Program& source, const Machine& machine,
                                   const std::vector<DimensionValues>& ranges,
                                   const std::optional<DimensionSplit>& split) {
-  const auto mesh = mesh_sizes(source, ranges);
-  if (!mesh) return mesh.error();
-  const Program program = add_block_counts(source, split, *mesh);
+  RIDGE_TRY(mesh, mesh_sizes(source, ranges));
+  const Program program = add_block_counts(source, split, mesh);
   for (const DimensionValues& range : ranges)
     if (!lengths_along(program, range.dim).empty())
       return usage_error(fmt::format("expected no sizes of '{}', because its sequences have fixed lengths", range.dim),
@@ -283,24 +282,23 @@ Result<FlatProgram> compile_sweep(const Program& source, const Machine& machine,
   Bindings first;
   for (const DimensionValues& range : ranges) first[range.dim] = range.values.front();
   for (Dimension& dim : unsized.dims) dim.value.reset();
-  if (const auto known = unsized.bind_sizes(first); !known) return known.error();
+  RIDGE_TRY_STATUS(unsized.bind_sizes(first));
   for (Dimension& dim : open_program.dims)
     if (first.contains(dim.name)) dim.value.reset();
-  const auto fixed = open_program.bind_sizes(*mesh);  // Sizes that depend on no range
+  const auto fixed = open_program.bind_sizes(mesh);  // Sizes that depend on no range
   if (!fixed) return fixed.error();
   for (Dimension& dim : open_program.dims) dim.value.reset();
-  auto explanation = explain(open_program, machine, *mesh, split);  // All sizes stay symbolic
+  auto explanation = explain(open_program, machine, mesh, split);  // All sizes stay symbolic
   if (!explanation) return explanation.error();
   const Program device_program = split ? shard_program(open_program, *split) : open_program;
   Bindings devices = *fixed;
   if (split) devices[split_axis] = split->chips;
   use_shard_symbols(*explanation, device_program, devices);
   const SweepSizes sizes(program, ranges, *fixed, explanation->masks, list_shards(device_program, devices));
-  auto flat = compile_program(sizes, *explanation);
-  if (!flat) return flat.error();
-  flat->reasons = list_reasons(program, sizes, *explanation);
-  flat->sends = !explanation->total.work.link_load.is_zero();
-  flat->missing = explanation->total.missing;
+  RIDGE_TRY(flat, compile_program(sizes, *explanation));
+  flat.reasons = list_reasons(program, sizes, *explanation);
+  flat.sends = !explanation->total.work.link_load.is_zero();
+  flat.missing = explanation->total.missing;
   return flat;
 }
 
@@ -309,31 +307,29 @@ Result<FlatProgram> compile_sweep(const Program& source, const Machine& machine,
 Result<SweepLine> sweep_line(const Program& program, const Machine& machine, const std::vector<DimensionValues>& ranges,
                              const std::optional<DimensionSplit>& split,
                              const std::function<void(double)>& report_progress) {
-  const auto count = count_points(ranges);
-  if (!count) return count.error();
-  const auto flat = compile_sweep(program, machine, ranges, split);
-  if (!flat) return flat.error();
+  RIDGE_TRY(count, count_points(ranges));
+  RIDGE_TRY(flat, compile_sweep(program, machine, ranges, split));
   SweepLine line{.machine = machine.name,
                  .dtype = {},
                  .split = split,
-                 .points = std::vector<SweepPoint>(*count),
-                 .reasons = flat->reasons,
-                 .sends = flat->sends,
-                 .missing = flat->missing};
+                 .points = std::vector<SweepPoint>(count),
+                 .reasons = flat.reasons,
+                 .sends = flat.sends,
+                 .missing = flat.missing};
   // Each block is some complete runs of the last range, about 2^15 points; any idle thread takes the next one.
   const std::size_t last_count = ranges.empty() ? 1 : ranges.back().values.size();
   const std::size_t block = std::max<std::size_t>(1, 32768 / last_count) * last_count;
   std::atomic<std::size_t> next = 0;
   const auto run_blocks = [&](bool reports) {
-    for (std::size_t from = next.fetch_add(block); from < *count; from = next.fetch_add(block)) {
-      evaluate_points(*flat, ranges, from, std::span(line.points).subspan(from, std::min(block, *count - from)));
+    for (std::size_t from = next.fetch_add(block); from < count; from = next.fetch_add(block)) {
+      evaluate_points(flat, ranges, from, std::span(line.points).subspan(from, std::min(block, count - from)));
       if (reports && report_progress)
-        report_progress(static_cast<double>(std::min(*count, from + block)) / static_cast<double>(*count));
+        report_progress(static_cast<double>(std::min(count, from + block)) / static_cast<double>(count));
     }
   };
   {
     std::vector<std::jthread> others;
-    for (int i = 1; i < usable_cores() && *count > block; ++i) others.emplace_back(run_blocks, false);
+    for (int i = 1; i < usable_cores() && count > block; ++i) others.emplace_back(run_blocks, false);
     run_blocks(true);
   }
   return line;

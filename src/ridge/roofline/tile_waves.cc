@@ -51,10 +51,8 @@ Result<TileWaves> count_waves(const Contraction& product, const Bindings& sizes,
 
 Result<std::vector<TileWaves>> count_tile_waves(const Program& program, const Machine& machine, const Bindings& given,
                                                 const std::string& text) {
-  const auto tile = parse_tile(text);
-  if (!tile) return tile.error();
-  const auto sizes = program.bind_sizes(given);
-  if (!sizes) return sizes.error();
+  RIDGE_TRY(tile, parse_tile(text));
+  RIDGE_TRY(sizes, program.bind_sizes(given));
   const auto cores = machine.numbers.find("cores");
   if (cores == machine.numbers.end())
     return input_error(fmt::format("machine '{}' has no cores on record", machine.name),
@@ -63,11 +61,10 @@ Result<std::vector<TileWaves>> count_tile_waves(const Program& program, const Ma
   for (const Statement& statement : program.statements) {
     const auto* product = std::get_if<Contraction>(&statement.op);
     if (!product || !has_sum(*product)) continue;
-    auto waves = count_waves(*product, *sizes, *tile, std::llround(cores->second.value));
-    if (!waves) return waves.error();
-    waves->name = program.tensors[static_cast<std::size_t>(product->result)].name;
-    waves->text = statement.text;
-    out.push_back(*std::move(waves));
+    RIDGE_TRY(waves, count_waves(*product, sizes, tile, std::llround(cores->second.value)));
+    waves.name = program.tensors[static_cast<std::size_t>(product->result)].name;
+    waves.text = statement.text;
+    out.push_back(std::move(waves));
   }
   if (out.empty()) return usage_error("expected a product with a sum for --tile, found none");
   return out;

@@ -127,11 +127,10 @@ Result<Prediction> sum_operations(const std::vector<Prediction>& ops, const Roof
   }
   if (total.work.flops_without_masks == total.work.flops) total.work.flops_without_masks = Polynomial();
   const Polynomial moved = total.work.bytes();
-  const auto flops = evaluate_count(total.work.flops, context.dims), bytes = evaluate_count(moved, context.dims);
-  if (!flops) return flops.error();
-  if (!bytes) return bytes.error();
-  total.flops = *flops;
-  total.bytes = *bytes;
+  RIDGE_TRY(flops, evaluate_count(total.work.flops, context.dims));
+  RIDGE_TRY(bytes, evaluate_count(moved, context.dims));
+  total.flops = flops;
+  total.bytes = bytes;
   total.intensity_formula = format_intensity(cancel_common_factor(total.work.flops, moved), context.order);
   if (total.flops && total.bytes && *total.bytes > 0)
     total.intensity = static_cast<double>(*total.flops) / moved.evaluate_double(context.sizes);
@@ -141,7 +140,7 @@ Result<Prediction> sum_operations(const std::vector<Prediction>& ops, const Roof
   else
     add_sum_thresholds(total, normalize_work(ops), context);
   if (!total.time_lower_s || ops.empty()) return total;
-  if (const Status status = set_sum_limiters(total, ops, context); !status) return status.error();
+  RIDGE_TRY_STATUS(set_sum_limiters(total, ops, context));
   return total;
 }
 
@@ -208,9 +207,8 @@ Result<Prediction> predict_kernel(Work work, const std::vector<Prediction>& ops,
   const Polynomial formula = fused.work.bytes();
   fused.work.math = total.work.math;
   fused.flops = total.flops;
-  const auto bytes = evaluate_count(formula, context.dims);
-  if (!bytes) return bytes.error();
-  fused.bytes = *bytes;
+  RIDGE_TRY(bytes, evaluate_count(formula, context.dims));
+  fused.bytes = bytes;
   fused.bandwidth = context.bandwidth;
   fused.link_rate = total.link_rate;
   fused.peak = total.peak;
@@ -238,7 +236,7 @@ Result<Prediction> predict_kernel(Work work, const std::vector<Prediction>& ops,
   fused.time_lower_s = longest;
   fused.time_upper_s =
       std::max(longest, fused.time_math_s.value_or(0) + *fused.time_memory_s + fused.time_network_s.value_or(0));
-  if (const Status status = set_limiters(fused, std::move(roofs), context); !status) return status.error();
+  RIDGE_TRY_STATUS(set_limiters(fused, std::move(roofs), context));
   return fused;
 }
 
@@ -248,16 +246,14 @@ Result<std::optional<Prediction>> predict_fused(const Program& program, const st
                                                 const Explanation& unfused, const RooflineContext& context) {
   const auto is_intermediate = [](const Tensor& t) { return t.role == TensorRole::intermediate; };
   if (std::none_of(program.tensors.begin(), program.tensors.end(), is_intermediate)) return std::optional<Prediction>();
-  auto fused = predict_kernel(count_fused(program, work, context.dims), unfused.ops, unfused.total, context);
-  if (!fused) return fused.error();
-  return std::optional(*std::move(fused));
+  RIDGE_TRY(fused, predict_kernel(count_fused(program, work, context.dims), unfused.ops, unfused.total, context));
+  return std::optional(std::move(fused));
 }
 
 Result<Explanation> predict_groups(const Program& program, const Explanation& unfused,
                                    const std::vector<std::vector<int>>& groups, const std::vector<int>& stored) {
-  const auto bandwidth = unfused.machine.memory_bandwidth();
-  if (!bandwidth) return bandwidth.error();
-  RooflineContext context{unfused.machine, bandwidth->value, unfused.dims, unfused.dim_names};
+  RIDGE_TRY(bandwidth, unfused.machine.memory_bandwidth());
+  RooflineContext context{unfused.machine, bandwidth.value, unfused.dims, unfused.dim_names};
   if (unfused.split) context.dims[split_axis] = unfused.split->chips;
   context.sizes = {context.dims.begin(), context.dims.end()};
   context.launch_s = launch_seconds(unfused.machine);
@@ -275,28 +271,25 @@ Result<Explanation> predict_groups(const Program& program, const Explanation& un
       out.ops.push_back(std::move(parts[0]));
       continue;
     }
-    const auto total = sum_operations(parts, context);
-    if (!total) return total.error();
+    RIDGE_TRY(total, sum_operations(parts, context));
     Work work = count_fused(device_program, all, context.dims, group, stored, groups);
     work.name = parts.back().work.name;
     for (const Prediction& part : parts) {
       work.text += (work.text.empty() ? "" : "; ") + part.work.text;
       work.contraction |= part.work.contraction;
     }
-    auto one = predict_kernel(std::move(work), parts, *total, context);
-    if (!one) return one.error();
-    if (!one->peak) {  // Several units: the peak of the operation that computes longest
+    RIDGE_TRY(one, predict_kernel(std::move(work), parts, total, context));
+    if (!one.peak) {  // Several units: the peak of the operation that computes longest
       const auto longest = std::max_element(parts.begin(), parts.end(), [](const Prediction& x, const Prediction& y) {
         return x.time_math_s.value_or(0) < y.time_math_s.value_or(0);
       });
-      one->peak = longest->peak;
-      one->ridge = longest->ridge;
+      one.peak = longest->peak;
+      one.ridge = longest->ridge;
     }
-    out.ops.push_back(*std::move(one));
+    out.ops.push_back(std::move(one));
   }
-  auto total = sum_operations(out.ops, context);
-  if (!total) return total.error();
-  out.total = *std::move(total);
+  RIDGE_TRY(total, sum_operations(out.ops, context));
+  out.total = std::move(total);
   return out;
 }
 

@@ -67,7 +67,7 @@ std::string_view call_mode_name(CallMode mode) {
 }
 
 Result<CallModeReport> compare_call_modes(const LayeredStep& step, const LayeredMachine& machine) {
-  if (const Status status = check_step(step, machine); !status) return status.error();
+  RIDGE_TRY_STATUS(check_step(step, machine));
   CallModeReport report;
   for (const CallMode c : call_modes) report.costs[static_cast<std::size_t>(c)] = estimate_cost(step, machine, c);
   return report;
@@ -79,16 +79,15 @@ Result<std::vector<CallModeReport>> sweep_call_overhead(const LayeredStep& step,
   for (const double sync : sync_seconds) {
     LayeredMachine swept = machine;
     swept.sync_seconds = sync;
-    Result<CallModeReport> report = compare_call_modes(step, swept);
-    if (!report) return report.error();
-    sweep.push_back(*report);
+    RIDGE_TRY(report, compare_call_modes(step, swept));
+    sweep.push_back(report);
   }
   return sweep;
 }
 
 Result<double> call_overhead_for_speedup(const LayeredStep& step, const LayeredMachine& machine,
                                          const Speedup& speedup) {
-  if (const Status status = check_step(step, machine); !status) return status.error();
+  RIDGE_TRY_STATUS(check_step(step, machine));
   const CallModeCost from = estimate_cost(step, machine, speedup.from), to = estimate_cost(step, machine, speedup.to);
   // from.calls·t + from.work = ratio·(to.calls·t + to.work)
   const double extra_calls = static_cast<double>(from.calls) - speedup.ratio * static_cast<double>(to.calls);
@@ -105,7 +104,7 @@ Result<double> call_overhead_for_speedup(const LayeredStep& step, const LayeredM
 
 Result<double> call_overhead_for_bandwidth(const LayeredStep& step, const LayeredMachine& machine, CallMode mode,
                                            double fraction) {
-  if (const Status status = check_step(step, machine); !status) return status.error();
+  RIDGE_TRY_STATUS(check_step(step, machine));
   const CallModeCost cost = estimate_cost(step, machine, mode);
   const double sync =
       (cost.bytes / machine.bytes_per_second / fraction - cost.work_seconds) / static_cast<double>(cost.calls);
@@ -160,7 +159,7 @@ Result<std::vector<double>> parse_sync_seconds(std::string_view text) {
 }
 
 Result<Metapipe> make_looped_pipe(const LayeredStep& step, const LayeredMachine& machine) {
-  if (const Status status = check_step(step, machine); !status) return status.error();
+  RIDGE_TRY_STATUS(check_step(step, machine));
   const auto ticks = [](double seconds) {
     return static_cast<std::int64_t>(std::ceil(std::min(seconds / nanosecond, 1e15)));
   };
@@ -175,7 +174,7 @@ Result<Metapipe> make_looped_pipe(const LayeredStep& step, const LayeredMachine&
   use.depth = ticks(step.layer_flops / machine.flops_per_second);
   pipe.stages = {load, use};
   pipe.overhead = ticks(machine.sync_seconds);
-  if (const Status status = check_metapipe(pipe); !status) return status.error();
+  RIDGE_TRY_STATUS(check_metapipe(pipe));
   return pipe;
 }
 

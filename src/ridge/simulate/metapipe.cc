@@ -40,9 +40,9 @@ Status check_stage(const Metapipe& pipe, const PipeStage& stage, int level) {
       {"memory bytes", stage.memory_bytes, 0},
       {"network bytes", stage.network_bytes, 0}};
   for (const auto& [what, value, min_value] : numbers)
-    if (const Status status = check_number(pipe, owner, what, value, min_value); !status) return status;
+    RIDGE_TRY_STATUS(check_number(pipe, owner, what, value, min_value));
   for (const std::int64_t latency : stage.latencies)
-    if (const Status status = check_number(pipe, owner, "latencies", latency, 0); !status) return status;
+    RIDGE_TRY_STATUS(check_number(pipe, owner, "latencies", latency, 0));
   std::int64_t min_latency = leaf_latency(stage);
   for (const std::int64_t latency : stage.latencies) min_latency = std::min(min_latency, latency);
   if (stage.body.empty() && stage.accept_cycles > min_latency)
@@ -60,7 +60,7 @@ Status check_edges(const Metapipe& pipe) {
     if (b.producer < 0 || b.consumer >= stages || b.producer >= b.consumer)
       return loop_error(pipe, fmt::format("expected a buffer from a stage to a later one of {}, found {} to {}", stages,
                                           b.producer, b.consumer));
-    if (const Status status = check_number(pipe, "a buffer with ", "bytes", b.bytes, 0); !status) return status;
+    RIDGE_TRY_STATUS(check_number(pipe, "a buffer with ", "bytes", b.bytes, 0));
     if (b.tiles < 0 || b.tiles > max_tiles)
       return loop_error(pipe, fmt::format("expected a buffer of 0 to {} tiles, found {}", max_tiles, b.tiles));
   }
@@ -80,9 +80,8 @@ Status check_loop(const Metapipe& pipe, int level) {
   for (const auto& [what, value, min_value] : {std::tuple{"iterations", pipe.iterations, 1},
                                                {"a parallel factor", pipe.parallel, 1},
                                                {"overhead", pipe.overhead, 0}})
-    if (const Status status = check_number(pipe, "a loop with ", what, value, min_value); !status) return status;
-  for (const PipeStage& stage : pipe.stages)
-    if (const Status status = check_stage(pipe, stage, level); !status) return status;
+    RIDGE_TRY_STATUS(check_number(pipe, "a loop with ", what, value, min_value));
+  for (const PipeStage& stage : pipe.stages) RIDGE_TRY_STATUS(check_stage(pipe, stage, level));
   return check_edges(pipe);
 }
 
@@ -213,7 +212,7 @@ std::vector<PipeBuffer> effective_buffers(const Metapipe& pipe) {
 }
 
 Status check_metapipe(const Metapipe& pipe) {
-  if (const Status status = check_loop(pipe, 1); !status) return status;
+  RIDGE_TRY_STATUS(check_loop(pipe, 1));
   if (max_loop_cycles(pipe) >= unbounded) return loop_error(pipe, "its cycles could exceed 64 bits");
   return Done{};
 }
@@ -245,7 +244,7 @@ std::optional<std::int64_t> closed_form_cycles(const Metapipe& pipe) {
 }
 
 Result<Metapipe> split_stage(const Metapipe& pipe, std::int64_t stage, std::int64_t pieces) {
-  if (const Status status = check_metapipe(pipe); !status) return status.error();
+  RIDGE_TRY_STATUS(check_metapipe(pipe));
   if (stage < 0 || stage >= static_cast<std::int64_t>(pipe.stages.size()))
     return loop_error(pipe, fmt::format("expected a stage of {}, found {}", pipe.stages.size(), stage));
   const PipeStage& stage_to_split = pipe.stages[static_cast<std::size_t>(stage)];

@@ -345,7 +345,7 @@ Status check_units(const Metapipe& pipe, const PipeResources& resources, std::in
   for (const PipeStage& stage : pipe.stages) {
     const std::int64_t loop_copies = parallel_copies * std::min(pipe.parallel, pipe.iterations);
     if (!stage.body.empty()) {
-      if (const Status status = check_units(stage.body[0], resources, loop_copies); !status) return status;
+      RIDGE_TRY_STATUS(check_units(stage.body[0], resources, loop_copies));
       continue;
     }
     for (const auto& [what, each, limit] :
@@ -363,14 +363,14 @@ Status check_units(const Metapipe& pipe, const PipeResources& resources, std::in
 }  // namespace
 
 Result<MetapipeRun> simulate_metapipe(const Metapipe& pipe, const PipeResources& resources) {
-  if (const Status status = check_metapipe(pipe); !status) return status.error();
+  RIDGE_TRY_STATUS(check_metapipe(pipe));
   for (const auto& [what, value] : {std::pair{"PCUs", static_cast<double>(resources.pcus)},
                                     {"PMUs", static_cast<double>(resources.pmus)},
                                     {"memory bytes a cycle", resources.memory_bytes_per_cycle},
                                     {"network bytes a cycle", resources.network_bytes_per_cycle}})
     if (!(value >= 0) || !std::isfinite(value))
       return input_error(fmt::format("expected {} of at least 0, found {}", what, value));
-  if (const Status status = check_units(pipe, resources, 1); !status) return status.error();
+  RIDGE_TRY_STATUS(check_units(pipe, resources, 1));
   if (count_stage_runs(pipe) > max_runs)
     return input_error(fmt::format("expected at most {} runs of stages, found more", max_runs),
                        "simulate fewer iterations, or use the closed form");

@@ -54,11 +54,10 @@ class PipeParser {
     ParsedPipe out;
     if (text_.size() > max_text_bytes)
       return input_error(fmt::format("expected a pipe of at most {} bytes, found {}", max_text_bytes, text_.size()));
-    if (current_token().text == "chip")
-      if (const Status s = parse_chip(out.resources); !s) return s.error();
-    if (const Status s = parse_loop(out.pipe, 1); !s) return s.error();
+    if (current_token().text == "chip") RIDGE_TRY_STATUS(parse_chip(out.resources));
+    RIDGE_TRY_STATUS(parse_loop(out.pipe, 1));
     if (!at_end()) return expected_error("the end of the text");
-    if (const Status s = check_metapipe(out.pipe); !s) return s.error();
+    RIDGE_TRY_STATUS(check_metapipe(out.pipe));
     return out;
   }
 
@@ -110,7 +109,7 @@ class PipeParser {
                                       [&](const NamedField& f) { return f.word == current_token().text; });
       if (field == fields.end()) return Done{};
       next_token();
-      if (const Status s = parse_number(*field->value, std::string(field->word)); !s) return s;
+      RIDGE_TRY_STATUS(parse_number(*field->value, std::string(field->word)));
     }
   }
 
@@ -133,13 +132,12 @@ class PipeParser {
       return error_at(current_token(), fmt::format("expected loops nested at most {} deep", max_loop_nesting));
     pipe.schedule = *schedule;
     next_token();
-    if (const Status s = parse_name(pipe.name, "the loop's name"); !s) return s;
-    if (const Status s = parse_number(pipe.iterations, "iterations"); !s) return s;
-    if (const Status s = parse_fields({{"par", &pipe.parallel}, {"overhead", &pipe.overhead}}); !s) return s;
+    RIDGE_TRY_STATUS(parse_name(pipe.name, "the loop's name"));
+    RIDGE_TRY_STATUS(parse_number(pipe.iterations, "iterations"));
+    RIDGE_TRY_STATUS(parse_fields({{"par", &pipe.parallel}, {"overhead", &pipe.overhead}}));
     if (current_token().text != "{") return expected_error("par, overhead or {");
     next_token();
-    while (current_token().text != "}")
-      if (const Status s = parse_item(pipe, level); !s) return s;
+    while (current_token().text != "}") RIDGE_TRY_STATUS(parse_item(pipe, level));
     next_token();
     return Done{};
   }
@@ -149,7 +147,7 @@ class PipeParser {
     PipeStage stage;
     if (parse_schedule(current_token().text)) {
       Metapipe inner;
-      if (const Status s = parse_loop(inner, level + 1); !s) return s;
+      RIDGE_TRY_STATUS(parse_loop(inner, level + 1));
       stage.name = inner.name;
       stage.body.push_back(std::move(inner));
     } else if (const Status s = parse_leaf(stage); !s) {
@@ -170,8 +168,8 @@ class PipeParser {
                             "compute mm 300");
     stage.phase = *phase;
     next_token();
-    if (const Status s = parse_name(stage.name, "the stage's name"); !s) return s;
-    if (const Status s = parse_cycles(stage); !s) return s;
+    RIDGE_TRY_STATUS(parse_name(stage.name, "the stage's name"));
+    RIDGE_TRY_STATUS(parse_cycles(stage));
     return parse_fields({{"trips", &stage.trips},
                          {"interval", &stage.interval},
                          {"par", &stage.parallel},
@@ -217,21 +215,21 @@ class PipeParser {
   Status parse_edge(Metapipe& pipe) {
     const PipeToken word = next_token();
     std::int64_t from = 0, to = 0;
-    if (const Status s = parse_stage_name(pipe, from); !s) return s;
+    RIDGE_TRY_STATUS(parse_stage_name(pipe, from));
     if (current_token().text != "->") return expected_error("->", "buffer a -> b, again b -> a");
     next_token();
-    if (const Status s = parse_stage_name(pipe, to); !s) return s;
+    RIDGE_TRY_STATUS(parse_stage_name(pipe, to));
     if (word.text == "again") {
       Recurrence recurrence{from, to, 1};
       if (to > from)
         return error_at(word, "expected 'again' to go back to the same or an earlier stage", "buffer goes forward");
-      if (const Status s = parse_fields({{"every", &recurrence.distance}}); !s) return s;
+      RIDGE_TRY_STATUS(parse_fields({{"every", &recurrence.distance}}));
       pipe.recurrences.push_back(recurrence);
       return Done{};
     }
     if (to <= from) return error_at(word, "expected a buffer from a stage to a later one", "again goes back");
     PipeBuffer buffer{from, to, 0, 0};
-    if (const Status s = parse_fields({{"tiles", &buffer.tiles}, {"bytes", &buffer.bytes}}); !s) return s;
+    RIDGE_TRY_STATUS(parse_fields({{"tiles", &buffer.tiles}, {"bytes", &buffer.bytes}}));
     pipe.buffers.push_back(buffer);
     return Done{};
   }
@@ -266,9 +264,8 @@ Status apply_split_option(Metapipe& pipe, const std::string& text) {
     return usage_error(fmt::format("expected STAGE=PIECES after --split, found '{}'", text), "--split compute=3");
   Metapipe* loop = find_loop_of_leaf(pipe, text.substr(0, equals), index);
   if (loop == nullptr) return input_error(fmt::format("no stage is called '{}'", text.substr(0, equals)));
-  auto split = split_stage(*loop, index, pieces);
-  if (!split) return split.error();
-  *loop = *std::move(split);
+  RIDGE_TRY(split, split_stage(*loop, index, pieces));
+  *loop = std::move(split);
   return Done{};
 }
 
@@ -290,20 +287,16 @@ Result<PipeReport> run_pipe(const PipeRequest& request) {
   if (!read) return read.error();
   std::string source_name = from_input ? "standard input" : request.pipe;
   if (is_text) source_name = "pipe";
-  auto text = parse_pipe(*read, source_name);
-  if (!text) return text.error();
-  for (const std::string& split_option : request.split)
-    if (const Status s = apply_split_option(text->pipe, split_option); !s) return s.error();
-  auto run = simulate_metapipe(text->pipe, text->resources);
-  if (!run) return run.error();
-  const auto sequential_run = simulate_metapipe(with_schedule(text->pipe, PipeSchedule::sequential), text->resources);
-  if (!sequential_run) return sequential_run.error();
+  RIDGE_TRY(text, parse_pipe(*read, source_name));
+  for (const std::string& split_option : request.split) RIDGE_TRY_STATUS(apply_split_option(text.pipe, split_option));
+  RIDGE_TRY(run, simulate_metapipe(text.pipe, text.resources));
+  RIDGE_TRY(sequential_run, simulate_metapipe(with_schedule(text.pipe, PipeSchedule::sequential), text.resources));
   PipeReport report;
-  report.sequential_cycles = sequential_run->cycles;
-  report.run = *std::move(run);
-  if (text->resources == PipeResources{}) report.closed_form = closed_form_cycles(text->pipe);
-  report.buffer_bytes = buffer_bytes(text->pipe);
-  report.pipe = std::move(text->pipe);
+  report.sequential_cycles = sequential_run.cycles;
+  report.run = std::move(run);
+  if (text.resources == PipeResources{}) report.closed_form = closed_form_cycles(text.pipe);
+  report.buffer_bytes = buffer_bytes(text.pipe);
+  report.pipe = std::move(text.pipe);
   return report;
 }
 

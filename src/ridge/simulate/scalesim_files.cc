@@ -140,16 +140,15 @@ Result<LayerNumbers> parse_numbers(const TextLine& line, const std::vector<std::
 
 Result<TopologyLayer> parse_layer(const TextLine& line, const std::vector<std::string_view>& cells,
                                   const TopologyHeader& header, std::string_view source) {
-  const Result<LayerNumbers> layer_numbers = parse_numbers(line, cells, header, source);
-  if (!layer_numbers) return layer_numbers.error();
-  const std::vector<std::int64_t>& n = layer_numbers->numbers;
+  RIDGE_TRY(layer_numbers, parse_numbers(line, cells, header, source));
+  const std::vector<std::int64_t>& n = layer_numbers.numbers;
   TopologyLayer layer;
   layer.name = std::string(cells[0]);
   if (header.has_products) {
-    layer.product = {n[0] * layer_numbers->batch, n[1], n[2]};
+    layer.product = {n[0] * layer_numbers.batch, n[1], n[2]};
     return layer;
   }
-  Convolution v{n[0], n[1], n[2], n[3], n[4], n[5], n[6], layer_numbers->batch};
+  Convolution v{n[0], n[1], n[2], n[3], n[4], n[5], n[6], layer_numbers.batch};
   if (cells[0].find("DP") != std::string_view::npos) {
     layer.copies = v.channels;
     v.channels = 1;
@@ -176,9 +175,8 @@ Result<std::vector<TopologyLayer>> parse_topology(std::string_view text, std::st
     const std::vector<std::string_view> cells = split_cells(lines[i].text);
     const bool is_title = cells.size() == 1 && whole_number(cells[0]) == std::nullopt;
     if (cells.empty() || is_title) continue;
-    Result<TopologyLayer> layer = parse_layer(lines[i], cells, header, source);
-    if (!layer) return layer.error();
-    layers.push_back(std::move(*layer));
+    RIDGE_TRY(layer, parse_layer(lines[i], cells, header, source));
+    layers.push_back(std::move(layer));
   }
   if (layers.empty()) return error_at(lines[0], lines[0].text, source, "expected layers after the header, found none");
   return layers;
@@ -280,9 +278,8 @@ class ConfigReader {
 }  // namespace
 
 Result<ScaleSimConfig> parse_scalesim_config(std::string_view text, std::string_view source) {
-  const Result<ConfigValues> values = parse_ini(text, source);
-  if (!values) return values.error();
-  ConfigReader reader(*values, source);
+  RIDGE_TRY(values, parse_ini(text, source));
+  ConfigReader reader(values, source);
   ScaleSimConfig config;
   config.run_name = std::string(reader.read_word("general.run_name", ""));
   config.array.rows = reader.read_number("architecture_presets.ArrayHeight");

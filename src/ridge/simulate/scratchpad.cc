@@ -178,17 +178,16 @@ Status check_pads(const SystolicArray& array, const Scratchpads& pads, const Ope
 
 Result<StallReport> simulate_stalls(const SystolicArray& array, const ProductSize& product, const Scratchpads& pads,
                                     const std::optional<Convolution>& convolution) {
-  if (const Status status = check_systolic(array, product); !status) return status.error();
+  RIDGE_TRY_STATUS(check_systolic(array, product));
   if (convolution) {
-    const Result<ProductSize> size = to_product_size(*convolution);
-    if (!size) return size.error();
-    if (*size != product || convolution->batch != 1)
+    RIDGE_TRY(size, to_product_size(*convolution));
+    if (size != product || convolution->batch != 1)
       return input_error(
-          fmt::format("expected the product of one image, M {} N {} K {}, found M {} N {} K {} of batch {}", size->m,
-                      size->n, size->k, product.m, product.n, product.k, convolution->batch));
+          fmt::format("expected the product of one image, M {} N {} K {}, found M {} N {} K {} of batch {}", size.m,
+                      size.n, size.k, product.m, product.n, product.k, convolution->batch));
   }
   const OperandAddresses addresses{product, convolution};
-  if (const Status status = check_pads(array, pads, addresses); !status) return status.error();
+  RIDGE_TRY_STATUS(check_pads(array, pads, addresses));
   return StallSimulator(array, addresses, pads).run();
 }
 

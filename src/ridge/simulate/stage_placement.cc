@@ -109,14 +109,13 @@ Result<Metapipe> make_pipe(std::span<const StageWork> works, const Placement& pl
   for (std::size_t s = works.size(); s-- > 0;) {
     const std::int64_t pieces = std::min(placement.stages[s].pieces, pipe.stages[s].depth);
     if (pieces <= 1) continue;
-    Result<Metapipe> split = split_stage(pipe, static_cast<std::int64_t>(s), pieces);
-    if (!split) return split.error();
+    RIDGE_TRY(split, split_stage(pipe, static_cast<std::int64_t>(s), pieces));
     for (std::size_t p = 0; p < static_cast<std::size_t>(pieces); ++p)
-      split->stages[s + p].pcus =
+      split.stages[s + p].pcus =
           placement.stages[s].pcus / pieces + (static_cast<std::int64_t>(p) < placement.stages[s].pcus % pieces);
-    pipe = std::move(*split);
+    pipe = std::move(split);
   }
-  if (const Status status = check_metapipe(pipe); !status) return status.error();
+  RIDGE_TRY_STATUS(check_metapipe(pipe));
   return pipe;
 }
 
@@ -148,7 +147,7 @@ std::int64_t count_buffer_pmus(const Metapipe& pipe, std::int64_t pmu_bytes) {
 }  // namespace
 
 Status replace_pipe(Placement& placement, const Fabric& fabric, Metapipe pipe) {
-  if (const Status status = check_metapipe(pipe); !status) return status.error();
+  RIDGE_TRY_STATUS(check_metapipe(pipe));
   placement.pipe = std::move(pipe);
   placement.why_not.clear();
   placement.buffer_bytes = buffer_bytes(placement.pipe);
@@ -175,7 +174,7 @@ Result<Fabric> find_fabric(std::string_view name) {
 
 Result<Placement> place_stages(const Fabric& fabric, std::span<const StageWork> works,
                                const PlacementOptions& options) {
-  if (const Status status = check_work(fabric, works, options); !status) return status.error();
+  RIDGE_TRY_STATUS(check_work(fabric, works, options));
   const double rate = fabric.pcu_flops_per_second * options.compute_efficiency;
   Placement placement;
   placement.fabric = std::string(fabric.name);
@@ -202,10 +201,9 @@ Result<Placement> place_stages(const Fabric& fabric, std::span<const StageWork> 
                    std::max(placement.memory_seconds, placement.scratch_seconds));
   for (const PlacedStage& s : placement.stages) placement.pcus += s.pcus;
   find_interval(placement);
-  Result<Metapipe> pipe = make_pipe(works, placement, options);
-  if (!pipe) return pipe.error();
+  RIDGE_TRY(pipe, make_pipe(works, placement, options));
   placement.resources.memory_bytes_per_cycle = fabric.memory_bytes_per_second / ticks_per_second;
-  if (const Status status = replace_pipe(placement, fabric, *std::move(pipe)); !status) return status.error();
+  RIDGE_TRY_STATUS(replace_pipe(placement, fabric, std::move(pipe)));
   return placement;
 }
 

@@ -102,7 +102,7 @@ SystolicMapping make_mapping(const SystolicArray& array, const ProductSize& p) {
 }
 
 Result<SystolicReport> simulate_systolic(const SystolicArray& array, const ProductSize& p) {
-  if (const Status status = check_systolic(array, p); !status) return status.error();
+  RIDGE_TRY_STATUS(check_systolic(array, p));
   const SystolicMapping map = make_mapping(array, p);
   SystolicReport report;
   report.array = array;

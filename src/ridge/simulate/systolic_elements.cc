@@ -215,7 +215,7 @@ class Stepper {
 
 Status check_elements(const SystolicArray& array, const ProductSize& p, std::size_t a, std::size_t b,
                       const ElementOptions& options) {
-  if (const Status status = check_systolic(array, p); !status) return status.error();
+  RIDGE_TRY_STATUS(check_systolic(array, p));
   const auto elements_of = [](std::int64_t x, std::int64_t y) { return static_cast<std::size_t>(x * y); };
   if (a != elements_of(p.m, p.k))
     return input_error(fmt::format("expected {} numbers of A [{}, {}], found {}", p.m * p.k, p.m, p.k, a));
@@ -246,7 +246,7 @@ Status check_elements(const SystolicArray& array, const ProductSize& p, std::siz
 
 Result<ElementRun> simulate_elements(const SystolicArray& array, const ProductSize& p, std::span<const float> a,
                                      std::span<const float> b, const ElementOptions& options) {
-  if (const Status status = check_elements(array, p, a.size(), b.size(), options); !status) return status.error();
+  RIDGE_TRY_STATUS(check_elements(array, p, a.size(), b.size(), options));
   const SystolicMapping map = make_mapping(array, p);
   ElementRun run;
   run.c.assign(static_cast<std::size_t>(p.m * p.n), 0.0F);

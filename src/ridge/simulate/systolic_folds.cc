@@ -53,7 +53,7 @@ Timeline first_folds_timeline(const SystolicArray& array, const ProductSize& pro
 }
 
 Result<FoldSimulation> simulate_folds(const SystolicArray& array, const ProductSize& product) {
-  if (const Status status = check_systolic(array, product); !status) return status.error();
+  RIDGE_TRY_STATUS(check_systolic(array, product));
   const SystolicMapping map = make_mapping(array, product);
   if (map.fold_count() > max_folds)
     return input_error(fmt::format("expected at most {} folds to clock, found {}", max_folds, map.fold_count()),

@@ -14,9 +14,8 @@ namespace {
 constexpr const char* example = "ridge simulate systolic --rows 32 --cols 32 --dataflow os 256 128 256";
 
 Result<ScaleSimConfig> read_config(const std::string& path) {
-  const auto text = read_file(path);
-  if (!text) return text.error();
-  auto config = parse_scalesim_config(*text, path);
+  RIDGE_TRY(text, read_file(path));
+  auto config = parse_scalesim_config(text, path);
   if (!config || config->not_simulated.empty()) return config;
   return input_error(fmt::format("{} requests {}, which is not simulated", path, config->not_simulated.front()),
                      "switch it off in the file");
@@ -64,22 +63,20 @@ Result<SystolicTask> make_task(const SystolicRequest& r) {
   Scratchpads pads;
   bool has_stalls = !r.bandwidth.empty();
   if (!r.config.empty()) {
-    const auto config = read_config(r.config);
-    if (!config) return config.error();
-    task.array = config->array;
-    pads = config->scratchpads;
-    has_stalls = has_stalls || config->user_bandwidth;
+    RIDGE_TRY(config, read_config(r.config));
+    task.array = config.array;
+    pads = config.scratchpads;
+    has_stalls = has_stalls || config.user_bandwidth;
   } else {
     task.array.rows = *r.rows;
     task.array.cols = *r.cols;
-    const auto dataflow = parse_dataflow(r.dataflow.empty() ? "ws" : r.dataflow);
-    if (!dataflow) return dataflow.error();
-    task.array.dataflow = *dataflow;
+    RIDGE_TRY(dataflow, parse_dataflow(r.dataflow.empty() ? "ws" : r.dataflow));
+    task.array.dataflow = dataflow;
   }
   task.array.preload = r.preload;
   pads.charges_waits_twice = !r.wait_once;
-  if (const Status s = set_pad_field(r.bandwidth, "--bandwidth", pads, &Scratchpad::bandwidth); !s) return s.error();
-  if (const Status s = set_pad_field(r.sram, "--sram", pads, &Scratchpad::words); !s) return s.error();
+  RIDGE_TRY_STATUS(set_pad_field(r.bandwidth, "--bandwidth", pads, &Scratchpad::bandwidth));
+  RIDGE_TRY_STATUS(set_pad_field(r.sram, "--sram", pads, &Scratchpad::words));
   if (!has_stalls && (!r.sram.empty() || r.wait_once))
     return usage_error("expected --bandwidth together with --sram and --wait-once", "without it the array never waits");
   if (has_stalls) task.scratchpads = pads;
@@ -89,20 +86,17 @@ Result<SystolicTask> make_task(const SystolicRequest& r) {
 }  // namespace
 
 Result<std::vector<SystolicRun>> run_systolic(const SystolicRequest& request) {
-  if (const Status status = check_request(request); !status) return status.error();
-  const auto array = make_task(request);
-  if (!array) return array.error();
+  RIDGE_TRY_STATUS(check_request(request));
+  RIDGE_TRY(array, make_task(request));
   std::vector<SystolicTask> tasks;
   if (request.product) {
-    tasks.push_back(*array);
+    tasks.push_back(array);
     tasks.back().product = *request.product;
   } else {
-    const auto text = read_file(request.topology);
-    if (!text) return text.error();
-    const auto layers = parse_topology(*text, request.topology);
-    if (!layers) return layers.error();
-    for (const TopologyLayer& layer : *layers) {
-      tasks.push_back(*array);
+    RIDGE_TRY(text, read_file(request.topology));
+    RIDGE_TRY(layers, parse_topology(text, request.topology));
+    for (const TopologyLayer& layer : layers) {
+      tasks.push_back(array);
       tasks.back().name = layer.name;
       tasks.back().product = layer.product;
       tasks.back().copies = layer.copies;

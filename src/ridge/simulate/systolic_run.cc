@@ -26,15 +26,13 @@ bool SystolicRun::is_drawable() const {
 }
 
 Result<SystolicRun> run_systolic(const SystolicTask& task) {
-  auto report = simulate_systolic(task.array, task.product);
-  if (!report) return report.error();
+  RIDGE_TRY(report, simulate_systolic(task.array, task.product));
   if (task.copies < 1) return input_error(fmt::format("expected at least 1 copy of a layer, found {}", task.copies));
-  SystolicRun run{task, *std::move(report), make_mapping(task.array, task.product), {}, std::nullopt};
+  SystolicRun run{task, std::move(report), make_mapping(task.array, task.product), {}, std::nullopt};
   run.phases = fold_phase_cycles(task.array, run.mapping);
   if (!task.scratchpads) return run;
-  auto stalls = simulate_stalls(task.array, task.product, *task.scratchpads, task.convolution);
-  if (!stalls) return stalls.error();
-  run.stalls = *stalls;
+  RIDGE_TRY(stalls, simulate_stalls(task.array, task.product, *task.scratchpads, task.convolution));
+  run.stalls = stalls;
   return run;
 }
 

@@ -13,7 +13,7 @@ constexpr std::int64_t max_simulated_tiles = 100'000'000;
 constexpr std::int64_t max_timeline_tiles = 1 << 14;
 
 Status check_weights(const SystolicArray& array, const ProductSize& product, const WeightMemory& memory) {
-  if (const Status status = check_systolic(array, product); !status) return status.error();
+  RIDGE_TRY_STATUS(check_systolic(array, product));
   if (array.dataflow != Dataflow::weight_stationary)
     return input_error(fmt::format("expected the dataflow ws, found {}", dataflow_name(array.dataflow)),
                        "only stationary weights can be loaded in advance");
@@ -57,7 +57,7 @@ void set_cycles(WeightReport& report, const SystolicArray& array, double last_st
 
 Result<WeightReport> estimate_weight_loading(const SystolicArray& array, const ProductSize& product,
                                              const WeightMemory& memory) {
-  if (const Status status = check_weights(array, product, memory); !status) return status.error();
+  RIDGE_TRY_STATUS(check_weights(array, product, memory));
   if (memory.fifo_tiles < 2)
     return input_error("the closed form needs a FIFO of at least 2 tiles, found 1", "the simulation takes any FIFO");
   WeightReport report = describe_tiles(array, product, memory);
@@ -70,7 +70,7 @@ Result<WeightReport> estimate_weight_loading(const SystolicArray& array, const P
 
 Result<WeightSimulation> simulate_weight_loading(const SystolicArray& array, const ProductSize& product,
                                                  const WeightMemory& memory) {
-  if (const Status status = check_weights(array, product, memory); !status) return status.error();
+  RIDGE_TRY_STATUS(check_weights(array, product, memory));
   WeightSimulation simulation{describe_tiles(array, product, memory), {}};
   const WeightReport& r = simulation.report;
   if (r.tiles > max_simulated_tiles)

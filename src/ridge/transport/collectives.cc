@@ -102,7 +102,7 @@ Status all_reduce(Communicator& comm, std::span<const int> group, const ReduceSp
     sent.push_back({group[i], part(i)});
     received.push_back({group[i], from(i)});
   }
-  if (const Status done = comm.exchange_messages(sent, received); !done) return done;
+  RIDGE_TRY_STATUS(comm.exchange_messages(sent, received));
   ReduceInputs reduction{spec.dtype, spec.op, {}};
   for (std::size_t i = 0; i < group.size(); ++i)
     reduction.inputs.push_back(i == mine ? part(i).data() : from(i).data());
@@ -124,7 +124,7 @@ Status barrier(Communicator& comm) {
   for (int step = 1; step < n; step *= 2) {
     const SendRequest sent{(comm.rank() + step) % n, {&token_out, 1}};
     const ReceiveRequest received{(comm.rank() + n - step) % n, {&token_in, 1}};
-    if (const Status done = comm.exchange_messages({&sent, 1}, {&received, 1}); !done) return done;
+    RIDGE_TRY_STATUS(comm.exchange_messages({&sent, 1}, {&received, 1}));
   }
   return Done{};
 }
@@ -147,14 +147,13 @@ Result<std::vector<std::vector<std::byte>>> gather_at_root(Communicator& comm, s
   } else {
     sent.push_back({0, mine});
   }
-  if (const Status done = comm.exchange_messages(sent, received); !done) return done.error();
+  RIDGE_TRY_STATUS(comm.exchange_messages(sent, received));
   return out;
 }
 
 Status all_reduce_max(Communicator& comm, std::int64_t& number) {
-  const auto all = gather_at_root(comm, std::as_bytes(std::span(&number, 1)));
-  if (!all) return all.error();
-  for (const auto& one : *all) {
+  RIDGE_TRY(all, gather_at_root(comm, std::as_bytes(std::span(&number, 1))));
+  for (const auto& one : all) {
     std::int64_t value = 0;
     std::memcpy(&value, one.data(), sizeof value);
     number = std::max(number, value);
@@ -170,14 +169,13 @@ Status agree_on_status(Communicator& comm, const Status& mine) {
     copy_truncated(mine.error().message, record.message);
     copy_truncated(mine.error().hint, record.hint);
   }
-  const auto all = gather_at_root(comm, std::as_bytes(std::span(&record, 1)));
-  if (!all) return all.error();
+  RIDGE_TRY(all, gather_at_root(comm, std::as_bytes(std::span(&record, 1))));
   if (comm.rank() == 0) record.failed = 0;  // `all` contains rank 0's status, too
-  for (std::size_t r = 0; r < all->size() && record.failed == 0; ++r) {
-    std::memcpy(&record, (*all)[r].data(), sizeof record);
+  for (std::size_t r = 0; r < all.size() && record.failed == 0; ++r) {
+    std::memcpy(&record, all[r].data(), sizeof record);
     if (record.failed != 0) copy_truncated(fmt::format("rank {}: {}", r, read_text(record.message)), record.message);
   }
-  if (const Status done = broadcast(comm, std::as_writable_bytes(std::span(&record, 1))); !done) return done;
+  RIDGE_TRY_STATUS(broadcast(comm, std::as_writable_bytes(std::span(&record, 1))));
   if (record.failed == 0) return Done{};
   const int kind = std::clamp(record.kind, static_cast<int>(ErrorKind::finding), static_cast<int>(ErrorKind::mismatch));
   const Error agreed{
@@ -195,7 +193,7 @@ Status check_same_on_all_ranks(Communicator& comm, std::span<const ComparedText>
     mine.push_back(hash);
   }
   std::vector<std::uint64_t> first = mine;
-  if (const Status done = broadcast(comm, std::as_writable_bytes(std::span(first))); !done) return done;
+  RIDGE_TRY_STATUS(broadcast(comm, std::as_writable_bytes(std::span(first))));
   Status same = Done{};
   for (std::size_t i = 0; i < all.size() && same.ok(); ++i)
     if (mine[i] != first[i])

@@ -135,14 +135,13 @@ class ProcessGroup {
 }  // namespace
 
 Result<LaunchResult> launch_ranks(int ranks, double timeout_s, const std::function<int(Communicator&)>& work) {
-  const auto segment = SharedSegment::make(ranks);
-  if (!segment) return segment.error();
-  ProcessGroup processes(*segment, timeout_s);
+  RIDGE_TRY(segment, SharedSegment::make(ranks));
+  ProcessGroup processes(segment, timeout_s);
   for (int rank = 0; rank < ranks; ++rank) {
     if (processes.start_rank(rank, work)) continue;
     const std::string reason = std::strerror(errno);
     processes.kill_all();
-    segment->end_run(-1, {});
+    segment.end_run(-1, {});
     processes.wait_for_all();
     return input_error(fmt::format("the system started {} of {} processes: {}", rank, ranks, reason),
                        "give fewer ranks");

@@ -63,7 +63,7 @@ Status random_exchange(Communicator& comm, unsigned seed) {
           of_received.push_back({from, to, static_cast<int>(message)});
         }
       }
-  if (const Status done = comm.exchange_messages(sent, received); !done) return done;
+  RIDGE_TRY_STATUS(comm.exchange_messages(sent, received));
   for (std::size_t k = 0; k < in.size(); ++k)
     for (std::size_t i = 0; i < in[k].size(); ++i)
       if (in[k][i] !=

@@ -102,10 +102,8 @@ class MpiCommunicator final : public Communicator {
 
   Status exchange_messages(std::span<const SendRequest> sent, std::span<const ReceiveRequest> received) override {
     std::vector<PendingMessage> messages;
-    for (const ReceiveRequest& one : received)
-      if (const Status posted = post_receive(one, messages); !posted) return posted;
-    for (const SendRequest& one : sent)
-      if (const Status posted = post_send(one, messages); !posted) return posted;
+    for (const ReceiveRequest& one : received) RIDGE_TRY_STATUS(post_receive(one, messages));
+    for (const SendRequest& one : sent) RIDGE_TRY_STATUS(post_send(one, messages));
     count_sent_bytes(sent);
     return wait_for_all(std::move(messages));
   }
@@ -132,7 +130,7 @@ class MpiCommunicator final : public Communicator {
     std::size_t begin = 0;
     do {
       const std::size_t length = std::min(max_message_bytes, size - begin);
-      if (const Status done = use(begin, static_cast<int>(length)); !done) return done;
+      RIDGE_TRY_STATUS(use(begin, static_cast<int>(length)));
       begin += length;
     } while (begin < size);
     return Done{};
@@ -184,9 +182,8 @@ class MpiCommunicator final : public Communicator {
     for (int idle = 0; !messages.empty(); ++idle) {
       const std::size_t before = messages.size();
       for (std::size_t i = 0; i < messages.size();) {
-        const auto done = is_complete(messages[i]);
-        if (!done) return done.error();
-        if (*done)
+        RIDGE_TRY(done, is_complete(messages[i]));
+        if (done)
           messages.erase(messages.begin() + static_cast<std::ptrdiff_t>(i));
         else
           ++i;
@@ -216,21 +213,19 @@ class MpiCommunicator final : public Communicator {
 }  // namespace
 
 Result<std::unique_ptr<Communicator>> connect_mpi(const Launcher& launcher, const MpiOptions& options) {
-  const auto library = open_library(options.library_path);
-  if (!library) return library.error();
+  RIDGE_TRY(library, open_library(options.library_path));
   int provided = 0, rank = 0, size = 0;
-  if (library->init_thread(nullptr, nullptr, 0, &provided) != 0)
-    return absent_error("MPI does not start", install_hint);
-  library->set_errhandler(library->world, library->errors_return);
-  library->comm_rank(library->world, &rank);
-  library->comm_size(library->world, &size);
+  if (library.init_thread(nullptr, nullptr, 0, &provided) != 0) return absent_error("MPI does not start", install_hint);
+  library.set_errhandler(library.world, library.errors_return);
+  library.comm_rank(library.world, &rank);
+  library.comm_size(library.world, &size);
   if (rank != launcher.rank || size != launcher.size) {
-    library->finalize();
+    library.finalize();
     return absent_error(fmt::format("{} started rank {} of {}, and Open MPI sees rank {} of {}", launcher.name,
                                     launcher.rank, launcher.size, rank, size),
                         "start the ranks with mpirun, or with srun --mpi=pmix");
   }
-  return std::unique_ptr<Communicator>(new MpiCommunicator(*library, launcher, options));
+  return std::unique_ptr<Communicator>(new MpiCommunicator(library, launcher, options));
 }
 
 }  // namespace ridge::transport

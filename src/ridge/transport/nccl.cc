@@ -100,23 +100,21 @@ Status check_nccl_result(const NcclLibrary& library, int code, const char* what)
 
 Result<std::unique_ptr<NcclCommunicator>> NcclCommunicator::connect(Communicator& comm, const std::string& library) {
   auto file = open_library(library);
-  if (const Status agreed = agree_on_status(comm, file ? Status(Done{}) : file.error()); !agreed) return agreed.error();
+  RIDGE_TRY_STATUS(agree_on_status(comm, file ? Status(Done{}) : file.error()));
   NcclId id;
   const int named = comm.rank() == 0 ? (*file)->get_unique_id(&id) : 0;
-  if (const Status made = agree_on_status(comm, check_nccl_result(**file, named, "creating a unique id")); !made)
-    return made.error();
-  if (const Status done = broadcast(comm, std::as_writable_bytes(std::span(id.bytes))); !done) return done.error();
+  RIDGE_TRY_STATUS(agree_on_status(comm, check_nccl_result(**file, named, "creating a unique id")));
+  RIDGE_TRY_STATUS(broadcast(comm, std::as_writable_bytes(std::span(id.bytes))));
   void* communicator = nullptr;
   const int code = (*file)->init_rank(&communicator, comm.size(), id, comm.rank());
-  const Status joined = agree_on_status(comm, check_nccl_result(**file, code, "connecting the ranks' devices"));
-  if (!joined) return joined.error();
+  RIDGE_TRY_STATUS(agree_on_status(comm, check_nccl_result(**file, code, "connecting the ranks' devices")));
   return std::unique_ptr<NcclCommunicator>(new NcclCommunicator(*std::move(file), communicator, comm.size()));
 }
 
 Result<std::unique_ptr<NcclCommunicator>> NcclCommunicator::split_group(const SubgroupSpec& subgroup) const {
   void* handle = nullptr;
   const int code = library_->split(communicator_, subgroup.color, subgroup.key, &handle, nullptr);
-  if (const Status split = check_result(code, "connecting some of the ranks"); !split) return split.error();
+  RIDGE_TRY_STATUS(check_result(code, "connecting some of the ranks"));
   return std::unique_ptr<NcclCommunicator>(new NcclCommunicator(library_, handle, subgroup.size));
 }
 

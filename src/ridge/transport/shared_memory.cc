@@ -51,10 +51,9 @@ class ExchangeState {
     for (auto* queues : {&out_, &in_})
       for (std::size_t i = 0; i < queues->size();) {
         PeerQueue& queue = (*queues)[i];
-        const auto bytes = queues == &out_ ? send_bytes(queue) : receive_bytes(queue);
-        if (!bytes) return bytes.error();
-        if (*bytes > 0) segment_.wake_rank(queue.peer);
-        moved = moved || *bytes > 0;
+        RIDGE_TRY(bytes, queues == &out_ ? send_bytes(queue) : receive_bytes(queue));
+        if (bytes > 0) segment_.wake_rank(queue.peer);
+        moved = moved || bytes > 0;
         if (queue.messages.empty())
           queues->erase(queues->begin() + static_cast<std::ptrdiff_t>(i));
         else
@@ -116,7 +115,7 @@ class ExchangeState {
         transferred += *count;
         queue.length_bytes_done += *count;
         if (queue.length_bytes_done < sizeof queue.length) return transferred;
-        if (const Status right = check(queue); !right) return right.error();
+        RIDGE_TRY_STATUS(check(queue));
       }
       const auto count = move(data + queue.bytes_done, size - queue.bytes_done);
       if (!count) return corrupt_memory_error(from, to);
@@ -151,13 +150,12 @@ Status SharedMemoryCommunicator::exchange_messages(std::span<const SendRequest> 
   auto last = SteadyClock::now();
   for (int idle = 0; !exchange.is_done(); ++idle) {
     const std::uint32_t seen = segment_.wake_count(rank());
-    const auto moved = exchange.advance_transfers();
-    if (!moved) return moved.error();
-    if (*moved) {
+    RIDGE_TRY(moved, exchange.advance_transfers());
+    if (moved) {
       idle = 0;
       last = SteadyClock::now();
     }
-    if (exchange.is_done() || *moved || idle < polls_before_first_sleep) continue;
+    if (exchange.is_done() || moved || idle < polls_before_first_sleep) continue;
     if (const auto ended = segment_.run_end()) return ended->why;
     if (seconds_since(last) > timeout_s_)
       return Error{.kind = ErrorKind::finding,

@@ -59,8 +59,7 @@ Result<BenchmarkShape> parse_shape(Row row, BenchmarkTarget target) {
   BenchmarkShape s{.op = row["op"]};
   if (s.op != "linear" && s.op != "nt" && s.op != "nn" && s.op != "tn" && s.op != "tt")
     return input_error(fmt::format("expected op linear, nn, tn or tt, found '{}'", s.op));
-  if (const Status read = target == BenchmarkTarget::cpu ? read_dtypes(row, s) : read_device_dtypes(row, s); !read)
-    return read.error();
+  RIDGE_TRY_STATUS(target == BenchmarkTarget::cpu ? read_dtypes(row, s) : read_device_dtypes(row, s));
   for (auto [key, into] : {std::pair{"m", &s.m}, std::pair{"n", &s.n}, std::pair{"k", &s.k}}) {
     const std::string& text = row[key];
     const bool digits = !text.empty() && text.size() < 10 && text.find_first_not_of("0123456789") == std::string::npos;

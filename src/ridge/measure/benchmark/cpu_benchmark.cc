@@ -29,14 +29,13 @@ double allowed_error(const BenchmarkShape& s) {
 }
 
 Status check_competitor(Competitor& competitor, const BenchmarkShape& shape, LibraryTime& time) {
-  auto answer = competitor.check_result();
-  if (!answer) return answer.error();
-  time.max_error = std::max(time.max_error, answer->max_error);
-  if (!(answer->max_error <= allowed_error(shape)))
+  RIDGE_TRY(answer, competitor.check_result());
+  time.max_error = std::max(time.max_error, answer.max_error);
+  if (!(answer.max_error <= allowed_error(shape)))
     return Error{
         .kind = ErrorKind::mismatch,
         .message = fmt::format("{} is wrong at {}: error {:.3g} of |A||B|, expected at most {:.3g}",
-                               competitor.library_name(), shape.text(), answer->max_error, allowed_error(shape))};
+                               competitor.library_name(), shape.text(), answer.max_error, allowed_error(shape))};
   return Done{};
 }
 
@@ -62,12 +61,11 @@ Result<CpuBenchmarkRow> benchmark_product(std::vector<Competitor>& competitors, 
   std::vector<int> calls;  // calls of each library per turn
   for (Competitor& competitor : competitors) {
     row.times.emplace_back().library = competitor.library_name();
-    auto answer = competitor.prepare_product(shape);
-    if (!answer) return answer.error();
-    row.times.back().supported = answer->supported;
-    calls.push_back(static_cast<int>(std::clamp(std::ceil(turn_seconds / std::max(answer->seconds, 1e-9)), 1.0, 1e6)));
-    if (!answer->supported) continue;
-    if (auto ok = check_competitor(competitor, shape, row.times.back()); !ok) return ok.error();
+    RIDGE_TRY(answer, competitor.prepare_product(shape));
+    row.times.back().supported = answer.supported;
+    calls.push_back(static_cast<int>(std::clamp(std::ceil(turn_seconds / std::max(answer.seconds, 1e-9)), 1.0, 1e6)));
+    if (!answer.supported) continue;
+    RIDGE_TRY_STATUS(check_competitor(competitor, shape, row.times.back()));
   }
   for (int r = 0; r < options.rounds; ++r)
     for (std::size_t i = 0; i < competitors.size(); ++i) {
@@ -75,16 +73,15 @@ Result<CpuBenchmarkRow> benchmark_product(std::vector<Competitor>& competitors, 
           (i + static_cast<std::size_t>(r)) % competitors.size();  // a different library starts each round
       if (!row.times[index].supported) continue;
       if (options.threads > 1) std::this_thread::sleep_for(idle_wait);
-      auto answer = competitors[index].run_calls(calls[index]);
-      if (!answer) return answer.error();
-      rounds[index].push_back(answer->seconds / calls[index]);
+      RIDGE_TRY(answer, competitors[index].run_calls(calls[index]));
+      rounds[index].push_back(answer.seconds / calls[index]);
     }
   for (std::size_t i = 0; i < competitors.size(); ++i) {
     LibraryTime& t = row.times[i];
     if (!t.supported) continue;
     t.time = compute_statistics(rounds[i]);
     t.flop_per_s = shape.flops() / t.time.median;
-    if (auto ok = check_competitor(competitors[i], shape, t); !ok) return ok.error();
+    RIDGE_TRY_STATUS(check_competitor(competitors[i], shape, t));
   }
   compare_with_fastest(row, rounds);
   return row;
@@ -155,10 +152,9 @@ Status check_benchmark_memory(const std::vector<BenchmarkShape>& shapes, std::si
 
 Result<CpuBenchmark> run_cpu_benchmark(const std::vector<BenchmarkShape>& shapes, const Machine& machine,
                                        const CpuBenchmarkOptions& options) {
-  if (const Status known = check_libraries(options.libraries); !known) return known.error();
+  RIDGE_TRY_STATUS(check_libraries(options.libraries));
   if (const auto available = available_bytes())
-    if (const Status fits = check_benchmark_memory(shapes, options.libraries.size() + 1, *available); !fits)
-      return fits.error();
+    RIDGE_TRY_STATUS(check_benchmark_memory(shapes, options.libraries.size() + 1, *available));
   CpuBenchmark result{.threads = options.threads,
                       .rounds = options.rounds,
                       .machine = machine.name,
@@ -168,23 +164,20 @@ Result<CpuBenchmark> run_cpu_benchmark(const std::vector<BenchmarkShape>& shapes
   names.insert(names.end(), options.libraries.begin(), options.libraries.end());
   std::vector<Competitor> competitors;
   for (const std::string& library : names) {
-    auto started = Competitor::start(library, options.threads);
-    if (!started) return started.error();
-    competitors.push_back(std::move(*started));
+    RIDGE_TRY(started, Competitor::start(library, options.threads));
+    competitors.push_back(std::move(started));
   }
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     if (options.progress) options.progress(i, shapes.size());
-    auto row = benchmark_product(competitors, shapes[i], options);
-    if (!row) return row.error();
-    if (const auto peak = machine.contraction_peak(shapes[i].dtype); peak && row->times[0].supported)
-      row->fraction_of_peak = row->times[0].flop_per_s / (*peak)->rate.value;
-    result.rows.push_back(*std::move(row));
+    RIDGE_TRY(row, benchmark_product(competitors, shapes[i], options));
+    if (const auto peak = machine.contraction_peak(shapes[i].dtype); peak && row.times[0].supported)
+      row.fraction_of_peak = row.times[0].flop_per_s / (*peak)->rate.value;
+    result.rows.push_back(std::move(row));
   }
   if (options.progress) options.progress(shapes.size(), shapes.size());
   for (Competitor& competitor : competitors) {
-    auto about = competitor.describe();
-    if (!about) return about.error();
-    result.libraries.emplace_back(about->description);
+    RIDGE_TRY(about, competitor.describe());
+    result.libraries.emplace_back(about.description);
   }
   return result;
 }

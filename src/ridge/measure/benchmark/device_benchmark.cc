@@ -44,18 +44,14 @@ double median_ratio(const std::vector<double>& theirs, const std::vector<double>
 class BenchmarkSession {
  public:
   static Result<BenchmarkSession> open(const DeviceBenchmarkOptions& options) {
-    auto lt = CublasLt::load();
-    if (!lt) return lt.error();
-    auto queue = device::Queue::create();
-    if (!queue) return queue.error();
-    const auto device = current_device_numbers();
-    if (!device) return device.error();
-    BenchmarkSession session(std::move(*lt), std::move(*queue), *device, options);
+    RIDGE_TRY(lt, CublasLt::load());
+    RIDGE_TRY(queue, device::Queue::create());
+    RIDGE_TRY(device, current_device_numbers());
+    BenchmarkSession session(std::move(lt), std::move(queue), device, options);
     for (const std::int64_t bytes :
          {pool_bytes, output_bytes, workspace_bytes, baseline_workspace_bytes, std::int64_t{4096}}) {
-      auto memory = device::DeviceBuffer::allocate(bytes);
-      if (!memory) return memory.error();
-      session.memory_.push_back(std::move(*memory));
+      RIDGE_TRY(memory, device::DeviceBuffer::allocate(bytes));
+      session.memory_.push_back(std::move(memory));
     }
     const Status set =
         session.queue_.set_bytes(session.workspace_data(), 0, static_cast<std::int64_t>(device::counter_bytes));
@@ -71,29 +67,24 @@ class BenchmarkSession {
   }
 
   Result<DeviceBenchmarkRow> benchmark_product(const BenchmarkShape& shape) {
-    if (const Status set = prepare_product(shape); !set) return set.error();
+    RIDGE_TRY_STATUS(prepare_product(shape));
     DeviceBenchmarkRow row{.shape = shape};
     row.plan = plan_;
-    const auto before = count_wrong_elements();
-    if (!before) return before.error();
-    auto all = record_baselines();
-    if (!all) return all.error();
-    auto chosen = record_launches(model_plan_index);
-    if (!chosen) return chosen.error();
-    if (const Status timed = time_candidates(row); !timed) return timed.error();
+    RIDGE_TRY(before, count_wrong_elements());
+    RIDGE_TRY(all, record_baselines());
+    RIDGE_TRY(chosen, record_launches(model_plan_index));
+    RIDGE_TRY_STATUS(time_candidates(row));
     if (!row.candidates.empty()) {
-      auto best = record_launches(tuned_plan_index);
-      if (!best) return best.error();
-      all->push_back(std::move(*best));
+      RIDGE_TRY(best, record_launches(tuned_plan_index));
+      all.push_back(std::move(best));
     }
-    all->push_back(std::move(*chosen));
-    if (const Status ran = time_in_turns(*all); !ran) return ran.error();
+    all.push_back(std::move(chosen));
+    RIDGE_TRY_STATUS(time_in_turns(all));
     if (const auto clocks = read_device_clocks()) row.sm_hz = clocks->sm_hz;
-    const auto after = count_wrong_elements();
-    if (!after) return after.error();
-    row.is_correct = *before == 0 && *after == 0;
+    RIDGE_TRY(after, count_wrong_elements());
+    row.is_correct = before == 0 && after == 0;
     row.error_over_bound = max_error_;
-    return fill_statistics(std::move(row), *all);
+    return fill_statistics(std::move(row), all);
   }
 
  private:
@@ -112,7 +103,7 @@ class BenchmarkSession {
 
   Status prepare_product(const BenchmarkShape& s) {
     if (filled_dtype_ != s.dtype) {
-      if (const Status filled = queue_.fill_normal(pool_data(), s.dtype, pool_bytes / 2, 1); !filled) return filled;
+      RIDGE_TRY_STATUS(queue_.fill_normal(pool_data(), s.dtype, pool_bytes / 2, 1));
       filled_dtype_ = s.dtype;
     }
     a_bytes_ = round_up_to_kib(s.m * s.k * 2);
@@ -136,9 +127,8 @@ class BenchmarkSession {
     if (const auto refusal = cuda::unsupported_reason(call_)) return input_error(s.text() + ": " + *refusal);
     plan_ = cuda::choose_plan(call_, static_cast<std::size_t>(workspace_bytes), device_);
     product_ = {s.m, s.n, s.k, s.op == "tn" || s.op == "tt", s.op != "nn" && s.op != "tn", s.dtype, s.out};
-    const auto found = cublaslt_.prepare_product(product_, static_cast<std::size_t>(baseline_workspace_bytes));
-    if (!found) return found.error();
-    heuristic_count_ = *found;
+    RIDGE_TRY(found, cublaslt_.prepare_product(product_, static_cast<std::size_t>(baseline_workspace_bytes)));
+    heuristic_count_ = found;
     max_error_ = 0;
     return Done{};
   }
@@ -166,19 +156,18 @@ class BenchmarkSession {
         product_.out, call_.a,    call_.b};
     cuda::CheckCounters found[2];
     const auto steps = [&]() -> Status {
-      if (const Status s = queue_.set_bytes(output_data(), 0xff, d_bytes_); !s) return s;
-      if (const Status s = queue_.set_bytes(results, 0, sizeof found); !s) return s;
-      if (const Status s = queue_launch(model_plan_index, pool_data(), output_data()); !s) return s;
-      if (const Status s = to_status(cuda::verify_samples(p, output_data(), results, queue_.stream())); !s) return s;
+      RIDGE_TRY_STATUS(queue_.set_bytes(output_data(), 0xff, d_bytes_));
+      RIDGE_TRY_STATUS(queue_.set_bytes(results, 0, sizeof found));
+      RIDGE_TRY_STATUS(queue_launch(model_plan_index, pool_data(), output_data()));
+      RIDGE_TRY_STATUS(to_status(cuda::verify_samples(p, output_data(), results, queue_.stream())));
       if (heuristic_count_ > 0 && queue_launch(0, pool_data(), theirs)) {
-        if (const Status s = to_status(cuda::verify_samples(p, theirs, results + 1, queue_.stream())); !s) return s;
-        if (const Status s = to_status(cuda::verify_all(p, output_data(), theirs, results, queue_.stream())); !s)
-          return s;
+        RIDGE_TRY_STATUS(to_status(cuda::verify_samples(p, theirs, results + 1, queue_.stream())));
+        RIDGE_TRY_STATUS(to_status(cuda::verify_all(p, output_data(), theirs, results, queue_.stream())));
       }
-      if (const Status s = queue_.copy(found, results, sizeof found); !s) return s;
+      RIDGE_TRY_STATUS(queue_.copy(found, results, sizeof found));
       return queue_.synchronize();
     };
-    if (const Status done = steps(); !done) return done.error();
+    RIDGE_TRY_STATUS(steps());
     max_error_ = std::max(max_error_, static_cast<double>(found[0].max_error_ratio));
     // If cuBLASLt exceeds the bound, differences from it do not count: it adds splits of k in D's format.
     return found[0].sampled_wrong + found[0].above_typical_error +
@@ -186,22 +175,18 @@ class BenchmarkSession {
   }
 
   Result<RecordedLaunches> record_launches(int heuristic, std::int64_t launches) const {
-    auto recording = queue_.record_graph([&]() -> Status {
+    RIDGE_TRY(recording, queue_.record_graph([&]() -> Status {
       for (std::int64_t i = 0; i < launches; ++i)
-        if (const Status s = queue_launch(heuristic, pool_data() + i % set_count_ * (a_bytes_ + b_bytes_),
-                                          output_data() + i % set_count_ * d_bytes_);
-            !s)
-          return s;
+        RIDGE_TRY_STATUS(queue_launch(heuristic, pool_data() + i % set_count_ * (a_bytes_ + b_bytes_),
+                                      output_data() + i % set_count_ * d_bytes_));
       return Done{};
-    });
-    if (!recording) return recording.error();
-    return RecordedLaunches{std::move(*recording), heuristic, launches};
+    }));
+    return RecordedLaunches{std::move(recording), heuristic, launches};
   }
 
   Result<double> time_launch(const RecordedLaunches& r) const {
-    const auto seconds = queue_.measure_seconds([&] { return queue_.launch_graph(r.recording); });
-    if (!seconds) return seconds.error();
-    return *seconds / static_cast<double>(r.launches);
+    RIDGE_TRY(seconds, queue_.measure_seconds([&] { return queue_.launch_graph(r.recording); }));
+    return seconds / static_cast<double>(r.launches);
   }
   Result<RecordedLaunches> record_launches(int heuristic) const {
     return record_launches(heuristic, launches_per_graph_);
@@ -214,9 +199,8 @@ class BenchmarkSession {
       auto runner = record_launches(i);
       if (!runner) continue;  // the library may refuse its own heuristic
       for (int turn = 0; turn < 4; ++turn) {
-        const auto seconds = time_launch(*runner);
-        if (!seconds) return seconds.error();
-        if (turn > 0) runner->seconds.push_back(*seconds);
+        RIDGE_TRY(seconds, time_launch(*runner));
+        if (turn > 0) runner->seconds.push_back(seconds);
       }
       all.push_back(std::move(*runner));
     }
@@ -240,14 +224,12 @@ class BenchmarkSession {
     plans.resize(std::min(plans.size(), static_cast<std::size_t>(candidate_count_)));
     for (const cuda::MatmulPlan& plan : plans) {
       tuned_plan_ = plan;
-      const auto runner = record_launches(tuned_plan_index,
-                                          std::max(std::min(set_count_, launches_per_graph_), launches_per_graph_ / 4));
-      if (!runner) return runner.error();
+      RIDGE_TRY(runner, record_launches(tuned_plan_index,
+                                        std::max(std::min(set_count_, launches_per_graph_), launches_per_graph_ / 4)));
       std::vector<double> samples;
       for (int turn = 0; turn < 4; ++turn) {
-        const auto seconds = time_launch(*runner);
-        if (!seconds) return seconds.error();
-        if (turn > 0) samples.push_back(*seconds);
+        RIDGE_TRY(seconds, time_launch(runner));
+        if (turn > 0) samples.push_back(seconds);
       }
       row.candidates.push_back({plan, median_seconds(samples)});
     }
@@ -260,17 +242,15 @@ class BenchmarkSession {
   Status time_in_turns(std::vector<RecordedLaunches>& all) const {
     for (double warmed = 0; warmed < warmup_seconds;)  // until the clock settles at the power limit
       for (RecordedLaunches& r : all) {
-        const auto seconds = time_launch(r);
-        if (!seconds) return seconds.error();
-        warmed += *seconds * static_cast<double>(r.launches) + 1e-6;
+        RIDGE_TRY(seconds, time_launch(r));
+        warmed += seconds * static_cast<double>(r.launches) + 1e-6;
       }
     for (RecordedLaunches& r : all) r.seconds.resize(static_cast<std::size_t>(rounds_));
     for (std::size_t round = 0; round < static_cast<std::size_t>(rounds_); ++round)
       for (std::size_t i = 0; i < all.size(); ++i) {  // each is first in some rounds
         RecordedLaunches& r = all[(i + round) % all.size()];
-        const auto seconds = time_launch(r);
-        if (!seconds) return seconds.error();
-        r.seconds[round] = *seconds;
+        RIDGE_TRY(seconds, time_launch(r));
+        r.seconds[round] = seconds;
       }
     return Done{};
   }
@@ -372,16 +352,14 @@ std::vector<DeviceBenchmarkSummary> DeviceBenchmark::summarize_shape_classes() c
 
 Result<DeviceBenchmark> run_device_benchmark(const std::vector<BenchmarkShape>& shapes,
                                              const DeviceBenchmarkOptions& options) {
-  const auto properties = device::device_properties();
-  if (!properties) return properties.error();
-  auto session = BenchmarkSession::open(options);
-  if (!session) return session.error();
-  DeviceBenchmark out{.device = properties->name,
-                      .driver = properties->driver,
-                      .cublaslt_version = session->version(),
+  RIDGE_TRY(properties, device::device_properties());
+  RIDGE_TRY(session, BenchmarkSession::open(options));
+  DeviceBenchmark out{.device = properties.name,
+                      .driver = properties.driver,
+                      .cublaslt_version = session.version(),
                       .rounds = options.rounds};
   out.clocks_before = read_device_clocks();
-  const auto machine = guess_device_machine(*properties);
+  const auto machine = guess_device_machine(properties);
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     if (options.progress) options.progress(i, shapes.size());
     const bool is_supported_dtype = shapes[i].dtype == DType::bf16 || shapes[i].dtype == DType::f16;
@@ -389,12 +367,11 @@ Result<DeviceBenchmark> run_device_benchmark(const std::vector<BenchmarkShape>& 
       out.skipped.push_back(shapes[i]);
       continue;
     }
-    auto row = session->benchmark_product(shapes[i]);
-    if (!row) return row.error();
+    RIDGE_TRY(row, session.benchmark_product(shapes[i]));
     if (machine)
-      row->peak_flops_per_cycle =
-          matrix_flops_per_cycle(*machine, shapes[i].dtype).value_or(0) * properties->multiprocessors;
-    out.rows.push_back(*std::move(row));
+      row.peak_flops_per_cycle =
+          matrix_flops_per_cycle(*machine, shapes[i].dtype).value_or(0) * properties.multiprocessors;
+    out.rows.push_back(std::move(row));
   }
   out.clocks_after = read_device_clocks();
   return out;

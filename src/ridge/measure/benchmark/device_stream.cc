@@ -65,26 +65,22 @@ class DeviceStreamTrial {
                                         const device::Queue& queue) {
     DeviceStreamTrial trial(stream_case, queue, options.elements);
     for (int i = 0; i <= stream_case.arrays_read(); ++i) {
-      auto memory = device::DeviceBuffer::allocate(trial.array_bytes());
-      if (!memory) return memory.error();
-      trial.arrays_.push_back(std::move(*memory));
+      RIDGE_TRY(memory, device::DeviceBuffer::allocate(trial.array_bytes()));
+      trial.arrays_.push_back(std::move(memory));
       if (i < stream_case.arrays_read())
         if (const Status filled =
                 queue.fill_normal(trial.array_data(i), stream_case.dtype, options.elements, static_cast<unsigned>(i));
             !filled)
           return filled.error();
     }
-    if (const Status set = queue.set_bytes(trial.array_data(stream_case.arrays_read()), 0xff, trial.array_bytes());
-        !set)
-      return set.error();
+    RIDGE_TRY_STATUS(queue.set_bytes(trial.array_data(stream_case.arrays_read()), 0xff, trial.array_bytes()));
     return Result<DeviceStreamTrial>(std::move(trial));
   }
 
   double traffic_bytes() const { return static_cast<double>(array_bytes()) * (case_.arrays_read() + 1); }
   Result<device::RecordedGraph> record_launches(bool ours) const {
     return queue_.record_graph([&]() -> Status {
-      for (int i = 0; i < launches_per_replay; ++i)
-        if (const Status queued = ours ? launch_kernel() : launch_copy(); !queued) return queued;
+      for (int i = 0; i < launches_per_replay; ++i) RIDGE_TRY_STATUS(ours ? launch_kernel() : launch_copy());
       return Done{};
     });
   }
@@ -111,11 +107,10 @@ class DeviceStreamTrial {
     for (const std::int64_t from : {std::int64_t{0}, elements_ / 2 / run * run, elements_ - run}) {
       std::vector<std::vector<double>> v;
       for (int i = 0; i <= case_.arrays_read(); ++i) {
-        auto some = read_values(i, from, run);
-        if (!some) return some.error();
-        v.push_back(std::move(*some));
+        RIDGE_TRY(some, read_values(i, from, run));
+        v.push_back(std::move(some));
       }
-      if (const Status ok = case_.columns == 0 ? check_chain(v, from, row) : check_rows(v, from, row); !ok) return ok;
+      RIDGE_TRY_STATUS(case_.columns == 0 ? check_chain(v, from, row) : check_rows(v, from, row));
     }
     return Done{};
   }
@@ -133,9 +128,7 @@ class DeviceStreamTrial {
     for (std::int64_t done = 0; done < total_bytes; done += array_bytes()) {
       const device::StreamedBuffers x{array_data(case_.arrays_read()), array_data(0),
                                       std::min(array_bytes(), total_bytes - done)};
-      if (const Status queued = to_status(device::launch_copy(x, 4 * device::multiprocessor_count(), queue_.stream()));
-          !queued)
-        return queued;
+      RIDGE_TRY_STATUS(to_status(device::launch_copy(x, 4 * device::multiprocessor_count(), queue_.stream())));
     }
     return Done{};
   }
@@ -143,9 +136,8 @@ class DeviceStreamTrial {
   Result<std::vector<double>> read_values(int array, std::int64_t from, std::int64_t count) const {
     const std::int64_t size = dtype_bits(case_.dtype) / 8;
     std::vector<std::byte> raw(static_cast<std::size_t>(count * size));
-    if (const Status copied = queue_.copy(raw.data(), array_data(array) + from * size, count * size); !copied)
-      return copied.error();
-    if (const Status waited = queue_.synchronize(); !waited) return waited.error();
+    RIDGE_TRY_STATUS(queue_.copy(raw.data(), array_data(array) + from * size, count * size));
+    RIDGE_TRY_STATUS(queue_.synchronize());
     std::vector<double> out(static_cast<std::size_t>(count));
     const Array view{case_.dtype, count, raw.data()};
     for (std::int64_t i = 0; i < count; ++i) out[static_cast<std::size_t>(i)] = read_element(view, i);
@@ -168,8 +160,7 @@ class DeviceStreamTrial {
       const double expected = reference_value(case_.kernel, v[0][i], v.size() > 2 ? v[1][i] : 0);
       // A sum with cancellation is compared relative to its terms.
       const double scale = case_.kernel == "affine" ? std::max(std::abs(expected), 0.2) : expected;
-      if (const Status ok = check_element(v.back()[i], expected, scale, from + static_cast<std::int64_t>(i), row); !ok)
-        return ok;
+      RIDGE_TRY_STATUS(check_element(v.back()[i], expected, scale, from + static_cast<std::int64_t>(i), row));
     }
     return Done{};
   }
@@ -200,27 +191,24 @@ class DeviceStreamTrial {
 
 Result<DeviceStreamRow> time_case(const DeviceStreamCase& stream_case, const DeviceStreamOptions& options,
                                   const device::Queue& queue) {
-  const auto trial = DeviceStreamTrial::make(stream_case, options, queue);
-  if (!trial) return trial.error();
+  RIDGE_TRY(trial, DeviceStreamTrial::make(stream_case, options, queue));
   DeviceStreamRow row;
   row.stream_case = stream_case;
-  row.bytes = trial->traffic_bytes();
+  row.bytes = trial.traffic_bytes();
   row.allowed_error = 4.2e-3;
   if (stream_case.dtype == DType::f32) row.allowed_error = 4e-6;
   if (stream_case.dtype == DType::f16) row.allowed_error = 5.3e-4;
-  if (const Status queued = trial->launch_kernel(); !queued) return queued.error();
-  if (const Status ok = trial->check_result(row); !ok) return ok.error();
-  const auto mine = trial->record_launches(true), theirs = trial->record_launches(false);
-  if (!mine) return mine.error();
-  if (!theirs) return theirs.error();
+  RIDGE_TRY_STATUS(trial.launch_kernel());
+  RIDGE_TRY_STATUS(trial.check_result(row));
+  RIDGE_TRY(mine, trial.record_launches(true));
+  RIDGE_TRY(theirs, trial.record_launches(false));
   std::vector<double> ours, copy, ratios;
   for (int round = -1; round < options.rounds; ++round) {  // round -1 warms up
     double seconds[2] = {};
     for (const int turn : {0, 1}) {
       const bool is_ours = (turn == 0) == (round % 2 == 0);
-      const auto took = queue.measure_seconds([&] { return queue.launch_graph(is_ours ? *mine : *theirs); });
-      if (!took) return took.error();
-      seconds[is_ours] = *took / launches_per_replay;
+      RIDGE_TRY(took, queue.measure_seconds([&] { return queue.launch_graph(is_ours ? mine : theirs); }));
+      seconds[is_ours] = took / launches_per_replay;
     }
     if (round < 0) continue;
     ours.push_back(seconds[1]);
@@ -233,8 +221,8 @@ Result<DeviceStreamRow> time_case(const DeviceStreamCase& stream_case, const Dev
   row.ratio = ratio.median;
   row.ratio_low = ratio.min;
   row.ratio_high = ratio.max;
-  if (const Status queued = trial->launch_kernel(); !queued) return queued.error();
-  if (const Status ok = trial->check_result(row); !ok) return ok.error();
+  RIDGE_TRY_STATUS(trial.launch_kernel());
+  RIDGE_TRY_STATUS(trial.check_result(row));
   return row;
 }
 
@@ -265,21 +253,18 @@ Result<DeviceStreamBenchmark> run_device_stream_benchmark(const DeviceStreamOpti
   if (cases.empty())
     return input_error(fmt::format("no kernel is called '{}'", options.only_kernel),
                        "affine, gelu, silu_gate, cos_1, cos_4, cos_16, cos_64, softmax or rmsnorm");
-  const auto properties = device::device_properties();
-  if (!properties) return properties.error();
-  const auto queue = device::Queue::create();
-  if (!queue) return queue.error();
-  DeviceStreamBenchmark out{.device = properties->name,
+  RIDGE_TRY(properties, device::device_properties());
+  RIDGE_TRY(queue, device::Queue::create());
+  DeviceStreamBenchmark out{.device = properties.name,
                             .day = today_utc(),
-                            .driver = properties->driver,
+                            .driver = properties.driver,
                             .elements = options.elements,
                             .rounds = options.rounds};
   out.note = device::interpreter_note().value_or("");
   for (std::size_t i = 0; i < cases.size(); ++i) {
     if (options.progress) options.progress(i, cases.size());
-    auto row = time_case(cases[i], options, *queue);
-    if (!row) return row.error();
-    out.rows.push_back(std::move(*row));
+    RIDGE_TRY(row, time_case(cases[i], options, queue));
+    out.rows.push_back(std::move(row));
   }
   out.clocks = read_device_clocks();
   return out;

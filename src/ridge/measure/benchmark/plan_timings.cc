@@ -185,13 +185,12 @@ ops::cuda::MatmulCall make_timed_call(const BenchmarkShape& shape) {
 }
 
 Result<ops::DeviceNumbers> timed_device_numbers(const TimedDevice& device) {
-  const auto machine = guess_device_machine({.name = device.device,
-                                             .multiprocessors = device.multiprocessors,
-                                             .l2_bytes = device.l2_bytes,
-                                             .clock_hz = device.clock_hz,
-                                             .memory_bytes_per_s = device.memory_bytes_per_s});
-  if (!machine) return machine.error();
-  return device_numbers(*machine);
+  RIDGE_TRY(machine, guess_device_machine({.name = device.device,
+                                           .multiprocessors = device.multiprocessors,
+                                           .l2_bytes = device.l2_bytes,
+                                           .clock_hz = device.clock_hz,
+                                           .memory_bytes_per_s = device.memory_bytes_per_s}));
+  return device_numbers(machine);
 }
 
 std::optional<ops::cuda::UncorrectedPlan> plan_timed_work(const ops::cuda::MatmulCall& call,
@@ -225,14 +224,13 @@ std::string format_timings_line(const TimedProduct& product) {
 
 Result<PlanTimings> parse_timings(std::string_view text, const std::string& source) {
   TimingsReader reader(source);
-  if (const Status read = reader.read_lines(text); !read) return read.error();
+  RIDGE_TRY_STATUS(reader.read_lines(text));
   return std::move(reader.out);
 }
 
 Result<PlanTimings> read_timings(const std::string& path) {
-  const auto text = read_file(path);
-  if (!text) return text.error();
-  return parse_timings(*text, path);
+  RIDGE_TRY(text, read_file(path));
+  return parse_timings(text, path);
 }
 
 }  // namespace ridge

@@ -101,8 +101,7 @@ class CpuCosines {
   }
   Status check_result(int repeats, double& error) const {
     for (const std::int64_t first : {std::int64_t{0}, elements() / 2, elements() - checked_samples})
-      if (const Status ok = check_samples(sample_view(0, first), sample_view(1, first), first, repeats, error); !ok)
-        return ok;
+      RIDGE_TRY_STATUS(check_samples(sample_view(0, first), sample_view(1, first), first, repeats, error));
     return Done{};
   }
   Status poison_result() const {
@@ -126,31 +125,26 @@ class CpuCosines {
 class DeviceCosines {
  public:
   static Result<DeviceCosines> make(std::int64_t elements) {
-    auto queue = device::Queue::create();
-    if (!queue) return queue.error();
-    DeviceCosines out(*std::move(queue), elements);
+    RIDGE_TRY(queue, device::Queue::create());
+    DeviceCosines out(std::move(queue), elements);
     for (int i = 0; i < 3; ++i) {
-      auto memory = device::DeviceBuffer::allocate(elements * 4);
-      if (!memory) return memory.error();
-      out.arrays_.push_back(std::move(*memory));
+      RIDGE_TRY(memory, device::DeviceBuffer::allocate(elements * 4));
+      out.arrays_.push_back(std::move(memory));
     }
-    if (const Status filled = out.queue_.fill_normal(out.arrays_[0].data(), DType::f32, elements, 1); !filled)
-      return filled.error();
-    if (const Status done = out.poison_result(); !done) return done.error();
+    RIDGE_TRY_STATUS(out.queue_.fill_normal(out.arrays_[0].data(), DType::f32, elements, 1));
+    RIDGE_TRY_STATUS(out.poison_result());
     return Result<DeviceCosines>(std::move(out));
   }
   std::int64_t elements() const { return elements_; }
   Result<double> time_repeats(bool fused, int repeats) const {
     const std::vector<CosineStep> all = list_steps(fused, repeats);
     const int times = std::max(1, min_launches / static_cast<int>(all.size()));
-    const auto recording = queue_.record_graph([&]() -> Status {
+    RIDGE_TRY(recording, queue_.record_graph([&]() -> Status {
       for (int i = 0; i < times; ++i)
-        for (const CosineStep& step : all)
-          if (const Status queued = launch_step(step); !queued) return queued;
+        for (const CosineStep& step : all) RIDGE_TRY_STATUS(launch_step(step));
       return Done{};
-    });
-    if (!recording) return recording.error();
-    const auto took = queue_.measure_seconds([&] { return queue_.launch_graph(*recording); });
+    }));
+    const auto took = queue_.measure_seconds([&] { return queue_.launch_graph(recording); });
     return took ? Result<double>(*took / times) : took.error();
   }
   Status check_result(int repeats, double& error) const {
@@ -159,11 +153,10 @@ class DeviceCosines {
       return Array{DType::f32, checked_samples, reinterpret_cast<std::byte*>(v.data())};
     };
     for (const std::int64_t first : {std::int64_t{0}, elements_ / 2, elements_ - checked_samples}) {
-      for (const Status& done :
-           {queue_.copy(x.data(), arrays_[0].data() + first * 4, checked_samples * 4),
-            queue_.copy(y.data(), arrays_[1].data() + first * 4, checked_samples * 4), queue_.synchronize()})
-        if (!done) return done;
-      if (const Status ok = check_samples(array(x), array(y), first, repeats, error); !ok) return ok;
+      RIDGE_TRY_STATUS(queue_.copy(x.data(), arrays_[0].data() + first * 4, checked_samples * 4));
+      RIDGE_TRY_STATUS(queue_.copy(y.data(), arrays_[1].data() + first * 4, checked_samples * 4));
+      RIDGE_TRY_STATUS(queue_.synchronize());
+      RIDGE_TRY_STATUS(check_samples(array(x), array(y), first, repeats, error));
     }
     return Done{};
   }
@@ -185,21 +178,18 @@ class DeviceCosines {
 };
 
 Result<Interval> predict_repeats(const Machine& machine, std::int64_t elements, int repeats) {
-  const auto program = parse(fmt::format("x: f32[N]   y: f32[N] = repeat({}, cos, x)", repeats));
-  if (!program) return program.error();
-  const auto explanation = explain(*program, machine, {{"N", elements}});
-  if (!explanation) return explanation.error();
-  const auto planned = predict_program(*program, *explanation);
+  RIDGE_TRY(program, parse(fmt::format("x: f32[N]   y: f32[N] = repeat({}, cos, x)", repeats)));
+  RIDGE_TRY(explanation, explain(program, machine, {{"N", elements}}));
+  const auto planned = predict_program(program, explanation);
   return planned ? Result<Interval>(planned->predicted_s) : planned.error();
 }
 
 Status add_predictions(RepeatsPoint& point, const Machine& machine, std::int64_t elements) {
-  const auto fused = predict_repeats(machine, elements, point.repeats), one = predict_repeats(machine, elements, 1);
-  if (!fused) return fused.error();
-  if (!one) return one.error();
+  RIDGE_TRY(fused, predict_repeats(machine, elements, point.repeats));
+  RIDGE_TRY(one, predict_repeats(machine, elements, 1));
   const double times = point.repeats;
-  point.fused.predicted = *fused;
-  point.unfused.predicted = {times * one->low, times * one->expected, times * one->high};
+  point.fused.predicted = fused;
+  point.unfused.predicted = {times * one.low, times * one.expected, times * one.high};
   return Done{};
 }
 
@@ -214,15 +204,11 @@ template <class Cosines> Status time_repeat_count(const Cosines& cosines, int ro
       const bool is_fused = (turn == 0) == (round % 2 == 0);
       RepeatsTiming& timing = is_fused ? point.fused : point.unfused;
       const bool checks_result = round == 0 || round + 1 == rounds;  // the first run also warms up
-      if (checks_result)
-        if (const Status done = cosines.poison_result(); !done) return done;
-      if (round == 0)
-        if (const auto warmed = cosines.time_repeats(is_fused, point.repeats); !warmed) return warmed.error();
-      const auto took = cosines.time_repeats(is_fused, point.repeats);
-      if (!took) return took.error();
-      (is_fused ? fused : unfused).push_back(*took);
-      if (checks_result)
-        if (const Status ok = cosines.check_result(point.repeats, timing.error); !ok) return ok;
+      if (checks_result) RIDGE_TRY_STATUS(cosines.poison_result());
+      if (round == 0) RIDGE_TRY_STATUS(cosines.time_repeats(is_fused, point.repeats));
+      RIDGE_TRY(took, cosines.time_repeats(is_fused, point.repeats));
+      (is_fused ? fused : unfused).push_back(took);
+      if (checks_result) RIDGE_TRY_STATUS(cosines.check_result(point.repeats, timing.error));
     }
   point.fused.time = compute_statistics(fused);
   point.unfused.time = compute_statistics(unfused);
@@ -237,25 +223,22 @@ Status time_all_repeats(const Cosines& cosines, int max_repeats, const RepeatsOp
   for (const int repeats : all) {
     if (options.progress) options.progress(out.points.size(), all.size());
     RepeatsPoint point{.repeats = repeats};
-    if (const Status done = add_predictions(point, out.machine, out.elements); !done) return done;
-    if (const Status done = time_repeat_count(cosines, options.rounds, point); !done) return done;
+    RIDGE_TRY_STATUS(add_predictions(point, out.machine, out.elements));
+    RIDGE_TRY_STATUS(time_repeat_count(cosines, options.rounds, point));
     out.points.push_back(point);
   }
   return Done{};
 }
 
 Status time_on_device(const RepeatsOptions& options, RepeatsBenchmark& out) {
-  auto machine = find_device_machine();
-  if (!machine) return machine.error();
-  out.machine = *std::move(machine);
-  const auto properties = device::device_properties();
-  if (!properties) return properties.error();
-  out.driver = properties->driver;
+  RIDGE_TRY(machine, find_device_machine());
+  out.machine = std::move(machine);
+  RIDGE_TRY(properties, device::device_properties());
+  out.driver = properties.driver;
   out.kernel_isa = "sm_90a";
   out.note = device::interpreter_note().value_or("");
-  const auto cosines = DeviceCosines::make(options.elements > 0 ? options.elements : std::int64_t{1} << 28);
-  if (!cosines) return cosines.error();
-  const Status timed = time_all_repeats(*cosines, options.max_repeats > 0 ? options.max_repeats : 1024, options, out);
+  RIDGE_TRY(cosines, DeviceCosines::make(options.elements > 0 ? options.elements : std::int64_t{1} << 28));
+  const Status timed = time_all_repeats(cosines, options.max_repeats > 0 ? options.max_repeats : 1024, options, out);
   out.clocks = read_device_clocks();
   return timed;
 }
@@ -263,12 +246,10 @@ Status time_on_device(const RepeatsOptions& options, RepeatsBenchmark& out) {
 Status time_on_cpu(const RepeatsOptions& options, RepeatsBenchmark& out) {
   out.threads = options.threads > 0 ? options.threads : usable_cores();
   out.kernel_isa = isa_name(pool::active_isa());
-  auto machine = find_machine("cpu");
-  if (!machine) return machine.error();
-  out.machine = limit_to_threads(*std::move(machine), out.threads);
-  const auto cosines = CpuCosines::make(options.elements > 0 ? options.elements : std::int64_t{1} << 24, out.threads);
-  if (!cosines) return cosines.error();
-  return time_all_repeats(*cosines, options.max_repeats > 0 ? options.max_repeats : 256, options, out);
+  RIDGE_TRY(machine, find_machine("cpu"));
+  out.machine = limit_to_threads(std::move(machine), out.threads);
+  RIDGE_TRY(cosines, CpuCosines::make(options.elements > 0 ? options.elements : std::int64_t{1} << 24, out.threads));
+  return time_all_repeats(cosines, options.max_repeats > 0 ? options.max_repeats : 256, options, out);
 }
 
 }  // namespace

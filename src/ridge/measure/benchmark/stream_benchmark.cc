@@ -225,30 +225,28 @@ template <class F> double time_scaled(const StreamTrial& trial, std::int64_t som
 }
 
 Result<StreamRow> time_case(const StreamCase& stream_case, const StreamOptions& options, std::size_t bytes) {
-  auto trial = StreamTrial::make(stream_case, options, bytes);
-  if (!trial) return trial.error();
+  RIDGE_TRY(trial, StreamTrial::make(stream_case, options, bytes));
   StreamRow row;
   row.stream_case = stream_case;
-  row.bytes = trial->traffic_bytes();
+  row.bytes = trial.traffic_bytes();
   row.allowed_error = 4.2e-3;
   if (stream_case.dtype == DType::f32) row.allowed_error = 4e-6;
   if (stream_case.dtype == DType::f16) row.allowed_error = 5.3e-4;
-  trial->time_kernel(trial->elements_per_thread());
-  if (auto ok = trial->check_result(row); !ok) return ok.error();
+  trial.time_kernel(trial.elements_per_thread());
+  RIDGE_TRY_STATUS(trial.check_result(row));
   std::vector<double> mine, theirs, cached, in_l1, arithmetic, moves, ratios, in_cache;
   for (int r = 0; r < options.rounds; ++r) {
-    const auto add_kernel_sample = [&] { mine.push_back(trial->time_kernel(trial->elements_per_thread())); };
-    const auto add_stream_sample = [&] { theirs.push_back(trial->time_stream()); };
-    const auto kernel_seconds = [&](std::int64_t some, int calls) { return trial->time_kernel(some, calls); };
-    const auto load_store_seconds = [&](std::int64_t some, int calls) { return trial->time_loads_stores(some, calls); };
-    const std::int64_t l2_elements = trial->elements_in(l2_array_bytes),
-                       l1_elements = trial->elements_in(l1_array_bytes);
-    cached.push_back(time_scaled(*trial, l2_elements, kernel_seconds));
-    const double cached_moves = time_scaled(*trial, l2_elements, load_store_seconds);
-    in_l1.push_back(time_scaled(*trial, l1_elements, kernel_seconds));
-    const double l1_moves = time_scaled(*trial, l1_elements, load_store_seconds);
+    const auto add_kernel_sample = [&] { mine.push_back(trial.time_kernel(trial.elements_per_thread())); };
+    const auto add_stream_sample = [&] { theirs.push_back(trial.time_stream()); };
+    const auto kernel_seconds = [&](std::int64_t some, int calls) { return trial.time_kernel(some, calls); };
+    const auto load_store_seconds = [&](std::int64_t some, int calls) { return trial.time_loads_stores(some, calls); };
+    const std::int64_t l2_elements = trial.elements_in(l2_array_bytes), l1_elements = trial.elements_in(l1_array_bytes);
+    cached.push_back(time_scaled(trial, l2_elements, kernel_seconds));
+    const double cached_moves = time_scaled(trial, l2_elements, load_store_seconds);
+    in_l1.push_back(time_scaled(trial, l1_elements, kernel_seconds));
+    const double l1_moves = time_scaled(trial, l1_elements, load_store_seconds);
     arithmetic.push_back(
-        time_scaled(*trial, l1_elements, [&](std::int64_t n, int calls) { return trial->time_arithmetic(n, calls); }));
+        time_scaled(trial, l1_elements, [&](std::int64_t n, int calls) { return trial.time_arithmetic(n, calls); }));
     moves.push_back(in_l1.back() < cached.back() ? l1_moves : cached_moves);
     in_cache.push_back(std::max(arithmetic.back(), moves.back()) / std::min(cached.back(), in_l1.back()));
     if (r % 2 == 0) {
@@ -260,9 +258,9 @@ Result<StreamRow> time_case(const StreamCase& stream_case, const StreamOptions& 
     }
     ratios.push_back(theirs.back() / mine.back());
   }
-  trial->poison_result();
-  trial->time_kernel(trial->elements_per_thread());
-  if (auto ok = trial->check_result(row); !ok) return ok.error();
+  trial.poison_result();
+  trial.time_kernel(trial.elements_per_thread());
+  RIDGE_TRY_STATUS(trial.check_result(row));
   row.ridge_time = compute_statistics(mine);
   row.stream_time = compute_statistics(theirs);
   const Statistics ratio = compute_statistics(ratios);
@@ -325,9 +323,8 @@ Result<StreamBenchmark> run_stream_benchmark(const StreamOptions& options) {
                        "rmsnorm, softmax, affine, gelu, cosines, compiled_affine or compiled_gelu");
   for (std::size_t i = 0; i < cases.size(); ++i) {
     if (options.progress) options.progress(i, cases.size());
-    auto row = time_case(cases[i], options, result.array_bytes);
-    if (!row) return row.error();
-    result.rows.push_back(*row);
+    RIDGE_TRY(row, time_case(cases[i], options, result.array_bytes));
+    result.rows.push_back(row);
   }
   if (options.progress) options.progress(cases.size(), cases.size());
   return result;

@@ -82,12 +82,11 @@ Result<TimedProduct> time_product(const BenchmarkShape& shape, const ops::Device
   const auto plans = sampler.sample_plans(call, device, static_cast<std::size_t>(std::min(max_plans, max_affordable)));
   if (plans.empty()) return out;
   PlanTimer timer(call, {.replay_seconds = replay_seconds, .warmup_seconds = 5e-3});
-  const auto seconds = timer.measure_plans(plans, rounds);
-  if (!seconds) return seconds.error();
+  RIDGE_TRY(seconds, timer.measure_plans(plans, rounds));
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const cuda::MatmulPlan& x = plans[i];
     const bool uses_tiles = x.path == cuda::MatmulPlan::Path::tiles;
-    out.plans.push_back({uses_tiles ? x.config : -1, {x.splits, x.split_mode}, {x.copy_a, x.copy_b}, (*seconds)[i]});
+    out.plans.push_back({uses_tiles ? x.config : -1, {x.splits, x.split_mode}, {x.copy_a, x.copy_b}, seconds[i]});
   }
   return out;
 }
@@ -95,24 +94,22 @@ Result<TimedProduct> time_product(const BenchmarkShape& shape, const ops::Device
 }  // namespace
 
 Result<TimedDevice> describe_timed_device() {
-  const auto properties = device::device_properties();
-  if (!properties) return properties.error();
-  TimedDevice out{.device = properties->name,
+  RIDGE_TRY(properties, device::device_properties());
+  TimedDevice out{.device = properties.name,
                   .day = today_utc(),
                   .ridge_version = fmt::format("{} ({})", version(), commit()),
-                  .driver = properties->driver,
-                  .multiprocessors = properties->multiprocessors,
-                  .clock_hz = properties->clock_hz,
-                  .memory_bytes_per_s = properties->memory_bytes_per_s,
-                  .l2_bytes = properties->l2_bytes};
+                  .driver = properties.driver,
+                  .multiprocessors = properties.multiprocessors,
+                  .clock_hz = properties.clock_hz,
+                  .memory_bytes_per_s = properties.memory_bytes_per_s,
+                  .l2_bytes = properties.l2_bytes};
   for (int blocks = 1; blocks <= tile::max_cluster_splits; ++blocks)
     out.max_active_clusters.push_back(device::max_active_clusters(blocks));
   return out;
 }
 
 Status time_plans(const std::vector<BenchmarkShape>& shapes, const TimePlansOptions& options) {
-  const auto device = current_device_numbers();
-  if (!device) return device.error();
+  RIDGE_TRY(device, current_device_numbers());
   const Timer timer;
   PlanSampler sampler;
   std::size_t done = 0;
@@ -120,9 +117,8 @@ Status time_plans(const std::vector<BenchmarkShape>& shapes, const TimePlansOpti
     if (done++ < options.skip) continue;
     if (timer.seconds() > options.seconds) break;
     if (shapes[i].dtype != DType::bf16 && shapes[i].dtype != DType::f16) continue;
-    const auto product = time_product(shapes[i], *device, sampler, options.plans_per_product);
-    if (!product) return product.error();
-    if (!product->plans.empty()) options.on_timed(*product, done, shapes.size());
+    RIDGE_TRY(product, time_product(shapes[i], device, sampler, options.plans_per_product));
+    if (!product.plans.empty()) options.on_timed(product, done, shapes.size());
   }
   return Done{};
 }

@@ -54,9 +54,7 @@ Result<DeviceLaunches> DeviceLaunches::make(Plan plan, const BufferAddresses& ad
   for (const PlanStep& step : out.plan_.steps) {
     out.chosen_plans_.emplace_back();
     const bool is_tuned = !launch_options.group || step.group == *launch_options.group;
-    if (const Status chosen = out.choose_step_plan(step, addresses, is_tuned ? launch_options.tune : TuneOptions{});
-        !chosen)
-      return chosen.error();
+    RIDGE_TRY_STATUS(out.choose_step_plan(step, addresses, is_tuned ? launch_options.tune : TuneOptions{}));
   }
   return out;
 }
@@ -88,26 +86,23 @@ std::optional<cuda::FusedCall> DeviceLaunches::make_product_call(const PlanStep&
 Result<std::size_t> DeviceLaunches::choose_product_plan(const PlanStep& step, const cuda::FusedCall& product,
                                                         const TuneOptions& tune) {
   if (const auto* gated = std::get_if<cuda::GatedCall>(&product)) {
-    const auto device = current_device_numbers();
-    if (!device) return device.error();
-    const auto plan = cuda::choose_plan(*gated, max_workspace_bytes, *device);
+    RIDGE_TRY(device, current_device_numbers());
+    const auto plan = cuda::choose_plan(*gated, max_workspace_bytes, device);
     chosen_plans_.back() = plan;
     return plan.workspace_bytes;
   }
   const auto& call = std::get<cuda::MatmulCall>(product);
   if (call.row_walk().rows > 0) {
-    const auto device = current_device_numbers();
-    if (!device) return device.error();
-    const auto plan = cuda::choose_exchanged_rows_plan(call, max_workspace_bytes, *device);
+    RIDGE_TRY(device, current_device_numbers());
+    const auto plan = cuda::choose_exchanged_rows_plan(call, max_workspace_bytes, device);
     if (!plan) return input_error("no kernel supports shared rows for this product");
     chosen_plans_.back() = *plan;
     return plan->workspace_bytes;
   }
-  const auto chosen = choose_matmul_plan(call, max_workspace_bytes, tune);
-  if (!chosen) return chosen.error();
-  chosen_plans_.back() = chosen->plan;
-  if (chosen->tuned) tuned_.emplace_back(step.group, *chosen->tuned);
-  return chosen->plan.workspace_bytes;
+  RIDGE_TRY(chosen, choose_matmul_plan(call, max_workspace_bytes, tune));
+  chosen_plans_.back() = chosen.plan;
+  if (chosen.tuned) tuned_.emplace_back(step.group, *chosen.tuned);
+  return chosen.plan.workspace_bytes;
 }
 
 Status DeviceLaunches::choose_step_plan(const PlanStep& step, const BufferAddresses& addresses,
@@ -118,21 +113,18 @@ Status DeviceLaunches::choose_step_plan(const PlanStep& step, const BufferAddres
     workspace_bytes_ = std::max(workspace_bytes_, cuda::workspace_bytes(*reduction));
   const auto choose_attention = [&](const auto* problem) -> Status {
     if (problem == nullptr) return Done{};
-    const auto device = current_device_numbers();
-    if (!device) return device.error();
-    const auto chosen = cuda::choose_plan(*problem, *device);
+    RIDGE_TRY(device, current_device_numbers());
+    const auto chosen = cuda::choose_plan(*problem, device);
     workspace_bytes_ = std::max(workspace_bytes_, device::counter_bytes + chosen.workspace_bytes);
     chosen_plans_.back() = chosen;
     return Done{};
   };
-  for (const Status& done : {choose_attention(std::get_if<ops::AttentionProblem>(&step.kernel)),
-                             choose_attention(std::get_if<ops::AttentionBackwardProblem>(&step.kernel))})
-    if (!done) return done;
+  RIDGE_TRY_STATUS(choose_attention(std::get_if<ops::AttentionProblem>(&step.kernel)));
+  RIDGE_TRY_STATUS(choose_attention(std::get_if<ops::AttentionBackwardProblem>(&step.kernel)));
   const auto product = make_product_call(step, addresses);
   if (!product) return Done{};
-  const auto bytes = choose_product_plan(step, *product, tune);
-  if (!bytes) return bytes.error();
-  workspace_bytes_ = std::max(workspace_bytes_, *bytes);
+  RIDGE_TRY(bytes, choose_product_plan(step, *product, tune));
+  workspace_bytes_ = std::max(workspace_bytes_, bytes);
   return Done{};
 }
 
@@ -186,7 +178,7 @@ Status DeviceLaunches::queue_steps(CUstream_st* stream, const BufferAddresses& a
                                    const device::DeviceWorkspace& workspace, std::optional<int> group) const {
   for (const PlanStep& step : plan_.steps) {
     if (group && step.group != *group) continue;
-    if (const Status queued = queue_step(stream, step, addresses, workspace); !queued) return queued;
+    RIDGE_TRY_STATUS(queue_step(stream, step, addresses, workspace));
   }
   return Done{};
 }

@@ -43,18 +43,14 @@ std::vector<CpuCase> list_cases() {
 
 // Times the plan's kernel. Returns nullopt inside the result if the plan has several kernels.
 Result<std::optional<TimedKernel>> time_case(const CpuCase& cpu_case, const Machine& machine) {
-  const auto program = parse(cpu_case.text);
-  if (!program) return program.error();
+  RIDGE_TRY(program, parse(cpu_case.text));
   Bindings dims{{"M", cpu_case.sizes.m}, {"N", cpu_case.sizes.n}};
   if (cpu_case.sizes.k > 0) dims["K"] = cpu_case.sizes.k;
-  const auto explanation = explain(*program, machine, dims, {}, Thresholds::skipped);
-  if (!explanation) return explanation.error();
-  const auto planned = predict_program(*program, *explanation);
-  if (!planned) return planned.error();
-  if (planned->kernels.size() != 1) return std::optional<TimedKernel>();
-  const auto measured = run_program(*program, *explanation, {});
-  if (!measured) return measured.error();
-  return std::optional(TimedKernel{planned->kernels.front().cpu_formula_inputs, measured->ops.front().time.min});
+  RIDGE_TRY(explanation, explain(program, machine, dims, {}, Thresholds::skipped));
+  RIDGE_TRY(planned, predict_program(program, explanation));
+  if (planned.kernels.size() != 1) return std::optional<TimedKernel>();
+  RIDGE_TRY(measured, run_program(program, explanation, {}));
+  return std::optional(TimedKernel{planned.kernels.front().cpu_formula_inputs, measured.ops.front().time.min});
 }
 
 }  // namespace
@@ -65,9 +61,8 @@ Result<LibraryTimings> time_cpu_kernels(const Machine& machine,
   const std::vector<CpuCase> all = list_cases();
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (progress) progress(static_cast<double>(i) / static_cast<double>(all.size()), all[i].text);
-    auto one = time_case(all[i], machine);
-    if (!one) return one.error();
-    if (*one) out.kernels.push_back(**std::move(one));
+    RIDGE_TRY(one, time_case(all[i], machine));
+    if (one) out.kernels.push_back(*std::move(one));
   }
   return out;
 }

@@ -36,23 +36,22 @@ class ChunkPredictor {
 
   Result<ChunkPrediction> predict_best() const {
     ChunkPrediction out;
-    const auto planned = plan_local_program(
-        std::get<ComputeStep>(request_.rank_program.schedule().steps[request_.pair.compute_step]).program,
-        request_.options);
-    if (!planned) return planned.error();
-    const auto alone = predict_plan_seconds(*planned, device_);
+    RIDGE_TRY(planned,
+              plan_local_program(
+                  std::get<ComputeStep>(request_.rank_program.schedule().steps[request_.pair.compute_step]).program,
+                  request_.options));
+    const auto alone = predict_plan_seconds(planned, device_);
     if (!alone) return out;
     out.compute_s = *alone;
     out.sequential_s = *alone + redistribution_seconds();
     ChunkCandidate launches, kernel;
     for (std::int64_t chunks = std::max<std::int64_t>(1, request_.chunk_options.count); chunks <= max_chunks;
          chunks *= 2) {
-      const auto seconds = estimate_launches(chunks);
-      if (!seconds) return seconds.error();
-      if (!*seconds) break;
-      launches.keep_if_faster(**seconds, chunks);
-      if (const auto one = plan_single_kernel(request_, *planned, chunks))
-        try_single_kernel(kernel, *one, *planned, *alone);
+      RIDGE_TRY(seconds, estimate_launches(chunks));
+      if (!seconds) break;
+      launches.keep_if_faster(*seconds, chunks);
+      if (const auto one = plan_single_kernel(request_, planned, chunks))
+        try_single_kernel(kernel, *one, planned, *alone);
       if (request_.chunk_options.count > 0) break;
     }
     if (launches.chunks == 0) return out;

@@ -39,17 +39,15 @@ namespace {
 
 Status check_single_kernel(const ChunkRequest& request, const ChunkPrediction& prediction) {
   const auto& compute = std::get<ComputeStep>(request.rank_program.schedule().steps[request.pair.compute_step]);
-  const auto planned = plan_local_program(compute.program, request.options);
-  if (!planned) return planned.error();
-  if (plan_single_kernel(request, *planned, prediction.chunks)) return Done{};
+  RIDGE_TRY(planned, plan_local_program(compute.program, request.options));
+  if (plan_single_kernel(request, planned, prediction.chunks)) return Done{};
   return input_error("no kernel can process all chunks of this product");
 }
 
 }  // namespace
 
 Result<ChunkedExecutor::ExecutorChoice> ChunkedExecutor::make(const ChunkedPair& pair, const ExecutorContext& context) {
-  auto queues = ExecutorQueues::make();
-  if (!queues) return queues.error();
+  RIDGE_TRY(queues, ExecutorQueues::make());
   const ChunkRequest request{context.rank_program,
                              pair,
                              context.machine,
@@ -59,21 +57,17 @@ Result<ChunkedExecutor::ExecutorChoice> ChunkedExecutor::make(const ChunkedPair&
                              context.peer_memory.link_costs(),
                              context.redistribution_s};
   auto prediction = predict_chunks(request);
-  if (const Status agreed = transport::agree_on_status(context.comm, prediction ? Status(Done{}) : prediction.error());
-      !agreed)
-    return agreed.error();
-  if (const Status done = transport::broadcast(context.comm, std::as_writable_bytes(std::span(&*prediction, 1))); !done)
-    return done.error();
+  RIDGE_TRY_STATUS(transport::agree_on_status(context.comm, prediction ? Status(Done{}) : prediction.error()));
+  RIDGE_TRY_STATUS(transport::broadcast(context.comm, std::as_writable_bytes(std::span(&*prediction, 1))));
   if (prediction->chunks == 0) return ExecutorChoice{*prediction, nullptr};
   // Shards may differ by a row or column: a single kernel is used only if every rank has one.
   if (prediction->single_kernel)
     prediction->single_kernel =
         static_cast<bool>(transport::agree_on_status(context.comm, check_single_kernel(request, *prediction)));
   const Maker maker = prediction->single_kernel ? make_single_kernel : make_launch_per_chunk;
-  std::unique_ptr<ChunkedExecutor> out = maker(pair, context, *prediction, *std::move(queues));
-  if (const Status shared = out->share_memory(); !shared) return shared.error();
-  if (const Status built = transport::agree_on_status(context.comm, out->build_kernels(request)); !built)
-    return built.error();
+  std::unique_ptr<ChunkedExecutor> out = maker(pair, context, *prediction, std::move(queues));
+  RIDGE_TRY_STATUS(out->share_memory());
+  RIDGE_TRY_STATUS(transport::agree_on_status(context.comm, out->build_kernels(request)));
   prediction->chunks = out->chunk_count();
   return ExecutorChoice{*prediction, std::move(out)};
 }
@@ -81,9 +75,8 @@ Result<ChunkedExecutor::ExecutorChoice> ChunkedExecutor::make(const ChunkedPair&
 Result<DeviceSteps> ChunkedExecutor::make_unchunked_steps(const DeviceSteps::LaunchOptions& how) const {
   std::vector<std::byte*> buffers;
   for (const int slot : compute_step().slots) buffers.push_back(slots_->address_of(slot));
-  auto planned = plan_local_program(compute_step().program, *options_);
-  if (!planned) return planned.error();
-  return DeviceSteps::make_with_buffers(buffers, *std::move(planned), how);
+  RIDGE_TRY(planned, plan_local_program(compute_step().program, *options_));
+  return DeviceSteps::make_with_buffers(buffers, std::move(planned), how);
 }
 
 Status ChunkedExecutor::complete_for_verify(const device::Queue& queue) const {
@@ -95,13 +88,13 @@ Status ChunkedExecutor::complete_for_verify(const device::Queue& queue) const {
 
 Status ChunkedExecutor::fork_queues(const device::Queue& queue) const {
   for (const device::Queue* one : {&queues_.first, &queues_.second, &queues_.first_copy, &queues_.second_copy})
-    if (const Status followed = one->wait_for(queue); !followed) return followed;
+    RIDGE_TRY_STATUS(one->wait_for(queue));
   return Done{};
 }
 
 Status ChunkedExecutor::join_queues(const device::Queue& queue) const {
   for (const device::Queue* one : {&queues_.first, &queues_.second, &queues_.first_copy, &queues_.second_copy})
-    if (const Status followed = queue.wait_for(*one); !followed) return followed;
+    RIDGE_TRY_STATUS(queue.wait_for(*one));
   return Done{};
 }
 
@@ -113,15 +106,13 @@ Status ChunkedExecutor::queue_barrier(const device::Queue& queue, std::size_t fl
 // All flags are consumed before `join_queues`, and others set them again only after this rank's next ready flag.
 Status ChunkedExecutor::wait_for_sums(const RowShard& shard, std::size_t chunks) const {
   for (std::size_t index = 0; index < chunks; ++index)
-    if (const Status waited = peer_memory_->wait_and_reset_flags(queues_.first_copy, sum_flag(index), {shard.rank});
-        !waited)
-      return waited;
+    RIDGE_TRY_STATUS(peer_memory_->wait_and_reset_flags(queues_.first_copy, sum_flag(index), {shard.rank}));
   return Done{};
 }
 
 Status ChunkedExecutor::FlaggedCopies::queue_copy(const CopyWork& work, device::DeviceFlag* flag) {
-  if (const Status flagged = set_pending_flags(); !flagged) return flagged;
-  if (const Status copied = work(*queue_); !copied) return copied;
+  RIDGE_TRY_STATUS(set_pending_flags());
+  RIDGE_TRY_STATUS(work(*queue_));
   pending_flags_.push_back(flag);
   return Done{};
 }

@@ -26,13 +26,12 @@ Result<std::unique_ptr<DeviceRankProgram>> DeviceRankProgram::make(const RankPro
                                                                    const DeviceRunOptions& options) {
   auto queue = device::Queue::create();
   auto slots = queue ? SlotMemory::make(rank_program) : queue.error();
-  if (const Status agreed = transport::agree_on_status(comm, slots ? Status(Done{}) : slots.error()); !agreed)
-    return agreed.error();
-  auto nccl_groups = NcclGroups::make(comm, rank_program.mesh_device().mesh, options.nccl_library, options.nccl_world);
-  if (!nccl_groups) return nccl_groups.error();
+  RIDGE_TRY_STATUS(transport::agree_on_status(comm, slots ? Status(Done{}) : slots.error()));
+  RIDGE_TRY(nccl_groups,
+            NcclGroups::make(comm, rank_program.mesh_device().mesh, options.nccl_library, options.nccl_world));
   std::unique_ptr<DeviceRankProgram> out(
-      new DeviceRankProgram(rank_program, std::move(*queue), *std::move(nccl_groups), *std::move(slots)));
-  if (const Status done = out->make_steps(comm, options); !done) return done.error();
+      new DeviceRankProgram(rank_program, std::move(*queue), std::move(nccl_groups), *std::move(slots)));
+  RIDGE_TRY_STATUS(out->make_steps(comm, options));
   return out;
 }
 
@@ -46,9 +45,8 @@ Status DeviceRankProgram::make_steps(transport::Communicator& comm, const Device
   }
   if (nccl_groups_.world() == nullptr) predicted_network_s_.reset();  // no prediction for transfers through the host
   if (peer_memory_ != nullptr && options.chunk_options.mode != ChunkOptions::ChunkMode::never)
-    if (const Status paired = make_chunked_pairs(comm, options); !paired) return paired;
-  for (std::size_t i = 0; i < steps_.size(); ++i)
-    if (const Status done = make_step(i, options); !done) return done;
+    RIDGE_TRY_STATUS(make_chunked_pairs(comm, options));
+  for (std::size_t i = 0; i < steps_.size(); ++i) RIDGE_TRY_STATUS(make_step(i, options));
   return Done{};
 }
 
@@ -63,28 +61,25 @@ Status DeviceRankProgram::make_chunked_pairs(transport::Communicator& comm, cons
     ++i;
   }
   std::int64_t count = static_cast<std::int64_t>(pairs.size());  // 0 if not equal on all ranks
-  auto all = transport::gather_at_root(comm, std::as_bytes(std::span(&count, 1)));
-  if (!all) return all.error();
-  for (const auto& one : *all)
-    if (std::memcmp(one.data(), all->front().data(), sizeof count) != 0) count = 0;
-  if (const Status done = transport::broadcast(comm, std::as_writable_bytes(std::span(&count, 1))); !done) return done;
+  RIDGE_TRY(all, transport::gather_at_root(comm, std::as_bytes(std::span(&count, 1))));
+  for (const auto& one : all)
+    if (std::memcmp(one.data(), all.front().data(), sizeof count) != 0) count = 0;
+  RIDGE_TRY_STATUS(transport::broadcast(comm, std::as_writable_bytes(std::span(&count, 1))));
   if (count == 0) return Done{};
   for (std::size_t p = 0; p < pairs.size(); ++p) {
     const std::size_t first_flag = ChunkedExecutor::flags_per_pair(static_cast<std::size_t>(comm.size())) * p;
-    const auto timed = time_redistribution(pairs[p].redistribution_step, comm);
-    if (!timed) return timed.error();
-    auto made = ChunkedExecutor::make(pairs[p], {*rank_program_, slots_, options.machine, options.run_options,
-                                                 options.chunk_options, comm, *peer_memory_, first_flag, *timed});
-    if (!made) return made.error();
-    notes_.push_back(describe_prediction(schedule, pairs[p], (*made).prediction));
-    if (made->executor == nullptr) continue;
+    RIDGE_TRY(timed, time_redistribution(pairs[p].redistribution_step, comm));
+    RIDGE_TRY(made, ChunkedExecutor::make(pairs[p], {*rank_program_, slots_, options.machine, options.run_options,
+                                                     options.chunk_options, comm, *peer_memory_, first_flag, timed}));
+    notes_.push_back(describe_prediction(schedule, pairs[p], made.prediction));
+    if (made.executor == nullptr) continue;
     if (auto* const redistributor = std::get_if<DeviceRedistributor>(&steps_[pairs[p].redistribution_step]))
       replaced_redistributors_.push_back(std::move(*redistributor));
     steps_[pairs[p].redistribution_step].emplace<EmptyStep>();
-    add_prediction(predicted_network_s_, made->prediction.exposed_network_s());
-    add_prediction(predicted_compute_s_, made->prediction.compute_s);
+    add_prediction(predicted_network_s_, made.prediction.exposed_network_s());
+    add_prediction(predicted_compute_s_, made.prediction.compute_s);
     steps_[std::min(pairs[p].compute_step, pairs[p].redistribution_step)].emplace<std::unique_ptr<ChunkedExecutor>>(
-        std::move(made->executor));
+        std::move(made.executor));
   }
   return Done{};
 }
@@ -93,12 +88,10 @@ Status DeviceRankProgram::make_chunked_pairs(transport::Communicator& comm, cons
 Result<std::optional<double>> DeviceRankProgram::time_redistribution(std::size_t step_index,
                                                                      transport::Communicator& comm) {
   const CommunicationSchedule comm_schedule = make_comm_schedule(step_index);
-  const auto small = DeviceRedistributor::is_small(comm_schedule, comm);
-  if (!small) return small.error();
-  if (!*small) return std::optional<double>();
-  auto redistributor = DeviceRedistributor::make(comm_schedule, nccl_groups_, peer_memory_.get());
-  if (!redistributor) return redistributor.error();
-  steps_[step_index].emplace<DeviceRedistributor>(*std::move(redistributor));
+  RIDGE_TRY(small, DeviceRedistributor::is_small(comm_schedule, comm));
+  if (!small) return std::optional<double>();
+  RIDGE_TRY(redistributor, DeviceRedistributor::make(comm_schedule, nccl_groups_, peer_memory_.get()));
+  steps_[step_index].emplace<DeviceRedistributor>(std::move(redistributor));
   return std::get<DeviceRedistributor>(steps_[step_index]).measured_s();
 }
 
@@ -124,9 +117,9 @@ Status DeviceRankProgram::make_step(std::size_t step_index, const DeviceRunOptio
   const RankSchedule& schedule = rank_program_->schedule();
   if (const auto* redistribution = std::get_if<Redistribution>(&schedule.steps[step_index])) {
     if (!std::holds_alternative<DeviceRedistributor>(steps_[step_index])) {
-      auto redistributor = DeviceRedistributor::make(make_comm_schedule(step_index), nccl_groups_, peer_memory_.get());
-      if (!redistributor) return redistributor.error();
-      steps_[step_index].emplace<DeviceRedistributor>(*std::move(redistributor));
+      RIDGE_TRY(redistributor,
+                DeviceRedistributor::make(make_comm_schedule(step_index), nccl_groups_, peer_memory_.get()));
+      steps_[step_index].emplace<DeviceRedistributor>(std::move(redistributor));
     }
     const std::string& note = std::get<DeviceRedistributor>(steps_[step_index]).timing_note();
     if (!note.empty()) notes_.push_back(note);
@@ -138,12 +131,11 @@ Status DeviceRankProgram::make_step(std::size_t step_index, const DeviceRunOptio
   if (compute.is_empty) return Done{};
   std::vector<std::byte*> buffers;
   for (const int slot : compute.slots) buffers.push_back(slots_.address_of(slot));
-  auto steps = DeviceSteps::make_with_buffers(buffers, *rank_program_->plan_of_step(step_index),
-                                              {.tune = options.run_options.tune});
-  if (!steps) return steps.error();
+  RIDGE_TRY(steps, DeviceSteps::make_with_buffers(buffers, *rank_program_->plan_of_step(step_index),
+                                                  {.tune = options.run_options.tune}));
   const auto device = current_device_numbers();
-  add_prediction(predicted_compute_s_, device ? predict_plan_seconds(steps->plan(), *device) : std::nullopt);
-  steps_[step_index].emplace<DeviceSteps>(*std::move(steps));
+  add_prediction(predicted_compute_s_, device ? predict_plan_seconds(steps.plan(), *device) : std::nullopt);
+  steps_[step_index].emplace<DeviceSteps>(std::move(steps));
   return Done{};
 }
 
@@ -152,7 +144,7 @@ Status DeviceRankProgram::upload_slots() const {
     const int slot = static_cast<int>(s);
     if (!rank_program_->is_stored(slot) || bytes_of(rank_program_->slot_array(slot)) == 0) continue;
     const Array array = rank_program_->slot_array(slot);
-    if (const Status copied = queue_.copy(slots_.address_of(slot), array.data, bytes_of(array)); !copied) return copied;
+    RIDGE_TRY_STATUS(queue_.copy(slots_.address_of(slot), array.data, bytes_of(array)));
   }
   return queue_.synchronize();
 }
@@ -160,14 +152,14 @@ Status DeviceRankProgram::upload_slots() const {
 Status DeviceRankProgram::download_slots() const {
   for (const QueuedStep& step : steps_)
     if (const auto* executor = std::get_if<std::unique_ptr<ChunkedExecutor>>(&step))
-      if (const Status completed = (*executor)->complete_for_verify(queue_); !completed) return completed;
+      RIDGE_TRY_STATUS((*executor)->complete_for_verify(queue_));
   for (std::size_t s = 0; s < rank_program_->schedule().slots.size(); ++s) {
     const int slot = static_cast<int>(s);
     if (!rank_program_->is_stored(slot) || bytes_of(rank_program_->slot_array(slot)) == 0) continue;
     const Array array = rank_program_->slot_array(slot);
-    if (const Status copied = queue_.copy(array.data, slots_.address_of(slot), bytes_of(array)); !copied) return copied;
+    RIDGE_TRY_STATUS(queue_.copy(array.data, slots_.address_of(slot), bytes_of(array)));
   }
-  if (const Status waited = queue_.synchronize(); !waited) return waited;
+  RIDGE_TRY_STATUS(queue_.synchronize());
   return nccl_groups_.world() != nullptr ? nccl_groups_.world()->check_async_error() : Status(Done{});
 }
 
@@ -183,8 +175,7 @@ Status DeviceRankProgram::queue_step(std::size_t step_index) {
 }
 
 Status DeviceRankProgram::queue_all_steps() {
-  for (std::size_t i = 0; i < steps_.size(); ++i)
-    if (const Status queued = queue_step(i); !queued) return queued;
+  for (std::size_t i = 0; i < steps_.size(); ++i) RIDGE_TRY_STATUS(queue_step(i));
   return Done{};
 }
 
@@ -195,29 +186,26 @@ Status DeviceRankProgram::time_compute(std::size_t step_index, PassTimes& times)
   const DeviceSteps& steps = std::get<DeviceSteps>(steps_[step_index]);
   const std::vector<FusionGroup>& groups = steps.plan().fusion.groups;
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    const auto seconds = queue_.measure_seconds([&] { return steps.queue_steps_on(queue_, static_cast<int>(g)); });
-    if (!seconds) return seconds.error();
+    RIDGE_TRY(seconds, queue_.measure_seconds([&] { return steps.queue_steps_on(queue_, static_cast<int>(g)); }));
     const auto local = static_cast<std::size_t>(groups[g].statements.front());
-    times.statement_s[static_cast<std::size_t>(compute.statements[local])] += *seconds;
-    times.compute_s += *seconds;
+    times.statement_s[static_cast<std::size_t>(compute.statements[local])] += seconds;
+    times.compute_s += seconds;
   }
   return Done{};
 }
 
 // The time of a pair beyond its computing counts as network time.
 Status DeviceRankProgram::time_chunked_pair(const ChunkedExecutor& executor, PassTimes& times) {
-  const auto all = queue_.measure_seconds([&] { return executor.queue_pair(queue_); });
-  if (!all) return all.error();
-  const auto alone = queue_.measure_seconds([&] { return executor.queue_compute_only(queue_); });
-  if (!alone) return alone.error();
+  RIDGE_TRY(all, queue_.measure_seconds([&] { return executor.queue_pair(queue_); }));
+  RIDGE_TRY(alone, queue_.measure_seconds([&] { return executor.queue_compute_only(queue_); }));
   const auto& compute = std::get<ComputeStep>(rank_program_->schedule().steps[executor.pair().compute_step]);
   const auto& redistribution =
       std::get<Redistribution>(rank_program_->schedule().steps[executor.pair().redistribution_step]);
-  const double computing = std::min(*alone, *all);
+  const double computing = std::min(alone, all);
   times.statement_s[static_cast<std::size_t>(compute.statements.front())] += computing;
-  times.statement_s[static_cast<std::size_t>(redistribution.statement)] += *all - computing;
+  times.statement_s[static_cast<std::size_t>(redistribution.statement)] += all - computing;
   times.compute_s += computing;
-  times.network_s += *all - computing;
+  times.network_s += all - computing;
   return Done{};
 }
 
@@ -229,17 +217,16 @@ Status DeviceRankProgram::time_step(std::size_t step_index, transport::Communica
   if (std::holds_alternative<DeviceSteps>(steps_[step_index])) {
     done = time_compute(step_index, times);
   } else if (!std::holds_alternative<EmptyStep>(steps_[step_index])) {
-    if (const Status synced = transport::barrier(comm); !synced) return synced;
+    RIDGE_TRY_STATUS(transport::barrier(comm));
     step_time.begin_s = since.seconds();
     times.wait_s += step_time.begin_s - step_time.wait_begin_s;
     if (const auto* executor = std::get_if<std::unique_ptr<ChunkedExecutor>>(&steps_[step_index])) {
       done = time_chunked_pair(**executor, times);
     } else {
-      const auto seconds = queue_.measure_seconds([&] { return queue_step(step_index); });
-      if (!seconds) return seconds.error();
+      RIDGE_TRY(seconds, queue_.measure_seconds([&] { return queue_step(step_index); }));
       times.statement_s[static_cast<std::size_t>(
-          std::get<Redistribution>(rank_program_->schedule().steps[step_index]).statement)] += *seconds;
-      times.network_s += *seconds;
+          std::get<Redistribution>(rank_program_->schedule().steps[step_index]).statement)] += seconds;
+      times.network_s += seconds;
     }
   }
   step_time.end_s = since.seconds();
@@ -249,41 +236,35 @@ Status DeviceRankProgram::time_step(std::size_t step_index, transport::Communica
 Result<PassTimes> DeviceRankProgram::run_pass(transport::Communicator& comm) {
   PassTimes out{.statement_s = std::vector<double>(rank_program_->statement_count())};
   out.step_times.resize(steps_.size());
-  if (const Status synced = transport::barrier(comm); !synced) return synced.error();
+  RIDGE_TRY_STATUS(transport::barrier(comm));
   const Timer timer;
-  for (std::size_t i = 0; i < steps_.size(); ++i)
-    if (const Status timed = time_step(i, comm, timer, out); !timed) return timed.error();
-  const auto wall = time_pass(comm);
-  if (!wall) return wall.error();
-  out.wall_s = *wall;
+  for (std::size_t i = 0; i < steps_.size(); ++i) RIDGE_TRY_STATUS(time_step(i, comm, timer, out));
+  RIDGE_TRY(wall, time_pass(comm));
+  out.wall_s = wall;
   return out;
 }
 
 // All ranks use rank 0's number of replays.
 Result<double> DeviceRankProgram::time_pass(transport::Communicator& comm) {
   if (!can_record_graph()) {
-    if (const Status synced = transport::barrier(comm); !synced) return synced.error();
+    RIDGE_TRY_STATUS(transport::barrier(comm));
     return queue_.measure_seconds([&] { return queue_all_steps(); });
   }
   if (!recording_) {
-    auto recording = queue_.record_graph([&] { return queue_all_steps(); });
-    if (!recording) return recording.error();
-    recording_ = *std::move(recording);
+    RIDGE_TRY(recording, queue_.record_graph([&] { return queue_all_steps(); }));
+    recording_ = std::move(recording);
   }
   const auto time_replays = [&](std::int64_t count) -> Result<double> {
-    if (const Status synced = transport::barrier(comm); !synced) return synced.error();
+    RIDGE_TRY_STATUS(transport::barrier(comm));
     const auto seconds = queue_.measure_seconds([&]() -> Status {
-      for (std::int64_t i = 0; i < count; ++i)
-        if (const Status replayed = queue_.launch_graph(*recording_); !replayed) return replayed;
+      for (std::int64_t i = 0; i < count; ++i) RIDGE_TRY_STATUS(queue_.launch_graph(*recording_));
       return Done{};
     });
     return seconds ? *seconds / static_cast<double>(count) : seconds;
   };
-  const auto once = time_replays(1);
-  if (!once) return once.error();
-  auto count = static_cast<std::int64_t>(std::clamp(std::ceil(min_sample_s / std::max(*once, 1e-7)), 1.0, max_replays));
-  if (const Status done = transport::broadcast(comm, std::as_writable_bytes(std::span(&count, 1))); !done)
-    return done.error();
+  RIDGE_TRY(once, time_replays(1));
+  auto count = static_cast<std::int64_t>(std::clamp(std::ceil(min_sample_s / std::max(once, 1e-7)), 1.0, max_replays));
+  RIDGE_TRY_STATUS(transport::broadcast(comm, std::as_writable_bytes(std::span(&count, 1))));
   return time_replays(count);
 }
 

@@ -19,9 +19,8 @@ Status queue_pack(const device::Queue& queue, const std::byte* from, const Shard
                   const MessageBuffer& message, std::int64_t width, std::byte* to) {
   for (const StridedRows& box_rows : split_into_rows(block, message.box, width)) {
     auto* const source = const_cast<std::byte*>(from) + box_rows.block_offset;  // the copy only reads it
-    const Status copied = queue.copy_rows({to + box_rows.box_offset, box_rows.row_bytes},
-                                          {source, box_rows.block_stride}, box_rows.row_bytes, box_rows.rows);
-    if (!copied) return copied;
+    RIDGE_TRY_STATUS(queue.copy_rows({to + box_rows.box_offset, box_rows.row_bytes}, {source, box_rows.block_stride},
+                                     box_rows.row_bytes, box_rows.rows));
   }
   return Done{};
 }
@@ -117,74 +116,67 @@ Result<const transport::NcclCommunicator*> NcclGroups::group_along(const std::st
   for (std::size_t i = 0; i < group.size(); ++i) is_all &= group[i] == static_cast<int>(i);
   if (is_all) return world_.get();
   const int first = group.front();
-  auto subgroup = world_->split_group(
-      {first, static_cast<int>(mesh_->coordinate_along(mine, letters)), static_cast<int>(mesh_->size(letters))});
-  if (!subgroup) return subgroup.error();
-  return groups_.emplace(letters, *std::move(subgroup)).first->second.get();
+  RIDGE_TRY(subgroup, world_->split_group({first, static_cast<int>(mesh_->coordinate_along(mine, letters)),
+                                           static_cast<int>(mesh_->size(letters))}));
+  return groups_.emplace(letters, std::move(subgroup)).first->second.get();
 }
 
 Result<DeviceRedistributor> DeviceRedistributor::make(CommunicationSchedule comm_schedule, NcclGroups& nccl_groups,
                                                       PeerMemory* peer_memory) {
   std::int64_t needs_packing =
       comm_schedule.is_reduction() || is_gather_contiguous(comm_schedule) ? 0 : 1;  // 1 if any rank needs it
-  if (const Status reduced = transport::all_reduce_max(nccl_groups.comm(), needs_packing); !reduced)
-    return reduced.error();
+  RIDGE_TRY_STATUS(transport::all_reduce_max(nccl_groups.comm(), needs_packing));
   const bool collective = nccl_groups.world() != nullptr && needs_packing == 0;
-  auto subgroup = collective ? nccl_groups.group_along(comm_schedule.redistribution().over)
-                             : Result<const transport::NcclCommunicator*>(nullptr);
-  if (!subgroup) return subgroup.error();
+  RIDGE_TRY(subgroup, collective ? nccl_groups.group_along(comm_schedule.redistribution().over)
+                                 : Result<const transport::NcclCommunicator*>(nullptr));
   std::size_t bytes = nccl_groups.world() != nullptr ? comm_schedule.staging_bytes() : 0;
   // A packed reduce-scatter needs one slice for each rank, all as long as the longest, and one for the result.
   if (collective && is_scatter_contiguous(comm_schedule))
     bytes = 0;
   else if (collective && is_reduce_scatter(comm_schedule))
-    bytes = static_cast<std::size_t>((*subgroup)->size() + 1) * max_partial_bytes(comm_schedule);
+    bytes = static_cast<std::size_t>(subgroup->size() + 1) * max_partial_bytes(comm_schedule);
   auto staging = device::DeviceBuffer::allocate(static_cast<std::int64_t>(bytes));
-  const Status agreed = transport::agree_on_status(nccl_groups.comm(), staging ? Status(Done{}) : staging.error());
-  if (!agreed) return agreed.error();
+  RIDGE_TRY_STATUS(transport::agree_on_status(nccl_groups.comm(), staging ? Status(Done{}) : staging.error()));
   DeviceRedistributor out(Redistributor(std::move(comm_schedule)), *std::move(staging), nccl_groups);
-  out.group_ = *subgroup;
-  if (collective && peer_memory != nullptr)
-    if (const Status compared = out.compare_small_collective(*peer_memory); !compared) return compared.error();
+  out.group_ = subgroup;
+  if (collective && peer_memory != nullptr) RIDGE_TRY_STATUS(out.compare_small_collective(*peer_memory));
   return out;
 }
 
 Result<bool> DeviceRedistributor::is_small(const CommunicationSchedule& comm_schedule, transport::Communicator& comm) {
   std::int64_t max_bytes =
       comm_schedule.is_reduction() || is_gather_contiguous(comm_schedule) ? count_bytes_to_each_rank(comm_schedule) : 0;
-  if (const Status reduced = transport::all_reduce_max(comm, max_bytes); !reduced) return reduced.error();
+  RIDGE_TRY_STATUS(transport::all_reduce_max(comm, max_bytes));
   return max_bytes > 0 && max_bytes <= SmallCollective::max_bytes;
 }
 
 // Times NCCL and the kernel between these devices, 20 calls per graph, on separate buffers. Rank 0's times decide.
 Status DeviceRedistributor::compare_small_collective(PeerMemory& peer_memory) {
   std::int64_t max_bytes = count_bytes_to_each_rank(comm_schedule());  // maximum over all groups
-  if (const Status reduced = transport::all_reduce_max(*comm_, max_bytes); !reduced) return reduced;
+  RIDGE_TRY_STATUS(transport::all_reduce_max(*comm_, max_bytes));
   if (max_bytes == 0) return Done{};
-  auto small = SmallCollective::make(
-      peer_memory,
-      group_ranks(comm_schedule().mesh(), comm_schedule().redistribution().over, comm_schedule().device_index()),
-      max_bytes);
-  if (!small) return small.error();
-  if (*small == nullptr) return Done{};
-  small_ = *std::move(small);  // kept even if unused: other ranks have mapped its buffer
+  RIDGE_TRY(small, SmallCollective::make(peer_memory,
+                                         group_ranks(comm_schedule().mesh(), comm_schedule().redistribution().over,
+                                                     comm_schedule().device_index()),
+                                         max_bytes));
+  if (small == nullptr) return Done{};
+  small_ = std::move(small);  // kept even if unused: other ranks have mapped its buffer
   const auto from = device::DeviceBuffer::allocate(
       static_cast<std::int64_t>(comm_schedule().box_bytes(comm_schedule().block_before())) + vector_bytes);
   const auto to = device::DeviceBuffer::allocate(
       static_cast<std::int64_t>(comm_schedule().box_bytes(comm_schedule().block_after())) + vector_bytes);
   const auto queue = device::Queue::create();
-  const Status agreed = transport::agree_on_status(
-      *comm_, from && to && queue ? Status(Done{})
-                                  : absent_error("no memory is left on the device", "give smaller dimensions with -d"));
-  if (!agreed) return agreed;
+  RIDGE_TRY_STATUS(transport::agree_on_status(
+      *comm_, from && to && queue
+                  ? Status(Done{})
+                  : absent_error("no memory is left on the device", "give smaller dimensions with -d")));
   double seconds[2] = {0, 0};
   for (const bool use_small : {false, true}) {
     if (use_small) active_small_ = small_.get();
-    const auto took = time_calls(*queue, from->data(), to->data());
-    if (!took) return took.error();
-    seconds[use_small ? 1 : 0] = *took;
+    RIDGE_TRY(took, time_calls(*queue, from->data(), to->data()));
+    seconds[use_small ? 1 : 0] = took;
   }
-  if (const Status done = transport::broadcast(*comm_, std::as_writable_bytes(std::span(seconds))); !done) return done;
+  RIDGE_TRY_STATUS(transport::broadcast(*comm_, std::as_writable_bytes(std::span(seconds))));
   measured_s_ = std::min(seconds[0], seconds[1]);
   timing_note_ = fmt::format("{} over {}: {} as one kernel, {} by NCCL",
                              name(*comm_schedule().redistribution().collective), comm_schedule().redistribution().over,
@@ -194,18 +186,15 @@ Status DeviceRedistributor::compare_small_collective(PeerMemory& peer_memory) {
 }
 
 Result<double> DeviceRedistributor::time_calls(const device::Queue& on, const std::byte* from, std::byte* to) {
-  const auto recording = on.record_graph([&]() -> Status {
-    for (int i = 0; i < timed_calls; ++i)
-      if (const Status queued = queue_redistribution(on, from, to); !queued) return queued;
+  RIDGE_TRY(recording, on.record_graph([&]() -> Status {
+    for (int i = 0; i < timed_calls; ++i) RIDGE_TRY_STATUS(queue_redistribution(on, from, to));
     return Done{};
-  });
-  if (!recording) return recording.error();
+  }));
   std::vector<double> samples;
   for (int run = 0; run < timed_runs; ++run) {
-    if (const Status synced = transport::barrier(*comm_); !synced) return synced.error();
-    const auto took = on.measure_seconds([&] { return on.launch_graph(*recording); });
-    if (!took) return took.error();
-    samples.push_back(*took / timed_calls);
+    RIDGE_TRY_STATUS(transport::barrier(*comm_));
+    RIDGE_TRY(took, on.measure_seconds([&] { return on.launch_graph(recording); }));
+    samples.push_back(took / timed_calls);
   }
   return compute_statistics(std::move(samples)).median;
 }
@@ -225,13 +214,10 @@ Status DeviceRedistributor::redistribute_through_host(const device::Queue& queue
   const auto before = static_cast<std::int64_t>(comm_schedule().box_bytes(comm_schedule().block_before()));
   const auto after = static_cast<std::int64_t>(comm_schedule().box_bytes(comm_schedule().block_after()));
   std::vector<std::byte> host_before(static_cast<std::size_t>(before)), host_after(static_cast<std::size_t>(after));
-  if (before > 0)
-    if (const Status copied = queue.copy(host_before.data(), from, before); !copied) return copied;
-  if (const Status waited = queue.synchronize(); !waited) return waited;
-  if (const Status moved = host_redistributor_.exchange_shards(*comm_, host_before.data(), host_after.data()); !moved)
-    return moved;
-  if (after > 0)
-    if (const Status copied = queue.copy(to, host_after.data(), after); !copied) return copied;
+  if (before > 0) RIDGE_TRY_STATUS(queue.copy(host_before.data(), from, before));
+  RIDGE_TRY_STATUS(queue.synchronize());
+  RIDGE_TRY_STATUS(host_redistributor_.exchange_shards(*comm_, host_before.data(), host_after.data()));
+  if (after > 0) RIDGE_TRY_STATUS(queue.copy(to, host_after.data(), after));
   return queue.synchronize();
 }
 
@@ -264,13 +250,11 @@ Status DeviceRedistributor::queue_reduce_scatter(const device::Queue& queue, con
     for (const MessageBuffer& p : *messages) {
       std::byte* const destination =
           staging_.data() + each * static_cast<std::size_t>(r.mesh().coordinate_along(p.peer, r.redistribution().over));
-      if (const Status packed = queue_pack(queue, from, r.block_before(), p, r.element_bytes(), destination); !packed)
-        return packed;
+      RIDGE_TRY_STATUS(queue_pack(queue, from, r.block_before(), p, r.element_bytes(), destination));
     }
-  if (const Status done = reduce(staging_.data(), received); !done) return done;
+  RIDGE_TRY_STATUS(reduce(staging_.data(), received));
   for (const MessageBuffer& p : r.local_messages())
-    if (const Status unpacked = queue_unpack(queue, received, p, r.block_after(), r.element_bytes(), to); !unpacked)
-      return unpacked;
+    RIDGE_TRY_STATUS(queue_unpack(queue, received, p, r.block_after(), r.element_bytes(), to));
   return Done{};
 }
 
@@ -295,8 +279,7 @@ Status DeviceRedistributor::queue_exchange(const device::Queue& queue, const std
                                                    : staging_.data() + p.staging_offset;
     received.push_back({static_cast<int>(p.peer), {destination, r.box_bytes(p.box)}});
   }
-  if (!sent.empty() || !received.empty())
-    if (const Status done = world_->exchange_messages(sent, received, queue.stream()); !done) return done;
+  if (!sent.empty() || !received.empty()) RIDGE_TRY_STATUS(world_->exchange_messages(sent, received, queue.stream()));
   for (const auto* messages : {&r.incoming_messages(), &r.local_messages()})
     for (const MessageBuffer& p : *messages)
       if (!p.is_contiguous)

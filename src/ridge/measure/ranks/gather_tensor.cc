@@ -30,8 +30,8 @@ class TensorGatherer {
   Result<GatheredTensor> gather_to_root() {
     std::vector<transport::SendRequest> sent;
     std::vector<transport::ReceiveRequest> received;
-    if (const Status posted = post_messages(sent, received); !posted) return posted.error();
-    if (const Status done = comm_.exchange_messages(sent, received); !done) return done.error();
+    RIDGE_TRY_STATUS(post_messages(sent, received));
+    RIDGE_TRY_STATUS(comm_.exchange_messages(sent, received));
     return comm_.rank() == 0 ? assemble_shards() : Result<GatheredTensor>(GatheredTensor{});
   }
 

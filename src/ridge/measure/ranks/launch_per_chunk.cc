@@ -44,13 +44,11 @@ class LaunchPerChunkExecutor final : public ChunkedExecutor {
 };
 
 Status LaunchPerChunkExecutor::share_memory() {
-  auto sources = peer_memory_->open_on_all_ranks(slots_->allocation(redistribution_step().from));
-  if (!sources) return sources.error();
-  peer_sources_ = *std::move(sources);
+  RIDGE_TRY(sources, peer_memory_->open_on_all_ranks(slots_->allocation(redistribution_step().from)));
+  peer_sources_ = std::move(sources);
   if (pair_.is_gather()) return Done{};
-  auto sums = peer_memory_->open_on_all_ranks(slots_->allocation(redistribution_step().to));
-  if (!sums) return sums.error();
-  peer_results_ = *std::move(sums);
+  RIDGE_TRY(sums, peer_memory_->open_on_all_ranks(slots_->allocation(redistribution_step().to)));
+  peer_results_ = std::move(sums);
   return Done{};
 }
 
@@ -101,15 +99,13 @@ std::vector<std::byte*> LaunchPerChunkExecutor::buffers_of(const Program& progra
 
 Status LaunchPerChunkExecutor::add_steps(LaunchChunk& chunk) const {
   const Program program = program_for_rows(rank_program_->schedule(), pair_, chunk.rows.size());
-  auto planned = plan_local_program(program, *options_);
-  if (!planned) return planned.error();
+  RIDGE_TRY(planned, plan_local_program(program, *options_));
   using OutputMode = DeviceLaunches::OutputMode;
   const DeviceSteps::LaunchOptions how{
       .tune = {.use_stored = options_->tune.use_stored},
       .output_mode = !pair_.is_gather() && chunk.shard_position > 0 ? OutputMode::accumulate : OutputMode::overwrite};
-  auto steps = DeviceSteps::make_with_buffers(buffers_of(program, chunk), *std::move(planned), how);
-  if (!steps) return steps.error();
-  chunk.steps = *std::move(steps);
+  RIDGE_TRY(steps, DeviceSteps::make_with_buffers(buffers_of(program, chunk), std::move(planned), how));
+  chunk.steps = std::move(steps);
   return Done{};
 }
 
@@ -126,25 +122,23 @@ std::vector<LaunchPerChunkExecutor::LaunchChunk> LaunchPerChunkExecutor::split_s
 Status LaunchPerChunkExecutor::build_kernels(const ChunkRequest&) {
   for (std::size_t step = 0; step < shards_.size(); ++step)
     for (LaunchChunk& chunk : split_shard(shard_after(pair_.is_gather() ? step : step + 1), step)) {
-      if (const Status added = add_steps(chunk); !added) return added;
+      RIDGE_TRY_STATUS(add_steps(chunk));
       chunks_.push_back(std::move(chunk));
     }
   if (pair_.is_gather()) return Done{};
-  auto steps = make_unchunked_steps({.tune = {.use_stored = options_->tune.use_stored}});
-  if (!steps) return steps.error();
-  unchunked_ = *std::move(steps);
+  RIDGE_TRY(steps, make_unchunked_steps({.tune = {.use_stored = options_->tune.use_stored}}));
+  unchunked_ = std::move(steps);
   return Done{};
 }
 
 Status LaunchPerChunkExecutor::queue_compute_only(const device::Queue& queue) const {
-  for (const LaunchChunk& chunk : chunks_)
-    if (const Status queued = chunk.steps->queue_steps_on(queue); !queued) return queued;
+  for (const LaunchChunk& chunk : chunks_) RIDGE_TRY_STATUS(chunk.steps->queue_steps_on(queue));
   return Done{};
 }
 
 Status LaunchPerChunkExecutor::queue_gather(const device::Queue& queue) const {
-  if (const Status forked = fork_queues(queue); !forked) return forked;
-  if (const Status begun = queue_barrier(queues_.first_copy, chunk_flag(1, 0)); !begun) return begun;
+  RIDGE_TRY_STATUS(fork_queues(queue));
+  RIDGE_TRY_STATUS(queue_barrier(queues_.first_copy, chunk_flag(1, 0)));
   std::size_t turn = 0;
   for (const LaunchChunk& chunk : chunks_) {
     const device::Queue& on = compute_queue(turn++);
@@ -152,31 +146,27 @@ Status LaunchPerChunkExecutor::queue_gather(const device::Queue& queue) const {
       const std::int64_t within = (chunk.rows.begin - chunk.shard.rows.begin) * row_bytes();
       std::byte* const to = slots_->address_of(redistribution_step().to) + chunk.rows.begin * row_bytes();
       const std::byte* const from = peer_sources_[static_cast<std::size_t>(chunk.shard.rank)] + within;
-      if (const Status copied = queues_.first_copy.copy(to, from, chunk.rows.size() * row_bytes()); !copied)
-        return copied;
-      if (const Status followed = on.wait_for(queues_.first_copy); !followed) return followed;
+      RIDGE_TRY_STATUS(queues_.first_copy.copy(to, from, chunk.rows.size() * row_bytes()));
+      RIDGE_TRY_STATUS(on.wait_for(queues_.first_copy));
     }
-    if (const Status queued = chunk.steps->queue_steps_on(on); !queued) return queued;
+    RIDGE_TRY_STATUS(chunk.steps->queue_steps_on(on));
   }
   // The barrier prevents a rank from overwriting its shard in the next pass while another rank still reads it.
-  if (const Status finished = queue_barrier(queues_.first_copy, ready_flag()); !finished) return finished;
+  RIDGE_TRY_STATUS(queue_barrier(queues_.first_copy, ready_flag()));
   return join_queues(queue);
 }
 
 // The barrier ensures that a rank has read the sums of the previous pass before others write to it again.
 Status LaunchPerChunkExecutor::queue_scatter(const device::Queue& queue) const {
-  if (const Status forked = fork_queues(queue); !forked) return forked;
-  if (const Status begun = queue_barrier(queues_.first_copy, ready_flag()); !begun) return begun;
-  if (const Status begun = queues_.second_copy.wait_for(queues_.first_copy); !begun) return begun;
+  RIDGE_TRY_STATUS(fork_queues(queue));
+  RIDGE_TRY_STATUS(queue_barrier(queues_.first_copy, ready_flag()));
+  RIDGE_TRY_STATUS(queues_.second_copy.wait_for(queues_.first_copy));
   FlaggedCopies copies[] = {FlaggedCopies(queues_.first_copy), FlaggedCopies(queues_.second_copy)};
   for (std::size_t turn = 0; turn < chunks_.size(); ++turn)
-    if (const Status queued = queue_scatter_chunk(chunks_[turn], compute_queue(turn), copies[turn % 2]); !queued)
-      return queued;
-  for (FlaggedCopies& each : copies)
-    if (const Status flagged = each.set_pending_flags(); !flagged) return flagged;
+    RIDGE_TRY_STATUS(queue_scatter_chunk(chunks_[turn], compute_queue(turn), copies[turn % 2]));
+  for (FlaggedCopies& each : copies) RIDGE_TRY_STATUS(each.set_pending_flags());
   for (std::size_t step = 1; is_all_reduce() && step < shards_.size(); ++step)
-    if (const Status waited = wait_for_sums(shard_after(step), split_shard(shard_after(step), 0).size()); !waited)
-      return waited;
+    RIDGE_TRY_STATUS(wait_for_sums(shard_after(step), split_shard(shard_after(step), 0).size()));
   return join_queues(queue);
 }
 
@@ -185,13 +175,11 @@ Status LaunchPerChunkExecutor::queue_scatter_chunk(const LaunchChunk& chunk, con
                                                    FlaggedCopies& copies) const {
   const bool is_last = chunk.shard_position + 1 == shards_.size();
   if (chunk.shard_position > 0)
-    if (const Status arrived = peer_memory_->wait_and_reset_flags(on, chunk_flag(chunk.shard_position, chunk.index),
-                                                                  {shard_after(1).rank});
-        !arrived)
-      return arrived;
-  if (const Status queued = chunk.steps->queue_steps_on(on); !queued) return queued;
+    RIDGE_TRY_STATUS(
+        peer_memory_->wait_and_reset_flags(on, chunk_flag(chunk.shard_position, chunk.index), {shard_after(1).rank}));
+  RIDGE_TRY_STATUS(chunk.steps->queue_steps_on(on));
   if (is_last && !is_all_reduce()) return Done{};
-  if (const Status followed = copies.wait_for_queue(on); !followed) return followed;
+  RIDGE_TRY_STATUS(copies.wait_for_queue(on));
   const std::int64_t bytes = chunk.rows.size() * row_bytes();
   const auto copied = [&](std::byte* to, std::size_t flag, int other) {
     return copies.queue_copy([&](const device::Queue& by) { return by.copy(to, sum_address(chunk), bytes); },
@@ -205,7 +193,7 @@ Status LaunchPerChunkExecutor::queue_scatter_chunk(const LaunchChunk& chunk, con
   for (std::size_t step = 1; step < shards_.size(); ++step) {
     const int other = shard_before(step).rank;
     std::byte* const to = peer_results_[static_cast<std::size_t>(other)] + chunk.rows.begin * row_bytes();
-    if (const Status sent = copied(to, sum_flag(chunk.index), other); !sent) return sent;
+    RIDGE_TRY_STATUS(copied(to, sum_flag(chunk.index), other));
   }
   return Done{};
 }

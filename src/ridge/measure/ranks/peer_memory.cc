@@ -29,25 +29,22 @@ device::DeviceFlag* PeerMemory::flag_address(std::byte* flags, std::size_t flag,
 Result<std::unique_ptr<PeerMemory>> PeerMemory::make(transport::Communicator& comm, std::size_t flags) {
   const std::size_t words = (flags + timing_flags) * static_cast<std::size_t>(comm.size());
   auto memory = allocate_exportable_memory(static_cast<std::int64_t>(words * sizeof(device::DeviceFlag)));
-  if (const Status agreed = transport::agree_on_status(comm, memory ? Status(Done{}) : memory.error()); !agreed)
-    return agreed.error();
+  RIDGE_TRY_STATUS(transport::agree_on_status(comm, memory ? Status(Done{}) : memory.error()));
   std::unique_ptr<PeerMemory> out(new PeerMemory(comm, flags + timing_flags, *std::move(memory)));
-  const auto queue = device::Queue::create();
-  if (!queue) return queue.error();
-  for (const Status& done : {queue->set_bytes(out->flags_.data(), 0, out->flags_.bytes()), queue->synchronize()})
-    if (!done) return done.error();
+  RIDGE_TRY(queue, device::Queue::create());
+  RIDGE_TRY_STATUS(queue.set_bytes(out->flags_.data(), 0, out->flags_.bytes()));
+  RIDGE_TRY_STATUS(queue.synchronize());
   auto peer_flags = out->open_on_all_ranks(out->flags_);
   if (!peer_flags && peer_flags.error().kind == ErrorKind::absent) return std::unique_ptr<PeerMemory>();
   if (!peer_flags) return peer_flags.error();
   out->peer_flags_ = *std::move(peer_flags);
-  if (const Status measured = out->measure_links(); !measured) return measured.error();
+  RIDGE_TRY_STATUS(out->measure_links());
   return out;
 }
 
 Result<std::vector<std::byte*>> PeerMemory::open_on_all_ranks(const device::DeviceBuffer& memory) {
   const auto mine = device::export_handle(memory);
-  Status all = transport::agree_on_status(*comm_, mine ? Status(Done{}) : mine.error());
-  if (!all) return all.error();
+  RIDGE_TRY_STATUS(transport::agree_on_status(*comm_, mine ? Status(Done{}) : mine.error()));
   std::vector<device::MemoryHandle> names(static_cast<std::size_t>(size()), *mine);
   std::vector<transport::SendRequest> sent;
   std::vector<transport::ReceiveRequest> received;
@@ -56,7 +53,7 @@ Result<std::vector<std::byte*>> PeerMemory::open_on_all_ranks(const device::Devi
     sent.push_back({r, mine->bytes});
     received.push_back({r, names[static_cast<std::size_t>(r)].bytes});
   }
-  if (const Status done = comm_->exchange_messages(sent, received); !done) return done.error();
+  RIDGE_TRY_STATUS(comm_->exchange_messages(sent, received));
   std::vector<std::byte*> out;
   Status opened = Done{};
   for (int r = 0; r < size(); ++r) {
@@ -70,7 +67,7 @@ Result<std::vector<std::byte*>> PeerMemory::open_on_all_ranks(const device::Devi
       opened = peer.error();
     }
   }
-  if (all = transport::agree_on_status(*comm_, opened); !all) return all.error();
+  RIDGE_TRY_STATUS(transport::agree_on_status(*comm_, opened));
   return out;
 }
 
@@ -89,37 +86,31 @@ Status PeerMemory::wait_and_reset_flags(const device::Queue& queue, std::size_t 
 
 // Every rank copies to the next one. The last flags are reserved for this.
 Status PeerMemory::measure_links() {
-  const auto queue = device::Queue::create();
-  if (!queue) return queue.error();
+  RIDGE_TRY(queue, device::Queue::create());
   auto to = device::DeviceBuffer::allocate(timed_bytes), from = device::DeviceBuffer::allocate(timed_bytes);
   for (const auto* memory : {&to, &from})
-    if (const Status agreed = transport::agree_on_status(*comm_, *memory ? Status(Done{}) : memory->error()); !agreed)
-      return agreed;
-  const auto all = open_on_all_ranks(*to);
-  if (!all) return all.error();
+    RIDGE_TRY_STATUS(transport::agree_on_status(*comm_, *memory ? Status(Done{}) : memory->error()));
+  RIDGE_TRY(all, open_on_all_ranks(*to));
   const std::size_t mapped_before = mapped_.size() - static_cast<std::size_t>(size() - 1),
                     first_flag = flag_count_ - timing_flags;
   const int next = (rank() + 1) % size(), previous = (rank() + size() - 1) % size();
-  std::byte* const peer_data = (*all)[static_cast<std::size_t>(next)];
+  std::byte* const peer_data = all[static_cast<std::size_t>(next)];
   const device::AwaitedFlag no_wait{
       .flag = flag_address(flags_.data(), flag_count_ - 1, next), .value = 0, .keeps_value = true};
   const auto work = [&](std::size_t kind) -> Status {
-    for (const Status& begun :
-         {set_flags(*queue, first_flag, {previous}), wait_and_reset_flags(*queue, first_flag, {next})})
-      if (!begun) return begun;
+    RIDGE_TRY_STATUS(set_flags(queue, first_flag, {previous}));
+    RIDGE_TRY_STATUS(wait_and_reset_flags(queue, first_flag, {next}));
     if (kind == 0) return Done{};
-    if (kind < 3) return queue->copy(peer_data, from->data(), kind == 2 ? timed_bytes : 256);
-    if (kind == 3) return queue->copy(from->data(), peer_data, timed_bytes);
+    if (kind < 3) return queue.copy(peer_data, from->data(), kind == 2 ? timed_bytes : 256);
+    if (kind == 3) return queue.copy(from->data(), peer_data, timed_bytes);
     for (std::int64_t i = 0; i < timed_copies; ++i) {
       const std::int64_t each = timed_bytes / timed_copies;
       auto* const peer_done = peer_flag(next, first_flag + 1 + static_cast<std::size_t>(i));
-      for (const Status& done : {queue->copy(peer_data + i * each, from->data() + i * each, each),
-                                 device::set_and_wait_flags(*queue, {&peer_done, 1}, {&no_wait, kind - 4})})
-        if (!done) return done;
+      RIDGE_TRY_STATUS(queue.copy(peer_data + i * each, from->data() + i * each, each));
+      RIDGE_TRY_STATUS(device::set_and_wait_flags(queue, {&peer_done, 1}, {&no_wait, kind - 4}));
     }
     for (std::int64_t i = 0; i < timed_copies; ++i) {
-      const Status waited = wait_and_reset_flags(*queue, first_flag + 1 + static_cast<std::size_t>(i), {previous});
-      if (!waited) return waited;
+      RIDGE_TRY_STATUS(wait_and_reset_flags(queue, first_flag + 1 + static_cast<std::size_t>(i), {previous}));
     }
     return Done{};
   };
@@ -129,14 +120,13 @@ Status PeerMemory::measure_links() {
   for (std::size_t kind = 0; kind < seconds.size(); ++kind) {
     std::vector<double> samples;
     for (int run = 0; run < link_timing_runs; ++run) {
-      if (const Status synced = transport::barrier(*comm_); !synced) return synced;
-      const auto took = queue->measure_seconds([&] { return work(kind); });
-      if (!took) return took.error();
-      if (run > 1) samples.push_back(*took);
+      RIDGE_TRY_STATUS(transport::barrier(*comm_));
+      RIDGE_TRY(took, queue.measure_seconds([&] { return work(kind); }));
+      if (run > 1) samples.push_back(took);
     }
     seconds[kind] = compute_statistics(std::move(samples)).min;
   }
-  if (const Status done = transport::broadcast(*comm_, std::as_writable_bytes(std::span(seconds))); !done) return done;
+  RIDGE_TRY_STATUS(transport::broadcast(*comm_, std::as_writable_bytes(std::span(seconds))));
   link_costs_.barrier_s = seconds[0];
   link_costs_.latency_s = seconds[1];
   link_costs_.write_bytes_per_s = static_cast<double>(timed_bytes) / std::max(1e-9, seconds[2] - seconds[1]);

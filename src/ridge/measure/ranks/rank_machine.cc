@@ -25,10 +25,9 @@ Result<double> time_all_reduce(transport::Communicator& comm, std::size_t number
   std::iota(all.begin(), all.end(), 0);
   std::vector<double> samples;
   for (int run = 0; run < all_reduce_runs; ++run) {
-    if (const Status synced = transport::barrier(comm); !synced) return synced.error();
+    RIDGE_TRY_STATUS(transport::barrier(comm));
     const Timer timer;
-    const Status done = transport::all_reduce(comm, all, {}, std::as_writable_bytes(std::span(data)));
-    if (!done) return done.error();
+    RIDGE_TRY_STATUS(transport::all_reduce(comm, all, {}, std::as_writable_bytes(std::span(data))));
     samples.push_back(timer.seconds());
   }
   return compute_statistics(std::move(samples)).median;
@@ -50,19 +49,17 @@ Machine machine_for_rank(Machine machine, int ranks, int threads) {
 }
 
 Status use_rank_device(const transport::Communicator& comm) {
-  if (const Status available = device::require_device(); !available) return available;
+  RIDGE_TRY_STATUS(device::require_device());
   return device::use_device(comm.local_rank() % device::query_driver().devices);
 }
 
 Result<Link> measure_link(transport::Communicator& comm) {
   double numbers[2] = {0, 0};
   for (const bool large : {false, true}) {
-    const auto took = time_all_reduce(comm, large ? large_elements : 1);
-    if (!took) return took.error();
-    numbers[large ? 1 : 0] = *took;
+    RIDGE_TRY(took, time_all_reduce(comm, large ? large_elements : 1));
+    numbers[large ? 1 : 0] = took;
   }
-  if (const Status done = transport::broadcast(comm, std::as_writable_bytes(std::span(numbers))); !done)
-    return done.error();
+  RIDGE_TRY_STATUS(transport::broadcast(comm, std::as_writable_bytes(std::span(numbers))));
   const double n = comm.size(), bytes = 2 * (n - 1) / n * static_cast<double>(large_elements * sizeof(float));
   const auto sourced = [&](double value) {
     return SourcedValue{.value = value,

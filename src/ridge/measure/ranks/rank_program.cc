@@ -46,10 +46,9 @@ Error out_of_memory_error(std::int64_t bytes) {
 Result<Plan> plan_local_program(const Program& program, const RunOptions& options) {
   const Bindings sizes = dimension_sizes(program);
   if (!options.cuda) return make_plan(program, sizes, {.target = Target::cpu, .fuse = options.fuse});
-  const auto device = current_device_numbers();
-  if (!device) return device.error();
+  RIDGE_TRY(device, current_device_numbers());
   const FuseOptions how{.target = Target::cuda, .fuse = options.fuse, .generate_kernels = !device::interpreter_note()};
-  return plan_fastest_fusion(program, sizes, how, *device);
+  return plan_fastest_fusion(program, sizes, how, device);
 }
 
 const Plan* RankProgram::plan_of_step(std::size_t step_index) const {
@@ -62,15 +61,14 @@ Result<RankProgram> RankProgram::make(const Program& program, const Bindings& si
   std::vector<int> stored_tensors;
   for (const auto& [name, path] : options.out)
     if (const auto tensor = find_tensor(program, name)) stored_tensors.push_back(*tensor);
-  auto schedule = build_rank_schedule(program, sizes, device, stored_tensors);
-  if (!schedule) return schedule.error();
+  RIDGE_TRY(schedule, build_rank_schedule(program, sizes, device, stored_tensors));
   RankProgram out;
   out.device_ = &device;
-  out.schedule_ = *std::move(schedule);
+  out.schedule_ = std::move(schedule);
   out.threads_ = options.threads;
   out.cuda_ = options.cuda;
   out.statement_count_ = program.statements.size();
-  if (const Status planned = out.plan_steps(options); !planned) return planned.error();
+  RIDGE_TRY_STATUS(out.plan_steps(options));
   out.find_stored_slots(program);
   return out;
 }
@@ -87,12 +85,11 @@ Status RankProgram::plan_steps(const RunOptions& options) {
     const auto& compute = std::get<ComputeStep>(schedule_step);
     PreparedStep prepared;
     if (!compute.is_empty) {
-      auto made = plan_local_program(compute.program, options);
-      if (!made) return made.error();
-      for (const PlanStep& step : made->steps)
+      RIDGE_TRY(made, plan_local_program(compute.program, options));
+      for (const PlanStep& step : made.steps)
         if (const auto why = options.cuda ? device_unsupported_reason(step) : cpu_unsupported_reason(step))
           return input_error(fmt::format("cannot run '{}': {}", compute.program.statements.front().text, *why));
-      prepared.plan = *std::move(made);
+      prepared.plan = std::move(made);
     }
     prepared_.emplace_back(std::move(prepared));
   }
@@ -213,7 +210,7 @@ Status RankProgram::fill_inputs(const Program& program,
     auto memory = is_unsplit ? std::nullopt : ArrayStorage::make(slot.dtype, count_words(all));
     if (!is_unsplit && !memory) return out_of_memory_error(stored_bytes(slot.dtype, count_words(all)));
     const Array to = slot_array(static_cast<int>(t));
-    if (const Status filled = full(static_cast<int>(t), is_unsplit ? to : memory->array()); !filled) return filled;
+    RIDGE_TRY_STATUS(full(static_cast<int>(t), is_unsplit ? to : memory->array()));
     if (!is_unsplit) pack_box(memory->array().data, all, mine, dtype_bits(slot.dtype) / 8, to.data);
   }
   return Done{};
@@ -239,7 +236,7 @@ Status RankProgram::run_redistribution(std::size_t step_index, transport::Commun
                                        PassTimes& times) {
   const auto& redistribution = std::get<Redistribution>(schedule_.steps[step_index]);
   PassTimes::StepTime& step_time = times.step_times[step_index];
-  if (const Status synced = transport::barrier(comm); !synced) return synced;
+  RIDGE_TRY_STATUS(transport::barrier(comm));
   step_time.begin_s = since.seconds();
   const Status moved =
       std::get<Redistributor>(prepared_[step_index])
@@ -254,7 +251,7 @@ Status RankProgram::run_redistribution(std::size_t step_index, transport::Commun
 Result<PassTimes> RankProgram::run_pass(transport::Communicator& comm) {
   PassTimes out{.statement_s = std::vector<double>(statement_count_)};
   out.step_times.resize(schedule_.steps.size());
-  if (const Status synced = transport::barrier(comm); !synced) return synced.error();
+  RIDGE_TRY_STATUS(transport::barrier(comm));
   const Timer timer;
   for (std::size_t i = 0; i < schedule_.steps.size(); ++i) {
     out.step_times[i].wait_begin_s = out.step_times[i].begin_s = timer.seconds();

@@ -41,20 +41,18 @@ using RunCheck = std::function<Status(const RankRunResult&)>;
 
 // Runs one rank of a test.
 Status run_one(const Program& program, const Bindings& given, transport::Communicator& comm, const RunCheck& check) {
-  const auto explanation = explain(program, make_test_machine(), given, {}, Thresholds::skipped);
-  if (!explanation) return explanation.error();
+  RIDGE_TRY(explanation, explain(program, make_test_machine(), given, {}, Thresholds::skipped));
   RunOptions options;
   options.passes = 1;
   options.threads = 1;
-  const auto done = run_on_ranks({program, *explanation}, comm, options);
-  if (!done) return done.error();
+  RIDGE_TRY(done, run_on_ranks({program, explanation}, comm, options));
   if (comm.rank() != 0) return Done{};
-  if (done->measurement.mismatch) return *done->measurement.mismatch;
-  const auto mesh = mesh_of(program, explanation->dims);
-  const std::int64_t expected = count_words_sent(program, explanation->dims, *mesh),
-                     sent = done->measurement.ranks->words_sent;
+  if (done.measurement.mismatch) return *done.measurement.mismatch;
+  const auto mesh = mesh_of(program, explanation.dims);
+  const std::int64_t expected = count_words_sent(program, explanation.dims, *mesh),
+                     sent = done.measurement.ranks->words_sent;
   if (sent != expected) return mismatch_error(fmt::format("sends {} words, expected {}", sent, expected));
-  return check ? check(*done) : Status(Done{});
+  return check ? check(done) : Status(Done{});
 }
 
 // Returns the error, or "" if the run was correct.

@@ -47,7 +47,7 @@ Status Redistributor::exchange_shards(transport::Communicator& comm, const std::
                         : staging_.data() + p.staging_offset;
     received.push_back({static_cast<int>(p.peer), {destination, comm_schedule_.box_bytes(p.box)}});
   }
-  if (const Status done = comm.exchange_messages(sent, received); !done) return done;
+  RIDGE_TRY_STATUS(comm.exchange_messages(sent, received));
   if (comm_schedule_.is_reduction())
     reduce_received(to);
   else

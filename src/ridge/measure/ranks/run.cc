@@ -46,14 +46,13 @@ class RankRunner {
   }
 
   Result<RankRunResult> run_all() {
-    if (const Status ready = transport::agree_on_status(comm_, prepare_run()); !ready) return ready.error();
+    RIDGE_TRY_STATUS(transport::agree_on_status(comm_, prepare_run()));
     for (const auto& step : {&RankRunner::unify_kernel_choices, &RankRunner::allocate_memory, &RankRunner::fill_inputs})
-      if (const Status done = transport::agree_on_status(comm_, (this->*step)()); !done) return done.error();
-    if (options_.cuda)
-      if (const Status moved = move_to_device(); !moved) return moved.error();
+      RIDGE_TRY_STATUS(transport::agree_on_status(comm_, (this->*step)()));
+    if (options_.cuda) RIDGE_TRY_STATUS(move_to_device());
     for (const auto& step : {&RankRunner::measure_passes, &RankRunner::gather_times, &RankRunner::verify_outputs,
                              &RankRunner::write_outputs})
-      if (const Status done = (this->*step)(); !done) return done.error();
+      RIDGE_TRY_STATUS((this->*step)());
     return std::move(out_);
   }
 
@@ -65,14 +64,13 @@ class RankRunner {
   }
 
   Status prepare_run() {
-    auto mesh = mesh_of(program(), sizes());
-    if (!mesh) return mesh.error();
-    if (mesh->devices() != comm_.size())
+    RIDGE_TRY(mesh, mesh_of(program(), sizes()));
+    if (mesh.devices() != comm_.size())
       return usage_error(fmt::format("expected as many ranks as the mesh has devices, {} ({}), found {}",
-                                     mesh->devices(), format_mesh(*mesh), comm_.size()),
-                         fmt::format("--ranks {}", mesh->devices()));
-    device_ = {*std::move(mesh), comm_.rank()};
-    if (const Status named = check_file_names(program(), options_.in, options_.out); !named) return named;
+                                     mesh.devices(), format_mesh(mesh), comm_.size()),
+                         fmt::format("--ranks {}", mesh.devices()));
+    device_ = {std::move(mesh), comm_.rank()};
+    RIDGE_TRY_STATUS(check_file_names(program(), options_.in, options_.out));
     for (const StackedInput& stack : program().stacks)
       if (options_.in.contains(stack.name))
         return input_error(fmt::format("'{}' in --in holds several inputs, which cannot be split on ranks", stack.name),
@@ -81,9 +79,8 @@ class RankRunner {
   }
 
   Status make_rank_program() {
-    auto rank_program = RankProgram::make(program(), sizes(), device_, options_);
-    if (!rank_program) return rank_program.error();
-    rank_program_.emplace(*std::move(rank_program));
+    RIDGE_TRY(rank_program, RankProgram::make(program(), sizes(), device_, options_));
+    rank_program_.emplace(std::move(rank_program));
     return Done{};
   }
 
@@ -100,20 +97,18 @@ class RankRunner {
     for (const bool may_retry : {true, false}) {
       const KernelChoices mine = kernel_choices();
       KernelChoices first = mine;
-      if (const Status done = transport::broadcast(comm_, std::as_writable_bytes(std::span(first))); !done) return done;
+      RIDGE_TRY_STATUS(transport::broadcast(comm_, std::as_writable_bytes(std::span(first))));
       const std::size_t statements = program().statements.size();
       std::int64_t differs = 0;
       for (std::size_t i = 0; i < mine.size(); ++i)
         if (i < statements ? mine[i] >= 0 && mine[i] != first[i] : mine[i] < first[i]) differs = 1;
-      auto all = transport::gather_at_root(comm_, std::as_bytes(std::span(&differs, 1)));
-      if (!all) return all.error();
-      for (const auto& one : *all)
+      RIDGE_TRY(all, transport::gather_at_root(comm_, std::as_bytes(std::span(&differs, 1))));
+      for (const auto& one : all)
         if (one[0] != std::byte{0}) differs = 1;
-      if (const Status done = transport::broadcast(comm_, std::as_writable_bytes(std::span(&differs, 1))); !done)
-        return done;
+      RIDGE_TRY_STATUS(transport::broadcast(comm_, std::as_writable_bytes(std::span(&differs, 1))));
       if (differs == 0 || !may_retry) return set_operations(first);
       options_.fuse = false;
-      if (const Status made = make_rank_program(); !made) return made;
+      RIDGE_TRY_STATUS(make_rank_program());
     }
     return Done{};
   }
@@ -166,11 +161,10 @@ class RankRunner {
   Status move_to_device() {
     for (const auto& [name, path] : options_.out)
       if (const auto tensor = find_tensor(program(), name)) stored_tensors_.push_back(*tensor);
-    auto made = DeviceRankProgram::make(*rank_program_, comm_,
-                                        {request_.explanation.machine, options_, stored_tensors_, request_.nccl_library,
-                                         request_.nccl_world, request_.chunk_options});
-    if (!made) return made.error();
-    device_program_ = *std::move(made);
+    RIDGE_TRY(made, DeviceRankProgram::make(*rank_program_, comm_,
+                                            {request_.explanation.machine, options_, stored_tensors_,
+                                             request_.nccl_library, request_.nccl_world, request_.chunk_options}));
+    device_program_ = std::move(made);
     return transport::agree_on_status(comm_, device_program_->upload_slots());
   }
 
@@ -181,7 +175,7 @@ class RankRunner {
   // Returns rank 0's decision on every rank.
   Result<bool> needs_another_pass(const PassCounter& passes) {
     std::byte more{passes.needs_more()};
-    if (const Status done = transport::broadcast(comm_, {&more, 1}); !done) return done.error();
+    RIDGE_TRY_STATUS(transport::broadcast(comm_, {&more, 1}));
     return more != std::byte{0};
   }
 
@@ -189,19 +183,17 @@ class RankRunner {
     report_progress(0.1, "warming up");
     Measurement& m = out_.measurement;
     if (!options_.cuda) m.clocks.base_hz = read_base_hz();
-    if (const auto warm = run_pass(); !warm) return warm.error();
+    RIDGE_TRY_STATUS(run_pass());
     m.clocks.before_hz = read_running_hz();
     PassCounter passes(options_);
     for (;;) {
-      const auto more = needs_another_pass(passes);
-      if (!more) return more.error();
-      if (!*more) break;
+      RIDGE_TRY(more, needs_another_pass(passes));
+      if (!more) break;
       report_progress(passes.run_progress(), passes.describe_pass());
-      const auto times = run_pass();
-      if (!times) return times.error();
-      pass_rows_.push_back(make_pass_row(*times));
-      last_pass_ = times->step_times;
-      passes.add_pass(times->wall_s);
+      RIDGE_TRY(times, run_pass());
+      pass_rows_.push_back(make_pass_row(times));
+      last_pass_ = times.step_times;
+      passes.add_pass(times.wall_s);
     }
     m.clocks.after_hz = read_running_hz();
     return device_program_ ? transport::agree_on_status(comm_, device_program_->download_slots()) : Status(Done{});
@@ -215,17 +207,15 @@ class RankRunner {
     mine.push_back(static_cast<double>(rank_program_->memory_bytes()));
     for (const PassTimes::StepTime& step_time : last_pass_)
       for (const double seconds : {step_time.wait_begin_s, step_time.begin_s, step_time.end_s}) mine.push_back(seconds);
-    const auto all = transport::gather_at_root(comm_, std::as_bytes(std::span(mine)));
-    if (!all) return all.error();
+    RIDGE_TRY(all, transport::gather_at_root(comm_, std::as_bytes(std::span(mine))));
     if (comm_.rank() != 0) return Done{};
     std::vector<std::vector<double>> numbers;
-    for (const auto& bytes : *all) {
+    for (const auto& bytes : all) {
       numbers.emplace_back(bytes.size() / sizeof(double));
       std::memcpy(numbers.back().data(), bytes.data(), bytes.size());
     }
-    auto per_kernel = predict_groups(program(), request_.explanation, operations_, stored_outputs());
-    if (!per_kernel) return per_kernel.error();
-    out_.explanation = *std::move(per_kernel);
+    RIDGE_TRY(per_kernel, predict_groups(program(), request_.explanation, operations_, stored_outputs()));
+    out_.explanation = std::move(per_kernel);
     summarize_passes(numbers);
     return Done{};
   }
@@ -332,12 +322,11 @@ class RankRunner {
   Status write_outputs() {
     for (const auto& [name, path] : options_.out) {
       const int slot = *find_tensor(program(), name);
-      const auto gathered = gather_tensor(*rank_program_, slot, comm_);
-      if (!gathered) return gathered.error();
+      RIDGE_TRY(gathered, gather_tensor(*rank_program_, slot, comm_));
       if (comm_.rank() != 0 || out_.measurement.mismatch) continue;
       const Tensor& tensor = program().tensors[static_cast<std::size_t>(slot)];
       const std::vector<std::int64_t> shape = shape_extents(ridge::make_shape(tensor, sizes()).value());
-      if (const Status written = write_npy(path, gathered->values->array(), shape); !written) return written;
+      RIDGE_TRY_STATUS(write_npy(path, gathered.values->array(), shape));
     }
     return transport::barrier(comm_);
   }

@@ -70,19 +70,15 @@ class SingleKernelExecutor final : public ChunkedExecutor {
 Status SingleKernelExecutor::share_memory() {
   auto memory = allocate_exportable_memory(
       static_cast<std::int64_t>((1 + 2 * max_chunks * shards_.size()) * sizeof(device::DeviceFlag)));
-  if (const Status made = transport::agree_on_status(*comm_, memory ? Status(Done{}) : memory.error()); !made)
-    return made;
+  RIDGE_TRY_STATUS(transport::agree_on_status(*comm_, memory ? Status(Done{}) : memory.error()));
   memory_ = *std::move(memory);
-  auto flags = peer_memory_->open_on_all_ranks(*memory_);
-  if (!flags) return flags.error();
-  peer_flags_ = *std::move(flags);
-  auto results = peer_memory_->open_on_all_ranks(slots_->allocation(redistribution_step().to));
-  if (!results) return results.error();
-  peer_results_ = *std::move(results);
+  RIDGE_TRY(flags, peer_memory_->open_on_all_ranks(*memory_));
+  peer_flags_ = std::move(flags);
+  RIDGE_TRY(results, peer_memory_->open_on_all_ranks(slots_->allocation(redistribution_step().to)));
+  peer_results_ = std::move(results);
   if (pair_.is_gather()) return Done{};
-  auto partials = peer_memory_->open_on_all_ranks(slots_->allocation(redistribution_step().from));
-  if (!partials) return partials.error();
-  peer_partials_ = *std::move(partials);
+  RIDGE_TRY(partials, peer_memory_->open_on_all_ranks(slots_->allocation(redistribution_step().from)));
+  peer_partials_ = std::move(partials);
   return Done{};
 }
 
@@ -112,30 +108,26 @@ ops::ScatteredRows SingleKernelExecutor::scattered_rows() const {
 }
 
 Status SingleKernelExecutor::build_kernels(const ChunkRequest& request) {
-  const auto planned = plan_local_program(compute_step().program, *options_);
-  if (!planned) return planned.error();
-  const auto one = plan_single_kernel(request, *planned, prediction_.chunks);
+  RIDGE_TRY(planned, plan_local_program(compute_step().program, *options_));
+  const auto one = plan_single_kernel(request, planned, prediction_.chunks);
   if (!one) return input_error("no kernel can process this product in chunks, although rank 0 has one");
   walk_ = one->walk;
   waves_per_shard_ = one->waves_per_shard;
   if (!pair_.is_gather()) runs_ = prediction_.run_lengths.list_runs(shards_.size(), chunk_count());
-  for (const Status& done :
-       {queues_.first.set_bytes(memory_->data(), 0, memory_->bytes()), queues_.first.synchronize()})
-    if (!done) return done;
+  RIDGE_TRY_STATUS(queues_.first.set_bytes(memory_->data(), 0, memory_->bytes()));
+  RIDGE_TRY_STATUS(queues_.first.synchronize());
   const TuneOptions tune{.use_stored = options_->tune.use_stored};
   if (!pair_.is_gather()) {
-    auto all = make_unchunked_steps({.tune = tune});
-    if (!all) return all.error();
-    unchunked_ = *std::move(all);
+    RIDGE_TRY(all, make_unchunked_steps({.tune = tune}));
+    unchunked_ = std::move(all);
   }
   DeviceSteps::LaunchOptions how{.tune = tune};
   if (pair_.is_gather())
     how.gathered = gathered_rows();
   else
     how.scattered = scattered_rows();
-  auto steps = make_unchunked_steps(how);
-  if (!steps) return steps.error();
-  kernel_ = *std::move(steps);
+  RIDGE_TRY(steps, make_unchunked_steps(how));
+  kernel_ = std::move(steps);
   return Done{};
 }
 
@@ -169,10 +161,9 @@ Status SingleKernelExecutor::copy_run(const device::Queue& queue, const AxisRang
   for (const ColumnChunk& box : boxes) {
     const std::int64_t offset = box.rows.begin * line + box.byte_range.begin;
     auto* const source = const_cast<std::byte*>(from) + offset;  // the copy only reads it
-    const Status copied = box.byte_range.size() == line ? queue.copy(to + offset, source, box.rows.size() * line)
-                                                        : queue.copy_rows({to + offset, line}, {source, line},
-                                                                          box.byte_range.size(), box.rows.size());
-    if (!copied) return copied;
+    RIDGE_TRY_STATUS(box.byte_range.size() == line ? queue.copy(to + offset, source, box.rows.size() * line)
+                                                   : queue.copy_rows({to + offset, line}, {source, line},
+                                                                     box.byte_range.size(), box.rows.size()));
   }
   return Done{};
 }
@@ -188,20 +179,19 @@ Status SingleKernelExecutor::wait_for_run(FlaggedCopies& copies, std::size_t run
 // For a gather all arrival flags are set, so that the kernel does not wait.
 Status SingleKernelExecutor::queue_compute_only(const device::Queue& queue) const {
   if (unchunked_) return unchunked_->queue_steps_on(queue);
-  for (const Status& queued :
-       {queue.set_bytes(flags_of(comm_->rank()), 1, flag_bytes()), kernel_->queue_steps_on(queue),
-        queue.set_bytes(flags_of(comm_->rank()), 0, flag_bytes())})
-    if (!queued) return queued;
+  RIDGE_TRY_STATUS(queue.set_bytes(flags_of(comm_->rank()), 1, flag_bytes()));
+  RIDGE_TRY_STATUS(kernel_->queue_steps_on(queue));
+  RIDGE_TRY_STATUS(queue.set_bytes(flags_of(comm_->rank()), 0, flag_bytes()));
   return Done{};
 }
 
 // The barrier ensures that a rank has read the data of the previous pass before others write to it again.
 Status SingleKernelExecutor::queue_pair(const device::Queue& queue) const {
-  if (const Status forked = fork_queues(queue); !forked) return forked;
-  for (const Status& queued :
-       {kernel_->queue_steps_on(queues_.first), queues_.first.set_bytes(flags_of(comm_->rank()), 0, flag_bytes()),
-        queue_barrier(queues_.first_copy, ready_flag()), pair_.is_gather() ? send_rows() : send_sums()})
-    if (!queued) return queued;
+  RIDGE_TRY_STATUS(fork_queues(queue));
+  RIDGE_TRY_STATUS(kernel_->queue_steps_on(queues_.first));
+  RIDGE_TRY_STATUS(queues_.first.set_bytes(flags_of(comm_->rank()), 0, flag_bytes()));
+  RIDGE_TRY_STATUS(queue_barrier(queues_.first_copy, ready_flag()));
+  RIDGE_TRY_STATUS(pair_.is_gather() ? send_rows() : send_sums());
   return join_queues(queue);
 }
 
@@ -225,7 +215,7 @@ Status SingleKernelExecutor::send_rows() const {
 // Sends partial sums that the kernel does not store remotely to the previous rank, which adds to them. Final sums of an
 // all-reduce are sent to all other ranks.
 Status SingleKernelExecutor::send_sums() const {
-  if (const Status flagged = device::set_flags(queues_.first_copy, std::array{begun_flag()}); !flagged) return flagged;
+  RIDGE_TRY_STATUS(device::set_flags(queues_.first_copy, std::array{begun_flag()}));
   FlaggedCopies copies(queues_.first_copy);
   const std::size_t ranks = shards_.size(), to = static_cast<std::size_t>(shard_before(1).rank);
   std::size_t sent_runs = 0;
@@ -233,7 +223,7 @@ Status SingleKernelExecutor::send_sums() const {
     const auto& [step, run] = runs_[run_index];
     const bool is_final = step + 1 == ranks;
     if (is_final ? !is_all_reduce() : prediction_.stores_remotely) continue;
-    if (const Status waited = wait_for_run(copies, run_index); !waited) return waited;
+    RIDGE_TRY_STATUS(wait_for_run(copies, run_index));
     if (!is_final) {
       const std::int64_t rows = shard_after(step + 1).rows.begin * row_bytes();
       std::byte* const next =
@@ -241,8 +231,7 @@ Status SingleKernelExecutor::send_sums() const {
       const auto work = [&](const device::Queue& by) {
         return copy_run(by, run, next, slots_->address_of(redistribution_step().from) + rows);
       };
-      if (const Status sent = copies.queue_copy(work, arrival_flags(shard_before(1).rank) + run_index); !sent)
-        return sent;
+      RIDGE_TRY_STATUS(copies.queue_copy(work, arrival_flags(shard_before(1).rank) + run_index));
       continue;
     }
     for (std::size_t other = 1; other < ranks; ++other) {
@@ -257,7 +246,7 @@ Status SingleKernelExecutor::send_sums() const {
     }
     ++sent_runs;
   }
-  if (const Status flagged = copies.set_pending_flags(); !flagged) return flagged;
+  RIDGE_TRY_STATUS(copies.set_pending_flags());
   if (prediction_.stores_remotely && !is_all_reduce())
     return Done{};  // the kernel counted elements on the peer only: this rank's counts are still 0
   if (const Status cleared =
@@ -265,7 +254,7 @@ Status SingleKernelExecutor::send_sums() const {
       !cleared)
     return cleared;
   for (std::size_t other = 1; is_all_reduce() && other < ranks; ++other)
-    if (const Status waited = wait_for_sums(shard_after(other), sent_runs); !waited) return waited;
+    RIDGE_TRY_STATUS(wait_for_sums(shard_after(other), sent_runs));
   return Done{};
 }
 

@@ -11,9 +11,8 @@ Result<SlotMemory> SlotMemory::make(const RankProgram& rank_program) {
     if (!rank_program.is_stored(static_cast<int>(s))) continue;
     const std::int64_t bytes =
         stored_bytes(rank_program.schedule().slots[s].dtype, count_words(rank_program.slot_block(static_cast<int>(s))));
-    auto memory = allocate_exportable_memory(bytes);
-    if (!memory) return memory.error();
-    out.memory_.back() = *std::move(memory);
+    RIDGE_TRY(memory, allocate_exportable_memory(bytes));
+    out.memory_.back() = std::move(memory);
   }
   return out;
 }

@@ -15,13 +15,11 @@ Result<std::unique_ptr<SmallCollective>> SmallCollective::make(PeerMemory& peer_
   if (bytes > max_bytes || n > device::max_small_ranks) return std::unique_ptr<SmallCollective>();
   const device::SmallBufferLayout shape{(bytes + push_vector_bytes - 1) / push_vector_bytes * push_vector_bytes, n};
   const std::int64_t counts = static_cast<std::int64_t>(sizeof(device::CallCount)) * device::max_small_blocks;
-  auto buffer = allocate_exportable_memory(shape.bytes() + counts);
-  if (!buffer) return buffer.error();
-  std::unique_ptr<SmallCollective> out(new SmallCollective(std::move(*buffer)));
-  const auto queue = device::Queue::create();
-  if (!queue) return queue.error();
-  for (const Status& done : {queue->set_bytes(out->buffer_.data(), 0, out->buffer_.bytes()), queue->synchronize()})
-    if (!done) return done.error();
+  RIDGE_TRY(buffer, allocate_exportable_memory(shape.bytes() + counts));
+  std::unique_ptr<SmallCollective> out(new SmallCollective(std::move(buffer)));
+  RIDGE_TRY(queue, device::Queue::create());
+  RIDGE_TRY_STATUS(queue.set_bytes(out->buffer_.data(), 0, out->buffer_.bytes()));
+  RIDGE_TRY_STATUS(queue.synchronize());
   const auto buffers =
       peer_memory.open_on_all_ranks(out->buffer_);  // ranks receive the address only after the memory is zero
   if (!buffers) return buffers.error();

@@ -34,8 +34,7 @@ class ResultVerifier {
       if (const int partial_slot = rank_program_.schedule().partial_slots[static_cast<std::size_t>(s)];
           partial_slot >= 0)
         slots.push_back(partial_slot);
-      for (const int slot : slots)
-        if (const Status done = gather_slot(slot); !done) return done;
+      for (const int slot : slots) RIDGE_TRY_STATUS(gather_slot(slot));
     }
     if (comm_.rank() != 0) return Done{};
     OpMeasurement& op = out.ops[operation];
@@ -52,9 +51,8 @@ class ResultVerifier {
   // Intermediates inside a kernel are not in memory and are skipped.
   Status gather_slot(int slot) {
     if (gathered_.contains(slot) || !request_.is_stored[static_cast<std::size_t>(slot)]) return Done{};
-    auto gathered = gather_tensor(rank_program_, slot, comm_);
-    if (!gathered) return gathered.error();
-    gathered_.emplace(slot, *std::move(gathered));
+    RIDGE_TRY(gathered, gather_tensor(rank_program_, slot, comm_));
+    gathered_.emplace(slot, std::move(gathered));
     return Done{};
   }
 
@@ -135,7 +133,7 @@ Status verify_results(const VerifyRequest& request, const RankProgram& rank_prog
   for (std::size_t i = 0; i < request.operations.size(); ++i) {
     if (options.progress && comm.rank() == 0)
       options.progress(0.7 + 0.3 * static_cast<double>(i) / static_cast<double>(request.operations.size()), "checking");
-    if (const Status verified = verifier.verify_operation(i, out); !verified) return verified;
+    RIDGE_TRY_STATUS(verifier.verify_operation(i, out));
   }
   return Done{};
 }

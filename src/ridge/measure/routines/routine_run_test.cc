@@ -16,9 +16,8 @@ namespace {
 Result<Measurement> measure_program(const std::string& text, const Bindings& dims, const RunOptions& options) {
   const auto program = parse(text);
   EXPECT_TRUE(program.ok()) << text << (program.ok() ? "" : program.error().to_string());
-  const auto explanation = explain(*program, *find_machine("h100"), dims);
-  if (!explanation) return explanation.error();
-  return run_program(*program, *explanation, options);
+  RIDGE_TRY(explanation, explain(*program, *find_machine("h100"), dims));
+  return run_program(*program, explanation, options);
 }
 
 TEST(Run, routines_match_the_reference) {

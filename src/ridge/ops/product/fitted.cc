@@ -89,20 +89,18 @@ Status check_fingerprint(const FittedFile& file) {
 // Selects the initial constants (`initial`) or those of each bound (`fitted`).
 enum class ConstantColumn : std::uint8_t { initial, fitted };
 Status read_constants(std::string_view csv, ProductModel& model, ConstantColumn column = ConstantColumn::fitted) {
-  const auto file = parse_fitted_file(csv, constants_source, "constant,unit,start,bytes,results,multiplies,meaning");
-  if (!file) return file.error();
-  if (file->lines.size() != named_constants.size())
+  RIDGE_TRY(file, parse_fitted_file(csv, constants_source, "constant,unit,start,bytes,results,multiplies,meaning"));
+  if (file.lines.size() != named_constants.size())
     return input_error(fmt::format("'{}': expected {} constants, found {}", constants_source, named_constants.size(),
-                                   file->lines.size()));
+                                   file.lines.size()));
   for (std::size_t i = 0; i < named_constants.size(); ++i) {
-    const CsvLine& line = file->lines[i];
+    const CsvLine& line = file.lines[i];
     if (line.cells[0].text != named_constants[i].name)
-      return file_error(*file, line,
+      return file_error(file, line,
                         fmt::format("expected {}, found '{}'", named_constants[i].name, line.cells[0].text));
     for (std::size_t bound = 0; bound < bound_count; ++bound) {
-      const auto number = parse_cell(*file, line, column == ConstantColumn::initial ? 2 : 3 + bound);
-      if (!number) return number.error();
-      model.constants[bound].*(named_constants[i].member) = *number;
+      RIDGE_TRY(number, parse_cell(file, line, column == ConstantColumn::initial ? 2 : 3 + bound));
+      model.constants[bound].*(named_constants[i].member) = number;
     }
   }
   return Done{};
@@ -142,19 +140,18 @@ bool parse_tree(std::string_view nodes, std::string_view leaves, RegressionTree&
 }
 
 Status read_trees(std::string_view csv, ProductModel& model) {
-  const auto file = parse_fitted_file(csv, trees_source, "what,nodes,leaves");
-  if (!file) return file.error();
-  if (Status made = check_fingerprint(*file); !made) return made;
+  RIDGE_TRY(file, parse_fitted_file(csv, trees_source, "what,nodes,leaves"));
+  RIDGE_TRY_STATUS(check_fingerprint(file));
   std::size_t features = 0;
-  for (const CsvLine& line : file->lines) {
+  for (const CsvLine& line : file.lines) {
     const std::string& what = line.cells[0].text;
     if (what == "edges") {
       if (features == feature_names.size() || line.cells[1].text != feature_names[features] ||
           !parse_edges(line.cells[2].text, model.edges[features]))
-        return file_error(*file, line, "expected a feature that plans have, in their order, and its edges, ascending");
+        return file_error(file, line, "expected a feature that plans have, in their order, and its edges, ascending");
       ++features;
     } else if (what != "tree" || !parse_tree(line.cells[1].text, line.cells[2].text, model.trees.emplace_back())) {
-      return file_error(*file, line, "expected edges or a tree: 31 nodes feature:edge:left:right and 32 leaves");
+      return file_error(file, line, "expected edges or a tree: 31 nodes feature:edge:left:right and 32 leaves");
     }
   }
   if (features != feature_names.size())
@@ -167,14 +164,14 @@ Status read_trees(std::string_view csv, ProductModel& model) {
 
 Result<ProductModel> parse_product_model(const ProductModelCsv& files) {
   ProductModel model;
-  for (const Status& read : {read_constants(files.constants, model), read_trees(files.trees, model)})
-    if (!read) return read.error();
+  RIDGE_TRY_STATUS(read_constants(files.constants, model));
+  RIDGE_TRY_STATUS(read_trees(files.trees, model));
   return model;
 }
 
 Result<ProductModel> parse_initial_constants(std::string_view constants) {
   ProductModel model;
-  if (const Status read = read_constants(constants, model, ConstantColumn::initial); !read) return read.error();
+  RIDGE_TRY_STATUS(read_constants(constants, model, ConstantColumn::initial));
   return model;
 }
 

@@ -172,15 +172,14 @@ Result<std::string> extract_kernel_code(int config, DType in, AssemblyKind assem
                                     assembly_kind_name(assembly_kind)),
                         std::string(install_hint));
   const std::string symbol = kernel_symbol(config, in);
-  const auto result = run_tool(*folder, {*folder + "/cuobjdump", assembly_kind == AssemblyKind::sass ? "-sass" : "-ptx",
-                                         "-fun", symbol, fmt::format("/proc/{}/exe", ::getpid())});
-  if (!result) return result.error();
-  if (result->exit_code != 0)
-    return absent_error(fmt::format("{}/cuobjdump ended with exit code {}: {}", *folder, result->exit_code,
-                                    find_fatal_line(result->error_output)),
+  RIDGE_TRY(result, run_tool(*folder, {*folder + "/cuobjdump", assembly_kind == AssemblyKind::sass ? "-sass" : "-ptx",
+                                       "-fun", symbol, fmt::format("/proc/{}/exe", ::getpid())}));
+  if (result.exit_code != 0)
+    return absent_error(fmt::format("{}/cuobjdump ended with exit code {}: {}", *folder, result.exit_code,
+                                    find_fatal_line(result.error_output)),
                         std::string(install_hint));
-  auto code = assembly_kind == AssemblyKind::sass ? extract_sass(result->standard_output, symbol)
-                                                  : extract_ptx(result->standard_output, symbol);
+  auto code = assembly_kind == AssemblyKind::sass ? extract_sass(result.standard_output, symbol)
+                                                  : extract_ptx(result.standard_output, symbol);
   if (code) return *std::move(code);
   return absent_error(
       fmt::format("{}/cuobjdump finds no {} of {} in this binary", *folder, assembly_kind_name(assembly_kind), symbol),

@@ -85,21 +85,19 @@ Result<StatementComparison> compare_statements(const Program& program, const Mac
   if (equals == std::string::npos)
     return usage_error(fmt::format("expected STATEMENTS=STATEMENTS after --between, found '{}'", sides),
                        "--between 's, o = q, k, v'");
-  const auto e = explain(program, machine, given);
-  if (!e) return e.error();
+  RIDGE_TRY(e, explain(program, machine, given));
   StatementComparison out{.first = split_names(sides.substr(0, equals)),
                           .second = split_names(sides.substr(equals + 1))};
-  const auto first = find_statements(*e, out.first), second = find_statements(*e, out.second);
-  if (!first) return first.error();
-  if (!second) return second.error();
-  out.first_flops = flops_of(*first);
-  out.second_flops = flops_of(*second);
-  out.order = e->dim_names;
-  const ThresholdOptions options = make_threshold_options(program, program, given, *e);
-  out.flops_thresholds = find_thresholds({out.first_flops, out.second_flops, {1, 1}}, e->dims, out.order, options);
+  RIDGE_TRY(first, find_statements(e, out.first));
+  RIDGE_TRY(second, find_statements(e, out.second));
+  out.first_flops = flops_of(first);
+  out.second_flops = flops_of(second);
+  out.order = e.dim_names;
+  const ThresholdOptions options = make_threshold_options(program, program, given, e);
+  out.flops_thresholds = find_thresholds({out.first_flops, out.second_flops, {1, 1}}, e.dims, out.order, options);
   const auto known = [&](const Prediction& p) { return p.time_lower_s.has_value(); };
-  if (!std::all_of(e->ops.begin(), e->ops.end(), known)) return out;
-  out.time_thresholds = find_time_thresholds(*first, *second, options, out.order);
+  if (!std::all_of(e.ops.begin(), e.ops.end(), known)) return out;
+  out.time_thresholds = find_time_thresholds(first, second, options, out.order);
   return out;
 }
 

@@ -82,23 +82,21 @@ Result<Bindings> find_mesh_sizes(const Program& program, const Bindings& bound,
 
 Result<Formulas> make_formulas(const Program& program, const Bindings& given,
                                const std::optional<DimensionSplit>& split) {
-  const auto bound = program.bind_sizes(given);
-  if (!bound) return bound.error();
-  const auto mesh = find_mesh_sizes(program, *bound, split);
-  if (!mesh) return mesh.error();
+  RIDGE_TRY(bound, program.bind_sizes(given));
+  RIDGE_TRY(mesh, find_mesh_sizes(program, bound, split));
   const Program device_program = split ? shard_program(program, *split) : program;
   Formulas out{
-      .sizes = {}, .statements = count_work_with_shard_symbols(device_program, *mesh), .tensors = {}, .kernels = {}};
-  add_dimensions(program, given, *bound, out);
+      .sizes = {}, .statements = count_work_with_shard_symbols(device_program, mesh), .tensors = {}, .kernels = {}};
+  add_dimensions(program, given, bound, out);
   add_masks(program, out);
-  for (const DimShard& shard : list_shards(device_program, *mesh))
+  for (const DimShard& shard : list_shards(device_program, mesh))
     out.sizes.push_back({.name = shard.name, .shard = shard});
   const std::vector<LiveRange> live_ranges = find_live_ranges(device_program);
   for (std::size_t t = 0; t < live_ranges.size(); ++t)
     out.tensors.push_back({device_program.tensors[t].name,
-                           stored_bytes_with_shard_symbols(device_program, device_program.tensors[t], *mesh),
+                           stored_bytes_with_shard_symbols(device_program, device_program.tensors[t], mesh),
                            live_ranges[t].begin, live_ranges[t].end});
-  add_kernels(device_program, *mesh, out);
+  add_kernels(device_program, mesh, out);
   return out;
 }
 
