@@ -13,39 +13,38 @@ TYPES = {"object": dict, "array": list, "string": str, "number": (int, float), "
 KNOWN = {"$schema", "title", "description", "$defs", "$ref", "type", "enum", "required", "properties", "additionalProperties", "items", "anyOf"}
 
 
-def wrong(value, schema, root, at="$"):
-    """Returns the first mismatch of the value with the schema, or an empty string."""
+def find_faults(value, schema, root, at="$"):
+    """Yields each mismatch of the value with the schema."""
     if unknown := set(schema) - KNOWN:
-        return f"{at}: the schema uses {unknown}"
+        yield f"{at}: the schema uses {unknown}"
     if "$ref" in schema:
-        return wrong(value, root["$defs"][schema["$ref"].removeprefix("#/$defs/")], root, at)
+        yield from find_faults(value, root["$defs"][schema["$ref"].removeprefix("#/$defs/")], root, at)
     if "anyOf" in schema:
-        faults = [wrong(value, each, root, at) for each in schema["anyOf"]]
-        if all(faults):  # prefer the alternative whose schema name and verb match
-            meant = [f for f in faults if "$.schema" not in f and "$.verb" not in f]
-            return (meant or faults)[0]
+        faults = [list(find_faults(value, each, root, at)) for each in schema["anyOf"]]
+        if all(faults):  # report the alternative whose schema name and verb match
+            yield from min(faults, key=lambda each: any("$.schema" in f or "$.verb" in f for f in each))
     if "enum" in schema and value not in schema["enum"]:
-        return f"{at}: {value!r} is not one of {schema['enum']}"
-    if "type" in schema:
-        types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-        if not ("boolean" in types if isinstance(value, bool) else any(isinstance(value, TYPES[t]) for t in types)):
-            return f"{at}: {value!r} is not of type {types}"
+        yield f"{at}: {value!r} is not one of {schema['enum']}"
+    types = schema.get("type", [])
+    types = types if isinstance(types, list) else [types]
+    if types and not ("boolean" in types if isinstance(value, bool) else any(isinstance(value, TYPES[t]) for t in types)):
+        yield f"{at}: {value!r} is not of type {types}"
     if isinstance(value, dict):
-        for key in schema.get("required", []):
-            if key not in value:
-                return f"{at}: lacks {key}"
-        extra = schema.get("additionalProperties", True)
+        yield from (f"{at}: lacks {key}" for key in schema.get("required", []) if key not in value)
         for key, inner in value.items():
-            inside = schema.get("properties", {}).get(key, extra)
+            inside = schema.get("properties", {}).get(key, schema.get("additionalProperties", True))
             if inside is False:
-                return f"{at}: has {key}"
-            if inside is not True and (found := wrong(inner, inside, root, f"{at}.{key}")):
-                return found
+                yield f"{at}: has {key}"
+            elif inside is not True:
+                yield from find_faults(inner, inside, root, f"{at}.{key}")
     if isinstance(value, list) and "items" in schema:
         for i, inner in enumerate(value):
-            if found := wrong(inner, schema["items"], root, f"{at}[{i}]"):
-                return found
-    return ""
+            yield from find_faults(inner, schema["items"], root, f"{at}[{i}]")
+
+
+def find_fault(value, schema):
+    """Returns the first mismatch of the value with the schema, or an empty string."""
+    return next(find_faults(value, schema, schema), "")
 
 
 MATMUL = "bf16[B, D] * bf16[D, F] -> bf16[B, F]"
@@ -146,27 +145,24 @@ def main() -> int:
 
     verbs = {command[0] for command in COMMANDS} | {verb for verb, _ in RECORDED}
     schemas = {verb: json.loads(printed_by([verb, "--schema"]).stdout) for verb in verbs}
-    failed, printed = 0, []
+    failed, printed = [], []
     for command in COMMANDS:
         done = printed_by([*command, "--json"])
         printed.append(json.loads(done.stdout) if done.returncode in (0, 1) and done.stdout else {})
-        if found := wrong(printed[-1], schemas[command[0]], schemas[command[0]]) if printed[-1] else done.stderr:
-            failed += 1
-            print(f"{' '.join(command)}: {found}")
+        if fault := find_fault(printed[-1], schemas[command[0]]) if printed[-1] else done.stderr:
+            failed.append(f"{' '.join(command)}: {fault}")
     recorded = [(verb, path, json.loads((ROOT / path).read_text())) for verb, path in RECORDED]
     for verb, path, document in recorded:
-        if found := wrong(document, schemas[verb], schemas[verb]):
-            failed += 1
-            print(f"{path}: {found}")
+        if fault := find_fault(document, schemas[verb]):
+            failed.append(f"{path}: {fault}")
     cases = corruptions(printed, schemas, recorded[-2][2])
     for i, (document, schema, corrupt) in enumerate(cases):
         corrupted = copy.deepcopy(document)
         corrupt(corrupted)
-        if not wrong(corrupted, schema, schema):
-            failed += 1
-            print(f"corrupted output {i} passed")
-    print(f"{len(COMMANDS) + len(recorded)} documents, {len(cases)} corrupted ones, {failed} wrong")
-    return failed > 0
+        if not find_fault(corrupted, schema):
+            failed.append(f"corrupted output {i} passed")
+    print(*failed, f"{len(COMMANDS) + len(recorded)} documents, {len(cases)} corrupted ones, {len(failed)} wrong", sep="\n")
+    return len(failed) > 0
 
 
 if __name__ == "__main__":
