@@ -3,7 +3,7 @@
 # device or ops. `ctest -L fast` runs every module. Tests that need a GPU have the label gpu and report that they were
 # skipped.
 find_package(GTest REQUIRED)
-set(test_rooms ${ridge_wing} tile/cpu tile/trace tile pool device plan transport measure/benchmark measure report/benchmark report api cli)
+set(test_rooms ${ridge_wing} tile/cpu tile/trace tile pool device plan transport run measure bench report api cli)
 file(GLOB subjects RELATIVE ${CMAKE_SOURCE_DIR}/src/ridge CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/ridge/ops/*)
 list(FILTER subjects EXCLUDE REGEX "\\.")
 list(APPEND test_rooms ${subjects})
@@ -31,7 +31,7 @@ foreach(room IN LISTS test_rooms)
   elseif(room MATCHES "^ops/(product|fused|gated)$")
     target_link_libraries(${name}_test PRIVATE ridge_testing ridge)
   else()
-    target_link_libraries(${name}_test PRIVATE ridge_room_benchmark ridge)
+    target_link_libraries(${name}_test PRIVATE ridge_room_bench ridge)
   endif()
   target_link_libraries(${name}_test PRIVATE GTest::gtest GTest::gmock GTest::gtest_main Threads::Threads)
   target_compile_options(${name}_test PRIVATE ${ridge_warnings} ${ridge_light_options})

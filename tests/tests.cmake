@@ -41,7 +41,7 @@ set_tests_properties(product_table cpu_product_table geglu_torch_table attention
 file(GLOB fit_models_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tools/fit_models/*.cc)
 add_executable(fit_models ${fit_models_sources})
 target_include_directories(fit_models PRIVATE ${CMAKE_SOURCE_DIR}/tools)
-target_link_libraries(fit_models PRIVATE ridge_room_benchmark ridge)
+target_link_libraries(fit_models PRIVATE ridge_room_bench ridge)
 target_compile_options(fit_models PRIVATE ${ridge_warnings})
 ridge_merge_sources(fit_models ${fit_models_sources})
 add_test(NAME fit_models_usage COMMAND fit_models)

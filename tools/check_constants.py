@@ -8,7 +8,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Modules that plan, run and time kernels. Simulators of other machines have tables with their numbers.
-CHECKED_MODULES = {"api", "device", "measure", "ops", "tile"}
+CHECKED_MODULES = {"api", "bench", "device", "measure", "ops", "run", "tile"}
 DEVICE_NUMBERS = [  # pattern, meaning
     (r"\b(?:132|114)\b", "multiprocessors"),
     (r"\b\d[\d.]*e(?:9|1[0-5])\b", "a rate"),
@@ -40,7 +40,7 @@ def find_device_numbers(name, text):
 def is_checked(path):
     module = path.relative_to(ROOT / "src").parts[1]
     return (path.suffix in (".h", ".cc", ".cu") and module in CHECKED_MODULES and "testing" not in path.parts
-            and not path.stem.endswith(("_test", "_fuzz")))
+            and not path.stem.endswith(("_test", "_fuzz", "_report")))
 
 
 def main():

@@ -12,7 +12,7 @@ file(GLOB_RECURSE fuzz_targets CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/ridge/*
 set(fuzzed_sources ${ridge_sources})
 list(FILTER fuzzed_sources EXCLUDE REGEX "/(sweep|refine_sweep|system|find)\\.cc$")
 list(FILTER fuzzed_sources INCLUDE REGEX
-     "/ridge/(base|symbol|program|machine|roofline)/|/measure/npy|/simulate/(scalesim_files|convolution|systolic|systolic_folds|scratchpad|pipe_parser|metapipe(_simulator)?)\\.cc$")
+     "/ridge/(base|symbol|program|machine|roofline)/|/run/npy|/simulate/(scalesim_files|convolution|systolic|systolic_folds|scratchpad|pipe_parser|metapipe(_simulator)?)\\.cc$")
 if(RIDGE_FUZZ)  # clang 14 crashes on the nested loops of simulate/metapipe.h
   list(FILTER fuzz_targets EXCLUDE REGEX "/pipe_fuzz")
   list(FILTER fuzzed_sources EXCLUDE REGEX "pipe")

@@ -1,8 +1,8 @@
 // Compares attention on a device with fp64 on the host (ops/attention/testing/cases.h).
 #include "guarded_memory.h"
-#include "ridge/measure/device_machine.h"
 #include "ridge/ops/attention/cuda.h"
 #include "ridge/ops/attention/testing/cases.h"
+#include "ridge/run/device_machine.h"
 #include "support.h"
 
 namespace ridge::gpu {

@@ -1,8 +1,8 @@
 // Compares the gradients of attention on a device with fp64 on the host (ops/attention/testing/backward_cases.h), with
 // ordered and unordered adds; two runs with ordered adds must agree bit by bit.
-#include "ridge/measure/device_machine.h"
 #include "ridge/ops/attention/cuda.h"
 #include "ridge/ops/attention/testing/backward_cases.h"
+#include "ridge/run/device_machine.h"
 #include "support.h"
 
 namespace ridge::gpu {

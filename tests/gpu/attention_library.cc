@@ -4,8 +4,8 @@
 #include <iterator>
 #include <string>
 
-#include "ridge/measure/device_machine.h"
 #include "ridge/ops/attention/cuda.h"
+#include "ridge/run/device_machine.h"
 
 namespace {
 

@@ -4,8 +4,8 @@
 #include "gated.h"
 
 #include "ridge/device/device.h"
-#include "ridge/measure/device_machine.h"
 #include "ridge/ops/gated/backward_steps.h"
+#include "ridge/run/device_machine.h"
 
 namespace ridge::gpu {
 namespace {

@@ -8,7 +8,7 @@
 #include <random>
 #include <string>
 
-#include "ridge/measure/device_machine.h"
+#include "ridge/run/device_machine.h"
 #include "values.h"
 
 namespace ridge::gpu {

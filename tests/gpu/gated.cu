@@ -3,10 +3,10 @@
 #include "gated.h"
 
 #include "ridge/device/device.h"
-#include "ridge/measure/device_machine.h"
 #include "ridge/ops/gated/config.h"
 #include "ridge/ops/gated/cuda.h"
 #include "ridge/ops/gated/gradient.h"
+#include "ridge/run/device_machine.h"
 
 namespace ridge::gpu {
 namespace {

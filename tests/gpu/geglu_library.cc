@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "ridge/measure/device_machine.h"
 #include "ridge/ops/gated/backward.h"
+#include "ridge/run/device_machine.h"
 
 namespace {
 

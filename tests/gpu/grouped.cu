@@ -5,9 +5,9 @@
 #include <array>
 #include <cmath>
 
-#include "ridge/measure/device_machine.h"
-#include "ridge/measure/plan_timer.h"
 #include "ridge/ops/product/describe.h"
+#include "ridge/run/device_machine.h"
+#include "ridge/run/plan_timer.h"
 #include "support.h"
 
 namespace ridge::gpu {

@@ -15,11 +15,11 @@
 #include <string>
 #include <vector>
 
-#include "ridge/measure/device_machine.h"
-#include "ridge/measure/ranks/rank_machine.h"
 #include "ridge/measure/ranks/run.h"
 #include "ridge/measure/ranks/testing/random_sharding.h"
 #include "ridge/plan/choose_fusion.h"
+#include "ridge/run/device_machine.h"
+#include "ridge/run/ranks/rank_machine.h"
 #include "ridge/transport/launch_ranks.h"
 #include "ridge/transport/nccl.h"
 

@@ -10,7 +10,7 @@
 
 #include "fit_models/rewrite.h"
 #include "ridge/base/file.h"
-#include "ridge/measure/device_machine.h"
+#include "ridge/run/device_machine.h"
 
 namespace ridge::fit {
 namespace {

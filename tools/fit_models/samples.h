@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ridge/base/result.h"
-#include "ridge/measure/benchmark/plan_timings.h"
+#include "ridge/bench/plan_timings.h"
 #include "ridge/ops/product/time/correction.h"
 
 namespace ridge::fit {

@@ -5,8 +5,8 @@
 #include "ridge/api/training.h"
 #include "ridge/compute.h"
 #include "ridge/device/stream.h"
-#include "ridge/measure/device_machine.h"
 #include "ridge/ops/attention/cuda.h"
+#include "ridge/run/device_machine.h"
 
 namespace ridge {
 

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "ridge/compute.h"
-#include "ridge/measure/device/launches.h"
-#include "ridge/measure/memory.h"
 #include "ridge/plan/plan.h"
 #include "ridge/program/program.h"
+#include "ridge/run/launches.h"
+#include "ridge/run/memory.h"
 
 namespace ridge::api {
 

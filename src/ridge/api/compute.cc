@@ -7,8 +7,8 @@
 #include "ridge/api/dtypes.h"
 #include "ridge/api/views.h"
 #include "ridge/base/cores.h"
-#include "ridge/measure/inputs.h"
-#include "ridge/measure/run_step.h"
+#include "ridge/run/inputs.h"
+#include "ridge/run/run_step.h"
 
 namespace ridge {
 namespace {

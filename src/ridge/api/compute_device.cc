@@ -11,8 +11,8 @@
 #include "ridge/api/views.h"
 #include "ridge/device/run_generated.h"
 #include "ridge/device/stream.h"
-#include "ridge/measure/device_machine.h"
 #include "ridge/plan/choose_fusion.h"
+#include "ridge/run/device_machine.h"
 
 namespace ridge {
 namespace {

@@ -12,11 +12,11 @@
 #include "ridge/machine/defaults.h"
 #include "ridge/machine/memory_choice.h"
 #include "ridge/machine/system.h"
-#include "ridge/measure/device_machine.h"
 #include "ridge/program/weights.h"
 #include "ridge/roofline/groups.h"
 #include "ridge/roofline/next_steps.h"
 #include "ridge/roofline/refine_sweep.h"
+#include "ridge/run/device_machine.h"
 
 namespace ridge {
 

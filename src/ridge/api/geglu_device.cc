@@ -3,8 +3,8 @@
 #include "ridge/api/training.h"
 #include "ridge/compute.h"
 #include "ridge/device/stream.h"
-#include "ridge/measure/device_machine.h"
 #include "ridge/ops/gated/backward.h"
+#include "ridge/run/device_machine.h"
 
 namespace ridge {
 

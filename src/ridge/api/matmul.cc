@@ -4,10 +4,10 @@
 
 #include "ridge/api/tune_options.h"
 #include "ridge/device/device.h"
-#include "ridge/measure/tune.h"
 #include "ridge/ops/product/cuda.h"
 #include "ridge/ops/product/describe.h"
 #include "ridge/plan/kernel_list.h"
+#include "ridge/run/tune.h"
 
 namespace ridge {
 

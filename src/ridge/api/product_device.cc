@@ -6,9 +6,9 @@
 #include "ridge/api/device_guard.h"
 #include "ridge/api/product.h"
 #include "ridge/device/stream.h"
-#include "ridge/measure/device_machine.h"
-#include "ridge/measure/tune.h"
 #include "ridge/ops/product/cuda.h"
+#include "ridge/run/device_machine.h"
+#include "ridge/run/tune.h"
 
 namespace ridge {
 

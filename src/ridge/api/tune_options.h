@@ -2,8 +2,8 @@
 #pragma once
 
 #include "ridge/measure/run.h"
-#include "ridge/measure/tune_options.h"
 #include "ridge/ridge.h"
+#include "ridge/run/tune_options.h"
 #include "ridge/tuning.h"
 
 namespace ridge {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ridge/compute.h"
-#include "ridge/measure/memory.h"
+#include "ridge/run/memory.h"
 
 namespace ridge::api {
 

@@ -4,16 +4,16 @@
 
 #include <algorithm>
 #include "ridge/base/file.h"
+#include "ridge/bench/bench.h"
+#include "ridge/bench/cpu_benchmark_report.h"
+#include "ridge/bench/device_benchmark_report.h"
+#include "ridge/bench/device_stream_report.h"
+#include "ridge/bench/repeats_report.h"
+#include "ridge/bench/stream_benchmark_report.h"
+#include "ridge/bench/time_plans.h"
 #include "ridge/cli/kernel_verbs.h"
 #include "ridge/cli/option_checks.h"
 #include "ridge/cli/output.h"
-#include "ridge/measure/benchmark/bench.h"
-#include "ridge/measure/benchmark/time_plans.h"
-#include "ridge/report/benchmark/cpu_benchmark.h"
-#include "ridge/report/benchmark/device_benchmark.h"
-#include "ridge/report/benchmark/device_stream.h"
-#include "ridge/report/benchmark/repeats.h"
-#include "ridge/report/benchmark/stream_benchmark.h"
 
 namespace ridge::cli {
 namespace {

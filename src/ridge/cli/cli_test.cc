@@ -5,8 +5,8 @@
 
 #include "ridge/cli/testing/cli_fixture.h"
 #include "ridge/device/device.h"
-#include "ridge/measure/npy.h"
 #include "ridge/ops/product/cuda.h"
+#include "ridge/run/npy.h"
 
 namespace ridge {
 namespace {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "ridge/bench/bench.h"
+#include "ridge/bench/repeats.h"
+#include "ridge/bench/time_plans.h"
 #include "ridge/cli/output.h"
-#include "ridge/measure/benchmark/bench.h"
-#include "ridge/measure/benchmark/repeats.h"
-#include "ridge/measure/benchmark/time_plans.h"
 
 namespace ridge::cli {
 

@@ -7,8 +7,8 @@
 #include "ridge/api/facade.h"
 #include "ridge/cli/kernel_verbs.h"
 #include "ridge/cli/output.h"
-#include "ridge/measure/device_machine.h"
 #include "ridge/plan/kernel_timeline.h"
+#include "ridge/run/device_machine.h"
 
 namespace ridge {
 namespace {

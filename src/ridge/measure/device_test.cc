@@ -1,12 +1,12 @@
 // Functions of device measurements that need no device.
 #include <gtest/gtest.h>
 
-#include "ridge/measure/benchmark/device_benchmark.h"
-#include "ridge/measure/device/nvml.h"
-#include "ridge/measure/device_machine.h"
+#include "ridge/bench/device_benchmark.h"
+#include "ridge/measure/nvml.h"
 #include "ridge/measure/probe.h"
 #include "ridge/measure/run_cuda.h"
 #include "ridge/plan/device_numbers.h"
+#include "ridge/run/device_machine.h"
 
 namespace ridge {
 namespace {

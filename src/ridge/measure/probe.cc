@@ -14,8 +14,8 @@
 
 #include "ridge/base/file.h"
 #include "ridge/machine/system.h"
-#include "ridge/measure/memory.h"
 #include "ridge/pool/peak.h"
+#include "ridge/run/memory.h"
 
 namespace ridge {
 namespace {

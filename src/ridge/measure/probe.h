@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "ridge/base/result.h"
+#include "ridge/base/timer.h"
 #include "ridge/machine/machine.h"
 #include "ridge/machine/system.h"
-#include "ridge/measure/timer.h"
 
 namespace ridge {
 

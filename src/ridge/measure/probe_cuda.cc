@@ -5,10 +5,10 @@
 
 #include "ridge/device/device.h"
 #include "ridge/device/peak.h"
-#include "ridge/measure/device/nvml.h"
-#include "ridge/measure/device_machine.h"
+#include "ridge/measure/nvml.h"
 #include "ridge/measure/probe.h"
 #include "ridge/ops/product/cuda.h"
+#include "ridge/run/device_machine.h"
 
 namespace ridge {
 namespace {

@@ -11,11 +11,11 @@
 #include <set>
 
 #include "ridge/base/float16.h"
-#include "ridge/measure/fill.h"
-#include "ridge/measure/memory.h"
-#include "ridge/measure/run_step.h"
 #include "ridge/pool/isa.h"
 #include "ridge/roofline/testing/random_program.h"
+#include "ridge/run/fill.h"
+#include "ridge/run/memory.h"
+#include "ridge/run/run_step.h"
 
 namespace ridge {
 namespace {

@@ -14,10 +14,10 @@
 #include <set>
 
 #include "ridge/measure/expression_evaluator.h"
-#include "ridge/measure/parallel_for.h"
 #include "ridge/measure/routines/routine_reference.h"
 #include "ridge/plan/shape.h"
 #include "ridge/program/contraction.h"
+#include "ridge/run/parallel_for.h"
 
 namespace ridge {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "ridge/measure/fill.h"
 #include "ridge/program/program.h"
+#include "ridge/run/fill.h"
 
 namespace ridge {
 

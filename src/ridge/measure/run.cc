@@ -10,15 +10,8 @@
 #include "ridge/base/string_util.h"
 #include "ridge/device/run_generated.h"
 #include "ridge/measure/clocks.h"
-#include "ridge/measure/device_machine.h"
-#include "ridge/measure/device_steps.h"
-#include "ridge/measure/inputs.h"
-#include "ridge/measure/memory.h"
-#include "ridge/measure/npy.h"
-#include "ridge/measure/pass_counter.h"
 #include "ridge/measure/reference.h"
 #include "ridge/measure/run_cuda.h"
-#include "ridge/measure/run_step.h"
 #include "ridge/measure/summary.h"
 #include "ridge/ops/chain/cpu.h"
 #include "ridge/ops/chain/cuda.h"
@@ -31,6 +24,13 @@
 #include "ridge/plan/plan.h"
 #include "ridge/plan/shape.h"
 #include "ridge/pool/isa.h"
+#include "ridge/run/device_machine.h"
+#include "ridge/run/device_steps.h"
+#include "ridge/run/inputs.h"
+#include "ridge/run/memory.h"
+#include "ridge/run/npy.h"
+#include "ridge/run/pass_counter.h"
+#include "ridge/run/run_step.h"
 
 namespace ridge {
 namespace {
@@ -335,6 +335,13 @@ Result<PairedMeasurement> run_paired(const RunTask& first, const RunTask& second
   RIDGE_TRY(one, a.check_and_write());
   RIDGE_TRY(other, b.check_and_write());
   return PairedMeasurement{std::move(one), std::move(other), compute_median_interval(std::move(ratios))};
+}
+
+GeluTolerance gelu_tolerance(const Plan& plan, int group) {
+  for (const PlanStep& step : plan.steps)
+    if (const auto* fused = std::get_if<ops::FusedMatmul>(&step.kernel); fused && step.group == group)
+      return {0x1p-22, fused->second ? std::exp2(-12.5) : 0, false};
+  return {};
 }
 
 }  // namespace ridge

@@ -5,34 +5,18 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "ridge/base/timeline.h"
-#include "ridge/measure/timer.h"
-#include "ridge/measure/tune_options.h"
+#include "ridge/base/timer.h"
+#include "ridge/measure/reference.h"
 #include "ridge/plan/plan.h"
 #include "ridge/roofline/prediction.h"
+#include "ridge/run/run_options.h"
 
 namespace ridge {
-
-struct RunOptions {
-  std::map<std::string, std::string> in = {};   // tensor -> .npy file; other inputs are random
-  std::map<std::string, std::string> out = {};  // tensor -> .npy file to write
-  std::uint64_t seed = 0;
-  int threads = 0;  // 0 selects every core that the process may use
-  bool cuda = false;
-  bool fuse = true;    // false runs one kernel per statement
-  int passes = 0;      // exact number of passes; 0 leaves the choice to `PassCounter`
-  double seconds = 0;  // minimum seconds of timing; 0 leaves the choice to `PassCounter`
-  // On a device: stored choices of plans have priority over the model's; with candidates, plans are measured.
-  TuneOptions tune = {.use_stored = true};
-  // Called occasionally with the fraction done (0..1) and the current activity.
-  std::function<void(double done, const std::string& doing)> progress = {};
-};
 
 // Dependence of the time on the work: times at half, actual and double size of one dimension.
 struct MeasuredBound {
@@ -137,6 +121,9 @@ struct MedianInterval {
   int samples = 0;
 };
 MedianInterval compute_median_interval(std::vector<double> samples);
+
+// Returns how far the gelu of a plan's kernel may be off on a device, as ops/fused/cuda.h and ops/gated/cuda.h state.
+GeluTolerance gelu_tolerance(const Plan& plan, int group);
 
 // Two programs on this CPU that alternate pass by pass, so that disturbances by the system affect both.
 struct RunTask {

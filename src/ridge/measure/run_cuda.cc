@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "ridge/measure/device/nvml.h"
-#include "ridge/measure/device_steps.h"
+#include "ridge/measure/nvml.h"
+#include "ridge/run/device_steps.h"
 
 namespace ridge {
 namespace {

@@ -2,9 +2,9 @@
 // back. Used only by `run_program`.
 #pragma once
 
-#include "ridge/measure/fill.h"
 #include "ridge/measure/run.h"
 #include "ridge/plan/plan.h"
+#include "ridge/run/fill.h"
 
 namespace ridge {
 

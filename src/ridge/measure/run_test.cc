@@ -13,12 +13,12 @@
 
 #include "ridge/base/float16.h"
 #include "ridge/measure/clocks.h"
-#include "ridge/measure/fill.h"
-#include "ridge/measure/memory.h"
-#include "ridge/measure/npy.h"
-#include "ridge/measure/parallel_for.h"
 #include "ridge/measure/reference.h"
 #include "ridge/program/program.h"
+#include "ridge/run/fill.h"
+#include "ridge/run/memory.h"
+#include "ridge/run/npy.h"
+#include "ridge/run/parallel_for.h"
 
 namespace ridge {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <cstdio>
 
-#include "ridge/measure/npy.h"
 #include "ridge/measure/run.h"
 #include "ridge/plan/predict.h"
+#include "ridge/run/npy.h"
 
 namespace ridge {
 namespace {

@@ -3,8 +3,8 @@
 // For each rank compute, network and waiting times are reported. Rank 0 gathers what is verified and written to files.
 #pragma once
 
-#include "ridge/measure/ranks/chunk_schedule.h"
 #include "ridge/measure/run.h"
+#include "ridge/plan/ranks/chunk_schedule.h"
 #include "ridge/transport/communicator.h"
 #include "ridge/transport/nccl.h"
 

@@ -6,11 +6,11 @@
 #include <cmath>
 #include <map>
 
-#include "ridge/measure/device_steps.h"
-#include "ridge/measure/inputs.h"
-#include "ridge/measure/ranks/gather_tensor.h"
 #include "ridge/measure/reference.h"
 #include "ridge/plan/shape.h"
+#include "ridge/run/device_steps.h"
+#include "ridge/run/inputs.h"
+#include "ridge/run/ranks/gather_tensor.h"
 
 namespace ridge::ranks {
 namespace {

@@ -2,8 +2,8 @@
 // the reference implementation, which ignores the mesh.
 #pragma once
 
-#include "ridge/measure/ranks/rank_program.h"
 #include "ridge/measure/run.h"
+#include "ridge/run/ranks/rank_program.h"
 
 namespace ridge::ranks {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "ridge/measure/expression_evaluator.h"
-#include "ridge/measure/parallel_for.h"
+#include "ridge/run/parallel_for.h"
 
 namespace ridge {
 namespace {

@@ -3,12 +3,12 @@
 
 #include <cstdio>
 
-#include "ridge/measure/memory.h"
-#include "ridge/measure/npy.h"
 #include "ridge/measure/run.h"
-#include "ridge/measure/run_step.h"
 #include "ridge/plan/plan.h"
 #include "ridge/roofline/testing/random_routine.h"
+#include "ridge/run/memory.h"
+#include "ridge/run/npy.h"
+#include "ridge/run/run_step.h"
 
 namespace ridge {
 namespace {

@@ -1,0 +1,135 @@
+#include "ridge/bench/cublaslt.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+namespace ridge {
+
+// The library is column-major, so a row-major D[m, n] is computed as its transpose, with B as the first operand.
+// Constants and signatures: cuBLAS 13 reference, "Using the cuBLASLt API".
+struct CublasLt::LoadedLibrary {
+  struct Algorithm {  // cublasLtMatmulHeuristicResult_t
+    std::uint64_t choice[8];
+    std::size_t workspace;
+    int state;
+    float waves;
+    int reserved[4];
+  };
+  using Handle = void*;
+
+  void* file = nullptr;
+  Handle handle = nullptr, product = nullptr, first = nullptr, second = nullptr, result = nullptr, preference = nullptr;
+  std::array<Algorithm, max_heuristics> algorithms{};
+  std::size_t workspace_bytes = 0;
+
+  int (*create)(Handle*) = nullptr;
+  std::size_t (*version)() = nullptr;
+  int (*product_create)(Handle*, int, int) = nullptr;
+  int (*product_set)(Handle, int, const void*, std::size_t) = nullptr;
+  int (*product_destroy)(Handle) = nullptr;
+  int (*layout_create)(Handle*, int, std::uint64_t, std::uint64_t, std::int64_t) = nullptr;
+  int (*layout_destroy)(Handle) = nullptr;
+  int (*preference_create)(Handle*) = nullptr;
+  int (*preference_set)(Handle, int, const void*, std::size_t) = nullptr;
+  int (*preference_destroy)(Handle) = nullptr;
+  int (*heuristic)(Handle, Handle, Handle, Handle, Handle, Handle, Handle, int, Algorithm*, int*) = nullptr;
+  int (*matmul)(Handle, Handle, const void*, const void*, Handle, const void*, Handle, const void*, const void*, Handle,
+                void*, Handle, const Algorithm*, void*, std::size_t, CUstream_st*) = nullptr;
+
+  template <class F> void find_function(F& f, const char* name, std::string& missing) {
+    f = reinterpret_cast<F>(dlsym(file, name));
+    if (f == nullptr && missing.empty()) missing = name;
+  }
+
+  std::string find_functions() {  // returns the first missing function's name
+    std::string missing;
+    find_function(create, "cublasLtCreate", missing);
+    find_function(version, "cublasLtGetVersion", missing);
+    find_function(product_create, "cublasLtMatmulDescCreate", missing);
+    find_function(product_set, "cublasLtMatmulDescSetAttribute", missing);
+    find_function(product_destroy, "cublasLtMatmulDescDestroy", missing);
+    find_function(layout_create, "cublasLtMatrixLayoutCreate", missing);
+    find_function(layout_destroy, "cublasLtMatrixLayoutDestroy", missing);
+    find_function(preference_create, "cublasLtMatmulPreferenceCreate", missing);
+    find_function(preference_set, "cublasLtMatmulPreferenceSetAttribute", missing);
+    find_function(preference_destroy, "cublasLtMatmulPreferenceDestroy", missing);
+    find_function(heuristic, "cublasLtMatmulAlgoGetHeuristic", missing);
+    find_function(matmul, "cublasLtMatmul", missing);
+    return missing;
+  }
+
+  void release_descriptors() {
+    if (product != nullptr) product_destroy(product);
+    if (preference != nullptr) preference_destroy(preference);
+    for (Handle* each : {&first, &second, &result}) {
+      if (*each != nullptr) layout_destroy(*each);
+      *each = nullptr;
+    }
+    product = preference = nullptr;
+  }
+};
+
+namespace {
+constexpr int real_32f = 0, real_16bf = 14, real_16f = 2, compute_32f = 68;
+constexpr int transpose_a = 3, transpose_b = 4, max_workspace_attribute = 1;
+int cuda_data_type(DType x) {
+  if (x == DType::f32) return real_32f;
+  if (x == DType::bf16) return real_16bf;
+  return real_16f;
+}
+}  // namespace
+
+CublasLt::CublasLt(std::unique_ptr<LoadedLibrary> library) : library_(std::move(library)) {}
+CublasLt::CublasLt(CublasLt&&) noexcept = default;
+CublasLt::~CublasLt() {
+  if (library_) library_->release_descriptors();
+}
+
+Result<CublasLt> CublasLt::load() {
+  auto library = std::make_unique<LoadedLibrary>();
+  for (const char* name : {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"})
+    if ((library->file = dlopen(name, RTLD_NOW | RTLD_LOCAL)) != nullptr) break;
+  if (library->file == nullptr)
+    return absent_error("cuBLASLt was not found: expected libcublasLt.so.13 or .so.12 where the loader looks",
+                        "install CUDA's libcublas, or name its folder in LD_LIBRARY_PATH");
+  if (const std::string missing = library->find_functions(); !missing.empty())
+    return absent_error(fmt::format("libcublasLt lacks {}", missing), "install CUDA 12 or later's libcublas");
+  if (const int status = library->create(&library->handle); status != 0)
+    return absent_error(fmt::format("cublasLtCreate failed with status {}", status));
+  return CublasLt(std::move(library));
+}
+
+std::size_t CublasLt::version() const { return library_->version(); }
+
+Result<int> CublasLt::prepare_product(const Product& p, std::size_t workspace_bytes) {
+  LoadedLibrary& lt = *library_;
+  lt.release_descriptors();
+  lt.workspace_bytes = workspace_bytes;
+  const int type = cuda_data_type(p.dtype), first = p.b_transposed ? 1 : 0, second = p.a_transposed ? 1 : 0;
+  const std::int64_t fr = p.b_transposed ? p.k : p.n, fc = p.b_transposed ? p.n : p.k;
+  const std::int64_t sr = p.a_transposed ? p.m : p.k, sc = p.a_transposed ? p.k : p.m;
+  const auto size = [](std::int64_t x) { return static_cast<std::uint64_t>(x); };
+  int found = 0, status = lt.product_create(&lt.product, compute_32f, real_32f);
+  if (status == 0) status = lt.product_set(lt.product, transpose_a, &first, sizeof first);
+  if (status == 0) status = lt.product_set(lt.product, transpose_b, &second, sizeof second);
+  if (status == 0) status = lt.layout_create(&lt.first, type, size(fr), size(fc), fr);
+  if (status == 0) status = lt.layout_create(&lt.second, type, size(sr), size(sc), sr);
+  if (status == 0) status = lt.layout_create(&lt.result, cuda_data_type(p.out), size(p.n), size(p.m), p.n);
+  if (status == 0) status = lt.preference_create(&lt.preference);
+  if (status == 0)
+    status = lt.preference_set(lt.preference, max_workspace_attribute, &workspace_bytes, sizeof workspace_bytes);
+  if (status != 0) return absent_error(fmt::format("cuBLASLt refused to describe a product: status {}", status));
+  status = lt.heuristic(lt.handle, lt.product, lt.first, lt.second, lt.result, lt.result, lt.preference, max_heuristics,
+                        lt.algorithms.data(), &found);
+  return status == 0 ? found : 0;  // an unsupported product has no heuristic
+}
+
+bool CublasLt::queue_heuristic(int i, const void* a, const void* b, void* d, void* workspace,
+                               CUstream_st* stream) const {
+  const LoadedLibrary& lt = *library_;
+  const float one = 1, zero = 0;
+  return lt.matmul(lt.handle, lt.product, &one, b, lt.first, a, lt.second, &zero, d, lt.result, d, lt.result,
+                   &lt.algorithms[static_cast<std::size_t>(i)], workspace, lt.workspace_bytes, stream) == 0;
+}
+
+}  // namespace ridge
