@@ -18,7 +18,7 @@ std::vector<Polynomial> axis_extents(const std::vector<Axis>& axes) {
 }
 
 ArgumentSpec make_spec(const Program& program, int tensor) {
-  const Tensor& t = program.tensors[static_cast<std::size_t>(tensor)];
+  const Tensor& t = program.tensors[tensor];
   return {t.name, t.dtype, axis_extents(t.axes), {tensor}};
 }
 

@@ -87,8 +87,8 @@ Status check_kernels(const Impl& impl, std::optional<std::string> (*unsupported_
   for (const PlanStep& step : impl.plan.steps) {
     const auto reason = unsupported_reason(step);
     if (!reason) continue;
-    const FusionGroup& group = impl.plan.fusion.groups[static_cast<std::size_t>(step.group)];
-    const Statement& first = impl.program.statements[static_cast<std::size_t>(group.statements.front())];
+    const FusionGroup& group = impl.plan.fusion.groups[step.group];
+    const Statement& first = impl.program.statements[group.statements.front()];
     return input_error(fmt::format("cannot run '{}': {}", first.text, *reason));
   }
   return Done{};
@@ -104,8 +104,8 @@ void place_buffers(Impl& impl, const BufferPlacementOptions& options) {
   for (std::size_t i = 0; i < impl.tensors.size(); ++i) {
     std::int64_t offset = 0;
     for (const int tensor : impl.tensors[i]) {
-      const std::int64_t bytes = impl.plan.buffers[static_cast<std::size_t>(tensor)].size_bytes();
-      BufferLocation& location = impl.locations[static_cast<std::size_t>(tensor)];
+      const std::int64_t bytes = impl.plan.buffers[tensor].size_bytes();
+      BufferLocation& location = impl.locations[tensor];
       location = {BufferLocation::Space::input, i, offset};
       if (offset % options.input_alignment != 0) {
         location = {BufferLocation::Space::scratch, 0, add_scratch(bytes)};
@@ -115,7 +115,7 @@ void place_buffers(Impl& impl, const BufferPlacementOptions& options) {
     }
   }
   for (std::size_t i = 0; i < impl.results.size(); ++i)
-    impl.locations[static_cast<std::size_t>(impl.results[i])] = {BufferLocation::Space::output, i, 0};
+    impl.locations[impl.results[i]] = {BufferLocation::Space::output, i, 0};
   for (std::size_t i = 0; i < impl.locations.size(); ++i) {
     const PlanBuffer& buffer = impl.plan.buffers[i];
     if (impl.locations[i].space != BufferLocation::Space::none || buffer.elements == 0) continue;

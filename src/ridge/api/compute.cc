@@ -38,8 +38,7 @@ class CpuCall {
     std::vector<void*> operands;
     for (const PlanStep& step : impl_.plan.steps) {
       operands.clear();
-      for (const int buffer : step.buffers)
-        operands.push_back(buffer < 0 ? nullptr : addresses_[static_cast<std::size_t>(buffer)]);
+      for (const int buffer : step.buffers) operands.push_back(buffer < 0 ? nullptr : addresses_[buffer]);
       ridge::run_step(step, operands, threads);
     }
     impl_.release_scratch(*std::move(scratch));
@@ -62,7 +61,7 @@ class CpuCall {
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       std::byte* at = data_[i];
       for (const int tensor : impl_.tensors[i]) {
-        const PlanBuffer& buffer = impl_.plan.buffers[static_cast<std::size_t>(tensor)];
+        const PlanBuffer& buffer = impl_.plan.buffers[tensor];
         const Status in_range =
             ridge::check_indices(impl_.program, impl_.dims, tensor, {buffer.dtype, buffer.elements, at});
         if (!in_range) {

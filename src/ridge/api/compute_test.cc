@@ -42,8 +42,7 @@ std::vector<float> product(const Floats& a, const Floats& b, std::int64_t m, std
   for (std::int64_t i = 0; i < m; ++i)
     for (std::int64_t j = 0; j < n; ++j) {
       float sum = 0;
-      for (std::int64_t p = 0; p < k; ++p)
-        sum += a.data[static_cast<std::size_t>(i * k + p)] * b.data[static_cast<std::size_t>(p * n + j)];
+      for (std::int64_t p = 0; p < k; ++p) sum += a.data[i * k + p] * b.data[p * n + j];
       out.push_back(sum);
     }
   return out;
@@ -203,8 +202,7 @@ TEST(Matmul, SupportsAnyStridesAndBatches) {
     EXPECT_EQ(d.data, product(a, b, m, n, k));
     Floats transposed = zeros({n, k});
     for (std::int64_t i = 0; i < k; ++i)
-      for (std::int64_t j = 0; j < n; ++j)
-        transposed.data[static_cast<std::size_t>(j * k + i)] = b.data[static_cast<std::size_t>(i * n + j)];
+      for (std::int64_t j = 0; j < n; ++j) transposed.data[j * k + i] = b.data[i * n + j];
     const std::int64_t strides[] = {1, k};
     d = zeros({m, n});
     ASSERT_TRUE(matmul(a.view(), {transposed.data.data(), DType::f32, b.shape, strides}, d.view()).ok());

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "ridge/base/contains.h"
+
 namespace ridge::api {
 namespace {
 
@@ -30,8 +32,7 @@ Error no_open_dtype_error() {
 std::string input_dtypes(const Program& program) {
   std::vector<std::string_view> names;
   for (const Tensor& tensor : program.tensors)
-    if (tensor.role == TensorRole::input &&
-        std::find(names.begin(), names.end(), dtype_name(tensor.dtype)) == names.end())
+    if (tensor.role == TensorRole::input && !contains(names, dtype_name(tensor.dtype)))
       names.push_back(dtype_name(tensor.dtype));
   return fmt::format("{}", fmt::join(names, " "));
 }

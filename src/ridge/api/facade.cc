@@ -90,8 +90,7 @@ Status apply_fusion(const ResolvedRequest& resolved, const Bindings& dims, const
   RIDGE_TRY(groups, parse_groups(resolved.program, request.fused));
   for (const std::vector<int>& group : groups) {
     report.statement_names.emplace_back();
-    for (const int s : group)
-      report.statement_names.back().push_back(report.explanation.ops[static_cast<std::size_t>(s)].work.name);
+    for (const int s : group) report.statement_names.back().push_back(report.explanation.ops[s].work.name);
   }
   RIDGE_TRY(fused, predict_groups(resolved.program, report.explanation, groups));
   if (fused.memory) fused.memory = analyze_memory(resolved.program, report.explanation, dims, groups);

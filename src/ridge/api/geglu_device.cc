@@ -66,7 +66,7 @@ Result<std::shared_ptr<const GegluImpl>> plan_geglu(int device, const Sizes& s) 
   const api::DeviceGuard device_guard(device);
   if (!device_guard.status()) return device_guard.status().error();
   RIDGE_TRY(numbers, current_device_numbers());
-  const std::size_t third_of_h = static_cast<std::size_t>(4 * s.rows * s.hidden / 3);
+  const std::size_t third_of_h = 4 * s.rows * s.hidden / 3;
   const std::size_t backward_workspace_bytes =
       s.keeps_h ? ops::plan_workspace_bytes : third_of_h + product_workspace_bytes;
   return std::make_shared<const GegluImpl>(GegluImpl{device, s,

@@ -6,6 +6,7 @@
 
 #include "ridge/api/product.h"
 #include "ridge/api/views.h"
+#include "ridge/base/contains.h"
 #include "ridge/base/cores.h"
 #include "ridge/ops/product/cpu.h"
 
@@ -101,9 +102,7 @@ std::optional<ops::MatrixLayout> api::layout_for_kernels(const ArrayView& view) 
   return MatrixLayout{view.dtype, row, column, *batch};
 }
 
-bool api::is_empty(const ArrayView& array) {
-  return std::find(array.shape.begin(), array.shape.end(), 0) != array.shape.end();
-}
+bool api::is_empty(const ArrayView& array) { return contains(array.shape, 0); }
 
 Status api::check_product(const ArrayView& a, const ArrayView& b, const ArrayView& d) {
   if (!has_matching_shapes(a, b, d)) return shape_error(a, b, d);

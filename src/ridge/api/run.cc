@@ -5,6 +5,7 @@
 
 #include "ridge/api/resolve_request.h"
 #include "ridge/api/tune_options.h"
+#include "ridge/base/contains.h"
 #include "ridge/plan/predict.h"
 
 namespace ridge::api {
@@ -33,7 +34,7 @@ struct PreparedRun {
 Status check_machine(const Request& request) {
   const std::vector<std::string> catalog = catalog_names();
   const std::string& on = request.on.name();
-  if (std::find(catalog.begin(), catalog.end(), on) != catalog.end())
+  if (contains(catalog, on))
     return usage_error(
         fmt::format("run uses this computer; expected --on cpu, --on cuda or this CPU's machine file, found '{}'", on),
         fmt::format("`ridge explain --on {}` predicts times on that machine", on));

@@ -60,7 +60,7 @@ Result<Stripe> predict_stripe(const ResolvedRequest& resolved, const Request& re
     return out;
   }
   const auto& product = std::get<Contraction>(resolved.program.statements.front().op);
-  const DType dtype = resolved.program.tensors[static_cast<std::size_t>(product.left)].dtype;
+  const DType dtype = resolved.program.tensors[product.left].dtype;
   RIDGE_TRY(library, find_library_model(resolved.machine, dtype));
   const TileWaves& t = tiling.front();
   const auto as_double = [](std::int64_t x) { return static_cast<double>(x); };

@@ -51,7 +51,7 @@ std::vector<KernelSummary> to_summary(const PlannedProgram& planned, const Expla
                        .high_s = kernel.predicted_s.high,
                        .memory_bytes = kernel.memory_bytes};
     for (const int statement : planned.fusion.groups[i].statements)
-      each.results.push_back(explanation.ops[static_cast<std::size_t>(statement)].work.name);
+      each.results.push_back(explanation.ops[statement].work.name);
     out.push_back(std::move(each));
   }
   return out;

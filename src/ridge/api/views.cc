@@ -33,7 +33,7 @@ class StridedCopy {
 
  private:
   void append_elements(const std::byte* data, std::int64_t elements) {
-    std::memcpy(to_, data, static_cast<std::size_t>(elements * size_));
+    std::memcpy(to_, data, elements * size_);
     to_ += elements * size_;
   }
 

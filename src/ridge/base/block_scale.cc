@@ -102,7 +102,7 @@ void store_scaled_block(DType dtype, void* data, std::int64_t block, const doubl
   auto* const at = static_cast<std::uint8_t*>(data) + block * block_bytes(dtype);
   const double scale = store_scale(dtype, at, find_max_magnitude(values, format.block));
   std::uint8_t* const elements = at + format.scale_bits / 8;
-  std::memset(elements, 0, static_cast<std::size_t>(format.block * format.bits / 8));
+  std::memset(elements, 0, format.block * format.bits / 8);
   if (std::isnan(scale)) return;
   for (int i = 0; i < format.block; ++i) {
     const int code = element_code(scale == 0 ? 0 : values[i] / scale, format);

@@ -12,11 +12,10 @@ namespace {
 
 std::vector<double> round_trip_block(DType dtype, std::vector<double> values) {
   const int block = dtype_info(dtype).block;
-  values.resize(static_cast<std::size_t>(block));
-  std::vector<std::uint8_t> memory(static_cast<std::size_t>(2 * scale_block_bits(dtype).bits / 8), 0xAA);
+  values.resize(block);
+  std::vector<std::uint8_t> memory(2 * scale_block_bits(dtype).bits / 8, 0xAA);
   store_scaled_block(dtype, memory.data(), 1, values.data());
-  for (int i = 0; i < block; ++i)
-    values[static_cast<std::size_t>(i)] = load_scaled_element(dtype, memory.data(), block + i);
+  for (int i = 0; i < block; ++i) values[i] = load_scaled_element(dtype, memory.data(), block + i);
   return values;
 }
 

@@ -35,8 +35,7 @@ std::string format_with_prefix(double value, std::string_view unit) {
   int before = 1;
   if (std::fabs(scaled) >= 10) before = 2;
   if (std::fabs(scaled) >= 100) before = 3;
-  return fmt::format("{:.{}f} {}{}", scaled, whole ? 0 : 4 - before, prefixes[static_cast<std::size_t>(power + 4)],
-                     unit);
+  return fmt::format("{:.{}f} {}{}", scaled, whole ? 0 : 4 - before, prefixes[power + 4], unit);
 }
 
 std::string group_digits(__int128 value) {

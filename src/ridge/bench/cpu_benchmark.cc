@@ -7,6 +7,7 @@
 #include <cmath>
 #include <thread>
 
+#include "ridge/base/contains.h"
 #include "ridge/base/string_util.h"
 #include "ridge/bench/competitor.h"
 #include "ridge/bench/matmul_library.h"
@@ -93,12 +94,12 @@ Status check_libraries(const std::vector<std::string>& requested) {
   for (const std::string& library : requested) {
     if (library == "ridge")
       return usage_error("expected libraries to compare ridge with, found 'ridge' itself", "--against openblas,onednn");
-    if (std::find(known.begin(), known.end(), library) == known.end()) {
+    if (!contains(known, library)) {
       const std::string suggestion = find_nearest(library, known);
       return usage_error(fmt::format("unknown library '{}'; expected openblas, onednn or torch", library),
                          suggestion.empty() ? "" : fmt::format("did you mean {}?", suggestion));
     }
-    if (std::find(seen.begin(), seen.end(), library) != seen.end())
+    if (contains(seen, library))
       return usage_error(fmt::format("expected each library once, found '{}' twice", library));
     seen.push_back(library);
   }
@@ -110,8 +111,7 @@ Status check_libraries(const std::vector<std::string>& requested) {
 std::vector<CpuBenchmarkSummary> CpuBenchmark::summarize_shape_classes() const {
   std::vector<std::string> all_dtypes;
   for (const CpuBenchmarkRow& row : rows)
-    if (std::find(all_dtypes.begin(), all_dtypes.end(), row.shape.dtypes()) == all_dtypes.end())
-      all_dtypes.push_back(row.shape.dtypes());
+    if (!contains(all_dtypes, row.shape.dtypes())) all_dtypes.push_back(row.shape.dtypes());
   std::vector<CpuBenchmarkSummary> out;
   for (const std::string& class_dtypes : all_dtypes) {
     struct RowRange {

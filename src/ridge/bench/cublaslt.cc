@@ -129,7 +129,7 @@ bool CublasLt::queue_heuristic(int i, const void* a, const void* b, void* d, voi
   const LoadedLibrary& lt = *library_;
   const float one = 1, zero = 0;
   return lt.matmul(lt.handle, lt.product, &one, b, lt.first, a, lt.second, &zero, d, lt.result, d, lt.result,
-                   &lt.algorithms[static_cast<std::size_t>(i)], workspace, lt.workspace_bytes, stream) == 0;
+                   &lt.algorithms[i], workspace, lt.workspace_bytes, stream) == 0;
 }
 
 }  // namespace ridge

@@ -245,7 +245,7 @@ class BenchmarkSession {
         RIDGE_TRY(seconds, time_launch(r));
         warmed += seconds * static_cast<double>(r.launches) + 1e-6;
       }
-    for (RecordedLaunches& r : all) r.seconds.resize(static_cast<std::size_t>(rounds_));
+    for (RecordedLaunches& r : all) r.seconds.resize(rounds_);
     for (std::size_t round = 0; round < static_cast<std::size_t>(rounds_); ++round)
       for (std::size_t i = 0; i < all.size(); ++i) {  // each is first in some rounds
         RecordedLaunches& r = all[(i + round) % all.size()];

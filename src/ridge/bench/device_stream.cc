@@ -95,7 +95,7 @@ class DeviceStreamTrial {
       return to_status(cuda::launch_row_kernel(p, {array_data(0), nullptr, array_data(1)}, {}, queue_.stream()));
     }
     const ops::ChainTensor flat{case_.dtype, {1}};
-    const std::vector<ops::ChainTensor> tensors(static_cast<std::size_t>(case_.arrays_read() + 1), flat);
+    const std::vector<ops::ChainTensor> tensors(case_.arrays_read() + 1, flat);
     return to_status(cuda::run_chain_program({{elements_}, tensors, chain_steps(case_.kernel), 2},
                                              std::span(data, static_cast<std::size_t>(case_.arrays_read() + 1)),
                                              queue_.stream()));
@@ -120,7 +120,7 @@ class DeviceStreamTrial {
       : case_(stream_case), queue_(queue), elements_(elements) {}
 
   std::int64_t array_bytes() const { return elements_ * dtype_bits(case_.dtype) / 8; }
-  std::byte* array_data(int array) const { return arrays_[static_cast<std::size_t>(array)].data(); }
+  std::byte* array_data(int array) const { return arrays_[array].data(); }
 
   // Copies half as many bytes as the kernel reads and writes, so that the copy's total traffic is equal.
   Status launch_copy() const {
@@ -135,12 +135,12 @@ class DeviceStreamTrial {
 
   Result<std::vector<double>> read_values(int array, std::int64_t from, std::int64_t count) const {
     const std::int64_t size = dtype_bits(case_.dtype) / 8;
-    std::vector<std::byte> raw(static_cast<std::size_t>(count * size));
+    std::vector<std::byte> raw(count * size);
     RIDGE_TRY_STATUS(queue_.copy(raw.data(), array_data(array) + from * size, count * size));
     RIDGE_TRY_STATUS(queue_.synchronize());
-    std::vector<double> out(static_cast<std::size_t>(count));
+    std::vector<double> out(count);
     const Array view{case_.dtype, count, raw.data()};
-    for (std::int64_t i = 0; i < count; ++i) out[static_cast<std::size_t>(i)] = read_element(view, i);
+    for (std::int64_t i = 0; i < count; ++i) out[i] = read_element(view, i);
     return out;
   }
 
@@ -165,7 +165,7 @@ class DeviceStreamTrial {
     return Done{};
   }
   Status check_rows(const std::vector<std::vector<double>>& v, std::int64_t from, DeviceStreamRow& row) const {
-    const auto columns = static_cast<std::size_t>(case_.columns);
+    const std::size_t columns = case_.columns;
     const bool softmax = case_.kernel == "softmax";
     for (std::size_t first = 0; first < v[0].size(); first += columns) {
       double sum = 0;

@@ -170,7 +170,7 @@ class TimingsReader {
 }  // namespace
 
 std::string format_config(int config) {
-  const ops::MatmulConfig& c = ops::sm90_kernel_configs[static_cast<std::size_t>(config)];
+  const ops::MatmulConfig& c = ops::sm90_kernel_configs[config];
   return fmt::format("{} stages {} staging {}", ops::config_name(config), c.stages, c.staging);
 }
 

@@ -110,9 +110,7 @@ class CpuCosines {
   }
 
  private:
-  std::byte* array_data(int array, std::int64_t element) const {
-    return arrays_[static_cast<std::size_t>(array)]->array().data + element * 4;
-  }
+  std::byte* array_data(int array, std::int64_t element) const { return arrays_[array]->array().data + element * 4; }
   Array sample_view(int array, std::int64_t first) const {
     return {DType::f32, checked_samples, array_data(array, first)};
   }
@@ -165,8 +163,7 @@ class DeviceCosines {
  private:
   DeviceCosines(device::Queue queue, std::int64_t elements) : queue_(std::move(queue)), elements_(elements) {}
   Status launch_step(const CosineStep& step) const {
-    void* const data[] = {arrays_[static_cast<std::size_t>(step.from)].data(),
-                          arrays_[static_cast<std::size_t>(step.to)].data()};
+    void* const data[] = {arrays_[step.from].data(), arrays_[step.to].data()};
     if (const auto error = cuda::run_chain_program(cosine_chain(elements_, step.times), data, queue_.stream()))
       return absent_error("the CUDA device failed at " + *error, "`nvidia-smi` shows the device's state");
     return Done{};

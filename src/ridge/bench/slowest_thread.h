@@ -11,11 +11,11 @@ namespace ridge {
 
 // Returns the seconds of `calls` calls of part(worker) on each of `threads` threads, by the slowest thread.
 template <class Part> double time_slowest_thread(int threads, int calls, const Part& part) {
-  std::vector<double> seconds(static_cast<std::size_t>(threads));
+  std::vector<double> seconds(threads);
   pool::run_concurrently(threads, [&](int worker) {
     const double start = thread_cpu_seconds();
     for (int i = 0; i < calls; ++i) part(worker);
-    seconds[static_cast<std::size_t>(worker)] = thread_cpu_seconds() - start;
+    seconds[worker] = thread_cpu_seconds() - start;
   });
   return *std::max_element(seconds.begin(), seconds.end());
 }

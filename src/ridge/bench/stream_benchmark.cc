@@ -111,7 +111,7 @@ class StreamTrial {
   }
   double time_stream() const {
     const auto& loops = pool::peak_loops();
-    const std::size_t bytes = static_cast<std::size_t>(elements_per_thread() * dtype_bits(case_.dtype) / 8);
+    const std::size_t bytes = elements_per_thread() * dtype_bits(case_.dtype) / 8;
     return time_slowest_thread(threads_, 1, [&](int worker) {
       const std::int64_t from = elements_per_thread() * worker;
       if (case_.arrays_read() == 1)
@@ -142,7 +142,7 @@ class StreamTrial {
                          at = sample * 7919 * (runs / 4096 + 1) % runs * run;
       const std::vector<double> exact = case_.columns == 0 ? reference_element(at) : reference_row(at);
       for (std::int64_t i = 0; i < run; ++i) {
-        const double got = read_element(arrays_[2]->array(), at + i), expected = exact[static_cast<std::size_t>(i)];
+        const double got = read_element(arrays_[2]->array(), at + i), expected = exact[i];
         const double error = std::abs(got - expected) / std::max(std::abs(expected), min_scale);
         if (!(error <= row.allowed_error))
           return Error{
@@ -159,7 +159,7 @@ class StreamTrial {
  private:
   void move(std::int64_t from, std::int64_t elements) const {
     const auto& loops = pool::peak_loops();
-    const std::size_t bytes = static_cast<std::size_t>(elements * dtype_bits(case_.dtype) / 8);
+    const std::size_t bytes = elements * dtype_bits(case_.dtype) / 8;
     std::byte *const x = element_address(0, from), *const y = element_address(2, from);
     if (case_.columns != 0) loops.read(x, bytes);  // for the sum of squares, or the maximum
     if (case_.kernel == StreamKernel::rmsnorm) return loops.xor_arrays_cached(y, x, element_address(1, 0), bytes);
@@ -196,7 +196,7 @@ class StreamTrial {
                                   read_element(arrays_[1]->array(), i))};
   }
   std::vector<double> reference_row(std::int64_t at) const {
-    std::vector<double> v(static_cast<std::size_t>(case_.columns));
+    std::vector<double> v(case_.columns);
     const bool softmax = case_.kernel == StreamKernel::softmax;
     double sum = 0;
     for (std::size_t i = 0; i < v.size(); ++i) {

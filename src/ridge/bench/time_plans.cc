@@ -8,6 +8,7 @@
 #include <numeric>
 #include <random>
 
+#include "ridge/base/contains.h"
 #include "ridge/base/timer.h"
 #include "ridge/base/version.h"
 #include "ridge/device/device.h"
@@ -47,7 +48,7 @@ class PlanSampler {
     out.resize(std::min(out.size(), max_plans / 2));
     std::vector<cuda::MatmulPlan> rest = cuda::list_candidates(call, workspace_bytes, device, max_candidates);
     std::erase_if(rest, [&](const cuda::MatmulPlan& x) {
-      return x.config < 0 || x.predicted_s > max_predicted_s || std::find(out.begin(), out.end(), x) != out.end();
+      return x.config < 0 || x.predicted_s > max_predicted_s || contains(out, x);
     });
     while (out.size() < max_plans && !rest.empty()) {
       int config = rest.front().config;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include "ridge/base/contains.h"
 #include "ridge/base/file.h"
 #include "ridge/bench/bench.h"
 #include "ridge/bench/cpu_benchmark_report.h"
@@ -126,7 +127,7 @@ int run_bench(BenchArgs& args) {
     if (bar) bar(static_cast<double>(done) / static_cast<double>(total), fmt::format("{} of {} shapes", done, total));
   };
   const std::vector<std::string>& libraries = args.options.libraries;
-  if (std::find(libraries.begin(), libraries.end(), "cublaslt") != libraries.end()) return run_device(args);
+  if (contains(libraries, "cublaslt")) return run_device(args);
   const auto result = bench_matmul(args.shapes, args.options);
   end_progress();
   if (!result) return print_error(result.error());

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <sstream>
 
+#include "ridge/base/contains.h"
 #include "ridge/base/string_util.h"
 
 namespace ridge::cli {
@@ -116,7 +117,7 @@ bool contains_word(std::string_view words, const std::string& word) {
 CLI::Validator one_of(const std::vector<std::string>& words) {
   return CLI::Validator(
       [words](const std::string& text) {
-        if (std::find(words.begin(), words.end(), text) != words.end()) return std::string();
+        if (contains(words, text)) return std::string();
         return fmt::format("expected {}, found '{}'", join_alternatives(words), text);
       },
       fmt::format("{{{}}}", fmt::join(words, ",")));

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "ridge/base/contains.h"
 #include "ridge/base/string_util.h"
 #include "ridge/program/bindings.h"
 #include "ridge/program/ranges.h"
@@ -168,8 +169,8 @@ Result<BareWork> bare_work(const RequestArgs& args) {
 
 RequestArgs with_alternative(RequestArgs args, const std::string& other) {
   const std::vector<std::string> names = catalog_names();
-  const bool is_machine = run_target_of(other) != RunTarget::prediction_only || other.ends_with(".toml") ||
-                          std::find(names.begin(), names.end(), other) != names.end();
+  const bool is_machine =
+      run_target_of(other) != RunTarget::prediction_only || other.ends_with(".toml") || contains(names, other);
   (is_machine ? args.on : args.program) = other;
   return args;
 }

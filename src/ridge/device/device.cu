@@ -149,7 +149,7 @@ Result<DeviceProperties> device_properties() {
 Result<DeviceBuffer> DeviceBuffer::allocate(std::int64_t bytes, Location location) {
   RIDGE_TRY_STATUS(require_device());
   void* data = nullptr;
-  const std::size_t size = static_cast<std::size_t>(std::max<std::int64_t>(bytes, 256));
+  const std::size_t size = std::max<std::int64_t>(bytes, 256);
   const cudaError_t e = location == Location::device ? cudaMalloc(&data, size) : cudaMallocHost(&data, size);
   const auto end =
       location == Location::device ? [](std::byte* x) { cudaFree(x); } : [](std::byte* x) { cudaFreeHost(x); };

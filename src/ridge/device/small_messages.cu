@@ -22,12 +22,11 @@ struct ExchangeCall {
 };
 
 __device__ CallCount* call_counts_of(const ExchangeCall& call, int rank) {
-  return reinterpret_cast<CallCount*>(call.message.buffers[static_cast<std::size_t>(rank)] + call.buffer.data_bytes());
+  return reinterpret_cast<CallCount*>(call.message.buffers[rank] + call.buffer.data_bytes());
 }
 __device__ uint4* slot_address(const ExchangeCall& call, int rank, int from, CallCount call_number) {
   const std::int64_t half = call_number % 2 * call.buffer.ranks;
-  return reinterpret_cast<uint4*>(call.message.buffers[static_cast<std::size_t>(rank)] +
-                                  (half + from) * call.buffer.slot_bytes);
+  return reinterpret_cast<uint4*>(call.message.buffers[rank] + (half + from) * call.buffer.slot_bytes);
 }
 
 __device__ float to_wide(float x) { return x; }

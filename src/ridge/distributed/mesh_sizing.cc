@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ridge/base/contains.h"
 #include "ridge/distributed/partition.h"
 #include "ridge/roofline/prediction.h"
 
@@ -60,8 +61,7 @@ std::vector<std::string> split_dims(const Program& program, const std::string& o
   std::vector<std::string> out;
   for (const Tensor& tensor : program.tensors)
     for (const Axis& axis : tensor.axes)
-      if (axis.is_named() && axis.mesh.find(open_axes[0]) != std::string::npos &&
-          std::find(out.begin(), out.end(), axis.dim) == out.end())
+      if (axis.is_named() && axis.mesh.find(open_axes[0]) != std::string::npos && !contains(out, axis.dim))
         out.push_back(axis.dim);
   return out;
 }

@@ -143,8 +143,7 @@ TEST(MeshSizing, thresholds_are_exact_for_integer_sizes) {
         std::vector<const char*>{fsdp, tensor_parallel, data_parallel}[static_cast<std::size_t>(c.kind)], c.machine);
     for (int i = 0; i < 25; ++i) {
       const std::int64_t D = random.between(1, 200), F = random.between(1, 200);
-      const SolvedInterval& one =
-          open.intervals[static_cast<std::size_t>(random.between(0, std::ssize(open.intervals) - 1))];
+      const SolvedInterval& one = open.intervals[random.between(0, std::ssize(open.intervals) - 1)];
       const SizeInterval& s = one.interval;
       const std::int64_t last = s.to == 0 ? s.from + 50 * s.step : s.to;
       const std::int64_t n = s.from + random.between(0, (last - s.from) / s.step) * s.step;

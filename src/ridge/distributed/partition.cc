@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <functional>
 
+#include "ridge/base/contains.h"
 #include "ridge/program/routine.h"
 
 namespace ridge {
 namespace {
 
-const Tensor& tensor_at(const Program& program, int i) { return program.tensors[static_cast<std::size_t>(i)]; }
+const Tensor& tensor_at(const Program& program, int i) { return program.tensors[i]; }
 
 // Returns the dimension of the index space that an axis belongs to: H for the G of G = H/8.
 std::string partitioned_dim(const Statement& statement, int operand, const Axis& axis) {
@@ -105,7 +106,7 @@ std::vector<std::string> partitionable_dims(const Program& program, const Statem
   for (const int t : tensors_of(statement))
     for (const Axis& axis : tensor_at(program, t).axes) {
       const std::string dim = partitioned_dim(statement, t, axis);
-      if (!axis.is_named() || std::find(out.begin(), out.end(), dim) != out.end()) continue;
+      if (!axis.is_named() || contains(out, dim)) continue;
       if (split_unsupported_reason(program, statement, dim).empty()) out.push_back(dim);
     }
   return out;
@@ -131,7 +132,7 @@ std::vector<Partition> list_partitions(const Program& program, const Statement& 
   for_each_choice(mesh, static_cast<int>(dims.size()), [&](const std::vector<int>& chosen) {
     Partition partition;
     for (std::size_t i = 0; i < chosen.size(); ++i)
-      if (chosen[i] >= 0) partition[dims[static_cast<std::size_t>(chosen[i])]] += mesh.axes[i].first;
+      if (chosen[i] >= 0) partition[dims[chosen[i]]] += mesh.axes[i].first;
     if (every_device_has_part(program, statement, partition, mesh, sizes)) out.push_back(std::move(partition));
   });
   return out;
@@ -143,7 +144,7 @@ std::vector<Layout> list_layouts(const Program& program, const Tensor& tensor, c
   for_each_choice(mesh, static_cast<int>(tensor.axes.size()), [&](const std::vector<int>& chosen) {
     Layout layout{.mesh_axes = std::vector<std::string>(tensor.axes.size())};
     for (std::size_t i = 0; i < chosen.size(); ++i)
-      if (chosen[i] >= 0) layout.mesh_axes[static_cast<std::size_t>(chosen[i])] += mesh.axes[i].first;
+      if (chosen[i] >= 0) layout.mesh_axes[chosen[i]] += mesh.axes[i].first;
     for (std::size_t i = 0; i < layout.mesh_axes.size(); ++i)
       if (!tensor.axes[i].is_named() && !layout.mesh_axes[i].empty()) return;
     if (every_device_has_part(program, tensor, layout, mesh, sizes)) out.push_back(std::move(layout));
@@ -159,9 +160,8 @@ Program make_statement_program(const Program& program, const Statement& statemen
   out.tensors = program.tensors;
   for (const auto& [letter, size] : mesh.axes) out.mesh.push_back({.name = std::string(1, letter), .size = size});
   for (const int t : tensors_of(statement))
-    set_layout(out.tensors[static_cast<std::size_t>(t)], t == statement.result()
-                                                             ? result_layout(program, statement, partition)
-                                                             : layout_under(program, statement, t, partition));
+    set_layout(out.tensors[t], t == statement.result() ? result_layout(program, statement, partition)
+                                                       : layout_under(program, statement, t, partition));
   out.statements = {statement};
   if (auto* product = std::get_if<Contraction>(&out.statements[0].op))
     product->partial = result_layout(program, statement, partition).partial_over;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <optional>
 
+#include "ridge/base/contains.h"
 #include "ridge/base/string_util.h"
 #include "ridge/distributed/partition.h"
 #include "ridge/distributed/shard.h"
@@ -52,7 +53,7 @@ class ProductDistributor {
                     largest_dim(c_.contracted, sizes)} {
     const std::vector<std::string> taken = program.dim_names();
     for (const char letter : std::string("XYZPQRSTUVWABCDEFGHIJKLMNO"))
-      if (std::find(taken.begin(), taken.end(), std::string(1, letter)) == taken.end()) letters_ += letter;
+      if (!contains(taken, std::string(1, letter))) letters_ += letter;
   }
 
   MatmulDims product_dims() const {
@@ -93,7 +94,7 @@ class ProductDistributor {
   }
 
  private:
-  const Tensor& tensor_at(int t) const { return program_.tensors[static_cast<std::size_t>(t)]; }
+  const Tensor& tensor_at(int t) const { return program_.tensors[t]; }
 
   // Returns the stored layout, whose longest axis is also split over `extra_axis`, and the layout gathered over that.
   std::pair<Layout, Layout> stored_and_gathered_layouts(int t, const std::array<std::string, 3>& cut,

@@ -60,9 +60,9 @@ TEST(ProcessGrid, formula_equals_the_words_of_the_program) {
       }
     };
     for (const Statement& statement : program.statements) {
-      const Tensor& result = program.tensors[static_cast<std::size_t>(statement.result())];
+      const Tensor& result = program.tensors[statement.result()];
       if (const auto* e = std::get_if<Expression>(&statement.op)) {
-        add(layout_of(program.tensors[static_cast<std::size_t>(e->nodes[0].tensor)]), result);
+        add(layout_of(program.tensors[e->nodes[0].tensor]), result);
         continue;
       }
       const auto& c = std::get<Contraction>(statement.op);

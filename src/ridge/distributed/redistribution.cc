@@ -59,10 +59,10 @@ class RedistributionPlanner {
     const std::string reduced_over = remove_letters(source_.partial_over, target_.partial_over);
     for (int axis = 0; axis < axis_count(); ++axis) {
       std::string scattered;
-      for (const char letter : target_.mesh_axes[static_cast<std::size_t>(axis)])
+      for (const char letter : target_.mesh_axes[axis])
         if (contains_letter(reduced_over, letter)) scattered += letter;
       add_step(Collective::reduce_scatter, scattered, [&](Layout& l) {
-        l.mesh_axes[static_cast<std::size_t>(axis)] += scattered;
+        l.mesh_axes[axis] += scattered;
         l.partial_over = remove_letters(l.partial_over, scattered);
       });
     }
@@ -73,16 +73,15 @@ class RedistributionPlanner {
   void slice_locally() {
     for (int axis = 0; axis < axis_count(); ++axis) {
       std::string new_letters;
-      for (const char letter : target_.mesh_axes[static_cast<std::size_t>(axis)])
+      for (const char letter : target_.mesh_axes[axis])
         if (axis_split_over(source_, letter) < 0) new_letters += letter;
-      add_step(std::nullopt, new_letters,
-               [&](Layout& l) { l.mesh_axes[static_cast<std::size_t>(axis)] += new_letters; });
+      add_step(std::nullopt, new_letters, [&](Layout& l) { l.mesh_axes[axis] += new_letters; });
     }
   }
 
   // Permutes the mesh axes of a tensor axis so that those to be removed are innermost.
   void make_innermost(int axis, const std::string& leaving) {
-    const auto at = static_cast<std::size_t>(axis);
+    const std::size_t at = axis;
     const std::string order = remove_letters(source_.mesh_axes[at], leaving) + leaving;
     if (order == source_.mesh_axes[at]) return;
     add_step(Collective::permute, source_.mesh_axes[at], [&](Layout& l) { l.mesh_axes[at] = order; });
@@ -90,25 +89,25 @@ class RedistributionPlanner {
 
   void exchange_axes(int from, int to) {
     std::string leaving;
-    for (const char letter : source_.mesh_axes[static_cast<std::size_t>(from)])
+    for (const char letter : source_.mesh_axes[from])
       if (axis_split_over(target_, letter) == to) leaving += letter;
     if (leaving.empty()) return;
     make_innermost(from, leaving);
     add_step(Collective::all_to_all, leaving, [&](Layout& l) {
-      std::string& from_axes = l.mesh_axes[static_cast<std::size_t>(from)];
+      std::string& from_axes = l.mesh_axes[from];
       from_axes = remove_letters(from_axes, leaving);
-      l.mesh_axes[static_cast<std::size_t>(to)] += leaving;
+      l.mesh_axes[to] += leaving;
     });
   }
 
   void gather_axis(int axis) {
     std::string leaving;
-    for (const char letter : source_.mesh_axes[static_cast<std::size_t>(axis)])
+    for (const char letter : source_.mesh_axes[axis])
       if (axis_split_over(target_, letter) < 0) leaving += letter;
     if (leaving.empty()) return;
     make_innermost(axis, leaving);
     add_step(Collective::all_gather, leaving, [&](Layout& l) {
-      std::string& axis_letters = l.mesh_axes[static_cast<std::size_t>(axis)];
+      std::string& axis_letters = l.mesh_axes[axis];
       axis_letters = remove_letters(axis_letters, leaving);
     });
   }

@@ -53,7 +53,7 @@ struct Random {
     std::shuffle(letters.begin(), letters.end(), engine);
     for (const char letter : letters) {
       const int assigned = below(static_cast<int>(rank) + 2);
-      if (assigned < static_cast<int>(rank)) out.mesh_axes[static_cast<std::size_t>(assigned)] += letter;
+      if (assigned < static_cast<int>(rank)) out.mesh_axes[assigned] += letter;
       if (assigned == static_cast<int>(rank) && has_partial_sums) out.partial_over += letter;
     }
     std::sort(out.partial_over.begin(), out.partial_over.end());
@@ -70,8 +70,8 @@ TEST(Redistribution, word_counts_equal_simulated_ranks) {
     std::vector<std::int64_t> extents;
     for (int i = 0, n = 1 + random.below(3); i < n; ++i) extents.push_back(1 + random.below(n == 3 ? 6 : 12));
     const Layout now = random.layout(mesh, extents.size(), true), then = random.layout(mesh, extents.size(), false);
-    std::vector<std::int64_t> value(static_cast<std::size_t>(
-        std::accumulate(extents.begin(), extents.end(), std::int64_t{1}, std::multiplies<>())));
+    std::vector<std::int64_t> value(
+        std::accumulate(extents.begin(), extents.end(), std::int64_t{1}, std::multiplies<>()));
     for (std::size_t i = 0; i < value.size(); ++i) value[i] = random.below(1000);
     testing::SimulatedRanks ranks(mesh, extents);
     ranks.set_shards(now, value);
@@ -80,8 +80,7 @@ TEST(Redistribution, word_counts_equal_simulated_ranks) {
     for (std::int64_t d = 0; d < mesh.devices(); ++d) {
       const std::vector<std::int64_t> mine = ranks.words_of_rank(then, d);
       ASSERT_EQ(ranks.rank_words(d).size(), mine.size()) << "seed " << seed;
-      for (const std::int64_t w : mine)
-        ASSERT_EQ(ranks.rank_words(d).at(w), value[static_cast<std::size_t>(w)]) << "seed " << seed;
+      for (const std::int64_t w : mine) ASSERT_EQ(ranks.rank_words(d).at(w), value[w]) << "seed " << seed;
     }
   }
 }
@@ -102,7 +101,7 @@ Case random_product(Random& random) {
     if (kind != 2) add(left, dim);
     if (kind != 1) add(right, dim);
     if (kind != 3) add(result, dim);
-    out.sizes[std::string(1, dim)] = std::vector<int>{1, 2, 3, 4, 6, 8}[static_cast<std::size_t>(random.below(6))];
+    out.sizes[std::string(1, dim)] = std::vector<int>{1, 2, 3, 4, 6, 8}[random.below(6)];
   }
   const auto some = [](const std::string& dims) { return dims.empty() ? "1" : dims; };
   out.program = parse("bf16[" + some(left) + "] * bf16[" + some(right) + "] -> bf16[" + some(result) + "]").value();
@@ -134,7 +133,7 @@ template <class Use> void for_each_point(const Case& c, const Use& use) {
     }
     const auto word = [&](int t) {
       std::int64_t out = 0;
-      for (const Axis& axis : c.program.tensors[static_cast<std::size_t>(t)].axes)
+      for (const Axis& axis : c.program.tensors[t].axes)
         out = out * axis_extent(axis, c.sizes) + (axis.is_named() ? at[axis.dim] : 0);
       return out;
     };
@@ -153,17 +152,17 @@ TEST(Redistribution, random_products_on_random_meshes) {
     const Statement& statement = c.program.statements[0];
     const auto& product = std::get<Contraction>(statement.op);
     const std::vector<Partition> all = list_partitions(c.program, statement, mesh, c.sizes);
-    const Partition& cuts = all[static_cast<std::size_t>(random.below(static_cast<int>(all.size())))];
+    const Partition& cuts = all[random.below(static_cast<int>(all.size()))];
     const bool differ = std::any_of(
         cuts.begin(), cuts.end(), [&](const auto& cut) { return c.sizes.at(cut.first) % mesh.size(cut.second) != 0; });
     std::int64_t words = 0;
     std::vector<testing::SimulatedRanks> ranks;
     std::vector<std::vector<std::int64_t>> values;
     for (const int t : {product.left, product.right}) {
-      const Tensor& tensor = c.program.tensors[static_cast<std::size_t>(t)];
+      const Tensor& tensor = c.program.tensors[t];
       const std::vector<std::int64_t> shape = tensor_extents(tensor, c.sizes);
       const std::vector<Layout> layouts = list_layouts(c.program, tensor, mesh, c.sizes);
-      const Layout& now = layouts[static_cast<std::size_t>(random.below(static_cast<int>(layouts.size())))];
+      const Layout& now = layouts[random.below(static_cast<int>(layouts.size()))];
       ranks.emplace_back(mesh, shape);
       values.push_back(random_words(shape, random));
       ranks.back().set_shards(now, values.back());
@@ -172,18 +171,18 @@ TEST(Redistribution, random_products_on_random_meshes) {
         words += words_moved(move, shape, mesh);
       }
     }
-    const Tensor& result = c.program.tensors[static_cast<std::size_t>(product.result)];
+    const Tensor& result = c.program.tensors[product.result];
     const std::vector<std::int64_t> shape = tensor_extents(result, c.sizes);
     testing::SimulatedRanks made(mesh, shape);
     std::map<std::int64_t, std::int64_t> expected;
     for_each_point(c, [&](std::int64_t l, std::int64_t r, std::int64_t y) {
-      expected[y] += values[0][static_cast<std::size_t>(l)] * values[1][static_cast<std::size_t>(r)];
+      expected[y] += values[0][l] * values[1][r];
       for (std::int64_t d = 0; d < mesh.devices(); ++d)
         if (ranks[0].rank_words(d).contains(l) && ranks[1].rank_words(d).contains(r))
           made.rank_words(d)[y] += ranks[0].rank_words(d).at(l) * ranks[1].rank_words(d).at(r);
     });
     const std::vector<Layout> layouts = list_layouts(c.program, result, mesh, c.sizes);
-    const Layout& then = layouts[static_cast<std::size_t>(random.below(static_cast<int>(layouts.size())))];
+    const Layout& then = layouts[random.below(static_cast<int>(layouts.size()))];
     for (const RedistributionStep& move : plan_redistribution(result_layout(c.program, statement, cuts), then))
       ASSERT_EQ(made.run_step(move), words_moved(move, shape, mesh)) << "seed " << seed;
     for (std::int64_t d = 0; d < mesh.devices(); ++d)

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "ridge/base/contains.h"
 #include "ridge/base/string_util.h"
 #include "ridge/distributed/collective.h"
 #include "ridge/distributed/mesh_sizing.h"
@@ -49,8 +50,8 @@ std::vector<Mesh> list_meshes(std::int64_t chips, bool order_matters) {
 }
 
 std::string format_step(const Program& program, const StatementRedistribution& step) {
-  return fmt::format("{} of {} over {}", name(*step.redistribution.collective),
-                     program.tensors[static_cast<std::size_t>(step.tensor)].name, step.redistribution.over);
+  return fmt::format("{} of {} over {}", name(*step.redistribution.collective), program.tensors[step.tensor].name,
+                     step.redistribution.over);
 }
 
 const StatementRedistribution* slowest_step(const std::vector<StatementRedistribution>& steps) {
@@ -104,7 +105,7 @@ void rename_axes(Mesh& mesh, const Program& program) {
   const std::vector<std::string> dims = program.dim_names();
   std::string free;
   for (const char letter : std::string("XYZPQRSTUVWABCDEFGHIJKLMNO"))
-    if (std::find(dims.begin(), dims.end(), std::string(1, letter)) == dims.end()) free += letter;
+    if (!contains(dims, std::string(1, letter))) free += letter;
   if (free.size() < mesh.axes.size() || free.starts_with("XY")) return;
   for (std::size_t i = 0; i < mesh.axes.size(); ++i) mesh.axes[i].first = free[i];
 }

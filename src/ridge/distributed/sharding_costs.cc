@@ -44,17 +44,17 @@ double ShardingCosts::transfer_seconds(const Transfer& transfer) const {
 }
 
 double ShardingCosts::bytes_per_device(int tensor, const Layout& layout) const {
-  const Tensor& t = program_->tensors[static_cast<std::size_t>(tensor)];
+  const Tensor& t = program_->tensors[tensor];
   return static_cast<double>(count_words(shard_box(tensor_extents(t, sizes_), layout, mesh_, 0))) *
          bytes_per_element(t.dtype);
 }
 
 const RedistributionCost& ShardingCosts::redistribution_cost(int tensor, const Layout& source,
                                                              const Layout& target) const {
-  auto& cached = redistribution_costs_[static_cast<std::size_t>(tensor)];
+  auto& cached = redistribution_costs_[tensor];
   const auto found = cached.find({source, target});
   if (found != cached.end()) return found->second;
-  const Tensor& t = program_->tensors[static_cast<std::size_t>(tensor)];
+  const Tensor& t = program_->tensors[tensor];
   const std::vector<std::int64_t> shape = tensor_extents(t, sizes_);
   const ScaleBlockBits stored = scale_block_bits(t.dtype);
   const Rational element_bytes(stored.bits, 8 * stored.elements);

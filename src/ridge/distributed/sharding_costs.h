@@ -37,7 +37,7 @@ class ShardingCosts {
   const Mesh& mesh() const { return mesh_; }
   const Bindings& sizes() const { return sizes_; }
   const std::vector<StatementCost>& statement_costs(std::size_t s) const { return statements_[s]; }
-  const std::vector<Layout>& layouts_of(int tensor) const { return layouts_[static_cast<std::size_t>(tensor)]; }
+  const std::vector<Layout>& layouts_of(int tensor) const { return layouts_[tensor]; }
   double bytes_per_device(int tensor, const Layout& layout) const;  // size of the largest shard
   const RedistributionCost& redistribution_cost(int tensor, const Layout& source, const Layout& target) const;
 

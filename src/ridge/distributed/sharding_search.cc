@@ -7,29 +7,14 @@
 #include <limits>
 #include <map>
 
+#include "ridge/program/tensor_uses.h"
+
 namespace ridge {
 namespace {
 
 constexpr std::size_t max_prefixes = 20'000'000;  // takes some seconds
 
-const Tensor& tensor_at(const ShardingCosts& costs, int t) {
-  return costs.program().tensors[static_cast<std::size_t>(t)];
-}
-
-std::vector<int> distinct_operands(const Statement& statement) {
-  std::vector<int> out = statement_operands(statement);
-  std::sort(out.begin(), out.end());
-  out.erase(std::unique(out.begin(), out.end()), out.end());
-  return out;
-}
-
-// Returns for each tensor the statements that read it.
-std::vector<std::vector<std::size_t>> readers_of(const Program& program) {
-  std::vector<std::vector<std::size_t>> out(program.tensors.size());
-  for (std::size_t s = 0; s < program.statements.size(); ++s)
-    for (const int t : distinct_operands(program.statements[s])) out[static_cast<std::size_t>(t)].push_back(s);
-  return out;
-}
+const Tensor& tensor_at(const ShardingCosts& costs, int t) { return costs.program().tensors[t]; }
 
 Layout replicated_layout(const Tensor& tensor) { return {.mesh_axes = std::vector<std::string>(tensor.axes.size())}; }
 
@@ -65,12 +50,12 @@ class ShardingSearch {
         count_(count),
         max_states_(max_states),
         max_seconds_(max_seconds > 0 ? max_seconds * (1 + 1e-9) : std::numeric_limits<double>::infinity()),
-        readers_(readers_of(costs.program())),
+        uses_(costs.program()),
         min_remaining_s_(costs.program().statements.size() + 1) {
-    for (std::size_t t = 0; t < readers_.size(); ++t) {
+    for (int t = 0; t < tensor_count(); ++t) {
       layout_bytes_.emplace_back();
-      for (const Layout& layout : costs.layouts_of(static_cast<int>(t)))
-        layout_bytes_.back().push_back(costs.bytes_per_device(static_cast<int>(t), layout));
+      for (const Layout& layout : costs.layouts_of(t))
+        layout_bytes_.back().push_back(costs.bytes_per_device(t, layout));
     }
     for (std::size_t s = min_remaining_s_.size() - 1; s-- > 0;) {
       double min_s = std::numeric_limits<double>::infinity();
@@ -82,10 +67,9 @@ class ShardingSearch {
 
   Result<std::vector<Sharding>> run() {
     ShardingPrefix start;
-    for (std::size_t t = 0; t < readers_.size(); ++t)
-      if (readers_[t].empty() && costs_.program().tensors[t].role == TensorRole::input)
-        start.input_bytes +=
-            costs_.bytes_per_device(static_cast<int>(t), replicated_layout(costs_.program().tensors[t]));
+    for (int t = 0; t < tensor_count(); ++t)
+      if (uses_.readers(t).empty() && costs_.program().tensors[t].role == TensorRole::input)
+        start.input_bytes += costs_.bytes_per_device(t, replicated_layout(costs_.program().tensors[t]));
     states_after_.push_back({{LayoutKey{}, {start}}});
     for (std::size_t s = 0; s < costs_.program().statements.size(); ++s) {
       add_states_after(s);
@@ -97,28 +81,22 @@ class ShardingSearch {
   }
 
  private:
-  bool is_read_again(int t, std::size_t after) const {
-    const auto& readers = readers_[static_cast<std::size_t>(t)];
+  int tensor_count() const { return static_cast<int>(costs_.program().tensors.size()); }
+  bool is_read_again(int t, int after) const {
+    const auto& readers = uses_.readers(t);
     return !readers.empty() && readers.back() > after;
   }
 
   // Returns the tensors that exist before statement `next` and are read by it or later: those of a LayoutKey.
-  std::vector<int> live_tensors(std::size_t next) const {
+  std::vector<int> live_tensors(int next) const {
     std::vector<int> out;
-    for (std::size_t t = 0; t < readers_.size(); ++t) {
-      const auto& readers = readers_[t];
+    for (int t = 0; t < tensor_count(); ++t) {
+      const auto& readers = uses_.readers(t);
       if (readers.empty() || readers.back() < next) continue;
       const bool input = costs_.program().tensors[t].role == TensorRole::input;
-      const std::size_t begin = input ? readers.front() : producing_statement(static_cast<int>(t));
-      if (begin < next) out.push_back(static_cast<int>(t));
+      if ((input ? readers.front() : uses_.writer(t)) < next) out.push_back(t);
     }
     return out;
-  }
-
-  std::size_t producing_statement(int t) const {
-    const auto& all = costs_.program().statements;
-    const auto found = std::find_if(all.begin(), all.end(), [&](const Statement& s) { return s.result() == t; });
-    return static_cast<std::size_t>(found - all.begin());
   }
 
   struct OperandCost {
@@ -143,19 +121,20 @@ class ShardingSearch {
 
   void add_states_after(std::size_t s) {
     const Statement& statement = costs_.program().statements[s];
-    StatementContext context{s, statement, live_tensors(s), live_tensors(s + 1), distinct_operands(statement)};
+    StatementContext context{s, statement, live_tensors(static_cast<int>(s)), live_tensors(static_cast<int>(s) + 1),
+                             distinct_operands(statement)};
     PrefixesByState next;
-    LayoutIndices indices(readers_.size(), -1);
+    LayoutIndices indices(tensor_count(), -1);
     for (std::size_t c = 0; c < costs_.statement_costs(s).size(); ++c) {
       set_operand_costs(context, costs_.statement_costs(s)[c].partition);
-      context.result_options =
-          result_options(statement, costs_.statement_costs(s)[c].partition, is_read_again(statement.result(), s));
+      context.result_options = result_options(statement, costs_.statement_costs(s)[c].partition,
+                                              is_read_again(statement.result(), static_cast<int>(s)));
       int index = 0;
       for (const auto& [key, prefixes] : states_after_.back()) {
         ShardingPrefix step{.previous_state = index++, .partition_index = static_cast<int>(c)};
         step.time_s = costs_.statement_costs(s)[c].compute_s + costs_.statement_costs(s)[c].network_s;
         if (prefixes.front().time_s + step.time_s + min_remaining_s_[s + 1] > max_seconds_) continue;
-        for (std::size_t i = 0; i < key.size(); ++i) indices[static_cast<std::size_t>(context.live_before[i])] = key[i];
+        for (std::size_t i = 0; i < key.size(); ++i) indices[context.live_before[i]] = key[i];
         choose_operand_layouts(context, prefixes, indices, step, 0, next);
       }
     }
@@ -210,25 +189,25 @@ class ShardingSearch {
     if (i == context.operands.size()) return choose_result_layout(context, prefixes, indices, step, next);
     const int t = context.operands[i];
     if (prefixes.front().time_s + step.time_s + min_remaining_s_[context.s + 1] > max_seconds_) return;
-    int& chosen = indices[static_cast<std::size_t>(t)];
+    int& chosen = indices[t];
     if (chosen >= 0) {
-      const OperandCost& operand_cost = context.operand_costs[i][static_cast<std::size_t>(chosen)];
+      const OperandCost& operand_cost = context.operand_costs[i][chosen];
       ShardingPrefix extended = step;
       extended.time_s += operand_cost.time_s;
       extended.peak_intermediates += operand_cost.copy_bytes;
       return choose_operand_layouts(context, prefixes, indices, extended, i + 1, next);
     }
-    const bool has_several_readers = readers_[static_cast<std::size_t>(t)].size() > 1;
+    const bool has_several_readers = uses_.readers(t).size() > 1;
     const std::vector<Layout> layouts = has_several_readers
                                             ? costs_.layouts_of(t)
                                             : candidate_input_layouts(costs_, t, context.required[i], capacity_ > 0);
     for (const Layout& option : layouts) {
       const int index = layout_index(t, option);
-      const OperandCost& operand_cost = context.operand_costs[i][static_cast<std::size_t>(index)];
+      const OperandCost& operand_cost = context.operand_costs[i][index];
       ShardingPrefix extended = step;
       extended.time_s += operand_cost.time_s;
       extended.peak_intermediates += operand_cost.copy_bytes;
-      extended.input_bytes += layout_bytes_[static_cast<std::size_t>(t)][static_cast<std::size_t>(index)];
+      extended.input_bytes += layout_bytes_[t][index];
       extended.input_layouts.emplace_back(t, index);
       chosen = index;
       choose_operand_layouts(context, prefixes, indices, extended, i + 1, next);
@@ -242,7 +221,7 @@ class ShardingSearch {
     const bool output = tensor_at(costs_, t).role == TensorRole::output;
     for (std::size_t other = 0; other < indices.size(); ++other)
       if (indices[other] >= 0 && costs_.program().tensors[other].role == TensorRole::intermediate)
-        step.peak_intermediates += layout_bytes_[other][static_cast<std::size_t>(indices[other])];
+        step.peak_intermediates += layout_bytes_[other][indices[other]];
     for (const ResultOption& option : context.result_options) {
       if (prefixes.front().time_s + step.time_s + option.time_s + min_remaining_s_[context.s + 1] > max_seconds_)
         continue;
@@ -252,8 +231,7 @@ class ShardingSearch {
       extended.peak_intermediates += option.result_bytes + option.copy_bytes;
       if (output) extended.output_bytes = option.result_bytes;
       LayoutKey key;
-      for (const int other : context.live_after)
-        key.push_back(other == t ? option.index : indices[static_cast<std::size_t>(other)]);
+      for (const int other : context.live_after) key.push_back(other == t ? option.index : indices[other]);
       std::vector<ShardingPrefix>& next_prefixes = next[key];
       prefixes_tried_ += prefixes.size();
       for (std::size_t l = 0; l < prefixes.size(); ++l) {
@@ -336,13 +314,12 @@ class ShardingSearch {
     std::vector<Layout> layouts;
     for (const Tensor& t : program.tensors) layouts.push_back(replicated_layout(t));
     for (std::size_t s = program.statements.size(); s-- > 0;) {
-      const ShardingPrefix& l =
-          std::next(states_after_[s + 1].begin(), state)->second[static_cast<std::size_t>(prefix)];
-      partitions[s] = costs_.statement_costs(s)[static_cast<std::size_t>(l.partition_index)].partition;
+      const ShardingPrefix& l = std::next(states_after_[s + 1].begin(), state)->second[prefix];
+      partitions[s] = costs_.statement_costs(s)[l.partition_index].partition;
       const int result = program.statements[s].result();
-      const auto layout = [&](int t, int index) { return costs_.layouts_of(t)[static_cast<std::size_t>(index)]; };
-      layouts[static_cast<std::size_t>(result)] = layout(result, l.result_index);
-      for (const auto& [t, index] : l.input_layouts) layouts[static_cast<std::size_t>(t)] = layout(t, index);
+      const auto layout = [&](int t, int index) { return costs_.layouts_of(t)[index]; };
+      layouts[result] = layout(result, l.result_index);
+      for (const auto& [t, index] : l.input_layouts) layouts[t] = layout(t, index);
       state = l.previous_state;
       prefix = l.previous_prefix;
     }
@@ -353,7 +330,7 @@ class ShardingSearch {
   double capacity_;
   std::size_t count_, max_states_;
   double max_seconds_;
-  std::vector<std::vector<std::size_t>> readers_;
+  TensorUses uses_;
   std::vector<std::vector<double>> layout_bytes_;  // B on a device for each tensor and layout
   std::vector<double> min_remaining_s_;            // lower bound in s for the statements from each index on
   std::vector<PrefixesByState> states_after_;
@@ -413,48 +390,50 @@ std::vector<StatementRedistribution> list_redistributions(const ShardingCosts& c
   for (std::size_t s = 0; s < program.statements.size(); ++s) {
     const Statement& statement = program.statements[s];
     for (const int t : distinct_operands(statement))
-      add(s, t, sharding.layouts[static_cast<std::size_t>(t)],
-          operand_layout(program, statement, t, sharding.partitions[s]));
+      add(s, t, sharding.layouts[t], operand_layout(program, statement, t, sharding.partitions[s]));
     const int result = statement.result();
-    add(s, result, result_layout(program, statement, sharding.partitions[s]),
-        sharding.layouts[static_cast<std::size_t>(result)]);
+    add(s, result, result_layout(program, statement, sharding.partitions[s]), sharding.layouts[result]);
   }
   return out;
+}
+
+// Returns the bytes per device of the results and copies that are in memory during statement s.
+static double intermediate_bytes(const ShardingCosts& costs, const TensorUses& uses, const Sharding& sharding, int s) {
+  const Program& program = costs.program();
+  const Statement& statement = program.statements[s];
+  double out = 0;
+  for (int t = 0; t < std::ssize(program.tensors); ++t) {
+    const TensorRole role = program.tensors[t].role;
+    if (role == TensorRole::input || uses.writer(t) > s) continue;
+    const std::vector<int>& readers = uses.readers(t);
+    const bool is_read_later = !readers.empty() && readers.back() >= s;
+    if (role == TensorRole::output || uses.writer(t) == s || is_read_later)
+      out += costs.bytes_per_device(t, sharding.layouts[t]);
+  }
+  for (const int t : distinct_operands(statement)) {
+    const Layout required = operand_layout(program, statement, t, sharding.partitions[s]);
+    out += copy_bytes(costs, t, sharding.layouts[t], required, required);
+  }
+  const int result = statement.result();
+  const Layout produced = result_layout(program, statement, sharding.partitions[s]);
+  return out + copy_bytes(costs, result, produced, sharding.layouts[result], produced);
 }
 
 Sharding evaluate_sharding(const ShardingCosts& costs, std::vector<Partition> partitions, std::vector<Layout> layouts) {
   const Program& program = costs.program();
   Sharding out{.partitions = std::move(partitions), .layouts = std::move(layouts)};
-  const auto readers = readers_of(program);
+  const TensorUses uses(program);
   double inputs = 0, peak_intermediates = 0;
   for (std::size_t t = 0; t < program.tensors.size(); ++t)
     if (program.tensors[t].role == TensorRole::input)
       inputs += costs.bytes_per_device(static_cast<int>(t), out.layouts[t]);
   for (std::size_t s = 0; s < program.statements.size(); ++s) {
-    const Statement& statement = program.statements[s];
     for (const StatementCost& cost : costs.statement_costs(s))
       if (cost.partition == out.partitions[s]) {
         out.compute_s += cost.compute_s;
         out.network_s += cost.network_s;
       }
-    double live_bytes = 0;
-    for (std::size_t t = 0; t < program.tensors.size(); ++t) {  // results that are live at this statement
-      const Tensor& tensor = program.tensors[t];
-      if (tensor.role == TensorRole::input) continue;
-      bool produced = false;
-      for (std::size_t b = 0; b <= s; ++b) produced = produced || program.statements[b].result() == static_cast<int>(t);
-      const bool is_live = tensor.role == TensorRole::output || (!readers[t].empty() && readers[t].back() >= s) ||
-                           statement.result() == static_cast<int>(t);
-      if (produced && is_live) live_bytes += costs.bytes_per_device(static_cast<int>(t), out.layouts[t]);
-    }
-    for (const int t : distinct_operands(statement)) {
-      const Layout required = operand_layout(program, statement, t, out.partitions[s]);
-      live_bytes += copy_bytes(costs, t, out.layouts[static_cast<std::size_t>(t)], required, required);
-    }
-    const int result = statement.result();
-    const Layout produced = result_layout(program, statement, out.partitions[s]);
-    live_bytes += copy_bytes(costs, result, produced, out.layouts[static_cast<std::size_t>(result)], produced);
-    peak_intermediates = std::max(peak_intermediates, live_bytes);
+    peak_intermediates = std::max(peak_intermediates, intermediate_bytes(costs, uses, out, static_cast<int>(s)));
   }
   for (const StatementRedistribution& step : list_redistributions(costs, out)) {
     out.network_s += step.cost.seconds;

@@ -1,4 +1,5 @@
 #include "ridge/distributed/sharding_search.h"
+#include "ridge/base/contains.h"
 
 #include <gtest/gtest.h>
 
@@ -46,8 +47,8 @@ Case draw_case(int statements, std::mt19937& engine) {
     text += available.back().first + ": bf16" + bracketed(available.back().second) + "\n";
   }
   for (int s = 0; s < statements; ++s) {
-    const auto a = available[static_cast<std::size_t>(below(static_cast<int>(available.size())))];
-    const auto b = available[static_cast<std::size_t>(below(static_cast<int>(available.size())))];
+    const auto a = available[below(static_cast<int>(available.size()))];
+    const auto b = available[below(static_cast<int>(available.size()))];
     std::string both, result;
     for (const char dim : std::string("ABC"))
       if (a.second.find(dim) != std::string::npos || b.second.find(dim) != std::string::npos) both += dim;
@@ -63,8 +64,7 @@ Case draw_case(int statements, std::mt19937& engine) {
     available.emplace_back(name, result);
   }
   Case out{parse(text).value(), {}, {}};
-  for (const std::string& dim : out.program.dim_names())
-    out.sizes[dim] = std::vector<int>{3, 6, 64, 256}[static_cast<std::size_t>(below(4))];
+  for (const std::string& dim : out.program.dim_names()) out.sizes[dim] = std::vector<int>{3, 6, 64, 256}[below(4)];
   out.mesh.axes = {{'X', 2 + below(2)}};
   if (below(3) == 0) out.mesh.axes.push_back({'Y', 2});
   return out;
@@ -76,7 +76,7 @@ double count_shardings(const Case& c) {
   for (std::size_t s = 0; s < c.program.statements.size(); ++s) {
     const Statement& statement = c.program.statements[s];
     out *= static_cast<double>(list_partitions(c.program, statement, c.mesh, c.sizes).size());
-    const Tensor& result = c.program.tensors[static_cast<std::size_t>(statement.result())];
+    const Tensor& result = c.program.tensors[statement.result()];
     if (s + 1 < c.program.statements.size())
       out *= static_cast<double>(list_layouts(c.program, result, c.mesh, c.sizes).size());
   }
@@ -121,14 +121,14 @@ class ExhaustiveSearch {
       for (std::size_t later = s + 1; later < cuts_.size(); ++later) again = again || reads(later, t);
       for (const Layout& left : candidate_result_layouts(
                costs_, t, result_layout(costs_.program(), costs_.program().statements[s], cost.partition), again)) {
-        kept_[static_cast<std::size_t>(t)] = left;
+        kept_[t] = left;
         statement(s + 1);
       }
     }
   }
   bool reads(std::size_t s, int t) const {
     const std::vector<int> all = statement_operands(costs_.program().statements[s]);
-    return std::find(all.begin(), all.end(), t) != all.end();
+    return contains(all, t);
   }
   void input(int t) {
     const Program& program = costs_.program();
@@ -136,13 +136,13 @@ class ExhaustiveSearch {
     std::vector<std::size_t> readers;
     for (std::size_t s = 0; s < cuts_.size(); ++s)
       if (reads(s, t)) readers.push_back(s);
-    if (program.tensors[static_cast<std::size_t>(t)].role != TensorRole::input || readers.empty()) return input(t + 1);
+    if (program.tensors[t].role != TensorRole::input || readers.empty()) return input(t + 1);
     std::vector<Layout> ways = costs_.layouts_of(t);
     if (readers.size() == 1)
       ways = candidate_input_layouts(
           costs_, t, operand_layout(program, program.statements[readers[0]], t, cuts_[readers[0]]), capacity_ > 0);
     for (const Layout& way : ways) {
-      kept_[static_cast<std::size_t>(t)] = way;
+      kept_[t] = way;
       input(t + 1);
     }
   }
@@ -157,14 +157,9 @@ class ExhaustiveSearch {
       std::vector<int> all = statement_operands(statement);
       if (all.size() == 2 && all[0] == all[1]) all.pop_back();
       for (const int t : all)
-        time += costs_
-                    .redistribution_cost(t, kept_[static_cast<std::size_t>(t)],
-                                         operand_layout(program, statement, t, cuts_[s]))
-                    .seconds;
+        time += costs_.redistribution_cost(t, kept_[t], operand_layout(program, statement, t, cuts_[s])).seconds;
       const int t = statement.result();
-      time +=
-          costs_.redistribution_cost(t, result_layout(program, statement, cuts_[s]), kept_[static_cast<std::size_t>(t)])
-              .seconds;
+      time += costs_.redistribution_cost(t, result_layout(program, statement, cuts_[s]), kept_[t]).seconds;
     }
     if (capacity_ > 0 && evaluate_sharding(costs_, cuts_, kept_).peak_bytes > capacity_) return;
     times_.push_back(time);

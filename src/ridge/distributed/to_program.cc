@@ -1,6 +1,7 @@
 // Writes a sharding as a program: tensors get their layouts, each redistribution becomes a statement.
 #include <algorithm>
 
+#include "ridge/base/contains.h"
 #include "ridge/distributed/shard.h"
 
 namespace ridge {
@@ -37,11 +38,11 @@ class ShardedProgramBuilder {
     for (const Statement& statement : out_.statements) order.push_back(statement.result());
     std::vector<Tensor> tensors;
     for (const int t : order) {
-      new_index[static_cast<std::size_t>(t)] = static_cast<int>(tensors.size());
-      tensors.push_back(out_.tensors[static_cast<std::size_t>(t)]);
+      new_index[t] = static_cast<int>(tensors.size());
+      tensors.push_back(out_.tensors[t]);
     }
     out_.tensors = std::move(tensors);
-    const auto renumber = [&](int& t) { t = new_index[static_cast<std::size_t>(t)]; };
+    const auto renumber = [&](int& t) { t = new_index[t]; };
     for (Statement& statement : out_.statements) {
       std::visit([&](auto& op) { renumber(op.result); }, statement.op);
       if (auto* product = std::get_if<Contraction>(&statement.op)) {
@@ -61,10 +62,10 @@ class ShardedProgramBuilder {
     const Partition& partition = sharding_.partitions[s];
     std::vector<int> visited;
     for (const int t : statement_operands(program.statements[s])) {
-      if (std::find(visited.begin(), visited.end(), t) != visited.end()) continue;
+      if (contains(visited, t)) continue;
       visited.push_back(t);
       const Layout required = operand_layout(program, program.statements[s], t, partition);
-      if (required == sharding_.layouts[static_cast<std::size_t>(t)]) continue;
+      if (required == sharding_.layouts[t]) continue;
       const int copy = add_tensor_copy(t, required);
       add_copy_statement(t, copy);
       replace_operand(statement, t, copy);
@@ -72,7 +73,7 @@ class ShardedProgramBuilder {
     const int result = statement.result();
     const Layout produced = result_layout(program, program.statements[s], partition);
     if (auto* product = std::get_if<Contraction>(&statement.op)) product->partial = produced.partial_over;
-    const Layout& stored = sharding_.layouts[static_cast<std::size_t>(result)];
+    const Layout& stored = sharding_.layouts[result];
     if (produced == stored || is_reduction_only(produced, stored)) {
       out_.statements.push_back(std::move(statement));
       return;
@@ -92,7 +93,7 @@ class ShardedProgramBuilder {
   }
 
   int add_tensor_copy(int t, const Layout& layout) {
-    Tensor copy = costs_.program().tensors[static_cast<std::size_t>(t)];
+    Tensor copy = costs_.program().tensors[t];
     const std::string stem = copy.name;
     for (int i = 1;; ++i) {
       copy.name = stem + (i == 1 ? "_moved" : "_moved" + std::to_string(i));

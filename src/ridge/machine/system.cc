@@ -30,6 +30,7 @@ double leading_number(std::string_view text) {
   return std::isfinite(value) ? value : 0;
 }
 
+constexpr const char* system_source = "the operating system";
 SourcedValue make_guess(double value, std::string source, const std::string& day) {
   return {.value = value,
           .source = std::move(source),
@@ -114,6 +115,39 @@ VectorThroughput vector_throughput(const SystemProperties& properties) {
   return {8, "a 128-bit multiply and a 128-bit add a cycle"};
 }
 
+// Guessed peak of products in one dtype: `factor` times that of f32.
+struct ProductGuess {
+  DType dtype;
+  double factor;
+  std::string reason;
+};
+static std::vector<ProductGuess> guess_products(const SystemProperties& properties) {
+  const bool native = properties.isa >= Isa::avx512_bf16, tiles = properties.isa >= Isa::amx;
+  ProductGuess bf16{DType::bf16, 1, "the f32 guess: bf16 is widened to f32"};
+  if (native && properties.vendor != "GenuineIntel")  // on Intel two f32 multiply-adds are faster
+    bf16 = {DType::bf16, 2, "twice the f32 guess (AVX512_BF16)"};
+  if (tiles) bf16 = {DType::bf16, 16, "16 times the f32 guess (AMX: 1024 FLOP a cycle)"};
+  ProductGuess int8{DType::int8, 1, "the f32 guess: int8 as pairs of int16"};
+  if (native) int8 = {DType::int8, 4, "four times the f32 guess (AVX512_VNNI)"};
+  if (tiles) int8 = {DType::int8, 32, "32 times the f32 guess (AMX)"};
+  return {bf16, {DType::f16, 1, "the f32 guess: f16 is widened to f32"}, int8};
+}
+
+static std::vector<MemoryLevel> guess_memory(const SystemProperties& properties, const std::string& day) {
+  MemoryLevel dram{.name = "dram", .bandwidth = {}, .capacity = {}};
+  dram.bandwidth =
+      make_guess(20e9 + 5e9 * (properties.cores - 1), "20 GB/s for one core, 5 GB/s for each further one", day);
+  dram.one_core_bandwidth = make_guess(20e9, "20 GB/s for one core", day);
+  if (properties.memory_bytes > 0) dram.capacity = make_guess(properties.memory_bytes, system_source, day);
+  std::vector<MemoryLevel> out{std::move(dram)};
+  if (properties.last_level_bytes > 0) {
+    MemoryLevel cache{.name = "cache", .bandwidth = {}, .capacity = {}};
+    cache.capacity = make_guess(properties.last_level_bytes, system_source, day);
+    out.push_back(std::move(cache));
+  }
+  return out;
+}
+
 Machine estimate_cpu_machine(const SystemProperties& properties, const std::string& day) {
   const VectorThroughput width = vector_throughput(properties);
   const double clock = properties.clock_hz > 0 ? properties.clock_hz : 2.5e9;
@@ -121,56 +155,18 @@ Machine estimate_cpu_machine(const SystemProperties& properties, const std::stri
   const std::string core_words = properties.cores == 1 ? "1 core" : fmt::format("{} cores", properties.cores);
   const std::string formula =
       fmt::format("{} x {:.2f} GHz x {} FLOP a cycle ({})", core_words, clock / 1e9, width.flop_per_cycle, width.why);
-  const bool native = properties.isa >= Isa::avx512_bf16, tiles = properties.isa >= Isa::amx;
-  const bool has_fast_bf16 =
-      native && properties.vendor != "GenuineIntel";  // on Intel two f32 multiply-adds are faster
-  double factor = 1;
-  std::string bf16 = "the f32 guess: bf16 is widened to f32";
-  if (has_fast_bf16) {
-    factor = 2;
-    bf16 = "twice the f32 guess (AVX512_BF16)";
-  }
-  if (tiles) {
-    factor = 16;
-    bf16 = "16 times the f32 guess (AMX: 1024 FLOP a cycle)";
-  }
-
   Machine machine;
   machine.name = "cpu";
   machine.title = fmt::format("{}, {}", properties.model.empty() ? "this CPU" : properties.model, core_words);
-  machine.peaks.push_back(
-      {ComputeUnit::matrix, DType::bf16, make_guess(factor * all, bf16, day), make_guess(factor * one, bf16, day)});
-  const std::string f16 = "the f32 guess: f16 is widened to f32";
-  machine.peaks.push_back({ComputeUnit::matrix, DType::f16, make_guess(all, f16, day), make_guess(one, f16, day)});
-  double products = 1;
-  std::string int8 = "the f32 guess: int8 as pairs of int16";
-  if (native) {
-    products = 4;
-    int8 = "four times the f32 guess (AVX512_VNNI)";
-  }
-  if (tiles) {
-    products = 32;
-    int8 = "32 times the f32 guess (AMX)";
-  }
-  machine.peaks.push_back(
-      {ComputeUnit::matrix, DType::int8, make_guess(products * all, int8, day), make_guess(products * one, int8, day)});
+  for (const ProductGuess& x : guess_products(properties))
+    machine.peaks.push_back({ComputeUnit::matrix, x.dtype, make_guess(x.factor * all, x.reason, day),
+                             make_guess(x.factor * one, x.reason, day)});
   machine.peaks.push_back(
       {ComputeUnit::vector, DType::f32, make_guess(all, formula, day), make_guess(one, formula, day)});
-  MemoryLevel dram{.name = "dram", .bandwidth = {}, .capacity = {}};
-  dram.bandwidth =
-      make_guess(20e9 + 5e9 * (properties.cores - 1), "20 GB/s for one core, 5 GB/s for each further one", day);
-  dram.one_core_bandwidth = make_guess(20e9, "20 GB/s for one core", day);
-  const std::string system = "the operating system";
-  if (properties.memory_bytes > 0) dram.capacity = make_guess(properties.memory_bytes, system, day);
-  machine.memory.push_back(std::move(dram));
-  if (properties.last_level_bytes > 0) {
-    MemoryLevel cache{.name = "cache", .bandwidth = {}, .capacity = {}};
-    cache.capacity = make_guess(properties.last_level_bytes, system, day);
-    machine.memory.push_back(std::move(cache));
-  }
+  machine.memory = guess_memory(properties, day);
   machine.numbers["cores"] = make_guess(properties.cores, "affinity and control group of the process", day);
-  machine.numbers["clock_hz"] =
-      make_guess(clock, properties.clock_hz > 0 ? system : "no clock reported by the system: 2.5 GHz assumed", day);
+  machine.numbers["clock_hz"] = make_guess(
+      clock, properties.clock_hz > 0 ? system_source : "no clock reported by the system: 2.5 GHz assumed", day);
   return machine;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ridge/base/contains.h"
 #include "ridge/base/string_util.h"
 
 namespace ridge::machine {
@@ -156,8 +157,7 @@ Result<SourcedValue> read_number(const MachineFileText& text, const TomlEntry& e
                     entry.key->str(), unit));
   static const std::vector<std::string> keys = {"value", "unit", "source", "read", "origin", "note"};
   for (const TomlEntry& field : sorted_entries(*table))
-    if (std::find(keys.begin(), keys.end(), field.key->str()) == keys.end())
-      return unknown_key_error(text, *field.key, " of " + what, keys);
+    if (!contains(keys, field.key->str())) return unknown_key_error(text, *field.key, " of " + what, keys);
   for (const auto& [field, hint] : {std::pair{"value", ""},
                                     {"unit", ""},
                                     {"source", "give the document or measurement that the number is from"},

@@ -86,7 +86,7 @@ Result<double> parse_number(const std::string& source, const CsvLine& line, int 
   if (static_cast<std::size_t>(at) >= line.cells.size())
     return error_at_cell(input_error(fmt::format("expected {} cells or more, found {}", at + 1, line.cells.size())),
                          source, line, line.cells[0]);
-  const CsvCell& cell = line.cells[static_cast<std::size_t>(at)];
+  const CsvCell& cell = line.cells[at];
   double out = 0;
   const char* const stop = cell.text.data() + cell.text.size();
   const auto end = std::from_chars(cell.text.data(), stop, out);
@@ -122,7 +122,7 @@ using Predictor = std::function<double(const TimedKernel&)>;
 
 double quantile(std::vector<double> sorted, double quantile_fraction) {
   std::sort(sorted.begin(), sorted.end());
-  return sorted[static_cast<std::size_t>(quantile_fraction * static_cast<double>(sorted.size() - 1) + 0.5)];
+  return sorted[quantile_fraction * static_cast<double>(sorted.size() - 1) + 0.5];
 }
 
 PredictionErrors compute_errors(const KernelTimings& timings, const Predictor& predicted,
@@ -240,9 +240,7 @@ Result<LibraryTimings> read_library_timings(std::string_view csv, const std::str
       out.formula = at->formula;
       continue;
     }
-    const auto cell = [&](int i) {
-      return static_cast<std::size_t>(i) < line.cells.size() ? line.cells[static_cast<std::size_t>(i)].text : "";
-    };
+    const auto cell = [&](int i) { return static_cast<std::size_t>(i) < line.cells.size() ? line.cells[i].text : ""; };
     if (cell(at->time).empty()) continue;
     const std::string typed = at->dtype < 0 ? "" : cell(at->dtype);
     const bool is_short = dtype == DType::bf16 && typed == "f16";  // f16 kernels take the same time as bf16

@@ -165,18 +165,17 @@ ExpressionEvaluator::ExpressionEvaluator(const Reference& reference, const std::
 void ExpressionEvaluator::prepare_nodes(const std::vector<Shape>& shapes, int result) {
   space_nodes_.resize(spaces_.axes.size());
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    std::vector<std::size_t>& nodes_of_space = space_nodes_[static_cast<std::size_t>(spaces_.space_of_node[i])];
+    std::vector<std::size_t>& nodes_of_space = space_nodes_[spaces_.space_of_node[i]];
     slot_in_space_.push_back(nodes_of_space.size());
     nodes_of_space.push_back(i);
   }
-  result_axes_ = tensor_axes(shapes[static_cast<std::size_t>(result)]);
+  result_axes_ = tensor_axes(shapes[result]);
   for (const Node& n : nodes_) {
     Shape named;
     for (const Axis& axis : n.over)
       if (!axis_label(axis).empty())
         named.push_back({axis_label(axis), axis.is_named() ? reference_.dims.at(axis.dim) : axis.literal, 0});
-    node_axes_.push_back(
-        tensor_axes(n.kind == Node::Kind::tensor ? shapes[static_cast<std::size_t>(n.tensor)] : named));
+    node_axes_.push_back(tensor_axes(n.kind == Node::Kind::tensor ? shapes[n.tensor] : named));
     if (n.kind == Node::Kind::tensor) add_intermediate(shapes, n.tensor);
   }
   cost_ = evaluation_cost(0, 1);
@@ -187,7 +186,7 @@ namespace {
 // True if an operand of the product is computed inside the kernel.
 bool multiplies_intermediate(const Reference& reference, const Contraction& c) {
   return std::any_of(reference.kernel_statements.begin(), reference.kernel_statements.end(), [&](int s) {
-    const int result = reference.program.statements[static_cast<std::size_t>(s)].result();
+    const int result = reference.program.statements[s].result();
     return result == c.left || result == c.right;
   });
 }
@@ -211,7 +210,7 @@ bool sums_intermediate_products(const Reference& reference, const Expression& e)
   };
   const Node& last = e.nodes.back();
   if (last.kind != Node::Kind::along_dims || last.function != Function::sum) return false;
-  const Node& of = e.nodes[static_cast<std::size_t>(last.arguments[0])];
+  const Node& of = e.nodes[last.arguments[0]];
   const auto made = of.kind == Node::Kind::tensor ? reference.find_kernel_expression(of.tensor) : std::nullopt;
   return multiplies(of) || (made && multiplies(made->nodes.back()));
 }
@@ -229,7 +228,7 @@ double product_tolerance(const std::map<int, std::unique_ptr<ContractionEvaluato
 void ExpressionEvaluator::add_intermediate(const std::vector<Shape>& shapes, int tensor) {
   if (intermediates_.expressions.contains(tensor) || intermediates_.products.contains(tensor)) return;
   for (const int s : reference_.kernel_statements) {
-    const Statement& statement = reference_.program.statements[static_cast<std::size_t>(s)];
+    const Statement& statement = reference_.program.statements[s];
     if (statement.result() != tensor) continue;
     const auto* c = std::get_if<Contraction>(&statement.op);
     if (c && has_sum(*c) && !multiplies_intermediate(reference_, *c)) {
@@ -245,11 +244,9 @@ void ExpressionEvaluator::add_intermediate(const std::vector<Shape>& shapes, int
 
 ContractionEvaluator::ContractionEvaluator(const Reference& reference, const std::vector<Shape>& shapes,
                                            const Contraction& c)
-    : left_(reference.tensors[static_cast<std::size_t>(c.left)]),
-      right_(reference.tensors[static_cast<std::size_t>(c.right)]),
-      random_data_(reference.random_data) {
-  const Shape &left = shapes[static_cast<std::size_t>(c.left)], &right = shapes[static_cast<std::size_t>(c.right)];
-  const Shape& result = shapes[static_cast<std::size_t>(c.result)];
+    : left_(reference.tensors[c.left]), right_(reference.tensors[c.right]), random_data_(reference.random_data) {
+  const Shape &left = shapes[c.left], &right = shapes[c.right];
+  const Shape& result = shapes[c.result];
   for (const SizedAxis& axis : result)
     if (!axis.dim.empty())
       kept_.push_back({axis.extent, ridge::axis_along(left, axis.dim).stride, ridge::axis_along(right, axis.dim).stride,
@@ -324,7 +321,7 @@ ValueWithError ExpressionEvaluator::evaluate_element(std::int64_t index, Evaluat
 // `points`: length of the enclosing row. Tensors of the kernel are cached, so extents of nested rows do not multiply.
 double ExpressionEvaluator::evaluation_cost(int space, double points) const {
   double all = 0;
-  for (const std::size_t i : space_nodes_[static_cast<std::size_t>(space)]) {
+  for (const std::size_t i : space_nodes_[space]) {
     const Node& n = nodes_[i];
     double row = 1;
     if (n.kind == Node::Kind::along_dims)
@@ -342,8 +339,7 @@ double ExpressionEvaluator::evaluation_cost(int space, double points) const {
 // Recurses only from space to space, not along a chain of operators, whose length is unlimited.
 ValueWithError ExpressionEvaluator::evaluate_space(int space, const Coordinates& at, EvaluationCache& memo) const {
   std::vector<ValueWithError> values;
-  for (const std::size_t i : space_nodes_[static_cast<std::size_t>(space)])
-    values.push_back(evaluate_node(i, values, at, memo));
+  for (const std::size_t i : space_nodes_[space]) values.push_back(evaluate_node(i, values, at, memo));
   return values.back();
 }
 
@@ -354,12 +350,12 @@ ValueWithError ExpressionEvaluator::evaluate_tensor(std::size_t i, const Coordin
   const auto inner = intermediates_.expressions.find(tensor);
   const auto product = intermediates_.products.find(tensor);
   if (inner == intermediates_.expressions.end() && product == intermediates_.products.end())
-    return {read_element(reference_.tensors[static_cast<std::size_t>(tensor)], offset), 0};
+    return {read_element(reference_.tensors[tensor], offset), 0};
   if (const auto known = memo.elements.find({tensor, offset}); known != memo.elements.end()) return known->second;
   ValueWithError value = inner == intermediates_.expressions.end() ? product->second->evaluate_element(offset)
                                                                    : inner->second->evaluate_element(offset, memo);
   // A kernel that also stores the tensor may read it back rounded.
-  const Array& stored = reference_.tensors[static_cast<std::size_t>(tensor)];
+  const Array& stored = reference_.tensors[tensor];
   if (const auto tolerance_factors = intermediates_.tolerance_factors.find(tensor);
       tolerance_factors != intermediates_.tolerance_factors.end())
     value.error *= 1 + tolerance_factors->second;
@@ -394,8 +390,7 @@ ValueWithError ExpressionEvaluator::evaluate_node(std::size_t i, const std::vect
     case Node::Kind::call: break;
   }
   ValueWithError in[3];
-  for (std::size_t a = 0; a < n.arguments.size() && a < 3; ++a)
-    in[a] = values[slot_in_space_[static_cast<std::size_t>(n.arguments[a])]];
+  for (std::size_t a = 0; a < n.arguments.size() && a < 3; ++a) in[a] = values[slot_in_space_[n.arguments[a]]];
   ValueWithError out = evaluate_call(n.function, in[0], in[1], in[2]);
   out.error += gelu_error(reference_.gelu, n.function, in[0], out.value);
   const bool at_limit =

@@ -89,9 +89,7 @@ class ExpressionEvaluator {
   ValueWithError mean_of_row(const std::vector<ValueWithError>& row) const;
   ValueWithError softmax_element(const EvaluatedRow& row, const ValueWithError& element) const;
   ValueWithError normalize_rms(const std::vector<ValueWithError>& row, const ValueWithError& element) const;
-  int argument_space(std::size_t i) const {
-    return spaces_.space_of_node[static_cast<std::size_t>(nodes_[i].arguments[0])];
-  }
+  int argument_space(std::size_t i) const { return spaces_.space_of_node[nodes_[i].arguments[0]]; }
 
   const Reference& reference_;
   std::vector<Node> nodes_;

@@ -27,7 +27,7 @@ class EvaluatedProgram {
   void run() {
     for (const Statement& statement : program_.statements) {
       const std::vector<double> all = exact(statement);
-      std::copy(all.begin(), all.end(), values_[static_cast<std::size_t>(statement.result())].begin());
+      std::copy(all.begin(), all.end(), values_[statement.result()].begin());
     }
   }
   // Returns the last result from the inputs, without rounding.
@@ -44,7 +44,7 @@ class EvaluatedProgram {
     for (std::vector<float>& v : values_)
       reference.tensors.push_back(
           {DType::f32, static_cast<std::int64_t>(v.size()), reinterpret_cast<std::byte*>(v.data())});
-    std::vector<std::int64_t> indices(values_[static_cast<std::size_t>(statement.result())].size());
+    std::vector<std::int64_t> indices(values_[statement.result()].size());
     for (std::size_t i = 0; i < indices.size(); ++i) indices[i] = static_cast<std::int64_t>(i);
     std::vector<double> out;
     for (const Expected& e : reference.evaluate_elements(statement, indices)) out.push_back(e.value);

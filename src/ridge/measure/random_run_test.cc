@@ -34,10 +34,10 @@ class NamedIndexEvaluator {
 
   void evaluate() {
     for (const Statement& s : program_.statements) {
-      const Tensor& result = program_.tensors[static_cast<std::size_t>(s.result())];
+      const Tensor& result = program_.tensors[s.result()];
       each(result.axes, {}, [&](const Point& at) {
         const auto* c = std::get_if<Contraction>(&s.op);
-        values[static_cast<std::size_t>(s.result())][element_index(result, at)] =
+        values[s.result()][element_index(result, at)] =
             c ? product(*c, at)
               : node(std::get<Expression>(s.op).nodes, std::get<Expression>(s.op).nodes.size() - 1, at);
       });
@@ -71,7 +71,7 @@ class NamedIndexEvaluator {
     return static_cast<std::size_t>(i);
   }
   double value(int tensor, const Point& at) const {
-    const auto t = static_cast<std::size_t>(tensor);
+    const std::size_t t = tensor;
     return values[t][element_index(program_.tensors[t], at)];
   }
 
@@ -160,14 +160,13 @@ class RandomStatements {
   }
   std::vector<std::string> shuffled(const std::set<std::string>& some) {
     std::vector<std::string> out(some.begin(), some.end());
-    for (std::size_t i = out.size(); i > 1; --i)
-      std::swap(out[i - 1], out[static_cast<std::size_t>(random_.below(static_cast<int>(i)))]);
+    for (std::size_t i = out.size(); i > 1; --i) std::swap(out[i - 1], out[random_.below(static_cast<int>(i))]);
     return out;
   }
   static std::string listed(const std::vector<std::string>& axes) {
     return axes.empty() ? "[1]" : fmt::format("[{}]", fmt::join(axes, ", "));
   }
-  const Made& random_tensor() { return made_[static_cast<std::size_t>(random_.below(static_cast<int>(made_.size())))]; }
+  const Made& random_tensor() { return made_[random_.below(static_cast<int>(made_.size()))]; }
 
   void input() {
     std::set<std::string> some;
@@ -315,13 +314,12 @@ RunResult run_fused_or_not(const Program& program, const Bindings& dims, const N
     for (std::int64_t e = 0; e < array.elements; ++e) {
       if (p.buffers[i].holds_indices) reinterpret_cast<float*>(array.data)[e] = static_cast<float>(e);
       if (i < program.tensors.size() && program.tensors[i].role == TensorRole::input)
-        store(array, e, given.values[i][static_cast<std::size_t>(e)]);
+        store(array, e, given.values[i][e]);
     }
   }
   for (const PlanStep& step : p.steps) {
     std::vector<void*> data;
-    for (const int b : step.buffers)
-      data.push_back(b < 0 ? nullptr : out.storage[static_cast<std::size_t>(b)].array().data);
+    for (const int b : step.buffers) data.push_back(b < 0 ? nullptr : out.storage[b].array().data);
     run_step(step, data, threads);
   }
   out.groups = p.fusion.groups.size();
@@ -333,7 +331,7 @@ std::string first_mismatch(const Program& program, const RunResult& result, cons
   for (std::size_t t = 0; t < program.tensors.size(); ++t) {
     const Array& array = result.storage[t].array();
     for (std::int64_t i = 0; i < array.elements; ++i) {
-      const double got = read_element(array, i), expected_value = expected.values[t][static_cast<std::size_t>(i)];
+      const double got = read_element(array, i), expected_value = expected.values[t][i];
       if (got != expected_value)
         return fmt::format("{}, element {}, is {}, expected {}", program.tensors[t].name, i, got, expected_value);
     }

@@ -97,11 +97,11 @@ class ElementEvaluator {
     parallel_for(
         static_cast<std::int64_t>(indices_.size()), 1, reference_.threads, [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t i = begin; i < end; ++i) {
-            const std::int64_t index = indices_[static_cast<std::size_t>(i)];
+            const std::int64_t index = indices_[i];
             const std::int64_t left = operand_offset(shape_of(c.left), shape_of(c.result), index),
                                right = operand_offset(shape_of(c.right), shape_of(c.result), index);
             ExpressionEvaluator::EvaluationCache memo;
-            Expected& out = out_[static_cast<std::size_t>(i)];
+            Expected& out = out_[i];
             double error = 0;
             for_each_summed_point(axes, [&](std::int64_t l, std::int64_t r) {
               const ValueWithError x = interpreter.evaluate_element(is_left ? left + l : right + r, memo);
@@ -195,8 +195,8 @@ class ElementEvaluator {
   // 16-bit results may come from approximate functions (device_math.h) that are accurate to 2^-18. Such a value may
   // round the other way if it is within this fraction of half a step from the midpoint.
   static double midpoint_margin(DType dtype) { return dtype == DType::f32 ? 0 : 1.0 / 64; }
-  const Array& array_at(int tensor) const { return reference_.tensors[static_cast<std::size_t>(tensor)]; }
-  const Shape& shape_of(int tensor) const { return shapes_[static_cast<std::size_t>(tensor)]; }
+  const Array& array_at(int tensor) const { return reference_.tensors[tensor]; }
+  const Shape& shape_of(int tensor) const { return shapes_[tensor]; }
 
   template <class Work> void for_each_block(const Work& work) const {
     parallel_for(static_cast<std::int64_t>(indices_.size()), 1024, reference_.threads,
@@ -261,7 +261,7 @@ std::vector<Expected> Reference::evaluate_elements(const Statement& statement,
 
 std::optional<Expression> Reference::find_kernel_expression(int tensor) const {
   for (const int s : kernel_statements) {
-    const Statement& statement = program.statements[static_cast<std::size_t>(s)];
+    const Statement& statement = program.statements[s];
     if (statement.result() != tensor) continue;
     if (const auto* e = std::get_if<Expression>(&statement.op)) return *e;
     const auto& c = std::get<Contraction>(statement.op);
@@ -276,14 +276,12 @@ namespace {
 double count_summed_rows(const Reference& reference, const std::vector<Shape>& shapes, const Contraction& c) {
   std::set<std::string> along;
   for (const int s : reference.kernel_statements)
-    if (const auto* e = std::get_if<Expression>(&reference.program.statements[static_cast<std::size_t>(s)].op))
+    if (const auto* e = std::get_if<Expression>(&reference.program.statements[s].op))
       for (const Node& node : e->nodes)
         if (node.kind == Node::Kind::along_dims)
           for (const Axis& axis : node.over) along.insert(axis.dim);
   double rows = 1;
-  for (const SummedAxis& axis :
-       list_summed_axes(shapes[static_cast<std::size_t>(c.left)], shapes[static_cast<std::size_t>(c.right)],
-                        shapes[static_cast<std::size_t>(c.result)]))
+  for (const SummedAxis& axis : list_summed_axes(shapes[c.left], shapes[c.right], shapes[c.result]))
     if (!along.empty() && !along.contains(axis.dim)) rows *= static_cast<double>(axis.extent);
   return rows;
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "ridge/base/contains.h"
 #include "ridge/base/cores.h"
 #include "ridge/base/string_util.h"
 #include "ridge/device/run_generated.h"
@@ -99,8 +100,8 @@ class ProgramRunner {
   void report_progress(double done, const std::string& doing) const {
     if (options_.progress) options_.progress(done, doing);
   }
-  const Tensor& tensor_at(int i) const { return program_.tensors[static_cast<std::size_t>(i)]; }
-  const Array& array_at(int i) const { return storage_[static_cast<std::size_t>(i)].array(); }
+  const Tensor& tensor_at(int i) const { return program_.tensors[i]; }
+  const Array& array_at(int i) const { return storage_[i].array(); }
 
   Status check_kernels() {
     for (const PlanStep& step : plan_.steps) {
@@ -111,9 +112,7 @@ class ProgramRunner {
     return Done{};
   }
 
-  const std::string& operation_text(int group) const {
-    return explanation_.ops[static_cast<std::size_t>(group)].work.text;
-  }
+  const std::string& operation_text(int group) const { return explanation_.ops[group].work.text; }
   Status allocate_buffers() {
     const auto available = available_bytes();
     if (available && plan_.memory_bytes > *available)
@@ -162,7 +161,7 @@ class ProgramRunner {
     for (const PlanStep& step : plan_.steps) {
       const Timer timer;
       execute_step(step);
-      seconds[static_cast<std::size_t>(step.group)] += timer.seconds();
+      seconds[step.group] += timer.seconds();
     }
     return seconds;
   }
@@ -177,8 +176,8 @@ class ProgramRunner {
     out_.device = samples.notes;
     for (std::size_t i = 0; i < out_.ops.size(); ++i) out_.ops[i].measured_bound = samples.measured_bounds[i];
     if (const auto note = device::interpreter_note())
-      for (const int group : list_generated_groups(plan_)) out_.ops[static_cast<std::size_t>(group)].note = *note;
-    for (const auto& [op, tuned] : samples.tuned) out_.ops[static_cast<std::size_t>(op)].tuned.push_back(tuned);
+      for (const int group : list_generated_groups(plan_)) out_.ops[group].note = *note;
+    for (const auto& [op, tuned] : samples.tuned) out_.ops[op].tuned.push_back(tuned);
     return Done{};
   }
 
@@ -195,8 +194,7 @@ class ProgramRunner {
 
   void record_copies() {
     for (const PlanStep& step : plan_.steps)
-      if (!step.copy_description.empty())
-        out_.ops[static_cast<std::size_t>(step.group)].copies.push_back(step.copy_description);
+      if (!step.copy_description.empty()) out_.ops[step.group].copies.push_back(step.copy_description);
   }
 
   void check_results() {
@@ -211,14 +209,13 @@ class ProgramRunner {
       std::erase_if(reference.kernel_statements, [&](int s) {
         auto made = materialize_gather(reference, statement_at(s));
         if (!made) return false;
-        reference.tensors[static_cast<std::size_t>(statement_at(s).result())] = made->array();
+        reference.tensors[statement_at(s).result()] = made->array();
         gathered.push_back(*std::move(made));
         return true;
       });
       if (options_.cuda) reference.gelu = gelu_tolerance(plan_, static_cast<int>(i));
       for (const int s : group.statements)
-        if (std::find(group.results.begin(), group.results.end(), statement_at(s).result()) != group.results.end())
-          check_statement(reference, statement_at(s), out_.ops[i]);
+        if (contains(group.results, statement_at(s).result())) check_statement(reference, statement_at(s), out_.ops[i]);
       out_.total.max_rel_error = std::max(out_.total.max_rel_error, out_.ops[i].max_rel_error);
       out_.total.checked += out_.ops[i].checked;
       out_.total.elements += out_.ops[i].elements;
@@ -227,7 +224,7 @@ class ProgramRunner {
   // Returns the result of a gather that another kernel contains, or nullopt for other statements.
   std::optional<ArrayStorage> materialize_gather(const Reference& reference, const Statement& of) const {
     const Routine* const routine = routine_of(of);
-    const auto result = static_cast<std::size_t>(of.result());
+    const std::size_t result = of.result();
     if (routine == nullptr || routine->kind != RoutineKind::gather || storage_[result].array().elements > 0)
       return std::nullopt;
     const std::vector<int> in = expression_operands(std::get<Expression>(of.op));
@@ -236,7 +233,7 @@ class ProgramRunner {
     const Shape& shape = shapes_[result];
     auto out = ArrayStorage::make(tensor_at(of.result()).dtype, count_elements(shape));
     if (!out) return std::nullopt;
-    const auto bytes = static_cast<std::size_t>(dtype_bits(tensor_at(of.result()).dtype) / 8);
+    const std::size_t bytes = dtype_bits(tensor_at(of.result()).dtype) / 8;
     for (std::int64_t i = 0; i < out->array().elements; ++i) {
       std::int64_t in_table = 0, in_list = 0;
       for (const SizedAxis& axis : shape) {
@@ -251,11 +248,11 @@ class ProgramRunner {
     }
     return out;
   }
-  const Statement& statement_at(int i) const { return program_.statements[static_cast<std::size_t>(i)]; }
+  const Statement& statement_at(int i) const { return program_.statements[i]; }
 
   void check_statement(const Reference& reference, const Statement& statement, OpMeasurement& op) {
     const int result = statement.result();
-    const std::vector<std::int64_t> shape = shape_extents(shapes_[static_cast<std::size_t>(result)]);
+    const std::vector<std::int64_t> shape = shape_extents(shapes_[result]);
     const std::vector<std::int64_t> indices =
         sample_indices(shape, reference.max_affordable_elements(statement, max_checked_elements), options_.seed);
     const std::vector<Expected> expected = reference.evaluate_elements(statement, indices);
@@ -264,7 +261,7 @@ class ProgramRunner {
     op.checked += static_cast<std::int64_t>(indices.size());
     op.elements += array_at(result).elements;
     if (comparison.first_wrong_position >= 0 && !out_.mismatch) {
-      const auto wrong = static_cast<std::size_t>(comparison.first_wrong_position);
+      const std::size_t wrong = comparison.first_wrong_position;
       out_.mismatch = mismatch_error({tensor_at(result).name, shape, statement.text}, indices[wrong], expected[wrong],
                                      read_element(array_at(result), indices[wrong]));
       if (!options_.out.empty()) out_.mismatch->hint = "no output file was written";
@@ -273,7 +270,7 @@ class ProgramRunner {
 
   Status write_outputs() const {
     for (const auto& [name, path] : options_.out) {
-      const auto index = static_cast<std::size_t>(*find_tensor(program_, name));
+      const std::size_t index = *find_tensor(program_, name);
       RIDGE_TRY_STATUS(write_npy(path, storage_[index].array(), shape_extents(shapes_[index])));
     }
     return Done{};

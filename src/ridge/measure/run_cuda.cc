@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "ridge/base/contains.h"
 #include "ridge/measure/nvml.h"
 #include "ridge/run/device_steps.h"
 
@@ -25,14 +26,14 @@ class HostTransfer {
 
   Status copy_to_device(const Array& from, std::byte* to) const {
     return for_each_block(array_bytes(from), [&](std::int64_t at, std::int64_t bytes) -> Status {
-      std::memcpy(pinned_.data(), from.data + at, static_cast<std::size_t>(bytes));
+      std::memcpy(pinned_.data(), from.data + at, bytes);
       return wait_after(queue_.copy(to + at, pinned_.data(), bytes));
     });
   }
   Status copy_to_host(const std::byte* from, const Array& to) const {
     return for_each_block(array_bytes(to), [&](std::int64_t at, std::int64_t bytes) -> Status {
       RIDGE_TRY_STATUS(wait_after(queue_.copy(pinned_.data(), from + at, bytes)));
-      std::memcpy(to.data + at, pinned_.data(), static_cast<std::size_t>(bytes));
+      std::memcpy(to.data + at, pinned_.data(), bytes);
       return Done{};
     });
   }
@@ -145,9 +146,7 @@ class DeviceRun {
     out_.clocks.max_hz = clocks->max_sm_hz;
     out_.clocks.power_w = clocks->power_w;
     for (const std::string& why : clocks->throttle_reasons)
-      if (std::find(out_.clocks.throttle_reasons.begin(), out_.clocks.throttle_reasons.end(), why) ==
-          out_.clocks.throttle_reasons.end())
-        out_.clocks.throttle_reasons.push_back(why);
+      if (!contains(out_.clocks.throttle_reasons, why)) out_.clocks.throttle_reasons.push_back(why);
   }
 
   // Returns nullopt if the plan at other sizes has a different number of kernels.

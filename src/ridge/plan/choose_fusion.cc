@@ -19,7 +19,7 @@ namespace {
 std::vector<int> contractions_in(const Program& program, const FusionGroup& group) {
   std::vector<int> out;
   for (const int s : group.statements)
-    if (std::holds_alternative<Contraction>(program.statements[static_cast<std::size_t>(s)].op)) out.push_back(s);
+    if (std::holds_alternative<Contraction>(program.statements[s].op)) out.push_back(s);
   return out;
 }
 

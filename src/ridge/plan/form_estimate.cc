@@ -43,9 +43,9 @@ GroupProductSize largest_product(const Plan& plan, int group) {
 std::vector<double> cpu_formula_inputs(const Explanation& explanation, const Plan& plan, int group,
                                        const Prediction& group_prediction, double functions_s) {
   double multiply = 0, other = 0;
-  const FusionGroup& of = plan.fusion.groups[static_cast<std::size_t>(group)];
+  const FusionGroup& of = plan.fusion.groups[group];
   for (const int s : statements_with_recomputed(of)) {
-    const Prediction& p = explanation.ops[static_cast<std::size_t>(s)];
+    const Prediction& p = explanation.ops[s];
     (p.work.contraction ? multiply : other) += sustained_math_s(p);
   }
   const MemoryLevel& memory = explanation.machine.memory.front();

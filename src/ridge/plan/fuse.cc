@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "ridge/base/contains.h"
 #include "ridge/base/string_util.h"
 #include "ridge/ops/fused/model.h"
 #include "ridge/plan/attention/recognize_backward.h"
@@ -15,6 +16,7 @@
 #include "ridge/plan/lower.h"
 #include "ridge/program/contraction.h"
 #include "ridge/program/routine.h"
+#include "ridge/program/tensor_uses.h"
 
 namespace ridge {
 namespace {
@@ -26,16 +28,13 @@ constexpr int max_sibling_trials = 4;            // limit on the tried merges wi
 class StatementFuser {
  public:
   StatementFuser(const Program& program, const std::vector<Shape>& shapes, const FuseOptions& options)
-      : program_(program), shapes_(shapes), options_(options), readers_(program.tensors.size()) {
-    writer_.assign(program.tensors.size(), -1);
+      : program_(program), shapes_(shapes), options_(options), uses_(program) {
     for (const Shape& shape : shapes) {
       std::set<std::string>& keys = index_spaces_.emplace_back();
       for (const SizedAxis& axis : shape)
         if (axis.extent > 1) keys.insert(axis.dim);
     }
     for (int s = 0; s < statement_count(); ++s) {
-      for (const int t : distinct_operands(s)) readers_[to_index(t)].push_back(s);
-      writer_[to_index(result_of(s))] = s;
       group_of_.push_back(s);
       members_.push_back({s});
     }
@@ -48,7 +47,7 @@ class StatementFuser {
     for (int s = 0; options_.fuse && s < statement_count(); ++s) merge_sum_across_rows(s);
     for (int s = 0; options_.fuse && s < statement_count(); ++s) merge_producers_or_sibling(s);
     FusionPlan out;
-    for (const int g : topological_order()) out.groups.push_back(make_group(members_[to_index(g)], recomputed_by(g)));
+    for (const int g : topological_order()) out.groups.push_back(make_group(members_[g], recomputed_by(g)));
     out.target = options_.target;
     out.full_row_kernels = out.target == Target::cuda ? options_.generate_kernels : options_.fuse;
     set_live_bytes(out, standalone);
@@ -57,31 +56,21 @@ class StatementFuser {
   }
 
  private:
-  static std::size_t to_index(int i) { return static_cast<std::size_t>(i); }
   int statement_count() const { return static_cast<int>(program_.statements.size()); }
-  const Statement& statement_at(int s) const { return program_.statements[to_index(s)]; }
+  const Statement& statement_at(int s) const { return program_.statements[s]; }
   int result_of(int s) const { return statement_at(s).result(); }
-  const std::string& name_of(int tensor) const { return program_.tensors[to_index(tensor)].name; }
-  std::int64_t tensor_bytes(int t) const {
-    return stored_bytes(program_.tensors[to_index(t)].dtype, count_elements(shapes_[to_index(t)]));
-  }
-  std::vector<int> distinct_operands(int s) const {
-    std::vector<int> all = statement_operands(statement_at(s));
-    std::sort(all.begin(), all.end());
-    all.erase(std::unique(all.begin(), all.end()), all.end());
-    return all;
-  }
+  const std::string& name_of(int tensor) const { return program_.tensors[tensor].name; }
+  std::int64_t tensor_bytes(int t) const { return stored_bytes(program_.tensors[t].dtype, count_elements(shapes_[t])); }
+  std::vector<int> distinct_operands(int s) const { return ridge::distinct_operands(statement_at(s)); }
   bool must_be_stored(int tensor) const {
-    return program_.tensors[to_index(tensor)].role != TensorRole::intermediate ||
-           std::find(options_.stored_tensors.begin(), options_.stored_tensors.end(), tensor) !=
-               options_.stored_tensors.end();
+    return program_.tensors[tensor].role != TensorRole::intermediate || contains(options_.stored_tensors, tensor);
   }
 
   // Returns why the statements cannot be one kernel, or nullopt if they can.
   std::optional<std::string> find_blocker(const std::vector<int>& set) const {
     std::vector<int> products, along;
     for (const int s : set) {
-      if (sums_across_rows_.contains(s) && set.size() > 1 && set != members_[to_index(group_of_[to_index(s)])])
+      if (sums_across_rows_.contains(s) && set.size() > 1 && set != members_[group_of_[s]])
         return fmt::format("{} is a sum across rows, which is a separate kernel", name_of(result_of(s)));
       if (form_of(s) == StatementForm::standalone && set.size() > 1) return standalone_blocker(s);
       if (form_of(s) == StatementForm::product) (is_row_sum(s, set) ? along : products).push_back(s);
@@ -129,7 +118,7 @@ class StatementFuser {
       if (node.kind == Node::Kind::along_dims) return StatementForm::along_dims;
     return StatementForm::pointwise;
   }
-  const std::set<std::string>& index_space(int tensor) const { return index_spaces_[to_index(tensor)]; }
+  const std::set<std::string>& index_space(int tensor) const { return index_spaces_[tensor]; }
 
   // Returns a reason if the statements have different index spaces.
   std::optional<std::string> index_space_blocker(const std::vector<int>& set) const {
@@ -137,8 +126,8 @@ class StatementFuser {
     for (const int s : set) {
       if (index_space(result_of(s)) == index_space(last)) continue;
       return fmt::format("{}{} and {}{} have different dimensions: one would be recomputed many times",
-                         name_of(result_of(s)), format_shape(shapes_[to_index(result_of(s))]), name_of(last),
-                         format_shape(shapes_[to_index(last)]));
+                         name_of(result_of(s)), format_shape(shapes_[result_of(s)]), name_of(last),
+                         format_shape(shapes_[last]));
     }
     return std::nullopt;
   }
@@ -156,7 +145,7 @@ class StatementFuser {
                                                    const std::vector<int>& products) const {
     for (const int p : products)
       for (const int t : distinct_operands(p))
-        if (writer_[to_index(t)] >= 0 && contains(set, writer_[to_index(t)]))
+        if (uses_.writer(t) >= 0 && contains(set, uses_.writer(t)))
           return fmt::format("the product reads {} for every tile of {}: it would be recomputed for each tile",
                              name_of(t), name_of(result_of(p)));
     return std::nullopt;
@@ -167,8 +156,7 @@ class StatementFuser {
     if (!options_.fuse_epilogues) return "the library's products have no fused epilogue";
     if (products.size() > 2) return "a kernel has at most two products";
     for (const int p : products) {
-      if (products.size() > 1 && std::find(options_.unfused_products.begin(), options_.unfused_products.end(), p) !=
-                                     options_.unfused_products.end())
+      if (products.size() > 1 && contains(options_.unfused_products, p))
         return "the two products are predicted to be faster in separate kernels";
       const auto& c = std::get<Contraction>(statement_at(p).op);
       if (dtype_of(c.left) == DType::int8 && dtype_of(c.right) == DType::int8)
@@ -181,9 +169,9 @@ class StatementFuser {
     for (const int s : set)
       if (form_of(s) == StatementForm::pointwise)
         for (int t : tensors_of(s))
-          if (!product_strides(shapes_[to_index(t)], *groups))
+          if (!product_strides(shapes_[t], *groups))
             return fmt::format("{}{} has no single stride along the product's rows and columns", name_of(t),
-                               format_shape(shapes_[to_index(t)]));
+                               format_shape(shapes_[t]));
     for (const int s : set)
       if (const auto* e = std::get_if<Expression>(&statement_at(s).op))
         for (const Node& node : e->nodes)
@@ -212,13 +200,11 @@ class StatementFuser {
     if (options_.target == Target::cuda) return full_rows_blocker(set, first);
     const std::vector<std::string> row_dims = row_block_dimensions(program_, set);
     std::int64_t rows = 1, row_bytes = 0;
-    for (const std::string& dim : row_dims)
-      rows *= ridge::axis_along(shapes_[to_index(result_of(set.back()))], dim).extent;
+    for (const std::string& dim : row_dims) rows *= ridge::axis_along(shapes_[result_of(set.back())], dim).extent;
     if (rows == 1)
       return fmt::format("{} reduces along a dimension, and the statements share no other dimension", first);
     for (const int s : set)
-      for (const int t : tensors_of(s))
-        row_bytes = saturating_add(row_bytes, count_elements(shapes_[to_index(t)]) / rows * 4);
+      for (const int t : tensors_of(s)) row_bytes = saturating_add(row_bytes, count_elements(shapes_[t]) / rows * 4);
     if (row_bytes <= max_row_bytes) return std::nullopt;
     return fmt::format("a row of {} and the adjacent statements takes {}, which exceeds a core's L2", first,
                        format_with_prefix(static_cast<double>(row_bytes), "B"));
@@ -238,11 +224,11 @@ class StatementFuser {
     if (rows.fusion_blocker.empty()) return std::nullopt;
     return fmt::format("{} reduces along a dimension: {}", first, rows.fusion_blocker);
   }
-  View view_of(int tensor) const { return {tensor, dtype_of(tensor), shapes_[to_index(tensor)]}; }
+  View view_of(int tensor) const { return {tensor, dtype_of(tensor), shapes_[tensor]}; }
 
   // True if the result is read only inside the kernel `set`, or by kernels that recompute it.
   bool is_internal(int s, const std::vector<int>& set) const {
-    const std::vector<int>& readers = readers_[to_index(result_of(s))];
+    const std::vector<int>& readers = uses_.readers(result_of(s));
     const bool is_recomputed = std::any_of(recomputed_by_.begin(), recomputed_by_.end(),
                                            [&](const auto& by) { return contains(by.second, s); });
     return !must_be_stored(result_of(s)) && set.size() > 1 &&
@@ -252,39 +238,36 @@ class StatementFuser {
   }
   // True if the kernel of statement s also computes the other statement.
   bool kernel_computes(int s, int other) const {
-    return contains(members_[to_index(group_of_[to_index(s)])], other) ||
-           contains(recomputed_by(group_of_[to_index(s)]), other);
+    return contains(members_[group_of_[s]], other) || contains(recomputed_by(group_of_[s]), other);
   }
   std::vector<int> recomputed_by(int g) const {
     const auto found = recomputed_by_.find(g);
     return found == recomputed_by_.end() ? std::vector<int>{} : found->second;
   }
 
-  DType dtype_of(int tensor) const { return program_.tensors[to_index(tensor)].dtype; }
+  DType dtype_of(int tensor) const { return program_.tensors[tensor].dtype; }
   std::vector<int> tensors_of(int s) const {
     std::vector<int> all = statement_operands(statement_at(s));
     all.push_back(result_of(s));
     return all;
   }
-  static bool contains(const std::vector<int>& set, int s) { return std::binary_search(set.begin(), set.end(), s); }
 
   // True if a statement outside the set reads a result of the set, and the set reads a result that depends on it.
   bool would_create_cycle(const std::vector<int>& set) const {
     std::set<int> seen;
     std::vector<int> next;
     const auto leave = [&](int s) {
-      for (const int reader : readers_[to_index(result_of(s))])
-        if (!contains(set, reader) && seen.insert(group_of_[to_index(reader)]).second)
-          next.push_back(group_of_[to_index(reader)]);
+      for (const int reader : uses_.readers(result_of(s)))
+        if (!contains(set, reader) && seen.insert(group_of_[reader]).second) next.push_back(group_of_[reader]);
     };
     for (const int s : set) leave(s);
     while (!next.empty()) {
       const int g = next.back();
       next.pop_back();
-      for (const int s : members_[to_index(g)])
-        for (const int reader : readers_[to_index(result_of(s))]) {
+      for (const int s : members_[g])
+        for (const int reader : uses_.readers(result_of(s))) {
           if (contains(set, reader)) return true;
-          if (seen.insert(group_of_[to_index(reader)]).second) next.push_back(group_of_[to_index(reader)]);
+          if (seen.insert(group_of_[reader]).second) next.push_back(group_of_[reader]);
         }
     }
     return false;
@@ -295,15 +278,15 @@ class StatementFuser {
   void merge_producers_or_sibling(int s) {
     std::vector<int> producers;
     for (const int t : distinct_operands(s))
-      if (writer_[to_index(t)] >= 0 && writer_[to_index(t)] < s) producers.push_back(writer_[to_index(t)]);
+      if (uses_.writer(t) >= 0 && uses_.writer(t) < s) producers.push_back(uses_.writer(t));
     std::sort(producers.rbegin(), producers.rend());
     try_merge_all_producers(s, producers);
     for (const int p : producers) (void)try_merge(s, p);
-    if (members_[to_index(group_of_[to_index(s)])].size() > 1 || form_of(s) != StatementForm::pointwise) return;
+    if (members_[group_of_[s]].size() > 1 || form_of(s) != StatementForm::pointwise) return;
     for (const int t : distinct_operands(s)) {
-      if (count_elements(shapes_[to_index(t)]) != count_elements(shapes_[to_index(result_of(s))])) continue;
+      if (count_elements(shapes_[t]) != count_elements(shapes_[result_of(s)])) continue;
       int trials = 0;
-      const std::vector<int>& others = readers_[to_index(t)];
+      const std::vector<int>& others = uses_.readers(t);
       for (auto other = std::lower_bound(others.begin(), others.end(), s); other != others.begin();)
         if (form_of(*--other) == StatementForm::pointwise && (try_merge(s, *other) || ++trials == max_sibling_trials))
           return;
@@ -314,9 +297,9 @@ class StatementFuser {
   // stored.
   void try_merge_all_producers(int s, const std::vector<int>& producers) {
     if (options_.target == Target::cuda && merge_gate_with_products(s)) return;
-    std::vector<int> set = members_[to_index(group_of_[to_index(s)])];
+    std::vector<int> set = members_[group_of_[s]];
     for (const int p : producers) {
-      const std::vector<int>& more = members_[to_index(group_of_[to_index(p)])];
+      const std::vector<int>& more = members_[group_of_[p]];
       set.insert(set.end(), more.begin(), more.end());
     }
     sort_unique(set);
@@ -330,11 +313,9 @@ class StatementFuser {
     for (std::size_t i = 0; i < set.size() && set.size() <= max_statements_per_kernel; ++i) {
       if (form_of(set[i]) != StatementForm::pointwise) continue;
       for (const int t : distinct_operands(set[i])) {
-        const int from = writer_[to_index(t)];
-        if (from < 0 || index_space(t) != index_space(result_of(s)) ||
-            std::find(set.begin(), set.end(), from) != set.end())
-          continue;
-        const std::vector<int>& more = members_[to_index(group_of_[to_index(from)])];
+        const int from = uses_.writer(t);
+        if (from < 0 || index_space(t) != index_space(result_of(s)) || contains(set, from)) continue;
+        const std::vector<int>& more = members_[group_of_[from]];
         set.insert(set.end(), more.begin(), more.end());
       }
     }
@@ -351,10 +332,8 @@ class StatementFuser {
 
   // Merges the gradients of attention. Their kernel recomputes the softmax statements if anything else reads them.
   void merge_attention_backward(int s) {
-    if (!options_.fuse_epilogues || form_of(s) != StatementForm::product ||
-        members_[to_index(group_of_[to_index(s)])].size() > 1)
-      return;
-    auto found = find_attention_backward(program_, shapes_, s, options_.target);
+    if (!options_.fuse_epilogues || form_of(s) != StatementForm::product || members_[group_of_[s]].size() > 1) return;
+    auto found = find_attention_backward(program_, uses_, shapes_, s, options_.target);
     if (!found) return;
     for (const int each : found->statements)
       if (const int made = result_of(each); found->fusion_blocker.empty() && made != found->dq && made != found->dk &&
@@ -364,7 +343,7 @@ class StatementFuser {
     all.insert(all.end(), found->softmax.begin(), found->softmax.end());
     sort_unique(all);
     if (std::any_of(all.begin(), all.end(),
-                    [&](int each) { return attention_backward_groups_.contains(group_of_[to_index(each)]); }))
+                    [&](int each) { return attention_backward_groups_.contains(group_of_[each]); }))
       return;
     const bool own =
         std::all_of(found->softmax.begin(), found->softmax.end(), [&](int each) { return is_internal(each, all); });
@@ -373,8 +352,8 @@ class StatementFuser {
       return;
     }
     merge_statements(own ? all : found->statements);
-    attention_backward_groups_.insert(group_of_[to_index(s)]);
-    if (!own) recomputed_by_[group_of_[to_index(s)]] = found->softmax;
+    attention_backward_groups_.insert(group_of_[s]);
+    if (!own) recomputed_by_[group_of_[s]] = found->softmax;
   }
   std::string needed_elsewhere_reason(int tensor, std::string_view who) const {
     return fmt::format("'{}' is also needed elsewhere, and {} does not store it", name_of(tensor), who);
@@ -382,17 +361,14 @@ class StatementFuser {
 
   // Merges a sum across rows with the producers that only the sum reads; its kernel recomputes the other producers.
   void merge_sum_across_rows(int s) {
-    if (members_[to_index(group_of_[to_index(s)])].size() > 1 ||
-        (options_.target == Target::cuda && !options_.generate_kernels))
-      return;
+    if (members_[group_of_[s]].size() > 1 || (options_.target == Target::cuda && !options_.generate_kernels)) return;
     const auto found = find_sum_across_rows(program_, shapes_, s, options_.target);
     if (!found) return;
     std::vector<int> own{s}, recomputed;
     for (auto each = found->statements.rbegin() + 1; each != found->statements.rend(); ++each) {
       std::vector<int> with{*each};
       with.insert(with.end(), own.begin(), own.end());
-      if (members_[to_index(group_of_[to_index(*each)])].size() == 1 && !sums_across_rows_.contains(*each) &&
-          is_internal(*each, with))
+      if (members_[group_of_[*each]].size() == 1 && !sums_across_rows_.contains(*each) && is_internal(*each, with))
         own = with;
       else
         recomputed.insert(recomputed.begin(), *each);
@@ -400,13 +376,13 @@ class StatementFuser {
     if (would_create_cycle(own)) return;
     merge_statements(own);
     sums_across_rows_.insert(s);
-    if (!recomputed.empty()) recomputed_by_[group_of_[to_index(s)]] = recomputed;
+    if (!recomputed.empty()) recomputed_by_[group_of_[s]] = recomputed;
   }
 
   // Merges an attention: a product whose weights are computed from another product, with the statements in between.
   void merge_attention(int s) {
     if (!(options_.fuse_epilogues || options_.library_attention) || form_of(s) != StatementForm::product ||
-        attention_backward_groups_.contains(group_of_[to_index(s)]))
+        attention_backward_groups_.contains(group_of_[s]))
       return;
     for (const int weights : distinct_operands(s)) {
       std::vector<int> set{s};
@@ -433,9 +409,8 @@ class StatementFuser {
     return blocker.empty() ? find_attention(program_, shapes_, set, options_.target).fusion_blocker : blocker;
   }
   void add_producers(int tensor, std::vector<int>& set, int& products) const {
-    const int from = writer_[to_index(tensor)];
-    if (from < 0 || std::find(set.begin(), set.end(), from) != set.end() || set.size() > max_statements_per_kernel)
-      return;
+    const int from = uses_.writer(tensor);
+    if (from < 0 || contains(set, from) || set.size() > max_statements_per_kernel) return;
     set.push_back(from);
     if (form_of(from) == StatementForm::product)
       ++products;
@@ -455,9 +430,9 @@ class StatementFuser {
   }
 
   bool try_merge(int s, int other) {
-    if (group_of_[to_index(s)] == group_of_[to_index(other)]) return true;
-    std::vector<int> set = members_[to_index(group_of_[to_index(s)])];
-    const std::vector<int>& more = members_[to_index(group_of_[to_index(other)])];
+    if (group_of_[s] == group_of_[other]) return true;
+    std::vector<int> set = members_[group_of_[s]];
+    const std::vector<int>& more = members_[group_of_[other]];
     set.insert(set.end(), more.begin(), more.end());
     sort_unique(set);
     if (find_blocker(set) || would_create_cycle(set)) return false;
@@ -467,18 +442,17 @@ class StatementFuser {
 
   void merge_statements(const std::vector<int>& set) {
     const int g = set.back();
-    for (const int s : set) members_[to_index(group_of_[to_index(s)])].clear();
-    for (const int s : set) group_of_[to_index(s)] = g;
-    members_[to_index(g)] = set;
+    for (const int s : set) members_[group_of_[s]].clear();
+    for (const int s : set) group_of_[s] = g;
+    members_[g] = set;
   }
 
   // Returns the groups in execution order; groups that are ready together are ordered by their last statement.
   std::vector<int> topological_order() const {
     std::vector<std::set<int>> successors(members_.size());
     for (int s = 0; s < statement_count(); ++s)
-      for (const int reader : readers_[to_index(result_of(s))])
-        if (group_of_[to_index(reader)] != group_of_[to_index(s)])
-          successors[to_index(group_of_[to_index(s)])].insert(group_of_[to_index(reader)]);
+      for (const int reader : uses_.readers(result_of(s)))
+        if (group_of_[reader] != group_of_[s]) successors[group_of_[s]].insert(group_of_[reader]);
     return order_groups(members_, successors);
   }
 
@@ -494,11 +468,11 @@ class StatementFuser {
       if (is_own && !kept) add(out.bytes_after, result_of(s));
       for (const int t : distinct_operands(s)) {
         if (is_own) add(out.bytes_before, t);
-        const bool outer = writer_[to_index(t)] < 0 || !contains(set, writer_[to_index(t)]);
+        const bool outer = uses_.writer(t) < 0 || !contains(set, uses_.writer(t));
         if (outer && read.insert(t).second) add(out.bytes_after, t);
       }
       // Gradients read the result of the forward pass.
-      const int forward = is_own ? -1 : members_[to_index(group_of_[to_index(s)])].back();
+      const int forward = is_own ? -1 : members_[group_of_[s]].back();
       if (attention_statements_.contains(forward) && read.insert(result_of(forward)).second)
         add(out.bytes_after, result_of(forward));
     }
@@ -511,8 +485,7 @@ class StatementFuser {
       if (form_of(s) == StatementForm::along_dims || is_row_sum(s, set)) out = FusionGroup::GroupKind::rows;
       if (sums_across_rows_.contains(s)) return FusionGroup::GroupKind::rows;
       if (attention_statements_.contains(s)) out = FusionGroup::GroupKind::attention;
-      if (attention_backward_groups_.contains(group_of_[to_index(s)]))
-        return FusionGroup::GroupKind::attention_backward;
+      if (attention_backward_groups_.contains(group_of_[s])) return FusionGroup::GroupKind::attention_backward;
       if (form_of(s) == StatementForm::standalone)
         out = is_grouped(s) ? FusionGroup::GroupKind::product : FusionGroup::GroupKind::loops;
     }
@@ -522,14 +495,14 @@ class StatementFuser {
   // Returns the bytes of live tensors during each step; a step runs one list of statements.
   std::vector<std::int64_t> live_bytes_per_step(const std::vector<std::vector<int>>& lists,
                                                 const std::set<int>& internal_tensors) const {
-    std::vector<std::size_t> when(to_index(statement_count()));
+    std::vector<std::size_t> when(statement_count());
     for (std::size_t i = lists.size(); i-- > 0;)
-      for (const int s : lists[i]) when[to_index(s)] = i;
+      for (const int s : lists[i]) when[s] = i;
     std::vector<std::int64_t> out(lists.size());
     for (int t = 0; t < static_cast<int>(program_.tensors.size()); ++t) {
       if (internal_tensors.contains(t)) continue;
-      std::size_t first = writer_[to_index(t)] < 0 ? 0 : when[to_index(writer_[to_index(t)])], last = first;
-      for (const int reader : readers_[to_index(t)]) last = std::max(last, when[to_index(reader)]);
+      std::size_t first = uses_.writer(t) < 0 ? 0 : when[uses_.writer(t)], last = first;
+      for (const int reader : uses_.readers(t)) last = std::max(last, when[reader]);
       if (must_be_stored(t)) last = lists.size() - 1;
       for (std::size_t i = first; i <= last && i < out.size(); ++i) out[i] = saturating_add(out[i], tensor_bytes(t));
     }
@@ -557,10 +530,10 @@ class StatementFuser {
     if (!options_.fuse) return;
     for (int s = 0; s < statement_count(); ++s)
       for (const int t : distinct_operands(s)) {
-        const int from = writer_[to_index(t)];
+        const int from = uses_.writer(t);
         if (from < 0 || kernel_computes(s, from)) continue;
-        std::vector<int> two{from, s}, set = members_[to_index(group_of_[to_index(s)])];
-        const std::vector<int>& more = members_[to_index(group_of_[to_index(from)])];
+        std::vector<int> two{from, s}, set = members_[group_of_[s]];
+        const std::vector<int>& more = members_[group_of_[from]];
         set.insert(set.end(), more.begin(), more.end());
         sort_unique(set);
         std::optional<std::string> why = find_blocker(two);
@@ -579,9 +552,8 @@ class StatementFuser {
   const std::vector<Shape>& shapes_;
   const FuseOptions& options_;
   std::vector<std::set<std::string>> index_spaces_;  // dimensions longer than 1, by tensor
-  std::vector<std::vector<int>> readers_;            // statements that read a tensor
-  std::vector<int> writer_;                          // statement that writes a tensor; -1 for an input
-  std::vector<int> group_of_;                        // group of a statement, named by the group's last statement
+  TensorUses uses_;
+  std::vector<int> group_of_;                 // group of a statement, named by the group's last statement
   std::vector<std::vector<int>> members_;     // sorted statements of a group; cleared when it is merged into another
   std::map<int, std::string> gate_blockers_;  // reason why a statement and its two products are not one kernel
   std::set<int> attention_statements_;        // statements that are the last product of a fused attention

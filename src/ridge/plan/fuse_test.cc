@@ -25,8 +25,7 @@ struct Fused {
   std::string internal_names() const {
     std::string out;
     for (const FusionGroup& group : fusion.groups)
-      for (const int t : group.internal_tensors)
-        out += (out.empty() ? "" : " ") + program.tensors[static_cast<std::size_t>(t)].name;
+      for (const int t : group.internal_tensors) out += (out.empty() ? "" : " ") + program.tensors[t].name;
     return out;
   }
   std::vector<std::string> boundary_texts() const {
@@ -35,9 +34,7 @@ struct Fused {
       out.push_back(fmt::format("{} | {}: {}", result(boundary.producer), result(boundary.consumer), boundary.reason));
     return out;
   }
-  std::string result(int s) const {
-    return program.tensors[static_cast<std::size_t>(program.statements[static_cast<std::size_t>(s)].result())].name;
-  }
+  std::string result(int s) const { return program.tensors[program.statements[s].result()].name; }
 };
 
 Fused fused(const std::string& text, FuseOptions options = {}, const Bindings& given = {}) {

@@ -10,7 +10,7 @@ namespace ridge {
 std::vector<KernelListEntry> list_kernels() {
   std::vector<KernelListEntry> out;
   for (int config = 0; config < static_cast<int>(ops::sm90_kernel_configs.size()); ++config) {
-    const ops::MatmulConfig& c = ops::sm90_kernel_configs[static_cast<std::size_t>(config)];
+    const ops::MatmulConfig& c = ops::sm90_kernel_configs[config];
     out.push_back({.name = ops::config_name(config),
                    .config = config,
                    .m = c.m,
@@ -25,7 +25,7 @@ std::vector<KernelListEntry> list_kernels() {
   }
   for (const CsvLine& line : read_csv(compiled_kernels_csv())) {  // type,config,registers,shared_bytes,…
     if (line.cells.size() < 4 || line.cells[0].text != "bf16") continue;
-    const auto config = static_cast<std::size_t>(std::strtoul(line.cells[1].text.c_str(), nullptr, 10));
+    const std::size_t config = std::strtoul(line.cells[1].text.c_str(), nullptr, 10);
     if (config >= out.size()) continue;
     out[config].registers = std::atoi(line.cells[2].text.c_str());
     out[config].shared_bytes = std::atoi(line.cells[3].text.c_str());

@@ -26,11 +26,11 @@ struct Lowering {
   std::map<int, Axis> index_buffers = {};  // buffers that hold 0, 1, 2, … along an axis, or sequence numbers
 
   int add_buffer(DType dtype, std::int64_t elements);
-  const std::string& tensor_name(int tensor) const { return program.tensors[static_cast<std::size_t>(tensor)].name; }
-  const View& view_of(int tensor) const { return tensors[static_cast<std::size_t>(tensor)]; }
+  const std::string& tensor_name(int tensor) const { return program.tensors[tensor].name; }
+  const View& view_of(int tensor) const { return tensors[tensor]; }
   const Shape& shape_of(int tensor) const { return view_of(tensor).shape; }
   DType dtype_of(int tensor) const { return view_of(tensor).dtype; }
-  const Statement& statement_at(int i) const { return program.statements[static_cast<std::size_t>(i)]; }
+  const Statement& statement_at(int i) const { return program.statements[i]; }
 };
 
 void lower_contraction(Lowering& to, int group, const Contraction& contraction);

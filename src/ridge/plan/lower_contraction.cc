@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ridge/base/check.h"
+#include "ridge/base/contains.h"
 #include "ridge/plan/lower.h"
 #include "ridge/program/contraction.h"
 
@@ -155,7 +156,7 @@ struct OrientedProduct {  // tensors of a product; `left` is the operand that th
 std::vector<OrientedProduct> orient_products(const Program& program, const std::vector<int>& statements) {
   std::vector<OrientedProduct> out;
   for (const int s : statements) {
-    const auto& c = std::get<Contraction>(program.statements[static_cast<std::size_t>(s)].op);
+    const auto& c = std::get<Contraction>(program.statements[s].op);
     out.push_back({c.result, c.left, c.right});
   }
   if (out.size() != 2) return out;
@@ -210,11 +211,11 @@ class FusedMatmulLowering {
     const Shape& result = to_.shape_of(p.result);
     ProductDims g = assign_product_dims(to_.shape_of(p.left), to_.shape_of(p.right), result);
     if (products_.size() == 2) return g;
-    const FusionGroup& group = to_.plan.fusion.groups[static_cast<std::size_t>(group_)];
+    const FusionGroup& group = to_.plan.fusion.groups[group_];
     const Shape& stored = to_.shape_of(group.results.back());
     for (auto axis = stored.rbegin(); axis != stored.rend(); ++axis) {
       if (axis->extent == 1) continue;
-      if (std::find(g.m.begin(), g.m.end(), axis->dim) == g.m.end()) return g;
+      if (!contains(g.m, axis->dim)) return g;
       std::swap(g.m, g.n);
       std::swap(p.left, p.right);
       return g;
@@ -271,9 +272,9 @@ std::optional<ProductDims> find_product_dims(const Program& program, const std::
   if (products.empty()) return std::nullopt;
   std::vector<ProductDims> all;
   for (const OrientedProduct& p : products) {
-    const auto of = [&](int tensor) -> const Shape& { return shapes[static_cast<std::size_t>(tensor)]; };
+    const auto of = [&](int tensor) -> const Shape& { return shapes[tensor]; };
     all.push_back(assign_product_dims(of(p.left), of(p.right), of(p.result)));
-    const auto dtype = [&](int tensor) { return program.tensors[static_cast<std::size_t>(tensor)].dtype; };
+    const auto dtype = [&](int tensor) { return program.tensors[tensor].dtype; };
     const ProductDims &a = all.front(), &b = all.back();
     if (!same_dims(a.batch, b.batch) || !same_dims(a.m, b.m) || !same_dims(a.n, b.n) || !same_dims(a.k, b.k) ||
         dtype(p.right) != dtype(products[0].right))
@@ -338,13 +339,13 @@ static void lower_grouped_product(Lowering& to, int group, const Contraction& c)
   to.plan.steps.push_back(make_copy_step(group, before, copy,
                                          fmt::format("{}{}, each {} repeated {} times", to.tensor_name(grouped.tensor),
                                                      format_shape(before.shape), grouped.group, grouped.group_size)));
-  to.tensors[static_cast<std::size_t>(grouped.tensor)] = {copy.buffer, before.dtype, expanded};
+  to.tensors[grouped.tensor] = {copy.buffer, before.dtype, expanded};
   lower_contraction(to, group, c);
-  to.tensors[static_cast<std::size_t>(grouped.tensor)] = before;
+  to.tensors[grouped.tensor] = before;
 }
 
 void lower_products(Lowering& to, int group) {
-  const FusionGroup g = to.plan.fusion.groups[static_cast<std::size_t>(group)];
+  const FusionGroup g = to.plan.fusion.groups[group];
   std::vector<int> products;
   for (const int s : g.statements) {
     const auto* c = std::get_if<Contraction>(&to.statement_at(s).op);

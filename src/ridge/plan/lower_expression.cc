@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "ridge/base/contains.h"
 #include "ridge/plan/lower.h"
 
 namespace ridge {
@@ -17,8 +18,7 @@ class ExpressionLowering {
   ExpressionLowering(Lowering& to, int group, const Expression& e)
       : to_(to), group_(group), nodes_(e.nodes), spaces_(find_index_spaces(to.program.tensors, e.nodes)) {
     members_.resize(spaces_.axes.size());
-    for (std::size_t i = 0; i < nodes_.size(); ++i)
-      members_[static_cast<std::size_t>(spaces_.space_of_node[i])].push_back(i);
+    for (std::size_t i = 0; i < nodes_.size(); ++i) members_[spaces_.space_of_node[i]].push_back(i);
     views_.resize(nodes_.size());
   }
 
@@ -52,18 +52,17 @@ class ExpressionLowering {
 
   // Returns the view of an index space's value: the tensor, or a new buffer with the computed value.
   View materialize_space(int space) {
-    const std::vector<std::size_t>& members = members_[static_cast<std::size_t>(space)];
+    const std::vector<std::size_t>& members = members_[space];
     if (members.size() == 1) return *leaf_view(members[0]);
     Shape shape;
-    for (const Axis& axis : spaces_.axes[static_cast<std::size_t>(space)])
-      shape.push_back({axis_keys({axis})[0], extent_of(axis), 0});
+    for (const Axis& axis : spaces_.axes[space]) shape.push_back({axis_keys({axis})[0], extent_of(axis), 0});
     const View out = add_buffer(shape);
     add_chain(space, out);
     return out;
   }
 
   void add_chain(int space, const View& out) {
-    const std::vector<std::size_t>& members = members_[static_cast<std::size_t>(space)];
+    const std::vector<std::size_t>& members = members_[space];
     for (const std::size_t i : members) views_[i] = leaf_view(i);
     LoweredChain lowered = lower_chain(nodes_, members, {{members.back(), out}}, {views_, {}, out.shape, to_.sizes});
     to_.plan.steps.push_back({group_, std::move(lowered.program), std::move(lowered.buffers), ""});
@@ -77,9 +76,7 @@ class ExpressionLowering {
     return std::nullopt;
   }
 
-  int argument_space(std::size_t i) const {
-    return spaces_.space_of_node[static_cast<std::size_t>(nodes_[i].arguments[0])];
-  }
+  int argument_space(std::size_t i) const { return spaces_.space_of_node[nodes_[i].arguments[0]]; }
 
   // Adds the steps of a function along dimensions, which writes `out` or a new buffer. Returns the view of the result.
   View lower_function(std::size_t i, const std::optional<View>& out) {
@@ -103,7 +100,7 @@ class ExpressionLowering {
     ops::ReduceProblem problem{.function = function, .x = x.dtype, .y = DType::f32, .kept = {}, .reduced = {}};
     for (const SizedAxis& axis : x.shape) {
       if (axis.dim.empty()) continue;
-      const bool is_reduced = std::find(over.begin(), over.end(), axis.dim) != over.end();
+      const bool is_reduced = contains(over, axis.dim);
       if (!is_reduced) kept.push_back(axis);
       if (is_reduced) problem.reduced.push_back({axis.extent, axis.stride, 0});
     }
@@ -131,7 +128,7 @@ class ExpressionLowering {
     ops::RowProblem problem{.function = function, .rows = 1, .columns = 1, .x = {}, .y = {}};
     for (const SizedAxis& axis : x.shape) {
       if (axis.dim.empty()) continue;
-      const bool column = std::find(over.begin(), over.end(), axis.dim) != over.end();
+      const bool column = contains(over, axis.dim);
       (column ? m.over : m.kept).push_back(axis.dim);
       (column ? problem.columns : problem.rows) *= axis.extent;
     }

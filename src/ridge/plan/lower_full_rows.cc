@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ridge/base/contains.h"
 #include "ridge/ops/rows/program.h"
 #include "ridge/plan/lower.h"
 #include "ridge/program/contraction.h"
@@ -24,10 +25,6 @@ std::vector<std::string> nontrivial_dim_names(const Shape& shape) {
   for (const SizedAxis& axis : shape)
     if (axis.extent > 1) out.push_back(axis.dim);
   return out;
-}
-
-bool contains(const std::vector<std::string>& dims, const std::string& dim) {
-  return std::find(dims.begin(), dims.end(), dim) != dims.end();
 }
 
 class FullRowsLowering {
@@ -135,7 +132,7 @@ class FullRowsLowering {
   Blocker check_functions() const {
     std::vector<std::set<std::string>> seen(nodes_.size());
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      for (const int argument : nodes_[i].arguments) seen[i].merge(std::set(seen[static_cast<std::size_t>(argument)]));
+      for (const int argument : nodes_[i].arguments) seen[i].merge(std::set(seen[argument]));
       if (inputs_.views[i])
         for (const std::string& dim : nontrivial_dim_names(inputs_.views[i]->shape)) seen[i].insert(dim);
       if (nodes_[i].kind != Node::Kind::along_dims) continue;
@@ -158,14 +155,13 @@ class FullRowsLowering {
     const Node& node = nodes_[i];
     if (inputs_.views[i]) return load_view(*inputs_.views[i]);
     if (node.kind == Node::Kind::along_dims) return lower_function(node);
-    const ops::ChainStep step =
-        make_chain_step(node, inputs_.sizes, [&](int argument) { return values_[static_cast<std::size_t>(argument)]; });
+    const ops::ChainStep step = make_chain_step(node, inputs_.sizes, [&](int argument) { return values_[argument]; });
     if (step.op == ops::ChainOp::constant) return builder_.add_constant(step.constant);
     return builder_.apply(step.op, step.a, step.b, step.c, step.repeat);
   }
 
   int lower_function(const Node& node) {
-    const int x = values_[static_cast<std::size_t>(node.arguments[0])];
+    const int x = values_[node.arguments[0]];
     constexpr auto epsilon = static_cast<float>(norm_epsilon);
     switch (node.function) {
       case Function::softmax: return builder_.apply_row_function(ops::RowFunction::softmax, x);
@@ -181,7 +177,7 @@ class FullRowsLowering {
   int load_view(const View& view) {
     const int t = tensor_slot(view);
     while (loads_.size() <= static_cast<std::size_t>(t)) loads_.push_back(-1);
-    int& load = loads_[static_cast<std::size_t>(t)];
+    int& load = loads_[t];
     if (load < 0) load = builder_.load(t);
     return load;
   }
@@ -225,7 +221,7 @@ TrialRowKernelInputs make_trial_row_kernel_inputs(const Program& program, const 
   TrialRowKernelInputs out;
   for (const Node& node : nodes) {
     out.views.emplace_back();
-    const auto t = static_cast<std::size_t>(node.tensor);
+    const std::size_t t = node.tensor;
     if (node.kind == Node::Kind::tensor) out.views.back() = View{node.tensor, program.tensors[t].dtype, shapes[t]};
     if (!is_position(node) && node.kind != Node::Kind::size) continue;
     const std::string& dim = node.over[0].dim;
@@ -238,7 +234,7 @@ TrialRowKernelInputs make_trial_row_kernel_inputs(const Program& program, const 
 }
 
 LoweredRows lower_group_as_full_rows(Lowering& to, int group) {
-  const FusionGroup& g = to.plan.fusion.groups[static_cast<std::size_t>(group)];
+  const FusionGroup& g = to.plan.fusion.groups[group];
   const JoinedNodes all = join_statements(to.program, g.statements, g.results, true);
   const auto all_views = find_leaf_views(to, all.nodes);
   std::vector<ChainResult> results;

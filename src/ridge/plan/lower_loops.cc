@@ -289,7 +289,7 @@ bool lower_as_grouped_product(Lowering& to, int group, const Expression& e) {
 }  // namespace
 
 void lower_loops(Lowering& to, int group) {
-  const int statement = to.plan.fusion.groups[static_cast<std::size_t>(group)].statements.front();
+  const int statement = to.plan.fusion.groups[group].statements.front();
   if (const auto* c = std::get_if<Contraction>(&to.statement_at(statement).op)) {
     to.plan.steps.push_back(
         {.group = group,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ridge/base/contains.h"
 #include "ridge/plan/lower.h"
 #include "ridge/program/contraction.h"
 
@@ -29,27 +30,25 @@ class RegisterAllocator {
   RegisterAllocator(const std::vector<Node>& nodes, const std::vector<std::size_t>& members)
       : last_use_(nodes.size(), nodes.size()), register_of_node_(nodes.size(), -1) {
     for (const std::size_t i : members)
-      for (const int argument : nodes[i].arguments) last_use_[static_cast<std::size_t>(argument)] = i;
+      for (const int argument : nodes[i].arguments) last_use_[argument] = i;
   }
-  int register_of(int node) const { return register_of_node_[static_cast<std::size_t>(node)]; }
+  int register_of(int node) const { return register_of_node_[node]; }
   int allocate_register(std::size_t node) {
     int index = 0;
-    while (index < count_ && busy_[static_cast<std::size_t>(index)]) ++index;
+    while (index < count_ && busy_[index]) ++index;
     if (index == count_) {
       ++count_;
       busy_.push_back(true);
     }
-    busy_[static_cast<std::size_t>(index)] = true;
+    busy_[index] = true;
     return register_of_node_[node] = index;
   }
   void release_arguments(const Node& node, std::size_t at) {
     for (const int argument : node.arguments)
-      if (last_use_[static_cast<std::size_t>(argument)] == at)
-        busy_[static_cast<std::size_t>(register_of(argument))] = false;
+      if (last_use_[argument] == at) busy_[register_of(argument)] = false;
   }
   void release_unread(std::size_t node) {  // frees a stored result that no node reads
-    if (last_use_[node] == last_use_.size())
-      busy_[static_cast<std::size_t>(register_of(static_cast<int>(node)))] = false;
+    if (last_use_[node] == last_use_.size()) busy_[register_of(static_cast<int>(node))] = false;
   }
   int register_count() const { return count_; }
 
@@ -129,7 +128,7 @@ class StatementJoiner {
         node_index.push_back(made->second);
         continue;
       }
-      for (int& argument : node.arguments) argument = node_index[static_cast<std::size_t>(argument)];
+      for (int& argument : node.arguments) argument = node_index[argument];
       node_index.push_back(append_node(std::move(node)));
     }
     producer_node_[e.result] = node_index.back();
@@ -138,7 +137,7 @@ class StatementJoiner {
   JoinedNodes release_nodes() { return std::move(out_); }
 
  private:
-  bool is_stored(int tensor) const { return std::find(stored_.begin(), stored_.end(), tensor) != stored_.end(); }
+  bool is_stored(int tensor) const { return contains(stored_, tensor); }
   int append_node(Node node) {
     out_.nodes.push_back(std::move(node));
     return static_cast<int>(out_.nodes.size()) - 1;
@@ -173,7 +172,7 @@ JoinedNodes join_statements(const Program& program, const std::vector<int>& stat
                             bool sums_along) {
   StatementJoiner joiner(stored);
   for (const int s : statements) {
-    const Statement& statement = program.statements[static_cast<std::size_t>(s)];
+    const Statement& statement = program.statements[s];
     const auto* contraction = std::get_if<Contraction>(&statement.op);
     if (contraction && has_sum(*contraction) && !sums_along)
       joiner.add_sums(contraction->result);
@@ -207,7 +206,7 @@ LoweredChain lower_chain(const std::vector<Node>& nodes, const std::vector<std::
 }
 
 void lower_pointwise(Lowering& to, int group) {
-  const FusionGroup& g = to.plan.fusion.groups[static_cast<std::size_t>(group)];
+  const FusionGroup& g = to.plan.fusion.groups[group];
   const JoinedNodes chain = join_statements(to.program, g.statements, g.results);
   const auto views = find_leaf_views(to, chain.nodes);
   std::vector<ChainResult> results;
@@ -237,10 +236,10 @@ View make_index_view(Lowering& to, const Node& node) {
   std::vector<std::int64_t> lengths;
   if (node.kind == Node::Kind::sequence) lengths = lengths_along(to.program, axis.dim);
   for (const auto& [buffer, counted] : to.index_buffers)
-    if (counted == axis && to.plan.buffers[static_cast<std::size_t>(buffer)].sequence_lengths == lengths)
+    if (counted == axis && to.plan.buffers[buffer].sequence_lengths == lengths)
       return {buffer, DType::f32, {{axis.dim, extent, 1}}};
   const View counts{to.add_buffer(DType::f32, extent), DType::f32, {{axis.dim, extent, 1}}};
-  PlanBuffer& buffer = to.plan.buffers[static_cast<std::size_t>(counts.buffer)];
+  PlanBuffer& buffer = to.plan.buffers[counts.buffer];
   buffer.holds_indices = true;
   buffer.sequence_lengths = std::move(lengths);
   to.index_buffers[counts.buffer] = axis;

@@ -3,6 +3,7 @@
 // shorter dimensions and the strides of the full tensors.
 #include <algorithm>
 
+#include "ridge/base/contains.h"
 #include "ridge/ops/rows/program.h"
 #include "ridge/plan/lower.h"
 #include "ridge/program/contraction.h"
@@ -14,7 +15,7 @@ constexpr std::int64_t row_block_bytes = 384 << 10;  // limit on the bytes that 
 constexpr std::int64_t min_row_blocks = 16;          // smallest number of row blocks, so that all threads have work
 
 bool can_split(const Program& program, const Statement& statement, const std::string& dim) {
-  if (!has_dim(program.tensors[static_cast<std::size_t>(statement.result())].axes, dim)) return false;
+  if (!has_dim(program.tensors[statement.result()].axes, dim)) return false;
   const auto* e = std::get_if<Expression>(&statement.op);
   if (e == nullptr) return true;
   for (const std::vector<Axis>& axes : find_index_spaces(program.tensors, e->nodes).axes)
@@ -26,7 +27,7 @@ bool can_split(const Program& program, const Statement& statement, const std::st
 class RowBlockLowering {
  public:
   RowBlockLowering(Lowering& to, int group, std::vector<std::string> split_dims)
-      : to_(to), group_(to.plan.fusion.groups[static_cast<std::size_t>(group)]), split_dims_(std::move(split_dims)) {
+      : to_(to), group_(to.plan.fusion.groups[group]), split_dims_(std::move(split_dims)) {
     for (const std::string& dim : split_dims_) {
       out_.extents.push_back(to.dims.at(dim));
       out_.block_sizes.push_back(1);
@@ -61,9 +62,8 @@ class RowBlockLowering {
       View view = to_.tensors[t];
       for (SizedAxis& axis : view.shape)
         if (const auto dim = std::find(split_dims_.begin(), split_dims_.end(), axis.dim); dim != split_dims_.end())
-          axis.extent = extents[static_cast<std::size_t>(dim - split_dims_.begin())];
-      const bool is_internal = std::find(group_.internal_tensors.begin(), group_.internal_tensors.end(),
-                                         static_cast<int>(t)) != group_.internal_tensors.end();
+          axis.extent = extents[dim - split_dims_.begin()];
+      const bool is_internal = contains(group_.internal_tensors, static_cast<int>(t));
       if (is_internal) {  // an intermediate in scratch memory
         std::vector<std::string> order;
         for (const SizedAxis& axis : view.shape)
@@ -87,7 +87,7 @@ class RowBlockLowering {
     std::vector<bool> used(one_row.plan.buffers.size());
     for (const PlanStep& step : one_row.plan.steps)
       for (const int b : step.buffers)
-        if (b >= 0) used[static_cast<std::size_t>(b)] = true;
+        if (b >= 0) used[b] = true;
     std::int64_t row = 0, all = 1;
     for (std::size_t b = 0; b < used.size(); ++b) row += used[b] ? one_row.plan.buffers[b].size_bytes() : 0;
     for (const std::int64_t extent : out_.extents) all *= extent;
@@ -105,8 +105,7 @@ class RowBlockLowering {
       const PlanBuffer& buffer = part.plan.buffers[b];
       ops::RowBlockOperand operand{buffer.dtype, {}, 0};
       const auto counted = part.index_buffers.find(static_cast<int>(b));
-      if (b < to_.tensors.size() && std::find(group_.internal_tensors.begin(), group_.internal_tensors.end(),
-                                              static_cast<int>(b)) == group_.internal_tensors.end()) {
+      if (b < to_.tensors.size() && !contains(group_.internal_tensors, static_cast<int>(b))) {
         for (const std::string& dim : split_dims_)
           operand.strides.push_back(has_axis(to_.tensors[b].shape, dim) ? axis_along(to_.tensors[b].shape, dim).stride
                                                                         : 0);
@@ -131,7 +130,7 @@ class RowBlockLowering {
     std::vector<bool> used(out_.operands.size());
     for (const PlanStep& step : part.plan.steps)
       for (const int b : step.buffers)
-        if (b >= 0) used[static_cast<std::size_t>(b)] = true;
+        if (b >= 0) used[b] = true;
     operand_index_.assign(used.size(), -1);
     std::size_t kept = 0;
     for (std::size_t b = 0; b < used.size(); ++b) {
@@ -152,8 +151,7 @@ class RowBlockLowering {
       if (const auto* chain = std::get_if<ops::ChainProgram>(&step.kernel)) next.kernel = *chain;
       if (const auto* rows = std::get_if<ops::RowProblem>(&step.kernel)) next.kernel = *rows;
       if (const auto* reduction = std::get_if<ops::ReduceProblem>(&step.kernel)) next.kernel = *reduction;
-      for (const int b : step.buffers)
-        next.operands.push_back(b < 0 ? -1 : operand_index_[static_cast<std::size_t>(b)]);
+      for (const int b : step.buffers) next.operands.push_back(b < 0 ? -1 : operand_index_[b]);
     }
     return out;
   }
@@ -170,11 +168,10 @@ class RowBlockLowering {
 
 std::vector<std::string> row_block_dimensions(const Program& program, const std::vector<int>& statements) {
   std::vector<std::string> out;
-  const int last = program.statements[static_cast<std::size_t>(statements.back())].result();
-  for (const Axis& axis : program.tensors[static_cast<std::size_t>(last)].axes)
-    if (axis.is_named() && std::all_of(statements.begin(), statements.end(), [&](int s) {
-          return can_split(program, program.statements[static_cast<std::size_t>(s)], axis.dim);
-        }))
+  const int last = program.statements[statements.back()].result();
+  for (const Axis& axis : program.tensors[last].axes)
+    if (axis.is_named() && std::all_of(statements.begin(), statements.end(),
+                                       [&](int s) { return can_split(program, program.statements[s], axis.dim); }))
       out.push_back(axis.dim);
   return out;
 }
@@ -189,7 +186,7 @@ std::optional<PlanStep> recognized_row_step(const LoweredRows& rows, int group, 
   if (fusion.target == Target::cuda && !compiled &&
       (!fusion.full_row_kernels || ops::invalid_reason(ops::make_row_program(known->problem, known->weight >= 0))))
     return std::nullopt;
-  const auto buffer = [&](int tensor) { return tensor < 0 ? -1 : rows.buffers[static_cast<std::size_t>(tensor)]; };
+  const auto buffer = [&](int tensor) { return tensor < 0 ? -1 : rows.buffers[tensor]; };
   PlanStep step{group, known->problem, {buffer(known->x), buffer(known->weight), buffer(known->y)}, ""};
   if (known->dy >= 0) step.buffers.push_back(buffer(known->dy));
   return step;
@@ -203,7 +200,7 @@ std::optional<PlanStep> sum_across_rows_step(const Lowering& to, int group, int 
   if (!found || !to.plan.fusion.full_row_kernels) return std::nullopt;
   const auto buffer = [&](int tensor) { return to.view_of(tensor).buffer; };
   for (const int t : {found->x, found->dy})  // both must be stored
-    if (to.plan.buffers[static_cast<std::size_t>(buffer(t))].elements == 0) return std::nullopt;
+    if (to.plan.buffers[buffer(t)].elements == 0) return std::nullopt;
   return PlanStep{group, found->problem, {buffer(found->x), -1, buffer(found->y), buffer(found->dy)}, ""};
 }
 
@@ -225,7 +222,7 @@ std::optional<PlanStep> try_single_step(Lowering& to, int group, const std::vect
 }  // namespace
 
 void lower_rows(Lowering& to, int group) {
-  const std::vector<int> statements = to.plan.fusion.groups[static_cast<std::size_t>(group)].statements;
+  const std::vector<int> statements = to.plan.fusion.groups[group].statements;
   if (auto step = try_single_step(to, group, statements)) {
     to.plan.steps.push_back(*std::move(step));
     return;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ridge/base/contains.h"
 #include "ridge/base/string_util.h"
 #include "ridge/plan/pass_mapping.h"
 #include "ridge/program/bindings.h"
@@ -78,7 +79,7 @@ class MetapipeMapper {
         return usage_error(
             fmt::format("expected a whole number of at least 1 for {} after {}, found {}", name, option, value),
             fmt::format("{} {}=4", option, name));
-      if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+      if (contains(names, name)) continue;
       const std::string closest = find_nearest(name, names);
       return usage_error(fmt::format("expected {} after {}, found '{}'", what, option, name),
                          closest.empty() ? fmt::format("one of {}", fmt::join(names, ", "))
@@ -89,8 +90,7 @@ class MetapipeMapper {
 
   Status read_options(PassContext& context) const {
     std::vector<std::string> results;
-    for (const Statement& s : program_.statements)
-      results.push_back(program_.tensors[static_cast<std::size_t>(s.result())].name);
+    for (const Statement& s : program_.statements) results.push_back(program_.tensors[s.result()].name);
     RIDGE_TRY(par, parse_counts(options_.par, "--par", results, "a statement's result"));
     RIDGE_TRY(buffer, parse_counts(options_.buffer, "--buffer", results, "a statement's result"));
     context.par = {par.begin(), par.end()};
@@ -122,12 +122,12 @@ class MetapipeMapper {
 
   // Returns the bytes that statement s reads from tensors without the streamed dimension.
   double weight_bytes_of(int s, const std::string& streamed_dim, const Bindings& dims) const {
-    std::vector<int> operands = statement_operands(program_.statements[static_cast<std::size_t>(s)]);
+    std::vector<int> operands = statement_operands(program_.statements[s]);
     std::sort(operands.begin(), operands.end());
     operands.erase(std::unique(operands.begin(), operands.end()), operands.end());
     double bytes = 0;
     for (const int operand : operands) {
-      const Tensor& t = program_.tensors[static_cast<std::size_t>(operand)];
+      const Tensor& t = program_.tensors[operand];
       if (streamed_dim.empty() || has_dim(t.axes, streamed_dim)) continue;
       double elements = 1;
       for (const Axis& axis : t.axes)
@@ -143,11 +143,9 @@ class MetapipeMapper {
     const double peak = static_cast<double>(fabric_.pcus) * fabric_.pcu_flops_per_second;
     const double memory = fabric_.memory_bytes_per_second;
     for (const int s : pass.statements) {
-      const double weight_bytes_of_op = weight_bytes_of(s, mapped.streamed_dim, dims),
-                   compute = flops_[static_cast<std::size_t>(s)] / peak;
+      const double weight_bytes_of_op = weight_bytes_of(s, mapped.streamed_dim, dims), compute = flops_[s] / peak;
       const bool stay = weight_bytes_of_op <= static_cast<double>(fabric_.pmus * fabric_.pmu_bytes);
-      const double bytes = op_bytes_[static_cast<std::size_t>(s)] +
-                           (stay ? 0 : weight_bytes_of_op * static_cast<double>(mapped.tiles - 1));
+      const double bytes = op_bytes_[s] + (stay ? 0 : weight_bytes_of_op * static_cast<double>(mapped.tiles - 1));
       const bool first = stay && mapped.tiles > 1;  // the weights are loaded before the first tile
       unfused_bytes_ += bytes;
       unfused_seconds_ += first ? weight_bytes_of_op / memory + std::max(compute, (bytes - weight_bytes_of_op) / memory)

@@ -126,9 +126,7 @@ std::string describe_passes(const std::string& text) {
   std::string out;
   for (const StreamingPass& pass : split_into_passes(program)) {
     out += (out.empty() ? "" : "; ") + pass.streamed_dim + ":";
-    for (const int s : pass.statements)
-      out += " " +
-             program.tensors[static_cast<std::size_t>(program.statements[static_cast<std::size_t>(s)].result())].name;
+    for (const int s : pass.statements) out += " " + program.tensors[program.statements[s].result()].name;
   }
   return out;
 }
@@ -208,8 +206,7 @@ TEST(MetapipeMapping, EveryPassMovesItsInputsAndOutputs) {
       }
       std::int64_t moved = 0;
       for (const int t : read) moved += !made.contains(t);
-      for (const int t : made)
-        moved += elsewhere.contains(t) || program.tensors[static_cast<std::size_t>(t)].role == TensorRole::output;
+      for (const int t : made) moved += elsewhere.contains(t) || program.tensors[t].role == TensorRole::output;
       EXPECT_EQ(m->passes[p].streamed_bytes + m->passes[p].weight_bytes, moved * 32 * 32 * 4)
           << text << ", pass " << p << " along " << passes[p].streamed_dim;
     }

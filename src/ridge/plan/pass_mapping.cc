@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "ridge/base/ceil_div.h"
+#include "ridge/base/contains.h"
 #include "ridge/plan/shape.h"
 
 namespace ridge {
@@ -49,15 +50,11 @@ class PassMapper {
   std::int64_t statement_count() const { return static_cast<std::int64_t>(pass_.statements.size()); }
   std::int64_t last_stage() const { return statement_count() + 1; }
   const Statement& statement_at(std::int64_t stage) const {
-    return context_.program.statements[static_cast<std::size_t>(pass_.statements[static_cast<std::size_t>(stage - 1)])];
+    return context_.program.statements[pass_.statements[stage - 1]];
   }
-  double flops_of(std::int64_t stage) const {
-    return context_.flops[static_cast<std::size_t>(pass_.statements[static_cast<std::size_t>(stage - 1)])];
-  }
-  const Tensor& result_of(std::int64_t stage) const {
-    return context_.program.tensors[static_cast<std::size_t>(statement_at(stage).result())];
-  }
-  TensorUse& use_of(int tensor) { return uses_[static_cast<std::size_t>(tensor)]; }
+  double flops_of(std::int64_t stage) const { return context_.flops[pass_.statements[stage - 1]]; }
+  const Tensor& result_of(std::int64_t stage) const { return context_.program.tensors[statement_at(stage).result()]; }
+  TensorUse& use_of(int tensor) { return uses_[tensor]; }
 
   Status record_tensor_uses() {
     for (const Tensor& t : context_.program.tensors) {
@@ -93,7 +90,7 @@ class PassMapper {
   // Marks results that are outputs of the program or that another pass reads.
   void mark_pass_outputs() {
     std::vector<bool> in_pass(context_.program.statements.size(), false);
-    for (const int s : pass_.statements) in_pass[static_cast<std::size_t>(s)] = true;
+    for (const int s : pass_.statements) in_pass[s] = true;
     for (std::int64_t stage = 1; stage <= statement_count(); ++stage)
       use_of(statement_at(stage).result()).is_output = result_of(stage).role == TensorRole::output;
     for (std::size_t s = 0; s < in_pass.size(); ++s)
@@ -152,7 +149,7 @@ class PassMapper {
     if (!use_of(result).has_inner || use_of(result).is_output) return false;
     for (std::int64_t reader = stage + 1; reader <= statement_count(); ++reader) {
       const auto read = statement_operands(statement_at(reader));
-      if (std::find(read.begin(), read.end(), result) == read.end()) continue;
+      if (!contains(read, result)) continue;
       if (stream_mode(context_.program, statement_at(reader), context_.inner_dim) != StreamMode::sum) return false;
     }
     return true;
@@ -210,7 +207,7 @@ class PassMapper {
     stages.back() = {.name = "store", .phase = Phase::store};
     const double tiles = static_cast<double>(out_.tiles);
     for (std::int64_t s = 1; s <= statement_count(); ++s) {
-      StageWork& work = stages[static_cast<std::size_t>(s)];
+      StageWork& work = stages[s];
       work.name = result_of(s).name;
       work.flops = (flops_of(s) + rescaling_flops(s)) / tiles;
       if (const auto par = context_.par.find(work.name); par != context_.par.end() && work.flops > 0)
@@ -247,7 +244,7 @@ class PassMapper {
       if (h.is_output && h.has_rows) stages.back().memory_bytes += bytes / tiles;
       if (h.is_input && h.has_rows) stages.front().memory_bytes += bytes / tiles;
       if (h.is_weight() && (is_loaded_in_inner_loop(h) || !out_.weights_resident))
-        stages[static_cast<std::size_t>(h.first_reader)].memory_bytes += bytes;
+        stages[h.first_reader].memory_bytes += bytes;
       const std::int64_t to = h.is_output ? last_stage() : h.last_reader;
       if (h.has_rows && to > 0)
         options.skip_buffers.push_back({h.producer, to, tile_bytes(h), requested_buffer_tiles(h)});
@@ -290,7 +287,7 @@ class PassMapper {
     }
     bool any = false;
     for (std::int64_t left = context_.fabric.pcus - placed.pcus; left > 0; --left) {
-      const auto best = static_cast<std::size_t>(std::max_element(gains.begin(), gains.end()) - gains.begin());
+      const std::size_t best = std::max_element(gains.begin(), gains.end()) - gains.begin();
       if (gains[best] <= min_gain_fraction * total) break;
       total -= gains[best];
       ++units[best];
@@ -314,10 +311,10 @@ class PassMapper {
     for (std::int64_t s = 0; s <= last_stage(); ++s) {
       const InnerLoop* loop = inner_loop_of(s);
       if (loop != nullptr && s > loop->first) {
-        outer_index[static_cast<std::size_t>(s)] = static_cast<std::int64_t>(pipe.stages.size()) - 1;
+        outer_index[s] = static_cast<std::int64_t>(pipe.stages.size()) - 1;
         continue;
       }
-      outer_index[static_cast<std::size_t>(s)] = static_cast<std::int64_t>(pipe.stages.size());
+      outer_index[s] = static_cast<std::int64_t>(pipe.stages.size());
       pipe.stages.push_back(loop != nullptr ? make_inner_loop(*loop) : make_stage(s));
     }
     double inner_stored = 0;
@@ -330,8 +327,7 @@ class PassMapper {
         pipe.stages.front().memory_bytes += h.bytes;
       const std::int64_t to = h.is_output && !is_stored_in_inner_loop(h) ? last_stage() : h.last_reader;
       if (!h.has_rows || to == 0) continue;
-      const PipeBuffer buffer{outer_index[static_cast<std::size_t>(h.producer)],
-                              outer_index[static_cast<std::size_t>(to)], tile_bytes(h), requested_buffer_tiles(h)};
+      const PipeBuffer buffer{outer_index[h.producer], outer_index[to], tile_bytes(h), requested_buffer_tiles(h)};
       if (buffer.producer < buffer.consumer) pipe.buffers.push_back(buffer);
     }
     for (std::size_t s = 1; s < pipe.stages.size(); ++s)  // keep program order even without data
@@ -342,7 +338,7 @@ class PassMapper {
   }
 
   PipeStage make_stage(std::int64_t stage) const {
-    const auto s = static_cast<std::size_t>(stage);
+    const std::size_t s = stage;
     PipeStage out;
     out.name = stage_work_[s].name;
     out.phase = stage_work_[s].phase;

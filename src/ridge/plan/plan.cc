@@ -6,6 +6,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "ridge/base/contains.h"
 #include "ridge/plan/lower.h"
 #include "ridge/program/routine.h"
 
@@ -23,7 +24,7 @@ Error dtype_error(const Tensor& tensor, std::string_view expected) {
 // Checks a product with a block-scaled operand, which CPU loops compute.
 std::optional<Error> check_scaled_dtypes(const Program& program, const Contraction& c, Target target) {
   for (const int i : {c.left, c.right, c.result}) {
-    const Tensor& tensor = program.tensors[static_cast<std::size_t>(i)];
+    const Tensor& tensor = program.tensors[i];
     const bool scaled = i != c.result && target == Target::cpu && !c.grouped && is_block_scaled(tensor.dtype);
     if (!scaled && !is_float(tensor.dtype)) return dtype_error(tensor, "f32, bf16 or f16");
   }
@@ -32,12 +33,11 @@ std::optional<Error> check_scaled_dtypes(const Program& program, const Contracti
 
 // Checks the dtypes of a product: floats, and on a CPU also int8 with a float, int8 or int32 result.
 std::optional<Error> check_dtypes(const Program& program, const Contraction& c, Target target) {
-  if (c.grouped && program.tensors[static_cast<std::size_t>(c.grouped->tensor)].dtype == DType::int8)
-    return dtype_error(program.tensors[static_cast<std::size_t>(c.grouped->tensor)],
-                       "f32, bf16 or f16 for a grouped operand");
+  if (c.grouped && program.tensors[c.grouped->tensor].dtype == DType::int8)
+    return dtype_error(program.tensors[c.grouped->tensor], "f32, bf16 or f16 for a grouped operand");
   if (has_block_scaled_factor(program, c)) return check_scaled_dtypes(program, c, target);
   for (const int i : {c.left, c.right, c.result}) {
-    const Tensor& tensor = program.tensors[static_cast<std::size_t>(i)];
+    const Tensor& tensor = program.tensors[i];
     if (is_float(tensor.dtype)) continue;
     if (target == Target::cuda) return dtype_error(tensor, "f32, bf16 or f16");
     const bool is_result = i == c.result;
@@ -61,7 +61,7 @@ std::optional<Error> check_routine_dtypes(const Program& program, const Expressi
   const bool indexed = word == RoutineKind::gather || word == RoutineKind::scatter || word == RoutineKind::routed;
   const std::vector<int> in = expression_operands(p);
   for (std::size_t i = 0; i < in.size(); ++i) {
-    const Tensor& tensor = program.tensors[static_cast<std::size_t>(in[i])];
+    const Tensor& tensor = program.tensors[in[i]];
     const bool index = indexed && i + 1 == in.size();
     if (index && tensor.dtype != DType::int32 && tensor.dtype != DType::int8)
       return dtype_error(tensor, "int32 or int8");
@@ -71,7 +71,7 @@ std::optional<Error> check_routine_dtypes(const Program& program, const Expressi
           "`ridge explain` counts it; to run, give the indices as an input");
     if (!index && !is_float(tensor.dtype)) return dtype_error(tensor, "f32, bf16 or f16");
   }
-  const Tensor& result = program.tensors[static_cast<std::size_t>(p.result)];
+  const Tensor& result = program.tensors[p.result];
   if (word == RoutineKind::topk)
     return result.dtype == DType::int32 || result.dtype == DType::int8
                ? std::nullopt
@@ -83,19 +83,19 @@ std::optional<Error> check_routine_dtypes(const Program& program, const Expressi
 bool is_routine_operand(const Program& program, int tensor) {
   return std::any_of(program.statements.begin(), program.statements.end(), [&](const Statement& statement) {
     const std::vector<int> in = statement_operands(statement);
-    return routine_of(statement) && std::find(in.begin(), in.end(), tensor) != in.end();
+    return routine_of(statement) && contains(in, tensor);
   });
 }
 // True for an int32 input that expressions read as values, such as the lengths of sequences.
 bool is_integer_input(const Program& program, int tensor) {
-  const Tensor& x = program.tensors[static_cast<std::size_t>(tensor)];
+  const Tensor& x = program.tensors[tensor];
   return x.dtype == DType::int32 && x.role == TensorRole::input && !is_routine_operand(program, tensor);
 }
 
 std::optional<Error> check_dtypes(const Program& program, const Expression& p, Target) {
   if (p.routine) return check_routine_dtypes(program, p);
   const auto check = [&](int i) -> std::optional<Error> {
-    const Tensor& tensor = program.tensors[static_cast<std::size_t>(i)];
+    const Tensor& tensor = program.tensors[i];
     if (is_float(tensor.dtype) || (i != p.result && is_integer_input(program, i))) return std::nullopt;
     return dtype_error(tensor, "f32, bf16 or f16");
   };
@@ -132,17 +132,17 @@ bool has_routines_only_in_attention(const Program& program, const FusionPlan& fu
   return std::all_of(fusion.groups.begin(), fusion.groups.end(), [&](const FusionGroup& group) {
     return group.kind == FusionGroup::GroupKind::attention ||
            std::none_of(group.statements.begin(), group.statements.end(),
-                        [&](int s) { return routine_of(program.statements[static_cast<std::size_t>(s)]) != nullptr; });
+                        [&](int s) { return routine_of(program.statements[s]) != nullptr; });
   });
 }
 
 // Adds a conversion to f32 before the first expression kernel that reads an integer input. Attention reads integers.
 void convert_integer_inputs(Lowering& to, int index) {
-  const FusionGroup& group = to.plan.fusion.groups[static_cast<std::size_t>(index)];
+  const FusionGroup& group = to.plan.fusion.groups[index];
   if (group.kind == FusionGroup::GroupKind::attention) return;
   for (const int s : group.statements)
     for (const int t : statement_operands(to.statement_at(s))) {
-      View& view = to.tensors[static_cast<std::size_t>(t)];
+      View& view = to.tensors[t];
       if (view.dtype != DType::int32 || !is_integer_input(to.program, t)) continue;
       const std::int64_t count = count_elements(view.shape);
       PlanStep step;
@@ -161,13 +161,13 @@ void convert_integer_inputs(Lowering& to, int index) {
 std::optional<Error> validate_routing(const Program& program, const Plan& plan) {
   for (const PlanStep& step : plan.steps) {
     if (!std::holds_alternative<ops::RoutedProductLoops>(step.kernel)) continue;
-    const int statement = plan.fusion.groups[static_cast<std::size_t>(step.group)].statements.front();
+    const int statement = plan.fusion.groups[step.group].statements.front();
     return input_error(
         fmt::format(
             "cannot run '{}' on a device: expected the dimensions of the indices first in the result and (all, or all "
             "but the last) first in the routed tensor; and weights of the same dtype, with a matrix for each expert "
             "that is contiguous along the summed dimensions or along those of the result",
-            program.statements[static_cast<std::size_t>(statement)].text),
+            program.statements[statement].text),
         "write u[N, 2, F] = routed(x, w, i over E) with x[N, D], w[E, F, D] and i[N, 2]; `ridge run --on cpu` takes "
         "any "
         "order");
@@ -177,7 +177,7 @@ std::optional<Error> validate_routing(const Program& program, const Plan& plan) 
 
 void lower_group(Lowering& to, int index) {
   convert_integer_inputs(to, index);
-  const FusionGroup& group = to.plan.fusion.groups[static_cast<std::size_t>(index)];
+  const FusionGroup& group = to.plan.fusion.groups[index];
   switch (group.kind) {
     case FusionGroup::GroupKind::product: return lower_products(to, index);
     case FusionGroup::GroupKind::pointwise: return lower_pointwise(to, index);
@@ -196,7 +196,7 @@ int Lowering::add_buffer(DType dtype, std::int64_t elements) {
 }
 
 std::vector<float> index_values(const PlanBuffer& buffer) {
-  std::vector<float> out(static_cast<std::size_t>(buffer.elements));
+  std::vector<float> out(buffer.elements);
   if (buffer.dtype == DType::int32) {  // returned as the bits of floats
     std::int32_t start = 0;
     for (std::size_t i = 0; i < out.size(); ++i) {
@@ -231,7 +231,7 @@ Result<Plan> make_plan(const Program& program, const Bindings& dims, const FuseO
     if (auto dtype_error = routines_unsupported_reason(program, "run")) return *dtype_error;
   std::vector<bool> is_internal(program.tensors.size());
   for (const FusionGroup& group : lowering.plan.fusion.groups)
-    for (const int tensor : group.internal_tensors) is_internal[static_cast<std::size_t>(tensor)] = true;
+    for (const int tensor : group.internal_tensors) is_internal[tensor] = true;
   for (std::size_t t = 0; t < shapes.size(); ++t) {
     const DType dtype = program.tensors[t].dtype;
     const int buffer = lowering.add_buffer(dtype, is_internal[t] ? 0 : count_elements(shapes[t]));

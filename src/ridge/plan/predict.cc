@@ -51,7 +51,7 @@ void add_kernel(GroupPrediction& op, ops::Forecast kernel) {
 std::vector<std::string> operand_names(const Program& program, const PlanStep& step) {
   std::vector<std::string> out;
   for (std::size_t i = 0; i < std::min<std::size_t>(2, step.buffers.size()); ++i) {
-    const auto buffer = static_cast<std::size_t>(step.buffers[i]);
+    const std::size_t buffer = step.buffers[i];
     out.push_back(buffer < program.tensors.size() ? program.tensors[buffer].name : "a copy");
   }
   return out;
@@ -65,8 +65,8 @@ struct PlanContext {
 
 std::string statement_text(const PlanContext& x, int group) {
   std::string out;
-  for (const int s : x.plan.fusion.groups[static_cast<std::size_t>(group)].statements)
-    out += (out.empty() ? "" : "; ") + x.program.statements[static_cast<std::size_t>(s)].text;
+  for (const int s : x.plan.fusion.groups[group].statements)
+    out += (out.empty() ? "" : "; ") + x.program.statements[s].text;
   return out;
 }
 
@@ -74,7 +74,7 @@ std::string statement_text(const PlanContext& x, int group) {
 std::int64_t step_buffer_bytes(const Plan& plan, const PlanStep& step) {
   std::int64_t bytes = 0;
   for (const int buffer : step.buffers)
-    if (buffer >= 0) bytes += plan.buffers[static_cast<std::size_t>(buffer)].size_bytes();
+    if (buffer >= 0) bytes += plan.buffers[buffer].size_bytes();
   return bytes;
 }
 
@@ -118,7 +118,7 @@ Status add_device_kernels(PlannedProgram& out, const PlanContext& x, const PlanR
   out.remark = uncertainty_remark(x.explanation.machine, device);
   std::vector<double> main_kernel_s(out.kernels.size());  // time of each operation's main kernel, which has candidates
   for (const PlanStep& step : x.plan.steps) {
-    GroupPrediction& op = out.kernels[static_cast<std::size_t>(step.group)];
+    GroupPrediction& op = out.kernels[step.group];
     if (!step.copy_description.empty()) op.copies.push_back(step.copy_description);
     if (request.library == KernelLibrary::cublaslt) {
       RIDGE_TRY(added, add_library_kernel(op, x, step, out.remark));
@@ -129,8 +129,7 @@ Status add_device_kernels(PlannedProgram& out, const PlanContext& x, const PlanR
       return input_error(fmt::format("cannot plan '{}': {}", statement_text(x, step.group), kernel.error().message));
     if (kernel->is_main_kernel) op.operands = operand_names(x.program, step);
     if (request.count_bytes) add_bytes(op, *kernel);
-    if (kernel->is_main_kernel)
-      main_kernel_s[static_cast<std::size_t>(step.group)] = kernel->spread.middle * kernel->seconds;
+    if (kernel->is_main_kernel) main_kernel_s[step.group] = kernel->spread.middle * kernel->seconds;
     add_kernel(op, *std::move(kernel));
   }
   for (std::size_t i = 0; i < out.kernels.size(); ++i)  // adds the time of the group's other steps to each candidate
@@ -160,7 +159,7 @@ void add_cpu_kernel(GroupPrediction& op, const ops::CpuForecast& kernel, const P
 double sustained_group_s(const PlanContext& x, const FusionGroup& group, const Prediction& group_prediction) {
   double math = 0;
   for (const int s : statements_with_recomputed(group)) {
-    const Prediction& p = x.explanation.ops[static_cast<std::size_t>(s)];
+    const Prediction& p = x.explanation.ops[s];
     const double slowdown = p.peak && p.peak->sustained ? p.peak->rate.value / p.peak->sustained->value : 1;
     math += p.time_math_s.value_or(0) * slowdown;
   }
@@ -192,7 +191,7 @@ Status add_cpu_kernels(PlannedProgram& out, const PlanContext& x) {
   }
   std::vector<double> functions_s(groups.size());
   for (const PlanStep& step : x.plan.steps) {
-    GroupPrediction& op = out.kernels[static_cast<std::size_t>(step.group)];
+    GroupPrediction& op = out.kernels[step.group];
     if (!step.copy_description.empty()) op.copies.push_back(step.copy_description);
     const ops::CpuForecast kernel =
         std::visit([](const auto& problem) { return cpu_forecast(problem, usable_cores()); }, step.kernel);
@@ -200,7 +199,7 @@ Status add_cpu_kernels(PlannedProgram& out, const PlanContext& x) {
     add_cpu_kernel(op, kernel, x.plan, step);
     op.predicted_s.expected = std::max(op.predicted_s.expected, compute_seconds(kernel, x.explanation.machine));
     op.predicted_s.high = std::max(op.predicted_s.high, op.predicted_s.expected);
-    functions_s[static_cast<std::size_t>(step.group)] += compute_seconds(kernel, x.explanation.machine);
+    functions_s[step.group] += compute_seconds(kernel, x.explanation.machine);
   }
   for (std::size_t i = 0; i < groups.size(); ++i) {
     GroupPrediction& op = out.kernels[i];
@@ -225,7 +224,7 @@ void add_step_overheads(PlannedProgram& out, const PlanContext& x, KernelLibrary
   const auto device = device_numbers(x.explanation.machine);
   if (!device) return;
   for (const PlanStep& step : x.plan.steps) {
-    GroupPrediction& op = out.kernels[static_cast<std::size_t>(step.group)];
+    GroupPrediction& op = out.kernels[step.group];
     const auto* const product = std::get_if<ops::MatmulProblem>(&step.kernel);
     if (product == nullptr || library == KernelLibrary::cublaslt)
       add_overhead(op, "launch", device->launch_s);

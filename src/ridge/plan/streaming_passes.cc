@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ridge/base/contains.h"
+
 namespace ridge {
 namespace {
 
@@ -9,11 +11,11 @@ namespace {
 std::vector<std::string> statement_dims(const Program& program, const Statement& statement) {
   std::vector<std::string> dims;
   const auto add = [&](const std::string& dim) {
-    if (!dim.empty() && std::find(dims.begin(), dims.end(), dim) == dims.end()) dims.push_back(dim);
+    if (!dim.empty() && !contains(dims, dim)) dims.push_back(dim);
   };
-  for (const Axis& axis : program.tensors[static_cast<std::size_t>(statement.result())].axes) add(axis.dim);
+  for (const Axis& axis : program.tensors[statement.result()].axes) add(axis.dim);
   for (const int operand : statement_operands(statement))
-    for (const Axis& axis : program.tensors[static_cast<std::size_t>(operand)].axes) add(axis.dim);
+    for (const Axis& axis : program.tensors[operand].axes) add(axis.dim);
   return dims;
 }
 
@@ -22,13 +24,13 @@ std::vector<bool> find_excluded_statements(const Program& program, const std::ve
                                            const std::string& dim) {
   std::vector<bool> excluded_statements(left.size(), false), read(program.tensors.size(), false), needed = read;
   for (std::size_t i = left.size(); i-- > 0;) {  // readers follow what they read
-    const Statement& statement = program.statements[static_cast<std::size_t>(left[i])];
-    const auto result = static_cast<std::size_t>(statement.result());
+    const Statement& statement = program.statements[left[i]];
+    const std::size_t result = statement.result();
     const StreamMode how = stream_mode(program, statement, dim);
     excluded_statements[i] = needed[result] || how == StreamMode::none || (how == StreamMode::sum && read[result]);
     for (const int operand : statement_operands(statement)) {
-      read[static_cast<std::size_t>(operand)] = true;
-      if (excluded_statements[i]) needed[static_cast<std::size_t>(operand)] = true;
+      read[operand] = true;
+      if (excluded_statements[i]) needed[operand] = true;
     }
   }
   return excluded_statements;
@@ -57,12 +59,11 @@ StreamingPass pop_last_pass(const Program& program, const Bindings& sizes, std::
   best.back() = false;
   bool found = false;
   PassScore best_score;
-  for (const std::string& dim : statement_dims(program, program.statements[static_cast<std::size_t>(left.back())])) {
+  for (const std::string& dim : statement_dims(program, program.statements[left.back()])) {
     std::vector<bool> excluded_statements = find_excluded_statements(program, left, dim);
     if (excluded_statements.back()) continue;
     PassScore score{std::count(excluded_statements.begin(), excluded_statements.end(), true), 0, dim_size(dim, sizes)};
-    for (const int s : left)
-      score.rows += stream_mode(program, program.statements[static_cast<std::size_t>(s)], dim) == StreamMode::tiles;
+    for (const int s : left) score.rows += stream_mode(program, program.statements[s], dim) == StreamMode::tiles;
     if (found && !score.better_than(best_score)) continue;
     found = true;
     best_score = score;
@@ -78,11 +79,11 @@ StreamingPass pop_last_pass(const Program& program, const Bindings& sizes, std::
 }  // namespace
 
 StreamMode stream_mode(const Program& program, const Statement& statement, const std::string& dim) {
-  const bool kept = has_dim(program.tensors[static_cast<std::size_t>(statement.result())].axes, dim);
+  const bool kept = has_dim(program.tensors[statement.result()].axes, dim);
   if (const auto* product = std::get_if<Contraction>(&statement.op)) {
     const auto& sums = product->contracted;
     if (kept) return StreamMode::tiles;
-    return std::find(sums.begin(), sums.end(), dim) == sums.end() ? StreamMode::none : StreamMode::sum;
+    return !contains(sums, dim) ? StreamMode::none : StreamMode::sum;
   }
   const auto& nodes = std::get<Expression>(statement.op).nodes;
   const auto over_it = [&](const Node& n) { return n.kind == Node::Kind::along_dims && has_dim(n.over, dim); };

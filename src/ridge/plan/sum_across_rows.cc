@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ridge/base/contains.h"
 #include "ridge/ops/rows/program.h"
 #include "ridge/plan/lower.h"
 #include "ridge/program/contraction.h"
@@ -44,9 +45,8 @@ class SumAcrossRowsFinder {
   }
 
  private:
-  static std::size_t to_index(int i) { return static_cast<std::size_t>(i); }
-  const Statement& statement_at(int s) const { return program_.statements[to_index(s)]; }
-  const Shape& shape_of(int tensor) const { return shapes_[to_index(tensor)]; }
+  const Statement& statement_at(int s) const { return program_.statements[s]; }
+  const Shape& shape_of(int tensor) const { return shapes_[tensor]; }
 
   // Returns the statement before the sum that writes the tensor, or -1 if there is none or it cannot join.
   int producer_of(int tensor) const {
@@ -78,9 +78,6 @@ class SumAcrossRowsFinder {
       if (axis.extent > 1) columns_.push_back(axis.dim);
     return !rows_.empty() && !columns_.empty();
   }
-  static bool contains(const std::vector<std::string>& dims, const std::string& dim) {
-    return std::find(dims.begin(), dims.end(), dim) != dims.end();
-  }
 
   // Returns the packed shape of the operand of the sum, which is never stored.
   Shape unsummed_shape() const {
@@ -99,7 +96,7 @@ class SumAcrossRowsFinder {
     const int summed = all.nodes.back().arguments[0];
     all.nodes.pop_back();
     const TrialRowKernelInputs inputs = make_trial_row_kernel_inputs(program_, shapes_, all.nodes);
-    const View out{result, program_.tensors[to_index(result)].dtype, unsummed_shape()};
+    const View out{result, program_.tensors[result].dtype, unsummed_shape()};
     const LoweredRows rows = lower_full_rows(all.nodes, {{static_cast<std::size_t>(summed), out}},
                                              {inputs.views, inputs.sizes, Target::cpu, columns_});
     if (!rows.fusion_blocker.empty()) return std::nullopt;
@@ -107,7 +104,7 @@ class SumAcrossRowsFinder {
     if (!known || ops::unsupported_reason(known->problem)) return std::nullopt;
     if (target_ == Target::cuda && ops::invalid_reason(ops::make_row_program(known->problem, false)))
       return std::nullopt;
-    const int x = rows.buffers[to_index(known->x)], dy = rows.buffers[to_index(known->dy)];
+    const int x = rows.buffers[known->x], dy = rows.buffers[known->dy];
     if (x < 0 || dy < 0) return std::nullopt;  // an index buffer, not a tensor
     return SumAcrossRows{set, known->problem, x, dy, result};
   }

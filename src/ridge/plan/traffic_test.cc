@@ -68,11 +68,11 @@ Index matrices(const ops::MatrixLayout& x, const MatmulProblem& p) { return x.ba
 Index partial_tiles(const ops::cuda::MatmulPlan& plan, Index tiles, Index stages) {
   if (plan.split_mode == tile::SplitMode::cluster_split_k) return 0;
   if (plan.split_mode != tile::SplitMode::stream_k) return plan.splits == 1 ? 0 : plan.splits * tiles;
-  std::vector<Index> runs(static_cast<std::size_t>(tiles));  // runs that contribute to a tile
+  std::vector<Index> runs(tiles);  // runs that contribute to a tile
   const Index each = tiles * stages / plan.blocks, more = tiles * stages % plan.blocks;
   for (Index block = 0, at = 0; block < plan.blocks; ++block) {
     const Index end = at + each + (block < more ? 1 : 0);
-    for (Index tile = at / stages; tile * stages < end; ++tile) ++runs[static_cast<std::size_t>(tile)];
+    for (Index tile = at / stages; tile * stages < end; ++tile) ++runs[tile];
     at = end;
   }
   Index all = 0;
@@ -93,13 +93,13 @@ Index expected(const MatmulProblem& p, const GroupPrediction& op) {
     return p.batch * (in * p.k * (plan.d_transposed ? p.n * ceil_div(p.m, 2) + p.m : p.m * ceil_div(p.n, 2) + p.n) +
                       out * p.m * p.n);
   EXPECT_EQ(ops::config_name(plan.config), op.plan.kernel);
-  const MatmulConfig& c = sm90_kernel_configs[static_cast<std::size_t>(plan.config)];
+  const MatmulConfig& c = sm90_kernel_configs[plan.config];
   // A cluster's tiles are adjacent and are loaded as one.
   const Index high = c.m * c.cluster_m, wide = c.n * c.cluster_n, down = ceil_div(p.m, c.swap ? wide : high),
               across = ceil_div(p.n, c.swap ? high : wide);
   const Index partial =
       2 * 4 * c.m * c.n * partial_tiles(plan, p.batch * down * across * c.cluster(), ceil_div(p.k, c.k));
-  const Index text = (out == 2 ? short_out : long_out)[static_cast<std::size_t>(plan.config)](p, plan);
+  const Index text = (out == 2 ? short_out : long_out)[plan.config](p, plan);
   EXPECT_EQ(text, p.batch * (in * p.k * (p.m * across + p.n * down) + out * p.m * p.n) + partial);
   return text + (plan.copy_a ? 2 * in * p.m * p.k * matrices(p.a, p) : 0) +
          (plan.copy_b ? 2 * in * p.n * p.k * matrices(p.b, p) : 0);
@@ -145,7 +145,7 @@ TEST(Traffic, HopperPlanEqualsTheKernelTrace) {
     Index copies = 0;  // steps that only reorder or convert
     for (const PlanStep& step : lowered.steps)
       if (!step.copy_description.empty())
-        for (const int buffer : step.buffers) copies += lowered.buffers[static_cast<std::size_t>(buffer)].size_bytes();
+        for (const int buffer : step.buffers) copies += lowered.buffers[buffer].size_bytes();
     EXPECT_EQ(op.traffic_bytes, copies + expected(p, op)) << op.plan.kernel;
     cut += op.plan.split.value_or(1) > 1;
     swapped += op.plan.kernel.find("swap") != std::string::npos;
@@ -181,9 +181,8 @@ template <class In, class Out> void run_recorded(const MatmulProblem& p, int thr
     if (lines <= 1 && m.col_stride != 1) m.row_stride = 1;
     return m;
   };
-  const std::vector<In> a(static_cast<std::size_t>(p.batch * p.m * p.k)),
-      b(static_cast<std::size_t>(p.batch * p.n * p.k));
-  std::vector<Out> d(static_cast<std::size_t>(p.batch * p.m * p.n));
+  const std::vector<In> a(p.batch * p.m * p.k), b(static_cast<std::size_t>(p.batch * p.n * p.k));
+  std::vector<Out> d(p.batch * p.m * p.n);
   using Kernel = RecordingMatmul<In, Out>;
   typename Kernel::Globals g;
   static_cast<tile::Matrix&>(g.a) = seen(p.a, a.data(), p.m, p.a.row_stride, p.a.col_stride);

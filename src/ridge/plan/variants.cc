@@ -7,6 +7,7 @@
 #include <optional>
 #include <sstream>
 
+#include "ridge/base/contains.h"
 #include "ridge/program/weights.h"
 #include "ridge/roofline/next_steps.h"
 
@@ -40,17 +41,13 @@ std::string format_axes(const std::vector<Axis>& axes) {
   return fmt::format("[{}]", fmt::join(out, ", "));
 }
 
-bool contains_axis(const std::vector<Axis>& axes, const Axis& axis) {
-  return std::find(axes.begin(), axes.end(), axis) != axes.end();
-}
-
 struct VariantBuilder {
   const Program& program;
   const Bindings& dims;
   const std::string& machine;
   std::vector<ProgramVariant>& out;
 
-  const Tensor& tensor_at(int i) const { return program.tensors[static_cast<std::size_t>(i)]; }
+  const Tensor& tensor_at(int i) const { return program.tensors[i]; }
   void add_variant(const char* kind, std::string what, const SourceLines& lines) const {
     if (auto other = parse_lines(lines)) out.push_back({kind, std::move(what), *std::move(other), dims});
   }
@@ -77,12 +74,10 @@ void add_reordered_product(const VariantBuilder& builder, const Contraction& inn
   std::vector<Axis> axes;
   for (const auto* from : {&b.axes, &last.axes})
     for (const Axis& axis : *from)
-      if ((contains_axis(a.axes, axis) || contains_axis(y.axes, axis)) && !contains_axis(axes, axis))
-        axes.push_back(axis);
+      if ((contains(a.axes, axis) || contains(y.axes, axis)) && !contains(axes, axis)) axes.push_back(axis);
   if (axes.empty() || kept == c || moved == c || kept == moved) return;
   // Without a common dimension, moved * c would be an outer product.
-  if (std::none_of(b.axes.begin(), b.axes.end(), [&](const Axis& axis) { return contains_axis(last.axes, axis); }))
-    return;
+  if (std::none_of(b.axes.begin(), b.axes.end(), [&](const Axis& axis) { return contains(last.axes, axis); })) return;
   SourceLines lines = print_lines(builder.program);
   lines.erase(lines.begin() + static_cast<std::ptrdiff_t>(find_line(lines, intermediate.name)));
   const std::size_t at = find_line(lines, y.name);
@@ -176,10 +171,10 @@ void add_larger_batches(const VariantBuilder& builder) {
     const Axis axis{.dim = dim.name};
     const auto size = builder.dims.find(dim.name);
     const bool in_weights =
-        std::any_of(kept.begin(), kept.end(), [&](int i) { return contains_axis(builder.tensor_at(i).axes, axis); });
+        std::any_of(kept.begin(), kept.end(), [&](int i) { return contains(builder.tensor_at(i).axes, axis); });
     const bool everywhere = std::all_of(
         builder.program.tensors.begin(), builder.program.tensors.end(),
-        [&](const Tensor& tensor) { return tensor.role != TensorRole::output || contains_axis(tensor.axes, axis); });
+        [&](const Tensor& tensor) { return tensor.role != TensorRole::output || contains(tensor.axes, axis); });
     if (size == builder.dims.end() || in_weights || !everywhere || size->second * times > max_size ||
         !dim.lengths.empty())
       continue;

@@ -99,7 +99,7 @@ class Pool {
     remaining_.store(threads, std::memory_order_relaxed);
     next_task_.store((++call_number_ << 2 * index_bits) + (static_cast<std::uint64_t>(threads) << index_bits) + 1,
                      std::memory_order_release);  // the caller runs task 0
-    for (int i = 0; i < started; ++i) wake_worker(workers_[static_cast<std::size_t>(i)]);
+    for (int i = 0; i < started; ++i) wake_worker(workers_[i]);
     run_task_index(0);
     run_pending_tasks();
     for (int left = remaining_.load(std::memory_order_acquire); left != 0;

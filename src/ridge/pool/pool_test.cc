@@ -18,8 +18,8 @@ namespace {
 
 TEST(Pool, every_task_runs_once) {
   for (const int threads : {1, 2, 3, 4, 9}) {
-    std::vector<std::atomic<int>> calls(static_cast<std::size_t>(threads));
-    run_parallel(threads, [&](int worker) { ++calls[static_cast<std::size_t>(worker)]; });
+    std::vector<std::atomic<int>> calls(threads);
+    run_parallel(threads, [&](int worker) { ++calls[worker]; });
     for (const auto& count : calls) EXPECT_EQ(count.load(), 1);
   }
 }
@@ -29,7 +29,7 @@ TEST(Pool, every_task_runs_once_in_calls_whose_counts_vary) {
   for (int call = 0; call < 20000; ++call) {
     const int threads = 2 + call * 7 % 5;
     std::array<std::atomic<int>, 6> calls{};
-    run_parallel(threads, [&](int worker) { ++calls[static_cast<std::size_t>(worker)]; });
+    run_parallel(threads, [&](int worker) { ++calls[worker]; });
     for (std::size_t w = 0; w < calls.size(); ++w)
       ASSERT_EQ(calls[w].load(), static_cast<int>(w) < threads ? 1 : 0) << "call " << call << ", worker " << w;
   }
@@ -38,7 +38,7 @@ TEST(Pool, every_task_runs_once_in_calls_whose_counts_vary) {
 TEST(Pool, writes_of_workers_are_visible_after_the_call) {
   std::array<int, 4> plain{};  // no atomics, because the pool orders the accesses
   for (int i = 1; i <= 1000; ++i) {
-    run_parallel(4, [&](int worker) { plain[static_cast<std::size_t>(worker)] += worker + 1; });
+    run_parallel(4, [&](int worker) { plain[worker] += worker + 1; });
     ASSERT_EQ(plain, (std::array{i, 2 * i, 3 * i, 4 * i}));
   }
 }
@@ -123,7 +123,7 @@ TEST(Pool, calls_from_several_threads_all_complete) {
         for (int i = 0; i < 100; ++i) {
           int mine = 0;
           std::array<int, 3> seen{};
-          run_parallel(3, [&](int worker) { seen[static_cast<std::size_t>(worker)] = 1; });
+          run_parallel(3, [&](int worker) { seen[worker] = 1; });
           for (const int s : seen) mine += s;
           calls += mine;
         }

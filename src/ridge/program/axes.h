@@ -7,13 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "ridge/base/contains.h"
 #include "ridge/program/program.h"
 
 namespace ridge::program {
-
-inline bool contains_axis(const std::vector<Axis>& axes, const Axis& axis) {
-  return std::find(axes.begin(), axes.end(), axis) != axes.end();
-}
 
 inline bool is_literal_one(const Axis& axis) { return !axis.is_named() && axis.literal == 1; }
 

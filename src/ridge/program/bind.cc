@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ridge/base/contains.h"
 #include "ridge/program/program.h"
 #include "ridge/program/routine.h"
 #include "ridge/program/tokenizer.h"
@@ -71,19 +72,47 @@ static bool is_whole_number(const Polynomial& size, const Bindings& values) {
   return scaled && *scaled % denominator == 0;
 }
 
-Result<Bindings> Program::bind_sizes(const Bindings& given) const {
-  const std::vector<std::string> known = known_names(*this);
+// Checks that the values are of dimensions or mesh axes that take one, and at least 1.
+static Status check_given(const Program& program, const Bindings& given, const std::vector<std::string>& known) {
   for (const auto& [name, value] : given) {
-    if (std::find(known.begin(), known.end(), name) == known.end()) return unknown_dimension_error(name, known);
+    if (!contains(known, name)) return unknown_dimension_error(name, known);
     if (value < 1)
       return input_error(fmt::format("dimension '{}' must be at least 1, found {}", name, value),
                          fmt::format("give {} a size of 1 or more", name));
   }
-  for (const Dimension& d : dims)
-    if (given.contains(d.name) && !lengths_along(*this, d.name).empty())
+  for (const Dimension& d : program.dims)
+    if (given.contains(d.name) && !lengths_along(program, d.name).empty())
       return input_error(fmt::format("expected no value for '{}', whose sequence lengths the program gives, found {}",
                                      d.name, given.at(d.name)),
                          "change the lengths in the program");
+  return Done{};
+}
+
+// Returns the size of a dimension whose declared size depends on the values.
+static Result<std::int64_t> evaluate_size(const Program& program, const Dimension& d, const Bindings& values,
+                                          const std::vector<std::string>& known) {
+  const program::SourceText source_text{program.text, program.source};
+  const Result<std::int64_t> value = d.value->evaluate(values);
+  if (!value)
+    return source_text.error_at(d.span, fmt::format("dimension '{}': {}", d.name, value.error().message),
+                                value.error().hint);
+  if (!is_whole_number(*d.value, values))
+    return source_text.error_at(
+        d.span,
+        fmt::format("dimension '{}' must be whole, found {} = {:.4g}", d.name, d.value->to_string(known),
+                    d.value->evaluate_double({values.begin(), values.end()})),
+        fmt::format("change what it depends on, or give it with -d {}=…", d.name));
+  if (*value < 1)
+    return source_text.error_at(
+        d.span,
+        fmt::format("dimension '{}' must be at least 1, found {} = {}", d.name, d.value->to_string(known), *value),
+        fmt::format("change what it depends on, or give it with -d {}=…", d.name));
+  return *value;
+}
+
+Result<Bindings> Program::bind_sizes(const Bindings& given) const {
+  const std::vector<std::string> known = known_names(*this);
+  RIDGE_TRY_STATUS(check_given(*this, given, known));
   Bindings values = given;
   for (const MeshAxis& axis : mesh)
     if (axis.size) values.emplace(axis.name, *axis.size);
@@ -93,23 +122,8 @@ Result<Bindings> Program::bind_sizes(const Bindings& given) const {
       if (!d.value || values.contains(d.name)) continue;
       const std::vector<std::string> needs = d.value->symbols();
       if (!std::all_of(needs.begin(), needs.end(), [&](const std::string& s) { return values.contains(s); })) continue;
-      const Result<std::int64_t> value = d.value->evaluate(values);
-      const program::SourceText source_text{text, source};
-      if (!value)
-        return source_text.error_at(d.span, fmt::format("dimension '{}': {}", d.name, value.error().message),
-                                    value.error().hint);
-      if (!is_whole_number(*d.value, values))
-        return source_text.error_at(
-            d.span,
-            fmt::format("dimension '{}' must be whole, found {} = {:.4g}", d.name, d.value->to_string(known),
-                        d.value->evaluate_double({values.begin(), values.end()})),
-            fmt::format("change what it depends on, or give it with -d {}=…", d.name));
-      if (*value < 1)
-        return source_text.error_at(
-            d.span,
-            fmt::format("dimension '{}' must be at least 1, found {} = {}", d.name, d.value->to_string(known), *value),
-            fmt::format("change what it depends on, or give it with -d {}=…", d.name));
-      values[d.name] = *value;
+      RIDGE_TRY(value, evaluate_size(*this, d, values, known));
+      values[d.name] = value;
       progress = true;
     }
   }

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <optional>
 
+#include "ridge/base/contains.h"
 #include "ridge/base/csv.h"
 #include "ridge/base/string_util.h"
 
@@ -44,7 +45,7 @@ class CsvTableParser {
  private:
   Status read_header(const CsvLine& line) {
     for (const CsvCell& cell : line.cells) {
-      if (std::find(names_.begin(), names_.end(), cell.text) != names_.end())
+      if (contains(names_, cell.text))
         return error_at_cell(input_error(fmt::format("dimension '{}' appears twice in the header", cell.text)), source_,
                              line, cell);
       if (cell.text.empty() || (cell.text[0] >= '0' && cell.text[0] <= '9'))

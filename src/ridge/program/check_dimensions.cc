@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "ridge/base/contains.h"
 #include "ridge/program/axes.h"
 #include "ridge/program/parser.h"
 
@@ -29,14 +30,13 @@ void Parser::match_grouped_dim(ParsedOperand& operand, const ParsedOperand& othe
                                Contraction& out) const {
   if (out.grouped) return;
   for (Axis& a : operand.axes) {
-    if (!a.is_named() || contains_axis(other.axes, a) || contains_axis(result.axes, a)) continue;
+    if (!a.is_named() || contains(other.axes, a) || contains(result.axes, a)) continue;
     const auto& value = program_.dims[dim_index_.at(a.dim)].value;
     if (!value || value->symbols().size() != 1 || value->terms().size() != 1) continue;
     const Axis grouped{.dim = value->symbols()[0], .mesh = a.mesh, .span = a.span};
     const Rational part = value->terms().begin()->second;
     const bool over = value->degree_in(grouped.dim) == 1 && part.numerator() == 1 && part.denominator() > 1;
-    if (!over || contains_axis(operand.axes, grouped) ||
-        !(contains_axis(other.axes, grouped) || contains_axis(result.axes, grouped)))
+    if (!over || contains(operand.axes, grouped) || !(contains(other.axes, grouped) || contains(result.axes, grouped)))
       continue;
     out.grouped = {operand.tensor, grouped.dim, a.dim, part.denominator()};
     a = grouped;
@@ -54,7 +54,7 @@ bool Parser::make_contraction(ParsedOperand left, ParsedOperand right, const Ten
   out.right = right.tensor;
   for (const Axis& a : left.axes) {
     if (is_literal_one(a)) continue;
-    const bool shared = contains_axis(right.axes, a), kept = contains_axis(result.axes, a);
+    const bool shared = contains(right.axes, a), kept = contains(result.axes, a);
     if (a.is_named())
       (kept ? shared ? out.batch : out.left_free : out.contracted).push_back(a.dim);
     else if (const auto before = out.literal_contracted;
@@ -64,7 +64,7 @@ bool Parser::make_contraction(ParsedOperand left, ParsedOperand right, const Ten
           "use smaller sizes");
   }
   for (const Axis& a : right.axes)
-    if (a.is_named() && !contains_axis(left.axes, a)) out.right_free.push_back(a.dim);
+    if (a.is_named() && !contains(left.axes, a)) out.right_free.push_back(a.dim);
   if (out.grouped && out.contracted.empty() && out.literal_contracted == 1)
     return report_error(
         left.span, fmt::format("'{}' instead of '{}' needs a product that sums", out.grouped->group, out.grouped->dim),
@@ -76,12 +76,12 @@ bool Parser::make_contraction(ParsedOperand left, ParsedOperand right, const Ten
 bool Parser::check_axes_matched(const ParsedOperand& left, const ParsedOperand& right, const TensorRef& result) {
   const auto alone = [&](const ParsedOperand& o, const ParsedOperand& other) {
     return std::find_if(o.axes.begin(), o.axes.end(), [&](const Axis& a) {
-      return !is_literal_one(a) && !contains_axis(other.axes, a) && !contains_axis(result.axes, a);
+      return !is_literal_one(a) && !contains(other.axes, a) && !contains(result.axes, a);
     });
   };
   const auto l = alone(left, right), r = alone(right, left);
   for (const Axis& a : result.axes) {
-    if (is_literal_one(a) || contains_axis(left.axes, a) || contains_axis(right.axes, a)) continue;
+    if (is_literal_one(a) || contains(left.axes, a) || contains(right.axes, a)) continue;
     const bool on_right = r != right.axes.end(), on_left = l != left.axes.end();
     const DType dtype = result.dtype.value_or(options_.dtype);
     return report_error(
@@ -98,7 +98,7 @@ bool Parser::check_axes_matched(const ParsedOperand& left, const ParsedOperand& 
 
 // Reports a dimension of only one operand. `partner`: a dimension of only the other operand, suggested instead.
 bool Parser::report_unmatched_axis(const ParsedOperand& operand, const Axis& axis, const Axis* partner) {
-  const Tensor& t = program_.tensors[static_cast<std::size_t>(operand.tensor)];
+  const Tensor& t = program_.tensors[operand.tensor];
   const std::string message = fmt::format("{} of {} appears nowhere else; contracted dimensions must share a name",
                                           describe_axis(axis), operand.description);
   if (partner) {
@@ -116,9 +116,7 @@ bool Parser::check_suffix(const TensorRef& written, const ParsedOperand& operand
   const Token& suffix = *written.suffix;
   std::vector<std::string> named;
   if (!parse_suffix(suffix, operand, named)) return false;
-  const auto contracted = [&](const std::string& d) {
-    return std::find(contraction.contracted.begin(), contraction.contracted.end(), d) != contraction.contracted.end();
-  };
+  const auto contracted = [&](const std::string& d) { return contains(contraction.contracted, d); };
   for (const std::string& d : named)
     if (!contracted(d))
       return report_error(
@@ -126,7 +124,7 @@ bool Parser::check_suffix(const TensorRef& written, const ParsedOperand& operand
           fmt::format("the suffix {} says that '{}' is contracted, but the result keeps it", quote_token(suffix), d),
           "a contracted dimension is not in the result");
   for (const std::string& d : contraction.contracted)
-    if (std::find(named.begin(), named.end(), d) == named.end())
+    if (!contains(named, d))
       return report_error(
           suffix.span,
           fmt::format("dimension '{}' is contracted too, but the suffix {} leaves it out", d, quote_token(suffix)),
@@ -166,9 +164,9 @@ bool Parser::is_summed_product(const TensorRef& result) {
   const std::vector<Axis> left = operand_at_node(0).axes, right = operand_at_node(1).axes;
   const std::vector<Axis>& summed = nodes_[3].over;
   const auto in_place = [&](const Axis& a) {
-    return is_literal_one(a) || (contains_axis(summed, a) ? contains_axis(left, a) && contains_axis(right, a) &&
-                                                                !contains_axis(result.axes, a)
-                                                          : contains_axis(result.axes, a));
+    return is_literal_one(a) ||
+           (contains(summed, a) ? contains(left, a) && contains(right, a) && !contains(result.axes, a)
+                                : contains(result.axes, a));
   };
   return std::all_of(left.begin(), left.end(), in_place) && std::all_of(right.begin(), right.end(), in_place) &&
          std::all_of(summed.begin(), summed.end(), in_place);
@@ -178,10 +176,10 @@ bool Parser::is_summed_product(const TensorRef& result) {
 bool Parser::check_reduced_axes(const IndexSpaces& spaces) {
   for (const Node& node : nodes_) {
     if (node.kind != Node::Kind::along_dims) continue;
-    const int space = spaces.space_of_node[static_cast<std::size_t>(node.arguments[0])];
-    const std::vector<Axis>& axes = spaces.axes[static_cast<std::size_t>(space)];
+    const int space = spaces.space_of_node[node.arguments[0]];
+    const std::vector<Axis>& axes = spaces.axes[space];
     for (const Axis& a : node.over)
-      if (!is_literal_one(a) && !contains_axis(axes, a))
+      if (!is_literal_one(a) && !contains(axes, a))
         return report_error(
             a.span,
             fmt::format("{} is not in the argument of {}{}{}", describe_axis(a), function_info(node.function).name,
@@ -204,9 +202,8 @@ bool Parser::check_expression(const TensorRef& result) {
   if (!any)
     return report_error(node_spans_.back(), "expected a tensor in the expression, found numbers only",
                         "an expression must read a tensor");
-  const auto missing = std::find_if(result.axes.begin(), result.axes.end(), [&](const Axis& a) {
-    return !is_literal_one(a) && !contains_axis(found.axes[0], a);
-  });
+  const auto missing = std::find_if(result.axes.begin(), result.axes.end(),
+                                    [&](const Axis& a) { return !is_literal_one(a) && !contains(found.axes[0], a); });
   if (missing == result.axes.end()) return check_expression_sharding(result);
   return report_error(missing->span, fmt::format("{} of the result is in no operand", describe_axis(*missing)),
                       "a dimension of the result comes from an operand");
@@ -218,19 +215,19 @@ bool Parser::check_node_axes(std::size_t node, const IndexSpaces& found, const T
   std::vector<Axis> axes;
   std::string called;
   if (n.kind == Node::Kind::tensor) {
-    const Tensor& t = program_.tensors[static_cast<std::size_t>(n.tensor)];
+    const Tensor& t = program_.tensors[n.tensor];
     axes = t.axes;
     called = t.name;
   } else if (n.kind == Node::Kind::index || n.kind == Node::Kind::sequence) {
     axes = n.over;
     called = fmt::format("{}({})", n.kind == Node::Kind::index ? "index" : "sequence", n.over[0].dim);
   } else if (n.kind == Node::Kind::along_dims) {
-    axes = found.axes[static_cast<std::size_t>(found.space_of_node[static_cast<std::size_t>(n.arguments[0])])];
-    if (is_reducing_function(n.function)) std::erase_if(axes, [&](const Axis& a) { return contains_axis(n.over, a); });
+    axes = found.axes[found.space_of_node[n.arguments[0]]];
+    if (is_reducing_function(n.function)) std::erase_if(axes, [&](const Axis& a) { return contains(n.over, a); });
     called = fmt::format("{}(…)", function_info(n.function).name);
   }
   for (const Axis& a : axes) {
-    if (is_literal_one(a) || contains_axis(result.axes, a)) continue;
+    if (is_literal_one(a) || contains(result.axes, a)) continue;
     const bool sums = n.kind == Node::Kind::tensor;
     return report_error(node_spans_[node],
                         fmt::format("{} of '{}' is not in the result {}{}", describe_axis(a), called, result.name,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "ridge/base/contains.h"
 #include "ridge/program/parser.h"
 
 namespace ridge::program {
@@ -25,7 +26,7 @@ bool Parser::parse_einsum_axes(const Token& string, std::size_t& at, std::vector
   for (; at < text.size() && (is_letter(text[at]) || text[at] == ' '); ++at) {
     if (text[at] == ' ') continue;
     Axis a{.dim = std::string(1, text[at]), .span = span_inside(string, at)};
-    if (std::find(out.begin(), out.end(), a) != out.end())
+    if (contains(out, a))
       return report_error(a.span, fmt::format("dimension '{}' appears twice in one tensor", a.dim),
                           "diagonals are not supported");
     if (out.size() == max_axes)
@@ -93,7 +94,7 @@ bool Parser::add_einsum_of_one_operand(const ParsedOperand& x, const TensorRef& 
   add_node({.kind = Node::Kind::tensor, .tensor = x.tensor}, x.span);
   std::vector<Axis> over;
   for (const Axis& a : x.axes)
-    if (std::find(result.axes.begin(), result.axes.end(), a) == result.axes.end()) over.push_back(a);
+    if (!contains(result.axes, a)) over.push_back(a);
   if (!over.empty())
     add_node({.kind = Node::Kind::along_dims, .function = Function::sum, .arguments = {0}, .over = std::move(over)},
              x.span);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "ridge/base/contains.h"
 #include "ridge/program/program.h"
 
 namespace ridge {
@@ -10,7 +11,7 @@ namespace {
 
 void add_unique_axis(std::vector<Axis>& to, const Axis& axis) {
   const bool one = !axis.is_named() && axis.literal == 1;
-  if (!one && std::find(to.begin(), to.end(), axis) == to.end()) to.push_back(axis);
+  if (!one && !contains(to, axis)) to.push_back(axis);
 }
 
 }  // namespace
@@ -43,23 +44,19 @@ IndexSpaces find_index_spaces(const std::vector<Tensor>& tensors, const std::vec
       space = static_cast<int>(out.axes.size());
       out.axes.emplace_back();
     }
-    for (const int argument : node.arguments) out.space_of_node[static_cast<std::size_t>(argument)] = space;
+    for (const int argument : node.arguments) out.space_of_node[argument] = space;
   }
   std::vector<std::unordered_set<int>> seen(out.axes.size());
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const Node& node = nodes[i];
-    std::vector<Axis>& space_axes = out.axes[static_cast<std::size_t>(out.space_of_node[i])];
+    std::vector<Axis>& space_axes = out.axes[out.space_of_node[i]];
     if (node.kind == Node::Kind::index || node.kind == Node::Kind::sequence)
       add_unique_axis(space_axes, node.over.front());
-    if (node.kind == Node::Kind::tensor &&
-        seen[static_cast<std::size_t>(out.space_of_node[i])].insert(node.tensor).second)
-      for (const Axis& axis : tensors[static_cast<std::size_t>(node.tensor)].axes) add_unique_axis(space_axes, axis);
+    if (node.kind == Node::Kind::tensor && seen[out.space_of_node[i]].insert(node.tensor).second)
+      for (const Axis& axis : tensors[node.tensor].axes) add_unique_axis(space_axes, axis);
     if (node.kind != Node::Kind::along_dims) continue;
-    for (const Axis& axis :
-         out.axes[static_cast<std::size_t>(out.space_of_node[static_cast<std::size_t>(node.arguments[0])])])
-      if (!is_reducing_function(node.function) ||
-          std::find(node.over.begin(), node.over.end(), axis) == node.over.end())
-        add_unique_axis(space_axes, axis);
+    for (const Axis& axis : out.axes[out.space_of_node[node.arguments[0]]])
+      if (!is_reducing_function(node.function) || !contains(node.over, axis)) add_unique_axis(space_axes, axis);
   }
   return out;
 }

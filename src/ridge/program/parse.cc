@@ -145,7 +145,7 @@ int Parser::resolve_operand(TensorRef& m) {
                     m.name));
     return -1;
   }
-  const Tensor& known = program_.tensors[static_cast<std::size_t>(found->second)];
+  const Tensor& known = program_.tensors[found->second];
   const bool same = has_same_sharding(m.axes, known.axes) && m.partial == known.partial &&
                     m.dtype.value_or(known.dtype) == known.dtype;
   if (m.has_axes && !same) {
@@ -176,8 +176,8 @@ int Parser::declare_result(const TensorRef& m, const std::vector<int>& operands,
                  "store it as bf16, and quantize that in a statement of its own");
     return -1;
   }
-  DType widest = program_.tensors[static_cast<std::size_t>(operands.front())].dtype;
-  for (const int o : operands) widest = wider_dtype(widest, program_.tensors[static_cast<std::size_t>(o)].dtype);
+  DType widest = program_.tensors[operands.front()].dtype;
+  for (const int o : operands) widest = wider_dtype(widest, program_.tensors[o].dtype);
   if (is_block_scaled(widest)) widest = DType::bf16;
   return declare_tensor(m, m.dtype.value_or(widest), m.dtype.has_value());
 }
@@ -191,7 +191,7 @@ std::string Parser::unused_name(const std::string& base_name) const {
 
 void Parser::add_statement(std::variant<Contraction, Expression> op, std::size_t first_token) {
   const Token &from = tokens_[first_token], &to = tokens_[next_ - 1];
-  const auto length = static_cast<std::size_t>(to.text.data() + to.text.size() - from.text.data());
+  const std::size_t length = to.text.data() + to.text.size() - from.text.data();
   const std::string_view written(from.text.data(), length);
   program_.statements.push_back({.op = std::move(op),
                                  .text = std::string(written),
@@ -201,9 +201,9 @@ void Parser::add_statement(std::variant<Contraction, Expression> op, std::size_t
 void Parser::set_roles() {
   std::vector<bool> read(program_.tensors.size());
   for (const Statement& s : program_.statements)
-    for (const int o : statement_operands(s)) read[static_cast<std::size_t>(o)] = true;
+    for (const int o : statement_operands(s)) read[o] = true;
   for (const Statement& s : program_.statements) {
-    const auto i = static_cast<std::size_t>(s.result());
+    const std::size_t i = s.result();
     program_.tensors[i].role = !read[i] || program_.tensors[i].declared ? TensorRole::output : TensorRole::intermediate;
   }
 }

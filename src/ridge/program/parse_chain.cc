@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "ridge/base/contains.h"
 #include "ridge/base/string_util.h"
 #include "ridge/program/axes.h"
 #include "ridge/program/parser.h"
@@ -37,22 +38,22 @@ struct Parser::ChainOrder {
     for (std::size_t i = 0; i < factors.size(); ++i) {
       if ((subset >> i & 1) == 0) continue;
       for (const Axis& a : factors[i].axes)
-        if (!is_literal_one(a) && !contains_axis(out, a) && (std::has_single_bit(subset) || is_needed(a, subset)))
+        if (!is_literal_one(a) && !contains(out, a) && (std::has_single_bit(subset) || is_needed(a, subset)))
           out.push_back(a);
     }
     return out;
   }
   bool is_needed(const Axis& axis, std::size_t subset) const {
-    if (contains_axis(result, axis)) return true;
+    if (contains(result, axis)) return true;
     for (std::size_t i = 0; i < factors.size(); ++i)
-      if ((subset >> i & 1) == 0 && contains_axis(factors[i].axes, axis)) return true;
+      if ((subset >> i & 1) == 0 && contains(factors[i].axes, axis)) return true;
     return false;
   }
 
   double product_flops(std::size_t a, std::size_t b) const {
     std::vector<Axis> both = result_axes(a);
     for (const Axis& axis : result_axes(b))
-      if (!contains_axis(both, axis)) both.push_back(axis);
+      if (!contains(both, axis)) both.push_back(axis);
     const std::vector<Axis> kept = result_axes(a | b);
     double points = both.size() > kept.size() ? 2 : 1;
     for (const Axis& axis : both) points *= axis_size(axis, sizes);
@@ -88,16 +89,16 @@ struct Parser::ChainOrder {
 bool Parser::check_chain_axes(const std::vector<ParsedOperand>& factors, const TensorRef& result) {
   for (const Axis& a : result.axes) {
     const bool found =
-        std::any_of(factors.begin(), factors.end(), [&](const ParsedOperand& o) { return contains_axis(o.axes, a); });
+        std::any_of(factors.begin(), factors.end(), [&](const ParsedOperand& o) { return contains(o.axes, a); });
     if (!is_literal_one(a) && !found)
       return report_error(a.span, fmt::format("{} of the result is in no operand", describe_axis(a)),
                           "a dimension of the result comes from an operand");
   }
   for (const ParsedOperand& factor : factors)
     for (const Axis& a : factor.axes) {
-      const auto uses = std::count_if(factors.begin(), factors.end(),
-                                      [&](const ParsedOperand& o) { return contains_axis(o.axes, a); });
-      if (!is_literal_one(a) && uses == 1 && !contains_axis(result.axes, a))
+      const auto uses =
+          std::count_if(factors.begin(), factors.end(), [&](const ParsedOperand& o) { return contains(o.axes, a); });
+      if (!is_literal_one(a) && uses == 1 && !contains(result.axes, a))
         return report_error(a.span,
                             fmt::format("{} of {} appears nowhere else; contracted dimensions must share a name",
                                         describe_axis(a), factor.description),
@@ -132,7 +133,7 @@ bool Parser::bind_chain_sizes(const std::vector<ParsedOperand>& factors, Binding
 // Adds the statements that multiply a subset; returns their result as an operand.
 std::optional<ParsedOperand> Parser::add_chain_products(const ChainOrder& order, std::size_t subset,
                                                         const TensorRef& result) {
-  if (std::has_single_bit(subset)) return order.factors[static_cast<std::size_t>(std::countr_zero(subset))];
+  if (std::has_single_bit(subset)) return order.factors[std::countr_zero(subset)];
   const auto left = add_chain_products(order, order.left_subset[subset], result);
   if (!left) return std::nullopt;
   const auto right = add_chain_products(order, subset ^ order.left_subset[subset], result);
@@ -148,7 +149,7 @@ std::optional<ParsedOperand> Parser::add_chain_products(const ChainOrder& order,
   Contraction c;
   if (!make_contraction(*left, *right, made, c)) return std::nullopt;
   if ((c.result = declare_result(made, {c.left, c.right})) < 0) return std::nullopt;
-  const auto name_of = [&](int t) { return program_.tensors[static_cast<std::size_t>(t)].name; };
+  const auto name_of = [&](int t) { return program_.tensors[t].name; };
   const std::string text =
       fmt::format("{}{} = {} * {}", made.name, program::format_axes(made.axes), name_of(c.left), name_of(c.right));
   const int tensor = c.result;
@@ -175,10 +176,7 @@ bool Parser::add_chain(const std::vector<ParsedOperand>& factors, const TensorRe
 }
 
 std::string Parser::format_chain(const ChainOrder& order, std::size_t subset) const {
-  if (std::has_single_bit(subset))
-    return program_
-        .tensors[static_cast<std::size_t>(order.factors[static_cast<std::size_t>(std::countr_zero(subset))].tensor)]
-        .name;
+  if (std::has_single_bit(subset)) return program_.tensors[order.factors[std::countr_zero(subset)].tensor].name;
   const auto part = [&](std::size_t of) {
     return std::has_single_bit(of) ? format_chain(order, of) : fmt::format("({})", format_chain(order, of));
   };
@@ -194,8 +192,8 @@ bool Parser::is_product_chain(const TensorRef& result) const {
     if (node.kind != Node::Kind::tensor && !product) return false;
     if (product) continue;
     ++tensors;
-    for (const Axis& a : program_.tensors[static_cast<std::size_t>(node.tensor)].axes)
-      sums = sums || (!is_literal_one(a) && !contains_axis(result.axes, a));
+    for (const Axis& a : program_.tensors[node.tensor].axes)
+      sums = sums || (!is_literal_one(a) && !contains(result.axes, a));
   }
   return tensors >= 3 && sums;
 }
@@ -204,7 +202,7 @@ bool Parser::is_product_chain(const TensorRef& result) const {
 bool Parser::infer_result_axes(const TensorRef& left, const TensorRef& right, TensorRef& result) {
   std::vector<Axis> shared, kept;
   for (const Axis& a : left.axes)
-    if (!is_literal_one(a) && contains_axis(right.axes, a)) shared.push_back(a);
+    if (!is_literal_one(a) && contains(right.axes, a)) shared.push_back(a);
   std::vector<std::string> named;
   for (const TensorRef* m : {&left, &right}) {
     const ParsedOperand o{-1, m == &left ? "the left operand" : "the right operand", m->name.empty(), m->span, m->axes};
@@ -219,12 +217,11 @@ bool Parser::infer_result_axes(const TensorRef& left, const TensorRef& right, Te
         fmt::format("write the result, or the summed dimension: {}_{}", format_axes(left.axes),
                     format_axis(shared[1])));
   const auto summed = [&](const Axis& a) {
-    return contains_axis(shared, a) &&
-           (!has_suffix || std::find(named.begin(), named.end(), format_axis(a)) != named.end());
+    return contains(shared, a) && (!has_suffix || contains(named, format_axis(a)));
   };
   for (const TensorRef* m : {&left, &right})
     for (const Axis& a : m->axes)
-      if (!is_literal_one(a) && !summed(a) && !contains_axis(kept, a)) kept.push_back(a);
+      if (!is_literal_one(a) && !summed(a) && !contains(kept, a)) kept.push_back(a);
   if (kept.empty()) kept.push_back({.dim = {}, .literal = 1});
   result.axes = std::move(kept);
   result.has_axes = true;

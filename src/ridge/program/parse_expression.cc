@@ -69,7 +69,7 @@ int Parser::parse_unary(int depth) {
   const Token sign = consume_token();
   const int operand = parse_unary(depth + 1);
   if (operand < 0) return -1;
-  Node& node = nodes_[static_cast<std::size_t>(operand)];
+  Node& node = nodes_[operand];
   if (node.kind != Node::Kind::number)
     return add_node({.kind = Node::Kind::call, .function = Function::negate, .arguments = {operand}}, sign.span);
   node.number = -node.number;  // -2 is a literal, not an operation
@@ -203,7 +203,7 @@ int Parser::parse_dimension_call(Node::Kind kind) {
 int Parser::parse_sequence_call() {
   const int node = parse_dimension_call(Node::Kind::sequence);
   if (node < 0) return -1;
-  const Axis& axis = nodes_[static_cast<std::size_t>(node)].over.front();
+  const Axis& axis = nodes_[node].over.front();
   if (!lengths_along(program_, axis.dim).empty()) return node;
   report_error(axis.span, fmt::format("'{}' has no sequences", axis.dim),
                fmt::format("give it sequence lengths on a line above: dims {} = (700, 200, 124)", axis.dim));

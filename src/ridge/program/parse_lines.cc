@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "ridge/base/contains.h"
 #include "ridge/base/string_util.h"
 #include "ridge/program/parser.h"
 
@@ -98,7 +99,7 @@ bool Parser::parse_definition(const TensorRef& result, std::size_t first_token) 
 
 // Returns a tensor node as an operand whose axes have the position of its name.
 ParsedOperand Parser::operand_at_node(std::size_t node) const {
-  const Tensor& t = program_.tensors[static_cast<std::size_t>(nodes_[node].tensor)];
+  const Tensor& t = program_.tensors[nodes_[node].tensor];
   ParsedOperand o{nodes_[node].tensor, fmt::format("'{}'", t.name), false, node_spans_[node], t.axes};
   for (Axis& a : o.axes) a.span = o.span;
   return o;
@@ -278,13 +279,13 @@ bool Parser::parse_axis(std::vector<Axis>& out) {
   a.span = token.span;
   if (token.kind == TokenKind::number) {
     if (!parse_positive_integer(a.literal, "a size")) return false;
-    const bool twice = a.literal > 1 && std::find(out.begin(), out.end(), a) != out.end();
+    const bool twice = a.literal > 1 && contains(out, a);
     if (twice && !allows_repeated_sizes_) return report_repeated_size(a);
   } else if (token.kind == TokenKind::name) {
     a.dim = std::string(token.text);
     if (!mesh_suffix(token.text).empty() ? !parse_sharded_axis(token, a, out) : !check_dim_name(token)) return false;
     consume_token();
-    if (std::find(out.begin(), out.end(), a) != out.end())
+    if (contains(out, a))
       return report_error(token.span, fmt::format("dimension '{}' appears twice in one tensor", a.dim),
                           fmt::format("give one of them another name, such as {}2", a.dim));
     if (!find_or_add_dim(a.dim, token.span)) return false;

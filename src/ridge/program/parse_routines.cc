@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ridge/base/contains.h"
 #include "ridge/program/axes.h"
 #include "ridge/program/parser.h"
 
@@ -135,12 +136,12 @@ bool Parser::parse_routine_option(Routine& out, const Token& keyword, std::vecto
   std::vector<std::string> known;
   if (out.kind == RoutineKind::conv) known = {"stride", "padding", "dilation", "groups"};
   if (out.kind == RoutineKind::routed) known = {"loads", "capacity"};
-  if (std::find(known.begin(), known.end(), key) == known.end()) {
+  if (!contains(known, key)) {
     const std::string suggestion = suggest_name(key, known);
     return report_error(option.span, fmt::format("{} has no option {}", keyword.text, quote_token(option)),
                         suggestion.empty() ? usage_hint(out.kind) : fmt::format("did you mean '{}'?", suggestion));
   }
-  if (std::find(seen.begin(), seen.end(), key) != seen.end())
+  if (contains(seen, key))
     return report_error(option.span, fmt::format("{} is given twice", quote_token(option)), "remove one of them");
   seen.push_back(key);
   consume_token();
@@ -172,7 +173,7 @@ bool Parser::check_routine_unsharded(const Routine& routine, const TensorRef& re
   };
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     if (nodes_[i].kind != Node::Kind::tensor) continue;
-    const Tensor& t = program_.tensors[static_cast<std::size_t>(nodes_[i].tensor)];
+    const Tensor& t = program_.tensors[nodes_[i].tensor];
     if (!t.partial.empty()) return check_no_partial_sums(nodes_[i].tensor, node_spans_[i]);
     if (sharded(t.axes))
       return report_error(node_spans_[i],
@@ -200,7 +201,7 @@ bool Parser::check_routine(const Routine& routine, const TensorRef& result) {
 
 // Rejects tensors with equal sizes; only weights of a convolution may have them.
 bool Parser::check_tensor_sizes_differ(int tensor, TextSpan span) {
-  const Tensor& t = program_.tensors[static_cast<std::size_t>(tensor)];
+  const Tensor& t = program_.tensors[tensor];
   for (std::size_t i = 0; i < t.axes.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
       if (t.axes[i] == t.axes[j] && !is_literal_one(t.axes[i]))
@@ -214,25 +215,25 @@ bool Parser::check_tensor_sizes_differ(int tensor, TextSpan span) {
 bool Parser::check_gather_or_scatter(const Routine& routine, const TensorRef& result) {
   const bool gathers = routine.kind == RoutineKind::gather;
   const ParsedOperand values = operand_at_node(0), ids = operand_at_node(1);
-  const Tensor& id = program_.tensors[static_cast<std::size_t>(ids.tensor)];
+  const Tensor& id = program_.tensors[ids.tensor];
   const Axis& over = routine.over.front();
   if (!dtype_info(id.dtype).is_integer)
     return report_error(ids.span,
                         fmt::format("expected indices in an integer dtype, found '{}', which is {}", id.name,
                                     ridge::dtype_name(id.dtype)),
                         fmt::format("declare {}: int32{}", id.name, format_axes(id.axes)));
-  if (contains_axis(ids.axes, over))
+  if (contains(ids.axes, over))
     return report_error(ids.span,
                         fmt::format("{} of '{}' is the one that {} runs over", describe_axis(over), id.name,
                                     routine_name(routine.kind)),
                         "the indices must have other dimensions than the one they index");
-  if (contains_axis(gathers ? values.axes : result.axes, over) == false)
+  if (contains(gathers ? values.axes : result.axes, over) == false)
     return report_error(over.span,
                         fmt::format("{} is not in {}", describe_axis(over),
                                     gathers ? fmt::format("{}{}", values.description, format_axes(values.axes))
                                             : fmt::format("the result {}", format_axes(result.axes))),
                         usage_hint(routine.kind));
-  if (contains_axis(gathers ? result.axes : values.axes, over))
+  if (contains(gathers ? result.axes : values.axes, over))
     return report_error(over.span,
                         fmt::format("{} is still in {}", describe_axis(over),
                                     gathers ? fmt::format("the result {}", format_axes(result.axes))
@@ -245,13 +246,13 @@ bool Parser::check_gather_result(const ParsedOperand& table, const ParsedOperand
                                  const TensorRef& result) {
   for (const ParsedOperand* o : {&table, &ids})
     for (const Axis& a : o->axes)
-      if (!is_literal_one(a) && !(a == over) && !contains_axis(result.axes, a))
+      if (!is_literal_one(a) && !(a == over) && !contains(result.axes, a))
         return report_error(
             o->span,
             fmt::format("{} of {} is not in the result {}", describe_axis(a), o->description, format_axes(result.axes)),
             "the result has the dimensions of the indices and of a row");
   for (const Axis& a : result.axes)
-    if (!is_literal_one(a) && !contains_axis(table.axes, a) && !contains_axis(ids.axes, a))
+    if (!is_literal_one(a) && !contains(table.axes, a) && !contains(ids.axes, a))
       return report_error(a.span, fmt::format("{} of the result is in no operand", describe_axis(a)),
                           "a dimension of the result comes from an operand");
   return true;
@@ -260,19 +261,19 @@ bool Parser::check_gather_result(const ParsedOperand& table, const ParsedOperand
 bool Parser::check_scatter_result(const ParsedOperand& x, const ParsedOperand& ids, const Axis& over,
                                   const TensorRef& result) {
   for (const Axis& a : ids.axes)
-    if (!is_literal_one(a) && !contains_axis(x.axes, a))
+    if (!is_literal_one(a) && !contains(x.axes, a))
       return report_error(
           ids.span,
           fmt::format("{} of {} is not in {}{}", describe_axis(a), ids.description, x.description, format_axes(x.axes)),
           "each row that is scattered has an index");
   for (const Axis& a : x.axes)
-    if (!is_literal_one(a) && !contains_axis(ids.axes, a) && !contains_axis(result.axes, a))
+    if (!is_literal_one(a) && !contains(ids.axes, a) && !contains(result.axes, a))
       return report_error(
           x.span,
           fmt::format("{} of {} is not in the result {}", describe_axis(a), x.description, format_axes(result.axes)),
           "the result has the dimensions of a row, and the one that is scattered over");
   for (const Axis& a : result.axes)
-    if (!is_literal_one(a) && !(a == over) && !contains_axis(x.axes, a))
+    if (!is_literal_one(a) && !(a == over) && !contains(x.axes, a))
       return report_error(a.span, fmt::format("{} of the result is in no operand", describe_axis(a)),
                           "a dimension of the result comes from an operand");
   return true;
@@ -280,19 +281,19 @@ bool Parser::check_scatter_result(const ParsedOperand& x, const ParsedOperand& i
 
 bool Parser::check_same_axes(const Routine& routine, const TensorRef& result) {
   const ParsedOperand x = operand_at_node(0);
-  if (!routine.over.empty() && !contains_axis(x.axes, routine.over.front()))
+  if (!routine.over.empty() && !contains(x.axes, routine.over.front()))
     return report_error(
         routine.over.front().span,
         fmt::format("{} is not in {}{}", describe_axis(routine.over.front()), x.description, format_axes(x.axes)),
         "name a dimension of its argument");
   for (const Axis& a : x.axes)
-    if (!is_literal_one(a) && !contains_axis(result.axes, a))
+    if (!is_literal_one(a) && !contains(result.axes, a))
       return report_error(
           x.span,
           fmt::format("{} of {} is not in the result {}", describe_axis(a), x.description, format_axes(result.axes)),
           fmt::format("{} keeps every dimension", routine_name(routine.kind)));
   for (const Axis& a : result.axes)
-    if (!is_literal_one(a) && !contains_axis(x.axes, a))
+    if (!is_literal_one(a) && !contains(x.axes, a))
       return report_error(a.span, fmt::format("{} of the result is in no operand", describe_axis(a)),
                           "a dimension of the result comes from an operand");
   return true;
@@ -309,14 +310,14 @@ int Parser::declare_routine_result(const Routine& routine, const TensorRef& resu
     TensorRef made = result;
     made.dtype = DType::int32;
     const int index = declare_result(made, values);
-    if (index >= 0) program_.tensors[static_cast<std::size_t>(index)].declared = false;
+    if (index >= 0) program_.tensors[index].declared = false;
     return index;
   }
   if (routine.kind == RoutineKind::quantize) {
     TensorRef made = result;
     made.dtype = routine.format;
     const int index = declare_result(made, values, true);
-    if (index >= 0) program_.tensors[static_cast<std::size_t>(index)].declared = result.dtype.has_value();
+    if (index >= 0) program_.tensors[index].declared = result.dtype.has_value();
     return index;
   }
   return declare_result(result, values);

@@ -9,13 +9,14 @@
 
 #include <algorithm>
 
+#include "ridge/base/contains.h"
 #include "ridge/program/parser.h"
 
 namespace ridge {
 
 const StackedInput* stack_of(const Program& program, int tensor) {
   for (const StackedInput& stack : program.stacks)
-    if (std::find(stack.parts.begin(), stack.parts.end(), tensor) != stack.parts.end()) return &stack;
+    if (contains(stack.parts, tensor)) return &stack;
   return nullptr;
 }
 
@@ -49,7 +50,7 @@ const StackedInput* Parser::find_stack(const std::string& name) const {
 
 bool Parser::report_stack_read(const StackedInput& stack, TextSpan span) {
   std::vector<std::string> names;
-  for (const int part : stack.parts) names.push_back(program_.tensors[static_cast<std::size_t>(part)].name);
+  for (const int part : stack.parts) names.push_back(program_.tensors[part].name);
   return report_error(span, fmt::format("'{}' is read in parts", stack.name),
                       names.empty() ? fmt::format("name them first: up[F, D] = {}[0:F]", stack.name)
                                     : fmt::format("use {}", fmt::join(names, " or ")));
@@ -102,7 +103,7 @@ bool Parser::report_not_stacked(const Token& named) {
                         "only inputs have parts; split the weights and write a product for each part");
   return report_error(named.span,
                       fmt::format("expected an input whose leading size is computed, found '{}', which is {}",
-                                  named.text, format_axes(program_.tensors[static_cast<std::size_t>(index)].axes)),
+                                  named.text, format_axes(program_.tensors[index].axes)),
                       "declare w: bf16[2*F, D]; then up[F, D] = w[0:F] are its first F rows");
 }
 
@@ -123,7 +124,7 @@ bool Parser::parse_stack_part(const TensorRef& m) {
   if (found->parts.size() == max_parts)
     return report_error(m.span, fmt::format("expected at most {} parts of '{}'", max_parts, found->name));
   const int index = declare_tensor(m, found->dtype, true);
-  program_.stacks[static_cast<std::size_t>(found - program_.stacks.data())].parts.push_back(index);
+  program_.stacks[found - program_.stacks.data()].parts.push_back(index);
   return true;
 }
 
@@ -131,7 +132,7 @@ bool Parser::check_stack_part(const TensorRef& m, const StackedInput& stack, con
                               const Polynomial& to) {
   const std::vector<std::string> order = program_.dim_names();
   Polynomial end;
-  for (const int part : stack.parts) end += program_.tensors[static_cast<std::size_t>(part)].axes.front().extent();
+  for (const int part : stack.parts) end += program_.tensors[part].axes.front().extent();
   if (tensor_index_.contains(m.name) || find_stack(m.name))
     return report_error(m.span, fmt::format("tensor '{}' is declared twice", m.name), "use another name");
   if (is_sharded(m))
@@ -171,7 +172,7 @@ bool Parser::check_stacks_complete() {
   const std::vector<std::string> order = program_.dim_names();
   for (const StackedInput& stack : program_.stacks) {
     Polynomial end;
-    for (const int part : stack.parts) end += program_.tensors[static_cast<std::size_t>(part)].axes.front().extent();
+    for (const int part : stack.parts) end += program_.tensors[part].axes.front().extent();
     if (stack.parts.empty())
       return report_error(stack.span,
                           fmt::format("'{}' has the computed size {}, and no part of it is named", stack.name,

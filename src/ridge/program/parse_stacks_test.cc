@@ -28,7 +28,7 @@ TEST(StackedInput, HasPartsAndIsNoTensor) {
   ASSERT_EQ(w.parts.size(), 2u);
   EXPECT_EQ(program->stacks[1].dtype, DType::bf16);
   for (const char* name : {"up", "gate"}) {
-    const auto i = static_cast<std::size_t>(w.parts[name[0] == 'g']);
+    const std::size_t i = w.parts[name[0] == 'g'];
     const Tensor& part = program->tensors[i];
     EXPECT_EQ(part.name, name);
     EXPECT_EQ(part.dtype, DType::f16);

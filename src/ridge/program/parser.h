@@ -130,6 +130,7 @@ class Parser {
   bool parse_scan(const TensorRef& result, std::size_t first_token, const Token& open, Routine& out);
   bool check_scan_body(const TensorRef& result);
   bool check_topk(const Routine& routine, const TensorRef& result);
+  bool check_experts(const Routine& routine, const TensorRef& result);
   bool check_routed(const Routine& routine, const TensorRef& result);
   bool parse_routed_option(Routine& out, const std::string& key);
   bool parse_routine_operand(RoutineKind kind);

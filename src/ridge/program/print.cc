@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ridge/base/contains.h"
 #include "ridge/program/parser.h"
+#include "ridge/program/tensor_uses.h"
 
 namespace ridge {
 namespace program {
@@ -48,7 +50,7 @@ PrintedExpression print_binary(PrintedExpression left, const std::string& sign, 
 }
 
 PrintedExpression print_call(const Node& node, std::vector<PrintedExpression>& printed) {
-  const auto argument = [&](std::size_t i) { return std::move(printed[static_cast<std::size_t>(node.arguments[i])]); };
+  const auto argument = [&](std::size_t i) { return std::move(printed[node.arguments[i]]); };
   const FunctionInfo& f = function_info(node.function);
   const auto between = [&](Precedence strength) {
     return print_binary(argument(0), fmt::format(" {} ", f.symbol), argument(1), strength);
@@ -80,7 +82,7 @@ PrintedExpression print_call(const Node& node, std::vector<PrintedExpression>& p
 // Prints sum(x over D, E).
 PrintedExpression print_call_over_dims(const Node& node, std::vector<PrintedExpression>& printed) {
   std::string out(function_info(node.function).name);
-  out += "(" + std::move(printed[static_cast<std::size_t>(node.arguments[0])]).text;
+  out += "(" + std::move(printed[node.arguments[0]]).text;
   for (std::size_t i = 0; i < node.over.size(); ++i) out += (i == 0 ? " over " : ", ") + format_axis(node.over[i]);
   return {out + ")", Precedence::primary};
 }
@@ -88,7 +90,7 @@ PrintedExpression print_call_over_dims(const Node& node, std::vector<PrintedExpr
 PrintedExpression print_node(const Program& program, const std::string& result, const Node& n,
                              std::vector<PrintedExpression>& printed) {
   switch (n.kind) {
-    case Node::Kind::tensor: return {program.tensors[static_cast<std::size_t>(n.tensor)].name, Precedence::primary};
+    case Node::Kind::tensor: return {program.tensors[n.tensor].name, Precedence::primary};
     case Node::Kind::number:
       return {fmt::format("{}", n.number), std::signbit(n.number) ? Precedence::unary : Precedence::primary};
     case Node::Kind::index: return {fmt::format("index({})", n.over[0].dim), Precedence::primary};
@@ -106,8 +108,7 @@ PrintedExpression print_node(const Program& program, const std::string& result, 
 std::string print_routine(const Program& program, const Routine& r, const Node& node,
                           std::vector<PrintedExpression>& printed) {
   std::string out = std::string(routine_name(r.kind)) + "(";
-  for (std::size_t i = 0; i < node.arguments.size(); ++i)
-    out += (i == 0 ? "" : ", ") + printed[static_cast<std::size_t>(node.arguments[i])].text;
+  for (std::size_t i = 0; i < node.arguments.size(); ++i) out += (i == 0 ? "" : ", ") + printed[node.arguments[i]].text;
   if (!r.over.empty()) out += " over " + format_axis(r.over.front());
   if (r.kind == RoutineKind::quantize) {
     const bool in_128 = r.format == DType::e4m3_128;
@@ -124,7 +125,7 @@ std::string print_routine(const Program& program, const Routine& r, const Node& 
 }
 
 std::string print_expression(const Program& program, const Expression& e) {
-  const std::string& result = program.tensors[static_cast<std::size_t>(e.result)].name;
+  const std::string& result = program.tensors[e.result].name;
   std::vector<PrintedExpression> printed;
   for (const Node& n : e.nodes) {
     if (n.kind == Node::Kind::routine) return print_routine(program, *e.routine, n, printed);
@@ -138,7 +139,7 @@ bool is_in_order_of_appearance(const Program& program) {
   std::vector<std::string> seen;
   for (const Tensor& t : program.tensors)
     for (const Axis& a : t.axes)
-      if (a.is_named() && std::find(seen.begin(), seen.end(), a.dim) == seen.end()) seen.push_back(a.dim);
+      if (a.is_named() && !contains(seen, a.dim)) seen.push_back(a.dim);
   return seen == program.dim_names();
 }
 
@@ -183,7 +184,7 @@ std::string print_slice(const Program& program, const StackedInput& stack, int p
   const std::vector<std::string> order = program.dim_names();
   Polynomial from;
   for (const int before : stack.parts) {
-    const Polynomial to = from + program.tensors[static_cast<std::size_t>(before)].axes.front().extent();
+    const Polynomial to = from + program.tensors[before].axes.front().extent();
     if (before == part) return fmt::format("{}[{}:{}]", stack.name, from.to_string(order), to.to_string(order));
     from = to;
   }
@@ -201,8 +202,7 @@ std::string print_stack(const Program& program, const StackedInput& stack) {
 
 std::string print_program(const Program& program) {
   std::string out = program::print_dims(program) + program::print_mesh(program);
-  std::vector<const Statement*> writer(program.tensors.size());
-  for (const Statement& s : program.statements) writer[static_cast<std::size_t>(s.result())] = &s;
+  const TensorUses uses(program);
   for (std::size_t i = 0; i < program.tensors.size(); ++i) {
     const Tensor& t = program.tensors[i];
     const StackedInput* const stack = stack_of(program, static_cast<int>(i));
@@ -210,12 +210,11 @@ std::string print_program(const Program& program) {
     out += t.name;
     if (t.declared) out += ": " + std::string(dtype_name(t.dtype));
     out += program::format_axes(t.axes) + program::format_partial(t.partial);
-    if (writer[i]) {
-      if (const auto* c = std::get_if<Contraction>(&writer[i]->op))
-        out += fmt::format(" = {} * {}", program.tensors[static_cast<std::size_t>(c->left)].name,
-                           program.tensors[static_cast<std::size_t>(c->right)].name);
+    if (const int s = uses.writer(static_cast<int>(i)); s >= 0) {
+      if (const auto* c = std::get_if<Contraction>(&program.statements[s].op))
+        out += fmt::format(" = {} * {}", program.tensors[c->left].name, program.tensors[c->right].name);
       else
-        out += " = " + program::print_expression(program, std::get<Expression>(writer[i]->op));
+        out += " = " + program::print_expression(program, std::get<Expression>(program.statements[s].op));
     }
     if (stack) out += " = " + program::print_slice(program, *stack, static_cast<int>(i));
     out += "\n";

@@ -60,7 +60,7 @@ bool Parser::parse_quantize_block(DType format, const Token& at) {
 // Blocks are along the last dimension, which must be the same in argument and result.
 bool Parser::check_quantize(const Routine& routine, const TensorRef& result) {
   const ParsedOperand x = operand_at_node(0);
-  const Tensor& from = program_.tensors[static_cast<std::size_t>(x.tensor)];
+  const Tensor& from = program_.tensors[x.tensor];
   if (dtype_info(from.dtype).is_integer || is_block_scaled(from.dtype))
     return report_error(x.span,
                         fmt::format("expected floating point without scales in quantize, found '{}', which is {}",

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "ridge/base/contains.h"
 #include "ridge/program/parser.h"
 
 namespace ridge {
@@ -13,7 +14,7 @@ namespace {
 
 constexpr std::int64_t max_size = std::int64_t{1} << 62;
 
-const Tensor& tensor_at(const Program& program, int i) { return program.tensors[static_cast<std::size_t>(i)]; }
+const Tensor& tensor_at(const Program& program, int i) { return program.tensors[i]; }
 
 std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b != 0 && a < 0 ? 1 : 0); }
 
@@ -155,7 +156,7 @@ bool always_gives_result_size(const WindowDimension& w, const Polynomial& in, co
 static Axis topk_result_axis(const Program& program, const Expression& topk) {
   const std::vector<Axis>& from = tensor_at(program, expression_operands(topk)[0]).axes;
   for (const Axis& a : tensor_at(program, topk.result).axes)
-    if (std::find(from.begin(), from.end(), a) == from.end()) return a;
+    if (!contains(from, a)) return a;
   return {.dim = {}, .literal = 1};
 }
 

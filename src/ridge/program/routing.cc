@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ridge/base/contains.h"
 #include "ridge/program/axes.h"
 #include "ridge/program/parser.h"
 
@@ -21,20 +22,20 @@ constexpr const char* routed_example = "write u[N, 2, F] = routed(x, w, i over E
 bool Parser::check_topk(const Routine& routine, const TensorRef& result) {
   const ParsedOperand p = operand_at_node(0);
   const Axis& over = routine.over.front();
-  if (!contains_axis(p.axes, over))
+  if (!contains(p.axes, over))
     return report_error(over.span,
                         fmt::format("{} is not in {}{}", describe_axis(over), p.description, format_axes(p.axes)),
                         "name a dimension of its argument");
   for (const Axis& a : p.axes)
-    if (!is_literal_one(a) && !(a == over) && !contains_axis(result.axes, a))
+    if (!is_literal_one(a) && !(a == over) && !contains(result.axes, a))
       return report_error(
           p.span,
           fmt::format("{} of {} is not in the result {}", describe_axis(a), p.description, format_axes(result.axes)),
           topk_example);
   std::vector<Axis> chosen;
   for (const Axis& a : result.axes)
-    if (!contains_axis(p.axes, a)) chosen.push_back(a);
-  if (contains_axis(result.axes, over) || chosen.size() != 1)
+    if (!contains(p.axes, a)) chosen.push_back(a);
+  if (contains(result.axes, over) || chosen.size() != 1)
     return report_error(result.span,
                         fmt::format("expected a result with one dimension instead of {}, found {}", format_axis(over),
                                     format_axes(result.axes)),
@@ -63,41 +64,49 @@ bool Parser::parse_routed_option(Routine& out, const std::string& key) {
   return close_bracket(open, ")", "',' or ')'");
 }
 
-// Checks routed like a contraction of x with the weights of the selected experts, which lack E.
-bool Parser::check_routed(const Routine& routine, const TensorRef& result) {
+// Checks the indices and which operands have the dimension of the experts.
+bool Parser::check_experts(const Routine& routine, const TensorRef& result) {
   const ParsedOperand x = operand_at_node(0), w = operand_at_node(1), ids = operand_at_node(2);
-  const Tensor& id = program_.tensors[static_cast<std::size_t>(ids.tensor)];
+  const Tensor& id = program_.tensors[ids.tensor];
   const Axis& over = routine.over.front();
   if (!dtype_info(id.dtype).is_integer)
     return report_error(ids.span,
                         fmt::format("expected indices in an integer dtype, found '{}', which is {}", id.name,
                                     ridge::dtype_name(id.dtype)),
                         fmt::format("declare {}: int32{}", id.name, format_axes(id.axes)));
-  if (!contains_axis(w.axes, over))
+  if (!contains(w.axes, over))
     return report_error(over.span,
                         fmt::format("{} is not in {}{}", describe_axis(over), w.description, format_axes(w.axes)),
                         fmt::format("the weights are a matrix per expert: w[{}, F, D]", format_axis(over)));
   for (const auto& [axes, called, span] :
        {std::tuple(x.axes, x.description, x.span), std::tuple(ids.axes, ids.description, ids.span),
         std::tuple(result.axes, std::string("the result"), result.span)})
-    if (contains_axis(axes, over))
+    if (contains(axes, over))
       return report_error(span, fmt::format("{} is in {}{}, too", describe_axis(over), called, format_axes(axes)),
                           "the indices replace the dimension of the experts");
   for (const Axis& a : ids.axes)
-    if (!is_literal_one(a) && !contains_axis(result.axes, a))
+    if (!is_literal_one(a) && !contains(result.axes, a))
       return report_error(
           ids.span,
           fmt::format("{} of {} is not in the result {}", describe_axis(a), ids.description, format_axes(result.axes)),
           "each row and each of its experts has a result; sum them in a statement of their own");
+  return true;
+}
+
+// Checks routed like a contraction of x with the weights of the selected experts, which lack E.
+bool Parser::check_routed(const Routine& routine, const TensorRef& result) {
+  if (!check_experts(routine, result)) return false;
+  const ParsedOperand x = operand_at_node(0), w = operand_at_node(1), ids = operand_at_node(2);
+  const Axis& over = routine.over.front();
   for (const auto& [operand, other] : {std::pair(&x, &w), {&w, &x}})
     for (const Axis& a : operand->axes)
-      if (!is_literal_one(a) && !(a == over) && !contains_axis(other->axes, a) && !contains_axis(result.axes, a))
+      if (!is_literal_one(a) && !(a == over) && !contains(other->axes, a) && !contains(result.axes, a))
         return report_error(operand->span,
                             fmt::format("{} of {} appears nowhere else; contracted dimensions must share a name",
                                         describe_axis(a), operand->description),
                             routed_example);
   for (const Axis& a : result.axes)
-    if (!is_literal_one(a) && !contains_axis(x.axes, a) && !contains_axis(w.axes, a) && !contains_axis(ids.axes, a))
+    if (!is_literal_one(a) && !contains(x.axes, a) && !contains(w.axes, a) && !contains(ids.axes, a))
       return report_error(a.span, fmt::format("{} of the result is in no operand", describe_axis(a)),
                           "a dimension of the result comes from an operand");
   if (routine.loads.empty() || over.is_named()) return true;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ridge/base/contains.h"
 #include "ridge/program/parser.h"
 
 namespace ridge::program {
@@ -28,7 +29,7 @@ bool Parser::parse_scan(const TensorRef& result, std::size_t first_token, const 
     return report_error(peek().span, fmt::format("expected the end of the line, found {}", quote_token(peek())),
                         "scan must be a statement of its own; use its result in another statement");
   const Axis& over = out.over.front();
-  if (std::find(result.axes.begin(), result.axes.end(), over) == result.axes.end())
+  if (!contains(result.axes, over))
     return report_error(over.span, fmt::format("'{}' is not in the result {}", over.dim, format_axes(result.axes)),
                         "the result contains all steps along it");
   if (!check_scan_body(result) || !check_routine_unsharded(out, result) || !check_expression(result)) return false;

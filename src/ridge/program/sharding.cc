@@ -115,7 +115,7 @@ bool Parser::parse_partial_sums(TensorRef& out) {
 // --- checks of statements
 
 bool Parser::check_no_partial_sums(int tensor, TextSpan span) {
-  const Tensor& t = program_.tensors[static_cast<std::size_t>(tensor)];
+  const Tensor& t = program_.tensors[tensor];
   if (t.partial.empty()) return true;
   return report_error(
       span, fmt::format("'{}' holds partial sums {}; only their total can be used", t.name, format_partial(t.partial)),
@@ -201,12 +201,12 @@ bool Parser::check_reduction_sharding(const std::vector<Axis>& known_axes, const
 bool Parser::check_expression_sharding(const TensorRef& result) {
   if (program_.mesh.empty()) return true;
   if (nodes_.size() == 1)  // y[B, D] = x may change the sharding
-    return check_result_partial_sums(program_.tensors[static_cast<std::size_t>(nodes_[0].tensor)].partial, result);
+    return check_result_partial_sums(program_.tensors[nodes_[0].tensor].partial, result);
   std::vector<Axis> known_axes = result.axes;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     if (nodes_[i].kind != Node::Kind::tensor) continue;
     if (!check_no_partial_sums(nodes_[i].tensor, node_spans_[i])) return false;
-    const Tensor& t = program_.tensors[static_cast<std::size_t>(nodes_[i].tensor)];
+    const Tensor& t = program_.tensors[nodes_[i].tensor];
     for (const Axis& a : t.axes) {
       const Axis* other = find_named_axis(known_axes, a);
       if (!other)
@@ -263,7 +263,7 @@ Collectives collectives_along_dims(const Program& program, const Expression& exp
 
 std::string find_mesh_axes(const Program& program, const Expression& expression, const Axis& axis) {
   const auto mesh = [&](int tensor) -> std::string {
-    const std::vector<Axis>& axes = program.tensors[static_cast<std::size_t>(tensor)].axes;
+    const std::vector<Axis>& axes = program.tensors[tensor].axes;
     const auto found = std::find(axes.begin(), axes.end(), axis);
     return found == axes.end() ? "" : found->mesh;
   };
@@ -275,23 +275,22 @@ std::string find_mesh_axes(const Program& program, const Expression& expression,
 
 // A routine reduces over the mesh axes that its operands have and its result lacks.
 static Collectives collectives_of_routine(const Program& program, const Statement& statement) {
-  const std::string kept = all_mesh_axes(program.tensors[static_cast<std::size_t>(statement.result())].axes);
+  const std::string kept = all_mesh_axes(program.tensors[statement.result()].axes);
   std::string summed;
   for (const int t : statement_operands(statement))
-    summed += remove_letters(all_mesh_axes(program.tensors[static_cast<std::size_t>(t)].axes), kept + summed);
+    summed += remove_letters(all_mesh_axes(program.tensors[t].axes), kept + summed);
   std::sort(summed.begin(), summed.end());
   return {summed, "", "", ""};
 }
 
 Collectives implied_collectives(const Program& program, const Statement& statement) {
   if (routine_of(statement)) return collectives_of_routine(program, statement);
-  const Tensor& result = program.tensors[static_cast<std::size_t>(statement.result())];
+  const Tensor& result = program.tensors[statement.result()];
   const auto* product = std::get_if<Contraction>(&statement.op);
   const auto* expression = std::get_if<Expression>(&statement.op);
   const bool is_redistribution = expression && expression->nodes.size() == 1;
   if (expression && !is_redistribution) return collectives_along_dims(program, *expression);
-  const Tensor* from =
-      is_redistribution ? &program.tensors[static_cast<std::size_t>(expression->nodes[0].tensor)] : nullptr;
+  const Tensor* from = is_redistribution ? &program.tensors[expression->nodes[0].tensor] : nullptr;
   const std::string result_letters = all_mesh_axes(result.axes);
   const std::string summed_letters = remove_letters(product ? product->partial : from->partial, result.partial);
   std::string gathered, exchanged;

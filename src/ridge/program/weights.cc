@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "ridge/base/contains.h"
+
 namespace ridge {
 namespace {
 
-bool is_input(const Program& program, int tensor) {
-  return program.tensors[static_cast<std::size_t>(tensor)].role == TensorRole::input;
-}
+bool is_input(const Program& program, int tensor) { return program.tensors[tensor].role == TensorRole::input; }
 
 }  // namespace
 
@@ -22,7 +22,7 @@ std::vector<int> find_weights(const Program& program) {
     const auto* product = std::get_if<Contraction>(&statement.op);
     if (!product || !product->batch.empty()) continue;
     const auto factor = find_input_factor(program, *product);
-    if (factor && std::find(out.begin(), out.end(), *factor) == out.end()) out.push_back(*factor);
+    if (factor && !contains(out, *factor)) out.push_back(*factor);
   }
   std::sort(out.begin(), out.end());
   return out;
@@ -32,9 +32,9 @@ Result<Program> with_weight_dtype(Program program, DType dtype) {
   const std::vector<int> weights = find_weights(program);
   if (weights.empty())
     return usage_error("the program has no weights: no product without batch dimensions has an input as a factor");
-  for (const int tensor : weights) program.tensors[static_cast<std::size_t>(tensor)].dtype = dtype;
+  for (const int tensor : weights) program.tensors[tensor].dtype = dtype;
   for (StackedInput& stack : program.stacks)
-    if (std::find(weights.begin(), weights.end(), stack.parts.front()) != weights.end()) stack.dtype = dtype;
+    if (contains(weights, stack.parts.front())) stack.dtype = dtype;
   return program;
 }
 

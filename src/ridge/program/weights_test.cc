@@ -8,8 +8,7 @@ namespace {
 std::vector<std::string> weight_names(const std::string& text) {
   const auto program = parse(text);
   std::vector<std::string> out;
-  for (const int tensor : find_weights(*program))
-    out.push_back(program->tensors[static_cast<std::size_t>(tensor)].name);
+  for (const int tensor : find_weights(*program)) out.push_back(program->tensors[tensor].name);
   return out;
 }
 

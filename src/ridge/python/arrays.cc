@@ -141,7 +141,7 @@ ArrayOperand::ArrayOperand(const std::string& name, nb::handle array, bool is_wr
 ArrayView ArrayOperand::view() const { return {const_cast<void*>(array_.data()), dtype_, shape_, strides_}; }
 
 NewArray::NewArray(const ArrayType& type) : type_(type) {
-  std::size_t bytes = static_cast<std::size_t>(dtype_bits(type.dtype) / 8);
+  std::size_t bytes = dtype_bits(type.dtype) / 8;
   for (const std::int64_t extent : type.shape) bytes *= static_cast<std::size_t>(extent);
   data_ = std::aligned_alloc(alignment, (std::max<std::size_t>(bytes, 1) + alignment - 1) / alignment * alignment);
   if (data_ == nullptr)

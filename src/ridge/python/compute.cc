@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "ridge/api/plan_cache.h"
+#include "ridge/base/contains.h"
 #include "ridge/python/call.h"
 
 namespace nb = nanobind;
@@ -45,7 +46,7 @@ void check_names(const nb::dict& out, const std::vector<ArrayType>& outputs) {
     if (name.empty())
       raise_error(input_error(fmt::format("expected out to be a mapping from names, because there are {} results: {}",
                                           names.size(), fmt::join(names, ", "))));
-    if (std::find(names.begin(), names.end(), name) == names.end())
+    if (!contains(names, name))
       raise_error(
           input_error(fmt::format("unknown result '{}' in out; expected one of {}", name, fmt::join(names, ", "))));
   }

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "ridge/base/contains.h"
 #include "ridge/python/module.h"
 #include "ridge/report/report.h"
 
@@ -141,7 +142,7 @@ struct ExplainOptions {
 // Returns the machine. Machines of the catalog are parsed once; other files may change while the process runs.
 MachineChoice cached_machine_choice(const std::string& on) {
   static const std::vector<std::string> catalog = catalog_names();
-  if (std::find(catalog.begin(), catalog.end(), on) == catalog.end()) return on;
+  if (!contains(catalog, on)) return on;
   static std::mutex mutex;
   static std::map<std::string, MachineChoice> parsed;
   const std::lock_guard lock(mutex);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ridge/base/contains.h"
 #include "ridge/base/string_util.h"
 #include "ridge/report/json_values.h"
 #include "ridge/report/table.h"
@@ -61,16 +62,14 @@ void add_plan(Json& op, const GroupPrediction& p) {
 }
 
 const std::string& statement_name(const Report& report, int statement) {
-  return report.explanation.ops[static_cast<std::size_t>(statement)].work.name;
+  return report.explanation.ops[statement].work.name;
 }
 
 // Returns the results that a kernel never stores.
 std::vector<std::string> internal_results(const Report& report, const FusionGroup& group) {
   std::vector<std::string> out;
   for (const int s : group.statements)
-    if (std::find(group.internal_tensors.begin(), group.internal_tensors.end(),
-                  report.planned->results[static_cast<std::size_t>(s)]) != group.internal_tensors.end())
-      out.push_back(statement_name(report, s));
+    if (contains(group.internal_tensors, report.planned->results[s])) out.push_back(statement_name(report, s));
   return out;
 }
 
@@ -174,8 +173,7 @@ std::vector<std::string> csv_plan_row(const std::string& group, const GroupPredi
 
 std::string group_name(const Explanation& explanation, const FusionGroup& group) {
   std::string out;
-  for (const int s : group.statements)
-    out += (out.empty() ? "" : ", ") + explanation.ops[static_cast<std::size_t>(s)].work.name;
+  for (const int s : group.statements) out += (out.empty() ? "" : ", ") + explanation.ops[s].work.name;
   return out;
 }
 
@@ -200,7 +198,7 @@ void add_plans(Json& out, const Report& report) {
   out["groups"] = Json::array();
   for (std::size_t g = 0; g < planned.kernels.size(); ++g) {
     for (const int s : planned.fusion.groups[g].statements) {
-      Json& op = out["ops"][static_cast<std::size_t>(s)];
+      Json& op = out["ops"][s];
       add_plan(op, plan_of_statement(report, g, s));
       op["group"] = g;
       const GroupPrediction& plan = planned.kernels[g];

@@ -43,7 +43,7 @@ std::string traffic_text(const GroupPrediction& plan) {
 }
 
 std::string operand_name(const GroupPrediction& plan, const PlanProperties::UnalignedOperand& lines) {
-  const auto at = static_cast<std::size_t>(lines.operand);
+  const std::size_t at = lines.operand;
   return at < plan.operands.size() ? plan.operands[at] : "an operand";
 }
 

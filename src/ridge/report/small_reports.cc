@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "ridge/base/contains.h"
 #include "ridge/base/string_util.h"
 #include "ridge/report/json_values.h"
 
@@ -14,7 +15,7 @@ namespace {
 // Removes the factor r from a threshold's formula; it is 1 if statements are compared with each other.
 std::string without_ratio(std::string formula, const std::vector<std::string>& order) {
   std::string r = "r";
-  while (std::find(order.begin(), order.end(), r) != order.end()) r = r == "r" ? "ridge" : r + "_";
+  while (contains(order, r)) r = r == "r" ? "ridge" : r + "_";
   r += "*";
   for (std::size_t at = formula.find(r); at != std::string::npos; at = formula.find(r, at)) {
     const bool is_factor = at == 0 || std::string_view("(*/ -+").find(formula[at - 1]) != std::string_view::npos;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "ridge/base/contains.h"
 #include "ridge/base/cores.h"
 #include "ridge/base/string_util.h"
 #include "ridge/base/version.h"
@@ -204,7 +205,7 @@ std::string missing_text(const Sweep& sweep) {
   std::vector<std::string> reported;
   std::string out;
   for (const SweepLine& line : sweep.lines) {
-    if (line.missing.empty() || std::find(reported.begin(), reported.end(), line.missing) != reported.end()) continue;
+    if (line.missing.empty() || contains(reported, line.missing)) continue;
     reported.push_back(line.missing);
     out += fmt::format("left out: {} is unknown; times are bounds without it\n", line.missing);
   }

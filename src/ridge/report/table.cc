@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "ridge/base/contains.h"
 #include "ridge/base/string_util.h"
 #include "ridge/report/json_values.h"
 
@@ -44,7 +45,7 @@ class RowFlattener {
   }
   std::string& cell_of(const std::string& name) {
     const auto found = std::find(cells_[0].begin(), cells_[0].end(), name);
-    const auto column = static_cast<std::size_t>(found - cells_[0].begin());
+    const std::size_t column = found - cells_[0].begin();
     if (found == cells_[0].end()) cells_[0].push_back(name);
     if (cells_.back().size() <= column) cells_.back().resize(column + 1);
     return cells_.back()[column];
@@ -122,7 +123,7 @@ class TableFitter {
   std::string join_names(const std::vector<std::size_t>& columns) const {
     std::string out;
     for (std::size_t i = 0; i < widths_.size(); ++i)
-      if (std::find(columns.begin(), columns.end(), i) != columns.end()) out += (out.empty() ? "" : ", ") + name(i);
+      if (contains(columns, i)) out += (out.empty() ? "" : ", ") + name(i);
     return out;
   }
 

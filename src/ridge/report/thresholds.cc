@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ridge/base/contains.h"
 #include "ridge/report/parts/used_peaks.h"
 #include "ridge/report/text_parts.h"
 
@@ -107,8 +108,7 @@ std::string threshold_text(const Threshold& t, bool sum) {
 }
 
 bool is_shown_dim(const Report& report, const std::string& dim) {
-  return report.threshold_dims.empty() ||
-         std::find(report.threshold_dims.begin(), report.threshold_dims.end(), dim) != report.threshold_dims.end();
+  return report.threshold_dims.empty() || contains(report.threshold_dims, dim);
 }
 
 std::string thresholds_text(const Report& report, const TextStyler& styled, bool all) {

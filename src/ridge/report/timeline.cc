@@ -223,7 +223,7 @@ Timeline cut_timeline(const Timeline& t, std::int64_t end) {
 std::int64_t find_fill_end(const Timeline& t) {
   std::vector<std::int64_t> first(t.lanes.size(), 0);
   for (const Event& e : t.events) {
-    std::int64_t& end = first[static_cast<std::size_t>(e.lane)];
+    std::int64_t& end = first[e.lane];
     if (e.phase != Phase::stall && (end == 0 || e.end < end)) end = e.end;
   }
   return 2 * *std::max_element(first.begin(), first.end());

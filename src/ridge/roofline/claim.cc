@@ -7,6 +7,7 @@
 #include <cmath>
 #include <span>
 
+#include "ridge/base/contains.h"
 #include "ridge/base/string_util.h"
 #include "ridge/roofline/threshold.h"
 
@@ -290,9 +291,8 @@ Result<ClaimCheck> check_parsed_claim(const Explanation& e, const Claim& claim) 
   if (!p) return usage_error(fmt::format("the program has no operation '{}'", claim.left.substr(0, dot)));
   std::vector<std::string> quantity_names{"limiter"};
   for (const ClaimQuantity& quantity : quantities) quantity_names.emplace_back(quantity.name);
-  if (std::find(quantity_names.begin(), quantity_names.end(), what) != quantity_names.end())
-    return check_quantity_or_limiter(e, claim, what, *p);
-  if (std::find(e.dim_names.begin(), e.dim_names.end(), what) != e.dim_names.end()) {
+  if (contains(quantity_names, what)) return check_quantity_or_limiter(e, claim, what, *p);
+  if (contains(e.dim_names, what)) {
     if (std::isnan(claim.number))
       return usage_error(fmt::format("expected a number above 0 for {}, found '{}'", claim.left, claim.right));
     return check_threshold(e, claim, what, dot == std::string::npos ? nullptr : p);

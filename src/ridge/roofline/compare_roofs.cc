@@ -27,7 +27,7 @@ UInt512 multiply_wide(unsigned __int128 count, std::uint64_t mantissa) {
 
 UInt512 shift_left(const UInt512& value, int bits) {
   UInt512 out{};
-  const std::size_t limbs = static_cast<std::size_t>(bits / 64);
+  const std::size_t limbs = bits / 64;
   for (std::size_t i = limbs; i < out.size(); ++i) {
     out[i] = value[i - limbs] << (bits % 64);
     if (bits % 64 != 0 && i > limbs) out[i] |= value[i - limbs - 1] >> (64 - bits % 64);

@@ -9,6 +9,7 @@
 #include <map>
 #include <numeric>
 
+#include "ridge/base/contains.h"
 #include "ridge/program/sharding.h"
 #include "ridge/roofline/masks.h"
 #include "ridge/roofline/network.h"
@@ -95,7 +96,7 @@ class WorkCounter {
             }};
   }
 
-  const Tensor& tensor(int i) const { return program_.tensors[static_cast<std::size_t>(i)]; }
+  const Tensor& tensor(int i) const { return program_.tensors[i]; }
 
   Rational shard_fraction(const std::string& mesh) const {
     Rational out = 1;
@@ -164,8 +165,7 @@ class WorkCounter {
   // Adds `each` FLOPs per element, or per element inside the mask if there is one.
   void add_flops(Work& work, const std::vector<Axis>& axes, Rational each, const ProgramMasks& masks, int mask) const {
     const Polynomial all = count_elements(axes, each);
-    const auto unmasked =
-        mask >= 0 ? count_unmasked_elements(axes, each, masks.all[static_cast<std::size_t>(mask)]) : std::nullopt;
+    const auto unmasked = mask >= 0 ? count_unmasked_elements(axes, each, masks.all[mask]) : std::nullopt;
     work.flops += unmasked.value_or(all);
     work.flops_without_masks += all;
   }
@@ -186,8 +186,7 @@ void WorkCounter::count_op(const Contraction& op, const ProgramMasks& masks, con
   for (const Axis& axis : tensor(op.left).axes)
     if (!is_grouped_axis(op, op.left, axis)) all.push_back(axis);
   for (const Axis& axis : tensor(op.right).axes)
-    if (!is_grouped_axis(op, op.right, axis) && std::find(all.begin(), all.end(), axis) == all.end())
-      all.push_back(axis);
+    if (!is_grouped_axis(op, op.right, axis) && !contains(all, axis)) all.push_back(axis);
   work.contraction = !op.contracted.empty() || op.literal_contracted != 1;
   if (work.contraction) work.math = product_dtype(op.left, op.right);
   add_flops(work, all, work.contraction ? 2 : 1, masks, masked.product);
@@ -223,8 +222,7 @@ std::vector<Transfer> WorkCounter::reduction_transfers(const Expression& op) con
     std::string letters;
     for (const Axis& axis : node.over) letters += find_mesh_axes(program_, op, axis);
     std::vector<Axis> rows = found.axes[found.space_of_node[node.arguments[0]]];
-    std::erase_if(rows,
-                  [&](const Axis& a) { return std::find(node.over.begin(), node.over.end(), a) != node.over.end(); });
+    std::erase_if(rows, [&](const Axis& a) { return contains(node.over, a); });
     if (devices_along(letters) > 1)
       out.push_back({Collective::all_reduce, letters, devices_along(letters),
                      count_elements(rows, Rational(4 * count_reductions(node.function)))});
@@ -267,10 +265,8 @@ void WorkCounter::count_op(const Expression& op, const ProgramMasks& masks, cons
     counts[{space, masked.nodes.empty() ? -1 : masked.nodes[i]}] += flops_per_element(node);
   }
   for (const auto& [space_and_mask, count] : counts)
-    add_flops(
-        work,
-        space_and_mask.first == 0 ? tensor(op.result).axes : found.axes[static_cast<std::size_t>(space_and_mask.first)],
-        count, masks, space_and_mask.second);
+    add_flops(work, space_and_mask.first == 0 ? tensor(op.result).axes : found.axes[space_and_mask.first], count, masks,
+              space_and_mask.second);
   work.bytes_in = bytes_of_distinct(operands);
 }
 
@@ -336,17 +332,15 @@ void add_external_reads(const Program& program, const std::vector<bool>& member,
   std::vector<bool> in_kernel(member.size());
   const auto mark_reads = [&](std::size_t s, const std::vector<bool>& produced) {
     for (const int operand : statement_operands(program.statements[s]))
-      if (!produced[static_cast<std::size_t>(operand)]) read_outside[static_cast<std::size_t>(operand)] = true;
+      if (!produced[operand]) read_outside[operand] = true;
   };
   std::vector<bool> produced(program.tensors.size());
   for (const std::vector<int>& kernel : kernels) {
-    const auto result = [&](int s) {
-      return static_cast<std::size_t>(program.statements[static_cast<std::size_t>(s)].result());
-    };
+    const auto result = [&](int s) { return static_cast<std::size_t>(program.statements[s].result()); };
     for (const int s : kernel) produced[result(s)] = true;
     for (const int s : kernel) {
-      in_kernel[static_cast<std::size_t>(s)] = true;
-      if (!member[static_cast<std::size_t>(s)]) mark_reads(static_cast<std::size_t>(s), produced);
+      in_kernel[s] = true;
+      if (!member[s]) mark_reads(static_cast<std::size_t>(s), produced);
     }
     for (const int s : kernel) produced[result(s)] = false;
   }
@@ -359,12 +353,12 @@ void add_external_reads(const Program& program, const std::vector<bool>& member,
 MovedTensors list_moved_tensors(const Program& program, const std::vector<int>& statements,
                                 const std::vector<int>& stored, const std::vector<std::vector<int>>& kernels) {
   std::vector<bool> member(program.statements.size()), read(program.tensors.size()), produced(read), read_outside(read);
-  for (const int t : stored) read_outside[static_cast<std::size_t>(t)] = true;
-  for (const int s : statements) member[static_cast<std::size_t>(s)] = true;
+  for (const int t : stored) read_outside[t] = true;
+  for (const int s : statements) member[s] = true;
   for (std::size_t s = 0; s < member.size(); ++s) {
     if (!member[s]) continue;
-    for (const int operand : statement_operands(program.statements[s])) read[static_cast<std::size_t>(operand)] = true;
-    produced[static_cast<std::size_t>(program.statements[s].result())] = true;
+    for (const int operand : statement_operands(program.statements[s])) read[operand] = true;
+    produced[program.statements[s].result()] = true;
   }
   add_external_reads(program, member, kernels, read_outside);
   MovedTensors out;
@@ -386,9 +380,9 @@ Work count_fused(const Program& program, const std::vector<Work>& ops, const Bin
   const ProgramMasks masks =
       any ? find_masks(program) : ProgramMasks{{}, std::vector<StatementMasks>(program.statements.size())};
   for (const int s : statements) {
-    const auto at = static_cast<std::size_t>(s);
+    const std::size_t at = s;
     for (TensorRead& each : counter.bytes_read(program.statements[at], masks, masks.statements[at]))
-      read[static_cast<std::size_t>(each.tensor)].push_back(std::move(each));
+      read[each.tensor].push_back(std::move(each));
     const Work& op = ops[at];
     work.flops += op.flops;
     work.flops_without_masks += get_flops_without_masks(op);
@@ -398,11 +392,10 @@ Work count_fused(const Program& program, const std::vector<Work>& ops, const Bin
   }
   const MovedTensors moved = list_moved_tensors(program, statements, stored, kernels);
   for (const int t : moved.read) {
-    const auto at = static_cast<std::size_t>(t);
+    const std::size_t at = t;
     work.bytes_in += merge_reads(read[at], counter.stored_bytes(program.tensors[at]));
   }
-  for (const int t : moved.written)
-    work.bytes_out += counter.stored_bytes(program.tensors[static_cast<std::size_t>(t)]);
+  for (const int t : moved.written) work.bytes_out += counter.stored_bytes(program.tensors[t]);
   if (work.flops_without_masks == work.flops) work.flops_without_masks = Polynomial();
   return work;
 }

@@ -89,7 +89,7 @@ class LoopNest {
     level(op, static_cast<int>(op.nodes.size()) - 1, result, 0);
   }
 
-  const Node& node(const Expression& op, int i) const { return op.nodes[static_cast<std::size_t>(i)]; }
+  const Node& node(const Expression& op, int i) const { return op.nodes[i]; }
 
   // Returns the dimensions and sizes of the value of node i.
   std::map<std::string, std::int64_t> dims_of(const Expression& op, int i) const {

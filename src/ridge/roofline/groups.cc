@@ -6,20 +6,15 @@
 #include <algorithm>
 #include <set>
 
+#include "ridge/base/contains.h"
+#include "ridge/program/tensor_uses.h"
+
 namespace ridge {
 namespace {
 
-// Returns the statement that computes each tensor; -1 for an input.
-std::vector<int> find_producers(const Program& program) {
-  std::vector<int> out(program.tensors.size(), -1);
-  for (std::size_t s = 0; s < program.statements.size(); ++s)
-    out[static_cast<std::size_t>(program.statements[s].result())] = static_cast<int>(s);
-  return out;
-}
-
 const std::string& result_name(const Program& program, int statement) {
-  const int result = program.statements[static_cast<std::size_t>(statement)].result();
-  return program.tensors[static_cast<std::size_t>(result)].name;
+  const int result = program.statements[statement].result();
+  return program.tensors[result].name;
 }
 
 Result<int> find_statement(const Program& program, const std::string& name) {
@@ -32,9 +27,8 @@ Result<int> find_statement(const Program& program, const std::string& name) {
 }
 
 const std::vector<int>& group_of(const KernelGroups& groups, int statement) {
-  return *std::find_if(groups.begin(), groups.end(), [&](const std::vector<int>& group) {
-    return std::find(group.begin(), group.end(), statement) != group.end();
-  });
+  return *std::find_if(groups.begin(), groups.end(),
+                       [&](const std::vector<int>& group) { return contains(group, statement); });
 }
 
 // Returns an error if the merged group has statements that are not named.
@@ -52,12 +46,12 @@ Status check_complete(const Program& program, const std::vector<int>& named, con
 
 Dependencies::Dependencies(const Program& program)
     : depends_(program.statements.size(), std::vector<bool>(program.statements.size())) {
-  const std::vector<int> producers = find_producers(program);
+  const TensorUses uses(program);
   for (std::size_t s = 0; s < depends_.size(); ++s)
     for (const int operand : statement_operands(program.statements[s])) {
-      const int producer = producers[static_cast<std::size_t>(operand)];
+      const int producer = uses.writer(operand);
       if (producer < 0) continue;
-      const auto p = static_cast<std::size_t>(producer);
+      const std::size_t p = producer;
       depends_[s][p] = true;
       for (std::size_t i = 0; i < p; ++i)
         if (depends_[p][i]) depends_[s][i] = true;
@@ -67,7 +61,7 @@ Dependencies::Dependencies(const Program& program)
 bool Dependencies::has_dependency(const std::vector<int>& later, const std::vector<int>& earlier) const {
   for (const int a : later)
     for (const int b : earlier)
-      if (depends_[static_cast<std::size_t>(a)][static_cast<std::size_t>(b)]) return true;
+      if (depends_[a][b]) return true;
   return false;
 }
 
@@ -75,9 +69,7 @@ KernelGroups Dependencies::join_groups(const KernelGroups& groups, const std::ve
   std::vector<int> merged;
   KernelGroups rest;
   for (const std::vector<int>& group : groups) {
-    const bool is_named = std::any_of(group.begin(), group.end(), [&](int s) {
-      return std::find(members.begin(), members.end(), s) != members.end();
-    });
+    const bool is_named = std::any_of(group.begin(), group.end(), [&](int s) { return contains(members, s); });
     if (is_named)
       merged.insert(merged.end(), group.begin(), group.end());
     else

@@ -26,7 +26,7 @@ LinearIndex add_scaled(LinearIndex a, const LinearIndex& b, int sign) {
 }
 
 std::optional<LinearIndex> to_linear_index(const std::vector<Node>& nodes, int at) {
-  const Node& node = nodes[static_cast<std::size_t>(at)];
+  const Node& node = nodes[at];
   if (node.kind == Node::Kind::number) {
     if (node.number != std::floor(node.number) || std::abs(node.number) >= 0x1p53) return std::nullopt;
     return LinearIndex{{}, static_cast<std::int64_t>(node.number)};
@@ -59,8 +59,7 @@ std::optional<IndexMask> nonnegative_mask(const LinearIndex& sum) {
 
 // Handles sequence(S) == sequence(T).
 std::optional<IndexMask> same_sequence_mask(const Program& program, const std::vector<Node>& nodes, const Node& node) {
-  const Node &a = nodes[static_cast<std::size_t>(node.arguments[0])],
-             &b = nodes[static_cast<std::size_t>(node.arguments[1])];
+  const Node &a = nodes[node.arguments[0]], &b = nodes[node.arguments[1]];
   if (a.kind != Node::Kind::sequence || b.kind != Node::Kind::sequence || node.function != Function::equal)
     return std::nullopt;
   const std::string &first = std::min(a.over[0].dim, b.over[0].dim), &second = std::max(a.over[0].dim, b.over[0].dim);
@@ -99,7 +98,7 @@ std::optional<IndexMask> intersect_masks(const std::optional<IndexMask>& a, cons
 }
 
 std::optional<IndexMask> condition_mask(const Program& program, const std::vector<Node>& nodes, int at) {
-  const Node& node = nodes[static_cast<std::size_t>(at)];
+  const Node& node = nodes[at];
   if (node.kind != Node::Kind::call) return std::nullopt;
   switch (node.function) {
     case Function::less:
@@ -116,7 +115,7 @@ std::optional<IndexMask> condition_mask(const Program& program, const std::vecto
 }
 
 std::optional<double> constant_value(const std::vector<Node>& nodes, int at) {
-  const Node& node = nodes[static_cast<std::size_t>(at)];
+  const Node& node = nodes[at];
   if (node.kind == Node::Kind::number) return node.number;
   if (node.kind != Node::Kind::call || node.function != Function::negate) return std::nullopt;
   const auto inner = constant_value(nodes, node.arguments[0]);
@@ -180,12 +179,11 @@ class MaskFinder {
       int zero = where_mask(op.nodes, node, 0), infinite = where_mask(op.nodes, node, -INFINITY);
       const auto argument = [&](std::size_t i) { return static_cast<std::size_t>(node.arguments[i]); };
       if (node.kind == Node::Kind::tensor) {
-        zero = zero_outside_[static_cast<std::size_t>(node.tensor)];
-        infinite = infinite_outside_[static_cast<std::size_t>(node.tensor)];
+        zero = zero_outside_[node.tensor];
+        infinite = infinite_outside_[node.tensor];
       } else if (node.kind == Node::Kind::along_dims && node.function == Function::softmax) {
         const int mask = out.infinite[argument(0)];
-        if (mask >= 0 && (has_dim(node.over, masks_.all[static_cast<std::size_t>(mask)].rows) ||
-                          has_dim(node.over, masks_.all[static_cast<std::size_t>(mask)].columns)))
+        if (mask >= 0 && (has_dim(node.over, masks_.all[mask].rows) || has_dim(node.over, masks_.all[mask].columns)))
           zero = mask;
       } else if (node.kind == Node::Kind::call && node.function == Function::multiply) {
         zero = std::max(out.zero[argument(0)], out.zero[argument(1)]);
@@ -201,23 +199,22 @@ class MaskFinder {
   void propagate_zeros(const Expression& op) {
     if (op.routine) return;
     const NodeMasks node_masks = find_node_masks(op);
-    zero_outside_[static_cast<std::size_t>(op.result)] = node_masks.zero.back();
-    infinite_outside_[static_cast<std::size_t>(op.result)] = node_masks.infinite.back();
+    zero_outside_[op.result] = node_masks.zero.back();
+    infinite_outside_[op.result] = node_masks.infinite.back();
   }
 
   // Returns the mask inside which all reads of a result are, or -1.
   int read_mask(int tensor) const {
-    const std::size_t t = static_cast<std::size_t>(tensor);
+    const std::size_t t = tensor;
     return program_.tensors[t].role == TensorRole::output || read_inside_[t] == unread ? -1 : read_inside_[t];
   }
   void add_read(int tensor, int mask) {
-    int& known = read_inside_[static_cast<std::size_t>(tensor)];
+    int& known = read_inside_[tensor];
     known = known == unread || known == mask ? mask : -1;
   }
 
   void mark_product(const Contraction& op, StatementMasks& out) {
-    out.product = std::max({read_mask(op.result), zero_outside_[static_cast<std::size_t>(op.left)],
-                            zero_outside_[static_cast<std::size_t>(op.right)]});
+    out.product = std::max({read_mask(op.result), zero_outside_[op.left], zero_outside_[op.right]});
     add_read(op.left, -1);
     add_read(op.right, -1);
   }
@@ -225,7 +222,7 @@ class MaskFinder {
   // Returns the mask inside which `user` needs the value of its i-th argument.
   int use_mask(const Node& user, std::size_t i, int user_inside, const std::vector<Node>& nodes,
                const NodeMasks& node_masks) {
-    const std::size_t node = static_cast<std::size_t>(user.arguments[i]);
+    const std::size_t node = user.arguments[i];
     if (user.kind == Node::Kind::along_dims) {
       if (user.function == Function::softmax) return node_masks.infinite[node];
       return user.function == Function::sum ? node_masks.zero[node] : -1;
@@ -248,14 +245,13 @@ class MaskFinder {
       if (out.nodes[n] == unread) out.nodes[n] = -1;
       if (node_masks.zero[n] >= 0) out.nodes[n] = node_masks.zero[n];
       for (std::size_t i = 0; i < node.arguments.size(); ++i) {
-        int& argument = out.nodes[static_cast<std::size_t>(node.arguments[i])];
+        int& argument = out.nodes[node.arguments[i]];
         const int mask = use_mask(node, i, out.nodes[n], op.nodes, node_masks);
         argument = argument == unread || argument == mask ? mask : -1;
       }
       if (node.kind == Node::Kind::tensor) add_read(node.tensor, out.nodes[n]);
       if (node.kind == Node::Kind::along_dims && node_masks.zero[n] < 0)  // A sum needs only nonzero terms
-        out.nodes[n] =
-            node.function == Function::sum ? node_masks.zero[static_cast<std::size_t>(node.arguments[0])] : -1;
+        out.nodes[n] = node.function == Function::sum ? node_masks.zero[node.arguments[0]] : -1;
     }
   }
 

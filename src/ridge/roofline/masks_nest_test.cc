@@ -40,13 +40,12 @@ class MaskReference {
   std::int64_t extent(const Axis& axis) const { return axis.is_named() ? sizes_.at(axis.dim) : axis.literal; }
   Element element(int tensor, const Index& at) const {
     std::vector<std::int64_t> indices;
-    for (const Axis& axis : program_.tensors[static_cast<std::size_t>(tensor)].axes)
-      indices.push_back(axis.is_named() ? at.at(axis.dim) : 0);
+    for (const Axis& axis : program_.tensors[tensor].axes) indices.push_back(axis.is_named() ? at.at(axis.dim) : 0);
     return {tensor, indices};
   }
   std::set<std::string> dims_of(int tensor) const {
     std::set<std::string> out;
-    for (const Axis& axis : program_.tensors[static_cast<std::size_t>(tensor)].axes)
+    for (const Axis& axis : program_.tensors[tensor].axes)
       if (axis.is_named()) out.insert(axis.dim);
     return out;
   }
@@ -67,7 +66,7 @@ class MaskReference {
     return found == known_.end() ? KnownValue::nothing : found->second;
   }
   bool needed(const Element& e) const {
-    return program_.tensors[static_cast<std::size_t>(e.first)].role == TensorRole::output || needed_.contains(e);
+    return program_.tensors[e.first].role == TensorRole::output || needed_.contains(e);
   }
 
   void find_known(const Statement& statement) {

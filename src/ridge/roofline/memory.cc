@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "ridge/base/contains.h"
 #include "ridge/roofline/sizes/live_ranges.h"
 #include "ridge/roofline/sizes/moved_tensors.h"
 #include "ridge/roofline/work.h"
@@ -19,12 +20,12 @@ std::vector<LiveRange> find_live_ranges(const Program& program) {
   for (std::size_t t = 0; t < out.size(); ++t)
     out[t].end = program.tensors[t].role == TensorRole::intermediate ? -1 : last;
   for (int s = 0; s <= last; ++s) {
-    const Statement& statement = program.statements[static_cast<std::size_t>(s)];
-    LiveRange& result_range = out[static_cast<std::size_t>(statement.result())];
+    const Statement& statement = program.statements[s];
+    LiveRange& result_range = out[statement.result()];
     result_range.begin = s;
     result_range.end = std::max(result_range.end, s);
     for (const int operand : statement_operands(statement)) {
-      LiveRange& read = out[static_cast<std::size_t>(operand)];
+      LiveRange& read = out[operand];
       read.end = std::max(read.end, s);
     }
   }
@@ -47,8 +48,8 @@ std::vector<int> fused_intermediates(const Program& program, const std::vector<i
   if (group.size() < 2) return out;
   const MovedTensors moved = list_moved_tensors(program, group);
   for (const int s : group) {
-    const int result = program.statements[static_cast<std::size_t>(s)].result();
-    if (std::find(moved.written.begin(), moved.written.end(), result) == moved.written.end()) out.push_back(result);
+    const int result = program.statements[s].result();
+    if (!contains(moved.written, result)) out.push_back(result);
   }
   return out;
 }
@@ -60,10 +61,10 @@ class LiveBytes {
       : live_ranges_(find_live_ranges(program)), bytes_(std::move(bytes)), kernels_(groups.size()) {
     std::vector<int> kernel(program.statements.size());
     for (std::size_t g = 0; g < groups.size(); ++g)
-      for (const int s : groups[g]) kernel[static_cast<std::size_t>(s)] = static_cast<int>(g);
+      for (const int s : groups[g]) kernel[s] = static_cast<int>(g);
     for (LiveRange& range : live_ranges_) {
-      range.begin = range.begin < 0 ? -1 : kernel[static_cast<std::size_t>(range.begin)];
-      range.end = std::max(range.begin, kernel[static_cast<std::size_t>(range.end)]);
+      range.begin = range.begin < 0 ? -1 : kernel[range.begin];
+      range.end = std::max(range.begin, kernel[range.end]);
     }
   }
 
@@ -87,8 +88,8 @@ class LiveBytes {
     for (std::size_t t = 0; t < bytes_.size(); ++t) {
       if (!bytes_[t].is_exact() || !bytes_[t].has_all_values(sizes)) return std::nullopt;
       const double bytes = bytes_[t].evaluate_double(sizes_in_double);
-      (live_ranges_[t].begin < 0 ? live_bytes : change[static_cast<std::size_t>(live_ranges_[t].begin)]) += bytes;
-      change[static_cast<std::size_t>(live_ranges_[t].end + 1)] -= bytes;
+      (live_ranges_[t].begin < 0 ? live_bytes : change[live_ranges_[t].begin]) += bytes;
+      change[live_ranges_[t].end + 1] -= bytes;
     }
     PeakUse out;
     for (std::size_t k = 0; k < kernels_; ++k) {
@@ -127,8 +128,8 @@ void add_cache_dims(const Program& program, std::set<std::string>& tokens) {
         const auto* sum = std::get_if<Contraction>(&statement.op);
         if (!sum || (sum->left != weights.result() && sum->right != weights.result())) continue;
         const int values = sum->left == weights.result() ? sum->right : sum->left;
-        const bool summed = std::find(sum->contracted.begin(), sum->contracted.end(), dim) != sum->contracted.end();
-        if (summed && !has_token_dim(program.tensors[static_cast<std::size_t>(values)], tokens)) tokens.insert(dim);
+        const bool summed = contains(sum->contracted, dim);
+        if (summed && !has_token_dim(program.tensors[values], tokens)) tokens.insert(dim);
       }
 }
 
@@ -177,8 +178,7 @@ std::optional<LinearBytes> find_linear_bytes(const FitQuery& query, std::size_t 
   if (!count || count->degree_in(query.dim) != 1) return std::nullopt;
   for (const std::string& symbol : count->symbols())
     if (const auto counted = query.options.symbol_dims.find(symbol); counted != query.options.symbol_dims.end())
-      if (std::find(counted->second.begin(), counted->second.end(), query.dim) != counted->second.end())
-        return std::nullopt;
+      if (contains(counted->second, query.dim)) return std::nullopt;
   std::vector<Polynomial> by_power = count->collect_by_power(query.dim);
   const auto slope = evaluate_real(by_power[1], sizes), rest = evaluate_real(by_power[0], sizes);
   if (!slope || !rest || *slope <= 0) return std::nullopt;
@@ -232,7 +232,7 @@ std::vector<Polynomial> list_tensor_bytes(const Program& program, const KernelGr
   std::vector<Polynomial> out;
   for (const Tensor& tensor : program.tensors) out.push_back(stored_bytes(program, tensor, sizes));
   for (const std::vector<int>& kernel : kernels)
-    for (const int tensor : fused_intermediates(program, kernel)) out[static_cast<std::size_t>(tensor)] = {};
+    for (const int tensor : fused_intermediates(program, kernel)) out[tensor] = {};
   return out;
 }
 
@@ -283,8 +283,8 @@ MemoryUse analyze_memory(const Program& program, const Machine& machine, const B
   const LiveBytes live(program, kernels, bytes), unsharded(program, kernels, list_tensor_bytes(program, kernels, {}));
   const auto peak = live.find_peak(sizes), unsharded_peak = unsharded.find_peak(sizes);
   if (peak) {
-    const auto last = static_cast<std::size_t>(kernels[peak->kernel].back());
-    out.peak_statement = program.tensors[static_cast<std::size_t>(program.statements[last].result())].name;
+    const std::size_t last = kernels[peak->kernel].back();
+    out.peak_statement = program.tensors[program.statements[last].result()].name;
     out.peak = live.bytes_at(peak->kernel);
     out.peak_bytes = peak->bytes;
   } else if (program.statements.size() == 1) {

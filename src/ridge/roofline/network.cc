@@ -126,7 +126,7 @@ std::vector<std::int64_t> group_sizes(const Transfer& transfer, const Network& n
     stride *= axis->second;
   }
   if (std::ssize(devices) != transfer.devices) {  // Unknown mesh: assume consecutive chips
-    devices.resize(static_cast<std::size_t>(transfer.devices));
+    devices.resize(transfer.devices);
     std::iota(devices.begin(), devices.end(), 0);
   }
   const auto within = [&](std::int64_t chips) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "ridge/base/contains.h"
 #include "ridge/program/weights.h"
 #include "ridge/roofline/groups.h"
 #include "ridge/roofline/split.h"
@@ -47,7 +48,7 @@ struct StepContext {
     if (!taken || !variant->total.bytes || !variant->total.bandwidth) return std::nullopt;
     return VariantTime{*taken, static_cast<double>(*variant->total.bytes) / *variant->total.bandwidth};
   }
-  const Prediction& op(int statement) const { return explanation.ops[static_cast<std::size_t>(statement)]; }
+  const Prediction& op(int statement) const { return explanation.ops[statement]; }
 };
 
 NextStep make_step(const StepContext& context, std::string description, double seconds, std::string options) {
@@ -62,8 +63,7 @@ std::vector<int> adjacent_statements(const Program& program, int tensor) {
   for (std::size_t s = 0; s < program.statements.size(); ++s) {
     const Statement& statement = program.statements[s];
     const std::vector<int> read = statement_operands(statement);
-    if (statement.result() == tensor || std::find(read.begin(), read.end(), tensor) != read.end())
-      out.push_back(static_cast<int>(s));
+    if (statement.result() == tensor || contains(read, tensor)) out.push_back(static_cast<int>(s));
   }
   return out;
 }
@@ -82,8 +82,7 @@ bool can_fusing_gain(const StepContext& context, const std::vector<int>& stateme
 // True if `candidate` merges the groups that contain `adjacent`, and no other group.
 bool merges_only_adjacent(const KernelGroups& groups, const KernelGroups& candidate, const std::vector<int>& adjacent) {
   const auto touched = std::count_if(groups.begin(), groups.end(), [&](const std::vector<int>& group) {
-    return std::any_of(group.begin(), group.end(),
-                       [&](int s) { return std::find(adjacent.begin(), adjacent.end(), s) != adjacent.end(); });
+    return std::any_of(group.begin(), group.end(), [&](int s) { return contains(adjacent, s); });
   });
   return candidate.size() + static_cast<std::size_t>(touched) == groups.size() + 1;
 }
@@ -130,7 +129,7 @@ void add_fusions(const StepContext& context, std::vector<NextStep>& steps) {
 void add_narrow_weights(const StepContext& context, std::vector<NextStep>& steps) {
   const std::vector<int> weight_tensors = find_weights(context.program);
   const bool has_wide_weights = std::any_of(weight_tensors.begin(), weight_tensors.end(), [&](int tensor) {
-    return dtype_bits(context.program.tensors[static_cast<std::size_t>(tensor)].dtype) > dtype_bits(narrow_dtype);
+    return dtype_bits(context.program.tensors[tensor].dtype) > dtype_bits(narrow_dtype);
   });
   if (!has_wide_weights) return;
   const auto other = with_weight_dtype(context.program, narrow_dtype);
@@ -243,7 +242,7 @@ std::vector<std::string> dims_without_weights(const Program& program, const std:
   const std::vector<int> weight_tensors = find_weights(program);
   for (const std::string& dim : dims) {
     const bool in_weights = std::any_of(weight_tensors.begin(), weight_tensors.end(), [&](int tensor) {
-      const auto& axes = program.tensors[static_cast<std::size_t>(tensor)].axes;
+      const auto& axes = program.tensors[tensor].axes;
       return std::any_of(axes.begin(), axes.end(), [&](const Axis& axis) { return axis.dim == dim; });
     });
     if (!in_weights) out.push_back(dim);
@@ -253,7 +252,7 @@ std::vector<std::string> dims_without_weights(const Program& program, const std:
 
 bool contains_dim(const Polynomial& count, const std::string& dim) {
   const auto symbols = count.symbols();
-  return std::find(symbols.begin(), symbols.end(), dim) != symbols.end();
+  return contains(symbols, dim);
 }
 
 }  // namespace

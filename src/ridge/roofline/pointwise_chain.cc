@@ -74,8 +74,8 @@ void add_statement_counts(const Program& program, const Statement& statement, Ch
   std::vector<Polynomial> size;
   for (const Node& node : nodes) {
     const bool tensor = node.kind == Node::Kind::tensor;
-    varies.push_back(tensor || std::any_of(node.arguments.begin(), node.arguments.end(),
-                                           [&](int a) { return varies[static_cast<std::size_t>(a)]; }));
+    varies.push_back(tensor ||
+                     std::any_of(node.arguments.begin(), node.arguments.end(), [&](int a) { return varies[a]; }));
     Polynomial value_bytes = varies.back() ? result_bytes : Polynomial();
     size.push_back(tensor ? count_bytes(program.tensors[node.tensor]) : value_bytes);
     if (node.kind != Node::Kind::call || !varies.back()) continue;
@@ -83,8 +83,7 @@ void add_statement_counts(const Program& program, const Statement& statement, Ch
     if (!counts.functions.contains(name)) counts.order.push_back(name);
     counts.functions[name].first += node.repeat;
     if (node.repeat > 1) counts.functions[name].second += node.repeat;
-    for (const int argument : node.arguments)
-      counts.unfused = counts.unfused + size[static_cast<std::size_t>(argument)];
+    for (const int argument : node.arguments) counts.unfused = counts.unfused + size[argument];
     counts.unfused = counts.unfused + result_bytes + result_bytes * 2 * (node.repeat - 1);
   }
 }

@@ -112,7 +112,7 @@ TEST(ThresholdProperty, higher_bandwidth_lowers_thresholds_and_times) {
 TEST(ThresholdProperty, higher_rates_make_nothing_slower) {
   for (unsigned seed = 0; seed < testing::program_count(1000); ++seed) {
     testing::RandomProgram random(seed);
-    const auto dtype = [&] { return std::string(dtype_name(dtypes[static_cast<std::size_t>(random.below(4))])); };
+    const auto dtype = [&] { return std::string(dtype_name(dtypes[random.below(4)])); };
     const std::string text = fmt::format(
         "mesh X = {}\nx: {}[B, D_X]   w: {}[D_X, F]\nu[B, F{}] = x * w\nv[B, F{}] = {}(u over F)\n"
         "y: bf16[B] = sum(v * v over F)",
@@ -129,7 +129,7 @@ TEST(ThresholdProperty, higher_rates_make_nothing_slower) {
     const int which = random.below(3 + static_cast<int>(machine.peaks.size()) - 1);
     double* raised = &machine.memory[0].bandwidth->value;
     if (which == 1) raised = &machine.links[0].bandwidth.value;
-    if (which > 1) raised = &machine.peaks[static_cast<std::size_t>(which - 2)].rate.value;
+    if (which > 1) raised = &machine.peaks[which - 2].rate.value;
     *raised *= 1 + static_cast<double>(random.size(1000)) / 100;
     const Explanation fast = *explain(program, machine, sizes);
     const auto expect_no_slower = [&](const Prediction& now, const Prediction& before) {

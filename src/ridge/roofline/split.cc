@@ -7,6 +7,7 @@
 #include <charconv>
 #include <set>
 
+#include "ridge/base/contains.h"
 #include "ridge/program/routine.h"
 
 namespace ridge {
@@ -72,7 +73,7 @@ static std::set<std::string> add_linked_dims(const Program& program, std::set<st
 // Returns an error if there is no such dimension, or only sizes depend on it.
 static std::optional<Error> validate_dim(const Program& program, const std::string& dim) {
   const std::vector<std::string> known = program.dim_names();
-  if (std::find(known.begin(), known.end(), dim) == known.end())
+  if (!contains(known, dim))
     return usage_error(
         fmt::format("the program has no dimension '{}' to split; it has {}", dim, fmt::join(known, ", ")));
   std::vector<std::string> splittable;
@@ -80,7 +81,7 @@ static std::optional<Error> validate_dim(const Program& program, const std::stri
     if (std::any_of(program.tensors.begin(), program.tensors.end(),
                     [&](const Tensor& t) { return has_dim(t.axes, each); }))
       splittable.push_back(each);
-  if (std::find(splittable.begin(), splittable.end(), dim) != splittable.end()) return std::nullopt;
+  if (contains(splittable, dim)) return std::nullopt;
   return usage_error(fmt::format("no tensor has dimension '{}', so splitting it changes nothing", dim),
                      fmt::format("split one of {}", fmt::join(splittable, ", ")));
 }

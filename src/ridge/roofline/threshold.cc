@@ -11,6 +11,7 @@
 #include <numeric>
 #include <set>
 
+#include "ridge/base/contains.h"
 #include "ridge/roofline/sizes/crossings.h"
 
 namespace ridge {
@@ -87,7 +88,7 @@ std::string format_difference(const std::string& ridge_part, const Polynomial& f
 // Returns "r", or another name if a dimension is called r.
 std::string choose_ridge_symbol(std::span<const std::string> order) {
   std::string r = "r";
-  while (std::find(order.begin(), order.end(), r) != order.end()) r = r == "r" ? "ridge" : r + "_";
+  while (contains(order, r)) r = r == "r" ? "ridge" : r + "_";
   return r;
 }
 
@@ -238,8 +239,7 @@ bool solve_symbolically(const ThresholdQuery& q, Threshold& threshold) {
 // True if a count contains a symbol, of a mask or a shard, that depends on the dimension.
 bool has_symbol_of_dim(const std::string& dim, const DimSet& symbols, const ThresholdOptions& options) {
   return std::any_of(options.symbol_dims.begin(), options.symbol_dims.end(), [&](const auto& counted) {
-    return symbols.contains(counted.first) &&
-           std::find(counted.second.begin(), counted.second.end(), dim) != counted.second.end();
+    return symbols.contains(counted.first) && contains(counted.second, dim);
   });
 }
 
@@ -382,7 +382,7 @@ std::vector<Threshold> find_thresholds(const RoofPair& pair, const Bindings& dim
   const std::vector<std::string> varied_dims = list_affecting_dims(symbols, order, options);
   const std::string r = choose_ridge_symbol(order);
   for (const std::string& dim : varied_dims) {
-    if (std::find(excluded.begin(), excluded.end(), dim) != excluded.end()) continue;
+    if (contains(excluded, dim)) continue;
     const Threshold initial{.dim = dim, .roofs = pair.limiters, .ratio = pair.rates.ridge()};
     std::optional<Threshold> closed;
     if (!has_symbol_of_dim(dim, symbols, options))

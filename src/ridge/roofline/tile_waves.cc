@@ -62,7 +62,7 @@ Result<std::vector<TileWaves>> count_tile_waves(const Program& program, const Ma
     const auto* product = std::get_if<Contraction>(&statement.op);
     if (!product || !has_sum(*product)) continue;
     RIDGE_TRY(waves, count_waves(*product, sizes, tile, std::llround(cores->second.value)));
-    waves.name = program.tensors[static_cast<std::size_t>(product->result)].name;
+    waves.name = program.tensors[product->result].name;
     waves.text = statement.text;
     out.push_back(std::move(waves));
   }

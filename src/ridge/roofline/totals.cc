@@ -266,7 +266,7 @@ Result<Explanation> predict_groups(const Program& program, const Explanation& un
   out.ops.clear();
   for (const std::vector<int>& group : groups) {
     std::vector<Prediction> parts;
-    for (const int s : group) parts.push_back(unfused.ops[static_cast<std::size_t>(s)]);
+    for (const int s : group) parts.push_back(unfused.ops[s]);
     if (parts.size() == 1) {
       out.ops.push_back(std::move(parts[0]));
       continue;

@@ -9,6 +9,7 @@
 #include <optional>
 #include <sstream>
 
+#include "ridge/base/contains.h"
 #include "ridge/machine/system.h"
 #include "ridge/plan/device_numbers.h"
 
@@ -55,12 +56,10 @@ std::optional<std::string> catalog_machine_name(const std::string& device_name) 
   std::istringstream text(device_name);
   std::vector<std::string> words;
   for (std::string word; text >> word;) words.push_back(word);
-  const auto contains = [&](const std::string& word) {
-    return std::find(words.begin(), words.end(), word) != words.end();
-  };
+  const auto is_in_name = [&](const std::string& word) { return contains(words, word); };
   for (const CatalogModel& model : catalog_models())
-    if (std::all_of(model.required_words.begin(), model.required_words.end(), contains) &&
-        std::none_of(model.excluded_words.begin(), model.excluded_words.end(), contains))
+    if (std::all_of(model.required_words.begin(), model.required_words.end(), is_in_name) &&
+        std::none_of(model.excluded_words.begin(), model.excluded_words.end(), is_in_name))
       return model.machine;
   return std::nullopt;
 }

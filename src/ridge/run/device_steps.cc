@@ -105,7 +105,7 @@ Result<std::vector<DeviceSteps::BufferAddresses>> DeviceSteps::make_rotating_cop
   std::vector<BufferAddresses> sets{addresses_};
   const std::vector<int> buffers = list_used_buffers(plan(), group);
   std::int64_t bytes = 0;
-  for (const int b : buffers) bytes += round_up_to_line(plan().buffers[static_cast<std::size_t>(b)].size_bytes());
+  for (const int b : buffers) bytes += round_up_to_line(plan().buffers[b].size_bytes());
   if (bytes == 0) return sets;
   const std::int64_t copies = std::min(cold_bytes / bytes, max_sets - 1);
   RIDGE_TRY(properties, device::device_properties());
@@ -116,7 +116,7 @@ Result<std::vector<DeviceSteps::BufferAddresses>> DeviceSteps::make_rotating_cop
   for (std::int64_t i = 0; i < copies; ++i) {
     sets.push_back(addresses_);
     for (const int b : buffers) {
-      const auto index = static_cast<std::size_t>(b);
+      const std::size_t index = b;
       RIDGE_TRY_STATUS(queue_.copy(at, addresses_[index], plan().buffers[index].size_bytes()));
       sets.back()[index] = at;
       at += round_up_to_line(plan().buffers[index].size_bytes());

@@ -25,7 +25,7 @@ class DeviceSteps {
                                                const LaunchOptions& launch_options);
 
   const device::Queue& queue() const { return queue_; }
-  std::byte* buffer_data(int buffer) const { return memory_[static_cast<std::size_t>(buffer)].data(); }
+  std::byte* buffer_data(int buffer) const { return memory_[buffer].data(); }
   const Plan& plan() const { return launches_.plan(); }
   const std::vector<std::pair<int, TuningResult>>& tuning_results() const { return launches_.tuning_results(); }
   Status fill_normal();            // fills every buffer with random normals, for timings where only sizes matter

@@ -29,8 +29,8 @@ std::vector<float> make_quantiles() {
       x += move;
       if (std::fabs(move) < 1e-12) break;
     }
-    out[static_cast<std::size_t>(i)] = static_cast<float>(x);
-    out[static_cast<std::size_t>(quantile_count - 1 - i)] = static_cast<float>(-x);
+    out[i] = static_cast<float>(x);
+    out[quantile_count - 1 - i] = static_cast<float>(-x);
   }
   return out;
 }
@@ -71,12 +71,12 @@ static void fill_blocks(const Array& array, std::uint64_t key, int threads, doub
   const std::vector<float>& table = normal_quantiles();
   const std::int64_t block = dtype_info(array.dtype).block;
   parallel_for(array.elements / block, 1 << 10, threads, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<double> values(static_cast<std::size_t>(block));
+    std::vector<double> values(block);
     for (std::int64_t b = begin; b < end; ++b) {
       for (std::int64_t k = 0; k < block; ++k) {
         const std::int64_t i = b * block + k;
         const std::uint64_t hash = mix_bits(key ^ mix_bits(static_cast<std::uint64_t>(i) / 4));
-        values[static_cast<std::size_t>(k)] = deviation * table[(hash >> (16 * (i % 4))) & 0xFFFF];
+        values[k] = deviation * table[(hash >> (16 * (i % 4))) & 0xFFFF];
       }
       store_scaled_block(array.dtype, array.data, b, values.data());
     }
@@ -115,7 +115,7 @@ void poison_array(const Array& array, int threads) {
   const std::int64_t size = is_block_scaled(array.dtype) ? 1 : dtype_bits(array.dtype) / 8;
   parallel_for(stored_bytes(array.dtype, array.elements) / size, 1 << 20, threads,
                [&](std::int64_t begin, std::int64_t end) {
-                 std::memset(array.data + begin * size, 0xFF, static_cast<std::size_t>((end - begin) * size));
+                 std::memset(array.data + begin * size, 0xFF, (end - begin) * size);
                });
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ridge/base/contains.h"
 #include "ridge/base/string_util.h"
 #include "ridge/plan/shape.h"
 #include "ridge/program/routine.h"
@@ -63,7 +64,7 @@ class InputFiller {
   }
 
   Status fill_one_input(int i) const {
-    const Tensor& input = request_.program.tensors[static_cast<std::size_t>(i)];
+    const Tensor& input = request_.program.tensors[i];
     const StackedInput* const stack = stack_of(request_.program, i);
     if (stack && request_.in.contains(stack->name))
       return check_indices(request_.program, request_.dims, i, array_at(i));
@@ -104,7 +105,7 @@ class InputFiller {
     for (const Statement& statement : request_.program.statements) {
       const auto* const e = std::get_if<Expression>(&statement.op);
       const std::vector<int> in = statement_operands(statement);
-      if (e == nullptr || std::find(in.begin(), in.end(), input) == in.end()) continue;
+      if (e == nullptr || !contains(in, input)) continue;
       out = std::max<std::int64_t>(out, 1);
       for (const Node& node : e->nodes)
         if (node.kind == Node::Kind::index && node.over[0].is_named())
@@ -112,9 +113,9 @@ class InputFiller {
     }
     return out;
   }
-  const Array& array_at(int i) const { return request_.arrays[static_cast<std::size_t>(i)]; }
+  const Array& array_at(int i) const { return request_.arrays[i]; }
   std::vector<std::int64_t> tensor_extents(int tensor) const {
-    return shape_extents(make_shape(request_.program.tensors[static_cast<std::size_t>(tensor)], request_.dims).value());
+    return shape_extents(make_shape(request_.program.tensors[tensor], request_.dims).value());
   }
 
   // Returns the standard deviation of an input's random numbers: 1, but 1 / sqrt(K) for constant weights, as models are
@@ -189,8 +190,8 @@ Status check_indices(const Program& program, const Bindings& dims, int input, co
     const double index = read_element(array, i);
     if (index >= 0 && index < static_cast<double>(indexed->size)) continue;
     return input_error(
-        fmt::format("index {} of '{}' is {}; expected 0 to {}, because it indexes {}", i,
-                    program.tensors[static_cast<std::size_t>(input)].name, index, indexed->size - 1,
+        fmt::format("index {} of '{}' is {}; expected 0 to {}, because it indexes {}", i, program.tensors[input].name,
+                    index, indexed->size - 1,
                     indexed->axis.is_named() ? indexed->axis.dim : std::to_string(indexed->axis.literal)),
         "correct the file, or change the dimension's size with -d");
   }
@@ -208,7 +209,7 @@ std::optional<int> find_tensor(const Program& program, const std::string& name) 
 }
 
 Status check_file_names(const Program& program, const FilePaths& in, const FilePaths& out) {
-  const auto role = [&](int t) { return program.tensors[static_cast<std::size_t>(t)].role; };
+  const auto role = [&](int t) { return program.tensors[t].role; };
   for (const auto& [name, path] : in) {
     if (is_stack(program, name)) continue;
     const auto found = find_tensor(program, name);

@@ -16,8 +16,7 @@ constexpr std::size_t max_workspace_bytes = ops::plan_workspace_bytes;
 
 std::vector<void*> step_addresses(const PlanStep& step, const std::vector<std::byte*>& addresses) {
   std::vector<void*> data;
-  for (const int buffer : step.buffers)
-    data.push_back(buffer < 0 ? nullptr : addresses[static_cast<std::size_t>(buffer)]);
+  for (const int buffer : step.buffers) data.push_back(buffer < 0 ? nullptr : addresses[buffer]);
   return data;
 }
 
@@ -130,7 +129,7 @@ Status DeviceLaunches::choose_step_plan(const PlanStep& step, const BufferAddres
 
 Status DeviceLaunches::queue_step(CUstream_st* stream, const PlanStep& step, const BufferAddresses& addresses,
                                   const device::DeviceWorkspace& workspace) const {
-  const auto index = static_cast<std::size_t>(&step - plan_.steps.data());
+  const std::size_t index = &step - plan_.steps.data();
   if (const auto product = make_product_call(step, addresses))
     return std::visit(
         [&](const auto& call) {

@@ -49,7 +49,7 @@ std::optional<std::int64_t> available_bytes() {
 
 std::optional<ArrayStorage> ArrayStorage::make(DType dtype, std::int64_t elements) {
   constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
-  const std::size_t size = static_cast<std::size_t>(stored_bytes(dtype, elements));
+  const std::size_t size = stored_bytes(dtype, elements);
   const std::size_t alignment = size >= huge_page_bytes ? huge_page_bytes : 64;
   const std::size_t rounded = (std::max<std::size_t>(size, 1) + alignment - 1) / alignment * alignment;
   ArrayStorage out;

@@ -213,7 +213,7 @@ Status read_npy(const std::string& path, const Array& array, const std::vector<s
   if (!header) return with_source(path, header.error());
   const Status fits = check_header_matches(*header, array, shape);
   if (!fits) return with_source(path, fits.error());
-  const std::size_t expected_bytes = static_cast<std::size_t>(count_elements(shape) * (dtype_bits(array.dtype) / 8));
+  const std::size_t expected_bytes = count_elements(shape) * (dtype_bits(array.dtype) / 8);
   std::size_t read_bytes = std::min(expected_bytes, start.size() - header->data_offset);
   std::memcpy(array.data, start.data() + header->data_offset, read_bytes);
   // Reads the data that did not fit into the first read. One byte more shows that the file is too long.
@@ -234,7 +234,7 @@ Status write_npy(const std::string& path, const Array& array, const std::vector<
         fmt::format("cannot write {} to '{}': .npy files have no block scales", dtype_name(array.dtype), path),
         "write what the program makes of it");
   const std::string header = make_npy_header(array.dtype, shape);
-  const std::size_t size = static_cast<std::size_t>(array.elements * (dtype_bits(array.dtype) / 8));
+  const std::size_t size = array.elements * (dtype_bits(array.dtype) / 8);
   const std::array<std::string_view, 2> pieces{header,
                                                std::string_view(reinterpret_cast<const char*>(array.data), size)};
   return write_file(path, pieces);

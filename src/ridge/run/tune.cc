@@ -42,7 +42,7 @@ Result<cuda::TunedChoice> pick_fastest_plan(std::vector<cuda::MatmulPlan> plans,
   RIDGE_TRY(seconds, measure(finalists, finalist_rounds));
   const auto best = std::min_element(seconds.begin(), seconds.end());
   const bool is_faster = *best < (1 - min_gain) * seconds.front();
-  const auto index = static_cast<std::size_t>(is_faster ? best - seconds.begin() : 0);
+  const std::size_t index = is_faster ? best - seconds.begin() : 0;
   return cuda::TunedChoice{finalists[index], seconds[index], seconds.front(), candidates};
 }
 

@@ -133,7 +133,7 @@ std::optional<std::vector<StageTiming>> stage_timings(const Metapipe& pipe) {
 bool is_chain(const Metapipe& pipe) {
   std::vector<bool> has_adjacent_edge(pipe.stages.size(), false);
   for (const PipeBuffer& edge : effective_buffers(pipe))
-    if (edge.consumer == edge.producer + 1) has_adjacent_edge[static_cast<std::size_t>(edge.consumer)] = true;
+    if (edge.consumer == edge.producer + 1) has_adjacent_edge[edge.consumer] = true;
   return std::all_of(has_adjacent_edge.begin() + 1, has_adjacent_edge.end(), [](bool b) { return b; });
 }
 
@@ -247,7 +247,7 @@ Result<Metapipe> split_stage(const Metapipe& pipe, std::int64_t stage, std::int6
   RIDGE_TRY_STATUS(check_metapipe(pipe));
   if (stage < 0 || stage >= static_cast<std::int64_t>(pipe.stages.size()))
     return loop_error(pipe, fmt::format("expected a stage of {}, found {}", pipe.stages.size(), stage));
-  const PipeStage& stage_to_split = pipe.stages[static_cast<std::size_t>(stage)];
+  const PipeStage& stage_to_split = pipe.stages[stage];
   if (!stage_to_split.body.empty() || !stage_to_split.latencies.empty())
     return loop_error(pipe, fmt::format("stage '{}' {}: it cannot be split", stage_to_split.name,
                                         stage_to_split.body.empty() ? "has data-dependent latencies" : "is a loop"));

@@ -183,9 +183,7 @@ class MetapipeSimulator {
              loop.stages[s].released - stage_run(loop, e.consumer).started < e.tile_count();
     });
   }
-  static const StageRun& stage_run(const LoopRun& loop, std::int64_t s) {
-    return loop.stages[static_cast<std::size_t>(s)];
-  }
+  static const StageRun& stage_run(const LoopRun& loop, std::int64_t s) { return loop.stages[s]; }
 
   bool can_start(LoopRun& loop, std::size_t s) {
     const StageRun& run = loop.stages[s];
@@ -283,9 +281,8 @@ class MetapipeSimulator {
     const auto index = static_cast<std::int64_t>(s);
     const auto end_of = [&](std::int64_t stage, std::int64_t iteration) {
       const std::vector<std::int64_t>& release_times = stage_run(loop, stage).release_times;
-      return iteration >= 0 && iteration < static_cast<std::int64_t>(release_times.size())
-                 ? release_times[static_cast<std::size_t>(iteration)]
-                 : free_from;
+      return iteration >= 0 && iteration < static_cast<std::int64_t>(release_times.size()) ? release_times[iteration]
+                                                                                           : free_from;
     };
     if (loop.pipe->schedule == PipeSchedule::sequential || loop.pipe->schedule == PipeSchedule::fork_join) {
       inputs_from = now_;

@@ -191,7 +191,7 @@ Metapipe random_pipe(std::mt19937& random, int level) {
                     .body = {}};
     if (random() % (pipe.schedule == PipeSchedule::streaming ? 3 : 12) == 0)
       stage.accept_cycles = random_up_to(static_cast<int>(leaf_latency(stage)));
-    if (random() % 12 == 0) stage.latencies.assign(static_cast<std::size_t>(random_up_to(3)), random_up_to(20));
+    if (random() % 12 == 0) stage.latencies.assign(random_up_to(3), random_up_to(20));
     for (const std::int64_t latency : stage.latencies) stage.accept_cycles = std::min(stage.accept_cycles, latency);
     if (level < 2 && random() % 5 == 0) stage.body = {random_pipe(random, level + 1)};
     pipe.stages.push_back(stage);
@@ -273,8 +273,8 @@ TEST(Metapipe, SplitsAreNoFasterThanARecurrence) {
     pipe.recurrences = {r};
     std::int64_t all = 0, around = 0;
     for (std::int64_t s = 0; s < stages; ++s) {
-      all += pipe.stages[static_cast<std::size_t>(s)].depth;
-      if (s >= r.to && s <= r.from) around += pipe.stages[static_cast<std::size_t>(s)].depth;
+      all += pipe.stages[s].depth;
+      if (s >= r.to && s <= r.from) around += pipe.stages[s].depth;
     }
     const std::int64_t stage = random_up_to(static_cast<int>(stages)) - 1, pieces = random_up_to(4);
     const std::int64_t whole = simulated_cycles(pipe),

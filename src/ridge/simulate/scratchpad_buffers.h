@@ -74,15 +74,15 @@ class ReadBuffer {
     std::vector<std::int32_t> next(first_line_.begin(), first_line_.end() - 1);
     lines_.resize(prefetch_order_.size());
     for (std::size_t i = 0; i < prefetch_order_.size(); ++i) {
-      std::int32_t& slot = next[static_cast<std::size_t>(prefetch_order_[i])];
-      lines_[static_cast<std::size_t>(slot++)] = static_cast<std::int32_t>(static_cast<std::int64_t>(i) / line_words_);
+      std::int32_t& slot = next[prefetch_order_[i]];
+      lines_[slot++] = static_cast<std::int32_t>(static_cast<std::int64_t>(i) / line_words_);
     }
   }
 
   bool is_in_window(std::int64_t address) const {
-    const auto a = static_cast<std::size_t>(address);
+    const std::size_t a = address;
     for (std::int32_t i = first_line_[a]; i < first_line_[a + 1]; ++i) {
-      const std::int64_t line = lines_[static_cast<std::size_t>(i)];
+      const std::int64_t line = lines_[i];
       if (window_start_ < window_end_ ? line >= window_start_ && line < window_end_
                                       : line >= window_start_ || line < window_end_)
         return true;
@@ -149,7 +149,7 @@ class WriteBuffer {
   }
   // Returns the cycle of the last line. As in SCALE-Sim, a partial line counts as full unless it is the batch's last.
   std::int64_t drain_half(std::int64_t cycle) {
-    const auto count = static_cast<std::size_t>(ceil_div(drain_words_, bandwidth_));
+    const std::size_t count = ceil_div(drain_words_, bandwidth_);
     const std::size_t drained_lines = std::min(count, lines_.size());
     const std::int64_t words = (static_cast<std::int64_t>(drained_lines) - 1) * bandwidth_ + lines_[drained_lines - 1];
     lines_.erase(lines_.begin(), lines_.begin() + static_cast<std::ptrdiff_t>(drained_lines));

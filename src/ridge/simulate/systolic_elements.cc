@@ -249,7 +249,7 @@ Result<ElementRun> simulate_elements(const SystolicArray& array, const ProductSi
   RIDGE_TRY_STATUS(check_elements(array, p, a.size(), b.size(), options));
   const SystolicMapping map = make_mapping(array, p);
   ElementRun run;
-  run.c.assign(static_cast<std::size_t>(p.m * p.n), 0.0F);
+  run.c.assign(p.m * p.n, 0.0F);
   Stepper stepper(array, map, options, run);
   for (std::int64_t col = 0; col < map.sc; col += array.cols) {
     for (std::int64_t row = 0; row < map.sr; row += array.rows) {

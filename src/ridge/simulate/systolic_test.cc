@@ -104,18 +104,16 @@ TEST(Systolic, RejectsInvalidSizes) {
 }
 
 std::vector<float> small_integers(std::mt19937& random, std::int64_t count) {
-  std::vector<float> numbers(static_cast<std::size_t>(count));
+  std::vector<float> numbers(count);
   for (float& x : numbers) x = static_cast<float>(static_cast<int>(random() % 15) - 7);
   return numbers;
 }
 
 std::vector<float> product_of(const ProductSize& p, const std::vector<float>& a, const std::vector<float>& b) {
-  std::vector<float> c(static_cast<std::size_t>(p.m * p.n));
+  std::vector<float> c(p.m * p.n);
   for (std::int64_t m = 0; m < p.m; ++m)
     for (std::int64_t n = 0; n < p.n; ++n)
-      for (std::int64_t k = 0; k < p.k; ++k)
-        c[static_cast<std::size_t>(m * p.n + n)] +=
-            a[static_cast<std::size_t>(m * p.k + k)] * b[static_cast<std::size_t>(k * p.n + n)];
+      for (std::int64_t k = 0; k < p.k; ++k) c[m * p.n + n] += a[m * p.k + k] * b[k * p.n + n];
   return c;
 }
 

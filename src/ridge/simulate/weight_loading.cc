@@ -84,10 +84,10 @@ Result<WeightSimulation> simulate_weight_loading(const SystolicArray& array, con
     if (tile < max_timeline_tiles)
       simulation.timeline.add_event(lane, phase, std::llround(begin), std::llround(end), tile);
   };
-  std::vector<double> slot_free(static_cast<std::size_t>(std::min(memory.fifo_tiles, r.tiles)));
+  std::vector<double> slot_free(std::min(memory.fifo_tiles, r.tiles));
   double fetched = 0, start = 0, streamed = 0;  // ends and start of the previous tile
   for (std::int64_t tile = 0; tile < r.tiles; ++tile) {
-    double& slot_free_at = slot_free[static_cast<std::size_t>(tile % static_cast<std::int64_t>(slot_free.size()))];
+    double& slot_free_at = slot_free[tile % static_cast<std::int64_t>(slot_free.size())];
     const double fetch_begin = std::max(fetched, slot_free_at);
     fetched = fetch_begin + r.fetch_cycles;
     const double shift_begin = std::max(fetched, start);  // the previous switch frees the shadow registers

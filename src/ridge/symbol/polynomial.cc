@@ -101,7 +101,7 @@ struct SymbolRanks {
   std::vector<std::size_t> ranks;       // rank of each name
   std::size_t* find_rank(std::string_view name) {
     const auto at = std::lower_bound(names.begin(), names.end(), name);
-    return at == names.end() || *at != name ? nullptr : &ranks[static_cast<std::size_t>(at - names.begin())];
+    return at == names.end() || *at != name ? nullptr : &ranks[at - names.begin()];
   }
 };
 

@@ -92,7 +92,7 @@ TEST_F(Polynomials, EvaluateAsPrinted) {
     const Bindings at = random_values();
     std::vector<std::string> order = names;
     std::shuffle(order.begin(), order.end(), random_);
-    order.resize(static_cast<std::size_t>(random_below(5)));
+    order.resize(random_below(5));
     if (!order.empty() && random_below(3) == 0) order.push_back(order.front());  // the first position counts
     const std::string text = p.polynomial.to_string(order);
     const std::string sum = text.starts_with('-') ? "0 " + text : text;

@@ -39,7 +39,7 @@ ridge::DType to_dtype(const Tensor& tensor) {
 
 // The view references the tensor's sizes and strides.
 ridge::ArrayView to_view(const Tensor& tensor) {
-  const auto rank = static_cast<std::size_t>(tensor.dim());
+  const std::size_t rank = tensor.dim();
   return {tensor.data_ptr(), to_dtype(tensor), {tensor.sizes().data(), rank}, {tensor.strides().data(), rank}};
 }
 

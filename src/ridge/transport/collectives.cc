@@ -36,15 +36,15 @@ template <class T> void reduce_block(const ReduceInputs& reduction, std::int64_t
   using AccumulatorType = decltype(to_accumulator(T{}));
   std::array<AccumulatorType, block_elements> sums;
   const auto input_at = [&](std::size_t a) { return reinterpret_cast<const T*>(reduction.inputs[a]) + begin; };
-  for (std::int64_t i = 0; i < count; ++i) sums[static_cast<std::size_t>(i)] = to_accumulator(input_at(0)[i]);
+  for (std::int64_t i = 0; i < count; ++i) sums[i] = to_accumulator(input_at(0)[i]);
   for (std::size_t a = 1; a < reduction.inputs.size(); ++a) {
     const T* const from = input_at(a);
     for (std::int64_t i = 0; i < count; ++i) {
-      AccumulatorType& sum = sums[static_cast<std::size_t>(i)];
+      AccumulatorType& sum = sums[i];
       sum = combine_pair(reduction.op, sum, to_accumulator(from[i]));
     }
   }
-  for (std::int64_t i = 0; i < count; ++i) store_rounded(sums[static_cast<std::size_t>(i)], out[begin + i]);
+  for (std::int64_t i = 0; i < count; ++i) store_rounded(sums[i], out[begin + i]);
 }
 
 template <class T> void reduce_all(const ReduceInputs& reduction, std::int64_t elements, std::byte* out) {
@@ -89,9 +89,9 @@ Status all_reduce(Communicator& comm, std::span<const int> group, const ReduceSp
   const std::int64_t width = dtype_bits(spec.dtype) / 8, elements = static_cast<std::int64_t>(data.size()) / width;
   const auto part = [&](std::size_t i) {
     const ElementRange s = range_of_rank(elements, group.size(), i);
-    return data.subspan(static_cast<std::size_t>(s.begin * width), static_cast<std::size_t>((s.end - s.begin) * width));
+    return data.subspan(s.begin * width, (s.end - s.begin) * width);
   };
-  const auto mine = static_cast<std::size_t>(std::find(group.begin(), group.end(), comm.rank()) - group.begin());
+  const std::size_t mine = std::find(group.begin(), group.end(), comm.rank()) - group.begin();
   const std::size_t length = part(mine).size();
   const std::span<std::byte> arrived = comm.scratch_buffer(group.size() * length);
   const auto from = [&](std::size_t i) { return arrived.subspan(i * length, length); };
@@ -142,8 +142,8 @@ Result<std::vector<std::vector<std::byte>>> gather_at_root(Communicator& comm, s
   std::vector<SendRequest> sent;
   std::vector<ReceiveRequest> received;
   if (comm.rank() == 0) {
-    out.assign(static_cast<std::size_t>(comm.size()), {mine.begin(), mine.end()});
-    for (int r = 1; r < comm.size(); ++r) received.push_back({r, out[static_cast<std::size_t>(r)]});
+    out.assign(comm.size(), {mine.begin(), mine.end()});
+    for (int r = 1; r < comm.size(); ++r) received.push_back({r, out[r]});
   } else {
     sent.push_back({0, mine});
   }

@@ -106,7 +106,7 @@ class ProcessGroup {
   }
 
   void reap_child(int rank) {
-    ChildProcess& child = children_[static_cast<std::size_t>(rank)];
+    ChildProcess& child = children_[rank];
     if (!child.running) return;
     const pid_t ended = ::waitpid(child.pid, &child.status, WNOHANG);
     if (ended == 0 || (ended < 0 && errno == EINTR)) return;

@@ -63,7 +63,7 @@ Result<SharedSegment> SharedSegment::make(int ranks) {
   if (ranks < 1 || ranks > max_shared_ranks)
     return usage_error(fmt::format("expected 1 to {} ranks on one machine, found {}", max_shared_ranks, ranks),
                        "--ranks 4");
-  const auto n = static_cast<std::size_t>(ranks);
+  const std::size_t n = ranks;
   const std::uint64_t ring_bytes = choose_ring_bytes(ranks);
   const std::size_t bytes =
       sizeof(SegmentHeader) + n * sizeof(WakeCounter) + n * n * (sizeof(ByteRingHeader) + ring_bytes);

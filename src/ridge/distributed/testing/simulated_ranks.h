@@ -7,6 +7,7 @@
 #include <map>
 #include <vector>
 
+#include "ridge/base/contains.h"
 #include "ridge/distributed/redistribution.h"
 
 namespace ridge::testing {
@@ -16,7 +17,7 @@ class SimulatedRanks {
   using WordValues = std::map<std::int64_t, std::int64_t>;  // index in the full tensor to value
 
   SimulatedRanks(const Mesh& mesh, std::vector<std::int64_t> extents) : mesh_(mesh), extents_(std::move(extents)) {
-    words_.resize(static_cast<std::size_t>(mesh_.devices()));
+    words_.resize(mesh_.devices());
   }
 
   // Gives each rank its shard of `value`. Partial sums differ between ranks, so that a missing one is detected.
@@ -25,7 +26,7 @@ class SimulatedRanks {
     for (std::int64_t d = 0; d < mesh_.devices(); ++d) {
       const std::int64_t partial_index = mesh_.coordinate_along(d, layout.partial_over);
       for (const std::int64_t w : words_of_rank(layout, d)) {
-        const std::int64_t v = value[static_cast<std::size_t>(w)];
+        const std::int64_t v = value[w];
         rank_words(d)[w] = partial_index == 0 ? v - 7 * w * (n * (n - 1) / 2) : 7 * w * partial_index;
       }
     }
@@ -50,7 +51,7 @@ class SimulatedRanks {
     return words_sent_;
   }
 
-  WordValues& rank_words(std::int64_t device) { return words_[static_cast<std::size_t>(device)]; }
+  WordValues& rank_words(std::int64_t device) { return words_[device]; }
 
   std::vector<std::int64_t> words_of_rank(const Layout& layout, std::int64_t device) const {
     std::vector<std::int64_t> out{0};
@@ -70,11 +71,9 @@ class SimulatedRanks {
     std::string others;
     for (const auto& axis : mesh_.axes)
       if (over.find(axis.first) == std::string::npos) others += axis.first;
-    std::vector<std::vector<std::int64_t>> out(static_cast<std::size_t>(mesh_.size(others)),
-                                               std::vector<std::int64_t>(static_cast<std::size_t>(mesh_.size(over))));
+    std::vector<std::vector<std::int64_t>> out(mesh_.size(others), std::vector<std::int64_t>(mesh_.size(over)));
     for (std::int64_t d = 0; d < mesh_.devices(); ++d)
-      out[static_cast<std::size_t>(mesh_.coordinate_along(d, others))]
-         [static_cast<std::size_t>(mesh_.coordinate_along(d, over))] = d;
+      out[mesh_.coordinate_along(d, others)][mesh_.coordinate_along(d, over)] = d;
     return out;
   }
 
@@ -153,10 +152,10 @@ class SimulatedRanks {
                                  std::int64_t w, std::int64_t partial_index) {
     std::string other_partial_axes = step.before.partial_over;
     std::erase_if(other_partial_axes, [&](char c) { return step.over.find(c) != std::string::npos; });
-    const WordValues& own_words = before[static_cast<std::size_t>(d)];
+    const WordValues& own_words = before[d];
     if (mesh_.coordinate_along(d, step.over) == partial_index && own_words.contains(w)) return own_words.at(w);
     for (std::int64_t other = 0; other < mesh_.devices(); ++other) {
-      const WordValues& other_words = before[static_cast<std::size_t>(other)];
+      const WordValues& other_words = before[other];
       if (mesh_.coordinate_along(other, step.over) != partial_index ||
           mesh_.coordinate_along(other, other_partial_axes) != mesh_.coordinate_along(d, other_partial_axes))
         continue;
@@ -174,9 +173,7 @@ class SimulatedRanks {
       for (const auto& word : rank_words(group[0])) chunks[next++ % group.size()].push_back(word.first);
       ring_reduce(group, chunks);
       for (std::size_t p = 0; p < group.size(); ++p)
-        std::erase_if(rank_words(group[p]), [&](const auto& word) {
-          return std::find(chunks[p].begin(), chunks[p].end(), word.first) == chunks[p].end();
-        });
+        std::erase_if(rank_words(group[p]), [&](const auto& word) { return !contains(chunks[p], word.first); });
       ring_all_gather({group});
     }
   }
@@ -188,7 +185,7 @@ class SimulatedRanks {
       for (const std::int64_t w : words_of_rank(step.after, d)) {
         if (rank_words(d).contains(w)) continue;
         for (std::int64_t other = 0; other < mesh_.devices(); ++other) {
-          const WordValues& other_words = before[static_cast<std::size_t>(other)];
+          const WordValues& other_words = before[other];
           if (mesh_.coordinate_along(other, step.before.partial_over) !=
                   mesh_.coordinate_along(d, step.before.partial_over) ||
               !other_words.contains(w))

@@ -32,8 +32,7 @@ std::int64_t count_words_sent(const Program& program, const Bindings& sizes, con
   const auto schedule = build_rank_schedule(program, sizes, {mesh, 0});
   for (const auto& schedule_step : schedule->steps)
     if (const auto* redistribution = std::get_if<Redistribution>(&schedule_step))
-      out += words_moved(redistribution->move, schedule->slots[static_cast<std::size_t>(redistribution->from)].extents,
-                         mesh);
+      out += words_moved(redistribution->move, schedule->slots[redistribution->from].extents, mesh);
   return out;
 }
 

@@ -152,8 +152,8 @@ class RankRunner {
                               .seed = options_.seed,
                               .threads = options_.threads};
     return rank_program_->fill_inputs(program(), [&](int tensor, const Array& full) {
-      report_progress(0.05, "filling " + program().tensors[static_cast<std::size_t>(tensor)].name);
-      arrays[static_cast<std::size_t>(tensor)] = full;
+      report_progress(0.05, "filling " + program().tensors[tensor].name);
+      arrays[tensor] = full;
       return fill_one_input(request, tensor);
     });
   }
@@ -289,8 +289,8 @@ class RankRunner {
   }
 
   const std::string& name_of(int statement) const {
-    const int result = program().statements[static_cast<std::size_t>(statement)].result();
-    return program().tensors[static_cast<std::size_t>(result)].name;
+    const int result = program().statements[statement].result();
+    return program().tensors[result].name;
   }
 
   void add_rank_times(int rank, const std::vector<double>& numbers) {
@@ -324,7 +324,7 @@ class RankRunner {
       const int slot = *find_tensor(program(), name);
       RIDGE_TRY(gathered, gather_tensor(*rank_program_, slot, comm_));
       if (comm_.rank() != 0 || out_.measurement.mismatch) continue;
-      const Tensor& tensor = program().tensors[static_cast<std::size_t>(slot)];
+      const Tensor& tensor = program().tensors[slot];
       const std::vector<std::int64_t> shape = shape_extents(ridge::make_shape(tensor, sizes()).value());
       RIDGE_TRY_STATUS(write_npy(path, gathered.values->array(), shape));
     }

@@ -28,19 +28,17 @@ class ResultVerifier {
     const std::vector<int>& statements = request_.operations[operation];
     gathered_.clear();
     for (const int s : statements) {
-      const Statement& statement = request_.program.statements[static_cast<std::size_t>(s)];
+      const Statement& statement = request_.program.statements[s];
       std::vector<int> slots = statement_operands(statement);
       slots.push_back(statement.result());
-      if (const int partial_slot = rank_program_.schedule().partial_slots[static_cast<std::size_t>(s)];
-          partial_slot >= 0)
+      if (const int partial_slot = rank_program_.schedule().partial_slots[s]; partial_slot >= 0)
         slots.push_back(partial_slot);
       for (const int slot : slots) RIDGE_TRY_STATUS(gather_slot(slot));
     }
     if (comm_.rank() != 0) return Done{};
     OpMeasurement& op = out.ops[operation];
     for (const int s : statements)
-      if (gathered_.contains(request_.program.statements[static_cast<std::size_t>(s)].result()))
-        verify_statement(s, statements, op, out);
+      if (gathered_.contains(request_.program.statements[s].result())) verify_statement(s, statements, op, out);
     out.total.max_rel_error = std::max(out.total.max_rel_error, op.max_rel_error);
     out.total.checked += op.checked;
     out.total.elements += op.elements;
@@ -50,14 +48,14 @@ class ResultVerifier {
  private:
   // Intermediates inside a kernel are not in memory and are skipped.
   Status gather_slot(int slot) {
-    if (gathered_.contains(slot) || !request_.is_stored[static_cast<std::size_t>(slot)]) return Done{};
+    if (gathered_.contains(slot) || !request_.is_stored[slot]) return Done{};
     RIDGE_TRY(gathered, gather_tensor(rank_program_, slot, comm_));
     gathered_.emplace(slot, std::move(gathered));
     return Done{};
   }
 
   void verify_statement(int s, const std::vector<int>& group, OpMeasurement& op, Measurement& out) {
-    const Statement& statement = request_.program.statements[static_cast<std::size_t>(s)];
+    const Statement& statement = request_.program.statements[s];
     const int result = statement.result();
     Reference reference{request_.program, request_.sizes, {}, options_.in.empty(), options_.threads, group};
     if (options_.cuda) reference.gelu = statement_gelu_tolerance(s);
@@ -66,8 +64,8 @@ class ResultVerifier {
       reference.tensors.push_back(found == gathered_.end() ? Array{request_.program.tensors[t].dtype, 0, nullptr}
                                                            : found->second.values->array());
     }
-    const Array& actual = reference.tensors[static_cast<std::size_t>(result)];
-    const Tensor& tensor = request_.program.tensors[static_cast<std::size_t>(result)];
+    const Array& actual = reference.tensors[result];
+    const Tensor& tensor = request_.program.tensors[result];
     const std::vector<std::int64_t> extents = ridge::shape_extents(make_shape(tensor, request_.sizes).value());
     const std::vector<std::int64_t> indices =
         sample_indices(extents, reference.max_affordable_elements(statement, max_checked_elements), options_.seed);
@@ -78,7 +76,7 @@ class ResultVerifier {
     op.checked += static_cast<std::int64_t>(indices.size());
     op.elements += actual.elements;
     if (comparison.first_wrong_position < 0 || out.mismatch) return;
-    const auto wrong = static_cast<std::size_t>(comparison.first_wrong_position);
+    const std::size_t wrong = comparison.first_wrong_position;
     out.mismatch = mismatch_error({tensor.name, extents, statement.text}, indices[wrong], expected[wrong],
                                   read_element(actual, indices[wrong]));
     if (!options_.out.empty()) out.mismatch->hint = "no output file was written";
@@ -91,8 +89,7 @@ class ResultVerifier {
       if (compute == nullptr || plan == nullptr) continue;
       for (std::size_t g = 0; g < plan->fusion.groups.size(); ++g)
         for (const int local : plan->fusion.groups[g].statements)
-          if (compute->statements[static_cast<std::size_t>(local)] == s)
-            return gelu_tolerance(*plan, static_cast<int>(g));
+          if (compute->statements[local] == s) return gelu_tolerance(*plan, static_cast<int>(g));
     }
     return {};
   }
@@ -100,22 +97,22 @@ class ResultVerifier {
   // If the redistribution reorders the tensor's axes, the bound uses the largest magnitude for every element.
   void widen_bounds(int s, const std::vector<std::int64_t>& extents, const std::vector<std::int64_t>& indices,
                     std::vector<Expected>& expected) const {
-    const int slot = rank_program_.schedule().partial_slots[static_cast<std::size_t>(s)];
+    const int slot = rank_program_.schedule().partial_slots[s];
     if (slot < 0) return;
     const std::vector<double>& magnitudes = gathered_.at(slot).magnitudes;
     const double largest = magnitudes.empty() ? 0 : *std::max_element(magnitudes.begin(), magnitudes.end());
-    const bool in_order = rank_program_.schedule().slots[static_cast<std::size_t>(slot)].extents == extents;
+    const bool in_order = rank_program_.schedule().slots[slot].extents == extents;
     double roundings = 1;
     for (const auto& schedule_step : rank_program_.schedule().steps)
       if (const auto* redistribution = std::get_if<Redistribution>(&schedule_step);
           redistribution != nullptr && redistribution->statement == s)
         roundings += 1;
-    const DType dtype = rank_program_.schedule().slots[static_cast<std::size_t>(slot)].dtype;
-    const Layout& layout = rank_program_.schedule().slots[static_cast<std::size_t>(slot)].layout;
+    const DType dtype = rank_program_.schedule().slots[slot].dtype;
+    const Layout& layout = rank_program_.schedule().slots[slot].layout;
     const double n = static_cast<double>(rank_program_.mesh_device().mesh.size(layout.partial_over)) + 1;
     for (std::size_t i = 0; i < indices.size(); ++i)
-      expected[i].bound += roundings * (unit_roundoff(dtype) + n * f32_roundoff) *
-                           (in_order ? magnitudes[static_cast<std::size_t>(indices[i])] : largest);
+      expected[i].bound +=
+          roundings * (unit_roundoff(dtype) + n * f32_roundoff) * (in_order ? magnitudes[indices[i]] : largest);
   }
 
   const VerifyRequest& request_;

@@ -34,9 +34,7 @@ class ElementEvaluator {
   }
 
  private:
-  const std::vector<Axis>& tensor_axes(int tensor) const {
-    return reference_.program.tensors[static_cast<std::size_t>(tensor)].axes;
-  }
+  const std::vector<Axis>& tensor_axes(int tensor) const { return reference_.program.tensors[tensor].axes; }
   std::int64_t size(const Axis& axis) const { return axis.is_named() ? reference_.dims.at(axis.dim) : axis.literal; }
   static std::string axis_key(const Axis& axis) { return axis.is_named() ? axis.dim : std::to_string(axis.literal); }
 
@@ -55,7 +53,7 @@ class ElementEvaluator {
   double read_at(int tensor, const std::vector<std::int64_t>& position) const {
     std::int64_t index = 0;
     for (std::size_t i = 0; i < position.size(); ++i) index = index * size(tensor_axes(tensor)[i]) + position[i];
-    return read_element(reference_.tensors[static_cast<std::size_t>(tensor)], index);
+    return read_element(reference_.tensors[tensor], index);
   }
   double read_at(int tensor, const NamedIndex& position) const {
     std::vector<std::int64_t> out;
@@ -156,7 +154,7 @@ class ElementEvaluator {
   // True if the expert already has `capacity` rows before this one.
   bool is_dropped(const NamedIndex& position) const {
     if (e_.routine->capacity == 0) return false;
-    const Array& ids = reference_.tensors[static_cast<std::size_t>(in_[2])];
+    const Array& ids = reference_.tensors[in_[2]];
     std::int64_t flat_index = 0, before = 0;
     for (const Axis& axis : tensor_axes(in_[2]))
       flat_index = flat_index * size(axis) + (size(axis) == 1 ? 0 : position.at(axis_key(axis)));
@@ -197,7 +195,7 @@ class ElementEvaluator {
     return {value, 0, 0};
   }
   double evaluate_step(int node, const NamedIndex& position, double previous) const {
-    const Node& n = e_.nodes[static_cast<std::size_t>(node)];
+    const Node& n = e_.nodes[node];
     if (n.kind == Node::Kind::tensor) return read_at(n.tensor, position);
     if (n.kind == Node::Kind::number) return n.number;
     if (n.kind == Node::Kind::previous) return previous;
@@ -283,8 +281,7 @@ std::vector<Expected> evaluate_routine(const Reference& reference, const Express
   std::vector<Expected> out(indices.size());
   parallel_for(static_cast<std::int64_t>(indices.size()), 64, reference.threads,
                [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t i = begin; i < end; ++i)
-                   out[static_cast<std::size_t>(i)] = evaluator.evaluate_element(indices[static_cast<std::size_t>(i)]);
+                 for (std::int64_t i = begin; i < end; ++i) out[i] = evaluator.evaluate_element(indices[i]);
                });
   return out;
 }
@@ -292,7 +289,7 @@ std::vector<Expected> evaluate_routine(const Reference& reference, const Express
 double estimate_routine_cost(const Reference& reference, const Expression& routine) {
   const auto elements = [&](int tensor) {
     double n = 1;
-    for (const Axis& axis : reference.program.tensors[static_cast<std::size_t>(tensor)].axes)
+    for (const Axis& axis : reference.program.tensors[tensor].axes)
       n *= static_cast<double>(axis.is_named() ? reference.dims.at(axis.dim) : axis.literal);
     return n;
   };
@@ -300,7 +297,7 @@ double estimate_routine_cost(const Reference& reference, const Expression& routi
   constexpr double lookup_cost = 20;  // nodes per lookup of named dimensions
   switch (routine.routine->kind) {
     case RoutineKind::conv: {
-      const Axis& made = reference.program.tensors[static_cast<std::size_t>(in[1])].axes[0];
+      const Axis& made = reference.program.tensors[in[1]].axes[0];
       return lookup_cost * elements(in[1]) /
              static_cast<double>(made.is_named() ? reference.dims.at(made.dim) : made.literal);
     }

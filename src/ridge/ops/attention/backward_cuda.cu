@@ -15,7 +15,7 @@ std::optional<std::string> launch(const AttentionBackwardCall& call, const Atten
                                   const device::DeviceWorkspace& workspace, CUstream_st* stream) {
   const AttentionBackwardProblem& problem = call.problem;
   const AttentionProblem& p = problem.forward;
-  const AttentionBackwardConfig& c = attention_backward_kernel_configs[static_cast<std::size_t>(plan.config)];
+  const AttentionBackwardConfig& c = attention_backward_kernel_configs[plan.config];
   if (workspace.bytes < device::counter_bytes + plan.workspace_bytes)
     return "attention backward: expected a workspace of " +
            std::to_string(device::counter_bytes + plan.workspace_bytes) + " bytes, found " +
@@ -52,7 +52,7 @@ std::optional<std::string> launch(const AttentionBackwardCall& call, const Atten
                                        stream};
   const auto& kernels =
       p.dtype == DType::bf16 ? backward_launchers<Bf16>(problem.ordered) : backward_launchers<F16>(problem.ordered);
-  const cudaError_t e = kernels[static_cast<std::size_t>(plan.config)](launch_args);
+  const cudaError_t e = kernels[plan.config](launch_args);
   if (e == cudaSuccess) return std::nullopt;
   return std::string("launching attention backward: ") + cudaGetErrorString(e);
 }

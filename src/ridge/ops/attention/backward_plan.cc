@@ -102,7 +102,7 @@ std::optional<std::string> unsupported_reason(const AttentionBackwardProblem& x)
 }
 
 std::string backward_config_name(int config) {
-  const AttentionBackwardConfig& c = attention_backward_kernel_configs[static_cast<std::size_t>(config)];
+  const AttentionBackwardConfig& c = attention_backward_kernel_configs[config];
   return fmt::format("sm90_attention_backward_{}x{}x{}", c.m, c.q, c.d);
 }
 
@@ -112,13 +112,13 @@ std::optional<int> find_backward_config(std::string_view name) {
   return std::nullopt;
 }
 int attention_backward_config_count() { return static_cast<int>(attention_backward_kernel_configs.size()); }
-std::int64_t rows_per_step(int config) { return attention_backward_kernel_configs[static_cast<std::size_t>(config)].q; }
+std::int64_t rows_per_step(int config) { return attention_backward_kernel_configs[config].q; }
 
 AttentionBackwardPlan choose_plan(const AttentionBackwardProblem& x, const DeviceNumbers& device) {
   const AttentionProblem& p = x.forward;
   AttentionBackwardPlan out;
-  while (attention_backward_kernel_configs[static_cast<std::size_t>(out.config)].d < p.width) ++out.config;
-  const AttentionBackwardConfig& c = attention_backward_kernel_configs[static_cast<std::size_t>(out.config)];
+  while (attention_backward_kernel_configs[out.config].d < p.width) ++out.config;
+  const AttentionBackwardConfig& c = attention_backward_kernel_configs[out.config];
   const BackwardStepCounts step_counts = count_steps(p, c);
   const std::int64_t matrices = p.outer * p.key_heads;
   out.tiles_per_head = ceil_div(p.rows, c.q);
@@ -159,7 +159,7 @@ double traffic_bytes(const AttentionBackwardProblem& x) {
 Result<Forecast> forecast(const AttentionBackwardProblem& x, const DeviceNumbers& device) {
   if (const auto why = cuda::unsupported_reason(x)) return input_error(*why);
   const cuda::AttentionBackwardPlan plan = cuda::choose_plan(x, device);
-  const AttentionBackwardConfig& c = attention_backward_kernel_configs[static_cast<std::size_t>(plan.config)];
+  const AttentionBackwardConfig& c = attention_backward_kernel_configs[plan.config];
   Forecast out;
   out.is_main_kernel = true;
   out.plan.kernel = cuda::backward_config_name(plan.config);

@@ -87,8 +87,7 @@ TEST(AttentionBackwardTrace, DetectsEachRemovedWait) {
   for (const char* const barrier : {"ring 0 slot 0 full", "ring 1 slot 1 full", "ring 2 slot 0 full",
                                     "ring 0 slot 1 empty", "resident 0 full", "resident 0 empty"}) {
     const auto of = [&](const RecordedProgram& p, const RecordedStep& s) {
-      return s.what == RecordedStepKind::wait &&
-             p.barriers[static_cast<std::size_t>(s.object)].name.find(barrier) != std::string::npos;
+      return s.what == RecordedStepKind::wait && p.barriers[s.object].name.find(barrier) != std::string::npos;
     };
     EXPECT_NE(error_without(clean, of), "") << barrier;
   }
@@ -105,8 +104,7 @@ TEST(AttentionBackwardTrace, DetectsAddsOutOfOrder) {
   const RecordedProgram clean = record_backward<Kernel>(3);
   for (const char* const barrier : {"turn granted", "turn finished"}) {
     const auto of = [&](const RecordedProgram& p, const RecordedStep& s) {
-      return s.what == RecordedStepKind::wait &&
-             p.barriers[static_cast<std::size_t>(s.object)].name.find(barrier) != std::string::npos;
+      return s.what == RecordedStepKind::wait && p.barriers[s.object].name.find(barrier) != std::string::npos;
     };
     EXPECT_NE(error_without(clean, of), "") << barrier;
   }

@@ -73,7 +73,7 @@ bool encode_ragged_maps(AttentionMaps& maps, const AttentionCall& call, const At
 std::optional<std::string> launch(const AttentionCall& call, const AttentionPlan& plan,
                                   const device::DeviceWorkspace& workspace, CUstream_st* stream) {
   const AttentionProblem p = fold_heads(call.problem);
-  const AttentionConfig& c = attention_kernel_configs[static_cast<std::size_t>(plan.config)];
+  const AttentionConfig& c = attention_kernel_configs[plan.config];
   if (workspace.bytes < device::counter_bytes + plan.workspace_bytes)
     return "attention: expected a workspace of " + std::to_string(device::counter_bytes + plan.workspace_bytes) +
            " bytes, found " + std::to_string(workspace.bytes);
@@ -92,7 +92,7 @@ std::optional<std::string> launch(const AttentionCall& call, const AttentionPlan
                                         stream};
   const auto& kernels =
       p.dtype == DType::bf16 ? attention_launchers<Bf16>(plan.is_ragged) : attention_launchers<F16>(plan.is_ragged);
-  const cudaError_t e = kernels[static_cast<std::size_t>(plan.config)](launch_args);
+  const cudaError_t e = kernels[plan.config](launch_args);
   if (e == cudaSuccess) return std::nullopt;
   return std::string("launching attention: ") + cudaGetErrorString(e);
 }

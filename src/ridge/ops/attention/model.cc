@@ -205,11 +205,11 @@ AttentionProblem fold_heads(const AttentionProblem& p) {
 }
 
 std::string attention_config_name(int config) {
-  const AttentionConfig& c = attention_kernel_configs[static_cast<std::size_t>(config)];
+  const AttentionConfig& c = attention_kernel_configs[config];
   return fmt::format("sm90_attention_{}x{}x{}", c.m, c.kv, c.d);
 }
 int attention_config_count() { return static_cast<int>(attention_kernel_configs.size()); }
-std::int64_t keys_per_step(int config) { return attention_kernel_configs[static_cast<std::size_t>(config)].kv; }
+std::int64_t keys_per_step(int config) { return attention_kernel_configs[config].kv; }
 std::optional<int> find_attention_config(std::string_view name) {
   for (int i = 0; i < static_cast<int>(attention_kernel_configs.size()); ++i)
     if (attention_config_name(i) == name) return i;
@@ -217,7 +217,7 @@ std::optional<int> find_attention_config(std::string_view name) {
 }
 
 AttentionPlan make_plan(const AttentionProblem& problem, AttentionTiling tiling, const DeviceNumbers& device) {
-  const AttentionConfig& c = attention_kernel_configs[static_cast<std::size_t>(tiling.config)];
+  const AttentionConfig& c = attention_kernel_configs[tiling.config];
   const AttentionProblem p = with_length(problem, problem.keys);
   const AttentionStepCounts step_counts = count_steps(p, c, tiling.heads_per_tile);
   const std::int64_t tiles = count_tiles(p, c, tiling.heads_per_tile), key_splits = tiling.key_splits;
@@ -318,7 +318,7 @@ double traffic_bytes(const AttentionProblem& p) {
 Result<Forecast> forecast(const AttentionProblem& p, const DeviceNumbers& device) {
   if (const auto why = cuda::unsupported_reason(p)) return input_error(*why);
   const cuda::AttentionPlan plan = cuda::choose_plan(p, device);
-  const AttentionConfig& c = attention_kernel_configs[static_cast<std::size_t>(plan.config)];
+  const AttentionConfig& c = attention_kernel_configs[plan.config];
   Forecast out;
   out.is_main_kernel = true;
   out.plan.kernel = cuda::attention_config_name(plan.config);

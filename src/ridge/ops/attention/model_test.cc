@@ -39,11 +39,11 @@ TEST(AttentionModel, ChoosesTheSmallestSufficientHeadSize) {
   for (const auto& [width, kernel] : std::initializer_list<std::pair<int, int>>{
            {8, 64}, {64, 64}, {72, 128}, {128, 128}, {136, 192}, {192, 192}, {200, 256}, {256, 256}}) {
     const cuda::AttentionPlan plan = cuda::choose_plan(make_problem(4, 16, 4096, width), device);
-    EXPECT_EQ(attention_kernel_configs[static_cast<std::size_t>(plan.config)].d, kernel) << width;
+    EXPECT_EQ(attention_kernel_configs[plan.config].d, kernel) << width;
   }
   const cuda::AttentionPlan plan = cuda::choose_plan(make_problem(4, 16, 4096, 128), device);
   EXPECT_EQ(plan.items, 64 * 32);
-  const std::int64_t kv = attention_kernel_configs[static_cast<std::size_t>(plan.config)].kv;
+  const std::int64_t kv = attention_kernel_configs[plan.config].kv;
   EXPECT_EQ(plan.steps, plan.items * ((4096 + kv - 1) / kv));
 }
 
@@ -110,7 +110,7 @@ TEST(AttentionModel, SplitsTheKeysOfFewRows) {
   EXPECT_FALSE(folded.moves_with_rows);
   EXPECT_EQ(flops(folded), flops(p));
   const cuda::AttentionPlan plan = cuda::choose_plan(p, device);
-  const AttentionConfig& c = attention_kernel_configs[static_cast<std::size_t>(plan.config)];
+  const AttentionConfig& c = attention_kernel_configs[plan.config];
   EXPECT_EQ(c.consumers, 1);
   EXPECT_EQ(plan.key_splits, 16);  // 8 tiles on 132 multiprocessors
   EXPECT_EQ(plan.items, 8 * 16);
@@ -179,7 +179,7 @@ TEST(AttentionModel, NeverSplitsKeysWithTwoConsumers) {
       AttentionProblem p = make_problem(1, 2, rows, 192);
       p.keys = keys;
       const cuda::AttentionPlan plan = cuda::choose_plan(p, device);
-      const AttentionConfig& c = attention_kernel_configs[static_cast<std::size_t>(plan.config)];
+      const AttentionConfig& c = attention_kernel_configs[plan.config];
       EXPECT_TRUE(plan.key_splits == 1 || c.consumers == 1) << rows << " " << keys;
     }
 }

@@ -65,14 +65,14 @@ constexpr std::array<TimelineFunction, sizeof...(rows)> all_backward_timelines(s
 
 Timeline attention_timeline(int config, int items, int steps, const BlockThroughput& throughput, double clock_hz) {
   static constexpr auto timelines = all_forward_timelines(std::make_index_sequence<attention_kernel_configs.size()>{});
-  return timelines[static_cast<std::size_t>(config)](items, steps, make_rates(throughput, clock_hz));
+  return timelines[config](items, steps, make_rates(throughput, clock_hz));
 }
 
 Timeline attention_backward_timeline(int config, int items, int steps, const BlockThroughput& throughput,
                                      double clock_hz) {
   static constexpr auto timelines =
       all_backward_timelines(std::make_index_sequence<attention_backward_kernel_configs.size()>{});
-  return timelines[static_cast<std::size_t>(config)](items, steps, make_rates(throughput, clock_hz));
+  return timelines[config](items, steps, make_rates(throughput, clock_hz));
 }
 
 }  // namespace ridge::ops::cuda

@@ -142,7 +142,7 @@ std::string error_without(RecordedProgram p,
   return result.first_error;
 }
 bool is_at_barrier(const RecordedProgram& p, const RecordedStep& s, RecordedStepKind what, const std::string& part) {
-  return s.what == what && p.barriers[static_cast<std::size_t>(s.object)].name.find(part) != std::string::npos;
+  return s.what == what && p.barriers[s.object].name.find(part) != std::string::npos;
 }
 
 TEST(AttentionTrace, DetectsEachRemovedWait) {

@@ -48,24 +48,22 @@ template <class V> class ChainRunner {
     std::int64_t offset = 0;
     for (std::size_t axis = 0; axis < static_cast<std::size_t>(code_.axes); ++axis)
       offset += block_.start[axis] * access.strides[axis];
-    const auto last = static_cast<std::size_t>(code_.axes - 1);
+    const std::size_t last = code_.axes - 1;
     char* data = static_cast<char*>(run_.tensors[tensor]);
     return {data + offset * dtype_bytes(access.dtype), access.strides[last - 1], access.strides[last],
             views_[tensor].copy};
   }
-  template <class Index> const LoweredTensor& access_of(Index tensor) const {
-    return code_.tensors[static_cast<std::size_t>(tensor)];
-  }
+  template <class Index> const LoweredTensor& access_of(Index tensor) const { return code_.tensors[tensor]; }
   bool is_uniform(std::size_t tensor) const {  // True if the tensor has one value in the block.
     const LoweredTensor& t = access_of(tensor);
-    return !t.is_gathered && !t.is_stored && t.strides[static_cast<std::size_t>(code_.axes - 1)] == 0;
+    return !t.is_gathered && !t.is_stored && t.strides[code_.axes - 1] == 0;
   }
   template <class Index> bool is_in_place(Index tensor) const {
     return !access_of(tensor).is_gathered && !is_uniform(static_cast<std::size_t>(tensor));
   }
 
   void advance_block() {
-    auto axis = static_cast<std::size_t>(code_.axes - 1);
+    std::size_t axis = code_.axes - 1;
     block_.start[axis] += block_.columns;
     if (block_.start[axis] == code_.extents[axis]) {
       block_.start[axis] = 0;
@@ -75,7 +73,7 @@ template <class V> class ChainRunner {
         while (axis-- > 0 && ++block_.start[axis] == code_.extents[axis]) block_.start[axis] = 0;
       }
     }
-    const auto last = static_cast<std::size_t>(code_.axes - 1);
+    const std::size_t last = code_.axes - 1;
     block_.columns = std::min(code_.columns, code_.extents[last] - block_.start[last]);
     block_.rows = std::min(code_.rows, code_.extents[last - 1] - block_.start[last - 1]);
   }
@@ -104,7 +102,7 @@ template <class V> class ChainRunner {
     GroupOperand x;
     if (s.kind == OperandLocation::constant) {
       x.form = OperandForm::constant;
-      x.constant = code_.constants[static_cast<std::size_t>(s.index)];
+      x.constant = code_.constants[s.index];
     }
     if (s.kind == OperandLocation::saved) x.data = reinterpret_cast<char*>(run_.scratch + s.index * max_group_elements);
     if (s.kind != OperandLocation::tensor) return x;

@@ -61,7 +61,7 @@ class LoweredChainCache : public ::testing::Test {
       case 0: p.tensors[input].strides[axis] = 0; break;  // broadcast along an axis
       case 1: std::swap(p.tensors[input].strides[0], p.tensors[input].strides[1]); break;
       case 2: std::swap(p.tensors[2].strides[0], p.tensors[2].strides[1]); break;
-      case 3: p.tensors[static_cast<std::size_t>(random_below(3))].dtype = dtypes[random_below(3)]; break;
+      case 3: p.tensors[random_below(3)].dtype = dtypes[random_below(3)]; break;
       case 4: p.extents[axis] -= 1; break;
       case 5: p.steps[2].constant = random_below(4) == 0 ? -p.steps[2].constant : random_small(); break;
       case 6: p.steps[3].op = p.steps[3].op == ChainOp::add ? ChainOp::multiply : ChainOp::add; break;
@@ -113,10 +113,9 @@ TEST_F(LoweredChainCache, DistinguishesProgramsThatDifferInOneProperty) {
   const int rounds = requested == nullptr ? 3000 : std::atoi(requested);
   for (int round = 0; round < rounds; ++round) {
     std::vector<ChainProgram> family{random_program()};
-    for (int i = 0; i < 4; ++i)
-      family.push_back(change_one_property(family[static_cast<std::size_t>(random_below(i + 1))]));
+    for (int i = 0; i < 4; ++i) family.push_back(change_one_property(family[random_below(i + 1)]));
     for (int turn = 0; turn < 8; ++turn) {
-      const ChainProgram& p = family[static_cast<std::size_t>(random_below(5))];
+      const ChainProgram& p = family[random_below(5)];
       ASSERT_EQ(unsupported_reason(p).value_or(""), "");
       ASSERT_EQ(first_mismatch(p), "") << "round " << round << ": " << describe_program(p);
     }

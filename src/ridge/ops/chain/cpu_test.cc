@@ -115,7 +115,7 @@ TEST_F(Chain, full_groups_of_one_dtype_keep_the_element_order) {
       for (const std::int64_t n : {63, 64, 128, 129, 200, 1000, 9001}) {
         ASSERT_TRUE(pool::set_active_isa(isa));
         const ChainProgram p = sample_program(n, type, type, type);
-        const auto bytes = static_cast<std::size_t>(n * dtype_bits(type) / 8);
+        const std::size_t bytes = n * dtype_bits(type) / 8;
         std::vector<char> x(bytes), r(bytes), y(bytes), expected(bytes);
         fill(x.data(), type, n);
         fill(r.data(), type, n);
@@ -194,7 +194,7 @@ TEST_F(Chain, random_programs_over_random_layouts_equal_the_reference) {
     const std::vector<std::vector<char>> expected = memory;
     for (const pool::Isa isa : pool::available_isas()) {
       ASSERT_TRUE(pool::set_active_isa(isa));
-      for (std::size_t t = static_cast<std::size_t>(inputs); t < memory.size(); ++t)
+      for (std::size_t t = inputs; t < memory.size(); ++t)
         std::copy(fresh[t].begin(), fresh[t].end(), memory[t].begin());
       run_chain_program(p, tensors, 1 + round % 3);
       for (std::size_t t = 0; t < memory.size(); ++t) {
@@ -212,8 +212,7 @@ TEST_F(Chain, outputs_larger_than_the_cache_have_the_same_values) {
   const std::int64_t n = pool::cache_sizes().l3 / 8 + 12345;
   for (const DType out : {DType::f32, DType::bf16}) {
     const ChainProgram p = sample_program(n, DType::f32, DType::bf16, out);
-    std::vector<char> x(static_cast<std::size_t>(4 * n)), r(static_cast<std::size_t>(2 * n)),
-        y(static_cast<std::size_t>(4 * n + 64));
+    std::vector<char> x(4 * n), r(static_cast<std::size_t>(2 * n)), y(static_cast<std::size_t>(4 * n + 64));
     for (std::int64_t i = 0; i < n; ++i) {
       write_element(x.data(), DType::f32, i, static_cast<float>(i % 11));
       write_element(r.data(), DType::bf16, i, static_cast<float>(i % 7));
@@ -230,7 +229,7 @@ TEST_F(Chain, outputs_larger_than_the_cache_have_the_same_values) {
               << i << " on " << pool::isa_name(isa);
         }
         for (std::size_t i = 0; i < static_cast<std::size_t>(shift); ++i) ASSERT_EQ(y[i], '\x7b');
-        ASSERT_EQ(y[static_cast<std::size_t>(shift + n * dtype_bits(out) / 8)], '\x7b');
+        ASSERT_EQ(y[shift + n * dtype_bits(out) / 8], '\x7b');
       }
   }
 }
@@ -251,7 +250,7 @@ ChainProgram transcendental_program(std::int64_t n) {
 
 TEST_F(Chain, ten_runs_and_one_to_four_threads_give_the_same_bits) {
   const std::int64_t n = 100003;
-  std::vector<float> x(static_cast<std::size_t>(n)), first(x.size()), y(x.size());
+  std::vector<float> x(n), first(x.size()), y(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) * 0.001f - 50;
   for (const pool::Isa isa : pool::available_isas()) {
     ASSERT_TRUE(pool::set_active_isa(isa));
@@ -272,7 +271,7 @@ TEST_F(Chain, a_repeated_function_equals_repeated_steps) {
   unrolled.steps.erase(unrolled.steps.begin() + 1);
   for (int i = 0; i < 7; ++i)
     unrolled.steps.insert(unrolled.steps.begin() + 1, {.op = ChainOp::cos, .result = 0, .a = 0});
-  std::vector<float> x(static_cast<std::size_t>(n)), a(x.size()), b(x.size());
+  std::vector<float> x(n), a(x.size()), b(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) * 0.01f;
   for (const pool::Isa isa : pool::available_isas()) {
     ASSERT_TRUE(pool::set_active_isa(isa));
@@ -291,7 +290,7 @@ TEST_F(Chain, runs_a_hundred_thousand_steps) {
   p.steps = {{.op = ChainOp::load, .result = 0, .slot = 0}, {.op = ChainOp::load, .result = 1, .slot = 1}};
   p.steps.insert(p.steps.end(), 100000, {.op = ChainOp::add, .result = 0, .a = 0, .b = 1});
   p.steps.push_back({.op = ChainOp::store, .a = 0, .slot = 2});
-  std::vector<float> x(static_cast<std::size_t>(n), 3), one(x.size(), 1), out(x.size());
+  std::vector<float> x(n, 3), one(x.size(), 1), out(x.size());
   for (const pool::Isa isa : pool::available_isas()) {
     ASSERT_TRUE(pool::set_active_isa(isa));
     void* const tensors[] = {x.data(), one.data(), out.data()};
@@ -302,7 +301,7 @@ TEST_F(Chain, runs_a_hundred_thousand_steps) {
 
 TEST_F(Chain, nan_affects_only_its_element) {
   const std::int64_t n = 1003;
-  std::vector<float> x(static_cast<std::size_t>(n), 0.25f), y(x.size());
+  std::vector<float> x(n, 0.25f), y(x.size());
   x[517] = std::numeric_limits<float>::quiet_NaN();
   for (const pool::Isa isa : pool::available_isas()) {
     ASSERT_TRUE(pool::set_active_isa(isa));

@@ -202,15 +202,13 @@ struct ValueStep {  // A step with value numbers instead of registers; each valu
 };
 // Replaces registers by value numbers; `values` receives the number of values.
 std::vector<ValueStep> number_values(const ChainProgram& program, int& values) {
-  std::vector<int> value_in_register(static_cast<std::size_t>(program.registers), -1);
+  std::vector<int> value_in_register(program.registers, -1);
   std::vector<ValueStep> out;
   for (const ChainStep& s : program.steps) {
     const int count = operand_count(s.op);
-    const auto in = [&](int operand, int from) {
-      return operand < count ? value_in_register[static_cast<std::size_t>(from)] : -1;
-    };
+    const auto in = [&](int operand, int from) { return operand < count ? value_in_register[from] : -1; };
     ValueStep v{-1, in(0, s.a), in(1, s.b), in(2, s.c)};
-    if (s.op != ChainOp::store) v.result = value_in_register[static_cast<std::size_t>(s.result)] = values++;
+    if (s.op != ChainOp::store) v.result = value_in_register[s.result] = values++;
     out.push_back(v);
   }
   return out;
@@ -221,15 +219,15 @@ std::vector<ValueStep> number_values(const ChainProgram& program, int& values) {
 int assign_slots(const ChainProgram& program, DeviceChain& c) {
   int values = 0;
   const std::vector<ValueStep> steps = number_values(program, values);
-  std::vector<std::size_t> last_use(static_cast<std::size_t>(values), 0), defined_at(last_use.size(), 0);
+  std::vector<std::size_t> last_use(values, 0), defined_at(last_use.size(), 0);
   std::vector<bool> kept(last_use.size(), false);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const ValueStep& s = steps[i];
-    if (s.result >= 0) defined_at[static_cast<std::size_t>(s.result)] = i;
+    if (s.result >= 0) defined_at[s.result] = i;
     for (const int v : {s.a, s.b, s.c}) {
       if (v < 0) continue;
-      last_use[static_cast<std::size_t>(v)] = i;
-      if (i != defined_at[static_cast<std::size_t>(v)] + 1) kept[static_cast<std::size_t>(v)] = true;
+      last_use[v] = i;
+      if (i != defined_at[v] + 1) kept[v] = true;
     }
   }
   std::vector<int> slot(last_use.size(), -1), free;
@@ -239,9 +237,7 @@ int assign_slots(const ChainProgram& program, DeviceChain& c) {
     const ChainStep& given = program.steps[i];
     const auto source_of = [&](int v) {
       if (v < 0) return no_operand;
-      return i == defined_at[static_cast<std::size_t>(v)] + 1
-                 ? last_value
-                 : static_cast<std::uint8_t>(slot[static_cast<std::size_t>(v)]);
+      return i == defined_at[v] + 1 ? last_value : static_cast<std::uint8_t>(slot[v]);
     };
     DeviceStep& d = c.step[i];
     const bool is_memory_step = given.op == ChainOp::load || given.op == ChainOp::store;
@@ -255,13 +251,13 @@ int assign_slots(const ChainProgram& program, DeviceChain& c) {
          given.repeat,
          given.constant};
     for (const int v : {s.a, s.b, s.c}) {
-      if (v < 0 || last_use[static_cast<std::size_t>(v)] != i || slot[static_cast<std::size_t>(v)] < 0) continue;
-      free.push_back(slot[static_cast<std::size_t>(v)]);
-      slot[static_cast<std::size_t>(v)] = -1;
+      if (v < 0 || last_use[v] != i || slot[v] < 0) continue;
+      free.push_back(slot[v]);
+      slot[v] = -1;
     }
-    if (s.result < 0 || !kept[static_cast<std::size_t>(s.result)]) continue;
+    if (s.result < 0 || !kept[s.result]) continue;
     if (free.empty()) free.push_back(slots++);
-    slot[static_cast<std::size_t>(s.result)] = free.back();
+    slot[s.result] = free.back();
     d.result = static_cast<std::uint8_t>(free.back());
     d.keep = true;
     free.pop_back();

@@ -33,7 +33,7 @@ IndexSpace merge_axes(const ChainProgram& program) {
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     for (const ChainStep& s : program.steps)
       if (s.op == ChainOp::store) {
-        const std::size_t slot = static_cast<std::size_t>(s.slot);
+        const std::size_t slot = s.slot;
         return std::abs(all.strides[a][slot]) > std::abs(all.strides[b][slot]);
       }
     return false;
@@ -87,19 +87,19 @@ std::optional<std::string> invalid_sizes_reason(const ChainProgram& p) {
 std::optional<std::string> invalid_steps_reason(const ChainProgram& p) {
   if (p.registers < 0 || p.registers > 1 << 20)
     return "expected 0 to 2^20 registers, found " + std::to_string(p.registers);
-  std::vector<bool> written(static_cast<std::size_t>(p.registers), false);
+  std::vector<bool> written(p.registers, false);
   std::vector<int> loads(p.tensors.size(), 0), stores(p.tensors.size(), 0);
   for (std::size_t i = 0; i < p.steps.size(); ++i) {
     const ChainStep& s = p.steps[i];
     const int sources[] = {s.a, s.b, s.c}, count = operand_count(s.op);
     for (int k = 0; k < count; ++k)
-      if (sources[k] < 0 || sources[k] >= p.registers || !written[static_cast<std::size_t>(sources[k])])
+      if (sources[k] < 0 || sources[k] >= p.registers || !written[sources[k]])
         return step_prefix(i) + "reads register " + std::to_string(sources[k]) + ", which no step before it writes";
     if (s.op == ChainOp::load || s.op == ChainOp::store) {
       if (s.slot < 0 || static_cast<std::size_t>(s.slot) >= p.tensors.size())
         return step_prefix(i) + "names tensor " + std::to_string(s.slot) + "; there are " +
                std::to_string(p.tensors.size());
-      ++(s.op == ChainOp::load ? loads : stores)[static_cast<std::size_t>(s.slot)];
+      ++(s.op == ChainOp::load ? loads : stores)[s.slot];
     }
     if (s.repeat < 1) return step_prefix(i) + "has repeat " + std::to_string(s.repeat) + ", expected at least 1";
     if (s.repeat > 1 && (count != 1 || s.op == ChainOp::store))
@@ -108,7 +108,7 @@ std::optional<std::string> invalid_steps_reason(const ChainProgram& p) {
     if (s.result < 0 || s.result >= p.registers)
       return step_prefix(i) + "writes register " + std::to_string(s.result) + "; there are " +
              std::to_string(p.registers);
-    written[static_cast<std::size_t>(s.result)] = true;
+    written[s.result] = true;
   }
   for (std::size_t t = 0; t < p.tensors.size(); ++t) {
     const std::string name = "tensor " + std::to_string(t) + " of the chain ";
@@ -155,12 +155,12 @@ class ChainCompiler {
   };
 
   void number_values() {
-    std::vector<int> value_in(static_cast<std::size_t>(program_.registers), -1);
+    std::vector<int> value_in(program_.registers, -1);
     for (const ChainStep& s : program_.steps) {
       StepValues o;
       const auto use = [&](int reg) {
-        const int value = value_in[static_cast<std::size_t>(reg)];
-        ++values_[static_cast<std::size_t>(value)].uses_left;
+        const int value = value_in[reg];
+        ++values_[value].uses_left;
         return value;
       };
       const int count = operand_count(s.op);
@@ -170,13 +170,13 @@ class ChainCompiler {
       if (s.op != ChainOp::store) {
         o.result = static_cast<int>(values_.size());
         values_.emplace_back();
-        value_in[static_cast<std::size_t>(s.result)] = o.result;
+        value_in[s.result] = o.result;
       }
       operands_.push_back(o);
     }
   }
 
-  ValueState& value_state(int v) { return values_[static_cast<std::size_t>(v)]; }
+  ValueState& value_state(int v) { return values_[v]; }
 
   void compile_step(const ChainStep& s, StepValues o) {
     if (s.op == ChainOp::load) {
@@ -243,10 +243,10 @@ class ChainCompiler {
 // Marks the tensors that must be gathered, because steps cannot access them in place, and chooses the block shape such
 // that the gathered copies fit in the L1.
 void choose_blocks(LoweredChain& code) {
-  const auto last = static_cast<std::size_t>(code.axes - 1);
+  const std::size_t last = code.axes - 1;
   const std::int64_t width = code.extents[last];
   for (const GroupOperation& m : code.operations)
-    if (m.kind == GroupOperation::store_group) code.tensors[static_cast<std::size_t>(m.a.index)].is_stored = true;
+    if (m.kind == GroupOperation::store_group) code.tensors[m.a.index].is_stored = true;
   std::int64_t gathered = 0;
   const bool has_short_rows = width < max_group_elements;  // A block has several rows, so no tensor is contiguous.
   for (LoweredTensor& t : code.tensors) {
@@ -305,7 +305,7 @@ LoweredChain lower_chain(const ChainProgram& program) {
 
 std::int64_t LoweredChain::block_count() const {
   if (elements == 0) return 0;
-  const auto last = static_cast<std::size_t>(axes - 1);
+  const std::size_t last = axes - 1;
   std::int64_t count = ceil_div(extents[last], columns) * ceil_div(extents[last - 1], rows);
   for (std::size_t axis = 0; axis + 2 < static_cast<std::size_t>(axes); ++axis) count *= extents[axis];
   return count;
@@ -313,7 +313,7 @@ std::int64_t LoweredChain::block_count() const {
 
 ChainBlock block_at(const LoweredChain& code, std::int64_t index) {
   ChainBlock block;
-  const auto last = static_cast<std::size_t>(code.axes - 1);
+  const std::size_t last = code.axes - 1;
   const std::int64_t width = code.extents[last], height = code.extents[last - 1];
   const std::int64_t across = ceil_div(width, code.columns), down = ceil_div(height, code.rows);
   block.start[last] = index % across * code.columns;

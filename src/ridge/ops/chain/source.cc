@@ -21,18 +21,18 @@ constexpr std::int64_t max_narrow_index = std::int64_t{1} << 30;
 // error and is stored in 16 bits.
 std::vector<bool> approximable_steps(const ChainProgram& program) {
   std::vector<bool> approximable(program.steps.size(), true);
-  std::vector<std::size_t> producer(static_cast<std::size_t>(program.registers));
+  std::vector<std::size_t> producer(program.registers);
   std::vector<std::vector<std::size_t>> producers(program.steps.size());
   for (std::size_t i = 0; i < program.steps.size(); ++i) {
     const ChainStep& s = program.steps[i];
     const int in[] = {s.a, s.b, s.c};
-    for (int k = 0; k < operand_count(s.op); ++k) producers[i].push_back(producer[static_cast<std::size_t>(in[k])]);
-    if (s.op != ChainOp::store) producer[static_cast<std::size_t>(s.result)] = i;
+    for (int k = 0; k < operand_count(s.op); ++k) producers[i].push_back(producer[in[k]]);
+    if (s.op != ChainOp::store) producer[s.result] = i;
   }
   for (std::size_t i = program.steps.size(); i-- > 0;) {
     const ChainStep& s = program.steps[i];
     const bool keeps = function_info(s.op).keeps_relative_error;
-    const bool ends = s.op == ChainOp::store && program.tensors[static_cast<std::size_t>(s.slot)].dtype != DType::f32;
+    const bool ends = s.op == ChainOp::store && program.tensors[s.slot].dtype != DType::f32;
     for (const std::size_t from : producers[i])
       approximable[from] = approximable[from] && (ends || (keeps && approximable[i]));
   }
@@ -82,8 +82,8 @@ class ChainKernelWriter {
   void choose_layout() {
     for (const ChainStep& s : program_.steps) {
       tensors_.resize(code_.tensors.size());
-      if (s.op == ChainOp::load) tensors_[static_cast<std::size_t>(s.slot)].loaded = true;
-      if (s.op == ChainOp::store) tensors_[static_cast<std::size_t>(s.slot)].stored = true;
+      if (s.op == ChainOp::load) tensors_[s.slot].loaded = true;
+      if (s.op == ChainOp::store) tensors_[s.slot].stored = true;
     }
     double bytes = 0, max_span = 0;
     for (std::size_t t = 0; t < tensors_.size(); ++t) {
@@ -234,12 +234,12 @@ class ChainKernelWriter {
   std::string write_steps() const {
     std::string inside, stores, outs;
     const std::vector<bool> approximable = approximable_steps(program_);
-    std::vector<std::string> register_names(static_cast<std::size_t>(program_.registers));
-    const auto in = [&](int reg) -> const std::string& { return register_names[static_cast<std::size_t>(reg)]; };
+    std::vector<std::string> register_names(program_.registers);
+    const auto in = [&](int reg) -> const std::string& { return register_names[reg]; };
     const std::string width = std::to_string(width_);
     for (std::size_t i = 0; i < program_.steps.size(); ++i) {
       const ChainStep& s = program_.steps[i];
-      const auto t = static_cast<std::size_t>(s.slot);
+      const std::size_t t = s.slot;
       if (s.op == ChainOp::store) {
         const std::string y = "y" + std::to_string(t);
         outs += "    float " + y + "[" + width + "];\n";
@@ -258,7 +258,7 @@ class ChainKernelWriter {
         expression =
             step_expression(s, {in(s.a), operands > 1 ? in(s.b) : "", operands > 2 ? in(s.c) : "", approximable[i]});
       inside += "      const float " + value + " = " + expression + ";\n";
-      register_names[static_cast<std::size_t>(s.result)] = value;
+      register_names[s.result] = value;
     }
     return outs + "#pragma unroll\n    for (int i = 0; i < " + width + "; ++i) {\n" + inside + "    }\n" + stores;
   }

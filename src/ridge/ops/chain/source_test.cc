@@ -66,7 +66,7 @@ TEST(GeneratedTest, LanesHoldFewerElementsIfMoreValuesAreLive) {
     std::vector<int> values;
     for (int i = 0; i < inputs; ++i) values.push_back(b.load(b.add_tensor({DType::f32, {1000, 1}})));
     const int row = b.reduce_row(ReduceFunction::sum, values[0]);
-    for (int i = 1; i < inputs; ++i) values[0] = b.apply(ChainOp::add, values[0], values[static_cast<std::size_t>(i)]);
+    for (int i = 1; i < inputs; ++i) values[0] = b.apply(ChainOp::add, values[0], values[i]);
     b.store(b.apply(ChainOp::multiply, values[0], row), b.add_tensor({DType::f32, {1000, 1}}));
     return max_elements_per_lane(b.finish());
   };

@@ -52,7 +52,7 @@ void run_with_element_bytes(const FusedMatmul& x, const OperandPointers& data, i
 
 std::optional<std::string> invalid_sums_reason(const FusedMatmul& x) {
   const ChainProgram& chain = x.chain;
-  const auto products = static_cast<std::size_t>(x.product_count());
+  const std::size_t products = x.product_count();
   const std::vector<std::int64_t> extents{x.product.batch, x.product.m, x.product.n};
   if (chain.extents != extents) return "chain: expected the extents of the product, batch, m and n";
   if (chain.tensors.size() < products) return "chain: expected a tensor for the sums of each product";
@@ -71,7 +71,7 @@ TileChain::TileChain(const FusedMatmul& problem, std::span<void* const> data) : 
   call_number_ = ++calls;
   const ChainProgram& chain = problem.chain;
   ChainOperands tensors;
-  for (std::size_t t = static_cast<std::size_t>(problem.product_count()); t < chain.tensors.size(); ++t) {
+  for (std::size_t t = problem.product_count(); t < chain.tensors.size(); ++t) {
     const std::vector<std::int64_t>& s = chain.tensors[t].strides;
     const bool is_written = std::any_of(chain.steps.begin(), chain.steps.end(), [&](const ChainStep& step) {
       return step.op == ChainOp::store && static_cast<std::size_t>(step.slot) == t;
@@ -111,7 +111,7 @@ void TileChain::tile(const tile::EpilogueTile& x) const {
     cached.cols = x.col.size;
     cached.stride = x.sums_stride;
   }
-  const auto products = static_cast<std::size_t>(problem_->product_count());
+  const std::size_t products = problem_->product_count();
   cached.data.clear();
   for (std::size_t t = 0; t < problem_->chain.tensors.size(); ++t) {
     if (t < products) {  // Only read

@@ -123,7 +123,7 @@ std::string compare_with_unfused(const LayerData& m, int threads) {
   std::vector<void*> data = chain_data(m, kept, y);
   for (const GuardedBuffer* input : {&m.x, &m.up, &m.gate, &m.bu, &m.bg}) input->make_read_only();
   matmul(p, m.x.data(), m.up.data(), l.pair ? m.second() : nullptr, data, threads);
-  std::vector<float> u(static_cast<std::size_t>(all)), g(u);
+  std::vector<float> u(all), g(u);
   MatmulProblem plain = p.product;
   plain.d = {DType::f32, l.f, 1, l.n * l.f};
   matmul(plain, m.x.data(), m.up.data(), u.data(), 1);

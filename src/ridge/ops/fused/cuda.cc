@@ -178,8 +178,7 @@ struct ChainEpilogue {
 };
 
 SymbolicValue apply_step(const ChainStep& step, const std::vector<SymbolicValue>& registers) {
-  const SymbolicValue &a = registers[static_cast<std::size_t>(step.a)],
-                      &b = registers[static_cast<std::size_t>(step.b)];
+  const SymbolicValue &a = registers[step.a], &b = registers[step.b];
   if (step.op == Function::add) return add_values(a, b);
   if (step.op == Function::subtract) return add_values(a, multiply_values(b, -1.0F));
   if (step.op == Function::multiply) return multiply_values(a, b);
@@ -193,12 +192,11 @@ SymbolicValue apply_step(const ChainStep& step, const std::vector<SymbolicValue>
 
 ChainEpilogue interpret_chain(const FusedMatmul& problem) {
   ChainEpilogue out{unsupported("no stored result")};
-  std::vector<SymbolicValue> registers(static_cast<std::size_t>(problem.chain.registers),
-                                       unsupported("an empty register"));
+  std::vector<SymbolicValue> registers(problem.chain.registers, unsupported("an empty register"));
   for (const ChainStep& step : problem.chain.steps) {
     if (step.op == ChainOp::store) {
       if (out.stored >= 0) return {unsupported("more than one stored result")};
-      out = {registers[static_cast<std::size_t>(step.a)], step.slot};
+      out = {registers[step.a], step.slot};
       continue;
     }
     SymbolicValue value = unsupported("");
@@ -207,7 +205,7 @@ ChainEpilogue interpret_chain(const FusedMatmul& problem) {
                                                   : SymbolicValue(ScaledOperand{step.slot});
     else
       value = step.op == ChainOp::constant ? SymbolicValue(step.constant) : apply_step(step, registers);
-    registers[static_cast<std::size_t>(step.result)] = std::move(value);
+    registers[step.result] = std::move(value);
   }
   if (std::holds_alternative<EpilogueForm>(out.value) && problem.second)
     out.value = unsupported("a result that uses only one product");
@@ -287,10 +285,8 @@ class CallBuilder {
   }
 
  private:
-  const ChainTensor& tensor_at(int i) const { return problem_.chain.tensors[static_cast<std::size_t>(i)]; }
-  void* address_of(int i) const {
-    return i < 0 ? nullptr : data_[static_cast<std::size_t>(3 + i - problem_.product_count())];
-  }
+  const ChainTensor& tensor_at(int i) const { return problem_.chain.tensors[i]; }
+  void* address_of(int i) const { return i < 0 ? nullptr : data_[3 + i - problem_.product_count()]; }
   EpilogueOperand make_operand(int i) const {
     if (i < 0) return {};
     const ChainTensor& t = tensor_at(i);

@@ -62,7 +62,7 @@ class TestOperands {
   TestOperands(const FusedMatmul& problem, std::uint32_t seed) : problem_(problem) {
     std::mt19937 random(seed);
     std::uniform_real_distribution<double> normal(-2, 2);
-    const auto count = static_cast<std::size_t>(problem.product.batch * problem.product.m * problem.product.n);
+    const std::size_t count = problem.product.batch * problem.product.m * problem.product.n;
     for (std::size_t t = 0; t < problem.chain.tensors.size() + 3; ++t) {
       tensors_.emplace_back(count);
       for (double& x : tensors_.back()) x = normal(random);
@@ -72,8 +72,7 @@ class TestOperands {
   // Returns A, B, C and the chain's tensors after the sums. The sums themselves are stored last.
   std::vector<void*> data() const { return {data_.begin(), data_.end() - problem_.product_count()}; }
   double product_sum(int product, Index m, Index n) const {
-    return tensors_[tensors_.size() - static_cast<std::size_t>(1 + product)]
-                   [static_cast<std::size_t>(m * problem_.product.n + n)];
+    return tensors_[tensors_.size() - static_cast<std::size_t>(1 + product)][m * problem_.product.n + n];
   }
 
   double evaluate_chain(Index m, Index n) const {
@@ -116,9 +115,9 @@ class TestOperands {
 
  private:
   double operand(int slot, Index m, Index n) const {
-    const auto& strides = problem_.chain.tensors[static_cast<std::size_t>(slot)].strides;
-    const auto t = static_cast<std::size_t>(3 + slot - problem_.product_count());
-    return tensors_[t][static_cast<std::size_t>(m * strides[1] + n * strides[2])];
+    const auto& strides = problem_.chain.tensors[slot].strides;
+    const std::size_t t = 3 + slot - problem_.product_count();
+    return tensors_[t][m * strides[1] + n * strides[2]];
   }
   const FusedMatmul& problem_;
   std::vector<std::vector<double>> tensors_;

@@ -136,7 +136,7 @@ std::optional<InputGradientPlan> choose_plan(const InputGradient& c, const Devic
   work.alignment_b = static_cast<int>(std::gcd<std::int64_t>(c.weight_line_stride * 2, 128));
   InputGradientPlan best;
   for (int config = 0; config < static_cast<int>(input_gradient_kernel_configs.size()); ++config) {
-    const MatmulConfig& shape = input_gradient_kernel_configs[static_cast<std::size_t>(config)];
+    const MatmulConfig& shape = input_gradient_kernel_configs[config];
     if (ceil_div(c.m, shape.m) > max_int / ceil_div(c.n, shape.n)) continue;
     const std::int64_t tiles = ceil_div(c.m, shape.m) * ceil_div(c.n, shape.n);
     const double seconds = predict_seconds(shape, work, {1, tile::SplitMode::split_k}, device);
@@ -233,7 +233,7 @@ Result<GatedTrainingPlan> plan_gated_training(const GatedCall& sizes, std::size_
   backward.dy_row_stride = sizes.n;
   backward.h_row_stride = 2 * sizes.n;
   if (const auto why = unsupported_reason(backward)) return input_error(*why);
-  const std::size_t h_bytes = static_cast<std::size_t>(4 * sizes.m * sizes.n);
+  const std::size_t h_bytes = 4 * sizes.m * sizes.n;
   std::size_t needed_bytes = 0;
   for (const bool keeps_h : {true, false}) {
     const std::size_t h_kept_bytes = keeps_h ? h_bytes : 0,

@@ -38,8 +38,7 @@ template <class T> const GatedKernels& gated_kernels_of_type() {
   return configs;
 }
 const CompiledGatedConfig& find_gated_kernel(int config, DType in) {
-  return (in == DType::bf16 ? gated_kernels_of_type<Bf16>()
-                            : gated_kernels_of_type<F16>())[static_cast<std::size_t>(config)];
+  return (in == DType::bf16 ? gated_kernels_of_type<Bf16>() : gated_kernels_of_type<F16>())[config];
 }
 
 tile::EpilogueInput column_operand(const void* data, DType dtype) { return {data, to_storage_format(dtype), 0, 1, 0}; }
@@ -89,7 +88,7 @@ bool encode_results(GatedLaunchArgs& x, const GatedCall& call, int columns) {
 
 std::optional<std::string> launch_tiles(const GatedCall& call, const GatedPlan& plan,
                                         const device::DeviceWorkspace& workspace, cudaStream_t stream) {
-  const MatmulConfig& c = sm90_gated_kernel_configs[static_cast<std::size_t>(plan.config)];
+  const MatmulConfig& c = sm90_gated_kernel_configs[plan.config];
   char* next_free = static_cast<char*>(workspace.data) + device::counter_bytes;
   GatedLaunchArgs x{};
   if (plan.splits > 1) {

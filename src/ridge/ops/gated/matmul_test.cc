@@ -34,11 +34,11 @@ struct GatedCase {
   Index m, f, k;
   std::vector<float> x, u, v, d, u_bias, v_bias, v_transposed;
   GatedCase(Index rows, Index columns, Index depth) : m(rows), f(columns), k(depth) {
-    x.resize(static_cast<std::size_t>(m * k));
-    d.assign(static_cast<std::size_t>(m * f), -77);
-    u.resize(static_cast<std::size_t>(f * k));
+    x.resize(m * k);
+    d.assign(m * f, -77);
+    u.resize(f * k);
     v = u;
-    u_bias.resize(static_cast<std::size_t>(f));
+    u_bias.resize(f);
     v_bias = u_bias;
     unsigned seed = 1;
     for (std::vector<float>* each : {&x, &u, &v, &u_bias, &v_bias})
@@ -53,8 +53,7 @@ struct GatedCase {
     if (is_transposed) {
       v_transposed.resize(v.size());
       for (Index j = 0; j < f; ++j)
-        for (Index t = 0; t < k; ++t)
-          v_transposed[static_cast<std::size_t>(t * f + j)] = v[static_cast<std::size_t>(j * k + t)];
+        for (Index t = 0; t < k; ++t) v_transposed[t * f + j] = v[j * k + t];
       static_cast<tile::Matrix&>(g.c) = {v_transposed.data(), f, k, 1, f};
     }
     g.d = {d.data(), m, f, f};
@@ -63,7 +62,7 @@ struct GatedCase {
   }
   float sum(const std::vector<float>& w, Index i, Index j) const {
     float s = 0;  // Exact: sums of small integers
-    for (Index t = 0; t < k; ++t) s += x[static_cast<std::size_t>(i * k + t)] * w[static_cast<std::size_t>(j * k + t)];
+    for (Index t = 0; t < k; ++t) s += x[i * k + t] * w[j * k + t];
     return s;
   }
   float expected(Index i, Index j) const {
@@ -101,7 +100,7 @@ TEST_P(GatedOnEveryIsa, GatedProductsOfIntegersAreExact) {
       run_gated_kernel<CpuKernel>(x.make_globals(is_transposed), x, std::abs(threads));
       for (Index i = 0; i < m; ++i)
         for (Index j = 0; j < f; ++j)
-          ASSERT_EQ(x.d[static_cast<std::size_t>(i * f + j)], x.expected(i, j))
+          ASSERT_EQ(x.d[i * f + j], x.expected(i, j))
               << m << " " << f << " " << k << ": " << i << " " << j << ", " << threads << " threads";
     }
   }
@@ -126,14 +125,14 @@ TEST_P(GatedOnEveryIsa, MapsComposeWithFoldsAndWithEpilogues) {
   run_gated_kernel<HalvedAndShifted>(x.make_globals(), x, 2);
   for (Index i = 0; i < x.m; ++i)
     for (Index j = 0; j < x.f; ++j)
-      ASSERT_EQ(x.d[static_cast<std::size_t>(i * x.f + j)], x.expected(i, j) / 2 + static_cast<float>(i * 1000 + j));
+      ASSERT_EQ(x.d[i * x.f + j], x.expected(i, j) / 2 + static_cast<float>(i * 1000 + j));
   CpuKernel::Globals g = x.make_globals();
   MatmulEpilogue minus;
   minus.alpha = -1;
   g.d.target = {to_tile_epilogue(minus, DType::f32), apply_epilogue};
   run_gated_kernel<CpuKernel>(g, x, 2);
   for (Index i = 0; i < x.m; ++i)
-    for (Index j = 0; j < x.f; ++j) ASSERT_EQ(x.d[static_cast<std::size_t>(i * x.f + j)], -x.expected(i, j));
+    for (Index j = 0; j < x.f; ++j) ASSERT_EQ(x.d[i * x.f + j], -x.expected(i, j));
 }
 
 TEST_P(GatedOnEveryIsa, ComputeMayModifySums) {
@@ -142,7 +141,7 @@ TEST_P(GatedOnEveryIsa, ComputeMayModifySums) {
   std::fill(x.v_bias.begin(), x.v_bias.end(), 0.0F);
   run_gated_kernel<Doubled>(x.make_globals(), x, 1);
   for (Index i = 0; i < x.m; ++i)
-    for (Index j = 0; j < x.f; ++j) ASSERT_EQ(x.d[static_cast<std::size_t>(i * x.f + j)], 4 * x.expected(i, j));
+    for (Index j = 0; j < x.f; ++j) ASSERT_EQ(x.d[i * x.f + j], 4 * x.expected(i, j));
 }
 
 template <int consumers>

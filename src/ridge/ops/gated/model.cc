@@ -14,13 +14,11 @@ namespace ridge::ops::cuda {
 namespace {
 
 std::string gated_kernel_name(int config) {
-  const MatmulConfig& c = sm90_gated_kernel_configs[static_cast<std::size_t>(config)];
+  const MatmulConfig& c = sm90_gated_kernel_configs[config];
   return fmt::format("sm90_gated_{}x{}x{}_{}{}", c.m, c.n, c.k, roles_name(c),
                      layouts_name(c) == "kk" ? "" : "_" + layouts_name(c));
 }
-const MatmulConfig& config_of(const GatedPlan& plan) {
-  return sm90_gated_kernel_configs[static_cast<std::size_t>(plan.config)];
-}
+const MatmulConfig& config_of(const GatedPlan& plan) { return sm90_gated_kernel_configs[plan.config]; }
 std::int64_t count_waves(const GatedPlan& plan, int multiprocessors) {
   return (plan.tiles * plan.splits + multiprocessors - 1) / multiprocessors;
 }

@@ -88,7 +88,7 @@ std::optional<std::string> unsupported_reason(const GatedCall& c) {
 
 std::optional<GatedPlan> make_plan(const GatedCall& call, std::size_t workspace_bytes, const DeviceNumbers& device,
                                    int config, int splits) {
-  const MatmulConfig& c = sm90_gated_kernel_configs[static_cast<std::size_t>(config)];
+  const MatmulConfig& c = sm90_gated_kernel_configs[config];
   if (call.m == 0 || call.n == 0 || call.k == 0 || call.dtype == DType::f32 || c.b != call.weights) return std::nullopt;
   constexpr std::int64_t max_int = (std::int64_t{1} << 31) - 1024;
   const std::int64_t stages = ceil_div(call.k, c.k);

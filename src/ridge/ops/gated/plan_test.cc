@@ -25,7 +25,7 @@ TEST(GatedPlan, AlignedOperandsAreNotCopied) {
   EXPECT_EQ(plan.path, Path::tiles);
   EXPECT_FALSE(plan.copy_x || plan.copy_up || plan.copy_gate);
   EXPECT_EQ(plan.workspace_bytes, 0u);
-  const MatmulConfig& c = sm90_gated_kernel_configs[static_cast<std::size_t>(plan.config)];
+  const MatmulConfig& c = sm90_gated_kernel_configs[plan.config];
   EXPECT_EQ(plan.tiles, 8192 / c.m * ((2 * 4096 + c.n - 1) / c.n));
   EXPECT_EQ(plan.blocks, 132);
 }
@@ -37,11 +37,9 @@ TEST(GatedPlan, WeightsContiguousAlongNUseMatchingConfigs) {
   EXPECT_EQ(unsupported_reason(c), std::nullopt);
   const GatedPlan plan = choose_plan(c, std::size_t{64} << 20, h200_numbers());
   EXPECT_EQ(plan.path, Path::tiles);
-  EXPECT_EQ(sm90_gated_kernel_configs[static_cast<std::size_t>(plan.config)].b, tile::Major::mn);
+  EXPECT_EQ(sm90_gated_kernel_configs[plan.config].b, tile::Major::mn);
   EXPECT_FALSE(plan.copy_up || plan.copy_gate);
-  EXPECT_EQ(sm90_gated_kernel_configs[static_cast<std::size_t>(
-                                          choose_plan(make_call(4096, 1000, 1024), 0, h200_numbers()).config)]
-                .b,
+  EXPECT_EQ(sm90_gated_kernel_configs[choose_plan(make_call(4096, 1000, 1024), 0, h200_numbers()).config].b,
             tile::Major::k);
   c.weight_line_stride = 999;
   EXPECT_EQ(unsupported_reason(c).value_or(""),

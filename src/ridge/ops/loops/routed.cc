@@ -16,12 +16,10 @@ void store_index(DType dtype, void* data, std::int64_t i, std::int64_t index) {
 
 // Returns for each index whether it is one of the first `capacity` of its expert.
 std::vector<bool> within_capacity(const RoutedProductLoops& l, const void* indices) {
-  std::vector<bool> out(static_cast<std::size_t>(l.index_count), true);
+  std::vector<bool> out(l.index_count, true);
   if (l.capacity == 0) return out;
-  std::vector<std::int64_t> taken(static_cast<std::size_t>(l.experts));
-  for (std::int64_t i = 0; i < l.index_count; ++i)
-    out[static_cast<std::size_t>(i)] =
-        taken[static_cast<std::size_t>(load_index(l.indices, indices, i))]++ < l.capacity;
+  std::vector<std::int64_t> taken(l.experts);
+  for (std::int64_t i = 0; i < l.index_count; ++i) out[i] = taken[load_index(l.indices, indices, i)]++ < l.capacity;
   return out;
 }
 
@@ -37,19 +35,19 @@ std::int64_t strided_offset(std::int64_t point, const std::vector<LoopAxis>& axe
 void run_loops(const TopKLoops& l, std::span<void* const> data, int threads) {
   parallel_for(count_points(l.axes), threads, [&](std::int64_t point) {
     const LoopAxis at = offsets_at(l.axes, point);
-    std::vector<double> values(static_cast<std::size_t>(l.axis.extent));
+    std::vector<double> values(l.axis.extent);
     std::vector<std::int64_t> order(values.size());
     std::iota(order.begin(), order.end(), 0);
     for (std::int64_t i = 0; i < l.axis.extent; ++i)
-      values[static_cast<std::size_t>(i)] = load_element(l.values, data[0], at.values + i * l.axis.values);
+      values[i] = load_element(l.values, data[0], at.values + i * l.axis.values);
     const auto is_before = [&](std::int64_t a, std::int64_t b) {
-      const double x = values[static_cast<std::size_t>(a)], y = values[static_cast<std::size_t>(b)];
+      const double x = values[a], y = values[b];
       if (x != x || y != y) return y != y && x == x;
       return x > y;
     };
     std::stable_sort(order.begin(), order.end(), is_before);
     for (std::int64_t i = 0; i < l.count; ++i)
-      store_index(l.result, data[1], at.result + i * l.result_stride, order[static_cast<std::size_t>(i)]);
+      store_index(l.result, data[1], at.result + i * l.result_stride, order[i]);
   });
 }
 
@@ -59,7 +57,7 @@ void run_loops(const RoutedProductLoops& l, std::span<void* const> data, int thr
   parallel_for(count_points(l.axes), threads, [&](std::int64_t point) {
     const LoopAxis at = offsets_at(l.axes, point);
     double sum = 0;
-    if (is_counted[static_cast<std::size_t>(at.indices)]) {
+    if (is_counted[at.indices]) {
       const std::int64_t expert = load_index(l.indices, data[2], at.indices);
       const std::int64_t weight = expert * l.expert_stride + strided_offset(point, l.axes, l.weight_strides);
       for (std::int64_t term = 0; term < terms; ++term)

@@ -9,9 +9,9 @@ void run_loops(const QuantizeLoops& l, std::span<void* const> data, int threads)
   parallel_for(count_points(l.axes) * blocks, threads, [&](std::int64_t i) {
     const LoopAxis at = offsets_at(l.axes, i / blocks);
     const std::int64_t first = i % blocks * block;
-    std::vector<double> values(static_cast<std::size_t>(block));
+    std::vector<double> values(block);
     for (std::int64_t k = 0; k < block; ++k)
-      values[static_cast<std::size_t>(k)] = load_element(l.values, data[0], at.values + (first + k) * l.axis.values);
+      values[k] = load_element(l.values, data[0], at.values + (first + k) * l.axis.values);
     store_scaled_block(l.result, data[1], (at.result + first) / block, values.data());
   });
 }

@@ -29,7 +29,7 @@ class RecurrenceLine {
   }
 
   double evaluate_node(const RecurrenceNode& n, const std::vector<std::int64_t>& at, double previous) const {
-    const auto operand = static_cast<std::size_t>(n.operand);
+    const std::size_t operand = n.operand;
     switch (n.kind) {
       case RecurrenceNode::Kind::load:
         return load_element(l_.operands[operand].dtype, data_[operand], operand_offset(l_.operands[operand], at));
@@ -39,8 +39,7 @@ class RecurrenceLine {
       case RecurrenceNode::Kind::call: break;
     }
     double in[3] = {0, 0, 0};
-    for (std::size_t a = 0; a < n.arguments.size() && a < 3; ++a)
-      in[a] = values_[static_cast<std::size_t>(n.arguments[a])];
+    for (std::size_t a = 0; a < n.arguments.size() && a < 3; ++a) in[a] = values_[n.arguments[a]];
     for (int time = 0; time < n.repeat; ++time) in[0] = function_info(n.function).reference(in[0], in[1], in[2]);
     return in[0];
   }

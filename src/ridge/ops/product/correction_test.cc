@@ -58,9 +58,9 @@ TEST(MatmulCorrection, FittedTreesHaveOneParentPerNode) {
   for (const RegressionTree& tree : product_model().trees) {
     std::array<int, 2 * leaves_per_tree> parents{};
     for (std::size_t i = 0; i < tree.feature.size(); ++i)
-      for (const int to : {tree.left[i], tree.right[i]}) ++parents[static_cast<std::size_t>(to + leaves_per_tree)];
+      for (const int to : {tree.left[i], tree.right[i]}) ++parents[to + leaves_per_tree];
     for (int to = -leaves_per_tree; to < leaves_per_tree - 1; ++to)
-      EXPECT_EQ(parents[static_cast<std::size_t>(to + leaves_per_tree)], to != 0) << to;
+      EXPECT_EQ(parents[to + leaves_per_tree], to != 0) << to;
   }
 }
 

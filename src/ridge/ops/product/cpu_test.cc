@@ -107,9 +107,9 @@ TEST_P(EveryIsa, Int8SumsAreExactUpToTheLargestK) {
   for (const auto& [left, right] : {std::array<std::int8_t, 2>{-128, -128}, {-128, 127}, {127, -128}, {127, 127}})
     for (const auto& [m, n, k] : {std::array<Index, 3>{1, 1, max_k}, {5, 33, 3001}, {40, 70, 1801}})
       for (int layouts = 0; layouts < 4; ++layouts) {
-        const std::vector<std::int8_t> a(static_cast<std::size_t>(m * k), left);
-        const std::vector<std::int8_t> b(static_cast<std::size_t>(n * k), right);
-        std::vector<std::int32_t> d(static_cast<std::size_t>(m * n));
+        const std::vector<std::int8_t> a(m * k, left);
+        const std::vector<std::int8_t> b(n * k, right);
+        std::vector<std::int32_t> d(m * n);
         MatmulCase c = make_simple_case(m, n, k, DType::int8, DType::int32, layouts);
         ASSERT_EQ(unsupported_reason(c.call.problem), std::nullopt);
         matmul(c.call.problem, a.data(), b.data(), d.data(), 1);
@@ -149,15 +149,14 @@ template <class T> void expect_nan_stays(DType in, T one, T nan) {
     for (int layouts = 0; layouts < 4; ++layouts) {
       const MatmulCase c = make_simple_case(m, n, k, in, DType::f32, layouts);
       const MatmulProblem& p = c.call.problem;
-      std::vector<T> a(static_cast<std::size_t>(m * k), one), b(static_cast<std::size_t>(k * n), one);
-      std::vector<float> d(static_cast<std::size_t>(m * n), -1);
-      a[static_cast<std::size_t>((m - 1) * p.a.row_stride + (k - 1) * p.a.col_stride)] = nan;
-      b[static_cast<std::size_t>(50 * p.b.row_stride + 33 * p.b.col_stride)] = nan;
+      std::vector<T> a(m * k, one), b(static_cast<std::size_t>(k * n), one);
+      std::vector<float> d(m * n, -1);
+      a[(m - 1) * p.a.row_stride + (k - 1) * p.a.col_stride] = nan;
+      b[50 * p.b.row_stride + 33 * p.b.col_stride] = nan;
       matmul(p, a.data(), b.data(), d.data(), 1);
       for (Index r = 0; r < m; ++r)
         for (Index j = 0; j < n; ++j)
-          ASSERT_EQ(std::isnan(d[static_cast<std::size_t>(r * n + j)]), r == m - 1 || j == 33)
-              << describe_case(c) << " " << r << " " << j;
+          ASSERT_EQ(std::isnan(d[r * n + j]), r == m - 1 || j == 33) << describe_case(c) << " " << r << " " << j;
     }
 }
 
@@ -179,7 +178,7 @@ TEST_P(EveryIsa, ResultsAreIdenticalForAnyThreadCount) {
       std::vector<char> a(static_cast<std::size_t>(m * k) * size), b(static_cast<std::size_t>(k * n) * size);
       fill(c.call.problem.a, a.data(), m, k, false, 3);
       fill(c.call.problem.b, b.data(), k, n, false, 4);
-      std::vector<float> first(static_cast<std::size_t>(m * n)), other(first.size());
+      std::vector<float> first(m * n), other(first.size());
       matmul(c.call.problem, a.data(), b.data(), first.data(), 1);
       for (const int threads : {1, 2, 3, 5, 2}) {
         matmul(c.call.problem, a.data(), b.data(), other.data(), threads);
@@ -199,8 +198,7 @@ TEST_P(EveryIsa, DataMayBeMisaligned) {
     matmul(c.call.problem, a.data() + shift, b.data() + shift, d.data(), 1);
     for (Index r = 0; r < 9; ++r)
       for (Index j = 0; j < 37; ++j)
-        ASSERT_EQ(d[static_cast<std::size_t>(r * 37 + j)],
-                  reference_element(c.call.problem, a.data() + shift, b.data() + shift, 0, r, j).value);
+        ASSERT_EQ(d[r * 37 + j], reference_element(c.call.problem, a.data() + shift, b.data() + shift, 0, r, j).value);
   }
 }
 
@@ -213,7 +211,7 @@ TEST_P(EveryIsa, PackedWeightsGiveTheSameProducts) {
       const MatmulProblem& p = c.call.problem;
       const std::size_t size = static_cast<std::size_t>(dtype_bits(in)) / 8;
       std::vector<char> a(static_cast<std::size_t>(m * k) * size), b(static_cast<std::size_t>(k * n) * size);
-      std::vector<float> d(static_cast<std::size_t>(m * n), -1);
+      std::vector<float> d(m * n, -1);
       fill(p.a, a.data(), m, k, true, 3);
       fill(p.b, b.data(), k, n, true, 4);
       const PackedWeights packed(p, b.data());
@@ -222,8 +220,7 @@ TEST_P(EveryIsa, PackedWeightsGiveTheSameProducts) {
         matmul(p, a.data(), packed, d.data(), threads);
         for (Index r = 0; r < m; ++r)
           for (Index j = 0; j < n; ++j)
-            ASSERT_EQ(d[static_cast<std::size_t>(r * n + j)], reference_element(p, a.data(), b.data(), 0, r, j).value)
-                << describe_case(c);
+            ASSERT_EQ(d[r * n + j], reference_element(p, a.data(), b.data(), 0, r, j).value) << describe_case(c);
       }
     }
 }
@@ -290,7 +287,7 @@ TEST_P(EveryIsa, NonTemporalStoresWriteAllElements) {
   constexpr Index m = 2900, n = 3008, k = 3;
   for (const DType in : {DType::f32, DType::bf16, DType::int8}) {
     const MatmulCase c = make_simple_case(m, n, k, in, in == DType::int8 ? DType::int32 : DType::f32);
-    const auto size = static_cast<std::size_t>(dtype_bits(in) / 8);
+    const std::size_t size = dtype_bits(in) / 8;
     std::vector<char> a(m * k * size), b(k * n * size);
     void* const d = std::aligned_alloc(64, m * n * 4);
     fill(c.call.problem.a, a.data(), m, k, true, 3);

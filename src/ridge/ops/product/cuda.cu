@@ -48,7 +48,7 @@ template <class T> const CompiledConfigs& compiled_configs() {
   return configs;
 }
 const CompiledConfig& find_kernel(int config, DType in) {
-  return (in == DType::bf16 ? compiled_configs<Bf16>() : compiled_configs<F16>())[static_cast<std::size_t>(config)];
+  return (in == DType::bf16 ? compiled_configs<Bf16>() : compiled_configs<F16>())[config];
 }
 
 struct LoadBox {
@@ -117,7 +117,7 @@ std::string cuda_error_text(const char* what, cudaError_t e) {
 
 std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan& plan,
                                         const device::DeviceWorkspace& workspace, TileProblem t, CUstream_st* stream) {
-  const MatmulConfig& c = sm90_kernel_configs[static_cast<std::size_t>(plan.config)];
+  const MatmulConfig& c = sm90_kernel_configs[plan.config];
   if (call.row_walk().rows > 0 && !(call.gathered.rows > 0 ? c.can_gather_rows() : c.can_scatter_rows()))
     return "config " + std::to_string(plan.config) +
            " cannot gather or scatter rows: expected a plan of choose_exchanged_rows_plan()";

@@ -126,7 +126,7 @@ bool parse_edges(std::string_view text, BinEdges& edges) {
 // Links must point to later nodes, so that every walk ends.
 bool parse_tree(std::string_view nodes, std::string_view leaves, RegressionTree& tree) {
   for (int i = 0; i < leaves_per_tree - 1; ++i) {
-    const auto at = static_cast<std::size_t>(i);
+    const std::size_t at = i;
     if (!parse_number(nodes, tree.feature[at]) || !parse_number(nodes, tree.edge[at]) ||
         !parse_number(nodes, tree.left[at]) || !parse_number(nodes, tree.right[at]) ||
         tree.feature[at] >= plan_feature_count || tree.edge[at] >= max_edges_per_feature)

@@ -88,7 +88,7 @@ TEST(Groups, PlansUseGroupedConfigs) {
       if (along_n) call.problem.b = {DType::bf16, 2048, 1, 2048 * 1024};
       const cuda::MatmulPlan plan = cuda::choose_plan(call, std::size_t{64} << 20, h200_numbers());
       ASSERT_EQ(plan.path, cuda::MatmulPlan::Path::tiles) << groups << " " << m;
-      const MatmulConfig& c = sm90_kernel_configs[static_cast<std::size_t>(plan.config)];
+      const MatmulConfig& c = sm90_kernel_configs[plan.config];
       EXPECT_TRUE(c.grouped);
       EXPECT_EQ(c.swap, m <= 16 * groups) << groups << " " << m;
       EXPECT_FALSE(plan.prefetch_constants);
@@ -99,7 +99,7 @@ TEST(Groups, PlansUseGroupedConfigs) {
     }
   const MatmulCall alone{.problem = {1, 64, 64, 64, {DType::bf16, 64, 1}, {DType::bf16, 1, 64}, {DType::bf16, 64, 1}}};
   for (int config = 0; config < static_cast<int>(sm90_kernel_configs.size()); ++config) {
-    if (!sm90_kernel_configs[static_cast<std::size_t>(config)].grouped) continue;
+    if (!sm90_kernel_configs[config].grouped) continue;
     EXPECT_FALSE(cuda::make_plan(alone, std::size_t{64} << 20, h200_numbers(), {config}));
   }
 }
@@ -117,7 +117,7 @@ TEST(Groups, TilesMoveOnlyTheRowsOfTheirGroups) {
 
 TEST(Groups, TimelineHasMoreEventsForMoreTiles) {
   for (int config = 0; config < static_cast<int>(sm90_kernel_configs.size()); ++config) {
-    const MatmulConfig& c = sm90_kernel_configs[static_cast<std::size_t>(config)];
+    const MatmulConfig& c = sm90_kernel_configs[config];
     if (!c.grouped || c.a != tile::Major::k || c.b != tile::Major::k) continue;
     const Timeline alone = matmul_timeline(config, 1, 4, 1e9), three = matmul_timeline(config, 3, 4, 1e9);
     EXPECT_GT(alone.events.size(), 0U) << config;

@@ -26,7 +26,7 @@ std::string layouts_name(const MatmulConfig& c) {
 }
 
 std::string config_name(int config) {
-  const MatmulConfig& c = sm90_kernel_configs[static_cast<std::size_t>(config)];
+  const MatmulConfig& c = sm90_kernel_configs[config];
   return fmt::format(
       "sm90_{}x{}x{}_{}{}{}{}", c.m, c.n, c.k, roles_name(c), layouts_name(c) == "kk" ? "" : "_" + layouts_name(c),
       c.cluster() == 1 ? "" : fmt::format("_cluster{}x{}", c.cluster_m, c.cluster_n), c.grouped ? "_grouped" : "");
@@ -53,7 +53,7 @@ CandidateCosts candidate_costs(const TiledProduct& x, int multiprocessors) {
 TilePlan describe_plan(const MatmulPlan& plan) {
   if (plan.path == MatmulPlan::Path::nothing) return {.kernel = "nothing"};
   if (plan.path != MatmulPlan::Path::tiles) return {.kernel = plan_name(plan)};
-  const MatmulConfig& c = sm90_kernel_configs[static_cast<std::size_t>(plan.config)];
+  const MatmulConfig& c = sm90_kernel_configs[plan.config];
   return {plan_name(plan), c.m, c.n, c.k, c.stages, plan.splits, plan.waves, describe_split(plan)};
 }
 
@@ -69,8 +69,7 @@ std::string why_not_chosen(const MatmulProblem& p, const MatmulPlan& best, const
   const auto tiled = [&](const MatmulPlan& plan) {
     const double sums =
         static_cast<double>(p.grouped ? 1 : p.batch) * static_cast<double>(p.m) * static_cast<double>(p.n);
-    return TiledProduct{sm90_kernel_configs[static_cast<std::size_t>(plan.config)], sums, plan.tiles, plan.waves,
-                        plan.splits};
+    return TiledProduct{sm90_kernel_configs[plan.config], sums, plan.tiles, plan.waves, plan.splits};
   };
   return why_slower(tiled(best), tiled(candidate), multiprocessors);
 }
@@ -115,7 +114,7 @@ TileScheduleOptions make_schedule_options(const MatmulPlan& plan, const DeviceNu
   TileScheduleOptions order{.m = plain_tile, .n = plain_tile, .k = plain_tile, .blocks = blocks, .cache_bytes = 0};
   if (plan.path == MatmulPlan::Path::gemv) return {.m = 4, .n = 2, .k = 32, .blocks = blocks, .cache_bytes = 0};
   if (plan.path != MatmulPlan::Path::tiles) return order;
-  const MatmulConfig& c = sm90_kernel_configs[static_cast<std::size_t>(plan.config)];
+  const MatmulConfig& c = sm90_kernel_configs[plan.config];
   order = {.m = c.m, .n = c.n, .k = c.k, .cluster_m = c.cluster_m, .cluster_n = c.cluster_n, .swap = c.swap};
   order.splits = plan.splits;
   order.split_mode = plan.split_mode;

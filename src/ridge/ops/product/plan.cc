@@ -222,7 +222,7 @@ std::optional<UncorrectedPlan> make_uncorrected_plan(const MatmulCall& call, std
   const auto& [config, split, copy_choice] = choice;
   const int sms = device.multiprocessors;
   TileProblem t = make_tile_problem(call);
-  const MatmulConfig& c = sm90_kernel_configs[static_cast<std::size_t>(config)];
+  const MatmulConfig& c = sm90_kernel_configs[config];
   const int splits = split.splits;
   if (t.batch == 0 || t.m == 0 || t.n == 0 || t.k == 0 || !is_16_bit_float(call.problem.a.dtype)) return std::nullopt;
   if (c.grouped != t.grouped || (c.grouped && split.split_mode != SplitMode::split_k)) return std::nullopt;
@@ -311,7 +311,7 @@ std::optional<UncorrectedPlan> make_uncorrected_plan(const MatmulCall& call, std
 
 namespace {
 MatmulPlan apply_correction(const UncorrectedPlan& x, const DeviceNumbers& device) {
-  const MatmulConfig& c = sm90_kernel_configs[static_cast<std::size_t>(x.plan.config)];
+  const MatmulConfig& c = sm90_kernel_configs[x.plan.config];
   const SplitK split{x.plan.splits, x.plan.split_mode};
   MatmulPlan plan = x.plan;
   if (c.grouped) return plan;  // The corrections were fitted without grouped configs
@@ -437,7 +437,7 @@ namespace {
 std::optional<MatmulPlan> adapt_to_chunks(MatmulPlan plan, const MatmulCall& call) {
   if (plan.path != MatmulPlan::Path::tiles || plan.splits > 1 || plan.split_mode != SplitMode::split_k)
     return std::nullopt;
-  const MatmulConfig& c = sm90_kernel_configs[static_cast<std::size_t>(plan.config)];
+  const MatmulConfig& c = sm90_kernel_configs[plan.config];
   const RowWalk& walk = call.row_walk();
   const int cluster_rows = c.m * c.cluster_m;
   const bool gathers = call.gathered.rows > 0;

@@ -153,7 +153,7 @@ TEST(MatmulPlan, TilesAndBlocksFillWholeClusters) {
   const MatmulCall c = make_call(200, 1000, 4096, row_major(4096), column_major(4096), row_major(1000));
   int clustered = 0;
   for (int config = 0; config < static_cast<int>(sm90_kernel_configs.size()); ++config) {
-    const MatmulConfig& shape = sm90_kernel_configs[static_cast<std::size_t>(config)];
+    const MatmulConfig& shape = sm90_kernel_configs[config];
     if (shape.cluster() == 1) continue;
     EXPECT_FALSE(make_plan(c, workspace, h200_numbers(), {config, {1, SplitMode::stream_k}}));
     EXPECT_FALSE(make_plan(c, workspace, h200_numbers(), {config, {2, SplitMode::cluster_split_k}}));

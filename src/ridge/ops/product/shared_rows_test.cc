@@ -40,7 +40,7 @@ MatmulCall make_scatter_call(const Shape& s, int ranks) {
 class RingSimulation {
  public:
   RingSimulation(const MatmulCall& call, const MatmulPlan& plan, int ranks) : n_(static_cast<int>(call.problem.n)) {
-    const MatmulConfig& c = sm90_kernel_configs[static_cast<std::size_t>(plan.config)];
+    const MatmulConfig& c = sm90_kernel_configs[plan.config];
     tile_ = {.m = c.m, .n = c.n, .k = c.k, .cluster_m = c.cluster_m, .cluster_n = c.cluster_n};
     for (int r = 0; r < ranks; ++r) {
       Rank rank{call.scattered};
@@ -57,7 +57,7 @@ class RingSimulation {
           if (x.n0 < n_) rank.remaining.back().push_back(x);
         std::reverse(rank.remaining.back().begin(), rank.remaining.back().end());
       }
-      rank.stored.resize(static_cast<std::size_t>(ranks * rank.chunks.chunks_per_shard));
+      rank.stored.resize(ranks * rank.chunks.chunks_per_shard);
       ranks_.push_back(std::move(rank));
     }
   }
@@ -93,14 +93,13 @@ class RingSimulation {
     const int first = chunks.chunk_number(x.m0, x.n0), last = chunks.chunk_number(x.m0, end - 1);
     for (int number = first; number <= last; ++number)
       if (number >= per_shard && !is_chunk_stored(next, number - per_shard)) return false;
-    for (int col = x.n0; col < end; ++col)
-      rank.stored[static_cast<std::size_t>(first + col / chunks.cols - x.n0 / chunks.cols)] += tile_.m;
+    for (int col = x.n0; col < end; ++col) rank.stored[first + col / chunks.cols - x.n0 / chunks.cols] += tile_.m;
     return true;
   }
   bool is_chunk_stored(const Rank& rank, int number) const {
     const int begin = number % rank.chunks.chunks_across * rank.chunks.cols,
               cols = std::min(rank.chunks.cols, n_ - begin);
-    return rank.stored[static_cast<std::size_t>(number)] == std::int64_t{cols} * rank.chunks.rows;
+    return rank.stored[number] == std::int64_t{cols} * rank.chunks.rows;
   }
 
   int n_;
@@ -120,7 +119,7 @@ TEST(SharedRows, RanksDoNotDeadlock) {
       const MatmulCall call = make_scatter_call(shape, ranks);
       const auto plan = choose_exchanged_rows_plan(call, workspace, h200_numbers());
       ASSERT_TRUE(plan) << shape.m << " x " << shape.n;
-      EXPECT_TRUE(sm90_kernel_configs[static_cast<std::size_t>(plan->config)].can_scatter_rows());
+      EXPECT_TRUE(sm90_kernel_configs[plan->config].can_scatter_rows());
       EXPECT_TRUE(RingSimulation(call, *plan, ranks).completes()) << ranks << " ranks, " << shape.m << " x " << shape.n;
     }
 }
@@ -172,7 +171,7 @@ TEST(SharedRows, GatheredRowsAreMultipliedInArrivalOrder) {
       const MatmulCall call = make_gather_call(ranks * rows, ranks, rank, 2048);
       const auto plan = choose_exchanged_rows_plan(call, workspace, h200_numbers());
       ASSERT_TRUE(plan) << rows;
-      const MatmulConfig& c = sm90_kernel_configs[static_cast<std::size_t>(plan->config)];
+      const MatmulConfig& c = sm90_kernel_configs[plan->config];
       EXPECT_TRUE(c.can_gather_rows());
       EXPECT_LE(plan->raster_rows * c.m * c.cluster_m, max_scatter_band_rows);
       const tile::TileShape cut{.m = c.m, .n = c.n, .k = c.k, .cluster_m = c.cluster_m, .cluster_n = c.cluster_n};

@@ -43,9 +43,7 @@ template <std::size_t... rows> Timeline make_timeline(const TimelineArgs& args, 
 
 }  // namespace
 
-BlockThroughput matmul_throughput(int config) {
-  return cuda::block_throughput(sm90_kernel_configs[static_cast<std::size_t>(config)]);
-}
+BlockThroughput matmul_throughput(int config) { return cuda::block_throughput(sm90_kernel_configs[config]); }
 
 Timeline matmul_timeline(int config, int tiles, int stages, double clock_hz) {
   return make_timeline({config, tiles, stages, clock_hz}, std::make_index_sequence<sm90_kernel_configs.size()>());

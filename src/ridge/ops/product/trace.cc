@@ -82,7 +82,7 @@ std::vector<OperandTraffic> chain_traffic(const FusedMatmul& x, const TileChain&
                                           const tile::trace::TrafficCounts& c) {
   std::vector<OperandTraffic> out;
   auto read = chain.operands().begin(), written = chain.results().begin();
-  for (std::size_t t = static_cast<std::size_t>(x.product_count()); t < x.chain.tensors.size(); ++t) {
+  for (std::size_t t = x.product_count(); t < x.chain.tensors.size(); ++t) {
     const bool is_written = std::any_of(x.chain.steps.begin(), x.chain.steps.end(), [&](const ChainStep& s) {
       return s.op == ChainOp::store && static_cast<std::size_t>(s.slot) == t;
     });

@@ -206,9 +206,9 @@ TEST_F(TunedChoicesTest, ConcurrentWritersKeepEntriesValid) {
     if (children.back() != 0) continue;
     int wrong = 0;
     for (int turn = 0; turn < 50; ++turn) {
-      wrong += !choices().save(call, {all[static_cast<std::size_t>(writer)], 1, 2, writer});
+      wrong += !choices().save(call, {all[writer], 1, 2, writer});
       const auto found = choices().find(call, workspace);
-      wrong += !found.choice || found.choice->plan != all[static_cast<std::size_t>(found.choice->candidate_count)];
+      wrong += !found.choice || found.choice->plan != all[found.choice->candidate_count];
     }
     ::_exit(wrong == 0 ? 0 : 1);
   }

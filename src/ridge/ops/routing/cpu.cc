@@ -59,11 +59,11 @@ void route_rows(const RoutingProblem& r, std::span<void* const> data, int thread
     const pool::WorkSlice mine = pool::split_evenly(r.index_count, parts, part);
     for (std::int64_t i = mine.begin; i < mine.end; ++i) {
       if (!r.restores_order && rows[i] >= 0)
-        std::memcpy(to + rows[i] * bytes, from + i / r.indices_per_row * bytes, static_cast<std::size_t>(bytes));
+        std::memcpy(to + rows[i] * bytes, from + i / r.indices_per_row * bytes, bytes);
       else if (r.restores_order && rows[i] >= 0)
-        std::memcpy(to + i * bytes, from + rows[i] * bytes, static_cast<std::size_t>(bytes));
+        std::memcpy(to + i * bytes, from + rows[i] * bytes, bytes);
       else if (r.restores_order)
-        std::memset(to + i * bytes, 0, static_cast<std::size_t>(bytes));
+        std::memset(to + i * bytes, 0, bytes);
     }
   });
 }

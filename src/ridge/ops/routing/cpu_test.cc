@@ -23,7 +23,7 @@ RoundTrip route_and_restore(RoutingProblem r, std::vector<Index> indices, Floats
   route_rows(r, std::vector<void*>{indices.data(), x.data(), out.row_map.data(), out.rows.data()}, threads);
   r.restores_order = true;
   route_rows(r, std::vector<void*>{out.row_map.data(), out.rows.data(), out.restored.data()}, threads);
-  out.row_map.resize(static_cast<std::size_t>(r.groups + 1 + r.index_count));
+  out.row_map.resize(r.groups + 1 + r.index_count);
   return out;
 }
 

@@ -22,7 +22,7 @@ float random_float(std::mt19937& random) { return static_cast<float>(random() % 
 
 template <class Kind>
 std::vector<double> evaluate_reference(const std::vector<double>& x, tile::Index rows, tile::Index columns) {
-  std::vector<double> y(static_cast<std::size_t>(columns), 77);
+  std::vector<double> y(columns, 77);
   tile::value::run_rows<ColumnReductionKernel<double, double, Kind>>({{x.data(), columns}, {y.data()}}, rows, columns);
   return y;
 }
@@ -116,20 +116,20 @@ TEST_P(AcrossRows, ReductionsOfIntegersAreExact) {
     for (const std::int64_t n : {31, 32, 33, 64, 127, 2049})
       for (const int threads : {1, 3}) {
         const std::int64_t stride = n + m % 3;
-        std::vector<float> x(static_cast<std::size_t>(m * stride)), y(static_cast<std::size_t>(n) + 1);
+        std::vector<float> x(m * stride), y(static_cast<std::size_t>(n) + 1);
         for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7 % 23) - 11;
         for (const ReduceFunction function : {ReduceFunction::sum, ReduceFunction::max, ReduceFunction::min}) {
           std::fill(y.begin(), y.end(), 77.0F);
           reduce(column_reduction(function, m, n, stride), x.data(), y.data(), threads);
           for (std::int64_t c = 0; c < n; ++c) {
-            float want = x[static_cast<std::size_t>(c)];
+            float want = x[c];
             for (std::int64_t r = 1; r < m; ++r) {
-              const float each = x[static_cast<std::size_t>(r * stride + c)];
+              const float each = x[r * stride + c];
               if (function == ReduceFunction::sum) want += each;
               if (function == ReduceFunction::max) want = std::max(want, each);
               if (function == ReduceFunction::min) want = std::min(want, each);
             }
-            ASSERT_EQ(y[static_cast<std::size_t>(c)], want) << m << " x " << n << ", column " << c;
+            ASSERT_EQ(y[c], want) << m << " x " << n << ", column " << c;
           }
           ASSERT_EQ(y.back(), 77);
         }

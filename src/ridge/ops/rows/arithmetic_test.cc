@@ -157,11 +157,11 @@ template <class F> Counts count_operations(F f) {
   return counts;
 }
 template <class T> Counts count_row_kernel(RowFunction function, std::int64_t rows, std::int64_t columns) {
-  std::vector<T> x(static_cast<std::size_t>(rows * columns)), y(x.size()), w(static_cast<std::size_t>(columns));
+  std::vector<T> x(rows * columns), y(x.size()), w(static_cast<std::size_t>(columns));
   const Counted half = Counted::broadcast(0.5f);
   for (std::size_t i = 0; i < x.size(); i += Counted::lanes) half.store(x.data() + i);
   for (std::size_t i = 0; i < w.size(); i += Counted::lanes) half.store(w.data() + i);
-  std::vector<float> scratch(static_cast<std::size_t>(tile::cpu::row_scratch_floats(columns)));
+  std::vector<float> scratch(tile::cpu::row_scratch_floats(columns));
   const tile::cpu::ThreadRows part{0, rows, columns, scratch.data(), false, true};
   return count_operations([&] {
     if (function == RowFunction::softmax)
@@ -224,7 +224,7 @@ TEST(RoofLoops, roof_loop_executes_the_compiled_chains_instructions) {
 
 // Sizes around vector multiples, addresses off a cache line, and non-temporal stores.
 template <class T> void expect_chain(DType dtype, std::int64_t n, std::size_t shift) {
-  const auto size = static_cast<std::size_t>(n);
+  const std::size_t size = n;
   const auto stored = [](float value) {
     T to;
     store_partial(FloatLanes::broadcast(value), &to, 1);
@@ -283,7 +283,7 @@ Counts count_interpreted_chain(ChainOp activation) {
                               {.op = ChainOp::store, .a = 0, .slot = 2}},
                              2};
   const LoweredChain code = lower_chain(program);
-  std::vector<float> scratch(static_cast<std::size_t>(chain_scratch_floats(code)));
+  std::vector<float> scratch(chain_scratch_floats(code));
   void* const tensors[] = {x.data(), r.data(), y.data()};
   return count_operations([&] {
     ChainRunner<Counted>({code, tensors, 0, code.block_count(), scratch.data()}).run_blocks();

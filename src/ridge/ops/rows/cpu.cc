@@ -72,7 +72,7 @@ std::vector<double> evaluate_row_in_f64(const RowProblem& p, const RowData& data
   return evaluate_in_f64(p, {to_doubles(p.x.dtype, data.x, row * p.x.row_stride, p.columns),
                              to_doubles(p.dy.dtype, data.dy, row * p.dy.row_stride, p.columns),
                              data.weight != nullptr ? to_doubles(p.weight_dtype, data.weight, 0, p.columns)
-                                                    : std::vector<double>(static_cast<std::size_t>(p.columns), 1)});
+                                                    : std::vector<double>(p.columns, 1)});
 }
 void rerun_row_in_f64(const void* context, Index row) {
   const RowRun& run = *static_cast<const RowRun*>(context);

@@ -77,7 +77,7 @@ std::vector<double> evaluate_directly(const RowProblem& p, const char* x, const 
   const double scale =
       p.function == RowFunction::softmax ? 1 / sum : 1 / std::sqrt(sum / static_cast<double>(p.columns) + p.epsilon);
   for (std::int64_t c = 0; c < p.columns; ++c)
-    v[static_cast<std::size_t>(c)] *= scale * (weight == nullptr ? 1 : read_element(weight, p.weight_dtype, c));
+    v[c] *= scale * (weight == nullptr ? 1 : read_element(weight, p.weight_dtype, c));
   return v;
 }
 
@@ -131,8 +131,7 @@ TEST_P(Rows, all_widths_strides_and_dtypes_are_right_and_write_only_y) {
       for (std::int64_t r = 0; r < 3; ++r) {
         const std::vector<double> exact = evaluate_directly(p, x.data(), weight, r);
         for (std::int64_t c = 0; c < columns; ++c) {
-          const double want = exact[static_cast<std::size_t>(c)],
-                       said = text[static_cast<std::size_t>(r * columns + c)];
+          const double want = exact[c], said = text[r * columns + c];
           const auto place = [&] {
             return std::to_string(static_cast<int>(function)) + ", " + std::to_string(columns) + " columns, row " +
                    std::to_string(r) + ", column " + std::to_string(c);
@@ -166,7 +165,7 @@ TEST_P(Rows, mixed_formats_give_the_f32_result) {
                            types[combination / 9]};
         if (p.x.dtype == p.y.dtype || (p.x.dtype != DType::f16 && p.y.dtype != DType::f16)) continue;
         if (function == RowFunction::softmax && combination >= 9) continue;
-        const auto elements = static_cast<std::size_t>(rows * (columns + 5));
+        const std::size_t elements = rows * (columns + 5);
         std::vector<char> x(4 * elements), w(4 * elements), y(4 * elements, 0x7b);
         std::vector<float> x_f32(elements), w_f32(static_cast<std::size_t>(columns)), y_f32(elements);
         for (std::size_t i = 0; i < elements; ++i) {
@@ -185,10 +184,8 @@ TEST_P(Rows, mixed_formats_give_the_f32_result) {
           for (std::int64_t c = 0; c < columns + 5; ++c) {
             const std::int64_t i = r * (columns + 5) + c;
             std::vector<char> want(4, 0x7b);
-            if (c < columns) write_element(want.data(), p.y.dtype, 0, y_f32[static_cast<std::size_t>(i)]);
-            ASSERT_EQ(std::memcmp(y.data() + i * dtype_bits(p.y.dtype) / 8, want.data(),
-                                  static_cast<std::size_t>(dtype_bits(p.y.dtype) / 8)),
-                      0)
+            if (c < columns) write_element(want.data(), p.y.dtype, 0, y_f32[i]);
+            ASSERT_EQ(std::memcmp(y.data() + i * dtype_bits(p.y.dtype) / 8, want.data(), dtype_bits(p.y.dtype) / 8), 0)
                 << static_cast<int>(function) << ": " << dtype_name(p.x.dtype) << " to " << dtype_name(p.y.dtype)
                 << ", row " << r << ", column " << c << " of " << columns;
           }
@@ -198,7 +195,7 @@ TEST_P(Rows, mixed_formats_give_the_f32_result) {
 TEST_P(Rows, log_sum_exp_gives_one_number_per_row) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
     for (const std::int64_t n : {1, 7, 8, 65, 2048, 2049, 5000}) {
-      std::vector<char> x(static_cast<std::size_t>(3 * n * 4)), rounded(14, 0x7b);
+      std::vector<char> x(3 * n * 4), rounded(14, 0x7b);
       std::vector<float> y(7, -7);
       for (std::int64_t i = 0; i < 3 * n; ++i)
         write_element(x.data(), dtype, i, static_cast<float>(i * 37 % 101) * 0.5f - 20);
@@ -215,7 +212,7 @@ TEST_P(Rows, log_sum_exp_gives_one_number_per_row) {
                        {x.data(), nullptr, rounded.data()}, 1);
       for (std::int64_t i = 0; i < 7; ++i)
         ASSERT_EQ(read_element(rounded.data(), DType::bf16, i),
-                  i % 3 == 0 ? to_float(to_bf16(y[static_cast<std::size_t>(i)])) : to_float(Bf16{0x7b7b}));
+                  i % 3 == 0 ? to_float(to_bf16(y[i])) : to_float(Bf16{0x7b7b}));
     }
 }
 
@@ -255,12 +252,12 @@ TEST_P(Rows, nan_and_masks_stay_in_their_row) {
   const std::int64_t n = 37;
   for (const RowFunction function : all_functions)
     for (const std::size_t place : {0, 20, 36}) {
-      std::vector<float> x(static_cast<std::size_t>(3 * n), 1), y(x.size());
+      std::vector<float> x(3 * n, 1), y(x.size());
       x[static_cast<std::size_t>(n) + place] = std::numeric_limits<float>::quiet_NaN();
       run_row_function({function, 3, n, {DType::f32, n}, {DType::f32, n}}, {x.data(), nullptr, y.data()}, 1);
       for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i / static_cast<std::size_t>(n) == 1) << i;
     }
-  std::vector<float> x(static_cast<std::size_t>(n), -infinity), y(x.size());
+  std::vector<float> x(n, -infinity), y(x.size());
   x[5] = 2;
   x[6] = 2;
   run_row_function({RowFunction::softmax, 1, n, {DType::f32, n}, {DType::f32, n}}, {x.data(), nullptr, y.data()}, 1);
@@ -305,8 +302,7 @@ TEST_P(Rows, streamed_rows_and_any_number_of_threads_give_the_same_bits) {
                         Case{DType::f32, DType::f16, 1056, 0}, Case{DType::f16, DType::f32, 1003, 3}}) {
     const std::int64_t x_bytes = dtype_bits(c.x) / 8, y_bytes = dtype_bits(c.y) / 8;
     const std::int64_t many = pool::cache_sizes().l3 / (x_bytes + y_bytes) / c.columns + 1;
-    std::vector<char> x(static_cast<std::size_t>(many * c.columns * x_bytes)),
-        y(static_cast<std::size_t>(c.columns * y_bytes)),
+    std::vector<char> x(many * c.columns * x_bytes), y(static_cast<std::size_t>(c.columns * y_bytes)),
         memory(static_cast<std::size_t>(many * c.columns * y_bytes) + 128);
     char* const line = memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
     char* const streamed = line + c.past * y_bytes;
@@ -340,7 +336,7 @@ TEST_P(Rows, rows_processed_in_pairs_equal_single_rows) {
       for (int odd = 0; odd < 2; ++odd) {
         const std::int64_t many = pool::cache_sizes().l2 / (4 * columns) / 2 * 2 + 2 + odd,
                            stride = (columns + 63) / 64 * 64;
-        const auto row = static_cast<std::size_t>(columns * 2);
+        const std::size_t row = columns * 2;
         const GuardedMemory x(static_cast<std::size_t>((many - 1) * stride * 2) + row), w(row),
             y(static_cast<std::size_t>((many - 1) * stride * 2) + row), alone(row);
         for (std::int64_t r = 0; r < many; ++r)

@@ -98,28 +98,28 @@ RowProgram make_row_program(const RowProblem& p, bool weighted) {
 
 // A thread has 128 registers (source.cc). A value that only the next step's reduction reads needs none.
 std::int64_t max_elements_per_lane(const RowProgram& program) {
-  std::vector<bool> wide_registers(static_cast<std::size_t>(program.registers));
+  std::vector<bool> wide_registers(program.registers);
   std::vector<std::size_t> last_use(wide_registers.size(), 0);
   for (std::size_t i = 0; i < program.steps.size(); ++i)
-    for (const int in : step_inputs(program.steps[i])) last_use[static_cast<std::size_t>(in)] = i;
+    for (const int in : step_inputs(program.steps[i])) last_use[in] = i;
   int live = max_row_splits(program) > 0 ? 1 : 0, max_live = 0;  // Sums across rows stay in registers.
   for (std::size_t i = 0; i < program.steps.size(); ++i) {
     const RowProgramStep& s = program.steps[i];
     bool is_wide = s.kind == RowProgramStep::StepKind::element && s.step.op == ChainOp::load &&
-                   program.tensors[static_cast<std::size_t>(s.step.slot)].strides.back() != 0;
+                   program.tensors[s.step.slot].strides.back() != 0;
     for (const int in : step_inputs(s)) {
-      if (!wide_registers[static_cast<std::size_t>(in)]) continue;
+      if (!wide_registers[in]) continue;
       is_wide |= s.kind != RowProgramStep::StepKind::row_reduction;
-      if (last_use[static_cast<std::size_t>(in)] == i) {
+      if (last_use[in] == i) {
         --live;
-        wide_registers[static_cast<std::size_t>(in)] = false;
+        wide_registers[in] = false;
       }
     }
     const bool is_transient = i + 1 < program.steps.size() &&
                               program.steps[i + 1].kind == RowProgramStep::StepKind::row_reduction &&
-                              last_use[static_cast<std::size_t>(s.step.result)] == i + 1;
+                              last_use[s.step.result] == i + 1;
     if (s.step.op == ChainOp::store || !is_wide || is_transient) continue;
-    wide_registers[static_cast<std::size_t>(s.step.result)] = true;
+    wide_registers[s.step.result] = true;
     max_live = std::max(max_live, ++live);
   }
   if (max_live <= 1) return 64;

@@ -65,12 +65,12 @@ class ProgramEvaluator {
       if (step.step.op == ChainOp::store && step.kind == RowProgramStep::StepKind::element)
         out = register_value(step.step.a);
       else
-        values_[static_cast<std::size_t>(step.step.result)] = evaluate_step(step);
+        values_[step.step.result] = evaluate_step(step);
     return out;
   }
 
  private:
-  const RowVector& register_value(int reg) const { return values_[static_cast<std::size_t>(reg)]; }
+  const RowVector& register_value(int reg) const { return values_[reg]; }
   RowVector evaluate_step(const RowProgramStep& given) const {
     const ChainStep& s = given.step;
     if (given.kind == RowProgramStep::StepKind::row_reduction)
@@ -78,7 +78,7 @@ class ProgramEvaluator {
     if (given.kind == RowProgramStep::StepKind::row_function)
       return evaluate_in_f64(make_problem(given.row_function, s.constant),
                              {register_value(s.a), {}, RowVector(columns_, 1)});
-    if (s.op == ChainOp::load) return tensors_[static_cast<std::size_t>(s.slot)];
+    if (s.op == ChainOp::load) return tensors_[s.slot];
     if (s.op == ChainOp::constant) return RowVector(columns_, rescaled_constant(s.constant));
     RowVector out = register_value(s.a);
     for (int repetition = 0; repetition < s.repeat; ++repetition)
@@ -124,7 +124,7 @@ class RowRecognizer {
   }
 
  private:
-  ChainTensor tensor_at(int t) const { return program_.tensors[static_cast<std::size_t>(t)]; }
+  ChainTensor tensor_at(int t) const { return program_.tensors[t]; }
   bool stores_row_scalar() const { return program_.columns > 1 && tensor_at(y_).strides.back() == 0; }
 
   // True if there are at most three operands and one result, stored by rows, and all operations are smooth.
@@ -199,9 +199,7 @@ class RowRecognizer {
           RowVector& row = tensors.emplace_back();
           for (std::size_t i = 0; i < columns; ++i) row.push_back(magnitude * draw_number());
         }
-        const auto operand_values = [&](int t) {
-          return t < 0 ? RowVector(columns, 1) : tensors[static_cast<std::size_t>(t)];
-        };
+        const auto operand_values = [&](int t) { return t < 0 ? RowVector(columns, 1) : tensors[t]; };
         const RowVector expected = evaluate_in_f64(match.problem, {operand_values(match.x), operand_values(match.dy),
                                                                    operand_values(match.weight)}),
                         actual = ProgramEvaluator(program_, tensors, columns).evaluate();

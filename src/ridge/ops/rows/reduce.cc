@@ -75,8 +75,8 @@ void reduce_points(const ReduceProblem& p, const T* x, void* y, std::int64_t beg
     std::array<Offsets, block_points> at;
     std::array<double, block_points> value;
     for (std::int64_t i = 0; i < count; ++i) {
-      at[static_cast<std::size_t>(i)] = offsets_of(p.kept, first + i);
-      value[static_cast<std::size_t>(i)] = initial_value(p.function);
+      at[i] = offsets_of(p.kept, first + i);
+      value[i] = initial_value(p.function);
     }
     for (std::int64_t r = 0; r < reduced; ++r) {
       const std::int64_t offset = offsets_of(p.reduced, r).x;

@@ -24,8 +24,7 @@ TEST(Reduce, SumsOfIntegersAreExact) {
     for (const std::int64_t m : {1, 2, 31, 32, 33, 100})
       for (const std::int64_t n : {1, 3, 64, 1000})
         for (const int threads : {1, 3}) {
-          std::vector<float> x(static_cast<std::size_t>(m * n)),
-              y(static_cast<std::size_t>(along_rows ? m : n) + 1, -7);
+          std::vector<float> x(m * n), y(static_cast<std::size_t>(along_rows ? m : n) + 1, -7);
           for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 19) - 9;
           const ReduceProblem problem = along_rows ? row_reduction(ReduceFunction::sum, m, n)
                                                    : ReduceProblem{.kept = {{n, 1, 1}}, .reduced = {{m, n, 0}}};
@@ -33,9 +32,8 @@ TEST(Reduce, SumsOfIntegersAreExact) {
           reduce(problem, x.data(), y.data(), threads);
           for (std::int64_t i = 0; i < (along_rows ? m : n); ++i) {
             double sum = 0;
-            for (std::int64_t j = 0; j < (along_rows ? n : m); ++j)
-              sum += x[static_cast<std::size_t>(along_rows ? i * n + j : j * n + i)];
-            EXPECT_EQ(y[static_cast<std::size_t>(i)], sum) << m << ' ' << n << ' ' << i;
+            for (std::int64_t j = 0; j < (along_rows ? n : m); ++j) sum += x[along_rows ? i * n + j : j * n + i];
+            EXPECT_EQ(y[i], sum) << m << ' ' << n << ' ' << i;
           }
           EXPECT_EQ(y.back(), -7);
         }
@@ -45,7 +43,7 @@ TEST(Reduce, SumsOfIntegersAreExact) {
 TEST(Reduce, MeansOfLongRowsAreAccurate) {
   for (const DType dtype : {DType::f32, DType::bf16})
     for (const std::int64_t n : {1, 7, 23, 24, 25, 63, 64, 65, 1000, 2047, 2048, 2049, 100003}) {
-      std::vector<float> x(static_cast<std::size_t>(3 * n)), y(3);
+      std::vector<float> x(3 * n), y(3);
       std::vector<Bf16> half;
       for (std::size_t i = 0; i < x.size(); ++i) {
         half.push_back(to_bf16(1.1f + static_cast<float>(i % 13)));
@@ -56,7 +54,7 @@ TEST(Reduce, MeansOfLongRowsAreAccurate) {
       reduce(problem, dtype == DType::f32 ? static_cast<const void*>(x.data()) : half.data(), y.data());
       for (std::int64_t r = 0; r < 3; ++r) {
         const double mean = std::accumulate(x.begin() + r * n, x.begin() + (r + 1) * n, 0.0) / static_cast<double>(n);
-        EXPECT_NEAR(y[static_cast<std::size_t>(r)], mean, 3e-7 * mean) << n << ' ' << dtype_name(dtype);
+        EXPECT_NEAR(y[r], mean, 3e-7 * mean) << n << ' ' << dtype_name(dtype);
       }
     }
 }
@@ -65,12 +63,12 @@ TEST(Reduce, FindsExtremesAtEveryPosition) {
   for (const std::int64_t n : {1, 8, 70, 4100})
     for (const std::int64_t at : {std::int64_t{0}, n / 2, n - 1})
       for (const ReduceFunction function : {ReduceFunction::max, ReduceFunction::min}) {
-        std::vector<float> x(static_cast<std::size_t>(n), 1), y(1);
+        std::vector<float> x(n, 1), y(1);
         const float extreme = function == ReduceFunction::max ? 3.0f : -3.0f;
-        x[static_cast<std::size_t>(at)] = extreme;
+        x[at] = extreme;
         reduce(row_reduction(function, 1, n), x.data(), y.data());
         EXPECT_EQ(y[0], extreme) << n << ' ' << at;
-        x[static_cast<std::size_t>(at)] = NAN;
+        x[at] = NAN;
         reduce(row_reduction(function, 1, n), x.data(), y.data());
         EXPECT_TRUE(std::isnan(y[0])) << n << ' ' << at;
       }
@@ -86,7 +84,7 @@ TEST(Reduce, MergesContiguousReducedAxes) {
     if (swapped) std::swap(p.reduced[0], p.reduced[1]);
     reduce(p, x.data(), y.data());
     for (int a = 0; a < 3; ++a)
-      for (int b = 0; b < 2; ++b) EXPECT_EQ(y[static_cast<std::size_t>(a * 2 + b)], 60 * (180 * b + 60 * a) + 1770);
+      for (int b = 0; b < 2; ++b) EXPECT_EQ(y[a * 2 + b], 60 * (180 * b + 60 * a) + 1770);
   }
 }
 

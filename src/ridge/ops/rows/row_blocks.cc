@@ -59,7 +59,7 @@ class RowBlockRunner {
  private:
   void run_step(const RowBlockStep& step) {
     std::vector<void*> data;
-    for (const int i : step.operands) data.push_back(i < 0 ? nullptr : data_[static_cast<std::size_t>(i)]);
+    for (const int i : step.operands) data.push_back(i < 0 ? nullptr : data_[i]);
     if (const auto* rows = std::get_if<RowProblem>(&step.kernel))
       ops::run_row_function(*rows, {data[0], data[1], data[2]}, 1);
     else if (const auto* reduction = std::get_if<ReduceProblem>(&step.kernel))

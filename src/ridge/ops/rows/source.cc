@@ -181,7 +181,7 @@ class RowKernelWriter {
                               device_.reserved_bytes_per_block - row_values * (8 * warps + 16),
                  row_bytes = 0;
     for (const RowProgramStep& given : program_.steps) {
-      const auto t = static_cast<std::size_t>(given.step.slot);
+      const std::size_t t = given.step.slot;
       if (given.kind != RowProgramStep::StepKind::element || given.step.op != ChainOp::load) continue;
       if (!varies_along_columns(t) || !(is_vectorized(t) || (!varies_by_row(t) && is_copied_in_order(t)))) continue;
       std::vector<std::size_t>& all = varies_by_row(t) ? prefetched_tensors_ : shared_row_tensors_;
@@ -205,7 +205,7 @@ class RowKernelWriter {
   bool prefetches_to_shared() const {
     bool stores = false, is_faster = false, is_slower = false;
     for (const RowProgramStep& each : program_.steps) {
-      const auto t = static_cast<std::size_t>(each.step.slot);
+      const std::size_t t = each.step.slot;
       if (each.kind == RowProgramStep::StepKind::element && each.step.op == ChainOp::store)
         stores |= varies_along_columns(t);
       if (each.kind != RowProgramStep::StepKind::row_function) continue;
@@ -256,7 +256,7 @@ class RowKernelWriter {
   }
 
   std::string write_tensors() {
-    register_values_.resize(static_cast<std::size_t>(program_.registers));
+    register_values_.resize(program_.registers);
     const std::string axes = axis_index_code(arguments_, program_.rows, "row", wide_indices_);
     std::string out;
     for (std::size_t t = 0; t < program_.tensors.size(); ++t) {
@@ -332,7 +332,7 @@ class RowKernelWriter {
              (value_in(s.a).is_wide ? "[at.row_start_in_lane()]" : "") + ");\n";
     }
     const std::string name = "v" + std::to_string(index);
-    NamedValue& result = register_values_[static_cast<std::size_t>(s.result)];
+    NamedValue& result = register_values_[s.result];
     std::string value, next_code;
     bool is_wide = given.kind == RowProgramStep::StepKind::row_function && !is_row_scalar(given.row_function);
     if (given.kind == RowProgramStep::StepKind::row_reduction) {
@@ -358,7 +358,7 @@ class RowKernelWriter {
     return (is_wide ? "  const auto " : "  const float ") + name + " = " + value + ";\n" + next_code;
   }
 
-  const NamedValue& value_in(int reg) const { return register_values_[static_cast<std::size_t>(reg)]; }
+  const NamedValue& value_in(int reg) const { return register_values_[reg]; }
   std::string wide_name(int reg) const {
     return value_in(reg).is_wide ? value_in(reg).name : "at.broadcast(" + value_in(reg).name + ")";
   }

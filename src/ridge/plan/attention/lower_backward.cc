@@ -47,9 +47,10 @@ ForwardBuffers find_or_add_forward(Lowering& to, int group, const FoundAttention
 void lower_attention_backward(Lowering& to, int group) {
   std::vector<Shape> shapes;
   for (const View& view : to.tensors) shapes.push_back(view.shape);
+  const TensorUses uses(to.program);
   std::optional<FoundAttentionBackward> found;
-  for (const int s : to.plan.fusion.groups[static_cast<std::size_t>(group)].statements)
-    if (!found) found = find_attention_backward(to.program, shapes, s, to.plan.fusion.target);
+  for (const int s : to.plan.fusion.groups[group].statements)
+    if (!found) found = find_attention_backward(to.program, uses, shapes, s, to.plan.fusion.target);
   RIDGE_CHECK(found && found->fusion_blocker.empty(),
               found ? found->fusion_blocker : "expected the gradients of attention");
   const ForwardBuffers forward = find_or_add_forward(to, group, *found);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ridge/base/contains.h"
+
 namespace ridge {
 namespace {
 
@@ -51,9 +53,6 @@ DimNames nontrivial_dims(const Shape& shape) {
     if (axis.extent > 1) out.push_back(axis.dim);
   return out;
 }
-bool contains_dim(const DimNames& dims, const std::string& dim) {
-  return std::find(dims.begin(), dims.end(), dim) != dims.end();
-}
 bool equals_union(const DimNames& dims, std::initializer_list<const DimNames*> groups) {
   DimNames all;
   for (const DimNames* group : groups) all.insert(all.end(), group->begin(), group->end());
@@ -68,7 +67,7 @@ AttentionDims find_attention_dims(const Shape& q, const Shape& k, const Shape& s
   out.keys = keys;
   const DimNames of_k = nontrivial_dims(k), of_s = nontrivial_dims(scores);
   for (const std::string& dim : nontrivial_dims(q)) {
-    const bool in_k = contains_dim(of_k, dim), in_s = contains_dim(of_s, dim);
+    const bool in_k = contains(of_k, dim), in_s = contains(of_s, dim);
     if (in_k && in_s) out.batch.push_back(dim);
     if (!in_k && in_s) out.rows.push_back(dim);
     if (in_k && !in_s) out.width.push_back(dim);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ridge/base/contains.h"
 #include "ridge/ops/attention/problem.h"
 #include "ridge/plan/attention/terms.h"
 
@@ -18,8 +19,7 @@ struct AttentionDims {
       {};  // number of batch dimensions before the heads; nullopt selects by layout
 };
 
-DimNames nontrivial_dims(const Shape& shape);  // returns the dimensions longer than 1
-bool contains_dim(const DimNames& dims, const std::string& dim);
+DimNames nontrivial_dims(const Shape& shape);
 bool equals_union(const DimNames& dims, std::initializer_list<const DimNames*> groups);
 
 // Assigns dimensions by their presence in q, k and the scores. The caller adds those of v.

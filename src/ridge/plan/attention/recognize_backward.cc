@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "ridge/base/contains.h"
 #include "ridge/ops/attention/model.h"
 #include "ridge/plan/attention/operand_layout.h"
 #include "ridge/plan/lower.h"
@@ -20,10 +21,9 @@ using Mismatch = std::optional<std::string>;
 
 class AttentionBackwardRecognizer {
  public:
-  AttentionBackwardRecognizer(const Program& program, const std::vector<Shape>& shapes, Target target)
-      : program_(program), shapes_(shapes), target_(target), writer_(program.tensors.size(), -1) {
-    for (int s = 0; s < statement_count(); ++s) writer_[to_index(result_of(s))] = s;
-  }
+  AttentionBackwardRecognizer(const Program& program, const TensorUses& uses, const std::vector<Shape>& shapes,
+                              Target target)
+      : program_(program), uses_(uses), shapes_(shapes), target_(target) {}
 
   std::optional<FoundAttentionBackward> recognize_at(int s) {
     if (!product_at(s)) return std::nullopt;
@@ -37,24 +37,15 @@ class AttentionBackwardRecognizer {
   }
 
  private:
-  static std::size_t to_index(int i) { return static_cast<std::size_t>(i); }
   int statement_count() const { return static_cast<int>(program_.statements.size()); }
-  int result_of(int s) const { return program_.statements[to_index(s)].result(); }
-  const Shape& shape_of(int tensor) const { return shapes_[to_index(tensor)]; }
-  const std::string& name_of(int tensor) const { return program_.tensors[to_index(tensor)].name; }
-  DType dtype_of(int tensor) const { return program_.tensors[to_index(tensor)].dtype; }
+  int result_of(int s) const { return program_.statements[s].result(); }
+  const Shape& shape_of(int tensor) const { return shapes_[tensor]; }
+  const std::string& name_of(int tensor) const { return program_.tensors[tensor].name; }
+  DType dtype_of(int tensor) const { return program_.tensors[tensor].dtype; }
   // Returns the statement as a plain product with a sum, or nullptr.
   const Contraction* product_at(int s) const {
-    const auto* c = std::get_if<Contraction>(&program_.statements[to_index(s)].op);
+    const auto* c = std::get_if<Contraction>(&program_.statements[s].op);
     return c != nullptr && has_sum(*c) && !c->grouped && !has_block_scaled_factor(program_, *c) ? c : nullptr;
-  }
-  std::vector<int> readers_of(int tensor) const {
-    std::vector<int> out;
-    for (int s = 0; s < statement_count(); ++s) {
-      const std::vector<int> all = statement_operands(program_.statements[to_index(s)]);
-      if (std::find(all.begin(), all.end(), tensor) != all.end()) out.push_back(s);
-    }
-    return out;
   }
   static int other_operand(const Contraction& c, int tensor) { return c.left == tensor ? c.right : c.left; }
   static bool multiplies_both(const Contraction& c, int a, int b) {
@@ -63,12 +54,12 @@ class AttentionBackwardRecognizer {
 
   // Collects the statements that compute a tensor, down to products and to tensors with the dimensions of do and o.
   void add_producers(int tensor, std::set<int>& producers, std::set<int>& products) const {
-    const int s = writer_[to_index(tensor)];
+    const int s = uses_.writer(tensor);
     if (s < 0 || may_be_output_gradient(tensor)) return;
     if (product_at(s)) {
       products.insert(s);
-    } else if (!routine_of(program_.statements[to_index(s)]) && producers.insert(s).second) {
-      for (const int t : statement_operands(program_.statements[to_index(s)])) add_producers(t, producers, products);
+    } else if (!routine_of(program_.statements[s]) && producers.insert(s).second) {
+      for (const int t : statement_operands(program_.statements[s])) add_producers(t, producers, products);
     }
   }
 
@@ -78,25 +69,25 @@ class AttentionBackwardRecognizer {
     const DimNames dims = nontrivial_dims(shape_of(tensor));
     const bool along_values = std::any_of(
         attention_dims_.value_width.begin(), attention_dims_.value_width.end(),
-        [&](const std::string& dim) { return contains_dim(dims, dim) && !contains_dim(dims, attention_dims_.keys); });
-    const std::vector<int> from = statement_operands(program_.statements[to_index(writer_[to_index(tensor)])]);
-    return along_values && std::find(from.begin(), from.end(), out_.dout) == from.end();
+        [&](const std::string& dim) { return contains(dims, dim) && !contains(dims, attention_dims_.keys); });
+    const std::vector<int> from = statement_operands(program_.statements[uses_.writer(tensor)]);
+    return along_values && !contains(from, out_.dout);
   }
 
   // True if `ds` is an operand of two products and is computed, with functions along dimensions, from the product of
   // the two other operands (q and k).
   bool match_dq_and_dk(int s, int ds) {
-    const int from = writer_[to_index(ds)];
+    const int from = uses_.writer(ds);
     if (from < 0 || product_at(from)) return false;
     std::set<int> producers, products;
     add_producers(ds, producers, products);
     const bool along = std::any_of(producers.begin(), producers.end(), [&](int m) {
-      const auto* e = std::get_if<Expression>(&program_.statements[to_index(m)].op);
+      const auto* e = std::get_if<Expression>(&program_.statements[m].op);
       return e != nullptr && std::any_of(e->nodes.begin(), e->nodes.end(),
                                          [](const Node& node) { return node.kind == Node::Kind::along_dims; });
     });
     if (!along) return false;
-    for (const int second : readers_of(ds)) {
+    for (const int second : uses_.readers(ds)) {
       if (second == s || !product_at(second)) continue;
       const int x = other_operand(*product_at(s), ds), y = other_operand(*product_at(second), ds);
       for (const int scores : products)
@@ -186,7 +177,7 @@ class AttentionBackwardRecognizer {
       return fmt::format("{} is computed from no product over {} other than {}", name_of(ds_), attention_dims_.keys,
                          name_of(result_of(scores_statement_)));
     for (const std::string& dim : nontrivial_dims(shape_of(out_.v)))
-      if (dim != attention_dims_.keys && !contains_dim(attention_dims_.batch, dim))
+      if (dim != attention_dims_.keys && !contains(attention_dims_.batch, dim))
         attention_dims_.value_width.push_back(dim);
     producers_.clear();
     products_.clear();
@@ -251,9 +242,9 @@ class AttentionBackwardRecognizer {
   };
   ScaledProduct find_scaled_result(int s) const {
     const int sums = result_of(s);
-    const std::vector<int> all = readers_of(sums);
-    if (program_.tensors[to_index(sums)].role != TensorRole::intermediate || all.size() != 1 || product_at(all[0]) ||
-        routine_of(program_.statements[to_index(all[0])]))
+    const std::vector<int> all = uses_.readers(sums);
+    if (program_.tensors[sums].role != TensorRole::intermediate || all.size() != 1 || product_at(all[0]) ||
+        routine_of(program_.statements[all[0]]))
       return {sums, 1, {s}};
     AttentionEvaluator evaluator(shapes_, {.scores = sums}, attention_dims_.keys);
     const JoinedNodes nodes = join_statements(program_, {all[0]}, {result_of(all[0])});
@@ -275,7 +266,7 @@ class AttentionBackwardRecognizer {
                            factor / scale, name_of(result_of(scores_statement_)), scale);
     }
     for (const auto& [p, value] : softmaxes_)
-      for (const int s : readers_of(p))
+      for (const int s : uses_.readers(p))
         if (const Contraction* c = product_at(s); c != nullptr && other_operand(*c, p) == out_.dout) {
           out_.dv = c->result;
           delta_and_results_.insert(s);
@@ -318,7 +309,7 @@ class AttentionBackwardRecognizer {
   }
 
   Mismatch set_layouts() {
-    if (!masked_dim_.empty() && !contains_dim(attention_dims_.rows, masked_dim_))
+    if (!masked_dim_.empty() && !contains(attention_dims_.rows, masked_dim_))
       return fmt::format("the mask compares with {}, which is not a row dimension", masked_dim_);
     ops::AttentionBackwardProblem& all = out_.problem;
     ops::AttentionProblem& p = all.forward;
@@ -346,10 +337,10 @@ class AttentionBackwardRecognizer {
     for (const int s : all) {
       const int made = result_of(s);
       if (made == out_.dq || made == out_.dk || made == out_.dv) continue;
-      const std::vector<int> readers = readers_of(made);
+      const std::vector<int> readers = uses_.readers(made);
       const bool is_read_elsewhere =
           std::any_of(readers.begin(), readers.end(), [&](int r) { return !all.contains(r); });
-      if (is_read_elsewhere || program_.tensors[to_index(made)].role != TensorRole::intermediate)
+      if (is_read_elsewhere || program_.tensors[made].role != TensorRole::intermediate)
         return fmt::format("'{}' is also needed elsewhere, and the fused attention backward kernel does not store it",
                            name_of(made));
     }
@@ -359,9 +350,9 @@ class AttentionBackwardRecognizer {
   }
 
   const Program& program_;
+  const TensorUses& uses_;
   const std::vector<Shape>& shapes_;
   Target target_;
-  std::vector<int> writer_;                                // statement that writes each tensor; -1 for an input
   int ds_ = 0, scores_statement_ = 0, dp_statement_ = -1;  // tensor ds; statements of s and dp
   std::pair<int, int> dq_dk_;                              // statements of dq and dk, in either order
   std::set<int> producers_, products_;                     // statements and products from which ds is computed
@@ -376,9 +367,10 @@ class AttentionBackwardRecognizer {
 
 }  // namespace
 
-std::optional<FoundAttentionBackward> find_attention_backward(const Program& program, const std::vector<Shape>& shapes,
-                                                              int statement, Target target) {
-  return AttentionBackwardRecognizer(program, shapes, target).recognize_at(statement);
+std::optional<FoundAttentionBackward> find_attention_backward(const Program& program, const TensorUses& uses,
+                                                              const std::vector<Shape>& shapes, int statement,
+                                                              Target target) {
+  return AttentionBackwardRecognizer(program, uses, shapes, target).recognize_at(statement);
 }
 
 }  // namespace ridge

@@ -14,6 +14,7 @@
 #include "ridge/ops/attention/backward_problem.h"
 #include "ridge/plan/fuse.h"
 #include "ridge/plan/shape.h"
+#include "ridge/program/tensor_uses.h"
 
 namespace ridge {
 
@@ -26,7 +27,9 @@ struct FoundAttentionBackward {
 };
 
 // Returns nullopt if `statement`, a product, computes neither dq nor dk of anything that resembles attention.
-std::optional<FoundAttentionBackward> find_attention_backward(const Program& program, const std::vector<Shape>& shapes,
-                                                              int statement, Target target);
+// `uses` is of the same program.
+std::optional<FoundAttentionBackward> find_attention_backward(const Program& program, const TensorUses& uses,
+                                                              const std::vector<Shape>& shapes, int statement,
+                                                              Target target);
 
 }  // namespace ridge

@@ -1,4 +1,5 @@
 #include "ridge/plan/attention/recognize_backward.h"
+#include "ridge/base/contains.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -116,7 +117,7 @@ TEST(AttentionBackward, ReadsTheResultsOfTheForwardPass) {
     ASSERT_EQ(second.size(), 9u);
     EXPECT_EQ(second[3], first[3]) << "o";
     EXPECT_EQ(second[5], first[4]) << "the log-sum-exp";
-    EXPECT_EQ(x.plan.buffers[static_cast<std::size_t>(first[4])].elements, 2 * 3 * 48);
+    EXPECT_EQ(x.plan.buffers[first[4]].elements, 2 * 3 * 48);
   }
 }
 
@@ -208,8 +209,7 @@ TEST(AttentionBackward, ReportsWhySimilarProgramsAreNotFused) {
     const PlannedBackward x = planned(one.text, one.options);
     EXPECT_EQ(x.group_kinds().find("attention_backward"), std::string::npos) << one.text;
     const std::vector<std::string> reasons = x.boundary_reasons();
-    EXPECT_TRUE(std::find(reasons.begin(), reasons.end(), one.why) != reasons.end())
-        << one.text << "\nfound: " << fmt::format("{}", fmt::join(reasons, " | "));
+    EXPECT_TRUE(contains(reasons, one.why)) << one.text << "\nfound: " << fmt::format("{}", fmt::join(reasons, " | "));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "ridge/base/check.h"
+#include "ridge/base/contains.h"
 #include "ridge/ops/attention/model.h"
 #include "ridge/plan/attention/operand_layout.h"
 #include "ridge/plan/lower.h"
@@ -28,7 +29,7 @@ class AttentionRecognizer {
 
   FoundAttention recognize_statements() {
     const auto is_product = [&](int s) {
-      const auto* c = std::get_if<Contraction>(&program_.statements[static_cast<std::size_t>(s)].op);
+      const auto* c = std::get_if<Contraction>(&program_.statements[s].op);
       return c != nullptr && has_sum(*c);
     };
     const auto& first = contraction_at(*std::find_if(statements_.begin(), statements_.end(), is_product));
@@ -43,12 +44,10 @@ class AttentionRecognizer {
   }
 
  private:
-  const Contraction& contraction_at(int s) const {
-    return std::get<Contraction>(program_.statements[static_cast<std::size_t>(s)].op);
-  }
-  const Shape& shape_of(int tensor) const { return shapes_[static_cast<std::size_t>(tensor)]; }
-  const std::string& name_of(int tensor) const { return program_.tensors[static_cast<std::size_t>(tensor)].name; }
-  DType dtype_of(int tensor) const { return program_.tensors[static_cast<std::size_t>(tensor)].dtype; }
+  const Contraction& contraction_at(int s) const { return std::get<Contraction>(program_.statements[s].op); }
+  const Shape& shape_of(int tensor) const { return shapes_[tensor]; }
+  const std::string& name_of(int tensor) const { return program_.tensors[tensor].name; }
+  DType dtype_of(int tensor) const { return program_.tensors[tensor].dtype; }
   // Assigns the operands to q, k and v, and the dimensions to their roles.
   std::optional<std::string> assign_operands(const Contraction& first, const Contraction& last) {
     weights_ = is_computed_inside(last.left) ? last.left : last.right;
@@ -58,7 +57,7 @@ class AttentionRecognizer {
                    result = nontrivial_dims(shape_of(out_.o));
     DimNames summed;
     for (const std::string& dim : weights)
-      if (contains_dim(values, dim) && !contains_dim(result, dim)) summed.push_back(dim);
+      if (contains(values, dim) && !contains(result, dim)) summed.push_back(dim);
     if (summed.empty() || summed.size() > 2)
       return fmt::format("{} is not summed over a single key dimension", name_of(out_.o));
     attention_dims_.keys = summed[0];
@@ -68,13 +67,12 @@ class AttentionRecognizer {
     out_.q = out_.k == first.left ? first.right : first.left;
     const DimNames q = nontrivial_dims(shape_of(out_.q)), k = nontrivial_dims(shape_of(out_.k)),
                    s = nontrivial_dims(shape_of(first.result));
-    if (contains_dim(q, attention_dims_.keys))
+    if (contains(q, attention_dims_.keys))
       return fmt::format("{} has the key dimension {}", name_of(out_.q), attention_dims_.keys);
     attention_dims_ =
         find_attention_dims(shape_of(out_.q), shape_of(out_.k), shape_of(first.result), attention_dims_.keys);
     for (const std::string& dim : values)
-      if (!contains_dim(summed, dim) && !contains_dim(attention_dims_.batch, dim))
-        attention_dims_.value_width.push_back(dim);
+      if (!contains(summed, dim) && !contains(attention_dims_.batch, dim)) attention_dims_.value_width.push_back(dim);
     const DimNames& keys = summed;
     if (!equals_union(k, {&attention_dims_.batch, &keys, &attention_dims_.width}) ||
         !equals_union(q, {&attention_dims_.batch, &attention_dims_.rows, &attention_dims_.width}) ||
@@ -89,7 +87,7 @@ class AttentionRecognizer {
                            dtype_name(dtype_of(tensor)));
     return std::nullopt;
   }
-  const Statement& statement_at(int s) const { return program_.statements[static_cast<std::size_t>(s)]; }
+  const Statement& statement_at(int s) const { return program_.statements[s]; }
   bool is_computed_inside(int tensor) const {
     return std::any_of(statements_.begin(), statements_.end() - 1,
                        [&](int s) { return !routine_of(statement_at(s)) && statement_at(s).result() == tensor; });
@@ -143,14 +141,14 @@ class AttentionRecognizer {
     if (list.back().dim != pages_dim_ || (!first.empty() && merged_stride(list, first) != each))
       return fmt::format("{} is not a page list for each sequence", name_of(out_.pages));
     for (const std::string& dim : first)
-      if (!contains_dim(attention_dims_.batch, dim))
+      if (!contains(attention_dims_.batch, dim))
         return fmt::format("{} differs along {}, which is not a dimension of both {} and {}", name_of(out_.pages), dim,
                            name_of(out_.q), name_of(out_.k));
     if (out_.lengths >= 0 && nontrivial_dims(shape_of(out_.lengths)) != first)
       return fmt::format("{} and {} do not describe the same sequences", name_of(out_.lengths), name_of(out_.pages));
     attention_dims_.outer_count = first.size();
     for (const std::string& dim : attention_dims_.batch)
-      if (!contains_dim(first, dim)) first.push_back(dim);
+      if (!contains(first, dim)) first.push_back(dim);
     attention_dims_.batch = first;
     return std::nullopt;
   }
@@ -235,18 +233,18 @@ class AttentionRecognizer {
     const Shape& shape = shape_of(out_.lengths);
     DimNames first = nontrivial_dims(shape);
     for (const std::string& dim : first)
-      if (!contains_dim(attention_dims_.batch, dim))
+      if (!contains(attention_dims_.batch, dim))
         return fmt::format("{} differs along {}, which is not a dimension of both {} and {}", name_of(out_.lengths),
                            dim, name_of(out_.q), name_of(out_.k));
     attention_dims_.outer_count = first.size();
     for (const std::string& dim : attention_dims_.batch)
-      if (!contains_dim(nontrivial_dims(shape), dim)) first.push_back(dim);
+      if (!contains(nontrivial_dims(shape), dim)) first.push_back(dim);
     attention_dims_.batch = first;
     return std::nullopt;
   }
 
   std::optional<std::string> set_layouts() {
-    if (!masked_dim_.empty() && !contains_dim(attention_dims_.rows, masked_dim_))
+    if (!masked_dim_.empty() && !contains(attention_dims_.rows, masked_dim_))
       return fmt::format("the mask compares with {}, which is not a row dimension", masked_dim_);
     ops::AttentionProblem& p = out_.problem;
     p.dtype = dtype_of(out_.q);
@@ -282,7 +280,7 @@ class AttentionRecognizer {
 // Adds a buffer with the start of each sequence and returns its index.
 int add_sequence_starts_buffer(Lowering& to, const std::vector<std::int64_t>& lengths) {
   const int out = to.add_buffer(DType::int32, static_cast<std::int64_t>(lengths.size()) + 1);
-  PlanBuffer& buffer = to.plan.buffers[static_cast<std::size_t>(out)];
+  PlanBuffer& buffer = to.plan.buffers[out];
   buffer.holds_indices = true;
   buffer.sequence_lengths = lengths;
   return out;
@@ -293,11 +291,10 @@ int add_sequence_starts_buffer(Lowering& to, const std::vector<std::int64_t>& le
 std::vector<int> add_page_gathers(const Program& program, std::vector<int> statements) {
   std::vector<int> operands;
   for (const int s : statements)
-    if (const auto* c = std::get_if<Contraction>(&program.statements[static_cast<std::size_t>(s)].op))
+    if (const auto* c = std::get_if<Contraction>(&program.statements[s].op))
       operands.insert(operands.end(), {c->left, c->right});
   for (std::size_t s = 0; s < program.statements.size(); ++s)
-    if (is_gather(program.statements[s]) &&
-        std::find(operands.begin(), operands.end(), program.statements[s].result()) != operands.end())
+    if (is_gather(program.statements[s]) && contains(operands, program.statements[s].result()))
       statements.push_back(static_cast<int>(s));
   std::sort(statements.begin(), statements.end());
   return statements;
@@ -311,8 +308,8 @@ FoundAttention find_attention(const Program& program, const std::vector<Shape>& 
 void lower_attention(Lowering& to, int group) {
   std::vector<Shape> shapes;
   for (const View& view : to.tensors) shapes.push_back(view.shape);
-  const FoundAttention found = find_attention(
-      to.program, shapes, to.plan.fusion.groups[static_cast<std::size_t>(group)].statements, to.plan.fusion.target);
+  const FoundAttention found =
+      find_attention(to.program, shapes, to.plan.fusion.groups[group].statements, to.plan.fusion.target);
   RIDGE_CHECK(found.fusion_blocker.empty(), found.fusion_blocker);
   PlanStep step;
   step.group = group;

@@ -1,4 +1,5 @@
 #include "ridge/plan/attention/recognize_forward.h"
+#include "ridge/base/contains.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -352,8 +353,7 @@ TEST(Attention, ReportsWhySimilarProgramsAreNotFused) {
     EXPECT_EQ(x.group_kinds().find("attention"), std::string::npos) << one.text;
     std::vector<std::string> reasons;
     for (const FusionBoundary& boundary : x.plan.fusion.boundaries) reasons.push_back(boundary.reason);
-    EXPECT_TRUE(std::find(reasons.begin(), reasons.end(), one.why) != reasons.end())
-        << one.text << "\nfound: " << fmt::format("{}", fmt::join(reasons, " | "));
+    EXPECT_TRUE(contains(reasons, one.why)) << one.text << "\nfound: " << fmt::format("{}", fmt::join(reasons, " | "));
   }
 }
 

@@ -248,7 +248,7 @@ AttnTerm AttentionEvaluator::reduce_keys(Function function, AttnTerm x) const {
 AttnTerm AttentionEvaluator::evaluate_call(const Node& node) {
   const auto arity = node.arguments.size();
   if (std::all_of(node.arguments.begin(), node.arguments.end(),
-                  [&](int i) { return terms_[static_cast<std::size_t>(i)].kind == TermKind::constant; }))
+                  [&](int i) { return terms_[i].kind == TermKind::constant; }))
     return fold_constants(node);
   if (arity == 1) return evaluate_unary(node.function, argument_of(node, 0));
   if (arity == 2) return evaluate_binary(node.function, argument_of(node, 0), argument_of(node, 1));

@@ -97,9 +97,7 @@ class AttentionEvaluator {
 
  private:
   bool covers_keys(const std::vector<Axis>& over) const;
-  const AttnTerm& argument_of(const Node& node, std::size_t i) const {
-    return terms_[static_cast<std::size_t>(node.arguments[i])];
-  }
+  const AttnTerm& argument_of(const Node& node, std::size_t i) const { return terms_[node.arguments[i]]; }
   double extent_of(const std::string& dim) const;
   AttnTerm evaluate_node(const Node& node);
   AttnTerm evaluate_tensor(int tensor) const;

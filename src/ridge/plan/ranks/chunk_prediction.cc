@@ -213,7 +213,7 @@ Result<ChunkPrediction> predict_chunks(const ChunkRequest& request) { return Chu
 std::optional<double> nccl_redistribution_s(const Machine& machine, const RankSchedule& schedule,
                                             const MeshDevice& device, std::size_t step_index) {
   const auto& redistribution = std::get<Redistribution>(schedule.steps[step_index]);
-  const TensorSlot& slot = schedule.slots[static_cast<std::size_t>(redistribution.from)];
+  const TensorSlot& slot = schedule.slots[redistribution.from];
   const auto transfer =
       transfer_of_step(redistribution.move, slot.extents, device.mesh, Rational(dtype_bits(slot.dtype), 8));
   return transfer ? ridge::library_transfer_seconds(machine, *transfer) : std::nullopt;
@@ -242,7 +242,7 @@ std::optional<SingleKernelPlan> plan_single_kernel(const ChunkRequest& request, 
   const auto plan = ops::cuda::choose_exchanged_rows_plan(call, ops::plan_workspace_bytes, request.device);
   const auto unchunked = ops::forecast(call.problem, request.device);  // prediction without chunks
   if (!plan || !unchunked) return std::nullopt;
-  const ops::MatmulConfig& c = ops::sm90_kernel_configs[static_cast<std::size_t>(plan->config)];
+  const ops::MatmulConfig& c = ops::sm90_kernel_configs[plan->config];
   const std::int64_t tile_columns = c.n * c.cluster_n, tile_rows = c.m * c.cluster_m;
   const std::int64_t tiles =
       (call.problem.n + tile_columns - 1) / tile_columns * (out.shard_rows / tile_rows) * c.cluster();
@@ -253,7 +253,7 @@ std::int64_t row_bytes(const RankSchedule& schedule, const ChunkedPair& pair, co
   const auto& redistribution = std::get<Redistribution>(schedule.steps[pair.redistribution_step]);
   const int slot = pair.is_gather() ? redistribution.to : redistribution.from;
   const ShardBox block = slot_block(schedule, slot, device);
-  const DType dtype = schedule.slots[static_cast<std::size_t>(slot)].dtype;
+  const DType dtype = schedule.slots[slot].dtype;
   return block.front().size() == 0 ? 0 : count_words(block) / block.front().size() * dtype_bits(dtype) / 8;
 }
 
@@ -262,7 +262,7 @@ std::string describe_prediction(const RankSchedule& schedule, const ChunkedPair&
   const auto& redistribution = std::get<Redistribution>(schedule.steps[pair.redistribution_step]);
   const auto& compute = std::get<ComputeStep>(schedule.steps[pair.compute_step]);
   const Statement& last = compute.program.statements.back();
-  std::string result = compute.program.tensors[static_cast<std::size_t>(last.result())].name;
+  std::string result = compute.program.tensors[last.result()].name;
   result = result.substr(0, result.find('#'));
   const std::string title = fmt::format("{} and {} over {}", result, name(pair.kind), redistribution.move.over);
   const std::string sequential = format_with_prefix(prediction.sequential_s, "s");

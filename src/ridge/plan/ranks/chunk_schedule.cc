@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "ridge/base/contains.h"
 #include "ridge/ops/product/cuda.h"
 #include "ridge/plan/ranks/communication_schedule.h"
 
@@ -16,13 +17,7 @@ constexpr std::int64_t tile_rows = 128, column_multiple = 128;
 // Minimum width of a column block: narrower ones are copied slowly. Several scattered ones are sent in one copy.
 constexpr std::int64_t min_gathered_columns = 2048, min_scattered_columns = 1024;
 
-const TensorSlot& slot_of(const RankSchedule& schedule, int slot) {
-  return schedule.slots[static_cast<std::size_t>(slot)];
-}
-
-bool contains(const std::vector<std::string>& dims, const std::string& dim) {
-  return std::find(dims.begin(), dims.end(), dim) != dims.end();
-}
+const TensorSlot& slot_of(const RankSchedule& schedule, int slot) { return schedule.slots[slot]; }
 
 // True if the dimension is the tensor's first axis (and elements have full bytes), or does not occur in the tensor.
 bool has_only_as_rows(const Tensor& tensor, const std::string& dim) {
@@ -33,7 +28,7 @@ bool has_only_as_rows(const Tensor& tensor, const std::string& dim) {
 }
 
 bool has_independent_rows(const Program& program, const Statement& statement, const std::string& dim) {
-  if (!has_dim(program.tensors[static_cast<std::size_t>(statement.result())].axes, dim)) return false;
+  if (!has_dim(program.tensors[statement.result()].axes, dim)) return false;
   if (const auto* product = std::get_if<Contraction>(&statement.op))
     return !product->grouped && !contains(product->contracted, dim);
   const auto& e = std::get<Expression>(statement.op);
@@ -69,13 +64,12 @@ bool resplits_rows_only(const RedistributionStep& move) {
 
 bool is_read_elsewhere(const RankSchedule& schedule, int slot, const ChunkedPair& pair,
                        const std::vector<int>& stored_tensors) {
-  if (std::find(stored_tensors.begin(), stored_tensors.end(), slot) != stored_tensors.end()) return true;
+  if (contains(stored_tensors, slot)) return true;
   for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
     if (i == pair.compute_step || i == pair.redistribution_step) continue;
     if (const auto* redistribution = std::get_if<Redistribution>(&schedule.steps[i])) {
       if (redistribution->from == slot || redistribution->to == slot) return true;
-    } else if (const auto& slots = std::get<ComputeStep>(schedule.steps[i]).slots;
-               std::find(slots.begin(), slots.end(), slot) != slots.end()) {
+    } else if (const auto& slots = std::get<ComputeStep>(schedule.steps[i]).slots; contains(slots, slot)) {
       return true;
     }
   }
@@ -119,7 +113,7 @@ std::optional<ChunkedPair> find_chunked_pair(const RankSchedule& schedule, std::
     return std::nullopt;
   const int slot = out.is_gather() ? redistribution->to : redistribution->from, tensor = find_tensor(*compute, slot);
   if (tensor < 0 || is_read_elsewhere(schedule, slot, out, stored_tensors)) return std::nullopt;
-  const std::vector<Axis>& axes = compute->program.tensors[static_cast<std::size_t>(tensor)].axes;
+  const std::vector<Axis>& axes = compute->program.tensors[tensor].axes;
   if (axes.size() < 2 || !axes.front().is_named()) return std::nullopt;
   out.row_dim = axes.front().dim;
   if (!has_independent_rows(compute->program, out.row_dim)) return std::nullopt;
@@ -241,7 +235,7 @@ class ScatterEstimate {
     const double each = static_cast<double>(all_chunks_) / static_cast<double>(waves_);  // chunks per wave
     double multiplied = 0, last_stored = 0;
     for (std::int64_t wave = 0; wave < waves_; ++wave) {
-      if (wave > 1) multiplied = std::max(multiplied, wave_stored_s_[static_cast<std::size_t>(wave - 2)]);
+      if (wave > 1) multiplied = std::max(multiplied, wave_stored_s_[wave - 2]);
       multiplied += wave_seconds(wave);
       const std::int64_t last =
           std::min(all_chunks_, ceil_with_tolerance((static_cast<double>(wave) + 0.5) * each)) - 1;
@@ -277,8 +271,7 @@ class ScatterEstimate {
   double stored_time(std::int64_t end, double current_s) const {
     const std::int64_t wave =
         ceil_with_tolerance(static_cast<double>(end * waves_) / static_cast<double>(all_chunks_)) - 1;
-    return wave < static_cast<std::int64_t>(wave_stored_s_.size()) ? wave_stored_s_[static_cast<std::size_t>(wave)]
-                                                                   : current_s;
+    return wave < static_cast<std::int64_t>(wave_stored_s_.size()) ? wave_stored_s_[wave] : current_s;
   }
   // Returns when the partial sums of a chunk arrive from the next rank, which runs the same schedule.
   double arrival_of(std::int64_t chunk, double current_s) {
@@ -356,7 +349,7 @@ double estimate_chunk_launches_s(Collective kind, std::int64_t ranks, std::int64
     }
     return computed;
   }
-  std::vector<double> arrival(static_cast<std::size_t>(chunks), 0), done = arrival;
+  std::vector<double> arrival(chunks, 0), done = arrival;
   for (std::int64_t step = 0; step < ranks; ++step)
     for (std::size_t j = 0; j < arrival.size(); ++j) {
       done[j] = computed = std::max(computed, arrival[j]) + (step == 0 ? s.edge_product : s.main_product);

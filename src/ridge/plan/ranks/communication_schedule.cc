@@ -76,13 +76,13 @@ ShardBox intersect(const ShardBox& a, const ShardBox& b) {
 }
 
 std::vector<int> group_ranks(const Mesh& mesh, const std::string& over, std::int64_t device) {
-  std::vector<int> out(static_cast<std::size_t>(mesh.size(over)));
+  std::vector<int> out(mesh.size(over));
   for (std::int64_t other = 0; other < mesh.devices(); ++other) {
     const bool is_in_group = std::all_of(mesh.axes.begin(), mesh.axes.end(), [&](const auto& axis) {
       return over.find(axis.first) != std::string::npos ||
              mesh.coordinate_along(other, axis.first) == mesh.coordinate_along(device, axis.first);
     });
-    if (is_in_group) out[static_cast<std::size_t>(mesh.coordinate_along(other, over))] = static_cast<int>(other);
+    if (is_in_group) out[mesh.coordinate_along(other, over)] = static_cast<int>(other);
   }
   return out;
 }
@@ -105,10 +105,10 @@ CommunicationSchedule::CommunicationSchedule(const RedistributionStep& step, Red
 
 // Sets the ranks of an all-reduce and the words that this rank sends.
 void CommunicationSchedule::set_reduction_group() {
-  group_.resize(static_cast<std::size_t>(mesh_.size(redistribution_.over)));
+  group_.resize(mesh_.size(redistribution_.over));
   for (std::int64_t other = 0; other < mesh_.devices(); ++other)
     if (is_source_of(other, device_))
-      group_[static_cast<std::size_t>(mesh_.coordinate_along(other, redistribution_.over))] = static_cast<int>(other);
+      group_[mesh_.coordinate_along(other, redistribution_.over)] = static_cast<int>(other);
   const auto n = static_cast<std::int64_t>(group_.size());
   const std::int64_t words = count_words(after_), each = (words + n - 1) / n,
                      position = mesh_.coordinate_along(device_, redistribution_.over);

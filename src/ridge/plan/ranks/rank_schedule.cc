@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ridge/base/contains.h"
 #include "ridge/distributed/partition.h"
 #include "ridge/plan/ranks/split_reductions.h"
 #include "ridge/plan/ranks/validate_sharding.h"
@@ -36,8 +37,8 @@ class ScheduleBuilder {
   }
 
  private:
-  const Tensor& tensor(int i) const { return program_.tensors[static_cast<std::size_t>(i)]; }
-  TensorSlot& slot(int i) { return out_.slots[static_cast<std::size_t>(i)]; }
+  const Tensor& tensor(int i) const { return program_.tensors[i]; }
+  TensorSlot& slot(int i) { return out_.slots[i]; }
 
   int add_slot(TensorSlot slot) {
     slot.name += fmt::format("#{}", out_.slots.size());  // '#' cannot occur in a name of the notation
@@ -82,7 +83,7 @@ class ScheduleBuilder {
   }
 
   void add_step(ComputeStep compute, std::variant<Contraction, Expression> op) {
-    const Statement& original = program_.statements[static_cast<std::size_t>(statement_)];
+    const Statement& original = program_.statements[statement_];
     compute.program.statements.push_back({.op = std::move(op), .text = original.text, .span = original.span});
     const int result = compute.program.statements.back().result();
     for (std::size_t i = 0; i < compute.slots.size(); ++i)
@@ -121,7 +122,7 @@ class ScheduleBuilder {
       before.layout = layout;
       out = add_slot(std::move(before));
     }
-    if (!layout.partial_over.empty()) out_.partial_slots[static_cast<std::size_t>(statement_)] = out;
+    if (!layout.partial_over.empty()) out_.partial_slots[statement_] = out;
     return out;
   }
 
@@ -130,9 +131,7 @@ class ScheduleBuilder {
     if (from == to) return;
     const std::vector<RedistributionStep> steps = plan_redistribution(slot(from).layout, slot(to).layout);
     for (std::size_t i = 0; i < steps.size(); ++i) {
-      if ((error_ = validate_redistribution(program_.statements[static_cast<std::size_t>(statement_)], steps[i],
-                                            slot(from).dtype)))
-        return;
+      if ((error_ = validate_redistribution(program_.statements[statement_], steps[i], slot(from).dtype))) return;
       int next = to;
       if (i + 1 < steps.size()) {
         TensorSlot between = slot(to);
@@ -155,7 +154,7 @@ class ScheduleBuilder {
       const auto found = std::find(result_axes.begin(), result_axes.end(), source_axes[i]);
       target.layout.mesh_axes[i] = found == result_axes.end() ? "" : found->mesh;
     }
-    if (!slot(from).layout.partial_over.empty()) out_.partial_slots[static_cast<std::size_t>(statement_)] = from;
+    if (!slot(from).layout.partial_over.empty()) out_.partial_slots[statement_] = from;
     const bool stays = slot(from).layout == target.layout;
     const bool same = slot(result).dtype == target.dtype && source_axes == result_axes;
     if (!stays && same) return add_redistributions(from, result, transport::ReduceOp::sum);
@@ -208,7 +207,7 @@ class ScheduleBuilder {
 
   int reduce_partial_result(const PartialReduction& partial) {
     TensorSlot partial_slot;
-    partial_slot.name = tensor(program_.statements[static_cast<std::size_t>(statement_)].result()).name;
+    partial_slot.name = tensor(program_.statements[statement_].result()).name;
     for (const Axis& axis : partial.kept_axes) {
       partial_slot.extents.push_back(axis_extent(axis, sizes_));
       partial_slot.layout.mesh_axes.push_back(axis.mesh);
@@ -286,7 +285,7 @@ class StepMerger {
   SplitDims split_dims(const ComputeStep& compute) const {
     SplitDims out;
     for (std::size_t i = 0; i < compute.slots.size(); ++i) {
-      const TensorSlot& slot = schedule_.slots[static_cast<std::size_t>(compute.slots[i])];
+      const TensorSlot& slot = schedule_.slots[compute.slots[i]];
       const std::vector<Axis>& axes = compute.program.tensors[i].axes;
       for (std::size_t axis = 0; axis < axes.size(); ++axis)
         if (axes[axis].is_named())
@@ -311,13 +310,13 @@ class StepMerger {
         to.program.dims.push_back(dim);
     Statement statement = from.program.statements.front();
     renumber_tensors(statement, new_index);
-    to.program.tensors[static_cast<std::size_t>(statement.result())].role = TensorRole::output;
+    to.program.tensors[statement.result()].role = TensorRole::output;
     to.program.statements.push_back(std::move(statement));
     to.statements.push_back(from.statements.front());
   }
 
   static void renumber_tensors(Statement& statement, const std::vector<int>& new_index) {
-    const auto map_index = [&](int& t) { t = new_index[static_cast<std::size_t>(t)]; };
+    const auto map_index = [&](int& t) { t = new_index[t]; };
     std::visit([&](auto& op) { map_index(op.result); }, statement.op);
     if (auto* product = std::get_if<Contraction>(&statement.op)) {
       map_index(product->left);
@@ -332,10 +331,10 @@ class StepMerger {
   // Marks results as intermediates that no other step reads and that are neither outputs nor stored.
   void mark_intermediates(ComputeStep& compute, std::size_t step_index) const {
     for (const Statement& statement : compute.program.statements) {
-      const auto result = static_cast<std::size_t>(statement.result());
+      const std::size_t result = statement.result();
       const int slot = compute.slots[result];
-      const auto at = static_cast<std::size_t>(slot);
-      const bool is_stored = std::find(stored_.begin(), stored_.end(), slot) != stored_.end();
+      const std::size_t at = slot;
+      const bool is_stored = contains(stored_, slot);
       if (at >= program_.tensors.size() || program_.tensors[at].role == TensorRole::output || is_stored) continue;
       if (!is_read_elsewhere(slot, step_index)) compute.program.tensors[result].role = TensorRole::intermediate;
     }
@@ -348,8 +347,7 @@ class StepMerger {
           redistribution != nullptr && redistribution->from == slot)
         return true;
       const auto* compute = std::get_if<ComputeStep>(&out_[i]);
-      if (compute != nullptr && std::find(compute->slots.begin(), compute->slots.end(), slot) != compute->slots.end())
-        return true;
+      if (compute != nullptr && contains(compute->slots, slot)) return true;
     }
     return false;
   }
@@ -383,7 +381,7 @@ Program remove_unit_mesh_axes(Program program, const Mesh& mesh) {
 }  // namespace
 
 ShardBox slot_block(const RankSchedule& schedule, int slot, const MeshDevice& device) {
-  const TensorSlot& of = schedule.slots[static_cast<std::size_t>(slot)];
+  const TensorSlot& of = schedule.slots[slot];
   return shard_box(of.extents, of.layout, device.mesh, device.index);
 }
 

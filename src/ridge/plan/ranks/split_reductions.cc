@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ridge/base/contains.h"
 #include "ridge/distributed/partition.h"
 #include "ridge/program/sharding.h"
 
@@ -61,7 +62,7 @@ NodeList ReductionSplitter::add_reduction(Function function, const NodeList& arg
   if (function == Function::max) partial.reduce_op = transport::ReduceOp::max;
   if (function == Function::min) partial.reduce_op = transport::ReduceOp::min;
   for (Axis axis : axes) {
-    if (std::find(node.over.begin(), node.over.end(), axis) != node.over.end()) continue;
+    if (contains(node.over, axis)) continue;
     axis.mesh = find_mesh_axes(program_, *expression_, axis);
     partial.kept_axes.push_back(std::move(axis));
   }
@@ -104,11 +105,11 @@ std::vector<Node> ReductionSplitter::split_reductions(const Expression& expressi
   std::vector<NodeList> trees;
   for (const Node& node : expression.nodes) {
     std::vector<NodeList> arguments;
-    for (const int argument : node.arguments) arguments.push_back(trees[static_cast<std::size_t>(argument)]);
+    for (const int argument : node.arguments) arguments.push_back(trees[argument]);
     const bool split = is_split(node);
     if (node.kind == Node::Kind::along_dims && split) {
-      const int space = found.space_of_node[static_cast<std::size_t>(node.arguments[0])];
-      trees.push_back(split_reduction(node, arguments[0], found.axes[static_cast<std::size_t>(space)]));
+      const int space = found.space_of_node[node.arguments[0]];
+      trees.push_back(split_reduction(node, arguments[0], found.axes[space]));
     } else if (node.kind == Node::Kind::size && split) {
       trees.push_back(number_node(element_count(node.over)));
     } else if (node.kind == Node::Kind::index && split && begins.contains(node.over.front().dim)) {

@@ -8,7 +8,7 @@
 namespace ridge::ranks {
 namespace {
 
-const Tensor& tensor_at(const Program& program, int t) { return program.tensors[static_cast<std::size_t>(t)]; }
+const Tensor& tensor_at(const Program& program, int t) { return program.tensors[t]; }
 
 }  // namespace
 

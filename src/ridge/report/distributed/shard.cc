@@ -41,13 +41,13 @@ Cells shardings_table(const ShardingReport& a) {
 std::string moves_text(const ShardingReport& a, const RankedSharding& r) {
   std::string out;
   for (std::size_t s = 0; s < a.program.statements.size(); ++s) {
-    const auto at = static_cast<std::size_t>(a.program.statements[s].result());
+    const std::size_t at = a.program.statements[s].result();
     out += fmt::format("  {}: {}", format_layout(a.program.tensors[at], r.sharding.layouts[at]),
                        format_partition(r.sharding.partitions[s]));
     for (const StatementRedistribution& step : r.steps)
       if (step.statement == s)
         out += fmt::format(", {} of {} over {} {}", name(*step.redistribution.collective),
-                           a.program.tensors[static_cast<std::size_t>(step.tensor)].name, step.redistribution.over,
+                           a.program.tensors[step.tensor].name, step.redistribution.over,
                            format_with_prefix(step.cost.seconds, "s"));
     out += "\n";
   }
@@ -67,14 +67,14 @@ Json sharding_json(const ShardingReport& a, const RankedSharding& r) {
   out["written"] = r.program_text;
   out["statements"] = Json::array();
   for (std::size_t s = 0; s < a.program.statements.size(); ++s) {
-    const auto at = static_cast<std::size_t>(a.program.statements[s].result());
+    const std::size_t at = a.program.statements[s].result();
     Json one{{"name", a.program.tensors[at].name}, {"shares_out", Json::object()}};
     for (const auto& [dim, letters] : r.sharding.partitions[s]) one["shares_out"][dim] = letters;
     one["moves"] = Json::array();
     for (const StatementRedistribution& step : r.steps)
       if (step.statement == s)
         one["moves"].push_back({{"collective", name(*step.redistribution.collective)},
-                                {"tensor", a.program.tensors[static_cast<std::size_t>(step.tensor)].name},
+                                {"tensor", a.program.tensors[step.tensor].name},
                                 {"over", step.redistribution.over},
                                 {"words", step.cost.words},
                                 {"time_s", step.cost.seconds}});

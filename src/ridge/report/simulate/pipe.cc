@@ -13,8 +13,7 @@ namespace {
 
 void add_buffer_rows(const Metapipe& pipe, const std::string& prefix, std::vector<std::vector<std::string>>& rows) {
   for (const PipeBuffer& b : effective_buffers(pipe))
-    rows.push_back({fmt::format("{}{} to {}", prefix, pipe.stages[static_cast<std::size_t>(b.producer)].name,
-                                pipe.stages[static_cast<std::size_t>(b.consumer)].name),
+    rows.push_back({fmt::format("{}{} to {}", prefix, pipe.stages[b.producer].name, pipe.stages[b.consumer].name),
                     std::to_string(b.tile_count()), std::to_string(b.bytes)});
   for (const PipeStage& stage : pipe.stages)
     if (!stage.body.empty()) add_buffer_rows(stage.body[0], prefix + stage.name + "/", rows);

@@ -152,7 +152,7 @@ std::vector<std::string> add_dots(Picture& picture, const Roofline& r, const Log
     const auto same = std::find_if(picture.dots.begin(), picture.dots.end(), [&](const PictureDot& dot) {
       return std::hypot(dot.predicted.x - position.x, dot.predicted.y - position.y) < 3;
     });
-    const std::size_t index = static_cast<std::size_t>(same - picture.dots.begin());
+    const std::size_t index = same - picture.dots.begin();
     if (same == picture.dots.end()) {
       picture.dots.push_back({.tip = "", .predicted = position, .measured = {}});
       names.emplace_back();

@@ -54,7 +54,7 @@ std::string draw_frame(const SystolicRun& run, const ArrayFrame& frame, PictureP
       draw_text("soft", {at.x, at.y - 6}, fmt::format("cycle {}: {} of {}", frame.cycle, busy, rows * cols));
   for (std::int64_t r = 0; r < rows; ++r)
     for (std::int64_t c = 0; c < cols; ++c) {
-      const std::size_t i = static_cast<std::size_t>(r * cols + c);
+      const std::size_t i = r * cols + c;
       CellText text{"", "", "", frame.busy[i] != 0};
       if (frame.stationary[i] != 0) text.stationary = number_text(frame.stationary[i]);
       if (text.busy) text.moving_right = number_text(frame.left[i]);

@@ -49,8 +49,8 @@ std::string draw_axes(const Stripes& stripes, const PictureBox& plot, const Line
 
 // Draws the edges (stripes.h). If there are many, only those where the number of waves changes are named.
 std::string draw_edges(const Stripes& stripes, const PictureBox& plot, const LinearScale& x) {
-  const auto count = static_cast<std::size_t>(
-      std::count_if(stripes.rows.begin(), stripes.rows.end(), [](const Stripe& row) { return !row.edge.empty(); }));
+  const std::size_t count =
+      std::count_if(stripes.rows.begin(), stripes.rows.end(), [](const Stripe& row) { return !row.edge.empty(); });
   std::string out;
   for (std::size_t i = 1; i < stripes.rows.size(); ++i) {
     const Stripe& row = stripes.rows[i];

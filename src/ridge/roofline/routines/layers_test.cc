@@ -109,7 +109,7 @@ double mean_experts_reached() {
   count_iterations({4, 4, 4, 4}, [&](const Index& i) {
     if (!pair(i, 0) || !pair(i, 2)) return false;
     std::vector<bool> seen(4);
-    for (const std::int64_t expert : i) seen[static_cast<std::size_t>(expert)] = true;
+    for (const std::int64_t expert : i) seen[expert] = true;
     sum += static_cast<double>(std::count(seen.begin(), seen.end(), true));
     return true;
   });
@@ -199,9 +199,7 @@ TEST(Layers, ragged_prefill) {
       "p[S, H, T] = softmax(where((sequence(S) == sequence(T)) * (index(T) <= index(S)), s, -inf) over T)\n"
       "o: bf16[S, H, E] = p * v");
   const std::vector<int> of{0, 0, 0, 0, 0, 1, 1, 2, 2, 2, 2};
-  const auto seen = [&](const Index& i) {
-    return of[static_cast<std::size_t>(i[0])] == of[static_cast<std::size_t>(i[1])] && i[1] <= i[0];
-  };
+  const auto seen = [&](const Index& i) { return of[i[0]] == of[i[1]] && i[1] <= i[0]; };
   const std::int64_t pairs = count_iterations({11, 11}, seen);
   EXPECT_EQ(pairs, 15 + 3 + 10);
   EXPECT_EQ(counts[0].flops, 2 * 3 * 6 * pairs);

@@ -5,6 +5,7 @@
 #include <array>
 #include <set>
 
+#include "ridge/base/contains.h"
 #include "ridge/program/testing/round_trip.h"
 #include "ridge/roofline/prediction.h"
 #include "ridge/roofline/testing/random_routine.h"
@@ -40,7 +41,7 @@ class LoopNest {
   }
 
  private:
-  const Tensor& tensor(int t) const { return program_.tensors[static_cast<std::size_t>(t)]; }
+  const Tensor& tensor(int t) const { return program_.tensors[t]; }
   std::int64_t size(const Axis& a) const { return a.is_named() ? sizes_.at(a.dim) : a.literal; }
   std::int64_t elements(int t) const {
     std::int64_t n = 1;
@@ -85,7 +86,7 @@ class LoopNest {
     std::int64_t row = 1;  // Elements along the dimensions that the indices lack
     for (const Axis& a : tensor(t).axes) {
       const auto& of = tensor(i).axes;
-      if (!(a == e_.routine->over[0]) && std::find(of.begin(), of.end(), a) == of.end()) row *= size(a);
+      if (!(a == e_.routine->over[0]) && !contains(of, a)) row *= size(a);
     }
     for (std::int64_t n = 0; n < elements(i); ++n)
       counts_.bits_read += row * dtype_bits(tensor(t).dtype) + dtype_bits(tensor(i).dtype);

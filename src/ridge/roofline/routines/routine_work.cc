@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ridge/base/contains.h"
 #include "ridge/roofline/routines/routings.h"
 #include "ridge/roofline/routines/windows.h"
 
@@ -38,9 +39,6 @@ class RoutineCounter {
   // Counts a contraction for each index, and reads those experts that some index names.
   RoutineWork count_routed(const ProgramMasks& masks, const StatementMasks& masked) const {
     const Routing routing = routing_of(program_, routine_);
-    const auto contains = [](const std::vector<Axis>& in, const Axis& a) {
-      return std::find(in.begin(), in.end(), a) != in.end();
-    };
     std::vector<Axis> others, expert;
     bool sums = false;
     for (const int t : {operands_[0], operands_[1], routine_.result})
@@ -71,17 +69,17 @@ class RoutineCounter {
   }
 
  private:
-  const std::vector<Axis>& axes(int tensor) const { return program_.tensors[static_cast<std::size_t>(tensor)].axes; }
+  const std::vector<Axis>& axes(int tensor) const { return program_.tensors[tensor].axes; }
 
   static Polynomial symbolic_count(const WindowDimension& window, WindowCount what, const ProgramMasks& masks,
                                    int mask) {
     if (const auto known = window_closed_form(window, what)) return *known;
-    return Polynomial::make_symbol(masks.all[static_cast<std::size_t>(mask)].symbol);
+    return Polynomial::make_symbol(masks.all[mask].symbol);
   }
 
   static Polynomial symbolic_count(const Routing& routing, RoutingCount what, const ProgramMasks& masks, int mask) {
     if (const auto known = routing_closed_form(routing, what)) return *known;
-    return Polynomial::make_symbol(masks.all[static_cast<std::size_t>(mask)].symbol);
+    return Polynomial::make_symbol(masks.all[mask].symbol);
   }
 
   const Program& program_;

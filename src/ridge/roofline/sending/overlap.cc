@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ridge/base/contains.h"
 #include "ridge/base/string_util.h"
 #include "ridge/roofline/prediction.h"
 #include "ridge/roofline/roofs.h"
@@ -73,9 +74,8 @@ class OverlapFinder {
 // Returns the largest dimension of the tensor that the product keeps; chunks of a summed one would add to one result.
 std::string choose_chunk_dim(const Program& program, const Contraction& product, int tensor, const Bindings& sizes) {
   std::string out;
-  for (const Axis& axis : program.tensors[static_cast<std::size_t>(tensor)].axes) {
-    const bool summed =
-        std::find(product.contracted.begin(), product.contracted.end(), axis.dim) != product.contracted.end();
+  for (const Axis& axis : program.tensors[tensor].axes) {
+    const bool summed = contains(product.contracted, axis.dim);
     const bool grouped = product.grouped && (axis.dim == product.grouped->dim || axis.dim == product.grouped->group);
     if (!axis.is_named() || summed || grouped || !sizes.contains(axis.dim)) continue;
     if (out.empty() || sizes.at(axis.dim) > sizes.at(out)) out = axis.dim;
@@ -90,7 +90,7 @@ void add_memory_times(OverlapTimes& times, const Program& program, const Contrac
   tensors.erase(std::unique(tensors.begin(), tensors.end()), tensors.end());
   const auto bandwidth = e.machine.memory_bandwidth();
   for (const int t : tensors) {
-    const Tensor& tensor = program.tensors[static_cast<std::size_t>(t)];
+    const Tensor& tensor = program.tensors[t];
     const double bytes = stored_bytes(program, tensor, e.dims).evaluate_double({e.dims.begin(), e.dims.end()});
     (has_dim(tensor.axes, dim) ? times.chunked_memory_s : times.repeated_memory_s) +=
         bandwidth ? bytes / bandwidth->value : 0;
@@ -169,7 +169,7 @@ std::vector<Overlap> find_overlaps(const Program& program, const Explanation& ex
     const std::string dim = choose_chunk_dim(program, op, pair.tensor, explanation.dims);
     if (dim.empty()) continue;
     Overlap found{.product = product.work.name,
-                  .tensor = program.tensors[static_cast<std::size_t>(pair.tensor)].name,
+                  .tensor = program.tensors[pair.tensor].name,
                   .collective = collective.work.collective,
                   .gathers_operand = pair.gathers_operand,
                   .dim = dim,

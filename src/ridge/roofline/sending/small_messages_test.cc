@@ -28,14 +28,14 @@ struct SimulatedCollective {
 
 // Simulates a ring all-gather: each device forwards the block that it received last.
 SimulatedCollective simulate_ring_gather(std::int64_t n) {
-  std::vector<std::set<std::int64_t>> has(static_cast<std::size_t>(n));
-  for (std::int64_t d = 0; d < n; ++d) has[static_cast<std::size_t>(d)] = {d};
+  std::vector<std::set<std::int64_t>> has(n);
+  for (std::int64_t d = 0; d < n; ++d) has[d] = {d};
   SimulatedCollective out;
   for (; has[0].size() < static_cast<std::size_t>(n); ++out.steps, ++out.max_blocks_sent) {
     const auto before = has;
     for (std::int64_t d = 0; d < n; ++d) {
       const std::int64_t from = (d + n - 1) % n, block = (from - out.steps % n + n) % n;
-      if (before[static_cast<std::size_t>(from)].contains(block)) has[static_cast<std::size_t>(d)].insert(block);
+      if (before[from].contains(block)) has[d].insert(block);
     }
   }
   return out;
@@ -44,16 +44,16 @@ SimulatedCollective simulate_ring_gather(std::int64_t n) {
 // Simulates an all-gather by doubling: in step k, each device sends all blocks that the device 2^k positions before it
 // lacks.
 SimulatedCollective simulate_doubling_gather(std::int64_t n) {
-  std::vector<std::set<std::int64_t>> has(static_cast<std::size_t>(n));
-  for (std::int64_t d = 0; d < n; ++d) has[static_cast<std::size_t>(d)] = {d};
+  std::vector<std::set<std::int64_t>> has(n);
+  for (std::int64_t d = 0; d < n; ++d) has[d] = {d};
   SimulatedCollective out;
   for (std::int64_t far = 1; far < n; far *= 2, ++out.steps) {
     const auto before = has;
     std::size_t most = 0;
     for (std::int64_t d = 0; d < n; ++d) {
-      auto& here = has[static_cast<std::size_t>(d)];
+      auto& here = has[d];
       const std::size_t had = here.size();
-      for (const std::int64_t block : before[static_cast<std::size_t>((d + far) % n)]) here.insert(block);
+      for (const std::int64_t block : before[(d + far) % n]) here.insert(block);
       most = std::max(most, here.size() - had);
     }
     out.max_blocks_sent += static_cast<std::int64_t>(most);
@@ -65,9 +65,9 @@ SimulatedCollective simulate_doubling_gather(std::int64_t n) {
 // Simulates an all-to-all with one block per destination. In step k, a block moves 2^k positions if bit k of its
 // distance is set.
 SimulatedCollective simulate_doubling_exchange(std::int64_t n) {
-  std::vector<std::vector<std::pair<std::int64_t, std::int64_t>>> has(static_cast<std::size_t>(n));
+  std::vector<std::vector<std::pair<std::int64_t, std::int64_t>>> has(n);
   for (std::int64_t d = 0; d < n; ++d)
-    for (std::int64_t to = 0; to < n; ++to) has[static_cast<std::size_t>(d)].emplace_back(to, d);
+    for (std::int64_t to = 0; to < n; ++to) has[d].emplace_back(to, d);
   SimulatedCollective out;
   for (std::int64_t far = 1; far < n; far *= 2, ++out.steps) {
     auto next = has;
@@ -75,9 +75,9 @@ SimulatedCollective simulate_doubling_exchange(std::int64_t n) {
     std::int64_t most = 0;
     for (std::int64_t d = 0; d < n; ++d) {
       std::int64_t sent = 0;
-      for (const auto& block : has[static_cast<std::size_t>(d)]) {
+      for (const auto& block : has[d]) {
         const bool goes = (((block.first - block.second + n) % n) & far) != 0;
-        next[static_cast<std::size_t>(goes ? (d + far) % n : d)].push_back(block);
+        next[goes ? (d + far) % n : d].push_back(block);
         sent += goes ? 1 : 0;
       }
       most = std::max(most, sent);
@@ -86,14 +86,14 @@ SimulatedCollective simulate_doubling_exchange(std::int64_t n) {
     has = std::move(next);
   }
   for (std::int64_t d = 0; d < n; ++d)
-    for (const auto& block : has[static_cast<std::size_t>(d)]) EXPECT_EQ(block.first, d);
+    for (const auto& block : has[d]) EXPECT_EQ(block.first, d);
   return out;
 }
 
 // Simulates an all-reduce over two binary trees, the second shifted by one device: inner nodes of the first are even,
 // those of the second odd. A device sends V/2 to its parent and V/2 to each child. The height sets the latency.
 SimulatedCollective simulate_two_trees(std::int64_t n) {
-  std::vector<std::int64_t> halves(static_cast<std::size_t>(n), 0);
+  std::vector<std::int64_t> halves(n, 0);
   std::int64_t height = 0;
   const auto parent = [n](std::int64_t place) {  // Nodes count from 1; the largest power of two has no parent
     const std::int64_t bit = place & -place, up = (place ^ bit) | (bit << 1);

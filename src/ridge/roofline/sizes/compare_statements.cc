@@ -32,7 +32,7 @@ Result<StatementSet> find_statements(const Explanation& e, const std::vector<std
     if (found == known.end())
       return usage_error(fmt::format("expected statements of the program on both sides of '=', found '{}'", name),
                          fmt::format("they are {}", fmt::join(known, ", ")));
-    out.push_back(&e.ops[static_cast<std::size_t>(found - known.begin())]);
+    out.push_back(&e.ops[found - known.begin()]);
   }
   return out;
 }

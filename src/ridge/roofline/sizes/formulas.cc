@@ -53,14 +53,13 @@ void add_masks(const Program& program, Formulas& out) {
 void add_kernels(const Program& program, const Bindings& mesh, Formulas& out) {
   std::vector<int> all(program.statements.size());
   std::iota(all.begin(), all.end(), 0);
-  for (const int s : all) out.kernels.push_back({{s}, out.statements[static_cast<std::size_t>(s)].bytes()});
+  for (const int s : all) out.kernels.push_back({{s}, out.statements[s].bytes()});
   const auto is_intermediate = [](const Tensor& t) { return t.role == TensorRole::intermediate; };
   if (std::none_of(program.tensors.begin(), program.tensors.end(), is_intermediate)) return;
   const MovedTensors moved = list_moved_tensors(program, all);
   out.fused = KernelFormula{all, {}};
   for (const auto* tensors : {&moved.read, &moved.written})
-    for (const int t : *tensors)
-      out.fused->bytes += stored_bytes_with_shard_symbols(program, program.tensors[static_cast<std::size_t>(t)], mesh);
+    for (const int t : *tensors) out.fused->bytes += stored_bytes_with_shard_symbols(program, program.tensors[t], mesh);
 }
 
 Result<Bindings> find_mesh_sizes(const Program& program, const Bindings& bound,

@@ -90,7 +90,7 @@ class RandomProgram {
   std::string tensor(std::vector<std::string> axes, const std::vector<DType>& dtypes) {
     if (axes.empty()) axes.push_back("1");
     std::shuffle(axes.begin(), axes.end(), random_);
-    std::string text(dtype_name(dtypes[static_cast<std::size_t>(below(static_cast<int>(dtypes.size())))]));
+    std::string text(dtype_name(dtypes[below(static_cast<int>(dtypes.size()))]));
     for (std::size_t i = 0; i < axes.size(); ++i) text += (i == 0 ? "[" : ", ") + axes[i];
     return text + "]";
   }

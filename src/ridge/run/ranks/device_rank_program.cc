@@ -104,7 +104,7 @@ void DeviceRankProgram::add_prediction(std::optional<double>& all, std::optional
 
 CommunicationSchedule DeviceRankProgram::make_comm_schedule(std::size_t step_index) const {
   const auto& redistribution = std::get<Redistribution>(rank_program_->schedule().steps[step_index]);
-  const TensorSlot& slot = rank_program_->schedule().slots[static_cast<std::size_t>(redistribution.from)];
+  const TensorSlot& slot = rank_program_->schedule().slots[redistribution.from];
   const MeshDevice& device = rank_program_->mesh_device();
   return {redistribution.move, {slot.extents, slot.dtype, redistribution.reduce_op}, device.mesh, device.index};
 }
@@ -188,8 +188,8 @@ Status DeviceRankProgram::time_compute(std::size_t step_index, PassTimes& times)
   const std::vector<FusionGroup>& groups = steps.plan().fusion.groups;
   for (std::size_t g = 0; g < groups.size(); ++g) {
     RIDGE_TRY(seconds, queue_.measure_seconds([&] { return steps.queue_steps_on(queue_, static_cast<int>(g)); }));
-    const auto local = static_cast<std::size_t>(groups[g].statements.front());
-    times.statement_s[static_cast<std::size_t>(compute.statements[local])] += seconds;
+    const std::size_t local = groups[g].statements.front();
+    times.statement_s[compute.statements[local]] += seconds;
     times.compute_s += seconds;
   }
   return Done{};
@@ -203,8 +203,8 @@ Status DeviceRankProgram::time_chunked_pair(const ChunkedExecutor& executor, Pas
   const auto& redistribution =
       std::get<Redistribution>(rank_program_->schedule().steps[executor.pair().redistribution_step]);
   const double computing = std::min(alone, all);
-  times.statement_s[static_cast<std::size_t>(compute.statements.front())] += computing;
-  times.statement_s[static_cast<std::size_t>(redistribution.statement)] += all - computing;
+  times.statement_s[compute.statements.front()] += computing;
+  times.statement_s[redistribution.statement] += all - computing;
   times.compute_s += computing;
   times.network_s += all - computing;
   return Done{};
@@ -225,8 +225,7 @@ Status DeviceRankProgram::time_step(std::size_t step_index, transport::Communica
       done = time_chunked_pair(**executor, times);
     } else {
       RIDGE_TRY(seconds, queue_.measure_seconds([&] { return queue_step(step_index); }));
-      times.statement_s[static_cast<std::size_t>(
-          std::get<Redistribution>(rank_program_->schedule().steps[step_index]).statement)] += seconds;
+      times.statement_s[std::get<Redistribution>(rank_program_->schedule().steps[step_index]).statement] += seconds;
       times.network_s += seconds;
     }
   }

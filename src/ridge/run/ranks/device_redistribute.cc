@@ -54,12 +54,12 @@ std::size_t max_partial_bytes(const CommunicationSchedule& r) {
 bool is_gather_contiguous(const CommunicationSchedule& r) {
   if (r.redistribution().collective != Collective::all_gather || r.local_messages().size() != 1) return false;
   const std::size_t each = r.box_bytes(r.block_before());
-  const auto n = static_cast<std::size_t>(r.mesh().size(r.redistribution().over));
+  const std::size_t n = r.mesh().size(r.redistribution().over);
   if (each * n != r.box_bytes(r.block_after()) || r.incoming_messages().size() + 1 != n) return false;
   for (const auto* messages : {&r.incoming_messages(), &r.local_messages()})
     for (const MessageBuffer& p : *messages) {
-      const auto position = static_cast<std::size_t>(r.mesh().coordinate_along(p.peer, r.redistribution().over));
-      const auto offset = static_cast<std::size_t>(element_offset(r.block_after(), p.box) * r.element_bytes());
+      const std::size_t position = r.mesh().coordinate_along(p.peer, r.redistribution().over);
+      const std::size_t offset = element_offset(r.block_after(), p.box) * r.element_bytes();
       const bool is_run = messages == &r.local_messages() || p.is_contiguous;
       if (!is_run || r.box_bytes(p.box) != each || offset != position * each) return false;
     }
@@ -72,7 +72,7 @@ bool is_scatter_contiguous(const CommunicationSchedule& r) {
   const std::size_t each = max_partial_bytes(r);
   for (const auto* messages : {&r.outgoing_messages(), &r.local_messages()})
     for (const MessageBuffer& p : *messages) {
-      const auto position = static_cast<std::size_t>(r.mesh().coordinate_along(p.peer, r.redistribution().over));
+      const std::size_t position = r.mesh().coordinate_along(p.peer, r.redistribution().over);
       const std::vector<StridedRows> runs = split_into_rows(r.block_before(), p.box, r.element_bytes());
       if (runs.size() != 1 || runs.front().rows != 1 || static_cast<std::size_t>(runs.front().row_bytes) != each ||
           static_cast<std::size_t>(runs.front().block_offset) != position * each)
@@ -213,7 +213,7 @@ Status DeviceRedistributor::redistribute_through_host(const device::Queue& queue
                                                       std::byte* to) {
   const auto before = static_cast<std::int64_t>(comm_schedule().box_bytes(comm_schedule().block_before()));
   const auto after = static_cast<std::int64_t>(comm_schedule().box_bytes(comm_schedule().block_after()));
-  std::vector<std::byte> host_before(static_cast<std::size_t>(before)), host_after(static_cast<std::size_t>(after));
+  std::vector<std::byte> host_before(before), host_after(static_cast<std::size_t>(after));
   if (before > 0) RIDGE_TRY_STATUS(queue.copy(host_before.data(), from, before));
   RIDGE_TRY_STATUS(queue.synchronize());
   RIDGE_TRY_STATUS(host_redistributor_.exchange_shards(*comm_, host_before.data(), host_after.data()));
@@ -222,7 +222,7 @@ Status DeviceRedistributor::redistribute_through_host(const device::Queue& queue
 }
 
 Status DeviceRedistributor::queue_all_reduce(const device::Queue& queue, const std::byte* from, std::byte* to) const {
-  const auto elements = static_cast<std::size_t>(count_words(comm_schedule().block_after()));
+  const std::size_t elements = count_words(comm_schedule().block_after());
   const auto bytes = static_cast<std::int64_t>(comm_schedule().box_bytes(comm_schedule().block_after()));
   if (active_small_ != nullptr)
     return active_small_->queue_call(queue, {from, to, bytes, 0, true, comm_schedule().tensor().dtype});

@@ -20,10 +20,7 @@ bool is_source_device(const Mesh& mesh, const Layout& layout, std::int64_t devic
 class TensorGatherer {
  public:
   TensorGatherer(const RankProgram& rank_program, int slot, transport::Communicator& comm)
-      : rank_program_(rank_program),
-        slot_(slot),
-        comm_(comm),
-        tensor_(rank_program.schedule().slots[static_cast<std::size_t>(slot)]) {
+      : rank_program_(rank_program), slot_(slot), comm_(comm), tensor_(rank_program.schedule().slots[slot]) {
     for (const std::int64_t extent : tensor_.extents) full_block_.push_back({0, extent});
   }
 
@@ -83,7 +80,7 @@ class TensorGatherer {
   }
 
   Result<GatheredTensor> sum_partials(GatheredTensor out) {
-    const auto words = static_cast<std::size_t>(count_words(full_block_));
+    const std::size_t words = count_words(full_block_);
     std::vector<double> sums(words);
     out.magnitudes.resize(words);
     for (const auto& [device, memory] : shards_) {

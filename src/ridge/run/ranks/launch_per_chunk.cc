@@ -62,7 +62,7 @@ std::byte* LaunchPerChunkExecutor::sum_address(const LaunchChunk& chunk) const {
 }
 
 std::byte* LaunchPerChunkExecutor::next_sum_address(const LaunchChunk& chunk) const {
-  const auto next = static_cast<std::size_t>(shard_before(1).rank);
+  const std::size_t next = shard_before(1).rank;
   if (chunk.shard_position + 2 < shards_.size()) return peer_sources_[next] + chunk.rows.begin * row_bytes();
   const std::int64_t within = chunk.rows.begin - chunk.shard.rows.begin;
   return peer_results_[next] + (pair_.kind == Collective::all_reduce ? chunk.rows.begin : within) * row_bytes();
@@ -145,7 +145,7 @@ Status LaunchPerChunkExecutor::queue_gather(const device::Queue& queue) const {
     if (chunk.shard_position > 0) {
       const std::int64_t within = (chunk.rows.begin - chunk.shard.rows.begin) * row_bytes();
       std::byte* const to = slots_->address_of(redistribution_step().to) + chunk.rows.begin * row_bytes();
-      const std::byte* const from = peer_sources_[static_cast<std::size_t>(chunk.shard.rank)] + within;
+      const std::byte* const from = peer_sources_[chunk.shard.rank] + within;
       RIDGE_TRY_STATUS(queues_.first_copy.copy(to, from, chunk.rows.size() * row_bytes()));
       RIDGE_TRY_STATUS(on.wait_for(queues_.first_copy));
     }
@@ -192,7 +192,7 @@ Status LaunchPerChunkExecutor::queue_scatter_chunk(const LaunchChunk& chunk, con
   }
   for (std::size_t step = 1; step < shards_.size(); ++step) {
     const int other = shard_before(step).rank;
-    std::byte* const to = peer_results_[static_cast<std::size_t>(other)] + chunk.rows.begin * row_bytes();
+    std::byte* const to = peer_results_[other] + chunk.rows.begin * row_bytes();
     RIDGE_TRY_STATUS(copied(to, sum_flag(chunk.index), other));
   }
   return Done{};

@@ -45,13 +45,13 @@ Result<std::unique_ptr<PeerMemory>> PeerMemory::make(transport::Communicator& co
 Result<std::vector<std::byte*>> PeerMemory::open_on_all_ranks(const device::DeviceBuffer& memory) {
   const auto mine = device::export_handle(memory);
   RIDGE_TRY_STATUS(transport::agree_on_status(*comm_, mine ? Status(Done{}) : mine.error()));
-  std::vector<device::MemoryHandle> names(static_cast<std::size_t>(size()), *mine);
+  std::vector<device::MemoryHandle> names(size(), *mine);
   std::vector<transport::SendRequest> sent;
   std::vector<transport::ReceiveRequest> received;
   for (int r = 0; r < size(); ++r) {
     if (r == rank()) continue;
     sent.push_back({r, mine->bytes});
-    received.push_back({r, names[static_cast<std::size_t>(r)].bytes});
+    received.push_back({r, names[r].bytes});
   }
   RIDGE_TRY_STATUS(comm_->exchange_messages(sent, received));
   std::vector<std::byte*> out;
@@ -59,7 +59,7 @@ Result<std::vector<std::byte*>> PeerMemory::open_on_all_ranks(const device::Devi
   for (int r = 0; r < size(); ++r) {
     out.push_back(r == rank() ? memory.data() : nullptr);
     if (r == rank() || !opened) continue;
-    auto peer = device::ImportedMemory::open(names[static_cast<std::size_t>(r)]);
+    auto peer = device::ImportedMemory::open(names[r]);
     if (peer) {
       out.back() = peer->data();
       mapped_.push_back(*std::move(peer));
@@ -84,44 +84,45 @@ Status PeerMemory::wait_and_reset_flags(const device::Queue& queue, std::size_t 
   return device::wait_and_reset_flags(queue, flags);
 }
 
-// Every rank copies to the next one. The last flags are reserved for this.
+// Every rank copies to the next one. The last flags are reserved for this. Kinds of work: flag only; flag and 256 B
+// written; and a long write; and a long read; and the long write in several copies; and the same with a wait after each
+// copy.
+Status PeerMemory::queue_link_work(const device::Queue& queue, std::size_t kind, std::byte* peer,
+                                   std::byte* own) const {
+  const std::size_t first_flag = flag_count_ - timing_flags;
+  const int next = (rank() + 1) % size(), previous = (rank() + size() - 1) % size();
+  RIDGE_TRY_STATUS(set_flags(queue, first_flag, {previous}));
+  RIDGE_TRY_STATUS(wait_and_reset_flags(queue, first_flag, {next}));
+  if (kind == 0) return Done{};
+  if (kind < 3) return queue.copy(peer, own, kind == 2 ? timed_bytes : 256);
+  if (kind == 3) return queue.copy(own, peer, timed_bytes);
+  const device::AwaitedFlag no_wait{
+      .flag = flag_address(flags_.data(), flag_count_ - 1, next), .value = 0, .keeps_value = true};
+  for (std::int64_t i = 0; i < timed_copies; ++i) {
+    const std::int64_t each = timed_bytes / timed_copies;
+    auto* const peer_done = peer_flag(next, first_flag + 1 + static_cast<std::size_t>(i));
+    RIDGE_TRY_STATUS(queue.copy(peer + i * each, own + i * each, each));
+    RIDGE_TRY_STATUS(device::set_and_wait_flags(queue, {&peer_done, 1}, {&no_wait, kind - 4}));
+  }
+  for (std::int64_t i = 0; i < timed_copies; ++i)
+    RIDGE_TRY_STATUS(wait_and_reset_flags(queue, first_flag + 1 + static_cast<std::size_t>(i), {previous}));
+  return Done{};
+}
+
 Status PeerMemory::measure_links() {
   RIDGE_TRY(queue, device::Queue::create());
   auto to = device::DeviceBuffer::allocate(timed_bytes), from = device::DeviceBuffer::allocate(timed_bytes);
   for (const auto* memory : {&to, &from})
     RIDGE_TRY_STATUS(transport::agree_on_status(*comm_, *memory ? Status(Done{}) : memory->error()));
   RIDGE_TRY(all, open_on_all_ranks(*to));
-  const std::size_t mapped_before = mapped_.size() - static_cast<std::size_t>(size() - 1),
-                    first_flag = flag_count_ - timing_flags;
-  const int next = (rank() + 1) % size(), previous = (rank() + size() - 1) % size();
-  std::byte* const peer_data = all[static_cast<std::size_t>(next)];
-  const device::AwaitedFlag no_wait{
-      .flag = flag_address(flags_.data(), flag_count_ - 1, next), .value = 0, .keeps_value = true};
-  const auto work = [&](std::size_t kind) -> Status {
-    RIDGE_TRY_STATUS(set_flags(queue, first_flag, {previous}));
-    RIDGE_TRY_STATUS(wait_and_reset_flags(queue, first_flag, {next}));
-    if (kind == 0) return Done{};
-    if (kind < 3) return queue.copy(peer_data, from->data(), kind == 2 ? timed_bytes : 256);
-    if (kind == 3) return queue.copy(from->data(), peer_data, timed_bytes);
-    for (std::int64_t i = 0; i < timed_copies; ++i) {
-      const std::int64_t each = timed_bytes / timed_copies;
-      auto* const peer_done = peer_flag(next, first_flag + 1 + static_cast<std::size_t>(i));
-      RIDGE_TRY_STATUS(queue.copy(peer_data + i * each, from->data() + i * each, each));
-      RIDGE_TRY_STATUS(device::set_and_wait_flags(queue, {&peer_done, 1}, {&no_wait, kind - 4}));
-    }
-    for (std::int64_t i = 0; i < timed_copies; ++i) {
-      RIDGE_TRY_STATUS(wait_and_reset_flags(queue, first_flag + 1 + static_cast<std::size_t>(i), {previous}));
-    }
-    return Done{};
-  };
-  // Timings, in order: flag only; flag and 256 B written; and a long write; and a long read; and the long write in
-  // several copies; and the same with a wait after each copy.
+  const std::size_t mapped_before = mapped_.size() - static_cast<std::size_t>(size() - 1);
+  std::byte* const peer_data = all[(rank() + 1) % size()];
   std::array<double, 6> seconds{};
   for (std::size_t kind = 0; kind < seconds.size(); ++kind) {
     std::vector<double> samples;
     for (int run = 0; run < link_timing_runs; ++run) {
       RIDGE_TRY_STATUS(transport::barrier(*comm_));
-      RIDGE_TRY(took, queue.measure_seconds([&] { return work(kind); }));
+      RIDGE_TRY(took, queue.measure_seconds([&] { return queue_link_work(queue, kind, peer_data, from->data()); }));
       if (run > 1) samples.push_back(took);
     }
     seconds[kind] = compute_statistics(std::move(samples)).min;

@@ -31,7 +31,7 @@ class PeerMemory {
 
   // Returns the address of the flag that this rank sets on `other`.
   device::DeviceFlag* peer_flag(int other, std::size_t flag) const {
-    return flag_address(peer_flags_[static_cast<std::size_t>(other)], flag, rank());
+    return flag_address(peer_flags_[other], flag, rank());
   }
 
   const LinkCosts& link_costs() const { return link_costs_; }  // measured by `make`; rank 0's values on all ranks
@@ -40,6 +40,7 @@ class PeerMemory {
   PeerMemory(transport::Communicator& comm, std::size_t count, device::DeviceBuffer flags)
       : comm_(&comm), flag_count_(count), flags_(std::move(flags)) {}
   device::DeviceFlag* flag_address(std::byte* flags, std::size_t flag, int other) const;
+  Status queue_link_work(const device::Queue& queue, std::size_t kind, std::byte* peer, std::byte* own) const;
   Status measure_links();
 
   transport::Communicator* comm_;

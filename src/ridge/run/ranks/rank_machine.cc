@@ -21,7 +21,7 @@ constexpr int all_reduce_runs = 9;
 // Returns the median time of an all-reduce, in seconds.
 Result<double> time_all_reduce(transport::Communicator& comm, std::size_t numbers) {
   std::vector<float> data(numbers, 1.0F);
-  std::vector<int> all(static_cast<std::size_t>(comm.size()));
+  std::vector<int> all(comm.size());
   std::iota(all.begin(), all.end(), 0);
   std::vector<double> samples;
   for (int run = 0; run < all_reduce_runs; ++run) {

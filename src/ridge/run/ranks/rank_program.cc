@@ -27,7 +27,7 @@ Bindings dimension_sizes(const Program& program) {
 // Fills the array with the identity of the reduction: 0, -inf or inf.
 void fill_identity(const Array& array, transport::ReduceOp op) {
   if (op == transport::ReduceOp::sum) {
-    std::memset(array.data, 0, static_cast<std::size_t>(stored_bytes(array.dtype, array.elements)));
+    std::memset(array.data, 0, stored_bytes(array.dtype, array.elements));
     return;
   }
   const float infinite = std::numeric_limits<float>::infinity();
@@ -76,7 +76,7 @@ Result<RankProgram> RankProgram::make(const Program& program, const Bindings& si
 Status RankProgram::plan_steps(const RunOptions& options) {
   for (const auto& schedule_step : schedule_.steps) {
     if (const auto* redistribution = std::get_if<Redistribution>(&schedule_step)) {
-      const TensorSlot& slot = schedule_.slots[static_cast<std::size_t>(redistribution->from)];
+      const TensorSlot& slot = schedule_.slots[redistribution->from];
       const RedistributedTensor moved{slot.extents, slot.dtype, redistribution->reduce_op};
       prepared_.emplace_back(
           Redistributor(CommunicationSchedule(redistribution->move, moved, device_->mesh, device_->index)));
@@ -102,15 +102,13 @@ void RankProgram::find_stored_slots(const Program& program) {
     if (program.tensors[t].role == TensorRole::input) is_stored_[t] = true;
   for (std::size_t i = 0; i < schedule_.steps.size(); ++i) {
     if (const auto* redistribution = std::get_if<Redistribution>(&schedule_.steps[i])) {
-      is_stored_[static_cast<std::size_t>(redistribution->from)] =
-          is_stored_[static_cast<std::size_t>(redistribution->to)] = true;
+      is_stored_[redistribution->from] = is_stored_[redistribution->to] = true;
       continue;
     }
     const auto& compute = std::get<ComputeStep>(schedule_.steps[i]);
     const Plan& plan = std::get<PreparedStep>(prepared_[i]).plan;
     for (std::size_t t = 0; t < compute.slots.size(); ++t)
-      if (compute.is_empty || plan.buffers[t].elements > 0)
-        is_stored_[static_cast<std::size_t>(compute.slots[t])] = true;
+      if (compute.is_empty || plan.buffers[t].elements > 0) is_stored_[compute.slots[t]] = true;
   }
 }
 
@@ -120,9 +118,7 @@ std::vector<int> RankProgram::kernel_first_statements() const {
     const auto* const compute = std::get_if<ComputeStep>(&schedule_.steps[i]);
     if (compute == nullptr || compute->is_empty) continue;
     for (const FusionGroup& group : std::get<PreparedStep>(prepared_[i]).plan.fusion.groups)
-      for (const int s : group.statements)
-        out[static_cast<std::size_t>(compute->statements[static_cast<std::size_t>(s)])] =
-            compute->statements[static_cast<std::size_t>(group.statements.front())];
+      for (const int s : group.statements) out[compute->statements[s]] = compute->statements[group.statements.front()];
   }
   return out;
 }
@@ -180,13 +176,13 @@ Status RankProgram::allocate_memory() {
 // dimension, so that each result has no elements or is a reduction over none.
 void RankProgram::fill_empty_results(const ComputeStep& compute) {
   for (const Statement& statement : compute.program.statements)
-    fill_identity(slot_array(compute.slots[static_cast<std::size_t>(statement.result())]), compute.reduce_op);
+    fill_identity(slot_array(compute.slots[statement.result()]), compute.reduce_op);
 }
 
 void RankProgram::bind_buffers(const ComputeStep& compute, PreparedStep& prepared) {
   const auto memory_of = [&](int buffer) -> void* {
     if (buffer < 0) return nullptr;
-    const auto b = static_cast<std::size_t>(buffer);
+    const std::size_t b = buffer;
     if (b >= compute.slots.size()) return prepared.scratch[b - compute.slots.size()].array().data;
     return is_stored(compute.slots[b]) ? slot_array(compute.slots[b]).data : nullptr;
   };
@@ -221,9 +217,9 @@ void RankProgram::run_compute_step(std::size_t step_index, PassTimes& times) {
     const PlanStep& step = prepared.plan.steps[i];
     const Timer timer;
     ridge::run_step(step, prepared.step_arguments[i], threads_);
-    const int local = prepared.plan.fusion.groups[static_cast<std::size_t>(step.group)].statements.front();
+    const int local = prepared.plan.fusion.groups[step.group].statements.front();
     const double seconds = timer.seconds();
-    times.statement_s[static_cast<std::size_t>(compute.statements[static_cast<std::size_t>(local)])] += seconds;
+    times.statement_s[compute.statements[local]] += seconds;
     times.compute_s += seconds;
   }
 }
@@ -240,7 +236,7 @@ Status RankProgram::run_redistribution(std::size_t step_index, transport::Commun
           .exchange_shards(comm, slot_array(redistribution.from).data, slot_array(redistribution.to).data);
   step_time.end_s = since.seconds();
   times.wait_s += step_time.begin_s - step_time.wait_begin_s;
-  times.statement_s[static_cast<std::size_t>(redistribution.statement)] += step_time.end_s - step_time.begin_s;
+  times.statement_s[redistribution.statement] += step_time.end_s - step_time.begin_s;
   times.network_s += step_time.end_s - step_time.begin_s;
   return moved;
 }

@@ -47,8 +47,8 @@ class RankProgram {
   // Fills the shards of inputs. `full` writes all elements of an input to the given memory. All other memory is NaN.
   Status fill_inputs(const Program& program, const std::function<Status(int tensor, const Array& full)>& full);
 
-  bool is_stored(int slot) const { return is_stored_[static_cast<std::size_t>(slot)]; }
-  Array slot_array(int slot) const { return storage_[static_cast<std::size_t>(slot)]->array(); }
+  bool is_stored(int slot) const { return is_stored_[slot]; }
+  Array slot_array(int slot) const { return storage_[slot]->array(); }
   ShardBox slot_block(int slot) const;
 
   Result<PassTimes> run_pass(transport::Communicator& comm);

@@ -9,15 +9,14 @@ void pack_box(const std::byte* from, const ShardBox& block, const ShardBox& box,
   for (const StridedRows& box_rows : split_into_rows(block, box, width))
     for (std::int64_t r = 0; r < box_rows.rows; ++r)
       std::memcpy(to + box_rows.box_offset + r * box_rows.row_bytes,
-                  from + box_rows.block_offset + r * box_rows.block_stride,
-                  static_cast<std::size_t>(box_rows.row_bytes));
+                  from + box_rows.block_offset + r * box_rows.block_stride, box_rows.row_bytes);
 }
 
 void unpack_box(const std::byte* from, const ShardBox& box, const ShardBox& block, std::int64_t width, std::byte* to) {
   for (const StridedRows& box_rows : split_into_rows(block, box, width))
     for (std::int64_t r = 0; r < box_rows.rows; ++r)
       std::memcpy(to + box_rows.block_offset + r * box_rows.block_stride,
-                  from + box_rows.box_offset + r * box_rows.row_bytes, static_cast<std::size_t>(box_rows.row_bytes));
+                  from + box_rows.box_offset + r * box_rows.row_bytes, box_rows.row_bytes);
 }
 
 Status Redistributor::exchange_shards(transport::Communicator& comm, const std::byte* from, std::byte* to) {
@@ -74,7 +73,7 @@ void Redistributor::reduce_received(std::byte* to) {
     return a->addition_order < b->addition_order;
   };
   std::sort(all.begin(), all.end(), before);
-  const auto n = static_cast<std::size_t>(comm_schedule_.mesh().size(comm_schedule_.redistribution().over));
+  const std::size_t n = comm_schedule_.mesh().size(comm_schedule_.redistribution().over);
   for (std::size_t first = 0; first + n <= all.size(); first += n) {
     transport::ReduceInputs partial_sums{comm_schedule_.tensor().dtype, comm_schedule_.tensor().reduce_op, {}};
     for (std::size_t a = 0; a < n; ++a) partial_sums.inputs.push_back(staging_.data() + all[first + a]->staging_offset);

@@ -28,9 +28,7 @@ class SingleKernelExecutor final : public ChunkedExecutor {
   std::size_t remote_chunk_count() const {
     return (shards_.size() - 1) * static_cast<std::size_t>(walk_.chunks_per_shard);
   }
-  device::DeviceFlag* flags_of(int rank) const {
-    return reinterpret_cast<device::DeviceFlag*>(peer_flags_[static_cast<std::size_t>(rank)]);
-  }
+  device::DeviceFlag* flags_of(int rank) const { return reinterpret_cast<device::DeviceFlag*>(peer_flags_[rank]); }
   std::int64_t flag_bytes() const {  // flags that others write, without the counts
     return static_cast<std::int64_t>((1 + remote_chunk_count()) * sizeof(device::DeviceFlag));
   }
@@ -45,7 +43,7 @@ class SingleKernelExecutor final : public ChunkedExecutor {
   ops::ScatteredRows scattered_rows() const;
 
   std::int64_t element_bytes() const {
-    return dtype_bits(rank_program_->schedule().slots[static_cast<std::size_t>(redistribution_step().from)].dtype) / 8;
+    return dtype_bits(rank_program_->schedule().slots[redistribution_step().from].dtype) / 8;
   }
   std::int64_t line_bytes() const { return row_bytes() * local_shard().rows.size() / walk_.shard_rows; }
   std::vector<ColumnChunk> list_chunks() const;
@@ -54,6 +52,8 @@ class SingleKernelExecutor final : public ChunkedExecutor {
     return static_cast<device::DeviceFlag>(chunk.rows.size() * chunk.byte_range.size() / element_bytes());
   }
   Status send_rows() const;
+  Status send_partial_sums(FlaggedCopies& copies, std::size_t run_index) const;
+  Status send_final_sums(FlaggedCopies& copies, std::size_t run_index, std::size_t flag) const;
   Status send_sums() const;
   // Waits until the chunks of a run are stored on this rank.
   Status wait_for_run(FlaggedCopies& copies, std::size_t run_index) const;
@@ -84,7 +84,7 @@ Status SingleKernelExecutor::share_memory() {
 
 std::byte* SingleKernelExecutor::result_address(int rank, const RowShard& shard) const {
   const bool holds_own_shard = pair_.kind == Collective::reduce_scatter;
-  return peer_results_[static_cast<std::size_t>(rank)] + (holds_own_shard ? 0 : shard.rows.begin * row_bytes());
+  return peer_results_[rank] + (holds_own_shard ? 0 : shard.rows.begin * row_bytes());
 }
 
 ops::GatheredRows SingleKernelExecutor::gathered_rows() const {
@@ -147,7 +147,7 @@ Status SingleKernelExecutor::copy_run(const device::Queue& queue, const AxisRang
   const std::int64_t line = line_bytes();
   std::vector<ColumnChunk> boxes;
   for (std::int64_t j = run.begin; j < run.end; ++j) {
-    const ColumnChunk& chunk = all[static_cast<std::size_t>(j)];
+    const ColumnChunk& chunk = all[j];
     if (!boxes.empty() && boxes.back().rows.begin == chunk.rows.begin)
       boxes.back().byte_range.end = chunk.byte_range.end;
     else
@@ -172,7 +172,7 @@ Status SingleKernelExecutor::wait_for_run(FlaggedCopies& copies, std::size_t run
   const std::vector<ColumnChunk> all = list_chunks();
   device::DeviceFlag stored = 0;
   for (std::int64_t j = runs_[run_index].chunk_range.begin; j < runs_[run_index].chunk_range.end; ++j)
-    stored += chunk_elements(all[static_cast<std::size_t>(j)]);
+    stored += chunk_elements(all[j]);
   return copies.wait_for_flag({.flag = stored_counts(run_index), .value = stored, .keeps_value = true});
 }
 
@@ -197,7 +197,7 @@ Status SingleKernelExecutor::queue_pair(const device::Queue& queue) const {
 
 Status SingleKernelExecutor::send_rows() const {
   FlaggedCopies copies(queues_.first_copy);
-  const auto column_blocks = static_cast<std::size_t>(chunk_count());
+  const std::size_t column_blocks = chunk_count();
   for (const ColumnSend& next : order_column_sends(shards_.size(), column_blocks, waves_per_shard_)) {
     const int other = shard_before(next.rank_distance).rank;
     const auto column_block = static_cast<std::int64_t>(next.column_block);
@@ -212,48 +212,46 @@ Status SingleKernelExecutor::send_rows() const {
   return copies.set_pending_flags();
 }
 
-// Sends partial sums that the kernel does not store remotely to the previous rank, which adds to them. Final sums of an
-// all-reduce are sent to all other ranks.
+// Sends a run of partial sums to the previous rank, which adds its own.
+Status SingleKernelExecutor::send_partial_sums(FlaggedCopies& copies, std::size_t run_index) const {
+  const auto& [step, run] = runs_[run_index];
+  const std::int64_t rows = shard_after(step + 1).rows.begin * row_bytes();
+  std::byte* const next = step + 2 < shards_.size() ? peer_partials_[shard_before(1).rank] + rows
+                                                    : result_address(shard_before(1).rank, shard_before(1));
+  const auto work = [&](const device::Queue& by) {
+    return copy_run(by, run, next, slots_->address_of(redistribution_step().from) + rows);
+  };
+  return copies.queue_copy(work, arrival_flags(shard_before(1).rank) + run_index);
+}
+
+// Sends a run of an all-reduce's final sums to all other ranks.
+Status SingleKernelExecutor::send_final_sums(FlaggedCopies& copies, std::size_t run_index, std::size_t flag) const {
+  for (std::size_t other = 1; other < shards_.size(); ++other) {
+    const auto work = [&](const device::Queue& by) {
+      return copy_run(by, runs_[run_index].chunk_range, result_address(shard_before(other).rank, local_shard()),
+                      result_address(comm_->rank(), local_shard()));
+    };
+    RIDGE_TRY_STATUS(copies.queue_copy(work, peer_memory_->peer_flag(shard_before(other).rank, sum_flag(flag))));
+  }
+  return Done{};
+}
+
+// Sends the sums that the kernel does not store remotely.
 Status SingleKernelExecutor::send_sums() const {
   RIDGE_TRY_STATUS(device::set_flags(queues_.first_copy, std::array{begun_flag()}));
   FlaggedCopies copies(queues_.first_copy);
-  const std::size_t ranks = shards_.size(), to = static_cast<std::size_t>(shard_before(1).rank);
   std::size_t sent_runs = 0;
   for (std::size_t run_index = 0; run_index < runs_.size(); ++run_index) {
-    const auto& [step, run] = runs_[run_index];
-    const bool is_final = step + 1 == ranks;
+    const bool is_final = runs_[run_index].shard_position + 1 == shards_.size();
     if (is_final ? !is_all_reduce() : prediction_.stores_remotely) continue;
     RIDGE_TRY_STATUS(wait_for_run(copies, run_index));
-    if (!is_final) {
-      const std::int64_t rows = shard_after(step + 1).rows.begin * row_bytes();
-      std::byte* const next =
-          step + 2 < ranks ? peer_partials_[to] + rows : result_address(shard_before(1).rank, shard_before(1));
-      const auto work = [&](const device::Queue& by) {
-        return copy_run(by, run, next, slots_->address_of(redistribution_step().from) + rows);
-      };
-      RIDGE_TRY_STATUS(copies.queue_copy(work, arrival_flags(shard_before(1).rank) + run_index));
-      continue;
-    }
-    for (std::size_t other = 1; other < ranks; ++other) {
-      const auto work = [&](const device::Queue& by) {
-        return copy_run(by, run, result_address(shard_before(other).rank, local_shard()),
-                        result_address(comm_->rank(), local_shard()));
-      };
-      if (const Status sent =
-              copies.queue_copy(work, peer_memory_->peer_flag(shard_before(other).rank, sum_flag(sent_runs)));
-          !sent)
-        return sent;
-    }
-    ++sent_runs;
+    RIDGE_TRY_STATUS(is_final ? send_final_sums(copies, run_index, sent_runs++) : send_partial_sums(copies, run_index));
   }
   RIDGE_TRY_STATUS(copies.set_pending_flags());
   if (prediction_.stores_remotely && !is_all_reduce())
     return Done{};  // the kernel counted elements on the peer only: this rank's counts are still 0
-  if (const Status cleared =
-          queues_.first_copy.set_bytes(stored_counts(0), 0, runs_.size() * sizeof(device::DeviceFlag));
-      !cleared)
-    return cleared;
-  for (std::size_t other = 1; is_all_reduce() && other < ranks; ++other)
+  RIDGE_TRY_STATUS(queues_.first_copy.set_bytes(stored_counts(0), 0, runs_.size() * sizeof(device::DeviceFlag)));
+  for (std::size_t other = 1; is_all_reduce() && other < shards_.size(); ++other)
     RIDGE_TRY_STATUS(wait_for_sums(shard_after(other), sent_runs));
   return Done{};
 }

@@ -18,7 +18,7 @@ Result<SlotMemory> SlotMemory::make(const RankProgram& rank_program) {
 }
 
 std::byte* SlotMemory::address_of(int slot) const {
-  const auto& memory = memory_[static_cast<std::size_t>(slot)];
+  const auto& memory = memory_[slot];
   return memory ? memory->data() : nullptr;
 }
 

@@ -14,7 +14,7 @@ class SlotMemory {
  public:
   static Result<SlotMemory> make(const RankProgram& rank_program);
   std::byte* address_of(int slot) const;
-  const device::DeviceBuffer& allocation(int slot) const { return *memory_[static_cast<std::size_t>(slot)]; }
+  const device::DeviceBuffer& allocation(int slot) const { return *memory_[slot]; }
 
  private:
   std::vector<std::optional<device::DeviceBuffer>> memory_;

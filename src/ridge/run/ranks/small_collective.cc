@@ -25,7 +25,7 @@ Result<std::unique_ptr<SmallCollective>> SmallCollective::make(PeerMemory& peer_
   if (!buffers) return buffers.error();
   out->shape_ = shape;
   for (std::size_t p = 0; p < group.size(); ++p) {
-    out->message_.buffers[p] = (*buffers)[static_cast<std::size_t>(group[p])];
+    out->message_.buffers[p] = (*buffers)[group[p]];
     if (group[p] == peer_memory.rank()) out->message_.rank = static_cast<int>(p);
   }
   out->message_.call_counts = reinterpret_cast<device::CallCount*>(out->buffer_.data() + shape.bytes());

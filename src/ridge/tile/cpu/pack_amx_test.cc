@@ -23,9 +23,7 @@ struct TestTag {};
 std::vector<Unit> reorder_to_blocks(const std::vector<Unit>& steps, Index width) {
   std::vector<Unit> out(steps.size());
   for (Index s = 0; s < static_cast<Index>(steps.size()) / width; ++s)
-    for (Index i = 0; i < width; ++i)
-      out[static_cast<std::size_t>((s / 16 * width + i) * 16 + s % 16)] =
-          steps[static_cast<std::size_t>(s * width + i)];
+    for (Index i = 0; i < width; ++i) out[(s / 16 * width + i) * 16 + s % 16] = steps[s * width + i];
   return out;
 }
 
@@ -50,7 +48,7 @@ template <class T, class W> std::string find_difference(Pack found, const Panel&
   for (Index i = 0; i < elements; ++i) source.as<T>()[i] = exact_value<T>(i * 37 % 256 - 128);
   constexpr Index deep = 16 * per_unit<W>;
   const Index padded_units = (p.k + deep - 1) / deep * 16;
-  std::vector<Unit> expected(static_cast<std::size_t>(padded_units * p.width));
+  std::vector<Unit> expected(padded_units * p.width);
   (p.along ? pack_along_k<TestTag, T, W>
            : pack_across_k<TestTag, T, W>)({source.data(), stride, p.lanes, p.width, p.k, expected.data()});
   if (p.left) expected = reorder_to_blocks(expected, p.width);

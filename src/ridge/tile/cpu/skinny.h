@@ -60,7 +60,7 @@ template <class D> void multiply_skinny_along_k(const SkinnyArgs& x) {
         part.rows = x.rows / passes + (pass < x.rows % passes ? 1 : 0);
         part.a_by_rows = a_rows + row * units;
         part.c = static_cast<typename D::Sum*>(x.c) + row * x.c_stride + j;
-        by_rows[static_cast<std::size_t>(part.rows - 1)](part, pass, passes);
+        by_rows[part.rows - 1](part, pass, passes);
       }
     }
     a_rows += x.rows * units;

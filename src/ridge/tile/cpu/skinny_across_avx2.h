@@ -89,7 +89,7 @@ void multiply_across_edge(const SkinnyArgs& x, const Unit* a, const T* b, Index 
   SkinnyArgs edge = x;
   edge.b_stride = across_columns_avx2;
   edge.scratch_sums = static_cast<float*>(x.scratch_sums) + from * x.rows;
-  across_by_rows<V, float>[static_cast<std::size_t>(x.rows - 1)](edge, a, padded, 1, accumulate);
+  across_by_rows<V, float>[x.rows - 1](edge, a, padded, 1, accumulate);
 }
 
 // Multiplies A, one row at a time, with the remaining rows of B, fewer than eight.
@@ -129,7 +129,7 @@ template <class V, class T> void multiply_across_columns(const SkinnyArgs& x, In
     if (k < across_k_rows_avx2) {
       multiply_across_tail<V, T>(x, a, b, k, accumulate);
     } else {
-      across_by_rows<V, T>[static_cast<std::size_t>(x.rows - 1)](x, a, b, full_blocks, accumulate);
+      across_by_rows<V, T>[x.rows - 1](x, a, b, full_blocks, accumulate);
       if (full_blocks * across_columns_avx2 < x.n)
         multiply_across_edge<V, T>(x, a, b, full_blocks * across_columns_avx2, accumulate);
     }

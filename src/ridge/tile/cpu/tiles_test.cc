@@ -75,14 +75,13 @@ struct PlainTiles {
 // Packs to [steps][width] by pack.h, padded to full blocks. A left operand is then transposed block by block.
 template <void (*pack)(const PackArgs&), bool left> void pack_tiles(const PackArgs& x) {
   const Index units = (x.k + 1) / 2, padded_units = ceil_div(units, 16) * 16;
-  std::vector<Unit> steps(static_cast<std::size_t>(padded_units * x.width));
+  std::vector<Unit> steps(padded_units * x.width);
   PackArgs plain = x;
   plain.out = steps.data();
   pack(plain);
   for (Index s = 0; s < padded_units; ++s)
     for (Index i = 0; i < x.width; ++i)
-      x.out[left ? (s / 16 * x.width + i) * 16 + s % 16 : s * x.width + i] =
-          steps[static_cast<std::size_t>(s * x.width + i)];
+      x.out[left ? (s / 16 * x.width + i) * 16 + s % 16 : s * x.width + i] = steps[s * x.width + i];
 }
 struct TestTag {};
 template <bool left> constexpr Packers tile_packers{pack_tiles<pack_along_k<TestTag, Bf16, Bf16>, left>,
@@ -112,11 +111,9 @@ struct Operand {
   Operand(Index lines, Index k, bool along) {
     constexpr Index around = 64;
     const Index gap = along ? 2 : 3, stride = (along ? k : lines) + gap, count = along ? lines : k;
-    values.assign(static_cast<std::size_t>(count * stride + 2 * around),
-                  to_bf16(std::numeric_limits<float>::quiet_NaN()));
+    values.assign(count * stride + 2 * around, to_bf16(std::numeric_limits<float>::quiet_NaN()));
     for (Index i = 0; i < lines; ++i)
-      for (Index j = 0; j < k; ++j)
-        values[static_cast<std::size_t>(around + (along ? i * stride + j : j * stride + i))] = to_bf16(at(i, j));
+      for (Index j = 0; j < k; ++j) values[around + (along ? i * stride + j : j * stride + i)] = to_bf16(at(i, j));
     matrix = {values.data() + around, lines, k, along ? stride : 1, along ? 1 : stride, 0};
   }
 };
@@ -126,7 +123,7 @@ std::string find_mismatch(const Engine& e, std::array<Index, 3> sizes, bool a_al
   const Operand a(m, k, a_along), b(n, k, b_along);
   constexpr float canary = 12345;
   const Index stride = n + 5;
-  std::vector<float> d(static_cast<std::size_t>((m + 2) * stride), canary);
+  std::vector<float> d((m + 2) * stride, canary);
   using Kernel = ops::Matmul<ops::cpu_kernel_configs[0], Bf16, Bf16, float, float>;
   Kernel::Globals g;
   static_cast<Matrix&>(g.a) = a.matrix;
@@ -142,7 +139,7 @@ std::string find_mismatch(const Engine& e, std::array<Index, 3> sizes, bool a_al
         expected = 0;
         for (Index s = 0; s < k; ++s) expected += a.at(i, s) * b.at(j, s);
       }
-      const float found = d[static_cast<std::size_t>((i + 1) * stride + j)];
+      const float found = d[(i + 1) * stride + j];
       if (found != expected)
         return name + ": d[" + std::to_string(i) + "][" + std::to_string(j) + "] is " + std::to_string(found) +
                ", expected " + std::to_string(expected);
@@ -182,7 +179,7 @@ std::vector<float> multiply_by_block(const Operand& a, const Operand& b, int row
   for (int j = 0; j < cols; j += 32)
     tile_packers<false>.along_k({static_cast<const Bf16*>(b.matrix.data) + j * b.matrix.row_stride, b.matrix.row_stride,
                                  std::min(32, cols - j), 32, deep, right.data() + j * 16});
-  std::vector<float> d(static_cast<std::size_t>(32 * stride), -1);
+  std::vector<float> d(32 * stride, -1);
   BlockArgs x;
   x.a = left.data();
   x.b = right.data();
@@ -213,10 +210,10 @@ TEST(AmxTiles, skinny_products_with_row_groups_are_exact) {
       for (const Index k : {31, 96, 1100, 2900}) {  // the last has several k blocks
         const Operand a(rows, k, true), b(n, k, true);
         const int width = static_cast<int>(ceil_div(rows, 16)) * 16;
-        std::vector<Unit> packed(static_cast<std::size_t>(ceil_div(k, 32) * 16 * width));
+        std::vector<Unit> packed(ceil_div(k, 32) * 16 * width);
         tile_packers<false>.along_k({a.matrix.data, a.matrix.row_stride, rows, width, k, packed.data()});
         const Index stride = n + 3;
-        std::vector<float> d(static_cast<std::size_t>(rows * stride), -1);
+        std::vector<float> d(rows * stride, -1);
         SkinnyArgs x;
         x.a_by_rows = packed.data();
         x.b = b.matrix.data;
@@ -231,8 +228,7 @@ TEST(AmxTiles, skinny_products_with_row_groups_are_exact) {
           for (Index j = 0; j < stride; ++j) {
             float expected = j < n ? 0 : -1;
             for (Index q = 0; q < k && j < n; ++q) expected += a.at(i, q) * b.at(j, q);
-            ASSERT_EQ(d[static_cast<std::size_t>(i * stride + j)], expected)
-                << rows << "x" << n << "x" << k << ": " << i << " " << j;
+            ASSERT_EQ(d[i * stride + j], expected) << rows << "x" << n << "x" << k << ": " << i << " " << j;
           }
       }
 }
@@ -247,8 +243,7 @@ TEST(AmxTiles, non_temporal_stores_are_exact) {
         for (Index j = 0; j < 80; ++j) {
           float expected = i < rows && j < 70 ? 0 : -1;
           for (Index s = 0; s < 32 && i < rows && j < 70; ++s) expected += a.at(i, s) * b.at(j, s);
-          ASSERT_EQ(d[static_cast<std::size_t>(i * 80 + j)], expected)
-              << rows << " rows, " << non_temporal << ": " << i << " " << j;
+          ASSERT_EQ(d[i * 80 + j], expected) << rows << " rows, " << non_temporal << ": " << i << " " << j;
         }
     }
 }

@@ -52,7 +52,7 @@ struct ReferenceRow {
   }
   void store(const NumbersOut<double>& view, double x) const { view.data[row * view.row_stride] = x; }
   void store(const RowsOut<double>& view, const DoubleRow& x) const {
-    for (Index i = 0; i < columns; ++i) view.data[row * view.row_stride + i] = x[static_cast<std::size_t>(i)];
+    for (Index i = 0; i < columns; ++i) view.data[row * view.row_stride + i] = x[i];
   }
 
  private:

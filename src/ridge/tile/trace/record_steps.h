@@ -114,9 +114,7 @@ template <class Kernel> class StepRecorder {
     int block;
 
     // Each ..._barrier returns the number of a full barrier; its empty barrier has the next number.
-    int slot_barrier(int ring, int s) const {
-      return record.barriers_[static_cast<std::size_t>(block)][static_cast<std::size_t>(ring * config.stages + s)];
-    }
+    int slot_barrier(int ring, int s) const { return record.barriers_[block][ring * config.stages + s]; }
     int resident_barrier(int s) const { return slot_barrier(Kernel::rings, s); }
     int item_barrier(int s) const { return slot_barrier(Kernel::rings, config.resident_slots + s); }
     int turn_request_barrier(int id) const {
@@ -285,7 +283,7 @@ template <class Kernel> class StepRecorder {
     }
     void read_registers(const RecordedColumns& x) { role.add_step(*this, RecordedStepKind::read, x.cell); }
     template <int M, int N, int S, class T> void read_registers(const RegisterOperand<M, N, S, RecordedElement<T>>& x) {
-      role.add_step(*this, RecordedStepKind::read, register_cells(x)[static_cast<std::size_t>(lane)]);
+      role.add_step(*this, RecordedStepKind::read, register_cells(x)[lane]);
     }
     void request_turn(int counter, int before) {
       if (lane != 0) return;
@@ -391,7 +389,7 @@ template <class Kernel> class StepRecorder {
       SymbolTable& symbols = on.role.record.symbols_;
       const int counter = symbols.find_or_add_counter("adds to tile " + std::to_string(number) + " of matrix " +
                                                       std::to_string(matrix) + " by " + on.name());
-      symbols.program.counters[static_cast<std::size_t>(counter)].returns_to_zero = false;
+      symbols.program.counters[counter].returns_to_zero = false;
       on.request_turn(counter, before);
     }
     // Unordered adds commute and are not recorded; an ordered add is a write.
@@ -418,8 +416,7 @@ template <class Kernel> class StepRecorder {
     template <class To, class From> void copy(To& to, const From& from) const {
       on.read_registers(from);
       constexpr std::int64_t bytes = std::int64_t{64} * To::cols * sizeof(typename To::type);  // bytes of the group
-      on.role.add_step(on, RecordedStepKind::write, on.register_cells(to)[static_cast<std::size_t>(on.lane)],
-                       bytes / 2);
+      on.role.add_step(on, RecordedStepKind::write, on.register_cells(to)[on.lane], bytes / 2);
     }
     template <class T, int rows, int cols, int s>
     void copy(const ResidentTile<RecordedElement<T>, rows, cols>& to,
@@ -435,7 +432,7 @@ template <class Kernel> class StepRecorder {
     void copy_to_resident(const Tile& to, const From& from, std::int64_t columns) const {
       on.read_registers(from);
       const auto part = on.role.resident_cells(on.resident.slot, on.role.tile_number(to), on.id);
-      on.role.add_step(on, RecordedStepKind::write, part[static_cast<std::size_t>(on.lane)], 64 * columns);
+      on.role.add_step(on, RecordedStepKind::write, part[on.lane], 64 * columns);
     }
   };
 
@@ -455,7 +452,7 @@ template <class Kernel> class StepRecorder {
       const int number = outputs++;
       const std::vector<int> from = on.role.resident_cells(on.resident.slot, number, on.id);
       constexpr std::int64_t bytes = std::int64_t{m} * n / config.consumers * sizeof(typename T::type);
-      on.role.add_step(on, RecordedStepKind::write, from[static_cast<std::size_t>(on.lane)], bytes / 2);
+      on.role.add_step(on, RecordedStepKind::write, from[on.lane], bytes / 2);
       on.role.add_step(on, RecordedStepKind::fence_proxy);
       on.sync_group();
       if (on.lane != 0) return;

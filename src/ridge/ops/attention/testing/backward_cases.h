@@ -29,9 +29,7 @@ class DenseRows {
           row(h, r)[e] =
               x[AttentionCase::element_offset(strides, h / heads, h % heads, r) + static_cast<std::size_t>(e)];
   }
-  double* row(std::int64_t head, std::int64_t r) {
-    return &all_[static_cast<std::size_t>((head * rows_ + r) * width_)];
-  }
+  double* row(std::int64_t head, std::int64_t r) { return &all_[(head * rows_ + r) * width_]; }
   const double* row(std::int64_t head, std::int64_t r) const { return const_cast<DenseRows*>(this)->row(head, r); }
 
  private:
@@ -93,10 +91,10 @@ class ExactBackward {
                        end = std::min(p_.keys, r + p_.high + 1);
     if (first >= end) return;
     const double *const q = q_.row(h, r), *const dout = dout_.row(h, r);
-    std::vector<double> weights(static_cast<std::size_t>(end - first));
+    std::vector<double> weights(end - first);
     double max_score = -INFINITY, sum = 0, delta_magnitude = 0;
     for (std::int64_t t = first; t < end; ++t) {
-      double& s = weights[static_cast<std::size_t>(t - first)];
+      double& s = weights[t - first];
       s = p_.scale * dot_product(q, k_.row(head, t));
       max_score = std::max(max_score, s);
       max_abs_score = std::max(max_abs_score, std::fabs(s));
@@ -104,7 +102,7 @@ class ExactBackward {
     for (double& w : weights) sum += w = std::exp(w - max_score);
     const double delta = dot_product(dout, o_.row(h, r), &delta_magnitude);
     for (std::int64_t t = first; t < end; ++t) {
-      const double weight = weights[static_cast<std::size_t>(t - first)] / sum;
+      const double weight = weights[t - first] / sum;
       double magnitude = delta_magnitude;
       const double slope = p_.scale * weight * (dot_product(dout, v_.row(head, t), &magnitude) - delta);
       dv.add(head, t, {weight, weight, 1}, dout, p_.width);

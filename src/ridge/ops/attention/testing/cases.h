@@ -71,24 +71,21 @@ struct AttentionCase {
   std::int64_t rows_of(std::int64_t b) const { return problem.packed ? length_between(row_starts, b) : problem.rows; }
   AttentionProblem problem_of(std::int64_t b) const {
     if (problem.packed && !problem.pages) return with_length(problem, length_between(key_starts, b));
-    return with_length(problem, lengths.empty() ? 0 : lengths[static_cast<std::size_t>(b)]);
+    return with_length(problem, lengths.empty() ? 0 : lengths[b]);
   }
   // Return the offsets of row r of head h of q or o, of key t of k or v, and of an element of lse, for sequence b.
   std::size_t row_offset(const HeadsLayout& l, std::int64_t b, std::int64_t h, std::int64_t r) const {
-    return problem.packed ? element_offset(l, 0, h, row_starts[static_cast<std::size_t>(b)] + r)
-                          : element_offset(l, b, h, r);
+    return problem.packed ? element_offset(l, 0, h, row_starts[b] + r) : element_offset(l, b, h, r);
   }
   std::size_t key_offset(const HeadsLayout& l, std::int64_t b, std::int64_t h, std::int64_t t) const {
     if (problem.pages) {
       const std::int64_t rows = problem.pages->rows;
-      return element_offset(l, pages[static_cast<std::size_t>(b * (problem.keys / rows) + t / rows)], h, t % rows);
+      return element_offset(l, pages[b * (problem.keys / rows) + t / rows], h, t % rows);
     }
-    return problem.packed ? element_offset(l, 0, h, key_starts[static_cast<std::size_t>(b)] + t)
-                          : element_offset(l, b, h, t);
+    return problem.packed ? element_offset(l, 0, h, key_starts[b] + t) : element_offset(l, b, h, t);
   }
   std::size_t lse_offset(std::int64_t b, std::int64_t h, std::int64_t r) const {
-    if (problem.packed)
-      return element_offset({0, problem.packed->rows, 1}, 0, h, row_starts[static_cast<std::size_t>(b)] + r);
+    if (problem.packed) return element_offset({0, problem.packed->rows, 1}, 0, h, row_starts[b] + r);
     return element_offset({problem.heads * problem.rows, problem.rows, 1}, b, h, r);
   }
   static std::size_t element_offset(const HeadsLayout& l, std::int64_t b, std::int64_t h, std::int64_t r) {
@@ -97,7 +94,7 @@ struct AttentionCase {
 
  private:
   static std::int64_t length_between(const std::vector<int>& starts, std::int64_t b) {
-    return starts[static_cast<std::size_t>(b) + 1] - starts[static_cast<std::size_t>(b)];
+    return starts[static_cast<std::size_t>(b) + 1] - starts[b];
   }
 };
 
@@ -161,7 +158,7 @@ class AttentionCases {
   }
   AttentionProblem random_problem(int alignment) {
     AttentionProblem p;
-    p.dtype = dtypes_[static_cast<std::size_t>(random_below(static_cast<int>(dtypes_.size())))];
+    p.dtype = dtypes_[random_below(static_cast<int>(dtypes_.size()))];
     p.outer = 1 + random_below(3);
     p.key_heads = 1 + random_below(3);
     p.heads = p.key_heads * (1 + random_below(3));
@@ -232,10 +229,10 @@ class AttentionCases {
     p.pages->count = p.outer * pages_per_sequence + random_below(4);
     p.k = random_layout(p.key_heads, p.pages->rows, p.width, alignment);
     p.v = random_layout(p.key_heads, p.pages->rows, p.width, alignment);
-    std::vector<int> out(static_cast<std::size_t>(p.pages->count));
+    std::vector<int> out(p.pages->count);
     for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<int>(i);
     std::shuffle(out.begin(), out.end(), random_);
-    out.resize(static_cast<std::size_t>(p.outer * pages_per_sequence));
+    out.resize(p.outer * pages_per_sequence);
     return out;
   }
   // Writes NaN after the end of each sequence and invalid page numbers.
@@ -251,7 +248,7 @@ class AttentionCases {
           }
       if (p.pages)
         for (std::int64_t page = (keys + p.pages->rows - 1) / p.pages->rows; page < p.keys / p.pages->rows; ++page)
-          x.pages[static_cast<std::size_t>(b * (p.keys / p.pages->rows) + page)] = -1000000;
+          x.pages[b * (p.keys / p.pages->rows) + page] = -1000000;
     }
   }
   struct OuterHeads {
@@ -303,7 +300,7 @@ class ExactRow {
     const AttentionProblem p = x.problem_of(b);
     const std::int64_t key_head = h / (p.heads / p.key_heads);
     const std::size_t q = x.row_offset(p.q, b, h, r);
-    std::vector<double> weights(static_cast<std::size_t>(p.keys));
+    std::vector<double> weights(p.keys);
     double sum = 0;
     max_score = -INFINITY;
     for (std::int64_t t = 0; t < p.keys; ++t) {
@@ -313,15 +310,15 @@ class ExactRow {
       if (p.cap > 0) s = p.cap * std::tanh(s / p.cap);
       const bool is_seen = t - r >= p.low && t - r <= p.high;
       if (is_seen) max_abs_score = std::max(max_abs_score, std::fabs(s));
-      weights[static_cast<std::size_t>(t)] = is_seen ? s : -INFINITY;
-      max_score = std::max(max_score, weights[static_cast<std::size_t>(t)]);
+      weights[t] = is_seen ? s : -INFINITY;
+      max_score = std::max(max_score, weights[t]);
     }
     for (double& w : weights) sum += w = std::exp(w - max_score);
     lse = max_score + std::log(sum);
     if (max_score == -INFINITY) std::fill(o.begin(), o.end(), NAN);
     for (std::int64_t t = 0; t < p.keys; ++t)
       for (std::size_t e = 0; e < o.size(); ++e) {
-        const double part = weights[static_cast<std::size_t>(t)] / sum * x.v[x.key_offset(p.v, b, key_head, t) + e];
+        const double part = weights[t] / sum * x.v[x.key_offset(p.v, b, key_head, t) + e];
         o[e] += part;
         magnitude[e] += std::fabs(part);
       }

@@ -60,16 +60,16 @@ inline void run_reference(const ChainProgram& p, std::span<void* const> tensors)
   std::int64_t elements = 1;
   for (const std::int64_t e : p.extents) elements *= e;
   for (std::int64_t index = 0; index < elements; ++index) {
-    std::vector<float> registers(static_cast<std::size_t>(p.registers));
+    std::vector<float> registers(p.registers);
     for (const ChainStep& s : p.steps) {
-      const auto reg = [&](int i) -> float& { return registers[static_cast<std::size_t>(i)]; };
+      const auto reg = [&](int i) -> float& { return registers[i]; };
       const auto offset_of_element = [&] {
         std::int64_t rest = index, at = 0;
         for (std::size_t axis = p.extents.size(); axis-- > 0; rest /= p.extents[axis])
-          at += rest % p.extents[axis] * p.tensors[static_cast<std::size_t>(s.slot)].strides[axis];
+          at += rest % p.extents[axis] * p.tensors[s.slot].strides[axis];
         return at;
       };
-      const auto slot = static_cast<std::size_t>(s.slot);
+      const std::size_t slot = s.slot;
       if (s.op == ChainOp::load)
         reg(s.result) = read_element(tensors[slot], p.tensors[slot].dtype, offset_of_element());
       else if (s.op == ChainOp::store)

@@ -16,7 +16,7 @@ class GuardedBuffer {
   enum GuardSide { before, after };  // Position of the adjacent inaccessible page
   // `shift` is the distance in bytes between the data and the inaccessible page; 0 … 63 gives every alignment.
   explicit GuardedBuffer(std::size_t bytes, GuardSide side = after, std::size_t shift = 0) : bytes_(bytes) {
-    const std::size_t page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    const std::size_t page = sysconf(_SC_PAGESIZE);
     inside_ = (bytes + shift + page) / page * page;
     map_ =
         static_cast<unsigned char*>(mmap(nullptr, inside_ + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));

@@ -140,10 +140,9 @@ class CaseChecker {
   // Returns rows of A or columns of B contiguously, in f64.
   static std::vector<double> to_rows(const MatrixLayout& x, const void* data, Index batch, Index count, Index k,
                                      bool rows) {
-    std::vector<double> out(static_cast<std::size_t>(count * k));
+    std::vector<double> out(count * k);
     for (Index i = 0; i < count; ++i)
-      for (Index j = 0; j < k; ++j)
-        out[static_cast<std::size_t>(i * k + j)] = read_element(x, data, batch, rows ? i : j, rows ? j : i);
+      for (Index j = 0; j < k; ++j) out[i * k + j] = read_element(x, data, batch, rows ? i : j, rows ? j : i);
     return out;
   }
 
@@ -195,7 +194,7 @@ class CaseChecker {
   }
   bool is_exact() const { return c_.values == TestValues::integers; }
 
-  Index first_row(Index i) const { return p_.grouped ? c_.starts[static_cast<std::size_t>(i)] : 0; }
+  Index first_row(Index i) const { return p_.grouped ? c_.starts[i] : 0; }
   Index end_row(Index i) const { return p_.grouped ? c_.starts[static_cast<std::size_t>(i) + 1] : p_.m; }
 
   std::string compare_product(Index i) const {

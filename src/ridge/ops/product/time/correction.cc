@@ -74,10 +74,10 @@ FeatureBins find_bins(const PlanFeatures& features, const std::array<BinEdges, p
 double evaluate_tree(const RegressionTree& tree, const FeatureBins& bins) {
   int at = 0;
   while (at >= 0) {
-    const auto i = static_cast<std::size_t>(at);
+    const std::size_t i = at;
     at = bins[tree.feature[i]] > tree.edge[i] ? tree.right[i] : tree.left[i];
   }
-  return tree.leaf[static_cast<std::size_t>(-1 - at)] * 1e-4;
+  return tree.leaf[-1 - at] * 1e-4;
 }
 
 double correction_factor(std::span<const RegressionTree> trees, const FeatureBins& bins) {

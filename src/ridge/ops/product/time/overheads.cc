@@ -13,7 +13,7 @@ using namespace cuda;
 class OverheadAnalysis {
  public:
   OverheadAnalysis(const UncorrectedPlan& planned, const DeviceNumbers& device)
-      : config_(sm90_kernel_configs[static_cast<std::size_t>(planned.plan.config)]),
+      : config_(sm90_kernel_configs[planned.plan.config]),
         work_(planned.work),
         split_{planned.plan.splits, planned.plan.split_mode},
         device_(device),

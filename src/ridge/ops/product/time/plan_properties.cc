@@ -69,7 +69,7 @@ std::int64_t line_alignment(const TileOperand& x) { return std::gcd<std::int64_t
 PlanProperties plan_properties(const MatmulProblem& problem, const MatmulPlan& plan, const DeviceNumbers& device) {
   PlanProperties out{.min_bytes = min_product_bytes(to_uniform_batch(problem))};
   if (plan.path != MatmulPlan::Path::tiles) return out;
-  const MatmulConfig& c = sm90_kernel_configs[static_cast<std::size_t>(plan.config)];
+  const MatmulConfig& c = sm90_kernel_configs[plan.config];
   out.work_items = plan.tiles * plan.splits;
   out.concurrent_items = count_concurrent_blocks(c, plan, device.multiprocessors);
   if (plan.split_mode == tile::SplitMode::stream_k) out.work_items = out.concurrent_items;
