@@ -97,6 +97,10 @@ set_tests_properties(language PROPERTIES LABELS fast)
 add_test(NAME mutate COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/mutate_test.py ${CMAKE_CXX_COMPILER})
 set_tests_properties(mutate PROPERTIES LABELS "fast;compile")
 
+# Every benchmark of tools/times runs, with stubs for PyTorch and for all programs.
+add_test(NAME times COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/times_test.py)
+set_tests_properties(times PROPERTIES LABELS fast)
+
 # The checker of constants finds an inserted one, and the code has none.
 add_test(NAME constants COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/constants_test.py)
 add_test(NAME models COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/models.py --check)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The table of docs/performance/attention_backward.md, from results/h100_attention_backward.json
-(tests/gpu/attention_backward_times.py measures it). Prints it; `--update` writes it into the page; `--check` fails if
+(tools/times/attention_times.py --backward measures it). Prints it; `--update` writes it into the page; `--check` fails if
 the page differs."""
 import json
 import sys

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The table of docs/performance/attention.md, from results/h100_attention.json (tests/gpu/attention_times.py measures it).
+"""The table of docs/performance/attention.md, from results/h100_attention.json (tools/times/attention_times.py measures it).
 Prints it; `--update` writes it into the page; `--check` fails if the page differs."""
 import json
 import sys

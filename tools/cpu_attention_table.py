@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The CPU table of docs/performance/attention.md, from results/cpu_attention.json (tools/cpu_attention_times.py
+"""The CPU table of docs/performance/attention.md, from results/cpu_attention.json (tools/times/cpu_times.py
 measures it). Prints it; `--update` writes it into the page; `--check` fails if the page differs."""
 import json
 import sys

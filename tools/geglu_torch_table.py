@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The table of docs/performance/geglu.md that compares the gated layer with PyTorch's on an H200, from results/h200_geglu_torch.json
-(tests/gpu/geglu_times.py measures it). Prints it; `--update` writes it into the page; `--check` fails if the page
+(tools/times/geglu_times.py measures it). Prints it; `--update` writes it into the page; `--check` fails if the page
 differs."""
 import json
 import sys

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The table of docs/performance/grouped.md, from results/h100_grouped.json (tests/gpu/grouped_times.py measures it). Prints
+"""The table of docs/performance/grouped.md, from results/h100_grouped.json (tools/times/grouped_times.py measures it). Prints
 it; `--update` writes it into the page; `--check` fails if the page differs."""
 import json
 import sys

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The table of docs/distributed.md that compares products on CPU ranks with ScaLAPACK's psgemm, from results/cpu_psgemm.json
-(tools/psgemm_times.py measures it). Prints it; `--update` writes it into the page; `--check` fails if the page
+(tools/times/psgemm_times.py measures it). Prints it; `--update` writes it into the page; `--check` fails if the page
 differs."""
 import json
 import sys

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The tables of docs/distributed.md of products and their collectives on several GPUs, from results/*_ranks_*.json
-(tests/gpu/ranks_times.py measures them). Prints them; `--update` writes them into the page; `--check` fails if the page
+(tools/times/ranks_times.py measures them). Prints them; `--update` writes them into the page; `--check` fails if the page
 differs."""
 import json
 import sys

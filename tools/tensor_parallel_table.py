@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The table of docs/distributed.md of Megatron's decoder layer, from results/*_tensor_parallel*.json
-(tests/gpu/tensor_parallel_times.py measures it), and its picture. Prints the table; `--update` writes both; `--check` fails if the
+(tools/times/tensor_parallel_times.py measures it), and its picture. Prints the table; `--update` writes both; `--check` fails if the
 page or the picture differs."""
 import json
 import pathlib
