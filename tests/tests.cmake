@@ -25,17 +25,9 @@ set_tests_properties(answers_none PROPERTIES LABELS fast WILL_FAIL TRUE)
 add_test(NAME readme COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/check_readme.py $<TARGET_FILE:ridge_cli>)
 set_tests_properties(readme PROPERTIES LABELS fast)
 
-add_test(NAME product_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/product_table.py --check)
-add_test(NAME cpu_product_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/cpu_product_table.py --check)
-add_test(NAME geglu_torch_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/geglu_torch_table.py --check)
-add_test(NAME attention_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/attention_table.py --check)
-add_test(NAME attention_backward_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/attention_backward_table.py --check)
-add_test(NAME ranks_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/ranks_table.py --check)
-add_test(NAME tensor_parallel_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/tensor_parallel_table.py --check)
-add_test(NAME cpu_attention_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/cpu_attention_table.py --check)
-add_test(NAME grouped_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/grouped_table.py --check)
-add_test(NAME psgemm_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/psgemm_table.py --check)
-set_tests_properties(product_table cpu_product_table geglu_torch_table attention_table attention_backward_table ranks_table tensor_parallel_table psgemm_table cpu_attention_table grouped_table PROPERTIES LABELS fast)
+# The tables of docs/ are those of results/.
+add_test(NAME result_tables COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/result_tables.py --check --ridge $<TARGET_FILE:ridge_cli>)
+set_tests_properties(result_tables PROPERTIES LABELS fast)
 
 # Fits data/models to timings; built here so that it keeps compiling.
 file(GLOB fit_models_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tools/fit_models/*.cc)
