@@ -74,12 +74,13 @@ class Process:
 
 
 def run_benchmark(command, folder):
-    """Returns the result of a benchmark, of one round."""
+    """Returns the result of a benchmark, of one round; without rows if it is not formatted."""
     script, *words = f"{command} --rounds 1".split()
     out = folder / (re.sub(r"\W+", "_", command) + ".json")
     sys.argv = [script, *(str(out) if word == "OUT" else word for word in words)]
     runpy.run_path(str(TIMES / script), run_name="__main__")
-    return json.loads(out.read_text())
+    result = json.loads(out.read_text())
+    return result if out.read_text() == sys.modules["harness"].format_result(result) else {"rows": []}
 
 
 def find_harness_faults():

@@ -13,6 +13,8 @@ import re
 import subprocess
 import sys
 
+from times.harness import describe_run, format_result
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MIN_TIMED = 3  # per kind; with fewer its line remains a guess
 
@@ -102,11 +104,9 @@ def main():
           f"({100 * len(run) / max(1, len(rows)):.0f} %): {true} right in direction ({100 * true / max(1, len(run)):.0f} %), {within} within the "
           f"interval ({100 * within / max(1, len(run)):.0f} %)")
     if arguments.json:
-        about = json.loads(subprocess.run([arguments.ridge, "machines", arguments.on, "--json"], capture_output=True, text=True).stdout)
-        day = subprocess.run(["date", "-u", "+%Y-%m-%d"], capture_output=True, text=True).stdout.strip()
-        pathlib.Path(arguments.json).write_text(json.dumps(
-            {"on": arguments.on, "device": about.get("title", ""), "day": day, "command": f"tools/advice_hits.py build/ridge --on {arguments.on} --programs {pathlib.Path(arguments.programs).name} --json {pathlib.Path(arguments.json).name}",
-             "rows": rows}, indent=1) + "\n")
+        machine = json.loads(subprocess.run([arguments.ridge, "machines", arguments.on, "--json"], capture_output=True, text=True).stdout)
+        document = {**describe_run(machine.get("title", "")), "on": arguments.on, "rows": rows}
+        pathlib.Path(arguments.json).write_text(format_result(document))
 
 
 if __name__ == "__main__":

@@ -157,7 +157,8 @@ def query_gpu(properties):
 
 def describe_run(device):
     """Returns the day, commit, command and versions of this run. The command names files without their folders."""
-    command = [f"tools/times/{pathlib.Path(sys.argv[0]).name}", *(word.split("/")[-1] for word in sys.argv[1:])]
+    script = pathlib.Path(sys.argv[0]).resolve()
+    command = [str(script.relative_to(ROOT)) if ROOT in script.parents else script.name, *(word.split("/")[-1] for word in sys.argv[1:])]
     commit = os.environ.get("RIDGE_COMMIT") or try_text("git", "-C", ROOT, "rev-parse", "--short", "HEAD")
     about = {"day": datetime.date.today().isoformat(), "device": device, "commit": commit, "command": " ".join(command)}
     if torch := sys.modules.get("torch"):
