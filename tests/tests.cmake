@@ -25,9 +25,11 @@ set_tests_properties(answers_none PROPERTIES LABELS fast WILL_FAIL TRUE)
 add_test(NAME readme COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/check_readme.py $<TARGET_FILE:ridge_cli>)
 set_tests_properties(readme PROPERTIES LABELS fast)
 
-# The tables of docs/ are those of results/.
+# Files of results/ are text or listed in the archive, and the tables of docs/ are theirs.
+add_test(NAME results COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/results_test.py)
+add_test(NAME raw_results COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/raw_results.py check)
 add_test(NAME result_tables COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/result_tables.py --check --ridge $<TARGET_FILE:ridge_cli>)
-set_tests_properties(result_tables PROPERTIES LABELS fast)
+set_tests_properties(results raw_results result_tables PROPERTIES LABELS fast)
 
 # Fits data/models to timings; built here so that it keeps compiling.
 file(GLOB fit_models_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tools/fit_models/*.cc)
