@@ -95,11 +95,11 @@ def evaluate_sets(arguments, folder):
         if not text:
             continue
         points = read_points(points_path, kinds)
-        for point in points if each.pooled else []:
+        for point in points if each.kinds else []:
             pooled.setdefault(point["kind"][0], []).append(point)
         if arguments.write and each.updates_machine:
             write_library_numbers(each.machine, run_calibrate(arguments.ridge, each, csv_path, []))
-        if not each.pooled:
+        if not each.kinds:
             yield format_line(each.title + each.remark, json.loads(text), points, each.goal), points
     for line in pooled_lines(pooled):
         yield line, pooled[line[0].removeprefix("NeuSight's ").removesuffix(", held out")]
