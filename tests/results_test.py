@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/raw_results.py restores what it archives and finds planted faults; tools/result_tables.py writes a declared table and
+"""tools/raw_results.py restores what it archives and finds planted mismatches; tools/result_tables.py writes a declared table and
 finds a page that differs."""
 import json
 import pathlib
@@ -45,19 +45,19 @@ def check_archive(root):
     manifest = root / raw_results.MANIFEST
     text = manifest.read_text()
     yield text.splitlines()[1].endswith("2026-11-27,H200,def,") and text.endswith("2026-11-28,H100,abc,run\n"), "the manifest describes both"
-    yield not list(raw_results.find_faults(root)), "a new archive has no fault"
+    yield not list(raw_results.find_mismatches(root)), "a new archive has no mismatch"
     manifest.write_text(text.replace("abc", "abd"))
-    yield list(raw_results.find_faults(root)), "a changed manifest is found"
+    yield list(raw_results.find_mismatches(root)), "a changed manifest is found"
     archive(files | {"results/y.json": json.dumps(RESULT | {"commit": "abe"}).encode()})
     manifest.write_text(text)
-    yield list(raw_results.find_faults(root)), "a changed archive is found"
+    yield list(raw_results.find_mismatches(root)), "a changed archive is found"
     archive(files)
     (root / "results/y.json").write_text(raw_results.format_result(RESULT))
-    yield list(raw_results.find_faults(root)), "a file that is also archived is found"
+    yield list(raw_results.find_mismatches(root)), "a file that is also archived is found"
     (root / "results/y.json").rename(root / "results/x_1.json")
-    yield not list(raw_results.find_faults(root)), "a formatted result is no fault"
+    yield not list(raw_results.find_mismatches(root)), "a formatted result is no mismatch"
     (root / "results/z.json").write_text(json.dumps(RESULT, indent=1))
-    yield list(raw_results.find_faults(root)), "a result that is not formatted is found"
+    yield list(raw_results.find_mismatches(root)), "a result that is not formatted is found"
 
 
 def check_tables(root):
@@ -72,7 +72,7 @@ def check_tables(root):
         page.write_text("".join(f"<!-- table: {name} -->\n<!-- end of table -->\n\n" for name in ("x", "tensor_parallel")))
         yield run("--check") == 1, "an empty table is found"
         yield run("--update") == 0 and page.read_text().count(MARKDOWN) == 2, "tables are written"
-        yield run("--check") == 0, "a written page is no fault"
+        yield run("--check") == 0, "a written page does not differ"
         (root / "docs/images/tensor_parallel.svg").write_text("another picture")
         yield run("--check") == 1, "another picture is found"
 

@@ -83,7 +83,7 @@ def run_benchmark(command, folder):
     return result if out.read_text() == sys.modules["harness"].format_result(result) else {"rows": []}
 
 
-def find_harness_faults():
+def check_harness():
     import harness
 
     calls = []
@@ -123,7 +123,7 @@ def main():
         runpy.run_path(str(TIMES / "ranks_times.py"), run_name="__main__")
         answers = [json.loads(line) for line in sys.stdout.getvalue().splitlines()[-3:]]
         wrong += [f"a rank answered {answers}"] * ([*map(len, answers)] != [4, 4, 3])
-        wrong += [what for right, what in find_harness_faults() if not right]
+        wrong += [what for right, what in check_harness() if not right]
     print("\n".join(wrong) or f"{len(COMMANDS.splitlines())} benchmarks ran with stubs")
     return 1 if wrong else 0
 

@@ -9,7 +9,7 @@ OWN_PRODUCTS = "data/library/h200_cublaslt.csv"
 PUBLIC_PRODUCTS = "aic_gemm_bf16_h100_a100_l40s_b200.csv"
 MAX_HEAD_DIM = 256  # largest head dimension; other kernels compute wider heads
 MIN_US = 100  # minimum time of an operator timed from Python; below it the launch dominates
-# A timing above the roof of 4.8 TB/s by more than a tenth is wrong or has cached operands. Rows are read in bf16, written in fp8.
+# Kernels read bf16 and write fp8. One that exceeds 4.8 TB/s by more than a tenth is wrong or has cached operands.
 WITHIN_ROOF = "3e6 * int(m) * int(k) / 4.8e12 < 1.1 * float(latency_us)"
 KINDS = {"Linear": "linear", "BMM": "bmm", "VECln": "norm", "VECsoftmax": "softmax"}
 GPUS = {"A100-PCIE-40GB": "a100_pcie_40", "A100-PCIE-80GB": "a100_pcie_80", "H100-SXM-80GB": "h100", "L4": "l4", "T4": "t4",
@@ -22,15 +22,15 @@ class TimingSet:
     machine: str
     file: str  # name in `folder`
     goal: str
-    columns: str  # of the CSV
-    cells: str  # f-string of a line, over the columns of a row of the file
-    keep: str = "True"  # expression: whether a row belongs to the set
-    within_roof: str = "True"  # expression; other rows are left out, and a remark counts them
+    columns: str  # Columns of the CSV
+    cells: str  # f-string of a line over the fields of a row
+    keep: str = "True"  # Expression that is true for rows of the set
+    within_roof: str = "True"  # Expression; other rows are left out, and a remark counts them
     dtype: str = "bf16"
     folder: pathlib.Path = None
     updates_machine: bool = False  # if true, --write stores its numbers in machines/
     source: str = "ai-dynamo/aiconfigurator collections"
-    kinds: tuple = ()  # of NeuSight's operators; one line of the table covers a kind on all machines
+    kinds: tuple = ()  # Kinds of NeuSight's operators; one line of the table covers a kind on all machines
     remark: str = field(default="", init=False)
 
     def prepare(self, path):

@@ -61,7 +61,7 @@ def list_files(files):
     return out.getvalue()
 
 
-def find_faults(root=ROOT):
+def find_mismatches(root=ROOT):
     files = read_archive(root)
     if not files or (root / MANIFEST).read_text() != list_files(files):
         yield f"{MANIFEST} does not list the files of {ARCHIVE}"
@@ -89,7 +89,7 @@ def main():
         for path in paths:
             path.write_text(format_result(json.loads(path.read_text())))
     elif verb == "check":
-        sys.exit("\n".join(find_faults()) or 0)
+        sys.exit("\n".join(find_mismatches()) or 0)
     else:
         sys.exit(__doc__)
 

@@ -10,6 +10,7 @@ goes on. A template is an f-string over the fields of a row; a cell that begins 
 group becomes a Markdown table that begins with the columns of the first group; six columns fit a screen. Results with the same
 heading share a table."""
 import argparse
+import functools
 import json
 import math
 import pathlib
@@ -41,7 +42,7 @@ def si(number, unit):
 
 
 def interval(values):
-    return " to ".join(sorted({f"{x:.2f}" for x in (min(values), max(values))}))
+    return " to ".join(dict.fromkeys(f"{x:.2f}" for x in (min(values), max(values))))
 
 
 def median_time(seconds):
@@ -55,9 +56,14 @@ def tuning_gain(rows):
     return f"{mean(row['tuned_ratio'] for row in rows) / mean(row['ratio'] for row in rows) - 1:.1%}"
 
 
+@functools.cache
+def read_machine(name):
+    return tomllib.loads((ROOT / f"machines/{name}.toml").read_text())
+
+
 def fractions_of_h200(row):
     """Returns a product's fractions of the roof's time and of the peak per cycle."""
-    machine = tomllib.loads((ROOT / "machines/h200.toml").read_text())
+    machine = read_machine("h200")
     peak, bandwidth = machine["matrix"]["bf16"]["value"], machine["memory"]["hbm"]["bandwidth"]["value"]  # FLOP/s, also of f16
     m, n, k, s = row["m"], row["n"], row["k"], row["ours_s"]["median"]
     roof_s = max(2 * m * n * k / peak, 2 * (m * k + n * k + m * n) / bandwidth)
@@ -77,16 +83,18 @@ CPU_CLASSES = [("all", 1, math.inf), ("M > 8", 9, math.inf), ("M ≤ 8", 1, 8)]
 
 
 def group_rows(rows, key):
-    """Yields keys and the rows of each key, as lists of their fields."""
+    """Yields each key and its rows."""
     for value in dict.fromkeys(map(key, rows)):
         yield value, [row for row in rows if key(row) == value]
 
 
 def to_columns(rows):
+    """Returns the values of each field that all rows have."""
     return {key: [row[key] for row in rows] for key in rows[0] if all(key in row for row in rows)}
 
 
 def product_classes(result, rows=None):
+    """Yields the rows of each class, as lists of their fields."""
     for title, low, high, *aligned in CLASSES.get(result["name"], CPU_CLASSES):
         kept = [row for row in rows or result["rows"] if low <= row["m"] <= high and
                 (not aligned or aligned[0] == (row["n"] % 8 == row["k"] % 8 == 0))]
@@ -125,7 +133,7 @@ def geglu_by_device(result):
 @dataclass
 class Table:
     page: str
-    files: str  # patterns of names in results/
+    files: str  # Patterns of names in results/
     columns: str
     rows: Callable = lambda result: result["rows"]
     heading: str = ""
@@ -143,6 +151,7 @@ class Table:
 
 
 def fill(template, row):
+    """Returns the text of a cell. Templates are constants of this file, so evaluating them is safe."""
     try:
         return eval(f'f"""{template.removeprefix("?")}"""', globals() | row)
     except (NameError, KeyError):
@@ -162,7 +171,6 @@ def to_markdown(head, rows, group):
     return lines[0] + "|" + "---|" * len(head[0]) + "--:|" * len(head[group]) + "\n" + "".join(lines[1:])
 
 
-PREDICTED, FRACTION = "computing_predicted_s + network_predicted_s", "network_s / (network_s + computing_s)"
 TABLES = {
     "attention": Table("performance/attention.md", "h100_attention.json", """
 B, heads / key heads, queries, keys, width = {shape[0]}, {shape[1]} / {shape[2]}, {shape[3]}, {shape[4]}, {shape[5]} |
@@ -233,11 +241,13 @@ predicted = ?{ridge['predicted chunk']:.3f} | PyTorch in turn = {torch['in turn'
     async tensor parallel = ?{torch['async_tp']:.3f} |
     ours / best of theirs = {min(ridge['in turn'], ridge['in chunks']) / min(torch['in turn'], torch.get('async_tp', math.inf)):.2f}""",
         heading="{device}, {date}, commit {commit}, PyTorch {torch}, NCCL {nccl}, ms:"),
-    "tensor_parallel": Table("distributed.md", "*_tensor_parallel*.json", f"""
-layer = {{case}} | GPUs = {{gpus}}
-pass, us = {{pass_s * 1e6:.0f}} | predicted = {{({PREDICTED}) * 1e6:.0f}} | error = {{abs(({PREDICTED}) / pass_s - 1):.1%}}
-communication, us = {{network_s * 1e6:.0f}} | predicted = {{network_predicted_s * 1e6:.0f}} | fraction = {{{FRACTION}:.0%}} |
-    predicted fraction = {{network_predicted_s / ({PREDICTED}):.0%}}""", heading="{device}, {date}, commit {commit}, {carrier}:"),
+    "tensor_parallel": Table("distributed.md", "*_tensor_parallel*.json", """
+layer = {case} | GPUs = {gpus}
+pass, us = {pass_s * 1e6:.0f} | predicted = {predicted_s * 1e6:.0f} | error = {abs(predicted_s / pass_s - 1):.1%}
+communication, us = {network_s * 1e6:.0f} | predicted = {network_predicted_s * 1e6:.0f} |
+    fraction = {network_s / (network_s + computing_s):.0%} | predicted fraction = {network_predicted_s / predicted_s:.0%}""",
+        lambda result: [row | {"predicted_s": row["computing_predicted_s"] + row["network_predicted_s"]} for row in result["rows"]],
+        "{device}, {date}, commit {commit}, {carrier}:"),
 }
 
 

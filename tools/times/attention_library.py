@@ -10,7 +10,7 @@ import sys
 
 from harness import run_json
 
-FAR = 1 << 30  # as a bound of a mask: no mask
+FAR = 1 << 30  # Bound of a mask that masks nothing
 
 
 def int64s(values):

@@ -23,7 +23,7 @@ try:
 except ImportError:
     flash_attn_func = None
 
-MAX_FA3_WIDTH = 128  # of the gradients: that build has no wider heads
+MAX_FA3_WIDTH = 128  # The tested build has no backward kernel for wider heads.
 MAX_REFERENCE_ROWS = 8192
 # B, heads, key heads, rows, keys, width, causal
 FORWARD = {
@@ -46,7 +46,7 @@ BACKWARD = {
     "wide": [(4, 32, 32, 4096, 64, False), (4, 32, 32, 4096, 64, True), (4, 8, 8, 4096, 256, False), (4, 8, 8, 4096, 256, True)],
     "short": [(16, 16, 16, 1024, 128, True), (8, 32, 8, 1024, 128, True), (32, 16, 16, 512, 128, True)],
 }
-BACKWARD_WARM_UP = (1, 2, 2, 256, 128, False)  # one-time work of the libraries
+BACKWARD_WARM_UP = (1, 2, 2, 256, 128, False)  # Runs one-time work of the libraries
 BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "torch": SDPBackend.FLASH_ATTENTION}
 
 
@@ -180,7 +180,7 @@ def time_case(kind, library, shape, rounds, time_cold):
             continue
         graphs[name], found[name] = graph.replay, out
     head, off = h // hk - 1, {}
-    right = case.reference(head)  # of the last head that uses the first key head
+    right = case.reference(head)  # The last head that uses the first key head
     if right is not None:
         off = {name: (x[0, :, head].float() - right).norm().item() / right.norm().item() for name, x in found.items()}
     us = harness.alternate(graphs, rounds, time_cold, warm_up=3, shuffle=True)

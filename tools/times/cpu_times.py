@@ -9,7 +9,7 @@ import os
 import statistics
 import time
 
-import harness  # before PyTorch, which reads the environment that it cleans
+import harness  # It cleans the environment before PyTorch reads it.
 
 import torch
 import torch.nn.functional as F
@@ -24,7 +24,7 @@ o: {dtype}[S, H, E] = p * v
 """
 SCORES = {False: "s * rsqrt(size(E))", True: "where(index(T) <= index(S), s * rsqrt(size(E)), -inf)"}
 LAYERS = itertools.product((1024, 4096, 8192), (1, 256, 2048, 4096, 8192, 32768))
-MAX_FLOP = 1e11  # per pass of a layer: about a second on two cores
+MAX_FLOP = 1e11  # Per pass of a layer; about a second on two cores
 PASSES, MIN_S, LAYER_THREADS = 5, 0.5, 2
 
 
@@ -50,6 +50,7 @@ class Benchmark:
         return harness.run_json([self.ridge, "run", *words, "--threads", self.threads, "--json"])
 
     def run_torch(self, call):
+        """Returns the time of a call in the form of the program's report."""
         return {"total": {"measured_s": {"median": time_torch(call)}}}
 
     def alternate(self, **calls):

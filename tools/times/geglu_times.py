@@ -18,7 +18,7 @@ import harness
 
 BF16, GELU_TANH = torch.bfloat16, 3
 SHAPES = ["8192,1024", "4096,4096", "4096,8192", "32768,8192"]
-FREE, FREE_ELSEWHERE = {8192: 0.30}, 0.35  # fraction of torch.compile's extra memory, by d
+FREE, FREE_ELSEWHERE = {8192: 0.30}, 0.35  # Fraction of torch.compile's extra memory, by d
 UNLIMITED = 1 << 40
 MAX_TRAINED = 8192 * 16384  # n * d
 

@@ -14,8 +14,8 @@ import torch
 import harness
 
 SIZES = ("groups", "rows", "n", "k")
-MIN_ROTATED = 256 << 20  # bytes of operands: more than an L2
-GRAPH_S, FLOP_PER_S, LAUNCH_S = 2e-3, 6e14, 1e-5  # launches of a graph take about 2 ms
+MIN_ROTATED = 256 << 20  # Bytes of operands, more than an L2 holds
+GRAPH_S, FLOP_PER_S, LAUNCH_S = 2e-3, 6e14, 1e-5  # A graph has launches for about 2 ms.
 
 
 def group_ends(groups, rows, equal):

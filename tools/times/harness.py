@@ -16,13 +16,14 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-CYCLES_PER_MS = 1.75e6  # of a device's clock, which torch.cuda._sleep counts
+CYCLES_PER_MS = 1.75e6  # Clock cycles of a device; torch.cuda._sleep takes cycles
 for name in [name for name in os.environ if name.startswith(("OPENBLAS", "OMP_", "MKL_"))]:
-    del os.environ[name]  # settings of other libraries
+    del os.environ[name]  # Settings of other libraries must not change a timing.
 
 
 def parse_arguments(doc, names, rounds, **options):
-    """Returns the command line's arguments: `names` by position (the last may end in "...": any number), --rounds, options."""
+    """Returns the arguments of the command line: `names` by position, --rounds, and options with their defaults. Words for a name
+    that ends in "..." are a list."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in names.split():
         parser.add_argument(name.removesuffix("..."), nargs="*" if name.endswith("...") else None)
@@ -46,7 +47,7 @@ def alternate(calls, rounds, time_call=lambda call: call(), warm_up=0, shuffle=F
 
 
 def time_repeated(call, calls):
-    """Returns the milliseconds of a call on the device, of several back to back."""
+    """Returns the mean milliseconds of calls that run back to back on the device."""
     import torch
 
     start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))

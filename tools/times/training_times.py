@@ -41,7 +41,7 @@ def make_step(function, inputs, gradient):
 def time_host(step, calls=20):
     """Returns the microseconds that the host takes to queue a step."""
     torch.cuda.synchronize()
-    torch.cuda._sleep(200_000_000)  # so that no call waits for the device
+    torch.cuda._sleep(200_000_000)  # The device is busy, so no call waits for it.
     start = time.perf_counter()
     for _ in range(calls):
         step()
