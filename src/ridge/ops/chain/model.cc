@@ -25,7 +25,7 @@ double instructions_per_step(const ChainStep& step, bool approximate) {
     for (const FunctionInfo& f : function_table) all[static_cast<std::size_t>(f.function)] = function_cost(f.name);
     return all;
   }();
-  const FunctionCost& cost = costs[step.op];
+  const FunctionCost& cost = costs[static_cast<std::size_t>(step.op)];
   if (approximate && step.op != ChainOp::cos) return cost.approximate_call * step.repeat;
   return cost.first_call + cost.repeated_call * (step.repeat - 1);
 }

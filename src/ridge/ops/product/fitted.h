@@ -17,7 +17,9 @@ namespace ridge::ops::cuda {
 enum class BoundKind : std::uint8_t { bytes, results, multiplies };
 inline constexpr std::size_t bound_count = 3;
 template <class T> using PerBound = std::array<T, bound_count>;
-template <class T> const T& select_for_bound(const PerBound<T>& each, BoundKind bound) { return each[bound]; }
+template <class T> const T& select_for_bound(const PerBound<T>& each, BoundKind bound) {
+  return each[static_cast<std::size_t>(bound)];
+}
 
 // Constants of the closed form. data/models/product_constants.csv documents them under the names of `named_constants`.
 // Shares are relative to a rate of the device; rates are in bytes per cycle and block.
