@@ -62,7 +62,7 @@ void run_step(const PlanStep& step, std::span<void* const> data, int threads) {
     ops::run_chain_program(std::get<ops::ChainProgram>(step.kernel), data, threads);
 }
 
-std::optional<std::string> cpu_unsupported_reason(const PlanStep& step) {
+Reason cpu_unsupported_reason(const PlanStep& step) {
   return std::visit([](const auto& kernel) { return ops::unsupported_reason(kernel); }, step.kernel);
 }
 
