@@ -38,7 +38,7 @@ int main() {
                fused.bias.global_bytes == 4 * n * (m / 128);
 
   if (const auto refusal = unsupported_reason(call)) {
-    std::printf("%s\n", refusal->c_str());
+    std::printf("%s\n", refusal.text().c_str());
     return 1;
   }
   matmul(call);

@@ -41,7 +41,7 @@ std::string run_case(AttentionCase& x, GuardedMemory::Side side, const ops::Devi
                                  lengths.data(),  row_starts.data(), key_starts.data(),
                                  pages.data()};
   const cuda::AttentionPlan plan = cuda::choose_plan(x.problem, device);
-  if (auto failure = cuda::launch(call, plan, workspace, nullptr)) return *failure;
+  if (const Status launched = cuda::launch(call, plan, workspace, nullptr); !launched) return launched.error().message;
   check_cuda(cudaDeviceSynchronize(), describe_problem(x.problem).c_str());
   check_cuda(cudaMemcpy(x.o.data(), o.memory.data(), x.o.bytes(), cudaMemcpyDeviceToHost), "copying back");
   check_cuda(cudaMemcpy(x.lse.data(), lse.data(), x.lse.size() * 4, cudaMemcpyDeviceToHost), "copying back");

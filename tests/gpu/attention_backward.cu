@@ -40,7 +40,8 @@ std::string run_case(AttentionBackwardCase& x, const ops::DeviceNumbers& device)
                                          {q.data(), k.data(), v.data(), o.data(), dout.data(),
                                           static_cast<const float*>(lse.data()), dq.data(), dk.data(), dv.data()}};
   for (int again = 0; again < 2; ++again)  // each launch must leave the counters at zero
-    if (auto failure = cuda::launch(call, plan, {memory.data(), memory.size(), true}, nullptr)) return *failure;
+    if (const Status launched = cuda::launch(call, plan, {memory.data(), memory.size(), true}, nullptr); !launched)
+      return launched.error().message;
   check_cuda(cudaDeviceSynchronize(), describe_problem(x.problem.forward).c_str());
   dq.copy_to(x.dq);
   dk.copy_to(x.dk);

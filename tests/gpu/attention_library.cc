@@ -21,6 +21,11 @@ struct AttentionBackward {
 };
 thread_local std::string last_error;
 
+int set_error(const ridge::Status& status) {
+  last_error = status ? "" : status.error().message;
+  return status ? 0 : 1;
+}
+
 ridge::ops::AttentionProblem problem_of(int is_f16, const std::int64_t* sizes, double scale) {
   ridge::ops::AttentionProblem p;
   p.dtype = is_f16 ? ridge::DType::f16 : ridge::DType::bf16;
@@ -55,7 +60,7 @@ void* ridge_attention_make(int is_f16, const std::int64_t* sizes, const std::int
     strides += 3;
   }
   if (const auto why = cuda::unsupported_reason(p)) {
-    last_error = *why;
+    last_error = why.text();
     return nullptr;
   }
   cuda::AttentionPlan known{.config = static_cast<int>(plan[0]),
@@ -85,10 +90,8 @@ void ridge_attention_free(void* attention) { delete static_cast<Attention*>(atte
 int ridge_attention(void* of, const void* q, const void* k, const void* v, void* o, float* lse, void* workspace,
                     std::int64_t bytes, CUstream_st* stream) {
   const auto& x = *static_cast<Attention*>(of);
-  const auto why =
-      launch({x.problem, q, k, v, o, lse}, x.plan, {workspace, static_cast<std::size_t>(bytes), true}, stream);
-  last_error = why.value_or("");
-  return why ? 1 : 0;
+  return set_error(
+      launch({x.problem, q, k, v, o, lse}, x.plan, {workspace, static_cast<std::size_t>(bytes), true}, stream));
 }
 
 // Like ridge_attention_make, with strides of q, k, v, o, the gradient of o, dq, dk and dv. plan: the config, the
@@ -103,7 +106,7 @@ void* ridge_attention_backward_make(int is_f16, const std::int64_t* sizes, const
     strides += 3;
   }
   if (const auto why = cuda::unsupported_reason(all)) {
-    last_error = *why;
+    last_error = why.text();
     return nullptr;
   }
   const auto bytes = [&](int i) { return static_cast<std::size_t>(plan[i]); };
@@ -146,8 +149,6 @@ int ridge_attention_backward(void* of, void* const* pointers, void* workspace, s
       x.problem,
       {pointers[0], pointers[1], pointers[2], pointers[3], pointers[4], static_cast<const float*>(pointers[5]),
        pointers[6], pointers[7], pointers[8]}};
-  const auto why = launch(call, x.plan, {workspace, static_cast<std::size_t>(bytes), true}, stream);
-  last_error = why.value_or("");
-  return why ? 1 : 0;
+  return set_error(launch(call, x.plan, {workspace, static_cast<std::size_t>(bytes), true}, stream));
 }
 }

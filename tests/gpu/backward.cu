@@ -3,6 +3,7 @@
 // surround them and follow the workspace, and a second launch must give the same bits.
 #include "gated.h"
 
+#include "ridge/device/cuda_status.h"
 #include "ridge/device/device.h"
 #include "ridge/ops/gated/backward_steps.h"
 #include "ridge/run/device_machine.h"
@@ -172,10 +173,8 @@ cuda::GatedBackward random_backward(Random& r, BackwardBuffers& g, int number) {
   return c;
 }
 
-using OptionalError = std::optional<std::string>;
-
 // Computes h and dh without chunks, with the separately checked kernels.
-OptionalError compute_unchunked_dh(const cuda::GatedBackward& c, BackwardBuffers& g) {
+Status compute_unchunked_dh(const cuda::GatedBackward& c, BackwardBuffers& g) {
   cuda::GatedCall h{.m = c.m, .n = c.n, .k = c.k, .dtype = c.dtype, .out = c.dtype, .bias = c.dtype};
   h.x = c.x;
   h.up = c.up;
@@ -187,9 +186,8 @@ OptionalError compute_unchunked_dh(const cuda::GatedBackward& c, BackwardBuffers
   h.weight_line_stride = c.weight_line_stride;
   h.h_row_stride = 2 * c.n;
   const device::DeviceWorkspace scratch{g.scratch.data(), g.scratch.size(), false};
-  if (OptionalError why = cuda::unsupported_reason(h)) return why;
-  if (OptionalError why = cuda::launch(h, cuda::choose_plan(h, 0, *current_device_numbers()), scratch, nullptr))
-    return why;
+  if (const Reason why = cuda::unsupported_reason(h)) return input_error(why.text());
+  RIDGE_TRY_STATUS(cuda::launch(h, cuda::choose_plan(h, 0, *current_device_numbers()), scratch, nullptr));
   cuda::GateGradientCall dh{.m = c.m, .n = c.n, .dtype = c.dtype, .activation = c.activation};
   dh.dy = c.dy;
   dh.h = g.h.data();
@@ -200,20 +198,19 @@ OptionalError compute_unchunked_dh(const cuda::GatedBackward& c, BackwardBuffers
 }
 
 // Computes dh in the plan's chunks.
-OptionalError compute_chunked_dh(const cuda::GatedBackward& c, const cuda::GatedBackwardPlan& plan,
-                                 BackwardBuffers& g) {
+Status compute_chunked_dh(const cuda::GatedBackward& c, const cuda::GatedBackwardPlan& plan, BackwardBuffers& g) {
   const device::DeviceWorkspace scratch{g.scratch.data(), g.scratch.size(), false};
   for (std::int64_t first = 0; first < c.n; first += plan.chunk) {
     const std::int64_t columns = std::min(plan.chunk, c.n - first);
     cuda::BackwardSteps s = cuda::make_backward_steps(c, first, columns, g.chunk.data());
     const auto& steps = columns == plan.each.columns ? plan.each : plan.last;
-    if (OptionalError why = cuda::launch(s.recompute, steps.recompute, scratch, nullptr)) return why;
+    RIDGE_TRY_STATUS(cuda::launch(s.recompute, steps.recompute, scratch, nullptr));
     s.gate.dbu = s.gate.dbg = nullptr;
-    if (OptionalError why = cuda::launch(s.gate, scratch, nullptr)) return why;
+    RIDGE_TRY_STATUS(cuda::launch(s.gate, scratch, nullptr));
     copy_chunk_to_dh<<<128, 256>>>(reinterpret_cast<const std::uint16_t*>(g.chunk.data()), c.m, columns,
                                    reinterpret_cast<std::uint16_t*>(g.dh_of_chunks.data()) + first, c.n);
   }
-  return std::nullopt;
+  return Done{};
 }
 
 void poison_outputs(const cuda::GatedBackward& c, BackwardBuffers& g) {
@@ -240,8 +237,7 @@ void count_all_overwritten_bytes(const cuda::GatedBackward& c, const cuda::Gated
   if (!c.dup || !c.dgate) count(g.dw, c.dup ? c.dup : c.dgate, c.n, c.k, c.weight_grad_row_stride);
 }
 
-OptionalError compare_with_first_run(const std::vector<const DeviceMemory*>& written, BackwardBuffers& g,
-                                     bool remember) {
+Status compare_with_first_run(const std::vector<const DeviceMemory*>& written, BackwardBuffers& g, bool remember) {
   std::size_t at = 0;
   for (const DeviceMemory* x : written) {
     if (remember) {
@@ -250,23 +246,22 @@ OptionalError compare_with_first_run(const std::vector<const DeviceMemory*>& wri
       std::vector<char> before(x->size()), now(x->size());
       cudaMemcpy(before.data(), g.first.data() + at, x->size(), cudaMemcpyDefault);
       cudaMemcpy(now.data(), x->data(), x->size(), cudaMemcpyDefault);
-      if (before != now) return "the second run gave other bits";
+      if (before != now) return Error{.kind = ErrorKind::mismatch, .message = "the second run gave other bits"};
     }
     at += x->size();
   }
-  return std::nullopt;
+  return Done{};
 }
 
-OptionalError run_twice(const cuda::GatedBackward& c, const cuda::GatedBackwardPlan& plan, BackwardBuffers& g) {
+Status run_twice(const cuda::GatedBackward& c, const cuda::GatedBackwardPlan& plan, BackwardBuffers& g) {
   for (const bool first : {true, false}) {
     poison_outputs(c, g);
     cudaMemset(g.workspace.data(), 0x5a, g.workspace.size());
-    if (OptionalError why = cuda::launch(c, plan, {g.workspace.data(), plan.workspace_bytes, false}, nullptr))
-      return why;
-    if (const cudaError_t e = cudaDeviceSynchronize(); e != cudaSuccess) return cudaGetErrorString(e);
-    if (OptionalError why = compare_with_first_run(g.written(), g, first)) return why;
+    RIDGE_TRY_STATUS(cuda::launch(c, plan, {g.workspace.data(), plan.workspace_bytes, false}, nullptr));
+    RIDGE_TRY_STATUS(device::to_status(cudaDeviceSynchronize(), "running the backward pass"));
+    RIDGE_TRY_STATUS(compare_with_first_run(g.written(), g, first));
   }
-  return std::nullopt;
+  return Done{};
 }
 
 }  // namespace
@@ -275,13 +270,16 @@ bool check_one_backward(Random& r, int number) {
   static BackwardBuffers g;
   const cuda::GatedBackward c = random_backward(r, g, number);
   const ops::DeviceNumbers device = *current_device_numbers();
-  OptionalError failure = cuda::unsupported_reason(c);
   cuda::GatedBackwardPlan plan = cuda::choose_plan(c, r.one_in(3) ? 0 : g.workspace.size(), device);
   if (!c.h && r.one_in(2))
     plan = *cuda::make_plan(c, g.workspace.size(), device, std::min<std::int64_t>(c.n, 64 * (r.below(4) + 1)));
-  if (!failure) failure = compute_unchunked_dh(c, g);
-  if (!failure && !c.h) failure = compute_chunked_dh(c, plan, g);
-  if (!failure) failure = run_twice(c, plan, g);
+  const auto run_all = [&]() -> Status {
+    if (const Reason why = cuda::unsupported_reason(c)) return input_error(why.text());
+    RIDGE_TRY_STATUS(compute_unchunked_dh(c, g));
+    if (!c.h) RIDGE_TRY_STATUS(compute_chunked_dh(c, plan, g));
+    return run_twice(c, plan, g);
+  };
+  Status status = run_all();
   auto* const found = reinterpret_cast<ErrorCounts*>(g.summary.data());
   auto* const touched = reinterpret_cast<unsigned*>(g.summary.data() + 128);
   const ErrorCounts nothing{0, 0, ~0ull};
@@ -295,12 +293,13 @@ bool check_one_backward(Random& r, int number) {
   check_db<<<8, 128>>>(j);
   if (c.dx) check_dx<<<256, 256>>>(j);
   count_all_overwritten_bytes(c, plan, g, touched);
-  if (const cudaError_t e = cudaDeviceSynchronize(); e != cudaSuccess) failure = cudaGetErrorString(e);
+  if (const Status checked = device::to_status(cudaDeviceSynchronize(), "checking the gradients"); !checked)
+    status = checked;
   ErrorCounts is;
   unsigned bytes = 0;
   cudaMemcpy(&is, found, sizeof is, cudaMemcpyDefault);
   cudaMemcpy(&bytes, touched, 4, cudaMemcpyDefault);
-  if (!failure && is.wrong == 0 && bytes == 0) return true;
+  if (status && is.wrong == 0 && bytes == 0) return true;
   std::printf(
       "case %d, backward: m %ld n %ld k %ld in %d act %d h %d dx %d dw %d%d db %d%d lines %ld %ld %ld %ld %ld %ld "
       "chunk "
@@ -309,8 +308,8 @@ bool check_one_backward(Random& r, int number) {
       c.dup != nullptr, c.dgate != nullptr, c.dbu != nullptr, c.dbg != nullptr, long(c.x_row_stride),
       long(c.weight_line_stride), long(c.dy_row_stride), long(c.h_row_stride), long(c.dx_row_stride),
       long(c.weight_grad_row_stride), long(plan.chunk), plan.each.dx.has_value(), plan.each.dx_products.size(),
-      plan.each.dw_products.size(), failure.value_or("").c_str(), is.wrong, std::bit_cast<float>(is.worst), is.first,
-      bytes);
+      plan.each.dw_products.size(), status ? "" : status.error().message.c_str(), is.wrong,
+      std::bit_cast<float>(is.worst), is.first, bytes);
   return false;
 }
 

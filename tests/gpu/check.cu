@@ -379,11 +379,9 @@ class CaseRunner {
     }
     device::DeviceWorkspace w{workspace_.data(), c.workspace, c.prepared};
     if (!c.prepared) w.data = workspace_.data() + workspace_.size() / 2;
-    if (const auto refusal = launch(call, plan, w, stream_)) {
-      std::printf("REFUSED %s: %s\n", describe_case(c).c_str(), refusal->c_str());
-      return false;
-    }
-    return true;
+    const Status launched = launch(call, plan, w, stream_);
+    if (!launched) std::printf("REFUSED %s: %s\n", describe_case(c).c_str(), launched.error().message.c_str());
+    return launched.ok();
   }
 
   DeviceMemory a_, b_, d_, first_output_, epilogue_data_, addend_, workspace_, summary_, starts_;

@@ -190,7 +190,7 @@ bool check_one_forward(Random& r, DeviceBuffers& p, int number) {
   cudaMemset(p.y.data(), 0x5a, p.y.size());
   cudaMemset(p.h.data(), 0x5a, p.h.size());
   if (const auto why = cuda::unsupported_reason(c)) {
-    std::printf("refused: %s\n", why->c_str());
+    std::printf("refused: %s\n", why.text().c_str());
     return false;
   }
   const std::size_t room = r.one_in(10) ? 0 : p.workspace.size();
@@ -208,7 +208,8 @@ bool check_one_forward(Random& r, DeviceBuffers& p, int number) {
   *p.touched = 0;
   std::string failure;
   for (int again = 0; again < 2; ++again) {
-    if (const auto why = cuda::launch(c, plan, workspace, nullptr)) failure = *why;
+    if (const Status launched = cuda::launch(c, plan, workspace, nullptr); !launched)
+      failure = launched.error().message;
     if (again == 0) cudaMemcpyAsync(p.again.data(), p.y.data(), p.y.size(), cudaMemcpyDeviceToDevice);
   }
   check_forward<<<512, 256>>>(make_reference_call(c), p.found);
@@ -265,9 +266,10 @@ bool check_one_gradient(Random& r, DeviceBuffers& p, int number) {
   *p.found = {0, 0, ~0ull};
   *p.touched = 0;
   std::string failure;
-  if (const auto why = cuda::unsupported_reason(c)) failure = *why;
-  if (failure.empty())
-    if (const auto why = cuda::launch(c, {p.workspace.data(), p.workspace.size(), false}, nullptr)) failure = *why;
+  if (const auto why = cuda::unsupported_reason(c))
+    failure = why.text();
+  else if (const Status launched = cuda::launch(c, {p.workspace.data(), p.workspace.size(), false}, nullptr); !launched)
+    failure = launched.error().message;
   check_gradient<<<8, 128>>>(c, element_format(c.dtype), p.gate.data() + begin, p.found);
   if (!in_place)
     count_overwritten_bytes<<<256, 256>>>(reinterpret_cast<const std::uint8_t*>(p.y.data()), p.y.size(), begin, c.m,

@@ -32,9 +32,9 @@ GatedLayer set_operands(GatedLayer l, const void* x, const void* w, const void* 
   return l;
 }
 
-int set_error(const std::optional<std::string>& why) {
-  last_error = why.value_or("");
-  return why ? 1 : 0;
+int set_error(const ridge::Status& status) {
+  last_error = status ? "" : status.error().message;
+  return status ? 0 : 1;
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ void* ridge_geglu_make(std::int64_t n, std::int64_t f, std::int64_t d, int activ
   const auto training =
       cuda::plan_gated_training(sizes, static_cast<std::size_t>(free_bytes), *ridge::current_device_numbers());
   if (!training) {
-    set_error(training.error().message);
+    set_error(training.error());
     return nullptr;
   }
   facts[0] = training->keeps_h;
@@ -72,7 +72,7 @@ int ridge_geglu_forward(void* of, const void* x, const void* w, const void* b, v
   cuda::GatedCall call = cuda::make_gated_call(set_operands(layer.sizes, x, w, b));
   call.y = y;
   call.h = h;
-  if (const auto why = unsupported_reason(call)) return set_error(why);
+  if (const auto why = unsupported_reason(call)) return set_error(ridge::input_error(why.text()));
   const auto room = static_cast<std::size_t>(bytes);
   if (!layer.forward) layer.forward = choose_plan(call, room, *ridge::current_device_numbers());
   return set_error(launch(call, *layer.forward, {workspace, room}, stream));
@@ -84,11 +84,11 @@ int ridge_geglu_backward(void* of, const void* x, const void* w, const void* b, 
   auto& layer = *static_cast<Layer*>(of);
   cuda::GatedBackward call = cuda::make_gated_backward_call(set_operands(layer.sizes, x, w, b), dy, dx, dw, db);
   call.h = h;
-  if (const auto why = unsupported_reason(call)) return set_error(why);
+  if (const auto why = unsupported_reason(call)) return set_error(ridge::input_error(why.text()));
   const auto room = static_cast<std::size_t>(bytes);
   const ridge::ops::DeviceNumbers device = *ridge::current_device_numbers();
   if (!layer.backward) layer.backward = make_plan(call, room, device, layer.training.chunk);
-  if (!layer.backward) return set_error("the workspace holds less than was planned for");
+  if (!layer.backward) return set_error(ridge::input_error("the workspace holds less than was planned for"));
   return set_error(launch(call, *layer.backward, {workspace, room}, stream));
 }
 }

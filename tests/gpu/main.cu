@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   if (const auto why = device::unavailable_reason()) {
-    std::printf("SKIPPED: %s\n", why->c_str());
+    std::printf("SKIPPED: %s\n", why.text().c_str());
     return 77;
   }
   if (std::strcmp(argv[1], "check") == 0) return gpu::check_matmul(argc - 2, argv + 2);

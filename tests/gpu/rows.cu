@@ -17,7 +17,7 @@ namespace {
 using ops::RowFunction, ops::RowProblem;
 using random_rows::row_function_names;
 
-std::optional<std::string> run_case(const random_rows::Case& c, random_rows::Data& d) {
+Status run_case(const random_rows::Case& c, random_rows::Data& d) {
   const std::size_t bytes = c.sum ? ops::cuda::workspace_bytes(*c.sum) : ops::cuda::workspace_bytes(c.p);
   std::vector<std::unique_ptr<DeviceMemory>> places;
   std::vector<void*> at;
@@ -30,13 +30,12 @@ std::optional<std::string> run_case(const random_rows::Case& c, random_rows::Dat
   const DeviceMemory room(bytes + 1);
   const device::DeviceWorkspace workspace{room.data(), bytes};
   const ops::RowData data{at[0], c.weighted ? at[2] : nullptr, at[1], at[3]};
-  const auto failure = c.sum ? ops::cuda::reduce(*c.sum, at[0], at[1], workspace, nullptr)
-                             : ops::cuda::launch_row_kernel(c.p, data, workspace, nullptr);
-  if (failure) return failure;
+  RIDGE_TRY_STATUS(c.sum ? ops::cuda::reduce(*c.sum, at[0], at[1], workspace, nullptr)
+                         : ops::cuda::launch_row_kernel(c.p, data, workspace, nullptr));
   check_cuda(cudaDeviceSynchronize(), random_rows::text(c).c_str());
   check_cuda(cudaMemcpy(d.y.bytes().data(), places[1]->data(), d.y.bytes().size(), cudaMemcpyDeviceToHost),
              "copying back");
-  return std::nullopt;
+  return Done{};
 }
 
 __global__ void fill_random(ElementFormat format, void* data, std::int64_t count) {
@@ -79,8 +78,9 @@ void time_row_function(const RowProblem& p, const ops::RowData& data, const Devi
   const DeviceMemory room(ops::cuda::workspace_bytes(p) + 1);
   const auto bytes = static_cast<std::size_t>(ops::traffic_bytes(p) / 2);
   const auto run = [&] {
-    if (const auto failure = ops::cuda::launch_row_kernel(p, data, {room.data(), room.size()}, nullptr)) {
-      std::fprintf(stderr, "%s\n", failure->c_str());
+    const Status launched = ops::cuda::launch_row_kernel(p, data, {room.data(), room.size()}, nullptr);
+    if (!launched) {
+      std::fprintf(stderr, "%s\n", launched.error().message.c_str());
       std::exit(2);
     }
   };

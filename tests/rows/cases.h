@@ -16,6 +16,8 @@
 #include <vector>
 
 #include "ridge/base/float16.h"
+#include "ridge/base/reason.h"
+#include "ridge/base/result.h"
 #include "ridge/ops/rows/cpu.h"
 
 namespace ridge::random_rows {
@@ -253,8 +255,8 @@ inline double max_error_ratio(const Case& c, const Data& d, std::string& where) 
 // returns why a case is unsupported. Returns the exit code.
 struct Runner {
   bool any_size = false;
-  std::function<std::optional<std::string>(const Case&)> refuse;
-  std::function<std::optional<std::string>(const Case&, Data&)> run;
+  std::function<Reason(const Case&)> refuse;
+  std::function<Status(const Case&, Data&)> run;
 };
 inline int check(int argc, char** argv, const Runner& runner) {
   const int cases = argc > 0 ? std::atoi(argv[0]) : 200, seed = argc > 1 ? std::atoi(argv[1]) : 1;
@@ -268,8 +270,8 @@ inline int check(int argc, char** argv, const Runner& runner) {
       continue;
     }
     Data data = random_data(c, random);
-    if (const auto trouble = runner.run(c, data)) {
-      std::fprintf(stderr, "%s: %s\n", text(c).c_str(), trouble->c_str());
+    if (const Status ran = runner.run(c, data); !ran) {
+      std::fprintf(stderr, "%s: %s\n", text(c).c_str(), ran.error().message.c_str());
       return 2;
     }
     std::string where;

@@ -6,13 +6,13 @@
 namespace ridge::random_rows {
 namespace {
 
-std::optional<std::string> run_case(const Case& c, Data& d, int threads) {
+Status run_case(const Case& c, Data& d, int threads) {
   const auto at = [](Elements& x) { return x.bytes().data() + x.off_bytes(); };
   if (c.sum)
     ops::reduce(*c.sum, at(d.x), at(d.y), threads);
   else
     ops::run_row_function(c.p, {at(d.x), c.weighted ? at(d.weight) : nullptr, at(d.y), at(d.dy)}, threads);
-  return std::nullopt;
+  return Done{};
 }
 
 bool check_every_width() {

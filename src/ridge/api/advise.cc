@@ -41,15 +41,13 @@ Result<MedianInterval> measure_ratio(const Request& request, const AdviceList& a
   Request first = request_of_text(request, advices.program);
   first.fuse = request.fuse;
   if (!advice.variant.empty() && request.fuse && request.on.where() == RunTarget::cpu) {
-    const auto both = run_alternating(first, advice.variant, run_request);
-    return both ? Result(both->ratio) : both.error();
+    RIDGE_TRY(both, run_alternating(first, advice.variant, run_request));
+    return both.ratio;
   }
-  const auto before = api::run(first, run_request);
-  const auto after =
-      api::run(request_of_text(request, advice.variant.empty() ? advices.program : advice.variant), run_request);
-  if (!before) return before.error();
-  if (!after) return after.error();
-  const Statistics &x = before->measured->total.time, &y = after->measured->total.time;
+  RIDGE_TRY(before, api::run(first, run_request));
+  RIDGE_TRY(after,
+            api::run(request_of_text(request, advice.variant.empty() ? advices.program : advice.variant), run_request));
+  const Statistics &x = before.measured->total.time, &y = after.measured->total.time;
   return MedianInterval{y.median / x.median, y.min / x.max, y.max / x.min, 1};
 }
 

@@ -47,7 +47,7 @@ Result<std::shared_ptr<const AttentionImpl>> plan_attention(int device, const Si
                                    sizes.heads, sizes.rows, sizes.keys, sizes.width));
   const ops::AttentionBackwardProblem problem = make_problem(sizes);
   for (const auto& reason : {cuda::unsupported_reason(problem.forward), cuda::unsupported_reason(problem)})
-    if (reason) return input_error(*reason);
+    if (reason) return input_error(reason.text());
   const device::RelaxedCaptureGuard capture_guard;
   const api::DeviceGuard device_guard(device);
   if (!device_guard.status()) return device_guard.status().error();
@@ -61,7 +61,7 @@ template <class Call, class Plan> Status launch_attention(const AttentionImpl& i
   const api::DeviceGuard device_guard(impl.device);
   if (!device_guard.status()) return device_guard.status();
   RIDGE_TRY_STATUS(device::clear_on_stream(stream, scratch, static_cast<std::int64_t>(device::counter_bytes)));
-  return api::launch_status(launch(call, plan, {scratch, device::counter_bytes + plan.workspace_bytes, true}, stream));
+  return launch(call, plan, {scratch, device::counter_bytes + plan.workspace_bytes, true}, stream);
 }
 
 }  // namespace

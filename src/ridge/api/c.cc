@@ -87,7 +87,7 @@ Result<std::vector<ArrayView>> order_views(const NamedViews& given, const std::v
 
 Status write_explanation(const char* program, const char* on, const Result<Bindings>& dims, char** json) {
   if (program == nullptr) return null_error("a program");
-  if (!dims) return dims.error();
+  RIDGE_TRY_STATUS(dims);
   RIDGE_TRY(summary, explain(Request{.program = program, .on = on == nullptr ? "cpu" : on, .dims = *dims}));
   const std::string text = render_json(summary);
   *json = static_cast<char*>(std::malloc(text.size() + 1));
@@ -99,20 +99,18 @@ Status write_explanation(const char* program, const char* on, const Result<Bindi
 Status run_program(const char* program, const Result<Bindings>& dims, const Result<NamedViews>& inputs,
                    const Result<NamedViews>& outputs, int threads) {
   if (program == nullptr) return null_error("a program");
-  if (!dims) return dims.error();
-  if (!inputs) return inputs.error();
-  if (!outputs) return outputs.error();
+  RIDGE_TRY_STATUS(dims);
+  RIDGE_TRY_STATUS(inputs);
+  RIDGE_TRY_STATUS(outputs);
   std::vector<ArrayType> types;
   for (size_t i = 0; i < inputs->views.size(); ++i) {
     const ArrayView& each = inputs->views[i];
     types.push_back({inputs->names[i], each.dtype, {each.shape.begin(), each.shape.end()}});
   }
   RIDGE_TRY(computation, api::prepare_cached({.program = program, .dims = *dims}, types));
-  const auto in = order_views(*inputs, computation.inputs(), "input");
-  const auto out = order_views(*outputs, computation.outputs(), "output");
-  if (!in) return in.error();
-  if (!out) return out.error();
-  return (computation)(*in, *out, threads);
+  RIDGE_TRY(in, order_views(*inputs, computation.inputs(), "input"));
+  RIDGE_TRY(out, order_views(*outputs, computation.outputs(), "output"));
+  return (computation)(in, out, threads);
 }
 
 Status multiply_arrays(const ridge_array* a, const ridge_array* b, const ridge_array* d, int threads) {

@@ -40,9 +40,8 @@ Result<CalibrationReport> calibrate(const CalibrationRequest& request) {
   CalibrationReport out{std::move(found), source, today_utc(), path, request.points};
   if (!request.points.empty()) RIDGE_TRY_STATUS(write_file(request.points, format_held_out_csv(out.calibration)));
   if (path.empty()) return out;
-  const Status written =
-      write_file(path, print_machine(with_calibration(std::move(machine), out.calibration, source, out.day)));
-  if (!written) return written.error();
+  RIDGE_TRY_STATUS(
+      write_file(path, print_machine(with_calibration(std::move(machine), out.calibration, source, out.day))));
   return out;
 }
 

@@ -83,13 +83,13 @@ Status check_operands(const Impl& impl, std::span<const ArrayView> inputs, std::
   return Done{};
 }
 
-Status check_kernels(const Impl& impl, std::optional<std::string> (*unsupported_reason)(const PlanStep&)) {
+Status check_kernels(const Impl& impl, Reason (*unsupported_reason)(const PlanStep&)) {
   for (const PlanStep& step : impl.plan.steps) {
     const auto reason = unsupported_reason(step);
     if (!reason) continue;
     const FusionGroup& group = impl.plan.fusion.groups[step.group];
     const Statement& first = impl.program.statements[group.statements.front()];
-    return input_error(fmt::format("cannot run '{}': {}", first.text, *reason));
+    return input_error(fmt::format("cannot run '{}': {}", first.text, reason.text()));
   }
   return Done{};
 }

@@ -2,9 +2,10 @@
 #pragma once
 
 #include <mutex>
-#include <string>
 #include <vector>
 
+#include "ridge/base/reason.h"
+#include "ridge/base/result.h"
 #include "ridge/compute.h"
 #include "ridge/plan/plan.h"
 #include "ridge/program/program.h"
@@ -66,7 +67,7 @@ Status check_operands(const Computation::Impl& impl, std::span<const ArrayView> 
                       std::span<const ArrayView> outputs);
 
 // Checks that kernels support each step of the plan; `unsupported_reason` returns the reason if not.
-Status check_kernels(const Computation::Impl& impl, std::optional<std::string> (*unsupported_reason)(const PlanStep&));
+Status check_kernels(const Computation::Impl& impl, Reason (*unsupported_reason)(const PlanStep&));
 
 // Chooses each buffer's location: the caller's arrays if possible, else scratch memory, which grows at its end.
 struct BufferPlacementOptions {

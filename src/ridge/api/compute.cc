@@ -163,9 +163,7 @@ Result<Computation> prepare(const ComputeRequest& request, const std::vector<Arr
   RIDGE_TRY_STATUS(check_no_block_scales(*impl));
   FuseOptions options{.target = request.device ? Target::cuda : Target::cpu, .fuse = request.fuse};
   for (const api::ArgumentSpec& each : outputs) options.stored_tensors.push_back(each.tensors.front());
-  const Status ready =
-      request.device ? api::plan_on_device(*impl, options, *request.device) : plan_on_cpu(*impl, options);
-  if (!ready) return ready.error();
+  RIDGE_TRY_STATUS(request.device ? api::plan_on_device(*impl, options, *request.device) : plan_on_cpu(*impl, options));
   return Computation(std::move(impl));
 }
 

@@ -99,13 +99,12 @@ Status api::plan_on_device(Impl& impl, const FuseOptions& fuse_options, int devi
     RIDGE_TRY(address, index_values_on(device, each));
     index_addresses.push_back(address);
   }
-  auto launches =
-      DeviceLaunches::make(std::move(impl.plan), placeholder_addresses(impl), {.tune = {.use_stored = true}});
-  if (!launches) return launches.error();
-  const auto workspace = (static_cast<std::int64_t>(launches->workspace_bytes()) + scratch_alignment - 1) /
+  RIDGE_TRY(launches,
+            DeviceLaunches::make(std::move(impl.plan), placeholder_addresses(impl), {.tune = {.use_stored = true}}));
+  const auto workspace = (static_cast<std::int64_t>(launches.workspace_bytes()) + scratch_alignment - 1) /
                          scratch_alignment * scratch_alignment;
   impl.scratch_bytes += workspace;
-  impl.device = DeviceComputation{device, *std::move(launches), workspace, std::move(index_addresses)};
+  impl.device = DeviceComputation{device, std::move(launches), workspace, std::move(index_addresses)};
   return Done{};
 }
 

@@ -61,14 +61,14 @@ Result<ResolvedRequest> load_without_machine(const Request& request) {
 Status resolve_machine(const Request& request, ResolvedRequest& resolved) {
   auto machine = load_machine(request.on, request.link, request.sustained);
   if (machine && request.memory) machine = with_memory(*std::move(machine), *request.memory);
-  if (!machine) return machine.error();
+  RIDGE_TRY_STATUS(machine);
   resolved.machine = *std::move(machine);
   return Done{};
 }
 
 Result<ResolvedRequest> resolve_request(const Request& request) {
-  auto program = load_request_program(request);
-  return program ? resolve_on_machine(*std::move(program), request) : program.error();
+  RIDGE_TRY(program, load_request_program(request));
+  return resolve_on_machine(std::move(program), request);
 }
 
 Result<Report> make_basic_report(const ResolvedRequest& resolved, const Bindings& dims, const Request& request) {
@@ -161,7 +161,7 @@ Result<Report> explain(const BareWork& work) {
     return usage_error("expected --flops and --bytes above 0 and below 1e38");
   auto machine = load_machine(work.on, std::nullopt, work.sustained);
   if (machine && work.memory) machine = with_memory(*std::move(machine), *work.memory);
-  if (!machine) return machine.error();
+  RIDGE_TRY_STATUS(machine);
   RIDGE_TRY(explanation, ridge::explain(work.flops, work.bytes, *machine, work.dtype));
   const std::string title = fmt::format("{}, {}", format_with_prefix(flops, "FLOP"), format_with_prefix(bytes, "B"));
   return Report{"explain", title, std::move(explanation), std::nullopt, today_utc()};
@@ -257,9 +257,8 @@ Result<Sweep> sweep(const SweepRequest& request, const std::function<void(double
   for (const DimensionValues& range : request.ranges)
     if (!range.values.empty()) sizes[range.dim] = range.values.front();
   RIDGE_TRY(loaded_program, api::load_with_dtype(request.program, first, sizes));
-  const auto programs =
-      api::parse_with_dtypes(loaded_program.program, first ? request.dtypes : std::vector<DType>{DType::bf16}, sizes);
-  if (!programs) return programs.error();
+  RIDGE_TRY(programs, api::parse_with_dtypes(loaded_program.program,
+                                             first ? request.dtypes : std::vector<DType>{DType::bf16}, sizes));
   Sweep out{.program_text = loaded_program.program.text,
             .ranges = request.ranges,
             .lines = {},
@@ -269,7 +268,7 @@ Result<Sweep> sweep(const SweepRequest& request, const std::function<void(double
     RIDGE_TRY(machine, api::load_machine(choice, request.link));
     machines.push_back(std::move(machine));
   }
-  for (const Program& program : *programs) RIDGE_TRY_STATUS(add_sweep_lines(request, program, machines, done, out));
+  for (const Program& program : programs) RIDGE_TRY_STATUS(add_sweep_lines(request, program, machines, done, out));
   return out;
 }
 

@@ -61,7 +61,7 @@ Result<std::shared_ptr<const GegluImpl>> plan_geglu(int device, const Sizes& s) 
       Backward{api::placeholder_address(0), api::placeholder_address(1), bias, api::placeholder_address(4),
                api::placeholder_address(5), api::placeholder_address(6), api::placeholder_address(7), bias_gradient},
       api::placeholder_address(8));
-  if (const auto reason = unsupported_reason(backward)) return input_error(*reason);
+  if (const auto reason = unsupported_reason(backward)) return input_error(reason.text());
   const device::RelaxedCaptureGuard capture_guard;
   const api::DeviceGuard device_guard(device);
   if (!device_guard.status()) return device_guard.status().error();
@@ -78,7 +78,7 @@ template <class Call, class Plan>
 Status launch_layer(const GegluImpl& impl, const Call& call, const Plan& plan, void* workspace, CUstream_st* stream) {
   const api::DeviceGuard device_guard(impl.device);
   if (!device_guard.status()) return device_guard.status();
-  return api::launch_status(launch(call, plan, {workspace, plan.workspace_bytes, false}, stream));
+  return launch(call, plan, {workspace, plan.workspace_bytes, false}, stream);
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ double MatmulPlan::predicted_seconds() const { return impl_->plan.predicted_s; }
 
 Result<MatmulPlan> plan_matmul(const MatmulCall& call, std::int64_t max_workspace_bytes, const Tuning& tuning) {
   const ops::MatmulCall internal = to_internal(call);
-  if (const auto reason = ops::cuda::unsupported_reason(internal)) return input_error(*reason);
+  if (const auto reason = ops::cuda::unsupported_reason(internal)) return input_error(reason.text());
   RIDGE_TRY_STATUS(device::require_device());
   RIDGE_TRY(chosen, choose_matmul_plan(internal, to_size(max_workspace_bytes), to_tune_options(tuning)));
   return MatmulPlan(std::make_shared<const MatmulPlan::Impl>(MatmulPlan::Impl{chosen.plan}));
@@ -83,10 +83,9 @@ Result<MatmulPlan> plan_matmul(const MatmulCall& call, std::int64_t max_workspac
 
 Status matmul(CUstream_st* stream, const MatmulCall& call, const MatmulPlan& plan, const Workspace& workspace) {
   const ops::MatmulCall internal = to_internal(call);
-  if (const auto reason = ops::cuda::unsupported_reason(internal)) return input_error(*reason);
+  if (const auto reason = ops::cuda::unsupported_reason(internal)) return input_error(reason.text());
   const device::DeviceWorkspace given{workspace.data, to_size(workspace.bytes), workspace.prepared};
-  if (const auto failure = ops::cuda::launch(internal, plan.impl().plan, given, stream)) return absent_error(*failure);
-  return Done{};
+  return ops::cuda::launch(internal, plan.impl().plan, given, stream);
 }
 
 Status matmul(CUstream_st* stream, const MatmulCall& call, const Workspace& workspace) {

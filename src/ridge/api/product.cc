@@ -131,7 +131,7 @@ Status matmul(const ArrayView& a, const ArrayView& b, const ArrayView& d, int th
   RIDGE_TRY(left, make_operand(a));
   RIDGE_TRY(right, make_operand(b));
   const MatmulProblem problem = api::make_problem(left.layout, right.layout, a, d);
-  if (const auto reason = ops::unsupported_reason(problem)) return input_error(*reason);
+  if (const auto reason = ops::unsupported_reason(problem)) return input_error(reason.text());
   ops::matmul(problem, left.data, right.data, d.data, threads > 0 ? threads : usable_cores());
   return Done{};
 }

@@ -47,7 +47,7 @@ struct KeyHash {
 };
 
 Result<std::shared_ptr<const MatmulImpl>> plan_product(int device, const cuda::MatmulCall& call) {
-  if (const auto reason = cuda::unsupported_reason(call)) return input_error(*reason);
+  if (const auto reason = cuda::unsupported_reason(call)) return input_error(reason.text());
   const device::RelaxedCaptureGuard capture_guard;
   const api::DeviceGuard device_guard(device);
   if (!device_guard.status()) return device_guard.status().error();
@@ -90,9 +90,7 @@ Status MatmulOnDevice::queue(CUstream_st* stream, void* scratch) const {
   const api::DeviceGuard device_guard(impl_->device);
   if (!device_guard.status()) return device_guard.status();
   const device::DeviceWorkspace workspace{scratch, impl_->plan.workspace_bytes, false};
-  const auto failure = cuda::launch({impl_->problem, a_, b_, d_}, impl_->plan, workspace, stream);
-  if (failure) return absent_error("the CUDA device failed at " + *failure, "`nvidia-smi` shows the device's state");
-  return Done{};
+  return cuda::launch({impl_->problem, a_, b_, d_}, impl_->plan, workspace, stream);
 }
 
 }  // namespace ridge

@@ -56,10 +56,9 @@ Status bind_mesh(const std::string& text, const Program& program, Bindings& dims
 
 // `started` is the number of ranks that a launcher has started, or 0 without a launcher.
 Result<RanksPlan> plan_ranks(const Request& request, const RanksRequest& ranks_request, int launched_count) {
-  auto resolved = request.on.where() == RunTarget::cuda ? load_without_machine(request)
-                                                        : resolve_request(request);  // The ranks open the devices
-  if (!resolved) return resolved.error();
-  RanksPlan out{request, *std::move(resolved), request.dims,
+  RIDGE_TRY(resolved, request.on.where() == RunTarget::cuda ? load_without_machine(request)
+                                                            : resolve_request(request));  // The ranks open the devices
+  RanksPlan out{request, std::move(resolved), request.dims,
                 ranks_request.ranks != 0 ? ranks_request.ranks : launched_count};
   RIDGE_TRY_STATUS(bind_mesh(ranks_request.mesh, out.resolved.program, out.dims));
   RIDGE_TRY(sizes, out.resolved.program.bind_sizes(out.dims));

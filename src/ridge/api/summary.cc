@@ -74,7 +74,7 @@ Summary to_summary(Report report) {
 }
 
 Result<Summary> summarize_result(Result<Report> report) {
-  if (!report) return report.error();
+  RIDGE_TRY_STATUS(report);
   return to_summary(*std::move(report));
 }
 

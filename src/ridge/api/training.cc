@@ -24,9 +24,4 @@ Status check_addresses(std::initializer_list<NamedAddress> arrays, const void* s
   return Done{};
 }
 
-Status launch_status(const std::optional<std::string>& error) {
-  if (error) return absent_error("the CUDA device failed at " + *error, "`nvidia-smi` shows the device's state");
-  return Done{};
-}
-
 }  // namespace ridge::api

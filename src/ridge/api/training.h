@@ -5,8 +5,6 @@
 #include <initializer_list>
 #include <memory>
 #include <mutex>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "ridge/base/result.h"
@@ -47,8 +45,5 @@ struct NamedAddress {
 };
 // Checks addresses. Errors: a required array or scratch memory that is null or misaligned.
 Status check_addresses(std::initializer_list<NamedAddress> arrays, const void* scratch, std::int64_t scratch_bytes);
-
-// Returns an error if the launch failed with this message.
-Status launch_status(const std::optional<std::string>& error);
 
 }  // namespace ridge::api

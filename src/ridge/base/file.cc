@@ -11,6 +11,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "ridge/base/reason.h"
+
 namespace ridge {
 namespace {
 
@@ -43,13 +45,13 @@ class Descriptor {
   int fd_;
 };
 
-std::optional<std::string> write_pieces(int fd, std::span<const std::string_view> pieces) {
+Reason write_pieces(int fd, std::span<const std::string_view> pieces) {
   for (const std::string_view piece : pieces)
     if (auto failure = write_all(fd, piece)) return failure->reason;
-  return std::nullopt;
+  return {};
 }
 
-std::optional<std::string> write_and_rename(const std::string& path, std::span<const std::string_view> pieces) {
+Reason write_and_rename(const std::string& path, std::span<const std::string_view> pieces) {
   const std::string temporary = fmt::format("{}.{}.unfinished", path, ::getpid());
   if (temporary.size() >= sizeof temporary_path) return errno_message(ENAMETOOLONG);
   // Set before the file is created: a signal in between unlinks nothing, a later one unlinks the file.
@@ -107,14 +109,14 @@ Status write_file(const std::string& path, std::span<const std::string_view> pie
   struct stat status {};
   const bool exists = ::stat(target.c_str(), &status) == 0;
   if (exists && S_ISDIR(status.st_mode)) return file_error("write", path, errno_message(EISDIR));
-  std::optional<std::string> failure;
+  Reason failure;
   if (exists && !S_ISREG(status.st_mode)) {
     Descriptor file(::open(target.c_str(), O_WRONLY | O_CLOEXEC));
     failure = file.get() < 0 ? errno_message(errno) : write_pieces(file.get(), pieces);
   } else {
     failure = write_and_rename(target, pieces);
   }
-  if (failure) return file_error("write", path, *failure);
+  if (failure) return file_error("write", path, failure.text());
   return Done{};
 }
 

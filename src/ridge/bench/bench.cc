@@ -6,9 +6,8 @@ namespace ridge {
 
 Result<CpuBenchmark> bench_matmul(const std::string& shapes, const CpuBenchmarkOptions& options) {
   RIDGE_TRY(read, shapes.empty() ? parse_shapes(default_shapes(), "data/cpu_shapes.csv") : read_shapes(shapes));
-  auto machine = find_machine("cpu");  // fails before the timing starts
-  if (!machine) return machine.error();
-  return run_cpu_benchmark(read, limit_to_threads(*std::move(machine), options.threads), options);
+  RIDGE_TRY(machine, find_machine("cpu"));  // fails before the timing starts
+  return run_cpu_benchmark(read, limit_to_threads(std::move(machine), options.threads), options);
 }
 
 Result<DeviceBenchmark> bench_device_matmul(const std::string& shapes, const DeviceBenchmarkOptions& options) {

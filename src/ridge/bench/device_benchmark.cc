@@ -19,11 +19,6 @@ constexpr double replay_seconds = 2e-3, warmup_seconds = 0.04;
 
 std::int64_t round_up_to_kib(std::int64_t bytes) { return (bytes + 1023) / 1024 * 1024; }
 
-Status to_status(const std::optional<std::string>& error) {
-  if (error) return absent_error("the CUDA device failed at " + *error, "`nvidia-smi` shows the device's state");
-  return Done{};
-}
-
 constexpr int model_plan_index = -1, tuned_plan_index = -2;  // used in place of the index of a cuBLASLt heuristic
 
 struct RecordedLaunches {
@@ -53,9 +48,8 @@ class BenchmarkSession {
       RIDGE_TRY(memory, device::DeviceBuffer::allocate(bytes));
       session.memory_.push_back(std::move(memory));
     }
-    const Status set =
-        session.queue_.set_bytes(session.workspace_data(), 0, static_cast<std::int64_t>(device::counter_bytes));
-    if (!set) return set.error();
+    RIDGE_TRY_STATUS(
+        session.queue_.set_bytes(session.workspace_data(), 0, static_cast<std::int64_t>(device::counter_bytes)));
     return session;
   }
   std::size_t version() const { return cublaslt_.version(); }
@@ -124,7 +118,7 @@ class BenchmarkSession {
     call_.b = pool_data() + a_bytes_;
     call_.d = output_data();
     call_.constant_b = s.op != "tn";  // weights, unless both operands are activations (a layer's weight gradient)
-    if (const auto refusal = cuda::unsupported_reason(call_)) return input_error(s.text() + ": " + *refusal);
+    if (const auto refusal = cuda::unsupported_reason(call_)) return input_error(s.text() + ": " + refusal.text());
     plan_ = cuda::choose_plan(call_, static_cast<std::size_t>(workspace_bytes), device_);
     product_ = {s.m, s.n, s.k, s.op == "tn" || s.op == "tt", s.op != "nn" && s.op != "tn", s.dtype, s.out};
     RIDGE_TRY(found, cublaslt_.prepare_product(product_, static_cast<std::size_t>(baseline_workspace_bytes)));
@@ -144,7 +138,7 @@ class BenchmarkSession {
     call.b = a + a_bytes_;
     call.d = d;
     const device::DeviceWorkspace w{workspace_data(), static_cast<std::size_t>(workspace_bytes), true};
-    return to_status(cuda::launch(call, heuristic == tuned_plan_index ? tuned_plan_ : plan_, w, queue_.stream()));
+    return cuda::launch(call, heuristic == tuned_plan_index ? tuned_plan_ : plan_, w, queue_.stream());
   }
 
   // Returns the number of wrong elements.
@@ -159,10 +153,10 @@ class BenchmarkSession {
       RIDGE_TRY_STATUS(queue_.set_bytes(output_data(), 0xff, d_bytes_));
       RIDGE_TRY_STATUS(queue_.set_bytes(results, 0, sizeof found));
       RIDGE_TRY_STATUS(queue_launch(model_plan_index, pool_data(), output_data()));
-      RIDGE_TRY_STATUS(to_status(cuda::verify_samples(p, output_data(), results, queue_.stream())));
+      RIDGE_TRY_STATUS(cuda::verify_samples(p, output_data(), results, queue_.stream()));
       if (heuristic_count_ > 0 && queue_launch(0, pool_data(), theirs)) {
-        RIDGE_TRY_STATUS(to_status(cuda::verify_samples(p, theirs, results + 1, queue_.stream())));
-        RIDGE_TRY_STATUS(to_status(cuda::verify_all(p, output_data(), theirs, results, queue_.stream())));
+        RIDGE_TRY_STATUS(cuda::verify_samples(p, theirs, results + 1, queue_.stream()));
+        RIDGE_TRY_STATUS(cuda::verify_all(p, output_data(), theirs, results, queue_.stream()));
       }
       RIDGE_TRY_STATUS(queue_.copy(found, results, sizeof found));
       return queue_.synchronize();

@@ -24,11 +24,6 @@ using ops::ChainOp, ops::ChainStep;
 constexpr int launches_per_replay = 4;
 constexpr std::int64_t samples = 1 << 14;
 
-Status to_status(const std::optional<std::string>& error) {
-  if (error) return absent_error("the CUDA device failed at " + *error, "`nvidia-smi` shows the device's state");
-  return Done{};
-}
-
 int cosine_count(const std::string& kernel) { return kernel.starts_with("cos_") ? std::atoi(kernel.c_str() + 4) : 0; }
 
 std::vector<ChainStep> chain_steps(const std::string& kernel) {
@@ -68,10 +63,8 @@ class DeviceStreamTrial {
       RIDGE_TRY(memory, device::DeviceBuffer::allocate(trial.array_bytes()));
       trial.arrays_.push_back(std::move(memory));
       if (i < stream_case.arrays_read())
-        if (const Status filled =
-                queue.fill_normal(trial.array_data(i), stream_case.dtype, options.elements, static_cast<unsigned>(i));
-            !filled)
-          return filled.error();
+        RIDGE_TRY_STATUS(
+            queue.fill_normal(trial.array_data(i), stream_case.dtype, options.elements, static_cast<unsigned>(i)));
     }
     RIDGE_TRY_STATUS(queue.set_bytes(trial.array_data(stream_case.arrays_read()), 0xff, trial.array_bytes()));
     return Result<DeviceStreamTrial>(std::move(trial));
@@ -92,13 +85,12 @@ class DeviceStreamTrial {
       p.rows = elements_ / case_.columns;
       p.columns = case_.columns;
       p.x = p.y = {case_.dtype, case_.columns};
-      return to_status(cuda::launch_row_kernel(p, {array_data(0), nullptr, array_data(1)}, {}, queue_.stream()));
+      return cuda::launch_row_kernel(p, {array_data(0), nullptr, array_data(1)}, {}, queue_.stream());
     }
     const ops::ChainTensor flat{case_.dtype, {1}};
     const std::vector<ops::ChainTensor> tensors(case_.arrays_read() + 1, flat);
-    return to_status(cuda::run_chain_program({{elements_}, tensors, chain_steps(case_.kernel), 2},
-                                             std::span(data, static_cast<std::size_t>(case_.arrays_read() + 1)),
-                                             queue_.stream()));
+    return cuda::run_chain_program({{elements_}, tensors, chain_steps(case_.kernel), 2},
+                                   std::span(data, static_cast<std::size_t>(case_.arrays_read() + 1)), queue_.stream());
   }
 
   // Checks intervals at the start, the middle and the end of the result.
@@ -128,7 +120,7 @@ class DeviceStreamTrial {
     for (std::int64_t done = 0; done < total_bytes; done += array_bytes()) {
       const device::StreamedBuffers x{array_data(case_.arrays_read()), array_data(0),
                                       std::min(array_bytes(), total_bytes - done)};
-      RIDGE_TRY_STATUS(to_status(device::launch_copy(x, 4 * device::multiprocessor_count(), queue_.stream())));
+      RIDGE_TRY_STATUS(device::launch_copy(x, 4 * device::multiprocessor_count(), queue_.stream()));
     }
     return Done{};
   }
@@ -260,7 +252,7 @@ Result<DeviceStreamBenchmark> run_device_stream_benchmark(const DeviceStreamOpti
                             .driver = properties.driver,
                             .elements = options.elements,
                             .rounds = options.rounds};
-  out.note = device::interpreter_note().value_or("");
+  if (const Reason note = device::interpreter_note()) out.note = note.text();
   for (std::size_t i = 0; i < cases.size(); ++i) {
     if (options.progress) options.progress(i, cases.size());
     RIDGE_TRY(row, time_case(cases[i], options, queue));

@@ -164,9 +164,7 @@ class DeviceCosines {
   DeviceCosines(device::Queue queue, std::int64_t elements) : queue_(std::move(queue)), elements_(elements) {}
   Status launch_step(const CosineStep& step) const {
     void* const data[] = {arrays_[step.from].data(), arrays_[step.to].data()};
-    if (const auto error = cuda::run_chain_program(cosine_chain(elements_, step.times), data, queue_.stream()))
-      return absent_error("the CUDA device failed at " + *error, "`nvidia-smi` shows the device's state");
-    return Done{};
+    return cuda::run_chain_program(cosine_chain(elements_, step.times), data, queue_.stream());
   }
 
   device::Queue queue_;
@@ -233,7 +231,7 @@ Status time_on_device(const RepeatsOptions& options, RepeatsBenchmark& out) {
   RIDGE_TRY(properties, device::device_properties());
   out.driver = properties.driver;
   out.kernel_isa = "sm_90a";
-  out.note = device::interpreter_note().value_or("");
+  if (const Reason note = device::interpreter_note()) out.note = note.text();
   RIDGE_TRY(cosines, DeviceCosines::make(options.elements > 0 ? options.elements : std::int64_t{1} << 28));
   const Status timed = time_all_repeats(cosines, options.max_repeats > 0 ? options.max_repeats : 1024, options, out);
   out.clocks = read_device_clocks();

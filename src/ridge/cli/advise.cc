@@ -9,8 +9,8 @@ namespace ridge::cli {
 int run_advise(AdviseArgs& args) {
   if (const Status valid = read_positionals(args.request_args, "advise"); !valid) return print_error(valid.error());
   if (!args.confirm)
-    if (const auto invalid = check_required_option(*args.verb, "--runs --threads", "--confirm"))
-      return print_error(*invalid);
+    if (const Status valid = check_required_option(*args.verb, "--runs --threads", "--confirm"); !valid)
+      return print_error(valid.error());
   const auto request = to_request(args.request_args);
   if (!request) return print_error(request.error());
   args.run_request.progress = progress_bar();

@@ -116,8 +116,8 @@ std::string_view supported_options(const std::string& what) {
 }  // namespace
 
 int run_bench(BenchArgs& args) {
-  if (const auto invalid = check_combined_options(*args.verb, args.what, supported_options(args.what)))
-    return print_error(*invalid);
+  if (const Status valid = check_combined_options(*args.verb, args.what, supported_options(args.what)); !valid)
+    return print_error(valid.error());
   if (args.what == "plans") return run_plans(args);
   if (args.what == "repeats") return run_repeats(args);
   if (args.what == "stream")

@@ -68,7 +68,7 @@ TEST_F(CliTest, RejectsUnknownVerbsAndOptions) {
 
 TEST_F(CliTest, ReportsAMissingDeviceWithExitCode4) {
   if (!device::unavailable_reason()) GTEST_SKIP() << "there is a device";
-  const Error absent = *device::device_error(device::query_driver());
+  const Error absent = device::require_device().error();
   const std::string said = "ridge: " + absent.to_string();
   const std::string shapes = file("s.csv", "op,dtype,m,n,k\nlinear,bf16,1,2,3\n");
   expect_rejected({"run", "bf16[M] * bf16[M] -> bf16[1]", "-d", "M=8", "--on", "cuda"}, 4, said);

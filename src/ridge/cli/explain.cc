@@ -45,7 +45,8 @@ int print_table_rows(const ExplainArgs& args) {
   const std::string supported =
       join_options("-d --dtype --on --split --link --memory --sustained --weights --fuse --layers",
                    "--plan --no-fuse --library --json");
-  if (const auto invalid = check_combined_options(*args.verb, "--table", supported)) return print_error(*invalid);
+  if (const Status valid = check_combined_options(*args.verb, "--table", supported); !valid)
+    return print_error(valid.error());
   const auto request = to_request(args.request_args);
   if (!request) return print_error(request.error());
   const auto csv = read_file(args.table);
@@ -95,8 +96,8 @@ Result<std::vector<api::AnsweredRequest>> answer_on_machines(RequestArgs request
 
 int print_ranking(const ExplainArgs& args, const std::vector<std::string>& machines) {
   const std::string supported = join_options(count_options, "--json --csv --md --html");
-  if (const auto invalid = check_combined_options(*args.verb, "--on " + args.request_args.on, supported))
-    return print_error(*invalid);
+  if (const Status valid = check_combined_options(*args.verb, "--on " + args.request_args.on, supported); !valid)
+    return print_error(valid.error());
   const auto answers = answer_on_machines(args.request_args, machines);
   if (!answers) return print_error(answers.error());
   std::vector<Report> reports;
@@ -116,7 +117,8 @@ Result<Report> make_report(const RequestArgs& request_args) {
 
 int print_comparison(const ExplainArgs& args) {
   const std::string supported = join_options(count_options, "--json --csv --md --html");
-  if (const auto invalid = check_combined_options(*args.verb, "--against", supported)) return print_error(*invalid);
+  if (const Status valid = check_combined_options(*args.verb, "--against", supported); !valid)
+    return print_error(valid.error());
   const auto first = answer_request(args.request_args);
   if (!first) return print_error(first.error());
   const auto second = answer_request(with_alternative(args.request_args, args.against));
@@ -128,15 +130,15 @@ int print_comparison(const ExplainArgs& args) {
 }
 
 int print_steps(const ExplainArgs& args) {
-  if (const auto invalid = check_combined_options(*args.verb, "--steps", join_options(count_options, "--md")))
-    return print_error(*invalid);
+  if (const Status valid = check_combined_options(*args.verb, "--steps", join_options(count_options, "--md")); !valid)
+    return print_error(valid.error());
   const auto report = make_report(args.request_args);
   return report ? print_result(render_steps(*report, args.output.md)) : print_error(report.error());
 }
 
 int print_claim_check(const ExplainArgs& args) {
-  if (const auto invalid = check_combined_options(*args.verb, "--check", join_options(count_options, "--json")))
-    return print_error(*invalid);
+  if (const Status valid = check_combined_options(*args.verb, "--check", join_options(count_options, "--json")); !valid)
+    return print_error(valid.error());
   const auto report = make_report(args.request_args);
   if (!report) return print_error(report.error());
   const auto check_result = check_claim(report->explanation, args.claim);
@@ -148,7 +150,8 @@ int print_claim_check(const ExplainArgs& args) {
 
 int print_cache_lines(const ExplainArgs& args) {
   const std::string supported = join_options(program_options, "--ld --line-bytes --json --csv --md");
-  if (const auto invalid = check_combined_options(*args.verb, "--lines", supported)) return print_error(*invalid);
+  if (const Status valid = check_combined_options(*args.verb, "--lines", supported); !valid)
+    return print_error(valid.error());
   const auto request = to_request(args.request_args);
   if (!request) return print_error(request.error());
   const auto leading_dims = parse_assignments(args.leading_dims);
@@ -164,7 +167,8 @@ int print_cache_lines(const ExplainArgs& args) {
 
 int print_chains(const ExplainArgs& args) {
   const std::string supported = join_options(program_options, "--cost --memory --sustained --json --csv --md");
-  if (const auto invalid = check_combined_options(*args.verb, "--chain", supported)) return print_error(*invalid);
+  if (const Status valid = check_combined_options(*args.verb, "--chain", supported); !valid)
+    return print_error(valid.error());
   const auto request = to_request(args.request_args);
   if (!request) return print_error(request.error());
   const auto function_costs = parse_function_costs(args.costs);
@@ -177,7 +181,8 @@ int print_chains(const ExplainArgs& args) {
 
 int print_tile_waves(const ExplainArgs& args) {
   const std::string supported = join_options(program_options, "--json --csv --md");
-  if (const auto invalid = check_combined_options(*args.verb, "--tile", supported)) return print_error(*invalid);
+  if (const Status valid = check_combined_options(*args.verb, "--tile", supported); !valid)
+    return print_error(valid.error());
   const auto request = to_request(args.request_args);
   if (!request) return print_error(request.error());
   const auto found = api::count_tile_waves(*request, args.tile);
@@ -188,7 +193,8 @@ int print_tile_waves(const ExplainArgs& args) {
 
 int print_crossover(const ExplainArgs& args) {
   const std::string supported = join_options(program_options, "--sustained --link --memory --json");
-  if (const auto invalid = check_combined_options(*args.verb, "--between", supported)) return print_error(*invalid);
+  if (const Status valid = check_combined_options(*args.verb, "--between", supported); !valid)
+    return print_error(valid.error());
   const auto request = to_request(args.request_args);
   if (!request) return print_error(request.error());
   const auto found = api::find_crossover(*request, args.crossover);
@@ -198,8 +204,8 @@ int print_crossover(const ExplainArgs& args) {
 
 int print_transfer(const ExplainArgs& args) {
   const RequestArgs& request_args = args.request_args;
-  if (const auto invalid = check_combined_options(*args.verb, "--send", "--on --link --hops --json"))
-    return print_error(*invalid);
+  if (const Status valid = check_combined_options(*args.verb, "--send", "--on --link --hops --json"); !valid)
+    return print_error(valid.error());
   if (!request_args.program.empty()) return print_error(usage_error("expected --send without a PROGRAM"));
   const auto request = to_request(request_args);
   if (!request) return print_error(request.error());
@@ -211,19 +217,22 @@ int print_transfer(const ExplainArgs& args) {
 int run_explain(const ExplainArgs& args) {
   const RequestArgs& request_args = args.request_args;
   if (!request_args.plan)
-    if (const auto invalid = check_required_option(*args.verb, "--library --no-fuse --why", "--plan"))
-      return print_error(*invalid);
+    if (const Status valid = check_required_option(*args.verb, "--library --no-fuse --why", "--plan"); !valid)
+      return print_error(valid.error());
   if (!args.send)
-    if (const auto invalid = check_required_option(*args.verb, "--hops", "--send")) return print_error(*invalid);
+    if (const Status valid = check_required_option(*args.verb, "--hops", "--send"); !valid)
+      return print_error(valid.error());
   if (request_args.flops || request_args.bytes)
-    if (const auto invalid = check_combined_options(*args.verb, "--flops", bare_options)) return print_error(*invalid);
+    if (const Status valid = check_combined_options(*args.verb, "--flops", bare_options); !valid)
+      return print_error(valid.error());
   if (request_args.plan && !request_args.memory.empty())
     return print_error(usage_error("expected --memory without --plan: plans use the device's own memory"));
   if (!args.chain)
-    if (const auto invalid = check_required_option(*args.verb, "--cost", "--chain")) return print_error(*invalid);
+    if (const Status valid = check_required_option(*args.verb, "--cost", "--chain"); !valid)
+      return print_error(valid.error());
   if (args.lines.columns == 0)
-    if (const auto invalid = check_required_option(*args.verb, "--ld --line-bytes", "--lines"))
-      return print_error(*invalid);
+    if (const Status valid = check_required_option(*args.verb, "--ld --line-bytes", "--lines"); !valid)
+      return print_error(valid.error());
   if (!args.table.empty()) return print_table_rows(args);
   if (args.send) return print_transfer(args);
   if (args.chain) return print_chains(args);

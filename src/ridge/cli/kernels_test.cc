@@ -28,8 +28,8 @@ class KernelCodeTest : public CliTest {
     fs::permissions(folder / "cuobjdump", fs::perms::owner_all);
   }
   static bool has_cuda() {
-    const auto error = device::device_error(device::query_driver());
-    return !error || error->message != device::device_error({})->message;
+    const Status status = device::require_device();
+    return status || status.error().message != device::check_device({}).error().message;
   }
 };
 
@@ -58,7 +58,7 @@ TEST_F(KernelCodeTest, ReportsInvalidArguments) {
 
 TEST_F(KernelCodeTest, NeedsABuildWithKernels) {
   if (has_cuda()) GTEST_SKIP() << "this build has CUDA kernels";
-  expect_rejected({"kernels", full_name, "--sass"}, 4, "ridge: " + device::device_error({})->to_string());
+  expect_rejected({"kernels", full_name, "--sass"}, 4, "ridge: " + device::check_device({}).error().to_string());
 }
 
 TEST_F(KernelCodeTest, PrintsTheListingAndNothingElse) {

@@ -165,22 +165,21 @@ Error to_error(const CLI::App& app, const CLI::ParseError& error) {
   return usage_error(parse_error_message(error), verb.empty() ? "ridge --help" : "ridge " + verb + " --help");
 }
 
-std::optional<Error> check_combined_options(const CLI::App& verb, const std::string& mode, std::string_view supported) {
+Status check_combined_options(const CLI::App& verb, const std::string& mode, std::string_view supported) {
   for (const CLI::Option* option : verb.get_options()) {
     const std::string name = option->get_name();
     if (option->count() > 0 && name != mode && !option->get_positional() && !contains_word(supported, name))
       return usage_error(fmt::format("expected {} without {}", mode, name),
                          fmt::format("{} can be combined with {}", mode, supported));
   }
-  return std::nullopt;
+  return Done{};
 }
 
-std::optional<Error> check_required_option(const CLI::App& verb, std::string_view options,
-                                           const std::string& required) {
+Status check_required_option(const CLI::App& verb, std::string_view options, const std::string& required) {
   for (const CLI::Option* option : verb.get_options())
     if (option->count() > 0 && contains_word(options, option->get_name()))
       return usage_error(fmt::format("expected {} together with {}", option->get_name(), required));
-  return std::nullopt;
+  return Done{};
 }
 
 }  // namespace ridge::cli

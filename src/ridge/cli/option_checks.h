@@ -2,12 +2,12 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ridge/base/error.h"
+#include "ridge/base/result.h"
 
 namespace ridge::cli {
 
@@ -26,10 +26,10 @@ Error unknown_verb_error(const CLI::App& app, const std::string& typed);
 // Converts an error of CLI11.
 Error to_error(const CLI::App& app, const CLI::ParseError& error);
 
-// Returns a usage error if an option is given that the mode ("--check", "stream") does not use. `supported` lists the
+// Errors (usage): an option is given that the mode ("--check", "stream") does not use. `supported` lists the
 // options that it uses ("--on -d --json").
-std::optional<Error> check_combined_options(const CLI::App& verb, const std::string& mode, std::string_view supported);
-// Returns a usage error if one of `options` is given without the option `required`.
-std::optional<Error> check_required_option(const CLI::App& verb, std::string_view options, const std::string& required);
+Status check_combined_options(const CLI::App& verb, const std::string& mode, std::string_view supported);
+// Errors (usage): one of `options` is given without the option `required`.
+Status check_required_option(const CLI::App& verb, std::string_view options, const std::string& required);
 
 }  // namespace ridge::cli

@@ -51,9 +51,9 @@ Status parse_duration(const std::string& text, std::string_view option, double& 
 }
 
 int run_paired_programs(const RunArgs& args, const Request& request) {
-  const auto invalid = check_combined_options(
+  const Status valid = check_combined_options(
       *args.verb, "--against", "-d --dtype --seed --threads --runs --time --no-fuse --json --csv --md --html");
-  if (invalid) return print_error(*invalid);
+  if (!valid) return print_error(valid.error());
   const auto both = api::run_alternating(request, args.against, args.run_request);
   if (!both) return print_error(both.error());
   end_progress();
@@ -116,8 +116,9 @@ int run_program(RunArgs& args) {
   if (!sharded) return print_error(sharded.error());
   const bool needs_ranks = *sharded || args.ranks.is_requested() || api::count_launched_ranks() > 1;
   if (!needs_ranks)
-    if (const auto invalid = check_required_option(*args.verb, "--trace --patience --spread --in-turn", "--ranks"))
-      return print_error(*invalid);
+    if (const Status valid = check_required_option(*args.verb, "--trace --patience --spread --in-turn", "--ranks");
+        !valid)
+      return print_error(valid.error());
   if (needs_ranks) return run_ranks(args, *request);
   const auto report = api::run(*request, args.run_request);
   return report ? print_report(*report, args.output, *request) : print_error(report.error());

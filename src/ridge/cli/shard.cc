@@ -36,8 +36,8 @@ Status parse_ragged(const std::string& text, CollectiveRequest& request) {
 }
 
 int run_collective(ShardArgs& args) {
-  if (const auto invalid = check_combined_options(*args.verb, "--collective", collective_options))
-    return print_error(*invalid);
+  if (const Status valid = check_combined_options(*args.verb, "--collective", collective_options); !valid)
+    return print_error(valid.error());
   if (!args.request_args.program.empty()) return print_error(usage_error("expected --collective without a PROGRAM"));
   args.request.pattern = *parse_pattern(args.collective);
   args.request.chips = args.options.chips;
@@ -51,8 +51,9 @@ int run_collective(ShardArgs& args) {
 
 int run_shard(ShardArgs& args) {
   if (!args.collective.empty()) return run_collective(args);
-  if (const auto invalid = check_required_option(*args.verb, "--bytes --apart --ragged --compute", "--collective"))
-    return print_error(*invalid);
+  if (const Status valid = check_required_option(*args.verb, "--bytes --apart --ragged --compute", "--collective");
+      !valid)
+    return print_error(valid.error());
   const auto request = to_request(args.request_args);
   if (!request) return print_error(request.error());
   const auto sharded = api::is_sharded(*request);

@@ -26,9 +26,10 @@ std::string render_in_format(const Sweep& sweep, const OutputFormat& format) {
 }
 
 int print_stripes(const SweepArgs& args, const SweepRequest& request) {
-  if (const auto invalid =
-          check_combined_options(*args.verb, "--stripes", "-d --on --dtype --tile --measure --svg --json --csv --md"))
-    return print_error(*invalid);
+  if (const Status valid =
+          check_combined_options(*args.verb, "--stripes", "-d --on --dtype --tile --measure --svg --json --csv --md");
+      !valid)
+    return print_error(valid.error());
   const auto found = api::predict_stripes(request, args.stripes_request);
   if (!found) return print_error(found.error());
   const Status drawn = write_if_requested(args.svg, [&] { return render_svg(*found); });
@@ -44,8 +45,8 @@ int run_sweep(SweepArgs& args) {
   auto request = to_request(args.request_args);
   if (!request) return print_error(request.error());
   if (args.stripes) return print_stripes(args, *request);
-  if (const auto invalid = check_required_option(*args.verb, "--tile --measure", "--stripes"))
-    return print_error(*invalid);
+  if (const Status valid = check_required_option(*args.verb, "--tile --measure", "--stripes"); !valid)
+    return print_error(valid.error());
   request->curves = !args.svg.empty() || !args.html.empty();
   const auto bar = progress_bar();
   const auto swept = sweep(*request, bar ? [&](double done) { bar(done, "sweep"); } : std::function<void(double)>());

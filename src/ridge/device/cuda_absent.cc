@@ -9,7 +9,7 @@
 
 namespace ridge::device {
 namespace {
-Error no_cuda_error() { return *device_error({}); }
+Error no_cuda_error() { return check_device({}).error(); }
 }  // namespace
 
 int current_device() { return -1; }
@@ -44,11 +44,11 @@ Status set_and_wait_flags(const Queue&, std::span<DeviceFlag* const>, std::span<
 }
 std::int64_t SmallBufferLayout::bytes() const { return data_bytes(); }
 Status queue_small_collective(const Queue&, const SmallBufferLayout&, const SmallMessage&) { return no_cuda_error(); }
-std::optional<std::string> interpreter_note() { return no_cuda_error().message; }
-std::optional<std::string> launch_read(const StreamedBuffers&, int, CUstream_st*) { return no_cuda_error().message; }
-std::optional<std::string> launch_write(const StreamedBuffers&, int, CUstream_st*) { return no_cuda_error().message; }
-std::optional<std::string> launch_copy(const StreamedBuffers&, int, CUstream_st*) { return no_cuda_error().message; }
-std::optional<std::string> launch_fma(int, int, CUstream_st*) { return no_cuda_error().message; }
-std::optional<std::string> launch_empty_kernel(CUstream_st*) { return no_cuda_error().message; }
+Reason interpreter_note() { return no_cuda_error().message; }
+Status launch_read(const StreamedBuffers&, int, CUstream_st*) { return no_cuda_error(); }
+Status launch_write(const StreamedBuffers&, int, CUstream_st*) { return no_cuda_error(); }
+Status launch_copy(const StreamedBuffers&, int, CUstream_st*) { return no_cuda_error(); }
+Status launch_fma(int, int, CUstream_st*) { return no_cuda_error(); }
+Status launch_empty_kernel(CUstream_st*) { return no_cuda_error(); }
 
 }  // namespace ridge::device

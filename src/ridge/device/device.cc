@@ -2,7 +2,7 @@
 
 namespace ridge::device {
 
-std::optional<Error> device_error(const DriverReport& x) {
+Status check_device(const DriverReport& x) {
   const auto version = [](int v) { return std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10); };
   if (!x.has_cuda_build)
     return absent_error(
@@ -23,17 +23,14 @@ std::optional<Error> device_error(const DriverReport& x) {
                         "choose an H100 or H200 with CUDA_VISIBLE_DEVICES; --on cpu runs here");
   if (!x.has_tensor_maps)
     return absent_error("the CUDA driver lacks cuTensorMapEncodeTiled", "update NVIDIA's driver to 525 or later");
-  return std::nullopt;
-}
-
-Status require_device() {
-  if (auto error = device_error(query_driver())) return *error;
   return Done{};
 }
 
-std::optional<std::string> unavailable_reason() {
-  const auto error = device_error(query_driver());
-  return error ? std::optional(error->message) : std::nullopt;
+Status require_device() { return check_device(query_driver()); }
+
+Reason unavailable_reason() {
+  const Status status = require_device();
+  return status ? Reason() : status.error().message;
 }
 
 }  // namespace ridge::device

@@ -220,8 +220,8 @@ Result<RecordedGraph> Queue::record_graph(const std::function<Status()>& work) c
   cudaGraphExec_t made = nullptr;
   const cudaError_t instantiated = worked && ended ? cudaGraphInstantiate(&made, graph, 0) : cudaSuccess;
   if (graph) cudaGraphDestroy(graph);
-  if (!worked) return worked.error();
-  if (!ended) return ended.error();
+  RIDGE_TRY_STATUS(worked);
+  RIDGE_TRY_STATUS(ended);
   RIDGE_TRY_STATUS(to_status(instantiated, "instantiating a graph"));
   return RecordedGraph(Handle<CUgraphExec_st>(made, [](CUgraphExec_st* x) { cudaGraphExecDestroy(x); }));
 }

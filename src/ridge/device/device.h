@@ -7,11 +7,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
 #include "ridge/base/dtype.h"
+#include "ridge/base/reason.h"
 #include "ridge/base/result.h"
 
 struct CUstream_st;
@@ -20,7 +20,7 @@ struct CUgraphExec_st;
 
 namespace ridge::device {
 
-// Results of driver queries. `device_error` (device.cc) evaluates them without a driver, so tests cover every case on
+// Results of driver queries. `check_device` (device.cc) evaluates them without a driver, so tests cover every case on
 // machines without a device.
 struct DriverReport {
   bool has_cuda_build = false;  // True if this build has CUDA kernels.
@@ -31,13 +31,12 @@ struct DriverReport {
   bool has_tensor_maps = false;  // True if the driver has cuTensorMapEncodeTiled.
 };
 DriverReport query_driver();
-// Returns why kernels cannot run on the device, with a hint, or nullopt if they can.
-std::optional<Error> device_error(const DriverReport& report);
+// Checks that kernels can run on the device: on the one that the driver reported, or on the current one.
+Status check_device(const DriverReport& report);
 Status require_device();
 
-// Returns why the current device cannot run kernels (no CUDA in this build, no driver, no device, wrong architecture),
-// or nullopt if it can.
-std::optional<std::string> unavailable_reason();
+// Returns why the current device cannot run kernels (no CUDA in this build, no driver, no device, wrong architecture).
+Reason unavailable_reason();
 int current_device();           // Returns -1 if there is none.
 Status use_device(int number);  // Makes `number` this thread's current device.
 int multiprocessor_count();     // Returns 0 if there is no current device.

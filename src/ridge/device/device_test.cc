@@ -22,10 +22,10 @@ DriverReport hopper_report() {
           .has_tensor_maps = true};
 }
 std::string error_text(DriverReport report) {
-  const auto error = device_error(report);
-  if (!error) return "runs";
-  EXPECT_EQ(error->kind, ErrorKind::absent);
-  return error->to_string();
+  const Status status = check_device(report);
+  if (status) return "runs";
+  EXPECT_EQ(status.error().kind, ErrorKind::absent);
+  return status.error().to_string();
 }
 
 TEST(Device, SupportsOnlyHopper) {
@@ -64,7 +64,7 @@ TEST(Device, ErrorsNameTheMissingPartAndAFix) {
 
 TEST(Device, FunctionsFailWithoutADevice) {
   if (!unavailable_reason()) GTEST_SKIP() << "there is a device";
-  const std::string why = *unavailable_reason();
+  const std::string why = unavailable_reason().text();
   for (const Error& error : {DeviceBuffer::allocate(1).error(), Queue::create().error(), device_properties().error()}) {
     EXPECT_EQ(error.message, why);
     EXPECT_EQ(error.kind, ErrorKind::absent);
@@ -79,12 +79,12 @@ ops::MatmulCall square_matmul_call(DType dtype) {
 }
 
 TEST(Device, MultipliesF32WithoutTensorCores) {
-  EXPECT_EQ(ops::cuda::unsupported_reason(square_matmul_call(DType::f32)), std::nullopt);
+  EXPECT_FALSE(ops::cuda::unsupported_reason(square_matmul_call(DType::f32)));
   EXPECT_EQ(ops::cuda::choose_plan(square_matmul_call(DType::f32), 0, h200_numbers()).path,
             ops::cuda::MatmulPlan::Path::plain);
   EXPECT_EQ(ops::cuda::choose_plan(square_matmul_call(DType::bf16), 0, h200_numbers()).path,
             ops::cuda::MatmulPlan::Path::tiles);
-  EXPECT_EQ(ops::cuda::unsupported_reason(square_matmul_call(DType::int8)),
+  EXPECT_EQ(ops::cuda::unsupported_reason(square_matmul_call(DType::int8)).text(),
             "expected bf16 * bf16, f16 * f16 or f32 * f32 -> bf16, f16 or f32, found int8 * int8 -> f32");
 }
 

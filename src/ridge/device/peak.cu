@@ -2,6 +2,8 @@
 
 #include <cuda_runtime.h>
 
+#include "ridge/device/cuda_status.h"
+
 namespace ridge::device {
 namespace {
 
@@ -60,34 +62,31 @@ __global__ void __launch_bounds__(threads) multiply_add_kernel(int rounds, float
 
 __global__ void empty_kernel() {}
 
-std::optional<std::string> launch_error() {
-  const cudaError_t e = cudaGetLastError();
-  return e == cudaSuccess ? std::nullopt : std::optional(std::string("launching a probe: ") + cudaGetErrorString(e));
-}
+Status launch_status() { return to_status(cudaGetLastError(), "launching a probe"); }
 
 }  // namespace
 
-std::optional<std::string> launch_read(const StreamedBuffers& x, int blocks, CUstream_st* stream) {
+Status launch_read(const StreamedBuffers& x, int blocks, CUstream_st* stream) {
   read_kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(
       static_cast<int*>(x.to), static_cast<const int4*>(x.from), x.bytes / 16, x.repeats);
-  return launch_error();
+  return launch_status();
 }
-std::optional<std::string> launch_write(const StreamedBuffers& x, int blocks, CUstream_st* stream) {
+Status launch_write(const StreamedBuffers& x, int blocks, CUstream_st* stream) {
   write_kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(static_cast<int4*>(x.to), x.bytes / 16);
-  return launch_error();
+  return launch_status();
 }
-std::optional<std::string> launch_copy(const StreamedBuffers& x, int blocks, CUstream_st* stream) {
+Status launch_copy(const StreamedBuffers& x, int blocks, CUstream_st* stream) {
   copy_kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(static_cast<int4*>(x.to),
                                                                      static_cast<const int4*>(x.from), x.bytes / 16);
-  return launch_error();
+  return launch_status();
 }
-std::optional<std::string> launch_fma(int rounds, int blocks, CUstream_st* stream) {
+Status launch_fma(int rounds, int blocks, CUstream_st* stream) {
   multiply_add_kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(rounds, 0.999f, nullptr);
-  return launch_error();
+  return launch_status();
 }
-std::optional<std::string> launch_empty_kernel(CUstream_st* stream) {
+Status launch_empty_kernel(CUstream_st* stream) {
   empty_kernel<<<1, 32, 0, stream>>>();
-  return launch_error();
+  return launch_status();
 }
 
 }  // namespace ridge::device

@@ -1,10 +1,10 @@
 // Peak-rate loops that `probe` times on a CUDA device. Each function queues one kernel on the caller's stream, without
-// waiting, and returns an error message if the launch fails. Kernels use `blocks` blocks of 512 threads.
+// waiting. Errors: the launch fails. Kernels use `blocks` blocks of 512 threads.
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <string>
+
+#include "ridge/base/result.h"
 
 struct CUstream_st;
 
@@ -17,13 +17,13 @@ struct StreamedBuffers {  // Device memory; addresses and size are multiples of 
   int repeats = 1;  // Passes of `launch_read` within one launch; loads bypass the L1.
 };
 // A reading kernel needs only 4 bytes of `to`.
-std::optional<std::string> launch_read(const StreamedBuffers& x, int blocks, CUstream_st* stream);
-std::optional<std::string> launch_write(const StreamedBuffers& x, int blocks, CUstream_st* stream);
-std::optional<std::string> launch_copy(const StreamedBuffers& x, int blocks, CUstream_st* stream);
+Status launch_read(const StreamedBuffers& x, int blocks, CUstream_st* stream);
+Status launch_write(const StreamedBuffers& x, int blocks, CUstream_st* stream);
+Status launch_copy(const StreamedBuffers& x, int blocks, CUstream_st* stream);
 
 // Every thread executes rounds * `multiply_adds_per_round` fused multiply-adds in f32.
 inline constexpr int multiply_adds_per_round = 128;
-std::optional<std::string> launch_fma(int rounds, int blocks, CUstream_st* stream);
-std::optional<std::string> launch_empty_kernel(CUstream_st* stream);
+Status launch_fma(int rounds, int blocks, CUstream_st* stream);
+Status launch_empty_kernel(CUstream_st* stream);
 
 }  // namespace ridge::device

@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 
+#include "ridge/device/cuda_status.h"
 #include "ridge/device/device.h"
 #include "ridge/device/kernel_store.h"
 #include "ridge/device/nvrtc.h"
@@ -14,28 +15,18 @@
 namespace ridge::device {
 namespace {
 
-std::string describe_error(cudaError_t e, const char* what) {
-  cudaGetLastError();
-  return std::string(what) + " a generated kernel: " + cudaGetErrorString(e);
-}
-
-struct LoadedKernel {  // A loaded kernel, or the error.
+struct LoadedKernel {
   cudaKernel_t kernel = nullptr;
   int max_clusters = 0;  // Clusters of a persistent kernel that run concurrently.
-  std::string error;
 };
 
-std::string find_or_compile(const std::string& text, std::string& error) {
+Result<std::string> find_or_compile(const std::string& text) {
   static const KernelStore store = KernelStore::for_user();
   const std::string key = make_compile_key(text);
   if (auto found = store.find(key)) return *std::move(found);
-  auto made = compile_to_cubin(text);
-  if (!made) {
-    error = made.error().message;
-    return {};
-  }
-  store.save(key, *made);
-  return *std::move(made);
+  RIDGE_TRY(made, compile_to_cubin(text));
+  store.save(key, made);
+  return made;
 }
 
 // Returns the launch configuration, which points to `cluster`.
@@ -56,10 +47,9 @@ cudaLaunchConfig_t launch_config(const GeneratedKernel& kernel, cudaLaunchAttrib
   return config;
 }
 
-LoadedKernel load_kernel(const GeneratedKernel& kernel) {
+Result<LoadedKernel> load_kernel(const GeneratedKernel& kernel) {
+  RIDGE_TRY(code, find_or_compile(kernel.source));
   LoadedKernel out;
-  const std::string code = find_or_compile(kernel.source, out.error);
-  if (!out.error.empty()) return out;
   const RelaxedCaptureGuard outside;
   cudaLibrary_t library = nullptr;
   cudaError_t e = cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
@@ -75,16 +65,16 @@ LoadedKernel load_kernel(const GeneratedKernel& kernel) {
     e = cudaOccupancyMaxActiveClusters(&out.max_clusters, function, &config);
     if (e == cudaSuccess && out.max_clusters < 1) e = cudaErrorLaunchOutOfResources;
   }
-  if (e != cudaSuccess) out.error = describe_error(e, "loading");
+  RIDGE_TRY_STATUS(to_status(e, "loading a generated kernel"));
   return out;
 }
 
 // Returns the loaded kernel of the current device. Kernels stay loaded for the process's lifetime; each device has its
 // own, since attributes such as the shared memory limit are set per device.
-LoadedKernel find_or_load_kernel(const GeneratedKernel& kernel) {
+Result<LoadedKernel> find_or_load_kernel(const GeneratedKernel& kernel) {
   static std::mutex mutex;
   // Never destroyed: the driver may be unloaded first.
-  static auto& kernels_by_device = *new std::map<int, std::map<std::string, LoadedKernel>>;
+  static auto& kernels_by_device = *new std::map<int, std::map<std::string, Result<LoadedKernel>>>;
   const std::lock_guard lock(mutex);
   auto& all = kernels_by_device[current_device()];
   const auto found = all.find(kernel.source);
@@ -93,10 +83,9 @@ LoadedKernel find_or_load_kernel(const GeneratedKernel& kernel) {
 
 }  // namespace
 
-std::optional<std::string> launch_generated(const GeneratedKernel& kernel, CUstream_st* stream) {
-  if (kernel.blocks == 0) return std::nullopt;
-  const LoadedKernel code = find_or_load_kernel(kernel);
-  if (!code.error.empty()) return code.error;
+Status launch_generated(const GeneratedKernel& kernel, CUstream_st* stream) {
+  if (kernel.blocks == 0) return Done{};
+  RIDGE_TRY(code, find_or_load_kernel(kernel));
   cudaLaunchAttribute cluster;
   cudaLaunchConfig_t config = launch_config(kernel, cluster);
   if (kernel.persistent)
@@ -105,27 +94,26 @@ std::optional<std::string> launch_generated(const GeneratedKernel& kernel, CUstr
   config.stream = stream;
   auto* words = const_cast<std::uint64_t*>(kernel.arguments.data());
   void* arguments[] = {words};
-  const cudaError_t e = cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(code.kernel), arguments);
-  if (e != cudaSuccess) return describe_error(e, "launching");
-  return std::nullopt;
+  return to_status(cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(code.kernel), arguments),
+                   "launching a generated kernel");
 }
 
-std::optional<std::string> interpreter_note() {
-  const auto why = generation_unavailable_reason();
-  return why ? std::optional("interpreted, which is slower: " + *why) : std::nullopt;
+Reason interpreter_note() {
+  if (const Reason why = generation_unavailable_reason()) return "interpreted, which is slower: " + why.text();
+  return {};
 }
 
-std::optional<std::string> generation_unavailable_reason() {
+Reason generation_unavailable_reason() {
   if (!find_nvrtc()) return find_nvrtc().error().message + "; " + find_nvrtc().error().hint;
-  static const std::optional<std::string> error = [] {  // tests the driver with an empty kernel
+  static const Reason reason = []() -> Reason {  // tests the driver with an empty kernel
     GeneratedKernel empty_kernel;
     empty_kernel.arguments = {0};
     empty_kernel.blocks = 1;
     empty_kernel.source = make_kernel_source(empty_kernel, pointwise_header, false, "");
-    const LoadedKernel code = find_or_load_kernel(empty_kernel);
-    return code.error.empty() ? std::nullopt : std::optional(code.error);
+    const Result<LoadedKernel> code = find_or_load_kernel(empty_kernel);
+    return code ? Reason() : code.error().message;
   }();
-  return error;
+  return reason;
 }
 
 }  // namespace ridge::device

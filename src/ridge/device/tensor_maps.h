@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "ridge/base/dtype.h"
+#include "ridge/base/error.h"
 
 namespace ridge::device {
 
@@ -35,5 +36,9 @@ struct FiveAxisTensor {
   int box[3];
 };
 bool encode_tensor_map(CUtensorMap& map, const FiveAxisTensor& x, DType dtype);  // Swizzled.
+
+inline Error tensor_map_error() {
+  return absent_error("the CUDA driver rejected a tensor map of an operand", "`nvidia-smi` shows the device's state");
+}
 
 }  // namespace ridge::device

@@ -117,7 +117,7 @@ std::optional<SmallMessages> small_messages_for(const Transfer& transfer, const 
   return found.front();
 }
 
-std::optional<Error> validate_request(const CollectiveRequest& request) {
+Status validate_request(const CollectiveRequest& request) {
   if (!(request.bytes >= 1 && request.bytes <= max_bytes))
     return usage_error(fmt::format("expected 1 to 2^60 bytes of a collective, found {}", request.bytes), "--bytes 1e9");
   if (request.chips < 2 || request.chips > max_collective_chips || request.chip_stride < 1 ||
@@ -130,7 +130,7 @@ std::optional<Error> validate_request(const CollectiveRequest& request) {
     return usage_error(fmt::format("expected a ragged all-to-all, to 1 to {} of {}, found {} to {}", request.ragged_of,
                                    request.ragged_of, pattern_name(request.pattern), request.ragged_to),
                        "--collective all-to-all --ragged 8/64");
-  return std::nullopt;
+  return Done{};
 }
 
 }  // namespace
@@ -148,7 +148,7 @@ std::optional<CollectivePattern> parse_pattern(std::string_view word) {
 }
 
 Result<CollectiveTime> collective_time(const Machine& machine, const CollectiveRequest& request) {
-  if (auto wrong = validate_request(request)) return *std::move(wrong);
+  RIDGE_TRY_STATUS(validate_request(request));
   RIDGE_TRY(network, make_network(machine));
   network.mesh = {{'C', request.chips}, {'-', request.chip_stride}};
   CollectiveTime out;

@@ -107,7 +107,7 @@ std::vector<std::string> partitionable_dims(const Program& program, const Statem
     for (const Axis& axis : tensor_at(program, t).axes) {
       const std::string dim = partitioned_dim(statement, t, axis);
       if (!axis.is_named() || contains(out, dim)) continue;
-      if (split_unsupported_reason(program, statement, dim).empty()) out.push_back(dim);
+      if (!split_unsupported_reason(program, statement, dim)) out.push_back(dim);
     }
   return out;
 }

@@ -140,7 +140,7 @@ class ProductDistributor {
   std::string letters_;
 };
 
-std::optional<Error> validate_program(const Program& program, const Bindings& sizes, std::int64_t devices) {
+Status validate_program(const Program& program, const Bindings& sizes, std::int64_t devices) {
   constexpr const char* example = "'bf16[M, K] * bf16[K, N] -> bf16[M, N]' M=4096 N=4096 K=4096";
   const auto* product = program.statements.size() == 1 ? std::get_if<Contraction>(&program.statements[0].op) : nullptr;
   if (product == nullptr || product->contracted.empty() || product->grouped || !program.mesh.empty())
@@ -151,7 +151,7 @@ std::optional<Error> validate_program(const Program& program, const Bindings& si
     if (!sizes.contains(dim))
       return usage_error(fmt::format("dimension {} has no value; comparing grids needs all sizes", dim),
                          fmt::format("-d {}=4096", dim));
-  return std::nullopt;
+  return Done{};
 }
 
 }  // namespace
@@ -178,7 +178,7 @@ ProcessGrid best_grid(std::int64_t devices, const MatmulDims& dims) {
 Result<DistributedProduct> distribute_product(const Program& program, const Machine& machine, const Bindings& given,
                                               std::int64_t devices) {
   RIDGE_TRY(sizes, program.bind_sizes(given));
-  if (auto wrong = validate_program(program, sizes, devices)) return *std::move(wrong);
+  RIDGE_TRY_STATUS(validate_program(program, sizes, devices));
   const ProductDistributor distributor(program, sizes);
   const MatmulDims dims = distributor.product_dims();
   std::optional<DistributedProduct> best;

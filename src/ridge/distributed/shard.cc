@@ -79,15 +79,15 @@ std::string explain_difference(const Program& program, const RankedSharding& fir
   return out;
 }
 
-std::optional<Error> validate_sizes(const Program& program, const Bindings& sizes) {
+Status validate_sizes(const Program& program, const Bindings& sizes) {
   for (const std::string& dim : program.dim_names())
     if (!sizes.contains(dim))
       return usage_error(fmt::format("dimension {} has no value; comparing shardings needs all sizes", dim),
                          fmt::format("-d {}=4096", dim));
-  return std::nullopt;
+  return Done{};
 }
 
-std::optional<Error> validate_options(const Program& program, const ShardOptions& options) {
+Status validate_options(const Program& program, const ShardOptions& options) {
   if (!program.mesh.empty())
     return usage_error("expected a program that is not sharded", "`ridge explain` reads sharded programs");
   if (options.mesh.empty() && (options.chips < 2 || options.chips > max_sharded_chips))
@@ -97,7 +97,7 @@ std::optional<Error> validate_options(const Program& program, const ShardOptions
       if (axis.dim.size() == 1 && options.mesh.find(axis.dim + "=") != std::string::npos)
         return usage_error(fmt::format("'{}' is a dimension of the program and a mesh axis", axis.dim),
                            "give the mesh axis another letter");
-  return std::nullopt;
+  return Done{};
 }
 
 // Renames the mesh axes X and Y if the program has dimensions of these names.
@@ -259,9 +259,9 @@ Status add_communication_details(ShardingReport& out, const Machine& machine) {
 
 Result<ShardingReport> search_shardings(const Program& program, const Machine& machine, const Bindings& given,
                                         const ShardOptions& options) {
-  if (auto wrong = validate_options(program, options)) return *std::move(wrong);
+  RIDGE_TRY_STATUS(validate_options(program, options));
   RIDGE_TRY(sizes, program.bind_sizes(given));
-  if (auto wrong = validate_sizes(program, sizes)) return *std::move(wrong);
+  RIDGE_TRY_STATUS(validate_sizes(program, sizes));
   RIDGE_TRY(network, make_network(machine));
   RIDGE_TRY(meshes, requested_meshes(program, network, options));
   ShardingReport out;

@@ -241,9 +241,8 @@ std::int64_t last_size_with_key(const SizedProgram& sized, std::int64_t from, co
   return in;
 }
 
-std::optional<Error> validate_axes(const Program& program, const Network& network, const std::string& axes,
-                                   const Bindings& fixed) {
-  if (network.first_link_chips == 0 || network.outer_levels.empty()) return std::nullopt;
+Status validate_axes(const Program& program, const Network& network, const std::string& axes, const Bindings& fixed) {
+  if (network.first_link_chips == 0 || network.outer_levels.empty()) return Done{};
   std::int64_t inner = 1;
   std::size_t seen = 0;
   for (auto axis = program.mesh.rbegin(); axis != program.mesh.rend(); ++axis) {
@@ -258,7 +257,7 @@ std::optional<Error> validate_axes(const Program& program, const Network& networ
     }
   }
   if (inner < network.first_link_chips ? network.first_link_chips % inner == 0 : inner % network.first_link_chips == 0)
-    return std::nullopt;
+    return Done{};
   return input_error(fmt::format("{} chips of the axes after {} do not divide {}'s reach of {} chips, so the bytes "
                                  "sent have no closed form in {}",
                                  inner, axes, network.link, network.first_link_chips, axes),
@@ -269,7 +268,7 @@ std::optional<Error> validate_axes(const Program& program, const Network& networ
 
 Result<std::vector<SizeInterval>> find_size_intervals(const Program& program, Network network, const std::string& axes,
                                                       const Bindings& fixed) {
-  if (auto wrong = validate_axes(program, network, axes, fixed)) return *std::move(wrong);
+  RIDGE_TRY_STATUS(validate_axes(program, network, axes, fixed));
   const SizedProgram sized(program, std::move(network), axes, fixed);
   const auto none = [&] {
     return input_error(fmt::format("the bytes sent have no closed form in {}", axes),

@@ -71,11 +71,10 @@ Status read_rates(const MachineFileText& text, const TomlEntry& entry, ComputeUn
       if (dtype) error.hint = fmt::format("did you mean '{}'?", dtype_name(*dtype));
       return error;
     }
-    Result<SourcedValue> rate =
-        read_number(text, field, fmt::format("{}.{}", what, key), rate_unit(dtype_info(*dtype).is_integer));
-    if (!rate) return rate.error();
+    RIDGE_TRY(rate,
+              read_number(text, field, fmt::format("{}.{}", what, key), rate_unit(dtype_info(*dtype).is_integer)));
     if (!part) {
-      machine.peaks.push_back({.unit = unit, .dtype = *dtype, .rate = *rate});
+      machine.peaks.push_back({.unit = unit, .dtype = *dtype, .rate = rate});
       continue;
     }
     const auto peak = std::find_if(machine.peaks.begin(), machine.peaks.end(),
@@ -84,7 +83,7 @@ Status read_rates(const MachineFileText& text, const TomlEntry& entry, ComputeUn
       return text.error_at(field.key->source(),
                            fmt::format("{}.{} has no {}.{} of all cores", what, key, unit_name(unit), key),
                            fmt::format("add {} under [{}]", key, unit_name(unit)));
-    (*peak).*(part->member) = *rate;
+    (*peak).*(part->member) = rate;
   }
   return Done{};
 }
@@ -127,10 +126,8 @@ Status read_level(const MachineFileText& text, const TomlEntry& entry, Machine& 
     if (key != "bandwidth" && key != "capacity")
       return unknown_key_error(text, *field.key, fmt::format(" in [{}]", what),
                                {"bandwidth", "capacity", "one_core", "sustained"});
-    Result<SourcedValue> found =
-        read_number(text, field, fmt::format("{}.{}", what, key), key == "bandwidth" ? "B/s" : "B");
-    if (!found) return found.error();
-    (key == "bandwidth" ? level.bandwidth : level.capacity) = *found;
+    RIDGE_TRY(found, read_number(text, field, fmt::format("{}.{}", what, key), key == "bandwidth" ? "B/s" : "B"));
+    (key == "bandwidth" ? level.bandwidth : level.capacity) = found;
   }
   if (machine.memory.empty() && !level.bandwidth)
     return text.error_at(entry.key->source(),
@@ -238,7 +235,7 @@ Status read_top_level(const MachineFileText& text, const TomlEntry& entry, Machi
   if (key != "name" && key != "title" && key != "kernels") return unknown_key_error(text, *entry.key, "", keys);
   Result<std::string> value = read_string(text, *entry.node, key);
   if (value && key == "name") value = read_name(text, entry.node->source(), *value);
-  if (!value) return value.error();
+  RIDGE_TRY_STATUS(value);
   if (key == "kernels" && *value != "sm90")
     return text.error_at(entry.node->source(), fmt::format("expected kernels \"sm90\", found '{}'", *value),
                          "omit it if Ridge's kernels do not run there");

@@ -19,11 +19,6 @@ constexpr std::int64_t max_stream_bytes = std::int64_t{2} << 30, transfer_bytes 
 constexpr std::int64_t matrix_side = 8192;
 constexpr int launch_count = 1000;
 
-Status to_status(const std::optional<std::string>& error) {
-  if (error) return absent_error("the CUDA device failed at " + *error, "`nvidia-smi` shows the device's state");
-  return Done{};
-}
-
 class DeviceProbe {
  public:
   DeviceProbe(const ProbeOptions& options, device::DeviceProperties properties, device::Queue queue)
@@ -79,7 +74,7 @@ class DeviceProbe {
 
   Status measure_launches() {
     RIDGE_TRY_STATUS(start_quantity("launch, eager"));
-    const auto empty = [&] { return to_status(device::launch_empty_kernel(queue_.stream())); };
+    const auto empty = [&] { return device::launch_empty_kernel(queue_.stream()); };
     std::vector<double> eager;
     for (int run = 0; run < run_count() + 1; ++run) {
       const Timer timer;
@@ -103,14 +98,13 @@ class DeviceProbe {
     RIDGE_TRY_STATUS(queue_.set_bytes(from->data(), 1, bytes));
     const device::StreamedBuffers x{to->data(), from->data(), bytes};
     const double work = static_cast<double>(bytes);
-    RIDGE_TRY_STATUS(add_rate_line("copy", 2 * work, 4,
-                                   [&] { return to_status(device::launch_copy(x, blocks_, queue_.stream())); }));
+    RIDGE_TRY_STATUS(
+        add_rate_line("copy", 2 * work, 4, [&] { return device::launch_copy(x, blocks_, queue_.stream()); }));
     if (const Status s =
-            add_rate_line("read", work, 4, [&] { return to_status(device::launch_read(x, blocks_, queue_.stream())); });
+            add_rate_line("read", work, 4, [&] { return device::launch_read(x, blocks_, queue_.stream()); });
         !s)
       return s;
-    return add_rate_line("write", work, 4,
-                         [&] { return to_status(device::launch_write(x, blocks_, queue_.stream())); });
+    return add_rate_line("write", work, 4, [&] { return device::launch_write(x, blocks_, queue_.stream()); });
   }
 
   // Reads a quarter of the L2 repeatedly.
@@ -123,7 +117,7 @@ class DeviceProbe {
     constexpr int times = 200;
     const device::StreamedBuffers x{sink->data(), memory->data(), bytes, times};
     return add_rate_line("L2 read", static_cast<double>(bytes) * times, 1,
-                         [&] { return to_status(device::launch_read(x, blocks_, queue_.stream())); });
+                         [&] { return device::launch_read(x, blocks_, queue_.stream()); });
   }
 
   Status measure_host_transfers() {
@@ -145,10 +139,8 @@ class DeviceProbe {
     RIDGE_TRY_STATUS(start_quantity("f32"));
     constexpr int rounds = 20'000;
     const double work = 2.0 * rounds * device::multiply_adds_per_round * 512 * blocks_;
-    const auto found =
-        measure_rates(work, 1, [&] { return to_status(device::launch_fma(rounds, blocks_, queue_.stream())); });
-    if (!found) return found.error();
-    add_line("f32", "FLOP/s", *found);
+    RIDGE_TRY(found, measure_rates(work, 1, [&] { return device::launch_fma(rounds, blocks_, queue_.stream()); }));
+    add_line("f32", "FLOP/s", found);
     return Done{};
   }
 
@@ -181,7 +173,7 @@ class DeviceProbe {
     RIDGE_TRY(device, current_device_numbers());
     const auto plan = cuda::choose_plan(call, 0, device);
     const double work = 2.0 * matrix_side * matrix_side * matrix_side;
-    const auto product = [&] { return to_status(cuda::launch(call, plan, {}, queue_.stream())); };
+    const auto product = [&] { return cuda::launch(call, plan, {}, queue_.stream()); };
     std::vector<double> cold, warm;
     double busy = 0;
     RIDGE_TRY_STATUS(queue_.measure_seconds(product));  // loads the kernel

@@ -107,7 +107,7 @@ class ProgramRunner {
     for (const PlanStep& step : plan_.steps) {
       const auto why = options_.cuda ? device_unsupported_reason(step) : cpu_unsupported_reason(step);
       if (!why) continue;
-      return input_error(fmt::format("cannot run '{}': {}", operation_text(step.group), *why));
+      return input_error(fmt::format("cannot run '{}': {}", operation_text(step.group), why.text()));
     }
     return Done{};
   }
@@ -176,7 +176,7 @@ class ProgramRunner {
     out_.device = samples.notes;
     for (std::size_t i = 0; i < out_.ops.size(); ++i) out_.ops[i].measured_bound = samples.measured_bounds[i];
     if (const auto note = device::interpreter_note())
-      for (const int group : list_generated_groups(plan_)) out_.ops[group].note = *note;
+      for (const int group : list_generated_groups(plan_)) out_.ops[group].note = note.text();
     for (const auto& [op, tuned] : samples.tuned) out_.ops[op].tuned.push_back(tuned);
     return Done{};
   }

@@ -13,58 +13,43 @@
 
 namespace ridge::ops::cuda {
 namespace {
-std::string no_cuda_message() { return device::device_error({})->message; }
+Error no_cuda_error() { return device::check_device({}).error(); }
 }  // namespace
 
-std::optional<std::string> launch(const MatmulCall&, const MatmulPlan&, const device::DeviceWorkspace&, CUstream_st*) {
-  return no_cuda_message();
+Status launch(const MatmulCall&, const MatmulPlan&, const device::DeviceWorkspace&, CUstream_st*) {
+  return no_cuda_error();
 }
-std::optional<std::string> launch(const GatedCall&, const GatedPlan&, const device::DeviceWorkspace&, CUstream_st*) {
-  return no_cuda_message();
+Status launch(const GatedCall&, const GatedPlan&, const device::DeviceWorkspace&, CUstream_st*) {
+  return no_cuda_error();
 }
-std::optional<std::string> launch(const AttentionCall&, const AttentionPlan&, const device::DeviceWorkspace&,
-                                  CUstream_st*) {
-  return no_cuda_message();
+Status launch(const AttentionCall&, const AttentionPlan&, const device::DeviceWorkspace&, CUstream_st*) {
+  return no_cuda_error();
 }
-std::optional<std::string> launch(const AttentionBackwardCall&, const AttentionBackwardPlan&,
-                                  const device::DeviceWorkspace&, CUstream_st*) {
-  return no_cuda_message();
+Status launch(const AttentionBackwardCall&, const AttentionBackwardPlan&, const device::DeviceWorkspace&,
+              CUstream_st*) {
+  return no_cuda_error();
 }
-std::optional<std::string> launch(const GateGradientCall&, const device::DeviceWorkspace&, CUstream_st*) {
-  return no_cuda_message();
-}
-std::optional<std::string> launch(const InputGradient&, const InputGradientPlan&, CUstream_st*) {
-  return no_cuda_message();
-}
+Status launch(const GateGradientCall&, const device::DeviceWorkspace&, CUstream_st*) { return no_cuda_error(); }
+Status launch(const InputGradient&, const InputGradientPlan&, CUstream_st*) { return no_cuda_error(); }
 std::optional<KernelResources> kernel_resources(int, DType) { return std::nullopt; }
-std::optional<std::string> unsupported_reason(const ChainProgram&) { return no_cuda_message(); }
-std::optional<std::string> unsupported_reason(const RowProblem&) { return no_cuda_message(); }
-std::optional<std::string> unsupported_reason(const RowProgram&) { return no_cuda_message(); }
-std::optional<std::string> unsupported_reason(const ReduceProblem&) { return no_cuda_message(); }
-std::optional<std::string> run_chain_program(const ChainProgram&, std::span<void* const>, CUstream_st*) {
-  return no_cuda_message();
-}
+Reason unsupported_reason(const ChainProgram&) { return no_cuda_error().message; }
+Reason unsupported_reason(const RowProblem&) { return no_cuda_error().message; }
+Reason unsupported_reason(const RowProgram&) { return no_cuda_error().message; }
+Reason unsupported_reason(const ReduceProblem&) { return no_cuda_error().message; }
+Status run_chain_program(const ChainProgram&, std::span<void* const>, CUstream_st*) { return no_cuda_error(); }
 std::size_t workspace_bytes(const RowProblem&) { return 0; }
-std::optional<std::string> launch_row_kernel(const RowProblem&, const RowData&, const device::DeviceWorkspace&,
-                                             CUstream_st*) {
-  return no_cuda_message();
+Status launch_row_kernel(const RowProblem&, const RowData&, const device::DeviceWorkspace&, CUstream_st*) {
+  return no_cuda_error();
 }
-std::optional<std::string> launch_row_kernel(const RowProgram&, std::span<void* const>, CUstream_st*) {
-  return no_cuda_message();
-}
+Status launch_row_kernel(const RowProgram&, std::span<void* const>, CUstream_st*) { return no_cuda_error(); }
 std::size_t workspace_bytes(const ReduceProblem&) { return 0; }
-std::optional<std::string> reduce(const ReduceProblem&, const void*, void*, const device::DeviceWorkspace&,
-                                  CUstream_st*) {
-  return no_cuda_message();
+Status reduce(const ReduceProblem&, const void*, void*, const device::DeviceWorkspace&, CUstream_st*) {
+  return no_cuda_error();
 }
-std::optional<std::string> route_rows(const RoutingProblem&, std::span<void* const>, CUstream_st*) {
-  return no_cuda_message();
-}
-std::optional<std::string> verify_samples(const CheckedProduct&, const void*, CheckCounters*, CUstream_st*) {
-  return no_cuda_message();
-}
-std::optional<std::string> verify_all(const CheckedProduct&, const void*, const void*, CheckCounters*, CUstream_st*) {
-  return no_cuda_message();
+Status route_rows(const RoutingProblem&, std::span<void* const>, CUstream_st*) { return no_cuda_error(); }
+Status verify_samples(const CheckedProduct&, const void*, CheckCounters*, CUstream_st*) { return no_cuda_error(); }
+Status verify_all(const CheckedProduct&, const void*, const void*, CheckCounters*, CUstream_st*) {
+  return no_cuda_error();
 }
 
 }  // namespace ridge::ops::cuda

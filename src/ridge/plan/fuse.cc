@@ -66,8 +66,8 @@ class StatementFuser {
     return program_.tensors[tensor].role != TensorRole::intermediate || contains(options_.stored_tensors, tensor);
   }
 
-  // Returns why the statements cannot be one kernel, or nullopt if they can.
-  std::optional<std::string> find_blocker(const std::vector<int>& set) const {
+  // Returns why the statements cannot be one kernel.
+  Reason find_blocker(const std::vector<int>& set) const {
     std::vector<int> products, along;
     for (const int s : set) {
       if (sums_across_rows_.contains(s) && set.size() > 1 && set != members_[group_of_[s]])
@@ -102,7 +102,7 @@ class StatementFuser {
              return form_of(other) != StatementForm::product && index_space(result_of(other)) == index_space(c.left);
            });
   }
-  std::string standalone_blocker(int s) const {
+  Reason standalone_blocker(int s) const {
     const std::string made = name_of(result_of(s));
     if (is_grouped(s)) return fmt::format("{} is a grouped product, which needs a copy of one operand", made);
     if (is_scaled_product(s)) return fmt::format("{} is a block-scaled product, which has a separate kernel", made);
@@ -121,7 +121,7 @@ class StatementFuser {
   const std::set<std::string>& index_space(int tensor) const { return index_spaces_[tensor]; }
 
   // Returns a reason if the statements have different index spaces.
-  std::optional<std::string> index_space_blocker(const std::vector<int>& set) const {
+  Reason index_space_blocker(const std::vector<int>& set) const {
     const int last = result_of(set.back());
     for (const int s : set) {
       if (index_space(result_of(s)) == index_space(last)) continue;
@@ -129,30 +129,29 @@ class StatementFuser {
                          name_of(result_of(s)), format_shape(shapes_[result_of(s)]), name_of(last),
                          format_shape(shapes_[last]));
     }
-    return std::nullopt;
+    return {};
   }
 
-  std::optional<std::string> chain_limit_blocker(const std::vector<int>& set) const {
-    if (options_.target == Target::cpu || set.size() == 1) return std::nullopt;
+  Reason chain_limit_blocker(const std::vector<int>& set) const {
+    if (options_.target == Target::cpu || set.size() == 1) return {};
     std::vector<int> results;
     for (const int s : set) results.push_back(result_of(s));
-    if (fits_device_chain(join_statements(program_, set, results))) return std::nullopt;
+    if (fits_device_chain(join_statements(program_, set, results))) return {};
     return "together they need more steps, tensors or registers than a device kernel has";
   }
 
   // Returns a reason if the same kernel computes an operand of a product.
-  std::optional<std::string> product_input_blocker(const std::vector<int>& set,
-                                                   const std::vector<int>& products) const {
+  Reason product_input_blocker(const std::vector<int>& set, const std::vector<int>& products) const {
     for (const int p : products)
       for (const int t : distinct_operands(p))
         if (uses_.writer(t) >= 0 && contains(set, uses_.writer(t)))
           return fmt::format("the product reads {} for every tile of {}: it would be recomputed for each tile",
                              name_of(t), name_of(result_of(p)));
-    return std::nullopt;
+    return {};
   }
 
-  std::optional<std::string> products_blocker(const std::vector<int>& set, const std::vector<int>& products) const {
-    if (set.size() == 1) return std::nullopt;
+  Reason products_blocker(const std::vector<int>& set, const std::vector<int>& products) const {
+    if (set.size() == 1) return {};
     if (!options_.fuse_epilogues) return "the library's products have no fused epilogue";
     if (products.size() > 2) return "a kernel has at most two products";
     for (const int p : products) {
@@ -178,23 +177,23 @@ class StatementFuser {
           if (is_position(node) &&
               !product_strides({{node.over[0].dim, longest_extent(shapes_, node.over[0].dim), 1}}, *groups))
             return fmt::format("index({}) has no single stride along the product's rows and columns", node.over[0].dim);
-    return options_.target == Target::cuda ? epilogue_blocker(set) : std::nullopt;
+    return options_.target == Target::cuda ? epilogue_blocker(set) : Reason();
   }
 
   // Returns why the device has no such product with a fused epilogue, or why that would be slower.
-  std::optional<std::string> epilogue_blocker(const std::vector<int>& set) const {
+  Reason epilogue_blocker(const std::vector<int>& set) const {
     for (const int s : set)
       if (const auto* e = std::get_if<Expression>(&statement_at(s).op))
         for (const Node& node : e->nodes)
           if (is_position(node)) return "no fused epilogue of the device takes index(…)";
     const ops::FusedMatmul fused = make_fused_matmul(program_, shapes_, make_group(set));
-    const std::optional<std::string> refusal = ops::cuda::unsupported_reason(fused);
-    return refusal ? refusal : ops::slow_fusion_reason(fused);
+    if (auto why = ops::cuda::unsupported_reason(fused)) return why;
+    return ops::slow_fusion_reason(fused);
   }
 
-  std::optional<std::string> rows_blocker(const std::vector<int>& set, const std::vector<int>& products,
-                                          const std::vector<int>& along) const {
-    if (set.size() == 1) return std::nullopt;
+  Reason rows_blocker(const std::vector<int>& set, const std::vector<int>& products,
+                      const std::vector<int>& along) const {
+    if (set.size() == 1) return {};
     const std::string& first = name_of(result_of(along.front()));
     if (!products.empty()) return fmt::format("{} needs full rows, and a product computes one tile at a time", first);
     if (options_.target == Target::cuda) return full_rows_blocker(set, first);
@@ -205,12 +204,12 @@ class StatementFuser {
       return fmt::format("{} reduces along a dimension, and the statements share no other dimension", first);
     for (const int s : set)
       for (const int t : tensors_of(s)) row_bytes = saturating_add(row_bytes, count_elements(shapes_[t]) / rows * 4);
-    if (row_bytes <= max_row_bytes) return std::nullopt;
+    if (row_bytes <= max_row_bytes) return {};
     return fmt::format("a row of {} and the adjacent statements takes {}, which exceeds a core's L2", first,
                        format_with_prefix(static_cast<double>(row_bytes), "B"));
   }
 
-  std::optional<std::string> full_rows_blocker(const std::vector<int>& set, const std::string& first) const {
+  Reason full_rows_blocker(const std::vector<int>& set, const std::string& first) const {
     if (!options_.generate_kernels)
       return fmt::format("{} reduces along a dimension, and there is no compiler (NVRTC) to generate a kernel", first);
     std::vector<int> stored;
@@ -221,8 +220,8 @@ class StatementFuser {
     std::vector<ChainResult> results;
     for (const JoinedNodes::StoredNode& one : all.results) results.push_back({one.node, view_of(one.tensor)});
     const LoweredRows rows = lower_full_rows(all.nodes, results, {inputs.views, inputs.sizes});
-    if (rows.fusion_blocker.empty()) return std::nullopt;
-    return fmt::format("{} reduces along a dimension: {}", first, rows.fusion_blocker);
+    if (!rows.fusion_blocker) return {};
+    return fmt::format("{} reduces along a dimension: {}", first, rows.fusion_blocker.text());
   }
   View view_of(int tensor) const { return {tensor, dtype_of(tensor), shapes_[tensor]}; }
 
@@ -323,8 +322,8 @@ class StatementFuser {
     const auto products =
         std::count_if(set.begin(), set.end(), [&](int each) { return form_of(each) == StatementForm::product; });
     if (products != 2) return false;
-    const std::optional<std::string> why = find_blocker(set);
-    if (why) gate_blockers_[s] = *why;
+    const Reason why = find_blocker(set);
+    if (why) gate_blockers_[s] = why;
     if (why || would_create_cycle(set)) return false;
     merge_statements(set);
     return true;
@@ -336,8 +335,8 @@ class StatementFuser {
     auto found = find_attention_backward(program_, uses_, shapes_, s, options_.target);
     if (!found) return;
     for (const int each : found->statements)
-      if (const int made = result_of(each); found->fusion_blocker.empty() && made != found->dq && made != found->dk &&
-                                            made != found->dv && must_be_stored(made))
+      if (const int made = result_of(each);
+          !found->fusion_blocker && made != found->dq && made != found->dk && made != found->dv && must_be_stored(made))
         found->fusion_blocker = needed_elsewhere_reason(made, "the fused attention backward kernel");
     std::vector<int> all = found->statements;
     all.insert(all.end(), found->softmax.begin(), found->softmax.end());
@@ -347,8 +346,8 @@ class StatementFuser {
       return;
     const bool own =
         std::all_of(found->softmax.begin(), found->softmax.end(), [&](int each) { return is_internal(each, all); });
-    if (!found->fusion_blocker.empty() || would_create_cycle(own ? all : found->statements)) {
-      if (!found->fusion_blocker.empty()) attention_blockers_[s] = found->fusion_blocker;
+    if (found->fusion_blocker || would_create_cycle(own ? all : found->statements)) {
+      if (found->fusion_blocker) attention_blockers_[s] = found->fusion_blocker;
       return;
     }
     merge_statements(own ? all : found->statements);
@@ -392,11 +391,10 @@ class StatementFuser {
       const bool is_made =
           std::any_of(set.begin(), set.end(), [&](int each) { return form_of(each) == StatementForm::along_dims; });
       if (products != 1 || !is_made) continue;
-      if (const std::vector<int> with_pages = add_page_gathers(program_, set); attention_blocker(with_pages).empty())
+      if (const std::vector<int> with_pages = add_page_gathers(program_, set); !attention_blocker(with_pages))
         set = with_pages;
-      const std::string blocker = attention_blocker(set);
-      if (!blocker.empty()) {
-        attention_blockers_[s] = blocker;
+      if (auto why = attention_blocker(set)) {
+        attention_blockers_[s] = std::move(why);
       } else if (!would_create_cycle(set)) {
         merge_statements(set);
         attention_statements_.insert(s);
@@ -404,9 +402,9 @@ class StatementFuser {
       return;
     }
   }
-  std::string attention_blocker(const std::vector<int>& set) const {
-    std::string blocker = external_use_blocker(set);
-    return blocker.empty() ? find_attention(program_, shapes_, set, options_.target).fusion_blocker : blocker;
+  Reason attention_blocker(const std::vector<int>& set) const {
+    if (auto why = external_use_blocker(set)) return why;
+    return find_attention(program_, shapes_, set, options_.target).fusion_blocker;
   }
   void add_producers(int tensor, std::vector<int>& set, int& products) const {
     const int from = uses_.writer(tensor);
@@ -417,7 +415,7 @@ class StatementFuser {
     else
       for (const int t : distinct_operands(from)) add_producers(t, set, products);
   }
-  std::string external_use_blocker(const std::vector<int>& set) const {
+  Reason external_use_blocker(const std::vector<int>& set) const {
     for (const int s : set)
       if (s != set.back() && !is_internal(s, set))
         return needed_elsewhere_reason(result_of(s), "the fused attention kernel");
@@ -536,7 +534,7 @@ class StatementFuser {
         const std::vector<int>& more = members_[group_of_[from]];
         set.insert(set.end(), more.begin(), more.end());
         sort_unique(set);
-        std::optional<std::string> why = find_blocker(two);
+        Reason why = find_blocker(two);
         if (const auto pair = gate_blockers_.find(s);
             why && form_of(from) == StatementForm::product && pair != gate_blockers_.end())
           why = pair->second;
@@ -544,7 +542,7 @@ class StatementFuser {
         if (const auto attention = attention_blockers_.find(s);
             attention != attention_blockers_.end() && form_of(from) != StatementForm::product)
           why = attention->second;
-        out.boundaries.push_back({from, s, why ? *why : "another kernel would have to run between the two"});
+        out.boundaries.push_back({from, s, why ? why.text() : "another kernel would have to run between the two"});
       }
   }
 
@@ -555,11 +553,11 @@ class StatementFuser {
   TensorUses uses_;
   std::vector<int> group_of_;                 // group of a statement, named by the group's last statement
   std::vector<std::vector<int>> members_;     // sorted statements of a group; cleared when it is merged into another
-  std::map<int, std::string> gate_blockers_;  // reason why a statement and its two products are not one kernel
+  std::map<int, Reason> gate_blockers_;       // reason why a statement and its two products are not one kernel
   std::set<int> attention_statements_;        // statements that are the last product of a fused attention
-  std::map<int, std::string> attention_blockers_;  // reason why a product like attention is not fused
-  std::set<int> attention_backward_groups_;        // groups that are gradients of attention
-  std::set<int> sums_across_rows_;                 // statements that are sums across rows, each last in its kernel
+  std::map<int, Reason> attention_blockers_;  // reason why a product like attention is not fused
+  std::set<int> attention_backward_groups_;   // groups that are gradients of attention
+  std::set<int> sums_across_rows_;            // statements that are sums across rows, each last in its kernel
   std::map<int, std::vector<int>> recomputed_by_;  // sorted statements of other groups that a group recomputes
 };
 

@@ -57,15 +57,13 @@ Result<LibraryModel> find_library_model(const Machine& machine, DType dtype) {
   RIDGE_TRY(rates, find_datasheet_rates(machine, dtype));
   if (is_fitted(machine, ops::product_formula()))
     return LibraryModel{rates, fitted_numbers(machine), formula_spread(machine, ops::product_formula()), true};
-  const auto reference_machine = find_machine("h200");
-  const auto reference_rates =
-      reference_machine ? find_datasheet_rates(*reference_machine, DType::bf16) : reference_machine.error();
-  if (!reference_rates) return reference_rates.error();
-  LibraryModel out{rates, fitted_numbers(*reference_machine), ops::find_spread("library_elsewhere"), false};
-  const double speedup = rates.flops_per_s / rates.cores / (reference_rates->flops_per_s / reference_rates->cores);
+  RIDGE_TRY(reference_machine, find_machine("h200"));
+  RIDGE_TRY(reference_rates, find_datasheet_rates(reference_machine, DType::bf16));
+  LibraryModel out{rates, fitted_numbers(reference_machine), ops::find_spread("library_elsewhere"), false};
+  const double speedup = rates.flops_per_s / rates.cores / (reference_rates.flops_per_s / reference_rates.cores);
   out.numbers.step_s /= speedup;
   out.numbers.tile_s /= speedup;
-  out.numbers.l2_bytes_per_s *= speedup * rates.cores / reference_rates->cores;
+  out.numbers.l2_bytes_per_s *= speedup * rates.cores / reference_rates.cores;
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 
+#include "ridge/base/reason.h"
 #include "ridge/plan/plan.h"
 #include "ridge/plan/shape.h"
 
@@ -112,8 +113,8 @@ TrialRowKernelInputs make_trial_row_kernel_inputs(const Program& program, const 
                                                   const std::vector<Node>& nodes);
 struct LoweredRows {
   ops::RowProgram program;
-  std::vector<int> buffers;    // buffer of each of the program's tensors
-  std::string fusion_blocker;  // reason why there is no such program; empty if there is one
+  std::vector<int> buffers;  // buffer of each of the program's tensors
+  Reason fusion_blocker;     // reason why there is no such program
 };
 // Lowers nodes whose functions all run along one set of dimensions to a kernel that holds full rows.
 LoweredRows lower_full_rows(const std::vector<Node>& nodes, const std::vector<ChainResult>& results,

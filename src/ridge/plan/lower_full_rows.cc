@@ -34,11 +34,11 @@ class FullRowsLowering {
       : nodes_(nodes), results_(results), inputs_(inputs) {}
 
   LoweredRows lower_row_program() {
-    Blocker blocker = set_columns();
+    Reason blocker = set_columns();
     if (!blocker) blocker = set_rows();
     if (!blocker) blocker = check_views();
     if (!blocker) blocker = check_functions();
-    if (blocker) return {{}, {}, *std::move(blocker)};
+    if (blocker) return {{}, {}, std::move(blocker)};
     std::vector<std::int64_t> extents;
     for (const std::string& dim : rows_)
       extents.push_back(axis_along(results_[widest_result_].destination.shape, dim).extent);
@@ -48,26 +48,24 @@ class FullRowsLowering {
       for (const ChainResult& result : results_)
         if (result.node == i) builder_.store(values_[i], tensor_slot(result.destination));
     }
-    LoweredRows out{builder_.finish(), std::move(buffers_), ""};
+    LoweredRows out{builder_.finish(), std::move(buffers_), {}};
     if (inputs_.target == Target::cuda) out.fusion_blocker = device_blocker(out.program);
     return out;
   }
 
  private:
-  using Blocker = std::optional<std::string>;
-
   // Returns why a generated kernel cannot be used. The precompiled softmax and norm kernels take any rows.
-  std::string device_blocker(const ops::RowProgram& program) const {
-    const Blocker reason = idle_reason_ ? idle_reason_ : ops::invalid_reason(program);
-    if (!reason) return "";
+  Reason device_blocker(const ops::RowProgram& program) const {
+    const Reason reason = idle_reason_ ? idle_reason_ : ops::invalid_reason(program);
+    if (!reason) return {};
     const auto known = ops::recognize_row_function(program);
     const bool is_compiled =
         known && known->problem.function <= ops::RowFunction::layernorm && !ops::unsupported_reason(known->problem);
-    return is_compiled ? "" : *reason;
+    return is_compiled ? Reason() : reason;
   }
 
   // Sets `columns_`, along which all functions run, in memory order; returns a reason if the functions differ.
-  Blocker set_columns() {
+  Reason set_columns() {
     std::vector<std::string> first = inputs_.columns;
     std::sort(first.begin(), first.end());
     for (const Node& node : nodes_) {
@@ -88,10 +86,10 @@ class FullRowsLowering {
       columns_extent_ = 1;
       for (const std::string& dim : columns_) columns_extent_ *= axis_along(view->shape, dim).extent;
     }
-    return std::nullopt;
+    return {};
   }
 
-  Blocker set_rows() {
+  Reason set_rows() {
     std::int64_t rows = 1;
     for (std::size_t i = 0; i < results_.size(); ++i)
       if (nontrivial_dim_names(results_[i].destination.shape).size() >
@@ -110,10 +108,10 @@ class FullRowsLowering {
     if (columns_extent_ >= min_long_row_columns && rows < min_long_rows)
       idle_reason_ = fmt::format("{} row{} of {} would leave most multiprocessors idle", rows, rows == 1 ? "" : "s",
                                  columns_extent_);
-    return std::nullopt;
+    return {};
   }
 
-  Blocker check_views() const {
+  Reason check_views() const {
     for (const View* view : all_views()) {
       bool any = false;
       for (const std::string& dim : nontrivial_dim_names(view->shape)) {
@@ -125,11 +123,11 @@ class FullRowsLowering {
       if (any && merged_stride(view->shape, columns_) != 1)
         return fmt::format("{} is not contiguous along {}", format_shape(view->shape), fmt::join(columns_, ", "));
     }
-    return std::nullopt;
+    return {};
   }
 
   // Returns a reason if the argument of a function lacks a row dimension, along which it would be recomputed.
-  Blocker check_functions() const {
+  Reason check_functions() const {
     std::vector<std::set<std::string>> seen(nodes_.size());
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       for (const int argument : nodes_[i].arguments) seen[i].merge(std::set(seen[argument]));
@@ -140,7 +138,7 @@ class FullRowsLowering {
         if (!seen[i].contains(dim))
           return fmt::format("the reduction along {} would be recomputed for each {}", fmt::join(columns_, ", "), dim);
     }
-    return std::nullopt;
+    return {};
   }
 
   std::vector<const View*> all_views() const {
@@ -197,7 +195,7 @@ class FullRowsLowering {
   const RowKernelInputs& inputs_;
   std::vector<std::string> columns_, rows_;
   std::int64_t columns_extent_ = 1;
-  Blocker idle_reason_ = {};       // reason if the rows are too few for a device
+  Reason idle_reason_ = {};        // reason if the rows are too few for a device
   std::size_t widest_result_ = 0;  // index of the result with the most dimensions
   ops::RowProgramBuilder builder_{{}, 1};
   std::vector<int> values_, buffers_, loads_;  // value of each node; buffer and load of each tensor

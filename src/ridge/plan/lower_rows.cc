@@ -208,13 +208,12 @@ std::optional<PlanStep> sum_across_rows_step(const Lowering& to, int group, int 
 std::optional<PlanStep> try_single_step(Lowering& to, int group, const std::vector<int>& statements) {
   if (auto step = sum_across_rows_step(to, group, statements.back())) return step;
   LoweredRows rows = lower_group_as_full_rows(to, group);
-  if (rows.fusion_blocker.empty())
+  if (!rows.fusion_blocker)
     if (auto step = recognized_row_step(rows, group, to.plan.fusion)) return step;
   if (!to.plan.fusion.full_row_kernels) return std::nullopt;
   if (to.plan.fusion.target == Target::cuda)
-    return rows.fusion_blocker.empty()
-               ? std::optional(PlanStep{group, std::move(rows.program), std::move(rows.buffers), ""})
-               : std::nullopt;
+    return !rows.fusion_blocker ? std::optional(PlanStep{group, std::move(rows.program), std::move(rows.buffers), ""})
+                                : std::nullopt;
   const std::vector<std::string> split_dims = row_block_dimensions(to.program, statements);
   return split_dims.empty() ? std::nullopt : RowBlockLowering(to, group, split_dims).lower_blocks(group);
 }

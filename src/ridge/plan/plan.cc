@@ -22,17 +22,17 @@ Error dtype_error(const Tensor& tensor, std::string_view expected) {
 }
 
 // Checks a product with a block-scaled operand, which CPU loops compute.
-std::optional<Error> check_scaled_dtypes(const Program& program, const Contraction& c, Target target) {
+Status check_scaled_dtypes(const Program& program, const Contraction& c, Target target) {
   for (const int i : {c.left, c.right, c.result}) {
     const Tensor& tensor = program.tensors[i];
     const bool scaled = i != c.result && target == Target::cpu && !c.grouped && is_block_scaled(tensor.dtype);
     if (!scaled && !is_float(tensor.dtype)) return dtype_error(tensor, "f32, bf16 or f16");
   }
-  return std::nullopt;
+  return Done{};
 }
 
 // Checks the dtypes of a product: floats, and on a CPU also int8 with a float, int8 or int32 result.
-std::optional<Error> check_dtypes(const Program& program, const Contraction& c, Target target) {
+Status check_dtypes(const Program& program, const Contraction& c, Target target) {
   if (c.grouped && program.tensors[c.grouped->tensor].dtype == DType::int8)
     return dtype_error(program.tensors[c.grouped->tensor], "f32, bf16 or f16 for a grouped operand");
   if (has_block_scaled_factor(program, c)) return check_scaled_dtypes(program, c, target);
@@ -44,7 +44,7 @@ std::optional<Error> check_dtypes(const Program& program, const Contraction& c, 
     if (tensor.dtype != DType::int8 && !(is_result && tensor.dtype == DType::int32))
       return dtype_error(tensor, is_result ? "f32, bf16, f16, int8 or int32" : "f32, bf16, f16 or int8");
   }
-  return std::nullopt;
+  return Done{};
 }
 // True if the tensor is the result of a topk along this dimension.
 bool is_chosen_by_topk(const Program& program, int tensor, const Axis& along) {
@@ -56,7 +56,7 @@ bool is_chosen_by_topk(const Program& program, int tensor, const Axis& along) {
 }
 
 // Checks the dtypes of a routine: integers for indices, floats for all else.
-std::optional<Error> check_routine_dtypes(const Program& program, const Expression& p) {
+Status check_routine_dtypes(const Program& program, const Expression& p) {
   const RoutineKind word = p.routine->kind;
   const bool indexed = word == RoutineKind::gather || word == RoutineKind::scatter || word == RoutineKind::routed;
   const std::vector<int> in = expression_operands(p);
@@ -72,12 +72,11 @@ std::optional<Error> check_routine_dtypes(const Program& program, const Expressi
     if (!index && !is_float(tensor.dtype)) return dtype_error(tensor, "f32, bf16 or f16");
   }
   const Tensor& result = program.tensors[p.result];
-  if (word == RoutineKind::topk)
-    return result.dtype == DType::int32 || result.dtype == DType::int8
-               ? std::nullopt
-               : std::optional(dtype_error(result, "int32 or int8"));
-  if (word == RoutineKind::quantize) return std::nullopt;
-  return is_float(result.dtype) ? std::nullopt : std::optional(dtype_error(result, "f32, bf16 or f16"));
+  if (word == RoutineKind::topk && result.dtype != DType::int32 && result.dtype != DType::int8)
+    return dtype_error(result, "int32 or int8");
+  if (word != RoutineKind::topk && word != RoutineKind::quantize && !is_float(result.dtype))
+    return dtype_error(result, "f32, bf16 or f16");
+  return Done{};
 }
 
 bool is_routine_operand(const Program& program, int tensor) {
@@ -92,31 +91,30 @@ bool is_integer_input(const Program& program, int tensor) {
   return x.dtype == DType::int32 && x.role == TensorRole::input && !is_routine_operand(program, tensor);
 }
 
-std::optional<Error> check_dtypes(const Program& program, const Expression& p, Target) {
+Status check_dtypes(const Program& program, const Expression& p, Target) {
   if (p.routine) return check_routine_dtypes(program, p);
-  const auto check = [&](int i) -> std::optional<Error> {
+  const auto check = [&](int i) -> Status {
     const Tensor& tensor = program.tensors[i];
-    if (is_float(tensor.dtype) || (i != p.result && is_integer_input(program, i))) return std::nullopt;
+    if (is_float(tensor.dtype) || (i != p.result && is_integer_input(program, i))) return Done{};
     return dtype_error(tensor, "f32, bf16 or f16");
   };
   for (const Node& node : p.nodes)
-    if (node.kind == Node::Kind::tensor)
-      if (auto error = check(node.tensor)) return error;
+    if (node.kind == Node::Kind::tensor) RIDGE_TRY_STATUS(check(node.tensor));
   return check(p.result);
 }
 
-// Returns an error for the first dimension without a value.
-std::optional<Error> check_bound_dims(const Program& program, const Bindings& dims) {
+// Errors: a dimension has no value.
+Status check_bound_dims(const Program& program, const Bindings& dims) {
   for (const Dimension& dim : program.dims) {
     if (dims.contains(dim.name)) continue;
     return input_error(fmt::format("dimension '{}' has no value; expected one to run the program", dim.name),
                        fmt::format("-d {}=64", dim.name));
   }
-  return std::nullopt;
+  return Done{};
 }
 
-// Returns an error if index(T) is not exact in f32, whose integers are contiguous up to 2^24.
-std::optional<Error> check_index_range(const Program& program, const Bindings& dims) {
+// Errors: index(T) is not exact in f32, whose integers are contiguous up to 2^24.
+Status check_index_range(const Program& program, const Bindings& dims) {
   for (const Statement& statement : program.statements)
     if (const auto* expression = std::get_if<Expression>(&statement.op))
       for (const Node& node : expression->nodes)
@@ -124,7 +122,7 @@ std::optional<Error> check_index_range(const Program& program, const Bindings& d
           return input_error(fmt::format("cannot run '{}': expected an index below 2^24, found index({}) with {} = {}",
                                          statement.text, node.over[0].dim, node.over[0].dim, dims.at(node.over[0].dim)),
                              fmt::format("-d {}=16777216", node.over[0].dim));
-  return std::nullopt;
+  return Done{};
 }
 
 // True if every routine statement is part of an attention kernel.
@@ -157,8 +155,8 @@ void convert_integer_inputs(Lowering& to, int index) {
     }
 }
 
-// Returns an error for a routed product that could not become a grouped product: a device has no other kernel for it.
-std::optional<Error> validate_routing(const Program& program, const Plan& plan) {
+// Errors: a routed product could not become a grouped product, and a device has no other kernel for it.
+Status validate_routing(const Program& program, const Plan& plan) {
   for (const PlanStep& step : plan.steps) {
     if (!std::holds_alternative<ops::RoutedProductLoops>(step.kernel)) continue;
     const int statement = plan.fusion.groups[step.group].statements.front();
@@ -172,7 +170,7 @@ std::optional<Error> validate_routing(const Program& program, const Plan& plan) 
         "any "
         "order");
   }
-  return std::nullopt;
+  return Done{};
 }
 
 void lower_group(Lowering& to, int index) {
@@ -213,22 +211,21 @@ std::vector<float> index_values(const PlanBuffer& buffer) {
 }
 
 Result<Plan> make_plan(const Program& program, const Bindings& dims, const FuseOptions& options) {
-  if (auto missing = check_bound_dims(program, dims)) return *missing;
-  if (auto dtype_error = sharding_unsupported_reason(program, "run")) return *dtype_error;
-  if (auto dtype_error = check_index_range(program, dims)) return *dtype_error;
+  RIDGE_TRY_STATUS(check_bound_dims(program, dims));
+  RIDGE_TRY_STATUS(require_unsharded(program, "run"));
+  RIDGE_TRY_STATUS(check_index_range(program, dims));
   std::vector<Shape> shapes;
   for (const Tensor& tensor : program.tensors) {
     RIDGE_TRY(sized, make_shape(tensor, dims));
     shapes.push_back(std::move(sized));
   }
   for (const Statement& statement : program.statements)
-    if (auto error =
-            std::visit([&](const auto& op) { return check_dtypes(program, op, options.target); }, statement.op))
-      return *error;
+    RIDGE_TRY_STATUS(
+        std::visit([&](const auto& op) { return check_dtypes(program, op, options.target); }, statement.op));
   Lowering lowering{program, dims, dims, {}, {}};
   lowering.plan.fusion = fuse_statements(program, shapes, options);
   if (options.target == Target::cuda && !has_routines_only_in_attention(program, lowering.plan.fusion))
-    if (auto dtype_error = routines_unsupported_reason(program, "run")) return *dtype_error;
+    RIDGE_TRY_STATUS(require_supported_routines(program, "run"));
   std::vector<bool> is_internal(program.tensors.size());
   for (const FusionGroup& group : lowering.plan.fusion.groups)
     for (const int tensor : group.internal_tensors) is_internal[tensor] = true;
@@ -238,8 +235,7 @@ Result<Plan> make_plan(const Program& program, const Bindings& dims, const FuseO
     lowering.tensors.push_back({buffer, dtype, std::move(shapes[t])});
   }
   for (std::size_t i = 0; i < lowering.plan.fusion.groups.size(); ++i) lower_group(lowering, static_cast<int>(i));
-  if (options.target == Target::cuda)
-    if (auto dtype_error = validate_routing(program, lowering.plan)) return *dtype_error;
+  if (options.target == Target::cuda) RIDGE_TRY_STATUS(validate_routing(program, lowering.plan));
   for (const PlanBuffer& buffer : lowering.plan.buffers)
     if (__builtin_add_overflow(lowering.plan.memory_bytes, buffer.size_bytes(), &lowering.plan.memory_bytes))
       return input_error("the program's tensors together take more than 2^63 bytes");

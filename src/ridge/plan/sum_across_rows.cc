@@ -99,7 +99,7 @@ class SumAcrossRowsFinder {
     const View out{result, program_.tensors[result].dtype, unsummed_shape()};
     const LoweredRows rows = lower_full_rows(all.nodes, {{static_cast<std::size_t>(summed), out}},
                                              {inputs.views, inputs.sizes, Target::cpu, columns_});
-    if (!rows.fusion_blocker.empty()) return std::nullopt;
+    if (rows.fusion_blocker) return std::nullopt;
     const auto known = ops::recognize_row_function(rows.program, true);
     if (!known || ops::unsupported_reason(known->problem)) return std::nullopt;
     if (target_ == Target::cuda && ops::invalid_reason(ops::make_row_program(known->problem, false)))

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
+#include <optional>
 #include <sstream>
 
 namespace ridge::pool {
@@ -91,10 +92,7 @@ IsaChoice choose_isa(Isa detected, const char* override_name, IsaRange compiled)
 
 Isa active_isa() { return isa_state().isa.load(std::memory_order_relaxed); }
 
-std::optional<std::string> isa_override_error() {
-  const std::string& error = isa_state().choice.error;
-  return error.empty() ? std::nullopt : std::optional(error);
-}
+Reason isa_override_error() { return isa_state().choice.error; }
 
 bool set_active_isa(Isa isa) {
   if (isa < compiled_isas().lowest || isa > compiled_isas().highest || !enable_isa(isa)) return false;

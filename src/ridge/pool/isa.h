@@ -3,12 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ridge/base/isa.h"
+#include "ridge/base/reason.h"
 
 namespace ridge::pool {
 
@@ -28,7 +28,7 @@ std::vector<Isa> available_isas();
 
 struct IsaChoice {
   Isa isa = Isa::plain;
-  std::string error = {};  // reason why RIDGE_ISA is ignored or no kernel can run; "" if there is none
+  Reason error = {};  // reason why RIDGE_ISA is ignored or no kernel can run
 };
 // Returns the set that `override_name` (RIDGE_ISA, may be null) selects. It must not exceed `detected`, and the program
 // must have kernels for it.
@@ -38,7 +38,7 @@ IsaChoice choose_isa(Isa detected, const char* override_name, IsaRange compiled 
 // invalid, the best set is used and `isa_override_error` returns the reason, which every kernel reports as
 // unsupported.
 Isa active_isa();
-std::optional<std::string> isa_override_error();
+Reason isa_override_error();
 
 // Returns the variant for active_isa() of a function that is compiled for each instruction set (cmake/RidgeIsa.cmake).
 template <class F> F& select_for_isa(F& plain, F& avx2, F& avx512) {

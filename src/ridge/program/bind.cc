@@ -127,8 +127,8 @@ Result<Bindings> Program::bind_sizes(const Bindings& given) const {
       progress = true;
     }
   }
-  if (auto error = validate_routine_sizes(*this, values)) return *std::move(error);
-  if (auto error = validate_block_sizes(*this, values)) return *std::move(error);
+  RIDGE_TRY_STATUS(validate_routine_sizes(*this, values));
+  RIDGE_TRY_STATUS(validate_block_sizes(*this, values));
   return values;
 }
 

@@ -205,8 +205,8 @@ const std::vector<std::int64_t>& lengths_along(const Program& program, const std
 // Returns the stacked input that contains the tensor, or nullptr.
 const StackedInput* stack_of(const Program& program, int tensor);
 
-// Returns an error if the program is sharded, for verbs that support one device.
-std::optional<Error> sharding_unsupported_reason(const Program& program, std::string_view verb);
+// Errors: the program is sharded, and `verb` supports one device.
+Status require_unsharded(const Program& program, std::string_view verb);
 
 // Collectives that a statement implies: the mesh axes of each, "" if there is none.
 struct Collectives {

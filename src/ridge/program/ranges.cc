@@ -5,6 +5,7 @@
 #include <optional>
 #include <string_view>
 
+#include "ridge/base/reason.h"
 #include "ridge/base/string_util.h"
 
 namespace ridge {
@@ -15,8 +16,8 @@ std::optional<std::int64_t> parse_positive(std::string_view text) {
   return value && *value >= 1 ? value : std::nullopt;
 }
 
-// Returns why a range is empty or infinite, or "".
-std::string explain_empty_range(std::string_view text) {
+// Returns why a range is empty or infinite.
+Reason explain_empty_range(std::string_view text) {
   const std::size_t dots = text.find(".."), colon = text.find(':');
   if (dots == std::string_view::npos) return {};
   const auto first = parse_positive(text.substr(0, dots)),
@@ -64,8 +65,8 @@ Result<DimensionValues> parse_range(const std::string& text) {
   while (true) {
     const std::size_t comma = rest.find(',');
     if (!add_values(rest.substr(0, comma), range.values)) {
-      if (const std::string why = explain_empty_range(rest.substr(0, comma)); !why.empty())
-        return usage_error(fmt::format("expected values of {}, found that {}", range.dim, why),
+      if (const Reason why = explain_empty_range(rest.substr(0, comma)))
+        return usage_error(fmt::format("expected values of {}, found that {}", range.dim, why.text()),
                            fmt::format("-d {0}=1..4096:*2, or -d {0}=128..512:128", range.dim));
       if (static_cast<std::int64_t>(range.values.size()) <= max_range_values) return syntax_error();
       break;

@@ -22,56 +22,53 @@ std::string format_window_formula(const WindowDimension& w, std::int64_t in, std
   return fmt::format("({} + 2*{} - {}*({} - 1) - 1)/{} + 1", in, w.padding, w.dilation, kernel, w.stride);
 }
 
-struct SizeError {
-  TextSpan span;
-  std::string message, hint;
-};
-
-std::optional<SizeError> check_window(const WindowDimension& w, const Bindings& sizes) {
+Status check_window(const program::SourceText& source, const WindowDimension& w, const Bindings& sizes) {
   const auto in = w.in.size(sizes), out = w.out.size(sizes), kernel = w.kernel.size(sizes);
-  if (!in || !out || !kernel) return std::nullopt;
+  if (!in || !out || !kernel) return Done{};
   if (*kernel > max_window)
-    return SizeError{w.out.span, fmt::format("expected a window of at most {}, found {}", max_window, *kernel),
-                     "use a smaller one"};
+    return source.error_at(w.out.span, fmt::format("expected a window of at most {}, found {}", max_window, *kernel),
+                           "use a smaller one");
   const auto fits = count_window_positions(w, *in, *kernel);
-  if (fits == *out) return std::nullopt;
+  if (fits == *out) return Done{};
   if (!fits)
-    return SizeError{w.out.span,
-                     fmt::format("a window of {} with dilation {} does not fit into {} with padding {}", *kernel,
-                                 w.dilation, *in, w.padding),
-                     "use a larger padding or a smaller window"};
-  return SizeError{w.out.span,
-                   fmt::format("the result has {} = {} positions, the window takes {} = {}",
-                               program::format_axis(w.out), *out, format_window_formula(w, *in, *kernel), *fits),
-                   w.out.is_named() ? fmt::format("dims {} = {}, or another stride or padding", w.out.dim, *fits)
-                                    : fmt::format("write {} there, or another stride or padding", *fits)};
+    return source.error_at(w.out.span,
+                           fmt::format("a window of {} with dilation {} does not fit into {} with padding {}", *kernel,
+                                       w.dilation, *in, w.padding),
+                           "use a larger padding or a smaller window");
+  return source.error_at(w.out.span,
+                         fmt::format("the result has {} = {} positions, the window takes {} = {}",
+                                     program::format_axis(w.out), *out, format_window_formula(w, *in, *kernel), *fits),
+                         w.out.is_named() ? fmt::format("dims {} = {}, or another stride or padding", w.out.dim, *fits)
+                                          : fmt::format("write {} there, or another stride or padding", *fits));
 }
 
-std::optional<SizeError> check_groups(const Program& program, const Expression& conv, const Bindings& sizes) {
+Status check_groups(const program::SourceText& source, const Program& program, const Expression& conv,
+                    const Bindings& sizes) {
   const std::vector<int> in = expression_operands(conv);
   const Axis &input_channels = tensor_at(program, in[0]).axes[1], &weight_channels = tensor_at(program, in[1]).axes[1],
              &output_channels = tensor_at(program, in[1]).axes[0];
-  if (!conv.routine->groups.has_all_values(sizes)) return std::nullopt;
+  if (!conv.routine->groups.has_all_values(sizes)) return Done{};
   const auto groups = conv.routine->groups.evaluate(sizes);
   const auto channels = input_channels.size(sizes), each = weight_channels.size(sizes),
              results = output_channels.size(sizes);
   const TextSpan span = tensor_at(program, conv.result).span;
   if (!groups || *groups < 1)
-    return SizeError{span, "expected at least 1 group of channels, found fewer", "groups = 1"};
+    return source.error_at(span, "expected at least 1 group of channels, found fewer", "groups = 1");
   std::int64_t together = 0;
   if (channels && each && (__builtin_mul_overflow(*groups, *each, &together) || together != *channels))
-    return SizeError{span,
-                     fmt::format("{} groups of {} channels are not the {} that '{}' has", *groups, *each, *channels,
-                                 tensor_at(program, in[0]).name),
-                     "groups times the second size of the weights is the second size of the input"};
+    return source.error_at(span,
+                           fmt::format("{} groups of {} channels are not the {} that '{}' has", *groups, *each,
+                                       *channels, tensor_at(program, in[0]).name),
+                           "groups times the second size of the weights is the second size of the input");
   if (results && *results % *groups != 0)
-    return SizeError{span, fmt::format("{} channels of the result cannot be divided into {} groups", *results, *groups),
-                     "every group has the same number of channels"};
-  return std::nullopt;
+    return source.error_at(span,
+                           fmt::format("{} channels of the result cannot be divided into {} groups", *results, *groups),
+                           "every group has the same number of channels");
+  return Done{};
 }
 
 // A convolution can be split along the batch, and along channels unless this splits a group.
-std::string conv_split_unsupported_reason(const Program& program, const Expression& conv, const std::string& dim) {
+Reason conv_split_unsupported_reason(const Program& program, const Expression& conv, const std::string& dim) {
   for (const WindowDimension& w : conv_windows(program, conv))
     if (w.in.dim == dim || w.out.dim == dim || w.kernel.dim == dim)
       return "windows cross the boundary of a shard, and the halo exchange is not modelled";
@@ -160,51 +157,50 @@ static Axis topk_result_axis(const Program& program, const Expression& topk) {
   return {.dim = {}, .literal = 1};
 }
 
-static std::optional<SizeError> check_routing(const Program& program, const Expression& e, const Bindings& sizes) {
+static Status check_routing(const program::SourceText& source, const Program& program, const Expression& e,
+                            const Bindings& sizes) {
   const bool chooses = e.routine->kind == RoutineKind::topk;
   const TextSpan span = tensor_at(program, e.result).span;
   const std::vector<Axis> rows =
       chooses ? std::vector<Axis>{topk_result_axis(program, e)} : tensor_at(program, expression_operands(e)[2]).axes;
   const auto experts = e.routine->over.front().size(sizes), each = rows.back().size(sizes);
   if (experts && each && *each > *experts)
-    return SizeError{span,
-                     fmt::format("cannot choose {} of the {} along {}", *each, *experts,
-                                 program::format_axis(e.routine->over.front())),
-                     chooses ? "choose fewer"
-                             : "choose fewer: the last dimension of the indices holds a row's choices, as in i[N, 2]"};
-  if (e.routine->loads.empty()) return std::nullopt;
+    return source.error_at(
+        span,
+        fmt::format("cannot choose {} of the {} along {}", *each, *experts,
+                    program::format_axis(e.routine->over.front())),
+        chooses ? "choose fewer"
+                : "choose fewer: the last dimension of the indices holds a row's choices, as in i[N, 2]");
+  if (e.routine->loads.empty()) return Done{};
   const auto given = static_cast<std::int64_t>(e.routine->loads.size());
   if (experts && *experts != given)
-    return SizeError{span, fmt::format("{} loads are given for {} experts", given, *experts),
-                     "give one load per expert, 0 for an unused expert"};
+    return source.error_at(span, fmt::format("{} loads are given for {} experts", given, *experts),
+                           "give one load per expert, 0 for an unused expert");
   std::int64_t loads = 0, index_count = 1;
   for (const std::int64_t load : e.routine->loads) loads += load;
   for (const Axis& axis : rows) {
     const auto size = axis.size(sizes);
-    if (!size || __builtin_mul_overflow(index_count, *size, &index_count)) return std::nullopt;
+    if (!size || __builtin_mul_overflow(index_count, *size, &index_count)) return Done{};
   }
-  if (index_count == loads) return std::nullopt;
-  return SizeError{span, fmt::format("the loads sum to {}, the indices have {}", loads, index_count),
-                   "every index goes to an expert; a capacity drops those beyond it"};
+  if (index_count == loads) return Done{};
+  return source.error_at(span, fmt::format("the loads sum to {}, the indices have {}", loads, index_count),
+                         "every index goes to an expert; a capacity drops those beyond it");
 }
 
-std::optional<Error> validate_routine_sizes(const Program& program, const Bindings& sizes) {
+Status validate_routine_sizes(const Program& program, const Bindings& sizes) {
   const program::SourceText source{program.text, program.source};
   for (const Statement& statement : program.statements) {
     const Routine* const routine = routine_of(statement);
     if (!routine) continue;
     const auto& e = std::get<Expression>(statement.op);
-    std::optional<SizeError> error;
     if (routine->kind == RoutineKind::topk || routine->kind == RoutineKind::routed)
-      error = check_routing(program, e, sizes);
+      RIDGE_TRY_STATUS(check_routing(source, program, e, sizes));
     if (routine->kind == RoutineKind::conv) {
-      error = check_groups(program, e, sizes);
-      for (const WindowDimension& w : conv_windows(program, e))
-        if (!error) error = check_window(w, sizes);
+      RIDGE_TRY_STATUS(check_groups(source, program, e, sizes));
+      for (const WindowDimension& w : conv_windows(program, e)) RIDGE_TRY_STATUS(check_window(source, w, sizes));
     }
-    if (error) return source.error_at(error->span, error->message, error->hint);
   }
-  return std::nullopt;
+  return Done{};
 }
 
 bool has_block_scaled_factor(const Program& program, const Contraction& product) {
@@ -212,7 +208,7 @@ bool has_block_scaled_factor(const Program& program, const Contraction& product)
          is_block_scaled(tensor_at(program, product.right).dtype);
 }
 
-std::optional<Error> validate_block_sizes(const Program& program, const Bindings& sizes) {
+Status validate_block_sizes(const Program& program, const Bindings& sizes) {
   for (const Tensor& t : program.tensors) {
     if (!is_block_scaled(t.dtype) || t.axes.empty()) continue;
     const Axis& last = t.axes.back();
@@ -230,10 +226,10 @@ std::optional<Error> validate_block_sizes(const Program& program, const Bindings
                     on_each),
         fmt::format("give it a multiple of {}", block * parts));
   }
-  return std::nullopt;
+  return Done{};
 }
 
-std::string split_unsupported_reason(const Program& program, const Statement& statement, const std::string& dim) {
+Reason split_unsupported_reason(const Program& program, const Statement& statement, const std::string& dim) {
   const Routine* const routine = routine_of(statement);
   if (!routine) return {};
   const auto& expression = std::get<Expression>(statement.op);
@@ -249,7 +245,7 @@ std::string split_unsupported_reason(const Program& program, const Statement& st
   return routes ? "the experts of a shard and the traffic to them are not modelled" : "";
 }
 
-std::optional<Error> routines_unsupported_reason(const Program& program, std::string_view verb) {
+Status require_supported_routines(const Program& program, std::string_view verb) {
   for (const Statement& statement : program.statements) {
     const auto* product = std::get_if<Contraction>(&statement.op);
     if (product && product->grouped && verb == "simulate")
@@ -262,7 +258,7 @@ std::optional<Error> routines_unsupported_reason(const Program& program, std::st
                                      statement.text, routine_name(routine->kind)),
                          "`ridge explain` counts it on every machine; `ridge run --on cpu` computes it");
   }
-  return std::nullopt;
+  return Done{};
 }
 
 }  // namespace ridge

@@ -14,6 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "ridge/base/reason.h"
+#include "ridge/base/result.h"
 #include "ridge/program/program.h"
 
 namespace ridge {
@@ -70,20 +72,20 @@ struct Routing {
 };
 Routing routing_of(const Program& program, const Expression& routed);
 
-// Returns an error if the sizes are inconsistent: the result of a convolution, groups that do not divide the channels,
-// loads. Returns nullopt if they are valid or not all known.
-std::optional<Error> validate_routine_sizes(const Program& program, const Bindings& sizes);
+// Errors: the sizes are inconsistent, such as the result of a convolution, groups that do not divide the channels,
+// loads. Unknown sizes are ignored.
+Status validate_routine_sizes(const Program& program, const Bindings& sizes);
 
 // True if a factor is block-scaled.
 bool has_block_scaled_factor(const Program& program, const Contraction& product);
-// Returns an error if a device's part of the last dimension of a block-scaled tensor is no multiple of the block;
+// Errors: a device's part of the last dimension of a block-scaled tensor is no multiple of the block;
 // unknown sizes are ignored.
-std::optional<Error> validate_block_sizes(const Program& program, const Bindings& sizes);
+Status validate_block_sizes(const Program& program, const Bindings& sizes);
 
-// Returns why a statement cannot be split along a dimension, or "".
-std::string split_unsupported_reason(const Program& program, const Statement& statement, const std::string& dim);
+// Returns why a statement cannot be split along a dimension.
+Reason split_unsupported_reason(const Program& program, const Statement& statement, const std::string& dim);
 
-// Returns an error if `verb` ("run" on a CUDA device, "simulate", …) does not support one of the program's routines.
-std::optional<Error> routines_unsupported_reason(const Program& program, std::string_view verb);
+// Errors: `verb` ("run" on a CUDA device, "simulate", …) does not support one of the program's routines.
+Status require_supported_routines(const Program& program, std::string_view verb);
 
 }  // namespace ridge

@@ -226,8 +226,8 @@ bool Parser::check_expression_sharding(const TensorRef& result) {
 
 // --- implied collectives
 
-std::optional<Error> sharding_unsupported_reason(const Program& program, std::string_view verb) {
-  if (program.mesh.empty()) return std::nullopt;
+Status require_unsharded(const Program& program, std::string_view verb) {
+  if (program.mesh.empty()) return Done{};
   return input_error(fmt::format("cannot {} a program that is sharded over the mesh axis {}: it runs on one device",
                                  verb, program.mesh.front().name),
                      "`ridge explain` counts what each device does");

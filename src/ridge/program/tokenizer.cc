@@ -44,11 +44,11 @@ class Lexer {
   }
   Token make_end_token(TokenKind kind) const;
   void end_line();
-  std::optional<Error> skip_comment();
-  std::optional<Error> read_number();
-  std::optional<Error> read_name();
-  std::optional<Error> read_string();
-  std::optional<Error> read_next_token();
+  Status skip_comment();
+  Status read_number();
+  Status read_name();
+  Status read_string();
+  Status read_next_token();
   Error unprintable_error() const;
 
   const SourceText& source_;
@@ -91,7 +91,7 @@ void Lexer::end_line() {
   line_start_ = ++pos_;
 }
 
-std::optional<Error> Lexer::skip_comment() {
+Status Lexer::skip_comment() {
   while (pos_ < text_.size() && text_[pos_] != '\n') {
     const char c = text_[pos_];
     if (c >= ' ' && c <= '~') {  // fast path: 64 MB of comments take 0.1 s
@@ -103,10 +103,10 @@ std::optional<Error> Lexer::skip_comment() {
     if (size == 0 || (size == 1 && c != '\t' && !line_end && (c < ' ' || c == '\x7F'))) return unprintable_error();
     pos_ += size;
   }
-  return std::nullopt;
+  return Done{};
 }
 
-std::optional<Error> Lexer::read_number() {
+Status Lexer::read_number() {
   std::size_t to = pos_;
   while (is_digit(char_at(to))) ++to;
   if (char_at(to) == '.' && is_digit(char_at(to + 1)))
@@ -120,7 +120,7 @@ std::optional<Error> Lexer::read_number() {
   while (is_word_character(char_at(end))) ++end;
   if (end == to) {
     push_token(TokenKind::number, to);
-    return std::nullopt;
+    return Done{};
   }
   const std::string_view digits = text_.substr(pos_, to - pos_), rest = text_.substr(to, end - to);
   const std::string hint = is_letter(rest[0]) && end - pos_ <= max_shown_characters
@@ -131,7 +131,7 @@ std::optional<Error> Lexer::read_number() {
       fmt::format("expected a number or a name, found {}", quote_word(text_.substr(pos_, end - pos_))), hint);
 }
 
-std::optional<Error> Lexer::read_name() {
+Status Lexer::read_name() {
   std::size_t to = pos_;
   const TokenKind kind = char_at(to) == '_' ? TokenKind::suffix : TokenKind::name;
   while (is_word_character(char_at(to))) ++to;
@@ -141,24 +141,24 @@ std::optional<Error> Lexer::read_name() {
         span_between(pos_, to),
         fmt::format("expected a name of at most {} characters, found one of {}", max_name_characters, to - pos_));
   push_token(kind, to);
-  return std::nullopt;
+  return Done{};
 }
 
 // Reads an einsum string; the parser checks its letters.
-std::optional<Error> Lexer::read_string() {
+Status Lexer::read_string() {
   std::size_t to = pos_ + 1;
   while (char_at(to) >= ' ' && char_at(to) <= '~' && char_at(to) != '\'') ++to;
   if (char_at(to) != '\'')
     return source_.error_at(span_between(pos_, pos_ + 1),
                             "expected the end of the einsum string on the same line, found none", "write 'ij,jk->ik'");
   push_token(TokenKind::string, to + 1);
-  return std::nullopt;
+  return Done{};
 }
 
-std::optional<Error> Lexer::read_next_token() {
+Status Lexer::read_next_token() {
   const char c = text_[pos_];
-  if (c == ' ' || c == '\t' || (c == '\r' && char_at(pos_ + 1) == '\n')) return ++pos_, std::nullopt;
-  if (c == '\n') return end_line(), std::nullopt;
+  if (c == ' ' || c == '\t' || (c == '\r' && char_at(pos_ + 1) == '\n')) return ++pos_, Done{};
+  if (c == '\n') return end_line(), Done{};
   if (c == '#') return skip_comment();
   if (is_digit(c) || (c == '.' && is_digit(char_at(pos_ + 1)))) return read_number();
   if (is_letter(c) || c == '_') return read_name();
@@ -168,7 +168,7 @@ std::optional<Error> Lexer::read_next_token() {
   const bool two =
       (c == '-' && after == '>') || (c == '*' && after == '*') || ((c == '<' || c == '>' || c == '=') && after == '=');
   push_token(TokenKind::symbol, two ? pos_ + 2 : pos_ + 1);
-  return std::nullopt;
+  return Done{};
 }
 
 Result<std::vector<Token>> Lexer::read_tokens() {
@@ -179,7 +179,7 @@ Result<std::vector<Token>> Lexer::read_tokens() {
         .source = source_.name};
   if (text_.starts_with("\xEF\xBB\xBF")) pos_ = line_start_ = 3;  // UTF-8 byte order mark
   while (pos_ < text_.size()) {
-    if (std::optional<Error> error = read_next_token()) return *error;
+    RIDGE_TRY_STATUS(read_next_token());
     if (tokens_.size() > max_tokens)
       return source_.error_at(tokens_.back().span,
                               fmt::format("expected a program of at most {} tokens, found more", max_tokens),

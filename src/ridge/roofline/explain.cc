@@ -83,13 +83,13 @@ Result<Prediction> predict_operation(const Work& work, const RooflineContext& co
   return p;
 }
 
-std::optional<Error> find_unsized_mesh_axis(const Program& program, const Bindings& dims) {
+Status check_mesh_sizes(const Program& program, const Bindings& dims) {
   for (const MeshAxis& axis : program.mesh)
     if (!dims.contains(axis.name))
       return input_error(
           fmt::format("mesh axis {} has no size; expected one to count what each device does", axis.name),
           fmt::format("-d {0}=4, or a line mesh {0} = 4", axis.name));
-  return std::nullopt;
+  return Done{};
 }
 
 // Adds the position of the statement to an error.
@@ -252,18 +252,16 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
                             const std::optional<DimensionSplit>& split, Thresholds thresholds) {
   RIDGE_TRY(dims, program.bind_sizes(given));
   RIDGE_TRY(bandwidth, machine.memory_bandwidth());
-  if (auto missing = find_unsized_mesh_axis(program, dims)) return *std::move(missing);
+  RIDGE_TRY_STATUS(check_mesh_sizes(program, dims));
   if (split && !program.mesh.empty())
     return usage_error("--split needs a program without a mesh", "remove --split: the program is already sharded");
   RooflineContext context{machine, bandwidth.value, dims, program.dim_names()};
   context.launch_s = launch_seconds(machine);
-  if (split)
-    if (auto invalid = validate_split(program, *split)) return *std::move(invalid);
+  if (split) RIDGE_TRY_STATUS(validate_split(program, *split));
   const Program sharded_program = split ? shard_program(program, *split) : Program();
   const Program& device_program = split ? sharded_program : program;
   if (split) context.dims[split_axis] = split->chips;
-  if (split)
-    if (auto uneven = validate_block_sizes(device_program, context.dims)) return *std::move(uneven);
+  if (split) RIDGE_TRY_STATUS(validate_block_sizes(device_program, context.dims));
   std::vector<Work> work = split ? count_work(program, *split, dims) : count_work(program, dims);
   for (const auto& [name, part] : largest_shards(device_program, context.dims)) context.dims[name] = part;
   RIDGE_TRY_STATUS(set_network(work, device_program, split.has_value(), context));

@@ -167,7 +167,7 @@ std::vector<SplitTime> time_paired_splits(const StepContext& context, const std:
     for (std::size_t j = i + 1; j < count; ++j) {
       DimensionSplit both = single[i].split;
       both.other_splits.push_back(single[j].split);
-      if (validate_split(context.program, both)) continue;
+      if (!validate_split(context.program, both)) continue;
       if (const auto seconds = context.time_variant(context.program, both)) out.push_back({both, *seconds});
     }
   return out;

@@ -173,12 +173,10 @@ Result<std::vector<PointwiseChain>> analyze_chains(const Program& program, const
       chain.flops += static_cast<double>(chain.functions.back().applications) * chain.functions.back().cost;
       chain.kernels += chain.functions.back().applications;
     }
-    const auto fused = divide_by_elements(counts.fused, counts.elements, dims);
-    const auto unfused = divide_by_elements(counts.unfused, counts.elements, dims);
-    if (!fused) return fused.error();
-    if (!unfused) return unfused.error();
-    chain.fused_bytes = *fused;
-    chain.unfused_bytes = *unfused;
+    RIDGE_TRY(fused, divide_by_elements(counts.fused, counts.elements, dims));
+    RIDGE_TRY(unfused, divide_by_elements(counts.unfused, counts.elements, dims));
+    chain.fused_bytes = fused;
+    chain.unfused_bytes = unfused;
     chain.break_even_flops = peak->rate.value * chain.fused_bytes / bandwidth.value;
     chain.compute_bound = chain.flops >= chain.break_even_flops * (1 - 1e-12);
     chain.break_even_repeats = find_break_even_repeats(chain, counts);

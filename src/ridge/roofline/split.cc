@@ -70,8 +70,8 @@ static std::set<std::string> add_linked_dims(const Program& program, std::set<st
   return out;
 }
 
-// Returns an error if there is no such dimension, or only sizes depend on it.
-static std::optional<Error> validate_dim(const Program& program, const std::string& dim) {
+// Errors: there is no such dimension, or only sizes depend on it.
+static Status validate_dim(const Program& program, const std::string& dim) {
   const std::vector<std::string> known = program.dim_names();
   if (!contains(known, dim))
     return usage_error(
@@ -81,20 +81,20 @@ static std::optional<Error> validate_dim(const Program& program, const std::stri
     if (std::any_of(program.tensors.begin(), program.tensors.end(),
                     [&](const Tensor& t) { return has_dim(t.axes, each); }))
       splittable.push_back(each);
-  if (contains(splittable, dim)) return std::nullopt;
+  if (contains(splittable, dim)) return Done{};
   return usage_error(fmt::format("no tensor has dimension '{}', so splitting it changes nothing", dim),
                      fmt::format("split one of {}", fmt::join(splittable, ", ")));
 }
 
-std::optional<Error> validate_split(const Program& program, const DimensionSplit& split) {
+Status validate_split(const Program& program, const DimensionSplit& split) {
   std::set<std::string> split_dims;
   for (const std::string& dim : list_dims(split)) {
-    if (auto absent = validate_dim(program, dim)) return absent;
+    RIDGE_TRY_STATUS(validate_dim(program, dim));
     if (!split_dims.insert(dim).second)
       return usage_error(fmt::format("dimension '{}' is split twice", dim), "split it once");
     for (const Statement& statement : program.statements)
-      if (const std::string why = split_unsupported_reason(program, statement, dim); !why.empty())
-        return usage_error(fmt::format("'{}' cannot be split along {}: {}", statement.text, dim, why),
+      if (const Reason why = split_unsupported_reason(program, statement, dim))
+        return usage_error(fmt::format("'{}' cannot be split along {}: {}", statement.text, dim, why.text()),
                            "split another dimension");
   }
   split_dims = add_linked_dims(program, split_dims);
@@ -107,7 +107,7 @@ std::optional<Error> validate_split(const Program& program, const DimensionSplit
                                      split_axes[0], split_axes[1]),
                          "write two mesh axes into the program: x: bf16[B_X, D_Y]");
   }
-  return std::nullopt;
+  return Done{};
 }
 
 Program shard_program(const Program& program, const DimensionSplit& split) {

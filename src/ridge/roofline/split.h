@@ -25,8 +25,8 @@ std::string format_dims(const DimensionSplit& split);  // "F", "F and H"
 
 // Mesh axis of a split program; no dimension or axis of the notation has this name.
 inline constexpr const char* split_axis = "*";
-// Returns an error if there is no such dimension, an operation runs along it, or a tensor has two split dimensions.
-std::optional<Error> validate_split(const Program& program, const DimensionSplit& split);
+// Errors: there is no such dimension, an operation runs along it, or a tensor has two split dimensions.
+Status validate_split(const Program& program, const DimensionSplit& split);
 // Returns the program sharded over that axis.
 Program shard_program(const Program& program, const DimensionSplit& split);
 

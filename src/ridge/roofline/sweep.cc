@@ -285,20 +285,18 @@ Result<FlatProgram> compile_sweep(const Program& source, const Machine& machine,
   RIDGE_TRY_STATUS(unsized.bind_sizes(first));
   for (Dimension& dim : open_program.dims)
     if (first.contains(dim.name)) dim.value.reset();
-  const auto fixed = open_program.bind_sizes(mesh);  // Sizes that depend on no range
-  if (!fixed) return fixed.error();
+  RIDGE_TRY(fixed, open_program.bind_sizes(mesh));  // Sizes that depend on no range
   for (Dimension& dim : open_program.dims) dim.value.reset();
-  auto explanation = explain(open_program, machine, mesh, split);  // All sizes stay symbolic
-  if (!explanation) return explanation.error();
+  RIDGE_TRY(explanation, explain(open_program, machine, mesh, split));  // All sizes stay symbolic
   const Program device_program = split ? shard_program(open_program, *split) : open_program;
-  Bindings devices = *fixed;
+  Bindings devices = fixed;
   if (split) devices[split_axis] = split->chips;
-  use_shard_symbols(*explanation, device_program, devices);
-  const SweepSizes sizes(program, ranges, *fixed, explanation->masks, list_shards(device_program, devices));
-  RIDGE_TRY(flat, compile_program(sizes, *explanation));
-  flat.reasons = list_reasons(program, sizes, *explanation);
-  flat.sends = !explanation->total.work.link_load.is_zero();
-  flat.missing = explanation->total.missing;
+  use_shard_symbols(explanation, device_program, devices);
+  const SweepSizes sizes(program, ranges, fixed, explanation.masks, list_shards(device_program, devices));
+  RIDGE_TRY(flat, compile_program(sizes, explanation));
+  flat.reasons = list_reasons(program, sizes, explanation);
+  flat.sends = !explanation.total.work.link_load.is_zero();
+  flat.missing = explanation.total.missing;
   return flat;
 }
 

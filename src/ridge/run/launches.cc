@@ -20,16 +20,11 @@ std::vector<void*> step_addresses(const PlanStep& step, const std::vector<std::b
   return data;
 }
 
-Status to_status(const std::optional<std::string>& error) {
-  if (error) return absent_error("the CUDA device failed at " + *error, "`nvidia-smi` shows the device's state");
-  return Done{};
-}
-
 }  // namespace
 
-std::optional<std::string> device_unsupported_reason(const PlanStep& step) {
+Reason device_unsupported_reason(const PlanStep& step) {
   return std::visit(
-      [](const auto& kernel) -> std::optional<std::string> {
+      [](const auto& kernel) -> Reason {
         if constexpr (requires { cuda::unsupported_reason(kernel); })
           return cuda::unsupported_reason(kernel);
         else
@@ -134,7 +129,7 @@ Status DeviceLaunches::queue_step(CUstream_st* stream, const PlanStep& step, con
     return std::visit(
         [&](const auto& call) {
           using Chosen = decltype(cuda::choose_plan(call, 0, std::declval<ops::DeviceNumbers>()));
-          return to_status(cuda::launch(call, std::get<Chosen>(chosen_plans_[index]), workspace, stream));
+          return cuda::launch(call, std::get<Chosen>(chosen_plans_[index]), workspace, stream);
         },
         *product);
   const std::vector<void*> data = step_addresses(step, addresses);
@@ -142,14 +137,14 @@ Status DeviceLaunches::queue_step(CUstream_st* stream, const PlanStep& step, con
       [&](const auto& kernel) -> Status {
         using Kernel = std::decay_t<decltype(kernel)>;
         if constexpr (std::is_same_v<Kernel, ops::ChainProgram>) {
-          return to_status(cuda::run_chain_program(kernel, data, stream));
+          return cuda::run_chain_program(kernel, data, stream);
         } else if constexpr (std::is_same_v<Kernel, ops::RowProblem>) {
           const ops::RowData rows{data[0], data[1], data[2], data.size() > 3 ? data[3] : nullptr};
-          return to_status(cuda::launch_row_kernel(kernel, rows, workspace, stream));
+          return cuda::launch_row_kernel(kernel, rows, workspace, stream);
         } else if constexpr (std::is_same_v<Kernel, ops::RowProgram>) {
-          return to_status(cuda::launch_row_kernel(kernel, data, stream));
+          return cuda::launch_row_kernel(kernel, data, stream);
         } else if constexpr (std::is_same_v<Kernel, ops::RoutingProblem>) {
-          return to_status(cuda::route_rows(kernel, data, stream));
+          return cuda::route_rows(kernel, data, stream);
         } else if constexpr (std::is_same_v<Kernel, ops::AttentionProblem>) {
           float* const lse = data.size() > 4 ? static_cast<float*>(data[4]) : nullptr;
           const auto as_ints = [&](std::size_t i) {
@@ -157,15 +152,14 @@ Status DeviceLaunches::queue_step(CUstream_st* stream, const PlanStep& step, con
           };
           const cuda::AttentionCall call{kernel, data[0],    data[1],    data[2],    data[3],
                                          lse,    as_ints(5), as_ints(6), as_ints(7), as_ints(8)};
-          return to_status(cuda::launch(call, std::get<cuda::AttentionPlan>(chosen_plans_[index]), workspace, stream));
+          return cuda::launch(call, std::get<cuda::AttentionPlan>(chosen_plans_[index]), workspace, stream);
         } else if constexpr (std::is_same_v<Kernel, ops::AttentionBackwardProblem>) {
           const cuda::AttentionBackwardCall call{kernel,
                                                  {data[0], data[1], data[2], data[3], data[4],
                                                   static_cast<const float*>(data[5]), data[6], data[7], data[8]}};
-          return to_status(
-              cuda::launch(call, std::get<cuda::AttentionBackwardPlan>(chosen_plans_[index]), workspace, stream));
+          return cuda::launch(call, std::get<cuda::AttentionBackwardPlan>(chosen_plans_[index]), workspace, stream);
         } else if constexpr (std::is_same_v<Kernel, ops::ReduceProblem>) {
-          return to_status(cuda::reduce(kernel, data[0], data[1], workspace, stream));
+          return cuda::reduce(kernel, data[0], data[1], workspace, stream);
         } else {
           return input_error("no CUDA kernel supports this; --on cpu runs it");
         }

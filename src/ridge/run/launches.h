@@ -3,11 +3,13 @@
 #pragma once
 
 #include <optional>
-#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "ridge/base/reason.h"
+#include "ridge/base/result.h"
+#include "ridge/measure/tune.h"
 #include "ridge/ops/attention/cuda.h"
 #include "ridge/ops/fused/cuda.h"
 #include "ridge/plan/plan.h"
@@ -67,7 +69,7 @@ class DeviceLaunches {
   std::size_t workspace_bytes_ = 0;
 };
 
-// Returns why no CUDA kernel can run this step, as a sentence, or nullopt. Needs no device.
-std::optional<std::string> device_unsupported_reason(const PlanStep& step);
+// Returns why no CUDA kernel can run this step, as a sentence. Needs no device.
+Reason device_unsupported_reason(const PlanStep& step);
 
 }  // namespace ridge

@@ -117,9 +117,7 @@ Status PlanTimer::launch_plan(const cuda::MatmulPlan& plan, std::int64_t set) co
   for (cuda::EpilogueOperand* x :
        {&call.epilogue.scale, &call.epilogue.bias, &call.epilogue.gate, &call.epilogue.addend})
     if (x->data) x->data = operand_address(set, x->data);
-  if (const auto error = cuda::launch(call, plan, workspace_, queue_->stream()))
-    return absent_error("the CUDA device failed at " + *error, "`nvidia-smi` shows the device's state");
-  return Done{};
+  return cuda::launch(call, plan, workspace_, queue_->stream());
 }
 
 Result<device::RecordedGraph> PlanTimer::record_launches(const cuda::MatmulPlan& plan) const {

@@ -47,9 +47,7 @@ struct KernelRunner {
   }
   void operator()(const ops::RoutingProblem& x) const { ops::route_rows(x, data, threads); }
   void operator()(const ops::ChainProgram& x) const { ops::run_chain_program(x, data, threads); }
-  void operator()(const ops::RowProgram& x) const {
-    RIDGE_CHECK(false, ops::unsupported_reason(x).value_or("no CPU kernel runs a row program"));
-  }
+  void operator()(const ops::RowProgram& x) const { RIDGE_CHECK(false, ops::unsupported_reason(x).text()); }
   template <class Loops> void operator()(const Loops& x) const { ops::run_loops(x, data, threads); }
 };
 
@@ -59,7 +57,7 @@ void run_step(const PlanStep& step, std::span<void* const> data, int threads) {
   std::visit(KernelRunner{data, threads}, step.kernel);
 }
 
-std::optional<std::string> cpu_unsupported_reason(const PlanStep& step) {
+Reason cpu_unsupported_reason(const PlanStep& step) {
   return std::visit([](const auto& kernel) { return ops::unsupported_reason(kernel); }, step.kernel);
 }
 

@@ -1,10 +1,9 @@
 // Runs one step of a plan on this CPU.
 #pragma once
 
-#include <optional>
 #include <span>
-#include <string>
 
+#include "ridge/base/reason.h"
 #include "ridge/plan/plan.h"
 
 namespace ridge {
@@ -12,7 +11,7 @@ namespace ridge {
 // Runs a step of a plan for Target::cpu. `data` has the addresses of step.buffers, null for a buffer of -1.
 void run_step(const PlanStep& step, std::span<void* const> data, int threads);
 
-// Returns why this CPU's kernels cannot run the step, or nullopt if they can.
-std::optional<std::string> cpu_unsupported_reason(const PlanStep& step);
+// Returns why this CPU's kernels cannot run the step.
+Reason cpu_unsupported_reason(const PlanStep& step);
 
 }  // namespace ridge

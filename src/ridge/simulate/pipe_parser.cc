@@ -284,7 +284,7 @@ Result<PipeReport> run_pipe(const PipeRequest& request) {
     error.hint = "a pipe is a file, - or the text itself: 'pipelined rows 10 { load a 100  compute b 300 }'";
     return error;
   }
-  if (!read) return read.error();
+  RIDGE_TRY_STATUS(read);
   std::string source_name = from_input ? "standard input" : request.pipe;
   if (is_text) source_name = "pipe";
   RIDGE_TRY(text, parse_pipe(*read, source_name));

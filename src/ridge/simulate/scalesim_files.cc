@@ -258,21 +258,22 @@ class ConfigReader {
                                         printable_excerpt(value)));
     return choices.begin()->second;
   }
-  const std::optional<Error>& first_error() const { return error_; }
+  const Status& status() const { return status_; }  // first error
 
  private:
   void set_error(const ConfigValue& value, std::string message) {
-    if (!error_) error_ = error_at(value.line, value.text, source_, std::move(message));
+    if (status_) status_ = error_at(value.line, value.text, source_, std::move(message));
   }
   void set_missing_error(const std::string& key) {
-    if (error_) return;
+    if (!status_) return;
     const std::size_t dot = key.find('.');
-    error_ = input_error(fmt::format("expected {} in [{}], found none", key.substr(dot + 1), key.substr(0, dot)));
-    error_->source = std::string(source_);
+    Error error = input_error(fmt::format("expected {} in [{}], found none", key.substr(dot + 1), key.substr(0, dot)));
+    error.source = std::string(source_);
+    status_ = std::move(error);
   }
   const ConfigValues& values_;
   std::string_view source_;
-  std::optional<Error> error_;
+  Status status_ = Done{};
 };
 
 }  // namespace
@@ -301,7 +302,7 @@ Result<ScaleSimConfig> parse_scalesim_config(std::string_view text, std::string_
   for (const std::string key : {"layout.IfmapCustomLayout", "layout.FilterCustomLayout",
                                 "run_presets.UseRamulatorTrace", "sparsity.SparsitySupport"})
     if (reader.read_flag(key)) config.not_simulated.push_back(key.substr(key.find('.') + 1));
-  if (reader.first_error()) return *reader.first_error();
+  RIDGE_TRY_STATUS(reader.status());
   if (const Status status = check_systolic(config.array, {}); !status) {
     Error error = status.error();
     error.source = std::string(source);

@@ -111,7 +111,7 @@ Result<std::vector<SystolicRun>> run_systolic(const SystolicRequest& request) {
       error.message = fmt::format("layer '{}': {}", task.name, error.message);
       return error;
     }
-    if (!run) return run.error();
+    RIDGE_TRY_STATUS(run);
     runs.push_back(*std::move(run));
   }
   return runs;

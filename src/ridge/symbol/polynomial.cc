@@ -75,12 +75,12 @@ Error too_large_error(const Polynomial& polynomial, const Bindings& values, cons
                      "use smaller sizes");
 }
 
-std::optional<Error> missing_value_error(const Polynomial& polynomial, const Bindings& values) {
+Status check_values(const Polynomial& polynomial, const Bindings& values) {
   for (const std::string& symbol : polynomial.symbols())
     if (!values.contains(symbol))
       return input_error(fmt::format("dimension '{}' has no value", symbol),
                          fmt::format("give it one with -d {}=…", symbol));
-  return std::nullopt;
+  return Done{};
 }
 
 // Returns the symbols of all terms, sorted, without duplicates.
@@ -261,14 +261,16 @@ bool Polynomial::has_all_values(const Bindings& values) const {
 Result<std::int64_t> Polynomial::evaluate(const Bindings& values) const {
   const auto value = evaluate_terms(terms_, values);
   if (value && *value <= INT64_MAX && *value >= INT64_MIN) return static_cast<std::int64_t>(*value);
-  return missing_value_error(*this, values).value_or(too_large_error(*this, values, "2^63"));
+  RIDGE_TRY_STATUS(check_values(*this, values));
+  return too_large_error(*this, values, "2^63");
 }
 
 Result<Count> Polynomial::evaluate_count(const Bindings& values) const {
   constexpr double limit = 1e38;
   const auto value = evaluate_terms(terms_, values);
   if (value && static_cast<double>(*value) <= limit && static_cast<double>(*value) >= -limit) return *value;
-  return missing_value_error(*this, values).value_or(too_large_error(*this, values, "10^38"));
+  RIDGE_TRY_STATUS(check_values(*this, values));
+  return too_large_error(*this, values, "10^38");
 }
 
 double Polynomial::evaluate_double(const std::map<std::string, double>& values) const {

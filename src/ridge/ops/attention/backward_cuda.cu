@@ -1,5 +1,6 @@
 #include <array>
 
+#include "ridge/device/cuda_status.h"
 #include "ridge/device/device.h"
 #include "ridge/device/tensor_maps.h"
 #include "ridge/ops/attention/backward_sm90.h"
@@ -11,15 +12,12 @@ using BackwardLaunchers = std::array<BackwardLauncher, attention_backward_kernel
 template <> const BackwardLaunchers& backward_launchers<Bf16>(bool ordered);
 template <> const BackwardLaunchers& backward_launchers<F16>(bool ordered);
 
-std::optional<std::string> launch(const AttentionBackwardCall& call, const AttentionBackwardPlan& plan,
-                                  const device::DeviceWorkspace& workspace, CUstream_st* stream) {
+Status launch(const AttentionBackwardCall& call, const AttentionBackwardPlan& plan,
+              const device::DeviceWorkspace& workspace, CUstream_st* stream) {
   const AttentionBackwardProblem& problem = call.problem;
   const AttentionProblem& p = problem.forward;
   const AttentionBackwardConfig& c = attention_backward_kernel_configs[plan.config];
-  if (workspace.bytes < device::counter_bytes + plan.workspace_bytes)
-    return "attention backward: expected a workspace of " +
-           std::to_string(device::counter_bytes + plan.workspace_bytes) + " bytes, found " +
-           std::to_string(workspace.bytes);
+  RIDGE_TRY_STATUS(device::check_workspace(workspace, device::counter_bytes + plan.workspace_bytes));
   AttentionBackwardMaps maps{};
   const auto encode_map = [&](CUtensorMap& map, const void* data, const HeadsLayout& x, bool has_rows, int box) {
     const device::MatrixBatch2D shape{const_cast<void*>(data),
@@ -36,7 +34,7 @@ std::optional<std::string> launch(const AttentionBackwardCall& call, const Atten
   if (!encode_map(maps.q, d.q, p.q, true, c.q) || !encode_map(maps.dout, d.dout, problem.dout, true, c.q) ||
       !encode_map(maps.k, d.k, p.k, false, c.m) || !encode_map(maps.v, d.v, p.v, false, c.m) ||
       !encode_map(maps.dk, d.dk, problem.dk, false, 64) || !encode_map(maps.dv, d.dv, problem.dv, false, 64))
-    return "attention backward: the driver rejected a tensor map of an operand";
+    return device::tensor_map_error();
   char* const dq_sums = static_cast<char*>(workspace.data) + device::counter_bytes;
   char* const row_stats = dq_sums + plan.dq_sums_bytes;
   int* const add_counts = problem.ordered ? reinterpret_cast<int*>(row_stats + plan.row_stats_bytes) : nullptr;
@@ -52,9 +50,7 @@ std::optional<std::string> launch(const AttentionBackwardCall& call, const Atten
                                        stream};
   const auto& kernels =
       p.dtype == DType::bf16 ? backward_launchers<Bf16>(problem.ordered) : backward_launchers<F16>(problem.ordered);
-  const cudaError_t e = kernels[plan.config](launch_args);
-  if (e == cudaSuccess) return std::nullopt;
-  return std::string("launching attention backward: ") + cudaGetErrorString(e);
+  return device::to_status(kernels[plan.config](launch_args), "launching the gradients of attention");
 }
 
 }  // namespace ridge::ops::cuda

@@ -5,7 +5,7 @@
 #include "ridge/pool/isa.h"
 
 namespace ridge::ops {
-std::optional<std::string> unsupported_reason(const AttentionBackwardProblem& problem) {
+Reason unsupported_reason(const AttentionBackwardProblem& problem) {
   AttentionProblem p = problem.forward;
   if (auto why = validate_uniform_sequences(p)) return why;
   p.o = problem.dq;  // o is only read

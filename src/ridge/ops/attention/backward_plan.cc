@@ -57,11 +57,11 @@ int choose_concurrent_heads(const AttentionProblem& p, const BackwardStepCounts&
   return static_cast<int>(best);
 }
 
-std::optional<std::string> validate_layout_as_q(const char* name, const HeadsLayout& x, const AttentionProblem& p) {
+Reason validate_layout_as_q(const char* name, const HeadsLayout& x, const AttentionProblem& p) {
   AttentionProblem as_q = p;
   as_q.q = as_q.o = x;
-  if (auto why = cuda::unsupported_reason(as_q)) return fmt::format("{}, where q means {}", *why, name);
-  return std::nullopt;
+  if (auto why = cuda::unsupported_reason(as_q)) return fmt::format("{}, where q means {}", why.text(), name);
+  return {};
 }
 
 }  // namespace
@@ -71,17 +71,17 @@ VisibleKeys find_visible_keys(const AttentionProblem& p) {
   return {std::max<std::int64_t>(0, p.low), std::min(p.keys, p.rows + p.high)};
 }
 
-std::optional<std::string> validate_uniform_sequences(const AttentionProblem& p) {
+Reason validate_uniform_sequences(const AttentionProblem& p) {
   if (p.lengths || p.packed)
     return "expected sequences of one length in attention's gradients, found a length for each: mask the scores "
            "instead";
   if (p.pages) return "expected contiguous keys and values in attention's gradients, found pages";
-  return std::nullopt;
+  return {};
 }
 
 namespace cuda {
 
-std::optional<std::string> unsupported_reason(const AttentionBackwardProblem& x) {
+Reason unsupported_reason(const AttentionBackwardProblem& x) {
   const AttentionProblem& p = x.forward;
   if (auto why = validate_uniform_sequences(p)) return why;
   if (auto why = cuda::unsupported_reason(p)) return why;
@@ -98,7 +98,7 @@ std::optional<std::string> unsupported_reason(const AttentionBackwardProblem& x)
   keys_as_rows.rows = p.keys;
   for (const auto& [name, layout] : {std::pair{"dk", x.dk}, std::pair{"dv", x.dv}})
     if (auto why = validate_layout_as_q(name, layout, keys_as_rows)) return why;
-  return std::nullopt;
+  return {};
 }
 
 std::string backward_config_name(int config) {
@@ -157,7 +157,7 @@ double traffic_bytes(const AttentionBackwardProblem& x) {
 }
 
 Result<Forecast> forecast(const AttentionBackwardProblem& x, const DeviceNumbers& device) {
-  if (const auto why = cuda::unsupported_reason(x)) return input_error(*why);
+  if (const auto why = cuda::unsupported_reason(x)) return input_error(why.text());
   const cuda::AttentionBackwardPlan plan = cuda::choose_plan(x, device);
   const AttentionBackwardConfig& c = attention_backward_kernel_configs[plan.config];
   Forecast out;

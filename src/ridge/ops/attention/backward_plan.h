@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "ridge/base/reason.h"
+#include "ridge/base/result.h"
 #include "ridge/base/timeline.h"
 #include "ridge/ops/attention/backward_problem.h"
 #include "ridge/ops/model.h"
@@ -16,8 +18,8 @@ struct VisibleKeys {
   std::int64_t first = 0, end = 0;
 };
 VisibleKeys find_visible_keys(const AttentionProblem& problem);
-// Returns nullopt if all sequences have one length, else an error: no target has gradients of ragged sequences.
-std::optional<std::string> validate_uniform_sequences(const AttentionProblem& forward);
+// Returns a reason if the sequences have several lengths: no target has gradients of ragged sequences.
+Reason validate_uniform_sequences(const AttentionProblem& forward);
 
 namespace cuda {
 
@@ -31,8 +33,8 @@ struct AttentionBackwardPlan {
   std::size_t workspace_bytes = 0;  // Excluding the counters
   bool operator==(const AttentionBackwardPlan&) const = default;
 };
-// Returns why no kernel supports the problem, or nullopt if one does. Needs no device.
-std::optional<std::string> unsupported_reason(const AttentionBackwardProblem& problem);
+// Returns why no kernel supports the problem. Needs no device.
+Reason unsupported_reason(const AttentionBackwardProblem& problem);
 AttentionBackwardPlan choose_plan(const AttentionBackwardProblem& problem, const DeviceNumbers& device);
 // Returns a name such as "sm90_attention_backward_128x64x128": keys per item, rows per step, head size.
 std::string backward_config_name(int config);

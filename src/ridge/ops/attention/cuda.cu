@@ -1,5 +1,6 @@
 #include "ridge/ops/attention/cuda.h"
 
+#include "ridge/device/cuda_status.h"
 #include "ridge/device/device.h"
 #include "ridge/device/tensor_maps.h"
 #include "ridge/ops/attention/sm90.h"
@@ -70,19 +71,17 @@ bool encode_ragged_maps(AttentionMaps& maps, const AttentionCall& call, const At
 
 }  // namespace
 
-std::optional<std::string> launch(const AttentionCall& call, const AttentionPlan& plan,
-                                  const device::DeviceWorkspace& workspace, CUstream_st* stream) {
+Status launch(const AttentionCall& call, const AttentionPlan& plan, const device::DeviceWorkspace& workspace,
+              CUstream_st* stream) {
   const AttentionProblem p = fold_heads(call.problem);
   const AttentionConfig& c = attention_kernel_configs[plan.config];
-  if (workspace.bytes < device::counter_bytes + plan.workspace_bytes)
-    return "attention: expected a workspace of " + std::to_string(device::counter_bytes + plan.workspace_bytes) +
-           " bytes, found " + std::to_string(workspace.bytes);
+  RIDGE_TRY_STATUS(device::check_workspace(workspace, device::counter_bytes + plan.workspace_bytes));
   if ((p.lengths && (!p.packed || p.pages) && call.lengths == nullptr) || (p.pages && call.pages == nullptr) ||
       (p.packed && (call.row_starts == nullptr || (!p.pages && call.key_starts == nullptr))))
-    return "attention: expected lengths, starts and pages of ragged sequences, found one of them missing";
+    return input_error("attention: expected lengths, starts and pages of ragged sequences, found one of them missing");
   AttentionMaps maps{};
   if (!(plan.is_ragged ? encode_ragged_maps(maps, call, p, c, plan.heads_per_tile) : encode_maps(maps, call, p, c)))
-    return "attention: the driver rejected a tensor map of an operand";
+    return device::tensor_map_error();
   auto* const states = reinterpret_cast<float*>(static_cast<char*>(workspace.data) + device::counter_bytes);
   const AttentionLaunchArgs launch_args{maps,   p,
                                         call.o, call.lse,
@@ -92,9 +91,7 @@ std::optional<std::string> launch(const AttentionCall& call, const AttentionPlan
                                         stream};
   const auto& kernels =
       p.dtype == DType::bf16 ? attention_launchers<Bf16>(plan.is_ragged) : attention_launchers<F16>(plan.is_ragged);
-  const cudaError_t e = kernels[plan.config](launch_args);
-  if (e == cudaSuccess) return std::nullopt;
-  return std::string("launching attention: ") + cudaGetErrorString(e);
+  return device::to_status(kernels[plan.config](launch_args), "launching attention");
 }
 
 }  // namespace ridge::ops::cuda

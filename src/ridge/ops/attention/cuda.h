@@ -3,9 +3,7 @@
 // memory, 16-byte aligned.
 #pragma once
 
-#include <optional>
-#include <string>
-
+#include "ridge/base/result.h"
 #include "ridge/device/workspace.h"
 #include "ridge/ops/attention/backward_plan.h"
 #include "ridge/ops/attention/model.h"
@@ -24,16 +22,16 @@ struct AttentionCall {
   const int* pages = nullptr;                              // [outer, keys / rows per page], if it has pages
 };
 
-// Returns an error message if the launch fails. The problem must be supported; the workspace must have counter_bytes
+// Errors: the launch fails. The problem must be supported; the workspace must have counter_bytes
 // plus the plan's workspace_bytes.
-std::optional<std::string> launch(const AttentionCall& call, const AttentionPlan& plan,
-                                  const device::DeviceWorkspace& workspace, CUstream_st* stream);
+Status launch(const AttentionCall& call, const AttentionPlan& plan, const device::DeviceWorkspace& workspace,
+              CUstream_st* stream);
 
 struct AttentionBackwardCall {
   AttentionBackwardProblem problem;
   AttentionBackwardData data;
 };
-std::optional<std::string> launch(const AttentionBackwardCall& call, const AttentionBackwardPlan& plan,
-                                  const device::DeviceWorkspace& workspace, CUstream_st* stream);
+Status launch(const AttentionBackwardCall& call, const AttentionBackwardPlan& plan,
+              const device::DeviceWorkspace& workspace, CUstream_st* stream);
 
 }  // namespace ridge::ops::cuda

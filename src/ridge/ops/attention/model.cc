@@ -100,25 +100,25 @@ std::int64_t choose_key_splits(const AttentionProblem& p, const AttentionConfig&
   return key_splits > 1 && fits_workspace ? key_splits : 1;
 }
 
-std::optional<std::string> validate_alignment(const char* name, const HeadsLayout& x) {
+Reason validate_alignment(const char* name, const HeadsLayout& x) {
   for (const std::int64_t stride : {x.outer, x.head, x.row})
     if (stride < 0 || stride % alignment_elements != 0)
       return fmt::format("{} is not 16-byte aligned: expected strides in multiples of {} elements, found {}, {} and {}",
                          name, alignment_elements, x.outer, x.head, x.row);
-  return std::nullopt;
+  return {};
 }
 
-std::optional<std::string> validate_lengths(const AttentionProblem& p, const AttentionProblem::Lengths& lengths) {
+Reason validate_lengths(const AttentionProblem& p, const AttentionProblem::Lengths& lengths) {
   constexpr std::int64_t max_distance = AttentionProblem::unbounded / 2;
   const auto is_in_range = [](std::int64_t x) { return x >= -max_distance && x <= max_distance; };
   if ((lengths.length_offset != AttentionProblem::unbounded && !is_in_range(lengths.length_offset)) ||
       (lengths.low_from_length && !is_in_range(p.low)) || (lengths.high_from_length && !is_in_range(p.high)))
     return fmt::format("expected a band within 2^29 of a sequence's length, found {} … {} and {}", p.low, p.high,
                        lengths.length_offset);
-  return std::nullopt;
+  return {};
 }
 
-std::optional<std::string> validate_packing(const AttentionProblem& p) {
+Reason validate_packing(const AttentionProblem& p) {
   if (p.packed && (!p.lengths || p.lengths->length_offset > 0))
     return fmt::format("packed sequences see only their own keys: expected lengths whose limit is at most 0, found {}",
                        p.lengths ? std::to_string(p.lengths->length_offset) : "no lengths");
@@ -128,10 +128,10 @@ std::optional<std::string> validate_packing(const AttentionProblem& p) {
   if (p.pages && (p.pages->rows < 1 || p.pages->count < 1 || p.keys % p.pages->rows != 0))
     return fmt::format("expected keys in a multiple of the page size, found {} keys in {} pages of {}", p.keys,
                        p.pages->count, p.pages->rows);
-  return std::nullopt;
+  return {};
 }
 
-std::optional<std::string> validate_sizes(const AttentionProblem& p) {
+Reason validate_sizes(const AttentionProblem& p) {
   if (p.outer < 1 || p.heads < 1 || p.key_heads < 1 || p.rows < 1 || p.keys < 1 || p.heads % p.key_heads != 0)
     return fmt::format(
         "expected sizes of at least 1 and heads in multiples of {}, found {} x {} heads, {} rows and {} keys",
@@ -152,8 +152,7 @@ std::optional<std::string> validate_sizes(const AttentionProblem& p) {
 }
 
 // Checks an operand's layout: pages and packed sequences replace the groups of heads.
-std::optional<std::string> validate_operand(const char* name, const HeadsLayout& x, const AttentionProblem& p,
-                                            bool is_query_operand) {
+Reason validate_operand(const char* name, const HeadsLayout& x, const AttentionProblem& p, bool is_query_operand) {
   AttentionProblem stored = p;
   std::int64_t rows = is_query_operand ? p.rows : p.keys;
   if (p.pages && !is_query_operand) {
@@ -170,7 +169,7 @@ std::optional<std::string> validate_operand(const char* name, const HeadsLayout&
 
 namespace cuda {
 
-std::optional<std::string> unsupported_reason(const AttentionProblem& p) {
+Reason unsupported_reason(const AttentionProblem& p) {
   if (p.dtype != DType::bf16 && p.dtype != DType::f16)
     return fmt::format("expected bf16 or f16, found {}", dtype_name(p.dtype));
   if (auto why = validate_sizes(p)) return why;
@@ -189,7 +188,7 @@ std::optional<std::string> unsupported_reason(const AttentionProblem& p) {
     if (auto why = validate_operand(x.name, x.layout, p, x.is_query_operand)) return why;
     if (auto why = validate_alignment(x.name, x.layout)) return why;
   }
-  return std::nullopt;
+  return {};
 }
 
 AttentionProblem fold_heads(const AttentionProblem& p) {
@@ -280,7 +279,7 @@ AttentionPlan choose_plan(const AttentionProblem& problem, const DeviceNumbers& 
 
 }  // namespace cuda
 
-std::optional<std::string> unsupported_reason(const AttentionProblem& p) {
+Reason unsupported_reason(const AttentionProblem& p) {
   if (auto refusal = pool::isa_override_error()) return refusal;
   if (p.dtype != DType::f32 && p.dtype != DType::bf16 && p.dtype != DType::f16)
     return fmt::format("expected f32, bf16 or f16, found {}", dtype_name(p.dtype));
@@ -316,7 +315,7 @@ double traffic_bytes(const AttentionProblem& p) {
 }
 
 Result<Forecast> forecast(const AttentionProblem& p, const DeviceNumbers& device) {
-  if (const auto why = cuda::unsupported_reason(p)) return input_error(*why);
+  if (const auto why = cuda::unsupported_reason(p)) return input_error(why.text());
   const cuda::AttentionPlan plan = cuda::choose_plan(p, device);
   const AttentionConfig& c = attention_kernel_configs[plan.config];
   Forecast out;

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "ridge/base/reason.h"
+#include "ridge/base/result.h"
 #include "ridge/base/timeline.h"
 #include "ridge/ops/attention/backward_plan.h"
 #include "ridge/ops/attention/problem.h"
@@ -25,8 +27,8 @@ struct AttentionPlan {
   bool is_ragged = false;           // True if the kernel for ragged sequences is used
   bool operator==(const AttentionPlan&) const = default;
 };
-// Returns why no kernel supports the problem, or nullopt if one does. Needs no device.
-std::optional<std::string> unsupported_reason(const AttentionProblem& problem);
+// Returns why no kernel supports the problem. Needs no device.
+Reason unsupported_reason(const AttentionProblem& problem);
 struct AttentionTiling {  // The choices that make_plan turns into a plan; see AttentionPlan
   int config = 0;
   std::int64_t key_splits = 1;
@@ -52,9 +54,9 @@ AttentionProblem fold_heads(const AttentionProblem& problem);
 inline constexpr double exponentials_per_cycle = 16;
 
 inline constexpr int max_cpu_head_size = 256;
-// Return why the CPU does not support the problem, or nullopt if it does.
-std::optional<std::string> unsupported_reason(const AttentionProblem& problem);
-std::optional<std::string> unsupported_reason(const AttentionBackwardProblem& problem);
+// Return why the CPU does not support the problem.
+Reason unsupported_reason(const AttentionProblem& problem);
+Reason unsupported_reason(const AttentionBackwardProblem& problem);
 
 // True if sequences have their own lengths, are packed or are paged.
 inline bool has_ragged_sequences(const AttentionProblem& p) { return p.lengths || p.packed || p.pages; }

@@ -59,11 +59,12 @@ TEST(AttentionModel, PredictsTheTimesItWasFittedTo) {
 
 TEST(AttentionModel, DescribesUnsupportedProblems) {
   AttentionProblem p = make_problem(2, 3, 10, 64);
-  EXPECT_EQ(cuda::unsupported_reason(p), std::nullopt);
+  EXPECT_FALSE(cuda::unsupported_reason(p));
   const auto why = [&](const auto& change) {
     AttentionProblem other = p;
     change(other);
-    return cuda::unsupported_reason(other).value_or("");
+    const Reason reason = cuda::unsupported_reason(other);
+    return reason ? reason.text() : "";
   };
   EXPECT_EQ(why([](auto& x) { x.dtype = DType::f32; }), "expected bf16 or f16, found f32");
   EXPECT_EQ(why([](auto& x) { x.width = 60; }), "expected heads of 8 … 256 elements, a multiple of 8, found 60");
@@ -166,9 +167,9 @@ TEST(AttentionModel, ShiftsTheBandByTheLength) {
 TEST(AttentionModel, RejectsABandTooFarFromTheLength) {
   AttentionProblem p = make_problem(2, 3, 10, 64);
   p.high = AttentionProblem::unbounded - 1;
-  EXPECT_EQ(cuda::unsupported_reason(p), std::nullopt);
+  EXPECT_FALSE(cuda::unsupported_reason(p));
   p.lengths = {.length_offset = 0, .high_from_length = true};
-  EXPECT_EQ(cuda::unsupported_reason(p),
+  EXPECT_EQ(cuda::unsupported_reason(p).text(),
             "expected a band within 2^29 of a sequence's length, found -1073741824 … 1073741823 and 0");
 }
 

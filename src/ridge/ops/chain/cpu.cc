@@ -69,7 +69,7 @@ const LoweredChain& find_or_lower(const ChainProgram& program) {
 
 }  // namespace
 
-std::optional<std::string> unsupported_reason(const ChainProgram& program) {
+Reason unsupported_reason(const ChainProgram& program) {
   if (auto reason = pool::isa_override_error()) return reason;
   return invalid_reason(program);
 }

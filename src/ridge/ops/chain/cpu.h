@@ -2,16 +2,15 @@
 // output. If `threads` is 0, all cores that the process may use run the chain (base/cores.h).
 #pragma once
 
-#include <optional>
 #include <span>
-#include <string>
 
+#include "ridge/base/reason.h"
 #include "ridge/ops/chain/problem.h"
 
 namespace ridge::ops {
 
-// Returns why this program cannot run, or nullopt if it can.
-std::optional<std::string> unsupported_reason(const ChainProgram& program);
+// Returns why this program cannot run.
+Reason unsupported_reason(const ChainProgram& program);
 
 // Runs a supported program. tensors[i] is the data of program.tensors[i].
 void run_chain_program(const ChainProgram& program, std::span<void* const> tensors, int threads = 0);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "ridge/device/cuda_status.h"
 #include "ridge/device/device.h"
 #include "ridge/device/run_generated.h"
 #include "ridge/ops/chain/cuda.h"
@@ -265,15 +266,15 @@ int assign_slots(const ChainProgram& program, DeviceChain& c) {
   return slots;
 }
 
-std::optional<std::string> count_limit_error(const char* what, std::size_t found, int max_count) {
-  if (found <= static_cast<std::size_t>(max_count)) return std::nullopt;
+Reason count_limit_error(const char* what, std::size_t found, int max_count) {
+  if (found <= static_cast<std::size_t>(max_count)) return {};
   return "the statement has " + std::to_string(found) + " " + what + "; on CUDA expected at most " +
          std::to_string(max_count);
 }
 
 }  // namespace
 
-std::optional<std::string> unsupported_reason(const ChainProgram& program) {
+Reason unsupported_reason(const ChainProgram& program) {
   if (auto reason = invalid_reason(program)) return reason;
   if (auto reason = count_limit_error("steps", program.steps.size(), max_steps)) return reason;
   if (auto reason = count_limit_error("tensors", program.tensors.size(), max_tensors)) return reason;
@@ -281,12 +282,11 @@ std::optional<std::string> unsupported_reason(const ChainProgram& program) {
   return count_limit_error("live values", static_cast<std::size_t>(assign_slots(program, c)), max_slots);
 }
 
-std::optional<std::string> run_chain_program(const ChainProgram& program, std::span<void* const> tensors,
-                                             CUstream_st* stream) {
+Status run_chain_program(const ChainProgram& program, std::span<void* const> tensors, CUstream_st* stream) {
   if (!device::generation_unavailable_reason())
     return device::launch_generated(generate_chain_kernel(program, tensors, device::multiprocessor_count()), stream);
   const LoweredChain code = ops::lower_chain(program);
-  if (code.elements == 0) return std::nullopt;
+  if (code.elements == 0) return Done{};
   DeviceChain c{};
   c.axes = code.axes;
   c.steps = static_cast<int>(program.steps.size());
@@ -306,9 +306,7 @@ std::optional<std::string> run_chain_program(const ChainProgram& program, std::s
     chain_kernel<<<static_cast<unsigned>(blocks), threads, static_cast<std::size_t>(shared), stream>>>(c);
     e = cudaGetLastError();
   }
-  if (e == cudaSuccess) return std::nullopt;
-  cudaGetLastError();
-  return std::string("launching a pointwise kernel: ") + cudaGetErrorString(e);
+  return device::to_status(e, "launching a pointwise kernel");
 }
 
 }  // namespace ridge::ops::cuda

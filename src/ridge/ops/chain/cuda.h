@@ -3,22 +3,21 @@
 // memory nor wait. Data pointers are device memory aligned to their elements.
 #pragma once
 
-#include <optional>
 #include <span>
-#include <string>
 
+#include "ridge/base/reason.h"
+#include "ridge/base/result.h"
 #include "ridge/ops/chain/problem.h"
 
 struct CUstream_st;
 
 namespace ridge::ops::cuda {
 
-// Returns why the program cannot run, or nullopt if it can. Needs no device.
-std::optional<std::string> unsupported_reason(const ChainProgram& program);
+// Returns why the program cannot run. Needs no device.
+Reason unsupported_reason(const ChainProgram& program);
 
-// Returns an error message if the launch fails. The program must be supported. tensors[i] is the data of
+// Errors: the launch fails. The program must be supported. tensors[i] is the data of
 // program.tensors[i].
-std::optional<std::string> run_chain_program(const ChainProgram& program, std::span<void* const> tensors,
-                                             CUstream_st* stream);
+Status run_chain_program(const ChainProgram& program, std::span<void* const> tensors, CUstream_st* stream);
 
 }  // namespace ridge::ops::cuda

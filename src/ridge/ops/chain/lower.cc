@@ -59,7 +59,7 @@ IndexSpace merge_axes(const ChainProgram& program) {
 std::string step_prefix(std::size_t i) { return "step " + std::to_string(i) + " of the chain "; }
 
 // Returns an error if the index space or an offset is too large, or if a layout is invalid.
-std::optional<std::string> invalid_sizes_reason(const ChainProgram& p) {
+Reason invalid_sizes_reason(const ChainProgram& p) {
   const auto max_elements = static_cast<double>(std::numeric_limits<std::int64_t>::max() / 16);
   double elements = 1;
   for (const std::int64_t e : p.extents) {
@@ -81,10 +81,10 @@ std::optional<std::string> invalid_sizes_reason(const ChainProgram& p) {
       span += std::abs(static_cast<double>(strides[i])) * static_cast<double>(p.extents[i]);
     if (span > max_elements) return name + "reaches beyond 2^59 elements";
   }
-  return std::nullopt;
+  return {};
 }
 
-std::optional<std::string> invalid_steps_reason(const ChainProgram& p) {
+Reason invalid_steps_reason(const ChainProgram& p) {
   if (p.registers < 0 || p.registers > 1 << 20)
     return "expected 0 to 2^20 registers, found " + std::to_string(p.registers);
   std::vector<bool> written(p.registers, false);
@@ -115,7 +115,7 @@ std::optional<std::string> invalid_steps_reason(const ChainProgram& p) {
     if (stores[t] > 1) return name + "is stored twice";
     if (stores[t] == 1 && loads[t] > 0) return name + "is loaded and stored; an output must not overlap an input";
   }
-  return std::nullopt;
+  return {};
 }
 
 // True if two elements of a tensor may share memory: sorted by size, each stride must exceed the span of the smaller
@@ -268,7 +268,7 @@ void choose_blocks(LoweredChain& code) {
 
 int operand_count(ChainOp op) { return function_info(op).arity; }
 
-std::optional<std::string> invalid_reason(const ChainProgram& program) {
+Reason invalid_reason(const ChainProgram& program) {
   if (const auto reason = invalid_sizes_reason(program)) return reason;
   if (const auto reason = invalid_steps_reason(program)) return reason;
   for (const ChainStep& s : program.steps)
@@ -279,7 +279,7 @@ std::optional<std::string> invalid_reason(const ChainProgram& program) {
   if (axes > max_chain_axes)
     return "the chain has " + std::to_string(axes) + " axes that cannot be merged, expected at most " +
            std::to_string(max_chain_axes);
-  return std::nullopt;
+  return {};
 }
 
 LoweredChain lower_chain(const ChainProgram& program) {

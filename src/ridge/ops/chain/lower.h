@@ -6,11 +6,10 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
+#include "ridge/base/reason.h"
 #include "ridge/ops/chain/problem.h"
 
 namespace ridge::ops {
@@ -62,8 +61,8 @@ struct LoweredChain {
 
 int operand_count(ChainOp op);  // Number of operands, 0 to 3.
 
-// Returns why the program is invalid, or nullopt.
-std::optional<std::string> invalid_reason(const ChainProgram& program);
+// Returns why the program is invalid.
+Reason invalid_reason(const ChainProgram& program);
 
 // Lowers a valid program.
 LoweredChain lower_chain(const ChainProgram& program);

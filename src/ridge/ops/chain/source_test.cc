@@ -145,14 +145,14 @@ TEST(GeneratedTest, RowFunctionsCallTheirKernelClasses) {
 TEST(GeneratedTest, ProgramsWithoutReductionsAreInvalid) {
   RowProgramBuilder b({7}, 10);
   b.store(b.load(b.add_tensor({DType::f32, {10, 1}})), b.add_tensor({DType::f32, {10, 1}}));
-  EXPECT_EQ(invalid_reason(b.finish()), "no step reduces its rows; such a program is a chain");
+  EXPECT_EQ(invalid_reason(b.finish()).text(), "no step reduces its rows; such a program is a chain");
 }
 
 TEST(GeneratedTest, StridedColumnsAreInvalid) {
   RowProgramBuilder b({7}, 10);
   b.store(b.apply_row_function(RowFunction::softmax, b.load(b.add_tensor({DType::f32, {1, 7}}))),
           b.add_tensor({DType::f32, {10, 1}}));
-  EXPECT_EQ(invalid_reason(b.finish()), "expected contiguous columns, found a stride of 7");
+  EXPECT_EQ(invalid_reason(b.finish()).text(), "expected contiguous columns, found a stride of 7");
 }
 
 TEST(GeneratedTest, GeneratedSourcesCompile) {

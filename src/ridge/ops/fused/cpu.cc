@@ -50,7 +50,7 @@ void run_with_element_bytes(const FusedMatmul& x, const OperandPointers& data, i
   run.template operator()<CpuMatmulPairWithChain<Left, Right>>(g);
 }
 
-std::optional<std::string> invalid_sums_reason(const FusedMatmul& x) {
+Reason invalid_sums_reason(const FusedMatmul& x) {
   const ChainProgram& chain = x.chain;
   const std::size_t products = x.product_count();
   const std::vector<std::int64_t> extents{x.product.batch, x.product.m, x.product.n};
@@ -61,7 +61,7 @@ std::optional<std::string> invalid_sums_reason(const FusedMatmul& x) {
   for (const ChainStep& s : chain.steps)
     if (s.op == ChainOp::store && static_cast<std::size_t>(s.slot) < products)
       return "chain: expected sums that are only loaded";
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace
@@ -127,7 +127,7 @@ void TileChain::tile(const tile::EpilogueTile& x) const {
   run_chain(cached.code, cached.data);
 }
 
-std::optional<std::string> unsupported_reason(const FusedMatmul& x) {
+Reason unsupported_reason(const FusedMatmul& x) {
   MatmulProblem p = x.product;  // Sums are f32
   p.d = {DType::f32, p.n, 1, p.m * p.n};
   for (const auto& b : {std::optional(p.b), x.second}) {

@@ -2,16 +2,15 @@
 // output. `threads` is the number of threads; 0 means all cores of the process (base/cores.h).
 #pragma once
 
-#include <optional>
 #include <span>
-#include <string>
 
+#include "ridge/base/reason.h"
 #include "ridge/ops/fused/problem.h"
 
 namespace ridge::ops {
 
-// Returns why the problem cannot run, or nullopt if it can.
-std::optional<std::string> unsupported_reason(const FusedMatmul& problem);
+// Returns why the problem cannot run.
+Reason unsupported_reason(const FusedMatmul& problem);
 
 // `second` is the second product's right operand or null. `chain` has the data of the chain's tensors after the sums.
 // The chain's results must not overlap an input.

@@ -261,8 +261,8 @@ class CallBuilder {
     return out;
   }
 
-  // Returns why the gated kernel does not support a pair, or nullopt if it does.
-  std::optional<std::string> gated_blocker(const GatedForm& pair, int stored) const {
+  // Returns why the gated kernel does not support a pair.
+  Reason gated_blocker(const GatedForm& pair, int stored) const {
     const MatmulProblem& p = problem_.product;
     const ChainTensor& y = tensor_at(stored);
     if (p.a.dtype == DType::f32) return "its gated layer supports only bf16 and f16, and this one multiplies f32";
@@ -281,7 +281,7 @@ class CallBuilder {
       if (bias.value_or(t.dtype) != t.dtype) return "its gated layer takes biases of one dtype";
       bias = t.dtype;
     }
-    return std::nullopt;
+    return {};
   }
 
  private:
@@ -315,7 +315,7 @@ std::vector<void*> placeholder_addresses(const FusedMatmul& x) {
 
 }  // namespace
 
-std::optional<std::string> unsupported_reason(const FusedMatmul& x) {
+Reason unsupported_reason(const FusedMatmul& x) {
   if (x.chain.extents != std::vector<std::int64_t>{x.product.batch, x.product.m, x.product.n})
     return "chain: expected the extents of the product, batch, m and n";
   if (x.chain.tensors.size() < static_cast<std::size_t>(x.product_count()))
@@ -327,7 +327,7 @@ std::optional<std::string> unsupported_reason(const FusedMatmul& x) {
   const std::vector<void*> data = placeholder_addresses(x);
   if (const auto* pair = std::get_if<GatedForm>(&end.value))
     if (const auto gated_blocker = CallBuilder(x, data).gated_blocker(*pair, end.stored))
-      return "the device has no kernel for this: " + *gated_blocker;
+      return "the device has no kernel for this: " + gated_blocker.text();
   return std::visit([](const auto& call) { return unsupported_reason(call); }, make_fused_call(x, data));
 }
 

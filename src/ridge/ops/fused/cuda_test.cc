@@ -176,7 +176,7 @@ TEST(FusedCuda, RecognizesEpilogues) {
                              "c + p",
                              "p * (2 * b)"})
     EXPECT_TRUE(expect_call_equals_chain(lower_fused(result), result))
-        << result << ": " << *unsupported_reason(lower_fused(result));
+        << result << ": " << unsupported_reason(lower_fused(result)).text();
 }
 
 TEST(FusedCuda, RecognizesGatedLayers) {
@@ -184,7 +184,7 @@ TEST(FusedCuda, RecognizesGatedLayers) {
        {"p * q", "(p + b) * gelu(q + d)", "gelu(d + q) * (b + p)", "relu(p) * q", "q * silu(p + b)",
         "silu(q) * (p + b)", "(p + f) * (q + f)", "max(p, 0) * (q + b)", "gelu_tanh(p + f) * q"}) {
     const FusedMatmul problem = lower_fused(result);
-    ASSERT_TRUE(expect_call_equals_chain(problem, result)) << result << ": " << *unsupported_reason(problem);
+    ASSERT_TRUE(expect_call_equals_chain(problem, result)) << result << ": " << unsupported_reason(problem).text();
     const TestOperands numbers(problem, 1);
     EXPECT_TRUE(std::holds_alternative<GatedCall>(make_fused_call(problem, numbers.data()))) << result;
   }
@@ -243,15 +243,15 @@ TEST(FusedCuda, ReportsUnsupportedChains) {
            {"p * q + r", "a sum of unsupported expressions"},
            {"min(p, b)", "an unsupported operation"},
            {"where(p < 0, b, p)", "an unsupported operation"}})
-    EXPECT_EQ(unsupported_reason(lower_fused(result)), start + why) << result;
+    EXPECT_EQ(unsupported_reason(lower_fused(result)).text(), start + why) << result;
 }
 
 TEST(FusedCuda, ReportsUnsupportedGatedLayers) {
   const std::string start = "the device has no kernel for this: its gated layer ";
   const auto why = [&](const std::string& declared, const std::string& result = "p * q") {
-    return unsupported_reason(
-               lower_fused(declared + "\np[M, N] = x * w\nq[M, N] = x * v\ny: bf16[M, N] = " + result, 6, 4))
-        .value_or("none");
+    const Reason reason = unsupported_reason(
+        lower_fused(declared + "\np[M, N] = x * w\nq[M, N] = x * v\ny: bf16[M, N] = " + result, 6, 4));
+    return reason ? reason.text() : "none";
   };
   EXPECT_EQ(why("x: f32[M, K]  w: f32[N, K]  v: f32[N, K]"),
             start + "supports only bf16 and f16, and this one multiplies f32");
@@ -264,11 +264,13 @@ TEST(FusedCuda, ReportsUnsupportedGatedLayers) {
             start + "takes biases of one dtype");
   EXPECT_EQ(why("x: bf16[M, K]  w: bf16[N, K]  v: bf16[N, K]  c: f32[M]", "(p + c) * q"),
             start + "takes biases along the columns");
-  EXPECT_EQ(unsupported_reason(lower_fused(
-                "x: bf16[B, M, K]  w: bf16[B, N, K]  v: bf16[B, N, K]\np[B, M, N] = x * w\nq[B, M, N] = x * v\n"
-                "y: bf16[B, M, N] = p * q",
-                6, 4)),
-            start + "takes a batch of 1, found 2");
+  EXPECT_EQ(
+      unsupported_reason(
+          lower_fused("x: bf16[B, M, K]  w: bf16[B, N, K]  v: bf16[B, N, K]\np[B, M, N] = x * w\nq[B, M, N] = x * v\n"
+                      "y: bf16[B, M, N] = p * q",
+                      6, 4))
+          .text(),
+      start + "takes a batch of 1, found 2");
 }
 
 TEST(FusedCuda, ReportsTwoResultsAndUnusedSums) {
@@ -277,11 +279,11 @@ TEST(FusedCuda, ReportsTwoResultsAndUnusedSums) {
   problem.chain.tensors.push_back(last);
   problem.chain.steps.push_back(
       {.op = ChainOp::store, .a = 0, .slot = static_cast<int>(problem.chain.tensors.size()) - 1});
-  EXPECT_NE(unsupported_reason(problem)->find("more than one stored result"), std::string::npos);
+  EXPECT_NE(unsupported_reason(problem).text().find("more than one stored result"), std::string::npos);
   problem = lower_fused("p * q");
   for (ChainStep& step : problem.chain.steps)
     if (step.op == ChainOp::multiply) step = {.op = ChainOp::relu, .result = step.result, .a = step.a};
-  EXPECT_NE(unsupported_reason(problem)->find("a result that uses only one product"), std::string::npos);
+  EXPECT_NE(unsupported_reason(problem).text().find("a result that uses only one product"), std::string::npos);
 }
 
 // Random expressions: most are unsupported, and the others give the right results.

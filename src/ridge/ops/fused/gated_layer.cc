@@ -54,7 +54,7 @@ GatedLayer with_joined_weights(GatedLayer l, const void* weights, const void* bi
   return l;
 }
 
-std::optional<std::string> unsupported_reason(const GatedLayer& l) {
+Reason unsupported_reason(const GatedLayer& l) {
   if (l.n < 0 || l.f < 0 || l.d < 0)
     return "expected sizes of at least 0, found n " + std::to_string(l.n) + ", f " + std::to_string(l.f) + ", d " +
            std::to_string(l.d);

@@ -23,15 +23,15 @@ namespace {
 // between it loses. Operands whose type or layout differs from the result's double the epilogue (4096 x 4096 x 1024: a
 // bias 90, gelu and a bias 100), but if the result's rows are not 16-byte aligned, the second kernel suffers too (94 /
 // 137).
-std::optional<std::string> slow_matmul_fusion_reason(const cuda::MatmulCall& call) {
+Reason slow_matmul_fusion_reason(const cuda::MatmulCall& call) {
   const MatmulProblem& p = call.problem;
   const bool aligned = (p.d.col_stride == 1 ? p.d.row_stride : p.d.col_stride) % 8 == 0;
-  if (p.a.dtype == DType::f32 || !aligned) return std::nullopt;
+  if (p.a.dtype == DType::f32 || !aligned) return {};
   if (!cuda::has_vector_epilogue(call))
     return "a separate kernel is faster on the device for epilogue operands whose dtype or layout differs from a "
            "16-bit result's";
   const double results = static_cast<double>(p.batch) * static_cast<double>(p.m) * static_cast<double>(p.n);
-  if (results <= 0x1p18 || (results >= 0x1p22 && p.k >= 4096)) return std::nullopt;
+  if (results <= 0x1p18 || (results >= 0x1p22 && p.k >= 4096)) return {};
   return fmt::format(
       "a separate kernel is faster on the device for this many results with K = {}: products do not hide the epilogue",
       p.k);
@@ -42,18 +42,18 @@ std::optional<std::string> slow_matmul_fusion_reason(const cuda::MatmulCall& cal
 // f32 products have no tiles, and their epilogue costs no measurable time. The gated layer's epilogue is hidden if all
 // tensors have x's type; otherwise it takes 12 ps per element, against 1.1 to 1.7 of a pointwise kernel. Row sizes that
 // are no multiple of 8 cost as much, and each of two separate products costs half of that.
-std::optional<std::string> slow_fusion_reason(const FusedMatmul& fused) {
+Reason slow_fusion_reason(const FusedMatmul& fused) {
   const cuda::FusedCall call = cuda::make_fused_call(fused);
   if (const auto* gated = std::get_if<cuda::GatedCall>(&call)) {
     const bool has_biases = gated->bu != nullptr || gated->bg != nullptr;
-    if (gated->out == gated->dtype && (!has_biases || gated->bias == gated->dtype)) return std::nullopt;
+    if (gated->out == gated->dtype && (!has_biases || gated->bias == gated->dtype)) return {};
     return "a separate kernel is faster on the device for a gate whose result or biases have another dtype than x";
   }
   return slow_matmul_fusion_reason(std::get<cuda::MatmulCall>(call));
 }
 
 Result<Forecast> forecast(const FusedMatmul& fused, const DeviceNumbers& device) {
-  if (const auto reason = cuda::unsupported_reason(fused)) return input_error(*reason);
+  if (const auto reason = cuda::unsupported_reason(fused)) return input_error(reason.text());
   const cuda::FusedCall call = cuda::make_fused_call(fused);
   if (const auto* gated = std::get_if<cuda::GatedCall>(&call)) return cuda::forecast(*gated, device);
   Forecast out = cuda::forecast(std::get<MatmulCall>(call), device);

@@ -84,21 +84,17 @@ MatmulCall make_input_gradient_call(const GatedBackward& b, const void* dh, std:
   return c;
 }
 
-using LaunchError = std::optional<std::string>;
-
-LaunchError launch_all(const std::vector<MatmulCall>& calls, const std::vector<MatmulPlan>& plans,
-                       const device::DeviceWorkspace& workspace, CUstream_st* stream) {
-  for (std::size_t i = 0; i < calls.size(); ++i)
-    if (LaunchError error = launch(calls[i], plans[i], workspace, stream)) return error;
-  return std::nullopt;
+Status launch_all(const std::vector<MatmulCall>& calls, const std::vector<MatmulPlan>& plans,
+                  const device::DeviceWorkspace& workspace, CUstream_st* stream) {
+  for (std::size_t i = 0; i < calls.size(); ++i) RIDGE_TRY_STATUS(launch(calls[i], plans[i], workspace, stream));
+  return Done{};
 }
 
-LaunchError launch_steps(const GatedBackward& b, const BackwardSteps& steps, const GatedBackwardPlan::ChunkPlan& plan,
-                         const device::DeviceWorkspace& scratch, CUstream_st* stream) {
-  if (b.h == nullptr)
-    if (LaunchError error = launch(steps.recompute, plan.recompute, scratch, stream)) return error;
-  if (LaunchError error = launch(steps.gate, scratch, stream)) return error;
-  if (LaunchError error = launch_all(steps.dw_products, plan.dw_products, scratch, stream)) return error;
+Status launch_steps(const GatedBackward& b, const BackwardSteps& steps, const GatedBackwardPlan::ChunkPlan& plan,
+                    const device::DeviceWorkspace& scratch, CUstream_st* stream) {
+  if (b.h == nullptr) RIDGE_TRY_STATUS(launch(steps.recompute, plan.recompute, scratch, stream));
+  RIDGE_TRY_STATUS(launch(steps.gate, scratch, stream));
+  RIDGE_TRY_STATUS(launch_all(steps.dw_products, plan.dw_products, scratch, stream));
   if (plan.dx) return launch(steps.dx, *plan.dx, stream);
   return launch_all(steps.dx_products, plan.dx_products, scratch, stream);
 }
@@ -170,24 +166,19 @@ BackwardSteps make_backward_steps(const GatedBackward& b, std::int64_t first, st
   return s;
 }
 
-std::optional<std::string> launch(const GatedBackward& b, const GatedBackwardPlan& plan,
-                                  const device::DeviceWorkspace& workspace, CUstream_st* stream) {
-  if (plan.workspace_bytes > workspace.bytes)
-    return "workspace: expected " + std::to_string(plan.workspace_bytes) + " bytes, found " +
-           std::to_string(workspace.bytes);
-  if (plan.workspace_bytes > 0 && reinterpret_cast<std::uintptr_t>(workspace.data) % 256 != 0)
-    return "workspace: expected a multiple of 256 as its address";
+Status launch(const GatedBackward& b, const GatedBackwardPlan& plan, const device::DeviceWorkspace& workspace,
+              CUstream_st* stream) {
+  RIDGE_TRY_STATUS(device::check_workspace(workspace, plan.workspace_bytes));
   device::DeviceWorkspace scratch = workspace;
   scratch.bytes = plan.scratch_bytes;
   void* const h_storage = static_cast<char*>(workspace.data) + plan.scratch_bytes;
   for (std::int64_t first = 0; first == 0 || first < b.n; first += plan.chunk) {
     const std::int64_t columns = std::min(plan.chunk, b.n - first);
     const GatedBackwardPlan::ChunkPlan& steps = columns == plan.each.columns ? plan.each : plan.last;
-    if (LaunchError error = launch_steps(b, make_backward_steps(b, first, columns, h_storage), steps, scratch, stream))
-      return error;
+    RIDGE_TRY_STATUS(launch_steps(b, make_backward_steps(b, first, columns, h_storage), steps, scratch, stream));
     if (plan.chunk == 0) break;
   }
-  return std::nullopt;
+  return Done{};
 }
 
 }  // namespace ridge::ops::cuda

@@ -15,6 +15,7 @@
 // is 1.6 times that of keeping h. f32 sums of dx would need 4*m*k more bytes, read and written q times.
 #pragma once
 
+#include "ridge/base/reason.h"
 #include "ridge/base/result.h"
 #include "ridge/ops/gated/cuda.h"
 #include "ridge/ops/gated/gradient.h"
@@ -59,15 +60,15 @@ struct GatedBackwardPlan {
   bool operator==(const GatedBackwardPlan&) const = default;
 };
 
-std::optional<std::string> unsupported_reason(const GatedBackward& call);
+Reason unsupported_reason(const GatedBackward& call);
 // Plans with `chunk` hidden columns per chunk (n if h was kept). Returns nullopt if this needs a larger workspace.
 std::optional<GatedBackwardPlan> make_plan(const GatedBackward& call, std::size_t workspace_bytes,
                                            const DeviceNumbers& device, std::int64_t chunk);
 // Returns the plan with the smallest workspace among those within 1 % of the fastest. If no plan fits the workspace,
 // returns the smallest plan; launch() then fails and states the needed bytes. The call must be supported.
 GatedBackwardPlan choose_plan(const GatedBackward& call, std::size_t workspace_bytes, const DeviceNumbers& device);
-std::optional<std::string> launch(const GatedBackward& call, const GatedBackwardPlan& plan,
-                                  const device::DeviceWorkspace& workspace, CUstream_st* stream);
+Status launch(const GatedBackward& call, const GatedBackwardPlan& plan, const device::DeviceWorkspace& workspace,
+              CUstream_st* stream);
 
 // Plan for forward and backward of a layer if `free_bytes` are available besides inputs and outputs (x, weights,
 // biases, dy; y, dx, dw, db), which are aligned and of one dtype. h is kept if it fits, because keeping h is faster.

@@ -83,7 +83,7 @@ std::int64_t columns_per_chunk(std::int64_t n, int chunks) {
   return std::min(n, ceil_div(ceil_div(n, chunks), 64) * 64);
 }
 
-std::optional<std::string> validate_matrices(const GatedBackward& b) {
+Reason validate_matrices(const GatedBackward& b) {
   const bool recomputes_h = b.h == nullptr, needs_weight_gradients = b.dup || b.dgate;
   struct MatrixCheck {
     const char* name;
@@ -115,7 +115,7 @@ std::optional<std::string> validate_matrices(const GatedBackward& b) {
       return fmt::format("{}: expected a stride of at least {}, found {}: its rows would overlap", matrix.name,
                          matrix.min_stride, matrix.stride);
   }
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace
@@ -146,7 +146,7 @@ std::optional<InputGradientPlan> choose_plan(const InputGradient& c, const Devic
   return best.config < 0 ? std::nullopt : std::optional(best);
 }
 
-std::optional<std::string> unsupported_reason(const GatedBackward& b) {
+Reason unsupported_reason(const GatedBackward& b) {
   if (b.m < 0 || b.n < 0 || b.k < 0)
     return fmt::format("expected sizes of at least 0, found n {}, f {}, d {}", b.m, b.n, b.k);
   if (b.dtype != DType::bf16 && b.dtype != DType::f16)
@@ -232,7 +232,7 @@ Result<GatedTrainingPlan> plan_gated_training(const GatedCall& sizes, std::size_
       sizes.k;
   backward.dy_row_stride = sizes.n;
   backward.h_row_stride = 2 * sizes.n;
-  if (const auto why = unsupported_reason(backward)) return input_error(*why);
+  if (const auto why = unsupported_reason(backward)) return input_error(why.text());
   const std::size_t h_bytes = 4 * sizes.m * sizes.n;
   std::size_t needed_bytes = 0;
   for (const bool keeps_h : {true, false}) {

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "ridge/device/cuda_status.h"
 #include "ridge/device/tensor_maps.h"
 #include "ridge/ops/gated/operands.h"
 #include "ridge/ops/gated/sm90.h"
@@ -43,11 +44,6 @@ const CompiledGatedConfig& find_gated_kernel(int config, DType in) {
 
 tile::EpilogueInput column_operand(const void* data, DType dtype) { return {data, to_storage_format(dtype), 0, 1, 0}; }
 
-std::string cuda_error_text(const char* what, cudaError_t e) {
-  cudaGetLastError();
-  return std::string(what) + ": " + cudaGetErrorString(e);
-}
-
 bool encode_load(tile::TargetInput& to, const TileOperand& x, DType dtype, int rows, int depth) {
   to.batched = false;
   return device::encode_tensor_map(
@@ -86,8 +82,8 @@ bool encode_results(GatedLaunchArgs& x, const GatedCall& call, int columns) {
          encode_store(x.g_maps.map, x.g_maps.tail, make_lines(gates, call.h_row_stride), call.dtype, columns);
 }
 
-std::optional<std::string> launch_tiles(const GatedCall& call, const GatedPlan& plan,
-                                        const device::DeviceWorkspace& workspace, cudaStream_t stream) {
+Status launch_tiles(const GatedCall& call, const GatedPlan& plan, const device::DeviceWorkspace& workspace,
+                    cudaStream_t stream) {
   const MatmulConfig& c = sm90_gated_kernel_configs[plan.config];
   char* next_free = static_cast<char*>(workspace.data) + device::counter_bytes;
   GatedLaunchArgs x{};
@@ -96,8 +92,8 @@ std::optional<std::string> launch_tiles(const GatedCall& call, const GatedPlan& 
     x.problem.partial = reinterpret_cast<float*>(next_free);
     next_free += partial_sum_bytes(c, plan.tiles * plan.splits);
     if (!workspace.counters_zeroed)
-      if (const cudaError_t e = cudaMemsetAsync(x.problem.arrived, 0, device::counter_bytes, stream); e != cudaSuccess)
-        return cuda_error_text("clearing the workspace's counters", e);
+      RIDGE_TRY_STATUS(device::to_status(cudaMemsetAsync(x.problem.arrived, 0, device::counter_bytes, stream),
+                                         "clearing the workspace's counters"));
   }
   GatedOperands operands = make_gated_operands(call);
   const auto copy = [&](TileOperand& x) {
@@ -111,10 +107,10 @@ std::optional<std::string> launch_tiles(const GatedCall& call, const GatedPlan& 
   if (plan.copy_x) copied = copy(operands.x);
   if (plan.copy_up && copied == cudaSuccess) copied = copy(operands.up);
   if (plan.copy_gate && copied == cudaSuccess) copied = copy(operands.gate);
-  if (copied != cudaSuccess) return cuda_error_text("copying an operand", copied);
+  RIDGE_TRY_STATUS(device::to_status(copied, "copying an operand"));
   if (!encode_load(x.a, operands.x, call.dtype, c.m, c.k) || !encode_load(x.b, operands.up, call.dtype, c.n / 2, c.k) ||
       !encode_load(x.c, operands.gate, call.dtype, c.n / 2, c.k) || !encode_results(x, call, c.n / 2))
-    return "the driver rejected a tensor map";
+    return device::tensor_map_error();
   x.d = call.y;
   x.h = call.h;
   x.rows = call.m;
@@ -128,9 +124,7 @@ std::optional<std::string> launch_tiles(const GatedCall& call, const GatedPlan& 
                      plan.raster_rows};
   x.blocks = plan.blocks;
   x.stream = stream;
-  if (const cudaError_t e = find_gated_kernel(plan.config, call.dtype).launch(x); e != cudaSuccess)
-    return cuda_error_text("launching the gated layer", e);
-  return std::nullopt;
+  return device::to_status(find_gated_kernel(plan.config, call.dtype).launch(x), "launching the gated layer");
 }
 
 // Arguments of the slow kernel for any layout and type, one element per thread.
@@ -173,14 +167,10 @@ __global__ void plain_gated_kernel(const PlainGatedArgs p) {
 
 }  // namespace
 
-std::optional<std::string> launch(const GatedCall& call, const GatedPlan& plan,
-                                  const device::DeviceWorkspace& workspace, CUstream_st* stream) {
-  if (plan.path == GatedPlan::Path::nothing) return std::nullopt;
-  if (plan.workspace_bytes > workspace.bytes)
-    return "workspace: expected " + std::to_string(plan.workspace_bytes) + " bytes, found " +
-           std::to_string(workspace.bytes);
-  if (plan.workspace_bytes > 0 && reinterpret_cast<std::uintptr_t>(workspace.data) % 256 != 0)
-    return "workspace: expected a multiple of 256 as its address";
+Status launch(const GatedCall& call, const GatedPlan& plan, const device::DeviceWorkspace& workspace,
+              CUstream_st* stream) {
+  if (plan.path == GatedPlan::Path::nothing) return Done{};
+  RIDGE_TRY_STATUS(device::check_workspace(workspace, plan.workspace_bytes));
   if (plan.path == GatedPlan::Path::tiles) return launch_tiles(call, plan, workspace, stream);
   const bool along_k = call.weights == tile::Major::k;
   const PlainGatedArgs p{to_storage_format(call.dtype),
@@ -203,9 +193,7 @@ std::optional<std::string> launch(const GatedCall& call, const GatedPlan& plan,
                          call.h};
   const std::int64_t blocks = (call.m * call.n + 255) / 256;
   plain_gated_kernel<<<static_cast<unsigned>(blocks < 65536 ? blocks : 65536), 256, 0, stream>>>(p);
-  if (const cudaError_t e = cudaGetLastError(); e != cudaSuccess)
-    return cuda_error_text("launching the gated layer", e);
-  return std::nullopt;
+  return device::to_status(cudaGetLastError(), "launching the gated layer");
 }
 
 }  // namespace ridge::ops::cuda

@@ -6,6 +6,8 @@
 // gelu is at most 2^-20 |g|. gelu(-inf) is NaN.
 #pragma once
 
+#include "ridge/base/reason.h"
+#include "ridge/base/result.h"
 #include "ridge/ops/gated/layer.h"
 #include "ridge/ops/product/cuda.h"
 #include "ridge/tile/roles.h"
@@ -40,12 +42,12 @@ struct GatedPlan {
   bool operator==(const GatedPlan&) const = default;
 };
 
-std::optional<std::string> unsupported_reason(const GatedCall& call);
+Reason unsupported_reason(const GatedCall& call);
 // Returns the fastest plan. The call must be supported.
 GatedPlan choose_plan(const GatedCall& call, std::size_t workspace_bytes, const DeviceNumbers& device);
 std::optional<GatedPlan> make_plan(const GatedCall& call, std::size_t workspace_bytes, const DeviceNumbers& device,
                                    int config, int splits);
-std::optional<std::string> launch(const GatedCall& call, const GatedPlan& plan,
-                                  const device::DeviceWorkspace& workspace, CUstream_st* stream);
+Status launch(const GatedCall& call, const GatedPlan& plan, const device::DeviceWorkspace& workspace,
+              CUstream_st* stream);
 
 }  // namespace ridge::ops::cuda

@@ -4,9 +4,8 @@
 // instructions.
 #include "ridge/ops/gated/gradient.h"
 
-#include <string>
-
 #include "ridge/base/ceil_div.h"
+#include "ridge/device/cuda_status.h"
 #include "ridge/ops/gated/sm90.h"
 
 namespace ridge::ops::cuda {
@@ -161,12 +160,9 @@ template <class T> void launch_passes(const GateGradientCall& c, const GradientA
 
 }  // namespace
 
-std::optional<std::string> launch(const GateGradientCall& c, const device::DeviceWorkspace& workspace,
-                                  CUstream_st* stream) {
-  if (c.n == 0) return std::nullopt;
-  if (needed_workspace_bytes(c) > workspace.bytes)
-    return "workspace: expected " + std::to_string(needed_workspace_bytes(c)) + " bytes, found " +
-           std::to_string(workspace.bytes);
+Status launch(const GateGradientCall& c, const device::DeviceWorkspace& workspace, CUstream_st* stream) {
+  if (c.n == 0) return Done{};
+  RIDGE_TRY_STATUS(device::check_workspace(workspace, needed_workspace_bytes(c)));
   const bool needs_sums = c.dbu != nullptr || c.dbg != nullptr;
   auto* const sums =
       needs_sums ? reinterpret_cast<float*>(static_cast<char*>(workspace.data) + device::counter_bytes) : nullptr;
@@ -195,9 +191,7 @@ std::optional<std::string> launch(const GateGradientCall& c, const device::Devic
   } else {
     launch_passes<F16>(c, p, is_vectorized, grid, stream);
   }
-  if (const cudaError_t e = cudaGetLastError(); e != cudaSuccess)
-    return std::string("launching the gate's gradient: ") + cudaGetErrorString(e);
-  return std::nullopt;
+  return device::to_status(cudaGetLastError(), "launching the gate's gradient");
 }
 
 }  // namespace ridge::ops::cuda

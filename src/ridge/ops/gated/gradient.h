@@ -3,6 +3,8 @@
 // dw = dh^T * x. Memory, streams and workspace are as in ops/product/cuda.h.
 #pragma once
 
+#include "ridge/base/reason.h"
+#include "ridge/base/result.h"
 #include "ridge/ops/product/cuda.h"
 
 namespace ridge::ops::cuda {
@@ -19,9 +21,8 @@ struct GateGradientCall {
   std::int64_t dy_row_stride = 0, h_row_stride = 0, dh_row_stride = 0;  // Row strides in elements
 };
 
-std::optional<std::string> unsupported_reason(const GateGradientCall& call);
+Reason unsupported_reason(const GateGradientCall& call);
 std::size_t needed_workspace_bytes(const GateGradientCall& call);
-std::optional<std::string> launch(const GateGradientCall& call, const device::DeviceWorkspace& workspace,
-                                  CUstream_st* stream);
+Status launch(const GateGradientCall& call, const device::DeviceWorkspace& workspace, CUstream_st* stream);
 
 }  // namespace ridge::ops::cuda

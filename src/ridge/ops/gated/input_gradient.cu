@@ -1,6 +1,7 @@
 // Compiles and launches the configs of input_gradient.h with the kernel of joined_matmul.h.
 #include "ridge/ops/gated/input_gradient.h"
 
+#include "ridge/device/cuda_status.h"
 #include "ridge/device/tensor_maps.h"
 #include "ridge/ops/gated/joined_matmul.h"
 #include "ridge/ops/product/sm90.h"
@@ -28,21 +29,17 @@ bool encode_b(tile::TargetInput& to, const InputGradient& x, const void* data) {
                                    {64, 64}, true);
 }
 
-template <int index, class T>
-std::optional<std::string> launch_with_config(const InputGradient& x, int blocks, cudaStream_t stream) {
+template <int index, class T> Status launch_with_config(const InputGradient& x, int blocks, cudaStream_t stream) {
   using ConfiguredKernel = InputGradientKernel<index, T>;
   static_assert(ConfiguredKernel::config.k == 64);
-  const auto error_text = [](cudaError_t e) {
-    cudaGetLastError();
-    return std::string("launching the input's gradient: ") + cudaGetErrorString(e);
-  };
-  if (const cudaError_t e = allow_shared_memory<ConfiguredKernel>(); e != cudaSuccess) return error_text(e);
+  constexpr const char* doing = "launching the input's gradient";
+  RIDGE_TRY_STATUS(device::to_status(allow_shared_memory<ConfiguredKernel>(), doing));
   typename ConfiguredKernel::Globals g{};
   if (!encode_a(g.a.target, x, x.du, ConfiguredKernel::config.m) ||
       !encode_a(g.second_a.target, x, x.dg, ConfiguredKernel::config.m) || !encode_b(g.b.target, x, x.up) ||
       !encode_b(g.second_b.target, x, x.gate) ||
       !device::encode_tensor_map(g.d.target.map, {x.dx, x.n, x.m, 1, x.dx_row_stride, 0}, x.dtype, {64, 64}, true))
-    return "the driver rejected a tensor map";
+    return device::tensor_map_error();
   g.second_begin = padded_depth(x.k);
   g.d.target.adds_to_output = x.add;
   tile::sm90::ProductArgs problem{};
@@ -57,15 +54,12 @@ std::optional<std::string> launch_with_config(const InputGradient& x, int blocks
   attribute.val.programmaticStreamSerializationAllowed = 1;
   config.attrs = &attribute;
   config.numAttrs = 1;
-  if (const cudaError_t e = cudaLaunchKernelEx(&config, tile::sm90::run_product<ConfiguredKernel>, g, problem,
-                                               tile::sm90::PeerRowMapsOf<ConfiguredKernel>{});
-      e != cudaSuccess)
-    return error_text(e);
-  return std::nullopt;
+  return device::to_status(cudaLaunchKernelEx(&config, tile::sm90::run_product<ConfiguredKernel>, g, problem,
+                                              tile::sm90::PeerRowMapsOf<ConfiguredKernel>{}),
+                           doing);
 }
 
-template <class T> std::optional<std::string> launch_with_type(const InputGradient& x, const InputGradientPlan& plan,
-                                                               cudaStream_t stream) {
+template <class T> Status launch_with_type(const InputGradient& x, const InputGradientPlan& plan, cudaStream_t stream) {
   static_assert(input_gradient_kernel_configs.size() == 3, "one case for each config");
   switch (plan.config) {
     case 0: return launch_with_config<0, T>(x, plan.blocks, stream);
@@ -76,7 +70,7 @@ template <class T> std::optional<std::string> launch_with_type(const InputGradie
 
 }  // namespace
 
-std::optional<std::string> launch(const InputGradient& call, const InputGradientPlan& plan, CUstream_st* stream) {
+Status launch(const InputGradient& call, const InputGradientPlan& plan, CUstream_st* stream) {
   return call.dtype == DType::bf16 ? launch_with_type<Bf16>(call, plan, stream)
                                    : launch_with_type<F16>(call, plan, stream);
 }

@@ -4,6 +4,7 @@
 // pass uses this kernel, or two products if the kernel does not support the operands.
 #pragma once
 
+#include "ridge/base/result.h"
 #include "ridge/ops/product/config.h"
 #include "ridge/ops/product/cuda.h"
 
@@ -36,7 +37,7 @@ struct InputGradientPlan {
 
 // Returns the fastest plan; nullopt if a size is 0 or too large, or if the copy engine does not support a layout.
 std::optional<InputGradientPlan> choose_plan(const InputGradient& call, const DeviceNumbers& device);
-std::optional<std::string> launch(const InputGradient& call, const InputGradientPlan& plan, CUstream_st* stream);
+Status launch(const InputGradient& call, const InputGradientPlan& plan, CUstream_st* stream);
 
 }  // namespace cuda
 }  // namespace ridge::ops

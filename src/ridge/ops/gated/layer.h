@@ -5,9 +5,7 @@
 //   gated_layer(with_joined_weights(layer, w, b));       // w[2*f, d], b[2*f] as in PyTorch's linear and chunk
 #pragma once
 
-#include <optional>
-#include <string>
-
+#include "ridge/base/reason.h"
 #include "ridge/ops/fused/problem.h"
 #include "ridge/tile/epilogue.h"
 
@@ -25,7 +23,7 @@ struct GatedLayer {
 // Sets the layer's weights to the halves of one matrix [2*f, d], `up` first, and its biases to those of [2*f] or null.
 GatedLayer with_joined_weights(GatedLayer layer, const void* weights, const void* biases);
 
-std::optional<std::string> unsupported_reason(const GatedLayer& layer);
+Reason unsupported_reason(const GatedLayer& layer);
 void gated_layer(const GatedLayer& layer, int threads = 0);  // Requires a supported layer
 
 }  // namespace ridge::ops

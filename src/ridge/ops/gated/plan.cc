@@ -50,7 +50,7 @@ GatedOperands make_gated_operands(const GatedCall& c) {
           GatedOperands::make_operand(c.gate, c.n, c.k, c.weight_line_stride, c.weights)};
 }
 
-std::optional<std::string> unsupported_reason(const GatedCall& c) {
+Reason unsupported_reason(const GatedCall& c) {
   if (c.m < 0 || c.n < 0 || c.k < 0)
     return fmt::format("expected sizes of at least 0, found n {}, f {}, d {}", c.m, c.n, c.k);
   if (!is_float(c.dtype) || !is_float(c.out) || !is_float(c.bias))
@@ -83,7 +83,7 @@ std::optional<std::string> unsupported_reason(const GatedCall& c) {
         reinterpret_cast<std::uintptr_t>(data) % bytes != 0)
       return fmt::format("{}: expected a pointer to whole {} elements, found one that is not a multiple of {} bytes",
                          name, ridge::dtype_name(dtype), bytes);
-  return std::nullopt;
+  return {};
 }
 
 std::optional<GatedPlan> make_plan(const GatedCall& call, std::size_t workspace_bytes, const DeviceNumbers& device,
@@ -143,7 +143,7 @@ GatedPlan choose_plan(const GatedCall& call, std::size_t workspace_bytes, const 
   return best;
 }
 
-std::optional<std::string> unsupported_reason(const GateGradientCall& c) {
+Reason unsupported_reason(const GateGradientCall& c) {
   if (c.m < 0 || c.n < 0) return fmt::format("expected sizes of at least 0, found n {}, f {}", c.m, c.n);
   if (c.dtype != DType::bf16 && c.dtype != DType::f16)
     return fmt::format("expected bf16 or f16, found {}", dtype_name(c.dtype));
@@ -161,7 +161,7 @@ std::optional<std::string> unsupported_reason(const GateGradientCall& c) {
       return fmt::format("{}: expected a stride of at least {}, found {}: its rows would overlap", name, min_stride,
                          line);
   }
-  return std::nullopt;
+  return {};
 }
 
 std::size_t needed_workspace_bytes(const GateGradientCall& c) {

@@ -34,7 +34,7 @@ TEST(GatedPlan, WeightsContiguousAlongNUseMatchingConfigs) {
   GatedCall c = make_call(4096, 1000, 1024);
   c.weights = tile::Major::mn;
   c.weight_line_stride = 1000;
-  EXPECT_EQ(unsupported_reason(c), std::nullopt);
+  EXPECT_FALSE(unsupported_reason(c));
   const GatedPlan plan = choose_plan(c, std::size_t{64} << 20, h200_numbers());
   EXPECT_EQ(plan.path, Path::tiles);
   EXPECT_EQ(sm90_gated_kernel_configs[plan.config].b, tile::Major::mn);
@@ -42,7 +42,7 @@ TEST(GatedPlan, WeightsContiguousAlongNUseMatchingConfigs) {
   EXPECT_EQ(sm90_gated_kernel_configs[choose_plan(make_call(4096, 1000, 1024), 0, h200_numbers()).config].b,
             tile::Major::k);
   c.weight_line_stride = 999;
-  EXPECT_EQ(unsupported_reason(c).value_or(""),
+  EXPECT_EQ(unsupported_reason(c).text(),
             "weights: expected a stride of at least 1000, found 999: its rows would overlap");
 }
 
@@ -70,7 +70,8 @@ TEST(GatedPlan, InvalidCallsAreRejected) {
   const auto why = [](auto change) {
     GatedCall c = make_call(64, 32, 16);
     change(c);
-    return unsupported_reason(c).value_or("");
+    const Reason reason = unsupported_reason(c);
+    return reason ? reason.text() : "";
   };
   EXPECT_EQ(why([](GatedCall&) {}), "");
   EXPECT_EQ(why([](GatedCall& c) { c.m = -1; }), "expected sizes of at least 0, found n -1, f 32, d 16");
@@ -103,15 +104,14 @@ TEST(GateGradientCall, InvalidCallsAreRejected) {
                      .dh = placeholder_pointer(8192)};
   c.dy_row_stride = 8;
   c.h_row_stride = c.dh_row_stride = 16;
-  EXPECT_EQ(unsupported_reason(c), std::nullopt);
+  EXPECT_FALSE(unsupported_reason(c));
   EXPECT_EQ(needed_workspace_bytes(c), 0u);
   c.dbg = placeholder_pointer(4096);
   EXPECT_EQ(needed_workspace_bytes(c), device::counter_bytes + 2 * 2 * 8 * 4);
   c.dh_row_stride = 15;
-  EXPECT_EQ(unsupported_reason(c).value_or(""),
-            "dh: expected a stride of at least 16, found 15: its rows would overlap");
+  EXPECT_EQ(unsupported_reason(c).text(), "dh: expected a stride of at least 16, found 15: its rows would overlap");
   c.dtype = DType::f32;
-  EXPECT_EQ(unsupported_reason(c).value_or(""), "expected bf16 or f16, found f32");
+  EXPECT_EQ(unsupported_reason(c).text(), "expected bf16 or f16, found f32");
 }
 
 }  // namespace

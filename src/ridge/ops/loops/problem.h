@@ -2,12 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "ridge/base/dtype.h"
 #include "ridge/base/function.h"
+#include "ridge/base/reason.h"
 
 namespace ridge::ops {
 
@@ -111,13 +110,13 @@ struct ScaledProductLoops {
   bool operator==(const ScaledProductLoops&) const = default;
 };
 
-inline std::optional<std::string> unsupported_reason(const QuantizeLoops&) { return std::nullopt; }
-inline std::optional<std::string> unsupported_reason(const ScaledProductLoops&) { return std::nullopt; }
-inline std::optional<std::string> unsupported_reason(const TopKLoops&) { return std::nullopt; }
-inline std::optional<std::string> unsupported_reason(const RoutedProductLoops&) { return std::nullopt; }
-inline std::optional<std::string> unsupported_reason(const RecurrenceLoops&) { return std::nullopt; }
-inline std::optional<std::string> unsupported_reason(const ConvLoops&) { return std::nullopt; }
-inline std::optional<std::string> unsupported_reason(const GatherScatterLoops&) { return std::nullopt; }
-inline std::optional<std::string> unsupported_reason(const RunningSumLoops&) { return std::nullopt; }
+inline Reason unsupported_reason(const QuantizeLoops&) { return {}; }
+inline Reason unsupported_reason(const ScaledProductLoops&) { return {}; }
+inline Reason unsupported_reason(const TopKLoops&) { return {}; }
+inline Reason unsupported_reason(const RoutedProductLoops&) { return {}; }
+inline Reason unsupported_reason(const RecurrenceLoops&) { return {}; }
+inline Reason unsupported_reason(const ConvLoops&) { return {}; }
+inline Reason unsupported_reason(const GatherScatterLoops&) { return {}; }
+inline Reason unsupported_reason(const RunningSumLoops&) { return {}; }
 
 }  // namespace ridge::ops

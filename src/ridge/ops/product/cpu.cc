@@ -23,8 +23,7 @@ namespace {
 
 using tile::Matrix;
 
-std::optional<std::string> validate_layout(const char* name, const MatrixLayout& given, std::int64_t rows,
-                                           std::int64_t cols) {
+Reason validate_layout(const char* name, const MatrixLayout& given, std::int64_t rows, std::int64_t cols) {
   const MatrixLayout x = canonical_layout(given, rows, cols);
   if (x.row_stride != 1 && x.col_stride != 1) {
     return fmt::format("{}: expected rows or columns that are contiguous, found strides {} and {}", name, x.row_stride,
@@ -33,7 +32,7 @@ std::optional<std::string> validate_layout(const char* name, const MatrixLayout&
   if (given.row_stride < 0 || given.col_stride < 0 || given.batch_stride < 0)
     return fmt::format("{}: expected strides of at least 0, found {}, {} and {}", name, given.row_stride,
                        given.col_stride, given.batch_stride);
-  return std::nullopt;
+  return {};
 }
 
 // Kernel definitions depend only on the size of elements; the engine depends on their format.
@@ -99,7 +98,7 @@ constexpr std::int64_t max_int8_k = (std::int64_t{1} << 17) - 1;  // Products wh
 
 bool is_float(DType x) { return x == DType::f32 || x == DType::bf16 || x == DType::f16; }
 
-std::optional<std::string> validate_dtypes(const MatmulProblem& p) {
+Reason validate_dtypes(const MatmulProblem& p) {
   const DType a = p.a.dtype, b = p.b.dtype, d = p.d.dtype;
   const bool integers = a == DType::int8 && b == DType::int8;
   const bool floats = (a == b && is_float(a)) || (is_float(a) && b == DType::int8) || (a == DType::int8 && is_float(b));
@@ -111,13 +110,13 @@ std::optional<std::string> validate_dtypes(const MatmulProblem& p) {
   if (integers && p.k > max_int8_k)
     return fmt::format("expected k of at most {}, where an int32 holds any sum of int8 products, found {}", max_int8_k,
                        p.k);
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace
 
-std::optional<std::string> unsupported_reason(const MatmulProblem& p) {
-  if (std::optional<std::string> reason = pool::isa_override_error()) return reason;
+Reason unsupported_reason(const MatmulProblem& p) {
+  if (auto reason = pool::isa_override_error()) return reason;
   if (p.batch < 0 || p.m < 0 || p.n < 0 || p.k < 0) {
     return fmt::format("expected sizes of at least 0, found batch {}, m {}, n {}, k {}", p.batch, p.m, p.n, p.k);
   }
@@ -137,16 +136,16 @@ std::optional<std::string> unsupported_reason(const MatmulProblem& p) {
   if (p.batch > 1 && p.m > 0 && p.n > 0 && !is_disjoint && !p.grouped)
     return fmt::format("d: expected a batch stride that steps over the other products, found {}: they would overlap",
                        d.batch_stride);
-  return std::nullopt;
+  return {};
 }
 
-std::optional<std::string> unsupported_reason(const MatmulCall& call) {
+Reason unsupported_reason(const MatmulCall& call) {
   if (auto reason = unsupported_reason(call.problem)) return reason;
   if (auto reason = validate_group_starts(call)) return reason;
   if (auto reason = validate_epilogue(call.epilogue)) return reason;
   if (call.problem.d.dtype == DType::int32 && !is_store_only(call.epilogue))
     return "d: expected f32, bf16, f16 or int8 after an epilogue, found int32";
-  return std::nullopt;
+  return {};
 }
 
 void matmul(const MatmulCall& call, int threads) { dispatch_matmul(call, nullptr, threads); }
@@ -165,7 +164,7 @@ PackedWeights::PackedWeights(const MatmulProblem& p, const void* b)
   tile::cpu::prepack_right(matrix, engine, dtype_bits(p.b.dtype) / 8, data_.get());
 }
 
-std::optional<std::string> unsupported_reason(const MatmulProblem& p, const PackedWeights& b) {
+Reason unsupported_reason(const MatmulProblem& p, const PackedWeights& b) {
   if (auto reason = unsupported_reason(p)) return reason;
   if (p.n != b.n() || p.k != b.k())
     return fmt::format("b: expected weights of k {} and n {}, found k {} and n {}", p.k, p.n, b.k(), b.n());
@@ -179,7 +178,7 @@ std::optional<std::string> unsupported_reason(const MatmulProblem& p, const Pack
                        p.b.batch_stride);
   if (canonical_layout(p.d, p.m, p.n).col_stride != 1)
     return "d: expected contiguous rows where the weights are packed, found contiguous columns";
-  return std::nullopt;
+  return {};
 }
 
 void matmul(const MatmulCall& call, const PackedWeights& b, int threads) { dispatch_matmul(call, b.data(), threads); }

@@ -4,16 +4,15 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
-#include <string>
 
+#include "ridge/base/reason.h"
 #include "ridge/ops/product/call.h"
 
 namespace ridge::ops {
 
-// Returns why this CPU cannot run the problem, or nullopt.
-std::optional<std::string> unsupported_reason(const MatmulProblem& problem);
-std::optional<std::string> unsupported_reason(const MatmulCall& call);
+// Returns why this CPU cannot run the problem.
+Reason unsupported_reason(const MatmulProblem& problem);
+Reason unsupported_reason(const MatmulCall& call);
 
 // Computes D = A * B and the epilogue of a call. Requires a supported problem. Results do not depend on `threads`.
 void matmul(const MatmulCall& call, int threads = 0);
@@ -37,7 +36,7 @@ class PackedWeights {
   DType left_dtype_, right_dtype_;
   std::shared_ptr<void> data_;
 };
-std::optional<std::string> unsupported_reason(const MatmulProblem& problem, const PackedWeights& b);
+Reason unsupported_reason(const MatmulProblem& problem, const PackedWeights& b);
 void matmul(const MatmulCall& call, const PackedWeights& b, int threads = 0);  // Ignores call.b
 void matmul(const MatmulProblem& problem, const void* a, const PackedWeights& b, void* d, int threads = 0);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ridge/device/cuda_status.h"
 #include "ridge/device/tensor_maps.h"
 #include "ridge/ops/product/epilogue.h"
 #include "ridge/ops/product/gemv.h"
@@ -110,17 +111,12 @@ bool encode_rows(tile::PeerRowMaps& o, const MatmulCall& call, const TileProblem
   return true;
 }
 
-std::string cuda_error_text(const char* what, cudaError_t e) {
-  cudaGetLastError();
-  return std::string(what) + ": " + cudaGetErrorString(e);
-}
-
-std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan& plan,
-                                        const device::DeviceWorkspace& workspace, TileProblem t, CUstream_st* stream) {
+Status launch_tiles(const MatmulCall& call, const MatmulPlan& plan, const device::DeviceWorkspace& workspace,
+                    TileProblem t, CUstream_st* stream) {
   const MatmulConfig& c = sm90_kernel_configs[plan.config];
   if (call.row_walk().rows > 0 && !(call.gathered.rows > 0 ? c.can_gather_rows() : c.can_scatter_rows()))
-    return "config " + std::to_string(plan.config) +
-           " cannot gather or scatter rows: expected a plan of choose_exchanged_rows_plan()";
+    return input_error("config " + std::to_string(plan.config) +
+                       " cannot gather or scatter rows: expected a plan of choose_exchanged_rows_plan()");
   char* next_free = static_cast<char*>(workspace.data) + device::counter_bytes;
   TileLaunchArgs x{};
   if (const std::int64_t partial = count_partial_tiles(plan); partial > 0) {
@@ -128,8 +124,8 @@ std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan
     x.problem.partial = reinterpret_cast<float*>(next_free);
     next_free += partial_sum_bytes(c, partial);
     if (!workspace.counters_zeroed)
-      if (const cudaError_t e = cudaMemsetAsync(x.problem.arrived, 0, device::counter_bytes, stream); e != cudaSuccess)
-        return cuda_error_text("clearing the workspace's counters", e);
+      RIDGE_TRY_STATUS(device::to_status(cudaMemsetAsync(x.problem.arrived, 0, device::counter_bytes, stream),
+                                         "clearing the workspace's counters"));
   }
   const auto copy = [&](TileOperand& x, bool transpose) {
     const cudaError_t e = copy_to_aligned_lines(x, transpose, next_free, t.batch, stream);
@@ -143,14 +139,14 @@ std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan
   cudaError_t copied = cudaSuccess;
   if (plan.copy_a) copied = copy(t.a, plan.transpose_a);
   if (plan.copy_b && copied == cudaSuccess) copied = copy(t.b, plan.transpose_b);
-  if (copied != cudaSuccess) return cuda_error_text("copying an operand", copied);
+  RIDGE_TRY_STATUS(device::to_status(copied, "copying an operand"));
   const TileOperand &a = c.swap ? t.b : t.a, &b = c.swap ? t.a : t.b;
   const DType in = call.problem.a.dtype;
   x.output = make_output(call, t);
   if (!encode_input(x.a, a, t.batch, in, {c.m, c.k, c.cluster_n}) ||
       !encode_input(x.b, b, t.batch, in, {c.n, c.k, c.cluster_m}) || !encode_output(x.output, call, t, c) ||
       !encode_rows(x.shared_rows, call, t, c))
-    return "the driver rejected a tensor map";
+    return device::tensor_map_error();
   // Operands that are read once are evicted first from the L2, so that reused operands stay there (saves 1 to 3 % of
   // the time of a product that reads weights once).
   const auto read_once = [&](const tile::TargetInput& in) { return t.batch == 1 || in.batched; };
@@ -177,28 +173,22 @@ std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan
   x.stream = stream;
   const CompiledConfig& compiled = find_kernel(plan.config, in);
   if (!compiled.launch)
-    return "config " + std::to_string(plan.config) +
-           " is not in this build: expected a build with RIDGE_MENU=WHOLE, found SAMPLE";
-  if (const cudaError_t e = compiled.launch(x); e != cudaSuccess) return cuda_error_text("launching the product", e);
-  return std::nullopt;
+    return absent_error("config " + std::to_string(plan.config) +
+                        " is not in this build: expected a build with RIDGE_MENU=WHOLE, found SAMPLE");
+  return device::to_status(compiled.launch(x), "launching the product");
 }
 
 }  // namespace
 
-std::optional<std::string> launch(const MatmulCall& call, const MatmulPlan& plan,
-                                  const device::DeviceWorkspace& workspace, CUstream_st* stream) {
-  if (plan.path == MatmulPlan::Path::nothing) return std::nullopt;
-  if (plan.workspace_bytes > workspace.bytes)
-    return "workspace: expected " + std::to_string(plan.workspace_bytes) + " bytes, found " +
-           std::to_string(workspace.bytes);
-  if (plan.workspace_bytes > 0 && reinterpret_cast<std::uintptr_t>(workspace.data) % 256 != 0)
-    return "workspace: expected a multiple of 256 as its address";
+Status launch(const MatmulCall& call, const MatmulPlan& plan, const device::DeviceWorkspace& workspace,
+              CUstream_st* stream) {
+  if (plan.path == MatmulPlan::Path::nothing) return Done{};
+  RIDGE_TRY_STATUS(device::check_workspace(workspace, plan.workspace_bytes));
   const TileProblem t = make_tile_problem(call);
   if (plan.path == MatmulPlan::Path::tiles) return launch_tiles(call, plan, workspace, t, stream);
   const auto multiply = plan.path == MatmulPlan::Path::gemv ? multiply_gemv : multiply_plain;
-  const cudaError_t e = multiply(t, to_storage_format(call.problem.a.dtype), make_output(call, t), stream);
-  if (e != cudaSuccess) return cuda_error_text("launching the product", e);
-  return std::nullopt;
+  return device::to_status(multiply(t, to_storage_format(call.problem.a.dtype), make_output(call, t), stream),
+                           "launching the product");
 }
 
 std::optional<KernelResources> kernel_resources(int config, DType in) {

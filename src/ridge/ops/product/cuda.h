@@ -7,9 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
 
+#include "ridge/base/reason.h"
+#include "ridge/base/result.h"
 #include "ridge/device/workspace.h"
 #include "ridge/ops/product/call.h"
 #include "ridge/tile/tile_scheduler.h"
@@ -45,9 +46,9 @@ struct MatmulPlan {
   bool operator==(const MatmulPlan&) const = default;
 };
 
-// Returns why no kernel supports the call, or nullopt. Accesses no device.
-std::optional<std::string> unsupported_reason(const MatmulProblem& problem);  // Ignores data pointers
-std::optional<std::string> unsupported_reason(const MatmulCall& call);
+// Returns why no kernel supports the call. Accesses no device.
+Reason unsupported_reason(const MatmulProblem& problem);  // Ignores data pointers
+Reason unsupported_reason(const MatmulCall& call);
 
 // True if D and all epilogue operands have A's 16-bit type, rows aligned to 16 bytes along D's rows and 32-bit offsets.
 // The vectorized epilogue takes half the time of the general one.
@@ -83,8 +84,8 @@ std::optional<MatmulPlan> make_plan(const MatmulCall& call, std::size_t workspac
                                     const PlanChoice& choice);
 
 // Queues the plan. Returns the error if the driver rejects a step. Thread-safe; may be captured in a graph.
-std::optional<std::string> launch(const MatmulCall& call, const MatmulPlan& plan,
-                                  const device::DeviceWorkspace& workspace, CUstream_st* stream);
+Status launch(const MatmulCall& call, const MatmulPlan& plan, const device::DeviceWorkspace& workspace,
+              CUstream_st* stream);
 
 // Resources of a compiled kernel: registers per thread, local memory (spills) and shared memory in bytes.
 struct KernelResources {

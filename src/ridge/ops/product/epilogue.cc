@@ -22,12 +22,12 @@ bool adds_rounded_sum(const MatmulCall& call) {
          (call.problem.batch <= 1 || addend.batch_stride == d.batch_stride);
 }
 
-std::optional<std::string> validate_epilogue(const MatmulEpilogue& e) {
+Reason validate_epilogue(const MatmulEpilogue& e) {
   for (const auto& [what, x] :
        {std::pair{"scale", &e.scale}, {"bias", &e.bias}, {"gate", &e.gate}, {"addend", &e.addend}})
     if (x->data && x->dtype != DType::f32 && x->dtype != DType::bf16 && x->dtype != DType::f16)
       return std::string(what) + ": expected bf16, f16 or f32, found " + std::string(dtype_name(x->dtype));
-  return std::nullopt;
+  return {};
 }
 
 MatmulEpilogue transpose_epilogue(MatmulEpilogue e) {

@@ -1,9 +1,7 @@
 // Conversion of a call's epilogue to the epilogue of tile kernels. Internal to the products.
 #pragma once
 
-#include <optional>
-#include <string>
-
+#include "ridge/base/reason.h"
 #include "ridge/ops/product/call.h"
 #include "ridge/ops/stored.h"
 
@@ -20,8 +18,8 @@ bool is_store_only(const MatmulEpilogue& epilogue);
 // True if the epilogue only adds the sum to D, and the sum may be rounded before it is added.
 bool adds_rounded_sum(const MatmulCall& call);
 
-// Returns why an operand has an unsupported type, or nullopt.
-std::optional<std::string> validate_epilogue(const MatmulEpilogue& epilogue);
+// Returns why an operand has an unsupported type.
+Reason validate_epilogue(const MatmulEpilogue& epilogue);
 
 // Return the epilogue or the call that computes D transposed, which is B transposed times A transposed.
 MatmulEpilogue transpose_epilogue(MatmulEpilogue epilogue);

@@ -15,8 +15,8 @@ const void* advance_pointer(const void* data, DType dtype, std::int64_t elements
 
 }  // namespace
 
-std::optional<std::string> validate_groups(const MatmulProblem& p) {
-  if (!p.grouped) return std::nullopt;
+Reason validate_groups(const MatmulProblem& p) {
+  if (!p.grouped) return {};
   const bool is_a = p.a.batch_stride != 0;
   if (is_a || p.d.batch_stride != 0)
     return fmt::format("{}: expected a batch stride of 0 for grouped rows of one matrix, found {}", is_a ? "a" : "d",
@@ -26,19 +26,19 @@ std::optional<std::string> validate_groups(const MatmulProblem& p) {
   constexpr std::int64_t max_index = std::numeric_limits<std::int32_t>::max();
   if (p.m > max_index || p.batch >= max_index)
     return fmt::format("expected at most {} grouped rows and fewer groups, found {} and {}", max_index, p.m, p.batch);
-  return std::nullopt;
+  return {};
 }
 
-std::optional<std::string> validate_group_starts(const MatmulCall& call) {
+Reason validate_group_starts(const MatmulCall& call) {
   const MatmulProblem& p = call.problem;
-  if (!p.grouped || p.batch == 0 || p.m == 0) return std::nullopt;
+  if (!p.grouped || p.batch == 0 || p.m == 0) return {};
   if (call.starts == nullptr) return "starts: expected a number for each group and one more, found a null pointer";
   for (std::int64_t i = 0; i <= p.batch; ++i) {
     const std::int64_t previous = i == 0 ? 0 : call.starts[i - 1];
     if (call.starts[i] < previous || call.starts[i] > p.m)
       return fmt::format("starts: expected number {} in {} … {}, found {}", i, previous, p.m, call.starts[i]);
   }
-  return std::nullopt;
+  return {};
 }
 
 MatmulCall extract_group(const MatmulCall& call, std::int64_t i) {

@@ -164,7 +164,7 @@ std::optional<std::string> extract_ptx(std::string_view listing, std::string_vie
 
 Result<std::string> extract_kernel_code(int config, DType in, AssemblyKind assembly_kind,
                                         const std::vector<std::string>& tools) {
-  if (!device::query_driver().has_cuda_build) return *device::device_error({});
+  if (!device::query_driver().has_cuda_build) return device::check_device({}).error();
   const auto folder = find_folder(tools, "cuobjdump");
   if (!folder)
     return absent_error(fmt::format("expected cuobjdump, which lists {}, in PATH, in $CUDA_HOME/bin or in "

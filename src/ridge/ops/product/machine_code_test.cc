@@ -23,7 +23,8 @@ namespace fs = std::filesystem;
 [[maybe_unused]] auto* const volatile kernels_are_linked = &kernel_resources;
 
 bool has_cuda() {
-  return device::device_error(device::query_driver()).value_or(Error{}).message != device::device_error({})->message;
+  const Status status = device::require_device();
+  return status || status.error().message != device::check_device({}).error().message;
 }
 
 // Fixture with a folder for a fake cuobjdump.
@@ -88,7 +89,7 @@ TEST_F(MachineCodeTest, ReportsMissingCuobjdump) {
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().kind, ErrorKind::absent);
   if (!has_cuda()) {
-    EXPECT_EQ(found.error().to_string(), device::device_error({})->to_string());
+    EXPECT_EQ(found.error().to_string(), device::check_device({}).error().to_string());
     GTEST_SKIP() << "this build has no CUDA kernels";
   }
   EXPECT_EQ(

@@ -218,7 +218,7 @@ Forecast forecast(const MatmulCall& given, const DeviceNumbers& device) {
 }  // namespace cuda
 
 Result<Forecast> forecast(const MatmulProblem& problem, const DeviceNumbers& device) {
-  if (const auto refusal = cuda::unsupported_reason(problem)) return input_error(*refusal);
+  if (const auto refusal = cuda::unsupported_reason(problem)) return input_error(refusal.text());
   return cuda::forecast(MatmulCall{.problem = problem}, device);
 }
 

@@ -30,8 +30,7 @@ TileOperand make_operand(const void* data, const MatrixLayout& given, std::int64
   return o;
 }
 
-std::optional<std::string> validate_layout(const char* name, const MatrixLayout& given, std::int64_t rows,
-                                           std::int64_t cols) {
+Reason validate_layout(const char* name, const MatrixLayout& given, std::int64_t rows, std::int64_t cols) {
   const MatrixLayout x = canonical_layout(given, rows, cols);
   if (given.row_stride < 0 || given.col_stride < 0 || given.batch_stride < 0)
     return fmt::format("{}: expected strides of at least 0, found {}, {} and {}", name, given.row_stride,
@@ -39,7 +38,7 @@ std::optional<std::string> validate_layout(const char* name, const MatrixLayout&
   if (x.row_stride != 1 && x.col_stride != 1)
     return fmt::format("{}: expected rows or columns that are contiguous, found strides {} and {}", name, x.row_stride,
                        x.col_stride);
-  return std::nullopt;
+  return {};
 }
 
 bool is_16_bit_float(DType x) { return x == DType::bf16 || x == DType::f16; }
@@ -124,7 +123,7 @@ bool has_vector_epilogue(const MatmulCall& call) {
   return true;
 }
 
-std::optional<std::string> unsupported_reason(const MatmulProblem& p) {
+Reason unsupported_reason(const MatmulProblem& p) {
   if (p.batch < 0 || p.m < 0 || p.n < 0 || p.k < 0)
     return fmt::format("expected sizes of at least 0, found batch {}, m {}, n {}, k {}", p.batch, p.m, p.n, p.k);
   if (!is_storable(p.a.dtype) || p.a.dtype != p.b.dtype || !is_storable(p.d.dtype))
@@ -139,12 +138,12 @@ std::optional<std::string> unsupported_reason(const MatmulProblem& p) {
   if (lines > 1 && stride < line)
     return fmt::format("d: expected a stride of at least {}, found {}: its rows would overlap", line, stride);
   if (auto reason = validate_groups(p)) return reason;
-  if (p.grouped) return std::nullopt;
+  if (p.grouped) return {};
   if (p.batch > 1 && d.batch_stride == 0) return "d: expected a batch stride, found 0: the products would overlap";
-  return std::nullopt;
+  return {};
 }
 
-std::optional<std::string> unsupported_reason(const MatmulCall& call) {
+Reason unsupported_reason(const MatmulCall& call) {
   const MatmulProblem& p = call.problem;
   if (auto reason = unsupported_reason(p)) return reason;
   const bool any = p.batch > 0 && p.m > 0 && p.n > 0;
@@ -166,7 +165,7 @@ std::optional<std::string> unsupported_reason(const MatmulCall& call) {
     if (reinterpret_cast<std::uintptr_t>(data) % alignment(dtype) != 0)
       return fmt::format("{}: expected a pointer to whole {} elements, found one that is not a multiple of {} bytes",
                          name, ridge::dtype_name(dtype), alignment(dtype));
-  return std::nullopt;
+  return {};
 }
 
 namespace {

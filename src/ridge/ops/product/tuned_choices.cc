@@ -93,8 +93,8 @@ TunedEntry make_entry(const TunedChoice& choice, int driver) {
           choice.candidate_count};
 }
 
-// Returns why the entry is outdated, or an empty string.
-std::string outdated_reason(const TunedEntry& e, int driver) {
+// Returns why the entry is outdated.
+Reason outdated_reason(const TunedEntry& e, int driver) {
   if (e.ridge_version != version())
     return fmt::format("it was measured by ridge {}, this is {}", e.ridge_version, version());
   if (e.driver != driver)
@@ -102,7 +102,7 @@ std::string outdated_reason(const TunedEntry& e, int driver) {
                        driver_version_text(driver));
   if (e.configs_fingerprint != kernel_configs_fingerprint())
     return "it was measured with other kernel configurations than this build has";
-  return "";
+  return {};
 }
 
 }  // namespace
@@ -140,7 +140,7 @@ TunedChoices::Lookup TunedChoices::find(const MatmulCall& call, std::size_t work
   if (!text) return file_exists ? ignored("it is corrupt or not an entry of this store") : Lookup{};
   const auto entry = parse_entry(*text);
   if (!entry) return ignored("its format is not that of this version");
-  if (const std::string why = outdated_reason(*entry, environment_.driver); !why.empty()) return ignored(why);
+  if (const Reason why = outdated_reason(*entry, environment_.driver)) return ignored(why.text());
   const auto offered = list_candidates(call, workspace_bytes, environment_.numbers, max_plans_per_config);
   const auto same = std::find_if(offered.begin(), offered.end(), [&](const MatmulPlan& p) {
     return p.config == entry->config && p.splits == entry->splits &&

@@ -40,12 +40,12 @@ void assign_rows(const RoutingProblem& r, const void* indices, std::int32_t* row
 
 }  // namespace
 
-std::optional<std::string> unsupported_reason(const RoutingProblem& r) {
+Reason unsupported_reason(const RoutingProblem& r) {
   constexpr std::int64_t max_index = std::numeric_limits<std::int32_t>::max();
   if (r.index_count > max_index || r.groups >= max_index)
     return fmt::format("expected at most {} indices and fewer groups, found {} and {}", max_index, r.index_count,
                        r.groups);
-  return std::nullopt;
+  return {};
 }
 
 void route_rows(const RoutingProblem& r, std::span<void* const> data, int threads) {

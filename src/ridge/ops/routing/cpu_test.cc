@@ -65,7 +65,7 @@ TEST(RoutingProblem, ThreadCountDoesNotChangeResults) {
 }
 
 TEST(RoutingProblem, ReportTooManyIndices) {
-  EXPECT_EQ(unsupported_reason(RoutingProblem{.index_count = std::int64_t{1} << 31, .groups = 8}),
+  EXPECT_EQ(unsupported_reason(RoutingProblem{.index_count = std::int64_t{1} << 31, .groups = 8}).text(),
             "expected at most 2147483647 indices and fewer groups, found 2147483648 and 8");
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ridge/device/cuda_status.h"
 #include "ridge/device/device.h"
 #include "ridge/ops/routing/cuda.h"
 
@@ -133,7 +134,7 @@ template <class Word> void move_rows(const RoutingProblem& r, const void* from, 
 
 }  // namespace
 
-std::optional<std::string> route_rows(const RoutingProblem& r, std::span<void* const> data, CUstream_st* stream) {
+Status route_rows(const RoutingProblem& r, std::span<void* const> data, CUstream_st* stream) {
   const auto groups = static_cast<int>(r.groups);
   if (!r.restores_order) {
     int* const starts = static_cast<int*>(data[2]);
@@ -158,9 +159,7 @@ std::optional<std::string> route_rows(const RoutingProblem& r, std::span<void* c
     else
       move_rows<std::uint16_t>(r, from, to, rows, bytes / 2, stream);
   }
-  if (const cudaError_t e = cudaGetLastError(); e != cudaSuccess)
-    return std::string("routing rows: ") + cudaGetErrorString(e);
-  return std::nullopt;
+  return device::to_status(cudaGetLastError(), "routing rows");
 }
 
 }  // namespace ridge::ops::cuda

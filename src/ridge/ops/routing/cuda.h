@@ -3,18 +3,18 @@
 
 #include <span>
 
+#include "ridge/base/reason.h"
+#include "ridge/base/result.h"
 #include "ridge/ops/routing/problem.h"
 
 struct CUstream_st;
 
 namespace ridge::ops::cuda {
 
-inline std::optional<std::string> unsupported_reason(const RoutingProblem& rows) {
-  return ops::unsupported_reason(rows);
-}
+inline Reason unsupported_reason(const RoutingProblem& rows) { return ops::unsupported_reason(rows); }
 
 // Queues the kernels; problem.h lists the tensors of `data`, which are in device memory. The row map is deterministic.
-// Returns the error if the driver rejects a launch.
-std::optional<std::string> route_rows(const RoutingProblem& rows, std::span<void* const> data, CUstream_st* stream);
+// Errors: the driver rejects a launch.
+Status route_rows(const RoutingProblem& rows, std::span<void* const> data, CUstream_st* stream);
 
 }  // namespace ridge::ops::cuda

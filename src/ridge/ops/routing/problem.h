@@ -4,10 +4,9 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <string>
 
 #include "ridge/base/dtype.h"
+#include "ridge/base/reason.h"
 
 namespace ridge::ops {
 
@@ -26,6 +25,6 @@ struct RoutingProblem {
 };
 
 // Returns why no target supports the problem: row numbers must fit in int32.
-std::optional<std::string> unsupported_reason(const RoutingProblem& rows);
+Reason unsupported_reason(const RoutingProblem& rows);
 
 }  // namespace ridge::ops

@@ -21,14 +21,14 @@ using tile::Index;
 
 constexpr std::int64_t min_elements_per_thread = 1 << 14;
 
-std::optional<std::string> unsupported_layout_reason(const RowProblem& p, const RowLayout& layout, const char* which) {
+Reason unsupported_layout_reason(const RowProblem& p, const RowLayout& layout, const char* which) {
   if (!is_storable(layout.dtype))
     return std::string(which) + " is " + std::string(dtype_name(layout.dtype)) +
            "; row functions store f32, bf16 and f16";
   if (std::abs(static_cast<double>(layout.row_stride)) * static_cast<double>(p.rows) + static_cast<double>(p.columns) >
       0x1p59)
     return std::string(which) + " reaches beyond 2^59 elements";
-  return std::nullopt;
+  return {};
 }
 
 std::uintptr_t row_address(const RowProblem& p, const void* x, std::int64_t row) {
@@ -114,7 +114,7 @@ void store_rounded(DType dtype, void* y, std::int64_t at, double value) {
     static_cast<F16*>(y)[at] = to_f16(rounded);
 }
 
-std::optional<std::string> unsupported_reason(const RowProblem& p) {
+Reason unsupported_reason(const RowProblem& p) {
   if (auto reason = pool::isa_override_error()) return reason;
   if (p.rows < 0 || p.columns < 0)
     return "expected rows and columns of at least 0, found " + std::to_string(p.rows) + " and " +
@@ -135,7 +135,7 @@ std::optional<std::string> unsupported_reason(const RowProblem& p) {
     return "weight is " + std::string(dtype_name(p.weight_dtype)) + "; row functions store f32, bf16 and f16";
   if (is_norm(p.function) && !(p.epsilon >= 0))
     return "expected an epsilon of at least 0, found " + std::to_string(p.epsilon);
-  return std::nullopt;
+  return {};
 }
 
 void run_row_function(const RowProblem& p, const RowData& data, int threads) {

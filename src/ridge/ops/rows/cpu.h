@@ -2,16 +2,15 @@
 // not overlap the output. `threads` 0 means every core that the process may use (base/cores.h).
 #pragma once
 
-#include <optional>
-#include <string>
 #include <vector>
 
+#include "ridge/base/reason.h"
 #include "ridge/ops/rows/program.h"
 
 namespace ridge::ops {
 
-// Returns why this problem cannot run, or nullopt if it can.
-std::optional<std::string> unsupported_reason(const ReduceProblem& problem);
+// Returns why this problem cannot run.
+Reason unsupported_reason(const ReduceProblem& problem);
 
 // Returns the axes sorted by x's strides, outermost first, without extents of 1; adjacent axes are merged if possible.
 std::vector<ReduceAxis> sort_and_merge_axes(std::vector<ReduceAxis> axes);

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 
+#include "ridge/device/cuda_status.h"
 #include "ridge/device/device.h"
 #include "ridge/device/run_generated.h"
+#include "ridge/device/stream.h"
 #include "ridge/ops/rows/cpu.h"
 #include "ridge/ops/rows/cuda.h"
 #include "ridge/ops/rows/row_kernels.h"
@@ -83,16 +85,15 @@ RowKernelFunction select_kernel(RowFunction function) {
 
 }  // namespace
 
-std::optional<std::string> unsupported_reason(const RowProblem& p) {
+Reason unsupported_reason(const RowProblem& p) {
   if (auto why = ops::unsupported_reason(p)) return why;
-  if (p.function <= RowFunction::layernorm) return std::nullopt;
+  if (p.function <= RowFunction::layernorm) return {};
   return invalid_reason(make_row_program(p, has_weight(p.function)));
 }
 
-std::optional<std::string> unsupported_reason(const RowProgram& program) { return invalid_reason(program); }
+Reason unsupported_reason(const RowProgram& program) { return invalid_reason(program); }
 
-std::optional<std::string> launch_row_kernel(const RowProgram& program, std::span<void* const> tensors,
-                                             CUstream_st* stream) {
+Status launch_row_kernel(const RowProgram& program, std::span<void* const> tensors, CUstream_st* stream) {
   return device::launch_generated(generate_row_kernel(program, tensors, device::multiprocessor_limits()), stream);
 }
 
@@ -102,29 +103,23 @@ std::size_t workspace_bytes(const RowProblem& p) {
          static_cast<std::size_t>(max_row_splits(make_row_program(p, false)) * p.columns) * sizeof(float);
 }
 
-std::optional<std::string> launch_row_kernel(const RowProblem& p, const RowData& data,
-                                             const device::DeviceWorkspace& workspace, CUstream_st* stream) {
-  if (p.rows == 0 && reduces_across_rows(p.function)) {  // Sums over no rows are zero.
-    const cudaError_t e =
-        cudaMemsetAsync(data.y, 0, static_cast<std::size_t>(p.columns * dtype_bits(p.y.dtype) / 8), stream);
-    return e == cudaSuccess ? std::nullopt
-                            : std::optional(std::string("clearing empty sums: ") + cudaGetErrorString(e));
-  }
-  if (p.rows == 0 || p.columns == 0) return std::nullopt;
+Status launch_row_kernel(const RowProblem& p, const RowData& data, const device::DeviceWorkspace& workspace,
+                         CUstream_st* stream) {
+  if (p.rows == 0 && reduces_across_rows(p.function))  // Sums over no rows are zero.
+    return device::clear_on_stream(stream, data.y, p.columns * dtype_bits(p.y.dtype) / 8);
+  if (p.rows == 0 || p.columns == 0) return Done{};
   const void* const weight = has_weight(p.function) ? data.weight : nullptr;
   const RowProgram program = make_row_program(p, weight != nullptr);
   if (p.function > RowFunction::layernorm || (!device::generation_unavailable_reason() && !invalid_reason(program))) {
-    if (workspace.bytes < workspace_bytes(p))
-      return "workspace: expected " + std::to_string(workspace_bytes(p)) + " bytes, found " +
-             std::to_string(workspace.bytes);
+    RIDGE_TRY_STATUS(device::check_workspace(workspace, workspace_bytes(p)));
     std::vector<void*> tensors{const_cast<void*>(data.x)};
     if (is_gradient(p.function)) tensors.push_back(const_cast<void*>(data.dy));
     if (weight != nullptr) tensors.push_back(const_cast<void*>(weight));
     tensors.push_back(reduces_across_rows(p.function) ? static_cast<char*>(workspace.data) + device::counter_bytes
                                                       : data.y);
     const device::GeneratedKernel kernel = generate_row_kernel(program, tensors, device::multiprocessor_limits());
-    const auto error = device::launch_generated(kernel, stream);
-    if (error || !reduces_across_rows(p.function)) return error;
+    RIDGE_TRY_STATUS(device::launch_generated(kernel, stream));
+    if (!reduces_across_rows(p.function)) return Done{};
     const ReduceProblem sum{ReduceFunction::sum, DType::f32, p.y.dtype, {{p.columns, 1, 1}}, {}};
     return reduce_splits(sum, kernel.blocks / kernel.cluster_blocks, p.rows, tensors.back(), data.y, stream);
   }
@@ -141,9 +136,7 @@ std::optional<std::string> launch_row_kernel(const RowProblem& p, const RowData&
                              p.epsilon};
   select_kernel(p.function)<<<static_cast<unsigned>(std::min<Index>(p.rows, 8 * device::multiprocessor_count())),
                               threads, 0, stream>>>(d);
-  const cudaError_t e = cudaGetLastError();
-  if (e == cudaSuccess) return std::nullopt;
-  return std::string("launching a row function: ") + cudaGetErrorString(e);
+  return device::to_status(cudaGetLastError(), "launching a row function");
 }
 
 }  // namespace ridge::ops::cuda

@@ -4,10 +4,10 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <span>
-#include <string>
 
+#include "ridge/base/reason.h"
+#include "ridge/base/result.h"
 #include "ridge/device/workspace.h"
 #include "ridge/ops/rows/program.h"
 
@@ -15,28 +15,27 @@ struct CUstream_st;
 
 namespace ridge::ops::cuda {
 
-// Returns why the problem cannot run, or nullopt if it can. Needs no device.
-std::optional<std::string> unsupported_reason(const RowProblem& problem);
-std::optional<std::string> unsupported_reason(const RowProgram& program);
-std::optional<std::string> unsupported_reason(const ReduceProblem& problem);
+// Returns why the problem cannot run. Needs no device.
+Reason unsupported_reason(const RowProblem& problem);
+Reason unsupported_reason(const RowProgram& program);
+Reason unsupported_reason(const ReduceProblem& problem);
 
-// Returns an error message if the launch fails. The problem must be supported. `workspace` has at least
+// Errors: the launch fails. The problem must be supported. `workspace` has at least
 // workspace_bytes(problem) bytes, and its counters stay zero; only sums across rows need one.
 std::size_t workspace_bytes(const RowProblem& problem);
-std::optional<std::string> launch_row_kernel(const RowProblem& problem, const RowData& data,
-                                             const device::DeviceWorkspace& workspace, CUstream_st* stream);
+Status launch_row_kernel(const RowProblem& problem, const RowData& data, const device::DeviceWorkspace& workspace,
+                         CUstream_st* stream);
 // Requires generated kernels. tensors[i] is the data of program.tensors[i].
-std::optional<std::string> launch_row_kernel(const RowProgram& program, std::span<void* const> tensors,
-                                             CUstream_st* stream);
+Status launch_row_kernel(const RowProgram& program, std::span<void* const> tensors, CUstream_st* stream);
 
 // Reductions sum in f64 and always in the same order. `workspace` is as above; problems with enough results to fill the
 // device need none.
 std::size_t workspace_bytes(const ReduceProblem& problem);
-std::optional<std::string> reduce(const ReduceProblem& problem, const void* x, void* y,
-                                  const device::DeviceWorkspace& workspace, CUstream_st* stream);
+Status reduce(const ReduceProblem& problem, const void* x, void* y, const device::DeviceWorkspace& workspace,
+              CUstream_st* stream);
 // Combines the results of splits, which are f32 and contiguous in the order of the kept axes. A mean is divided by
 // `reduced_points`, the number of elements that it averages.
-std::optional<std::string> reduce_splits(ReduceProblem problem, std::int64_t splits, std::int64_t reduced_points,
-                                         const void* from, void* y, CUstream_st* stream);
+Status reduce_splits(ReduceProblem problem, std::int64_t splits, std::int64_t reduced_points, const void* from, void* y,
+                     CUstream_st* stream);
 
 }  // namespace ridge::ops::cuda

@@ -62,7 +62,7 @@ std::int64_t max_row_splits(const RowProgram& program) {
   return std::clamp<std::int64_t>(rows / min_rows_per_split, 1, max_splits);
 }
 
-std::optional<std::string> unsupported_reason(const RowProgram&) { return "row programs run only on CUDA devices"; }
+Reason unsupported_reason(const RowProgram&) { return "row programs run only on CUDA devices"; }
 
 namespace {
 
@@ -127,7 +127,7 @@ std::int64_t max_elements_per_lane(const RowProgram& program) {
   return max_live <= 4 ? 16 : 8;
 }
 
-std::optional<std::string> invalid_reason(const RowProgram& program) {
+Reason invalid_reason(const RowProgram& program) {
   if (std::all_of(program.steps.begin(), program.steps.end(),
                   [](const RowProgramStep& s) { return s.kind == RowProgramStep::StepKind::element; }))
     return "no step reduces its rows; such a program is a chain";
@@ -138,7 +138,7 @@ std::optional<std::string> invalid_reason(const RowProgram& program) {
   for (const ChainTensor& tensor : program.tensors)
     if (program.columns > 1 && tensor.strides.back() != 0 && tensor.strides.back() != 1)
       return "expected contiguous columns, found a stride of " + std::to_string(tensor.strides.back());
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace ridge::ops

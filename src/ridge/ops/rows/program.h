@@ -6,9 +6,9 @@
 #pragma once
 
 #include <optional>
-#include <string>
 #include <vector>
 
+#include "ridge/base/reason.h"
 #include "ridge/ops/rows/problem.h"
 
 namespace ridge::ops {
@@ -39,10 +39,10 @@ class RowProgramBuilder {
 };
 
 // Returns why no kernel can be generated (more columns than a cluster's registers hold, or columns that are not
-// contiguous), or nullopt.
-std::optional<std::string> invalid_reason(const RowProgram& program);
-std::optional<std::string> unsupported_reason(const RowProgram& program);  // CPUs run no row program.
-std::optional<std::string> unsupported_reason(const RowProblem& problem);
+// contiguous).
+Reason invalid_reason(const RowProgram& program);
+Reason unsupported_reason(const RowProgram& program);  // CPUs run no row program.
+Reason unsupported_reason(const RowProblem& problem);
 // Returns the maximum number of splits, each with a row of f32 partial sums, or 0 if there is no sum across rows.
 std::int64_t max_row_splits(const RowProgram& program);
 // Returns how many elements of each value fit into a lane's registers.

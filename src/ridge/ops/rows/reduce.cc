@@ -146,7 +146,7 @@ std::vector<ReduceAxis> sort_and_merge_axes(std::vector<ReduceAxis> axes) {
   return out;
 }
 
-std::optional<std::string> unsupported_reason(const ReduceProblem& p) {
+Reason unsupported_reason(const ReduceProblem& p) {
   if (auto reason = pool::isa_override_error()) return reason;
   for (const auto& [dtype, which] : {std::pair(p.x, "x"), {p.y, "y"}})
     if (!is_storable(dtype))
@@ -158,7 +158,7 @@ std::optional<std::string> unsupported_reason(const ReduceProblem& p) {
       elements *= static_cast<double>(axis.extent);
     }
   if (elements > 0x1p59) return "the reduction has more than 2^59 elements";
-  return std::nullopt;
+  return {};
 }
 
 void reduce(const ReduceProblem& given, const void* x, void* y, int threads) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ridge/device/cuda_status.h"
 #include "ridge/device/device.h"
 #include "ridge/ops/function/device_math.h"
 #include "ridge/ops/rows/cpu.h"
@@ -236,8 +237,8 @@ cudaError_t launch_reduction(const ReductionPlan& s, DType x, const DeviceReduct
   return launch_reduction<tile::cuda::NumberFormat::f16, F>(s, p, stream);
 }
 
-cudaError_t launch_reduction(const ReduceProblem& problem, const ReductionPlan& s, const void* x, void* y, bool partial,
-                             cudaStream_t stream) {
+Status launch_reduction(const ReduceProblem& problem, const ReductionPlan& s, const void* x, void* y, bool partial,
+                        cudaStream_t stream) {
   DeviceReduction p{};
   p.y_dtype = problem.y;
   p.lanes = s.lanes;
@@ -258,29 +259,27 @@ cudaError_t launch_reduction(const ReduceProblem& problem, const ReductionPlan& 
       stride *= p.kept.extents[i];
     }
   }
-  if (problem.function == ReduceFunction::max) return launch_reduction<tile::MaxOrNan>(s, problem.x, p, stream);
-  if (problem.function == ReduceFunction::min) return launch_reduction<tile::MinOrNan>(s, problem.x, p, stream);
-  return launch_reduction<tile::Add>(s, problem.x, p, stream);
-}
-
-std::optional<std::string> launch_error(cudaError_t e) {
-  if (e == cudaSuccess) return std::nullopt;
-  return std::string("launching a reduction: ") + cudaGetErrorString(e);
+  const auto launch = [&] {
+    if (problem.function == ReduceFunction::max) return launch_reduction<tile::MaxOrNan>(s, problem.x, p, stream);
+    if (problem.function == ReduceFunction::min) return launch_reduction<tile::MinOrNan>(s, problem.x, p, stream);
+    return launch_reduction<tile::Add>(s, problem.x, p, stream);
+  };
+  return device::to_status(launch(), "launching a reduction");
 }
 
 }  // namespace
 
-std::optional<std::string> unsupported_reason(const ReduceProblem& p) {
+Reason unsupported_reason(const ReduceProblem& p) {
   if (auto why = ops::unsupported_reason(p)) return why;
   for (const auto* axes : {&p.kept, &p.reduced})
     if (const std::size_t count = sort_and_merge_axes(*axes).size(); count > max_axes)
       return "the reduction has " + std::to_string(count) + " axes that cannot be merged; expected at most " +
              std::to_string(max_axes);
-  return std::nullopt;
+  return {};
 }
 
-std::optional<std::string> reduce_splits(ReduceProblem p, std::int64_t splits, std::int64_t reduced_points,
-                                         const void* from, void* y, CUstream_st* stream) {
+Status reduce_splits(ReduceProblem p, std::int64_t splits, std::int64_t reduced_points, const void* from, void* y,
+                     CUstream_st* stream) {
   p.x = DType::f32;
   ReduceIndex stride = 1;
   for (auto axis = p.kept.rbegin(); axis != p.kept.rend(); ++axis) {
@@ -293,7 +292,7 @@ std::optional<std::string> reduce_splits(ReduceProblem p, std::int64_t splits, s
   s.points_per_split = splits;
   s.reduced_points = reduced_points;
   s.lanes = std::min(s.lanes, 8);  // There are few points, so each gets more rows of threads.
-  return launch_error(launch_reduction(p, s, from, y, false, stream));
+  return launch_reduction(p, s, from, y, false, stream);
 }
 
 std::size_t workspace_bytes(const ReduceProblem& p) {
@@ -301,16 +300,13 @@ std::size_t workspace_bytes(const ReduceProblem& p) {
   return s.splits == 1 ? 0 : device::counter_bytes + static_cast<std::size_t>(s.splits * s.kept_points) * 4;
 }
 
-std::optional<std::string> reduce(const ReduceProblem& p, const void* x, void* y,
-                                  const device::DeviceWorkspace& workspace, CUstream_st* stream) {
+Status reduce(const ReduceProblem& p, const void* x, void* y, const device::DeviceWorkspace& workspace,
+              CUstream_st* stream) {
   ReductionPlan s = plan_reduction(p);
-  if (s.splits == 1) return launch_error(launch_reduction(p, s, x, y, false, stream));
-  if (workspace.bytes < workspace_bytes(p))
-    return "workspace: expected " + std::to_string(workspace_bytes(p)) + " bytes, found " +
-           std::to_string(workspace.bytes);
+  if (s.splits == 1) return launch_reduction(p, s, x, y, false, stream);
+  RIDGE_TRY_STATUS(device::check_workspace(workspace, workspace_bytes(p)));
   char* const partial_results = static_cast<char*>(workspace.data) + device::counter_bytes;
-  if (const cudaError_t e = launch_reduction(p, s, x, partial_results, true, stream); e != cudaSuccess)
-    return launch_error(e);
+  RIDGE_TRY_STATUS(launch_reduction(p, s, x, partial_results, true, stream));
   ReduceProblem final_problem = p;
   final_problem.kept = s.kept;
   return reduce_splits(final_problem, s.splits, s.reduced_points, partial_results, y, stream);

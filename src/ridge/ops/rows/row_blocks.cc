@@ -75,7 +75,7 @@ class RowBlockRunner {
 
 }  // namespace
 
-std::optional<std::string> unsupported_reason(const RowBlockProgram& s) {
+Reason unsupported_reason(const RowBlockProgram& s) {
   if (s.block_sizes.size() != s.extents.size()) return "strips: expected a block size for each split dimension";
   int remainders = 0;
   for (std::size_t i = 0; i < s.block_sizes.size(); ++i) {
@@ -90,7 +90,7 @@ std::optional<std::string> unsupported_reason(const RowBlockProgram& s) {
     for (const RowBlockStep& step : *steps)
       if (auto why = std::visit([](const auto& kernel) { return ops::unsupported_reason(kernel); }, step.kernel))
         return why;
-  return std::nullopt;
+  return {};
 }
 
 void run_row_blocks(const RowBlockProgram& s, std::span<void* const> data, int threads) {

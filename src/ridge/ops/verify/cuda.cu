@@ -2,6 +2,7 @@
 
 #include <cuda_runtime.h>
 
+#include "ridge/device/cuda_status.h"
 #include "ridge/ops/stored.h"
 #include "ridge/tile/tile.h"
 // tile.h must come first: it defines TILE_FN.
@@ -83,22 +84,18 @@ DeviceProduct to_device_product(const CheckedProduct& p) {
   return {p.m, p.n, p.k, p.a_transposed, p.b_transposed, to_storage_format(p.dtype), to_storage_format(p.out),
           p.a, p.b};
 }
-std::optional<std::string> launch_error() {
-  const cudaError_t e = cudaGetLastError();
-  return e == cudaSuccess ? std::nullopt : std::optional(std::string("checking a product: ") + cudaGetErrorString(e));
-}
+Status launch_status() { return device::to_status(cudaGetLastError(), "checking a product"); }
 
 }  // namespace
 
-std::optional<std::string> verify_samples(const CheckedProduct& p, const void* d, CheckCounters* counters,
-                                          CUstream_st* stream) {
+Status verify_samples(const CheckedProduct& p, const void* d, CheckCounters* counters, CUstream_st* stream) {
   verify_samples_kernel<<<verified_samples, threads, 0, stream>>>(to_device_product(p), d, counters);
-  return launch_error();
+  return launch_status();
 }
-std::optional<std::string> verify_all(const CheckedProduct& p, const void* d, const void* library_d,
-                                      CheckCounters* counters, CUstream_st* stream) {
+Status verify_all(const CheckedProduct& p, const void* d, const void* library_d, CheckCounters* counters,
+                  CUstream_st* stream) {
   verify_all_kernel<<<2048, 256, 0, stream>>>(to_device_product(p), d, library_d, counters);
-  return launch_error();
+  return launch_status();
 }
 
 }  // namespace ridge::ops::cuda

@@ -1,13 +1,11 @@
 // Checks the result of a product in device memory: 4096 elements against sums in f64, and all elements against the
-// result of another library. Kernels are queued on the caller's stream. Both functions return the driver's error, or
-// nullopt.
+// result of another library. Kernels are queued on the caller's stream. Errors: the launch fails.
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <string>
 
 #include "ridge/base/dtype.h"
+#include "ridge/base/result.h"
 
 struct CUstream_st;
 
@@ -28,9 +26,8 @@ struct CheckCounters {
 };
 inline constexpr int verified_samples = 4096;
 
-std::optional<std::string> verify_samples(const CheckedProduct& product, const void* d, CheckCounters* counters,
-                                          CUstream_st* stream);
-std::optional<std::string> verify_all(const CheckedProduct& product, const void* d, const void* library_d,
-                                      CheckCounters* counters, CUstream_st* stream);
+Status verify_samples(const CheckedProduct& product, const void* d, CheckCounters* counters, CUstream_st* stream);
+Status verify_all(const CheckedProduct& product, const void* d, const void* library_d, CheckCounters* counters,
+                  CUstream_st* stream);
 
 }  // namespace ridge::ops::cuda

@@ -51,8 +51,8 @@ void lower_attention_backward(Lowering& to, int group) {
   std::optional<FoundAttentionBackward> found;
   for (const int s : to.plan.fusion.groups[group].statements)
     if (!found) found = find_attention_backward(to.program, uses, shapes, s, to.plan.fusion.target);
-  RIDGE_CHECK(found && found->fusion_blocker.empty(),
-              found ? found->fusion_blocker : "expected the gradients of attention");
+  RIDGE_CHECK(found && !found->fusion_blocker,
+              found ? found->fusion_blocker.text() : "expected the gradients of attention");
   const ForwardBuffers forward = find_or_add_forward(to, group, *found);
   PlanStep step;
   step.group = group;

@@ -17,7 +17,6 @@ namespace ridge {
 namespace {
 
 using TermKind = AttentionTerm::TermKind;
-using Mismatch = std::optional<std::string>;
 
 class AttentionBackwardRecognizer {
  public:
@@ -30,7 +29,7 @@ class AttentionBackwardRecognizer {
     for (const int ds : {product_at(s)->left, product_at(s)->right})
       if (match_dq_and_dk(s, ds)) {
         ds_ = ds;
-        if (const Mismatch why = run_checks()) out_.fusion_blocker = *why;
+        out_.fusion_blocker = run_checks();
         return out_;
       }
     return std::nullopt;
@@ -102,18 +101,18 @@ class AttentionBackwardRecognizer {
     return false;
   }
 
-  Mismatch run_checks() {
-    using CheckStep = Mismatch (AttentionBackwardRecognizer::*)();
+  Reason run_checks() {
+    using CheckStep = Reason (AttentionBackwardRecognizer::*)();
     for (const CheckStep step :
          {&AttentionBackwardRecognizer::find_softmaxes, &AttentionBackwardRecognizer::identify_q_and_k,
           &AttentionBackwardRecognizer::find_output_gradient, &AttentionBackwardRecognizer::match_ds,
           &AttentionBackwardRecognizer::find_results, &AttentionBackwardRecognizer::check_dims,
           &AttentionBackwardRecognizer::set_layouts, &AttentionBackwardRecognizer::list_statements})
-      if (Mismatch why = (this->*step)()) return why;
-    const Mismatch why =
+      if (Reason why = (this->*step)()) return why;
+    const Reason why =
         target_ == Target::cuda ? ops::cuda::unsupported_reason(out_.problem) : ops::unsupported_reason(out_.problem);
-    if (why) return "attention's gradients: " + *why;
-    return std::nullopt;
+    if (why) return "attention's gradients: " + why.text();
+    return {};
   }
 
   // Returns the statements that compute ds as nodes, with every tensor among them stored.
@@ -125,7 +124,7 @@ class AttentionBackwardRecognizer {
   }
 
   // Finds the key dimension, along which a softmax or a maximum runs, and the tensors that are softmaxes of the scores.
-  Mismatch find_softmaxes() {
+  Reason find_softmaxes() {
     const JoinedNodes all = join_producers();
     for (const Node& node : all.nodes) {
       const bool begins =
@@ -140,7 +139,7 @@ class AttentionBackwardRecognizer {
           softmaxes_[one.tensor] = values[one.node];
       masked_dim_ = evaluator.masked_dim();
     }
-    if (!softmaxes_.empty()) return std::nullopt;
+    if (!softmaxes_.empty()) return {};
     return no_softmax_reason();
   }
   std::string no_softmax_reason() const {
@@ -150,7 +149,7 @@ class AttentionBackwardRecognizer {
   }
 
   // Decides which operand is q and which is k.
-  Mismatch identify_q_and_k() {
+  Reason identify_q_and_k() {
     const Contraction& c = *product_at(scores_statement_);
     out_.k = has_axis(shape_of(c.left), attention_dims_.keys) ? c.left : c.right;
     out_.q = other_operand(c, out_.k);
@@ -158,11 +157,11 @@ class AttentionBackwardRecognizer {
       return fmt::format("{} is not the product of one operand with {} and one without", name_of(c.result),
                          attention_dims_.keys);
     attention_dims_ = find_attention_dims(shape_of(out_.q), shape_of(out_.k), shape_of(c.result), attention_dims_.keys);
-    return std::nullopt;
+    return {};
   }
 
   // Finds dp, the product with keys that does not read the softmax, and do, its operand without keys.
-  Mismatch find_output_gradient() {
+  Reason find_output_gradient() {
     for (const int s : products_) {
       const Contraction& c = *product_at(s);
       if (s == scores_statement_ || softmaxes_.contains(c.left) || softmaxes_.contains(c.right)) continue;
@@ -182,7 +181,7 @@ class AttentionBackwardRecognizer {
     producers_.clear();
     products_.clear();
     add_producers(ds_, producers_, products_);
-    return std::nullopt;
+    return {};
   }
 
   // Returns delta if the product is do times another tensor summed over values, or softmax times dp summed over keys.
@@ -201,7 +200,7 @@ class AttentionBackwardRecognizer {
     return std::nullopt;
   }
 
-  Mismatch match_ds() {
+  Reason match_ds() {
     AttentionInputs inputs{result_of(scores_statement_), result_of(dp_statement_), out_.dout};
     for (const int s : products_)
       if (const auto delta = delta_of(*product_at(s))) {
@@ -231,7 +230,7 @@ class AttentionBackwardRecognizer {
     p.cap = softmax_.tanh_scale == 0 ? 0 : softmax_.number;
     p.low = softmax_.band.low;
     p.high = softmax_.band.high;
-    return std::nullopt;
+    return {};
   }
 
   // A product's result, or that result times a number if nothing else reads it.
@@ -254,7 +253,7 @@ class AttentionBackwardRecognizer {
     return {result_of(all[0]), x.number, {s, all[0]}};
   }
 
-  Mismatch find_results() {
+  Reason find_results() {
     for (const int s : {dq_dk_.first, dq_dk_.second}) {
       const ScaledProduct x = find_scaled_result(s);
       const bool of_k = other_operand(*product_at(s), ds_) == out_.k;
@@ -270,13 +269,13 @@ class AttentionBackwardRecognizer {
         if (const Contraction* c = product_at(s); c != nullptr && other_operand(*c, p) == out_.dout) {
           out_.dv = c->result;
           delta_and_results_.insert(s);
-          return std::nullopt;
+          return {};
         }
     return fmt::format("no statement computes the product of {} and {}, the gradient of {}",
                        name_of(softmaxes_.begin()->first), name_of(out_.dout), name_of(out_.v));
   }
 
-  Mismatch check_dims() {
+  Reason check_dims() {
     const DimNames keys{attention_dims_.keys};
     const auto is = [&](int tensor, std::initializer_list<const DimNames*> groups) {
       return tensor < 0 || equals_union(nontrivial_dims(shape_of(tensor)), groups);
@@ -296,7 +295,7 @@ class AttentionBackwardRecognizer {
       if (dtype_of(tensor) != dtype_of(out_.q))
         return fmt::format("{} is {}, {} is {}", name_of(out_.q), dtype_name(dtype_of(out_.q)), name_of(tensor),
                            dtype_name(dtype_of(tensor)));
-    return std::nullopt;
+    return {};
   }
   std::string dims_mismatch(int tensor) const {
     return fmt::format("{}{} does not have the dimensions of an attention gradient", name_of(tensor),
@@ -308,7 +307,7 @@ class AttentionBackwardRecognizer {
     return out;
   }
 
-  Mismatch set_layouts() {
+  Reason set_layouts() {
     if (!masked_dim_.empty() && !contains(attention_dims_.rows, masked_dim_))
       return fmt::format("the mask compares with {}, which is not a row dimension", masked_dim_);
     ops::AttentionBackwardProblem& all = out_.problem;
@@ -324,11 +323,11 @@ class AttentionBackwardRecognizer {
       return fmt::format("{}, {}, {} and their gradients are not laid out as heads of contiguous rows", name_of(out_.q),
                          name_of(out_.k), name_of(out_.v));
     if (out_.o < 0) p.o = {p.heads * p.rows * p.width, p.rows * p.width, p.width};  // o goes to scratch memory
-    return std::nullopt;
+    return {};
   }
 
   // Lists the softmax statements and the others; returns a reason if an intermediate of the others is read elsewhere.
-  Mismatch list_statements() {
+  Reason list_statements() {
     std::set<int> softmax{scores_statement_}, all = delta_and_results_, products;
     for (const auto& [p, value] : softmaxes_) add_producers(p, softmax, products);
     all.insert(dp_statement_);
@@ -346,7 +345,7 @@ class AttentionBackwardRecognizer {
     }
     out_.statements.assign(all.begin(), all.end());
     out_.softmax.assign(softmax.begin(), softmax.end());
-    return std::nullopt;
+    return {};
   }
 
   const Program& program_;

@@ -8,9 +8,9 @@
 #pragma once
 
 #include <optional>
-#include <string>
 #include <vector>
 
+#include "ridge/base/reason.h"
 #include "ridge/ops/attention/backward_problem.h"
 #include "ridge/plan/fuse.h"
 #include "ridge/plan/shape.h"
@@ -19,7 +19,7 @@
 namespace ridge {
 
 struct FoundAttentionBackward {
-  std::string fusion_blocker;            // reason why there is no kernel; empty if there is one
+  Reason fusion_blocker;                 // reason why there is no kernel
   std::vector<int> statements, softmax;  // sorted; those that compute the softmax are in `softmax` only
   ops::AttentionBackwardProblem problem = {};
   int q = -1, k = -1, v = -1, dout = -1, dq = -1, dk = -1, dv = -1;  // indices into Program::tensors

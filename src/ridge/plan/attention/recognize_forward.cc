@@ -34,12 +34,12 @@ class AttentionRecognizer {
     };
     const auto& first = contraction_at(*std::find_if(statements_.begin(), statements_.end(), is_product));
     const auto& last = contraction_at(statements_.back());
-    if (auto why = assign_operands(first, last)) return {.fusion_blocker = *why};
-    if (auto why = match_scores(first.result)) return {.fusion_blocker = *why};
-    if (auto why = set_layouts()) return {.fusion_blocker = *why};
+    if (auto why = assign_operands(first, last)) return {.fusion_blocker = why};
+    if (auto why = match_scores(first.result)) return {.fusion_blocker = why};
+    if (auto why = set_layouts()) return {.fusion_blocker = why};
     const auto why =
         target_ == Target::cuda ? ops::cuda::unsupported_reason(out_.problem) : ops::unsupported_reason(out_.problem);
-    if (why) return {.fusion_blocker = "attention: " + *why};
+    if (why) return {.fusion_blocker = "attention: " + why.text()};
     return out_;
   }
 
@@ -49,7 +49,7 @@ class AttentionRecognizer {
   const std::string& name_of(int tensor) const { return program_.tensors[tensor].name; }
   DType dtype_of(int tensor) const { return program_.tensors[tensor].dtype; }
   // Assigns the operands to q, k and v, and the dimensions to their roles.
-  std::optional<std::string> assign_operands(const Contraction& first, const Contraction& last) {
+  Reason assign_operands(const Contraction& first, const Contraction& last) {
     weights_ = is_computed_inside(last.left) ? last.left : last.right;
     out_.v = weights_ == last.left ? last.right : last.left;
     out_.o = last.result;
@@ -85,7 +85,7 @@ class AttentionRecognizer {
       if (dtype_of(tensor) != dtype_of(out_.q))
         return fmt::format("{} is {}, {} is {}", name_of(out_.q), dtype_name(dtype_of(out_.q)), name_of(tensor),
                            dtype_name(dtype_of(tensor)));
-    return std::nullopt;
+    return {};
   }
   const Statement& statement_at(int s) const { return program_.statements[s]; }
   bool is_computed_inside(int tensor) const {
@@ -108,7 +108,7 @@ class AttentionRecognizer {
   }
   // Matches paged keys and values, gathered with the same page list; one of the two summed dimensions is the page
   // dimension.
-  std::optional<std::string> match_pages(const Contraction& first, const DimNames& summed) {
+  Reason match_pages(const Contraction& first, const DimNames& summed) {
     const auto left = page_gather_of(first.left), k = left ? left : page_gather_of(first.right),
                v = page_gather_of(out_.v);
     if (!k || !v || k->indices != v->indices || k->along != v->along || k->along.empty())
@@ -123,7 +123,7 @@ class AttentionRecognizer {
     key_gather_ = k;
     value_gather_ = v;
     out_.pages = k->indices;
-    return std::nullopt;
+    return {};
   }
   // Returns the shape of the table without its page dimension.
   Shape page_shape(const PageGather& from) const {
@@ -132,7 +132,7 @@ class AttentionRecognizer {
     return out;
   }
   // Moves the dimensions of the page list, which the lengths share, to the front of the batch dimensions.
-  std::optional<std::string> put_page_dims_first() {
+  Reason put_page_dims_first() {
     const Shape& list = shape_of(out_.pages);
     DimNames first;
     for (const std::string& dim : nontrivial_dims(list))
@@ -150,7 +150,7 @@ class AttentionRecognizer {
     for (const std::string& dim : attention_dims_.batch)
       if (!contains(first, dim)) first.push_back(dim);
     attention_dims_.batch = first;
-    return std::nullopt;
+    return {};
   }
   void set_pages() {
     ops::AttentionProblem& p = out_.problem;
@@ -162,7 +162,7 @@ class AttentionRecognizer {
     out_.v = value_gather_->table;
   }
 
-  std::optional<std::string> match_scores(int scores) {
+  Reason match_scores(int scores) {
     std::vector<int> between(statements_.begin(), statements_.end() - 1);
     std::erase_if(between, [&](int s) { return routine_of(statement_at(s)) != nullptr; });
     const JoinedNodes all = join_statements(program_, between, {weights_});
@@ -189,13 +189,13 @@ class AttentionRecognizer {
     out_.problem.moves_with_rows = !evaluator.has_fixed_mask_limit();
     masked_dim_ = evaluator.masked_dim();
     if (band.in_sequence) return match_sequences(band);
-    if (band.lengths_tensor < 0) return std::nullopt;
+    if (band.lengths_tensor < 0) return {};
     out_.problem.lengths = {band.length_offset, band.low_from_length, band.high_from_length};
     out_.lengths = band.lengths_tensor;
     return put_length_dims_first();
   }
   // Matches a mask that compares sequences; rows and keys then count from the start of their sequence.
-  std::optional<std::string> match_sequences(const MaskBand& band) {
+  Reason match_sequences(const MaskBand& band) {
     out_.row_lengths = lengths_along(program_, masked_dim_);
     out_.key_lengths = lengths_along(program_, attention_dims_.keys);
     constexpr std::int64_t unbounded = MaskBand::unbounded;
@@ -209,7 +209,7 @@ class AttentionRecognizer {
       return fmt::format("the mask compares {} with {}, whose sequences start at different positions",
                          attention_dims_.keys, masked_dim_);
     attention_dims_.outer_count = 0;
-    return std::nullopt;
+    return {};
   }
   // Replaces the sizes of one long sequence by those of the packed sequences in it.
   void set_packed_sequences() {
@@ -229,7 +229,7 @@ class AttentionRecognizer {
     return out;
   }
   // Moves the dimensions of the lengths to the front of the batch dimensions.
-  std::optional<std::string> put_length_dims_first() {
+  Reason put_length_dims_first() {
     const Shape& shape = shape_of(out_.lengths);
     DimNames first = nontrivial_dims(shape);
     for (const std::string& dim : first)
@@ -240,10 +240,10 @@ class AttentionRecognizer {
     for (const std::string& dim : attention_dims_.batch)
       if (!contains(nontrivial_dims(shape), dim)) first.push_back(dim);
     attention_dims_.batch = first;
-    return std::nullopt;
+    return {};
   }
 
-  std::optional<std::string> set_layouts() {
+  Reason set_layouts() {
     if (!masked_dim_.empty() && !contains(attention_dims_.rows, masked_dim_))
       return fmt::format("the mask compares with {}, which is not a row dimension", masked_dim_);
     ops::AttentionProblem& p = out_.problem;
@@ -259,7 +259,7 @@ class AttentionRecognizer {
                        {&shape_of(out_.o), true, true, &p.o}})) {
       if (!out_.row_lengths.empty()) set_packed_sequences();
       if (!pages_dim_.empty()) set_pages();
-      return std::nullopt;
+      return {};
     }
     return fmt::format("{}, {}, {} and {} are not laid out as heads of contiguous rows", name_of(out_.q),
                        name_of(out_.k), name_of(out_.v), name_of(out_.o));
@@ -310,7 +310,7 @@ void lower_attention(Lowering& to, int group) {
   for (const View& view : to.tensors) shapes.push_back(view.shape);
   const FoundAttention found =
       find_attention(to.program, shapes, to.plan.fusion.groups[group].statements, to.plan.fusion.target);
-  RIDGE_CHECK(found.fusion_blocker.empty(), found.fusion_blocker);
+  RIDGE_CHECK(!found.fusion_blocker, found.fusion_blocker.text());
   PlanStep step;
   step.group = group;
   step.kernel = found.problem;

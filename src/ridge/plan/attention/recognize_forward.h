@@ -5,9 +5,9 @@
 // sequences: sequence(S) == sequence(T).
 #pragma once
 
-#include <string>
 #include <vector>
 
+#include "ridge/base/reason.h"
 #include "ridge/ops/attention/problem.h"
 #include "ridge/plan/fuse.h"
 #include "ridge/plan/shape.h"
@@ -15,7 +15,7 @@
 namespace ridge {
 
 struct FoundAttention {
-  std::string fusion_blocker;  // reason why there is no kernel for the statements; empty if there is one
+  Reason fusion_blocker;  // reason why there is no kernel for the statements
   ops::AttentionProblem problem = {};
   int q = 0, k = 0, v = 0, o = 0;  // indices into Program::tensors
   int lengths = -1;                // tensor of sequence lengths; -1 if all have the same

@@ -31,7 +31,7 @@ class ScheduleBuilder {
         lower_copy(statement, e);
       else
         lower_expression(statement, e);
-      if (error_) return *error_;
+      RIDGE_TRY_STATUS(status_);
     }
     return std::move(out_);
   }
@@ -99,7 +99,7 @@ class ScheduleBuilder {
       for (const Axis& axis : tensor(t).axes)
         if (axis.is_named() && !axis.mesh.empty())
           cuts[is_grouped_axis(c, t, axis) ? c.grouped->dim : axis.dim] = axis.mesh;
-    if ((error_ = validate_grouped_axes(program_, c, sizes_, device_.mesh))) return;
+    if (!(status_ = validate_grouped_axes(program_, c, sizes_, device_.mesh))) return;
     const Layout product_layout = result_layout(program_, statement, cuts);
     const int result = statement.result();
     const int to = choose_result_slot(product_layout, result);
@@ -131,7 +131,7 @@ class ScheduleBuilder {
     if (from == to) return;
     const std::vector<RedistributionStep> steps = plan_redistribution(slot(from).layout, slot(to).layout);
     for (std::size_t i = 0; i < steps.size(); ++i) {
-      if ((error_ = validate_redistribution(program_.statements[statement_], steps[i], slot(from).dtype))) return;
+      if (!(status_ = validate_redistribution(program_.statements[statement_], steps[i], slot(from).dtype))) return;
       int next = to;
       if (i + 1 < steps.size()) {
         TensorSlot between = slot(to);
@@ -160,7 +160,7 @@ class ScheduleBuilder {
     if (!stays && same) return add_redistributions(from, result, transport::ReduceOp::sum);
     const int moved = stays ? from : add_slot(std::move(target));
     add_redistributions(from, moved, transport::ReduceOp::sum);
-    if (error_) return;
+    if (!status_) return;
     ComputeStep compute = begin_step();
     Expression copy = e;
     copy.nodes[0].tensor = add_shard_tensor(compute, moved, source_axes);
@@ -233,7 +233,7 @@ class ScheduleBuilder {
   const MeshDevice& device_;
   int statement_ = 0;
   std::map<int, std::vector<Axis>> partial_axes_;
-  std::optional<Error> error_;
+  Status status_ = Done{};
   RankSchedule out_;
 };
 
@@ -400,7 +400,7 @@ Result<Mesh> mesh_of(const Program& program, const Bindings& sizes) {
 Result<RankSchedule> build_rank_schedule(const Program& given, const Bindings& sizes, const MeshDevice& device,
                                          const std::vector<int>& stored_tensors) {
   const Program program = remove_unit_mesh_axes(given, device.mesh);
-  if (auto error = validate_tensors(program)) return *std::move(error);
+  RIDGE_TRY_STATUS(validate_tensors(program));
   auto schedule = ScheduleBuilder(program, sizes, device).build_schedule();
   return schedule ? Result<RankSchedule>(
                         StepMerger(program, *std::move(schedule), device.mesh, stored_tensors).merge_steps())

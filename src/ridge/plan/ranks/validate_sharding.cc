@@ -12,7 +12,7 @@ const Tensor& tensor_at(const Program& program, int t) { return program.tensors[
 
 }  // namespace
 
-std::optional<Error> validate_tensors(const Program& program) {
+Status validate_tensors(const Program& program) {
   for (const Tensor& tensor : program.tensors)
     for (const Axis& axis : tensor.axes) {
       if (axis.mesh.empty()) continue;
@@ -27,12 +27,12 @@ std::optional<Error> validate_tensors(const Program& program) {
                                        tensor.name, axis.dim),
                            "split it along another dimension");
     }
-  return std::nullopt;
+  return Done{};
 }
 
-std::optional<Error> validate_grouped_axes(const Program& program, const Contraction& product, const Bindings& sizes,
-                                           const Mesh& mesh) {
-  if (!product.grouped) return std::nullopt;
+Status validate_grouped_axes(const Program& program, const Contraction& product, const Bindings& sizes,
+                             const Mesh& mesh) {
+  if (!product.grouped) return Done{};
   const Contraction::GroupedOperand& g = *product.grouped;
   const auto mesh_axes_of = [&](int t, const std::string& dim) -> std::string {
     for (const Axis& axis : tensor_at(program, t).axes)
@@ -42,7 +42,7 @@ std::optional<Error> validate_grouped_axes(const Program& program, const Contrac
   const int other = g.tensor == product.left ? product.right : product.left;
   const std::string dim_axes = mesh_axes_of(other, g.dim), group_axes = mesh_axes_of(g.tensor, g.group);
   const std::int64_t parts = mesh.size(dim_axes);
-  if (dim_axes == group_axes && (parts == 1 || sizes.at(g.group) % parts == 0)) return std::nullopt;
+  if (dim_axes == group_axes && (parts == 1 || sizes.at(g.group) % parts == 0)) return Done{};
   return input_error(
       fmt::format("cannot run on several ranks: '{}' splits {} into {} parts, '{}' splits {} into {}, and each {} "
                   "covers {} of {}",
@@ -51,7 +51,7 @@ std::optional<Error> validate_grouped_axes(const Program& program, const Contrac
       fmt::format("split both over the same mesh axes, with a size that divides {}", g.group));
 }
 
-std::optional<Error> validate_redistribution(const Statement& statement, const RedistributionStep& step, DType dtype) {
+Status validate_redistribution(const Statement& statement, const RedistributionStep& step, DType dtype) {
   const bool is_reduction = step.collective == Collective::all_reduce || step.collective == Collective::reduce_scatter;
   if (is_reduction && !transport::can_reduce(dtype))
     return input_error(fmt::format("cannot run '{}' on several ranks: its partial sums in {} would be truncated",
@@ -61,7 +61,7 @@ std::optional<Error> validate_redistribution(const Statement& statement, const R
     return input_error(
         fmt::format("cannot run '{}' on several ranks: elements in {} share scales", statement.text, dtype_name(dtype)),
         "do not split it, or give it another dtype");
-  return std::nullopt;
+  return Done{};
 }
 
 }  // namespace ridge::ranks

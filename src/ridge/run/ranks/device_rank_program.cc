@@ -38,10 +38,10 @@ Result<std::unique_ptr<DeviceRankProgram>> DeviceRankProgram::make(const RankPro
 Status DeviceRankProgram::make_steps(transport::Communicator& comm, const DeviceRunOptions& options) {
   steps_.resize(rank_program_->schedule().steps.size());
   if (nccl_groups_.world() != nullptr && comm.size() > 1) {
-    auto peer_memory =
-        PeerMemory::make(comm, ChunkedExecutor::flags_per_pair(static_cast<std::size_t>(comm.size())) * steps_.size());
-    if (!peer_memory) return peer_memory.error();
-    peer_memory_ = *std::move(peer_memory);
+    RIDGE_TRY(
+        peer_memory,
+        PeerMemory::make(comm, ChunkedExecutor::flags_per_pair(static_cast<std::size_t>(comm.size())) * steps_.size()));
+    peer_memory_ = std::move(peer_memory);
   }
   if (nccl_groups_.world() == nullptr) predicted_network_s_.reset();  // no prediction for transfers through the host
   if (peer_memory_ != nullptr && options.chunk_options.mode != ChunkOptions::ChunkMode::never)
@@ -275,8 +275,8 @@ std::string DeviceRankProgram::transport_name() const {
 
 std::vector<std::string> DeviceRankProgram::notes() const {
   std::vector<std::string> out = notes_;
-  if (!nccl_groups_.unavailable_reason().empty())
-    out.push_back("redistributions go through host memory: " + nccl_groups_.unavailable_reason());
+  if (const Reason& why = nccl_groups_.unavailable_reason())
+    out.push_back("redistributions go through host memory: " + why.text());
   return out;
 }
 

@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "ridge/base/reason.h"
+#include "ridge/base/result.h"
 #include "ridge/device/device.h"
 #include "ridge/run/ranks/redistribute.h"
 #include "ridge/run/ranks/small_collective.h"
@@ -22,8 +24,8 @@ class NcclGroups {
   // through host memory. `existing` is the communicator of an earlier run; if it is null, `library` creates one.
   static Result<NcclGroups> make(transport::Communicator& comm, const Mesh& mesh, const std::string& library,
                                  std::shared_ptr<const transport::NcclCommunicator> existing);
-  const transport::NcclCommunicator* world() const { return world_.get(); }      // is null without NCCL
-  const std::string& unavailable_reason() const { return unavailable_reason_; }  // why `world` is null
+  const transport::NcclCommunicator* world() const { return world_.get(); }  // is null without NCCL
+  const Reason& unavailable_reason() const { return unavailable_reason_; }   // why `world` is null
   transport::Communicator& comm() const { return *comm_; }
   // Returns the communicator along these mesh axes. Collective call: all ranks make the same calls in the same order.
   Result<const transport::NcclCommunicator*> group_along(const std::string& letters);
@@ -33,7 +35,7 @@ class NcclGroups {
   transport::Communicator* comm_;
   const Mesh* mesh_;
   std::shared_ptr<const transport::NcclCommunicator> world_;
-  std::string unavailable_reason_;
+  Reason unavailable_reason_;
   std::map<std::string, std::unique_ptr<transport::NcclCommunicator>> groups_;
 };
 

@@ -36,7 +36,7 @@ Result<std::unique_ptr<PeerMemory>> PeerMemory::make(transport::Communicator& co
   RIDGE_TRY_STATUS(queue.synchronize());
   auto peer_flags = out->open_on_all_ranks(out->flags_);
   if (!peer_flags && peer_flags.error().kind == ErrorKind::absent) return std::unique_ptr<PeerMemory>();
-  if (!peer_flags) return peer_flags.error();
+  RIDGE_TRY_STATUS(peer_flags);
   out->peer_flags_ = *std::move(peer_flags);
   RIDGE_TRY_STATUS(out->measure_links());
   return out;

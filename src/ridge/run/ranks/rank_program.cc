@@ -88,7 +88,7 @@ Status RankProgram::plan_steps(const RunOptions& options) {
       RIDGE_TRY(made, plan_local_program(compute.program, options));
       for (const PlanStep& step : made.steps)
         if (const auto why = options.cuda ? device_unsupported_reason(step) : cpu_unsupported_reason(step))
-          return input_error(fmt::format("cannot run '{}': {}", compute.program.statements.front().text, *why));
+          return input_error(fmt::format("cannot run '{}': {}", compute.program.statements.front().text, why.text()));
       prepared.plan = std::move(made);
     }
     prepared_.emplace_back(std::move(prepared));
@@ -251,8 +251,8 @@ Result<PassTimes> RankProgram::run_pass(transport::Communicator& comm) {
     if (std::holds_alternative<ComputeStep>(schedule_.steps[i])) {
       run_compute_step(i, out);
       out.step_times[i].end_s = timer.seconds();
-    } else if (const Status moved = run_redistribution(i, comm, timer, out); !moved) {
-      return moved.error();
+    } else {
+      RIDGE_TRY_STATUS(run_redistribution(i, comm, timer, out));
     }
   }
   out.wall_s = timer.seconds();

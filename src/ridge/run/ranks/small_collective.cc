@@ -20,12 +20,11 @@ Result<std::unique_ptr<SmallCollective>> SmallCollective::make(PeerMemory& peer_
   RIDGE_TRY(queue, device::Queue::create());
   RIDGE_TRY_STATUS(queue.set_bytes(out->buffer_.data(), 0, out->buffer_.bytes()));
   RIDGE_TRY_STATUS(queue.synchronize());
-  const auto buffers =
-      peer_memory.open_on_all_ranks(out->buffer_);  // ranks receive the address only after the memory is zero
-  if (!buffers) return buffers.error();
+  // Ranks receive the address only after the memory is zero.
+  RIDGE_TRY(buffers, peer_memory.open_on_all_ranks(out->buffer_));
   out->shape_ = shape;
   for (std::size_t p = 0; p < group.size(); ++p) {
-    out->message_.buffers[p] = (*buffers)[group[p]];
+    out->message_.buffers[p] = buffers[group[p]];
     if (group[p] == peer_memory.rank()) out->message_.rank = static_cast<int>(p);
   }
   out->message_.call_counts = reinterpret_cast<device::CallCount*>(out->buffer_.data() + shape.bytes());

@@ -77,7 +77,7 @@ class CaseChecker {
 
   std::string operator()() {
     allocate_operands();
-    if (const auto refusal = unsupported_reason(call_)) return describe_case(c_) + ": refused: " + *refusal;
+    if (const auto refusal = unsupported_reason(call_)) return describe_case(c_) + ": refused: " + refusal.text();
     if (p_.a.dtype != DType::int8 && c_.values == TestValues::nan_row && p_.m > 0 && p_.k > 0) set_nan_row();
     for (const auto& memory : inputs_) memory->make_read_only();
     before_.assign(d_->data(), d_->data() + d_->size());
