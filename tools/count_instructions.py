@@ -14,7 +14,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FUNCTIONS = ["gelu", "cos", "sin", "gelu_tanh", "tanh", "log", "silu", "sigmoid", "exp", "divide", "sqrt", "rsqrt"]
 BINARY = ["divide"]
-REPEATED_BODY = {"cos": "cos_of_cos"}  # further calls in a chain that have a separate body
+REPEATED_BODY = {"cos": "cos_in_unit_range"}  # further calls in a chain that have a separate body
 APPROXIMATE = ["gelu", "gelu_tanh", "silu", "sigmoid"]  # name_16 is the version for 16-bit results
 SPECIAL = re.compile(r"MUFU|FRND|F2I|I2F\b|F2F")
 SLOW_PATH = re.compile(r"CALL|DMUL|DADD|DFMA")
@@ -33,8 +33,8 @@ def kernel_source():
     out = '#include "ridge/ops/function/device_math.h"\nusing namespace ridge;\n'
     for name in FUNCTIONS + list(REPEATED_BODY.values()) + [f"{name}_16" for name in APPROXIMATE]:
         more = ", p[threadIdx.x + 32]" if name in BINARY else ""
-        once = f"device::{name}(p[threadIdx.x]{more})"
-        twice = f"device::{name}({once}{more})"
+        once = f"ops::device_math::{name}(p[threadIdx.x]{more})"
+        twice = f"ops::device_math::{name}({once}{more})"
         for kernel, value in ((name, once), (f"{name}_twice", twice)):
             out += f'extern "C" __global__ void k_{kernel}(float* p) {{ p[threadIdx.x] = {value}; }}\n'
     return out
