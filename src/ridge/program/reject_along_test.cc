@@ -463,12 +463,6 @@ TEST(Parse, SuggestsNamesForThoseOfOtherNotations) {
             ^^^^^^
   hint: a causal mask is written softmax(where(index(T) <= index(S), s, -inf) over T)
 )"},
-      {"x: bf16[N, D]\ny[N] = avg(x over D)",
-       R"(program:2:8: unknown function 'avg'
-  y[N] = avg(x over D)
-         ^^^
-  hint: known functions are pow exp log cos sin gelu gelu_tanh silu relu sigmoid tanh sqrt rsqrt abs erf softplus tan atan log1p expm1 floor round sign leaky_relu hard_swish mish max min where clamp sum mean softmax rmsnorm layernorm repeat index size sequence
-)"},
       {"x: bf16[N, D]\ny[N, D] = sofmax(x over D)",
        R"(program:2:11: unknown function 'sofmax'
   y[N, D] = sofmax(x over D)

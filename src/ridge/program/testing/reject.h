@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <span>
+#include <string>
 #include <string_view>
 
+#include "ridge/base/function.h"
 #include "ridge/program/program.h"
 
 namespace ridge::testing {
@@ -13,6 +15,15 @@ namespace ridge::testing {
 struct RejectedProgram {
   std::string_view program, error;
 };
+
+// Returns the names that the hint for an unknown function lists: the functions of docs/functions.md, and four without a
+// row in function_table.
+inline std::string list_known_functions() {
+  std::string names;
+  for (const FunctionInfo& f : function_table)
+    if (!f.description.empty()) names += std::string(f.name) + " ";
+  return names + "repeat index size sequence";
+}
 
 inline void expect_rejected(std::span<const RejectedProgram> rejects) {
   for (const RejectedProgram& r : rejects) {
